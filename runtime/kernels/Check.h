@@ -1,0 +1,13 @@
+// What a step's health is judged by: the squared norm, and whether all is finite. Types: float, double.
+#pragma once
+#include <cstdint>
+
+namespace echelon::runtime {
+
+/// sum of x[i]^2, in double, in a fixed order.
+template <typename T> double sum_of_squares(const T *x, int64_t n);
+
+/// The first i at which x[i] is infinite or NaN; -1 where none is.
+template <typename T> int64_t check_finite(const T *x, int64_t n);
+
+} // namespace echelon::runtime

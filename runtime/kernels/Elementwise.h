@@ -1,0 +1,245 @@
+// Scalar functions for printed loops: `for (i) y[i] = math::gelu(x[i] + b[j]);`. Branch-free, so that gcc -O3
+// -march=native turns such loops into vector code. The float versions are own polynomials with a relative error below
+// 3e-7 where not said otherwise; infinities and NaN come out as in IEEE 754, so that a check for finite values sees
+// them. The double versions call <cmath>. Always called qualified, so that nothing clashes with libc.
+#pragma once
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+namespace echelon::runtime::math {
+
+namespace detail {
+inline int32_t bitsOf(float x) { return __builtin_bit_cast(int32_t, x); }
+inline int64_t bitsOf(double x) { return __builtin_bit_cast(int64_t, x); }
+inline float fromBits(int32_t x) { return __builtin_bit_cast(float, x); }
+inline double fromBits(int64_t x) { return __builtin_bit_cast(double, x); }
+constexpr float kRoundFloat = 12582912.0f;          // 1.5 * 2^23: x + k - k rounds x to an integer
+constexpr double kRoundDouble = 6755399441055744.0; // 1.5 * 2^52
+} // namespace detail
+
+//===-- comparisons and rounding ---------------------------------------------------------------------------------===//
+
+template <typename T> inline T max(T a, T b) { return a > b || a != a ? a : b; } // NaN from either side stays
+template <typename T> inline T min(T a, T b) { return a < b || a != a ? a : b; }
+template <typename T> inline T clamp(T x, T lo, T hi) { return min(max(x, lo), hi); }
+/// 1 where x > 0, else 0: the derivative of relu.
+template <typename T> inline T step(T x) { return x > T(0) ? T(1) : T(0); }
+/// -1, 0 or 1: the derivative of abs.
+template <typename T> inline T sign(T x) { return T(x > T(0)) - T(x < T(0)); }
+template <typename T> inline T relu(T x) { return x <= T(0) ? T(0) : x; }
+/// d where x > 0, else 0.
+template <typename T> inline T relu_grad(T x, T d) { return x > T(0) ? d : T(0); }
+inline float abs(float x) { return __builtin_fabsf(x); }
+inline double abs(double x) { return __builtin_fabs(x); }
+inline int32_t abs(int32_t x) { return x < 0 ? -x : x; }
+inline float floor(float x) { return __builtin_floorf(x); }
+inline double floor(double x) { return __builtin_floor(x); }
+inline int32_t floor(int32_t x) { return x; }
+/// x - floor(x / y) * y, which has the sign of y.
+template <typename T> inline T mod(T x, T y) {
+  if constexpr (std::is_integral_v<T>) {
+    T r = x % y;
+    return r != 0 && ((r < 0) != (y < 0)) ? r + y : r;
+  } else {
+    T r = x - floor(x / y) * y;
+    r = (y > T(0) ? r < T(0) : r > T(0)) ? r + y : r; // x / y may round up to an integer
+    return (y > T(0) ? r >= y : r <= y) ? T(0) : r;
+  }
+}
+
+//===-- powers and logarithms ------------------------------------------------------------------------------------===//
+
+inline float sqrt(float x) { return __builtin_sqrtf(x); }
+inline double sqrt(double x) { return __builtin_sqrt(x); }
+inline float rsqrt(float x) { return 1.0f / __builtin_sqrtf(x); }
+inline double rsqrt(double x) { return 1.0 / __builtin_sqrt(x); }
+template <typename T> inline T square(T x) { return x * x; }
+
+/// 2^n * e^r, n = round(x / log 2), r in [-0.35, 0.35]; 2^n in two factors, so that results near 0 and inf are right.
+inline float exp(float x) {
+  float c = x > 89.0f ? 89.0f : x;
+  c = c < -104.0f ? -104.0f : c;
+  float t = c * 1.44269504088896341f + detail::kRoundFloat;
+  int32_t n = detail::bitsOf(t) - detail::bitsOf(detail::kRoundFloat);
+  float k = t - detail::kRoundFloat;
+  float r = c - k * 0.693359375f;
+  r = r - k * -2.12194440e-4f;
+  float p = 1.9875691500e-4f;
+  p = p * r + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  p = p * (r * r) + r + 1.0f;
+  int32_t half = n >> 1;
+  return p * detail::fromBits((half + 127) << 23) * detail::fromBits((n - half + 127) << 23);
+}
+inline double exp(double x) { return std::exp(x); }
+
+/// x = 2^n * m, m in [0.707, 1.414]; a polynomial for log m (Cephes), subnormal x scaled up first.
+inline float log(float x) {
+  bool small = x < 1.17549435e-38f;
+  float y = small ? x * 8388608.0f : x;
+  int32_t bits = detail::bitsOf(y);
+  int32_t n = (bits - 0x3f3504f3) >> 23;
+  float m = detail::fromBits(bits - (n << 23)) - 1.0f;
+  float k = static_cast<float>(n) - (small ? 23.0f : 0.0f);
+  float p = 7.0376836292e-2f;
+  p = p * m - 1.1514610310e-1f;
+  p = p * m + 1.1676998740e-1f;
+  p = p * m - 1.2420140846e-1f;
+  p = p * m + 1.4249322787e-1f;
+  p = p * m - 1.6668057665e-1f;
+  p = p * m + 2.0000714765e-1f;
+  p = p * m - 2.4999993993e-1f;
+  p = p * m + 3.3333331174e-1f;
+  float z = m * m;
+  float r = p * m * z;
+  r = r + k * -2.12194440e-4f;
+  r = r - 0.5f * z;
+  r = m + r;
+  r = r + k * 0.693359375f;
+  r = x > 3.4028234e38f ? x : r; // inf
+  r = x == 0.0f ? -std::numeric_limits<float>::infinity() : r;
+  return x >= 0.0f ? r : std::numeric_limits<float>::quiet_NaN(); // negative, NaN
+}
+inline double log(double x) { return std::log(x); }
+
+namespace detail {
+/// log |x| and e^x to about 1e-12, for pow, sin, cos of floats.
+inline double logWide(double x) {
+  int64_t bits = bitsOf(x);
+  int64_t n = (bits - 0x3fe6a09e667f3bcdLL) & ~0xfffffffffffffLL; // n * 2^52, n the exponent of x / sqrt(1/2)
+  double m = fromBits(bits - n);
+  double k = fromBits((n >> 52) + bitsOf(kRoundDouble)) - kRoundDouble;
+  double s = (m - 1.0) / (m + 1.0), z = s * s;
+  double p = 1.0 / 15;
+  p = p * z + 1.0 / 13;
+  p = p * z + 1.0 / 11;
+  p = p * z + 1.0 / 9;
+  p = p * z + 1.0 / 7;
+  p = p * z + 1.0 / 5;
+  p = p * z + 1.0 / 3;
+  return k * 0.69314718055994530942 + 2.0 * (s + s * z * p);
+}
+inline double expWide(double x) {
+  double c = x > 700.0 ? 700.0 : x;
+  c = c < -700.0 ? -700.0 : c;
+  double t = c * 1.44269504088896340736 + kRoundDouble;
+  int64_t n = bitsOf(t) - bitsOf(kRoundDouble);
+  double k = t - kRoundDouble;
+  double r = c - k * 6.93147180369123816490e-01;
+  r = r - k * 1.90821492927058770002e-10;
+  double p = 1.0 / 3628800;
+  p = p * r + 1.0 / 362880;
+  p = p * r + 1.0 / 40320;
+  p = p * r + 1.0 / 5040;
+  p = p * r + 1.0 / 720;
+  p = p * r + 1.0 / 120;
+  p = p * r + 1.0 / 24;
+  p = p * r + 1.0 / 6;
+  p = p * r + 0.5;
+  p = p * r + 1.0;
+  p = p * r + 1.0;
+  return p * fromBits((n + 1023) << 52);
+}
+/// sin(x + quarters * pi / 2), |x| up to 1e9.
+inline double sinWide(double x, int64_t quarters) {
+  double t = x * 0.63661977236758134308 + kRoundDouble;
+  int64_t q = bitsOf(t) + quarters;
+  double k = t - kRoundDouble;
+  double r = x - k * 1.57079632673412561417e+00; // 33 bits of pi / 2
+  r = r - k * 6.07710050650619224932e-11;
+  double z = r * r;
+  double s = -1.0 / 39916800;
+  s = s * z + 1.0 / 362880;
+  s = s * z - 1.0 / 5040;
+  s = s * z + 1.0 / 120;
+  s = s * z - 1.0 / 6;
+  s = s * z * r + r;
+  double c = 1.0 / 479001600;
+  c = c * z - 1.0 / 3628800;
+  c = c * z + 1.0 / 40320;
+  c = c * z - 1.0 / 720;
+  c = c * z + 1.0 / 24;
+  c = c * z - 0.5;
+  c = c * z + 1.0;
+  double v = (q & 1) ? c : s;
+  return (q & 2) ? -v : v;
+}
+} // namespace detail
+
+/// |x| up to 1e9; beyond, the result is finite but meaningless.
+inline float sin(float x) { return static_cast<float>(detail::sinWide(x, 0)); }
+inline double sin(double x) { return std::sin(x); }
+inline float cos(float x) { return static_cast<float>(detail::sinWide(x, 1)); }
+inline double cos(double x) { return std::cos(x); }
+
+/// As std::pow: x < 0 needs an integer y, x^0 = 1.
+inline float pow(float x, float y) {
+  float a = abs(x);
+  double r = detail::expWide(static_cast<double>(y) * detail::logWide(a));
+  float inf = std::numeric_limits<float>::infinity();
+  float v = static_cast<float>(r);
+  v = a == 0.0f ? (y < 0.0f ? inf : 0.0f) : v;
+  v = a == inf ? (y < 0.0f ? 0.0f : inf) : v;
+  float half = y * 0.5f;
+  bool integer = floor(y) == y, odd = integer && floor(half) != half;
+  v = x < 0.0f ? (integer ? (odd ? -v : v) : std::numeric_limits<float>::quiet_NaN()) : v;
+  v = x != x || y != y ? x + y : v;
+  v = y == 0.0f ? 1.0f : v;
+  return x == 1.0f ? 1.0f : v;
+}
+inline double pow(double x, double y) { return std::pow(x, y); }
+
+//===-- activations ----------------------------------------------------------------------------------------------===//
+
+inline float sigmoid(float x) { return 1.0f / (1.0f + exp(-x)); }
+inline double sigmoid(double x) { return 1.0 / (1.0 + exp(-x)); }
+template <typename T> inline T silu(T x) { return x * sigmoid(x); }
+
+inline float tanh(float x) {
+  float z = x * x, a = abs(x);
+  float p = -5.70498872745e-3f;
+  p = p * z + 2.06390887954e-2f;
+  p = p * z - 5.37397155531e-2f;
+  p = p * z + 1.33314422036e-1f;
+  p = p * z - 3.33332819422e-1f;
+  float near = p * z * x + x;
+  float far = 1.0f - 2.0f / (exp(2.0f * a) + 1.0f);
+  return a < 0.625f ? near : __builtin_copysignf(far, x);
+}
+inline double tanh(double x) { return std::tanh(x); }
+
+float erf(float x);
+inline double erf(double x) { return std::erf(x); }
+/// x * P(X < x), X normal. The float version's absolute error is below 3e-7 * max(1, |x|).
+template <typename T> inline T gelu(T x) { return T(0.5) * x * (T(1) + erf(x * T(0.70710678118654752440))); }
+/// x * sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3), which is 0.5 x (1 + tanh u).
+template <typename T> inline T gelu_tanh(T x) {
+  return x * sigmoid(T(1.5957691216057307117) * (x + T(0.044715) * x * x * x));
+}
+
+//===-- derivatives ----------------------------------------------------------------------------------------------===//
+
+/// From the result y = sigmoid(x), tanh(x).
+template <typename T> inline T sigmoid_grad(T y) { return y * (T(1) - y); }
+template <typename T> inline T tanh_grad(T y) { return T(1) - y * y; }
+/// From the argument.
+template <typename T> inline T erf_grad(T x) { return T(1.1283791670955125739) * exp(-x * x); }
+template <typename T> inline T silu_grad(T x) {
+  T s = sigmoid(x);
+  return s * (T(1) + x * (T(1) - s));
+}
+template <typename T> inline T gelu_grad(T x) {
+  return T(0.5) * (T(1) + erf(x * T(0.70710678118654752440))) + x * T(0.39894228040143267794) * exp(T(-0.5) * x * x);
+}
+template <typename T> inline T gelu_tanh_grad(T x) {
+  T s = sigmoid(T(1.5957691216057307117) * (x + T(0.044715) * x * x * x));
+  T du = T(1.5957691216057307117) * (T(1) + T(0.134145) * x * x);
+  return s * (T(1) + x * (T(1) - s) * du);
+}
+
+} // namespace echelon::runtime::math

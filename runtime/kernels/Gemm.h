@@ -1,0 +1,42 @@
+// Matrix products, row-major: C = alpha * op(A) * op(B) + beta * C. Types: float, double.
+#pragma once
+#include "runtime/kernels/GemmChoice.h"
+#include <cstdint>
+#include <initializer_list>
+
+namespace echelon::runtime {
+
+/// How A and B are stored: n as (m, k) or (k, n); t transposed, as (k, m) or (n, k). The first letter is A's.
+enum class Form : uint8_t { nn, nt, tn, tt };
+
+/// c: (m, n), rows ldc apart; a: (m, k) or, transposed, (k, m), rows lda apart; b: (k, n) or (n, k), rows ldb apart.
+/// With beta = 0, c is not read. k = 0 gives beta * c.
+template <typename T>
+void gemm(T *c, const T *a, const T *b, int64_t m, int64_t n, int64_t k, Form form, int64_t lda, int64_t ldb,
+          int64_t ldc, double alpha, double beta, Blas library);
+
+/// The same with dense operands (ld = the stored row's length) and the library of `choose_gemm`.
+template <typename T>
+inline void gemm(T *c, const T *a, const T *b, int64_t m, int64_t n, int64_t k, Form form = Form::nn, double beta = 0) {
+  bool transA = form == Form::tn || form == Form::tt, transB = form == Form::nt || form == Form::tt;
+  gemm(c, a, b, m, n, k, form, transA ? m : k, transB ? k : n, n, 1.0, beta,
+       choose_gemm(m, n, k, transA, transB, sizeof(T)));
+}
+
+/// One batch dimension: its size, and how far apart (elements) its matrices lie in c, a and b. A stride of 0 in a or b
+/// repeats the operand; a stride of 0 in c sums the products over this dimension.
+struct BatchDim {
+  int64_t size, c, a, b;
+};
+
+/// A product for every point of the batch dimensions (at most 8), the last one fastest.
+template <typename T>
+void gemm_batched(T *c, const T *a, const T *b, int64_t m, int64_t n, int64_t k, Form form, int64_t lda, int64_t ldb,
+                  int64_t ldc, std::initializer_list<BatchDim> batch, double alpha, double beta, Blas library);
+
+namespace reference {
+template <typename T>
+void gemm(T *c, const T *a, const T *b, int64_t m, int64_t n, int64_t k, Form form, int64_t lda, int64_t ldb,
+          int64_t ldc, double alpha, double beta);
+} // namespace reference
+} // namespace echelon::runtime

@@ -1,0 +1,16 @@
+// All kernels that a generated program may call.
+#pragma once
+#include "runtime/kernels/Attention.h"
+#include "runtime/kernels/Check.h"
+#include "runtime/kernels/Conv.h"
+#include "runtime/kernels/Copy.h"
+#include "runtime/kernels/CrossEntropy.h"
+#include "runtime/kernels/Elementwise.h"
+#include "runtime/kernels/Gather.h"
+#include "runtime/kernels/Gemm.h"
+#include "runtime/kernels/Normalize.h"
+#include "runtime/kernels/Pool.h"
+#include "runtime/kernels/Reduce.h"
+#include "runtime/kernels/Scan.h"
+#include "runtime/kernels/Softmax.h"
+#include "runtime/kernels/Threads.h"

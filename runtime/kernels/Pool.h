@@ -1,0 +1,24 @@
+// Max and average pooling over 1 to 4 window dimensions. Types: float, double.
+// Padding is no element: a maximum does not see it, a mean is over the elements inside x.
+#pragma once
+#include "runtime/kernels/Conv.h"
+#include <cstdint>
+
+namespace echelon::runtime {
+
+/// x: (planes, in...), y: (planes, out...); planes = batch * channels. Every window holds at least one element of x.
+struct PoolShape {
+  int64_t planes;
+  int rank;
+  WindowDim dims[kMaxWindowRank];
+};
+
+/// y, and index: (planes, out...) = position of the maximum within its plane, the lowest at ties; index may be null
+/// where no derivative follows.
+template <typename T> void maxpool(T *y, int32_t *index, const T *x, const PoolShape &shape);
+/// dx: (planes, in...) = sum of dy over the windows whose maximum lies there.
+template <typename T> void maxpool_grad(T *dx, const T *dy, const int32_t *index, const PoolShape &shape);
+template <typename T> void avgpool(T *y, const T *x, const PoolShape &shape);
+template <typename T> void avgpool_grad(T *dx, const T *dy, const PoolShape &shape);
+
+} // namespace echelon::runtime
