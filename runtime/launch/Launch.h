@@ -1,0 +1,23 @@
+// Starts the ranks of a program inside the program: forks them, starts them as threads, or joins MPI.
+#pragma once
+
+#include "runtime/transport/Transport.h"
+
+#include <functional>
+#include <string>
+
+namespace echelon::runtime {
+
+struct LaunchOptions {
+  std::string transport = "shm"; // shm, threads or mpi
+  int ranks = 1;                 // mpi: must be what mpirun or srun started
+  double deadlineSeconds = 10;   // see Transport::deadline
+  size_t sharedBytesPerRank = 0; // shm: what Transport::allocate hands out as memory that the peers reach
+};
+
+/// Runs rankMain once a rank and returns the exit code of the program: 0 when all ranks returned 0; a rank's own code
+/// when every rank returned that code; else 4, after naming the rank that died, failed or did not come (with its step
+/// and its last collective) and stopping the others. With mpi each process returns its own rank's code.
+int launch(const LaunchOptions &options, const std::function<int(Transport &)> &rankMain);
+
+} // namespace echelon::runtime

@@ -1,0 +1,121 @@
+// What moves data between ranks. Four ways of doing it stand behind one interface: shm (forked processes over one
+// shared segment), threads (ranks as threads), mpi (several machines, a plugin), and, later, nccl.
+//
+// A program calls the collectives of runtime/collectives; this interface is what those are written on.
+#pragma once
+
+#include "runtime/transport/Element.h"
+#include "runtime/transport/Group.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace echelon::runtime {
+
+enum class Collective : uint8_t {
+  Barrier,
+  Broadcast,
+  Scatter,
+  Gather,
+  AllGather,
+  Reduce,
+  AllReduce,
+  ReduceScatter,
+  AllToAll
+};
+
+/// "all_reduce" and so on, as the program calls it.
+const char *nameOf(Collective collective);
+
+/// One collective, seen from one rank. Every rank of the group passes the same kind, type, op, count and root.
+/// `in` holds count elements, or size() x count for Scatter (at the root), ReduceScatter and AllToAll.
+/// `out` holds count elements, or size() x count for Gather (at the root), AllGather and AllToAll.
+/// Pointers of ranks that give or get nothing may be null. `in == out` is allowed for Broadcast, Reduce, AllReduce; for
+/// AllGather, Gather `in == out + index * count`, and for ReduceScatter, Scatter `out == in + index * count`.
+struct CollectiveCall {
+  Collective kind = Collective::Barrier;
+  ElementType type = ElementType::UInt8;
+  ReduceOp op = Sum;
+  int root = 0; // place in the group
+  const void *in = nullptr;
+  void *out = nullptr;
+  int64_t count = 0;
+  const char *label = ""; // the place in the user's source, for messages; copied
+};
+
+/// An operation under way inside a transport; 0 is none. A request is spent by the wait, or the test that says true.
+using Request = uint64_t;
+
+/// One rank's end of the transport. All calls come from the one thread that is the rank.
+class Transport {
+public:
+  virtual ~Transport() = default;
+
+  int rank() const { return ownRank; }
+  int size() const { return worldSize; }
+  /// "shm", "threads" or "mpi".
+  virtual const char *name() const = 0;
+  /// Seconds that a wait may last before the ranks that did not come are named and the run ends.
+  double deadline() const { return deadlineSeconds; }
+  /// Whether the ranks can read each other's memory (then Algorithm::direct exists).
+  virtual bool isDirect() const = 0;
+
+  /// Zeroed memory that lives as long as the transport, 64 byte aligned. Where there is shared memory (shm) it comes
+  /// from this rank's part of the segment (LaunchOptions::sharedBytesPerRank) while that lasts: the peers reach it
+  /// without a copy, so collectives on it move each byte once. Every rank allocates the same sizes in the same order.
+  virtual void *allocate(size_t bytes) = 0;
+
+  /// All ranks, id 0.
+  const Group &world() const { return worldGroup; }
+  /// Every rank calls this in the same order, with the set (in group order) that holds itself; the sets are disjoint.
+  virtual Group makeGroup(std::vector<int> ranks) = 0;
+  /// The group over some mesh axes; see ranksOver.
+  Group makeGroup(const std::vector<int> &meshSizes, const std::vector<int> &over) {
+    return makeGroup(ranksOver(meshSizes, over, ownRank));
+  }
+
+  /// Messages from one rank to another with one tag (0 to 2^20) arrive in the order in which they were sent. The buffer
+  /// belongs to the transport until the request is spent. Both sides name the same number of bytes.
+  virtual Request isend(int to, const void *data, size_t bytes, int tag, const char *label) = 0;
+  virtual Request ireceive(int from, void *data, size_t bytes, int tag, const char *label) = 0;
+
+  /// Starts the collective in the transport's own way: over shared memory, or MPI's. The calls on one group start in
+  /// the same order on all its ranks.
+  virtual Request startCollective(const Group &group, const CollectiveCall &call) = 0;
+  /// Starts and waits; faster than the two where messages are small.
+  virtual void runCollective(const Group &group, const CollectiveCall &call) { wait(startCollective(group, call)); }
+
+  /// True, once, when the operation is complete; moves it on if not. Never blocks.
+  virtual bool test(Request request) = 0;
+  /// Waits for the operation, to the deadline.
+  virtual void wait(Request request) = 0;
+  /// Moves on whatever is under way; a long computation may call it between its parts.
+  virtual void progress() = 0;
+
+  void send(int to, const void *data, size_t bytes, int tag = 0, const char *label = "") {
+    wait(isend(to, data, bytes, tag, label));
+  }
+  void receive(int from, void *data, size_t bytes, int tag = 0, const char *label = "") {
+    wait(ireceive(from, data, bytes, tag, label));
+  }
+
+  /// What the launcher tells of this rank: the training step it is in. Called once a step.
+  virtual void setStep(int64_t step) = 0;
+  /// Names what this rank is about to do, as setStep does: "save" and its like, or a collective with its source line.
+  virtual void setPlace(const char *what, const char *label) = 0;
+  /// Whether the user asked the run to stop (Ctrl-C, SIGTERM). Ranks may see it at different times: let rank 0 read it
+  /// and the others follow its decision.
+  virtual bool stopRequested() const = 0;
+
+  /// Ends the run: tells it to the other ranks and prints, if this rank is the first to fail. Called by fail().
+  [[noreturn]] virtual void stop(const char *message) = 0;
+
+protected:
+  int ownRank = 0;
+  int worldSize = 1;
+  double deadlineSeconds = 10;
+  Group worldGroup;
+};
+
+} // namespace echelon::runtime
