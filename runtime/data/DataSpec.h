@@ -1,0 +1,41 @@
+// A `data` clause as data: what the compiler fills, what the program opens.
+#pragma once
+
+#include "runtime/program/Layout.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace echelon::runtime {
+
+/// A transform of `with …`; acts on the first input. kind: "flip"; "crop" (args: pad); "normalize" (args: mean, std
+/// each either one number or one per channel: mean values first, then as many std values).
+struct TransformSpec {
+  std::string kind;
+  std::vector<double> args;
+};
+
+/// A source. kind and what it uses:
+///   text (paths: 1) · tokens (paths: 1) · next_token (children: 1, args: {holdout as a fraction, 0 unless told}) ·
+///   mnist (paths: 1 folder) · cifar10 (paths: 1 folder) · npy (paths: one per input) · csv (paths: any number, read
+///   one after the other) · synthetic (name: "tokens" or "sorted_digits")
+/// Relative paths start at the folder given to openData.
+struct DataSpec {
+  std::string kind;
+  std::vector<std::string> paths = {};
+  std::string name = {};
+  std::vector<double> args = {};
+  std::vector<DataSpec> children = {};
+  std::vector<TransformSpec> transforms = {};
+};
+
+/// What a model's input takes of one sample: its axes but the batch, in declared order.
+struct InputShape {
+  std::string name;
+  std::vector<int64_t> dims;
+  ElementType type = ElementType::Float;
+  int64_t below = 0; // for `int below A`: A's size; 0 where there is no bound
+};
+
+} // namespace echelon::runtime

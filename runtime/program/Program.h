@@ -1,0 +1,143 @@
+// The description of a program: everything that the training loop, the snapshots and the logs need to know, as plain
+// data that a generated program fills once.
+#pragma once
+
+#include "runtime/data/DataSpec.h"
+#include "runtime/program/Layout.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace echelon::runtime {
+
+class Rank;
+
+/// Start values; over the whole logical tensor, independent of its layout.
+struct Init {
+  enum Kind { Zeros, Ones, Constant, Normal, Uniform } kind = Zeros;
+  double a = 0; // Constant: the value · Normal: standard deviation · Uniform: lowest
+  double b = 0; // Uniform: highest (excluded)
+};
+
+/// A tensor that lives across steps: in the state arena, and in snapshots under its path.
+struct Stored {
+  enum Kind { Param, State, Optimizer } kind;
+  std::string path;              // "layer.attn.wq", "optimizer.m.layer.attn.wq"
+  std::vector<std::string> axes; // names in declared order: the order of the random index and of snapshots
+  Layout layout;                 // the same axes in storage order
+  ElementType type;
+  Init init;
+  int64_t offset; // bytes in the state arena
+};
+
+/// One place in the input arena where an input is wanted. With micro batches, all of a step's follow one another there,
+/// each of localCount(layout) elements; the layout's batch axis has the size of one micro batch over all ranks (batch /
+/// microBatches). Sample i of the global batch is sample i % (batch / microBatches) of micro batch i / (batch /
+/// microBatches).
+struct InputPlace {
+  Layout layout; // axes are named as the input's
+  ElementType type;
+  int64_t offset; // bytes in the input arena
+};
+
+struct Input {
+  std::string name;
+  int output;                    // which of the data source's outputs it takes
+  std::vector<std::string> axes; // names in declared order, the batch axis among them
+  std::vector<int64_t> sizes;    // logical; the batch axis: the global batch
+  ElementType type;
+  int64_t below; // `int below A`: A's size; otherwise 0
+  std::vector<InputPlace> places;
+};
+
+/// A number that the program reports each step or evaluation with Rank::report(index in Program::scalars, value).
+/// Values are those of the whole batch (or held-out set), equal on all ranks.
+struct Scalar {
+  enum Kind {
+    Loss,      // training: the sum of all losses; evaluation: the unnamed loss, else the sum. Logged as loss, eval_loss
+    NamedLoss, // logged by name
+    Metric,    // logged by name, in evaluations
+    Norm,      // gradient norm before clipping; logged as grad_norm
+  } kind;
+  std::string name;
+};
+
+/// A tensor to look at, in this order, when the loss is not finite: gradients that are still whole at the step's end.
+struct Watched {
+  std::string name;
+  ElementType type;
+  int64_t offset; // bytes in the work arena
+  int64_t count;  // elements on this rank
+};
+
+struct Evaluation {
+  std::string name; // empty, or NAME of `evaluate NAME on SOURCE`
+  DataSpec data =
+      {}; // empty kind: the held-out part of the training data; else that source's, the whole where it has none
+  int64_t everySteps = 0; // and after the last step; 0: only then
+  int64_t batches = 0;    // `on M batches`; 0: all of it
+};
+
+struct Checkpoint {
+  int64_t everySteps = 0;  // 0: not by steps
+  double everySeconds = 0; // 0: not by time
+  std::string directory;   // empty: no snapshots; relative ones start at the spec's folder, or at --out
+  int64_t keep = 0;        // newest snapshots kept; 0: all
+};
+
+/// `until METRIC > VALUE`: the run ends after the first evaluation that fulfils it.
+struct Until {
+  std::string metric; // empty: no such clause. A scalar's name, or eval_loss
+  bool above = true;
+  double value = 0;
+};
+
+/// What a resumed run must share with its snapshot; `text` is shown line by line where it differs.
+/// Categories: "model", "data", "seed", "optimizer" must agree, "layout" may differ.
+struct Fingerprint {
+  std::string category;
+  std::string text;
+};
+
+struct Program {
+  std::string name;   // of the train block
+  std::string spec;   // path of the spec, for messages
+  std::string folder; // where relative paths of the spec start; --folder overrides it
+  std::vector<MeshAxis> mesh;
+  std::string batchAxis = "batch";
+  uint64_t seed = 0;
+  int64_t batch = 1; // samples a step, over all ranks and micro batches
+  int64_t microBatches = 1;
+  int64_t steps = 0; // the run's length and the schedule's horizon; 0: none (until)
+  std::vector<Stored> stored;
+  std::vector<Input> inputs;
+  DataSpec data;
+  int64_t stateBytes = 0, inputBytes = 0, workBytes = 0; // arenas of one rank
+  std::vector<std::vector<int>> groups; // each a list of mesh axes (indices): the ranks that differ in these only
+  std::vector<Scalar> scalars;
+  std::vector<Watched> watched;
+  std::vector<Evaluation> evaluations;
+  Checkpoint checkpoint;
+  Until until;
+  std::vector<Fingerprint> fingerprints;
+  std::string plan;    // text for --plan
+  std::string version; // of the compiler
+
+  /// Fills stored tensors whose start values are computed; called after the Inits, in training alone. May be null.
+  void (*start)(Rank &) = nullptr;
+  /// One training step on the inputs already loaded.
+  void (*step)(Rank &, double lr) = nullptr;
+  /// Evaluation: begin, then batch for each batch of the held-out set, then end, which reports.
+  void (*evaluateBegin)(Rank &) = nullptr;
+  void (*evaluateBatch)(Rank &) = nullptr;
+  void (*evaluateEnd)(Rank &) = nullptr;
+  /// The learning rate of a step (from 0).
+  double (*learningRate)(int64_t step) = nullptr;
+};
+
+/// The main function of a generated program: reads the options (--help lists them), launches the ranks, trains or
+/// evaluates. Returns 0 fine, 2 usage, 4 the run failed.
+int run_program(const Program &program, int argc, char **argv);
+
+} // namespace echelon::runtime
