@@ -34,7 +34,7 @@ struct DataSpec {
 struct InputShape {
   std::string name;
   std::vector<int64_t> dims;
-  ElementType type = ElementType::Float;
+  ElementType type = ElementType::Float32;
   int64_t below = 0; // for `int below A`: A's size; 0 where there is no bound
 };
 

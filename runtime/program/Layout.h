@@ -5,6 +5,8 @@
 // a multiple.
 #pragma once
 
+#include "runtime/transport/Element.h"
+
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -12,10 +14,7 @@
 
 namespace echelon::runtime {
 
-enum class ElementType { Float, Double, Int32, Bool };
-
-/// Bytes of one element: 4, 8, 4, 1.
-int64_t byteSize(ElementType type);
+/// "float", "double", "int", "bool".
 const char *nameOf(ElementType type);
 
 struct MeshAxis {

@@ -1,0 +1,8 @@
+// All that a generated program includes.
+#pragma once
+
+#include "runtime/collectives/Collectives.h"
+#include "runtime/kernels/Kernels.h"
+#include "runtime/program/Program.h"
+#include "runtime/program/Rank.h"
+#include "runtime/random/Philox.h"
