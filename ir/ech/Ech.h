@@ -1,0 +1,65 @@
+// The ech dialect: what is computed, in named axes. Types, operations and the interfaces that passes ask.
+#pragma once
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+namespace echelon::ech {
+
+class Build;
+
+/// One named axis of a tensor with its logical size.
+struct Axis {
+  mlir::StringAttr name;
+  int64_t size;
+  bool operator==(const Axis &other) const { return name == other.name && size == other.size; }
+};
+inline llvm::hash_code hash_value(const Axis &axis) { return llvm::hash_combine(axis.name, axis.size); }
+
+/// How an operation may be divided along an axis of its space: each piece by itself; with communication of its own in
+/// the middle (softmax, norms, argmax: the result is whole, or split where it has the axis); not at all.
+enum class Division { Freely, Inside, Never };
+/// Whether a value is free: never; by itself (inputs, numbers, positions, random values); or when all operands are.
+enum class Freedom { Never, Source, IfOperandsAre };
+/// What a pending sum among the operands does: is resolved first; passes through the one operand that is no number;
+/// or passes where all operands with all the result's axes are pending alike or whole (addition).
+enum class PendingRule { Resolve, Through, Add };
+
+/// Defaults of the Costed interface.
+int64_t elementwiseFlops(mlir::Operation *op);
+int64_t operandAndResultBytes(mlir::Operation *op);
+
+/// Whether a value is a number: without axes and made of constants, counts and what the run provides alone.
+bool isNumber(mlir::Value value);
+
+/// Discardable attributes that passes set and read.
+inline constexpr llvm::StringLiteral kPhase = "ech.phase"; // "forward" (absent), "backward", "update"
+inline constexpr llvm::StringLiteral kWhy = "ech.why";     // string: layout clause and op that need a collective
+
+} // namespace echelon::ech
+
+#include "ir/ech/EchDialect.h.inc"
+#include "ir/ech/EchEnums.h.inc"
+#define GET_TYPEDEF_CLASSES
+#include "ir/ech/EchTypes.h.inc"
+#define GET_ATTRDEF_CLASSES
+#include "ir/ech/EchAttrs.h.inc"
+#include "ir/ech/EchInterfaces.h.inc"
+#define GET_OP_CLASSES
+#include "ir/ech/EchOps.h.inc"
+
+namespace echelon::ech {
+inline Tensor tensor(mlir::Value value) { return llvm::cast<Tensor>(value.getType()); }
+inline bool has(mlir::ArrayAttr names, llvm::StringRef name) {
+  return llvm::any_of(names, [&](mlir::Attribute a) { return llvm::cast<mlir::StringAttr>(a).getValue() == name; });
+}
+/// `seq=64` lists, for diagnostics: "[batch = 64, seq = 64]".
+std::string describe(Tensor type);
+} // namespace echelon::ech

@@ -1,0 +1,509 @@
+// The ech dialect: what is computed, in named axes. One operation an idea of the language; derivatives included.
+#ifndef ECH_OPS
+#define ECH_OPS
+
+include "mlir/IR/OpBase.td"
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+include "mlir/IR/BuiltinAttributes.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+include "ir/ech/EchInterfaces.td"
+
+def Ech_Dialect : Dialect {
+  let name = "ech";
+  let summary = "what is computed, in named axes";
+  let cppNamespace = "::echelon::ech";
+  let useDefaultTypePrinterParser = 1;
+  let useDefaultAttributePrinterParser = 1;
+}
+
+//===------------------------------------------------------------------------------------------------------------===//
+// Types and attributes
+//===------------------------------------------------------------------------------------------------------------===//
+
+def Ech_Tensor : TypeDef<Ech_Dialect, "Tensor"> {
+  let mnemonic = "tensor";
+  let summary = "named axes with sizes, an element type, and once laid out, its state on the mesh";
+  let description = [{
+    `!ech.tensor<[batch=64, seq=64], f32>`. The order of the axes is the order of storage, slowest first; the meaning
+    does not depend on it. Sizes are logical: those of the whole value. After layout a type has a third part, the
+    state over each mesh axis: `!ech.tensor<[batch=64, embed=128], f32, #dist.state<dp = batch, tp = sum>>`.
+    Elements: f32, f64, i32, i1.
+  }];
+  let parameters = (ins ArrayRefParameter<"::echelon::ech::Axis", "axes">:$axes, "::mlir::Type":$element,
+                        "::mlir::Attribute":$state);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// Position of the axis in storage, or -1.
+    int position(::llvm::StringRef axis) const;
+    bool has(::llvm::StringRef axis) const { return position(axis) >= 0; }
+    /// Logical size of an axis that the type has.
+    int64_t sizeOf(::llvm::StringRef axis) const;
+    int64_t rank() const { return getAxes().size(); }
+    /// Number of logical elements.
+    int64_t count() const;
+    bool isFloat() const { return ::llvm::isa<::mlir::FloatType>(getElement()); }
+    Tensor withState(::mlir::Attribute state) const;
+    Tensor withAxes(::llvm::ArrayRef<Axis> axes) const;
+    Tensor withElement(::mlir::Type element) const;
+    /// Axis names in storage order.
+    ::llvm::SmallVector<::llvm::StringRef> names() const;
+  }];
+  let builders = [
+    TypeBuilder<(ins "::llvm::ArrayRef<::echelon::ech::Axis>":$axes, "::mlir::Type":$element), [{
+      return $_get($_ctxt, axes, element, ::mlir::Attribute());
+    }]>
+  ];
+}
+
+class Ech_Enum<string name, list<I32EnumAttrCase> cases> : I32EnumAttr<name, "", cases> {
+  let cppNamespace = "::echelon::ech";
+  let genSpecializedAttr = 0;
+}
+class Ech_EnumAttr<I32EnumAttr e, string mnemonic> : EnumAttr<Ech_Dialect, e, mnemonic>;
+
+// Element-wise functions. Their arity, C++ spelling, derivative and cost stand in one table: ir/ech/ops/Map.cpp.
+def Ech_Function : Ech_Enum<"Function", [
+  I32EnumAttrCase<"Add", 0, "add">, I32EnumAttrCase<"Sub", 1, "sub">, I32EnumAttrCase<"Mul", 2, "mul">,
+  I32EnumAttrCase<"Div", 3, "div">, I32EnumAttrCase<"Pow", 4, "pow">, I32EnumAttrCase<"Neg", 5, "neg">,
+  I32EnumAttrCase<"Exp", 6, "exp">, I32EnumAttrCase<"Log", 7, "log">, I32EnumAttrCase<"Sqrt", 8, "sqrt">,
+  I32EnumAttrCase<"Rsqrt", 9, "rsqrt">, I32EnumAttrCase<"Sin", 10, "sin">, I32EnumAttrCase<"Cos", 11, "cos">,
+  I32EnumAttrCase<"Tanh", 12, "tanh">, I32EnumAttrCase<"Erf", 13, "erf">, I32EnumAttrCase<"Sigmoid", 14, "sigmoid">,
+  I32EnumAttrCase<"Relu", 15, "relu">, I32EnumAttrCase<"Gelu", 16, "gelu">, I32EnumAttrCase<"GeluTanh", 17, "gelu_tanh">,
+  I32EnumAttrCase<"Silu", 18, "silu">, I32EnumAttrCase<"Abs", 19, "abs">, I32EnumAttrCase<"Floor", 20, "floor">,
+  I32EnumAttrCase<"Mod", 21, "mod">, I32EnumAttrCase<"Max", 22, "max">, I32EnumAttrCase<"Min", 23, "min">,
+  I32EnumAttrCase<"Eq", 24, "eq">, I32EnumAttrCase<"Ne", 25, "ne">, I32EnumAttrCase<"Lt", 26, "lt">,
+  I32EnumAttrCase<"Le", 27, "le">, I32EnumAttrCase<"Gt", 28, "gt">, I32EnumAttrCase<"Ge", 29, "ge">,
+  I32EnumAttrCase<"And", 30, "and">, I32EnumAttrCase<"Or", 31, "or">, I32EnumAttrCase<"Not", 32, "not">,
+  I32EnumAttrCase<"Select", 33, "select">, I32EnumAttrCase<"Cast", 34, "cast">,
+  I32EnumAttrCase<"StopGradient", 35, "stop_gradient">,
+  // derivatives that are better computed as one function
+  I32EnumAttrCase<"Sign", 36, "sign">, I32EnumAttrCase<"GeluGrad", 37, "gelu_grad">,
+  I32EnumAttrCase<"GeluTanhGrad", 38, "gelu_tanh_grad">, I32EnumAttrCase<"SiluGrad", 39, "silu_grad">
+]>;
+def Ech_FunctionAttr : Ech_EnumAttr<Ech_Function, "function">;
+
+def Ech_Reduction : Ech_Enum<"Reduction", [
+  I32EnumAttrCase<"Sum", 0, "sum">, I32EnumAttrCase<"Max", 1, "max">, I32EnumAttrCase<"Min", 2, "min">]>;
+def Ech_ReductionAttr : Ech_EnumAttr<Ech_Reduction, "reduction">;
+
+def Ech_Pooling : Ech_Enum<"Pooling", [I32EnumAttrCase<"Max", 0, "max">, I32EnumAttrCase<"Avg", 1, "avg">]>;
+def Ech_PoolingAttr : Ech_EnumAttr<Ech_Pooling, "pooling">;
+
+def Ech_Distribution : Ech_Enum<"Distribution", [
+  I32EnumAttrCase<"Uniform", 0, "uniform">, I32EnumAttrCase<"Normal", 1, "normal">,
+  I32EnumAttrCase<"Constant", 2, "constant">]>;
+def Ech_DistributionAttr : Ech_EnumAttr<Ech_Distribution, "distribution">;
+
+// Whether a variable is trained, is the model's own state, or the optimizer's.
+def Ech_VariableKind : Ech_Enum<"VariableKind", [
+  I32EnumAttrCase<"Param", 0, "param">, I32EnumAttrCase<"State", 1, "state">,
+  I32EnumAttrCase<"Optimizer", 2, "optimizer">]>;
+def Ech_VariableKindAttr : Ech_EnumAttr<Ech_VariableKind, "kind">;
+
+def Ech_ReportKind : Ech_Enum<"ReportKind", [
+  I32EnumAttrCase<"Loss", 0, "loss">, I32EnumAttrCase<"NamedLoss", 1, "named_loss">,
+  I32EnumAttrCase<"Metric", 2, "metric">, I32EnumAttrCase<"Norm", 3, "norm">]>;
+def Ech_ReportKindAttr : Ech_EnumAttr<Ech_ReportKind, "report">;
+
+def Names : StrArrayAttr;
+
+//===------------------------------------------------------------------------------------------------------------===//
+// Program structure
+//===------------------------------------------------------------------------------------------------------------===//
+
+class Ech_Op<string mnemonic, list<Trait> traits = []> : Op<Ech_Dialect, mnemonic, traits>;
+class Ech_Pure<string mnemonic, list<Trait> traits = []>
+    : Ech_Op<mnemonic, !listconcat([Pure, DeclareOpInterfaceMethods<Costed>], traits)>;
+
+def Ech_Variable : Ech_Op<"variable", [Symbol]> {
+  let summary = "a value that lives across steps: a parameter, a state, an optimizer's moment";
+  let description = [{
+    `ech.variable param @"layer.attn.wq" : !ech.tensor<[layer=4, embed=128, head=4, key=32], f32> = normal(0.0, 0.02)`.
+    The name is the path. A parameter of a `repeat` has the repeat's axis first. `decayed`: a dot, conv or gather reads
+    it, so weight decay takes it. `normal(a, b)`: mean and standard deviation; `uniform(a, b)`; `constant(a, 0)`.
+    `cut` is the prefix of declared axes that are repeat axes and are never cut by `store`.
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, Ech_VariableKindAttr:$kind, TypeAttr:$type,
+                       Ech_DistributionAttr:$init, F64Attr:$a, F64Attr:$b, DefaultValuedAttr<I64Attr, "0">:$stacked,
+                       UnitAttr:$decayed);
+  let assemblyFormat = [{
+    $kind $sym_name `:` $type `=` $init `(` $a `,` $b `)` (`stacked` $stacked^)? (`decayed` $decayed^)? attr-dict
+  }];
+}
+
+def Ech_Input : Ech_Op<"input", [Symbol]> {
+  let summary = "a named input of the model, fed by the data source";
+  let description = [{`ech.input @tokens 0 : !ech.tensor<[batch=64, seq=64], i32> below 256`. The number is the
+    place among the source's outputs. `below` is 0 for floats and bools. `samples` false: no batch axis.}];
+  let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$place, TypeAttr:$type, I64Attr:$below);
+  let assemblyFormat = "$sym_name $place `:` $type `below` $below attr-dict";
+}
+
+def Ech_Step : Ech_Op<"step", [Symbol, IsolatedFromAbove, SingleBlock, NoTerminator]> {
+  let summary = "one step: @train (forward, then backward and update once derived) or @evaluate";
+  let description = [{
+    The values of `ech.read` are those at the step's start; `ech.write` takes effect at its end. In @evaluate,
+    `training` is false, and the batch axis has the size of the training batch although the held-out set is larger.
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$sym_name $body attr-dict";
+  let skipDefaultBuilders = 1;
+  let builders = [OpBuilder<(ins "::llvm::StringRef":$name)>];
+}
+
+def Ech_Read : Ech_Op<"read", [MemoryEffects<[MemRead]>, DeclareOpInterfaceMethods<AxisRule, ["freedom"]>]> {
+  let summary = "the value of a variable at the step's start, or of an input (free)";
+  let arguments = (ins FlatSymbolRefAttr:$source);
+  let results = (outs Ech_Tensor:$value);
+  let assemblyFormat = "$source attr-dict `:` type($value)";
+}
+
+def Ech_Write : Ech_Op<"write"> {
+  let summary = "the value of a variable after the step";
+  let arguments = (ins FlatSymbolRefAttr:$target, Ech_Tensor:$value);
+  let assemblyFormat = "$target `,` $value attr-dict `:` type($value)";
+}
+
+def Ech_Report : Ech_Op<"report"> {
+  let summary = "a scalar the run reports: the loss, a named loss, a metric, the gradients' norm";
+  let arguments = (ins Ech_ReportKindAttr:$kind, StrAttr:$name, Ech_Tensor:$value);
+  let assemblyFormat = "$kind $name `,` $value attr-dict `:` type($value)";
+}
+
+def Ech_Gradient : Ech_Op<"gradient"> {
+  let summary = "the derivative of the sum of losses in one parameter";
+  let description = [{Made by `ech-differentiate`, one a parameter; `ech-expand-update` consumes it (and keeps it
+    where gradients are to be looked at, as `verify` does).}];
+  let arguments = (ins FlatSymbolRefAttr:$parameter, Ech_Tensor:$value);
+  let assemblyFormat = "$parameter `,` $value attr-dict `:` type($value)";
+}
+
+def Ech_Yield : Ech_Op<"yield", [Pure, Terminator, AttrSizedOperandSegments, HasParent<"RepeatOp">]> {
+  let summary = "ends one iteration: carried values, values kept along the axis, values summed over iterations";
+  let arguments = (ins Variadic<Ech_Tensor>:$carried, Variadic<Ech_Tensor>:$stacked, Variadic<Ech_Tensor>:$summed);
+  let assemblyFormat = [{
+    (`carry` `(` $carried^ `:` type($carried) `)`)? (`stack` `(` $stacked^ `:` type($stacked) `)`)?
+    (`sum` `(` $summed^ `:` type($summed) `)`)? attr-dict
+  }];
+}
+
+def Ech_Repeat : Ech_Op<"repeat", [SingleBlockImplicitTerminator<"YieldOp">, AttrSizedOperandSegments,
+                                   AttrSizedResultSegments, RecursiveMemoryEffects,
+                                   DeclareOpInterfaceMethods<AxisRule, ["division"]>,
+                                   DeclareOpInterfaceMethods<Derivable>]> {
+  let summary = "a loop over an axis that stays a loop: a layer stack, a recurrence, micro batches";
+  let description = [{
+    Runs its region once for each position of `axis`, last first when `reverse`. Block arguments: the carried values,
+    then the slices of `slices` at the position (without the axis). Values from outside may be used inside (loop
+    invariants). Results: the carried values after the last iteration; the stacked values, with `axis` added as the
+    slowest; the sums over iterations. `along` marks an existing axis (`repeat along seq`); `time` the micro batches.
+    ```mlir
+    %y, %kept, %total = ech.repeat "layer" = 4 carry(%x) slice(%w) {
+    ^bb0(%xi: …, %wi: …):
+      …
+      ech.yield carry(%next) stack(%save) sum(%d)
+    }
+    ```
+  }];
+  let arguments = (ins StrAttr:$axis, I64Attr:$count, Variadic<Ech_Tensor>:$carried, Variadic<Ech_Tensor>:$slices,
+                       UnitAttr:$reverse, UnitAttr:$along, UnitAttr:$time);
+  let results = (outs Variadic<Ech_Tensor>:$finals, Variadic<Ech_Tensor>:$stacks, Variadic<Ech_Tensor>:$sums);
+  let regions = (region SizedRegion<1>:$body);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+  let skipDefaultBuilders = 1;
+  // Result types are taken from the yield when the body is built: see Build::repeat.
+  let builders = [OpBuilder<(ins "::llvm::StringRef":$axis, "int64_t":$count, "::mlir::ValueRange":$carried,
+                                 "::mlir::ValueRange":$slices, "::mlir::TypeRange":$finals, "::mlir::TypeRange":$stacks,
+                                 "::mlir::TypeRange":$sums)>];
+  let extraClassDeclaration = [{
+    ::mlir::Block *block() { return &getBody().front(); }
+    ::echelon::ech::YieldOp yield();
+    ::mlir::ValueRange carriedArguments();
+    ::mlir::ValueRange sliceArguments();
+  }];
+}
+
+//===------------------------------------------------------------------------------------------------------------===//
+// Values made from nothing: free values
+//===------------------------------------------------------------------------------------------------------------===//
+
+class Ech_Source<string mnemonic, list<Trait> traits = []>
+    : Ech_Pure<mnemonic, !listconcat([DeclareOpInterfaceMethods<AxisRule, ["freedom"]>], traits)>;
+
+def Ech_Constant : Ech_Source<"constant", [ConstantLike]> {
+  let summary = "a number, without axes or the same at every place";
+  let arguments = (ins F64Attr:$value);
+  let results = (outs Ech_Tensor:$result);
+  let assemblyFormat = "$value attr-dict `:` type($result)";
+  let hasFolder = 1;
+}
+def Ech_Count : Ech_Source<"count"> {
+  let summary = "the product of logical sizes, as a number";
+  let description = [{What `mean` divides by. Over the batch axis it is the number of samples of the step, and in
+    @evaluate that of the whole held-out set, known when it runs.}];
+  let arguments = (ins Names:$over);
+  let results = (outs Ech_Tensor:$result);
+  let assemblyFormat = "`over` $over attr-dict `:` type($result)";
+}
+def Ech_Scalar : Ech_Source<"scalar"> {
+  let summary = "a number that the run provides at each step";
+  let description = [{`learning_rate` (of optimizer line `line`), `bias_correction` (1 - beta^(step + 1)), `step`.}];
+  let arguments = (ins StrAttr:$name, DefaultValuedAttr<I64Attr, "0">:$line, DefaultValuedAttr<F64Attr, "0.0">:$beta);
+  let results = (outs Ech_Tensor:$result);
+  let assemblyFormat = "$name (`line` $line^)? (`beta` $beta^)? attr-dict `:` type($result)";
+}
+def Ech_Index : Ech_Source<"index"> {
+  let summary = "the position along an axis: 0, 1, …";
+  let arguments = (ins StrAttr:$axis);
+  let results = (outs Ech_Tensor:$result);
+  let assemblyFormat = "$axis attr-dict `:` type($result)";
+}
+def Ech_Position : Ech_Source<"position"> {
+  let summary = "the position of the iteration of the enclosing repeat over an axis";
+  let arguments = (ins StrAttr:$axis);
+  let results = (outs Ech_Tensor:$result);
+  let assemblyFormat = "$axis attr-dict `:` type($result)";
+}
+def Ech_Random : Ech_Source<"random"> {
+  let summary = "random values, a function of seed, site, step and logical coordinates (enclosing repeats' included)";
+  let arguments = (ins Ech_DistributionAttr:$distribution, StrAttr:$site, F64Attr:$a, F64Attr:$b);
+  let results = (outs Ech_Tensor:$result);
+  let assemblyFormat = "$distribution $site `(` $a `,` $b `)` attr-dict `:` type($result)";
+}
+
+//===------------------------------------------------------------------------------------------------------------===//
+// Element-wise
+//===------------------------------------------------------------------------------------------------------------===//
+
+def Ech_Map : Ech_Pure<"map", [DeclareOpInterfaceMethods<AxisRule, ["freedom", "pendingRule"]>,
+                               DeclareOpInterfaceMethods<Derivable>]> {
+  let summary = "an element-wise function; axes match by name, missing ones are broadcast";
+  let arguments = (ins Ech_FunctionAttr:$function, Variadic<Ech_Tensor>:$operands);
+  let results = (outs Ech_Tensor:$result);
+  let assemblyFormat = "$function $operands attr-dict `:` functional-type($operands, $result)";
+  let hasVerifier = 1;
+}
+def Ech_Expand : Ech_Pure<"expand", [DeclareOpInterfaceMethods<AxisRule, ["freedom"]>,
+                                     DeclareOpInterfaceMethods<Derivable>]> {
+  let summary = "the same value at every position of the axes that the result has more";
+  let arguments = (ins Ech_Tensor:$operand);
+  let results = (outs Ech_Tensor:$result);
+  let assemblyFormat = "$operand attr-dict `:` type($operand) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+//===------------------------------------------------------------------------------------------------------------===//
+// Contractions and reductions
+//===------------------------------------------------------------------------------------------------------------===//
+
+def Ech_Dot : Ech_Pure<"dot", [DeclareOpInterfaceMethods<AxisRule>, DeclareOpInterfaceMethods<Derivable>]> {
+  let summary = "sum over `over` (axes of both) of the product; other shared axes are batch axes";
+  let arguments = (ins Ech_Tensor:$lhs, Ech_Tensor:$rhs, Names:$over);
+  let results = (outs Ech_Tensor:$result);
+  let assemblyFormat = "$lhs `,` $rhs `over` $over attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+def Ech_Reduce : Ech_Pure<"reduce", [DeclareOpInterfaceMethods<AxisRule, ["division"]>,
+                                     DeclareOpInterfaceMethods<Derivable>]> {
+  let summary = "sum, maximum or minimum over axes (max and min: one axis at a time)";
+  let arguments = (ins Ech_ReductionAttr:$kind, Ech_Tensor:$operand, Names:$over);
+  let results = (outs Ech_Tensor:$result);
+  let assemblyFormat = "$kind $operand `over` $over attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+class Ech_OverAxes<string mnemonic, list<Trait> traits = []>
+    : Ech_Pure<mnemonic, !listconcat([DeclareOpInterfaceMethods<AxisRule, ["division"]>,
+                                      DeclareOpInterfaceMethods<Derivable>], traits)> {
+  let assemblyFormat = "operands `over` $over attr-dict `:` functional-type(operands, results)";
+}
+def Ech_ArgMax : Ech_OverAxes<"argmax"> {
+  let summary = "the lowest index of the largest value along one axis";
+  let arguments = (ins Ech_Tensor:$operand, Names:$over);
+  let results = (outs Ech_Tensor:$result);
+}
+def Ech_Softmax : Ech_OverAxes<"softmax"> {
+  let summary = "exp(x - logsumexp(x))";
+  let arguments = (ins Ech_Tensor:$operand, Names:$over);
+  let results = (outs Ech_Tensor:$result);
+}
+def Ech_LogSumExp : Ech_OverAxes<"logsumexp"> {
+  let summary = "log of the sum of exponentials, through the maximum";
+  let arguments = (ins Ech_Tensor:$operand, Names:$over);
+  let results = (outs Ech_Tensor:$result);
+}
+def Ech_CrossEntropy : Ech_OverAxes<"cross_entropy"> {
+  let summary = "logsumexp(logits) - logits[label], or - sum(distribution * log_softmax(logits)); and the logsumexp";
+  let arguments = (ins Ech_Tensor:$logits, Ech_Tensor:$labels, Names:$over);
+  let results = (outs Ech_Tensor:$loss, Ech_Tensor:$logsumexp);
+}
+def Ech_Normalize : Ech_OverAxes<"normalize"> {
+  let summary = "zero mean and unit variance over axes (rms: unit mean square); with the statistics";
+  let description = [{y = (x - mean) * rstd, rstd = 1 / sqrt(variance + 1e-5), variance biased; with `rms`, y = x * rstd,
+    rstd = 1 / sqrt(mean(x^2) + 1e-5), and mean and variance are not meant to be used.}];
+  let arguments = (ins Ech_Tensor:$operand, Names:$over, UnitAttr:$rms);
+  let results = (outs Ech_Tensor:$result, Ech_Tensor:$rstd, Ech_Tensor:$mean, Ech_Tensor:$variance);
+}
+def Ech_NormalizeGrad : Ech_Pure<"normalize_grad", [DeclareOpInterfaceMethods<AxisRule, ["division"]>]> {
+  let summary = "rstd * (dy - mean(dy) - y * mean(dy * y)); rms: without the mean(dy)";
+  let arguments = (ins Ech_Tensor:$cotangent, Ech_Tensor:$result, Ech_Tensor:$rstd, Names:$over, UnitAttr:$rms);
+  let results = (outs Ech_Tensor:$operandCotangent);
+  let assemblyFormat = "operands `over` $over attr-dict `:` functional-type(operands, results)";
+}
+def Ech_CumSum : Ech_OverAxes<"cumsum"> {
+  let summary = "running sum along one axis; `reverse`: from the end";
+  let arguments = (ins Ech_Tensor:$operand, Names:$over, UnitAttr:$reverse);
+  let results = (outs Ech_Tensor:$result);
+}
+def Ech_Top : Ech_Pure<"top", [DeclareOpInterfaceMethods<AxisRule, ["division"]>]> {
+  let summary = "indices of the largest values along `over`, largest first, along the new axis `into`";
+  let arguments = (ins Ech_Tensor:$operand, Names:$over, StrAttr:$into);
+  let results = (outs Ech_Tensor:$result);
+  let assemblyFormat = "$operand `over` $over `into` $into attr-dict `:` functional-type(operands, results)";
+}
+def Ech_GlobalNorm : Ech_Pure<"global_norm", [DeclareOpInterfaceMethods<AxisRule, ["division"]>]> {
+  let summary = "the Euclidean norm of all elements of all operands, one scalar";
+  let arguments = (ins Variadic<Ech_Tensor>:$operands);
+  let results = (outs Ech_Tensor:$result);
+  let assemblyFormat = "$operands attr-dict `:` functional-type($operands, $result)";
+}
+
+//===------------------------------------------------------------------------------------------------------------===//
+// Places
+//===------------------------------------------------------------------------------------------------------------===//
+
+def Ech_Gather : Ech_Pure<"gather", [DeclareOpInterfaceMethods<AxisRule>, DeclareOpInterfaceMethods<Derivable>]> {
+  let summary = "table[axes = indices]: the gathered axes leave, the indices' axes come in, shared ones are matched";
+  let arguments = (ins Ech_Tensor:$table, Variadic<Ech_Tensor>:$indices, Names:$axes);
+  let results = (outs Ech_Tensor:$result);
+  let assemblyFormat = "$table `at` $axes `=` $indices attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+def Ech_ScatterAdd : Ech_Pure<"scatter_add", [DeclareOpInterfaceMethods<AxisRule>]> {
+  let summary = "the derivative of a gather: each value added at its indices into zeros of the table's type";
+  let arguments = (ins Ech_Tensor:$values, Variadic<Ech_Tensor>:$indices, Names:$axes);
+  let results = (outs Ech_Tensor:$result);
+  let assemblyFormat = "$values `at` $axes `=` $indices attr-dict `:` functional-type(operands, results)";
+}
+def Ech_Pick : Ech_Pure<"pick", [DeclareOpInterfaceMethods<AxisRule>, DeclareOpInterfaceMethods<Derivable>]> {
+  let summary = "x[axis = position]: the axis leaves";
+  let arguments = (ins Ech_Tensor:$operand, StrAttr:$axis, I64Attr:$position);
+  let results = (outs Ech_Tensor:$result);
+  let assemblyFormat = "$operand `[` $axis `=` $position `]` attr-dict `:` functional-type(operands, results)";
+}
+def Ech_Place : Ech_Pure<"place", [DeclareOpInterfaceMethods<AxisRule>, DeclareOpInterfaceMethods<Derivable>]> {
+  let summary = "the derivative of a pick: the value at one position of an axis, zero elsewhere";
+  let arguments = (ins Ech_Tensor:$operand, StrAttr:$axis, I64Attr:$position);
+  let results = (outs Ech_Tensor:$result);
+  let assemblyFormat = "$operand `[` $axis `=` $position `]` attr-dict `:` functional-type(operands, results)";
+}
+def Ech_Slice : Ech_Pure<"slice", [DeclareOpInterfaceMethods<AxisRule, ["division"]>,
+                                   DeclareOpInterfaceMethods<Derivable>]> {
+  let summary = "x[axis = start..]: a resized axis of the same name";
+  let arguments = (ins Ech_Tensor:$operand, StrAttr:$axis, I64Attr:$start);
+  let results = (outs Ech_Tensor:$result);
+  let assemblyFormat = "$operand `[` $axis `from` $start `]` attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+def Ech_Pad : Ech_Pure<"pad", [DeclareOpInterfaceMethods<AxisRule, ["division"]>,
+                               DeclareOpInterfaceMethods<Derivable>]> {
+  let summary = "the derivative of a slice: the value from `start` on, zero elsewhere";
+  let arguments = (ins Ech_Tensor:$operand, StrAttr:$axis, I64Attr:$start);
+  let results = (outs Ech_Tensor:$result);
+  let assemblyFormat = "$operand `[` $axis `from` $start `]` attr-dict `:` functional-type(operands, results)";
+}
+def Ech_Relabel : Ech_Pure<"relabel", [DeclareOpInterfaceMethods<AxisRule, ["relabels", "pendingRule", "freedom"]>,
+                                       DeclareOpInterfaceMethods<Derivable>]> {
+  let summary = "other names for axes: a rename, a split of one axis (slowest first), a merge of several";
+  let description = [{`from` and `to` are equally long lists of groups; a group is a list of names.
+    `[["seq"]] -> [["past"]]`, `[["height"]] -> [["row", "pr"]]`, `[["row", "column"]] -> [["seq"]]`.}];
+  let arguments = (ins Ech_Tensor:$operand, ArrayAttr:$from, ArrayAttr:$to);
+  let results = (outs Ech_Tensor:$result);
+  let assemblyFormat = "$operand $from `->` $to attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+def Ech_Concat : Ech_Pure<"concat", [DeclareOpInterfaceMethods<AxisRule, ["division"]>,
+                                     DeclareOpInterfaceMethods<Derivable>]> {
+  let summary = "operands one after the other along an axis";
+  let arguments = (ins Variadic<Ech_Tensor>:$operands, StrAttr:$axis);
+  let results = (outs Ech_Tensor:$result);
+  let assemblyFormat = "$operands `along` $axis attr-dict `:` functional-type($operands, $result)";
+}
+
+//===------------------------------------------------------------------------------------------------------------===//
+// Windows and attention
+//===------------------------------------------------------------------------------------------------------------===//
+
+class Ech_Windowed<string mnemonic, list<Trait> traits = []>
+    : Ech_Pure<mnemonic, !listconcat([DeclareOpInterfaceMethods<AxisRule, ["division"]>], traits)>;
+// Windows: `window` names the axes of x that are walked, `kernel` those of w, pairwise; stride and padding (low, high) a window axis.
+defvar Windows = (ins Names:$over, Names:$window, Names:$kernel, DenseI64ArrayAttr:$stride, DenseI64ArrayAttr:$padLow,
+                      DenseI64ArrayAttr:$padHigh);
+def Ech_Conv : Ech_Windowed<"conv", [DeclareOpInterfaceMethods<Derivable>]> {
+  let summary = "sum over `over` and the kernel axes of x at the window times w";
+  let arguments = !con((ins Ech_Tensor:$x, Ech_Tensor:$w), Windows);
+  let results = (outs Ech_Tensor:$result);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+def Ech_ConvGradX : Ech_Windowed<"conv_grad_x"> {
+  let summary = "the derivative of conv in x, of x's type";
+  let arguments = !con((ins Ech_Tensor:$cotangent, Ech_Tensor:$w), Windows);
+  let results = (outs Ech_Tensor:$result);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+}
+def Ech_ConvGradW : Ech_Windowed<"conv_grad_w"> {
+  let summary = "the derivative of conv in w, of w's type";
+  let arguments = !con((ins Ech_Tensor:$cotangent, Ech_Tensor:$x), Windows);
+  let results = (outs Ech_Tensor:$result);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+}
+def Ech_Pool : Ech_Windowed<"pool", [DeclareOpInterfaceMethods<Derivable>]> {
+  let summary = "maximum or mean over windows (avg: divides by the whole window, padding counted as zero)";
+  let arguments = (ins Ech_PoolingAttr:$kind, Ech_Tensor:$operand, Names:$window, DenseI64ArrayAttr:$size,
+                       DenseI64ArrayAttr:$stride, DenseI64ArrayAttr:$pad);
+  let results = (outs Ech_Tensor:$result);
+  let assemblyFormat = "$kind operands attr-dict `:` functional-type(operands, results)";
+}
+def Ech_PoolGrad : Ech_Windowed<"pool_grad"> {
+  let summary = "the derivative of pool; the maximum's goes to the lowest index among ties";
+  let arguments = (ins Ech_PoolingAttr:$kind, Ech_Tensor:$cotangent, Ech_Tensor:$operand, Names:$window,
+                       DenseI64ArrayAttr:$size, DenseI64ArrayAttr:$stride, DenseI64ArrayAttr:$pad);
+  let results = (outs Ech_Tensor:$result);
+  let assemblyFormat = "$kind operands attr-dict `:` functional-type(operands, results)";
+}
+
+def Ech_Attention : Ech_Op<"attention", [Pure, AttrSizedOperandSegments, DeclareOpInterfaceMethods<Costed>,
+                                         DeclareOpInterfaceMethods<AxisRule, ["division"]>,
+                                         DeclareOpInterfaceMethods<Derivable>]> {
+  let summary = "softmax(scale * q k + bias, where = mask and causal) v, in blocks; with the logsumexp of the scores";
+  let description = [{
+    q: (…, query, key), k: (…, past, key), v: (…, past, value key); `query` is the axis of q walked against `past`
+    (absent: empty string). `causal`: position in `query` >= position in `past`. The logsumexp has q's axes without `key`.
+  }];
+  let arguments = (ins Ech_Tensor:$q, Ech_Tensor:$k, Ech_Tensor:$v, Optional<Ech_Tensor>:$mask,
+                       Optional<Ech_Tensor>:$bias, StrAttr:$query, StrAttr:$past, StrAttr:$key, F64Attr:$scale,
+                       UnitAttr:$causal);
+  let results = (outs Ech_Tensor:$result, Ech_Tensor:$logsumexp);
+  let assemblyFormat = [{
+    $q `,` $k `,` $v (`mask` $mask^)? (`bias` $bias^)? attr-dict `:` functional-type(operands, results)
+  }];
+}
+def Ech_AttentionGrad : Ech_Op<"attention_grad", [Pure, AttrSizedOperandSegments, DeclareOpInterfaceMethods<Costed>,
+                                                  DeclareOpInterfaceMethods<AxisRule, ["division"]>]> {
+  let summary = "cotangents of q, k, v and, where there is one, of the bias";
+  let arguments = (ins Ech_Tensor:$cotangent, Ech_Tensor:$q, Ech_Tensor:$k, Ech_Tensor:$v, Ech_Tensor:$result,
+                       Ech_Tensor:$logsumexp, Optional<Ech_Tensor>:$mask, Optional<Ech_Tensor>:$bias, StrAttr:$query,
+                       StrAttr:$past, StrAttr:$key, F64Attr:$scale, UnitAttr:$causal);
+  let results = (outs Ech_Tensor:$dq, Ech_Tensor:$dk, Ech_Tensor:$dv, Optional<Ech_Tensor>:$dbias);
+  let assemblyFormat = [{
+    $cotangent `,` $q `,` $k `,` $v `,` $result `,` $logsumexp (`mask` $mask^)? (`bias` $bias^)? attr-dict `:`
+    functional-type(operands, results)
+  }];
+}
+
+#endif
