@@ -108,7 +108,7 @@ def Ech_ReportKind : Ech_Enum<"ReportKind", [
   I32EnumAttrCase<"Metric", 2, "metric">, I32EnumAttrCase<"Norm", 3, "norm">]>;
 def Ech_ReportKindAttr : Ech_EnumAttr<Ech_ReportKind, "report">;
 
-def Names : StrArrayAttr;
+defvar Names = StrArrayAttr; // names of axes
 
 //===------------------------------------------------------------------------------------------------------------===//
 // Program structure
