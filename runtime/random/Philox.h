@@ -50,11 +50,14 @@ struct RandomKey {
   uint64_t seed;
   uint64_t path; // path_hash(…)
   uint64_t step; // 0 for start values
+
+  /// Philox's key.
+  uint64_t stream() const { return mix64(seed + 0x9E3779B97F4A7C15ull) ^ path; }
 };
 
 /// The block that holds the values of logical indices 4 * block … 4 * block + 3.
 inline PhiloxBlock random_block(const RandomKey &key, uint64_t block) {
-  const uint64_t k = mix64(key.seed + 0x9E3779B97F4A7C15ull) ^ key.path;
+  const uint64_t k = key.stream();
   return philox4x32({{uint32_t(block), uint32_t(block >> 32), uint32_t(key.step), uint32_t(key.step >> 32)}},
                     uint32_t(k), uint32_t(k >> 32));
 }

@@ -1,0 +1,56 @@
+#include "runtime/program/Rank.h"
+#include "runtime/launch/Fail.h"
+
+#include <algorithm>
+
+namespace echelon::runtime {
+
+size_t arenaBytes(const Program &program) {
+  size_t bytes = 0;
+  for (int64_t arena : {program.stateBytes, program.inputBytes, program.workBytes})
+    bytes += (std::max<size_t>(size_t(arena), 64) + 63) / 64 * 64;
+  return bytes;
+}
+
+Rank::Rank(const Program &program, Transport &transport)
+    : ownProgram(program), ownTransport(transport), ownRank(transport.rank()), ownSize(transport.size()),
+      meshCoordinate(meshCoordinates(program.mesh, transport.rank())), reportedValue(program.scalars.size()),
+      isReported(program.scalars.size()) {
+  if (ownSize != meshSize(program.mesh))
+    fail("the program is compiled for " + std::to_string(meshSize(program.mesh)) + " ranks, not " +
+         std::to_string(ownSize));
+  std::vector<int> sizes;
+  for (const MeshAxis &axis : program.mesh)
+    sizes.push_back(axis.size);
+  for (const std::vector<int> &over : program.groups)
+    ownGroups.push_back(transport.makeGroup(sizes, over));
+  // An empty arena still has an address, so that a slice of nothing is a valid pointer.
+  auto arena = [&](int64_t bytes) {
+    return static_cast<std::byte *>(transport.allocate(size_t(std::max<int64_t>(bytes, 64))));
+  };
+  stateArena = arena(program.stateBytes);
+  inputArena = arena(program.inputBytes);
+  workArena = arena(program.workBytes);
+}
+
+void Rank::beginTraining(int64_t step) {
+  isTraining = true;
+  currentStep = step;
+  currentValid = currentSamples = ownProgram.batch;
+  currentOffset = 0;
+  std::fill(isReported.begin(), isReported.end(), false);
+}
+
+void Rank::beginEvaluation(int64_t samples) {
+  isTraining = false;
+  currentSamples = samples;
+  setEvaluationBatch(0, 0);
+  std::fill(isReported.begin(), isReported.end(), false);
+}
+
+void Rank::setEvaluationBatch(int64_t offset, int64_t valid) {
+  currentOffset = offset;
+  currentValid = valid;
+}
+
+} // namespace echelon::runtime

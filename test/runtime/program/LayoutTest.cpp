@@ -1,0 +1,64 @@
+#include "runtime/program/Layout.h"
+
+#include <gtest/gtest.h>
+
+using namespace echelon::runtime;
+
+namespace {
+
+const std::vector<MeshAxis> kMesh = {{"dp", 2}, {"tp", 2}};
+
+// Every element of `layout` is held by the expected number of ranks, and local places never overlap.
+void expectCover(const Layout &layout, const std::vector<std::string> &declared, const std::vector<MeshAxis> &mesh,
+                 int copies) {
+  std::vector<int> held(size_t(logicalCount(layout)));
+  std::vector<int> written(held.size());
+  for (int rank = 0; rank < meshSize(mesh); ++rank) {
+    const std::vector<int> coordinates = meshCoordinates(mesh, rank);
+    std::vector<int> local(size_t(localCount(layout, mesh)));
+    forEachRun(layout, declared, mesh, coordinates, [&](const Run &run) {
+      for (int64_t i = 0; i < run.count; ++i) {
+        ++local.at(size_t(run.local + i));
+        ++held.at(size_t(run.logical + i * run.stride));
+        written.at(size_t(run.logical + i * run.stride)) += writesPiece(layout, mesh, coordinates);
+      }
+    });
+    for (int n : local)
+      EXPECT_LE(n, 1);
+  }
+  for (size_t i = 0; i < held.size(); ++i) {
+    EXPECT_EQ(held[i], copies) << "element " << i;
+    EXPECT_EQ(written[i], 1) << "element " << i;
+  }
+}
+
+// Ranks are row-major over the mesh, the last axis fastest.
+TEST(Layout, Coordinates) {
+  EXPECT_EQ(meshCoordinates(kMesh, 2), (std::vector<int>{1, 0}));
+  EXPECT_EQ(meshCoordinates({{"a", 2}, {"b", 3}, {"c", 2}}, 9), (std::vector<int>{1, 1, 1}));
+}
+
+// The piece of rank (dp 1, tp 0) of an axis split over (tp, dp), tp slowest.
+TEST(Layout, NestedSplit) {
+  const Layout layout = {{{"embed", 8, {1, 0}}, {"ff", 6, {}}}, {}};
+  const Piece piece = pieceOf(layout, kMesh, {1, 0});
+  EXPECT_EQ(piece.offset, (std::vector<int64_t>{2, 0}));
+  EXPECT_EQ(piece.size, (std::vector<int64_t>{2, 6}));
+  EXPECT_EQ(piece.count, 12);
+}
+
+// Splits, nested splits, storage in another order, padding, flat cuts (one, two, with remainders): each element is held
+// as often as there are ranks that share a piece, and written once.
+TEST(Layout, EveryElementIsCovered) {
+  expectCover({{{"a", 6, {}}, {"b", 4, {1}}}, {}}, {"a", "b"}, kMesh, 2);
+  expectCover({{{"b", 4, {1, 0}}, {"a", 6, {}}}, {}}, {"a", "b"}, kMesh, 1);
+  expectCover({{{"a", 5, {0}, 6}, {"b", 3, {1}, 4}}, {}}, {"b", "a"}, kMesh, 1);
+  expectCover({{{"a", 5, {}}, {"b", 3, {}}}, {0}}, {"a", "b"}, kMesh, 2);
+  expectCover({{{"a", 5, {}}, {"b", 3, {}}}, {1, 0}}, {"b", "a"}, kMesh, 1);
+  expectCover({{{"a", 7, {1}, 8}}, {0}}, {"a"}, kMesh, 1);
+  expectCover({{{"a", 1, {}}}, {0, 1}}, {"a"}, {{"dp", 3}, {"tp", 3}}, 1);
+  expectCover({{}, {}}, {}, kMesh, 4);
+  expectCover({{{"a", 13, {}}, {"b", 1, {}}}, {1, 0, 2}}, {"a", "b"}, {{"x", 2}, {"y", 3}, {"z", 2}}, 1);
+}
+
+} // namespace
