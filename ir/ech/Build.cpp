@@ -85,7 +85,8 @@ Value Build::position(StringRef axis) {
   return PositionOp::create(builder, loc, type({}, builder.getI32Type()), builder.getStringAttr(axis));
 }
 Value Build::random(Distribution kind, StringRef site, double a, double b, Tensor type) {
-  return RandomOp::create(builder, loc, type, kind, site, builder.getF64FloatAttr(a), builder.getF64FloatAttr(b));
+  return RandomOp::create(builder, loc, type, DistributionAttr::get(builder.getContext(), kind),
+                          builder.getStringAttr(site), builder.getF64FloatAttr(a), builder.getF64FloatAttr(b));
 }
 
 //===- element-wise -----------------------------------------------------------------------------------------------===//
@@ -100,8 +101,8 @@ Value Build::map(Function f, ValueRange operands) {
   SmallVector<Value> values(operands);
   auto castFrom = [&](unsigned first) { // integers and truth values become real where they meet real numbers
     bool real = llvm::any_of(ArrayRef(values).drop_front(first), [](Value v) { return tensor(v).isFloat(); });
-    bool integer = llvm::any_of(ArrayRef(values).drop_front(first),
-                                [](Value v) { return tensor(v).getElement().isInteger(32); });
+    bool integer =
+        llvm::any_of(ArrayRef(values).drop_front(first), [](Value v) { return tensor(v).getElement().isInteger(32); });
     for (Value &v : MutableArrayRef(values).drop_front(first))
       v = real ? toReal(v) : integer ? cast(v, builder.getI32Type()) : v;
   };

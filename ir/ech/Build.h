@@ -18,10 +18,10 @@ public:
   Tensor type(llvm::ArrayRef<std::pair<llvm::StringRef, int64_t>> axes, mlir::Type element);
   Tensor scalarType() { return type({}, real); }
 
-  mlir::Value constant(double value);                    ///< real number without axes
-  mlir::Value constant(double value, Tensor type);       ///< the same at every place; any element type
+  mlir::Value constant(double value);              ///< real number without axes
+  mlir::Value constant(double value, Tensor type); ///< the same at every place; any element type
   mlir::Value zeros(Tensor type) { return constant(0, type); }
-  mlir::Value count(Names over);                         ///< product of logical sizes, a real number
+  mlir::Value count(Names over); ///< product of logical sizes, a real number
   mlir::Value scalar(llvm::StringRef name, int64_t line = 0, double beta = 0);
   mlir::Value index(llvm::StringRef axis, int64_t size); ///< i32
   mlir::Value position(llvm::StringRef axis);            ///< i32, no axes
@@ -30,7 +30,7 @@ public:
   /// Element-wise: result axes are the union of the operands' (those of the operand with most axes first). Result
   /// element: i1 for comparisons and logic, the operands' common type (i32 becomes real where it meets real) else.
   mlir::Value map(Function f, mlir::ValueRange operands);
-  mlir::Value cast(mlir::Value x, mlir::Type element);   ///< no-op where it has it already
+  mlir::Value cast(mlir::Value x, mlir::Type element); ///< no-op where it has it already
   mlir::Value toReal(mlir::Value x) { return cast(x, real); }
   mlir::Value add(mlir::Value a, mlir::Value b) { return map(Function::Add, {a, b}); }
   mlir::Value sub(mlir::Value a, mlir::Value b) { return map(Function::Sub, {a, b}); }
@@ -44,11 +44,11 @@ public:
   /// Sums away the axes that `like` lacks (the transpose of broadcasting); x itself when there are none.
   mlir::Value sumTo(mlir::Value x, Tensor like);
 
-  mlir::Value dot(mlir::Value a, mlir::Value b, Names over);      ///< axes: shared, a's own, b's own
+  mlir::Value dot(mlir::Value a, mlir::Value b, Names over); ///< axes: shared, a's own, b's own
   mlir::Value reduce(Reduction kind, mlir::Value x, Names over);
   mlir::Value sum(mlir::Value x, Names over) { return reduce(Reduction::Sum, x, over); }
-  mlir::Value mean(mlir::Value x, Names over);                    ///< sum / count
-  mlir::Value argmax(mlir::Value x, llvm::StringRef over);        ///< i32
+  mlir::Value mean(mlir::Value x, Names over);             ///< sum / count
+  mlir::Value argmax(mlir::Value x, llvm::StringRef over); ///< i32
   mlir::Value softmax(mlir::Value x, Names over);
   mlir::Value logSumExp(mlir::Value x, Names over);
   CrossEntropyOp crossEntropy(mlir::Value logits, mlir::Value labels, llvm::StringRef over);
@@ -58,7 +58,8 @@ public:
   mlir::Value top(mlir::Value x, llvm::StringRef over, llvm::StringRef into, int64_t k);
   mlir::Value globalNorm(mlir::ValueRange values);
 
-  mlir::Value gather(mlir::Value table, Names axes, mlir::ValueRange indices); ///< axes: the indices', then the table's rest
+  mlir::Value gather(mlir::Value table, Names axes,
+                     mlir::ValueRange indices); ///< axes: the indices', then the table's rest
   mlir::Value scatterAdd(mlir::Value values, Names axes, mlir::ValueRange indices, Tensor table);
   mlir::Value pick(mlir::Value x, llvm::StringRef axis, int64_t position);
   mlir::Value place(mlir::Value x, llvm::StringRef axis, int64_t position, Tensor result);

@@ -23,6 +23,7 @@ def Ech_Dialect : Dialect {
 //===------------------------------------------------------------------------------------------------------------===//
 
 def Ech_Tensor : TypeDef<Ech_Dialect, "Tensor"> {
+  let cppClassName = "Tensor"; // not TensorType, which MLIR has
   let mnemonic = "tensor";
   let summary = "named axes with sizes, an element type, and once laid out, its state on the mesh";
   let description = [{
@@ -118,7 +119,7 @@ class Ech_Op<string mnemonic, list<Trait> traits = []> : Op<Ech_Dialect, mnemoni
 class Ech_Pure<string mnemonic, list<Trait> traits = []>
     : Ech_Op<mnemonic, !listconcat([Pure, DeclareOpInterfaceMethods<Costed>], traits)>;
 
-def Ech_Variable : Ech_Op<"variable", [Symbol]> {
+def Ech_VariableOp : Ech_Op<"variable", [Symbol]> {
   let summary = "a value that lives across steps: a parameter, a state, an optimizer's moment";
   let description = [{
     `ech.variable param @"layer.attn.wq" : !ech.tensor<[layer=4, embed=128, head=4, key=32], f32> = normal(0.0, 0.02)`.
@@ -134,7 +135,7 @@ def Ech_Variable : Ech_Op<"variable", [Symbol]> {
   }];
 }
 
-def Ech_Input : Ech_Op<"input", [Symbol]> {
+def Ech_InputOp : Ech_Op<"input", [Symbol]> {
   let summary = "a named input of the model, fed by the data source";
   let description = [{`ech.input @tokens 0 : !ech.tensor<[batch=64, seq=64], i32> below 256`. The number is the
     place among the source's outputs. `below` is 0 for floats and bools. `samples` false: no batch axis.}];
@@ -142,7 +143,7 @@ def Ech_Input : Ech_Op<"input", [Symbol]> {
   let assemblyFormat = "$sym_name $place `:` $type `below` $below attr-dict";
 }
 
-def Ech_Step : Ech_Op<"step", [Symbol, IsolatedFromAbove, SingleBlock, NoTerminator]> {
+def Ech_StepOp : Ech_Op<"step", [Symbol, IsolatedFromAbove, SingleBlock, NoTerminator]> {
   let summary = "one step: @train (forward, then backward and update once derived) or @evaluate";
   let description = [{
     The values of `ech.read` are those at the step's start; `ech.write` takes effect at its end. In @evaluate,
@@ -155,26 +156,26 @@ def Ech_Step : Ech_Op<"step", [Symbol, IsolatedFromAbove, SingleBlock, NoTermina
   let builders = [OpBuilder<(ins "::llvm::StringRef":$name)>];
 }
 
-def Ech_Read : Ech_Op<"read", [MemoryEffects<[MemRead]>, DeclareOpInterfaceMethods<AxisRule, ["freedom"]>]> {
+def Ech_ReadOp : Ech_Op<"read", [MemoryEffects<[MemRead]>, DeclareOpInterfaceMethods<AxisRule, ["freedom"]>]> {
   let summary = "the value of a variable at the step's start, or of an input (free)";
   let arguments = (ins FlatSymbolRefAttr:$source);
   let results = (outs Ech_Tensor:$value);
   let assemblyFormat = "$source attr-dict `:` type($value)";
 }
 
-def Ech_Write : Ech_Op<"write"> {
+def Ech_WriteOp : Ech_Op<"write"> {
   let summary = "the value of a variable after the step";
   let arguments = (ins FlatSymbolRefAttr:$target, Ech_Tensor:$value);
   let assemblyFormat = "$target `,` $value attr-dict `:` type($value)";
 }
 
-def Ech_Report : Ech_Op<"report"> {
+def Ech_ReportOp : Ech_Op<"report"> {
   let summary = "a scalar the run reports: the loss, a named loss, a metric, the gradients' norm";
   let arguments = (ins Ech_ReportKindAttr:$kind, StrAttr:$name, Ech_Tensor:$value);
   let assemblyFormat = "$kind $name `,` $value attr-dict `:` type($value)";
 }
 
-def Ech_Gradient : Ech_Op<"gradient"> {
+def Ech_GradientOp : Ech_Op<"gradient"> {
   let summary = "the derivative of the sum of losses in one parameter";
   let description = [{Made by `ech-differentiate`, one a parameter; `ech-expand-update` consumes it (and keeps it
     where gradients are to be looked at, as `verify` does).}];
@@ -182,7 +183,7 @@ def Ech_Gradient : Ech_Op<"gradient"> {
   let assemblyFormat = "$parameter `,` $value attr-dict `:` type($value)";
 }
 
-def Ech_Yield : Ech_Op<"yield", [Pure, Terminator, AttrSizedOperandSegments, HasParent<"RepeatOp">]> {
+def Ech_YieldOp : Ech_Op<"yield", [Pure, Terminator, AttrSizedOperandSegments, HasParent<"RepeatOp">]> {
   let summary = "ends one iteration: carried values, values kept along the axis, values summed over iterations";
   let arguments = (ins Variadic<Ech_Tensor>:$carried, Variadic<Ech_Tensor>:$stacked, Variadic<Ech_Tensor>:$summed);
   let assemblyFormat = [{
@@ -191,7 +192,7 @@ def Ech_Yield : Ech_Op<"yield", [Pure, Terminator, AttrSizedOperandSegments, Has
   }];
 }
 
-def Ech_Repeat : Ech_Op<"repeat", [SingleBlockImplicitTerminator<"YieldOp">, AttrSizedOperandSegments,
+def Ech_RepeatOp : Ech_Op<"repeat", [SingleBlock, AttrSizedOperandSegments,
                                    AttrSizedResultSegments, RecursiveMemoryEffects,
                                    DeclareOpInterfaceMethods<AxisRule, ["division"]>,
                                    DeclareOpInterfaceMethods<Derivable>]> {
@@ -235,14 +236,14 @@ def Ech_Repeat : Ech_Op<"repeat", [SingleBlockImplicitTerminator<"YieldOp">, Att
 class Ech_Source<string mnemonic, list<Trait> traits = []>
     : Ech_Pure<mnemonic, !listconcat([DeclareOpInterfaceMethods<AxisRule, ["freedom"]>], traits)>;
 
-def Ech_Constant : Ech_Source<"constant", [ConstantLike]> {
+def Ech_ConstantOp : Ech_Source<"constant", [ConstantLike]> {
   let summary = "a number, without axes or the same at every place";
   let arguments = (ins F64Attr:$value);
   let results = (outs Ech_Tensor:$result);
   let assemblyFormat = "$value attr-dict `:` type($result)";
   let hasFolder = 1;
 }
-def Ech_Count : Ech_Source<"count"> {
+def Ech_CountOp : Ech_Source<"count"> {
   let summary = "the product of logical sizes, as a number";
   let description = [{What `mean` divides by. Over the batch axis it is the number of samples of the step, and in
     @evaluate that of the whole held-out set, known when it runs.}];
@@ -250,26 +251,26 @@ def Ech_Count : Ech_Source<"count"> {
   let results = (outs Ech_Tensor:$result);
   let assemblyFormat = "`over` $over attr-dict `:` type($result)";
 }
-def Ech_Scalar : Ech_Source<"scalar"> {
+def Ech_ScalarOp : Ech_Source<"scalar"> {
   let summary = "a number that the run provides at each step";
   let description = [{`learning_rate` (of optimizer line `line`), `bias_correction` (1 - beta^(step + 1)), `step`.}];
   let arguments = (ins StrAttr:$name, DefaultValuedAttr<I64Attr, "0">:$line, DefaultValuedAttr<F64Attr, "0.0">:$beta);
   let results = (outs Ech_Tensor:$result);
   let assemblyFormat = "$name (`line` $line^)? (`beta` $beta^)? attr-dict `:` type($result)";
 }
-def Ech_Index : Ech_Source<"index"> {
+def Ech_IndexOp : Ech_Source<"index"> {
   let summary = "the position along an axis: 0, 1, …";
   let arguments = (ins StrAttr:$axis);
   let results = (outs Ech_Tensor:$result);
   let assemblyFormat = "$axis attr-dict `:` type($result)";
 }
-def Ech_Position : Ech_Source<"position"> {
+def Ech_PositionOp : Ech_Source<"position"> {
   let summary = "the position of the iteration of the enclosing repeat over an axis";
   let arguments = (ins StrAttr:$axis);
   let results = (outs Ech_Tensor:$result);
   let assemblyFormat = "$axis attr-dict `:` type($result)";
 }
-def Ech_Random : Ech_Source<"random"> {
+def Ech_RandomOp : Ech_Source<"random"> {
   let summary = "random values, a function of seed, site, step and logical coordinates (enclosing repeats' included)";
   let arguments = (ins Ech_DistributionAttr:$distribution, StrAttr:$site, F64Attr:$a, F64Attr:$b);
   let results = (outs Ech_Tensor:$result);
@@ -280,7 +281,7 @@ def Ech_Random : Ech_Source<"random"> {
 // Element-wise
 //===------------------------------------------------------------------------------------------------------------===//
 
-def Ech_Map : Ech_Pure<"map", [DeclareOpInterfaceMethods<AxisRule, ["freedom", "pendingRule"]>,
+def Ech_MapOp : Ech_Pure<"map", [DeclareOpInterfaceMethods<AxisRule, ["freedom", "pendingRule"]>,
                                DeclareOpInterfaceMethods<Derivable>]> {
   let summary = "an element-wise function; axes match by name, missing ones are broadcast";
   let arguments = (ins Ech_FunctionAttr:$function, Variadic<Ech_Tensor>:$operands);
@@ -288,7 +289,7 @@ def Ech_Map : Ech_Pure<"map", [DeclareOpInterfaceMethods<AxisRule, ["freedom", "
   let assemblyFormat = "$function $operands attr-dict `:` functional-type($operands, $result)";
   let hasVerifier = 1;
 }
-def Ech_Expand : Ech_Pure<"expand", [DeclareOpInterfaceMethods<AxisRule, ["freedom"]>,
+def Ech_ExpandOp : Ech_Pure<"expand", [DeclareOpInterfaceMethods<AxisRule, ["freedom"]>,
                                      DeclareOpInterfaceMethods<Derivable>]> {
   let summary = "the same value at every position of the axes that the result has more";
   let arguments = (ins Ech_Tensor:$operand);
@@ -301,14 +302,14 @@ def Ech_Expand : Ech_Pure<"expand", [DeclareOpInterfaceMethods<AxisRule, ["freed
 // Contractions and reductions
 //===------------------------------------------------------------------------------------------------------------===//
 
-def Ech_Dot : Ech_Pure<"dot", [DeclareOpInterfaceMethods<AxisRule>, DeclareOpInterfaceMethods<Derivable>]> {
+def Ech_DotOp : Ech_Pure<"dot", [DeclareOpInterfaceMethods<AxisRule>, DeclareOpInterfaceMethods<Derivable>]> {
   let summary = "sum over `over` (axes of both) of the product; other shared axes are batch axes";
   let arguments = (ins Ech_Tensor:$lhs, Ech_Tensor:$rhs, Names:$over);
   let results = (outs Ech_Tensor:$result);
   let assemblyFormat = "$lhs `,` $rhs `over` $over attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }
-def Ech_Reduce : Ech_Pure<"reduce", [DeclareOpInterfaceMethods<AxisRule, ["division"]>,
+def Ech_ReduceOp : Ech_Pure<"reduce", [DeclareOpInterfaceMethods<AxisRule, ["division"]>,
                                      DeclareOpInterfaceMethods<Derivable>]> {
   let summary = "sum, maximum or minimum over axes (max and min: one axis at a time)";
   let arguments = (ins Ech_ReductionAttr:$kind, Ech_Tensor:$operand, Names:$over);
@@ -321,51 +322,51 @@ class Ech_OverAxes<string mnemonic, list<Trait> traits = []>
                                       DeclareOpInterfaceMethods<Derivable>], traits)> {
   let assemblyFormat = "operands `over` $over attr-dict `:` functional-type(operands, results)";
 }
-def Ech_ArgMax : Ech_OverAxes<"argmax"> {
+def Ech_ArgMaxOp : Ech_OverAxes<"argmax"> {
   let summary = "the lowest index of the largest value along one axis";
   let arguments = (ins Ech_Tensor:$operand, Names:$over);
   let results = (outs Ech_Tensor:$result);
 }
-def Ech_Softmax : Ech_OverAxes<"softmax"> {
+def Ech_SoftmaxOp : Ech_OverAxes<"softmax"> {
   let summary = "exp(x - logsumexp(x))";
   let arguments = (ins Ech_Tensor:$operand, Names:$over);
   let results = (outs Ech_Tensor:$result);
 }
-def Ech_LogSumExp : Ech_OverAxes<"logsumexp"> {
+def Ech_LogSumExpOp : Ech_OverAxes<"logsumexp"> {
   let summary = "log of the sum of exponentials, through the maximum";
   let arguments = (ins Ech_Tensor:$operand, Names:$over);
   let results = (outs Ech_Tensor:$result);
 }
-def Ech_CrossEntropy : Ech_OverAxes<"cross_entropy"> {
+def Ech_CrossEntropyOp : Ech_OverAxes<"cross_entropy"> {
   let summary = "logsumexp(logits) - logits[label], or - sum(distribution * log_softmax(logits)); and the logsumexp";
   let arguments = (ins Ech_Tensor:$logits, Ech_Tensor:$labels, Names:$over);
   let results = (outs Ech_Tensor:$loss, Ech_Tensor:$logsumexp);
 }
-def Ech_Normalize : Ech_OverAxes<"normalize"> {
+def Ech_NormalizeOp : Ech_OverAxes<"normalize"> {
   let summary = "zero mean and unit variance over axes (rms: unit mean square); with the statistics";
   let description = [{y = (x - mean) * rstd, rstd = 1 / sqrt(variance + 1e-5), variance biased; with `rms`, y = x * rstd,
     rstd = 1 / sqrt(mean(x^2) + 1e-5), and mean and variance are not meant to be used.}];
   let arguments = (ins Ech_Tensor:$operand, Names:$over, UnitAttr:$rms);
   let results = (outs Ech_Tensor:$result, Ech_Tensor:$rstd, Ech_Tensor:$mean, Ech_Tensor:$variance);
 }
-def Ech_NormalizeGrad : Ech_Pure<"normalize_grad", [DeclareOpInterfaceMethods<AxisRule, ["division"]>]> {
+def Ech_NormalizeGradOp : Ech_Pure<"normalize_grad", [DeclareOpInterfaceMethods<AxisRule, ["division"]>]> {
   let summary = "rstd * (dy - mean(dy) - y * mean(dy * y)); rms: without the mean(dy)";
   let arguments = (ins Ech_Tensor:$cotangent, Ech_Tensor:$result, Ech_Tensor:$rstd, Names:$over, UnitAttr:$rms);
   let results = (outs Ech_Tensor:$operandCotangent);
   let assemblyFormat = "operands `over` $over attr-dict `:` functional-type(operands, results)";
 }
-def Ech_CumSum : Ech_OverAxes<"cumsum"> {
+def Ech_CumSumOp : Ech_OverAxes<"cumsum"> {
   let summary = "running sum along one axis; `reverse`: from the end";
   let arguments = (ins Ech_Tensor:$operand, Names:$over, UnitAttr:$reverse);
   let results = (outs Ech_Tensor:$result);
 }
-def Ech_Top : Ech_Pure<"top", [DeclareOpInterfaceMethods<AxisRule, ["division"]>]> {
+def Ech_TopOp : Ech_Pure<"top", [DeclareOpInterfaceMethods<AxisRule, ["division"]>]> {
   let summary = "indices of the largest values along `over`, largest first, along the new axis `into`";
   let arguments = (ins Ech_Tensor:$operand, Names:$over, StrAttr:$into);
   let results = (outs Ech_Tensor:$result);
   let assemblyFormat = "$operand `over` $over `into` $into attr-dict `:` functional-type(operands, results)";
 }
-def Ech_GlobalNorm : Ech_Pure<"global_norm", [DeclareOpInterfaceMethods<AxisRule, ["division"]>]> {
+def Ech_GlobalNormOp : Ech_Pure<"global_norm", [DeclareOpInterfaceMethods<AxisRule, ["division"]>]> {
   let summary = "the Euclidean norm of all elements of all operands, one scalar";
   let arguments = (ins Variadic<Ech_Tensor>:$operands);
   let results = (outs Ech_Tensor:$result);
@@ -376,32 +377,32 @@ def Ech_GlobalNorm : Ech_Pure<"global_norm", [DeclareOpInterfaceMethods<AxisRule
 // Places
 //===------------------------------------------------------------------------------------------------------------===//
 
-def Ech_Gather : Ech_Pure<"gather", [DeclareOpInterfaceMethods<AxisRule>, DeclareOpInterfaceMethods<Derivable>]> {
+def Ech_GatherOp : Ech_Pure<"gather", [DeclareOpInterfaceMethods<AxisRule>, DeclareOpInterfaceMethods<Derivable>]> {
   let summary = "table[axes = indices]: the gathered axes leave, the indices' axes come in, shared ones are matched";
   let arguments = (ins Ech_Tensor:$table, Variadic<Ech_Tensor>:$indices, Names:$axes);
   let results = (outs Ech_Tensor:$result);
   let assemblyFormat = "$table `at` $axes `=` $indices attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }
-def Ech_ScatterAdd : Ech_Pure<"scatter_add", [DeclareOpInterfaceMethods<AxisRule>]> {
+def Ech_ScatterAddOp : Ech_Pure<"scatter_add", [DeclareOpInterfaceMethods<AxisRule>]> {
   let summary = "the derivative of a gather: each value added at its indices into zeros of the table's type";
   let arguments = (ins Ech_Tensor:$values, Variadic<Ech_Tensor>:$indices, Names:$axes);
   let results = (outs Ech_Tensor:$result);
   let assemblyFormat = "$values `at` $axes `=` $indices attr-dict `:` functional-type(operands, results)";
 }
-def Ech_Pick : Ech_Pure<"pick", [DeclareOpInterfaceMethods<AxisRule>, DeclareOpInterfaceMethods<Derivable>]> {
+def Ech_PickOp : Ech_Pure<"pick", [DeclareOpInterfaceMethods<AxisRule>, DeclareOpInterfaceMethods<Derivable>]> {
   let summary = "x[axis = position]: the axis leaves";
   let arguments = (ins Ech_Tensor:$operand, StrAttr:$axis, I64Attr:$position);
   let results = (outs Ech_Tensor:$result);
   let assemblyFormat = "$operand `[` $axis `=` $position `]` attr-dict `:` functional-type(operands, results)";
 }
-def Ech_Place : Ech_Pure<"place", [DeclareOpInterfaceMethods<AxisRule>, DeclareOpInterfaceMethods<Derivable>]> {
+def Ech_PlaceOp : Ech_Pure<"place", [DeclareOpInterfaceMethods<AxisRule>, DeclareOpInterfaceMethods<Derivable>]> {
   let summary = "the derivative of a pick: the value at one position of an axis, zero elsewhere";
   let arguments = (ins Ech_Tensor:$operand, StrAttr:$axis, I64Attr:$position);
   let results = (outs Ech_Tensor:$result);
   let assemblyFormat = "$operand `[` $axis `=` $position `]` attr-dict `:` functional-type(operands, results)";
 }
-def Ech_Slice : Ech_Pure<"slice", [DeclareOpInterfaceMethods<AxisRule, ["division"]>,
+def Ech_SliceOp : Ech_Pure<"slice", [DeclareOpInterfaceMethods<AxisRule, ["division"]>,
                                    DeclareOpInterfaceMethods<Derivable>]> {
   let summary = "x[axis = start..]: a resized axis of the same name";
   let arguments = (ins Ech_Tensor:$operand, StrAttr:$axis, I64Attr:$start);
@@ -409,14 +410,14 @@ def Ech_Slice : Ech_Pure<"slice", [DeclareOpInterfaceMethods<AxisRule, ["divisio
   let assemblyFormat = "$operand `[` $axis `from` $start `]` attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }
-def Ech_Pad : Ech_Pure<"pad", [DeclareOpInterfaceMethods<AxisRule, ["division"]>,
+def Ech_PadOp : Ech_Pure<"pad", [DeclareOpInterfaceMethods<AxisRule, ["division"]>,
                                DeclareOpInterfaceMethods<Derivable>]> {
   let summary = "the derivative of a slice: the value from `start` on, zero elsewhere";
   let arguments = (ins Ech_Tensor:$operand, StrAttr:$axis, I64Attr:$start);
   let results = (outs Ech_Tensor:$result);
   let assemblyFormat = "$operand `[` $axis `from` $start `]` attr-dict `:` functional-type(operands, results)";
 }
-def Ech_Relabel : Ech_Pure<"relabel", [DeclareOpInterfaceMethods<AxisRule, ["relabels", "pendingRule", "freedom"]>,
+def Ech_RelabelOp : Ech_Pure<"relabel", [DeclareOpInterfaceMethods<AxisRule, ["relabels", "pendingRule", "freedom"]>,
                                        DeclareOpInterfaceMethods<Derivable>]> {
   let summary = "other names for axes: a rename, a split of one axis (slowest first), a merge of several";
   let description = [{`from` and `to` are equally long lists of groups; a group is a list of names.
@@ -426,7 +427,7 @@ def Ech_Relabel : Ech_Pure<"relabel", [DeclareOpInterfaceMethods<AxisRule, ["rel
   let assemblyFormat = "$operand $from `->` $to attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }
-def Ech_Concat : Ech_Pure<"concat", [DeclareOpInterfaceMethods<AxisRule, ["division"]>,
+def Ech_ConcatOp : Ech_Pure<"concat", [DeclareOpInterfaceMethods<AxisRule, ["division"]>,
                                      DeclareOpInterfaceMethods<Derivable>]> {
   let summary = "operands one after the other along an axis";
   let arguments = (ins Variadic<Ech_Tensor>:$operands, StrAttr:$axis);
@@ -443,33 +444,33 @@ class Ech_Windowed<string mnemonic, list<Trait> traits = []>
 // Windows: `window` names the axes of x that are walked, `kernel` those of w, pairwise; stride and padding (low, high) a window axis.
 defvar Windows = (ins Names:$over, Names:$window, Names:$kernel, DenseI64ArrayAttr:$stride, DenseI64ArrayAttr:$padLow,
                       DenseI64ArrayAttr:$padHigh);
-def Ech_Conv : Ech_Windowed<"conv", [DeclareOpInterfaceMethods<Derivable>]> {
+def Ech_ConvOp : Ech_Windowed<"conv", [DeclareOpInterfaceMethods<Derivable>]> {
   let summary = "sum over `over` and the kernel axes of x at the window times w";
   let arguments = !con((ins Ech_Tensor:$x, Ech_Tensor:$w), Windows);
   let results = (outs Ech_Tensor:$result);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }
-def Ech_ConvGradX : Ech_Windowed<"conv_grad_x"> {
+def Ech_ConvGradXOp : Ech_Windowed<"conv_grad_x"> {
   let summary = "the derivative of conv in x, of x's type";
   let arguments = !con((ins Ech_Tensor:$cotangent, Ech_Tensor:$w), Windows);
   let results = (outs Ech_Tensor:$result);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
 }
-def Ech_ConvGradW : Ech_Windowed<"conv_grad_w"> {
+def Ech_ConvGradWOp : Ech_Windowed<"conv_grad_w"> {
   let summary = "the derivative of conv in w, of w's type";
   let arguments = !con((ins Ech_Tensor:$cotangent, Ech_Tensor:$x), Windows);
   let results = (outs Ech_Tensor:$result);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
 }
-def Ech_Pool : Ech_Windowed<"pool", [DeclareOpInterfaceMethods<Derivable>]> {
+def Ech_PoolOp : Ech_Windowed<"pool", [DeclareOpInterfaceMethods<Derivable>]> {
   let summary = "maximum or mean over windows (avg: divides by the whole window, padding counted as zero)";
   let arguments = (ins Ech_PoolingAttr:$kind, Ech_Tensor:$operand, Names:$window, DenseI64ArrayAttr:$size,
                        DenseI64ArrayAttr:$stride, DenseI64ArrayAttr:$pad);
   let results = (outs Ech_Tensor:$result);
   let assemblyFormat = "$kind operands attr-dict `:` functional-type(operands, results)";
 }
-def Ech_PoolGrad : Ech_Windowed<"pool_grad"> {
+def Ech_PoolGradOp : Ech_Windowed<"pool_grad"> {
   let summary = "the derivative of pool; the maximum's goes to the lowest index among ties";
   let arguments = (ins Ech_PoolingAttr:$kind, Ech_Tensor:$cotangent, Ech_Tensor:$operand, Names:$window,
                        DenseI64ArrayAttr:$size, DenseI64ArrayAttr:$stride, DenseI64ArrayAttr:$pad);
@@ -477,7 +478,7 @@ def Ech_PoolGrad : Ech_Windowed<"pool_grad"> {
   let assemblyFormat = "$kind operands attr-dict `:` functional-type(operands, results)";
 }
 
-def Ech_Attention : Ech_Op<"attention", [Pure, AttrSizedOperandSegments, DeclareOpInterfaceMethods<Costed>,
+def Ech_AttentionOp : Ech_Op<"attention", [Pure, AttrSizedOperandSegments, DeclareOpInterfaceMethods<Costed>,
                                          DeclareOpInterfaceMethods<AxisRule, ["division"]>,
                                          DeclareOpInterfaceMethods<Derivable>]> {
   let summary = "softmax(scale * q k + bias, where = mask and causal) v, in blocks; with the logsumexp of the scores";
@@ -493,7 +494,7 @@ def Ech_Attention : Ech_Op<"attention", [Pure, AttrSizedOperandSegments, Declare
     $q `,` $k `,` $v (`mask` $mask^)? (`bias` $bias^)? attr-dict `:` functional-type(operands, results)
   }];
 }
-def Ech_AttentionGrad : Ech_Op<"attention_grad", [Pure, AttrSizedOperandSegments, DeclareOpInterfaceMethods<Costed>,
+def Ech_AttentionGradOp : Ech_Op<"attention_grad", [Pure, AttrSizedOperandSegments, DeclareOpInterfaceMethods<Costed>,
                                                   DeclareOpInterfaceMethods<AxisRule, ["division"]>]> {
   let summary = "cotangents of q, k, v and, where there is one, of the bias";
   let arguments = (ins Ech_Tensor:$cotangent, Ech_Tensor:$q, Ech_Tensor:$k, Ech_Tensor:$v, Ech_Tensor:$result,

@@ -60,8 +60,8 @@ void RepeatOp::print(OpAsmPrinter &printer) {
     results("sum", getSums());
   printer << " ";
   printer.printRegion(getBody());
-  printer.printOptionalAttrDict((*this)->getAttrs(), {"axis", "count", "reverse", "along", "time",
-                                                      "operandSegmentSizes", "resultSegmentSizes"});
+  printer.printOptionalAttrDict(
+      (*this)->getAttrs(), {"axis", "count", "reverse", "along", "time", "operandSegmentSizes", "resultSegmentSizes"});
 }
 
 ParseResult RepeatOp::parse(OpAsmParser &parser, OperationState &state) {
@@ -110,7 +110,6 @@ ParseResult RepeatOp::parse(OpAsmParser &parser, OperationState &state) {
     return failure();
   if (parser.parseRegion(*state.addRegion()) || parser.parseOptionalAttrDict(state.attributes))
     return failure();
-  ensureTerminator(*state.regions.back(), builder, state.location);
   return success();
 }
 
@@ -123,12 +122,12 @@ LogicalResult RepeatOp::verify() {
     return say("carries as many values as it yields and results in");
   if (end.getStacked().size() != getStacks().size() || end.getSummed().size() != getSums().size())
     return say("results in as many stacks and sums as it yields");
-  for (auto [in, argument, out, final] :
-       llvm::zip(getCarried(), carriedArguments(), end.getCarried(), getFinals()))
+  for (auto [in, argument, out, final] : llvm::zip(getCarried(), carriedArguments(), end.getCarried(), getFinals()))
     if (in.getType() != argument.getType() || in.getType() != out.getType() || in.getType() != final.getType())
       return say("a carried value keeps its type");
   for (auto [whole, slice] : llvm::zip(getSlices(), sliceArguments())) {
-    if (!tensor(whole).has(getAxis()) || (!getTime() && tensor(whole).sizeOf(getAxis()) != getCount()))
+    if (!tensor(whole).has(getAxis()) ||
+        (!getTime() && tensor(whole).sizeOf(getAxis()) != static_cast<int64_t>(getCount())))
       return say("a sliced value has the axis at its full size");
     if (without(tensor(whole), getAxis()) != tensor(slice))
       return say("the block argument of a slice is the sliced value without the axis");
