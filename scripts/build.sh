@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# Builds Echelon into build/ (or the folder given as first argument; further arguments go to CMake).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+folder=${1:-build}
+shift || true
+cmake -S . -B "$folder" -G Ninja "$@" >/dev/null
+ninja -C "$folder" "${NINJA_TARGET:-all}"
