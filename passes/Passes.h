@@ -1,0 +1,22 @@
+// The passes and their order.
+#pragma once
+#include "ir/ech/Ech.h"
+#include "mlir/Pass/Pass.h"
+
+namespace mlir {
+class OpPassManager;
+}
+
+namespace echelon {
+
+#define GEN_PASS_DECL
+#define GEN_PASS_REGISTRATION
+#include "passes/Passes.h.inc"
+
+/// How far the pipeline runs: the last dialect that it reaches.
+enum class Stage { Ech, Dist, Rt };
+
+/// The order of the passes, one line each.
+void buildPipeline(mlir::OpPassManager &manager, Stage until);
+
+} // namespace echelon

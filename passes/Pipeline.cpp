@@ -1,0 +1,9 @@
+// The order of the passes. Why each stands where it does is said in Passes.td.
+#include "mlir/Pass/PassManager.h"
+#include "passes/Passes.h"
+
+void echelon::buildPipeline(mlir::OpPassManager &manager, Stage until) {
+  manager.addPass(createSimplify());
+  if (until == Stage::Ech)
+    return;
+}

@@ -1,0 +1,13 @@
+# Tests in text: a RUN line, then what its output must contain.
+import os
+import lit.formats
+
+config.name = "echelon"
+config.test_format = lit.formats.ShTest(execute_external=False)
+config.suffixes = [".mlir", ".ech", ".test"]
+config.excludes = ["Inputs", "CMakeLists.txt", "lit.cfg.py"]
+config.test_source_root = os.path.dirname(__file__)
+config.test_exec_root = os.path.join(config.echelon_obj_root, "test")
+path = [config.echelon_tools_dir, config.llvm_tools_dir, os.environ["PATH"]]
+config.environment["PATH"] = os.pathsep.join(path)
+config.environment["NO_COLOR"] = "1"

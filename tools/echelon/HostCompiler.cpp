@@ -1,0 +1,71 @@
+// The host compiler is started with fork and exec, so that no name in a path is ever read by a shell.
+#include "tools/echelon/HostCompiler.h"
+
+#include "tools/echelon/Paths.h"
+
+#include <cstdlib>
+#include <fcntl.h>
+#include <fstream>
+#include <sstream>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace echelon {
+
+int runProgram(const std::vector<std::string> &arguments, const std::string &outputFile) {
+  std::vector<char *> raw;
+  for (const std::string &argument : arguments)
+    raw.push_back(const_cast<char *>(argument.c_str()));
+  raw.push_back(nullptr);
+  pid_t child = fork();
+  if (child < 0)
+    return -1;
+  if (child == 0) {
+    if (!outputFile.empty()) {
+      int file = open(outputFile.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+      if (file >= 0) {
+        dup2(file, STDOUT_FILENO);
+        dup2(file, STDERR_FILENO);
+      }
+    }
+    execvp(raw[0], raw.data());
+    _exit(127);
+  }
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static void appendWords(std::vector<std::string> &list, const std::string &words) {
+  std::istringstream stream(words);
+  for (std::string word; stream >> word;)
+    list.push_back(word);
+}
+
+std::vector<std::string> hostCommand(const std::string &source, const std::string &executable) {
+  const char *chosen = std::getenv("CXX");
+  std::vector<std::string> command{chosen && *chosen ? chosen : ECHELON_HOST_COMPILER};
+  appendWords(command, "-std=c++17 -Wall -Wextra -Werror " ECHELON_HOST_FLAGS);
+  command.push_back("-I" + includeFolder());
+  command.insert(command.end(), {source, "-o", executable});
+  command.push_back(runtimeLibrary());
+  appendWords(command, ECHELON_HOST_LIBRARIES);
+  return command;
+}
+
+bool compileHost(const std::string &source, const std::string &executable, std::string &log) {
+  std::string said = executable + ".log";
+  int status = runProgram(hostCommand(source, executable), said);
+  if (status == 0) {
+    unlink(said.c_str());
+    return true;
+  }
+  std::ifstream stream(said);
+  std::stringstream text;
+  text << stream.rdbuf();
+  log = status == 127 ? "cannot start the host compiler " + hostCommand(source, executable).front() : text.str();
+  return false;
+}
+
+} // namespace echelon

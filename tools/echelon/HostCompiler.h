@@ -1,0 +1,19 @@
+// From generated C++ to an executable: the host compiler, called without a shell.
+#pragma once
+#include <string>
+#include <vector>
+
+namespace echelon {
+
+/// Runs a program and waits; its standard output and error go to `outputFile` when that is not empty. Returns its exit
+/// status (128 + N when signal N ended it), or -1 when it could not be started.
+int runProgram(const std::vector<std::string> &arguments, const std::string &outputFile = "");
+
+/// What the host compiler is called with to build `source` into `executable`: $CXX or the compiler that built Echelon,
+/// the flags of the runtime, the runtime library. Warnings are errors: generated programs have none.
+std::vector<std::string> hostCommand(const std::string &source, const std::string &executable);
+
+/// Compiles; false when the host compiler fails, and then `log` holds what it said.
+bool compileHost(const std::string &source, const std::string &executable, std::string &log);
+
+} // namespace echelon

@@ -1,0 +1,61 @@
+#include "tools/echelon/Paths.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/BLAKE3.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace echelon {
+
+std::string includeFolder() { return ECHELON_INCLUDE_FOLDER; }
+std::string runtimeLibrary() { return ECHELON_RUNTIME_LIBRARY; }
+
+std::string buildStamp() {
+  std::string stamp;
+  for (const std::string &file : {std::string("/proc/self/exe"), runtimeLibrary()}) {
+    struct stat info = {};
+    if (stat(file.c_str(), &info) == 0)
+      stamp += std::to_string(info.st_size) + ":" + std::to_string(info.st_mtim.tv_sec) + "." +
+               std::to_string(info.st_mtim.tv_nsec) + ";";
+  }
+  return stamp;
+}
+
+std::string cacheFolder() {
+  auto variable = [](const char *name) {
+    const char *value = std::getenv(name);
+    return std::string(value ? value : "");
+  };
+  std::string folder = variable("ECHELON_CACHE");
+  if (folder.empty() && !variable("XDG_CACHE_HOME").empty())
+    folder = variable("XDG_CACHE_HOME") + "/echelon";
+  if (folder.empty() && !variable("HOME").empty())
+    folder = variable("HOME") + "/.cache/echelon";
+  if (folder.empty())
+    folder = "/tmp/echelon-cache-" + std::to_string(geteuid());
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  return error ? "" : std::filesystem::absolute(folder).string();
+}
+
+std::string hashOf(const std::vector<std::string> &parts) {
+  llvm::BLAKE3 hasher;
+  for (const std::string &part : parts) {
+    hasher.update(std::to_string(part.size()) + ":");
+    hasher.update(part);
+  }
+  return llvm::toHex(hasher.final<16>(), /*LowerCase=*/true);
+}
+
+std::string stemOf(const std::string &path) {
+  std::string stem = std::filesystem::path(path).stem().string();
+  for (char &c : stem)
+    if (!llvm::isAlnum(c) && c != '_' && c != '-')
+      c = '_';
+  return stem.empty() ? "program" : stem;
+}
+
+} // namespace echelon
