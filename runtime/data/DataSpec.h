@@ -17,7 +17,8 @@ struct TransformSpec {
 };
 
 /// A source. kind and what it uses:
-///   text (paths: 1) · tokens (paths: 1) · next_token (children: 1, args: {holdout as a fraction, 0 unless told}) ·
+///   text (paths: 1) · tokens (paths: 1; args: {16 or 32 bits}, or none: 32 where the bound needs it or every
+///   second 16-bit word is 0) · next_token (children: 1, args: {holdout as a fraction, 0 unless told}) ·
 ///   mnist (paths: 1 folder) · cifar10 (paths: 1 folder) · npy (paths: one per input) · csv (paths: any number, read
 ///   one after the other) · synthetic (name: "tokens" or "sorted_digits")
 /// Relative paths start at the folder given to openData.

@@ -1,0 +1,136 @@
+// csv tables of numbers: one header line, a sample a line, columns from left to right.
+#include "runtime/data/File.h"
+#include "runtime/data/Sources.h"
+
+#include <charconv>
+#include <cmath>
+#include <string_view>
+
+namespace echelon::runtime {
+
+namespace {
+
+class CsvSource : public DataSource {
+public:
+  std::vector<double> values;       // (rows, columns)
+  std::vector<int64_t> firstColumn; // of each output, then all columns
+  int64_t rows = 0;
+
+  int64_t size(Part part) const override { return part == Part::Training ? rows : 0; }
+  void read(Part, int64_t sample, int output, double *out) const override {
+    const int64_t first = firstColumn[size_t(output)], last = firstColumn[size_t(output) + 1];
+    const double *row = values.data() + sample * firstColumn.back();
+    for (int64_t c = first; c < last; ++c)
+      out[c - first] = row[c];
+  }
+  void addOutput(const std::vector<int64_t> &dims, ElementType type) {
+    int64_t count = 1;
+    for (int64_t d : dims)
+      count *= d;
+    if (firstColumn.empty())
+      firstColumn.push_back(0);
+    firstColumn.push_back(firstColumn.back() + count);
+    outputShapes.push_back({dims, type, 0});
+  }
+};
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t'))
+    text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t' || text.back() == '\r'))
+    text.remove_suffix(1);
+  return text;
+}
+
+/// The fields of a line, quotes taken off; a comma inside quotes belongs to its field.
+std::vector<std::string_view> fields(std::string_view line) {
+  std::vector<std::string_view> result;
+  size_t start = 0;
+  bool quoted = false;
+  for (size_t i = 0; i <= line.size(); ++i) {
+    if (i < line.size() && line[i] == '"')
+      quoted = !quoted;
+    if (i < line.size() && (line[i] != ',' || quoted))
+      continue;
+    std::string_view field = trimmed(line.substr(start, i - start));
+    if (field.size() >= 2 && field.front() == '"' && field.back() == '"')
+      field = field.substr(1, field.size() - 2);
+    result.push_back(field);
+    start = i + 1;
+  }
+  return result;
+}
+
+} // namespace
+
+std::unique_ptr<DataSource> openCsv(const OpenRequest &request, DataError &error) {
+  auto source = std::make_unique<CsvSource>();
+  for (const InputShape &input : request.inputs)
+    source->addOutput(input.dims, input.type);
+  if (request.inputs.empty()) {
+    error.text = "csv needs inputs that its columns fill";
+    return nullptr;
+  }
+  const int64_t columns = source->firstColumn.back();
+  for (const std::string &relative : request.spec.paths) {
+    const std::string path = resolvePath(relative, request.folder);
+    FileBytes file;
+    if (!(error.text = readFile(path, file)).empty())
+      return nullptr;
+    std::string_view text(reinterpret_cast<const char *>(file.data()), file.size());
+    std::vector<std::string> names;
+    for (int64_t line = 1; !text.empty(); ++line) {
+      const size_t end = text.find('\n');
+      const std::string_view row = trimmed(text.substr(0, end));
+      text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+      if (row.empty())
+        continue;
+      const std::vector<std::string_view> found = fields(row);
+      const std::string where = "\"" + path + "\", line " + std::to_string(line);
+      if (int64_t(found.size()) != columns) {
+        error.text =
+            where + " has " + std::to_string(found.size()) + " columns; the inputs take " + std::to_string(columns);
+        return nullptr;
+      }
+      if (names.empty()) {
+        names.assign(found.begin(), found.end());
+        continue;
+      }
+      for (size_t c = 0, input = 0; c < found.size(); ++c) {
+        while (int64_t(c) >= source->firstColumn[input + 1])
+          ++input;
+        const std::string_view field = found[c].substr(!found[c].empty() && found[c][0] == '+');
+        double value = 0;
+        const auto parsed = std::from_chars(field.data(), field.data() + field.size(), value);
+        const std::string place = where + ", column " + names[c];
+        if (parsed.ec != std::errc() || parsed.ptr != field.data() + field.size() || !std::isfinite(value)) {
+          error = {place + ": \"" + std::string(found[c]) + "\" is not a number", int(input)};
+          return nullptr;
+        }
+        const InputShape &shape = request.inputs[input];
+        const bool whole = shape.type == ElementType::Int32 || shape.type == ElementType::UInt8;
+        if (whole && (value != std::floor(value) || std::fabs(value) > 1e15)) {
+          error = {place + ": " + std::string(found[c]) + " is no integer, " + shape.name + " is " + nameOf(shape.type),
+                   int(input)};
+          return nullptr;
+        }
+        if (shape.type == ElementType::UInt8 && value != 0 && value != 1) {
+          error = {place + ": " + std::string(found[c]) + " is neither 0 nor 1, " + shape.name + " is bool",
+                   int(input)};
+          return nullptr;
+        }
+        if (shape.type == ElementType::Int32 && !checkBelow(shape, int64_t(value), place, error, int(input)))
+          return nullptr;
+        source->values.push_back(value);
+      }
+      ++source->rows;
+    }
+  }
+  if (source->rows == 0) {
+    error.text = "csv: no samples after the header line";
+    return nullptr;
+  }
+  return source;
+}
+
+} // namespace echelon::runtime

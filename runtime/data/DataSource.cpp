@@ -1,0 +1,179 @@
+#include "runtime/data/DataSource.h"
+#include "runtime/data/Shuffle.h"
+#include "runtime/data/Sources.h"
+#include "runtime/random/Philox.h"
+
+#include <algorithm>
+
+namespace echelon::runtime {
+
+std::string dimsText(const std::vector<int64_t> &dims) {
+  std::string text = "[";
+  for (size_t i = 0; i < dims.size(); ++i)
+    text += (i ? ", " : "") + std::to_string(dims[i]);
+  return text + "]";
+}
+
+bool checkBelow(const InputShape &input, int64_t value, const std::string &where, DataError &error, int inputIndex) {
+  if (input.below == 0 || (value >= 0 && value < input.below))
+    return true;
+  error = {where + " is " + std::to_string(value) + ", " + input.name + " is int below " + std::to_string(input.below),
+           inputIndex};
+  return false;
+}
+
+namespace {
+
+int64_t countOf(const std::vector<int64_t> &dims) {
+  int64_t count = 1;
+  for (int64_t d : dims)
+    count *= d;
+  return count;
+}
+
+std::string checkTransform(const TransformSpec &transform, const OutputShape &first, const std::string &name) {
+  const std::string has = "; " + name + " has " + dimsText(first.dims);
+  if (transform.kind == "flip")
+    return first.dims.empty() ? "flip mirrors the last axis of a sample" + has : "";
+  if (transform.kind == "crop") {
+    if (first.dims.size() < 2)
+      return "crop cuts along the last two axes of a sample" + has;
+    return transform.args.size() == 1 && transform.args[0] >= 0 && transform.args[0] == int64_t(transform.args[0])
+               ? ""
+               : "crop takes pad = a whole number of pixels";
+  }
+  if (transform.kind == "normalize") {
+    const size_t channels = transform.args.size() / 2;
+    if (transform.args.size() % 2 != 0 || channels == 0)
+      return "normalize takes as many means as standard deviations";
+    if (first.type != ElementType::Float32)
+      return "normalize acts on floats; " + name + " is " + nameOf(first.type);
+    if (channels > 1 && (first.dims.empty() || first.dims[0] != int64_t(channels)))
+      return "normalize has " + std::to_string(channels) + " channels" + has;
+    for (size_t i = channels; i < 2 * channels; ++i)
+      if (!(transform.args[i] > 0))
+        return "normalize divides by standard deviations above 0";
+    return "";
+  }
+  return "transform " + transform.kind + " is not built";
+}
+
+std::unique_ptr<DataSource> openSource(const OpenRequest &request, DataError &error) {
+  using Open = std::unique_ptr<DataSource> (*)(const OpenRequest &, DataError &);
+  constexpr struct {
+    const char *kind;
+    Open open;
+  } kSources[] = {{"text", openTokens}, {"tokens", openTokens},      {"next_token", openTokens},
+                  {"mnist", openMnist}, {"cifar10", openCifar10},    {"npy", openNpy},
+                  {"csv", openCsv},     {"synthetic", openSynthetic}};
+  for (const auto &entry : kSources) {
+    if (request.spec.kind != entry.kind)
+      continue;
+    std::unique_ptr<DataSource> source = entry.open(request, error);
+    if (!source)
+      return nullptr;
+    if (!request.inputs.empty() && request.inputs.size() != source->outputs().size()) {
+      error.text = request.spec.kind + " gives " + std::to_string(source->outputs().size()) + " values a sample, for " +
+                   std::to_string(request.inputs.size()) + " inputs";
+      return nullptr;
+    }
+    for (size_t i = 0; i < request.inputs.size(); ++i) {
+      // Images and arrays of integers may fill float inputs; reals never fill integers.
+      const bool isReal = source->outputs()[i].type == ElementType::Float32;
+      const bool wantsReal =
+          request.inputs[i].type == ElementType::Float32 || request.inputs[i].type == ElementType::Float64;
+      const bool fits = isReal ? wantsReal : wantsReal || source->outputs()[i].type == request.inputs[i].type;
+      if (!fits && request.spec.kind != "csv") {
+        error = {request.spec.kind + " gives values of type " + nameOf(source->outputs()[i].type) + ", " +
+                     request.inputs[i].name + " is " + nameOf(request.inputs[i].type),
+                 int(i)};
+        return nullptr;
+      }
+    }
+    for (const TransformSpec &transform : request.spec.transforms) {
+      error.text =
+          checkTransform(transform, source->outputs()[0], request.inputs.empty() ? "it" : request.inputs[0].name);
+      if (!error.text.empty()) {
+        error.input = 0;
+        return nullptr;
+      }
+    }
+    return source;
+  }
+  error.text = "data source " + request.spec.kind + " is not built";
+  return nullptr;
+}
+
+} // namespace
+
+DataStream::DataStream(std::unique_ptr<DataSource> from, std::vector<TransformSpec> with, uint64_t runSeed)
+    : source(std::move(from)), transforms(std::move(with)), seed(runSeed) {}
+
+void DataStream::read(Part part, int64_t index, int output, std::vector<double> &values) const {
+  const int64_t size = source->size(part);
+  const bool training = part == Part::Training;
+  values.resize(size_t(countOf(outputs()[size_t(output)].dims)));
+  source->read(part, training && size != kUnlimited ? shuffledSample(seed, index, size) : index, output, values.data());
+  if (output == 0)
+    transform(index, training, values);
+}
+
+void DataStream::readPlain(Part part, int64_t sample, int output, std::vector<double> &values) const {
+  values.resize(size_t(countOf(outputs()[size_t(output)].dims)));
+  source->read(part, sample, output, values.data());
+  if (output == 0)
+    transform(sample, false, values);
+}
+
+void DataStream::transform(int64_t index, bool random, std::vector<double> &values) const {
+  const std::vector<int64_t> &dims = outputs()[0].dims;
+  for (size_t t = 0; t < transforms.size(); ++t) {
+    const TransformSpec &transform = transforms[t];
+    // Every transform has its own stream; a place in the training stream has its own values of it.
+    const RandomKey key = {seed, path_hash("data.transform") + t, 0};
+    if (transform.kind == "flip" && random) {
+      if (uniform_at(key, uint64_t(index)) < 0.5)
+        continue;
+      for (auto row = values.begin(); row != values.end(); row += dims.back())
+        std::reverse(row, row + dims.back());
+    } else if (transform.kind == "crop" && random) {
+      const int64_t pad = int64_t(transform.args[0]), height = dims[dims.size() - 2], width = dims.back();
+      auto draw = [&](uint64_t k) {
+        return int64_t(uniform_at(key, 2 * uint64_t(index) + k) * double(2 * pad + 1)) - pad;
+      };
+      const int64_t down = draw(0), right = draw(1);
+      const std::vector<double> whole = values;
+      for (size_t plane = 0; plane < whole.size(); plane += size_t(height * width))
+        for (int64_t y = 0; y < height; ++y)
+          for (int64_t x = 0; x < width; ++x) {
+            const int64_t fromY = y + down, fromX = x + right;
+            const bool inside = fromY >= 0 && fromY < height && fromX >= 0 && fromX < width;
+            values[plane + size_t(y * width + x)] = inside ? whole[plane + size_t(fromY * width + fromX)] : 0;
+          }
+    } else if (transform.kind == "normalize") {
+      const size_t channels = transform.args.size() / 2, plane = values.size() / channels;
+      for (size_t i = 0; i < values.size(); ++i)
+        values[i] = (values[i] - transform.args[i / plane]) / transform.args[channels + i / plane];
+    }
+  }
+}
+
+std::unique_ptr<DataStream> openData(const DataSpec &spec, const std::vector<InputShape> &inputs, uint64_t seed,
+                                     const std::string &folder, DataError &error) {
+  error = DataError();
+  std::unique_ptr<DataSource> source = openSource({spec, inputs, seed, folder, true}, error);
+  return source ? std::make_unique<DataStream>(std::move(source), spec.transforms, seed) : nullptr;
+}
+
+DataDescription describe(const DataSpec &spec, const std::vector<InputShape> &inputs, const std::string &folder) {
+  DataDescription result;
+  const std::unique_ptr<DataSource> source = openSource({spec, inputs, 0, folder, false}, result.error);
+  if (!source)
+    return result;
+  result.outputs = source->outputs();
+  result.trainSize = source->size(Part::Training);
+  result.heldOutSize = source->size(Part::HeldOut);
+  return result;
+}
+
+} // namespace echelon::runtime

@@ -1,0 +1,137 @@
+#include "runtime/data/File.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+namespace echelon::runtime {
+
+namespace {
+
+/// Inflates one or more gzip members. The length that the file's last four bytes tell is only a first guess: it is
+/// modulo 2^32 and of the last member alone.
+std::string unpack(const std::string &path, const uint8_t *packed, size_t packedSize, size_t limit,
+                   std::shared_ptr<const uint8_t> &bytes, size_t &length) {
+  uint32_t guess = 0;
+  std::memcpy(&guess, packed + packedSize - 4, 4);
+  // Deflate packs at most 1032 to 1; a larger guess is a lie that would only cost memory.
+  size_t capacity = std::clamp<size_t>(guess, 1024, 1032 * packedSize + 1024);
+  capacity = std::min(capacity, std::max<size_t>(limit, 1));
+  std::unique_ptr<uint8_t[]> out(new uint8_t[capacity]);
+  length = 0;
+  z_stream stream = {};
+  if (inflateInit2(&stream, 15 + 16) != Z_OK)
+    return "cannot unpack \"" + path + "\": out of memory";
+  size_t consumed = 0;
+  std::string error;
+  bool ended = false;
+  while (length < limit) {
+    if (length == capacity) {
+      const size_t larger = std::min(limit, 2 * capacity);
+      std::unique_ptr<uint8_t[]> grown(new uint8_t[larger]);
+      std::memcpy(grown.get(), out.get(), length);
+      out = std::move(grown);
+      capacity = larger;
+    }
+    constexpr size_t kChunk = size_t(1) << 30; // zlib counts in 32 bits
+    stream.next_in = const_cast<uint8_t *>(packed + consumed);
+    stream.avail_in = uInt(std::min(kChunk, packedSize - consumed));
+    stream.next_out = out.get() + length;
+    stream.avail_out = uInt(std::min(kChunk, capacity - length));
+    const uInt in = stream.avail_in, room = stream.avail_out;
+    const int state = inflate(&stream, Z_NO_FLUSH);
+    consumed += in - stream.avail_in;
+    length += room - stream.avail_out;
+    if (state == Z_STREAM_END) {
+      const bool another = packedSize - consumed >= 2 && packed[consumed] == 0x1f && packed[consumed + 1] == 0x8b;
+      if (!another) {
+        ended = true;
+        break;
+      }
+      inflateReset(&stream);
+      continue;
+    }
+    if (state != Z_OK && !(state == Z_BUF_ERROR && stream.avail_out == 0)) {
+      error = "cannot unpack \"" + path + "\": ";
+      error += consumed == packedSize ? "the file is cut off" : stream.msg ? stream.msg : "not gzip data";
+      break;
+    }
+  }
+  inflateEnd(&stream);
+  if (error.empty() && !ended && length < limit)
+    error = "cannot unpack \"" + path + "\": the file is cut off";
+  bytes = std::shared_ptr<const uint8_t>(out.release(), std::default_delete<uint8_t[]>());
+  return error;
+}
+
+} // namespace
+
+std::string readFile(const std::string &path, FileBytes &file, size_t limit) {
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0)
+    return "cannot read \"" + path + "\": " + std::strerror(errno);
+  struct stat info;
+  std::string error;
+  if (fstat(descriptor, &info) != 0)
+    error = std::strerror(errno);
+  else if (!S_ISREG(info.st_mode))
+    error = S_ISDIR(info.st_mode) ? "it is a folder" : "it is no file";
+  if (!error.empty()) {
+    close(descriptor);
+    return "cannot read \"" + path + "\": " + error;
+  }
+  const size_t size = size_t(info.st_size);
+  if (size == 0) {
+    close(descriptor);
+    file = FileBytes();
+    return "";
+  }
+  void *mapped = mmap(nullptr, size, PROT_READ, MAP_SHARED, descriptor, 0);
+  close(descriptor);
+  if (mapped == MAP_FAILED)
+    return "cannot read \"" + path + "\": " + std::strerror(errno);
+  const uint8_t *raw = static_cast<const uint8_t *>(mapped);
+  if (size >= 18 && raw[0] == 0x1f && raw[1] == 0x8b) {
+    error = unpack(path, raw, size, limit, file.bytes, file.length);
+    munmap(mapped, size);
+    return error;
+  }
+  file.bytes =
+      std::shared_ptr<const uint8_t>(raw, [size](const uint8_t *p) { munmap(const_cast<uint8_t *>(p), size); });
+  file.length = std::min(size, limit);
+  return "";
+}
+
+std::string resolvePath(const std::string &path, const std::string &folder) {
+  if (folder.empty() || std::filesystem::path(path).is_absolute())
+    return path;
+  std::string resolved = (std::filesystem::path(folder) / path).lexically_normal().string();
+  while (resolved.size() > 1 && resolved.back() == '/')
+    resolved.pop_back();
+  return resolved;
+}
+
+std::string listFolder(const std::string &folder, std::vector<std::string> &names) {
+  names.clear();
+  std::error_code failed;
+  std::filesystem::directory_iterator it(folder, failed), end;
+  if (failed)
+    return "cannot read folder \"" + folder + "\": " + failed.message();
+  for (; it != end && !failed; it.increment(failed)) {
+    std::error_code ignored;
+    if (it->is_regular_file(ignored))
+      names.push_back(it->path().filename().string());
+  }
+  if (failed)
+    return "cannot read folder \"" + folder + "\": " + failed.message();
+  std::sort(names.begin(), names.end());
+  return "";
+}
+
+} // namespace echelon::runtime

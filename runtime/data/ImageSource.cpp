@@ -1,0 +1,229 @@
+// mnist (idx files; Y. LeCun, C. Cortes, C. Burges) and cifar10 (the binary version; A. Krizhevsky, 2009).
+#include "runtime/data/File.h"
+#include "runtime/data/Sources.h"
+
+#include <algorithm>
+#include <array>
+#include <initializer_list>
+
+namespace echelon::runtime {
+
+namespace {
+
+struct Images {
+  std::vector<FileBytes> files; // of equally many bytes a record
+  std::vector<int64_t> counts;
+  int64_t size = 0;
+};
+
+bool contains(const std::string &name, std::initializer_list<const char *> words) {
+  return std::any_of(words.begin(), words.end(),
+                     [&](const char *word) { return name.find(word) != std::string::npos; });
+}
+
+/// Whether `name` is the packed form of a file that is there too.
+bool isPackedTwin(const std::string &name, const std::vector<std::string> &names) {
+  return name.size() > 3 && name.compare(name.size() - 3, 3, ".gz") == 0 &&
+         std::binary_search(names.begin(), names.end(), name.substr(0, name.size() - 3));
+}
+
+std::string listText(const std::vector<std::string> &names) {
+  std::string text;
+  for (size_t i = 0; i < names.size() && i < 8; ++i)
+    text += (i ? ", " : "") + names[i];
+  return names.empty() ? "no file" : names.size() > 8 ? text + ", …" : text;
+}
+
+/// Checks what both sources give, an image and a label, against the inputs.
+bool checkImageInputs(const OpenRequest &request, const std::vector<OutputShape> &outputs, DataError &error) {
+  for (size_t i = 0; i < request.inputs.size() && i < outputs.size(); ++i)
+    if (request.inputs[i].dims != outputs[i].dims) {
+      error = {request.spec.kind + " gives " + (i ? "labels " : "images ") + dimsText(outputs[i].dims) + ", " +
+                   request.inputs[i].name + " is " + dimsText(request.inputs[i].dims),
+               int(i)};
+      return false;
+    }
+  return true;
+}
+
+bool checkLabel(const OpenRequest &request, int label, const std::string &where, DataError &error) {
+  return request.inputs.size() < 2 || checkBelow(request.inputs[1], label, where, error, 1);
+}
+
+// ---------------------------------------------------------------- mnist
+
+uint32_t bigEndian(const uint8_t *p) {
+  return uint32_t(p[0]) << 24 | uint32_t(p[1]) << 16 | uint32_t(p[2]) << 8 | p[3];
+}
+
+/// The sizes of an idx file of bytes; empty where it is none.
+std::vector<int64_t> idxSizes(const FileBytes &file) {
+  std::vector<int64_t> sizes;
+  if (file.size() < 8 || file.data()[0] || file.data()[1] || file.data()[2] != 8)
+    return sizes;
+  const size_t rank = file.data()[3];
+  for (size_t i = 0; i < rank && 4 * i + 8 <= file.size(); ++i)
+    sizes.push_back(bigEndian(file.data() + 4 + 4 * i));
+  if (sizes.size() != rank)
+    sizes.clear();
+  return sizes;
+}
+
+class MnistSource : public DataSource {
+public:
+  struct Set {
+    FileBytes images, labels;
+    int64_t count = 0;
+  } sets[2];
+  int64_t pixels = 0;
+
+  int64_t size(Part part) const override { return sets[part == Part::HeldOut].count; }
+  void read(Part part, int64_t sample, int output, double *values) const override {
+    const Set &set = sets[part == Part::HeldOut];
+    if (output == 1) {
+      *values = set.labels.data()[8 + sample];
+      return;
+    }
+    const uint8_t *image = set.images.data() + 16 + sample * pixels;
+    for (int64_t i = 0; i < pixels; ++i)
+      values[i] = image[i] / 255.0;
+  }
+  void setOutputs(int64_t rows, int64_t columns) {
+    pixels = rows * columns;
+    outputShapes = {{{rows, columns}, ElementType::Float32, 0}, {{}, ElementType::Int32, 10}};
+  }
+};
+
+} // namespace
+
+std::unique_ptr<DataSource> openMnist(const OpenRequest &request, DataError &error) {
+  const std::string folder = resolvePath(request.spec.paths.at(0), request.folder);
+  std::vector<std::string> names;
+  if (!(error.text = listFolder(folder, names)).empty())
+    return nullptr;
+  auto source = std::make_unique<MnistSource>();
+  std::vector<int64_t> imageSizes;
+  for (int part = 0; part < 2; ++part) {
+    MnistSource::Set &set = source->sets[part];
+    std::string imagesPath, labelsPath;
+    std::vector<int64_t> sizes, labelSizes;
+    for (const std::string &name : names) {
+      const bool heldOut = contains(name, {"t10k", "test"});
+      if (heldOut != (part == 1) || !(heldOut || contains(name, {"train"})) || isPackedTwin(name, names))
+        continue;
+      FileBytes head;
+      const std::string path = folder + "/" + name;
+      if (!(error.text = readFile(path, head, 16)).empty())
+        return nullptr;
+      const std::vector<int64_t> found = idxSizes(head);
+      if (found.size() == 3 && imagesPath.empty()) {
+        imagesPath = path;
+        sizes = found;
+      } else if (found.size() == 1 && labelsPath.empty()) {
+        labelsPath = path;
+        labelSizes = found;
+      }
+    }
+    if (imagesPath.empty() || labelsPath.empty()) {
+      error.text = "mnist: no " + std::string(part ? "test " : "training ") +
+                   (imagesPath.empty() ? "images" : "labels") + " in \"" + folder + "\"; looked for an idx file of " +
+                   (imagesPath.empty() ? "three dimensions" : "one dimension") + ", packed or not, with " +
+                   (part ? "t10k or test" : "train") + " in its name; the folder has " + listText(names);
+      return nullptr;
+    }
+    if (labelSizes[0] != sizes[0] || (part && !std::equal(sizes.begin() + 1, sizes.end(), imageSizes.begin() + 1))) {
+      error.text = "mnist: \"" + imagesPath + "\" has " + dimsText(sizes) + " pixels, \"" + labelsPath + "\" has " +
+                   std::to_string(labelSizes[0]) + " labels";
+      return nullptr;
+    }
+    if (!(error.text = readFile(labelsPath, set.labels)).empty() ||
+        (request.load && !(error.text = readFile(imagesPath, set.images)).empty()))
+      return nullptr;
+    const int64_t bytes = 16 + sizes[0] * sizes[1] * sizes[2];
+    if (int64_t(set.labels.size()) < 8 + sizes[0] || (request.load && int64_t(set.images.size()) < bytes)) {
+      error.text = "mnist: \"" + (int64_t(set.labels.size()) < 8 + sizes[0] ? labelsPath : imagesPath) +
+                   "\" is shorter than its header says";
+      return nullptr;
+    }
+    for (int64_t i = 0; i < sizes[0]; ++i)
+      if (!checkLabel(request, set.labels.data()[8 + i], "label " + std::to_string(i) + " of \"" + labelsPath + "\"",
+                      error))
+        return nullptr;
+    set.count = sizes[0];
+    imageSizes = sizes;
+  }
+  source->setOutputs(imageSizes[1], imageSizes[2]);
+  return checkImageInputs(request, source->outputs(), error) ? std::move(source) : nullptr;
+}
+
+// ---------------------------------------------------------------- cifar10
+
+namespace {
+
+class CifarSource : public DataSource {
+public:
+  static constexpr int64_t kPixels = 3 * 32 * 32, kRecord = 1 + kPixels;
+  Images sets[2];
+
+  CifarSource() { outputShapes = {{{3, 32, 32}, ElementType::Float32, 0}, {{}, ElementType::Int32, 10}}; }
+  int64_t size(Part part) const override { return sets[part == Part::HeldOut].size; }
+  void read(Part part, int64_t sample, int output, double *values) const override {
+    const Images &set = sets[part == Part::HeldOut];
+    size_t file = 0;
+    while (sample >= set.counts[file])
+      sample -= set.counts[file++];
+    const uint8_t *record = set.files[file].data() + sample * kRecord;
+    if (output == 1) {
+      *values = record[0];
+      return;
+    }
+    for (int64_t i = 0; i < kPixels; ++i)
+      values[i] = record[1 + i] / 255.0;
+  }
+};
+
+} // namespace
+
+std::unique_ptr<DataSource> openCifar10(const OpenRequest &request, DataError &error) {
+  const std::string folder = resolvePath(request.spec.paths.at(0), request.folder);
+  std::vector<std::string> names;
+  if (!(error.text = listFolder(folder, names)).empty())
+    return nullptr;
+  auto source = std::make_unique<CifarSource>();
+  if (!checkImageInputs(request, source->outputs(), error))
+    return nullptr;
+  for (int part = 0; part < 2; ++part) {
+    Images &set = source->sets[part];
+    for (const std::string &name : names) {
+      const bool heldOut = contains(name, {"test"});
+      if (heldOut != (part == 1) || !(heldOut || contains(name, {"data_batch", "train"})) || isPackedTwin(name, names))
+        continue;
+      const std::string path = folder + "/" + name;
+      FileBytes file;
+      if (!(error.text = readFile(path, file)).empty())
+        return nullptr;
+      if (file.size() == 0 || file.size() % CifarSource::kRecord != 0) {
+        error.text = "cifar10: \"" + path + "\" is not in the binary format: its " + std::to_string(file.size()) +
+                     " bytes are no multiple of " + std::to_string(CifarSource::kRecord);
+        return nullptr;
+      }
+      const int64_t count = int64_t(file.size()) / CifarSource::kRecord;
+      for (int64_t i = 0; i < count; ++i)
+        if (!checkLabel(request, file.data()[i * CifarSource::kRecord],
+                        "label " + std::to_string(i) + " of \"" + path + "\"", error))
+          return nullptr;
+      set.files.push_back(file);
+      set.counts.push_back(count);
+      set.size += count;
+    }
+    if (set.files.empty()) {
+      error.text = "cifar10: no " + std::string(part ? "test" : "training") + " images in \"" + folder +
+                   "\"; looked for files, packed or not, with " + (part ? "test" : "data_batch or train") +
+                   " in their names; the folder has " + listText(names);
+      return nullptr;
+    }
+  }
+  return source;
+}
+
+} // namespace echelon::runtime

@@ -1,0 +1,157 @@
+// text, tokens and next_token: a row of integers, read in windows.
+#include "runtime/data/File.h"
+#include "runtime/data/Sources.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace echelon::runtime {
+
+namespace {
+
+/// width: bytes of one token, little endian.
+struct TokenRow {
+  FileBytes file;
+  int width = 1;
+
+  int64_t size() const { return int64_t(file.size()) / width; }
+  uint32_t at(int64_t i) const {
+    const uint8_t *p = file.data() + i * width;
+    uint32_t value = 0;
+    for (int b = 0; b < width; ++b)
+      value |= uint32_t(p[b]) << (8 * b);
+    return value;
+  }
+};
+
+template <class T> int64_t firstAtLeast(const uint8_t *bytes, int64_t count, int64_t below) {
+  // The usual case, all in range, is one vectorised maximum.
+  T high = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    T value;
+    std::memcpy(&value, bytes + i * int64_t(sizeof(T)), sizeof(T));
+    high = std::max(high, value);
+  }
+  if (int64_t(high) < below)
+    return -1;
+  for (int64_t i = 0;; ++i) {
+    T value;
+    std::memcpy(&value, bytes + i * int64_t(sizeof(T)), sizeof(T));
+    if (int64_t(value) >= below)
+      return i;
+  }
+}
+
+/// A file of 16-bit tokens reads as 32-bit ones only if every second token is 0.
+bool looksLike32Bits(const FileBytes &file) {
+  const size_t words = std::min<size_t>(file.size(), 1 << 16) / 4;
+  if (file.size() % 4 != 0 || words == 0)
+    return false;
+  bool anyLow = false;
+  for (size_t i = 0; i < words; ++i) {
+    if (file.data()[4 * i + 2] || file.data()[4 * i + 3])
+      return false;
+    anyLow |= file.data()[4 * i] || file.data()[4 * i + 1];
+  }
+  return anyLow;
+}
+
+class WindowSource : public DataSource {
+public:
+  TokenRow row;
+  int64_t length = 0; // of a window
+  int64_t windows = 0, heldOut = 0;
+
+  int64_t size(Part part) const override { return part == Part::HeldOut ? heldOut : windows - heldOut; }
+  void read(Part part, int64_t sample, int output, double *values) const override {
+    const int64_t window = part == Part::HeldOut ? windows - heldOut + sample : sample;
+    const int64_t first = window * length + output;
+    for (int64_t i = 0; i < length; ++i)
+      values[i] = row.at(first + i);
+  }
+  void setOutputs(int count) {
+    for (int i = 0; i < count; ++i)
+      outputShapes.push_back({{length}, ElementType::Int32, 0});
+  }
+};
+
+} // namespace
+
+std::unique_ptr<DataSource> openTokens(const OpenRequest &request, DataError &error) {
+  const bool shifted = request.spec.kind == "next_token";
+  const DataSpec &tokens = shifted ? request.spec.children.at(0) : request.spec;
+  const int outputs = shifted ? 2 : 1;
+  if (tokens.kind != "text" && tokens.kind != "tokens") {
+    error.text = "next_token takes text(…) or tokens(…), not " + tokens.kind;
+    return nullptr;
+  }
+  const std::string path = resolvePath(tokens.paths.at(0), request.folder);
+  auto source = std::make_unique<WindowSource>();
+  if (!(error.text = readFile(path, source->row.file)).empty())
+    return nullptr;
+  int64_t below = 0;
+  for (size_t i = 0; i < request.inputs.size() && int(i) < outputs; ++i) {
+    const InputShape &input = request.inputs[i];
+    if (input.dims.size() != 1 || (i == 1 && input.dims != request.inputs[0].dims)) {
+      error = {request.spec.kind + " gives " + (i ? dimsText(request.inputs[0].dims) : "one sequence a sample") + ", " +
+                   input.name + " is " + dimsText(input.dims),
+               int(i)};
+      return nullptr;
+    }
+    source->length = input.dims[0];
+    below = below ? std::min(below, input.below) : input.below;
+  }
+  if (source->length == 0) {
+    error.text = request.spec.kind + " needs an input that says the sequence's length";
+    return nullptr;
+  }
+  if (tokens.kind == "tokens") {
+    const int bits = tokens.args.empty() ? 0 : int(tokens.args[0]);
+    source->row.width = bits ? bits / 8 : below > 65536 || looksLike32Bits(source->row.file) ? 4 : 2;
+    if (source->row.file.size() % size_t(source->row.width) != 0) {
+      error.text = "\"" + path + "\" has " + std::to_string(source->row.file.size()) +
+                   " bytes, not a multiple of a token's " + std::to_string(source->row.width);
+      return nullptr;
+    }
+  }
+  const TokenRow &row = source->row;
+  const int64_t needed = source->length + (shifted ? 1 : 0);
+  if (row.size() < needed) {
+    error.text = "\"" + path + "\" has " + std::to_string(row.size()) + " tokens, fewer than the " +
+                 std::to_string(needed) + " of one sample";
+    return nullptr;
+  }
+  source->windows = (row.size() - (shifted ? 1 : 0)) / source->length;
+  if (shifted && !request.spec.args.empty()) {
+    const double holdout = request.spec.args[0];
+    if (!(holdout >= 0 && holdout <= 1)) {
+      error.text = "holdout lies between 0 % and 100 %";
+      return nullptr;
+    }
+    // 29 % of 100 windows are 29, although 0.29 * 100 is a little less in binary.
+    source->heldOut = int64_t(std::floor(holdout * double(source->windows) + 1e-9));
+    if (source->heldOut >= source->windows) {
+      error.text = "holdout leaves nothing to train on";
+      return nullptr;
+    }
+  }
+  for (size_t i = 0; i < request.inputs.size() && int(i) < outputs; ++i) {
+    const InputShape &input = request.inputs[i];
+    if (input.below == 0)
+      continue;
+    const uint8_t *data = row.file.data();
+    const int64_t bad = row.width == 1   ? firstAtLeast<uint8_t>(data, row.size(), input.below)
+                        : row.width == 2 ? firstAtLeast<uint16_t>(data, row.size(), input.below)
+                                         : firstAtLeast<uint32_t>(data, row.size(), input.below);
+    if (bad >= 0) {
+      checkBelow(input, row.at(bad),
+                 (row.width == 1 ? "byte " : "token ") + std::to_string(bad) + " of \"" + path + "\"", error, int(i));
+      return nullptr;
+    }
+  }
+  source->setOutputs(outputs);
+  return source;
+}
+
+} // namespace echelon::runtime
