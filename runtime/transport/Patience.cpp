@@ -1,0 +1,73 @@
+#include "runtime/transport/Patience.h"
+
+#include "runtime/launch/Fail.h"
+
+#include <cstdio>
+#include <sched.h>
+#include <thread>
+#include <vector>
+
+namespace echelon::runtime {
+
+static int coresOfThisProcess() {
+  cpu_set_t set;
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+// A pause is some 20 to 30 ns: with a core for each rank, spin as long as a message usually takes; with fewer cores the
+// rank that is waited for may need this very core.
+int Patience::spins() {
+  static const int cores = coresOfThisProcess();
+  return segment.ranks() <= cores ? 1000 : 8;
+}
+
+void Patience::pauseLong(int missing) {
+  auto now = std::chrono::steady_clock::now();
+  RankStatus &own = segment.status(rank);
+  if (!waiting) {
+    waiting = true;
+    begin = now;
+  }
+  own.waitsFor.store(missing, std::memory_order_relaxed);
+  if (segment.header().failedRank.load(std::memory_order_relaxed) >= 0)
+    fail("stopped because another rank failed"); // printed by that rank only
+  double waited = std::chrono::duration<double>(now - begin).count();
+  if (waited > deadlineSeconds)
+    timeOut(missing);
+  // Giving the core away costs well below a microsecond when nobody wants it. Who has waited for milliseconds waits for
+  // a computation: sleep, so that it has all cores.
+  if (waited < 2e-3)
+    sched_yield();
+  else
+    std::this_thread::sleep_for(std::chrono::microseconds(waited < 20e-3 ? 20 : 100));
+}
+
+// The rank that is late may itself wait for another: follow to the one that waits for nobody.
+void Patience::timeOut(int missing) {
+  std::vector<bool> seen(segment.ranks(), false);
+  int late = missing;
+  seen[rank] = true;
+  while (!seen[late]) {
+    seen[late] = true;
+    int next = segment.status(late).waitsFor.load(std::memory_order_relaxed);
+    if (next < 0 || segment.status(late).exitCode.load(std::memory_order_relaxed) >= 0)
+      break;
+    late = next;
+  }
+  char seconds[32];
+  std::snprintf(seconds, sizeof seconds, "%g", deadlineSeconds);
+  RankStatus &own = segment.status(rank), &other = segment.status(late);
+  std::string here = own.place();
+  int64_t step = own.step.load(std::memory_order_relaxed);
+  if (step >= 0)
+    here += " at step " + std::to_string(step);
+  if (other.exitCode.load(std::memory_order_relaxed) >= 0)
+    fail("rank " + std::to_string(late) + " ended and did not come to " + here + "; it was " + other.describe());
+  if (other.waitsFor.load(std::memory_order_relaxed) >= 0)
+    fail("ranks wait for each other: this one in " + here + " for rank " + std::to_string(missing) + "; rank " +
+         std::to_string(late) + " " + other.describe() + " (waited " + seconds + " s)");
+  fail("rank " + std::to_string(late) + " did not come to " + here + " within " + seconds + " s; it is " +
+       other.describe());
+}
+
+} // namespace echelon::runtime

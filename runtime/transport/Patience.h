@@ -1,0 +1,47 @@
+// How a rank of one machine waits for another: spins a little, then gives its core away, and never longer than the
+// deadline.
+#pragma once
+
+#include "runtime/transport/Segment.h"
+
+#include <chrono>
+
+namespace echelon::runtime {
+
+/// One wait. `while (!ready()) patience.pause(missing);`, where `missing` is a rank that has not come.
+class Patience {
+public:
+  Patience(Segment &segment, int rank, double deadlineSeconds)
+      : segment(segment), rank(rank), deadlineSeconds(deadlineSeconds) {}
+  ~Patience() {
+    if (waiting)
+      segment.status(rank).waitsFor.store(-1, std::memory_order_relaxed);
+  }
+
+  /// Waits a little. Ends this rank when another has failed or the deadline is over; the message names who is late.
+  void pause(int missing) {
+    if (++pauses <= spins())
+      relax();
+    else
+      pauseLong(missing);
+  }
+
+private:
+  static void relax() {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+  }
+  int spins();
+  void pauseLong(int missing);
+  [[noreturn]] void timeOut(int missing);
+
+  Segment &segment;
+  int rank;
+  double deadlineSeconds;
+  int pauses = 0;
+  bool waiting = false;
+  std::chrono::steady_clock::time_point begin;
+};
+
+} // namespace echelon::runtime
