@@ -1,0 +1,227 @@
+// The dialect itself, and the spelling of the mesh and of states.
+#include "ir/dist/State.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include <numeric>
+
+using namespace mlir;
+using namespace echelon;
+using namespace echelon::dist;
+
+#include "ir/dist/DistDialect.cpp.inc"
+#define GET_ATTRDEF_CLASSES
+#include "ir/dist/DistAttrs.cpp.inc"
+#define GET_TYPEDEF_CLASSES
+#include "ir/dist/DistTypes.cpp.inc"
+
+void DistDialect::initialize() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "ir/dist/DistAttrs.cpp.inc"
+      >();
+  addTypes<
+#define GET_TYPEDEF_LIST
+#include "ir/dist/DistTypes.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "ir/dist/DistOps.cpp.inc"
+      >();
+}
+
+//===- the mesh -------------------------------------------------------------------------------------------------===//
+
+static ParseResult parseName(AsmParser &parser, StringAttr &name) {
+  std::string text;
+  if (parser.parseKeywordOrString(&text))
+    return failure();
+  name = StringAttr::get(parser.getContext(), text);
+  return success();
+}
+
+Attribute MeshAttr::parse(AsmParser &parser, Type) {
+  SmallVector<MeshAxis> axes;
+  auto parseAxis = [&]() -> ParseResult {
+    MeshAxis axis;
+    SmallVector<Attribute> list;
+    SmallVector<bool> padded;
+    auto parseListed = [&]() -> ParseResult {
+      StringAttr name;
+      if (parseName(parser, name))
+        return failure();
+      list.push_back(name);
+      padded.push_back(succeeded(parser.parseOptionalKeyword("padded")));
+      return success();
+    };
+    if (parseName(parser, axis.name) || parser.parseEqual() || parser.parseInteger(axis.size) ||
+        parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, parseListed))
+      return failure();
+    axis.list = ArrayAttr::get(parser.getContext(), list);
+    axis.padded = DenseBoolArrayAttr::get(parser.getContext(), padded);
+    axes.push_back(axis);
+    return success();
+  };
+  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::LessGreater, parseAxis))
+    return {};
+  return parser.getChecked<MeshAttr>(parser.getContext(), axes);
+}
+
+void MeshAttr::print(AsmPrinter &printer) const {
+  printer << "<";
+  llvm::interleaveComma(getAxes(), printer, [&](const MeshAxis &axis) {
+    printer.printKeywordOrString(axis.name.getValue());
+    printer << " = " << axis.size << " [";
+    llvm::interleaveComma(llvm::zip(axis.list.getAsRange<StringAttr>(), axis.padded.asArrayRef()), printer,
+                          [&](auto listed) {
+                            printer.printKeywordOrString(std::get<0>(listed).getValue());
+                            if (std::get<1>(listed))
+                              printer << " padded";
+                          });
+    printer << "]";
+  });
+  printer << ">";
+}
+
+LogicalResult MeshAttr::verify(function_ref<InFlightDiagnostic()> emitError, ArrayRef<MeshAxis> axes) {
+  llvm::SmallDenseSet<StringAttr> names;
+  for (const MeshAxis &axis : axes) {
+    if (!names.insert(axis.name).second)
+      return emitError() << "mesh axis " << axis.name.getValue() << " stands twice in the mesh";
+    if (axis.size < 1)
+      return emitError() << "mesh axis " << axis.name.getValue() << " has size " << axis.size;
+    if (axis.list.size() != size_t(axis.padded.size()))
+      return emitError() << "the list of mesh axis " << axis.name.getValue()
+                         << " does not say for each axis whether it is padded";
+    llvm::SmallDenseSet<Attribute> listed;
+    for (Attribute name : axis.list)
+      if (!isa<StringAttr>(name) || !listed.insert(name).second)
+        return emitError() << "axis " << name << " is listed twice for mesh axis " << axis.name.getValue();
+  }
+  return success();
+}
+
+int64_t MeshAttr::ranks() const {
+  int64_t n = 1;
+  for (const MeshAxis &axis : getAxes())
+    n *= axis.size;
+  return n;
+}
+int MeshAttr::index(StringRef name) const {
+  for (auto [m, axis] : llvm::enumerate(getAxes()))
+    if (axis.name == name)
+      return m;
+  return -1;
+}
+int MeshAttr::place(int m, StringRef axis) const {
+  for (auto [i, name] : llvm::enumerate(getAxes()[m].list.getAsRange<StringAttr>()))
+    if (name == axis)
+      return i;
+  return -1;
+}
+bool MeshAttr::isPadded(int m, StringRef axis) const {
+  int i = place(m, axis);
+  return i >= 0 && getAxes()[m].padded.asArrayRef()[i];
+}
+SmallVector<int> MeshAttr::nest(StringRef axis) const {
+  SmallVector<int> order(size());
+  std::iota(order.begin(), order.end(), 0);
+  auto key = [&](int m) { return unsigned(place(m, axis)); }; // not listed: last
+  llvm::stable_sort(order, [&](int a, int b) { return key(a) < key(b); });
+  return order;
+}
+StringRef MeshAttr::firstListed(int m, Tensor type) const {
+  for (StringAttr name : getAxes()[m].list.getAsRange<StringAttr>())
+    if (type.has(name))
+      return name.getValue();
+  return {};
+}
+std::string MeshAttr::names(ArrayRef<int> over) const {
+  std::string text;
+  for (int m : over)
+    text += (text.empty() ? "" : "+") + nameOf(m).str();
+  return text;
+}
+
+//===- states ---------------------------------------------------------------------------------------------------===//
+
+std::string echelon::dist::spell(const Entry &entry) {
+  switch (entry.hold) {
+  case Hold::Whole:
+    return "whole";
+  case Hold::Sum:
+    return "sum";
+  case Hold::Flat:
+    return "flat";
+  case Hold::Split:
+    return "split " + entry.axis.str();
+  case Hold::Cut:
+    return "cut " + entry.axis.str();
+  }
+  llvm_unreachable("all holds are named");
+}
+
+Attribute StateAttr::parse(AsmParser &parser, Type) {
+  SmallVector<Entry> entries;
+  auto parseEntry = [&]() -> ParseResult {
+    Entry entry;
+    StringRef hold;
+    if (parseName(parser, entry.over) || parser.parseEqual() || parser.parseKeyword(&hold))
+      return failure();
+    if (!llvm::is_contained({"whole", "split", "sum", "cut", "flat"}, hold))
+      return parser.emitError(parser.getCurrentLocation(), "expected whole, split, sum, cut or flat, not ") << hold;
+    entry.hold = llvm::StringSwitch<Hold>(hold)
+                     .Case("split", Hold::Split)
+                     .Case("sum", Hold::Sum)
+                     .Case("cut", Hold::Cut)
+                     .Case("flat", Hold::Flat)
+                     .Default(Hold::Whole);
+    if ((entry.hold == Hold::Split || entry.hold == Hold::Cut) && parseName(parser, entry.axis))
+      return failure();
+    entries.push_back(entry);
+    return success();
+  };
+  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::LessGreater, parseEntry))
+    return {};
+  return parser.getChecked<StateAttr>(parser.getContext(), entries);
+}
+
+void StateAttr::print(AsmPrinter &printer) const {
+  printer << "<";
+  llvm::interleaveComma(getEntries(), printer, [&](const Entry &entry) {
+    printer.printKeywordOrString(entry.over.getValue());
+    printer << " = ";
+    switch (entry.hold) {
+    case Hold::Split:
+    case Hold::Cut:
+      printer << (entry.hold == Hold::Split ? "split " : "cut ");
+      printer.printKeywordOrString(entry.axis.getValue());
+      break;
+    default:
+      printer << spell(entry);
+    }
+  });
+  printer << ">";
+}
+
+LogicalResult StateAttr::verify(function_ref<InFlightDiagnostic()> emitError, ArrayRef<Entry> entries) {
+  llvm::SmallDenseSet<StringAttr> names;
+  for (const Entry &entry : entries) {
+    if (!names.insert(entry.over).second)
+      return emitError() << "mesh axis " << entry.over.getValue() << " stands twice in the state";
+    if ((entry.hold == Hold::Split || entry.hold == Hold::Cut) != bool(entry.axis))
+      return emitError() << "a split and a cut name an axis, nothing else does";
+  }
+  return success();
+}
+
+StateAttr StateAttr::with(int m, Hold hold, StringAttr axis) const {
+  return with(m, Entry{getEntries()[m].over, hold, axis});
+}
+StateAttr StateAttr::with(int m, const Entry &entry) const {
+  SmallVector<Entry> entries(getEntries());
+  entries[m] = entry;
+  return get(getContext(), entries);
+}
+bool StateAttr::isWhole() const {
+  return llvm::all_of(getEntries(), [](const Entry &entry) { return entry.hold == Hold::Whole; });
+}

@@ -1,0 +1,60 @@
+// The dist dialect: the mesh, the state of a value over it, and the operations that move data.
+#pragma once
+#include "ir/ech/Ech.h"
+
+namespace echelon::dist {
+
+using ech::Tensor;
+
+/// What the coordinates of one mesh axis hold of a value.
+enum class Hold : uint8_t { Whole, Split, Sum, Cut, Flat };
+
+/// The state over one mesh axis.
+struct Entry {
+  mlir::StringAttr over; ///< the mesh axis
+  Hold hold = Hold::Whole;
+  mlir::StringAttr axis; ///< of Split and Cut
+
+  bool operator==(const Entry &other) const { return over == other.over && hold == other.hold && axis == other.axis; }
+  bool operator!=(const Entry &other) const { return !(*this == other); }
+  /// Whether each coordinate holds a part only.
+  bool isPart() const { return hold == Hold::Split || hold == Hold::Cut || hold == Hold::Flat; }
+};
+inline llvm::hash_code hash_value(const Entry &entry) {
+  return llvm::hash_combine(entry.over, unsigned(entry.hold), entry.axis);
+}
+
+struct MeshAxis {
+  mlir::StringAttr name;
+  int64_t size;
+  mlir::ArrayAttr list;            ///< names of the axes split over it, first choice first
+  mlir::DenseBoolArrayAttr padded; ///< for each, whether it may be padded
+  bool operator==(const MeshAxis &other) const {
+    return name == other.name && size == other.size && list == other.list && padded == other.padded;
+  }
+};
+inline llvm::hash_code hash_value(const MeshAxis &axis) {
+  return llvm::hash_combine(axis.name, axis.size, axis.list, axis.padded);
+}
+
+/// Module attributes that the passes read.
+inline constexpr llvm::StringLiteral kMesh = "dist.mesh";                      // the #dist.mesh
+inline constexpr llvm::StringLiteral kStoreOptimizer = "dist.store_optimizer"; // names of mesh axes
+/// Where the clauses stand: {"tp.head" = loc("gpt.ech":40:5), "dp.store" = loc(…)}.
+inline constexpr llvm::StringLiteral kLines = "dist.lines";
+/// `collective` clauses: [{op = "all_reduce", over = ["dp"], algorithm = "ring"}].
+inline constexpr llvm::StringLiteral kAlgorithms = "dist.algorithms";
+
+/// On an ech operation divided along an axis that it works along inside (softmax, norms, argmax, …): the mesh axes
+/// over which it communicates. `ech.why` stands beside it.
+inline constexpr llvm::StringLiteral kInside = "dist.inside";
+
+} // namespace echelon::dist
+
+#include "ir/dist/DistDialect.h.inc"
+#define GET_ATTRDEF_CLASSES
+#include "ir/dist/DistAttrs.h.inc"
+#define GET_TYPEDEF_CLASSES
+#include "ir/dist/DistTypes.h.inc"
+#define GET_OP_CLASSES
+#include "ir/dist/DistOps.h.inc"

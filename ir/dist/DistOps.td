@@ -1,0 +1,185 @@
+// The dist dialect: who holds what, and what moves. The same ech operations compute on laid-out types; dist has the
+// mesh, the state of a value over it, and the operations that change a state.
+#ifndef DIST_OPS
+#define DIST_OPS
+
+include "mlir/IR/OpBase.td"
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+def Dist_Dialect : Dialect {
+  let name = "dist";
+  let summary = "who holds what, and what moves";
+  let cppNamespace = "::echelon::dist";
+  let dependentDialects = ["::echelon::ech::EchDialect"];
+  let useDefaultTypePrinterParser = 1;
+  let useDefaultAttributePrinterParser = 1;
+}
+
+//===------------------------------------------------------------------------------------------------------------===//
+// The mesh and the state of a value
+//===------------------------------------------------------------------------------------------------------------===//
+
+def Dist_Mesh : AttrDef<Dist_Dialect, "Mesh"> {
+  let mnemonic = "mesh";
+  let summary = "the mesh axes, outermost first, each with its size and its list of axes";
+  let description = [{
+    `#dist.mesh<dp = 2 [batch], tp = 2 [head, ff padded, vocab, seq]>`, the module's `dist.mesh`. Ranks are numbered
+    row-major, the last mesh axis fastest. The list holds the axes of the `split` lines over the mesh axis, from top to
+    bottom. `padded`: where the size does not divide, storage is padded.
+  }];
+  let parameters = (ins ArrayRefParameter<"::echelon::dist::MeshAxis", "axes">:$axes);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// Number of mesh axes.
+    int size() const { return getAxes().size(); }
+    /// Number of ranks.
+    int64_t ranks() const;
+    /// Place of a mesh axis, or -1.
+    int index(::llvm::StringRef name) const;
+    ::llvm::StringRef nameOf(int m) const { return getAxes()[m].name.getValue(); }
+    int64_t sizeOf(int m) const { return getAxes()[m].size; }
+    /// Place of an axis in the list of mesh axis `m`, or -1.
+    int place(int m, ::llvm::StringRef axis) const;
+    bool isPadded(int m, ::llvm::StringRef axis) const;
+    /// All mesh axes in the order in which splits of `axis` nest, slowest first: by the axis's place in their lists,
+    /// then in mesh order.
+    ::llvm::SmallVector<int> nest(::llvm::StringRef axis) const;
+    /// The first listed axis of mesh axis `m` that the type has; empty when there is none.
+    ::llvm::StringRef firstListed(int m, ::echelon::ech::Tensor type) const;
+    /// "tp" or "dp+tp".
+    std::string names(::llvm::ArrayRef<int> over) const;
+  }];
+}
+
+def Dist_State : AttrDef<Dist_Dialect, "State"> {
+  let mnemonic = "state";
+  let summary = "what a rank holds of a value, over each mesh axis";
+  let description = [{
+    `#dist.state<dp = split batch, tp = sum>`; one entry a mesh axis, in mesh order:
+    - `whole`: every coordinate holds the same;
+    - `split AXIS`: each coordinate holds a block of the axis;
+    - `sum`: the value is the sum of what the coordinates hold;
+    - `cut AXIS`: a block inside all splits of the axis, made by `store`;
+    - `flat`: a part of the local piece as one row of numbers, padded to a multiple, made by `store`.
+  }];
+  let parameters = (ins ArrayRefParameter<"::echelon::dist::Entry", "entries">:$entries);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    const Entry &operator[](int m) const { return getEntries()[m]; }
+    int size() const { return getEntries().size(); }
+    /// The same with one entry changed.
+    StateAttr with(int m, Hold hold, ::mlir::StringAttr axis = {}) const;
+    StateAttr with(int m, const Entry &entry) const;
+    bool isWhole() const;
+  }];
+}
+
+/// Of the ech dialect, whose definitions are not included: its operations would be generated again.
+def Dist_Tensor : Type<CPred<"::llvm::isa<::echelon::ech::Tensor>($_self)">, "tensor with named axes",
+                       "::echelon::ech::Tensor">;
+
+//===------------------------------------------------------------------------------------------------------------===//
+// Conversions
+//===------------------------------------------------------------------------------------------------------------===//
+
+class Dist_Op<string mnemonic, list<Trait> traits = []> : Op<Dist_Dialect, mnemonic, traits>;
+
+def Dist_ConvertOp : Dist_Op<"convert", [Pure]> {
+  let summary = "the same value in another state";
+  let description = [{What `dist-assign-layout` asks for; `dist-form-collectives` says how. `why` is the layout clause
+    and the operation that need it.}];
+  let arguments = (ins Dist_Tensor:$value, StrAttr:$why);
+  let results = (outs Dist_Tensor:$result);
+  let assemblyFormat = "$value `why` $why attr-dict `:` type($value) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Dist_MaskOp : Dist_Op<"mask", [Pure, AllTypesMatch<["value", "result"]>]> {
+  let summary = "the padding along axes set to a number, so that what sums or compares may read it";
+  let description = [{Local: each rank knows how much of its block is padding.}];
+  let arguments = (ins Dist_Tensor:$value, StrArrayAttr:$axes, F64Attr:$fill);
+  let results = (outs Dist_Tensor:$result);
+  let assemblyFormat = "$value `along` $axes `with` $fill attr-dict `:` type($value)";
+  let hasVerifier = 1;
+}
+
+/// One message of one or several values. Over the mesh axes of `over`, and only there, each value changes its state;
+/// all operations of one kind make the same change of hold (whole, split, sum), the axes may differ.
+class Dist_Message<string mnemonic, list<Trait> traits = []> : Dist_Op<mnemonic, !listconcat([Pure], traits)> {
+  let arguments = (ins Variadic<Dist_Tensor>:$values, StrArrayAttr:$over, StrAttr:$why,
+                       DefaultValuedAttr<StrAttr, "\"auto\"">:$algorithm);
+  let results = (outs Variadic<Dist_Tensor>:$results);
+  let assemblyFormat = [{
+    $values `over` $over `why` $why (`with` $algorithm^)? attr-dict `:` functional-type($values, $results)
+  }];
+  let hasVerifier = 1;
+}
+def Dist_SliceOp : Dist_Op<"slice", [Pure]> {
+  let summary = "local: each coordinate keeps its part of what it holds whole (of a sum: coordinate 0 all, others zero)";
+  let description = [{whole -> split, cut, flat or sum. No communication.}];
+  let arguments = (ins Dist_Tensor:$value, StrArrayAttr:$over, StrAttr:$why);
+  let results = (outs Dist_Tensor:$result);
+  let assemblyFormat = "$value `over` $over `why` $why attr-dict `:` type($value) `->` type($result)";
+  let hasVerifier = 1;
+}
+def Dist_ReduceScatterOp : Dist_Message<"reduce_scatter"> {
+  let summary = "sum -> split, cut or flat: summed, each coordinate keeps its part";
+}
+def Dist_AllToAllOp : Dist_Message<"all_to_all"> {
+  let summary = "split -> split along another axis: each coordinate sends each its part";
+}
+def Dist_AllReduceOp : Dist_Message<"all_reduce"> {
+  let summary = "sum -> whole: summed, on every coordinate, the same bits everywhere";
+}
+def Dist_AllGatherOp : Dist_Message<"all_gather"> {
+  let summary = "split, cut or flat -> whole: the parts of all, in order";
+}
+def Dist_ExchangeOp : Dist_Message<"exchange"> {
+  let summary = "any change between whole, split and cut, where the group that changes does not hold all it needs";
+}
+def Dist_BroadcastOp : Dist_Op<"broadcast", [Pure]> {
+  let summary = "sum -> whole where one coordinate alone holds something: what it holds, on every coordinate";
+  let description = [{`root` is the coordinate along the one mesh axis of `over`.}];
+  let arguments = (ins Variadic<Dist_Tensor>:$values, StrArrayAttr:$over, I64Attr:$root, StrAttr:$why,
+                       DefaultValuedAttr<StrAttr, "\"auto\"">:$algorithm);
+  let results = (outs Variadic<Dist_Tensor>:$results);
+  let assemblyFormat = [{
+    $values `over` $over `from` $root `why` $why (`with` $algorithm^)? attr-dict `:` functional-type($values, $results)
+  }];
+  let hasVerifier = 1;
+}
+
+//===------------------------------------------------------------------------------------------------------------===//
+// Overlap
+//===------------------------------------------------------------------------------------------------------------===//
+
+def Dist_Token : TypeDef<Dist_Dialect, "Token"> {
+  let mnemonic = "token";
+  let summary = "a message on its way";
+}
+def Dist_StartOp : Dist_Op<"start"> {
+  let summary = "a message that goes on while the rank computes; its results come from the one dist.wait of its token";
+  let description = [{`kind` is the name of the operation without its dialect: `reduce_scatter`, …}];
+  let arguments = (ins StrAttr:$kind, Variadic<Dist_Tensor>:$values, StrArrayAttr:$over, StrAttr:$why,
+                       DefaultValuedAttr<StrAttr, "\"auto\"">:$algorithm);
+  let results = (outs Dist_Token:$token);
+  let assemblyFormat = [{
+    $kind $values `over` $over `why` $why (`with` $algorithm^)? attr-dict `:` functional-type($values, $token)
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{ ::echelon::dist::WaitOp wait(); }];
+}
+def Dist_WaitOp : Dist_Op<"wait"> {
+  let summary = "the results of a started message";
+  let arguments = (ins Dist_Token:$token);
+  let results = (outs Variadic<Dist_Tensor>:$results);
+  let assemblyFormat = "$token attr-dict `:` functional-type($token, $results)";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{ ::echelon::dist::StartOp start(); }];
+}
+
+#endif

@@ -1,0 +1,109 @@
+// What the operations that move data must satisfy.
+#include "ir/dist/State.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "mlir/IR/OpImplementation.h"
+
+using namespace mlir;
+using namespace echelon;
+using namespace echelon::dist;
+
+#define GET_OP_CLASSES
+#include "ir/dist/DistOps.cpp.inc"
+
+/// Same axes and elements, both laid out, both states legal on the module's mesh.
+static LogicalResult verifyPair(Operation *op, Tensor from, Tensor to, MeshAttr &mesh) {
+  mesh = meshOf(op);
+  if (!mesh)
+    return op->emitOpError("stands in a module without a dist.mesh");
+  if (from.getAxes() != to.getAxes() || from.getElement() != to.getElement())
+    return op->emitOpError("changes the state alone, not ") << ech::describe(from) << " to " << ech::describe(to);
+  for (Tensor type : {from, to}) {
+    StateAttr state = stateOf(type);
+    if (!state)
+      return op->emitOpError("needs laid-out types, not ") << type;
+    if (failed(checkState(type, state, mesh, [&] { return op->emitOpError(); })))
+      return failure();
+  }
+  return success();
+}
+
+static LogicalResult verifyMessage(Operation *op, StringRef kind, TypeRange from, TypeRange to, ArrayAttr names) {
+  if (from.empty() || from.size() != to.size())
+    return op->emitOpError("has ") << from.size() << " values and " << to.size() << " results";
+  for (auto [a, b] : llvm::zip(from, to)) {
+    auto source = cast<Tensor>(a), result = cast<Tensor>(b);
+    MeshAttr mesh;
+    if (failed(verifyPair(op, source, result, mesh)))
+      return failure();
+    for (Attribute name : names)
+      if (mesh.index(cast<StringAttr>(name)) < 0)
+        return op->emitOpError("is over ") << name << ", which the mesh lacks";
+    for (int m = 0; m < mesh.size(); ++m) {
+      const Entry &before = stateOf(source)[m], &after = stateOf(result)[m];
+      bool named = ech::has(names, mesh.nameOf(m));
+      if (!named && before != after)
+        return op->emitOpError("changes the state over ") << mesh.nameOf(m) << ", which it does not name";
+      // an exchange also names the mesh axes that take part without a change of their own
+      if (named && !isLegal(kind, before, after) && !(kind == "exchange" && before == after))
+        return op->emitOpError("does not make ")
+               << spell(after) << " of " << spell(before) << " over " << mesh.nameOf(m);
+    }
+  }
+  return success();
+}
+
+LogicalResult ConvertOp::verify() {
+  MeshAttr mesh;
+  return verifyPair(*this, ech::tensor(getValue()), ech::tensor(getResult()), mesh);
+}
+LogicalResult SliceOp::verify() {
+  return verifyMessage(*this, "slice", getValue().getType(), getResult().getType(), getOver());
+}
+LogicalResult BroadcastOp::verify() {
+  if (failed(verifyMessage(*this, "broadcast", getValues().getTypes(), getResults().getTypes(), getOver())))
+    return failure();
+  MeshAttr mesh = meshOf(*this);
+  if (getOver().size() != 1)
+    return emitOpError("is over one mesh axis");
+  int64_t size = mesh.sizeOf(mesh.index(cast<StringAttr>(getOver()[0])));
+  if (getRoot() >= uint64_t(size))
+    return emitOpError("comes from coordinate ") << getRoot() << " of " << size;
+  return success();
+}
+#define MESSAGE(OP, KIND)                                                                                              \
+  LogicalResult OP::verify() {                                                                                         \
+    return verifyMessage(*this, KIND, getValues().getTypes(), getResults().getTypes(), getOver());                     \
+  }
+MESSAGE(ReduceScatterOp, "reduce_scatter")
+MESSAGE(AllToAllOp, "all_to_all")
+MESSAGE(AllReduceOp, "all_reduce")
+MESSAGE(AllGatherOp, "all_gather")
+MESSAGE(ExchangeOp, "exchange")
+#undef MESSAGE
+
+LogicalResult MaskOp::verify() {
+  for (Attribute axis : getAxes())
+    if (!ech::tensor(getValue()).has(cast<StringAttr>(axis)))
+      return emitOpError("masks axis ") << axis << ", which the tensor lacks";
+  return success();
+}
+
+WaitOp StartOp::wait() {
+  for (Operation *user : getToken().getUsers())
+    if (auto wait = dyn_cast<WaitOp>(user))
+      return wait;
+  return {};
+}
+LogicalResult StartOp::verify() {
+  if (!llvm::is_contained({"reduce_scatter", "all_to_all", "all_reduce", "all_gather", "exchange"}, getKind()))
+    return emitOpError("cannot start a ") << getKind();
+  if (!getToken().hasOneUse() || !wait())
+    return emitOpError("has one dist.wait");
+  return verifyMessage(*this, getKind(), getValues().getTypes(), wait().getResults().getTypes(), getOver());
+}
+StartOp WaitOp::start() { return getToken().getDefiningOp<StartOp>(); }
+LogicalResult WaitOp::verify() {
+  if (!start())
+    return emitOpError("waits for a token of dist.start");
+  return success();
+}

@@ -1,0 +1,168 @@
+// Pieces, sizes and legal states.
+#include "ir/dist/State.h"
+
+using namespace mlir;
+using namespace echelon;
+using namespace echelon::dist;
+
+MeshAttr echelon::dist::meshOf(Operation *op) {
+  auto module = dyn_cast<ModuleOp>(op);
+  if (!module)
+    module = op->getParentOfType<ModuleOp>();
+  return module ? module->getAttrOfType<MeshAttr>(kMesh) : MeshAttr();
+}
+StateAttr echelon::dist::stateOf(Tensor type) { return dyn_cast_or_null<StateAttr>(type.getState()); }
+StateAttr echelon::dist::stateOf(Value value) { return stateOf(ech::tensor(value)); }
+
+StateAttr echelon::dist::wholeState(MeshAttr mesh) {
+  SmallVector<Entry> entries;
+  for (const MeshAxis &axis : mesh.getAxes())
+    entries.push_back({axis.name, Hold::Whole, {}});
+  return StateAttr::get(mesh.getContext(), entries);
+}
+
+StateAttr echelon::dist::ownState(Tensor type, MeshAttr mesh) {
+  StateAttr state = wholeState(mesh);
+  for (int m = 0; m < mesh.size(); ++m)
+    if (StringRef axis = mesh.firstListed(m, type); !axis.empty())
+      state = state.with(m, Hold::Split, StringAttr::get(mesh.getContext(), axis));
+  return state;
+}
+
+SmallVector<int> echelon::dist::over(Tensor type, StringRef axis, MeshAttr mesh) {
+  SmallVector<int> result;
+  StateAttr state = stateOf(type);
+  if (!state)
+    return result;
+  for (int m : mesh.nest(axis))
+    if (state[m].hold == Hold::Split && state[m].axis == axis)
+      result.push_back(m);
+  for (int m = 0; m < state.size(); ++m)
+    if (state[m].hold == Hold::Cut && state[m].axis == axis)
+      result.push_back(m);
+  return result;
+}
+
+static SmallVector<int> having(Tensor type, Hold hold) {
+  SmallVector<int> result;
+  if (StateAttr state = stateOf(type))
+    for (int m = 0; m < state.size(); ++m)
+      if (state[m].hold == hold)
+        result.push_back(m);
+  return result;
+}
+SmallVector<int> echelon::dist::flatCuts(Tensor type) { return having(type, Hold::Flat); }
+SmallVector<int> echelon::dist::sums(Tensor type) { return having(type, Hold::Sum); }
+
+int64_t echelon::dist::parts(Tensor type, StringRef axis, MeshAttr mesh) {
+  int64_t n = 1;
+  for (int m : over(type, axis, mesh))
+    n *= mesh.sizeOf(m);
+  return n;
+}
+int64_t echelon::dist::localSize(Tensor type, StringRef axis, MeshAttr mesh) {
+  return llvm::divideCeil(type.sizeOf(axis), parts(type, axis, mesh));
+}
+int64_t echelon::dist::paddedSize(Tensor type, StringRef axis, MeshAttr mesh) {
+  return localSize(type, axis, mesh) * parts(type, axis, mesh);
+}
+bool echelon::dist::isPadded(Tensor type, StringRef axis, MeshAttr mesh) {
+  return paddedSize(type, axis, mesh) != type.sizeOf(axis);
+}
+SmallVector<int64_t> echelon::dist::localShape(Tensor type, MeshAttr mesh) {
+  SmallVector<int64_t> shape;
+  for (StringRef axis : type.names())
+    shape.push_back(localSize(type, axis, mesh));
+  return shape;
+}
+int64_t echelon::dist::localCount(Tensor type, MeshAttr mesh) {
+  int64_t n = 1;
+  for (int64_t size : localShape(type, mesh))
+    n *= size;
+  for (int m : flatCuts(type))
+    n = llvm::divideCeil(n, mesh.sizeOf(m));
+  return n;
+}
+int64_t echelon::dist::localBytes(Tensor type, MeshAttr mesh) {
+  return localCount(type, mesh) * std::max<int64_t>(1, type.getElement().getIntOrFloatBitWidth() / 8);
+}
+Tensor echelon::dist::localType(Tensor type, MeshAttr mesh) {
+  SmallVector<ech::Axis> axes;
+  if (flatCuts(type).empty())
+    for (const ech::Axis &axis : type.getAxes())
+      axes.push_back({axis.name, localSize(type, axis.name, mesh)});
+  else
+    axes.push_back({StringAttr::get(type.getContext(), "flat"), localCount(type, mesh)});
+  return type.withAxes(axes).withState({});
+}
+
+SmallVector<int64_t> echelon::dist::coordinates(MeshAttr mesh, int64_t rank) {
+  SmallVector<int64_t> result(mesh.size());
+  for (int m = mesh.size() - 1; m >= 0; --m) {
+    result[m] = rank % mesh.sizeOf(m);
+    rank /= mesh.sizeOf(m);
+  }
+  return result;
+}
+int64_t echelon::dist::offsetOf(Tensor type, StringRef axis, MeshAttr mesh, ArrayRef<int64_t> coordinates) {
+  int64_t block = 0;
+  for (int m : over(type, axis, mesh))
+    block = block * mesh.sizeOf(m) + coordinates[m];
+  return block * localSize(type, axis, mesh);
+}
+
+LogicalResult echelon::dist::checkState(Tensor type, StateAttr state, MeshAttr mesh,
+                                        function_ref<InFlightDiagnostic()> emitError) {
+  auto fail = [&](auto say) {
+    if (emitError) {
+      InFlightDiagnostic diagnostic = emitError();
+      say(diagnostic);
+    }
+    return failure();
+  };
+  if (state.size() != mesh.size())
+    return fail(
+        [&](auto &d) { d << "the state has " << state.size() << " entries, the mesh " << mesh.size() << " axes"; });
+  Tensor laid = type.withState(state);
+  for (int m = 0; m < mesh.size(); ++m) {
+    const Entry &entry = state[m];
+    if (entry.over != mesh.getAxes()[m].name)
+      return fail([&](auto &d) {
+        d << "the state names mesh axis " << entry.over.getValue() << " where the mesh has " << mesh.nameOf(m);
+      });
+    if (entry.axis && !type.has(entry.axis))
+      return fail([&](auto &d) {
+        d << "the tensor has no axis " << entry.axis.getValue() << " to split over " << mesh.nameOf(m);
+      });
+  }
+  for (const ech::Axis &axis : type.getAxes()) {
+    SmallVector<int> divided = over(laid, axis.name, mesh);
+    int64_t n = parts(laid, axis.name, mesh);
+    bool padded =
+        llvm::any_of(divided, [&](int m) { return state[m].hold == Hold::Split && mesh.isPadded(m, axis.name); });
+    bool cut = llvm::any_of(divided, [&](int m) { return state[m].hold == Hold::Cut; });
+    if (axis.size % n != 0 && (!padded || cut))
+      return fail([&](auto &d) {
+        d << axis.name.getValue() << " = " << axis.size << " does not divide by " << mesh.names(divided) << " = " << n;
+      });
+  }
+  return success();
+}
+
+bool echelon::dist::isLegal(StringRef kind, const Entry &from, const Entry &to) {
+  if (from.over != to.over || from == to)
+    return false;
+  if (kind == "slice")
+    return from.hold == Hold::Whole;
+  if (kind == "reduce_scatter")
+    return from.hold == Hold::Sum && to.isPart();
+  if (kind == "all_reduce" || kind == "broadcast")
+    return from.hold == Hold::Sum && to.hold == Hold::Whole;
+  if (kind == "all_gather")
+    return from.isPart() && to.hold == Hold::Whole;
+  if (kind == "all_to_all")
+    return from.isPart() && to.isPart();
+  if (kind == "exchange")
+    return from.hold != Hold::Sum && to.hold != Hold::Sum;
+  return false;
+}

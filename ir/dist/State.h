@@ -1,0 +1,57 @@
+// What follows from a laid-out type and the mesh: which rank holds which part, and how large it is.
+#pragma once
+#include "ir/dist/Dist.h"
+
+namespace echelon::dist {
+
+/// The module's mesh; null when there is none.
+MeshAttr meshOf(mlir::Operation *op);
+/// The state of a laid-out type; null before layout.
+StateAttr stateOf(Tensor type);
+StateAttr stateOf(mlir::Value value);
+StateAttr wholeState(MeshAttr mesh);
+/// Over each mesh axis split along the first listed axis of the type, else whole.
+StateAttr ownState(Tensor type, MeshAttr mesh);
+
+/// Mesh axes that split or cut `axis` in storage, slowest first: splits by the axis's place in the lists then in mesh
+/// order, cuts (in mesh order) inside them. This is `over` of runtime/program/Layout.h.
+llvm::SmallVector<int> over(Tensor type, llvm::StringRef axis, MeshAttr mesh);
+/// Mesh axes of flat cuts, outermost first.
+llvm::SmallVector<int> flatCuts(Tensor type);
+/// Mesh axes over which the value is pending.
+llvm::SmallVector<int> sums(Tensor type);
+
+/// Number of parts that the mesh makes of an axis.
+int64_t parts(Tensor type, llvm::StringRef axis, MeshAttr mesh);
+/// Elements of an axis in each rank's storage, padding included.
+int64_t localSize(Tensor type, llvm::StringRef axis, MeshAttr mesh);
+/// Whether the blocks of an axis reach beyond its size.
+bool isPadded(Tensor type, llvm::StringRef axis, MeshAttr mesh);
+/// Size of an axis in storage over all ranks: localSize times parts.
+int64_t paddedSize(Tensor type, llvm::StringRef axis, MeshAttr mesh);
+/// Local sizes in storage order, before flat cuts.
+llvm::SmallVector<int64_t> localShape(Tensor type, MeshAttr mesh);
+/// Elements that each rank stores, flat cuts and padding included; the same on all.
+int64_t localCount(Tensor type, MeshAttr mesh);
+int64_t localBytes(Tensor type, MeshAttr mesh);
+/// The type of one rank's piece: local sizes, no state; a flat cut is the one axis "flat".
+Tensor localType(Tensor type, MeshAttr mesh);
+
+/// Mesh coordinates of a rank.
+llvm::SmallVector<int64_t> coordinates(MeshAttr mesh, int64_t rank);
+/// First coordinate of `axis` that a rank's block holds; past the axis's size where the block is all padding.
+int64_t offsetOf(Tensor type, llvm::StringRef axis, MeshAttr mesh, llvm::ArrayRef<int64_t> coordinates);
+
+/// Whether the state says something the mesh can do with the type: one entry a mesh axis, axes that the type has,
+/// sizes that divide (or are padded), no flat cut outside an other. Null `emitError`: says nothing.
+mlir::LogicalResult checkState(Tensor type, StateAttr state, MeshAttr mesh,
+                               llvm::function_ref<mlir::InFlightDiagnostic()> emitError = nullptr);
+
+/// The change of one entry that a kind of message makes ("slice", "reduce_scatter", "all_to_all", "all_reduce",
+/// "all_gather", "exchange", "broadcast").
+bool isLegal(llvm::StringRef kind, const Entry &from, const Entry &to);
+
+/// "split batch", "sum", …
+std::string spell(const Entry &entry);
+
+} // namespace echelon::dist

@@ -1,0 +1,50 @@
+// What the verifiers refuse.
+// RUN: echelon-opt %s -split-input-file -verify-diagnostics
+
+#whole = #dist.state<tp = whole>
+#sum = #dist.state<tp = sum>
+!whole = !ech.tensor<[seq=8], f32, #whole>
+!sum = !ech.tensor<[seq=8], f32, #sum>
+module attributes {dist.mesh = #dist.mesh<tp = 2 [seq]>} {
+  ech.step @train {
+    %w = ech.constant 1.0 : !whole
+    // expected-error@+1 {{'dist.all_reduce' op does not make sum of whole over tp}}
+    %0 = dist.all_reduce %w over ["tp"] why "" : (!whole) -> !sum
+  }
+}
+
+// -----
+!whole = !ech.tensor<[seq=7], f32, #dist.state<tp = whole>>
+!seq = !ech.tensor<[seq=7], f32, #dist.state<tp = split seq>>
+module attributes {dist.mesh = #dist.mesh<tp = 2 [seq]>} {
+  ech.step @train {
+    %w = ech.constant 1.0 : !whole
+    // expected-error@+1 {{'dist.convert' op seq = 7 does not divide by tp = 2}}
+    %0 = dist.convert %w why "" : !whole -> !seq
+  }
+}
+
+// -----
+!whole = !ech.tensor<[seq=8], f32, #dist.state<dp = whole, tp = whole>>
+!seq = !ech.tensor<[seq=8], f32, #dist.state<dp = split seq, tp = whole>>
+module attributes {dist.mesh = #dist.mesh<dp = 2 [], tp = 2 [seq]>} {
+  ech.step @train {
+    %w = ech.constant 1.0 : !whole
+    // expected-error@+1 {{'dist.slice' op changes the state over dp, which it does not name}}
+    %0 = dist.slice %w over ["tp"] why "" : !whole -> !seq
+  }
+}
+
+// -----
+// expected-error@+1 {{axis "seq" is listed twice for mesh axis tp}}
+module attributes {dist.mesh = #dist.mesh<tp = 2 [seq, seq]>} {}
+
+// -----
+!sum = !ech.tensor<[seq=8], f32, #dist.state<tp = sum>>
+module attributes {dist.mesh = #dist.mesh<tp = 2 [seq]>} {
+  ech.step @train {
+    %w = ech.constant 1.0 : !sum
+    // expected-error@+1 {{'dist.start' op has one dist.wait}}
+    %0 = dist.start "all_reduce" %w over ["tp"] why "" : (!sum) -> !dist.token
+  }
+}
