@@ -43,9 +43,11 @@ template <typename T> inline T mod(T x, T y) {
     T r = x % y;
     return r != 0 && ((r < 0) != (y < 0)) ? r + y : r;
   } else {
-    T r = x - floor(x / y) * y;
-    r = (y > T(0) ? r < T(0) : r > T(0)) ? r + y : r; // x / y may round up to an integer
-    return (y > T(0) ? r >= y : r <= y) ? T(0) : r;
+    T r = x - floor(x / y) * y, size = abs(y);
+    r = y > T(0) ? r : -r;
+    r = r < T(0) ? r + size : r; // x / y may have been rounded to the next integer
+    r = r >= size ? T(0) : r;
+    return y > T(0) ? r : -r;
   }
 }
 
@@ -213,7 +215,27 @@ inline float tanh(float x) {
 }
 inline double tanh(double x) { return std::tanh(x); }
 
-float erf(float x);
+/// t + t P(t^2) below 0.92, 1 - exp(R(t)) above, both minimax fits; from 4 on the result is 1 in float.
+inline float erf(float x) {
+  float a = abs(x), z = x * x;
+  float p = -5.97689359e-4f;
+  p = p * z + 4.99098003e-3f;
+  p = p * z - 2.67655663e-2f;
+  p = p * z + 1.12818025e-1f;
+  p = p * z - 3.76124948e-1f;
+  p = p * z + 1.28379151e-1f;
+  float near = p * x + x;
+  float t = a > 4.0f ? 4.0f : a;
+  float q = 1.95938264e-4f;
+  q = q * t - 3.04322666e-3f;
+  q = q * t + 2.22269557e-2f;
+  q = q * t - 1.03931665e-1f;
+  q = q * t - 6.37182176e-1f;
+  q = q * t - 1.27675667e-1f;
+  q = q * t - 1.95666502e-4f;
+  float far = 1.0f - exp(q - t);
+  return a < 0.92f ? near : __builtin_copysignf(far, x);
+}
 inline double erf(double x) { return std::erf(x); }
 /// x * P(X < x), X normal. The float version's absolute error is below 3e-7 * max(1, |x|).
 template <typename T> inline T gelu(T x) { return T(0.5) * x * (T(1) + erf(x * T(0.70710678118654752440))); }

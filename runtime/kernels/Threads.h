@@ -10,4 +10,8 @@ void set_threads(int n);
 /// What `set_threads` was last given; 1 at the start.
 int threads();
 
+/// Tells OpenBLAS and OpenMP of the number, where the calling thread has not done so yet. Kernels call it before they
+/// enter a library: OpenMP keeps the number per thread, and ranks may be threads.
+void apply_threads();
+
 } // namespace echelon::runtime

@@ -1,0 +1,217 @@
+// Strided copies. The box is first made simple: dimensions of size 1 go, dimensions that lie one after the other in
+// both operands become one, the rest is ordered by target stride. Then rows are copied whole where both sides are
+// contiguous, two dimensions are transposed in register blocks where each side is contiguous along another one, and
+// anything else is a strided loop.
+#include "runtime/kernels/Copy.h"
+#include "runtime/launch/Fail.h"
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <type_traits>
+
+namespace echelon::runtime {
+namespace {
+
+struct Dim {
+  int64_t size, dst, src;
+};
+struct Box {
+  Dim dims[8];
+  int rank = 0;
+  bool empty = false;
+};
+
+Box simplify(const int64_t *dstStrides, const int64_t *srcStrides, const int64_t *sizes, int rank) {
+  Box box;
+  if (rank > 8)
+    fail("strided copy over more than 8 dimensions");
+  for (int d = 0; d < rank; ++d) {
+    box.empty |= sizes[d] == 0;
+    if (sizes[d] != 1)
+      box.dims[box.rank++] = {sizes[d], dstStrides[d], srcStrides ? srcStrides[d] : 0};
+  }
+  // A sum over a dimension (target stride 0) is best innermost where the source is contiguous along it.
+  auto weight = [](const Dim &dim) { return dim.dst == 0 ? std::abs(dim.src) : std::abs(dim.dst); };
+  std::stable_sort(box.dims, box.dims + box.rank, [&](const Dim &x, const Dim &y) { return weight(x) > weight(y); });
+  int kept = 0;
+  for (int d = 0; d < box.rank; ++d) {
+    Dim dim = box.dims[d];
+    if (kept > 0 && box.dims[kept - 1].dst == dim.dst * dim.size && box.dims[kept - 1].src == dim.src * dim.size)
+      box.dims[kept - 1] = {box.dims[kept - 1].size * dim.size, dim.dst, dim.src};
+    else
+      box.dims[kept++] = dim;
+  }
+  box.rank = kept;
+  return box;
+}
+
+template <bool add, typename T> void row(T *dst, int64_t dstStride, const T *src, int64_t srcStride, int64_t n) {
+  if (dstStride == 1 && srcStride == 1) {
+    if constexpr (!add) {
+      std::memcpy(dst, src, n * sizeof(T));
+    } else {
+      for (int64_t i = 0; i < n; ++i)
+        dst[i] += src[i];
+    }
+  } else if (add && dstStride == 0) {
+    T sum = 0;
+    for (int64_t i = 0; i < n; ++i)
+      sum += src[i * srcStride];
+    *dst += sum;
+  } else if (dstStride == 1) {
+    for (int64_t i = 0; i < n; ++i)
+      dst[i] = add ? dst[i] + src[i * srcStride] : src[i * srcStride];
+  } else {
+    for (int64_t i = 0; i < n; ++i)
+      dst[i * dstStride] = add ? dst[i * dstStride] + src[i * srcStride] : src[i * srcStride];
+  }
+}
+
+/// Eight rows of eight become eight columns: three rounds in which rows r and r + 4 mix at ever finer grain.
+template <bool add, typename T> inline void transposeBlock(T *dst, int64_t dstRow, const T *src, int64_t srcRow) {
+  if constexpr (sizeof(T) == 4) {
+    typedef T V __attribute__((vector_size(32)));
+    V r[8], s[8];
+    for (int i = 0; i < 8; ++i)
+      std::memcpy(&r[i], src + i * srcRow, 32);
+    for (int i = 0; i < 4; ++i) {
+      s[2 * i] = __builtin_shuffle(r[2 * i], r[2 * i + 1], (decltype(V{} > V{})){0, 8, 1, 9, 4, 12, 5, 13});
+      s[2 * i + 1] = __builtin_shuffle(r[2 * i], r[2 * i + 1], (decltype(V{} > V{})){2, 10, 3, 11, 6, 14, 7, 15});
+    }
+    for (int i = 0; i < 2; ++i)
+      for (int j = 0; j < 2; ++j) {
+        r[4 * i + 2 * j] =
+            __builtin_shuffle(s[4 * i + j], s[4 * i + j + 2], (decltype(V{} > V{})){0, 1, 8, 9, 4, 5, 12, 13});
+        r[4 * i + 2 * j + 1] =
+            __builtin_shuffle(s[4 * i + j], s[4 * i + j + 2], (decltype(V{} > V{})){2, 3, 10, 11, 6, 7, 14, 15});
+      }
+    for (int i = 0; i < 4; ++i) {
+      s[i] = __builtin_shuffle(r[i], r[i + 4], (decltype(V{} > V{})){0, 1, 2, 3, 8, 9, 10, 11});
+      s[i + 4] = __builtin_shuffle(r[i], r[i + 4], (decltype(V{} > V{})){4, 5, 6, 7, 12, 13, 14, 15});
+    }
+    for (int i = 0; i < 8; ++i) {
+      if constexpr (add) {
+        V old;
+        std::memcpy(&old, dst + i * dstRow, 32);
+        s[i] += old;
+      }
+      std::memcpy(dst + i * dstRow, &s[i], 32);
+    }
+  } else {
+    for (int i = 0; i < 8; ++i)
+      for (int j = 0; j < 8; ++j)
+        dst[i * dstRow + j] = add ? dst[i * dstRow + j] + src[j * srcRow + i] : src[j * srcRow + i];
+  }
+}
+
+/// dst: (rows, cols), rows dstRow apart; src: (cols, rows), rows srcRow apart.
+template <bool add, typename T>
+void transpose(T *dst, int64_t dstRow, const T *src, int64_t srcRow, int64_t rows, int64_t cols) {
+  constexpr int64_t tile = 64;
+  for (int64_t i0 = 0; i0 < rows; i0 += tile)
+    for (int64_t j0 = 0; j0 < cols; j0 += tile) {
+      int64_t iEnd = std::min(rows, i0 + tile), jEnd = std::min(cols, j0 + tile), i = i0;
+      for (; i + 8 <= iEnd; i += 8) {
+        int64_t j = j0;
+        for (; j + 8 <= jEnd; j += 8)
+          transposeBlock<add>(dst + i * dstRow + j, dstRow, src + j * srcRow + i, srcRow);
+        for (; j < jEnd; ++j)
+          row<add>(dst + i * dstRow + j, dstRow, src + j * srcRow + i, 1, 8);
+      }
+      for (; i < iEnd; ++i)
+        row<add>(dst + i * dstRow + j0, 1, src + j0 * srcRow + i, srcRow, jEnd - j0);
+    }
+}
+
+/// Calls body(dst, src) at every point of the first `rank` dimensions.
+template <typename T, typename Body> void overPoints(T *dst, const T *src, const Dim *dims, int rank, Body body) {
+  int64_t at[8] = {};
+  for (;;) {
+    body(dst, src);
+    int d = rank - 1;
+    for (; d >= 0; --d) {
+      dst += dims[d].dst, src += dims[d].src;
+      if (++at[d] < dims[d].size)
+        break;
+      dst -= dims[d].dst * dims[d].size, src -= dims[d].src * dims[d].size;
+      at[d] = 0;
+    }
+    if (d < 0)
+      return;
+  }
+}
+
+template <bool add, typename T>
+void run(T *dst, const int64_t *dstStrides, const T *src, const int64_t *srcStrides, const int64_t *sizes, int rank) {
+  Box box = simplify(dstStrides, srcStrides, sizes, rank);
+  if (box.empty)
+    return;
+  if (box.rank == 0)
+    return row<add>(dst, 1, src, 1, 1);
+  Dim inner = box.dims[box.rank - 1];
+  int across = box.rank - 2; // the dimension along which the source is contiguous
+  while (across >= 0 && (box.dims[across].src != 1 || box.dims[across].dst == 0))
+    --across;
+  if (inner.dst == 1 && inner.src > 1 && across >= 0) {
+    Dim other = box.dims[across];
+    std::rotate(box.dims + across, box.dims + across + 1, box.dims + box.rank - 1);
+    return overPoints(dst, src, box.dims, box.rank - 2,
+                      [&](T *d, const T *s) { transpose<add>(d, other.dst, s, inner.src, other.size, inner.size); });
+  }
+  overPoints(dst, src, box.dims, box.rank - 1,
+             [&](T *d, const T *s) { row<add>(d, inner.dst, s, inner.src, inner.size); });
+}
+
+} // namespace
+
+template <typename T>
+void copy_strided(T *dst, const int64_t *dstStrides, const T *src, const int64_t *srcStrides, const int64_t *sizes,
+                  int rank) {
+  run<false>(dst, dstStrides, src, srcStrides, sizes, rank);
+}
+
+template <typename T>
+void add_strided(T *dst, const int64_t *dstStrides, const T *src, const int64_t *srcStrides, const int64_t *sizes,
+                 int rank) {
+  run<true>(dst, dstStrides, src, srcStrides, sizes, rank);
+}
+
+template <typename T> void fill_strided(T *dst, const int64_t *strides, const int64_t *sizes, int rank, T value) {
+  run<false>(dst, strides, &value, nullptr, sizes, rank);
+}
+
+template <typename T> void fill(T *dst, int64_t n, T value) { std::fill_n(dst, n, value); }
+
+namespace reference {
+template <typename T>
+void copy_strided(T *dst, const int64_t *dstStrides, const T *src, const int64_t *srcStrides, const int64_t *sizes,
+                  int rank, bool add) {
+  if (rank == 0) {
+    *dst = add ? *dst + *src : *src;
+    return;
+  }
+  for (int64_t i = 0; i < *sizes; ++i)
+    copy_strided(dst + i * *dstStrides, dstStrides + 1, src + i * *srcStrides, srcStrides + 1, sizes + 1, rank - 1,
+                 add);
+}
+} // namespace reference
+
+#define INSTANTIATE(T)                                                                                                 \
+  template void copy_strided<T>(T *, const int64_t *, const T *, const int64_t *, const int64_t *, int);               \
+  template void fill_strided<T>(T *, const int64_t *, const int64_t *, int, T);                                        \
+  template void fill<T>(T *, int64_t, T);                                                                              \
+  template void reference::copy_strided<T>(T *, const int64_t *, const T *, const int64_t *, const int64_t *, int,     \
+                                           bool);
+INSTANTIATE(float)
+INSTANTIATE(double)
+INSTANTIATE(int32_t)
+INSTANTIATE(uint8_t)
+#undef INSTANTIATE
+#define INSTANTIATE(T)                                                                                                 \
+  template void add_strided<T>(T *, const int64_t *, const T *, const int64_t *, const int64_t *, int);
+INSTANTIATE(float)
+INSTANTIATE(double)
+INSTANTIATE(int32_t)
+#undef INSTANTIATE
+
+} // namespace echelon::runtime

@@ -1,0 +1,144 @@
+// Cross-entropy over rows: maximum, sum of exponentials and the label's logit, finish. The whole form is the pieces on
+// one row at a time, while the row is in the cache.
+#include "runtime/kernels/CrossEntropy.h"
+#include "runtime/kernels/BlockedSum.h"
+#include "runtime/kernels/Elementwise.h"
+
+namespace echelon::runtime {
+
+template <typename T>
+void cross_entropy_local(T *sum, T *picked, const T *x, const T *m, const int32_t *labels, int64_t rows, int64_t vocab,
+                         int32_t offset) {
+  for (int64_t r = 0; r < rows; ++r) {
+    const T *row = x + r * vocab;
+    T shift = m[r];
+    sum[r] = static_cast<T>(detail::sum_over<T>(vocab, [=](int64_t i) { return math::exp(row[i] - shift); }));
+    int64_t at = int64_t(labels[r]) - offset;
+    picked[r] = at >= 0 && at < vocab ? row[at] - shift : T(0);
+  }
+}
+
+template <typename T>
+void cross_entropy_finish(T *loss, T *lse, const T *m, const T *sum, const T *picked, int64_t rows) {
+  for (int64_t r = 0; r < rows; ++r) {
+    T logSum = math::log(sum[r]);
+    loss[r] = logSum - picked[r];
+    lse[r] = m[r] + logSum;
+  }
+}
+
+template <typename T>
+void cross_entropy(T *loss, T *lse, const T *x, const int32_t *labels, int64_t rows, int64_t vocab) {
+  for (int64_t r = 0; r < rows; ++r) {
+    T m = detail::extreme_of<true>(x + r * vocab, vocab), sum, picked;
+    cross_entropy_local(&sum, &picked, x + r * vocab, &m, labels + r, 1, vocab, 0);
+    cross_entropy_finish(loss + r, lse + r, &m, &sum, &picked, 1);
+  }
+}
+
+template <typename T>
+void cross_entropy_grad(T *dx, const T *d, const T *x, const T *lse, const int32_t *labels, int64_t rows, int64_t vocab,
+                        int32_t offset) {
+  for (int64_t r = 0; r < rows; ++r) {
+    const T *row = x + r * vocab;
+    T *out = dx + r * vocab;
+    T shift = lse[r], scale = d[r];
+    for (int64_t i = 0; i < vocab; ++i)
+      out[i] = math::exp(row[i] - shift) * scale;
+    int64_t at = int64_t(labels[r]) - offset;
+    if (at >= 0 && at < vocab)
+      out[at] -= scale;
+  }
+}
+
+template <typename T>
+void cross_entropy_target_local(T *sum, T *picked, T *mass, const T *x, const T *m, const T *target, int64_t rows,
+                                int64_t vocab) {
+  for (int64_t r = 0; r < rows; ++r) {
+    const T *row = x + r * vocab, *t = target + r * vocab;
+    T shift = m[r];
+    sum[r] = static_cast<T>(detail::sum_over<T>(vocab, [=](int64_t i) { return math::exp(row[i] - shift); }));
+    picked[r] = static_cast<T>(
+        detail::sum_over<T>(vocab, [=](int64_t i) { return t[i] == T(0) ? T(0) : t[i] * (row[i] - shift); }));
+    mass[r] = static_cast<T>(detail::sum_of(t, vocab));
+  }
+}
+
+template <typename T>
+void cross_entropy_target_finish(T *loss, T *lse, const T *m, const T *sum, const T *picked, const T *mass,
+                                 int64_t rows) {
+  for (int64_t r = 0; r < rows; ++r) {
+    T logSum = math::log(sum[r]);
+    loss[r] = mass[r] * logSum - picked[r];
+    lse[r] = m[r] + logSum;
+  }
+}
+
+template <typename T>
+void cross_entropy_target(T *loss, T *lse, T *mass, const T *x, const T *target, int64_t rows, int64_t vocab) {
+  for (int64_t r = 0; r < rows; ++r) {
+    T m = detail::extreme_of<true>(x + r * vocab, vocab), sum, picked;
+    cross_entropy_target_local(&sum, &picked, mass + r, x + r * vocab, &m, target + r * vocab, 1, vocab);
+    cross_entropy_target_finish(loss + r, lse + r, &m, &sum, &picked, mass + r, 1);
+  }
+}
+
+template <typename T>
+void cross_entropy_target_grad(T *dx, const T *d, const T *x, const T *lse, const T *mass, const T *target,
+                               int64_t rows, int64_t vocab) {
+  for (int64_t r = 0; r < rows; ++r) {
+    T shift = lse[r], scale = d[r], weight = mass[r];
+    for (int64_t i = r * vocab; i < (r + 1) * vocab; ++i)
+      dx[i] = (math::exp(x[i] - shift) * weight - target[i]) * scale;
+  }
+}
+
+template <typename T>
+void cross_entropy_grad_of_target(T *dtarget, const T *d, const T *x, const T *lse, int64_t rows, int64_t vocab) {
+  for (int64_t r = 0; r < rows; ++r) {
+    T shift = lse[r], scale = d[r];
+    for (int64_t i = r * vocab; i < (r + 1) * vocab; ++i)
+      dtarget[i] = (shift - x[i]) * scale;
+  }
+}
+
+namespace reference {
+template <typename T> double logSumExp(const T *x, int64_t n) {
+  double m = *std::max_element(x, x + n), sum = 0;
+  for (int64_t i = 0; i < n; ++i)
+    sum += std::exp(x[i] - m);
+  return m + std::log(sum);
+}
+template <typename T> void cross_entropy(T *loss, const T *x, const int32_t *labels, int64_t rows, int64_t vocab) {
+  for (int64_t r = 0; r < rows; ++r)
+    loss[r] = static_cast<T>(logSumExp(x + r * vocab, vocab) - x[r * vocab + labels[r]]);
+}
+template <typename T> void cross_entropy_target(T *loss, const T *x, const T *target, int64_t rows, int64_t vocab) {
+  for (int64_t r = 0; r < rows; ++r) {
+    double lse = logSumExp(x + r * vocab, vocab), sum = 0;
+    for (int64_t i = 0; i < vocab; ++i)
+      sum += target[r * vocab + i] * (lse - x[r * vocab + i]);
+    loss[r] = static_cast<T>(sum);
+  }
+}
+} // namespace reference
+
+#define INSTANTIATE(T)                                                                                                 \
+  template void cross_entropy<T>(T *, T *, const T *, const int32_t *, int64_t, int64_t);                              \
+  template void cross_entropy_grad<T>(T *, const T *, const T *, const T *, const int32_t *, int64_t, int64_t,         \
+                                      int32_t);                                                                        \
+  template void cross_entropy_target<T>(T *, T *, T *, const T *, const T *, int64_t, int64_t);                        \
+  template void cross_entropy_target_grad<T>(T *, const T *, const T *, const T *, const T *, const T *, int64_t,      \
+                                             int64_t);                                                                 \
+  template void cross_entropy_grad_of_target<T>(T *, const T *, const T *, const T *, int64_t, int64_t);               \
+  template void cross_entropy_local<T>(T *, T *, const T *, const T *, const int32_t *, int64_t, int64_t, int32_t);    \
+  template void cross_entropy_finish<T>(T *, T *, const T *, const T *, const T *, int64_t);                           \
+  template void cross_entropy_target_local<T>(T *, T *, T *, const T *, const T *, const T *, int64_t, int64_t);       \
+  template void cross_entropy_target_finish<T>(T *, T *, const T *, const T *, const T *, const T *, int64_t);         \
+  template void reference::cross_entropy<T>(T *, const T *, const int32_t *, int64_t, int64_t);                        \
+  template void reference::cross_entropy_target<T>(T *, const T *, const T *, int64_t, int64_t);
+INSTANTIATE(float)
+INSTANTIATE(double)
+#undef INSTANTIATE
+
+} // namespace echelon::runtime

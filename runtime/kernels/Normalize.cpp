@@ -1,0 +1,341 @@
+// Norms in two passes over what is in the cache: the mean, then the squares about it (no cancellation). Rows are the
+// channel form with outer = 1, channels = rows, inner = n, so there is one implementation. Channel forms with a small
+// inner size add up whole rows of (channels * inner) columns in double and fold them to channels.
+#include "runtime/kernels/Normalize.h"
+#include "runtime/kernels/BlockedSum.h"
+#include "runtime/kernels/Elementwise.h"
+#include <vector>
+
+namespace echelon::runtime {
+namespace {
+
+constexpr int64_t kShortRun = 16;
+constexpr int64_t kTile = 256;
+
+/// sums[c] = sum over (outer, inner) of f(flat position, c), in double.
+template <typename T, typename F>
+void sumPerChannel(double *sums, int64_t outer, int64_t channels, int64_t inner, F f) {
+  if (inner >= kShortRun || outer == 1) {
+    for (int64_t c = 0; c < channels; ++c) {
+      detail::Accumulator total;
+      for (int64_t o = 0; o < outer; ++o) {
+        int64_t start = (o * channels + c) * inner;
+        detail::add_sum_over<T>(total, inner, [=](int64_t i) { return f(start + i, c); });
+      }
+      sums[c] = total.value();
+    }
+    return;
+  }
+  std::fill_n(sums, channels, 0.0);
+  int64_t columns = channels * inner;
+  std::vector<int64_t> channelOf(std::min(kTile, columns));
+  for (int64_t j0 = 0; j0 < columns; j0 += kTile) {
+    int64_t width = std::min(kTile, columns - j0);
+    double total[kTile] = {};
+    for (int64_t j = 0; j < width; ++j)
+      channelOf[j] = (j0 + j) / inner;
+    for (int64_t o = 0; o < outer; ++o)
+      for (int64_t j = 0; j < width; ++j)
+        total[j] += f(o * columns + j0 + j, channelOf[j]);
+    for (int64_t j = 0; j < width; ++j)
+      sums[channelOf[j]] += total[j];
+  }
+}
+
+/// Calls f(flat position, c) at every element.
+template <typename F> void perElement(int64_t outer, int64_t channels, int64_t inner, F f) {
+  for (int64_t o = 0; o < outer; ++o)
+    for (int64_t c = 0; c < channels; ++c) {
+      int64_t start = (o * channels + c) * inner;
+#pragma GCC ivdep
+      for (int64_t i = start; i < start + inner; ++i)
+        f(i, c);
+    }
+}
+
+/// mean[c], m2[c] = sum of (x - mean)^2.
+template <typename T>
+void moments(double *mean, double *m2, const T *x, int64_t outer, int64_t channels, int64_t inner) {
+  sumPerChannel<T>(mean, outer, channels, inner, [=](int64_t i, int64_t) { return x[i]; });
+  double count = static_cast<double>(outer * inner);
+  for (int64_t c = 0; c < channels; ++c)
+    mean[c] = count > 0 ? mean[c] / count : 0;
+  std::vector<T> rounded(mean, mean + channels);
+  const T *about = rounded.data();
+  sumPerChannel<T>(m2, outer, channels, inner, [=](int64_t i, int64_t c) {
+    T d = x[i] - about[c];
+    return d * d;
+  });
+  for (int64_t c = 0; c < channels; ++c) { // about the exact mean instead of the rounded one
+    double shift = mean[c] - double(about[c]);
+    m2[c] = std::max(0.0, m2[c] - count * shift * shift);
+  }
+}
+
+template <typename T>
+void finish(T *y, T *rstd, const T *x, const double *mean, const double *variance, int64_t outer, int64_t channels,
+            int64_t inner, double eps, T *meanOut, T *varianceOut) {
+  std::vector<T> shift(mean, mean + channels);
+  for (int64_t c = 0; c < channels; ++c) {
+    rstd[c] = static_cast<T>(1.0 / std::sqrt(variance[c] + eps));
+    if (meanOut)
+      meanOut[c] = static_cast<T>(mean[c]);
+    if (varianceOut)
+      varianceOut[c] = static_cast<T>(variance[c]);
+  }
+  const T *s = shift.data();
+  perElement(outer, channels, inner, [=](int64_t i, int64_t c) { y[i] = (x[i] - s[c]) * rstd[c]; });
+}
+
+template <typename T>
+void gradFinish(T *dx, const T *dy, const T *y, const T *rstd, const double *sumDy, const double *sumDyY, int64_t outer,
+                int64_t channels, int64_t inner, int64_t total) {
+  std::vector<T> a(channels), b(channels);
+  for (int64_t c = 0; c < channels; ++c) {
+    a[c] = sumDy ? static_cast<T>(sumDy[c] / total) : T(0);
+    b[c] = static_cast<T>(sumDyY[c] / total);
+  }
+  const T *meanDy = a.data(), *meanDyY = b.data();
+  perElement(outer, channels, inner,
+             [=](int64_t i, int64_t c) { dx[i] = rstd[c] * (dy[i] - meanDy[c] - y[i] * meanDyY[c]); });
+}
+
+template <typename T>
+void gradSums(double *sumDy, double *sumDyY, const T *dy, const T *y, int64_t outer, int64_t channels, int64_t inner) {
+  if (sumDy)
+    sumPerChannel<T>(sumDy, outer, channels, inner, [=](int64_t i, int64_t) { return dy[i]; });
+  sumPerChannel<T>(sumDyY, outer, channels, inner, [=](int64_t i, int64_t) { return dy[i] * y[i]; });
+}
+
+} // namespace
+
+//===-- per channel ----------------------------------------------------------------------------------------------===//
+
+template <typename T>
+void normalize_channels(T *y, T *rstd, const T *x, int64_t outer, int64_t channels, int64_t inner, double eps, T *mean,
+                        T *variance) {
+  std::vector<double> m(channels), v(channels);
+  moments(m.data(), v.data(), x, outer, channels, inner);
+  for (double &value : v)
+    value /= static_cast<double>(outer * inner);
+  finish(y, rstd, x, m.data(), v.data(), outer, channels, inner, eps, mean, variance);
+}
+
+template <typename T>
+void normalize_channels_grad(T *dx, const T *dy, const T *y, const T *rstd, int64_t outer, int64_t channels,
+                             int64_t inner) {
+  std::vector<double> sumDy(channels), sumDyY(channels);
+  gradSums(sumDy.data(), sumDyY.data(), dy, y, outer, channels, inner);
+  gradFinish(dx, dy, y, rstd, sumDy.data(), sumDyY.data(), outer, channels, inner, outer * inner);
+}
+
+template <typename T> void local_moments_channels(T *out, const T *x, int64_t outer, int64_t channels, int64_t inner) {
+  std::vector<double> mean(channels), m2(channels);
+  moments(mean.data(), m2.data(), x, outer, channels, inner);
+  for (int64_t c = 0; c < channels; ++c) {
+    out[3 * c] = static_cast<T>(outer * inner);
+    out[3 * c + 1] = static_cast<T>(mean[c]);
+    out[3 * c + 2] = static_cast<T>(m2[c]);
+  }
+}
+
+// Chan, Golub, LeVeque 1979: the union's M2 = M2a + M2b + (mean b - mean a)^2 * a b / (a + b).
+template <typename T> void combine_moments(T *out, const T *gathered, int64_t parts, int64_t count) {
+  for (int64_t c = 0; c < count; ++c) {
+    double n = 0, mean = 0, m2 = 0;
+    for (int64_t p = 0; p < parts; ++p) {
+      const T *part = gathered + 3 * (p * count + c);
+      double more = part[0], delta = double(part[1]) - mean, all = n + more;
+      if (more == 0)
+        continue;
+      mean += delta * more / all;
+      m2 += double(part[2]) + delta * delta * n * more / all;
+      n = all;
+    }
+    out[3 * c] = static_cast<T>(n);
+    out[3 * c + 1] = static_cast<T>(mean);
+    out[3 * c + 2] = static_cast<T>(m2);
+  }
+}
+
+template <typename T>
+void normalize_channels_finish(T *y, T *rstd, const T *x, const T *moments, int64_t outer, int64_t channels,
+                               int64_t inner, double eps, T *mean, T *variance) {
+  std::vector<double> m(channels), v(channels);
+  for (int64_t c = 0; c < channels; ++c)
+    m[c] = moments[3 * c + 1], v[c] = double(moments[3 * c + 2]) / double(moments[3 * c]);
+  finish(y, rstd, x, m.data(), v.data(), outer, channels, inner, eps, mean, variance);
+}
+
+template <typename T>
+void normalize_channels_grad_local(T *sums, const T *dy, const T *y, int64_t outer, int64_t channels, int64_t inner) {
+  std::vector<double> sumDy(channels), sumDyY(channels);
+  gradSums(sumDy.data(), sumDyY.data(), dy, y, outer, channels, inner);
+  for (int64_t c = 0; c < channels; ++c)
+    sums[2 * c] = static_cast<T>(sumDy[c]), sums[2 * c + 1] = static_cast<T>(sumDyY[c]);
+}
+
+template <typename T>
+void normalize_channels_grad_finish(T *dx, const T *dy, const T *y, const T *rstd, const T *sums, int64_t outer,
+                                    int64_t channels, int64_t inner, int64_t total) {
+  std::vector<double> sumDy(channels), sumDyY(channels);
+  for (int64_t c = 0; c < channels; ++c)
+    sumDy[c] = sums[2 * c], sumDyY[c] = sums[2 * c + 1];
+  gradFinish(dx, dy, y, rstd, sumDy.data(), sumDyY.data(), outer, channels, inner, total);
+}
+
+//===-- per row: a row at a time, so that all passes but the first find it in the cache
+//----------------------------===//
+
+template <typename T>
+void normalize(T *y, T *rstd, const T *x, int64_t rows, int64_t n, double eps, T *mean, T *variance) {
+  for (int64_t r = 0; r < rows; ++r) {
+    const T *row = x + r * n;
+    T *out = y + r * n;
+    double m = detail::sum_of(row, n) / double(n);
+    T about = static_cast<T>(m);
+    double v = detail::sum_over<T>(n, [=](int64_t i) { return (row[i] - about) * (row[i] - about); }) / double(n);
+    v = std::max(0.0, v - (m - double(about)) * (m - double(about)));
+    T factor = static_cast<T>(1.0 / std::sqrt(v + eps));
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i)
+      out[i] = (row[i] - about) * factor;
+    rstd[r] = factor;
+    if (mean)
+      mean[r] = about;
+    if (variance)
+      variance[r] = static_cast<T>(v);
+  }
+}
+
+template <typename T> void normalize_grad(T *dx, const T *dy, const T *y, const T *rstd, int64_t rows, int64_t n) {
+  for (int64_t r = 0; r < rows; ++r) {
+    const T *d = dy + r * n, *v = y + r * n;
+    double sumDy = detail::sum_of(d, n);
+    double sumDyY = detail::sum_over<T>(n, [=](int64_t i) { return d[i] * v[i]; });
+    gradFinish(dx + r * n, d, v, rstd + r, &sumDy, &sumDyY, 1, 1, n, n);
+  }
+}
+
+template <typename T> void local_moments(T *out, const T *x, int64_t rows, int64_t n) {
+  for (int64_t r = 0; r < rows; ++r)
+    local_moments_channels(out + 3 * r, x + r * n, 1, 1, n);
+}
+
+template <typename T>
+void normalize_finish(T *y, T *rstd, const T *x, const T *moments, int64_t rows, int64_t n, double eps, T *mean,
+                      T *variance) {
+  normalize_channels_finish(y, rstd, x, moments, 1, rows, n, eps, mean, variance);
+}
+
+template <typename T> void normalize_grad_local(T *sums, const T *dy, const T *y, int64_t rows, int64_t n) {
+  for (int64_t r = 0; r < rows; ++r)
+    normalize_channels_grad_local(sums + 2 * r, dy + r * n, y + r * n, 1, 1, n);
+}
+
+template <typename T>
+void normalize_grad_finish(T *dx, const T *dy, const T *y, const T *rstd, const T *sums, int64_t rows, int64_t n,
+                           int64_t total) {
+  normalize_channels_grad_finish(dx, dy, y, rstd, sums, 1, rows, n, total);
+}
+
+template <typename T> void rms_local(T *squares, const T *x, int64_t rows, int64_t n) {
+  for (int64_t r = 0; r < rows; ++r) {
+    const T *row = x + r * n;
+    squares[r] = static_cast<T>(detail::sum_over<T>(n, [=](int64_t i) { return row[i] * row[i]; }));
+  }
+}
+
+template <typename T>
+void rms_finish(T *y, T *rstd, const T *x, const T *squares, int64_t rows, int64_t n, int64_t total, double eps) {
+  for (int64_t r = 0; r < rows; ++r) {
+    T factor = static_cast<T>(1.0 / std::sqrt(double(squares[r]) / double(total) + eps));
+    rstd[r] = factor;
+#pragma GCC ivdep
+    for (int64_t i = r * n; i < (r + 1) * n; ++i)
+      y[i] = x[i] * factor;
+  }
+}
+
+template <typename T> void rms_normalize(T *y, T *rstd, const T *x, int64_t rows, int64_t n, double eps) {
+  for (int64_t r = 0; r < rows; ++r) {
+    T squares;
+    rms_local(&squares, x + r * n, 1, n);
+    rms_finish(y + r * n, rstd + r, x + r * n, &squares, 1, n, n, eps);
+  }
+}
+
+template <typename T> void rms_grad_local(T *sums, const T *dy, const T *y, int64_t rows, int64_t n) {
+  for (int64_t r = 0; r < rows; ++r) {
+    const T *d = dy + r * n, *v = y + r * n;
+    sums[r] = static_cast<T>(detail::sum_over<T>(n, [=](int64_t i) { return d[i] * v[i]; }));
+  }
+}
+
+template <typename T>
+void rms_grad_finish(T *dx, const T *dy, const T *y, const T *rstd, const T *sums, int64_t rows, int64_t n,
+                     int64_t total) {
+  for (int64_t r = 0; r < rows; ++r) {
+    T mean = static_cast<T>(double(sums[r]) / double(total)), factor = rstd[r];
+#pragma GCC ivdep
+    for (int64_t i = r * n; i < (r + 1) * n; ++i)
+      dx[i] = factor * (dy[i] - y[i] * mean);
+  }
+}
+
+template <typename T> void rms_normalize_grad(T *dx, const T *dy, const T *y, const T *rstd, int64_t rows, int64_t n) {
+  for (int64_t r = 0; r < rows; ++r) {
+    T sum;
+    rms_grad_local(&sum, dy + r * n, y + r * n, 1, n);
+    rms_grad_finish(dx + r * n, dy + r * n, y + r * n, rstd + r, &sum, 1, n, n);
+  }
+}
+
+namespace reference {
+template <typename T>
+void normalize(T *y, T *rstd, const T *x, int64_t outer, int64_t channels, int64_t inner, double eps, bool center) {
+  for (int64_t c = 0; c < channels; ++c) {
+    double mean = 0, squares = 0, count = double(outer * inner);
+    for (int64_t o = 0; o < outer; ++o)
+      for (int64_t i = 0; i < inner; ++i)
+        mean += center ? x[(o * channels + c) * inner + i] / count : 0;
+    for (int64_t o = 0; o < outer; ++o)
+      for (int64_t i = 0; i < inner; ++i)
+        squares += std::pow(x[(o * channels + c) * inner + i] - mean, 2) / count;
+    double factor = 1 / std::sqrt(squares + eps);
+    rstd[c] = static_cast<T>(factor);
+    for (int64_t o = 0; o < outer; ++o)
+      for (int64_t i = 0; i < inner; ++i)
+        y[(o * channels + c) * inner + i] = static_cast<T>((x[(o * channels + c) * inner + i] - mean) * factor);
+  }
+}
+} // namespace reference
+
+#define INSTANTIATE(T)                                                                                                 \
+  template void normalize<T>(T *, T *, const T *, int64_t, int64_t, double, T *, T *);                                 \
+  template void normalize_grad<T>(T *, const T *, const T *, const T *, int64_t, int64_t);                             \
+  template void rms_normalize<T>(T *, T *, const T *, int64_t, int64_t, double);                                       \
+  template void rms_normalize_grad<T>(T *, const T *, const T *, const T *, int64_t, int64_t);                         \
+  template void normalize_channels<T>(T *, T *, const T *, int64_t, int64_t, int64_t, double, T *, T *);               \
+  template void normalize_channels_grad<T>(T *, const T *, const T *, const T *, int64_t, int64_t, int64_t);           \
+  template void local_moments<T>(T *, const T *, int64_t, int64_t);                                                    \
+  template void local_moments_channels<T>(T *, const T *, int64_t, int64_t, int64_t);                                  \
+  template void combine_moments<T>(T *, const T *, int64_t, int64_t);                                                  \
+  template void normalize_finish<T>(T *, T *, const T *, const T *, int64_t, int64_t, double, T *, T *);               \
+  template void normalize_channels_finish<T>(T *, T *, const T *, const T *, int64_t, int64_t, int64_t, double, T *,   \
+                                             T *);                                                                     \
+  template void normalize_grad_local<T>(T *, const T *, const T *, int64_t, int64_t);                                  \
+  template void normalize_grad_finish<T>(T *, const T *, const T *, const T *, const T *, int64_t, int64_t, int64_t);  \
+  template void normalize_channels_grad_local<T>(T *, const T *, const T *, int64_t, int64_t, int64_t);                \
+  template void normalize_channels_grad_finish<T>(T *, const T *, const T *, const T *, const T *, int64_t, int64_t,   \
+                                                  int64_t, int64_t);                                                   \
+  template void rms_local<T>(T *, const T *, int64_t, int64_t);                                                        \
+  template void rms_finish<T>(T *, T *, const T *, const T *, int64_t, int64_t, int64_t, double);                      \
+  template void rms_grad_local<T>(T *, const T *, const T *, int64_t, int64_t);                                        \
+  template void rms_grad_finish<T>(T *, const T *, const T *, const T *, const T *, int64_t, int64_t, int64_t);        \
+  template void reference::normalize<T>(T *, T *, const T *, int64_t, int64_t, int64_t, double, bool);
+INSTANTIATE(float)
+INSTANTIATE(double)
+#undef INSTANTIATE
+
+} // namespace echelon::runtime

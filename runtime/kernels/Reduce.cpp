@@ -1,0 +1,223 @@
+// Reductions over the middle axis. With inner = 1 a row is reduced in vector lanes; else rows of `inner` values are
+// combined lane by lane, sums by halves (pairwise) so that their error grows with log n.
+#include "runtime/kernels/Reduce.h"
+#include "runtime/kernels/BlockedSum.h"
+#include "runtime/kernels/Elementwise.h"
+#include <type_traits>
+
+namespace echelon::runtime {
+namespace {
+
+constexpr int64_t kTile = 256;
+
+/// sum[j] += x[0][j] + ... + x[n - 1][j], j < width <= kTile, rows `stride` apart.
+template <typename T> void addRows(T *sum, const T *x, int64_t n, int64_t stride, int64_t width) {
+  if (n <= 32) {
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t j = 0; j < width; ++j)
+        sum[j] += x[i * stride + j];
+    return;
+  }
+  T half[kTile] = {};
+  addRows(half, x, n / 2, stride, width);
+  for (int64_t j = 0; j < width; ++j)
+    sum[j] += half[j];
+  std::fill_n(half, width, T(0));
+  addRows(half, x + n / 2 * stride, n - n / 2, stride, width);
+  for (int64_t j = 0; j < width; ++j)
+    sum[j] += half[j];
+}
+
+template <bool largest, typename T> T pick(T a, T b) {
+  if constexpr (largest)
+    return math::max(a, b);
+  else
+    return math::min(a, b);
+}
+
+template <bool largest, typename T> void reduceExtreme(T *y, const T *x, int64_t outer, int64_t n, int64_t inner) {
+  for (int64_t o = 0; o < outer; ++o, y += inner, x += n * inner) {
+    if (inner == 1) {
+      *y = detail::extreme_of<largest>(x, n);
+      continue;
+    }
+    std::fill_n(y, inner, detail::extreme_of<largest, T>(x, 0));
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t j = 0; j < inner; ++j)
+        y[j] = pick<largest>(y[j], x[i * inner + j]);
+  }
+}
+
+/// Whether a beats b; a NaN beats all else, equal values beat nothing.
+template <bool largest, typename T> bool beats(T a, T b) { return (largest ? a > b : a < b) || (a != a && b == b); }
+
+template <bool largest, typename T>
+void extremeWithIndex(T *value, int32_t *index, const T *x, int64_t outer, int64_t n, int64_t inner, int32_t offset) {
+  alignas(64) T best[kTile];
+  alignas(64) int32_t at[kTile];
+  for (int64_t o = 0; o < outer; ++o, x += n * inner)
+    for (int64_t j0 = 0; j0 < inner; j0 += kTile) {
+      int64_t width = std::min(kTile, inner - j0);
+      if (inner == 1) {
+        T v = detail::extreme_of<largest>(x, n);
+        int64_t i = 0;
+        while (i < n - 1 && x[i] != v && x[i] == x[i])
+          ++i;
+        best[0] = v, at[0] = static_cast<int32_t>(i) + offset;
+      } else {
+        for (int64_t j = 0; j < width; ++j)
+          best[j] = x[j0 + j], at[j] = offset;
+        for (int64_t i = 1; i < n; ++i)
+          for (int64_t j = 0; j < width; ++j) {
+            T v = x[i * inner + j0 + j];
+            bool better = beats<largest>(v, best[j]);
+            best[j] = better ? v : best[j];
+            at[j] = better ? static_cast<int32_t>(i) + offset : at[j];
+          }
+      }
+      if (value)
+        std::copy_n(best, width, value + o * inner + j0);
+      std::copy_n(at, width, index + o * inner + j0);
+    }
+}
+
+template <bool largest, typename T>
+void combine(T *value, int32_t *index, const T *values, const int32_t *indices, int64_t parts, int64_t count) {
+  for (int64_t j = 0; j < count; ++j) {
+    T best = values[j];
+    int32_t at = indices[j];
+    for (int64_t p = 1; p < parts; ++p) {
+      T v = values[p * count + j];
+      int32_t i = indices[p * count + j];
+      bool same = v == best || (v != v && best != best);
+      if (beats<largest>(v, best) || (same && i < at))
+        best = v, at = i;
+    }
+    if (value)
+      value[j] = best;
+    index[j] = at;
+  }
+}
+
+} // namespace
+
+template <typename T> void reduce_sum(T *y, const T *x, int64_t outer, int64_t n, int64_t inner, bool accumulate) {
+  if (!accumulate)
+    std::fill_n(y, outer * inner, T(0));
+  for (int64_t o = 0; o < outer; ++o, y += inner, x += n * inner) {
+    if (inner == 1) {
+      if constexpr (std::is_integral_v<T>) {
+        for (int64_t i = 0; i < n; ++i)
+          *y += x[i];
+      } else {
+        *y += static_cast<T>(detail::sum_of(x, n));
+      }
+      continue;
+    }
+    for (int64_t j = 0; j < inner; j += kTile) {
+      T sum[kTile] = {};
+      int64_t width = std::min(kTile, inner - j);
+      addRows(sum, x + j, n, inner, width);
+      for (int64_t l = 0; l < width; ++l)
+        y[j + l] += sum[l];
+    }
+  }
+}
+
+template <typename T> void reduce_max(T *y, const T *x, int64_t outer, int64_t n, int64_t inner) {
+  reduceExtreme<true>(y, x, outer, n, inner);
+}
+template <typename T> void reduce_min(T *y, const T *x, int64_t outer, int64_t n, int64_t inner) {
+  reduceExtreme<false>(y, x, outer, n, inner);
+}
+template <typename T> void argmax(int32_t *index, const T *x, int64_t outer, int64_t n, int64_t inner) {
+  extremeWithIndex<true, T>(nullptr, index, x, outer, n, inner, 0);
+}
+template <typename T> void argmin(int32_t *index, const T *x, int64_t outer, int64_t n, int64_t inner) {
+  extremeWithIndex<false, T>(nullptr, index, x, outer, n, inner, 0);
+}
+template <typename T>
+void max_with_index(T *value, int32_t *index, const T *x, int64_t outer, int64_t n, int64_t inner, int32_t offset) {
+  extremeWithIndex<true>(value, index, x, outer, n, inner, offset);
+}
+template <typename T>
+void min_with_index(T *value, int32_t *index, const T *x, int64_t outer, int64_t n, int64_t inner, int32_t offset) {
+  extremeWithIndex<false>(value, index, x, outer, n, inner, offset);
+}
+template <typename T>
+void combine_max_with_index(T *value, int32_t *index, const T *values, const int32_t *indices, int64_t parts,
+                            int64_t count) {
+  combine<true>(value, index, values, indices, parts, count);
+}
+template <typename T>
+void combine_min_with_index(T *value, int32_t *index, const T *values, const int32_t *indices, int64_t parts,
+                            int64_t count) {
+  combine<false>(value, index, values, indices, parts, count);
+}
+
+template <typename T>
+void place_at_index(T *dx, const T *d, const int32_t *index, int64_t outer, int64_t n, int64_t inner, int32_t offset) {
+  std::fill_n(dx, outer * n * inner, T(0));
+  for (int64_t o = 0; o < outer; ++o)
+    for (int64_t j = 0; j < inner; ++j) {
+      int64_t i = int64_t(index[o * inner + j]) - offset;
+      if (i >= 0 && i < n)
+        dx[(o * n + i) * inner + j] = d[o * inner + j];
+    }
+}
+
+namespace reference {
+template <typename T> void reduce_sum(T *y, const T *x, int64_t outer, int64_t n, int64_t inner) {
+  for (int64_t o = 0; o < outer; ++o)
+    for (int64_t j = 0; j < inner; ++j) {
+      long double sum = 0;
+      for (int64_t i = 0; i < n; ++i)
+        sum += x[(o * n + i) * inner + j];
+      y[o * inner + j] = static_cast<T>(sum);
+    }
+}
+
+template <bool largest, typename T>
+void extreme(T *value, int32_t *index, const T *x, int64_t outer, int64_t n, int64_t inner, int32_t offset) {
+  for (int64_t o = 0; o < outer; ++o)
+    for (int64_t j = 0; j < inner; ++j) {
+      int64_t best = 0;
+      for (int64_t i = 1; i < n; ++i) {
+        T a = x[(o * n + i) * inner + j], b = x[(o * n + best) * inner + j];
+        if ((a != a && b == b) || (largest ? a > b : a < b))
+          best = i;
+      }
+      value[o * inner + j] = x[(o * n + best) * inner + j];
+      index[o * inner + j] = static_cast<int32_t>(best) + offset;
+    }
+}
+template <typename T>
+void max_with_index(T *value, int32_t *index, const T *x, int64_t outer, int64_t n, int64_t inner, int32_t offset) {
+  extreme<true>(value, index, x, outer, n, inner, offset);
+}
+template <typename T>
+void min_with_index(T *value, int32_t *index, const T *x, int64_t outer, int64_t n, int64_t inner, int32_t offset) {
+  extreme<false>(value, index, x, outer, n, inner, offset);
+}
+} // namespace reference
+
+#define INSTANTIATE(T)                                                                                                 \
+  template void reduce_sum<T>(T *, const T *, int64_t, int64_t, int64_t, bool);                                        \
+  template void reduce_max<T>(T *, const T *, int64_t, int64_t, int64_t);                                              \
+  template void reduce_min<T>(T *, const T *, int64_t, int64_t, int64_t);                                              \
+  template void argmax<T>(int32_t *, const T *, int64_t, int64_t, int64_t);                                            \
+  template void argmin<T>(int32_t *, const T *, int64_t, int64_t, int64_t);                                            \
+  template void max_with_index<T>(T *, int32_t *, const T *, int64_t, int64_t, int64_t, int32_t);                      \
+  template void min_with_index<T>(T *, int32_t *, const T *, int64_t, int64_t, int64_t, int32_t);                      \
+  template void combine_max_with_index<T>(T *, int32_t *, const T *, const int32_t *, int64_t, int64_t);               \
+  template void combine_min_with_index<T>(T *, int32_t *, const T *, const int32_t *, int64_t, int64_t);               \
+  template void place_at_index<T>(T *, const T *, const int32_t *, int64_t, int64_t, int64_t, int32_t);                \
+  template void reference::reduce_sum<T>(T *, const T *, int64_t, int64_t, int64_t);                                   \
+  template void reference::max_with_index<T>(T *, int32_t *, const T *, int64_t, int64_t, int64_t, int32_t);           \
+  template void reference::min_with_index<T>(T *, int32_t *, const T *, int64_t, int64_t, int64_t, int32_t);
+INSTANTIATE(float)
+INSTANTIATE(double)
+INSTANTIATE(int32_t)
+#undef INSTANTIATE
+
+} // namespace echelon::runtime

@@ -1,0 +1,219 @@
+// softmax, log_softmax, logsumexp: maximum, sum of exp(x - maximum), finish. With inner = 1 a row runs in vector lanes;
+// else tiles of 64 neighbouring columns go down the axis together.
+#include "runtime/kernels/Softmax.h"
+#include "runtime/kernels/BlockedSum.h"
+#include "runtime/kernels/Elementwise.h"
+#include "runtime/kernels/Reduce.h"
+#include <vector>
+
+namespace echelon::runtime {
+namespace {
+
+constexpr int64_t kTile = 64;
+
+/// What is subtracted before exp: the maximum, but 0 where all is -inf, so that exp gives 0 and not NaN.
+template <typename T> T shiftOf(T m) { return m == -std::numeric_limits<T>::infinity() ? T(0) : m; }
+/// 1 / s, and 0 for an empty sum: softmax is 0 where everything is masked.
+template <typename T> T inverseOf(T s) { return s == T(0) ? T(0) : T(1) / s; }
+
+/// Calls body(o, j0, width) for every tile of neighbouring columns.
+template <typename Body> void overTiles(int64_t outer, int64_t inner, Body body) {
+  for (int64_t o = 0; o < outer; ++o)
+    for (int64_t j = 0; j < inner; j += kTile)
+      body(o, j, std::min(kTile, inner - j));
+}
+
+/// y = f(x[o, i, j], a[o, j], b[o, j]) over (outer, n, inner), where f also gets (o, i, j)'s flat position.
+template <typename T, typename F> void overSlices(int64_t outer, int64_t n, int64_t inner, F f) {
+  for (int64_t o = 0; o < outer; ++o)
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t j = 0; j < inner; ++j)
+        f((o * n + i) * inner + j, o * inner + j);
+}
+
+/// sum[o, j] = sum over i of f(flat position, slice).
+template <typename T, typename F> void sumSlices(T *sum, int64_t outer, int64_t n, int64_t inner, F f) {
+  if (inner == 1) {
+    for (int64_t o = 0; o < outer; ++o)
+      sum[o] = static_cast<T>(detail::sum_over<T>(n, [&](int64_t i) { return f(o * n + i, o); }));
+    return;
+  }
+  overTiles(outer, inner, [&](int64_t o, int64_t j0, int64_t width) {
+    double total[kTile] = {};
+    T block[kTile];
+    for (int64_t i0 = 0; i0 < n; i0 += 16) {
+      std::fill_n(block, width, T(0));
+      for (int64_t i = i0; i < std::min(n, i0 + 16); ++i)
+        for (int64_t j = 0; j < width; ++j)
+          block[j] += f((o * n + i) * inner + j0 + j, o * inner + j0 + j);
+      for (int64_t j = 0; j < width; ++j)
+        total[j] += block[j];
+    }
+    for (int64_t j = 0; j < width; ++j)
+      sum[o * inner + j0 + j] = static_cast<T>(total[j]);
+  });
+}
+
+} // namespace
+
+template <typename T> void local_sum_exp(T *s, const T *x, const T *m, int64_t outer, int64_t n, int64_t inner) {
+  if (inner == 1) {
+    for (int64_t o = 0; o < outer; ++o) {
+      T shift = shiftOf(m[o]);
+      const T *row = x + o * n;
+      s[o] = static_cast<T>(detail::sum_over<T>(n, [&](int64_t i) { return math::exp(row[i] - shift); }));
+    }
+    return;
+  }
+  sumSlices(s, outer, n, inner, [&](int64_t at, int64_t slice) { return math::exp(x[at] - shiftOf(m[slice])); });
+}
+
+template <typename T>
+void softmax_finish(T *y, const T *x, const T *m, const T *s, int64_t outer, int64_t n, int64_t inner) {
+  if (inner == 1) {
+    for (int64_t o = 0; o < outer; ++o) {
+      T shift = shiftOf(m[o]), factor = inverseOf(s[o]);
+      for (int64_t i = o * n; i < (o + 1) * n; ++i)
+        y[i] = math::exp(x[i] - shift) * factor;
+    }
+    return;
+  }
+  overSlices<T>(outer, n, inner,
+                [&](int64_t at, int64_t slice) { y[at] = math::exp(x[at] - shiftOf(m[slice])) * inverseOf(s[slice]); });
+}
+
+template <typename T>
+void log_softmax_finish(T *y, const T *x, const T *m, const T *s, int64_t outer, int64_t n, int64_t inner) {
+  std::vector<T> shift(outer * inner);
+  for (int64_t i = 0; i < outer * inner; ++i)
+    shift[i] = math::log(s[i]);
+  overSlices<T>(outer, n, inner, [&](int64_t at, int64_t slice) { y[at] = (x[at] - m[slice]) - shift[slice]; });
+}
+
+template <typename T> void logsumexp_finish(T *lse, const T *m, const T *s, int64_t count) {
+  for (int64_t i = 0; i < count; ++i)
+    lse[i] = shiftOf(m[i]) + math::log(s[i]);
+}
+
+template <typename T> void softmax(T *y, const T *x, int64_t outer, int64_t n, int64_t inner) {
+  if (inner == 1) { // exp once, scale in place
+    for (int64_t o = 0; o < outer; ++o, x += n, y += n) {
+      T shift = shiftOf(detail::extreme_of<true>(x, n));
+      for (int64_t i = 0; i < n; ++i)
+        y[i] = math::exp(x[i] - shift);
+      T factor = inverseOf(static_cast<T>(detail::sum_of(y, n)));
+      for (int64_t i = 0; i < n; ++i)
+        y[i] *= factor;
+    }
+    return;
+  }
+  std::vector<T> m(outer * inner), s(outer * inner);
+  reduce_max(m.data(), x, outer, n, inner);
+  local_sum_exp(s.data(), x, m.data(), outer, n, inner);
+  softmax_finish(y, x, m.data(), s.data(), outer, n, inner);
+}
+
+template <typename T> void log_softmax(T *y, const T *x, int64_t outer, int64_t n, int64_t inner) {
+  std::vector<T> m(outer * inner), s(outer * inner);
+  reduce_max(m.data(), x, outer, n, inner);
+  local_sum_exp(s.data(), x, m.data(), outer, n, inner);
+  log_softmax_finish(y, x, m.data(), s.data(), outer, n, inner);
+}
+
+template <typename T> void logsumexp(T *lse, const T *x, int64_t outer, int64_t n, int64_t inner) {
+  std::vector<T> m(outer * inner), s(outer * inner);
+  reduce_max(m.data(), x, outer, n, inner);
+  local_sum_exp(s.data(), x, m.data(), outer, n, inner);
+  logsumexp_finish(lse, m.data(), s.data(), outer * inner);
+}
+
+template <typename T> void local_sum_product(T *t, const T *a, const T *b, int64_t outer, int64_t n, int64_t inner) {
+  sumSlices(t, outer, n, inner, [&](int64_t at, int64_t) { return a[at] * b[at]; });
+}
+
+template <typename T>
+void softmax_grad_finish(T *dx, const T *dy, const T *y, const T *t, int64_t outer, int64_t n, int64_t inner) {
+  if (inner == 1) {
+    for (int64_t o = 0; o < outer; ++o)
+      for (int64_t i = o * n; i < (o + 1) * n; ++i)
+        dx[i] = y[i] * (dy[i] - t[o]);
+    return;
+  }
+  overSlices<T>(outer, n, inner, [&](int64_t at, int64_t slice) { dx[at] = y[at] * (dy[at] - t[slice]); });
+}
+
+template <typename T>
+void log_softmax_grad_finish(T *dx, const T *dy, const T *y, const T *t, int64_t outer, int64_t n, int64_t inner) {
+  if (inner == 1) {
+    for (int64_t o = 0; o < outer; ++o)
+      for (int64_t i = o * n; i < (o + 1) * n; ++i)
+        dx[i] = dy[i] - math::exp(y[i]) * t[o];
+    return;
+  }
+  overSlices<T>(outer, n, inner, [&](int64_t at, int64_t slice) { dx[at] = dy[at] - math::exp(y[at]) * t[slice]; });
+}
+
+template <typename T> void softmax_grad(T *dx, const T *dy, const T *y, int64_t outer, int64_t n, int64_t inner) {
+  std::vector<T> t(outer * inner);
+  local_sum_product(t.data(), dy, y, outer, n, inner);
+  softmax_grad_finish(dx, dy, y, t.data(), outer, n, inner);
+}
+
+template <typename T> void log_softmax_grad(T *dx, const T *dy, const T *y, int64_t outer, int64_t n, int64_t inner) {
+  std::vector<T> t(outer * inner);
+  reduce_sum(t.data(), dy, outer, n, inner);
+  log_softmax_grad_finish(dx, dy, y, t.data(), outer, n, inner);
+}
+
+template <typename T>
+void logsumexp_grad(T *dx, const T *d, const T *x, const T *lse, int64_t outer, int64_t n, int64_t inner) {
+  overSlices<T>(outer, n, inner,
+                [&](int64_t at, int64_t slice) { dx[at] = math::exp(x[at] - shiftOf(lse[slice])) * d[slice]; });
+}
+
+namespace reference {
+template <typename T> void logsumexp(T *lse, const T *x, int64_t outer, int64_t n, int64_t inner) {
+  for (int64_t o = 0; o < outer; ++o)
+    for (int64_t j = 0; j < inner; ++j) {
+      const T *slice = x + o * n * inner + j;
+      double m = -INFINITY, sum = 0;
+      for (int64_t i = 0; i < n; ++i)
+        m = std::max(m, double(slice[i * inner]));
+      for (int64_t i = 0; i < n; ++i)
+        sum += slice[i * inner] == -INFINITY ? 0 : std::exp(slice[i * inner] - m);
+      lse[o * inner + j] = static_cast<T>(sum == 0 ? -INFINITY : m + std::log(sum));
+    }
+}
+template <typename T> void softmax(T *y, const T *x, int64_t outer, int64_t n, int64_t inner) {
+  std::vector<T> lse(outer * inner);
+  logsumexp(lse.data(), x, outer, n, inner);
+  for (int64_t o = 0; o < outer; ++o)
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t j = 0; j < inner; ++j) {
+        int64_t at = (o * n + i) * inner + j;
+        y[at] = x[at] == -INFINITY ? T(0) : static_cast<T>(std::exp(double(x[at]) - double(lse[o * inner + j])));
+      }
+}
+} // namespace reference
+
+#define INSTANTIATE(T)                                                                                                 \
+  template void softmax<T>(T *, const T *, int64_t, int64_t, int64_t);                                                 \
+  template void softmax_grad<T>(T *, const T *, const T *, int64_t, int64_t, int64_t);                                 \
+  template void log_softmax<T>(T *, const T *, int64_t, int64_t, int64_t);                                             \
+  template void log_softmax_grad<T>(T *, const T *, const T *, int64_t, int64_t, int64_t);                             \
+  template void logsumexp<T>(T *, const T *, int64_t, int64_t, int64_t);                                               \
+  template void logsumexp_grad<T>(T *, const T *, const T *, const T *, int64_t, int64_t, int64_t);                    \
+  template void local_sum_exp<T>(T *, const T *, const T *, int64_t, int64_t, int64_t);                                \
+  template void softmax_finish<T>(T *, const T *, const T *, const T *, int64_t, int64_t, int64_t);                    \
+  template void log_softmax_finish<T>(T *, const T *, const T *, const T *, int64_t, int64_t, int64_t);                \
+  template void logsumexp_finish<T>(T *, const T *, const T *, int64_t);                                               \
+  template void local_sum_product<T>(T *, const T *, const T *, int64_t, int64_t, int64_t);                            \
+  template void softmax_grad_finish<T>(T *, const T *, const T *, const T *, int64_t, int64_t, int64_t);               \
+  template void log_softmax_grad_finish<T>(T *, const T *, const T *, const T *, int64_t, int64_t, int64_t);           \
+  template void reference::softmax<T>(T *, const T *, int64_t, int64_t, int64_t);                                      \
+  template void reference::logsumexp<T>(T *, const T *, int64_t, int64_t, int64_t);
+INSTANTIATE(float)
+INSTANTIATE(double)
+#undef INSTANTIATE
+
+} // namespace echelon::runtime
