@@ -4,6 +4,7 @@
 
 #include "runtime/data/DataSpec.h"
 #include "runtime/program/Layout.h"
+#include "runtime/random/Philox.h"
 
 #include <cstdint>
 #include <string>
@@ -63,12 +64,25 @@ struct Scalar {
   std::string name;
 };
 
-/// A tensor to look at, in this order, when the loss is not finite: gradients that are still whole at the step's end.
+/// A tensor of the work arena that is intact at the step's end: a gradient. Looked at, in this order, when the loss is
+/// not finite, and written by --dump-state.
 struct Watched {
-  std::string name;
+  std::string name;              // "gradient.layer.attn.wq"
+  std::vector<std::string> axes; // names in declared order
+  Layout layout;
   ElementType type;
   int64_t offset; // bytes in the work arena
-  int64_t count;  // elements on this rank
+};
+
+/// A random statement of the model (dropout, survive, random), so that --dump can write what it drew: the whole logical
+/// tensor, computed again. `axes` are the statement's in declared order, the repeats it stands in first, the batch with
+/// its global size.
+struct RandomDraw {
+  std::string path; // the key is Rank::randomKey(path_hash(path))
+  std::vector<int64_t> sizes;
+  Distribution kind;
+  double a, b;                        // as in fill_random; for Keep b is taken as 1
+  std::vector<double> aPerIndex = {}; // where a differs along the first axis (a repeat): one each
 };
 
 struct Evaluation {
@@ -117,6 +131,7 @@ struct Program {
   std::vector<std::vector<int>> groups; // each a list of mesh axes (indices): the ranks that differ in these only
   std::vector<Scalar> scalars;
   std::vector<Watched> watched;
+  std::vector<RandomDraw> draws;
   std::vector<Evaluation> evaluations;
   Checkpoint checkpoint;
   Until until;

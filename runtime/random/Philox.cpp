@@ -56,6 +56,11 @@ void blockValues(const RandomKey &key, uint64_t block, int blocks, Distribution 
   uint32_t words[4 * (kBlocks + kLanes)];
   for (int i = 0; i < blocks; i += kLanes)
     randomLanes(key, block + uint64_t(i), words + 4 * i);
+  if (kind == Distribution::Keep) {
+    for (int i = 0; i < 4 * blocks; ++i)
+      out[i] = uniform_from(words[i]) < a ? b : 0.0;
+    return;
+  }
   if (kind == Distribution::Uniform) {
     for (int i = 0; i < 4 * blocks; ++i)
       out[i] = std::fma(b - a, uniform_from(words[i]), a);

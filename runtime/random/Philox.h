@@ -76,7 +76,9 @@ inline uint32_t bits_at(const RandomKey &key, uint64_t index) { return random_bl
 /// the rest.
 double normal_at(const RandomKey &key, uint64_t index);
 
-enum class Distribution { Normal, Uniform };
+/// Normal: a + b * n(0, 1) · Uniform: in [a, b) · Keep: b with probability a, else 0 (the masks of dropout and survive:
+/// kept where the uniform number is below a).
+enum class Distribution { Normal, Uniform, Keep };
 
 /// One axis of a slice in storage order: `size` elements held here from logical coordinate `offset` on; one step along
 /// the axis moves the logical index by `stride` (the product of the logical sizes of the axes declared after it). The
@@ -88,8 +90,8 @@ struct SliceAxis {
   int64_t stride;
 };
 
-/// Fills dst (rank axes, the last one contiguous) with Normal: a + b * n(0, 1), or Uniform: in [a, b). Computed in
-/// double and rounded to T, so that the float value is the double value rounded. T: float, double. No axes: one value.
+/// Fills dst (rank axes, the last one contiguous). Computed in double and rounded to T, so that the float value is the
+/// double value rounded. T: float, double. No axes: one value.
 template <class T>
 void fill_random(T *dst, const RandomKey &key, Distribution kind, double a, double b, const SliceAxis *axes, int rank);
 

@@ -98,4 +98,13 @@ TEST(FillRandom, Moments) {
   EXPECT_LT(high, 3);
 }
 
+// Keep gives b where the uniform number of the same place is below a.
+TEST(FillRandom, Keep) {
+  std::vector<float> mask(1000), uniform(1000);
+  fill_random(mask.data(), kKey, Distribution::Keep, 0.75, 4.0 / 3, {{1000, 0, 1}});
+  fill_random(uniform.data(), kKey, Distribution::Uniform, 0, 1, {{1000, 0, 1}});
+  for (size_t i = 0; i < mask.size(); ++i)
+    EXPECT_EQ(mask[i], uniform[i] < 0.75f ? float(4.0 / 3) : 0.0f);
+}
+
 } // namespace
