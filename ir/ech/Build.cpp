@@ -73,7 +73,10 @@ Value Build::constant(double value) { return constant(value, scalarType()); }
 Value Build::constant(double value, Tensor type) {
   return ConstantOp::create(builder, loc, type, builder.getF64FloatAttr(value));
 }
-Value Build::count(Names over) { return CountOp::create(builder, loc, scalarType(), names(over)); }
+Value Build::count(Names over, Tensor of) {
+  auto sizes = llvm::map_to_vector(over, [&](StringRef axis) { return of.sizeOf(axis); });
+  return CountOp::create(builder, loc, scalarType(), names(over), sizes);
+}
 Value Build::scalar(StringRef name, int64_t line, double beta) {
   return ScalarOp::create(builder, loc, scalarType(), builder.getStringAttr(name), builder.getI64IntegerAttr(line),
                           builder.getF64FloatAttr(beta));
@@ -190,7 +193,7 @@ Value Build::dot(Value a, Value b, Names over) {
 Value Build::reduce(Reduction kind, Value x, Names over) {
   return ReduceOp::create(builder, loc, reduced(tensor(x), over), kind, x, names(over));
 }
-Value Build::mean(Value x, Names over) { return div(sum(toReal(x), over), count(over)); }
+Value Build::mean(Value x, Names over) { return div(sum(toReal(x), over), count(over, tensor(x))); }
 Value Build::argmax(Value x, StringRef over) {
   Tensor result = reduced(tensor(x), over).withElement(builder.getI32Type());
   return ArgMaxOp::create(builder, loc, result, x, names(over));

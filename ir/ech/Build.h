@@ -21,7 +21,7 @@ public:
   mlir::Value constant(double value);              ///< real number without axes
   mlir::Value constant(double value, Tensor type); ///< the same at every place; any element type
   mlir::Value zeros(Tensor type) { return constant(0, type); }
-  mlir::Value count(Names over); ///< product of logical sizes, a real number
+  mlir::Value count(Names over, Tensor of); ///< product of logical sizes of axes of a type, a real number
   mlir::Value scalar(llvm::StringRef name, int64_t line = 0, double beta = 0);
   mlir::Value index(llvm::StringRef axis, int64_t size); ///< i32
   mlir::Value position(llvm::StringRef axis);            ///< i32, no axes

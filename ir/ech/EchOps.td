@@ -118,6 +118,9 @@ defvar Names = StrArrayAttr; // names of axes
 class Ech_Op<string mnemonic, list<Trait> traits = []> : Op<Ech_Dialect, mnemonic, traits>;
 class Ech_Pure<string mnemonic, list<Trait> traits = []>
     : Ech_Op<mnemonic, !listconcat([Pure, DeclareOpInterfaceMethods<Costed>], traits)>;
+// Counts its floating-point operations itself.
+class Ech_Counted<string mnemonic, list<Trait> traits = []>
+    : Ech_Op<mnemonic, !listconcat([Pure, DeclareOpInterfaceMethods<Costed, ["flops"]>], traits)>;
 
 def Ech_VariableOp : Ech_Op<"variable", [Symbol]> {
   let summary = "a value that lives across steps: a parameter, a state, an optimizer's moment";
@@ -161,18 +164,21 @@ def Ech_ReadOp : Ech_Op<"read", [MemoryEffects<[MemRead]>, DeclareOpInterfaceMet
   let arguments = (ins FlatSymbolRefAttr:$source);
   let results = (outs Ech_Tensor:$value);
   let assemblyFormat = "$source attr-dict `:` type($value)";
+  let hasVerifier = 1;
 }
 
 def Ech_WriteOp : Ech_Op<"write"> {
   let summary = "the value of a variable after the step";
   let arguments = (ins FlatSymbolRefAttr:$target, Ech_Tensor:$value);
   let assemblyFormat = "$target `,` $value attr-dict `:` type($value)";
+  let hasVerifier = 1;
 }
 
 def Ech_ReportOp : Ech_Op<"report"> {
   let summary = "a scalar the run reports: the loss, a named loss, a metric, the gradients' norm";
   let arguments = (ins Ech_ReportKindAttr:$kind, StrAttr:$name, Ech_Tensor:$value);
   let assemblyFormat = "$kind $name `,` $value attr-dict `:` type($value)";
+  let hasVerifier = 1;
 }
 
 def Ech_GradientOp : Ech_Op<"gradient"> {
@@ -181,6 +187,7 @@ def Ech_GradientOp : Ech_Op<"gradient"> {
     where gradients are to be looked at, as `verify` does).}];
   let arguments = (ins FlatSymbolRefAttr:$parameter, Ech_Tensor:$value);
   let assemblyFormat = "$parameter `,` $value attr-dict `:` type($value)";
+  let hasVerifier = 1;
 }
 
 def Ech_YieldOp : Ech_Op<"yield", [Pure, Terminator, AttrSizedOperandSegments, HasParent<"RepeatOp">]> {
@@ -194,8 +201,7 @@ def Ech_YieldOp : Ech_Op<"yield", [Pure, Terminator, AttrSizedOperandSegments, H
 
 def Ech_RepeatOp : Ech_Op<"repeat", [SingleBlock, AttrSizedOperandSegments,
                                    AttrSizedResultSegments, RecursiveMemoryEffects,
-                                   DeclareOpInterfaceMethods<AxisRule, ["division"]>,
-                                   DeclareOpInterfaceMethods<Derivable>]> {
+                                   DeclareOpInterfaceMethods<AxisRule, ["division"]>]> {
   let summary = "a loop over an axis that stays a loop: a layer stack, a recurrence, micro batches";
   let description = [{
     Runs its region once for each position of `axis`, last first when `reverse`. Block arguments: the carried values,
@@ -246,10 +252,10 @@ def Ech_ConstantOp : Ech_Source<"constant", [ConstantLike]> {
 def Ech_CountOp : Ech_Source<"count"> {
   let summary = "the product of logical sizes, as a number";
   let description = [{What `mean` divides by. Over the batch axis it is the number of samples of the step, and in
-    @evaluate that of the whole held-out set, known when it runs.}];
-  let arguments = (ins Names:$over);
+    @evaluate that of the whole held-out set, known when it runs; `sizes` are those of the axes where it stands.}];
+  let arguments = (ins Names:$over, DenseI64ArrayAttr:$sizes);
   let results = (outs Ech_Tensor:$result);
-  let assemblyFormat = "`over` $over attr-dict `:` type($result)";
+  let assemblyFormat = "`over` $over `=` $sizes attr-dict `:` type($result)";
 }
 def Ech_ScalarOp : Ech_Source<"scalar"> {
   let summary = "a number that the run provides at each step";
@@ -263,12 +269,14 @@ def Ech_IndexOp : Ech_Source<"index"> {
   let arguments = (ins StrAttr:$axis);
   let results = (outs Ech_Tensor:$result);
   let assemblyFormat = "$axis attr-dict `:` type($result)";
+  let hasVerifier = 1;
 }
 def Ech_PositionOp : Ech_Source<"position"> {
   let summary = "the position of the iteration of the enclosing repeat over an axis";
   let arguments = (ins StrAttr:$axis);
   let results = (outs Ech_Tensor:$result);
   let assemblyFormat = "$axis attr-dict `:` type($result)";
+  let hasVerifier = 1;
 }
 def Ech_RandomOp : Ech_Source<"random"> {
   let summary = "random values, a function of seed, site, step and logical coordinates (enclosing repeats' included)";
@@ -281,7 +289,7 @@ def Ech_RandomOp : Ech_Source<"random"> {
 // Element-wise
 //===------------------------------------------------------------------------------------------------------------===//
 
-def Ech_MapOp : Ech_Pure<"map", [DeclareOpInterfaceMethods<AxisRule, ["freedom", "pendingRule"]>,
+def Ech_MapOp : Ech_Counted<"map", [DeclareOpInterfaceMethods<AxisRule, ["freedom", "pendingRule"]>,
                                DeclareOpInterfaceMethods<Derivable>]> {
   let summary = "an element-wise function; axes match by name, missing ones are broadcast";
   let arguments = (ins Ech_FunctionAttr:$function, Variadic<Ech_Tensor>:$operands);
@@ -302,7 +310,7 @@ def Ech_ExpandOp : Ech_Pure<"expand", [DeclareOpInterfaceMethods<AxisRule, ["fre
 // Contractions and reductions
 //===------------------------------------------------------------------------------------------------------------===//
 
-def Ech_DotOp : Ech_Pure<"dot", [DeclareOpInterfaceMethods<AxisRule>, DeclareOpInterfaceMethods<Derivable>]> {
+def Ech_DotOp : Ech_Counted<"dot", [DeclareOpInterfaceMethods<AxisRule>, DeclareOpInterfaceMethods<Derivable>]> {
   let summary = "sum over `over` (axes of both) of the product; other shared axes are batch axes";
   let arguments = (ins Ech_Tensor:$lhs, Ech_Tensor:$rhs, Names:$over);
   let results = (outs Ech_Tensor:$result);
@@ -326,21 +334,25 @@ def Ech_ArgMaxOp : Ech_OverAxes<"argmax"> {
   let summary = "the lowest index of the largest value along one axis";
   let arguments = (ins Ech_Tensor:$operand, Names:$over);
   let results = (outs Ech_Tensor:$result);
+  let hasVerifier = 1;
 }
 def Ech_SoftmaxOp : Ech_OverAxes<"softmax"> {
   let summary = "exp(x - logsumexp(x))";
   let arguments = (ins Ech_Tensor:$operand, Names:$over);
   let results = (outs Ech_Tensor:$result);
+  let hasVerifier = 1;
 }
 def Ech_LogSumExpOp : Ech_OverAxes<"logsumexp"> {
   let summary = "log of the sum of exponentials, through the maximum";
   let arguments = (ins Ech_Tensor:$operand, Names:$over);
   let results = (outs Ech_Tensor:$result);
+  let hasVerifier = 1;
 }
 def Ech_CrossEntropyOp : Ech_OverAxes<"cross_entropy"> {
   let summary = "logsumexp(logits) - logits[label], or - sum(distribution * log_softmax(logits)); and the logsumexp";
   let arguments = (ins Ech_Tensor:$logits, Ech_Tensor:$labels, Names:$over);
   let results = (outs Ech_Tensor:$loss, Ech_Tensor:$logsumexp);
+  let hasVerifier = 1;
 }
 def Ech_NormalizeOp : Ech_OverAxes<"normalize"> {
   let summary = "zero mean and unit variance over axes (rms: unit mean square); with the statistics";
@@ -348,29 +360,34 @@ def Ech_NormalizeOp : Ech_OverAxes<"normalize"> {
     rstd = 1 / sqrt(mean(x^2) + 1e-5), and mean and variance are not meant to be used.}];
   let arguments = (ins Ech_Tensor:$operand, Names:$over, UnitAttr:$rms);
   let results = (outs Ech_Tensor:$result, Ech_Tensor:$rstd, Ech_Tensor:$mean, Ech_Tensor:$variance);
+  let hasVerifier = 1;
 }
 def Ech_NormalizeGradOp : Ech_Pure<"normalize_grad", [DeclareOpInterfaceMethods<AxisRule, ["division"]>]> {
   let summary = "rstd * (dy - mean(dy) - y * mean(dy * y)); rms: without the mean(dy)";
   let arguments = (ins Ech_Tensor:$cotangent, Ech_Tensor:$result, Ech_Tensor:$rstd, Names:$over, UnitAttr:$rms);
   let results = (outs Ech_Tensor:$operandCotangent);
   let assemblyFormat = "operands `over` $over attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
 }
 def Ech_CumSumOp : Ech_OverAxes<"cumsum"> {
   let summary = "running sum along one axis; `reverse`: from the end";
   let arguments = (ins Ech_Tensor:$operand, Names:$over, UnitAttr:$reverse);
   let results = (outs Ech_Tensor:$result);
+  let hasVerifier = 1;
 }
 def Ech_TopOp : Ech_Pure<"top", [DeclareOpInterfaceMethods<AxisRule, ["division"]>]> {
   let summary = "indices of the largest values along `over`, largest first, along the new axis `into`";
   let arguments = (ins Ech_Tensor:$operand, Names:$over, StrAttr:$into);
   let results = (outs Ech_Tensor:$result);
   let assemblyFormat = "$operand `over` $over `into` $into attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
 }
 def Ech_GlobalNormOp : Ech_Pure<"global_norm", [DeclareOpInterfaceMethods<AxisRule, ["division"]>]> {
   let summary = "the Euclidean norm of all elements of all operands, one scalar";
   let arguments = (ins Variadic<Ech_Tensor>:$operands);
   let results = (outs Ech_Tensor:$result);
   let assemblyFormat = "$operands attr-dict `:` functional-type($operands, $result)";
+  let hasVerifier = 1;
 }
 
 //===------------------------------------------------------------------------------------------------------------===//
@@ -389,18 +406,21 @@ def Ech_ScatterAddOp : Ech_Pure<"scatter_add", [DeclareOpInterfaceMethods<AxisRu
   let arguments = (ins Ech_Tensor:$values, Variadic<Ech_Tensor>:$indices, Names:$axes);
   let results = (outs Ech_Tensor:$result);
   let assemblyFormat = "$values `at` $axes `=` $indices attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
 }
 def Ech_PickOp : Ech_Pure<"pick", [DeclareOpInterfaceMethods<AxisRule>, DeclareOpInterfaceMethods<Derivable>]> {
   let summary = "x[axis = position]: the axis leaves";
   let arguments = (ins Ech_Tensor:$operand, StrAttr:$axis, I64Attr:$position);
   let results = (outs Ech_Tensor:$result);
   let assemblyFormat = "$operand `[` $axis `=` $position `]` attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
 }
 def Ech_PlaceOp : Ech_Pure<"place", [DeclareOpInterfaceMethods<AxisRule>, DeclareOpInterfaceMethods<Derivable>]> {
   let summary = "the derivative of a pick: the value at one position of an axis, zero elsewhere";
   let arguments = (ins Ech_Tensor:$operand, StrAttr:$axis, I64Attr:$position);
   let results = (outs Ech_Tensor:$result);
   let assemblyFormat = "$operand `[` $axis `=` $position `]` attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
 }
 def Ech_SliceOp : Ech_Pure<"slice", [DeclareOpInterfaceMethods<AxisRule, ["division"]>,
                                    DeclareOpInterfaceMethods<Derivable>]> {
@@ -416,6 +436,7 @@ def Ech_PadOp : Ech_Pure<"pad", [DeclareOpInterfaceMethods<AxisRule, ["division"
   let arguments = (ins Ech_Tensor:$operand, StrAttr:$axis, I64Attr:$start);
   let results = (outs Ech_Tensor:$result);
   let assemblyFormat = "$operand `[` $axis `from` $start `]` attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
 }
 def Ech_RelabelOp : Ech_Pure<"relabel", [DeclareOpInterfaceMethods<AxisRule, ["relabels", "pendingRule", "freedom"]>,
                                        DeclareOpInterfaceMethods<Derivable>]> {
@@ -433,6 +454,7 @@ def Ech_ConcatOp : Ech_Pure<"concat", [DeclareOpInterfaceMethods<AxisRule, ["div
   let arguments = (ins Variadic<Ech_Tensor>:$operands, StrAttr:$axis);
   let results = (outs Ech_Tensor:$result);
   let assemblyFormat = "$operands `along` $axis attr-dict `:` functional-type($operands, $result)";
+  let hasVerifier = 1;
 }
 
 //===------------------------------------------------------------------------------------------------------------===//
@@ -440,7 +462,7 @@ def Ech_ConcatOp : Ech_Pure<"concat", [DeclareOpInterfaceMethods<AxisRule, ["div
 //===------------------------------------------------------------------------------------------------------------===//
 
 class Ech_Windowed<string mnemonic, list<Trait> traits = []>
-    : Ech_Pure<mnemonic, !listconcat([DeclareOpInterfaceMethods<AxisRule, ["division"]>], traits)>;
+    : Ech_Counted<mnemonic, !listconcat([DeclareOpInterfaceMethods<AxisRule, ["division"]>], traits)>;
 // Windows: `window` names the axes of x that are walked, `kernel` those of w, pairwise; stride and padding (low, high) a window axis.
 defvar Windows = (ins Names:$over, Names:$window, Names:$kernel, DenseI64ArrayAttr:$stride, DenseI64ArrayAttr:$padLow,
                       DenseI64ArrayAttr:$padHigh);
@@ -456,12 +478,14 @@ def Ech_ConvGradXOp : Ech_Windowed<"conv_grad_x"> {
   let arguments = !con((ins Ech_Tensor:$cotangent, Ech_Tensor:$w), Windows);
   let results = (outs Ech_Tensor:$result);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
 }
 def Ech_ConvGradWOp : Ech_Windowed<"conv_grad_w"> {
   let summary = "the derivative of conv in w, of w's type";
   let arguments = !con((ins Ech_Tensor:$cotangent, Ech_Tensor:$x), Windows);
   let results = (outs Ech_Tensor:$result);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
 }
 def Ech_PoolOp : Ech_Windowed<"pool", [DeclareOpInterfaceMethods<Derivable>]> {
   let summary = "maximum or mean over windows (avg: divides by the whole window, padding counted as zero)";
@@ -469,6 +493,7 @@ def Ech_PoolOp : Ech_Windowed<"pool", [DeclareOpInterfaceMethods<Derivable>]> {
                        DenseI64ArrayAttr:$stride, DenseI64ArrayAttr:$pad);
   let results = (outs Ech_Tensor:$result);
   let assemblyFormat = "$kind operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
 }
 def Ech_PoolGradOp : Ech_Windowed<"pool_grad"> {
   let summary = "the derivative of pool; the maximum's goes to the lowest index among ties";
@@ -476,9 +501,10 @@ def Ech_PoolGradOp : Ech_Windowed<"pool_grad"> {
                        DenseI64ArrayAttr:$size, DenseI64ArrayAttr:$stride, DenseI64ArrayAttr:$pad);
   let results = (outs Ech_Tensor:$result);
   let assemblyFormat = "$kind operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
 }
 
-def Ech_AttentionOp : Ech_Op<"attention", [Pure, AttrSizedOperandSegments, DeclareOpInterfaceMethods<Costed>,
+def Ech_AttentionOp : Ech_Op<"attention", [Pure, AttrSizedOperandSegments, DeclareOpInterfaceMethods<Costed, ["flops"]>,
                                          DeclareOpInterfaceMethods<AxisRule, ["division"]>,
                                          DeclareOpInterfaceMethods<Derivable>]> {
   let summary = "softmax(scale * q k + bias, where = mask and causal) v, in blocks; with the logsumexp of the scores";
@@ -493,8 +519,9 @@ def Ech_AttentionOp : Ech_Op<"attention", [Pure, AttrSizedOperandSegments, Decla
   let assemblyFormat = [{
     $q `,` $k `,` $v (`mask` $mask^)? (`bias` $bias^)? attr-dict `:` functional-type(operands, results)
   }];
+  let hasVerifier = 1;
 }
-def Ech_AttentionGradOp : Ech_Op<"attention_grad", [Pure, AttrSizedOperandSegments, DeclareOpInterfaceMethods<Costed>,
+def Ech_AttentionGradOp : Ech_Op<"attention_grad", [Pure, AttrSizedOperandSegments, DeclareOpInterfaceMethods<Costed, ["flops"]>,
                                                   DeclareOpInterfaceMethods<AxisRule, ["division"]>]> {
   let summary = "cotangents of q, k, v and, where there is one, of the bias";
   let arguments = (ins Ech_Tensor:$cotangent, Ech_Tensor:$q, Ech_Tensor:$k, Ech_Tensor:$v, Ech_Tensor:$result,
@@ -505,6 +532,7 @@ def Ech_AttentionGradOp : Ech_Op<"attention_grad", [Pure, AttrSizedOperandSegmen
     $cotangent `,` $q `,` $k `,` $v `,` $result `,` $logsumexp (`mask` $mask^)? (`bias` $bias^)? attr-dict `:`
     functional-type(operands, results)
   }];
+  let hasVerifier = 1;
 }
 
 #endif
