@@ -1,0 +1,109 @@
+// A train block, resolved: every clause checked and turned into numbers and names. What later stages read.
+#pragma once
+#include "frontend/Diagnostics.h"
+#include "frontend/ast/Ast.h"
+#include "runtime/data/DataSpec.h"
+
+#include <map>
+#include <optional>
+#include <set>
+
+namespace echelon::frontend {
+
+/// One mesh axis with the axes of its `split` lines, top to bottom.
+struct PlannedMeshAxis {
+  struct Entry {
+    std::string axis;
+    bool padded = false;
+    SourceRange range; // the axis's name in its split line
+  };
+  std::string name;
+  int64_t size = 1;
+  std::vector<Entry> list;
+  bool storesOptimizer = false;
+  SourceRange range;
+};
+
+/// `collective all_reduce over dp with ring`
+struct PlannedCollective {
+  std::string kind;              // all_reduce, all_gather, reduce_scatter, all_to_all, broadcast
+  std::vector<std::string> over; // mesh axes, in mesh order
+  std::string algorithm;         // ring, tree, butterfly, one_to_all, native
+};
+
+/// lr as a function of the step: see Fine print, "Optimizers".
+struct Schedule {
+  enum Kind { Constant, Cosine, Linear, Wsd, StepsAt } kind = Constant;
+  double peak = 0, floor = 0;
+  int64_t warmup = 0;
+  int64_t decaySteps = 0;     // wsd: length of the last part
+  std::vector<int64_t> drops; // steps_at
+  double by = 0.1;            // steps_at: factor of each drop
+};
+
+struct OptimizerLine {
+  enum Kind { Sgd, Adam, AdamW } kind = Sgd;
+  Schedule schedule; // scale_lr already applied
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, decay = 0, momentum = 0;
+  bool nesterov = false;
+  std::vector<Pattern> patterns; // empty: every parameter
+  SourceRange range;
+};
+
+struct PlannedEvaluation {
+  std::string name;                        // empty: the held-out part of `data`
+  std::optional<runtime::DataSpec> source; // of `evaluate NAME on SOURCE`
+  int64_t everySteps = 0, batches = 0;     // batches 0: all
+  SourceRange range;
+};
+
+/// Something of the language that is not built yet, where it stands.
+struct NotBuilt {
+  SourceRange range;
+  std::string what; // "recompute auto", "split layer over pp with interleaved": how a message names it
+};
+
+struct TrainPlan {
+  const Train *train = nullptr;
+  std::string name;
+  const Model *model = nullptr; // resolved
+  const std::vector<Argument> *modelArguments = nullptr;
+  SourceRange modelRange;
+  int64_t clusterRanks = 1;          // what `on` offers
+  std::vector<PlannedMeshAxis> mesh; // outermost first; at least one axis
+  std::vector<PlannedCollective> collectives;
+  SourceRange layoutRange, batchRange, dataRange;
+  int64_t batch = 0, microBatches = 1; // samples a step over all ranks; passes a step
+  int64_t steps = 0;                   // 0 where `epochs`: see lengthEpochs
+  int64_t lengthSamples = 0, lengthEpochs = 0;
+  runtime::DataSpec data;
+  std::vector<std::pair<std::string, SourceRange>> inputs; // `-> image, label`
+  std::vector<OptimizerLine> optimizers;
+  std::optional<double> clip;
+  std::vector<PlannedEvaluation> evaluations;
+  uint64_t seed = 0;
+  bool doublePrecision = false; // precision fp64
+  struct {
+    int64_t everySteps = 0, keep = 0;
+    double everySeconds = 0;
+    std::string directory; // empty: no snapshots
+  } checkpoint;
+  std::vector<NotBuilt> notBuilt;
+
+  int64_t ranks() const {
+    int64_t n = 1;
+    for (const PlannedMeshAxis &axis : mesh)
+      n *= axis.size;
+    return n;
+  }
+};
+
+/// Resolves a train block. Everything wrong is reported; what is returned is whole only without errors.
+TrainPlan planTrain(const Program &program, const Train &train, Diagnostics &diagnostics);
+
+/// The checks that need the model's axes: every listed axis exists (nearest name otherwise). Sizes: all axes of the
+/// model by name; `repeats` are the axes of repeats, whose split (a pipeline) is not built yet.
+void checkAxes(TrainPlan &plan, const std::map<std::string, int64_t> &sizes, const std::set<std::string> &repeats,
+               Diagnostics &diagnostics);
+
+} // namespace echelon::frontend
