@@ -84,7 +84,7 @@ void print(const Diagnostic &diagnostic, const SourceManager &sources, std::ostr
 bool wantsColours(int fileDescriptor);
 
 /// Text from a spec as it may stand in a message: control characters and invalid bytes escaped, long text cut.
-std::string quoted(std::string_view text);
+std::string escaped(std::string_view text);
 /// "a", "a and b", "a, b and c" (or with another last word).
 std::string listed(const std::vector<std::string> &words, const char *last = "and");
 /// The word nearest to `word` among `known`, or "" when none is near.

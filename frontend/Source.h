@@ -11,6 +11,9 @@ namespace echelon::frontend {
 /// Identifies a file of a SourceManager; -1 is no file.
 using FileId = int;
 
+/// A spec is at most 16 MiB of text.
+constexpr size_t maximalFileBytes = size_t(16) << 20;
+
 /// A stretch of source text. `line` and `column` count from 1; a column is one Unicode code point, a tab is one column.
 struct SourceRange {
   FileId file = -1;

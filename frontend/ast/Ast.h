@@ -28,6 +28,7 @@ struct File {
   std::vector<Link> links;
   std::vector<Cluster> clusters;
   std::vector<Train> trains;
+  bool broken = false; // something in it could not be read
 };
 
 /// A spec with all that it imports, directly or not; `files[0]` is the spec itself.

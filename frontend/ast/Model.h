@@ -173,7 +173,8 @@ struct Model {
   Ident name;
   std::vector<Formal> formals;
   Body body;
-  SourceRange range, end;
+  SourceRange range, end; // the head, the closing brace
+  bool broken = false;    // something in it could not be read: do not report what follows from its absence
 };
 
 struct Block {
@@ -181,6 +182,7 @@ struct Block {
   std::vector<Formal> formals;
   Body body;
   SourceRange range, end;
+  bool broken = false;
   FileId file = -1; // names in the body are looked up from here
 };
 

@@ -270,7 +270,8 @@ struct Clause {
 struct Train {
   Ident name;
   std::vector<Clause> clauses;
-  SourceRange range, end;
+  SourceRange range, end; // the head, the closing brace
+  bool broken = false;    // a clause could not be read
 };
 
 } // namespace echelon::frontend

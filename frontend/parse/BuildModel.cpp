@@ -1,0 +1,372 @@
+// Files, models, blocks and machines: from parse tree to syntax tree.
+#include "frontend/parse/AstBuilder.h"
+#include "frontend/parse/SyntaxErrors.h"
+#include <cmath>
+
+using antlr4::ParserRuleContext;
+using antlr4::tree::TerminalNode;
+
+namespace echelon::frontend {
+
+bool AstBuilder::broken(ParserRuleContext *c) const {
+  if (!withErrors)
+    return false;
+  if (c->exception || !c->stop)
+    return true;
+  for (auto *child : c->children) {
+    if (dynamic_cast<antlr4::tree::ErrorNode *>(child))
+      return true;
+    auto *rule = dynamic_cast<ParserRuleContext *>(child);
+    if (!rule)
+      continue;
+    size_t index = rule->getRuleIndex();
+    bool own = index == P::RuleStatement || index == P::RuleClause ||
+               index == P::RuleLayoutClause; // these are asked themselves
+    if (index == P::RuleBody &&
+        !dynamic_cast<antlr4::tree::ErrorNode *>(rule->children.empty() ? nullptr : rule->children[0]))
+      own = true; // a body with errors still has its good statements
+    if (!own && broken(rule))
+      return true;
+  }
+  return false;
+}
+
+std::unique_ptr<File> AstBuilder::build(P::FileContext *tree, FileId id, bool errors) {
+  withErrors = errors;
+  auto file = std::make_unique<File>();
+  file->id = id;
+  file->broken = errors;
+  for (auto *child : tree->children) {
+    auto *c = dynamic_cast<ParserRuleContext *>(child);
+    if (!c)
+      continue;
+    unitsAllowed = false;
+    switch (c->getRuleIndex()) {
+    case P::RuleImportDecl: {
+      auto *import = static_cast<P::ImportDeclContext *>(c);
+      if (broken(c))
+        break;
+      Import i;
+      i.range = range(c);
+      i.isLibrary = import->name() != nullptr;
+      i.name = i.isLibrary ? import->name()->getText() : stringValue(import->STRING());
+      i.range = i.isLibrary ? range(import->name()) : range(import->STRING());
+      file->imports.push_back(std::move(i));
+      break;
+    }
+    case P::RuleModel: {
+      auto *m = static_cast<P::ModelContext *>(c);
+      if (m->name() && m->body() && !(m->formals() && broken(m->formals())))
+        file->models.push_back(model(m));
+      break;
+    }
+    case P::RuleBlock: {
+      auto *b = static_cast<P::BlockContext *>(c);
+      if (b->name() && b->body() && b->formals() && !broken(b->formals())) {
+        file->blocks.push_back(block(b));
+        file->blocks.back().file = id;
+      }
+      break;
+    }
+    case P::RuleTrain: {
+      auto *t = static_cast<P::TrainContext *>(c);
+      unitsAllowed = true;
+      if (t->name())
+        file->trains.push_back(train(t));
+      break;
+    }
+    case P::RuleDevice:
+      unitsAllowed = true;
+      if (!broken(c))
+        file->devices.push_back(device(static_cast<P::DeviceContext *>(c)));
+      break;
+    case P::RuleLink:
+      unitsAllowed = true;
+      if (!broken(c))
+        file->links.push_back(link(static_cast<P::LinkContext *>(c)));
+      break;
+    case P::RuleCluster:
+      unitsAllowed = true;
+      if (!broken(c))
+        file->clusters.push_back(cluster(static_cast<P::ClusterContext *>(c)));
+      break;
+    }
+  }
+  return file;
+}
+
+Model AstBuilder::model(P::ModelContext *c) {
+  Model m;
+  lost = false;
+  m.name = ident(c->name());
+  m.formals = formals(c->formals());
+  m.range = range(c->start, c->name()->stop);
+  m.body = body(c->body());
+  m.end = places.of(c->body()->stop ? c->body()->stop : c->start);
+  m.broken = lost || (withErrors && c->exception);
+  checkPlaces(m.body, false, 0);
+  return m;
+}
+
+Block AstBuilder::block(P::BlockContext *c) {
+  Block b;
+  lost = false;
+  b.name = ident(c->name());
+  b.formals = formals(c->formals());
+  b.range = range(c->start, c->name()->stop);
+  b.body = body(c->body());
+  b.end = places.of(c->body()->stop ? c->body()->stop : c->start);
+  b.broken = lost || (withErrors && c->exception);
+  checkPlaces(b.body, true, 0);
+  return b;
+}
+
+std::vector<Formal> AstBuilder::formals(P::FormalsContext *c) {
+  std::vector<Formal> out;
+  if (!c)
+    return out;
+  for (auto *f : c->formal()) {
+    Formal formal;
+    formal.name = ident(f->name());
+    formal.isAxis = f->AXIS() != nullptr;
+    if (f->expression())
+      formal.value = expression(f->expression());
+    formal.range = range(f);
+    for (const Formal &other : out)
+      if (other.name.text == formal.name.text)
+        diagnostics.error(Code::E0103, formal.name.range, "argument '" + formal.name.text + "' is declared twice")
+            .note(other.name.range, "it is declared here first");
+    out.push_back(std::move(formal));
+  }
+  return out;
+}
+
+Body AstBuilder::body(P::BodyContext *c) {
+  Body out;
+  if (!c)
+    return out;
+  if (withErrors && c->exception)
+    lost = true;
+  for (auto *s : c->statement()) {
+    if (broken(s))
+      lost = true;
+    else
+      out.push_back(statement(s));
+  }
+  return out;
+}
+
+std::vector<Ident> AstBuilder::axes(P::AxesContext *c) { return idents(c->name()); }
+
+StatementPtr AstBuilder::statement(P::StatementContext *c) {
+  auto whole = [&](auto s) -> StatementPtr {
+    s->range = range(c);
+    return s;
+  };
+  if (auto *n = dynamic_cast<P::AssignStatementContext *>(c)) {
+    auto s = std::make_unique<AssignStatement>();
+    s->name = ident(n->name());
+    s->value = expression(n->expression());
+    return whole(std::move(s));
+  }
+  if (auto *n = dynamic_cast<P::AxisStatementContext *>(c)) {
+    auto s = std::make_unique<AxisStatement>();
+    s->name = ident(n->name(0));
+    if (n->LIKE())
+      s->like = ident(n->name(1));
+    if (n->expression())
+      s->size = expression(n->expression());
+    return whole(std::move(s));
+  }
+  if (auto *n = dynamic_cast<P::InputStatementContext *>(c)) {
+    auto s = std::make_unique<InputStatement>();
+    auto *type = n->elementType();
+    s->name = ident(n->name());
+    s->axes = axes(n->axes());
+    s->element = type->FLOAT() ? InputStatement::Float : type->BOOL() ? InputStatement::Bool : InputStatement::Int;
+    if (type->INT())
+      s->below = ident(type->name());
+    s->typeRange = range(type);
+    return whole(std::move(s));
+  }
+  if (auto *n = dynamic_cast<P::ParamStatementContext *>(c)) {
+    auto s = std::make_unique<ParamStatement>();
+    s->name = ident(n->name());
+    s->axes = axes(n->axes());
+    s->start = method(n->method());
+    return whole(std::move(s));
+  }
+  if (auto *n = dynamic_cast<P::StateStatementContext *>(c)) {
+    auto s = std::make_unique<StateStatement>();
+    s->name = ident(n->name());
+    s->axes = axes(n->axes());
+    s->value = expression(n->expression());
+    return whole(std::move(s));
+  }
+  if (auto *n = dynamic_cast<P::NextStatementContext *>(c)) {
+    auto s = std::make_unique<NextStatement>();
+    s->name = ident(n->name());
+    s->value = expression(n->expression());
+    return whole(std::move(s));
+  }
+  if (auto *n = dynamic_cast<P::RandomStatementContext *>(c)) {
+    auto s = std::make_unique<RandomStatement>();
+    s->name = ident(n->name());
+    s->axes = axes(n->axes());
+    s->distribution = method(n->method());
+    return whole(std::move(s));
+  }
+  auto bodyEnd = [&](P::BodyContext *b) { return places.of(b->stop ? b->stop : b->start); };
+  if (auto *n = dynamic_cast<P::RepeatStatementContext *>(c)) {
+    auto s = std::make_unique<RepeatStatement>();
+    s->axis = ident(n->name());
+    s->count = expression(n->expression());
+    s->body = body(n->body());
+    s->end = bodyEnd(n->body());
+    s->range = range(n->start, n->expression()->stop);
+    return s;
+  }
+  if (auto *n = dynamic_cast<P::AlongStatementContext *>(c)) {
+    auto s = std::make_unique<RepeatAlongStatement>();
+    s->axis = ident(n->name());
+    s->body = body(n->body());
+    s->end = bodyEnd(n->body());
+    s->range = range(n->start, n->name()->stop);
+    return s;
+  }
+  if (auto *n = dynamic_cast<P::IfStatementContext *>(c)) {
+    auto s = std::make_unique<IfStatement>();
+    for (auto *branch : n->branch())
+      s->branches.push_back({expression(branch->expression()), body(branch->body())});
+    if (n->body())
+      s->otherwise = body(n->body());
+    s->range = range(n->start, n->branch(0)->expression()->stop);
+    return s;
+  }
+  if (auto *n = dynamic_cast<P::LossStatementContext *>(c)) {
+    auto s = std::make_unique<LossStatement>();
+    if (n->name())
+      s->name = ident(n->name());
+    s->value = expression(n->expression());
+    return whole(std::move(s));
+  }
+  if (auto *n = dynamic_cast<P::MetricStatementContext *>(c)) {
+    auto s = std::make_unique<MetricStatement>();
+    s->name = ident(n->name());
+    s->value = expression(n->expression());
+    return whole(std::move(s));
+  }
+  auto *n = static_cast<P::ReturnStatementContext *>(c);
+  auto s = std::make_unique<ReturnStatement>();
+  s->value = expression(n->expression());
+  return whole(std::move(s));
+}
+
+// Statements that stand where they cannot mean anything.
+void AstBuilder::checkPlaces(const Body &body, bool inBlock, int repeats) {
+  for (size_t i = 0; i < body.size(); ++i) {
+    const Statement &s = *body[i];
+    if (s.kind == StatementKind::Return) {
+      if (!inBlock)
+        diagnostics.error(Code::E0018, s.range, "'return' ends a block; a model has losses and metrics instead");
+      else if (repeats)
+        diagnostics.error(Code::E0018, s.range,
+                          "'return' cannot stand inside 'repeat'; assign to a name and return it behind the loop");
+      else if (i + 1 < body.size())
+        diagnostics.error(Code::E0018, body[i + 1]->range, "nothing behind 'return' is reached");
+    } else if (s.kind == StatementKind::Input && (inBlock || repeats)) {
+      diagnostics.error(Code::E0018, s.range, "an input belongs to the model itself, not to a block or a repeat");
+    } else if (auto *repeat = dynCast<RepeatStatement>(&s)) {
+      checkPlaces(repeat->body, inBlock, repeats + 1);
+    } else if (auto *along = dynCast<RepeatAlongStatement>(&s)) {
+      checkPlaces(along->body, inBlock, repeats + 1);
+    } else if (auto *branches = dynCast<IfStatement>(&s)) {
+      for (const auto &branch : branches->branches)
+        checkPlaces(branch.body, inBlock, repeats);
+      if (branches->otherwise)
+        checkPlaces(*branches->otherwise, inBlock, repeats);
+    }
+  }
+}
+
+// ---- machines
+
+Device AstBuilder::device(P::DeviceContext *c) {
+  Device d;
+  d.name = ident(c->name());
+  d.range = range(c->start, c->name()->stop);
+  for (auto *clause : c->deviceClause()) {
+    if (auto *memory = dynamic_cast<P::MemoryClauseContext *>(clause)) {
+      d.memory = quantity(memory->quantity(0));
+      d.bandwidth = quantity(memory->quantity(1));
+    } else {
+      for (auto *peak : static_cast<P::PeakClauseContext *>(clause)->peak())
+        d.peaks.push_back({ident(peak->name()), quantity(peak->quantity())});
+    }
+  }
+  return d;
+}
+
+Channel AstBuilder::channel(P::ChannelContext *c) {
+  Channel out;
+  out.range = range(c);
+  if (c->path()) {
+    out.named = path(c->path());
+    return out;
+  }
+  if (c->NUMBER())
+    out.lanes = int64_t(numberValue(c->NUMBER()->getSymbol(), c->NUMBER()->getText()));
+  out.bandwidth = quantity(c->quantity(0));
+  out.latency = quantity(c->quantity(1));
+  return out;
+}
+
+Link AstBuilder::link(P::LinkContext *c) {
+  return {ident(c->name()), channel(c->channel()), range(c->start, c->name()->stop)};
+}
+
+Cluster AstBuilder::cluster(P::ClusterContext *c) {
+  Cluster out;
+  out.name = ident(c->name());
+  out.range = range(c->start, c->name()->stop);
+  if (c->path()) {
+    out.maker = path(c->path());
+    out.arguments = arguments(c->arguments());
+    return out;
+  }
+  // A clause given twice is reported, and the first one counts.
+  auto once = [&](auto &slot, auto value, ParserRuleContext *clause) {
+    if (slot)
+      diagnostics.error(Code::E0402, places.of(clause->start),
+                        "'" + clause->start->getText() + "' is given twice in cluster '" + out.name.text + "'");
+    else
+      slot = std::move(value);
+  };
+  auto whole = [&](TerminalNode *n) {
+    double value = numberValue(n->getSymbol(), n->getText());
+    if (value < 1 || value > 1e9 || value != std::floor(value)) {
+      diagnostics.error(Code::E0404, range(n), "a whole number of at least 1 stands here, not " + escaped(n->getText()));
+      value = 1;
+    }
+    return int64_t(value);
+  };
+  for (auto *clause : c->clusterClause()) {
+    if (auto *n = dynamic_cast<P::NodesClauseContext *>(clause))
+      once(out.nodes, Cluster::Nodes{whole(n->NUMBER(0)), whole(n->NUMBER(1)), path(n->path()), range(n)}, clause);
+    else if (auto *n = dynamic_cast<P::LinkClauseContext *>(clause))
+      once(out.link, channel(n->channel()), clause);
+    else if (auto *n = dynamic_cast<P::NetworkClauseContext *>(clause))
+      once(out.network, channel(n->channel()), clause);
+    else if (auto *n = dynamic_cast<P::TierClauseContext *>(clause))
+      out.tiers.push_back({ident(n->name()), whole(n->NUMBER()), channel(n->channel()), range(n)});
+    else if (auto *n = dynamic_cast<P::StorageClauseContext *>(clause))
+      once(out.storage, quantity(n->quantity()), clause);
+    else if (auto *n = dynamic_cast<P::MtbfClauseContext *>(clause))
+      once(out.mtbf, quantity(n->quantity()), clause);
+    else if (auto *n = dynamic_cast<P::PriceClauseContext *>(clause))
+      once(out.price, quantity(n->quantity()), clause);
+  }
+  return out;
+}
+
+} // namespace echelon::frontend

@@ -1,0 +1,353 @@
+#include "frontend/parse/SyntaxErrors.h"
+#include <InputMismatchException.h>
+#include <NoViableAltException.h>
+#include <algorithm>
+#include <atn/ATN.h>
+#include <map>
+
+using namespace antlr4;
+using P = EchelonParser;
+
+namespace echelon::frontend {
+
+namespace {
+bool isTop(size_t t) {
+  return t == P::MODEL || t == P::BLOCK || t == P::DEVICE || t == P::CLUSTER || t == P::TRAIN || t == P::IMPORT ||
+         t == P::LINK;
+}
+
+bool isReserved(size_t t) {
+  return t == P::AXIS || t == P::PARAM || t == P::REPEAT || t == P::RETURN || t == P::IF || t == P::ELSE ||
+         t == P::AS || t == P::TRUE || t == P::FALSE || t == P::NOT;
+}
+
+// Words with which a statement of a model begins, and few values are named.
+bool isStatementWord(size_t t) {
+  return t == P::INPUT || t == P::LOSS || t == P::METRIC || t == P::STATE || t == P::RANDOM || isReserved(t);
+}
+
+bool isComparison(size_t t) { return t == P::EQ || t == P::NE || t == P::LT || t == P::LE || t == P::GT || t == P::GE; }
+
+bool contains(const std::vector<std::string> &list, const char *what) {
+  return std::find(list.begin(), list.end(), what) != list.end();
+}
+
+std::string shown(Token *token) {
+  if (token->getType() == Token::EOF)
+    return "the end of the file";
+  if (token->getType() == P::STRING)
+    return "string " + escaped(token->getText());
+  return "'" + escaped(token->getText()) + "'";
+}
+
+// The words among a set of tokens, as did-you-mean candidates.
+std::vector<std::string> words(Parser *parser, const misc::IntervalSet &set) {
+  std::vector<std::string> out;
+  for (ssize_t token : set.toList()) {
+    std::string literal = parser->getVocabulary().getLiteralName(size_t(token)); // 'axis', in quotes
+    if (literal.size() > 4 && std::isalpha(static_cast<unsigned char>(literal[1])))
+      out.push_back(literal.substr(1, literal.size() - 2));
+  }
+  return out;
+}
+
+size_t columnOf(RuleContext *context) {
+  for (; context; context = static_cast<RuleContext *>(context->parent)) {
+    auto *c = static_cast<ParserRuleContext *>(context);
+    if (isStatementRule(c->getRuleIndex()) && c->start)
+      return c->start->getCharPositionInLine();
+  }
+  return 0;
+}
+} // namespace
+
+// Where the parser stands when it meets an error.
+struct SyntaxErrors::Situation {
+  Parser *parser;
+  TokenStream &tokens;
+  Token *at, *before;                // the offending token; the one before it, or null
+  ParserRuleContext *context;        // the innermost rule
+  ParserRuleContext *statement;      // the innermost statement, clause or declaration, or null
+  std::vector<std::string> expected; // empty when unknown
+  misc::IntervalSet set;             // the same as tokens
+
+  bool first(Token *token) const { return startsLine(tokens, token); }
+  bool atName() const { return isWord(at); }
+  // Only `NAME =` was read, and no '=' follows.
+  bool lacksAssign() const {
+    return statement && statement->getRuleIndex() == P::RuleStatement && before == statement->start &&
+           expected.size() == 1 && expected[0] == "'='";
+  }
+};
+
+Diagnostic &SyntaxErrors::error(Code code, SourceRange where, std::string message) {
+  return diagnostics.error(code, where, std::move(message));
+}
+
+void SyntaxErrors::reportError(Parser *parser, const RecognitionException &e) {
+  if (auto *n = dynamic_cast<const NoViableAltException *>(&e))
+    // What would have been fine at the offending token is known only when the decision failed at once.
+    say(parser, n->getOffendingToken(), n->getOffendingToken() == n->getStartToken());
+  else if (auto *m = dynamic_cast<const InputMismatchException *>(&e))
+    say(parser, m->getOffendingToken(), true);
+}
+
+void SyntaxErrors::say(Parser *parser, Token *at, bool known) {
+  if (inErrorRecoveryMode(parser))
+    return;
+  beginErrorCondition(parser);
+  if (sayLexical(at))
+    return;
+  TokenStream &tokens = *parser->getTokenStream();
+  ParserRuleContext *statement = parser->getRuleContext();
+  while (statement && !isStatementRule(statement->getRuleIndex()))
+    statement = static_cast<ParserRuleContext *>(statement->parent);
+  Situation s{parser, tokens, at, previous(tokens, at), parser->getRuleContext(), statement, {}, {}};
+  if (known) {
+    s.expected = expectedThings(parser);
+    s.set = parser->getExpectedTokens();
+  }
+  if (!sayUnclosed(s) && !sayUnfinished(s) && !sayNoStatement(s) && !sayUnit(s))
+    sayUnexpected(s);
+}
+
+// What the lexer already knows to be wrong.
+bool SyntaxErrors::sayLexical(Token *at) {
+  SourceRange here = places.of(at);
+  std::string text = "'" + escaped(at->getText()) + "'";
+  switch (at->getType()) {
+  case P::BAD_NUMBER:
+    error(Code::E0003, here,
+          "a number runs into a word: " + text + "; put a space between them, or write a known unit");
+    return true;
+  case P::BAD_RATE:
+    error(Code::E0005, here,
+          "unknown rate " + text + "; rates are KB/s … TB/s, Kb/s … Tb/s, GFLOP/s … PFLOP/s and $/h");
+    return true;
+  case P::BAD_ESCAPE:
+    error(Code::E0004, here, "unknown escape in a string; only \\\" \\\\ \\n and \\t are");
+    return true;
+  case P::UNCLOSED_STRING:
+    error(Code::E0004, here, "this string does not end on its line");
+    return true;
+  case P::BAD_CHARACTER:
+    error(Code::E0002, here, "the character " + text + " has no meaning here");
+    return true;
+  }
+  return false;
+}
+
+// `train t {` where a statement is expected: the block above was never closed.
+bool SyntaxErrors::sayUnclosed(const Situation &s) {
+  if (!s.lacksAssign() || !s.first(s.before) || !isTop(s.before->getType()) || !s.atName())
+    return false;
+  auto *body = static_cast<ParserRuleContext *>(s.statement->parent);
+  error(Code::E0013, places.of(s.before), "a '}' is missing before '" + s.before->getText() + "'")
+      .note(places.of(body->start), "the block opened here is still open");
+  return true;
+}
+
+// A word that begins a line was taken for a name that the line before lacks.
+bool SyntaxErrors::sayUnfinished(const Situation &s) {
+  auto unfinished = [&](Token *word) {
+    Token *end = previous(s.tokens, word);
+    if (!end || !s.first(word) || end->getType() == P::LBRACE || end->getType() == P::RBRACE)
+      return false;
+    error(Code::E0011, places.after(end),
+          "the line is not finished: something is missing after '" + escaped(end->getText()) + "'");
+    return true;
+  };
+  Token *before = s.before;
+  if (!before)
+    return false;
+  if (s.lacksAssign()) {
+    Token *q = previous(s.tokens, before);
+    if (q && s.first(q) && isStatementWord(q->getType()) && unfinished(q))
+      return true;
+  }
+  bool inside = s.statement && before != s.statement->start;
+  bool languageWord = isWord(before) && before->getType() != P::NAME && before->getType() != P::TIMES_SIGN;
+  if (inside && languageWord && s.first(before) && unfinished(before))
+    return true;
+  return s.at->getType() == P::ASSIGN && inside && isWord(before) && s.first(before) && unfinished(before);
+}
+
+// `axs batch`: a word where `NAME = …` was read, and no '=' after it.
+bool SyntaxErrors::sayNoStatement(const Situation &s) {
+  if (!s.lacksAssign())
+    return false;
+  std::string word = escaped(s.before->getText());
+  SourceRange here = places.of(s.before);
+  if (s.at->getType() == P::LPAREN || s.at->getType() == P::DOT) {
+    error(Code::E0016, here,
+          "the result of this call is lost; write NAME = " + word + (s.at->getType() == P::DOT ? ".…" : "(…)"));
+    return true;
+  }
+  const atn::ATN &atn = s.parser->getATN();
+  std::string near = nearest(word, words(s.parser, atn.nextTokens(atn.ruleToStartState[P::RuleStatement])));
+  if (s.before->getType() == P::NAME || s.before->getType() == P::TIMES_SIGN || !near.empty())
+    error(Code::E0012, here,
+          "no statement begins with '" + word + "'; " +
+              (near.empty() ? "write " + word + " = …" : "did you mean '" + near + "'?"));
+  else
+    return false;
+  return true;
+}
+
+// An unknown word right after a number: a unit misspelt.
+bool SyntaxErrors::sayUnit(const Situation &s) {
+  if (!s.before || s.before->getType() != P::NUMBER || !s.atName() || s.first(s.at))
+    return false;
+  static const char *units[] = {"B",   "KB", "MB", "GB", "TB", "KiB", "MiB", "GiB",
+                                "TiB", "ns", "us", "ms", "s",  "min", "h",   "d"};
+  static const std::map<std::string, std::string> others = {
+      {"hour", "h"},         {"hours", "h"},        {"minute", "min"},     {"minutes", "min"},
+      {"mins", "min"},       {"sec", "s"},          {"second", "s"},       {"seconds", "s"},
+      {"day", "d"},          {"days", "d"},         {"gbps", "Gb/s"},      {"bytes", "B"},
+      {"tflops", "TFLOP/s"}, {"gflops", "GFLOP/s"}, {"pflops", "PFLOP/s"}, {"percent", "%"}};
+  std::string lower, best;
+  for (char c : s.at->getText())
+    lower += char(std::tolower(static_cast<unsigned char>(c)));
+  for (const char *unit : units) {
+    std::string l = unit;
+    std::transform(l.begin(), l.end(), l.begin(), [](unsigned char c) { return char(std::tolower(c)); });
+    if (l == lower)
+      best = unit;
+  }
+  if (auto it = others.find(lower); it != others.end())
+    best = s.at->getText() == "GBps" ? "GB/s" : it->second;
+  if (best.empty() || best == s.at->getText())
+    return false;
+  error(Code::E0005, places.of(s.at), "unknown unit '" + escaped(s.at->getText()) + "'; did you mean '" + best + "'?");
+  return true;
+}
+
+void SyntaxErrors::sayUnexpected(const Situation &s) {
+  Token *at = s.at, *before = s.before;
+  size_t type = at->getType();
+  SourceRange here = places.of(at);
+  if (contains(s.expected, "a name") && isReserved(type)) {
+    error(Code::E0014, here, "'" + at->getText() + "' is a reserved word and cannot be a name");
+    return;
+  }
+  if (s.context->getRuleIndex() == P::RuleFile && (at->getCharPositionInLine() > 0 || type == P::RBRACE)) {
+    error(Code::E0013, here, "no block is open here; is there a '}' too many above?");
+    return;
+  }
+  // An operator could always go on: say so only if nothing else may.
+  std::vector<std::string> expected;
+  static const char *always[] = {"an operator", "a comparison", "'['",    "'as'", "'%'",
+                                 "a unit",      "'.'",          "'with'", "'('",  "'..'"};
+  for (const std::string &thing : s.expected)
+    if (std::find(std::begin(always), std::end(always), thing) == std::end(always))
+      expected.push_back(thing);
+  if (expected.empty())
+    expected = s.expected;
+  bool complete = contains(expected, "a clause") || contains(expected, "a statement") ||
+                  contains(expected, "a layout clause") || contains(expected, "'import'");
+  std::string did = s.atName() ? didYouMean(at->getText(), words(s.parser, s.set)) : "";
+
+  if (isComparison(type) && before && complete) {
+    error(Code::E0015, here, "unexpected " + shown(at) + "; comparisons do not chain, join them with 'and'");
+    return;
+  }
+  std::string hint;
+  if (type == P::ASSIGN && (complete || contains(s.expected, "an operator")))
+    hint = "; to compare, write '=='";
+  if (type == P::STAR && before && before->getType() == P::STAR)
+    hint = "; a power is written '^'";
+  if (type == P::PERCENT)
+    hint = "; '%' follows a number and means a hundredth";
+  if (complete && s.atName() && s.first(at)) {
+    size_t rule = s.context->getRuleIndex();
+    const char *what = rule == P::RuleFile ? "declaration" : rule == P::RuleBody ? "statement" : "clause";
+    error(Code::E0012, here, std::string("no ") + what + " begins with " + shown(at) + did);
+    return;
+  }
+  std::string what = !hint.empty()                             ? hint
+                     : expected.empty() || expected.size() > 8 ? ""
+                                                               : "; expected " + listed(expected, "or");
+  const char *form = s.statement && s.statement->start != at
+                         ? formOf(s.statement->start->getType(), s.statement->getRuleIndex())
+                         : nullptr;
+  // Something is missing at the end of a line: point there.
+  bool ends = before && !complete && (s.first(at) || type == Token::EOF);
+  Diagnostic &d =
+      ends ? error(Code::E0011, places.after(before),
+                   (type == Token::EOF ? "the file ends here" : "this ends too early") + (did.empty() ? what : did))
+           : error(Code::E0010, here, "unexpected " + shown(at) + (did.empty() ? what : did));
+  if (form)
+    d.note(std::string("the form is: ") + form);
+}
+
+Token *SyntaxErrors::recoverInline(Parser *parser) { throw InputMismatchException(parser); }
+
+void SyntaxErrors::recover(Parser *parser, std::exception_ptr) {
+  ParserRuleContext *context = parser->getRuleContext();
+  if (context->getRuleIndex() == P::RuleFile) {
+    parser->consume();
+    return;
+  }
+  skip(parser, columnOf(context),
+       isStatementRule(context->getRuleIndex()) && context->start == parser->getCurrentToken());
+}
+
+void SyntaxErrors::skip(Parser *parser, size_t column, bool atLeastOne) {
+  int depth = 0;
+  TokenStream *in = parser->getTokenStream();
+  if (atLeastOne && in->LA(1) != Token::EOF) {
+    depth += in->LA(1) == P::LBRACE;
+    parser->consume();
+  }
+  for (;; parser->consume()) {
+    Token *t = in->LT(1);
+    size_t type = t->getType();
+    if (type == Token::EOF || (depth == 0 && (type == P::RBRACE || type == P::SEMI)))
+      return;
+    if (isWord(t) && startsLine(*in, t) &&
+        (t->getCharPositionInLine() == 0 || (depth == 0 && t->getCharPositionInLine() <= column)))
+      return;
+    depth += (type == P::LBRACE) - (type == P::RBRACE);
+  }
+}
+
+// Called by the generated parser before each turn of a loop.
+void SyntaxErrors::sync(Parser *parser) {
+  atn::ATNState *state = parser->getATN().states[parser->getState()];
+  size_t type = state->getStateType(), rule = parser->getRuleContext()->getRuleIndex();
+  bool list = rule == P::RuleFile || rule == P::RuleBody || rule == P::RuleTrain || rule == P::RuleDevice ||
+              rule == P::RuleCluster || rule == P::RuleClause || rule == P::RuleMappings;
+  if (!list || (type != atn::ATNState::STAR_LOOP_ENTRY && type != atn::ATNState::STAR_LOOP_BACK))
+    return;
+  TokenStream &tokens = *parser->getTokenStream();
+  if (rule != P::RuleFile) {
+    Token *t = parser->getCurrentToken();
+    if (isTop(t->getType()) && t->getCharPositionInLine() == 0 && startsLine(tokens, t) && tokens.LA(2) != P::ASSIGN &&
+        tokens.LA(2) != P::LPAREN) {
+      if (!inErrorRecoveryMode(parser))
+        error(Code::E0013, places.of(t), "a '}' is missing before '" + t->getText() + "'")
+            .note(places.of(parser->getRuleContext()->start), "the block opened here is still open");
+      beginErrorCondition(parser);
+      throw InputMismatchException(parser); // unwinds to the file, which goes on from here
+    }
+  }
+  if (inErrorRecoveryMode(parser))
+    return;
+  misc::IntervalSet next = parser->getATN().nextTokens(state);
+  auto fits = [&] { return next.contains(ssize_t(tokens.LA(1))) || next.contains(ssize_t(Token::EPSILON)); };
+  while (!fits() && tokens.LA(1) != Token::EOF) {
+    Token *t = parser->getCurrentToken();
+    say(parser, t, true);
+    if (rule == P::RuleFile) {
+      do
+        parser->consume();
+      while (!(isTop(parser->getCurrentToken()->getType()) && startsLine(tokens, parser->getCurrentToken())) &&
+             tokens.LA(1) != Token::EOF);
+    } else {
+      skip(parser, t->getCharPositionInLine(), true);
+    }
+    endErrorCondition(parser);
+  }
+}
+
+} // namespace echelon::frontend

@@ -1,0 +1,44 @@
+// What happens between text and parser: the text is checked, lexed, and the tokens looked over once.
+#pragma once
+#include "EchelonLexer.h"
+#include "frontend/Diagnostics.h"
+#include <CommonTokenStream.h>
+
+namespace echelon::frontend {
+
+/// Brackets, braces, prefixes and powers may nest this deep: the parser and all that follows recurse no deeper.
+constexpr size_t maximalNesting = 256;
+constexpr size_t maximalNameLength = 64;
+
+/// Turns ANTLR's places, which count characters, into ranges, which count bytes.
+class Places {
+public:
+  Places(const SourceManager &sources, FileId file);
+  SourceRange of(const antlr4::Token *token) const;
+  SourceRange of(const antlr4::Token *first, const antlr4::Token *last) const;
+  /// The empty place behind a token.
+  SourceRange after(const antlr4::Token *token) const;
+
+private:
+  uint32_t byteAt(size_t character) const;
+  const SourceManager &sources;
+  FileId file;
+  uint32_t markBytes = 0;        // of a byte order mark, which ANTLR drops
+  std::vector<uint32_t> offsets; // of each character; empty for ASCII
+};
+
+/// True when the text can be lexed: within the size limit and valid UTF-8. Reports what is wrong otherwise.
+bool checkText(const SourceManager &sources, FileId file, Diagnostics &diagnostics);
+
+/// Looks over the tokens: words like `h` and `min` stay units only behind a number on the same line; names too long are
+/// reported. False, with a report, when brackets or prefixes nest too deeply to be parsed.
+bool prepareTokens(antlr4::CommonTokenStream &tokens, const Places &places, Diagnostics &diagnostics);
+
+/// A token's text as the user wrote it.
+bool isWord(const antlr4::Token *token);
+/// The visible token before or after `token`, or null.
+antlr4::Token *previous(antlr4::TokenStream &tokens, const antlr4::Token *token);
+/// Is it the first token of its line?
+bool startsLine(antlr4::TokenStream &tokens, const antlr4::Token *token);
+
+} // namespace echelon::frontend
