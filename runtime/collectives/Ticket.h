@@ -17,8 +17,8 @@ public:
   Ticket(Transport &transport, Request request);
   Ticket(Transport &transport, std::unique_ptr<Schedule> schedule);
   Ticket(Ticket &&other) noexcept;
-  Ticket &operator=(Ticket &&other) noexcept;
-  ~Ticket();
+  Ticket &operator=(Ticket &&other);
+  ~Ticket() noexcept(false);
 
   /// Moves the collective on as far as it goes without waiting; true when it is complete.
   bool test();

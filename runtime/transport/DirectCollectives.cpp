@@ -261,6 +261,8 @@ void DirectCollectives::finish(GroupState &group, Operation &operation, const ch
   Patience patience(segment, rank, deadlineSeconds);
   while (!advance(group, operation, true)) {
     pump();
+    if (unfinished > 1)
+      progress();
     patience.pause(group.ranks[missingPlace(group, operation)]);
   }
 }

@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <cstring>
 #include <numeric>
-#include <sys/mman.h>
 #include <unistd.h>
 
 namespace echelon::runtime {
@@ -20,25 +19,13 @@ static int indexOf(Request request) { return static_cast<int>((request - 1) / 2)
 
 SharedTransport::SharedTransport(Segment &segment, int rank, Kind kind, double deadlineSeconds)
     : segment(segment), kind(kind), messages(segment, rank, kind == Kind::Threads),
-      direct(segment, rank, kind == Kind::Threads, deadlineSeconds, [this] { messages.pump(); }) {
+      direct(segment, rank, kind == Kind::Threads, deadlineSeconds, [this] { pump(); }) {
   ownRank = rank;
   worldSize = segment.ranks();
   this->deadlineSeconds = deadlineSeconds;
   std::vector<int> all(worldSize);
   std::iota(all.begin(), all.end(), 0);
   worldGroup = makeGroup(all);
-}
-
-namespace {
-/// What stands before memory that does not come from the segment.
-struct OwnBlock {
-  size_t bytes;
-};
-} // namespace
-
-SharedTransport::~SharedTransport() {
-  for (void *block : ownMemory)
-    munmap(block, static_cast<OwnBlock *>(block)->bytes);
 }
 
 void *SharedTransport::allocate(size_t bytes) {
@@ -48,15 +35,10 @@ void *SharedTransport::allocate(size_t bytes) {
     arenaUsed += bytes;
     return block;
   }
-  const size_t hugePage = 2 << 20, head = 64;
-  void *block = mmap(nullptr, bytes + head, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (block == MAP_FAILED)
+  void *block = ownMemory.allocate(bytes);
+  if (!block)
     fail("cannot allocate " + std::to_string(bytes) + " bytes: " + std::strerror(errno));
-  if (bytes >= hugePage)
-    madvise(block, bytes + head, MADV_HUGEPAGE);
-  static_cast<OwnBlock *>(block)->bytes = bytes + head;
-  ownMemory.push_back(block);
-  return static_cast<char *>(block) + head;
+  return block;
 }
 
 Group SharedTransport::makeGroup(std::vector<int> ranks) {
@@ -124,17 +106,24 @@ void SharedTransport::wait(Request request) {
   const int index = indexOf(request);
   if (messages.test(index))
     return;
-  setPlace(messages.placeOf(index), messages.labelOf(index));
+  if (*messages.labelOf(index))
+    setPlace(messages.placeOf(index), messages.labelOf(index));
   Patience patience(segment, ownRank, deadlineSeconds);
   const int peer = messages.peerOf(index);
   while (!messages.test(index)) {
     direct.progress();
+    advanceBackground();
     patience.pause(peer);
   }
 }
 
-void SharedTransport::progress() {
+void SharedTransport::pump() {
   messages.pump();
+  advanceBackground();
+}
+
+void SharedTransport::progress() {
+  pump();
   direct.progress();
 }
 

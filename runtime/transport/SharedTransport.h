@@ -3,6 +3,7 @@
 
 #include "runtime/transport/DirectCollectives.h"
 #include "runtime/transport/Messages.h"
+#include "runtime/transport/OwnMemory.h"
 #include "runtime/transport/Transport.h"
 
 namespace echelon::runtime {
@@ -13,7 +14,6 @@ public:
 
   /// Rank `rank` of segment.ranks(). Made by the rank itself, after the fork or on its thread.
   SharedTransport(Segment &segment, int rank, Kind kind, double deadlineSeconds);
-  ~SharedTransport() override;
 
   const char *name() const override { return kind == Kind::Processes ? "shm" : "threads"; }
   bool isDirect() const override { return true; }
@@ -35,12 +35,13 @@ public:
   [[noreturn]] void stop(const char *message) override;
 
 private:
+  void pump(); // messages, and what is made of them
   void checkPeer(int peer, const char *what) const;
 
   Segment &segment;
   Kind kind;
   size_t arenaUsed = 0;
-  std::vector<void *> ownMemory; // what allocate() took from elsewhere
+  OwnMemory ownMemory; // what does not fit into the arena
   int groupCount = 0;
   Messages messages;
   DirectCollectives direct;

@@ -7,6 +7,7 @@
 #include "runtime/transport/Element.h"
 #include "runtime/transport/Group.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -47,6 +48,14 @@ struct CollectiveCall {
 /// An operation under way inside a transport; 0 is none. A request is spent by the wait, or the test that says true.
 using Request = uint64_t;
 
+/// Something started on a transport that needs a push now and then: a collective over messages.
+class Background {
+public:
+  virtual ~Background() = default;
+  /// Goes on as far as possible without waiting; true at the end.
+  virtual bool advance() = 0;
+};
+
 /// One rank's end of the transport. All calls come from the one thread that is the rank.
 class Transport {
 public:
@@ -76,7 +85,8 @@ public:
   }
 
   /// Messages from one rank to another with one tag (0 to 2^20) arrive in the order in which they were sent. The buffer
-  /// belongs to the transport until the request is spent. Both sides name the same number of bytes.
+  /// belongs to the transport until the request is spent. Both sides name the same number of bytes. A wait for a
+  /// message with a label shows as "send (label)" or "receive (label)"; without one, as the last setPlace.
   virtual Request isend(int to, const void *data, size_t bytes, int tag, const char *label) = 0;
   virtual Request ireceive(int from, void *data, size_t bytes, int tag, const char *label) = 0;
 
@@ -92,6 +102,20 @@ public:
   virtual void wait(Request request) = 0;
   /// Moves on whatever is under way; a long computation may call it between its parts.
   virtual void progress() = 0;
+
+  /// The tag of the next collective over messages on `group`: the same on all its ranks, apart from that of the last
+  /// ones. Messages of the user's own have the group's id.
+  int nextTag(const Group &group) {
+    if (size_t(group.id) >= messageCollectives.size())
+      messageCollectives.resize(group.id + 1);
+    return group.id + 64 * (1 + messageCollectives[group.id]++ % 4096);
+  }
+
+  /// From now on waits and progress() move `work` on too; until it is removed.
+  void addBackground(Background &work) { background.push_back(&work); }
+  void removeBackground(Background &work) {
+    background.erase(std::remove(background.begin(), background.end(), &work), background.end());
+  }
 
   void send(int to, const void *data, size_t bytes, int tag = 0, const char *label = "") {
     wait(isend(to, data, bytes, tag, label));
@@ -112,10 +136,19 @@ public:
   [[noreturn]] virtual void stop(const char *message) = 0;
 
 protected:
+  void advanceBackground() {
+    for (size_t i = 0; i < background.size(); ++i)
+      background[i]->advance();
+  }
+
   int ownRank = 0;
   int worldSize = 1;
   double deadlineSeconds = 10;
   Group worldGroup;
+
+private:
+  std::vector<uint32_t> messageCollectives; // by group id
+  std::vector<Background *> background;
 };
 
 } // namespace echelon::runtime

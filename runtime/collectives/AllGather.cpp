@@ -1,0 +1,98 @@
+// all_gather: everyone gets everyone's row.
+//
+//   algorithm    rounds                     bytes sent per rank
+//   ring         p - 1                      n (p - 1) / p
+//   butterfly    log2 p (+ 2 unless 2^k)    n (p - 1) / p (+ n to each folded place)
+//   tree         2 log2 p                   its rows up the tree; then up to n log2 p from the root down
+//   one_to_all   2                          n / p; the first place n (p - 1)
+//   direct       one pass                   reads n, writes n: no messages
+
+#include "runtime/collectives/Plans.h"
+
+namespace echelon::runtime {
+
+// Each part travels once around the ring.
+void ringAllGather(Schedule &s, char *buffer, const Parts &parts) {
+  const int p = s.places(), me = s.place(), right = (me + 1) % p, left = (me + p - 1) % p;
+  const size_t bytes = s.elementBytes();
+  for (int round = 0; round + 1 < p; ++round) {
+    const int away = (me + p - round) % p, here = (me + 2 * p - round - 1) % p;
+    s.send(right, buffer + parts.begin(away) * bytes, parts.count(away));
+    s.receive(left, buffer + parts.begin(here) * bytes, parts.count(here));
+    s.nextRound();
+  }
+}
+
+// Recursive doubling: butterflyReduceScatter backwards, without the sums.
+void butterflyAllGather(Schedule &s, char *buffer, const Parts &parts) {
+  const int p = s.places(), me = s.place();
+  const size_t bytes = s.elementBytes();
+  int core = 1;
+  while (core * 2 <= p)
+    core *= 2;
+  const int extra = p - core;
+  auto placeOf = [&](int member) { return member < extra ? 2 * member : member + extra; };
+  auto partBegin = [&](int member) { return member < extra ? 2 * member : member + extra; };
+
+  if (me < 2 * extra && me % 2) {
+    s.send(me - 1, buffer + parts.begin(me) * bytes, parts.count(me));
+    s.nextRound();
+    s.receive(me - 1, buffer, parts.total());
+    s.nextRound();
+    return;
+  }
+  if (me < 2 * extra) {
+    s.receive(me + 1, buffer + parts.begin(me + 1) * bytes, parts.count(me + 1));
+    s.nextRound();
+  }
+  const int member = me < 2 * extra ? me / 2 : me - extra;
+  for (int distance = 1; distance < core; distance *= 2) {
+    const int have = member / distance * distance, get = have ^ distance;
+    const int partner = placeOf(member ^ distance);
+    const int havePart = partBegin(have), getPart = partBegin(get);
+    s.send(partner, buffer + parts.begin(havePart) * bytes, parts.count(havePart, partBegin(have + distance)));
+    s.receive(partner, buffer + parts.begin(getPart) * bytes, parts.count(getPart, partBegin(get + distance)));
+    s.nextRound();
+  }
+  if (me < 2 * extra) {
+    s.send(me + 1, buffer, parts.total());
+    s.nextRound();
+  }
+}
+
+bool planAllGather(Schedule &s, Algorithm algorithm) {
+  const int p = s.places(), me = s.place();
+  const int64_t count = s.call.count, rowBytes = count * s.elementBytes();
+  const Parts parts = Parts::rows(p, count);
+  s.copy(s.out() + me * rowBytes, s.in(), count);
+  s.nextRound();
+  switch (algorithm) {
+  case Algorithm::ring:
+    ringAllGather(s, s.out(), parts);
+    return true;
+  case Algorithm::butterfly:
+    butterflyAllGather(s, s.out(), parts);
+    return true;
+  case Algorithm::tree:
+    treeGather(s, s.out(), s.out() + me * rowBytes, parts, 0);
+    treeBroadcast(s, s.out(), p * count, 0);
+    return true;
+  case Algorithm::one_to_all:
+    if (me == 0) {
+      for (int from = 1; from < p; ++from)
+        s.receive(from, s.out() + from * rowBytes, count);
+      s.nextRound();
+      for (int to = 1; to < p; ++to)
+        s.send(to, s.out(), p * count);
+    } else {
+      s.send(0, s.out() + me * rowBytes, count);
+      s.nextRound();
+      s.receive(0, s.out(), p * count);
+    }
+    return true;
+  default:
+    return false;
+  }
+}
+
+} // namespace echelon::runtime

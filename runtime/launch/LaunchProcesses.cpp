@@ -1,0 +1,180 @@
+// Ranks as forked processes over one shared segment. This process starts them, watches them, and outlives them all.
+
+#include "runtime/launch/Launchers.h"
+
+#include "runtime/launch/Fail.h"
+#include "runtime/transport/SharedTransport.h"
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+namespace echelon::runtime {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+class Watch {
+public:
+  Watch(const LaunchOptions &options, const RankMain &rankMain)
+      : options(options), rankMain(rankMain), segment(options.ranks, options.sharedBytesPerRank),
+        signals(segment.header(), false) {
+    // SIGCHLD is taken from the queue by nextEvent, so that none is lost between a look and a wait.
+    sigemptyset(&childSignal);
+    sigaddset(&childSignal, SIGCHLD);
+    pthread_sigmask(SIG_BLOCK, &childSignal, &maskBefore);
+  }
+  ~Watch() { pthread_sigmask(SIG_SETMASK, &maskBefore, nullptr); }
+
+  int run() {
+    std::fflush(nullptr); // or every rank would print it again
+    for (int rank = 0; rank < options.ranks; ++rank)
+      if (!start(rank))
+        return stopAll();
+    while (alive() > 0) {
+      nextEvent();
+      for (int rank = 0; rank < options.ranks; ++rank)
+        if (children[rank].alive && hasEnded(rank) && !endedWell(rank))
+          return stopAll();
+      if (StopSignals::signals() > 1 || othersAreMissing())
+        return stopAll();
+    }
+    return agreedCode(segment);
+  }
+
+private:
+  struct Child {
+    pid_t pid = -1;
+    bool alive = false;
+    int status = 0;
+  };
+
+  bool start(int rank) {
+    const pid_t parent = getpid();
+    children.resize(options.ranks);
+    const pid_t pid = fork();
+    if (pid < 0) {
+      std::fprintf(stderr, "echelon: cannot start rank %d: %s\n", rank, std::strerror(errno));
+      return false;
+    }
+    if (pid > 0) {
+      children[rank].pid = pid;
+      children[rank].alive = true;
+      return true;
+    }
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) // it died before the line above
+      _exit(4);
+    prctl(PR_SET_TIMERSLACK, 1000); // ns: short sleeps in waits are short
+    pthread_sigmask(SIG_SETMASK, &maskBefore, nullptr);
+    SharedTransport transport(segment, rank, SharedTransport::Kind::Processes, options.deadlineSeconds);
+    setRankOfProcess(&transport);
+    const int code = runRank(transport, rankMain);
+    segment.status(rank).exitCode.store(code);
+    std::fflush(nullptr);
+    _exit(code);
+  }
+
+  int alive() const {
+    int count = 0;
+    for (const Child &child : children)
+      count += child.alive;
+    return count;
+  }
+
+  void nextEvent() {
+    const timespec atMost = {0, 200'000'000};
+    sigtimedwait(&childSignal, nullptr, &atMost);
+  }
+
+  bool hasEnded(int rank) {
+    Child &child = children[rank];
+    if (waitpid(child.pid, &child.status, WNOHANG) != child.pid)
+      return false;
+    child.alive = false;
+    return true;
+  }
+
+  // A rank ends well when its main function has returned. Else it is named here, unless it has spoken for itself.
+  bool endedWell(int rank) {
+    const int status = children[rank].status;
+    const int code = segment.status(rank).exitCode.load();
+    if (code >= 0 && WIFEXITED(status)) {
+      if (code != 0 && firstFailure == Clock::time_point())
+        firstFailure = Clock::now();
+      return true;
+    }
+    if (segment.header().failedRank.load() < 0) {
+      std::string how = WIFSIGNALED(status)
+                            ? "died (signal " + std::to_string(WTERMSIG(status)) + ", " + strsignal(WTERMSIG(status)) +
+                                  (WTERMSIG(status) == SIGKILL ? "; perhaps out of memory" : "") + ")"
+                            : "ended by itself (exit code " + std::to_string(WEXITSTATUS(status)) + ")";
+      report("rank " + std::to_string(rank) + " " + how + " " + segment.status(rank).describe() + whereOthersAre(rank));
+    }
+    return false;
+  }
+
+  // Gives the others a moment to come to where they wait.
+  std::string whereOthersAre(int gone) {
+    for (int tries = 0; tries < 20; ++tries) {
+      for (int rank = 0; rank < options.ranks; ++rank)
+        if (children[rank].alive && segment.status(rank).waitsFor.load() == gone)
+          return "; the others wait in " + segment.status(rank).place();
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return "";
+  }
+
+  // When ranks agree to end with a code that is not 0, all come to it at about the same time.
+  bool othersAreMissing() {
+    if (firstFailure == Clock::time_point() ||
+        Clock::now() - firstFailure < std::chrono::duration<double>(options.deadlineSeconds))
+      return false;
+    for (int rank = 0; rank < options.ranks; ++rank)
+      if (!children[rank].alive && segment.status(rank).exitCode.load() > 0) {
+        report("rank " + std::to_string(rank) + " ended with code " +
+               std::to_string(segment.status(rank).exitCode.load()) + " " + segment.status(rank).describe() +
+               "; others did not");
+        break;
+      }
+    return true;
+  }
+
+  void report(const std::string &message) {
+    std::fflush(stdout);
+    std::fprintf(stderr, "echelon: %s\n", message.c_str());
+  }
+
+  int stopAll() {
+    for (Child &child : children)
+      if (child.alive)
+        kill(child.pid, SIGKILL);
+    for (Child &child : children)
+      if (child.alive) {
+        waitpid(child.pid, &child.status, 0);
+        child.alive = false;
+      }
+    return 4;
+  }
+
+  const LaunchOptions &options;
+  const RankMain &rankMain;
+  Segment segment;
+  StopSignals signals;
+  std::vector<Child> children;
+  sigset_t childSignal, maskBefore;
+  Clock::time_point firstFailure;
+};
+
+} // namespace
+
+int launchProcesses(const LaunchOptions &options, const RankMain &rankMain) { return Watch(options, rankMain).run(); }
+
+} // namespace echelon::runtime

@@ -1,0 +1,32 @@
+// The ways in which launch() starts ranks.
+#pragma once
+
+#include "runtime/launch/Launch.h"
+#include "runtime/transport/Segment.h"
+
+namespace echelon::runtime {
+
+using RankMain = std::function<int(Transport &)>;
+
+/// One rank: no process, no thread.
+int launchHere(const LaunchOptions &options, const RankMain &rankMain);
+int launchProcesses(const LaunchOptions &options, const RankMain &rankMain);
+int launchThreads(const LaunchOptions &options, const RankMain &rankMain);
+int launchMpi(const LaunchOptions &options, const RankMain &rankMain);
+
+/// Runs the rank's main function; an exception that leaves it ends the rank through fail().
+int runRank(Transport &transport, const RankMain &rankMain);
+
+/// The code that all ranks returned; 4, with a message, where they differ.
+int agreedCode(Segment &segment);
+
+/// While one of these lives, SIGINT and SIGTERM set the segment's stop flag instead of ending the program. The second
+/// signal ends it, unless a launcher of processes asks `signals()` and does so itself.
+class StopSignals {
+public:
+  StopSignals(SegmentHeader &header, bool endOnSecond);
+  ~StopSignals();
+  static int signals();
+};
+
+} // namespace echelon::runtime

@@ -1,0 +1,381 @@
+#include "runtime/transport/MpiTransport.h"
+
+#include <algorithm>
+#include <chrono>
+#include <climits>
+#include <cstdio>
+#include <cstring>
+#include <numeric>
+#include <sched.h>
+#include <thread>
+
+namespace echelon::runtime {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double secondsSince(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+constexpr int kQuestionTag = 1, kAnswerTag = 2;
+constexpr size_t kPartBytes = size_t(1) << 30; // MPI counts are int
+
+MPI_Datatype typeOf(ElementType type) {
+  switch (type) {
+  case ElementType::Float32:
+    return MPI_FLOAT;
+  case ElementType::Float64:
+    return MPI_DOUBLE;
+  case ElementType::Int32:
+    return MPI_INT32_T;
+  case ElementType::UInt8:
+    return MPI_UINT8_T;
+  }
+  return MPI_BYTE;
+}
+MPI_Op opOf(ReduceOp op) { return op == Sum ? MPI_SUM : op == Max ? MPI_MAX : MPI_MIN; }
+
+const char *collectiveName(Collective kind) { // the library's nameOf is not linked into the plugin
+  static const char *const names[] = {"barrier", "broadcast",  "scatter",        "gather",    "all_gather",
+                                      "reduce",  "all_reduce", "reduce_scatter", "all_to_all"};
+  return names[int(kind)];
+}
+
+} // namespace
+
+MpiTransport::MpiTransport(const MpiJoin &join) : join(join) {
+  int provided;
+  MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
+  MPI_Comm_rank(MPI_COMM_WORLD, &ownRank);
+  MPI_Comm_size(MPI_COMM_WORLD, &worldSize);
+  deadlineSeconds = join.deadlineSeconds;
+  if (provided < MPI_THREAD_FUNNELED)
+    die("this MPI cannot be called from a program with threads");
+  if (worldSize != join.ranks) {
+    if (ownRank == 0)
+      std::fprintf(stderr,
+                   "echelon: this program has %d ranks, but MPI started %d; start it with mpirun -n %d or srun -n %d\n",
+                   join.ranks, worldSize, join.ranks, join.ranks);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Finalize();
+    std::_Exit(4);
+  }
+  MPI_Comm_dup(MPI_COMM_WORLD, &messages);
+  MPI_Comm_dup(MPI_COMM_WORLD, &questions);
+  std::vector<int> all(worldSize);
+  std::iota(all.begin(), all.end(), 0);
+  worldGroup = makeGroup(all);
+}
+
+MpiTransport::~MpiTransport() = default; // communicators end with MPI
+
+void *MpiTransport::allocate(size_t bytes) {
+  void *block = ownMemory.allocate(bytes);
+  if (!block)
+    die("cannot allocate " + std::to_string(bytes) + " bytes");
+  return block;
+}
+
+Group MpiTransport::makeGroup(std::vector<int> ranks) {
+  Group group;
+  group.ranks = std::move(ranks);
+  group.id = static_cast<int>(groups.size());
+  auto own = std::find(group.ranks.begin(), group.ranks.end(), ownRank);
+  if (own == group.ranks.end())
+    die("rank " + std::to_string(ownRank) + " is not in the group that it makes");
+  group.index = static_cast<int>(own - group.ranks.begin());
+  setPlace("making groups", "");
+  if (!leave()) // all come here, and then none is late in the call that has no deadline
+    timeOut();
+  MPI_Comm communicator;
+  MPI_Comm_split(messages, group.ranks[0], group.index, &communicator);
+  groups.push_back(communicator);
+  return group;
+}
+
+// ---- starting ----
+
+MpiTransport::Operation &MpiTransport::take(Request &request) {
+  if (freeRequests.empty()) {
+    operations.emplace_back();
+    request = operations.size();
+  } else {
+    request = freeRequests.back();
+    freeRequests.pop_back();
+  }
+  Operation &operation = operations[request - 1];
+  operation.parts.clear();
+  operation.isPlaced = false;
+  return operation;
+}
+
+Request MpiTransport::transfer(bool isSend, int peer, char *data, size_t bytes, int tag, const char *label) {
+  if (peer < 0 || peer >= worldSize)
+    die("a message to or from rank " + std::to_string(peer) + ", which is not one of " + std::to_string(worldSize));
+  Request request;
+  Operation &operation = take(request);
+  if (*label) {
+    Place before = place;
+    setPlace(isSend ? "send" : "receive", label);
+    operation.place = place;
+    operation.isPlaced = true;
+    place = before;
+  }
+  size_t at = 0;
+  do { // a message without bytes is a message too
+    const int part = static_cast<int>(std::min(kPartBytes, bytes - at));
+    operation.parts.emplace_back();
+    if (isSend)
+      MPI_Isend(data + at, part, MPI_BYTE, peer, tag, messages, &operation.parts.back());
+    else
+      MPI_Irecv(data + at, part, MPI_BYTE, peer, tag, messages, &operation.parts.back());
+    at += part;
+  } while (at < bytes);
+  return request;
+}
+
+Request MpiTransport::isend(int to, const void *data, size_t bytes, int tag, const char *label) {
+  return transfer(true, to, static_cast<char *>(const_cast<void *>(data)), bytes, tag, label);
+}
+
+Request MpiTransport::ireceive(int from, void *data, size_t bytes, int tag, const char *label) {
+  return transfer(false, from, static_cast<char *>(data), bytes, tag, label);
+}
+
+Request MpiTransport::startCollective(const Group &group, const CollectiveCall &call) {
+  setPlace(collectiveName(call.kind), call.label);
+  if (call.count > INT_MAX / std::max(1, group.size()))
+    die(place.name() + ": " + std::to_string(call.count) + " elements are more than one call of MPI takes");
+  Request request;
+  Operation &operation = take(request);
+  operation.place = place;
+  operation.isPlaced = true;
+  operation.parts.emplace_back();
+  MPI_Request *part = &operation.parts.back();
+  const MPI_Comm communicator = groups[group.id];
+  const MPI_Datatype type = typeOf(call.type);
+  const MPI_Op op = opOf(call.op);
+  const int count = static_cast<int>(call.count), root = call.root;
+  const bool isRoot = group.index == root;
+  const int64_t ownRow = int64_t(group.index) * count * bytesOf(call.type);
+  const void *in = call.in;
+  void *out = call.out;
+  const bool inIsOwnRow = in == static_cast<const char *>(out) + ownRow,
+             outIsOwnRow = out == static_cast<const char *>(in) + ownRow;
+
+  switch (call.kind) {
+  case Collective::Barrier:
+    MPI_Ibarrier(communicator, part);
+    break;
+  case Collective::Broadcast:
+    MPI_Ibcast(out, count, type, root, communicator, part);
+    break;
+  case Collective::Scatter:
+    MPI_Iscatter(in, count, type, isRoot && outIsOwnRow ? MPI_IN_PLACE : out, count, type, root, communicator, part);
+    break;
+  case Collective::Gather:
+    MPI_Igather(isRoot && inIsOwnRow ? MPI_IN_PLACE : in, count, type, out, count, type, root, communicator, part);
+    break;
+  case Collective::AllGather:
+    MPI_Iallgather(inIsOwnRow ? MPI_IN_PLACE : in, count, type, out, count, type, communicator, part);
+    break;
+  case Collective::Reduce:
+    if (isRoot)
+      MPI_Ireduce(in == out ? MPI_IN_PLACE : in, out, count, type, op, root, communicator, part);
+    else
+      MPI_Ireduce(in, nullptr, count, type, op, root, communicator, part);
+    break;
+  case Collective::AllReduce:
+    MPI_Iallreduce(in == out ? MPI_IN_PLACE : in, out, count, type, op, communicator, part);
+    break;
+  case Collective::ReduceScatter:
+    if (outIsOwnRow) { // MPI's own in-place form wants the result in the first row
+      const char *begin = static_cast<const char *>(in);
+      operation.copy =
+          std::make_unique<std::vector<char>>(begin, begin + int64_t(group.size()) * count * bytesOf(call.type));
+      in = operation.copy->data();
+    }
+    MPI_Ireduce_scatter_block(in, out, count, type, op, communicator, part);
+    break;
+  case Collective::AllToAll:
+    MPI_Ialltoall(in, count, type, out, count, type, communicator, part);
+    break;
+  }
+  return request;
+}
+
+// ---- waiting ----
+
+bool MpiTransport::isComplete(Operation &operation) {
+  int done;
+  MPI_Testall(static_cast<int>(operation.parts.size()), operation.parts.data(), &done, MPI_STATUSES_IGNORE);
+  return done;
+}
+
+bool MpiTransport::test(Request request) {
+  if (!request)
+    return true;
+  if (!isComplete(operations[request - 1]))
+    return false;
+  operations[request - 1].copy.reset();
+  freeRequests.push_back(request);
+  return true;
+}
+
+void MpiTransport::wait(Request request) {
+  if (!request)
+    return;
+  waitFor(operations[request - 1]);
+  operations[request - 1].copy.reset();
+  freeRequests.push_back(request);
+}
+
+void MpiTransport::waitFor(Operation &operation) {
+  for (int spins = 0; spins < 100; ++spins)
+    if (isComplete(operation))
+      return;
+  if (operation.isPlaced)
+    place = operation.place;
+  const auto begin = Clock::now();
+  while (!isComplete(operation)) {
+    advanceBackground();
+    const double waited = secondsSince(begin);
+    if (waited > deadlineSeconds)
+      timeOut();
+    if (waited > 50e-3) {
+      answerQuestions();
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    } else {
+      sched_yield();
+    }
+  }
+}
+
+void MpiTransport::progress() {
+  int flag;
+  MPI_Iprobe(MPI_ANY_SOURCE, kQuestionTag, questions, &flag, MPI_STATUS_IGNORE); // any call lets MPI go on
+  advanceBackground();
+}
+
+bool MpiTransport::leave() {
+  MPI_Request barrier;
+  MPI_Ibarrier(questions, &barrier);
+  const auto begin = Clock::now();
+  for (int done = 0; !done;) {
+    MPI_Test(&barrier, &done, MPI_STATUS_IGNORE);
+    if (!done && secondsSince(begin) > deadlineSeconds)
+      return false;
+    if (!done && secondsSince(begin) > 50e-3) {
+      answerQuestions();
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    } else if (!done) {
+      sched_yield();
+    }
+  }
+  return true;
+}
+
+// ---- who does not come ----
+
+void MpiTransport::setPlace(const char *what, const char *label) {
+  std::strncpy(place.what, what, sizeof place.what - 1);
+  std::strncpy(place.label, label, sizeof place.label - 1);
+}
+
+std::string MpiTransport::Place::name() const {
+  return *label ? std::string(what) + " (" + label + ")" : *what ? what : "start";
+}
+std::string MpiTransport::Place::describe() const {
+  return (step >= 0 ? "at step " + std::to_string(step) : "before the first step") + std::string(", in ") + name();
+}
+
+// Ranks that wait say where they are; a rank that computes, or is gone, does not.
+void MpiTransport::answerQuestions() {
+  for (;;) {
+    int flag;
+    MPI_Status status;
+    MPI_Iprobe(MPI_ANY_SOURCE, kQuestionTag, questions, &flag, &status);
+    if (!flag)
+      return;
+    char nothing;
+    MPI_Recv(&nothing, 1, MPI_BYTE, status.MPI_SOURCE, kQuestionTag, questions, MPI_STATUS_IGNORE);
+    MPI_Request answer; // small, so buffered: it needs no wait, and `place` is sent as it is now
+    MPI_Isend(&place, sizeof place, MPI_BYTE, status.MPI_SOURCE, kAnswerTag, questions, &answer);
+    MPI_Request_free(&answer);
+  }
+}
+
+void MpiTransport::timeOut() {
+  std::vector<Place> answers(worldSize);
+  std::vector<MPI_Request> receives(worldSize, MPI_REQUEST_NULL);
+  std::vector<bool> hasAnswered(worldSize, false);
+  hasAnswered[ownRank] = true;
+  answers[ownRank] = place;
+  char nothing = 0;
+  for (int rank = 0; rank < worldSize; ++rank)
+    if (rank != ownRank) {
+      MPI_Request question;
+      MPI_Irecv(&answers[rank], sizeof(Place), MPI_BYTE, rank, kAnswerTag, questions, &receives[rank]);
+      MPI_Isend(&nothing, 1, MPI_BYTE, rank, kQuestionTag, questions, &question);
+      MPI_Request_free(&question);
+    }
+  for (const auto begin = Clock::now(); secondsSince(begin) < 1;) {
+    answerQuestions();
+    for (int rank = 0; rank < worldSize; ++rank)
+      if (!hasAnswered[rank]) {
+        int flag;
+        MPI_Test(&receives[rank], &flag, MPI_STATUS_IGNORE);
+        hasAnswered[rank] = flag;
+      }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+
+  // Those that wait reach their deadlines together; the first of them speaks for all.
+  const int speaker = static_cast<int>(std::find(hasAnswered.begin(), hasAnswered.end(), true) - hasAnswered.begin());
+  if (speaker != ownRank) {
+    for (const auto begin = Clock::now(); secondsSince(begin) < 2;) {
+      answerQuestions();
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+  std::string late, places;
+  for (int rank = 0; rank < worldSize; ++rank) {
+    if (!hasAnswered[rank])
+      late += (late.empty() ? "rank " : " and rank ") + std::to_string(rank);
+    else if (rank != ownRank)
+      places += "; rank " + std::to_string(rank) + " " + answers[rank].describe();
+  }
+  char seconds[32];
+  std::snprintf(seconds, sizeof seconds, "%g", deadlineSeconds);
+  std::string here = place.name() + (place.step >= 0 ? " at step " + std::to_string(place.step) : "");
+  if (late.empty())
+    die("ranks wait for each other: this one in " + here + places + " (waited " + seconds + " s)");
+  die(late + " did not come to " + here + " within " + seconds + " s");
+}
+
+void MpiTransport::die(const std::string &message) {
+  join.fail(message.c_str());
+  std::abort(); // not reached: fail does not return
+}
+
+void MpiTransport::stop(const char *message) {
+  std::fflush(stdout);
+  std::fprintf(stderr, "echelon: rank %d: %s\n", ownRank, message);
+  std::fflush(stderr);
+  MPI_Abort(MPI_COMM_WORLD, 4);
+  std::_Exit(4);
+}
+
+extern "C" __attribute__((visibility("default"))) Transport *echelonMpiJoin(const MpiJoin &join) {
+  return new MpiTransport(join);
+}
+
+extern "C" __attribute__((visibility("default"))) bool echelonMpiLeave(Transport *transport) {
+  MpiTransport *own = static_cast<MpiTransport *>(transport);
+  const bool allCame = own->leave();
+  if (allCame)
+    MPI_Finalize();
+  delete own;
+  return allCame;
+}
+
+} // namespace echelon::runtime
