@@ -1,0 +1,32 @@
+// Whole logical tensors from the pieces on all ranks, and pieces from whole tensors.
+#pragma once
+
+#include "runtime/program/Rank.h"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace echelon::runtime {
+
+/// A tensor as it lies in an arena of this rank.
+struct TensorPiece {
+  std::string name;
+  std::vector<std::string> axes; // declared order
+  const Layout *layout;
+  ElementType type;
+  std::byte *data;
+};
+
+std::vector<TensorPiece> storedTensors(Rank &rank);
+std::vector<TensorPiece> watchedTensors(Rank &rank);
+
+/// Collective over all ranks. Rank 0 gets the whole tensor, its axes in declared order, without padding, as consecutive
+/// chunks of at most chunkBytes, so that it never holds more of it than that; other ranks send what rank 0 lacks.
+void assemble(Rank &rank, const TensorPiece &tensor, const std::function<void(const std::byte *, size_t)> &take,
+              size_t chunkBytes = size_t(4) << 20);
+
+/// Fills this rank's piece from the whole tensor's bytes (declared order); padding is zero.
+void takePiece(Rank &rank, const TensorPiece &tensor, const std::byte *whole);
+
+} // namespace echelon::runtime

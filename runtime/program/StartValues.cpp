@@ -1,0 +1,44 @@
+#include "runtime/program/StartValues.h"
+
+namespace echelon::runtime {
+
+namespace {
+
+template <class T> void fill(T *to, const Stored &stored, Rank &rank) {
+  const Init &init = stored.init;
+  const RandomKey key = {rank.seed(), path_hash(stored.path), 0};
+  forEachRun(stored.layout, stored.axes, rank.program().mesh, rank.coordinates(), [&](const Run &run) {
+    if constexpr (std::is_floating_point_v<T>) {
+      const SliceAxis axes[2] = {{1, run.logical, 1}, {run.count, 0, run.stride}};
+      if (init.kind == Init::Normal)
+        return fill_random(to + run.local, key, Distribution::Normal, 0, init.a, axes);
+      if (init.kind == Init::Uniform)
+        return fill_random(to + run.local, key, Distribution::Uniform, init.a, init.b, axes);
+    }
+    const double value = init.kind == Init::Ones ? 1 : init.kind == Init::Constant ? init.a : 0;
+    for (int64_t i = 0; i < run.count; ++i)
+      to[run.local + i] = T(value);
+  });
+}
+
+} // namespace
+
+void fillStartValues(Rank &rank) {
+  for (const Stored &stored : rank.program().stored)
+    switch (stored.type) {
+    case ElementType::Float32:
+      fill(rank.state<float>(stored.offset), stored, rank);
+      break;
+    case ElementType::Float64:
+      fill(rank.state<double>(stored.offset), stored, rank);
+      break;
+    case ElementType::Int32:
+      fill(rank.state<int32_t>(stored.offset), stored, rank);
+      break;
+    case ElementType::UInt8:
+      fill(rank.state<uint8_t>(stored.offset), stored, rank);
+      break;
+    }
+}
+
+} // namespace echelon::runtime
