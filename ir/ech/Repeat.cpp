@@ -140,3 +140,7 @@ LogicalResult RepeatOp::verify() {
       return say("a sum has the type of what it adds up");
   return success();
 }
+
+// An axis that is walked step by step, each from the one before, has no pieces to divide. Over a layer stack that would
+// be a pipeline.
+Division RepeatOp::division(StringRef axis) { return axis == getAxis() ? Division::Never : Division::Freely; }

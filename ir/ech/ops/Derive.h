@@ -1,0 +1,16 @@
+// What the derivatives of ech operations share.
+#pragma once
+#include "ir/ech/Build.h"
+
+namespace echelon::ech {
+
+/// The product d * g summed to the axes of `like`, which is d's transpose of broadcasting. Where there is something to
+/// sum, it is a `dot`, so that the product itself never exists. Axes of g that d lacks are `like`'s.
+mlir::Value productTo(Build &build, mlir::Value d, mlir::Value g, Tensor like);
+/// `value`, whose axes are those of `like`, in the order of `like`: by giving the operation just built that result type
+/// where its result may stand in any order, else by an expansion that adds nothing (a transposition).
+mlir::Value inOrder(Build &build, mlir::Value value, Tensor like);
+/// The names of the axes that `from` has and `to` lacks.
+llvm::SmallVector<llvm::StringRef> missingAxes(Tensor from, Tensor to);
+
+} // namespace echelon::ech

@@ -1,0 +1,64 @@
+// What makes values from nothing, and what a step reads and writes.
+#include "ir/ech/ops/Check.h"
+
+using namespace mlir;
+using namespace echelon::ech;
+
+//===- variables and inputs
+//-----------------------------------------------------------------------------------------===//
+
+namespace {
+/// The variable or input that a name stands for has the axes of `type`.
+LogicalResult checkSymbol(Operation *op, FlatSymbolRefAttr name, Tensor type, bool inputs) {
+  Operation *symbol = SymbolTable::lookupNearestSymbolFrom(op, name);
+  if (auto variable = llvm::dyn_cast_or_null<VariableOp>(symbol))
+    return checkAxes(op, type, llvm::cast<Tensor>(variable.getType()).getAxes(), "the value");
+  if (auto input = llvm::dyn_cast_or_null<InputOp>(symbol); input && inputs)
+    return checkAxes(op, type, llvm::cast<Tensor>(input.getType()).getAxes(), "the value");
+  return op->emitOpError() << name << " is no variable" << (inputs ? " and no input" : "");
+}
+} // namespace
+
+LogicalResult ReadOp::verify() { return checkSymbol(*this, getSourceAttr(), tensor(getValue()), /*inputs=*/true); }
+LogicalResult WriteOp::verify() { return checkSymbol(*this, getTargetAttr(), tensor(getValue()), /*inputs=*/false); }
+LogicalResult GradientOp::verify() {
+  return checkSymbol(*this, getParameterAttr(), tensor(getValue()), /*inputs=*/false);
+}
+LogicalResult ReportOp::verify() {
+  if (failed(checkReal(*this, tensor(getValue()), "a reported value")))
+    return failure();
+  return checkAxes(*this, tensor(getValue()), {}, "a reported value");
+}
+
+Freedom ReadOp::freedom() {
+  return isa_and_nonnull<InputOp>(SymbolTable::lookupNearestSymbolFrom(*this, getSourceAttr())) ? Freedom::Source
+                                                                                                : Freedom::Never;
+}
+
+//===- numbers, positions, random values
+//------------------------------------------------------------------------------===//
+
+OpFoldResult ConstantOp::fold(FoldAdaptor) { return getValueAttr(); }
+
+LogicalResult IndexOp::verify() {
+  Tensor type = tensor(getResult());
+  if (type.rank() != 1 || !type.has(getAxis()))
+    return emitOpError() << "along " << getAxis() << " has that axis alone, not " << describe(type);
+  return checkElement(*this, type, IntegerType::get(getContext(), 32), "an index");
+}
+LogicalResult PositionOp::verify() {
+  for (Operation *parent = (*this)->getParentOp(); parent; parent = parent->getParentOp())
+    if (auto repeat = dyn_cast<RepeatOp>(parent); repeat && repeat.getAxis() == getAxis()) {
+      if (failed(checkAxes(*this, tensor(getResult()), {}, "a position")))
+        return failure();
+      return checkElement(*this, tensor(getResult()), IntegerType::get(getContext(), 32), "a position");
+    }
+  return emitOpError() << "stands in no repeat over " << getAxis();
+}
+
+Freedom ConstantOp::freedom() { return Freedom::Source; }
+Freedom CountOp::freedom() { return Freedom::Source; }
+Freedom ScalarOp::freedom() { return Freedom::Source; }
+Freedom IndexOp::freedom() { return Freedom::Source; }
+Freedom PositionOp::freedom() { return Freedom::Source; }
+Freedom RandomOp::freedom() { return Freedom::Source; }
