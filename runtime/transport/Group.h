@@ -1,6 +1,7 @@
 // A group: the ranks that take part in a collective.
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
 namespace echelon::runtime {

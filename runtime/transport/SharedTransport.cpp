@@ -143,7 +143,7 @@ void SharedTransport::stop(const char *message) {
     std::fflush(stdout);
     std::fprintf(stderr, "echelon: rank %d: %s\n", ownRank, message);
   }
-  if (kind == Kind::Threads)
+  if (kind == Kind::Threads || worldSize == 1) // the process lives on: launch() returns
     throw RankStopped();
   std::fflush(nullptr);
   _exit(4);

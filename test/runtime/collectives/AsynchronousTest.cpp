@@ -1,0 +1,170 @@
+#include "CollectiveChecks.h"
+#include "Ranks.h"
+
+#include <chrono>
+#include <random>
+#include <thread>
+
+namespace echelon::runtime::test {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double secondsSince(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+// Buckets started one after another and waited for in another order than they were started in.
+void checkBuckets(Transport &t, Algorithm algorithm, bool isShared, int64_t count) {
+  constexpr int kBuckets = 7;
+  std::vector<std::vector<float>> own(kBuckets);
+  std::vector<float *> data(kBuckets);
+  std::vector<Ticket> tickets;
+  for (int bucket = 0; bucket < kBuckets; ++bucket) {
+    own[bucket].resize(count);
+    data[bucket] = isShared ? static_cast<float *>(t.allocate(count * sizeof(float))) : own[bucket].data();
+    for (int64_t i = 0; i < count; ++i)
+      data[bucket][i] = valueOf<float>(t.rank(), i, bucket);
+    tickets.push_back(all_reduce_start(t, t.world(), data[bucket], count, Sum, algorithm, "bucket"));
+    float one = 1; // a blocking collective between the buckets
+    all_reduce(t, t.world(), &one, 1, Sum, Algorithm::automatic, "between");
+    if (one != float(t.size()))
+      throw std::string("the collective between buckets gave ") + std::to_string(one);
+  }
+  for (int bucket : {3, 0, 6, 1, 2, 5, 4}) {
+    tickets[bucket].wait();
+    for (int64_t i = 0; i < count; ++i)
+      expectSame(data[bucket], reduced<float>(t.world().ranks, i, bucket, Sum), i,
+                 std::string("bucket, ") + nameOf(algorithm));
+  }
+}
+
+TEST(Asynchronous, BucketsMayBeWaitedForInAnyOrder) {
+  for (const char *transport : {"threads", "shm"})
+    for (int ranks : {2, 3, 5})
+      onRanks(transport, ranks, [](Transport &t) {
+        for (Algorithm algorithm : {Algorithm::direct, Algorithm::ring, Algorithm::tree})
+          for (int64_t count : {10, 3000, 50000})
+            checkBuckets(t, algorithm, false, count);
+        checkBuckets(t, Algorithm::direct, true, 50000);
+        checkBuckets(t, Algorithm::direct, false, 1200000); // more pieces than there is staging for
+      });
+}
+
+// More collectives under way than the group has slots.
+TEST(Asynchronous, ManyAtOnce) {
+  for (const char *transport : {"threads", "shm"})
+    onRanks(transport, 3, [](Transport &t) {
+      std::vector<int32_t> values(100);
+      std::vector<Ticket> tickets;
+      for (int i = 0; i < 100; ++i) {
+        values[i] = i + t.rank();
+        tickets.push_back(all_reduce_start(t, t.world(), &values[i], 1, Max));
+      }
+      for (int i = 99; i >= 0; --i) {
+        tickets[i].wait();
+        expectSame(values.data(), i + 2, i, "many");
+      }
+    });
+}
+
+// Every kind of collective started on two groups of a mesh, in random order, the same on all ranks, with random
+// computation in between.
+TEST(Asynchronous, RandomProgramsOnTwoGroups) {
+  for (const char *transport : {"threads", "shm"})
+    onRanks(transport, 4, [](Transport &t) {
+      Group rows = t.makeGroup({2, 2}, {1}), columns = t.makeGroup({2, 2}, {0});
+      std::mt19937 program(7), pauses(t.rank());
+      for (int round = 0; round < 60; ++round) {
+        struct Started {
+          Ticket ticket;
+          std::vector<float> data, out;
+          const Group *group;
+          int kind;
+        };
+        std::vector<std::unique_ptr<Started>> started;
+        for (int i = 0; i < 5; ++i) {
+          auto s = std::make_unique<Started>();
+          s->group = program() % 2 ? &rows : &columns;
+          s->kind = program() % 4;
+          const int64_t n = 1 + program() % (program() % 4 == 0 ? 20000 : 300);
+          const Algorithm algorithm = program() % 2 ? Algorithm::direct : Algorithm::butterfly;
+          s->data.resize(2 * n);
+          s->out.resize(2 * n);
+          for (int64_t j = 0; j < 2 * n; ++j)
+            s->data[j] = valueOf<float>(t.rank(), j, i);
+          float *data = s->data.data(), *out = s->out.data();
+          if (s->kind == 0) {
+            s->ticket = all_reduce_start(t, *s->group, data, 2 * n, Sum, algorithm);
+          } else if (s->kind == 1) {
+            s->ticket = reduce_scatter_start(t, *s->group, out, data, n, Sum, algorithm);
+          } else if (s->kind == 2) {
+            s->ticket = all_gather_start(t, *s->group, out, data, n, algorithm);
+          } else {
+            s->ticket = all_to_all_start(t, *s->group, out, data, n, algorithm);
+          }
+          started.push_back(std::move(s));
+          if (pauses() % 3 == 0)
+            std::this_thread::sleep_for(std::chrono::microseconds(pauses() % 200));
+        }
+        std::shuffle(started.begin(), started.end(), program);
+        for (size_t i = 0; i < started.size(); ++i) {
+          Started &s = *started[i];
+          s.ticket.wait();
+          const std::vector<int> &ranks = s.group->ranks;
+          const int me = s.group->index;
+          const int64_t n = s.data.size() / 2;
+          // The salt is the number of the start: find it from the first element of what nobody overwrote.
+          for (int64_t j = 0; j < n; j += 1 + n / 50) {
+            bool fits = false;
+            for (int salt = 0; salt < 5 && !fits; ++salt) {
+              float want = s.kind == 0   ? reduced<float>(ranks, j, salt, Sum)
+                           : s.kind == 1 ? reduced<float>(ranks, me * n + j, salt, Sum)
+                           : s.kind == 2 ? valueOf<float>(ranks[0], j, salt)
+                                         : valueOf<float>(ranks[0], me * n + j, salt);
+              fits = want == (s.kind == 0 ? s.data[j] : s.out[j]);
+            }
+            if (!fits)
+              throw std::string("a random program went wrong in round ") + std::to_string(round);
+          }
+        }
+      }
+    });
+}
+
+// A rank that has started and computes does not hold up those that wait: they do its share.
+TEST(Asynchronous, OthersDoNotWaitForOneThatComputes) {
+  for (const char *transport : {"threads", "shm"})
+    onRanks(transport, 2, [](Transport &t) {
+      const int64_t count = 500000;
+      float *data = static_cast<float *>(t.allocate(count * sizeof(float)));
+      std::fill(data, data + count, 1.0f);
+      barrier(t, t.world());
+      const auto begin = Clock::now();
+      Ticket ticket = all_reduce_start(t, t.world(), data, count, Sum);
+      if (t.rank() == 1)
+        std::this_thread::sleep_for(std::chrono::milliseconds(400));
+      ticket.wait();
+      if (t.rank() == 0 && secondsSince(begin) > 0.3)
+        throw std::string("rank 0 waited ") + std::to_string(secondsSince(begin)) + " s";
+      for (int64_t i = 0; i < count; ++i)
+        expectSame(data, 2.0f, i, "overlapped");
+      barrier(t, t.world());
+    });
+}
+
+// test() completes what wait() would.
+TEST(Asynchronous, TestMovesOn) {
+  for (const char *transport : {"threads", "shm"})
+    onRanks(transport, 3, [](Transport &t) {
+      for (Algorithm algorithm : {Algorithm::direct, Algorithm::ring, Algorithm::butterfly})
+        for (int64_t count : {100, 30000}) {
+          std::vector<double> data(count, t.rank());
+          Ticket ticket = all_reduce_start(t, t.world(), data.data(), count, Sum, algorithm);
+          while (!ticket.test())
+            std::this_thread::yield();
+          for (int64_t i = 0; i < count; ++i)
+            expectSame(data.data(), 3.0, i, "tested");
+        }
+    });
+}
+
+} // namespace
+} // namespace echelon::runtime::test

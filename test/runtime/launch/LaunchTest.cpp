@@ -1,0 +1,252 @@
+#include "runtime/launch/Launch.h"
+#include "runtime/collectives/Collectives.h"
+#include "runtime/launch/Fail.h"
+
+#include <chrono>
+#include <csignal>
+#include <gtest/gtest.h>
+#include <stdexcept>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+namespace echelon::runtime {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Outcome {
+  int code;
+  std::string error;
+  double seconds;
+};
+
+Outcome outcomeOf(const std::string &transport, int ranks, double deadline,
+                  const std::function<int(Transport &)> &rankMain) {
+  LaunchOptions options;
+  options.transport = transport;
+  options.ranks = ranks;
+  options.deadlineSeconds = deadline;
+  testing::internal::CaptureStderr();
+  const auto begin = Clock::now();
+  Outcome outcome;
+  outcome.code = launch(options, rankMain);
+  outcome.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  outcome.error = testing::internal::GetCapturedStderr();
+  return outcome;
+}
+
+void sleepFor(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
+
+// Forty steps with an all_reduce in each, as a training loop has them.
+int train(Transport &t, const std::function<void(int)> &atStep) {
+  for (int step = 0; step < 40; ++step) {
+    t.setStep(step);
+    atStep(step);
+    float value = 1;
+    all_reduce(t, t.world(), &value, 1, Sum, Algorithm::automatic, "mlp.ech:33");
+  }
+  return 0;
+}
+
+TEST(Launch, ReturnsWhatTheRanksReturn) {
+  for (const char *transport : {"shm", "threads"})
+    for (int ranks : {1, 3}) {
+      EXPECT_EQ(outcomeOf(transport, ranks, 10, [](Transport &) { return 0; }).code, 0);
+      Outcome five = outcomeOf(transport, ranks, 10, [](Transport &) { return 5; });
+      EXPECT_EQ(five.code, 5);
+      EXPECT_EQ(five.error, "");
+    }
+}
+
+TEST(Launch, CodesThatDiffer) {
+  for (const char *transport : {"shm", "threads"}) {
+    Outcome outcome = outcomeOf(transport, 2, 10, [](Transport &t) { return t.rank(); });
+    EXPECT_EQ(outcome.code, 4);
+    EXPECT_EQ(outcome.error, "echelon: ranks ended with different codes: rank 0 with 0, rank 1 with 1\n");
+  }
+}
+
+// A rank that is killed is named, with its step and what the others wait in, and nothing is left behind.
+TEST(Launch, KilledRankIsNamedWithinASecond) {
+  Outcome outcome = outcomeOf("shm", 4, 10, [](Transport &t) {
+    return train(t, [&](int step) {
+      if (step == 37 && t.rank() == 2)
+        raise(SIGKILL);
+    });
+  });
+  EXPECT_EQ(outcome.code, 4);
+  EXPECT_EQ(outcome.error, "echelon: rank 2 died (signal 9, Killed; perhaps out of memory) at step 37, last in "
+                           "all_reduce (mlp.ech:33); the others wait in all_reduce (mlp.ech:33)\n");
+  EXPECT_LT(outcome.seconds, 1);
+  EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1) << "a rank was not reaped";
+}
+
+TEST(Launch, RankThatExitsIsNamed) {
+  Outcome outcome = outcomeOf("shm", 2, 10, [](Transport &t) {
+    return train(t, [&](int step) {
+      if (step == 3 && t.rank() == 1)
+        _exit(0);
+    });
+  });
+  EXPECT_EQ(outcome.code, 4);
+  EXPECT_EQ(outcome.error, "echelon: rank 1 ended by itself (exit code 0) at step 3, last in all_reduce (mlp.ech:33); "
+                           "the others wait in all_reduce (mlp.ech:33)\n");
+}
+
+// The first message is the only one.
+TEST(Launch, FailNamesTheRankOnce) {
+  for (const char *transport : {"shm", "threads"}) {
+    Outcome outcome = outcomeOf(transport, 4, 10, [](Transport &t) {
+      return train(t, [&](int step) {
+        if (step == 7 && t.rank() == 1)
+          fail("the data file is short");
+      });
+    });
+    EXPECT_EQ(outcome.code, 4);
+    EXPECT_EQ(outcome.error, "echelon: rank 1: the data file is short\n");
+    EXPECT_LT(outcome.seconds, 2);
+  }
+}
+
+TEST(Launch, ExceptionsEndTheRank) {
+  for (const char *transport : {"shm", "threads"})
+    for (int ranks : {1, 2}) {
+      Outcome outcome = outcomeOf(transport, ranks, 10, [](Transport &t) {
+        if (t.rank() == 0)
+          throw std::runtime_error("no space");
+        return train(t, [](int) {});
+      });
+      EXPECT_EQ(outcome.code, 4);
+      EXPECT_EQ(outcome.error, "echelon: rank 0: an error that nobody handles: no space\n");
+    }
+}
+
+// Who does not come within the deadline is named by one of those that wait.
+TEST(Launch, LateRankIsNamed) {
+  for (const char *transport : {"shm", "threads"}) {
+    Outcome outcome = outcomeOf(transport, 3, 0.3, [](Transport &t) {
+      return train(t, [&](int step) {
+        if (step == 5 && t.rank() == 2)
+          sleepFor(1);
+      });
+    });
+    EXPECT_EQ(outcome.code, 4);
+    EXPECT_NE(outcome.error.find("rank 2 did not come to all_reduce (mlp.ech:33) at step 5 within 0.3 s; it is at step "
+                                 "5, last in all_reduce (mlp.ech:33)\n"),
+              std::string::npos)
+        << outcome.error;
+    EXPECT_LT(outcome.seconds, 2);
+  }
+}
+
+// Of a chain of ranks that wait for each other, the one that waits for nobody is named.
+TEST(Launch, LateRankIsNamedThroughAChain) {
+  Outcome outcome = outcomeOf("shm", 3, 0.4, [](Transport &t) {
+    char byte = 0;
+    if (t.rank() == 0)
+      t.receive(1, &byte, 1, 0, "chain.ech:1");
+    if (t.rank() == 1) {
+      t.receive(2, &byte, 1, 0, "chain.ech:2");
+      t.send(0, &byte, 1, 0, "chain.ech:1");
+    }
+    if (t.rank() == 2)
+      sleepFor(20);
+    return 0;
+  });
+  EXPECT_EQ(outcome.code, 4);
+  EXPECT_NE(outcome.error.find("rank 2 did not come to receive (chain.ech:"), std::string::npos) << outcome.error;
+  EXPECT_NE(outcome.error.find("within 0.4 s; it is before the first step\n"), std::string::npos) << outcome.error;
+}
+
+TEST(Launch, RanksThatWaitForEachOther) {
+  Outcome outcome = outcomeOf("shm", 2, 0.3, [](Transport &t) {
+    char byte = 0;
+    t.receive(1 - t.rank(), &byte, 1, 0, "knot.ech:1");
+    return 0;
+  });
+  EXPECT_EQ(outcome.code, 4);
+  EXPECT_NE(outcome.error.find("ranks wait for each other: this one in receive (knot.ech:1) for rank"),
+            std::string::npos)
+      << outcome.error;
+}
+
+// A rank that computes for longer than the deadline is not stuck if nobody waits for longer than that.
+TEST(Launch, LongStepsAreNotStuck) {
+  Outcome outcome = outcomeOf("shm", 3, 0.3, [](Transport &t) {
+    return train(t, [&](int step) {
+      if (step == 5)
+        sleepFor(0.6);
+    });
+  });
+  EXPECT_EQ(outcome.code, 0) << outcome.error;
+}
+
+// SIGTERM (and Ctrl-C) sets a flag; the ranks follow what rank 0 sees and end in order.
+TEST(Launch, StopRequestReachesAllRanks) {
+  for (const char *transport : {"shm", "threads"})
+    for (int ranks : {1, 3}) {
+      const pid_t launcher = getpid();
+      Outcome outcome = outcomeOf(transport, ranks, 10, [&](Transport &t) {
+        for (int step = 0; step < 100000; ++step) {
+          if (step == 10 && t.rank() == 0)
+            kill(launcher, SIGTERM);
+          uint8_t stop = t.stopRequested();
+          broadcast(t, t.world(), &stop, 1, 0);
+          if (stop)
+            return 7;
+          sleepFor(1e-3);
+        }
+        return 0;
+      });
+      EXPECT_EQ(outcome.code, 7) << outcome.error;
+    }
+}
+
+// Ranks do not outlive the process that started them.
+TEST(Launch, RanksDieWithTheirParent) {
+  struct Pids {
+    std::atomic<int> pid[2];
+  };
+  auto *pids = static_cast<Pids *>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  const pid_t parent = fork();
+  if (parent == 0) {
+    LaunchOptions options;
+    options.ranks = 2;
+    launch(options, [&](Transport &t) {
+      pids->pid[t.rank()].store(getpid());
+      sleepFor(20);
+      return 0;
+    });
+    _exit(0);
+  }
+  while (!pids->pid[0].load() || !pids->pid[1].load())
+    sleepFor(1e-3);
+  kill(parent, SIGKILL);
+  waitpid(parent, nullptr, 0);
+  auto isAlive = [](pid_t pid) { // a zombie that nobody reaps is dead too
+    char path[64], state = 'Z';
+    std::snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    if (FILE *file = std::fopen(path, "r")) {
+      if (std::fscanf(file, "%*d %*s %c", &state) != 1)
+        state = 'Z';
+      std::fclose(file);
+    }
+    return state != 'Z' && state != 'X';
+  };
+  for (int tries = 0; tries < 1000 && (isAlive(pids->pid[0]) || isAlive(pids->pid[1])); ++tries)
+    sleepFor(1e-3);
+  EXPECT_FALSE(isAlive(pids->pid[0]) || isAlive(pids->pid[1]));
+  munmap(pids, 4096);
+}
+
+TEST(Launch, RefusesWhatIsNotThere) {
+  EXPECT_EXIT(launch({"carrier pigeon", 2, 10, 0}, [](Transport &) { return 0; }), testing::ExitedWithCode(4),
+              "there is no transport 'carrier pigeon'; there are shm, threads and mpi");
+  EXPECT_EXIT(launch({"shm", 0, 10, 0}, [](Transport &) { return 0; }), testing::ExitedWithCode(4),
+              "a run has at least one rank, not 0");
+}
+
+} // namespace
+} // namespace echelon::runtime
