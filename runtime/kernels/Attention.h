@@ -7,7 +7,8 @@
 
 namespace echelon::runtime {
 
-/// Elements between neighbours; the last dimension (key or value) is contiguous. For k and v, `row` steps over past.
+/// Elements between neighbours; the last dimension (key or value) is contiguous. `row` steps over seq, for k and v over
+/// past, and is at least the last dimension's size.
 struct HeadStrides {
   int64_t batch, group, head, row;
 };

@@ -1,0 +1,160 @@
+// Convolutions. float with up to three window dimensions: oneDNN. Otherwise one matrix product a sample with the matrix
+// of its windows, columns: (from * window, out), made (im2col) or added back (col2im) by plain loops.
+#include "runtime/kernels/Conv.h"
+#include "runtime/kernels/ConvDnnl.h"
+#include "runtime/kernels/Gemm.h"
+#include "runtime/launch/Fail.h"
+#include <algorithm>
+#include <type_traits>
+#include <vector>
+
+namespace echelon::runtime {
+namespace {
+
+using detail::ConvKind;
+
+/// The same convolution with leading window dimensions of size 1, so that there are always four.
+struct Padded {
+  WindowDim d[4] = {{1, 1, 1, 0, 0}, {1, 1, 1, 0, 0}, {1, 1, 1, 0, 0}, {1, 1, 1, 0, 0}};
+  int64_t in = 1, window = 1, out = 1;
+  explicit Padded(const ConvShape &shape) {
+    std::copy(shape.dims, shape.dims + shape.rank, d + 4 - shape.rank);
+    for (const WindowDim &w : d)
+      in *= w.in, window *= w.window, out *= w.out();
+  }
+};
+
+void check(const ConvShape &shape) {
+  if (shape.rank < 1 || shape.rank > kMaxWindowRank)
+    fail("convolution over " + std::to_string(shape.rank) + " window dimensions; 1 to 4 are supported");
+}
+
+/// Calls body(column row u, out position o, in position or -1) for one channel.
+template <typename Body> void overWindows(const Padded &p, Body body) {
+  int64_t u = 0;
+  const WindowDim *d = p.d;
+  for (int64_t u0 = 0; u0 < d[0].window; ++u0)
+    for (int64_t u1 = 0; u1 < d[1].window; ++u1)
+      for (int64_t u2 = 0; u2 < d[2].window; ++u2)
+        for (int64_t u3 = 0; u3 < d[3].window; ++u3, ++u) {
+          int64_t o = 0;
+          auto at = [&](int k, int64_t out, int64_t shift) { return out * d[k].stride + shift - d[k].padLow; };
+          for (int64_t o0 = 0; o0 < d[0].out(); ++o0)
+            for (int64_t o1 = 0; o1 < d[1].out(); ++o1)
+              for (int64_t o2 = 0; o2 < d[2].out(); ++o2) {
+                int64_t i0 = at(0, o0, u0), i1 = at(1, o1, u1), i2 = at(2, o2, u2);
+                bool inside = i0 >= 0 && i0 < d[0].in && i1 >= 0 && i1 < d[1].in && i2 >= 0 && i2 < d[2].in;
+                int64_t base = ((i0 * d[1].in + i1) * d[2].in + i2) * d[3].in;
+                for (int64_t o3 = 0; o3 < d[3].out(); ++o3, ++o) {
+                  int64_t i3 = at(3, o3, u3);
+                  body(u, o, inside && i3 >= 0 && i3 < d[3].in ? base + i3 : -1);
+                }
+              }
+        }
+}
+
+template <typename T> void toColumns(T *columns, const T *x, int64_t from, const Padded &p) {
+  for (int64_t f = 0; f < from; ++f, x += p.in, columns += p.window * p.out)
+    overWindows(p, [&](int64_t u, int64_t o, int64_t i) { columns[u * p.out + o] = i < 0 ? T(0) : x[i]; });
+}
+
+template <typename T> void addColumns(T *x, const T *columns, int64_t from, const Padded &p) {
+  for (int64_t f = 0; f < from; ++f, x += p.in, columns += p.window * p.out)
+    overWindows(p, [&](int64_t u, int64_t o, int64_t i) {
+      if (i >= 0)
+        x[i] += columns[u * p.out + o];
+    });
+}
+
+} // namespace
+
+template <typename T> void conv(T *y, const T *x, const T *w, const ConvShape &shape) {
+  check(shape);
+  if constexpr (std::is_same_v<T, float>)
+    if (shape.rank <= 3)
+      return detail::conv_dnnl(ConvKind::forward, const_cast<T *>(x), const_cast<T *>(w), y, shape);
+  Padded p(shape);
+  int64_t inner = shape.from * p.window;
+  std::vector<T> columns(inner * p.out);
+  for (int64_t b = 0; b < shape.batch; ++b) {
+    toColumns(columns.data(), x + b * shape.from * p.in, shape.from, p);
+    gemm(y + b * shape.to * p.out, w, columns.data(), shape.to, p.out, inner);
+  }
+}
+
+template <typename T> void conv_grad_data(T *dx, const T *dy, const T *w, const ConvShape &shape) {
+  check(shape);
+  if constexpr (std::is_same_v<T, float>)
+    if (shape.rank <= 3)
+      return detail::conv_dnnl(ConvKind::gradData, dx, const_cast<T *>(w), const_cast<T *>(dy), shape);
+  Padded p(shape);
+  int64_t inner = shape.from * p.window;
+  std::vector<T> columns(inner * p.out);
+  std::fill_n(dx, shape.batch * shape.from * p.in, T(0));
+  for (int64_t b = 0; b < shape.batch; ++b) {
+    gemm(columns.data(), w, dy + b * shape.to * p.out, inner, p.out, shape.to, Form::tn);
+    addColumns(dx + b * shape.from * p.in, columns.data(), shape.from, p);
+  }
+}
+
+template <typename T> void conv_grad_weights(T *dw, const T *x, const T *dy, const ConvShape &shape) {
+  check(shape);
+  if constexpr (std::is_same_v<T, float>)
+    if (shape.rank <= 3)
+      return detail::conv_dnnl(ConvKind::gradWeights, const_cast<T *>(x), dw, const_cast<T *>(dy), shape);
+  Padded p(shape);
+  int64_t inner = shape.from * p.window;
+  std::vector<T> columns(inner * p.out);
+  std::fill_n(dw, shape.to * inner, T(0));
+  for (int64_t b = 0; b < shape.batch; ++b) {
+    toColumns(columns.data(), x + b * shape.from * p.in, shape.from, p);
+    gemm(dw, dy + b * shape.to * p.out, columns.data(), shape.to, inner, p.out, Form::nt, 1.0);
+  }
+}
+
+namespace reference {
+
+/// Calls body(y position, x position, w position) for every product of the convolution.
+template <typename Body> void overProducts(const ConvShape &shape, Body body) {
+  Padded p(shape);
+  for (int64_t b = 0; b < shape.batch; ++b)
+    for (int64_t t = 0; t < shape.to; ++t)
+      for (int64_t f = 0; f < shape.from; ++f)
+        overWindows(p, [&](int64_t u, int64_t o, int64_t i) {
+          if (i >= 0)
+            body((b * shape.to + t) * p.out + o, (b * shape.from + f) * p.in + i, (t * shape.from + f) * p.window + u);
+        });
+}
+
+template <typename T> void conv(T *y, const T *x, const T *w, const ConvShape &shape) {
+  Padded p(shape);
+  std::vector<double> sum(shape.batch * shape.to * p.out);
+  overProducts(shape, [&](int64_t yi, int64_t xi, int64_t wi) { sum[yi] += double(x[xi]) * double(w[wi]); });
+  std::copy(sum.begin(), sum.end(), y);
+}
+template <typename T> void conv_grad_data(T *dx, const T *dy, const T *w, const ConvShape &shape) {
+  Padded p(shape);
+  std::vector<double> sum(shape.batch * shape.from * p.in);
+  overProducts(shape, [&](int64_t yi, int64_t xi, int64_t wi) { sum[xi] += double(dy[yi]) * double(w[wi]); });
+  std::copy(sum.begin(), sum.end(), dx);
+}
+template <typename T> void conv_grad_weights(T *dw, const T *x, const T *dy, const ConvShape &shape) {
+  Padded p(shape);
+  std::vector<double> sum(shape.to * shape.from * p.window);
+  overProducts(shape, [&](int64_t yi, int64_t xi, int64_t wi) { sum[wi] += double(dy[yi]) * double(x[xi]); });
+  std::copy(sum.begin(), sum.end(), dw);
+}
+} // namespace reference
+
+#define INSTANTIATE(T)                                                                                                 \
+  template void conv<T>(T *, const T *, const T *, const ConvShape &);                                                 \
+  template void conv_grad_data<T>(T *, const T *, const T *, const ConvShape &);                                       \
+  template void conv_grad_weights<T>(T *, const T *, const T *, const ConvShape &);                                    \
+  template void reference::conv<T>(T *, const T *, const T *, const ConvShape &);                                      \
+  template void reference::conv_grad_data<T>(T *, const T *, const T *, const ConvShape &);                            \
+  template void reference::conv_grad_weights<T>(T *, const T *, const T *, const ConvShape &);
+INSTANTIATE(float)
+INSTANTIATE(double)
+#undef INSTANTIATE
+
+} // namespace echelon::runtime
