@@ -49,6 +49,8 @@ struct Program {
 
   /// Every spelling that `findBlock` would know in `from`: for did-you-mean.
   std::vector<std::string> blockNames(const File &from) const;
+  std::vector<std::string> modelNames(const File &from) const;
+  std::vector<std::string> clusterNames(const File &from) const;
   std::vector<std::string> deviceNames(const File &from) const;
   std::vector<std::string> linkNames(const File &from) const;
 };

@@ -1,0 +1,217 @@
+// A spec and what it imports: finding, reading, and looking names up across files.
+#include "frontend/Parse.h"
+#include "std/Library.h"
+#include <filesystem>
+#include <functional>
+#include <map>
+
+namespace echelon::frontend {
+
+namespace {
+std::string folderOf(const std::string &path) {
+  std::string folder = std::filesystem::path(path).parent_path().string();
+  return folder.empty() ? "." : folder;
+}
+
+std::string stemOf(const std::string &name) { return std::filesystem::path(name).stem().string(); }
+
+class Loader {
+public:
+  Loader(SourceManager &sources, Diagnostics &diagnostics) : sources(sources), diagnostics(diagnostics) {}
+
+  std::unique_ptr<Program> load(FileId id) {
+    auto main = parse(sources, id, diagnostics);
+    if (!main)
+      return nullptr;
+    open.push_back(sources.name(id));
+    add(std::move(main), sources.name(id));
+    return std::move(program);
+  }
+
+private:
+  // Takes a parsed file in and loads its imports, depth first. `key` is its path, or <nn> for the library.
+  File *add(std::unique_ptr<File> parsed, const std::string &key) {
+    File *file = parsed.get();
+    file->stem = stemOf(sources.name(file->id));
+    known[canonical(key)] = file;
+    program->files.push_back(std::move(parsed));
+    for (Import &import : file->imports)
+      import.file = follow(import, *file);
+    checkTwice(*file);
+    return file;
+  }
+
+  static std::string canonical(const std::string &key) {
+    std::error_code error;
+    std::string path = std::filesystem::weakly_canonical(key, error).string();
+    return key.front() == '<' || error ? key : path;
+  }
+
+  const File *follow(const Import &import, const File &from) {
+    const char *text = nullptr;
+    std::string key;
+    if (import.isLibrary) {
+      text = libraryText(import.name);
+      key = "<" + import.name + ">";
+      if (!text) {
+        std::string hint = didYouMean(import.name, libraryNames());
+        diagnostics.error(Code::E0101, import.range,
+                          "the library has no '" + escaped(import.name) + "'" +
+                              (hint.empty() ? "; it has " + listed(libraryNames()) : hint));
+        return nullptr;
+      }
+    } else {
+      key = (std::filesystem::path(folderOf(sources.name(from.id))) / import.name).lexically_normal().string();
+    }
+    for (const std::string &above : open)
+      if (canonical(above) == canonical(key)) {
+        diagnostics.error(Code::E0102, import.range,
+                          above == open.back()
+                              ? "the file imports itself"
+                              : "'" + escaped(import.name) + "' imports this file, directly or not; a cycle");
+        return nullptr;
+      }
+    if (auto it = known.find(canonical(key)); it != known.end())
+      return it->second;
+    FileId id;
+    if (text) {
+      id = sources.add("<" + import.name + ".ech>", text);
+    } else {
+      std::string why;
+      id = sources.read(key, why);
+      if (id < 0) {
+        diagnostics.error(Code::E0101, import.range, "cannot read '" + escaped(key) + "': " + why);
+        return nullptr;
+      }
+    }
+    auto parsed = parse(sources, id, diagnostics);
+    if (!parsed)
+      return nullptr;
+    open.push_back(key);
+    File *file = add(std::move(parsed), key);
+    if (text)
+      file->stem = import.name;
+    open.pop_back();
+    return file;
+  }
+
+  template <typename T> void checkTwice(const std::vector<T> &list, const char *what) {
+    std::map<std::string, const T *> seen;
+    for (const T &declaration : list) {
+      auto [it, fresh] = seen.emplace(declaration.name.text, &declaration);
+      if (!fresh)
+        diagnostics
+            .error(Code::E0103, declaration.name.range,
+                   std::string(what) + " '" + declaration.name.text + "' is declared twice")
+            .note(it->second->name.range, "it is declared here first");
+    }
+  }
+
+  void checkTwice(const File &file) {
+    checkTwice(file.blocks, "block");
+    checkTwice(file.models, "model");
+    checkTwice(file.devices, "device");
+    checkTwice(file.links, "link");
+    checkTwice(file.clusters, "cluster");
+    checkTwice(file.trains, "train block");
+  }
+
+  SourceManager &sources;
+  Diagnostics &diagnostics;
+  std::unique_ptr<Program> program = std::make_unique<Program>();
+  std::map<std::string, File *> known;
+  std::vector<std::string> open; // the chain of imports being followed
+};
+
+template <typename T> const T *named(const std::vector<T> &list, const std::string &name) {
+  for (const T &declaration : list)
+    if (declaration.name.text == name)
+      return &declaration;
+  return nullptr;
+}
+
+// The declaration that a path means in `from`. `bare`: library declarations are known without the module's name.
+template <typename T> const T *find(const File &from, const Path &path, std::vector<T> File::*list, bool bare) {
+  if (path.parts.empty() || path.parts.size() > 2)
+    return nullptr;
+  const std::string &name = path.last().text;
+  if (path.single()) {
+    if (const T *own = named(from.*list, name))
+      return own;
+    for (const Import &import : from.imports)
+      if (import.file && (bare || !import.isLibrary))
+        if (const T *other = named(import.file->*list, name))
+          return other;
+    return nullptr;
+  }
+  for (const Import &import : from.imports)
+    if (import.file && import.file->stem == path.parts[0].text)
+      if (const T *other = named(import.file->*list, name))
+        return other;
+  return nullptr;
+}
+
+template <typename T> std::vector<std::string> spellings(const File &from, std::vector<T> File::*list, bool bare) {
+  std::vector<std::string> out;
+  for (const T &own : from.*list)
+    out.push_back(own.name.text);
+  for (const Import &import : from.imports)
+    if (import.file)
+      for (const T &other : import.file->*list)
+        out.push_back((bare || !import.isLibrary ? "" : import.file->stem + ".") + other.name.text);
+  return out;
+}
+} // namespace
+
+std::unique_ptr<Program> parseProgram(SourceManager &sources, const std::string &path,
+                                      Diagnostics &diagnostics) noexcept {
+  std::string why;
+  FileId id = sources.read(path, why);
+  if (id < 0) {
+    diagnostics.error(Code::E0101, {}, "cannot read '" + escaped(path) + "': " + why);
+    return nullptr;
+  }
+  return parseProgram(sources, id, diagnostics);
+}
+
+std::unique_ptr<Program> parseProgram(SourceManager &sources, FileId file, Diagnostics &diagnostics) noexcept {
+  try {
+    return Loader(sources, diagnostics).load(file);
+  } catch (const std::exception &e) {
+    diagnostics.error(Code::E0799, {},
+                      "internal error while loading: " + escaped(e.what()) + "; please report it with the file");
+    return nullptr;
+  }
+}
+
+const File *Program::file(FileId id) const {
+  for (const auto &f : files)
+    if (f->id == id)
+      return f.get();
+  return nullptr;
+}
+
+const Block *Program::findBlock(const File &from, const Path &path) const {
+  return find(from, path, &File::blocks, false);
+}
+const Model *Program::findModel(const File &from, const Path &path) const {
+  return find(from, path, &File::models, true);
+}
+const Device *Program::findDevice(const File &from, const Path &path) const {
+  return find(from, path, &File::devices, true);
+}
+const Link *Program::findLink(const File &from, const Path &path) const { return find(from, path, &File::links, true); }
+const Cluster *Program::findCluster(const File &from, const Path &path) const {
+  return find(from, path, &File::clusters, true);
+}
+const Train *Program::findTrain(const std::string &name) const { return named(main().trains, name); }
+
+std::vector<std::string> Program::blockNames(const File &from) const { return spellings(from, &File::blocks, false); }
+std::vector<std::string> Program::modelNames(const File &from) const { return spellings(from, &File::models, true); }
+std::vector<std::string> Program::deviceNames(const File &from) const { return spellings(from, &File::devices, true); }
+std::vector<std::string> Program::linkNames(const File &from) const { return spellings(from, &File::links, true); }
+std::vector<std::string> Program::clusterNames(const File &from) const {
+  return spellings(from, &File::clusters, true);
+}
+
+} // namespace echelon::frontend
