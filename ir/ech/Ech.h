@@ -42,6 +42,7 @@ bool isNumber(mlir::Value value);
 /// Discardable attributes that passes set and read.
 inline constexpr llvm::StringLiteral kPhase = "ech.phase"; // "forward" (absent), "backward", "update"
 inline constexpr llvm::StringLiteral kWhy = "ech.why";     // string: layout clause and op that need a collective
+inline constexpr llvm::StringLiteral kLocal = "ech.local"; // unit, on ech.normalize: of this rank and pass alone
 
 } // namespace echelon::ech
 
