@@ -32,7 +32,7 @@ private:
   // Takes a parsed file in and loads its imports, depth first. `key` is its path, or <nn> for the library.
   File *add(std::unique_ptr<File> parsed, const std::string &key) {
     File *file = parsed.get();
-    file->stem = stemOf(sources.name(file->id));
+    file->stem = file->isLibrary ? key.substr(1, key.size() - 2) : stemOf(sources.name(file->id));
     known[canonical(key)] = file;
     program->files.push_back(std::move(parsed));
     for (Import &import : file->imports)
@@ -88,9 +88,8 @@ private:
     if (!parsed)
       return nullptr;
     open.push_back(key);
+    parsed->isLibrary = text != nullptr;
     File *file = add(std::move(parsed), key);
-    if (text)
-      file->stem = import.name;
     open.pop_back();
     return file;
   }
@@ -135,8 +134,10 @@ template <typename T> const T *find(const File &from, const Path &path, std::vec
   if (path.parts.empty() || path.parts.size() > 2)
     return nullptr;
   const std::string &name = path.last().text;
+  // In the library, too, blocks go by the module's name: nn.attention calls the built-in attention.
+  bool ownBare = bare || !from.isLibrary;
   if (path.single()) {
-    if (const T *own = named(from.*list, name))
+    if (const T *own = ownBare ? named(from.*list, name) : nullptr)
       return own;
     for (const Import &import : from.imports)
       if (import.file && (bare || !import.isLibrary))
@@ -144,6 +145,9 @@ template <typename T> const T *find(const File &from, const Path &path, std::vec
           return other;
     return nullptr;
   }
+  if (from.stem == path.parts[0].text)
+    if (const T *own = named(from.*list, name))
+      return own;
   for (const Import &import : from.imports)
     if (import.file && import.file->stem == path.parts[0].text)
       if (const T *other = named(import.file->*list, name))
@@ -154,7 +158,7 @@ template <typename T> const T *find(const File &from, const Path &path, std::vec
 template <typename T> std::vector<std::string> spellings(const File &from, std::vector<T> File::*list, bool bare) {
   std::vector<std::string> out;
   for (const T &own : from.*list)
-    out.push_back(own.name.text);
+    out.push_back((bare || !from.isLibrary ? "" : from.stem + ".") + own.name.text);
   for (const Import &import : from.imports)
     if (import.file)
       for (const T &other : import.file->*list)

@@ -20,7 +20,8 @@ struct Import {
 /// One parsed source file.
 struct File {
   FileId id = -1;
-  std::string stem; // `nn` of `std/nn.ech`: what its names may be qualified with
+  std::string stem;       // `nn` of `std/nn.ech`: what its names may be qualified with
+  bool isLibrary = false; // part of the compiler
   std::vector<Import> imports;
   std::vector<Block> blocks;
   std::vector<Model> models;
