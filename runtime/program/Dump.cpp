@@ -1,0 +1,131 @@
+#include "runtime/program/Dump.h"
+#include "runtime/launch/Fail.h"
+#include "runtime/program/Assemble.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+
+namespace echelon::runtime {
+
+namespace {
+
+/// An npy file (version 1) that is written front to back.
+class NpyWriter {
+public:
+  NpyWriter(const std::string &folder, const std::string &name, ElementType type, const std::vector<int64_t> &sizes)
+      : path(folder + "/" + name + ".npy") {
+    std::error_code failed;
+    std::filesystem::create_directories(folder, failed);
+    file = std::fopen(path.c_str(), "wb");
+    const char *types[] = {"<f4", "<f8", "<i4", "|b1"};
+    std::string header = std::string("{'descr': '") + types[int(type)] + "', 'fortran_order': False, 'shape': (";
+    for (int64_t size : sizes)
+      header += std::to_string(size) + ", ";
+    header += "), }";
+    header.append(63 - (10 + header.size()) % 64, ' ');
+    header += '\n';
+    const char lead[] = {'\x93', 'N', 'U', 'M', 'P', 'Y', 1, 0, char(header.size() & 255), char(header.size() >> 8)};
+    append(lead, sizeof(lead));
+    append(header.data(), header.size());
+  }
+  ~NpyWriter() {
+    if (file)
+      std::fclose(file);
+  }
+  void append(const void *data, size_t bytes) {
+    if (!file || std::fwrite(data, 1, bytes, file) != bytes)
+      fail("cannot write \"" + path + "\": " + std::strerror(errno));
+  }
+
+private:
+  std::string path;
+  FILE *file;
+};
+
+std::string stepFolder(const Rank &rank, const std::string &folder) {
+  char name[32];
+  std::snprintf(name, sizeof(name), "/step-%06lld/", static_cast<long long>(rank.step() + 1));
+  return folder + name;
+}
+
+void dumpTensors(Rank &rank, const std::string &folder, const std::vector<TensorPiece> &tensors) {
+  for (const TensorPiece &tensor : tensors) {
+    std::unique_ptr<NpyWriter> file;
+    if (rank.rank() == 0)
+      file = std::make_unique<NpyWriter>(folder, tensor.name, tensor.type, logicalSizes(*tensor.layout, tensor.axes));
+    assemble(rank, tensor, [&](const std::byte *data, size_t bytes) { file->append(data, bytes); });
+  }
+}
+
+template <class T> void appendAs(NpyWriter &file, const std::vector<double> &values) {
+  std::vector<T> converted(values.begin(), values.end());
+  file.append(converted.data(), converted.size() * sizeof(T));
+}
+
+void appendValues(NpyWriter &file, ElementType type, const std::vector<double> &values) {
+  switch (type) {
+  case ElementType::Float32:
+    return appendAs<float>(file, values);
+  case ElementType::Float64:
+    return appendAs<double>(file, values);
+  case ElementType::Int32:
+    return appendAs<int32_t>(file, values);
+  case ElementType::UInt8:
+    return appendAs<uint8_t>(file, values);
+  }
+}
+
+} // namespace
+
+void dumpStart(Rank &rank, const std::string &folder) { dumpTensors(rank, folder + "/start", storedTensors(rank)); }
+
+void dumpState(Rank &rank, const std::string &folder) {
+  dumpTensors(rank, stepFolder(rank, folder) + "gradient", watchedTensors(rank));
+  dumpTensors(rank, stepFolder(rank, folder) + "after", storedTensors(rank));
+}
+
+void dumpBatch(Rank &rank, const DataStream &stream, const std::string &folder) {
+  if (rank.rank() != 0)
+    return;
+  const Program &program = rank.program();
+  const std::string base = stepFolder(rank, folder);
+  std::vector<double> sample;
+  for (const Input &input : program.inputs) {
+    int64_t inner = 1, outer = 1; // sizes of the axes after and before the batch
+    bool after = false;
+    for (size_t i = 0; i < input.axes.size(); ++i) {
+      if (input.axes[i] == program.batchAxis)
+        after = true;
+      else
+        (after ? inner : outer) *= input.sizes[i];
+    }
+    std::vector<double> whole(size_t(outer * program.batch * inner));
+    for (int64_t b = 0; b < program.batch; ++b) {
+      readSample(stream, Reading::Training, rank.step() * program.batch + b, input.output, sample);
+      for (int64_t o = 0; o < outer; ++o)
+        for (int64_t i = 0; i < inner; ++i)
+          whole[size_t((o * program.batch + b) * inner + i)] = sample[size_t(o * inner + i)];
+    }
+    NpyWriter file(base + "batch", input.name, input.type, input.sizes);
+    appendValues(file, input.type, whole);
+  }
+  for (const RandomDraw &draw : program.draws) {
+    int64_t count = 1;
+    for (int64_t size : draw.sizes)
+      count *= size;
+    std::vector<double> values(static_cast<size_t>(count));
+    const RandomKey key = rank.randomKey(path_hash(draw.path));
+    const int64_t rows = draw.aPerIndex.empty() ? 1 : int64_t(draw.aPerIndex.size());
+    for (int64_t row = 0; row < rows; ++row)
+      fill_random(values.data() + row * (count / rows), key, draw.kind,
+                  draw.aPerIndex.empty() ? draw.a : draw.aPerIndex[size_t(row)],
+                  draw.kind == Distribution::Keep ? 1.0 : draw.b, {{count / rows, row * (count / rows), 1}});
+    const ElementType type = draw.kind == Distribution::Keep ? ElementType::UInt8 : ElementType::Float64;
+    NpyWriter file(base + "random", draw.path, type, draw.sizes);
+    appendValues(file, type, values);
+  }
+}
+
+} // namespace echelon::runtime

@@ -1,0 +1,21 @@
+// --dump: what another implementation needs to follow a run number by number, as npy files.
+//
+//   start/PATH.npy                 every stored tensor before the first step
+//   step-000001/batch/INPUT.npy    the global batch of step 1
+//   step-000001/random/PATH.npy    what dropout (kept or not), survive and random drew
+//   step-000001/gradient/NAME.npy  with --dump-state: watched tensors
+//   step-000001/after/PATH.npy     with --dump-state: every stored tensor after the step
+#pragma once
+
+#include "runtime/program/Inputs.h"
+
+#include <string>
+
+namespace echelon::runtime {
+
+/// All collective; rank 0 writes.
+void dumpStart(Rank &rank, const std::string &folder);
+void dumpBatch(Rank &rank, const DataStream &stream, const std::string &folder);
+void dumpState(Rank &rank, const std::string &folder);
+
+} // namespace echelon::runtime

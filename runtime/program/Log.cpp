@@ -1,0 +1,132 @@
+#include "runtime/program/Log.h"
+#include "runtime/launch/Fail.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <unistd.h>
+
+namespace echelon::runtime {
+
+double secondsNow() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+std::string shortest(double value) {
+  char text[40];
+  const auto end = std::to_chars(text, text + sizeof(text), value);
+  return std::string(text, end.ptr);
+}
+
+std::string quoted(const std::string &text) {
+  std::string result = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\')
+      result += '\\';
+    if (static_cast<unsigned char>(c) >= 0x20)
+      result += c;
+  }
+  return result + "\"";
+}
+
+namespace {
+
+std::string number(double value, const char *format = "%.5g") {
+  char text[40];
+  std::snprintf(text, sizeof(text), format, value);
+  return text;
+}
+
+std::string duration(double seconds) {
+  const long long s = std::llround(seconds);
+  char text[40];
+  if (s >= 3600)
+    std::snprintf(text, sizeof(text), "%lld:%02lld:%02lld", s / 3600, s / 60 % 60, s % 60);
+  else
+    std::snprintf(text, sizeof(text), "%lld:%02lld", s / 60, s % 60);
+  return text;
+}
+
+/// One member of a JSON row. JSON has no infinities: what is not finite becomes null.
+std::string member(const std::string &name, double value) {
+  return ", " + quoted(name) + ": " + (std::isfinite(value) ? shortest(value) : "null");
+}
+
+constexpr int64_t kEndless = std::numeric_limits<int64_t>::max();
+
+} // namespace
+
+RunLog::RunLog(const std::string &file, bool append, int64_t firstStep, int64_t lastStep, int64_t batchSize)
+    : path(file), terminal(isatty(STDOUT_FILENO)), first(firstStep), last(lastStep), batch(batchSize),
+      printEvery(lastStep == kEndless ? 100 : std::max<int64_t>(1, (lastStep - firstStep) / 20)), began(secondsNow()) {
+  if (!path.empty() && !(json = std::fopen(path.c_str(), append ? "a" : "w")))
+    fail("cannot write \"" + path + "\": " + std::strerror(errno));
+}
+
+RunLog::~RunLog() {
+  if (lineOpen)
+    std::fputs("\n", stdout);
+  std::fflush(stdout);
+  if (json)
+    std::fclose(json);
+}
+
+void RunLog::write(const std::string &row) {
+  if (json && (std::fprintf(json, "%s\n", row.c_str()) < 0 || std::fflush(json) != 0))
+    fail("cannot write \"" + path + "\": " + std::strerror(errno));
+}
+
+void RunLog::step(int64_t step, const NamedValues &values, double seconds) {
+  if (json) {
+    std::string row = "{\"step\": " + std::to_string(step);
+    for (const auto &[name, value] : values)
+      row += member(name, value);
+    write(row + member("step_time_s", seconds) + member("samples_per_s", double(batch) / seconds) + "}");
+  }
+  progress(step, values);
+}
+
+void RunLog::progress(int64_t step, const NamedValues &values) {
+  const double now = secondsNow();
+  // A terminal is repainted a few times a second; elsewhere lines come by step, so that two runs print the same ones.
+  if (terminal ? now - lastShown < 0.1 && step != last : step % printEvery != 0 && step != first + 1 && step != last)
+    return;
+  lastShown = now;
+  const double elapsed = now - began, done = double(step - first);
+  std::string line = "step " + std::to_string(step) + (last == kEndless ? "" : "/" + std::to_string(last));
+  for (const auto &[name, value] : values)
+    line += "  " + name + " " + number(value);
+  line += "  " + number(done * double(batch) / elapsed, "%.4g") + " samples/s";
+  if (last != kEndless)
+    line += "  " + duration(elapsed / done * double(last - step)) + " left";
+  std::printf(terminal ? "\r%s\033[K" : "%s\n", line.c_str());
+  std::fflush(stdout);
+  lineOpen = terminal;
+}
+
+void RunLog::evaluation(int64_t step, const std::string &name, const NamedValues &values, double seconds) {
+  std::string row = "{\"step\": " + std::to_string(step), line = "evaluation";
+  if (!name.empty()) {
+    row += ", \"eval\": " + quoted(name);
+    line += " " + name;
+  }
+  line += " after step " + std::to_string(step) + ":";
+  for (const auto &[key, value] : values) {
+    row += member(key, value);
+    line += "  " + key + " " + number(value);
+  }
+  write(row + member("eval_time_s", seconds) + "}");
+  say(line);
+}
+
+void RunLog::say(const std::string &line) {
+  std::printf(lineOpen ? "\n%s\n" : "%s\n", line.c_str());
+  std::fflush(stdout);
+  lineOpen = false;
+}
+
+} // namespace echelon::runtime

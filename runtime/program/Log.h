@@ -1,0 +1,46 @@
+// What a run tells: a progress line on a terminal, plain lines otherwise, JSON lines to a file. Rank 0 alone has one.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace echelon::runtime {
+
+using NamedValues = std::vector<std::pair<std::string, double>>;
+
+/// The shortest decimal that reads back as the same number.
+std::string shortest(double value);
+/// `text` as a JSON string.
+std::string quoted(const std::string &text);
+
+class RunLog {
+public:
+  /// file: JSON lines, appended to or started anew; empty: none. Ends the run where it cannot be written.
+  RunLog(const std::string &file, bool append, int64_t firstStep, int64_t lastStep, int64_t batch);
+  ~RunLog();
+  RunLog(const RunLog &) = delete;
+
+  /// A training step is done. `step` counts from 1; values are loss, lr, grad_norm, named losses.
+  void step(int64_t step, const NamedValues &values, double seconds);
+  /// An evaluation after `step`; name is empty for the unnamed one.
+  void evaluation(int64_t step, const std::string &name, const NamedValues &values, double seconds);
+  /// A line for the reader.
+  void say(const std::string &line);
+
+private:
+  void write(const std::string &row);
+  void progress(int64_t step, const NamedValues &values);
+
+  FILE *json = nullptr;
+  std::string path;
+  bool terminal, lineOpen = false;
+  int64_t first, last, batch, printEvery;
+  double began, lastShown = 0;
+};
+
+double secondsNow();
+
+} // namespace echelon::runtime

@@ -1,0 +1,138 @@
+#include "runtime/program/Options.h"
+
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <functional>
+
+namespace echelon::runtime {
+
+namespace {
+
+struct OptionRow {
+  const char *name;
+  const char *argument; // nullptr: none
+  const char *help;
+  std::function<std::string(Options &, const char *)> set;
+};
+
+template <class T> std::string number(const char *text, T lowest, const char *what, T &value) {
+  const char *end = text + std::strlen(text);
+  const auto parsed = std::from_chars(text, end, value);
+  if (parsed.ec != std::errc() || parsed.ptr != end || !(value >= lowest) || !std::isfinite(double(value)))
+    return std::string("takes ") + what + ", not \"" + text + "\"";
+  return "";
+}
+
+auto text(std::string Options::*member) {
+  return [member](Options &o, const char *value) -> std::string {
+    o.*member = value;
+    return *value ? "" : "takes a path";
+  };
+}
+auto flag(bool Options::*member) {
+  return [member](Options &o, const char *) -> std::string {
+    o.*member = true;
+    return "";
+  };
+}
+
+const std::vector<OptionRow> &optionRows() {
+  static const std::vector<OptionRow> rows = {
+      {"--steps", "N", "stop after step N; the schedule stays that of the whole run",
+       [](Options &o, const char *v) { return number<int64_t>(v, 1, "a number of steps", o.steps); }},
+      {"--resume", nullptr, "go on from the newest snapshot of the checkpoint directory", flag(&Options::resume)},
+      {"--evaluate-from", "DIR", "evaluate a snapshot (or the newest of a directory) instead of training",
+       text(&Options::evaluateFrom)},
+      {"--log", "FILE", "write one JSON object a step and an evaluation; with --resume append to it",
+       text(&Options::log)},
+      {"--out", "DIR", "where a relative checkpoint directory starts, instead of the spec's folder",
+       text(&Options::out)},
+      {"--folder", "DIR", "where relative paths of the spec start, instead of the folder compiled in",
+       text(&Options::folder)},
+      {"--dump", "DIR", "write start values, each step's batch and random masks as npy files", text(&Options::dump)},
+      {"--dump-state", nullptr, "with --dump: also gradients and stored tensors after each step",
+       flag(&Options::dumpState)},
+      {"--transport", "T", "shm (processes, the default), threads or mpi",
+       [](Options &o, const char *v) -> std::string {
+         o.transport = v;
+         return o.transport == "shm" || o.transport == "threads" || o.transport == "mpi"
+                    ? ""
+                    : "takes shm, threads or mpi, not \"" + o.transport + "\"";
+       }},
+      {"--deadline", "S", "seconds after which a rank that does not come is given up (10)",
+       [](Options &o, const char *v) {
+         std::string error = number<double>(v, 0, "seconds above 0", o.deadlineSeconds);
+         return error.empty() && o.deadlineSeconds == 0 ? std::string("takes seconds above 0, not \"") + v + "\""
+                                                        : error;
+       }},
+      {"--threads", "N", "threads of one rank's matrix products (1)",
+       [](Options &o, const char *v) { return number<int>(v, 1, "a number of threads", o.threads); }},
+      {"--plan", nullptr, "print the plan and end", flag(&Options::plan)},
+      {"--version", nullptr, "print the version and end", flag(&Options::version)},
+      {"--help", nullptr, "print this text and end", flag(&Options::help)},
+  };
+  return rows;
+}
+
+} // namespace
+
+std::string parseOptions(const Program &program, int argc, char **argv, Options &options) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string argument = argv[i];
+    const size_t equals = argument.find('=');
+    const std::string name = argument.substr(0, equals);
+    const OptionRow *row = nullptr;
+    for (const OptionRow &known : optionRows())
+      if (name == known.name)
+        row = &known;
+    if (!row)
+      return "unknown option " + name + "; --help lists them";
+    if (!row->argument && equals != std::string::npos)
+      return name + " takes no value";
+    if (row->argument && equals == std::string::npos && i + 1 == argc)
+      return name + " needs a value";
+    const char *value = !row->argument ? "" : equals != std::string::npos ? argv[i] + equals + 1 : argv[++i];
+    const std::string error = row->set(options, value);
+    if (!error.empty())
+      return name + " " + error;
+  }
+  if (options.help || options.version || options.plan)
+    return "";
+  if (program.steps && options.steps > program.steps)
+    return "--steps " + std::to_string(options.steps) + " is beyond the run's " + std::to_string(program.steps) +
+           " steps";
+  if (options.resume && program.checkpoint.directory.empty())
+    return "--resume needs snapshots, and the spec has no checkpoint clause";
+  if (options.resume && !options.evaluateFrom.empty())
+    return "--resume goes on training, --evaluate-from does not train";
+  if (options.dumpState && options.dump.empty())
+    return "--dump-state goes with --dump DIR";
+  if (!options.evaluateFrom.empty()) {
+    if (program.evaluations.empty() || !program.evaluateBatch)
+      return "--evaluate-from: the spec has no evaluate clause";
+    if (options.steps || !options.dump.empty())
+      return "--evaluate-from does not train: --steps and --dump have no effect with it";
+  }
+  return "";
+}
+
+std::string helpText(const Program &program, const std::string &executable) {
+  std::string text = executable + ": trains " + program.name + " of " + program.spec + " on " +
+                     std::to_string(meshSize(program.mesh)) + (meshSize(program.mesh) == 1 ? " rank" : " ranks");
+  for (size_t m = 0; m < program.mesh.size(); ++m)
+    text += (m ? ", " : " (") + program.mesh[m].name + " = " + std::to_string(program.mesh[m].size);
+  text += program.mesh.empty() ? "\n\n" : ")\n\n";
+  for (const OptionRow &row : optionRows()) {
+    std::string left = std::string("  ") + row.name + (row.argument ? std::string(" ") + row.argument : "");
+    left.resize(std::max<size_t>(left.size() + 2, 24), ' ');
+    text += left + row.help + "\n";
+  }
+  text += "\nexamples:\n  " + executable + " --log run.jsonl\n  " + executable + " --steps 100 --transport threads\n";
+  if (!program.checkpoint.directory.empty())
+    text +=
+        "  " + executable + " --resume\n  " + executable + " --evaluate-from " + program.checkpoint.directory + "\n";
+  return text + "\nends with 0: fine, 2: usage, 4: the run failed\n";
+}
+
+} // namespace echelon::runtime

@@ -1,0 +1,68 @@
+#include "runtime/program/Inputs.h"
+#include "runtime/program/Train.h"
+
+namespace echelon::runtime {
+
+namespace {
+
+std::string openStream(const Program &program, const DataSpec &spec, const std::string &folder,
+                       std::unique_ptr<DataStream> &stream) {
+  DataError error;
+  stream = openData(spec, inputShapes(program), program.seed, folder, error);
+  return error.text;
+}
+
+} // namespace
+
+std::string prepare(const Program &program, const Options &options, Prepared &prepared) {
+  const std::string folder = options.folder.empty() ? program.folder : options.folder;
+  std::string error = openStream(program, program.data, folder, prepared.data);
+  if (!error.empty())
+    return error;
+  for (const Evaluation &evaluation : program.evaluations) {
+    prepared.evaluationData.emplace_back();
+    if (!evaluation.data.kind.empty() &&
+        !(error = openStream(program, evaluation.data, folder, prepared.evaluationData.back())).empty())
+      return "evaluate " + evaluation.name + ": " + error;
+    const int64_t size =
+        evaluation.data.kind.empty() ? prepared.data->heldOutSize() : prepared.evaluationData.back()->heldOutSize();
+    if (size == 0 && evaluation.data.kind.empty())
+      return "evaluate: the data holds no samples out";
+    if (size == kUnlimited && evaluation.batches == 0)
+      return "evaluate: synthetic data has no end, so say on how many batches";
+  }
+  if (!program.checkpoint.directory.empty())
+    prepared.checkpointDirectory =
+        resolvePath(program.checkpoint.directory, options.out.empty() ? folder : options.out);
+
+  if (!options.evaluateFrom.empty()) {
+    if (!(error = findSnapshot(options.evaluateFrom, prepared.snapshot, prepared.notes)).empty())
+      return error;
+    prepared.hasSnapshot = true;
+    const std::string difference = differences(program, prepared.snapshot, {"model"});
+    return difference.empty() ? "" : "snapshot \"" + prepared.snapshot.path + "\" is of another model\n" + difference;
+  }
+  if (prepared.checkpointDirectory.empty())
+    return "";
+  const std::vector<std::string> there = listSnapshots(prepared.checkpointDirectory);
+  if (!options.resume)
+    return there.empty() ? ""
+                         : "\"" + prepared.checkpointDirectory + "\" has snapshots of an earlier run, the newest " +
+                               there.front().substr(there.front().rfind('/') + 1) +
+                               ": go on from it with --resume, or empty the directory or name another one (--out DIR)";
+  if (there.empty()) {
+    prepared.notes.push_back("--resume: there is no snapshot in \"" + prepared.checkpointDirectory +
+                             "\" yet; starting at step 0");
+    return "";
+  }
+  if (!(error = findSnapshot(prepared.checkpointDirectory, prepared.snapshot, prepared.notes)).empty())
+    return error;
+  prepared.hasSnapshot = true;
+  const std::string difference = differences(program, prepared.snapshot, {"model", "data", "seed", "optimizer"});
+  if (!difference.empty())
+    return "--resume: snapshot \"" + prepared.snapshot.path + "\" is of another run\n" + difference +
+           "  a changed layout, length, evaluation or checkpoint clause would be fine";
+  return "";
+}
+
+} // namespace echelon::runtime

@@ -1,0 +1,60 @@
+#include "runtime/kernels/Threads.h"
+#include "runtime/launch/Fail.h"
+#include "runtime/launch/Launch.h"
+#include "runtime/program/Options.h"
+#include "runtime/program/Train.h"
+
+#include <cstdio>
+
+namespace echelon::runtime {
+
+int run_program(const Program &program, int argc, char **argv) {
+  const std::string path = argc > 0 ? argv[0] : "program", executable = path.substr(path.rfind('/') + 1);
+  Options options;
+  const std::string wrong = parseOptions(program, argc, argv, options);
+  if (!wrong.empty()) {
+    std::fprintf(stderr, "%s: %s\n", executable.c_str(), wrong.c_str());
+    return 2;
+  }
+  if (options.help) {
+    std::fputs(helpText(program, executable).c_str(), stdout);
+    return 0;
+  }
+  if (options.version) {
+    std::printf("%s, built by echelon %s from %s\n", executable.c_str(), program.version.c_str(), program.spec.c_str());
+    return 0;
+  }
+  if (options.plan) {
+    std::fputs(program.plan.c_str(), stdout);
+    return 0;
+  }
+  set_threads(options.threads);
+  // Ranks on one machine are started from this process: what is opened before is read once and shared. Under MPI every
+  // rank opens for itself, and only the first that fails speaks.
+  const bool shared = options.transport != "mpi";
+  Prepared prepared;
+  if (shared) {
+    const std::string error = prepare(program, options, prepared);
+    if (!error.empty()) {
+      std::fprintf(stderr, "echelon: %s\n", error.c_str());
+      return 4;
+    }
+  }
+  std::fflush(stdout); // before ranks are forked, or each would print it
+  LaunchOptions launchOptions;
+  launchOptions.transport = options.transport;
+  launchOptions.ranks = meshSize(program.mesh);
+  launchOptions.deadlineSeconds = options.deadlineSeconds;
+  launchOptions.sharedBytesPerRank = arenaBytes(program);
+  return launch(launchOptions, [&](Transport &transport) {
+    if (!shared) {
+      const std::string error = prepare(program, options, prepared);
+      if (!error.empty())
+        fail(error);
+    }
+    Rank rank(program, transport);
+    return trainRank(rank, options, prepared);
+  });
+}
+
+} // namespace echelon::runtime

@@ -1,0 +1,313 @@
+#include "runtime/program/Train.h"
+#include "runtime/collectives/Collectives.h"
+#include "runtime/kernels/Check.h"
+#include "runtime/launch/Fail.h"
+#include "runtime/program/Assemble.h"
+#include "runtime/program/Dump.h"
+#include "runtime/program/Inputs.h"
+#include "runtime/program/Log.h"
+#include "runtime/program/Memory.h"
+#include "runtime/program/StartValues.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+namespace echelon::runtime {
+
+namespace {
+
+/// What rank 0 decides for all, now and then: signals and clocks differ between ranks, decisions may not.
+struct Decision {
+  int64_t stop = 0;
+  int64_t save = 0;
+  int64_t next = 0; // the step after which it decides again
+};
+
+class Trainer {
+public:
+  Trainer(Rank &r, const Options &o, const Prepared &p)
+      : rank(r), program(r.program()), options(o), prepared(p), loader(r),
+        last(o.steps         ? o.steps
+             : program.steps ? program.steps
+                             : std::numeric_limits<int64_t>::max()) {}
+
+  int train();
+  int evaluateSnapshot();
+
+private:
+  void start();
+  void oneStep(int64_t step);
+  Decision decide(int64_t step);
+  bool evaluateAll(int64_t step, bool force);
+  void evaluate(size_t index, int64_t step);
+  void save(int64_t step);
+  NamedValues reported(bool evaluation) const;
+  void checkFinite(const char *what, double value, int64_t step);
+  void tellMemory();
+
+  Rank &rank;
+  const Program &program;
+  const Options &options;
+  const Prepared &prepared;
+  InputLoader loader;
+  std::optional<RunLog> log; // rank 0
+  int64_t first = 0, last;
+  int64_t savedAt = -1, evaluatedAt = -1, decideAt = 1;
+  double lastSave = 0, stepSeconds = 0;
+  bool untilReached = false;
+};
+
+void Trainer::start() {
+  if (prepared.hasSnapshot) {
+    first = savedAt = prepared.snapshot.step;
+    rank.beginTraining(first);
+    loadSnapshot(rank, prepared.snapshot, options.evaluateFrom.empty());
+  } else {
+    rank.beginTraining(0);
+    fillStartValues(rank);
+    if (program.start)
+      program.start(rank);
+  }
+  if (rank.rank() == 0) {
+    log.emplace(options.log, options.resume, first, std::max(first, last), program.batch);
+    for (const std::string &note : prepared.notes)
+      log->say(note);
+    if (prepared.hasSnapshot)
+      log->say("from snapshot " + prepared.snapshot.path + ", after step " + std::to_string(first));
+  }
+  lastSave = secondsNow();
+  decideAt = first + 1;
+}
+
+NamedValues Trainer::reported(bool evaluation) const {
+  NamedValues values;
+  for (size_t i = 0; i < program.scalars.size(); ++i) {
+    const Scalar &scalar = program.scalars[i];
+    if (!rank.hasReport(int(i)))
+      continue;
+    const double value = rank.reported(int(i));
+    switch (scalar.kind) {
+    case Scalar::Loss:
+      values.emplace_back(evaluation ? "eval_loss" : "loss", value);
+      break;
+    case Scalar::NamedLoss:
+      values.emplace_back(scalar.name, value);
+      break;
+    case Scalar::Metric: // the training batch's own metrics are not the metrics that rows carry
+      if (evaluation)
+        values.emplace_back(scalar.name, value);
+      break;
+    case Scalar::Norm:
+      if (!evaluation)
+        values.emplace_back("grad_norm", value);
+      break;
+    }
+  }
+  return values;
+}
+
+/// Ends the run when `value`, which is the same on all ranks, is not finite: the first tensor that is not, in the order
+/// inputs, watched, stored, is named by the first rank that holds such an element.
+void Trainer::checkFinite(const char *what, double value, int64_t step) {
+  if (std::isfinite(value))
+    return;
+  std::vector<std::string> names;
+  int64_t found[2] = {std::numeric_limits<int64_t>::max(), 0}; // which tensor, element
+  auto look = [&](const std::string &name, ElementType type, const std::byte *data, int64_t count) {
+    int64_t at = -1;
+    if (type == ElementType::Float32)
+      at = check_finite(reinterpret_cast<const float *>(data), count);
+    else if (type == ElementType::Float64)
+      at = check_finite(reinterpret_cast<const double *>(data), count);
+    if (at >= 0 && found[0] == std::numeric_limits<int64_t>::max()) {
+      found[0] = int64_t(names.size());
+      found[1] = at;
+    }
+    names.push_back(name);
+  };
+  for (const Input &input : program.inputs)
+    for (const InputPlace &place : input.places)
+      look("input " + input.name, place.type, rank.input<std::byte>(place.offset),
+           localCount(place.layout, program.mesh) * program.microBatches);
+  for (const std::vector<TensorPiece> &tensors : {watchedTensors(rank), storedTensors(rank)})
+    for (const TensorPiece &tensor : tensors)
+      look(tensor.name, tensor.type, tensor.data, localCount(*tensor.layout, program.mesh));
+  std::vector<int64_t> all(2 * size_t(rank.size()));
+  all_gather(rank.transport(), rank.transport().world(), reinterpret_cast<int32_t *>(all.data()),
+             reinterpret_cast<const int32_t *>(found), 4, Algorithm::automatic, "loss");
+  int finder = 0;
+  for (int r = 1; r < rank.size(); ++r)
+    if (all[2 * size_t(r)] < all[2 * size_t(finder)])
+      finder = r;
+  if (rank.rank() == finder) {
+    std::string message = std::string(what) + " is " +
+                          (std::isnan(value) ? "nan"
+                           : value > 0       ? "inf"
+                                             : "-inf") +
+                          " at step " + std::to_string(step);
+    if (found[0] == std::numeric_limits<int64_t>::max())
+      message += ", though every tensor kept is finite";
+    else
+      message += "; the first tensor that is not finite is " + names[size_t(found[0])] + " (element " +
+                 std::to_string(found[1]) + " of this rank's)";
+    fail(message);
+  }
+  while (true) // the finder's message ends the run; this rank only waits for that
+    barrier(rank.transport(), rank.transport().world());
+}
+
+void Trainer::oneStep(int64_t step) {
+  const double began = secondsNow();
+  rank.beginTraining(step);
+  rank.transport().setStep(step + 1);
+  loader.load(*prepared.data, Reading::Training, step * program.batch, program.batch);
+  if (!options.dump.empty())
+    dumpBatch(rank, *prepared.data, options.dump);
+  const double lr = program.learningRate(step);
+  program.step(rank, lr);
+  const double seconds = std::max(secondsNow() - began, 1e-9);
+  stepSeconds = stepSeconds == 0 ? seconds : 0.9 * stepSeconds + 0.1 * seconds;
+  NamedValues values = reported(false);
+  if (log) {
+    NamedValues row = values;
+    const auto place = std::find_if(row.begin(), row.end(), [](const auto &v) { return v.first == "loss"; });
+    row.insert(place == row.end() ? row.begin() : place + 1, {"lr", lr});
+    log->step(step + 1, row, seconds);
+  }
+  for (const auto &[name, value] : values)
+    if (name != "grad_norm")
+      checkFinite(name.c_str(), value, step + 1);
+  if (options.dumpState)
+    dumpState(rank, options.dump);
+}
+
+Decision Trainer::decide(int64_t step) {
+  Decision decision;
+  if (step != decideAt)
+    return decision;
+  if (rank.rank() == 0) {
+    decision.stop = rank.transport().stopRequested();
+    const double every = program.checkpoint.everySeconds;
+    decision.save = every > 0 && secondsNow() - lastSave >= every;
+    // A quarter of a second is soon enough, and keeps short steps free of this message.
+    decision.next = step + std::clamp<int64_t>(int64_t(0.25 / std::max(stepSeconds, 1e-6)), 1, 1000);
+  }
+  if (rank.size() > 1) {
+    static_assert(sizeof(Decision) == 24);
+    broadcast(rank.transport(), rank.transport().world(), reinterpret_cast<int32_t *>(&decision), 6, 0,
+              Algorithm::automatic, "decision to stop or save");
+  }
+  decideAt = decision.next;
+  return decision;
+}
+
+void Trainer::save(int64_t step) {
+  lastSave = secondsNow();
+  if (prepared.checkpointDirectory.empty() || savedAt == step)
+    return;
+  saveSnapshot(rank, prepared.checkpointDirectory, step, program.checkpoint.keep);
+  savedAt = step;
+}
+
+void Trainer::evaluate(size_t index, int64_t step) {
+  const double began = secondsNow();
+  const Evaluation &evaluation = program.evaluations[index];
+  const DataStream &stream = prepared.evaluationData[index] ? *prepared.evaluationData[index] : *prepared.data;
+  const bool plain = stream.heldOutSize() == 0;
+  int64_t samples = plain ? stream.trainSize() : stream.heldOutSize();
+  if (evaluation.batches)
+    samples = std::min(samples, evaluation.batches * program.batch);
+  rank.beginEvaluation(samples);
+  program.evaluateBegin(rank);
+  for (int64_t offset = 0; offset < samples; offset += program.batch) {
+    const int64_t valid = std::min(program.batch, samples - offset);
+    loader.load(stream, plain ? Reading::Plain : Reading::HeldOut, offset, valid);
+    rank.setEvaluationBatch(offset, valid);
+    program.evaluateBatch(rank);
+  }
+  program.evaluateEnd(rank);
+  const NamedValues values = reported(true);
+  if (log)
+    log->evaluation(step, evaluation.name, values, secondsNow() - began);
+  for (const auto &[name, value] : values) {
+    checkFinite(name.c_str(), value, step);
+    if (evaluation.name.empty() && name == program.until.metric)
+      untilReached = program.until.above ? value > program.until.value : value < program.until.value;
+  }
+}
+
+/// Runs the evaluations that are due after `step`, or all of them.
+bool Trainer::evaluateAll(int64_t step, bool force) {
+  if (!program.evaluateBatch)
+    return false;
+  for (size_t i = 0; i < program.evaluations.size(); ++i) {
+    const int64_t every = program.evaluations[i].everySteps;
+    if (force || (every && step % every == 0)) {
+      rank.transport().setPlace("evaluate", "");
+      evaluate(i, step);
+    }
+  }
+  return untilReached;
+}
+
+void Trainer::tellMemory() {
+  const double arenas = double(program.stateBytes + program.inputBytes + program.workBytes);
+  const double mine = double(residentBytesBeyond(rank));
+  std::vector<double> all(size_t(rank.size()));
+  all_gather(rank.transport(), rank.transport().world(), all.data(), &mine, 1, Algorithm::automatic, "memory");
+  if (!log)
+    return;
+  char line[200];
+  std::snprintf(line, sizeof(line),
+                "memory a rank: arenas %.1f MB (state %.1f, inputs %.1f, work %.1f), beyond them %.1f MB",
+                arenas * 1e-6, double(program.stateBytes) * 1e-6, double(program.inputBytes) * 1e-6,
+                double(program.workBytes) * 1e-6, *std::max_element(all.begin(), all.end()) * 1e-6);
+  log->say(line);
+}
+
+int Trainer::train() {
+  start();
+  if (!options.dump.empty())
+    dumpStart(rank, options.dump);
+  bool stopped = false;
+  int64_t done = first;
+  while (done < last && !stopped && !untilReached) {
+    oneStep(done);
+    ++done;
+    const Decision decision = decide(done);
+    stopped = decision.stop;
+    const bool atEnd = done == last && !stopped;
+    if (!stopped)
+      evaluateAll(done, atEnd);
+    const int64_t every = program.checkpoint.everySteps;
+    if ((every && done % every == 0) || decision.save || atEnd || stopped || untilReached)
+      save(done);
+  }
+  if (done == first && !stopped && prepared.hasSnapshot) {
+    if (log)
+      log->say("nothing to do: the run ends at step " + std::to_string(last));
+    evaluateAll(done, true);
+  }
+  if (stopped && log)
+    log->say("stopped after step " + std::to_string(done) +
+             (prepared.checkpointDirectory.empty() ? "" : "; go on with --resume"));
+  tellMemory();
+  return 0;
+}
+
+int Trainer::evaluateSnapshot() {
+  last = prepared.snapshot.step;
+  start();
+  evaluateAll(first, true);
+  return 0;
+}
+
+} // namespace
+
+int trainRank(Rank &rank, const Options &options, const Prepared &prepared) {
+  Trainer trainer(rank, options, prepared);
+  return options.evaluateFrom.empty() ? trainer.train() : trainer.evaluateSnapshot();
+}
+
+} // namespace echelon::runtime

@@ -1,0 +1,31 @@
+// The life of one rank: start values or a snapshot, steps, evaluations, snapshots.
+#pragma once
+
+#include "runtime/data/DataSource.h"
+#include "runtime/program/Options.h"
+#include "runtime/program/Rank.h"
+#include "runtime/snapshot/Snapshot.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace echelon::runtime {
+
+/// What is opened once and shared by the ranks of a process.
+struct Prepared {
+  std::unique_ptr<DataStream> data;
+  std::vector<std::unique_ptr<DataStream>> evaluationData; // one an evaluation; null: the training data's
+  std::string checkpointDirectory;                         // empty: no snapshots
+  bool hasSnapshot = false;                                // start from `snapshot`
+  Snapshot snapshot;
+  std::vector<std::string> notes; // for the reader
+};
+
+/// Opens data and snapshot, and refuses what does not fit. Returns what is wrong, or an empty string.
+std::string prepare(const Program &program, const Options &options, Prepared &prepared);
+
+/// Trains, or evaluates with --evaluate-from. Returns the rank's exit code.
+int trainRank(Rank &rank, const Options &options, const Prepared &prepared);
+
+} // namespace echelon::runtime
