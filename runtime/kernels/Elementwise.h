@@ -189,7 +189,8 @@ inline float pow(float x, float y) {
   v = a == inf ? (y < 0.0f ? 0.0f : inf) : v;
   float half = y * 0.5f;
   bool integer = floor(y) == y, odd = integer && floor(half) != half;
-  v = x < 0.0f ? (integer ? (odd ? -v : v) : std::numeric_limits<float>::quiet_NaN()) : v;
+  v = x < 0.0f && odd ? -v : v;
+  v = x < 0.0f && a < inf && !integer ? std::numeric_limits<float>::quiet_NaN() : v;
   v = x != x || y != y ? x + y : v;
   v = y == 0.0f ? 1.0f : v;
   return x == 1.0f ? 1.0f : v;
@@ -251,17 +252,28 @@ template <typename T> inline T sigmoid_grad(T y) { return y * (T(1) - y); }
 template <typename T> inline T tanh_grad(T y) { return T(1) - y * y; }
 /// From the argument.
 template <typename T> inline T erf_grad(T x) { return T(1.1283791670955125739) * exp(-x * x); }
+namespace detail {
+/// sigmoid(x) and 1 - sigmoid(x), the latter without cancellation.
+template <typename T> struct SigmoidPair {
+  T s, rest;
+  explicit SigmoidPair(T x) {
+    T e = exp(min(-x, T(sizeof(T) == 4 ? 69 : 600))); // finite, so that e * s is never inf * 0
+    s = T(1) / (T(1) + e);
+    rest = e * s;
+  }
+};
+} // namespace detail
 template <typename T> inline T silu_grad(T x) {
-  T s = sigmoid(x);
-  return s * (T(1) + x * (T(1) - s));
+  detail::SigmoidPair<T> p(x);
+  return p.s * (T(1) + x * p.rest);
 }
 template <typename T> inline T gelu_grad(T x) {
   return T(0.5) * (T(1) + erf(x * T(0.70710678118654752440))) + x * T(0.39894228040143267794) * exp(T(-0.5) * x * x);
 }
 template <typename T> inline T gelu_tanh_grad(T x) {
-  T s = sigmoid(T(1.5957691216057307117) * (x + T(0.044715) * x * x * x));
+  detail::SigmoidPair<T> p(T(1.5957691216057307117) * (x + T(0.044715) * x * x * x));
   T du = T(1.5957691216057307117) * (T(1) + T(0.134145) * x * x);
-  return s * (T(1) + x * (T(1) - s) * du);
+  return p.s * (T(1) + x * p.rest * du);
 }
 
 } // namespace echelon::runtime::math

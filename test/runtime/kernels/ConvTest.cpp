@@ -1,0 +1,78 @@
+// Convolutions against plain loops: strides, asymmetric padding, one to four window dimensions.
+#include "runtime/kernels/Conv.h"
+#include "Values.h"
+
+namespace echelon::runtime {
+namespace {
+
+template <typename T> struct Conv : ::testing::Test {};
+TYPED_TEST_SUITE(Conv, Types);
+
+struct Sizes {
+  int64_t x, w, y;
+};
+Sizes sizesOf(const ConvShape &s) {
+  Sizes n{s.batch * s.from, s.to * s.from, s.batch * s.to};
+  for (int d = 0; d < s.rank; ++d)
+    n.x *= s.dims[d].in, n.w *= s.dims[d].window, n.y *= s.dims[d].out();
+  return n;
+}
+
+const ConvShape kShapes[] = {
+    {1, 1, 1, 1, {{1, 1, 1, 0, 0}}},
+    {2, 3, 4, 1, {{9, 3, 2, 1, 1}}},
+    {2, 3, 16, 2, {{8, 3, 1, 1, 1}, {8, 3, 1, 1, 1}}},  // as the first layer of a residual net
+    {1, 16, 16, 2, {{9, 3, 1, 1, 1}, {7, 3, 1, 1, 1}}}, // blocked formats
+    {2, 16, 32, 2, {{8, 3, 2, 1, 1}, {8, 3, 2, 1, 1}}}, // stride 2
+    {1, 5, 7, 2, {{6, 1, 1, 0, 0}, {5, 1, 2, 0, 0}}},   // 1 x 1
+    {2, 2, 3, 2, {{7, 4, 3, 2, 0}, {10, 2, 4, 0, 1}}},  // asymmetric padding, a step that leaves columns unread
+    {1, 2, 3, 3, {{4, 3, 1, 1, 1}, {5, 2, 1, 0, 1}, {6, 3, 2, 1, 1}}},
+    {1, 2, 2, 4, {{3, 2, 1, 0, 0}, {4, 3, 1, 1, 1}, {3, 2, 1, 1, 0}, {5, 3, 2, 1, 1}}},
+};
+
+TYPED_TEST(Conv, MatchesTheReference) {
+  using T = TypeParam;
+  for (int round = 0; round < 2; ++round) // the second time from the cache of primitives
+    for (const ConvShape &s : kShapes) {
+      SCOPED_TRACE(testing::Message() << "rank " << s.rank << ", from " << s.from << ", round " << round);
+      Sizes n = sizesOf(s);
+      auto x = values<T>(n.x, 1 + round), w = values<T>(n.w, 2), dy = values<T>(n.y, 3);
+      std::vector<T> y(n.y, T(9)), dx(n.x, T(9)), dw(n.w, T(9)), ey(n.y), edx(n.x), edw(n.w);
+      conv(y.data(), x.data(), w.data(), s);
+      reference::conv(ey.data(), x.data(), w.data(), s);
+      expectClose(y, ey, "y");
+      conv_grad_data(dx.data(), dy.data(), w.data(), s);
+      reference::conv_grad_data(edx.data(), dy.data(), w.data(), s);
+      expectClose(dx, edx, "dx");
+      conv_grad_weights(dw.data(), x.data(), dy.data(), s);
+      reference::conv_grad_weights(edw.data(), x.data(), dy.data(), s);
+      expectClose(dw, edw, "dw");
+    }
+}
+
+// By hand: a 2 x 2 window of ones over 3 x 3 with one row and column of padding before.
+TYPED_TEST(Conv, KnownValues) {
+  using T = TypeParam;
+  std::vector<T> x = {1, 2, 3, 4, 5, 6, 7, 8, 9}, w(4, T(1)), y(9);
+  conv(y.data(), x.data(), w.data(), {1, 1, 1, 2, {{3, 2, 1, 1, 0}, {3, 2, 1, 1, 0}}});
+  EXPECT_EQ(y, (std::vector<T>{1, 3, 5, 5, 12, 16, 11, 24, 28}));
+}
+
+TEST(ConvGradient, MatchesDifferences) {
+  ConvShape s{2, 2, 3, 2, {{4, 3, 2, 1, 0}, {5, 2, 1, 0, 1}}};
+  Sizes n = sizesOf(s);
+  auto x = values<double>(n.x, 1), w = values<double>(n.w, 2), dy = values<double>(n.y, 3);
+  std::vector<double> dx(n.x), dw(n.w);
+  conv_grad_data(dx.data(), dy.data(), w.data(), s);
+  conv_grad_weights(dw.data(), x.data(), dy.data(), s);
+  auto forward = [&](const std::vector<double> &a, const std::vector<double> &b) {
+    std::vector<double> y(n.y);
+    reference::conv(y.data(), a.data(), b.data(), s);
+    return y;
+  };
+  expectGradient(x, dy, dx, [&](const std::vector<double> &v) { return forward(v, w); }, "dx");
+  expectGradient(w, dy, dw, [&](const std::vector<double> &v) { return forward(x, v); }, "dw");
+}
+
+} // namespace
+} // namespace echelon::runtime

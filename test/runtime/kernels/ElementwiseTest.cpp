@@ -1,0 +1,156 @@
+// The scalar functions of printed loops: the float ones against <cmath> in double, derivatives against differences.
+#include "runtime/kernels/Elementwise.h"
+#include "Values.h"
+#include <functional>
+
+namespace echelon::runtime {
+namespace {
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+const float kNan = std::numeric_limits<float>::quiet_NaN();
+
+/// The largest relative error of f over [lo, hi]; below `floor` in size, errors count against `floor`.
+double worst(const std::function<float(float)> &f, const std::function<double(double)> &exact, float lo, float hi,
+             double floor = 0) {
+  double largest = 0;
+  const int points = 200001;
+  for (int i = 0; i < points; ++i) {
+    float x = static_cast<float>(lo + (double(hi) - lo) * i / (points - 1));
+    double e = exact(x), error = std::abs(double(f(x)) - e);
+    largest = std::max(largest, error == 0 ? 0 : error / std::max({std::abs(e), floor, 1e-37}));
+  }
+  return largest;
+}
+
+double geluExact(double x) { return 0.5 * x * std::erfc(-x / std::sqrt(2.0)); }
+
+// Functions with a promise of 3e-7 keep it over their whole range.
+TEST(Elementwise, FloatFunctionsAreAccurate) {
+  auto f = [](auto g) { return std::function<float(float)>(g); };
+  EXPECT_LT(worst(f([](float x) { return math::exp(x); }), [](double x) { return std::exp(x); }, -87, 88), 3e-7);
+  EXPECT_LT(worst(f([](float x) { return math::log(x); }), [](double x) { return std::log(x); }, 1e-3f, 4), 3e-7);
+  EXPECT_LT(worst(f([](float x) { return math::log(x); }), [](double x) { return std::log(x); }, 4, 1e30f), 3e-7);
+  EXPECT_LT(worst(f([](float x) { return math::log(x); }), [](double x) { return std::log(x); }, 1e-45f, 1e-38f), 3e-7);
+  EXPECT_LT(
+      worst(f([](float x) { return math::rsqrt(x); }), [](double x) { return 1 / std::sqrt(x); }, 1e-6f, 10), 3e-7);
+  EXPECT_LT(worst(f([](float x) { return math::sin(x); }), [](double x) { return std::sin(x); }, -1000, 1000), 3e-7);
+  EXPECT_LT(worst(f([](float x) { return math::cos(x); }), [](double x) { return std::cos(x); }, -1e6f, 1e6f), 3e-7);
+  EXPECT_LT(worst(f([](float x) { return math::tanh(x); }), [](double x) { return std::tanh(x); }, -10, 10), 3e-7);
+  EXPECT_LT(worst(f([](float x) { return math::erf(x); }), [](double x) { return std::erf(x); }, -5, 5), 3e-7);
+  EXPECT_LT(worst(
+                f([](float x) { return math::sigmoid(x); }), [](double x) { return 1 / (1 + std::exp(-x)); }, -80, 30),
+            3e-7);
+  EXPECT_LT(
+      worst(f([](float x) { return math::silu(x); }), [](double x) { return x / (1 + std::exp(-x)); }, -80, 30), 4e-7);
+  EXPECT_LT(worst(f([](float x) { return math::gelu(x); }), geluExact, -12, 12, 1), 3e-7);
+}
+
+// gelu's derivative and the tanh approximation agree with double to rounding.
+TEST(Elementwise, FloatActivationsFollowTheDoubleOnes) {
+  auto same = [](auto g, double slack) {
+    return worst([g](float x) { return g(x); }, [g](double x) { return g(x); }, -12, 12, slack);
+  };
+  EXPECT_LT(same([](auto x) { return math::gelu_tanh(x); }, 1), 4e-7);
+  EXPECT_LT(same([](auto x) { return math::gelu_grad(x); }, 1), 4e-7);
+  EXPECT_LT(same([](auto x) { return math::gelu_tanh_grad(x); }, 1), 1e-6);
+  EXPECT_LT(same([](auto x) { return math::silu_grad(x); }, 1), 4e-7);
+}
+
+// A loss that is not finite must be seen: NaN comes out wherever it goes in.
+TEST(Elementwise, NanPropagates) {
+  for (float y : {math::exp(kNan),       math::log(kNan),       math::sqrt(kNan),
+                  math::rsqrt(kNan),     math::sin(kNan),       math::cos(kNan),
+                  math::tanh(kNan),      math::erf(kNan),       math::sigmoid(kNan),
+                  math::relu(kNan),      math::gelu(kNan),      math::gelu_tanh(kNan),
+                  math::silu(kNan),      math::abs(kNan),       math::floor(kNan),
+                  math::mod(kNan, 2.0f), math::max(kNan, 1.0f), math::max(1.0f, kNan),
+                  math::min(kNan, 1.0f), math::min(1.0f, kNan), math::clamp(kNan, 0.0f, 1.0f),
+                  math::pow(kNan, 2.0f), math::gelu_grad(kNan), math::gelu_tanh_grad(kNan),
+                  math::silu_grad(kNan)})
+    EXPECT_TRUE(y != y) << y;
+}
+
+// Limits, overflow and underflow come out as in <cmath>.
+TEST(Elementwise, LimitsAreThoseOfCmath) {
+  EXPECT_EQ(math::exp(kInf), kInf);
+  EXPECT_EQ(math::exp(89.0f), kInf);
+  EXPECT_EQ(math::exp(-kInf), 0.0f);
+  EXPECT_EQ(math::exp(-110.0f), 0.0f);
+  EXPECT_NEAR(math::exp(-100.0f) / std::exp(-100.0f), 1, 0.05); // subnormal
+  EXPECT_EQ(math::exp(0.0f), 1.0f);
+  EXPECT_EQ(math::log(0.0f), -kInf);
+  EXPECT_EQ(math::log(kInf), kInf);
+  EXPECT_EQ(math::log(1.0f), 0.0f);
+  EXPECT_TRUE(std::isnan(math::log(-1.0f)));
+  EXPECT_TRUE(std::isnan(math::log(-kInf)));
+  EXPECT_EQ(math::tanh(kInf), 1.0f);
+  EXPECT_EQ(math::tanh(-kInf), -1.0f);
+  EXPECT_EQ(math::erf(kInf), 1.0f);
+  EXPECT_EQ(math::erf(-kInf), -1.0f);
+  EXPECT_EQ(math::sigmoid(kInf), 1.0f);
+  EXPECT_EQ(math::sigmoid(-kInf), 0.0f);
+  EXPECT_TRUE(std::isnan(math::sin(kInf)));
+  EXPECT_TRUE(std::isnan(math::sqrt(-1.0f)));
+  EXPECT_EQ(math::relu(-kInf), 0.0f);
+  EXPECT_EQ(math::relu(kInf), kInf);
+}
+
+// pow agrees with std::pow, special cases included.
+TEST(Elementwise, PowFollowsCmath) {
+  for (float x : {-kInf, -3.5f, -1.0f, -0.25f, -0.0f, 0.0f, 1e-40f, 0.3f, 1.0f, 2.0f, 7.25f, 1e20f, kInf})
+    for (float y : {-kInf, -3.0f, -2.5f, -1.0f, 0.0f, 0.5f, 1.0f, 2.0f, 3.0f, 7.5f, kInf}) {
+      if (x <= 0 && std::signbit(x) && x == 0)
+        continue; // the sign of a zero's odd power is not kept
+      if (std::isinf(y) && std::abs(x) == 1)
+        continue;
+      float expected = std::pow(x, y), actual = math::pow(x, y);
+      if (std::isnan(expected))
+        EXPECT_TRUE(std::isnan(actual)) << x << " ^ " << y << " = " << actual;
+      else if (std::isinf(expected) || expected == 0)
+        EXPECT_EQ(actual, expected) << x << " ^ " << y;
+      else
+        EXPECT_NEAR(actual / expected, 1, std::abs(expected) < 1e-37 ? 1e-2 : 3e-7) << x << " ^ " << y;
+    }
+}
+
+// mod takes the divisor's sign and stays below it.
+TEST(Elementwise, ModIsFloored) {
+  EXPECT_EQ(math::mod(-1, 3), 2);
+  EXPECT_EQ(math::mod(7, 3), 1);
+  EXPECT_EQ(math::mod(7, -3), -2);
+  EXPECT_EQ(math::mod(-6, 3), 0);
+  EXPECT_FLOAT_EQ(math::mod(-1.5f, 2.0f), 0.5f);
+  EXPECT_FLOAT_EQ(math::mod(5.5f, 2.0f), 1.5f);
+  EXPECT_FLOAT_EQ(math::mod(5.5f, -2.0f), -0.5f);
+  for (int i = -1000; i < 1000; ++i) {
+    float r = math::mod(i * 0.1f, 0.3f);
+    EXPECT_TRUE(r >= 0 && r < 0.3f) << i;
+  }
+}
+
+// At the kinks a derivative is 0.
+TEST(Elementwise, KinksHaveDerivativeZero) {
+  EXPECT_EQ(math::step(0.0), 0.0);
+  EXPECT_EQ(math::sign(0.0f), 0.0f);
+  EXPECT_EQ(math::relu_grad(0.0f, 5.0f), 0.0f);
+  EXPECT_EQ(math::relu_grad(1.0f, 5.0f), 5.0f);
+  EXPECT_EQ(math::sign(-2.0), -1.0);
+}
+
+// Derivatives in double agree with central differences.
+TEST(Elementwise, DerivativesMatchDifferences) {
+  auto check = [](auto f, auto df, const char *what) {
+    for (double x = -4; x <= 4; x += 0.37)
+      EXPECT_NEAR(df(x), (f(x + 1e-5) - f(x - 1e-5)) / 2e-5, 1e-9) << what << " at " << x;
+  };
+  check([](double x) { return math::gelu(x); }, [](double x) { return math::gelu_grad(x); }, "gelu");
+  check([](double x) { return math::gelu_tanh(x); }, [](double x) { return math::gelu_tanh_grad(x); }, "gelu_tanh");
+  check([](double x) { return math::silu(x); }, [](double x) { return math::silu_grad(x); }, "silu");
+  check([](double x) { return math::erf(x); }, [](double x) { return math::erf_grad(x); }, "erf");
+  check([](double x) { return math::sigmoid(x); }, [](double x) { return math::sigmoid_grad(math::sigmoid(x)); },
+        "sigmoid");
+  check([](double x) { return math::tanh(x); }, [](double x) { return math::tanh_grad(math::tanh(x)); }, "tanh");
+}
+
+} // namespace
+} // namespace echelon::runtime

@@ -1,0 +1,173 @@
+// Norms against plain loops and differences; pieces against the whole.
+#include "runtime/kernels/Normalize.h"
+#include "Values.h"
+
+namespace echelon::runtime {
+namespace {
+
+constexpr double kEps = 1e-5;
+template <typename T> struct Normalize : ::testing::Test {};
+TYPED_TEST_SUITE(Normalize, Types);
+
+TYPED_TEST(Normalize, RowsMatchTheReference) {
+  using T = TypeParam;
+  for (int64_t rows : {1, 4})
+    for (int64_t n : {1, 5, 128, 700}) {
+      auto x = values<T>(rows * n, 1);
+      for (T &v : x)
+        v = v * 3 + 100; // a mean far from 0
+      std::vector<T> y(x.size()), rstd(rows), expected(x.size()), expectedRstd(rows), mean(rows), variance(rows);
+      normalize(y.data(), rstd.data(), x.data(), rows, n, kEps, mean.data(), variance.data());
+      reference::normalize(expected.data(), expectedRstd.data(), x.data(), 1, rows, n, kEps, true);
+      expectClose(y, expected, "layer", 3);
+      if (n > 1)
+        expectClose(rstd, expectedRstd, "rstd");
+      for (int64_t r = 0; r < rows; ++r)
+        EXPECT_NEAR(rstd[r] * std::sqrt(variance[r] + kEps), 1, tolerance<T>());
+      rms_normalize(y.data(), rstd.data(), x.data(), rows, n, kEps);
+      reference::normalize(expected.data(), expectedRstd.data(), x.data(), 1, rows, n, kEps, false);
+      expectClose(y, expected, "rms");
+      expectClose(rstd, expectedRstd, "rms rstd");
+    }
+}
+
+TYPED_TEST(Normalize, ChannelsMatchTheReference) {
+  using T = TypeParam;
+  for (int64_t outer : {1, 6})
+    for (int64_t channels : {1, 3, 300})
+      for (int64_t inner : {1, 4, 50}) {
+        auto x = values<T>(outer * channels * inner, 1);
+        std::vector<T> y(x.size()), rstd(channels), expected(x.size()), expectedRstd(channels);
+        normalize_channels(y.data(), rstd.data(), x.data(), outer, channels, inner, kEps);
+        reference::normalize(expected.data(), expectedRstd.data(), x.data(), outer, channels, inner, kEps, true);
+        expectClose(y, expected, "y", 3);
+        expectClose(rstd, expectedRstd, "rstd", 3);
+      }
+}
+
+TEST(NormalizeGradient, RowsMatchDifferences) {
+  const int64_t rows = 3, n = 6;
+  auto x = values<double>(rows * n, 1), dy = values<double>(rows * n, 2);
+  std::vector<double> y(x.size()), rstd(rows), dx(x.size());
+  for (bool center : {true, false}) {
+    auto forward = [&](const std::vector<double> &v) {
+      std::vector<double> out(v.size()), kept(rows);
+      reference::normalize(out.data(), kept.data(), v.data(), 1, rows, n, kEps, center);
+      return out;
+    };
+    if (center) {
+      normalize(y.data(), rstd.data(), x.data(), rows, n, kEps);
+      normalize_grad(dx.data(), dy.data(), y.data(), rstd.data(), rows, n);
+    } else {
+      rms_normalize(y.data(), rstd.data(), x.data(), rows, n, kEps);
+      rms_normalize_grad(dx.data(), dy.data(), y.data(), rstd.data(), rows, n);
+    }
+    expectGradient(x, dy, dx, forward, center ? "layer" : "rms");
+  }
+}
+
+TEST(NormalizeGradient, ChannelsMatchDifferences) {
+  for (int64_t inner : {1, 3, 17}) {
+    const int64_t outer = 3, channels = 2;
+    auto x = values<double>(outer * channels * inner, 1), dy = values<double>(x.size(), 2);
+    std::vector<double> y(x.size()), rstd(channels), dx(x.size());
+    normalize_channels(y.data(), rstd.data(), x.data(), outer, channels, inner, kEps);
+    normalize_channels_grad(dx.data(), dy.data(), y.data(), rstd.data(), outer, channels, inner);
+    auto forward = [&](const std::vector<double> &v) {
+      std::vector<double> out(v.size()), kept(channels);
+      reference::normalize(out.data(), kept.data(), v.data(), outer, channels, inner, kEps, true);
+      return out;
+    };
+    expectGradient(x, dy, dx, forward, "channels");
+  }
+}
+
+// Batch norm over ranks that hold 2 and 3 samples, moments gathered by hand: the statistics of the whole batch.
+TYPED_TEST(Normalize, SplitChannelsEqualTheWhole) {
+  using T = TypeParam;
+  const int64_t sizes[2] = {2, 3}, starts[2] = {0, 2}, channels = 4, inner = 5, one = channels * inner, batch = 5;
+  auto x = values<T>(batch * one, 1), dy = values<T>(batch * one, 2);
+  std::vector<T> whole(x.size()), rstd(channels), mean(channels), variance(channels), dWhole(x.size());
+  normalize_channels(whole.data(), rstd.data(), x.data(), batch, channels, inner, kEps, mean.data(), variance.data());
+  normalize_channels_grad(dWhole.data(), dy.data(), whole.data(), rstd.data(), batch, channels, inner);
+  std::vector<T> gathered(2 * channels * 3), moments(channels * 3), y(x.size()), dx(x.size()), sums(channels * 2);
+  for (int p = 0; p < 2; ++p)
+    local_moments_channels(&gathered[p * channels * 3], &x[starts[p] * one], sizes[p], channels, inner);
+  combine_moments(moments.data(), gathered.data(), 2, channels);
+  std::vector<T> rstdSplit(channels), meanSplit(channels), varianceSplit(channels);
+  for (int p = 0; p < 2; ++p) {
+    normalize_channels_finish(&y[starts[p] * one], rstdSplit.data(), &x[starts[p] * one], moments.data(), sizes[p],
+                              channels, inner, kEps, meanSplit.data(), varianceSplit.data());
+    std::vector<T> local(channels * 2);
+    normalize_channels_grad_local(local.data(), &dy[starts[p] * one], &whole[starts[p] * one], sizes[p], channels,
+                                  inner);
+    for (size_t i = 0; i < sums.size(); ++i)
+      sums[i] += local[i];
+  }
+  for (int p = 0; p < 2; ++p)
+    normalize_channels_grad_finish(&dx[starts[p] * one], &dy[starts[p] * one], &y[starts[p] * one], rstdSplit.data(),
+                                   sums.data(), sizes[p], channels, inner, batch * inner);
+  expectClose(y, whole, "y");
+  expectClose(meanSplit, mean, "mean");
+  expectClose(varianceSplit, variance, "variance");
+  expectClose(dx, dWhole, "dx", 2);
+}
+
+// Layer and RMS norm over a row of which two ranks hold half each.
+TYPED_TEST(Normalize, SplitRowsEqualTheWhole) {
+  using T = TypeParam;
+  const int64_t rows = 3, part = 8, n = 2 * part;
+  auto x = values<T>(rows * n, 1), dy = values<T>(rows * n, 2);
+  auto half = [&](const std::vector<T> &v, int p) {
+    std::vector<T> out;
+    for (int64_t r = 0; r < rows; ++r)
+      out.insert(out.end(), &v[r * n + p * part], &v[r * n + p * part] + part);
+    return out;
+  };
+  std::vector<T> whole(x.size()), rstd(rows), dWhole(x.size()), y(rows * part), rstdSplit(rows), dx(rows * part);
+  normalize(whole.data(), rstd.data(), x.data(), rows, n, kEps);
+  normalize_grad(dWhole.data(), dy.data(), whole.data(), rstd.data(), rows, n);
+  std::vector<T> gathered(2 * rows * 3), moments(rows * 3), sums(rows * 2), local(rows * 2);
+  for (int p = 0; p < 2; ++p) {
+    local_moments(&gathered[p * rows * 3], half(x, p).data(), rows, part);
+    normalize_grad_local(local.data(), half(dy, p).data(), half(whole, p).data(), rows, part);
+    for (size_t i = 0; i < sums.size(); ++i)
+      sums[i] += local[i];
+  }
+  combine_moments(moments.data(), gathered.data(), 2, rows);
+  for (int p = 0; p < 2; ++p) {
+    normalize_finish(y.data(), rstdSplit.data(), half(x, p).data(), moments.data(), rows, part, kEps);
+    expectClose(y, half(whole, p), "layer");
+    normalize_grad_finish(dx.data(), half(dy, p).data(), y.data(), rstdSplit.data(), sums.data(), rows, part, n);
+    expectClose(dx, half(dWhole, p), "layer dx", 2);
+  }
+
+  rms_normalize(whole.data(), rstd.data(), x.data(), rows, n, kEps);
+  rms_normalize_grad(dWhole.data(), dy.data(), whole.data(), rstd.data(), rows, n);
+  std::vector<T> squares(rows), products(rows), one(rows);
+  for (int p = 0; p < 2; ++p) {
+    rms_local(one.data(), half(x, p).data(), rows, part);
+    for (int64_t r = 0; r < rows; ++r)
+      squares[r] += one[r];
+    rms_grad_local(one.data(), half(dy, p).data(), half(whole, p).data(), rows, part);
+    for (int64_t r = 0; r < rows; ++r)
+      products[r] += one[r];
+  }
+  for (int p = 0; p < 2; ++p) {
+    rms_finish(y.data(), rstdSplit.data(), half(x, p).data(), squares.data(), rows, part, n, kEps);
+    expectClose(y, half(whole, p), "rms");
+    rms_grad_finish(dx.data(), half(dy, p).data(), y.data(), rstdSplit.data(), products.data(), rows, part, n);
+    expectClose(dx, half(dWhole, p), "rms dx", 2);
+  }
+}
+
+// A rank without elements does not disturb the others' moments.
+TYPED_TEST(Normalize, EmptyPartsDoNotEnter) {
+  using T = TypeParam;
+  std::vector<T> gathered = {0, 0, 0, 4, 2, 8, 0, 0, 0}, moments(3);
+  combine_moments(moments.data(), gathered.data(), 3, 1);
+  EXPECT_EQ(moments, (std::vector<T>{4, 2, 8}));
+}
+
+} // namespace
+} // namespace echelon::runtime
