@@ -1,6 +1,7 @@
 #include "runtime/transport/DirectCollectives.h"
 
 #include "runtime/launch/Fail.h"
+#include "runtime/transport/CopyBytes.h"
 
 #include <algorithm>
 #include <cstring>
@@ -122,7 +123,7 @@ DirectCollectives::Operation &DirectCollectives::issue(GroupState &group, const 
   slot.count = call.count;
   if (operation.inlined) {
     if (inBytes && givesInput(call, group.index))
-      std::memcpy(slot.payload, call.in, inBytes);
+      copyBytes(slot.payload, call.in, inBytes);
   } else {
     slot.in = givesInput(call, group.index) ? static_cast<const char *>(call.in) : nullptr;
     slot.out = takesOutput(call, group.index) ? static_cast<char *>(call.out) : nullptr;
@@ -311,8 +312,8 @@ void DirectCollectives::issuePiece(RequestState &request, int requestIndex, int 
       piece.in = static_cast<const char *>(whole.in) + begin * bytes;
     } else {
       for (int row = 0; row < rowsIn; ++row)
-        std::memcpy(stage + row * count * bytes,
-                    static_cast<const char *>(whole.in) + (row * whole.count + begin) * bytes, count * bytes);
+        copyBytes(stage + row * count * bytes,
+                  static_cast<const char *>(whole.in) + (row * whole.count + begin) * bytes, count * bytes);
       piece.in = stage;
       if (whole.kind != Collective::AllReduce && whole.kind != Collective::Reduce)
         stageOut = stage + rowsIn * count * bytes; // reductions of one row work in place
@@ -343,7 +344,7 @@ void DirectCollectives::collectPiece(GroupState &group, Operation &operation) {
     const char *source = static_cast<const char *>(piece.out);
     if (source != target || rows > 1)
       for (int row = 0; row < rows; ++row)
-        std::memcpy(target + row * whole.count * bytes, source + row * piece.count * bytes, piece.count * bytes);
+        copyBytes(target + row * whole.count * bytes, source + row * piece.count * bytes, piece.count * bytes);
   }
   group.stagingUsed[operation.staging] = false;
   operation.staging = -1;

@@ -1,5 +1,7 @@
 #include "runtime/transport/DirectPass.h"
 
+#include "runtime/transport/CopyBytes.h"
+
 #include <algorithm>
 #include <cstring>
 
@@ -63,7 +65,7 @@ void combine(void *target, const void *source, int64_t count, ElementType type, 
 // cache and each buffer is read once and written once. A block is summed before it is written: in and out may be equal.
 template <typename T, ReduceOp op>
 static void reduceInto(const std::vector<const char *> &in, char *const *out, int outs, int64_t inOffset,
-                       int64_t outOffset, int64_t count) {
+                       int64_t outOffset, int64_t count, bool streams) {
   const int places = static_cast<int>(in.size());
   constexpr int64_t kBlock = 4096 / sizeof(T);
   alignas(64) T sums[kBlock];
@@ -75,14 +77,21 @@ static void reduceInto(const std::vector<const char *> &in, char *const *out, in
       combineRows<T, op>(sums, sums, input(place) + at, n);
     for (int target = 0; target < outs; ++target)
       if (out[target])
-        std::memcpy(reinterpret_cast<T *>(out[target]) + outOffset + at, sums, n * sizeof(T));
+        copyBytes(reinterpret_cast<T *>(out[target]) + outOffset + at, sums, n * sizeof(T), streams);
   }
+}
+
+// Whether the results of all ranks together go past the cache.
+static bool streamsPast(const CollectiveCall &call, int places) {
+  const size_t bytes = call.count * bytesOf(call.type) * places;
+  return bytes * (call.kind == Collective::AllGather || call.kind == Collective::AllToAll ? places : 1) >= kStreamBytes;
 }
 
 static void reduceInto(const CollectiveCall &call, const std::vector<const char *> &in, char *const *out, int outs,
                        int64_t inOffset, int64_t outOffset, int64_t count) {
   visitTyped(call.type, call.op, [&](auto zero, auto operation) {
-    reduceInto<decltype(zero), decltype(operation)::value>(in, out, outs, inOffset, outOffset, count);
+    reduceInto<decltype(zero), decltype(operation)::value>(in, out, outs, inOffset, outOffset, count,
+                                                           streamsPast(call, static_cast<int>(in.size())));
   });
 }
 
@@ -115,17 +124,15 @@ int64_t shareLength(const CollectiveCall &call, int places, int share) {
   return 0;
 }
 
-static void copyBytes(char *to, const char *from, size_t bytes) {
-  if (to && to != from)
-    std::memcpy(to, from, bytes);
-}
-
 void doShare(const CollectiveCall &call, const DirectBuffers &buffers, int share, int64_t begin, int64_t end) {
   const int places = static_cast<int>(buffers.in.size());
   const int64_t bytes = bytesOf(call.type);
+  const bool streams = streamsPast(call, places);
   auto copy = [&](int toPlace, int64_t to, int fromPlace, int64_t from, int64_t count) {
-    if (buffers.out[toPlace])
-      copyBytes(buffers.out[toPlace] + to * bytes, buffers.in[fromPlace] + from * bytes, count * bytes);
+    char *target = buffers.out[toPlace];
+    const char *source = buffers.in[fromPlace];
+    if (target && target + to * bytes != source + from * bytes)
+      copyBytes(target + to * bytes, source + from * bytes, count * bytes, streams);
   };
   switch (call.kind) {
   case Collective::Barrier:

@@ -1,6 +1,7 @@
 #include "runtime/transport/Messages.h"
 
 #include "runtime/launch/Fail.h"
+#include "runtime/transport/CopyBytes.h"
 
 #include <algorithm>
 #include <cstring>
@@ -111,7 +112,7 @@ void Messages::pumpSends(int to) {
     } else {
       cell.bytes = std::min<size_t>(MessageCell::kBytes, request.bytes - request.moved);
       if (cell.bytes)
-        std::memcpy(cell.data, request.source + request.moved, cell.bytes);
+        copyBytes(cell.data, request.source + request.moved, cell.bytes);
       request.moved += cell.bytes;
       if (request.moved == request.bytes) {
         request.done = true;
@@ -156,11 +157,11 @@ void Messages::pumpReceives(int from) {
     if (peer.arriving >= 0) {
       RequestState &request = requests[peer.arriving];
       if (cell.pointer) {
-        std::memcpy(request.target, cell.pointer, request.bytes);
+        copyBytes(request.target, cell.pointer, request.bytes);
         acknowledge(from, cell.ack);
         request.moved = request.bytes;
       } else if (cell.bytes) {
-        std::memcpy(request.target + request.moved, cell.data, cell.bytes);
+        copyBytes(request.target + request.moved, cell.data, cell.bytes);
         request.moved += cell.bytes;
       }
       isComplete = request.moved == request.bytes;
@@ -173,7 +174,7 @@ void Messages::pumpReceives(int from) {
       if (cell.pointer)
         early.moved = early.bytes;
       else if (cell.bytes)
-        std::memcpy(early.data.data() + early.moved, cell.data, cell.bytes);
+        copyBytes(early.data.data() + early.moved, cell.data, cell.bytes);
       early.moved += cell.pointer ? 0 : cell.bytes;
       isComplete = early.moved == early.bytes;
     }
@@ -194,10 +195,10 @@ void Messages::matchEarly(int from, int index) {
     failLength(request, match->bytes);
   const bool isLast = &*match == &peer.early.back();
   if (match->pointer) {
-    std::memcpy(request.target, match->pointer, request.bytes);
+    copyBytes(request.target, match->pointer, request.bytes);
     acknowledge(from, match->ack);
   } else if (match->moved) {
-    std::memcpy(request.target, match->data.data(), match->moved);
+    copyBytes(request.target, match->data.data(), match->moved);
   }
   request.moved = match->moved;
   peer.receives.pop_back();
