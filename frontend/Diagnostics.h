@@ -85,6 +85,11 @@ bool wantsColours(int fileDescriptor);
 
 /// Text from a spec as it may stand in a message: control characters and invalid bytes escaped, long text cut.
 std::string escaped(std::string_view text);
+/// The same in single quotes. (Overloads, so that argument-dependent lookup never prefers std::quoted.)
+inline std::string quoted(std::string_view text) { return "'" + escaped(text) + "'"; }
+inline std::string quoted(const std::string &text) { return quoted(std::string_view(text)); }
+inline std::string quoted(std::string &text) { return quoted(std::string_view(text)); }
+inline std::string quoted(const char *text) { return quoted(std::string_view(text)); }
 /// "a", "a and b", "a, b and c" (or with another last word).
 std::string listed(const std::vector<std::string> &words, const char *last = "and");
 /// The word nearest to `word` among `known`, or "" when none is near.
