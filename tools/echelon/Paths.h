@@ -13,7 +13,8 @@ std::string runtimeLibrary();
 /// A name that changes whenever the compiler or the runtime library is built anew.
 std::string buildStamp();
 
-/// $ECHELON_CACHE, else $XDG_CACHE_HOME/echelon, else ~/.cache/echelon; made when it is not there. Empty: cannot be made.
+/// $ECHELON_CACHE, else $XDG_CACHE_HOME/echelon, else ~/.cache/echelon; made when it is not there. Empty: cannot be
+/// made.
 std::string cacheFolder();
 
 /// 32 hexadecimal digits of the BLAKE3 hash over all parts, each with its length.

@@ -1,0 +1,95 @@
+// echelon build SPEC [-o EXE] [--emit STAGE] [--dump-stages DIR]
+#include "tools/echelon/Commands.h"
+#include "tools/echelon/Executable.h"
+#include "tools/echelon/Options.h"
+#include "tools/echelon/Paths.h"
+
+#include "frontend/ast/Dump.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <memory>
+
+namespace {
+struct BuildOptions : echelon::CompileOptions {
+  std::string output, emit = "exe", target = "cpu";
+};
+} // namespace
+
+namespace echelon {
+
+/// Text to the file named by -o, or to standard output.
+static bool write(const std::string &text, const std::string &file) {
+  if (file.empty() || file == "-") {
+    std::cout << text << std::flush;
+    return std::cout.good();
+  }
+  std::ofstream stream(file);
+  stream << text;
+  if (stream.flush())
+    return true;
+  std::cerr << "echelon: cannot write " << frontend::quoted(file) << "\n";
+  return false;
+}
+
+static int build(const BuildOptions &options) {
+  Compilation compilation(options);
+  auto stop = [&] {
+    compilation.printDiagnostics();
+    return SpecWrong;
+  };
+  if (!compilation.parse())
+    return stop();
+  if (options.emit == "ast")
+    return write(frontend::dump(*compilation.program), options.output) ? Fine : Usage;
+  if (!options.dumpStages.empty()) {
+    std::error_code error;
+    std::filesystem::create_directories(options.dumpStages, error);
+    if (error) {
+      std::cerr << "echelon: cannot make the folder " << frontend::quoted(options.dumpStages) << "\n";
+      return Usage;
+    }
+  }
+  if (!compilation.plan() || !compilation.elaborate())
+    return stop();
+  std::string text;
+  if (options.emit == "ech" || options.emit == "dist" || options.emit == "rt") {
+    Stage stage = options.emit == "dist" ? Stage::Dist : Stage::Rt;
+    if (options.emit != "ech" && !compilation.lower(stage))
+      return stop();
+    llvm::raw_string_ostream(text) << *compilation.module << "\n";
+    compilation.printDiagnostics();
+    return write(text, options.output) ? Fine : Usage;
+  }
+  if (!compilation.lower(Stage::Rt) || !compilation.emit(text))
+    return stop();
+  compilation.printDiagnostics();
+  if (options.emit == "cpp")
+    return write(text, options.output) ? Fine : Usage;
+  std::string executable = options.output.empty() ? stemOf(options.spec) : options.output;
+  int exitCode = Fine;
+  if (!buildExecutable(text, executable, "", exitCode))
+    return exitCode;
+  std::cout << executable << "\n";
+  return Fine;
+}
+
+void addBuild(CLI::App &app, int &exitCode) {
+  auto options = std::make_shared<BuildOptions>();
+  CLI::App *command = app.add_subcommand("build", "compile; stop at any stage");
+  addSpecOptions(command, *options);
+  addRanksOption(command, *options);
+  command->add_option("-o", options->output, "file to write (the spec's name; text goes to standard output)");
+  command->add_option("--emit", options->emit, "ast, ech, dist, rt, cpp or exe")
+      ->check(CLI::IsMember({"ast", "ech", "dist", "rt", "cpp", "exe"}));
+  command->add_option("--target", options->target, "cpu")->check(CLI::IsMember({"cpu"}));
+  command->add_option("--dump-stages", options->dumpStages, "folder for the IR after each pass");
+  command->footer("Examples:\n  echelon build spec.ech -o train        an executable\n"
+                  "  echelon build spec.ech --emit dist      who holds what, and what moves\n"
+                  "  echelon build spec.ech --dump-stages d  the IR after each pass");
+  command->callback([options, &exitCode] { exitCode = build(*options); });
+}
+
+} // namespace echelon

@@ -1,0 +1,20 @@
+// The subcommands of `echelon`: one file each, all made of the same stages (Compilation.h).
+#pragma once
+#include <CLI/CLI.hpp>
+
+namespace echelon {
+
+/// Exit codes of the command line.
+enum ExitCode { Fine = 0, SpecWrong = 1, Usage = 2, HostCompilerFailed = 3, RunFailed = 4 };
+
+/// Each adds its subcommand to the application; when it is chosen, `exitCode` is set.
+void addCheck(CLI::App &app, int &exitCode);
+void addFormat(CLI::App &app, int &exitCode);
+void addExplain(CLI::App &app, int &exitCode);
+void addBuild(CLI::App &app, int &exitCode);
+void addRun(CLI::App &app, int &exitCode);
+void addEvaluate(CLI::App &app, int &exitCode);
+void addPlan(CLI::App &app, int &exitCode);
+void addVerify(CLI::App &app, int &exitCode);
+
+} // namespace echelon

@@ -1,0 +1,329 @@
+// The stages in order. Messages of passes arrive as diagnostics at the source line of the operation concerned.
+#include "tools/echelon/Compilation.h"
+
+#include "codegen/Emit.h"
+#include "frontend/train/TrainPlan.h"
+#include "ir/dist/Dist.h"
+#include "ir/ech/Ech.h"
+#include "ir/rt/Rt.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/Pass/PassManager.h"
+#include "runtime/data/DataSource.h"
+#include "tools/echelon/Paths.h"
+#include "tools/echelon/Settings.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <filesystem>
+#include <iostream>
+#include <unistd.h>
+
+using namespace echelon::frontend;
+
+namespace echelon {
+
+Compilation::Compilation(CompileOptions given) : options(std::move(given)), diagnostics(sources) {}
+Compilation::~Compilation() = default;
+
+bool Compilation::printDiagnostics() {
+  diagnostics.print(std::cerr, wantsColours(STDERR_FILENO));
+  return diagnostics.hasErrors();
+}
+
+std::string Compilation::folder() const {
+  std::string parent = std::filesystem::path(options.spec).parent_path().string();
+  return parent.empty() ? "." : parent;
+}
+
+//===- text to plan -----------------------------------------------------------------------------------------------===//
+
+bool Compilation::chooseTrain() {
+  const auto &trains = program->main().trains;
+  if (!options.train.empty()) {
+    train = program->findTrain(options.train);
+    if (!train) {
+      std::vector<std::string> names;
+      for (const Train &t : trains)
+        names.push_back(t.name.text);
+      diagnostics.error(Code::E0121, {program->main().id, 0, 0, 1, 1},
+                        "no train block is called " + quoted(options.train) + didYouMean(options.train, names));
+      return false;
+    }
+  } else if (!trains.empty()) {
+    train = &trains.front();
+  }
+  return true;
+}
+
+bool Compilation::parse() {
+  program = parseProgram(sources, options.spec, diagnostics);
+  if (!program || diagnostics.hasErrors() || !chooseTrain())
+    return false;
+  if (options.settings.empty())
+    return true;
+  std::string why = train ? "" : "there is no train block to set anything in";
+  std::string text = train ? applySettings(sources, *train, options.settings, why) : "";
+  if (!why.empty()) {
+    diagnostics.error(Code::E0121, {program->main().id, 0, 0, 1, 1}, why);
+    return false;
+  }
+  program = parseProgram(sources, sources.add(options.spec, text), diagnostics);
+  return program && !diagnostics.hasErrors() && chooseTrain();
+}
+
+bool Compilation::plan() {
+  if (!train) {
+    diagnostics.error(Code::E0121, {program->main().id, 0, 0, 1, 1},
+                      "the spec has no train block; there is nothing to run");
+    return false;
+  }
+  trainPlan = planTrain(*program, *train, diagnostics);
+  if (diagnostics.hasErrors())
+    return false;
+  if (options.oneRank) {
+    trainPlan.mesh.clear();
+    trainPlan.collectives.clear();
+    trainPlan.clusterRanks = 1;
+  }
+  if (options.layout)
+    takeLayout(*options.layout);
+  if (options.wholeBatch)
+    trainPlan.microBatches = 1;
+  if (options.doublePrecision)
+    trainPlan.doublePrecision = true;
+  if (options.batch)
+    trainPlan.batch = options.batch;
+  for (const NotBuilt &part : trainPlan.notBuilt)
+    diagnostics.report(Code::E0601, options.allowNotBuilt ? Severity::Note : Severity::Error, part.range,
+                       part.what + " is not built yet");
+  return !diagnostics.hasErrors();
+}
+
+void Compilation::takeLayout(const LayoutChoice &choice) {
+  trainPlan.mesh.clear();
+  trainPlan.collectives.clear();
+  for (const LayoutChoice::Axis &axis : choice.mesh) {
+    PlannedMeshAxis planned;
+    planned.name = axis.name;
+    planned.size = axis.size;
+    planned.range = trainPlan.layoutRange;
+    for (const std::string &name : axis.list)
+      planned.list.push_back({name, false, trainPlan.layoutRange});
+    planned.storesOptimizer = axis.storesOptimizer;
+    trainPlan.mesh.push_back(planned);
+  }
+  trainPlan.microBatches = choice.microBatches;
+  trainPlan.clusterRanks = trainPlan.ranks();
+}
+
+//===- plan to IR -------------------------------------------------------------------------------------------------===//
+
+bool Compilation::elaborate() {
+  context = std::make_unique<mlir::MLIRContext>(mlir::MLIRContext::Threading::DISABLED);
+  context->loadDialect<ech::EchDialect, dist::DistDialect, rt::RtDialect>();
+  // What passes say about an operation stands at the source line that the operation comes from.
+  context->getDiagEngine().registerHandler([this](mlir::Diagnostic &said) {
+    SourceRange range;
+    said.getLocation()->walk([&](mlir::Location inner) {
+      if (auto at = llvm::dyn_cast<mlir::FileLineColLoc>(inner); at && !range.valid()) {
+        for (FileId f = 0; f < static_cast<FileId>(sources.size()); ++f)
+          if (sources.name(f) == at.getFilename().getValue()) {
+            range.file = f;
+            range.line = at.getLine();
+            range.column = at.getColumn();
+            std::string_view text = sources.text(f), line = sources.line(f, range.line);
+            range.offset = static_cast<uint32_t>(line.data() - text.data()) + range.column - 1;
+            range.length = 1;
+          }
+      }
+      return mlir::WalkResult::advance();
+    });
+    std::string text = said.str();
+    Code code = Code::E0312;
+    // A pass that has a code of its own begins its message with it: "E0312: …".
+    unsigned number = 0;
+    if (text.size() > 7 && text[0] == 'E' && text[5] == ':' &&
+        !llvm::StringRef(text).substr(1, 4).getAsInteger(10, number)) {
+      code = static_cast<Code>(number);
+      text = text.substr(7);
+    }
+    if (said.getSeverity() == mlir::DiagnosticSeverity::Error) {
+      Diagnostic &d = diagnostics.error(code, range, text);
+      for (mlir::Diagnostic &note : said.getNotes())
+        d.note(note.str());
+    }
+    return mlir::success();
+  });
+
+  ElaborateOptions request;
+  request.model = trainPlan.model;
+  for (const auto &file : program->files)
+    for (const Model &m : file->models)
+      if (&m == trainPlan.model)
+        request.file = file.get();
+  request.caller = &program->main();
+  request.arguments = trainPlan.modelArguments;
+  request.set = options.modelArguments;
+  std::vector<Path> inputs;
+  for (const auto &[name, range] : trainPlan.inputs)
+    inputs.push_back(Path{{Ident{name, range}}, range});
+  request.inputs = &inputs;
+  request.dataRange = trainPlan.dataRange;
+  request.batch = trainPlan.batch;
+  request.f64 = trainPlan.doublePrecision;
+  module = frontend::elaborate(*context, sources, *program, request, diagnostics, facts);
+
+  std::map<std::string, int64_t> sizes;
+  std::set<std::string> repeats;
+  for (const AxisFacts &axis : facts.axes) {
+    sizes[axis.name] = axis.size;
+    if (axis.isRepeat)
+      repeats.insert(axis.name);
+  }
+  checkAxes(trainPlan, sizes, repeats, diagnostics);
+  if (!module || diagnostics.hasErrors() || !checkData())
+    return false;
+  annotate();
+  return true;
+}
+
+bool Compilation::checkData() {
+  using runtime::ElementType;
+  std::vector<runtime::InputShape> shapes;
+  for (const InputFacts &input : facts.inputs) {
+    runtime::InputShape shape;
+    shape.name = input.name;
+    for (const auto &[name, size] : input.axes)
+      if (name != facts.batchAxis)
+        shape.dims.push_back(size);
+    shape.type = input.element == InputStatement::Float  ? ElementType::Float32
+                 : input.element == InputStatement::Bool ? ElementType::Bool
+                                                         : ElementType::Int32;
+    shape.below = input.below;
+    shapes.push_back(shape);
+  }
+  auto described = runtime::describe(trainPlan.data, shapes, folder());
+  if (!described.error.text.empty()) {
+    SourceRange range = trainPlan.dataRange;
+    if (described.error.input >= 0 && described.error.input < static_cast<int>(trainPlan.inputs.size()))
+      range = trainPlan.inputs[described.error.input].second;
+    diagnostics.error(Code::E0504, range, described.error.text);
+    return false;
+  }
+  if (trainPlan.lengthEpochs)
+    trainPlan.lengthSamples = described.trainSize * trainPlan.lengthEpochs;
+  if (trainPlan.lengthSamples)
+    trainPlan.steps = (trainPlan.lengthSamples + trainPlan.batch - 1) / trainPlan.batch; // a part of a step is a step
+  return true;
+}
+
+void Compilation::annotate() {
+  mlir::Builder b(context.get());
+  auto set = [&](llvm::StringRef name, mlir::Attribute value) { (*module)->setAttr(name, value); };
+  set("ech.micro", b.getI64IntegerAttr(trainPlan.microBatches));
+  if (options.keepGradients)
+    set("ech.keep_gradients", b.getUnitAttr());
+  if (trainPlan.clip)
+    set("ech.clip", b.getF64FloatAttr(*trainPlan.clip));
+  static constexpr const char *kKinds[] = {"sgd", "adam", "adamw"};
+  llvm::SmallVector<mlir::Attribute> lines;
+  for (const OptimizerLine &line : trainPlan.optimizers) {
+    llvm::SmallVector<llvm::StringRef> patterns;
+    for (const Pattern &pattern : line.patterns)
+      patterns.push_back(pattern.text);
+    if (patterns.empty())
+      patterns.push_back("*");
+    lines.push_back(b.getDictionaryAttr({
+        b.getNamedAttr("kind", b.getStringAttr(kKinds[line.kind])),
+        b.getNamedAttr("patterns", b.getStrArrayAttr(patterns)),
+        b.getNamedAttr("all", b.getBoolAttr(line.patterns.empty())),
+        b.getNamedAttr("line", b.getI64IntegerAttr(static_cast<int64_t>(lines.size()))),
+        b.getNamedAttr("beta1", b.getF64FloatAttr(line.beta1)),
+        b.getNamedAttr("beta2", b.getF64FloatAttr(line.beta2)),
+        b.getNamedAttr("epsilon", b.getF64FloatAttr(line.epsilon)),
+        b.getNamedAttr("decay", b.getF64FloatAttr(line.decay)),
+        b.getNamedAttr("momentum", b.getF64FloatAttr(line.momentum)),
+        b.getNamedAttr("nesterov", b.getBoolAttr(line.nesterov)),
+    }));
+  }
+  set("ech.optimizers", b.getArrayAttr(lines));
+
+  auto location = [&](const SourceRange &at) -> mlir::Location {
+    if (!at.valid())
+      return b.getUnknownLoc();
+    return mlir::FileLineColLoc::get(b.getStringAttr(sources.name(at.file)), at.line, at.column);
+  };
+  llvm::SmallVector<dist::MeshAxis> axes;
+  llvm::SmallVector<mlir::Attribute> stores, algorithms;
+  llvm::SmallVector<mlir::NamedAttribute> places;
+  for (const PlannedMeshAxis &axis : trainPlan.mesh) {
+    llvm::SmallVector<llvm::StringRef> list;
+    llvm::SmallVector<bool> padded;
+    for (const PlannedMeshAxis::Entry &entry : axis.list) {
+      list.push_back(entry.axis);
+      padded.push_back(entry.padded);
+      places.push_back(b.getNamedAttr(axis.name + "." + entry.axis, location(entry.range)));
+    }
+    axes.push_back({b.getStringAttr(axis.name), axis.size, b.getStrArrayAttr(list), b.getDenseBoolArrayAttr(padded)});
+    if (axis.storesOptimizer) {
+      stores.push_back(b.getStringAttr(axis.name));
+      places.push_back(b.getNamedAttr(axis.name + ".store", location(axis.range)));
+    }
+  }
+  if (axes.empty()) // one rank: a mesh of one, which nothing is split over
+    axes.push_back({b.getStringAttr("rank"), 1, b.getStrArrayAttr({}), b.getDenseBoolArrayAttr({})});
+  for (const PlannedCollective &collective : trainPlan.collectives) {
+    llvm::SmallVector<llvm::StringRef> over(collective.over.begin(), collective.over.end());
+    algorithms.push_back(b.getDictionaryAttr({b.getNamedAttr("op", b.getStringAttr(collective.kind)),
+                                              b.getNamedAttr("over", b.getStrArrayAttr(over)),
+                                              b.getNamedAttr("algorithm", b.getStringAttr(collective.algorithm))}));
+  }
+  set(dist::kMesh, dist::MeshAttr::get(context.get(), axes));
+  set(dist::kStoreOptimizer, b.getArrayAttr(stores));
+  set(dist::kLines, b.getDictionaryAttr(places));
+  set(dist::kAlgorithms, b.getArrayAttr(algorithms));
+}
+
+bool Compilation::lower(Stage until) {
+  mlir::PassManager manager(context.get());
+  if (!options.dumpStages.empty()) {
+    mlir::OpPrintingFlags flags;
+    manager.enableIRPrintingToFileTree([](mlir::Pass *, mlir::Operation *) { return false; },
+                                       [](mlir::Pass *, mlir::Operation *) { return true; },
+                                       /*printModuleScope=*/true, /*printAfterOnlyOnChange=*/false,
+                                       /*printAfterOnlyOnFailure=*/false, options.dumpStages, flags);
+  }
+  buildPipeline(manager, until);
+  if (mlir::failed(manager.run(*module))) {
+    if (!diagnostics.hasErrors())
+      diagnostics.error(Code::E0799, {program->main().id, 0, 0, 1, 1},
+                        "internal error: a pass failed without saying why; please report it with this spec");
+    return false;
+  }
+  return !diagnostics.hasErrors();
+}
+
+bool Compilation::emit(std::string &text) {
+  llvm::raw_string_ostream stream(text);
+  return mlir::succeeded(emitCpp(*module, trainPlan, sources, stream)) && !diagnostics.hasErrors();
+}
+
+std::string Compilation::key() const {
+  std::vector<std::string> parts{buildStamp(),
+                                 std::filesystem::absolute(options.spec).string(),
+                                 options.train,
+                                 options.oneRank ? "1" : "",
+                                 options.keepGradients ? "g" : "",
+                                 options.doublePrecision ? "d" : "",
+                                 std::to_string(options.batch),
+                                 options.wholeBatch ? "w" : "",
+                                 options.layout ? options.layout->text() : ""};
+  for (size_t f = 0; f < sources.size(); ++f)
+    parts.push_back(std::string(sources.text(static_cast<FileId>(f))));
+  for (const char *variable : {"CXX"})
+    parts.push_back(std::getenv(variable) ? std::getenv(variable) : "");
+  for (const auto &[name, value] : options.modelArguments)
+    parts.push_back(name + "=" + value.text());
+  return hashOf(parts);
+}
+
+} // namespace echelon

@@ -1,0 +1,68 @@
+// One spec on its way through the stages; every command stops where it has what it wants.
+#pragma once
+#include "frontend/Parse.h"
+#include "frontend/elaborate/Elaborate.h"
+#include "frontend/train/TrainPlan.h"
+#include "mlir/IR/MLIRContext.h"
+#include "passes/Passes.h"
+#include "tools/echelon/LayoutChoice.h"
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace echelon {
+
+/// What the command line says about a compilation.
+struct CompileOptions {
+  std::string spec;
+  std::string train;                 // `--train NAME`; empty: the only one, or the first
+  std::vector<std::string> settings; // `--set path=value`
+  bool oneRank = false;              // `--ranks 1`: whatever the layout
+  bool keepGradients = false;        // gradients are kept as stored tensors `gradient.PATH`
+  bool allowNotBuilt = false;        // `check`: notes instead of errors
+  std::string dumpStages;            // folder for the IR after each pass; empty: none
+
+  // reduced runs of `verify`
+  bool doublePrecision = false;
+  std::vector<std::pair<std::string, frontend::Number>> modelArguments;
+  int64_t batch = 0;                  // 0: as the spec says
+  bool wholeBatch = false;            // no micro batches
+  std::optional<LayoutChoice> layout; // instead of the spec's
+};
+
+class Compilation {
+public:
+  explicit Compilation(CompileOptions options);
+  ~Compilation();
+
+  // Each stage does those before it. False: errors are in `diagnostics`.
+  bool parse();     ///< text to syntax tree, settings applied
+  bool plan();      ///< the train block resolved
+  bool elaborate(); ///< the model in the ech dialect, with the attributes that passes read; data checked
+  bool lower(Stage until);
+  bool emit(std::string &text); ///< the generated program
+
+  /// Everything that decides the generated program, hashed: spec, imports, options, this build.
+  std::string key() const;
+  /// Prints what was found, and returns whether there were errors.
+  bool printDiagnostics();
+
+  const CompileOptions options;
+  frontend::SourceManager sources;
+  frontend::Diagnostics diagnostics;
+  std::unique_ptr<frontend::Program> program;
+  const frontend::Train *train = nullptr;
+  frontend::TrainPlan trainPlan;
+  frontend::ModelFacts facts;
+  std::unique_ptr<mlir::MLIRContext> context;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+
+private:
+  bool chooseTrain();
+  void takeLayout(const LayoutChoice &choice);
+  bool checkData();
+  void annotate(); ///< module attributes from the plan
+  std::string folder() const;
+};
+
+} // namespace echelon

@@ -1,0 +1,74 @@
+// The cache holds one folder a key, made under another name and renamed when it is whole: two builds at once do not
+// meet.
+#include "tools/echelon/Executable.h"
+
+#include "tools/echelon/Commands.h"
+#include "tools/echelon/HostCompiler.h"
+#include "tools/echelon/Paths.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+
+namespace fs = std::filesystem;
+
+namespace echelon {
+
+std::string temporaryFolder() {
+  std::string pattern = cacheFolder();
+  if (pattern.empty())
+    return "";
+  pattern += "/build-XXXXXX";
+  return mkdtemp(pattern.data()) ? pattern : "";
+}
+
+bool buildExecutable(const std::string &text, const std::string &path, const std::string &keepSource, int &exitCode) {
+  std::string source = keepSource.empty() ? path + ".cpp" : keepSource;
+  std::ofstream(source) << text;
+  std::string log;
+  if (compileHost(source, path, log))
+    return true;
+  std::cerr << "echelon: the host compiler failed on the generated program " << source << "\n" << log;
+  exitCode = HostCompilerFailed;
+  return false;
+}
+
+std::string executableOf(Compilation &compilation, int &exitCode) {
+  exitCode = SpecWrong;
+  if (!compilation.parse() || !compilation.plan()) {
+    compilation.printDiagnostics();
+    return "";
+  }
+  std::string cache = cacheFolder();
+  if (cache.empty()) {
+    std::cerr << "echelon: cannot make the build cache; set ECHELON_CACHE to a folder that can be written\n";
+    exitCode = HostCompilerFailed;
+    return "";
+  }
+  std::string stem = stemOf(compilation.options.spec);
+  fs::path kept = fs::path(cache) / compilation.key();
+  if (fs::exists(kept / stem)) {
+    exitCode = Fine;
+    return kept / stem;
+  }
+  std::string text;
+  if (!compilation.elaborate() || !compilation.lower(Stage::Rt) || !compilation.emit(text)) {
+    compilation.printDiagnostics();
+    return "";
+  }
+  std::string folder = temporaryFolder();
+  std::error_code error;
+  bool built = !folder.empty() && buildExecutable(text, folder + "/" + stem, "", exitCode);
+  if (built)
+    fs::rename(folder, kept, error); // fails when another build of the same was faster: then that one serves
+  if (!built || error)
+    fs::remove_all(folder, error);
+  if (!built)
+    return "";
+  compilation.printDiagnostics();
+  exitCode = Fine;
+  return kept / stem;
+}
+
+} // namespace echelon

@@ -1,0 +1,17 @@
+// The executable of a spec: from the build cache, or built now.
+#pragma once
+#include "tools/echelon/Compilation.h"
+
+namespace echelon {
+
+/// Path of the executable; built unless the cache has it. Empty: it could not be built, everything has been printed,
+/// and `exitCode` says why. The compilation has at least been parsed and planned.
+std::string executableOf(Compilation &compilation, int &exitCode);
+
+/// Generated text to an executable at `path`; prints what the host compiler says when it fails.
+bool buildExecutable(const std::string &text, const std::string &path, const std::string &keepSource, int &exitCode);
+
+/// A new folder that only this process has, under the cache folder; empty when it cannot be made.
+std::string temporaryFolder();
+
+} // namespace echelon

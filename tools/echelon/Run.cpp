@@ -1,0 +1,123 @@
+// echelon run SPEC: build if anything changed, then become the program (or mpirun of it).
+#include "tools/echelon/Commands.h"
+#include "tools/echelon/Executable.h"
+#include "tools/echelon/Options.h"
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <thread>
+#include <unistd.h>
+
+namespace echelon {
+
+namespace {
+struct RunOptions : CompileOptions {
+  std::string transport = "shm", hosts;
+  std::vector<std::string> passed; // options of the program, as given
+};
+
+/// Replaces this process; returns only when that fails.
+int become(const std::vector<std::string> &arguments) {
+  std::vector<char *> raw;
+  for (const std::string &argument : arguments)
+    raw.push_back(const_cast<char *>(argument.c_str()));
+  raw.push_back(nullptr);
+  execvp(raw[0], raw.data());
+  std::cerr << "echelon: cannot start " << arguments[0] << ": " << std::strerror(errno) << "\n";
+  return RunFailed;
+}
+
+int run(RunOptions &options) {
+  if (!options.hosts.empty() && options.transport != "mpi") {
+    std::cerr << "echelon: --hosts names the machines of --transport mpi; the transport " << options.transport
+              << " stays on this one\n";
+    return Usage;
+  }
+  int exitCode = Fine;
+  Compilation compilation(options);
+  std::string executable = executableOf(compilation, exitCode);
+  if (executable.empty())
+    return exitCode;
+  std::vector<std::string> command;
+  if (options.transport == "mpi") {
+    int64_t ranks = compilation.trainPlan.ranks();
+    command = {"mpirun", "-n", std::to_string(ranks)};
+    if (geteuid() == 0)
+      command.push_back("--allow-run-as-root");
+    if (!options.hosts.empty())
+      command.insert(command.end(), {"--hostfile", options.hosts});
+    else if (ranks > static_cast<int64_t>(std::thread::hardware_concurrency()))
+      command.push_back("--oversubscribe");
+  }
+  command.push_back(executable);
+  std::string folder = std::filesystem::absolute(options.spec).parent_path().string();
+  command.insert(command.end(), {"--folder", folder, "--transport", options.transport});
+  command.insert(command.end(), options.passed.begin(), options.passed.end());
+  std::cout.flush();
+  return become(command);
+}
+
+/// Options that the program itself reads: handed on as they are.
+void addProgramOptions(CLI::App *command, RunOptions &options) {
+  auto pass = [command, &options](const char *name, const char *help) {
+    command->add_option_function<std::string>(
+        name,
+        [name, &options](const std::string &value) { options.passed.insert(options.passed.end(), {name, value}); },
+        help);
+  };
+  command->add_option("--transport", options.transport, "shm (processes, the default), threads or mpi")
+      ->check(CLI::IsMember({"shm", "threads", "mpi"}));
+  command->add_option("--hosts", options.hosts,
+                      "with --transport mpi: a file of machines, one a line, as mpirun reads it");
+  pass("--deadline", "seconds after which a rank that does not come is given up (10)");
+  pass("--threads", "threads of one rank's matrix products (1)");
+  pass("--log", "write one JSON object a step and an evaluation");
+}
+} // namespace
+
+void addRun(CLI::App &app, int &exitCode) {
+  auto options = std::make_shared<RunOptions>();
+  CLI::App *command = app.add_subcommand("run", "build if anything changed, then train");
+  addSpecOptions(command, *options);
+  addRanksOption(command, *options);
+  addProgramOptions(command, *options);
+  auto pass = [command, options](const char *name, const char *help) {
+    command->add_option_function<std::string>(
+        name,
+        [name, options](const std::string &value) { options->passed.insert(options->passed.end(), {name, value}); },
+        help);
+  };
+  pass("--steps", "stop after this step; the schedule stays that of the whole run");
+  pass("--out", "where a relative checkpoint directory starts, instead of the spec's folder");
+  pass("--dump", "folder for start values, batches and random masks, as npy files");
+  for (auto [name, help] : {std::pair("--resume", "go on from the newest snapshot"),
+                            std::pair("--dump-state", "with --dump: also stored tensors after each step")})
+    command->add_flag_callback(name, [name = name, options] { options->passed.push_back(name); }, help);
+  command->footer("Examples:\n  echelon run spec.ech --log run.jsonl\n  echelon run spec.ech --resume\n"
+                  "  echelon run spec.ech --set optimize.lr=3e-4 --steps 100\n"
+                  "  echelon run spec.ech --transport mpi --hosts machines");
+  command->callback([options, &exitCode] { exitCode = run(*options); });
+}
+
+void addEvaluate(CLI::App &app, int &exitCode) {
+  auto options = std::make_shared<RunOptions>();
+  CLI::App *command = app.add_subcommand("evaluate", "the held-out metrics of a snapshot, under any layout");
+  addSpecOptions(command, *options);
+  addRanksOption(command, *options);
+  addProgramOptions(command, *options);
+  command
+      ->add_option_function<std::string>(
+          "--from",
+          [options](const std::string &value) {
+            options->passed.insert(options->passed.end(), {"--evaluate-from", value});
+          },
+          "a snapshot, or a checkpoint directory: its newest")
+      ->required();
+  command->footer("Example:\n  echelon evaluate spec.ech --from ckpt/shakespeare");
+  command->callback([options, &exitCode] { exitCode = run(*options); });
+}
+
+} // namespace echelon

@@ -1,0 +1,161 @@
+// Finds the stretch of text that a path names, and puts the new text there; all stretches refer to the original file.
+#include "tools/echelon/Settings.h"
+
+#include "frontend/Diagnostics.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringRef.h"
+
+#include <algorithm>
+
+using namespace echelon::frontend;
+
+namespace {
+
+struct Edit {
+  uint32_t offset, length;
+  std::string text;
+};
+
+class Setter {
+public:
+  Setter(const SourceManager &sources, std::string value) : sources(sources), value(std::move(value)) {}
+  std::vector<Edit> edits;
+  std::string why;
+
+  void replace(SourceRange range) { edits.push_back({range.offset, range.length, value}); }
+
+  /// Arguments in parentheses: `names` is what is left of the path.
+  void arguments(const std::vector<Argument> &list, SourceRange call, llvm::ArrayRef<llvm::StringRef> names) {
+    for (const Argument &argument : list) {
+      if (!argument.name || argument.name->text != names.front())
+        continue;
+      if (names.size() == 1)
+        return replace(argument.high ? join(argument.value->range, argument.high->range) : argument.value->range);
+      if (const auto *inner = dynCast<CallExpr>(argument.value))
+        return arguments(inner->arguments, inner->range, names.drop_front());
+      why = names.front().str() + " has no parts";
+      return;
+    }
+    if (names.size() > 1) {
+      why = "there is no argument " + names.front().str() + " to set a part of";
+      return;
+    }
+    add(list, call, names.front());
+  }
+
+private:
+  const SourceManager &sources;
+  std::string value;
+
+  void add(const std::vector<Argument> &list, SourceRange call, llvm::StringRef name) {
+    std::string text = name.str() + " = " + value;
+    llvm::StringRef written(sources.text(call));
+    size_t close = written.rfind(')');
+    if (close == llvm::StringRef::npos)
+      edits.push_back({call.end(), 0, "(" + text + ")"});
+    else
+      edits.push_back({call.offset + static_cast<uint32_t>(close), 0, (list.empty() ? "" : ", ") + text});
+  }
+};
+
+/// From the callee's name to the clause's end, for clauses that are one call.
+SourceRange callRange(const Path &path, SourceRange clause) {
+  SourceRange range = path.range;
+  range.length = clause.end() - range.offset;
+  return range;
+}
+
+/// Applies one setting to one clause; false when the clause has nothing that `names` could mean.
+bool set(Setter &setter, const Clause &clause, llvm::ArrayRef<llvm::StringRef> names) {
+  auto count = [&](const Count &c) {
+    if (!names.empty())
+      return false;
+    setter.replace(c.range);
+    return true;
+  };
+  if (const auto *c = std::get_if<ModelClause>(&clause.what)) {
+    if (names.empty())
+      return false;
+    setter.arguments(c->arguments, callRange(c->model, clause.range), names);
+  } else if (const auto *c = std::get_if<OnClause>(&clause.what)) {
+    if (names.empty())
+      return false;
+    setter.arguments(c->arguments, callRange(c->cluster, clause.range), names);
+  } else if (const auto *c = std::get_if<OptimizeClause>(&clause.what)) {
+    if (names.empty())
+      return false;
+    setter.arguments(c->method.arguments, c->method.range, names);
+  } else if (const auto *c = std::get_if<DataClause>(&clause.what)) {
+    const auto *source = dynCast<CallExpr>(c->source);
+    if (names.empty() || !source)
+      return false;
+    setter.arguments(source->arguments, source->range, names);
+  } else if (const auto *c = std::get_if<BatchClause>(&clause.what)) {
+    if (names.size() == 1 && names.front() == "micro" && c->micro)
+      setter.replace(c->micro->range);
+    else
+      return count(c->size);
+  } else if (const auto *c = std::get_if<LengthClause>(&clause.what)) {
+    return count(c->count);
+  } else if (const auto *c = std::get_if<SeedClause>(&clause.what)) {
+    return count(c->seed);
+  } else if (const auto *c = std::get_if<EvaluateClause>(&clause.what)) {
+    if (names.size() == 1 && names.front() == "batches" && c->batches)
+      setter.replace(c->batches->range);
+    else
+      return count(c->every);
+  } else if (const auto *c = std::get_if<PrecisionClause>(&clause.what)) {
+    if (!names.empty() || c->items.empty())
+      return false;
+    setter.replace(join(c->items.front().range, c->items.back().range));
+  } else if (const auto *c = std::get_if<LayoutClause>(&clause.what)) {
+    for (const MeshAxis &axis : c->mesh)
+      if (names.size() == 1 && axis.name.text == names.front() && axis.size) {
+        setter.replace(axis.size->range);
+        return true;
+      }
+    return false;
+  } else {
+    return false;
+  }
+  return true;
+}
+
+} // namespace
+
+std::string echelon::applySettings(const SourceManager &sources, const Train &train,
+                                   const std::vector<std::string> &settings, std::string &why) {
+  std::vector<Edit> edits;
+  for (const std::string &setting : settings) {
+    auto [path, value] = llvm::StringRef(setting).split('=');
+    llvm::SmallVector<llvm::StringRef> names;
+    path.trim().split(names, '.');
+    if (value.trim().empty() || names.front().empty()) {
+      why = quoted(setting) + " does not read as path=value, as optimize.lr=3e-4 does";
+      return "";
+    }
+    Setter setter(sources, value.trim().str());
+    bool found = false;
+    std::vector<std::string> words;
+    for (const Clause &clause : train.clauses) {
+      words.push_back(clause.word.text);
+      if (clause.word.text == names.front())
+        found |= set(setter, clause, llvm::ArrayRef(names).drop_front());
+    }
+    if (!setter.why.empty() || !found) {
+      why = "cannot set " + quoted(path.str()) + ": " +
+            (!setter.why.empty() ? setter.why
+             : llvm::is_contained(words, names.front().str())
+                 ? "that is no number, argument or mesh axis of the clause " + names.front().str()
+                 : "train " + train.name.text + " has no clause " + quoted(names.front().str()) +
+                       didYouMean(std::string_view(names.front()), words));
+      return "";
+    }
+    llvm::append_range(edits, setter.edits);
+  }
+  std::stable_sort(edits.begin(), edits.end(), [](const Edit &a, const Edit &b) { return a.offset > b.offset; });
+  std::string text(sources.text(train.range.file));
+  for (const Edit &edit : edits)
+    text.replace(edit.offset, edit.length, edit.text);
+  return text;
+}

@@ -1,0 +1,17 @@
+// `--set optimize.lr=3e-4`: one value of a train block, replaced in the spec's text before it is parsed again, so that
+// a setting can say whatever the language can, and is checked as if it stood in the file.
+#pragma once
+#include "frontend/ast/Ast.h"
+#include <string>
+#include <vector>
+
+namespace echelon {
+
+/// The text of the spec with every setting applied to `train`. A path is a clause's word (`batch`, `steps`, `seed`,
+/// `model`, `optimize`, `evaluate`, `layout`, …), then names of arguments (`optimize.lr.peak`, `model.width`) or of
+/// mesh axes (`layout.dp`). An argument that is not written yet is added. On an error `why` says what is wrong, and the
+/// answer is empty.
+std::string applySettings(const frontend::SourceManager &sources, const frontend::Train &train,
+                          const std::vector<std::string> &settings, std::string &why);
+
+} // namespace echelon
