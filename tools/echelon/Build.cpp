@@ -43,7 +43,7 @@ static int build(const BuildOptions &options) {
   if (!compilation.parse())
     return stop();
   if (options.emit == "ast")
-    return write(frontend::dump(*compilation.program), options.output) ? Fine : Usage;
+    return write(frontend::dump(*compilation.program, compilation.sources), options.output) ? Fine : Usage;
   if (!options.dumpStages.empty()) {
     std::error_code error;
     std::filesystem::create_directories(options.dumpStages, error);
