@@ -53,7 +53,7 @@ private:
   InputLoader loader;
   std::optional<RunLog> log; // rank 0
   int64_t first = 0, last;
-  int64_t savedAt = -1, evaluatedAt = -1, decideAt = 1;
+  int64_t savedAt = -1, decideAt = 1, decisionInterval = 1;
   double lastSave = 0, stepSeconds = 0;
   bool untilReached = false;
 };
@@ -190,8 +190,11 @@ Decision Trainer::decide(int64_t step) {
     decision.stop = rank.transport().stopRequested();
     const double every = program.checkpoint.everySeconds;
     decision.save = every > 0 && secondsNow() - lastSave >= every;
-    // A quarter of a second is soon enough, and keeps short steps free of this message.
-    decision.next = step + std::clamp<int64_t>(int64_t(0.25 / std::max(stepSeconds, 1e-6)), 1, 1000);
+    // A quarter of a second is soon enough, and keeps short steps free of this message. Approached by doubling, since
+    // the first steps tell little of the later ones.
+    const int64_t wanted = int64_t(0.25 / std::max(stepSeconds, 1e-6));
+    decisionInterval = std::clamp<int64_t>(wanted, 1, 2 * decisionInterval);
+    decision.next = step + decisionInterval;
   }
   if (rank.size() > 1) {
     static_assert(sizeof(Decision) == 24);

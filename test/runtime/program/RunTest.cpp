@@ -1,0 +1,361 @@
+#include "LinearProgram.h"
+#include "runtime/snapshot/Snapshot.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+using namespace echelon::runtime;
+namespace fs = std::filesystem;
+
+namespace {
+
+using Rows = std::vector<nlohmann::json>;
+
+/// A folder with data of its own: 40 training and 13 held-out images of 1 x 6 pixels, and a table of 5 samples.
+class Run : public testing::Test {
+protected:
+  void SetUp() override {
+    folder = (fs::temp_directory_path() / ("echelon-run-" + std::to_string(getpid()))).string();
+    fs::create_directories(folder + "/data");
+    for (const auto &[name, count] : {std::pair{"train", 40}, {"t10k", 13}}) {
+      std::string images = {0, 0, 8, 3, 0, 0, 0, char(count), 0, 0, 0, 1, 0, 0, 0, 6},
+                  labels = {0, 0, 8, 1, 0, 0, 0, char(count)};
+      for (int i = 0; i < 6 * count; ++i)
+        images += char(mix64(uint64_t(i + count)));
+      for (int i = 0; i < count; ++i)
+        labels += char(mix64(uint64_t(i)) % 10);
+      write(std::string("data/") + name + "-images", images);
+      write(std::string("data/") + name + "-labels", labels);
+    }
+    auto npy = [](const std::string &type, const std::string &shape, const std::string &values) {
+      std::string header = "{'descr': '" + type + "', 'fortran_order': False, 'shape': " + shape + ", }";
+      header.resize(117, ' ');
+      return "\x93NUMPY" + std::string("\x01\x00\x76\x00", 4) + header + "\n" + values;
+    };
+    std::string x, y;
+    for (int i = 0; i < 30; ++i) {
+      const double value = i / 30.0;
+      x.append(reinterpret_cast<const char *>(&value), 8);
+    }
+    for (int32_t i = 0; i < 5; ++i)
+      y.append(reinterpret_cast<const char *>(&i), 4);
+    write("data/x.npy", npy("<f8", "(5, 1, 6)", x));
+    write("data/y.npy", npy("<i4", "(5,)", y));
+  }
+  void TearDown() override { fs::remove_all(folder); }
+
+  void write(const std::string &name, const std::string &bytes) {
+    std::ofstream(folder + "/" + name, std::ios::binary) << bytes;
+  }
+  std::string read(const std::string &name) {
+    std::ifstream file(folder + "/" + name, std::ios::binary);
+    std::stringstream text;
+    text << file.rdbuf();
+    return text.str();
+  }
+
+  /// Runs a program as its main function would, and keeps what it printed.
+  int run(const Program &program, std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "linear");
+    std::vector<char *> argv;
+    for (std::string &argument : arguments)
+      argv.push_back(argument.data());
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    const int code = run_program(program, int(argv.size()), argv.data());
+    out = testing::internal::GetCapturedStdout();
+    messages = testing::internal::GetCapturedStderr();
+    for (std::string *text : {&out, &messages})
+      for (size_t at; (at = text->find(folder)) != std::string::npos;)
+        text->replace(at, folder.size(), "DIR");
+    return code;
+  }
+  Rows rows(const std::string &name) {
+    Rows all;
+    std::istringstream lines(read(name));
+    for (std::string line; std::getline(lines, line);)
+      all.push_back(nlohmann::json::parse(line));
+    return all;
+  }
+  Rows logOf(const Program &program, std::vector<std::string> arguments, const std::string &name = "log") {
+    arguments.insert(arguments.end(), {"--log", folder + "/" + name});
+    EXPECT_EQ(run(program, arguments), 0) << messages;
+    return rows(name);
+  }
+  static Program saving(Program program, int64_t every = 4, int64_t keep = 0) {
+    program.checkpoint.everySteps = every;
+    program.checkpoint.directory = "ckpt";
+    program.checkpoint.keep = keep;
+    return program;
+  }
+  static void expectNear(const Rows &a, const Rows &b) {
+    ASSERT_EQ(a.size(), b.size());
+    for (size_t i = 0; i < a.size(); ++i)
+      for (const char *key : {"step", "loss", "lr", "grad_norm", "eval_loss", "near"}) {
+        ASSERT_EQ(a[i].contains(key), b[i].contains(key)) << a[i] << b[i];
+        if (a[i].contains(key)) {
+          EXPECT_NEAR(a[i][key].get<double>(), b[i][key].get<double>(), 1e-11) << key << " of " << a[i];
+        }
+      }
+  }
+
+  std::string folder, out, messages;
+};
+
+// Rows: a step each, evaluations after steps 8, 16 and the last, the named one after the last alone.
+TEST_F(Run, LogRows) {
+  const Rows log = logOf(linear::program(folder, 1, 1), {"--transport", "threads"});
+  ASSERT_EQ(log.size(), 24u);
+  EXPECT_EQ(log[0]["step"], 1);
+  for (const char *key : {"loss", "lr", "grad_norm", "step_time_s", "samples_per_s"})
+    EXPECT_TRUE(log[0][key].is_number()) << key;
+  EXPECT_EQ(log[0]["lr"], 0.05);
+  EXPECT_FALSE(log[0].contains("near"));
+  EXPECT_EQ(log[8]["step"], 8);
+  EXPECT_TRUE(log[8]["eval_loss"].is_number());
+  EXPECT_EQ(log[17]["step"], 16);
+  EXPECT_EQ(log[22]["step"], 20);
+  EXPECT_FALSE(log[22].contains("eval"));
+  EXPECT_EQ(log[23]["eval"], "table");
+  EXPECT_LT(log[21]["loss"], log[0]["loss"]);
+  EXPECT_NE(out.find("step 20/20  loss "), std::string::npos);
+  EXPECT_NE(out.find("evaluation table after step 20:  eval_loss "), std::string::npos);
+  EXPECT_NE(out.find("memory a rank: arenas "), std::string::npos);
+}
+
+// 13 held-out samples and 5 of the table are not a multiple of the batch; under every layout and with micro batches the
+// same numbers come out, over threads and processes.
+TEST_F(Run, LayoutsAgree) {
+  const Rows one = logOf(linear::program(folder, 1, 1), {});
+  expectNear(one, logOf(linear::program(folder, 2, 1), {"--transport", "shm"}));
+  expectNear(one, logOf(linear::program(folder, 1, 2), {"--transport", "threads"}));
+  expectNear(one, logOf(linear::program(folder, 2, 2), {"--transport", "shm"}));
+  expectNear(one, logOf(linear::program(folder, 4, 1, 2), {"--transport", "threads"}));
+  expectNear(one, logOf(linear::program(folder, 2, 2, 4), {"--transport", "threads"}));
+}
+
+std::string withoutTimes(Rows rows) {
+  std::string text;
+  for (nlohmann::json &row : rows) {
+    for (const char *key : {"step_time_s", "samples_per_s", "eval_time_s"})
+      row.erase(key);
+    text += row.dump() + "\n";
+  }
+  return text;
+}
+
+// The same ranks give the same bits again, and stopping, saving and resuming changes none of them.
+TEST_F(Run, ResumeIsBitExact) {
+  const Program program = saving(linear::program(folder, 2, 2));
+  const std::string whole = withoutTimes(logOf(program, {"--out", folder + "/a"}, "whole"));
+  logOf(program, {"--out", folder + "/b", "--steps", "7", "--transport", "threads"}, "parts");
+  EXPECT_TRUE(fs::exists(folder + "/b/ckpt/step-00000007/manifest.json"));
+  const std::string parts = withoutTimes(logOf(program, {"--out", folder + "/b", "--resume"}, "parts"));
+  EXPECT_NE(out.find("from snapshot DIR/b/ckpt/step-00000007, after step 7"), std::string::npos) << out;
+  std::string expected; // --steps 7 also evaluates after its last step
+  std::istringstream lines(parts);
+  for (std::string line; std::getline(lines, line);)
+    if (line.find("\"step\":7}") == std::string::npos || line.find("eval") == std::string::npos)
+      expected += line + "\n";
+  EXPECT_EQ(expected, whole);
+  for (const char *file : {"model.safetensors", "optimizer.safetensors"})
+    EXPECT_EQ(read(std::string("a/ckpt/step-00000020/") + file), read(std::string("b/ckpt/step-00000020/") + file));
+}
+
+// A snapshot of four ranks goes on under one rank, or two, and back.
+TEST_F(Run, ResumeUnderAnotherLayout) {
+  const Rows one = logOf(linear::program(folder, 1, 1), {}, "one");
+  logOf(saving(linear::program(folder, 2, 2)), {"--steps", "5"}, "log");
+  logOf(saving(linear::program(folder, 1, 1)), {"--steps", "9", "--resume"}, "log");
+  logOf(saving(linear::program(folder, 4, 1)), {"--steps", "13", "--resume"}, "log");
+  Rows all = logOf(saving(linear::program(folder, 1, 2)), {"--resume"}, "log");
+  auto stepsOf = [](const Rows &rows) {
+    Rows steps;
+    for (const nlohmann::json &row : rows)
+      if (row.contains("loss") || row["step"] == 20)
+        steps.push_back(row);
+    return steps;
+  };
+  expectNear(stepsOf(one), stepsOf(all));
+}
+
+// keep N leaves the newest N; every 6 steps and after the last one.
+TEST_F(Run, KeepsTheNewest) {
+  ASSERT_EQ(run(saving(linear::program(folder, 1, 1), 6, 2), {}), 0) << messages;
+  std::vector<std::string> names;
+  for (const std::string &path : listSnapshots(folder + "/ckpt"))
+    names.push_back(path.substr(path.rfind('/') + 1));
+  EXPECT_EQ(names, (std::vector<std::string>{"step-00000020", "step-00000018"}));
+}
+
+// A snapshot that is there without --resume is an error that names both ways out.
+TEST_F(Run, SnapshotsThereWithoutResume) {
+  const Program program = saving(linear::program(folder, 1, 1));
+  ASSERT_EQ(run(program, {"--steps", "4"}), 0);
+  EXPECT_EQ(run(program, {}), 4);
+  EXPECT_EQ(messages,
+            "echelon: \"DIR/ckpt\" has snapshots of an earlier run, the newest step-00000004: go on from it with "
+            "--resume, or empty the directory or name another one (--out DIR)\n");
+}
+
+// Another optimizer or seed is refused with the difference; another length is not.
+TEST_F(Run, ResumeRefusesAnotherRun) {
+  Program program = saving(linear::program(folder, 1, 1));
+  ASSERT_EQ(run(program, {"--steps", "4"}), 0);
+  program.fingerprints[2].text = "12";
+  program.fingerprints[3].text = "sgd\nlr = 0.1";
+  EXPECT_EQ(run(program, {"--resume"}), 4);
+  EXPECT_EQ(messages, "echelon: --resume: snapshot \"DIR/ckpt/step-00000004\" is of another run\n"
+                      "  seed differs:\n    snapshot: 11\n    now:      12\n"
+                      "  optimizer differs:\n    snapshot: lr = 0.05\n    now:      lr = 0.1\n"
+                      "  a changed layout, length, evaluation or checkpoint clause would be fine\n");
+  Program longer = saving(linear::program(folder, 1, 1));
+  longer.steps = 30;
+  EXPECT_EQ(run(longer, {"--resume"}), 0) << messages;
+}
+
+// A damaged snapshot is named and the one before it taken: a flipped bit in a tensor, a file cut off, a manifest cut
+// off.
+TEST_F(Run, DamagedSnapshots) {
+  const Program program = saving(linear::program(folder, 2, 1));
+  const Rows whole = logOf(program, {"--out", folder + "/other"}, "whole");
+  ASSERT_EQ(run(program, {"--steps", "16"}), 0);
+  std::string model = read("ckpt/step-00000016/model.safetensors");
+  model[model.size() - 3] ^= 16;
+  write("ckpt/step-00000016/model.safetensors", model);
+  fs::resize_file(folder + "/ckpt/step-00000012/optimizer.safetensors", 40);
+  fs::resize_file(folder + "/ckpt/step-00000008/manifest.json", 100);
+  const Rows log = logOf(program, {"--resume"});
+  EXPECT_EQ(out.substr(0, out.find("step 5/20")),
+            "snapshot \"DIR/ckpt/step-00000016\" is damaged: model.safetensors does not match its checksum; taking the "
+            "one before it\n"
+            "snapshot \"DIR/ckpt/step-00000012\" is damaged: \"DIR/ckpt/step-00000012/optimizer.safetensors\" is not a "
+            "safetensors "
+            "file: its header is cut off; taking the one before it\n"
+            "snapshot \"DIR/ckpt/step-00000008\" is damaged: its manifest.json is cut off; taking the one before it\n"
+            "from snapshot DIR/ckpt/step-00000004, after step 4\n");
+  EXPECT_EQ(withoutTimes({log.end() - 3, log.end()}), withoutTimes({whole.end() - 3, whole.end()}));
+  fs::resize_file(folder + "/other/ckpt/step-00000020/manifest.json", 0);
+  for (const std::string &path : listSnapshots(folder + "/other/ckpt"))
+    fs::resize_file(path + "/manifest.json", 0);
+  EXPECT_EQ(run(program, {"--resume", "--out", folder + "/other"}), 4);
+  EXPECT_NE(messages.find("none of the 5 in \"DIR/other/ckpt\" is whole"), std::string::npos) << messages;
+}
+
+// --evaluate-from gives the numbers that training gave, under another layout too, and asks only for the model.
+TEST_F(Run, EvaluateFrom) {
+  const Rows trained = logOf(saving(linear::program(folder, 2, 2)), {}, "trained");
+  Program other = linear::program(folder, 1, 2);
+  other.fingerprints[3].text = "adam";
+  const Rows log = logOf(other, {"--evaluate-from", folder + "/ckpt"}, "evaluated");
+  expectNear({trained.end() - 2, trained.end()}, log);
+  const Rows eight = logOf(other, {"--evaluate-from", folder + "/ckpt/step-00000008"}, "evaluated");
+  EXPECT_EQ(eight[0]["step"], 8);
+  EXPECT_NEAR(eight[0]["eval_loss"].get<double>(), trained[8]["eval_loss"].get<double>(), 1e-11);
+  other.fingerprints[0].text = "param w[pixel, hidden]";
+  EXPECT_EQ(run(other, {"--evaluate-from", folder + "/ckpt"}), 4);
+  EXPECT_EQ(run(other, {"--evaluate-from", folder + "/nowhere"}), 4);
+  EXPECT_EQ(messages, "echelon: there is no snapshot in \"DIR/nowhere\"\n");
+}
+
+// A loss that is not finite ends the run with step, rank and tensor.
+TEST_F(Run, LossNotFinite) {
+  Program program = linear::program(folder, 2, 1);
+  program.learningRate = linear::explodingRate;
+  EXPECT_EQ(run(program, {}), 4);
+  const std::string expected =
+      "echelon: rank 0: loss is nan at step 5; the first tensor that is not finite is w (element 0 of "
+      "this rank's)\n";
+  EXPECT_EQ(messages.substr(0, expected.size()), expected);
+  EXPECT_EQ(run(program, {"--transport", "threads"}), 4);
+  EXPECT_EQ(messages.substr(0, expected.size()), expected);
+}
+
+// A run that is told to stop finishes its step, saves, and goes on later without a trace.
+TEST_F(Run, StopSavesAndResumes) {
+  const std::string whole = withoutTimes(logOf(linear::program(folder, 2, 1), {}, "whole"));
+  Program program = saving(linear::program(folder, 2, 1), 100);
+  program.learningRate = linear::interruptedRate;
+  Rows log = logOf(program, {"--transport", "threads"});
+  EXPECT_NE(out.find("go on with --resume"), std::string::npos) << out;
+  const int64_t stoppedAt = log.back()["step"].get<int64_t>();
+  EXPECT_GE(stoppedAt, 6);
+  EXPECT_LT(stoppedAt, 20);
+  program.learningRate = linear::constantRate;
+  EXPECT_EQ(withoutTimes(logOf(program, {"--resume"})), whole);
+}
+
+// `until near > 0.2` ends the run at the first evaluation where it holds.
+TEST_F(Run, Until) {
+  Program program = linear::program(folder, 2, 1);
+  program.steps = 0;
+  program.evaluations[0].everySteps = 2;
+  program.until = {"eval_loss", false, 1e6};
+  const Rows log = logOf(program, {});
+  EXPECT_EQ(log.back()["step"], 2);
+}
+
+/// The doubles of an npy file that the program wrote.
+std::vector<double> doublesOf(const std::string &npy) {
+  std::vector<double> values((npy.size() - 128) / 8);
+  std::memcpy(values.data(), npy.data() + npy.size() - values.size() * 8, values.size() * 8);
+  return values;
+}
+
+// From the dumped start values, batches and random values the losses can be computed elsewhere; the same files come
+// from any layout.
+TEST_F(Run, Dump) {
+  const Rows log = logOf(linear::program(folder, 2, 2), {"--steps", "2", "--dump", folder + "/four", "--dump-state"});
+  ASSERT_EQ(run(linear::program(folder, 1, 1), {"--steps", "2", "--dump", folder + "/one"}), 0);
+  for (const char *file :
+       {"start/w.npy", "step-000001/batch/image.npy", "step-000002/batch/label.npy", "step-000002/random/noise.npy"}) {
+    EXPECT_EQ(read(std::string("four/") + file), read(std::string("one/") + file)) << file;
+    EXPECT_EQ(read(std::string("one/") + file).substr(0, 6), "\x93NUMPY");
+  }
+  const std::vector<double> w = doublesOf(read("one/start/w.npy")),
+                            image = doublesOf(read("one/step-000001/batch/image.npy")),
+                            noise = doublesOf(read("one/step-000001/random/noise.npy"));
+  const std::string labels = read("one/step-000001/batch/label.npy");
+  ASSERT_EQ(w.size(), 6u);
+  ASSERT_EQ(image.size(), 48u);
+  double loss = 0;
+  for (int i = 0; i < 8; ++i) {
+    int32_t label;
+    std::memcpy(&label, labels.data() + labels.size() - 32 + 4 * i, 4);
+    double y = noise[size_t(i)];
+    for (int k = 0; k < 6; ++k)
+      y += image[size_t(6 * i + k)] * w[size_t(k)];
+    loss += (y - label) * (y - label) / 8;
+  }
+  EXPECT_NEAR(log[0]["loss"].get<double>(), loss, 1e-12);
+  EXPECT_TRUE(fs::exists(folder + "/four/step-000002/after/w.npy"));
+}
+
+// Usage errors end with 2 and say what would be right; data errors with 4, before any rank starts.
+TEST_F(Run, UsageAndDataErrors) {
+  const Program program = linear::program(folder, 2, 1);
+  for (const auto &[arguments, expected] : std::vector<std::pair<std::vector<std::string>, std::string>>{
+           {{"--stps", "3"}, "linear: unknown option --stps; --help lists them\n"},
+           {{"--steps"}, "linear: --steps needs a value\n"},
+           {{"--steps=many"}, "linear: --steps takes a number of steps, not \"many\"\n"},
+           {{"--steps", "21"}, "linear: --steps 21 is beyond the run's 20 steps\n"},
+           {{"--transport", "tcp"}, "linear: --transport takes shm, threads or mpi, not \"tcp\"\n"},
+           {{"--deadline", "0"}, "linear: --deadline takes seconds above 0, not \"0\"\n"},
+           {{"--resume"}, "linear: --resume needs snapshots, and the spec has no checkpoint clause\n"},
+           {{"--dump-state"}, "linear: --dump-state goes with --dump DIR\n"}}) {
+    EXPECT_EQ(run(program, arguments), 2);
+    EXPECT_EQ(messages, expected);
+  }
+  EXPECT_EQ(run(program, {"--folder", "/nowhere"}), 4);
+  EXPECT_EQ(messages, "echelon: cannot read folder \"/nowhere/data\": No such file or directory\n");
+  EXPECT_EQ(run(program, {"--help"}), 0);
+  EXPECT_NE(out.find("trains digits of linear.ech on 2 ranks (dp = 2, tp = 1)"), std::string::npos);
+  EXPECT_EQ(run(program, {"--log", "/nowhere/log"}), 4);
+  EXPECT_EQ(messages, "echelon: rank 0: cannot write \"/nowhere/log\": No such file or directory\n");
+}
+
+} // namespace
