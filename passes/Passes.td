@@ -13,6 +13,25 @@ class EchelonPass<string flag> : Pass<flag, "::mlir::ModuleOp"> {
 // ech: what is computed
 //===------------------------------------------------------------------------------------------------------------===//
 
+def Differentiate : EchelonPass<"ech-differentiate"> {
+  let summary = "the forward step gains its backward pass and one `ech.gradient` a parameter";
+  let description = [{
+    Reverse mode over @train's sum of losses, before layout, so that the communication of the backward pass follows from
+    types like everything else. Each operation answers `Derivable`; loops stay loops: the forward `ech.repeat` keeps what
+    its derivative reads as stacked results, the backward one runs in the other direction over slices of them.
+    ```mlir
+    %y = ech.dot %x, %w over ["in"]
+    ech.report loss "loss", %l
+    ```
+    becomes
+    ```mlir
+    %dw = ech.dot %x, %dy over ["batch"] {ech.phase = "backward"}
+    ech.gradient @w, %dw {ech.phase = "backward"}
+    ```
+    Runs first; `ech-split-time` then puts forward and backward into the loop over micro batches.
+  }];
+}
+
 def Simplify : EchelonPass<"ech-simplify"> {
   let summary = "values that are equal by definition are computed once, and dead ones not at all";
   let description = [{
@@ -26,8 +45,86 @@ def Simplify : EchelonPass<"ech-simplify"> {
 // dist: who holds what, what moves
 //===------------------------------------------------------------------------------------------------------------===//
 
+class DistPass<string flag> : EchelonPass<flag> {
+  let dependentDialects = ["::echelon::ech::EchDialect", "::echelon::dist::DistDialect"];
+}
+
+def AssignLayout : DistPass<"dist-assign-layout"> {
+  let summary = "every tensor gets its state on the mesh, every change of state a dist.convert with its reason";
+  let description = [{
+    The list rule, operation by operation, over forward, backward and update. With `tp = 2 [ff, seq]`
+    ```mlir
+    %h = ech.dot %x, %w1 over ["embed"] : (…[batch, seq, embed]…, …[embed, ff]…) -> …[batch, seq, ff]…
+    ```
+    takes x whole (it was split along seq: a dist.convert, later an all-gather), w1 split along ff, and leaves h split
+    along ff. Runs after everything that computes is there (derivatives and update included), because the rule is local;
+    before fusion, because communication follows from single operations.
+  }];
+}
+
+def FormCollectives : DistPass<"dist-form-collectives"> {
+  let summary = "dist.convert becomes local slices and the collectives that make it";
+  let description = [{
+    Slices first, then reduce-scatters, all-to-alls, one joint all-reduce, one joint all-gather; an exchange where the
+    ranks of a message do not hold what they need. A sum that one coordinate alone holds (a pick) is broadcast.
+    `sum -> split` is one dist.reduce_scatter, `split -> whole` one dist.all_gather. Runs after layout; before messages
+    are grouped.
+  }];
+}
+
+def GroupMessages : DistPass<"dist-group-messages"> {
+  let summary = "messages of one kind over the same mesh axes that wait for nothing else become one";
+  let description = [{
+    The update's gradients (in buckets, in the order in which they come to be), its parameters, the step's losses and
+    metrics. Runs before overlap, which starts whole messages.
+  }];
+  let options = [Option<"bucketMegabytes", "bucket-mb", "int64_t", /*default=*/"25",
+                        "a message of gradients is closed when it holds this many megabytes (10^6 bytes) a rank">];
+}
+
+def Overlap : DistPass<"dist-overlap"> {
+  let summary = "messages of gradients start as soon as they can and are waited for as late as they can";
+  let description = [{
+    A message of the update becomes a dist.start behind the last of its values and a dist.wait before the first user,
+    where there is work in between. Runs last of the dist passes, so that nothing moves across.
+  }];
+}
+
+def Fuse : DistPass<"dist-fuse"> {
+  let summary = "chains of element-wise operations, and sums of them, become one loop nest";
+  let description = [{
+    Operations that feed each other over the same local axes become one rt.group; what only the group uses is never
+    stored. A group may have several results; a sum ends it, because its value is there only after the loops. Operations
+    over fewer axes join what uses them where computing them once more costs little. Free values (numbers, positions) are
+    made anew inside each group. `dot` without axes of its own is a product and a sum.
+    Runs after everything that asks single operations for their layout, before buffers.
+  }];
+  let dependentDialects = ["::echelon::ech::EchDialect", "::echelon::dist::DistDialect", "::echelon::rt::RtDialect"];
+}
+
 //===------------------------------------------------------------------------------------------------------------===//
 // rt: one operation per runtime call
 //===------------------------------------------------------------------------------------------------------------===//
+
+def LowerToRt : DistPass<"rt-lower"> {
+  let summary = "tensors become buffers, operations become calls of the runtime and loops";
+  let description = [{
+    Local sizes, row-major; renames, picks and slices are views where strides allow; what an operation with communication
+    inside needs (softmax along a split axis) becomes what each rank finds, one message, what follows from all. A value
+    on its way to a place that exists (the next state, a loop's carried value, one slice of what a loop stacks up, a part
+    of a message) is computed there. Runs after `dist-fuse`, before `rt-plan-arenas`.
+  }];
+  let dependentDialects = ["::echelon::rt::RtDialect"];
+}
+
+def PlanArenas : EchelonPass<"rt-plan-arenas"> {
+  let summary = "every buffer gets its byte offset in one of three arenas";
+  let description = [{
+    The state arena holds stored tensors, the input arena inputs, the work arena everything else: buffers that are not
+    alive at the same time share bytes, 64-byte aligned. The module's `rt.state_bytes`, `rt.input_bytes` and
+    `rt.work_bytes` are what the program allocates, exactly. Runs last.
+  }];
+  let dependentDialects = ["::echelon::rt::RtDialect"];
+}
 
 #endif

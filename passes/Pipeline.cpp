@@ -3,6 +3,7 @@
 #include "passes/Passes.h"
 
 void echelon::buildPipeline(mlir::OpPassManager &manager, Stage until) {
+  manager.addPass(createDifferentiate());
   manager.addPass(createSimplify());
   if (until == Stage::Ech)
     return;

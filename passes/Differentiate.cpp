@@ -1,0 +1,102 @@
+// Reverse mode over @train.
+// 1. Reads move to the step's start, one a variable: a value read in a loop is one from outside it.
+// 2. Every loss has cotangent 1; the operations' derivatives follow from last to first.
+// 3. Each parameter's cotangent becomes its gradient; zeros where no loss depends on it.
+#include "ir/ech/Reverse.h"
+#include "passes/Passes.h"
+
+namespace echelon {
+#define GEN_PASS_DEF_DIFFERENTIATE
+#include "passes/Passes.h.inc"
+} // namespace echelon
+using namespace mlir;
+using namespace echelon::ech;
+
+namespace {
+
+/// Marks what is built as part of the backward pass. Loops of the forward pass that are built anew are not.
+struct MarkBackward : OpBuilder::Listener {
+  void notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) override {
+    if (!isa<YieldOp>(op))
+      op->setAttr(kPhase, StringAttr::get(op->getContext(), "backward"));
+  }
+};
+
+struct Differentiate : echelon::impl::DifferentiateBase<Differentiate> {
+  void runOnOperation() override {
+    for (auto step : getOperation().getOps<StepOp>())
+      if (step.getSymName() == "train" && failed(differentiate(step)))
+        return signalPassFailure();
+  }
+
+  LogicalResult differentiate(StepOp step) {
+    llvm::StringMap<Value> reads = hoistReads(step);
+    SmallVector<ReportOp> losses;
+    step.walk([&](ReportOp report) {
+      if (report.getKind() == ReportKind::Loss || report.getKind() == ReportKind::NamedLoss)
+        losses.push_back(report);
+    });
+    if (losses.empty())
+      return step.emitOpError() << "has no loss to differentiate";
+
+    Block &block = step.getBody().front();
+    Reverse reverse;
+    reverse.follow(block, [&](ReadOp read) { return isParameter(read); });
+
+    MarkBackward mark;
+    OpBuilder builder(&getContext(), &mark);
+    builder.setInsertionPointToEnd(&block);
+    Type real = tensor(losses.front().getValue()).getElement();
+    Build build(builder, step.getLoc(), real);
+    for (ReportOp loss : losses) {
+      build.loc = placeOf(loss.getLoc());
+      if (reverse.isActive(loss.getValue()))
+        reverse.add(build, loss.getValue(), build.constant(1));
+    }
+    if (failed(reverse.run(block, build)))
+      return failure();
+
+    for (auto variable : getOperation().getOps<VariableOp>()) {
+      if (variable.getKind() != VariableKind::Param)
+        continue;
+      Value read = reads.lookup(variable.getSymName());
+      Value gradient = read ? reverse.cotangent(read) : Value();
+      Location loc = read ? read.getLoc() : variable.getLoc();
+      build.loc = NameLoc::get(builder.getStringAttr(("d" + variable.getSymName()).str()), placeOf(loc));
+      if (!gradient)
+        gradient = build.zeros(cast<Tensor>(variable.getType()));
+      GradientOp::create(builder, placeOf(loc), variable.getSymName(), gradient);
+    }
+    return success();
+  }
+
+  bool isParameter(ReadOp read) {
+    auto variable = dyn_cast_or_null<VariableOp>(SymbolTable::lookupSymbolIn(getOperation(), read.getSource()));
+    return variable && variable.getKind() == VariableKind::Param;
+  }
+
+  llvm::StringMap<Value> hoistReads(StepOp step) {
+    Block &block = step.getBody().front();
+    llvm::StringMap<Value> reads;
+    Operation *last = nullptr; // the reads stand in the order of their first use
+    SmallVector<ReadOp> all;
+    step.walk([&](ReadOp read) { all.push_back(read); });
+    for (ReadOp read : all) {
+      Value &first = reads[read.getSource()];
+      if (first) {
+        read.getValue().replaceAllUsesWith(first);
+        read.erase();
+        continue;
+      }
+      first = read.getValue();
+      if (last)
+        read->moveAfter(last);
+      else
+        read->moveBefore(&block, block.begin());
+      last = read;
+    }
+    return reads;
+  }
+};
+
+} // namespace
