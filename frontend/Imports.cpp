@@ -1,5 +1,6 @@
 // A spec and what it imports: finding, reading, and looking names up across files.
 #include "frontend/Parse.h"
+#include "frontend/train/Machines.h"
 #include "std/Library.h"
 #include <filesystem>
 #include <functional>
@@ -25,6 +26,7 @@ public:
       return nullptr;
     open.push_back(sources.name(id));
     add(std::move(main), sources.name(id));
+    checkMachines(*program, diagnostics);
     return std::move(program);
   }
 

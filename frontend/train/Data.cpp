@@ -1,0 +1,177 @@
+// The data clause: sources, how they nest, how many values they give, and transforms.
+#include "frontend/train/Planner.h"
+
+namespace echelon::frontend {
+
+namespace {
+// What a source gives: a stream of tokens, to be cut into windows, or samples.
+enum class Gives { Stream, Samples };
+
+const std::vector<std::string> &sourceNames() {
+  static const std::vector<std::string> names = {"text", "tokens", "next_token", "mnist", "cifar10",
+                                                 "npy",  "csv",    "synthetic",  "mix",   "pack"};
+  return names;
+}
+
+Gives gives(const std::string &kind) { return kind == "text" || kind == "tokens" ? Gives::Stream : Gives::Samples; }
+
+std::string number(size_t n, const std::string &what) { return std::to_string(n) + " " + what + (n == 1 ? "" : "s"); }
+} // namespace
+
+void TrainPlanner::take(const DataClause &c, const Clause &clause) {
+  plan.dataRange = clause.range;
+  std::map<std::string, SourceRange> seen;
+  for (const Path &input : c.inputs) {
+    plan.inputs.push_back({input.text(), input.range});
+    auto [it, fresh] = seen.emplace(input.text(), input.range);
+    if (!fresh)
+      error(Code::E0505, input.range, "input " + quoted(input.text()) + " is filled twice")
+          .note(it->second, "it is filled here first");
+  }
+  if (auto spec = source(cast<CallExpr>(*c.source), c.inputs.size(), false))
+    plan.data = std::move(*spec);
+  for (const Method &m : c.transforms)
+    if (auto t = transform(m))
+      plan.data.transforms.push_back(std::move(*t));
+}
+
+// `inputs`: how many values it must give, unless `wrapped` in another source.
+std::optional<runtime::DataSpec> TrainPlanner::source(const CallExpr &call, size_t inputs, bool wrapped) {
+  runtime::DataSpec spec;
+  spec.kind = call.callee.text();
+  if (!oneOf({spec.kind, call.callee.range}, sourceNames(), "data source", Code::E0501))
+    return std::nullopt;
+  if (!wrapped && gives(spec.kind) == Gives::Stream) {
+    error(Code::E0504, call.callee.range,
+          spec.kind + " gives one long stream, not samples; cut it into windows with next_token(" + spec.kind + "(…))");
+    return std::nullopt;
+  }
+  auto paths = [&](size_t most) {
+    for (const Argument &a : call.arguments) {
+      auto *s = dynCast<StringExpr>(a.value);
+      if (!s || a.name) {
+        error(Code::E0408, a.range, spec.kind + " takes files as strings, not " + kindOf(*a.value));
+        return false;
+      }
+      if (s->value.empty()) {
+        error(Code::E0404, a.range, "the file has no name");
+        return false;
+      }
+      spec.paths.push_back(s->value);
+    }
+    if (spec.paths.empty()) {
+      error(Code::E0119, call.range, spec.kind + " needs a file, as in " + spec.kind + "(\"PATH\")");
+      return false;
+    }
+    if (spec.paths.size() > most) {
+      error(Code::E0120, call.arguments[most].range,
+            spec.kind + " takes one " + (spec.kind == "text" ? "file" : "folder"));
+      return false;
+    }
+    return true;
+  };
+  size_t outputs = 2; // next_token, mnist, cifar10, synthetic(tokens)
+  if (spec.kind == "text" || spec.kind == "mnist" || spec.kind == "cifar10") {
+    if (!paths(1))
+      return std::nullopt;
+  } else if (spec.kind == "npy" || spec.kind == "csv") {
+    if (!paths(1 << 20))
+      return std::nullopt;
+    outputs = spec.kind == "npy" ? spec.paths.size() : inputs; // csv: columns are dealt out to the inputs
+  } else if (spec.kind == "tokens") {
+    Arguments args("tokens", call.range, call.arguments, {"file", "bits"}, diagnostics);
+    auto file = args.require("file") ? args.string("file") : std::nullopt;
+    auto bits = args.whole("bits");
+    if (bits && *bits != 16 && *bits != 32)
+      error(Code::E0404, args.rangeOf("bits"), "'bits' of tokens is 16 or 32, not " + std::to_string(*bits));
+    if (!file)
+      return std::nullopt;
+    spec.paths = {*file};
+    if (bits)
+      spec.args = {double(*bits)};
+  } else if (spec.kind == "next_token") {
+    Arguments args("next_token", call.range, call.arguments, {"source", "holdout"}, diagnostics);
+    auto holdout = args.number("holdout", {0, 1, true, true});
+    spec.args = {holdout.value_or(0)};
+    const CallExpr *inner = args.require("source") ? args.call("source") : nullptr;
+    if (!inner)
+      return std::nullopt;
+    auto child = source(*inner, inputs, true);
+    if (!child)
+      return std::nullopt;
+    if (child->kind != "mix" && gives(child->kind) != Gives::Stream) {
+      error(Code::E0504, inner->range,
+            "next_token cuts windows out of a stream, text(…) or tokens(…); " + child->kind + " gives samples already");
+      return std::nullopt;
+    }
+    spec.children.push_back(std::move(*child));
+  } else if (spec.kind == "synthetic") {
+    Arguments args("synthetic", call.range, call.arguments, {"name"}, diagnostics);
+    auto name = args.require("name") ? args.word("name") : std::nullopt;
+    if (!name || !oneOf({*name, args.expr("name")->range}, {"tokens", "sorted_digits"}, "synthetic data", Code::E0501))
+      return std::nullopt;
+    spec.name = *name;
+    outputs = *name == "tokens" ? 2 : 3;
+  } else { // mix, pack
+    double shares = 0;
+    for (const Argument &a : call.arguments) {
+      auto *inner = dynCast<CallExpr>(a.value);
+      if (!inner) {
+        error(Code::E0408, a.range, spec.kind + " takes sources, not " + kindOf(*a.value));
+        continue;
+      }
+      if (spec.kind == "mix" && !a.weight)
+        error(Code::E0119, a.range, "each source of mix has a share, as in mix(0.7 of A, 0.3 of B)");
+      if (a.weight && a.weight->kind != UnitKind::None && a.weight->kind != UnitKind::Fraction)
+        wantKind(*a.weight, UnitKind::Fraction, "a share");
+      shares += a.weight ? a.weight->value : 0;
+      source(*inner, inputs, true);
+    }
+    if (spec.kind == "mix" && std::abs(shares - 1) > 1e-6 && shares > 0)
+      error(Code::E0404, call.range, "the shares of mix add up to 1, not " + plain(shares));
+    if (call.arguments.empty())
+      error(Code::E0119, call.range, spec.kind + " needs a source");
+    notBuilt(call.range, "data " + spec.kind);
+    outputs = spec.kind == "pack" ? 4 : inputs;
+  }
+  if (!wrapped && outputs != inputs && inputs) {
+    std::string what = spec.kind == "synthetic" ? "synthetic(" + spec.name + ")" : spec.kind;
+    error(Code::E0503, call.range,
+          what + " gives " + number(outputs, "value") + ", and " + number(inputs, "input") +
+              (inputs == 1 ? " is" : " are") + " to be filled");
+  }
+  return spec;
+}
+
+std::optional<runtime::TransformSpec> TrainPlanner::transform(const Method &method) {
+  runtime::TransformSpec t;
+  t.kind = method.name.text;
+  if (!oneOf(method.name, {"flip", "crop", "normalize"}, "transform", Code::E0502))
+    return std::nullopt;
+  if (t.kind == "flip") {
+    Arguments("flip", method.range, method.arguments, {}, diagnostics);
+  } else if (t.kind == "crop") {
+    Arguments args("crop", method.range, method.arguments, {"pad"}, diagnostics);
+    auto pad = args.require("pad") ? args.whole("pad", {1, 4096, false, false}) : std::nullopt;
+    if (!pad)
+      return std::nullopt;
+    t.args = {double(*pad)};
+  } else {
+    Arguments args("normalize", method.range, method.arguments, {"mean", "std"}, diagnostics);
+    auto mean = args.require("mean") ? args.numbers("mean") : std::nullopt;
+    auto deviation = args.require("std") ? args.numbers("std", above(0)) : std::nullopt;
+    if (!mean || !deviation)
+      return std::nullopt;
+    if (mean->size() != deviation->size()) {
+      error(Code::E0404, method.range,
+            "'mean' of normalize has " + number(mean->size(), "number") + " and 'std' " +
+                std::to_string(deviation->size()) + "; one a channel each, or one each");
+      return std::nullopt;
+    }
+    t.args = *mean;
+    t.args.insert(t.args.end(), deviation->begin(), deviation->end());
+  }
+  return t;
+}
+
+} // namespace echelon::frontend

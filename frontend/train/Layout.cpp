@@ -1,0 +1,289 @@
+// The layout: mesh axes and their lists, what is stored over them, and whether the batch divides.
+#include "frontend/train/Planner.h"
+#include <algorithm>
+
+namespace echelon::frontend {
+
+namespace {
+const std::vector<std::string> stored = {"optimizer", "gradients", "params"};
+
+std::string withArticle(int64_t ranks) { return std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks"); }
+} // namespace
+
+// The open axis of the model.
+std::string TrainPlanner::batchAxis() const {
+  if (plan.model)
+    for (const StatementPtr &s : plan.model->body)
+      if (auto *axis = dynCast<AxisStatement>(s); axis && axis->open())
+        return axis->name.text;
+  return "batch";
+}
+
+void TrainPlanner::take(const LayoutClause &c, const Clause &clause) {
+  if (hasLayout)
+    return; // reported as given twice
+  hasLayout = true;
+  plan.layoutRange = c.meshRange;
+  if (c.isAuto) {
+    notBuilt(c.meshRange, "layout auto");
+    layoutOpen = true;
+  }
+  for (const MeshAxis &m : c.mesh) {
+    PlannedMeshAxis axis;
+    axis.name = m.name.text;
+    axis.range = m.name.range;
+    if (!m.size) {
+      notBuilt(m.range, "mesh axis " + m.name.text + " = auto");
+      layoutOpen = true;
+    } else {
+      atLeastOne(*m.size, "the size of mesh axis " + m.name.text);
+      axis.size = std::max<int64_t>(m.size->value, 1);
+    }
+    bool twice = false;
+    for (const PlannedMeshAxis &other : plan.mesh)
+      if (other.name == axis.name) {
+        error(Code::E0301, m.name.range, "mesh axis " + quoted(axis.name) + " is declared twice")
+            .note(other.range, "it is declared here first");
+        twice = true;
+      }
+    if (!twice)
+      plan.mesh.push_back(std::move(axis));
+  }
+  double product = 1;
+  for (const PlannedMeshAxis &axis : plan.mesh)
+    product *= double(axis.size);
+  bool onGiven = false;
+  for (const Clause &other : train.clauses)
+    onGiven |= std::holds_alternative<OnClause>(other.what);
+  if (onGiven && product > double(plan.clusterRanks))
+    error(Code::E0302, c.meshRange,
+          "the mesh has " + plain(product) + " ranks, and the cluster offers " + std::to_string(plan.clusterRanks));
+  else if (product > double(1 << 20))
+    error(Code::E0302, c.meshRange, "the mesh has " + plain(product) + " ranks; that is more than any cluster has");
+  else if (!onGiven)
+    plan.clusterRanks = int64_t(product);
+  for (const LayoutStatement &s : c.statements) {
+    if (auto *x = std::get_if<SplitClause>(&s))
+      split(*x);
+    else if (auto *x = std::get_if<StoreClause>(&s))
+      store(*x);
+    else if (auto *x = std::get_if<OffloadClause>(&s))
+      offload(*x);
+    else
+      collective(std::get<CollectiveClause>(s));
+  }
+  if (layoutOpen || train.broken)
+    return;
+  for (const PlannedMeshAxis &axis : plan.mesh) {
+    bool stores = axis.storesOptimizer;
+    for (const LayoutStatement &s : c.statements)
+      if (auto *x = std::get_if<StoreClause>(&s))
+        for (const Ident &over : x->over)
+          stores |= over.text == axis.name;
+    if (axis.list.empty() && !stores)
+      error(Code::E0305, axis.range,
+            "mesh axis " + quoted(axis.name) + " neither splits nor stores anything, so its " + withArticle(axis.size) +
+                " would do the same work; split something over it, or leave it out");
+  }
+}
+
+// The mesh axes behind `over`; unknown and repeated ones are reported and left out.
+std::vector<PlannedMeshAxis *> TrainPlanner::meshAxes(const std::vector<Ident> &over) {
+  std::vector<PlannedMeshAxis *> out;
+  std::vector<std::string> known;
+  for (const PlannedMeshAxis &axis : plan.mesh)
+    known.push_back(axis.name);
+  for (const Ident &name : over) {
+    PlannedMeshAxis *found = nullptr;
+    for (PlannedMeshAxis &axis : plan.mesh)
+      if (axis.name == name.text)
+        found = &axis;
+    if (!found) {
+      if (known.empty() && layoutOpen)
+        continue; // a mesh that is left open has whatever axes it wants
+      std::string hint = didYouMean(name.text, known);
+      error(Code::E0303, name.range,
+            "the mesh has no axis " + quoted(name.text) +
+                (hint.empty() && !known.empty() ? "; it has " + listed(known) : hint));
+    } else if (std::find(out.begin(), out.end(), found) != out.end()) {
+      error(Code::E0304, name.range, "mesh axis " + quoted(name.text) + " is named twice in one line");
+    } else {
+      out.push_back(found);
+    }
+  }
+  return out;
+}
+
+void TrainPlanner::split(const SplitClause &c) {
+  bool padded = false;
+  std::set<std::string> seen;
+  for (const Method &m : c.with) {
+    if (!oneOf(m.name, {"padding", "zigzag", "ring", "gpipe", "1f1b", "interleaved", "zero_bubble"},
+               "way of splitting"))
+      continue;
+    if (!seen.insert(m.name.text).second) {
+      error(Code::E0402, m.range, "'with " + m.name.text + "' is given twice");
+      continue;
+    }
+    bool chunks = m.name.text == "interleaved";
+    Arguments args(m.name.text, m.range, m.arguments,
+                   chunks ? std::vector<std::string>{"chunks"} : std::vector<std::string>(), diagnostics);
+    if (chunks && args.require("chunks"))
+      args.whole("chunks", atLeast(2));
+    if (m.name.text == "padding")
+      padded = true;
+    else
+      notBuilt(m.range, "split with " + m.name.text);
+  }
+  if (c.parts != SplitClause::Even)
+    notBuilt(c.partsRange, "uneven split");
+  for (const Count &n : c.counts)
+    atLeastOne(n, "a part of a split");
+  std::vector<PlannedMeshAxis *> over = meshAxes(c.over);
+  if (c.parts == SplitClause::Given)
+    for (PlannedMeshAxis *axis : over)
+      if (over.size() == 1 && int64_t(c.counts.size()) != axis->size)
+        error(Code::E0404, c.partsRange,
+              std::to_string(c.counts.size()) + " parts are given, and " + axis->name + " = " +
+                  std::to_string(axis->size) + " ranks take one each");
+  for (const std::vector<Ident> &chain : c.axes) {
+    if (chain.size() > 1)
+      notBuilt(join(chain.front().range, chain.back().range), "split " + chain.front().text + " then " + chain[1].text);
+    for (const Ident &name : chain)
+      for (PlannedMeshAxis *axis : over) {
+        bool listed = false;
+        for (const PlannedMeshAxis::Entry &entry : axis->list)
+          if (entry.axis == name.text && !listed) {
+            error(Code::E0304, name.range, "axis " + quoted(name.text) + " is listed twice for mesh axis " + axis->name)
+                .note(entry.range, "it is listed here first");
+            listed = true;
+          }
+        if (!listed)
+          axis->list.push_back({name.text, padded, name.range});
+      }
+  }
+}
+
+void TrainPlanner::store(const StoreClause &c) {
+  std::vector<PlannedMeshAxis *> over = meshAxes(c.over);
+  std::set<std::string> seen;
+  for (const Ident &what : c.what) {
+    if (!oneOf(what, stored, "thing to store"))
+      continue;
+    if (!seen.insert(what.text).second) {
+      error(Code::E0307, what.range, quoted(what.text) + " is named twice in one line");
+      continue;
+    }
+    if (what.text != "optimizer") {
+      notBuilt(what.range, "store " + what.text);
+      continue;
+    }
+    for (PlannedMeshAxis *axis : over) {
+      if (axis->storesOptimizer)
+        error(Code::E0307, what.range, "the optimizer is stored over " + quoted(axis->name) + " already");
+      axis->storesOptimizer = true;
+    }
+  }
+}
+
+void TrainPlanner::offload(const OffloadClause &c) {
+  for (const Ident &what : c.what)
+    oneOf(what, {"optimizer", "gradients", "params", "activations"}, "thing to offload");
+  if (c.place)
+    oneOf(*c.place, {"host"}, "place");
+  notBuilt(c.range, "offload");
+}
+
+void TrainPlanner::collective(const CollectiveClause &c) {
+  bool known = oneOf(c.what, {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast"}, "collective");
+  known &= oneOf(c.with.name, {"ring", "tree", "butterfly", "one_to_all", "hierarchical", "native"}, "algorithm");
+  Arguments(c.with.name.text, c.with.range, c.with.arguments, {}, diagnostics);
+  std::vector<PlannedMeshAxis *> over = meshAxes(c.over);
+  if (!known || over.empty())
+    return;
+  if (c.with.name.text == "hierarchical") {
+    notBuilt(c.range, "collective with hierarchical");
+    return;
+  }
+  PlannedCollective out{c.what.text, {}, c.with.name.text};
+  for (const PlannedMeshAxis &axis : plan.mesh)
+    if (std::find(over.begin(), over.end(), &axis) != over.end())
+      out.over.push_back(axis.name);
+  for (const PlannedCollective &other : plan.collectives)
+    if (other.kind == out.kind && other.over == out.over)
+      error(Code::E0409, c.range,
+            "the algorithm of " + out.kind + " over " + listed(out.over) + " is given already: " + other.algorithm);
+  plan.collectives.push_back(std::move(out));
+}
+
+// Without a layout, the batch is split over all ranks. Then: does the batch divide?
+void TrainPlanner::finishLayout() {
+  std::string batch = batchAxis();
+  if (!hasLayout || (plan.mesh.empty() && layoutOpen)) {
+    PlannedMeshAxis axis;
+    axis.name = "dp";
+    axis.size = hasLayout ? 1 : plan.clusterRanks;
+    axis.range = plan.batchRange;
+    axis.list.push_back({batch, false, plan.batchRange});
+    plan.layoutRange = hasLayout ? plan.layoutRange : plan.batchRange;
+    plan.mesh.push_back(std::move(axis));
+  }
+  if (layoutOpen || plan.batch == 0)
+    return;
+  int64_t ranks = 1;
+  bool padded = false;
+  for (const PlannedMeshAxis &axis : plan.mesh)
+    for (const PlannedMeshAxis::Entry &entry : axis.list)
+      if (entry.axis == batch) {
+        ranks *= axis.size;
+        padded |= entry.padded;
+      }
+  const BatchClause *clause = nullptr;
+  for (const Clause &c : train.clauses)
+    if (auto *b = std::get_if<BatchClause>(&c.what); b && !clause)
+      clause = b;
+  if (!clause || clause->size.value < 1)
+    return;
+  std::string over = ranks > 1 ? withArticle(ranks) : "";
+  if (!clause->micro) {
+    if (plan.batch % ranks != 0 && !padded)
+      error(Code::E0308, clause->size.range,
+            "a batch of " + std::to_string(plan.batch) + " does not divide over " + over + "; " +
+                std::to_string(plan.batch / ranks * ranks + ranks) + " would");
+    return;
+  }
+  int64_t micro = clause->micro->value;
+  if (micro < 1)
+    return;
+  int64_t pass = 0;
+  if (__builtin_mul_overflow(micro, ranks, &pass) || plan.batch % pass != 0) {
+    error(Code::E0308, join(clause->size.range, clause->micro->range),
+          "a batch of " + std::to_string(plan.batch) + " does not divide into micro batches of " +
+              std::to_string(micro) +
+              (over.empty() ? "" : " on each of " + over + ", " + plain(double(micro) * double(ranks)) + " a pass"));
+    return;
+  }
+  plan.microBatches = plan.batch / pass;
+}
+
+void checkAxes(TrainPlan &plan, const std::map<std::string, int64_t> &sizes, const std::set<std::string> &repeats,
+               Diagnostics &diagnostics) {
+  std::vector<std::string> known;
+  for (const auto &[name, size] : sizes)
+    known.push_back(name);
+  for (const std::string &name : repeats)
+    known.push_back(name);
+  for (const PlannedMeshAxis &mesh : plan.mesh)
+    for (const PlannedMeshAxis::Entry &entry : mesh.list) {
+      if (repeats.count(entry.axis)) {
+        plan.notBuilt.push_back({entry.range, "split " + entry.axis + " over " + mesh.name + " (a pipeline)"});
+      } else if (!sizes.count(entry.axis)) {
+        std::string hint = didYouMean(entry.axis, known);
+        diagnostics.error(Code::E0306, entry.range,
+                          "the model has no axis " + quoted(entry.axis) +
+                              (hint.empty() ? "; its axes are " + listed(known) : hint));
+      }
+    }
+}
+
+} // namespace echelon::frontend

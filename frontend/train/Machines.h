@@ -1,0 +1,17 @@
+// Devices, links and clusters: units, names, and how many ranks a cluster offers.
+#pragma once
+#include "frontend/Diagnostics.h"
+#include "frontend/ast/Ast.h"
+
+namespace echelon::frontend {
+
+/// Checks every device, link and cluster of the spec and of what it imports by path.
+void checkMachines(const Program &program, Diagnostics &diagnostics);
+
+/// The ranks that a cluster offers, one a device; nothing, with a report, where it does not say.
+std::optional<int64_t> clusterRanks(const Cluster &cluster, Diagnostics &diagnostics);
+/// The same for `local(ranks = 4)`.
+std::optional<int64_t> localRanks(const Path &maker, const std::vector<Argument> &arguments, SourceRange range,
+                                  Diagnostics &diagnostics);
+
+} // namespace echelon::frontend

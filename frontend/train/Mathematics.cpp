@@ -1,0 +1,138 @@
+// Clauses that change the mathematics: sync, precision, compression and surgeries. All but fp32 and fp64 with
+// `sync every step` are checked here and left to come.
+#include "frontend/train/Planner.h"
+
+namespace echelon::frontend {
+
+void TrainPlanner::take(const SyncClause &c, const Clause &clause) {
+  meshAxes(c.over);
+  if (c.everyStep)
+    return;
+  const Method &m = *c.method;
+  static const std::map<std::string, std::vector<std::string>> forms = {{"k_sync", {"k"}},
+                                                                        {"k_batch_sync", {"k"}},
+                                                                        {"async", {"staleness", "damp"}},
+                                                                        {"k_async", {"k", "staleness", "damp"}},
+                                                                        {"k_batch_async", {"k", "staleness", "damp"}},
+                                                                        {"local", {"steps", "outer"}}};
+  std::vector<std::string> known;
+  for (const auto &form : forms)
+    known.push_back(form.first);
+  if (!oneOf(m.name, known, "sync policy"))
+    return;
+  const std::vector<std::string> &names = forms.at(m.name.text);
+  Arguments args(m.name.text, m.range, m.arguments, names, diagnostics);
+  if (names[0] == "k" && args.require("k"))
+    args.whole("k", atLeast(1));
+  args.whole("staleness", atLeast(1));
+  args.truth("damp");
+  if (m.name.text == "local") {
+    if (args.require("steps"))
+      args.whole("steps", atLeast(1));
+    if (const CallExpr *outer = args.call("outer"))
+      if (oneOf({outer->callee.text(), outer->callee.range}, {"sgd", "nesterov"}, "outer optimizer", Code::E0405)) {
+        Arguments inner(outer->callee.text(), outer->range, outer->arguments, {"lr", "momentum"}, diagnostics);
+        if (inner.require("lr"))
+          inner.number("lr", above(0));
+        inner.number("momentum", belowOne());
+      }
+  }
+  notBuilt(clause.range, "sync " + m.name.text);
+}
+
+void TrainPlanner::take(const PrecisionClause &c, const Clause &clause) {
+  using Item = PrecisionClause::Item;
+  static const std::vector<std::string> known = {"fp64", "fp32", "tf32", "bf16", "fp16", "fp8"};
+  static const char *names[] = {"", "compute", "params", "reduce", "keep", "scale"};
+  std::set<std::string> words;
+  std::map<Item::What, SourceRange> seen;
+  std::string described;
+  for (const Item &item : c.items) {
+    described += (described.empty() ? "" : ", ") + std::string(names[item.what]) + (item.what == Item::All ? "" : " ") +
+                 item.word.text;
+    if (item.what != Item::Keep) {
+      auto [it, fresh] = seen.emplace(item.what, item.range);
+      if (!fresh)
+        error(Code::E0402, item.range,
+              item.what == Item::All ? "one precision is for all; this is a second one"
+                                     : quoted(names[item.what]) + " is given twice")
+            .note(it->second, "it is given here first");
+    }
+    if (item.what == Item::Scale) {
+      if (item.factor && !(*item.factor > 0))
+        error(Code::E0404, item.range, "the loss scale is above 0");
+      else if (!item.factor && oneOf(item.word, {"dynamic"}, "loss scale"))
+        words.insert("dynamic");
+      words.insert("scale");
+      continue;
+    }
+    if (oneOf(item.word, known, "precision"))
+      words.insert(item.word.text);
+  }
+  if (seen.count(Item::All) && c.items.size() > 1)
+    error(Code::E0409, seen[Item::All],
+          "a precision for all stands alone; say compute, params, reduce and keep one by one");
+  if (words == std::set<std::string>{"fp64"})
+    plan.doublePrecision = true;
+  else if (words != std::set<std::string>{"fp32"})
+    notBuilt(clause.range, "precision " + described);
+}
+
+void TrainPlanner::take(const CompressClause &c, const Clause &clause) {
+  oneOf(c.what, {"gradients", "deltas"}, "thing to compress");
+  meshAxes(c.over);
+  static const std::map<std::string, std::vector<std::string>> forms = {
+      {"fp16", {}}, {"int8", {}}, {"onebit", {}}, {"topk", {"share"}}, {"randomk", {"share"}}, {"powersgd", {"rank"}}};
+  std::vector<std::string> known;
+  for (const auto &form : forms)
+    known.push_back(form.first);
+  if (!oneOf(c.with.name, known, "compression"))
+    return;
+  Arguments args(c.with.name.text, c.with.range, c.with.arguments, forms.at(c.with.name.text), diagnostics);
+  if (!forms.at(c.with.name.text).empty()) {
+    const std::string &needed = forms.at(c.with.name.text)[0];
+    if (args.require(needed)) {
+      if (needed == "rank")
+        args.whole(needed, atLeast(1));
+      else
+        args.number(needed, {0, 1, true, false});
+    }
+  }
+  notBuilt(clause.range, "compress with " + c.with.name.text);
+}
+
+void TrainPlanner::take(const AdaptClause &c, const Clause &clause) {
+  if (!oneOf(c.method.name, {"lora"}, "adapter"))
+    return;
+  Arguments args("lora", c.method.range, c.method.arguments, {"rank", "alpha"}, diagnostics);
+  if (args.require("rank"))
+    args.whole("rank", atLeast(1));
+  args.number("alpha", above(0));
+  notBuilt(clause.range, "adapt lora");
+}
+
+void TrainPlanner::take(const FreezeClause &, const Clause &clause) { notBuilt(clause.range, "freeze"); }
+
+void TrainPlanner::take(const QuantizeClause &c, const Clause &clause) {
+  for (const QuantizeClause::Item &item : c.items) {
+    oneOf(item.what, {"weights", "activations"}, "thing to quantize");
+    oneOf(item.type, {"int8", "int4", "fp8"}, "type");
+    if (item.per)
+      oneOf(*item.per, {"channel", "tensor"}, "grain");
+  }
+  notBuilt(clause.range, "quantize");
+}
+
+void TrainPlanner::take(const PruneClause &c, const Clause &clause) {
+  if (!oneOf(c.method.name, {"magnitude", "filters", "kernels", "layers"}, "way of pruning"))
+    return;
+  Arguments args(c.method.name.text, c.method.range, c.method.arguments, {"sparsity", "rounds", "retrain"},
+                 diagnostics);
+  if (args.require("sparsity"))
+    args.number("sparsity", {0, 1, true, true});
+  args.whole("rounds", atLeast(1));
+  args.whole("retrain", atLeast(0));
+  notBuilt(clause.range, "prune " + c.method.name.text);
+}
+
+} // namespace echelon::frontend

@@ -1,0 +1,144 @@
+// Optimizers, their numbers and schedules of the learning rate.
+#include "frontend/train/Planner.h"
+
+namespace echelon::frontend {
+
+void TrainPlanner::take(const OptimizeClause &c, const Clause &clause) {
+  const std::string &kind = c.method.name.text;
+  if (!oneOf(c.method.name, {"sgd", "adam", "adamw", "lamb"}, "optimizer", Code::E0405))
+    return;
+  OptimizerLine line;
+  line.range = clause.range;
+  line.patterns = c.patterns;
+  line.kind = kind == "sgd" ? OptimizerLine::Sgd : kind == "adam" ? OptimizerLine::Adam : OptimizerLine::AdamW;
+  if (kind == "lamb")
+    notBuilt(c.method.range, "optimize lamb");
+  std::vector<std::string> names = {"lr", "momentum", "decay", "nesterov", "clip", "scale_lr"};
+  if (kind != "sgd")
+    names = {"lr", "betas", "decay", "epsilon", "clip", "scale_lr"};
+  Arguments args(kind, c.method.range, c.method.arguments, names, diagnostics);
+
+  if (args.require("lr"))
+    if (auto s = schedule(*args.expr("lr")))
+      line.schedule = *s;
+  line.decay = args.number("decay", atLeast(0)).value_or(0);
+  if (kind == "sgd") {
+    line.momentum = args.number("momentum", belowOne()).value_or(0);
+    line.nesterov = args.truth("nesterov").value_or(false);
+    if (line.nesterov && line.momentum == 0)
+      error(Code::E0410, args.rangeOf("nesterov"),
+            "'nesterov' changes nothing without a momentum; give one, as in momentum = 0.9");
+  } else {
+    line.epsilon = args.number("epsilon", above(0)).value_or(line.epsilon);
+    if (auto betas = args.numbers("betas", belowOne())) {
+      if (betas->size() == 2) {
+        line.beta1 = (*betas)[0];
+        line.beta2 = (*betas)[1];
+      } else {
+        error(Code::E0404, args.rangeOf("betas"), "'betas' are two numbers, as in betas = (0.9, 0.95)");
+      }
+    }
+  }
+  if (auto clip = args.number("clip", above(0))) {
+    if (plan.clip)
+      error(Code::E0402, args.rangeOf("clip"), "'clip' is one norm over all gradients; say it once")
+          .note(clipRange, "it is given here first");
+    plan.clip = clip;
+    clipRange = args.rangeOf("clip");
+  }
+  if (const CallExpr *rule = args.call("scale_lr")) {
+    if (rule->callee.text() != "linear") {
+      error(Code::E0407, rule->callee.range,
+            "unknown rule " + quoted(rule->callee.text()) + "; the learning rate is scaled by linear(base = 256)");
+    } else {
+      Arguments inner("linear", rule->range, rule->arguments, {"base"}, diagnostics);
+      if (auto base = inner.require("base") ? inner.whole("base", atLeast(1)) : std::nullopt) {
+        double factor = double(plan.batch) / double(*base);
+        line.schedule.peak *= factor;
+        line.schedule.floor *= factor;
+      }
+    }
+  }
+  plan.optimizers.push_back(std::move(line));
+}
+
+std::optional<Schedule> TrainPlanner::schedule(const Expr &rate) {
+  Schedule s;
+  auto *call = dynCast<CallExpr>(&rate);
+  if (!call) {
+    auto value = constant(rate);
+    if (!value) {
+      error(Code::E0408, rate.range,
+            "'lr' is a number or a schedule, as in cosine(peak = 1e-3, warmup = 100), not " + kindOf(rate));
+      return std::nullopt;
+    }
+    if (!(*value >= 0 && *value < 1e300)) {
+      error(Code::E0404, rate.range, "'lr' is at least 0, not " + plain(*value));
+      return std::nullopt;
+    }
+    s.peak = *value;
+    return s;
+  }
+  std::string kind = call->callee.text();
+  if (!oneOf({kind, call->callee.range}, {"constant", "cosine", "linear", "wsd", "steps_at"}, "schedule", Code::E0406))
+    return std::nullopt;
+  static const std::map<std::string, std::pair<Schedule::Kind, std::vector<std::string>>> forms = {
+      {"constant", {Schedule::Constant, {"peak", "warmup"}}},
+      {"cosine", {Schedule::Cosine, {"peak", "warmup", "floor"}}},
+      {"linear", {Schedule::Linear, {"peak", "warmup", "floor"}}},
+      {"wsd", {Schedule::Wsd, {"peak", "warmup", "decay", "floor"}}},
+      {"steps_at", {Schedule::StepsAt, {"peak", "drops", "by", "warmup"}}}};
+  s.kind = forms.at(kind).first;
+  Arguments args(kind, call->range, call->arguments, forms.at(kind).second, diagnostics);
+  if (args.require("peak"))
+    s.peak = args.number("peak", atLeast(0)).value_or(0);
+  s.warmup = args.whole("warmup", atLeast(0)).value_or(0);
+  s.floor = args.number("floor", atLeast(0)).value_or(0);
+  if (s.floor > s.peak && s.peak > 0)
+    error(Code::E0404, args.rangeOf("floor"),
+          "'floor' of " + kind + " is " + plain(s.floor) + ", above its peak of " + plain(s.peak));
+  if (s.kind == Schedule::Wsd && args.require("decay"))
+    s.decaySteps = args.whole("decay", atLeast(1)).value_or(0);
+  if (s.kind == Schedule::StepsAt) {
+    s.by = args.number("by", above(0)).value_or(0.1);
+    auto drops = args.require("drops") ? args.numbers("drops", atLeast(1)) : std::nullopt;
+    for (double d : drops.value_or(std::vector<double>())) {
+      if (d != double(int64_t(d)) || (!s.drops.empty() && int64_t(d) <= s.drops.back())) {
+        error(Code::E0404, args.rangeOf("drops"),
+              "'drops' of steps_at are whole numbers of steps, each later than the one before");
+        break;
+      }
+      s.drops.push_back(int64_t(d));
+    }
+    if (plan.steps && !s.drops.empty() && s.drops.back() >= plan.steps)
+      error(Code::E0410, args.rangeOf("drops"),
+            "the drop at step " + std::to_string(s.drops.back()) + " lies behind the run's last step, " +
+                std::to_string(plan.steps - 1));
+  }
+  bool ends = s.kind == Schedule::Cosine || s.kind == Schedule::Linear || s.kind == Schedule::Wsd;
+  if (plan.steps && ends && s.warmup + s.decaySteps > plan.steps)
+    error(Code::E0404, args.has("warmup") ? args.rangeOf("warmup") : call->range,
+          std::string("the warmup") + (s.decaySteps ? " and the decay" : "") + " of " + kind + " take " +
+              std::to_string(s.warmup + s.decaySteps) + " steps; the run has " + std::to_string(plan.steps));
+  return s;
+}
+
+// A line for all parameters is the last: what stands behind it would match nothing.
+void TrainPlanner::checkSchedules() {
+  for (size_t i = 0; i + 1 < plan.optimizers.size(); ++i)
+    if (plan.optimizers[i].patterns.empty() && !plan.optimizers[i + 1].patterns.empty())
+      error(Code::E0410, plan.optimizers[i + 1].range,
+            "this line matches nothing: the first match wins, and the line above takes all parameters")
+          .note(plan.optimizers[i].range, "put the line for all parameters last");
+}
+
+void TrainPlanner::take(const AverageClause &c, const Clause &clause) {
+  if (!oneOf(c.method.name, {"ema"}, "average"))
+    return;
+  Arguments args("ema", c.method.range, c.method.arguments, {"decay"}, diagnostics);
+  if (args.require("decay"))
+    args.number("decay", {0, 1, true, true});
+  notBuilt(clause.range, "average ema");
+}
+
+} // namespace echelon::frontend

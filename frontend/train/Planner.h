@@ -1,0 +1,83 @@
+// How a train block is resolved: one function a clause, all writing into one TrainPlan.
+#pragma once
+#include "frontend/train/Arguments.h"
+#include "frontend/train/TrainPlan.h"
+
+namespace echelon::frontend {
+
+class TrainPlanner {
+public:
+  TrainPlanner(const Program &program, const Train &train, Diagnostics &diagnostics)
+      : program(program), train(train), diagnostics(diagnostics) {
+    plan.train = &train;
+    plan.name = train.name.text;
+  }
+  TrainPlan run();
+
+private:
+  // TrainPlan.cpp
+  void checkOnce();
+  void checkRequired();
+  void take(const ModelClause &, const Clause &);
+  void take(const OnClause &, const Clause &);
+  void take(const BatchClause &, const Clause &);
+  void take(const LengthClause &, const Clause &);
+  void take(const UntilClause &, const Clause &);
+  void take(const EvaluateClause &, const Clause &);
+  void take(const SeedClause &, const Clause &);
+  void take(const CheckpointClause &, const Clause &);
+  // Data.cpp
+  void take(const DataClause &, const Clause &);
+  std::optional<runtime::DataSpec> source(const CallExpr &call, size_t inputs, bool wrapped);
+  std::optional<runtime::TransformSpec> transform(const Method &method);
+  // Optimize.cpp
+  void take(const OptimizeClause &, const Clause &);
+  void take(const AverageClause &, const Clause &);
+  std::optional<Schedule> schedule(const Expr &rate);
+  void checkSchedules();
+  // Layout.cpp
+  void take(const LayoutClause &, const Clause &);
+  void split(const SplitClause &);
+  void store(const StoreClause &);
+  void offload(const OffloadClause &);
+  void collective(const CollectiveClause &);
+  void finishLayout();
+  std::vector<PlannedMeshAxis *> meshAxes(const std::vector<Ident> &over);
+  std::string batchAxis() const;
+  // Mathematics.cpp: what changes the mathematics
+  void take(const SyncClause &, const Clause &);
+  void take(const PrecisionClause &, const Clause &);
+  void take(const CompressClause &, const Clause &);
+  void take(const AdaptClause &, const Clause &);
+  void take(const FreezeClause &, const Clause &);
+  void take(const QuantizeClause &, const Clause &);
+  void take(const PruneClause &, const Clause &);
+  // Resources.cpp: memory, faults, files, search
+  void take(const RecomputeClause &, const Clause &);
+  void take(const ExportClause &, const Clause &);
+  void take(const RestartClause &, const Clause &);
+  void take(const ElasticClause &, const Clause &);
+  void take(const OnNanClause &, const Clause &);
+  void take(const StartClause &, const Clause &);
+  void take(const SearchClause &, const Clause &);
+  void take(const GoalClause &, const Clause &);
+
+  Diagnostic &error(Code code, SourceRange range, std::string message) {
+    return diagnostics.error(code, range, std::move(message));
+  }
+  void notBuilt(SourceRange range, std::string what) { plan.notBuilt.push_back({range, std::move(what)}); }
+  /// Reports a word that is none of `known`; true when it is one.
+  bool oneOf(const Ident &word, const std::vector<std::string> &known, const std::string &what,
+             Code code = Code::E0407);
+  void wantKind(const Quantity &q, UnitKind kind, const std::string &what);
+  void atLeastOne(const Count &count, const std::string &what);
+
+  const Program &program;
+  const Train &train;
+  Diagnostics &diagnostics;
+  TrainPlan plan;
+  bool hasLayout = false, layoutOpen = false; // open: parts of it are left to a planner that is not built
+  SourceRange scheduleRange, clipRange;
+};
+
+} // namespace echelon::frontend

@@ -1,0 +1,85 @@
+// Clauses about memory, faults, files and search. They are checked here and, all but `recompute none` and
+// `on nan stop`, which say what happens anyway, left to come.
+#include "frontend/train/Planner.h"
+
+namespace echelon::frontend {
+
+void TrainPlanner::take(const RecomputeClause &c, const Clause &clause) {
+  if (c.every)
+    atLeastOne(*c.every, "the number of iterations between kept ones");
+  if (c.within)
+    wantKind(*c.within, UnitKind::Bytes, "the memory to stay within");
+  switch (c.policy) {
+  case RecomputeClause::None:
+    return;
+  case RecomputeClause::Full:
+    return notBuilt(clause.range, "recompute full");
+  case RecomputeClause::Every:
+    return notBuilt(clause.range, "recompute every");
+  case RecomputeClause::Keep:
+    return notBuilt(clause.range, "recompute keep");
+  case RecomputeClause::Auto:
+    return notBuilt(clause.range, "recompute auto");
+  }
+}
+
+void TrainPlanner::take(const ExportClause &c, const Clause &clause) {
+  if (c.file.empty())
+    error(Code::E0404, c.fileRange, "the file has no name");
+  notBuilt(clause.range, "export");
+}
+
+void TrainPlanner::take(const RestartClause &, const Clause &clause) { notBuilt(clause.range, "restart"); }
+
+void TrainPlanner::take(const ElasticClause &c, const Clause &clause) {
+  meshAxes({c.axis});
+  atLeastOne(c.from, "the smallest size of a mesh axis");
+  if (c.to.value < c.from.value)
+    error(Code::E0404, join(c.from.range, c.to.range),
+          "'elastic' goes from the smallest to the largest size; " + std::to_string(c.from.value) + " is more than " +
+              std::to_string(c.to.value));
+  notBuilt(clause.range, "elastic");
+}
+
+void TrainPlanner::take(const OnNanClause &c, const Clause &clause) {
+  if (c.action != OnNanClause::Stop)
+    notBuilt(clause.range, c.action == OnNanClause::Skip ? "on nan skip" : "on nan roll back");
+}
+
+void TrainPlanner::take(const StartClause &c, const Clause &clause) {
+  if (c.file.empty())
+    error(Code::E0404, c.fileRange, "the file has no name");
+  notBuilt(clause.range, "start from");
+}
+
+void TrainPlanner::take(const SearchClause &c, const Clause &clause) {
+  for (const SearchClause::Item &item : c.items) {
+    if (!item.scale)
+      continue;
+    if (!oneOf(item.scale->name, {"log", "linear"}, "scale"))
+      continue;
+    if (item.scale->arguments.size() != 1 || !item.scale->arguments[0].high) {
+      error(Code::E0408, item.scale->range, quoted(item.scale->name.text) + " takes a range, as in log(1e-4 .. 1e-2)");
+      continue;
+    }
+    const Argument &range = item.scale->arguments[0];
+    auto low = constant(*range.value), high = constant(*range.high);
+    if (!low || !high)
+      error(Code::E0408, range.range, "the ends of a range are numbers");
+    else if (!(*low < *high) || (item.scale->name.text == "log" && !(*low > 0)))
+      error(Code::E0404, range.range,
+            "a range goes from a smaller to a larger number" +
+                std::string(item.scale->name.text == "log" ? ", above 0 for log" : ""));
+  }
+  if (c.with && oneOf(c.with->name, {"grid", "random", "asha"}, "way of searching")) {
+    Arguments args(c.with->name.text, c.with->range, c.with->arguments, {"trials"}, diagnostics);
+    args.whole("trials", atLeast(1));
+  }
+  notBuilt(clause.range, "search");
+}
+
+void TrainPlanner::take(const GoalClause &c, const Clause &clause) {
+  notBuilt(clause.range, c.maximize ? "maximize" : "minimize");
+}
+
+} // namespace echelon::frontend

@@ -1,0 +1,234 @@
+#include "frontend/train/TrainPlan.h"
+#include "frontend/train/Machines.h"
+#include "frontend/train/Planner.h"
+
+namespace echelon::frontend {
+
+TrainPlan planTrain(const Program &program, const Train &train, Diagnostics &diagnostics) {
+  return TrainPlanner(program, train, diagnostics).run();
+}
+
+TrainPlan TrainPlanner::run() {
+  checkOnce();
+  checkRequired();
+  // The layout needs the cluster and the model, whatever the order of the clauses.
+  auto pass = [&](auto wanted) {
+    for (const Clause &clause : train.clauses)
+      std::visit(
+          [&](const auto &what) {
+            using T = std::decay_t<decltype(what)>;
+            constexpr int phase = std::is_same_v<T, ModelClause> || std::is_same_v<T, OnClause> ||
+                                          std::is_same_v<T, BatchClause> || std::is_same_v<T, LengthClause>
+                                      ? 0
+                                  : std::is_same_v<T, LayoutClause> ? 1
+                                                                    : 2;
+            if (phase == wanted)
+              take(what, clause);
+          },
+          clause.what);
+  };
+  pass(0);
+  if (plan.lengthSamples && plan.batch)
+    plan.steps = (plan.lengthSamples + plan.batch - 1) / plan.batch;
+  pass(1);
+  finishLayout();
+  pass(2);
+  checkSchedules();
+  return std::move(plan);
+}
+
+bool TrainPlanner::oneOf(const Ident &word, const std::vector<std::string> &known, const std::string &what, Code code) {
+  for (const std::string &k : known)
+    if (k == word.text)
+      return true;
+  std::string hint = didYouMean(word.text, known);
+  error(code, word.range,
+        "unknown " + what + " " + quoted(word.text) + (hint.empty() ? "; known are " + listed(known) : hint));
+  return false;
+}
+
+void TrainPlanner::wantKind(const Quantity &q, UnitKind kind, const std::string &what) {
+  if (q.kind != kind)
+    error(Code::E0403, q.range, what + " is " + describe(kind) + ", not " + describe(q.kind));
+}
+
+void TrainPlanner::atLeastOne(const Count &count, const std::string &what) {
+  if (count.value < 1)
+    error(Code::E0404, count.range, what + " is at least 1, not " + std::to_string(count.value));
+}
+
+// Each clause once. Lines of `optimize` have patterns when there are several; lines of `evaluate` have names.
+void TrainPlanner::checkOnce() {
+  std::map<std::string, const Clause *> seen;
+  bool wholeOptimizer = false;
+  for (const Clause &clause : train.clauses) {
+    std::string key = clause.word.text;
+    if (std::holds_alternative<OnNanClause>(clause.what))
+      key = "on nan";
+    if (auto *e = std::get_if<EvaluateClause>(&clause.what))
+      key += e->name ? " " + e->name->text : "";
+    if (auto *o = std::get_if<OptimizeClause>(&clause.what)) {
+      if (!o->patterns.empty())
+        continue;
+      // A last line without patterns takes what the others leave.
+      if (wholeOptimizer)
+        error(Code::E0402, clause.word.range,
+              "'optimize' is given twice for all parameters; say on (PATTERNS) which ones each line is for")
+            .note(seen.at(key)->word.range, "it is given here first");
+      wholeOptimizer = true;
+      seen.emplace(key, &clause);
+      continue;
+    }
+    if (std::holds_alternative<LengthClause>(clause.what) || std::holds_alternative<UntilClause>(clause.what)) {
+      auto [it, fresh] = seen.emplace("length", &clause);
+      if (!fresh)
+        error(Code::E0409, clause.word.range,
+              "the length is given twice; one of 'steps', 'epochs', 'samples' and 'until' says it")
+            .note(it->second->word.range, "it is given here first");
+      continue;
+    }
+    if (std::holds_alternative<FreezeClause>(clause.what) || std::holds_alternative<AdaptClause>(clause.what))
+      continue; // several lines for several patterns
+    auto [it, fresh] = seen.emplace(key, &clause);
+    if (!fresh)
+      error(Code::E0402, clause.word.range, quoted(key) + " is given twice in train " + train.name.text)
+          .note(it->second->word.range, "it is given here first");
+  }
+}
+
+void TrainPlanner::checkRequired() {
+  if (train.broken) // the clause may be one that could not be read
+    return;
+  bool model = false, data = false, batch = false, length = false, optimize = false;
+  for (const Clause &clause : train.clauses) {
+    model |= std::holds_alternative<ModelClause>(clause.what);
+    data |= std::holds_alternative<DataClause>(clause.what);
+    batch |= std::holds_alternative<BatchClause>(clause.what);
+    length |= std::holds_alternative<LengthClause>(clause.what) || std::holds_alternative<UntilClause>(clause.what);
+    optimize |= std::holds_alternative<OptimizeClause>(clause.what);
+  }
+  std::vector<std::string> missing;
+  if (!model)
+    missing.push_back("model");
+  if (!data)
+    missing.push_back("data");
+  if (!batch)
+    missing.push_back("batch");
+  if (!length)
+    missing.push_back("a length (steps, epochs, samples or until)");
+  if (!optimize)
+    missing.push_back("optimize");
+  if (!missing.empty())
+    error(Code::E0401, train.range, "train " + train.name.text + " lacks " + listed(missing));
+}
+
+void TrainPlanner::take(const ModelClause &c, const Clause &clause) {
+  plan.modelArguments = &c.arguments;
+  plan.modelRange = clause.range;
+  plan.model = program.findModel(program.main(), c.model);
+  if (plan.model || program.main().broken)
+    return;
+  std::vector<std::string> known = program.modelNames(program.main());
+  std::string hint = didYouMean(c.model.text(), known);
+  error(Code::E0113, c.model.range,
+        "no model is called " + quoted(c.model.text()) +
+            (hint.empty() && !known.empty() ? "; there is " + listed(known) : hint));
+}
+
+void TrainPlanner::take(const OnClause &c, const Clause &clause) {
+  const File &main = program.main();
+  if (c.hasArguments) {
+    if (auto ranks = localRanks(c.cluster, c.arguments, clause.range, diagnostics))
+      plan.clusterRanks = *ranks;
+    return;
+  }
+  const Cluster *cluster = program.findCluster(main, c.cluster);
+  if (!cluster) {
+    if (main.broken)
+      return;
+    std::vector<std::string> known = program.clusterNames(main);
+    std::string hint = didYouMean(c.cluster.text(), known);
+    error(Code::E0114, c.cluster.range,
+          "no cluster is called " + quoted(c.cluster.text()) +
+              (!hint.empty()   ? hint
+               : known.empty() ? "; declare one, as in cluster " + c.cluster.last().text + " = local(ranks = 4)"
+                               : "; there is " + listed(known)));
+    return;
+  }
+  if (auto ranks = clusterRanks(*cluster, diagnostics))
+    plan.clusterRanks = *ranks;
+}
+
+void TrainPlanner::take(const BatchClause &c, const Clause &clause) {
+  plan.batchRange = clause.range;
+  atLeastOne(c.size, "the batch");
+  plan.batch = std::max<int64_t>(c.size.value, 1);
+  if (c.micro)
+    atLeastOne(*c.micro, "the micro batch");
+}
+
+void TrainPlanner::take(const LengthClause &c, const Clause &clause) {
+  atLeastOne(c.count, "the number of " + clause.word.text);
+  int64_t n = std::max<int64_t>(c.count.value, 1);
+  if (plan.steps || plan.lengthSamples || plan.lengthEpochs)
+    return; // reported as given twice
+  (c.unit == LengthClause::Steps    ? plan.steps
+   : c.unit == LengthClause::Epochs ? plan.lengthEpochs
+                                    : plan.lengthSamples) = n;
+}
+
+void TrainPlanner::take(const UntilClause &c, const Clause &clause) {
+  auto *compare = dynCast<CompareExpr>(c.condition);
+  bool fine = compare && dynCast<PathExpr>(compare->left) && constant(*compare->right) &&
+              compare->op != CompareExpr::Eq && compare->op != CompareExpr::Ne;
+  if (!fine)
+    error(Code::E0408, c.condition->range, "'until' compares a metric with a number, as in until accuracy > 93%");
+  else
+    notBuilt(clause.range, "until");
+}
+
+void TrainPlanner::take(const EvaluateClause &c, const Clause &clause) {
+  PlannedEvaluation e;
+  e.range = clause.range;
+  atLeastOne(c.every, "the number of steps between evaluations");
+  e.everySteps = c.every.value;
+  if (c.batches) {
+    atLeastOne(*c.batches, "the number of batches");
+    e.batches = c.batches->value;
+  }
+  if (c.name) {
+    e.name = c.name->text;
+    size_t inputs = 0;
+    for (const Clause &other : train.clauses)
+      if (auto *data = std::get_if<DataClause>(&other.what))
+        inputs = data->inputs.size();
+    e.source = source(cast<CallExpr>(*c.source), inputs, false);
+  }
+  plan.evaluations.push_back(std::move(e));
+}
+
+void TrainPlanner::take(const SeedClause &c, const Clause &) { plan.seed = uint64_t(c.seed.value); }
+
+void TrainPlanner::take(const CheckpointClause &c, const Clause &clause) {
+  if (c.isAuto)
+    notBuilt(clause.range, "checkpoint auto");
+  if (c.steps) {
+    atLeastOne(*c.steps, "the number of steps between snapshots");
+    plan.checkpoint.everySteps = c.steps->value;
+  }
+  if (c.period) {
+    wantKind(*c.period, UnitKind::Seconds, "the time between snapshots");
+    if (c.period->kind == UnitKind::Seconds && !(c.period->value > 0))
+      error(Code::E0404, c.period->range, "the time between snapshots is more than 0");
+    plan.checkpoint.everySeconds = c.period->value;
+  }
+  if (c.keep) {
+    atLeastOne(*c.keep, "the number of snapshots to keep");
+    plan.checkpoint.keep = c.keep->value;
+  }
+  plan.checkpoint.directory = c.folder ? *c.folder : "ckpt/" + train.name.text;
+  if (c.folder && c.folder->empty())
+    error(Code::E0404, c.folderRange, "the folder of the snapshots has no name");
+}
+
+} // namespace echelon::frontend
