@@ -1,0 +1,124 @@
+// attention(q, k, v, …): the fused operation, or, where its form does not hold, what it stands for.
+#include "frontend/elaborate/Lowering.h"
+#include <cmath>
+
+using namespace mlir;
+using namespace echelon::frontend;
+namespace ech = echelon::ech;
+using ech::Function;
+
+Val Lowering::attention(const CallExpr &e, const Args &args) {
+  auto q = realTensor(*args["q"], "attention"), k = realTensor(*args["k"], "attention"),
+       v = realTensor(*args["v"], "attention");
+  const AxisInfo *past = axisOf(*args["over"], "`over`"), *key = axisOf(*args["key"], "`key`");
+  auto causal = flag(args["causal"], false, "causal");
+  auto scale = args["scale"] ? known(args["scale"], "scale") : std::optional(Number());
+  std::optional<Val> mask, bias;
+  bool good = q && k && v && past && key && causal && scale;
+  if (args["mask"]) {
+    Val m = eval(*args["mask"]);
+    if (m.kind != Val::Truth || !m.truth) {
+      mask = anyTensor(m, args["mask"]->range, "mask");
+      good &= mask.has_value();
+      if (mask && !mask->type().getElement().isInteger(1)) {
+        error(Code::E0207, args["mask"]->range, "`mask` holds truth values: true where a query may look");
+        good = false;
+      }
+    }
+  }
+  if (args["bias"]) {
+    bias = realTensor(*args["bias"], "bias");
+    good &= bias.has_value();
+  }
+  if (!good)
+    return Val::poison();
+  if (!has(q->type(), {key->name}, args["q"]->range, "q") || !has(k->type(), {key->name, past->name}, args["k"]->range, "k") ||
+      !has(v->type(), {past->name}, args["v"]->range, "v"))
+    return Val::poison();
+  if (q->type().has(past->name))
+    return poison(Code::E0203, args["q"]->range,
+                  "q has the axis " + written(past->name) + " that it looks back over; rename that of k and v: declare "
+                  "`axis past like seq`, then k[seq -> past]");
+  if (!sizesAgree(q->type(), k->type(), e.range, "attention") ||
+      !sizesAgree(q->type(), v->type(), e.range, "attention") ||
+      !sizesAgree(k->type(), v->type(), e.range, "attention"))
+    return Val::poison();
+  double factor = args["scale"] ? scale->value() : 1 / std::sqrt(static_cast<double>(q->type().sizeOf(key->name)));
+
+  // The axis of q that is walked against `past`: said, or past is like it, or it alone is q's own.
+  const AxisInfo *query = nullptr;
+  if (args["query"]) {
+    query = axisOf(*args["query"], "`query`");
+    if (!query || !has(q->type(), {query->name}, args["query"]->range, "q"))
+      return Val::poison();
+  } else {
+    auto root = [](const AxisInfo *a) {
+      while (a->like)
+        a = a->like;
+      return a;
+    };
+    SmallVector<const AxisInfo *> own;
+    for (const ech::Axis &a : q->type().getAxes()) {
+      if (k->type().has(a.name))
+        continue;
+      for (const AxisInfo &info : axisStore)
+        if (info.name == a.name) {
+          own.push_back(&info);
+          break;
+        }
+    }
+    for (const AxisInfo *a : own)
+      if (root(a) == root(past))
+        query = a;
+    if (!query && own.size() == 1)
+      query = own[0];
+  }
+  if (*causal && !query)
+    return poison(Code::E0119, e.range,
+                  "causal attention compares positions, and it is not clear which axis of q is walked against " +
+                      written(past->name) + "; say query = …");
+
+  // The fused form: q has all of k's and v's axes but `past`; mask and bias lie over the scores.
+  auto within = [&](ech::Tensor t) {
+    return llvm::all_of(t.getAxes(), [&](const ech::Axis &a) { return a.name == past->name || q->type().has(a.name); });
+  };
+  for (const auto *extra : {&mask, &bias})
+    if (*extra) {
+      if (!sizesAgree((*extra)->type(), q->type(), e.range, "attention") ||
+          !sizesAgree((*extra)->type(), k->type(), e.range, "attention"))
+        return Val::poison();
+      if (!within((*extra)->type()) || (*extra)->type().has(key->name))
+        return poison(Code::E0205, e.range,
+                      std::string(extra == &mask ? "the mask" : "the bias") + " has the axes " +
+                          ech::describe((*extra)->type()) + ", and the scores have not all of them");
+    }
+  if (within(k->type()) && within(v->type()) && v->type().has(key->name) && q->type().rank() >= 2) {
+    auto op = build.attention(q->value, k->value, v->value, mask ? mask->value : Value(), bias ? bias->value : Value(),
+                              query ? query->name.getValue() : StringRef(), past->name, key->name, factor, *causal);
+    return tensor(op.getResult(), false, e.range);
+  }
+  Value scores = build.mul(build.dot(q->value, k->value, {key->name.getValue()}), build.constant(factor));
+  if (bias)
+    scores = build.add(scores, bias->value);
+  Value allowed = mask ? mask->value : Value();
+  if (*causal) {
+    Value c = build.map(Function::Ge, {build.index(query->name, q->type().sizeOf(query->name)),
+                                       build.index(past->name, k->type().sizeOf(past->name))});
+    allowed = allowed ? build.map(Function::And, {allowed, c}) : c;
+  }
+  Value zero = build.constant(0), any;
+  if (allowed) {
+    if (!neverEmpty(allowed, {past->name.getValue()})) {
+      Value count = build.toReal(allowed);
+      if (ech::tensor(allowed).has(past->name))
+        count = build.sum(count, {past->name.getValue()});
+      any = build.map(Function::Gt, {count, zero});
+    }
+    Value taken = any ? build.map(Function::Or, {allowed, build.map(Function::Not, {any})}) : allowed;
+    scores = build.select(taken, scores, build.constant(-std::numeric_limits<double>::infinity()));
+  }
+  Value p = build.softmax(scores, {past->name.getValue()});
+  if (any)
+    p = build.select(allowed, p, zero);
+  return tensor(build.dot(p, v->value, {past->name.getValue()}), false, e.range);
+}

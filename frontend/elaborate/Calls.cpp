@@ -1,0 +1,276 @@
+// Calls: arguments bound to names, blocks inlined with their parameters under a path of their own.
+#include "frontend/elaborate/Lowering.h"
+
+using namespace mlir;
+using namespace echelon::frontend;
+
+std::optional<Lowering::Args> Lowering::bind(const std::vector<Argument> &arguments,
+                                             const std::vector<std::string> &names,
+                                             const std::set<std::string> &required, const std::string &callee,
+                                             SourceRange range) {
+  Args args;
+  bool good = true;
+  size_t place = 0;
+  for (const Argument &a : arguments) {
+    if (a.weight || a.high) {
+      error(Code::E0019, a.range, "a range or a share has no meaning among the arguments of " + callee);
+      good = false;
+      continue;
+    }
+    std::string name;
+    if (a.name) {
+      name = a.name->text;
+      if (!llvm::is_contained(names, name)) {
+        error(Code::E0117, a.name->range,
+              callee + " has no argument " + quoted(name) + didYouMean(name, names) +
+                  (names.empty() ? "" : "; its arguments are " + listed(names)));
+        good = false;
+        continue;
+      }
+    } else if (place < names.size()) {
+      name = names[place++];
+    } else {
+      error(Code::E0120, a.range,
+            callee + " takes " + (names.empty() ? "no arguments" : "at most " + std::to_string(names.size()) +
+                                                                       (names.size() == 1 ? " argument" : " arguments") +
+                                                                       ": " + listed(names)));
+      good = false;
+      continue;
+    }
+    auto [it, isNew] = args.given.emplace(name, &a);
+    if (!isNew) {
+      error(Code::E0118, a.range, "argument " + name + " of " + callee + " is given twice")
+          .note(it->second->range, "the other is here");
+      good = false;
+    }
+  }
+  std::vector<std::string> missing;
+  for (const std::string &name : names)
+    if (required.count(name) && !args.given.count(name))
+      missing.push_back(name);
+  if (!missing.empty()) {
+    error(Code::E0119, range,
+          callee + " needs " + (missing.size() == 1 ? "the argument " : "the arguments ") + listed(missing));
+    good = false;
+  }
+  if (!good)
+    return std::nullopt;
+  return args;
+}
+
+const std::map<std::string, Lowering::Builtin> &Lowering::builtins() {
+  using L = Lowering;
+  static const std::map<std::string, Builtin> table = [] {
+    std::map<std::string, Builtin> t;
+    for (const char *name : {"exp", "log", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf", "sigmoid", "relu", "silu",
+                             "abs", "floor", "ceil"})
+      t[name] = {{"x"}, 1, &L::elementwise};
+    t["gelu"] = {{"x", "tanh"}, 1, &L::elementwise};
+    t["mod"] = {{"a", "b"}, 2, &L::elementwise};
+    t["clamp"] = {{"x", "lo", "hi"}, 3, &L::elementwise};
+    t["where"] = {{"c", "a", "b"}, 3, &L::whereCall};
+    t["outer"] = {{"e"}, 1, &L::outer};
+    t["size"] = {{"axis"}, 1, &L::sizeCall};
+    t["index"] = {{"axis"}, 1, &L::indexCall};
+    t["stop_gradient"] = {{"x"}, 1, &L::stopGradient};
+    for (const char *name : {"max", "min"})
+      t[name] = {{"x", "y", "over", "where"}, 1, &L::maximum};
+    for (const char *name : {"sum", "mean", "argmax", "softmax", "log_softmax", "logsumexp", "cumsum"})
+      t[name] = {{"x", "over", "where"}, 1, &L::reduction};
+    t["dot"] = {{"a", "b", "over"}, 3, &L::dot};
+    t["cross_entropy"] = {{"logits", "labels", "over"}, 3, &L::crossEntropy};
+    t["top"] = {{"x", "over", "k", "into"}, 4, &L::top};
+    t["concat"] = {{"a", "b", "over"}, 3, &L::concat};
+    t["conv"] = {{"x", "w", "over", "window", "stride", "pad"}, 2, &L::conv};
+    for (const char *name : {"maxpool", "avgpool"})
+      t[name] = {{"x", "window", "size", "stride", "pad"}, 2, &L::pool};
+    t["attention"] = {{"q", "k", "v", "over", "key", "causal", "mask", "bias", "scale", "query"}, 5, &L::attention};
+    t["dropout"] = {{"x", "p"}, 2, &L::dropout};
+    t["survive"] = {{"x", "p"}, 2, &L::survive};
+    // What the library is made of; users may call them as well.
+    t["normalize"] = {{"x", "over", "rms", "local"}, 2, &L::normalize};
+    for (const char *name : {"normalize_mean", "normalize_variance"})
+      t[name] = {{"x", "over", "local"}, 2, &L::normalize};
+    t["count"] = {{"x", "over"}, 1, &L::countCall};
+    return t;
+  }();
+  return table;
+}
+
+bool Lowering::isBlock(const File &file, const Path &path) const {
+  return shared.program.findBlock(file, path) != nullptr;
+}
+
+Val Lowering::call(const CallExpr &e) {
+  if (exhausted(e.range))
+    return Val::poison();
+  if (const Block *block = shared.program.findBlock(*scope->file, e.callee))
+    return callBlock(e, *block);
+  auto it = e.callee.single() ? builtins().find(e.callee.parts[0].text) : builtins().end();
+  if (it == builtins().end()) {
+    std::vector<std::string> all = shared.program.blockNames(*scope->file);
+    for (const auto &entry : builtins())
+      all.push_back(entry.first);
+    std::string text = e.callee.text();
+    error(Code::E0112, e.callee.range, "no block or function is called " + quoted(text) + didYouMean(text, all));
+    for (const Argument &a : e.arguments) // what is wrong in them is told, too
+      if (a.value && a.value->kind == ExprKind::Call)
+        eval(*a.value);
+    return Val::poison();
+  }
+  if (e.as || e.with)
+    return poison(Code::E0124, e.as ? e.as->range : e.with->range,
+                  it->first + " is a function without parameters; `as` and `with` name the parameters of a block's call");
+  const Builtin &builtin = it->second;
+  std::vector<std::string> names(builtin.names.begin(), builtin.names.end());
+  if (it->first == "concat") { // any number of values
+    size_t values = llvm::count_if(e.arguments, [](const Argument &a) { return !a.name; });
+    names.clear();
+    for (size_t i = 0; i < values; ++i)
+      names.push_back(std::to_string(i));
+    names.push_back("over");
+  }
+  std::set<std::string> required(names.begin(), names.begin() + std::min(builtin.required, names.size()));
+  if (it->first == "concat")
+    required = {"over"};
+  auto args = bind(e.arguments, names, required, it->first, e.range);
+  if (!args)
+    return Val::poison();
+  At at(*this, e.range);
+  return (this->*builtin.handler)(e, *args);
+}
+
+std::optional<std::string> Lowering::sharedPrefix(const CallExpr &e, const Block &block) {
+  // The name is looked for in the repeat that the call stands in, then outward to its block.
+  std::string text = e.with->text(), prefix = scope->prefix;
+  const std::string &floor = scope->callPrefix;
+  for (;;) {
+    auto it = calls.find(prefix + text);
+    if (it != calls.end()) {
+      if (it->second != &block) {
+        error(Code::E0124, e.with->range,
+              text + " is a call of " + it->second->name.text + ", so " + block.name.text +
+                  " cannot take its parameters");
+        return std::nullopt;
+      }
+      return it->first + ".";
+    }
+    if (prefix.size() <= floor.size())
+      break;
+    prefix.pop_back();
+    size_t dot = prefix.rfind('.');
+    prefix = dot == std::string::npos ? "" : prefix.substr(0, dot + 1);
+    if (prefix.size() < floor.size())
+      break;
+  }
+  std::vector<std::string> known;
+  for (const auto &[path, called] : calls)
+    if (path.compare(0, floor.size(), floor) == 0)
+      known.push_back(path.substr(floor.size()));
+  error(Code::E0124, e.with->range, "no earlier call here is named " + quoted(text) + didYouMean(text, known));
+  return std::nullopt;
+}
+
+Val Lowering::callBlock(const CallExpr &e, const Block &block) {
+  ++callCount;
+  for (Scope *s = scope; s; s = s->caller)
+    if (s->block == &block)
+      return poison(Code::E0122, e.callee.range,
+                    "block " + block.name.text + " calls itself" +
+                        (s == scope ? "" : ", through " + scope->block->name.text) +
+                        "; a repeat makes a stack of layers");
+  const File *file = shared.program.file(block.file);
+  std::vector<std::string> names;
+  std::set<std::string> required;
+  for (const Formal &f : block.formals) {
+    names.push_back(f.name.text);
+    if (!f.value)
+      required.insert(f.name.text);
+  }
+  auto args = bind(e.arguments, names, required, e.callee.text(), e.range);
+
+  Scope inner;
+  inner.block = &block;
+  inner.file = file;
+  inner.body = &block.body;
+  inner.caller = scope;
+  inner.callRange = e.range;
+  for (const Import &import : scope->file->imports)
+    inner.isLibrary |= import.file == file && import.isLibrary;
+  inner.isLibrary |= scope->isLibrary && file == scope->file;
+
+  // Arguments belong to the caller: their names, their loops, their place.
+  bool good = args.has_value();
+  for (const Formal &f : block.formals) {
+    const Expr *given = args ? (*args)[f.name.text.c_str()] : nullptr;
+    if (f.isAxis) {
+      const AxisInfo *axis = nullptr;
+      if (given) {
+        axis = axisOf(*given, f.name.text.c_str());
+        good &= axis != nullptr;
+      } else if (f.value) {
+        const auto *word = dynCast<PathExpr>(f.value);
+        if (word && word->path.single()) {
+          for (Scope *s = scope; s && !axis; s = s->caller) {
+            auto it = s->axes.find(word->path.parts[0].text);
+            axis = it == s->axes.end() ? nullptr : it->second;
+          }
+          if (!axis && args) {
+            error(Code::E0111, e.range,
+                  e.callee.text() + " works on axis " + word->path.text() + " unless told, and there is none here; say " +
+                      f.name.text + " = …");
+            good = false;
+          }
+        }
+      }
+      inner.axes[f.name.text] = axis;
+      continue;
+    }
+    if (given)
+      inner.values[f.name.text] = eval(*given);
+  }
+  if (!good)
+    return Val::poison();
+  for (const auto &[name, v] : inner.values)
+    if (v.isPoison())
+      return Val::poison();
+
+  if (e.with) {
+    auto prefix = sharedPrefix(e, block);
+    if (!prefix)
+      return Val::poison();
+    inner.prefix = *prefix;
+    inner.sharing = true;
+    if (e.as)
+      calls.emplace(scope->prefix + e.as->text, &block);
+  } else {
+    std::string name = e.as ? e.as->text : scope->callNames.count(&e) ? scope->callNames[&e] : block.name.text;
+    std::string path = scope->prefix + name;
+    if (scope->sharing) {
+      inner.sharing = true;
+      calls.emplace(path, &block);
+    } else if (!calls.emplace(path, &block).second) {
+      return poison(Code::E0103, e.as ? e.as->range : e.range,
+                    "a call is named " + name + " already; `with " + name + "` shares its parameters, another name "
+                    "gives this call its own");
+    }
+    inner.prefix = path + ".";
+  }
+  inner.callPrefix = inner.prefix;
+
+  Scope *outer = scope;
+  scope = &inner;
+  ++depth;
+  At at(*this, block.range);
+  for (const Formal &f : block.formals)
+    if (!f.isAxis && !inner.values.count(f.name.text) && f.value)
+      inner.values[f.name.text] = eval(*f.value);
+  inner.callNames = nameCalls(block.body, [&](const Path &p) { return isBlock(*inner.file, p); });
+  execute(block.body);
+  --depth;
+  Val result = inner.result.value_or(Val::poison());
+  if (!inner.result && !told)
+    error(Code::E0018, block.name.range, "block " + block.name.text + " does not return a value");
+  scope = outer;
+  return result;
+}

@@ -1,0 +1,108 @@
+// Both steps of a module, and what is settled once they stand: inputs in the data source's order, decayed parameters.
+#include "frontend/elaborate/Elaborate.h"
+#include "frontend/elaborate/Lowering.h"
+
+using namespace mlir;
+using namespace echelon::frontend;
+namespace ech = echelon::ech;
+
+namespace {
+
+/// Marks the parameters that `value` is, perhaps under other names or in part.
+void markDecayed(Value value, const std::map<std::string, ech::VariableOp> &variables, OpBuilder &builder) {
+  while (true) {
+    if (auto argument = llvm::dyn_cast<BlockArgument>(value)) {
+      auto loop = llvm::dyn_cast<ech::RepeatOp>(argument.getOwner()->getParentOp());
+      if (!loop)
+        return;
+      size_t carried = loop.getCarried().size();
+      value = argument.getArgNumber() < carried ? loop.getCarried()[argument.getArgNumber()]
+                                                : loop.getSlices()[argument.getArgNumber() - carried];
+      continue;
+    }
+    Operation *op = value.getDefiningOp();
+    if (auto read = llvm::dyn_cast<ech::ReadOp>(op)) {
+      auto it = variables.find(read.getSource().str());
+      if (it != variables.end() && it->second.getKind() == ech::VariableKind::Param)
+        it->second->setAttr("decayed", builder.getUnitAttr());
+      return;
+    }
+    bool sameValues = llvm::isa<ech::RelabelOp, ech::PickOp, ech::SliceOp, ech::ExpandOp>(op);
+    if (auto map = llvm::dyn_cast<ech::MapOp>(op))
+      sameValues = map.getFunction() == ech::Function::Cast || map.getFunction() == ech::Function::StopGradient;
+    if (!sameValues)
+      return;
+    value = op->getOperand(0);
+  }
+}
+
+/// Puts the inputs into the order of the data source's outputs.
+void orderInputs(Shared &shared) {
+  if (!shared.options.inputs)
+    return;
+  std::vector<InputFacts> ordered;
+  std::vector<std::string> known;
+  for (const InputFacts &input : shared.facts.inputs)
+    known.push_back(input.name);
+  bool good = true;
+  for (const Path &path : *shared.options.inputs) {
+    std::string name = path.text();
+    auto it = llvm::find_if(shared.facts.inputs, [&](const InputFacts &i) { return i.name == name; });
+    if (it == shared.facts.inputs.end()) {
+      shared.diagnostics.error(Code::E0505, path.range,
+                               "the model has no input " + quoted(name) + didYouMean(name, known) +
+                                   (known.empty() ? "" : "; its inputs are " + listed(known)));
+      good = false;
+    } else if (llvm::any_of(ordered, [&](const InputFacts &i) { return i.name == name; })) {
+      shared.diagnostics.error(Code::E0505, path.range, "input " + name + " is filled twice");
+      good = false;
+    } else {
+      ordered.push_back(*it);
+    }
+  }
+  for (const InputFacts &input : shared.facts.inputs)
+    if (llvm::none_of(ordered, [&](const InputFacts &i) { return i.name == input.name; })) {
+      if (good)
+        shared.diagnostics.error(Code::E0505, shared.options.dataRange,
+                                 "input " + input.name + " of the model is not filled; name it after the arrow")
+            .note(input.range, "input " + input.name + " is declared here");
+      ordered.push_back(input);
+    }
+  shared.facts.inputs = std::move(ordered);
+  for (auto op : shared.module.getOps<ech::InputOp>())
+    for (auto [place, input] : llvm::enumerate(shared.facts.inputs))
+      if (input.name == op.getSymName())
+        op.setPlace(place);
+}
+
+} // namespace
+
+OwningOpRef<ModuleOp> echelon::frontend::elaborate(MLIRContext &context, const SourceManager &sources,
+                                                   const Program &program, const ElaborateOptions &options,
+                                                   Diagnostics &diagnostics, ModelFacts &facts) {
+  context.getOrLoadDialect<ech::EchDialect>();
+  size_t errorsBefore = diagnostics.errorCount();
+  auto loc = FileLineColLoc::get(&context, sources.name(options.file->id), 1, 1);
+  OwningOpRef<ModuleOp> module(ModuleOp::create(loc));
+  Shared shared{context, sources, program, options, diagnostics, facts, *module, {}};
+  // Training first: it declares everything. @evaluate is the same model read again with `training` false; a mistake
+  // that both meet is told once.
+  Lowering(shared, true).run();
+  Lowering(shared, false).run();
+  orderInputs(shared);
+  if (diagnostics.errorCount() > errorsBefore)
+    return nullptr;
+
+  OpBuilder builder(&context);
+  (*module)->setAttr("ech.batch", builder.getI64IntegerAttr(options.batch));
+  (*module)->setAttr("ech.batch_axis", builder.getStringAttr(facts.batchAxis));
+  for (auto step : module->getOps<ech::StepOp>())
+    step->walk([&](Operation *op) {
+      if (llvm::isa<ech::DotOp, ech::ConvOp, ech::AttentionOp>(op))
+        for (Value operand : op->getOperands())
+          markDecayed(operand, shared.variables, builder);
+      if (auto gather = llvm::dyn_cast<ech::GatherOp>(op))
+        markDecayed(gather.getTable(), shared.variables, builder);
+    });
+  return module;
+}

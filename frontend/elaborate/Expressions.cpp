@@ -1,0 +1,470 @@
+// Expressions: names, operators, and what is known when compiling.
+#include "frontend/elaborate/Lowering.h"
+
+using namespace mlir;
+using namespace echelon::frontend;
+namespace ech = echelon::ech;
+
+Val Lowering::eval(const Expr &e) {
+  if (exhausted(e.range))
+    return Val::poison();
+  ++depth;
+  At at(*this, e.range);
+  Val v;
+  switch (e.kind) {
+  case ExprKind::Number: {
+    const auto &n = cast<NumberExpr>(e);
+    v = Val::known(n.isInteger ? Number::whole(n.integer) : Number::spelled(n.spelling, n.value));
+    break;
+  }
+  case ExprKind::Bool:
+    v = Val::truthOf(cast<BoolExpr>(e).value);
+    break;
+  case ExprKind::Quantity:
+    v = poison(Code::E0017, e.range, "a model computes with plain numbers; write " +
+                                         Number::real(cast<QuantityExpr>(e).quantity.value).text());
+    break;
+  case ExprKind::String:
+    v = poison(Code::E0209, e.range, "a text has no meaning in a model");
+    break;
+  case ExprKind::Tuple:
+    v = poison(Code::E0209, e.range, "a list stands only for axes and for numbers of a window, as in `over = (a, b)`");
+    break;
+  case ExprKind::Path:
+    v = evalPath(cast<PathExpr>(e));
+    break;
+  case ExprKind::Call:
+    v = call(cast<CallExpr>(e));
+    break;
+  case ExprKind::Negate: {
+    Val x = eval(*cast<NegateExpr>(e).operand);
+    if (x.isPoison())
+      break;
+    if (x.kind == Val::Known) {
+      v = Val::known(-x.number);
+      break;
+    }
+    v = apply(ech::Function::Neg, {x}, e.range, "-", false);
+    break;
+  }
+  case ExprKind::Not: {
+    Val x = eval(*cast<NotExpr>(e).operand);
+    if (x.isPoison())
+      break;
+    if (x.kind == Val::Truth) {
+      v = Val::truthOf(!x.truth);
+      break;
+    }
+    v = apply(ech::Function::Not, {x}, e.range, "not", false);
+    break;
+  }
+  case ExprKind::Arithmetic:
+    v = arithmetic(cast<ArithmeticExpr>(e), false);
+    break;
+  case ExprKind::Power:
+    v = power(cast<PowerExpr>(e), false);
+    break;
+  case ExprKind::Compare:
+    v = compare(cast<CompareExpr>(e), false);
+    break;
+  case ExprKind::Logic:
+    v = logic(cast<LogicExpr>(e), false);
+    break;
+  case ExprKind::Index:
+    v = index(cast<IndexExpr>(e));
+    break;
+  }
+  --depth;
+  return v;
+}
+
+//===- names ------------------------------------------------------------------------------------------------------===//
+
+Val Lowering::look(const std::string &name, SourceRange range, bool *found) {
+  auto it = scope->values.find(name);
+  if (found)
+    *found = it != scope->values.end();
+  if (it == scope->values.end())
+    return Val::poison();
+  for (Loop &loop : loops)
+    if (loop.scope == scope)
+      for (Carried &c : loop.carried)
+        if (c.name == name)
+          c.read = true;
+  Val v = it->second;
+  if (v.isTensor() && v.depth < loops.size()) {
+    v.value = inside(v, range);
+    v.depth = static_cast<unsigned>(loops.size());
+  }
+  return v;
+}
+
+Val Lowering::evalPath(const PathExpr &e) {
+  std::string name = e.path.text();
+  if (e.path.single()) {
+    bool found;
+    Val v = look(name, e.range, &found);
+    if (found)
+      return v;
+    if (name == "training")
+      return Val::truthOf(training);
+    if (name == "same") {
+      v.kind = Val::Word;
+      v.word = name;
+      return v;
+    }
+    auto gone = scope->gone.find(name);
+    if (gone != scope->gone.end()) {
+      error(Code::E0131, e.range,
+            name + " is assigned inside a repeat and ends with it; assign it before, too, and it is carried out")
+          .note(gone->second, "the repeat is here");
+      return Val::poison();
+    }
+    if (findAxis(name))
+      return poison(Code::E0209, e.range,
+                    name + " is an axis, and a value is taken here; index(" + name + ") is the position along it, size(" +
+                        name + ") its size");
+  }
+  std::vector<std::string> all{"training"};
+  for (const auto &entry : scope->values)
+    all.push_back(entry.first);
+  return poison(Code::E0110, e.range, "nothing is called " + quoted(name) + didYouMean(name, all));
+}
+
+const AxisInfo *Lowering::findAxis(const std::string &name) const {
+  auto it = scope->axes.find(name);
+  return it == scope->axes.end() ? nullptr : it->second;
+}
+
+const AxisInfo *Lowering::axisOf(const Ident &name) {
+  auto it = scope->axes.find(name.text);
+  if (it != scope->axes.end())
+    return it->second;
+  std::vector<std::string> all;
+  for (const auto &entry : scope->axes)
+    all.push_back(entry.first);
+  error(Code::E0111, name.range,
+        scope->values.count(name.text)
+            ? name.text + " is a value, and an axis is taken here"
+            : "no axis is called " + quoted(name.text) + didYouMean(name.text, all));
+  return nullptr;
+}
+
+const AxisInfo *Lowering::axisOf(const Expr &e, const char *what) {
+  const auto *word = dynCast<PathExpr>(&e);
+  if (!word || !word->path.single()) {
+    error(Code::E0209, e.range, std::string(what) + " is an axis: write its name");
+    return nullptr;
+  }
+  return axisOf(word->path.parts[0]);
+}
+
+std::optional<SmallVector<const AxisInfo *>> Lowering::axisList(const Expr &e, const char *what) {
+  SmallVector<const AxisInfo *> list;
+  bool good = true;
+  auto add = [&](const Expr &one) {
+    const AxisInfo *axis = axisOf(one, what);
+    if (axis && llvm::is_contained(list, axis)) {
+      error(Code::E0203, one.range, "axis " + written(axis->name) + " stands twice in this list");
+      axis = nullptr;
+    }
+    good &= axis != nullptr;
+    list.push_back(axis);
+  };
+  if (const auto *tuple = dynCast<TupleExpr>(&e))
+    for (const ExprPtr &element : tuple->elements)
+      add(*element);
+  else
+    add(e);
+  if (!good)
+    return std::nullopt;
+  return list;
+}
+
+std::optional<SmallVector<StringAttr>> Lowering::axes(const Expr *e, ArrayRef<ech::Axis> all, const char *what) {
+  SmallVector<StringAttr> names;
+  if (!e) {
+    for (const ech::Axis &axis : all)
+      names.push_back(axis.name);
+    return names;
+  }
+  const auto *call = dynCast<CallExpr>(e);
+  if (call && call->callee.single() && call->callee.parts[0].text == "except") {
+    SmallVector<StringAttr> left;
+    for (const Argument &a : call->arguments) {
+      const AxisInfo *axis = a.value && !a.name ? axisOf(*a.value, "except") : nullptr;
+      if (!axis)
+        return std::nullopt;
+      if (llvm::none_of(all, [&](const ech::Axis &b) { return b.name == axis->name; })) {
+        error(Code::E0206, a.range, "the value has no axis " + written(axis->name) + " that could be left out");
+        return std::nullopt;
+      }
+      left.push_back(axis->name);
+    }
+    for (const ech::Axis &axis : all)
+      if (!llvm::is_contained(left, axis.name))
+        names.push_back(axis.name);
+    return names;
+  }
+  auto list = axisList(*e, what);
+  if (!list)
+    return std::nullopt;
+  for (const AxisInfo *axis : *list)
+    names.push_back(axis->name);
+  return names;
+}
+
+SmallVector<StringRef> Lowering::refs(ArrayRef<StringAttr> names) {
+  return llvm::map_to_vector(names, [](StringAttr n) { return n.getValue(); });
+}
+
+std::string Lowering::written(StringAttr axis) const {
+  // Inside the library the user knows the axis by the name outside.
+  const Scope *s = scope;
+  while (s && s->isLibrary)
+    s = s->caller;
+  if (s)
+    for (const auto &[name, info] : s->axes)
+      if (info && info->name == axis)
+        return name;
+  return axis.str();
+}
+
+//===- kinds of values --------------------------------------------------------------------------------------------===//
+
+Val Lowering::tensor(Value value, bool made, SourceRange range, std::optional<Interval> bounds) {
+  double count = 1;
+  for (const ech::Axis &axis : ech::tensor(value).getAxes())
+    count *= static_cast<double>(axis.size);
+  if (count > 9e15)
+    return poison(Code::E0202, range,
+                  "this value has more than 2^53 elements: its axes are " + ech::describe(ech::tensor(value)));
+  Val v;
+  v.kind = Val::Tensor;
+  v.value = value;
+  v.made = made;
+  v.depth = static_cast<unsigned>(loops.size());
+  if (bounds && ech::tensor(value).getElement().isInteger(32))
+    v.range = bounds;
+  return v;
+}
+
+Value Lowering::constantLike(const Val &v, bool integer) {
+  if (v.kind == Val::Truth)
+    return build.constant(v.truth, build.type({}, builder.getI1Type()));
+  if (integer && v.number.integer())
+    return build.constant(v.number.value(), build.type({}, builder.getI32Type()));
+  return build.constant(v.number.value());
+}
+
+std::optional<Val> Lowering::anyTensor(const Val &v, SourceRange range, const char *what) {
+  if (v.isPoison())
+    return std::nullopt;
+  if (v.kind == Val::Word) {
+    error(Code::E0110, range, "nothing is called " + quoted(v.word));
+    return std::nullopt;
+  }
+  if (v.isTensor())
+    return v;
+  return tensor(constantLike(v, true), true, range,
+                v.kind == Val::Known && v.number.integer()
+                    ? std::optional(Interval{*v.number.integer(), *v.number.integer()})
+                    : std::nullopt);
+}
+
+std::optional<Val> Lowering::realTensor(const Val &v, SourceRange range, const char *what) {
+  if (v.kind == Val::Known)
+    return tensor(constantLike(v, false), true, range);
+  auto t = anyTensor(v, range, what);
+  if (!t)
+    return std::nullopt;
+  if (t->type().getElement().isInteger(1)) {
+    error(Code::E0207, range,
+          std::string(what) + " takes numbers, and this is a truth value; where(c, 1, 0) makes numbers of it");
+    return std::nullopt;
+  }
+  bool made = t->made;
+  return tensor(build.toReal(t->value), made, range);
+}
+
+std::optional<Val> Lowering::realTensor(const Expr &e, const char *what) { return realTensor(eval(e), e.range, what); }
+
+std::optional<Number> Lowering::known(const Expr *e, const char *what) {
+  if (!e)
+    return std::nullopt;
+  Val v = eval(*e);
+  if (v.isPoison())
+    return std::nullopt;
+  if (v.kind != Val::Known) {
+    error(Code::E0208, e->range,
+          std::string(what) + " is a number known when compiling" +
+              (v.isTensor() ? ", and this is a value of the step" : ""));
+    return std::nullopt;
+  }
+  return v.number;
+}
+
+std::optional<int64_t> Lowering::whole(const Expr &e, const char *what, int64_t low, int64_t high) {
+  auto n = known(&e, what);
+  if (!n)
+    return std::nullopt;
+  auto i = n->integer();
+  if (!i) {
+    error(Code::E0201, e.range, std::string(what) + " is a whole number, and this is " + n->text());
+    return std::nullopt;
+  }
+  if (*i < low || *i > high) {
+    error(Code::E0218, e.range,
+          std::string(what) + " is " + std::to_string(*i) + "; it must be " +
+              (*i < low ? "at least " + std::to_string(low) : "at most " + std::to_string(high)));
+    return std::nullopt;
+  }
+  return i;
+}
+
+std::optional<int64_t> Lowering::size(const Expr &e, const std::string &what) {
+  bool saved = std::exchange(inSize, true);
+  Val v = eval(e);
+  inSize = saved;
+  if (v.isPoison())
+    return std::nullopt;
+  if (v.kind != Val::Known) {
+    error(Code::E0208, e.range, "the size of " + what + " is a number known when compiling");
+    return std::nullopt;
+  }
+  auto n = v.number.integer();
+  if (!n && (!v.number.exact() || v.number.value() > 1e18)) {
+    error(Code::E0202, e.range,
+          "the size of " + what + " is " + v.number.text() + ", which is no exact whole number; ceil(…) rounds up");
+    return std::nullopt;
+  }
+  if (!n) {
+    error(Code::E0201, e.range,
+          "the size of " + what + " is " + v.number.text() + ", not a whole number; `/` is exact in sizes, ceil(…) "
+          "rounds up");
+    return std::nullopt;
+  }
+  if (*n < 1 || *n >= (int64_t(1) << 31)) {
+    error(Code::E0202, e.range,
+          "the size of " + what + " is " + std::to_string(*n) + "; sizes lie between 1 and 2^31 - 1");
+    return std::nullopt;
+  }
+  return n;
+}
+
+std::optional<bool> Lowering::flag(const Expr *e, bool otherwise, const char *what) {
+  if (!e)
+    return otherwise;
+  Val v = eval(*e);
+  if (v.isPoison())
+    return std::nullopt;
+  if (v.kind != Val::Truth) {
+    error(Code::E0208, e->range, std::string(what) + " is `true` or `false`, known when compiling");
+    return std::nullopt;
+  }
+  return v.truth;
+}
+
+//===- operators --------------------------------------------------------------------------------------------------===//
+
+Val Lowering::foldTwo(char op, const Val &a, const Val &b, SourceRange range) {
+  switch (op) {
+  case '+':
+    return Val::known(a.number + b.number);
+  case '-':
+    return Val::known(a.number - b.number);
+  case '*':
+    return Val::known(a.number * b.number);
+  }
+  if (b.number.isZero())
+    return poison(Code::E0223, range, "a number is divided by zero");
+  return Val::known(a.number / b.number);
+}
+
+Val Lowering::arithmetic(const ArithmeticExpr &e, bool lifted) {
+  Val left = eval(*e.first);
+  for (const ArithmeticExpr::Rest &rest : e.rest) {
+    Val right = eval(*rest.operand);
+    if (left.isPoison() || right.isPoison()) {
+      left = Val::poison();
+      continue;
+    }
+    if (left.kind == Val::Known && right.kind == Val::Known) {
+      left = foldTwo(rest.op, left, right, rest.operand->range);
+      continue;
+    }
+    ech::Function f = rest.op == '+'   ? ech::Function::Add
+                      : rest.op == '-' ? ech::Function::Sub
+                      : rest.op == '*' ? ech::Function::Mul
+                                       : ech::Function::Div;
+    left = apply(f, {left, right}, rest.opRange, std::string(1, rest.op), lifted);
+  }
+  return left;
+}
+
+Val Lowering::power(const PowerExpr &e, bool lifted) {
+  Val base = eval(*e.base), exponent = eval(*e.exponent);
+  if (base.isPoison() || exponent.isPoison())
+    return Val::poison();
+  return raise(base, exponent, e.opRange, lifted);
+}
+
+Val Lowering::compare(const CompareExpr &e, bool lifted) {
+  Val a = eval(*e.left), b = eval(*e.right);
+  if (a.isPoison() || b.isPoison())
+    return Val::poison();
+  static const char *const spellings[] = {"==", "!=", "<", "<=", ">", ">="};
+  if (a.kind == Val::Known && b.kind == Val::Known) {
+    bool less = a.number < b.number, equal = a.number == b.number;
+    switch (e.op) {
+    case CompareExpr::Eq:
+      return Val::truthOf(equal);
+    case CompareExpr::Ne:
+      return Val::truthOf(!equal);
+    case CompareExpr::Lt:
+      return Val::truthOf(less);
+    case CompareExpr::Le:
+      return Val::truthOf(less || equal);
+    case CompareExpr::Gt:
+      return Val::truthOf(!less && !equal);
+    case CompareExpr::Ge:
+      return Val::truthOf(!less);
+    }
+  }
+  if (a.kind == Val::Truth && b.kind == Val::Truth && e.op <= CompareExpr::Ne)
+    return Val::truthOf((a.truth == b.truth) == (e.op == CompareExpr::Eq));
+  if (a.kind == Val::Word && b.kind == Val::Word && e.op <= CompareExpr::Ne)
+    return Val::truthOf((a.word == b.word) == (e.op == CompareExpr::Eq));
+  auto f = static_cast<ech::Function>(static_cast<uint32_t>(ech::Function::Eq) + static_cast<uint32_t>(e.op));
+  return apply(f, {a, b}, e.opRange, spellings[e.op], lifted);
+}
+
+Val Lowering::logic(const LogicExpr &e, bool lifted) {
+  Val left;
+  bool first = true;
+  for (const ExprPtr &operand : e.operands) {
+    Val right = eval(*operand);
+    if (first) {
+      left = right;
+      first = false;
+      if (!left.isPoison() && left.kind != Val::Truth &&
+          !(left.isTensor() && left.type().getElement().isInteger(1))) {
+        error(Code::E0207, operand->range,
+              std::string("`") + (e.isAnd ? "and" : "or") + "` takes truth values; a comparison makes them");
+        left = Val::poison();
+      }
+      continue;
+    }
+    if (left.isPoison() || right.isPoison()) {
+      left = Val::poison();
+      continue;
+    }
+    if (left.kind == Val::Truth && right.kind == Val::Truth) {
+      left = Val::truthOf(e.isAnd ? left.truth && right.truth : left.truth || right.truth);
+      continue;
+    }
+    left = apply(e.isAnd ? ech::Function::And : ech::Function::Or, {left, right}, operand->range,
+                 e.isAnd ? "and" : "or", lifted);
+  }
+  return left;
+}

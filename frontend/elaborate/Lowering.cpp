@@ -1,0 +1,110 @@
+// The frame of a lowering: places, errors, budgets, and what a step begins and ends with.
+#include "frontend/elaborate/Lowering.h"
+
+using namespace mlir;
+using namespace echelon::frontend;
+
+namespace {
+constexpr size_t maxOperations = 200'000, maxCalls = 20'000;
+constexpr unsigned maxDepth = 1'500; // of nested calls and expressions together: keeps the stack below a few MiB
+} // namespace
+
+Lowering::Lowering(Shared &shared, bool training)
+    : shared(shared), training(training), builder(&shared.context),
+      build(builder, UnknownLoc::get(&shared.context),
+            shared.options.f64 ? Type(Float64Type::get(&shared.context)) : Type(Float32Type::get(&shared.context))) {
+  builder.setListener(&counter);
+}
+
+Location Lowering::location(SourceRange range) const {
+  // What the library does is at the place where the user called it.
+  const Scope *s = scope;
+  while (s && s->isLibrary) {
+    range = s->callRange;
+    s = s->caller;
+  }
+  if (!range.valid())
+    return UnknownLoc::get(&shared.context);
+  return FileLineColLoc::get(&shared.context, shared.sources.name(range.file), range.line, range.column);
+}
+
+Diagnostic &Lowering::error(Code code, SourceRange range, std::string message) {
+  const Scope *s = scope;
+  SourceRange inner = range;
+  std::string where;
+  while (s && s->isLibrary) {
+    where = s->block->name.text;
+    range = s->callRange;
+    s = s->caller;
+  }
+  Diagnostic &d = shared.diagnostics.error(code, range, std::move(message));
+  if (!where.empty())
+    d.note(inner, "inside " + where);
+  for (int notes = 0; s && s->caller && notes < 3; ++notes, s = s->caller)
+    d.note(s->callRange, s->block->name.text + " is called here");
+  return d;
+}
+
+bool Lowering::exhausted(SourceRange range) {
+  if (told)
+    return true;
+  std::string what;
+  if (counter.order.size() > maxOperations)
+    what = "more than " + std::to_string(maxOperations) + " operations";
+  else if (callCount > maxCalls)
+    what = "more than " + std::to_string(maxCalls) + " calls of blocks";
+  else if (depth > maxDepth)
+    what = "calls of blocks that nest more than " + std::to_string(maxDepth) + " expressions deep";
+  else
+    return false;
+  told = true;
+  error(Code::E0706, range, "the model comes to " + what + "; a repeat makes a stack of layers of one body");
+  return true;
+}
+
+void Lowering::run() {
+  const ElaborateOptions &options = shared.options;
+  builder.setInsertionPointToEnd(shared.module.getBody());
+  {
+    At at(*this, options.model->range);
+    step = ech::StepOp::create(builder, build.loc, training ? "train" : "evaluate");
+  }
+  builder.setInsertionPointToEnd(&step.getBody().front());
+
+  Scope model;
+  model.file = options.file;
+  model.body = &options.model->body;
+  scope = &model;
+  bindModelArguments();
+  model.callNames = nameCalls(options.model->body, [&](const Path &p) { return isBlock(*model.file, p); });
+  execute(options.model->body);
+
+  if (!told) {
+    if (openAxes.empty())
+      error(Code::E0126, options.model->name.range,
+            "model " + options.model->name.text + " has no open axis; `axis batch` is the one that the run sizes");
+    if (!hasLoss)
+      error(Code::E0125, options.model->name.range,
+            "model " + options.model->name.text + " has no loss; `loss mean(…)` is what training makes small");
+    finish();
+  }
+  scope = nullptr;
+}
+
+void Lowering::finish() {
+  // Losses and metrics of one name add up, at the place of the first.
+  std::vector<Pending> sums;
+  for (const Pending &p : reports) {
+    auto same = llvm::find_if(sums, [&](const Pending &q) { return q.kind == p.kind && q.name == p.name; });
+    if (same == sums.end()) {
+      sums.push_back(p);
+      continue;
+    }
+    build.loc = p.loc;
+    same->value = build.add(same->value, p.value);
+  }
+  for (const Pending &p : sums)
+    ech::ReportOp::create(builder, p.loc, p.kind, p.name, p.value);
+  for (const PendingWrite &w : writes)
+    ech::WriteOp::create(builder, w.loc, w.target->path, w.value);
+}

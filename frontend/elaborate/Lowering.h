@@ -1,0 +1,297 @@
+// Elaborates a model into one step (@train or @evaluate). One object a step; what both steps share is in Shared.
+//
+// Scopes are calls: the model's own, and one for each call of a block, entered and left as on a stack. Loops are the
+// repeats around the place that is being elaborated; a loop's body is built in a block that is no operation's yet, so
+// that the loop's operands (slices of outer values, of parameters) can be added when they are met.
+#pragma once
+#include "frontend/elaborate/Elaborate.h"
+#include "frontend/elaborate/Value.h"
+#include "frontend/elaborate/Walk.h"
+#include "ir/ech/Build.h"
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+
+namespace echelon::frontend {
+
+/// What both steps share: one set of variables and inputs.
+struct Shared {
+  mlir::MLIRContext &context;
+  const SourceManager &sources;
+  const Program &program;
+  const ElaborateOptions &options;
+  Diagnostics &diagnostics;
+  ModelFacts &facts;
+  mlir::ModuleOp module;
+  std::map<std::string, ech::VariableOp> variables; // by path
+};
+
+class Lowering {
+public:
+  Lowering(Shared &shared, bool training);
+  /// Elaborates the model; false after an error.
+  void run();
+
+private:
+  using Value = mlir::Value;
+  using StringRef = llvm::StringRef;
+
+  //===- scopes and loops ---------------------------------------------------------------------------------------===//
+
+  /// A parameter or state, as one call sees it.
+  struct Stored {
+    std::string path;
+    ech::Tensor type;  // with the axes of its repeats in front
+    size_t loops = 0;  // around its declaration, `repeat along` counted
+    SourceRange range;
+    bool hasNext = false;
+    SourceRange nextRange;
+  };
+
+  struct Scope {
+    const Block *block = nullptr; // null: the model
+    const File *file = nullptr;   // names are looked up from here
+    const Body *body = nullptr;
+    Scope *caller = nullptr;
+    SourceRange callRange;     // of the call, in the caller
+    std::string prefix;        // of parameters' paths: "" or "layer.attn."
+    std::string callPrefix;    // of this call, without its own repeats
+    bool sharing = false;      // `with`: parameters exist already
+    bool isLibrary = false;    // its text is the library's: errors are told at the call
+    std::map<std::string, Val> values;
+    std::map<std::string, SourceRange> gone; // locals of a repeat that has ended
+    std::map<std::string, const AxisInfo *> axes;
+    std::map<std::string, Stored *> states;
+    std::map<std::string, SourceRange> declared; // parameters, states, inputs
+    std::map<std::string, SourceRange> reported; // losses and metrics
+    std::map<const CallExpr *, std::string> callNames;
+    std::optional<Val> result;
+  };
+
+  struct Carried {
+    std::string name;
+    Val init;
+    mlir::BlockArgument argument;
+    bool read = false, assigned = false;
+    SourceRange assignedAt;
+  };
+  struct Pending { // a loss or metric inside a loop
+    ech::ReportKind kind;
+    std::string name;
+    Value value;
+    mlir::Location loc;
+  };
+  struct PendingWrite {
+    Stored *target;
+    Value value;
+    mlir::Location loc;
+  };
+  struct Loop {
+    const AxisInfo *axis = nullptr;
+    bool along = false;
+    Scope *scope = nullptr;
+    mlir::Block *block = nullptr;
+    std::deque<Carried> carried;
+    llvm::SmallVector<Value> slices;          // outer values
+    llvm::DenseMap<Value, Value> sliceInside; // outer value to block argument
+    std::vector<Pending> reports;
+    std::vector<PendingWrite> writes;
+  };
+
+  //===- errors and places --------------------------------------------------------------------------------------===//
+
+  /// Tells an error at `range`, or, inside the library, at the user's call; with notes at the calls around.
+  Diagnostic &error(Code code, SourceRange range, std::string message);
+  Val poison(Code code, SourceRange range, std::string message) {
+    error(code, range, std::move(message));
+    return Val::poison();
+  }
+  mlir::Location location(SourceRange range) const;
+  /// Sets the place of what is built until it goes out of scope.
+  struct At {
+    Lowering &lowering;
+    mlir::Location saved;
+    At(Lowering &lowering, SourceRange range) : lowering(lowering), saved(lowering.build.loc) {
+      lowering.build.loc = lowering.location(range);
+    }
+    ~At() { lowering.build.loc = saved; }
+  };
+  /// Whether the budget of operations, calls and nesting is used up; tells so once.
+  bool exhausted(SourceRange range);
+
+  //===- statements (Statements.cpp) ----------------------------------------------------------------------------===//
+
+  bool bindModelArguments();
+  void execute(const Body &body);
+  void execute(const Statement &s);
+  void axisStatement(const AxisStatement &s);
+  void inputStatement(const InputStatement &s);
+  void paramStatement(const ParamStatement &s);
+  void stateStatement(const StateStatement &s);
+  void nextStatement(const NextStatement &s);
+  void randomStatement(const RandomStatement &s);
+  void ifStatement(const IfStatement &s);
+  void reportStatement(ech::ReportKind kind, const Ident *name, const Expr &value, SourceRange range);
+  void assignStatement(const AssignStatement &s);
+  void finish();
+
+  const AxisInfo *declareAxis(const Ident &name, int64_t size, const AxisInfo *like, bool isBatch, bool isRepeat);
+  void recordAxis(const AxisInfo &axis);
+  /// The axes of a declaration, checked; nothing after an error.
+  std::optional<llvm::SmallVector<ech::Axis>> declaredAxes(const std::vector<Ident> &names, const char *what,
+                                                           bool batchAllowed);
+  bool declareOnce(const Ident &name);
+  struct Start {
+    ech::Distribution kind;
+    double a, b;
+  };
+  std::optional<Start> startOf(const Method &method, const char *what, bool forParameters);
+  /// Creates or, under `with`, finds the variable; puts its value at `name`.
+  Stored *declareVariable(const Ident &name, ech::VariableKind kind, llvm::ArrayRef<ech::Axis> axes, Start start);
+  Value readAtTop(StringRef symbol, ech::Tensor type, mlir::Location loc);
+
+  //===- loops (Loops.cpp) --------------------------------------------------------------------------------------===//
+
+  void repeatStatement(const RepeatStatement &s);
+  void repeatAlongStatement(const RepeatAlongStatement &s);
+  void loop(const AxisInfo *axis, bool along, const Body &body, SourceRange range, SourceRange end);
+  /// The value as seen inside the loops around this place: outer values at the position of `repeat along`.
+  Val inside(const Val &v, SourceRange range);
+  Value sliceInto(Loop &loop, Value outer);
+  /// Brings a value to exactly this type (order of axes, integers to real numbers); null after an error.
+  Value coerce(const Val &v, ech::Tensor type, Code code, SourceRange range, const std::string &what);
+  bool isWalked(StringRef axis) const;
+
+  //===- calls (Calls.cpp) --------------------------------------------------------------------------------------===//
+
+  struct Args {
+    std::map<std::string, const Argument *> given;
+    const Expr *operator[](const char *name) const {
+      auto it = given.find(name);
+      return it == given.end() ? nullptr : it->second->value.get();
+    }
+  };
+  using Handler = Val (Lowering::*)(const CallExpr &, const Args &);
+  struct Builtin {
+    std::vector<const char *> names;
+    size_t required;
+    Handler handler;
+  };
+  static const std::map<std::string, Builtin> &builtins();
+  std::optional<Args> bind(const std::vector<Argument> &arguments, const std::vector<std::string> &names,
+                           const std::set<std::string> &required, const std::string &callee, SourceRange range);
+  Val call(const CallExpr &e);
+  Val callBlock(const CallExpr &e, const Block &block);
+  bool isBlock(const File &file, const Path &path) const;
+  std::optional<std::string> sharedPrefix(const CallExpr &e, const Block &block);
+
+  //===- expressions (Expressions.cpp) --------------------------------------------------------------------------===//
+
+  Val eval(const Expr &e);
+  Val evalPath(const PathExpr &e);
+  Val arithmetic(const ArithmeticExpr &e, bool lifted);
+  Val compare(const CompareExpr &e, bool lifted);
+  Val logic(const LogicExpr &e, bool lifted);
+  Val power(const PowerExpr &e, bool lifted);
+  Val tensor(Value value, bool made, SourceRange range, std::optional<Interval> bounds = std::nullopt);
+  Val look(const std::string &name, SourceRange range, bool *found);
+  /// A tensor of real numbers (an integer tensor or a number is made one); nothing after an error.
+  std::optional<Val> realTensor(const Expr &e, const char *what);
+  std::optional<Val> realTensor(const Val &v, SourceRange range, const char *what);
+  std::optional<Val> anyTensor(const Val &v, SourceRange range, const char *what);
+  std::optional<Number> known(const Expr *e, const char *what);
+  std::optional<int64_t> whole(const Expr &e, const char *what, int64_t low, int64_t high);
+  std::optional<int64_t> size(const Expr &e, const std::string &what);
+  std::optional<bool> flag(const Expr *e, bool otherwise, const char *what);
+  const AxisInfo *axisOf(const Ident &name);
+  const AxisInfo *axisOf(const Expr &e, const char *what);
+  const AxisInfo *findAxis(const std::string &name) const;
+  /// `over = a`, `(a, b)`, `except(a)`; without `e`, all of `all`.
+  std::optional<llvm::SmallVector<mlir::StringAttr>> axes(const Expr *e, llvm::ArrayRef<ech::Axis> all,
+                                                          const char *what);
+  /// `a` or `(a, b)`: axes as declared.
+  std::optional<llvm::SmallVector<const AxisInfo *>> axisList(const Expr &e, const char *what);
+  /// Names as `Build` takes them.
+  static llvm::SmallVector<StringRef> refs(llvm::ArrayRef<mlir::StringAttr> names);
+  std::string written(mlir::StringAttr axis) const; // the name that the axis has in this scope
+
+  //===- element-wise (Elementwise.cpp) -------------------------------------------------------------------------===//
+
+  Val apply(ech::Function f, llvm::ArrayRef<Val> operands, SourceRange range, const std::string &spelling, bool lifted);
+  bool axesFit(llvm::ArrayRef<Val> operands, SourceRange range, const std::string &spelling, bool lifted);
+  Val foldTwo(char op, const Val &a, const Val &b, SourceRange range);
+  Val elementwise(const CallExpr &e, const Args &a);
+  Val maximum(const CallExpr &e, const Args &a); // max, min: of two values, or over axes
+  Val whereCall(const CallExpr &e, const Args &a);
+  Val outer(const CallExpr &e, const Args &a);
+  Val sizeCall(const CallExpr &e, const Args &a);
+  Val indexCall(const CallExpr &e, const Args &a);
+  Val stopGradient(const CallExpr &e, const Args &a);
+  Val raise(const Val &base, const Val &exponent, SourceRange range, bool lifted);
+  Value constantLike(const Val &v, bool integer);
+  bool lift = false; // inside outer(…)
+
+  //===- contractions and reductions (Reductions.cpp) -----------------------------------------------------------===//
+
+  Val dot(const CallExpr &e, const Args &a);
+  Val reduction(const CallExpr &e, const Args &a);
+  Val crossEntropy(const CallExpr &e, const Args &a);
+  Val top(const CallExpr &e, const Args &a);
+  Val normalize(const CallExpr &e, const Args &a);
+  Val countCall(const CallExpr &e, const Args &a);
+  bool has(ech::Tensor type, llvm::ArrayRef<mlir::StringAttr> names, SourceRange range, const std::string &what);
+  /// Whether each row of the mask, over these axes, allows something, whatever the run.
+  bool neverEmpty(Value mask, llvm::ArrayRef<StringRef> over) const;
+  bool sizesAgree(ech::Tensor a, ech::Tensor b, SourceRange range, const std::string &what);
+
+  //===- places (Places.cpp) ------------------------------------------------------------------------------------===//
+
+  Val index(const IndexExpr &e);
+  Val bracket(const Val &x, const IndexExpr::Bracket &bracket);
+
+  //===- windows, attention, randomness -------------------------------------------------------------------------===//
+
+  Val conv(const CallExpr &e, const Args &a);
+  Val pool(const CallExpr &e, const Args &a);
+  Val attention(const CallExpr &e, const Args &a);
+  Val concat(const CallExpr &e, const Args &a);
+  Val dropout(const CallExpr &e, const Args &a);
+  Val survive(const CallExpr &e, const Args &a);
+  std::optional<llvm::SmallVector<int64_t>> numbers(const Expr *e, size_t count, int64_t otherwise, int64_t low,
+                                                    const char *what);
+  std::string randomSite(const std::string &base, const CallExpr *e);
+
+  Shared &shared;
+  bool training;
+  mlir::OpBuilder builder;
+  ech::Build build;
+  struct Counter : mlir::OpBuilder::Listener {
+    llvm::DenseMap<mlir::Operation *, unsigned> order;
+    void notifyOperationInserted(mlir::Operation *op, mlir::OpBuilder::InsertPoint) override {
+      order.try_emplace(op, order.size());
+    }
+  } counter;
+  ech::StepOp step;
+  mlir::Operation *lastRead = nullptr;
+  Scope *scope = nullptr;
+  std::deque<AxisInfo> axisStore;
+  std::deque<Stored> storedStore;
+  std::map<std::string, Stored *> stored; // by path
+  std::map<std::string, Value> topReads;  // by path: values of parameters and states at the step's start
+  std::map<std::string, const Block *> calls; // by path: what was called there
+  std::deque<Loop> loops;
+  std::vector<Pending> reports;
+  std::vector<PendingWrite> writes;
+  std::map<std::tuple<void *, void *, std::string>, ech::NormalizeOp> normalized;
+  const AxisInfo *batchAxis = nullptr;
+  std::vector<SourceRange> openAxes;
+  bool hasLoss = false;
+  bool inSize = false; // a size is being worked out
+  unsigned depth = 0;  // of recursion
+  size_t callCount = 0;
+  bool told = false; // that a budget is used up
+  std::map<std::string, int> randomSites; // how often each name stands under a path
+};
+
+} // namespace echelon::frontend

@@ -1,0 +1,599 @@
+// Declarations and statements.
+#include "frontend/elaborate/Lowering.h"
+#include "llvm/ADT/ScopeExit.h"
+
+using namespace mlir;
+using namespace echelon::frontend;
+namespace ech = echelon::ech;
+
+namespace {
+constexpr int64_t maxSize = (int64_t(1) << 31) - 1; // positions are 32-bit integers
+
+std::vector<std::string> keys(const auto &map) {
+  std::vector<std::string> result;
+  for (const auto &entry : map)
+    result.push_back(entry.first);
+  return result;
+}
+} // namespace
+
+//===- the model's arguments --------------------------------------------------------------------------------------===//
+
+bool Lowering::bindModelArguments() {
+  const Model &model = *shared.options.model;
+  std::vector<std::string> names;
+  std::set<std::string> required;
+  for (const Formal &f : model.formals) {
+    names.push_back(f.name.text);
+    bool isSet = llvm::any_of(shared.options.set, [&](auto &s) { return s.first == f.name.text; });
+    if (!f.value && !isSet)
+      required.insert(f.name.text);
+    if (f.isAxis)
+      error(Code::E0209, f.range,
+            "a model declares its own axes, so its arguments are numbers and truth values; drop `: axis`");
+  }
+  static const std::vector<Argument> none;
+  const auto &arguments = shared.options.arguments ? *shared.options.arguments : none;
+  SourceRange at = arguments.empty() ? (shared.options.arguments ? shared.options.dataRange : model.name.range)
+                                     : arguments.front().range;
+  auto args = bind(arguments, names, required, "model " + model.name.text, at.valid() ? at : model.name.range);
+  for (const auto &[name, number] : shared.options.set) {
+    if (!llvm::is_contained(names, name))
+      error(Code::E0117, model.name.range,
+            "model " + model.name.text + " has no argument " + escaped(name) + didYouMean(name, names));
+    scope->values[name] = Val::known(number);
+  }
+  for (const Formal &f : model.formals) {
+    if (scope->values.count(f.name.text))
+      continue;
+    const Expr *given = args ? (*args)[f.name.text.c_str()] : nullptr;
+    Scope outside; // arguments stand in the train block: they see nothing of the model
+    outside.file = shared.options.caller ? shared.options.caller : shared.options.file;
+    Scope *inner = scope;
+    if (given)
+      scope = &outside;
+    Val v = given ? eval(*given) : f.value ? eval(*f.value) : Val::poison();
+    scope = inner;
+    if (v.isTensor() || v.kind == Val::Word)
+      v = poison(Code::E0208, given ? given->range : f.range,
+                 "argument " + f.name.text + " of a model is a number or a truth value");
+    scope->values[f.name.text] = v;
+  }
+  return args.has_value();
+}
+
+//===- bodies -----------------------------------------------------------------------------------------------------===//
+
+void Lowering::execute(const Body &body) {
+  for (const StatementPtr &s : body) {
+    if (!s)
+      continue;
+    if (scope->result || exhausted(s->range))
+      return;
+    execute(*s);
+  }
+}
+
+void Lowering::execute(const Statement &s) {
+  At at(*this, s.range);
+  switch (s.kind) {
+  case StatementKind::Axis:
+    return axisStatement(cast<AxisStatement>(s));
+  case StatementKind::Input:
+    return inputStatement(cast<InputStatement>(s));
+  case StatementKind::Param:
+    return paramStatement(cast<ParamStatement>(s));
+  case StatementKind::State:
+    return stateStatement(cast<StateStatement>(s));
+  case StatementKind::Next:
+    return nextStatement(cast<NextStatement>(s));
+  case StatementKind::Random:
+    return randomStatement(cast<RandomStatement>(s));
+  case StatementKind::Repeat:
+    return repeatStatement(cast<RepeatStatement>(s));
+  case StatementKind::RepeatAlong:
+    return repeatAlongStatement(cast<RepeatAlongStatement>(s));
+  case StatementKind::If:
+    return ifStatement(cast<IfStatement>(s));
+  case StatementKind::Loss: {
+    const auto &loss = cast<LossStatement>(s);
+    return reportStatement(loss.name ? ech::ReportKind::NamedLoss : ech::ReportKind::Loss,
+                           loss.name ? &*loss.name : nullptr, *loss.value, s.range);
+  }
+  case StatementKind::Metric: {
+    const auto &metric = cast<MetricStatement>(s);
+    return reportStatement(ech::ReportKind::Metric, &metric.name, *metric.value, s.range);
+  }
+  case StatementKind::Return: {
+    const auto &end = cast<ReturnStatement>(s);
+    if (!scope->block) {
+      error(Code::E0018, s.range, "`return` ends a block, and this is a model; `loss` says what is trained");
+      return;
+    }
+    if (!loops.empty() && loops.back().scope == scope) {
+      error(Code::E0018, s.range, "`return` stands inside a repeat; return behind it what the repeat carried");
+      scope->result = Val::poison();
+      return;
+    }
+    scope->result = eval(*end.value);
+    return;
+  }
+  case StatementKind::Assign:
+    return assignStatement(cast<AssignStatement>(s));
+  }
+}
+
+//===- axes -------------------------------------------------------------------------------------------------------===//
+
+const AxisInfo *Lowering::declareAxis(const Ident &name, int64_t size, const AxisInfo *like, bool isBatch,
+                                      bool isRepeat) {
+  auto [it, isNew] = scope->axes.try_emplace(name.text, nullptr);
+  if (!isNew) {
+    Diagnostic &d = error(Code::E0103, name.range, "axis " + name.text + " is declared already");
+    if (it->second)
+      d.note(it->second->range, "here");
+    return it->second;
+  }
+  // A private axis of a block must not meet an axis of the same name that a caller's value brings along.
+  std::string unique = name.text;
+  for (int n = 2;; ++n) {
+    bool used = false;
+    for (Scope *s = scope->caller; s; s = s->caller)
+      for (const auto &[other, info] : s->axes)
+        used |= info && info->name == unique;
+    if (!used)
+      break;
+    unique = name.text + "_" + std::to_string(n);
+  }
+  AxisInfo info{builder.getStringAttr(unique),          size,      like, isBatch, isRepeat,
+                static_cast<unsigned>(axisStore.size()), name.range};
+  axisStore.push_back(info);
+  it->second = &axisStore.back();
+  recordAxis(axisStore.back());
+  return it->second;
+}
+
+void Lowering::recordAxis(const AxisInfo &axis) {
+  if (!training || shared.facts.axis(axis.name.str()))
+    return;
+  AxisFacts fact;
+  fact.name = axis.name.str();
+  fact.size = axis.size;
+  fact.isBatch = axis.isBatch;
+  fact.isRepeat = axis.isRepeat;
+  fact.isPrivate = scope->block != nullptr;
+  fact.range = axis.range;
+  shared.facts.axes.push_back(fact);
+  if (axis.isBatch && shared.facts.batchAxis.empty())
+    shared.facts.batchAxis = fact.name;
+}
+
+void Lowering::axisStatement(const AxisStatement &s) {
+  if (s.open()) {
+    if (scope->block) {
+      error(Code::E0018, s.range, "an open axis belongs to the model; give axis " + s.name.text + " a size, or `like`");
+      declareAxis(s.name, 1, nullptr, false, false);
+      return;
+    }
+    if (!openAxes.empty())
+      error(Code::E0126, s.name.range, "a second open axis; only one is sized by the run, the others need a size")
+          .note(openAxes.front(), "the first is here");
+    openAxes.push_back(s.name.range);
+    const AxisInfo *axis = declareAxis(s.name, shared.options.batch, nullptr, true, false);
+    if (!batchAxis)
+      batchAxis = axis;
+    return;
+  }
+  int64_t n = 1;
+  const AxisInfo *like = nullptr;
+  if (s.like) {
+    like = axisOf(*s.like);
+    if (like)
+      n = like->size;
+    if (like && like->isBatch)
+      error(Code::E0208, s.like->range,
+            s.like->text + " is sized by the run, so no axis can be like it");
+  } else if (auto size = this->size(*s.size, "axis " + s.name.text)) {
+    n = *size;
+  }
+  if (!scope->block)
+    for (const auto &[name, size] : shared.options.sizes)
+      if (name == s.name.text)
+        n = size;
+  declareAxis(s.name, n, like, false, false);
+}
+
+std::optional<SmallVector<ech::Axis>> Lowering::declaredAxes(const std::vector<Ident> &names, const char *what,
+                                                             bool batchAllowed) {
+  SmallVector<ech::Axis> axes;
+  bool good = true;
+  for (const Ident &name : names) {
+    const AxisInfo *axis = axisOf(name);
+    if (!axis) {
+      good = false;
+      continue;
+    }
+    if (llvm::any_of(axes, [&](const ech::Axis &a) { return a.name == axis->name; })) {
+      error(Code::E0203, name.range,
+            "axis " + name.text + " stands twice in one tensor; declare `axis " + name.text + "2 like " + name.text +
+                "`");
+      good = false;
+      continue;
+    }
+    if (axis->isBatch && !batchAllowed) {
+      error(Code::E0217, name.range,
+            std::string("a ") + what + " is the same for all samples, so it has no axis " + name.text);
+      good = false;
+      continue;
+    }
+    if (isWalked(axis->name)) {
+      error(Code::E0219, name.range,
+            "inside its repeat " + name.text + " is a position, not an axis" +
+                (axis->isRepeat ? "; parameters are stacked along it by themselves" : ""));
+      good = false;
+      continue;
+    }
+    axes.push_back({axis->name, axis->size});
+  }
+  if (!good)
+    return std::nullopt;
+  double count = 1;
+  for (const ech::Axis &axis : axes)
+    count *= static_cast<double>(axis.size);
+  if (count > 9e15) {
+    error(Code::E0202, names.front().range,
+          std::string("this ") + what + " has more than 2^53 elements");
+    return std::nullopt;
+  }
+  return axes;
+}
+
+bool Lowering::declareOnce(const Ident &name) {
+  auto [it, isNew] = scope->declared.emplace(name.text, name.range);
+  if (isNew)
+    return true;
+  error(Code::E0103, name.range, name.text + " is declared already").note(it->second, "here");
+  return false;
+}
+
+//===- inputs, parameters, states ---------------------------------------------------------------------------------===//
+
+Value Lowering::readAtTop(StringRef symbol, ech::Tensor type, Location loc) {
+  OpBuilder::InsertionGuard guard(builder);
+  if (lastRead)
+    builder.setInsertionPointAfter(lastRead);
+  else
+    builder.setInsertionPointToStart(&step.getBody().front());
+  auto read = ech::ReadOp::create(builder, loc, type, symbol);
+  lastRead = read;
+  return read;
+}
+
+void Lowering::inputStatement(const InputStatement &s) {
+  if (scope->block) {
+    error(Code::E0018, s.range, "inputs belong to the model; a block takes values as arguments");
+    return;
+  }
+  bool isNew = declareOnce(s.name);
+  auto axes = declaredAxes(s.axes, "input", true);
+  const AxisInfo *below = s.below ? axisOf(*s.below) : nullptr;
+  scope->values[s.name.text] = Val::poison();
+  if (!axes || !isNew || (s.below && !below))
+    return;
+  if (llvm::none_of(s.axes, [&](const Ident &a) { return scope->axes[a.text] && scope->axes[a.text]->isBatch; })) {
+    error(Code::E0217, s.name.range,
+          "input " + s.name.text + " has no batch axis; inputs come sample by sample" +
+              (batchAxis ? ": add " + batchAxis->name.str() : ""));
+    return;
+  }
+  Type element = s.element == InputStatement::Float ? build.real
+                 : s.element == InputStatement::Int ? Type(builder.getI32Type())
+                                                    : Type(builder.getI1Type());
+  auto type = ech::Tensor::get(&shared.context, *axes, element);
+  Location loc = NameLoc::get(builder.getStringAttr(s.name.text), location(s.name.range));
+  if (training) {
+    InputFacts fact{s.name.text, {}, s.element, below ? below->size : 0, s.name.range};
+    for (const ech::Axis &axis : *axes)
+      fact.axes.emplace_back(axis.name.str(), axis.size);
+    shared.facts.inputs.push_back(fact);
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPoint(step);
+    ech::InputOp::create(builder, loc, s.name.text, static_cast<uint64_t>(shared.facts.inputs.size() - 1), type,
+                         static_cast<uint64_t>(fact.below));
+  }
+  Val v;
+  v.kind = Val::Tensor;
+  v.value = readAtTop(s.name.text, type, loc);
+  if (below)
+    v.range = Interval{0, below->size - 1};
+  scope->values[s.name.text] = v;
+}
+
+std::optional<Lowering::Start> Lowering::startOf(const Method &method, const char *what, bool forParameters) {
+  const std::string &name = method.name.text;
+  auto args = [&](std::vector<std::string> names, std::set<std::string> required) {
+    return bind(method.arguments, names, required, name, method.range);
+  };
+  if (name == "zeros" || name == "ones") {
+    if (!forParameters) {
+      error(Code::E0221, method.range, std::string(what) + " is drawn from normal(std) or uniform(lo, hi)");
+      return std::nullopt;
+    }
+    if (!args({}, {}))
+      return std::nullopt;
+    return Start{ech::Distribution::Constant, name == "ones" ? 1.0 : 0.0, 0};
+  }
+  if (name == "normal") {
+    auto a = args({"std"}, {"std"});
+    auto std = a ? known((*a)["std"], "the standard deviation") : std::nullopt;
+    if (!std)
+      return std::nullopt;
+    if (!(std->value() > 0)) {
+      error(Code::E0218, (*a)["std"]->range,
+            "the standard deviation is " + std->text() + "; it must be above 0 (`zeros` starts from 0)");
+      return std::nullopt;
+    }
+    return Start{ech::Distribution::Normal, 0, std->value()};
+  }
+  if (name == "uniform") {
+    auto a = args({"lo", "hi"}, {"lo", "hi"});
+    auto lo = a ? known((*a)["lo"], "the lower end") : std::nullopt;
+    auto hi = a ? known((*a)["hi"], "the upper end") : std::nullopt;
+    if (!lo || !hi)
+      return std::nullopt;
+    if (!(*lo < *hi)) {
+      error(Code::E0218, method.range,
+            "uniform(" + lo->text() + ", " + hi->text() + ") has no values between; the lower end comes first");
+      return std::nullopt;
+    }
+    return Start{ech::Distribution::Uniform, lo->value(), hi->value()};
+  }
+  if (name == "kaiming" && forParameters) {
+    auto a = args({"over"}, {"over"});
+    auto over = a ? axisList(*(*a)["over"], "`over`") : std::nullopt;
+    if (!over)
+      return std::nullopt;
+    double n = 1;
+    for (const AxisInfo *axis : *over)
+      n *= static_cast<double>(axis->size);
+    return Start{ech::Distribution::Normal, 0, std::sqrt(2 / n)};
+  }
+  std::vector<std::string> all{"normal", "uniform"};
+  if (forParameters)
+    all.insert(all.end(), {"zeros", "ones", "kaiming"});
+  error(Code::E0221, method.name.range,
+        "no distribution is called " + escaped(name) + didYouMean(name, all) + "; there are " + listed(all));
+  return std::nullopt;
+}
+
+Lowering::Stored *Lowering::declareVariable(const Ident &name, ech::VariableKind kind, ArrayRef<ech::Axis> axes,
+                                            Start start) {
+  std::string path = scope->prefix + name.text;
+  SmallVector<ech::Axis> all;
+  for (const Loop &loop : loops)
+    if (!loop.along)
+      all.push_back({loop.axis->name, loop.axis->size});
+  size_t stacked = all.size();
+  all.append(axes.begin(), axes.end());
+  auto type = ech::Tensor::get(&shared.context, all, build.real);
+  Location loc = NameLoc::get(builder.getStringAttr(path), location(name.range));
+
+  auto found = stored.find(path);
+  if (scope->sharing) {
+    if (found == stored.end()) {
+      error(Code::E0124, scope->callRange,
+            "the call that is shared has no parameter " + name.text + "; both calls must take the same branches");
+      return nullptr;
+    }
+    Stored *old = found->second;
+    SmallVector<ech::Axis> own(old->type.getAxes());
+    for (const ech::Axis &axis : ArrayRef(own).take_front(old->type.rank() - axes.size()))
+      if (!isWalked(axis.name)) {
+        error(Code::E0124, scope->callRange,
+              "the parameters of the call that is shared are stacked along " + axis.name.str() +
+                  ", and this call stands outside of that repeat");
+        return nullptr;
+      }
+    if (old->type.rank() < static_cast<int64_t>(axes.size()) ||
+        ArrayRef(own).take_back(axes.size()) != axes) {
+      error(Code::E0124, scope->callRange,
+            "the call that is shared has " + name.text + " over " + ech::describe(old->type) + ", this one over " +
+                ech::describe(ech::Tensor::get(&shared.context, axes, build.real)))
+          .note(old->range, "declared here");
+      return nullptr;
+    }
+    return old;
+  }
+  if (found != stored.end()) {
+    error(Code::E0103, name.range, "there is a parameter or state " + path + " already")
+        .note(found->second->range, "here");
+    return nullptr;
+  }
+  if (path == "train" || path == "evaluate" || path == "valid") {
+    error(Code::E0103, name.range, path + " is a name of the compiler's own; choose another for this parameter");
+    return nullptr;
+  }
+  if (!shared.variables.count(path)) {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPoint(&*llvm::find_if(*shared.module.getBody(), [](Operation &op) {
+      return isa<ech::StepOp>(op);
+    }));
+    auto variable = ech::VariableOp::create(
+        builder, loc, builder.getStringAttr(path), ech::VariableKindAttr::get(&shared.context, kind),
+        TypeAttr::get(type), ech::DistributionAttr::get(&shared.context, start.kind), builder.getF64FloatAttr(start.a),
+        builder.getF64FloatAttr(start.b), builder.getI64IntegerAttr(static_cast<int64_t>(stacked)), UnitAttr());
+    shared.variables[path] = variable;
+  }
+  storedStore.push_back({path, type, loops.size(), name.range, false, {}});
+  stored[path] = &storedStore.back();
+  Val v;
+  v.kind = Val::Tensor;
+  v.value = readAtTop(path, type, loc);
+  topReads[path] = v.value;
+  return &storedStore.back();
+}
+
+void Lowering::paramStatement(const ParamStatement &s) {
+  bool isNew = declareOnce(s.name);
+  auto axes = declaredAxes(s.axes, "parameter", false);
+  auto start = startOf(s.start, "a parameter", true);
+  scope->values[s.name.text] = Val::poison();
+  if (!isNew || !axes || !start)
+    return;
+  if (Stored *p = declareVariable(s.name, ech::VariableKind::Param, *axes, *start)) {
+    Val v;
+    v.kind = Val::Tensor;
+    v.value = topReads[p->path];
+    scope->values[s.name.text] = v;
+  }
+}
+
+void Lowering::stateStatement(const StateStatement &s) {
+  bool isNew = declareOnce(s.name);
+  auto axes = declaredAxes(s.axes, "state", false);
+  auto value = known(s.value.get(), "what a state starts from");
+  scope->values[s.name.text] = Val::poison();
+  scope->states[s.name.text] = nullptr;
+  if (!isNew || !axes || !value)
+    return;
+  if (Stored *p = declareVariable(s.name, ech::VariableKind::State, *axes,
+                                  {ech::Distribution::Constant, value->value(), 0})) {
+    Val v;
+    v.kind = Val::Tensor;
+    v.value = topReads[p->path];
+    scope->values[s.name.text] = v;
+    scope->states[s.name.text] = p;
+  }
+}
+
+void Lowering::nextStatement(const NextStatement &s) {
+  auto it = scope->states.find(s.name.text);
+  if (it == scope->states.end()) {
+    error(Code::E0220, s.name.range,
+          "no state of this " + std::string(scope->block ? "block" : "model") + " is called " + escaped(s.name.text) +
+              didYouMean(s.name.text, keys(scope->states)));
+    return;
+  }
+  if (!training)
+    return; // states change in training only
+  Val v = eval(*s.value);
+  Stored *state = it->second;
+  if (!state || v.isPoison())
+    return;
+  if (state->hasNext) {
+    error(Code::E0220, s.name.range, "state " + s.name.text + " has two values after the step")
+        .note(state->nextRange, "the other is here");
+    return;
+  }
+  state->hasNext = true;
+  state->nextRange = s.range;
+  if (state->loops != loops.size() || (!loops.empty() && loops.back().along)) {
+    error(Code::E0220, s.name.range,
+          "`next " + s.name.text + "` stands in a repeat around which the state is declared; it changes once a step");
+    return;
+  }
+  SmallVector<ech::Axis> own;
+  for (const ech::Axis &axis : state->type.getAxes())
+    if (!isWalked(axis.name))
+      own.push_back(axis);
+  Value value =
+      coerce(v, state->type.withAxes(own), Code::E0213, s.value->range, "the value after the step of state " + s.name.text);
+  if (!value)
+    return;
+  auto &list = loops.empty() ? writes : loops.back().writes;
+  list.push_back({state, value, build.loc});
+}
+
+void Lowering::randomStatement(const RandomStatement &s) {
+  auto axes = declaredAxes(s.axes, "random value", true);
+  auto start = startOf(s.distribution, "a random value", false);
+  scope->values[s.name.text] = Val::poison();
+  if (!axes || !start)
+    return;
+  std::string site = randomSite(s.name.text, nullptr);
+  build.loc = NameLoc::get(builder.getStringAttr(s.name.text), location(s.range));
+  Value value = build.random(start->kind, site, start->a, start->b, ech::Tensor::get(&shared.context, *axes, build.real));
+  scope->values[s.name.text] = tensor(value, false, s.range);
+}
+
+//===- the rest ---------------------------------------------------------------------------------------------------===//
+
+void Lowering::ifStatement(const IfStatement &s) {
+  for (const IfStatement::Branch &branch : s.branches) {
+    Val v = eval(*branch.condition);
+    if (v.isPoison())
+      return;
+    if (v.kind != Val::Truth) {
+      error(Code::E0208, branch.condition->range,
+            v.isTensor() ? "`if` is decided when compiling, and this is a value of the step; where(c, a, b) chooses "
+                           "between values"
+                         : "`if` takes a truth value: a comparison, `true`, `false` or `training`");
+      return;
+    }
+    if (v.truth)
+      return execute(branch.body);
+  }
+  if (s.otherwise)
+    execute(*s.otherwise);
+}
+
+void Lowering::reportStatement(ech::ReportKind kind, const Ident *name, const Expr &value, SourceRange range) {
+  const char *what = kind == ech::ReportKind::Metric ? "metric" : "loss";
+  if (kind != ech::ReportKind::Metric)
+    hasLoss = true;
+  if (name) {
+    auto [it, isNew] = scope->reported.emplace(name->text, name->range);
+    if (!isNew) {
+      error(Code::E0103, name->range, "there is a loss or metric " + name->text + " already").note(it->second, "here");
+      return;
+    }
+  }
+  auto v = realTensor(eval(value), value.range, what);
+  if (!v) {
+    return;
+  }
+  if (v->type().rank() != 0) {
+    error(Code::E0212, value.range,
+          std::string("a ") + what + " is one number, and this has the axes " + ech::describe(v->type()) +
+              "; take its mean(…) or sum(…)");
+    return;
+  }
+  std::string label = name ? name->text : "loss";
+  Pending p{kind, label, inside(*v, range), build.loc};
+  if (name)
+    p.loc = NameLoc::get(builder.getStringAttr(label), location(range));
+  (loops.empty() ? reports : loops.back().reports).push_back(p);
+}
+
+void Lowering::assignStatement(const AssignStatement &s) {
+  unsigned before = counter.order.size();
+  Val v = eval(*s.value);
+  if (v.kind == Val::Word) {
+    error(Code::E0110, s.value->range, "nothing is called " + escaped(v.word));
+    v = Val::poison();
+  }
+  if (v.isTensor()) {
+    // The user's name goes with the operation that makes the value, to the last stage.
+    Operation *op = v.value.getDefiningOp();
+    if (op && counter.order.lookup(op) >= before && counter.order.count(op) && !isa<NameLoc>(op->getLoc()))
+      op->setLoc(NameLoc::get(builder.getStringAttr(s.name.text), op->getLoc()));
+  }
+  // In a loop: carried values are read before they are assigned.
+  for (Loop &loop : llvm::reverse(loops)) {
+    if (loop.scope != scope)
+      break;
+    auto carried = llvm::find_if(loop.carried, [&](const Carried &c) { return c.name == s.name.text; });
+    if (carried == loop.carried.end())
+      continue;
+    if (!carried->assigned) {
+      carried->assigned = true;
+      carried->assignedAt = s.name.range;
+      if (!carried->read)
+        error(Code::E0130, s.name.range,
+              s.name.text + " exists before the repeat, so it is carried from one iteration to the next, but it is "
+                            "assigned before it is read; read it first, or use another name inside");
+    }
+  }
+  scope->gone.erase(s.name.text);
+  scope->values[s.name.text] = v;
+}
