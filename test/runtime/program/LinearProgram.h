@@ -117,9 +117,10 @@ inline void evaluateEnd(Rank &r) {
 
 inline double constantRate(int64_t) { return 0.05; }
 inline double explodingRate(int64_t step) { return step == 3 ? 1e308 : 0.05; }
-/// Asks the run to stop in its sixth step, as a user or a batch system would.
+/// Asks the run to stop in its sixth step, as a user or a batch system would: once, since a second signal ends it at
+/// once.
+inline std::atomic<int> asked{0};
 inline double interruptedRate(int64_t step) {
-  static std::atomic<int> asked{0}; // by one rank alone: a second signal would end the program at once
   if (step == 5 && asked.fetch_add(1) == 0)
     kill(getpid(), SIGTERM);
   return 0.05;

@@ -280,6 +280,7 @@ TEST_F(Run, StopSavesAndResumes) {
   const std::string whole = withoutTimes(logOf(linear::program(folder, 2, 1), {}, "whole"));
   Program program = saving(linear::program(folder, 2, 1), 100);
   program.learningRate = linear::interruptedRate;
+  linear::asked = 0;
   Rows log = logOf(program, {"--transport", "threads"});
   EXPECT_NE(out.find("go on with --resume"), std::string::npos) << out;
   const int64_t stoppedAt = log.back()["step"].get<int64_t>();

@@ -1,0 +1,112 @@
+#include "runtime/program/Assemble.h"
+#include "runtime/launch/Launch.h"
+#include "runtime/program/StartValues.h"
+#include "runtime/snapshot/Snapshot.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <unistd.h>
+
+using namespace echelon::runtime;
+
+namespace {
+
+constexpr int64_t kA = 5, kB = 6, kC = 3;
+
+/// One tensor x[a, b, c] of random values.
+Program programOf(const Layout &layout, const std::vector<MeshAxis> &mesh) {
+  Program program;
+  program.name = "one tensor";
+  program.seed = 3;
+  program.mesh = mesh;
+  program.stored = {{Stored::Param, "x", {"a", "b", "c"}, layout, ElementType::Float32, {Init::Normal, 1, 0}, 0}};
+  program.stateBytes = 4 * localCount(layout, mesh);
+  return program;
+}
+
+void onRanks(const Program &program, const std::function<void(Rank &)> &body) {
+  LaunchOptions options;
+  options.transport = "threads";
+  options.ranks = meshSize(program.mesh);
+  EXPECT_EQ(launch(options,
+                   [&](Transport &transport) {
+                     Rank rank(program, transport);
+                     body(rank);
+                     return 0;
+                   }),
+            0);
+}
+
+const std::vector<MeshAxis> kMesh = {{"p", 2}, {"q", 3}};
+
+/// Splits, storage in another order, padding, flat cuts, and both.
+const std::vector<Layout> kLayouts = {
+    {{{"a", kA, {}}, {"b", kB, {0, 1}}, {"c", kC, {}}}, {}},  {{{"c", kC, {1}}, {"b", kB, {0}}, {"a", kA, {}}}, {}},
+    {{{"a", kA, {0}, 6}, {"c", kC, {}}, {"b", kB, {1}}}, {}}, {{{"a", kA, {}}, {"b", kB, {}}, {"c", kC, {}}}, {0, 1}},
+    {{{"b", kB, {0}}, {"a", kA, {}}, {"c", kC, {}}}, {1}},    {{{"a", kA, {}}, {"b", kB, {}}, {"c", kC, {}}}, {}},
+};
+
+// Start values do not depend on the layout, and rank 0 gets the whole tensor in pieces of any size.
+TEST(Assemble, EveryLayoutGivesTheSameTensor) {
+  std::vector<float> reference(kA * kB * kC);
+  fill_random(reference.data(), {3, path_hash("x"), 0}, Distribution::Normal, 0, 1, {{kA * kB * kC, 0, 1}});
+  for (const Layout &layout : kLayouts)
+    for (size_t chunk : {size_t(12), size_t(100), size_t(1) << 20}) {
+      std::vector<float> whole;
+      onRanks(programOf(layout, kMesh), [&](Rank &rank) {
+        fillStartValues(rank);
+        assemble(
+            rank, storedTensors(rank)[0],
+            [&](const std::byte *data, size_t bytes) {
+              EXPECT_LE(bytes, chunk);
+              whole.resize(whole.size() + bytes / 4);
+              std::memcpy(whole.data() + whole.size() - bytes / 4, data, bytes);
+            },
+            chunk);
+      });
+      EXPECT_EQ(whole, reference);
+    }
+}
+
+// A snapshot that one layout wrote gives every other layout the pieces that start values would have given it.
+TEST(Snapshot, EveryLayoutLoadsEverySnapshot) {
+  const std::string folder =
+      (std::filesystem::temp_directory_path() / ("echelon-snapshot-" + std::to_string(getpid()))).string();
+  for (const Layout &from : kLayouts) {
+    onRanks(programOf(from, kMesh), [&](Rank &rank) {
+      fillStartValues(rank);
+      saveSnapshot(rank, folder, 1, 1);
+    });
+    Snapshot snapshot;
+    ASSERT_EQ(openSnapshot(folder + "/step-00000001", snapshot), "");
+    for (const Layout &to : kLayouts)
+      onRanks(programOf(to, kMesh), [&](Rank &rank) {
+        fillStartValues(rank);
+        const size_t bytes = size_t(rank.program().stateBytes);
+        std::vector<std::byte> expected(rank.state<std::byte>(0), rank.state<std::byte>(0) + bytes);
+        std::memset(rank.state<std::byte>(0), 255, bytes);
+        loadSnapshot(rank, snapshot, true);
+        EXPECT_EQ(std::memcmp(rank.state<std::byte>(0), expected.data(), bytes), 0);
+      });
+  }
+  std::filesystem::remove_all(folder);
+}
+
+// What stands beside snapshots is none: other names, half-written ones, files.
+TEST(Snapshot, List) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::temp_directory_path() / ("echelon-list-" + std::to_string(getpid()));
+  for (const char *name :
+       {"step-00000003", "step-00000020", "step-100000000", "step-x", ".step-00000030.writing", "other"})
+    fs::create_directories(folder / name);
+  std::vector<std::string> names;
+  for (const std::string &path : listSnapshots(folder.string()))
+    names.push_back(fs::path(path).filename().string());
+  EXPECT_EQ(names, (std::vector<std::string>{"step-100000000", "step-00000020", "step-00000003"}));
+  EXPECT_TRUE(listSnapshots("/nowhere").empty());
+  fs::remove_all(folder);
+}
+
+} // namespace
