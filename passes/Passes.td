@@ -32,6 +32,15 @@ def Differentiate : EchelonPass<"ech-differentiate"> {
   }];
 }
 
+def ExpandUpdate : EchelonPass<"ech-expand-update"> {
+  let summary = "gradients become clipped, optimized and written parameters, as ordinary operations";
+  let description = [{
+    Each `ech.gradient` goes through the optimizer line (module attribute `ech.optimizers`) whose pattern matches the
+    parameter's path first; moments are new variables `optimizer.m.PATH`; `ech.clip` scales by the global norm, which is
+    reported. All of it carries `ech.phase = "update"`. With `ech.keep_gradients` the gradients stay to be looked at.
+  }];
+}
+
 def Simplify : EchelonPass<"ech-simplify"> {
   let summary = "values that are equal by definition are computed once, and dead ones not at all";
   let description = [{

@@ -1,0 +1,74 @@
+// Every tensor gets its state on the mesh, every change of state an operation.
+//   1. Read the mesh, its lists, and over which mesh axes the optimizer is stored.
+//   2. For each step: work through the operations, forward, backward and update, in order. The list rule says in which
+//      state each takes its operands and leaves its results; where a value is in another state, a dist.convert with its
+//      reason makes it (passes/layout).
+//   3. Write into the variables how they are stored.
+#include "ir/dist/Dist.h"
+#include "passes/Passes.h"
+#include "passes/layout/Assign.h"
+
+namespace echelon {
+#define GEN_PASS_DEF_ASSIGNLAYOUT
+#include "passes/Passes.h.inc"
+} // namespace echelon
+using namespace mlir;
+using namespace echelon;
+using namespace echelon::layout;
+
+namespace {
+struct AssignLayout : echelon::impl::AssignLayoutBase<AssignLayout> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    MeshAttr mesh = readMesh(module);
+    FailureOr<SmallVector<int>> store = readStore(module, mesh);
+    if (failed(store))
+      return signalPassFailure();
+    module->setAttr(dist::kMesh, mesh);
+
+    Clauses clauses(module, mesh);
+    bool good = true;
+    SmallVector<std::pair<ech::VariableOp, dist::StateAttr>> stored;
+    for (auto step : module.getOps<ech::StepOp>()) {
+      Assign assign(module, mesh, *store, clauses);
+      if (stored.empty())
+        for (auto variable : module.getOps<ech::VariableOp>())
+          stored.push_back({variable, assign.stored(variable)});
+      good &= assign.run(step);
+    }
+    if (!good)
+      return signalPassFailure();
+    for (auto [variable, state] : stored)
+      variable.setTypeAttr(TypeAttr::get(cast<Tensor>(variable.getType()).withState(state)));
+  }
+
+  /// Without a mesh: one rank. A mesh axis of size 1 divides nothing.
+  MeshAttr readMesh(ModuleOp module) {
+    SmallVector<dist::MeshAxis> axes;
+    if (auto mesh = module->getAttrOfType<MeshAttr>(dist::kMesh))
+      axes.assign(mesh.getAxes().begin(), mesh.getAxes().end());
+    for (dist::MeshAxis &axis : axes)
+      if (axis.size == 1) {
+        axis.list = ArrayAttr::get(&getContext(), {});
+        axis.padded = DenseBoolArrayAttr::get(&getContext(), {});
+      }
+    return MeshAttr::get(&getContext(), axes);
+  }
+
+  FailureOr<SmallVector<int>> readStore(ModuleOp module, MeshAttr mesh) {
+    SmallVector<int> store;
+    auto names = module->getAttrOfType<ArrayAttr>(dist::kStoreOptimizer);
+    for (auto name :
+         names ? names.getAsRange<StringAttr>() : ArrayAttr::get(&getContext(), {}).getAsRange<StringAttr>()) {
+      int m = mesh.index(name);
+      if (m < 0) {
+        module.emitError() << "store optimizer over " << name.getValue() << ": the mesh has no such axis";
+        return failure();
+      }
+      store.push_back(m);
+    }
+    llvm::sort(store);
+    return store;
+  }
+};
+} // namespace

@@ -1,0 +1,97 @@
+// dist.convert becomes the messages that make it.
+//   1. A sum that one coordinate alone holds, because it was picked from a split axis, is broadcast.
+//   2. Else each step of the conversion (passes/layout/Steps.cpp) is one operation, with the conversion's reason and
+//      the algorithm that a `collective` clause gives it.
+#include "ir/dist/Dist.h"
+#include "passes/Passes.h"
+#include "passes/layout/Rule.h"
+
+namespace echelon {
+#define GEN_PASS_DEF_FORMCOLLECTIVES
+#include "passes/Passes.h.inc"
+} // namespace echelon
+using namespace mlir;
+using namespace echelon;
+using namespace echelon::layout;
+
+namespace {
+struct FormCollectives : echelon::impl::FormCollectivesBase<FormCollectives> {
+  MeshAttr mesh;
+
+  void runOnOperation() override {
+    mesh = dist::meshOf(getOperation());
+    if (!mesh) {
+      getOperation().emitError("has no dist.mesh: dist-assign-layout comes first");
+      return signalPassFailure();
+    }
+    SmallVector<dist::ConvertOp> converts;
+    getOperation().walk([&](dist::ConvertOp op) { converts.push_back(op); });
+    for (dist::ConvertOp op : converts) {
+      Value result = formBroadcast(op);
+      if (!result)
+        result = formSteps(op);
+      op.getResult().replaceAllUsesWith(result);
+      op.erase();
+    }
+  }
+
+  StringAttr algorithmOf(StringRef kind, ArrayRef<StringRef> over) {
+    if (auto clauses = getOperation()->getAttrOfType<ArrayAttr>(dist::kAlgorithms))
+      for (auto clause : clauses.getAsRange<DictionaryAttr>()) {
+        auto op = clause.getAs<StringAttr>("op"), algorithm = clause.getAs<StringAttr>("algorithm");
+        auto axes = clause.getAs<ArrayAttr>("over");
+        if (op && algorithm && axes && op.getValue() == kind && axes.size() == over.size() &&
+            llvm::all_of(over, [&](StringRef name) { return ech::has(axes, name); }))
+          return algorithm;
+      }
+    return StringAttr::get(&getContext(), "auto");
+  }
+  /// Attributes that say where and in which phase a message belongs go with it.
+  static void inherit(Operation *from, Operation *to) {
+    if (Attribute phase = from->getAttr(ech::kPhase))
+      to->setAttr(ech::kPhase, phase);
+  }
+
+  /// sum -> whole over one mesh axis, of a value picked from an axis that is split over just this one.
+  Value formBroadcast(dist::ConvertOp op) {
+    auto pick = op.getValue().getDefiningOp<ech::PickOp>();
+    if (!pick)
+      return {};
+    dist::StateAttr from = dist::stateOf(op.getValue()), to = dist::stateOf(op.getResult());
+    Tensor source = ech::tensor(pick.getOperand());
+    SmallVector<int> split = dist::over(source, pick.getAxis(), mesh);
+    if (split.size() != 1 || from[split[0]].hold != Hold::Sum || to != from.with(split[0], Hold::Whole))
+      return {};
+    int64_t root = pick.getPosition() / dist::localSize(source, pick.getAxis(), mesh);
+    OpBuilder builder(op);
+    StringRef name = mesh.nameOf(split[0]);
+    auto message = dist::BroadcastOp::create(builder, op.getLoc(), op->getResultTypes(), op->getOperands(),
+                                             builder.getStrArrayAttr(name), builder.getI64IntegerAttr(root),
+                                             op.getWhyAttr(), algorithmOf("broadcast", name));
+    inherit(op, message);
+    return message.getResult(0);
+  }
+
+  Value formSteps(dist::ConvertOp op) {
+    OpBuilder builder(op);
+    Value value = op.getValue();
+    Tensor type = ech::tensor(value);
+    for (const Step &step : stepsOf(type, dist::stateOf(value), dist::stateOf(op.getResult()), mesh)) {
+      SmallVector<StringRef> names;
+      for (int m : step.over)
+        names.push_back(mesh.nameOf(m));
+      OperationState message(op.getLoc(), "dist." + step.kind.str());
+      message.addOperands(value);
+      message.addTypes(type.withState(step.to));
+      message.addAttribute("over", builder.getStrArrayAttr(names));
+      message.addAttribute("why", op.getWhyAttr());
+      if (step.kind != "slice")
+        message.addAttribute("algorithm", algorithmOf(step.kind, names));
+      Operation *made = builder.create(message);
+      inherit(op, made);
+      value = made->getResult(0);
+    }
+    return value;
+  }
+};
+} // namespace

@@ -1,0 +1,190 @@
+// Messages of one kind over the same mesh axes that wait for nothing else become one.
+//   1. In each block, take the messages of the update (gradients, parameters) in the order in which what they carry
+//      comes to be, and those that only reports read.
+//   2. A message joins the last one of its kind unless one of them waits for the other, or the bucket is full.
+//   3. Bring the block into an order in which every value is made before it is read.
+#include "ir/dist/State.h"
+#include "mlir/Analysis/TopologicalSortUtils.h"
+#include "passes/Passes.h"
+#include "llvm/ADT/SmallPtrSet.h"
+#include "llvm/ADT/StringExtras.h"
+
+namespace echelon {
+#define GEN_PASS_DEF_GROUPMESSAGES
+#include "passes/Passes.h.inc"
+} // namespace echelon
+using namespace mlir;
+using namespace echelon;
+using namespace echelon::dist;
+
+namespace {
+
+/// Operations of one block that become one.
+struct Group {
+  SmallVector<Operation *> members;
+  int64_t bytes = 0;
+};
+
+bool isMessage(Operation *op) { return isa<ReduceScatterOp, AllToAllOp, AllReduceOp, AllGatherOp, ExchangeOp>(op); }
+bool inUpdate(Operation *op) {
+  auto phase = op->getAttrOfType<StringAttr>(ech::kPhase);
+  return phase && phase.getValue() == "update";
+}
+bool readByReportsAlone(Operation *op) {
+  return llvm::all_of(op->getUsers(), [](Operation *user) { return isa<ech::ReportOp>(user); });
+}
+
+/// Who waits for whom in a block, groups counted as one operation.
+class Waiting {
+public:
+  explicit Waiting(Block &block) : block(block) {}
+  DenseMap<Operation *, Group *> groupOf;
+
+  bool waitsFor(ArrayRef<Operation *> later, ArrayRef<Operation *> earlier) {
+    SmallPtrSet<Operation *, 8> wanted(earlier.begin(), earlier.end());
+    SmallPtrSet<Operation *, 32> seen;
+    SmallVector<Operation *> work;
+    auto visitOperands = [&](Operation *op) {
+      op->walk([&](Operation *inner) {
+        for (Value operand : inner->getOperands())
+          if (Operation *def = operand.getDefiningOp())
+            if (Operation *here = block.findAncestorOpInBlock(*def); here && here != op && seen.insert(here).second)
+              work.push_back(here);
+      });
+    };
+    for (Operation *op : later)
+      visitOperands(op);
+    while (!work.empty()) {
+      Operation *op = work.pop_back_val();
+      if (wanted.contains(op))
+        return true;
+      if (Group *group = groupOf.lookup(op)) {
+        for (Operation *member : group->members) {
+          if (wanted.contains(member))
+            return true;
+          if (seen.insert(member).second || member == op)
+            visitOperands(member);
+        }
+      } else {
+        visitOperands(op);
+      }
+    }
+    return false;
+  }
+
+private:
+  Block &block;
+};
+
+struct GroupMessages : echelon::impl::GroupMessagesBase<GroupMessages> {
+  using GroupMessagesBase::GroupMessagesBase;
+
+  void runOnOperation() override {
+    if (bucketMegabytes < 1) {
+      getOperation().emitError("bucket-mb is at least 1");
+      return signalPassFailure();
+    }
+    SmallVector<Block *> blocks;
+    getOperation().walk([&](Operation *op) {
+      for (Region &region : op->getRegions())
+        for (Block &block : region)
+          blocks.push_back(&block);
+    });
+    for (Block *block : blocks)
+      group(*block);
+  }
+
+  void group(Block &block) {
+    MeshAttr mesh = meshOf(block.getParentOp());
+    SmallVector<std::pair<int64_t, Operation *>> messages; // when it is ready, which
+    DenseMap<Operation *, int64_t> ready;
+    for (auto [i, op] : llvm::enumerate(block)) {
+      int64_t when = i;
+      if (inUpdate(&op) && isPure(&op)) { // as soon as what enters the update is there
+        when = 0;
+        for (Value operand : op.getOperands())
+          if (Operation *def = operand.getDefiningOp())
+            when = std::max(when, ready.lookup(def));
+      }
+      ready[&op] = when;
+      if (isMessage(&op) && (inUpdate(&op) || readByReportsAlone(&op)))
+        messages.push_back({when, &op});
+    }
+    llvm::stable_sort(messages, llvm::less_first());
+
+    Waiting waiting(block);
+    std::vector<std::unique_ptr<Group>> groups;
+    DenseMap<Attribute, Group *> open;
+    for (auto [when, op] : messages) {
+      int64_t bytes = 0;
+      for (Value operand : op->getOperands())
+        bytes += localBytes(ech::tensor(operand), mesh);
+      Group *&last = open[keyOf(op)];
+      bool joins = last && (last->bytes + bytes <= bucketMegabytes * 1000000) && !waiting.waitsFor(op, last->members) &&
+                   !waiting.waitsFor(last->members, op);
+      if (!joins) {
+        groups.push_back(std::make_unique<Group>());
+        last = groups.back().get();
+      }
+      last->members.push_back(op);
+      last->bytes += bytes;
+      waiting.groupOf[op] = last;
+    }
+    bool changed = false;
+    for (auto &group : groups)
+      if (group->members.size() > 1) {
+        merge(*group);
+        changed = true;
+      }
+    if (changed)
+      sortTopologically(&block);
+  }
+
+  /// What messages share that travel together.
+  Attribute keyOf(Operation *op) {
+    Builder builder(&getContext());
+    return builder.getArrayAttr({builder.getStringAttr(op->getName().getStringRef()), op->getAttr("over"),
+                                 op->getAttr("algorithm"), TypeAttr::get(ech::tensor(op->getOperand(0)).getElement()),
+                                 builder.getBoolAttr(inUpdate(op))});
+  }
+
+  /// "CLAUSE: USE" of many becomes "CLAUSE: USE, USE and 3 more".
+  static std::string whyOf(ArrayRef<Operation *> members) {
+    std::string text;
+    SmallVector<StringRef> clauses, uses;
+    for (Operation *op : members) {
+      auto [clause, use] = op->getAttrOfType<StringAttr>("why").getValue().split(": ");
+      if (!llvm::is_contained(clauses, clause))
+        clauses.push_back(clause);
+      if (!use.empty() && !llvm::is_contained(uses, use))
+        uses.push_back(use);
+    }
+    text = llvm::join(clauses, "; ");
+    constexpr size_t named = 3;
+    for (size_t i = 0; i < std::min(named, uses.size()); ++i)
+      text += (i ? ", " : ": ") + uses[i].str();
+    if (uses.size() > named)
+      text += " and " + std::to_string(uses.size() - named) + " more";
+    return text;
+  }
+
+  static void merge(Group &group) {
+    Operation *first = group.members.front();
+    OperationState state(first->getLoc(), first->getName());
+    for (Operation *op : group.members) {
+      state.addOperands(op->getOperands());
+      state.addTypes(op->getResultTypes());
+    }
+    state.addAttributes(first->getAttrs());
+    OpBuilder builder(first);
+    Operation *one = builder.create(state);
+    one->setAttr("why", builder.getStringAttr(whyOf(group.members)));
+    unsigned next = 0;
+    for (Operation *op : group.members) {
+      for (Value result : op->getResults())
+        result.replaceAllUsesWith(one->getResult(next++));
+      op->erase();
+    }
+  }
+};
+} // namespace

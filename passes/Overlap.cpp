@@ -1,0 +1,91 @@
+// Gradients travel while the backward pass goes on.
+//   1. Local operations of the update that only prepare a message (slices, masks) move up behind what they take.
+//   2. A message of the update that sums becomes a dist.start behind the last of its values and a dist.wait before the
+//      first operation that reads a result, if anything is computed in between.
+#include "ir/dist/Dist.h"
+#include "passes/Passes.h"
+
+namespace echelon {
+#define GEN_PASS_DEF_OVERLAP
+#include "passes/Passes.h.inc"
+} // namespace echelon
+using namespace mlir;
+using namespace echelon;
+using namespace echelon::dist;
+
+namespace {
+struct Overlap : echelon::impl::OverlapBase<Overlap> {
+  void runOnOperation() override {
+    SmallVector<Operation *> local, messages;
+    getOperation().walk([&](Operation *op) {
+      auto phase = op->getAttrOfType<StringAttr>(ech::kPhase);
+      if (!phase || phase.getValue() != "update")
+        return;
+      if (isa<SliceOp, MaskOp>(op))
+        local.push_back(op);
+      else if (isa<ReduceScatterOp, AllReduceOp>(op))
+        messages.push_back(op);
+    });
+    for (Operation *op : local)
+      if (Operation *last = lastDefinition(op))
+        op->moveAfter(last);
+    for (Operation *op : messages)
+      start(op);
+  }
+
+  /// The last operation of op's block that makes one of its operands; null where all are block arguments or come from
+  /// outside.
+  static Operation *lastDefinition(Operation *op) {
+    Operation *last = nullptr;
+    for (Value operand : op->getOperands()) {
+      Operation *def = operand.getDefiningOp();
+      if (def && def->getBlock() == op->getBlock() && (!last || last->isBeforeInBlock(def)))
+        last = def;
+    }
+    return last;
+  }
+  static Operation *firstUser(Operation *op) {
+    Operation *first = nullptr;
+    for (Operation *user : op->getUsers()) {
+      Operation *here = op->getBlock()->findAncestorOpInBlock(*user);
+      if (!first || here->isBeforeInBlock(first))
+        first = here;
+    }
+    return first;
+  }
+  /// Whether the operation takes time that a message can hide behind.
+  static bool isWork(Operation *op) {
+    if (op->getName().getDialectNamespace() != ech::EchDialect::getDialectNamespace())
+      return false;
+    return op->getNumRegions() || llvm::any_of(op->getResultTypes(), [](Type type) {
+             auto tensor = dyn_cast<Tensor>(type);
+             return tensor && tensor.rank() > 0;
+           });
+  }
+
+  static void start(Operation *op) {
+    Operation *from = lastDefinition(op), *to = firstUser(op);
+    if (!from || !to)
+      return;
+    bool work = false;
+    for (Operation *between = from->getNextNode(); between && between != to; between = between->getNextNode())
+      work |= between != op && isWork(between);
+    if (!work)
+      return;
+    OpBuilder builder(op->getContext());
+    builder.setInsertionPointAfter(from);
+    OperationState state(op->getLoc(), StartOp::getOperationName());
+    state.addOperands(op->getOperands());
+    state.addTypes(TokenType::get(op->getContext()));
+    state.addAttributes(op->getAttrs());
+    state.addAttribute("kind", builder.getStringAttr(op->getName().stripDialect()));
+    Operation *begin = builder.create(state);
+    builder.setInsertionPoint(to);
+    auto end = WaitOp::create(builder, op->getLoc(), op->getResultTypes(), begin->getResult(0));
+    if (Attribute phase = op->getAttr(ech::kPhase))
+      end->setAttr(ech::kPhase, phase);
+    op->replaceAllUsesWith(end.getResults());
+    op->erase();
+  }
+};
+} // namespace

@@ -1,0 +1,276 @@
+// The walk over a step: each operation takes its operands in the states that the list rule says.
+#include "passes/layout/Assign.h"
+
+using namespace mlir;
+using namespace echelon;
+using namespace echelon::dist;
+using namespace echelon::layout;
+
+Assign::Assign(ModuleOp module, MeshAttr mesh, ArrayRef<int> store, Clauses &clauses)
+    : module(module), symbols(module), mesh(mesh), whole(wholeState(mesh)), store(store), clauses(clauses) {}
+
+bool Assign::run(ech::StepOp step) {
+  labelUpdate(step);
+  block(step.getBody().front());
+  if (!failed)
+    for (Operation *op : llvm::reverse(freeOperations)) // each was made anew for whoever asked
+      if (op->use_empty())
+        op->erase();
+  return !failed;
+}
+
+StateAttr Assign::stored(ech::VariableOp variable) {
+  auto type = cast<Tensor>(variable.getType());
+  return variable.getKind() == ech::VariableKind::Optimizer ? updated(variable) : ownState(type, mesh);
+}
+StateAttr Assign::updated(ech::VariableOp variable) {
+  auto type = cast<Tensor>(variable.getType());
+  if (variable.getKind() == ech::VariableKind::State)
+    return ownState(type, mesh);
+  return cutState(type, variable.getStacked(), store, mesh);
+}
+ech::VariableOp Assign::variableOf(Operation *op, StringRef name) { return symbols.lookup<ech::VariableOp>(name); }
+
+void Assign::refuse(Operation *op, const Twine &what, Location where) {
+  failed = true;
+  emitError(where) << what;
+}
+
+/// A parameter's gradient, its moments and its new value are element-wise over one set of axes: from each write back
+/// to what enters the update.
+void Assign::labelUpdate(ech::StepOp step) {
+  if (store.empty())
+    return;
+  auto isUpdate = [](Operation *op) {
+    auto phase = op ? op->getAttrOfType<StringAttr>(ech::kPhase) : StringAttr();
+    return phase && phase.getValue() == "update";
+  };
+  step.walk([&](Operation *op) {
+    if (auto gradient = dyn_cast<ech::GradientOp>(op))
+      if (auto variable = variableOf(op, gradient.getParameter()))
+        gradientCut.try_emplace(gradient.getValue(), updated(variable));
+    auto write = dyn_cast<ech::WriteOp>(op);
+    auto variable = write ? variableOf(op, write.getTarget()) : ech::VariableOp();
+    if (!variable || variable.getKind() == ech::VariableKind::State)
+      return;
+    Tensor type = ech::tensor(write.getValue());
+    StateAttr cut = updated(variable);
+    auto sameAxes = [&](Value v) {
+      Tensor other = ech::tensor(v);
+      return other.rank() == type.rank() && llvm::all_of(other.names(), [&](StringRef a) { return type.has(a); });
+    };
+    SmallVector<Value> work{write.getValue()};
+    while (!work.empty()) {
+      Value x = work.pop_back_val();
+      Operation *def = x.getDefiningOp();
+      if (!sameAxes(x))
+        continue;
+      if (!isUpdate(def)) {
+        if (!isa_and_nonnull<ech::ReadOp>(def))
+          gradientCut.try_emplace(x, cut);
+      } else if (isa<ech::MapOp, ech::ExpandOp>(def) && updateCut.try_emplace(def, cut).second) {
+        llvm::append_range(work, def->getOperands());
+      }
+    }
+  });
+}
+
+void Assign::block(Block &block) {
+  SmallVector<Operation *> original;
+  for (Operation &op : block)
+    original.push_back(&op);
+  for (Operation *op : original)
+    operation(op);
+}
+
+void Assign::operation(Operation *op) {
+  if (auto rule = dyn_cast<ech::AxisRule>(op)) {
+    ech::Freedom freedom = rule.freedom();
+    if (freedom == ech::Freedom::Source || (freedom == ech::Freedom::IfOperandsAre && op->getNumOperands() > 0 &&
+                                            llvm::all_of(op->getOperands(), [&](Value v) { return isFree(v); }))) {
+      free.insert(op->result_begin(), op->result_end());
+      freeOperations.push_back(op);
+      return;
+    }
+  }
+  if (auto read = dyn_cast<ech::ReadOp>(op)) {
+    ech::VariableOp variable = variableOf(op, read.getSource());
+    StateAttr state = variable ? stored(variable) : own(read.getValue());
+    failed |= clauses.complain(ech::tensor(read.getValue()), state, op);
+    setState(read.getValue(), state);
+  } else if (auto write = dyn_cast<ech::WriteOp>(op)) {
+    ech::VariableOp variable = variableOf(op, write.getTarget());
+    StateAttr computed = variable ? updated(variable) : own(write.getValue());
+    StateAttr state = variable ? stored(variable) : computed;
+    write.getValueMutable().assign(need(write.getValue(), state, op, computed));
+  } else if (auto gradient = dyn_cast<ech::GradientOp>(op)) {
+    ech::VariableOp variable = variableOf(op, gradient.getParameter());
+    StateAttr state = variable ? updated(variable) : own(gradient.getValue());
+    gradient.getValueMutable().assign(need(gradient.getValue(), state, op, state));
+  } else if (auto report = dyn_cast<ech::ReportOp>(op)) {
+    report.getValueMutable().assign(need(report.getValue(), whole, op));
+  } else if (auto loop = dyn_cast<ech::RepeatOp>(op)) {
+    repeat(loop);
+  } else if (auto end = dyn_cast<ech::YieldOp>(op)) {
+    yield(end);
+  } else if (auto norm = dyn_cast<ech::GlobalNormOp>(op)) {
+    globalNorm(norm);
+  } else if (auto names = dyn_cast<ech::RelabelOp>(op); names && !isReorder(op)) {
+    relabel(names);
+  } else if (isa<ech::AxisRule>(op)) {
+    ordinary(op);
+  } else {
+    refuse(op, "cannot lay out " + op->getName().getStringRef(), op->getLoc());
+  }
+}
+
+void Assign::ordinary(Operation *op) {
+  SmallVector<StateAttr> states;
+  for (Value operand : op->getOperands())
+    states.push_back(stateNow(operand));
+  Decision decision;
+  if (isReorder(op)) { // storage only: the value stays where it is
+    decision.operands = decision.results = {states[0]};
+  } else {
+    decision = decide(op, states, mesh, updateCut.lookup(op));
+  }
+  StateAttr cut = updateCut.lookup(op);
+  for (OpOperand &operand : op->getOpOperands()) {
+    StateAttr resolveInto = cut && gradientCut.count(operand.get()) ? cut : StateAttr();
+    Value x = need(operand.get(), decision.operands[operand.getOperandNumber()], op, resolveInto);
+    operand.set(masked(x, operand));
+  }
+  for (auto [result, state] : llvm::zip(op->getResults(), decision.results)) {
+    failed |= clauses.complain(ech::tensor(result), state, op);
+    setState(result, state);
+  }
+  if (!decision.inside.empty()) {
+    SmallVector<StringRef> names;
+    for (int m : decision.inside)
+      names.push_back(mesh.nameOf(m));
+    op->setAttr(kInside, Builder(op).getStrArrayAttr(names));
+    op->setAttr(ech::kWhy, StringAttr::get(op->getContext(), clauses.whyInside(decision.divided, decision.inside, op)));
+  }
+}
+
+/// The gradients in their update state; over a mesh axis that splits any of them, one that is whole counts at
+/// coordinate 0 alone.
+void Assign::globalNorm(ech::GlobalNormOp op) {
+  llvm::SmallSetVector<int, 4> split;
+  for (OpOperand &operand : op->getOpOperands()) {
+    StateAttr to = gradientCut.lookup(operand.get()), state = stateNow(operand.get());
+    if (!to) { // what the update made stays as it is
+      to = own(operand.get());
+      for (int m = 0; state && m < mesh.size(); ++m)
+        if (state[m].hold != Hold::Sum)
+          to = to.with(m, state[m]);
+    }
+    operand.set(masked(need(operand.get(), to, op, to), operand));
+    for (int m = 0; m < mesh.size(); ++m)
+      if (to[m].isPart())
+        split.insert(m);
+  }
+  setState(op.getResult(), whole);
+  SmallVector<int> inside(split.takeVector());
+  if (inside.empty())
+    return;
+  llvm::sort(inside);
+  SmallVector<StringRef> names;
+  for (int m : inside)
+    names.push_back(mesh.nameOf(m));
+  op->setAttr(kInside, Builder(op).getStrArrayAttr(names));
+  op->setAttr(ech::kWhy, StringAttr::get(op->getContext(), clauses.whyInside({}, inside, op)));
+}
+
+/// The operand comes in whatever state it has, the result is in the new names' own state; the conversion stands on
+/// the side where the pieces are pieces.
+void Assign::relabel(ech::RelabelOp op) {
+  Value x = op.getOperand();
+  Tensor from = ech::tensor(x), to = ech::tensor(op.getResult());
+  StateAttr state = stateNow(x), target = own(op.getResult());
+  for (int m = 0; m < mesh.size(); ++m)
+    if (state[m].hold == Hold::Sum)
+      target = target.with(m, Hold::Sum);
+  auto forward = renameState(state, from, to, op.getFrom(), op.getTo(), mesh);
+  auto backward = renameState(target, to, from, op.getTo(), op.getFrom(), mesh);
+  StateAttr before = state;
+  for (int m = 0; m < mesh.size(); ++m)
+    if (!forward[m])
+      before = backward[m] ? before.with(m, *backward[m]) : before.with(m, Hold::Whole);
+  auto after = renameState(before, from, to, op.getFrom(), op.getTo(), mesh);
+  if (mlir::failed(checkState(from, before, mesh)) || !llvm::all_of(after, [](auto &e) { return e.has_value(); })) {
+    before = state; // mixtures that do not fit: whole wherever the state itself does not go through
+    for (int m = 0; m < mesh.size(); ++m)
+      if (!forward[m])
+        before = before.with(m, Hold::Whole);
+    after = renameState(before, from, to, op.getFrom(), op.getTo(), mesh);
+  }
+  StateAttr renamed = whole;
+  for (int m = 0; m < mesh.size(); ++m)
+    renamed = renamed.with(m, after[m].value_or(whole[m]));
+  op.getOperandMutable().assign(need(x, before, op));
+  setState(op.getResult(), renamed);
+  failed |= clauses.complain(to, target, op);
+  if (renamed == target)
+    return;
+  Value result = resolved[op.getResult()] = convert(op.getResult(), target, op, op);
+  result.getDefiningOp()->moveAfter(op);
+}
+
+void Assign::repeat(ech::RepeatOp op) {
+  for (int m = 0; m < mesh.size(); ++m)
+    if (mesh.place(m, op.getAxis()) >= 0) {
+      auto axis = StringAttr::get(op.getContext(), op.getAxis());
+      std::string split = "split " + op.getAxis().str() + " over " + mesh.nameOf(m).str();
+      refuse(op,
+             op.getAlong() ? "cannot " + split + ": repeat along " + op.getAxis().str() + " runs over the whole axis"
+                           : split + " is not built yet: pipelines",
+             clauses.place(m, axis, op.getLoc()));
+      return;
+    }
+  for (auto [operand, argument] : llvm::zip(op.getCarriedMutable(), op.carriedArguments())) {
+    StateAttr state = own(argument);
+    operand.set(need(operand.get(), state, op));
+    setState(argument, state);
+  }
+  unsigned slices = op.getSlices().size();
+  for (unsigned i = 0; i < slices; ++i) {
+    Value argument = op.sliceArguments()[i];
+    OpOperand &operand = op.getSlicesMutable()[i];
+    if (isFree(operand.get())) {
+      free.insert(argument);
+      slicesOfFree[argument] = op;
+      continue;
+    }
+    Value x = now(operand.get());
+    operand.set(x);
+    setState(argument, stateOf(x));
+  }
+  block(*op.block());
+  if (failed)
+    return;
+  // slices of free values have become slices of what was asked of them
+  for (unsigned i = slices; i-- > 0;)
+    if (Value argument = op.sliceArguments()[i]; isFree(argument)) {
+      slicesOfFree.erase(argument);
+      free.remove(argument);
+      op.block()->eraseArgument(cast<BlockArgument>(argument).getArgNumber());
+      op.getSlicesMutable().erase(i);
+    }
+  for (auto [yielded, results] :
+       {std::pair(op.yield().getCarried(), op.getFinals()), std::pair(op.yield().getStacked(), op.getStacks()),
+        std::pair(op.yield().getSummed(), op.getSums())})
+    for (auto [value, result] : llvm::zip(yielded, results))
+      setState(result, stateOf(value));
+}
+
+void Assign::yield(ech::YieldOp op) {
+  auto as = [&](OpOperand &operand, StateAttr state) { operand.set(need(operand.get(), state, op)); };
+  for (OpOperand &operand : op.getCarriedMutable())
+    as(operand, own(operand.get()));
+  // stacked and summed values stay as they are
+  for (OpOperand &operand : op.getStackedMutable())
+    as(operand, isFree(operand.get()) ? own(operand.get()) : stateNow(operand.get()));
+  for (OpOperand &operand : op.getSummedMutable())
+    as(operand, isFree(operand.get()) ? whole : stateNow(operand.get()));
+}

@@ -1,0 +1,71 @@
+// Lays out one step: every type gets its state, conversions stand where a state is not the one that is taken.
+#pragma once
+#include "passes/layout/Clauses.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace echelon::layout {
+
+/// Works through a step in program order, as list_rule says; operations that make free values are rebuilt for each
+/// state that is asked of them.
+class Assign {
+public:
+  Assign(mlir::ModuleOp module, MeshAttr mesh, llvm::ArrayRef<int> store, Clauses &clauses);
+
+  /// False where something cannot be laid out; the user has been told.
+  bool run(ech::StepOp step);
+
+  /// The state in which a variable is stored, and that in which the update computes it.
+  StateAttr stored(ech::VariableOp variable);
+  StateAttr updated(ech::VariableOp variable);
+
+private:
+  // the walk
+  void block(mlir::Block &block);
+  void operation(mlir::Operation *op);
+  void ordinary(mlir::Operation *op);
+  void relabel(ech::RelabelOp op);
+  void repeat(ech::RepeatOp op);
+  void yield(ech::YieldOp op);
+  void globalNorm(ech::GlobalNormOp op);
+  /// Which operations of the update work on cuts, and which gradients go into them.
+  void labelUpdate(ech::StepOp step);
+
+  // values
+  bool isFree(mlir::Value x) const { return free.contains(x); }
+  mlir::Value now(mlir::Value x) const;
+  StateAttr stateNow(mlir::Value x) const { return isFree(x) ? StateAttr() : dist::stateOf(now(x)); }
+  /// x in state `to` for `user`. A pending sum that is not taken as such is resolved into `own` (null: its own state),
+  /// once for this and later users.
+  mlir::Value need(mlir::Value x, StateAttr to, mlir::Operation *user, StateAttr own = {});
+  /// A free value, made in this state.
+  mlir::Value produce(mlir::Value x, StateAttr state, mlir::Operation *user);
+  mlir::Value produceAgain(mlir::Operation *source, mlir::Value x, StateAttr state, mlir::Operation *anchor,
+                           mlir::Operation *user);
+  mlir::Value convert(mlir::Value x, StateAttr to, mlir::Operation *anchor, mlir::Operation *user);
+  /// x with the padding that the operand's operation would read across set to what changes nothing.
+  mlir::Value masked(mlir::Value x, mlir::OpOperand &operand);
+  void setState(mlir::Value x, StateAttr state);
+  StateAttr own(mlir::Value x) { return dist::ownState(ech::tensor(x), mesh); }
+  ech::VariableOp variableOf(mlir::Operation *op, llvm::StringRef name);
+  void refuse(mlir::Operation *op, const llvm::Twine &what, mlir::Location where);
+
+  mlir::ModuleOp module;
+  mlir::SymbolTable symbols;
+  MeshAttr mesh;
+  StateAttr whole;
+  llvm::SmallVector<int> store;
+  Clauses &clauses;
+  bool failed = false;
+
+  llvm::SetVector<mlir::Value> free;
+  llvm::DenseMap<mlir::Value, ech::RepeatOp> slicesOfFree; // block argument -> its loop
+  llvm::DenseMap<mlir::Value, mlir::Value> resolved;       // a value -> what later users take
+  llvm::DenseMap<std::pair<mlir::Value, mlir::Attribute>, mlir::Value> produced;
+  llvm::DenseMap<std::tuple<mlir::Value, mlir::Attribute, mlir::Attribute>, mlir::Value> shared; // value, state, phase
+  llvm::DenseMap<std::tuple<mlir::Value, mlir::Attribute, mlir::Attribute>, mlir::Value> masks;  // value, axes, fill
+  llvm::DenseMap<mlir::Operation *, StateAttr> updateCut;
+  llvm::DenseMap<mlir::Value, StateAttr> gradientCut;
+  llvm::SmallVector<mlir::Operation *> freeOperations;
+};
+
+} // namespace echelon::layout

@@ -1,0 +1,128 @@
+// The layout clauses behind states and messages.
+#include "passes/layout/Clauses.h"
+#include "llvm/Support/Path.h"
+
+using namespace mlir;
+using namespace echelon;
+using namespace echelon::dist;
+using namespace echelon::layout;
+
+/// "gpt.ech:40", or empty.
+static std::string shortPlace(Location loc) {
+  std::string text;
+  loc->walk([&](Location inner) {
+    auto file = dyn_cast<FileLineColLoc>(inner);
+    if (!file)
+      return WalkResult::advance();
+    text = (llvm::sys::path::filename(file.getFilename().getValue()) + ":" + Twine(file.getLine())).str();
+    return WalkResult::interrupt();
+  });
+  return text;
+}
+static std::string withPlace(std::string text, Location loc) {
+  std::string place = shortPlace(loc);
+  return place.empty() ? text : text + " (" + place + ")";
+}
+
+std::string echelon::layout::nameInSource(Operation *op) {
+  std::string name = op->getName().stripDialect().str();
+  if (auto map = dyn_cast<ech::MapOp>(op))
+    name = ech::stringifyFunction(map.getFunction()).str();
+  else if (auto reduce = dyn_cast<ech::ReduceOp>(op))
+    name = ech::stringifyReduction(reduce.getKind()).str();
+  else if (auto write = dyn_cast<ech::WriteOp>(op))
+    name += " of " + write.getTarget().str();
+  else if (auto report = dyn_cast<ech::ReportOp>(op))
+    name += " of " + report.getName().str();
+  else if (auto gradient = dyn_cast<ech::GradientOp>(op))
+    name += " of " + gradient.getParameter().str();
+  return withPlace(name, op->getLoc());
+}
+
+Location Clauses::place(int m, StringAttr axis, Location otherwise) const {
+  auto lines = module->getAttrOfType<DictionaryAttr>(kLines);
+  std::string key = mesh.nameOf(m).str() + "." + (axis ? axis.str() : "store");
+  auto loc = lines ? lines.getAs<LocationAttr>(key) : LocationAttr();
+  return loc ? Location(loc) : otherwise;
+}
+std::string Clauses::text(int m, StringAttr axis) const {
+  std::string text = axis && mesh.place(m, axis) >= 0 ? "split " + axis.str() : std::string("store optimizer");
+  bool split = axis && mesh.place(m, axis) >= 0;
+  return withPlace(text + " over " + mesh.nameOf(m).str(),
+                   place(m, split ? axis : StringAttr(), UnknownLoc::get(mesh.getContext())));
+}
+
+std::string Clauses::why(StateAttr from, StateAttr to, Tensor type, Operation *user) const {
+  std::string text;
+  for (int m = 0; m < mesh.size(); ++m) {
+    if (from[m] == to[m])
+      continue;
+    StringAttr axis = from[m].hold == Hold::Split ? from[m].axis
+                      : to[m].hold == Hold::Split ? to[m].axis
+                                                  : StringAttr();
+    bool cut =
+        from[m].hold == Hold::Cut || from[m].hold == Hold::Flat || to[m].hold == Hold::Cut || to[m].hold == Hold::Flat;
+    std::string clause;
+    if (axis || cut)
+      clause = this->text(m, axis);
+    else if (mesh.getAxes()[m].list.empty())
+      clause = "over " + mesh.nameOf(m).str();
+    else { // a sum: some axis of the list was summed away
+      clause = "split ";
+      for (auto [i, name] : llvm::enumerate(mesh.getAxes()[m].list.getAsRange<StringAttr>()))
+        clause += (i ? ", " : "") + name.str();
+      clause = withPlace(clause + " over " + mesh.nameOf(m).str(),
+                         place(m, cast<StringAttr>(mesh.getAxes()[m].list[0]), UnknownLoc::get(mesh.getContext())));
+    }
+    if (text.find(clause) == std::string::npos)
+      text += (text.empty() ? "" : ", ") + clause;
+  }
+  return text + ": " + nameInSource(user);
+}
+
+std::string Clauses::whyInside(ArrayRef<StringAttr> divided, ArrayRef<int> inside, Operation *op) const {
+  std::string text;
+  for (int m : inside)
+    text += (text.empty() ? "" : ", ") + this->text(m, divided.empty() ? StringAttr() : divided[m]);
+  return text + ": inside " + nameInSource(op);
+}
+
+bool Clauses::complain(Tensor type, StateAttr state, Operation *user) {
+  if (succeeded(checkState(type, state, mesh)))
+    return false;
+  Tensor laid = type.withState(state);
+  bool found = false;
+  for (const ech::Axis &axis : type.getAxes()) {
+    SmallVector<int> divided = over(laid, axis.name, mesh);
+    int64_t all = parts(laid, axis.name, mesh);
+    if (divided.empty() || axis.size % all == 0 ||
+        llvm::any_of(divided, [&](int m) { return mesh.isPadded(m, axis.name); }))
+      continue;
+    found = true;
+    int m = divided.back();
+    if (!told.insert({m, axis.name}).second)
+      continue;
+    int64_t others = all / mesh.sizeOf(m), n = mesh.sizeOf(m), below = 0, above = 0;
+    for (int64_t k = 1; k <= axis.size / others && k <= 64 * n; ++k)
+      if (axis.size % (k * others) == 0) {
+        if (k < n)
+          below = k;
+        else if (!above)
+          above = k;
+      }
+    std::string over;
+    for (int k : divided)
+      over += (over.empty() ? "" : " x ") + mesh.nameOf(k).str() + " = " + std::to_string(mesh.sizeOf(k));
+    std::string name = axis.name.str(),
+                remedy = "; pad " + name + " to " + std::to_string(llvm::alignTo(axis.size, all)) + " (with padding)";
+    if (below || above)
+      remedy += ", or use " + mesh.nameOf(m).str() + " = " + (below ? std::to_string(below) : "") +
+                (below && above ? " or " : "") + (above ? std::to_string(above) : "");
+    InFlightDiagnostic diagnostic = emitError(place(m, axis.name, user->getLoc()))
+                                    << "cannot split " << name << " = " << axis.size << " over " << over << remedy;
+    diagnostic.attachNote(user->getLoc()) << nameInSource(user) << " is divided along " << name;
+  }
+  if (!found)
+    user->emitError() << "internal error: the state of " << nameInSource(user) << " is not legal, please report";
+  return true;
+}

@@ -1,0 +1,34 @@
+// The layout clauses behind states and messages: their text, their place in the spec, and what is wrong with them.
+#pragma once
+#include "passes/layout/Rule.h"
+
+namespace echelon::layout {
+
+class Clauses {
+public:
+  Clauses(mlir::ModuleOp module, MeshAttr mesh) : module(module), mesh(mesh) {}
+
+  /// "split seq over tp (gpt.ech:40)"; without an axis "store optimizer over dp (gpt.ech:41)".
+  std::string text(int m, mlir::StringAttr axis) const;
+  /// Where the clause stands; `otherwise` where that is not known.
+  mlir::Location place(int m, mlir::StringAttr axis, mlir::Location otherwise) const;
+  /// Why a value changes from one state to another at an operation.
+  std::string why(StateAttr from, StateAttr to, Tensor type, mlir::Operation *user) const;
+  /// Why an operation divided inside communicates.
+  std::string whyInside(llvm::ArrayRef<mlir::StringAttr> divided, llvm::ArrayRef<int> inside,
+                        mlir::Operation *op) const;
+
+  /// "cannot split ff = 6 over tp = 4; pad ff to 8, or use tp = 3 or 6" at the clause, once an axis and mesh axis.
+  /// False where the state is legal.
+  bool complain(Tensor type, StateAttr state, mlir::Operation *user);
+
+private:
+  mlir::ModuleOp module;
+  MeshAttr mesh;
+  llvm::SmallDenseSet<std::pair<int, mlir::StringAttr>> told;
+};
+
+/// "dot (gpt.ech:12)".
+std::string nameInSource(mlir::Operation *op);
+
+} // namespace echelon::layout

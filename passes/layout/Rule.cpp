@@ -1,0 +1,121 @@
+// The list rule on one operation, and the states that `store` makes.
+#include "passes/layout/Rule.h"
+
+using namespace mlir;
+using namespace echelon;
+using namespace echelon::dist;
+using namespace echelon::layout;
+
+/// Whether the pending sums over mesh axis m stay pending through the operation, and of which operand.
+static bool staysPending(Operation *op, ech::PendingRule rule, ArrayRef<StateAttr> now, int m) {
+  auto isSum = [&](unsigned i) { return now[i] && now[i][m].hold == Hold::Sum; };
+  auto isSplit = [&](unsigned i) { return now[i] && now[i][m].isPart(); };
+  unsigned n = op->getNumOperands();
+  switch (rule) {
+  case ech::PendingRule::Resolve:
+    return false;
+  case ech::PendingRule::Through:
+    for (unsigned i = 0; i < n; ++i)
+      if (isSum(i) && !ech::isNumber(op->getOperand(i)))
+        return true;
+    return false;
+  case ech::PendingRule::Add:
+    break;
+  }
+  bool full = false;
+  int64_t rank = ech::tensor(op->getResult(0)).rank();
+  for (unsigned i = 0; i < n; ++i) {
+    if (isSplit(i))
+      return false;
+    full |= isSum(i) && ech::tensor(op->getOperand(i)).rank() == rank;
+  }
+  return full;
+}
+
+/// The first listed axis of mesh axis m in the operation's space that it can be divided along.
+static StringAttr chosenAxis(Operation *op, int m, MeshAttr mesh) {
+  auto rule = cast<ech::AxisRule>(op);
+  for (auto axis : mesh.getAxes()[m].list.getAsRange<StringAttr>()) {
+    auto inSpace = [&](Value v) { return ech::tensor(v).has(axis); };
+    if (!llvm::any_of(op->getOperands(), inSpace) && !llvm::any_of(op->getResults(), inSpace))
+      continue;
+    if (rule.division(axis) != ech::Division::Never)
+      return axis;
+  }
+  return {};
+}
+
+Decision echelon::layout::decide(Operation *op, ArrayRef<StateAttr> now, MeshAttr mesh, StateAttr cut) {
+  auto rule = cast<ech::AxisRule>(op);
+  ech::PendingRule pending = rule.pendingRule();
+  StateAttr whole = wholeState(mesh);
+  Decision decision;
+  decision.operands.assign(op->getNumOperands(), whole);
+  decision.results.assign(op->getNumResults(), whole);
+  decision.divided.resize(mesh.size());
+  for (int m = 0; m < mesh.size(); ++m) {
+    if (staysPending(op, pending, now, m)) {
+      for (auto [i, state] : llvm::enumerate(decision.operands))
+        if (pending == ech::PendingRule::Add || !ech::isNumber(op->getOperand(i)))
+          state = state.with(m, Hold::Sum);
+      for (StateAttr &state : decision.results)
+        state = state.with(m, Hold::Sum);
+      continue;
+    }
+    StringAttr axis = chosenAxis(op, m, mesh);
+    if (!axis && cut && cut[m].isPart()) {
+      // the update's own values lie as the cut does; numbers beside them are whole
+      auto lay = [&](StateAttr &state, Value v) {
+        if (ech::tensor(v).rank() != 0)
+          state = state.with(m, cut[m]);
+      };
+      for (auto [i, state] : llvm::enumerate(decision.operands))
+        lay(state, op->getOperand(i));
+      for (auto [i, state] : llvm::enumerate(decision.results))
+        lay(state, op->getResult(i));
+      continue;
+    }
+    if (!axis)
+      continue;
+    decision.divided[m] = axis;
+    for (auto [i, state] : llvm::enumerate(decision.operands))
+      if (ech::tensor(op->getOperand(i)).has(axis))
+        state = state.with(m, Hold::Split, axis);
+    bool inside = rule.division(axis) == ech::Division::Inside;
+    if (inside)
+      decision.inside.push_back(m);
+    for (auto [i, state] : llvm::enumerate(decision.results))
+      if (ech::tensor(op->getResult(i)).has(axis))
+        state = state.with(m, Hold::Split, axis);
+      else if (!inside)
+        state = state.with(m, Hold::Sum);
+  }
+  return decision;
+}
+
+bool echelon::layout::isReorder(Operation *op) {
+  auto relabel = dyn_cast<ech::RelabelOp>(op);
+  return relabel && relabel.getFrom().empty();
+}
+
+StateAttr echelon::layout::cutState(Tensor type, int64_t stacked, ArrayRef<int> store, MeshAttr mesh) {
+  StateAttr state = ownState(type, mesh);
+  if (type.count() <= 1)
+    return state;
+  bool flat = false;
+  for (int m : store) { // cuts nest in mesh order
+    if (state[m].hold != Hold::Whole || mesh.sizeOf(m) == 1)
+      continue;
+    StringAttr along;
+    for (const ech::Axis &axis : type.getAxes().drop_front(std::min<int64_t>(stacked, type.rank()))) {
+      Tensor laid = type.withState(state);
+      if (!flat && !isPadded(laid, axis.name, mesh) && localSize(laid, axis.name, mesh) % mesh.sizeOf(m) == 0) {
+        along = axis.name;
+        break;
+      }
+    }
+    flat |= !along;
+    state = along ? state.with(m, Hold::Cut, along) : state.with(m, Hold::Flat);
+  }
+  return state;
+}

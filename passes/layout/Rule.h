@@ -1,0 +1,51 @@
+// The list rule (docs: "Layout is one idea"), one operation at a time and without a pass.
+#pragma once
+#include "ir/dist/State.h"
+
+namespace echelon::layout {
+
+using dist::Entry;
+using dist::Hold;
+using dist::MeshAttr;
+using dist::StateAttr;
+using ech::Tensor;
+
+/// What the rule says of one operation.
+struct Decision {
+  llvm::SmallVector<StateAttr> operands; ///< in which state each comes in
+  llvm::SmallVector<StateAttr> results;
+  llvm::SmallVector<int> inside;               ///< mesh axes over which the operation communicates inside
+  llvm::SmallVector<mlir::StringAttr> divided; ///< a mesh axis each: the axis it is divided along, or null
+};
+
+/// Over each mesh axis the operation is divided along the first listed axis of its space that it can be divided along;
+/// pending operands pass where the operation lets them. `now`: the operands' states, null for free ones. `cut`: what
+/// the lists end in for operations of the update, on axes-for-axes the parameter's own values; null elsewhere.
+Decision decide(mlir::Operation *op, llvm::ArrayRef<StateAttr> now, MeshAttr mesh, StateAttr cut = {});
+
+/// Whether the operation only reorders storage: a relabel without groups.
+bool isReorder(mlir::Operation *op);
+
+/// Own state of a stored value, cut over the mesh axes of `store` that do not split it: along the first declared axis
+/// (the first `stacked` excluded) whose local size divides, else flat. One-element values are never cut.
+StateAttr cutState(Tensor type, int64_t stacked, llvm::ArrayRef<int> store, MeshAttr mesh);
+
+/// What `state` becomes when groups of names become others, mesh axis by mesh axis; null where the pieces are not
+/// pieces in the new names. `from` and `to` are the types without and with the new names.
+llvm::SmallVector<std::optional<Entry>> renameState(StateAttr state, Tensor from, Tensor to, mlir::ArrayAttr oldNames,
+                                                    mlir::ArrayAttr newNames, MeshAttr mesh);
+
+/// One message, or local step, of a conversion.
+struct Step {
+  llvm::StringRef kind; ///< "slice", "reduce_scatter", "all_to_all", "all_reduce", "all_gather", "exchange"
+  llvm::SmallVector<int> over;
+  StateAttr to;
+};
+/// The steps from one state to another: slices, reduce-scatters, all-to-alls, one joint all-reduce, one joint
+/// all-gather, each as soon as the ranks that take part hold what it needs; an exchange where none can go on.
+llvm::SmallVector<Step> stepsOf(Tensor type, StateAttr from, StateAttr to, MeshAttr mesh);
+
+/// Whether the ranks that differ only over `group` hold together what each of them needs of `to`. Sums aside.
+bool holds(Tensor type, StateAttr from, StateAttr to, llvm::ArrayRef<int> group, MeshAttr mesh);
+
+} // namespace echelon::layout

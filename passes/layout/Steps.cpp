@@ -1,0 +1,118 @@
+// A conversion as a sequence of messages.
+#include "passes/layout/Rule.h"
+
+using namespace mlir;
+using namespace echelon;
+using namespace echelon::dist;
+using namespace echelon::layout;
+
+/// Block of `axis` that the coordinates hold: first position and the one after the last, both at most the size.
+static std::pair<int64_t, int64_t> block(Tensor type, StringRef axis, MeshAttr mesh, ArrayRef<int64_t> coordinates) {
+  int64_t first = offsetOf(type, axis, mesh, coordinates), size = type.sizeOf(axis);
+  return {std::min(first, size), std::min(first + localSize(type, axis, mesh), size)};
+}
+
+/// Calls `visit` with each choice of coordinates over the mesh axes `free`, the others as in `at`.
+static bool everywhere(MeshAttr mesh, ArrayRef<int> free, SmallVector<int64_t> &at, function_ref<bool()> visit) {
+  if (free.empty())
+    return visit();
+  for (at[free.front()] = 0; at[free.front()] < mesh.sizeOf(free.front()); ++at[free.front()])
+    if (!everywhere(mesh, free.drop_front(), at, visit))
+      return false;
+  return true;
+}
+
+static bool axisHolds(Tensor from, Tensor to, StringRef axis, ArrayRef<int> group, MeshAttr mesh) {
+  SmallVector<int> involved = over(from, axis, mesh);
+  for (int m : over(to, axis, mesh))
+    if (!llvm::is_contained(involved, m))
+      involved.push_back(m);
+  SmallVector<int> together = llvm::filter_to_vector(involved, [&](int m) { return llvm::is_contained(group, m); });
+  SmallVector<int64_t> at(mesh.size(), 0);
+  return everywhere(mesh, involved, at, [&] {
+    auto [first, last] = block(to, axis, mesh, at);
+    if (first == last)
+      return true;
+    SmallVector<std::pair<int64_t, int64_t>> held;
+    SmallVector<int64_t> other(at);
+    everywhere(mesh, together, other, [&] {
+      held.push_back(block(from, axis, mesh, other));
+      return true;
+    });
+    llvm::sort(held);
+    for (auto [begin, end] : held)
+      if (begin <= first)
+        first = std::max(first, end);
+    return first >= last;
+  });
+}
+
+bool echelon::layout::holds(Tensor type, StateAttr from, StateAttr to, ArrayRef<int> group, MeshAttr mesh) {
+  Tensor source = type.withState(from), result = type.withState(to);
+  SmallVector<int> before = flatCuts(source), after = flatCuts(result);
+  if (!before.empty() || !after.empty()) { // a flat cut lives inside one local piece
+    for (int m = 0; m < mesh.size(); ++m)
+      if (from[m] != to[m] && (from[m].hold == Hold::Split || from[m].hold == Hold::Cut || to[m].hold == Hold::Split ||
+                               to[m].hold == Hold::Cut))
+        return false;
+    // what stays flat lies outside what comes or goes
+    int outermost = mesh.size();
+    for (int m = 0; m < mesh.size(); ++m)
+      if (from[m] != to[m] && (from[m].hold == Hold::Flat || to[m].hold == Hold::Flat))
+        outermost = std::min(outermost, m);
+    for (int m : before)
+      if (from[m] == to[m] && m > outermost)
+        return false;
+    return llvm::all_of(before, [&](int m) { return from[m] == to[m] || llvm::is_contained(group, m); });
+  }
+  return llvm::all_of(type.names(), [&](StringRef axis) { return axisHolds(source, result, axis, group, mesh); });
+}
+
+SmallVector<Step> echelon::layout::stepsOf(Tensor type, StateAttr from, StateAttr to, MeshAttr mesh) {
+  SmallVector<Step> steps;
+  StateAttr now = from;
+  auto remaining = [&](function_ref<bool(const Entry &, const Entry &)> which) {
+    SmallVector<int> result;
+    for (int m = 0; m < mesh.size(); ++m)
+      if (now[m] != to[m] && which(now[m], to[m]))
+        result.push_back(m);
+    return result;
+  };
+  // Goes on over these mesh axes at once, if that is legal; `middle` is what they become on the way.
+  auto take = [&](StringRef kind, ArrayRef<int> over, bool local, std::optional<Hold> middle = {}) {
+    if (over.empty())
+      return false;
+    StateAttr next = now;
+    for (int m : over)
+      next = middle ? next.with(m, *middle) : next.with(m, to[m]);
+    if (failed(checkState(type, next, mesh)) || !holds(type, now, next, local ? ArrayRef<int>() : over, mesh))
+      return false;
+    steps.push_back({kind, SmallVector<int>(over), next});
+    now = next;
+    return true;
+  };
+  auto takeEach = [&](StringRef kind, ArrayRef<int> over, bool local) {
+    return llvm::any_of(over, [&](int m) { return take(kind, m, local); });
+  };
+  while (now != to) {
+    auto slices = remaining([](auto &a, auto &) { return a.hold == Hold::Whole; });
+    auto scatters = remaining([](auto &a, auto &b) { return a.hold == Hold::Sum && b.isPart(); });
+    auto swaps = remaining([](auto &a, auto &b) { return a.isPart() && b.isPart(); });
+    auto reductions = remaining([](auto &a, auto &b) { return a.hold == Hold::Sum && b.hold == Hold::Whole; });
+    auto gathers = remaining([](auto &a, auto &b) { return a.isPart() && b.hold == Hold::Whole; });
+    if (take("slice", slices, true) || takeEach("slice", slices, true) || takeEach("reduce_scatter", scatters, false) ||
+        takeEach("all_to_all", swaps, false) || take("all_reduce", reductions, false) ||
+        take("all_gather", gathers, false) || takeEach("all_gather", gathers, false))
+      continue;
+    if (take("all_reduce", scatters, false, Hold::Whole)) // an exchange does not sum
+      continue;
+    SmallVector<int> group = remaining([](auto &, auto &) { return true; });
+    for (int m = 0; m < mesh.size() && !holds(type, now, to, group, mesh); ++m)
+      if (!llvm::is_contained(group, m) && (now[m].isPart() || to[m].isPart()))
+        group.push_back(m);
+    llvm::sort(group);
+    steps.push_back({"exchange", group, to});
+    now = to;
+  }
+  return steps;
+}

@@ -1,0 +1,162 @@
+// Values in the states that are asked for: conversions, shared where they can be, and free values made anew.
+#include "passes/layout/Assign.h"
+#include "passes/layout/Padding.h"
+
+using namespace mlir;
+using namespace echelon;
+using namespace echelon::dist;
+using namespace echelon::layout;
+
+static StringAttr phaseOf(Operation *op) {
+  if (auto phase = op->getAttrOfType<StringAttr>(ech::kPhase))
+    return phase;
+  return StringAttr::get(op->getContext(), "forward");
+}
+static void copyPhase(Operation *from, Operation *to) {
+  if (Attribute phase = from->getAttr(ech::kPhase))
+    to->setAttr(ech::kPhase, phase);
+}
+
+Value Assign::now(Value x) const {
+  auto it = resolved.find(x);
+  return it == resolved.end() ? x : it->second;
+}
+void Assign::setState(Value x, StateAttr state) { x.setType(ech::tensor(x).withState(state)); }
+
+Value Assign::convert(Value x, StateAttr to, Operation *anchor, Operation *user) {
+  failed |= clauses.complain(ech::tensor(x), to, user);
+  OpBuilder builder(anchor);
+  auto result = ech::tensor(x).withState(to);
+  auto op = ConvertOp::create(builder, user->getLoc(), result, x,
+                              builder.getStringAttr(clauses.why(stateOf(x), to, result, user)));
+  copyPhase(anchor, op);
+  return op;
+}
+
+Value Assign::need(Value x, StateAttr to, Operation *user, StateAttr ownState) {
+  if (isFree(x)) {
+    failed |= clauses.complain(ech::tensor(x), to, user);
+    return produce(x, to, user);
+  }
+  // Where x comes from outside the loops around the user, its conversion is loop-invariant and stands outside too.
+  Value current = now(x);
+  Operation *anchor = x.getParentBlock()->findAncestorOpInBlock(*user);
+  StateAttr state = stateOf(current), into = ownState ? ownState : own(x), middle = state;
+  for (int m = 0; m < mesh.size(); ++m)
+    if (state[m].hold == Hold::Sum && to[m].hold != Hold::Sum)
+      middle = middle.with(m, into[m]);
+  if (middle != state) // once, for this and later users
+    current = resolved[x] = convert(current, middle, anchor, user);
+  if (middle == to)
+    return current;
+  Value &known = shared[{current, to, phaseOf(anchor)}];
+  if (!known)
+    known = convert(current, to, anchor, user);
+  return known;
+}
+
+Value Assign::masked(Value x, OpOperand &operand) {
+  Operation *user = operand.getOwner();
+  Tensor type = ech::tensor(x);
+  SmallVector<StringRef> axes;
+  double value = 0;
+  for (StringRef axis : type.names()) {
+    if (!isPadded(type, axis, mesh))
+      continue;
+    PaddingFill fill = paddingFill(operand, axis);
+    if (fill.need == PaddingNeed::None)
+      continue;
+    if (fill.need == PaddingNeed::Unknown || (!axes.empty() && fill.value != value)) {
+      int m = over(type, axis, mesh).back();
+      refuse(user,
+             nameInSource(user) + " along " + axis.str() + ", padded over " + mesh.nameOf(m).str() +
+                 ", is not built yet",
+             clauses.place(m, StringAttr::get(user->getContext(), axis), user->getLoc()));
+      return x;
+    }
+    axes.push_back(axis);
+    value = fill.value;
+  }
+  if (axes.empty())
+    return x;
+  OpBuilder builder(user);
+  ArrayAttr names = builder.getStrArrayAttr(axes);
+  FloatAttr fill = builder.getF64FloatAttr(value);
+  if (user->getBlock() == x.getParentBlock())
+    if (Value known = masks.lookup({x, names, fill}))
+      return known;
+  auto mask = MaskOp::create(builder, user->getLoc(), type, x, names, fill);
+  copyPhase(user, mask);
+  if (user->getBlock() == x.getParentBlock())
+    masks[{x, names, fill}] = mask;
+  return mask;
+}
+
+//===- free values ----------------------------------------------------------------------------------------------===//
+
+Value Assign::produce(Value x, StateAttr state, Operation *user) {
+  if (Value known = produced.lookup({x, state}))
+    return known;
+  Value result;
+  if (ech::RepeatOp loop = slicesOfFree.lookup(x)) {
+    // one more slice, of the outer value in the state asked
+    unsigned place = cast<BlockArgument>(x).getArgNumber() - loop.getCarried().size();
+    Value outer = produce(loop.getSlices()[place], state, loop);
+    loop.getSlicesMutable().append(outer);
+    result = loop.block()->addArgument(ech::tensor(x).withState(state), x.getLoc());
+  } else {
+    Operation *anchor = x.getParentBlock()->findAncestorOpInBlock(*user);
+    result = produceAgain(x.getDefiningOp(), x, state, anchor, user);
+  }
+  return produced[{x, state}] = result;
+}
+
+Value Assign::produceAgain(Operation *source, Value x, StateAttr state, Operation *anchor, Operation *user) {
+  auto constant = dyn_cast<ech::ConstantOp>(source);
+  bool zero = constant && constant.getValue().isZero();
+  StateAttr direct = state; // what the operation can make by itself
+  for (int m = 0; m < mesh.size(); ++m)
+    if ((state[m].hold == Hold::Sum && !zero) || (state[m].hold == Hold::Flat && !constant))
+      direct = direct.with(m, Hold::Whole);
+
+  OpBuilder builder(anchor);
+  auto relabel = dyn_cast<ech::RelabelOp>(source);
+  auto read = relabel ? relabel.getOperand().getDefiningOp<ech::ReadOp>() : ech::ReadOp();
+  SmallVector<StateAttr> operands(source->getNumOperands(), direct);
+  if (relabel && !read) {
+    auto names = renameState(direct, ech::tensor(x), ech::tensor(relabel.getOperand()), relabel.getTo(),
+                             relabel.getFrom(), mesh);
+    for (int m = 0; m < mesh.size(); ++m)
+      if (names[m])
+        operands[0] = operands[0].with(m, *names[m]);
+      else {
+        operands[0] = operands[0].with(m, Hold::Whole);
+        direct = direct.with(m, Hold::Whole);
+      }
+  } else {
+    for (auto [i, operand] : llvm::enumerate(operands))
+      for (int m = 0; m < mesh.size(); ++m)
+        if (StringAttr axis = direct[m].axis; axis && !ech::tensor(source->getOperand(i)).has(axis))
+          operand = operand.with(m, Hold::Whole);
+  }
+
+  Value result;
+  if (read) {
+    // An input is fed in the new names at once: their pieces need not be pieces in the old ones.
+    auto again = ech::ReadOp::create(builder, read.getLoc(), ech::tensor(x).withState(direct), read.getSource());
+    again->setAttr(kReadFrom, relabel.getFrom());
+    again->setAttr(kReadTo, relabel.getTo());
+    copyPhase(anchor, again);
+    result = again.getValue();
+  } else {
+    SmallVector<Value> values;
+    for (auto [operand, operandState] : llvm::zip(source->getOperands(), operands))
+      values.push_back(produce(operand, operandState, anchor));
+    Operation *again = builder.clone(*source);
+    again->setOperands(values);
+    result = again->getResult(cast<OpResult>(x).getResultNumber());
+    for (Value r : again->getResults())
+      setState(r, direct);
+  }
+  return direct == state ? result : convert(result, state, anchor, user);
+}
