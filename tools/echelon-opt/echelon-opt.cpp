@@ -1,5 +1,6 @@
 // Runs any pass over IR in text form, as tests do and as whoever looks into a compilation may.
 #include "ir/dist/Dist.h"
+#include "ir/rt/Rt.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
@@ -8,7 +9,7 @@
 
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
-  registry.insert<echelon::ech::EchDialect, echelon::dist::DistDialect>();
+  registry.insert<echelon::ech::EchDialect, echelon::dist::DistDialect, echelon::rt::RtDialect>();
   echelon::registerEchelonPasses();
   mlir::registerCSEPass();
   mlir::registerCanonicalizerPass();

@@ -1,0 +1,225 @@
+// The program's tables.
+#include "codegen/Description.h"
+#include "codegen/Names.h"
+#include "codegen/Plan.h"
+#include "ir/dist/State.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/Format.h"
+
+using namespace mlir;
+using namespace echelon;
+
+namespace {
+std::string quoted(StringRef text) {
+  std::string out = "\"";
+  for (unsigned char c : text) {
+    if (c == '\n')
+      out += "\\n";
+    else if (c == '\t')
+      out += "\\t";
+    else if (c == '"' || c == '\\')
+      out += std::string("\\") + static_cast<char>(c);
+    else
+      out += static_cast<char>(c);
+  }
+  return out + "\"";
+}
+template <typename List, typename F> std::string braced(const List &list, F one) {
+  std::string text = "{";
+  for (const auto &item : list)
+    text += (text.size() > 1 ? ", " : "") + one(item);
+  return text + "}";
+}
+std::string real(double x) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  for (int digits = 6; digits <= 17; ++digits) {
+    text.clear();
+    os << llvm::format("%.*g", digits, x);
+    if (std::strtod(text.c_str(), nullptr) == x)
+      break;
+  }
+  return text;
+}
+
+std::string dataText(const runtime::DataSpec &data) {
+  auto text = [](const std::string &s) { return quoted(s); };
+  return "{" + quoted(data.kind) + ", " + braced(data.paths, text) + ", " + quoted(data.name) + ", " +
+         braced(data.args, real) + ", " + braced(data.children, dataText) + ", " +
+         braced(data.transforms,
+                [](const runtime::TransformSpec &t) { return "{" + quoted(t.kind) + ", " + braced(t.args, real) + "}"; }) +
+         "}";
+}
+
+class Tables {
+public:
+  Tables(ModuleOp module, const frontend::TrainPlan &plan, const frontend::SourceManager &sources, raw_ostream &os)
+      : module(module), plan(plan), sources(sources), mesh(dist::meshOf(module)), os(os) {}
+  void print();
+
+private:
+  void field(const Twine &name, const Twine &value) { os << "  p." << name << " = " << value << ";\n"; }
+  std::string number(StringRef attribute) {
+    auto value = module->getAttrOfType<IntegerAttr>(attribute);
+    return std::to_string(value ? value.getInt() : 0);
+  }
+  std::string axisNames(ech::Tensor type) {
+    return braced(type.names(), [](StringRef name) { return quoted(name); });
+  }
+  std::string layout(ech::Tensor type);
+  std::string element(ech::Tensor type) {
+    Type e = type.getElement();
+    return e.isF32() ? "ElementType::Float32" : e.isF64() ? "ElementType::Float64" : e.isInteger(32) ? "ElementType::Int32" : "ElementType::UInt8";
+  }
+  std::string init(ech::VariableOp op);
+  void stored();
+  void inputs();
+  void draws();
+
+  ModuleOp module;
+  const frontend::TrainPlan &plan;
+  const frontend::SourceManager &sources;
+  dist::MeshAttr mesh;
+  raw_ostream &os;
+};
+
+std::string Tables::layout(ech::Tensor type) {
+  bool laidOut = mesh && type.getState();
+  auto text = [](int m) { return std::to_string(m); };
+  std::string axes = braced(type.getAxes(), [&](const ech::Axis &a) {
+    SmallVector<int> over;
+    std::string padded;
+    if (laidOut) {
+      over = dist::over(type, a.name, mesh);
+      if (dist::isPadded(type, a.name, mesh))
+        padded = ", " + std::to_string(dist::paddedSize(type, a.name, mesh));
+    }
+    return "{" + quoted(a.name) + ", " + std::to_string(a.size) + ", " + braced(over, text) + padded + "}";
+  });
+  return "{" + axes + ", " + braced(laidOut ? dist::flatCuts(type) : SmallVector<int>(), text) + "}";
+}
+
+std::string Tables::init(ech::VariableOp op) {
+  double a = op.getA().convertToDouble(), b = op.getB().convertToDouble();
+  switch (op.getInit()) {
+  case ech::Distribution::Normal:
+    return "{Init::Normal, " + real(b) + ", 0}";
+  case ech::Distribution::Uniform:
+    return "{Init::Uniform, " + real(a) + ", " + real(b) + "}";
+  default:
+    return a == 0 ? "{Init::Zeros, 0, 0}" : a == 1 ? "{Init::Ones, 0, 0}" : "{Init::Constant, " + real(a) + ", 0}";
+  }
+}
+
+void Tables::stored() {
+  for (auto op : module.getOps<ech::VariableOp>()) {
+    auto type = cast<ech::Tensor>(op.getType());
+    const char *kind = op.getKind() == ech::VariableKind::Param     ? "Stored::Param"
+                       : op.getKind() == ech::VariableKind::State ? "Stored::State"
+                                                                  : "Stored::Optimizer";
+    auto offset = op->getAttrOfType<IntegerAttr>("rt.offset");
+    os << "  p.stored.push_back({" << kind << ", " << quoted(op.getSymName()) << ", " << axisNames(type) << ", "
+       << layout(type) << ", " << element(type) << ", " << init(op) << ", " << (offset ? offset.getInt() : 0) << "});\n";
+  }
+}
+
+void Tables::inputs() {
+  StringRef batchAxis = "batch";
+  if (auto name = module->getAttrOfType<StringAttr>("ech.batch_axis"))
+    batchAxis = name.getValue();
+  for (auto op : module.getOps<ech::InputOp>()) {
+    if (op.getPlace() == static_cast<uint64_t>(-1))
+      continue;
+    auto type = cast<ech::Tensor>(op.getType());
+    auto offset = op->getAttrOfType<IntegerAttr>("rt.offset");
+    // one micro batch at a time
+    SmallVector<ech::Axis> axes(type.getAxes());
+    for (ech::Axis &a : axes)
+      if (a.name == batchAxis)
+        a.size /= std::max<int64_t>(plan.microBatches, 1);
+    std::string sizes = braced(type.getAxes(), [](const ech::Axis &a) { return std::to_string(a.size); });
+    os << "  p.inputs.push_back({" << quoted(op.getSymName()) << ", " << op.getPlace() << ", " << axisNames(type)
+       << ", " << sizes << ", " << element(type) << ", " << op.getBelow() << ", {{" << layout(type.withAxes(axes))
+       << ", " << element(type) << ", " << (offset ? offset.getInt() : 0) << "}}});\n";
+  }
+}
+
+/// What random statements drew can be written by --dump.
+void Tables::draws() {
+  auto list = module->getAttrOfType<ArrayAttr>("rt.draws");
+  if (!list)
+    return;
+  for (Attribute item : list) {
+    auto draw = cast<DictionaryAttr>(item);
+    os << "  p.draws.push_back({" << quoted(draw.getAs<StringAttr>("site").getValue()) << ", "
+       << braced(draw.getAs<DenseI64ArrayAttr>("sizes").asArrayRef(), [](int64_t n) { return std::to_string(n); })
+       << ", Distribution::" << draw.getAs<StringAttr>("kind").getValue() << ", "
+       << real(draw.getAs<FloatAttr>("a").getValueAsDouble()) << ", "
+       << real(draw.getAs<FloatAttr>("b").getValueAsDouble()) << "});\n";
+  }
+}
+
+void Tables::print() {
+  os << "/// What the training loop, snapshots and logs know of the program.\nProgram describe() {\n  Program p;\n";
+  field("name", quoted(plan.name));
+  std::string spec = plan.modelRange.valid() ? sources.name(plan.modelRange.file) : "";
+  field("spec", quoted(spec));
+  std::string folder = llvm::sys::path::parent_path(spec).str();
+  field("folder", quoted(folder.empty() ? "." : folder));
+  if (mesh)
+    field("mesh", braced(mesh.getAxes(), [](const dist::MeshAxis &m) {
+            return "{" + quoted(m.name) + ", " + std::to_string(m.size) + "}";
+          }));
+  if (auto name = module->getAttrOfType<StringAttr>("ech.batch_axis"))
+    field("batchAxis", quoted(name.getValue()));
+  field("seed", Twine(plan.seed));
+  field("batch", Twine(plan.batch));
+  field("microBatches", Twine(plan.microBatches));
+  field("steps", Twine(plan.steps));
+  stored();
+  inputs();
+  field("data", dataText(plan.data));
+  field("stateBytes", number(rt::kStateBytes));
+  field("inputBytes", number(rt::kInputBytes));
+  field("workBytes", number(rt::kWorkBytes));
+  if (auto groups = module->getAttrOfType<ArrayAttr>("rt.groups"); groups && !groups.empty())
+    field("groups", braced(groups, [](Attribute group) {
+            return braced(cast<DenseI64ArrayAttr>(group).asArrayRef(), [](int64_t m) { return std::to_string(m); });
+          }));
+  if (auto scalars = module->getAttrOfType<ArrayAttr>("rt.scalars"))
+    for (Attribute item : scalars) {
+      StringRef kind = cast<StringAttr>(cast<ArrayAttr>(item)[0]).getValue();
+      StringRef name = cast<StringAttr>(cast<ArrayAttr>(item)[1]).getValue();
+      const char *word = kind == "loss"         ? "Loss"
+                         : kind == "named_loss" ? "NamedLoss"
+                         : kind == "metric"     ? "Metric"
+                                                : "Norm";
+      os << "  p.scalars.push_back({Scalar::" << word << ", " << quoted(name) << "});\n";
+    }
+  draws();
+  for (const frontend::PlannedEvaluation &e : plan.evaluations)
+    os << "  p.evaluations.push_back({" << quoted(e.name) << ", "
+       << (e.source ? dataText(*e.source) : std::string("{}")) << ", " << e.everySteps << ", " << e.batches << "});\n";
+  if (!plan.checkpoint.directory.empty())
+    os << "  p.checkpoint = {" << plan.checkpoint.everySteps << ", " << real(plan.checkpoint.everySeconds) << ", "
+       << quoted(plan.checkpoint.directory) << ", " << plan.checkpoint.keep << "};\n";
+  for (auto &[category, text] : codegen::fingerprints(module, plan))
+    os << "  p.fingerprints.push_back({" << quoted(category) << ", " << quoted(text) << "});\n";
+  field("plan", quoted(planOf(module).text()));
+  field("version", "\"0.1.0\"");
+  if (SymbolTable::lookupSymbolIn(module, "train"))
+    field("step", "step");
+  if (SymbolTable::lookupSymbolIn(module, "evaluate")) {
+    field("evaluateBegin", "evaluate_begin");
+    field("evaluateBatch", "evaluate_batch");
+    field("evaluateEnd", "evaluate_end");
+  }
+  field("learningRate", "learning_rate");
+  os << "  return p;\n}\n";
+}
+} // namespace
+
+void codegen::printDescription(ModuleOp module, const frontend::TrainPlan &plan,
+                               const frontend::SourceManager &sources, raw_ostream &os) {
+  Tables(module, plan, sources, os).print();
+}

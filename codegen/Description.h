@@ -1,0 +1,13 @@
+// The `describe` function of a program: all that the training loop must know, as data.
+#pragma once
+#include "codegen/Emit.h"
+#include "ir/rt/Rt.h"
+
+namespace echelon::codegen {
+
+void printDescription(mlir::ModuleOp module, const frontend::TrainPlan &plan, const frontend::SourceManager &sources,
+                      llvm::raw_ostream &os);
+/// `double learning_rate(int64_t step)`: the last optimizer's; `learning_rate_0` and so on: those of the others.
+void printSchedules(const frontend::TrainPlan &plan, llvm::raw_ostream &os);
+
+} // namespace echelon::codegen

@@ -1,0 +1,15 @@
+// From the rt dialect to one C++ file.
+#pragma once
+#include "frontend/Source.h"
+#include "frontend/train/TrainPlan.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/Support/raw_ostream.h"
+
+namespace echelon {
+
+/// Prints the program of a module whose arenas are planned. `sources` gives the lines that comments show. The text is a
+/// function of its arguments alone: the same bytes each time.
+mlir::LogicalResult emitCpp(mlir::ModuleOp module, const frontend::TrainPlan &plan,
+                            const frontend::SourceManager &sources, llvm::raw_ostream &os);
+
+} // namespace echelon

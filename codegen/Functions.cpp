@@ -1,0 +1,204 @@
+// Functions. A run of operations of one phase is a function; a loop with several phases inside is a loop in `step`
+// around calls.
+#include "codegen/Functions.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+using namespace echelon;
+using namespace echelon::codegen;
+
+namespace {
+bool isDeclaration(Operation &op) { return isa<rt::AllocOp, rt::ViewOp, rt::NumberOp, rt::OffsetOp>(op); }
+
+void phasesOf(Operation &op, llvm::SmallSetVector<StringRef, 4> &phases) {
+  if (auto loop = dyn_cast<rt::ForOp>(op)) {
+    for (Operation &inner : loop.getBody().front())
+      phasesOf(inner, phases);
+    return;
+  }
+  if (isDeclaration(op))
+    return;
+  auto phase = op.getAttrOfType<StringAttr>(ech::kPhase);
+  phases.insert(phase ? phase.getValue() : "forward");
+}
+
+class Training {
+public:
+  Training(rt::FunctionOp train, Names &names, const SourceLines &sources, raw_ostream &os)
+      : train(train), names(names), sources(sources), os(os), body(stepText), outer(names, sources, body) {}
+
+  void print() {
+    findSharedTickets();
+    outer.open("void step(Rank &r, double lr) {");
+    cut(train.getBody().front(), {});
+    outer.close();
+    // functions have been written by now; the step that calls them comes behind them
+    if (!usesRate)
+      for (size_t at; (at = stepText.find("void step(Rank &r, double lr)")) != std::string::npos;)
+        stepText.replace(at, 29, "void step(Rank &r, double /*lr*/)");
+    os << "/// One training step on the inputs already loaded.\n" << stepText << "\n";
+  }
+
+private:
+  /// Function by function; loops with several phases are printed into `step`.
+  void cut(Block &block, SmallVector<Value> positions) {
+    SmallVector<Operation *> run;
+    StringRef phase;
+    auto flush = [&] {
+      if (!run.empty())
+        function(phase, run, positions);
+      run.clear();
+    };
+    for (Operation &op : block) {
+      if (isDeclaration(op))
+        continue;
+      llvm::SmallSetVector<StringRef, 4> phases;
+      phasesOf(op, phases);
+      if (phases.empty())
+        continue;
+      if (phases.size() > 1) {
+        flush();
+        auto loop = cast<rt::ForOp>(op);
+        std::string i = names.of(loop.position());
+        outer.open("for (int64_t " + i + " = 0; " + i + " < " + Twine(loop.getCount()) + "; ++" + i + ") {");
+        SmallVector<Value> inside(positions);
+        inside.push_back(loop.position());
+        cut(loop.getBody().front(), inside);
+        outer.close();
+        continue;
+      }
+      if (phases[0] != phase)
+        flush();
+      phase = phases[0];
+      run.push_back(&op);
+    }
+    flush();
+  }
+
+  void function(StringRef phase, ArrayRef<Operation *> ops, ArrayRef<Value> positions) {
+    std::string text;
+    llvm::raw_string_ostream stream(text);
+    Printer printer(names, sources, stream);
+    printer.shared = shared;
+    std::string name = nextName(phase), parameters = "Rank &r", arguments = "r";
+    auto uses = [&](llvm::function_ref<bool(Value)> wanted) {
+      bool found = false;
+      auto look = [&](auto &self, Operation *op) -> void {
+        op->walk([&](Operation *inner) {
+          for (Value v : inner->getOperands()) {
+            found |= wanted(v);
+            if (auto view = v.getDefiningOp<rt::ViewOp>())
+              self(self, view);
+          }
+          found |= llvm::any_of(inner->getResults(), wanted);
+        });
+      };
+      for (Operation *op : ops)
+        look(look, op);
+      return found;
+    };
+    for (Value position : positions)
+      if (uses([&](Value v) { return v == position; })) {
+        parameters += ", int64_t " + names.of(position);
+        arguments += ", " + names.of(position);
+      }
+    if (uses([&](Value v) { return shared.contains(v); })) {
+      parameters += ", Messages &messages";
+      arguments += ", messages";
+    }
+    if (uses([&](Value v) {
+          auto number = v.getDefiningOp<rt::NumberOp>();
+          return number && number.getText() == "lr";
+        })) {
+      parameters += ", double lr";
+      arguments += ", lr";
+      usesRate = true;
+    }
+    printer.open("void " + name + "(" + parameters + ") {");
+    for (Operation *op : ops)
+      printer.operation(*op);
+    printer.close();
+    os << text << "\n";
+    outer.line(name + "(" + arguments + ");");
+  }
+
+  std::string nextName(StringRef phase) {
+    int n = ++count[phase];
+    return n == 1 ? phase.str() : (phase + "_" + Twine(n)).str();
+  }
+
+  /// A collective that one function starts and another one waits for.
+  void findSharedTickets() {
+    SmallVector<std::string> members;
+    train.walk([&](rt::CollectiveOp op) {
+      if (!op.getTicket())
+        return;
+      for (Operation *wait : op.getTicket().getUsers())
+        if (wait->getBlock() != op->getBlock() || wait->getAttr(ech::kPhase) != op->getAttr(ech::kPhase)) {
+          shared.insert(op.getTicket());
+          members.push_back(names.of(op.getTicket()));
+          break;
+        }
+    });
+    if (members.empty())
+      return;
+    os << "/// Collectives under way from one function to the next.\nstruct Messages {\n";
+    for (const std::string &member : members)
+      os << "  Ticket " << member << ";\n";
+    os << "};\n\n";
+    outer.line("Messages messages;");
+  }
+
+  rt::FunctionOp train;
+  Names &names;
+  const SourceLines &sources;
+  raw_ostream &os;
+  std::string stepText;
+  llvm::raw_string_ostream body;
+  Printer outer;
+  llvm::StringMap<int> count;
+  DenseSet<Value> shared;
+  bool usesRate = false;
+};
+} // namespace
+
+void codegen::printTraining(rt::FunctionOp train, Names &names, const SourceLines &sources, raw_ostream &os) {
+  Training(train, names, sources, os).print();
+}
+
+void codegen::printEvaluation(rt::FunctionOp evaluate, Names &names, const SourceLines &sources, raw_ostream &os) {
+  rt::ForOp batches;
+  for (auto loop : evaluate.getBody().front().getOps<rt::ForOp>())
+    if (loop.getTime() && loop.getCount() == 0)
+      batches = loop;
+  auto function = [&](StringRef name, StringRef what, ArrayRef<Operation *> ops) {
+    Printer printer(names, sources, os);
+    os << "/// " << what << "\n";
+    printer.open(("void " + name + "(Rank &" + (ops.empty() ? "" : "r") + ") {").str());
+    for (Operation *op : ops)
+      printer.operation(*op);
+    printer.close();
+    os << "\n";
+  };
+  auto between = [&](Operation *first, Operation *last) {
+    SmallVector<Operation *> ops;
+    for (Operation *op = first; op != last; op = op->getNextNode())
+      if (!isDeclaration(*op))
+        ops.push_back(op);
+    return ops;
+  };
+  Block &block = evaluate.getBody().front();
+  Operation *first = block.empty() ? nullptr : &block.front();
+  if (!batches) { // nothing depends on samples
+    function("evaluate_begin", "Before the held-out samples.", {});
+    function("evaluate_batch", "For each batch of held-out samples.", {});
+    function("evaluate_end", "Metrics of all held-out samples.", between(first, nullptr));
+    return;
+  }
+  Block &inner = batches.getBody().front();
+  function("evaluate_begin", "Before the held-out samples.", between(first, batches));
+  function("evaluate_batch", "For each batch of held-out samples.",
+           between(inner.empty() ? nullptr : &inner.front(), nullptr));
+  function("evaluate_end", "Metrics of all held-out samples.", between(batches->getNextNode(), nullptr));
+}

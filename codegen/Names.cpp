@@ -1,0 +1,99 @@
+// Unique names. Buffers keep the user's name; where several have one, the later ones are numbered.
+#include "codegen/Names.h"
+
+using namespace mlir;
+using namespace echelon;
+using namespace echelon::codegen;
+
+namespace {
+// Words that a program uses for itself: a local variable of that name would hide them.
+constexpr const char *kReserved[] = {
+    "alignas", "alignof", "and", "asm", "auto", "bool", "break", "case", "catch", "char", "class", "const", "constexpr",
+    "continue", "decltype", "default", "delete", "do", "double", "else", "enum", "explicit", "export", "extern", "false",
+    "float", "for", "friend", "goto", "if", "inline", "int", "long", "mutable", "namespace", "new", "noexcept", "not",
+    "nullptr", "operator", "or", "private", "protected", "public", "register", "return", "short", "signed", "sizeof",
+    "static", "struct", "switch", "template", "this", "throw", "true", "try", "typedef", "typeid", "typename", "union",
+    "unsigned", "using", "virtual", "void", "volatile", "wchar_t", "while", "xor", "bitand", "bitor", "compl", "and_eq",
+    "or_eq", "xor_eq", "not_eq", "r", "lr", "math", "std", "echelon", "runtime", "main", "step", "forward", "backward",
+    "update", "describe", "int32_t", "int64_t", "uint8_t", "Sum", "Max", "Min", "Form", "Blas", "Algorithm", "Rank",
+    "Program", "Ticket", "Stored", "Init", "Scalar", "messages", "wait", "fill", "learning_rate", "evaluate_begin",
+    "evaluate_batch", "evaluate_end", "path_hash", "Distribution", "ElementType", "run_program", "linux", "unix"};
+} // namespace
+
+std::string codegen::identifier(StringRef text) {
+  std::string name;
+  for (char c : text)
+    name += llvm::isAlnum(c) ? c : '_';
+  while (name.find("__") != std::string::npos)
+    name.erase(name.find("__"), 1);
+  if (name.empty() || llvm::isDigit(name[0]))
+    name = "v" + name;
+  if (name[0] == '_')
+    name = "v" + name;
+  if (llvm::is_contained(kReserved, name))
+    name += "_";
+  return name;
+}
+
+std::string Names::fresh(StringRef wanted) {
+  std::string base = identifier(wanted), name = base;
+  for (int i = 2; taken.contains(name) || !temporary.insert(name).second; ++i)
+    name = base + "_" + std::to_string(i);
+  return name;
+}
+
+void Names::give(Value value, StringRef wanted) {
+  std::string base = identifier(wanted), name = base;
+  for (int i = 2; !taken.insert(name).second; ++i)
+    name = base + "_" + std::to_string(i);
+  names[value] = name;
+}
+
+Names::Names(ModuleOp module) {
+  module.walk([&](rt::CallOp call) { taken.insert(call.getCallee()); });
+  module.walk([&](rt::CollectiveOp op) {
+    taken.insert(op.getKind());
+    taken.insert((op.getKind() + "_start").str());
+  });
+  llvm::StringSet<> everywhere;
+  module.walk<WalkOrder::PreOrder>([&](rt::FunctionOp function) {
+    // each function has its own names; stored tensors come first
+    llvm::StringSet<> outer = taken;
+    function.walk<WalkOrder::PreOrder>([&](Operation *op) {
+      auto wanted = [&](StringRef otherwise) {
+        StringRef name = rt::nameOf(op->getLoc());
+        return name.empty() ? otherwise : name;
+      };
+      if (auto alloc = dyn_cast<rt::AllocOp>(op)) {
+        StringRef name = wanted("t");
+        give(alloc.getBuffer(), name);
+      } else if (auto view = dyn_cast<rt::ViewOp>(op)) {
+        const std::string &base = names[view.getBase()];
+        if (view.getOffset() == 0 && view.getIndices().empty()) {
+          names[view.getView()] = base;
+          return;
+        }
+        StringRef own = rt::nameOf(op->getLoc());
+        std::string name = own.empty() || own == base ? base : own.str();
+        if (view.getIndices().size() == 1 && names.count(view.getIndices()[0]) &&
+            isa<BlockArgument>(view.getIndices()[0]))
+          name = base + "_" + names[view.getIndices()[0]];
+        else if (name == base)
+          name += "_part";
+        give(view.getView(), name);
+      } else if (auto loop = dyn_cast<rt::ForOp>(op)) {
+        give(loop.position(), loop.getAxis());
+      } else if (auto number = dyn_cast<rt::NumberOp>(op)) {
+        give(number.getResult(), wanted("number"));
+      } else if (auto offset = dyn_cast<rt::OffsetOp>(op)) {
+        give(offset.getResult(), wanted("first"));
+      } else if (auto started = dyn_cast<rt::CollectiveOp>(op); started && started.getTicket()) {
+        give(started.getTicket(), (started.getKind() + "_of_" + names[started.getOut()]).str());
+      }
+    });
+    for (StringRef name : taken.keys())
+      everywhere.insert(name);
+    taken = outer;
+  });
+  taken = everywhere;
+}

@@ -1,0 +1,27 @@
+// What the generated program calls things: the user's names, made unique.
+#pragma once
+#include "ir/rt/Rt.h"
+#include "llvm/ADT/StringSet.h"
+
+namespace echelon::codegen {
+
+class Names {
+public:
+  /// Names for every buffer, number, loop position and ticket of the module, in its order.
+  explicit Names(mlir::ModuleOp module);
+  const std::string &of(mlir::Value value) const { return names.find(value)->second; }
+  bool has(mlir::Value value) const { return names.count(value); }
+  /// A name like `wanted` that nothing in the module has, nor anything since `forget`.
+  std::string fresh(llvm::StringRef wanted);
+  void forget() { temporary.clear(); }
+
+private:
+  void give(mlir::Value value, llvm::StringRef wanted);
+  llvm::DenseMap<mlir::Value, std::string> names;
+  llvm::StringSet<> taken, temporary;
+};
+
+/// Letters, digits and `_` only, not a word of C++ or of the runtime that programs use bare.
+std::string identifier(llvm::StringRef text);
+
+} // namespace echelon::codegen

@@ -1,0 +1,163 @@
+// Tables of communication and memory, and what identifies a run.
+#include "codegen/Plan.h"
+#include "codegen/Printer.h"
+#include "ir/dist/State.h"
+#include "llvm/Support/Format.h"
+
+using namespace mlir;
+using namespace echelon;
+
+ProgramPlan echelon::planOf(ModuleOp module) {
+  ProgramPlan plan;
+  auto number = [&](StringRef name) {
+    auto value = module->getAttrOfType<IntegerAttr>(name);
+    return value ? value.getInt() : 0;
+  };
+  plan.stateBytes = number(rt::kStateBytes);
+  plan.inputBytes = number(rt::kInputBytes);
+  plan.workBytes = number(rt::kWorkBytes);
+  dist::MeshAttr mesh = dist::meshOf(module);
+  for (auto variable : module.getOps<ech::VariableOp>()) {
+    auto type = cast<ech::Tensor>(variable.getType());
+    int64_t elements = mesh && type.getState() ? dist::localCount(type, mesh) : type.count();
+    int64_t bytes = elements * rt::Buffer::dense({}, type.getElement()).elementBytes();
+    (variable.getKind() == ech::VariableKind::Param       ? plan.memory.params
+     : variable.getKind() == ech::VariableKind::Optimizer ? plan.memory.optimizer
+                                                          : plan.memory.buffers) += bytes;
+  }
+  auto train = dyn_cast_or_null<rt::FunctionOp>(SymbolTable::lookupSymbolIn(module, "train"));
+  if (train) {
+    // gradients: what the backward pass writes and the update reads
+    DenseSet<int64_t> counted;
+    train.walk([&](rt::AllocOp alloc) {
+      if (alloc.getArena() != rt::Arena::Work || !alloc.getOffset())
+        return;
+      bool made = false, used = false;
+      auto follow = [&](auto &self, Value v) -> void {
+        for (Operation *user : v.getUsers()) {
+          if (auto view = dyn_cast<rt::ViewOp>(user)) {
+            self(self, view.getView());
+            continue;
+          }
+          auto phase = user->getAttrOfType<StringAttr>(ech::kPhase);
+          made |= phase && phase.getValue() == "backward";
+          used |= phase && phase.getValue() == "update";
+        }
+      };
+      follow(follow, alloc.getBuffer());
+      if (made && used && counted.insert(*alloc.getOffset()).second)
+        plan.memory.gradients += rt::buffer(alloc).bytes();
+    });
+    train.walk([&](rt::CollectiveOp op) {
+      PlannedMessage message;
+      message.op = op.getKind().str();
+      message.axis = op.getAxis().str();
+      message.ranks = op.getRanks();
+      message.bytes = op.messageBytes();
+      message.algorithm = op.getAlgorithm().str();
+      message.reason = op.getWhy().str();
+      message.place = codegen::SourceLines::label(op.getLoc());
+      auto phase = op->getAttrOfType<StringAttr>(ech::kPhase);
+      message.phase = phase ? phase.getValue().str() : "forward";
+      for (auto loop = op->getParentOfType<rt::ForOp>(); loop; loop = loop->getParentOfType<rt::ForOp>())
+        message.count *= loop.getCount();
+      for (PlannedMessage &known : plan.messages)
+        if (known.op == message.op && known.axis == message.axis && known.bytes == message.bytes &&
+            known.reason == message.reason && known.place == message.place && known.phase == message.phase) {
+          known.count += message.count;
+          return;
+        }
+      plan.messages.push_back(message);
+    });
+  }
+  plan.memory.gradients = std::min(plan.memory.gradients, plan.workBytes);
+  plan.memory.activations = plan.workBytes - plan.memory.gradients;
+  plan.memory.total = plan.stateBytes + plan.inputBytes + plan.workBytes;
+  plan.memory.buffers =
+      plan.memory.total - plan.memory.params - plan.memory.optimizer - plan.memory.gradients - plan.memory.activations;
+  return plan;
+}
+
+std::string ProgramPlan::text() const {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  os << "memory per rank\n";
+  for (auto [name, bytes] : {std::pair("params", memory.params), {"gradients", memory.gradients},
+                             {"optimizer", memory.optimizer}, {"activations", memory.activations},
+                             {"buffers", memory.buffers}, {"total", memory.total}})
+    os << llvm::format("  %-12s%12.3f MB\n", name, static_cast<double>(bytes) / 1e6);
+  os << "communication per step\n";
+  if (messages.empty())
+    os << "  none\n";
+  for (const PlannedMessage &m : messages)
+    os << llvm::format("  %4lld x %-14s over %-8s%12lld bytes  ", static_cast<long long>(m.count), m.op.c_str(),
+                       m.axis.c_str(), static_cast<long long>(m.bytes))
+       << m.reason << (m.place.empty() ? "" : " (" + m.place + ")") << "\n";
+  return text;
+}
+
+std::vector<std::pair<std::string, std::string>> codegen::fingerprints(ModuleOp module,
+                                                                       const frontend::TrainPlan &plan) {
+  std::string model, data, optimizer, layout;
+  {
+    llvm::raw_string_ostream m(model);
+    for (auto variable : module.getOps<ech::VariableOp>()) {
+      auto type = cast<ech::Tensor>(variable.getType());
+      if (variable.getKind() == ech::VariableKind::Optimizer)
+        continue;
+      m << ech::stringifyVariableKind(variable.getKind()) << " " << variable.getSymName() << " [";
+      llvm::interleaveComma(type.getAxes(), m, [&](const ech::Axis &a) { m << a.name.getValue() << "=" << a.size; });
+      m << "] " << type.getElement() << "\n";
+    }
+    for (auto input : module.getOps<ech::InputOp>()) {
+      auto type = cast<ech::Tensor>(input.getType());
+      if (input.getPlace() == static_cast<uint64_t>(-1))
+        continue;
+      m << "input " << input.getSymName() << " [";
+      llvm::interleaveComma(type.names(), m);
+      m << "]\n";
+    }
+    llvm::raw_string_ostream d(data);
+    auto source = [&](auto &self, const runtime::DataSpec &s, int depth) -> void {
+      d.indent(2 * depth) << s.kind << " " << s.name;
+      for (const std::string &path : s.paths)
+        d << " " << path;
+      for (double x : s.args)
+        d << llvm::format(" %.17g", x);
+      for (const runtime::TransformSpec &t : s.transforms) {
+        d << " with " << t.kind;
+        for (double x : t.args)
+          d << llvm::format(" %.17g", x);
+      }
+      d << "\n";
+      for (const runtime::DataSpec &child : s.children)
+        self(self, child, depth + 1);
+    };
+    source(source, plan.data, 0);
+    d << "batch " << plan.batch << "\n";
+    llvm::raw_string_ostream o(optimizer);
+    static constexpr const char *kKinds[] = {"sgd", "adam", "adamw"};
+    for (const frontend::OptimizerLine &line : plan.optimizers) {
+      o << kKinds[line.kind]
+        << llvm::format(" lr %.17g floor %.17g warmup %lld schedule %d beta1 %.17g beta2 %.17g epsilon %.17g", line.schedule.peak,
+                        line.schedule.floor, static_cast<long long>(line.schedule.warmup), int(line.schedule.kind),
+                        line.beta1, line.beta2, line.epsilon)
+        << llvm::format(" decay %.17g momentum %.17g", line.decay, line.momentum)
+        << (line.nesterov ? " nesterov" : "");
+      for (const frontend::Pattern &pattern : line.patterns)
+        o << " on " << pattern.text;
+      o << "\n";
+    }
+    if (plan.clip)
+      o << llvm::format("clip %.17g\n", *plan.clip);
+    llvm::raw_string_ostream l(layout);
+    for (const frontend::PlannedMeshAxis &axis : plan.mesh) {
+      l << axis.name << " = " << axis.size;
+      for (const auto &entry : axis.list)
+        l << " " << entry.axis;
+      l << (axis.storesOptimizer ? " optimizer" : "") << "\n";
+    }
+    l << "micro batches " << plan.microBatches << "\n";
+  }
+  return {{"model", model}, {"data", data}, {"seed", std::to_string(plan.seed)}, {"optimizer", optimizer}, {"layout", layout}};
+}

@@ -1,0 +1,44 @@
+// What a compiled step communicates and stores: for `plan`, `plan --json` and the generated program's --plan.
+#pragma once
+#include "frontend/train/TrainPlan.h"
+#include "mlir/IR/BuiltinOps.h"
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace echelon {
+
+struct PlannedMessage {
+  std::string op;        ///< "all_reduce", …
+  std::string axis;      ///< mesh axes: "dp", "dp+tp"
+  int64_t ranks = 1;     ///< that take part
+  int64_t bytes = 0;     ///< of the message on one rank
+  int64_t count = 1;     ///< times a step, trips of loops included
+  std::string algorithm; ///< as the program calls it
+  std::string reason;    ///< layout clause and operation
+  std::string place;     ///< "mlp.ech:15"
+  std::string phase;     ///< "forward", "backward", "update"
+};
+
+/// Bytes of one rank.
+struct PlannedMemory {
+  int64_t params = 0, gradients = 0, optimizer = 0, activations = 0, buffers = 0, total = 0;
+};
+
+struct ProgramPlan {
+  std::vector<PlannedMessage> messages; ///< of one training step, in order; equal ones counted together
+  PlannedMemory memory;
+  int64_t stateBytes = 0, inputBytes = 0, workBytes = 0; ///< the arenas, exactly as allocated
+  std::string text() const;                              ///< a table for people
+};
+
+/// From a module whose arenas are planned. Gradients are the work buffers that hold a parameter's derivative until the
+/// update; activations the rest of the work arena at its fullest; buffers the inputs and what state is no parameter.
+ProgramPlan planOf(mlir::ModuleOp module);
+
+namespace codegen {
+/// Category and text of what a resumed run must share with its snapshot.
+std::vector<std::pair<std::string, std::string>> fingerprints(mlir::ModuleOp module, const frontend::TrainPlan &plan);
+} // namespace codegen
+
+} // namespace echelon

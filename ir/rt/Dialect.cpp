@@ -1,0 +1,170 @@
+// The dialect itself, its types' spelling, and the operations that are structure only.
+#include "ir/rt/Rt.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace echelon::rt;
+using echelon::ech::Axis;
+
+#include "ir/rt/RtDialect.cpp.inc"
+#include "ir/rt/RtEnums.cpp.inc"
+#define GET_TYPEDEF_CLASSES
+#include "ir/rt/RtTypes.cpp.inc"
+#define GET_ATTRDEF_CLASSES
+#include "ir/rt/RtAttrs.cpp.inc"
+#include "ir/rt/RtInterfaces.cpp.inc"
+#define GET_OP_CLASSES
+#include "ir/rt/RtOps.cpp.inc"
+
+void RtDialect::initialize() {
+  addTypes<
+#define GET_TYPEDEF_LIST
+#include "ir/rt/RtTypes.cpp.inc"
+      >();
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "ir/rt/RtAttrs.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "ir/rt/RtOps.cpp.inc"
+      >();
+}
+
+//===- buffers
+//------------------------------------------------------------------------------------------------------===//
+
+namespace {
+SmallVector<int64_t> denseStrides(ArrayRef<Axis> axes) {
+  SmallVector<int64_t> strides(axes.size(), 1);
+  for (size_t i = axes.size(); i-- > 1;)
+    strides[i - 1] = strides[i] * axes[i].size;
+  return strides;
+}
+} // namespace
+
+Buffer Buffer::dense(ArrayRef<Axis> axes, Type element) {
+  return get(element.getContext(), axes, element, denseStrides(axes));
+}
+int Buffer::position(StringRef axis) const {
+  const Axis *at = llvm::find_if(getAxes(), [&](const Axis &a) { return a.name == axis; });
+  return at == getAxes().end() ? -1 : at - getAxes().begin();
+}
+int64_t Buffer::sizeOf(StringRef axis) const {
+  int at = position(axis);
+  return at < 0 ? 1 : getAxes()[at].size;
+}
+int64_t Buffer::strideOf(StringRef axis) const {
+  int at = position(axis);
+  return at < 0 ? 0 : getStrides()[at];
+}
+int64_t Buffer::count() const {
+  int64_t count = 1;
+  for (const Axis &a : getAxes())
+    count *= a.size;
+  return count;
+}
+int64_t Buffer::elementBytes() const {
+  unsigned bits = getElement().getIntOrFloatBitWidth();
+  return bits == 1 ? 1 : bits / 8;
+}
+bool Buffer::isDense() const {
+  SmallVector<int64_t> dense = denseStrides(getAxes());
+  for (auto [axis, has, wants] : llvm::zip(getAxes(), getStrides(), dense))
+    if (axis.size != 1 && has != wants)
+      return false;
+  return true;
+}
+
+Type Buffer::parse(AsmParser &parser) {
+  SmallVector<Axis> axes;
+  SmallVector<int64_t> strides;
+  Type element;
+  auto parseAxis = [&]() -> ParseResult {
+    std::string name;
+    int64_t size;
+    if (parser.parseKeywordOrString(&name) || parser.parseEqual() || parser.parseInteger(size))
+      return failure();
+    axes.push_back({StringAttr::get(parser.getContext(), name), size});
+    return success();
+  };
+  if (parser.parseLess() || parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, parseAxis) ||
+      parser.parseComma() || parser.parseType(element))
+    return {};
+  if (succeeded(parser.parseOptionalComma())) {
+    if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Square,
+                                       [&] { return parser.parseInteger(strides.emplace_back()); }))
+      return {};
+  } else {
+    strides = denseStrides(axes);
+  }
+  if (parser.parseGreater())
+    return {};
+  return parser.getChecked<Buffer>(parser.getContext(), axes, element, strides);
+}
+void Buffer::print(AsmPrinter &printer) const {
+  printer << "<[";
+  llvm::interleaveComma(getAxes(), printer, [&](const Axis &axis) {
+    printer.printKeywordOrString(axis.name.getValue());
+    printer << "=" << axis.size;
+  });
+  printer << "], " << getElement();
+  if (getStrides() != ArrayRef(denseStrides(getAxes())))
+    printer << ", [" << getStrides() << "]";
+  printer << ">";
+}
+LogicalResult Buffer::verify(function_ref<InFlightDiagnostic()> emitError, ArrayRef<Axis> axes, Type element,
+                             ArrayRef<int64_t> strides) {
+  if (axes.size() != strides.size())
+    return emitError() << "a buffer has one stride an axis";
+  if (!element.isF32() && !element.isF64() && !element.isInteger(32) && !element.isInteger(1))
+    return emitError() << "elements are f32, f64, i32 or i1, not " << element;
+  return success();
+}
+
+//===- structure
+//----------------------------------------------------------------------------------------------------===//
+
+void FunctionOp::build(OpBuilder &builder, OperationState &state, StringRef name) {
+  state.addAttribute(SymbolTable::getSymbolAttrName(), builder.getStringAttr(name));
+  state.addRegion()->emplaceBlock();
+}
+
+void ForOp::build(OpBuilder &builder, OperationState &state, StringRef axis, int64_t count, bool reverse, bool time) {
+  Properties &properties = state.getOrAddProperties<Properties>();
+  properties.axis = builder.getStringAttr(axis);
+  properties.count = builder.getI64IntegerAttr(count);
+  properties.reverse = reverse ? builder.getUnitAttr() : UnitAttr();
+  properties.time = time ? builder.getUnitAttr() : UnitAttr();
+  state.addRegion()->emplaceBlock().addArgument(builder.getIndexType(), state.location);
+}
+
+LogicalResult ViewOp::verify() {
+  if (getIndices().size() != getFactors().size())
+    return emitOpError() << "has one factor an index";
+  if (buffer(getBase()).getElement() != buffer(getView()).getElement())
+    return emitOpError() << "keeps the element type";
+  return success();
+}
+OpFoldResult ViewOp::fold(FoldAdaptor) {
+  if (getOffset() == 0 && getIndices().empty() && getBase().getType() == getView().getType())
+    return getBase();
+  return {};
+}
+
+AllocOp echelon::rt::allocOf(Value value) {
+  while (auto view = value.getDefiningOp<ViewOp>())
+    value = view.getBase();
+  return value.getDefiningOp<AllocOp>();
+}
+
+StringRef echelon::rt::nameOf(Location loc) {
+  if (auto name = dyn_cast<NameLoc>(loc))
+    return name.getName().getValue();
+  return "";
+}
+
+StringRef echelon::rt::storedAs(Type element) {
+  return element.isF32() ? "float" : element.isF64() ? "double" : element.isInteger(1) ? "uint8_t" : "int32_t";
+}

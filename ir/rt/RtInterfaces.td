@@ -1,0 +1,27 @@
+// What planners and printers ask an operation of the rt dialect. No printer lists operations: it asks these.
+#ifndef RT_INTERFACES
+#define RT_INTERFACES
+
+include "mlir/IR/OpBase.td"
+
+def Printable : OpInterface<"Printable"> {
+  let cppNamespace = "::echelon::rt";
+  let description = [{One operation is one call (or one loop) of the program that is printed; it knows how it reads.}];
+  let methods = [
+    InterfaceMethod<[{Writes the operation as C++.}], "void", "emit", (ins "::echelon::rt::Writer &":$writer)>,
+  ];
+}
+
+def Touches : OpInterface<"Touches"> {
+  let cppNamespace = "::echelon::rt";
+  let description = [{Which buffers an operation reads and writes: what liveness and scheduling need.}];
+  let methods = [
+    InterfaceMethod<[{Buffers whose content enters.}], "::llvm::SmallVector<::mlir::Value>", "reads", (ins)>,
+    InterfaceMethod<[{Buffers whose content changes.}], "::llvm::SmallVector<::mlir::Value>", "writes", (ins)>,
+    InterfaceMethod<[{Whether `written` may lie where `read`, which nobody needs afterwards, lies: every element is read
+                      before it is written.}], "bool", "mayShare",
+      (ins "::mlir::Value":$written, "::mlir::Value":$read), "", [{ return false; }]>,
+  ];
+}
+
+#endif

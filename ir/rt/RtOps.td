@@ -1,0 +1,260 @@
+// The rt dialect: one operation for each call of the runtime, on buffers with places in arenas.
+#ifndef RT_OPS
+#define RT_OPS
+
+include "mlir/IR/OpBase.td"
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+include "mlir/IR/BuiltinAttributes.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+include "ir/rt/RtInterfaces.td"
+
+def Rt_Dialect : Dialect {
+  let name = "rt";
+  let summary = "one operation for each call of the runtime, on buffers with places in arenas";
+  let cppNamespace = "::echelon::rt";
+  let dependentDialects = ["::echelon::ech::EchDialect"];
+  let useDefaultTypePrinterParser = 1;
+  let useDefaultAttributePrinterParser = 1;
+}
+
+//===------------------------------------------------------------------------------------------------------------===//
+// Types
+//===------------------------------------------------------------------------------------------------------------===//
+
+def Rt_Buffer : TypeDef<Rt_Dialect, "Buffer"> {
+  let cppClassName = "Buffer";
+  let mnemonic = "buffer";
+  let summary = "memory of one rank, seen as a strided box of named axes";
+  let description = [{
+    `!rt.buffer<[batch=32, hidden=128], f32>` is dense and row-major; `!rt.buffer<[hidden=128, batch=32], f32, [1, 128]>`
+    is the same memory with its axes in another order. Sizes are those of this rank; strides are in elements, 0 where
+    all positions along the axis are one. Elements: f32, f64, i32, i1 (a byte each).
+  }];
+  let parameters = (ins ArrayRefParameter<"::echelon::ech::Axis", "axes">:$axes, "::mlir::Type":$element,
+                        ArrayRefParameter<"int64_t", "strides">:$strides);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// Row-major without gaps.
+    static Buffer dense(::llvm::ArrayRef<::echelon::ech::Axis> axes, ::mlir::Type element);
+    int position(::llvm::StringRef axis) const;
+    bool has(::llvm::StringRef axis) const { return position(axis) >= 0; }
+    int64_t sizeOf(::llvm::StringRef axis) const;   ///< 1 where it lacks the axis
+    int64_t strideOf(::llvm::StringRef axis) const; ///< 0 where it lacks the axis
+    int64_t rank() const { return getAxes().size(); }
+    int64_t count() const;                          ///< product of sizes
+    int64_t elementBytes() const;
+    int64_t bytes() const { return count() * elementBytes(); }
+    bool isDense() const;
+  }];
+}
+def Rt_Ticket : TypeDef<Rt_Dialect, "Ticket"> {
+  let cppClassName = "TicketType";
+  let mnemonic = "ticket";
+  let summary = "a started collective";
+}
+
+def Rt_Arena : I32EnumAttr<"Arena", "", [
+  I32EnumAttrCase<"State", 0, "state">, I32EnumAttrCase<"Input", 1, "input">, I32EnumAttrCase<"Work", 2, "work">]> {
+  let cppNamespace = "::echelon::rt";
+  let genSpecializedAttr = 0;
+}
+def Rt_ArenaAttr : EnumAttr<Rt_Dialect, Rt_Arena, "arena">;
+
+class Rt_Op<string mnemonic, list<Trait> traits = []> : Op<Rt_Dialect, mnemonic, traits>;
+
+//===------------------------------------------------------------------------------------------------------------===//
+// Program structure
+//===------------------------------------------------------------------------------------------------------------===//
+
+def Rt_FunctionOp : Rt_Op<"function", [Symbol, IsolatedFromAbove, SingleBlock, NoTerminator]> {
+  let summary = "what one rank does in a step: @train or @evaluate";
+  let arguments = (ins SymbolNameAttr:$sym_name);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$sym_name $body attr-dict";
+  let skipDefaultBuilders = 1;
+  let builders = [OpBuilder<(ins "::llvm::StringRef":$name)>];
+}
+
+def Rt_AllocOp : Rt_Op<"alloc"> {
+  let summary = "a buffer: of a stored tensor, of an input, or of the step's own work";
+  let description = [{
+    `rt.alloc work at 4096 : !rt.buffer<[batch=32], f32>`. `of` names the tensor that lives in the state or input arena.
+    `at` is its byte offset, there once arenas are planned.
+  }];
+  let arguments = (ins Rt_ArenaAttr:$arena, OptionalAttr<FlatSymbolRefAttr>:$of, OptionalAttr<I64Attr>:$offset);
+  let results = (outs Rt_Buffer:$buffer);
+  let assemblyFormat = "$arena (`of` $of^)? (`at` $offset^)? attr-dict `:` type($buffer)";
+}
+
+def Rt_ViewOp : Rt_Op<"view", [Pure]> {
+  let summary = "a part of a buffer, or the whole with other axes";
+  let description = [{
+    The element at index i of the view lies `offset` + sum of `indices` * `factors` + i . strides elements after the
+    operand's first. `rt.view %w from 64 plus (%layer) times [1024] : … -> …`
+  }];
+  let arguments = (ins Rt_Buffer:$base, I64Attr:$offset, Variadic<Index>:$indices, DenseI64ArrayAttr:$factors);
+  let results = (outs Rt_Buffer:$view);
+  let assemblyFormat = [{
+    $base `from` $offset (`plus` `(` $indices^ `)` `times` $factors)? attr-dict `:` type($base) `->` type($view)
+  }];
+  let hasVerifier = 1;
+  let hasFolder = 1;
+}
+
+def Rt_ForOp : Rt_Op<"for", [SingleBlock, NoTerminator, RecursiveMemoryEffects,
+                             DeclareOpInterfaceMethods<Printable>]> {
+  let summary = "a loop: a layer stack, a recurrence, micro batches";
+  let description = [{`rt.for "layer" = 4 reverse { ^bb0(%i: index): … }`: the block's argument is the position.}];
+  let arguments = (ins StrAttr:$axis, I64Attr:$count, UnitAttr:$reverse, UnitAttr:$time);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$axis `=` $count (`reverse` $reverse^)? (`time` $time^)? $body attr-dict";
+  let skipDefaultBuilders = 1;
+  let builders = [OpBuilder<(ins "::llvm::StringRef":$axis, "int64_t":$count, "bool":$reverse, "bool":$time)>];
+  let extraClassDeclaration = [{
+    ::mlir::Value position() { return getBody().front().getArgument(0); }
+  }];
+}
+
+def Rt_ReportOp : Rt_Op<"report", [DeclareOpInterfaceMethods<Printable>, DeclareOpInterfaceMethods<Touches>]> {
+  let summary = "gives the run a scalar: its slot in the program's table";
+  let arguments = (ins I64Attr:$slot, StrAttr:$kind, StrAttr:$name, Rt_Buffer:$value);
+  let assemblyFormat = "$slot $kind $name `,` $value attr-dict `:` type($value)";
+}
+
+//===------------------------------------------------------------------------------------------------------------===//
+// Numbers
+//===------------------------------------------------------------------------------------------------------------===//
+
+def Rt_OffsetOp : Rt_Op<"offset", [Pure, DeclareOpInterfaceMethods<Printable>]> {
+  let summary = "where this rank's piece begins: sum of mesh coordinates times factors";
+  let arguments = (ins DenseI64ArrayAttr:$mesh, DenseI64ArrayAttr:$factors, DefaultValuedAttr<I64Attr, "0">:$plus);
+  let results = (outs Index:$result);
+  let assemblyFormat = "$mesh `times` $factors (`plus` $plus^)? attr-dict";
+}
+def Rt_NumberOp : Rt_Op<"number", [Pure]> {
+  let summary = "a number that the run provides, as the program reads it";
+  let description = [{`rt.number "lr" : f64`, `rt.number "r.sampleCount()" : f64`, `rt.number "r.validSamples()" : index`}];
+  let arguments = (ins StrAttr:$text);
+  let results = (outs AnyTypeOf<[F64, Index]>:$result);
+  let assemblyFormat = "$text attr-dict `:` type($result)";
+}
+
+//===------------------------------------------------------------------------------------------------------------===//
+// Calls
+//===------------------------------------------------------------------------------------------------------------===//
+
+def Rt_CallOp : Rt_Op<"call", [DeclareOpInterfaceMethods<Printable>,
+                               DeclareOpInterfaceMethods<Touches, ["mayShare"]>]> {
+  let summary = "one call of a kernel";
+  let description = [{
+    `rt.call "gemm"(%c, %a, %b, 32, 128, 784, "Form::nn", …) writes [0] : types of the operands`. `args` has one entry a
+    C++ argument: a unit for the next operand, a number, a word, or a list of such in braces. `writes` lists the operands
+    that change, `reads` those whose content enters, `share` pairs (written, read) that may be one memory.
+    Left room for: a stream operand, before the others.
+  }];
+  let arguments = (ins StrAttr:$callee, Variadic<AnyType>:$operands, ArrayAttr:$args, DenseI64ArrayAttr:$written,
+                       DenseI64ArrayAttr:$read, DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$share);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+}
+
+def Rt_CollectiveOp : Rt_Op<"collective", [DeclareOpInterfaceMethods<Printable>, DeclareOpInterfaceMethods<Touches>]> {
+  let summary = "one collective over the ranks that differ in `mesh` axes alone";
+  let description = [{
+    `rt.collective "all_reduce" %d, %d count 1024 sum over [0] with "direct" why "…" : …`. `in` and `out` are one buffer
+    where it works in place. `count` is what the runtime's call takes. With a ticket it is started only; rt.wait ends it.
+    Left room for: a stream operand.
+  }];
+  let arguments = (ins StrAttr:$kind, Rt_Buffer:$in, Rt_Buffer:$out, I64Attr:$count, OptionalAttr<StrAttr>:$reduction,
+                       DenseI64ArrayAttr:$mesh, I64Attr:$ranks, StrAttr:$axis, StrAttr:$algorithm, StrAttr:$why);
+  let results = (outs Optional<Rt_Ticket>:$ticket);
+  let assemblyFormat = [{
+    $kind $in `,` $out `count` $count ($reduction^)? `over` $mesh `ranks` $ranks $axis `with` $algorithm `why` $why
+    attr-dict `:` type($in) `,` type($out) (`->` type($ticket)^)?
+  }];
+  let extraClassDeclaration = [{
+    /// Bytes of the message on one rank: count elements, or what a rank gets in a gather.
+    int64_t messageBytes();
+  }];
+}
+def Rt_WaitOp : Rt_Op<"wait", [DeclareOpInterfaceMethods<Printable>]> {
+  let summary = "returns when a started collective is done";
+  let arguments = (ins Rt_Ticket:$ticket);
+  let assemblyFormat = "$ticket attr-dict";
+}
+
+//===------------------------------------------------------------------------------------------------------------===//
+// Loop nests
+//===------------------------------------------------------------------------------------------------------------===//
+
+def Rt_GroupOp : Rt_Op<"group", [SingleBlock, IsolatedFromAbove, RecursiveMemoryEffects]> {
+  let summary = "tensor operations that become one loop nest";
+  let description = [{
+    Formed by `dist-fuse`: element-wise operations, and sums of them, over one set of axes; what only they use is never
+    stored. Block arguments are the operands; `rt.yield` ends it with the results.
+  }];
+  let arguments = (ins Variadic<AnyType>:$inputs);
+  let results = (outs Variadic<AnyType>:$outputs);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "`(` $inputs `)` $body attr-dict `:` functional-type($inputs, $outputs)";
+}
+def Rt_YieldOp : Rt_Op<"yield", [Pure, Terminator, HasParent<"GroupOp, FusedOp">]> {
+  let summary = "ends a loop nest's body: one value a result or output";
+  let arguments = (ins Variadic<AnyType>:$values);
+  let assemblyFormat = "$values attr-dict `:` type($values)";
+  let builders = [OpBuilder<(ins "::mlir::ValueRange":$values), [{ $_state.addOperands(values); }]>];
+}
+
+def Rt_FusedOp : Rt_Op<"fused", [SingleBlock, AttrSizedOperandSegments,
+                                 DeclareOpInterfaceMethods<Printable>,
+                                 DeclareOpInterfaceMethods<Touches, ["mayShare"]>]> {
+  let summary = "a loop nest over named axes: scalar expressions, element-wise outputs, sums";
+  let description = [{
+    ```mlir
+    rt.fused ["batch", "hidden"] = [32, 128] (%h, %b1) -> ["store"] (%out) {
+    ^bb0(%a: f32, %b: f32):
+      %s = rt.compute "add" %a, %b : (f32, f32) -> f32
+      %r = rt.compute "relu" %s : (f32) -> f32
+      rt.yield %r : f32
+    } : …
+    ```
+    Axes stand outermost first. One block argument for each buffer that is read (its element there; an input that lacks
+    an axis is the same along it) and for each number (an f64 comes as the type of its argument). Outputs:
+    - `store`: the value, which depends on the output's axes only;
+    - `sum`: the sum over the axes that the output lacks, in the order of the loops, from 0;
+    - `add`: the same, or the value itself, added to what the output holds.
+  }];
+  let arguments = (ins StrArrayAttr:$axes, DenseI64ArrayAttr:$sizes, Variadic<Rt_Buffer>:$inputs,
+                       Variadic<AnyTypeOf<[F64, Index]>>:$numbers, StrArrayAttr:$modes, Variadic<Rt_Buffer>:$outputs);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    $axes `=` $sizes `(` $inputs `)` (`numbers` `(` $numbers^ `:` type($numbers) `)`)? `->` $modes `(` $outputs `)`
+    $body attr-dict `:` `(` type($inputs) `)` `->` `(` type($outputs) `)`
+  }];
+  let hasVerifier = 1;
+}
+
+class Rt_Scalar<string mnemonic> : Rt_Op<mnemonic, [Pure]>;
+def Rt_ComputeOp : Rt_Scalar<"compute"> {
+  let summary = "an element-wise function of scalars";
+  let arguments = (ins StrAttr:$function, Variadic<AnyType>:$operands);
+  let results = (outs AnyType:$result);
+  let assemblyFormat = "$function $operands attr-dict `:` functional-type($operands, $result)";
+}
+def Rt_LiteralOp : Rt_Scalar<"literal"> {
+  let summary = "a number";
+  let arguments = (ins F64Attr:$value);
+  let results = (outs AnyType:$result);
+  let assemblyFormat = "$value attr-dict `:` type($result)";
+}
+def Rt_AlongOp : Rt_Scalar<"along"> {
+  let summary = "the position along an axis, as i32";
+  let arguments = (ins StrAttr:$axis, Optional<Index>:$offset);
+  let results = (outs AnyType:$result);
+  let assemblyFormat = "$axis (`from` $offset^)? attr-dict `:` type($result)";
+}
+
+#endif

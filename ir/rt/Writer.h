@@ -1,0 +1,40 @@
+// What an rt operation writes itself with. The printer of a target implements it.
+#pragma once
+#include "mlir/IR/Value.h"
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+#include <string>
+
+namespace mlir {
+class Block;
+class Operation;
+} // namespace mlir
+
+namespace echelon::rt {
+
+class Writer {
+public:
+  virtual ~Writer() = default;
+  /// What the program calls a buffer, number, position or ticket. Declares it, where that is still to be done, before
+  /// what is written next.
+  virtual std::string name(mlir::Value value) = 0;
+  /// The left side of a ticket's start: its name, with its type where this declares it.
+  virtual std::string define(mlir::Value ticket) = 0;
+  /// A name for something inside the statement being written that no other value in scope has.
+  virtual std::string fresh(llvm::StringRef wanted) = 0;
+  /// `head(arguments…);` with line breaks where needed, and the operation's source line behind or before it.
+  virtual void call(mlir::Operation *op, llvm::StringRef head, llvm::ArrayRef<std::string> arguments,
+                    llvm::StringRef remark = "") = 0;
+  /// One line, indented; `open` ends with a brace and indents what follows, `close` closes it.
+  virtual void line(const llvm::Twine &text) = 0;
+  virtual void open(const llvm::Twine &head) = 0;
+  virtual void close() = 0;
+  /// `target op expression;` with line breaks.
+  virtual void assign(llvm::StringRef target, llvm::StringRef op, llvm::StringRef expression) = 0;
+  /// The source lines of these operations, each once, as comments.
+  virtual void sources(llvm::ArrayRef<mlir::Operation *> ops) = 0;
+  /// The operations of a block.
+  virtual void block(mlir::Block &block) = 0;
+};
+
+} // namespace echelon::rt

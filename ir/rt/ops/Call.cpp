@@ -1,0 +1,212 @@
+// What is one call: kernels, collectives, reports, waits.
+#include "ir/rt/Rt.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using namespace echelon::rt;
+
+//===- rt.call
+//------------------------------------------------------------------------------------------------------===//
+
+namespace {
+/// Number of places for operands among arguments.
+size_t placesIn(ArrayAttr args) {
+  size_t places = 0;
+  for (Attribute arg : args)
+    places += isa<UnitAttr>(arg) ? 1 : isa<ArrayAttr>(arg) ? placesIn(cast<ArrayAttr>(arg)) : 0;
+  return places;
+}
+
+std::string spell(Attribute arg, OperandRange operands, size_t &next, Writer &writer) {
+  if (isa<UnitAttr>(arg))
+    return writer.name(operands[next++]);
+  if (auto number = dyn_cast<IntegerAttr>(arg)) {
+    if (number.getType().isInteger(1))
+      return number.getInt() ? "true" : "false";
+    return std::to_string(number.getInt());
+  }
+  if (auto number = dyn_cast<FloatAttr>(arg))
+    return literal(number.getValueAsDouble(), Float64Type::get(arg.getContext()));
+  if (auto word = dyn_cast<StringAttr>(arg))
+    return word.str();
+  std::string text = "{";
+  for (Attribute part : cast<ArrayAttr>(arg))
+    text += (text.size() > 1 ? ", " : "") + spell(part, operands, next, writer);
+  return text + "}";
+}
+} // namespace
+
+void CallOp::emit(Writer &writer) {
+  SmallVector<std::string> arguments;
+  size_t next = 0;
+  for (Attribute arg : getArgs())
+    arguments.push_back(spell(arg, getOperands(), next, writer));
+  writer.call(*this, getCallee(), arguments);
+}
+
+LogicalResult CallOp::verify() {
+  if (placesIn(getArgs()) != getOperands().size())
+    return emitOpError() << "has as many places for operands as operands";
+  for (int64_t i : llvm::concat<const int64_t>(getWritten(), getRead(), getShare()))
+    if (i < 0 || i >= static_cast<int64_t>(getOperands().size()))
+      return emitOpError() << "names operands that it has";
+  return success();
+}
+
+SmallVector<Value> CallOp::reads() {
+  return llvm::map_to_vector(getRead(), [&](int64_t i) { return Value(getOperands()[i]); });
+}
+SmallVector<Value> CallOp::writes() {
+  return llvm::map_to_vector(getWritten(), [&](int64_t i) { return Value(getOperands()[i]); });
+}
+bool CallOp::mayShare(Value written, Value read) {
+  ArrayRef<int64_t> pairs = getShare();
+  for (size_t i = 0; i + 1 < pairs.size(); i += 2)
+    if (getOperands()[pairs[i]] == written && getOperands()[pairs[i + 1]] == read)
+      return true;
+  return false;
+}
+
+// rt.call "gemm"(%c, %a, %b, 32, "Form::nn", [32, %d]) writes [0] reads [1, 2] : types of the operands
+void CallOp::print(OpAsmPrinter &printer) {
+  printer << " " << getCalleeAttr() << "(";
+  size_t next = 0;
+  auto one = [&](auto &self, Attribute arg) -> void {
+    if (isa<UnitAttr>(arg)) {
+      printer << getOperands()[next++];
+    } else if (auto list = dyn_cast<ArrayAttr>(arg)) {
+      printer << "[";
+      llvm::interleaveComma(list, printer, [&](Attribute part) { self(self, part); });
+      printer << "]";
+    } else if (auto number = dyn_cast<IntegerAttr>(arg); number && number.getType().isInteger(64)) {
+      printer << number.getInt();
+    } else {
+      printer << arg;
+    }
+  };
+  llvm::interleaveComma(getArgs(), printer, [&](Attribute arg) { one(one, arg); });
+  printer << ") writes [" << getWritten() << "] reads [" << getRead() << "]";
+  if (!getShare().empty())
+    printer << " share [" << getShare() << "]";
+  printer.printOptionalAttrDict((*this)->getAttrs(), {"callee", "args", "written", "read", "share"});
+  printer << " : " << getOperandTypes();
+}
+
+ParseResult CallOp::parse(OpAsmParser &parser, OperationState &state) {
+  Builder &builder = parser.getBuilder();
+  Properties &properties = state.getOrAddProperties<Properties>();
+  SmallVector<OpAsmParser::UnresolvedOperand> operands;
+  SmallVector<Type> types;
+  auto list = [&](auto &self, AsmParser::Delimiter delimiter, ArrayAttr &into) -> ParseResult {
+    SmallVector<Attribute> parts;
+    auto one = [&]() -> ParseResult {
+      OpAsmParser::UnresolvedOperand operand;
+      OptionalParseResult isOperand = parser.parseOptionalOperand(operand);
+      if (isOperand.has_value()) {
+        operands.push_back(operand);
+        parts.push_back(builder.getUnitAttr());
+        return *isOperand;
+      }
+      ArrayAttr inner;
+      if (succeeded(parser.parseOptionalLSquare())) {
+        if (failed(parser.parseOptionalRSquare()) &&
+            (self(self, AsmParser::Delimiter::None, inner) || parser.parseRSquare()))
+          return failure();
+        parts.push_back(inner ? inner : builder.getArrayAttr({}));
+        return success();
+      }
+      return parser.parseAttribute(parts.emplace_back());
+    };
+    if (parser.parseCommaSeparatedList(delimiter, one))
+      return failure();
+    into = builder.getArrayAttr(parts);
+    return success();
+  };
+  auto numbers = [&](StringRef word, bool optional, DenseI64ArrayAttr &into) -> ParseResult {
+    SmallVector<int64_t> values;
+    if (failed(parser.parseOptionalKeyword(word))) {
+      into = builder.getDenseI64ArrayAttr({});
+      return optional ? success() : parser.emitError(parser.getCurrentLocation()) << "expected '" << word << "'";
+    }
+    if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Square,
+                                       [&] { return parser.parseInteger(values.emplace_back()); }))
+      return failure();
+    into = builder.getDenseI64ArrayAttr(values);
+    return success();
+  };
+  SMLoc at = parser.getCurrentLocation();
+  if (parser.parseAttribute(properties.callee) || list(list, AsmParser::Delimiter::Paren, properties.args) ||
+      numbers("writes", false, properties.written) || numbers("reads", false, properties.read) ||
+      numbers("share", true, properties.share) || parser.parseOptionalAttrDict(state.attributes) ||
+      (operands.empty() ? parser.parseColon() : parser.parseColonTypeList(types)))
+    return failure();
+  return parser.resolveOperands(operands, types, at, state.operands);
+}
+
+//===- collectives
+//--------------------------------------------------------------------------------------------------===//
+
+int64_t CollectiveOp::messageBytes() {
+  int64_t bytes = getCount() * buffer(getIn()).elementBytes();
+  return getKind() == "all_reduce" || getKind() == "broadcast" ? bytes : bytes * getRanks();
+}
+
+void CollectiveOp::emit(Writer &writer) {
+  SmallVector<std::string> arguments{
+      "r", "r.group(" + std::to_string((*this)->getAttrOfType<IntegerAttr>("rt.group").getInt()) + ")"};
+  arguments.push_back(writer.name(getOut()));
+  if (getIn() != getOut())
+    arguments.push_back(writer.name(getIn()));
+  arguments.push_back(std::to_string(getCount()));
+  if (getReduction())
+    arguments.push_back(getReduction()->str());
+  arguments.push_back(("Algorithm::" + getAlgorithm()).str());
+  if (auto label = (*this)->getAttrOfType<StringAttr>("rt.label"))
+    arguments.push_back(("\"" + label.getValue() + "\"").str());
+  std::string head = getKind().str();
+  if (getTicket())
+    head = writer.define(getTicket()) + " = " + head + "_start";
+  double megabytes = static_cast<double>(messageBytes()) / 1e6;
+  std::string size = megabytes >= 0.01 ? llvm::formatv("{0:f2} MB", megabytes).str()
+                                       : llvm::formatv("{0} bytes", messageBytes()).str();
+  writer.call(*this, head, arguments, (getWhy() + ": " + llvm::Twine(getRanks()) + " ranks, " + size).str());
+}
+SmallVector<Value> CollectiveOp::reads() { return {getIn()}; }
+SmallVector<Value> CollectiveOp::writes() { return {getOut()}; }
+
+void WaitOp::emit(Writer &writer) { writer.call(*this, "wait", {writer.name(getTicket())}); }
+
+//===- numbers
+//------------------------------------------------------------------------------------------------------===//
+
+void ReportOp::emit(Writer &writer) {
+  writer.call(*this, "r.report", {std::to_string(getSlot()), writer.name(getValue()) + "[0]"}, getName());
+}
+SmallVector<Value> ReportOp::reads() { return {getValue()}; }
+SmallVector<Value> ReportOp::writes() { return {}; }
+
+void OffsetOp::emit(Writer &writer) {
+  std::string text;
+  for (auto [mesh, factor] : llvm::zip(getMesh(), getFactors())) {
+    text += text.empty() ? (factor < 0 ? "-" : "") : (factor < 0 ? " - " : " + ");
+    text += "r.coordinate(" + std::to_string(mesh) + ")";
+    if (std::abs(factor) != 1)
+      text += " * " + std::to_string(std::abs(factor));
+  }
+  if (text.empty() || getPlus() != 0)
+    text += (text.empty() ? "" : " + ") + std::to_string(getPlus());
+  writer.line("const int64_t " + writer.name(getResult()) + " = " + text + ";");
+}
+
+//===- loops
+//--------------------------------------------------------------------------------------------------------===//
+
+void ForOp::emit(Writer &writer) {
+  std::string i = writer.name(position()), n = std::to_string(getCount());
+  if (getReverse())
+    writer.open("for (int64_t " + i + " = " + std::to_string(getCount() - 1) + "; " + i + " >= 0; --" + i + ") {");
+  else
+    writer.open("for (int64_t " + i + " = 0; " + i + " < " + n + "; ++" + i + ") {");
+  writer.block(getBody().front());
+  writer.close();
+}

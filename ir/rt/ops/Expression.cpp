@@ -1,0 +1,108 @@
+// C++ text of element-wise functions. Floating-point operators are printed in the order given: nothing is reassociated.
+#include "ir/rt/ops/Expression.h"
+#include "ir/rt/Rt.h"
+#include "llvm/Support/Format.h"
+#include <cmath>
+
+using namespace mlir;
+using namespace echelon::rt;
+using echelon::ech::Function;
+
+namespace {
+struct Infix {
+  const char *spelling;
+  int strength;
+};
+/// Functions that are operators; all others are math::NAME.
+Infix infixOf(Function f) {
+  switch (f) {
+  case Function::Add:
+    return {"+", 4};
+  case Function::Sub:
+    return {"-", 4};
+  case Function::Mul:
+    return {"*", 5};
+  case Function::Div:
+    return {"/", 5};
+  case Function::Eq:
+    return {"==", 3};
+  case Function::Ne:
+    return {"!=", 3};
+  case Function::Lt:
+    return {"<", 3};
+  case Function::Le:
+    return {"<=", 3};
+  case Function::Gt:
+    return {">", 3};
+  case Function::Ge:
+    return {">=", 3};
+  case Function::And:
+    return {"&&", 2};
+  case Function::Or:
+    return {"||", 1};
+  default:
+    return {nullptr, 0};
+  }
+}
+
+std::string shortest(double value) {
+  for (int digits = 6; digits <= 17; ++digits) {
+    std::string text;
+    llvm::raw_string_ostream os(text);
+    os << llvm::format("%.*g", digits, value);
+    if (std::strtod(text.c_str(), nullptr) == value)
+      return text;
+  }
+  return "";
+}
+} // namespace
+
+std::string echelon::rt::literal(double value, Type type) {
+  if (type.isInteger(1))
+    return value != 0 ? "true" : "false";
+  if (type.isInteger(32))
+    return std::to_string(static_cast<int64_t>(value));
+  const char *real = type.isF32() ? "float" : "double";
+  if (std::isinf(value))
+    return std::string(value < 0 ? "-" : "") + "std::numeric_limits<" + real + ">::infinity()";
+  if (std::isnan(value))
+    return std::string("std::numeric_limits<") + real + ">::quiet_NaN()";
+  std::string text = shortest(value);
+  if (text.find_first_of(".e") == std::string::npos)
+    text += ".0";
+  return type.isF32() ? text + "f" : text;
+}
+
+Expression echelon::rt::apply(StringRef function, ArrayRef<Expression> x, ArrayRef<Type> types, Type result) {
+  Function f = *ech::symbolizeFunction(function);
+  if (Infix infix = infixOf(f); infix.spelling) {
+    bool mixes = infix.strength <= 3; // && in ||, comparisons in comparisons: brackets are clearer
+    return {x[0].within(mixes ? infix.strength + 1 : infix.strength) + " " + infix.spelling + " " +
+                x[1].within(infix.strength + 1),
+            infix.strength};
+  }
+  switch (f) {
+  case Function::Neg:
+    return {"-" + x[0].within(9), 6};
+  case Function::Not:
+    return {"!" + x[0].within(9), 6};
+  case Function::Select:
+    return {x[0].within(1) + " ? " + x[1].within(1) + " : " + x[2].within(1), 0};
+  case Function::StopGradient:
+    return x[0];
+  case Function::Cast:
+    if (types[0] == result)
+      return x[0];
+    if (result.isInteger(1))
+      return {x[0].within(4) + " != 0", 3};
+    if (types[0].isInteger(1))
+      return {x[0].within(1) + " ? " + literal(1, result) + " : " + literal(0, result), 0};
+    return {("static_cast<" + storedAs(result) + ">(" + x[0].text + ")").str(), 9};
+  default:
+    break;
+  }
+  std::string text = ("math::" + function + "(").str();
+  for (const Expression &e : x)
+    text += (&e == x.begin() ? "" : ", ") + e.text;
+  return {text + ")", 9};
+}

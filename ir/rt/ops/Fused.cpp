@@ -1,0 +1,299 @@
+// rt.fused: which loops, and what stands at which depth of them.
+//
+// 1. Axes of size 1 vanish; neighbouring axes that every buffer walks in one stride become one loop.
+// 2. Each value stands at the depth of the innermost loop that it depends on, so what is constant along a row is
+//    computed once a row.
+// 3. A sum over innermost loops goes through a local variable; a sum over outer ones adds to the output in place.
+#include "ir/rt/Rt.h"
+#include "ir/rt/ops/Expression.h"
+#include "llvm/ADT/StringMap.h"
+
+using namespace mlir;
+using namespace echelon::rt;
+
+LogicalResult FusedOp::verify() {
+  if (getAxes().size() != getSizes().size())
+    return emitOpError() << "has one size an axis";
+  Block &body = getBody().front();
+  if (body.getNumArguments() != getInputs().size() + getNumbers().size())
+    return emitOpError() << "has one block argument for each buffer it reads and each number";
+  auto yield = dyn_cast<YieldOp>(body.getTerminator());
+  if (!yield || yield.getValues().size() != getOutputs().size() || getModes().size() != getOutputs().size())
+    return emitOpError() << "yields one value, and has one mode, for each output";
+  for (Value v : llvm::concat<Value>(llvm::to_vector(getInputs()), llvm::to_vector(getOutputs())))
+    for (const ech::Axis &a : buffer(v).getAxes()) {
+      auto at = llvm::find_if(llvm::enumerate(getAxes()), [&](auto e) { return e.value() == a.name; });
+      if (a.size != 1 && (at == llvm::enumerate(getAxes()).end() || getSizes()[(*at).index()] != a.size))
+        return emitOpError() << "walks the axis " << a.name << " of its buffers at its size";
+    }
+  for (Attribute mode : getModes())
+    if (StringRef m = cast<StringAttr>(mode).getValue(); m != "store" && m != "sum" && m != "add")
+      return emitOpError() << "stores, sums or adds, not '" << m << "'";
+  return success();
+}
+
+SmallVector<Value> FusedOp::reads() {
+  SmallVector<Value> values(getInputs());
+  for (auto [mode, out] : llvm::zip(getModes(), getOutputs()))
+    if (cast<StringAttr>(mode).getValue() == "add")
+      values.push_back(out);
+  return values;
+}
+SmallVector<Value> FusedOp::writes() { return SmallVector<Value>(getOutputs()); }
+
+// Elementwise outputs with the strides of an input are written where that input was just read.
+bool FusedOp::mayShare(Value written, Value read) {
+  if (buffer(written) != buffer(read))
+    return false;
+  for (auto [mode, out] : llvm::zip(getModes(), getOutputs()))
+    if (out == written && cast<StringAttr>(mode).getValue() != "store")
+      return false;
+  int64_t space = 1;
+  for (int64_t size : getSizes())
+    space *= size;
+  return buffer(written).count() == space; // each element is visited once
+}
+
+namespace {
+struct Loop {
+  std::string name;
+  int64_t size;
+};
+
+class Nest {
+public:
+  Nest(FusedOp op, Writer &writer) : op(op), writer(writer), body(op.getBody().front()) {}
+  void emit();
+
+private:
+  void findLoops();
+  void findLevels();
+  void findNames();
+  int levelOf(ArrayRef<int64_t> strides) const;
+  std::string place(Value buffer, ArrayRef<int64_t> strides);
+  std::string place(size_t access, Value buffer) { return place(buffer, strides[access]); }
+  Expression expression(Value value);
+  void declareAt(int level);
+  void emitLevel(int level);
+  void finishLevel(int level);
+  bool mode(size_t output, StringRef name) { return cast<StringAttr>(op.getModes()[output]).getValue() == name; }
+  ArrayRef<int64_t> stridesOut(size_t output) { return strides[op.getInputs().size() + output]; }
+  /// Whether the output is a sum over loops; whether over the innermost, so that a local variable can hold it.
+  bool isSum(size_t output) { return !mode(output, "store") && llvm::is_contained(stridesOut(output), 0); }
+  int depthOfUse(size_t output) { return isSum(output) ? int(loops.size()) : depth[output]; }
+  bool isInner(size_t output) { return isSum(output) && depth[output] < int(loops.size()); }
+
+  FusedOp op;
+  Writer &writer;
+  Block &body;
+  SmallVector<Loop> loops;
+  SmallVector<SmallVector<int64_t>> strides; // of inputs, then outputs, one a loop
+  SmallVector<int> depth;                    // of outputs: loops that their place depends on (the innermost + 1)
+  llvm::StringMap<int> loopOf;               // of axes that positions are asked of
+  DenseMap<Value, int> level;
+  DenseMap<Value, std::string> names; // of values held in variables, and of loads
+  SmallVector<std::string> sums;      // local variables of inner sums
+};
+
+void Nest::findLoops() {
+  SmallVector<Value> buffers(op.getInputs());
+  llvm::append_range(buffers, op.getOutputs());
+  strides.resize(buffers.size());
+  llvm::SmallDenseSet<StringRef> indexed;
+  for (Operation &inner : body)
+    if (auto along = dyn_cast<AlongOp>(inner))
+      indexed.insert(along.getAxis());
+  bool lastIndexed = false;
+  for (auto [axis, size] : llvm::zip(op.getAxes(), op.getSizes())) {
+    StringRef name = cast<StringAttr>(axis).getValue();
+    bool isIndexed = indexed.contains(name);
+    if (size == 1) {
+      if (isIndexed)
+        loopOf[name] = -1;
+      continue;
+    }
+    SmallVector<int64_t> here = llvm::map_to_vector(buffers, [&](Value v) { return buffer(v).strideOf(name); });
+    bool joins = !loops.empty() && !isIndexed && !lastIndexed;
+    for (size_t b = 0; joins && b < buffers.size(); ++b)
+      joins = strides[b].back() == here[b] * size;
+    if (joins) {
+      loops.back().size *= size;
+      loops.back().name = "";
+      for (size_t b = 0; b < buffers.size(); ++b)
+        strides[b].back() = here[b];
+    } else {
+      loops.push_back({name.str(), size});
+      for (size_t b = 0; b < buffers.size(); ++b)
+        strides[b].push_back(here[b]);
+    }
+    if (isIndexed)
+      loopOf[name] = loops.size() - 1;
+    lastIndexed = isIndexed;
+  }
+  for (Loop &loop : loops)
+    loop.name = writer.fresh(loop.name.empty() ? "i" : loop.name);
+  for (size_t o = 0; o < op.getOutputs().size(); ++o)
+    depth.push_back(levelOf(strides[op.getInputs().size() + o]));
+}
+
+int Nest::levelOf(ArrayRef<int64_t> s) const {
+  for (size_t i = s.size(); i-- > 0;)
+    if (s[i] != 0)
+      return i + 1;
+  return 0;
+}
+
+void Nest::findLevels() {
+  for (size_t i = 0; i < op.getInputs().size(); ++i)
+    level[body.getArgument(i)] = levelOf(strides[i]);
+  for (size_t i = 0; i < op.getNumbers().size(); ++i)
+    level[body.getArgument(op.getInputs().size() + i)] = 0;
+  for (Operation &inner : body.without_terminator()) {
+    int at = 0;
+    if (auto along = dyn_cast<AlongOp>(inner))
+      at = loopOf.lookup(along.getAxis()) + 1;
+    else
+      for (Value v : inner.getOperands())
+        if (!isa<IndexType>(v.getType()))
+          at = std::max(at, level.lookup(v));
+    level[inner.getResult(0)] = at;
+  }
+}
+
+std::string Nest::place(Value buffer, ArrayRef<int64_t> s) {
+  std::string index;
+  for (auto [loop, stride] : llvm::zip(loops, s))
+    if (stride != 0)
+      index += (index.empty() ? "" : " + ") + loop.name + (stride == 1 ? "" : " * " + std::to_string(stride));
+  return writer.name(buffer) + "[" + (index.empty() ? "0" : index) + "]";
+}
+
+Expression Nest::expression(Value value) {
+  if (auto known = names.find(value); known != names.end())
+    return {known->second, 9};
+  if (auto argument = dyn_cast<BlockArgument>(value)) {
+    size_t i = argument.getArgNumber();
+    if (i < op.getInputs().size()) {
+      std::string text = place(i, op.getInputs()[i]);
+      return value.getType().isInteger(1) ? Expression{text + " != 0", 3} : Expression{text, 9};
+    }
+    Value number = op.getNumbers()[i - op.getInputs().size()];
+    std::string text = writer.name(number);
+    if (number.getType() == value.getType())
+      return {text, 9};
+    return {("static_cast<" + storedAs(value.getType()) + ">(" + text + ")").str(), 9};
+  }
+  Operation *inner = value.getDefiningOp();
+  if (auto constant = dyn_cast<LiteralOp>(inner)) {
+    double number = constant.getValue().convertToDouble();
+    return {literal(number, value.getType()), number < 0 ? 6 : 9};
+  }
+  if (auto along = dyn_cast<AlongOp>(inner)) {
+    int loop = loopOf.lookup(along.getAxis());
+    std::string text = loop < 0 ? "0" : loops[loop].name;
+    if (along.getOffset())
+      text = loop < 0 ? writer.name(along.getOffset()) : writer.name(along.getOffset()) + " + " + text;
+    return {"static_cast<int32_t>(" + text + ")", 9};
+  }
+  auto compute = cast<ComputeOp>(inner);
+  auto operands = llvm::map_to_vector(compute.getOperands(), [&](Value v) { return expression(v); });
+  return apply(compute.getFunction(), operands, llvm::to_vector(compute.getOperandTypes()), value.getType());
+}
+
+/// Declares as variables the values of a level that are used more than once, that a deeper level uses, or that would
+/// make too long a line.
+void Nest::declareAt(int at) {
+  for (Operation &inner : body.without_terminator()) {
+    Value value = inner.getResult(0);
+    if (level.lookup(value) != at || isa<LiteralOp>(inner) || value.use_empty())
+      continue;
+    bool deeper = false; // a use at a greater depth would compute it once an iteration
+    for (OpOperand &use : value.getUses())
+      if (isa<YieldOp>(use.getOwner()))
+        deeper |= depthOfUse(use.getOperandNumber()) > at;
+      else
+        deeper |= level.lookup(use.getOwner()->getResult(0)) > at;
+    Expression text = expression(value);
+    bool several = !value.hasOneUse();
+    if (!several && !deeper && text.text.size() <= 72)
+      continue;
+    std::string name = writer.fresh(nameOf(inner.getLoc()).empty() ? "t" : nameOf(inner.getLoc()));
+    StringRef type = value.getType().isInteger(1) ? "bool" : storedAs(value.getType());
+    writer.assign(("const " + type + " " + name).str(), "=", text.text);
+    names[value] = name;
+  }
+}
+
+void Nest::emitLevel(int at) {
+  auto yield = cast<YieldOp>(body.getTerminator());
+  size_t inputs = op.getInputs().size();
+  declareAt(at);
+  for (auto [o, out] : llvm::enumerate(op.getOutputs()))
+    if (isInner(o) && depth[o] == at) {
+      sums[o] = writer.fresh("sum");
+      writer.line((storedAs(buffer(out).getElement()) + " " + sums[o] + " = 0;").str());
+    }
+  if (at < int(loops.size())) {
+    // stores that lie at this depth come before the loops inside
+    for (auto [o, out] : llvm::enumerate(op.getOutputs()))
+      if (!isSum(o) && std::max(depth[o], 0) == at)
+        writer.assign(place(inputs + o, out), mode(o, "add") ? "+=" : "=", expression(yield.getValues()[o]).text);
+    const Loop &loop = loops[at];
+    if (at + 1 == int(loops.size()))
+      writer.line("#pragma GCC ivdep");
+    writer.open("for (int64_t " + loop.name + " = 0; " + loop.name + " < " + llvm::Twine(loop.size) + "; ++" +
+                loop.name + ") {");
+    emitLevel(at + 1);
+    writer.close();
+  } else {
+    for (auto [o, out] : llvm::enumerate(op.getOutputs())) {
+      std::string value = expression(yield.getValues()[o]).text;
+      if (isInner(o))
+        writer.assign(sums[o], "+=", value);
+      else if (isSum(o))
+        writer.assign(place(inputs + o, out), "+=", value);
+      else if (depth[o] == at)
+        writer.assign(place(inputs + o, out), mode(o, "add") ? "+=" : "=", value);
+    }
+  }
+  finishLevel(at);
+}
+
+/// After the loops inside depth `at`: what their sums came to.
+void Nest::finishLevel(int at) {
+  for (auto [o, out] : llvm::enumerate(op.getOutputs()))
+    if (isInner(o) && depth[o] == at) {
+      bool outer = llvm::is_contained(stridesOut(o).take_front(at), 0);
+      writer.assign(place(op.getInputs().size() + o, out), outer || mode(o, "add") ? "+=" : "=", sums[o]);
+    }
+}
+
+void Nest::emit() {
+  for (Value v : op.getNumbers())
+    writer.name(v);
+  for (Operation &inner : body)
+    if (auto along = dyn_cast<AlongOp>(inner))
+      if (along.getOffset())
+        writer.name(along.getOffset());
+  for (Value v : llvm::concat<Value>(llvm::to_vector(op.getInputs()), llvm::to_vector(op.getOutputs())))
+    writer.name(v);
+  findLoops();
+  findLevels();
+  sums.resize(op.getOutputs().size());
+  SmallVector<Operation *> inside{op};
+  for (Operation &inner : body.without_terminator())
+    inside.push_back(&inner);
+  writer.sources(inside);
+  // sums over outer loops start from zero
+  for (auto [o, out] : llvm::enumerate(op.getOutputs())) {
+    ArrayRef<int64_t> s = stridesOut(o);
+    if (isSum(o) && mode(o, "sum") && llvm::is_contained(s.take_front(depth[o]), 0)) {
+      std::string zero = literal(0, buffer(out).getElement());
+      writer.line("fill(" + writer.name(out) + ", " + llvm::Twine(buffer(out).count()) + ", " + zero + ");");
+    }
+  }
+  emitLevel(0);
+}
+} // namespace
+
+void FusedOp::emit(Writer &writer) { Nest(*this, writer).emit(); }

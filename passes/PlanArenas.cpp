@@ -1,0 +1,204 @@
+// rt-plan-arenas: every buffer gets its place.
+//
+// 1. Stored tensors, then inputs, one after the other in their arenas, aligned.
+// 2. A work buffer lives from the first operation that touches it to the last, in the order of execution; a use inside
+//    of a loop in which the buffer was not made lasts as long as the loop, and a started collective as long as its wait.
+// 3. A buffer that an operation writes where it reads another for the last time, element by element, takes that one's
+//    place.
+// 4. Largest first, each buffer goes to the lowest gap that it fits, smallest gap first, among those it overlaps in time.
+#include "ir/rt/Rt.h"
+#include "mlir/IR/SymbolTable.h"
+#include "passes/Passes.h"
+
+namespace echelon {
+#define GEN_PASS_DEF_PLANARENAS
+#include "passes/Passes.h.inc"
+} // namespace echelon
+
+using namespace mlir;
+using namespace echelon;
+
+namespace {
+constexpr int64_t kAlignment = 64; // bytes: a cache line, and what kernels like best
+int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+/// Memory that one or several buffers share, one after the other.
+struct Block {
+  int64_t bytes = 0, first = INT64_MAX, last = -1, offset = -1;
+  SmallVector<rt::AllocOp> buffers;
+};
+
+class Plan {
+public:
+  explicit Plan(rt::FunctionOp function) : function(function) {}
+  int64_t run();
+
+private:
+  void number(mlir::Block &block);
+  void findLives();
+  void share();
+  int64_t place();
+
+  rt::FunctionOp function;
+  DenseMap<Operation *, std::pair<int64_t, int64_t>> time; // of an operation with all that is inside
+  std::vector<Operation *> order;
+  int64_t clock = 0;
+  std::vector<std::unique_ptr<Block>> blocks;
+  DenseMap<Operation *, Block *> blockOf;
+};
+
+void Plan::number(mlir::Block &block) {
+  for (Operation &op : block) {
+    int64_t start = clock++;
+    order.push_back(&op);
+    if (isa<rt::ForOp>(op))
+      number(op.getRegion(0).front());
+    time[&op] = {start, clock++};
+  }
+}
+
+void Plan::findLives() {
+  function.walk([&](rt::AllocOp alloc) {
+    if (alloc.getArena() != rt::Arena::Work)
+      return;
+    auto block = std::make_unique<Block>();
+    block->bytes = std::max<int64_t>(rt::buffer(alloc).bytes(), 1);
+    block->buffers.push_back(alloc);
+    auto touch = [&](Operation *user) {
+      // as seen from where the buffer was made
+      Operation *at = alloc->getBlock()->findAncestorOpInBlock(*user);
+      block->first = std::min(block->first, time[at].first);
+      block->last = std::max(block->last, time[at].second);
+    };
+    auto follow = [&](auto &self, Value v) -> void {
+      for (Operation *user : v.getUsers()) {
+        if (auto view = dyn_cast<rt::ViewOp>(user)) {
+          self(self, view.getView());
+          continue;
+        }
+        touch(user);
+        if (auto started = dyn_cast<rt::CollectiveOp>(user); started && started.getTicket())
+          for (Operation *wait : started.getTicket().getUsers())
+            touch(wait);
+      }
+    };
+    follow(follow, alloc.getBuffer());
+    blockOf[alloc] = block.get();
+    blocks.push_back(std::move(block));
+  });
+}
+
+/// Buffers written where another one is read for the last time become one block with it.
+void Plan::share() {
+  for (Operation *op : order) {
+    auto touches = dyn_cast<rt::Touches>(op);
+    if (!touches)
+      continue;
+    auto [start, end] = time[op];
+    for (Value written : touches.writes())
+      for (Value read : touches.reads()) {
+        auto target = written.getDefiningOp<rt::AllocOp>(), source = read.getDefiningOp<rt::AllocOp>();
+        if (!target || !source || target == source || !blockOf.count(target) || !blockOf.count(source))
+          continue;
+        Block *a = blockOf[target], *b = blockOf[source];
+        if (a == b || a->bytes != b->bytes || a->first != start || b->last != end || !touches.mayShare(written, read) ||
+            target->getBlock() != source->getBlock())
+          continue;
+        b->last = a->last;
+        for (rt::AllocOp moved : a->buffers) {
+          blockOf[moved] = b;
+          b->buffers.push_back(moved);
+        }
+        a->buffers.clear();
+        break;
+      }
+  }
+  llvm::erase_if(blocks, [](auto &block) { return block->buffers.empty() || block->last < 0; });
+}
+
+int64_t Plan::place() {
+  std::vector<Block *> bySize;
+  for (auto &block : blocks)
+    bySize.push_back(block.get());
+  llvm::stable_sort(bySize, [](Block *a, Block *b) { return a->bytes > b->bytes; });
+  std::vector<Block *> placed; // by offset
+  int64_t size = 0;
+  for (Block *block : bySize) {
+    int64_t wanted = aligned(block->bytes), at = 0, best = -1, bestGap = INT64_MAX;
+    for (Block *other : placed) {
+      if (other->last < block->first || block->last < other->first)
+        continue;
+      int64_t gap = other->offset - at;
+      if (gap >= wanted && gap < bestGap) {
+        best = at;
+        bestGap = gap;
+      }
+      at = std::max(at, other->offset + aligned(other->bytes));
+    }
+    block->offset = best >= 0 ? best : at;
+    size = std::max(size, block->offset + wanted);
+    placed.insert(llvm::upper_bound(placed, block, [](Block *a, Block *b) { return a->offset < b->offset; }), block);
+  }
+  return size;
+}
+
+int64_t Plan::run() {
+  number(function.getBody().front());
+  findLives();
+  share();
+  int64_t size = place();
+  Builder builder(function.getContext());
+  for (auto &block : blocks)
+    for (rt::AllocOp alloc : block->buffers)
+      alloc.setOffsetAttr(builder.getI64IntegerAttr(block->offset));
+  SmallVector<rt::AllocOp> unused;
+  function.walk([&](rt::AllocOp alloc) {
+    if (alloc.getArena() == rt::Arena::Work && !alloc.getOffset())
+      unused.push_back(alloc);
+  });
+  for (rt::AllocOp alloc : unused) {
+    SmallVector<Operation *> views(alloc->getUsers().begin(), alloc->getUsers().end());
+    for (Operation *view : views)
+      view->erase();
+    alloc.erase();
+  }
+  return size;
+}
+
+struct PlanArenas : echelon::impl::PlanArenasBase<PlanArenas> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    Builder builder(&getContext());
+    int64_t work = 0;
+    module.walk([&](rt::FunctionOp function) { work = std::max(work, Plan(function).run()); });
+    int64_t state = 0, input = 0;
+    llvm::StringMap<int64_t> offsets;
+    // every declared tensor has a place, read or not
+    for (Operation &op : module.getBody()->getOperations()) {
+      auto variable = dyn_cast<ech::VariableOp>(op);
+      auto in = dyn_cast<ech::InputOp>(op);
+      if ((!variable && !in) || (in && in.getPlace() == static_cast<uint64_t>(-1)))
+        continue;
+      int64_t &end = variable ? state : input;
+      auto symbol = cast<SymbolOpInterface>(op);
+      op.setAttr("rt.offset", builder.getI64IntegerAttr(end));
+      offsets[symbol.getName()] = end;
+      int64_t bytes = 0;
+      module.walk([&](rt::AllocOp alloc) {
+        if (alloc.getOf() && *alloc.getOf() == symbol.getName())
+          bytes = rt::buffer(alloc).bytes();
+      });
+      if (auto known = op.getAttrOfType<IntegerAttr>("rt.bytes"))
+        bytes = known.getInt();
+      end += aligned(bytes);
+    }
+    module.walk([&](rt::AllocOp alloc) {
+      if (alloc.getOf())
+        alloc.setOffsetAttr(builder.getI64IntegerAttr(offsets.lookup(*alloc.getOf())));
+    });
+    module->setAttr(rt::kStateBytes, builder.getI64IntegerAttr(state));
+    module->setAttr(rt::kInputBytes, builder.getI64IntegerAttr(input));
+    module->setAttr(rt::kWorkBytes, builder.getI64IntegerAttr(work));
+  }
+};
+} // namespace

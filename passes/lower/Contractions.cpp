@@ -1,0 +1,159 @@
+// dot: one matrix product, or a product for every point of further axes.
+//
+// 1. Every axis is one of batch (in a, b, c), m (a, c), n (b, c), k (a, b).
+// 2. Axes of one kind that both their buffers walk in one stride become one dimension.
+// 3. The largest dimension of each of m, n, k goes into the product; all others are dimensions of a batch, in which an
+//    operand that lacks them has stride 0 (a stride of 0 in c sums).
+// 4. An operand that has no contiguous dimension is copied first.
+#include "passes/lower/Lowering.h"
+#include "runtime/kernels/GemmChoice.h"
+
+using namespace mlir;
+using namespace echelon;
+using namespace echelon::lower;
+
+namespace {
+struct Dim {
+  int64_t size, c, a, b; // strides
+};
+
+struct Plan {
+  SmallVector<Dim> batch;
+  Dim m{1, 0, 0, 0}, n{1, 0, 0, 0}, k{1, 0, 0, 0};
+};
+
+/// Merges neighbours that every operand walks in one stride; slowest (in `by`) first.
+SmallVector<Dim> merged(SmallVector<Dim> dims, int64_t Dim::*by) {
+  llvm::stable_sort(dims, [&](const Dim &x, const Dim &y) { return x.*by > y.*by; });
+  SmallVector<Dim> result;
+  for (const Dim &d : dims) {
+    if (!result.empty()) {
+      Dim &last = result.back();
+      if (last.c == d.c * d.size && last.a == d.a * d.size && last.b == d.b * d.size) {
+        last = {last.size * d.size, d.c, d.a, d.b};
+        continue;
+      }
+    }
+    result.push_back(d);
+  }
+  return result;
+}
+
+/// Takes the dimension for the product: the largest among those with stride 1 in some operand, else the largest.
+Dim take(SmallVector<Dim> dims, SmallVector<Dim> &batch, llvm::function_ref<bool(const Dim &)> preferred) {
+  if (dims.empty())
+    return {1, 0, 0, 0};
+  auto *best = std::max_element(dims.begin(), dims.end(), [&](const Dim &x, const Dim &y) {
+    return std::pair(preferred(x), x.size) < std::pair(preferred(y), y.size);
+  });
+  Dim taken = *best;
+  dims.erase(best);
+  llvm::append_range(batch, dims);
+  return taken;
+}
+
+Plan planFor(Buffer a, Buffer b, Buffer c) {
+  SmallVector<Dim> m, n, k, batch;
+  llvm::SmallDenseSet<StringRef> seen;
+  for (Buffer x : {c, a, b})
+    for (const Axis &axis : x.getAxes()) {
+      StringRef name = axis.name.getValue();
+      if (axis.size == 1 || !seen.insert(name).second)
+        continue;
+      Dim d{axis.size, c.strideOf(name), a.strideOf(name), b.strideOf(name)};
+      auto &kind = !c.has(name) ? k : !b.has(name) ? m : !a.has(name) ? n : batch;
+      kind.push_back(d);
+    }
+  Plan plan;
+  plan.batch = merged(batch, &Dim::c);
+  plan.n = take(merged(n, &Dim::c), plan.batch, [](const Dim &d) { return d.c == 1; });
+  plan.m = take(merged(m, &Dim::c), plan.batch, [](const Dim &d) { return d.a != 0; });
+  plan.k = take(merged(k, &Dim::a), plan.batch, [](const Dim &d) { return d.a == 1 || d.b == 1; });
+  return plan;
+}
+
+/// One of the two strides of a stored matrix is 1, the other walks over its rows.
+bool isMatrix(int64_t rows, int64_t rowStride, int64_t columns, int64_t columnStride, bool &transposed, int64_t &ld) {
+  if (columns == 1 || columnStride == 1) {
+    transposed = false;
+    ld = rows == 1 ? columns : rowStride;
+    if (columns == 1 && rowStride == 1 && rows > 1) { // a column of neighbours: the transposed row
+      transposed = true;
+      ld = rows;
+      return true;
+    }
+    return ld >= columns && ld > 0;
+  }
+  if (rows == 1 || rowStride == 1) {
+    transposed = true;
+    ld = columns == 1 ? rows : columnStride;
+    return ld >= rows && ld > 0;
+  }
+  return false;
+}
+
+LogicalResult lowerDot(Lowering &l, ech::DotOp op) {
+  Location loc = op.getLoc();
+  Slot slot = l.target(op.getResult());
+  Value c = slot.buffer, a = l.read(op.getLhs()), b = l.read(op.getRhs());
+  Plan plan = planFor(rt::buffer(a), rt::buffer(b), rt::buffer(c));
+  if (plan.n.c != 1 && plan.n.size != 1 && plan.m.c == 1) { // the result lies transposed: c' = b' a'
+    std::swap(a, b);
+    plan = planFor(rt::buffer(a), rt::buffer(b), rt::buffer(c));
+  }
+  bool transA, transB, transC;
+  int64_t lda, ldb, ldc;
+  auto inOrder = [&](Value x, Value other, bool keysLast) { // shared axes, own axes, summed axes (or these before own)
+    SmallVector<Axis> shared, own, keys;
+    for (const Axis &axis : rt::buffer(c).getAxes())
+      if (rt::buffer(x).has(axis.name))
+        (rt::buffer(other).has(axis.name) ? shared : own).push_back(axis);
+    for (const Axis &axis : rt::buffer(op.getLhs() ? a : a).getAxes())
+      if (!rt::buffer(c).has(axis.name))
+        keys.push_back(axis);
+    llvm::append_range(shared, keysLast ? own : keys);
+    llvm::append_range(shared, keysLast ? keys : own);
+    return l.denseAs(x, shared, loc);
+  };
+  for (int attempt = 0;; ++attempt) {
+    bool goodA = isMatrix(plan.m.size, plan.m.a, plan.k.size, plan.k.a, transA, lda);
+    bool goodB = isMatrix(plan.k.size, plan.k.b, plan.n.size, plan.n.b, transB, ldb);
+    if (goodA && goodB)
+      break;
+    if (attempt == 2)
+      return l.refuse(op, "has operands that are no matrices");
+    if (!goodA)
+      a = inOrder(a, b, true);
+    if (!goodB)
+      b = inOrder(b, a, false);
+    plan = planFor(rt::buffer(a), rt::buffer(b), rt::buffer(c));
+  }
+  if (!isMatrix(plan.m.size, plan.m.c, plan.n.size, plan.n.c, transC, ldc) || (transC && plan.n.size != 1))
+    return l.refuse(op, "has a result that is no matrix");
+  if (transC) // one column of neighbours
+    ldc = 1;
+  Buffer type = rt::buffer(c);
+  bool isReal32 = type.getElement().isF32();
+  auto library = runtime::choose_gemm(plan.m.size, plan.n.size, plan.k.size, transA, transB, isReal32 ? 4 : 8);
+  std::string form = std::string("Form::") + (transA ? "t" : "n") + (transB ? "t" : "n");
+  Lowering::Call call(l, plan.batch.empty() ? "gemm" : "gemm_batched", loc);
+  if (slot.adds)
+    call.inOut(c);
+  else
+    call.out(c);
+  call.in(a).in(b).number(plan.m.size).number(plan.n.size).number(plan.k.size).word(form);
+  call.number(lda).number(ldb).number(ldc);
+  if (!plan.batch.empty()) {
+    call.open();
+    for (const Dim &d : plan.batch)
+      call.numbers({d.size, d.c, d.a, d.b});
+    call.close();
+  }
+  call.word("1.0").word(slot.adds ? "1.0" : "0.0");
+  call.word(library == runtime::Blas::onednn ? "Blas::onednn" : "Blas::openblas");
+  call.done();
+  return success();
+}
+} // namespace
+
+void echelon::lower::addContractions(Lowering &l) { l.add<ech::DotOp>(lowerDot); }

@@ -1,0 +1,408 @@
+// Buffers, slots and calls: what all rules of the lowering use.
+#include "passes/lower/Lowering.h"
+
+using namespace mlir;
+using namespace echelon;
+using namespace echelon::lower;
+
+Lowering::Lowering(ModuleOp module, MeshAttr mesh) : b(module.getContext()), mesh(mesh), module(module) {
+  addStructure(*this);
+  addLoops(*this);
+  addContractions(*this);
+  addReductions(*this);
+  addNorms(*this);
+  addPlaces(*this);
+  addIndexing(*this);
+  addWindows(*this);
+  addAttention(*this);
+  addMessages(*this);
+}
+
+LogicalResult Lowering::refuse(Operation *op, const Twine &what) {
+  return op->emitError() << "internal error, please report: " << op->getName() << " " << what;
+}
+
+LogicalResult Lowering::lower(Operation *op) {
+  auto rule = rules.find(op->getName().getStringRef());
+  if (rule == rules.end())
+    return refuse(op, "has no lowering");
+  auto phase = op->getAttr(ech::kPhase);
+  Operation *last = b.getInsertionBlock()->empty() ? nullptr : &b.getInsertionBlock()->back();
+  if (failed(rule->second(*this, op)))
+    return failure();
+  for (Operation *made = last ? last->getNextNode() : &b.getInsertionBlock()->front(); made && phase;
+       made = made->getNextNode())
+    if (!made->hasAttr(ech::kPhase))
+      made->setAttr(ech::kPhase, phase);
+  return success();
+}
+
+LogicalResult Lowering::lowerBlock(Block &block) {
+  for (Operation &op : block)
+    if (failed(lower(&op)))
+      return failure();
+  return success();
+}
+
+//===- types and places -------------------------------------------------------------------------------------------===//
+
+Lowering::Terms Lowering::termsOf(Tensor type, StringRef axis) {
+  Terms terms;
+  if (!mesh || !type.getState() || !type.has(axis))
+    return terms;
+  int64_t factor = dist::localSize(type, axis, mesh);
+  for (int m : llvm::reverse(dist::over(type, axis, mesh))) {
+    terms.mesh.insert(terms.mesh.begin(), m);
+    terms.factors.insert(terms.factors.begin(), factor);
+    factor *= mesh.sizeOf(m);
+  }
+  return terms;
+}
+
+Value Lowering::offset(const Terms &terms, int64_t plus, const Twine &name) {
+  std::string key = std::to_string(plus);
+  for (auto [m, f] : llvm::zip(terms.mesh, terms.factors))
+    key += " " + std::to_string(m) + "*" + std::to_string(f);
+  Value &known = offsets[key];
+  if (!known) {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(&function.getBody().front());
+    auto place = NameLoc::get(b.getStringAttr(name));
+    known = rt::OffsetOp::create(b, place, b.getIndexType(), terms.mesh, terms.factors, plus);
+  }
+  return known;
+}
+
+Value Lowering::offsetOf(Tensor type, StringRef axis) {
+  Terms terms = termsOf(type, axis);
+  return terms.mesh.empty() ? Value() : offset(terms, 0, "first_" + axis);
+}
+Value Lowering::endOf(Tensor type, StringRef axis) {
+  Terms terms = termsOf(type, axis);
+  return terms.mesh.empty() ? Value() : offset(terms, dist::localSize(type, axis, mesh), "end_" + axis);
+}
+Value Lowering::offsetBetween(Tensor a, StringRef axisA, Tensor b, StringRef axisB) {
+  Terms terms = termsOf(a, axisA), minus = termsOf(b, axisB);
+  for (auto [m, factor] : llvm::zip(minus.mesh, minus.factors)) {
+    auto at = llvm::find(terms.mesh, m);
+    if (at == terms.mesh.end()) {
+      terms.mesh.push_back(m);
+      terms.factors.push_back(-factor);
+    } else if ((terms.factors[at - terms.mesh.begin()] -= factor) == 0) {
+      terms.factors.erase(terms.factors.begin() + (at - terms.mesh.begin()));
+      terms.mesh.erase(at);
+    }
+  }
+  return terms.mesh.empty() ? Value() : offset(terms, 0, axisA + "_minus_" + axisB);
+}
+
+SmallVector<int64_t> Lowering::insideOf(Operation *op) {
+  SmallVector<int64_t> axes;
+  if (auto names = op->getAttrOfType<ArrayAttr>(dist::kInside))
+    for (Attribute name : names)
+      axes.push_back(mesh.index(cast<StringAttr>(name).getValue()));
+  return axes;
+}
+
+int64_t Lowering::ranksOver(ArrayRef<int64_t> meshAxes) {
+  int64_t ranks = 1;
+  for (int64_t m : meshAxes)
+    ranks *= mesh.sizeOf(m);
+  return ranks;
+}
+
+//===- slots --------------------------------------------------------------------------------------------------------===//
+
+namespace {
+/// Operations whose result is (or may be) the memory of their operand.
+bool isSeenThrough(Operation *op) {
+  return isa<ech::RelabelOp, ech::PickOp, ech::SliceOp, ech::ExpandOp, dist::SliceOp>(op);
+}
+
+/// Visits the operations, in `block`, that read the memory of v; false when `visit` says so once.
+bool forEachReader(Value v, Block *block, function_ref<bool(Operation *, OpOperand &)> visit) {
+  for (OpOperand &use : v.getUses()) {
+    Operation *at = block->findAncestorOpInBlock(*use.getOwner());
+    if (at == use.getOwner() && isSeenThrough(at)) {
+      if (!forEachReader(at->getResult(0), block, visit))
+        return false;
+    } else if (!at || !visit(at, use)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/// Whether a loop nest may write `produced` where it reads `use`: element by element.
+bool writesWhereItReads(Lowering &l, rt::GroupOp group, OpOperand &use, Value produced) {
+  auto yield = cast<rt::YieldOp>(group.getBody().front().getTerminator());
+  Value inner = yield.getValues()[cast<OpResult>(produced).getResultNumber()];
+  if (inner.getDefiningOp<ech::ReduceOp>())
+    return false;
+  Buffer type = l.bufferType(produced);
+  if (l.bufferType(use.get()) != type)
+    return false;
+  for (Value v : llvm::concat<Value>(llvm::to_vector(group.getInputs()), llvm::to_vector(group.getOutputs())))
+    for (const Axis &a : l.local(v).getAxes())
+      if (!type.has(a.name))
+        return false; // the element is read again for other places
+  return true;
+}
+} // namespace
+
+bool Lowering::isFreeAt(Value holder, Operation *producer, Value produced) {
+  Block *block = producer->getBlock();
+  return forEachReader(holder, block, [&](Operation *reader, OpOperand &use) {
+    if (reader == producer) {
+      auto group = dyn_cast<rt::GroupOp>(producer);
+      return group && use.getOwner() == producer && use.get() == holder &&
+             writesWhereItReads(*this, group, use, produced);
+    }
+    return reader->isBeforeInBlock(producer);
+  });
+}
+
+Slot Lowering::findSlot(Value v) {
+  Operation *producer = v.getDefiningOp();
+  if (!producer)
+    return {};
+  // the next state
+  for (OpOperand &use : v.getUses())
+    if (auto write = dyn_cast<ech::WriteOp>(use.getOwner()); write && write->getBlock() == producer->getBlock()) {
+      bool free = true;
+      for (Operation &op : *producer->getBlock())
+        if (auto read = dyn_cast<ech::ReadOp>(op); read && read.getSource() == write.getTarget())
+          free &= isFreeAt(read.getValue(), producer, v);
+      bool read = v.getDefiningOp<ech::ReadOp>() || isSeenThrough(producer);
+      if (free && !read && stored.count(write.getTarget()) &&
+          rt::buffer(stored[write.getTarget()]) == bufferType(v))
+        return {stored[write.getTarget()]};
+    }
+  // carried, stacked and summed values, parts of messages
+  for (OpOperand &use : v.getUses()) {
+    auto slot = slots.find(&use);
+    if (slot == slots.end())
+      continue;
+    if (slot->second.adds && !v.hasOneUse())
+      continue;
+    auto yield = dyn_cast<ech::YieldOp>(use.getOwner());
+    if (yield && use.getOperandNumber() < yield.getCarried().size()) {
+      auto repeat = cast<ech::RepeatOp>(yield->getParentOp());
+      if (!isFreeAt(repeat.carriedArguments()[use.getOperandNumber()], producer, v))
+        continue;
+    }
+    return slot->second;
+  }
+  return {};
+}
+
+Slot Lowering::target(Value v) {
+  Slot slot = findSlot(v);
+  if (!slot.buffer)
+    slot.buffer = alloc(bufferType(v), locOf(v));
+  if (slot.adds)
+    added.insert(v);
+  bind(v, slot.buffer);
+  return slot;
+}
+
+Value Lowering::result(Value v, bool mustBeDense) {
+  Slot slot = findSlot(v);
+  if (!slot.buffer || slot.adds || (mustBeDense && !rt::buffer(slot.buffer).isDense()))
+    slot.buffer = alloc(bufferType(v), locOf(v));
+  bind(v, slot.buffer);
+  return slot.buffer;
+}
+
+//===- buffers ------------------------------------------------------------------------------------------------------===//
+
+Value Lowering::read(Value v) {
+  if (Value known = buffers.lookup(v))
+    return known;
+  // free values are computed where they are first needed as a whole
+  if (Operation *op = v.getDefiningOp(); op && succeeded(lower(op)))
+    if (Value known = buffers.lookup(v))
+      return known;
+  llvm::report_fatal_error("a value is used before it is computed");
+}
+
+Value Lowering::alloc(Buffer type, Location loc) {
+  // in the innermost loop that is being built: its life is then that of an iteration
+  return rt::AllocOp::create(b, loc, Buffer::dense(type.getAxes(), type.getElement()),
+                             rt::ArenaAttr::get(b.getContext(), rt::Arena::Work), nullptr, nullptr);
+}
+
+Value Lowering::view(Value base, int64_t offset, Buffer type, Location loc, ValueRange indices,
+                     ArrayRef<int64_t> factors) {
+  if (!offset && indices.empty() && base.getType() == type)
+    return base;
+  if (auto inner = base.getDefiningOp<rt::ViewOp>()) { // one view of the whole
+    SmallVector<Value> all(inner.getIndices());
+    SmallVector<int64_t> times(inner.getFactors());
+    llvm::append_range(all, indices);
+    llvm::append_range(times, factors);
+    return rt::ViewOp::create(b, loc, type, inner.getBase(), inner.getOffset() + offset, all, times);
+  }
+  return rt::ViewOp::create(b, loc, type, base, offset, indices, factors);
+}
+
+Value Lowering::slice(Value base, StringRef axis, int64_t at, Location loc, Value index) {
+  Buffer from = rt::buffer(base);
+  int position = from.position(axis);
+  SmallVector<Axis> axes(from.getAxes());
+  SmallVector<int64_t> strides(from.getStrides());
+  int64_t stride = strides[position];
+  axes.erase(axes.begin() + position);
+  strides.erase(strides.begin() + position);
+  Buffer to = Buffer::get(b.getContext(), axes, from.getElement(), strides);
+  if (index)
+    return view(base, at * stride, to, loc, index, stride);
+  return view(base, at * stride, to, loc);
+}
+
+Value Lowering::range(Value base, StringRef axis, int64_t at, int64_t size, Location loc, Value index, int64_t factor) {
+  Buffer from = rt::buffer(base);
+  int position = from.position(axis);
+  SmallVector<Axis> axes(from.getAxes());
+  int64_t stride = from.getStrides()[position];
+  axes[position].size = size;
+  Buffer to = Buffer::get(b.getContext(), axes, from.getElement(), from.getStrides());
+  if (index)
+    return view(base, at * stride, to, loc, index, stride * factor);
+  return view(base, at * stride, to, loc);
+}
+
+namespace {
+Buffer permuted(Buffer type, ArrayRef<Axis> order) {
+  SmallVector<int64_t> strides;
+  for (const Axis &a : order)
+    strides.push_back(type.strideOf(a.name));
+  return Buffer::get(type.getContext(), order, type.getElement(), strides);
+}
+} // namespace
+
+Value Lowering::denseAs(Value buffer, ArrayRef<Axis> order, Location loc) {
+  Buffer type = rt::buffer(buffer);
+  Buffer wanted = permuted(type, order);
+  if (wanted.isDense())
+    return view(buffer, 0, Buffer::dense(order, type.getElement()), loc);
+  Value to = alloc(order, type.getElement(), loc);
+  copy(to, buffer, loc);
+  return to;
+}
+
+Value Lowering::dense(Value v) { return denseAs(read(v), local(v).getAxes(), v.getLoc()); }
+
+void Lowering::copy(Value to, Value from, Location loc, bool adds) {
+  if (to == from)
+    return;
+  Buffer target = rt::buffer(to), source = rt::buffer(from);
+  SmallVector<StringRef> names;
+  SmallVector<int64_t> sizes;
+  for (const Axis &a : target.getAxes()) {
+    names.push_back(a.name);
+    sizes.push_back(a.size);
+  }
+  auto fused = rt::FusedOp::create(b, loc, b.getStrArrayAttr(names), b.getDenseI64ArrayAttr(sizes), ValueRange{from},
+                                   ValueRange{}, b.getStrArrayAttr({adds ? "add" : "store"}), ValueRange{to});
+  Block &body = fused.getBody().emplaceBlock();
+  body.addArgument(source.getElement(), loc);
+  OpBuilder inner = OpBuilder::atBlockEnd(&body);
+  rt::YieldOp::create(inner, loc, ValueRange(body.getArguments()));
+}
+
+void Lowering::fill(Value to, double value, Location loc) {
+  Buffer type = rt::buffer(to);
+  if (type.isDense()) {
+    Call(*this, "fill", loc).out(to).number(type.count()).word(rt::literal(value, type.getElement())).done();
+    return;
+  }
+  SmallVector<StringRef> names;
+  SmallVector<int64_t> sizes;
+  for (const Axis &a : type.getAxes()) {
+    names.push_back(a.name);
+    sizes.push_back(a.size);
+  }
+  auto fused = rt::FusedOp::create(b, loc, b.getStrArrayAttr(names), b.getDenseI64ArrayAttr(sizes), ValueRange{},
+                                   ValueRange{}, b.getStrArrayAttr({"store"}), ValueRange{to});
+  Block &body = fused.getBody().emplaceBlock();
+  OpBuilder inner = OpBuilder::atBlockEnd(&body);
+  Value number = rt::LiteralOp::create(inner, loc, type.getElement(), inner.getF64FloatAttr(value));
+  rt::YieldOp::create(inner, loc, ValueRange{number});
+}
+
+//===- calls --------------------------------------------------------------------------------------------------------===//
+
+Value Lowering::number(StringRef text, Type type, Location loc) {
+  return rt::NumberOp::create(b, loc, type, b.getStringAttr(text));
+}
+
+Value Lowering::collective(StringRef kind, Value in, Value out, int64_t count, StringRef reduction,
+                           ArrayRef<int64_t> meshAxes, StringRef algorithm, StringRef why, Location loc, bool starts) {
+  SmallVector<int64_t> sorted(meshAxes);
+  llvm::sort(sorted);
+  SmallVector<int> over(sorted.begin(), sorted.end());
+  Type ticket = starts ? rt::TicketType::get(b.getContext()) : Type();
+  auto op = rt::CollectiveOp::create(b, loc, ticket, b.getStringAttr(kind), in, out, b.getI64IntegerAttr(count),
+                                     reduction.empty() ? StringAttr() : b.getStringAttr(reduction),
+                                     b.getDenseI64ArrayAttr(sorted), b.getI64IntegerAttr(ranksOver(sorted)),
+                                     b.getStringAttr(mesh.names(over)),
+                                     b.getStringAttr(algorithm == "auto" || algorithm.empty() ? "automatic" : algorithm),
+                                     b.getStringAttr(why));
+  return op.getTicket();
+}
+
+Lowering::Call &Lowering::Call::operand(Value v, bool writes, bool reads) {
+  int64_t place = operands.size();
+  operands.push_back(v);
+  if (writes)
+    written.push_back(place);
+  if (reads)
+    read.push_back(place);
+  return push(lowering.b.getUnitAttr());
+}
+Lowering::Call &Lowering::Call::numbers(ArrayRef<int64_t> list) {
+  open();
+  for (int64_t n : list)
+    number(n);
+  return close();
+}
+Lowering::Call &Lowering::Call::close() {
+  Attribute list = lowering.b.getArrayAttr(lists.pop_back_val());
+  return push(list);
+}
+rt::CallOp Lowering::Call::done() {
+  OpBuilder &b = lowering.b;
+  return rt::CallOp::create(b, loc, b.getStringAttr(callee), operands, b.getArrayAttr(lists.back()),
+                            b.getDenseI64ArrayAttr(written), b.getDenseI64ArrayAttr(read),
+                            b.getDenseI64ArrayAttr(shared));
+}
+
+//===- shapes of kernels --------------------------------------------------------------------------------------------===//
+
+bool echelon::lower::middle(Buffer x, ArrayRef<StringRef> over, int64_t &outer, int64_t &n, int64_t &inner) {
+  outer = n = inner = 1;
+  int part = 0; // before, in, behind
+  for (const Axis &a : x.getAxes()) {
+    bool in = llvm::is_contained(over, a.name.getValue());
+    if (a.size == 1)
+      continue;
+    if (in && part == 2)
+      return false;
+    part = in ? 1 : part == 0 ? 0 : 2;
+    (part == 0 ? outer : part == 1 ? n : inner) *= a.size;
+  }
+  return true;
+}
+
+Value echelon::lower::withMiddle(Lowering &l, Value v, ArrayRef<StringRef> over, int64_t &outer, int64_t &n,
+                                 int64_t &inner) {
+  SmallVector<Axis> order(l.local(v).getAxes());
+  Buffer type = Buffer::dense(order, l.local(v).getElement());
+  if (!middle(type, over, outer, n, inner)) {
+    std::stable_partition(order.begin(), order.end(),
+                          [&](const Axis &a) { return !llvm::is_contained(over, a.name.getValue()); });
+    middle(Buffer::dense(order, type.getElement()), over, outer, n, inner);
+  }
+  return l.denseAs(l.read(v), order, v.getLoc());
+}

@@ -1,0 +1,188 @@
+// From laid-out tensors to buffers: what every group of operations needs to be lowered.
+//
+// Each tensor value gets one buffer. Where a value is only on its way to a place that exists already (a slot: the next
+// state, the carried value of a loop, a slice of what a loop stacks up, a part of a message), it is computed there.
+#pragma once
+#include "ir/dist/State.h"
+#include "ir/rt/Rt.h"
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/StringMap.h"
+#include <functional>
+
+namespace echelon::lower {
+
+using dist::MeshAttr;
+using ech::Axis;
+using ech::Tensor;
+using mlir::Location;
+using mlir::Operation;
+using mlir::Value;
+using rt::Buffer;
+
+/// Where a value goes: overwriting what is there, or added to it.
+struct Slot {
+  Value buffer;
+  bool adds = false;
+};
+
+class Lowering {
+public:
+  Lowering(mlir::ModuleOp module, MeshAttr mesh);
+
+  /// The body of one step, at the insertion point.
+  mlir::LogicalResult step(ech::StepOp step, rt::FunctionOp into);
+
+  mlir::OpBuilder b;
+  MeshAttr mesh; ///< null: one rank
+
+  //===- types and places -------------------------------------------------------------------------------------------//
+  Tensor local(Value v) { return local(ech::tensor(v)); }
+  Tensor local(Tensor type) { return mesh && type.getState() ? dist::localType(type, mesh) : type; }
+  Buffer bufferType(Value v) { return Buffer::dense(local(v).getAxes(), local(v).getElement()); }
+  /// First logical position of `axis` on this rank, an index; null where it is 0 on all ranks.
+  Value offsetOf(Tensor type, llvm::StringRef axis);
+  /// One past the last position of `axis` on this rank; null where all ranks hold all.
+  Value endOf(Tensor type, llvm::StringRef axis);
+  /// The difference of two offsets, an index; null where it is 0.
+  Value offsetBetween(Tensor a, llvm::StringRef axisA, Tensor b, llvm::StringRef axisB);
+  /// Mesh axes over which an operation with a part inside communicates.
+  llvm::SmallVector<int64_t> insideOf(Operation *op);
+  int64_t ranksOver(llvm::ArrayRef<int64_t> meshAxes);
+  /// The position in the enclosing repeat over an axis, an index; null when there is none.
+  Value positionOf(llvm::StringRef axis) { return positions.lookup(axis); }
+
+  //===- buffers ----------------------------------------------------------------------------------------------------//
+  /// The buffer that holds a value; free values are written into one on demand.
+  Value read(Value v);
+  /// The same, dense; in the order of axes given where one is given. A copy where it does not lie so.
+  Value dense(Value v);
+  Value denseAs(Value buffer, llvm::ArrayRef<Axis> order, Location loc);
+  /// A new buffer of the step's work.
+  Value alloc(Buffer type, Location loc);
+  Value alloc(llvm::ArrayRef<Axis> axes, mlir::Type element, Location loc) {
+    return alloc(Buffer::dense(axes, element), loc);
+  }
+  /// Where to write a result: its slot, if it has one that can be written now, else a new buffer. Never adds.
+  Value result(Value v, bool mustBeDense = true);
+  /// The same; may be a slot to which the value is to be added.
+  Slot target(Value v);
+  /// Says that a value is what a buffer holds.
+  void bind(Value v, Value buffer) { buffers[v] = buffer; }
+  /// Part of a buffer, or other axes for it.
+  Value view(Value base, int64_t offset, Buffer type, Location loc, mlir::ValueRange indices = {},
+             llvm::ArrayRef<int64_t> factors = {});
+  /// The slice at one position of an axis (a number, or an index with `at` added), without the axis.
+  Value slice(Value base, llvm::StringRef axis, int64_t at, Location loc, Value index = {});
+  /// Positions [at, at + size) of an axis.
+  Value range(Value base, llvm::StringRef axis, int64_t at, int64_t size, Location loc, Value index = {},
+              int64_t factor = 1);
+  /// Copies, or adds, with axes matched by name.
+  void copy(Value to, Value from, Location loc, bool adds = false);
+  void fill(Value to, double value, Location loc);
+
+  //===- calls ------------------------------------------------------------------------------------------------------//
+  class Call;
+  /// A number known when the program runs.
+  Value number(llvm::StringRef text, mlir::Type type, Location loc);
+  /// A collective in place (in == out) or not, over mesh axes. `label` is found from the location.
+  Value collective(llvm::StringRef kind, Value in, Value out, int64_t count, llvm::StringRef reduction,
+                   llvm::ArrayRef<int64_t> meshAxes, llvm::StringRef algorithm, llvm::StringRef why, Location loc,
+                   bool starts = false);
+
+  //===- what groups of operations register -------------------------------------------------------------------------//
+  using Rule = std::function<mlir::LogicalResult(Lowering &, Operation *)>;
+  template <typename Op, typename F> void add(F rule) {
+    rules[Op::getOperationName()] = [rule](Lowering &l, Operation *op) { return rule(l, llvm::cast<Op>(op)); };
+  }
+  mlir::LogicalResult lower(Operation *op);
+  mlir::LogicalResult lowerBlock(mlir::Block &block);
+  mlir::LogicalResult refuse(Operation *op, const llvm::Twine &what);
+
+  llvm::DenseMap<Value, Value> buffers;
+  llvm::DenseMap<Value, Location> places; ///< of values whose own location does not name them
+  llvm::DenseMap<mlir::OpOperand *, Slot> slots; ///< of uses that have a place of their own
+  llvm::DenseSet<Value> added;                   ///< values that were added to their slot as they were computed
+  llvm::StringMap<Value> positions;              ///< of the enclosing repeats
+  llvm::SmallVector<std::pair<std::string, int64_t>> loopAxes; ///< enclosing repeats, outermost first: axis and count
+  llvm::DenseMap<Value, llvm::SmallVector<Value>> started;     ///< tokens: tickets to wait for
+  llvm::StringMap<Value> stored;                               ///< buffers of variables and inputs
+  mlir::ModuleOp module;
+  rt::FunctionOp function;
+  bool evaluates = false; ///< in @evaluate
+
+private:
+  Location locOf(Value v) {
+    auto known = places.find(v);
+    return known == places.end() ? v.getLoc() : known->second;
+  }
+  /// Whether a slot's memory may be written where `producer` stands: nobody reads what it holds there or later.
+  bool isFreeAt(Value holder, Operation *producer, Value produced);
+  Slot findSlot(Value v);
+  llvm::StringMap<Rule> rules;
+  struct Terms {
+    llvm::SmallVector<int64_t> mesh, factors;
+  };
+  Terms termsOf(Tensor type, llvm::StringRef axis);
+  Value offset(const Terms &terms, int64_t plus, const llvm::Twine &name);
+  llvm::StringMap<Value> offsets; ///< of this function
+};
+
+/// Builds one rt.call.
+class Lowering::Call {
+public:
+  Call(Lowering &lowering, llvm::StringRef callee, Location loc) : lowering(lowering), callee(callee), loc(loc) {}
+  Call &in(Value v) { return operand(v, false, true); }
+  Call &out(Value v) { return operand(v, true, false); }
+  Call &inOut(Value v) { return operand(v, true, true); }
+  Call &index(Value v) { return operand(v, false, false); }
+  Call &number(int64_t n) { return push(lowering.b.getI64IntegerAttr(n)); }
+  Call &numbers(llvm::ArrayRef<int64_t> list);
+  Call &real(double x) { return push(lowering.b.getF64FloatAttr(x)); }
+  Call &flag(bool x) { return push(lowering.b.getBoolAttr(x)); }
+  Call &word(llvm::StringRef text) { return push(lowering.b.getStringAttr(text)); }
+  /// What comes until `close` stands in braces.
+  Call &open() {
+    lists.emplace_back();
+    return *this;
+  }
+  Call &close();
+  /// The written operand `i` may lie where the read operand `j` lies (numbers among operands, in order).
+  Call &share(int64_t i, int64_t j) {
+    shared.append({i, j});
+    return *this;
+  }
+  rt::CallOp done();
+
+private:
+  Call &operand(Value v, bool writes, bool reads);
+  Call &push(mlir::Attribute attribute) {
+    lists.back().push_back(attribute);
+    return *this;
+  }
+  Lowering &lowering;
+  std::string callee;
+  Location loc;
+  llvm::SmallVector<Value> operands;
+  llvm::SmallVector<llvm::SmallVector<mlir::Attribute>> lists{1};
+  llvm::SmallVector<int64_t> written, read, shared;
+};
+
+/// Axes of `x` around `over`, which must lie together: sizes before, of, behind. False where they do not.
+bool middle(Buffer x, llvm::ArrayRef<llvm::StringRef> over, int64_t &outer, int64_t &n, int64_t &inner);
+/// x dense with `over` together, and its (outer, n, inner).
+Value withMiddle(Lowering &l, Value v, llvm::ArrayRef<llvm::StringRef> over, int64_t &outer, int64_t &n,
+                 int64_t &inner);
+
+// One function a file of this folder: the rules of its operations.
+void addStructure(Lowering &l);
+void addLoops(Lowering &l);
+void addContractions(Lowering &l);
+void addReductions(Lowering &l);
+void addNorms(Lowering &l);
+void addPlaces(Lowering &l);
+void addIndexing(Lowering &l);
+void addWindows(Lowering &l);
+void addAttention(Lowering &l);
+void addMessages(Lowering &l);
+
+} // namespace echelon::lower

@@ -1,0 +1,291 @@
+// Reductions along axes, softmax, cross-entropy. Where an axis is split over ranks: what each rank finds, one message,
+// what follows from all.
+#include "passes/lower/Lowering.h"
+
+using namespace mlir;
+using namespace echelon;
+using namespace echelon::lower;
+
+namespace {
+StringRef whyOf(Operation *op) {
+  auto why = op->getAttrOfType<StringAttr>(ech::kWhy);
+  return why ? why.getValue() : StringRef("split axis");
+}
+
+/// (outer, n, inner) of an operand, and communication over the ranks that hold pieces of `over`.
+struct Slices {
+  Slices(Lowering &l, Operation *op, Value operand, ArrayAttr overNames)
+      : l(l), op(op), loc(op->getLoc()), over(ech::strings(overNames)), mesh(l.insideOf(op)) {
+    x = withMiddle(l, operand, over, outer, n, inner);
+    element = rt::buffer(x).getElement();
+    for (const Axis &a : rt::buffer(x).getAxes())
+      if (!llvm::is_contained(over, a.name.getValue()))
+        rest.push_back(a);
+  }
+  bool isSplit() const { return !mesh.empty(); }
+  int64_t count() const { return outer * inner; }
+  Value temporary(StringRef name) { return l.alloc(rest, element, NameLoc::get(l.b.getStringAttr(name), loc)); }
+  Value temporary(StringRef name, StringRef axis, int64_t size, Type type) {
+    SmallVector<Axis> axes{{l.b.getStringAttr(axis), size}};
+    llvm::append_range(axes, rest);
+    return l.alloc(axes, type, NameLoc::get(l.b.getStringAttr(name), loc));
+  }
+  /// The result's buffer where it has the order of `x`; else a new one, bound with its axes put in order.
+  Value result(Value v, ArrayRef<Axis> order) {
+    Buffer dense = Buffer::dense(order, l.local(v).getElement());
+    if (dense == l.bufferType(v))
+      return l.result(v);
+    Value own = l.alloc(dense, v.getLoc());
+    SmallVector<int64_t> strides;
+    for (const Axis &a : l.local(v).getAxes())
+      strides.push_back(dense.strideOf(a.name));
+    l.bind(v, l.view(own, 0, Buffer::get(l.b.getContext(), l.local(v).getAxes(), dense.getElement(), strides),
+                     v.getLoc()));
+    return own;
+  }
+  Lowering::Call call(StringRef callee) { return Lowering::Call(l, callee, loc); }
+  void reduceOverRanks(Value v, StringRef how) {
+    l.collective("all_reduce", v, v, rt::buffer(v).count(), how, mesh, "auto", whyOf(op), loc);
+  }
+  Value gatherOverRanks(Value v, StringRef name) {
+    int64_t ranks = l.ranksOver(mesh);
+    SmallVector<Axis> axes{{l.b.getStringAttr("rank"), ranks}};
+    llvm::append_range(axes, rt::buffer(v).getAxes());
+    Value all = l.alloc(axes, rt::buffer(v).getElement(), NameLoc::get(l.b.getStringAttr(name), loc));
+    l.collective("all_gather", v, all, rt::buffer(v).count(), "", mesh, "auto", whyOf(op), loc);
+    return all;
+  }
+  /// The maximum over the axes and all ranks.
+  Value maximum() {
+    Value m = temporary("maximum");
+    call("reduce_max").out(m).in(x).number(outer).number(n).number(inner).done();
+    reduceOverRanks(m, "Max");
+    return m;
+  }
+
+  Lowering &l;
+  Operation *op;
+  Location loc;
+  SmallVector<StringRef> over;
+  SmallVector<int64_t> mesh;
+  Value x;
+  Type element;
+  SmallVector<Axis> rest;
+  int64_t outer, n, inner;
+};
+
+LogicalResult lowerReduce(Lowering &l, ech::ReduceOp op) {
+  Slices s(l, op, op.getOperand(), op.getOver());
+  if (op.getKind() == ech::Reduction::Sum) {
+    Buffer natural = Buffer::dense(s.rest, s.element);
+    if (natural == l.bufferType(op.getResult())) {
+      Slot slot = l.target(op.getResult());
+      if (rt::buffer(slot.buffer).isDense()) {
+        auto call = s.call("reduce_sum");
+        (slot.adds ? call.inOut(slot.buffer) : call.out(slot.buffer)).in(s.x);
+        call.number(s.outer).number(s.n).number(s.inner);
+        if (slot.adds)
+          call.flag(true);
+        call.done();
+        return success();
+      }
+      Value own = l.alloc(natural, op.getLoc());
+      s.call("reduce_sum").out(own).in(s.x).number(s.outer).number(s.n).number(s.inner).done();
+      l.copy(slot.buffer, own, op.getLoc(), slot.adds);
+      return success();
+    }
+    Value out = s.result(op.getResult(), s.rest);
+    s.call("reduce_sum").out(out).in(s.x).number(s.outer).number(s.n).number(s.inner).done();
+    return success();
+  }
+  bool max = op.getKind() == ech::Reduction::Max;
+  Value out = s.result(op.getResult(), s.rest);
+  s.call(max ? "reduce_max" : "reduce_min").out(out).in(s.x).number(s.outer).number(s.n).number(s.inner).done();
+  if (s.isSplit())
+    s.reduceOverRanks(out, max ? "Max" : "Min");
+  return success();
+}
+
+LogicalResult lowerArgMax(Lowering &l, ech::ArgMaxOp op) {
+  Slices s(l, op, op.getOperand(), op.getOver());
+  Value out = s.result(op.getResult(), s.rest);
+  if (!s.isSplit()) {
+    s.call("argmax").out(out).in(s.x).number(s.outer).number(s.n).number(s.inner).done();
+    return success();
+  }
+  Value value = s.temporary("largest");
+  Value first = l.offsetOf(ech::tensor(op.getOperand()), s.over[0]);
+  auto call = s.call("max_with_index");
+  call.out(value).out(out).in(s.x).number(s.outer).number(s.n).number(s.inner);
+  (first ? call.index(first) : call.number(0)).done();
+  Value values = s.gatherOverRanks(value, "largest_of_all"), indices = s.gatherOverRanks(out, "places_of_all");
+  auto combine = s.call("combine_max_with_index");
+  combine.out(value).out(out).in(values).in(indices).number(l.ranksOver(s.mesh)).number(s.count()).done();
+  return success();
+}
+
+LogicalResult lowerSoftmax(Lowering &l, ech::SoftmaxOp op) {
+  Slices s(l, op, op.getOperand(), op.getOver());
+  Value out = s.result(op.getResult(), rt::buffer(s.x).getAxes());
+  if (!s.isSplit()) {
+    s.call("softmax").out(out).in(s.x).number(s.outer).number(s.n).number(s.inner).share(0, 1).done();
+    return success();
+  }
+  Value m = s.maximum(), sum = s.temporary("sum_of_exp");
+  s.call("local_sum_exp").out(sum).in(s.x).in(m).number(s.outer).number(s.n).number(s.inner).done();
+  s.reduceOverRanks(sum, "Sum");
+  s.call("softmax_finish").out(out).in(s.x).in(m).in(sum).number(s.outer).number(s.n).number(s.inner).share(0, 1).done();
+  return success();
+}
+
+LogicalResult lowerLogSumExp(Lowering &l, ech::LogSumExpOp op) {
+  Slices s(l, op, op.getOperand(), op.getOver());
+  Value out = s.result(op.getResult(), s.rest);
+  if (!s.isSplit()) {
+    s.call("logsumexp").out(out).in(s.x).number(s.outer).number(s.n).number(s.inner).done();
+    return success();
+  }
+  Value m = s.maximum(), sum = s.temporary("sum_of_exp");
+  s.call("local_sum_exp").out(sum).in(s.x).in(m).number(s.outer).number(s.n).number(s.inner).done();
+  s.reduceOverRanks(sum, "Sum");
+  s.call("logsumexp_finish").out(out).in(m).in(sum).number(s.count()).done();
+  return success();
+}
+
+/// x with the axis of classes last, as the kernels of cross-entropy want it.
+LogicalResult lowerCrossEntropy(Lowering &l, ech::CrossEntropyOp op) {
+  SmallVector<int64_t> mesh = l.insideOf(op);
+  StringRef over = ech::strings(op.getOver())[0];
+  Location loc = op.getLoc();
+  SmallVector<Axis> rows;
+  Axis classes;
+  for (const Axis &a : l.local(op.getLogits()).getAxes())
+    if (a.name == over)
+      classes = a;
+    else
+      rows.push_back(a);
+  SmallVector<Axis> all(rows);
+  all.push_back(classes);
+  Value x = l.denseAs(l.read(op.getLogits()), all, op.getLogits().getLoc());
+  Type element = rt::buffer(x).getElement();
+  int64_t count = Buffer::dense(rows, element).count(), vocab = classes.size;
+  bool hasTarget = l.local(op.getLabels()).has(over);
+  Value labels = l.denseAs(l.read(op.getLabels()), hasTarget ? all : rows, op.getLabels().getLoc());
+  Value loss = l.result(op.getLoss()), lse = l.result(op.getLogsumexp());
+  auto named = [&](StringRef name) { return NameLoc::get(l.b.getStringAttr(name), loc); };
+  auto call = [&](StringRef callee) { return Lowering::Call(l, callee, loc); };
+  if (mesh.empty()) {
+    if (!hasTarget) {
+      call("cross_entropy").out(loss).out(lse).in(x).in(labels).number(count).number(vocab).done();
+      return success();
+    }
+    Value mass = l.alloc(rows, element, named("mass"));
+    call("cross_entropy_target").out(loss).out(lse).out(mass).in(x).in(labels).number(count).number(vocab).done();
+    return success();
+  }
+  Value m = l.alloc(rows, element, named("maximum"));
+  call("reduce_max").out(m).in(x).number(count).number(vocab).number(1).done();
+  l.collective("all_reduce", m, m, count, "Max", mesh, "auto", whyOf(op), loc);
+  // the sums travel as one message
+  SmallVector<Axis> parts{{l.b.getStringAttr("part"), hasTarget ? 3 : 2}};
+  llvm::append_range(parts, rows);
+  Value sums = l.alloc(parts, element, named("sums"));
+  auto part = [&](int64_t i, StringRef name) { return l.slice(sums, "part", i, named(name)); };
+  Value sum = part(0, "sum_of_exp"), picked = part(1, "picked"), mass = hasTarget ? part(2, "mass") : Value();
+  if (hasTarget) {
+    auto local = call("cross_entropy_target_local");
+    local.out(sum).out(picked).out(mass).in(x).in(m).in(labels).number(count).number(vocab).done();
+  } else {
+    auto local = call("cross_entropy_local");
+    local.out(sum).out(picked).in(x).in(m).in(labels).number(count).number(vocab);
+    Value first = l.offsetOf(ech::tensor(op.getLogits()), over);
+    (first ? local.index(first) : local.number(0)).done();
+  }
+  l.collective("all_reduce", sums, sums, rt::buffer(sums).count(), "Sum", mesh, "auto", whyOf(op), loc);
+  if (hasTarget)
+    call("cross_entropy_target_finish").out(loss).out(lse).in(m).in(sum).in(picked).in(mass).number(count).done();
+  else
+    call("cross_entropy_finish").out(loss).out(lse).in(m).in(sum).in(picked).number(count).done();
+  return success();
+}
+
+LogicalResult lowerCumSum(Lowering &l, ech::CumSumOp op) {
+  Slices s(l, op, op.getOperand(), op.getOver());
+  Value out = s.result(op.getResult(), rt::buffer(s.x).getAxes());
+  auto call = s.call("cumsum");
+  call.out(out).in(s.x).number(s.outer).number(s.n).number(s.inner).share(0, 1);
+  if (op.getReverse())
+    call.flag(true);
+  call.done();
+  return success();
+}
+
+LogicalResult lowerTop(Lowering &l, ech::TopOp op) {
+  Slices s(l, op, op.getOperand(), op.getOver());
+  int64_t k = l.local(op.getResult()).sizeOf(op.getInto());
+  SmallVector<Axis> order;
+  for (const Axis &a : rt::buffer(s.x).getAxes())
+    order.push_back(a.name == s.over[0] ? Axis{op.getIntoAttr(), k} : a);
+  Value out = s.result(op.getResult(), order);
+  s.call("top_k").out(out).in(s.x).number(s.outer).number(s.n).number(s.inner).number(k).done();
+  return success();
+}
+
+/// The squares of all operands, added in double; over ranks one sum; the root. Over a mesh axis of the sum, an operand
+/// that is whole counts at coordinate 0.
+LogicalResult lowerGlobalNorm(Lowering &l, ech::GlobalNormOp op) {
+  Location loc = op.getLoc();
+  SmallVector<int64_t> mesh = l.insideOf(op);
+  OpBuilder &b = l.b;
+  Type f64 = b.getF64Type();
+  Value sum = l.alloc(ArrayRef<Axis>{}, f64, NameLoc::get(b.getStringAttr("sum_of_squares"), loc));
+  for (auto [i, operand] : llvm::enumerate(op.getOperands())) {
+    Value x = l.read(operand);
+    SmallVector<Value> numbers;
+    for (int64_t m : mesh)
+      if (!dist::stateOf(operand)[m].isPart())
+        numbers.push_back(l.number("r.coordinate(" + std::to_string(m) + ") == 0 ? 1.0 : 0.0", f64,
+                                   NameLoc::get(b.getStringAttr("counts"), loc)));
+    SmallVector<StringRef> names;
+    SmallVector<int64_t> sizes;
+    for (const Axis &a : rt::buffer(x).getAxes()) {
+      names.push_back(a.name);
+      sizes.push_back(a.size);
+    }
+    auto fused = rt::FusedOp::create(b, loc, b.getStrArrayAttr(names), b.getDenseI64ArrayAttr(sizes), ValueRange{x},
+                                     numbers, b.getStrArrayAttr({i ? "add" : "sum"}), ValueRange{sum});
+    Block &body = fused.getBody().emplaceBlock();
+    OpBuilder inner = OpBuilder::atBlockEnd(&body);
+    Value v = body.addArgument(rt::buffer(x).getElement(), loc);
+    if (v.getType() != f64)
+      v = rt::ComputeOp::create(inner, loc, f64, "cast", ValueRange{v});
+    v = rt::ComputeOp::create(inner, loc, f64, "mul", ValueRange{v, v});
+    for (size_t n = 0; n < numbers.size(); ++n)
+      v = rt::ComputeOp::create(inner, loc, f64, "mul", ValueRange{v, body.addArgument(f64, loc)});
+    rt::YieldOp::create(inner, loc, ValueRange{v});
+  }
+  if (!mesh.empty())
+    l.collective("all_reduce", sum, sum, 1, "Sum", mesh, "auto", whyOf(op), loc);
+  Value out = l.result(op.getResult());
+  auto root = rt::FusedOp::create(b, loc, b.getStrArrayAttr({}), b.getDenseI64ArrayAttr({}), ValueRange{sum},
+                                  ValueRange{}, b.getStrArrayAttr({"store"}), ValueRange{out});
+  Block &body = root.getBody().emplaceBlock();
+  OpBuilder inner = OpBuilder::atBlockEnd(&body);
+  Value v = rt::ComputeOp::create(inner, loc, f64, "sqrt", ValueRange{body.addArgument(f64, loc)});
+  if (rt::buffer(out).getElement() != f64)
+    v = rt::ComputeOp::create(inner, loc, rt::buffer(out).getElement(), "cast", ValueRange{v});
+  rt::YieldOp::create(inner, loc, ValueRange{v});
+  return success();
+}
+} // namespace
+
+void echelon::lower::addReductions(Lowering &l) {
+  l.add<ech::ReduceOp>(lowerReduce);
+  l.add<ech::ArgMaxOp>(lowerArgMax);
+  l.add<ech::SoftmaxOp>(lowerSoftmax);
+  l.add<ech::LogSumExpOp>(lowerLogSumExp);
+  l.add<ech::CrossEntropyOp>(lowerCrossEntropy);
+  l.add<ech::CumSumOp>(lowerCumSum);
+  l.add<ech::TopOp>(lowerTop);
+  l.add<ech::GlobalNormOp>(lowerGlobalNorm);
+}

@@ -1,0 +1,214 @@
+// Steps, reads and writes, repeats, reports.
+#include "passes/lower/Lowering.h"
+
+using namespace mlir;
+using namespace echelon;
+using namespace echelon::lower;
+
+namespace {
+LogicalResult lowerRead(Lowering &l, ech::ReadOp op) {
+  if (op.getSource() == "valid")
+    return success(); // free: loop nests ask how many samples are valid
+  Value &known = l.stored[op.getSource()];
+  if (!known) {
+    OpBuilder::InsertionGuard guard(l.b);
+    l.b.setInsertionPointToStart(&l.function.getBody().front());
+    bool input = isa<ech::InputOp>(SymbolTable::lookupNearestSymbolFrom(op, op.getSourceAttr()));
+    auto arena = rt::ArenaAttr::get(l.b.getContext(), input ? rt::Arena::Input : rt::Arena::State);
+    StringRef path = op.getSource();
+    auto name = NameLoc::get(l.b.getStringAttr(path.contains('.') ? path.rsplit('.').second : path), op.getLoc());
+    known = rt::AllocOp::create(l.b, name, l.bufferType(op.getValue()), arena, op.getSourceAttr(), nullptr);
+  }
+  l.bind(op.getValue(), known);
+  return success();
+}
+
+/// The buffer of a variable that is written and perhaps not read.
+Value variable(Lowering &l, ech::WriteOp op) {
+  Value &known = l.stored[op.getTarget()];
+  if (!known) {
+    OpBuilder::InsertionGuard guard(l.b);
+    l.b.setInsertionPointToStart(&l.function.getBody().front());
+    StringRef path = op.getTarget();
+    auto name = NameLoc::get(l.b.getStringAttr(path.contains('.') ? path.rsplit('.').second : path), op.getLoc());
+    known = rt::AllocOp::create(l.b, name, l.bufferType(op.getValue()),
+                                rt::ArenaAttr::get(l.b.getContext(), rt::Arena::State), op.getTargetAttr(), nullptr);
+  }
+  return known;
+}
+
+LogicalResult lowerStep(Lowering &l, ech::StepOp op) {
+  Block &block = *op.getBody().begin();
+  // variables first, so that what becomes their next value can be computed in place
+  for (Operation &inner : block) {
+    if (auto read = dyn_cast<ech::ReadOp>(inner); read && failed(lowerRead(l, read)))
+      return failure();
+    if (auto write = dyn_cast<ech::WriteOp>(inner))
+      variable(l, write);
+  }
+  SmallVector<std::pair<ech::WriteOp, Value>> late;
+  for (Operation &inner : block) {
+    auto write = dyn_cast<ech::WriteOp>(inner);
+    if (!write) {
+      if (failed(l.lower(&inner)))
+        return failure();
+      continue;
+    }
+    Value target = l.stored[write.getTarget()], source = l.read(write.getValue());
+    if (source == target)
+      continue;
+    // a value that is (part of) another variable's memory is taken before that changes
+    if (auto alloc = rt::allocOf(source); alloc && alloc.getArena() != rt::Arena::Work) {
+      Value taken = l.alloc(rt::buffer(source), write.getLoc());
+      l.copy(taken, source, write.getLoc());
+      source = taken;
+    }
+    late.push_back({write, source});
+  }
+  for (auto [write, source] : late) {
+    l.copy(l.stored[write.getTarget()], source, write.getLoc());
+    if (auto phase = write->getAttr(ech::kPhase))
+      l.b.getInsertionBlock()->back().setAttr(ech::kPhase, phase);
+  }
+  return success();
+}
+
+LogicalResult lowerReport(Lowering &l, ech::ReportOp op) {
+  Value value = l.read(op.getValue());
+  auto slots = l.module->getAttrOfType<ArrayAttr>("rt.scalars");
+  SmallVector<Attribute> list;
+  if (slots)
+    llvm::append_range(list, slots);
+  Attribute key = l.b.getStrArrayAttr({stringifyReportKind(op.getKind()), op.getName()});
+  auto at = llvm::find(list, key);
+  int64_t slot = at - list.begin();
+  if (at == list.end()) {
+    list.push_back(key);
+    l.module->setAttr("rt.scalars", l.b.getArrayAttr(list));
+  }
+  rt::ReportOp::create(l.b, op.getLoc(), l.b.getI64IntegerAttr(slot), stringifyReportKind(op.getKind()), op.getName(),
+                       value);
+  return success();
+}
+
+/// Where a repeat's results go, and with it the values that its body yields.
+struct Places {
+  SmallVector<Value> carried;
+  SmallVector<Slot> stacks, sums;
+};
+
+/// The buffer in which carried value i lives: where its last value is wanted; else where its first one lies, if nobody
+/// else wants that; else a new one.
+Value carriedPlace(Lowering &l, ech::RepeatOp op, unsigned i) {
+  Value start = op.getCarried()[i];
+  Value first = l.read(start);
+  Operation *producer = start.getDefiningOp();
+  bool ownMemory = producer && start.hasOneUse() && rt::buffer(first).isDense() &&
+                   first.getDefiningOp<rt::AllocOp>() && rt::allocOf(first).getArena() == rt::Arena::Work &&
+                   producer->getBlock() == op->getBlock() && llvm::count_if(l.buffers, [&](auto &entry) {
+                     return entry.second == first;
+                   }) == 1;
+  if (ownMemory)
+    return first;
+  Value place = l.result(op.getFinals()[i]);
+  l.copy(place, first, op.getLoc());
+  return place;
+}
+
+LogicalResult lowerYield(Lowering &l, ech::RepeatOp op, Places &places, Value position) {
+  ech::YieldOp yield = op.yield();
+  Location loc = yield.getLoc();
+  for (auto [i, v] : llvm::enumerate(yield.getStacked())) {
+    Slot slot = l.slots.lookup(&yield->getOpOperand(yield.getCarried().size() + i));
+    if (!l.added.contains(v) && !isa<BlockArgument>(v))
+      l.copy(slot.buffer, l.read(v), v.getLoc(), slot.adds);
+  }
+  for (auto [i, v] : llvm::enumerate(yield.getSummed()))
+    if (Slot slot = places.sums[i]; !(l.added.contains(v) && l.buffers.lookup(v) == slot.buffer))
+      l.copy(slot.buffer, l.read(v), v.getLoc(), true);
+  // a carried value that is another one's place is taken before that is overwritten
+  SmallVector<Value> sources;
+  for (auto [i, v] : llvm::enumerate(yield.getCarried())) {
+    Value source = l.read(v);
+    for (auto [j, place] : llvm::enumerate(places.carried))
+      if (i != j && rt::allocOf(source) == rt::allocOf(place)) {
+        Value taken = l.alloc(rt::buffer(source), loc);
+        l.copy(taken, source, loc);
+        source = taken;
+        break;
+      }
+    sources.push_back(source);
+  }
+  for (auto [source, place] : llvm::zip(sources, places.carried))
+    l.copy(place, source, loc);
+  return success();
+}
+
+LogicalResult lowerRepeat(Lowering &l, ech::RepeatOp op) {
+  Location loc = op.getLoc();
+  ech::YieldOp yield = op.yield();
+  Places places;
+  for (unsigned i = 0; i < op.getCarried().size(); ++i) {
+    places.carried.push_back(carriedPlace(l, op, i));
+    l.bind(op.getFinals()[i], places.carried.back());
+  }
+  for (Value v : op.getStacks())
+    places.stacks.push_back(l.target(v));
+  for (Value v : op.getSums()) {
+    places.sums.push_back(l.target(v));
+    if (!places.sums.back().adds)
+      l.fill(places.sums.back().buffer, 0, v.getLoc());
+  }
+  auto loop = rt::ForOp::create(l.b, loc, op.getAxis(), op.getCount(), op.getReverse(), op.getTime());
+  OpBuilder::InsertionGuard guard(l.b);
+  l.b.setInsertionPointToStart(&loop.getBody().front());
+  Value position = loop.position(), outerPosition = l.positions.lookup(op.getAxis());
+  l.positions[op.getAxis()] = position;
+  l.loopAxes.push_back({op.getAxis().str(), static_cast<int64_t>(op.getCount())});
+
+  for (auto [argument, place] : llvm::zip(op.carriedArguments(), places.carried))
+    l.bind(argument, place);
+  for (auto [argument, whole] : llvm::zip(op.sliceArguments(), op.getSlices())) {
+    Value from = l.read(whole);
+    l.bind(argument, l.slice(from, op.getAxis(), 0, argument.getLoc(), position));
+  }
+  // where the yielded values go
+  unsigned next = 0;
+  for (Value place : places.carried)
+    l.slots[&yield->getOpOperand(next++)] = {place};
+  for (auto [place, v] : llvm::zip(places.stacks, yield.getStacked())) {
+    Slot slot{l.slice(place.buffer, op.getAxis(), 0, v.getLoc(), position), place.adds};
+    l.slots[&yield->getOpOperand(next++)] = slot;
+    if (isa<BlockArgument>(v)) // kept as it comes in
+      l.copy(slot.buffer, l.read(v), v.getLoc(), slot.adds);
+  }
+  for (Slot place : places.sums)
+    l.slots[&yield->getOpOperand(next++)] = {place.buffer, true};
+
+  for (Operation &inner : op.block()->without_terminator())
+    if (failed(l.lower(&inner)))
+      return failure();
+  l.loopAxes.pop_back();
+  if (failed(lowerYield(l, op, places, position)))
+    return failure();
+  if (outerPosition)
+    l.positions[op.getAxis()] = outerPosition;
+  else
+    l.positions.erase(op.getAxis());
+  return success();
+}
+} // namespace
+
+LogicalResult Lowering::step(ech::StepOp step, rt::FunctionOp into) {
+  function = into;
+  evaluates = step.getSymName() == "evaluate";
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToEnd(&into.getBody().front());
+  return lowerStep(*this, step);
+}
+
+void echelon::lower::addStructure(Lowering &l) {
+  l.add<ech::ReadOp>(lowerRead);
+  l.add<ech::ReportOp>(lowerReport);
+  l.add<ech::RepeatOp>(lowerRepeat);
+}
