@@ -132,19 +132,28 @@ void checkCollectives(Transport &t, const Group &g, Algorithm algorithm, int64_t
   barrier(t, g, algorithm, "check");
 }
 
-/// All element types and counts; `large`: also counts that run in chunks and pieces.
+/// A few counts of a few types; all of them; also one that runs in chunks and pieces.
+enum class Extent { Some, All, Large };
+
 inline void checkGroup(Transport &t, const Group &g, const std::vector<Algorithm> &algorithms, bool isShared,
-                       bool large) {
+                       Extent extent) {
   Buffers buffers(t, isShared);
   int salt = 0;
   for (Algorithm algorithm : algorithms) {
-    for (int64_t n : {0, 1, 3, 17, 250, 1025, 5000}) {
+    if (extent == Extent::Some) {
+      for (int64_t n : {0, 5, 2000})
+        checkCollectives<float>(t, g, algorithm, n, buffers, ++salt);
+      checkCollectives<uint8_t>(t, g, algorithm, 77, buffers, ++salt);
+      continue;
+    }
+    for (int64_t n : {0, 1, 17, 1025, 5000})
       checkCollectives<float>(t, g, algorithm, n, buffers, ++salt);
+    for (int64_t n : {3, 1500}) {
       checkCollectives<uint8_t>(t, g, algorithm, n, buffers, ++salt);
       checkCollectives<double>(t, g, algorithm, n, buffers, ++salt);
       checkCollectives<int32_t>(t, g, algorithm, n, buffers, ++salt);
     }
-    if (large)
+    if (extent == Extent::Large)
       checkCollectives<float>(t, g, algorithm, 100003, buffers, ++salt);
   }
 }

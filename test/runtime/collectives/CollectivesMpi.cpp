@@ -14,12 +14,12 @@ using namespace echelon::runtime::test;
 static void checkAll(Transport &t) {
   const std::vector<Algorithm> algorithms = {Algorithm::native, Algorithm::ring, Algorithm::butterfly, Algorithm::tree,
                                              Algorithm::one_to_all};
-  checkGroup(t, t.world(), algorithms, false, true);
+  checkGroup(t, t.world(), algorithms, false, Extent::Large);
   checkSameBits(t, t.world(), algorithms);
   if (t.size() == 4) {
     const Group rows = t.makeGroup({2, 2}, {1}), columns = t.makeGroup({2, 2}, {0});
-    checkGroup(t, rows, {Algorithm::automatic, Algorithm::ring}, false, false);
-    checkGroup(t, columns, {Algorithm::automatic, Algorithm::ring}, false, false);
+    checkGroup(t, rows, {Algorithm::automatic, Algorithm::ring}, false, Extent::Some);
+    checkGroup(t, columns, {Algorithm::automatic, Algorithm::ring}, false, Extent::Some);
   }
   std::vector<Ticket> tickets;
   std::vector<std::vector<float>> data(6);
