@@ -80,6 +80,8 @@ private:
   SourceRange range(antlr4::tree::TerminalNode *n) const { return places.of(n->getSymbol()); }
   /// Does the statement hold a syntax error of its own (not one of a statement inside it)?
   bool broken(antlr4::ParserRuleContext *c) const;
+  /// Were tokens skipped in this very rule?
+  static bool holdsErrorNode(antlr4::ParserRuleContext *c);
 
   const SourceManager &sources;
   const Places &places;

@@ -19,6 +19,8 @@ LayoutClause AstBuilder::layout(P::LayoutBlockContext *c) {
   } else {
     out.meshRange = range(c->AUTO());
   }
+  if (withErrors && holdsErrorNode(c))
+    lost = true;
   for (auto *part : c->layoutClause()) {
     if (broken(part))
       lost = true;

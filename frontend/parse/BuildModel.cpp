@@ -31,6 +31,13 @@ bool AstBuilder::broken(ParserRuleContext *c) const {
   return false;
 }
 
+bool AstBuilder::holdsErrorNode(ParserRuleContext *c) {
+  for (auto *child : c->children)
+    if (dynamic_cast<antlr4::tree::ErrorNode *>(child))
+      return true;
+  return false;
+}
+
 std::unique_ptr<File> AstBuilder::build(P::FileContext *tree, FileId id, bool errors) {
   withErrors = errors;
   auto file = std::make_unique<File>();
@@ -145,7 +152,7 @@ Body AstBuilder::body(P::BodyContext *c) {
   Body out;
   if (!c)
     return out;
-  if (withErrors && c->exception)
+  if (withErrors && (c->exception || holdsErrorNode(c)))
     lost = true;
   for (auto *s : c->statement()) {
     if (broken(s))
@@ -345,7 +352,8 @@ Cluster AstBuilder::cluster(P::ClusterContext *c) {
   auto whole = [&](TerminalNode *n) {
     double value = numberValue(n->getSymbol(), n->getText());
     if (value < 1 || value > 1e9 || value != std::floor(value)) {
-      diagnostics.error(Code::E0404, range(n), "a whole number of at least 1 stands here, not " + escaped(n->getText()));
+      diagnostics.error(Code::E0404, range(n),
+                        "a whole number of at least 1 stands here, not " + escaped(n->getText()));
       value = 1;
     }
     return int64_t(value);

@@ -11,7 +11,7 @@ Train AstBuilder::train(P::TrainContext *c) {
   t.name = ident(c->name());
   t.range = range(c->start, c->name()->stop);
   t.end = places.of(c->stop ? c->stop : c->start);
-  t.broken = withErrors && c->exception;
+  t.broken = withErrors && (c->exception || holdsErrorNode(c));
   for (auto *part : c->clause()) {
     if (broken(part)) {
       t.broken = true;

@@ -226,7 +226,9 @@ void SyntaxErrors::sayUnexpected(const Situation &s) {
   Token *at = s.at, *before = s.before;
   size_t type = at->getType();
   SourceRange here = places.of(at);
-  if (contains(s.expected, "a name") && isReserved(type)) {
+  bool afterKeyword =
+      before && before == (s.statement ? s.statement->start : nullptr) && s.expected.empty() && !s.first(at);
+  if (isReserved(type) && (contains(s.expected, "a name") || afterKeyword)) {
     error(Code::E0014, here, "'" + at->getText() + "' is a reserved word and cannot be a name");
     return;
   }
@@ -252,7 +254,10 @@ void SyntaxErrors::sayUnexpected(const Situation &s) {
     return;
   }
   std::string hint;
-  if (type == P::ASSIGN && (complete || contains(s.expected, "an operator")))
+  bool operandBefore =
+      before && (before->getType() == P::RPAREN || before->getType() == P::RBRACKET || before->getType() == P::NUMBER);
+  if (type == P::ASSIGN && !contains(expected, "'~'") &&
+      (complete || (operandBefore && s.statement && s.statement->getRuleIndex() == P::RuleStatement)))
     hint = "; to compare, write '=='";
   if (type == P::STAR && before && before->getType() == P::STAR)
     hint = "; a power is written '^'";

@@ -93,6 +93,7 @@ Arguments::Arguments(const std::string &what, SourceRange range, const std::vect
         if (hint.empty())
           hint = names.empty() ? "; it takes none" : "; it takes " + listed(names);
         diagnostics.error(Code::E0117, a.name->range, what + " has no argument " + quoted(name) + hint);
+        misnamed = true;
         continue;
       }
     } else {
@@ -112,7 +113,7 @@ Arguments::Arguments(const std::string &what, SourceRange range, const std::vect
 }
 
 bool Arguments::require(const std::string &name) {
-  if (!has(name))
+  if (!has(name) && !misnamed) // else it is probably the one that is misspelt
     diagnostics.error(Code::E0119, range, what + " needs " + quoted(name));
   return has(name);
 }

@@ -49,6 +49,7 @@ private:
   SourceRange range;
   std::map<std::string, const Argument *> given;
   Diagnostics &diagnostics;
+  bool misnamed = false; // an argument of an unknown name was reported
 };
 
 /// The value of an expression of numbers, signs and operators, `10%` as 0.1. Nothing where there is anything else in it

@@ -60,7 +60,10 @@ std::optional<runtime::DataSpec> TrainPlanner::source(const CallExpr &call, size
       spec.paths.push_back(s->value);
     }
     if (spec.paths.empty()) {
-      error(Code::E0119, call.range, spec.kind + " needs a file, as in " + spec.kind + "(\"PATH\")");
+      error(Code::E0119, call.range,
+            spec.kind +
+                (spec.kind == "mnist" || spec.kind == "cifar10" ? " needs a folder, as in " : " needs a file, as in ") +
+                spec.kind + "(\"PATH\")");
       return false;
     }
     if (spec.paths.size() > most) {

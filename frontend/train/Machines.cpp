@@ -49,7 +49,7 @@ public:
     if (c.mtbf)
       want(*c.mtbf, UnitKind::Seconds, "the mean time between failures");
     if (c.price)
-      want(*c.price, UnitKind::DollarsPerHour, "a price");
+      want(*c.price, UnitKind::DollarsPerHour, "the price of a node");
   }
 
 private:

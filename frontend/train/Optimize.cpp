@@ -118,8 +118,9 @@ std::optional<Schedule> TrainPlanner::schedule(const Expr &rate) {
   bool ends = s.kind == Schedule::Cosine || s.kind == Schedule::Linear || s.kind == Schedule::Wsd;
   if (plan.steps && ends && s.warmup + s.decaySteps > plan.steps)
     error(Code::E0404, args.has("warmup") ? args.rangeOf("warmup") : call->range,
-          std::string("the warmup") + (s.decaySteps ? " and the decay" : "") + " of " + kind + " take " +
-              std::to_string(s.warmup + s.decaySteps) + " steps; the run has " + std::to_string(plan.steps));
+          std::string("the warmup") + (s.decaySteps ? " and the decay of " : " of ") + kind +
+              (s.decaySteps ? " take " : " takes ") + std::to_string(s.warmup + s.decaySteps) + " steps; the run has " +
+              std::to_string(plan.steps));
   return s;
 }
 

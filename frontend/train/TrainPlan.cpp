@@ -43,7 +43,8 @@ bool TrainPlanner::oneOf(const Ident &word, const std::vector<std::string> &know
       return true;
   std::string hint = didYouMean(word.text, known);
   error(code, word.range,
-        "unknown " + what + " " + quoted(word.text) + (hint.empty() ? "; known are " + listed(known) : hint));
+        "unknown " + what + " " + quoted(word.text) +
+            (hint.empty() ? (known.size() == 1 ? "; there is only " : "; known are ") + listed(known) : hint));
   return false;
 }
 

@@ -1,0 +1,108 @@
+// Each file of errors/ gives exactly the diagnostics of its .expected file. ECHELON_UPDATE_EXPECTED=1 writes those
+// files anew, to be read before they are committed.
+#include "frontend/Parse.h"
+#include "frontend/train/TrainPlan.h"
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <sstream>
+
+using namespace echelon::frontend;
+
+namespace {
+std::vector<std::string> cases() {
+  std::vector<std::string> names;
+  for (const auto &entry : std::filesystem::directory_iterator(ERRORS_FOLDER))
+    if (entry.path().extension() == ".ech")
+      names.push_back(entry.path().stem().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::string readFile(const std::string &path) {
+  std::ifstream in(path, std::ios::binary);
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+// What `echelon check` tells before it looks into the model.
+std::string check(const std::string &path) {
+  SourceManager sources;
+  Diagnostics diagnostics(sources);
+  if (auto program = parseProgram(sources, path, diagnostics))
+    for (const Train &train : program->main().trains)
+      for (const NotBuilt &part : planTrain(*program, train, diagnostics).notBuilt)
+        diagnostics.note(Code::E0601, part.range, part.what + " is not built yet");
+  return diagnostics.text();
+}
+
+class Errors : public ::testing::TestWithParam<std::string> {
+  void SetUp() override { std::filesystem::current_path(ERRORS_FOLDER); }
+};
+
+TEST_P(Errors, AreToldExactly) {
+  std::string told = check(GetParam() + ".ech"), expected = GetParam() + ".expected";
+  if (std::getenv("ECHELON_UPDATE_EXPECTED"))
+    std::ofstream(expected, std::ios::binary) << told;
+  EXPECT_EQ(told, readFile(expected));
+  EXPECT_NE(told, "");
+}
+
+std::string testName(const ::testing::TestParamInfo<std::string> &info) {
+  std::string name = info.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, Errors, ::testing::ValuesIn(cases()), testName);
+
+// Every code of the lexer, the parser and the train blocks is provoked by some file.
+TEST(Codes, AreAllProvoked) {
+  std::string all;
+  for (const std::string &name : cases())
+    all += readFile(std::string(ERRORS_FOLDER) + "/" + name + ".expected");
+  // Those need the model, the whole tool, a file of 16 MiB, 100 errors, or a fault of ours; so do codes above the last
+  // of each hundred here.
+  std::set<std::string> elsewhere = {"E0110", "E0111", "E0112", "E0121", "E0306",
+                                     "E0312", "E0601", "E0701", "E0705", "E0799"};
+  for (const CodeEntry &entry : diagnosticCodes()) {
+    std::string code = spell(entry.code, Severity::Error);
+    bool later = (code >= "E0122" && code < "E0300") || (code >= "E0313" && code < "E0400") ||
+                 (code >= "E0411" && code < "E0500") || (code >= "E0506" && code < "E0700") || code >= "E0706";
+    if (!later && !elsewhere.count(code)) {
+      EXPECT_NE(all.find(code), std::string::npos) << code << " " << entry.name;
+    }
+  }
+}
+
+TEST(Codes, AreExplained) {
+  std::set<Code> seen;
+  for (const CodeEntry &entry : diagnosticCodes()) {
+    EXPECT_TRUE(seen.insert(entry.code).second) << spell(entry.code, Severity::Error);
+    EXPECT_GT(std::string(entry.text).size(), 20u) << spell(entry.code, Severity::Error);
+  }
+}
+
+// A file of more than 16 MiB is refused before it is parsed.
+TEST(Limits, FileSize) {
+  SourceManager sources;
+  Diagnostics diagnostics(sources);
+  FileId file = sources.add("big.ech", std::string(maximalFileBytes + 1, ' '));
+  EXPECT_EQ(parse(sources, file, diagnostics), nullptr);
+  EXPECT_EQ(diagnostics.text(), "error[E0701]: 'big.ech' is larger than 16 MiB, the most a spec may have\n");
+}
+
+// Only the first 100 errors are told, and how many are left.
+TEST(Limits, Errors) {
+  SourceManager sources;
+  Diagnostics diagnostics(sources);
+  std::string text = "model M {\n";
+  for (int i = 0; i < 130; ++i)
+    text += "  x = @\n";
+  parse(sources, sources.add("many.ech", text + "}\n"), diagnostics);
+  EXPECT_EQ(diagnostics.sorted().size(), 101u);
+  EXPECT_NE(diagnostics.text().find("error[E0705]: too many errors; 30 more are not shown"), std::string::npos);
+}
+} // namespace

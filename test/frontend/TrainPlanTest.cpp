@@ -1,0 +1,111 @@
+// What a train block comes to.
+#include "frontend/train/TrainPlan.h"
+#include "frontend/Parse.h"
+#include <gtest/gtest.h>
+
+using namespace echelon::frontend;
+
+namespace {
+const char *const model =
+    "model M {\n  axis batch\n  axis hidden = 8\n  input x[batch, hidden] : float\n  loss mean(x)\n}\n"
+    "cluster here = local(ranks = 8)\n";
+
+struct Planned {
+  SourceManager sources;
+  Diagnostics diagnostics{sources};
+  std::unique_ptr<Program> program;
+  TrainPlan plan;
+  explicit Planned(const std::string &clauses) {
+    program = parseProgram(sources, sources.add("test.ech", model + ("train t {\n" + clauses + "}\n")), diagnostics);
+    plan = planTrain(*program, program->main().trains[0], diagnostics);
+  }
+};
+
+const std::string common = "model M()\non here\ndata mnist(\"d\") -> x, y\n";
+
+// Mesh axes with their lists, stores and micro batches: 64 samples, 4 a pass on each of 4 ranks.
+TEST(TrainPlan, Layout) {
+  Planned p(common + "batch 64 in micro batches of 4\nsteps 10\noptimize sgd(lr = 1)\nlayout mesh(dp = 4, tp = 2) {\n  "
+                     "split batch over dp\n"
+                     "  split hidden over tp with padding\n  store optimizer over dp\n  collective all_reduce over "
+                     "(tp, dp) with ring\n}\n");
+  ASSERT_EQ(p.diagnostics.text(), "");
+  ASSERT_EQ(p.plan.mesh.size(), 2u);
+  EXPECT_EQ(p.plan.mesh[0].name, "dp");
+  EXPECT_TRUE(p.plan.mesh[0].storesOptimizer);
+  EXPECT_EQ(p.plan.mesh[1].list[0].axis, "hidden");
+  EXPECT_TRUE(p.plan.mesh[1].list[0].padded);
+  EXPECT_EQ(p.plan.microBatches, 4);
+  EXPECT_EQ(p.plan.ranks(), 8);
+  EXPECT_EQ(p.plan.collectives[0].over, (std::vector<std::string>{"dp", "tp"}));
+}
+
+// Without a layout the batch is split over all ranks of the cluster.
+TEST(TrainPlan, NoLayout) {
+  Planned p(common + "batch 64\nsamples 130\noptimize sgd(lr = 1)\n");
+  ASSERT_EQ(p.diagnostics.text(), "");
+  ASSERT_EQ(p.plan.mesh.size(), 1u);
+  EXPECT_EQ(p.plan.mesh[0].size, 8);
+  EXPECT_EQ(p.plan.mesh[0].list[0].axis, "batch");
+  EXPECT_EQ(p.plan.steps, 3); // 130 samples, 64 a step
+}
+
+// Optimizer, schedule, and the linear scaling rule on peak and floor.
+TEST(TrainPlan, Optimizer) {
+  Planned p(common + "batch 64\nsteps 100\noptimize adamw(lr = cosine(peak = 1e-3, warmup = 10, floor = 1e-4), betas = "
+                     "(0.8, 0.9), decay = 10%, clip = 1, "
+                     "scale_lr = linear(base = 32)) on (*.w)\noptimize sgd(0.5, momentum = 0.9, nesterov = true)\n");
+  ASSERT_EQ(p.diagnostics.text(), "");
+  const OptimizerLine &first = p.plan.optimizers[0];
+  EXPECT_EQ(first.kind, OptimizerLine::AdamW);
+  EXPECT_EQ(first.schedule.kind, Schedule::Cosine);
+  EXPECT_DOUBLE_EQ(first.schedule.peak, 2e-3);
+  EXPECT_DOUBLE_EQ(first.schedule.floor, 2e-4);
+  EXPECT_EQ(first.schedule.warmup, 10);
+  EXPECT_DOUBLE_EQ(first.beta1, 0.8);
+  EXPECT_DOUBLE_EQ(first.decay, 0.1);
+  EXPECT_EQ(first.patterns[0].text, "*.w");
+  EXPECT_EQ(p.plan.clip, 1);
+  EXPECT_TRUE(p.plan.optimizers[1].nesterov);
+}
+
+// Sources nest; transforms carry their numbers.
+TEST(TrainPlan, Data) {
+  Planned p("model M()\ndata next_token(text(\"a.txt\"), holdout = 10%) -> x, y\nbatch 64\nsteps 100\noptimize sgd(1)\n"
+            "evaluate big on cifar10(\"c\") every 10 steps on 2 batches\nevaluate every 20 steps\n");
+  ASSERT_EQ(p.diagnostics.text(), "");
+  EXPECT_EQ(p.plan.data.kind, "next_token");
+  EXPECT_DOUBLE_EQ(p.plan.data.args[0], 0.1);
+  EXPECT_EQ(p.plan.data.children[0].paths[0], "a.txt");
+  ASSERT_EQ(p.plan.evaluations.size(), 2u);
+  EXPECT_EQ(p.plan.evaluations[0].source->kind, "cifar10");
+  EXPECT_EQ(p.plan.evaluations[0].batches, 2);
+  EXPECT_EQ(p.plan.evaluations[1].name, "");
+}
+
+// Snapshots, seed, precision.
+TEST(TrainPlan, Rest) {
+  Planned p(common + "batch 64\nepochs 3\noptimize sgd(1)\nseed 7\nprecision fp64\ncheckpoint every 10 min to \"c\" "
+                     "keep 2\nsync every step\nrecompute none\n");
+  ASSERT_EQ(p.diagnostics.text(), "");
+  EXPECT_EQ(p.plan.lengthEpochs, 3);
+  EXPECT_EQ(p.plan.steps, 0);
+  EXPECT_EQ(p.plan.seed, 7u);
+  EXPECT_TRUE(p.plan.doublePrecision);
+  EXPECT_DOUBLE_EQ(p.plan.checkpoint.everySeconds, 600);
+  EXPECT_EQ(p.plan.checkpoint.directory, "c");
+  EXPECT_EQ(p.plan.checkpoint.keep, 2);
+  EXPECT_TRUE(p.plan.notBuilt.empty());
+}
+
+// Axes are checked against the model's; a split of a repeat is a pipeline, which is not built.
+TEST(TrainPlan, Axes) {
+  Planned p(common + "batch 64\nsteps 3\noptimize sgd(1)\nlayout mesh(dp = 2, tp = 2, pp = 2) {\n  split batch over "
+                     "dp\n  split hiden over tp\n  split layer over pp\n}\n");
+  checkAxes(p.plan, {{"batch", 64}, {"hidden", 8}}, {"layer"}, p.diagnostics);
+  EXPECT_EQ(p.diagnostics.text(), "test.ech:17:9: error[E0306]: the model has no axis 'hiden'; did you mean "
+                                  "'hidden'?\n  split hiden over tp\n        ^~~~~\n");
+  ASSERT_EQ(p.plan.notBuilt.size(), 1u);
+  EXPECT_EQ(p.plan.notBuilt[0].what, "split layer over pp (a pipeline)");
+}
+} // namespace
