@@ -141,10 +141,14 @@ Request MpiTransport::ireceive(int from, void *data, size_t bytes, int tag, cons
   return transfer(false, from, static_cast<char *>(data), bytes, tag, label);
 }
 
+void MpiTransport::checkCount(const Group &group, const CollectiveCall &call) const {
+  if (call.count > INT_MAX / group.size())
+    die(place.name() + ": " + std::to_string(call.count) + " elements are more than one call of MPI takes");
+}
+
 Request MpiTransport::startCollective(const Group &group, const CollectiveCall &call) {
   setPlace(collectiveName(call.kind), call.label);
-  if (call.count > INT_MAX / std::max(1, group.size()))
-    die(place.name() + ": " + std::to_string(call.count) + " elements are more than one call of MPI takes");
+  checkCount(group, call);
   Request request;
   Operation &operation = take(request);
   operation.place = place;
@@ -203,6 +207,33 @@ Request MpiTransport::startCollective(const Group &group, const CollectiveCall &
   return request;
 }
 
+void MpiTransport::runCollective(const Group &group, const CollectiveCall &call) {
+  if (call.kind != Collective::AllReduce && call.kind != Collective::Reduce && call.kind != Collective::ReduceScatter)
+    return wait(startCollective(group, call));
+  setPlace(collectiveName(call.kind), call.label);
+  checkCount(group, call);
+  if (!comesTogether(groups[group.id]))
+    timeOut();
+  const MPI_Comm communicator = groups[group.id];
+  const MPI_Datatype type = typeOf(call.type);
+  const MPI_Op op = opOf(call.op);
+  const int count = static_cast<int>(call.count);
+  if (call.kind == Collective::AllReduce) {
+    MPI_Allreduce(call.in == call.out ? MPI_IN_PLACE : call.in, call.out, count, type, op, communicator);
+  } else if (call.kind == Collective::Reduce) {
+    const bool isRoot = group.index == call.root;
+    MPI_Reduce(isRoot && call.in == call.out ? MPI_IN_PLACE : call.in, isRoot ? call.out : nullptr, count, type, op,
+               call.root, communicator);
+  } else {
+    const int64_t rowBytes = int64_t(count) * bytesOf(call.type);
+    const char *in = static_cast<const char *>(call.in);
+    std::vector<char> copy; // MPI's own in-place form wants the result in the first row
+    if (call.out == in + group.index * rowBytes)
+      copy.assign(in, in + group.size() * rowBytes);
+    MPI_Reduce_scatter_block(copy.empty() ? in : copy.data(), call.out, count, type, op, communicator);
+  }
+}
+
 // ---- waiting ----
 
 bool MpiTransport::isComplete(Operation &operation) {
@@ -256,14 +287,23 @@ void MpiTransport::progress() {
   advanceBackground();
 }
 
-bool MpiTransport::leave() {
+bool MpiTransport::leave() { return comesTogether(questions); }
+
+// Whether all ranks of the communicator come here within the deadline.
+bool MpiTransport::comesTogether(MPI_Comm communicator) {
   MPI_Request barrier;
-  MPI_Ibarrier(questions, &barrier);
+  MPI_Ibarrier(communicator, &barrier);
+  for (int spins = 0, done = 0; spins < 100; ++spins) {
+    MPI_Test(&barrier, &done, MPI_STATUS_IGNORE);
+    if (done)
+      return true;
+  }
   const auto begin = Clock::now();
   for (int done = 0; !done;) {
     MPI_Test(&barrier, &done, MPI_STATUS_IGNORE);
     if (!done && secondsSince(begin) > deadlineSeconds)
       return false;
+    advanceBackground();
     if (!done && secondsSince(begin) > 50e-3) {
       answerQuestions();
       std::this_thread::sleep_for(std::chrono::microseconds(50));
@@ -352,7 +392,7 @@ void MpiTransport::timeOut() {
   die(late + " did not come to " + here + " within " + seconds + " s");
 }
 
-void MpiTransport::die(const std::string &message) {
+void MpiTransport::die(const std::string &message) const {
   join.fail(message.c_str());
   std::abort(); // not reached: fail does not return
 }
