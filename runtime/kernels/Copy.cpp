@@ -45,6 +45,8 @@ Box simplify(const int64_t *dstStrides, const int64_t *srcStrides, const int64_t
   return box;
 }
 
+template <bool add, typename T> inline void put(T &dst, T src) { dst = add ? dst + src : src; }
+
 template <bool add, typename T> void row(T *dst, int64_t dstStride, const T *src, int64_t srcStride, int64_t n) {
   if (dstStride == 1 && srcStride == 1) {
     if constexpr (!add) {
@@ -60,10 +62,10 @@ template <bool add, typename T> void row(T *dst, int64_t dstStride, const T *src
     *dst += sum;
   } else if (dstStride == 1) {
     for (int64_t i = 0; i < n; ++i)
-      dst[i] = add ? dst[i] + src[i * srcStride] : src[i * srcStride];
+      put<add>(dst[i], src[i * srcStride]);
   } else {
     for (int64_t i = 0; i < n; ++i)
-      dst[i * dstStride] = add ? dst[i * dstStride] + src[i * srcStride] : src[i * srcStride];
+      put<add>(dst[i * dstStride], src[i * srcStride]);
   }
 }
 
@@ -100,23 +102,25 @@ template <bool add, typename T> inline void transposeBlock(T *dst, int64_t dstRo
   } else {
     for (int i = 0; i < 8; ++i)
       for (int j = 0; j < 8; ++j)
-        dst[i * dstRow + j] = add ? dst[i * dstRow + j] + src[j * srcRow + i] : src[j * srcRow + i];
+        put<add>(dst[i * dstRow + j], src[j * srcRow + i]);
   }
 }
 
-/// dst: (rows, cols), rows dstRow apart; src: (cols, rows), rows srcRow apart.
+/// dst: (rows, cols), rows dstRow apart; src: (cols, rows), rows srcRow apart. In blocks of 16 x 16, so that lines of
+/// 64 bytes are read and written whole while they are in the cache.
 template <bool add, typename T>
 void transpose(T *dst, int64_t dstRow, const T *src, int64_t srcRow, int64_t rows, int64_t cols) {
-  constexpr int64_t tile = 64;
-  for (int64_t i0 = 0; i0 < rows; i0 += tile)
-    for (int64_t j0 = 0; j0 < cols; j0 += tile) {
-      int64_t iEnd = std::min(rows, i0 + tile), jEnd = std::min(cols, j0 + tile), i = i0;
+  constexpr int64_t block = 16;
+  for (int64_t j0 = 0; j0 < cols; j0 += block)
+    for (int64_t i0 = 0; i0 < rows; i0 += block) {
+      int64_t iEnd = std::min(rows, i0 + block), jEnd = std::min(cols, j0 + block), i = i0;
       for (; i + 8 <= iEnd; i += 8) {
         int64_t j = j0;
         for (; j + 8 <= jEnd; j += 8)
           transposeBlock<add>(dst + i * dstRow + j, dstRow, src + j * srcRow + i, srcRow);
         for (; j < jEnd; ++j)
-          row<add>(dst + i * dstRow + j, dstRow, src + j * srcRow + i, 1, 8);
+          for (int64_t r = i; r < i + 8; ++r)
+            put<add>(dst[r * dstRow + j], src[j * srcRow + r]);
       }
       for (; i < iEnd; ++i)
         row<add>(dst + i * dstRow + j0, 1, src + j0 * srcRow + i, srcRow, jEnd - j0);

@@ -51,6 +51,21 @@ template <bool largest, typename T> void reduceExtreme(T *y, const T *x, int64_t
 /// Whether a beats b; a NaN beats all else, equal values beat nothing.
 template <bool largest, typename T> bool beats(T a, T b) { return (largest ? a > b : a < b) || (a != a && b == b); }
 
+/// The first i with x[i] = v, or for a NaN the first NaN. It is there.
+template <typename T> int64_t placeOf(T v, const T *x, int64_t n) {
+  constexpr int64_t block = 64;
+  int64_t i = 0;
+  for (int found = 0; i + block <= n; i += block) { // whole blocks first, they vectorise
+    for (int64_t j = 0; j < block; ++j)
+      found |= (x[i + j] == v) | (x[i + j] != x[i + j]);
+    if (found)
+      break;
+  }
+  while (x[i] != v && x[i] == x[i])
+    ++i;
+  return i;
+}
+
 template <bool largest, typename T>
 void extremeWithIndex(T *value, int32_t *index, const T *x, int64_t outer, int64_t n, int64_t inner, int32_t offset) {
   alignas(64) T best[kTile];
@@ -60,10 +75,7 @@ void extremeWithIndex(T *value, int32_t *index, const T *x, int64_t outer, int64
       int64_t width = std::min(kTile, inner - j0);
       if (inner == 1) {
         T v = detail::extreme_of<largest>(x, n);
-        int64_t i = 0;
-        while (i < n - 1 && x[i] != v && x[i] == x[i])
-          ++i;
-        best[0] = v, at[0] = static_cast<int32_t>(i) + offset;
+        best[0] = v, at[0] = static_cast<int32_t>(placeOf(v, x, n)) + offset;
       } else {
         for (int64_t j = 0; j < width; ++j)
           best[j] = x[j0 + j], at[j] = offset;
