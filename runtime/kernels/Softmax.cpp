@@ -107,10 +107,37 @@ template <typename T> void softmax(T *y, const T *x, int64_t outer, int64_t n, i
     }
     return;
   }
-  std::vector<T> m(outer * inner), s(outer * inner);
+  std::vector<T> m(outer * inner);
   reduce_max(m.data(), x, outer, n, inner);
-  local_sum_exp(s.data(), x, m.data(), outer, n, inner);
-  softmax_finish(y, x, m.data(), s.data(), outer, n, inner);
+  overTiles(outer, inner, [&](int64_t o, int64_t j0, int64_t width) { // as above, a tile of columns
+    T shift[kTile], sum[kTile];
+    double total[kTile] = {};
+    for (int64_t j = 0; j < width; ++j)
+      shift[j] = shiftOf(m[o * inner + j0 + j]);
+    for (int64_t i0 = 0; i0 < n; i0 += 16) {
+      std::fill_n(sum, width, T(0));
+      for (int64_t i = i0; i < std::min(n, i0 + 16); ++i) {
+        const T *from = x + (o * n + i) * inner + j0;
+        T *to = y + (o * n + i) * inner + j0;
+#pragma GCC ivdep
+        for (int64_t j = 0; j < width; ++j) {
+          T e = math::exp(from[j] - shift[j]);
+          to[j] = e;
+          sum[j] += e;
+        }
+      }
+      for (int64_t j = 0; j < width; ++j)
+        total[j] += sum[j];
+    }
+    for (int64_t j = 0; j < width; ++j)
+      sum[j] = inverseOf(static_cast<T>(total[j]));
+    for (int64_t i = 0; i < n; ++i) {
+      T *to = y + (o * n + i) * inner + j0;
+#pragma GCC ivdep
+      for (int64_t j = 0; j < width; ++j)
+        to[j] *= sum[j];
+    }
+  });
 }
 
 template <typename T> void log_softmax(T *y, const T *x, int64_t outer, int64_t n, int64_t inner) {
