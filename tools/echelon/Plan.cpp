@@ -1,0 +1,74 @@
+// echelon plan SPEC [--json]: what a step stores and communicates, read off the program that would run.
+#include "codegen/Plan.h"
+#include "tools/echelon/Commands.h"
+#include "tools/echelon/Options.h"
+
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+namespace echelon {
+
+namespace {
+struct PlanOptions : CompileOptions {
+  bool json = false;
+};
+
+nlohmann::ordered_json toJson(const Compilation &compilation, const ProgramPlan &plan) {
+  nlohmann::ordered_json mesh = nlohmann::ordered_json::object(), messages = nlohmann::ordered_json::array();
+  for (const frontend::PlannedMeshAxis &axis : compilation.trainPlan.mesh)
+    mesh[axis.name] = axis.size;
+  for (const PlannedMessage &m : plan.messages)
+    messages.push_back({{"op", m.op},
+                        {"axis", m.axis},
+                        {"bytes", m.bytes},
+                        {"algorithm", m.algorithm},
+                        {"count", m.count},
+                        {"phase", m.phase},
+                        {"place", m.place},
+                        {"reason", m.reason}});
+  const PlannedMemory &memory = plan.memory;
+  return {{"train", compilation.trainPlan.name},
+          {"mesh", mesh},
+          {"batch", compilation.trainPlan.batch},
+          {"micro_batch", compilation.trainPlan.batch / compilation.trainPlan.microBatches},
+          {"memory_bytes",
+           {{"params", memory.params},
+            {"gradients", memory.gradients},
+            {"optimizer", memory.optimizer},
+            {"activations", memory.activations},
+            {"buffers", memory.buffers},
+            {"total", memory.total}}},
+          {"arena_bytes", {{"state", plan.stateBytes}, {"input", plan.inputBytes}, {"work", plan.workBytes}}},
+          {"collectives", messages},
+          {"mathematics", "sequential"}};
+}
+
+int plan(const PlanOptions &options) {
+  Compilation compilation(options);
+  if (!compilation.parse() || !compilation.plan() || !compilation.elaborate() || !compilation.lower(Stage::Rt)) {
+    compilation.printDiagnostics();
+    return SpecWrong;
+  }
+  compilation.printDiagnostics();
+  ProgramPlan made = planOf(*compilation.module);
+  if (options.json)
+    std::cout << toJson(compilation, made).dump(2) << "\n";
+  else
+    std::cout << made.text();
+  return Fine;
+}
+} // namespace
+
+void addPlan(CLI::App &app, int &exitCode) {
+  auto options = std::make_shared<PlanOptions>();
+  CLI::App *command =
+      app.add_subcommand("plan", "memory of a rank by category, and every collective with bytes, count and reason");
+  addSpecOptions(command, *options);
+  addRanksOption(command, *options);
+  command->add_flag("--json", options->json, "the same as JSON");
+  command->footer("Examples:\n  echelon plan spec.ech\n  echelon plan spec.ech --json | jq .memory_bytes");
+  command->callback([options, &exitCode] { exitCode = plan(*options); });
+}
+
+} // namespace echelon
