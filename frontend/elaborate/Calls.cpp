@@ -195,9 +195,7 @@ Val Lowering::callBlock(const CallExpr &e, const Block &block) {
   inner.body = &block.body;
   inner.caller = scope;
   inner.callRange = e.range;
-  for (const Import &import : scope->file->imports)
-    inner.isLibrary |= import.file == file && import.isLibrary;
-  inner.isLibrary |= scope->isLibrary && file == scope->file;
+  inner.isLibrary = file->isLibrary;
 
   // Arguments belong to the caller: their names, their loops, their place.
   bool good = args.has_value();

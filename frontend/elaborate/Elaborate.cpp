@@ -9,7 +9,7 @@ namespace ech = echelon::ech;
 namespace {
 
 /// Marks the parameters that `value` is, perhaps under other names or in part.
-void markDecayed(Value value, const std::map<std::string, ech::VariableOp> &variables, OpBuilder &builder) {
+void markDecayed(Value value, std::map<std::string, ech::VariableOp> &variables, OpBuilder &builder) {
   while (true) {
     if (auto argument = llvm::dyn_cast<BlockArgument>(value)) {
       auto loop = llvm::dyn_cast<ech::RepeatOp>(argument.getOwner()->getParentOp());

@@ -116,7 +116,7 @@ bool Lowering::axesFit(ArrayRef<Val> operands, SourceRange range, const std::str
       continue;
     for (const ech::Axis &axis : v.type().getAxes())
       if (!widest->type().has(axis.name)) {
-        bool isWord = llvm::isAlpha(spelling[0]) && spelling != "and" && spelling != "or";
+        bool isWord = std::isalpha(static_cast<unsigned char>(spelling[0])) && spelling != "and" && spelling != "or";
         error(Code::E0205, range,
               "neither operand's axes contain the other's: " + ech::describe(widest->type()) + " and " +
                   ech::describe(v.type()) + "; outer(" + (isWord ? spelling + "(…)" : "a " + spelling + " b") +
@@ -332,7 +332,7 @@ Val Lowering::sizeCall(const CallExpr &, const Args &a) {
     if (inSize)
       return poison(Code::E0208, a["axis"]->range,
                     "the size of " + written(axis->name) + " is the run's, so no other size follows from it");
-    return tensor(build.count({axis->name.getValue()}), true, a["axis"]->range);
+    return tensor(build.count(axis->name.getValue(), build.type({{axis->name.getValue(), axis->size}}, build.real)), true, a["axis"]->range);
   }
   return Val::known(Number::whole(axis->size));
 }

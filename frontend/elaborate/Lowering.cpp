@@ -3,6 +3,7 @@
 
 using namespace mlir;
 using namespace echelon::frontend;
+namespace ech = echelon::ech;
 
 namespace {
 constexpr size_t maxOperations = 200'000, maxCalls = 20'000;
@@ -28,7 +29,7 @@ Location Lowering::location(SourceRange range) const {
   return FileLineColLoc::get(&shared.context, shared.sources.name(range.file), range.line, range.column);
 }
 
-Diagnostic &Lowering::error(Code code, SourceRange range, std::string message) {
+echelon::frontend::Diagnostic &Lowering::error(Code code, SourceRange range, std::string message) {
   const Scope *s = scope;
   SourceRange inner = range;
   std::string where;
@@ -37,7 +38,7 @@ Diagnostic &Lowering::error(Code code, SourceRange range, std::string message) {
     range = s->callRange;
     s = s->caller;
   }
-  Diagnostic &d = shared.diagnostics.error(code, range, std::move(message));
+  echelon::frontend::Diagnostic &d = shared.diagnostics.error(code, range, std::move(message));
   if (!where.empty())
     d.note(inner, "inside " + where);
   for (int notes = 0; s && s->caller && notes < 3; ++notes, s = s->caller)

@@ -102,7 +102,7 @@ private:
   //===- errors and places --------------------------------------------------------------------------------------===//
 
   /// Tells an error at `range`, or, inside the library, at the user's call; with notes at the calls around.
-  Diagnostic &error(Code code, SourceRange range, std::string message);
+  frontend::Diagnostic &error(Code code, SourceRange range, std::string message);
   Val poison(Code code, SourceRange range, std::string message) {
     error(code, range, std::move(message));
     return Val::poison();
@@ -157,7 +157,7 @@ private:
   void repeatAlongStatement(const RepeatAlongStatement &s);
   void loop(const AxisInfo *axis, bool along, const Body &body, SourceRange range, SourceRange end);
   /// The value as seen inside the loops around this place: outer values at the position of `repeat along`.
-  Val inside(const Val &v, SourceRange range);
+  Value inside(const Val &v, SourceRange range);
   Value sliceInto(Loop &loop, Value outer);
   /// Brings a value to exactly this type (order of axes, integers to real numbers); null after an error.
   Value coerce(const Val &v, ech::Tensor type, Code code, SourceRange range, const std::string &what);

@@ -52,7 +52,7 @@ Val Lowering::countCall(const CallExpr &e, const Args &args) {
   auto over = axes(args["over"], x->type().getAxes(), "`over`");
   if (!over || !has(x->type(), *over, e.range, "the value"))
     return Val::poison();
-  return tensor(build.count(refs(*over)), true, e.range);
+  return tensor(build.count(refs(*over), x->type()), true, e.range);
 }
 
 Val Lowering::reduction(const CallExpr &e, const Args &args) {
@@ -122,7 +122,7 @@ Val Lowering::reduction(const CallExpr &e, const Args &args) {
     if (!of.empty())
       count = build.sum(count, of);
     if (!others.empty())
-      count = build.mul(count, build.count(others));
+      count = build.mul(count, build.count(others, x->type()));
     Value sum = build.sum(build.select(mask->value, x->value, zero), names);
     return done(build.div(sum, build.map(Function::Max, {count, build.constant(1)})));
   }

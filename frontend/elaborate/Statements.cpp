@@ -1,6 +1,6 @@
 // Declarations and statements.
 #include "frontend/elaborate/Lowering.h"
-#include "llvm/ADT/ScopeExit.h"
+#include <cmath>
 
 using namespace mlir;
 using namespace echelon::frontend;
@@ -9,7 +9,7 @@ namespace ech = echelon::ech;
 namespace {
 constexpr int64_t maxSize = (int64_t(1) << 31) - 1; // positions are 32-bit integers
 
-std::vector<std::string> keys(const auto &map) {
+template <typename Map> std::vector<std::string> keys(const Map &map) {
   std::vector<std::string> result;
   for (const auto &entry : map)
     result.push_back(entry.first);
@@ -129,7 +129,7 @@ const AxisInfo *Lowering::declareAxis(const Ident &name, int64_t size, const Axi
                                       bool isRepeat) {
   auto [it, isNew] = scope->axes.try_emplace(name.text, nullptr);
   if (!isNew) {
-    Diagnostic &d = error(Code::E0103, name.range, "axis " + name.text + " is declared already");
+    auto &d = error(Code::E0103, name.range, "axis " + name.text + " is declared already");
     if (it->second)
       d.note(it->second->range, "here");
     return it->second;
