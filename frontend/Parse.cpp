@@ -1,0 +1,36 @@
+#include "frontend/Parse.h"
+#include "frontend/parse/AstBuilder.h"
+#include "frontend/parse/ParseTree.h"
+
+namespace echelon::frontend {
+
+namespace {
+std::unique_ptr<File> parseText(const SourceManager &sources, FileId id, Diagnostics &diagnostics) {
+  if (!checkText(sources, id, diagnostics))
+    return nullptr;
+  ParseTree tree(sources, id, diagnostics);
+  if (tree.root)
+    return AstBuilder(sources, tree.places, diagnostics).build(tree.root, id, tree.failed);
+  auto file = std::make_unique<File>();
+  file->id = id;
+  file->broken = true;
+  return file;
+}
+} // namespace
+
+std::unique_ptr<File> parse(const SourceManager &sources, FileId id, Diagnostics &diagnostics) noexcept {
+  std::string why;
+  try {
+    return parseText(sources, id, diagnostics);
+  } catch (const std::exception &e) {
+    why = e.what();
+  } catch (...) {
+    why = "unknown exception";
+  }
+  diagnostics.error(Code::E0799, {},
+                    "internal error while parsing " + quoted(sources.name(id)) + ": " + escaped(why) +
+                        "; please report it with the file");
+  return nullptr;
+}
+
+} // namespace echelon::frontend
