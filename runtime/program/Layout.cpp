@@ -89,44 +89,48 @@ bool writesPiece(const Layout &layout, const std::vector<MeshAxis> &mesh, const 
 void forEachRun(const Layout &layout, const std::vector<std::string> &declared, const std::vector<MeshAxis> &mesh,
                 const std::vector<int> &coordinates, const std::function<void(const Run &)> &visit) {
   const Piece piece = pieceOf(layout, mesh, coordinates);
-  const size_t rank = layout.axes.size();
   const std::vector<int64_t> sizes = logicalSizes(layout, declared);
-  // stride[i]: how far the logical index moves along storage axis i; valid[i]: held extent without padding
-  std::vector<int64_t> stride(rank), valid(rank);
-  for (size_t i = 0; i < rank; ++i) {
-    valid[i] = std::clamp<int64_t>(layout.axes[i].size - piece.offset[i], 0, piece.size[i]);
-    stride[i] = 1;
+  struct Extent {
+    int64_t size, valid, stride; // in storage; without padding; of the logical index
+  };
+  std::vector<Extent> box;
+  int64_t corner = 0, end = 1; // logical index of the box's first element; elements of the box
+  for (size_t i = 0; i < layout.axes.size(); ++i) {
+    Extent extent = {piece.size[i], std::clamp<int64_t>(layout.axes[i].size - piece.offset[i], 0, piece.size[i]), 1};
     for (size_t j = declared.size(); j-- > 0 && declared[j] != layout.axes[i].name;)
-      stride[i] *= sizes[j];
+      extent.stride *= sizes[j];
+    corner += piece.offset[i] * extent.stride;
+    end *= extent.size;
+    // An axis that is held whole continues the one before it, where the logical index does.
+    if (!box.empty() && extent.valid == extent.size && box.back().stride == extent.stride * extent.size)
+      box.back() = {box.back().size * extent.size, box.back().valid * extent.size, extent.stride};
+    else
+      box.push_back(extent);
   }
-  int64_t box = 1;
-  for (int64_t size : piece.size)
-    box *= size;
+  if (box.empty())
+    box.push_back({1, 1, 1});
   // What is left of the box after flat cuts; nested cuts may reach beyond the piece they cut, so each bounds the end.
-  int64_t begin = 0, end = box, length = box;
+  int64_t begin = 0, length = end;
   for (int m : layout.flatCuts) {
     const int64_t parts = mesh[size_t(m)].size;
     length = (length + parts - 1) / parts;
     begin += length * coordinates[size_t(m)];
     end = std::min(end, begin + length);
   }
-  const int64_t row = rank ? piece.size[rank - 1] : 1;
-  const int64_t validRow = rank ? valid[rank - 1] : 1;
-  const int64_t rowStride = rank ? stride[rank - 1] : 1;
+  const Extent row = box.back();
   for (int64_t at = begin; at < end;) {
-    const int64_t r = at / row, first = at % row, last = std::min(row, first + end - at);
-    int64_t logical = rank ? piece.offset[rank - 1] * rowStride : 0;
+    const int64_t first = at % row.size, last = std::min(row.size, first + end - at);
+    int64_t logical = corner, rest = at / row.size;
     bool real = true;
-    int64_t rest = r;
-    for (size_t i = rank ? rank - 1 : 0; i-- > 0;) {
-      const int64_t k = rest % piece.size[i];
-      real &= k < valid[i];
-      logical += (piece.offset[i] + k) * stride[i];
-      rest /= piece.size[i];
+    for (size_t i = box.size() - 1; i-- > 0;) {
+      const int64_t k = rest % box[i].size;
+      real &= k < box[i].valid;
+      logical += k * box[i].stride;
+      rest /= box[i].size;
     }
-    const int64_t stop = std::min(last, validRow);
+    const int64_t stop = std::min(last, row.valid);
     if (real && first < stop)
-      visit({at - begin, logical + first * rowStride, rowStride, stop - first});
+      visit({at - begin, logical + first * row.stride, row.stride, stop - first});
     at += last - first;
   }
 }

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <unistd.h>
@@ -56,6 +57,26 @@ std::string member(const std::string &name, double value) {
   return ", " + quoted(name) + ": " + (std::isfinite(value) ? shortest(value) : "null");
 }
 
+/// Cuts off what an interrupted run wrote after the snapshot that the run goes on from: rows of later steps, half a
+/// row.
+void forgetRowsAfter(int64_t step, const std::string &path) {
+  FILE *file = std::fopen(path.c_str(), "r");
+  if (!file)
+    return;
+  char *line = nullptr;
+  size_t capacity = 0;
+  off_t keep = 0;
+  for (ssize_t length; (length = getline(&line, &capacity, file)) > 0 && line[length - 1] == '\n'; keep += length) {
+    long long rowStep = 0;
+    if (std::sscanf(line, "{\"step\": %lld", &rowStep) != 1 || rowStep > step)
+      break;
+  }
+  std::free(line);
+  std::fclose(file);
+  if (truncate(path.c_str(), keep) != 0)
+    fail("cannot write \"" + path + "\": " + std::strerror(errno));
+}
+
 constexpr int64_t kEndless = std::numeric_limits<int64_t>::max();
 
 } // namespace
@@ -63,6 +84,8 @@ constexpr int64_t kEndless = std::numeric_limits<int64_t>::max();
 RunLog::RunLog(const std::string &file, bool append, int64_t firstStep, int64_t lastStep, int64_t batchSize)
     : path(file), terminal(isatty(STDOUT_FILENO)), first(firstStep), last(lastStep), batch(batchSize),
       printEvery(lastStep == kEndless ? 100 : std::max<int64_t>(1, (lastStep - firstStep) / 20)), began(secondsNow()) {
+  if (append && !path.empty())
+    forgetRowsAfter(firstStep, path);
   if (!path.empty() && !(json = std::fopen(path.c_str(), append ? "a" : "w")))
     fail("cannot write \"" + path + "\": " + std::strerror(errno));
 }
@@ -92,8 +115,10 @@ void RunLog::step(int64_t step, const NamedValues &values, double seconds) {
 
 void RunLog::progress(int64_t step, const NamedValues &values) {
   const double now = secondsNow();
-  // A terminal is repainted a few times a second; elsewhere lines come by step, so that two runs print the same ones.
-  if (terminal ? now - lastShown < 0.1 && step != last : step % printEvery != 0 && step != first + 1 && step != last)
+  // A terminal is repainted a few times a second; elsewhere lines come by step, or by the minute where steps are long.
+  const bool due =
+      terminal ? now - lastShown >= 0.1 : step % printEvery == 0 || step == first + 1 || now - lastShown >= 60;
+  if (!due && step != last)
     return;
   lastShown = now;
   const double elapsed = now - began, done = double(step - first);
@@ -127,6 +152,14 @@ void RunLog::say(const std::string &line) {
   std::printf(lineOpen ? "\n%s\n" : "%s\n", line.c_str());
   std::fflush(stdout);
   lineOpen = false;
+}
+
+void RunLog::warn(const std::string &line) {
+  if (lineOpen)
+    std::fputs("\n", stdout);
+  lineOpen = false;
+  std::fflush(stdout);
+  std::fprintf(stderr, "echelon: %s\n", line.c_str());
 }
 
 } // namespace echelon::runtime

@@ -18,7 +18,8 @@ std::string quoted(const std::string &text);
 
 class RunLog {
 public:
-  /// file: JSON lines, appended to or started anew; empty: none. Ends the run where it cannot be written.
+  /// file: JSON lines, started anew, or with `append` continued after firstStep (rows of later steps are dropped);
+  /// empty: none. Ends the run where it cannot be written.
   RunLog(const std::string &file, bool append, int64_t firstStep, int64_t lastStep, int64_t batch);
   ~RunLog();
   RunLog(const RunLog &) = delete;
@@ -29,6 +30,8 @@ public:
   void evaluation(int64_t step, const std::string &name, const NamedValues &values, double seconds);
   /// A line for the reader.
   void say(const std::string &line);
+  /// The same on standard error.
+  void warn(const std::string &line);
 
 private:
   void write(const std::string &row);

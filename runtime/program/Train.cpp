@@ -72,7 +72,7 @@ void Trainer::start() {
   if (rank.rank() == 0) {
     log.emplace(options.log, options.resume, first, std::max(first, last), program.batch);
     for (const std::string &note : prepared.notes)
-      log->say(note);
+      log->warn(note);
     if (prepared.hasSnapshot)
       log->say("from snapshot " + prepared.snapshot.path + ", after step " + std::to_string(first));
   }

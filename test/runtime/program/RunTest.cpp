@@ -166,6 +166,21 @@ TEST_F(Run, ResumeIsBitExact) {
     EXPECT_EQ(read(std::string("a/ckpt/step-00000020/") + file), read(std::string("b/ckpt/step-00000020/") + file));
 }
 
+// What a run that died had logged after its last snapshot is forgotten when it goes on.
+TEST_F(Run, LogGoesOnAfterTheSnapshot) {
+  const Program program = saving(linear::program(folder, 1, 1));
+  logOf(program, {"--steps", "10"});
+  fs::remove_all(folder + "/ckpt/step-00000010");
+  write("log", read("log") + "{\"step\": 1");
+  const Rows log = logOf(program, {"--resume"});
+  int64_t next = 1;
+  for (const nlohmann::json &row : log)
+    if (row.contains("loss")) {
+      EXPECT_EQ(row["step"], next++);
+    }
+  EXPECT_EQ(next, 21);
+}
+
 // A snapshot of four ranks goes on under one rank, or two, and back.
 TEST_F(Run, ResumeUnderAnotherLayout) {
   const Rows one = logOf(linear::program(folder, 1, 1), {}, "one");
@@ -230,14 +245,17 @@ TEST_F(Run, DamagedSnapshots) {
   fs::resize_file(folder + "/ckpt/step-00000012/optimizer.safetensors", 40);
   fs::resize_file(folder + "/ckpt/step-00000008/manifest.json", 100);
   const Rows log = logOf(program, {"--resume"});
-  EXPECT_EQ(out.substr(0, out.find("step 5/20")),
-            "snapshot \"DIR/ckpt/step-00000016\" is damaged: model.safetensors does not match its checksum; taking the "
-            "one before it\n"
-            "snapshot \"DIR/ckpt/step-00000012\" is damaged: \"DIR/ckpt/step-00000012/optimizer.safetensors\" is not a "
-            "safetensors "
-            "file: its header is cut off; taking the one before it\n"
-            "snapshot \"DIR/ckpt/step-00000008\" is damaged: its manifest.json is cut off; taking the one before it\n"
-            "from snapshot DIR/ckpt/step-00000004, after step 4\n");
+  EXPECT_EQ(messages, "echelon: snapshot \"DIR/ckpt/step-00000016\" is damaged: model.safetensors does not match its "
+                      "checksum; taking the "
+                      "one before it\n"
+                      "echelon: snapshot \"DIR/ckpt/step-00000012\" is damaged: "
+                      "\"DIR/ckpt/step-00000012/optimizer.safetensors\" is not a "
+                      "safetensors "
+                      "file: its header is cut off; taking the one before it\n"
+                      "echelon: snapshot \"DIR/ckpt/step-00000008\" is damaged: its manifest.json is cut off; taking "
+                      "the one before it\n");
+  EXPECT_EQ(out.find("from snapshot DIR/ckpt/step-00000004, after step 4\n"), 0u);
+
   EXPECT_EQ(withoutTimes({log.end() - 3, log.end()}), withoutTimes({whole.end() - 3, whole.end()}));
   fs::resize_file(folder + "/other/ckpt/step-00000020/manifest.json", 0);
   for (const std::string &path : listSnapshots(folder + "/other/ckpt"))
