@@ -127,6 +127,7 @@ public:
   /// What the launcher tells of this rank: the training step it is in. Called once a step.
   virtual void setStep(int64_t step) = 0;
   /// Names what this rank is about to do, as setStep does: "save" and its like, or a collective with its source line.
+  /// `what` is a string literal; `label` is copied (64 bytes of it).
   virtual void setPlace(const char *what, const char *label) = 0;
   /// Whether the user asked the run to stop (Ctrl-C, SIGTERM). Ranks may see it at different times: let rank 0 read it
   /// and the others follow its decision.
