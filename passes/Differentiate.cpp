@@ -1,4 +1,5 @@
 // Reverse mode over @train.
+// 0. In every step, one report stands for the loss as a whole: losses add up; in @evaluate an unnamed one stands alone.
 // 1. Reads move to the step's start, one a variable: a value read in a loop is one from outside it.
 // 2. Every loss has cotangent 1; the operations' derivatives follow from last to first.
 // 3. Each parameter's cotangent becomes its gradient; zeros where no loss depends on it.
@@ -24,9 +25,35 @@ struct MarkBackward : OpBuilder::Listener {
 
 struct Differentiate : echelon::impl::DifferentiateBase<Differentiate> {
   void runOnOperation() override {
-    for (auto step : getOperation().getOps<StepOp>())
-      if (step.getSymName() == "train" && failed(differentiate(step)))
+    for (auto step : getOperation().getOps<StepOp>()) {
+      bool training = step.getSymName() == "train";
+      if (training && failed(differentiate(step)))
         return signalPassFailure();
+      totalLoss(step, /*withNamed=*/training);
+    }
+  }
+
+  /// Where there is not exactly one loss, their sum is what the run reports as such.
+  void totalLoss(StepOp step, bool withNamed) {
+    SmallVector<ReportOp> unnamed, all;
+    for (auto report : step.getBody().front().getOps<ReportOp>())
+      if (report.getKind() == ReportKind::Loss || report.getKind() == ReportKind::NamedLoss) {
+        all.push_back(report);
+        if (report.getKind() == ReportKind::Loss)
+          unnamed.push_back(report);
+      }
+    SmallVector<ReportOp> &parts = withNamed || unnamed.empty() ? all : unnamed;
+    if (parts.empty() || (parts.size() == 1 && unnamed.size() == 1))
+      return;
+    OpBuilder builder(&getContext());
+    builder.setInsertionPointAfter(all.back());
+    Build build(builder, placeOf(all.back().getLoc()), tensor(parts.front().getValue()).getElement());
+    Value sum = parts.front().getValue();
+    for (ReportOp part : llvm::drop_begin(parts))
+      sum = build.add(sum, part.getValue());
+    ReportOp::create(builder, build.loc, ReportKind::Loss, "loss", sum);
+    for (ReportOp part : unnamed)
+      part.erase();
   }
 
   LogicalResult differentiate(StepOp step) {

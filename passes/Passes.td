@@ -32,6 +32,18 @@ def Differentiate : EchelonPass<"ech-differentiate"> {
   }];
 }
 
+def SplitTime : EchelonPass<"ech-split-time"> {
+  let summary = "the batch is split over time: micro batches in @train, the held-out set's batches in @evaluate";
+  let description = [{
+    With `ech.micro = n` above 1, what depends on samples moves into `ech.repeat "micro" = n time`; gradients, losses
+    and the batch sums of metrics come out as sums over its iterations. What has no batch axis and depends on batch sums
+    alone follows the loop; sums without parameters that the inside needs (token counts) are computed before it, over the
+    whole batch. An operation that needs other samples inside is an error at its place in the spec.
+    @evaluate always becomes `ech.repeat "batches" = 0 time`: the run knows how many; `@valid` masks padded samples.
+    Runs on differentiated steps; `ech-expand-update` follows.
+  }];
+}
+
 def ExpandUpdate : EchelonPass<"ech-expand-update"> {
   let summary = "gradients become clipped, optimized and written parameters, as ordinary operations";
   let description = [{

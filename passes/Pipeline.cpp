@@ -4,6 +4,8 @@
 
 void echelon::buildPipeline(mlir::OpPassManager &manager, Stage until) {
   manager.addPass(createDifferentiate());
+  manager.addPass(createSplitTime());
+  manager.addPass(createExpandUpdate());
   manager.addPass(createSimplify());
   if (until == Stage::Ech)
     return;

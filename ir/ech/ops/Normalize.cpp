@@ -23,8 +23,11 @@ SmallVector<Value> NormalizeOp::derive(Build &build, ArrayRef<Value> cotangents,
   SmallVector<StringRef> over = strings(getOver());
   Value dx;
   auto add = [&](Value v) { dx = dx ? build.add(dx, v) : v; };
-  if (cotangents[0])
+  if (cotangents[0]) {
     add(build.normalizeGrad(cotangents[0], getResult(), getRstd(), over, getRms()));
+    if ((*this)->hasAttr(kLocal))
+      dx.getDefiningOp()->setAttr(kLocal, build.builder.getUnitAttr());
+  }
   Value dVariance = cotangents[3];
   if (cotangents[1]) {
     Value cube = build.mul(build.mul(getRstd(), getRstd()), getRstd());

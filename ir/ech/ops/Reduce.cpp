@@ -43,6 +43,7 @@ SmallVector<Value> ReduceOp::derive(Build &build, ArrayRef<Value> cotangents, Ar
   StringRef axis = cast<StringAttr>(getOver()[0]).getValue();
   Value x = getKind() == Reduction::Max ? getOperand() : build.neg(getOperand());
   Value here = build.map(Function::Eq, {build.index(axis, type.sizeOf(axis)), build.argmax(x, axis)});
+  here = inOrder(build, here, type);
   return {inOrder(build, build.select(here, cotangents[0], build.constant(0)), type)};
 }
 

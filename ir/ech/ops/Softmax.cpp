@@ -78,7 +78,8 @@ SmallVector<Value> CrossEntropyOp::derive(Build &build, ArrayRef<Value> cotangen
         target = getLabels();
         scaled = build.mul(share, build.sum(getLabels(), {over})); // its sum is 1 for the user, not for rounding
       } else {
-        target = build.toReal(build.map(Function::Eq, {build.index(over, type.sizeOf(over)), getLabels()}));
+        Value here = build.map(Function::Eq, {build.index(over, type.sizeOf(over)), getLabels()});
+        target = build.toReal(inOrder(build, here, type));
       }
       d = build.mul(build.sub(scaled, target), cotangents[0]);
     }

@@ -1,0 +1,284 @@
+// The batch is split over time.
+// 1. Every value gets its kind (time/Kinds.h): fixed, of samples, a sum over this pass's samples, or made of totals.
+// 2. Totals that a pass needs and that no variable enters are computed first, by a loop of their own.
+// 3. What touches samples moves into `ech.repeat … time`; its sums come out as sums over the passes.
+// 4. What is made of totals, the reports, gradients and writes follow.
+#include "mlir/IR/IRMapping.h"
+#include "passes/Passes.h"
+#include "passes/time/Kinds.h"
+
+namespace echelon {
+#define GEN_PASS_DEF_SPLITTIME
+#include "passes/Passes.h.inc"
+} // namespace echelon
+using namespace mlir;
+using namespace echelon;
+using namespace echelon::ech;
+
+namespace {
+
+/// Moves one step's operations.
+class Split {
+public:
+  Split(StepOp step, const Time &time, Type real)
+      : step(step), time(time), builder(step.getContext()), build(builder, step.getLoc(), real), kinds(step, time) {}
+
+  LogicalResult run() {
+    Block &block = step.getBody().front();
+    SmallVector<Operation *> before = llvm::map_to_vector(block, [](Operation &op) { return &op; });
+    builder.setInsertionPointToEnd(&block);
+    if (failed(kinds.decide()))
+      return failure();
+    while (!kinds.early.empty()) {
+      SmallVector<Value> wanted(kinds.early.takeVector());
+      emit(kinds.sources(wanted).takeVector(), wanted);
+      kinds.settled.insert_range(wanted);
+      if (failed(kinds.decide()))
+        return failure();
+    }
+    emit(before, {});
+    for (Operation *op : llvm::reverse(before))
+      if (isGone(op)) {
+        op->dropAllUses();
+        op->erase();
+      }
+    return success();
+  }
+
+private:
+  bool isRead(Operation *op) const { return isa<ReadOp>(op); }
+  /// Whether the operation is one of those that the loop and what follows it replace.
+  bool isGone(Operation *op) const {
+    if (isa<ReportOp, GradientOp, WriteOp>(op) || kinds.isInside(op))
+      return !isRead(op) || time.evaluation();
+    return llvm::any_of(op->getResults(), [&](Value v) { return kinds.of(v) == Kind::After; });
+  }
+  bool isAfter(Operation *op) const { return isGone(op) && !kinds.isInside(op); }
+
+  /// The loop over the passes with the inside ones of `ops`, and after it the others. `wanted`: values to have totals
+  /// of.
+  void emit(ArrayRef<Operation *> ops, ArrayRef<Value> wanted) {
+    llvm::SetVector<Value> exported;
+    auto want = [&](Value value) {
+      Operation *op = value.getDefiningOp();
+      if (op && kinds.isInside(op) && !isRead(op) && !totals.contains(value))
+        exported.insert(value);
+    };
+    for (Value value : wanted)
+      want(value);
+    SmallVector<Operation *> loop, after;
+    for (Operation *op : ops) {
+      if (kinds.isInside(op))
+        loop.push_back(op);
+      else if (isAfter(op)) {
+        after.push_back(op);
+        op->walk([&](Operation *inner) {
+          for (Value operand : inner->getOperands())
+            want(operand);
+        });
+      }
+    }
+    if (!loop.empty())
+      emitLoop(loop, exported.takeVector());
+    for (Operation *op : after)
+      builder.clone(*op, totals);
+  }
+
+  void emitLoop(ArrayRef<Operation *> ops, ArrayRef<Value> exported) {
+    IRMapping mapping = totals;
+    SmallVector<Value> slices;
+    auto block = std::make_unique<Block>();
+    StringRef axis = time.evaluation() ? "batches" : "micro";
+    for (Operation *op : ops) // inputs come in as slices, in evaluation they are read anew
+      if (auto read = dyn_cast<ReadOp>(op); read && !time.evaluation()) {
+        build.loc = read.getLoc();
+        slices.push_back(build.relabel(read.getValue(), {time.batchAxis},
+                                       {{axis, time.passes}, {time.batchAxis, part(read.getValue())}}));
+        mapping.map(read.getValue(), block->addArgument(without(tensor(slices.back()), axis), read.getLoc()));
+      }
+    build.loc = step.getLoc();
+    OpBuilder::InsertPoint here = builder.saveInsertionPoint();
+    builder.setInsertionPointToStart(block.get());
+    valid = {};
+    for (Operation *op : ops) {
+      bool known = llvm::all_of(op->getResults(), [&](Value v) { return mapping.contains(v); });
+      if (known)
+        continue;
+      adapt(op, builder.clone(*op, mapping), mapping);
+      for (Value result : op->getResults())
+        if (totals.contains(result)) // who reads it in a pass means the total
+          mapping.map(result, totals.lookup(result));
+    }
+    SmallVector<Value> sums;
+    for (Value value : exported) {
+      Value sum = mapping.lookup(value);
+      build.loc = value.getLoc();
+      sums.push_back(kinds.of(value) == Kind::Partial ? sum : share(sum));
+    }
+    build.loc = step.getLoc();
+    YieldOp::create(builder, build.loc, ValueRange(), ValueRange(), sums);
+    builder.restoreInsertionPoint(here);
+    auto loop = RepeatOp::create(builder, build.loc, axis, time.passes, ValueRange(), slices, TypeRange(), TypeRange(),
+                                 ValueRange(sums).getTypes());
+    loop.setTime(true);
+    loop.getBody().push_back(block.release());
+    for (auto [value, total] : llvm::zip(exported, loop.getSums()))
+      totals.map(value, total);
+  }
+
+  int64_t part(Value value) const {
+    int64_t size = tensor(value).sizeOf(time.batchAxis);
+    return time.evaluation() ? size : size / time.passes;
+  }
+  /// One pass's share of a value that is the same in each, or the mean over the passes of one that is not.
+  Value share(Value value) { return build.mul(value, build.constant(1.0 / time.passes)); }
+
+  /// Turns a clone, and all that it holds, from the whole batch to one pass.
+  void adapt(Operation *original, Operation *clone, const IRMapping &mapping) {
+    SmallVector<Operation *> olds, news;
+    original->walk<WalkOrder::PreOrder>([&](Operation *op) { olds.push_back(op); });
+    clone->walk<WalkOrder::PreOrder>([&](Operation *op) { news.push_back(op); });
+    for (Operation *op : news) {
+      for (Value result : op->getResults())
+        resize(result);
+      for (Region &region : op->getRegions())
+        for (BlockArgument argument : region.getArguments())
+          resize(argument);
+    }
+    for (auto [old, now] : llvm::zip(olds, news)) {
+      build.loc = now->getLoc();
+      OpBuilder::InsertionGuard guard(builder);
+      builder.setInsertionPoint(now);
+      for (auto [before, operand] : llvm::zip(old->getOpOperands(), now->getOpOperands()))
+        if (kinds.isShared(before) && !matchesZero(operand.get()))
+          operand.set(share(operand.get()));
+      if (time.evaluation() && isBatchSum(old))
+        maskSamples(now);
+      if (auto index = dyn_cast<IndexOp>(now); index && index.getAxis() == time.batchAxis)
+        offset(index);
+    }
+  }
+  void resize(Value value) {
+    Tensor type = tensor(value);
+    SmallVector<Axis> axes(type.getAxes());
+    for (Axis &axis : axes)
+      if (axis.name == time.batchAxis)
+        axis.size = part(value);
+    value.setType(type.withAxes(axes));
+  }
+  static bool matchesZero(Value value) {
+    auto constant = value.getDefiningOp<ConstantOp>();
+    return constant && constant.getValue().isZero();
+  }
+
+  /// Samples that only fill the last batch are in no sum.
+  bool isBatchSum(Operation *op) const {
+    return !isa<RepeatOp>(op) && llvm::any_of(op->getOperands(), [&](Value v) { return kinds.hasBatch(v); }) &&
+           llvm::any_of(op->getResults(), [&](Value v) { return !kinds.hasBatch(v); });
+  }
+  void maskSamples(Operation *op) {
+    for (OpOperand &operand : op->getOpOperands()) {
+      Tensor type = tensor(operand.get());
+      if (!kinds.hasBatch(operand.get()) || type.getElement().isInteger(1))
+        continue;
+      if (!valid) {
+        OpBuilder::InsertionGuard guard(builder);
+        Operation *top = op;
+        while (!isa_and_nonnull<StepOp>(top->getParentOp()) && top->getBlock()->getParentOp())
+          top = top->getBlock()->getParentOp();
+        builder.setInsertionPointToStart(top->getBlock());
+        Tensor samples = build.type({{time.batchAxis, part(operand.get())}}, builder.getI1Type());
+        valid = ReadOp::create(builder, build.loc, samples, "valid");
+      }
+      Value zero = build.constant(0, build.type({}, type.getElement()));
+      Value kept = build.select(valid, operand.get(), zero);
+      kept.setType(type);
+      operand.set(kept);
+      return;
+    }
+  }
+  /// index + position * samples of a pass.
+  void offset(IndexOp index) {
+    builder.setInsertionPointAfter(index);
+    StringRef axis = time.evaluation() ? "batches" : "micro";
+    Tensor number = build.type({}, builder.getI32Type());
+    Value first = build.mul(build.position(axis), build.constant(part(index.getResult()), number));
+    Value global = build.add(index.getResult(), first);
+    index.getResult().replaceAllUsesExcept(global, global.getDefiningOp());
+  }
+
+  StepOp step;
+  const Time &time;
+  OpBuilder builder;
+  Build build;
+  Kinds kinds;
+  IRMapping totals; // what replaces values after the loops built so far
+  Value valid;      // which samples of the batch are real; one read a loop
+};
+
+struct SplitTime : echelon::impl::SplitTimeBase<SplitTime> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    auto batchAxis = module->getAttrOfType<StringAttr>("ech.batch_axis");
+    auto micro = module->getAttrOfType<IntegerAttr>("ech.micro");
+    if (!batchAxis)
+      return;
+    Type real = realType();
+    for (auto step : llvm::to_vector(module.getOps<StepOp>())) {
+      bool evaluation = step.getSymName() == "evaluate";
+      Time time{batchAxis.getValue(), evaluation ? 0 : micro ? micro.getInt() : 1};
+      if (time.passes == 1)
+        continue;
+      if (evaluation)
+        prepareEvaluation(step, time);
+      else if (auto batch = module->getAttrOfType<IntegerAttr>("ech.batch"); batch && batch.getInt() % time.passes) {
+        step.emitError() << "a batch of " << batch.getInt() << " does not divide into " << time.passes
+                         << " micro batches";
+        return signalPassFailure();
+      }
+      if (failed(Split(step, time, real).run()))
+        return signalPassFailure();
+    }
+  }
+
+  Type realType() {
+    for (auto variable : getOperation().getOps<VariableOp>())
+      if (auto type = cast<Tensor>(variable.getType()); type.isFloat())
+        return type.getElement();
+    return Float32Type::get(&getContext());
+  }
+
+  /// Counts of samples become what the run says; `valid` is there to be read.
+  void prepareEvaluation(StepOp step, const Time &time) {
+    Tensor samples;
+    step.walk([&](ReadOp read) {
+      if (tensor(read.getValue()).has(time.batchAxis))
+        samples = tensor(read.getValue());
+    });
+    if (samples && !SymbolTable::lookupSymbolIn(getOperation(), "valid")) {
+      OpBuilder builder(step);
+      Axis batch{builder.getStringAttr(time.batchAxis), samples.sizeOf(time.batchAxis)};
+      InputOp::create(builder, step.getLoc(), "valid", -1, Tensor::get(&getContext(), {batch}, builder.getI1Type()), 0);
+    }
+    SmallVector<CountOp> counts;
+    step.walk([&](CountOp count) {
+      if (has(count.getOver(), time.batchAxis))
+        counts.push_back(count);
+    });
+    for (CountOp count : counts) {
+      OpBuilder builder(count);
+      Build build(builder, count.getLoc(), tensor(count.getResult()).getElement());
+      double others = 1;
+      for (auto [name, size] : llvm::zip(count.getOver().getAsRange<StringAttr>(), count.getSizes()))
+        if (name != time.batchAxis)
+          others *= size;
+      Value number = build.scalar("samples");
+      if (others != 1)
+        number = build.mul(number, build.constant(others));
+      count.getResult().replaceAllUsesWith(number);
+      count.erase();
+    }
+  }
+};
+
+} // namespace

@@ -1,0 +1,64 @@
+// What each value of a step is when its samples come one part after the other (micro batches, the held-out set's
+// batches): the question that ech-split-time answers before it moves anything.
+#pragma once
+#include "ir/ech/Build.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace echelon {
+
+enum class Kind {
+  Fixed,   // depends on no sample: the same in each pass
+  Sample,  // belongs to samples of this pass
+  Partial, // a sum over the samples of this pass: its total is the sum over passes
+  After,   // made of totals: known after the last pass
+};
+
+/// How a step is split.
+struct Time {
+  llvm::StringRef batchAxis;
+  int64_t passes; // micro batches; 0: as many as the run says (evaluation)
+  bool evaluation() const { return passes == 0; }
+};
+
+/// Kinds of all values of a step, of those in its loops too.
+class Kinds {
+public:
+  Kinds(ech::StepOp step, const Time &time) : step(step), time(time) {}
+
+  /// Decides; a mistake is told at the operation's place. Values that a pass needs as totals and that depend on no
+  /// variable are collected in `early`: they can be computed before, and are Fixed once it is done (`settle`).
+  mlir::LogicalResult decide();
+  Kind of(mlir::Value value) const { return kinds.lookup(value); }
+  bool isInside(mlir::Operation *op) const { return inside.contains(op); }
+  bool hasBatch(mlir::Value value) const { return ech::tensor(value).has(time.batchAxis); }
+  /// Whether a Fixed operand enters a sum of partial values: a pass contributes its share.
+  bool isShared(mlir::OpOperand &operand) const {
+    return shared.contains(&operand) && of(operand.get()) == Kind::Fixed;
+  }
+
+  llvm::SetVector<mlir::Value> early;   // found by the last `decide`
+  llvm::SetVector<mlir::Value> settled; // Fixed by now
+  /// The operations at the step's top level that these values come from, in order; stops at settled ones.
+  llvm::SetVector<mlir::Operation *> sources(mlir::ArrayRef<mlir::Value> values) const;
+
+private:
+  mlir::LogicalResult decide(mlir::Block &block, bool nested);
+  mlir::LogicalResult decide(mlir::Operation *op, bool nested);
+  mlir::LogicalResult decideRepeat(ech::RepeatOp op, bool nested);
+  mlir::LogicalResult checkAlongBatch(mlir::Operation *op);
+  /// `op` needs the total of `value` in the middle of a pass.
+  mlir::LogicalResult needTotal(mlir::Operation *op, mlir::Value value);
+  mlir::LogicalResult refuse(mlir::Operation *op);
+  bool isLinear(mlir::Operation *op);
+  bool staysPending(mlir::Operation *op);
+  void set(mlir::Value value, Kind kind);
+  bool leavesLoop(mlir::Value value) const;
+
+  mutable ech::StepOp step; // MLIR has no const handles
+  const Time &time;
+  llvm::DenseMap<mlir::Value, Kind> kinds;
+  llvm::DenseSet<mlir::Operation *> inside;
+  llvm::DenseSet<mlir::OpOperand *> shared;
+};
+
+} // namespace echelon
