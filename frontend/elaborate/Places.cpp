@@ -216,19 +216,21 @@ Val Lowering::bracket(const Val &x, const IndexExpr::Bracket &bracket) {
   if (!good)
     return Val::poison();
 
-  // One relabelling. A gathered axis whose name another axis takes gives way under a name of its own.
+  // One relabelling. A gathered axis whose name another axis takes, from a rename or from an index, gives way under a
+  // name of its own.
+  for (Gather &g : gathers) {
+    bool taken = llvm::any_of(groups, [&](const Group &group) {
+      return llvm::any_of(group.to, [&](const ech::Axis &a) { return a.name == g.axis; });
+    });
+    taken |= llvm::any_of(gathers, [&](const Gather &other) { return other.index.type().has(g.axis); });
+    if (!taken)
+      continue;
+    auto other = builder.getStringAttr(g.axis.getValue() + "_gathered");
+    groups.push_back({{g.axis}, {{other, original.sizeOf(g.axis)}}, g.range});
+    g.axis = other;
+  }
   if (!groups.empty()) {
     ech::Tensor type = ech::tensor(value);
-    for (Gather &g : gathers) {
-      bool taken = llvm::any_of(groups, [&](const Group &group) {
-        return llvm::any_of(group.to, [&](const ech::Axis &a) { return a.name == g.axis; });
-      });
-      if (!taken)
-        continue;
-      auto other = builder.getStringAttr(g.axis.getValue() + "_gathered");
-      groups.push_back({{g.axis}, {{other, original.sizeOf(g.axis)}}, g.range});
-      g.axis = other;
-    }
     SmallVector<ech::Axis> result;
     SmallVector<Attribute> from, to;
     for (const Group &g : groups) {

@@ -105,7 +105,7 @@ Val Lowering::reduction(const CallExpr &e, const Args &args) {
     return done(build.select(mask->value, x->value, build.constant(0)));
   }
   auto names = refs(*over);
-  Value zero = build.constant(0);
+  Value zero = mask ? build.constant(0) : Value();
 
   if (name == "sum")
     return done(build.sum(mask ? build.select(mask->value, x->value, zero) : x->value, names));
@@ -127,8 +127,8 @@ Val Lowering::reduction(const CallExpr &e, const Args &args) {
     return done(build.div(sum, build.map(Function::Max, {count, build.constant(1)})));
   }
 
-  Value low = build.constant(name == "min" ? std::numeric_limits<double>::infinity()
-                                           : -std::numeric_limits<double>::infinity());
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  Value low = mask ? build.constant(name == "min" ? infinity : -infinity) : Value();
   if (name == "argmax") {
     Value y = mask ? build.select(mask->value, x->value, low) : x->value;
     return done(build.argmax(y, names[0]), Interval{0, x->type().sizeOf(names[0]) - 1});
