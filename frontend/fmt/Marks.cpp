@@ -98,6 +98,9 @@ private:
         continue;
       if (auto *layout = dynamic_cast<P::LayoutBlockContext *>(c); layout && layout->MESH())
         continue;
+      if (dynamic_cast<P::OnNanClauseContext *>(c) ||
+          dynamic_cast<P::StartClauseContext *>(c)) // their first words are two
+        continue;
       size_t length = c->start->getText().size();
       if (length > widestAligned)
         continue;

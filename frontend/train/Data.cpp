@@ -165,6 +165,11 @@ std::optional<runtime::TransformSpec> TrainPlanner::transform(const Method &meth
     auto deviation = args.require("std") ? args.numbers("std", above(0)) : std::nullopt;
     if (!mean || !deviation)
       return std::nullopt;
+    // One number is for all channels.
+    if (mean->size() == 1)
+      mean->resize(deviation->size(), mean->front());
+    if (deviation->size() == 1)
+      deviation->resize(mean->size(), deviation->front());
     if (mean->size() != deviation->size()) {
       error(Code::E0404, method.range,
             "'mean' of normalize has " + number(mean->size(), "number") + " and 'std' " +

@@ -52,7 +52,7 @@ void TrainPlanner::take(const LayoutClause &c, const Clause &clause) {
   double product = 1;
   for (const PlannedMeshAxis &axis : plan.mesh)
     product *= double(axis.size);
-  bool onGiven = false;
+  bool onGiven = program.findCluster(program.main(), Path{{{"here", {}}}, {}}) != nullptr;
   for (const Clause &other : train.clauses)
     onGiven |= std::holds_alternative<OnClause>(other.what);
   if (onGiven && product > double(plan.clusterRanks))

@@ -77,7 +77,7 @@ private:
   Diagnostics &diagnostics;
   TrainPlan plan;
   bool hasLayout = false, layoutOpen = false; // open: parts of it are left to a planner that is not built
-  SourceRange scheduleRange, clipRange;
+  SourceRange clipRange;
 };
 
 } // namespace echelon::frontend

@@ -27,6 +27,8 @@ TrainPlan TrainPlanner::run() {
           },
           clause.what);
   };
+  if (const Cluster *here = program.findCluster(program.main(), Path{{{"here", {}}}, {}})) // the default
+    plan.clusterRanks = clusterRanks(*here, diagnostics).value_or(1);
   pass(0);
   if (plan.lengthSamples && plan.batch)
     plan.steps = (plan.lengthSamples + plan.batch - 1) / plan.batch;

@@ -58,6 +58,13 @@ TEST(Format, CanonicalForm) {
   EXPECT_EQ(formatted(readFile(folder + "messy.ech")), readFile(folder + "messy.formatted.ech"));
 }
 
+// Every form that the grammar knows: formatting twice is formatting once, and nothing is lost.
+TEST(Format, EveryForm) {
+  std::string text = readFile(std::string(SPECS_FOLDER) + "/../every-form.ech"), once = formatted(text);
+  EXPECT_EQ(substance(once), substance(text));
+  EXPECT_EQ(formatted(once), once);
+}
+
 // Specs with white space, comments and line ends thrown in: formatting twice is formatting once, and nothing is lost.
 TEST(Format, Idempotent) {
   std::mt19937 random(7);
