@@ -1,0 +1,292 @@
+// Every layout computes what one rank computes, and moves what the list rule says.
+#include "ir/dist/State.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/Pass/PassManager.h"
+#include "passes/Passes.h"
+#include "test/passes/layout/Models.h"
+#include <cmath>
+#include <gtest/gtest.h>
+#include <random>
+
+using namespace mlir;
+using namespace echelon;
+using namespace echelon::test;
+
+namespace {
+
+struct MeshLine {
+  std::string name;
+  int64_t size;
+  std::vector<std::string> list;
+};
+struct Layout {
+  std::vector<MeshLine> mesh;
+  std::vector<std::string> store;
+
+  std::string text() const {
+    std::string text = "mesh(";
+    for (const MeshLine &m : mesh) {
+      text += m.name + " = " + std::to_string(m.size) + " [";
+      for (const std::string &axis : m.list)
+        text += axis + " ";
+      text += "] ";
+    }
+    text += ")";
+    for (const std::string &m : store)
+      text += " store over " + m;
+    return text;
+  }
+  void put(ModuleOp module) const {
+    MLIRContext *context = module.getContext();
+    Builder builder(context);
+    std::vector<dist::MeshAxis> axes;
+    for (const MeshLine &m : mesh) {
+      SmallVector<Attribute> list;
+      SmallVector<bool> padded;
+      for (StringRef axis : m.list) {
+        padded.push_back(axis.consume_back(" padded"));
+        list.push_back(builder.getStringAttr(axis));
+      }
+      axes.push_back({builder.getStringAttr(m.name), m.size, builder.getArrayAttr(list),
+                      DenseBoolArrayAttr::get(context, padded)});
+    }
+    module->setAttr(dist::kMesh, dist::MeshAttr::get(context, axes));
+    SmallVector<StringRef> names(store.begin(), store.end());
+    if (!store.empty())
+      module->setAttr(dist::kStoreOptimizer, builder.getStrArrayAttr(names));
+  }
+};
+
+/// Lays a copy of the module out; null, and what was said, where it is refused.
+OwningOpRef<ModuleOp> layOut(ModuleOp module, const Layout &layout, std::string &said, bool overlap = true) {
+  OwningOpRef<ModuleOp> copy = module.clone();
+  layout.put(*copy);
+  ScopedDiagnosticHandler handler(module.getContext(), [&](Diagnostic &diagnostic) {
+    said += diagnostic.str() + "\n";
+    return success();
+  });
+  PassManager passes(module.getContext());
+  passes.addPass(createAssignLayout());
+  passes.addPass(createFormCollectives());
+  passes.addPass(createGroupMessages());
+  if (overlap)
+    passes.addPass(createOverlap());
+  if (failed(passes.run(*copy)))
+    return {};
+  return copy;
+}
+
+double distance(const Array &a, const Array &b, double floor) {
+  double scale = floor, worst = 0;
+  for (double v : a.data)
+    scale = std::max(scale, std::fabs(v));
+  for (size_t i = 0; i < a.data.size(); ++i)
+    worst = std::max(worst, std::fabs(a.data[i] - b.data[i]) / (scale + 1e-300));
+  return worst;
+}
+
+/// Whether this layout computes what one rank does; says what differs. `refused`: whether it was refused.
+testing::AssertionResult equal(ModuleOp module, const Feed &feed, const Outcome &one, const Layout &layout,
+                               bool *refused = nullptr, std::map<std::string, int64_t> *messages = nullptr) {
+  std::string said;
+  OwningOpRef<ModuleOp> laid = layOut(module, layout, said);
+  if (!laid) {
+    if (refused && said.find("cannot split") != std::string::npos) {
+      *refused = true;
+      return testing::AssertionSuccess();
+    }
+    return testing::AssertionFailure() << layout.text() << ": " << said;
+  }
+  Outcome outcome;
+  if (std::string trouble = runStep(*laid, "train", feed, outcome); !trouble.empty())
+    return testing::AssertionFailure() << layout.text() << ": " << trouble;
+  for (auto &[name, value] : one.reports)
+    if (!(std::fabs(value - outcome.reports[name]) <= 1e-10 * std::fabs(value) + 1e-14))
+      return testing::AssertionFailure() << layout.text() << ": " << name << " is " << outcome.reports[name] << ", not "
+                                         << value;
+  double big = 0;
+  for (auto &[name, x] : one.gradients)
+    for (double v : x.data)
+      big = std::max(big, std::fabs(v));
+  for (auto &[name, x] : one.gradients)
+    if (double d = distance(x, outcome.gradients[name], 1e-3 * big); !(d <= 1e-10))
+      return testing::AssertionFailure() << layout.text() << ": gradient of " << name << " differs by " << d;
+  for (auto &[name, x] : one.written) {
+    StringRef path = name;
+    for (StringRef prefix : {"optimizer.m.", "optimizer.v."})
+      path.consume_front(prefix);
+    Array live = outcome.written[name]; // where the gradient is noise, AdamW walks on it
+    if (auto g = one.gradients.find(path.str()); g != one.gradients.end())
+      for (size_t i = 0; i < live.data.size(); ++i)
+        if (std::fabs(g->second.data[i]) <= 1e-5 * big)
+          live.data[i] = x.data[i];
+    if (double d = distance(x, live, 0); !(d <= 1e-10))
+      return testing::AssertionFailure() << layout.text() << ": " << name << " after the step differs by " << d;
+  }
+  if (messages)
+    *messages = countMessages(*laid, "train");
+  return testing::AssertionSuccess();
+}
+
+struct Case {
+  MLIRContext context;
+  OwningOpRef<ModuleOp> module;
+  Feed feed;
+  Outcome one;
+  explicit Case(const Model &model) : module(build(context, model)), feed(startValues(*module)) {
+    context.disableMultithreading();
+    std::string trouble = runStep(*module, "train", feed, one);
+    EXPECT_EQ(trouble, "");
+    EXPECT_TRUE(std::isfinite(one.reports["loss"]));
+    EXPECT_FALSE(one.gradients.empty());
+  }
+  testing::AssertionResult equals(const Layout &layout) { return equal(*module, feed, one, layout); }
+};
+
+const std::vector<std::string> kHead{"head", "ff", "vocab"}, kSeq{"head", "ff", "vocab", "seq"};
+
+// Data, tensor and both, with the optimizer stored in parts.
+TEST(Layout, MlpEqualsOneRank) {
+  Case mlp(test::mlp());
+  for (const Layout &layout : std::vector<Layout>{{{{"dp", 2, {"batch"}}}, {}},
+                                                  {{{"dp", 4, {"batch"}}}, {"dp"}},
+                                                  {{{"tp", 2, {"ff"}}}, {}},
+                                                  {{{"tp", 3, {"embed", "ff"}}}, {}},
+                                                  {{{"dp", 2, {"batch"}}, {"tp", 2, {"ff"}}}, {"dp"}},
+                                                  {{{"tp", 2, {"ff"}}, {"dp", 2, {"batch"}}}, {"dp", "tp"}},
+                                                  {{{"a", 2, {"batch"}}, {"b", 2, {"batch", "ff"}}}, {"a", "b"}},
+                                                  {{{"dp", 8, {"batch"}}}, {"dp"}}})
+    EXPECT_TRUE(mlp.equals(layout));
+}
+
+// Where ff = 12 or out = 4 does not divide, storage is padded and nothing reads it.
+TEST(Layout, PaddedSplitEqualsOneRank) {
+  Case mlp(test::mlp());
+  EXPECT_TRUE(mlp.equals({{{"tp", 5, {"ff padded"}}}, {}}));
+  EXPECT_TRUE(mlp.equals({{{"dp", 2, {"batch"}}, {"tp", 8, {"ff padded"}}}, {"dp"}}));
+  EXPECT_TRUE(mlp.equals({{{"dp", 3, {"batch padded"}}}, {}}));
+}
+
+TEST(Layout, GptEqualsOneRank) {
+  Case gpt(test::gpt(2));
+  for (const Layout &layout :
+       std::vector<Layout>{{{{"dp", 2, {"batch"}}}, {}},
+                           {{{"tp", 2, kHead}}, {}},
+                           {{{"tp", 2, kSeq}}, {}},
+                           {{{"tp", 4, kSeq}}, {}},
+                           {{{"dp", 2, {"batch"}}, {"tp", 2, kSeq}}, {"dp"}},
+                           {{{"tp", 2, kSeq}, {"dp", 2, {"batch"}}}, {"dp"}},
+                           {{{"tp", 2, {"embed"}}}, {}},
+                           {{{"tp", 2, {"key", "ff"}}}, {}},
+                           {{{"tp", 2, {"vocab"}}}, {}},
+                           {{{"cp", 2, {"seq"}}}, {}},
+                           {{{"cp", 2, {"seq", "past"}}}, {}},
+                           {{{"a", 2, {"head", "seq"}}, {"b", 2, {"seq"}}}, {}},
+                           {{{"a", 2, {"seq"}}, {"b", 2, {"head", "seq"}}}, {}},
+                           {{{"dp", 2, {"batch"}}, {"cp", 2, {"seq", "past"}}, {"tp", 2, kHead}}, {"dp"}},
+                           {{{"dp", 8, {"batch"}}}, {"dp"}}})
+    EXPECT_TRUE(gpt.equals(layout));
+}
+
+// What list_rule's proof counts: 6 all-gathers and 4 reduce-scatters a layer over tp, 3 and 2 for embedding and logits;
+// one message for the gradients of gains and biases; over dp one each way; loss with metric; the norm.
+TEST(Layout, GptMovesWhatMegatronMoves) {
+  Case gpt(test::gpt(2));
+  std::map<std::string, int64_t> messages;
+  ASSERT_TRUE(
+      equal(*gpt.module, gpt.feed, gpt.one, {{{"dp", 2, {"batch"}}, {"tp", 2, kSeq}}, {"dp"}}, nullptr, &messages));
+  std::map<std::string, int64_t> expected{{"all_gather tp", 6 * 2 + 3},   {"reduce_scatter tp", 4 * 2 + 2},
+                                          {"all_reduce tp", 1},           {"reduce_scatter dp", 1},
+                                          {"all_gather dp", 1},           {"all_reduce dp+tp", 1},
+                                          {"inside cross_entropy tp", 1}, {"inside argmax tp", 1},
+                                          {"inside global_norm dp+tp", 1}};
+  EXPECT_EQ(messages, expected);
+}
+
+TEST(Layout, ConvolutionsAndBatchNormEqualOneRank) {
+  Case net(test::convolutional());
+  for (const Layout &layout : std::vector<Layout>{
+           {{{"dp", 2, {"batch"}}}, {}},
+           {{{"dp", 4, {"batch"}}}, {"dp"}},
+           {{{"tp", 2, {"to"}}}, {}},
+           {{{"tp", 2, {"out", "channel"}}}, {}},
+           {{{"dp", 2, {"batch"}}, {"tp", 2, {"to", "out", "class"}}}, {"dp"}},
+           {{{"sp", 2, {"height", "batch"}}}, {}}}) // windows are not divided: the second choice where they walk
+    EXPECT_TRUE(net.equals(layout));
+}
+
+TEST(Layout, EncoderDecoderEqualsOneRank) {
+  Case model(test::encoderDecoder());
+  for (const Layout &layout :
+       std::vector<Layout>{{{{"dp", 2, {"batch"}}}, {"dp"}},
+                           {{{"tp", 2, {"head", "vocab"}}}, {}},
+                           {{{"tp", 2, {"head", "vocab", "src", "dst"}}}, {}},
+                           {{{"dp", 2, {"batch"}}, {"tp", 2, {"head", "vocab", "dst"}}}, {"dp", "tp"}},
+                           {{{"cp", 2, {"src", "src2", "src3"}}}, {}}})
+    EXPECT_TRUE(model.equals(layout));
+}
+
+TEST(Layout, RecurrenceEqualsOneRank) {
+  Case model(test::recurrent());
+  for (const Layout &layout : std::vector<Layout>{{{{"dp", 2, {"batch"}}}, {"dp"}},
+                                                  {{{"tp", 2, {"hidden"}}}, {}},
+                                                  {{{"tp", 2, {"other"}}}, {}},
+                                                  {{{"tp", 3, {"hidden", "other"}}}, {}},
+                                                  {{{"dp", 2, {"batch"}}, {"tp", 2, {"hidden"}}}, {"dp", "tp"}}})
+    EXPECT_TRUE(model.equals(layout));
+}
+
+TEST(Layout, PlacesEqualOneRank) {
+  Case model(test::places());
+  for (const Layout &layout : std::vector<Layout>{{{{"dp", 2, {"batch"}}}, {}},
+                                                  {{{"tp", 2, {"seq"}}}, {}},
+                                                  {{{"tp", 4, {"row", "seq"}}}, {}},
+                                                  {{{"tp", 2, {"column", "key"}}}, {}},
+                                                  {{{"tp", 2, {"quarter"}}}, {}},
+                                                  {{{"tp", 2, {"inner", "seq"}}}, {}},
+                                                  {{{"a", 2, {"seq", "key"}}, {"b", 2, {"row", "out"}}}, {"a"}}})
+    EXPECT_TRUE(model.equals(layout));
+}
+
+// Lists, meshes and stores drawn at random: refused where something does not divide, else equal.
+TEST(Layout, RandomLayoutsEqualOneRank) {
+  std::vector<std::pair<std::unique_ptr<Case>, std::vector<std::string>>> cases;
+  cases.emplace_back(std::make_unique<Case>(test::gpt(2)),
+                     std::vector<std::string>{"batch", "seq", "past", "vocab", "head", "key", "ff", "embed"});
+  cases.emplace_back(std::make_unique<Case>(test::mlp()), std::vector<std::string>{"batch", "embed", "ff", "out"});
+  cases.emplace_back(std::make_unique<Case>(test::places()),
+                     std::vector<std::string>{"batch", "row", "column", "seq", "key", "out", "quarter", "inner"});
+  cases.emplace_back(std::make_unique<Case>(test::convolutional()),
+                     std::vector<std::string>{"batch", "channel", "to", "out", "class", "height", "kh"});
+  cases.emplace_back(
+      std::make_unique<Case>(test::encoderDecoder()),
+      std::vector<std::string>{"batch", "src", "src2", "src3", "dst", "dst2", "vocab", "head", "key", "embed"});
+  cases.emplace_back(std::make_unique<Case>(test::recurrent()),
+                     std::vector<std::string>{"batch", "embed", "hidden", "other"});
+  int trials = 40;
+  if (const char *more = std::getenv("ECHELON_LAYOUTS"))
+    trials = std::atoi(more);
+  int good = 0;
+  for (int trial = 0; trial < trials; ++trial) {
+    std::mt19937 random(trial);
+    auto below = [&](size_t n) { return size_t(random() % n); };
+    auto &[test, axes] = cases[below(cases.size())];
+    static const std::vector<std::vector<int64_t>> meshes{{2}, {3}, {4}, {2, 2}, {2, 3}, {4, 2}, {2, 2, 2}};
+    Layout layout;
+    const std::vector<int64_t> &sizes = meshes[below(meshes.size())];
+    for (auto [i, size] : llvm::enumerate(sizes)) {
+      std::vector<std::string> order = axes;
+      std::shuffle(order.begin(), order.end(), random);
+      order.resize(below(std::min<size_t>(order.size(), 4) + 1));
+      layout.mesh.push_back({"m" + std::to_string(i), size, order});
+      if (below(3) == 0)
+        layout.store.push_back(layout.mesh.back().name);
+    }
+    bool refused = false;
+    EXPECT_TRUE(equal(*test->module, test->feed, test->one, layout, &refused)) << "seed " << trial;
+    good += !refused;
+  }
+  EXPECT_GT(good, trials / 5);
+}
+
+} // namespace

@@ -1,0 +1,353 @@
+// All ranks of a laid-out step, run on numbers.
+#include "test/passes/layout/Ranks.h"
+#include <cmath>
+
+using namespace mlir;
+using namespace echelon;
+using namespace echelon::test;
+using dist::Hold;
+using dist::MeshAttr;
+using dist::StateAttr;
+
+namespace {
+
+using PerRank = std::vector<Array>;
+using Coordinates = SmallVector<int64_t>;
+
+struct Ranks {
+  ModuleOp module;
+  MeshAttr mesh;
+  const Feed &feed;
+  Outcome &outcome;
+  std::string trouble;
+  std::vector<Coordinates> coordinates;
+  DenseMap<Value, PerRank> values;
+  Surroundings around;
+  std::map<std::string, PerRank> pending; // writes
+  std::map<std::pair<const void *, int64_t>, std::vector<char>> masks;
+
+  Ranks(ModuleOp module, const Feed &feed, Outcome &outcome) : module(module), feed(feed), outcome(outcome) {
+    mesh = dist::meshOf(module);
+    if (!mesh)
+      mesh = MeshAttr::get(module.getContext(), ArrayRef<dist::MeshAxis>());
+    for (int64_t r = 0; r < mesh.ranks(); ++r)
+      coordinates.push_back(dist::coordinates(mesh, r));
+  }
+  int64_t ranks() const { return mesh.ranks(); }
+  int64_t rankAt(ArrayRef<int64_t> at) const {
+    int64_t r = 0;
+    for (int m = 0; m < mesh.size(); ++m)
+      r = r * mesh.sizeOf(m) + at[m];
+    return r;
+  }
+  void fail(Operation *op, const Twine &what) {
+    if (trouble.empty()) {
+      llvm::raw_string_ostream text(trouble);
+      text << what << " at " << *op;
+    }
+  }
+  StateAttr stateOf(Tensor type) const {
+    StateAttr state = dist::stateOf(type);
+    return state ? state : dist::wholeState(mesh);
+  }
+  static double unheld(Tensor type) { return type.isFloat() ? NAN : 0; }
+
+  /// Which elements a rank holds.
+  const std::vector<char> &held(Tensor type, int64_t rank) {
+    std::vector<char> &mask = masks[{type.getAsOpaquePointer(), rank}];
+    if (!mask.empty() || type.count() == 0)
+      return mask;
+    mask.resize(type.count());
+    SmallVector<int64_t> first, size;
+    for (StringRef axis : type.names()) {
+      first.push_back(dist::offsetOf(type, axis, mesh, coordinates[rank]));
+      size.push_back(dist::localSize(type, axis, mesh));
+    }
+    int64_t flatFirst = 0, flatSize = 1;
+    for (int64_t n : size)
+      flatSize *= n;
+    for (int m : dist::flatCuts(type)) {
+      flatSize = llvm::divideCeil(flatSize, mesh.sizeOf(m));
+      flatFirst += flatSize * coordinates[rank][m];
+    }
+    Space space;
+    space.add(type);
+    Array like(type.withState({}));
+    space.each([&] {
+      int64_t local = 0;
+      bool inside = true;
+      for (auto [i, axis] : llvm::enumerate(type.names())) {
+        int64_t at = space.at(axis) - first[i];
+        inside &= at >= 0 && at < size[i];
+        local = local * size[i] + at;
+      }
+      mask[space.in(like)] = inside && local >= flatFirst && local < flatFirst + flatSize;
+    });
+    return mask;
+  }
+  /// What is left to a rank of a whole value.
+  void keep(Array &x, Tensor type, int64_t rank) {
+    const std::vector<char> &mask = held(type, rank);
+    for (size_t i = 0; i < x.data.size(); ++i)
+      if (!mask[i])
+        x.data[i] = unheld(type);
+    x.type = type;
+  }
+
+  /// What the ranks hold together that differ from `rank` only over `group`: sums added, parts put together.
+  Array together(const PerRank &x, Tensor type, int64_t rank, ArrayRef<int> group) {
+    StateAttr state = stateOf(type);
+    Array sum(type);
+    std::vector<char> any(type.count(), 0);
+    std::function<void(ArrayRef<int>, Coordinates &)> visit = [&](ArrayRef<int> left, Coordinates &at) {
+      if (!left.empty()) {
+        int m = left.front();
+        if (state[m].hold == Hold::Whole)
+          return visit(left.drop_front(), at);
+        int64_t before = at[m];
+        for (at[m] = 0; at[m] < mesh.sizeOf(m); ++at[m])
+          visit(left.drop_front(), at);
+        at[m] = before;
+        return;
+      }
+      int64_t r = rankAt(at);
+      const std::vector<char> &mask = held(type, r);
+      for (size_t i = 0; i < sum.data.size(); ++i)
+        if (mask[i]) {
+          sum.data[i] += x[r].data[i];
+          any[i] = 1;
+        }
+    };
+    Coordinates at = coordinates[rank];
+    visit(group, at);
+    for (size_t i = 0; i < sum.data.size(); ++i)
+      if (!any[i])
+        sum.data[i] = unheld(type);
+    return sum;
+  }
+  PerRank converted(const PerRank &x, Tensor from, Tensor to, ArrayRef<int> group) {
+    PerRank result;
+    for (int64_t r = 0; r < ranks(); ++r) {
+      Array y = together(x, from, r, group);
+      for (int m = 0; m < mesh.size(); ++m) // a whole value enters a sum as held by coordinate 0
+        if (stateOf(from)[m].hold == Hold::Whole && stateOf(to)[m].hold == Hold::Sum && coordinates[r][m] != 0)
+          std::fill(y.data.begin(), y.data.end(), 0);
+      keep(y, to, r);
+      result.push_back(std::move(y));
+    }
+    return result;
+  }
+  SmallVector<int> meshAxes(ArrayAttr names) {
+    SmallVector<int> result;
+    for (auto name : names.getAsRange<StringAttr>())
+      result.push_back(mesh.index(name));
+    return result;
+  }
+  SmallVector<int> allAxes() { return llvm::to_vector(llvm::seq<int>(0, mesh.size())); }
+
+  /// The whole value, where every replica is the same.
+  Array assembled(Operation *op, const PerRank &x, Tensor type) {
+    Array whole = together(x, type, 0, allAxes());
+    StateAttr state = stateOf(type);
+    for (int64_t r = 0; r < ranks(); ++r)
+      for (size_t i = 0; i < whole.data.size(); ++i)
+        if (held(type, r)[i] && llvm::none_of(state.getEntries(), [](auto &e) { return e.hold == Hold::Sum; }) &&
+            !(x[r].data[i] == whole.data[i])) {
+          fail(op, "rank " + Twine(r) + " holds " + std::to_string(x[r].data[i]) + ", not " +
+                       std::to_string(whole.data[i]));
+          return whole;
+        }
+    for (double v : whole.data)
+      if (std::isnan(v))
+        fail(op, "a value that no rank holds");
+    whole.type = type.withState({});
+    return whole;
+  }
+
+  PerRank fed(StringRef name, Tensor type) {
+    PerRank result;
+    for (int64_t r = 0; r < ranks(); ++r) {
+      Array x = feed.at(name.str());
+      x.type = type;
+      keep(x, type, r);
+      result.push_back(std::move(x));
+    }
+    return result;
+  }
+
+  void ordinary(Operation *op) {
+    std::vector<PerRank> results(op->getNumResults());
+    auto inside = op->getAttrOfType<ArrayAttr>(dist::kInside);
+    for (int64_t r = 0; r < ranks() && trouble.empty(); ++r) {
+      std::vector<Array> operands;
+      for (Value operand : op->getOperands()) {
+        Tensor type = ech::tensor(operand);
+        const PerRank &x = values[operand];
+        Array mine = inside ? together(x, type, r, meshAxes(inside)) : x[r];
+        // along an axis that the result sums away, what others hold is nothing
+        StateAttr state = stateOf(type);
+        for (int m = 0; !inside && m < mesh.size(); ++m) {
+          bool summed = state[m].hold == Hold::Split && llvm::any_of(op->getResults(), [&](Value v) {
+                          return stateOf(ech::tensor(v))[m].hold == Hold::Sum;
+                        });
+          if (!summed)
+            continue;
+          Tensor alone = type.withState(dist::wholeState(mesh).with(m, state[m]));
+          for (int other = 0; other < mesh.size(); ++other) // blocks of the axis over all mesh axes that divide it
+            if (state[other].hold == Hold::Split && state[other].axis == state[m].axis)
+              alone = alone.withState(stateOf(alone).with(other, state[other]));
+          const std::vector<char> &mask = held(alone, r);
+          for (size_t i = 0; i < mine.data.size(); ++i)
+            if (!mask[i])
+              mine.data[i] = 0;
+        }
+        operands.push_back(std::move(mine));
+      }
+      std::vector<Array> made = evaluate(op, operands, around);
+      for (auto [i, y] : llvm::enumerate(made)) {
+        keep(y, ech::tensor(op->getResult(i)), r);
+        results[i].push_back(std::move(y));
+      }
+    }
+    for (auto [result, value] : llvm::zip(op->getResults(), results))
+      values[result] = std::move(value);
+  }
+
+  void repeat(ech::RepeatOp op) {
+    std::vector<PerRank> carried, stacks, sums;
+    for (Value v : op.getCarried())
+      carried.push_back(values[v]);
+    for (Value v : op.getStacks())
+      stacks.emplace_back(ranks(), Array(ech::tensor(v), unheld(ech::tensor(v))));
+    for (Value v : op.getSums())
+      sums.emplace_back(ranks(), Array(ech::tensor(v)));
+    around.positions.push_back({op.getAxis().str(), 0});
+    int64_t n = op.getCount();
+    for (int64_t step = 0; step < n; ++step) {
+      int64_t position = op.getReverse() ? n - 1 - step : step;
+      around.positions.back().second = position;
+      for (auto [argument, x] : llvm::zip(op.carriedArguments(), carried))
+        values[argument] = x;
+      for (auto [argument, source] : llvm::zip(op.sliceArguments(), op.getSlices())) {
+        PerRank slice;
+        for (const Array &x : values[source])
+          slice.push_back(picked(x, ech::tensor(argument), op.getAxis(), position));
+        values[argument] = std::move(slice);
+      }
+      run(*op.block());
+      if (!trouble.empty())
+        return;
+      ech::YieldOp yield = op.yield();
+      for (auto [x, v] : llvm::zip(carried, yield.getCarried()))
+        x = values[v];
+      for (auto [x, v] : llvm::zip(stacks, yield.getStacked()))
+        for (int64_t r = 0; r < ranks(); ++r)
+          put(x[r], values[v][r], op.getAxis(), position);
+      for (auto [x, v] : llvm::zip(sums, yield.getSummed()))
+        for (int64_t r = 0; r < ranks(); ++r)
+          for (size_t i = 0; i < x[r].data.size(); ++i)
+            x[r].data[i] += values[v][r].data[i];
+    }
+    around.positions.pop_back();
+    for (auto [results, from] :
+         {std::pair(op.getFinals(), &carried), std::pair(op.getStacks(), &stacks), std::pair(op.getSums(), &sums)})
+      for (auto [v, x] : llvm::zip(results, *from)) {
+        for (Array &a : x)
+          a.type = ech::tensor(v);
+        values[v] = std::move(x);
+      }
+  }
+  static Array picked(const Array &x, Tensor type, StringRef axis, int64_t position) {
+    Array result(type);
+    Space space;
+    space.add(type);
+    space.each([&] { result.data[space.in(result)] = x.data[space.in(x) + position * x.stride(axis)]; });
+    return result;
+  }
+  static void put(Array &into, const Array &x, StringRef axis, int64_t position) {
+    Space space;
+    space.add(x.type);
+    space.each([&] { into.data[space.in(into) + position * into.stride(axis)] = x.data[space.in(x)]; });
+  }
+
+  void operation(Operation *op) {
+    if (auto read = dyn_cast<ech::ReadOp>(op)) {
+      values[read.getValue()] = fed(read.getSource(), ech::tensor(read.getValue()));
+    } else if (auto write = dyn_cast<ech::WriteOp>(op)) {
+      outcome.written[write.getTarget().str()] = assembled(op, values[write.getValue()], ech::tensor(write.getValue()));
+    } else if (auto gradient = dyn_cast<ech::GradientOp>(op)) {
+      outcome.gradients[gradient.getParameter().str()] =
+          assembled(op, values[gradient.getValue()], ech::tensor(gradient.getValue()));
+    } else if (auto report = dyn_cast<ech::ReportOp>(op)) {
+      outcome.reports[report.getName().str()] =
+          assembled(op, values[report.getValue()], ech::tensor(report.getValue())).data[0];
+    } else if (auto loop = dyn_cast<ech::RepeatOp>(op)) {
+      repeat(loop);
+    } else if (auto start = dyn_cast<dist::StartOp>(op)) {
+      messages(start, start.getValues(), start.wait().getResults(), meshAxes(start.getOver()));
+    } else if (auto mask = dyn_cast<dist::MaskOp>(op)) {
+      PerRank same = values[mask.getValue()]; // whole arrays have no padding
+      values[mask.getResult()] = std::move(same);
+    } else if (auto convert = dyn_cast<dist::ConvertOp>(op)) {
+      messages(op, op->getOperands(), op->getResults(), allAxes());
+    } else if (op->getName().getDialectNamespace() == "dist") {
+      if (!isa<dist::WaitOp>(op))
+        messages(op, op->getOperands(), op->getResults(), meshAxes(op->getAttrOfType<ArrayAttr>("over")));
+    } else if (!isa<ech::YieldOp>(op)) {
+      ordinary(op);
+    }
+  }
+  void messages(Operation *op, ValueRange from, ValueRange to, ArrayRef<int> over) {
+    for (unsigned i = 0; i < from.size(); ++i) {
+      Value x = from[i], y = to[i];
+      SmallVector<int> group = llvm::filter_to_vector(over, [&](int m) {
+        return stateOf(ech::tensor(x))[m] != stateOf(ech::tensor(y))[m] || isa<dist::ExchangeOp>(op);
+      });
+      if (isa<dist::SliceOp>(op)) // local
+        group.clear();
+      values[y] = converted(values[x], ech::tensor(x), ech::tensor(y), group);
+    }
+  }
+  void run(Block &block) {
+    for (Operation &op : block)
+      if (trouble.empty())
+        operation(&op);
+  }
+};
+} // namespace
+
+std::string echelon::test::runStep(ModuleOp module, StringRef name, const Feed &feed, Outcome &outcome) {
+  Ranks ranks(module, feed, outcome);
+  for (auto step : module.getOps<ech::StepOp>())
+    if (step.getSymName() == name)
+      ranks.run(step.getBody().front());
+  return ranks.trouble;
+}
+
+std::map<std::string, int64_t> echelon::test::countMessages(ModuleOp module, StringRef name) {
+  std::map<std::string, int64_t> counts;
+  for (auto step : module.getOps<ech::StepOp>()) {
+    if (step.getSymName() != name)
+      continue;
+    step.walk([&](Operation *op) {
+      int64_t times = 1;
+      for (auto loop = op->getParentOfType<ech::RepeatOp>(); loop; loop = loop->getParentOfType<ech::RepeatOp>())
+        times *= loop.getCount();
+      auto joined = [](ArrayAttr names) {
+        std::string text;
+        for (auto n : names.getAsRange<StringAttr>())
+          text += (text.empty() ? "" : "+") + n.str();
+        return text;
+      };
+      if (auto over = op->getAttrOfType<ArrayAttr>("over"); over && op->getName().getDialectNamespace() == "dist") {
+        if (!isa<dist::SliceOp>(op)) {
+          auto kind = isa<dist::StartOp>(op) ? cast<dist::StartOp>(op).getKind() : op->getName().stripDialect();
+          counts[kind.str() + " " + joined(over)] += times;
+        }
+      } else if (auto inside = op->getAttrOfType<ArrayAttr>(dist::kInside)) {
+        counts["inside " + op->getName().stripDialect().str() + " " + joined(inside)] += times;
+      }
+    });
+  }
+  return counts;
+}
