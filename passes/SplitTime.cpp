@@ -35,6 +35,7 @@ public:
       kinds.settled.insert_range(wanted);
       if (failed(kinds.decide()))
         return failure();
+      follow(before);
     }
     emit(before, {});
     for (Operation *op : llvm::reverse(before))
@@ -46,14 +47,31 @@ public:
   }
 
 private:
+  /// What is fixed now that totals are: it stands behind them.
+  void follow(ArrayRef<Operation *> ops) {
+    for (Operation *op : ops) {
+      if (replaced.contains(op) || kinds.isInside(op) || isGone(op))
+        continue;
+      bool settled = llvm::any_of(op->getResults(), [&](Value v) { return kinds.settled.contains(v); });
+      bool late = false;
+      op->walk([&](Operation *inner) {
+        late |= llvm::any_of(inner->getOperands(), [&](Value v) { return totals.contains(v); });
+      });
+      if (late && !settled)
+        builder.clone(*op, totals);
+      if (late || settled)
+        replaced.insert(op);
+    }
+  }
+
   bool isRead(Operation *op) const { return isa<ReadOp>(op); }
   /// Whether the operation is one of those that the loop and what follows it replace.
   bool isGone(Operation *op) const {
     if (isa<ReportOp, GradientOp, WriteOp>(op) || kinds.isInside(op))
       return !isRead(op) || time.evaluation();
-    return llvm::any_of(op->getResults(), [&](Value v) { return kinds.of(v) == Kind::After; });
+    return replaced.contains(op) || llvm::any_of(op->getResults(), [&](Value v) { return kinds.of(v) == Kind::After; });
   }
-  bool isAfter(Operation *op) const { return isGone(op) && !kinds.isInside(op); }
+  bool isAfter(Operation *op) const { return isGone(op) && !kinds.isInside(op) && !replaced.contains(op); }
 
   /// The loop over the passes with the inside ones of `ops`, and after it the others. `wanted`: values to have totals
   /// of.
@@ -212,8 +230,9 @@ private:
   OpBuilder builder;
   Build build;
   Kinds kinds;
-  IRMapping totals; // what replaces values after the loops built so far
-  Value valid;      // which samples of the batch are real; one read a loop
+  IRMapping totals;                     // what replaces values after the loops built so far
+  llvm::DenseSet<Operation *> replaced; // fixed ones that stand behind early totals
+  Value valid;                          // which samples of the batch are real; one read a loop
 };
 
 struct SplitTime : echelon::impl::SplitTimeBase<SplitTime> {

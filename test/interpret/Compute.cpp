@@ -153,7 +153,7 @@ Array argmaxOver(const Array &x, ArrayAttr over) {
   });
   return y;
 }
-template <typename F> Array zip(const Array &like, llvm::ArrayRef<const Array *> inputs, F f) {
+template <typename F> Array combine(const Array &like, llvm::ArrayRef<const Array *> inputs, F f) {
   Array y = like;
   SmallVector<const Array *> all{&y};
   llvm::append_range(all, inputs);
@@ -168,9 +168,9 @@ template <typename F> Array zip(const Array &like, llvm::ArrayRef<const Array *>
 }
 Array logSumExp(const Array &x, ArrayAttr over) {
   Array m = maxOver(x, over);
-  Array e = zip(x, {&x, &m}, [](double *v) { return std::exp(v[0] - v[1]); });
+  Array e = combine(x, {&x, &m}, [](double *v) { return std::exp(v[0] - v[1]); });
   Array s = sumOver(e, over);
-  return zip(m, {&m, &s}, [](double *v) { return v[0] + std::log(v[1]); });
+  return combine(m, {&m, &s}, [](double *v) { return v[0] + std::log(v[1]); });
 }
 int64_t countOf(const Array &x, ArrayAttr over) {
   int64_t n = 1;
@@ -423,11 +423,12 @@ std::vector<Array> echelon::interpret::compute(Operation *op, ArrayRef<Array> in
         for (const Array &x : in)
           inputs.push_back(&x);
         bool integer = !tensor(o.getResult()).isFloat();
-        return one(
-            zip(empty(o.getResult(), machine), inputs, [&](double *x) { return apply(o.getFunction(), x, integer); }));
+        return one(combine(empty(o.getResult(), machine), inputs,
+                           [&](double *x) { return apply(o.getFunction(), x, integer); }));
       })
-      .Case(
-          [&](ExpandOp o) { return one(zip(empty(o.getResult(), machine), {&in[0]}, [](double *x) { return x[0]; })); })
+      .Case([&](ExpandOp o) {
+        return one(combine(empty(o.getResult(), machine), {&in[0]}, [](double *x) { return x[0]; }));
+      })
       .Case([&](DotOp o) {
         Array y = empty(o.getResult(), machine);
         Walk walk = walkOver({&in[0], &in[1], &y});
@@ -440,13 +441,13 @@ std::vector<Array> echelon::interpret::compute(Operation *op, ArrayRef<Array> in
         if (o.getKind() == Reduction::Max)
           return one(arrange(maxOver(in[0], o.getOver())));
         auto negate = [](double *x) { return -x[0]; };
-        Array y = maxOver(zip(in[0], {&in[0]}, negate), o.getOver());
-        return one(arrange(zip(y, {&y}, negate)));
+        Array y = maxOver(combine(in[0], {&in[0]}, negate), o.getOver());
+        return one(arrange(combine(y, {&y}, negate)));
       })
       .Case([&](ArgMaxOp o) { return one(arrange(argmaxOver(in[0], o.getOver()))); })
       .Case([&](SoftmaxOp o) {
         Array lse = logSumExp(in[0], o.getOver());
-        return one(arrange(zip(in[0], {&in[0], &lse}, [](double *x) { return std::exp(x[0] - x[1]); })));
+        return one(arrange(combine(in[0], {&in[0], &lse}, [](double *x) { return std::exp(x[0] - x[1]); })));
       })
       .Case([&](LogSumExpOp o) { return one(arrange(logSumExp(in[0], o.getOver()))); })
       .Case([&](CrossEntropyOp o) {
@@ -467,23 +468,23 @@ std::vector<Array> echelon::interpret::compute(Operation *op, ArrayRef<Array> in
         Array mean = sumOver(in[0], o.getOver());
         for (double &v : mean.values)
           v = o.getRms() ? 0 : v / n;
-        Array square = zip(in[0], {&in[0], &mean}, [](double *x) { return (x[0] - x[1]) * (x[0] - x[1]); });
+        Array square = combine(in[0], {&in[0], &mean}, [](double *x) { return (x[0] - x[1]) * (x[0] - x[1]); });
         Array variance = sumOver(square, o.getOver());
         for (double &v : variance.values)
           v /= n;
-        Array rstd = zip(variance, {&variance}, [](double *x) { return 1 / std::sqrt(x[0] + kEpsilon); });
-        Array y = zip(in[0], {&in[0], &mean, &rstd}, [](double *x) { return (x[0] - x[1]) * x[2]; });
+        Array rstd = combine(variance, {&variance}, [](double *x) { return 1 / std::sqrt(x[0] + kEpsilon); });
+        Array y = combine(in[0], {&in[0], &mean, &rstd}, [](double *x) { return (x[0] - x[1]) * x[2]; });
         return std::vector<Array>{arrange(y), arrange(rstd, 1), arrange(mean, 2), arrange(variance, 3)};
       })
       .Case([&](NormalizeGradOp o) {
         const Array &d = in[0], &y = in[1], &rstd = in[2];
         double n = countOf(y, o.getOver());
         Array mean = sumOver(d, o.getOver());
-        Array product = zip(y, {&d, &y}, [](double *x) { return x[0] * x[1]; });
+        Array product = combine(y, {&d, &y}, [](double *x) { return x[0] * x[1]; });
         Array along = sumOver(product, o.getOver());
         bool rms = o.getRms();
-        return one(arrange(zip(y, {&d, &y, &rstd, &mean, &along},
-                               [&](double *x) { return x[2] * (x[0] - (rms ? 0 : x[3] / n) - x[1] * x[4] / n); })));
+        return one(arrange(combine(y, {&d, &y, &rstd, &mean, &along},
+                                   [&](double *x) { return x[2] * (x[0] - (rms ? 0 : x[3] / n) - x[1] * x[4] / n); })));
       })
       .Case([&](CumSumOp o) {
         std::string axis = cast<StringAttr>(o.getOver()[0]).getValue().str();
@@ -683,13 +684,13 @@ std::vector<Array> echelon::interpret::compute(Operation *op, ArrayRef<Array> in
           walk.run([&] { p.values[walk.at(0)] = std::exp(p.values[walk.at(0)] - lse.values[walk.at(1)]); });
         }
         ArrayAttr key = ArrayAttr::get(o.getContext(), {o.getKeyAttr()});
-        Array dp = p, total = sumOver(zip(y, {&y, &dy}, [](double *x) { return x[0] * x[1]; }), key);
+        Array dp = p, total = sumOver(combine(y, {&y, &dy}, [](double *x) { return x[0] * x[1]; }), key);
         dp.values.assign(dp.values.size(), 0);
         {
           Walk walk = walkOver({&dp, &dy, &v});
           walk.run([&] { dp.values[walk.at(0)] += dy.values[walk.at(1)] * v.values[walk.at(2)]; });
         }
-        Array ds = zip(p, {&p, &dp, &total}, [](double *x) { return x[0] * (x[1] - x[2]); });
+        Array ds = combine(p, {&p, &dp, &total}, [](double *x) { return x[0] * (x[1] - x[2]); });
         std::vector<Array> out;
         for (Value result : o->getResults())
           out.push_back(empty(result, machine));
