@@ -15,6 +15,9 @@ inline int32_t bitsOf(float x) { return __builtin_bit_cast(int32_t, x); }
 inline int64_t bitsOf(double x) { return __builtin_bit_cast(int64_t, x); }
 inline float fromBits(int32_t x) { return __builtin_bit_cast(float, x); }
 inline double fromBits(int64_t x) { return __builtin_bit_cast(double, x); }
+/// 2^n; unsigned, because for a NaN n is anything.
+inline float powerOfTwo(int32_t n) { return fromBits(static_cast<int32_t>((static_cast<uint32_t>(n) + 127u) << 23)); }
+inline double powerOfTwo(int64_t n) { return fromBits(static_cast<int64_t>((static_cast<uint64_t>(n) + 1023u) << 52)); }
 constexpr float kRoundFloat = 12582912.0f;          // 1.5 * 2^23: x + k - k rounds x to an integer
 constexpr double kRoundDouble = 6755399441055744.0; // 1.5 * 2^52
 } // namespace detail
@@ -76,7 +79,7 @@ inline float exp(float x) {
   p = p * r + 5.0000001201e-1f;
   p = p * (r * r) + r + 1.0f;
   int32_t half = n >> 1;
-  return p * detail::fromBits((half + 127) << 23) * detail::fromBits((n - half + 127) << 23);
+  return p * detail::powerOfTwo(half) * detail::powerOfTwo(n - half);
 }
 inline double exp(double x) { return std::exp(x); }
 
@@ -85,8 +88,9 @@ inline float log(float x) {
   bool small = x < 1.17549435e-38f;
   float y = small ? x * 8388608.0f : x;
   int32_t bits = detail::bitsOf(y);
-  int32_t n = (bits - 0x3f3504f3) >> 23;
-  float m = detail::fromBits(bits - (n << 23)) - 1.0f;
+  int32_t n = static_cast<int32_t>(static_cast<uint32_t>(bits) - 0x3f3504f3u) >> 23;
+  float m =
+      detail::fromBits(static_cast<int32_t>(static_cast<uint32_t>(bits) - (static_cast<uint32_t>(n) << 23))) - 1.0f;
   float k = static_cast<float>(n) - (small ? 23.0f : 0.0f);
   float p = 7.0376836292e-2f;
   p = p * m - 1.1514610310e-1f;
@@ -145,7 +149,7 @@ inline double expWide(double x) {
   p = p * r + 0.5;
   p = p * r + 1.0;
   p = p * r + 1.0;
-  return p * fromBits((n + 1023) << 52);
+  return p * powerOfTwo(n);
 }
 /// sin(x + quarters * pi / 2), |x| up to 1e9.
 inline double sinWide(double x, int64_t quarters) {

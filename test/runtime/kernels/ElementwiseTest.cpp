@@ -79,6 +79,7 @@ TEST(Elementwise, LimitsAreThoseOfCmath) {
   EXPECT_NEAR(math::exp(-100.0f) / std::exp(-100.0f), 1, 0.05); // subnormal
   EXPECT_EQ(math::exp(0.0f), 1.0f);
   EXPECT_EQ(math::log(0.0f), -kInf);
+  EXPECT_EQ(math::log(-0.0f), -kInf);
   EXPECT_EQ(math::log(kInf), kInf);
   EXPECT_EQ(math::log(1.0f), 0.0f);
   EXPECT_TRUE(std::isnan(math::log(-1.0f)));
