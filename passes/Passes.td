@@ -13,6 +13,21 @@ class EchelonPass<string flag> : Pass<flag, "::mlir::ModuleOp"> {
 // ech: what is computed
 //===------------------------------------------------------------------------------------------------------------===//
 
+def RecogniseAttention : EchelonPass<"ech-recognise-attention"> {
+  let summary = "the written-out softmax pattern becomes one ech.attention";
+  let description = [{
+    ```mlir
+    %s = ech.dot %q, %k over ["key"]
+    %m = ech.map select %causal, %s, %lowest
+    %p = ech.softmax %m over ["past"]
+    %y = ech.dot %p, %v over ["past"]
+    ```
+    becomes `%y, %logsumexp = ech.attention %q, %k, %v {causal, …}`: the scores are never stored. Scales by constants, a
+    bias, a mask and both kinds of mask together are part of the pattern. It is left alone where the scores or the
+    weights are used elsewhere. Runs before differentiation, so that the derivative is that of the fused operation.
+  }];
+}
+
 def Differentiate : EchelonPass<"ech-differentiate"> {
   let summary = "the forward step gains its backward pass and one `ech.gradient` a parameter";
   let description = [{

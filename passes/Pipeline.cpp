@@ -3,6 +3,7 @@
 #include "passes/Passes.h"
 
 void echelon::buildPipeline(mlir::OpPassManager &manager, Stage until) {
+  manager.addPass(createRecogniseAttention());
   manager.addPass(createDifferentiate());
   manager.addPass(createSplitTime());
   manager.addPass(createExpandUpdate());

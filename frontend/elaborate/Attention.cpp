@@ -32,13 +32,15 @@ Val Lowering::attention(const CallExpr &e, const Args &args) {
   }
   if (!good)
     return Val::poison();
-  if (!has(q->type(), {key->name}, args["q"]->range, "q") || !has(k->type(), {key->name, past->name}, args["k"]->range, "k") ||
+  if (!has(q->type(), {key->name}, args["q"]->range, "q") ||
+      !has(k->type(), {key->name, past->name}, args["k"]->range, "k") ||
       !has(v->type(), {past->name}, args["v"]->range, "v"))
     return Val::poison();
   if (q->type().has(past->name))
     return poison(Code::E0203, args["q"]->range,
-                  "q has the axis " + written(past->name) + " that it looks back over; rename that of k and v: declare "
-                  "`axis past like seq`, then k[seq -> past]");
+                  "q has the axis " + written(past->name) +
+                      " that it looks back over; rename that of k and v: declare "
+                      "`axis past like seq`, then k[seq -> past]");
   if (!sizesAgree(q->type(), k->type(), e.range, "attention") ||
       !sizesAgree(q->type(), v->type(), e.range, "attention") ||
       !sizesAgree(k->type(), v->type(), e.range, "attention"))

@@ -31,9 +31,10 @@ std::optional<Lowering::Args> Lowering::bind(const std::vector<Argument> &argume
       name = names[place++];
     } else {
       error(Code::E0120, a.range,
-            callee + " takes " + (names.empty() ? "no arguments" : "at most " + std::to_string(names.size()) +
-                                                                       (names.size() == 1 ? " argument" : " arguments") +
-                                                                       ": " + listed(names)));
+            callee + " takes " +
+                (names.empty() ? "no arguments"
+                               : "at most " + std::to_string(names.size()) +
+                                     (names.size() == 1 ? " argument" : " arguments") + ": " + listed(names)));
       good = false;
       continue;
     }
@@ -120,7 +121,8 @@ Val Lowering::call(const CallExpr &e) {
   }
   if (e.as || e.with)
     return poison(Code::E0124, e.as ? e.as->range : e.with->range,
-                  it->first + " is a function without parameters; `as` and `with` name the parameters of a block's call");
+                  it->first +
+                      " is a function without parameters; `as` and `with` name the parameters of a block's call");
   const Builtin &builtin = it->second;
   std::vector<std::string> names(builtin.names.begin(), builtin.names.end());
   if (it->first == "concat") { // any number of values
@@ -215,8 +217,8 @@ Val Lowering::callBlock(const CallExpr &e, const Block &block) {
           }
           if (!axis && args) {
             error(Code::E0111, e.range,
-                  e.callee.text() + " works on axis " + word->path.text() + " unless told, and there is none here; say " +
-                      f.name.text + " = …");
+                  e.callee.text() + " works on axis " + word->path.text() +
+                      " unless told, and there is none here; say " + f.name.text + " = …");
             good = false;
           }
         }
@@ -249,8 +251,9 @@ Val Lowering::callBlock(const CallExpr &e, const Block &block) {
       calls.emplace(path, &block);
     } else if (!calls.emplace(path, &block).second) {
       return poison(Code::E0103, e.as ? e.as->range : e.range,
-                    "a call is named " + name + " already; `with " + name + "` shares its parameters, another name "
-                    "gives this call its own");
+                    "a call is named " + name + " already; `with " + name +
+                        "` shares its parameters, another name "
+                        "gives this call its own");
     }
     inner.prefix = path + ".";
   }

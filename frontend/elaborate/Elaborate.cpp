@@ -63,8 +63,9 @@ void orderInputs(Shared &shared) {
   for (const InputFacts &input : shared.facts.inputs)
     if (llvm::none_of(ordered, [&](const InputFacts &i) { return i.name == input.name; })) {
       if (good)
-        shared.diagnostics.error(Code::E0505, shared.options.dataRange,
-                                 "input " + input.name + " of the model is not filled; name it after the arrow")
+        shared.diagnostics
+            .error(Code::E0505, shared.options.dataRange,
+                   "input " + input.name + " of the model is not filled; name it after the arrow")
             .note(input.range, "input " + input.name + " is declared here");
       ordered.push_back(input);
     }

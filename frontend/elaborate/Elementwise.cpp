@@ -161,7 +161,8 @@ Val Lowering::apply(Function f, ArrayRef<Val> given, SourceRange range, const st
     };
     if (truth(operands[first]) != truth(operands[first + 1]))
       return poison(Code::E0207, range,
-                    "`" + spelling + "` meets a truth value and a number; where(c, 1, 0) makes numbers of truth values");
+                    "`" + spelling +
+                        "` meets a truth value and a number; where(c, 1, 0) makes numbers of truth values");
   }
   if (!axesFit(operands, range, spelling, lifted))
     return Val::poison();
@@ -246,8 +247,8 @@ Val Lowering::elementwise(const CallExpr &e, const Args &a) {
   if (name == "ceil") {
     if (x.kind == Val::Known)
       return Val::known(x.number.ceil());
-    return apply(Function::Neg, {apply(Function::Floor, {apply(Function::Neg, {x}, e.range, name, false)}, e.range, name,
-                                       false)},
+    return apply(Function::Neg,
+                 {apply(Function::Floor, {apply(Function::Neg, {x}, e.range, name, false)}, e.range, name, false)},
                  e.range, name, false);
   }
   const Unary &unary = unaries().at(name);
@@ -271,8 +272,9 @@ Val Lowering::maximum(const CallExpr &e, const Args &a) {
   std::string name = e.callee.parts[0].text;
   bool lifted = std::exchange(lift, false);
   if (a["over"] || a["where"])
-    return poison(Code::E0118, e.range, name + " is either of two values, or over the axes of one: " + name +
-                                            "(a, b), " + name + "(x, over = …)");
+    return poison(Code::E0118, e.range,
+                  name + " is either of two values, or over the axes of one: " + name + "(a, b), " + name +
+                      "(x, over = …)");
   Val x = eval(*a["x"]), y = eval(*a["y"]);
   if (x.kind == Val::Known && y.kind == Val::Known)
     return (x.number < y.number) == (name == "max") ? y : x;
@@ -332,7 +334,8 @@ Val Lowering::sizeCall(const CallExpr &, const Args &a) {
     if (inSize)
       return poison(Code::E0208, a["axis"]->range,
                     "the size of " + written(axis->name) + " is the run's, so no other size follows from it");
-    return tensor(build.count(axis->name.getValue(), build.type({{axis->name.getValue(), axis->size}}, build.real)), true, a["axis"]->range);
+    return tensor(build.count(axis->name.getValue(), build.type({{axis->name.getValue(), axis->size}}, build.real)),
+                  true, a["axis"]->range);
   }
   return Val::known(Number::whole(axis->size));
 }

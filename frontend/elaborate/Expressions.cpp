@@ -21,8 +21,9 @@ Val Lowering::eval(const Expr &e) {
     v = Val::truthOf(cast<BoolExpr>(e).value);
     break;
   case ExprKind::Quantity:
-    v = poison(Code::E0017, e.range, "a model computes with plain numbers; write " +
-                                         Number::real(cast<QuantityExpr>(e).quantity.value).text());
+    v = poison(Code::E0017, e.range,
+               "a model computes with plain numbers; write " +
+                   Number::real(cast<QuantityExpr>(e).quantity.value).text());
     break;
   case ExprKind::String:
     v = poison(Code::E0209, e.range, "a text has no meaning in a model");
@@ -122,8 +123,8 @@ Val Lowering::evalPath(const PathExpr &e) {
     }
     if (findAxis(name))
       return poison(Code::E0209, e.range,
-                    name + " is an axis, and a value is taken here; index(" + name + ") is the position along it, size(" +
-                        name + ") its size");
+                    name + " is an axis, and a value is taken here; index(" + name +
+                        ") is the position along it, size(" + name + ") its size");
   }
   std::vector<std::string> all{"training"};
   for (const auto &entry : scope->values)
@@ -144,9 +145,8 @@ const AxisInfo *Lowering::axisOf(const Ident &name) {
   for (const auto &entry : scope->axes)
     all.push_back(entry.first);
   error(Code::E0111, name.range,
-        scope->values.count(name.text)
-            ? name.text + " is a value, and an axis is taken here"
-            : "no axis is called " + quoted(name.text) + didYouMean(name.text, all));
+        scope->values.count(name.text) ? name.text + " is a value, and an axis is taken here"
+                                       : "no axis is called " + quoted(name.text) + didYouMean(name.text, all));
   return nullptr;
 }
 
@@ -340,8 +340,9 @@ std::optional<int64_t> Lowering::size(const Expr &e, const std::string &what) {
   }
   if (!n) {
     error(Code::E0201, e.range,
-          "the size of " + what + " is " + v.number.text() + ", not a whole number; `/` is exact in sizes, ceil(…) "
-          "rounds up");
+          "the size of " + what + " is " + v.number.text() +
+              ", not a whole number; `/` is exact in sizes, ceil(…) "
+              "rounds up");
     return std::nullopt;
   }
   if (*n < 1 || *n >= (int64_t(1) << 31)) {
@@ -447,8 +448,7 @@ Val Lowering::logic(const LogicExpr &e, bool lifted) {
     if (first) {
       left = right;
       first = false;
-      if (!left.isPoison() && left.kind != Val::Truth &&
-          !(left.isTensor() && left.type().getElement().isInteger(1))) {
+      if (!left.isPoison() && left.kind != Val::Truth && !(left.isTensor() && left.type().getElement().isInteger(1))) {
         error(Code::E0207, operand->range,
               std::string("`") + (e.isAnd ? "and" : "or") + "` takes truth values; a comparison makes them");
         left = Val::poison();

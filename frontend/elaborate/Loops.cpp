@@ -49,9 +49,8 @@ Value Lowering::coerce(const Val &v, ech::Tensor type, Code code, SourceRange ra
                   });
   if (!sameAxes) {
     std::string hint;
-    bool fewer = llvm::all_of(have.getAxes(), [&](const ech::Axis &a) {
-      return type.has(a.name) && type.sizeOf(a.name) == a.size;
-    });
+    bool fewer = llvm::all_of(have.getAxes(),
+                              [&](const ech::Axis &a) { return type.has(a.name) && type.sizeOf(a.name) == a.size; });
     if (fewer)
       for (const ech::Axis &a : type.getAxes())
         if (!have.has(a.name))
@@ -63,7 +62,9 @@ Value Lowering::coerce(const Val &v, ech::Tensor type, Code code, SourceRange ra
   }
   if (have.getElement() != type.getElement()) {
     if (!type.isFloat() || have.getElement().isInteger(1)) {
-      auto kind = [](Type t) { return t.isInteger(1) ? "truth values" : t.isInteger(32) ? "integers" : "real numbers"; };
+      auto kind = [](Type t) {
+        return t.isInteger(1) ? "truth values" : t.isInteger(32) ? "integers" : "real numbers";
+      };
       error(code, range,
             what + " must hold " + kind(type.getElement()) + ", and this holds " + kind(have.getElement()));
       return nullptr;

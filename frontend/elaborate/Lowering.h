@@ -42,8 +42,8 @@ private:
   /// A parameter or state, as one call sees it.
   struct Stored {
     std::string path;
-    ech::Tensor type;  // with the axes of its repeats in front
-    size_t loops = 0;  // around its declaration, `repeat along` counted
+    ech::Tensor type; // with the axes of its repeats in front
+    size_t loops = 0; // around its declaration, `repeat along` counted
     SourceRange range;
     bool hasNext = false;
     SourceRange nextRange;
@@ -54,11 +54,11 @@ private:
     const File *file = nullptr;   // names are looked up from here
     const Body *body = nullptr;
     Scope *caller = nullptr;
-    SourceRange callRange;     // of the call, in the caller
-    std::string prefix;        // of parameters' paths: "" or "layer.attn."
-    std::string callPrefix;    // of this call, without its own repeats
-    bool sharing = false;      // `with`: parameters exist already
-    bool isLibrary = false;    // its text is the library's: errors are told at the call
+    SourceRange callRange;  // of the call, in the caller
+    std::string prefix;     // of parameters' paths: "" or "layer.attn."
+    std::string callPrefix; // of this call, without its own repeats
+    bool sharing = false;   // `with`: parameters exist already
+    bool isLibrary = false; // its text is the library's: errors are told at the call
     std::map<std::string, Val> values;
     std::map<std::string, SourceRange> gone; // locals of a repeat that has ended
     std::map<std::string, const AxisInfo *> axes;
@@ -277,8 +277,8 @@ private:
   Scope *scope = nullptr;
   std::deque<AxisInfo> axisStore;
   std::deque<Stored> storedStore;
-  std::map<std::string, Stored *> stored; // by path
-  std::map<std::string, Value> topReads;  // by path: values of parameters and states at the step's start
+  std::map<std::string, Stored *> stored;     // by path
+  std::map<std::string, Value> topReads;      // by path: values of parameters and states at the step's start
   std::map<std::string, const Block *> calls; // by path: what was called there
   std::deque<Loop> loops;
   std::vector<Pending> reports;
@@ -290,7 +290,7 @@ private:
   bool inSize = false; // a size is being worked out
   unsigned depth = 0;  // of recursion
   size_t callCount = 0;
-  bool told = false; // that a budget is used up
+  bool told = false;                      // that a budget is used up
   std::map<std::string, int> randomSites; // how often each name stands under a path
 };
 

@@ -90,11 +90,11 @@ Val Lowering::bracket(const Val &x, const IndexExpr::Bracket &bracket) {
       if (!at.range || at.range->low < 0 || at.range->high >= size) {
         good = false;
         error(Code::E0211, p.value->range,
-              !at.range ? "the index is not known to lie below " + p.from[0].text + " = " + std::to_string(size) +
-                              "; clamp it, or take it from an input `int below " + p.from[0].text + "`"
-                        : "the index runs from " + std::to_string(at.range->low) + " to " +
-                              std::to_string(at.range->high) + ", and " + p.from[0].text + " has the positions 0 to " +
-                              std::to_string(size - 1));
+              !at.range
+                  ? "the index is not known to lie below " + p.from[0].text + " = " + std::to_string(size) +
+                        "; clamp it, or take it from an input `int below " + p.from[0].text + "`"
+                  : "the index runs from " + std::to_string(at.range->low) + " to " + std::to_string(at.range->high) +
+                        ", and " + p.from[0].text + " has the positions 0 to " + std::to_string(size - 1));
         break;
       }
       made &= at.made;
@@ -153,8 +153,8 @@ Val Lowering::bracket(const Val &x, const IndexExpr::Bracket &bracket) {
           from += (from.empty() ? "" : " * ") + name.text;
           if (a->isBatch && p.kind != Place::Rename) {
             good = false;
-            error(Code::E0219, name.range, "the number of samples is the run's, so " + name.text +
-                                               " is neither split nor merged");
+            error(Code::E0219, name.range,
+                  "the number of samples is the run's, so " + name.text + " is neither split nor merged");
           }
         }
       for (const Ident &name : p.to) {
@@ -235,8 +235,8 @@ Val Lowering::bracket(const Val &x, const IndexExpr::Bracket &bracket) {
     SmallVector<Attribute> from, to;
     for (const Group &g : groups) {
       from.push_back(builder.getStrArrayAttr(refs(g.from)));
-      to.push_back(builder.getStrArrayAttr(
-          llvm::map_to_vector(g.to, [](const ech::Axis &a) { return a.name.getValue(); })));
+      to.push_back(
+          builder.getStrArrayAttr(llvm::map_to_vector(g.to, [](const ech::Axis &a) { return a.name.getValue(); })));
     }
     for (const ech::Axis &a : type.getAxes()) {
       const Group *group = llvm::find_if(groups, [&](const Group &g) { return llvm::is_contained(g.from, a.name); });

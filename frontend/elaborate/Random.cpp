@@ -31,9 +31,8 @@ Val Lowering::dropout(const CallExpr &e, const Args &args) {
     return *x;
   Value draw = build.random(ech::Distribution::Uniform, site, 0, 1, x->type().withElement(build.real));
   Value keep = build.map(Function::Ge, {draw, chance->value});
-  Value scaled = p.kind == Val::Known
-                     ? build.mul(x->value, build.constant(1 / (1 - p.number.value())))
-                     : build.div(x->value, build.sub(build.constant(1), chance->value));
+  Value scaled = p.kind == Val::Known ? build.mul(x->value, build.constant(1 / (1 - p.number.value())))
+                                      : build.div(x->value, build.sub(build.constant(1), chance->value));
   return tensor(build.select(keep, scaled, build.constant(0)), false, e.range);
 }
 

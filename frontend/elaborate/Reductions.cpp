@@ -277,8 +277,7 @@ Val Lowering::normalize(const CallExpr &e, const Args &args) {
   std::string key = (*rms ? "rms" : "") + std::string(*local ? " local" : "");
   for (StringAttr axis : *over)
     key += " " + axis.str();
-  ech::NormalizeOp &op =
-      normalized[{x->value.getAsOpaquePointer(), builder.getInsertionBlock(), key}];
+  ech::NormalizeOp &op = normalized[{x->value.getAsOpaquePointer(), builder.getInsertionBlock(), key}];
   if (!op) {
     op = build.normalize(x->value, refs(*over), *rms);
     if (*local)

@@ -145,7 +145,7 @@ const AxisInfo *Lowering::declareAxis(const Ident &name, int64_t size, const Axi
       break;
     unique = name.text + "_" + std::to_string(n);
   }
-  AxisInfo info{builder.getStringAttr(unique),          size,      like, isBatch, isRepeat,
+  AxisInfo info{builder.getStringAttr(unique),           size,      like, isBatch, isRepeat,
                 static_cast<unsigned>(axisStore.size()), name.range};
   axisStore.push_back(info);
   it->second = &axisStore.back();
@@ -191,8 +191,7 @@ void Lowering::axisStatement(const AxisStatement &s) {
     if (like)
       n = like->size;
     if (like && like->isBatch)
-      error(Code::E0208, s.like->range,
-            s.like->text + " is sized by the run, so no axis can be like it");
+      error(Code::E0208, s.like->range, s.like->text + " is sized by the run, so no axis can be like it");
   } else if (auto size = this->size(*s.size, "axis " + s.name.text)) {
     n = *size;
   }
@@ -241,8 +240,7 @@ std::optional<SmallVector<ech::Axis>> Lowering::declaredAxes(const std::vector<I
   for (const ech::Axis &axis : axes)
     count *= static_cast<double>(axis.size);
   if (count > 9e15) {
-    error(Code::E0202, names.front().range,
-          std::string("this ") + what + " has more than 2^53 elements");
+    error(Code::E0202, names.front().range, std::string("this ") + what + " has more than 2^53 elements");
     return std::nullopt;
   }
   return axes;
@@ -394,8 +392,7 @@ Lowering::Stored *Lowering::declareVariable(const Ident &name, ech::VariableKind
                   ", and this call stands outside of that repeat");
         return nullptr;
       }
-    if (old->type.rank() < static_cast<int64_t>(axes.size()) ||
-        ArrayRef(own).take_back(axes.size()) != axes) {
+    if (old->type.rank() < static_cast<int64_t>(axes.size()) || ArrayRef(own).take_back(axes.size()) != axes) {
       error(Code::E0124, scope->callRange,
             "the call that is shared has " + name.text + " over " + ech::describe(old->type) + ", this one over " +
                 ech::describe(ech::Tensor::get(&shared.context, axes, build.real)))
@@ -415,9 +412,8 @@ Lowering::Stored *Lowering::declareVariable(const Ident &name, ech::VariableKind
   }
   if (!shared.variables.count(path)) {
     OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPoint(&*llvm::find_if(*shared.module.getBody(), [](Operation &op) {
-      return isa<ech::StepOp>(op);
-    }));
+    builder.setInsertionPoint(
+        &*llvm::find_if(*shared.module.getBody(), [](Operation &op) { return isa<ech::StepOp>(op); }));
     auto variable = ech::VariableOp::create(
         builder, loc, builder.getStringAttr(path), ech::VariableKindAttr::get(&shared.context, kind),
         TypeAttr::get(type), ech::DistributionAttr::get(&shared.context, start.kind), builder.getF64FloatAttr(start.a),
@@ -456,8 +452,8 @@ void Lowering::stateStatement(const StateStatement &s) {
   scope->states[s.name.text] = nullptr;
   if (!isNew || !axes || !value)
     return;
-  if (Stored *p = declareVariable(s.name, ech::VariableKind::State, *axes,
-                                  {ech::Distribution::Constant, value->value(), 0})) {
+  if (Stored *p =
+          declareVariable(s.name, ech::VariableKind::State, *axes, {ech::Distribution::Constant, value->value(), 0})) {
     Val v;
     v.kind = Val::Tensor;
     v.value = topReads[p->path];
@@ -496,8 +492,8 @@ void Lowering::nextStatement(const NextStatement &s) {
   for (const ech::Axis &axis : state->type.getAxes())
     if (!isWalked(axis.name))
       own.push_back(axis);
-  Value value =
-      coerce(v, state->type.withAxes(own), Code::E0213, s.value->range, "the value after the step of state " + s.name.text);
+  Value value = coerce(v, state->type.withAxes(own), Code::E0213, s.value->range,
+                       "the value after the step of state " + s.name.text);
   if (!value)
     return;
   auto &list = loops.empty() ? writes : loops.back().writes;
@@ -512,7 +508,8 @@ void Lowering::randomStatement(const RandomStatement &s) {
     return;
   std::string site = randomSite(s.name.text, nullptr);
   build.loc = NameLoc::get(builder.getStringAttr(s.name.text), location(s.range));
-  Value value = build.random(start->kind, site, start->a, start->b, ech::Tensor::get(&shared.context, *axes, build.real));
+  Value value =
+      build.random(start->kind, site, start->a, start->b, ech::Tensor::get(&shared.context, *axes, build.real));
   scope->values[s.name.text] = tensor(value, false, s.range);
 }
 

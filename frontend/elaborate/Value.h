@@ -27,13 +27,13 @@ struct Interval {
 /// Poisoned values come from an error that was told; what is made of them is poisoned and silent.
 struct Val {
   enum Kind { Poison, Known, Truth, Word, Tensor } kind = Poison;
-  Number number;    // Known
-  bool truth = false; // Truth
-  std::string word; // Word
-  mlir::Value value; // Tensor
-  bool made = false; // Tensor: of `index`, `size` and numbers only, so that it broadcasts freely
+  Number number;                 // Known
+  bool truth = false;            // Truth
+  std::string word;              // Word
+  mlir::Value value;             // Tensor
+  bool made = false;             // Tensor: of `index`, `size` and numbers only, so that it broadcasts freely
   std::optional<Interval> range; // Tensor of integers: what is known of its values
-  unsigned depth = 0; // number of loops around the place where it was made
+  unsigned depth = 0;            // number of loops around the place where it was made
 
   static Val poison() { return {}; }
   static Val known(Number n) {

@@ -146,8 +146,8 @@ std::set<std::string> echelon::frontend::namesReadAfter(const Body &body, uint32
   return names;
 }
 
-std::map<const CallExpr *, std::string>
-echelon::frontend::nameCalls(const Body &body, std::function<bool(const Path &)> isBlock) {
+std::map<const CallExpr *, std::string> echelon::frontend::nameCalls(const Body &body,
+                                                                     std::function<bool(const Path &)> isBlock) {
   std::vector<const CallExpr *> unnamed;
   std::set<std::string> taken;
   Walker walker;

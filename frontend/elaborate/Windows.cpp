@@ -80,8 +80,9 @@ Val Lowering::conv(const CallExpr &e, const Args &args) {
   for (const ech::Axis &a : own)
     if (x->type().has(a.name))
       return poison(Code::E0215, args["w"]->range,
-                    "axis " + written(a.name) + " is in both operands of conv but not in `over`; conv sums over what "
-                    "both have");
+                    "axis " + written(a.name) +
+                        " is in both operands of conv but not in `over`; conv sums over what "
+                        "both have");
   for (StringAttr a : over)
     if (llvm::is_contained(*window, a))
       return poison(Code::E0203, args["over"]->range, "axis " + written(a) + " is summed over and walked along");
@@ -112,8 +113,8 @@ Val Lowering::conv(const CallExpr &e, const Args &args) {
     int64_t size = x->type().sizeOf((*window)[i]);
     if (size + 2 * pad[i] < kernel[i])
       return poison(Code::E0215, e.range,
-                    "the kernel of " + std::to_string(kernel[i]) + " does not fit into " + written((*window)[i]) + " = " +
-                        std::to_string(size) + " with a padding of " + std::to_string(pad[i]));
+                    "the kernel of " + std::to_string(kernel[i]) + " does not fit into " + written((*window)[i]) +
+                        " = " + std::to_string(size) + " with a padding of " + std::to_string(pad[i]));
   }
   shape.stride = *stride;
   shape.padLow = pad;
@@ -142,8 +143,8 @@ Val Lowering::pool(const CallExpr &e, const Args &args) {
     int64_t have = x->type().sizeOf((*window)[i]);
     if (have + 2 * (*pad)[i] < (*size)[i])
       return poison(Code::E0215, e.range,
-                    "the window of " + std::to_string((*size)[i]) + " does not fit into " + written((*window)[i]) + " = " +
-                        std::to_string(have) + " with a padding of " + std::to_string((*pad)[i]));
+                    "the window of " + std::to_string((*size)[i]) + " does not fit into " + written((*window)[i]) +
+                        " = " + std::to_string(have) + " with a padding of " + std::to_string((*pad)[i]));
     if (2 * (*pad)[i] > (*size)[i])
       return poison(Code::E0215, args["pad"]->range,
                     "a padding of more than half the window would make windows of padding alone");
@@ -208,6 +209,7 @@ Val Lowering::concat(const CallExpr &e, const Args &args) {
     operands.push_back(value);
   }
   if (total >= (int64_t(1) << 31))
-    return poison(Code::E0202, e.range, "the joined axis has " + std::to_string(total) + " places; sizes lie below 2^31");
+    return poison(Code::E0202, e.range,
+                  "the joined axis has " + std::to_string(total) + " places; sizes lie below 2^31");
   return tensor(build.concat(operands, over->name), made, e.range, bounds);
 }
