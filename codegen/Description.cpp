@@ -3,8 +3,8 @@
 #include "codegen/Names.h"
 #include "codegen/Plan.h"
 #include "ir/dist/State.h"
-#include "llvm/Support/Path.h"
 #include "llvm/Support/Format.h"
+#include "llvm/Support/Path.h"
 
 using namespace mlir;
 using namespace echelon;
@@ -46,8 +46,9 @@ std::string dataText(const runtime::DataSpec &data) {
   auto text = [](const std::string &s) { return quoted(s); };
   return "{" + quoted(data.kind) + ", " + braced(data.paths, text) + ", " + quoted(data.name) + ", " +
          braced(data.args, real) + ", " + braced(data.children, dataText) + ", " +
-         braced(data.transforms,
-                [](const runtime::TransformSpec &t) { return "{" + quoted(t.kind) + ", " + braced(t.args, real) + "}"; }) +
+         braced(
+             data.transforms,
+             [](const runtime::TransformSpec &t) { return "{" + quoted(t.kind) + ", " + braced(t.args, real) + "}"; }) +
          "}";
 }
 
@@ -69,7 +70,10 @@ private:
   std::string layout(ech::Tensor type);
   std::string element(ech::Tensor type) {
     Type e = type.getElement();
-    return e.isF32() ? "ElementType::Float32" : e.isF64() ? "ElementType::Float64" : e.isInteger(32) ? "ElementType::Int32" : "ElementType::UInt8";
+    return e.isF32()         ? "ElementType::Float32"
+           : e.isF64()       ? "ElementType::Float64"
+           : e.isInteger(32) ? "ElementType::Int32"
+                             : "ElementType::UInt8";
   }
   std::string init(ech::VariableOp op);
   void stored();
@@ -114,12 +118,13 @@ std::string Tables::init(ech::VariableOp op) {
 void Tables::stored() {
   for (auto op : module.getOps<ech::VariableOp>()) {
     auto type = cast<ech::Tensor>(op.getType());
-    const char *kind = op.getKind() == ech::VariableKind::Param     ? "Stored::Param"
+    const char *kind = op.getKind() == ech::VariableKind::Param   ? "Stored::Param"
                        : op.getKind() == ech::VariableKind::State ? "Stored::State"
                                                                   : "Stored::Optimizer";
     auto offset = op->getAttrOfType<IntegerAttr>("rt.offset");
     os << "  p.stored.push_back({" << kind << ", " << quoted(op.getSymName()) << ", " << axisNames(type) << ", "
-       << layout(type) << ", " << element(type) << ", " << init(op) << ", " << (offset ? offset.getInt() : 0) << "});\n";
+       << layout(type) << ", " << element(type) << ", " << init(op) << ", " << (offset ? offset.getInt() : 0)
+       << "});\n";
   }
 }
 
@@ -219,7 +224,7 @@ void Tables::print() {
 }
 } // namespace
 
-void codegen::printDescription(ModuleOp module, const frontend::TrainPlan &plan,
-                               const frontend::SourceManager &sources, raw_ostream &os) {
+void codegen::printDescription(ModuleOp module, const frontend::TrainPlan &plan, const frontend::SourceManager &sources,
+                               raw_ostream &os) {
   Tables(module, plan, sources, os).print();
 }

@@ -82,9 +82,12 @@ std::string ProgramPlan::text() const {
   std::string text;
   llvm::raw_string_ostream os(text);
   os << "memory per rank\n";
-  for (auto [name, bytes] : {std::pair("params", memory.params), {"gradients", memory.gradients},
-                             {"optimizer", memory.optimizer}, {"activations", memory.activations},
-                             {"buffers", memory.buffers}, {"total", memory.total}})
+  for (auto [name, bytes] : {std::pair("params", memory.params),
+                             {"gradients", memory.gradients},
+                             {"optimizer", memory.optimizer},
+                             {"activations", memory.activations},
+                             {"buffers", memory.buffers},
+                             {"total", memory.total}})
     os << llvm::format("  %-12s%12.3f MB\n", name, static_cast<double>(bytes) / 1e6);
   os << "communication per step\n";
   if (messages.empty())
@@ -139,11 +142,10 @@ std::vector<std::pair<std::string, std::string>> codegen::fingerprints(ModuleOp 
     static constexpr const char *kKinds[] = {"sgd", "adam", "adamw"};
     for (const frontend::OptimizerLine &line : plan.optimizers) {
       o << kKinds[line.kind]
-        << llvm::format(" lr %.17g floor %.17g warmup %lld schedule %d beta1 %.17g beta2 %.17g epsilon %.17g", line.schedule.peak,
-                        line.schedule.floor, static_cast<long long>(line.schedule.warmup), int(line.schedule.kind),
-                        line.beta1, line.beta2, line.epsilon)
-        << llvm::format(" decay %.17g momentum %.17g", line.decay, line.momentum)
-        << (line.nesterov ? " nesterov" : "");
+        << llvm::format(" lr %.17g floor %.17g warmup %lld schedule %d beta1 %.17g beta2 %.17g epsilon %.17g",
+                        line.schedule.peak, line.schedule.floor, static_cast<long long>(line.schedule.warmup),
+                        int(line.schedule.kind), line.beta1, line.beta2, line.epsilon)
+        << llvm::format(" decay %.17g momentum %.17g", line.decay, line.momentum) << (line.nesterov ? " nesterov" : "");
       for (const frontend::Pattern &pattern : line.patterns)
         o << " on " << pattern.text;
       o << "\n";
@@ -159,5 +161,9 @@ std::vector<std::pair<std::string, std::string>> codegen::fingerprints(ModuleOp 
     }
     l << "micro batches " << plan.microBatches << "\n";
   }
-  return {{"model", model}, {"data", data}, {"seed", std::to_string(plan.seed)}, {"optimizer", optimizer}, {"layout", layout}};
+  return {{"model", model},
+          {"data", data},
+          {"seed", std::to_string(plan.seed)},
+          {"optimizer", optimizer},
+          {"layout", layout}};
 }

@@ -1,12 +1,14 @@
 // Lines of functions.
 #include "codegen/Printer.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Path.h"
 
 using namespace mlir;
 using namespace echelon;
 using namespace echelon::codegen;
 
-//===- the user's lines ---------------------------------------------------------------------------------------------===//
+//===- the user's lines
+//---------------------------------------------------------------------------------------------===//
 
 namespace {
 FileLineColLoc placeOf(Location loc) {
@@ -47,7 +49,8 @@ std::string SourceLines::of(Location loc) const {
   return text;
 }
 
-//===- lines --------------------------------------------------------------------------------------------------------===//
+//===- lines
+//--------------------------------------------------------------------------------------------------------===//
 
 std::string codegen::filled(StringRef head, ArrayRef<std::string> parts, StringRef end, size_t indent) {
   std::string text(indent, ' ');
@@ -151,7 +154,8 @@ void Printer::sources(ArrayRef<Operation *> ops) {
   }
 }
 
-//===- values -------------------------------------------------------------------------------------------------------===//
+//===- values
+//-------------------------------------------------------------------------------------------------------===//
 
 namespace {
 std::string describe(rt::Buffer type) {

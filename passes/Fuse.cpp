@@ -199,7 +199,8 @@ void splitInnerProducts(Block &block) {
     if (a.rank() != b.rank() || !llvm::all_of(a.getAxes(), [&](const Axis &x) { return b.has(x.name); }))
       continue;
     OpBuilder builder(op);
-    auto product = ech::MapOp::create(builder, op.getLoc(), a, ech::Function::Mul, ValueRange{op.getLhs(), op.getRhs()});
+    auto product =
+        ech::MapOp::create(builder, op.getLoc(), a, ech::Function::Mul, ValueRange{op.getLhs(), op.getRhs()});
     auto sum = ech::ReduceOp::create(builder, op.getLoc(), op.getType(), ech::Reduction::Sum, product.getResult(),
                                      op.getOver());
     for (Operation *made : {product.getOperation(), sum.getOperation()})
@@ -358,7 +359,7 @@ struct Fuse : echelon::impl::FuseBase<Fuse> {
     for (Block *block : blocks)
       BlockFusion(*block, mesh).run();
     for (auto step : module.getOps<ech::StepOp>())
-      step.walk<WalkOrder::PostOrder, ReverseIterator>([](Operation *op) {
+      step.walk([](Operation *op) {
         if (isFree(op) && op->use_empty())
           op->erase();
       });

@@ -2,10 +2,12 @@
 //
 // 1. Stored tensors, then inputs, one after the other in their arenas, aligned.
 // 2. A work buffer lives from the first operation that touches it to the last, in the order of execution; a use inside
-//    of a loop in which the buffer was not made lasts as long as the loop, and a started collective as long as its wait.
+//    of a loop in which the buffer was not made lasts as long as the loop, and a started collective as long as its
+//    wait.
 // 3. A buffer that an operation writes where it reads another for the last time, element by element, takes that one's
 //    place.
-// 4. Largest first, each buffer goes to the lowest gap that it fits, smallest gap first, among those it overlaps in time.
+// 4. Largest first, each buffer goes to the lowest gap that it fits, smallest gap first, among those it overlaps in
+// time.
 #include "ir/rt/Rt.h"
 #include "mlir/IR/SymbolTable.h"
 #include "passes/Passes.h"

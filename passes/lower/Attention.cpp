@@ -1,2 +1,208 @@
+// Attention: which axes are batch, group, head, query and past, and how far apart they lie.
 #include "passes/lower/Lowering.h"
-void echelon::lower::addAttention(Lowering &l) { (void)l; }
+
+using namespace mlir;
+using namespace echelon;
+using namespace echelon::lower;
+
+namespace {
+/// One of the kernel's dimensions: axes of q that lie together, or none.
+struct Part {
+  SmallVector<Axis> axes;
+  int64_t size = 1;
+};
+
+struct Heads {
+  Part batch, group, head;
+  StringRef query, past, key;
+  int64_t seq, pastSize, keySize;
+
+  /// Axes of q besides query and key: those that k lacks are `head` (queries that share keys), the others batch and,
+  /// from the second on, group or head.
+  template <typename Op>
+  Heads(Lowering &l, Op op, Value q, Value k) : query(op.getQuery()), past(op.getPast()), key(op.getKey()) {
+    Tensor tq = l.local(q), tk = l.local(k);
+    seq = query.empty() ? 1 : tq.sizeOf(query);
+    pastSize = tk.sizeOf(past);
+    keySize = tq.sizeOf(key);
+    bool grouped = llvm::any_of(tq.getAxes(), [&](const Axis &a) { return isOther(a) && !tk.has(a.name); });
+    for (const Axis &a : tq.getAxes()) {
+      if (!isOther(a))
+        continue;
+      Part &part = grouped && !tk.has(a.name) ? head : batch.axes.empty() ? batch : grouped ? group : head;
+      part.axes.push_back(a);
+      part.size *= a.size;
+    }
+  }
+  bool isOther(const Axis &a) const { return a.name != query && a.name != key; }
+
+  /// The stride of a part in a buffer; false where its axes do not lie together.
+  static bool strideOf(Buffer x, const Part &part, int64_t &stride) {
+    stride = 0;
+    int64_t size = 1;
+    for (const Axis &a : llvm::reverse(part.axes)) {
+      if (a.size == 1)
+        continue;
+      int64_t s = x.strideOf(a.name);
+      if (size == 1)
+        stride = s;
+      else if (s != stride * size)
+        return false;
+      size *= a.size;
+    }
+    return true;
+  }
+
+  /// {batch, group, head, row} where `row` walks over `along` and `key` is contiguous; false: a copy is needed.
+  bool strides(Buffer x, StringRef along, SmallVector<int64_t> &out) const {
+    out.assign(4, 0);
+    if (!strideOf(x, batch, out[0]) || !strideOf(x, group, out[1]) || !strideOf(x, head, out[2]))
+      return false;
+    out[3] = along.empty() ? 0 : x.strideOf(along);
+    return x.sizeOf(key) == 1 || x.strideOf(key) == 1;
+  }
+  /// The order that always has strides: batch, group, head, `along`, key, of those that the value has.
+  SmallVector<Axis> order(Buffer x, StringRef along) const {
+    SmallVector<Axis> axes;
+    auto add = [&](StringRef name) {
+      if (int at = x.position(name); at >= 0)
+        axes.push_back(x.getAxes()[at]);
+    };
+    for (const Part *part : {&batch, &group, &head})
+      for (const Axis &a : part->axes)
+        add(a.name);
+    if (!along.empty())
+      add(along);
+    add(key);
+    return axes;
+  }
+  Value withStrides(Lowering &l, Value x, StringRef along, SmallVector<int64_t> &out, Location loc) const {
+    if (strides(rt::buffer(x), along, out))
+      return x;
+    x = l.denseAs(x, order(rt::buffer(x), along), loc);
+    strides(rt::buffer(x), along, out);
+    return x;
+  }
+  /// A result; where the value's own order has no strides, a buffer in the kernel's order of which it is a view.
+  Value result(Lowering &l, Value v, StringRef along, SmallVector<int64_t> &out) const {
+    Buffer natural = l.bufferType(v);
+    if (strides(natural, along, out)) {
+      Value buffer = l.result(v);
+      return buffer;
+    }
+    Buffer dense = Buffer::dense(order(natural, along), natural.getElement());
+    return permuted(l, v, dense, along, out);
+  }
+  Value permuted(Lowering &l, Value v, Buffer dense, StringRef along, SmallVector<int64_t> &out) const {
+    Value own = l.alloc(dense, v.getLoc());
+    SmallVector<int64_t> s;
+    for (const Axis &a : l.local(v).getAxes())
+      s.push_back(dense.strideOf(a.name));
+    Buffer type = Buffer::get(l.b.getContext(), l.local(v).getAxes(), dense.getElement(), s);
+    l.bind(v, l.view(own, 0, type, v.getLoc()));
+    strides(dense, along, out);
+    return own;
+  }
+  /// (batch, group, head, seq), dense.
+  SmallVector<Axis> statistics(Tensor lse) const {
+    return order(Buffer::dense(lse.getAxes(), lse.getElement()), query);
+  }
+  /// {batch, group, head, seq, past} of a mask or bias.
+  Value scores(Lowering &l, Value v, SmallVector<int64_t> &out, Location loc) const {
+    out.assign(5, 0);
+    if (!v)
+      return {};
+    Value x = l.read(v);
+    for (int attempt = 0; attempt < 2; ++attempt) {
+      Buffer type = rt::buffer(x);
+      auto stride = [&](const Part &part, int64_t &s) { // broadcasts over the axes it lacks as a whole
+        bool has = llvm::any_of(part.axes, [&](const Axis &a) { return type.has(a.name); });
+        s = 0;
+        return !has || strideOf(type, part, s);
+      };
+      out[3] = query.empty() ? 0 : type.strideOf(query);
+      out[4] = type.strideOf(past);
+      if (stride(batch, out[0]) && stride(group, out[1]) && stride(head, out[2]))
+        return x;
+      x = l.dense(v);
+    }
+    return x;
+  }
+
+  void shape(Lowering &l, Lowering::Call &call, Value q, Value k, double scale, bool causal, int64_t value,
+             ArrayRef<int64_t> mask, ArrayRef<int64_t> bias) const {
+    call.open().number(batch.size).number(group.size).number(head.size).number(seq).number(pastSize).number(keySize);
+    call.number(value).real(scale).flag(causal);
+    Value between = query.empty() ? Value() : l.offsetBetween(ech::tensor(q), query, ech::tensor(k), past);
+    between ? call.index(between) : call.number(0);
+    call.numbers(mask).numbers(bias).close();
+  }
+};
+
+LogicalResult lowerAttention(Lowering &l, ech::AttentionOp op) {
+  Location loc = op.getLoc();
+  Heads h(l, op, op.getQ(), op.getK());
+  SmallVector<int64_t> sq, sk, sv, so, sm, sb;
+  Value q = h.withStrides(l, l.read(op.getQ()), h.query, sq, loc);
+  Value k = h.withStrides(l, l.read(op.getK()), h.past, sk, loc);
+  Value v = h.withStrides(l, l.read(op.getV()), h.past, sv, loc);
+  Value out = h.result(l, op.getResult(), h.query, so);
+  Tensor lseType = l.local(op.getLogsumexp());
+  Buffer dense = Buffer::dense(h.statistics(lseType), lseType.getElement());
+  SmallVector<int64_t> unused;
+  Value lse = dense == l.bufferType(op.getLogsumexp()) ? l.result(op.getLogsumexp())
+                                                       : h.permuted(l, op.getLogsumexp(), dense, h.query, unused);
+  Value mask = h.scores(l, op.getMask(), sm, loc), bias = h.scores(l, op.getBias(), sb, loc);
+  Lowering::Call call(l, "attention", loc);
+  call.out(out).out(lse).in(q).in(k).in(v);
+  h.shape(l, call, op.getQ(), op.getK(), op.getScale().convertToDouble(), op.getCausal(),
+          l.local(op.getV()).sizeOf(h.key), sm, sb);
+  call.open().numbers(sq).numbers(sk).numbers(sv).numbers(so).close();
+  if (mask || bias)
+    mask ? call.in(mask) : call.word("nullptr");
+  if (bias)
+    call.in(bias);
+  call.done();
+  return success();
+}
+
+LogicalResult lowerAttentionGrad(Lowering &l, ech::AttentionGradOp op) {
+  Location loc = op.getLoc();
+  Heads h(l, op, op.getQ(), op.getK());
+  SmallVector<int64_t> sq, sk, sv, so, sm, sb, gq, gk, gv, go;
+  Value q = h.withStrides(l, l.read(op.getQ()), h.query, sq, loc);
+  Value k = h.withStrides(l, l.read(op.getK()), h.past, sk, loc);
+  Value v = h.withStrides(l, l.read(op.getV()), h.past, sv, loc);
+  Value out = h.withStrides(l, l.read(op.getResult()), h.query, so, loc);
+  Value dout = h.withStrides(l, l.read(op.getCotangent()), h.query, go, loc);
+  Value lse = l.denseAs(l.read(op.getLogsumexp()), h.statistics(l.local(op.getLogsumexp())), loc);
+  Value mask = h.scores(l, op.getMask(), sm, loc), bias = h.scores(l, op.getBias(), sb, loc);
+  Value dq = h.result(l, op.getDq(), h.query, gq), dk = h.result(l, op.getDk(), h.past, gk);
+  Value dv = h.result(l, op.getDv(), h.past, gv);
+  Value dbias = op.getDbias() ? l.result(op.getDbias()) : Value();
+  if (dbias && rt::buffer(bias) != rt::buffer(dbias))
+    return l.refuse(op, "has a bias that does not lie densely");
+  Lowering::Call call(l, "attention_grad", loc);
+  call.out(dq).out(dk).out(dv);
+  // a bare nullptr would leave the element type open
+  dbias ? call.out(dbias)
+        : call.word(rt::buffer(dq).getElement().isF32() ? "static_cast<float *>(nullptr)"
+                                                        : "static_cast<double *>(nullptr)");
+  call.in(dout).in(out).in(lse).in(q).in(k).in(v);
+  h.shape(l, call, op.getQ(), op.getK(), op.getScale().convertToDouble(), op.getCausal(),
+          l.local(op.getV()).sizeOf(h.key), sm, sb);
+  call.open().numbers(sq).numbers(sk).numbers(sv).numbers(so).close();
+  call.open().numbers(gq).numbers(gk).numbers(gv).numbers(go).close();
+  if (mask || bias)
+    mask ? call.in(mask) : call.word("nullptr");
+  if (bias)
+    call.in(bias);
+  call.done();
+  return success();
+}
+} // namespace
+
+void echelon::lower::addAttention(Lowering &l) {
+  l.add<ech::AttentionOp>(lowerAttention);
+  l.add<ech::AttentionGradOp>(lowerAttentionGrad);
+}

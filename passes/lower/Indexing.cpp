@@ -1,2 +1,171 @@
+// Gathers, their derivatives, and random values.
 #include "passes/lower/Lowering.h"
-void echelon::lower::addIndexing(Lowering &l) { (void)l; }
+
+using namespace mlir;
+using namespace echelon;
+using namespace echelon::lower;
+
+namespace {
+/// The first and one past the last position of the gathered axis that this rank holds, as arguments of a call.
+void bounds(Lowering &l, Lowering::Call &call, Tensor table, StringRef axis, bool narrow) {
+  Value lo = l.offsetOf(table, axis), hi = l.endOf(table, axis);
+  for (auto [value, whole] : {std::pair(lo, int64_t(0)), std::pair(hi, table.sizeOf(axis))})
+    if (!value)
+      call.number(whole);
+    else if (narrow)
+      call.open().word("static_cast<int32_t>(").index(value).close();
+    else
+      call.index(value);
+}
+
+/// One gathered axis that is the table's first, and rows without the index's axes: the fast case.
+bool isByRows(Buffer table, ArrayRef<StringRef> axes, Buffer index, Buffer values) {
+  if (axes.size() != 1 || table.getAxes().empty() || table.getAxes()[0].name != axes[0] || !table.isDense())
+    return false;
+  if (values.rank() != index.rank() + table.rank() - 1 || !values.isDense())
+    return false;
+  for (auto [i, a] : llvm::enumerate(values.getAxes())) {
+    const Axis &expected =
+        i < static_cast<size_t>(index.rank()) ? index.getAxes()[i] : table.getAxes()[i - index.rank() + 1];
+    if (!(a == expected))
+      return false;
+  }
+  return true;
+}
+
+/// The lists of the general kernels: dimensions of the values with the table's strides; the indices.
+void general(Lowering &l, Lowering::Call &call, Tensor type, Buffer table, ArrayRef<StringRef> axes,
+             ArrayRef<Value> indices, Buffer values) {
+  call.open();
+  for (const Axis &a : values.getAxes())
+    call.numbers({a.size, llvm::is_contained(axes, a.name.getValue()) ? 0 : table.strideOf(a.name)});
+  call.close().open();
+  for (auto [axis, index] : llvm::zip(axes, indices)) {
+    call.open().in(index).open();
+    for (const Axis &a : values.getAxes())
+      call.number(rt::buffer(index).strideOf(a.name));
+    call.close().number(table.strideOf(axis));
+    bounds(l, call, type, axis, /*narrow=*/true);
+    call.close();
+  }
+  call.close();
+}
+
+LogicalResult lowerGather(Lowering &l, ech::GatherOp op) {
+  auto axes = ech::strings(op.getAxes());
+  Tensor type = ech::tensor(op.getTable());
+  Value table = l.read(op.getTable()), out = l.result(op.getResult());
+  SmallVector<Value> indices = llvm::map_to_vector(op.getIndices(), [&](Value v) { return l.read(v); });
+  Location loc = op.getLoc();
+  if (indices.size() == 1 && rt::buffer(indices[0]).isDense() &&
+      isByRows(rt::buffer(table), axes, rt::buffer(indices[0]), rt::buffer(out))) {
+    int64_t count = rt::buffer(indices[0]).count();
+    Lowering::Call call(l, "gather_rows", loc);
+    call.out(out).in(table).in(indices[0]).number(count).number(rt::buffer(out).count() / std::max<int64_t>(count, 1));
+    bounds(l, call, type, axes[0], false);
+    call.done();
+    return success();
+  }
+  Lowering::Call call(l, "gather", loc);
+  call.out(out).in(table);
+  general(l, call, type, rt::buffer(table), axes, indices, rt::buffer(out));
+  call.done();
+  return success();
+}
+
+LogicalResult lowerScatterAdd(Lowering &l, ech::ScatterAddOp op) {
+  auto axes = ech::strings(op.getAxes());
+  Tensor type = ech::tensor(op.getResult());
+  Location loc = op.getLoc();
+  Slot slot = l.target(op.getResult());
+  Value table = slot.buffer, values = l.dense(op.getValues());
+  SmallVector<Value> indices = llvm::map_to_vector(op.getIndices(), [&](Value v) { return l.read(v); });
+  if (!slot.adds)
+    l.fill(table, 0, loc);
+  if (indices.size() == 1 && rt::buffer(indices[0]).isDense() &&
+      isByRows(rt::buffer(table), axes, rt::buffer(indices[0]), rt::buffer(values))) {
+    int64_t count = rt::buffer(indices[0]).count();
+    Lowering::Call call(l, "scatter_add_rows", loc);
+    call.inOut(table).in(values).in(indices[0]).number(count);
+    call.number(rt::buffer(values).count() / std::max<int64_t>(count, 1));
+    bounds(l, call, type, axes[0], false);
+    call.done();
+    return success();
+  }
+  Lowering::Call call(l, "scatter_add", loc);
+  call.inOut(table).in(values);
+  general(l, call, type, rt::buffer(table), axes, indices, rt::buffer(values));
+  call.done();
+  return success();
+}
+
+/// The logical index runs over the enclosing repeats' positions, then the tensor's axes; a loop over time counts in the
+/// global batch.
+LogicalResult lowerRandom(Lowering &l, ech::RandomOp op) {
+  Tensor type = ech::tensor(op.getResult());
+  OpBuilder &b = l.b;
+  Value out = l.result(op.getResult());
+  StringRef batchAxis = "batch";
+  if (auto name = l.module->getAttrOfType<StringAttr>("ech.batch_axis"))
+    batchAxis = name.getValue();
+  auto globalBatch = l.module->getAttrOfType<IntegerAttr>("ech.batch");
+  auto logicalSize = [&](const Axis &a) {
+    return a.name == batchAxis && globalBatch && !l.evaluates ? globalBatch.getInt() : a.size;
+  };
+  struct Row {
+    int64_t size, stride;
+    Value offset;
+  };
+  SmallVector<Row> rows;
+  SmallVector<int64_t> sizes;
+  int64_t stride = 1;
+  for (const Axis &a : llvm::reverse(type.getAxes())) {
+    rows.push_back({l.local(type).sizeOf(a.name), stride, l.offsetOf(type, a.name)});
+    if (a.name == batchAxis) {
+      if (l.evaluates)
+        rows.push_back({1, stride, l.number("r.batchOffset()", b.getIndexType(), op.getLoc())});
+      for (auto &[axis, count, time] : llvm::reverse(l.loopAxes))
+        if (time && !l.evaluates)
+          rows.push_back({1, stride * a.size, l.positionOf(axis)});
+    }
+    sizes.insert(sizes.begin(), logicalSize(a));
+    stride *= logicalSize(a);
+  }
+  for (auto &[axis, count, time] : llvm::reverse(l.loopAxes))
+    if (!time) {
+      rows.push_back({1, stride, l.positionOf(axis)});
+      sizes.insert(sizes.begin(), count);
+      stride *= count;
+    }
+  if (rows.empty())
+    rows.push_back({1, 1, {}});
+  bool normal = op.getDistribution() == ech::Distribution::Normal;
+  double a = op.getA().convertToDouble(), spread = op.getB().convertToDouble();
+  Lowering::Call call(l, "fill_random", op.getLoc());
+  call.out(out).word(("r.randomKey(path_hash(\"" + op.getSite() + "\"))").str());
+  call.word(normal ? "Distribution::Normal" : "Distribution::Uniform").real(a).real(spread).open();
+  for (const Row &row : llvm::reverse(rows)) {
+    call.open().number(row.size);
+    row.offset ? call.index(row.offset) : call.number(0);
+    call.number(row.stride).close();
+  }
+  call.close().done();
+  if (!l.evaluates) {
+    SmallVector<Attribute> list;
+    if (auto known = l.module->getAttrOfType<ArrayAttr>("rt.draws"))
+      llvm::append_range(list, known);
+    list.push_back(b.getDictionaryAttr(
+        {b.getNamedAttr("site", op.getSiteAttr()), b.getNamedAttr("sizes", b.getDenseI64ArrayAttr(sizes)),
+         b.getNamedAttr("kind", b.getStringAttr(normal ? "Normal" : "Uniform")),
+         b.getNamedAttr("a", b.getF64FloatAttr(a)), b.getNamedAttr("b", b.getF64FloatAttr(spread))}));
+    l.module->setAttr("rt.draws", b.getArrayAttr(list));
+  }
+  return success();
+}
+} // namespace
+
+void echelon::lower::addIndexing(Lowering &l) {
+  l.add<ech::GatherOp>(lowerGather);
+  l.add<ech::ScatterAddOp>(lowerScatterAdd);
+  l.add<ech::RandomOp>(lowerRandom);
+}

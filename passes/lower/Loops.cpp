@@ -36,7 +36,11 @@ private:
     OpBuilder b = builder();
     return rt::AlongOp::create(b, at, b.getI32Type(), axis, l.offsetOf(ech::tensor(of), axis));
   }
-  OpBuilder builder() { return OpBuilder::atBlockEnd(body.get()); }
+  OpBuilder builder() {
+    OpBuilder b(l.b.getContext());
+    b.setInsertionPointToEnd(body.get());
+    return b;
+  }
   Value compute(StringRef f, ValueRange operands, Type type, Location at) {
     OpBuilder b = builder();
     return rt::ComputeOp::create(b, at, type, f, operands);

@@ -37,13 +37,6 @@ LogicalResult Lowering::lower(Operation *op) {
   return success();
 }
 
-LogicalResult Lowering::lowerBlock(Block &block) {
-  for (Operation &op : block)
-    if (failed(lower(&op)))
-      return failure();
-  return success();
-}
-
 //===- types and places -------------------------------------------------------------------------------------------===//
 
 Lowering::Terms Lowering::termsOf(Tensor type, StringRef axis) {
@@ -111,7 +104,8 @@ int64_t Lowering::ranksOver(ArrayRef<int64_t> meshAxes) {
   return ranks;
 }
 
-//===- slots --------------------------------------------------------------------------------------------------------===//
+//===- slots
+//--------------------------------------------------------------------------------------------------------===//
 
 namespace {
 /// Operations whose result is (or may be) the memory of their operand.
@@ -174,8 +168,7 @@ Slot Lowering::findSlot(Value v) {
         if (auto read = dyn_cast<ech::ReadOp>(op); read && read.getSource() == write.getTarget())
           free &= isFreeAt(read.getValue(), producer, v);
       bool read = v.getDefiningOp<ech::ReadOp>() || isSeenThrough(producer);
-      if (free && !read && stored.count(write.getTarget()) &&
-          rt::buffer(stored[write.getTarget()]) == bufferType(v))
+      if (free && !read && stored.count(write.getTarget()) && rt::buffer(stored[write.getTarget()]) == bufferType(v))
         return {stored[write.getTarget()]};
     }
   // carried, stacked and summed values, parts of messages
@@ -214,7 +207,8 @@ Value Lowering::result(Value v, bool mustBeDense) {
   return slot.buffer;
 }
 
-//===- buffers ------------------------------------------------------------------------------------------------------===//
+//===- buffers
+//------------------------------------------------------------------------------------------------------===//
 
 Value Lowering::read(Value v) {
   if (Value known = buffers.lookup(v))
@@ -331,7 +325,8 @@ void Lowering::fill(Value to, double value, Location loc) {
   rt::YieldOp::create(inner, loc, ValueRange{number});
 }
 
-//===- calls --------------------------------------------------------------------------------------------------------===//
+//===- calls
+//--------------------------------------------------------------------------------------------------------===//
 
 Value Lowering::number(StringRef text, Type type, Location loc) {
   return rt::NumberOp::create(b, loc, type, b.getStringAttr(text));
@@ -343,12 +338,11 @@ Value Lowering::collective(StringRef kind, Value in, Value out, int64_t count, S
   llvm::sort(sorted);
   SmallVector<int> over(sorted.begin(), sorted.end());
   Type ticket = starts ? rt::TicketType::get(b.getContext()) : Type();
-  auto op = rt::CollectiveOp::create(b, loc, ticket, b.getStringAttr(kind), in, out, b.getI64IntegerAttr(count),
-                                     reduction.empty() ? StringAttr() : b.getStringAttr(reduction),
-                                     b.getDenseI64ArrayAttr(sorted), b.getI64IntegerAttr(ranksOver(sorted)),
-                                     b.getStringAttr(mesh.names(over)),
-                                     b.getStringAttr(algorithm == "auto" || algorithm.empty() ? "automatic" : algorithm),
-                                     b.getStringAttr(why));
+  auto op = rt::CollectiveOp::create(
+      b, loc, ticket, b.getStringAttr(kind), in, out, b.getI64IntegerAttr(count),
+      reduction.empty() ? StringAttr() : b.getStringAttr(reduction), b.getDenseI64ArrayAttr(sorted),
+      b.getI64IntegerAttr(ranksOver(sorted)), b.getStringAttr(mesh.names(over)),
+      b.getStringAttr(algorithm == "auto" || algorithm.empty() ? "automatic" : algorithm), b.getStringAttr(why));
   return op.getTicket();
 }
 
@@ -378,7 +372,8 @@ rt::CallOp Lowering::Call::done() {
                             b.getDenseI64ArrayAttr(shared));
 }
 
-//===- shapes of kernels --------------------------------------------------------------------------------------------===//
+//===- shapes of kernels
+//--------------------------------------------------------------------------------------------===//
 
 bool echelon::lower::middle(Buffer x, ArrayRef<StringRef> over, int64_t &outer, int64_t &n, int64_t &inner) {
   outer = n = inner = 1;

@@ -4,12 +4,15 @@
 // state, the carried value of a loop, a slice of what a loop stacks up, a part of a message), it is computed there.
 #pragma once
 #include "ir/dist/State.h"
+#include "ir/ech/Build.h"
 #include "ir/rt/Rt.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/StringMap.h"
 #include <functional>
 
 namespace echelon::lower {
+
+using ech::strings;
 
 using dist::MeshAttr;
 using ech::Axis;
@@ -76,6 +79,8 @@ public:
   /// Positions [at, at + size) of an axis.
   Value range(Value base, llvm::StringRef axis, int64_t at, int64_t size, Location loc, Value index = {},
               int64_t factor = 1);
+  /// This rank's part of a value that it holds whole, or more of.
+  Value pieceOf(Value x, Tensor from, Tensor to, Location loc);
   /// Copies, or adds, with axes matched by name.
   void copy(Value to, Value from, Location loc, bool adds = false);
   void fill(Value to, double value, Location loc);
@@ -95,17 +100,24 @@ public:
     rules[Op::getOperationName()] = [rule](Lowering &l, Operation *op) { return rule(l, llvm::cast<Op>(op)); };
   }
   mlir::LogicalResult lower(Operation *op);
-  mlir::LogicalResult lowerBlock(mlir::Block &block);
+  /// Gives the values of messages of several a place in the message, before the block is lowered.
+  void reserveMessages(mlir::Block &block);
   mlir::LogicalResult refuse(Operation *op, const llvm::Twine &what);
 
   llvm::DenseMap<Value, Value> buffers;
-  llvm::DenseMap<Value, Location> places; ///< of values whose own location does not name them
+  llvm::DenseMap<Value, Location> places;        ///< of values whose own location does not name them
   llvm::DenseMap<mlir::OpOperand *, Slot> slots; ///< of uses that have a place of their own
   llvm::DenseSet<Value> added;                   ///< values that were added to their slot as they were computed
   llvm::StringMap<Value> positions;              ///< of the enclosing repeats
-  llvm::SmallVector<std::pair<std::string, int64_t>> loopAxes; ///< enclosing repeats, outermost first: axis and count
-  llvm::DenseMap<Value, llvm::SmallVector<Value>> started;     ///< tokens: tickets to wait for
-  llvm::StringMap<Value> stored;                               ///< buffers of variables and inputs
+  struct Loop {
+    std::string axis;
+    int64_t count;
+    bool time;
+  };
+  llvm::SmallVector<Loop> loopAxes; ///< enclosing repeats, outermost first
+  /// What remains to be done when a started message is waited for, by its token.
+  llvm::DenseMap<Value, std::function<mlir::LogicalResult(Operation *wait)>> started;
+  llvm::StringMap<Value> stored; ///< buffers of variables and inputs
   mlir::ModuleOp module;
   rt::FunctionOp function;
   bool evaluates = false; ///< in @evaluate

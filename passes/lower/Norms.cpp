@@ -93,9 +93,8 @@ LogicalResult lowerNormalize(Lowering &l, ech::NormalizeOp op) {
     if (!op.getMean().use_empty() || !op.getVariance().use_empty())
       return l.refuse(op, "with rms has no mean and variance");
     if (!form.rows) {
-      std::stable_partition(form.order.begin(), form.order.end(), [&](const Axis &a) {
-        return !llvm::is_contained(over, a.name.getValue());
-      });
+      std::stable_partition(form.order.begin(), form.order.end(),
+                            [&](const Axis &a) { return !llvm::is_contained(over, a.name.getValue()); });
       form.rows = true;
       form.inner *= form.outer;
       form.outer = 1;

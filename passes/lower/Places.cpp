@@ -128,7 +128,8 @@ LogicalResult lowerRelabel(Lowering &l, ech::RelabelOp op) {
       strides.push_back(*stride);
     }
     if (strides.size() == type.getAxes().size()) {
-      l.bind(op.getResult(), l.view(x, 0, Buffer::get(context, type.getAxes(), type.getElement(), strides), op.getLoc()));
+      l.bind(op.getResult(),
+             l.view(x, 0, Buffer::get(context, type.getAxes(), type.getElement(), strides), op.getLoc()));
       return success();
     }
     // merged axes one behind the other, in the order of the result

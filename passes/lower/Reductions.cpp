@@ -134,7 +134,16 @@ LogicalResult lowerSoftmax(Lowering &l, ech::SoftmaxOp op) {
   Value m = s.maximum(), sum = s.temporary("sum_of_exp");
   s.call("local_sum_exp").out(sum).in(s.x).in(m).number(s.outer).number(s.n).number(s.inner).done();
   s.reduceOverRanks(sum, "Sum");
-  s.call("softmax_finish").out(out).in(s.x).in(m).in(sum).number(s.outer).number(s.n).number(s.inner).share(0, 1).done();
+  s.call("softmax_finish")
+      .out(out)
+      .in(s.x)
+      .in(m)
+      .in(sum)
+      .number(s.outer)
+      .number(s.n)
+      .number(s.inner)
+      .share(0, 1)
+      .done();
   return success();
 }
 

@@ -46,6 +46,7 @@ LogicalResult lowerStep(Lowering &l, ech::StepOp op) {
     if (auto write = dyn_cast<ech::WriteOp>(inner))
       variable(l, write);
   }
+  l.reserveMessages(block);
   SmallVector<std::pair<ech::WriteOp, Value>> late;
   for (Operation &inner : block) {
     auto write = dyn_cast<ech::WriteOp>(inner);
@@ -86,8 +87,8 @@ LogicalResult lowerReport(Lowering &l, ech::ReportOp op) {
     list.push_back(key);
     l.module->setAttr("rt.scalars", l.b.getArrayAttr(list));
   }
-  rt::ReportOp::create(l.b, op.getLoc(), l.b.getI64IntegerAttr(slot), stringifyReportKind(op.getKind()), op.getName(),
-                       value);
+  rt::ReportOp::create(l.b, op.getLoc(), l.b.getI64IntegerAttr(slot),
+                       l.b.getStringAttr(stringifyReportKind(op.getKind())), op.getNameAttr(), value);
   return success();
 }
 
@@ -103,11 +104,9 @@ Value carriedPlace(Lowering &l, ech::RepeatOp op, unsigned i) {
   Value start = op.getCarried()[i];
   Value first = l.read(start);
   Operation *producer = start.getDefiningOp();
-  bool ownMemory = producer && start.hasOneUse() && rt::buffer(first).isDense() &&
-                   first.getDefiningOp<rt::AllocOp>() && rt::allocOf(first).getArena() == rt::Arena::Work &&
-                   producer->getBlock() == op->getBlock() && llvm::count_if(l.buffers, [&](auto &entry) {
-                     return entry.second == first;
-                   }) == 1;
+  bool ownMemory = producer && start.hasOneUse() && rt::buffer(first).isDense() && first.getDefiningOp<rt::AllocOp>() &&
+                   rt::allocOf(first).getArena() == rt::Arena::Work && producer->getBlock() == op->getBlock() &&
+                   llvm::count_if(l.buffers, [&](auto &entry) { return entry.second == first; }) == 1;
   if (ownMemory)
     return first;
   Value place = l.result(op.getFinals()[i]);
@@ -164,7 +163,7 @@ LogicalResult lowerRepeat(Lowering &l, ech::RepeatOp op) {
   l.b.setInsertionPointToStart(&loop.getBody().front());
   Value position = loop.position(), outerPosition = l.positions.lookup(op.getAxis());
   l.positions[op.getAxis()] = position;
-  l.loopAxes.push_back({op.getAxis().str(), static_cast<int64_t>(op.getCount())});
+  l.loopAxes.push_back({op.getAxis().str(), static_cast<int64_t>(op.getCount()), op.getTime()});
 
   for (auto [argument, place] : llvm::zip(op.carriedArguments(), places.carried))
     l.bind(argument, place);
@@ -185,6 +184,7 @@ LogicalResult lowerRepeat(Lowering &l, ech::RepeatOp op) {
   for (Slot place : places.sums)
     l.slots[&yield->getOpOperand(next++)] = {place.buffer, true};
 
+  l.reserveMessages(*op.block());
   for (Operation &inner : op.block()->without_terminator())
     if (failed(l.lower(&inner)))
       return failure();

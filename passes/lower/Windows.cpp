@@ -1,2 +1,186 @@
+// Convolutions and pooling, on x: (batch…, from…, window…), w: (to…, from…, kernel…), y: (batch…, to…, window…).
 #include "passes/lower/Lowering.h"
-void echelon::lower::addWindows(Lowering &l) { (void)l; }
+
+using namespace mlir;
+using namespace echelon;
+using namespace echelon::lower;
+
+namespace {
+using Axes = SmallVector<Axis>;
+
+int64_t product(ArrayRef<Axis> axes) {
+  int64_t n = 1;
+  for (const Axis &a : axes)
+    n *= a.size;
+  return n;
+}
+Axes joined(std::initializer_list<ArrayRef<Axis>> lists) {
+  Axes all;
+  for (ArrayRef<Axis> list : lists)
+    llvm::append_range(all, list);
+  return all;
+}
+Axes named(Tensor type, ArrayRef<StringRef> names) {
+  Axes axes;
+  for (StringRef name : names)
+    axes.push_back(type.getAxes()[type.position(name)]);
+  return axes;
+}
+Axes others(Tensor type, ArrayRef<StringRef> names) {
+  Axes axes;
+  for (const Axis &a : type.getAxes())
+    if (!llvm::is_contained(names, a.name.getValue()))
+      axes.push_back(a);
+  return axes;
+}
+
+/// The result's buffer in a kernel's order; where the value has another one, it becomes a view.
+Value place(Lowering &l, Value v, ArrayRef<Axis> order) {
+  Buffer dense = Buffer::dense(order, l.local(v).getElement());
+  if (dense == l.bufferType(v))
+    return l.result(v);
+  Value own = l.alloc(dense, v.getLoc());
+  SmallVector<int64_t> strides;
+  for (const Axis &a : l.local(v).getAxes())
+    strides.push_back(dense.strideOf(a.name));
+  Buffer type = Buffer::get(l.b.getContext(), l.local(v).getAxes(), dense.getElement(), strides);
+  l.bind(v, l.view(own, 0, type, v.getLoc()));
+  return own;
+}
+
+/// What conv and its derivatives share, from the types of x, w and y.
+struct Conv {
+  SmallVector<StringRef> over, window, kernel;
+  Axes batch, from, to, inWindow, outWindow, kernelAxes;
+  ArrayRef<int64_t> stride, low, high;
+
+  template <typename Op>
+  Conv(Lowering &l, Op op, Value x, Value w, Value y)
+      : over(ech::strings(op.getOver())), window(ech::strings(op.getWindow())), kernel(ech::strings(op.getKernel())),
+        stride(op.getStride()), low(op.getPadLow()), high(op.getPadHigh()) {
+    Tensor tw = l.local(w), ty = l.local(y);
+    SmallVector<StringRef> known(over);
+    llvm::append_range(known, kernel);
+    to = others(tw, known);
+    from = named(tw, over);
+    kernelAxes = named(tw, kernel);
+    SmallVector<StringRef> notBatch(window);
+    for (const Axis &a : to)
+      notBatch.push_back(a.name);
+    batch = others(ty, notBatch);
+    outWindow = named(ty, window);
+    inWindow = named(l.local(x), window);
+  }
+  Axes x() const { return joined({batch, from, inWindow}); }
+  Axes w() const { return joined({to, from, kernelAxes}); }
+  Axes y() const { return joined({batch, to, outWindow}); }
+  void shape(Lowering::Call &call) const {
+    call.open().number(product(batch)).number(product(from)).number(product(to)).number(window.size()).open();
+    for (size_t i = 0; i < window.size(); ++i)
+      call.numbers({inWindow[i].size, kernelAxes[i].size, stride[i], low[i], high[i]});
+    call.close().close();
+  }
+};
+
+LogicalResult lowerConv(Lowering &l, ech::ConvOp op) {
+  Conv c(l, op, op.getX(), op.getW(), op.getResult());
+  Value x = l.denseAs(l.read(op.getX()), c.x(), op.getLoc()), w = l.denseAs(l.read(op.getW()), c.w(), op.getLoc());
+  Lowering::Call call(l, "conv", op.getLoc());
+  call.out(place(l, op.getResult(), c.y())).in(x).in(w);
+  c.shape(call);
+  call.done();
+  return success();
+}
+LogicalResult lowerConvGradX(Lowering &l, ech::ConvGradXOp op) {
+  Conv c(l, op, op.getResult(), op.getW(), op.getCotangent());
+  Value dy = l.denseAs(l.read(op.getCotangent()), c.y(), op.getLoc());
+  Value w = l.denseAs(l.read(op.getW()), c.w(), op.getLoc());
+  Lowering::Call call(l, "conv_grad_data", op.getLoc());
+  call.out(place(l, op.getResult(), c.x())).in(dy).in(w);
+  c.shape(call);
+  call.done();
+  return success();
+}
+LogicalResult lowerConvGradW(Lowering &l, ech::ConvGradWOp op) {
+  Conv c(l, op, op.getX(), op.getResult(), op.getCotangent());
+  Value dy = l.denseAs(l.read(op.getCotangent()), c.y(), op.getLoc());
+  Value x = l.denseAs(l.read(op.getX()), c.x(), op.getLoc());
+  Lowering::Call call(l, "conv_grad_weights", op.getLoc());
+  call.out(place(l, op.getResult(), c.w())).in(x).in(dy);
+  c.shape(call);
+  call.done();
+  return success();
+}
+
+/// x: (planes, window…), y alike.
+template <typename Op> struct Pool {
+  Axes planes, in, out;
+  Op op;
+  Pool(Lowering &l, Op op, Value x, Value y) : op(op) {
+    auto window = ech::strings(op.getWindow());
+    planes = others(l.local(x), window);
+    in = named(l.local(x), window);
+    out = named(l.local(y), window);
+  }
+  void shape(Lowering::Call &call) const {
+    Op o = op;
+    call.open().number(product(planes)).number(in.size()).open();
+    for (size_t i = 0; i < in.size(); ++i) {
+      // what the windows do not reach is no part of them: the high padding follows from the size of y
+      int64_t high = (out[i].size - 1) * o.getStride()[i] + o.getSize()[i] - in[i].size - o.getPad()[i];
+      call.numbers({in[i].size, o.getSize()[i], o.getStride()[i], o.getPad()[i], high});
+    }
+    call.close().close();
+  }
+};
+
+LogicalResult lowerPool(Lowering &l, ech::PoolOp op) {
+  Pool<ech::PoolOp> p(l, op, op.getOperand(), op.getResult());
+  Value x = l.denseAs(l.read(op.getOperand()), joined({p.planes, p.in}), op.getLoc());
+  Value y = place(l, op.getResult(), joined({p.planes, p.out}));
+  bool max = op.getKind() == ech::Pooling::Max;
+  Lowering::Call call(l, max ? "maxpool" : "avgpool", op.getLoc());
+  call.out(y);
+  if (max)
+    call.word("nullptr");
+  call.in(x);
+  p.shape(call);
+  call.done();
+  return success();
+}
+
+LogicalResult lowerPoolGrad(Lowering &l, ech::PoolGradOp op) {
+  Location loc = op.getLoc();
+  Pool<ech::PoolGradOp> p(l, op, op.getOperand(), op.getCotangent());
+  Value dy = l.denseAs(l.read(op.getCotangent()), joined({p.planes, p.out}), loc);
+  if (op.getKind() != ech::Pooling::Max) {
+    Lowering::Call call(l, "avgpool_grad", loc);
+    call.out(place(l, op.getResult(), joined({p.planes, p.in}))).in(dy);
+    p.shape(call);
+    call.done();
+    return success();
+  }
+  // where the maxima lie is found again
+  Value x = l.denseAs(l.read(op.getOperand()), joined({p.planes, p.in}), loc);
+  auto name = [&](StringRef text) { return NameLoc::get(l.b.getStringAttr(text), loc); };
+  Value y = l.alloc(joined({p.planes, p.out}), rt::buffer(x).getElement(), name("maxima"));
+  Value index = l.alloc(joined({p.planes, p.out}), l.b.getI32Type(), name("places"));
+  Lowering::Call find(l, "maxpool", loc);
+  find.out(y).out(index).in(x);
+  p.shape(find);
+  find.done();
+  Lowering::Call call(l, "maxpool_grad", loc);
+  call.out(place(l, op.getResult(), joined({p.planes, p.in}))).in(dy).in(index);
+  p.shape(call);
+  call.done();
+  return success();
+}
+} // namespace
+
+void echelon::lower::addWindows(Lowering &l) {
+  l.add<ech::ConvOp>(lowerConv);
+  l.add<ech::ConvGradXOp>(lowerConvGradX);
+  l.add<ech::ConvGradWOp>(lowerConvGradW);
+  l.add<ech::PoolOp>(lowerPool);
+  l.add<ech::PoolGradOp>(lowerPoolGrad);
+}

@@ -29,8 +29,16 @@ std::string spell(Attribute arg, OperandRange operands, size_t &next, Writer &wr
     return literal(number.getValueAsDouble(), Float64Type::get(arg.getContext()));
   if (auto word = dyn_cast<StringAttr>(arg))
     return word.str();
+  // a list that starts with "NAME(" is a call in itself
+  ArrayAttr list = cast<ArrayAttr>(arg);
+  if (auto head = list.empty() ? StringAttr() : dyn_cast<StringAttr>(list[0]); head && head.getValue().ends_with("(")) {
+    std::string text = head.str();
+    for (size_t i = 1; i < list.size(); ++i)
+      text += (i > 1 ? ", " : "") + spell(list[i], operands, next, writer);
+    return text + ")";
+  }
   std::string text = "{";
-  for (Attribute part : cast<ArrayAttr>(arg))
+  for (Attribute part : list)
     text += (text.size() > 1 ? ", " : "") + spell(part, operands, next, writer);
   return text + "}";
 }

@@ -55,6 +55,8 @@ bool FusedOp::mayShare(Value written, Value read) {
 }
 
 namespace {
+bool overlap(Value a, Value b);
+
 struct Loop {
   std::string name;
   int64_t size;
@@ -74,6 +76,7 @@ private:
   std::string place(size_t access, Value buffer) { return place(buffer, strides[access]); }
   Expression expression(Value value);
   void declareAt(int level);
+  void nameOverwritten(int level);
   void emitLevel(int level);
   void finishLevel(int level);
   bool mode(size_t output, StringRef name) { return cast<StringAttr>(op.getModes()[output]).getValue() == name; }
@@ -203,6 +206,7 @@ Expression Nest::expression(Value value) {
 /// Declares as variables the values of a level that are used more than once, that a deeper level uses, or that would
 /// make too long a line.
 void Nest::declareAt(int at) {
+  nameOverwritten(at);
   for (Operation &inner : body.without_terminator()) {
     Value value = inner.getResult(0);
     if (level.lookup(value) != at || isa<LiteralOp>(inner) || value.use_empty())
@@ -266,6 +270,35 @@ void Nest::finishLevel(int at) {
       bool outer = llvm::is_contained(stridesOut(o).take_front(at), 0);
       writer.assign(place(op.getInputs().size() + o, out), outer || mode(o, "add") ? "+=" : "=", sums[o]);
     }
+}
+
+/// Whether two buffers lie in the same bytes, now that arenas are planned.
+bool overlap(Value a, Value b) {
+  AllocOp x = allocOf(a), y = allocOf(b);
+  if (x == y)
+    return true;
+  if (x.getArena() != y.getArena() || !x.getOffset() || !y.getOffset())
+    return false;
+  int64_t startX = *x.getOffset(), startY = *y.getOffset();
+  return startX < startY + buffer(y).bytes() && startY < startX + buffer(x).bytes();
+}
+
+/// What lies where an output does is read before any output is written there: with several outputs, the load of one
+/// expression could otherwise see what the statement before has stored.
+void Nest::nameOverwritten(int at) {
+  if (op.getOutputs().size() < 2)
+    return;
+  for (size_t i = 0; i < op.getInputs().size(); ++i) {
+    Value in = op.getInputs()[i];
+    BlockArgument argument = body.getArgument(i);
+    if (level.lookup(argument) != at || names.count(argument) || argument.use_empty() ||
+        llvm::none_of(op.getOutputs(), [&](Value out) { return overlap(in, out); }))
+      continue;
+    StringRef type = argument.getType().isInteger(1) ? "bool" : storedAs(argument.getType());
+    std::string name = writer.fresh((writer.name(in) + "_before"));
+    writer.assign(("const " + type + " " + name).str(), "=", expression(argument).text);
+    names[argument] = name;
+  }
 }
 
 void Nest::emit() {
