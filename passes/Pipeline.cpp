@@ -10,4 +10,13 @@ void echelon::buildPipeline(mlir::OpPassManager &manager, Stage until) {
   manager.addPass(createSimplify());
   if (until == Stage::Ech)
     return;
+  manager.addPass(createAssignLayout());
+  manager.addPass(createFormCollectives());
+  manager.addPass(createGroupMessages());
+  manager.addPass(createOverlap());
+  if (until == Stage::Dist)
+    return;
+  manager.addPass(createFuse());
+  manager.addPass(createLowerToRt());
+  manager.addPass(createPlanArenas());
 }
