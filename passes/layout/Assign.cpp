@@ -32,7 +32,7 @@ StateAttr Assign::updated(ech::VariableOp variable) {
 ech::VariableOp Assign::variableOf(Operation *op, StringRef name) { return symbols.lookup<ech::VariableOp>(name); }
 
 void Assign::refuse(Operation *op, const Twine &what, Location where) {
-  failed = true;
+  failed = stopped = true;
   emitError(where) << what;
 }
 
@@ -80,7 +80,8 @@ void Assign::block(Block &block) {
   for (Operation &op : block)
     original.push_back(&op);
   for (Operation *op : original)
-    operation(op);
+    if (!stopped) // what does not divide is told of every operation; what is refused leaves values without a state
+      operation(op);
 }
 
 void Assign::operation(Operation *op) {
@@ -247,7 +248,7 @@ void Assign::repeat(ech::RepeatOp op) {
     setState(argument, stateOf(x));
   }
   block(*op.block());
-  if (failed)
+  if (stopped)
     return;
   // slices of free values have become slices of what was asked of them
   for (unsigned i = slices; i-- > 0;)

@@ -55,7 +55,8 @@ private:
   StateAttr whole;
   llvm::SmallVector<int> store;
   Clauses &clauses;
-  bool failed = false;
+  bool failed = false;  ///< the user has been told of something
+  bool stopped = false; ///< and nothing can be said of what follows
 
   llvm::SetVector<mlir::Value> free;
   llvm::DenseMap<mlir::Value, ech::RepeatOp> slicesOfFree; // block argument -> its loop
