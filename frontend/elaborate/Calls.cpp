@@ -22,8 +22,10 @@ std::optional<Lowering::Args> Lowering::bind(const std::vector<Argument> &argume
       name = a.name->text;
       if (!llvm::is_contained(names, name)) {
         error(Code::E0117, a.name->range,
-              callee + " has no argument " + quoted(name) + didYouMean(name, names) +
-                  (names.empty() ? "" : "; its arguments are " + listed(names)));
+              callee + " has no argument " + quoted(name) +
+                  (names.empty()                  ? ""
+                   : nearest(name, names).empty() ? "; its arguments are " + listed(names)
+                                                  : didYouMean(name, names)));
         good = false;
         continue;
       }

@@ -50,8 +50,10 @@ void orderInputs(Shared &shared) {
     auto it = llvm::find_if(shared.facts.inputs, [&](const InputFacts &i) { return i.name == name; });
     if (it == shared.facts.inputs.end()) {
       shared.diagnostics.error(Code::E0505, path.range,
-                               "the model has no input " + quoted(name) + didYouMean(name, known) +
-                                   (known.empty() ? "" : "; its inputs are " + listed(known)));
+                               "the model has no input " + quoted(name) +
+                                   (known.empty()                  ? ""
+                                    : nearest(name, known).empty() ? "; its inputs are " + listed(known)
+                                                                   : didYouMean(name, known)));
       good = false;
     } else if (llvm::any_of(ordered, [&](const InputFacts &i) { return i.name == name; })) {
       shared.diagnostics.error(Code::E0505, path.range, "input " + name + " is filled twice");

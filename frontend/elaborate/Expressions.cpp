@@ -129,7 +129,15 @@ Val Lowering::evalPath(const PathExpr &e) {
   std::vector<std::string> all{"training"};
   for (const auto &entry : scope->values)
     all.push_back(entry.first);
-  return poison(Code::E0110, e.range, "nothing is called " + quoted(name) + didYouMean(name, all));
+  std::string hint = didYouMean(name, all);
+  if (hint.empty()) {
+    all.clear();
+    for (const auto &entry : scope->axes)
+      all.push_back(entry.first);
+    if (std::string axis = nearest(name, all); !axis.empty())
+      hint = "; there is an axis " + axis;
+  }
+  return poison(Code::E0110, e.range, "nothing is called " + quoted(name) + hint);
 }
 
 const AxisInfo *Lowering::findAxis(const std::string &name) const {

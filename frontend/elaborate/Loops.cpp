@@ -41,23 +41,32 @@ Value Lowering::inside(const Val &v, SourceRange range) {
   return value;
 }
 
-Value Lowering::coerce(const Val &v, ech::Tensor type, Code code, SourceRange range, const std::string &what) {
+Value Lowering::coerce(const Val &v, ech::Tensor type, Code code, SourceRange range, const std::string &what,
+                       bool carried) {
   Value value = v.isTensor() ? inside(v, range) : constantLike(v, type.getElement().isInteger(32));
   auto have = ech::tensor(value);
   bool sameAxes = have.rank() == type.rank() && llvm::all_of(type.getAxes(), [&](const ech::Axis &a) {
                     return have.has(a.name) && have.sizeOf(a.name) == a.size;
                   });
   if (!sameAxes) {
-    std::string hint;
-    bool fewer = llvm::all_of(have.getAxes(),
-                              [&](const ech::Axis &a) { return type.has(a.name) && type.sizeOf(a.name) == a.size; });
-    if (fewer)
-      for (const ech::Axis &a : type.getAxes())
-        if (!have.has(a.name))
-          hint += (hint.empty() ? "; expand it: […][+ " : "][+ ") + written(a.name);
+    // Either may lack axes: the new value, which an expansion mends here, or the one of before.
+    auto expansion = [&](ech::Tensor small, ech::Tensor large) -> std::string {
+      std::string text;
+      for (const ech::Axis &a : small.getAxes())
+        if (!large.has(a.name) || large.sizeOf(a.name) != a.size)
+          return "";
+      for (const ech::Axis &a : large.getAxes())
+        if (!small.has(a.name))
+          text += "[+ " + written(a.name) + "]";
+      return text;
+    };
+    std::string hint = expansion(have, type), before = expansion(type, have);
+    if (!hint.empty())
+      hint = "; expand it: (…)" + hint;
+    else if (!before.empty() && carried)
+      hint = "; expand it before the repeat: (…)" + before;
     error(code, range,
-          what + " must have the axes " + ech::describe(type) + ", and this has " + ech::describe(have) + hint +
-              (hint.empty() ? "" : "]"));
+          what + " must have the axes " + ech::describe(type) + ", and this has " + ech::describe(have) + hint);
     return nullptr;
   }
   if (have.getElement() != type.getElement()) {
@@ -183,7 +192,7 @@ void Lowering::loop(const AxisInfo *axis, bool along, const Body &body, SourceRa
     Value value;
     if (!now.isPoison())
       value = coerce(now, ech::tensor(c.argument), Code::E0213, c.assignedAt,
-                     c.name + " is carried from one iteration to the next: it");
+                     c.name + " is carried from one iteration to the next: it", true);
     if (value && c.init.range && ech::tensor(value).getElement().isInteger(32) &&
         (!now.range || now.range->low < c.init.range->low || now.range->high > c.init.range->high))
       error(Code::E0213, c.assignedAt,

@@ -42,7 +42,8 @@ echelon::frontend::Diagnostic &Lowering::error(Code code, SourceRange range, std
   if (!where.empty())
     d.note(inner, "inside " + where);
   for (int notes = 0; s && s->caller && notes < 3; ++notes, s = s->caller)
-    d.note(s->callRange, s->block->name.text + " is called here");
+    if (s->callRange.offset != range.offset || s->callRange.file != range.file)
+      d.note(s->callRange, s->block->name.text + " is called here");
   return d;
 }
 

@@ -160,7 +160,8 @@ private:
   Value inside(const Val &v, SourceRange range);
   Value sliceInto(Loop &loop, Value outer);
   /// Brings a value to exactly this type (order of axes, integers to real numbers); null after an error.
-  Value coerce(const Val &v, ech::Tensor type, Code code, SourceRange range, const std::string &what);
+  Value coerce(const Val &v, ech::Tensor type, Code code, SourceRange range, const std::string &what,
+               bool carried = false);
   bool isWalked(StringRef axis) const;
 
   //===- calls (Calls.cpp) --------------------------------------------------------------------------------------===//

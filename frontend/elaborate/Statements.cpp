@@ -40,7 +40,7 @@ bool Lowering::bindModelArguments() {
   for (const auto &[name, number] : shared.options.set) {
     if (!llvm::is_contained(names, name))
       error(Code::E0117, model.name.range,
-            "model " + model.name.text + " has no argument " + escaped(name) + didYouMean(name, names));
+            "model " + model.name.text + " has no argument " + quoted(name) + didYouMean(name, names));
     scope->values[name] = Val::known(number);
   }
   for (const Formal &f : model.formals) {
@@ -360,7 +360,7 @@ std::optional<Lowering::Start> Lowering::startOf(const Method &method, const cha
   if (forParameters)
     all.insert(all.end(), {"zeros", "ones", "kaiming"});
   error(Code::E0221, method.name.range,
-        "no distribution is called " + escaped(name) + didYouMean(name, all) + "; there are " + listed(all));
+        "no distribution is called " + quoted(name) + (nearest(name, all).empty() ? "; there are " + listed(all) : didYouMean(name, all)));
   return std::nullopt;
 }
 
@@ -466,7 +466,7 @@ void Lowering::nextStatement(const NextStatement &s) {
   auto it = scope->states.find(s.name.text);
   if (it == scope->states.end()) {
     error(Code::E0220, s.name.range,
-          "no state of this " + std::string(scope->block ? "block" : "model") + " is called " + escaped(s.name.text) +
+          "no state of this " + std::string(scope->block ? "block" : "model") + " is called " + quoted(s.name.text) +
               didYouMean(s.name.text, keys(scope->states)));
     return;
   }
@@ -566,7 +566,7 @@ void Lowering::assignStatement(const AssignStatement &s) {
   unsigned before = counter.order.size();
   Val v = eval(*s.value);
   if (v.kind == Val::Word) {
-    error(Code::E0110, s.value->range, "nothing is called " + escaped(v.word));
+    error(Code::E0110, s.value->range, "nothing is called " + quoted(v.word));
     v = Val::poison();
   }
   if (v.isTensor()) {
