@@ -1,0 +1,50 @@
+// RUN: echelon-opt --ech-expand-update --split-input-file %s | FileCheck %s
+
+// The first line whose pattern matches takes the parameter; momentum is a new variable; decay takes what a contraction
+// reads; the norm is reported.
+module attributes {ech.optimizers = [
+    {kind = "sgd", patterns = ["*.bias"], line = 0, decay = 0.1, momentum = 0.0, nesterov = false},
+    {kind = "sgd", patterns = ["*"], line = 1, decay = 0.1, momentum = 0.9, nesterov = false}]} {
+// CHECK: ech.variable optimizer @optimizer.momentum.layer.w : !ech.tensor<[in=3], f32> = constant(0.0{{.*}}, 0.0{{.*}}) stacked 1
+// CHECK-NOT: optimizer.momentum.layer.bias
+ech.variable param @layer.w : !ech.tensor<[in=3], f32> = normal(0.0, 0.02) stacked 1 decayed
+ech.variable param @layer.bias : !ech.tensor<[in=3], f32> = constant(0.0, 0.0)
+ech.step @train {
+  // CHECK: %[[W:.*]] = ech.read @layer.w
+  // CHECK: %[[B:.*]] = ech.read @layer.bias
+  %w = ech.read @layer.w : <[in=3], f32>
+  %b = ech.read @layer.bias : <[in=3], f32>
+  // CHECK: %[[NORM:.*]] = ech.global_norm %[[W]], %[[B]]
+  // CHECK: ech.report norm "norm", %[[NORM]]
+  // CHECK: %[[LR:.*]] = ech.scalar "learning_rate" line 1
+  // CHECK: ech.write @optimizer.momentum.layer.w, %[[V:.*]] {
+  // CHECK: %[[STEP:.*]] = ech.map mul %[[V]], %[[LR]]
+  // CHECK: %[[NEXT:.*]] = ech.map sub %[[W]], %[[STEP]]
+  // CHECK: ech.write @layer.w, %[[NEXT]] {ech.phase = "update"}
+  // CHECK-NOT: ech.gradient
+  ech.gradient @layer.w, %w : <[in=3], f32>
+  ech.gradient @layer.bias, %b : <[in=3], f32>
+}
+}
+
+// -----
+
+// Adam reads both bias corrections; a clip scales the gradient; gradients that are looked at stay as they were.
+module attributes {ech.keep_gradients, ech.clip = 1.0, ech.optimizers = [
+    {kind = "adam", patterns = ["*"], line = 0, beta1 = 0.9, beta2 = 0.95, epsilon = 1.0e-8, decay = 0.0, momentum = 0.0}]} {
+ech.variable param @w : !ech.tensor<[in=3], f32> = normal(0.0, 0.02)
+ech.step @train {
+  // CHECK: %[[G:.*]] = ech.read @w
+  %g = ech.read @w : <[in=3], f32>
+  // CHECK: %[[SCALE:.*]] = ech.map min
+  // CHECK: %[[CLIPPED:.*]] = ech.map mul %[[G]], %[[SCALE]]
+  // CHECK: ech.write @optimizer.m.w
+  // CHECK: ech.map mul %[[CLIPPED]], %[[CLIPPED]]
+  // CHECK: ech.write @optimizer.v.w
+  // CHECK: ech.scalar "bias_correction" beta 9.0{{0*}}e-01
+  // CHECK: ech.scalar "bias_correction" beta 0.949
+  // CHECK: ech.write @w
+  // CHECK: ech.gradient @w, %[[G]]
+  ech.gradient @w, %g : <[in=3], f32>
+}
+}
