@@ -12,11 +12,20 @@ Assign::Assign(ModuleOp module, MeshAttr mesh, ArrayRef<int> store, Clauses &cla
 bool Assign::run(ech::StepOp step) {
   labelUpdate(step);
   block(step.getBody().front());
-  if (!failed)
-    for (Operation *op : llvm::reverse(freeOperations)) // each was made anew for whoever asked
-      if (op->use_empty())
-        op->erase();
-  return !failed;
+  if (failed)
+    return false;
+  for (Operation *op : llvm::reverse(freeOperations)) // each was made anew for whoever asked
+    if (op->use_empty())
+      op->erase();
+  // slices of free values have become slices of what was asked of them
+  for (auto &[loop, slices] : loops)
+    for (unsigned i = slices; i-- > 0;)
+      if (Value argument = loop.sliceArguments()[i]; isFree(argument)) {
+        free.remove(argument);
+        loop.block()->eraseArgument(cast<BlockArgument>(argument).getArgNumber());
+        loop.getSlicesMutable().erase(i);
+      }
+  return true;
 }
 
 StateAttr Assign::stored(ech::VariableOp variable) {
@@ -235,6 +244,7 @@ void Assign::repeat(ech::RepeatOp op) {
     setState(argument, state);
   }
   unsigned slices = op.getSlices().size();
+  loops.push_back({op, slices});
   for (unsigned i = 0; i < slices; ++i) {
     Value argument = op.sliceArguments()[i];
     OpOperand &operand = op.getSlicesMutable()[i];
@@ -250,14 +260,6 @@ void Assign::repeat(ech::RepeatOp op) {
   block(*op.block());
   if (stopped)
     return;
-  // slices of free values have become slices of what was asked of them
-  for (unsigned i = slices; i-- > 0;)
-    if (Value argument = op.sliceArguments()[i]; isFree(argument)) {
-      slicesOfFree.erase(argument);
-      free.remove(argument);
-      op.block()->eraseArgument(cast<BlockArgument>(argument).getArgNumber());
-      op.getSlicesMutable().erase(i);
-    }
   for (auto [yielded, results] :
        {std::pair(op.yield().getCarried(), op.getFinals()), std::pair(op.yield().getStacked(), op.getStacks()),
         std::pair(op.yield().getSummed(), op.getSums())})

@@ -67,6 +67,7 @@ private:
   llvm::DenseMap<mlir::Operation *, StateAttr> updateCut;
   llvm::DenseMap<mlir::Value, StateAttr> gradientCut;
   llvm::SmallVector<mlir::Operation *> freeOperations;
+  llvm::SmallVector<std::pair<ech::RepeatOp, unsigned>> loops; ///< each with the number of slices it came with
 };
 
 } // namespace echelon::layout

@@ -19,7 +19,15 @@ LogicalResult checkSymbol(Operation *op, FlatSymbolRefAttr name, Tensor type, bo
 }
 } // namespace
 
-LogicalResult ReadOp::verify() { return checkSymbol(*this, getSourceAttr(), tensor(getValue()), /*inputs=*/true); }
+LogicalResult ReadOp::verify() {
+  // Layout reads an input under other names (micro batches: [batch] as [micro, batch]); then the elements are as many.
+  if (auto input = llvm::dyn_cast_or_null<InputOp>(SymbolTable::lookupNearestSymbolFrom(*this, getSourceAttr()));
+      input && (*this)->hasAttr("dist.from")) {
+    if (llvm::cast<Tensor>(input.getType()).count() != tensor(getValue()).count())
+      return emitOpError() << "of " << getSource() << " has another number of elements under other names";
+    return success();
+  }
+  return checkSymbol(*this, getSourceAttr(), tensor(getValue()), /*inputs=*/true); }
 LogicalResult WriteOp::verify() { return checkSymbol(*this, getTargetAttr(), tensor(getValue()), /*inputs=*/false); }
 LogicalResult GradientOp::verify() {
   return checkSymbol(*this, getParameterAttr(), tensor(getValue()), /*inputs=*/false);

@@ -133,7 +133,7 @@ struct Case {
   OwningOpRef<ModuleOp> module;
   Feed feed;
   Outcome one;
-  explicit Case(const Model &model) : module(build(context, model)), feed(startValues(*module)) {
+  explicit Case(const Model &model, int micro = 1) : module(build(context, model, micro)), feed(startValues(*module)) {
     context.disableMultithreading();
     std::string trouble = runStep(*module, "train", feed, one);
     EXPECT_EQ(trouble, "");
@@ -213,6 +213,18 @@ TEST(Layout, ConvolutionsAndBatchNormEqualOneRank) {
            {{{"dp", 2, {"batch"}}, {"tp", 2, {"to", "out", "class"}}}, {"dp"}},
            {{{"sp", 2, {"height", "batch"}}}, {}}}) // windows are not divided: the second choice where they walk
     EXPECT_TRUE(net.equals(layout));
+}
+
+// Micro batches are a split over time: gradients stay pending until the loop is over.
+TEST(Layout, MicroBatchesEqualOneRank) {
+  Case whole(test::gpt(2)), micro(test::gpt(2), 2);
+  for (const Layout &layout : std::vector<Layout>{
+           {{}, {}}, {{{"dp", 2, {"batch"}}}, {"dp"}}, {{{"dp", 2, {"batch"}}, {"tp", 2, kSeq}}, {"dp"}}})
+    EXPECT_TRUE(equal(*micro.module, whole.feed, whole.one, layout));
+  std::map<std::string, int64_t> messages;
+  ASSERT_TRUE(equal(*micro.module, whole.feed, whole.one, {{{"dp", 2, {"batch"}}}, {"dp"}}, nullptr, &messages));
+  EXPECT_EQ(messages["reduce_scatter dp"], 1);
+  EXPECT_EQ(messages["all_gather dp"], 1);
 }
 
 TEST(Layout, EncoderDecoderEqualsOneRank) {

@@ -202,13 +202,14 @@ Model echelon::test::places() {
           }};
 }
 
-OwningOpRef<ModuleOp> echelon::test::build(MLIRContext &context, const Model &model) {
+OwningOpRef<ModuleOp> echelon::test::build(MLIRContext &context, const Model &model, int micro) {
   context.loadDialect<EchDialect, dist::DistDialect>();
-  std::string text =
-      "module attributes {ech.batch = 8 : i64, ech.batch_axis = \"batch\", ech.keep_gradients, ech.clip = 0.5, "
-      "ech.optimizers = [{kind = \"adamw\", patterns = [\"*\"], line = 0, beta1 = 0.9, beta2 = 0.95, "
-      "epsilon = 1.0e-8, decay = 0.1, momentum = 0.0, nesterov = false}]} {\n" +
-      model.declarations + "ech.step @train {\n}\n}\n";
+  std::string text = "module attributes {ech.micro = " + std::to_string(micro) +
+                     " : i64, ech.batch = 8 : i64, "
+                     "ech.batch_axis = \"batch\", ech.keep_gradients, ech.clip = 0.5, "
+                     "ech.optimizers = [{kind = \"adamw\", patterns = [\"*\"], line = 0, beta1 = 0.9, beta2 = 0.95, "
+                     "epsilon = 1.0e-8, decay = 0.1, momentum = 0.0, nesterov = false}]} {\n" +
+                     model.declarations + "ech.step @train {\n}\n}\n";
   OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(text, &context);
   if (!module)
     llvm::report_fatal_error("the test's declarations do not parse");
@@ -228,6 +229,7 @@ OwningOpRef<ModuleOp> echelon::test::build(MLIRContext &context, const Model &mo
   });
   PassManager passes(&context);
   passes.addPass(createDifferentiate());
+  passes.addPass(createSplitTime());
   passes.addPass(createExpandUpdate());
   passes.addPass(createSimplify());
   if (failed(passes.run(*module)))

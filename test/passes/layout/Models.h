@@ -24,8 +24,8 @@ Model recurrent();
 /// Merges and splits of axes, picks, slices, cumsum, max, softmax from primitives.
 Model places();
 
-/// The module with its step @train, differentiated and with an AdamW update, its gradients kept.
-mlir::OwningOpRef<mlir::ModuleOp> build(mlir::MLIRContext &context, const Model &model);
+/// The module with its step @train, differentiated, in `micro` micro batches, with an AdamW update, its gradients kept.
+mlir::OwningOpRef<mlir::ModuleOp> build(mlir::MLIRContext &context, const Model &model, int micro = 1);
 /// Start values of inputs and variables (optimizer's included).
 Feed startValues(mlir::ModuleOp module);
 
