@@ -38,6 +38,8 @@ struct AssignLayout : echelon::impl::AssignLayoutBase<AssignLayout> {
     }
     if (!good)
       return signalPassFailure();
+    if (failed(checkStates(module, mesh)))
+      return signalPassFailure();
     for (auto [variable, state] : stored)
       variable.setTypeAttr(TypeAttr::get(cast<Tensor>(variable.getType()).withState(state)));
   }

@@ -33,6 +33,8 @@ struct FormCollectives : echelon::impl::FormCollectivesBase<FormCollectives> {
       op.getResult().replaceAllUsesWith(result);
       op.erase();
     }
+    if (failed(checkStates(getOperation(), mesh)))
+      signalPassFailure();
   }
 
   StringAttr algorithmOf(StringRef kind, ArrayRef<StringRef> over) {

@@ -14,17 +14,24 @@ bool Assign::run(ech::StepOp step) {
   block(step.getBody().front());
   if (failed)
     return false;
-  for (Operation *op : llvm::reverse(freeOperations)) // each was made anew for whoever asked
-    if (op->use_empty())
-      op->erase();
-  // slices of free values have become slices of what was asked of them
-  for (auto &[loop, slices] : loops)
+  // Free operations were made anew for whoever asked, and slices of free values became slices of what was asked.
+  auto eraseFree = [&] {
+    for (Operation *&op : llvm::reverse(freeOperations))
+      if (op && op->use_empty()) {
+        op->erase();
+        op = nullptr;
+      }
+  };
+  eraseFree();
+  for (auto &[loop, slices] : llvm::reverse(loops)) { // inner loops first
     for (unsigned i = slices; i-- > 0;)
       if (Value argument = loop.sliceArguments()[i]; isFree(argument)) {
         free.remove(argument);
         loop.block()->eraseArgument(cast<BlockArgument>(argument).getArgNumber());
         loop.getSlicesMutable().erase(i);
       }
+    eraseFree();
+  }
   return true;
 }
 

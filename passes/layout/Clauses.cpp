@@ -120,7 +120,8 @@ bool Clauses::complain(Tensor type, StateAttr state, Operation *user) {
                 (below && above ? " or " : "") + (above ? std::to_string(above) : "");
     InFlightDiagnostic diagnostic = emitError(place(m, axis.name, user->getLoc()))
                                     << "cannot split " << name << " = " << axis.size << " over " << over << remedy;
-    diagnostic.attachNote(user->getLoc()) << nameInSource(user) << " is divided along " << name;
+    diagnostic.attachNote(user->getLoc())
+        << StringRef(nameInSource(user)).split(" (").first << " is divided along " << name;
   }
   if (!found)
     user->emitError() << "internal error: the state of " << nameInSource(user) << " is not legal, please report";

@@ -48,4 +48,8 @@ llvm::SmallVector<Step> stepsOf(Tensor type, StateAttr from, StateAttr to, MeshA
 /// Whether the ranks that differ only over `group` hold together what each of them needs of `to`. Sums aside.
 bool holds(Tensor type, StateAttr from, StateAttr to, llvm::ArrayRef<int> group, MeshAttr mesh);
 
+/// Whether every value below `root` is laid out and every operation takes and leaves states that the table of the rule
+/// allows: divided along one axis over each mesh axis, or passing a sum, or on cuts. Tells what is not.
+mlir::LogicalResult checkStates(mlir::Operation *root, MeshAttr mesh);
+
 } // namespace echelon::layout

@@ -4,7 +4,7 @@
 // CHECK: module attributes {dist.mesh = #dist.mesh<dp = 2 [batch], tp = 4 [head, ff padded, vocab, seq]>}
 module attributes {dist.mesh = #dist.mesh<dp = 2 [batch], tp = 4 [head, ff padded, vocab, seq]>} {
   ech.step @train {
-    // CHECK: !ech.tensor<[batch=8, ff=6], f32, #dist.state<dp = split batch, tp = split ff>>
+    // CHECK: <[batch=8, ff=6], f32, #dist.state<dp = split batch, tp = split ff>>
     %x = ech.constant 1.0 : !ech.tensor<[batch=8, ff=6], f32, #dist.state<dp = split batch, tp = split ff>>
     // CHECK: #dist.state<dp = cut embed, tp = sum>
     %y = ech.constant 1.0 : !ech.tensor<[embed=8], f32, #dist.state<dp = cut embed, tp = sum>>

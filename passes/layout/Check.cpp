@@ -1,0 +1,99 @@
+// Every operation on laid-out values, held against the table of the rule: what does not stand in it cannot be emitted.
+#include "passes/layout/Rule.h"
+
+using namespace mlir;
+using namespace echelon;
+using namespace echelon::dist;
+using namespace echelon::layout;
+
+/// Over mesh axis m, with the entries of operands and results as they are: is there one way of the table that gives
+/// them?
+static bool isInTable(Operation *op, int m) {
+  auto rule = cast<ech::AxisRule>(op);
+  auto entry = [&](Value v) -> const Entry & { return stateOf(v)[m]; };
+  auto is = [&](Value v, Hold hold) { return entry(v).hold == hold; };
+  auto isNumber = [](Value v) { return ech::tensor(v).rank() == 0; };
+  // nothing is divided
+  if (llvm::all_of(op->getOperands(), [&](Value v) { return is(v, Hold::Whole); }) &&
+      llvm::all_of(op->getResults(), [&](Value v) { return is(v, Hold::Whole); }))
+    return true;
+  // a sum passes
+  auto isSum = [&](Value v) { return is(v, Hold::Sum); };
+  if (llvm::all_of(op->getResults(), isSum)) {
+    if (rule.pendingRule() == ech::PendingRule::Add && llvm::all_of(op->getOperands(), isSum))
+      return true;
+    if (rule.pendingRule() == ech::PendingRule::Through &&
+        llvm::all_of(op->getOperands(), [&](Value v) { return isSum(v) || (is(v, Hold::Whole) && ech::isNumber(v)); }))
+      return true;
+  }
+  // cuts of one kind, element-wise; numbers beside them are whole
+  auto isCut = [&](Value v) { return is(v, Hold::Cut) || is(v, Hold::Flat); };
+  Value first = op->getResult(0);
+  if (isa<ech::MapOp, ech::ExpandOp>(op) && isCut(first))
+    return llvm::all_of(op->getOperands(), [&](Value v) {
+      return entry(v) == entry(first) ||
+             (is(v, Hold::Whole) && (isNumber(v) || (entry(first).axis && !ech::tensor(v).has(entry(first).axis))));
+    });
+  // one axis is divided
+  for (ValueRange values : {ValueRange(op->getOperands()), ValueRange(op->getResults())})
+    for (Value v : values) {
+      StringAttr axis = is(v, Hold::Split) ? entry(v).axis : StringAttr();
+      if (!axis)
+        continue;
+      ech::Division division = rule.division(axis);
+      auto asSplit = [&](Value x) { return is(x, Hold::Split) && entry(x).axis == axis; };
+      bool inside = division == ech::Division::Inside;
+      if (division != ech::Division::Never &&
+          llvm::all_of(op->getOperands(),
+                       [&](Value x) { return ech::tensor(x).has(axis) ? asSplit(x) : is(x, Hold::Whole); }) &&
+          llvm::all_of(op->getResults(), [&](Value x) {
+            return ech::tensor(x).has(axis) ? asSplit(x) : is(x, inside ? Hold::Whole : Hold::Sum);
+          }))
+        return true;
+    }
+  return false;
+}
+
+static LogicalResult checkOperation(Operation *op, MeshAttr mesh) {
+  for (ValueRange values : {ValueRange(op->getOperands()), ValueRange(op->getResults())})
+    for (Value v : values)
+      if (auto type = dyn_cast<Tensor>(v.getType())) {
+        if (!stateOf(type))
+          return op->emitError("internal error: a value without a state, please report");
+        if (failed(checkState(type, stateOf(type), mesh,
+                              [&] { return op->emitError("internal error, please report: "); })))
+          return failure();
+      }
+  if (!isa<ech::AxisRule>(op) || op->getNumResults() == 0)
+    return success();
+  if (isa<ech::ReadOp, ech::RepeatOp, ech::GlobalNormOp>(op) || op->getNumOperands() == 0)
+    return success();
+  if (auto relabel = dyn_cast<ech::RelabelOp>(op)) {
+    StateAttr from = stateOf(relabel.getOperand()), to = stateOf(relabel.getResult());
+    auto renamed = renameState(from, ech::tensor(relabel.getOperand()), ech::tensor(relabel.getResult()),
+                               relabel.getFrom(), relabel.getTo(), mesh);
+    for (int m = 0; m < mesh.size(); ++m)
+      if (from[m] != to[m] && renamed[m] != to[m])
+        return op->emitError("internal error, please report: over ")
+               << mesh.nameOf(m) << ", " << spell(from[m]) << " does not become " << spell(to[m]);
+    return success();
+  }
+  for (int m = 0; m < mesh.size(); ++m)
+    if (!isInTable(op, m)) {
+      auto error = op->emitError("internal error, please report: over ")
+                   << mesh.nameOf(m) << ", the operation cannot take";
+      for (Value v : op->getOperands())
+        error << " " << spell(stateOf(v)[m]);
+      error << " and give";
+      for (Value v : op->getResults())
+        error << " " << spell(stateOf(v)[m]);
+      return failure();
+    }
+  return success();
+}
+
+LogicalResult echelon::layout::checkStates(Operation *root, MeshAttr mesh) {
+  bool good = true;
+  root->walk([&](Operation *op) { good &= succeeded(checkOperation(op, mesh)); });
+  return success(good);
+}

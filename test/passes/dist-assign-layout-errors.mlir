@@ -1,0 +1,93 @@
+// What cannot be laid out is told at the clause, with what would be right.
+// RUN: not echelon-opt %s -split-input-file -dist-assign-layout 2>&1 | FileCheck %s
+
+// The remedies are the nearest sizes of the mesh axis that divide, and padding.
+// CHECK: mlp.ech:33:12: error: cannot split hidden = 6 over tp = 4; pad hidden to 8 (with padding), or use tp = 3 or 6
+// CHECK: mlp.ech:15:3: note: sum is divided along hidden
+!x = !ech.tensor<[hidden=6], f32>
+module attributes {dist.mesh = #dist.mesh<tp = 4 [hidden]>, dist.lines = {tp.hidden = loc("mlp.ech":33:12)}} {
+  ech.input @x 0 : !x below 0
+  ech.variable param @w : !x = constant(0.0, 0.0)
+  ech.step @train {
+    %x = ech.read @x : !x loc("mlp.ech":14:3)
+    %w = ech.read @x : !x loc("mlp.ech":14:3)
+    %y = ech.map mul %w, %x : (!x, !x) -> !x loc("mlp.ech":15:3)
+    %s = ech.reduce sum %y over ["hidden"] : (!x) -> !ech.tensor<[], f32> loc("mlp.ech":15:3)
+    %r = ech.read @w : !x loc("mlp.ech":15:3)
+    %z = ech.map mul %r, %s : (!x, !ech.tensor<[], f32>) -> !x
+    ech.write @w, %z : !x
+  }
+}
+
+// -----
+
+// Splits of one axis multiply.
+// CHECK: error: cannot split seq = 4 over a = 2 x b = 4; pad seq to 8 (with padding), or use b = 2
+!x = !ech.tensor<[seq=4], f32>
+module attributes {dist.mesh = #dist.mesh<a = 2 [seq], b = 4 [seq]>} {
+  ech.variable param @w : !x = constant(0.0, 0.0)
+  ech.step @train {
+    %w = ech.read @w : !x
+    ech.write @w, %w : !x
+  }
+}
+
+// -----
+
+// A recurrence runs over its whole axis.
+// CHECK: rnn.ech:20:5: error: cannot split seq over tp: repeat along seq runs over the whole axis
+!x = !ech.tensor<[seq=4, embed=2], f32>
+!h = !ech.tensor<[embed=2], f32>
+module attributes {dist.mesh = #dist.mesh<tp = 2 [seq]>, dist.lines = {tp.seq = loc("rnn.ech":20:5)}} {
+  ech.input @x 0 : !x below 0
+  ech.variable state @h : !h = constant(0.0, 0.0)
+  ech.step @train {
+    %x = ech.read @x : !x
+    %h = ech.read @h : !h
+    %y = ech.repeat "seq" = 4 along carry(%h : !h) slice(%x : !x) -> (!h) {
+    ^bb0(%hi: !h, %xi: !h):
+      %n = ech.map add %hi, %xi : (!h, !h) -> !h
+      ech.yield carry(%n : !h)
+    }
+    ech.write @h, %y : !h
+  }
+}
+
+// -----
+
+// A layer stack split over a mesh axis is a pipeline.
+// CHECK: error: split layer over pp is not built yet: pipelines
+!h = !ech.tensor<[embed=2], f32>
+module attributes {dist.mesh = #dist.mesh<pp = 2 [layer]>} {
+  ech.variable state @h : !h = constant(0.0, 0.0)
+  ech.step @train {
+    %h = ech.read @h : !h
+    %y = ech.repeat "layer" = 4 carry(%h : !h) -> (!h) {
+    ^bb0(%hi: !h):
+      %n = ech.map neg %hi : (!h) -> !h
+      ech.yield carry(%n : !h)
+    }
+    ech.write @h, %y : !h
+  }
+}
+
+// -----
+
+// Norms along a padded axis would need counts of their own.
+// CHECK: error: normalize (norm.ech:7) along embed, padded over tp, is not built yet
+!x = !ech.tensor<[batch=2, embed=5], f32>
+!r = !ech.tensor<[batch=2], f32>
+module attributes {dist.mesh = #dist.mesh<tp = 2 [embed padded]>} {
+  ech.variable state @x : !x = constant(0.0, 0.0)
+  ech.step @train {
+    %x = ech.read @x : !x
+    %y, %a, %b, %c = ech.normalize %x over ["embed"] : (!x) -> (!x, !r, !r, !r) loc("norm.ech":7:1)
+    ech.write @x, %y : !x
+  }
+}
+
+// -----
+
+// CHECK: error: store optimizer over dp: the mesh has no such axis
+module attributes {dist.mesh = #dist.mesh<tp = 2 [embed]>, dist.store_optimizer = ["dp"]} {
+}

@@ -1,0 +1,181 @@
+// The list rule on a feed-forward block.
+// RUN: echelon-opt %s -split-input-file -dist-assign-layout | FileCheck %s
+
+// Tensor parallelism: the first product comes out split along ff, the second pending; the bias enters the sum as held
+// by coordinate 0, and the sum is resolved once.
+// CHECK-LABEL: tensor parallel
+// CHECK: ech.variable param @w1 : !ech.tensor<[embed=4, ff=6], f32, #dist.state<tp = split ff>>
+// CHECK: ech.variable param @b2 : !ech.tensor<[embed=4], f32, #dist.state<tp = whole>>
+// CHECK: %[[B2:.*]] = ech.read @b2
+// CHECK: %[[X:.*]] = ech.read @x : <[batch=8, embed=4], f32, #dist.state<tp = whole>>
+// CHECK: %[[H:.*]] = ech.dot %[[X]], {{.*}} -> !ech.tensor<[batch=8, ff=6], f32, #dist.state<tp = split ff>>
+// CHECK: %[[Y0:.*]] = ech.dot {{.*}} -> !ech.tensor<[batch=8, embed=4], f32, #dist.state<tp = sum>>
+// CHECK: %[[HELD:.*]] = dist.convert %[[B2]] why "split ff over tp (mlp.ech:33): add (mlp.ech:12)" : <[embed=4], f32, #dist.state<tp = whole>> -> <[embed=4], f32, #dist.state<tp = sum>>
+// CHECK: %[[Y:.*]] = ech.map add %[[Y0]], %[[HELD]] {{.*}} -> !ech.tensor<[batch=8, embed=4], f32, #dist.state<tp = sum>>
+// CHECK: %[[DONE:.*]] = dist.convert %[[Y]] {{.*}} -> <[batch=8, embed=4], f32, #dist.state<tp = whole>>
+// CHECK: ech.map mul %[[DONE]], %[[DONE]]
+!x = !ech.tensor<[batch=8, embed=4], f32>
+!h = !ech.tensor<[batch=8, ff=6], f32>
+!w1 = !ech.tensor<[embed=4, ff=6], f32>
+!w2 = !ech.tensor<[ff=6, embed=4], f32>
+!b2 = !ech.tensor<[embed=4], f32>
+!s = !ech.tensor<[], f32>
+module @"tensor parallel" attributes {dist.mesh = #dist.mesh<tp = 2 [ff]>, dist.lines = {tp.ff = loc("mlp.ech":33:3)}} {
+  ech.input @x 0 : !x below 0
+  ech.variable param @w1 : !w1 = normal(0.0, 1.0)
+  ech.variable param @w2 : !w2 = normal(0.0, 1.0)
+  ech.variable param @b2 : !b2 = constant(0.0, 0.0)
+  ech.step @train {
+    %x = ech.read @x : !x
+    %w1 = ech.read @w1 : !w1
+    %w2 = ech.read @w2 : !w2
+    %b2 = ech.read @b2 : !b2
+    %h = ech.dot %x, %w1 over ["embed"] : (!x, !w1) -> !h
+    %r = ech.map relu %h : (!h) -> !h
+    %y0 = ech.dot %r, %w2 over ["ff"] : (!h, !w2) -> !x
+    %y = ech.map add %y0, %b2 : (!x, !b2) -> !x loc("mlp.ech":12:7)
+    %q = ech.map mul %y, %y : (!x, !x) -> !x
+    %s = ech.reduce sum %q over ["batch", "embed"] : (!x) -> !s
+    ech.report loss "loss", %s : !s
+  }
+}
+
+// -----
+
+// Sequence parallelism: the product of ff takes a value split along seq whole; the pending result is added to one that
+// is split, so it is resolved into its own state, split along seq.
+// CHECK-LABEL: sequence parallel
+// CHECK: %[[P:.*]] = ech.map add {{.*}} -> !ech.tensor<[seq=4, embed=4], f32, #dist.state<tp = split seq>>
+// CHECK: %[[WHOLE:.*]] = dist.convert %[[P]] {{.*}}tp = split seq>> -> <[seq=4, embed=4], f32, #dist.state<tp = whole>>
+// CHECK: ech.dot %[[WHOLE]], %{{.*}} over ["embed"]
+// CHECK: %[[SUM:.*]] = ech.dot {{.*}} over ["ff"] {{.*}} -> !ech.tensor<[seq=4, embed=4], f32, #dist.state<tp = sum>>
+// CHECK: %[[PART:.*]] = dist.convert %[[SUM]] {{.*}}tp = sum>> -> <[seq=4, embed=4], f32, #dist.state<tp = split seq>>
+// CHECK: ech.map add %[[P]], %[[PART]]
+!x = !ech.tensor<[seq=4, embed=4], f32>
+!h = !ech.tensor<[seq=4, ff=6], f32>
+!w1 = !ech.tensor<[embed=4, ff=6], f32>
+!w2 = !ech.tensor<[ff=6, embed=4], f32>
+!s = !ech.tensor<[], f32>
+module @"sequence parallel" attributes {dist.mesh = #dist.mesh<tp = 2 [ff, seq]>} {
+  ech.variable param @p : !x = normal(0.0, 1.0)
+  ech.variable param @w1 : !w1 = normal(0.0, 1.0)
+  ech.variable param @w2 : !w2 = normal(0.0, 1.0)
+  ech.step @train {
+    %p = ech.read @p : !x
+    %w1 = ech.read @w1 : !w1
+    %w2 = ech.read @w2 : !w2
+    %x = ech.map add %p, %p : (!x, !x) -> !x
+    %h = ech.dot %x, %w1 over ["embed"] : (!x, !w1) -> !h
+    %y = ech.dot %h, %w2 over ["ff"] : (!h, !w2) -> !x
+    %z = ech.map add %x, %y : (!x, !x) -> !x
+    %q = ech.map mul %z, %z : (!x, !x) -> !x
+    %s = ech.reduce sum %q over ["seq", "embed"] : (!x) -> !s
+    ech.report loss "loss", %s : !s
+  }
+}
+
+// -----
+
+// Logits split along vocab: the cross-entropy communicates inside and its loss is whole; the index of its derivative is
+// made in parts, and never converted.
+// CHECK-LABEL: vocabulary parallel
+// CHECK: %[[LOSS:[^,]*]], %{{.*}} = ech.cross_entropy {{.*}} {dist.inside = ["tp"], ech.why = "split vocab over tp: inside cross_entropy
+// CHECK-SAME: -> (!ech.tensor<[batch=4], f32, #dist.state<tp = whole>>
+// CHECK: ech.index "vocab" : <[vocab=6], i32, #dist.state<tp = split vocab>>
+// CHECK-NOT: dist.convert
+!z = !ech.tensor<[batch=4, vocab=6], f32>
+!l = !ech.tensor<[batch=4], i32>
+!v = !ech.tensor<[batch=4], f32>
+!i = !ech.tensor<[vocab=6], i32>
+!e = !ech.tensor<[batch=4, vocab=6], i1>
+!s = !ech.tensor<[], f32>
+module @"vocabulary parallel" attributes {dist.mesh = #dist.mesh<tp = 2 [vocab]>} {
+  ech.input @labels 0 : !l below 6
+  ech.variable param @z : !z = normal(0.0, 1.0)
+  ech.step @train {
+    %z = ech.read @z : !z
+    %l = ech.read @labels : !l
+    %loss, %lse = ech.cross_entropy %z, %l over ["vocab"] : (!z, !l) -> (!v, !v)
+    %i = ech.index "vocab" : !i
+    %e = ech.map eq %i, %l : (!i, !l) -> !e
+    %c = ech.map cast %e : (!e) -> !z
+    %d = ech.map sub %z, %c : (!z, !z) -> !z
+    ech.write @z, %d : !z
+    %s = ech.reduce sum %loss over ["batch"] : (!v) -> !s
+    ech.report loss "loss", %s : !s
+  }
+}
+
+// -----
+
+// `store optimizer over dp`: the gradient goes into its cut, the moment stays there, the parameter is cut for the
+// update and gathered after it. A one-element parameter is never cut.
+// CHECK-LABEL: stored optimizer
+// CHECK: ech.variable param @w : !ech.tensor<[embed=4], f32, #dist.state<dp = whole>>
+// CHECK: ech.variable optimizer @m : !ech.tensor<[embed=4], f32, #dist.state<dp = cut embed>>
+// CHECK: ech.variable optimizer @flat : !ech.tensor<[odd=5], f32, #dist.state<dp = flat>>
+// CHECK: ech.variable optimizer @one : !ech.tensor<[], f32, #dist.state<dp = whole>>
+// CHECK: %[[G:.*]] = ech.reduce sum {{.*}} -> !ech.tensor<[embed=4], f32, #dist.state<dp = sum>>
+// CHECK: %[[CUT:.*]] = dist.convert %[[G]] {{.*}}dp = sum>> -> <[embed=4], f32, #dist.state<dp = cut embed>>
+// CHECK: %[[M:.*]] = ech.map add %{{.*}}, %[[CUT]] {{.*}}-> !ech.tensor<[embed=4], f32, #dist.state<dp = cut embed>>
+// CHECK: ech.write @m, %[[M]]
+// CHECK: %[[W:.*]] = dist.convert %{{.*}} {{.*}}dp = whole>> -> <[embed=4], f32, #dist.state<dp = cut embed>>
+// CHECK: %[[NEW:.*]] = ech.map sub %[[W]], %[[M]]
+// CHECK: %[[ALL:.*]] = dist.convert %[[NEW]] {{.*}}dp = cut embed>> -> <[embed=4], f32, #dist.state<dp = whole>>
+// CHECK: ech.write @w, %[[ALL]]
+!w = !ech.tensor<[embed=4], f32>
+!x = !ech.tensor<[batch=8, embed=4], f32>
+module @"stored optimizer" attributes {dist.mesh = #dist.mesh<dp = 2 [batch]>, dist.store_optimizer = ["dp"]} {
+  ech.input @x 0 : !x below 0
+  ech.variable param @w : !w = normal(0.0, 1.0)
+  ech.variable optimizer @m : !w = constant(0.0, 0.0)
+  ech.variable optimizer @flat : !ech.tensor<[odd=5], f32> = constant(0.0, 0.0)
+  ech.variable optimizer @one : !ech.tensor<[], f32> = constant(0.0, 0.0)
+  ech.step @train {
+    %x = ech.read @x : !x
+    %w = ech.read @w : !w
+    %y = ech.map mul %x, %w : (!x, !w) -> !x
+    %g = ech.reduce sum %y over ["batch"] {ech.phase = "backward"} : (!x) -> !w
+    %m = ech.read @m {ech.phase = "update"} : !w
+    %n = ech.map add %m, %g {ech.phase = "update"} : (!w, !w) -> !w
+    ech.write @m, %n {ech.phase = "update"} : !w
+    %v = ech.map sub %w, %n {ech.phase = "update"} : (!w, !w) -> !w
+    ech.write @w, %v {ech.phase = "update"} : !w
+  }
+}
+
+// -----
+
+// In a loop: what is carried is in its own state, what is summed stays pending, the conversion of what comes from
+// outside stands outside, and a free value comes in as the slice that is asked for.
+// CHECK-LABEL: loops
+// CHECK-DAG: %[[FREE:.*]] = ech.read @t : <[layer=3, batch=4], f32, #dist.state<tp = split batch>>
+// CHECK-DAG: %[[OUT:.*]] = dist.convert %{{.*}} {{.*}}tp = split key>> -> <[key=4], f32, #dist.state<tp = whole>>
+// CHECK: ech.repeat "layer" = 3 carry({{.*}}) slice(%[[FREE]] :
+// CHECK: ^bb0(%[[X:.*]]: !ech.tensor<[batch=4, key=4], f32, #dist.state<tp = split batch>>, %{{.*}}: !ech.tensor<[batch=4], f32, #dist.state<tp = split batch>>):
+// CHECK: ech.map mul %[[X]], %[[OUT]]
+// CHECK-NOT: dist.convert
+// CHECK: ech.yield {{.*}} sum({{.*}} : !ech.tensor<[], f32, #dist.state<tp = sum>>)
+!x = !ech.tensor<[batch=4, key=4], f32>
+!k = !ech.tensor<[key=4], f32>
+!t = !ech.tensor<[layer=3, batch=4], f32>
+!ti = !ech.tensor<[batch=4], f32>
+!s = !ech.tensor<[], f32>
+module @loops attributes {dist.mesh = #dist.mesh<tp = 2 [batch, key]>} {
+  ech.input @x 0 : !x below 0
+  ech.input @t 1 : !t below 0
+  ech.variable param @k : !k = normal(0.0, 1.0)
+  ech.step @train {
+    %x = ech.read @x : !x
+    %t = ech.read @t : !t
+    %k = ech.read @k : !k
+    %y, %z = ech.repeat "layer" = 3 carry(%x : !x) slice(%t : !t) -> (!x) sum(!s) {
+    ^bb0(%xi: !x, %ti: !ti):
+      %m = ech.map mul %xi, %k : (!x, !k) -> !x
+      %a = ech.map add %m, %ti : (!x, !ti) -> !x
+      %r = ech.reduce sum %a over ["batch", "key"] : (!x) -> !s
+      ech.yield carry(%a : !x) sum(%r : !s)
+    }
+    ech.report loss "loss", %z : !s
+  }
+}
