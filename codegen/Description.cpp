@@ -136,16 +136,26 @@ void Tables::inputs() {
     if (op.getPlace() == static_cast<uint64_t>(-1))
       continue;
     auto type = cast<ech::Tensor>(op.getType());
-    auto offset = op->getAttrOfType<IntegerAttr>("rt.offset");
     // one micro batch at a time
-    SmallVector<ech::Axis> axes(type.getAxes());
-    for (ech::Axis &a : axes)
-      if (a.name == batchAxis)
-        a.size /= std::max<int64_t>(plan.microBatches, 1);
+    auto piece = [&](ech::Tensor whole) {
+      SmallVector<ech::Axis> axes(whole.getAxes());
+      for (ech::Axis &a : axes)
+        if (a.name == batchAxis)
+          a.size /= std::max<int64_t>(plan.microBatches, 1);
+      return whole.withAxes(axes);
+    };
+    auto places = op->getAttrOfType<ArrayAttr>("rt.places");
     std::string sizes = braced(type.getAxes(), [](const ech::Axis &a) { return std::to_string(a.size); });
     os << "  p.inputs.push_back({" << quoted(op.getSymName()) << ", " << op.getPlace() << ", " << axisNames(type)
-       << ", " << sizes << ", " << element(type) << ", " << op.getBelow() << ", {{" << layout(type.withAxes(axes))
-       << ", " << element(type) << ", " << (offset ? offset.getInt() : 0) << "}}});\n";
+       << ", " << sizes << ", " << element(type) << ", " << op.getBelow() << ", "
+       << braced(places,
+                 [&](Attribute item) {
+                   auto place = cast<DictionaryAttr>(item);
+                   auto read = cast<ech::Tensor>(place.getAs<TypeAttr>("type").getValue());
+                   return "{" + layout(piece(read)) + ", " + element(read) + ", " +
+                          std::to_string(place.getAs<IntegerAttr>("offset").getInt()) + "}";
+                 })
+       << "});\n";
   }
 }
 

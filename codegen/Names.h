@@ -11,9 +11,9 @@ public:
   explicit Names(mlir::ModuleOp module);
   const std::string &of(mlir::Value value) const { return names.find(value)->second; }
   bool has(mlir::Value value) const { return names.count(value); }
-  /// A name like `wanted` that nothing in the module has, nor anything since `forget`.
+  /// A name like `wanted` that nothing in the module has, nor anything that was not released since.
   std::string fresh(llvm::StringRef wanted);
-  void forget() { temporary.clear(); }
+  void release(llvm::StringRef name) { temporary.erase(name); }
 
 private:
   void give(mlir::Value value, llvm::StringRef wanted);

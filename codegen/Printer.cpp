@@ -86,10 +86,13 @@ void Printer::open(const Twine &head) {
   line(head);
   ++depth;
   scopes.emplace_back();
+  locals.emplace_back();
 }
 void Printer::close() {
   for (Value v : scopes.pop_back_val())
     declared.erase(v);
+  for (const std::string &name : locals.pop_back_val())
+    names.release(name);
   --depth;
   line("}");
 }
@@ -229,11 +232,24 @@ std::string Printer::define(Value ticket) {
   return "Ticket " + names.of(ticket);
 }
 
+std::string Printer::local(StringRef wanted) {
+  std::string name = names.fresh(wanted);
+  if (!locals.empty())
+    locals.back().push_back(name);
+  return name;
+}
+
+std::string Printer::fresh(StringRef wanted) { return loops.emplace_back(names.fresh(wanted)); }
+
 void Printer::operation(Operation &op) {
   if (isa<rt::AllocOp, rt::ViewOp, rt::NumberOp, rt::OffsetOp>(op))
     return; // declared where they are first used
   cast<rt::Printable>(op).emit(*this);
-  names.forget();
+  if (isa<rt::ForOp>(op))
+    return;
+  for (const std::string &name : loops)
+    names.release(name);
+  loops.clear();
 }
 
 void Printer::block(Block &block) {

@@ -26,7 +26,8 @@ public:
 
   std::string name(mlir::Value value) override;
   std::string define(mlir::Value ticket) override;
-  std::string fresh(llvm::StringRef wanted) override { return names.fresh(wanted); }
+  std::string local(llvm::StringRef wanted) override;
+  std::string fresh(llvm::StringRef wanted) override;
   void call(mlir::Operation *op, llvm::StringRef head, llvm::ArrayRef<std::string> arguments,
             llvm::StringRef remark) override;
   void line(const llvm::Twine &text) override;
@@ -50,6 +51,8 @@ private:
   llvm::raw_ostream &os;
   size_t depth = 0;
   llvm::SmallVector<llvm::SmallVector<mlir::Value>> scopes; // what was declared in each open brace
+  llvm::SmallVector<llvm::SmallVector<std::string>> locals; // names of variables in each open brace
+  llvm::SmallVector<std::string> loops;                     // names of loop variables of the statement
   llvm::DenseSet<mlir::Value> declared;
   std::string lastSource;
 };

@@ -8,9 +8,11 @@
 //    place.
 // 4. Largest first, each buffer goes to the lowest gap that it fits, smallest gap first, among those it overlaps in
 // time.
+#include "ir/dist/State.h"
 #include "ir/rt/Rt.h"
 #include "mlir/IR/SymbolTable.h"
 #include "passes/Passes.h"
+#include "llvm/ADT/MapVector.h"
 
 namespace echelon {
 #define GEN_PASS_DEF_PLANARENAS
@@ -174,30 +176,37 @@ struct PlanArenas : echelon::impl::PlanArenasBase<PlanArenas> {
     int64_t work = 0;
     module.walk([&](rt::FunctionOp function) { work = std::max(work, Plan(function).run()); });
     int64_t state = 0, input = 0;
-    llvm::StringMap<int64_t> offsets;
-    // every declared tensor has a place, read or not
-    for (Operation &op : module.getBody()->getOperations()) {
-      auto variable = dyn_cast<ech::VariableOp>(op);
-      auto in = dyn_cast<ech::InputOp>(op);
-      if ((!variable && !in) || (in && in.getPlace() == static_cast<uint64_t>(-1)))
-        continue;
-      int64_t &end = variable ? state : input;
-      auto symbol = cast<SymbolOpInterface>(op);
-      op.setAttr("rt.offset", builder.getI64IntegerAttr(end));
-      offsets[symbol.getName()] = end;
-      int64_t bytes = 0;
+    dist::MeshAttr mesh = dist::meshOf(module);
+    // every stored tensor has a place, read or not
+    for (auto variable : module.getOps<ech::VariableOp>()) {
+      auto type = cast<ech::Tensor>(variable.getType());
+      if (mesh && type.getState())
+        type = dist::localType(type, mesh);
+      variable->setAttr("rt.offset", builder.getI64IntegerAttr(state));
       module.walk([&](rt::AllocOp alloc) {
-        if (alloc.getOf() && *alloc.getOf() == symbol.getName())
-          bytes = rt::buffer(alloc).bytes();
+        if (alloc.getOf() && *alloc.getOf() == variable.getSymName())
+          alloc.setOffset(state);
       });
-      if (auto known = op.getAttrOfType<IntegerAttr>("rt.bytes"))
-        bytes = known.getInt();
-      end += aligned(bytes);
+      state += aligned(rt::Buffer::dense(type.getAxes(), type.getElement()).bytes());
     }
-    module.walk([&](rt::AllocOp alloc) {
-      if (alloc.getOf())
-        alloc.setOffsetAttr(builder.getI64IntegerAttr(offsets.lookup(*alloc.getOf())));
-    });
+    // an input has one for each state in which it is read
+    for (auto in : module.getOps<ech::InputOp>()) {
+      SmallVector<Attribute> places;
+      llvm::MapVector<Attribute, int64_t> known;
+      module.walk([&](rt::AllocOp alloc) {
+        if (!alloc.getOf() || *alloc.getOf() != in.getSymName())
+          return;
+        auto [at, isNew] = known.insert({alloc->getAttr("rt.type"), input});
+        if (isNew) {
+          places.push_back(
+              builder.getDictionaryAttr({builder.getNamedAttr("type", alloc->getAttr("rt.type")),
+                                         builder.getNamedAttr("offset", builder.getI64IntegerAttr(input))}));
+          input += aligned(rt::buffer(alloc).bytes());
+        }
+        alloc.setOffset(at->second);
+      });
+      in->setAttr("rt.places", builder.getArrayAttr(places));
+    }
     module->setAttr(rt::kStateBytes, builder.getI64IntegerAttr(state));
     module->setAttr(rt::kInputBytes, builder.getI64IntegerAttr(input));
     module->setAttr(rt::kWorkBytes, builder.getI64IntegerAttr(work));

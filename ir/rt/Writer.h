@@ -20,7 +20,9 @@ public:
   virtual std::string name(mlir::Value value) = 0;
   /// The left side of a ticket's start: its name, with its type where this declares it.
   virtual std::string define(mlir::Value ticket) = 0;
-  /// A name for something inside the statement being written that no other value in scope has.
+  /// A name for a variable that is declared next, in the innermost open brace.
+  virtual std::string local(llvm::StringRef wanted) = 0;
+  /// A name for a loop variable of the statement being written.
   virtual std::string fresh(llvm::StringRef wanted) = 0;
   /// `head(arguments…);` with line breaks where needed, and the operation's source line behind or before it.
   virtual void call(mlir::Operation *op, llvm::StringRef head, llvm::ArrayRef<std::string> arguments,

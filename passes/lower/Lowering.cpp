@@ -66,8 +66,10 @@ Value Lowering::offset(const Terms &terms, int64_t plus, const Twine &name) {
   return known;
 }
 
-Value Lowering::offsetOf(Tensor type, StringRef axis) {
+Value Lowering::offsetOf(Tensor type, StringRef axis, int64_t divisor) {
   Terms terms = termsOf(type, axis);
+  for (int64_t &factor : terms.factors)
+    factor /= divisor;
   return terms.mesh.empty() ? Value() : offset(terms, 0, "first_" + axis);
 }
 Value Lowering::endOf(Tensor type, StringRef axis) {

@@ -43,7 +43,8 @@ public:
   Tensor local(Tensor type) { return mesh && type.getState() ? dist::localType(type, mesh) : type; }
   Buffer bufferType(Value v) { return Buffer::dense(local(v).getAxes(), local(v).getElement()); }
   /// First logical position of `axis` on this rank, an index; null where it is 0 on all ranks.
-  Value offsetOf(Tensor type, llvm::StringRef axis);
+  /// With `divisor`, the same divided by it.
+  Value offsetOf(Tensor type, llvm::StringRef axis, int64_t divisor = 1);
   /// One past the last position of `axis` on this rank; null where all ranks hold all.
   Value endOf(Tensor type, llvm::StringRef axis);
   /// The difference of two offsets, an index; null where it is 0.

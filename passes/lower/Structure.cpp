@@ -6,18 +6,37 @@ using namespace echelon;
 using namespace echelon::lower;
 
 namespace {
+/// "layer.attn.wq" is called `attn_wq`: the block's call and the parameter.
+NameLoc storedName(Lowering &l, StringRef path, Location loc) {
+  SmallVector<StringRef> parts;
+  path.split(parts, '.');
+  std::string name = parts.back().str();
+  if (parts.size() > 1)
+    name = (parts[parts.size() - 2] + "_" + parts.back()).str();
+  if (parts.front() == "optimizer" && parts.size() > 2)
+    name = (parts[1] + "_" + name).str();
+  return NameLoc::get(l.b.getStringAttr(name), loc);
+}
+
 LogicalResult lowerRead(Lowering &l, ech::ReadOp op) {
   if (op.getSource() == "valid")
     return success(); // free: loop nests ask how many samples are valid
-  Value &known = l.stored[op.getSource()];
+  bool input = isa<ech::InputOp>(SymbolTable::lookupNearestSymbolFrom(op, op.getSourceAttr()));
+  // an input may be wanted in several states: it then has as many places
+  std::string key = op.getSource().str();
+  if (input) {
+    llvm::raw_string_ostream os(key);
+    os << " " << op.getValue().getType();
+  }
+  Value &known = l.stored[key];
   if (!known) {
     OpBuilder::InsertionGuard guard(l.b);
     l.b.setInsertionPointToStart(&l.function.getBody().front());
-    bool input = isa<ech::InputOp>(SymbolTable::lookupNearestSymbolFrom(op, op.getSourceAttr()));
     auto arena = rt::ArenaAttr::get(l.b.getContext(), input ? rt::Arena::Input : rt::Arena::State);
-    StringRef path = op.getSource();
-    auto name = NameLoc::get(l.b.getStringAttr(path.contains('.') ? path.rsplit('.').second : path), op.getLoc());
-    known = rt::AllocOp::create(l.b, name, l.bufferType(op.getValue()), arena, op.getSourceAttr(), nullptr);
+    auto alloc = rt::AllocOp::create(l.b, storedName(l, op.getSource(), op.getLoc()), l.bufferType(op.getValue()),
+                                     arena, op.getSourceAttr(), nullptr);
+    alloc->setAttr("rt.type", TypeAttr::get(op.getValue().getType()));
+    known = alloc;
   }
   l.bind(op.getValue(), known);
   return success();
@@ -29,10 +48,9 @@ Value variable(Lowering &l, ech::WriteOp op) {
   if (!known) {
     OpBuilder::InsertionGuard guard(l.b);
     l.b.setInsertionPointToStart(&l.function.getBody().front());
-    StringRef path = op.getTarget();
-    auto name = NameLoc::get(l.b.getStringAttr(path.contains('.') ? path.rsplit('.').second : path), op.getLoc());
-    known = rt::AllocOp::create(l.b, name, l.bufferType(op.getValue()),
-                                rt::ArenaAttr::get(l.b.getContext(), rt::Arena::State), op.getTargetAttr(), nullptr);
+    auto state = rt::ArenaAttr::get(l.b.getContext(), rt::Arena::State);
+    known = rt::AllocOp::create(l.b, storedName(l, op.getTarget(), op.getLoc()), l.bufferType(op.getValue()), state,
+                                op.getTargetAttr(), nullptr);
   }
   return known;
 }

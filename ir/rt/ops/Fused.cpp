@@ -221,7 +221,7 @@ void Nest::declareAt(int at) {
     bool several = !value.hasOneUse();
     if (!several && !deeper && text.text.size() <= 72)
       continue;
-    std::string name = writer.fresh(nameOf(inner.getLoc()).empty() ? "t" : nameOf(inner.getLoc()));
+    std::string name = writer.local(nameOf(inner.getLoc()).empty() ? "t" : nameOf(inner.getLoc()));
     StringRef type = value.getType().isInteger(1) ? "bool" : storedAs(value.getType());
     writer.assign(("const " + type + " " + name).str(), "=", text.text);
     names[value] = name;
@@ -234,7 +234,7 @@ void Nest::emitLevel(int at) {
   declareAt(at);
   for (auto [o, out] : llvm::enumerate(op.getOutputs()))
     if (isInner(o) && depth[o] == at) {
-      sums[o] = writer.fresh("sum");
+      sums[o] = writer.local("sum");
       writer.line((storedAs(buffer(out).getElement()) + " " + sums[o] + " = 0;").str());
     }
   if (at < int(loops.size())) {
@@ -295,7 +295,7 @@ void Nest::nameOverwritten(int at) {
         llvm::none_of(op.getOutputs(), [&](Value out) { return overlap(in, out); }))
       continue;
     StringRef type = argument.getType().isInteger(1) ? "bool" : storedAs(argument.getType());
-    std::string name = writer.fresh((writer.name(in) + "_before"));
+    std::string name = writer.local(writer.name(in) + "_before");
     writer.assign(("const " + type + " " + name).str(), "=", expression(argument).text);
     names[argument] = name;
   }
