@@ -16,6 +16,12 @@ bool isTop(size_t t) {
          t == P::LINK;
 }
 
+bool isLayoutWord(size_t t) { return t == P::SPLIT || t == P::STORE || t == P::OFFLOAD || t == P::COLLECTIVE; }
+
+bool isClauseWord(size_t t) {
+  return (t >= P::ON && t <= P::MAXIMIZE) || t == P::MODEL; // in the order of the lexer
+}
+
 bool isReserved(size_t t) {
   return t == P::AXIS || t == P::PARAM || t == P::REPEAT || t == P::RETURN || t == P::IF || t == P::ELSE ||
          t == P::AS || t == P::TRUE || t == P::FALSE || t == P::NOT;
@@ -316,6 +322,21 @@ void SyntaxErrors::skip(Parser *parser, size_t column, bool atLeastOne) {
   }
 }
 
+// `split …` in a train block: told once for all such lines, and the brace that was to close them is skipped, too.
+void SyntaxErrors::strayLayout(Parser *parser) {
+  Token *first = parser->getCurrentToken();
+  error(Code::E0010, places.of(first),
+        "'" + first->getText() + "' stands in the braces of a layout: layout mesh(dp = 2) { … }");
+  beginErrorCondition(parser);
+  while (isLayoutWord(parser->getCurrentToken()->getType()))
+    skip(parser, first->getCharPositionInLine(), true);
+  Token *brace = parser->getCurrentToken();
+  if (brace->getType() == P::RBRACE && brace->getCharPositionInLine() > 0 &&
+      startsLine(*parser->getTokenStream(), brace))
+    parser->consume();
+  endErrorCondition(parser);
+}
+
 // Called by the generated parser before each turn of a loop.
 void SyntaxErrors::sync(Parser *parser) {
   atn::ATNState *state = parser->getATN().states[parser->getState()];
@@ -336,12 +357,25 @@ void SyntaxErrors::sync(Parser *parser) {
       throw InputMismatchException(parser); // unwinds to the file, which goes on from here
     }
   }
+  Token *here = parser->getCurrentToken();
+  bool inLayout = rule == P::RuleClause && dynamic_cast<P::LayoutBlockContext *>(parser->getRuleContext());
+  if (inLayout && isClauseWord(here->getType()) && startsLine(tokens, here)) {
+    if (!inErrorRecoveryMode(parser))
+      error(Code::E0013, places.of(here), "a '}' is missing before '" + here->getText() + "'")
+          .note(places.of(parser->getRuleContext()->start), "the layout that begins here is still open");
+    beginErrorCondition(parser);
+    throw InputMismatchException(parser); // unwinds to the train block, which goes on from here
+  }
   if (inErrorRecoveryMode(parser))
     return;
   misc::IntervalSet next = parser->getATN().nextTokens(state);
   auto fits = [&] { return next.contains(ssize_t(tokens.LA(1))) || next.contains(ssize_t(Token::EPSILON)); };
   while (!fits() && tokens.LA(1) != Token::EOF) {
     Token *t = parser->getCurrentToken();
+    if (rule == P::RuleTrain && isLayoutWord(t->getType())) {
+      strayLayout(parser);
+      continue;
+    }
     say(parser, t, true);
     if (rule == P::RuleFile) {
       do

@@ -28,6 +28,7 @@ private:
   bool sayUnit(const Situation &s);
   void sayUnexpected(const Situation &s);
   Diagnostic &error(Code code, SourceRange where, std::string message);
+  void strayLayout(antlr4::Parser *parser);
   void skip(antlr4::Parser *parser, size_t column, bool atLeastOne);
 
   const Places &places;
