@@ -28,6 +28,8 @@ struct Array {
 /// Axes walked together, with the position along each.
 class Space {
 public:
+  std::vector<int64_t> place; ///< where it stands, axis by axis
+
   void add(llvm::StringRef axis, int64_t size) {
     if (has(axis))
       return;
@@ -46,6 +48,12 @@ public:
       if (a.first == axis)
         return place[i];
     return 0;
+  }
+  int index(llvm::StringRef axis) const {
+    for (auto [i, a] : llvm::enumerate(axes))
+      if (a.first == axis)
+        return i;
+    return -1;
   }
   /// Where the array has its element at this place (axes that the space lacks: 0).
   int64_t in(const Array &array) const {
@@ -95,7 +103,6 @@ private:
   }
   mutable std::vector<std::pair<Tensor, View>> views;
   std::vector<std::pair<llvm::StringRef, int64_t>> axes;
-  std::vector<int64_t> place;
 };
 
 /// What an operation reads besides its operands.

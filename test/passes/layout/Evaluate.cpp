@@ -310,15 +310,25 @@ struct Evaluator {
     for (const Axis &a : x.type.getAxes())
       if (!has(op.getWindow(), a.name))
         space.add(a.name, a.size);
-    auto window = op.getWindow().template getAsRange<StringAttr>();
-    auto kernel = op.getKernel().template getAsRange<StringAttr>();
+    struct Along {
+      int outer, kernel; // axes of the space; kernel -1: not a window
+      int64_t size, stride, pad;
+    };
+    SmallVector<Along> axes;
+    for (const Axis &a : x.type.getAxes()) {
+      Along along{space.index(a.name), -1, a.size, 1, 0};
+      for (auto [i, pair] : llvm::enumerate(llvm::zip(op.getWindow().template getAsRange<StringAttr>(),
+                                                      op.getKernel().template getAsRange<StringAttr>())))
+        if (std::get<0>(pair) == a.name)
+          along = {space.index(a.name), space.index(std::get<1>(pair)), a.size, op.getStride()[i], op.getPadLow()[i]};
+      axes.push_back(along);
+    }
     space.each([&] {
       int64_t offset = 0;
-      for (const Axis &a : x.type.getAxes()) {
-        int64_t at = space.at(a.name);
-        for (auto [i, pair] : llvm::enumerate(llvm::zip(window, kernel)))
-          if (std::get<0>(pair) == a.name)
-            at = at * op.getStride()[i] + space.at(std::get<1>(pair)) - op.getPadLow()[i];
+      for (const Along &a : axes) {
+        int64_t at = space.place[a.outer];
+        if (a.kernel >= 0)
+          at = at * a.stride + space.place[a.kernel] - a.pad;
         if (at < 0 || at >= a.size)
           return;
         offset = offset * a.size + at;
