@@ -15,10 +15,12 @@ LogicalResult Kinds::decide() {
 LogicalResult Kinds::decide(Block &block, bool nested) {
   bool fine = true; // every mistake of the step is told, not only the first
   for (Operation &op : block) {
-    if (isa<ReportOp, GradientOp, WriteOp, YieldOp>(op))
-      continue;
-    auto repeat = dyn_cast<RepeatOp>(op);
-    fine &= succeeded(repeat ? decideRepeat(repeat, nested) : decide(&op, nested));
+    if (!isa<ReportOp, GradientOp, WriteOp, YieldOp>(op)) {
+      auto repeat = dyn_cast<RepeatOp>(op);
+      fine &= succeeded(repeat ? decideRepeat(repeat, nested) : decide(&op, nested));
+    }
+    if (&op == last)
+      break;
   }
   return success(fine);
 }

@@ -23,7 +23,7 @@ struct Time {
 /// Kinds of all values of a step, of those in its loops too.
 class Kinds {
 public:
-  Kinds(ech::StepOp step, const Time &time) : step(step), time(time) {}
+  Kinds(ech::StepOp step, const Time &time) : step(step), time(time), last(&step.getBody().front().back()) {}
 
   /// Decides; a mistake is told at the operation's place. Values that a pass needs as totals and that depend on no
   /// variable are collected in `early`: they can be computed before, and are Fixed once it is done (`settle`).
@@ -56,6 +56,7 @@ private:
 
   mutable ech::StepOp step; // MLIR has no const handles
   const Time &time;
+  mlir::Operation *last; // of the step as it was: what is built behind it is not looked at
   llvm::DenseMap<mlir::Value, Kind> kinds;
   llvm::DenseSet<mlir::Operation *> inside;
   llvm::DenseSet<mlir::OpOperand *> shared;

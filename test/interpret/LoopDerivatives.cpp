@@ -128,6 +128,19 @@ TEST(MicroBatches, CountsWithoutVariablesComeFirst) {
                 2),
             kTolerance);
 }
+// Local statistics are those of a part: no total is needed, and gradients agree with the loss that this gives.
+TEST(MicroBatches, LocalStatistics) {
+  EXPECT_LE(worstDifference(
+                {{{{"e", 2}}}, {{{"e", 2}}}},
+                [](Build &b, P p) {
+                  auto n = b.normalize(samples(b, p[0]), {"batch"}, false);
+                  n->setAttr(kLocal, b.builder.getUnitAttr());
+                  Value y = b.map(Function::Tanh, {b.mul(n.getResult(), p[1])});
+                  return b.sum(b.mul(y, y), {"batch"});
+                },
+                2),
+            kTolerance);
+}
 TEST(MicroBatches, LoopsAndTiedParametersInside) {
   EXPECT_LE(worstDifference(
                 {{{{"e", 2}}}, {{{"layer", 3}, {"e", 2}, {"f", 2}}}},

@@ -1,0 +1,254 @@
+// Whole models, from their text: gradients along random directions, the batch in parts, evaluation batch by batch.
+#include "frontend/Parse.h"
+#include "frontend/elaborate/Elaborate.h"
+#include "mlir/Pass/PassManager.h"
+#include "passes/Passes.h"
+#include "test/interpret/Interpret.h"
+#include "gtest/gtest.h"
+#include <cmath>
+#include <fstream>
+#include <random>
+#include <sstream>
+
+using namespace mlir;
+using namespace echelon;
+using namespace echelon::ech;
+using namespace echelon::interpret;
+
+namespace {
+
+struct Model {
+  std::string name, text; // the text, or where there is none examples/NAME.ech
+  std::vector<std::pair<std::string, double>> arguments;
+  std::vector<std::pair<std::string, int64_t>> sizes;
+  bool parts = true; // whether micro batches are legal
+};
+
+class ModelDerivative : public testing::TestWithParam<Model> {
+protected:
+  /// The elaborated module in fp64 after the passes; values for all that it reads.
+  void prepare(int64_t passes) {
+    Model model = GetParam();
+    if (model.text.empty()) {
+      std::ifstream file(std::string(EXAMPLES_FOLDER) + "/" + model.name + ".ech");
+      std::stringstream content;
+      content << file.rdbuf();
+      model.text = content.str();
+      ASSERT_FALSE(model.text.empty());
+    }
+    frontend::SourceManager sources;
+    frontend::Diagnostics diagnostics(sources);
+    auto program = frontend::parseProgram(sources, sources.add(model.name + ".ech", model.text), diagnostics);
+    ASSERT_FALSE(diagnostics.hasErrors()) << diagnostics.text();
+    frontend::ElaborateOptions options;
+    options.model = &program->main().models[0];
+    options.file = &program->main();
+    options.batch = 4;
+    options.f64 = true;
+    options.sizes = model.sizes;
+    for (auto &[name, value] : model.arguments)
+      options.set.emplace_back(name, frontend::Number::whole(static_cast<int64_t>(value)));
+    frontend::ModelFacts facts;
+    module = frontend::elaborate(context, sources, *program, options, diagnostics, facts);
+    ASSERT_TRUE(module) << diagnostics.text();
+    (*module)->setAttr("ech.micro", IntegerAttr::get(IntegerType::get(&context, 64), passes));
+
+    PassManager manager(&context);
+    manager.addPass(createDifferentiate());
+    manager.addPass(createSplitTime());
+    manager.addPass(createSimplify());
+    ASSERT_TRUE(succeeded(manager.run(*module)));
+    fill();
+  }
+
+  void fill() {
+    std::mt19937 generator(7);
+    std::normal_distribution<double> normal;
+    for (auto variable : module->getOps<VariableOp>()) {
+      Array x(cast<Tensor>(variable.getType()));
+      for (double &v : x.values) // away from the start values, where much is zero
+        v = 0.5 * normal(generator) +
+            (variable.getSymName().contains("gamma") || variable.getSymName().contains("var"));
+      for (double &v : x.values)
+        v = variable.getKind() == VariableKind::State ? std::fabs(v) + 0.5 : v;
+      machine.values[variable.getSymName().str()] = x;
+    }
+    for (auto input : module->getOps<InputOp>()) {
+      Array x(cast<Tensor>(input.getType()));
+      for (double &v : x.values)
+        v = input.getBelow() ? generator() % input.getBelow() : normal(generator);
+      if (input.getSymName() == "valid")
+        x.values.assign(x.values.size(), 1);
+      machine.values[input.getSymName().str()] = x;
+    }
+  }
+
+  Results run(StringRef name) { return interpret::run(module->lookupSymbol<StepOp>(name), machine); }
+
+  MLIRContext context{MLIRContext::Threading::DISABLED};
+  OwningOpRef<ModuleOp> module;
+  Machine machine;
+};
+
+TEST_P(ModelDerivative, AgreesAlongSixteenDirections) {
+  ASSERT_NO_FATAL_FAILURE(prepare(1));
+  Arrays gradients = run("train").gradients, start = machine.values;
+  double norm = 0;
+  for (auto &[name, g] : gradients)
+    for (double v : g.values)
+      norm += v * v;
+  ASSERT_GT(norm, 0);
+  std::mt19937 generator(1);
+  std::normal_distribution<double> normal;
+  for (int direction = 0; direction < 16; ++direction) {
+    Arrays along;
+    double exact = 0, length = 0, f[2];
+    for (auto &[name, g] : gradients) {
+      Array d = start[name];
+      for (double &v : d.values) {
+        v = normal(generator);
+        length += v * v;
+      }
+      Array same = g.inOrder(d.axes);
+      for (size_t i = 0; i < d.values.size(); ++i)
+        exact += d.values[i] * same.values[i];
+      along[name] = d;
+    }
+    double h = 1e-5 / std::sqrt(length);
+    for (int side : {0, 1}) {
+      for (auto &[name, d] : along)
+        for (size_t i = 0; i < d.values.size(); ++i)
+          machine.values[name].values[i] = start[name].values[i] + (side ? -h : h) * d.values[i];
+      f[side] = run("train").reports.at("loss");
+    }
+    EXPECT_LE(std::fabs((f[0] - f[1]) / (2 * h) - exact), 1e-6 * std::sqrt(norm * length));
+  }
+}
+
+TEST_P(ModelDerivative, PartsOfTheBatchGiveTheSame) {
+  if (!GetParam().parts)
+    GTEST_SKIP() << "has batch statistics";
+  ASSERT_NO_FATAL_FAILURE(prepare(1));
+  Results whole = run("train");
+  for (int64_t passes : {2, 4}) {
+    ASSERT_NO_FATAL_FAILURE(prepare(passes));
+    Results parts = run("train");
+    for (auto &[name, value] : whole.reports)
+      EXPECT_NEAR(parts.reports.at(name), value, 1e-11 * std::max(1.0, std::fabs(value))) << name;
+    for (auto &[name, g] : whole.gradients) {
+      double scale = 0, worst = 0;
+      Array other = parts.gradients.at(name).inOrder(g.axes);
+      for (size_t i = 0; i < g.values.size(); ++i) {
+        scale = std::max(scale, std::fabs(g.values[i]));
+        worst = std::max(worst, std::fabs(g.values[i] - other.values[i]));
+      }
+      EXPECT_LE(worst, 1e-11 * std::max(scale, 1e-3)) << name;
+    }
+  }
+}
+
+// Three samples in one batch that is filled up, or twice the three in two batches: the means are the same.
+TEST_P(ModelDerivative, EvaluationDoesNotDependOnTheBatches) {
+  ASSERT_NO_FATAL_FAILURE(prepare(1));
+  auto samples = [&](int64_t times) {
+    for (auto input : module->getOps<InputOp>()) {
+      Array &x = machine.values[input.getSymName().str()];
+      ASSERT_EQ(x.axes[0], machine.batchAxis);
+      int64_t one = x.values.size() / x.sizes[0];
+      x.sizes[0] = 3 * times;
+      std::vector<double> three(x.values.begin(), x.values.begin() + 3 * one);
+      x.values.clear();
+      for (int64_t i = 0; i < times; ++i)
+        x.values.insert(x.values.end(), three.begin(), three.end());
+    }
+  };
+  samples(1);
+  Results once = run("evaluate");
+  samples(2);
+  Results twice = run("evaluate");
+  for (auto &[name, value] : once.reports)
+    EXPECT_NEAR(twice.reports.at(name), value, 1e-11 * std::max(1.0, std::fabs(value))) << name;
+}
+
+const Model models[] = {
+    {"mlp_fashion", "", {}, {{"row", 3}, {"column", 2}, {"hidden", 4}, {"class", 3}}},
+    {"gpt_fortunes", "", {{"layers", 2}, {"heads", 2}, {"width", 4}}, {{"seq", 3}, {"vocab", 5}}},
+    {"sort_digits", "", {{"layers", 1}, {"heads", 2}, {"width", 4}}, {{"src", 3}, {"dst", 3}, {"vocab", 5}}},
+    // batch norm: running statistics, and gradients through the batch's own
+    {"batchnorm",
+     R"(import nn
+model M() {
+  axis batch
+  axis height = 4
+  axis width = 4
+  axis rgb = 2
+  axis c = 2
+  axis class = 3
+  input image[batch, rgb, height, width] : float
+  input label[batch] : int below class
+  x = relu(nn.batchnorm(nn.conv3x3(image, rgb, c, stride = 2), c))
+  logits = nn.linear(mean(x, over = (height, width)), c, class) as head
+  loss mean(cross_entropy(logits, label, over = class))
+})",
+     {},
+     {},
+     false},
+    // recurrence, shared parameters, a mask that is counted over the batch, dropout, several losses
+    {"recurrence",
+     R"(import nn
+model M() {
+  axis batch
+  axis seq = 4
+  axis embed = 3
+  axis hidden = 2
+  axis other like hidden
+  axis class = 3
+  input x[batch, seq, embed] : float
+  input keep[batch, seq] : int below class
+  input label[batch] : int below class
+  param w[embed, hidden] ~ normal(1)
+  param u[hidden, other] ~ normal(1)
+  param start[hidden] ~ zeros
+  h = start[+ batch]
+  repeat along seq {
+    h = tanh(dot(x, w, over = embed) + dot(h, u, over = hidden)[other -> hidden])
+    y = h
+  }
+  mask = where(keep == 0, 0.0, 1.0)
+  loss penalty = 0.1 * sum(u ^ 2)
+  loss kept = mean(sum(y ^ 2, over = hidden), where = keep > 0)
+  logits = nn.linear(dropout(h, 0.3), hidden, class) as head
+  loss mean(cross_entropy(logits, label, over = class))
+})",
+     {},
+     {}},
+    // grouped queries, rotary positions, gated layers in nested repeats
+    {"llama",
+     R"(import nn
+model M() {
+  axis batch
+  axis seq = 3
+  axis past like seq
+  axis vocab = 5
+  axis embed = 4
+  axis group = 2
+  axis head = 2
+  axis key = 2
+  axis ff = 4
+  input tokens[batch, seq] : int below vocab
+  input labels[batch, seq] : int below vocab
+  param wte[vocab, embed] ~ normal(1)
+  x = wte[vocab = tokens]
+  repeat outer = 2 {
+    x = x + nn.gqa(nn.rmsnorm(x, embed), embed, group, head, key, seq, past) as attn
+    repeat inner = 2 { x = x + nn.swiglu(nn.rmsnorm(x, embed), embed, ff) as mlp }
+  }
+  loss mean(cross_entropy(dot(x, wte, over = embed), labels, over = vocab))
+})",
+     {},
+     {}},
+};
+INSTANTIATE_TEST_SUITE_P(Models, ModelDerivative, testing::ValuesIn(models),
+                         [](auto &info) { return info.param.name; });
+
+} // namespace
