@@ -245,14 +245,14 @@ Val Lowering::bracket(const Val &x, const IndexExpr::Bracket &bracket) {
       else if (group->from[0] == a.name)
         result.append(group->to.begin(), group->to.end());
     }
-    for (auto [i, a] : llvm::enumerate(result))
+    for (size_t i = 0; i < result.size(); ++i)
       for (const ech::Axis &b : ArrayRef(result).drop_front(i + 1))
-        if (a.name == b.name) {
+        if (StringAttr name = result[i].name; name == b.name) {
           SourceRange range = bracket.range;
           for (const Group &g : groups)
-            if (llvm::any_of(g.to, [&](const ech::Axis &t) { return t.name == a.name; }))
+            if (llvm::any_of(g.to, [&](const ech::Axis &t) { return t.name == name; }))
               range = g.range;
-          return poison(Code::E0203, range, "the value would have axis " + written(a.name) + " twice");
+          return poison(Code::E0203, range, "the value would have axis " + written(name) + " twice");
         }
     // Back at its declared size a resized axis is the axis itself; a name for itself is no operation.
     if (type.withAxes(result) != type)

@@ -7,7 +7,6 @@ using namespace echelon::frontend;
 namespace ech = echelon::ech;
 
 namespace {
-constexpr int64_t maxSize = (int64_t(1) << 31) - 1; // positions are 32-bit integers
 
 template <typename Map> std::vector<std::string> keys(const Map &map) {
   std::vector<std::string> result;

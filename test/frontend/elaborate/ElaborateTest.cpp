@@ -75,7 +75,7 @@ model M(layers = 3) {
   y = lin(lin(x, a, b), b, a)
   repeat layer = layers {
     y = y + lin(y, a, b)[b -> a]
-    repeat sub = 2 { y = y + lin(y, a, b)[b -> a] as up }
+    repeat sub = 2 { y = y + (lin(y, a, b) as up)[b -> a] }
   }
   y = lin(y, a, b)[b -> a]
   loss mean(y)
