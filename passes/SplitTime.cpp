@@ -116,7 +116,7 @@ private:
       }
     build.loc = step.getLoc();
     OpBuilder::InsertPoint here = builder.saveInsertionPoint();
-    builder.setInsertionPointToStart(block.get());
+    builder.setInsertionPointToEnd(block.get());
     valid = {};
     for (Operation *op : ops) {
       bool known = llvm::all_of(op->getResults(), [&](Value v) { return mapping.contains(v); });
@@ -148,8 +148,15 @@ private:
     int64_t size = tensor(value).sizeOf(time.batchAxis);
     return time.evaluation() ? size : size / time.passes;
   }
-  /// One pass's share of a value that is the same in each, or the mean over the passes of one that is not.
-  Value share(Value value) { return build.mul(value, build.constant(1.0 / time.passes)); }
+  /// One pass's share of a value that is the same in each, or the mean over the passes of one that is not. How many
+  /// passes an evaluation has is not known: there the first one brings it.
+  Value share(Value value) {
+    if (!time.evaluation())
+      return build.mul(value, build.constant(1.0 / time.passes));
+    Value first =
+        build.map(Function::Eq, {build.position("batches"), build.constant(0, build.type({}, builder.getI32Type()))});
+    return build.select(first, value, build.constant(0));
+  }
 
   /// Turns a clone, and all that it holds, from the whole batch to one pass.
   void adapt(Operation *original, Operation *clone, const IRMapping &mapping) {

@@ -90,6 +90,32 @@ TEST_F(StepMeaning, EvaluationIsThatOfTheWholeHeldOutSet) {
   EXPECT_NEAR(run("evaluate").reports.at("mean"), mean, 1e-12);
 }
 
+// A penalty on weights, computed in a loop that samples go through, is counted once, however many batches there are.
+TEST_F(StepMeaning, WhatNoSampleEntersIsCountedOnce) {
+  prepare(R"(module attributes {ech.batch_axis = "batch"} {
+    ech.variable param @w : T(layer=2) = constant(0.0, 0.0)
+    ech.input @x 0 : T(batch=2) below 0
+    ech.step @evaluate {
+      %x = "ech.read"() {source = @x} : () -> T(batch=2)
+      %w = "ech.read"() {source = @w} : () -> T(layer=2)
+      %y, %p = ech.repeat "layer" = 2 carry(%x : T(batch=2)) slice(%w : T(layer=2)) -> (T(batch=2)) sum (T()) {
+      ^bb0(%xi: T(batch=2), %wi: T()):
+        %n = ech.map mul %xi, %wi : (T(batch=2), T()) -> T(batch=2)
+        %q = ech.map mul %wi, %wi : (T(), T()) -> T()
+        ech.yield carry(%n : T(batch=2)) sum(%q : T())
+      }
+      %s = ech.reduce sum %y over ["batch"] : (T(batch=2)) -> T()
+      %l = ech.map add %s, %p : (T(), T()) -> T()
+      ech.report metric "both", %l : <[], f64>
+    }
+  })",
+          list(createSplitTime(), createSimplify()));
+  set("x", {"batch"}, {5}, {1, 2, 3, 4, 5});
+  set("w", {"layer"}, {2}, {2, 3});
+  set("valid", {"batch"}, {5}, std::vector<double>(5, 1));
+  EXPECT_DOUBLE_EQ(run("evaluate").reports.at("both"), 15 * 6 + 13);
+}
+
 // A running statistic made of batch sums is written after the passes, from the whole batch.
 TEST_F(StepMeaning, AStateMadeOfBatchSumsSeesTheWholeBatch) {
   std::string text = R"(module attributes {ech.batch_axis = "batch", ech.batch = 6, ech.micro = 3} {
