@@ -196,7 +196,7 @@ bool Compilation::checkData() {
       if (name != facts.batchAxis)
         shape.dims.push_back(size);
     shape.type = input.element == InputStatement::Float  ? ElementType::Float32
-                 : input.element == InputStatement::Bool ? ElementType::Bool
+                 : input.element == InputStatement::Bool ? ElementType::UInt8
                                                          : ElementType::Int32;
     shape.below = input.below;
     shapes.push_back(shape);
