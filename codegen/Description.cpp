@@ -175,7 +175,8 @@ void Tables::draws() {
 }
 
 void Tables::print() {
-  os << "/// What the training loop, snapshots and logs know of the program.\nProgram describe() {\n  Program p;\n";
+  os << "/// What the training loop, snapshots and logs know of the program. Tables only: optimising them takes long "
+        "and gains\n/// nothing.\n[[gnu::optimize(\"O0\")]] Program describe() {\n  Program p;\n";
   field("name", quoted(plan.name));
   std::string spec = plan.modelRange.valid() ? sources.name(plan.modelRange.file) : "";
   field("spec", quoted(spec));

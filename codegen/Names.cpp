@@ -171,8 +171,17 @@ Names::Names(ModuleOp module) {
         return name.empty() ? otherwise : name;
       };
       if (auto alloc = dyn_cast<rt::AllocOp>(op)) {
+        bool derivative = false; // what the backward pass makes of a value named x is d_x
+        for (Operation *user : alloc->getUsers()) {
+          auto phase = user->getAttrOfType<StringAttr>(ech::kPhase);
+          derivative = phase && phase.getValue() == "backward";
+          break;
+        }
         StringRef name = wanted("t");
-        give(alloc.getBuffer(), name);
+        bool own = name == "message" || name == "gathered" || name == "own_part" || name == "t";
+        for (Operation *user : alloc->getUsers())
+          derivative &= isa<rt::ViewOp>(user) || user->hasAttr(ech::kPhase);
+        give(alloc.getBuffer(), derivative && !own && !name.starts_with("d_") ? ("d_" + name).str() : name.str());
       } else if (auto view = dyn_cast<rt::ViewOp>(op)) {
         const std::string &base = names[view.getBase()];
         if (view.getOffset() == 0 && view.getIndices().empty()) {

@@ -222,6 +222,16 @@ Value Lowering::read(Value v) {
   llvm::report_fatal_error("a value is used before it is computed");
 }
 
+Location Lowering::locOf(Value v) {
+  if (auto known = places.find(v); known != places.end() && !rt::nameOf(known->second).empty())
+    return known->second;
+  auto known = places.find(v);
+  Location loc = known == places.end() ? v.getLoc() : known->second;
+  if (!rt::nameOf(loc).empty() || !v.getDefiningOp() || isa<rt::GroupOp>(v.getDefiningOp()))
+    return loc;
+  return NameLoc::get(b.getStringAttr(v.getDefiningOp()->getName().stripDialect()), loc);
+}
+
 Value Lowering::alloc(Buffer type, Location loc) {
   // in the innermost loop that is being built: its life is then that of an iteration
   return rt::AllocOp::create(b, loc, Buffer::dense(type.getAxes(), type.getElement()),
@@ -289,9 +299,36 @@ Value Lowering::denseAs(Value buffer, ArrayRef<Axis> order, Location loc) {
 
 Value Lowering::dense(Value v) { return denseAs(read(v), local(v).getAxes(), v.getLoc()); }
 
+namespace {
+/// Whether two buffers are the same bytes in the same order.
+bool isSame(Value a, Value b) {
+  auto x = a.getDefiningOp<rt::ViewOp>(), y = b.getDefiningOp<rt::ViewOp>();
+  if (a == b)
+    return true;
+  Value baseA = x ? x.getBase() : a, baseB = y ? y.getBase() : b;
+  if (baseA != baseB || (x ? x.getOffset() : 0) != (y ? y.getOffset() : 0))
+    return false;
+  if ((x ? x.getIndices().size() : 0) != (y ? y.getIndices().size() : 0))
+    return false;
+  if (x && y && (!llvm::equal(x.getIndices(), y.getIndices()) || x.getFactors() != y.getFactors()))
+    return false;
+  Buffer p = rt::buffer(a), q = rt::buffer(b);
+  return llvm::all_of(p.getAxes(), [&](const Axis &axis) {
+    return axis.size == 1 || (q.sizeOf(axis.name) == axis.size && q.strideOf(axis.name) == p.strideOf(axis.name));
+  });
+}
+} // namespace
+
 void Lowering::copy(Value to, Value from, Location loc, bool adds) {
-  if (to == from)
+  if (!adds && isSame(to, from))
     return;
+  walk(to, from, loc, adds ? "add" : "store");
+}
+
+void Lowering::convert(Value to, Value from, Location loc) { walk(to, from, loc, "store"); }
+
+/// One loop nest over the target, element by element.
+void Lowering::walk(Value to, Value from, Location loc, StringRef mode) {
   Buffer target = rt::buffer(to), source = rt::buffer(from);
   SmallVector<StringRef> names;
   SmallVector<int64_t> sizes;
@@ -300,11 +337,13 @@ void Lowering::copy(Value to, Value from, Location loc, bool adds) {
     sizes.push_back(a.size);
   }
   auto fused = rt::FusedOp::create(b, loc, b.getStrArrayAttr(names), b.getDenseI64ArrayAttr(sizes), ValueRange{from},
-                                   ValueRange{}, b.getStrArrayAttr({adds ? "add" : "store"}), ValueRange{to});
+                                   ValueRange{}, b.getStrArrayAttr({mode}), ValueRange{to});
   Block &body = fused.getBody().emplaceBlock();
-  body.addArgument(source.getElement(), loc);
+  Value element = body.addArgument(source.getElement(), loc);
   OpBuilder inner = OpBuilder::atBlockEnd(&body);
-  rt::YieldOp::create(inner, loc, ValueRange(body.getArguments()));
+  if (source.getElement() != target.getElement())
+    element = rt::ComputeOp::create(inner, loc, target.getElement(), "cast", ValueRange{element});
+  rt::YieldOp::create(inner, loc, ValueRange{element});
 }
 
 void Lowering::fill(Value to, double value, Location loc) {

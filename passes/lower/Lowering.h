@@ -85,6 +85,8 @@ public:
   /// Copies, or adds, with axes matched by name.
   void copy(Value to, Value from, Location loc, bool adds = false);
   void fill(Value to, double value, Location loc);
+  /// The same numbers in another element type.
+  void convert(Value to, Value from, Location loc);
 
   //===- calls ------------------------------------------------------------------------------------------------------//
   class Call;
@@ -124,10 +126,9 @@ public:
   bool evaluates = false; ///< in @evaluate
 
 private:
-  Location locOf(Value v) {
-    auto known = places.find(v);
-    return known == places.end() ? v.getLoc() : known->second;
-  }
+  void walk(Value to, Value from, Location loc, llvm::StringRef mode);
+  /// The place of a value, named after its operation where the user gave no name.
+  Location locOf(Value v);
   /// Whether a slot's memory may be written where `producer` stands: nobody reads what it holds there or later.
   bool isFreeAt(Value holder, Operation *producer, Value produced);
   Slot findSlot(Value v);

@@ -24,6 +24,7 @@ struct Slices {
   }
   bool isSplit() const { return !mesh.empty(); }
   int64_t count() const { return outer * inner; }
+  NameLoc named(StringRef name) { return NameLoc::get(l.b.getStringAttr(name), loc); }
   Value temporary(StringRef name) { return l.alloc(rest, element, NameLoc::get(l.b.getStringAttr(name), loc)); }
   Value temporary(StringRef name, StringRef axis, int64_t size, Type type) {
     SmallVector<Axis> axes{{l.b.getStringAttr(axis), size}};
@@ -118,9 +119,21 @@ LogicalResult lowerArgMax(Lowering &l, ech::ArgMaxOp op) {
   auto call = s.call("max_with_index");
   call.out(value).out(out).in(s.x).number(s.outer).number(s.n).number(s.inner);
   (first ? call.index(first) : call.number(0)).done();
-  Value values = s.gatherOverRanks(value, "largest_of_all"), indices = s.gatherOverRanks(out, "places_of_all");
+  // value and place travel in one message: places are whole numbers that the value's type holds
+  int64_t ranks = l.ranksOver(s.mesh);
+  Value both = s.temporary("message", "part", 2, s.element);
+  auto part = [&](Value of, int64_t i) { return l.slice(of, "part", i, s.loc); };
+  l.copy(part(both, 0), value, s.loc);
+  l.convert(part(both, 1), out, s.loc);
+  Value all = s.gatherOverRanks(both, "gathered");
+  SmallVector<Axis> axes{{l.b.getStringAttr("rank"), ranks}};
+  llvm::append_range(axes, s.rest);
+  Value values = l.alloc(axes, s.element, s.named("largest_of_all"));
+  Value indices = l.alloc(axes, l.b.getI32Type(), s.named("places_of_all"));
+  l.copy(values, part(all, 0), s.loc);
+  l.convert(indices, part(all, 1), s.loc);
   auto combine = s.call("combine_max_with_index");
-  combine.out(value).out(out).in(values).in(indices).number(l.ranksOver(s.mesh)).number(s.count()).done();
+  combine.out(value).out(out).in(values).in(indices).number(ranks).number(s.count()).done();
   return success();
 }
 

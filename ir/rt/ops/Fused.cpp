@@ -219,9 +219,10 @@ void Nest::declareAt(int at) {
         deeper |= level.lookup(use.getOwner()->getResult(0)) > at;
     Expression text = expression(value);
     bool several = !value.hasOneUse();
-    if (!several && !deeper && text.text.size() <= 72)
+    bool onlyStored = !several && isa<YieldOp>(*value.getUsers().begin());
+    if (!several && !deeper && (onlyStored || text.text.size() <= 72))
       continue;
-    std::string name = writer.local(nameOf(inner.getLoc()).empty() ? "t" : nameOf(inner.getLoc()));
+    std::string name = writer.local(nameOf(inner.getLoc()).empty() ? "e" : nameOf(inner.getLoc()));
     StringRef type = value.getType().isInteger(1) ? "bool" : storedAs(value.getType());
     writer.assign(("const " + type + " " + name).str(), "=", text.text);
     names[value] = name;
