@@ -176,7 +176,7 @@ void Tables::draws() {
 
 void Tables::print() {
   os << "/// What the training loop, snapshots and logs know of the program. Tables only: optimising them takes long "
-        "and gains\n/// nothing.\n[[gnu::optimize(\"O0\")]] Program describe() {\n  Program p;\n";
+        "and gains\n/// nothing.\n[[gnu::optimize(\"O0\")]] Program describe() {\n  Program p;\n  // clang-format off: one line an entry\n";
   field("name", quoted(plan.name));
   std::string spec = plan.modelRange.valid() ? sources.name(plan.modelRange.file) : "";
   field("spec", quoted(spec));
@@ -231,7 +231,7 @@ void Tables::print() {
     field("evaluateEnd", "evaluate_end");
   }
   field("learningRate", "learning_rate");
-  os << "  return p;\n}\n";
+  os << "  // clang-format on\n  return p;\n}\n";
 }
 } // namespace
 

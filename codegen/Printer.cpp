@@ -107,7 +107,7 @@ void Printer::call(Operation *op, StringRef head, ArrayRef<std::string> argument
     os << text << " // " << source << "\n";
   } else {
     if (!source.empty())
-      line("// " + source.substr(0, kLineLength - 3 - 2 * depth));
+      line("// " + StringRef(source).take_front(kLineLength - 3 - 2 * depth).rtrim());
     os << text << "\n";
   }
 }
@@ -116,6 +116,11 @@ void Printer::assign(StringRef target, StringRef op, StringRef expression) {
   std::string text = (target + " " + op + " " + expression + ";").str();
   if (2 * depth + text.size() <= kLineLength) {
     line(text);
+    return;
+  }
+  if (2 * depth + 4 + expression.size() + 1 <= kLineLength) { // whole on a line of its own
+    line(target + " " + op);
+    os.indent(2 * depth + 4) << expression << ";\n";
     return;
   }
   // break before the limit, behind an operator or a comma, at the outermost bracket possible
@@ -153,7 +158,7 @@ void Printer::sources(ArrayRef<Operation *> ops) {
       line("// and " + Twine(texts.size() - i) + " lines more");
       break;
     }
-    line("// " + text.substr(0, kLineLength - 3 - 2 * depth));
+    line("// " + StringRef(text).take_front(kLineLength - 3 - 2 * depth).rtrim());
   }
 }
 

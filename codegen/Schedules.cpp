@@ -11,7 +11,11 @@ void printSchedule(const std::string &name, const Schedule &s, int64_t steps, ml
                    llvm::raw_ostream &os) {
   auto text = [&](double x) { return real(x, context); };
   bool constant = s.kind == Schedule::Constant && s.warmup == 0;
-  os << "double " << name << (constant ? "(int64_t) {\n" : "(int64_t step) {\n");
+  if (constant) {
+    os << "double " << name << "(int64_t) { return " << text(s.peak) << "; }\n\n";
+    return;
+  }
+  os << "double " << name << "(int64_t step) {\n";
   if (s.warmup > 0)
     os << "  if (step < " << s.warmup << ")\n    return " << text(s.peak) << " * static_cast<double>(step + 1) / "
        << text(static_cast<double>(s.warmup)) << ";\n";

@@ -95,7 +95,8 @@ def Rt_ViewOp : Rt_Op<"view", [Pure]> {
     The element at index i of the view lies `offset` + sum of `indices` * `factors` + i . strides elements after the
     operand's first. `rt.view %w from 64 plus (%layer) times [1024] : … -> …`
   }];
-  let arguments = (ins Rt_Buffer:$base, I64Attr:$offset, Variadic<Index>:$indices, DenseI64ArrayAttr:$factors);
+  let arguments = (ins Rt_Buffer:$base, I64Attr:$offset, Variadic<Index>:$indices,
+                       DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$factors);
   let results = (outs Rt_Buffer:$view);
   let assemblyFormat = [{
     $base `from` $offset (`plus` `(` $indices^ `)` `times` $factors)? attr-dict `:` type($base) `->` type($view)

@@ -35,7 +35,8 @@ LogicalResult lowerRead(Lowering &l, ech::ReadOp op) {
     auto arena = rt::ArenaAttr::get(l.b.getContext(), input ? rt::Arena::Input : rt::Arena::State);
     auto alloc = rt::AllocOp::create(l.b, storedName(l, op.getSource(), op.getLoc()), l.bufferType(op.getValue()),
                                      arena, op.getSourceAttr(), nullptr);
-    alloc->setAttr("rt.type", TypeAttr::get(op.getValue().getType()));
+    if (input)
+      alloc->setAttr("rt.type", TypeAttr::get(op.getValue().getType()));
     known = alloc;
   }
   l.bind(op.getValue(), known);

@@ -1,0 +1,53 @@
+// RUN: echelon-opt %s | echelon-opt | FileCheck %s
+
+// What one pass prints the next one reads: every operation of the dialect, in the form in which people see it.
+// CHECK-LABEL: rt.function @train
+rt.function @train {
+  // CHECK: %[[W:.*]] = rt.alloc state of @w at 0 : <[layer=4, embed=8], f32>
+  %w = rt.alloc state of @w at 0 : !rt.buffer<[layer=4, embed=8], f32>
+  // CHECK: %[[X:.*]] = rt.alloc work : <[batch=2, embed=8], f32>
+  %x = rt.alloc work : !rt.buffer<[batch=2, embed=8], f32>
+  // CHECK: %[[SUM:.*]] = rt.alloc work : <[], f32>
+  %sum = rt.alloc work : !rt.buffer<[], f32>
+  // CHECK: %[[FIRST:.*]] = rt.offset [0, 1] times [8, 4] plus 4
+  %first = rt.offset [0, 1] times [8, 4] plus 4
+  // CHECK: %[[LR:.*]] = rt.number "lr" : f64
+  %lr = rt.number "lr" : f64
+  // CHECK: rt.for "layer" = 4 reverse {
+  // CHECK-NEXT: ^bb0(%[[I:.*]]: index):
+  rt.for "layer" = 4 reverse {
+  ^bb0(%i: index):
+    // CHECK-NEXT: %[[WI:.*]] = rt.view %[[W]] from 0 plus(%[[I]]) times [8] : <[layer=4, embed=8], f32> -> <[embed=8], f32>
+    %wi = rt.view %w from 0 plus(%i) times [8] : !rt.buffer<[layer=4, embed=8], f32> -> !rt.buffer<[embed=8], f32>
+    // CHECK-NEXT: rt.fused ["batch", "embed"] = [2, 8](%[[X]], %[[WI]]) numbers(%[[LR]] : f64) -> ["store", "add"](%[[X]], %[[SUM]]) {
+    rt.fused ["batch", "embed"] = [2, 8](%x, %wi) numbers(%lr : f64) -> ["store", "add"](%x, %sum) {
+    ^bb0(%a: f32, %b: f32, %n: f32):
+      // CHECK: rt.along "embed" from %[[FIRST]] : i32
+      %at = rt.along "embed" from %first : i32
+      // CHECK: rt.literal 2.000000e+00 : i32
+      %two = rt.literal 2.0 : i32
+      // CHECK: rt.compute "lt" %{{.*}}, %{{.*}} : (i32, i32) -> i1
+      %c = rt.compute "lt" %at, %two : (i32, i32) -> i1
+      %m = rt.compute "mul" %b, %n : (f32, f32) -> f32
+      %s = rt.compute "select" %c, %a, %m : (i1, f32, f32) -> f32
+      rt.yield %s, %m : f32, f32
+    // CHECK: } : (!rt.buffer<[batch=2, embed=8], f32>, !rt.buffer<[embed=8], f32>) -> (!rt.buffer<[batch=2, embed=8], f32>, !rt.buffer<[], f32>)
+    } : (!rt.buffer<[batch=2, embed=8], f32>, !rt.buffer<[embed=8], f32>) -> (!rt.buffer<[batch=2, embed=8], f32>, !rt.buffer<[], f32>)
+  }
+  // CHECK: rt.call "softmax"(%[[X]], %[[X]], 2, 8, {{\[}}1, %[[FIRST]]], "Form::nn", true) writes [0] reads [1] share [0, 1] :
+  rt.call "softmax"(%x, %x, 2, 8, [1, %first], "Form::nn", true) writes [0] reads [1] share [0, 1] : !rt.buffer<[batch=2, embed=8], f32>, !rt.buffer<[batch=2, embed=8], f32>, index
+  // CHECK: %[[T:.*]] = rt.collective "all_reduce" %[[X]], %[[X]] count 16 "Sum" over [0] ranks 2 "dp" with "ring" why "split batch over dp"
+  %t = rt.collective "all_reduce" %x, %x count 16 "Sum" over [0] ranks 2 "dp" with "ring" why "split batch over dp" : !rt.buffer<[batch=2, embed=8], f32>, !rt.buffer<[batch=2, embed=8], f32> -> !rt.ticket
+  // CHECK: rt.wait %[[T]]
+  rt.wait %t
+  // CHECK: rt.report 0 "loss" "loss", %[[SUM]] : <[], f32>
+  rt.report 0 "loss" "loss", %sum : !rt.buffer<[], f32>
+}
+
+// A buffer with its axes in another order than its memory.
+// CHECK-LABEL: rt.function @strides
+rt.function @strides {
+  %x = rt.alloc work : !rt.buffer<[a=2, b=3], f64>
+  // CHECK: rt.view %{{.*}} from 0 : <[a=2, b=3], f64> -> <[b=3, a=2], f64, [1, 3]>
+  %y = rt.view %x from 0 : !rt.buffer<[a=2, b=3], f64> -> !rt.buffer<[b=3, a=2], f64, [1, 3]>
+}

@@ -1,0 +1,68 @@
+// RUN: echelon-opt %s --dist-fuse | FileCheck %s
+
+// A chain of element-wise operations and the sum at its end are one group: what only they use is not stored.
+// CHECK-LABEL: ech.step @chain
+// CHECK:       %[[X:.*]] = ech.read @x
+// CHECK-NEXT:  %[[B:.*]] = ech.read @b
+// CHECK-NEXT:  %[[G:.*]]:2 = rt.group(%[[X]], %[[B]]) {
+// CHECK:         %[[A:.*]] = ech.map add
+// CHECK-NEXT:    %[[R:.*]] = ech.map relu %[[A]]
+// CHECK-NEXT:    %[[S:.*]] = ech.reduce sum %[[R]] over ["batch"]
+// CHECK-NEXT:    rt.yield %[[R]], %[[S]]
+// CHECK:       ech.write @x, %[[G]]#0
+// CHECK:       ech.write @b, %[[G]]#1
+ech.variable state @x : !ech.tensor<[batch=4, hidden=8], f32> = constant(0.0, 0.0)
+ech.variable state @b : !ech.tensor<[hidden=8], f32> = constant(0.0, 0.0)
+ech.variable state @n : !ech.tensor<[batch=4], f32> = constant(0.0, 0.0)
+ech.step @chain {
+  %x = ech.read @x : !ech.tensor<[batch=4, hidden=8], f32>
+  %b = ech.read @b : !ech.tensor<[hidden=8], f32>
+  %a = ech.map add %x, %b : (!ech.tensor<[batch=4, hidden=8], f32>, !ech.tensor<[hidden=8], f32>) -> !ech.tensor<[batch=4, hidden=8], f32>
+  %r = ech.map relu %a : (!ech.tensor<[batch=4, hidden=8], f32>) -> !ech.tensor<[batch=4, hidden=8], f32>
+  %s = ech.reduce sum %r over ["batch"] : (!ech.tensor<[batch=4, hidden=8], f32>) -> !ech.tensor<[hidden=8], f32>
+  ech.write @x, %r : !ech.tensor<[batch=4, hidden=8], f32>
+  ech.write @b, %s : !ech.tensor<[hidden=8], f32>
+}
+
+// A sum is there only after the loops: what uses it is another group. Numbers are made anew in each.
+// CHECK-LABEL: ech.step @sum_ends
+// CHECK:       rt.group
+// CHECK:         %[[C:.*]] = ech.constant 2.0
+// CHECK:         ech.map mul %{{.*}}, %[[C]]
+// CHECK:         ech.reduce sum
+// CHECK:       rt.group
+// CHECK:         %[[D:.*]] = ech.constant 2.0
+// CHECK:         ech.map div %{{.*}}, %[[D]]
+// CHECK-NOT:   ech.constant
+ech.step @sum_ends {
+  %x = ech.read @x : !ech.tensor<[batch=4, hidden=8], f32>
+  %c = ech.constant 2.0 : !ech.tensor<[], f32>
+  %m = ech.map mul %x, %c : (!ech.tensor<[batch=4, hidden=8], f32>, !ech.tensor<[], f32>) -> !ech.tensor<[batch=4, hidden=8], f32>
+  %s = ech.reduce sum %m over ["hidden"] : (!ech.tensor<[batch=4, hidden=8], f32>) -> !ech.tensor<[batch=4], f32>
+  %d = ech.map div %s, %c : (!ech.tensor<[batch=4], f32>, !ech.tensor<[], f32>) -> !ech.tensor<[batch=4], f32>
+  ech.write @n, %d : !ech.tensor<[batch=4], f32>
+}
+
+// A product summed over all axes that are not shared is no matrix product: it becomes a loop nest.
+// CHECK-LABEL: ech.step @inner_product
+// CHECK-NOT:   ech.dot
+// CHECK:       ech.map mul
+// CHECK-NEXT:  ech.reduce sum %{{.*}} over ["hidden"]
+ech.step @inner_product {
+  %x = ech.read @x : !ech.tensor<[batch=4, hidden=8], f32>
+  %d = ech.dot %x, %x over ["hidden"] : (!ech.tensor<[batch=4, hidden=8], f32>, !ech.tensor<[batch=4, hidden=8], f32>) -> !ech.tensor<[batch=4], f32>
+  ech.write @n, %d : !ech.tensor<[batch=4], f32>
+}
+
+// Two operations with something between them that no loop nest can hold stay two.
+// CHECK-LABEL: ech.step @path_outside
+// CHECK:       rt.group
+// CHECK:       ech.softmax
+// CHECK:       rt.group
+ech.step @path_outside {
+  %x = ech.read @x : !ech.tensor<[batch=4, hidden=8], f32>
+  %e = ech.map exp %x : (!ech.tensor<[batch=4, hidden=8], f32>) -> !ech.tensor<[batch=4, hidden=8], f32>
+  %s = ech.softmax %e over ["hidden"] : (!ech.tensor<[batch=4, hidden=8], f32>) -> !ech.tensor<[batch=4, hidden=8], f32>
+  %p = ech.map mul %e, %s : (!ech.tensor<[batch=4, hidden=8], f32>, !ech.tensor<[batch=4, hidden=8], f32>) -> !ech.tensor<[batch=4, hidden=8], f32>
+  ech.write @x, %p : !ech.tensor<[batch=4, hidden=8], f32>
+}
