@@ -34,7 +34,9 @@ struct AssignLayout : echelon::impl::AssignLayoutBase<AssignLayout> {
       if (stored.empty())
         for (auto variable : module.getOps<ech::VariableOp>())
           stored.push_back({variable, assign.stored(variable)});
-      good &= assign.run(step);
+      good = assign.run(step);
+      if (!good) // @evaluate would say the same again
+        break;
     }
     if (!good)
       return signalPassFailure();

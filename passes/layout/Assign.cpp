@@ -9,7 +9,27 @@ using namespace echelon::layout;
 Assign::Assign(ModuleOp module, MeshAttr mesh, ArrayRef<int> store, Clauses &clauses)
     : module(module), symbols(module), mesh(mesh), whole(wholeState(mesh)), store(store), clauses(clauses) {}
 
+/// The axis of a loop is not split over ranks.
+void Assign::refuseSplitLoops(ech::RepeatOp op) {
+  for (int m = 0; m < mesh.size(); ++m)
+    if (mesh.place(m, op.getAxis()) >= 0) {
+      auto axis = StringAttr::get(op.getContext(), op.getAxis());
+      std::string split = "split " + op.getAxis().str() + " over " + mesh.nameOf(m).str();
+      refuse(op,
+             op.getAlong() ? "cannot " + split + ": repeat along " + op.getAxis().str() + " runs over the whole axis"
+                           : split + " is not built yet: pipelines",
+             clauses.place(m, axis, op.getLoc()));
+      return;
+    }
+}
+
 bool Assign::run(ech::StepOp step) {
+  step.walk([&](ech::RepeatOp op) {
+    if (!stopped)
+      refuseSplitLoops(op);
+  });
+  if (stopped)
+    return false;
   labelUpdate(step);
   block(step.getBody().front());
   if (failed)
@@ -174,6 +194,7 @@ void Assign::ordinary(Operation *op) {
 /// coordinate 0 alone.
 void Assign::globalNorm(ech::GlobalNormOp op) {
   llvm::SmallSetVector<int, 4> split;
+  SmallVector<StringAttr> along(mesh.size()); // the axis whose clause splits a gradient; none: `store` does
   for (OpOperand &operand : op->getOpOperands()) {
     StateAttr to = gradientCut.lookup(operand.get()), state = stateNow(operand.get());
     if (!to) { // what the update made stays as it is
@@ -184,8 +205,11 @@ void Assign::globalNorm(ech::GlobalNormOp op) {
     }
     operand.set(masked(need(operand.get(), to, op, to), operand));
     for (int m = 0; m < mesh.size(); ++m)
-      if (to[m].isPart())
+      if (to[m].isPart()) {
         split.insert(m);
+        if (to[m].hold == Hold::Split && !along[m])
+          along[m] = to[m].axis;
+      }
   }
   setState(op.getResult(), whole);
   SmallVector<int> inside(split.takeVector());
@@ -196,7 +220,7 @@ void Assign::globalNorm(ech::GlobalNormOp op) {
   for (int m : inside)
     names.push_back(mesh.nameOf(m));
   op->setAttr(kInside, Builder(op).getStrArrayAttr(names));
-  op->setAttr(ech::kWhy, StringAttr::get(op->getContext(), clauses.whyInside({}, inside, op)));
+  op->setAttr(ech::kWhy, StringAttr::get(op->getContext(), clauses.whyInside(along, inside, op)));
 }
 
 /// The operand comes in whatever state it has, the result is in the new names' own state; the conversion stands on
@@ -235,16 +259,6 @@ void Assign::relabel(ech::RelabelOp op) {
 }
 
 void Assign::repeat(ech::RepeatOp op) {
-  for (int m = 0; m < mesh.size(); ++m)
-    if (mesh.place(m, op.getAxis()) >= 0) {
-      auto axis = StringAttr::get(op.getContext(), op.getAxis());
-      std::string split = "split " + op.getAxis().str() + " over " + mesh.nameOf(m).str();
-      refuse(op,
-             op.getAlong() ? "cannot " + split + ": repeat along " + op.getAxis().str() + " runs over the whole axis"
-                           : split + " is not built yet: pipelines",
-             clauses.place(m, axis, op.getLoc()));
-      return;
-    }
   for (auto [operand, argument] : llvm::zip(op.getCarriedMutable(), op.carriedArguments())) {
     StateAttr state = own(argument);
     operand.set(need(operand.get(), state, op));

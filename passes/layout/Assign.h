@@ -25,6 +25,7 @@ private:
   void ordinary(mlir::Operation *op);
   void relabel(ech::RelabelOp op);
   void repeat(ech::RepeatOp op);
+  void refuseSplitLoops(ech::RepeatOp op);
   void yield(ech::YieldOp op);
   void globalNorm(ech::GlobalNormOp op);
   /// Which operations of the update work on cuts, and which gradients go into them.

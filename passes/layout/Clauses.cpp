@@ -83,7 +83,7 @@ std::string Clauses::why(StateAttr from, StateAttr to, Tensor type, Operation *u
 std::string Clauses::whyInside(ArrayRef<StringAttr> divided, ArrayRef<int> inside, Operation *op) const {
   std::string text;
   for (int m : inside)
-    text += (text.empty() ? "" : ", ") + this->text(m, divided.empty() ? StringAttr() : divided[m]);
+    text += (text.empty() ? "" : ", ") + this->text(m, divided[m]);
   return text + ": inside " + nameInSource(op);
 }
 

@@ -279,6 +279,7 @@ TEST(Layout, RandomLayoutsEqualOneRank) {
   if (const char *more = std::getenv("ECHELON_LAYOUTS"))
     trials = std::atoi(more);
   int good = 0;
+  std::map<std::string, int64_t> kinds;
   for (int trial = 0; trial < trials; ++trial) {
     std::mt19937 random(trial);
     auto below = [&](size_t n) { return size_t(random() % n); };
@@ -295,9 +296,17 @@ TEST(Layout, RandomLayoutsEqualOneRank) {
         layout.store.push_back(layout.mesh.back().name);
     }
     bool refused = false;
-    EXPECT_TRUE(equal(*test->module, test->feed, test->one, layout, &refused)) << "seed " << trial;
+    std::map<std::string, int64_t> messages;
+    EXPECT_TRUE(equal(*test->module, test->feed, test->one, layout, &refused, &messages)) << "seed " << trial;
     good += !refused;
+    for (auto &[message, count] : messages)
+      kinds[StringRef(message).split(' ').first.str()] += count;
   }
+  for (auto &[kind, count] : kinds)
+    RecordProperty(kind, std::to_string(count));
+  for (const char *kind :
+       {"all_gather", "reduce_scatter", "all_reduce", "all_to_all", "exchange", "broadcast", "inside"})
+    EXPECT_GT(kinds[kind], 0) << kind;
   EXPECT_GT(good, trials / 5);
 }
 
