@@ -86,9 +86,8 @@ struct ExpandUpdate : echelon::impl::ExpandUpdateBase<ExpandUpdate> {
     for (auto [gradient, line] : llvm::zip(gradients, chosen)) {
       update(build, gradient, *line, scale);
       if (getOperation()->hasAttr("ech.keep_gradients"))
-        gradient->moveBefore(gradient->getBlock(), gradient->getBlock()->end());
-      else
-        gradient.erase();
+        WriteOp::create(builder, build.loc, beside(variable(gradient), "gradient.").getSymName(), gradient.getValue());
+      gradient.erase();
     }
     return success();
   }
@@ -208,9 +207,11 @@ struct ExpandUpdate : echelon::impl::ExpandUpdateBase<ExpandUpdate> {
     WriteOp::create(build.builder, build.loc, target.getSymName(), value);
     return value;
   }
-  /// optimizer.m.PATH: zeros of the parameter's type.
-  VariableOp moment(VariableOp param, StringRef name) {
-    std::string path = ("optimizer." + name + "." + param.getSymName()).str();
+  /// optimizer.m.PATH
+  VariableOp moment(VariableOp param, StringRef name) { return beside(param, ("optimizer." + name + ".").str()); }
+  /// A variable that lives where the update of a parameter works: zeros of its type, its path behind `prefix`.
+  VariableOp beside(VariableOp param, const Twine &prefix) {
+    std::string path = (prefix + param.getSymName()).str();
     OpBuilder builder(&getContext());
     Operation *after = param;
     while (auto next = dyn_cast_or_null<VariableOp>(after->getNextNode()))

@@ -64,7 +64,8 @@ def ExpandUpdate : EchelonPass<"ech-expand-update"> {
   let description = [{
     Each `ech.gradient` goes through the optimizer line (module attribute `ech.optimizers`) whose pattern matches the
     parameter's path first; moments are new variables `optimizer.m.PATH`; `ech.clip` scales by the global norm, which is
-    reported. All of it carries `ech.phase = "update"`. With `ech.keep_gradients` the gradients stay to be looked at.
+    reported. All of it carries `ech.phase = "update"`. With `ech.keep_gradients` each is also
+    stored, as `gradient.PATH`, to be looked at.
   }];
 }
 
