@@ -17,6 +17,7 @@ struct ElaborateOptions {
   std::vector<std::pair<std::string, Number>> set;    // override arguments: `--set model.width=64`, reduced shapes
   std::vector<std::pair<std::string, int64_t>> sizes; // override sizes of axes that the model declares
   const std::vector<Path> *inputs = nullptr;          // of the `data` clause, in order; null: declared order
+  SourceRange modelRange;                             // of the `model` clause, where there is one
   SourceRange dataRange;                              // of the `data` clause
   int64_t batch = 1;                                  // samples a step
   bool f64 = false;                                   // real numbers are f64, else f32

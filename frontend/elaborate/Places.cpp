@@ -11,7 +11,8 @@ namespace ech = echelon::ech;
 Val Lowering::index(const IndexExpr &e) {
   Val x = eval(*e.base);
   for (const IndexExpr::Bracket &b : e.brackets) {
-    auto t = anyTensor(x, e.base->range, "a place");
+    // A number that is given axes is a real one: 0[+ batch] is what a repeat begins to add to.
+    auto t = x.kind == Val::Known ? realTensor(x, e.base->range, "a place") : anyTensor(x, e.base->range, "a place");
     if (!t)
       return Val::poison();
     At at(*this, b.range);

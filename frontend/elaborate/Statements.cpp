@@ -33,9 +33,8 @@ bool Lowering::bindModelArguments() {
   }
   static const std::vector<Argument> none;
   const auto &arguments = shared.options.arguments ? *shared.options.arguments : none;
-  SourceRange at = arguments.empty() ? (shared.options.arguments ? shared.options.dataRange : model.name.range)
-                                     : arguments.front().range;
-  auto args = bind(arguments, names, required, "model " + model.name.text, at.valid() ? at : model.name.range);
+  SourceRange at = shared.options.modelRange.valid() ? shared.options.modelRange : model.name.range;
+  auto args = bind(arguments, names, required, "model " + model.name.text, at);
   for (const auto &[name, number] : shared.options.set) {
     if (!llvm::is_contained(names, name))
       error(Code::E0117, model.name.range,
@@ -359,7 +358,8 @@ std::optional<Lowering::Start> Lowering::startOf(const Method &method, const cha
   if (forParameters)
     all.insert(all.end(), {"zeros", "ones", "kaiming"});
   error(Code::E0221, method.name.range,
-        "no distribution is called " + quoted(name) + (nearest(name, all).empty() ? "; there are " + listed(all) : didYouMean(name, all)));
+        "no distribution is called " + quoted(name) +
+            (nearest(name, all).empty() ? "; there are " + listed(all) : didYouMean(name, all)));
   return std::nullopt;
 }
 
