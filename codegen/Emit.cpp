@@ -43,43 +43,8 @@ void printHeader(ModuleOp module, const frontend::TrainPlan &plan, const fronten
 }
 } // namespace
 
-namespace {
-/// Comments behind neighbouring lines stand in one column, where they fit.
-void printAligned(StringRef text, raw_ostream &os) {
-  SmallVector<StringRef> lines;
-  text.split(lines, '\n');
-  if (!lines.empty() && lines.back().empty())
-    lines.pop_back();
-  auto commentAt = [](StringRef line) {
-    size_t at = line.rfind(" // ");
-    return line.ltrim().starts_with("//") || line.contains("\"// ") ? StringRef::npos : at;
-  };
-  for (size_t i = 0; i < lines.size();) {
-    size_t end = i, column = 0;
-    for (; end < lines.size() && commentAt(lines[end]) != StringRef::npos; ++end) {
-      size_t wider = std::max(column, commentAt(lines[end]));
-      bool fits = true;
-      for (size_t j = i; j <= end; ++j)
-        fits &= wider + lines[j].size() - commentAt(lines[j]) <= kLineLength;
-      if (!fits)
-        break;
-      column = wider;
-    }
-    for (; i < end; ++i) {
-      size_t at = commentAt(lines[i]);
-      os << lines[i].take_front(at);
-      os.indent(column - at) << lines[i].drop_front(at) << "\n";
-    }
-    if (i < lines.size() && (end == i) && (commentAt(lines[i]) == StringRef::npos || column == 0))
-      os << lines[i++] << "\n";
-  }
-}
-} // namespace
-
 LogicalResult echelon::emitCpp(ModuleOp module, const frontend::TrainPlan &plan, const frontend::SourceManager &sources,
-                               raw_ostream &out) {
-  std::string text;
-  llvm::raw_string_ostream os(text);
+                               raw_ostream &os) {
   Names names(module);
   SourceLines lines(sources);
   printHeader(module, plan, sources, os);
@@ -97,6 +62,5 @@ LogicalResult echelon::emitCpp(ModuleOp module, const frontend::TrainPlan &plan,
   printSchedules(plan, os);
   printDescription(module, plan, sources, os);
   os << "\n} // namespace\n\nint main(int argc, char **argv) { return run_program(describe(), argc, argv); }\n";
-  printAligned(text, out);
   return success();
 }

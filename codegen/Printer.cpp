@@ -85,6 +85,7 @@ void Printer::line(const Twine &text) {
 void Printer::open(const Twine &head) {
   line(head);
   ++depth;
+  lastSource.clear();
   scopes.emplace_back();
   locals.emplace_back();
 }
@@ -95,6 +96,7 @@ void Printer::close() {
     names.release(name);
   --depth;
   line("}");
+  lastSource.clear();
 }
 
 void Printer::call(Operation *op, StringRef head, ArrayRef<std::string> arguments, StringRef remark) {
@@ -102,14 +104,20 @@ void Printer::call(Operation *op, StringRef head, ArrayRef<std::string> argument
   std::string source = sources_.of(op->getLoc());
   if (!remark.empty())
     source = source.empty() ? remark.str() : SourceLines::label(op->getLoc()) + "  " + remark.str();
-  size_t lastLine = text.size() - (text.rfind('\n') == std::string::npos ? 0 : text.rfind('\n') + 1);
-  if (!source.empty() && lastLine == text.size() && text.size() + 4 + source.size() <= kLineLength) {
-    os << text << " // " << source << "\n";
-  } else {
-    if (!source.empty())
-      line("// " + StringRef(source).take_front(kLineLength - 3 - 2 * depth).rtrim());
-    os << text << "\n";
-  }
+  comment({source});
+  os << text << "\n";
+}
+
+/// Above the statement, and not again where the statement before came from the same lines: behind it, the column would
+/// depend on numbers.
+void Printer::comment(ArrayRef<std::string> texts) {
+  std::string all = llvm::join(texts, "\n");
+  if (all == lastSource)
+    return;
+  lastSource = all;
+  for (StringRef text : texts)
+    if (!text.empty())
+      line("// " + text.take_front(kLineLength - 3 - 2 * depth).rtrim());
 }
 
 void Printer::assign(StringRef target, StringRef op, StringRef expression) {
@@ -153,13 +161,12 @@ void Printer::sources(ArrayRef<Operation *> ops) {
     if (!text.empty() && !llvm::is_contained(texts, text))
       texts.push_back(text);
   }
-  for (auto [i, text] : llvm::enumerate(texts)) {
-    if (i == 3 && texts.size() > 4) {
-      line("// and " + Twine(texts.size() - i) + " lines more");
-      break;
-    }
-    line("// " + StringRef(text).take_front(kLineLength - 3 - 2 * depth).rtrim());
+  if (texts.size() > 4) {
+    std::string more = "and " + std::to_string(texts.size() - 3) + " lines more";
+    texts.resize(3);
+    texts.push_back(more);
   }
+  comment(texts);
 }
 
 //===- values
@@ -183,8 +190,9 @@ void Printer::declare(Value value) {
   if (auto alloc = dyn_cast<rt::AllocOp>(op)) {
     std::string type = rt::storedAs(rt::buffer(value).getElement()).str();
     StringRef arena = rt::stringifyArena(alloc.getArena());
-    line(((alloc.getArena() == rt::Arena::Input ? "const " : "") + type + " *" + own + " = r." + arena + "<" + type +
-          ">(" + std::to_string(alloc.getOffset().value_or(0)) + "); // " + describe(rt::buffer(value)))
+    line(((alloc.getArena() == rt::Arena::Input ? "const " : "") + type + " *" + own + " /* " +
+          describe(rt::buffer(value)) + " */ = r." + arena + "<" + type + ">(" +
+          std::to_string(alloc.getOffset().value_or(0)) + ");")
              .str());
   } else if (auto view = dyn_cast<rt::ViewOp>(op)) {
     bool constant = rt::allocOf(view.getBase()).getArena() == rt::Arena::Input;

@@ -44,7 +44,7 @@ public:
 
 private:
   void declare(mlir::Value value);
-  void broken(llvm::StringRef first, llvm::ArrayRef<std::string> parts, llvm::StringRef end, size_t column);
+  void comment(llvm::ArrayRef<std::string> texts);
 
   Names &names;
   const SourceLines &sources_;
