@@ -261,30 +261,18 @@ LogicalResult lowerGlobalNorm(Lowering &l, ech::GlobalNormOp op) {
   OpBuilder &b = l.b;
   Type f64 = b.getF64Type();
   Value sum = l.alloc(ArrayRef<Axis>{}, f64, NameLoc::get(b.getStringAttr("sum_of_squares"), loc));
-  for (auto [i, operand] : llvm::enumerate(op.getOperands())) {
-    Value x = l.read(operand);
-    SmallVector<Value> numbers;
+  l.fill(sum, 0, loc);
+  for (Value operand : op.getOperands()) {
+    Value x = l.dense(operand);
+    Lowering::Call call(l, "add_squares", loc);
+    call.inOut(sum).in(x).number(rt::buffer(x).count());
+    std::string first; // of the mesh axes over which it is whole, coordinate 0 alone counts it
     for (int64_t m : mesh)
       if (!dist::stateOf(operand)[m].isPart())
-        numbers.push_back(l.number("r.coordinate(" + std::to_string(m) + ") == 0 ? 1.0 : 0.0", f64,
-                                   NameLoc::get(b.getStringAttr("counts"), loc)));
-    SmallVector<StringRef> names;
-    SmallVector<int64_t> sizes;
-    for (const Axis &a : rt::buffer(x).getAxes()) {
-      names.push_back(a.name);
-      sizes.push_back(a.size);
-    }
-    auto fused = rt::FusedOp::create(b, loc, b.getStrArrayAttr(names), b.getDenseI64ArrayAttr(sizes), ValueRange{x},
-                                     numbers, b.getStrArrayAttr({i ? "add" : "sum"}), ValueRange{sum});
-    Block &body = fused.getBody().emplaceBlock();
-    OpBuilder inner = OpBuilder::atBlockEnd(&body);
-    Value v = body.addArgument(rt::buffer(x).getElement(), loc);
-    if (v.getType() != f64)
-      v = rt::ComputeOp::create(inner, loc, f64, "cast", ValueRange{v});
-    v = rt::ComputeOp::create(inner, loc, f64, "mul", ValueRange{v, v});
-    for (size_t n = 0; n < numbers.size(); ++n)
-      v = rt::ComputeOp::create(inner, loc, f64, "mul", ValueRange{v, body.addArgument(f64, loc)});
-    rt::YieldOp::create(inner, loc, ValueRange{v});
+        first += (first.empty() ? "" : " && ") + ("r.coordinate(" + std::to_string(m) + ") == 0");
+    if (!first.empty())
+      call.word(first + " ? 1.0 : 0.0");
+    call.done();
   }
   if (!mesh.empty())
     l.collective("all_reduce", sum, sum, 1, "Sum", mesh, "auto", whyOf(op), loc);
