@@ -174,6 +174,33 @@ const Model models[] = {
     {"mlp_fashion", "", {}, {{"row", 3}, {"column", 2}, {"hidden", 4}, {"class", 3}}},
     {"gpt_fortunes", "", {{"layers", 2}, {"heads", 2}, {"width", 4}}, {{"seq", 3}, {"vocab", 5}}},
     {"sort_digits", "", {{"layers", 1}, {"heads", 2}, {"width", 4}}, {{"src", 3}, {"dst", 3}, {"vocab", 5}}},
+    {"conv_fashion", "", {{"channels", 2}}, {{"height", 4}, {"width", 4}, {"class", 3}}, false},
+    // stochastic depth in a stack of residual blocks, written-out softmax, cumulative sums, concatenation
+    {"depth",
+     R"(import nn
+model M(depth = 3) {
+  axis batch
+  axis row = 4
+  axis e = 3
+  axis f like e
+  axis class = 3
+  input x[batch, row, e] : float
+  input label[batch] : int below class
+  z = x
+  repeat stage = depth {
+    h = relu(nn.linear(nn.layernorm(z, e), e, f))
+    z = z + survive(h[f -> e], 1 - (index(stage) + 1) / depth * 0.5)
+  }
+  share = softmax(sum(z, over = e), over = row)
+  pooled = dot(z, share, over = row)
+  steps = cumsum(z[row = 0..2], over = row)
+  both = concat(steps, z[row = 2..4] * 2, over = row)
+  logits = nn.linear(pooled + max(both, over = row), e, class) as head
+  loss mean(cross_entropy(logits, label, over = class))
+  metric accuracy = mean(argmax(logits, over = class) == label)
+})",
+     {},
+     {}},
     // batch norm: running statistics, and gradients through the batch's own
     {"batchnorm",
      R"(import nn

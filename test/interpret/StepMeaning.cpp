@@ -203,7 +203,7 @@ TEST_F(StepMeaning, AClipBoundsTheNorm) {
   Results results = run("train");
   EXPECT_DOUBLE_EQ(results.reports.at("norm"), 5);
   EXPECT_NEAR(results.writes.at("a").values[1], 4 - 0.1 * 4 / (5 + 1e-6), 1e-12);
-  EXPECT_DOUBLE_EQ(results.gradients.at("a").values[0], 3); // before clipping
+  EXPECT_DOUBLE_EQ(results.writes.at("gradient.a").values[0], 3); // before clipping
   set("a", {"i"}, {2}, {0.3, 0.4});
   EXPECT_NEAR(run("train").writes.at("a").values[1], 0.36, 1e-12);
 }

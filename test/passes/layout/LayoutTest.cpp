@@ -275,7 +275,7 @@ TEST(Layout, RandomLayoutsEqualOneRank) {
       std::vector<std::string>{"batch", "src", "src2", "src3", "dst", "dst2", "vocab", "head", "key", "embed"});
   cases.emplace_back(std::make_unique<Case>(test::recurrent()),
                      std::vector<std::string>{"batch", "embed", "hidden", "other"});
-  int trials = 40;
+  int trials = 200;
   if (const char *more = std::getenv("ECHELON_LAYOUTS"))
     trials = std::atoi(more);
   int good = 0;

@@ -66,9 +66,11 @@ struct Ranks {
     int64_t flatFirst = 0, flatSize = 1;
     for (int64_t n : size)
       flatSize *= n;
-    for (int m : dist::flatCuts(type)) {
+    int64_t flatEnd = flatSize;
+    for (int m : dist::flatCuts(type)) { // each pads the piece before: nothing of the next piece is in it
       flatSize = llvm::divideCeil(flatSize, mesh.sizeOf(m));
       flatFirst += flatSize * coordinates[rank][m];
+      flatEnd = std::min(flatEnd, flatFirst + flatSize);
     }
     Space space;
     space.add(type);
@@ -81,7 +83,7 @@ struct Ranks {
         inside &= at >= 0 && at < size[i];
         local = local * size[i] + at;
       }
-      mask[space.in(like)] = inside && local >= flatFirst && local < flatFirst + flatSize;
+      mask[space.in(like)] = inside && local >= flatFirst && local < flatEnd;
     });
     return mask;
   }
@@ -274,7 +276,9 @@ struct Ranks {
     if (auto read = dyn_cast<ech::ReadOp>(op)) {
       values[read.getValue()] = fed(read.getSource(), ech::tensor(read.getValue()));
     } else if (auto write = dyn_cast<ech::WriteOp>(op)) {
-      outcome.written[write.getTarget().str()] = assembled(op, values[write.getValue()], ech::tensor(write.getValue()));
+      StringRef target = write.getTarget(); // kept gradients are variables of their own
+      auto &into = target.consume_front("gradient.") ? outcome.gradients : outcome.written;
+      into[target.str()] = assembled(op, values[write.getValue()], ech::tensor(write.getValue()));
     } else if (auto gradient = dyn_cast<ech::GradientOp>(op)) {
       outcome.gradients[gradient.getParameter().str()] =
           assembled(op, values[gradient.getValue()], ech::tensor(gradient.getValue()));

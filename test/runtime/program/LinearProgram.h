@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <cstring>
+#include <thread>
 #include <unistd.h>
 
 namespace linear {
@@ -121,8 +123,10 @@ inline double explodingRate(int64_t step) { return step == 3 ? 1e308 : 0.05; }
 /// once.
 inline std::atomic<int> asked{0};
 inline double interruptedRate(int64_t step) {
-  if (step == 5 && asked.fetch_add(1) == 0)
+  if (step == 5 && asked.fetch_add(1) == 0) {
     kill(getpid(), SIGTERM);
+    std::this_thread::sleep_for(std::chrono::milliseconds(200)); // the other steps take less than its delivery
+  }
   return 0.05;
 }
 

@@ -1,0 +1,187 @@
+// Generated programs: the same text each time, no warnings, and the numbers that plain loops give.
+#include "codegen/Emit.h"
+#include "codegen/Plan.h"
+#include "ir/dist/Dist.h"
+#include "ir/rt/Rt.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+#include "passes/Passes.h"
+#include <array>
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <regex>
+#include <sstream>
+#include <unistd.h>
+
+using namespace echelon;
+
+namespace {
+std::string readFile(const std::string &path) {
+  std::ifstream in(path);
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+std::string testFile(const std::string &name) {
+  return readFile(std::string(ECHELON_SOURCE_FOLDER) + "/test/codegen/" + name);
+}
+
+struct Printed {
+  std::string text;
+  ProgramPlan plan;
+};
+
+/// The program of a module in the state that dist-fuse takes.
+Printed print(const std::string &ir, int64_t batch, int64_t steps) {
+  mlir::MLIRContext context;
+  context.loadDialect<ech::EchDialect, dist::DistDialect, rt::RtDialect>();
+  auto module = mlir::parseSourceString<mlir::ModuleOp>(ir, mlir::ParserConfig(&context));
+  EXPECT_TRUE(module);
+  mlir::PassManager manager(&context);
+  manager.addPass(createFuse());
+  manager.addPass(createLowerToRt());
+  manager.addPass(createPlanArenas());
+  EXPECT_TRUE(mlir::succeeded(manager.run(*module)));
+  frontend::SourceManager sources;
+  frontend::TrainPlan plan;
+  plan.name = "test";
+  plan.batch = batch;
+  plan.steps = steps;
+  plan.optimizers.emplace_back();
+  plan.optimizers[0].schedule.peak = 0.1;
+  plan.data.kind = "npy";
+  plan.data.paths = {"x.npy", "y.npy"};
+  Printed printed;
+  llvm::raw_string_ostream os(printed.text);
+  EXPECT_TRUE(mlir::succeeded(emitCpp(*module, plan, sources, os)));
+  printed.plan = planOf(*module);
+  return printed;
+}
+
+template <typename T>
+void writeNpy(const std::string &path, const char *type, const std::string &shape, const std::vector<T> &data) {
+  std::string header = std::string("{'descr': '") + type + "', 'fortran_order': False, 'shape': " + shape + ", }";
+  header.resize((10 + header.size() + 1 + 63) / 64 * 64 - 11, ' ');
+  header += '\n';
+  std::ofstream out(path, std::ios::binary);
+  out << "\x93NUMPY" << '\x01' << '\0' << static_cast<char>(header.size() % 256)
+      << static_cast<char>(header.size() / 256) << header;
+  out.write(reinterpret_cast<const char *>(data.data()), static_cast<std::streamsize>(data.size() * sizeof(T)));
+}
+} // namespace
+
+TEST(Program, SameTextEachTime) {
+  std::string ir = testFile("mlp.mlir");
+  EXPECT_EQ(print(ir, 8, 3).text, print(ir, 8, 3).text);
+}
+
+TEST(Program, DepthChangesNothingButNumerals) {
+  auto text = [](const char *layers) {
+    std::string text = print(std::regex_replace(testFile("stack.mlir"), std::regex("LAYERS"), layers), 4, 3).text;
+    return std::regex_replace(text, std::regex("[0-9]+"), "#");
+  };
+  EXPECT_EQ(text("4"), text("96"));
+}
+
+TEST(Program, ReadsLikeTheModel) {
+  std::string text = print(testFile("mlp.mlir"), 8, 3).text;
+  EXPECT_NE(text.find("  // mlp.ech:3\n  gemm(a, x, w1, 8, 5, 6, Form::nn, 6, 5, 5, 1.0, 0.0, Blas::onednn);\n"),
+            std::string::npos);
+  EXPECT_NE(text.find("float *h /* [batch=8, hidden=5] */ = r.work<float>("), std::string::npos);
+  EXPECT_NE(text.find("h[batch * 5 + hidden] = math::relu("), std::string::npos);
+  EXPECT_NE(text.find("w1[i] = w1[i] - static_cast<float>(lr) * d_w1[i];"), std::string::npos);
+}
+
+TEST(Program, MemoryAddsUp) {
+  ProgramPlan plan = print(testFile("mlp.mlir"), 8, 3).plan;
+  EXPECT_EQ(plan.memory.params, (30 + 5 + 15 + 3) * 4);
+  EXPECT_EQ(plan.memory.total, plan.stateBytes + plan.inputBytes + plan.workBytes);
+  EXPECT_EQ(plan.memory.total, plan.memory.params + plan.memory.gradients + plan.memory.optimizer +
+                                   plan.memory.activations + plan.memory.buffers);
+  EXPECT_TRUE(plan.messages.empty());
+}
+
+// Compiled without a warning, the program trains as plain loops in double do. All samples are in one batch, so that
+// their order does not matter.
+TEST(Program, TrainsAsPlainLoopsDo) {
+  std::string folder = ::testing::TempDir() + "/echelon_codegen_" + std::to_string(getpid());
+  ASSERT_EQ(std::system(("mkdir -p " + folder).c_str()), 0);
+  std::ofstream(folder + "/mlp.cpp") << print(testFile("mlp.mlir"), 8, 3).text;
+  std::string root = ECHELON_SOURCE_FOLDER, library = ECHELON_RUNTIME_LIBRARY;
+  ASSERT_EQ(std::system(("g++ -std=c++17 -O1 -Wall -Wextra -Werror -I" + root + " " + folder + "/mlp.cpp " + library +
+                         " -o " + folder + "/mlp -ldnnl -lopenblas -lz -lgomp -lpthread -ldl -lrt")
+                            .c_str()),
+            0);
+  std::vector<float> x;
+  std::vector<int32_t> y;
+  for (int i = 0; i < 8; ++i) {
+    for (int j = 0; j < 6; ++j)
+      x.push_back(static_cast<float>(std::sin(i * 6 + j)));
+    y.push_back(i % 3);
+  }
+  writeNpy(folder + "/x.npy", "<f4", "(8, 6)", x);
+  writeNpy(folder + "/y.npy", "<i4", "(8,)", y);
+  ASSERT_EQ(
+      std::system(("cd " + folder + " && ./mlp --transport threads --folder . --log log.jsonl > out.txt").c_str()), 0)
+      << readFile(folder + "/out.txt");
+
+  std::array<double, 30> w1;
+  std::array<double, 15> w2;
+  std::array<double, 5> b1{};
+  std::array<double, 3> b2{};
+  w1.fill(0.25);
+  w2.fill(0.125);
+  std::istringstream log(readFile(folder + "/log.jsonl"));
+  for (int step = 0; step < 3; ++step) {
+    std::array<double, 30> dw1{};
+    std::array<double, 15> dw2{};
+    std::array<double, 5> db1{};
+    std::array<double, 3> db2{};
+    double loss = 0;
+    for (int i = 0; i < 8; ++i) {
+      double s[5], h[5], z[3], sum = 0;
+      for (int k = 0; k < 5; ++k) {
+        s[k] = b1[k];
+        for (int j = 0; j < 6; ++j)
+          s[k] += x[i * 6 + j] * w1[j * 5 + k];
+        h[k] = std::max(s[k], 0.0);
+      }
+      for (int c = 0; c < 3; ++c) {
+        z[c] = b2[c];
+        for (int k = 0; k < 5; ++k)
+          z[c] += h[k] * w2[k * 3 + c];
+        sum += std::exp(z[c]);
+      }
+      loss += (std::log(sum) - z[y[i]]) / 8;
+      double dh[5]{};
+      for (int c = 0; c < 3; ++c) {
+        double d = (std::exp(z[c]) / sum - (c == y[i])) / 8;
+        db2[c] += d;
+        for (int k = 0; k < 5; ++k) {
+          dw2[k * 3 + c] += h[k] * d;
+          dh[k] += w2[k * 3 + c] * d;
+        }
+      }
+      for (int k = 0; k < 5; ++k) {
+        double d = s[k] > 0 ? dh[k] : 0;
+        db1[k] += d;
+        for (int j = 0; j < 6; ++j)
+          dw1[j * 5 + k] += x[i * 6 + j] * d;
+      }
+    }
+    std::string line;
+    ASSERT_TRUE(std::getline(log, line));
+    std::smatch found;
+    ASSERT_TRUE(std::regex_search(line, found, std::regex("\"loss\": ?([-+0-9.e]+)"))) << line;
+    EXPECT_NEAR(std::stod(found[1]), loss, 2e-6) << "step " << step;
+    for (size_t i = 0; i < 30; ++i)
+      w1[i] -= 0.1 * dw1[i];
+    for (size_t i = 0; i < 15; ++i)
+      w2[i] -= 0.1 * dw2[i];
+    for (size_t i = 0; i < 5; ++i)
+      b1[i] -= 0.1 * db1[i];
+    for (size_t i = 0; i < 3; ++i)
+      b2[i] -= 0.1 * db2[i];
+  }
+  std::system(("rm -r " + folder).c_str());
+}
