@@ -5,6 +5,7 @@
 // Weight decay takes only `decayed` parameters. Momentum and Nesterov are PyTorch's, Adam's and AdamW's formulas too.
 #include "ir/ech/Reverse.h"
 #include "passes/Passes.h"
+#include "llvm/Support/GlobPattern.h"
 
 namespace echelon {
 #define GEN_PASS_DEF_EXPANDUPDATE
@@ -17,15 +18,10 @@ namespace {
 
 /// `*` stands for any characters, dots included: `*.gamma`, `layer.*.wq`.
 bool matches(StringRef pattern, StringRef path) {
-  auto [head, tail] = pattern.split('*');
-  if (head.size() == pattern.size())
-    return pattern == path;
-  if (!path.consume_front(head))
-    return false;
-  for (size_t skip = 0; skip <= path.size(); ++skip)
-    if (matches(tail, path.drop_front(skip)))
-      return true;
-  return false;
+  auto glob = llvm::GlobPattern::create(pattern);
+  if (!glob)
+    llvm::consumeError(glob.takeError());
+  return glob && glob->match(path);
 }
 
 /// One `optimize` line: an entry of the module attribute ech.optimizers.

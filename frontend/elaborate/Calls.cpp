@@ -104,6 +104,19 @@ bool Lowering::isBlock(const File &file, const Path &path) const {
   return shared.program.findBlock(file, path) != nullptr;
 }
 
+void Lowering::evaluateArguments(const CallExpr &e) {
+  for (const Argument &a : e.arguments)
+    if (a.value &&
+        (a.value->kind == ExprKind::Call || a.value->kind == ExprKind::Arithmetic || a.value->kind == ExprKind::Index))
+      eval(*a.value);
+}
+
+/// Whether a declaration that `file` sees could not be read.
+static bool mayBeLost(const File &file) {
+  return file.broken ||
+         llvm::any_of(file.imports, [](const Import &import) { return !import.file || import.file->broken; });
+}
+
 Val Lowering::call(const CallExpr &e) {
   if (exhausted(e.range))
     return Val::poison();
@@ -111,14 +124,14 @@ Val Lowering::call(const CallExpr &e) {
     return callBlock(e, *block);
   auto it = e.callee.single() ? builtins().find(e.callee.parts[0].text) : builtins().end();
   if (it == builtins().end()) {
+    evaluateArguments(e); // what is wrong in them is told, too
+    if (mayBeLost(*scope->file))
+      return Val::poison();
     std::vector<std::string> all = shared.program.blockNames(*scope->file);
     for (const auto &entry : builtins())
       all.push_back(entry.first);
     std::string text = e.callee.text();
     error(Code::E0112, e.callee.range, "no block or function is called " + quoted(text) + didYouMean(text, all));
-    for (const Argument &a : e.arguments) // what is wrong in them is told, too
-      if (a.value && a.value->kind == ExprKind::Call)
-        eval(*a.value);
     return Val::poison();
   }
   if (e.as || e.with)
@@ -138,8 +151,10 @@ Val Lowering::call(const CallExpr &e) {
   if (it->first == "concat")
     required = {"over"};
   auto args = bind(e.arguments, names, required, it->first, e.range);
-  if (!args)
+  if (!args) {
+    evaluateArguments(e);
     return Val::poison();
+  }
   At at(*this, e.range);
   return (this->*builtin.handler)(e, *args);
 }
@@ -183,6 +198,10 @@ Val Lowering::callBlock(const CallExpr &e, const Block &block) {
                     "block " + block.name.text + " calls itself" +
                         (s == scope ? "" : ", through " + scope->block->name.text) +
                         "; a repeat makes a stack of layers");
+  if (block.broken) { // told where it stands
+    evaluateArguments(e);
+    return Val::poison();
+  }
   const File *file = shared.program.file(block.file);
   std::vector<std::string> names;
   std::set<std::string> required;
@@ -231,8 +250,11 @@ Val Lowering::callBlock(const CallExpr &e, const Block &block) {
     if (given)
       inner.values[f.name.text] = eval(*given);
   }
-  if (!good)
+  if (!good) {
+    if (!args)
+      evaluateArguments(e);
     return Val::poison();
+  }
   for (const auto &[name, v] : inner.values)
     if (v.isPoison())
       return Val::poison();

@@ -183,6 +183,8 @@ private:
   std::optional<Args> bind(const std::vector<Argument> &arguments, const std::vector<std::string> &names,
                            const std::set<std::string> &required, const std::string &callee, SourceRange range);
   Val call(const CallExpr &e);
+  /// The arguments of a call that cannot be made, for the errors in them.
+  void evaluateArguments(const CallExpr &e);
   Val callBlock(const CallExpr &e, const Block &block);
   bool isBlock(const File &file, const Path &path) const;
   std::optional<std::string> sharedPrefix(const CallExpr &e, const Block &block);

@@ -25,7 +25,7 @@ void TrainPlanner::take(const LayoutClause &c, const Clause &clause) {
   hasLayout = true;
   plan.layoutRange = c.meshRange;
   if (c.isAuto) {
-    notBuilt(c.meshRange, "layout auto");
+    layoutNotBuilt(c.meshRange, "layout auto");
     layoutOpen = true;
   }
   for (const MeshAxis &m : c.mesh) {
@@ -33,7 +33,7 @@ void TrainPlanner::take(const LayoutClause &c, const Clause &clause) {
     axis.name = m.name.text;
     axis.range = m.name.range;
     if (!m.size) {
-      notBuilt(m.range, "mesh axis " + m.name.text + " = auto");
+      layoutNotBuilt(m.range, "mesh axis " + m.name.text + " = auto");
       layoutOpen = true;
     } else {
       atLeastOne(*m.size, "the size of mesh axis " + m.name.text);
@@ -133,10 +133,10 @@ void TrainPlanner::split(const SplitClause &c) {
     if (m.name.text == "padding")
       padded = true;
     else
-      notBuilt(m.range, "split with " + m.name.text);
+      layoutNotBuilt(m.range, "split with " + m.name.text);
   }
   if (c.parts != SplitClause::Even)
-    notBuilt(c.partsRange, "uneven split");
+    layoutNotBuilt(c.partsRange, "uneven split");
   for (const Count &n : c.counts)
     atLeastOne(n, "a part of a split");
   std::vector<PlannedMeshAxis *> over = meshAxes(c.over);
@@ -148,7 +148,8 @@ void TrainPlanner::split(const SplitClause &c) {
                   std::to_string(axis->size) + " ranks take one each");
   for (const std::vector<Ident> &chain : c.axes) {
     if (chain.size() > 1)
-      notBuilt(join(chain.front().range, chain.back().range), "split " + chain.front().text + " then " + chain[1].text);
+      layoutNotBuilt(join(chain.front().range, chain.back().range),
+                     "split " + chain.front().text + " then " + chain[1].text);
     for (const Ident &name : chain)
       for (PlannedMeshAxis *axis : over) {
         bool listed = false;
@@ -175,7 +176,7 @@ void TrainPlanner::store(const StoreClause &c) {
       continue;
     }
     if (what.text != "optimizer") {
-      notBuilt(what.range, "store " + what.text);
+      layoutNotBuilt(what.range, "store " + what.text);
       continue;
     }
     for (PlannedMeshAxis *axis : over) {
@@ -276,6 +277,7 @@ void checkAxes(TrainPlan &plan, const std::map<std::string, int64_t> &sizes, con
   for (const PlannedMeshAxis &mesh : plan.mesh)
     for (const PlannedMeshAxis::Entry &entry : mesh.list) {
       if (repeats.count(entry.axis)) {
+        plan.layoutBuilt = false;
         plan.notBuilt.push_back({entry.range, "split " + entry.axis + " over " + mesh.name + " (a pipeline)"});
       } else if (!sizes.count(entry.axis)) {
         std::string hint = didYouMean(entry.axis, known);

@@ -120,7 +120,14 @@ std::optional<int64_t> clusterRanks(const Cluster &c, Diagnostics &diagnostics) 
                       "cluster " + c.name.text + " lacks its nodes, as in nodes 128 of 8 x a100_80gb");
     return std::nullopt;
   }
-  return c.nodes->count * c.nodes->devices;
+  int64_t ranks = 0;
+  if (__builtin_mul_overflow(c.nodes->count, c.nodes->devices, &ranks) || ranks > 1 << 20 || ranks < 1) {
+    diagnostics.error(Code::E0404, c.range,
+                      "cluster " + c.name.text + " has " + plain(double(c.nodes->count) * double(c.nodes->devices)) +
+                          " devices; a cluster has between 1 and " + std::to_string(1 << 20));
+    return std::nullopt;
+  }
+  return ranks;
 }
 
 } // namespace echelon::frontend

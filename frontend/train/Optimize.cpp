@@ -110,18 +110,35 @@ std::optional<Schedule> TrainPlanner::schedule(const Expr &rate) {
       }
       s.drops.push_back(int64_t(d));
     }
-    if (plan.steps && !s.drops.empty() && s.drops.back() >= plan.steps)
-      error(Code::E0410, args.rangeOf("drops"),
-            "the drop at step " + std::to_string(s.drops.back()) + " lies behind the run's last step, " +
-                std::to_string(plan.steps - 1));
+    s.dropsRange = args.rangeOf("drops");
   }
-  bool ends = s.kind == Schedule::Cosine || s.kind == Schedule::Linear || s.kind == Schedule::Wsd;
-  if (plan.steps && ends && s.warmup + s.decaySteps > plan.steps)
-    error(Code::E0404, args.has("warmup") ? args.rangeOf("warmup") : call->range,
-          std::string("the warmup") + (s.decaySteps ? " and the decay of " : " of ") + kind +
-              (s.decaySteps ? " take " : " takes ") + std::to_string(s.warmup + s.decaySteps) + " steps; the run has " +
-              std::to_string(plan.steps));
+  s.endRange = args.has("warmup") ? args.rangeOf("warmup") : call->range;
   return s;
+}
+
+void checkLength(const TrainPlan &plan, Diagnostics &diagnostics) {
+  if (!plan.steps)
+    return;
+  int64_t samples = 0;
+  constexpr int64_t most = int64_t(1) << 53;
+  if (__builtin_mul_overflow(plan.steps, std::max<int64_t>(plan.batch, 1), &samples) || samples > most)
+    diagnostics.error(Code::E0704, plan.lengthRange,
+                      "the run takes " + plain(double(plan.steps) * double(plan.batch)) +
+                          " samples; they are counted up to 2^53");
+  static const char *names[] = {"constant", "cosine", "linear", "wsd", "steps_at"};
+  for (const OptimizerLine &line : plan.optimizers) {
+    const Schedule &s = line.schedule;
+    if (!s.drops.empty() && s.drops.back() >= plan.steps)
+      diagnostics.error(Code::E0410, s.dropsRange,
+                        "the drop at step " + std::to_string(s.drops.back()) + " lies behind the run's last step, " +
+                            std::to_string(plan.steps - 1));
+    bool ends = s.kind == Schedule::Cosine || s.kind == Schedule::Linear || s.kind == Schedule::Wsd;
+    if (ends && s.warmup + s.decaySteps > plan.steps)
+      diagnostics.error(Code::E0404, s.endRange,
+                        std::string("the warmup") + (s.decaySteps ? " and the decay of " : " of ") + names[s.kind] +
+                            (s.decaySteps ? " take " : " takes ") + std::to_string(s.warmup + s.decaySteps) +
+                            " steps; the run has " + std::to_string(plan.steps));
+  }
 }
 
 // A line for all parameters is the last: what stands behind it would match nothing.

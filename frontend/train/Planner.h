@@ -66,6 +66,10 @@ private:
     return diagnostics.error(code, range, std::move(message));
   }
   void notBuilt(SourceRange range, std::string what) { plan.notBuilt.push_back({range, std::move(what)}); }
+  void layoutNotBuilt(SourceRange range, std::string what) {
+    plan.layoutBuilt = false;
+    notBuilt(range, std::move(what));
+  }
   /// Reports a word that is none of `known`; true when it is one.
   bool oneOf(const Ident &word, const std::vector<std::string> &known, const std::string &what,
              Code code = Code::E0407);

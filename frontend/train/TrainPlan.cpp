@@ -36,6 +36,7 @@ TrainPlan TrainPlanner::run() {
   finishLayout();
   pass(2);
   checkSchedules();
+  checkLength(plan, diagnostics);
   return std::move(plan);
 }
 
@@ -173,6 +174,7 @@ void TrainPlanner::take(const BatchClause &c, const Clause &clause) {
 void TrainPlanner::take(const LengthClause &c, const Clause &clause) {
   atLeastOne(c.count, "the number of " + clause.word.text);
   int64_t n = std::max<int64_t>(c.count.value, 1);
+  plan.lengthRange = clause.range;
   if (plan.steps || plan.lengthSamples || plan.lengthEpochs)
     return; // reported as given twice
   (c.unit == LengthClause::Steps    ? plan.steps
@@ -198,6 +200,9 @@ void TrainPlanner::take(const EvaluateClause &c, const Clause &clause) {
   if (c.batches) {
     atLeastOne(*c.batches, "the number of batches");
     e.batches = c.batches->value;
+    // Samples are counted up to 2^53.
+    if (double(e.batches) * double(std::max<int64_t>(plan.batch, 1)) > 9007199254740992.0)
+      error(Code::E0704, c.batches->range, "the batches have more samples than can be counted, 2^53");
   }
   if (c.name) {
     e.name = c.name->text;

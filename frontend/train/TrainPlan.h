@@ -36,9 +36,10 @@ struct Schedule {
   enum Kind { Constant, Cosine, Linear, Wsd, StepsAt } kind = Constant;
   double peak = 0, floor = 0;
   int64_t warmup = 0;
-  int64_t decaySteps = 0;     // wsd: length of the last part
-  std::vector<int64_t> drops; // steps_at
-  double by = 0.1;            // steps_at: factor of each drop
+  int64_t decaySteps = 0;           // wsd: length of the last part
+  std::vector<int64_t> drops;       // steps_at
+  double by = 0.1;                  // steps_at: factor of each drop
+  SourceRange endRange, dropsRange; // where `warmup` (else the schedule) and `drops` stand
 };
 
 struct OptimizerLine {
@@ -72,7 +73,8 @@ struct TrainPlan {
   int64_t clusterRanks = 1;          // what `on` offers
   std::vector<PlannedMeshAxis> mesh; // outermost first; at least one axis
   std::vector<PlannedCollective> collectives;
-  SourceRange layoutRange, batchRange, dataRange;
+  bool layoutBuilt = true; // nothing in the layout waits to be built
+  SourceRange layoutRange, batchRange, dataRange, lengthRange;
   int64_t batch = 0, microBatches = 1; // samples a step over all ranks; passes a step
   int64_t steps = 0;                   // 0 where `epochs`: see lengthEpochs
   int64_t lengthSamples = 0, lengthEpochs = 0;
@@ -100,6 +102,10 @@ struct TrainPlan {
 
 /// Resolves a train block. Everything wrong is reported; what is returned is whole only without errors.
 TrainPlan planTrain(const Program &program, const Train &train, Diagnostics &diagnostics);
+
+/// The checks that need the run's steps: that schedules and drops lie within them, that places in the data's stream can
+/// be counted. Where the length is `epochs`, once the data's size is known.
+void checkLength(const TrainPlan &plan, Diagnostics &diagnostics);
 
 /// The checks that need the model's axes: every listed axis exists (nearest name otherwise). Sizes: all axes of the
 /// model by name; `repeats` are the axes of repeats, whose split (a pipeline) is not built yet.

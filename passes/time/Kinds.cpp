@@ -227,8 +227,9 @@ LogicalResult Kinds::decideRepeat(RepeatOp op, bool nested) {
 
 LogicalResult Kinds::refuse(Operation *op) {
   if (time.evaluation())
-    return op->emitError() << "this needs all held-out samples at once, and evaluation takes them batch by batch";
-  return op->emitError() << "this needs other samples of the step, which come in " << time.passes
+    return op->emitError()
+           << "E0313: this needs all held-out samples at once, and evaluation takes them batch by batch";
+  return op->emitError() << "E0313: this needs other samples of the step, which come in " << time.passes
                          << " micro batches; use one, unless it says local";
 }
 

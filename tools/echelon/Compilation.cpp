@@ -76,9 +76,13 @@ bool Compilation::plan() {
                       "the spec has no train block; there is nothing to run");
     return false;
   }
+  return planBlock();
+}
+
+bool Compilation::planBlock() {
+  size_t before = diagnostics.errorCount();
   trainPlan = planTrain(*program, *train, diagnostics);
-  if (diagnostics.hasErrors())
-    return false;
+  bool planned = diagnostics.errorCount() == before;
   if (options.oneRank) {
     trainPlan.mesh.clear();
     trainPlan.collectives.clear();
@@ -92,10 +96,15 @@ bool Compilation::plan() {
     trainPlan.doublePrecision = true;
   if (options.batch)
     trainPlan.batch = options.batch;
-  for (const NotBuilt &part : trainPlan.notBuilt)
-    diagnostics.report(Code::E0601, options.allowNotBuilt ? Severity::Note : Severity::Error, part.range,
-                       part.what + " is not built yet");
-  return !diagnostics.hasErrors();
+  if (planned || options.allowNotBuilt)
+    reportNotBuilt();
+  return diagnostics.errorCount() == before;
+}
+
+void Compilation::reportNotBuilt(size_t from) {
+  for (size_t i = from; i < trainPlan.notBuilt.size(); ++i)
+    diagnostics.report(Code::E0601, options.allowNotBuilt ? Severity::Note : Severity::Error,
+                       trainPlan.notBuilt[i].range, trainPlan.notBuilt[i].what + " is not built yet");
 }
 
 void Compilation::takeLayout(const LayoutChoice &choice) {
@@ -115,28 +124,49 @@ void Compilation::takeLayout(const LayoutChoice &choice) {
   trainPlan.clusterRanks = trainPlan.ranks();
 }
 
+static const File *fileOf(const Program &program, const Model &model) {
+  for (const auto &file : program.files)
+    for (const Model &m : file->models)
+      if (&m == &model)
+        return file.get();
+  return nullptr;
+}
+
+// Every name that a body, or any block, declares as an axis.
+static void addDeclared(const Body &body, std::map<std::string, int64_t> &sizes, std::set<std::string> &repeats) {
+  for (const StatementPtr &statement : body) {
+    if (auto *axis = dynCast<AxisStatement>(statement)) {
+      sizes.emplace(axis->name.text, 0);
+    } else if (auto *repeat = dynCast<RepeatStatement>(statement)) {
+      repeats.insert(repeat->axis.text);
+      addDeclared(repeat->body, sizes, repeats);
+    } else if (auto *along = dynCast<RepeatAlongStatement>(statement)) {
+      addDeclared(along->body, sizes, repeats);
+    } else if (auto *choice = dynCast<IfStatement>(statement)) {
+      for (const IfStatement::Branch &branch : choice->branches)
+        addDeclared(branch.body, sizes, repeats);
+      if (choice->otherwise)
+        addDeclared(*choice->otherwise, sizes, repeats);
+    }
+  }
+}
+
+static void addDeclared(const Program &program, const Body &model, std::map<std::string, int64_t> &sizes,
+                        std::set<std::string> &repeats) {
+  addDeclared(model, sizes, repeats);
+  for (const auto &file : program.files)
+    for (const Block &block : file->blocks)
+      addDeclared(block.body, sizes, repeats);
+}
+
 //===- plan to IR -------------------------------------------------------------------------------------------------===//
 
-bool Compilation::elaborate() {
+void Compilation::openContext() {
   context = std::make_unique<mlir::MLIRContext>(mlir::MLIRContext::Threading::DISABLED);
   context->loadDialect<ech::EchDialect, dist::DistDialect, rt::RtDialect>();
-  // What passes say about an operation stands at the source line that the operation comes from.
   context->getDiagEngine().registerHandler([this](mlir::Diagnostic &said) {
-    SourceRange range;
-    said.getLocation()->walk([&](mlir::Location inner) {
-      if (auto at = llvm::dyn_cast<mlir::FileLineColLoc>(inner); at && !range.valid()) {
-        for (FileId f = 0; f < static_cast<FileId>(sources.size()); ++f)
-          if (sources.name(f) == at.getFilename().getValue()) {
-            range.file = f;
-            range.line = at.getLine();
-            range.column = at.getColumn();
-            std::string_view text = sources.text(f), line = sources.line(f, range.line);
-            range.offset = static_cast<uint32_t>(line.data() - text.data()) + range.column - 1;
-            range.length = 1;
-          }
-      }
-      return mlir::WalkResult::advance();
-    });
+    if (said.getSeverity() != mlir::DiagnosticSeverity::Error)
+      return mlir::success();
     std::string text = said.str();
     Code code = Code::E0312;
     // A pass that has a code of its own begins its message with it: "E0312: …".
@@ -146,32 +176,69 @@ bool Compilation::elaborate() {
       code = static_cast<Code>(number);
       text = text.substr(7);
     }
-    if (said.getSeverity() == mlir::DiagnosticSeverity::Error) {
-      Diagnostic &d = diagnostics.error(code, range, text);
-      for (mlir::Diagnostic &note : said.getNotes())
-        d.note(note.str());
-    }
+    Diagnostic &d = diagnostics.error(code, rangeOf(said.getLocation()), text);
+    for (mlir::Diagnostic &note : said.getNotes())
+      d.note(rangeOf(note.getLocation()), note.str());
     return mlir::success();
   });
+}
 
+// What passes say about an operation stands at the source line that the operation comes from.
+SourceRange Compilation::rangeOf(mlir::Location location) const {
+  SourceRange range;
+  location->walk([&](mlir::Location inner) {
+    auto at = llvm::dyn_cast<mlir::FileLineColLoc>(inner);
+    if (!at || range.valid())
+      return mlir::WalkResult::advance();
+    // The newest file of the name: with --set, the text that has been set.
+    for (FileId f = static_cast<FileId>(sources.size()); f-- > 0 && !range.valid();)
+      if (sources.name(f) == at.getFilename().getValue()) {
+        std::string_view text = sources.text(f), line = sources.line(f, at.getLine());
+        if (line.data() >= text.data() && line.data() <= text.data() + text.size())
+          range = {f, static_cast<uint32_t>(line.data() - text.data()) + at.getColumn() - 1, 1, at.getLine(),
+                   at.getColumn()};
+      }
+    return mlir::WalkResult::advance();
+  });
+  return range;
+}
+
+bool Compilation::elaborate() {
+  size_t before = diagnostics.errorCount();
+  bool good = elaborateModel();
+  checkLayoutAxes();
+  if (!good || diagnostics.errorCount() > before || !checkData() || !checkPatterns())
+    return false;
+  annotate();
+  return true;
+}
+
+bool Compilation::elaborateModel() {
+  openContext();
+  facts = ModelFacts();
   ElaborateOptions request;
   request.model = trainPlan.model;
-  for (const auto &file : program->files)
-    for (const Model &m : file->models)
-      if (&m == trainPlan.model)
-        request.file = file.get();
+  request.file = fileOf(*program, *trainPlan.model);
+  if (!request.file)
+    return false;
   request.caller = &program->main();
   request.arguments = trainPlan.modelArguments;
   request.set = options.modelArguments;
   std::vector<Path> inputs;
   for (const auto &[name, range] : trainPlan.inputs)
     inputs.push_back(Path{{Ident{name, range}}, range});
-  request.inputs = &inputs;
+  if (trainPlan.dataRange.valid()) // else the clause is missing, which has been told
+    request.inputs = &inputs;
+  request.modelRange = trainPlan.modelRange;
   request.dataRange = trainPlan.dataRange;
-  request.batch = trainPlan.batch;
+  request.batch = std::max<int64_t>(trainPlan.batch, 1);
   request.f64 = trainPlan.doublePrecision;
   module = frontend::elaborate(*context, sources, *program, request, diagnostics, facts);
 
+  return static_cast<bool>(module);
+}
+
+void Compilation::checkLayoutAxes() {
   std::map<std::string, int64_t> sizes;
   std::set<std::string> repeats;
   for (const AxisFacts &axis : facts.axes) {
@@ -179,41 +246,12 @@ bool Compilation::elaborate() {
     if (axis.isRepeat)
       repeats.insert(axis.name);
   }
+  // Where the model has errors, an axis that it declares may be missing among the facts.
+  if (!module && trainPlan.model)
+    addDeclared(*program, trainPlan.model->body, sizes, repeats);
+  size_t known = trainPlan.notBuilt.size();
   checkAxes(trainPlan, sizes, repeats, diagnostics);
-  if (!module || diagnostics.hasErrors() || !checkData())
-    return false;
-  annotate();
-  return true;
-}
-
-bool Compilation::checkData() {
-  using runtime::ElementType;
-  std::vector<runtime::InputShape> shapes;
-  for (const InputFacts &input : facts.inputs) {
-    runtime::InputShape shape;
-    shape.name = input.name;
-    for (const auto &[name, size] : input.axes)
-      if (name != facts.batchAxis)
-        shape.dims.push_back(size);
-    shape.type = input.element == InputStatement::Float  ? ElementType::Float32
-                 : input.element == InputStatement::Bool ? ElementType::UInt8
-                                                         : ElementType::Int32;
-    shape.below = input.below;
-    shapes.push_back(shape);
-  }
-  auto described = runtime::describe(trainPlan.data, shapes, folder());
-  if (!described.error.text.empty()) {
-    SourceRange range = trainPlan.dataRange;
-    if (described.error.input >= 0 && described.error.input < static_cast<int>(trainPlan.inputs.size()))
-      range = trainPlan.inputs[described.error.input].second;
-    diagnostics.error(Code::E0504, range, described.error.text);
-    return false;
-  }
-  if (trainPlan.lengthEpochs)
-    trainPlan.lengthSamples = described.trainSize * trainPlan.lengthEpochs;
-  if (trainPlan.lengthSamples)
-    trainPlan.steps = (trainPlan.lengthSamples + trainPlan.batch - 1) / trainPlan.batch; // a part of a step is a step
-  return true;
+  reportNotBuilt(known);
 }
 
 void Compilation::annotate() {

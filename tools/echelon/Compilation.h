@@ -5,6 +5,7 @@
 #include "frontend/train/TrainPlan.h"
 #include "mlir/IR/MLIRContext.h"
 #include "passes/Passes.h"
+#include "runtime/data/DataSource.h"
 #include "tools/echelon/LayoutChoice.h"
 #include <memory>
 #include <string>
@@ -42,6 +43,10 @@ public:
   bool lower(Stage until);
   bool emit(std::string &text); ///< the generated program
 
+  /// `check`: everything that can be told about the spec in one go. Every train block (or the one asked for) and every
+  /// model that could be read is gone into, whatever is wrong elsewhere.
+  void check();
+
   /// Everything that decides the generated program, hashed: spec, imports, options, this build.
   std::string key() const;
   /// Prints what was found, and returns whether there were errors.
@@ -59,9 +64,23 @@ public:
 
 private:
   bool chooseTrain();
+  bool planBlock();       ///< trainPlan, as the options want it; false: errors
+  bool elaborateModel();  ///< module and facts; false: errors
+  void checkLayoutAxes(); ///< that the axes of `split` lines are there
+  void reportNotBuilt(size_t from = 0);
+  void checkTrain(const frontend::Train &block);
+  void checkModel(const frontend::Model &model);
+  void openContext(); ///< what passes say becomes a diagnostic
+  frontend::SourceRange rangeOf(mlir::Location location) const;
   void takeLayout(const LayoutChoice &choice);
-  bool checkData();
-  void annotate(); ///< module attributes from the plan
+  // DataChecks.cpp
+  bool checkData();  ///< files, shapes, types, values; the steps of `epochs`
+  void checkFiles(); ///< files alone, where the model's inputs are not known
+  std::string openSource(const runtime::DataSpec &spec, frontend::SourceRange range, runtime::DataDescription &found);
+  bool checkEvaluations(int64_t heldOut);
+  bool setLength(int64_t trainSize);
+  bool checkPatterns(); ///< every parameter has an optimize line, every pattern a parameter
+  void annotate();      ///< module attributes from the plan
   std::string folder() const;
 };
 

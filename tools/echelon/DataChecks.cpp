@@ -1,0 +1,159 @@
+// What a train block says, against what the data and the model's parameters are.
+#include "tools/echelon/Compilation.h"
+
+#include "ir/ech/Ech.h"
+#include "runtime/data/File.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/GlobPattern.h"
+
+using namespace echelon::frontend;
+
+namespace echelon {
+
+using runtime::DataSpec;
+using runtime::kUnlimited;
+
+/// Whether everything in it can be opened: `mix` and `pack` cannot yet.
+static bool isBuilt(const DataSpec &spec) {
+  return !spec.kind.empty() && spec.kind != "mix" && spec.kind != "pack" && llvm::all_of(spec.children, isBuilt);
+}
+
+std::string Compilation::openSource(const DataSpec &spec, SourceRange range, runtime::DataDescription &found) {
+  using runtime::ElementType;
+  std::vector<runtime::InputShape> shapes;
+  for (const InputFacts &input : facts.inputs) {
+    runtime::InputShape shape;
+    shape.name = input.name;
+    for (const auto &[name, size] : input.axes)
+      if (name != facts.batchAxis)
+        shape.dims.push_back(size);
+    shape.type = input.element == InputStatement::Float  ? ElementType::Float32
+                 : input.element == InputStatement::Bool ? ElementType::UInt8
+                                                         : ElementType::Int32;
+    shape.below = input.below;
+    shapes.push_back(shape);
+  }
+  found = runtime::describe(spec, shapes, folder());
+  if (found.error.text.empty())
+    return "";
+  int input = found.error.input;
+  bool ownInputs = range.offset == trainPlan.dataRange.offset;
+  if (ownInputs && input >= 0 && input < static_cast<int>(trainPlan.inputs.size()))
+    range = trainPlan.inputs[input].second;
+  diagnostics.error(Code::E0504, range, found.error.text);
+  return found.error.text;
+}
+
+bool Compilation::checkData() {
+  if (!isBuilt(trainPlan.data))
+    return true;
+  runtime::DataDescription found;
+  if (!openSource(trainPlan.data, trainPlan.dataRange, found).empty())
+    return false;
+  bool length = setLength(found.trainSize);
+  return checkEvaluations(found.heldOutSize) && length;
+}
+
+void Compilation::checkFiles() {
+  std::vector<std::string> told;
+  auto look = [&](auto &self, const DataSpec &spec, SourceRange range) -> void {
+    for (const DataSpec &child : spec.children)
+      self(self, child, range);
+    for (const std::string &path : spec.paths) {
+      std::string resolved = runtime::resolvePath(path, folder()), error;
+      std::vector<std::string> names;
+      runtime::FileBytes file;
+      error = spec.kind == "mnist" || spec.kind == "cifar10" ? runtime::listFolder(resolved, names)
+                                                             : runtime::readFile(resolved, file, 1);
+      if (!error.empty())
+        diagnostics.error(Code::E0504, range, error);
+    }
+  };
+  look(look, trainPlan.data, trainPlan.dataRange);
+  for (const PlannedEvaluation &evaluation : trainPlan.evaluations)
+    if (evaluation.source)
+      look(look, *evaluation.source, evaluation.range);
+}
+
+bool Compilation::setLength(int64_t trainSize) {
+  if (!trainPlan.lengthEpochs && !trainPlan.lengthSamples)
+    return true;
+  size_t before = diagnostics.errorCount();
+  if (trainPlan.lengthEpochs) {
+    if (trainSize == kUnlimited) {
+      diagnostics.error(Code::E0409, trainPlan.lengthRange,
+                        "synthetic data has no end, so epochs of it are no length; say steps or samples");
+      return false;
+    }
+    if (__builtin_mul_overflow(trainSize, trainPlan.lengthEpochs, &trainPlan.lengthSamples) ||
+        trainPlan.lengthSamples > int64_t(1) << 53) {
+      diagnostics.error(Code::E0704, trainPlan.lengthRange,
+                        std::to_string(trainPlan.lengthEpochs) + " epochs of " + std::to_string(trainSize) +
+                            " samples are more than can be counted, 2^53");
+      return false;
+    }
+  }
+  int64_t batch = std::max<int64_t>(trainPlan.batch, 1);
+  trainPlan.steps = (trainPlan.lengthSamples + batch - 1) / batch; // a part of a step is a step
+  if (trainPlan.lengthEpochs)                                      // samples have been checked with the block
+    checkLength(trainPlan, diagnostics);
+  return diagnostics.errorCount() == before;
+}
+
+bool Compilation::checkEvaluations(int64_t heldOut) {
+  size_t before = diagnostics.errorCount();
+  for (const PlannedEvaluation &evaluation : trainPlan.evaluations) {
+    runtime::DataDescription found;
+    int64_t size = heldOut;
+    if (evaluation.source) {
+      if (!isBuilt(*evaluation.source) || !openSource(*evaluation.source, evaluation.range, found).empty())
+        continue;
+      size = found.heldOutSize;
+    } else if (heldOut == 0) {
+      diagnostics.error(Code::E0504, evaluation.range,
+                        trainPlan.data.kind + " holds no samples out to evaluate on; " +
+                            (trainPlan.data.kind == "next_token" ? "say a holdout, as in holdout = 10%"
+                                                                 : "name other data, as in evaluate test on " +
+                                                                       trainPlan.data.kind + "(…) every 100 steps"));
+    }
+    if (size == kUnlimited && evaluation.batches == 0)
+      diagnostics.error(Code::E0409, evaluation.range,
+                        "synthetic data has no end; say how many batches to evaluate on, as in on 20 batches");
+  }
+  return diagnostics.errorCount() == before;
+}
+
+bool Compilation::checkPatterns() {
+  std::vector<std::string> parameters;
+  if (module)
+    for (auto variable : module->getOps<ech::VariableOp>())
+      if (variable.getKind() == ech::VariableKind::Param)
+        parameters.push_back(variable.getSymName().str());
+  auto matches = [](const Pattern &pattern, const std::string &path) {
+    auto glob = llvm::GlobPattern::create(pattern.text);
+    return glob ? glob->match(path) : (llvm::consumeError(glob.takeError()), false);
+  };
+  size_t before = diagnostics.errorCount();
+  std::vector<std::string> left = parameters;
+  for (const OptimizerLine &line : trainPlan.optimizers) {
+    for (const Pattern &pattern : line.patterns)
+      if (llvm::none_of(parameters, [&](const std::string &path) { return matches(pattern, path); }))
+        diagnostics.error(Code::E0411, pattern.range,
+                          "no parameter matches " + quoted(pattern.text) + didYouMean(pattern.text, parameters));
+    llvm::erase_if(left, [&](const std::string &path) {
+      return line.patterns.empty() ||
+             llvm::any_of(line.patterns, [&](const Pattern &pattern) { return matches(pattern, path); });
+    });
+  }
+  if (!left.empty() && !trainPlan.optimizers.empty()) {
+    std::vector<std::string> shown(left.begin(), left.begin() + std::min<size_t>(left.size(), 3));
+    if (left.size() > 3)
+      shown.push_back(std::to_string(left.size() - 3) + " more");
+    diagnostics.error(Code::E0411, trainPlan.optimizers.back().range,
+                      "no optimize line takes " + listed(shown) +
+                          "; add a pattern, or a line without 'on' as the last");
+  }
+  return diagnostics.errorCount() == before;
+}
+
+} // namespace echelon
