@@ -283,8 +283,10 @@ Val Lowering::bracket(const Val &x, const IndexExpr::Bracket &bracket) {
     ech::Tensor type = ech::tensor(value);
     if (type.has(axis.name))
       return poison(Code::E0203, range, "the value has an axis " + written(axis.name) + " already");
-    SmallVector<ech::Axis> all{axis};
-    all.append(type.getAxes().begin(), type.getAxes().end());
+    // Slowest but for the batch, so that convolutions and norms find samples first as they stand in memory.
+    SmallVector<ech::Axis> all(type.getAxes());
+    bool samplesFirst = batchAxis && !all.empty() && all.front().name == batchAxis->name;
+    all.insert(all.begin() + samplesFirst, axis);
     value = build.expand(value, type.withAxes(all));
   }
   return tensor(value, made, bracket.range, x.range);

@@ -225,7 +225,7 @@ def Rt_FusedOp : Rt_Op<"fused", [SingleBlock, AttrSizedOperandSegments,
     Axes stand outermost first. One block argument for each buffer that is read (its element there; an input that lacks
     an axis is the same along it) and for each number (an f64 comes as the type of its argument). Outputs:
     - `store`: the value, which depends on the output's axes only;
-    - `sum`: the sum over the axes that the output lacks, in the order of the loops, from 0;
+    - `sum`: the sum over the axes that the output lacks, from 0, in the order of the loops but for the innermost;
     - `add`: the same, or the value itself, added to what the output holds.
   }];
   let arguments = (ins StrArrayAttr:$axes, DenseI64ArrayAttr:$sizes, Variadic<Rt_Buffer>:$inputs,

@@ -1,9 +1,11 @@
-// Norms in two passes over what is in the cache: the mean, then the squares about it (no cancellation). Rows are the
-// channel form with outer = 1, channels = rows, inner = n, so there is one implementation. Channel forms with a small
-// inner size add up whole rows of (channels * inner) columns in double and fold them to channels.
+// Moments in one pass over memory: of pieces that lie in the cache the mean, then the squares about it (no
+// cancellation), and the pieces combined (Chan, Golub, LeVeque 1979). Rows are the channel form with outer = 1,
+// channels = rows, inner = n, so there is one implementation. Channel forms with a small inner size add up whole rows
+// of (channels * inner) columns in double and fold them to channels.
 #include "runtime/kernels/Normalize.h"
 #include "runtime/kernels/BlockedSum.h"
 #include "runtime/kernels/Elementwise.h"
+#include <array>
 #include <vector>
 
 namespace echelon::runtime {
@@ -12,33 +14,39 @@ namespace {
 constexpr int64_t kShortRun = 16;
 constexpr int64_t kTile = 256;
 
-/// sums[c] = sum over (outer, inner) of f(flat position, c), in double.
-template <typename T, typename F>
-void sumPerChannel(double *sums, int64_t outer, int64_t channels, int64_t inner, F f) {
-  if (inner >= kShortRun || outer == 1) {
-    for (int64_t c = 0; c < channels; ++c) {
-      detail::Accumulator total;
-      for (int64_t o = 0; o < outer; ++o) {
-        int64_t start = (o * channels + c) * inner;
-        detail::add_sum_over<T>(total, inner, [=](int64_t i) { return f(start + i, c); });
-      }
-      sums[c] = total.value();
+constexpr int64_t kPiece = 4096; // elements, at most
+
+/// For each channel, calls f(channel, start, count) for stretches of memory that it lies in. inner >= kShortRun.
+template <typename F> void perStretch(int64_t outer, int64_t channels, int64_t inner, F f) {
+  for (int64_t c = 0; c < channels; ++c)
+    for (int64_t o = 0; o < outer; ++o) {
+      int64_t start = (o * channels + c) * inner, end = start + inner;
+      for (; start < end; start += kPiece)
+        f(c, start, std::min(kPiece, end - start));
     }
-    return;
-  }
-  std::fill_n(sums, channels, 0.0);
+}
+bool hasStretches(int64_t outer, int64_t inner) { return inner >= kShortRun || outer == 1; }
+
+/// sums[s * channels + c] = sum over (outer, inner) of f_s(flat position, c), in double; f gives an array of all f_s.
+/// For runs too short for stretches: whole rows of (channels * inner) columns are added up.
+template <int n, typename F> void sumColumns(double *sums, int64_t outer, int64_t channels, int64_t inner, F f) {
+  std::fill_n(sums, n * channels, 0.0);
   int64_t columns = channels * inner;
   std::vector<int64_t> channelOf(std::min(kTile, columns));
   for (int64_t j0 = 0; j0 < columns; j0 += kTile) {
     int64_t width = std::min(kTile, columns - j0);
-    double total[kTile] = {};
+    double total[n][kTile] = {};
     for (int64_t j = 0; j < width; ++j)
       channelOf[j] = (j0 + j) / inner;
     for (int64_t o = 0; o < outer; ++o)
+      for (int64_t j = 0; j < width; ++j) {
+        auto values = f(o * columns + j0 + j, channelOf[j]);
+        for (int s = 0; s < n; ++s)
+          total[s][j] += values[s];
+      }
+    for (int s = 0; s < n; ++s)
       for (int64_t j = 0; j < width; ++j)
-        total[j] += f(o * columns + j0 + j, channelOf[j]);
-    for (int64_t j = 0; j < width; ++j)
-      sums[channelOf[j]] += total[j];
+        sums[s * channels + channelOf[j]] += total[s][j];
   }
 }
 
@@ -53,20 +61,43 @@ template <typename F> void perElement(int64_t outer, int64_t channels, int64_t i
     }
 }
 
+/// Moments of one stretch: the mean, and the sum of (x - mean)^2.
+template <typename T> void stretchMoments(double &mean, double &m2, const T *x, int64_t n) {
+  mean = detail::sum_of(x, n) / double(n);
+  T about = static_cast<T>(mean);
+  double shift = mean - double(about); // about the exact mean instead of the rounded one
+  m2 = std::max(0.0, detail::sum_over<T>(n, [=](int64_t i) { return (x[i] - about) * (x[i] - about); }) -
+                         double(n) * shift * shift);
+}
+
 /// mean[c], m2[c] = sum of (x - mean)^2.
 template <typename T>
 void moments(double *mean, double *m2, const T *x, int64_t outer, int64_t channels, int64_t inner) {
-  sumPerChannel<T>(mean, outer, channels, inner, [=](int64_t i, int64_t) { return x[i]; });
   double count = static_cast<double>(outer * inner);
+  if (hasStretches(outer, inner)) {
+    std::fill_n(mean, channels, 0.0);
+    std::fill_n(m2, channels, 0.0);
+    std::vector<int64_t> seen(channels);
+    perStretch(outer, channels, inner, [&](int64_t c, int64_t start, int64_t n) {
+      double m, s;
+      stretchMoments(m, s, x + start, n);
+      double before = double(seen[c]), all = before + double(n), delta = m - mean[c];
+      mean[c] += delta * double(n) / all;
+      m2[c] += s + delta * delta * before * double(n) / all;
+      seen[c] += n;
+    });
+    return;
+  }
+  sumColumns<1>(mean, outer, channels, inner, [=](int64_t i, int64_t) { return std::array<T, 1>{x[i]}; });
   for (int64_t c = 0; c < channels; ++c)
     mean[c] = count > 0 ? mean[c] / count : 0;
   std::vector<T> rounded(mean, mean + channels);
   const T *about = rounded.data();
-  sumPerChannel<T>(m2, outer, channels, inner, [=](int64_t i, int64_t c) {
+  sumColumns<1>(m2, outer, channels, inner, [=](int64_t i, int64_t c) {
     T d = x[i] - about[c];
-    return d * d;
+    return std::array<T, 1>{d * d};
   });
-  for (int64_t c = 0; c < channels; ++c) { // about the exact mean instead of the rounded one
+  for (int64_t c = 0; c < channels; ++c) {
     double shift = mean[c] - double(about[c]);
     m2[c] = std::max(0.0, m2[c] - count * shift * shift);
   }
@@ -100,11 +131,34 @@ void gradFinish(T *dx, const T *dy, const T *y, const T *rstd, const double *sum
              [=](int64_t i, int64_t c) { dx[i] = rstd[c] * (dy[i] - meanDy[c] - y[i] * meanDyY[c]); });
 }
 
+/// The sums of dy and of dy * y over a stretch, in vector lanes.
+template <typename T> void stretchGradSums(double &sumDy, double &sumDyY, const T *dy, const T *y, int64_t n) {
+  for (int64_t i = 0; i < n; i += detail::kSumBlock) {
+    int64_t count = std::min(detail::kSumBlock, n - i);
+    T a = 0, b = 0;
+#pragma omp simd reduction(+ : a, b)
+    for (int64_t j = i; j < i + count; ++j) {
+      a += dy[j];
+      b += dy[j] * y[j];
+    }
+    sumDy += a, sumDyY += b;
+  }
+}
+
 template <typename T>
 void gradSums(double *sumDy, double *sumDyY, const T *dy, const T *y, int64_t outer, int64_t channels, int64_t inner) {
-  if (sumDy)
-    sumPerChannel<T>(sumDy, outer, channels, inner, [=](int64_t i, int64_t) { return dy[i]; });
-  sumPerChannel<T>(sumDyY, outer, channels, inner, [=](int64_t i, int64_t) { return dy[i] * y[i]; });
+  if (hasStretches(outer, inner)) {
+    std::fill_n(sumDy, channels, 0.0);
+    std::fill_n(sumDyY, channels, 0.0);
+    return perStretch(outer, channels, inner, [=](int64_t c, int64_t start, int64_t n) {
+      stretchGradSums(sumDy[c], sumDyY[c], dy + start, y + start, n);
+    });
+  }
+  std::vector<double> sums(2 * channels);
+  sumColumns<2>(sums.data(), outer, channels, inner,
+                [=](int64_t i, int64_t) { return std::array<T, 2>{dy[i], dy[i] * y[i]}; });
+  std::copy_n(sums.data(), channels, sumDy);
+  std::copy_n(sums.data() + channels, channels, sumDyY);
 }
 
 } // namespace
@@ -189,6 +243,8 @@ void normalize_channels_grad_finish(T *dx, const T *dy, const T *y, const T *rst
 
 template <typename T>
 void normalize(T *y, T *rstd, const T *x, int64_t rows, int64_t n, double eps, T *mean, T *variance) {
+  if (n > kPiece)
+    return normalize_channels(y, rstd, x, 1, rows, n, eps, mean, variance);
   for (int64_t r = 0; r < rows; ++r) {
     const T *row = x + r * n;
     T *out = y + r * n;
@@ -209,17 +265,18 @@ void normalize(T *y, T *rstd, const T *x, int64_t rows, int64_t n, double eps, T
 }
 
 template <typename T> void normalize_grad(T *dx, const T *dy, const T *y, const T *rstd, int64_t rows, int64_t n) {
-  for (int64_t r = 0; r < rows; ++r) {
-    const T *d = dy + r * n, *v = y + r * n;
-    double sumDy = detail::sum_of(d, n);
-    double sumDyY = detail::sum_over<T>(n, [=](int64_t i) { return d[i] * v[i]; });
-    gradFinish(dx + r * n, d, v, rstd + r, &sumDy, &sumDyY, 1, 1, n, n);
+  for (int64_t r = 0; r < rows; ++r, dx += n, dy += n, y += n) {
+    double sumDy = 0, sumDyY = 0;
+    stretchGradSums(sumDy, sumDyY, dy, y, n);
+    T meanDy = static_cast<T>(sumDy / double(n)), meanDyY = static_cast<T>(sumDyY / double(n)), factor = rstd[r];
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i)
+      dx[i] = factor * (dy[i] - meanDy - y[i] * meanDyY);
   }
 }
 
 template <typename T> void local_moments(T *out, const T *x, int64_t rows, int64_t n) {
-  for (int64_t r = 0; r < rows; ++r)
-    local_moments_channels(out + 3 * r, x + r * n, 1, 1, n);
+  local_moments_channels(out, x, 1, rows, n);
 }
 
 template <typename T>
@@ -229,8 +286,7 @@ void normalize_finish(T *y, T *rstd, const T *x, const T *moments, int64_t rows,
 }
 
 template <typename T> void normalize_grad_local(T *sums, const T *dy, const T *y, int64_t rows, int64_t n) {
-  for (int64_t r = 0; r < rows; ++r)
-    normalize_channels_grad_local(sums + 2 * r, dy + r * n, y + r * n, 1, 1, n);
+  normalize_channels_grad_local(sums, dy, y, 1, rows, n);
 }
 
 template <typename T>

@@ -84,10 +84,94 @@ template <typename T> std::vector<T> shares(const Padded &p) {
   return share;
 }
 
+template <typename T, int lanes> struct Several {
+  typedef T Values __attribute__((vector_size(lanes * sizeof(T))));
+  typedef int32_t Places __attribute__((vector_size(lanes * sizeof(int32_t))));
+};
+
+/// `lanes` neighbouring outputs at once, windows of rows by columns elements that lie inside x, `width` apart.
+template <int rows, int columns, int stride, int lanes, typename T>
+void maxpoolLanes(T *y, int32_t *index, const T *from, int32_t corner, int64_t width) {
+  typename Several<T, lanes>::Values best, v;
+  typename Several<T, lanes>::Places at, here;
+  for (int l = 0; l < lanes; ++l) {
+    best[l] = from[l * stride];
+    at[l] = corner + l * stride;
+  }
+  here = at;
+  for (int r = 0; r < rows; ++r)
+    for (int c = 0; c < columns; ++c) {
+      for (int l = 0; l < lanes; ++l)
+        v[l] = from[r * width + c + l * stride];
+      auto better = (v > best) | ((v != v) & (best == best)); // a NaN wins, the first one
+      best = better ? v : best;
+      auto placed = here + static_cast<int32_t>(r * width + c);
+      at = __builtin_convertvector(better, typename Several<T, lanes>::Places) ? placed : at;
+    }
+  for (int l = 0; l < lanes; ++l)
+    y[l] = best[l];
+  if (index)
+    for (int l = 0; l < lanes; ++l)
+      index[l] = at[l];
+}
+
+/// Pooling over two dimensions (or one), windows inside x: four outputs of a row at once, the last four perhaps again.
+template <int rows, int columns, int stride, typename T>
+void maxpoolInside(T *y, int32_t *index, const T *x, const Padded &p, int64_t planes) {
+  const int64_t width = p.d[3].in, outs = p.d[3].out(), down = p.d[2].stride * width;
+  for (int64_t plane = 0; plane < planes; ++plane, x += p.in)
+    for (int64_t o2 = 0; o2 < p.d[2].out(); ++o2, y += outs, index += index ? outs : 0) {
+      const int64_t corner = o2 * down;
+      auto outputs = [&](auto lanes, int64_t o3) {
+        const int64_t start = corner + o3 * stride;
+        maxpoolLanes<rows, columns, stride, lanes>(y + o3, index ? index + o3 : nullptr, x + start,
+                                                   static_cast<int32_t>(start), width);
+      };
+      int64_t o3 = 0;
+      for (; o3 + 4 <= outs; o3 += 4)
+        outputs(std::integral_constant<int, 4>(), o3);
+      if (o3 < outs && outs >= 4)
+        outputs(std::integral_constant<int, 4>(), outs - 4);
+      for (; outs < 4 && o3 < outs; ++o3)
+        outputs(std::integral_constant<int, 1>(), o3);
+    }
+}
+
+/// Whether the windows are the usual small ones without padding; then the work is done.
+template <typename T> bool maxpoolUsual(T *y, int32_t *index, const T *x, const Padded &p, int64_t planes) {
+  for (const WindowDim &w : p.d)
+    if (w.padLow != 0 || (w.out() - 1) * w.stride + w.window > w.in)
+      return false;
+  if (p.d[0].window != 1 || p.d[0].in != 1 || p.d[1].window != 1 || p.d[1].in != 1)
+    return false;
+  auto inside = [&](auto rows, auto columns) {
+    if (p.d[3].stride == 1)
+      maxpoolInside<rows, columns, 1>(y, index, x, p, planes);
+    else
+      maxpoolInside<rows, columns, 2>(y, index, x, p, planes);
+  };
+  if (p.d[3].stride > 2)
+    return false;
+  auto is = [&](int64_t rows, int64_t columns) { return p.d[2].window == rows && p.d[3].window == columns; };
+  if (is(2, 2))
+    inside(std::integral_constant<int, 2>(), std::integral_constant<int, 2>());
+  else if (is(3, 3))
+    inside(std::integral_constant<int, 3>(), std::integral_constant<int, 3>());
+  else if (is(1, 2))
+    inside(std::integral_constant<int, 1>(), std::integral_constant<int, 2>());
+  else if (is(1, 3))
+    inside(std::integral_constant<int, 1>(), std::integral_constant<int, 3>());
+  else
+    return false;
+  return true;
+}
+
 } // namespace
 
 template <typename T> void maxpool(T *y, int32_t *index, const T *x, const PoolShape &shape) {
   Padded p(shape);
+  if (maxpoolUsual(y, index, x, p, shape.planes))
+    return;
   int64_t width = p.d[3].out();
   std::vector<int32_t> places(index ? 0 : width); // where the caller wants none
   for (int64_t plane = 0; plane < shape.planes; ++plane, x += p.in, y += p.out)

@@ -3,7 +3,8 @@
 // 1. Axes of size 1 vanish; neighbouring axes that every buffer walks in one stride become one loop.
 // 2. Each value stands at the depth of the innermost loop that it depends on, so what is constant along a row is
 //    computed once a row.
-// 3. A sum over innermost loops goes through a local variable; a sum over outer ones adds to the output in place.
+// 3. A sum over innermost loops goes through a local variable, in any order along the innermost one; a sum over outer
+//    ones adds to the output in place.
 #include "ir/rt/Rt.h"
 #include "ir/rt/ops/Expression.h"
 #include "llvm/ADT/StringMap.h"
@@ -77,6 +78,7 @@ private:
   Expression expression(Value value);
   void declareAt(int level);
   void nameOverwritten(int level);
+  std::string innermostPragma();
   void emitLevel(int level);
   void finishLevel(int level);
   bool mode(size_t output, StringRef name) { return cast<StringAttr>(op.getModes()[output]).getValue() == name; }
@@ -229,6 +231,15 @@ void Nest::declareAt(int at) {
   }
 }
 
+/// What the host compiler may assume of the innermost loop: sums in local variables are added up in any order.
+std::string Nest::innermostPragma() {
+  std::string names;
+  for (auto [o, sum] : llvm::enumerate(sums))
+    if (isInner(o))
+      names += (names.empty() ? "" : ", ") + sum;
+  return names.empty() ? "#pragma GCC ivdep" : "#pragma omp simd reduction(+ : " + names + ")";
+}
+
 void Nest::emitLevel(int at) {
   auto yield = cast<YieldOp>(body.getTerminator());
   size_t inputs = op.getInputs().size();
@@ -245,7 +256,7 @@ void Nest::emitLevel(int at) {
         writer.assign(place(inputs + o, out), mode(o, "add") ? "+=" : "=", expression(yield.getValues()[o]).text);
     const Loop &loop = loops[at];
     if (at + 1 == int(loops.size()))
-      writer.line("#pragma GCC ivdep");
+      writer.line(innermostPragma());
     writer.open("for (int64_t " + loop.name + " = 0; " + loop.name + " < " + llvm::Twine(loop.size) + "; ++" +
                 loop.name + ") {");
     emitLevel(at + 1);
