@@ -129,20 +129,12 @@ void Tables::stored() {
 }
 
 void Tables::inputs() {
-  StringRef batchAxis = "batch";
-  if (auto name = module->getAttrOfType<StringAttr>("ech.batch_axis"))
-    batchAxis = name.getValue();
   for (auto op : module.getOps<ech::InputOp>()) {
     if (op.getPlace() == static_cast<uint64_t>(-1))
       continue;
     auto type = cast<ech::Tensor>(op.getType());
-    // one micro batch at a time
-    auto piece = [&](ech::Tensor whole) {
-      SmallVector<ech::Axis> axes(whole.getAxes());
-      for (ech::Axis &a : axes)
-        if (a.name == batchAxis)
-          a.size /= std::max<int64_t>(plan.microBatches, 1);
-      return whole.withAxes(axes);
+    auto names = [](Attribute group) {
+      return braced(cast<ArrayAttr>(group).getAsRange<StringAttr>(), [](StringAttr a) { return quoted(a.getValue()); });
     };
     auto places = op->getAttrOfType<ArrayAttr>("rt.places");
     std::string sizes = braced(type.getAxes(), [](const ech::Axis &a) { return std::to_string(a.size); });
@@ -152,8 +144,13 @@ void Tables::inputs() {
                  [&](Attribute item) {
                    auto place = cast<DictionaryAttr>(item);
                    auto read = cast<ech::Tensor>(place.getAs<TypeAttr>("type").getValue());
-                   return "{" + layout(piece(read)) + ", " + element(read) + ", " +
-                          std::to_string(place.getAs<IntegerAttr>("offset").getInt()) + "}";
+                   std::string renamed;
+                   if (auto from = place.getAs<ArrayAttr>("from"))
+                     renamed = ", " + braced(llvm::zip(from, place.getAs<ArrayAttr>("to")), [&](auto pair) {
+                                 return "{" + names(std::get<0>(pair)) + ", " + names(std::get<1>(pair)) + "}";
+                               });
+                   return "{" + layout(read) + ", " + element(read) + ", " +
+                          std::to_string(place.getAs<IntegerAttr>("offset").getInt()) + renamed + "}";
                  })
        << "});\n";
   }
@@ -176,7 +173,8 @@ void Tables::draws() {
 
 void Tables::print() {
   os << "/// What the training loop, snapshots and logs know of the program. Tables only: optimising them takes long "
-        "and gains\n/// nothing.\n[[gnu::optimize(\"O0\")]] Program describe() {\n  Program p;\n  // clang-format off: one line an entry\n";
+        "and gains\n/// nothing.\n[[gnu::optimize(\"O0\")]] Program describe() {\n  Program p;\n  // clang-format off: "
+        "one line an entry\n";
   field("name", quoted(plan.name));
   std::string spec = plan.modelRange.valid() ? sources.name(plan.modelRange.file) : "";
   field("spec", quoted(spec));

@@ -196,11 +196,12 @@ struct PlanArenas : echelon::impl::PlanArenasBase<PlanArenas> {
       module.walk([&](rt::AllocOp alloc) {
         if (!alloc.getOf() || *alloc.getOf() != in.getSymName())
           return;
-        auto [at, isNew] = known.insert({alloc->getAttr("rt.type"), input});
+        auto read = alloc->getAttrOfType<DictionaryAttr>("rt.read");
+        auto [at, isNew] = known.insert({read, input});
         if (isNew) {
-          places.push_back(
-              builder.getDictionaryAttr({builder.getNamedAttr("type", alloc->getAttr("rt.type")),
-                                         builder.getNamedAttr("offset", builder.getI64IntegerAttr(input))}));
+          NamedAttrList place(read);
+          place.set("offset", builder.getI64IntegerAttr(input));
+          places.push_back(place.getDictionary(&getContext()));
           input += aligned(rt::buffer(alloc).bytes());
         }
         alloc.setOffset(at->second);

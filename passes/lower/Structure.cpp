@@ -26,7 +26,7 @@ LogicalResult lowerRead(Lowering &l, ech::ReadOp op) {
   std::string key = op.getSource().str();
   if (input) {
     llvm::raw_string_ostream os(key);
-    os << " " << op.getValue().getType();
+    os << " " << op.getValue().getType() << op->getAttr(dist::kReadFrom) << op->getAttr(dist::kReadTo);
   }
   Value &known = l.stored[key];
   if (!known) {
@@ -35,8 +35,15 @@ LogicalResult lowerRead(Lowering &l, ech::ReadOp op) {
     auto arena = rt::ArenaAttr::get(l.b.getContext(), input ? rt::Arena::Input : rt::Arena::State);
     auto alloc = rt::AllocOp::create(l.b, storedName(l, op.getSource(), op.getLoc()), l.bufferType(op.getValue()),
                                      arena, op.getSourceAttr(), nullptr);
-    if (input)
-      alloc->setAttr("rt.type", TypeAttr::get(op.getValue().getType()));
+    if (input) {
+      NamedAttrList read;
+      read.set("type", TypeAttr::get(op.getValue().getType()));
+      if (Attribute from = op->getAttr(dist::kReadFrom)) {
+        read.set("from", from);
+        read.set("to", op->getAttr(dist::kReadTo));
+      }
+      alloc->setAttr("rt.read", read.getDictionary(l.b.getContext()));
+    }
     known = alloc;
   }
   l.bind(op.getValue(), known);

@@ -17,63 +17,149 @@ std::vector<InputShape> inputShapes(const Program &program) {
   return shapes;
 }
 
+namespace {
+
+/// A group of a place's axes that together are a group of the input's: one row of positions under two sets of names.
+struct AxisGroup {
+  struct Old {
+    int64_t size, stride; // in a sample; of the batch axis: 1
+    bool batch;
+  };
+  std::vector<Old> olds; // slowest first
+  bool batch = false;    // the batch axis is among them
+};
+
+struct PlaceAxis {
+  size_t group;
+  int64_t stride;         // in the group's row
+  int64_t local;          // in storage
+  int64_t offset, extent; // of what the rank holds, without padding
+};
+
+/// What the axes of a place mean in the input.
+struct PlaceAxes {
+  std::vector<AxisGroup> groups;
+  std::vector<PlaceAxis> axes; // in storage order
+
+  PlaceAxes(const Program &program, const Input &input, const InputPlace &place, const Piece &piece);
+
+  /// Visits what the rank holds along the axes `chosen`, in storage order: place in storage, sample, place in a sample.
+  template <class F> void visit(const std::vector<size_t> &chosen, F f) const {
+    int64_t count = 1;
+    for (size_t i : chosen)
+      count *= axes[i].extent;
+    std::vector<int64_t> row(groups.size());
+    for (int64_t n = 0; n < count; ++n) {
+      int64_t rest = n, local = 0, sample = 0, inside = 0;
+      std::fill(row.begin(), row.end(), 0);
+      for (size_t k = chosen.size(); k-- > 0;) {
+        const PlaceAxis &axis = axes[chosen[k]];
+        const int64_t at = rest % axis.extent;
+        rest /= axis.extent;
+        local += at * axis.local;
+        row[axis.group] += (axis.offset + at) * axis.stride;
+      }
+      for (size_t g = 0; g < groups.size(); ++g)
+        for (size_t o = groups[g].olds.size(); o-- > 0; row[g] /= groups[g].olds[o].size) {
+          const AxisGroup::Old &old = groups[g].olds[o];
+          (old.batch ? sample : inside) += row[g] % old.size * old.stride;
+        }
+      f(local, sample, inside);
+    }
+  }
+};
+
+PlaceAxes::PlaceAxes(const Program &program, const Input &input, const InputPlace &place, const Piece &piece) {
+  const std::vector<AxisPiece> &pieces = place.layout.axes;
+  const size_t count = input.axes.size();
+  std::vector<int64_t> strides(count, 1);
+  int64_t inside = 1;
+  for (size_t i = count; i-- > 0;)
+    if (input.axes[i] != program.batchAxis) {
+      strides[i] = inside;
+      inside *= input.sizes[i];
+    }
+  std::vector<Renamed> rows = place.renamed;
+  auto isRenamed = [&](const std::string &name) {
+    return std::any_of(place.renamed.begin(), place.renamed.end(),
+                       [&](const Renamed &r) { return std::find(r.from.begin(), r.from.end(), name) != r.from.end(); });
+  };
+  for (const std::string &name : input.axes)
+    if (!isRenamed(name))
+      rows.push_back({{name}, {name}});
+
+  std::vector<bool> known(pieces.size());
+  axes.resize(pieces.size());
+  for (const Renamed &row : rows) {
+    AxisGroup group;
+    for (const std::string &name : row.from)
+      for (size_t i = 0; i < count; ++i)
+        if (input.axes[i] == name) {
+          const bool batch = name == program.batchAxis;
+          group.olds.push_back({input.sizes[i], strides[i], batch});
+          group.batch |= batch;
+        }
+    int64_t stride = 1;
+    for (size_t n = row.to.size(); n-- > 0;)
+      for (size_t i = 0; i < pieces.size(); ++i)
+        if (pieces[i].name == row.to[n]) {
+          const int64_t extent = std::clamp<int64_t>(pieces[i].size - piece.offset[i], 0, piece.size[i]);
+          axes[i] = {groups.size(), stride, 1, piece.offset[i], extent};
+          stride *= pieces[i].size;
+          known[i] = true;
+        }
+    groups.push_back(group);
+  }
+  if (!place.layout.flatCuts.empty() || std::find(known.begin(), known.end(), false) != known.end())
+    fail("internal error: input " + input.name + " has a layout that inputs cannot have; please report this");
+  for (size_t i = pieces.size(); i-- > 1;)
+    axes[i - 1].local = axes[i].local * piece.size[i];
+}
+
+} // namespace
+
+void InputLoader::Place::add(size_t list, int64_t local, int64_t sample) {
+  if (list >= lists.size())
+    lists.resize(list + 1);
+  if (!lists[list].empty()) {
+    SampleRun &run = lists[list].back();
+    if (run.count == 1) {
+      run.localStride = local - run.local;
+      run.sampleStride = sample - run.sample;
+    }
+    if (local == run.local + run.count * run.localStride && sample == run.sample + run.count * run.sampleStride) {
+      ++run.count;
+      return;
+    }
+  }
+  lists[list].push_back({local, 1, sample, 1, 1});
+}
+
 InputLoader::InputLoader(Rank &r) : rank(r) {
   const Program &program = r.program();
   for (const Input &input : program.inputs) {
     places.emplace_back();
     for (const InputPlace &wanted : input.places) {
-      const Layout &layout = wanted.layout;
-      if (!layout.flatCuts.empty() || layout.axes.size() != input.axes.size())
-        fail("internal error: input " + input.name + " has a layout that inputs cannot have; please report this");
-      const Piece piece = pieceOf(layout, program.mesh, r.coordinates());
-      const size_t axes = layout.axes.size();
-      Place place = {&wanted, input.output, 0, 1, 0, piece.count, {}};
-      // Strides in storage, and in a sample (declared order, batch left out); extents without padding.
-      std::vector<int64_t> local(axes, 1), sample(axes, 1), extent(axes);
-      for (size_t i = axes; i-- > 0;) {
-        if (i + 1 < axes)
-          local[i] = local[i + 1] * piece.size[i + 1];
-        extent[i] = std::clamp<int64_t>(layout.axes[i].size - piece.offset[i], 0, piece.size[i]);
-        for (size_t j = input.axes.size(); j-- > 0 && input.axes[j] != layout.axes[i].name;)
-          if (input.axes[j] != program.batchAxis)
-            sample[i] *= input.sizes[j];
-        if (layout.axes[i].name == program.batchAxis) {
-          place.firstSample = piece.offset[i];
-          place.samples = extent[i];
-          place.batchStride = local[i];
-        }
+      const PlaceAxes axes(program, input, wanted, pieceOf(wanted.layout, program.mesh, r.coordinates()));
+      Place place = {&wanted, input.output, std::vector<Place::Held>(size_t(program.batch)), {}};
+      // Where the batch's axes are its alone, every sample lies alike; else each has its own list.
+      std::vector<size_t> ofSamples, inside;
+      for (size_t i = 0; i < axes.axes.size(); ++i) {
+        const AxisGroup &group = axes.groups[axes.axes[i].group];
+        (group.batch && group.olds.size() == 1 ? ofSamples : inside).push_back(i);
       }
-      std::vector<size_t> order; // storage axes but the batch, slowest first
-      for (size_t i = 0; i < axes; ++i)
-        if (layout.axes[i].name != program.batchAxis)
-          order.push_back(i);
-      int64_t rows = 1;
-      for (size_t k = 0; k + 1 < order.size(); ++k)
-        rows *= extent[order[k]];
-      if (!order.empty() && extent[order.back()] == 0)
-        rows = 0;
-      for (int64_t row = 0; row < rows; ++row) {
-        SampleRun run = {0, 1, 0, 1, 1};
-        if (!order.empty()) {
-          const size_t last = order.back();
-          run = {0, local[last], piece.offset[last] * sample[last], sample[last], extent[last]};
-        }
-        int64_t rest = row;
-        for (size_t k = order.size() > 1 ? order.size() - 1 : 0; k-- > 0;) {
-          const size_t i = order[k];
-          const int64_t at = rest % extent[i];
-          run.local += at * local[i];
-          run.sample += (piece.offset[i] + at) * sample[i];
-          rest /= extent[i];
-        }
-        SampleRun *before = place.runs.empty() ? nullptr : &place.runs.back();
-        if (before && run.localStride == 1 && run.sampleStride == 1 && run.local == before->local + before->count &&
-            run.sample == before->sample + before->count)
-          before->count += run.count;
-        else
-          place.runs.push_back(run);
+      if (ofSamples.empty()) {
+        axes.visit(inside, [&](int64_t local, int64_t sample, int64_t at) {
+          place.held[size_t(sample)].list = int64_t(sample);
+          place.add(size_t(sample), local, at);
+        });
+      } else {
+        axes.visit(inside, [&](int64_t local, int64_t, int64_t at) { place.add(0, local, at); });
+        axes.visit(ofSamples, [&](int64_t local, int64_t sample, int64_t) {
+          place.held[size_t(sample)] = {local, place.lists.empty() ? -1 : 0};
+        });
       }
-      places.back().push_back(place);
+      places.back().push_back(std::move(place));
     }
   }
 }
@@ -95,39 +181,35 @@ void readSample(const DataStream &stream, Reading reading, int64_t index, int ou
     stream.read(reading == Reading::Training ? Part::Training : Part::HeldOut, index, output, values);
 }
 
-void InputLoader::store(const Place &place, int64_t micro, int64_t sample, const std::vector<double> &from) {
-  const int64_t at = micro * place.microStride + (sample - place.firstSample) * place.batchStride;
+void InputLoader::store(const Place &place, int64_t sample, const std::vector<double> &from) {
+  const Place::Held &held = place.held[size_t(sample)];
+  const std::vector<SampleRun> &runs = place.lists[size_t(held.list)];
   const int64_t offset = place.place->offset;
   switch (place.place->type) {
   case ElementType::Float32:
-    return scatter(rank.input<float>(offset) + at, from.data(), place.runs);
+    return scatter(rank.input<float>(offset) + held.start, from.data(), runs);
   case ElementType::Float64:
-    return scatter(rank.input<double>(offset) + at, from.data(), place.runs);
+    return scatter(rank.input<double>(offset) + held.start, from.data(), runs);
   case ElementType::Int32:
-    return scatter(rank.input<int32_t>(offset) + at, from.data(), place.runs);
+    return scatter(rank.input<int32_t>(offset) + held.start, from.data(), runs);
   case ElementType::UInt8:
-    return scatter(rank.input<uint8_t>(offset) + at, from.data(), place.runs);
+    return scatter(rank.input<uint8_t>(offset) + held.start, from.data(), runs);
   }
 }
 
 void InputLoader::load(const DataStream &stream, Reading reading, int64_t first, int64_t valid) {
-  const Program &program = rank.program();
-  const int64_t perMicro = program.batch / program.microBatches;
   for (const std::vector<Place> &wanted : places)
-    for (int64_t micro = 0; micro < program.microBatches; ++micro)
-      for (int64_t sample = 0; sample < perMicro; ++sample) {
-        bool have = false; // read once, for all places that hold it
-        for (const Place &place : wanted) {
-          if (sample < place.firstSample || sample >= place.firstSample + place.samples)
-            continue;
-          if (!have) {
-            const int64_t inBatch = std::min(micro * perMicro + sample, valid - 1);
-            readSample(stream, reading, first + inBatch, place.output, values);
-            have = true;
-          }
-          store(place, micro, sample, values);
-        }
+    for (int64_t sample = 0; sample < rank.program().batch; ++sample) {
+      bool have = false; // read once, for all places that hold it
+      for (const Place &place : wanted) {
+        if (place.held[size_t(sample)].list < 0)
+          continue;
+        if (!have)
+          readSample(stream, reading, first + std::min(sample, valid - 1), place.output, values);
+        have = true;
+        store(place, sample, values);
       }
+    }
 }
 
 } // namespace echelon::runtime

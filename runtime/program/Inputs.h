@@ -26,19 +26,23 @@ public:
   void load(const DataStream &stream, Reading reading, int64_t first, int64_t valid);
 
 private:
-  /// `count` elements in a row of a sample's, seen from the first one that the rank holds of a batch.
+  /// `count` elements of a sample, seen from its place in storage.
   struct SampleRun {
     int64_t local, localStride, sample, sampleStride, count;
   };
   struct Place {
+    struct Held {
+      int64_t start = 0; // in storage
+      int64_t list = -1; // of `lists`; -1: the rank holds nothing of the sample
+    };
     const InputPlace *place;
     int output;
-    int64_t firstSample, samples; // of a micro batch
-    int64_t batchStride;          // elements from one sample to the next in storage
-    int64_t microStride;          // elements from one micro batch to the next
-    std::vector<SampleRun> runs;
+    std::vector<Held> held; // by sample of the global batch
+    std::vector<std::vector<SampleRun>> lists;
+
+    void add(size_t list, int64_t local, int64_t sample);
   };
-  void store(const Place &place, int64_t micro, int64_t sample, const std::vector<double> &values);
+  void store(const Place &place, int64_t sample, const std::vector<double> &values);
 
   Rank &rank;
   std::vector<std::vector<Place>> places; // by input

@@ -32,14 +32,18 @@ struct Stored {
   int64_t offset; // bytes in the state arena
 };
 
-/// One place in the input arena where an input is wanted. With micro batches, all of a step's follow one another there,
-/// each of localCount(layout) elements; the layout's batch axis has the size of one micro batch over all ranks (batch /
-/// microBatches). Sample i of the global batch is sample i % (batch / microBatches) of micro batch i / (batch /
-/// microBatches).
+/// Axes that are one row of positions (the first one slowest) under other names.
+struct Renamed {
+  std::vector<std::string> from, to;
+};
+
+/// One place in the input arena where an input is wanted: the whole global batch, as the rank holds it. Micro batches
+/// are the batch axis under two names, (micro, batch).
 struct InputPlace {
-  Layout layout; // axes are named as the input's
+  Layout layout; // of the whole batch; axes are named as the input's, or as `renamed` says
   ElementType type;
   int64_t offset; // bytes in the input arena
+  std::vector<Renamed> renamed = {};
 };
 
 struct Input {

@@ -11,7 +11,7 @@ ech.variable param @v : !ech.tensor<[n=16], f32> = constant(0.0, 0.0)
 ech.input @x 0 : !ech.tensor<[n=3], f32> below 0
 rt.function @train {
   // CHECK: rt.alloc input of @x at 0
-  %x = rt.alloc input of @x {rt.type = !ech.tensor<[n=3], f32>} : !rt.buffer<[n=3], f32>
+  %x = rt.alloc input of @x {rt.read = {type = !ech.tensor<[n=3], f32>}} : !rt.buffer<[n=3], f32>
   // CHECK: rt.alloc state of @v at 64
   %v = rt.alloc state of @v : !rt.buffer<[n=16], f32>
   // CHECK: rt.alloc work at [[A:[0-9]+]] : <[n=64], f32>

@@ -163,6 +163,7 @@ static void addDeclared(const Program &program, const Body &model, std::map<std:
 
 void Compilation::openContext() {
   context = std::make_unique<mlir::MLIRContext>(mlir::MLIRContext::Threading::DISABLED);
+  context->printOpOnDiagnostic(false);
   context->loadDialect<ech::EchDialect, dist::DistDialect, rt::RtDialect>();
   context->getDiagEngine().registerHandler([this](mlir::Diagnostic &said) {
     if (said.getSeverity() != mlir::DiagnosticSeverity::Error)

@@ -152,16 +152,23 @@ inline Program program(const std::string &folder, int dp, int tp, int64_t micro 
        ElementType::Float64,
        {},
        8 * s.pixels}};
-  const AxisPiece batch = {"batch", kBatch / micro, {0}}, row = {"row", 1, {}}, pixel = {"pixel", kPixel, {1}};
-  p.inputs = {
-      {"image",
-       0,
-       {"batch", "row", "pixel"},
-       {kBatch, 1, kPixel},
-       ElementType::Float64,
-       0,
-       {{{{batch, row, pixel}, {}}, ElementType::Float64, s.image}}},
-      {"label", 1, {"batch"}, {kBatch}, ElementType::Int32, 10, {{{{batch}, {}}, ElementType::Int32, s.label}}}};
+  const AxisPiece pass = {"micro", micro, {}}, batch = {"batch", kBatch / micro, {0}}, row = {"row", 1, {}},
+                  pixel = {"pixel", kPixel, {1}};
+  const std::vector<Renamed> passes = {{{"batch"}, {"micro", "batch"}}};
+  p.inputs = {{"image",
+               0,
+               {"batch", "row", "pixel"},
+               {kBatch, 1, kPixel},
+               ElementType::Float64,
+               0,
+               {{{{pass, batch, row, pixel}, {}}, ElementType::Float64, s.image, passes}}},
+              {"label",
+               1,
+               {"batch"},
+               {kBatch},
+               ElementType::Int32,
+               10,
+               {{{{pass, batch}, {}}, ElementType::Int32, s.label, passes}}}};
   p.stateBytes = 8 * (s.pixels + s.cut);
   p.inputBytes = s.label + 4 * s.micro * s.samples;
   p.workBytes = s.y + 8 * kBatch + 16;
