@@ -163,11 +163,20 @@ void Tables::draws() {
     return;
   for (Attribute item : list) {
     auto draw = cast<DictionaryAttr>(item);
+    bool inDouble = draw.getAs<BoolAttr>("double").getValue();
+    double a = draw.getAs<FloatAttr>("a").getValueAsDouble();
+    std::string perIndex;
+    if (auto chances = draw.getAs<DenseF64ArrayAttr>("chance")) {
+      // as the program compares: in its own precision
+      auto chance = [&](double c) { return inDouble ? c : static_cast<double>(static_cast<float>(c)); };
+      a = chance(chances[0]);
+      if (chances.size() > 1)
+        perIndex = ", " + braced(chances.asArrayRef(), [&](double c) { return real(chance(c)); });
+    }
     os << "  p.draws.push_back({" << quoted(draw.getAs<StringAttr>("site").getValue()) << ", "
        << braced(draw.getAs<DenseI64ArrayAttr>("sizes").asArrayRef(), [](int64_t n) { return std::to_string(n); })
-       << ", Distribution::" << draw.getAs<StringAttr>("kind").getValue() << ", "
-       << real(draw.getAs<FloatAttr>("a").getValueAsDouble()) << ", "
-       << real(draw.getAs<FloatAttr>("b").getValueAsDouble()) << "});\n";
+       << ", Distribution::" << draw.getAs<StringAttr>("kind").getValue() << ", " << real(a) << ", "
+       << real(draw.getAs<FloatAttr>("b").getValueAsDouble()) << perIndex << "});\n";
   }
 }
 

@@ -109,4 +109,5 @@ void Lowering::finish() {
     ech::ReportOp::create(builder, p.loc, p.kind, p.name, p.value);
   for (const PendingWrite &w : writes)
     ech::WriteOp::create(builder, w.loc, w.target->path, w.value);
+  noteChances();
 }

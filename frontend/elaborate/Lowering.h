@@ -261,6 +261,8 @@ private:
   Val concat(const CallExpr &e, const Args &a);
   Val dropout(const CallExpr &e, const Args &a);
   Val survive(const CallExpr &e, const Args &a);
+  mlir::Value keepBelow(const std::string &site, ech::Tensor type, mlir::Value chance);
+  void noteChances();
   std::optional<llvm::SmallVector<int64_t>> numbers(const Expr *e, size_t count, int64_t otherwise, int64_t low,
                                                     const char *what);
   std::string randomSite(const std::string &base, const CallExpr *e);

@@ -154,10 +154,21 @@ LogicalResult lowerRandom(Lowering &l, ech::RandomOp op) {
     SmallVector<Attribute> list;
     if (auto known = l.module->getAttrOfType<ArrayAttr>("rt.draws"))
       llvm::append_range(list, known);
-    list.push_back(b.getDictionaryAttr(
-        {b.getNamedAttr("site", op.getSiteAttr()), b.getNamedAttr("sizes", b.getDenseI64ArrayAttr(sizes)),
-         b.getNamedAttr("kind", b.getStringAttr(normal ? "Normal" : "Uniform")),
-         b.getNamedAttr("a", b.getF64FloatAttr(a)), b.getNamedAttr("b", b.getF64FloatAttr(spread))}));
+    NamedAttrList draw;
+    draw.set("site", op.getSiteAttr());
+    draw.set("sizes", b.getDenseI64ArrayAttr(sizes));
+    if (auto chance = op->getAttrOfType<DenseF64ArrayAttr>("ech.chance")) {
+      draw.set("kind", b.getStringAttr("Keep"));
+      draw.set("chance", chance);
+    } else {
+      draw.set("kind", b.getStringAttr(normal ? "Normal" : "Uniform"));
+    }
+    draw.set("a", b.getF64FloatAttr(a));
+    draw.set("b", b.getF64FloatAttr(spread));
+    draw.set("double", b.getBoolAttr(type.getElement().isF64()));
+    Attribute entry = draw.getDictionary(b.getContext());
+    if (!llvm::is_contained(list, entry)) // the backward pass draws again
+      list.push_back(entry);
     l.module->setAttr("rt.draws", b.getArrayAttr(list));
   }
   return success();

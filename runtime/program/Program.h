@@ -86,7 +86,7 @@ struct RandomDraw {
   std::vector<int64_t> sizes;
   Distribution kind;
   double a, b;                        // as in fill_random; for Keep b is taken as 1
-  std::vector<double> aPerIndex = {}; // where a differs along the first axis (a repeat): one each
+  std::vector<double> aPerIndex = {}; // where a differs along the first axes (repeats): one each
 };
 
 struct Evaluation {

@@ -144,6 +144,12 @@ std::string echelon::applySettings(const SourceManager &sources, const Train &tr
       if (clause.word.text == names.front())
         found |= set(setter, clause, llvm::ArrayRef(names).drop_front());
     }
+    // a clause of one value that the train block leaves at its default
+    static const std::vector<llvm::StringRef> optional = {"precision", "seed"};
+    if (!found && names.size() == 1 && llvm::is_contained(optional, names.front())) {
+      edits.push_back({train.end.offset, 0, "  " + names.front().str() + " " + value.trim().str() + "\n"});
+      continue;
+    }
     if (!setter.why.empty() || !found) {
       why = "cannot set " + quoted(path.str()) + ": " +
             (!setter.why.empty() ? setter.why

@@ -159,6 +159,33 @@ model M {
   EXPECT_EQ(count<ech::WriteOp>("evaluate"), 0);
 }
 
+// Which share of a draw is kept is noted at each position of the repeats around it, where numbers and positions decide
+// it; where a value of the model does, nothing is noted.
+TEST_F(Elaborate, ChancesOfDraws) {
+  elaborate(R"(
+block thin(x, p) { return survive(x, p) }
+model M {
+  axis batch
+  axis a = 2
+  input x[batch, a] : float
+  input share[batch] : float
+  y = dropout(x, 0.25)
+  repeat outer = 2 {
+    repeat inner = 2 { y = thin(y, 1 - (2 * index(outer) + index(inner)) / 8) }
+  }
+  loss mean(survive(y, clamp(mean(share), 0.1, 0.9)))
+}
+)");
+  std::vector<std::pair<std::string, std::vector<double>>> chances;
+  step("train")->walk([&](ech::RandomOp draw) {
+    auto noted = draw->getAttrOfType<mlir::DenseF64ArrayAttr>("ech.chance");
+    chances.emplace_back(draw.getSite().str(), noted ? noted.asArrayRef().vec() : std::vector<double>());
+  });
+  std::vector<std::pair<std::string, std::vector<double>>> expected = {
+      {"dropout", {0.75}}, {"outer.inner.thin.survive", {1, 0.875, 0.75, 0.625}}, {"survive", {}}};
+  EXPECT_EQ(chances, expected);
+}
+
 // A recurrence: outer values are seen at the position, locals that are read afterwards are stacked, parameters shared.
 TEST_F(Elaborate, RepeatAlong) {
   elaborate(R"(
