@@ -77,19 +77,17 @@ template <bool add, typename T> inline void transposeBlock(T *dst, int64_t dstRo
     for (int i = 0; i < 8; ++i)
       std::memcpy(&r[i], src + i * srcRow, 32);
     for (int i = 0; i < 4; ++i) {
-      s[2 * i] = __builtin_shuffle(r[2 * i], r[2 * i + 1], (decltype(V{} > V{})){0, 8, 1, 9, 4, 12, 5, 13});
-      s[2 * i + 1] = __builtin_shuffle(r[2 * i], r[2 * i + 1], (decltype(V{} > V{})){2, 10, 3, 11, 6, 14, 7, 15});
+      s[2 * i] = __builtin_shufflevector(r[2 * i], r[2 * i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
+      s[2 * i + 1] = __builtin_shufflevector(r[2 * i], r[2 * i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
     }
     for (int i = 0; i < 2; ++i)
       for (int j = 0; j < 2; ++j) {
-        r[4 * i + 2 * j] =
-            __builtin_shuffle(s[4 * i + j], s[4 * i + j + 2], (decltype(V{} > V{})){0, 1, 8, 9, 4, 5, 12, 13});
-        r[4 * i + 2 * j + 1] =
-            __builtin_shuffle(s[4 * i + j], s[4 * i + j + 2], (decltype(V{} > V{})){2, 3, 10, 11, 6, 7, 14, 15});
+        r[4 * i + 2 * j] = __builtin_shufflevector(s[4 * i + j], s[4 * i + j + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+        r[4 * i + 2 * j + 1] = __builtin_shufflevector(s[4 * i + j], s[4 * i + j + 2], 2, 3, 10, 11, 6, 7, 14, 15);
       }
     for (int i = 0; i < 4; ++i) {
-      s[i] = __builtin_shuffle(r[i], r[i + 4], (decltype(V{} > V{})){0, 1, 2, 3, 8, 9, 10, 11});
-      s[i + 4] = __builtin_shuffle(r[i], r[i + 4], (decltype(V{} > V{})){4, 5, 6, 7, 12, 13, 14, 15});
+      s[i] = __builtin_shufflevector(r[i], r[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+      s[i + 4] = __builtin_shufflevector(r[i], r[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
     }
     for (int i = 0; i < 8; ++i) {
       if constexpr (add) {

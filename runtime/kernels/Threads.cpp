@@ -2,7 +2,8 @@
 #include <atomic>
 #include <cblas.h>
 #include <mutex>
-#include <omp.h>
+
+extern "C" void omp_set_num_threads(int); // of libgomp, whose header other compilers do not find
 
 namespace echelon::runtime {
 namespace {

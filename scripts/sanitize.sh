@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Builds under a sanitizer, in a folder of its own, and runs the tests that it is for:
+#   scripts/sanitize.sh address    AddressSanitizer and UndefinedBehaviorSanitizer: runtime and front end
+#   scripts/sanitize.sh thread     ThreadSanitizer: whatever runs with ranks as threads
+# MLIR's libraries are not instrumented, so what links them is left to the ordinary tests.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+runtime=(transport collectives launch kernels random data snapshot program)
+case "${1:-}" in
+address)
+  sanitize=address,undefined
+  targets=("${runtime[@]/%/_test}" )
+  targets=("${targets[@]/#/runtime_}" frontend-test)
+  tests='^(runtime|frontend)-'
+  ;;
+thread)
+  sanitize=thread
+  targets=(runtime_transport_test runtime_collectives_test runtime_program_test)
+  tests='^runtime-(transport|collectives|program)$'
+  ;;
+*)
+  sed -n '2,5s/^# //p' "$0"
+  exit 2
+  ;;
+esac
+
+folder=build-$1
+clang=/usr/lib/llvm-22/bin
+cmake -S . -B "$folder" -G Ninja -DECHELON_SANITIZE="$sanitize" -DCMAKE_C_COMPILER="$clang/clang" \
+  -DCMAKE_CXX_COMPILER="$clang/clang++" -DECHELON_RUNTIME_FLAGS="-O1;-march=native" >/dev/null
+ninja -C "$folder" "${targets[@]}"
+
+export ASAN_OPTIONS=detect_leaks=0 # MPI and OpenBLAS keep what they allocate
+export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+export TSAN_OPTIONS=halt_on_error=1:suppressions=$PWD/scripts/thread.suppressions
+ctest --test-dir "$folder" --output-on-failure -R "$tests" -E mpi
