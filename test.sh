@@ -6,3 +6,6 @@ scripts/install-packages.sh
 scripts/build.sh
 echo "== tests"
 ctest --test-dir build --output-on-failure
+echo "== sanitizers"
+scripts/sanitize.sh address
+scripts/sanitize.sh thread
