@@ -1,5 +1,6 @@
 // Tables of communication and memory, and what identifies a run.
 #include "codegen/Plan.h"
+#include "codegen/Meaning.h"
 #include "codegen/Printer.h"
 #include "ir/dist/State.h"
 #include "llvm/Support/Format.h"
@@ -92,10 +93,17 @@ std::string ProgramPlan::text() const {
   os << "communication per step\n";
   if (messages.empty())
     os << "  none\n";
-  for (const PlannedMessage &m : messages)
+  long long count = 0, bytes = 0;
+  for (const PlannedMessage &m : messages) {
+    count += m.count;
+    bytes += m.count * m.bytes;
+    std::string place = m.place.empty() ? "" : " (" + m.place + ")";
     os << llvm::format("  %4lld x %-14s over %-8s%12lld bytes  ", static_cast<long long>(m.count), m.op.c_str(),
                        m.axis.c_str(), static_cast<long long>(m.bytes))
-       << m.reason << (m.place.empty() ? "" : " (" + m.place + ")") << "\n";
+       << m.reason << (StringRef(m.reason).contains(place) ? "" : place) << "\n";
+  }
+  if (!messages.empty())
+    os << llvm::format("  in all %lld messages, %lld bytes\n", count, bytes);
   return text;
 }
 
@@ -120,6 +128,8 @@ std::vector<std::pair<std::string, std::string>> codegen::fingerprints(ModuleOp 
       llvm::interleaveComma(type.names(), m);
       m << "]\n";
     }
+    if (auto meaning = module->getAttrOfType<StringAttr>(kMeaning))
+      m << "what is computed from them " << meaning.getValue() << "\n";
     llvm::raw_string_ostream d(data);
     auto source = [&](auto &self, const runtime::DataSpec &s, int depth) -> void {
       d.indent(2 * depth) << s.kind << " " << s.name;
@@ -137,6 +147,10 @@ std::vector<std::pair<std::string, std::string>> codegen::fingerprints(ModuleOp 
         self(self, child, depth + 1);
     };
     source(source, plan.data, 0);
+    d << "fills";
+    for (const auto &input : plan.inputs)
+      d << " " << input.first;
+    d << "\n";
     d << "batch " << plan.batch << "\n";
     llvm::raw_string_ostream o(optimizer);
     static constexpr const char *kKinds[] = {"sgd", "adam", "adamw"};
@@ -146,6 +160,12 @@ std::vector<std::pair<std::string, std::string>> codegen::fingerprints(ModuleOp 
                         line.schedule.peak, line.schedule.floor, static_cast<long long>(line.schedule.warmup),
                         int(line.schedule.kind), line.beta1, line.beta2, line.epsilon)
         << llvm::format(" decay %.17g momentum %.17g", line.decay, line.momentum) << (line.nesterov ? " nesterov" : "");
+      if (line.schedule.decaySteps)
+        o << " decay over " << line.schedule.decaySteps << " steps";
+      for (int64_t drop : line.schedule.drops)
+        o << " drop at " << drop;
+      if (!line.schedule.drops.empty())
+        o << llvm::format(" by %.17g", line.schedule.by);
       for (const frontend::Pattern &pattern : line.patterns)
         o << " on " << pattern.text;
       o << "\n";

@@ -131,6 +131,9 @@ struct ExpandUpdate : echelon::impl::ExpandUpdateBase<ExpandUpdate> {
   Value clip(Build &build, ArrayRef<GradientOp> gradients) {
     SmallVector<Value> values = llvm::map_to_vector(gradients, [](GradientOp g) -> Value { return g.getValue(); });
     Value norm = named(build, "norm", build.globalNorm(values));
+    SmallVector<StringRef> names =
+        llvm::map_to_vector(gradients, [](GradientOp g) -> StringRef { return g.getParameter(); });
+    norm.getDefiningOp()->setAttr(echelon::kParameters, build.builder.getStrArrayAttr(names));
     ReportOp::create(build.builder, build.loc, ReportKind::Norm, "norm", norm);
     auto limit = getOperation()->getAttrOfType<FloatAttr>("ech.clip");
     if (!limit)

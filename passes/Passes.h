@@ -9,6 +9,9 @@ class OpPassManager;
 
 namespace echelon {
 
+/// On a global norm: array of strings, the paths of the parameters whose gradients its operands are.
+inline constexpr llvm::StringLiteral kParameters = "ech.parameters";
+
 #define GEN_PASS_DECL
 #define GEN_PASS_REGISTRATION
 #include "passes/Passes.h.inc"

@@ -1,5 +1,6 @@
 // Reductions along axes, softmax, cross-entropy. Where an axis is split over ranks: what each rank finds, one message,
 // what follows from all.
+#include "passes/Passes.h"
 #include "passes/lower/Lowering.h"
 
 using namespace mlir;
@@ -262,7 +263,8 @@ LogicalResult lowerGlobalNorm(Lowering &l, ech::GlobalNormOp op) {
   Type f64 = b.getF64Type();
   Value sum = l.alloc(ArrayRef<Axis>{}, f64, NameLoc::get(b.getStringAttr("sum_of_squares"), loc));
   l.fill(sum, 0, loc);
-  for (Value operand : op.getOperands()) {
+  auto names = op->getAttrOfType<ArrayAttr>(kParameters);
+  for (auto [i, operand] : llvm::enumerate(op.getOperands())) {
     Value x = l.dense(operand);
     Lowering::Call call(l, "add_squares", loc);
     call.inOut(sum).in(x).number(rt::buffer(x).count());
@@ -273,6 +275,12 @@ LogicalResult lowerGlobalNorm(Lowering &l, ech::GlobalNormOp op) {
     if (!first.empty())
       call.word(first + " ? 1.0 : 0.0");
     call.done();
+    // Where the sum is no longer finite, the first gradient that made it so is remembered.
+    if (names && i < names.size())
+      Lowering::Call(l, "r.watch", loc)
+          .word(("\"" + cast<StringAttr>(names[i]).getValue() + "\"").str())
+          .inOut(sum)
+          .done();
   }
   if (!mesh.empty())
     l.collective("all_reduce", sum, sum, 1, "Sum", mesh, "auto", whyOf(op), loc);

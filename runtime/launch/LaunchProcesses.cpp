@@ -75,6 +75,7 @@ private:
     prctl(PR_SET_TIMERSLACK, 1000); // ns: short sleeps in waits are short
     pthread_sigmask(SIG_SETMASK, &maskBefore, nullptr);
     SharedTransport transport(segment, rank, SharedTransport::Kind::Processes, options.deadlineSeconds);
+    segment.status(rank).process.store(getpid());
     setRankOfProcess(&transport);
     const int code = runRank(transport, rankMain);
     segment.status(rank).exitCode.store(code);

@@ -20,8 +20,8 @@ int runRank(Transport &transport, const RankMain &rankMain);
 /// The code that all ranks returned; 4, with a message, where they differ.
 int agreedCode(Segment &segment);
 
-/// While one of these lives, SIGINT and SIGTERM set the segment's stop flag instead of ending the program. The second
-/// signal ends it, unless a launcher of processes asks `signals()` and does so itself.
+/// While one of these lives, SIGINT, SIGTERM and SIGUSR1 set the segment's stop flag instead of ending the program. The
+/// second signal ends it, unless a launcher of processes asks `signals()` and does so itself.
 class StopSignals {
 public:
   StopSignals(SegmentHeader &header, bool endOnSecond);

@@ -8,7 +8,9 @@ namespace echelon::runtime {
 static std::atomic<SegmentHeader *> watched{nullptr};
 static std::atomic<int> received{0};
 static std::atomic<bool> endsOnSecond{false};
-static struct sigaction before[2];
+// What users, batch systems and mpirun send.
+static constexpr int kSignals[] = {SIGINT, SIGTERM, SIGUSR1};
+static struct sigaction before[3];
 
 static void onSignal(int) {
   if (SegmentHeader *header = watched.load())
@@ -24,13 +26,13 @@ StopSignals::StopSignals(SegmentHeader &header, bool endOnSecond) {
   struct sigaction action = {};
   action.sa_handler = onSignal;
   action.sa_flags = SA_RESTART;
-  sigaction(SIGINT, &action, &before[0]);
-  sigaction(SIGTERM, &action, &before[1]);
+  for (int i = 0; i < 3; ++i)
+    sigaction(kSignals[i], &action, &before[i]);
 }
 
 StopSignals::~StopSignals() {
-  sigaction(SIGINT, &before[0], nullptr);
-  sigaction(SIGTERM, &before[1], nullptr);
+  for (int i = 0; i < 3; ++i)
+    sigaction(kSignals[i], &before[i], nullptr);
   watched.store(nullptr);
 }
 

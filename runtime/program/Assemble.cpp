@@ -41,13 +41,6 @@ std::vector<TensorPiece> storedTensors(Rank &rank) {
   return tensors;
 }
 
-std::vector<TensorPiece> watchedTensors(Rank &rank) {
-  std::vector<TensorPiece> tensors;
-  for (const Watched &w : rank.program().watched)
-    tensors.push_back({w.name, w.axes, &w.layout, w.type, rank.work<std::byte>(w.offset)});
-  return tensors;
-}
-
 void assemble(Rank &rank, const TensorPiece &tensor, const std::function<void(const std::byte *, size_t)> &take,
               size_t chunkBytes) {
   constexpr int kTag = 1 << 19; // apart from the tags of generated programs, which are group numbers

@@ -19,7 +19,6 @@ struct TensorPiece {
 };
 
 std::vector<TensorPiece> storedTensors(Rank &rank);
-std::vector<TensorPiece> watchedTensors(Rank &rank);
 
 /// Collective over all ranks. Rank 0 gets the whole tensor, its axes in declared order, without padding, as consecutive
 /// chunks of at most chunkBytes, so that it never holds more of it than that; other ranks send what rank 0 lacks.

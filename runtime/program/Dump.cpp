@@ -82,7 +82,6 @@ void appendValues(NpyWriter &file, ElementType type, const std::vector<double> &
 void dumpStart(Rank &rank, const std::string &folder) { dumpTensors(rank, folder + "/start", storedTensors(rank)); }
 
 void dumpState(Rank &rank, const std::string &folder) {
-  dumpTensors(rank, stepFolder(rank, folder) + "gradient", watchedTensors(rank));
   dumpTensors(rank, stepFolder(rank, folder) + "after", storedTensors(rank));
 }
 

@@ -4,7 +4,6 @@
 //   step-000001/batch/INPUT.npy    the global batch of step 1
 //   step-000001/random/PATH.npy    what dropout and survive kept, what random drew; where the chance to keep is not
 //                                  known from numbers and positions alone: the uniform number that is compared with it
-//   step-000001/gradient/NAME.npy  with --dump-state: watched tensors
 //   step-000001/after/PATH.npy     with --dump-state: every stored tensor after the step
 #pragma once
 

@@ -51,8 +51,7 @@ const std::vector<OptionRow> &optionRows() {
       {"--folder", "DIR", "where relative paths of the spec start, instead of the folder compiled in",
        text(&Options::folder)},
       {"--dump", "DIR", "write start values, each step's batch and random masks as npy files", text(&Options::dump)},
-      {"--dump-state", nullptr, "with --dump: also gradients and stored tensors after each step",
-       flag(&Options::dumpState)},
+      {"--dump-state", nullptr, "with --dump: also stored tensors after each step", flag(&Options::dumpState)},
       {"--transport", "T", "shm (processes, the default), threads or mpi",
        [](Options &o, const char *v) -> std::string {
          o.transport = v;

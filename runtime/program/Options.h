@@ -14,7 +14,7 @@ struct Options {
   std::string out;          // relative checkpoint directories start here; empty: at the spec's folder
   std::string folder;       // relative data paths start here
   std::string dump;         // folder for start values, batches and masks
-  bool dumpState = false;   // and gradients and stored tensors after each step
+  bool dumpState = false;   // and stored tensors after each step
   std::string evaluateFrom; // evaluate this snapshot instead of training
   std::string transport = "shm";
   double deadlineSeconds = 10;

@@ -68,16 +68,6 @@ struct Scalar {
   std::string name;
 };
 
-/// A tensor of the work arena that is intact at the step's end: a gradient. Looked at, in this order, when the loss is
-/// not finite, and written by --dump-state.
-struct Watched {
-  std::string name;              // "gradient.layer.attn.wq"
-  std::vector<std::string> axes; // names in declared order
-  Layout layout;
-  ElementType type;
-  int64_t offset; // bytes in the work arena
-};
-
 /// A random statement of the model (dropout, survive, random), so that --dump can write what it drew: the whole logical
 /// tensor, computed again. `axes` are the statement's in declared order, the repeats it stands in first, the batch with
 /// its global size.
@@ -134,7 +124,6 @@ struct Program {
   int64_t stateBytes = 0, inputBytes = 0, workBytes = 0; // arenas of one rank
   std::vector<std::vector<int>> groups; // each a list of mesh axes (indices): the ranks that differ in these only
   std::vector<Scalar> scalars;
-  std::vector<Watched> watched;
   std::vector<RandomDraw> draws;
   std::vector<Evaluation> evaluations;
   Checkpoint checkpoint;
@@ -145,7 +134,8 @@ struct Program {
 
   /// Fills stored tensors whose start values are computed; called after the Inits, in training alone. May be null.
   void (*start)(Rank &) = nullptr;
-  /// One training step on the inputs already loaded.
+  /// One training step on the inputs already loaded. When a loss or the norm is not finite it returns before anything
+  /// is updated.
   void (*step)(Rank &, double lr) = nullptr;
   /// Evaluation: begin, then batch for each batch of the held-out set, then end, which reports.
   void (*evaluateBegin)(Rank &) = nullptr;

@@ -33,8 +33,16 @@ Rank::Rank(const Program &program, Transport &transport)
   workArena = arena(program.workBytes);
 }
 
+bool Rank::isBroken() const {
+  for (size_t i = 0; i < isReported.size(); ++i)
+    if (isReported[i] && ownProgram.scalars[i].kind != Scalar::Metric && !std::isfinite(reportedValue[i]))
+      return true;
+  return false;
+}
+
 void Rank::beginTraining(int64_t step) {
   isTraining = true;
+  brokenGradient = nullptr;
   currentStep = step;
   currentValid = currentSamples = ownProgram.batch;
   currentOffset = 0;

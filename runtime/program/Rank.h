@@ -6,6 +6,7 @@
 #include "runtime/random/Philox.h"
 #include "runtime/transport/Transport.h"
 
+#include <cmath>
 #include <cstddef>
 #include <vector>
 
@@ -59,6 +60,16 @@ public:
     isReported[size_t(slot)] = true;
   }
 
+  /// A gradient has been added to the sum of squares: the first after which the sum is not finite is remembered.
+  void watch(const char *parameter, const double *sumOfSquares) {
+    if (!brokenGradient && !std::isfinite(*sumOfSquares))
+      brokenGradient = parameter;
+  }
+  /// Whether a loss or the norm of this step is not finite. The same on all ranks, since what is reported is.
+  bool isBroken() const;
+  /// Path of the parameter whose gradient was the first on this rank that is not finite; null: none was.
+  const char *firstBrokenGradient() const { return brokenGradient; }
+
   // --- what the training loop sets; generated code leaves these alone
   void beginTraining(int64_t step);
   void beginEvaluation(int64_t samples);
@@ -75,6 +86,7 @@ private:
   std::byte *stateArena, *inputArena, *workArena;
   int64_t currentStep = 0, currentValid = 0, currentSamples = 0, currentOffset = 0;
   bool isTraining = true;
+  const char *brokenGradient = nullptr;
   std::vector<double> reportedValue;
   std::vector<bool> isReported;
 };

@@ -43,7 +43,8 @@ private:
   void evaluate(size_t index, int64_t step);
   void save(int64_t step);
   NamedValues reported(bool evaluation) const;
-  void checkFinite(const char *what, double value, int64_t step);
+  void checkFinite(const std::string &what, double value, int64_t step);
+  void checkLosses(int64_t step);
   void tellMemory();
 
   Rank &rank;
@@ -107,32 +108,46 @@ NamedValues Trainer::reported(bool evaluation) const {
   return values;
 }
 
-/// Ends the run when `value`, which is the same on all ranks, is not finite: the first tensor that is not, in the order
-/// inputs, watched, stored, is named by the first rank that holds such an element.
-void Trainer::checkFinite(const char *what, double value, int64_t step) {
+/// Ends the run when `value`, which is the same on all ranks, is not finite: the first tensor that is not is named by
+/// the first rank that holds such an element. Looked at in this order: inputs, parameters and what the optimizer keeps
+/// (which such a step leaves as they were), gradients, other states.
+void Trainer::checkFinite(const std::string &what, double value, int64_t step) {
   if (std::isfinite(value))
     return;
   std::vector<std::string> names;
-  int64_t found[2] = {std::numeric_limits<int64_t>::max(), 0}; // which tensor, element
+  constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
+  int64_t found[2] = {kNone, -1}; // which tensor, element
+  auto take = [&](const std::string &name, bool broken, int64_t element) {
+    if (broken && found[0] == kNone) {
+      found[0] = int64_t(names.size());
+      found[1] = element;
+    }
+    names.push_back(name);
+  };
   auto look = [&](const std::string &name, ElementType type, const std::byte *data, int64_t count) {
     int64_t at = -1;
     if (type == ElementType::Float32)
       at = check_finite(reinterpret_cast<const float *>(data), count);
     else if (type == ElementType::Float64)
       at = check_finite(reinterpret_cast<const double *>(data), count);
-    if (at >= 0 && found[0] == std::numeric_limits<int64_t>::max()) {
-      found[0] = int64_t(names.size());
-      found[1] = at;
-    }
-    names.push_back(name);
+    take(name, at >= 0, at);
+  };
+  auto lookAtStored = [&](bool states) {
+    const std::vector<TensorPiece> tensors = storedTensors(rank);
+    for (size_t i = 0; i < tensors.size(); ++i)
+      if ((program.stored[i].kind == Stored::State) == states)
+        look(tensors[i].name, tensors[i].type, tensors[i].data, localCount(*tensors[i].layout, program.mesh));
   };
   for (const Input &input : program.inputs)
     for (const InputPlace &place : input.places)
       look("input " + input.name, place.type, rank.input<std::byte>(place.offset),
            localCount(place.layout, program.mesh) * program.microBatches);
-  for (const std::vector<TensorPiece> &tensors : {watchedTensors(rank), storedTensors(rank)})
-    for (const TensorPiece &tensor : tensors)
-      look(tensor.name, tensor.type, tensor.data, localCount(*tensor.layout, program.mesh));
+  lookAtStored(false);
+  const char *gradient = rank.training() ? rank.firstBrokenGradient() : nullptr;
+  for (const Stored &stored : program.stored) // in the parameters' order, which is the same on all ranks
+    if (stored.kind == Stored::Param)
+      take("the gradient of " + stored.path, gradient && stored.path == gradient, -1);
+  lookAtStored(true);
   std::vector<int64_t> all(2 * size_t(rank.size()));
   all_gather(rank.transport(), rank.transport().world(), reinterpret_cast<int32_t *>(all.data()),
              reinterpret_cast<const int32_t *>(found), 4, Algorithm::automatic, "loss");
@@ -141,20 +156,38 @@ void Trainer::checkFinite(const char *what, double value, int64_t step) {
     if (all[2 * size_t(r)] < all[2 * size_t(finder)])
       finder = r;
   if (rank.rank() == finder) {
-    std::string message = std::string(what) + " is " +
+    std::string message = what + " is " +
                           (std::isnan(value) ? "nan"
                            : value > 0       ? "inf"
                                              : "-inf") +
                           " at step " + std::to_string(step);
-    if (found[0] == std::numeric_limits<int64_t>::max())
+    if (found[0] == kNone)
       message += ", though every tensor kept is finite";
     else
-      message += "; the first tensor that is not finite is " + names[size_t(found[0])] + " (element " +
-                 std::to_string(found[1]) + " of this rank's)";
+      message += "; the first tensor that is not finite is " + names[size_t(found[0])] +
+                 (found[1] < 0 ? "" : " (element " + std::to_string(found[1]) + " of this rank's)");
+    if (rank.training())
+      message += "; parameters and optimizer are as they were before this step";
+    if (savedAt >= 0)
+      message += "; the newest snapshot is that of step " + std::to_string(savedAt);
     fail(message);
   }
   while (true) // the finder's message ends the run; this rank only waits for that
     barrier(rank.transport(), rank.transport().world());
+}
+
+/// A metric may be what it likes; a loss or the gradients' norm that is not finite ends the run.
+void Trainer::checkLosses(int64_t step) {
+  for (size_t i = 0; i < program.scalars.size(); ++i) {
+    const Scalar &scalar = program.scalars[i];
+    if (!rank.hasReport(int(i)) || scalar.kind == Scalar::Metric)
+      continue;
+    const std::string name = scalar.kind == Scalar::NamedLoss ? scalar.name
+                             : scalar.kind == Scalar::Norm    ? "grad_norm"
+                             : rank.training()                ? "loss"
+                                                              : "eval_loss";
+    checkFinite(name, rank.reported(int(i)), step);
+  }
 }
 
 void Trainer::oneStep(int64_t step) {
@@ -175,9 +208,7 @@ void Trainer::oneStep(int64_t step) {
     row.insert(place == row.end() ? row.begin() : place + 1, {"lr", lr});
     log->step(step + 1, row, seconds);
   }
-  for (const auto &[name, value] : values)
-    if (name != "grad_norm")
-      checkFinite(name.c_str(), value, step + 1);
+  checkLosses(step + 1);
   if (options.dumpState)
     dumpState(rank, options.dump);
 }
@@ -233,8 +264,8 @@ void Trainer::evaluate(size_t index, int64_t step) {
   const NamedValues values = reported(true);
   if (log)
     log->evaluation(step, evaluation.name, values, secondsNow() - began);
+  checkLosses(step);
   for (const auto &[name, value] : values) {
-    checkFinite(name.c_str(), value, step);
     if (evaluation.name.empty() && name == program.until.metric)
       untilReached = program.until.above ? value > program.until.value : value < program.until.value;
   }

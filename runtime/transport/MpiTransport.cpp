@@ -5,9 +5,13 @@
 #include <climits>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <numeric>
 #include <sched.h>
+#include <string>
 #include <thread>
+#include <unistd.h>
+#include <vector>
 
 namespace echelon::runtime {
 
@@ -42,6 +46,75 @@ const char *collectiveName(Collective kind) { // the library's nameOf is not lin
 
 } // namespace
 
+/// Tells the ranks of this machine apart, and lets go of the names of what they share: Open MPI's ranks talk through
+/// files in /dev/shm, which stay behind when a rank is killed. Once all have mapped those of all, the names are not
+/// needed, and MPI takes no notice of their absence when it ends.
+void MpiTransport::meetMachine() {
+  MPI_Comm machine;
+  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine);
+  int rank, size;
+  MPI_Comm_rank(machine, &rank);
+  MPI_Comm_size(machine, &size);
+  const int own[2] = {ownRank, static_cast<int>(getpid())};
+  std::vector<int> others(2 * size, -1);
+  std::vector<MPI_Request> requests(2 * size, MPI_REQUEST_NULL);
+  for (int peer = 0; peer < size; ++peer)
+    if (peer != rank) {
+      MPI_Irecv(&others[2 * peer], 2, MPI_INT, peer, 0, machine, &requests[2 * peer]);
+      MPI_Isend(own, 2, MPI_INT, peer, 0, machine, &requests[2 * peer + 1]);
+    }
+  MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
+  MPI_Barrier(machine);
+  MPI_Comm_free(&machine);
+  processes.assign(worldSize, 0);
+  for (int peer = 0; peer < size; ++peer)
+    if (peer != rank)
+      processes[others[2 * peer]] = others[2 * peer + 1];
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    const size_t at = line.find("/dev/shm/");
+    if (at != std::string::npos && line.find("_segment", at) != std::string::npos &&
+        line.find(" (deleted)", at) == std::string::npos)
+      unlink(line.c_str() + at);
+  }
+}
+
+/// " rank 1 is stopped": those of this machine that cannot come.
+std::string MpiTransport::whoIsGone() const {
+  std::string text;
+  for (int rank = 0; rank < worldSize; ++rank) {
+    if (!processes[rank])
+      continue;
+    std::ifstream file("/proc/" + std::to_string(processes[rank]) + "/stat");
+    std::string line;
+    std::getline(file, line);
+    const size_t behindName = line.rfind(')');
+    const char state = behindName == std::string::npos || behindName + 2 >= line.size() ? 'X' : line[behindName + 2];
+    if (state == 'T' || state == 't' || state == 'X' || state == 'Z')
+      text += (text.empty() ? "rank " : " and rank ") + std::to_string(rank) +
+              (state == 'T' || state == 't' ? " is stopped (by SIGSTOP or a debugger)" : " has ended");
+  }
+  return text;
+}
+
+static int64_t now() { return std::chrono::nanoseconds(Clock::now().time_since_epoch()).count(); }
+
+void MpiTransport::watch() {
+  while (!isLeaving) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    const int64_t since = blockedSince;
+    if (since == 0 || static_cast<double>(now() - since) * 1e-9 <= deadlineSeconds)
+      continue;
+    const std::string gone = whoIsGone();
+    std::fflush(stdout);
+    std::fprintf(stderr, "echelon: rank %d: %s%s%s was not through within %g s\n", ownRank, gone.c_str(),
+                 gone.empty() ? "" : ": ",
+                 (place.name() + (place.step >= 0 ? " at step " + std::to_string(place.step) : "")).c_str(),
+                 deadlineSeconds);
+    std::_Exit(4); // the other thread is in MPI, so this one must not be; mpirun and srun end the others
+  }
+}
+
 MpiTransport::MpiTransport(const MpiJoin &join) : join(join) {
   int provided;
   MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
@@ -59,6 +132,8 @@ MpiTransport::MpiTransport(const MpiJoin &join) : join(join) {
     MPI_Finalize();
     std::_Exit(4);
   }
+  meetMachine();
+  watcher = std::thread([this] { watch(); });
   MPI_Comm_dup(MPI_COMM_WORLD, &messages);
   MPI_Comm_dup(MPI_COMM_WORLD, &questions);
   std::vector<int> all(worldSize);
@@ -66,7 +141,10 @@ MpiTransport::MpiTransport(const MpiJoin &join) : join(join) {
   worldGroup = makeGroup(all);
 }
 
-MpiTransport::~MpiTransport() = default; // communicators end with MPI
+MpiTransport::~MpiTransport() { // communicators end with MPI
+  isLeaving = true;
+  watcher.join();
+}
 
 void *MpiTransport::allocate(size_t bytes) {
   void *block = ownMemory.allocate(bytes);
@@ -218,6 +296,7 @@ void MpiTransport::runCollective(const Group &group, const CollectiveCall &call)
   const MPI_Datatype type = typeOf(call.type);
   const MPI_Op op = opOf(call.op);
   const int count = static_cast<int>(call.count);
+  blockedSince = now();
   if (call.kind == Collective::AllReduce) {
     MPI_Allreduce(call.in == call.out ? MPI_IN_PLACE : call.in, call.out, count, type, op, communicator);
   } else if (call.kind == Collective::Reduce) {
@@ -232,6 +311,7 @@ void MpiTransport::runCollective(const Group &group, const CollectiveCall &call)
       copy.assign(in, in + group.size() * rowBytes);
     MPI_Reduce_scatter_block(copy.empty() ? in : copy.data(), call.out, count, type, op, communicator);
   }
+  blockedSince = 0;
 }
 
 // ---- waiting ----
@@ -389,7 +469,8 @@ void MpiTransport::timeOut() {
   std::string here = place.name() + (place.step >= 0 ? " at step " + std::to_string(place.step) : "");
   if (late.empty())
     die("ranks wait for each other: this one in " + here + places + " (waited " + seconds + " s)");
-  die(late + " did not come to " + here + " within " + seconds + " s");
+  const std::string gone = whoIsGone();
+  die(late + " did not come to " + here + " within " + seconds + " s" + (gone.empty() ? "" : "; " + gone));
 }
 
 void MpiTransport::die(const std::string &message) const {

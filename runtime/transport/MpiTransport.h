@@ -9,7 +9,9 @@
 
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
+#include <atomic>
 #include <mpi.h>
+#include <thread>
 
 #include <deque>
 #include <memory>
@@ -68,6 +70,9 @@ private:
   bool isComplete(Operation &operation);
   void waitFor(Operation &operation);
   bool comesTogether(MPI_Comm communicator);
+  void meetMachine();
+  void watch();
+  std::string whoIsGone() const;
   void answerQuestions();
   [[noreturn]] void timeOut();
   [[noreturn]] void die(const std::string &message) const;
@@ -80,6 +85,12 @@ private:
   std::deque<Operation> operations;   // request - 1
   std::vector<Request> freeRequests;
   OwnMemory ownMemory;
+
+  // MPI's blocking calls look at no deadline: a thread does, while this rank is in one.
+  std::vector<int> processes; // of the ranks of this machine, by rank; 0: on another one
+  std::atomic<int64_t> blockedSince{0};
+  std::atomic<bool> isLeaving{false};
+  std::thread watcher;
 };
 
 } // namespace echelon::runtime

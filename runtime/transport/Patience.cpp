@@ -54,6 +54,11 @@ void Patience::timeOut(int missing) {
       break;
     late = next;
   }
+  if (late == rank) // a circle: what is told is whom this rank waits for
+    late = missing;
+  for (int r = 0; r < segment.ranks(); ++r)
+    if (seen[r] && r != rank && segment.status(r).isStopped())
+      late = r;
   char seconds[32];
   std::snprintf(seconds, sizeof seconds, "%g", deadlineSeconds);
   RankStatus &own = segment.status(rank), &other = segment.status(late);
@@ -63,6 +68,9 @@ void Patience::timeOut(int missing) {
     here += " at step " + std::to_string(step);
   if (other.exitCode.load(std::memory_order_relaxed) >= 0)
     fail("rank " + std::to_string(late) + " ended and did not come to " + here + "; it was " + other.describe());
+  if (other.isStopped())
+    fail("rank " + std::to_string(late) + " is stopped (by SIGSTOP or a debugger) and did not come to " + here +
+         " within " + seconds + " s; it was " + other.describe());
   if (other.waitsFor.load(std::memory_order_relaxed) >= 0)
     fail("ranks wait for each other: this one in " + here + " for rank " + std::to_string(missing) + "; rank " +
          std::to_string(late) + " " + other.describe() + " (waited " + seconds + " s)");

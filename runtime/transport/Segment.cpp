@@ -3,6 +3,7 @@
 #include "runtime/launch/Fail.h"
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <new>
 #include <sys/mman.h>
@@ -15,6 +16,20 @@ static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<const ch
               "flags in shared memory must be lock-free");
 
 static size_t roundUp(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
+
+bool RankStatus::isStopped() const {
+  const int pid = process.load(std::memory_order_relaxed);
+  if (pid <= 0)
+    return false;
+  std::FILE *file = std::fopen(("/proc/" + std::to_string(pid) + "/stat").c_str(), "r");
+  if (!file)
+    return false;
+  char text[256] = {};
+  const size_t read = std::fread(text, 1, sizeof(text) - 1, file);
+  std::fclose(file);
+  const char *behindName = read ? std::strrchr(text, ')') : nullptr;
+  return behindName && behindName[1] == ' ' && (behindName[2] == 'T' || behindName[2] == 't');
+}
 
 Segment::Segment(int ranks, size_t arenaBytes) : rankCount(ranks), arenaSize(roundUp(arenaBytes, 4096)) {
   // Arenas start on huge page borders; with two MiB between them no two ranks write to one page.

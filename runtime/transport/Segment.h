@@ -23,6 +23,7 @@ struct alignas(2 * kCacheLine) RankStatus {
   std::atomic<const char *> what{nullptr}; // a literal of the program: the same address in every rank
   std::atomic<uint64_t> label[kLabelWords];
   std::atomic<int> waitsFor{-1}; // the rank it waits for, after a while of waiting
+  std::atomic<int> process{0};   // its number, where ranks are processes of this machine
   std::atomic<int> exitCode{-1}; // set when the rank's main function has returned
 
   void setPlace(const char *newWhat, const char *newLabel);
@@ -30,6 +31,8 @@ struct alignas(2 * kCacheLine) RankStatus {
   std::string place() const;
   /// "at step 37, in all_reduce (mlp.ech:33)".
   std::string describe() const;
+  /// Whether somebody has stopped its process, as SIGSTOP and debuggers do.
+  bool isStopped() const;
 };
 
 struct SegmentHeader {

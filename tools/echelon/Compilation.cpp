@@ -2,6 +2,7 @@
 #include "tools/echelon/Compilation.h"
 
 #include "codegen/Emit.h"
+#include "codegen/Meaning.h"
 #include "frontend/train/TrainPlan.h"
 #include "ir/dist/Dist.h"
 #include "ir/ech/Ech.h"
@@ -9,6 +10,7 @@
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Pass/PassManager.h"
 #include "runtime/data/DataSource.h"
+#include "runtime/data/File.h"
 #include "tools/echelon/Paths.h"
 #include "tools/echelon/Settings.h"
 #include "llvm/Support/raw_ostream.h"
@@ -44,8 +46,9 @@ bool Compilation::chooseTrain() {
       std::vector<std::string> names;
       for (const Train &t : trains)
         names.push_back(t.name.text);
-      diagnostics.error(Code::E0121, {program->main().id, 0, 0, 1, 1},
-                        "no train block is called " + quoted(options.train) + didYouMean(options.train, names));
+      diagnostics.error(Code::E0121, {},
+                        quoted(options.spec) + " has no train block " + quoted(options.train) +
+                            didYouMean(options.train, names));
       return false;
     }
   } else if (!trains.empty()) {
@@ -63,7 +66,7 @@ bool Compilation::parse() {
   std::string why = train ? "" : "there is no train block to set anything in";
   std::string text = train ? applySettings(sources, *train, options.settings, why) : "";
   if (!why.empty()) {
-    diagnostics.error(Code::E0121, {program->main().id, 0, 0, 1, 1}, why);
+    diagnostics.error(Code::E0117, {}, why);
     return false;
   }
   program = parseProgram(sources, sources.add(options.spec, text), diagnostics);
@@ -72,8 +75,7 @@ bool Compilation::parse() {
 
 bool Compilation::plan() {
   if (!train) {
-    diagnostics.error(Code::E0121, {program->main().id, 0, 0, 1, 1},
-                      "the spec has no train block; there is nothing to run");
+    diagnostics.error(Code::E0121, {}, quoted(options.spec) + " has no train block; there is nothing to run");
     return false;
   }
   return planBlock();
@@ -258,6 +260,7 @@ void Compilation::checkLayoutAxes() {
 void Compilation::annotate() {
   mlir::Builder b(context.get());
   auto set = [&](llvm::StringRef name, mlir::Attribute value) { (*module)->setAttr(name, value); };
+  set(codegen::kMeaning, b.getStringAttr(codegen::meaningOf(*module)));
   set("ech.micro", b.getI64IntegerAttr(trainPlan.microBatches));
   if (options.keepGradients)
     set("ech.keep_gradients", b.getUnitAttr());
@@ -346,6 +349,22 @@ bool Compilation::emit(std::string &text) {
   return mlir::succeeded(emitCpp(*module, trainPlan, sources, stream)) && !diagnostics.hasErrors();
 }
 
+/// The files and folders of a source; of a folder, what is in it, too.
+static std::vector<std::string> dataFiles(const runtime::DataSpec &spec, const std::string &folder) {
+  std::vector<std::string> files;
+  for (const std::string &path : spec.paths) {
+    files.push_back(runtime::resolvePath(path, folder));
+    std::vector<std::string> names;
+    if (runtime::listFolder(files.back(), names).empty())
+      for (const std::string &name : names)
+        files.push_back(runtime::resolvePath(name, runtime::resolvePath(path, folder)));
+  }
+  for (const runtime::DataSpec &child : spec.children)
+    for (const std::string &file : dataFiles(child, folder))
+      files.push_back(file);
+  return files;
+}
+
 std::string Compilation::key() const {
   std::vector<std::string> parts{buildStamp(),
                                  std::filesystem::absolute(options.spec).string(),
@@ -358,6 +377,10 @@ std::string Compilation::key() const {
                                  options.layout ? options.layout->text() : ""};
   for (size_t f = 0; f < sources.size(); ++f)
     parts.push_back(std::string(sources.text(static_cast<FileId>(f))));
+  // The steps of `epochs` come from the size of the data.
+  if (trainPlan.lengthEpochs)
+    for (const std::string &file : dataFiles(trainPlan.data, folder()))
+      parts.push_back(fileStamp(file));
   for (const char *variable : {"CXX"})
     parts.push_back(std::getenv(variable) ? std::getenv(variable) : "");
   for (const auto &[name, value] : options.modelArguments)

@@ -29,7 +29,11 @@ bool buildExecutable(const std::string &text, const std::string &path, const std
   std::string log;
   if (compileHost(source, path, log))
     return true;
-  std::cerr << "echelon: the host compiler failed on the generated program " << source << "\n" << log;
+  if (log.empty())
+    std::cerr << "echelon: cannot start the host compiler " << frontend::quoted(hostCommand(source, path).front())
+              << "; install a C++17 compiler, or name one with CXX\n";
+  else
+    std::cerr << "echelon: the host compiler failed on the generated program " << source << "\n" << log;
   exitCode = HostCompilerFailed;
   return false;
 }

@@ -64,7 +64,7 @@ bool compileHost(const std::string &source, const std::string &executable, std::
   std::ifstream stream(said);
   std::stringstream text;
   text << stream.rdbuf();
-  log = status == 127 ? "cannot start the host compiler " + hostCommand(source, executable).front() : text.str();
+  log = status == 127 ? "" : text.str(); // 127: it could not be started
   return false;
 }
 

@@ -13,16 +13,15 @@ namespace echelon {
 std::string includeFolder() { return ECHELON_INCLUDE_FOLDER; }
 std::string runtimeLibrary() { return ECHELON_RUNTIME_LIBRARY; }
 
-std::string buildStamp() {
-  std::string stamp;
-  for (const std::string &file : {std::string("/proc/self/exe"), runtimeLibrary()}) {
-    struct stat info = {};
-    if (stat(file.c_str(), &info) == 0)
-      stamp += std::to_string(info.st_size) + ":" + std::to_string(info.st_mtim.tv_sec) + "." +
-               std::to_string(info.st_mtim.tv_nsec) + ";";
-  }
-  return stamp;
+std::string fileStamp(const std::string &file) {
+  struct stat info = {};
+  if (stat(file.c_str(), &info) != 0)
+    return file + ";";
+  return file + " " + std::to_string(info.st_size) + ":" + std::to_string(info.st_mtim.tv_sec) + "." +
+         std::to_string(info.st_mtim.tv_nsec) + ";";
 }
+
+std::string buildStamp() { return fileStamp("/proc/self/exe") + fileStamp(runtimeLibrary()); }
 
 std::string cacheFolder() {
   auto variable = [](const char *name) {

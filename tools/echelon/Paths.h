@@ -13,6 +13,9 @@ std::string runtimeLibrary();
 /// A name that changes whenever the compiler or the runtime library is built anew.
 std::string buildStamp();
 
+/// Size and time of a file: another one whenever it is written anew.
+std::string fileStamp(const std::string &file);
+
 /// $ECHELON_CACHE, else $XDG_CACHE_HOME/echelon, else ~/.cache/echelon; made when it is not there. Empty: cannot be
 /// made.
 std::string cacheFolder();

@@ -1,6 +1,7 @@
 // echelon run SPEC: build if anything changed, then become the program (or mpirun of it).
 #include "tools/echelon/Commands.h"
 #include "tools/echelon/Executable.h"
+#include "tools/echelon/Mpirun.h"
 #include "tools/echelon/Options.h"
 
 #include <cerrno>
@@ -57,7 +58,7 @@ int run(RunOptions &options) {
   command.insert(command.end(), {"--folder", folder, "--transport", options.transport});
   command.insert(command.end(), options.passed.begin(), options.passed.end());
   std::cout.flush();
-  return become(command);
+  return options.transport == "mpi" ? runMpirun(command) : become(command);
 }
 
 /// Options that the program itself reads: handed on as they are.

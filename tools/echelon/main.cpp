@@ -1,8 +1,43 @@
 // echelon: from a text file to a trained model. A driver: every command is a few calls into the library.
 #include "tools/echelon/Commands.h"
 
+#include "frontend/Diagnostics.h"
+
+#include <algorithm>
 #include <csignal>
 #include <iostream>
+
+/// What is said of a command or an option that does not exist; empty: all exist.
+static std::string nearestTo(const CLI::App &app, int argc, char **argv) {
+  using echelon::frontend::quoted;
+  auto remedy = [](const std::string &word, const std::vector<std::string> &known) {
+    std::string hint = echelon::frontend::didYouMean(word, known);
+    return hint.empty() ? "; there are " + echelon::frontend::listed(known) : hint;
+  };
+  std::vector<std::string> commands, options;
+  for (const CLI::App *command : app.get_subcommands(nullptr))
+    commands.push_back(command->get_name());
+  if (argc < 2)
+    return "say what to do: " + echelon::frontend::listed(commands, "or") + "; --help tells more";
+  if (argv[1][0] == '-')
+    return "";
+  const CLI::App *command = nullptr;
+  for (const CLI::App *known : app.get_subcommands(nullptr))
+    if (known->get_name() == argv[1])
+      command = known;
+  if (!command)
+    return "there is no command " + quoted(argv[1]) + remedy(argv[1], commands);
+  for (const CLI::Option *option : command->get_options())
+    for (const std::string &name : option->get_lnames())
+      options.push_back("--" + name);
+  for (int i = 2; i < argc; ++i) {
+    std::string word = argv[i], name = word.substr(0, word.find('='));
+    if (name.size() > 2 && name.compare(0, 2, "--") == 0 &&
+        std::find(options.begin(), options.end(), name) == options.end())
+      return command->get_name() + " has no option " + quoted(name) + remedy(name, options);
+  }
+  return "";
+}
 
 int main(int argc, char **argv) {
   using namespace echelon;
@@ -29,6 +64,10 @@ int main(int argc, char **argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {
+    if (std::string unknown = nearestTo(app, argc, argv); error.get_exit_code() && !unknown.empty()) {
+      std::cerr << "echelon: " << unknown << "\n";
+      return Usage;
+    }
     return app.exit(error) == 0 ? Fine : Usage; // --help and --version end here, too
   }
   return exitCode;

@@ -1,4 +1,5 @@
 // What is one call: kernels, collectives, reports, waits.
+#include "ir/ech/Ech.h"
 #include "ir/rt/Rt.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -189,6 +190,10 @@ void WaitOp::emit(Writer &writer) { writer.call(*this, "wait", {writer.name(getT
 
 void ReportOp::emit(Writer &writer) {
   writer.call(*this, "r.report", {std::to_string(getSlot()), writer.name(getValue()) + "[0]"}, getName());
+  if (getKind() == ech::stringifyReportKind(ech::ReportKind::Norm)) {
+    writer.line("if (r.isBroken())");
+    writer.line("  return; // a loss or the norm is not finite: nothing is updated");
+  }
 }
 SmallVector<Value> ReportOp::reads() { return {getValue()}; }
 SmallVector<Value> ReportOp::writes() { return {}; }

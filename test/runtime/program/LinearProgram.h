@@ -81,15 +81,18 @@ inline void step(Rank &r, double lr) {
   double norm = 0;
   for (int64_t k = first; k < std::min(first + s.cut, s.pixels); ++k)
     norm += gradient[k] * gradient[k];
+  r.watch("w", &norm);
   all_reduce(r, r.group(2), &norm, 1, Sum);
+  r.report(0, loss);
+  r.report(1, std::sqrt(norm));
+  if (r.isBroken())
+    return;
   for (int64_t k = 0; k < s.cut; ++k) {
     momentum[k] = 0.9 * momentum[k] + gradient[first + k];
     gradient[first + k] = (first + k < s.pixels ? w[first + k] : 0) - lr * momentum[k];
   }
   all_gather(r, r.group(0), gradient, gradient + first, s.cut);
   std::copy(gradient, gradient + s.pixels, w);
-  r.report(0, loss);
-  r.report(1, std::sqrt(norm));
 }
 
 inline double *sums(Rank &r) { return r.work<double>(sizesOf(r.program()).y + 8 * kBatch); }
@@ -118,6 +121,7 @@ inline void evaluateEnd(Rank &r) {
 }
 
 inline double constantRate(int64_t) { return 0.05; }
+inline double hugeRate(int64_t step) { return step == 3 ? 1e160 : 0.05; }
 inline double explodingRate(int64_t step) { return step == 3 ? 1e308 : 0.05; }
 /// Asks the run to stop in its sixth step, as a user or a batch system would: once, since a second signal ends it at
 /// once.

@@ -287,9 +287,20 @@ TEST_F(Run, LossNotFinite) {
   EXPECT_EQ(run(program, {}), 4);
   const std::string expected =
       "echelon: rank 0: loss is nan at step 5; the first tensor that is not finite is w (element 0 of "
-      "this rank's)\n";
+      "this rank's); parameters and optimizer are as they were before this step\n";
   EXPECT_EQ(messages.substr(0, expected.size()), expected);
   EXPECT_EQ(run(program, {"--transport", "threads"}), 4);
+  EXPECT_EQ(messages.substr(0, expected.size()), expected);
+}
+
+// A gradient that overflows is named, though the parameters are finite, and nothing is updated with it.
+TEST_F(Run, GradientNotFinite) {
+  Program program = saving(linear::program(folder, 2, 1), 4);
+  program.learningRate = linear::hugeRate;
+  EXPECT_EQ(run(program, {}), 4);
+  const std::string expected = "echelon: rank 0: loss is inf at step 5; the first tensor that is not finite is the "
+                               "gradient of w; parameters and "
+                               "optimizer are as they were before this step; the newest snapshot is that of step 4\n";
   EXPECT_EQ(messages.substr(0, expected.size()), expected);
 }
 

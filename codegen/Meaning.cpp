@@ -1,0 +1,48 @@
+// Operations are numbered as they come, so that names and places do not count.
+#include "codegen/Meaning.h"
+
+#include "ir/ech/Ech.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/BLAKE3.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+using namespace echelon;
+
+std::string codegen::meaningOf(ModuleOp module) {
+  StringRef batch = "batch";
+  if (auto name = module->getAttrOfType<StringAttr>("ech.batch_axis"))
+    batch = name.getValue();
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  llvm::DenseMap<Value, size_t> numbers;
+  auto define = [&](Value value) {
+    numbers.try_emplace(value, numbers.size());
+    if (auto type = dyn_cast<ech::Tensor>(value.getType())) {
+      for (const ech::Axis &axis : type.getAxes())
+        os << " " << axis.name.getValue() << "=" << (axis.name == batch ? 0 : axis.size);
+      os << " " << type.getElement();
+    }
+    os << ";";
+  };
+  for (auto step : module.getOps<ech::StepOp>()) {
+    if (step.getSymName() != "train")
+      continue;
+    step->walk<WalkOrder::PreOrder>([&](Operation *op) {
+      os << op->getName().getStringRef() << " " << op->getAttrDictionary();
+      for (Value operand : op->getOperands())
+        os << " %" << numbers.lookup(operand);
+      for (Value result : op->getResults())
+        define(result);
+      for (Region &region : op->getRegions())
+        for (Block &block : region)
+          for (Value argument : block.getArguments())
+            define(argument);
+      os << "\n";
+    });
+  }
+  llvm::BLAKE3 hasher;
+  hasher.update(text);
+  return llvm::toHex(hasher.final<8>(), /*LowerCase=*/true);
+}

@@ -1,0 +1,109 @@
+# Runs a program and does to its ranks what machines do: faults.py PROGRAM FOLDER. The program trains without end.
+import os
+import signal
+import subprocess
+import sys
+import time
+
+program, folder = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+DEADLINE = 3
+
+
+def children(pid):
+    with open(f"/proc/{pid}/task/{pid}/children") as file:
+        return [int(word) for word in file.read().split()]
+
+
+def descendants(pid):
+    found = []
+    for child in children(pid):
+        found += [child] + descendants(child)
+    return found
+
+
+def ranks(pid):
+    """The processes that run the program itself, oldest first, once there are two of them."""
+    while True:
+        found = [p for p in descendants(pid) if os.path.realpath(f"/proc/{p}/exe") == os.path.realpath(program)]
+        if len(found) >= 2:
+            return sorted(found)
+        time.sleep(0.02)
+
+
+def start(name, transport, *extra):
+    log = f"{folder}/{name}.jsonl"
+    command = [program, "--transport", transport, "--deadline", str(DEADLINE), "--log", log]
+    command += ["--out", f"{folder}/{name}", *extra]
+    if transport == "mpi":
+        command = ["mpirun", "-n", "2", "--oversubscribe"] + ["--allow-run-as-root"] * (os.geteuid() == 0) + command
+    run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while not os.path.exists(log) or os.path.getsize(log) < 2000:  # some steps are done
+        if run.poll() is not None:
+            sys.exit(f"{name}: ended by itself with {run.returncode}: {run.communicate()}")
+        time.sleep(0.02)
+    return run
+
+
+def mapped(pids):
+    """Names in /dev/shm of memory that these processes share."""
+    found = set()
+    for pid in pids:
+        try:
+            with open(f"/proc/{pid}/maps") as file:
+                found |= {line.split()[5] for line in file if "/dev/shm/" in line}
+        except OSError:
+            pass
+    return found
+
+
+def finish(name, run, all_pids, shared):
+    try:
+        out, err = run.communicate(timeout=60)
+    except subprocess.TimeoutExpired:
+        for pid in all_pids:
+            if os.path.exists(f"/proc/{pid}"):
+                os.kill(pid, signal.SIGKILL)
+        sys.exit(f"{name}: did not end")
+    for _ in range(500):  # mpirun may end a moment before its ranks are gone
+        left = [pid for pid in all_pids if state(pid) != "Z"]
+        if not left:
+            break
+        time.sleep(0.02)
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    print(f"{name}: code {run.returncode}, {len(left)} processes left")
+    for line in (out.splitlines()[-3:] if "stop" in name else []) + err.splitlines():
+        if line.startswith("echelon:") or "stopped after" in line:
+            print(f"{name}: {line}")
+    left = [path for path in shared if os.path.exists(path)]
+    if left:
+        print(f"{name}: left behind {left}")
+
+
+def state(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return "Z"
+
+
+for name, transport, sent in [
+    ("kill", "shm", signal.SIGKILL),
+    ("abort", "shm", signal.SIGABRT),
+    ("freeze", "shm", signal.SIGSTOP),
+    ("mpi-kill", "mpi", signal.SIGKILL),
+    ("mpi-freeze", "mpi", signal.SIGSTOP),
+]:
+    run = start(name, transport)
+    everyone = [run.pid] + descendants(run.pid)
+    shared = mapped(everyone)
+    os.kill(ranks(run.pid)[1], sent)
+    finish(name, run, everyone, shared)
+for name, transport in [("stop", "shm"), ("stop-threads", "threads"), ("stop-mpi", "mpi")]:
+    run = start(name, transport)
+    everyone = [run.pid] + descendants(run.pid)
+    shared = mapped(everyone)
+    run.send_signal(signal.SIGTERM if transport != "mpi" else signal.SIGUSR1)
+    finish(name, run, everyone, shared)
+    print(f"{name}: snapshots {len(os.listdir(folder + '/' + name + '/ckpt'))}")
