@@ -50,6 +50,7 @@ LogicalResult echelon::emitCpp(ModuleOp module, const frontend::TrainPlan &plan,
   printHeader(module, plan, sources, os);
   os << "#include \"runtime/Runtime.h\"\n\n#include <algorithm>\n#include <cmath>\n#include <limits>\n\n"
      << "using namespace echelon::runtime;\n\nnamespace {\n\n";
+  printSchedules(plan, os);
   for (auto function : module.getOps<rt::FunctionOp>()) {
     if (function.getSymName() == "train")
       printTraining(function, names, lines, os);
@@ -59,7 +60,6 @@ LogicalResult echelon::emitCpp(ModuleOp module, const frontend::TrainPlan &plan,
       return function.emitError() << "internal error, please report: no program has a function @"
                                   << function.getSymName();
   }
-  printSchedules(plan, os);
   printDescription(module, plan, sources, os);
   os << "\n} // namespace\n\nint main(int argc, char **argv) { return run_program(describe(), argc, argv); }\n";
   return success();

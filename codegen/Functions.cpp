@@ -3,6 +3,7 @@
 #include "codegen/Functions.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
+#include <functional>
 
 using namespace mlir;
 using namespace echelon;
@@ -22,6 +23,20 @@ void phasesOf(Operation &op, llvm::SmallSetVector<StringRef, 4> &phases) {
   auto phase = op.getAttrOfType<StringAttr>(ech::kPhase);
   phases.insert(phase ? phase.getValue() : "forward");
 }
+
+/// Prints loops of the step; what is in them is cut into functions.
+class Step : public Printer {
+public:
+  using Printer::Printer;
+  void loop(rt::ForOp loop, std::function<void(Block &)> cut) {
+    inside = std::move(cut);
+    loop.emit(*this);
+  }
+  void block(Block &body) override { inside(body); }
+
+private:
+  std::function<void(Block &)> inside;
+};
 
 class Training {
 public:
@@ -60,12 +75,9 @@ private:
       if (phases.size() > 1) {
         flush();
         auto loop = cast<rt::ForOp>(op);
-        std::string i = names.of(loop.position());
-        outer.open("for (int64_t " + i + " = 0; " + i + " < " + Twine(loop.getCount()) + "; ++" + i + ") {");
         SmallVector<Value> inside(positions);
         inside.push_back(loop.position());
-        cut(loop.getBody().front(), inside);
-        outer.close();
+        outer.loop(loop, [this, inside](Block &body) { cut(body, inside); });
         continue;
       }
       if (phases[0] != phase)
@@ -156,7 +168,7 @@ private:
   raw_ostream &os;
   std::string stepText;
   llvm::raw_string_ostream body;
-  Printer outer;
+  Step outer;
   llvm::StringMap<int> count;
   DenseSet<Value> shared;
   bool usesRate = false;

@@ -1,6 +1,6 @@
 // The batch is split over time.
 // 1. Every value gets its kind (time/Kinds.h): fixed, of samples, a sum over this pass's samples, or made of totals.
-// 2. Totals that a pass needs and that no variable enters are computed first, by a loop of their own.
+// 2. Totals that a pass needs and that no parameter enters are computed first, by a loop of their own.
 // 3. What touches samples moves into `ech.repeat … time`; its sums come out as sums over the passes.
 // 4. What is made of totals, the reports, gradients and writes follow.
 #include "mlir/IR/IRMapping.h"

@@ -43,8 +43,8 @@ SmallVector<std::optional<Entry>> echelon::layout::renameState(StateAttr state, 
         taken = 1;
         given.clear();
       }
-      bool alone = olds.size() == 1 && news.size() == 1;
-      if (!alone && to.sizeOf(name()) % (taken * mesh.sizeOf(m)) != 0)
+      bool padded = olds.size() == 1 && news.size() == 1 && mesh.isPadded(m, name());
+      if (!padded && to.sizeOf(name()) % (taken * mesh.sizeOf(m)) != 0)
         break;
       given.push_back(m);
       // the new name nests these mesh axes as the old one did

@@ -10,11 +10,15 @@ namespace {
 NameLoc storedName(Lowering &l, StringRef path, Location loc) {
   SmallVector<StringRef> parts;
   path.split(parts, '.');
+  std::string moment;
+  if (parts.front() == "optimizer" && parts.size() > 2) {
+    moment = (parts[1] + "_").str();
+    parts.erase(parts.begin(), parts.begin() + 2);
+  }
   std::string name = parts.back().str();
   if (parts.size() > 1)
     name = (parts[parts.size() - 2] + "_" + parts.back()).str();
-  if (parts.front() == "optimizer" && parts.size() > 2)
-    name = (parts[1] + "_" + name).str();
+  name = moment + name;
   return NameLoc::get(l.b.getStringAttr(name), loc);
 }
 
@@ -217,6 +221,10 @@ LogicalResult lowerRepeat(Lowering &l, ech::RepeatOp op) {
   l.loopAxes.pop_back();
   if (failed(lowerYield(l, op, places, position)))
     return failure();
+  if (auto phase = op->getAttr(ech::kPhase)) // copies between iterations are of the loop's phase
+    for (Operation &made : *l.b.getInsertionBlock())
+      if (!made.hasAttr(ech::kPhase))
+        made.setAttr(ech::kPhase, phase);
   if (outerPosition)
     l.positions[op.getAxis()] = outerPosition;
   else

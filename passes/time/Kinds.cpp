@@ -259,11 +259,12 @@ LogicalResult Kinds::needTotal(Operation *op, Value value) {
   if (time.evaluation() || !source || source->getParentOp() != step)
     return refuse(op);
   for (Operation *from : sources({value})) {
-    bool variable = false;
+    bool parameter = false;
     from->walk([&](ReadOp read) {
-      variable |= isa<VariableOp>(SymbolTable::lookupNearestSymbolFrom(read, read.getSourceAttr()));
+      auto variable = SymbolTable::lookupNearestSymbolFrom<VariableOp>(read, read.getSourceAttr());
+      parameter |= variable && variable.getKind() == VariableKind::Param;
     });
-    if (variable)
+    if (parameter)
       return refuse(op);
   }
   early.insert(value);

@@ -92,6 +92,24 @@ TEST(Program, ReadsLikeTheModel) {
   EXPECT_NE(text.find("w1[i] = w1[i] - static_cast<float>(lr) * d_w1[i];"), std::string::npos);
 }
 
+// A loop of several phases is a loop in `step` around calls, and runs in its own direction.
+TEST(Program, LoopsOfSeveralPhasesRunInTheirDirection) {
+  std::string ir = std::regex_replace(testFile("stack.mlir"), std::regex("LAYERS"), "4");
+  std::string head = "%s = ech.reduce sum %d over [\"batch\"] {ech.phase = \"backward\"";
+  size_t at = ir.find(head);
+  ASSERT_NE(at, std::string::npos);
+  ir.replace(at, head.size(), "%s = ech.reduce sum %d over [\"batch\"] {ech.phase = \"update\"");
+  std::string text = print(ir, 4, 3).text;
+  size_t step = text.find("void step(");
+  EXPECT_NE(text.find("= 3; layer", step), std::string::npos) << text.substr(step, 400);
+}
+
+// The rates of several optimizer lines stand before the functions that call them.
+TEST(Program, RatesAreDeclaredBeforeTheyAreUsed) {
+  std::string text = print(testFile("mlp.mlir"), 8, 3).text;
+  EXPECT_LT(text.find("double learning_rate("), text.find("void forward("));
+}
+
 TEST(Program, MemoryAddsUp) {
   ProgramPlan plan = print(testFile("mlp.mlir"), 8, 3).plan;
   EXPECT_EQ(plan.memory.params, (30 + 5 + 15 + 3) * 4);
