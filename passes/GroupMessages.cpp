@@ -1,13 +1,15 @@
 // Messages of one kind over the same mesh axes that wait for nothing else become one.
 //   1. In each block, take the messages of the update (gradients, parameters) in the order in which what they carry
 //      comes to be, and those that only reports read.
-//   2. A message joins the last one of its kind unless one of them waits for the other, or the bucket is full.
+//   2. A message joins the last one of its kind unless one of them waits for the other, or the bucket is full. What a
+//      repeat stacks up counts once, not once an iteration: the program's text does not depend on its depth.
 //   3. Bring the block into an order in which every value is made before it is read.
 #include "ir/dist/State.h"
 #include "mlir/Analysis/TopologicalSortUtils.h"
 #include "passes/Passes.h"
 #include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 
 namespace echelon {
 #define GEN_PASS_DEF_GROUPMESSAGES
@@ -86,6 +88,8 @@ struct GroupMessages : echelon::impl::GroupMessagesBase<GroupMessages> {
     }
     SmallVector<Block *> blocks;
     getOperation().walk([&](Operation *op) {
+      if (auto repeat = dyn_cast<ech::RepeatOp>(op); repeat && !repeat.getTime() && !repeat.getAlong())
+        repeated.insert(repeat.getAxis());
       for (Region &region : op->getRegions())
         for (Block &block : region)
           blocks.push_back(&block);
@@ -118,7 +122,7 @@ struct GroupMessages : echelon::impl::GroupMessagesBase<GroupMessages> {
     for (auto [when, op] : messages) {
       int64_t bytes = 0;
       for (Value operand : op->getOperands())
-        bytes += localBytes(ech::tensor(operand), mesh);
+        bytes += bytesAnIteration(ech::tensor(operand), mesh);
       Group *&last = open[keyOf(op)];
       bool joins = last && (last->bytes + bytes <= bucketMegabytes * 1000000) && !waiting.waitsFor(op, last->members) &&
                    !waiting.waitsFor(last->members, op);
@@ -139,6 +143,15 @@ struct GroupMessages : echelon::impl::GroupMessagesBase<GroupMessages> {
     if (changed)
       sortTopologically(&block);
   }
+
+  int64_t bytesAnIteration(ech::Tensor type, MeshAttr mesh) {
+    int64_t iterations = 1;
+    for (const ech::Axis &a : type.getAxes())
+      if (repeated.contains(a.name))
+        iterations *= a.size;
+    return localBytes(type, mesh) / std::max<int64_t>(1, iterations);
+  }
+  llvm::StringSet<> repeated; // axes of repeats
 
   /// What messages share that travel together.
   Attribute keyOf(Operation *op) {

@@ -116,7 +116,8 @@ def GroupMessages : DistPass<"dist-group-messages"> {
     metrics. Runs before overlap, which starts whole messages.
   }];
   let options = [Option<"bucketMegabytes", "bucket-mb", "int64_t", /*default=*/"25",
-                        "a message of gradients is closed when it holds this many megabytes (10^6 bytes) a rank">];
+                        "a message of gradients is closed when it holds this many megabytes (10^6 bytes) a rank; "
+                        "what a repeat stacks up counts with one iteration's">];
 }
 
 def Overlap : DistPass<"dist-overlap"> {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times the examples against PyTorch, paired: short blocks of Echelon and of PyTorch take turns in one run.
 
-    bench/speed/run.py [NAME...] [--ranks 1,2] [--rounds 12] [--seconds 2] [--forms eager,compiled]
+    bench/speed/run.py [NAME...] [--ranks 1,2] [--rounds 12] [--seconds 2] [--forms eager,compiled,…]
 
 A block's time is the median of its steps' times; a round has one block of each, and the ratio of a row is the median
 over the rounds of Echelon's time by PyTorch's, where PyTorch is that of its forms (eager, compiled, for convolutions
@@ -117,10 +117,8 @@ class Torch:
 
 
 def formsOf(name, wanted):
-    forms = list(wanted)
-    if "conv" in name or "resnet" in name:
-        forms += [f + "_channels_last" for f in wanted]
-    return forms
+    convolves = "conv" in name or "resnet" in name
+    return [form for form in wanted if convolves or "channels_last" not in form]
 
 
 def row(name, ranks, options, folder):
@@ -152,7 +150,8 @@ def main():
     parser.add_argument("--ranks", default="1,2", type=lambda s: [int(x) for x in s.split(",")])
     parser.add_argument("--rounds", default=12, type=int)
     parser.add_argument("--seconds", default=2.0, type=float)
-    parser.add_argument("--forms", default="eager,compiled", type=lambda s: s.split(","))
+    parser.add_argument("--forms", default="eager,compiled,eager_channels_last,compiled_channels_last",
+                        type=lambda s: s.split(","))
     options = parser.parse_args()
     print("| example | ranks | Echelon, ms a step | PyTorch, ms a step | ratio (middle half) | cpu |\n| --- " +
           "| --- " * 5 + "|", flush=True)

@@ -53,6 +53,17 @@ template <typename Body> void overWindows(const Padded &p, Body body) {
         }
 }
 
+/// The windows of one sample, in scratch memory if they fit.
+template <typename T> class Columns {
+  std::vector<T> own;
+  T *place;
+
+public:
+  Columns(int64_t count, T *scratch, int64_t scratchCount)
+      : own(count <= scratchCount ? 0 : count), place(count <= scratchCount ? scratch : own.data()) {}
+  T *data() { return place; }
+};
+
 template <typename T> void toColumns(T *columns, const T *x, int64_t from, const Padded &p) {
   for (int64_t f = 0; f < from; ++f, x += p.in, columns += p.window * p.out)
     overWindows(p, [&](int64_t u, int64_t o, int64_t i) { columns[u * p.out + o] = i < 0 ? T(0) : x[i]; });
@@ -68,28 +79,32 @@ template <typename T> void addColumns(T *x, const T *columns, int64_t from, cons
 
 } // namespace
 
-template <typename T> void conv(T *y, const T *x, const T *w, const ConvShape &shape) {
+template <typename T>
+void conv(T *y, const T *x, const T *w, const ConvShape &shape, T *scratch, int64_t scratchCount) {
   check(shape);
   if constexpr (std::is_same_v<T, float>)
     if (shape.rank <= 3)
-      return detail::conv_dnnl(ConvKind::forward, const_cast<T *>(x), const_cast<T *>(w), y, shape);
+      return detail::conv_dnnl(ConvKind::forward, const_cast<T *>(x), const_cast<T *>(w), y, shape, scratch,
+                               scratchCount);
   Padded p(shape);
   int64_t inner = shape.from * p.window;
-  std::vector<T> columns(inner * p.out);
+  Columns<T> columns(inner * p.out, scratch, scratchCount);
   for (int64_t b = 0; b < shape.batch; ++b) {
     toColumns(columns.data(), x + b * shape.from * p.in, shape.from, p);
     gemm(y + b * shape.to * p.out, w, columns.data(), shape.to, p.out, inner);
   }
 }
 
-template <typename T> void conv_grad_data(T *dx, const T *dy, const T *w, const ConvShape &shape) {
+template <typename T>
+void conv_grad_data(T *dx, const T *dy, const T *w, const ConvShape &shape, T *scratch, int64_t scratchCount) {
   check(shape);
   if constexpr (std::is_same_v<T, float>)
     if (shape.rank <= 3)
-      return detail::conv_dnnl(ConvKind::gradData, dx, const_cast<T *>(w), const_cast<T *>(dy), shape);
+      return detail::conv_dnnl(ConvKind::gradData, dx, const_cast<T *>(w), const_cast<T *>(dy), shape, scratch,
+                               scratchCount);
   Padded p(shape);
   int64_t inner = shape.from * p.window;
-  std::vector<T> columns(inner * p.out);
+  Columns<T> columns(inner * p.out, scratch, scratchCount);
   std::fill_n(dx, shape.batch * shape.from * p.in, T(0));
   for (int64_t b = 0; b < shape.batch; ++b) {
     gemm(columns.data(), w, dy + b * shape.to * p.out, inner, p.out, shape.to, Form::tn);
@@ -97,14 +112,16 @@ template <typename T> void conv_grad_data(T *dx, const T *dy, const T *w, const 
   }
 }
 
-template <typename T> void conv_grad_weights(T *dw, const T *x, const T *dy, const ConvShape &shape) {
+template <typename T>
+void conv_grad_weights(T *dw, const T *x, const T *dy, const ConvShape &shape, T *scratch, int64_t scratchCount) {
   check(shape);
   if constexpr (std::is_same_v<T, float>)
     if (shape.rank <= 3)
-      return detail::conv_dnnl(ConvKind::gradWeights, const_cast<T *>(x), dw, const_cast<T *>(dy), shape);
+      return detail::conv_dnnl(ConvKind::gradWeights, const_cast<T *>(x), dw, const_cast<T *>(dy), shape, scratch,
+                               scratchCount);
   Padded p(shape);
   int64_t inner = shape.from * p.window;
-  std::vector<T> columns(inner * p.out);
+  Columns<T> columns(inner * p.out, scratch, scratchCount);
   std::fill_n(dw, shape.to * inner, T(0));
   for (int64_t b = 0; b < shape.batch; ++b) {
     toColumns(columns.data(), x + b * shape.from * p.in, shape.from, p);
@@ -147,9 +164,9 @@ template <typename T> void conv_grad_weights(T *dw, const T *x, const T *dy, con
 } // namespace reference
 
 #define INSTANTIATE(T)                                                                                                 \
-  template void conv<T>(T *, const T *, const T *, const ConvShape &);                                                 \
-  template void conv_grad_data<T>(T *, const T *, const T *, const ConvShape &);                                       \
-  template void conv_grad_weights<T>(T *, const T *, const T *, const ConvShape &);                                    \
+  template void conv<T>(T *, const T *, const T *, const ConvShape &, T *, int64_t);                                   \
+  template void conv_grad_data<T>(T *, const T *, const T *, const ConvShape &, T *, int64_t);                         \
+  template void conv_grad_weights<T>(T *, const T *, const T *, const ConvShape &, T *, int64_t);                      \
   template void reference::conv<T>(T *, const T *, const T *, const ConvShape &);                                      \
   template void reference::conv_grad_data<T>(T *, const T *, const T *, const ConvShape &);                            \
   template void reference::conv_grad_weights<T>(T *, const T *, const T *, const ConvShape &);

@@ -21,12 +21,31 @@ struct ConvShape {
   WindowDim dims[kMaxWindowRank];
 };
 
+/// How many elements of scratch memory a convolution or derivative of this shape wants: oneDNN's blocked formats of x,
+/// w and y (at most 16 channels a block; x of up to 3 channels is taken as it is), or the windows of one sample.
+constexpr int64_t conv_scratch(const ConvShape &shape, int elementBytes) {
+  int64_t in = 1, window = 1, out = 1;
+  for (int d = 0; d < shape.rank; ++d)
+    in *= shape.dims[d].in, window *= shape.dims[d].window, out *= shape.dims[d].out();
+  if (elementBytes != 4 || shape.rank > 3)
+    return shape.from * window * out;
+  int64_t from = (shape.from + 15) / 16 * 16, to = (shape.to + 15) / 16 * 16;
+  return (shape.from <= 3 ? 0 : shape.batch * from * in) + from * to * window + shape.batch * to * out;
+}
+
+// Scratch holds scratchCount elements; what does not fit is allocated by the calling thread and kept.
+
 /// y = conv(x, w).
-template <typename T> void conv(T *y, const T *x, const T *w, const ConvShape &shape);
+template <typename T>
+void conv(T *y, const T *x, const T *w, const ConvShape &shape, T *scratch = nullptr, int64_t scratchCount = 0);
 /// dx from dy, overwritten.
-template <typename T> void conv_grad_data(T *dx, const T *dy, const T *w, const ConvShape &shape);
+template <typename T>
+void conv_grad_data(T *dx, const T *dy, const T *w, const ConvShape &shape, T *scratch = nullptr,
+                    int64_t scratchCount = 0);
 /// dw from x and dy, overwritten.
-template <typename T> void conv_grad_weights(T *dw, const T *x, const T *dy, const ConvShape &shape);
+template <typename T>
+void conv_grad_weights(T *dw, const T *x, const T *dy, const ConvShape &shape, T *scratch = nullptr,
+                       int64_t scratchCount = 0);
 
 namespace reference {
 template <typename T> void conv(T *y, const T *x, const T *w, const ConvShape &shape);

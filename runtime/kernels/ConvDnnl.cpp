@@ -1,6 +1,5 @@
 // One oneDNN primitive per kind and shape, made at the first call and kept. The library chooses its own (blocked)
-// formats; operands are reordered into scratch memory of the calling thread, and the result back, where those differ
-// from the plain ones.
+// formats; operands are reordered into scratch memory, and the result back, where those differ from the plain ones.
 #include "runtime/kernels/ConvDnnl.h"
 #include "runtime/kernels/Threads.h"
 #include "runtime/launch/Fail.h"
@@ -127,12 +126,13 @@ Key keyOf(ConvKind kind, const ConvShape &shape) {
 
 } // namespace
 
-void conv_dnnl(ConvKind kind, float *src, float *weights, float *dst, const ConvShape &shape) {
+void conv_dnnl(ConvKind kind, float *src, float *weights, float *dst, const ConvShape &shape, float *scratch,
+               int64_t scratchCount) {
   apply_threads();
   try {
     thread_local std::map<Key, Plan> plans;
     thread_local dnnl::stream stream(engine());
-    thread_local Scratch scratch[3];
+    thread_local Scratch own[3]; // where what the caller gives is too small
     Key key = keyOf(kind, shape);
     auto found = plans.find(key);
     if (found == plans.end())
@@ -142,8 +142,15 @@ void conv_dnnl(ConvKind kind, float *src, float *weights, float *dst, const Conv
     std::unordered_map<int, memory> arguments;
     for (int role = 0; role < 3; ++role) {
       plan.user[role].set_data_handle(data[role]);
-      plan.inner[role].set_data_handle(
-          plan.differs[role] ? scratch[role].atLeast(plan.inner[role].get_desc().get_size()) : data[role]);
+      void *inner = data[role];
+      if (plan.differs[role]) {
+        const int64_t bytes = static_cast<int64_t>((plan.inner[role].get_desc().get_size() + 63) / 64 * 64);
+        const bool fits = bytes <= scratchCount * int64_t(sizeof(float));
+        inner = fits ? scratch : own[role].atLeast(bytes);
+        if (fits)
+          scratch += bytes / sizeof(float), scratchCount -= bytes / sizeof(float);
+      }
+      plan.inner[role].set_data_handle(inner);
       if (plan.differs[role] && role != plan.result)
         plan.reorder[role].execute(stream, plan.user[role], plan.inner[role]);
       arguments.emplace(plan.names[role], plan.inner[role]);

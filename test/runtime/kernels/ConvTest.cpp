@@ -32,21 +32,25 @@ const ConvShape kShapes[] = {
 
 TYPED_TEST(Conv, MatchesTheReference) {
   using T = TypeParam;
-  for (int round = 0; round < 2; ++round) // the second time from the cache of primitives
+  // Without scratch memory, with all that is wanted (and primitives from the cache), with too little.
+  for (int round = 0; round < 3; ++round)
     for (const ConvShape &s : kShapes) {
       SCOPED_TRACE(testing::Message() << "rank " << s.rank << ", from " << s.from << ", round " << round);
       Sizes n = sizesOf(s);
       auto x = values<T>(n.x, 1 + round), w = values<T>(n.w, 2), dy = values<T>(n.y, 3);
+      const int64_t count = round * conv_scratch(s, sizeof(T)) / (round == 2 ? 4 : 1);
+      std::vector<T> scratch(count + 8, T(7));
       std::vector<T> y(n.y, T(9)), dx(n.x, T(9)), dw(n.w, T(9)), ey(n.y), edx(n.x), edw(n.w);
-      conv(y.data(), x.data(), w.data(), s);
+      conv(y.data(), x.data(), w.data(), s, scratch.data(), count);
       reference::conv(ey.data(), x.data(), w.data(), s);
       expectClose(y, ey, "y");
-      conv_grad_data(dx.data(), dy.data(), w.data(), s);
+      conv_grad_data(dx.data(), dy.data(), w.data(), s, scratch.data(), count);
       reference::conv_grad_data(edx.data(), dy.data(), w.data(), s);
       expectClose(dx, edx, "dx");
-      conv_grad_weights(dw.data(), x.data(), dy.data(), s);
+      conv_grad_weights(dw.data(), x.data(), dy.data(), s, scratch.data(), count);
       reference::conv_grad_weights(edw.data(), x.data(), dy.data(), s);
       expectClose(dw, edw, "dw");
+      EXPECT_EQ(std::vector<T>(scratch.end() - 8, scratch.end()), std::vector<T>(8, T(7)));
     }
 }
 

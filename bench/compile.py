@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+"""How long it takes from a spec to C++ and from there to a program; and that depth costs nothing.
+
+    bench/compile.py [SPEC...]        the examples unless told
+
+Times are the processor's (user and system, which other load on the machine disturbs less) and the wall's, medians of
+--repeat runs. Limits: spec to C++ 0.5 s, host compiler 15 s, and for a spec whose model has `layers`: 96 layers at
+most 1.1 times the time of 4, with the same text but for numerals (and the line breaks that follow from their width).
+"""
+import argparse
+import os
+import pathlib
+import re
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+SHARED = pathlib.Path(os.environ.get("ECHELON_SHARED", ROOT.parent / "shared"))
+ECHELON = str(os.environ.get("ECHELON", ROOT / "build/bin/echelon"))
+
+
+def timed(command):
+    """(processor seconds, wall seconds, output)"""
+    def used():
+        u = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return u.ru_utime + u.ru_stime
+    before, began = used(), time.perf_counter()
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        sys.exit("failed: " + " ".join(command))
+    return used() - before, time.perf_counter() - began, done.stdout
+
+
+def numerals(text):
+    return re.sub(r"\s+", " ", re.sub(r"[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?", "#", text))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("specs", nargs="*", type=pathlib.Path)
+    parser.add_argument("--repeat", default=9, type=int)
+    options = parser.parse_args()
+    specs = options.specs or [*sorted((SHARED / "specs").glob("*.ech")), *sorted((ROOT / "examples").glob("*.ech"))]
+    print("| spec | to C++, cpu s (wall) | host compiler, cpu s (wall) | 96 layers by 4 | same text |\n|" + " --- |" * 5)
+    for spec in specs:
+        emit = [ECHELON, "build", str(spec), "--emit", "cpp"]
+        if subprocess.run(emit, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode != 0:
+            continue # a spec that is checked and no more, for now
+        front = [timed(emit) for _ in range(options.repeat)]
+        with tempfile.TemporaryDirectory() as folder:
+            whole = timed([ECHELON, "build", str(spec), "-o", folder + "/program"])
+        to_cpp = [statistics.median(t[i] for t in front) for i in (0, 1)]
+        depth = same = "–"
+        if re.search(r"model +\w+\([^)]*\blayers\b", spec.read_text()):
+            runs = {n: [timed(emit + ["--set", f"model.layers={n}"]) for _ in range(options.repeat)] for n in (4, 96)}
+            depth = f"{statistics.median(b[0] / a[0] for a, b in zip(runs[4], runs[96])):.2f}"
+            same = "yes" if numerals(runs[4][0][2]) == numerals(runs[96][0][2]) else "no"
+        print(f"| {spec.stem} | {to_cpp[0]:.2f} ({to_cpp[1]:.2f}) | {whole[0] - to_cpp[0]:.1f} "
+              f"({whole[1] - to_cpp[1]:.1f}) | {depth} | {same} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
