@@ -74,14 +74,9 @@ template <typename F> void withStride(int64_t stride, F f) {
     f(stride);
 }
 
-/// How many elements of x each output's window covers, as a factor.
-template <typename T> std::vector<T> shares(const Padded &p) {
-  std::vector<T> share(p.out);
-  overRows(p, [&](int64_t o, const Range *r) {
-    for (int64_t o3 = 0; o3 < p.d[3].out(); ++o3)
-      share[o + o3] = T(1) / static_cast<T>(r[0].size() * r[1].size() * r[2].size() * covered(p.d[3], o3).size());
-  });
-  return share;
+/// What a mean multiplies a window's sum by: padding counts as zeros.
+template <typename T> T share(const Padded &p) {
+  return T(1) / static_cast<T>(p.d[0].window * p.d[1].window * p.d[2].window * p.d[3].window);
 }
 
 template <typename T, int lanes> struct Several {
@@ -205,7 +200,7 @@ template <typename T> void maxpool_grad(T *dx, const T *dy, const int32_t *index
 
 template <typename T> void avgpool(T *y, const T *x, const PoolShape &shape) {
   Padded p(shape);
-  std::vector<T> share = shares<T>(p);
+  const T factor = share<T>(p);
   std::fill_n(y, shape.planes * p.out, T(0));
   for (int64_t plane = 0; plane < shape.planes; ++plane, x += p.in, y += p.out) {
     overRows(p, [&](int64_t o, const Range *r) {
@@ -220,13 +215,13 @@ template <typename T> void avgpool(T *y, const T *x, const PoolShape &shape) {
       });
     });
     for (int64_t o = 0; o < p.out; ++o)
-      y[o] *= share[o];
+      y[o] *= factor;
   }
 }
 
 template <typename T> void avgpool_grad(T *dx, const T *dy, const PoolShape &shape) {
   Padded p(shape);
-  std::vector<T> share = shares<T>(p);
+  const T factor = share<T>(p);
   std::fill_n(dx, shape.planes * p.in, T(0));
   for (int64_t plane = 0; plane < shape.planes; ++plane, dx += p.in, dy += p.out)
     overRows(p, [&](int64_t o, const Range *r) {
@@ -235,7 +230,7 @@ template <typename T> void avgpool_grad(T *dx, const T *dy, const PoolShape &sha
           T *to = dx + start;
 #pragma GCC ivdep
           for (int64_t o3 = outs.lo; o3 < outs.hi; ++o3)
-            to[o3 * stride] += dy[o + o3] * share[o + o3];
+            to[o3 * stride] += dy[o + o3] * factor;
         });
       });
     });

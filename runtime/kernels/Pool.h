@@ -1,5 +1,5 @@
 // Max and average pooling over 1 to 4 window dimensions. Types: float, double.
-// Padding is no element: a maximum does not see it, a mean is over the elements inside x.
+// A maximum does not see padding; a mean divides by the whole window, padding counted as zeros.
 #pragma once
 #include "runtime/kernels/Conv.h"
 #include <cstdint>

@@ -299,10 +299,13 @@ template <typename Op> Array scores(Op op, const Array &q, const Array &k, const
   return s;
 }
 
-double randomAt(RandomOp op, Machine &machine, const Array &y, const Walk &walk) {
+} // namespace
+
+double echelon::interpret::randomAt(RandomOp op, ArrayRef<Loop> loops, StringRef batchAxis, uint64_t seed, int64_t step,
+                                    llvm::function_ref<int64_t(StringRef)> coordinate) {
   uint64_t index = 0;
   int64_t pass = 0, passes = 1;
-  for (const Loop &loop : machine.loops) {
+  for (const Loop &loop : loops) {
     if (loop.time) {
       pass = loop.position;
       passes = loop.count;
@@ -312,15 +315,15 @@ double randomAt(RandomOp op, Machine &machine, const Array &y, const Walk &walk)
   }
   Tensor logical = tensor(op.getResult());
   for (const Axis &axis : logical.getAxes()) {
-    int64_t at = machine.origin(op.getResult(), axis.name) + walk.coordinate(axis.name), size = axis.size;
-    if (axis.name == machine.batchAxis) { // micro batches are parts of the global batch
+    int64_t at = coordinate(axis.name), size = axis.size;
+    if (axis.name == batchAxis) { // micro batches are parts of the global batch
       at += pass * size;
       size *= passes;
     }
     index = index * size + at;
   }
   namespace rt = echelon::runtime;
-  rt::RandomKey key{machine.seed, rt::path_hash(op.getSite().str()), static_cast<uint64_t>(machine.step)};
+  rt::RandomKey key{seed, rt::path_hash(op.getSite().str()), static_cast<uint64_t>(step)};
   double a = op.getA().convertToDouble(), b = op.getB().convertToDouble();
   if (op.getDistribution() == Distribution::Constant)
     return a;
@@ -330,7 +333,12 @@ double randomAt(RandomOp op, Machine &machine, const Array &y, const Walk &walk)
   return a + b * std::sqrt(-2 * std::log(u)) * std::cos(2 * kPi * v);
 }
 
-} // namespace
+
+double echelon::interpret::scalarOf(ScalarOp op, double learningRate, int64_t step) {
+  return op.getName() == "learning_rate"     ? learningRate
+         : op.getName() == "bias_correction" ? 1 - std::pow(op.getBeta().convertToDouble(), double(step + 1))
+                                             : double(step);
+}
 
 //===- arrays
 //-----------------------------------------------------------------------------------------------------------===//
@@ -387,11 +395,7 @@ std::vector<Array> echelon::interpret::compute(Operation *op, ArrayRef<Array> in
       })
       .Case([&](ScalarOp o) {
         Array y(tensor(o.getResult()));
-        double t = machine.step + 1;
-        y.values[0] = o.getName() == "learning_rate"     ? machine.learningRate
-                      : o.getName() == "bias_correction" ? 1 - std::pow(o.getBeta().convertToDouble(), t)
-                      : o.getName() == "samples"         ? machine.values.at("valid").values.size()
-                                                         : machine.step;
+        y.values[0] = scalarOf(o, machine.learningRate, machine.step);
         if (o.getName() == "samples") {
           y.values[0] = 0;
           for (double v : machine.values.at("valid").values)
@@ -415,7 +419,12 @@ std::vector<Array> echelon::interpret::compute(Operation *op, ArrayRef<Array> in
       .Case([&](RandomOp o) {
         Array y = empty(o.getResult(), machine);
         Walk walk = walkOver({&y});
-        walk.run([&] { y.values[walk.at(0)] = randomAt(o, machine, y, walk); });
+        walk.run([&] {
+          y.values[walk.at(0)] =
+              randomAt(o, machine.loops, machine.batchAxis, machine.seed, machine.step, [&](StringRef axis) {
+                return machine.origin(o.getResult(), axis) + walk.coordinate(axis);
+              });
+        });
         return one(y);
       })
       .Case([&](MapOp o) {

@@ -53,6 +53,12 @@ struct Results {
   Arrays gradients, writes;
 };
 
+/// The value that a random operation has at a place, whose logical coordinates `coordinate` says.
+double randomAt(ech::RandomOp op, llvm::ArrayRef<Loop> loops, llvm::StringRef batchAxis, uint64_t seed, int64_t step,
+                llvm::function_ref<int64_t(llvm::StringRef)> coordinate);
+/// A number that the run provides.
+double scalarOf(ech::ScalarOp op, double learningRate, int64_t step);
+
 /// Runs a step.
 Results run(ech::StepOp step, Machine &machine);
 /// Computes the results of one operation without regions.

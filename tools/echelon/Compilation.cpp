@@ -11,6 +11,7 @@
 #include "mlir/Pass/PassManager.h"
 #include "runtime/data/DataSource.h"
 #include "runtime/data/File.h"
+#include "tools/echelon/LayoutText.h"
 #include "tools/echelon/Paths.h"
 #include "tools/echelon/Settings.h"
 #include "llvm/Support/raw_ostream.h"
@@ -61,6 +62,11 @@ bool Compilation::parse() {
   program = parseProgram(sources, options.spec, diagnostics);
   if (!program || diagnostics.hasErrors() || !chooseTrain())
     return false;
+  if (!options.layout.empty() && train) {
+    program = parseProgram(sources, sources.add(options.spec, withLayout(sources, *train, options.layout)), diagnostics);
+    if (!program || diagnostics.hasErrors() || !chooseTrain())
+      return false;
+  }
   if (options.settings.empty())
     return true;
   std::string why = train ? "" : "there is no train block to set anything in";
@@ -90,8 +96,8 @@ bool Compilation::planBlock() {
     trainPlan.collectives.clear();
     trainPlan.clusterRanks = 1;
   }
-  if (options.layout)
-    takeLayout(*options.layout);
+  if (options.microBatches)
+    trainPlan.microBatches = options.microBatches;
   if (options.wholeBatch)
     trainPlan.microBatches = 1;
   if (options.doublePrecision)
@@ -107,23 +113,6 @@ void Compilation::reportNotBuilt(size_t from) {
   for (size_t i = from; i < trainPlan.notBuilt.size(); ++i)
     diagnostics.report(Code::E0601, options.allowNotBuilt ? Severity::Note : Severity::Error,
                        trainPlan.notBuilt[i].range, trainPlan.notBuilt[i].what + " is not built yet");
-}
-
-void Compilation::takeLayout(const LayoutChoice &choice) {
-  trainPlan.mesh.clear();
-  trainPlan.collectives.clear();
-  for (const LayoutChoice::Axis &axis : choice.mesh) {
-    PlannedMeshAxis planned;
-    planned.name = axis.name;
-    planned.size = axis.size;
-    planned.range = trainPlan.layoutRange;
-    for (const std::string &name : axis.list)
-      planned.list.push_back({name, false, trainPlan.layoutRange});
-    planned.storesOptimizer = axis.storesOptimizer;
-    trainPlan.mesh.push_back(planned);
-  }
-  trainPlan.microBatches = choice.microBatches;
-  trainPlan.clusterRanks = trainPlan.ranks();
 }
 
 static const File *fileOf(const Program &program, const Model &model) {
@@ -258,6 +247,12 @@ void Compilation::checkLayoutAxes() {
 }
 
 void Compilation::annotate() {
+  if (options.trainingOnly)
+    trainPlan.evaluations.clear();
+  if (trainPlan.evaluations.empty()) { // what evaluation cannot do is no fault of a run that has none
+    if (mlir::Operation *step = mlir::SymbolTable::lookupSymbolIn(*module, "evaluate"))
+      step->erase();
+  }
   mlir::Builder b(context.get());
   auto set = [&](llvm::StringRef name, mlir::Attribute value) { (*module)->setAttr(name, value); };
   set(codegen::kMeaning, b.getStringAttr(codegen::meaningOf(*module)));
@@ -374,7 +369,10 @@ std::string Compilation::key() const {
                                  options.doublePrecision ? "d" : "",
                                  std::to_string(options.batch),
                                  options.wholeBatch ? "w" : "",
-                                 options.layout ? options.layout->text() : ""};
+                                 options.layout,
+                                 std::to_string(options.microBatches),
+                                 options.quickHost ? "q" : "",
+                                 options.trainingOnly ? "t" : ""};
   for (size_t f = 0; f < sources.size(); ++f)
     parts.push_back(std::string(sources.text(static_cast<FileId>(f))));
   // The steps of `epochs` come from the size of the data.

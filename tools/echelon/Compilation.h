@@ -6,7 +6,6 @@
 #include "mlir/IR/MLIRContext.h"
 #include "passes/Passes.h"
 #include "runtime/data/DataSource.h"
-#include "tools/echelon/LayoutChoice.h"
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,7 +27,10 @@ struct CompileOptions {
   std::vector<std::pair<std::string, frontend::Number>> modelArguments;
   int64_t batch = 0;                  // 0: as the spec says
   bool wholeBatch = false;            // no micro batches
-  std::optional<LayoutChoice> layout; // instead of the spec's
+  std::string layout;                 // instead of the spec's, in the language; empty: as the spec says
+  int64_t microBatches = 0;           // 0: as the spec says
+  bool quickHost = false;             // the host compiler optimizes less
+  bool trainingOnly = false;          // no evaluation
 };
 
 class Compilation {
@@ -72,7 +74,6 @@ private:
   void checkModel(const frontend::Model &model);
   void openContext(); ///< what passes say becomes a diagnostic
   frontend::SourceRange rangeOf(mlir::Location location) const;
-  void takeLayout(const LayoutChoice &choice);
   // DataChecks.cpp
   bool checkData();  ///< files, shapes, types, values; the steps of `epochs`
   void checkFiles(); ///< files alone, where the model's inputs are not known

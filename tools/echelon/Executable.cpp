@@ -10,6 +10,8 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <thread>
+#include <unistd.h>
 
 namespace fs = std::filesystem;
 
@@ -23,11 +25,25 @@ std::string temporaryFolder() {
   return mkdtemp(pattern.data()) ? pattern : "";
 }
 
-bool buildExecutable(const std::string &text, const std::string &path, const std::string &keepSource, int &exitCode) {
+std::vector<std::string> launcher(const std::string &transport, int64_t ranks, const std::string &hosts) {
+  if (transport != "mpi")
+    return {};
+  std::vector<std::string> command = {"mpirun", "-n", std::to_string(ranks)};
+  if (geteuid() == 0)
+    command.push_back("--allow-run-as-root");
+  if (!hosts.empty())
+    command.insert(command.end(), {"--hostfile", hosts});
+  else if (ranks > static_cast<int64_t>(std::thread::hardware_concurrency()))
+    command.push_back("--oversubscribe");
+  return command;
+}
+
+bool buildExecutable(const std::string &text, const std::string &path, const std::string &keepSource, int &exitCode,
+                     bool quick) {
   std::string source = keepSource.empty() ? path + ".cpp" : keepSource;
   std::ofstream(source) << text;
   std::string log;
-  if (compileHost(source, path, log))
+  if (compileHost(source, path, log, quick))
     return true;
   if (log.empty())
     std::cerr << "echelon: cannot start the host compiler " << frontend::quoted(hostCommand(source, path).front())
@@ -63,7 +79,7 @@ std::string executableOf(Compilation &compilation, int &exitCode) {
   }
   std::string folder = temporaryFolder();
   std::error_code error;
-  bool built = !folder.empty() && buildExecutable(text, folder + "/" + stem, "", exitCode);
+  bool built = !folder.empty() && buildExecutable(text, folder + "/" + stem, "", exitCode, compilation.options.quickHost);
   if (built)
     fs::rename(folder, kept, error); // fails when another build of the same was faster: then that one serves
   if (!built || error)

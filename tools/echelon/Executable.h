@@ -9,7 +9,11 @@ namespace echelon {
 std::string executableOf(Compilation &compilation, int &exitCode);
 
 /// Generated text to an executable at `path`; prints what the host compiler says when it fails.
-bool buildExecutable(const std::string &text, const std::string &path, const std::string &keepSource, int &exitCode);
+bool buildExecutable(const std::string &text, const std::string &path, const std::string &keepSource, int &exitCode,
+                     bool quick = false);
+
+/// What stands before the executable to start it on so many ranks: nothing, or mpirun with its options.
+std::vector<std::string> launcher(const std::string &transport, int64_t ranks, const std::string &hosts = "");
 
 /// A new folder that only this process has, under the cache folder; empty when it cannot be made.
 std::string temporaryFolder();

@@ -43,10 +43,12 @@ static void appendWords(std::vector<std::string> &list, const std::string &words
     list.push_back(word);
 }
 
-std::vector<std::string> hostCommand(const std::string &source, const std::string &executable) {
+std::vector<std::string> hostCommand(const std::string &source, const std::string &executable, bool quick) {
   const char *chosen = std::getenv("CXX");
   std::vector<std::string> command{chosen && *chosen ? chosen : ECHELON_HOST_COMPILER};
   appendWords(command, "-std=c++17 -Wall -Wextra -Werror " ECHELON_HOST_FLAGS);
+  if (quick)
+    command.push_back("-O1");
   command.push_back("-I" + includeFolder());
   command.insert(command.end(), {source, "-o", executable});
   command.push_back(runtimeLibrary());
@@ -54,9 +56,9 @@ std::vector<std::string> hostCommand(const std::string &source, const std::strin
   return command;
 }
 
-bool compileHost(const std::string &source, const std::string &executable, std::string &log) {
+bool compileHost(const std::string &source, const std::string &executable, std::string &log, bool quick) {
   std::string said = executable + ".log";
-  int status = runProgram(hostCommand(source, executable), said);
+  int status = runProgram(hostCommand(source, executable, quick), said);
   if (status == 0) {
     unlink(said.c_str());
     return true;

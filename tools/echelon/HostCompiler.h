@@ -11,9 +11,10 @@ int runProgram(const std::vector<std::string> &arguments, const std::string &out
 
 /// What the host compiler is called with to build `source` into `executable`: $CXX or the compiler that built Echelon,
 /// the flags of the runtime, the runtime library. Warnings are errors: generated programs have none.
-std::vector<std::string> hostCommand(const std::string &source, const std::string &executable);
+/// `quick`: optimized less, for programs that run three steps.
+std::vector<std::string> hostCommand(const std::string &source, const std::string &executable, bool quick = false);
 
 /// Compiles; false when the host compiler fails, and then `log` holds what it said.
-bool compileHost(const std::string &source, const std::string &executable, std::string &log);
+bool compileHost(const std::string &source, const std::string &executable, std::string &log, bool quick = false);
 
 } // namespace echelon

@@ -9,7 +9,6 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
-#include <thread>
 #include <unistd.h>
 
 namespace echelon {
@@ -42,17 +41,7 @@ int run(RunOptions &options) {
   std::string executable = executableOf(compilation, exitCode);
   if (executable.empty())
     return exitCode;
-  std::vector<std::string> command;
-  if (options.transport == "mpi") {
-    int64_t ranks = compilation.trainPlan.ranks();
-    command = {"mpirun", "-n", std::to_string(ranks)};
-    if (geteuid() == 0)
-      command.push_back("--allow-run-as-root");
-    if (!options.hosts.empty())
-      command.insert(command.end(), {"--hostfile", options.hosts});
-    else if (ranks > static_cast<int64_t>(std::thread::hardware_concurrency()))
-      command.push_back("--oversubscribe");
-  }
+  std::vector<std::string> command = launcher(options.transport, compilation.trainPlan.ranks(), options.hosts);
   command.push_back(executable);
   std::string folder = std::filesystem::absolute(options.spec).parent_path().string();
   command.insert(command.end(), {"--folder", folder, "--transport", options.transport});

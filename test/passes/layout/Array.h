@@ -1,6 +1,7 @@
 // A whole tensor in double precision, and loops over named axes: for tests, plain and slow.
 #pragma once
 #include "ir/ech/Ech.h"
+#include "test/interpret/Interpret.h"
 #include <functional>
 #include <vector>
 
@@ -107,7 +108,11 @@ private:
 
 /// What an operation reads besides its operands.
 struct Surroundings {
-  std::vector<std::pair<std::string, int64_t>> positions; // of the enclosing repeats, outermost first
+  std::vector<interpret::Loop> loops; // the enclosing repeats, outermost first
+  std::string batchAxis = "batch";
+  double learningRate = 0.01;
+  int64_t step = 2;
+  uint64_t seed = 1;
 };
 
 /// The results of one operation that has no region, on whole values. Ends the test with a message where it does not

@@ -451,35 +451,25 @@ struct Evaluator {
     both.stand([&](StringRef name) { return name == axis ? p : rest.at(name); });
     return both;
   }
-  void random(RandomOp op) { // any function of the site and the logical place will do
+  void random(RandomOp op) {
     Space space;
     space.add(out[0].type);
-    uint64_t seed = 1469598103934665603ull;
-    auto mix = [](uint64_t h, uint64_t v) {
-      h ^= v + 0x9e3779b97f4a7c15ull + (h << 6) + (h >> 2);
-      h *= 0xff51afd7ed558ccdull;
-      return h ^ (h >> 33);
-    };
-    for (char c : op.getSite())
-      seed = mix(seed, c);
-    for (auto &[axis, position] : around.positions)
-      seed = mix(seed, position);
-    double a = op.getA().convertToDouble(), b = op.getB().convertToDouble();
     space.each([&] {
-      uint64_t h = mix(mix(seed, space.in(out[0])), 7);
-      double u = (h >> 11) * 0x1p-53, v = (mix(h, 3) >> 11) * 0x1p-53;
-      double &x = out[0].data[space.in(out[0])];
-      switch (op.getDistribution()) {
-      case Distribution::Uniform:
-        x = a + (b - a) * u;
-        break;
-      case Distribution::Normal:
-        x = a + b * std::sqrt(-2 * std::log(u + 1e-300)) * std::cos(2 * M_PI * v);
-        break;
-      case Distribution::Constant:
-        x = a;
-        break;
-      }
+      out[0].data[space.in(out[0])] = interpret::randomAt(op, around.loops, around.batchAxis, around.seed, around.step,
+                                                          [&](StringRef axis) { return space.at(axis); });
+    });
+  }
+  /// Indices of the largest, the lowest first among equals.
+  void top(TopOp op) {
+    int64_t stride = out[0].stride(op.getInto()), count = out[0].type.sizeOf(op.getInto());
+    eachLine(op.getOver(), [&](Space &rest, ArrayRef<int64_t> line) {
+      std::vector<int64_t> order(line.size());
+      for (size_t i = 0; i < order.size(); ++i)
+        order[i] = i;
+      std::stable_sort(order.begin(), order.end(),
+                       [&](int64_t a, int64_t b) { return in[0].data[line[a]] > in[0].data[line[b]]; });
+      for (int64_t i = 0; i < count; ++i)
+        out[0].data[rest.in(out[0]) + i * stride] = order[i];
     });
   }
   void fill(double value) { std::fill(out[0].data.begin(), out[0].data.end(), value); }
@@ -494,6 +484,7 @@ struct Evaluator {
         })
         .Case<DotOp>([&](auto) { product(); })
         .Case<ReduceOp>([&](auto op) { reduce(op); })
+        .Case<TopOp>([&](auto op) { top(op); })
         .Case<ArgMaxOp>([&](auto op) { argmax(op.getOver()); })
         .Case<SoftmaxOp>([&](auto op) {
           eachLine(op.getOver(), [&](Space &, ArrayRef<int64_t> line) {
@@ -573,16 +564,16 @@ struct Evaluator {
           fill(n);
         })
         .Case<ScalarOp>([&](auto op) {
-          fill(op.getName() == "learning_rate" ? 0.01 : op.getName() == "step" ? 2 : 0.3);
+          fill(interpret::scalarOf(op, around.learningRate, around.step));
         })
         .Case<IndexOp>([&](auto) {
           for (auto [i, v] : llvm::enumerate(out[0].data))
             v = i;
         })
         .Case<PositionOp>([&](auto op) {
-          for (auto &[axis, position] : around.positions)
-            if (axis == op.getAxis())
-              fill(position);
+          for (const interpret::Loop &loop : around.loops)
+            if (loop.axis == op.getAxis())
+              fill(loop.position);
         })
         .Case<RandomOp>([&](auto op) { random(op); })
         .Default([](Operation *op) {

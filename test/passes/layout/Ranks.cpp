@@ -26,7 +26,8 @@ struct Ranks {
   std::map<std::string, PerRank> pending; // writes
   std::map<std::pair<const void *, int64_t>, std::vector<char>> masks;
 
-  Ranks(ModuleOp module, const Feed &feed, Outcome &outcome) : module(module), feed(feed), outcome(outcome) {
+  Ranks(ModuleOp module, const Feed &feed, Outcome &outcome, const Surroundings &around)
+      : module(module), feed(feed), outcome(outcome), around(around) {
     mesh = dist::meshOf(module);
     if (!mesh)
       mesh = MeshAttr::get(module.getContext(), ArrayRef<dist::MeshAxis>());
@@ -223,11 +224,11 @@ struct Ranks {
       stacks.emplace_back(ranks(), Array(ech::tensor(v), unheld(ech::tensor(v))));
     for (Value v : op.getSums())
       sums.emplace_back(ranks(), Array(ech::tensor(v)));
-    around.positions.push_back({op.getAxis().str(), 0});
     int64_t n = op.getCount();
+    around.loops.push_back({op.getAxis().str(), 0, n, op.getTime()});
     for (int64_t step = 0; step < n; ++step) {
       int64_t position = op.getReverse() ? n - 1 - step : step;
-      around.positions.back().second = position;
+      around.loops.back().position = position;
       for (auto [argument, x] : llvm::zip(op.carriedArguments(), carried))
         values[argument] = x;
       for (auto [argument, source] : llvm::zip(op.sliceArguments(), op.getSlices())) {
@@ -250,7 +251,7 @@ struct Ranks {
           for (size_t i = 0; i < x[r].data.size(); ++i)
             x[r].data[i] += values[v][r].data[i];
     }
-    around.positions.pop_back();
+    around.loops.pop_back();
     for (auto [results, from] :
          {std::pair(op.getFinals(), &carried), std::pair(op.getStacks(), &stacks), std::pair(op.getSums(), &sums)})
       for (auto [v, x] : llvm::zip(results, *from)) {
@@ -320,8 +321,9 @@ struct Ranks {
 };
 } // namespace
 
-std::string echelon::test::runStep(ModuleOp module, StringRef name, const Feed &feed, Outcome &outcome) {
-  Ranks ranks(module, feed, outcome);
+std::string echelon::test::runStep(ModuleOp module, StringRef name, const Feed &feed, Outcome &outcome,
+                                   const Surroundings &around) {
+  Ranks ranks(module, feed, outcome, around);
   for (auto step : module.getOps<ech::StepOp>())
     if (step.getSymName() == name)
       ranks.run(step.getBody().front());

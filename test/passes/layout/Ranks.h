@@ -19,7 +19,8 @@ using Feed = std::map<std::string, Array>;
 
 /// Runs the step of this name on all ranks of the module's mesh (one, without a mesh). An empty text is success: what
 /// went wrong otherwise (replicas differ, a rank reads what it has not).
-std::string runStep(mlir::ModuleOp module, llvm::StringRef step, const Feed &feed, Outcome &outcome);
+std::string runStep(mlir::ModuleOp module, llvm::StringRef step, const Feed &feed, Outcome &outcome,
+                    const Surroundings &around = {});
 
 /// Messages of the module: kind and mesh axes, e.g. "all_gather tp", with how often each runs a step; those inside
 /// operations are "inside cross_entropy tp".

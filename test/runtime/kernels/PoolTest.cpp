@@ -33,15 +33,15 @@ TYPED_TEST(Pool, TiesGoToTheLowestIndex) {
   EXPECT_EQ(dx, (std::vector<T>{3, 0, 0, 0}));
 }
 
-// Padding is neither a maximum among negative values nor a term of a mean.
-TYPED_TEST(Pool, PaddingIsNoElement) {
+// Padding is no maximum among negative values, and a zero in a mean over the whole window.
+TYPED_TEST(Pool, PaddingIsNoMaximumAndAZeroOfTheMean) {
   using T = TypeParam;
   std::vector<T> x = {-5, -3, -1}, y(2);
   PoolShape s{1, 1, {{3, 2, 2, 1, 0}}};
   maxpool<T>(y.data(), nullptr, x.data(), s);
   EXPECT_EQ(y, (std::vector<T>{-5, -1}));
   avgpool(y.data(), x.data(), s);
-  EXPECT_EQ(y, (std::vector<T>{-5, -2}));
+  EXPECT_EQ(y, (std::vector<T>{-2.5, -2}));
 }
 
 TYPED_TEST(Pool, NanIsSeen) {

@@ -1,0 +1,369 @@
+#include "test/composition/Proof.h"
+
+#include "ir/dist/Dist.h"
+#include "ir/dist/State.h"
+#include "runtime/random/Philox.h"
+#include "test/passes/layout/Ranks.h"
+#include "tools/echelon/Compilation.h"
+#include "tools/echelon/Executable.h"
+#include "tools/echelon/HostCompiler.h"
+#include "tools/echelon/Npy.h"
+#include "tools/echelon/Trace.h"
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <sstream>
+
+using namespace mlir;
+using namespace echelon;
+using namespace echelon::ech;
+using namespace echelon::test;
+
+namespace {
+
+constexpr int kSteps = 3;
+constexpr int64_t kSamples = 40, kHeldOut = 11; // the last batch of the evaluation is never full
+
+//===- data -----------------------------------------------------------------------------------------------------------===//
+
+/// The values of an input's files, sample by sample.
+std::vector<double> valuesOf(const RandomSpec &spec, const RandomInput &input, bool held) {
+  std::mt19937_64 random(spec.seed * 31 + held * 7 + std::hash<std::string>()(input.name));
+  int64_t count = held ? kHeldOut : kSamples;
+  for (int64_t size : input.sizes)
+    count *= size;
+  std::normal_distribution<> normal;
+  std::vector<double> values(count);
+  for (double &v : values)
+    v = input.below == 0 ? normal(random) : double(random() % (input.below == 1 ? 2 : input.below));
+  return values;
+}
+
+void writeNpy(const std::string &path, const RandomInput &input, const std::vector<double> &values) {
+  int64_t samples = values.size();
+  std::string shape;
+  for (int64_t size : input.sizes) {
+    samples /= size;
+    shape += std::to_string(size) + ", ";
+  }
+  const char *type = input.below == 0 ? "<f8" : input.below == 1 ? "|b1" : "<i4";
+  std::string header = std::string("{'descr': '") + type + "', 'fortran_order': False, 'shape': (" +
+                       std::to_string(samples) + ", " + shape + "), }";
+  header.append(127 - (10 + header.size()) % 64, ' ');
+  header += '\n';
+  std::ofstream file(path, std::ios::binary);
+  file << std::string("\x93NUMPY\x01\x00", 8) << char(header.size() & 255) << char(header.size() >> 8) << header;
+  for (double v : values) {
+    int32_t whole = int32_t(v);
+    char truth = v != 0;
+    if (input.below == 0)
+      file.write(reinterpret_cast<const char *>(&v), 8);
+    else if (input.below == 1)
+      file.write(&truth, 1);
+    else
+      file.write(reinterpret_cast<const char *>(&whole), 4);
+  }
+}
+
+//===- one rank, interpreted ------------------------------------------------------------------------------------------===//
+
+struct Reference {
+  ModuleOp module;
+  interpret::Machine machine;
+  Trace trace;
+
+  Reference(ModuleOp module, const RandomSpec &spec) : module(module) {
+    machine.seed = spec.seed;
+    size_t at = spec.optimizer.find("lr = ");
+    machine.learningRate = std::stod(spec.optimizer.substr(at + 5));
+    for (auto variable : module.getOps<VariableOp>())
+      machine.values[variable.getSymName().str()] = start(variable);
+  }
+  /// As the runtime has it: a function of seed, path and place.
+  interpret::Array start(VariableOp variable) {
+    namespace rt = echelon::runtime;
+    interpret::Array x(cast<Tensor>(variable.getType()));
+    double a = variable.getA().convertToDouble(), b = variable.getB().convertToDouble();
+    rt::RandomKey key{machine.seed, rt::path_hash(variable.getSymName().str()), 0};
+    int64_t count = x.values.size();
+    if (variable.getInit() == Distribution::Constant)
+      x.values.assign(count, a);
+    else
+      rt::fill_random(x.values.data(), key,
+                      variable.getInit() == Distribution::Normal ? rt::Distribution::Normal : rt::Distribution::Uniform,
+                      a, b, {{count, 0, 1}});
+    return x;
+  }
+  /// Inputs: `count` samples from `first` on (taken around), or the compiled program's batch.
+  void feed(const RandomSpec &spec, bool held, int64_t first, int64_t count, const std::string &dumped = "") {
+    for (auto op : module.getOps<InputOp>()) {
+      interpret::Array x(cast<Tensor>(op.getType()));
+      x.sizes[0] = count; // the batch is the first axis
+      int64_t one = 1;
+      for (size_t i = 1; i < x.sizes.size(); ++i)
+        one *= x.sizes[i];
+      x.values.assign(count * one, 1); // `valid`: every sample is real
+      for (const RandomInput &input : spec.inputs) {
+        if (input.name != op.getSymName())
+          continue;
+        std::vector<double> all =
+            dumped.empty() ? valuesOf(spec, input, held) : readNpy(dumped + "/" + input.name + ".npy");
+        for (int64_t i = 0; i < count * one && !all.empty(); ++i)
+          x.values[i] = all[(first * one + i) % all.size()];
+      }
+      machine.values[op.getSymName().str()] = x;
+    }
+  }
+  std::map<std::string, double> reports(StepOp step, const interpret::Results &results) {
+    std::map<std::string, double> reports;
+    bool evaluation = step.getSymName() == "evaluate";
+    step.walk([&](ReportOp op) {
+      std::string name = op.getName().str();
+      if (op.getKind() == ReportKind::Metric && !evaluation)
+        return;
+      reports[op.getKind() == ReportKind::Norm   ? "grad_norm"
+              : op.getKind() == ReportKind::Loss ? (evaluation ? "eval_loss" : "loss")
+                                                 : name] = results.reports.at(name);
+    });
+    return reports;
+  }
+  void train(int64_t step) {
+    machine.step = step;
+    auto op = module.lookupSymbol<StepOp>("train");
+    interpret::Results results = interpret::run(op, machine);
+    Trace::Step &row = trace.steps.emplace_back();
+    row.reports = reports(op, results);
+    for (auto variable : module.getOps<VariableOp>()) {
+      std::string name = variable.getSymName().str();
+      interpret::Array &value = machine.values[name];
+      if (auto written = results.writes.find(name); written != results.writes.end())
+        value = written->second.inOrder(interpret::Array(cast<Tensor>(variable.getType())).axes);
+      StringRef path = name;
+      (path.consume_front("gradient.") ? row.gradient : row.after)[path.str()] = value.values;
+    }
+  }
+  void evaluate(const RandomSpec &spec) {
+    feed(spec, true, 0, kHeldOut);
+    auto op = module.lookupSymbol<StepOp>("evaluate");
+    trace.evaluation = reports(op, interpret::run(op, machine));
+  }
+};
+
+//===- all ranks, on numbers ------------------------------------------------------------------------------------------===//
+
+Array plain(const interpret::Array &x, Type type) {
+  Array y(cast<Tensor>(type).withState({}));
+  y.data = x.values;
+  return y;
+}
+
+/// One step of a laid-out module from the reference's start values.
+std::string runRanks(ModuleOp module, const Reference &one, Trace &trace) {
+  Feed feed;
+  for (auto op : module.getOps<VariableOp>())
+    feed[op.getSymName().str()] = plain(one.machine.values.at(op.getSymName().str()), op.getType());
+  for (auto op : module.getOps<InputOp>())
+    if (auto x = one.machine.values.find(op.getSymName().str()); x != one.machine.values.end())
+      feed[op.getSymName().str()] = plain(x->second, op.getType());
+  Surroundings around;
+  around.learningRate = one.machine.learningRate;
+  around.step = 0;
+  around.seed = one.machine.seed;
+  Outcome outcome;
+  if (std::string trouble = runStep(module, "train", feed, outcome, around); !trouble.empty())
+    return trouble;
+  Trace::Step &row = trace.steps.emplace_back();
+  for (auto &[name, value] : outcome.reports)
+    row.reports[name == "norm" ? "grad_norm" : name] = value;
+  for (auto op : module.getOps<VariableOp>()) {
+    std::string name = op.getSymName().str();
+    if (op.getSymName().starts_with("gradient."))
+      row.gradient[name.substr(9)] = outcome.gradients.at(name.substr(9)).data;
+    else if (auto x = outcome.written.find(name); x != outcome.written.end())
+      row.after[name] = x->second.data;
+    else
+      row.after[name] = feed.at(name).data;
+  }
+  return "";
+}
+
+std::string nameOf(dist::Hold hold) {
+  switch (hold) {
+  case dist::Hold::Whole:
+    return "whole";
+  case dist::Hold::Split:
+    return "split";
+  case dist::Hold::Sum:
+    return "sum";
+  case dist::Hold::Cut:
+    return "cut";
+  case dist::Hold::Flat:
+    return "flat";
+  }
+  return "";
+}
+
+void count(ModuleOp module, Counts &counts) {
+  module.walk([&](Operation *op) {
+    std::string name = op->getName().getStringRef().str();
+    ++counts[name];
+    if (auto map = dyn_cast<MapOp>(op))
+      ++counts["ech.map " + stringifyFunction(map.getFunction()).str()];
+    if (auto reduce = dyn_cast<ReduceOp>(op))
+      ++counts["ech.reduce " + stringifyReduction(reduce.getKind()).str()];
+    if (auto pool = dyn_cast<PoolOp>(op))
+      ++counts["ech.pool " + stringifyPooling(pool.getKind()).str()];
+    if (auto pool = dyn_cast<PoolGradOp>(op))
+      ++counts["ech.pool_grad " + stringifyPooling(pool.getKind()).str()];
+    if (auto start = dyn_cast<dist::StartOp>(op))
+      ++counts["dist." + start.getKind().str()];
+    if (op->hasAttr(dist::kInside))
+      ++counts["inside " + name];
+    if (name.rfind("dist.", 0) != 0 || isa<dist::WaitOp, dist::MaskOp>(op))
+      return;
+    ValueRange to = isa<dist::StartOp>(op) ? cast<dist::StartOp>(op).wait().getResults() : op->getResults();
+    for (auto [x, y] : llvm::zip(op->getOperands(), to)) {
+      dist::StateAttr before = dist::stateOf(tensor(x)), after = dist::stateOf(tensor(y));
+      for (int m = 0; m < before.size(); ++m)
+        if (before[m] != after[m])
+          ++counts[nameOf(before[m].hold) + " -> " + nameOf(after[m].hold)];
+    }
+  });
+}
+
+Verdict different(const std::string &why) { return {Verdict::Different, why, INFINITY}; }
+
+CompileOptions optionsFor(const std::string &path) {
+  CompileOptions options;
+  options.spec = path;
+  options.doublePrecision = options.keepGradients = options.quickHost = true;
+  return options;
+}
+
+bool compile(Compilation &compilation, Stage until) {
+  return compilation.parse() && compilation.plan() && compilation.elaborate() && compilation.lower(until);
+}
+
+Verdict judge(const Trace &one, const Trace &many, const std::string &what) {
+  Worst worst = compareTraces(one, many);
+  if (worst.error <= kTraceTolerance)
+    return {Verdict::Equal, "", worst.error};
+  std::ostringstream text;
+  text << what << ": " << worst.error << " in " << worst.where;
+  return {Verdict::Different, text.str(), worst.error};
+}
+
+} // namespace
+
+Verdict Proof::check(const RandomSpec &spec, Counts &counts) const {
+  std::string path = folder + "/spec.ech";
+  std::ofstream(path) << spec.text();
+  for (const RandomInput &input : spec.inputs) {
+    writeNpy(folder + "/" + input.name + ".npy", input, valuesOf(spec, input, false));
+    writeNpy(folder + "/" + input.name + ".held.npy", input, valuesOf(spec, input, true));
+  }
+
+  CompileOptions alone = optionsFor(path);
+  alone.oneRank = alone.wholeBatch = true;
+  Compilation one(alone), many(optionsFor(path));
+  // The layout first: what is refused costs nothing more.
+  if (!compile(many, Stage::Dist)) {
+    std::string said = many.diagnostics.text();
+    bool layout = said.find("E0799") == std::string::npos && compile(one, Stage::Ech);
+    return layout ? Verdict{Verdict::Refused, said, 0} : different(said);
+  }
+  if (!compile(one, Stage::Ech))
+    return different("on one rank: " + one.diagnostics.text());
+
+  Reference reference(*one.module, spec);
+  std::string dumped = folder + "/out/dump";
+  Trace program;
+  if (compiled) {
+    std::error_code none;
+    std::filesystem::remove_all(folder + "/out", none);
+    std::filesystem::create_directories(folder + "/out", none);
+    Compilation build(optionsFor(path));
+    int exitCode = 0;
+    std::string executable = executableOf(build, exitCode);
+    if (executable.empty())
+      return different("does not build: " + build.diagnostics.text());
+    std::vector<std::string> command = launcher(transport, build.trainPlan.ranks());
+    command.insert(command.end(), {executable, "--folder", folder, "--out", folder + "/out", "--transport", transport,
+                                   "--deadline", "60", "--log", folder + "/out/log", "--dump", dumped, "--dump-state"});
+    int status = runProgram(command, folder + "/out/said");
+    std::filesystem::remove_all(std::filesystem::path(executable).parent_path(), none); // it is run once
+    if (status != 0) {
+      std::stringstream said;
+      said << std::ifstream(folder + "/out/said").rdbuf();
+      return different("the program ended with " + std::to_string(status) + ": " + said.str());
+    }
+    program = readTrace(folder + "/out/log", dumped, kSteps);
+    for (auto &[name, x] : reference.machine.values) { // start values are the same function of seed and path
+      if (StringRef(name).starts_with("gradient."))
+        continue;
+      std::vector<double> given = readNpy(dumped + "/start/" + name + ".npy");
+      if (given.size() != x.values.size())
+        return different("the start values of " + name + " are missing");
+      for (size_t i = 0; i < given.size(); ++i)
+        if (std::abs(given[i] - x.values[i]) > 1e-12)
+          return different("the start values of " + name);
+    }
+  }
+  Verdict verdict;
+  for (int64_t step = 0; step < (compiled ? kSteps : 1); ++step) {
+    char at[32];
+    std::snprintf(at, sizeof(at), "/step-%06d/batch", int(step + 1));
+    reference.feed(spec, false, compiled ? 0 : step * spec.batch, spec.batch, compiled ? dumped + at : "");
+    if (step == 0) {
+      Trace ranks, first;
+      if (std::string trouble = runRanks(*many.module, reference, ranks); !trouble.empty())
+        return different("on numbers: " + trouble);
+      reference.train(step);
+      first.steps = reference.trace.steps;
+      for (auto &[name, value] : ranks.steps[0].reports)
+        first.steps[0].reports.try_emplace(name, value); // metrics of the batch
+      verdict = judge(first, ranks, "on numbers");
+      if (verdict.kind != Verdict::Equal)
+        return verdict;
+    } else {
+      reference.train(step);
+    }
+  }
+  for (auto &[name, value] : reference.trace.steps[0].reports)
+    if (!std::isfinite(value))
+      return different(name + " is not finite on one rank");
+  if (compiled) {
+    if (spec.evaluates())
+      reference.evaluate(spec);
+    Verdict other = judge(reference.trace, program, "the program");
+    other.error = std::max(other.error, verdict.error);
+    verdict = other;
+  }
+  if (verdict.kind == Verdict::Equal)
+    count(*many.module, counts);
+  return verdict;
+}
+
+std::vector<std::string> echelon::test::expectedCounts() {
+  std::vector<std::string> names;
+  MLIRContext context(MLIRContext::Threading::DISABLED);
+  context.loadDialect<EchDialect, dist::DistDialect>();
+  for (RegisteredOperationName op : context.getRegisteredOperations())
+    if (op.getDialectNamespace() == "ech" && op.getStringRef() != "ech.gradient") // consumed by the update
+      names.push_back(op.getStringRef().str());
+  for (uint32_t f = 0; f <= getMaxEnumValForFunction(); ++f)
+    if (auto function = symbolizeFunction(f))
+      names.push_back("ech.map " + stringifyFunction(*function).str());
+  for (const char *name :
+       {"ech.reduce sum", "ech.reduce max", "ech.reduce min", "ech.pool max", "ech.pool avg", "ech.pool_grad max",
+        "ech.pool_grad avg", "dist.slice", "dist.mask", "dist.all_reduce", "dist.reduce_scatter", "dist.all_gather",
+        "dist.all_to_all", "dist.exchange", "dist.broadcast", "inside ech.softmax", "inside ech.logsumexp",
+        "inside ech.cross_entropy", "inside ech.argmax", "inside ech.normalize", "inside ech.normalize_grad",
+        "inside ech.global_norm", "inside ech.reduce", "whole -> split", "whole -> sum", "whole -> cut", "whole -> flat",
+        "sum -> whole", "sum -> split", "sum -> cut", "sum -> flat", "split -> whole", "split -> split", "cut -> whole",
+        "flat -> whole"})
+    names.push_back(name);
+  return names;
+}

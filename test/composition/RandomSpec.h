@@ -1,0 +1,57 @@
+// Specs by chance: a model of a few pieces out of the whole language, and a layout for it. A function of the seed.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace echelon::test {
+
+/// A part of a model that takes x and gives x of the same axes, so that any of them may be left out.
+struct Piece {
+  std::string axes, outside, body; // `axis` lines of the model; blocks outside of it; statements
+  std::vector<Piece> inner;        // of a repeat: what its body holds, where @ stands in `body`
+  bool batchStatistics = false;    // not under micro batches
+  bool allSamples = false;         // nor in evaluation
+};
+
+struct MeshLine {
+  std::string name;
+  int64_t size;
+  std::vector<std::string> list; // axes split over it; "seq padded"
+  bool stores = false;
+};
+
+/// An input of the model, and so a file of data.
+struct RandomInput {
+  std::string name;
+  std::vector<std::string> axes; // but the batch
+  std::vector<int64_t> sizes;
+  int64_t below = 0; // 0: real; 1: truth values
+};
+
+struct RandomSpec {
+  explicit RandomSpec(uint64_t seed);
+
+  /// Another layout for the same model: `attempt` 0 is the first.
+  void drawLayout(int attempt);
+  /// The whole file. The data are the files NAME.npy of its folder, and NAME.held.npy for the evaluation.
+  std::string text() const;
+  /// Whether it has an evaluation.
+  bool evaluates() const;
+  /// Simpler specs, to be tried in this order when this one fails.
+  std::vector<RandomSpec> simpler() const;
+
+  uint64_t seed;
+  std::string axes, head; // axes of the family, loss and metrics
+  std::vector<RandomInput> inputs;
+  std::vector<Piece> pieces;
+  std::string optimizer;
+  int64_t batch = 8, microBatches = 1;
+  std::vector<MeshLine> mesh;
+
+private:
+  std::vector<std::string> modelAxes() const;
+};
+
+} // namespace echelon::test

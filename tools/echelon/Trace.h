@@ -1,0 +1,44 @@
+// What a few steps of training left behind, and how two such traces are compared: for `verify` and tests.
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+namespace echelon {
+
+using Tensors = std::map<std::string, std::vector<double>>; // by path
+
+struct Trace {
+  struct Step {
+    std::map<std::string, double> reports; // loss, named losses, grad_norm
+    Tensors gradient;                      // by parameter
+    Tensors after;                         // stored tensors after the step
+  };
+  std::vector<Step> steps;
+  std::map<std::string, double> evaluation; // the last one's row
+};
+
+/// Reads what a program of `steps` steps wrote with --log and with --dump FOLDER --dump-state.
+Trace readTrace(const std::string &log, const std::string &dump, int steps);
+
+/// The accepted difference.
+constexpr double kTraceTolerance = 1e-10;
+
+struct Worst {
+  double error = 0;
+  std::string where = "nothing";
+  /// Also takes what is not a number.
+  void see(double e, const std::string &what) {
+    if (!(e <= error)) {
+      error = e;
+      where = what;
+    }
+  }
+};
+
+/// The largest difference between two traces. A gradient is measured against its tensor's scale, at least 1e-3 of the
+/// model's largest; an element whose gradient was ever below 1e-5 of that measure is left out of what is compared after
+/// its update (an optimizer would walk on noise).
+Worst compareTraces(const Trace &one, const Trace &many);
+
+} // namespace echelon
