@@ -9,6 +9,8 @@
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "passes/Passes.h"
 
+#include <cmath>
+
 namespace echelon {
 #define GEN_PASS_DEF_SIMPLIFY
 #include "passes/Passes.h.inc"
@@ -38,21 +40,21 @@ struct MapIdentity : OpRewritePattern<MapOp> {
   }
   static Value identity(MapOp op) {
     OperandRange x = op.getOperands();
-    auto second = x.size() > 1 ? number(x[1]) : std::nullopt;
+    auto is = [&](unsigned i, double value) { return i < x.size() && number(x[i]).value_or(NAN) == value; };
     switch (op.getFunction()) {
     case Function::Add:
-      if (number(x[0]) == 0.0)
+      if (is(0, 0))
         return x[1];
-      return second == 0.0 ? x[0] : Value();
+      return is(1, 0) ? x[0] : Value();
     case Function::Sub:
-      return second == 0.0 ? x[0] : Value();
+      return is(1, 0) ? x[0] : Value();
     case Function::Mul:
-      if (number(x[0]) == 1.0)
+      if (is(0, 1))
         return x[1];
-      return second == 1.0 ? x[0] : Value();
+      return is(1, 1) ? x[0] : Value();
     case Function::Div:
     case Function::Pow:
-      return second == 1.0 ? x[0] : Value();
+      return is(1, 1) ? x[0] : Value();
     case Function::Neg:
       if (auto inner = x[0].getDefiningOp<MapOp>(); inner && inner.getFunction() == Function::Neg)
         return inner.getOperands()[0];

@@ -1,6 +1,6 @@
-// Pieces are templates: {| a || b |} is one of a and b; $F is the feature axis (embed or channel), $P a place axis (seq or
-// height), $W the window axes, $n the piece's number, $s a drawn size, $c a drawn number; lines that begin with "axis"
-// and "outside" stand apart, as do those of "[S]" and "[I]", which belong to one family.
+// Pieces are templates: {| a || b |} is one of a and b; $F is the feature axis (embed or channel), $P a place axis (seq
+// or height), $W the window axes, $n the piece's number, $s a drawn size, $c a drawn number; lines that begin with
+// "axis" and "outside" stand apart, as do those of "[S]" and "[I]", which belong to one family.
 #include "test/composition/RandomSpec.h"
 
 #include <algorithm>
@@ -267,8 +267,10 @@ Piece fill(std::string text, const Family &family, int number, Random &random) {
     else
       piece.body += "  " + line + "\n";
   }
-  piece.allSamples = text.find("over = except(" + features) != std::string::npos && text.find("next") == std::string::npos;
-  piece.allSamples |= text.find("except(" + places) != std::string::npos || text.find("over = batch)") != std::string::npos;
+  piece.allSamples =
+      text.find("over = except(" + features) != std::string::npos && text.find("next") == std::string::npos;
+  piece.allSamples |=
+      text.find("except(" + places) != std::string::npos || text.find("over = batch)") != std::string::npos;
   piece.batchStatistics = piece.allSamples || text.find("batchnorm") != std::string::npos;
   return piece;
 }
@@ -297,7 +299,8 @@ RandomSpec::RandomSpec(uint64_t seed) : seed(seed) {
          (family.image ? "  axis width = 4\n" : "") + "  axis " + f + " = " + std::to_string(family.features) +
          "\n  axis class = " + std::to_string(classes) + "\n  axis vocab = " + std::to_string(words) +
          "\n  axis two = 2\n  axis three = 3\n";
-  std::vector<std::string> all = family.image ? std::vector<std::string>{f, p, "width"} : std::vector<std::string>{p, f};
+  std::vector<std::string> all =
+      family.image ? std::vector<std::string>{f, p, "width"} : std::vector<std::string>{p, f};
   std::vector<int64_t> sizes = family.image ? std::vector<int64_t>{family.features, family.places, 4}
                                             : std::vector<int64_t>{family.places, family.features};
   inputs = {{"first", all, sizes, 0},
@@ -409,13 +412,15 @@ std::string RandomSpec::text() const {
     if (line.stores)
       layout += "    store optimizer over " + line.name + "\n";
   }
-  std::string micro =
-      microBatches > 1 ? " in micro batches of " + std::to_string(std::max<int64_t>(1, batch / microBatches / over)) : "";
+  std::string micro = microBatches > 1
+                          ? " in micro batches of " + std::to_string(std::max<int64_t>(1, batch / microBatches / over))
+                          : "";
   return "import nn\n" + outside + "model M() {\n" + lines + "  param scale[" + inputs[0].axes.back() +
          "] ~ normal(0.5)\n  x = first * (1 + 0.3 * scale)\n" + body + head + "}\ntrain t {\n  model M()\n  data npy(" +
          files + ") -> " + names + "\n  batch " + std::to_string(batch) + micro + "\n  steps 3\n  " + optimizer +
-         "\n  seed " + std::to_string(seed) + "\n  precision fp64\n  evaluate held on npy(" + held +
-         ") every 3 steps\n" + (mesh.empty() ? "" : layout + "  }\n") + "}\n";
+         "\n  seed " + std::to_string(seed) + "\n  precision fp64\n" +
+         (evaluates() ? "  evaluate held on npy(" + held + ") every 3 steps\n" : "") +
+         (mesh.empty() ? "" : layout + "  }\n") + "}\n";
 }
 
 std::vector<RandomSpec> RandomSpec::simpler() const {

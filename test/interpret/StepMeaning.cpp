@@ -167,8 +167,9 @@ TEST_P(UpdateRule, GivesPyTorchsNumbers) {
   EXPECT_NEAR(results.writes.at("w").values[0], GetParam().w, 1e-12);
   for (auto [name, value] : {std::pair("optimizer.momentum.w", GetParam().m), std::pair("optimizer.m.w", GetParam().m),
                              std::pair("optimizer.v.w", GetParam().v)})
-    if (results.writes.count(name))
+    if (results.writes.count(name)) {
       EXPECT_NEAR(results.writes.at(name).values[0], value, 1e-12) << name;
+    }
   EXPECT_DOUBLE_EQ(results.reports.at("norm"), 0.5);
 }
 double adam(double w, double g, double decoupled) {
