@@ -4,6 +4,7 @@
 // 3. What touches samples moves into `ech.repeat … time`; its sums come out as sums over the passes.
 // 4. What is made of totals, the reports, gradients and writes follow.
 #include "mlir/IR/IRMapping.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "passes/Passes.h"
 #include "passes/time/Kinds.h"
 
@@ -25,6 +26,9 @@ public:
 
   LogicalResult run() {
     Block &block = step.getBody().front();
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block))) // what nobody reads needs no samples
+      if (isOpTriviallyDead(&op))
+        op.erase();
     SmallVector<Operation *> before = llvm::map_to_vector(block, [](Operation &op) { return &op; });
     builder.setInsertionPointToEnd(&block);
     if (failed(kinds.decide()))

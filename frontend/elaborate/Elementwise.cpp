@@ -330,7 +330,7 @@ Val Lowering::sizeCall(const CallExpr &, const Args &a) {
   const AxisInfo *axis = axisOf(*a["axis"], "the argument of size");
   if (!axis)
     return Val::poison();
-  if (axis->isBatch) {
+  if (axis->countsSamples()) {
     if (inSize)
       return poison(Code::E0208, a["axis"]->range,
                     "the size of " + written(axis->name) + " is the run's, so no other size follows from it");
@@ -344,7 +344,7 @@ Val Lowering::indexCall(const CallExpr &e, const Args &a) {
   const AxisInfo *axis = axisOf(*a["axis"], "the argument of index");
   if (!axis)
     return Val::poison();
-  if (axis->isBatch)
+  if (axis->countsSamples())
     return poison(Code::E0219, a["axis"]->range,
                   "samples have no order, so there is no index(" + written(axis->name) + ")");
   Value value = isWalked(axis->name) ? build.position(axis->name) : build.index(axis->name, axis->size);

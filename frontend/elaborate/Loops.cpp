@@ -103,7 +103,7 @@ void Lowering::repeatAlongStatement(const RepeatAlongStatement &s) {
   const AxisInfo *axis = axisOf(s.axis);
   if (!axis)
     return;
-  if (axis->isBatch) {
+  if (axis->countsSamples()) {
     error(Code::E0219, s.axis.range, "samples do not depend on each other, so no repeat runs along " + s.axis.text);
     return;
   }

@@ -73,7 +73,7 @@ Val Lowering::bracket(const Val &x, const IndexExpr::Bracket &bracket) {
           error(Code::E0210, p.value->range,
                 p.from[0].text + " has the positions 0 to " + std::to_string(size - 1) + ", and this is " +
                     at.number.text());
-        } else if (a->isBatch) {
+        } else if (a->countsSamples()) {
           good = false;
           error(Code::E0219, p.from[0].range, "samples have no order, so none of them is picked");
         } else {
@@ -132,7 +132,7 @@ Val Lowering::bracket(const Val &x, const IndexExpr::Bracket &bracket) {
         error(Code::E0210, p.range,
               "the slice " + std::to_string(*low) + ".." + std::to_string(*high) +
                   " is empty; its end is one behind its last position");
-      } else if (a->isBatch) {
+      } else if (a->countsSamples()) {
         good = false;
         error(Code::E0219, p.from[0].range, "samples have no order, so no slice is cut from them");
       } else if (*low != 0 || *high != size) {
@@ -146,13 +146,15 @@ Val Lowering::bracket(const Val &x, const IndexExpr::Bracket &bracket) {
       Group g;
       g.range = p.range;
       __int128 have = 1, want = 1;
+      bool counts = false; // samples
       std::string from, to;
       for (const Ident &name : p.from)
         if (const AxisInfo *a = axis(name)) {
           g.from.push_back(a->name);
           have *= original.sizeOf(a->name);
           from += (from.empty() ? "" : " * ") + name.text;
-          if (a->isBatch && p.kind != Place::Rename) {
+          counts |= a->countsSamples();
+          if (a->countsSamples() && p.kind != Place::Rename) {
             good = false;
             error(Code::E0219, name.range,
                   "the number of samples is the run's, so " + name.text + " is neither split nor merged");
@@ -167,6 +169,13 @@ Val Lowering::bracket(const Val &x, const IndexExpr::Bracket &bracket) {
         if (isWalked(a->name)) {
           good = false;
           error(Code::E0219, name.range, "inside its repeat " + name.text + " is a position, not an axis");
+          continue;
+        }
+        if (counts != a->countsSamples() && p.kind == Place::Rename) {
+          good = false;
+          std::string samples = counts ? p.from[0].text : name.text, other = counts ? name.text : p.from[0].text;
+          error(Code::E0219, p.range,
+                samples + " has as many samples as the run takes; declare `axis " + other + " like " + samples + "`");
           continue;
         }
         g.to.push_back({a->name, a->size});

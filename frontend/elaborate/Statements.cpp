@@ -188,16 +188,17 @@ void Lowering::axisStatement(const AxisStatement &s) {
     like = axisOf(*s.like);
     if (like)
       n = like->size;
-    if (like && like->isBatch)
-      error(Code::E0208, s.like->range, s.like->text + " is sized by the run, so no axis can be like it");
   } else if (auto size = this->size(*s.size, "axis " + s.name.text)) {
     n = *size;
   }
-  if (!scope->block)
+  bool likeBatch = like && like->countsSamples();
+  if (!scope->block && !likeBatch)
     for (const auto &[name, size] : shared.options.sizes)
       if (name == s.name.text)
         n = size;
   declareAxis(s.name, n, like, false, false);
+  if (likeBatch)
+    axisStore.back().likeBatch = true;
 }
 
 std::optional<SmallVector<ech::Axis>> Lowering::declaredAxes(const std::vector<Ident> &names, const char *what,
@@ -217,7 +218,7 @@ std::optional<SmallVector<ech::Axis>> Lowering::declaredAxes(const std::vector<I
       good = false;
       continue;
     }
-    if (axis->isBatch && !batchAllowed) {
+    if (axis->countsSamples() && !batchAllowed) {
       error(Code::E0217, name.range,
             std::string("a ") + what + " is the same for all samples, so it has no axis " + name.text);
       good = false;
@@ -272,6 +273,14 @@ void Lowering::inputStatement(const InputStatement &s) {
   }
   bool isNew = declareOnce(s.name);
   auto axes = declaredAxes(s.axes, "input", true);
+  if (axes)
+    for (const Ident &name : s.axes)
+      if (scope->axes[name.text]->likeBatch) {
+        error(Code::E0217, name.range,
+              "an input comes sample by sample, and " + name.text + " counts samples; rename its batch axis instead");
+        axes.reset();
+        break;
+      }
   const AxisInfo *below = s.below ? axisOf(*s.below) : nullptr;
   scope->values[s.name.text] = Val::poison();
   if (!axes || !isNew || (s.below && !below))

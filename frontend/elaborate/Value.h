@@ -16,6 +16,10 @@ struct AxisInfo {
   bool isBatch = false, isRepeat = false;
   unsigned order = 0; // of declaration
   SourceRange range;
+  bool likeBatch = false; // the samples of the step once more, under another name
+
+  /// Whether it is the run that says how long it is.
+  bool countsSamples() const { return isBatch || likeBatch; }
 };
 
 /// Bounds of an integer value, both included.

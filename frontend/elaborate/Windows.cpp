@@ -182,7 +182,7 @@ Val Lowering::concat(const CallExpr &e, const Args &args) {
     return Val::poison();
   if (values.size() < 2)
     return poison(Code::E0119, e.range, "concat joins two or more values along an axis");
-  if (over->isBatch)
+  if (over->countsSamples())
     return poison(Code::E0219, args["over"]->range, "the number of samples is the run's, so nothing is added to them");
   int64_t total = 0;
   SmallVector<Value> operands;

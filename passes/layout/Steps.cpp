@@ -68,8 +68,33 @@ bool echelon::layout::holds(Tensor type, StateAttr from, StateAttr to, ArrayRef<
   return llvm::all_of(type.names(), [&](StringRef axis) { return axisHolds(source, result, axis, group, mesh); });
 }
 
-SmallVector<Step> echelon::layout::stepsOf(Tensor type, StateAttr from, StateAttr to, MeshAttr mesh) {
-  SmallVector<Step> steps;
+/// Whether a cut along an axis comes or goes: flat cuts, which lie inside a local piece, go before it and come after
+/// it.
+static bool changesAxes(StateAttr from, StateAttr to) {
+  auto along = [](const Entry &entry) { return entry.hold == Hold::Split || entry.hold == Hold::Cut; };
+  for (int m = 0; m < from.size(); ++m)
+    if (from[m] != to[m] && (along(from[m]) || along(to[m])))
+      return true;
+  return false;
+}
+
+static void findSteps(Tensor type, StateAttr from, StateAttr to, MeshAttr mesh, SmallVector<Step> &steps) {
+  if (from == to)
+    return;
+  if (changesAxes(from, to)) {
+    StateAttr bare = from, next = to; // without flat cuts; what is still to be scattered into one stays a sum
+    for (int m = 0; m < mesh.size(); ++m) {
+      if (from[m].hold == Hold::Flat)
+        bare = bare.with(m, Hold::Whole);
+      if (to[m].hold == Hold::Flat)
+        next = next.with(m, from[m].hold == Hold::Sum ? Hold::Sum : Hold::Whole);
+    }
+    if (bare != from || next != to) {
+      findSteps(type, from, bare, mesh, steps);
+      findSteps(type, bare, next, mesh, steps);
+      return findSteps(type, next, to, mesh, steps);
+    }
+  }
   StateAttr now = from;
   auto remaining = [&](function_ref<bool(const Entry &, const Entry &)> which) {
     SmallVector<int> result;
@@ -100,11 +125,17 @@ SmallVector<Step> echelon::layout::stepsOf(Tensor type, StateAttr from, StateAtt
     auto swaps = remaining([](auto &a, auto &b) { return a.isPart() && b.isPart(); });
     auto reductions = remaining([](auto &a, auto &b) { return a.hold == Hold::Sum && b.hold == Hold::Whole; });
     auto gathers = remaining([](auto &a, auto &b) { return a.isPart() && b.hold == Hold::Whole; });
+    llvm::erase_if(slices, [&](int m) { // an outer flat cut first
+      return to[m].hold == Hold::Flat &&
+             llvm::any_of(scatters, [&](int outer) { return outer < m && to[outer].hold == Hold::Flat; });
+    });
     if (take("slice", slices, true) || takeEach("slice", slices, true) || takeEach("reduce_scatter", scatters, false) ||
         takeEach("all_to_all", swaps, false) || take("all_reduce", reductions, false) ||
         take("all_gather", gathers, false) || takeEach("all_gather", gathers, false))
       continue;
-    if (take("all_reduce", scatters, false, Hold::Whole)) // an exchange does not sum
+    if (take("all_gather", flatCuts(type.withState(now)), false, Hold::Whole)) // an exchange knows axes alone
+      continue;
+    if (take("all_reduce", scatters, false, Hold::Whole)) // nor does it sum
       continue;
     SmallVector<int> group = remaining([](auto &, auto &) { return true; });
     for (int m = 0; m < mesh.size() && !holds(type, now, to, group, mesh); ++m)
@@ -114,5 +145,10 @@ SmallVector<Step> echelon::layout::stepsOf(Tensor type, StateAttr from, StateAtt
     steps.push_back({"exchange", group, to});
     now = to;
   }
+}
+
+SmallVector<Step> echelon::layout::stepsOf(Tensor type, StateAttr from, StateAttr to, MeshAttr mesh) {
+  SmallVector<Step> steps;
+  findSteps(type, from, to, mesh, steps);
   return steps;
 }

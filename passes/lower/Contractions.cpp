@@ -4,7 +4,7 @@
 // 2. Axes of one kind that both their buffers walk in one stride become one dimension.
 // 3. The largest dimension of each of m, n, k goes into the product; all others are dimensions of a batch, in which an
 //    operand that lacks them has stride 0 (a stride of 0 in c sums).
-// 4. An operand that has no contiguous dimension is copied first.
+// 4. An operand that has no contiguous dimension is copied first; a result that has none is computed apart and copied.
 #include "passes/lower/Lowering.h"
 #include "runtime/kernels/GemmChoice.h"
 
@@ -108,7 +108,7 @@ LogicalResult lowerDot(Lowering &l, ech::DotOp op) {
     for (const Axis &axis : rt::buffer(c).getAxes())
       if (rt::buffer(x).has(axis.name))
         (rt::buffer(other).has(axis.name) ? shared : own).push_back(axis);
-    for (const Axis &axis : rt::buffer(op.getLhs() ? a : a).getAxes())
+    for (const Axis &axis : rt::buffer(a).getAxes())
       if (!rt::buffer(c).has(axis.name))
         keys.push_back(axis);
     llvm::append_range(shared, keysLast ? own : keys);
@@ -128,8 +128,24 @@ LogicalResult lowerDot(Lowering &l, ech::DotOp op) {
       b = inOrder(b, a, false);
     plan = planFor(rt::buffer(a), rt::buffer(b), rt::buffer(c));
   }
-  if (!isMatrix(plan.m.size, plan.m.c, plan.n.size, plan.n.c, transC, ldc) || (transC && plan.n.size != 1))
-    return l.refuse(op, "has a result that is no matrix");
+  bool adds = slot.adds;
+  auto isResult = [&] {
+    return isMatrix(plan.m.size, plan.m.c, plan.n.size, plan.n.c, transC, ldc) && (!transC || plan.n.size == 1);
+  };
+  if (!isResult()) {
+    SmallVector<Axis> shared, rows, columns;
+    for (const Axis &axis : rt::buffer(c).getAxes())
+      (!rt::buffer(b).has(axis.name) ? rows : rt::buffer(a).has(axis.name) ? shared : columns).push_back(axis);
+    llvm::append_range(shared, rows);
+    llvm::append_range(shared, columns);
+    c = l.alloc(shared, rt::buffer(c).getElement(), loc);
+    adds = false;
+    plan = planFor(rt::buffer(a), rt::buffer(b), rt::buffer(c));
+    isMatrix(plan.m.size, plan.m.a, plan.k.size, plan.k.a, transA, lda);
+    isMatrix(plan.k.size, plan.k.b, plan.n.size, plan.n.b, transB, ldb);
+    if (!isResult())
+      return l.refuse(op, "has a result that is no matrix");
+  }
   if (transC) // one column of neighbours
     ldc = 1;
   Buffer type = rt::buffer(c);
@@ -137,7 +153,7 @@ LogicalResult lowerDot(Lowering &l, ech::DotOp op) {
   auto library = runtime::choose_gemm(plan.m.size, plan.n.size, plan.k.size, transA, transB, isReal32 ? 4 : 8);
   std::string form = std::string("Form::") + (transA ? "t" : "n") + (transB ? "t" : "n");
   Lowering::Call call(l, plan.batch.empty() ? "gemm" : "gemm_batched", loc);
-  if (slot.adds)
+  if (adds)
     call.inOut(c);
   else
     call.out(c);
@@ -149,9 +165,11 @@ LogicalResult lowerDot(Lowering &l, ech::DotOp op) {
       call.numbers({d.size, d.c, d.a, d.b});
     call.close();
   }
-  call.word("1.0").word(slot.adds ? "1.0" : "0.0");
+  call.word("1.0").word(adds ? "1.0" : "0.0");
   call.word(library == runtime::Blas::onednn ? "Blas::onednn" : "Blas::openblas");
   call.done();
+  if (c != slot.buffer)
+    l.copy(slot.buffer, c, loc, slot.adds);
   return success();
 }
 } // namespace

@@ -36,6 +36,25 @@ private:
     OpBuilder b = builder();
     return rt::AlongOp::create(b, at, b.getI32Type(), axis, l.offsetOf(ech::tensor(of), axis));
   }
+  /// The position along an axis of an element of a flat cut, which counts through a local piece in storage order.
+  Value alongFlat(Value of, StringRef axis, Location at) {
+    Tensor type = ech::tensor(of);
+    Type i32 = l.b.getI32Type();
+    int64_t stride = 1, size = dist::localSize(type, axis, l.mesh);
+    for (StringRef faster : llvm::reverse(type.names())) {
+      if (faster == axis)
+        break;
+      stride *= dist::localSize(type, faster, l.mesh);
+    }
+    OpBuilder b = builder();
+    Value element = rt::AlongOp::create(b, at, i32, "flat", l.flatOffset(type));
+    Value row = compute("div", {element, literal(stride, i32, at)}, i32, at);
+    Value rows =
+        compute("mul", {compute("div", {row, literal(size, i32, at)}, i32, at), literal(size, i32, at)}, i32, at);
+    Value place = compute("sub", {row, rows}, i32, at);
+    Value first = l.offsetOf(type, axis);
+    return first ? compute("add", {place, number(first, i32)}, i32, at) : place;
+  }
   /// The sample's number in the batch. A rank holds its part of each micro batch, one after the other.
   Value placeInBatch(Value of, StringRef axis, Location at) {
     auto micros = l.module->getAttrOfType<IntegerAttr>("ech.micro");
@@ -154,7 +173,8 @@ LogicalResult NestBuilder::add(Operation *op) {
     Value value = operand(mask.getValue());
     for (Attribute name : mask.getAxes()) {
       StringRef axis = cast<StringAttr>(name).getValue();
-      Value place = along(mask.getValue(), axis, at);
+      bool flat = !dist::flatCuts(ech::tensor(mask.getValue())).empty();
+      Value place = flat ? alongFlat(mask.getValue(), axis, at) : along(mask.getValue(), axis, at);
       Value size = literal(ech::tensor(mask.getValue()).sizeOf(axis), l.b.getI32Type(), at);
       Value inside = compute("lt", {place, size}, l.b.getI1Type(), at);
       value = compute("select", {inside, value, literal(mask.getFill().convertToDouble(), element, at)}, element, at);

@@ -72,6 +72,18 @@ Value Lowering::offsetOf(Tensor type, StringRef axis, int64_t divisor) {
     factor /= divisor;
   return terms.mesh.empty() ? Value() : offset(terms, 0, "first_" + axis);
 }
+Value Lowering::flatOffset(Tensor type) {
+  Terms terms;
+  int64_t count = 1;
+  for (int64_t size : dist::localShape(type, mesh))
+    count *= size;
+  for (int m : dist::flatCuts(type)) {
+    count = llvm::divideCeil(count, mesh.sizeOf(m));
+    terms.mesh.push_back(m);
+    terms.factors.push_back(count);
+  }
+  return offset(terms, 0, "first_of_part");
+}
 Value Lowering::endOf(Tensor type, StringRef axis) {
   Terms terms = termsOf(type, axis);
   return terms.mesh.empty() ? Value() : offset(terms, dist::localSize(type, axis, mesh), "end_" + axis);

@@ -45,6 +45,8 @@ public:
   /// First logical position of `axis` on this rank, an index; null where it is 0 on all ranks.
   /// With `divisor`, the same divided by it.
   Value offsetOf(Tensor type, llvm::StringRef axis, int64_t divisor = 1);
+  /// Where this rank's flat cut begins in the local piece that it is cut from.
+  Value flatOffset(Tensor type);
   /// One past the last position of `axis` on this rank; null where all ranks hold all.
   Value endOf(Tensor type, llvm::StringRef axis);
   /// The difference of two offsets, an index; null where it is 0.

@@ -427,57 +427,57 @@ LogicalResult lowerSlice(Lowering &l, dist::SliceOp op) {
 }
 } // namespace
 
-/// Mesh axis by mesh axis: a view that begins at this rank's part; a copy where parts reach beyond the whole.
+/// Sums first, then tensor axis by tensor axis from the slowest split to the fastest: a view that begins at this rank's
+/// part; a copy where parts reach beyond the whole.
 Value Lowering::pieceOf(Value x, Tensor from, Tensor to, Location loc) {
+  auto changes = [&](int m) { return dist::stateOf(from)[m] != dist::stateOf(to)[m] && mesh.sizeOf(m) > 1; };
   for (int m = 0; m < mesh.size(); ++m) {
-    Entry before = dist::stateOf(from)[m], after = dist::stateOf(to)[m];
-    if (before == after || after.hold == Hold::Whole || mesh.sizeOf(m) == 1)
+    if (!changes(m) || dist::stateOf(to)[m].hold != Hold::Sum) // coordinate 0 holds it
       continue;
-    if (after.hold == Hold::Sum) { // coordinate 0 holds it
-      Value out = alloc(rt::buffer(x).getAxes(), rt::buffer(x).getElement(), loc);
-      Value counts = number("r.coordinate(" + std::to_string(m) + ") == 0 ? 1.0 : 0.0", b.getF64Type(),
-                            NameLoc::get(b.getStringAttr("counts"), loc));
-      SmallVector<StringRef> names;
-      SmallVector<int64_t> sizes;
-      for (const Axis &a : rt::buffer(x).getAxes()) {
-        names.push_back(a.name);
-        sizes.push_back(a.size);
-      }
-      auto fused = rt::FusedOp::create(b, loc, b.getStrArrayAttr(names), b.getDenseI64ArrayAttr(sizes), ValueRange{x},
-                                       ValueRange{counts}, b.getStrArrayAttr({"store"}), ValueRange{out});
-      Block &body = fused.getBody().emplaceBlock();
-      OpBuilder inner = OpBuilder::atBlockEnd(&body);
-      Type element = rt::buffer(x).getElement();
-      Value v = body.addArgument(element, loc), n = body.addArgument(element, loc);
-      v = rt::ComputeOp::create(inner, loc, element, "mul", ValueRange{v, n});
-      rt::YieldOp::create(inner, loc, ValueRange{v});
-      x = out;
+    Value out = alloc(rt::buffer(x).getAxes(), rt::buffer(x).getElement(), loc);
+    Value counts = number("r.coordinate(" + std::to_string(m) + ") == 0 ? 1.0 : 0.0", b.getF64Type(),
+                          NameLoc::get(b.getStringAttr("counts"), loc));
+    SmallVector<StringRef> names;
+    SmallVector<int64_t> sizes;
+    for (const Axis &a : rt::buffer(x).getAxes()) {
+      names.push_back(a.name);
+      sizes.push_back(a.size);
+    }
+    auto fused = rt::FusedOp::create(b, loc, b.getStrArrayAttr(names), b.getDenseI64ArrayAttr(sizes), ValueRange{x},
+                                     ValueRange{counts}, b.getStrArrayAttr({"store"}), ValueRange{out});
+    Block &body = fused.getBody().emplaceBlock();
+    OpBuilder inner = OpBuilder::atBlockEnd(&body);
+    Type element = rt::buffer(x).getElement();
+    Value v = body.addArgument(element, loc), n = body.addArgument(element, loc);
+    v = rt::ComputeOp::create(inner, loc, element, "mul", ValueRange{v, n});
+    rt::YieldOp::create(inner, loc, ValueRange{v});
+    x = out;
+  }
+  for (StringRef axis : to.names()) {
+    int64_t size = dist::localSize(to, axis, mesh), parts = 1;
+    SmallVector<int> divided = llvm::filter_to_vector(dist::over(to, axis, mesh), changes);
+    for (int m : divided)
+      parts *= mesh.sizeOf(m);
+    if (parts == 1)
       continue;
-    }
-    if (after.hold == Hold::Flat)
-      continue; // behind all others
-    int64_t size = local(to).sizeOf(after.axis);
-    // faster mesh axes that are still to come, or were there before
-    for (int other : llvm::reverse(dist::over(to, after.axis, mesh))) {
-      if (other == m)
-        break;
-      if (!(dist::stateOf(from)[other] == dist::stateOf(to)[other]) && other > m)
-        size *= mesh.sizeOf(other);
-    }
-    Terms term{{m}, {size}};
-    Value start = offset(term, 0, "part_of_" + after.axis.getValue());
-    int64_t whole = rt::buffer(x).sizeOf(after.axis);
-    if (size * mesh.sizeOf(m) != whole) {
+    int64_t whole = rt::buffer(x).sizeOf(axis);
+    if (size * parts != whole) {
       SmallVector<Axis> needed(rt::buffer(x).getAxes());
       for (Axis &a : needed)
-        if (a.name == after.axis)
-          a.size = size * mesh.sizeOf(m);
+        if (a.name == axis)
+          a.size = size * parts;
       Value padded = alloc(needed, rt::buffer(x).getElement(), loc);
       fill(padded, 0, loc);
-      copy(range(padded, after.axis, 0, whole, loc), x, loc);
+      copy(range(padded, axis, 0, whole, loc), x, loc);
       x = padded;
     }
-    x = range(x, after.axis, 0, size, loc, start);
+    Terms terms;
+    int64_t step = size * parts;
+    for (int m : divided) {
+      terms.mesh.push_back(m);
+      terms.factors.push_back(step /= mesh.sizeOf(m));
+    }
+    x = range(x, axis, 0, size, loc, offset(terms, 0, ("part_of_" + axis).str()));
   }
   for (int m = 0; m < mesh.size(); ++m) {
     if (dist::stateOf(from)[m].hold == Hold::Flat || dist::stateOf(to)[m].hold != Hold::Flat || mesh.sizeOf(m) == 1)

@@ -11,6 +11,11 @@
 !ps = !ech.tensor<[seq=8, head=4], f32, #dist.state<dp = sum, tp = split head>>
 !cs = !ech.tensor<[seq=8, head=4], f32, #dist.state<dp = cut seq, tp = split head>>
 !fs = !ech.tensor<[seq=8, head=4], f32, #dist.state<dp = flat, tp = split head>>
+!wf = !ech.tensor<[seq=8, head=4], f32, #dist.state<dp = whole, tp = flat>>
+!cf = !ech.tensor<[seq=8, head=4], f32, #dist.state<dp = cut seq, tp = flat>>
+!fw = !ech.tensor<[seq=8, head=4], f32, #dist.state<dp = flat, tp = whole>>
+!ff = !ech.tensor<[seq=8, head=4], f32, #dist.state<dp = flat, tp = flat>>
+!pw = !ech.tensor<[seq=8, head=4], f32, #dist.state<dp = sum, tp = whole>>
 !one = !ech.tensor<[head=4], f32, #dist.state<dp = whole, tp = sum>>
 !all = !ech.tensor<[head=4], f32, #dist.state<dp = whole, tp = whole>>
 
@@ -48,6 +53,29 @@ module attributes {dist.mesh = #dist.mesh<dp = 2 [batch, seq], tp = 2 [head, seq
     // The faster one may.
     // CHECK-NEXT: dist.all_gather {{.*}} over ["tp"] why "i"
     %i = dist.convert %ss why "i" : !ss -> !sw
+
+    // A flat cut lies inside a local piece: it goes before that piece changes, and comes after.
+    // CHECK: %[[WF:.*]] = ech.constant 1.0
+    %wf = ech.constant 1.0 : !wf
+    // CHECK-NEXT: dist.all_gather %[[WF]] over ["tp"] why "k"
+    // CHECK-NEXT: dist.slice {{.*}} over ["dp"] why "k"
+    // CHECK-NEXT: dist.slice {{.*}} over ["tp"] why "k"
+    %k = dist.convert %wf why "k" : !wf -> !cf
+    // CHECK-NEXT: dist.all_gather %[[WF]] over ["tp"] why "l"
+    // CHECK-NEXT: dist.slice {{.*}} over ["dp", "tp"] why "l"
+    %l = dist.convert %wf why "l" : !wf -> !ff
+    // CHECK: %[[FW:.*]] = ech.constant 2.0
+    %fw = ech.constant 2.0 : !fw
+    // CHECK-NEXT: dist.all_gather %[[FW]] over ["dp"] why "m"
+    // CHECK-NEXT: dist.slice {{.*}} over ["tp"] why "m"
+    // CHECK-NEXT: dist.slice {{.*}} over ["dp"] why "m"
+    %m = dist.convert %fw why "m" : !fw -> !fs
+    // Of two flat cuts the outer one comes first.
+    // CHECK: %[[PW:.*]] = ech.constant 3.0
+    %pw = ech.constant 3.0 : !pw
+    // CHECK-NEXT: dist.reduce_scatter %[[PW]] over ["dp"] why "n"
+    // CHECK-NEXT: dist.slice {{.*}} over ["tp"] why "n"
+    %n = dist.convert %pw why "n" : !pw -> !ff
 
     // What was picked from one coordinate's part is broadcast: position 5 of 8 is held by coordinate 1 of 2.
     // CHECK: %[[PICK:.*]] = ech.pick
