@@ -56,9 +56,9 @@ def main():
         to_cpp = [statistics.median(t[i] for t in front) for i in (0, 1)]
         depth = same = "–"
         if re.search(r"model +\w+\([^)]*\blayers\b", spec.read_text()):
-            runs = {n: [timed(emit + ["--set", f"model.layers={n}"]) for _ in range(options.repeat)] for n in (4, 96)}
-            depth = f"{statistics.median(b[0] / a[0] for a, b in zip(runs[4], runs[96])):.2f}"
-            same = "yes" if numerals(runs[4][0][2]) == numerals(runs[96][0][2]) else "no"
+            pairs = [[timed(emit + ["--set", f"model.layers={n}"]) for n in (4, 96)] for _ in range(2 * options.repeat)]
+            depth = f"{statistics.median(b[0] for a, b in pairs) / statistics.median(a[0] for a, b in pairs):.2f}"
+            same = "yes" if numerals(pairs[0][0][2]) == numerals(pairs[0][1][2]) else "no"
         print(f"| {spec.stem} | {to_cpp[0]:.2f} ({to_cpp[1]:.2f}) | {whole[0] - to_cpp[0]:.1f} "
               f"({whole[1] - to_cpp[1]:.1f}) | {depth} | {same} |", flush=True)
 

@@ -3,8 +3,8 @@
 
 #include "ir/ech/Ech.h"
 #include "llvm/ADT/DenseMap.h"
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/BLAKE3.h"
+#include "llvm/Support/Endian.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
@@ -44,5 +44,6 @@ std::string codegen::meaningOf(ModuleOp module) {
   }
   llvm::BLAKE3 hasher;
   hasher.update(text);
-  return llvm::toHex(hasher.final<8>(), /*LowerCase=*/true);
+  auto digest = hasher.final<8>();
+  return std::to_string(llvm::support::endian::read64le(digest.data())); // in digits: a numeral as all that varies
 }

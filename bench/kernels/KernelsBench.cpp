@@ -227,7 +227,8 @@ void convs() {
     const char *name;
     int64_t from, to, size, stride;
   };
-  for (Case c : {Case{"conv 3 -> 16, 32 x 32, 64 images", 3, 16, 32, 1}, Case{"conv 16 -> 16, 32 x 32", 16, 16, 32, 1},
+  for (Case c : {Case{"conv 1 -> 16, 28 x 28, 64 images", 1, 16, 28, 1}, Case{"conv 2 -> 16, 28 x 28", 2, 16, 28, 1},
+                 Case{"conv 3 -> 16, 32 x 32, 64 images", 3, 16, 32, 1}, Case{"conv 16 -> 16, 32 x 32", 16, 16, 32, 1},
                  Case{"conv 16 -> 32, stride 2", 16, 32, 32, 2}, Case{"conv 32 -> 32, 16 x 16", 32, 32, 16, 1},
                  Case{"conv 64 -> 64, 8 x 8", 64, 64, 8, 1}}) {
     WindowDim w{c.size, 3, c.stride, 1, 1};

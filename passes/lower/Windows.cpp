@@ -76,11 +76,11 @@ struct Conv {
   Axes w() const { return joined({to, from, kernelAxes}); }
   Axes y() const { return joined({batch, to, outWindow}); }
   /// The shape, and memory for what the kernel puts into other formats.
-  void shapeAndScratch(Lowering &l, Lowering::Call &call, Type element, Location loc) const {
+  void shapeAndScratch(Lowering &l, Lowering::Call &call, runtime::ConvKind kind, Type element, Location loc) const {
     runtime::ConvShape s{product(batch), product(from), product(to), static_cast<int>(window.size()), {}};
     for (size_t i = 0; i < window.size() && i < runtime::kMaxWindowRank; ++i)
       s.dims[i] = {inWindow[i].size, kernelAxes[i].size, stride[i], low[i], high[i]};
-    int64_t count = runtime::conv_scratch(s, element.getIntOrFloatBitWidth() / 8);
+    int64_t count = runtime::conv_scratch(kind, s, element.getIntOrFloatBitWidth() / 8);
     Value scratch =
         l.alloc({{l.b.getStringAttr("scratch"), count}}, element, NameLoc::get(l.b.getStringAttr("scratch"), loc));
     shape(call);
@@ -99,7 +99,7 @@ LogicalResult lowerConv(Lowering &l, ech::ConvOp op) {
   Value x = l.denseAs(l.read(op.getX()), c.x(), op.getLoc()), w = l.denseAs(l.read(op.getW()), c.w(), op.getLoc());
   Lowering::Call call(l, "conv", op.getLoc());
   call.out(place(l, op.getResult(), c.y())).in(x).in(w);
-  c.shapeAndScratch(l, call, rt::buffer(w).getElement(), op.getLoc());
+  c.shapeAndScratch(l, call, runtime::ConvKind::forward, rt::buffer(w).getElement(), op.getLoc());
   call.done();
   return success();
 }
@@ -109,7 +109,7 @@ LogicalResult lowerConvGradX(Lowering &l, ech::ConvGradXOp op) {
   Value w = l.denseAs(l.read(op.getW()), c.w(), op.getLoc());
   Lowering::Call call(l, "conv_grad_data", op.getLoc());
   call.out(place(l, op.getResult(), c.x())).in(dy).in(w);
-  c.shapeAndScratch(l, call, rt::buffer(w).getElement(), op.getLoc());
+  c.shapeAndScratch(l, call, runtime::ConvKind::gradData, rt::buffer(w).getElement(), op.getLoc());
   call.done();
   return success();
 }
@@ -119,7 +119,7 @@ LogicalResult lowerConvGradW(Lowering &l, ech::ConvGradWOp op) {
   Value x = l.denseAs(l.read(op.getX()), c.x(), op.getLoc());
   Lowering::Call call(l, "conv_grad_weights", op.getLoc());
   call.out(place(l, op.getResult(), c.w())).in(x).in(dy);
-  c.shapeAndScratch(l, call, rt::buffer(x).getElement(), op.getLoc());
+  c.shapeAndScratch(l, call, runtime::ConvKind::gradWeights, rt::buffer(x).getElement(), op.getLoc());
   call.done();
   return success();
 }

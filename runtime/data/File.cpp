@@ -1,6 +1,7 @@
 #include "runtime/data/File.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -8,11 +9,56 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <utility>
 #include <zlib.h>
 
 namespace echelon::runtime {
 
 namespace {
+
+std::atomic<size_t> unpackedNow{0};
+
+/// Memory that grows, that forked processes share, and that takes no room where nothing is written.
+class Unpacked {
+public:
+  Unpacked() : descriptor(memfd_create("unpacked", MFD_CLOEXEC)) {}
+  Unpacked(const Unpacked &) = delete;
+  ~Unpacked() {
+    if (start)
+      munmap(start, capacity);
+    if (descriptor >= 0)
+      close(descriptor);
+  }
+
+  bool grow(size_t bytes) {
+    if (descriptor < 0 || ftruncate(descriptor, off_t(bytes)) != 0)
+      return false;
+    void *grown = start ? mremap(start, capacity, bytes, MREMAP_MAYMOVE)
+                        : mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+    if (grown == MAP_FAILED)
+      return false;
+    start = static_cast<uint8_t *>(grown);
+    capacity = bytes;
+    return true;
+  }
+  uint8_t *data() const { return start; }
+  size_t size() const { return capacity; }
+
+  /// The first `length` bytes, kept as long as anyone has them.
+  std::shared_ptr<const uint8_t> keep(size_t length) {
+    unpackedNow += length;
+    auto release = [bytes = capacity, length](const uint8_t *p) {
+      munmap(const_cast<uint8_t *>(p), bytes);
+      unpackedNow -= length;
+    };
+    return {std::exchange(start, nullptr), release};
+  }
+
+private:
+  int descriptor;
+  uint8_t *start = nullptr;
+  size_t capacity = 0;
+};
 
 /// Inflates one or more gzip members. The length that the file's last four bytes tell is only a first guess: it is
 /// modulo 2^32 and of the last member alone.
@@ -23,27 +69,25 @@ std::string unpack(const std::string &path, const uint8_t *packed, size_t packed
   // Deflate packs at most 1032 to 1; a larger guess is a lie that would only cost memory.
   size_t capacity = std::clamp<size_t>(guess, 1024, 1032 * packedSize + 1024);
   capacity = std::min(capacity, std::max<size_t>(limit, 1));
-  std::unique_ptr<uint8_t[]> out(new uint8_t[capacity]);
+  Unpacked out;
   length = 0;
   z_stream stream = {};
-  if (inflateInit2(&stream, 15 + 16) != Z_OK)
-    return "cannot unpack \"" + path + "\": out of memory";
+  const std::string noMemory = "cannot unpack \"" + path + "\": out of memory";
+  if (!out.grow(capacity) || inflateInit2(&stream, 15 + 16) != Z_OK)
+    return noMemory;
   size_t consumed = 0;
   std::string error;
   bool ended = false;
   while (length < limit) {
-    if (length == capacity) {
-      const size_t larger = std::min(limit, 2 * capacity);
-      std::unique_ptr<uint8_t[]> grown(new uint8_t[larger]);
-      std::memcpy(grown.get(), out.get(), length);
-      out = std::move(grown);
-      capacity = larger;
+    if (length == out.size() && !out.grow(std::min(limit, 2 * length))) {
+      error = noMemory;
+      break;
     }
     constexpr size_t kChunk = size_t(1) << 30; // zlib counts in 32 bits
     stream.next_in = const_cast<uint8_t *>(packed + consumed);
     stream.avail_in = uInt(std::min(kChunk, packedSize - consumed));
-    stream.next_out = out.get() + length;
-    stream.avail_out = uInt(std::min(kChunk, capacity - length));
+    stream.next_out = out.data() + length;
+    stream.avail_out = uInt(std::min(kChunk, out.size() - length));
     const uInt in = stream.avail_in, room = stream.avail_out;
     const int state = inflate(&stream, Z_NO_FLUSH);
     consumed += in - stream.avail_in;
@@ -66,11 +110,13 @@ std::string unpack(const std::string &path, const uint8_t *packed, size_t packed
   inflateEnd(&stream);
   if (error.empty() && !ended && length < limit)
     error = "cannot unpack \"" + path + "\": the file is cut off";
-  bytes = std::shared_ptr<const uint8_t>(out.release(), std::default_delete<uint8_t[]>());
+  bytes = out.keep(length);
   return error;
 }
 
 } // namespace
+
+size_t unpackedBytes() { return unpackedNow; }
 
 std::string readFile(const std::string &path, FileBytes &file, size_t limit) {
   const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);

@@ -9,7 +9,7 @@
 
 namespace echelon::runtime {
 
-/// Read-only bytes: mapped from the file, or unpacked into memory.
+/// Read-only bytes: mapped from the file, or unpacked into memory that processes forked from this one share.
 class FileBytes {
 public:
   const uint8_t *data() const { return bytes.get(); }
@@ -24,6 +24,9 @@ private:
 /// Reads the first `limit` bytes (of what it unpacks to), or all. Returns an empty string, or what went wrong, with the
 /// path.
 std::string readFile(const std::string &path, FileBytes &file, size_t limit = SIZE_MAX);
+
+/// Bytes of memory that unpacked files take in this process, and in those that it forked: once for all of them.
+size_t unpackedBytes();
 
 /// The path of a spec: as it is where absolute, else from `folder`.
 std::string resolvePath(const std::string &path, const std::string &folder);

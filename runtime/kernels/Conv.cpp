@@ -1,5 +1,5 @@
-// Convolutions. float with up to three window dimensions: oneDNN. Otherwise one matrix product a sample with the matrix
-// of its windows, columns: (from * window, out), made (im2col) or added back (col2im) by plain loops.
+// Convolutions. Most in float: oneDNN (conv_by_columns says which are not). Otherwise one matrix product a sample with
+// the matrix of its windows, columns: (from * window, out), made (im2col) or added back (col2im) by plain loops.
 #include "runtime/kernels/Conv.h"
 #include "runtime/kernels/ConvDnnl.h"
 #include "runtime/kernels/Gemm.h"
@@ -10,8 +10,6 @@
 
 namespace echelon::runtime {
 namespace {
-
-using detail::ConvKind;
 
 /// The same convolution with leading window dimensions of size 1, so that there are always four.
 struct Padded {
@@ -64,9 +62,43 @@ public:
   T *data() { return place; }
 };
 
+/// Calls row(out position of the row's begin, in position of the row's begin or -1, shift u3 of the last dimension) for
+/// every row of columns, in order.
+template <typename Row> void overRows(const Padded &p, Row row) {
+  const WindowDim *d = p.d;
+  int64_t o = 0;
+  for (int64_t u0 = 0; u0 < d[0].window; ++u0)
+    for (int64_t u1 = 0; u1 < d[1].window; ++u1)
+      for (int64_t u2 = 0; u2 < d[2].window; ++u2)
+        for (int64_t u3 = 0; u3 < d[3].window; ++u3)
+          for (int64_t o0 = 0; o0 < d[0].out(); ++o0)
+            for (int64_t o1 = 0; o1 < d[1].out(); ++o1)
+              for (int64_t o2 = 0; o2 < d[2].out(); ++o2, o += d[3].out()) {
+                auto at = [&](int k, int64_t out, int64_t shift) { return out * d[k].stride + shift - d[k].padLow; };
+                int64_t i0 = at(0, o0, u0), i1 = at(1, o1, u1), i2 = at(2, o2, u2);
+                bool inside = i0 >= 0 && i0 < d[0].in && i1 >= 0 && i1 < d[1].in && i2 >= 0 && i2 < d[2].in;
+                row(o, inside ? ((i0 * d[1].in + i1) * d[2].in + i2) * d[3].in : -1, u3);
+              }
+}
+
 template <typename T> void toColumns(T *columns, const T *x, int64_t from, const Padded &p) {
+  const WindowDim &last = p.d[3];
+  const int64_t length = last.out();
   for (int64_t f = 0; f < from; ++f, x += p.in, columns += p.window * p.out)
-    overWindows(p, [&](int64_t u, int64_t o, int64_t i) { columns[u * p.out + o] = i < 0 ? T(0) : x[i]; });
+    overRows(p, [&](int64_t o, int64_t i, int64_t shift) {
+      // Of the row, [begin, end) lies inside x.
+      const int64_t first = shift - last.padLow, behind = last.in - first;
+      const int64_t begin = i < 0 ? length : std::min(length, first < 0 ? (last.stride - 1 - first) / last.stride : 0);
+      const int64_t end = i < 0 ? length : std::max(begin, std::min(length, (behind + last.stride - 1) / last.stride));
+      T *row = columns + o;
+      std::fill_n(row, begin, T(0));
+      if (last.stride == 1)
+        std::copy_n(x + i + first + begin, end - begin, row + begin);
+      else
+        for (int64_t at = begin; at < end; ++at)
+          row[at] = x[i + first + at * last.stride];
+      std::fill(row + end, row + length, T(0));
+    });
 }
 
 template <typename T> void addColumns(T *x, const T *columns, int64_t from, const Padded &p) {
@@ -83,7 +115,7 @@ template <typename T>
 void conv(T *y, const T *x, const T *w, const ConvShape &shape, T *scratch, int64_t scratchCount) {
   check(shape);
   if constexpr (std::is_same_v<T, float>)
-    if (shape.rank <= 3)
+    if (!conv_by_columns(ConvKind::forward, shape, sizeof(T)))
       return detail::conv_dnnl(ConvKind::forward, const_cast<T *>(x), const_cast<T *>(w), y, shape, scratch,
                                scratchCount);
   Padded p(shape);
@@ -99,7 +131,7 @@ template <typename T>
 void conv_grad_data(T *dx, const T *dy, const T *w, const ConvShape &shape, T *scratch, int64_t scratchCount) {
   check(shape);
   if constexpr (std::is_same_v<T, float>)
-    if (shape.rank <= 3)
+    if (!conv_by_columns(ConvKind::gradData, shape, sizeof(T)))
       return detail::conv_dnnl(ConvKind::gradData, dx, const_cast<T *>(w), const_cast<T *>(dy), shape, scratch,
                                scratchCount);
   Padded p(shape);
@@ -116,7 +148,7 @@ template <typename T>
 void conv_grad_weights(T *dw, const T *x, const T *dy, const ConvShape &shape, T *scratch, int64_t scratchCount) {
   check(shape);
   if constexpr (std::is_same_v<T, float>)
-    if (shape.rank <= 3)
+    if (!conv_by_columns(ConvKind::gradWeights, shape, sizeof(T)))
       return detail::conv_dnnl(ConvKind::gradWeights, const_cast<T *>(x), dw, const_cast<T *>(dy), shape, scratch,
                                scratchCount);
   Padded p(shape);

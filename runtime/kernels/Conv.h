@@ -1,6 +1,6 @@
 // Convolutions (correlations) over 1 to 4 window dimensions, plain dense formats. Types: float, double.
 //   y[b,t,o] = sum over f, u of x[b, f, o * stride + u - padLow] * w[t, f, u],  x being 0 outside
-// float with up to 3 window dimensions runs in oneDNN, all else as im2col and a matrix product.
+// In oneDNN or as im2col and a matrix product: conv_by_columns.
 #pragma once
 #include <cstdint>
 
@@ -21,16 +21,29 @@ struct ConvShape {
   WindowDim dims[kMaxWindowRank];
 };
 
-/// How many elements of scratch memory a convolution or derivative of this shape wants: oneDNN's blocked formats of x,
-/// w and y (at most 16 channels a block; x of up to 3 channels is taken as it is), or the windows of one sample.
-constexpr int64_t conv_scratch(const ConvShape &shape, int elementBytes) {
+enum class ConvKind : uint8_t { forward, gradData, gradWeights };
+
+/// Whether it is done as im2col and a matrix product a sample. What oneDNN lacks; and x of one or two channels, which
+/// it pads to 8 for the weights' derivative. GFLOP/s (`bench_kernels conv`): 1 -> 16 channels 35 by columns, 21 to 34
+/// in oneDNN, its dw 20 and 7; 2 -> 16 channels 39 and 49, its dw 17 and 12; 3 -> 16 channels 29 and 53, its dw 20
+/// and 50.
+constexpr bool conv_by_columns(ConvKind kind, const ConvShape &shape, int elementBytes) {
+  if (elementBytes != 4 || shape.rank > 3)
+    return true;
+  return kind != ConvKind::gradData && shape.from <= (kind == ConvKind::gradWeights ? 2 : 1);
+}
+
+/// How many elements of scratch memory it wants: oneDNN's blocked formats of x, w and y (at most 16 channels a block; x
+/// of up to 3 channels is taken as it is), or the windows of one sample.
+constexpr int64_t conv_scratch(ConvKind kind, const ConvShape &shape, int elementBytes) {
   int64_t in = 1, window = 1, out = 1;
   for (int d = 0; d < shape.rank; ++d)
     in *= shape.dims[d].in, window *= shape.dims[d].window, out *= shape.dims[d].out();
-  if (elementBytes != 4 || shape.rank > 3)
+  if (conv_by_columns(kind, shape, elementBytes))
     return shape.from * window * out;
   int64_t from = (shape.from + 15) / 16 * 16, to = (shape.to + 15) / 16 * 16;
-  return (shape.from <= 3 ? 0 : shape.batch * from * in) + from * to * window + shape.batch * to * out;
+  bool asItIs = shape.from <= 3 && kind != ConvKind::gradData;
+  return (asItIs ? 0 : shape.batch * from * in) + from * to * window + shape.batch * to * out;
 }
 
 // Scratch holds scratchCount elements; what does not fit is allocated by the calling thread and kept.

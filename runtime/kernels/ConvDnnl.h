@@ -4,8 +4,6 @@
 
 namespace echelon::runtime::detail {
 
-enum class ConvKind : uint8_t { forward, gradData, gradWeights };
-
 /// src: (batch, from, in...), weights: (to, from, window...), dst: (batch, to, out...), plain formats. Reads two of
 /// them and writes the third: dst, src or weights by kind. 1 to 3 window dimensions.
 void conv_dnnl(ConvKind kind, float *src, float *weights, float *dst, const ConvShape &shape, float *scratch,

@@ -1,5 +1,7 @@
 #include "runtime/program/Memory.h"
 
+#include "runtime/data/File.h"
+
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -27,10 +29,10 @@ int64_t statusBytes(const char *name) {
 int64_t residentBytesBeyond(const Rank &rank) {
   const int64_t arenas = int64_t(arenaBytes(rank.program()));
   const char *transport = const_cast<Rank &>(rank).transport().name();
-  if (std::strcmp(transport, "shm") == 0 && rank.size() > 1) // arenas lie in shared memory
+  if (std::strcmp(transport, "shm") == 0 && rank.size() > 1) // arenas and unpacked data lie in shared memory
     return statusBytes("RssAnon") + statusBytes("RssFile");
   const int64_t ranksHere = std::strcmp(transport, "threads") == 0 ? rank.size() : 1;
-  return std::max<int64_t>(0, statusBytes("VmHWM") - ranksHere * arenas) / ranksHere;
+  return std::max<int64_t>(0, statusBytes("VmHWM") - ranksHere * arenas - int64_t(unpackedBytes())) / ranksHere;
 }
 
 } // namespace echelon::runtime

@@ -1,5 +1,6 @@
 #include "runtime/program/Train.h"
 #include "runtime/collectives/Collectives.h"
+#include "runtime/data/File.h"
 #include "runtime/kernels/Check.h"
 #include "runtime/launch/Fail.h"
 #include "runtime/program/Assemble.h"
@@ -11,6 +12,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <optional>
 
 namespace echelon::runtime {
@@ -292,11 +294,14 @@ void Trainer::tellMemory() {
   all_gather(rank.transport(), rank.transport().world(), all.data(), &mine, 1, Algorithm::automatic, "memory");
   if (!log)
     return;
-  char line[200];
-  std::snprintf(line, sizeof(line),
-                "memory a rank: arenas %.1f MB (state %.1f, inputs %.1f, work %.1f), beyond them %.1f MB",
-                arenas * 1e-6, double(program.stateBytes) * 1e-6, double(program.inputBytes) * 1e-6,
-                double(program.workBytes) * 1e-6, *std::max_element(all.begin(), all.end()) * 1e-6);
+  char line[240];
+  int length = std::snprintf(line, sizeof(line),
+                             "memory a rank: arenas %.1f MB (state %.1f, inputs %.1f, work %.1f), beyond them %.1f MB",
+                             arenas * 1e-6, double(program.stateBytes) * 1e-6, double(program.inputBytes) * 1e-6,
+                             double(program.workBytes) * 1e-6, *std::max_element(all.begin(), all.end()) * 1e-6);
+  if (const size_t data = unpackedBytes())
+    std::snprintf(line + length, sizeof(line) - size_t(length), "; unpacked data %.1f MB %s", double(data) * 1e-6,
+                  std::strcmp(rank.transport().name(), "mpi") == 0 ? "each" : "in all");
   log->say(line);
 }
 

@@ -13,9 +13,10 @@ using namespace echelon::frontend;
 
 namespace {
 
+/// What replaces a stretch, between two texts that stand once however many edits are made there.
 struct Edit {
   uint32_t offset, length;
-  std::string text;
+  std::string before, text, after;
 };
 
 class Setter {
@@ -24,7 +25,7 @@ public:
   std::vector<Edit> edits;
   std::string why;
 
-  void replace(SourceRange range) { edits.push_back({range.offset, range.length, value}); }
+  void replace(SourceRange range) { edits.push_back({range.offset, range.length, "", value, ""}); }
 
   /// Arguments in parentheses: `names` is what is left of the path.
   void arguments(const std::vector<Argument> &list, SourceRange call, llvm::ArrayRef<llvm::StringRef> names) {
@@ -54,9 +55,9 @@ private:
     llvm::StringRef written(sources.text(call));
     size_t close = written.rfind(')');
     if (close == llvm::StringRef::npos)
-      edits.push_back({call.end(), 0, "(" + text + ")"});
+      edits.push_back({call.end(), 0, "(", text, ")"});
     else
-      edits.push_back({call.offset + static_cast<uint32_t>(close), 0, (list.empty() ? "" : ", ") + text});
+      edits.push_back({call.offset + static_cast<uint32_t>(close), 0, list.empty() ? "" : ", ", text, ""});
   }
 };
 
@@ -123,6 +124,17 @@ bool set(Setter &setter, const Clause &clause, llvm::ArrayRef<llvm::StringRef> n
   return true;
 }
 
+/// Of two settings of one thing the later holds; arguments that are added to one call stand side by side.
+void combine(std::vector<Edit> &edits, Edit edit) {
+  auto same = llvm::find_if(edits, [&](const Edit &e) { return e.offset == edit.offset && e.length == edit.length; });
+  if (same == edits.end())
+    edits.push_back(std::move(edit));
+  else if (edit.length)
+    same->text = edit.text;
+  else
+    same->text += ", " + edit.text;
+}
+
 } // namespace
 
 std::string echelon::applySettings(const SourceManager &sources, const Train &train,
@@ -147,7 +159,7 @@ std::string echelon::applySettings(const SourceManager &sources, const Train &tr
     // a clause of one value that the train block leaves at its default
     static const std::vector<llvm::StringRef> optional = {"precision", "seed"};
     if (!found && names.size() == 1 && llvm::is_contained(optional, names.front())) {
-      edits.push_back({train.end.offset, 0, "  " + names.front().str() + " " + value.trim().str() + "\n"});
+      edits.push_back({train.end.offset, 0, "", "  " + names.front().str() + " " + value.trim().str() + "\n", ""});
       continue;
     }
     if (!setter.why.empty() || !found) {
@@ -159,11 +171,12 @@ std::string echelon::applySettings(const SourceManager &sources, const Train &tr
                        didYouMean(std::string_view(names.front()), words));
       return "";
     }
-    llvm::append_range(edits, setter.edits);
+    for (Edit &edit : setter.edits)
+      combine(edits, std::move(edit));
   }
   std::stable_sort(edits.begin(), edits.end(), [](const Edit &a, const Edit &b) { return a.offset > b.offset; });
   std::string text(sources.text(train.range.file));
   for (const Edit &edit : edits)
-    text.replace(edit.offset, edit.length, edit.text);
+    text.replace(edit.offset, edit.length, edit.before + edit.text + edit.after);
   return text;
 }

@@ -21,7 +21,9 @@ Sizes sizesOf(const ConvShape &s) {
 const ConvShape kShapes[] = {
     {1, 1, 1, 1, {{1, 1, 1, 0, 0}}},
     {2, 3, 4, 1, {{9, 3, 2, 1, 1}}},
-    {2, 3, 16, 2, {{8, 3, 1, 1, 1}, {8, 3, 1, 1, 1}}},  // as the first layer of a residual net
+    {2, 3, 16, 2, {{8, 3, 1, 1, 1}, {8, 3, 1, 1, 1}}}, // as the first layer of a residual net
+    {2, 1, 16, 2, {{8, 3, 1, 1, 1}, {9, 3, 1, 1, 1}}}, // grey images
+    {3, 1, 4, 1, {{11, 5, 2, 3, 2}}},
     {1, 16, 16, 2, {{9, 3, 1, 1, 1}, {7, 3, 1, 1, 1}}}, // blocked formats
     {2, 16, 32, 2, {{8, 3, 2, 1, 1}, {8, 3, 2, 1, 1}}}, // stride 2
     {1, 5, 7, 2, {{6, 1, 1, 0, 0}, {5, 1, 2, 0, 0}}},   // 1 x 1
@@ -38,7 +40,9 @@ TYPED_TEST(Conv, MatchesTheReference) {
       SCOPED_TRACE(testing::Message() << "rank " << s.rank << ", from " << s.from << ", round " << round);
       Sizes n = sizesOf(s);
       auto x = values<T>(n.x, 1 + round), w = values<T>(n.w, 2), dy = values<T>(n.y, 3);
-      const int64_t count = round * conv_scratch(s, sizeof(T)) / (round == 2 ? 4 : 1);
+      int64_t count = 0;
+      for (ConvKind kind : {ConvKind::forward, ConvKind::gradData, ConvKind::gradWeights})
+        count = std::max(count, round * conv_scratch(kind, s, sizeof(T)) / (round == 2 ? 4 : 1));
       std::vector<T> scratch(count + 8, T(7));
       std::vector<T> y(n.y, T(9)), dx(n.x, T(9)), dw(n.w, T(9)), ey(n.y), edx(n.x), edw(n.w);
       conv(y.data(), x.data(), w.data(), s, scratch.data(), count);

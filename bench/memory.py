@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+"""What a rank's memory is: planned, allocated, resident.
+
+    bench/memory.py
+
+Examples, made large by --set until a rank has 500 MB or more. "plan" is `plan --json`'s arenas; "arenas" are those of
+the program, as it prints them after a few steps; "beyond" is what is resident besides (libraries, their scratch memory,
+code, heap), also as the program prints it, its share of the total; limit: 5 %. What files of data were unpacked to lies
+in memory that all ranks of a machine share, and is printed apart.
+"""
+import argparse
+import json
+import os
+import pathlib
+import re
+import subprocess
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+SHARED = pathlib.Path(os.environ.get("ECHELON_SHARED", ROOT.parent / "shared"))
+ECHELON = str(os.environ.get("ECHELON", ROOT / "build/bin/echelon"))
+# spec, settings, ranks
+LARGE = [("gpt_shakespeare", ["batch=256"], 1),
+         ("gpt_shakespeare", ["model.width=1024", "model.heads=8", "model.layers=8", "batch=16"], 2),
+         ("resnet20_cifar", ["batch=256"], 1), ("resnet20_cifar", ["batch=512"], 2),
+         ("mlp_mnist", ["model.width=65536"], 1), ("mlp_mnist", ["model.width=65536"], 2),
+         ("translate_digits", ["batch=2048"], 1), ("conv_fashion", ["batch=2048"], 1)]
+
+
+def row(name, settings, ranks, folder):
+    there = SHARED / f"specs/{name}.ech"
+    there = there if there.exists() else ROOT / f"examples/{name}.ech"
+    text = there.read_text().replace('"../', f'"{there.parent}/../')
+    text = re.sub(r"layout mesh\([^)]*\) *\{[^}]*\}", "layout mesh(dp = 2) { split batch over dp }", text)
+    text = re.sub(r"local\(ranks = \d+\)", "local(ranks = 2)", text)
+    text = re.sub(r"(?m)^  (evaluate|checkpoint) .*\n", "", text)
+    if ranks == 1:
+        text = text.replace("layout mesh(dp = 2) { split batch over dp }", "layout mesh(dp = 1) { split batch over dp }")
+    spec = folder / f"{name}.ech"
+    spec.write_text(text)
+    command = [str(spec)] + [word for s in settings for word in ("--set", s)]
+    plan = json.loads(subprocess.run([ECHELON, "plan", "--json", *command], check=True, capture_output=True).stdout)
+    planned = sum(plan["arena_bytes"].values())
+    run = subprocess.run([ECHELON, "run", *command, "--steps", "2", "--threads", "1", "--deadline", "100"], check=True,
+                         capture_output=True, text=True, cwd=folder)
+    line = re.search(r"arenas ([0-9.]+) MB \(.*?\), beyond them ([0-9.]+) MB(?:; unpacked data (.*))?", run.stdout)
+    arenas, beyond = float(line[1]), float(line[2])
+    print(f"| {name}, {', '.join(settings)} | {ranks} | {planned / 1e6:.1f} | {arenas:.1f} | {beyond:.1f} | "
+          f"{100 * beyond / (arenas + beyond):.1f} % | {line[3] or '–'} |", flush=True)
+
+
+def main():
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    print("| example | ranks | plan, MB a rank | arenas, MB | beyond, MB | of the total | unpacked data |\n|" + " --- |" * 7)
+    with tempfile.TemporaryDirectory(prefix="echelon-memory-") as folder:
+        for name, settings, ranks in LARGE:
+            row(name, settings, ranks, pathlib.Path(folder))
+
+
+if __name__ == "__main__":
+    main()
