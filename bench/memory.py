@@ -24,7 +24,7 @@ LARGE = [("gpt_shakespeare", ["batch=256"], 1),
          ("gpt_shakespeare", ["model.width=1024", "model.heads=8", "model.layers=8", "batch=16"], 2),
          ("resnet20_cifar", ["batch=256"], 1), ("resnet20_cifar", ["batch=512"], 2),
          ("mlp_mnist", ["model.width=65536"], 1), ("mlp_mnist", ["model.width=65536"], 2),
-         ("translate_digits", ["batch=2048"], 1), ("conv_fashion", ["batch=2048"], 1)]
+         ("translate_digits", ["batch=2048"], 1), ("conv_fashion", ["batch=3072"], 1)]
 
 
 def row(name, settings, ranks, folder):

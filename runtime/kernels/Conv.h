@@ -33,17 +33,34 @@ constexpr bool conv_by_columns(ConvKind kind, const ConvShape &shape, int elemen
   return kind != ConvKind::gradData && shape.from <= (kind == ConvKind::gradWeights ? 2 : 1);
 }
 
-/// How many elements of scratch memory it wants: oneDNN's blocked formats of x, w and y (at most 16 channels a block; x
-/// of up to 3 channels is taken as it is), or the windows of one sample.
+/// How many samples oneDNN gets at a time: a divisor of the batch, such that their blocked x and y stay in the cache
+/// between being brought into their formats, used, and brought back. The weights' derivative takes all at once, since
+/// it would be summed anew for each part.
+constexpr int64_t conv_samples(ConvKind kind, const ConvShape &shape) {
+  int64_t in = 1, out = 1;
+  for (int d = 0; d < shape.rank; ++d)
+    in *= shape.dims[d].in, out *= shape.dims[d].out();
+  constexpr int64_t kCached = 512 << 10;
+  int64_t samples = kCached / (4 * (shape.from * in + shape.to * out) + 1);
+  if (kind == ConvKind::gradWeights || samples >= shape.batch)
+    return shape.batch;
+  samples = samples < 1 ? 1 : samples;
+  while (shape.batch % samples != 0)
+    --samples;
+  return samples;
+}
+
+/// How many elements of scratch memory it wants: the windows of one sample, or oneDNN's blocked formats of x, w and y
+/// (at most 16 channels a block; x of up to 3 channels is taken as it is).
 constexpr int64_t conv_scratch(ConvKind kind, const ConvShape &shape, int elementBytes) {
   int64_t in = 1, window = 1, out = 1;
   for (int d = 0; d < shape.rank; ++d)
     in *= shape.dims[d].in, window *= shape.dims[d].window, out *= shape.dims[d].out();
   if (conv_by_columns(kind, shape, elementBytes))
     return shape.from * window * out;
-  int64_t from = (shape.from + 15) / 16 * 16, to = (shape.to + 15) / 16 * 16;
+  int64_t from = (shape.from + 15) / 16 * 16, to = (shape.to + 15) / 16 * 16, samples = conv_samples(kind, shape);
   bool asItIs = shape.from <= 3 && kind != ConvKind::gradData;
-  return (asItIs ? 0 : shape.batch * from * in) + from * to * window + shape.batch * to * out;
+  return (asItIs ? 0 : samples * from * in) + from * to * window + samples * to * out;
 }
 
 // Scratch holds scratchCount elements; what does not fit is allocated by the calling thread and kept.

@@ -1,5 +1,6 @@
 // One oneDNN primitive per kind and shape, made at the first call and kept. The library chooses its own (blocked)
-// formats; operands are reordered into scratch memory, and the result back, where those differ from the plain ones.
+// formats; operands are reordered into scratch memory, and the result back, where those differ from the plain ones. It
+// gets a few samples at a time, so that what is reordered is still in the cache when it is read.
 #include "runtime/kernels/ConvDnnl.h"
 #include "runtime/kernels/Threads.h"
 #include "runtime/launch/Fail.h"
@@ -112,6 +113,9 @@ Plan makePlan(ConvKind kind, const ConvShape &shape) {
   return plan;
 }
 
+/// Of a plain format.
+int64_t elements(const memory &m) { return static_cast<int64_t>(m.get_desc().get_size() / sizeof(float)); }
+
 using Key = std::array<int64_t, 6 + 5 * kMaxWindowRank>;
 
 Key keyOf(ConvKind kind, const ConvShape &shape) {
@@ -133,31 +137,42 @@ void conv_dnnl(ConvKind kind, float *src, float *weights, float *dst, const Conv
     thread_local std::map<Key, Plan> plans;
     thread_local dnnl::stream stream(engine());
     thread_local Scratch own[3]; // where what the caller gives is too small
-    Key key = keyOf(kind, shape);
+    ConvShape part = shape;
+    part.batch = threads() == 1 ? conv_samples(kind, shape) : shape.batch;
+    Key key = keyOf(kind, part);
     auto found = plans.find(key);
     if (found == plans.end())
-      found = plans.emplace(key, makePlan(kind, shape)).first;
+      found = plans.emplace(key, makePlan(kind, part)).first;
     Plan &plan = found->second;
-    float *data[3] = {src, weights, dst};
+
+    auto place = [&](int64_t bytes, int which) {
+      bytes = (bytes + 63) / 64 * 64;
+      if (bytes > scratchCount * int64_t(sizeof(float)))
+        return static_cast<float *>(own[which].atLeast(bytes));
+      float *start = scratch;
+      scratch += bytes / sizeof(float), scratchCount -= bytes / sizeof(float);
+      return start;
+    };
+    float *data[3] = {src, weights, dst}, *inner[3] = {};
     std::unordered_map<int, memory> arguments;
     for (int role = 0; role < 3; ++role) {
-      plan.user[role].set_data_handle(data[role]);
-      void *inner = data[role];
-      if (plan.differs[role]) {
-        const int64_t bytes = static_cast<int64_t>((plan.inner[role].get_desc().get_size() + 63) / 64 * 64);
-        const bool fits = bytes <= scratchCount * int64_t(sizeof(float));
-        inner = fits ? scratch : own[role].atLeast(bytes);
-        if (fits)
-          scratch += bytes / sizeof(float), scratchCount -= bytes / sizeof(float);
-      }
-      plan.inner[role].set_data_handle(inner);
-      if (plan.differs[role] && role != plan.result)
-        plan.reorder[role].execute(stream, plan.user[role], plan.inner[role]);
+      if (plan.differs[role])
+        inner[role] = place(static_cast<int64_t>(plan.inner[role].get_desc().get_size()), role);
       arguments.emplace(plan.names[role], plan.inner[role]);
     }
-    plan.primitive.execute(stream, arguments);
-    if (plan.differs[plan.result])
-      plan.reorder[plan.result].execute(stream, plan.inner[plan.result], plan.user[plan.result]);
+    const int64_t step[3] = {elements(plan.user[kSrc]), 0, elements(plan.user[kDst])};
+    for (int64_t done = 0; done < shape.batch; done += part.batch) {
+      for (int role = 0; role < 3; ++role) {
+        plan.user[role].set_data_handle(data[role]);
+        plan.inner[role].set_data_handle(inner[role] ? inner[role] : data[role]);
+        if (plan.differs[role] && role != plan.result && (role != kWeights || done == 0))
+          plan.reorder[role].execute(stream, plan.user[role], plan.inner[role]);
+        data[role] += step[role];
+      }
+      plan.primitive.execute(stream, arguments);
+      if (plan.differs[plan.result])
+        plan.reorder[plan.result].execute(stream, plan.inner[plan.result], plan.user[plan.result]);
+    }
     stream.wait();
   } catch (const dnnl::error &e) {
     fail(std::string("oneDNN: convolution: ") + e.what());
