@@ -100,7 +100,7 @@ LogicalResult lowerScatterAdd(Lowering &l, ech::ScatterAddOp op) {
 }
 
 /// The logical index runs over the enclosing repeats' positions, then the tensor's axes; a loop over time counts in the
-/// global batch.
+/// global batch. In evaluation it runs over the samples, then over what there is of one.
 LogicalResult lowerRandom(Lowering &l, ech::RandomOp op) {
   Tensor type = ech::tensor(op.getResult());
   OpBuilder &b = l.b;
@@ -120,14 +120,17 @@ LogicalResult lowerRandom(Lowering &l, ech::RandomOp op) {
   SmallVector<int64_t> sizes;
   int64_t stride = 1;
   for (const Axis &a : llvm::reverse(type.getAxes())) {
-    rows.push_back({l.local(type).sizeOf(a.name), stride, l.offsetOf(type, a.name)});
-    if (a.name == batchAxis) {
-      if (l.evaluates)
-        rows.push_back({1, stride, l.number("r.batchOffset()", b.getIndexType(), op.getLoc())});
-      for (auto &[axis, count, time] : llvm::reverse(l.loopAxes))
-        if (time && !l.evaluates)
-          rows.push_back({1, stride * a.size, l.positionOf(axis)});
+    bool samples = a.name == batchAxis;
+    if (samples && l.evaluates) { // how many there are is known by the run: outside of all others, see below
+      rows.push_back({l.local(type).sizeOf(a.name), 0, l.offsetOf(type, a.name)});
+      rows.push_back({1, 0, l.number("r.batchOffset()", b.getIndexType(), op.getLoc())});
+      continue;
     }
+    rows.push_back({l.local(type).sizeOf(a.name), stride, l.offsetOf(type, a.name)});
+    if (samples)
+      for (auto &[axis, count, time] : llvm::reverse(l.loopAxes))
+        if (time)
+          rows.push_back({1, stride * a.size, l.positionOf(axis)});
     sizes.insert(sizes.begin(), logicalSize(a));
     stride *= logicalSize(a);
   }
@@ -137,6 +140,9 @@ LogicalResult lowerRandom(Lowering &l, ech::RandomOp op) {
       sizes.insert(sizes.begin(), count);
       stride *= count;
     }
+  for (Row &row : rows)
+    if (row.stride == 0)
+      row.stride = stride;
   if (rows.empty())
     rows.push_back({1, 1, {}});
   bool normal = op.getDistribution() == ech::Distribution::Normal;

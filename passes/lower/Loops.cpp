@@ -55,23 +55,6 @@ private:
     Value first = l.offsetOf(type, axis);
     return first ? compute("add", {place, number(first, i32)}, i32, at) : place;
   }
-  /// The sample's number in the batch. A rank holds its part of each micro batch, one after the other.
-  Value placeInBatch(Value of, StringRef axis, Location at) {
-    auto micros = l.module->getAttrOfType<IntegerAttr>("ech.micro");
-    int64_t n = micros ? micros.getInt() : 1, local = l.local(of).sizeOf(axis), whole = ech::tensor(of).sizeOf(axis);
-    Value first = l.offsetOf(ech::tensor(of), axis, n);
-    if (n == 1 || !first)
-      return along(of, axis, at);
-    Type i32 = l.b.getI32Type();
-    OpBuilder b = builder();
-    Value place = rt::AlongOp::create(b, at, i32, axis, Value());
-    Value size = literal(local / n, i32, at);
-    Value micro = compute("div", {place, size}, i32, at);
-    Value within = compute("sub", {place, compute("mul", {micro, size}, i32, at)}, i32, at);
-    Value before = compute("mul", {micro, literal(whole / n, i32, at)}, i32, at);
-    Value sum = compute("add", {before, within}, i32, at);
-    return compute("add", {sum, number(first, i32)}, i32, at);
-  }
   OpBuilder builder() {
     OpBuilder b(l.b.getContext());
     b.setInsertionPointToEnd(body.get());
@@ -110,6 +93,8 @@ LogicalResult NestBuilder::add(Operation *op) {
   } else if (isa<ech::ExpandOp>(op)) {
     scalar = operand(op->getOperand(0));
   } else if (auto reduce = dyn_cast<ech::ReduceOp>(op)) {
+    for (const Axis &a : l.local(reduce.getOperand()).getAxes()) // also those that nothing read here has
+      addAxis(a);
     sums[result] = operand(reduce.getOperand());
   } else if (auto constant = dyn_cast<ech::ConstantOp>(op)) {
     scalar = literal(constant.getValue().convertToDouble(), element, at);
@@ -166,7 +151,7 @@ LogicalResult NestBuilder::add(Operation *op) {
     StringRef axis = l.local(result).getAxes()[0].name.getValue();
     for (const Axis &a : l.local(result).getAxes())
       addAxis(a);
-    Value place = placeInBatch(result, axis, at);
+    Value place = along(result, axis, at);
     Value count = number(l.number("r.validSamples()", l.b.getIndexType(), at), l.b.getI32Type());
     scalars[result] = compute("lt", {place, count}, element, at);
   } else if (auto mask = dyn_cast<dist::MaskOp>(op)) {

@@ -304,24 +304,31 @@ template <typename Op> Array scores(Op op, const Array &q, const Array &k, const
 double echelon::interpret::randomAt(RandomOp op, ArrayRef<Loop> loops, StringRef batchAxis, uint64_t seed, int64_t step,
                                     llvm::function_ref<int64_t(StringRef)> coordinate) {
   uint64_t index = 0;
-  int64_t pass = 0, passes = 1;
+  int64_t pass = 0, passes = 1, sample = 0, others = 1;
   for (const Loop &loop : loops) {
     if (loop.time) {
       pass = loop.position;
       passes = loop.count;
     } else {
       index = index * loop.count + loop.position;
+      others *= loop.count;
     }
   }
   Tensor logical = tensor(op.getResult());
   for (const Axis &axis : logical.getAxes()) {
     int64_t at = coordinate(axis.name), size = axis.size;
+    if (axis.name == batchAxis && step < 0) {
+      sample = pass * size + at;
+      continue;
+    }
+    others *= size;
     if (axis.name == batchAxis) { // micro batches are parts of the global batch
       at += pass * size;
       size *= passes;
     }
     index = index * size + at;
   }
+  index += sample * others; // of an evaluation
   namespace rt = echelon::runtime;
   rt::RandomKey key{seed, rt::path_hash(op.getSite().str()), static_cast<uint64_t>(step)};
   double a = op.getA().convertToDouble(), b = op.getB().convertToDouble();
@@ -329,10 +336,8 @@ double echelon::interpret::randomAt(RandomOp op, ArrayRef<Loop> loops, StringRef
     return a;
   if (op.getDistribution() == Distribution::Uniform)
     return a + (b - a) * rt::uniform_at(key, index);
-  double u = 1 - rt::uniform_at(key, 2 * index), v = rt::uniform_at(key, 2 * index + 1);
-  return a + b * std::sqrt(-2 * std::log(u)) * std::cos(2 * kPi * v);
+  return a + b * rt::normal_at(key, index);
 }
-
 
 double echelon::interpret::scalarOf(ScalarOp op, double learningRate, int64_t step) {
   return op.getName() == "learning_rate"     ? learningRate
@@ -421,9 +426,8 @@ std::vector<Array> echelon::interpret::compute(Operation *op, ArrayRef<Array> in
         Walk walk = walkOver({&y});
         walk.run([&] {
           y.values[walk.at(0)] =
-              randomAt(o, machine.loops, machine.batchAxis, machine.seed, machine.step, [&](StringRef axis) {
-                return machine.origin(o.getResult(), axis) + walk.coordinate(axis);
-              });
+              randomAt(o, machine.loops, machine.batchAxis, machine.seed, machine.step,
+                       [&](StringRef axis) { return machine.origin(o.getResult(), axis) + walk.coordinate(axis); });
         });
         return one(y);
       })

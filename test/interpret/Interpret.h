@@ -42,7 +42,7 @@ struct Machine {
   /// their type: they come batch by batch.
   Arrays values;
   double learningRate = 0.1;
-  int64_t step = 0;
+  int64_t step = 0; // -1 in evaluation
   uint64_t seed = 1;
   std::string batchAxis = "batch";
   std::vector<Loop> loops; // those being run, outermost first
