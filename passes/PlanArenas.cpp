@@ -92,7 +92,14 @@ void Plan::findLives() {
   });
 }
 
-/// Buffers written where another one is read for the last time become one block with it.
+rt::AllocOp rootOf(Value buffer) {
+  while (auto view = buffer.getDefiningOp<rt::ViewOp>())
+    buffer = view.getBase();
+  return buffer.getDefiningOp<rt::AllocOp>();
+}
+
+/// Buffers written where another one is read for the last time become one block with it. What is read in another way
+/// at the same time, through a view, stays.
 void Plan::share() {
   for (Operation *op : order) {
     auto touches = dyn_cast<rt::Touches>(op);
@@ -105,6 +112,11 @@ void Plan::share() {
         if (!target || !source || target == source || !blockOf.count(target) || !blockOf.count(source))
           continue;
         Block *a = blockOf[target], *b = blockOf[source];
+        if (llvm::any_of(touches.reads(), [&](Value other) {
+              auto root = rootOf(other);
+              return other != read && root && blockOf.lookup(root) == b;
+            }))
+          continue;
         if (a == b || a->bytes != b->bytes || a->first != start || b->last != end || !touches.mayShare(written, read) ||
             target->getBlock() != source->getBlock())
           continue;

@@ -25,21 +25,14 @@ public:
   /// `part`: the type that says along which axis each mesh axis in `over` divides.
   Parts(Lowering &l, Tensor part, ArrayRef<int> over, Location loc) : l(l), part(part), over(over), loc(loc) {
     for (int m : over)
-      flat |= dist::stateOf(part)[m].hold == Hold::Flat;
+      (dist::stateOf(part)[m].hold == Hold::Flat ? flats : divides).push_back(m);
   }
 
   /// One part of a piece with these axes.
   SmallVector<Axis> axesOf(ArrayRef<Axis> whole) const {
-    if (flat) {
-      int64_t count = 1;
-      for (const Axis &a : whole)
-        count *= a.size;
-      return {{l.b.getStringAttr("flat"), (count + ranks() - 1) / ranks()}};
-    }
-    SmallVector<Axis> axes(whole);
-    for (Axis &a : axes)
-      a.size = (a.size + partsOf(a.name) - 1) / partsOf(a.name);
-    return axes;
+    if (!flats.empty())
+      return {{flatName(), levels(divided(whole)).back()}};
+    return divided(whole);
   }
   int64_t ranks() const {
     int64_t n = 1;
@@ -47,46 +40,35 @@ public:
       n *= l.mesh.sizeOf(m);
     return n;
   }
-  SmallVector<Axis> counters() const {
+  SmallVector<Axis> counters(ArrayRef<int> of) const {
     SmallVector<Axis> axes;
-    for (int m : over)
+    for (int m : of)
       axes.push_back({l.b.getStringAttr(partAxis(l.mesh, m)), l.mesh.sizeOf(m)});
     return axes;
   }
 
   /// The piece seen as counters, then one part. What parts reach beyond the piece is zero, in a longer copy.
   Value seen(Value whole) const {
-    SmallVector<Axis> needed = longer(rt::buffer(whole).getAxes());
-    Value padded = whole;
-    if (flat || needed != SmallVector<Axis>(rt::buffer(whole).getAxes()))
-      padded = flat ? flattened(whole) : copied(whole, needed);
-    return asParts(padded, rt::buffer(whole).getAxes());
+    ArrayRef<Axis> axes = rt::buffer(whole).getAxes();
+    Value padded = longer(axes) == SmallVector<Axis>(axes) ? whole : copied(whole, longer(axes));
+    Value parts = asParts(padded, axes);
+    return flats.empty() ? parts : flattened(parts, divided(axes));
   }
   /// The same without a copy; null where there would have to be one.
   Value exact(Value whole) const {
     ArrayRef<Axis> axes = rt::buffer(whole).getAxes();
-    if (flat ? !rt::buffer(whole).isDense() || rt::buffer(whole).count() % ranks() != 0
-             : longer(axes) != SmallVector<Axis>(axes))
+    if (flats.empty())
+      return longer(axes) == SmallVector<Axis>(axes) ? asParts(whole, axes) : Value();
+    if (!divides.empty() || !rt::buffer(whole).isDense() || rt::buffer(whole).count() % ranks() != 0)
       return {};
-    return asParts(whole, axes);
+    return flattened(whole, axes);
   }
   /// Writes parts (counters, then one part) into a piece.
   void join(Value parts, Value whole) const {
     ArrayRef<Axis> axes = rt::buffer(whole).getAxes();
     Type element = rt::buffer(whole).getElement();
-    if (flat) {
-      int64_t count = rt::buffer(whole).count();
-      Buffer type = rt::buffer(parts);
-      Value row = parts;
-      if (!type.isDense()) {
-        row = l.alloc(type.getAxes(), element, loc);
-        l.copy(row, parts, loc);
-      }
-      Axis all{l.b.getStringAttr("flat"), type.count()};
-      row = l.view(row, 0, Buffer::dense({all}, element), loc);
-      l.copy(whole, l.view(l.range(row, "flat", 0, count, loc), 0, Buffer::dense(axes, element), loc), loc);
-      return;
-    }
+    if (!flats.empty())
+      parts = unflattened(parts, divided(axes));
     SmallVector<Axis> needed = longer(axes);
     if (needed == SmallVector<Axis>(axes)) {
       l.copy(asParts(whole, axes), parts, loc);
@@ -99,7 +81,7 @@ public:
   /// A piece that is parts, seen whole without a copy; null where that cannot be.
   Value merged(Value parts, ArrayRef<Axis> whole) const {
     Buffer type = rt::buffer(parts);
-    if (flat || longer(whole) != SmallVector<Axis>(whole))
+    if (!flats.empty() || longer(whole) != SmallVector<Axis>(whole))
       return {};
     SmallVector<int64_t> strides;
     for (const Axis &a : whole) {
@@ -115,6 +97,12 @@ public:
   }
 
 private:
+  SmallVector<Axis> divided(ArrayRef<Axis> whole) const {
+    SmallVector<Axis> axes(whole);
+    for (Axis &a : axes)
+      a.size = (a.size + partsOf(a.name) - 1) / partsOf(a.name);
+    return axes;
+  }
   /// Mesh axes of the message that divide an axis, slowest first.
   SmallVector<int> nest(StringRef axis) const {
     SmallVector<int> list;
@@ -147,31 +135,79 @@ private:
     l.copy(inside(padded, rt::buffer(whole).getAxes()), whole, loc);
     return padded;
   }
-  /// A dense row as long as all parts.
-  Value flattened(Value whole) const {
-    Buffer type = rt::buffer(whole);
-    int64_t count = type.count(), n = (count + ranks() - 1) / ranks() * ranks();
-    Axis all{l.b.getStringAttr("flat"), count};
-    Value row = l.view(l.denseAs(whole, type.getAxes(), loc), 0, Buffer::dense({all}, type.getElement()), loc);
-    if (n == count)
-      return row;
-    Value padded = l.alloc({Axis{all.name, n}}, type.getElement(), loc);
-    l.copy(l.range(padded, "flat", 0, count, loc), row, loc);
-    l.fill(l.range(padded, "flat", count, n - count, loc), 0, loc);
-    return padded;
+  /// How long a row of these axes is, then its part of each flat cut in turn, without padding of those before.
+  SmallVector<int64_t> levels(ArrayRef<Axis> axes) const {
+    SmallVector<int64_t> counts{1};
+    for (const Axis &a : axes)
+      counts[0] *= a.size;
+    for (int m : flats)
+      counts.push_back((counts.back() + l.mesh.sizeOf(m) - 1) / l.mesh.sizeOf(m));
+    return counts;
   }
+  StringAttr flatName() const { return l.b.getStringAttr("flat"); }
+  Value dense(Value v, ArrayRef<Axis> axes) const {
+    return l.view(v, 0, Buffer::dense(axes, rt::buffer(v).getElement()), loc);
+  }
+  /// (counters of cuts along axes, a part's axes) as (counters of all, the last row).
+  Value flattened(Value parts, ArrayRef<Axis> one) const {
+    SmallVector<int64_t> counts = levels(one);
+    SmallVector<Axis> axes = counters(divides);
+    SmallVector<Axis> all = axes;
+    llvm::append_range(all, one);
+    axes.push_back({flatName(), counts[0]});
+    Value row = dense(l.denseAs(parts, all, loc), axes);
+    for (auto [i, m] : llvm::enumerate(flats)) {
+      int64_t needed = counts[i + 1] * l.mesh.sizeOf(m);
+      if (needed != counts[i]) {
+        axes.back().size = needed;
+        Value padded = l.alloc(axes, rt::buffer(row).getElement(), loc);
+        l.copy(l.range(padded, "flat", 0, counts[i], loc), row, loc);
+        l.fill(l.range(padded, "flat", counts[i], needed - counts[i], loc), 0, loc);
+        row = padded;
+      }
+      axes.back() = counters(m)[0];
+      axes.push_back({flatName(), counts[i + 1]});
+      row = dense(row, axes);
+    }
+    return ordered(row, counters(over), axes.back());
+  }
+  Value unflattened(Value parts, ArrayRef<Axis> one) const {
+    SmallVector<int64_t> counts = levels(one);
+    SmallVector<int> order(divides);
+    llvm::append_range(order, flats);
+    SmallVector<Axis> axes = counters(order);
+    axes.push_back({flatName(), counts.back()});
+    Value row = l.denseAs(parts, axes, loc);
+    for (size_t i = flats.size(); i-- > 0;) {
+      axes.pop_back();
+      axes.back() = {flatName(), counts[i + 1] * l.mesh.sizeOf(flats[i])};
+      row = dense(row, axes);
+      if (axes.back().size != counts[i]) {
+        axes.back().size = counts[i];
+        row = l.denseAs(l.range(row, "flat", 0, counts[i], loc), axes, loc);
+      }
+    }
+    axes.pop_back();
+    llvm::append_range(axes, one);
+    return dense(row, axes);
+  }
+  /// The counters in this order.
+  Value ordered(Value v, SmallVector<Axis> axes, const Axis &last) const {
+    axes.push_back(last);
+    SmallVector<int64_t> strides;
+    for (const Axis &a : axes)
+      strides.push_back(rt::buffer(v).strideOf(a.name));
+    return l.view(v, 0, Buffer::get(l.b.getContext(), axes, rt::buffer(v).getElement(), strides), loc);
+  }
+  /// The counters of cuts along axes, then one part of these.
   Value asParts(Value padded, ArrayRef<Axis> whole) const {
     Buffer from = rt::buffer(padded);
-    SmallVector<Axis> axes = counters(), one = axesOf(whole);
+    SmallVector<Axis> axes = counters(divides), one = divided(whole);
     SmallVector<int64_t> strides(axes.size(), 0);
-    if (flat) {
-      axes.push_back(one[0]);
-      return l.view(padded, 0, Buffer::dense(axes, from.getElement()), loc);
-    }
     for (const Axis &a : one) {
       int64_t stride = from.strideOf(a.name), step = stride * a.size;
       for (int m : llvm::reverse(nest(a.name))) {
-        strides[llvm::find(over, m) - over.begin()] = step;
+        strides[llvm::find(divides, m) - divides.begin()] = step;
         step *= l.mesh.sizeOf(m);
       }
       axes.push_back(a);
@@ -183,8 +219,8 @@ private:
   Lowering &l;
   Tensor part;
   ArrayRef<int> over;
+  SmallVector<int> divides, flats; // those of `over` that cut along an axis; those that cut what is left, as one row
   Location loc;
-  bool flat = false;
 };
 
 /// Values of one element type that travel together.
@@ -270,7 +306,7 @@ Value Message::member(const Row &row, size_t i, Value base, bool hasRanks) {
   SmallVector<Axis> axes;
   SmallVector<int64_t> strides;
   if (hasRanks) {
-    axes = Parts(l, types[row.members[i]], mesh, loc).counters();
+    axes = Parts(l, types[row.members[i]], mesh, loc).counters(mesh);
     strides.resize(axes.size());
     int64_t stride = row.count;
     for (size_t a = axes.size(); a-- > 0; stride *= axes[a].size)
