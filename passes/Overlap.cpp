@@ -1,4 +1,6 @@
 // Gradients travel while the backward pass goes on.
+//   0. What the report of the norm needs comes before the rest of the update: a step whose loss or norm is not finite
+//      changes nothing.
 //   1. Local operations of the update that only prepare a message (slices, masks) move up behind what they take.
 //   2. A message of the update that sums becomes a dist.start behind the last of its values and a dist.wait before the
 //      first operation that reads a result, if anything is computed in between.
@@ -16,6 +18,10 @@ using namespace echelon::dist;
 namespace {
 struct Overlap : echelon::impl::OverlapBase<Overlap> {
   void runOnOperation() override {
+    getOperation().walk([](ech::ReportOp report) {
+      if (report.getKind() == ech::ReportKind::Norm)
+        moveUp(report);
+    });
     SmallVector<Operation *> local, messages;
     getOperation().walk([&](Operation *op) {
       auto phase = op->getAttrOfType<StringAttr>(ech::kPhase);
@@ -31,6 +37,34 @@ struct Overlap : echelon::impl::OverlapBase<Overlap> {
         op->moveAfter(last);
     for (Operation *op : messages)
       start(op);
+  }
+
+  /// Moves the operations of the update that stand before the report, and that it does not need, behind it.
+  static void moveUp(ech::ReportOp report) {
+    Block *block = report->getBlock();
+    SmallPtrSet<Operation *, 32> needed;
+    SmallVector<Operation *> open{report}, rest;
+    while (!open.empty()) {
+      Operation *op = open.pop_back_val();
+      if (!needed.insert(op).second)
+        continue;
+      op->walk([&](Operation *inner) {
+        for (Value operand : inner->getOperands())
+          if (Operation *def = operand.getDefiningOp())
+            if (Operation *here = block->findAncestorOpInBlock(*def))
+              open.push_back(here);
+      });
+    }
+    for (Operation &op : llvm::make_range(block->begin(), report->getIterator())) {
+      auto phase = op.getAttrOfType<StringAttr>(ech::kPhase);
+      if (phase && phase.getValue() == "update" && !needed.contains(&op))
+        rest.push_back(&op);
+    }
+    Operation *last = report;
+    for (Operation *op : rest) {
+      op->moveAfter(last);
+      last = op;
+    }
   }
 
   /// The last operation of op's block that makes one of its operands; null where all are block arguments or come from
