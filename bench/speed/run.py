@@ -48,7 +48,7 @@ class Echelon:
         self.log.touch()
         command = [str(ECHELON), "run", str(spec), "--threads", "1", "--deadline", "100000", "--log", str(self.log)]
         self.process = subprocess.Popen(command + (["--ranks", "1"] if ranks == 1 else []), env=ALONE,
-                                        stdout=subprocess.DEVNULL, start_new_session=True)
+                                        stdout=subprocess.DEVNULL, preexec_fn=os.setpgrp)
         self.ranks, self.place = ranks, 0
         while not self.new(2):
             if self.process.poll() is not None:
