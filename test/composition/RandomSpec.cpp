@@ -19,6 +19,7 @@ const std::vector<std::string> kPieces = {
     // element-wise functions
     R"(x = x + $c * {|exp(-x ^ 2)||log(x ^ 2 + 1.5)||sqrt(x ^ 2 + 0.5)||rsqrt(x ^ 2 + 0.5)||sin(x)||cos(2 * x)|})",
     R"(x = x + $c * {|tanh(x)||erf(x)||sigmoid(x)||relu(x)||gelu(x)||gelu(x, tanh = true)||silu(x)||abs(x)|})",
+    R"(x = x + $c * {|erf(x)||sigmoid(x)||gelu(x, tanh = true)||floor(2 * x)||max(x, logsumexp(x, over = $F))|})",
     R"(x = x + $c * {|floor(3 * x)||mod(x, 0.7)||max(x, 0.2)||min(x, 0.3)||clamp(x, -0.6, 0.5)||-x||(x ^ 2 + 0.1) ^ 0.7|})",
     R"(x = x + $c * {|x / (1 + x ^ 2)||stop_gradient(x) * x||where(x > 0.1, x, tanh(x))||where(not (x < 0.2) or x <= -0.4, x * 0.5, 0.3)|})",
     R"(x = x + $c * {|(x ^ 2 + 0.1) ^ 0.7||(1 + abs(x)) ^ (0.1 * x)||2 ^ tanh(x)|})",

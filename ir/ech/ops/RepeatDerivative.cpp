@@ -126,9 +126,12 @@ LogicalResult Reverse::visitRepeat(RepeatOp op, Build &build) {
       continue;
     flowing.push_back(i);
     Value seed = inside.lookup(op.getFinals()[i]);
-    carried.push_back(seed ? seed : build.zeros(tensor(argument)));
+    carried.push_back(seed ? inOrder(build, seed, tensor(argument)) : build.zeros(tensor(argument)));
     block->addArgument(argument.getType(), derivativeLoc(op.getLoc(), argument));
   }
+  for (Value stack : op.getStacks())
+    if (auto d = inside.find(stack); d != inside.end())
+      d->second = inOrder(build, d->second, tensor(stack));
   build.builder.setInsertionPointToStart(block.get());
   for (auto [i, argument] : llvm::zip(flowing, block->getArguments()))
     add(build, yield.getCarried()[i], argument);
@@ -147,7 +150,7 @@ LogicalResult Reverse::visitRepeat(RepeatOp op, Build &build) {
   SmallVector<Value> next, stacked, summed, sliced, captured;
   for (unsigned i : flowing) {
     Value d = cotangent(op.carriedArguments()[i]);
-    next.push_back(d ? d : build.zeros(tensor(op.getCarried()[i])));
+    next.push_back(d ? inOrder(build, d, tensor(op.getCarried()[i])) : build.zeros(tensor(op.getCarried()[i])));
   }
   for (auto [whole, argument] : llvm::zip(op.getSlices(), op.sliceArguments()))
     if (Value d = cotangent(argument)) {

@@ -1,0 +1,25 @@
+// The cotangent of what a loop carries comes in the order of what uses it; the backward loop carries it in the order of
+// the forward one.
+// RUN: echelon-opt --ech-differentiate %s | FileCheck %s
+
+!ba = !ech.tensor<[b=2, a=3], f32>
+!ab = !ech.tensor<[a=3, b=2], f32>
+ech.variable param @y : !ba = normal(0.0, 0.02)
+ech.variable param @w : !ab = normal(0.0, 0.02)
+ech.step @train {
+  %y = ech.read @y : !ba
+  %w = ech.read @w : !ab
+  %f = ech.repeat "layer" = 3 carry(%y : !ba) -> (!ba) {
+  ^bb0(%x: !ba):
+    %n = ech.map tanh %x : (!ba) -> !ba
+    ech.yield carry(%n : !ba)
+  }
+  // CHECK: %[[D:.*]] = ech.expand {{.*}} -> <[a=3, b=2], f32>
+  // CHECK: %[[IN:.*]] = ech.expand %[[D]] {{.*}}-> <[b=2, a=3], f32>
+  // CHECK: ech.repeat "layer" = 3 reverse carry(%[[IN]] : !ech.tensor<[b=2, a=3], f32>)
+  %z = ech.map add %w, %f : (!ab, !ba) -> !ab
+  %s = ech.reduce sum %z over ["b"] : (!ab) -> !ech.tensor<[a=3], f32>
+  %q = ech.map tanh %s : (!ech.tensor<[a=3], f32>) -> !ech.tensor<[a=3], f32>
+  %l = ech.reduce sum %q over ["a"] : (!ech.tensor<[a=3], f32>) -> !ech.tensor<[], f32>
+  ech.report loss "loss", %l : !ech.tensor<[], f32>
+}
