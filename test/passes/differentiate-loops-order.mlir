@@ -18,8 +18,8 @@ ech.step @train {
   // CHECK: %[[IN:.*]] = ech.expand %[[D]] {{.*}}-> <[b=2, a=3], f32>
   // CHECK: ech.repeat "layer" = 3 reverse carry(%[[IN]] : !ech.tensor<[b=2, a=3], f32>)
   %z = ech.map add %w, %f : (!ab, !ba) -> !ab
-  %s = ech.reduce sum %z over ["b"] : (!ab) -> !ech.tensor<[a=3], f32>
-  %q = ech.map tanh %s : (!ech.tensor<[a=3], f32>) -> !ech.tensor<[a=3], f32>
-  %l = ech.reduce sum %q over ["a"] : (!ech.tensor<[a=3], f32>) -> !ech.tensor<[], f32>
+  %s = ech.reduce sum %z over ["a"] : (!ab) -> !ech.tensor<[b=2], f32>
+  %q = ech.map tanh %s : (!ech.tensor<[b=2], f32>) -> !ech.tensor<[b=2], f32>
+  %l = ech.reduce sum %q over ["b"] : (!ech.tensor<[b=2], f32>) -> !ech.tensor<[], f32>
   ech.report loss "loss", %l : !ech.tensor<[], f32>
 }
