@@ -1,9 +1,10 @@
-// The cotangent of what a loop carries comes in the order of what uses it; the backward loop carries it in the order of
-// the forward one.
+// The cotangent of a sum comes in the order of one of its terms; the backward loop carries it in the order of the forward
+// one.
 // RUN: echelon-opt --ech-differentiate %s | FileCheck %s
 
 !ba = !ech.tensor<[b=2, a=3], f32>
 !ab = !ech.tensor<[a=3, b=2], f32>
+!b = !ech.tensor<[b=2], f32>
 ech.variable param @y : !ba = normal(0.0, 0.02)
 ech.variable param @w : !ab = normal(0.0, 0.02)
 ech.step @train {
@@ -17,9 +18,10 @@ ech.step @train {
   // CHECK: %[[D:.*]] = ech.expand {{.*}} -> <[a=3, b=2], f32>
   // CHECK: %[[IN:.*]] = ech.expand %[[D]] {{.*}}-> <[b=2, a=3], f32>
   // CHECK: ech.repeat "layer" = 3 reverse carry(%[[IN]] : !ech.tensor<[b=2, a=3], f32>)
-  %z = ech.map add %w, %f : (!ab, !ba) -> !ab
-  %s = ech.reduce sum %z over ["a"] : (!ab) -> !ech.tensor<[b=2], f32>
-  %q = ech.map tanh %s : (!ech.tensor<[b=2], f32>) -> !ech.tensor<[b=2], f32>
-  %l = ech.reduce sum %q over ["b"] : (!ech.tensor<[b=2], f32>) -> !ech.tensor<[], f32>
+  %g = ech.map tanh %w : (!ab) -> !ab
+  %z = ech.map add %f, %g : (!ba, !ab) -> !ba
+  %s = ech.reduce sum %z over ["a"] : (!ba) -> !b
+  %q = ech.map tanh %s : (!b) -> !b
+  %l = ech.reduce sum %q over ["b"] : (!b) -> !ech.tensor<[], f32>
   ech.report loss "loss", %l : !ech.tensor<[], f32>
 }
