@@ -153,6 +153,7 @@ static void addDeclared(const Program &program, const Body &model, std::map<std:
 //===- plan to IR -------------------------------------------------------------------------------------------------===//
 
 void Compilation::openContext() {
+  module = nullptr; // it lives in the context
   context = std::make_unique<mlir::MLIRContext>(mlir::MLIRContext::Threading::DISABLED);
   context->printOpOnDiagnostic(false);
   context->loadDialect<ech::EchDialect, dist::DistDialect, rt::RtDialect>();

@@ -41,7 +41,19 @@ std::vector<std::string> launcher(const std::string &transport, int64_t ranks, c
 bool buildExecutable(const std::string &text, const std::string &path, const std::string &keepSource, int &exitCode,
                      bool quick) {
   std::string source = keepSource.empty() ? path + ".cpp" : keepSource;
-  std::ofstream(source) << text;
+  if (std::error_code none; fs::is_directory(path, none)) {
+    std::cerr << "echelon: " << frontend::quoted(path) << " is a folder; name a file in it\n";
+    exitCode = Usage;
+    return false;
+  }
+  std::ofstream stream(source);
+  stream << text;
+  if (!stream.flush()) {
+    std::cerr << "echelon: cannot write " << frontend::quoted(source) << "\n";
+    exitCode = Usage;
+    return false;
+  }
+  stream.close();
   std::string log;
   if (compileHost(source, path, log, quick))
     return true;
@@ -79,7 +91,8 @@ std::string executableOf(Compilation &compilation, int &exitCode) {
   }
   std::string folder = temporaryFolder();
   std::error_code error;
-  bool built = !folder.empty() && buildExecutable(text, folder + "/" + stem, "", exitCode, compilation.options.quickHost);
+  bool built =
+      !folder.empty() && buildExecutable(text, folder + "/" + stem, "", exitCode, compilation.options.quickHost);
   if (built)
     fs::rename(folder, kept, error); // fails when another build of the same was faster: then that one serves
   if (!built || error)
