@@ -7,9 +7,6 @@ Times are the processor's (user and system, which other load on the machine dist
 --repeat runs. Limits: spec to C++ 0.5 s, host compiler 15 s, and for a spec whose model has `layers`: 96 layers at
 most 1.1 times the time of 4, with the same text but for numerals (and the line breaks that follow from their width).
 """
-import argparse
-import os
-import pathlib
 import re
 import resource
 import statistics
@@ -18,9 +15,7 @@ import sys
 import tempfile
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
-SHARED = pathlib.Path(os.environ.get("ECHELON_SHARED", ROOT.parent / "shared"))
-ECHELON = str(os.environ.get("ECHELON", ROOT / "build/bin/echelon"))
+from specs import ECHELON, arguments, emit
 
 
 def timed(command):
@@ -40,23 +35,16 @@ def numerals(text):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("specs", nargs="*", type=pathlib.Path)
-    parser.add_argument("--repeat", default=9, type=int)
-    options = parser.parse_args()
-    specs = options.specs or [*sorted((SHARED / "specs").glob("*.ech")), *sorted((ROOT / "examples").glob("*.ech"))]
+    specs, repeat = arguments(__doc__, 9)
     print("| spec | to C++, cpu s (wall) | host compiler, cpu s (wall) | 96 layers by 4 | same text |\n|" + " --- |" * 5)
     for spec in specs:
-        emit = [ECHELON, "build", str(spec), "--emit", "cpp"]
-        if subprocess.run(emit, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode != 0:
-            continue # a spec that is checked and no more, for now
-        front = [timed(emit) for _ in range(options.repeat)]
+        front = [timed(emit(spec)) for _ in range(repeat)]
         with tempfile.TemporaryDirectory() as folder:
             whole = timed([ECHELON, "build", str(spec), "-o", folder + "/program"])
         to_cpp = [statistics.median(t[i] for t in front) for i in (0, 1)]
         depth = same = "–"
         if re.search(r"model +\w+\([^)]*\blayers\b", spec.read_text()):
-            pairs = [[timed(emit + ["--set", f"model.layers={n}"]) for n in (4, 96)] for _ in range(2 * options.repeat)]
+            pairs = [[timed(emit(spec) + ["--set", f"model.layers={n}"]) for n in (4, 96)] for _ in range(2 * repeat)]
             depth = f"{statistics.median(b[0] for a, b in pairs) / statistics.median(a[0] for a, b in pairs):.2f}"
             same = "yes" if numerals(pairs[0][0][2]) == numerals(pairs[0][1][2]) else "no"
         print(f"| {spec.stem} | {to_cpp[0]:.2f} ({to_cpp[1]:.2f}) | {whole[0] - to_cpp[0]:.1f} "

@@ -10,15 +10,13 @@ in memory that all ranks of a machine share, and is printed apart.
 """
 import argparse
 import json
-import os
 import pathlib
 import re
 import subprocess
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
-SHARED = pathlib.Path(os.environ.get("ECHELON_SHARED", ROOT.parent / "shared"))
-ECHELON = str(os.environ.get("ECHELON", ROOT / "build/bin/echelon"))
+from specs import ECHELON, ROOT, SHARED
+
 # spec, settings, ranks
 LARGE = [("gpt_shakespeare", ["batch=256"], 1),
          ("gpt_shakespeare", ["model.width=1024", "model.heads=8", "model.layers=8", "batch=16"], 2),

@@ -1,0 +1,26 @@
+"""What compile.py, start.py and memory.py share: where things are, and the specs they take."""
+import argparse
+import os
+import pathlib
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+SHARED = pathlib.Path(os.environ.get("ECHELON_SHARED", ROOT.parent / "shared"))
+ECHELON = str(os.environ.get("ECHELON", ROOT / "build/bin/echelon"))
+
+
+def emit(spec):
+    return [ECHELON, "build", str(spec), "--emit", "cpp"]
+
+
+def arguments(doc, repeat):
+    """(specs, --repeat): those of the command line, else every example and spec that the compiler can build."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("specs", nargs="*", type=pathlib.Path)
+    parser.add_argument("--repeat", default=repeat, type=int)
+    options = parser.parse_args()
+    specs = options.specs or [*sorted((SHARED / "specs").glob("*.ech")), *sorted((ROOT / "examples").glob("*.ech"))]
+
+    def builds(spec):
+        return subprocess.run(emit(spec), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
+    return filter(builds, specs), options.repeat
