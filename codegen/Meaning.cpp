@@ -11,9 +11,7 @@ using namespace mlir;
 using namespace echelon;
 
 std::string codegen::meaningOf(ModuleOp module) {
-  StringRef batch = "batch";
-  if (auto name = module->getAttrOfType<StringAttr>("ech.batch_axis"))
-    batch = name.getValue();
+  StringRef batch = ech::batchAxisOf(module);
   std::string text;
   llvm::raw_string_ostream os(text);
   llvm::DenseMap<Value, size_t> numbers;

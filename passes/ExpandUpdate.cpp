@@ -12,17 +12,17 @@ namespace echelon {
 #include "passes/Passes.h.inc"
 } // namespace echelon
 using namespace mlir;
+using namespace echelon;
 using namespace echelon::ech;
 
-namespace {
-
-/// `*` stands for any characters, dots included: `*.gamma`, `layer.*.wq`.
-bool matches(StringRef pattern, StringRef path) {
+bool echelon::matchesPattern(StringRef pattern, StringRef path) {
   auto glob = llvm::GlobPattern::create(pattern);
   if (!glob)
     llvm::consumeError(glob.takeError());
   return glob && glob->match(path);
 }
+
+namespace {
 
 /// One `optimize` line: an entry of the module attribute ech.optimizers.
 struct Line {
@@ -104,7 +104,7 @@ struct ExpandUpdate : echelon::impl::ExpandUpdateBase<ExpandUpdate> {
   Line *choose(StringRef path) {
     for (Line &line : lines)
       for (auto pattern : line.attributes.getAs<ArrayAttr>("patterns").getAsRange<StringAttr>())
-        if (matches(pattern, path))
+        if (matchesPattern(pattern, path))
           return &line;
     return nullptr;
   }
@@ -113,7 +113,7 @@ struct ExpandUpdate : echelon::impl::ExpandUpdateBase<ExpandUpdate> {
     bool all = true;
     for (const Line &line : lines)
       for (auto pattern : line.attributes.getAs<ArrayAttr>("patterns").getAsRange<StringAttr>())
-        if (llvm::none_of(gradients, [&](GradientOp g) { return matches(pattern, g.getParameter()); })) {
+        if (llvm::none_of(gradients, [&](GradientOp g) { return matchesPattern(pattern, g.getParameter()); })) {
           step.emitError() << "no parameter matches " << pattern << " of an optimize line";
           all = false;
         }

@@ -9,6 +9,10 @@ class OpPassManager;
 
 namespace echelon {
 
+/// Whether a pattern of an `optimize` line takes a parameter. `*` stands for any characters, dots included: `*.gamma`,
+/// `layer.*.wq`.
+bool matchesPattern(llvm::StringRef pattern, llvm::StringRef path);
+
 /// On a global norm: array of strings, the paths of the parameters whose gradients its operands are.
 inline constexpr llvm::StringLiteral kParameters = "ech.parameters";
 

@@ -9,10 +9,6 @@ using namespace echelon::frontend;
 namespace ech = echelon::ech;
 using ech::Function;
 
-/// On a draw that decides what is kept: below which number it is, at each position of the enclosing repeats. For
-/// --dump.
-static constexpr llvm::StringLiteral kChance = "ech.chance";
-
 std::string Lowering::randomSite(const std::string &base, const CallExpr *) {
   // `mlp.dropout`, `mlp.dropout_2`: numbered within a call, so that a branch not taken elsewhere changes nothing here.
   int n = ++randomSites[scope->prefix + base];
@@ -21,7 +17,7 @@ std::string Lowering::randomSite(const std::string &base, const CallExpr *) {
 
 Value Lowering::keepBelow(const std::string &site, ech::Tensor type, Value chance) {
   Value draw = build.random(ech::Distribution::Uniform, site, 0, 1, type);
-  draw.getDefiningOp()->setAttr(kChance, builder.getUnitAttr());
+  draw.getDefiningOp()->setAttr(ech::kChance, builder.getUnitAttr());
   return build.map(Function::Lt, {draw, chance});
 }
 
@@ -92,12 +88,12 @@ std::vector<double> numberPerPosition(Operation *op, Value value) {
 
 void Lowering::noteChances() {
   step.walk([&](ech::RandomOp draw) {
-    if (!draw->hasAttr(kChance))
+    if (!draw->hasAttr(ech::kChance))
       return;
-    draw->removeAttr(kChance);
+    draw->removeAttr(ech::kChance);
     std::vector<double> chances = numberPerPosition(draw, (*draw->user_begin())->getOperand(1));
     if (!chances.empty())
-      draw->setAttr(kChance, builder.getDenseF64ArrayAttr(chances));
+      draw->setAttr(ech::kChance, builder.getDenseF64ArrayAttr(chances));
   });
 }
 

@@ -87,6 +87,11 @@ int Tensor::position(StringRef axis) const {
       return i;
   return -1;
 }
+llvm::StringRef echelon::ech::batchAxisOf(ModuleOp module) {
+  auto name = module->getAttrOfType<StringAttr>("ech.batch_axis");
+  return name ? name.getValue() : "batch";
+}
+
 int64_t Tensor::sizeOf(StringRef axis) const {
   int i = position(axis);
   assert(i >= 0 && "the tensor lacks the axis");

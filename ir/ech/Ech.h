@@ -39,9 +39,15 @@ int64_t operandAndResultBytes(mlir::Operation *op);
 /// Whether a value is a number: without axes and made of constants, counts and what the run provides alone.
 bool isNumber(mlir::Value value);
 
+/// The axis of samples: what the module's ech.batch_axis says, else `batch`.
+llvm::StringRef batchAxisOf(mlir::ModuleOp module);
+
 /// Discardable attributes that passes set and read.
 inline constexpr llvm::StringLiteral kPhase = "ech.phase"; // "forward" (absent), "backward", "update"
 inline constexpr llvm::StringLiteral kWhy = "ech.why";     // string: layout clause and op that need a collective
+inline constexpr llvm::StringLiteral kChance =
+    "ech.chance"; // f64 array, on a draw that decides what is kept: below which
+                  // number it is, at each position of the repeats around it
 inline constexpr llvm::StringLiteral kLocal = "ech.local"; // unit, on ech.normalize: of this rank and pass alone
 
 } // namespace echelon::ech

@@ -105,9 +105,7 @@ LogicalResult lowerRandom(Lowering &l, ech::RandomOp op) {
   Tensor type = ech::tensor(op.getResult());
   OpBuilder &b = l.b;
   Value out = l.result(op.getResult());
-  StringRef batchAxis = "batch";
-  if (auto name = l.module->getAttrOfType<StringAttr>("ech.batch_axis"))
-    batchAxis = name.getValue();
+  StringRef batchAxis = ech::batchAxisOf(l.module);
   auto globalBatch = l.module->getAttrOfType<IntegerAttr>("ech.batch");
   auto logicalSize = [&](const Axis &a) {
     return a.name == batchAxis && globalBatch && !l.evaluates ? globalBatch.getInt() : a.size;
@@ -163,7 +161,7 @@ LogicalResult lowerRandom(Lowering &l, ech::RandomOp op) {
     NamedAttrList draw;
     draw.set("site", op.getSiteAttr());
     draw.set("sizes", b.getDenseI64ArrayAttr(sizes));
-    if (auto chance = op->getAttrOfType<DenseF64ArrayAttr>("ech.chance")) {
+    if (auto chance = op->getAttrOfType<DenseF64ArrayAttr>(ech::kChance)) {
       draw.set("kind", b.getStringAttr("Keep"));
       draw.set("chance", chance);
     } else {

@@ -109,9 +109,7 @@ LogicalResult NestBuilder::add(Operation *op) {
     scalar = number(index, element);
   } else if (auto count = dyn_cast<ech::CountOp>(op)) {
     double product = 1;
-    StringRef batchAxis = "batch";
-    if (auto name = l.module->getAttrOfType<StringAttr>("ech.batch_axis"))
-      batchAxis = name.getValue();
+    StringRef batchAxis = ech::batchAxisOf(l.module);
     bool samples = false;
     for (auto [name, size] : llvm::zip(count.getOver(), count.getSizes())) {
       auto batch = l.module->getAttrOfType<IntegerAttr>("ech.batch");

@@ -66,10 +66,8 @@ Value Lowering::offset(const Terms &terms, int64_t plus, const Twine &name) {
   return known;
 }
 
-Value Lowering::offsetOf(Tensor type, StringRef axis, int64_t divisor) {
+Value Lowering::offsetOf(Tensor type, StringRef axis) {
   Terms terms = termsOf(type, axis);
-  for (int64_t &factor : terms.factors)
-    factor /= divisor;
   return terms.mesh.empty() ? Value() : offset(terms, 0, "first_" + axis);
 }
 Value Lowering::flatOffset(Tensor type) {

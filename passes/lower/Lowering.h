@@ -43,8 +43,7 @@ public:
   Tensor local(Tensor type) { return mesh && type.getState() ? dist::localType(type, mesh) : type; }
   Buffer bufferType(Value v) { return Buffer::dense(local(v).getAxes(), local(v).getElement()); }
   /// First logical position of `axis` on this rank, an index; null where it is 0 on all ranks.
-  /// With `divisor`, the same divided by it.
-  Value offsetOf(Tensor type, llvm::StringRef axis, int64_t divisor = 1);
+  Value offsetOf(Tensor type, llvm::StringRef axis);
   /// Where this rank's flat cut begins in the local piece that it is cut from.
   Value flatOffset(Tensor type);
   /// One past the last position of `axis` on this rank; null where all ranks hold all.

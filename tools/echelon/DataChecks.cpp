@@ -2,9 +2,9 @@
 #include "tools/echelon/Compilation.h"
 
 #include "ir/ech/Ech.h"
+#include "passes/Passes.h"
 #include "runtime/data/File.h"
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/Support/GlobPattern.h"
 
 using namespace echelon::frontend;
 
@@ -129,10 +129,7 @@ bool Compilation::checkPatterns() {
     for (auto variable : module->getOps<ech::VariableOp>())
       if (variable.getKind() == ech::VariableKind::Param)
         parameters.push_back(variable.getSymName().str());
-  auto matches = [](const Pattern &pattern, const std::string &path) {
-    auto glob = llvm::GlobPattern::create(pattern.text);
-    return glob ? glob->match(path) : (llvm::consumeError(glob.takeError()), false);
-  };
+  auto matches = [](const Pattern &pattern, const std::string &path) { return matchesPattern(pattern.text, path); };
   size_t before = diagnostics.errorCount();
   std::vector<std::string> left = parameters;
   for (const OptimizerLine &line : trainPlan.optimizers) {
