@@ -30,8 +30,15 @@ public:
     sigemptyset(&childSignal);
     sigaddset(&childSignal, SIGCHLD);
     pthread_sigmask(SIG_BLOCK, &childSignal, &maskBefore);
+    // Where whoever started this program ignores SIGCHLD, so does this program, and then no child can be waited for.
+    struct sigaction action = {};
+    action.sa_handler = SIG_DFL;
+    sigaction(SIGCHLD, &action, &actionBefore);
   }
-  ~Watch() { pthread_sigmask(SIG_SETMASK, &maskBefore, nullptr); }
+  ~Watch() {
+    sigaction(SIGCHLD, &actionBefore, nullptr);
+    pthread_sigmask(SIG_SETMASK, &maskBefore, nullptr);
+  }
 
   int run() {
     std::fflush(nullptr); // or every rank would print it again
@@ -171,6 +178,7 @@ private:
   StopSignals signals;
   std::vector<Child> children;
   sigset_t childSignal, maskBefore;
+  struct sigaction actionBefore;
   Clock::time_point firstFailure;
 };
 

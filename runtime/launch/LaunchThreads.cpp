@@ -46,9 +46,10 @@ int launchThreads(const LaunchOptions &options, const RankMain &rankMain) {
       } catch (const RankStopped &) {
       }
       setRankOfThread(nullptr);
-      std::lock_guard<std::mutex> lock(mutex);
+      std::unique_lock<std::mutex> lock(mutex);
       --running;
       ended.notify_all();
+      ended.wait(lock, [&] { return running == 0; }); // its memory stays: one that stops may be in the midst of reading
     });
 
   // A thread cannot be stopped from outside: those that wait notice a failure; one that computes gets some time.
