@@ -36,7 +36,14 @@ MPI_Datatype typeOf(ElementType type) {
   }
   return MPI_BYTE;
 }
-MPI_Op opOf(ReduceOp op) { return op == Sum ? MPI_SUM : op == Max ? MPI_MAX : MPI_MIN; }
+
+/// MPI's own maximum and minimum of reals drop a NaN that stands on one side; these keep it.
+template <typename T, bool largest> void keepNan(void *in, void *inOut, int *count, MPI_Datatype *) {
+  const T *a = static_cast<const T *>(in);
+  T *b = static_cast<T *>(inOut);
+  for (int i = 0; i < *count; ++i)
+    b[i] = (largest ? a[i] > b[i] : a[i] < b[i]) || a[i] != a[i] ? a[i] : b[i];
+}
 
 const char *collectiveName(Collective kind) { // the library's nameOf is not linked into the plugin
   static const char *const names[] = {"barrier", "broadcast",  "scatter",        "gather",    "all_gather",
@@ -139,6 +146,19 @@ MpiTransport::MpiTransport(const MpiJoin &join) : join(join) {
   std::vector<int> all(worldSize);
   std::iota(all.begin(), all.end(), 0);
   worldGroup = makeGroup(all);
+  MPI_Op_create(keepNan<float, true>, true, &realOps[0][0]);
+  MPI_Op_create(keepNan<float, false>, true, &realOps[0][1]);
+  MPI_Op_create(keepNan<double, true>, true, &realOps[1][0]);
+  MPI_Op_create(keepNan<double, false>, true, &realOps[1][1]);
+}
+
+MPI_Op MpiTransport::opOf(const CollectiveCall &call) const {
+  if (call.op == Sum)
+    return MPI_SUM;
+  const bool isMinimum = call.op == Min;
+  if (call.type == ElementType::Float32 || call.type == ElementType::Float64)
+    return realOps[call.type == ElementType::Float64][isMinimum];
+  return isMinimum ? MPI_MIN : MPI_MAX;
 }
 
 MpiTransport::~MpiTransport() { // communicators end with MPI
@@ -235,7 +255,7 @@ Request MpiTransport::startCollective(const Group &group, const CollectiveCall &
   MPI_Request *part = &operation.parts.back();
   const MPI_Comm communicator = groups[group.id];
   const MPI_Datatype type = typeOf(call.type);
-  const MPI_Op op = opOf(call.op);
+  const MPI_Op op = opOf(call);
   const int count = static_cast<int>(call.count), root = call.root;
   const bool isRoot = group.index == root;
   const int64_t ownRow = int64_t(group.index) * count * bytesOf(call.type);
@@ -294,7 +314,7 @@ void MpiTransport::runCollective(const Group &group, const CollectiveCall &call)
     timeOut();
   const MPI_Comm communicator = groups[group.id];
   const MPI_Datatype type = typeOf(call.type);
-  const MPI_Op op = opOf(call.op);
+  const MPI_Op op = opOf(call);
   const int count = static_cast<int>(call.count);
   blockedSince = now();
   if (call.kind == Collective::AllReduce) {

@@ -64,6 +64,7 @@ private:
     std::unique_ptr<std::vector<char>> copy; // of an input that MPI must not see overwritten
   };
 
+  MPI_Op opOf(const CollectiveCall &call) const;
   Operation &take(Request &request);
   void checkCount(const Group &group, const CollectiveCall &call) const;
   Request transfer(bool isSend, int peer, char *data, size_t bytes, int tag, const char *label);
@@ -82,6 +83,7 @@ private:
   MPI_Comm messages = MPI_COMM_NULL;  // send and receive
   MPI_Comm questions = MPI_COMM_NULL; // where are you?
   std::vector<MPI_Comm> groups;       // by id
+  MPI_Op realOps[2][2];               // of float and double: maximum and minimum
   std::deque<Operation> operations;   // request - 1
   std::vector<Request> freeRequests;
   OwnMemory ownMemory;

@@ -4,6 +4,7 @@
 
 #include "runtime/collectives/Collectives.h"
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -156,6 +157,19 @@ inline void checkGroup(Transport &t, const Group &g, const std::vector<Algorithm
     if (extent == Extent::Large && algorithm != Algorithm::tree && algorithm != Algorithm::one_to_all)
       checkCollectives<float>(t, g, algorithm, 100003, buffers, ++salt);
   }
+}
+
+/// A maximum or minimum over ranks does not lose a NaN, whichever rank has it.
+inline void checkNan(Transport &t, const Group &g, const std::vector<Algorithm> &algorithms) {
+  for (Algorithm algorithm : algorithms)
+    for (ReduceOp op : {Max, Min})
+      for (int holder = 0; holder < g.size(); ++holder) {
+        std::vector<double> data(3, g.index == holder ? std::nan("") : 1.0), started(2000, data[0]);
+        all_reduce(t, g, data.data(), 3, op, algorithm, "nan");
+        all_reduce_start(t, g, started.data(), 2000, op, algorithm, "nan").wait();
+        if (!std::isnan(data[0]) || !std::isnan(started[1999]))
+          throw std::string("the NaN of place ") + std::to_string(holder) + " is lost: " + nameOf(algorithm);
+      }
 }
 
 /// Sums that depend on the order of the summands: every rank must have the same bits, twice.

@@ -16,6 +16,7 @@ static void checkAll(Transport &t) {
                                              Algorithm::one_to_all};
   checkGroup(t, t.world(), algorithms, false, Extent::Large);
   checkSameBits(t, t.world(), algorithms);
+  checkNan(t, t.world(), algorithms);
   if (t.size() == 4) {
     const Group rows = t.makeGroup({2, 2}, {1}), columns = t.makeGroup({2, 2}, {0});
     checkGroup(t, rows, {Algorithm::automatic, Algorithm::ring}, false, Extent::Some);

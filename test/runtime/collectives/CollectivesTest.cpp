@@ -29,6 +29,11 @@ TEST_P(Collectives, GiveTheSameBits) {
   onRanks(GetParam().transport, GetParam().ranks, [&](Transport &t) { checkSameBits(t, t.world(), kAlgorithms); });
 }
 
+// A NaN of any rank reaches all through a maximum.
+TEST_P(Collectives, KeepNan) {
+  onRanks(GetParam().transport, GetParam().ranks, [&](Transport &t) { checkNan(t, t.world(), kAlgorithms); });
+}
+
 std::vector<Case> cases() {
   std::vector<Case> all;
   for (int ranks : {1, 2, 3, 4, 5, 8}) {
