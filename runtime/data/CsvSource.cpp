@@ -30,7 +30,7 @@ public:
     if (firstColumn.empty())
       firstColumn.push_back(0);
     firstColumn.push_back(firstColumn.back() + count);
-    outputShapes.push_back({dims, type, 0});
+    outputShapes.push_back({dims, type});
   }
 };
 

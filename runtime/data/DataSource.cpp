@@ -15,9 +15,11 @@ std::string dimsText(const std::vector<int64_t> &dims) {
 }
 
 bool checkBelow(const InputShape &input, int64_t value, const std::string &where, DataError &error, int inputIndex) {
-  if (input.below == 0 || (value >= 0 && value < input.below))
+  const bool bounded = input.below != 0;
+  if (bounded ? value >= 0 && value < input.below : value == int32_t(value))
     return true;
-  error = {where + " is " + std::to_string(value) + ", " + input.name + " is int below " + std::to_string(input.below),
+  error = {where + " is " + std::to_string(value) + ", " + input.name + " is int" +
+               (bounded ? " below " + std::to_string(input.below) : ", of 32 bits"),
            inputIndex};
   return false;
 }
@@ -75,6 +77,10 @@ std::unique_ptr<DataSource> openSource(const OpenRequest &request, DataError &er
     if (!request.inputs.empty() && request.inputs.size() != source->outputs().size()) {
       error.text = request.spec.kind + " gives " + std::to_string(source->outputs().size()) + " values a sample, for " +
                    std::to_string(request.inputs.size()) + " inputs";
+      return nullptr;
+    }
+    if (source->size(Part::Training) == 0) {
+      error.text = request.spec.kind + ": the data has no samples to train on";
       return nullptr;
     }
     for (size_t i = 0; i < request.inputs.size(); ++i) {

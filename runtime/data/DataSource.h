@@ -21,7 +21,6 @@ constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
 struct OutputShape {
   std::vector<int64_t> dims;               // of one sample
   ElementType type = ElementType::Float32; // Float32 stands for any real number
-  int64_t classes = 0;                     // integers: known to lie in 0 … classes - 1; 0: as the input's bound says
 };
 
 /// Samples by number. Opened once and shared: reading is const and may happen on several threads.

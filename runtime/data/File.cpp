@@ -60,6 +60,12 @@ private:
   size_t capacity = 0;
 };
 
+/// Whether a file begins as gzip's do (RFC 1952): the magic number, deflate, no reserved flag. Two bytes alone may also
+/// be a token of 16 bits.
+bool isPacked(const uint8_t *file, size_t size) {
+  return size >= 18 && file[0] == 0x1f && file[1] == 0x8b && file[2] == 8 && (file[3] & 0xe0) == 0;
+}
+
 /// Inflates one or more gzip members. The length that the file's last four bytes tell is only a first guess: it is
 /// modulo 2^32 and of the last member alone.
 std::string unpack(const std::string &path, const uint8_t *packed, size_t packedSize, size_t limit,
@@ -143,7 +149,7 @@ std::string readFile(const std::string &path, FileBytes &file, size_t limit) {
   if (mapped == MAP_FAILED)
     return "cannot read \"" + path + "\": " + std::strerror(errno);
   const uint8_t *raw = static_cast<const uint8_t *>(mapped);
-  if (size >= 18 && raw[0] == 0x1f && raw[1] == 0x8b) {
+  if (isPacked(raw, size)) {
     error = unpack(path, raw, size, limit, file.bytes, file.length);
     munmap(mapped, size);
     return error;

@@ -90,7 +90,7 @@ public:
   }
   void setOutputs(int64_t rows, int64_t columns) {
     pixels = rows * columns;
-    outputShapes = {{{rows, columns}, ElementType::Float32, 0}, {{}, ElementType::Int32, 10}};
+    outputShapes = {{{rows, columns}, ElementType::Float32}, {{}, ElementType::Int32}};
   }
 };
 
@@ -139,10 +139,13 @@ std::unique_ptr<DataSource> openMnist(const OpenRequest &request, DataError &err
     if (!(error.text = readFile(labelsPath, set.labels)).empty() ||
         (request.load && !(error.text = readFile(imagesPath, set.images)).empty()))
       return nullptr;
-    const int64_t bytes = 16 + sizes[0] * sizes[1] * sizes[2];
-    if (int64_t(set.labels.size()) < 8 + sizes[0] || (request.load && int64_t(set.images.size()) < bytes)) {
-      error.text = "mnist: \"" + (int64_t(set.labels.size()) < 8 + sizes[0] ? labelsPath : imagesPath) +
-                   "\" is shorter than its header says";
+    const bool labelsCut = int64_t(set.labels.size()) < 8 + sizes[0];
+    int64_t pixels, bytes; // sizes have 32 bits each
+    const bool imagesCut = __builtin_mul_overflow(sizes[1], sizes[2], &pixels) ||
+                           __builtin_mul_overflow(sizes[0], pixels, &bytes) ||
+                           (request.load && int64_t(set.images.size()) - 16 < bytes);
+    if (labelsCut || imagesCut) {
+      error.text = "mnist: \"" + (labelsCut ? labelsPath : imagesPath) + "\" is shorter than its header says";
       return nullptr;
     }
     for (int64_t i = 0; i < sizes[0]; ++i)
@@ -165,7 +168,7 @@ public:
   static constexpr int64_t kPixels = 3 * 32 * 32, kRecord = 1 + kPixels;
   Images sets[2];
 
-  CifarSource() { outputShapes = {{{3, 32, 32}, ElementType::Float32, 0}, {{}, ElementType::Int32, 10}}; }
+  CifarSource() { outputShapes = {{{3, 32, 32}, ElementType::Float32}, {{}, ElementType::Int32}}; }
   int64_t size(Part part) const override { return sets[part == Part::HeldOut].size; }
   void read(Part part, int64_t sample, int output, double *values) const override {
     const Images &set = sets[part == Part::HeldOut];

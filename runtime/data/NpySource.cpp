@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 
 namespace echelon::runtime {
 
@@ -83,6 +84,8 @@ std::string parse(const std::string &path, NpyArray &array) {
   const int64_t held = int64_t(file.size() - array.start) / array.width;
   int64_t total = 1;
   for (const char *p = shape.c_str() + 1; *p && *p != ')';) {
+    if (*p == '-')
+      return bad + ": it has a negative size";
     if (!std::isdigit(static_cast<unsigned char>(*p))) {
       ++p;
       continue;
@@ -129,8 +132,7 @@ public:
     outputShapes.push_back({{array.shape.begin() + 1, array.shape.end()},
                             array.kind == 'f'   ? ElementType::Float32
                             : array.kind == 'b' ? ElementType::UInt8
-                                                : ElementType::Int32,
-                            0});
+                                                : ElementType::Int32});
     arrays.push_back(array);
   }
 };
@@ -170,7 +172,7 @@ std::unique_ptr<DataSource> openNpy(const OpenRequest &request, DataError &error
     if (input.type == ElementType::Int32)
       for (int64_t k = 0, n = array.count(); k < n; ++k) {
         const double value = array.at(k);
-        if (!checkBelow(input, std::fabs(value) < 9e18 ? int64_t(value) : -1,
+        if (!checkBelow(input, std::fabs(value) < 9e18 ? int64_t(value) : std::numeric_limits<int64_t>::max(),
                         "value " + std::to_string(k) + " of \"" + path + "\"", error, int(i)))
           return nullptr;
       }

@@ -30,7 +30,8 @@ std::unique_ptr<DataSource> openSynthetic(const OpenRequest &request, DataError 
 
 /// "[28, 28]"; a scalar is "[]".
 std::string dimsText(const std::vector<int64_t> &dims);
-/// Whether an integer that a source gives may be this input's; where not, says so.
+/// Whether an integer that a source gives may be this input's: below its bound, or where it has none, an int32_t. Where
+/// not, says so.
 bool checkBelow(const InputShape &input, int64_t value, const std::string &where, DataError &error, int inputIndex);
 
 } // namespace echelon::runtime

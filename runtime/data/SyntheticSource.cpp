@@ -23,7 +23,7 @@ class TokensSource : public DataSource {
 public:
   TokensSource(uint64_t seed, int64_t length, int64_t below, size_t outputs)
       : seed(seed), length(length), below(below) {
-    outputShapes.assign(outputs, {{length}, ElementType::Int32, below});
+    outputShapes.assign(outputs, {{length}, ElementType::Int32});
   }
   int64_t size(Part) const override { return kUnlimited; }
   void read(Part part, int64_t sample, int output, double *values) const override {
@@ -42,10 +42,7 @@ class SortedDigitsSource : public DataSource {
 public:
   static constexpr int kDigits = 12, kStart = 10;
 
-  explicit SortedDigitsSource(uint64_t seed) : seed(seed) {
-    outputShapes = {
-        {{kDigits}, ElementType::Int32, 10}, {{kDigits}, ElementType::Int32, 11}, {{kDigits}, ElementType::Int32, 10}};
-  }
+  explicit SortedDigitsSource(uint64_t seed) : seed(seed) { outputShapes.assign(3, {{kDigits}, ElementType::Int32}); }
   int64_t size(Part) const override { return kUnlimited; }
   void read(Part part, int64_t sample, int output, double *values) const override {
     const RandomKey key = keyOf(seed, part);
@@ -95,8 +92,8 @@ std::unique_ptr<DataSource> openSynthetic(const OpenRequest &request, DataError 
                  int(i)};
         return nullptr;
       }
-      if (!checkBelow(input, source->outputs()[i].classes - 1, "the largest token of synthetic(sorted_digits)", error,
-                      int(i)))
+      if (!checkBelow(input, i == 1 ? SortedDigitsSource::kStart : 9, "the largest token of synthetic(sorted_digits)",
+                      error, int(i)))
         return nullptr;
     }
     return source;

@@ -72,7 +72,7 @@ public:
   }
   void setOutputs(int count) {
     for (int i = 0; i < count; ++i)
-      outputShapes.push_back({{length}, ElementType::Int32, 0});
+      outputShapes.push_back({{length}, ElementType::Int32});
   }
 };
 
@@ -138,12 +138,11 @@ std::unique_ptr<DataSource> openTokens(const OpenRequest &request, DataError &er
   }
   for (size_t i = 0; i < request.inputs.size() && int(i) < outputs; ++i) {
     const InputShape &input = request.inputs[i];
-    if (input.below == 0)
-      continue;
+    const int64_t below = input.below ? input.below : int64_t(1) << 31;
     const uint8_t *data = row.file.data();
-    const int64_t bad = row.width == 1   ? firstAtLeast<uint8_t>(data, row.size(), input.below)
-                        : row.width == 2 ? firstAtLeast<uint16_t>(data, row.size(), input.below)
-                                         : firstAtLeast<uint32_t>(data, row.size(), input.below);
+    const int64_t bad = row.width == 1   ? firstAtLeast<uint8_t>(data, row.size(), below)
+                        : row.width == 2 ? firstAtLeast<uint16_t>(data, row.size(), below)
+                                         : firstAtLeast<uint32_t>(data, row.size(), below);
     if (bad >= 0) {
       checkBelow(input, row.at(bad),
                  (row.width == 1 ? "byte " : "token ") + std::to_string(bad) + " of \"" + path + "\"", error, int(i));

@@ -144,6 +144,32 @@ TEST_F(Data, TokenWidths) {
   }
 }
 
+// Tokens whose first two bytes are those of gzip are tokens.
+TEST_F(Data, TokensThatBeginAsGzipDoes) {
+  std::vector<uint16_t> tokens(16, 9);
+  tokens[0] = 0x8b1f;
+  write("t.bin", std::string(reinterpret_cast<const char *>(tokens.data()), 32));
+  auto stream = open({"tokens", {"t.bin"}}, {{"tokens", {2}, kInt, 50257}});
+  ASSERT_TRUE(stream) << error.text;
+  V values;
+  stream->readPlain(Part::Training, 0, 0, values);
+  EXPECT_EQ(values, (V{0x8b1f, 9}));
+}
+
+// Integers that an input of 32 bits cannot hold are refused where it has no bound of its own.
+TEST_F(Data, IntegersBeyond32Bits) {
+  const InputShape y = {"y", {}, kInt, 0};
+  write("y.csv", "y\n-2147483648\n2147483648\n");
+  EXPECT_FALSE(open({"csv", {"y.csv"}}, {y}));
+  EXPECT_EQ(message(), "\"DIR/y.csv\", line 3, column y is 2147483648, y is int, of 32 bits");
+  const std::vector<uint32_t> tokens = {1, 0x80000000u};
+  write("t.bin", std::string(reinterpret_cast<const char *>(tokens.data()), 8));
+  DataSpec spec = {"tokens", {"t.bin"}};
+  spec.args = {32};
+  EXPECT_FALSE(open(spec, {{"t", {1}, kInt, 0}}));
+  EXPECT_EQ(message(), "token 1 of \"DIR/t.bin\" is 2147483648, t is int, of 32 bits");
+}
+
 std::string idx(const std::vector<uint32_t> &sizes, const std::string &bytes) {
   std::string file = {0, 0, 8, char(sizes.size())};
   for (uint32_t size : sizes)
@@ -182,6 +208,23 @@ TEST_F(Data, Mnist) {
   EXPECT_EQ(message(), "label 1 of \"DIR/train-labels-idx1-ubyte.gz\" is 9, label is int below 8");
   EXPECT_FALSE(open({"mnist", {"."}}, {{"image", {1, 2}, kInt, 10}, {"label", {}, kInt, 10}}));
   EXPECT_EQ(message(), "mnist gives values of type float, image is int");
+}
+
+// A header's sizes may lie: their product is more than 64 bits, or nothing.
+TEST_F(Data, MnistSizesThatLie) {
+  const InputShape label = {"label", {}, kInt, 10};
+  const int64_t huge = int64_t(1) << 31;
+  write("train-images", idx({4, uint32_t(huge), uint32_t(huge)}, {}));
+  write("train-labels", idx({4}, {0, 1, 2, 3}));
+  write("t10k-images", idx({0, uint32_t(huge), uint32_t(huge)}, {}));
+  write("t10k-labels", idx({0}, {}));
+  EXPECT_FALSE(open({"mnist", {"."}}, {{"image", {huge, huge}, kFloat, 0}, label}));
+  EXPECT_EQ(message(), "mnist: \"DIR/train-images\" is shorter than its header says");
+  write("train-images", idx({0, 1, 2}, {}));
+  write("train-labels", idx({0}, {}));
+  write("t10k-images", idx({0, 1, 2}, {}));
+  EXPECT_FALSE(open({"mnist", {"."}}, {{"image", {1, 2}, kFloat, 0}, label}));
+  EXPECT_EQ(message(), "mnist: the data has no samples to train on");
 }
 
 // A failure lists what was looked for and what is there; damaged files are named.
@@ -264,6 +307,8 @@ TEST_F(Data, NpyErrors) {
   write("y.npy", npy("<i4", "(2,)", bytesOfValues<int32_t>({1, -2})));
   write("three.npy", npy("<i4", "(3,)", bytesOfValues<int32_t>({1, 2, 3})));
   write("cut.npy", npy("<i4", "(4,)", bytesOfValues<int32_t>({1, 2, 3})));
+  write("negative.npy", npy("<i4", "(-3,)", bytesOfValues<int32_t>({1, 2, 3})));
+  write("wide.npy", npy("<u8", "(1,)", bytesOfValues<uint64_t>({~uint64_t(0)})));
   write("big.npy", npy(">i4", "(1,)", bytesOfValues<int32_t>({1})));
   const InputShape x = {"x", {3}, kFloat, 0}, y = {"y", {}, kInt, 10};
   EXPECT_FALSE(open({"npy", {"x.npy", "y.npy"}}, {x, y}));
@@ -276,6 +321,10 @@ TEST_F(Data, NpyErrors) {
   EXPECT_EQ(message(), "\"DIR/x.npy\" has values of type float, x is int");
   EXPECT_FALSE(open({"npy", {"cut.npy"}}, {y}));
   EXPECT_EQ(message(), "\"DIR/cut.npy\" is shorter than its header says");
+  EXPECT_FALSE(open({"npy", {"negative.npy"}}, {y}));
+  EXPECT_EQ(message(), "\"DIR/negative.npy\" is not an npy file: it has a negative size");
+  EXPECT_FALSE(open({"npy", {"wide.npy"}}, {{"y", {}, kInt, 0}}));
+  EXPECT_EQ(message(), "value 0 of \"DIR/wide.npy\" is 9223372036854775807, y is int, of 32 bits");
   EXPECT_FALSE(open({"npy", {"big.npy"}}, {y}));
   EXPECT_EQ(message(),
             "\"DIR/big.npy\" has values of type >i4; float32, float64, bool and little-endian integers are read");
