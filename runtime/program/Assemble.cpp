@@ -41,8 +41,8 @@ std::vector<TensorPiece> storedTensors(Rank &rank) {
   return tensors;
 }
 
-void assemble(Rank &rank, const TensorPiece &tensor, const std::function<void(const std::byte *, size_t)> &take,
-              size_t chunkBytes) {
+void assemble(Rank &rank, Turns &turns, const TensorPiece &tensor,
+              const std::function<void(const std::byte *, size_t)> &take, size_t chunkBytes) {
   constexpr int kTag = 1 << 19; // apart from the tags of generated programs, which are group numbers
   const std::vector<MeshAxis> &mesh = rank.program().mesh;
   const size_t width = bytesOf(tensor.type);
@@ -79,12 +79,14 @@ void assemble(Rank &rank, const TensorPiece &tensor, const std::function<void(co
       packed.resize(bytes);
       size_t at = 0;
       if (rank.rank() == from) {
+        turns.await();
         visit([&](int64_t local, int64_t, int64_t, int64_t count) {
           std::memcpy(packed.data() + at, tensor.data + size_t(local) * width, size_t(count) * width);
           at += size_t(count) * width;
         });
         rank.transport().send(0, packed.data(), bytes, kTag, tensor.name.c_str());
       } else {
+        turns.give(from);
         rank.transport().receive(from, packed.data(), bytes, kTag, tensor.name.c_str());
         visit([&](int64_t, int64_t place, int64_t stride, int64_t count) {
           spread(whole.data() + size_t(place) * width, packed.data() + at, stride, count, width);
@@ -92,8 +94,10 @@ void assemble(Rank &rank, const TensorPiece &tensor, const std::function<void(co
         });
       }
     }
-    if (rank.rank() == 0)
+    if (rank.rank() == 0) {
       take(whole.data(), whole.size());
+      turns.stillWriting();
+    }
   }
 }
 

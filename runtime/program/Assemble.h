@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/program/Rank.h"
+#include "runtime/program/Turns.h"
 
 #include <functional>
 #include <string>
@@ -21,9 +22,10 @@ struct TensorPiece {
 std::vector<TensorPiece> storedTensors(Rank &rank);
 
 /// Collective over all ranks. Rank 0 gets the whole tensor, its axes in declared order, without padding, as consecutive
-/// chunks of at most chunkBytes, so that it never holds more of it than that; other ranks send what rank 0 lacks.
-void assemble(Rank &rank, const TensorPiece &tensor, const std::function<void(const std::byte *, size_t)> &take,
-              size_t chunkBytes = size_t(4) << 20);
+/// chunks of at most chunkBytes, so that it never holds more of it than that; other ranks send what rank 0 lacks, when
+/// it is their turn. `take` may write a chunk to a slow disk; after the last tensor all ranks call turns.end().
+void assemble(Rank &rank, Turns &turns, const TensorPiece &tensor,
+              const std::function<void(const std::byte *, size_t)> &take, size_t chunkBytes = size_t(4) << 20);
 
 /// Fills this rank's piece from the whole tensor's bytes (declared order); padding is zero.
 void takePiece(Rank &rank, const TensorPiece &tensor, const std::byte *whole);

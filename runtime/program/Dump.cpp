@@ -51,12 +51,14 @@ std::string stepFolder(const Rank &rank, const std::string &folder) {
 }
 
 void dumpTensors(Rank &rank, const std::string &folder, const std::vector<TensorPiece> &tensors) {
+  Turns turns(rank, "dump");
   for (const TensorPiece &tensor : tensors) {
     std::unique_ptr<NpyWriter> file;
     if (rank.rank() == 0)
       file = std::make_unique<NpyWriter>(folder, tensor.name, tensor.type, logicalSizes(*tensor.layout, tensor.axes));
-    assemble(rank, tensor, [&](const std::byte *data, size_t bytes) { file->append(data, bytes); });
+    assemble(rank, turns, tensor, [&](const std::byte *data, size_t bytes) { file->append(data, bytes); });
   }
+  turns.end();
 }
 
 template <class T> void appendAs(NpyWriter &file, const std::vector<double> &values) {
@@ -86,8 +88,9 @@ void dumpState(Rank &rank, const std::string &folder) {
 }
 
 void dumpBatch(Rank &rank, const DataStream &stream, const std::string &folder) {
+  Turns turns(rank, "dump");
   if (rank.rank() != 0)
-    return;
+    return turns.end();
   const Program &program = rank.program();
   const std::string base = stepFolder(rank, folder);
   std::vector<double> sample;
@@ -109,6 +112,7 @@ void dumpBatch(Rank &rank, const DataStream &stream, const std::string &folder) 
     }
     NpyWriter file(base + "batch", input.name, input.type, input.sizes);
     appendValues(file, input.type, whole);
+    turns.stillWriting();
   }
   for (const RandomDraw &draw : program.draws) {
     int64_t count = 1;
@@ -124,7 +128,9 @@ void dumpBatch(Rank &rank, const DataStream &stream, const std::string &folder) 
     const ElementType type = draw.kind == Distribution::Keep ? ElementType::UInt8 : ElementType::Float64;
     NpyWriter file(base + "random", draw.path, type, draw.sizes);
     appendValues(file, type, values);
+    turns.stillWriting();
   }
+  turns.end();
 }
 
 } // namespace echelon::runtime

@@ -14,7 +14,7 @@ std::string openStream(const Program &program, const DataSpec &spec, const std::
 
 } // namespace
 
-std::string prepare(const Program &program, const Options &options, Prepared &prepared) {
+std::string prepare(const Program &program, const Options &options, bool saves, Prepared &prepared) {
   const std::string folder = options.folder.empty() ? program.folder : options.folder;
   std::string error = openStream(program, program.data, folder, prepared.data);
   if (!error.empty())
@@ -44,6 +44,8 @@ std::string prepare(const Program &program, const Options &options, Prepared &pr
   }
   if (prepared.checkpointDirectory.empty())
     return "";
+  if (saves && !(error = prepared.claim.take(prepared.checkpointDirectory)).empty())
+    return error;
   const std::vector<std::string> there = listSnapshots(prepared.checkpointDirectory);
   if (!options.resume)
     return there.empty() ? ""

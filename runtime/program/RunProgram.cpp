@@ -34,7 +34,7 @@ int run_program(const Program &program, int argc, char **argv) {
   const bool shared = options.transport != "mpi";
   Prepared prepared;
   if (shared) {
-    const std::string error = prepare(program, options, prepared);
+    const std::string error = prepare(program, options, true, prepared);
     if (!error.empty()) {
       std::fprintf(stderr, "echelon: %s\n", error.c_str());
       return 4;
@@ -48,7 +48,7 @@ int run_program(const Program &program, int argc, char **argv) {
   launchOptions.sharedBytesPerRank = arenaBytes(program);
   return launch(launchOptions, [&](Transport &transport) {
     if (!shared) {
-      const std::string error = prepare(program, options, prepared);
+      const std::string error = prepare(program, options, transport.rank() == 0, prepared);
       if (!error.empty())
         fail(error);
     }

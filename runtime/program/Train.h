@@ -4,6 +4,7 @@
 #include "runtime/data/DataSource.h"
 #include "runtime/program/Options.h"
 #include "runtime/program/Rank.h"
+#include "runtime/snapshot/DirectoryClaim.h"
 #include "runtime/snapshot/Snapshot.h"
 
 #include <memory>
@@ -17,13 +18,15 @@ struct Prepared {
   std::unique_ptr<DataStream> data;
   std::vector<std::unique_ptr<DataStream>> evaluationData; // one an evaluation; null: the training data's
   std::string checkpointDirectory;                         // empty: no snapshots
+  DirectoryClaim claim;                                    // on it, where it is this process that saves
   bool hasSnapshot = false;                                // start from `snapshot`
   Snapshot snapshot;
   std::vector<std::string> notes; // for the reader
 };
 
-/// Opens data and snapshot, and refuses what does not fit. Returns what is wrong, or an empty string.
-std::string prepare(const Program &program, const Options &options, Prepared &prepared);
+/// Opens data and snapshot, and refuses what does not fit. `saves`: snapshots are written by this process, or one that
+/// it forks. Returns what is wrong, or an empty string.
+std::string prepare(const Program &program, const Options &options, bool saves, Prepared &prepared);
 
 /// Trains, or evaluates with --evaluate-from. Returns the rank's exit code.
 int trainRank(Rank &rank, const Options &options, const Prepared &prepared);

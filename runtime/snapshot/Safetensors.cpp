@@ -27,6 +27,17 @@ uint32_t crc32Of(uint32_t before, const void *data, size_t bytes) {
   return uint32_t(crc32_z(before, static_cast<const Bytef *>(data), bytes));
 }
 
+bool writeAll(int descriptor, const void *data, size_t bytes) {
+  const char *from = static_cast<const char *>(data);
+  for (size_t done = 0; done < bytes;) {
+    const ssize_t n = write(descriptor, from + done, bytes - done);
+    if (n < 0 && errno != EINTR)
+      return false;
+    done += size_t(std::max<ssize_t>(n, 0));
+  }
+  return true;
+}
+
 size_t TensorEntry::bytes() const {
   size_t count = bytesOf(type);
   for (int64_t size : sizes)
@@ -66,15 +77,8 @@ std::string SafetensorsWriter::open(const std::string &file, const std::vector<T
 
 std::string SafetensorsWriter::put(const void *data, size_t bytes) {
   crc = crc32Of(crc, data, bytes);
-  const char *from = static_cast<const char *>(data);
-  for (size_t done = 0; done < bytes;) {
-    const ssize_t n = write(descriptor, from + done, bytes - done);
-    if (n < 0 && errno == EINTR)
-      continue;
-    if (n <= 0)
-      return "cannot write \"" + path + "\": " + std::strerror(errno);
-    done += size_t(n);
-  }
+  if (!writeAll(descriptor, data, bytes))
+    return "cannot write \"" + path + "\": " + std::strerror(errno);
   written += bytes;
   return "";
 }
@@ -125,10 +129,14 @@ std::string SafetensorsFile::open(const std::string &path) {
     if (known == std::end(kTypes))
       return bad + "tensor " + name + " is of type " + type;
     const size_t begin = value["data_offsets"][0].get<size_t>(), end = value["data_offsets"][1].get<size_t>();
-    const TensorEntry entry = {name, known->type, value["shape"].get<std::vector<int64_t>>()};
-    if (begin > end || end > held || entry.bytes() != end - begin)
+    const std::vector<int64_t> sizes = value["shape"].get<std::vector<int64_t>>();
+    size_t bytes = bytesOf(known->type);
+    bool fits = begin <= end && end <= held;
+    for (const int64_t size : sizes)
+      fits &= size >= 0 && !__builtin_mul_overflow(bytes, size_t(size), &bytes);
+    if (!fits || bytes != end - begin)
       return bad + "tensor " + name + " lies outside of it";
-    all[name] = {known->type, entry.sizes, base + begin};
+    all[name] = {known->type, sizes, base + begin};
   }
   return "";
 }

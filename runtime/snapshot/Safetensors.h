@@ -61,6 +61,9 @@ private:
   std::map<std::string, Tensor> all;
 };
 
+/// Writes all bytes, in as many calls as it takes; false, with errno set, where that fails.
+bool writeAll(int descriptor, const void *data, size_t bytes);
+
 uint32_t crc32Of(uint32_t before, const void *data, size_t bytes);
 
 } // namespace echelon::runtime

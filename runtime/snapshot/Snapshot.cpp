@@ -1,6 +1,7 @@
 #include "runtime/snapshot/Snapshot.h"
 #include "runtime/launch/Fail.h"
 #include "runtime/program/Assemble.h"
+#include "runtime/snapshot/DirectoryClaim.h"
 
 #include <nlohmann/json.hpp>
 
@@ -51,8 +52,7 @@ std::string syncFolder(const std::string &path) {
 
 std::string writeText(const std::string &path, const std::string &text) {
   const int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  const bool ok =
-      descriptor >= 0 && write(descriptor, text.data(), text.size()) == ssize_t(text.size()) && fsync(descriptor) == 0;
+  const bool ok = descriptor >= 0 && writeAll(descriptor, text.data(), text.size()) && fsync(descriptor) == 0;
   const std::string error = ok ? "" : "cannot write \"" + path + "\": " + std::strerror(errno);
   if (descriptor >= 0)
     close(descriptor);
@@ -108,9 +108,11 @@ std::string publish(SafetensorsWriter (&writers)[2], const Program &program, con
   error = syncFolder(directory);
   if (!error.empty() || keep == 0)
     return error;
-  const std::vector<std::string> all = listSnapshots(directory);
-  for (size_t i = size_t(keep); i < all.size(); ++i)
-    fs::remove_all(all[i], ignored);
+  // Later ones are damaged, or this run would have gone on from them; they do not count.
+  int64_t kept = 0;
+  for (const std::string &path : listSnapshots(directory))
+    if (stepOf(fs::path(path).filename().string()) <= step && ++kept > keep)
+      fs::remove_all(path, ignored);
   return "";
 }
 
@@ -147,25 +149,38 @@ std::string openSnapshot(const std::string &path, Snapshot &snapshot) {
   const std::string body = manifest.dump();
   if (stated != hex(crc32Of(0, body.data(), body.size())))
     return damaged + "its manifest.json does not match its checksum";
-  if (manifest["format"] != "echelon-snapshot" || manifest["version"] != kVersion)
-    return "snapshot \"" + path + "\" is of a format that this program does not read";
   snapshot = Snapshot();
   snapshot.path = path;
-  snapshot.step = manifest["step"].get<int64_t>();
-  for (const auto &file : manifest["files"]) {
-    const std::string name = file["name"].get<std::string>();
+  struct FileRow {
+    std::string name, crc32;
+    size_t bytes;
+  };
+  std::vector<FileRow> files;
+  try {
+    if (manifest.at("format") != "echelon-snapshot" || manifest.at("version") != kVersion)
+      return "snapshot \"" + path + "\" is of a format that this program does not read";
+    snapshot.step = manifest.at("step").get<int64_t>();
+    for (const auto &file : manifest.at("files"))
+      files.push_back(
+          {file.at("name").get<std::string>(), file.at("crc32").get<std::string>(), file.at("bytes").get<size_t>()});
+    if (manifest.contains("fingerprints"))
+      for (const auto &[category, value] : manifest["fingerprints"].items())
+        snapshot.fingerprints.push_back({category, value.get<std::string>()});
+  } catch (const nlohmann::json::exception &) {
+    return damaged + "its manifest.json is not one of a snapshot";
+  }
+  for (const FileRow &file : files) {
     SafetensorsFile tensors;
-    if (!(error = tensors.open(path + "/" + name)).empty())
+    error = tensors.open(path + "/" + file.name);
+    if (!error.empty())
       return damaged + error;
-    if (tensors.bytes() != file["bytes"].get<size_t>())
-      return damaged + name + " has " + std::to_string(tensors.bytes()) + " bytes, not " + file["bytes"].dump();
-    if (hex(tensors.checksum()) != file["crc32"].get<std::string>())
-      return damaged + name + " does not match its checksum";
+    if (tensors.bytes() != file.bytes)
+      return damaged + file.name + " has " + std::to_string(tensors.bytes()) + " bytes, not " +
+             std::to_string(file.bytes);
+    if (hex(tensors.checksum()) != file.crc32)
+      return damaged + file.name + " does not match its checksum";
     snapshot.files.push_back(tensors);
   }
-  if (manifest.contains("fingerprints"))
-    for (const auto &[category, value] : manifest["fingerprints"].items())
-      snapshot.fingerprints.push_back({category, value.get<std::string>()});
   return "";
 }
 
@@ -222,11 +237,10 @@ std::string differences(const Program &program, const Snapshot &snapshot, const 
 }
 
 void saveSnapshot(Rank &rank, const std::string &directory, int64_t step, int64_t keep) {
-  constexpr int kTag = (1 << 19) + 1;
   const Program &program = rank.program();
-  Transport &transport = rank.transport();
-  transport.setPlace("save", directory.c_str());
-  const std::string temporary = directory + "/." + folderName(step) + ".writing";
+  rank.transport().setPlace("save", directory.c_str());
+  Turns turns(rank, "save");
+  const std::string temporary = directory + "/" + unfinishedName(folderName(step));
   SafetensorsWriter writers[2];
   const std::vector<TensorPiece> tensors = storedTensors(rank);
   auto check = [](const std::string &error) {
@@ -251,27 +265,17 @@ void saveSnapshot(Rank &rank, const std::string &directory, int64_t step, int64_
     }
     for (size_t i = 0; i < tensors.size(); ++i)
       if (belongsTo(program.stored[i].kind, f))
-        assemble(rank, tensors[i], [&](const std::byte *data, size_t bytes) { check(writers[f].append(data, bytes)); });
+        assemble(rank, turns, tensors[i],
+                 [&](const std::byte *data, size_t bytes) { check(writers[f].append(data, bytes)); });
   }
-  // Disks may take longer than the deadline, so rank 0 tells the others that it is still there.
-  enum : uint8_t { StillWriting, Done };
-  if (rank.rank() == 0) {
+  if (rank.rank() == 0) { // one thread waits for the disk, the other gives word
     std::future<std::string> published =
         std::async(std::launch::async, [&] { return publish(writers, program, directory, temporary, step, keep); });
-    bool ready = false;
-    while (!ready) {
-      ready = published.wait_for(std::chrono::milliseconds(500)) == std::future_status::ready;
-      const uint8_t state = ready ? Done : StillWriting;
-      if (ready)
-        check(published.get());
-      for (int to = 1; to < rank.size(); ++to)
-        transport.send(to, &state, 1, kTag, "save");
-    }
-  } else {
-    uint8_t state = StillWriting;
-    while (state != Done)
-      transport.receive(0, &state, 1, kTag, "save");
+    while (published.wait_for(std::chrono::milliseconds(50)) != std::future_status::ready)
+      turns.stillWriting();
+    check(published.get());
   }
+  turns.end();
 }
 
 void loadSnapshot(Rank &rank, const Snapshot &snapshot, bool withOptimizer) {

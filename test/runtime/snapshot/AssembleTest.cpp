@@ -7,6 +7,8 @@
 
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <thread>
 #include <unistd.h>
 
 using namespace echelon::runtime;
@@ -26,8 +28,9 @@ Program programOf(const Layout &layout, const std::vector<MeshAxis> &mesh) {
   return program;
 }
 
-void onRanks(const Program &program, const std::function<void(Rank &)> &body) {
+void onRanks(const Program &program, const std::function<void(Rank &)> &body, double deadline = 10) {
   LaunchOptions options;
+  options.deadlineSeconds = deadline;
   options.transport = "threads";
   options.ranks = meshSize(program.mesh);
   EXPECT_EQ(launch(options,
@@ -57,17 +60,35 @@ TEST(Assemble, EveryLayoutGivesTheSameTensor) {
       std::vector<float> whole;
       onRanks(programOf(layout, kMesh), [&](Rank &rank) {
         fillStartValues(rank);
+        Turns turns(rank, "test");
         assemble(
-            rank, storedTensors(rank)[0],
+            rank, turns, storedTensors(rank)[0],
             [&](const std::byte *data, size_t bytes) {
               EXPECT_LE(bytes, chunk);
               whole.resize(whole.size() + bytes / 4);
               std::memcpy(whole.data() + whole.size() - bytes / 4, data, bytes);
             },
             chunk);
+        turns.end();
       });
       EXPECT_EQ(whole, reference);
     }
+}
+
+// A disk that takes longer than the deadline holds nobody up: neither ranks whose turn comes late nor those without
+// one.
+TEST(Assemble, SlowDisk) {
+  for (const Layout &layout : {kLayouts[0], kLayouts.back()})
+    onRanks(
+        programOf(layout, kMesh),
+        [&](Rank &rank) {
+          Turns turns(rank, "test");
+          assemble(
+              rank, turns, storedTensors(rank)[0],
+              [&](const std::byte *, size_t) { std::this_thread::sleep_for(std::chrono::milliseconds(300)); }, 100);
+          turns.end();
+        },
+        1.0);
 }
 
 // A snapshot that one layout wrote gives every other layout the pieces that start values would have given it.
@@ -92,6 +113,26 @@ TEST(Snapshot, EveryLayoutLoadsEverySnapshot) {
       });
   }
   std::filesystem::remove_all(folder);
+}
+
+// A manifest that matches its checksum and says something else than a snapshot's is refused, not believed.
+TEST(Snapshot, ManifestOfAnotherKind) {
+  namespace fs = std::filesystem;
+  const std::string folder = (fs::temp_directory_path() / ("echelon-manifest-" + std::to_string(getpid()))).string();
+  fs::create_directories(folder);
+  for (const char *rest : {R"("step":"1","files":[])", R"("step":1)", R"("step":1,"files":[7])",
+                           R"("step":1,"files":[{"name":"x"}])", R"("step":1,"files":[],"fingerprints":{"model":1})"}) {
+    const std::string body = std::string(R"({"format":"echelon-snapshot","version":1,)") + rest + "}";
+    char checksum[16];
+    std::snprintf(checksum, sizeof checksum, "%08x", crc32Of(0, body.data(), body.size()));
+    std::ofstream(folder + "/manifest.json")
+        << body.substr(0, body.size() - 1) << ",\"checksum\":\"" << checksum << "\"}";
+    Snapshot snapshot;
+    EXPECT_EQ(openSnapshot(folder, snapshot),
+              "snapshot \"" + folder + "\" is damaged: its manifest.json is not one of a snapshot")
+        << rest;
+  }
+  fs::remove_all(folder);
 }
 
 // What stands beside snapshots is none: other names, half-written ones, files.

@@ -78,6 +78,10 @@ TEST_F(Safetensors, BadFiles) {
   EXPECT_EQ(openError(), "tensor w lies outside of it");
   write(R"({"w": {"dtype": "F32", "shape": [3], "data_offsets": [0, 8]}})", "12345678");
   EXPECT_EQ(openError(), "tensor w lies outside of it");
+  write(R"({"w": {"dtype": "F32", "shape": [8589934592, 536870912], "data_offsets": [0, 0]}})", ""); // 2^64 bytes
+  EXPECT_EQ(openError(), "tensor w lies outside of it");
+  write(R"({"w": {"dtype": "F32", "shape": [18446744073709551615, 0], "data_offsets": [0, 0]}})", "");
+  EXPECT_EQ(openError(), "tensor w lies outside of it");
   write(R"({"w": {"dtype": "F32", "shape": [-2], "data_offsets": [0, 8]}})", "12345678");
   EXPECT_EQ(openError(), "tensor w is not described");
   write(R"({"w": {"dtype": "BF16", "shape": [4], "data_offsets": [0, 8]}})", "12345678");
