@@ -197,7 +197,6 @@ void Tables::print() {
     field("batchAxis", quoted(name.getValue()));
   field("seed", Twine(plan.seed));
   field("batch", Twine(plan.batch));
-  field("microBatches", Twine(plan.microBatches));
   field("steps", Twine(plan.steps));
   stored();
   inputs();

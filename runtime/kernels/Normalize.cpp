@@ -238,8 +238,7 @@ void normalize_channels_grad_finish(T *dx, const T *dy, const T *y, const T *rst
   gradFinish(dx, dy, y, rstd, sumDy.data(), sumDyY.data(), outer, channels, inner, total);
 }
 
-//===-- per row: a row at a time, so that all passes but the first find it in the cache
-//----------------------------===//
+//===-- per row: all passes but the first find it in the cache ---------------------------------------------------===//
 
 template <typename T>
 void normalize(T *y, T *rstd, const T *x, int64_t rows, int64_t n, double eps, T *mean, T *variance) {

@@ -116,7 +116,6 @@ struct Program {
   std::string batchAxis = "batch";
   uint64_t seed = 0;
   int64_t batch = 1; // samples a step, over all ranks and micro batches
-  int64_t microBatches = 1;
   int64_t steps = 0; // the run's length and the schedule's horizon; 0: none (until)
   std::vector<Stored> stored;
   std::vector<Input> inputs;

@@ -143,7 +143,7 @@ void Trainer::checkFinite(const std::string &what, double value, int64_t step) {
   for (const Input &input : program.inputs)
     for (const InputPlace &place : input.places)
       look("input " + input.name, place.type, rank.input<std::byte>(place.offset),
-           localCount(place.layout, program.mesh) * program.microBatches);
+           localCount(place.layout, program.mesh));
   lookAtStored(false);
   const char *gradient = rank.training() ? rank.firstBrokenGradient() : nullptr;
   for (const Stored &stored : program.stored) // in the parameters' order, which is the same on all ranks

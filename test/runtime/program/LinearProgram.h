@@ -25,11 +25,11 @@ struct Sizes {
   int64_t gradient, y;                         // of work
 };
 
-inline Sizes sizesOf(const Program &p) {
+inline Sizes sizesOf(int64_t dp, int64_t tp, int64_t micro) {
   Sizes s;
-  s.dp = p.mesh[0].size;
-  s.tp = p.mesh[1].size;
-  s.micro = p.microBatches;
+  s.dp = dp;
+  s.tp = tp;
+  s.micro = micro;
   s.samples = kBatch / s.micro / s.dp;
   s.pixels = kPixel / s.tp;
   s.cut = (s.pixels + s.dp - 1) / s.dp;
@@ -38,6 +38,10 @@ inline Sizes sizesOf(const Program &p) {
   s.gradient = 0;
   s.y = 8 * s.cut * s.dp;
   return s;
+}
+
+inline Sizes sizesOf(const Program &p) {
+  return sizesOf(p.mesh[0].size, p.mesh[1].size, p.inputs[0].places[0].layout.axes[0].size);
 }
 
 /// y[i] = dot(image[i], w), summed over tp; then the noise of training.
@@ -143,10 +147,9 @@ inline Program program(const std::string &folder, int dp, int tp, int64_t micro 
   p.mesh = {{"dp", dp}, {"tp", tp}};
   p.seed = 11;
   p.batch = kBatch;
-  p.microBatches = micro;
   p.steps = 20;
   p.data = {"mnist", {"data"}};
-  const Sizes s = sizesOf(p);
+  const Sizes s = sizesOf(dp, tp, micro);
   p.stored = {
       {Stored::Param, "w", {"pixel"}, {{{"pixel", kPixel, {1}}}, {}}, ElementType::Float64, {Init::Normal, 0.5, 0}, 0},
       {Stored::Optimizer,

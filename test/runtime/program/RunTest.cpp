@@ -1,4 +1,5 @@
 #include "LinearProgram.h"
+#include "runtime/snapshot/DirectoryClaim.h"
 #include "runtime/snapshot/Snapshot.h"
 
 #include <gtest/gtest.h>
@@ -207,6 +208,36 @@ TEST_F(Run, KeepsTheNewest) {
   EXPECT_EQ(names, (std::vector<std::string>{"step-00000020", "step-00000018"}));
 }
 
+// Snapshots that were found damaged do not count among the newest N, though their steps are the highest.
+TEST_F(Run, KeepsTheNewestWhole) {
+  ASSERT_EQ(run(saving(linear::program(folder, 1, 1), 4), {"--steps", "16"}), 0) << messages;
+  for (const char *damaged : {"step-00000012", "step-00000016"})
+    fs::resize_file(folder + "/ckpt/" + damaged + "/manifest.json", 100);
+  ASSERT_EQ(run(saving(linear::program(folder, 1, 1), 4, 1), {"--resume", "--steps", "10"}), 0) << messages;
+  Snapshot newest;
+  std::vector<std::string> passedOver;
+  ASSERT_EQ(findSnapshot(folder + "/ckpt", newest, passedOver), "");
+  EXPECT_EQ(newest.step, 10);
+  EXPECT_EQ(listSnapshots(folder + "/ckpt").size(), 3u); // the damaged ones stay until the run comes to their steps
+}
+
+// A second run in a directory that one is writing to is refused before it trains; what a dead one left half-written
+// goes.
+TEST_F(Run, OneRunADirectory) {
+  const Program program = saving(linear::program(folder, 2, 1));
+  {
+    DirectoryClaim other;
+    ASSERT_EQ(other.take(folder + "/ckpt"), "");
+    EXPECT_EQ(run(program, {}), 4);
+    EXPECT_EQ(messages, "echelon: another run is writing its snapshots to \"DIR/ckpt\": stop it, or name another "
+                        "directory (--out DIR)\n");
+  }
+  fs::create_directories(folder + "/ckpt/.step-00000003.writing");
+  EXPECT_EQ(run(program, {"--steps", "4"}), 0) << messages;
+  EXPECT_FALSE(fs::exists(folder + "/ckpt/.step-00000003.writing"));
+  EXPECT_TRUE(fs::exists(folder + "/ckpt/step-00000004"));
+}
+
 // A snapshot that is there without --resume is an error that names both ways out.
 TEST_F(Run, SnapshotsThereWithoutResume) {
   const Program program = saving(linear::program(folder, 1, 1));
@@ -302,6 +333,14 @@ TEST_F(Run, GradientNotFinite) {
                                "gradient of w; parameters and "
                                "optimizer are as they were before this step; the newest snapshot is that of step 4\n";
   EXPECT_EQ(messages.substr(0, expected.size()), expected);
+}
+
+// Micro batches lie side by side in one input: what is behind it is no part of it.
+TEST_F(Run, GradientNotFiniteOfMicroBatches) {
+  Program program = linear::program(folder, 1, 1, 2);
+  program.learningRate = linear::hugeRate;
+  EXPECT_EQ(run(program, {}), 4);
+  EXPECT_NE(messages.find("the first tensor that is not finite is the gradient of w; "), std::string::npos) << messages;
 }
 
 // A run that is told to stop finishes its step, saves, and goes on later without a trace.
