@@ -53,7 +53,8 @@ def SplitTime : EchelonPass<"ech-split-time"> {
     With `ech.micro = n` above 1, what depends on samples moves into `ech.repeat "micro" = n time`; gradients, losses
     and the batch sums of metrics come out as sums over its iterations. What has no batch axis and depends on batch sums
     alone follows the loop; sums without parameters that the inside needs (token counts) are computed before it, over the
-    whole batch. An operation that needs other samples inside is an error at its place in the spec.
+    whole batch. A repeat that holds both is cut in two: the counts of all layers first, or the means of all layers
+    behind. An operation that needs other samples inside is an error at its place in the spec.
     @evaluate always becomes `ech.repeat "batches" = 0 time`: the run knows how many; `@valid` masks padded samples.
     Runs on differentiated steps; `ech-expand-update` follows.
   }];

@@ -7,6 +7,7 @@
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Transforms/CSE.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include "passes/Loops.h"
 #include "passes/Passes.h"
 
 #include <cmath>
@@ -16,6 +17,7 @@ namespace echelon {
 #include "passes/Passes.h.inc"
 } // namespace echelon
 using namespace mlir;
+using namespace echelon;
 using namespace echelon::ech;
 
 namespace {
@@ -179,56 +181,10 @@ struct RelabelIdentity : OpRewritePattern<RelabelOp> {
 //===- loops
 //--------------------------------------------------------------------------------------------------------------===//
 
-/// Which parts of a loop stay.
-struct Parts {
-  SmallVector<bool> carried, slices, stacks, sums;
-  explicit Parts(RepeatOp op)
-      : carried(op.getCarried().size(), true), slices(op.getSlices().size(), true), stacks(op.getStacks().size(), true),
-        sums(op.getSums().size(), true) {}
-};
-
-SmallVector<Value> kept(ValueRange values, ArrayRef<bool> keep) {
-  SmallVector<Value> result;
-  for (auto [value, stays] : llvm::zip(values, keep))
-    if (stays)
-      result.push_back(value);
-  return result;
-}
-
-/// The loop with these parts alone. The others have no users left.
-void shrink(RepeatOp op, const Parts &parts, PatternRewriter &rewriter) {
-  SmallVector<Value> carried = kept(op.getCarried(), parts.carried), slices = kept(op.getSlices(), parts.slices);
-  SmallVector<Value> finals = kept(op.getFinals(), parts.carried), stacks = kept(op.getStacks(), parts.stacks),
-                     sums = kept(op.getSums(), parts.sums);
-  auto loop =
-      RepeatOp::create(rewriter, op.getLoc(), op.getAxis(), op.getCount(), carried, slices,
-                       ValueRange(finals).getTypes(), ValueRange(stacks).getTypes(), ValueRange(sums).getTypes());
-  loop.setReverse(op.getReverse());
-  loop.setAlong(op.getAlong());
-  loop.setTime(op.getTime());
-  loop->setDiscardableAttrs(op->getDiscardableAttrDictionary());
-  YieldOp yield = op.yield();
-  SmallVector<Value> next = kept(yield.getCarried(), parts.carried), stacked = kept(yield.getStacked(), parts.stacks),
-                     summed = kept(yield.getSummed(), parts.sums);
-  rewriter.modifyOpInPlace(yield, [&] {
-    yield.getCarriedMutable().assign(next);
-    yield.getStackedMutable().assign(stacked);
-    yield.getSummedMutable().assign(summed);
-  });
-  rewriter.inlineRegionBefore(op.getBody(), loop.getBody(), loop.getBody().end());
-  llvm::BitVector gone;
-  for (bool stays : llvm::concat<const bool>(parts.carried, parts.slices))
-    gone.push_back(!stays);
-  loop.block()->eraseArguments(gone);
-  for (auto [old, now] : llvm::zip(llvm::concat<Value>(finals, stacks, sums), loop.getResults()))
-    rewriter.replaceAllUsesWith(old, now);
-  rewriter.eraseOp(op);
-}
-
 struct ShrinkRepeat : OpRewritePattern<RepeatOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(RepeatOp op, PatternRewriter &rewriter) const override {
-    Parts parts(op);
+    LoopParts parts(op);
     bool changed = false;
     auto drop = [&](bool &part) {
       part = false;
@@ -279,7 +235,7 @@ struct ShrinkRepeat : OpRewritePattern<RepeatOp> {
     }
     if (!changed)
       return failure();
-    shrink(op, parts, rewriter);
+    rebuildLoop(op, parts, rewriter);
     return success();
   }
 };

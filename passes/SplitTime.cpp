@@ -1,12 +1,12 @@
 // The batch is split over time.
 // 1. Every value gets its kind (time/Kinds.h): fixed, of samples, a sum over this pass's samples, or made of totals.
+//    Loops that hold several of them which must come one after the other are cut in two (time/Distribute.h).
 // 2. Totals that a pass needs and that no parameter enters are computed first, by a loop of their own.
 // 3. What touches samples moves into `ech.repeat … time`; its sums come out as sums over the passes.
 // 4. What is made of totals, the reports, gradients and writes follow.
 #include "mlir/IR/IRMapping.h"
-#include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "passes/Passes.h"
-#include "passes/time/Kinds.h"
+#include "passes/time/Distribute.h"
 
 namespace echelon {
 #define GEN_PASS_DEF_SPLITTIME
@@ -26,9 +26,6 @@ public:
 
   LogicalResult run() {
     Block &block = step.getBody().front();
-    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block))) // what nobody reads needs no samples
-      if (isOpTriviallyDead(&op))
-        op.erase();
     SmallVector<Operation *> before = llvm::map_to_vector(block, [](Operation &op) { return &op; });
     builder.setInsertionPointToEnd(&block);
     if (failed(kinds.decide()))
@@ -266,6 +263,8 @@ struct SplitTime : echelon::impl::SplitTimeBase<SplitTime> {
                          << " micro batches";
         return signalPassFailure();
       }
+      if (failed(distributeLoops(step, time)))
+        return signalPassFailure();
       if (!step.getBody().front().empty() && failed(Split(step, time, real).run()))
         return signalPassFailure();
     }

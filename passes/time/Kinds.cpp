@@ -9,6 +9,7 @@ LogicalResult Kinds::decide() {
   inside.clear();
   shared.clear();
   early.clear();
+  cut.reset();
   return decide(step.getBody().front(), /*nested=*/false);
 }
 
@@ -68,11 +69,15 @@ LogicalResult Kinds::decide(Operation *op, bool nested) {
     give(Kind::Partial);
     if (!any(Kind::After) && isLinear(op))
       return success();
+    SmallVector<Value> first, others; // with the totals that can be computed first, it may be linear in the others
     for (Value operand : op->getOperands())
       if (Kind kind = of(operand); kind == Kind::Partial || kind == Kind::After)
-        if (failed(needTotal(op, operand)))
-          return failure();
-    give(Kind::Fixed);
+        (isKnownFirst(operand) ? first : others).push_back(operand);
+    for (Value operand : first.empty() ? others : first)
+      if (failed(needTotal(op, operand)))
+        return failure();
+    if (first.empty() || others.empty())
+      give(first.empty() ? Kind::After : Kind::Fixed);
     return success();
   }
   if (!any(Kind::After) && !time.evaluation() && staysPending(op)) {
@@ -172,8 +177,12 @@ LogicalResult Kinds::decideRepeat(RepeatOp op, bool nested) {
   if (!batched && !comes(Kind::Partial) && !comes(Kind::Sample)) {
     bool leaving = !nested && llvm::any_of(incoming, [&](Value v) { return leavesLoop(v); });
     Kind kind = comes(Kind::After) || leaving ? Kind::After : Kind::Fixed;
-    if (kind == Kind::After && nested)
-      return needTotal(op, *llvm::find_if(incoming, [&](Value v) { return of(v) == Kind::After; }));
+    if (kind == Kind::After && nested) {
+      Value total = *llvm::find_if(incoming, [&](Value v) { return of(v) == Kind::After; });
+      if (failed(needTotal(op, total)))
+        return failure();
+      kind = isKnownFirst(total) ? Kind::Fixed : Kind::After;
+    }
     for (Value result : op.getResults())
       set(result, kind);
     op.getBody().walk([&](Operation *inner) {
@@ -190,9 +199,16 @@ LogicalResult Kinds::decideRepeat(RepeatOp op, bool nested) {
 
   inside.insert(op);
   for (auto [operand, argument] : llvm::zip(op->getOperands(), op.block()->getArguments())) {
-    if (of(operand) == Kind::After && failed(needTotal(op, operand)))
-      return failure();
     set(argument, of(operand));
+    if (of(operand) != Kind::After || argument.getArgNumber() >= op.getCarried().size())
+      continue; // who reads a slice of a total says so
+    if (isKnownFirst(operand)) {
+      if (failed(needTotal(op, operand)))
+        return failure();
+      set(argument, Kind::Fixed);
+    } else {
+      needCut(op, argument, /*before=*/false, op);
+    }
   }
   YieldOp yield = op.yield();
   bool fine = true;
@@ -200,7 +216,8 @@ LogicalResult Kinds::decideRepeat(RepeatOp op, bool nested) {
     fine = succeeded(decide(*op.block(), /*nested=*/true));
     more = false;
     for (auto [next, argument] : llvm::zip(yield.getCarried(), op.carriedArguments()))
-      if (of(argument) == Kind::Fixed && of(next) != Kind::Fixed) {
+      if ((of(argument) == Kind::Fixed && of(next) != Kind::Fixed) ||
+          (of(argument) == Kind::Partial && of(next) == Kind::After)) {
         set(argument, of(next));
         more = true;
       }
@@ -227,8 +244,8 @@ LogicalResult Kinds::decideRepeat(RepeatOp op, bool nested) {
 
 LogicalResult Kinds::refuse(Operation *op) {
   if (time.evaluation())
-    return op->emitError()
-           << "E0313: this needs all held-out samples at once, and evaluation takes them batch by batch";
+    return op->emitError() << "E0313: this needs all held-out samples at once, and evaluation takes them batch by "
+                              "batch; leave the batch out of it";
   return op->emitError() << "E0313: this needs other samples of the step, which come in " << time.passes
                          << " micro batches; use one, unless it says local";
 }
@@ -254,21 +271,109 @@ LogicalResult Kinds::checkAlongBatch(Operation *op) {
   return success();
 }
 
+/// What the argument of a loop is a slice of.
+static Value sliced(Value value) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  auto loop = argument ? dyn_cast<RepeatOp>(argument.getOwner()->getParentOp()) : RepeatOp();
+  if (!loop || argument.getArgNumber() < loop.getCarried().size())
+    return {};
+  return loop.getSlices()[argument.getArgNumber() - loop.getCarried().size()];
+}
+
 LogicalResult Kinds::needTotal(Operation *op, Value value) {
-  Operation *source = value.getDefiningOp();
-  if (time.evaluation() || !source || source->getParentOp() != step)
-    return refuse(op);
-  for (Operation *from : sources({value})) {
-    bool parameter = false;
-    from->walk([&](ReadOp read) {
-      auto variable = SymbolTable::lookupNearestSymbolFrom<VariableOp>(read, read.getSourceAttr());
-      parameter |= variable && variable.getKind() == VariableKind::Param;
-    });
-    if (parameter)
-      return refuse(op);
+  if (isKnownFirst(value)) {
+    while (Value whole = sliced(value))
+      value = whole;
+    Operation *source = value.getDefiningOp();
+    if (!source || source->getParentOp() != step) {
+      needCut(cast<RepeatOp>(value.getParentBlock()->getParentOp()), value, /*before=*/true, op);
+      return success();
+    }
+    llvm::SetVector<Operation *> from = sources({value});
+    for (Operation *one : from) { // loops on the way that also do other things give what is needed apart
+      auto loop = dyn_cast<RepeatOp>(one);
+      if (!loop || llvm::none_of(loop.getResults(), [&](Value v) { return comesFromParameters(v); }))
+        continue;
+      for (Value result : loop.getResults())
+        if (!comesFromParameters(result) &&
+            (result == value || llvm::any_of(result.getUsers(), [&](Operation *user) {
+               return from.contains(step.getBody().front().findAncestorOpInBlock(*user));
+             })))
+          needCut(loop, result, /*before=*/true, op);
+    }
+    early.insert(value);
+    return success();
   }
-  early.insert(value);
-  return success();
+  if (touchesSamples(op))
+    return refuse(op);
+  for (auto loop = op->getParentOfType<RepeatOp>(); loop; loop = loop->getParentOfType<RepeatOp>()) {
+    Value whole = value.getParentBlock() == loop.block() ? sliced(value) : value;
+    if (!whole && of(value) == Kind::After)
+      return success();                   // what it is made of is needed already
+    if (!whole || touchesSamples(loop)) { // it stands in this loop, or this loop is not one over totals alone
+      needCut(loop, value, /*before=*/false, op);
+      return success();
+    }
+    value = whole;
+  }
+  return refuse(op);
+}
+
+void Kinds::needCut(RepeatOp loop, Value value, bool before, Operation *op) {
+  auto depth = [](Operation *loop) {
+    int depth = 0;
+    while ((loop = loop->getParentOp()))
+      ++depth;
+    return depth;
+  };
+  if (!cut || std::pair(before, depth(loop)) > std::pair(cut->before, depth(cut->loop)))
+    cut = Cut{loop, value, before, op};
+}
+
+bool Kinds::touchesSamples(Operation *op) const {
+  bool touches = false;
+  auto look = [&](Value v) { touches |= hasBatch(v) || of(v) == Kind::Sample; };
+  op->walk([&](Operation *inner) {
+    llvm::for_each(inner->getOperands(), look);
+    llvm::for_each(inner->getResults(), look);
+  });
+  return touches;
+}
+
+bool Kinds::comesFromParameters(Value start) const {
+  llvm::DenseSet<Value> seen;
+  SmallVector<Value> open{start};
+  while (!open.empty()) {
+    Value value = open.pop_back_val();
+    if (!seen.insert(value).second || settled.contains(value))
+      continue;
+    auto carried = [&](RepeatOp loop, unsigned i) {
+      open.push_back(loop.getCarried()[i]);
+      open.push_back(loop.yield().getCarried()[i]);
+    };
+    if (auto argument = dyn_cast<BlockArgument>(value)) {
+      if (Value whole = sliced(value))
+        open.push_back(whole);
+      else if (auto loop = dyn_cast<RepeatOp>(argument.getOwner()->getParentOp()))
+        carried(loop, argument.getArgNumber());
+      continue;
+    }
+    Operation *op = value.getDefiningOp();
+    if (auto loop = dyn_cast<RepeatOp>(op)) {
+      unsigned i = cast<OpResult>(value).getResultNumber(), finals = loop.getFinals().size();
+      if (i < finals)
+        carried(loop, i);
+      else // the yield's operands stand in the order of the results
+        open.push_back(loop.yield()->getOperand(i));
+    } else if (auto read = dyn_cast<ReadOp>(op)) {
+      auto variable = SymbolTable::lookupNearestSymbolFrom<VariableOp>(read, read.getSourceAttr());
+      if (variable && variable.getKind() == VariableKind::Param)
+        return true;
+    } else {
+      llvm::append_range(open, op->getOperands());
+    }
+  }
+  return false;
 }
 
 llvm::SetVector<Operation *> Kinds::sources(ArrayRef<Value> values) const {

@@ -13,6 +13,14 @@ enum class Kind {
   After,   // made of totals: known after the last pass
 };
 
+/// A loop that has to be cut in two, because `op` in it needs the total of `value`.
+struct Cut {
+  ech::RepeatOp loop;
+  mlir::Value value; // as it is seen in the loop's body; or a result of the loop
+  bool before;       // the total can be computed first; else what follows from it has to be computed behind
+  mlir::Operation *op;
+};
+
 /// How a step is split.
 struct Time {
   llvm::StringRef batchAxis;
@@ -26,7 +34,8 @@ public:
   Kinds(ech::StepOp step, const Time &time) : step(step), time(time), last(&step.getBody().front().back()) {}
 
   /// Decides; a mistake is told at the operation's place. Values that a pass needs as totals and that depend on no
-  /// variable are collected in `early`: they can be computed before, and are Fixed once it is done (`settle`).
+  /// parameter are collected in `early`: they can be computed before, and are Fixed once they are `settled`. A total
+  /// that is needed inside a loop makes a `cut`.
   mlir::LogicalResult decide();
   Kind of(mlir::Value value) const { return kinds.lookup(value); }
   bool isInside(mlir::Operation *op) const { return inside.contains(op); }
@@ -36,7 +45,11 @@ public:
     return shared.contains(&operand) && of(operand.get()) == Kind::Fixed;
   }
 
+  /// Says that `op` needs what a pass does not have.
+  mlir::LogicalResult refuse(mlir::Operation *op);
+
   llvm::SetVector<mlir::Value> early;   // found by the last `decide`
+  std::optional<Cut> cut;               // of the last `decide`; those before come first, then those deepest inside
   llvm::SetVector<mlir::Value> settled; // Fixed by now
   /// The operations at the step's top level that these values come from, in order; stops at settled ones.
   llvm::SetVector<mlir::Operation *> sources(mlir::ArrayRef<mlir::Value> values) const;
@@ -48,7 +61,11 @@ private:
   mlir::LogicalResult checkAlongBatch(mlir::Operation *op);
   /// `op` needs the total of `value` in the middle of a pass.
   mlir::LogicalResult needTotal(mlir::Operation *op, mlir::Value value);
-  mlir::LogicalResult refuse(mlir::Operation *op);
+  void needCut(ech::RepeatOp loop, mlir::Value value, bool before, mlir::Operation *op);
+  bool touchesSamples(mlir::Operation *op) const;
+  bool comesFromParameters(mlir::Value value) const;
+  /// Whether a total can be computed before the passes that need it.
+  bool isKnownFirst(mlir::Value value) const { return !time.evaluation() && !comesFromParameters(value); }
   bool isLinear(mlir::Operation *op);
   bool staysPending(mlir::Operation *op);
   void set(mlir::Value value, Kind kind);

@@ -161,8 +161,8 @@ x = x + $c * unit$n(x, $F, ff$n, deep = {|true||false|}) as own$n)",
     R"(axis ff$n = $s
 x = x + $c * {|nn.mlp||nn.swiglu|}(x, $F, ff$n) as mlp$n)",
     // losses
-    R"(loss extra$n = 0.05 * mean({|x ^ 2||abs(x)||log_softmax(x, over = $F) * -0.1|}{| ||, where = keep|})
-metric most$n = {|mean||sum|}(x))",
+    R"(loss extra$n = 0.05 * mean({|x ^ 2||abs(x)||log_softmax(x, over = $F) * -0.1|}{| ||, where = keep||, where = mark > 1|})
+metric most$n = {|mean(x)||sum(x)||mean(x, where = keep) ^ 2||tanh(mean(x))||mean(x, where = x > 0.1)|})",
     // loops
     R"(repeat ly$n = {|2||3|} {
 x = x * (1 - 0.1 * index(ly$n))
@@ -174,6 +174,16 @@ repeat ly$n = 2 {
 z$n = z$n + 0.3 * tanh(x)
 }
 x = x + $c * z$n)",
+    R"(c$n = sum(where(keep, 1, 0))
+m$n = 0.5
+repeat ly$n = {|2||3|} {
+@
+c$n = c$n + sum(where(mark {|>||==|} index(ly$n), 1, 0))
+m$n = m$n + {|mean(x, where = mark >= index(ly$n))||tanh(mean(x ^ 2, where = keep))||max(mean(x), 0.1)|}
+loss deep$n = 0.02 * mean(x ^ 2, where = mark {|>||!=|} index(ly$n))
+}
+loss wide$n = 0.1 * sum(x ^ 2) / c$n
+metric far$n = m$n / c$n)",
     R"([S] axis hi$n = $s
 [S] axis ot$n like hi$n
 [S] param u$n[$F, hi$n] ~ normal(0.4)

@@ -50,3 +50,46 @@ module attributes {ech.batch_axis = "batch", ech.batch = 8, ech.micro = 3} {
 ech.step @train {
 }
 }
+
+// -----
+
+// A count that parameters enter, in a loop: samples of a pass would need it before the last pass is known.
+module attributes {ech.batch_axis = "batch", ech.batch = 8, ech.micro = 2} {
+ech.variable param @w : !ech.tensor<[layer=3], f32> = normal(0.0, 0.02)
+ech.input @x 0 : !ech.tensor<[batch=8], f32> below 0
+ech.step @train {
+  %x = ech.read @x : <[batch=8], f32>
+  %w = ech.read @w : <[layer=3], f32>
+  %final = ech.repeat "layer" = 3 carry(%x : !ech.tensor<[batch=8], f32>) slice(%w : !ech.tensor<[layer=3], f32>) -> (!ech.tensor<[batch=8], f32>) {
+  ^bb0(%xi: !ech.tensor<[batch=8], f32>, %wi: !ech.tensor<[], f32>):
+    %kept = ech.map gt %xi, %wi : (!ech.tensor<[batch=8], f32>, !ech.tensor<[], f32>) -> !ech.tensor<[batch=8], i1>
+    %one = ech.map cast %kept : (!ech.tensor<[batch=8], i1>) -> !ech.tensor<[batch=8], f32>
+    %n = ech.reduce sum %one over ["batch"] : (!ech.tensor<[batch=8], f32>) -> !ech.tensor<[], f32>
+    // expected-error @+1 {{this needs other samples of the step, which come in 2 micro batches}}
+    %y = ech.map div %xi, %n : (!ech.tensor<[batch=8], f32>, !ech.tensor<[], f32>) -> !ech.tensor<[batch=8], f32>
+    ech.yield carry(%y : !ech.tensor<[batch=8], f32>)
+  }
+  %s = ech.reduce sum %final over ["batch"] : (!ech.tensor<[batch=8], f32>) -> !ech.tensor<[], f32>
+  ech.report loss "loss", %s : <[], f32>
+}
+}
+
+// -----
+
+// The same under evaluation, by way of a value that touches no sample itself.
+module attributes {ech.batch_axis = "batch", ech.batch = 8} {
+ech.input @x 0 : !ech.tensor<[batch=8], f32> below 0
+ech.step @evaluate {
+  %x = ech.read @x : <[batch=8], f32>
+  %final = ech.repeat "layer" = 3 carry(%x : !ech.tensor<[batch=8], f32>) -> (!ech.tensor<[batch=8], f32>) {
+  ^bb0(%xi: !ech.tensor<[batch=8], f32>):
+    %n = ech.reduce sum %xi over ["batch"] : (!ech.tensor<[batch=8], f32>) -> !ech.tensor<[], f32>
+    %bent = ech.map tanh %n : (!ech.tensor<[], f32>) -> !ech.tensor<[], f32>
+    // expected-error @+1 {{this needs all held-out samples at once, and evaluation takes them batch by batch; leave the batch out of it}}
+    %y = ech.map mul %xi, %bent : (!ech.tensor<[batch=8], f32>, !ech.tensor<[], f32>) -> !ech.tensor<[batch=8], f32>
+    ech.yield carry(%y : !ech.tensor<[batch=8], f32>)
+  }
+  %s = ech.reduce sum %final over ["batch"] : (!ech.tensor<[batch=8], f32>) -> !ech.tensor<[], f32>
+  ech.report loss "loss", %s : <[], f32>
+}
+}

@@ -19,6 +19,29 @@ bool isInside(RepeatOp loop, Value value) {
   return region && loop.getBody().isAncestor(region);
 }
 
+/// The carried values that a loop's outcome comes from, where `counts` says which results are part of it.
+llvm::DenseSet<Value> carriedInto(RepeatOp loop, function_ref<bool(Value)> counts) {
+  YieldOp yield = loop.yield();
+  SmallVector<Value> open;
+  for (auto [value, result] : llvm::zip(yield->getOperands(), loop.getResults()))
+    if (counts(result))
+      open.push_back(value);
+  llvm::DenseSet<Value> seen;
+  for (auto [argument, final] : llvm::zip(loop.carriedArguments(), loop.getFinals()))
+    if (counts(final))
+      seen.insert(argument);
+  while (!open.empty()) {
+    Value value = open.pop_back_val();
+    if (!isInside(loop, value) || !seen.insert(value).second)
+      continue;
+    if (llvm::is_contained(loop.carriedArguments(), value))
+      open.push_back(yield.getCarried()[cast<BlockArgument>(value).getArgNumber()]);
+    else if (Operation *op = value.getDefiningOp())
+      op->walk([&](Operation *inner) { llvm::append_range(open, inner->getOperands()); });
+  }
+  return seen;
+}
+
 /// Makes values of the forward body available in the backward body.
 class Keeper {
 public:
@@ -121,8 +144,9 @@ LogicalResult Reverse::visitRepeat(RepeatOp op, Build &build) {
   decltype(cotangents) inside;
   std::swap(inside, cotangents); // a scope of its own: `inside` is the surrounding one until the loop is built
   OpBuilder::InsertPoint here = build.builder.saveInsertionPoint();
+  llvm::DenseSet<Value> matters = carriedInto(op, [&](Value result) { return inside.contains(result); });
   for (auto [i, argument] : llvm::enumerate(op.carriedArguments())) {
-    if (!isActive(argument))
+    if (!isActive(argument) || !matters.contains(argument))
       continue;
     flowing.push_back(i);
     Value seed = inside.lookup(op.getFinals()[i]);

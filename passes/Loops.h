@@ -1,0 +1,24 @@
+// Loops made anew with other parts: what they carry, take slices of, stack up, sum.
+#pragma once
+#include "ir/ech/Ech.h"
+#include "mlir/IR/PatternMatch.h"
+
+namespace echelon {
+
+/// Which parts of a loop stay.
+struct LoopParts {
+  llvm::SmallVector<bool> carried, slices, stacks, sums;
+  explicit LoopParts(ech::RepeatOp op)
+      : carried(op.getCarried().size(), true), slices(op.getSlices().size(), true), stacks(op.getStacks().size(), true),
+        sums(op.getSums().size(), true) {}
+};
+
+/// The loop with these parts alone, the others having no users left, and after them slices of `slices` and stacks of
+/// `stacked`, values of its body.
+ech::RepeatOp rebuildLoop(ech::RepeatOp op, const LoopParts &parts, mlir::RewriterBase &rewriter,
+                          mlir::ArrayRef<mlir::Value> slices = {}, mlir::ArrayRef<mlir::Value> stacked = {});
+
+/// The loop with what its used results need and nothing else, in the loops within it too; null where none is used.
+ech::RepeatOp pruneLoop(ech::RepeatOp op, mlir::RewriterBase &rewriter);
+
+} // namespace echelon

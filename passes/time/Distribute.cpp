@@ -1,0 +1,162 @@
+#include "passes/time/Distribute.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "passes/Loops.h"
+
+using namespace mlir;
+using namespace echelon;
+using namespace echelon::ech;
+
+namespace {
+
+/// The loop's own copy, next to it; `mapping` says what in it stands for what.
+RepeatOp copy(RepeatOp loop, IRMapping &mapping, IRRewriter &rewriter) {
+  return cast<RepeatOp>(rewriter.clone(*loop, mapping));
+}
+
+/// The total is stacked up before the loop, which takes it in slices. A result of the loop comes from the copy alone.
+LogicalResult cutBefore(RepeatOp loop, Value value, IRRewriter &rewriter) {
+  IRMapping mapping;
+  rewriter.setInsertionPoint(loop);
+  if (value.getDefiningOp() == loop) {
+    unsigned number = cast<OpResult>(value).getResultNumber();
+    RepeatOp first = copy(loop, mapping, rewriter);
+    rewriter.replaceAllUsesWith(value, first.getResult(number));
+    pruneLoop(first, rewriter);
+    pruneLoop(loop, rewriter);
+    return success();
+  }
+  if (tensor(value).has(loop.getAxis()))
+    return failure();
+  RepeatOp first = copy(loop, mapping, rewriter);
+  first = rebuildLoop(first, LoopParts(first), rewriter, {}, {mapping.lookup(value)});
+  loop = rebuildLoop(loop, LoopParts(loop), rewriter, {first.getStacks().back()});
+  rewriter.replaceAllUsesWith(value, loop.sliceArguments().back());
+  pruneLoop(first, rewriter);
+  pruneLoop(loop, rewriter);
+  return success();
+}
+
+/// What follows from `seed`, a value seen in the loop's body, moves into a loop behind it.
+class CutAfter {
+public:
+  CutAfter(RepeatOp loop, Value seed, const Kinds &kinds) : loop(loop), seed(seed), kinds(kinds) {}
+
+  LogicalResult run(IRRewriter &rewriter) {
+    findMoved();
+    if (failed(findStacked()))
+      return failure();
+    YieldOp yield = loop.yield();
+    auto flags = [&](ValueRange values) { return llvm::map_to_vector(values, [&](Value v) { return follows(v); }); };
+    SmallVector<bool> finals = llvm::map_to_vector(loop.carriedArguments(), [&](Value v) { return moved.contains(v); });
+    SmallVector<bool> stacks = flags(yield.getStacked()), sums = flags(yield.getSummed());
+
+    IRMapping mapping;
+    rewriter.setInsertionPointAfter(loop);
+    RepeatOp behind = copy(loop, mapping, rewriter);
+    loop = rebuildLoop(loop, LoopParts(loop), rewriter, {}, stacked.getArrayRef());
+    SmallVector<Value> wholes(loop.getStacks().take_back(stacked.size()));
+    behind = rebuildLoop(behind, LoopParts(behind), rewriter, wholes);
+    for (auto [value, slice] : llvm::zip(stacked, behind.sliceArguments().take_back(stacked.size())))
+      rewriter.replaceAllUsesWith(mapping.lookup(value), slice);
+    auto hand = [&](ValueRange from, ValueRange to, ArrayRef<bool> which) {
+      for (auto [i, moves] : llvm::enumerate(which))
+        if (moves)
+          rewriter.replaceAllUsesWith(from[i], to[i]);
+    };
+    hand(loop.getFinals(), behind.getFinals(), finals);
+    hand(loop.getStacks(), behind.getStacks(), stacks);
+    hand(loop.getSums(), behind.getSums(), sums);
+    pruneLoop(loop, rewriter);
+    pruneLoop(behind, rewriter);
+    return success();
+  }
+
+private:
+  /// Whether the value stands in the loop's body and is no slice: those come in again.
+  bool isOwn(Value value) {
+    return value.getParentBlock() == loop.block() && !llvm::is_contained(loop.sliceArguments(), value);
+  }
+  bool isCarried(Value value) { return llvm::is_contained(loop.carriedArguments(), value); }
+  /// Whether a yielded value is one that moves. The seed itself may be summed up where it is, if it is a sum.
+  bool follows(Value value) { return moved.contains(value) || (value == seed && !isOwn(seed)); }
+
+  void findMoved() {
+    if (isCarried(seed))
+      moved.insert(seed);
+    for (Operation &op : *loop.block()) // whatever else follows from totals
+      for (Value result : op.getResults())
+        if (kinds.of(result) == Kind::After)
+          moved.insert(result);
+    for (size_t before = SIZE_MAX; before != moved.size();) {
+      before = moved.size();
+      for (Operation &op : loop.block()->without_terminator()) {
+        bool reads = false;
+        op.walk([&](Operation *inner) {
+          reads |= llvm::any_of(inner->getOperands(), [&](Value v) { return v == seed || moved.contains(v); });
+        });
+        if (reads)
+          moved.insert_range(op.getResults());
+      }
+      for (auto [argument, next] : llvm::zip(loop.carriedArguments(), loop.yield().getCarried()))
+        if (follows(next))
+          moved.insert(argument);
+    }
+  }
+
+  /// Sums that what moves reads are stacked up; what belongs to samples cannot be read behind.
+  LogicalResult findStacked() {
+    auto look = [&](Value value) {
+      if (kinds.hasBatch(value) || kinds.of(value) == Kind::Sample)
+        return false;
+      if (isOwn(value) && !moved.contains(value) && kinds.of(value) == Kind::Partial) {
+        if (tensor(value).has(loop.getAxis()))
+          return false;
+        stacked.insert(value);
+      }
+      return true;
+    };
+    bool fine = true;
+    for (Operation &op : loop.block()->without_terminator())
+      if (llvm::any_of(op.getResults(), [&](Value v) { return moved.contains(v); }))
+        op.walk([&](Operation *inner) {
+          fine &= llvm::all_of(inner->getOperands(), look) &&
+                  llvm::none_of(inner->getResults(), [&](Value v) { return kinds.hasBatch(v); });
+        });
+    for (auto [argument, next] : llvm::zip(loop.carriedArguments(), loop.yield().getCarried()))
+      if (moved.contains(argument))
+        fine &= look(next);
+    return success(fine);
+  }
+
+  RepeatOp loop;
+  Value seed;
+  const Kinds &kinds;
+  llvm::DenseSet<Value> moved;
+  llvm::SetVector<Value> stacked;
+};
+
+} // namespace
+
+LogicalResult echelon::distributeLoops(StepOp step, const Time &time) {
+  IRRewriter rewriter(step.getContext());
+  Block &block = step.getBody().front();
+  while (true) {
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block))) // what nobody reads needs no samples
+      if (isOpTriviallyDead(&op))
+        op.erase();
+    if (block.empty())
+      return success();
+    Kinds kinds(step, time);
+    do { // as if early totals were there
+      kinds.settled.insert_range(kinds.early);
+      if (failed(kinds.decide()))
+        return failure();
+    } while (!(kinds.cut && kinds.cut->before) && !kinds.early.empty());
+    if (!kinds.cut)
+      return success();
+    auto [loop, value, before, op] = *kinds.cut;
+    if (failed(before ? cutBefore(loop, value, rewriter) : CutAfter(loop, value, kinds).run(rewriter)))
+      return kinds.refuse(op);
+  }
+}
