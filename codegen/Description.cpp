@@ -3,6 +3,7 @@
 #include "codegen/Names.h"
 #include "codegen/Plan.h"
 #include "ir/dist/State.h"
+#include "ir/rt/ops/Expression.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/Path.h"
 
@@ -30,25 +31,14 @@ template <typename List, typename F> std::string braced(const List &list, F one)
     text += (text.size() > 1 ? ", " : "") + one(item);
   return text + "}";
 }
-std::string real(double x) {
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  for (int digits = 6; digits <= 17; ++digits) {
-    text.clear();
-    os << llvm::format("%.*g", digits, x);
-    if (std::strtod(text.c_str(), nullptr) == x)
-      break;
-  }
-  return text;
-}
-
 std::string dataText(const runtime::DataSpec &data) {
   auto text = [](const std::string &s) { return quoted(s); };
   return "{" + quoted(data.kind) + ", " + braced(data.paths, text) + ", " + quoted(data.name) + ", " +
-         braced(data.args, real) + ", " + braced(data.children, dataText) + ", " +
-         braced(
-             data.transforms,
-             [](const runtime::TransformSpec &t) { return "{" + quoted(t.kind) + ", " + braced(t.args, real) + "}"; }) +
+         braced(data.args, rt::shortest) + ", " + braced(data.children, dataText) + ", " +
+         braced(data.transforms,
+                [](const runtime::TransformSpec &t) {
+                  return "{" + quoted(t.kind) + ", " + braced(t.args, rt::shortest) + "}";
+                }) +
          "}";
 }
 
@@ -107,11 +97,13 @@ std::string Tables::init(ech::VariableOp op) {
   double a = op.getA().convertToDouble(), b = op.getB().convertToDouble();
   switch (op.getInit()) {
   case ech::Distribution::Normal:
-    return "{Init::Normal, " + real(b) + ", 0}";
+    return "{Init::Normal, " + rt::shortest(b) + ", 0}";
   case ech::Distribution::Uniform:
-    return "{Init::Uniform, " + real(a) + ", " + real(b) + "}";
+    return "{Init::Uniform, " + rt::shortest(a) + ", " + rt::shortest(b) + "}";
   default:
-    return a == 0 ? "{Init::Zeros, 0, 0}" : a == 1 ? "{Init::Ones, 0, 0}" : "{Init::Constant, " + real(a) + ", 0}";
+    return a == 0   ? "{Init::Zeros, 0, 0}"
+           : a == 1 ? "{Init::Ones, 0, 0}"
+                    : "{Init::Constant, " + rt::shortest(a) + ", 0}";
   }
 }
 
@@ -171,12 +163,12 @@ void Tables::draws() {
       auto chance = [&](double c) { return inDouble ? c : static_cast<double>(static_cast<float>(c)); };
       a = chance(chances[0]);
       if (chances.size() > 1)
-        perIndex = ", " + braced(chances.asArrayRef(), [&](double c) { return real(chance(c)); });
+        perIndex = ", " + braced(chances.asArrayRef(), [&](double c) { return rt::shortest(chance(c)); });
     }
     os << "  p.draws.push_back({" << quoted(draw.getAs<StringAttr>("site").getValue()) << ", "
        << braced(draw.getAs<DenseI64ArrayAttr>("sizes").asArrayRef(), [](int64_t n) { return std::to_string(n); })
-       << ", Distribution::" << draw.getAs<StringAttr>("kind").getValue() << ", " << real(a) << ", "
-       << real(draw.getAs<FloatAttr>("b").getValueAsDouble()) << perIndex << "});\n";
+       << ", Distribution::" << draw.getAs<StringAttr>("kind").getValue() << ", " << rt::shortest(a) << ", "
+       << rt::shortest(draw.getAs<FloatAttr>("b").getValueAsDouble()) << perIndex << "});\n";
   }
 }
 
@@ -223,8 +215,8 @@ void Tables::print() {
     os << "  p.evaluations.push_back({" << quoted(e.name) << ", "
        << (e.source ? dataText(*e.source) : std::string("{}")) << ", " << e.everySteps << ", " << e.batches << "});\n";
   if (!plan.checkpoint.directory.empty())
-    os << "  p.checkpoint = {" << plan.checkpoint.everySteps << ", " << real(plan.checkpoint.everySeconds) << ", "
-       << quoted(plan.checkpoint.directory) << ", " << plan.checkpoint.keep << "};\n";
+    os << "  p.checkpoint = {" << plan.checkpoint.everySteps << ", " << rt::shortest(plan.checkpoint.everySeconds)
+       << ", " << quoted(plan.checkpoint.directory) << ", " << plan.checkpoint.keep << "};\n";
   for (auto &[category, text] : codegen::fingerprints(module, plan))
     os << "  p.fingerprints.push_back({" << quoted(category) << ", " << quoted(text) << "});\n";
   field("plan", quoted(planOf(module).text()));

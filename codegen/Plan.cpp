@@ -3,6 +3,7 @@
 #include "codegen/Meaning.h"
 #include "codegen/Printer.h"
 #include "ir/dist/State.h"
+#include "ir/rt/ops/Expression.h"
 #include "llvm/Support/Format.h"
 
 using namespace mlir;
@@ -136,11 +137,11 @@ std::vector<std::pair<std::string, std::string>> codegen::fingerprints(ModuleOp 
       for (const std::string &path : s.paths)
         d << " " << path;
       for (double x : s.args)
-        d << llvm::format(" %.17g", x);
+        d << " " << rt::shortest(x);
       for (const runtime::TransformSpec &t : s.transforms) {
         d << " with " << t.kind;
         for (double x : t.args)
-          d << llvm::format(" %.17g", x);
+          d << " " << rt::shortest(x);
       }
       d << "\n";
       for (const runtime::DataSpec &child : s.children)
@@ -155,23 +156,28 @@ std::vector<std::pair<std::string, std::string>> codegen::fingerprints(ModuleOp 
     llvm::raw_string_ostream o(optimizer);
     static constexpr const char *kKinds[] = {"sgd", "adam", "adamw"};
     for (const frontend::OptimizerLine &line : plan.optimizers) {
-      o << kKinds[line.kind]
-        << llvm::format(" lr %.17g floor %.17g warmup %lld schedule %d beta1 %.17g beta2 %.17g epsilon %.17g",
-                        line.schedule.peak, line.schedule.floor, static_cast<long long>(line.schedule.warmup),
-                        int(line.schedule.kind), line.beta1, line.beta2, line.epsilon)
-        << llvm::format(" decay %.17g momentum %.17g", line.decay, line.momentum) << (line.nesterov ? " nesterov" : "");
+      static constexpr const char *kSchedules[] = {"constant", "cosine", "linear", "wsd", "steps_at"};
+      o << kKinds[line.kind] << " lr " << kSchedules[line.schedule.kind] << " " << rt::shortest(line.schedule.peak)
+        << " floor " << rt::shortest(line.schedule.floor) << " warmup " << line.schedule.warmup;
+      for (auto [name, value] : {std::pair("beta1", line.beta1),
+                                 {"beta2", line.beta2},
+                                 {"epsilon", line.epsilon},
+                                 {"decay", line.decay},
+                                 {"momentum", line.momentum}})
+        o << " " << name << " " << rt::shortest(value);
+      o << (line.nesterov ? " nesterov" : "");
       if (line.schedule.decaySteps)
         o << " decay over " << line.schedule.decaySteps << " steps";
       for (int64_t drop : line.schedule.drops)
         o << " drop at " << drop;
       if (!line.schedule.drops.empty())
-        o << llvm::format(" by %.17g", line.schedule.by);
+        o << " by " << rt::shortest(line.schedule.by);
       for (const frontend::Pattern &pattern : line.patterns)
         o << " on " << pattern.text;
       o << "\n";
     }
     if (plan.clip)
-      o << llvm::format("clip %.17g\n", *plan.clip);
+      o << "clip " << rt::shortest(*plan.clip) << "\n";
     llvm::raw_string_ostream l(layout);
     for (const frontend::PlannedMeshAxis &axis : plan.mesh) {
       l << axis.name << " = " << axis.size;

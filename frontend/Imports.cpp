@@ -86,7 +86,7 @@ private:
         return nullptr;
       }
     }
-    auto parsed = parse(sources, id, diagnostics);
+    auto parsed = parse(sources, id, diagnostics, import.range);
     if (!parsed)
       return nullptr;
     open.push_back(key);

@@ -5,8 +5,8 @@
 namespace echelon::frontend {
 
 namespace {
-std::unique_ptr<File> parseText(const SourceManager &sources, FileId id, Diagnostics &diagnostics) {
-  if (!checkText(sources, id, diagnostics))
+std::unique_ptr<File> parseText(const SourceManager &sources, FileId id, Diagnostics &diagnostics, SourceRange import) {
+  if (!checkText(sources, id, diagnostics, import))
     return nullptr;
   ParseTree tree(sources, id, diagnostics);
   if (tree.root)
@@ -18,10 +18,11 @@ std::unique_ptr<File> parseText(const SourceManager &sources, FileId id, Diagnos
 }
 } // namespace
 
-std::unique_ptr<File> parse(const SourceManager &sources, FileId id, Diagnostics &diagnostics) noexcept {
+std::unique_ptr<File> parse(const SourceManager &sources, FileId id, Diagnostics &diagnostics,
+                            SourceRange import) noexcept {
   std::string why;
   try {
-    return parseText(sources, id, diagnostics);
+    return parseText(sources, id, diagnostics, import);
   } catch (const std::exception &e) {
     why = e.what();
   } catch (...) {

@@ -7,7 +7,9 @@ namespace echelon::frontend {
 
 /// Parses one file. Never throws; what is wrong is reported and the rest of the file still parsed, so that the tree
 /// holds every statement that was read without an error. Null only when nothing could be read (not UTF-8, too large).
-std::unique_ptr<File> parse(const SourceManager &sources, FileId file, Diagnostics &diagnostics) noexcept;
+/// `import`: what asks for the file, if something does.
+std::unique_ptr<File> parse(const SourceManager &sources, FileId file, Diagnostics &diagnostics,
+                            SourceRange import = {}) noexcept;
 
 /// Reads and parses `path` and all that it imports (the library is part of the compiler), and reports unknown and
 /// cyclic imports and names declared twice. Null when the file cannot be read; errors are in `diagnostics`.

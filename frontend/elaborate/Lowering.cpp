@@ -17,13 +17,14 @@ Lowering::Lowering(Shared &shared, bool training)
   builder.setListener(&counter);
 }
 
-Location Lowering::location(SourceRange range) const {
-  // What the library does is at the place where the user called it.
-  const Scope *s = scope;
-  while (s && s->isLibrary) {
+SourceRange Lowering::usersPlace(SourceRange range) const {
+  for (const Scope *s = scope; s && s->isLibrary; s = s->caller)
     range = s->callRange;
-    s = s->caller;
-  }
+  return range;
+}
+
+Location Lowering::location(SourceRange range) const {
+  range = usersPlace(range);
   if (!range.valid())
     return UnknownLoc::get(&shared.context);
   return FileLineColLoc::get(&shared.context, shared.sources.name(range.file), range.line, range.column);
@@ -93,6 +94,40 @@ void Lowering::run() {
   scope = nullptr;
 }
 
+/// Whether a loss may depend on the value: some chain of operations leads to one, or into a loop.
+static bool leadsToLoss(Value value) {
+  SmallVector<Value> open{value};
+  llvm::DenseSet<Value> seen{value};
+  while (!open.empty())
+    for (Operation *user : open.pop_back_val().getUsers()) {
+      if (user->getNumRegions() || user->hasTrait<OpTrait::IsTerminator>())
+        return true;
+      if (auto report = dyn_cast<ech::ReportOp>(user))
+        if (report.getKind() == ech::ReportKind::Loss || report.getKind() == ech::ReportKind::NamedLoss)
+          return true;
+      for (Value result : user->getResults())
+        if (seen.insert(result).second)
+          open.push_back(result);
+    }
+  return false;
+}
+
+void Lowering::warnOfIdleParameters() {
+  std::vector<std::pair<SourceRange, std::vector<std::string>>> idle; // those of one call together
+  for (const Stored &variable : storedStore) {
+    if (shared.variables[variable.path].getKind() != ech::VariableKind::Param || leadsToLoss(topReads[variable.path]))
+      continue;
+    SourceRange place = variable.usersPlace;
+    if (idle.empty() || idle.back().first.file != place.file || idle.back().first.offset != place.offset)
+      idle.push_back({place, {}});
+    idle.back().second.push_back(variable.path);
+  }
+  for (const auto &[place, paths] : idle)
+    shared.diagnostics.warning(Code::E0127, place,
+                               "no loss depends on param " + listed(paths) + ", so nothing is learned in " +
+                                   (paths.size() == 1 ? "it" : "them"));
+}
+
 void Lowering::finish() {
   // Losses and metrics of one name add up, at the place of the first.
   std::vector<Pending> sums;
@@ -110,4 +145,6 @@ void Lowering::finish() {
   for (const PendingWrite &w : writes)
     ech::WriteOp::create(builder, w.loc, w.target->path, w.value);
   noteChances();
+  if (training && !shared.diagnostics.hasErrors())
+    warnOfIdleParameters();
 }

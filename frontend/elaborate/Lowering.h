@@ -44,7 +44,7 @@ private:
     std::string path;
     ech::Tensor type; // with the axes of its repeats in front
     size_t loops = 0; // around its declaration, `repeat along` counted
-    SourceRange range;
+    SourceRange range, usersPlace;
     bool hasNext = false;
     SourceRange nextRange;
   };
@@ -107,6 +107,8 @@ private:
     error(code, range, std::move(message));
     return Val::poison();
   }
+  /// Where the user wrote it: what the library does is at the place of its call.
+  SourceRange usersPlace(SourceRange range) const;
   mlir::Location location(SourceRange range) const;
   /// Sets the place of what is built until it goes out of scope.
   struct At {
@@ -146,7 +148,9 @@ private:
     ech::Distribution kind;
     double a, b;
   };
-  std::optional<Start> startOf(const Method &method, const char *what, bool forParameters);
+  /// `axes`: of the parameter, where they could be read.
+  std::optional<Start> startOf(const Method &method, const char *what, bool forParameters,
+                               const llvm::SmallVectorImpl<ech::Axis> *axes = nullptr);
   /// Creates or, under `with`, finds the variable; puts its value at `name`.
   Stored *declareVariable(const Ident &name, ech::VariableKind kind, llvm::ArrayRef<ech::Axis> axes, Start start);
   Value readAtTop(StringRef symbol, ech::Tensor type, mlir::Location loc);
@@ -263,6 +267,7 @@ private:
   Val survive(const CallExpr &e, const Args &a);
   mlir::Value keepBelow(const std::string &site, ech::Tensor type, mlir::Value chance);
   void noteChances();
+  void warnOfIdleParameters();
   std::optional<llvm::SmallVector<int64_t>> numbers(const Expr *e, size_t count, int64_t otherwise, int64_t low,
                                                     const char *what);
   std::string randomSite(const std::string &base, const CallExpr *e);

@@ -314,7 +314,8 @@ void Lowering::inputStatement(const InputStatement &s) {
   scope->values[s.name.text] = v;
 }
 
-std::optional<Lowering::Start> Lowering::startOf(const Method &method, const char *what, bool forParameters) {
+std::optional<Lowering::Start> Lowering::startOf(const Method &method, const char *what, bool forParameters,
+                                                 const SmallVectorImpl<ech::Axis> *axes) {
   const std::string &name = method.name.text;
   auto args = [&](std::vector<std::string> names, std::set<std::string> required) {
     return bind(method.arguments, names, required, name, method.range);
@@ -358,6 +359,12 @@ std::optional<Lowering::Start> Lowering::startOf(const Method &method, const cha
     auto over = a ? axisList(*(*a)["over"], "`over`") : std::nullopt;
     if (!over)
       return std::nullopt;
+    for (const AxisInfo *axis : *over)
+      if (axes && llvm::none_of(*axes, [&](const ech::Axis &a) { return a.name == axis->name; })) {
+        error(Code::E0206, (*a)["over"]->range,
+              "the parameter has no axis " + axis->name.str() + "; kaiming takes the axes that it is contracted over");
+        return std::nullopt;
+      }
     double n = 1;
     for (const AxisInfo *axis : *over)
       n *= static_cast<double>(axis->size);
@@ -428,7 +435,7 @@ Lowering::Stored *Lowering::declareVariable(const Ident &name, ech::VariableKind
         builder.getF64FloatAttr(start.b), builder.getI64IntegerAttr(static_cast<int64_t>(stacked)), UnitAttr());
     shared.variables[path] = variable;
   }
-  storedStore.push_back({path, type, loops.size(), name.range, false, {}});
+  storedStore.push_back({path, type, loops.size(), name.range, usersPlace(name.range), false, {}});
   stored[path] = &storedStore.back();
   Val v;
   v.kind = Val::Tensor;
@@ -440,7 +447,7 @@ Lowering::Stored *Lowering::declareVariable(const Ident &name, ech::VariableKind
 void Lowering::paramStatement(const ParamStatement &s) {
   bool isNew = declareOnce(s.name);
   auto axes = declaredAxes(s.axes, "parameter", false);
-  auto start = startOf(s.start, "a parameter", true);
+  auto start = startOf(s.start, "a parameter", true, axes ? &*axes : nullptr);
   scope->values[s.name.text] = Val::poison();
   if (!isNew || !axes || !start)
     return;

@@ -149,7 +149,7 @@ private:
 
 std::optional<std::string> format(const SourceManager &sources, FileId file, Diagnostics &diagnostics) noexcept {
   try {
-    if (!checkText(sources, file, diagnostics))
+    if (!checkText(sources, file, diagnostics, {}))
       return std::nullopt;
     size_t before = diagnostics.errorCount();
     ParseTree tree(sources, file, diagnostics);

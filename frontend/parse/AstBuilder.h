@@ -82,6 +82,7 @@ private:
   bool broken(antlr4::ParserRuleContext *c) const;
   /// Were tokens skipped in this very rule?
   static bool holdsErrorNode(antlr4::ParserRuleContext *c);
+  static bool leftOpen(P::TrainContext &c, size_t i);
 
   const SourceManager &sources;
   const Places &places;

@@ -307,14 +307,13 @@ double AstBuilder::numberValue(Token *token, const std::string &digits) {
   std::string plain = withoutUnderscores(digits);
   double value = 0;
   auto result = std::from_chars(plain.data(), plain.data() + plain.size(), value);
-  if (result.ec == std::errc::result_out_of_range && !(std::abs(value) < 1)) {
-    bool tiny = plain.find("e-") != std::string::npos || plain.find("E-") != std::string::npos;
-    if (tiny)
-      return 0;
-    diagnostics.error(Code::E0704, places.of(token), "the number is too large");
-    return 0;
-  }
-  return value;
+  if (result.ec != std::errc::result_out_of_range)
+    return value;
+  value = std::strtod(plain.c_str(), nullptr); // tells what is too large from what is too small
+  if (std::isfinite(value))
+    return value;
+  diagnostics.error(Code::E0704, places.of(token), "the number is too large; the largest is 1.8e308");
+  return 0;
 }
 
 ExprPtr AstBuilder::number(P::QuantityContext *c) {

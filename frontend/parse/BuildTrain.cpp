@@ -12,8 +12,11 @@ Train AstBuilder::train(P::TrainContext *c) {
   t.range = range(c->start, c->name()->stop);
   t.end = places.of(c->stop ? c->stop : c->start);
   t.broken = withErrors && (c->exception || holdsErrorNode(c));
-  for (auto *part : c->clause()) {
-    if (broken(part)) {
+  for (size_t i = 0; i < c->children.size(); ++i) {
+    auto *part = dynamic_cast<P::ClauseContext *>(c->children[i]);
+    if (!part)
+      continue;
+    if (broken(part) || leftOpen(*c, i)) {
       t.broken = true;
       continue;
     }
@@ -22,6 +25,13 @@ Train AstBuilder::train(P::TrainContext *c) {
     t.broken |= lost;
   }
   return t;
+}
+
+/// Whether what was skipped goes on behind a clause in its line, as the unit of `steps 5 s`: nothing follows from it.
+bool AstBuilder::leftOpen(P::TrainContext &c, size_t i) {
+  auto *skipped = i + 1 < c.children.size() ? dynamic_cast<antlr4::tree::ErrorNode *>(c.children[i + 1]) : nullptr;
+  auto *clause = static_cast<ParserRuleContext *>(c.children[i]);
+  return skipped && clause->stop && skipped->getSymbol()->getLine() == clause->stop->getLine();
 }
 
 Clause AstBuilder::clause(P::ClauseContext *c) {

@@ -200,8 +200,12 @@ bool SyntaxErrors::sayNoStatement(const Situation &s) {
   return true;
 }
 
-// An unknown word right after a number: a unit misspelt.
+// A word right after a number: a unit misspelt, or one where only a plain number may stand.
 bool SyntaxErrors::sayUnit(const Situation &s) {
+  if (s.at->getType() == P::QUANTITY && contains(s.expected, "a number")) {
+    error(Code::E0403, places.of(s.at), "a plain number stands here, without a unit as in '" + s.at->getText() + "'");
+    return true;
+  }
   if (!s.before || s.before->getType() != P::NUMBER || !s.atName() || s.first(s.at))
     return false;
   static const char *units[] = {"B",   "KB", "MB", "GB", "TB", "KiB", "MiB", "GiB",
@@ -222,8 +226,12 @@ bool SyntaxErrors::sayUnit(const Situation &s) {
   }
   if (auto it = others.find(lower); it != others.end())
     best = s.at->getText() == "GBps" ? "GB/s" : it->second;
-  if (best.empty() || best == s.at->getText())
+  if (best.empty())
     return false;
+  if (best == s.at->getText()) {
+    error(Code::E0403, places.of(s.at), "a plain number stands here, without the unit '" + best + "'");
+    return true;
+  }
   error(Code::E0005, places.of(s.at), "unknown unit '" + escaped(s.at->getText()) + "'; did you mean '" + best + "'?");
   return true;
 }

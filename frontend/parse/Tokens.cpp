@@ -45,10 +45,10 @@ SourceRange Places::after(const Token *token) const {
           uint32_t(token->getCharPositionInLine() + 1 + length)};
 }
 
-bool checkText(const SourceManager &sources, FileId file, Diagnostics &diagnostics) {
+bool checkText(const SourceManager &sources, FileId file, Diagnostics &diagnostics, SourceRange import) {
   std::string_view text = sources.text(file);
   if (text.size() > maximalFileBytes) {
-    diagnostics.error(Code::E0701, {},
+    diagnostics.error(Code::E0701, import,
                       "'" + escaped(sources.name(file)) + "' is larger than 16 MiB, the most a spec may have");
     return false;
   }

@@ -55,9 +55,10 @@ void TrainPlanner::take(const LayoutClause &c, const Clause &clause) {
   bool onGiven = program.findCluster(program.main(), Path{{{"here", {}}}, {}}) != nullptr;
   for (const Clause &other : train.clauses)
     onGiven |= std::holds_alternative<OnClause>(other.what);
-  if (onGiven && product > double(plan.clusterRanks))
+  if (onGiven && plan.clusterRanks && product > double(plan.clusterRanks))
     error(Code::E0302, c.meshRange,
-          "the mesh has " + plain(product) + " ranks, and the cluster offers " + std::to_string(plan.clusterRanks));
+          "the mesh has " + plain(product) + " ranks, and the cluster offers " + std::to_string(plan.clusterRanks) +
+              "; the product of the sizes is at most that");
   else if (product > double(1 << 20))
     error(Code::E0302, c.meshRange, "the mesh has " + plain(product) + " ranks; that is more than any cluster has");
   else if (!onGiven)
@@ -223,7 +224,7 @@ void TrainPlanner::finishLayout() {
   if (!hasLayout || (plan.mesh.empty() && layoutOpen)) {
     PlannedMeshAxis axis;
     axis.name = "dp";
-    axis.size = hasLayout ? 1 : plan.clusterRanks;
+    axis.size = hasLayout ? 1 : std::max<int64_t>(plan.clusterRanks, 1);
     axis.range = plan.batchRange;
     axis.list.push_back({batch, false, plan.batchRange});
     plan.layoutRange = hasLayout ? plan.layoutRange : plan.batchRange;

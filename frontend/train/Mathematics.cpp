@@ -42,11 +42,12 @@ void TrainPlanner::take(const SyncClause &c, const Clause &clause) {
 
 void TrainPlanner::take(const PrecisionClause &c, const Clause &clause) {
   using Item = PrecisionClause::Item;
-  static const std::vector<std::string> known = {"fp64", "fp32", "tf32", "bf16", "fp16", "fp8"};
+  static const std::vector<std::string> precisions = {"fp64", "fp32", "tf32", "bf16", "fp16", "fp8"};
   static const char *names[] = {"", "compute", "params", "reduce", "keep", "scale"};
   std::set<std::string> words;
   std::map<Item::What, SourceRange> seen;
   std::string described;
+  bool known = true;
   for (const Item &item : c.items) {
     described += (described.empty() ? "" : ", ") + std::string(names[item.what]) + (item.what == Item::All ? "" : " ") +
                  item.word.text;
@@ -61,20 +62,20 @@ void TrainPlanner::take(const PrecisionClause &c, const Clause &clause) {
     if (item.what == Item::Scale) {
       if (item.factor && !(*item.factor > 0))
         error(Code::E0404, item.range, "the loss scale is above 0");
-      else if (!item.factor && oneOf(item.word, {"dynamic"}, "loss scale"))
-        words.insert("dynamic");
+      else if (!item.factor)
+        known &= oneOf(item.word, {"dynamic"}, "loss scale");
       words.insert("scale");
       continue;
     }
-    if (oneOf(item.word, known, "precision"))
-      words.insert(item.word.text);
+    known &= oneOf(item.word, precisions, "precision");
+    words.insert(item.word.text);
   }
   if (seen.count(Item::All) && c.items.size() > 1)
     error(Code::E0409, seen[Item::All],
           "a precision for all stands alone; say compute, params, reduce and keep one by one");
   if (words == std::set<std::string>{"fp64"})
     plan.doublePrecision = true;
-  else if (words != std::set<std::string>{"fp32"})
+  else if (known && words != std::set<std::string>{"fp32"})
     notBuilt(clause.range, "precision " + described);
 }
 

@@ -20,6 +20,7 @@ private:
   void checkRequired();
   void take(const ModelClause &, const Clause &);
   void take(const OnClause &, const Clause &);
+  void takeCluster(const Cluster &cluster);
   void take(const BatchClause &, const Clause &);
   void take(const LengthClause &, const Clause &);
   void take(const UntilClause &, const Clause &);

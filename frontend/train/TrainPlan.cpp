@@ -28,7 +28,7 @@ TrainPlan TrainPlanner::run() {
           clause.what);
   };
   if (const Cluster *here = program.findCluster(program.main(), Path{{{"here", {}}}, {}})) // the default
-    plan.clusterRanks = clusterRanks(*here, diagnostics).value_or(1);
+    takeCluster(*here);
   pass(0);
   if (plan.lengthSamples && plan.batch)
     plan.steps = (plan.lengthSamples + plan.batch - 1) / plan.batch;
@@ -142,12 +142,12 @@ void TrainPlanner::take(const ModelClause &c, const Clause &clause) {
 void TrainPlanner::take(const OnClause &c, const Clause &clause) {
   const File &main = program.main();
   if (c.hasArguments) {
-    if (auto ranks = localRanks(c.cluster, c.arguments, clause.range, diagnostics))
-      plan.clusterRanks = *ranks;
+    plan.clusterRanks = localRanks(c.cluster, c.arguments, clause.range, diagnostics).value_or(0);
     return;
   }
   const Cluster *cluster = program.findCluster(main, c.cluster);
   if (!cluster) {
+    plan.clusterRanks = 0;
     if (main.broken)
       return;
     std::vector<std::string> known = program.clusterNames(main);
@@ -159,8 +159,14 @@ void TrainPlanner::take(const OnClause &c, const Clause &clause) {
                                : "; there is " + listed(known)));
     return;
   }
-  if (auto ranks = clusterRanks(*cluster, diagnostics))
-    plan.clusterRanks = *ranks;
+  takeCluster(*cluster);
+}
+
+void TrainPlanner::takeCluster(const Cluster &cluster) {
+  plan.clusterRanks = clusterRanks(cluster, diagnostics).value_or(0);
+  const Device *device = cluster.nodes ? program.findDevice(program.main(), cluster.nodes->device) : nullptr;
+  plan.deviceBytes = device && device->memory && device->memory->value < 9e18 ? int64_t(device->memory->value) : 0;
+  plan.deviceName = device ? device->name.text : "";
 }
 
 void TrainPlanner::take(const BatchClause &c, const Clause &clause) {

@@ -70,7 +70,9 @@ struct TrainPlan {
   const Model *model = nullptr; // resolved
   const std::vector<Argument> *modelArguments = nullptr;
   SourceRange modelRange;
-  int64_t clusterRanks = 1;          // what `on` offers
+  int64_t clusterRanks = 1;          // what `on` offers; 0: it is wrong, which has been told
+  int64_t deviceBytes = 0;           // memory of one of its devices; 0: not said
+  std::string deviceName;
   std::vector<PlannedMeshAxis> mesh; // outermost first; at least one axis
   std::vector<PlannedCollective> collectives;
   bool layoutBuilt = true; // nothing in the layout waits to be built

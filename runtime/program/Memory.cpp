@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <unistd.h>
 
 namespace echelon::runtime {
 
@@ -24,7 +25,39 @@ int64_t statusBytes(const char *name) {
   return int64_t(kib) * 1024;
 }
 
+/// The number that a file consists of; `otherwise` when it is missing or no number, as the word "max".
+int64_t numberIn(const char *path, int64_t otherwise) {
+  FILE *file = std::fopen(path, "r");
+  if (!file)
+    return otherwise;
+  long long value = 0;
+  const bool read = std::fscanf(file, "%lld", &value) == 1;
+  std::fclose(file);
+  return read ? int64_t(value) : otherwise;
+}
+
 } // namespace
+
+int64_t machineBytes() {
+  const int64_t pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+  int64_t bytes = pages > 0 && page > 0 ? pages * page : 0;
+  for (const char *limit : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"})
+    if (const int64_t allowed = numberIn(limit, 0); allowed > 0 && (bytes == 0 || allowed < bytes))
+      bytes = allowed;
+  return bytes;
+}
+
+std::string refuseBeyondMachine(const Program &program, int ranksHere) {
+  const double has = double(machineBytes()), each = double(arenaBytes(program)), needed = each * ranksHere;
+  if (has == 0 || needed <= has)
+    return "";
+  char text[240];
+  std::snprintf(text, sizeof(text),
+                "the plan takes %.2f GB a rank, %.2f GB for the %d of this machine, which has %.2f GB: take a smaller "
+                "batch, micro batches, `store optimizer over`, or more machines",
+                each * 1e-9, needed * 1e-9, ranksHere, has * 1e-9);
+  return text;
+}
 
 int64_t residentBytesBeyond(const Rank &rank) {
   const int64_t arenas = int64_t(arenaBytes(rank.program()));

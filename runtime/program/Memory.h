@@ -12,4 +12,11 @@ namespace echelon::runtime {
 /// all ranks' arenas and heap are in one process, and this is a rank's share.
 int64_t residentBytesBeyond(const Rank &rank);
 
+/// Memory of this machine, or of the control group that this process is in when that is less, in bytes; 0: unknown.
+int64_t machineBytes();
+
+/// What is wrong when the arenas of this machine's ranks are more than its memory; else empty. Without this the run
+/// would be killed without a word when it first touches what is not there.
+std::string refuseBeyondMachine(const Program &program, int ranksHere);
+
 } // namespace echelon::runtime

@@ -42,8 +42,12 @@ std::string prepare(const Program &program, const Options &options, bool saves, 
     const std::string difference = differences(program, prepared.snapshot, {"model"});
     return difference.empty() ? "" : "snapshot \"" + prepared.snapshot.path + "\" is of another model\n" + difference;
   }
-  if (prepared.checkpointDirectory.empty())
+  if (prepared.checkpointDirectory.empty()) {
+    if (!options.out.empty())
+      prepared.notes.push_back("--out: the spec has no checkpoint clause, so nothing is written to \"" + options.out +
+                               "\"");
     return "";
+  }
   if (saves && !(error = prepared.claim.take(prepared.checkpointDirectory)).empty())
     return error;
   const std::vector<std::string> there = listSnapshots(prepared.checkpointDirectory);

@@ -1,10 +1,13 @@
 #include "runtime/kernels/Threads.h"
 #include "runtime/launch/Fail.h"
 #include "runtime/launch/Launch.h"
+#include "runtime/program/Memory.h"
 #include "runtime/program/Options.h"
 #include "runtime/program/Train.h"
 
+#include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 
 namespace echelon::runtime {
 
@@ -34,7 +37,9 @@ int run_program(const Program &program, int argc, char **argv) {
   const bool shared = options.transport != "mpi";
   Prepared prepared;
   if (shared) {
-    const std::string error = prepare(program, options, true, prepared);
+    std::string error = refuseBeyondMachine(program, int(meshSize(program.mesh)));
+    if (error.empty())
+      error = prepare(program, options, true, prepared);
     if (!error.empty()) {
       std::fprintf(stderr, "echelon: %s\n", error.c_str());
       return 4;
@@ -48,7 +53,10 @@ int run_program(const Program &program, int argc, char **argv) {
   launchOptions.sharedBytesPerRank = arenaBytes(program);
   return launch(launchOptions, [&](Transport &transport) {
     if (!shared) {
-      const std::string error = prepare(program, options, transport.rank() == 0, prepared);
+      const char *here = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+      std::string error = refuseBeyondMachine(program, here ? std::max(std::atoi(here), 1) : 1);
+      if (error.empty())
+        error = prepare(program, options, transport.rank() == 0, prepared);
       if (!error.empty())
         fail(error);
     }

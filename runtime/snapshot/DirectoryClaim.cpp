@@ -40,6 +40,8 @@ std::string DirectoryClaim::take(const std::string &directory) {
   fs::create_directories(directory, failed);
   if (failed)
     return "cannot write \"" + directory + "\": " + failed.message();
+  if (access(directory.c_str(), W_OK | X_OK) != 0)
+    return "cannot write \"" + directory + "\": " + std::strerror(errno);
   descriptor = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0)
     return "cannot read \"" + directory + "\": " + std::strerror(errno);

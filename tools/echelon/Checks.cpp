@@ -9,6 +9,10 @@ namespace echelon {
 void Compilation::check() {
   if (!parse() && !program)
     return;
+  const File &main = program->main();
+  if (!main.broken && main.trains.empty() && main.models.empty() && main.blocks.empty() && main.devices.empty() &&
+      main.links.empty() && main.clusters.empty() && main.imports.empty())
+    diagnostics.note(Code::E0121, {}, quoted(options.spec) + " declares nothing");
   std::set<const Model *> seen;
   for (const Train &block : program->main().trains)
     if (options.train.empty() || block.name.text == options.train) {
@@ -37,9 +41,10 @@ void Compilation::checkTrain(const Train &block) {
   }
   if (!whole)
     checkFiles();
-  else if (checkData() & checkPatterns() && diagnostics.errorCount() == before && trainPlan.layoutBuilt) {
+  else if (checkData() & checkPatterns() && diagnostics.errorCount() == before && trainPlan.layoutBuilt &&
+           trainPlan.batch) {
     annotate();
-    lower(Stage::Dist);
+    lower(trainPlan.deviceBytes ? Stage::Rt : Stage::Dist); // memory is known at the end
   }
 }
 

@@ -63,7 +63,8 @@ bool Compilation::parse() {
   if (!program || diagnostics.hasErrors() || !chooseTrain())
     return false;
   if (!options.layout.empty() && train) {
-    program = parseProgram(sources, sources.add(options.spec, withLayout(sources, *train, options.layout)), diagnostics);
+    program =
+        parseProgram(sources, sources.add(options.spec, withLayout(sources, *train, options.layout)), diagnostics);
     if (!program || diagnostics.hasErrors() || !chooseTrain())
       return false;
   }
@@ -322,6 +323,7 @@ void Compilation::annotate() {
 }
 
 bool Compilation::lower(Stage until) {
+  size_t before = diagnostics.errorCount();
   mlir::PassManager manager(context.get());
   if (!options.dumpStages.empty()) {
     mlir::OpPrintingFlags flags;
@@ -332,12 +334,12 @@ bool Compilation::lower(Stage until) {
   }
   buildPipeline(manager, until);
   if (mlir::failed(manager.run(*module))) {
-    if (!diagnostics.hasErrors())
+    if (diagnostics.errorCount() == before)
       diagnostics.error(Code::E0799, {program->main().id, 0, 0, 1, 1},
                         "internal error: a pass failed without saying why; please report it with this spec");
     return false;
   }
-  return !diagnostics.hasErrors();
+  return diagnostics.errorCount() == before && (until != Stage::Rt || checkMemory());
 }
 
 bool Compilation::emit(std::string &text) {

@@ -25,12 +25,13 @@ struct CompileOptions {
   // reduced runs of `verify`
   bool doublePrecision = false;
   std::vector<std::pair<std::string, frontend::Number>> modelArguments;
-  int64_t batch = 0;                  // 0: as the spec says
-  bool wholeBatch = false;            // no micro batches
-  std::string layout;                 // instead of the spec's, in the language; empty: as the spec says
-  int64_t microBatches = 0;           // 0: as the spec says
-  bool quickHost = false;             // the host compiler optimizes less
-  bool trainingOnly = false;          // no evaluation
+  int64_t batch = 0;         // 0: as the spec says
+  bool wholeBatch = false;   // no micro batches
+  std::string layout;        // instead of the spec's, in the language; empty: as the spec says
+  int64_t microBatches = 0;  // 0: as the spec says
+  bool quickHost = false;    // the host compiler optimizes less
+  bool trainingOnly = false; // no evaluation
+  bool anyMemory = false;    // even if it is more than a device has
 };
 
 class Compilation {
@@ -80,8 +81,11 @@ private:
   std::string openSource(const runtime::DataSpec &spec, frontend::SourceRange range, runtime::DataDescription &found);
   bool checkEvaluations(int64_t heldOut);
   bool setLength(int64_t trainSize);
-  bool checkPatterns(); ///< every parameter has an optimize line, every pattern a parameter
-  void annotate();      ///< module attributes from the plan
+  // MemoryFit.cpp
+  bool checkMemory();           ///< that a device holds what a rank takes
+  std::string whatFits() const; ///< the nearest layout that it would hold, for a message
+  bool checkPatterns();         ///< every parameter has an optimize line, every pattern a parameter
+  void annotate();              ///< module attributes from the plan
   std::string folder() const;
 };
 

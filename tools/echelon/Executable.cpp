@@ -55,13 +55,16 @@ bool buildExecutable(const std::string &text, const std::string &path, const std
   }
   stream.close();
   std::string log;
-  if (compileHost(source, path, log, quick))
+  int status = compileHost(source, path, log, quick);
+  if (status == 0)
     return true;
-  if (log.empty())
+  if (status == kNotStarted)
     std::cerr << "echelon: cannot start the host compiler " << frontend::quoted(hostCommand(source, path).front())
               << "; install a C++17 compiler, or name one with CXX\n";
   else
-    std::cerr << "echelon: the host compiler failed on the generated program " << source << "\n" << log;
+    std::cerr << "echelon: the host compiler " << frontend::quoted(hostCommand(source, path).front())
+              << " ended with exit code " << status << " on the generated program " << source << "\n"
+              << log;
   exitCode = HostCompilerFailed;
   return false;
 }

@@ -24,7 +24,7 @@ int format(const FormatOptions &options) {
     std::string why;
     frontend::FileId id = sources.read(file, why);
     if (id < 0) {
-      std::cerr << "echelon: " << why << "\n";
+      std::cerr << "echelon: cannot read " << frontend::quoted(file) << ": " << why << "\n";
       exitCode = Usage;
       continue;
     }

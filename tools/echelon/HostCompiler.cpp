@@ -3,10 +3,12 @@
 
 #include "tools/echelon/Paths.h"
 
+#include <csignal>
 #include <cstdlib>
 #include <fcntl.h>
 #include <fstream>
 #include <sstream>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,10 +19,14 @@ int runProgram(const std::vector<std::string> &arguments, const std::string &out
   for (const std::string &argument : arguments)
     raw.push_back(const_cast<char *>(argument.c_str()));
   raw.push_back(nullptr);
+  const pid_t parent = getpid();
   pid_t child = fork();
   if (child < 0)
-    return -1;
+    return kNotStarted;
   if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGTERM); // it does not outlive this process
+    if (getppid() != parent)
+      _exit(kNotStarted);
     if (!outputFile.empty()) {
       int file = open(outputFile.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
       if (file >= 0) {
@@ -29,7 +35,7 @@ int runProgram(const std::vector<std::string> &arguments, const std::string &out
       }
     }
     execvp(raw[0], raw.data());
-    _exit(127);
+    _exit(kNotStarted);
   }
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
@@ -56,18 +62,18 @@ std::vector<std::string> hostCommand(const std::string &source, const std::strin
   return command;
 }
 
-bool compileHost(const std::string &source, const std::string &executable, std::string &log, bool quick) {
+int compileHost(const std::string &source, const std::string &executable, std::string &log, bool quick) {
   std::string said = executable + ".log";
   int status = runProgram(hostCommand(source, executable, quick), said);
   if (status == 0) {
     unlink(said.c_str());
-    return true;
+    return 0;
   }
   std::ifstream stream(said);
   std::stringstream text;
   text << stream.rdbuf();
-  log = status == 127 ? "" : text.str(); // 127: it could not be started
-  return false;
+  log = text.str();
+  return status;
 }
 
 } // namespace echelon

@@ -5,8 +5,10 @@
 
 namespace echelon {
 
+constexpr int kNotStarted = 127; // exit status of a program that could not be started
+
 /// Runs a program and waits; its standard output and error go to `outputFile` when that is not empty. Returns its exit
-/// status (128 + N when signal N ended it), or -1 when it could not be started.
+/// status (128 + N when signal N ended it).
 int runProgram(const std::vector<std::string> &arguments, const std::string &outputFile = "");
 
 /// What the host compiler is called with to build `source` into `executable`: $CXX or the compiler that built Echelon,
@@ -14,7 +16,7 @@ int runProgram(const std::vector<std::string> &arguments, const std::string &out
 /// `quick`: optimized less, for programs that run three steps.
 std::vector<std::string> hostCommand(const std::string &source, const std::string &executable, bool quick = false);
 
-/// Compiles; false when the host compiler fails, and then `log` holds what it said.
-bool compileHost(const std::string &source, const std::string &executable, std::string &log, bool quick = false);
+/// Compiles; returns the exit status as runProgram does, and unless it is 0, `log` holds what was said.
+int compileHost(const std::string &source, const std::string &executable, std::string &log, bool quick = false);
 
 } // namespace echelon

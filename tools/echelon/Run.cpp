@@ -36,6 +36,11 @@ int run(RunOptions &options) {
               << " stays on this one\n";
     return Usage;
   }
+  if (!options.hosts.empty() && access(options.hosts.c_str(), R_OK) != 0) {
+    std::cerr << "echelon: cannot read the machines " << frontend::quoted(options.hosts) << ": " << std::strerror(errno)
+              << "\n";
+    return Usage;
+  }
   int exitCode = Fine;
   Compilation compilation(options);
   std::string executable = executableOf(compilation, exitCode);

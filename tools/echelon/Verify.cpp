@@ -198,8 +198,7 @@ int Verifier::verify() {
 
 void addVerify(CLI::App &app, int &exitCode) {
   auto options = std::make_shared<VerifyOptions>();
-  CLI::App *command =
-      app.add_subcommand("verify", "fp64: the layout (and others) against one rank, tensor by tensor");
+  CLI::App *command = app.add_subcommand("verify", "fp64: the layout (and others) against one rank, tensor by tensor");
   addSpecOptions(command, *options);
   command
       ->add_option("--layout", options->layouts,
@@ -207,11 +206,10 @@ void addVerify(CLI::App &app, int &exitCode) {
                    "\" in 2 micro batches\" behind it where the batch is to be split over time")
       ->take_all()
       ->allow_extra_args(false);
-  command->add_option("--layouts", options->randomLayouts, "so many random layouts as well (0)")
-      ->check(CLI::NonNegativeNumber);
-  command->add_option("--seed", options->seed, "of the first random layout (0)");
-  command
-      ->add_option("--transport", options->transport, "shm, threads, mpi, or each: the three in turn (threads)")
+  CLI::Option *layouts = command->add_option("--layouts", options->randomLayouts, "so many random layouts as well (0)")
+                             ->check(CLI::NonNegativeNumber);
+  command->add_option("--seed", options->seed, "of the first random layout (0)")->needs(layouts);
+  command->add_option("--transport", options->transport, "shm, threads, mpi, or each: the three in turn (threads)")
       ->check(CLI::IsMember({"shm", "threads", "mpi", "each"}));
   command->footer("Examples:\n  echelon verify spec.ech\n  echelon verify spec.ech --layouts 8 --seed 100\n"
                   "  echelon verify spec.ech --layout \"mesh(tp = 2) { split hidden over tp }\" --transport shm");

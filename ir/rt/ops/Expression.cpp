@@ -45,7 +45,9 @@ Infix infixOf(Function f) {
   }
 }
 
-std::string shortest(double value) {
+} // namespace
+
+std::string echelon::rt::shortest(double value) {
   for (int digits = 6; digits <= 17; ++digits) {
     std::string text;
     llvm::raw_string_ostream os(text);
@@ -55,7 +57,6 @@ std::string shortest(double value) {
   }
   return "";
 }
-} // namespace
 
 std::string echelon::rt::literal(double value, Type type) {
   if (type.isInteger(1))

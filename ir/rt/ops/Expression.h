@@ -19,4 +19,7 @@ struct Expression {
 Expression apply(llvm::StringRef function, llvm::ArrayRef<Expression> operands, llvm::ArrayRef<mlir::Type> operandTypes,
                  mlir::Type result);
 
+/// The shortest decimal that reads as this number.
+std::string shortest(double value);
+
 } // namespace echelon::rt

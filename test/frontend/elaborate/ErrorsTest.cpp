@@ -74,6 +74,8 @@ TEST(Codes, AreAllProvoked) {
     all += readFile(std::string(ERRORS_FOLDER) + "/" + name + ".expected");
   for (const CodeEntry &entry : diagnosticCodes()) {
     std::string code = spell(entry.code, Severity::Error);
+    if (code == "E0127") // a warning: test/tools/check/idle-parameters.ech
+      continue;
     if ((code >= "E0122" && code < "E0300") || code == "E0110" || code == "E0111" || code == "E0112") {
       EXPECT_NE(all.find(code), std::string::npos) << code << " " << entry.name;
     }

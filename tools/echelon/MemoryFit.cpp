@@ -1,0 +1,114 @@
+// A plan that is larger than the memory of the cluster's devices is refused, with the nearest one that fits: first the
+// optimizer's state stored in cuts, then micro batches, halved until it fits, then both. What fits is found by
+// compiling it.
+#include "tools/echelon/Compilation.h"
+
+#include "codegen/Plan.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <algorithm>
+
+using namespace echelon::frontend;
+
+namespace echelon {
+
+namespace {
+
+std::string inUnits(int64_t bytes) {
+  static const char *units[] = {"bytes", "KB", "MB", "GB", "TB", "PB"};
+  double value = static_cast<double>(bytes);
+  size_t unit = 0;
+  for (; value >= 1000 && unit + 1 < std::size(units); ++unit)
+    value /= 1000;
+  std::string text;
+  llvm::raw_string_ostream(text) << llvm::format("%.3g ", value) << units[unit];
+  return text;
+}
+
+std::pair<const char *, int64_t> largestPart(const PlannedMemory &memory) {
+  std::vector<std::pair<const char *, int64_t>> parts = {{"parameters", memory.params},
+                                                         {"gradients", memory.gradients},
+                                                         {"the optimizer's state", memory.optimizer},
+                                                         {"activations", memory.activations},
+                                                         {"buffers", memory.buffers}};
+  return *std::max_element(parts.begin(), parts.end(), [](auto &a, auto &b) { return a.second < b.second; });
+}
+
+/// Bytes a rank of the spec under other options; 0 when these do not compile.
+int64_t bytesUnder(CompileOptions options) {
+  options.anyMemory = true;
+  options.dumpStages.clear();
+  Compilation other(std::move(options));
+  if (!other.parse() || !other.plan() || !other.elaborate() || !other.lower(Stage::Rt))
+    return 0;
+  return planOf(*other.module).memory.total;
+}
+
+/// The text behind the word `layout`, with one more line; empty where there is no layout clause.
+std::string layoutWith(const SourceManager &sources, const Train &train, const std::string &line) {
+  for (const Clause &clause : train.clauses)
+    if (std::holds_alternative<LayoutClause>(clause.what)) {
+      std::string text(sources.text(clause.range).substr(clause.word.text.size()));
+      size_t brace = text.rfind('}');
+      return brace == std::string::npos ? "" : text.insert(brace, "; " + line + " ");
+    }
+  return "";
+}
+
+} // namespace
+
+std::string Compilation::whatFits() const {
+  std::string axes;
+  int64_t batchRanks = 1;
+  for (const PlannedMeshAxis &axis : trainPlan.mesh) {
+    bool splitsBatch = llvm::any_of(axis.list, [&](const auto &entry) { return entry.axis == facts.batchAxis; });
+    if (!splitsBatch)
+      continue;
+    batchRanks *= axis.size;
+    if (!axis.storesOptimizer)
+      axes += (axes.empty() ? "" : ", ") + axis.name;
+  }
+  std::vector<std::pair<std::string, std::string>> layouts = {{"", options.layout}}; // the line added, the layout
+  if (!axes.empty() && !options.oneRank) {
+    std::string line = "store optimizer over " + axes;
+    if (std::string text = layoutWith(sources, *train, line); !text.empty())
+      layouts.push_back({line, text});
+  }
+  int64_t samples = trainPlan.batch / batchRanks;
+  for (int64_t micro = trainPlan.microBatches; micro <= samples; micro *= 2)
+    for (const auto &[line, layout] : layouts) {
+      bool same = micro == trainPlan.microBatches;
+      if ((same && line.empty()) || samples % micro)
+        continue;
+      CompileOptions tried = options;
+      tried.train = train->name.text;
+      tried.layout = layout;
+      tried.microBatches = micro;
+      int64_t bytes = bytesUnder(tried);
+      if (!bytes || bytes > trainPlan.deviceBytes)
+        continue;
+      std::string batch =
+          same ? ""
+               : "batch " + std::to_string(trainPlan.batch) + " in micro batches of " + std::to_string(samples / micro);
+      return line + (line.empty() || batch.empty() ? "" : " and ") + batch + " would take " + inUnits(bytes);
+    }
+  return "no way to store the optimizer's state or to split the batch over time makes it fit; split more axes over "
+         "more ranks";
+}
+
+bool Compilation::checkMemory() {
+  if (!trainPlan.deviceBytes || options.anyMemory)
+    return true;
+  PlannedMemory memory = planOf(*module).memory;
+  if (memory.total <= trainPlan.deviceBytes)
+    return true;
+  auto [part, bytes] = largestPart(memory);
+  diagnostics.error(Code::E0314, trainPlan.layoutRange.valid() ? trainPlan.layoutRange : trainPlan.batchRange,
+                    "a rank would take " + inUnits(memory.total) + ", and a " + trainPlan.deviceName + " has " +
+                        inUnits(trainPlan.deviceBytes) + "; the largest part is " + part + ", " + inUnits(bytes) +
+                        "; " + whatFits());
+  return false;
+}
+
+} // namespace echelon
