@@ -51,7 +51,7 @@ def SplitTime : EchelonPass<"ech-split-time"> {
   let summary = "the batch is split over time: micro batches in @train, the held-out set's batches in @evaluate";
   let description = [{
     With `ech.micro = n` above 1, what depends on samples moves into `ech.repeat "micro" = n time`; gradients, losses
-    and the batch sums of metrics come out as sums over its iterations. What has no batch axis and depends on batch sums
+    and the batch sums of metrics come out as sums over its iterations, maxima and minima over samples are carried. What has no batch axis and depends on batch sums
     alone follows the loop; sums without parameters that the inside needs (token counts) are computed before it, over the
     whole batch. A repeat that holds both is cut in two: the counts of all layers first, or the means of all layers
     behind. An operation that needs other samples inside is an error at its place in the spec.

@@ -7,6 +7,7 @@
 #include "mlir/IR/IRMapping.h"
 #include "passes/Passes.h"
 #include "passes/time/Distribute.h"
+#include <limits>
 
 namespace echelon {
 #define GEN_PASS_DEF_SPLITTIME
@@ -128,21 +129,43 @@ private:
         if (totals.contains(result)) // who reads it in a pass means the total
           mapping.map(result, totals.lookup(result));
     }
-    SmallVector<Value> sums;
-    for (Value value : exported) {
+    SmallVector<Value> summed, extremes, sums, starts, carried;
+    for (Value value : exported)
+      (kinds.extreme(value) ? extremes : summed).push_back(value);
+    for (Value value : summed) {
       Value sum = mapping.lookup(value);
       build.loc = value.getLoc();
       sums.push_back(kinds.of(value) == Kind::Partial ? sum : share(sum));
     }
+    for (auto [i, value] : llvm::enumerate(extremes)) {
+      build.loc = value.getLoc();
+      bool largest = kinds.extreme(value).getKind() == Reduction::Max;
+      Value sofar = block->insertArgument(static_cast<unsigned>(i), value.getType(), value.getLoc());
+      carried.push_back(build.map(largest ? Function::Max : Function::Min, {sofar, mapping.lookup(value)}));
+    }
     build.loc = step.getLoc();
-    YieldOp::create(builder, build.loc, ValueRange(), ValueRange(), sums);
+    YieldOp::create(builder, build.loc, carried, ValueRange(), sums);
     builder.restoreInsertionPoint(here);
-    auto loop = RepeatOp::create(builder, build.loc, axis, time.passes, ValueRange(), slices, TypeRange(), TypeRange(),
-                                 ValueRange(sums).getTypes());
+    for (Value value : extremes) {
+      build.loc = value.getLoc();
+      starts.push_back(build.constant(leastOf(kinds.extreme(value)), tensor(value)));
+    }
+    build.loc = step.getLoc();
+    auto loop = RepeatOp::create(builder, build.loc, axis, time.passes, starts, slices, ValueRange(starts).getTypes(),
+                                 TypeRange(), ValueRange(sums).getTypes());
     loop.setTime(true);
     loop.getBody().push_back(block.release());
-    for (auto [value, total] : llvm::zip(exported, loop.getSums()))
+    for (auto [value, total] : llvm::zip(extremes, loop.getFinals()))
       totals.map(value, total);
+    for (auto [value, total] : llvm::zip(summed, loop.getSums()))
+      totals.map(value, total);
+  }
+
+  /// What no other value is beyond: of which the extreme with any other is that other.
+  static double leastOf(ReduceOp extreme) {
+    bool isFloat = tensor(extreme.getResult()).isFloat();
+    double largest = isFloat ? std::numeric_limits<double>::infinity() : std::numeric_limits<int32_t>::max();
+    return extreme.getKind() == Reduction::Max ? -largest : largest;
   }
 
   int64_t part(Value value) const {
@@ -197,7 +220,7 @@ private:
     return constant && constant.getValue().isZero();
   }
 
-  /// Samples that only fill the last batch are in no sum.
+  /// Samples that only fill the last batch are in no sum and are no extreme.
   bool isBatchSum(Operation *op) const {
     return !isa<RepeatOp>(op) && llvm::any_of(op->getOperands(), [&](Value v) { return kinds.hasBatch(v); }) &&
            llvm::any_of(op->getResults(), [&](Value v) { return !kinds.hasBatch(v); });
@@ -216,8 +239,9 @@ private:
         Tensor samples = build.type({{time.batchAxis, part(operand.get())}}, builder.getI1Type());
         valid = ReadOp::create(builder, build.loc, samples, "valid");
       }
-      Value zero = build.constant(0, build.type({}, type.getElement()));
-      Value kept = build.select(valid, operand.get(), zero);
+      auto extreme = kinds.extreme(op->getResult(0));
+      Value nothing = build.constant(extreme ? leastOf(extreme) : 0, build.type({}, type.getElement()));
+      Value kept = build.select(valid, operand.get(), nothing);
       kept.setType(type);
       operand.set(kept);
       return;

@@ -26,6 +26,12 @@ LogicalResult Kinds::decide(Block &block, bool nested) {
   return success(fine);
 }
 
+ReduceOp Kinds::extreme(Value value) const {
+  auto reduce = value.getDefiningOp<ReduceOp>();
+  bool found = reduce && reduce.getKind() != Reduction::Sum && has(reduce.getOver(), time.batchAxis);
+  return found ? reduce : ReduceOp();
+}
+
 void Kinds::set(Value value, Kind kind) { kinds[value] = settled.contains(value) ? Kind::Fixed : kind; }
 
 //===- one operation
@@ -40,8 +46,9 @@ LogicalResult Kinds::decide(Operation *op, bool nested) {
   };
   if (batched(op->getOperands()) || batched(op->getResults())) {
     inside.insert(op);
-    give(op->hasAttr(kLocal) ? Kind::Sample : Kind::Partial);
-    if (failed(checkAlongBatch(op)))
+    bool isExtreme = !nested && op->getNumResults() == 1 && extreme(op->getResult(0));
+    give(op->hasAttr(kLocal) ? Kind::Sample : isExtreme ? Kind::After : Kind::Partial);
+    if (!isExtreme && failed(checkAlongBatch(op)))
       return failure();
     for (Value operand : op->getOperands())
       if (Kind kind = of(operand); kind == Kind::Partial || kind == Kind::After)

@@ -40,6 +40,8 @@ public:
   Kind of(mlir::Value value) const { return kinds.lookup(value); }
   bool isInside(mlir::Operation *op) const { return inside.contains(op); }
   bool hasBatch(mlir::Value value) const { return ech::tensor(value).has(time.batchAxis); }
+  /// A maximum or minimum over samples: the total is that of the passes' own. Null for every other value.
+  ech::ReduceOp extreme(mlir::Value value) const;
   /// Whether a Fixed operand enters a sum of partial values: a pass contributes its share.
   bool isShared(mlir::OpOperand &operand) const {
     return shared.contains(&operand) && of(operand.get()) == Kind::Fixed;
