@@ -236,11 +236,51 @@ template <typename T> void avgpool_grad(T *dx, const T *dy, const PoolShape &sha
     });
 }
 
+namespace reference {
+
+/// Calls body(output position, start of its plane, place in the plane) for every element of every window, lowest first; padding is left out.
+template <typename Body> void overWindows(const PoolShape &shape, Body body) {
+  Padded p(shape);
+  int64_t o = 0;
+  for (int64_t plane = 0; plane < shape.planes; ++plane)
+    for (int64_t o0 = 0; o0 < p.d[0].out(); ++o0)
+      for (int64_t o1 = 0; o1 < p.d[1].out(); ++o1)
+        for (int64_t o2 = 0; o2 < p.d[2].out(); ++o2)
+          for (int64_t o3 = 0; o3 < p.d[3].out(); ++o3, ++o) {
+            const Range r[4] = {covered(p.d[0], o0), covered(p.d[1], o1), covered(p.d[2], o2), covered(p.d[3], o3)};
+            for (int64_t i0 = r[0].lo; i0 < r[0].hi; ++i0)
+              for (int64_t i1 = r[1].lo; i1 < r[1].hi; ++i1)
+                for (int64_t i2 = r[2].lo; i2 < r[2].hi; ++i2)
+                  for (int64_t i3 = r[3].lo; i3 < r[3].hi; ++i3)
+                    body(o, plane * p.in, ((i0 * p.d[1].in + i1) * p.d[2].in + i2) * p.d[3].in + i3);
+          }
+}
+
+template <typename T> void maxpool(T *y, int32_t *index, const T *x, const PoolShape &shape) {
+  std::fill_n(index, shape.planes * Padded(shape).out, -1);
+  overWindows(shape, [&](int64_t o, int64_t plane, int64_t i) {
+    const T v = x[plane + i];
+    if (index[o] < 0 || v > y[o] || (v != v && y[o] == y[o]))
+      y[o] = v, index[o] = static_cast<int32_t>(i);
+  });
+}
+
+template <typename T> void avgpool(T *y, const T *x, const PoolShape &shape) {
+  Padded p(shape);
+  std::vector<double> sums(shape.planes * p.out);
+  overWindows(shape, [&](int64_t o, int64_t plane, int64_t i) { sums[o] += double(x[plane + i]); });
+  for (size_t o = 0; o < sums.size(); ++o)
+    y[o] = static_cast<T>(sums[o] * share<double>(p));
+}
+} // namespace reference
+
 #define INSTANTIATE(T)                                                                                                 \
   template void maxpool<T>(T *, int32_t *, const T *, const PoolShape &);                                              \
   template void maxpool_grad<T>(T *, const T *, const int32_t *, const PoolShape &);                                   \
   template void avgpool<T>(T *, const T *, const PoolShape &);                                                         \
-  template void avgpool_grad<T>(T *, const T *, const PoolShape &);
+  template void avgpool_grad<T>(T *, const T *, const PoolShape &);                                                    \
+  template void reference::maxpool<T>(T *, int32_t *, const T *, const PoolShape &);                                   \
+  template void reference::avgpool<T>(T *, const T *, const PoolShape &);
 INSTANTIATE(float)
 INSTANTIATE(double)
 #undef INSTANTIATE

@@ -21,4 +21,8 @@ template <typename T> void maxpool_grad(T *dx, const T *dy, const int32_t *index
 template <typename T> void avgpool(T *y, const T *x, const PoolShape &shape);
 template <typename T> void avgpool_grad(T *dx, const T *dy, const PoolShape &shape);
 
+namespace reference {
+template <typename T> void maxpool(T *y, int32_t *index, const T *x, const PoolShape &shape);
+template <typename T> void avgpool(T *y, const T *x, const PoolShape &shape);
+} // namespace reference
 } // namespace echelon::runtime
