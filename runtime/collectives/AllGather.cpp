@@ -25,36 +25,31 @@ void ringAllGather(Schedule &s, char *buffer, const Parts &parts) {
 
 // Recursive doubling: butterflyReduceScatter backwards, without the sums.
 void butterflyAllGather(Schedule &s, char *buffer, const Parts &parts) {
-  const int p = s.places(), me = s.place();
+  const int me = s.place();
   const size_t bytes = s.elementBytes();
-  int core = 1;
-  while (core * 2 <= p)
-    core *= 2;
-  const int extra = p - core;
-  auto placeOf = [&](int member) { return member < extra ? 2 * member : member + extra; };
-  auto partBegin = [&](int member) { return member < extra ? 2 * member : member + extra; };
+  const Core core(s.places());
 
-  if (me < 2 * extra && me % 2) {
+  if (core.isFolded(me)) {
     s.send(me - 1, buffer + parts.begin(me) * bytes, parts.count(me));
     s.nextRound();
     s.receive(me - 1, buffer, parts.total());
     s.nextRound();
     return;
   }
-  if (me < 2 * extra) {
+  if (core.standsForTwo(me)) {
     s.receive(me + 1, buffer + parts.begin(me + 1) * bytes, parts.count(me + 1));
     s.nextRound();
   }
-  const int member = me < 2 * extra ? me / 2 : me - extra;
-  for (int distance = 1; distance < core; distance *= 2) {
+  const int member = core.memberOf(me);
+  for (int distance = 1; distance < core.size; distance *= 2) {
     const int have = member / distance * distance, get = have ^ distance;
-    const int partner = placeOf(member ^ distance);
-    const int havePart = partBegin(have), getPart = partBegin(get);
-    s.send(partner, buffer + parts.begin(havePart) * bytes, parts.count(havePart, partBegin(have + distance)));
-    s.receive(partner, buffer + parts.begin(getPart) * bytes, parts.count(getPart, partBegin(get + distance)));
+    const int partner = core.placeOf(member ^ distance);
+    const int havePart = core.placeOf(have), getPart = core.placeOf(get);
+    s.send(partner, buffer + parts.begin(havePart) * bytes, parts.count(havePart, core.placeOf(have + distance)));
+    s.receive(partner, buffer + parts.begin(getPart) * bytes, parts.count(getPart, core.placeOf(get + distance)));
     s.nextRound();
   }
-  if (me < 2 * extra) {
+  if (core.standsForTwo(me)) {
     s.send(me + 1, buffer, parts.total());
     s.nextRound();
   }

@@ -16,27 +16,24 @@ namespace echelon::runtime {
 // Recursive doubling of the whole buffer: half the rounds of halving and doubling. The places beyond the power of two
 // give theirs to a neighbour first and are told the result.
 static void doublingAllReduce(Schedule &s, char *buffer, int64_t count) {
-  const int p = s.places(), me = s.place();
-  int core = 1;
-  while (core * 2 <= p)
-    core *= 2;
-  const int extra = p - core;
+  const int me = s.place();
+  const Core core(s.places());
   char *incoming = s.scratch(count);
-  if (me < 2 * extra && me % 2) {
+  if (core.isFolded(me)) {
     s.send(me - 1, buffer, count);
     s.nextRound();
     s.receive(me - 1, buffer, count);
     s.nextRound();
     return;
   }
-  if (me < 2 * extra) {
+  if (core.standsForTwo(me)) {
     s.receive(me + 1, incoming, count);
     s.reduce(buffer, buffer, incoming, count);
     s.nextRound();
   }
-  const int member = me < 2 * extra ? me / 2 : me - extra;
-  for (int distance = 1; distance < core; distance *= 2) {
-    const int other = member ^ distance, partner = other < extra ? 2 * other : other + extra;
+  const int member = core.memberOf(me);
+  for (int distance = 1; distance < core.size; distance *= 2) {
+    const int other = member ^ distance, partner = core.placeOf(other);
     s.send(partner, buffer, count);
     s.receive(partner, incoming, count);
     if (member < other) // the same order of summands on both sides
@@ -45,7 +42,7 @@ static void doublingAllReduce(Schedule &s, char *buffer, int64_t count) {
       s.reduce(buffer, incoming, buffer, count);
     s.nextRound();
   }
-  if (me < 2 * extra) {
+  if (core.standsForTwo(me)) {
     s.send(me + 1, buffer, count);
     s.nextRound();
   }

@@ -15,30 +15,25 @@ namespace echelon::runtime {
 void treeGather(Schedule &s, char *buffer, const char *own, const Parts &parts, int root) {
   const int p = s.places(), me = s.place(), relative = (me - root + p) % p;
   const size_t bytes = s.elementBytes();
-  auto placeOf = [&](int r) { return (r + root) % p; };
-  auto countOf = [&](int first, int end) { // relative places [first, end)
-    int64_t count = 0;
-    for (int r = first; r < end; ++r)
-      count += parts.count(placeOf(r));
-    return count;
-  };
+  const TreeOrder order = {parts, p, root};
   int highest = 1;
   while (highest < p && !(relative & highest))
     highest *= 2;
   const int end = std::min(p, relative + highest);
-  char *held = s.scratch(countOf(relative, end));
+  char *held = s.scratch(order.count(relative, end));
   s.copy(held, own, parts.count(me));
   s.nextRound();
   for (int bit = 1; bit < highest && relative + bit < p; bit *= 2) {
-    s.receive(placeOf(relative + bit), held + countOf(relative, relative + bit) * bytes,
-              countOf(relative + bit, std::min(p, relative + 2 * bit)));
+    s.receive(order.placeOf(relative + bit), held + order.count(relative, relative + bit) * bytes,
+              order.count(relative + bit, std::min(p, relative + 2 * bit)));
     s.nextRound();
   }
   if (relative != 0)
-    s.send(placeOf(relative - highest), held, countOf(relative, end));
+    s.send(order.placeOf(relative - highest), held, order.count(relative, end));
   else
     for (int r = 0; r < p; ++r)
-      s.copy(buffer + parts.begin(placeOf(r)) * bytes, held + countOf(0, r) * bytes, parts.count(placeOf(r)));
+      s.copy(buffer + parts.begin(order.placeOf(r)) * bytes, held + order.count(0, r) * bytes,
+             parts.count(order.placeOf(r)));
   s.nextRound();
 }
 

@@ -24,6 +24,38 @@ struct Parts {
   int64_t total() const { return begins.back(); }
 };
 
+/// The places of a butterfly: a core of 2^k of them, and `extra` that are folded into it. Of the places below 2 extra
+/// the odd ones are folded into the even ones before them; what stays is numbered 0, 1, … (members), so that each
+/// member stands for one or two neighbouring places and their parts.
+struct Core {
+  int size = 1, extra;
+
+  explicit Core(int places) {
+    while (size * 2 <= places)
+      size *= 2;
+    extra = places - size;
+  }
+  bool isFolded(int place) const { return place < 2 * extra && place % 2; }
+  bool standsForTwo(int place) const { return place < 2 * extra && place % 2 == 0; }
+  int memberOf(int place) const { return place < 2 * extra ? place / 2 : place - extra; }
+  /// The member's own place, which is also the first place, and part, that it stands for; of `size`: the end.
+  int placeOf(int member) const { return member < extra ? 2 * member : member + extra; }
+};
+
+/// Parts in the order of a binomial tree below `root`: places counted from it.
+struct TreeOrder {
+  const Parts &parts;
+  int places, root;
+
+  int placeOf(int relative) const { return (relative + root) % places; }
+  int64_t count(int first, int end) const { // parts of the relative places [first, end)
+    int64_t sum = 0;
+    for (int r = first; r < end; ++r)
+      sum += parts.count(placeOf(r));
+    return sum;
+  }
+};
+
 // Each writes its rounds into the schedule; false: this collective has no such algorithm.
 bool planAllReduce(Schedule &s, Algorithm algorithm);
 bool planReduceScatter(Schedule &s, Algorithm algorithm);

@@ -29,41 +29,35 @@ void ringReduceScatter(Schedule &s, char *buffer, const Parts &parts) {
   }
 }
 
-// Recursive halving: in each round the places that differ in one bit exchange halves and each keeps one. With
-// p = 2^k + extra, places 2i + 1 < 2 extra first add what they have to place 2i and get their part at the end; the core
-// of 2^k places that stay is numbered 0, 1, …, and each of them stands for one or two neighbouring parts.
+// Recursive halving: in each round the members of the core that differ in one bit exchange halves and each keeps one.
+// Folded places first add what they have to their neighbour's and get their part at the end.
 void butterflyReduceScatter(Schedule &s, char *buffer, const Parts &parts) {
-  const int p = s.places(), me = s.place();
+  const int me = s.place();
   const size_t bytes = s.elementBytes();
-  int core = 1;
-  while (core * 2 <= p)
-    core *= 2;
-  const int extra = p - core;
-  auto placeOf = [&](int member) { return member < extra ? 2 * member : member + extra; };
-  auto partBegin = [&](int member) { return member < extra ? 2 * member : member + extra; };
+  const Core core(s.places());
   char *incoming = s.scratch(parts.total());
 
-  if (me < 2 * extra && me % 2) {
+  if (core.isFolded(me)) {
     s.send(me - 1, buffer, parts.total());
     s.nextRound();
     s.receive(me - 1, buffer + parts.begin(me) * bytes, parts.count(me));
     s.nextRound();
     return;
   }
-  if (me < 2 * extra) {
+  if (core.standsForTwo(me)) {
     s.receive(me + 1, incoming, parts.total());
     s.reduce(buffer, buffer, incoming, parts.total());
     s.nextRound();
   }
-  const int member = me < 2 * extra ? me / 2 : me - extra;
-  for (int distance = core / 2, low = 0; distance >= 1; distance /= 2) {
+  const int member = core.memberOf(me);
+  for (int distance = core.size / 2, low = 0; distance >= 1; distance /= 2) {
     const int middle = low + distance;
     const bool isUpper = member >= middle;
     const int keep = isUpper ? middle : low, give = isUpper ? low : middle;
-    const int keepPart = partBegin(keep), keepEnd = partBegin(keep + distance);
-    const int givePart = partBegin(give), giveEnd = partBegin(give + distance);
+    const int keepPart = core.placeOf(keep), keepEnd = core.placeOf(keep + distance);
+    const int givePart = core.placeOf(give), giveEnd = core.placeOf(give + distance);
     const int64_t kept = parts.count(keepPart, keepEnd);
-    const int partner = placeOf(member ^ distance);
+    const int partner = core.placeOf(member ^ distance);
     char *own = buffer + parts.begin(keepPart) * bytes;
     s.send(partner, buffer + parts.begin(givePart) * bytes, parts.count(givePart, giveEnd));
     s.receive(partner, incoming, kept);
@@ -74,7 +68,7 @@ void butterflyReduceScatter(Schedule &s, char *buffer, const Parts &parts) {
     s.nextRound();
     low = keep;
   }
-  if (me < 2 * extra) {
+  if (core.standsForTwo(me)) {
     s.send(me + 1, buffer + parts.begin(me + 1) * bytes, parts.count(me + 1));
     s.nextRound();
   }

@@ -16,29 +16,24 @@ namespace echelon::runtime {
 void treeScatter(Schedule &s, const char *buffer, char *own, const Parts &parts, int root) {
   const int p = s.places(), me = s.place(), relative = (me - root + p) % p;
   const size_t bytes = s.elementBytes();
-  auto placeOf = [&](int r) { return (r + root) % p; };
-  auto countOf = [&](int first, int end) { // relative places [first, end)
-    int64_t count = 0;
-    for (int r = first; r < end; ++r)
-      count += parts.count(placeOf(r));
-    return count;
-  };
+  const TreeOrder order = {parts, p, root};
   int bit = 1;
   while (bit < p && !(relative & bit))
     bit *= 2;
   const int end = std::min(p, relative + bit);
-  char *held = s.scratch(countOf(relative, end));
+  char *held = s.scratch(order.count(relative, end));
   if (relative == 0) {
     for (int r = 0; r < p; ++r)
-      s.copy(held + countOf(0, r) * bytes, buffer + parts.begin(placeOf(r)) * bytes, parts.count(placeOf(r)));
+      s.copy(held + order.count(0, r) * bytes, buffer + parts.begin(order.placeOf(r)) * bytes,
+             parts.count(order.placeOf(r)));
   } else {
-    s.receive(placeOf(relative - bit), held, countOf(relative, end));
+    s.receive(order.placeOf(relative - bit), held, order.count(relative, end));
   }
   s.nextRound();
   for (bit /= 2; bit >= 1; bit /= 2)
     if (relative + bit < p) {
-      s.send(placeOf(relative + bit), held + countOf(relative, relative + bit) * bytes,
-             countOf(relative + bit, std::min(p, relative + 2 * bit)));
+      s.send(order.placeOf(relative + bit), held + order.count(relative, relative + bit) * bytes,
+             order.count(relative + bit, std::min(p, relative + 2 * bit)));
       s.nextRound();
     }
   s.copy(own, held, parts.count(me));
