@@ -6,12 +6,13 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <utility>
 
 namespace echelon::runtime {
 
 namespace {
 
-/// An npy file (version 1) that is written front to back.
+/// An npy file (version 1) that is written front to back, and then finished.
 class NpyWriter {
 public:
   NpyWriter(const std::string &folder, const std::string &name, ElementType type, const std::vector<int64_t> &sizes)
@@ -34,12 +35,16 @@ public:
     if (file)
       std::fclose(file);
   }
-  void append(const void *data, size_t bytes) {
-    if (!file || std::fwrite(data, 1, bytes, file) != bytes)
+  void append(const void *data, size_t bytes) { check(file && std::fwrite(data, 1, bytes, file) == bytes); }
+  /// A full disk may show only here, when what is buffered is written.
+  void finish() { check(std::fclose(std::exchange(file, nullptr)) == 0); }
+
+private:
+  void check(bool ok) const {
+    if (!ok)
       fail("cannot write \"" + path + "\": " + std::strerror(errno));
   }
 
-private:
   std::string path;
   FILE *file;
 };
@@ -57,6 +62,8 @@ void dumpTensors(Rank &rank, const std::string &folder, const std::vector<Tensor
     if (rank.rank() == 0)
       file = std::make_unique<NpyWriter>(folder, tensor.name, tensor.type, logicalSizes(*tensor.layout, tensor.axes));
     assemble(rank, turns, tensor, [&](const std::byte *data, size_t bytes) { file->append(data, bytes); });
+    if (file)
+      file->finish();
   }
   turns.end();
 }
@@ -112,6 +119,7 @@ void dumpBatch(Rank &rank, const DataStream &stream, const std::string &folder) 
     }
     NpyWriter file(base + "batch", input.name, input.type, input.sizes);
     appendValues(file, input.type, whole);
+    file.finish();
     turns.stillWriting();
   }
   for (const RandomDraw &draw : program.draws) {
@@ -128,6 +136,7 @@ void dumpBatch(Rank &rank, const DataStream &stream, const std::string &folder) 
     const ElementType type = draw.kind == Distribution::Keep ? ElementType::UInt8 : ElementType::Float64;
     NpyWriter file(base + "random", draw.path, type, draw.sizes);
     appendValues(file, type, values);
+    file.finish();
     turns.stillWriting();
   }
   turns.end();

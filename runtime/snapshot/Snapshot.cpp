@@ -243,9 +243,12 @@ void saveSnapshot(Rank &rank, const std::string &directory, int64_t step, int64_
   const std::string temporary = directory + "/" + unfinishedName(folderName(step));
   SafetensorsWriter writers[2];
   const std::vector<TensorPiece> tensors = storedTensors(rank);
-  auto check = [](const std::string &error) {
-    if (!error.empty())
-      fail(error);
+  auto check = [&](const std::string &error) {
+    if (error.empty())
+      return;
+    std::error_code ignored;
+    fs::remove_all(temporary, ignored); // a full disk is not left full
+    fail(error);
   };
   if (rank.rank() == 0) {
     std::error_code failed, ignored;
