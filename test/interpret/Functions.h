@@ -1,0 +1,10 @@
+// What the functions of `ech.map` are, for one element.
+#pragma once
+#include "ir/ech/Build.h"
+
+namespace echelon::interpret {
+
+/// x: the operands, and whatever else up to three numbers. toInteger: the result's type has no fractions.
+double apply(ech::Function f, const double *x, bool toInteger);
+
+} // namespace echelon::interpret
