@@ -16,8 +16,8 @@ address)
   ;;
 thread)
   sanitize=thread
-  targets=(runtime_transport_test runtime_collectives_test runtime_program_test)
-  tests='^runtime-(transport|collectives|program)$'
+  targets=(runtime_transport_test runtime_collectives_test runtime_snapshot_test runtime_program_test)
+  tests='^runtime-(transport|collectives|snapshot|program)$'
   ;;
 *)
   sed -n '2,5s/^# //p' "$0"
