@@ -129,6 +129,53 @@ TEST(Asynchronous, RandomProgramsOnTwoGroups) {
     });
 }
 
+// All kinds under way together, short and in pieces, waited for backwards: each gives what the blocking form gives.
+TEST(Asynchronous, EveryStartedForm) {
+  for (const char *transport : {"threads", "shm"})
+    for (int ranks : {2, 3})
+      onRanks(transport, ranks, [](Transport &t) {
+        const Group &g = t.world();
+        const int p = g.size(), me = g.index, root = p - 1;
+        for (Algorithm algorithm : {Algorithm::direct, Algorithm::ring, Algorithm::butterfly, Algorithm::one_to_all})
+          for (int64_t n : {3, 100000}) {
+            std::vector<std::vector<float>> in(8), out(8);
+            for (int k = 0; k < 8; ++k) {
+              in[k].resize(n * p);
+              out[k].resize(n * p);
+              for (int64_t i = 0; i < n * p; ++i)
+                in[k][i] = valueOf<float>(t.rank(), i, k);
+            }
+            std::vector<Ticket> tickets;
+            tickets.push_back(all_reduce_start(t, g, in[0].data(), n, Max, algorithm));
+            tickets.push_back(reduce_start(t, g, in[1].data(), n, Sum, root, algorithm));
+            tickets.push_back(broadcast_start(t, g, in[2].data(), n, root, algorithm));
+            tickets.push_back(scatter_start(t, g, out[3].data(), in[3].data(), n, root, algorithm));
+            tickets.push_back(gather_start(t, g, out[4].data(), in[4].data(), n, root, algorithm));
+            tickets.push_back(all_gather_start(t, g, out[5].data(), in[5].data(), n, algorithm));
+            tickets.push_back(reduce_scatter_start(t, g, out[6].data(), in[6].data(), n, Sum, algorithm));
+            tickets.push_back(all_to_all_start(t, g, out[7].data(), in[7].data(), n, algorithm));
+            tickets.push_back(barrier_start(t, g, algorithm));
+            while (!tickets.empty())
+              tickets.pop_back(); // the last first: a ticket that goes is waited for
+            const std::string what = std::string("started, ") + nameOf(algorithm);
+            for (int64_t i = 0; i < n; i += 1 + n / 500) {
+              expectSame(in[0].data(), reduced<float>(g.ranks, i, 0, Max), i, what + " all_reduce");
+              expectSame(in[1].data(), me == root ? reduced<float>(g.ranks, i, 1, Sum) : valueOf<float>(me, i, 1), i,
+                         what + " reduce");
+              expectSame(in[2].data(), valueOf<float>(root, i, 2), i, what + " broadcast");
+              expectSame(out[3].data(), valueOf<float>(root, me * n + i, 3), i, what + " scatter");
+              expectSame(out[6].data(), reduced<float>(g.ranks, me * n + i, 6, Sum), i, what + " reduce_scatter");
+              for (int row = 0; row < p; ++row) {
+                if (me == root)
+                  expectSame(out[4].data() + row * n, valueOf<float>(row, i, 4), i, what + " gather");
+                expectSame(out[5].data() + row * n, valueOf<float>(row, i, 5), i, what + " all_gather");
+                expectSame(out[7].data() + row * n, valueOf<float>(row, me * n + i, 7), i, what + " all_to_all");
+              }
+            }
+          }
+      });
+}
+
 // A rank that has started and computes does not hold up those that wait: they do its share.
 TEST(Asynchronous, OthersDoNotWaitForOneThatComputes) {
   auto *through = static_cast<std::atomic<bool> *>( // rank 0 is, and rank 1 computes until then

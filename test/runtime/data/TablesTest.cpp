@@ -1,0 +1,98 @@
+// npy arrays and csv tables.
+#include "DataFixture.h"
+
+namespace echelon::runtime::test {
+namespace {
+
+// One array an input, in C or Fortran order, packed or not; values come unchanged.
+TEST_F(Data, Npy) {
+  writePacked("x.npy", npy("<f8", "(2, 3)", bytesOfValues<double>({0.5, 1, 2, 3, 4, 1e300})));
+  write("xf.npy", npy("<f4", "(2, 3)", bytesOfValues<float>({0.5, 3, 1, 4, 2, 5}), true));
+  write("y.npy", npy("<i8", "(2,)", bytesOfValues<int64_t>({1, 2})));
+  write("b.npy", npy("|b1", "(2, 1)", {1, 0}));
+  auto stream = open({"npy", {"x.npy", "xf.npy", "y.npy", "b.npy"}},
+                     {{"x", {3}, kFloat, 0}, {"xf", {3}, kFloat, 0}, {"y", {}, kInt, 3}, {"b", {1}, kBool, 0}});
+  ASSERT_TRUE(stream) << error.text;
+  EXPECT_EQ(stream->trainSize(), 2);
+  EXPECT_EQ(stream->heldOutSize(), 0);
+  V values;
+  stream->readPlain(Part::Training, 1, 0, values);
+  EXPECT_EQ(values, (V{3, 4, 1e300}));
+  stream->readPlain(Part::Training, 1, 1, values);
+  EXPECT_EQ(values, (V{3, 4, 5}));
+  stream->readPlain(Part::Training, 1, 2, values);
+  EXPECT_EQ(values, (V{2}));
+  stream->readPlain(Part::Training, 0, 3, values);
+  EXPECT_EQ(values, (V{1}));
+}
+
+TEST_F(Data, NpyErrors) {
+  write("x.npy", npy("<f4", "(2, 3)", bytesOfValues<float>({0, 1, 2, 3, 4, 5})));
+  write("y.npy", npy("<i4", "(2,)", bytesOfValues<int32_t>({1, -2})));
+  write("three.npy", npy("<i4", "(3,)", bytesOfValues<int32_t>({1, 2, 3})));
+  write("cut.npy", npy("<i4", "(4,)", bytesOfValues<int32_t>({1, 2, 3})));
+  write("negative.npy", npy("<i4", "(-3,)", bytesOfValues<int32_t>({1, 2, 3})));
+  write("wide.npy", npy("<u8", "(1,)", bytesOfValues<uint64_t>({~uint64_t(0)})));
+  write("big.npy", npy(">i4", "(1,)", bytesOfValues<int32_t>({1})));
+  const InputShape x = {"x", {3}, kFloat, 0}, y = {"y", {}, kInt, 10};
+  EXPECT_FALSE(open({"npy", {"x.npy", "y.npy"}}, {x, y}));
+  EXPECT_EQ(message(), "value 1 of \"DIR/y.npy\" is -2, y is int below 10");
+  EXPECT_FALSE(open({"npy", {"x.npy", "three.npy"}}, {x, y}));
+  EXPECT_EQ(message(), "\"DIR/three.npy\" has 3 samples, the file before it 2");
+  EXPECT_FALSE(open({"npy", {"x.npy", "x.npy"}}, {x, y}));
+  EXPECT_EQ(message(), "\"DIR/x.npy\" gives [3] a sample, y is []");
+  EXPECT_FALSE(open({"npy", {"x.npy"}}, {{"x", {3}, kInt, 10}}));
+  EXPECT_EQ(message(), "\"DIR/x.npy\" has values of type float, x is int");
+  EXPECT_FALSE(open({"npy", {"cut.npy"}}, {y}));
+  EXPECT_EQ(message(), "\"DIR/cut.npy\" is shorter than its header says");
+  EXPECT_FALSE(open({"npy", {"negative.npy"}}, {y}));
+  EXPECT_EQ(message(), "\"DIR/negative.npy\" is not an npy file: it has a negative size");
+  EXPECT_FALSE(open({"npy", {"wide.npy"}}, {{"y", {}, kInt, 0}}));
+  EXPECT_EQ(message(), "value 0 of \"DIR/wide.npy\" is 9223372036854775807, y is int, of 32 bits");
+  EXPECT_FALSE(open({"npy", {"big.npy"}}, {y}));
+  EXPECT_EQ(message(),
+            "\"DIR/big.npy\" has values of type >i4; float32, float64, bool and little-endian integers are read");
+}
+
+// One header line, then columns from left to right; quotes, spaces, a file without a last line end.
+TEST_F(Data, Csv) {
+  write("x.csv", "a,\"b, c\",label\r\n1.5, -2e3,2\r\n\"3\",+4,0");
+  auto stream = open({"csv", {"x.csv"}}, {{"x", {2}, kFloat, 0}, {"y", {}, kInt, 3}});
+  ASSERT_TRUE(stream) << error.text;
+  EXPECT_EQ(stream->trainSize(), 2);
+  V values;
+  stream->readPlain(Part::Training, 0, 0, values);
+  EXPECT_EQ(values, (V{1.5, -2000}));
+  stream->readPlain(Part::Training, 1, 0, values);
+  EXPECT_EQ(values, (V{3, 4}));
+  stream->readPlain(Part::Training, 0, 1, values);
+  EXPECT_EQ(values, (V{2}));
+
+  const InputShape y = {"y", {}, kInt, 2}, x = {"x", {2}, kFloat, 0};
+  EXPECT_FALSE(open({"csv", {"x.csv"}}, {x, y}));
+  EXPECT_EQ(message(), "\"DIR/x.csv\", line 2, column label is 2, y is int below 2");
+  EXPECT_FALSE(open({"csv", {"x.csv"}}, {x}));
+  EXPECT_EQ(message(), "\"DIR/x.csv\", line 1 has 3 columns; the inputs take 2");
+  EXPECT_FALSE(open({"csv", {"x.csv"}}, {{"y", {3}, kInt, 9}}));
+  EXPECT_EQ(message(), "\"DIR/x.csv\", line 2, column a: 1.5 is no integer, y is int");
+  write("bad.csv", "a,b,label\n1,,2\n");
+  EXPECT_FALSE(open({"csv", {"bad.csv"}}, {x, y}));
+  EXPECT_EQ(message(), "\"DIR/bad.csv\", line 2, column b: \"\" is not a number");
+}
+
+// Integers that an input of 32 bits cannot hold are refused where it has no bound of its own.
+TEST_F(Data, IntegersBeyond32Bits) {
+  const InputShape y = {"y", {}, kInt, 0};
+  write("y.csv", "y\n-2147483648\n2147483648\n");
+  EXPECT_FALSE(open({"csv", {"y.csv"}}, {y}));
+  EXPECT_EQ(message(), "\"DIR/y.csv\", line 3, column y is 2147483648, y is int, of 32 bits");
+  const std::vector<uint32_t> tokens = {1, 0x80000000u};
+  write("t.bin", std::string(reinterpret_cast<const char *>(tokens.data()), 8));
+  DataSpec spec = {"tokens", {"t.bin"}};
+  spec.args = {32};
+  EXPECT_FALSE(open(spec, {{"t", {1}, kInt, 0}}));
+  EXPECT_EQ(message(), "token 1 of \"DIR/t.bin\" is 2147483648, t is int, of 32 bits");
+}
+
+} // namespace
+} // namespace echelon::runtime::test
