@@ -1,6 +1,6 @@
 // Median times of the collectives by size, and how many memcpys of the same bytes each is worth.
 //
-//   bench_collectives 2 shm          two ranks, processes
+//   bench_collectives [RANKS [TRANSPORT]]     2 shm unless told: two ranks, processes
 //   mpirun -n 2 bench_collectives 2 mpi
 //
 // All ranks copy at the same time for the memcpy column, as they all work at a collective at the same time. `own` is
@@ -94,6 +94,10 @@ static void bench(Transport &t) {
 int main(int argc, char **argv) {
   LaunchOptions options;
   options.ranks = argc > 1 ? std::atoi(argv[1]) : 2;
+  if (options.ranks < 1 || argc > 3) {
+    std::fprintf(stderr, "usage: bench_collectives [RANKS [shm | threads | mpi]]\n");
+    return 2;
+  }
   options.transport = argc > 2 ? argv[2] : "shm";
   options.deadlineSeconds = 60;
   options.sharedBytesPerRank = size_t(130) << 20;

@@ -3,6 +3,7 @@
 // memory's bandwidth (sizes here fit the cache where a training step's would, so figures above it are no error).
 #include "Limits.h"
 #include "runtime/kernels/Kernels.h"
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -252,6 +253,12 @@ int main(int argc, char **argv) {
   };
   const Part parts[] = {{"gemm", gemms},    {"elementwise", elementwise}, {"rows", rows},
                         {"copies", copies}, {"attention", attentions},    {"conv", convs}};
+  for (int i = 1; i < argc; ++i)
+    if (std::none_of(std::begin(parts), std::end(parts),
+                     [&](const Part &p) { return !std::strcmp(argv[i], p.name); })) {
+      std::fprintf(stderr, "usage: bench_kernels [gemm] [elementwise] [rows] [copies] [attention] [conv]\n");
+      return 2;
+    }
   peak = echelon::bench::peakFlops();
   bandwidth = echelon::bench::memoryBandwidth();
   std::printf("one core: %.1f GFLOP/s in float, %.1f GB/s of memory\n", peak, bandwidth);

@@ -7,7 +7,7 @@
 // A `Rank` converts to `Transport &`. `label` is the place in the user's source ("mlp.ech:33"), told when a rank does
 // not come. Each _start form returns at once; between it and wait() the buffers belong to the collective. Where memory
 // is shared and comes from Transport::allocate (always, for threads), a started collective needs no rank's attention to
-// go on: any rank that has time does the work of those that have not (SharedTransport.h says how). Otherwise it moves
+// go on: any rank that has time does the work of those that have not (DirectCollectives.h says how). Otherwise it moves
 // on inside other communication calls and Transport::progress().
 #pragma once
 

@@ -1,5 +1,5 @@
-// What moves data between ranks. Four ways of doing it stand behind one interface: shm (forked processes over one
-// shared segment), threads (ranks as threads), mpi (several machines, a plugin), and, later, nccl.
+// What moves data between ranks. Three ways of doing it stand behind one interface: shm (forked processes over one
+// shared segment), threads (ranks as threads), mpi (several machines, a plugin).
 //
 // A program calls the collectives of runtime/collectives; this interface is what those are written on.
 #pragma once
