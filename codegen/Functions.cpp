@@ -184,10 +184,12 @@ void codegen::printEvaluation(rt::FunctionOp evaluate, Names &names, const Sourc
   for (auto loop : evaluate.getBody().front().getOps<rt::ForOp>())
     if (loop.getTime() && loop.getCount() == 0)
       batches = loop;
-  auto function = [&](StringRef name, StringRef what, ArrayRef<Operation *> ops) {
+  auto function = [&](StringRef name, StringRef what, ArrayRef<Operation *> ops, const std::string &first = "") {
     Printer printer(names, sources, os);
     os << "/// " << what << "\n";
     printer.open(("void " + name + "(Rank &" + (ops.empty() ? "" : "r") + ") {").str());
+    if (!first.empty())
+      printer.line(first);
     for (Operation *op : ops)
       printer.operation(*op);
     printer.close();
@@ -210,7 +212,13 @@ void codegen::printEvaluation(rt::FunctionOp evaluate, Names &names, const Sourc
   }
   Block &inner = batches.getBody().front();
   function("evaluate_begin", "Before the held-out samples.", between(first, batches));
+  std::string position; // of this batch, where it is asked for
+  if (!batches.position().use_empty()) {
+    auto batch = evaluate->getParentOfType<ModuleOp>()->getAttrOfType<IntegerAttr>("ech.batch");
+    position = "const int64_t " + names.of(batches.position()) + " = r.batchOffset() / " +
+               std::to_string(batch ? batch.getInt() : 1) + ";";
+  }
   function("evaluate_batch", "For each batch of held-out samples.",
-           between(inner.empty() ? nullptr : &inner.front(), nullptr));
+           between(inner.empty() ? nullptr : &inner.front(), nullptr), position);
   function("evaluate_end", "Metrics of all held-out samples.", between(batches->getNextNode(), nullptr));
 }

@@ -66,7 +66,7 @@ def train(spec, dump, steps, dtype, nudged=False):
 def echelon(binary, spec, steps, precision, dump):
     """The losses that `echelon run` logs; start values, batches and draws are left in `dump`."""
     command = [binary, "run", str(spec.path), "--steps", str(steps), "--set", f"precision={precision}",
-               "--dump", str(dump), "--out", str(dump), "--log", str(dump / "log.jsonl")]
+               "--deadline", "300", "--dump", str(dump), "--out", str(dump), "--log", str(dump / "log.jsonl")]
     dump.mkdir(parents=True)
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     rows = [json.loads(line) for line in open(dump / "log.jsonl")]

@@ -64,6 +64,7 @@ param t$n[vocab, va$n{| ||, $F||, $P|}] ~ normal(0.5)
 x = x + $c * t$n[vocab = mark, va$n = mark])",
     R"(param t$n[three, $F] ~ kaiming(over = three)
 x = x + $c * (t$n[three = {|0||1||2|}] + x[$P = {|0||1|}]))",
+    R"(x = x + $c * {|tanh||gelu||sin|}(x[{|$P||$F|} = {|0||1||2|}]))", // what one place holds is seen by all
     R"(param t$n[two, $P] ~ normal(0.5)
 x = x + $c * t$n[two = {|0||1|}] * x[$F = {|0||2|}])",
     R"(x = concat(x[$P = 1..$Z], x[$P = 0..1] * $c, over = $P))",
@@ -180,7 +181,7 @@ repeat ly$n = {|2||3|} {
 @
 c$n = c$n + sum(where(mark {|>||==|} index(ly$n), 1, 0))
 m$n = m$n + {|mean(x, where = mark >= index(ly$n))||tanh(mean(x ^ 2, where = keep))||max(mean(x), 0.1)|}
-loss deep$n = 0.02 * mean(x ^ 2, where = mark {|>||!=|} index(ly$n))
+loss deep$n = 0.02 * {|mean(x ^ 2, where = mark {|>||!=|} index(ly$n))||sum(x ^ 2) / (1 + sum(where(mark == index(ly$n), 1, 0)))|}
 }
 loss wide$n = 0.1 * sum(x ^ 2) / c$n
 metric far$n = m$n / c$n)",
