@@ -220,7 +220,9 @@ void Tables::print() {
   for (auto &[category, text] : codegen::fingerprints(module, plan))
     os << "  p.fingerprints.push_back({" << quoted(category) << ", " << quoted(text) << "});\n";
   field("plan", quoted(planOf(module).text()));
-  field("version", "\"0.1.0\"");
+  field("version", quoted(ECHELON_VERSION));
+  if (SymbolTable::lookupSymbolIn(module, "train.start"))
+    field("start", "start");
   if (SymbolTable::lookupSymbolIn(module, "train"))
     field("step", "step");
   if (SymbolTable::lookupSymbolIn(module, "evaluate")) {

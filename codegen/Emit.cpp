@@ -54,6 +54,8 @@ LogicalResult echelon::emitCpp(ModuleOp module, const frontend::TrainPlan &plan,
   for (auto function : module.getOps<rt::FunctionOp>()) {
     if (function.getSymName() == "train")
       printTraining(function, names, lines, os);
+    else if (function.getSymName() == "train.start")
+      printStart(function, names, lines, os);
     else if (function.getSymName() == "evaluate")
       printEvaluation(function, names, lines, os);
     else

@@ -179,6 +179,17 @@ void codegen::printTraining(rt::FunctionOp train, Names &names, const SourceLine
   Training(train, names, sources, os).print();
 }
 
+void codegen::printStart(rt::FunctionOp start, Names &names, const SourceLines &sources, raw_ostream &os) {
+  Printer printer(names, sources, os);
+  os << "/// What starts from parameters, once they have their start values.\n";
+  printer.open("void start(Rank &r) {");
+  for (Operation &op : start.getBody().front())
+    if (!isDeclaration(op))
+      printer.operation(op);
+  printer.close();
+  os << "\n";
+}
+
 void codegen::printEvaluation(rt::FunctionOp evaluate, Names &names, const SourceLines &sources, raw_ostream &os) {
   rt::ForOp batches;
   for (auto loop : evaluate.getBody().front().getOps<rt::ForOp>())

@@ -6,6 +6,8 @@ namespace echelon::codegen {
 
 /// `forward`, `backward`, `update`, and `step`, which calls them.
 void printTraining(rt::FunctionOp train, Names &names, const SourceLines &sources, llvm::raw_ostream &os);
+/// `start`, run once.
+void printStart(rt::FunctionOp start, Names &names, const SourceLines &sources, llvm::raw_ostream &os);
 /// `evaluate_begin`, `evaluate_batch`, `evaluate_end`.
 void printEvaluation(rt::FunctionOp evaluate, Names &names, const SourceLines &sources, llvm::raw_ostream &os);
 

@@ -131,6 +131,9 @@ private:
   void inputStatement(const InputStatement &s);
   void paramStatement(const ParamStatement &s);
   void stateStatement(const StateStatement &s);
+  /// Computes what a state starts from in the step @train.start, which runs once, when parameters have their start
+  /// values.
+  void startFrom(const Stored &state, const Val &first, SourceRange range);
   void nextStatement(const NextStatement &s);
   void randomStatement(const RandomStatement &s);
   void ifStatement(const IfStatement &s);
@@ -282,7 +285,7 @@ private:
       order.try_emplace(op, order.size());
     }
   } counter;
-  ech::StepOp step;
+  ech::StepOp step, starts; // starts: null where every state starts from a number
   mlir::Operation *lastRead = nullptr;
   Scope *scope = nullptr;
   std::deque<AxisInfo> axisStore;

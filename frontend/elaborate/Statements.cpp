@@ -1,5 +1,6 @@
 // Declarations and statements.
 #include "frontend/elaborate/Lowering.h"
+#include "mlir/IR/IRMapping.h"
 #include <cmath>
 
 using namespace mlir;
@@ -421,7 +422,7 @@ Lowering::Stored *Lowering::declareVariable(const Ident &name, ech::VariableKind
         .note(found->second->range, "here");
     return nullptr;
   }
-  if (path == "train" || path == "evaluate" || path == "valid") {
+  if (path == "train" || path == "evaluate" || path == "valid" || path == "train.start") {
     error(Code::E0103, name.range, path + " is a name of the compiler's own; choose another for this parameter");
     return nullptr;
   }
@@ -462,19 +463,70 @@ void Lowering::paramStatement(const ParamStatement &s) {
 void Lowering::stateStatement(const StateStatement &s) {
   bool isNew = declareOnce(s.name);
   auto axes = declaredAxes(s.axes, "state", false);
-  auto value = known(s.value.get(), "what a state starts from");
+  Val first = s.value ? eval(*s.value) : Val::poison();
   scope->values[s.name.text] = Val::poison();
   scope->states[s.name.text] = nullptr;
-  if (!isNew || !axes || !value)
+  if (!isNew || !axes || first.isPoison())
     return;
-  if (Stored *p =
-          declareVariable(s.name, ech::VariableKind::State, *axes, {ech::Distribution::Constant, value->value(), 0})) {
-    Val v;
-    v.kind = Val::Tensor;
-    v.value = topReads[p->path];
-    scope->values[s.name.text] = v;
-    scope->states[s.name.text] = p;
+  if (!first.isTensor() && first.kind != Val::Known) {
+    error(Code::E0208, s.value->range, "a state starts from a number, or from what is made of parameters");
+    return;
   }
+  double number = first.kind == Val::Known ? first.number.value() : 0;
+  Stored *p = declareVariable(s.name, ech::VariableKind::State, *axes, {ech::Distribution::Constant, number, 0});
+  if (!p)
+    return;
+  if (first.isTensor() && training)
+    startFrom(*p, first, s.value->range);
+  Val v;
+  v.kind = Val::Tensor;
+  v.value = topReads[p->path];
+  scope->values[s.name.text] = v;
+  scope->states[s.name.text] = p;
+}
+
+void Lowering::startFrom(const Stored &state, const Val &first, SourceRange range) {
+  if (!loops.empty()) {
+    error(Code::E0208, range, "inside a repeat a state starts from a number known when compiling");
+    return;
+  }
+  Value value = coerce(first, state.type, Code::E0213, range, "what the state starts from");
+  if (!value)
+    return;
+  llvm::DenseSet<Operation *> needed;
+  SmallVector<Value> open{value};
+  bool steady = true; // made of what is there before the first step
+  while (!open.empty()) {
+    Operation *op = open.pop_back_val().getDefiningOp();
+    if (!op || !needed.insert(op).second)
+      continue;
+    op->walk([&](Operation *inner) {
+      if (auto read = dyn_cast<ech::ReadOp>(inner)) {
+        auto source = shared.variables.find(read.getSource().str());
+        steady &= source != shared.variables.end() && source->second.getKind() == ech::VariableKind::Param;
+      }
+      steady &= !isa<ech::RandomOp, ech::ScalarOp>(inner);
+      for (Value operand : inner->getOperands())
+        if (!op->isAncestor(operand.getParentBlock()->getParentOp()))
+          open.push_back(operand);
+    });
+  }
+  if (!steady) {
+    error(Code::E0208, range,
+          "a state starts from a number, or from what is made of parameters; this is a value of the step");
+    return;
+  }
+  OpBuilder::InsertionGuard guard(builder);
+  if (!starts) {
+    builder.setInsertionPoint(step);
+    starts = ech::StepOp::create(builder, step.getLoc(), "train.start");
+  }
+  builder.setInsertionPointToEnd(&starts.getBody().front());
+  IRMapping mapping;
+  for (Operation &op : step.getBody().front())
+    if (needed.contains(&op))
+      builder.clone(op, mapping);
+  ech::WriteOp::create(builder, location(range), state.path, mapping.lookup(value));
 }
 
 void Lowering::nextStatement(const NextStatement &s) {

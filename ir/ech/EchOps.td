@@ -147,7 +147,7 @@ def Ech_InputOp : Ech_Op<"input", [Symbol]> {
 }
 
 def Ech_StepOp : Ech_Op<"step", [Symbol, IsolatedFromAbove, SingleBlock, NoTerminator]> {
-  let summary = "one step: @train (forward, then backward and update once derived) or @evaluate";
+  let summary = "one step: @train (forward, then backward and update once derived), @evaluate, or @train.start, run once";
   let description = [{
     The values of `ech.read` are those at the step's start; `ech.write` takes effect at its end. In @evaluate,
     `training` is false, and the batch axis has the size of the training batch although the held-out set is larger.
