@@ -606,6 +606,13 @@ void Lowering::reportStatement(ech::ReportKind kind, const Ident *name, const Ex
   if (kind != ech::ReportKind::Metric)
     hasLoss = true;
   if (name) {
+    static const std::set<std::string> kColumns = {"step",          "loss", "lr",        "grad_norm",  "step_time_s",
+                                                   "samples_per_s", "eval", "eval_loss", "eval_time_s"};
+    if (kColumns.count(name->text)) {
+      error(Code::E0103, name->range,
+            "the log has a column " + name->text + " of its own; give this " + what + " another name");
+      return;
+    }
     auto [it, isNew] = scope->reported.emplace(name->text, name->range);
     if (!isNew) {
       error(Code::E0103, name->range, "there is a loss or metric " + name->text + " already").note(it->second, "here");

@@ -122,9 +122,9 @@ LogicalResult lowerDot(Lowering &l, ech::DotOp op) {
       break;
     if (attempt == 2)
       return l.refuse(op, "has operands that are no matrices");
-    if (!goodA)
+    if (!goodA || attempt == 1) // the second time both, so that they walk the summed axes in one order
       a = inOrder(a, b, true);
-    if (!goodB)
+    if (!goodB || attempt == 1)
       b = inOrder(b, a, false);
     plan = planFor(rt::buffer(a), rt::buffer(b), rt::buffer(c));
   }

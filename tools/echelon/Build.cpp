@@ -42,6 +42,8 @@ static int build(const BuildOptions &options) {
   };
   if (!compilation.parse())
     return stop();
+  if (compilation.wouldOverwrite(options.output)) // the spec and its imports, before the tree is written
+    return Usage;
   if (options.emit == "ast")
     return write(frontend::dump(*compilation.program, compilation.sources), options.output) ? Fine : Usage;
   if (!options.dumpStages.empty()) {
@@ -54,6 +56,8 @@ static int build(const BuildOptions &options) {
   }
   if (!compilation.plan() || !compilation.elaborate())
     return stop();
+  if (compilation.wouldOverwrite(options.output)) // its data
+    return Usage;
   std::string text;
   if (options.emit == "ech" || options.emit == "dist" || options.emit == "rt") {
     Stage stage = options.emit == "dist" ? Stage::Dist : Stage::Rt;

@@ -7,7 +7,8 @@ using namespace echelon::frontend;
 namespace echelon {
 
 void Compilation::check() {
-  if (!parse() && !program)
+  const bool whole = parse();
+  if (!whole && !program)
     return;
   const File &main = program->main();
   if (!main.broken && main.trains.empty() && main.models.empty() && main.blocks.empty() && main.devices.empty() &&
@@ -16,7 +17,7 @@ void Compilation::check() {
   std::set<const Model *> seen;
   for (const Train &block : program->main().trains)
     if (options.train.empty() || block.name.text == options.train) {
-      checkTrain(block);
+      checkTrain(block, whole);
       seen.insert(trainPlan.model);
     }
   // Models that no train block takes can be gone into when nothing is left open.
@@ -28,7 +29,7 @@ void Compilation::check() {
       checkModel(model);
 }
 
-void Compilation::checkTrain(const Train &block) {
+void Compilation::checkTrain(const Train &block, bool wholeText) {
   train = &block;
   size_t before = diagnostics.errorCount();
   module = nullptr;
@@ -41,7 +42,7 @@ void Compilation::checkTrain(const Train &block) {
   }
   if (!whole)
     checkFiles();
-  else if (checkData() & checkPatterns() && diagnostics.errorCount() == before && trainPlan.layoutBuilt &&
+  else if (checkData() & checkPatterns() && diagnostics.errorCount() == before && wholeText && trainPlan.layoutBuilt &&
            trainPlan.batch) {
     annotate();
     lower(trainPlan.deviceBytes ? Stage::Rt : Stage::Dist); // memory is known at the end

@@ -363,6 +363,23 @@ static std::vector<std::string> dataFiles(const runtime::DataSpec &spec, const s
   return files;
 }
 
+bool Compilation::wouldOverwrite(const std::string &file) const {
+  std::vector<std::string> inputs = dataFiles(trainPlan.data, folder());
+  for (const frontend::PlannedEvaluation &evaluation : trainPlan.evaluations)
+    if (evaluation.source)
+      for (const std::string &path : dataFiles(*evaluation.source, folder()))
+        inputs.push_back(path);
+  for (size_t f = 0; f < sources.size(); ++f)
+    inputs.push_back(sources.name(static_cast<FileId>(f)));
+  std::error_code none;
+  for (const std::string &input : inputs)
+    if (std::filesystem::equivalent(file, input, none) && std::filesystem::is_regular_file(file, none)) {
+      std::cerr << "echelon: " << quoted(file) << " is read by this spec; write to another file\n";
+      return true;
+    }
+  return false;
+}
+
 std::string Compilation::key() const {
   std::vector<std::string> parts{buildStamp(),
                                  std::filesystem::absolute(options.spec).string(),

@@ -52,6 +52,8 @@ public:
 
   /// Everything that decides the generated program, hashed: spec, imports, options, this build.
   std::string key() const;
+  /// Whether a file that is to be written is one that this spec is made of or trains on; says so on standard error.
+  bool wouldOverwrite(const std::string &file) const;
   /// Prints what was found, and returns whether there were errors.
   bool printDiagnostics();
 
@@ -71,7 +73,7 @@ private:
   bool elaborateModel();  ///< module and facts; false: errors
   void checkLayoutAxes(); ///< that the axes of `split` lines are there
   void reportNotBuilt(size_t from = 0);
-  void checkTrain(const frontend::Train &block);
+  void checkTrain(const frontend::Train &block, bool wholeText); ///< wholeText: all of it and its imports was read
   void checkModel(const frontend::Model &model);
   void openContext(); ///< what passes say becomes a diagnostic
   frontend::SourceRange rangeOf(mlir::Location location) const;

@@ -15,7 +15,7 @@ namespace echelon {
 
 namespace {
 struct RunOptions : CompileOptions {
-  std::string transport = "shm", hosts;
+  std::string transport = "shm", hosts, log;
   std::vector<std::string> passed; // options of the program, as given
 };
 
@@ -46,6 +46,8 @@ int run(RunOptions &options) {
   std::string executable = executableOf(compilation, exitCode);
   if (executable.empty())
     return exitCode;
+  if (compilation.wouldOverwrite(options.log))
+    return Usage;
   std::vector<std::string> command = launcher(options.transport, compilation.trainPlan.ranks(), options.hosts);
   command.push_back(executable);
   std::string folder = std::filesystem::absolute(options.spec).parent_path().string();
@@ -60,7 +62,11 @@ void addProgramOptions(CLI::App *command, RunOptions &options) {
   auto pass = [command, &options](const char *name, const char *help) {
     command->add_option_function<std::string>(
         name,
-        [name, &options](const std::string &value) { options.passed.insert(options.passed.end(), {name, value}); },
+        [name, &options](const std::string &value) {
+          options.passed.insert(options.passed.end(), {name, value});
+          if (name == std::string("--log"))
+            options.log = value;
+        },
         help);
   };
   command->add_option("--transport", options.transport, "shm (processes, the default), threads or mpi")
