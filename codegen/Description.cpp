@@ -1,5 +1,6 @@
 // The program's tables.
 #include "codegen/Description.h"
+#include "codegen/Fingerprints.h"
 #include "codegen/Names.h"
 #include "codegen/Plan.h"
 #include "ir/dist/State.h"

@@ -45,13 +45,10 @@ public:
 
   void print() {
     findSharedTickets();
-    outer.open("void step(Rank &r, double lr) {");
+    outer.open(usesRate() ? "void step(Rank &r, double lr) {" : "void step(Rank &r, double /*lr*/) {");
     cut(train.getBody().front(), {});
     outer.close();
     // functions have been written by now; the step that calls them comes behind them
-    if (!usesRate)
-      for (size_t at; (at = stepText.find("void step(Rank &r, double lr)")) != std::string::npos;)
-        stepText.replace(at, 29, "void step(Rank &r, double /*lr*/)");
     os << "/// One training step on the inputs already loaded.\n" << stepText << "\n";
   }
 
@@ -119,13 +116,9 @@ private:
       parameters += ", Messages &messages";
       arguments += ", messages";
     }
-    if (uses([&](Value v) {
-          auto number = v.getDefiningOp<rt::NumberOp>();
-          return number && number.getText() == "lr";
-        })) {
+    if (uses(isRate)) {
       parameters += ", double lr";
       arguments += ", lr";
-      usesRate = true;
     }
     printer.open("void " + name + "(" + parameters + ") {");
     for (Operation *op : ops)
@@ -133,6 +126,18 @@ private:
     printer.close();
     os << text << "\n";
     outer.line(name + "(" + arguments + ");");
+  }
+
+  static bool isRate(Value v) {
+    auto number = v.getDefiningOp<rt::NumberOp>();
+    return number && number.getText() == "lr";
+  }
+  bool usesRate() {
+    return train
+        .walk([](Operation *op) {
+          return llvm::any_of(op->getOperands(), isRate) ? WalkResult::interrupt() : WalkResult::advance();
+        })
+        .wasInterrupted();
   }
 
   std::string nextName(StringRef phase) {
@@ -171,7 +176,6 @@ private:
   Step outer;
   llvm::StringMap<int> count;
   DenseSet<Value> shared;
-  bool usesRate = false;
 };
 } // namespace
 

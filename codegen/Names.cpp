@@ -7,123 +7,34 @@ using namespace echelon;
 using namespace echelon::codegen;
 
 namespace {
-// Words that a program uses for itself: a local variable of that name would hide them.
-constexpr const char *kReserved[] = {"alignas",
-                                     "alignof",
-                                     "and",
-                                     "asm",
-                                     "auto",
-                                     "bool",
-                                     "break",
-                                     "case",
-                                     "catch",
-                                     "char",
-                                     "class",
-                                     "const",
-                                     "constexpr",
-                                     "continue",
-                                     "decltype",
-                                     "default",
-                                     "delete",
-                                     "do",
-                                     "double",
-                                     "else",
-                                     "enum",
-                                     "explicit",
-                                     "export",
-                                     "extern",
-                                     "false",
-                                     "float",
-                                     "for",
-                                     "friend",
-                                     "goto",
-                                     "if",
-                                     "inline",
-                                     "int",
-                                     "long",
-                                     "mutable",
-                                     "namespace",
-                                     "new",
-                                     "noexcept",
-                                     "not",
-                                     "nullptr",
-                                     "operator",
-                                     "or",
-                                     "private",
-                                     "protected",
-                                     "public",
-                                     "register",
-                                     "return",
-                                     "short",
-                                     "signed",
-                                     "sizeof",
-                                     "static",
-                                     "struct",
-                                     "switch",
-                                     "template",
-                                     "this",
-                                     "throw",
-                                     "true",
-                                     "try",
-                                     "typedef",
-                                     "typeid",
-                                     "typename",
-                                     "union",
-                                     "unsigned",
-                                     "using",
-                                     "virtual",
-                                     "void",
-                                     "volatile",
-                                     "wchar_t",
-                                     "while",
-                                     "xor",
-                                     "bitand",
-                                     "bitor",
-                                     "compl",
-                                     "and_eq",
-                                     "or_eq",
-                                     "xor_eq",
-                                     "not_eq",
-                                     "r",
-                                     "lr",
-                                     "math",
-                                     "std",
-                                     "echelon",
-                                     "runtime",
-                                     "main",
-                                     "step",
-                                     "forward",
-                                     "backward",
-                                     "update",
-                                     "describe",
-                                     "int32_t",
-                                     "int64_t",
-                                     "uint8_t",
-                                     "Sum",
-                                     "Max",
-                                     "Min",
-                                     "Form",
-                                     "Blas",
-                                     "Algorithm",
-                                     "Rank",
-                                     "Program",
-                                     "Ticket",
-                                     "Stored",
-                                     "Init",
-                                     "Scalar",
-                                     "messages",
-                                     "wait",
-                                     "fill",
-                                     "learning_rate",
-                                     "evaluate_begin",
-                                     "evaluate_batch",
-                                     "evaluate_end",
-                                     "path_hash",
-                                     "Distribution",
-                                     "ElementType",
-                                     "run_program",
-                                     "linux",
-                                     "unix"};
+// Words that a variable of a program cannot be called: those of C++, macros of the headers that programs include, and
+// what programs use bare, which a local variable would hide.
+constexpr llvm::StringLiteral kReserved[] = {
+    // C++
+    "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t class "
+    "compl const constexpr const_cast continue decltype default delete do double dynamic_cast else enum "
+    "explicit export extern false float for friend goto if inline int long mutable namespace new noexcept "
+    "not not_eq nullptr operator or or_eq private protected public register reinterpret_cast return short "
+    "signed sizeof static static_assert static_cast struct switch template this thread_local throw true try "
+    "typedef typeid typename union unsigned using virtual void volatile wchar_t while xor xor_eq",
+    // macros
+    "assert errno linux unix stdin stdout stderr NULL EOF NAN INFINITY HUGE_VAL MATH_ERRNO MATH_ERREXCEPT "
+    "RAND_MAX BUFSIZ",
+    // the program's own
+    "r lr math std echelon runtime main step forward backward update describe int32_t int64_t uint8_t Sum "
+    "Max Min Form Blas Algorithm Rank Program Ticket Stored Init Scalar messages wait fill learning_rate "
+    "evaluate_begin evaluate_batch evaluate_end path_hash Distribution ElementType run_program"};
+
+bool isReserved(StringRef name) {
+  static const llvm::StringSet<> words = [] {
+    llvm::StringSet<> set;
+    for (StringRef list : kReserved)
+      for (StringRef word : llvm::split(list, ' '))
+        set.insert(word);
+    return set;
+  }();
+  return words.contains(name) || name.starts_with("M_") || name.starts_with("FP_");
+}
 } // namespace
 
 std::string codegen::identifier(StringRef text) {
@@ -136,7 +47,7 @@ std::string codegen::identifier(StringRef text) {
     name = "v" + name;
   if (name[0] == '_')
     name = "v" + name;
-  if (llvm::is_contained(kReserved, name))
+  if (isReserved(name))
     name += "_";
   return name;
 }

@@ -3,7 +3,6 @@
 #include "frontend/train/TrainPlan.h"
 #include "mlir/IR/BuiltinOps.h"
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace echelon {
@@ -35,10 +34,5 @@ struct ProgramPlan {
 /// From a module whose arenas are planned. Gradients are the work buffers that hold a parameter's derivative until the
 /// update; activations the rest of the work arena at its fullest; buffers the inputs and what state is no parameter.
 ProgramPlan planOf(mlir::ModuleOp module);
-
-namespace codegen {
-/// Category and text of what a resumed run must share with its snapshot.
-std::vector<std::pair<std::string, std::string>> fingerprints(mlir::ModuleOp module, const frontend::TrainPlan &plan);
-} // namespace codegen
 
 } // namespace echelon

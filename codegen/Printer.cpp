@@ -7,8 +7,7 @@ using namespace mlir;
 using namespace echelon;
 using namespace echelon::codegen;
 
-//===- the user's lines
-//---------------------------------------------------------------------------------------------===//
+//===- the user's lines ------------------------------------------------------------------------------------------===//
 
 namespace {
 FileLineColLoc placeOf(Location loc) {
@@ -49,8 +48,7 @@ std::string SourceLines::of(Location loc) const {
   return text;
 }
 
-//===- lines
-//--------------------------------------------------------------------------------------------------------===//
+//===- lines -----------------------------------------------------------------------------------------------------===//
 
 std::string codegen::filled(StringRef head, ArrayRef<std::string> parts, StringRef end, size_t indent) {
   std::string text(indent, ' ');
@@ -169,8 +167,7 @@ void Printer::sources(ArrayRef<Operation *> ops) {
   comment(texts);
 }
 
-//===- values
-//-------------------------------------------------------------------------------------------------------===//
+//===- values ----------------------------------------------------------------------------------------------------===//
 
 namespace {
 std::string describe(rt::Buffer type) {

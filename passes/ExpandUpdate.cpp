@@ -27,9 +27,11 @@ namespace {
 /// One `optimize` line: an entry of the module attribute ech.optimizers.
 struct Line {
   DictionaryAttr attributes;
-  bool used = false;
-  StringRef kind() const { return text("kind"); }
-  StringRef text(StringRef name) const { return attributes.getAs<StringAttr>(name).getValue(); }
+  StringRef kind() const {
+    auto name = attributes.getAs<StringAttr>("kind");
+    return name ? name.getValue() : "";
+  }
+  ArrayAttr patterns() const { return attributes.getAs<ArrayAttr>("patterns"); }
   double number(StringRef name) const {
     auto value = attributes.getAs<FloatAttr>(name);
     return value ? value.getValueAsDouble() : 0;
@@ -88,8 +90,7 @@ struct ExpandUpdate : echelon::impl::ExpandUpdateBase<ExpandUpdate> {
     return success();
   }
 
-  //===- lines and patterns
-  //-------------------------------------------------------------------------------------------===//
+  //===- lines and patterns --------------------------------------------------------------------------------------===//
 
   LogicalResult readLines(StepOp step) {
     auto list = getOperation()->getAttrOfType<ArrayAttr>("ech.optimizers");
@@ -98,12 +99,18 @@ struct ExpandUpdate : echelon::impl::ExpandUpdateBase<ExpandUpdate> {
     lines.clear();
     for (auto attributes : list.getAsRange<DictionaryAttr>())
       lines.push_back({attributes});
+    for (const Line &line : lines) {
+      if (line.kind() != "sgd" && line.kind() != "adam" && line.kind() != "adamw")
+        return step.emitOpError() << "is to be optimized by '" << line.kind() << "', which is not built";
+      if (!line.patterns() || !line.attributes.getAs<IntegerAttr>("line"))
+        return step.emitOpError() << "has an optimizer line without patterns or number";
+    }
     return success();
   }
 
   Line *choose(StringRef path) {
     for (Line &line : lines)
-      for (auto pattern : line.attributes.getAs<ArrayAttr>("patterns").getAsRange<StringAttr>())
+      for (auto pattern : line.patterns().getAsRange<StringAttr>())
         if (matchesPattern(pattern, path))
           return &line;
     return nullptr;
@@ -112,7 +119,7 @@ struct ExpandUpdate : echelon::impl::ExpandUpdateBase<ExpandUpdate> {
   LogicalResult checkPatterns(StepOp step, ArrayRef<GradientOp> gradients) {
     bool all = true;
     for (const Line &line : lines)
-      for (auto pattern : line.attributes.getAs<ArrayAttr>("patterns").getAsRange<StringAttr>())
+      for (auto pattern : line.patterns().getAsRange<StringAttr>())
         if (llvm::none_of(gradients, [&](GradientOp g) { return matchesPattern(pattern, g.getParameter()); })) {
           step.emitError() << "no parameter matches " << pattern << " of an optimize line";
           all = false;
@@ -124,8 +131,7 @@ struct ExpandUpdate : echelon::impl::ExpandUpdateBase<ExpandUpdate> {
     return SymbolTable::lookupNearestSymbolFrom<VariableOp>(gradient, gradient.getParameterAttr());
   }
 
-  //===- the norm
-  //-------------------------------------------------------------------------------------------------------===//
+  //===- the norm ------------------------------------------------------------------------------------------------===//
 
   /// Reports the norm; the factor that clips, null where nothing is clipped.
   Value clip(Build &build, ArrayRef<GradientOp> gradients) {
@@ -142,8 +148,7 @@ struct ExpandUpdate : echelon::impl::ExpandUpdateBase<ExpandUpdate> {
     return named(build, "scale", build.map(Function::Min, {build.constant(1), ratio}));
   }
 
-  //===- rules
-  //----------------------------------------------------------------------------------------------------------===//
+  //===- rules ---------------------------------------------------------------------------------------------------===//
 
   void update(Build &build, GradientOp gradient, const Line &line, Value scale) {
     VariableOp param = variable(gradient);
@@ -190,8 +195,7 @@ struct ExpandUpdate : echelon::impl::ExpandUpdateBase<ExpandUpdate> {
     return build.sub(w, build.mul(build.div(m, scale), step));
   }
 
-  //===- variables
-  //------------------------------------------------------------------------------------------------------===//
+  //===- variables -----------------------------------------------------------------------------------------------===//
 
   Value read(Build &build, VariableOp source) {
     Block *block = build.builder.getInsertionBlock();

@@ -37,16 +37,8 @@ struct FormCollectives : echelon::impl::FormCollectivesBase<FormCollectives> {
       signalPassFailure();
   }
 
-  StringAttr algorithmOf(StringRef kind, ArrayRef<StringRef> over) {
-    if (auto clauses = getOperation()->getAttrOfType<ArrayAttr>(dist::kAlgorithms))
-      for (auto clause : clauses.getAsRange<DictionaryAttr>()) {
-        auto op = clause.getAs<StringAttr>("op"), algorithm = clause.getAs<StringAttr>("algorithm");
-        auto axes = clause.getAs<ArrayAttr>("over");
-        if (op && algorithm && axes && op.getValue() == kind && axes.size() == over.size() &&
-            llvm::all_of(over, [&](StringRef name) { return ech::has(axes, name); }))
-          return algorithm;
-      }
-    return StringAttr::get(&getContext(), "auto");
+  StringAttr algorithmOf(StringRef kind, ArrayRef<int> over) {
+    return StringAttr::get(&getContext(), dist::algorithmOf(getOperation(), kind, over));
   }
   /// Attributes that say where and in which phase a message belongs go with it.
   static void inherit(Operation *from, Operation *to) {
@@ -69,7 +61,7 @@ struct FormCollectives : echelon::impl::FormCollectivesBase<FormCollectives> {
     StringRef name = mesh.nameOf(split[0]);
     auto message = dist::BroadcastOp::create(builder, op.getLoc(), op->getResultTypes(), op->getOperands(),
                                              builder.getStrArrayAttr(name), builder.getI64IntegerAttr(root),
-                                             op.getWhyAttr(), algorithmOf("broadcast", name));
+                                             op.getWhyAttr(), algorithmOf("broadcast", split));
     inherit(op, message);
     return message.getResult(0);
   }
@@ -88,7 +80,7 @@ struct FormCollectives : echelon::impl::FormCollectivesBase<FormCollectives> {
       message.addAttribute("over", builder.getStrArrayAttr(names));
       message.addAttribute("why", op.getWhyAttr());
       if (step.kind != "slice")
-        message.addAttribute("algorithm", algorithmOf(step.kind, names));
+        message.addAttribute("algorithm", algorithmOf(step.kind, step.over));
       Operation *made = builder.create(message);
       inherit(op, made);
       value = made->getResult(0);

@@ -26,7 +26,7 @@ constexpr size_t kLargestGroup = 64; // operations: a loop that people can still
 
 bool isFree(Operation *op) {
   if (auto read = dyn_cast<ech::ReadOp>(op))
-    return read.getSource() == "valid";
+    return read.getSource() == ech::kValidSamples;
   return isa<ech::ConstantOp, ech::CountOp, ech::ScalarOp, ech::IndexOp, ech::PositionOp>(op);
 }
 bool isSum(Operation *op) {
@@ -37,29 +37,8 @@ bool isFusable(Operation *op) { return isa<ech::MapOp, ech::ExpandOp, dist::Mask
 
 /// Whether computing it again in every iteration of a further loop costs little beside the loads and stores.
 bool isCheap(Operation *op) {
-  auto map = dyn_cast<ech::MapOp>(op);
-  if (!map)
-    return true;
-  switch (map.getFunction()) {
-  case ech::Function::Pow:
-  case ech::Function::Exp:
-  case ech::Function::Log:
-  case ech::Function::Sin:
-  case ech::Function::Cos:
-  case ech::Function::Tanh:
-  case ech::Function::Erf:
-  case ech::Function::Sigmoid:
-  case ech::Function::Gelu:
-  case ech::Function::GeluTanh:
-  case ech::Function::Silu:
-  case ech::Function::GeluGrad:
-  case ech::Function::GeluTanhGrad:
-  case ech::Function::SiluGrad:
-  case ech::Function::Mod:
-    return false;
-  default:
-    return true;
-  }
+  auto costed = dyn_cast<ech::Costed>(op);
+  return !costed || costed.flops() <= 2 * ech::tensor(op->getResult(0)).count();
 }
 
 struct Group {

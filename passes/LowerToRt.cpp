@@ -1,9 +1,9 @@
-// rt-lower: tensors become buffers, operations become calls. The rules stand in passes/lower, one file a group of
-// operations.
+// dist-lower-to-rt: tensors become buffers, operations become calls. The rules stand in passes/lower, one file a group
+// of operations.
 //
 // 1. Each step becomes a function; inputs and stored tensors become buffers of their arenas.
 // 2. Each operation, in order, becomes calls and loops (its rule), written straight to where the value goes.
-// 3. Collectives get the number of their group in the program's table.
+// 3. Collectives get the number of their group in the program's table. A `collective` clause that is of none is refused.
 #include "mlir/IR/SymbolTable.h"
 #include "passes/Passes.h"
 #include "passes/lower/Lowering.h"
@@ -29,6 +29,41 @@ struct LowerToRt : echelon::impl::LowerToRtBase<LowerToRt> {
       step.erase();
     }
     numberGroups(module);
+    if (failed(checkClauses(module)))
+      signalPassFailure();
+  }
+
+  /// A `collective` clause that no collective follows would change nothing.
+  LogicalResult checkClauses(ModuleOp module) {
+    auto clauses = module->getAttrOfType<ArrayAttr>(dist::kAlgorithms);
+    dist::MeshAttr mesh = dist::meshOf(module);
+    bool all = true;
+    if (!clauses)
+      return success();
+    for (auto clause : clauses.getAsRange<DictionaryAttr>()) {
+      auto place = clause.getAs<LocationAttr>("place");
+      SmallVector<int64_t> over = llvm::map_to_vector(ech::strings(clause.getAs<ArrayAttr>("over")),
+                                                      [&](StringRef name) -> int64_t { return mesh.index(name); });
+      int64_t ranks = 1;
+      for (int64_t m : over)
+        ranks *= mesh.sizeOf(m);
+      if (!place || ranks == 1)
+        continue;
+      llvm::sort(over);
+      StringRef kind = clause.getAs<StringAttr>("op").getValue();
+      bool used = module
+                      .walk([&](rt::CollectiveOp op) {
+                        return op.getKind() == kind && op.getMesh() == ArrayRef(over) ? WalkResult::interrupt()
+                                                                                      : WalkResult::advance();
+                      })
+                      .wasInterrupted();
+      if (!used) {
+        emitError(place) << "E0410: this changes nothing: no " << kind << " goes over "
+                         << mesh.names(SmallVector<int>(over.begin(), over.end()));
+        all = false;
+      }
+    }
+    return success(all);
   }
 
   void numberGroups(ModuleOp module) {

@@ -1,5 +1,5 @@
-// The passes, in pipeline order. Each is one promise, one .cpp of its name, one test test/passes/NAME.mlir.
-// A new pass: its entry here, its line in Pipeline.cpp.
+// The passes, in pipeline order. Each is one promise, one .cpp of its name, one test test/passes/FLAG.mlir; what becomes
+// what is from that test, types left out. A new pass: its entry here, its line in Pipeline.cpp.
 #ifndef ECHELON_PASSES
 #define ECHELON_PASSES
 
@@ -17,9 +17,10 @@ def RecogniseAttention : EchelonPass<"ech-recognise-attention"> {
   let summary = "the written-out softmax pattern becomes one ech.attention";
   let description = [{
     ```mlir
-    %s = ech.dot %q, %k over ["key"]
-    %m = ech.map select %causal, %s, %lowest
-    %p = ech.softmax %m over ["past"]
+    %dot = ech.dot %q, %k over ["key"]
+    %scaled = ech.map div %dot, %four
+    %masked = ech.map select %causal, %scaled, %low
+    %p = ech.softmax %masked over ["past"]
     %y = ech.dot %p, %v over ["past"]
     ```
     becomes `%y, %logsumexp = ech.attention %q, %k, %v {causal, …}`: the scores are never stored. Scales by constants, a
@@ -36,14 +37,19 @@ def Differentiate : EchelonPass<"ech-differentiate"> {
     its derivative reads as stacked results, the backward one runs in the other direction over slices of them.
     ```mlir
     %y = ech.dot %x, %w over ["in"]
+    %h = ech.map relu %y
+    %l = ech.reduce sum %h over ["batch", "out"]
     ech.report loss "loss", %l
     ```
-    becomes
+    gains
     ```mlir
-    %dw = ech.dot %x, %dy over ["batch"] {ech.phase = "backward"}
+    %on = ech.map gt %h, %zero {ech.phase = "backward"}
+    %dy = ech.map select %on, %dh, %zero {ech.phase = "backward"}
+    %dw = ech.dot %dy, %x over ["batch"] {ech.phase = "backward"}
     ech.gradient @w, %dw {ech.phase = "backward"}
     ```
-    Runs first; `ech-split-time` then puts forward and backward into the loop over micro batches.
+    Runs on whole steps, before anything cuts them: `ech-split-time` then puts forward and backward into the loop over
+    micro batches.
   }];
 }
 
@@ -55,7 +61,8 @@ def SplitTime : EchelonPass<"ech-split-time"> {
     alone follows the loop; sums without parameters that the inside needs (token counts) are computed before it, over the
     whole batch. A repeat that holds both is cut in two: the counts of all layers first, or the means of all layers
     behind. An operation that needs other samples inside is an error at its place in the spec.
-    @evaluate always becomes `ech.repeat "batches" = 0 time`: the run knows how many; `@valid` masks padded samples.
+    @evaluate always becomes `ech.repeat "batches" = 0 time`: the run knows how many; the input `valid samples` masks
+    those that only fill the last batch. (Where an axis has the loop's name, a number stands behind it.)
     Runs on differentiated steps; `ech-expand-update` follows.
   }];
 }
@@ -65,17 +72,33 @@ def ExpandUpdate : EchelonPass<"ech-expand-update"> {
   let description = [{
     Each `ech.gradient` goes through the optimizer line (module attribute `ech.optimizers`) whose pattern matches the
     parameter's path first; moments are new variables `optimizer.m.PATH`; `ech.clip` scales by the global norm, which is
-    reported. All of it carries `ech.phase = "update"`. With `ech.keep_gradients` each is also
-    stored, as `gradient.PATH`, to be looked at.
+    reported. All of it carries `ech.phase = "update"`. Under sgd with a momentum, `ech.gradient @layer.w, %dw` becomes
+    ```mlir
+    %kept = ech.map mul %velocity, %momentum
+    %v = ech.map add %kept, %dw
+    ech.write @optimizer.momentum.layer.w, %v
+    %step = ech.map mul %v, %lr
+    %next = ech.map sub %w, %step
+    ech.write @layer.w, %next
+    ```
+    With `ech.keep_gradients` each gradient is also stored, as `gradient.PATH`, to be looked at. Runs after the batch is
+    split over time, once a step; before layout, so that `store` finds the update as ordinary operations.
   }];
 }
 
 def Simplify : EchelonPass<"ech-simplify"> {
   let summary = "values that are equal by definition are computed once, and dead ones not at all";
   let description = [{
-    x * 1, x + 0, 0 * x, -(-x), casts of casts, expansions into element-wise operations, relabels that change nothing;
-    loop results that nobody reads, slices nobody uses, loop-invariant stacked values. Then upstream's CSE within a phase.
-    Locations stay those of the first computation.
+    x * 1, x + 0, 0 * x, -(-x), casts that change nothing, expansions into element-wise operations, relabels that change
+    nothing; what loops carry unchanged, keep twice, or nobody reads. Then upstream's CSE within a phase.
+    ```mlir
+    %x = ech.map mul %a, %one
+    %y = ech.map add %x, %zero
+    %z = ech.expand %y
+    %s = ech.map add %b, %z
+    ```
+    becomes `%s = ech.map add %b, %a`. Locations stay those of the first computation. Runs when all that computes is
+    there, so that what derivatives and update compute alike is laid out once.
   }];
 }
 
@@ -105,8 +128,17 @@ def FormCollectives : DistPass<"dist-form-collectives"> {
   let description = [{
     Slices first, then reduce-scatters, all-to-alls, one joint all-reduce, one joint all-gather; an exchange where the
     ranks of a message do not hold what they need. A sum that one coordinate alone holds (a pick) is broadcast.
-    `sum -> split` is one dist.reduce_scatter, `split -> whole` one dist.all_gather. Runs after layout; before messages
-    are grouped.
+    ```mlir
+    %b = dist.convert %x why "b"    // split head -> whole, over tp
+    %c = dist.convert %y why "c"    // sum -> split head, over tp
+    ```
+    becomes
+    ```mlir
+    %b = dist.all_gather %x over ["tp"] why "b" with "ring"
+    %c = dist.reduce_scatter %y over ["tp"] why "c"
+    ```
+    where a `collective` clause (module attribute `dist.algorithms`) says ring for gathers over tp. Runs after layout;
+    before messages are grouped.
   }];
 }
 
@@ -114,7 +146,13 @@ def GroupMessages : DistPass<"dist-group-messages"> {
   let summary = "messages of one kind over the same mesh axes that wait for nothing else become one";
   let description = [{
     The update's gradients (in buckets, in the order in which they come to be), its parameters, the step's losses and
-    metrics. Runs before overlap, which starts whole messages.
+    metrics.
+    ```mlir
+    %0 = dist.all_reduce %l over ["dp"] why "split batch over dp: report of loss"
+    %1 = dist.all_reduce %m over ["dp"] why "split batch over dp: report of accuracy"
+    ```
+    becomes `%0, %1 = dist.all_reduce %l, %m over ["dp"] why "split batch over dp: report of loss, report of accuracy"`.
+    Runs once all messages are there; before overlap, which starts whole messages.
   }];
   let options = [Option<"bucketMegabytes", "bucket-mb", "int64_t", /*default=*/"25",
                         "a message of gradients is closed when it holds this many megabytes (10^6 bytes) a rank; "
@@ -125,7 +163,20 @@ def Overlap : DistPass<"dist-overlap"> {
   let summary = "messages of gradients start as soon as they can and are waited for as late as they can";
   let description = [{
     A message of the update becomes a dist.start behind the last of its values and a dist.wait before the first user,
-    where there is work in between. Runs last of the dist passes, so that nothing moves across.
+    where there is work in between.
+    ```mlir
+    %da = ech.reduce sum %x over ["batch"]
+    %dx = ech.map neg %x
+    %a = dist.all_reduce %da over ["dp"] why "a"
+    ```
+    becomes
+    ```mlir
+    %da = ech.reduce sum %x over ["batch"]
+    %token = dist.start "all_reduce" %da over ["dp"] why "a"
+    %dx = ech.map neg %x
+    %a = dist.wait %token
+    ```
+    Runs after messages are grouped; last of the passes that move operations, so that nothing moves across a message.
   }];
 }
 
@@ -136,7 +187,13 @@ def Fuse : DistPass<"dist-fuse"> {
     stored. A group may have several results; a sum ends it, because its value is there only after the loops. Operations
     over fewer axes join what uses them where computing them once more costs little. Free values (numbers, positions) are
     made anew inside each group. `dot` without axes of its own is a product and a sum.
-    Runs after everything that asks single operations for their layout, before buffers.
+    ```mlir
+    %a = ech.map add %x, %b
+    %r = ech.map relu %a
+    %s = ech.reduce sum %r over ["batch"]
+    ```
+    becomes `%r, %s = rt.group(%x, %b) { … }`. Runs after everything that asks single operations for their layout, before
+    buffers.
   }];
   let dependentDialects = ["::echelon::ech::EchDialect", "::echelon::dist::DistDialect", "::echelon::rt::RtDialect"];
 }
@@ -145,13 +202,23 @@ def Fuse : DistPass<"dist-fuse"> {
 // rt: one operation per runtime call
 //===------------------------------------------------------------------------------------------------------------===//
 
-def LowerToRt : DistPass<"rt-lower"> {
+def LowerToRt : DistPass<"dist-lower-to-rt"> {
   let summary = "tensors become buffers, operations become calls of the runtime and loops";
   let description = [{
     Local sizes, row-major; renames, picks and slices are views where strides allow; what an operation with communication
     inside needs (softmax along a split axis) becomes what each rank finds, one message, what follows from all. A value
     on its way to a place that exists (the next state, a loop's carried value, one slice of what a loop stacks up, a part
-    of a message) is computed there. Runs after `dist-fuse`, before `rt-plan-arenas`.
+    of a message) is computed there.
+    ```mlir
+    %h = ech.dot %x, %w over ["in"]              // [batch=4 split over dp = 2, in=6] x [in=6, hidden=8]
+    %g = dist.all_reduce %d over ["dp"] why "split batch over dp"
+    ```
+    becomes
+    ```mlir
+    rt.call "gemm"(%h, %x, %w, 2, 8, 6, "Form::nn", 6, 8, 8, "1.0", "0.0", "Blas::onednn")
+    rt.collective "all_reduce" %d, %d count 48 "Sum" over [0] ranks 2 "dp" with "automatic" why "split batch over dp"
+    ```
+    Runs after `dist-fuse`, before `rt-plan-arenas`.
   }];
   let dependentDialects = ["::echelon::rt::RtDialect"];
 }
@@ -160,8 +227,9 @@ def PlanArenas : EchelonPass<"rt-plan-arenas"> {
   let summary = "every buffer gets its byte offset in one of three arenas";
   let description = [{
     The state arena holds stored tensors, the input arena inputs, the work arena everything else: buffers that are not
-    alive at the same time share bytes, 64-byte aligned. The module's `rt.state_bytes`, `rt.input_bytes` and
-    `rt.work_bytes` are what the program allocates, exactly. Runs last.
+    alive at the same time share bytes, 64-byte aligned. `rt.alloc work : <[n=64], f32>` becomes
+    `rt.alloc work at 256 : <[n=64], f32>`. The module's `rt.state_bytes`, `rt.input_bytes` and `rt.work_bytes` are what
+    the program allocates, exactly. Runs last: every buffer and the order of operations are settled.
   }];
   let dependentDialects = ["::echelon::rt::RtDialect"];
 }

@@ -6,8 +6,7 @@
 //    wait.
 // 3. A buffer that an operation writes where it reads another for the last time, element by element, takes that one's
 //    place.
-// 4. Largest first, each buffer goes to the lowest gap that it fits, smallest gap first, among those it overlaps in
-// time.
+// 4. Largest first, each buffer goes to the smallest gap that it fits, between those that it overlaps in time.
 #include "ir/dist/State.h"
 #include "ir/rt/Rt.h"
 #include "mlir/IR/SymbolTable.h"
@@ -92,12 +91,6 @@ void Plan::findLives() {
   });
 }
 
-rt::AllocOp rootOf(Value buffer) {
-  while (auto view = buffer.getDefiningOp<rt::ViewOp>())
-    buffer = view.getBase();
-  return buffer.getDefiningOp<rt::AllocOp>();
-}
-
 /// Buffers written where another one is read for the last time become one block with it. What is read in another way
 /// at the same time, through a view, stays.
 void Plan::share() {
@@ -113,7 +106,7 @@ void Plan::share() {
           continue;
         Block *a = blockOf[target], *b = blockOf[source];
         if (llvm::any_of(touches.reads(), [&](Value other) {
-              auto root = rootOf(other);
+              auto root = rt::allocOf(other);
               return other != read && root && blockOf.lookup(root) == b;
             }))
           continue;
@@ -158,6 +151,13 @@ int64_t Plan::place() {
   return size;
 }
 
+/// A buffer that nothing touches, and the views of it.
+void eraseWithViews(Operation *op) {
+  for (Operation *view : llvm::make_early_inc_range(op->getUsers()))
+    eraseWithViews(view);
+  op->erase();
+}
+
 int64_t Plan::run() {
   number(function.getBody().front());
   findLives();
@@ -172,12 +172,8 @@ int64_t Plan::run() {
     if (alloc.getArena() == rt::Arena::Work && !alloc.getOffset())
       unused.push_back(alloc);
   });
-  for (rt::AllocOp alloc : unused) {
-    SmallVector<Operation *> views(alloc->getUsers().begin(), alloc->getUsers().end());
-    for (Operation *view : views)
-      view->erase();
-    alloc.erase();
-  }
+  for (rt::AllocOp alloc : unused)
+    eraseWithViews(alloc);
   return size;
 }
 

@@ -5,7 +5,8 @@
 //   3. off the scores: a select with -inf (mask, causal, or both; where a row allows nothing the front end's mask lets
 //      the row through and step 2 gives 0: attention does the same), an added bias, scales by constants
 //   4. what is left is a dot over one axis (`key`): q has no `past`, k has
-//   5. axes as ech.attention takes them: k, v, mask and bias within q's and past; nothing between used elsewhere
+//   5. axes as ech.attention takes them: k, v, mask and bias within q's and past, `query` q's own; nothing between used
+//      elsewhere
 #include "ir/ech/Build.h"
 #include "passes/Passes.h"
 #include <cmath>
@@ -208,7 +209,7 @@ struct Matcher {
       return false;
     if (p.bias && !tensor(p.bias).isFloat())
       return false;
-    if (p.causal && !q.has(p.query))
+    if (p.causal && (!q.has(p.query) || tensor(p.k).has(p.query) || tensor(p.v).has(p.query)))
       return false;
     // The result has q's axes, and so has the dot that it stands for.
     Tensor result = tensor(root.getResult());
@@ -217,7 +218,7 @@ struct Matcher {
     if (!p.query) {
       SmallVector<StringAttr> own;
       for (const Axis &a : q.getAxes())
-        if (!tensor(p.k).has(a.name))
+        if (!tensor(p.k).has(a.name) && !tensor(p.v).has(a.name))
           own.push_back(a.name);
       if (own.size() == 1)
         p.query = own[0];

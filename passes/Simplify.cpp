@@ -27,8 +27,7 @@ std::optional<double> number(Value value) {
   return constant ? std::optional(constant.getValue().convertToDouble()) : std::nullopt;
 }
 
-//===- element-wise
-//-----------------------------------------------------------------------------------------------------===//
+//===- element-wise ----------------------------------------------------------------------------------------------===//
 
 /// x * 1, x + 0, x - 0, x / 1, x ^ 1, -(-x), a cast that changes nothing, a choice between the same.
 struct MapIdentity : OpRewritePattern<MapOp> {
@@ -178,8 +177,7 @@ struct RelabelIdentity : OpRewritePattern<RelabelOp> {
   }
 };
 
-//===- loops
-//--------------------------------------------------------------------------------------------------------------===//
+//===- loops -----------------------------------------------------------------------------------------------------===//
 
 struct ShrinkRepeat : OpRewritePattern<RepeatOp> {
   using OpRewritePattern::OpRewritePattern;

@@ -7,6 +7,7 @@
 #include "mlir/IR/IRMapping.h"
 #include "passes/Passes.h"
 #include "passes/time/Distribute.h"
+#include "llvm/ADT/StringSet.h"
 #include <limits>
 
 namespace echelon {
@@ -19,11 +20,28 @@ using namespace echelon::ech;
 
 namespace {
 
+/// `wanted`, or with a number behind it, so that no value and no loop of the step has an axis of this name.
+StringAttr freeAxis(StepOp step, StringRef wanted) {
+  llvm::StringSet<> taken;
+  step.walk([&](Operation *op) {
+    for (Value result : op->getResults())
+      for (StringRef axis : tensor(result).names())
+        taken.insert(axis);
+    if (auto repeat = dyn_cast<RepeatOp>(op))
+      taken.insert(repeat.getAxis());
+  });
+  std::string name = wanted.str();
+  for (int i = 2; taken.contains(name); ++i)
+    name = (wanted + "_" + Twine(i)).str();
+  return StringAttr::get(step.getContext(), name);
+}
+
 /// Moves one step's operations.
 class Split {
 public:
   Split(StepOp step, const Time &time, Type real)
-      : step(step), time(time), builder(step.getContext()), build(builder, step.getLoc(), real), kinds(step, time) {}
+      : step(step), time(time), axis(freeAxis(step, time.evaluation() ? "batches" : "micro")),
+        builder(step.getContext()), build(builder, step.getLoc(), real), kinds(step, time) {}
 
   LogicalResult run() {
     Block &block = step.getBody().front();
@@ -108,7 +126,6 @@ private:
     IRMapping mapping = totals;
     SmallVector<Value> slices;
     auto block = std::make_unique<Block>();
-    StringRef axis = time.evaluation() ? "batches" : "micro";
     for (Operation *op : ops) // inputs come in as slices, in evaluation they are read anew
       if (auto read = dyn_cast<ReadOp>(op); read && !time.evaluation()) {
         build.loc = read.getLoc();
@@ -178,7 +195,7 @@ private:
     if (!time.evaluation())
       return build.mul(value, build.constant(1.0 / time.passes));
     Value first =
-        build.map(Function::Eq, {build.position("batches"), build.constant(0, build.type({}, builder.getI32Type()))});
+        build.map(Function::Eq, {build.position(axis), build.constant(0, build.type({}, builder.getI32Type()))});
     return build.select(first, value, build.constant(0));
   }
 
@@ -237,7 +254,7 @@ private:
           top = top->getBlock()->getParentOp();
         builder.setInsertionPointToStart(top->getBlock());
         Tensor samples = build.type({{time.batchAxis, part(operand.get())}}, builder.getI1Type());
-        valid = ReadOp::create(builder, build.loc, samples, "valid");
+        valid = ReadOp::create(builder, build.loc, samples, kValidSamples);
       }
       auto extreme = kinds.extreme(op->getResult(0));
       Value nothing = build.constant(extreme ? leastOf(extreme) : 0, build.type({}, type.getElement()));
@@ -250,7 +267,6 @@ private:
   /// index + position * samples of a pass.
   void offset(IndexOp index) {
     builder.setInsertionPointAfter(index);
-    StringRef axis = time.evaluation() ? "batches" : "micro";
     Tensor number = build.type({}, builder.getI32Type());
     Value first = build.mul(build.position(axis), build.constant(part(index.getResult()), number));
     Value global = build.add(index.getResult(), first);
@@ -259,6 +275,7 @@ private:
 
   StepOp step;
   const Time &time;
+  StringAttr axis; // of the loop over the passes
   OpBuilder builder;
   Build build;
   Kinds kinds;
@@ -308,10 +325,11 @@ struct SplitTime : echelon::impl::SplitTimeBase<SplitTime> {
       if (tensor(read.getValue()).has(time.batchAxis))
         samples = tensor(read.getValue());
     });
-    if (samples && !SymbolTable::lookupSymbolIn(getOperation(), "valid")) {
+    if (samples && !SymbolTable::lookupSymbolIn(getOperation(), kValidSamples)) {
       OpBuilder builder(step);
       Axis batch{builder.getStringAttr(time.batchAxis), samples.sizeOf(time.batchAxis)};
-      InputOp::create(builder, step.getLoc(), "valid", -1, Tensor::get(&getContext(), {batch}, builder.getI1Type()), 0);
+      InputOp::create(builder, step.getLoc(), kValidSamples, -1,
+                      Tensor::get(&getContext(), {batch}, builder.getI1Type()), 0);
     }
     SmallVector<CountOp> counts;
     step.walk([&](CountOp count) {

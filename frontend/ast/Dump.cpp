@@ -168,7 +168,7 @@ std::string dump(const Expr &expr) {
     return std::to_string(q.value) + " " + q.unit;
   }
   case ExprKind::String:
-    return "\"" + quoted(cast<StringExpr>(expr).value) + "\"";
+    return "\"" + escaped(cast<StringExpr>(expr).value) + "\"";
   case ExprKind::Bool:
     return cast<BoolExpr>(expr).value ? "true" : "false";
   case ExprKind::Path:
@@ -231,7 +231,7 @@ std::string dump(const Expr &expr) {
 std::string dump(const Program &program, const SourceManager &sources) {
   Printer printer(sources);
   for (const auto &file : program.files) {
-    if (file != program.files.front() && sources.name(file->id).rfind("std/", 0) == 0)
+    if (file->isLibrary)
       continue;
     printer.text += "file " + sources.name(file->id) + "\n";
     for (const Import &i : file->imports)

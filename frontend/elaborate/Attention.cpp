@@ -18,7 +18,7 @@ Val Lowering::attention(const CallExpr &e, const Args &args) {
   if (args["mask"]) {
     Val m = eval(*args["mask"]);
     if (m.kind != Val::Truth || !m.truth) {
-      mask = anyTensor(m, args["mask"]->range, "mask");
+      mask = anyTensor(m, args["mask"]->range);
       good &= mask.has_value();
       if (mask && !mask->type().getElement().isInteger(1)) {
         error(Code::E0207, args["mask"]->range, "`mask` holds truth values: true where a query may look");
@@ -80,10 +80,12 @@ Val Lowering::attention(const CallExpr &e, const Args &args) {
                   "causal attention compares positions, and it is not clear which axis of q is walked against " +
                       written(past->name) + "; say query = …");
 
-  // The fused form: q has all of k's and v's axes but `past`; mask and bias lie over the scores.
+  // The fused form: q has all of k's and v's axes but `past`, and its `query` is its own; mask and bias lie over the
+  // scores.
   auto within = [&](ech::Tensor t) {
     return llvm::all_of(t.getAxes(), [&](const ech::Axis &a) { return a.name == past->name || q->type().has(a.name); });
   };
+  auto fits = [&](ech::Tensor t) { return within(t) && t.has(key->name) && !(query && t.has(query->name)); };
   for (const auto *extra : {&mask, &bias})
     if (*extra) {
       if (!sizesAgree((*extra)->type(), q->type(), e.range, "attention") ||
@@ -94,7 +96,7 @@ Val Lowering::attention(const CallExpr &e, const Args &args) {
                       std::string(extra == &mask ? "the mask" : "the bias") + " has the axes " +
                           ech::describe((*extra)->type()) + ", and the scores have not all of them");
     }
-  if (within(k->type()) && within(v->type()) && v->type().has(key->name) && q->type().rank() >= 2) {
+  if (fits(k->type()) && fits(v->type()) && q->type().rank() >= 2) {
     auto op = build.attention(q->value, k->value, v->value, mask ? mask->value : Value(), bias ? bias->value : Value(),
                               query ? query->name.getValue() : StringRef(), past->name, key->name, factor, *causal);
     return tensor(op.getResult(), false, e.range);

@@ -1,5 +1,6 @@
 // Element-wise functions: which axes and elements meet, and what of it is known when compiling.
 #include "frontend/elaborate/Lowering.h"
+#include <algorithm>
 #include <cmath>
 
 using namespace mlir;
@@ -55,7 +56,9 @@ bool keepsIntegers(Function f) {
   }
 }
 
-/// Bounds of an integer result; nothing where they are not known or too large to matter.
+constexpr int64_t lowestInteger = -(int64_t(1) << 31), highestInteger = (int64_t(1) << 31) - 1;
+
+/// Bounds of an integer result; nothing where they are not known. They may lie outside of what an integer holds.
 std::optional<Interval> bounds(Function f, ArrayRef<std::optional<Interval>> x) {
   if (llvm::any_of(x, [](const auto &i) { return !i; }))
     return std::nullopt;
@@ -65,9 +68,8 @@ std::optional<Interval> bounds(Function f, ArrayRef<std::optional<Interval>> x) 
       low = std::min(low, v);
       high = std::max(high, v);
     }
-    if (low < -(__int128(1) << 31) || high >= (__int128(1) << 31))
-      return std::nullopt;
-    return Interval{int64_t(low), int64_t(high)};
+    constexpr __int128 limit = __int128(1) << 62;
+    return Interval{int64_t(std::clamp(low, -limit, limit)), int64_t(std::clamp(high, -limit, limit))};
   };
   Interval a = *x[0], b = x.size() > 1 ? *x[1] : Interval{};
   using Wide = __int128;
@@ -169,19 +171,23 @@ Val Lowering::apply(Function f, ArrayRef<Val> given, SourceRange range, const st
 
   SmallVector<Value> values;
   SmallVector<std::optional<Interval>> ranges;
-  bool made = true;
+  bool made = true, integers = keepsIntegers(f) && !isReal;
   for (Val &v : operands) {
     made &= v.isMade();
     if (v.kind == Val::Known && v.number.integer())
       v.range = Interval{*v.number.integer(), *v.number.integer()};
     ranges.push_back(v.range);
-    values.push_back(v.isTensor() ? v.value : constantLike(v, keepsIntegers(f) && !isReal));
+    values.push_back(v.isTensor() ? v.value : constantLike(v, integers));
   }
+  auto known = bounds(f, ranges);
+  if (integers && known && (known->low < lowestInteger || known->high > highestInteger))
+    return poison(Code::E0218, range,
+                  "this integer lies between " + std::to_string(known->low) + " and " + std::to_string(known->high) +
+                      ", and integers between -2^31 and 2^31 - 1; x / 1 is the real number");
   if (f == Function::Relu || (f == Function::Floor && isReal))
     for (Value &v : values)
       v = build.toReal(v);
   Value result = f == Function::Floor && !isReal ? values[0] : build.map(f, values);
-  auto known = bounds(f, ranges);
   return tensor(result, made, range, known);
 }
 
@@ -189,15 +195,15 @@ Val Lowering::raise(const Val &base, const Val &exponent, SourceRange range, boo
   if (base.kind == Val::Known && exponent.kind == Val::Known) {
     if (base.number.isZero() && exponent.number < Number::whole(0))
       return poison(Code::E0223, range, "zero has no negative powers");
-    return Val::known(base.number.power(exponent.number));
+    return finite(base.number.power(exponent.number), range);
   }
   if (exponent.kind == Val::Known && base.isTensor() && !base.type().getElement().isInteger(1)) {
     // Small whole powers are products, which are faster and have exact derivatives.
     Val x = base;
     x.value = build.toReal(x.value);
     if (auto n = exponent.number.integer(); n && *n >= -4 && *n <= 4) {
-      if (*n == 0)
-        return Val::known(Number::whole(1));
+      if (*n == 0) // 1 at every place
+        return tensor(build.expandTo(build.constant(1), x.type().withElement(build.real)), base.made, range);
       Value product = x.value;
       for (int64_t i = 1; i < std::llabs(*n); ++i)
         product = build.mul(product, x.value);
@@ -223,6 +229,8 @@ Val Lowering::elementwise(const CallExpr &e, const Args &a) {
         return poison(Code::E0223, a["b"]->range, "a number is divided by zero");
       return Val::known(x.number - (x.number / y.number).floor() * y.number);
     }
+    if (y.kind == Val::Known && y.number.isZero())
+      return poison(Code::E0223, a["b"]->range, "a value is divided by zero");
     return apply(Function::Mod, {x, y}, e.range, name, lifted);
   }
   if (name == "clamp") {

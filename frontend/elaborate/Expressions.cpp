@@ -1,5 +1,6 @@
 // Expressions: names, operators, and what is known when compiling.
 #include "frontend/elaborate/Lowering.h"
+#include <cmath>
 
 using namespace mlir;
 using namespace echelon::frontend;
@@ -140,104 +141,6 @@ Val Lowering::evalPath(const PathExpr &e) {
   return poison(Code::E0110, e.range, "nothing is called " + quoted(name) + hint);
 }
 
-const AxisInfo *Lowering::findAxis(const std::string &name) const {
-  auto it = scope->axes.find(name);
-  return it == scope->axes.end() ? nullptr : it->second;
-}
-
-const AxisInfo *Lowering::axisOf(const Ident &name) {
-  auto it = scope->axes.find(name.text);
-  if (it != scope->axes.end())
-    return it->second;
-  std::vector<std::string> all;
-  for (const auto &entry : scope->axes)
-    all.push_back(entry.first);
-  error(Code::E0111, name.range,
-        scope->values.count(name.text) ? name.text + " is a value, and an axis is taken here"
-                                       : "no axis is called " + quoted(name.text) + didYouMean(name.text, all));
-  return nullptr;
-}
-
-const AxisInfo *Lowering::axisOf(const Expr &e, const char *what) {
-  const auto *word = dynCast<PathExpr>(&e);
-  if (!word || !word->path.single()) {
-    error(Code::E0209, e.range, std::string(what) + " is an axis: write its name");
-    return nullptr;
-  }
-  return axisOf(word->path.parts[0]);
-}
-
-std::optional<SmallVector<const AxisInfo *>> Lowering::axisList(const Expr &e, const char *what) {
-  SmallVector<const AxisInfo *> list;
-  bool good = true;
-  auto add = [&](const Expr &one) {
-    const AxisInfo *axis = axisOf(one, what);
-    if (axis && llvm::is_contained(list, axis)) {
-      error(Code::E0203, one.range, "axis " + written(axis->name) + " stands twice in this list");
-      axis = nullptr;
-    }
-    good &= axis != nullptr;
-    list.push_back(axis);
-  };
-  if (const auto *tuple = dynCast<TupleExpr>(&e))
-    for (const ExprPtr &element : tuple->elements)
-      add(*element);
-  else
-    add(e);
-  if (!good)
-    return std::nullopt;
-  return list;
-}
-
-std::optional<SmallVector<StringAttr>> Lowering::axes(const Expr *e, ArrayRef<ech::Axis> all, const char *what) {
-  SmallVector<StringAttr> names;
-  if (!e) {
-    for (const ech::Axis &axis : all)
-      names.push_back(axis.name);
-    return names;
-  }
-  const auto *call = dynCast<CallExpr>(e);
-  if (call && call->callee.single() && call->callee.parts[0].text == "except") {
-    SmallVector<StringAttr> left;
-    for (const Argument &a : call->arguments) {
-      const AxisInfo *axis = a.value && !a.name ? axisOf(*a.value, "except") : nullptr;
-      if (!axis)
-        return std::nullopt;
-      if (llvm::none_of(all, [&](const ech::Axis &b) { return b.name == axis->name; })) {
-        error(Code::E0206, a.range, "the value has no axis " + written(axis->name) + " that could be left out");
-        return std::nullopt;
-      }
-      left.push_back(axis->name);
-    }
-    for (const ech::Axis &axis : all)
-      if (!llvm::is_contained(left, axis.name))
-        names.push_back(axis.name);
-    return names;
-  }
-  auto list = axisList(*e, what);
-  if (!list)
-    return std::nullopt;
-  for (const AxisInfo *axis : *list)
-    names.push_back(axis->name);
-  return names;
-}
-
-SmallVector<StringRef> Lowering::refs(ArrayRef<StringAttr> names) {
-  return llvm::map_to_vector(names, [](StringAttr n) { return n.getValue(); });
-}
-
-std::string Lowering::written(StringAttr axis) const {
-  // Inside the library the user knows the axis by the name outside.
-  const Scope *s = scope;
-  while (s && s->isLibrary)
-    s = s->caller;
-  if (s)
-    for (const auto &[name, info] : s->axes)
-      if (info && info->name == axis)
-        return name;
-  return axis.str();
-}
-
 //===- kinds of values --------------------------------------------------------------------------------------------===//
 
 Val Lowering::tensor(Value value, bool made, SourceRange range, std::optional<Interval> bounds) {
@@ -260,12 +163,12 @@ Val Lowering::tensor(Value value, bool made, SourceRange range, std::optional<In
 Value Lowering::constantLike(const Val &v, bool integer) {
   if (v.kind == Val::Truth)
     return build.constant(v.truth, build.type({}, builder.getI1Type()));
-  if (integer && v.number.integer())
+  if (auto n = integer ? v.number.integer() : std::nullopt; n && *n == static_cast<int32_t>(*n))
     return build.constant(v.number.value(), build.type({}, builder.getI32Type()));
   return build.constant(v.number.value());
 }
 
-std::optional<Val> Lowering::anyTensor(const Val &v, SourceRange range, const char *what) {
+std::optional<Val> Lowering::anyTensor(const Val &v, SourceRange range) {
   if (v.isPoison())
     return std::nullopt;
   if (v.kind == Val::Word) {
@@ -283,7 +186,7 @@ std::optional<Val> Lowering::anyTensor(const Val &v, SourceRange range, const ch
 std::optional<Val> Lowering::realTensor(const Val &v, SourceRange range, const char *what) {
   if (v.kind == Val::Known)
     return tensor(constantLike(v, false), true, range);
-  auto t = anyTensor(v, range, what);
+  auto t = anyTensor(v, range);
   if (!t)
     return std::nullopt;
   if (t->type().getElement().isInteger(1)) {
@@ -377,17 +280,19 @@ std::optional<bool> Lowering::flag(const Expr *e, bool otherwise, const char *wh
 //===- operators --------------------------------------------------------------------------------------------------===//
 
 Val Lowering::foldTwo(char op, const Val &a, const Val &b, SourceRange range) {
-  switch (op) {
-  case '+':
-    return Val::known(a.number + b.number);
-  case '-':
-    return Val::known(a.number - b.number);
-  case '*':
-    return Val::known(a.number * b.number);
-  }
-  if (b.number.isZero())
+  if (op == '/' && b.number.isZero())
     return poison(Code::E0223, range, "a number is divided by zero");
-  return Val::known(a.number / b.number);
+  return finite(op == '+'   ? a.number + b.number
+                : op == '-' ? a.number - b.number
+                : op == '*' ? a.number * b.number
+                            : a.number / b.number,
+                range);
+}
+
+Val Lowering::finite(const Number &n, SourceRange range) {
+  if (!std::isfinite(n.value()))
+    return poison(Code::E0223, range, "what is worked out here is " + n.text() + ", no number");
+  return Val::known(n);
 }
 
 Val Lowering::arithmetic(const ArithmeticExpr &e, bool lifted) {
@@ -400,6 +305,10 @@ Val Lowering::arithmetic(const ArithmeticExpr &e, bool lifted) {
     }
     if (left.kind == Val::Known && right.kind == Val::Known) {
       left = foldTwo(rest.op, left, right, rest.operand->range);
+      continue;
+    }
+    if (rest.op == '/' && right.kind == Val::Known && right.number.isZero()) {
+      left = poison(Code::E0223, rest.operand->range, "a value is divided by zero");
       continue;
     }
     ech::Function f = rest.op == '+'   ? ech::Function::Add

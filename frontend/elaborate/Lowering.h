@@ -30,7 +30,7 @@ struct Shared {
 class Lowering {
 public:
   Lowering(Shared &shared, bool training);
-  /// Elaborates the model; false after an error.
+  /// Elaborates the model; what is wrong with it is told.
   void run();
 
 private:
@@ -122,9 +122,9 @@ private:
   /// Whether the budget of operations, calls and nesting is used up; tells so once.
   bool exhausted(SourceRange range);
 
-  //===- statements (Statements.cpp) ----------------------------------------------------------------------------===//
+  //===- statements (Statements.cpp; what declares something: Declarations.cpp) ---------------------------------===//
 
-  bool bindModelArguments();
+  void bindModelArguments();
   void execute(const Body &body);
   void execute(const Statement &s);
   void axisStatement(const AxisStatement &s);
@@ -147,6 +147,8 @@ private:
   std::optional<llvm::SmallVector<ech::Axis>> declaredAxes(const std::vector<Ident> &names, const char *what,
                                                            bool batchAllowed);
   bool declareOnce(const Ident &name);
+  /// Whether the compiler itself calls something by this name; tells so.
+  bool isOwnName(const std::string &path, const Ident &name, const char *what);
   struct Start {
     ech::Distribution kind;
     double a, b;
@@ -196,7 +198,7 @@ private:
   bool isBlock(const File &file, const Path &path) const;
   std::optional<std::string> sharedPrefix(const CallExpr &e, const Block &block);
 
-  //===- expressions (Expressions.cpp) --------------------------------------------------------------------------===//
+  //===- expressions (Expressions.cpp; names of axes: Axes.cpp) -------------------------------------------------===//
 
   Val eval(const Expr &e);
   Val evalPath(const PathExpr &e);
@@ -209,7 +211,7 @@ private:
   /// A tensor of real numbers (an integer tensor or a number is made one); nothing after an error.
   std::optional<Val> realTensor(const Expr &e, const char *what);
   std::optional<Val> realTensor(const Val &v, SourceRange range, const char *what);
-  std::optional<Val> anyTensor(const Val &v, SourceRange range, const char *what);
+  std::optional<Val> anyTensor(const Val &v, SourceRange range);
   std::optional<Number> known(const Expr *e, const char *what);
   std::optional<int64_t> whole(const Expr &e, const char *what, int64_t low, int64_t high);
   std::optional<int64_t> size(const Expr &e, const std::string &what);
@@ -231,6 +233,8 @@ private:
   Val apply(ech::Function f, llvm::ArrayRef<Val> operands, SourceRange range, const std::string &spelling, bool lifted);
   bool axesFit(llvm::ArrayRef<Val> operands, SourceRange range, const std::string &spelling, bool lifted);
   Val foldTwo(char op, const Val &a, const Val &b, SourceRange range);
+  /// A number worked out when compiling; poison, told, where it is none.
+  Val finite(const Number &n, SourceRange range);
   Val elementwise(const CallExpr &e, const Args &a);
   Val maximum(const CallExpr &e, const Args &a); // max, min: of two values, or over axes
   Val whereCall(const CallExpr &e, const Args &a);
@@ -273,7 +277,7 @@ private:
   void warnOfIdleParameters();
   std::optional<llvm::SmallVector<int64_t>> numbers(const Expr *e, size_t count, int64_t otherwise, int64_t low,
                                                     const char *what);
-  std::string randomSite(const std::string &base, const CallExpr *e);
+  std::string randomSite(const std::string &base);
 
   Shared &shared;
   bool training;

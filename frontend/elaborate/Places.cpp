@@ -12,7 +12,7 @@ Val Lowering::index(const IndexExpr &e) {
   Val x = eval(*e.base);
   for (const IndexExpr::Bracket &b : e.brackets) {
     // A number that is given axes is a real one: 0[+ batch] is what a repeat begins to add to.
-    auto t = x.kind == Val::Known ? realTensor(x, e.base->range, "a place") : anyTensor(x, e.base->range, "a place");
+    auto t = x.kind == Val::Known ? realTensor(x, e.base->range, "a place") : anyTensor(x, e.base->range);
     if (!t)
       return Val::poison();
     At at(*this, b.range);

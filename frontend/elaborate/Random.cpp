@@ -9,7 +9,7 @@ using namespace echelon::frontend;
 namespace ech = echelon::ech;
 using ech::Function;
 
-std::string Lowering::randomSite(const std::string &base, const CallExpr *) {
+std::string Lowering::randomSite(const std::string &base) {
   // `mlp.dropout`, `mlp.dropout_2`: numbered within a call, so that a branch not taken elsewhere changes nothing here.
   int n = ++randomSites[scope->prefix + base];
   return scope->prefix + base + (n == 1 ? "" : "_" + std::to_string(n));
@@ -111,7 +111,7 @@ Val Lowering::dropout(const CallExpr &e, const Args &args) {
   if (chance->type().rank() != 0)
     return poison(Code::E0212, args["p"]->range,
                   "the chance to drop is one number, and this has the axes " + ech::describe(chance->type()));
-  std::string site = randomSite("dropout", &e);
+  std::string site = randomSite("dropout");
   if (!training || (p.kind == Val::Known && p.number.isZero()))
     return *x;
   Value chanceToKeep =
@@ -140,7 +140,7 @@ Val Lowering::survive(const CallExpr &e, const Args &args) {
     return poison(Code::E0206, args["x"]->range,
                   "survive keeps or drops a sample's branch, and this value has no batch axis; its axes are " +
                       ech::describe(x->type()));
-  std::string site = randomSite("survive", &e);
+  std::string site = randomSite("survive");
   if (p.kind == Val::Known && p.number == Number::whole(1))
     return *x;
   if (!training)

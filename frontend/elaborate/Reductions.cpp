@@ -46,7 +46,7 @@ Val Lowering::dot(const CallExpr &e, const Args &args) {
 }
 
 Val Lowering::countCall(const CallExpr &e, const Args &args) {
-  auto x = anyTensor(eval(*args["x"]), e.range, "count");
+  auto x = anyTensor(eval(*args["x"]), e.range);
   if (!x)
     return Val::poison();
   auto over = axes(args["over"], x->type().getAxes(), "`over`");
@@ -65,7 +65,7 @@ Val Lowering::reduction(const CallExpr &e, const Args &args) {
   bool countsTruth = name == "sum" || name == "mean";
   std::optional<Val> x;
   if (countsTruth) {
-    x = anyTensor(raw, at, name.c_str());
+    x = anyTensor(raw, at);
     if (x)
       x = tensor(build.toReal(x->value), x->made, at);
   } else {
@@ -209,7 +209,7 @@ Val Lowering::crossEntropy(const CallExpr &e, const Args &args) {
   const AxisInfo *axis = axisOf(*args["over"], "`over`");
   if (!axis || !has(logits->type(), {axis->name}, args["over"]->range, "the first operand of cross_entropy"))
     return Val::poison();
-  auto l = anyTensor(labels, labelRange, "cross_entropy");
+  auto l = anyTensor(labels, labelRange);
   if (!l)
     return Val::poison();
   int64_t classes = logits->type().sizeOf(axis->name);

@@ -161,7 +161,7 @@ Val Lowering::concat(const CallExpr &e, const Args &args) {
   for (const Argument &a : e.arguments) {
     if (a.name && a.name->text == "over")
       continue;
-    auto v = anyTensor(eval(*a.value), a.range, "concat");
+    auto v = anyTensor(eval(*a.value), a.range);
     if (!v) {
       good = false;
       continue;

@@ -54,6 +54,8 @@ private:
   Device device(P::DeviceContext *);
   Link link(P::LinkContext *);
   Channel channel(P::ChannelContext *);
+  /// A count of things: at least 1.
+  int64_t whole(antlr4::tree::TerminalNode *);
   Cluster cluster(P::ClusterContext *);
   void checkPlaces(const Body &body, bool inBlock, int repeats);
 

@@ -304,6 +304,11 @@ Device AstBuilder::device(P::DeviceContext *c) {
   d.range = range(c->start, c->name()->stop);
   for (auto *clause : c->deviceClause()) {
     if (auto *memory = dynamic_cast<P::MemoryClauseContext *>(clause)) {
+      if (d.memory) {
+        diagnostics.error(Code::E0402, places.of(clause->start),
+                          "'memory' is given twice in device '" + d.name.text + "'");
+        continue;
+      }
       d.memory = quantity(memory->quantity(0));
       d.bandwidth = quantity(memory->quantity(1));
     } else {
@@ -314,6 +319,15 @@ Device AstBuilder::device(P::DeviceContext *c) {
   return d;
 }
 
+int64_t AstBuilder::whole(TerminalNode *n) {
+  double value = numberValue(n->getSymbol(), n->getText());
+  if (value < 1 || value > 1e9 || value != std::floor(value)) {
+    diagnostics.error(Code::E0404, range(n), "a whole number of at least 1 stands here, not " + escaped(n->getText()));
+    value = 1;
+  }
+  return int64_t(value);
+}
+
 Channel AstBuilder::channel(P::ChannelContext *c) {
   Channel out;
   out.range = range(c);
@@ -322,7 +336,7 @@ Channel AstBuilder::channel(P::ChannelContext *c) {
     return out;
   }
   if (c->NUMBER())
-    out.lanes = int64_t(numberValue(c->NUMBER()->getSymbol(), c->NUMBER()->getText()));
+    out.lanes = whole(c->NUMBER());
   out.bandwidth = quantity(c->quantity(0));
   out.latency = quantity(c->quantity(1));
   return out;
@@ -348,15 +362,6 @@ Cluster AstBuilder::cluster(P::ClusterContext *c) {
                         "'" + clause->start->getText() + "' is given twice in cluster '" + out.name.text + "'");
     else
       slot = std::move(value);
-  };
-  auto whole = [&](TerminalNode *n) {
-    double value = numberValue(n->getSymbol(), n->getText());
-    if (value < 1 || value > 1e9 || value != std::floor(value)) {
-      diagnostics.error(Code::E0404, range(n),
-                        "a whole number of at least 1 stands here, not " + escaped(n->getText()));
-      value = 1;
-    }
-    return int64_t(value);
   };
   for (auto *clause : c->clusterClause()) {
     if (auto *n = dynamic_cast<P::NodesClauseContext *>(clause))

@@ -35,9 +35,9 @@ bool checkText(const SourceManager &sources, FileId file, Diagnostics &diagnosti
 /// reported. False, with a report, when brackets or prefixes nest too deeply to be parsed.
 bool prepareTokens(antlr4::CommonTokenStream &tokens, const Places &places, Diagnostics &diagnostics);
 
-/// A token's text as the user wrote it.
+/// Whether the token is a name or a word of the language.
 bool isWord(const antlr4::Token *token);
-/// The visible token before or after `token`, or null.
+/// The visible token before `token`, or null.
 antlr4::Token *previous(antlr4::TokenStream &tokens, const antlr4::Token *token);
 /// Is it the first token of its line?
 bool startsLine(antlr4::TokenStream &tokens, const antlr4::Token *token);

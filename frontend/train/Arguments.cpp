@@ -198,9 +198,10 @@ std::optional<std::vector<double>> Arguments::numbers(const std::string &name, I
   std::vector<double> out;
   for (const ExprPtr &e : tuple->elements) {
     auto value = constant(*e);
-    if (!value) {
+    if (!value || !std::isfinite(*value)) {
       diagnostics.error(Code::E0408, e->range,
-                        quoted(name) + " of " + what + " is a list of numbers; this is " + kindOf(*e));
+                        quoted(name) + " of " + what + " is a list of numbers; this is " +
+                            (value ? plain(*value) : kindOf(*e)));
       return std::nullopt;
     }
     if (!allowed.contains(*value)) {

@@ -207,7 +207,7 @@ void TrainPlanner::collective(const CollectiveClause &c) {
     notBuilt(c.range, "collective with hierarchical");
     return;
   }
-  PlannedCollective out{c.what.text, {}, c.with.name.text};
+  PlannedCollective out{c.what.text, {}, c.with.name.text, c.range};
   for (const PlannedMeshAxis &axis : plan.mesh)
     if (std::find(over.begin(), over.end(), &axis) != over.end())
       out.over.push_back(axis.name);

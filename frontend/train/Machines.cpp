@@ -66,8 +66,6 @@ private:
         diagnostics.error(Code::E0116, c.named->range, unknown("link", *c.named, program.linkNames(file)));
       return;
     }
-    if (c.lanes < 1)
-      diagnostics.error(Code::E0404, c.range, "the number of lanes is at least 1");
     want(c.bandwidth, UnitKind::BytesPerSecond, "the speed of a link");
     want(c.latency, UnitKind::Seconds, "the latency of a link");
   }

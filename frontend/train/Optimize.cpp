@@ -101,7 +101,8 @@ std::optional<Schedule> TrainPlanner::schedule(const Expr &rate) {
     s.decaySteps = args.whole("decay", atLeast(1)).value_or(0);
   if (s.kind == Schedule::StepsAt) {
     s.by = args.number("by", above(0)).value_or(0.1);
-    auto drops = args.require("drops") ? args.numbers("drops", atLeast(1)) : std::nullopt;
+    auto drops =
+        args.require("drops") ? args.numbers("drops", {1, double(int64_t(1) << 53), false, false}) : std::nullopt;
     for (double d : drops.value_or(std::vector<double>())) {
       if (d != double(int64_t(d)) || (!s.drops.empty() && int64_t(d) <= s.drops.back())) {
         error(Code::E0404, args.rangeOf("drops"),

@@ -29,6 +29,7 @@ struct PlannedCollective {
   std::string kind;              // all_reduce, all_gather, reduce_scatter, all_to_all, broadcast
   std::vector<std::string> over; // mesh axes, in mesh order
   std::string algorithm;         // ring, tree, butterfly, one_to_all, native
+  SourceRange range;
 };
 
 /// lr as a function of the step: see Fine print, "Optimizers".

@@ -48,10 +48,6 @@ inline constexpr llvm::StringLiteral kAlgorithms = "dist.algorithms";
 /// On an ech operation divided along an axis that it works along inside (softmax, norms, argmax, …): the mesh axes
 /// over which it communicates. `ech.why` stands beside it.
 inline constexpr llvm::StringLiteral kInside = "dist.inside";
-/// On an ech.read of an input in other names than the input's: the groups of names, as an ech.relabel has them. The
-/// axes of the read are the input's, relabelled; micro batches are read so, [batch] as [micro, batch].
-inline constexpr llvm::StringLiteral kReadFrom = "dist.from";
-inline constexpr llvm::StringLiteral kReadTo = "dist.to";
 
 } // namespace echelon::dist
 

@@ -166,3 +166,16 @@ bool echelon::dist::isLegal(StringRef kind, const Entry &from, const Entry &to) 
     return from.hold != Hold::Sum && to.hold != Hold::Sum;
   return false;
 }
+
+StringRef echelon::dist::algorithmOf(ModuleOp module, StringRef kind, ArrayRef<int> over) {
+  MeshAttr mesh = meshOf(module);
+  if (auto clauses = module->getAttrOfType<ArrayAttr>(kAlgorithms))
+    for (auto clause : clauses.getAsRange<DictionaryAttr>()) {
+      auto op = clause.getAs<StringAttr>("op"), algorithm = clause.getAs<StringAttr>("algorithm");
+      auto axes = clause.getAs<ArrayAttr>("over");
+      if (op && algorithm && axes && op.getValue() == kind && axes.size() == over.size() &&
+          llvm::all_of(over, [&](int m) { return ech::has(axes, mesh.nameOf(m)); }))
+        return algorithm.getValue();
+    }
+  return "auto";
+}

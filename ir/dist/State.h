@@ -43,13 +43,16 @@ llvm::SmallVector<int64_t> coordinates(MeshAttr mesh, int64_t rank);
 int64_t offsetOf(Tensor type, llvm::StringRef axis, MeshAttr mesh, llvm::ArrayRef<int64_t> coordinates);
 
 /// Whether the state says something the mesh can do with the type: one entry a mesh axis, axes that the type has,
-/// sizes that divide (or are padded), no flat cut outside an other. Null `emitError`: says nothing.
+/// sizes that divide (or are padded). Null `emitError`: says nothing.
 mlir::LogicalResult checkState(Tensor type, StateAttr state, MeshAttr mesh,
                                llvm::function_ref<mlir::InFlightDiagnostic()> emitError = nullptr);
 
 /// The change of one entry that a kind of message makes ("slice", "reduce_scatter", "all_to_all", "all_reduce",
 /// "all_gather", "exchange", "broadcast").
 bool isLegal(llvm::StringRef kind, const Entry &from, const Entry &to);
+
+/// What a `collective` clause of the module says of this kind over exactly these mesh axes; "auto" where none does.
+llvm::StringRef algorithmOf(mlir::ModuleOp module, llvm::StringRef kind, llvm::ArrayRef<int> over);
 
 /// "split batch", "sum", …
 std::string spell(const Entry &entry);

@@ -87,10 +87,6 @@ int Tensor::position(StringRef axis) const {
       return i;
   return -1;
 }
-llvm::StringRef echelon::ech::batchAxisOf(ModuleOp module) {
-  auto name = module->getAttrOfType<StringAttr>("ech.batch_axis");
-  return name ? name.getValue() : "batch";
-}
 
 int64_t Tensor::sizeOf(StringRef axis) const {
   int i = position(axis);
@@ -126,17 +122,16 @@ int64_t echelon::ech::elementwiseFlops(Operation *op) {
   return op->getNumResults() ? tensor(op->getResult(0)).count() : 0;
 }
 
-int64_t echelon::ech::operandAndResultBytes(Operation *op) {
-  auto bytes = [](Value value) {
-    Tensor type = tensor(value);
-    return type.count() * std::max<int64_t>(1, type.getElement().getIntOrFloatBitWidth() / 8);
-  };
-  int64_t total = 0;
-  for (Value operand : op->getOperands())
-    total += bytes(operand);
-  for (Value result : op->getResults())
-    total += bytes(result);
-  return total;
+Padding echelon::ech::paddingOfSum(Operation *op, StringRef axis, Division division) {
+  if (division == Division::Inside)
+    return {Padding::Unknown};
+  bool kept = llvm::all_of(op->getResults(), [&](Value v) { return tensor(v).has(axis); });
+  return kept ? Padding() : Padding::number(0);
+}
+
+StringRef echelon::ech::batchAxisOf(ModuleOp module) {
+  auto name = module->getAttrOfType<StringAttr>("ech.batch_axis");
+  return name ? name.getValue() : "batch";
 }
 
 bool echelon::ech::isNumber(Value value) {

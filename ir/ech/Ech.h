@@ -32,9 +32,17 @@ enum class Freedom { Never, Source, IfOperandsAre };
 /// or passes where all operands with all the result's axes are pending alike or whole (addition).
 enum class PendingRule { Resolve, Through, Add };
 
-/// Defaults of the Costed interface.
+/// What the padding of an operand must hold before an operation reads across it: anything; a number; or nothing is
+/// known that would do.
+struct Padding {
+  enum Need { Any, Number, Unknown } need = Any;
+  double value = 0;
+  static Padding number(double value) { return {Number, value}; }
+};
+
+/// Defaults of the interfaces.
 int64_t elementwiseFlops(mlir::Operation *op);
-int64_t operandAndResultBytes(mlir::Operation *op);
+Padding paddingOfSum(mlir::Operation *op, llvm::StringRef axis, Division division);
 
 /// Whether a value is a number: without axes and made of constants, counts and what the run provides alone.
 bool isNumber(mlir::Value value);
@@ -45,10 +53,16 @@ llvm::StringRef batchAxisOf(mlir::ModuleOp module);
 /// Discardable attributes that passes set and read.
 inline constexpr llvm::StringLiteral kPhase = "ech.phase"; // "forward" (absent), "backward", "update"
 inline constexpr llvm::StringLiteral kWhy = "ech.why";     // string: layout clause and op that need a collective
-inline constexpr llvm::StringLiteral kChance =
-    "ech.chance"; // f64 array, on a draw that decides what is kept: below which
-                  // number it is, at each position of the repeats around it
 inline constexpr llvm::StringLiteral kLocal = "ech.local"; // unit, on ech.normalize: of this rank and pass alone
+/// f64 array, on a draw that decides what is kept: below which number it is, at each position of the repeats around it.
+inline constexpr llvm::StringLiteral kChance = "ech.chance";
+/// On an ech.read of an input in other names than the input's: the groups of names, as an ech.relabel has them. The
+/// axes of the read are the input's, relabelled; micro batches are read so, [batch] as [micro, batch].
+inline constexpr llvm::StringLiteral kReadFrom = "ech.from";
+inline constexpr llvm::StringLiteral kReadTo = "ech.to";
+
+/// The input that says which samples of an evaluation's batch are real: no spec can name it, no source fills it.
+inline constexpr llvm::StringLiteral kValidSamples = "valid samples";
 
 } // namespace echelon::ech
 

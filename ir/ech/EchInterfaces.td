@@ -23,6 +23,11 @@ def AxisRule : OpInterface<"AxisRule"> {
     InterfaceMethod<[{Whether the operation only gives axes other names (renames, splits and merges of axes): its operand
                       comes in whatever state it has, its result is in the new names' own state.}],
       "bool", "relabels", (ins), "", [{ return false; }]>,
+    InterfaceMethod<[{What the padding along `axis` of operand `operand` must hold before the operation reads across it.
+                      By default: nothing where all results keep the axis, since each position stays by itself; zero
+                      where the operation sums it away; not known where it works along the axis inside.}],
+      "::echelon::ech::Padding", "padding", (ins "unsigned":$operand, "::llvm::StringRef":$axis), "",
+      [{ return ::echelon::ech::paddingOfSum($_op, axis, $_op.division(axis)); }]>,
   ];
 }
 
@@ -43,14 +48,10 @@ def Derivable : OpInterface<"Derivable"> {
 
 def Costed : OpInterface<"Costed"> {
   let cppNamespace = "::echelon::ech";
-  let description = [{What an operation costs on one rank, from its (local) types.}];
+  let description = [{What an operation costs, from its types: whether it is cheap enough to be computed again.}];
   let methods = [
     InterfaceMethod<[{Floating-point operations.}], "int64_t", "flops", (ins), "",
       [{ return ::echelon::ech::elementwiseFlops($_op); }]>,
-    InterfaceMethod<[{Bytes read and written when nothing is fused.}], "int64_t", "bytes", (ins), "",
-      [{ return ::echelon::ech::operandAndResultBytes($_op); }]>,
-    InterfaceMethod<[{Whether computing it again is legal and gives the same bits.}], "bool", "recomputable", (ins), "",
-      [{ return true; }]>,
   ];
 }
 

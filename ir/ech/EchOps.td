@@ -126,9 +126,9 @@ def Ech_VariableOp : Ech_Op<"variable", [Symbol]> {
   let summary = "a value that lives across steps: a parameter, a state, an optimizer's moment";
   let description = [{
     `ech.variable param @"layer.attn.wq" : !ech.tensor<[layer=4, embed=128, head=4, key=32], f32> = normal(0.0, 0.02)`.
-    The name is the path. A parameter of a `repeat` has the repeat's axis first. `decayed`: a dot, conv or gather reads
-    it, so weight decay takes it. `normal(a, b)`: mean and standard deviation; `uniform(a, b)`; `constant(a, 0)`.
-    `cut` is the prefix of declared axes that are repeat axes and are never cut by `store`.
+    The name is the path. A parameter of a `repeat` has the repeat's axis first: `stacked` counts such axes, which
+    `store` never cuts. `decayed`: a dot, conv or gather reads it, so weight decay takes it. `normal(a, b)`: mean and
+    standard deviation; `uniform(a, b)`; `constant(a, 0)`.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, Ech_VariableKindAttr:$kind, TypeAttr:$type,
                        Ech_DistributionAttr:$init, F64Attr:$a, F64Attr:$b, DefaultValuedAttr<I64Attr, "0">:$stacked,
@@ -136,14 +136,16 @@ def Ech_VariableOp : Ech_Op<"variable", [Symbol]> {
   let assemblyFormat = [{
     $kind $sym_name `:` $type `=` $init `(` $a `,` $b `)` (`stacked` $stacked^)? (`decayed` $decayed^)? attr-dict
   }];
+  let hasVerifier = 1;
 }
 
 def Ech_InputOp : Ech_Op<"input", [Symbol]> {
   let summary = "a named input of the model, fed by the data source";
   let description = [{`ech.input @tokens 0 : !ech.tensor<[batch=64, seq=64], i32> below 256`. The number is the
-    place among the source's outputs. `below` is 0 for floats and bools. `samples` false: no batch axis.}];
+    place among the source's outputs; -1: no source fills it, the run does. `below` is 0 for floats and bools.}];
   let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$place, TypeAttr:$type, I64Attr:$below);
   let assemblyFormat = "$sym_name $place `:` $type `below` $below attr-dict";
+  let hasVerifier = 1;
 }
 
 def Ech_StepOp : Ech_Op<"step", [Symbol, IsolatedFromAbove, SingleBlock, NoTerminator]> {
@@ -183,8 +185,8 @@ def Ech_ReportOp : Ech_Op<"report"> {
 
 def Ech_GradientOp : Ech_Op<"gradient"> {
   let summary = "the derivative of the sum of losses in one parameter";
-  let description = [{Made by `ech-differentiate`, one a parameter; `ech-expand-update` consumes it (and keeps it
-    where gradients are to be looked at, as `verify` does).}];
+  let description = [{Made by `ech-differentiate`, one a parameter; `ech-expand-update` consumes it. Where gradients are
+    to be looked at, as `verify` does, that pass writes the value to a variable `gradient.PATH`.}];
   let arguments = (ins FlatSymbolRefAttr:$parameter, Ech_Tensor:$value);
   let assemblyFormat = "$parameter `,` $value attr-dict `:` type($value)";
   let hasVerifier = 1;
@@ -221,7 +223,7 @@ def Ech_RepeatOp : Ech_Op<"repeat", [SingleBlock, AttrSizedOperandSegments,
   let results = (outs Variadic<Ech_Tensor>:$finals, Variadic<Ech_Tensor>:$stacks, Variadic<Ech_Tensor>:$sums);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
-  let hasVerifier = 1;
+  let hasRegionVerifier = 1; // what it checks stands in the body
   let skipDefaultBuilders = 1;
   // Result types are taken from the yield when the body is built: see Build::repeat.
   let builders = [OpBuilder<(ins "::llvm::StringRef":$axis, "int64_t":$count, "::mlir::ValueRange":$carried,
@@ -256,13 +258,16 @@ def Ech_CountOp : Ech_Source<"count"> {
   let arguments = (ins Names:$over, DenseI64ArrayAttr:$sizes);
   let results = (outs Ech_Tensor:$result);
   let assemblyFormat = "`over` $over `=` $sizes attr-dict `:` type($result)";
+  let hasVerifier = 1;
 }
 def Ech_ScalarOp : Ech_Source<"scalar"> {
   let summary = "a number that the run provides at each step";
-  let description = [{`learning_rate` (of optimizer line `line`), `bias_correction` (1 - beta^(step + 1)), `step`.}];
+  let description = [{`learning_rate` (of optimizer line `line`), `bias_correction` (1 - beta^(step + 1)), `step`,
+    `samples` (of the whole held-out set, in @evaluate).}];
   let arguments = (ins StrAttr:$name, DefaultValuedAttr<I64Attr, "0">:$line, DefaultValuedAttr<F64Attr, "0.0">:$beta);
   let results = (outs Ech_Tensor:$result);
   let assemblyFormat = "$name (`line` $line^)? (`beta` $beta^)? attr-dict `:` type($result)";
+  let hasVerifier = 1;
 }
 def Ech_IndexOp : Ech_Source<"index"> {
   let summary = "the position along an axis: 0, 1, …";
@@ -283,6 +288,7 @@ def Ech_RandomOp : Ech_Source<"random"> {
   let arguments = (ins Ech_DistributionAttr:$distribution, StrAttr:$site, F64Attr:$a, F64Attr:$b);
   let results = (outs Ech_Tensor:$result);
   let assemblyFormat = "$distribution $site `(` $a `,` $b `)` attr-dict `:` type($result)";
+  let hasVerifier = 1;
 }
 
 //===------------------------------------------------------------------------------------------------------------===//
@@ -317,7 +323,7 @@ def Ech_DotOp : Ech_Counted<"dot", [DeclareOpInterfaceMethods<AxisRule>, Declare
   let assemblyFormat = "$lhs `,` $rhs `over` $over attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }
-def Ech_ReduceOp : Ech_Pure<"reduce", [DeclareOpInterfaceMethods<AxisRule, ["division"]>,
+def Ech_ReduceOp : Ech_Pure<"reduce", [DeclareOpInterfaceMethods<AxisRule, ["division", "padding"]>,
                                      DeclareOpInterfaceMethods<Derivable>]> {
   let summary = "sum, maximum or minimum over axes (max and min: one axis at a time)";
   let arguments = (ins Ech_ReductionAttr:$kind, Ech_Tensor:$operand, Names:$over);
@@ -325,30 +331,29 @@ def Ech_ReduceOp : Ech_Pure<"reduce", [DeclareOpInterfaceMethods<AxisRule, ["div
   let assemblyFormat = "$kind $operand `over` $over attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }
-class Ech_OverAxes<string mnemonic, list<Trait> traits = []>
-    : Ech_Pure<mnemonic, !listconcat([DeclareOpInterfaceMethods<AxisRule, ["division"]>,
-                                      DeclareOpInterfaceMethods<Derivable>], traits)> {
+class Ech_OverAxes<string mnemonic, list<string> answers = ["division"]>
+    : Ech_Pure<mnemonic, [DeclareOpInterfaceMethods<AxisRule, answers>, DeclareOpInterfaceMethods<Derivable>]> {
   let assemblyFormat = "operands `over` $over attr-dict `:` functional-type(operands, results)";
 }
-def Ech_ArgMaxOp : Ech_OverAxes<"argmax"> {
+def Ech_ArgMaxOp : Ech_OverAxes<"argmax", ["division", "padding"]> {
   let summary = "the lowest index of the largest value along one axis";
   let arguments = (ins Ech_Tensor:$operand, Names:$over);
   let results = (outs Ech_Tensor:$result);
   let hasVerifier = 1;
 }
-def Ech_SoftmaxOp : Ech_OverAxes<"softmax"> {
+def Ech_SoftmaxOp : Ech_OverAxes<"softmax", ["division", "padding"]> {
   let summary = "exp(x - logsumexp(x))";
   let arguments = (ins Ech_Tensor:$operand, Names:$over);
   let results = (outs Ech_Tensor:$result);
   let hasVerifier = 1;
 }
-def Ech_LogSumExpOp : Ech_OverAxes<"logsumexp"> {
+def Ech_LogSumExpOp : Ech_OverAxes<"logsumexp", ["division", "padding"]> {
   let summary = "log of the sum of exponentials, through the maximum";
   let arguments = (ins Ech_Tensor:$operand, Names:$over);
   let results = (outs Ech_Tensor:$result);
   let hasVerifier = 1;
 }
-def Ech_CrossEntropyOp : Ech_OverAxes<"cross_entropy"> {
+def Ech_CrossEntropyOp : Ech_OverAxes<"cross_entropy", ["division", "padding"]> {
   let summary = "logsumexp(logits) - logits[label], or - sum(distribution * log_softmax(logits)); and the logsumexp";
   let arguments = (ins Ech_Tensor:$logits, Ech_Tensor:$labels, Names:$over);
   let results = (outs Ech_Tensor:$loss, Ech_Tensor:$logsumexp);
@@ -382,7 +387,7 @@ def Ech_TopOp : Ech_Pure<"top", [DeclareOpInterfaceMethods<AxisRule, ["division"
   let assemblyFormat = "$operand `over` $over `into` $into attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }
-def Ech_GlobalNormOp : Ech_Pure<"global_norm", [DeclareOpInterfaceMethods<AxisRule, ["division"]>]> {
+def Ech_GlobalNormOp : Ech_Pure<"global_norm", [DeclareOpInterfaceMethods<AxisRule, ["division", "padding"]>]> {
   let summary = "the Euclidean norm of all elements of all operands, one scalar";
   let arguments = (ins Variadic<Ech_Tensor>:$operands);
   let results = (outs Ech_Tensor:$result);
@@ -394,7 +399,8 @@ def Ech_GlobalNormOp : Ech_Pure<"global_norm", [DeclareOpInterfaceMethods<AxisRu
 // Places
 //===------------------------------------------------------------------------------------------------------------===//
 
-def Ech_GatherOp : Ech_Pure<"gather", [DeclareOpInterfaceMethods<AxisRule>, DeclareOpInterfaceMethods<Derivable>]> {
+def Ech_GatherOp : Ech_Pure<"gather", [DeclareOpInterfaceMethods<AxisRule, ["padding"]>,
+                                     DeclareOpInterfaceMethods<Derivable>]> {
   let summary = "table[axes = indices]: the gathered axes leave, the indices' axes come in, shared ones are matched";
   let arguments = (ins Ech_Tensor:$table, Variadic<Ech_Tensor>:$indices, Names:$axes);
   let results = (outs Ech_Tensor:$result);
@@ -408,7 +414,8 @@ def Ech_ScatterAddOp : Ech_Pure<"scatter_add", [DeclareOpInterfaceMethods<AxisRu
   let assemblyFormat = "$values `at` $axes `=` $indices attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }
-def Ech_PickOp : Ech_Pure<"pick", [DeclareOpInterfaceMethods<AxisRule>, DeclareOpInterfaceMethods<Derivable>]> {
+def Ech_PickOp : Ech_Pure<"pick", [DeclareOpInterfaceMethods<AxisRule, ["padding"]>,
+                                 DeclareOpInterfaceMethods<Derivable>]> {
   let summary = "x[axis = position]: the axis leaves";
   let arguments = (ins Ech_Tensor:$operand, StrAttr:$axis, I64Attr:$position);
   let results = (outs Ech_Tensor:$result);

@@ -113,8 +113,10 @@ ParseResult RepeatOp::parse(OpAsmParser &parser, OperationState &state) {
   return success();
 }
 
-LogicalResult RepeatOp::verify() {
-  YieldOp end = yield();
+LogicalResult RepeatOp::verifyRegions() {
+  auto end = llvm::dyn_cast<YieldOp>(block()->getTerminator());
+  if (!end)
+    return emitOpError() << "over " << getAxis() << " ends its body with ech.yield";
   auto say = [&](Twine what) { return emitOpError() << "over " << getAxis() << ": " << what; };
   if (block()->getNumArguments() != getCarried().size() + getSlices().size())
     return say("needs one block argument for each carried value and each slice");

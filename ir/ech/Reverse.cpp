@@ -4,8 +4,7 @@
 using namespace mlir;
 using namespace echelon::ech;
 
-//===- names and free values
-//------------------------------------------------------------------------------------------===//
+//===- names and free values -------------------------------------------------------------------------------------===//
 
 StringRef echelon::ech::nameOf(Value value) {
   auto named = dyn_cast<NameLoc>(value.getLoc());
@@ -28,8 +27,7 @@ bool echelon::ech::isFree(Value value) {
   return op.freedom() == Freedom::Source || llvm::all_of(op->getOperands(), isFree);
 }
 
-//===- what depends on parameters
-//---------------------------------------------------------------------------------------===//
+//===- what depends on parameters --------------------------------------------------------------------------------===//
 
 void Reverse::follow(Block &block, function_ref<bool(ReadOp)> isParameter) {
   auto mark = [&](Value value) { return tensor(value).isFloat() && active.insert(value).second; };
@@ -61,8 +59,7 @@ void Reverse::follow(Block &block, function_ref<bool(ReadOp)> isParameter) {
   }
 }
 
-//===- reverse mode
-//-----------------------------------------------------------------------------------------------------===//
+//===- reverse mode ----------------------------------------------------------------------------------------------===//
 
 void Reverse::add(Build &build, Value value, Value cotangent) {
   if (!cotangent || !isActive(value))

@@ -32,8 +32,7 @@ void RtDialect::initialize() {
       >();
 }
 
-//===- buffers
-//------------------------------------------------------------------------------------------------------===//
+//===- buffers ---------------------------------------------------------------------------------------------------===//
 
 namespace {
 SmallVector<int64_t> denseStrides(ArrayRef<Axis> axes) {
@@ -123,8 +122,7 @@ LogicalResult Buffer::verify(function_ref<InFlightDiagnostic()> emitError, Array
   return success();
 }
 
-//===- structure
-//----------------------------------------------------------------------------------------------------===//
+//===- structure -------------------------------------------------------------------------------------------------===//
 
 void FunctionOp::build(OpBuilder &builder, OperationState &state, StringRef name) {
   state.addAttribute(SymbolTable::getSymbolAttrName(), builder.getStringAttr(name));
@@ -151,6 +149,21 @@ OpFoldResult ViewOp::fold(FoldAdaptor) {
   if (getOffset() == 0 && getIndices().empty() && getBase().getType() == getView().getType())
     return getBase();
   return {};
+}
+
+LogicalResult GroupOp::verifyRegions() {
+  Block &body = getBody().front();
+  if (body.getArgumentTypes() != getInputs().getTypes())
+    return emitOpError() << "has one block argument for each input, of its type";
+  auto yield = dyn_cast<YieldOp>(body.getTerminator());
+  if (!yield || yield.getValues().getTypes() != getOutputs().getTypes())
+    return emitOpError() << "yields one value for each output, of its type";
+  return success();
+}
+LogicalResult ComputeOp::verify() {
+  if (!ech::symbolizeFunction(getFunction()))
+    return emitOpError() << "knows no function " << getFunction();
+  return success();
 }
 
 AllocOp echelon::rt::allocOf(Value value) {

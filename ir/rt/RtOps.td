@@ -165,8 +165,9 @@ def Rt_CallOp : Rt_Op<"call", [DeclareOpInterfaceMethods<Printable>,
 def Rt_CollectiveOp : Rt_Op<"collective", [DeclareOpInterfaceMethods<Printable>, DeclareOpInterfaceMethods<Touches>]> {
   let summary = "one collective over the ranks that differ in `mesh` axes alone";
   let description = [{
-    `rt.collective "all_reduce" %d, %d count 1024 sum over [0] with "direct" why "…" : …`. `in` and `out` are one buffer
-    where it works in place. `count` is what the runtime's call takes. With a ticket it is started only; rt.wait ends it.
+    `rt.collective "all_reduce" %d, %d count 1024 "Sum" over [0] ranks 4 "dp" with "ring" why "…" : …`. `in` and `out`
+    are one buffer where it works in place. `count` is what the runtime's call takes. With a ticket it is started only;
+    rt.wait ends it.
     Left room for: a stream operand.
   }];
   let arguments = (ins StrAttr:$kind, Rt_Buffer:$in, Rt_Buffer:$out, I64Attr:$count, OptionalAttr<StrAttr>:$reduction,
@@ -201,6 +202,7 @@ def Rt_GroupOp : Rt_Op<"group", [SingleBlock, IsolatedFromAbove, RecursiveMemory
   let results = (outs Variadic<AnyType>:$outputs);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "`(` $inputs `)` $body attr-dict `:` functional-type($inputs, $outputs)";
+  let hasRegionVerifier = 1;
 }
 def Rt_YieldOp : Rt_Op<"yield", [Pure, Terminator, HasParent<"GroupOp, FusedOp">]> {
   let summary = "ends a loop nest's body: one value a result or output";
@@ -235,7 +237,7 @@ def Rt_FusedOp : Rt_Op<"fused", [SingleBlock, AttrSizedOperandSegments,
     $axes `=` $sizes `(` $inputs `)` (`numbers` `(` $numbers^ `:` type($numbers) `)`)? `->` $modes `(` $outputs `)`
     $body attr-dict `:` `(` type($inputs) `)` `->` `(` type($outputs) `)`
   }];
-  let hasVerifier = 1;
+  let hasRegionVerifier = 1;
 }
 
 class Rt_Scalar<string mnemonic> : Rt_Op<mnemonic, [Pure]>;
@@ -244,6 +246,7 @@ def Rt_ComputeOp : Rt_Scalar<"compute"> {
   let arguments = (ins StrAttr:$function, Variadic<AnyType>:$operands);
   let results = (outs AnyType:$result);
   let assemblyFormat = "$function $operands attr-dict `:` functional-type($operands, $result)";
+  let hasVerifier = 1;
 }
 def Rt_LiteralOp : Rt_Scalar<"literal"> {
   let summary = "a number";

@@ -65,7 +65,6 @@ StateAttr Assign::updated(ech::VariableOp variable) {
     return ownState(type, mesh);
   return cutState(type, variable.getStacked(), store, mesh);
 }
-ech::VariableOp Assign::variableOf(Operation *op, StringRef name) { return symbols.lookup<ech::VariableOp>(name); }
 
 void Assign::refuse(Operation *op, const Twine &what, Location where) {
   failed = stopped = true;
@@ -83,10 +82,10 @@ void Assign::labelUpdate(ech::StepOp step) {
   };
   step.walk([&](Operation *op) {
     if (auto gradient = dyn_cast<ech::GradientOp>(op))
-      if (auto variable = variableOf(op, gradient.getParameter()))
+      if (auto variable = variableOf(gradient.getParameter()))
         gradientCut.try_emplace(gradient.getValue(), updated(variable));
     auto write = dyn_cast<ech::WriteOp>(op);
-    auto variable = write ? variableOf(op, write.getTarget()) : ech::VariableOp();
+    auto variable = write ? variableOf(write.getTarget()) : ech::VariableOp();
     if (!variable || variable.getKind() == ech::VariableKind::State)
       return;
     Tensor type = ech::tensor(write.getValue());
@@ -131,17 +130,17 @@ void Assign::operation(Operation *op) {
     }
   }
   if (auto read = dyn_cast<ech::ReadOp>(op)) {
-    ech::VariableOp variable = variableOf(op, read.getSource());
+    ech::VariableOp variable = variableOf(read.getSource());
     StateAttr state = variable ? stored(variable) : own(read.getValue());
     failed |= clauses.complain(ech::tensor(read.getValue()), state, op);
     setState(read.getValue(), state);
   } else if (auto write = dyn_cast<ech::WriteOp>(op)) {
-    ech::VariableOp variable = variableOf(op, write.getTarget());
+    ech::VariableOp variable = variableOf(write.getTarget());
     StateAttr computed = variable ? updated(variable) : own(write.getValue());
     StateAttr state = variable ? stored(variable) : computed;
     write.getValueMutable().assign(need(write.getValue(), state, op, computed));
   } else if (auto gradient = dyn_cast<ech::GradientOp>(op)) {
-    ech::VariableOp variable = variableOf(op, gradient.getParameter());
+    ech::VariableOp variable = variableOf(gradient.getParameter());
     StateAttr state = variable ? updated(variable) : own(gradient.getValue());
     gradient.getValueMutable().assign(need(gradient.getValue(), state, op, state));
   } else if (auto report = dyn_cast<ech::ReportOp>(op)) {

@@ -47,7 +47,7 @@ private:
   mlir::Value masked(mlir::Value x, mlir::OpOperand &operand);
   void setState(mlir::Value x, StateAttr state);
   StateAttr own(mlir::Value x) { return dist::ownState(ech::tensor(x), mesh); }
-  ech::VariableOp variableOf(mlir::Operation *op, llvm::StringRef name);
+  ech::VariableOp variableOf(llvm::StringRef name) { return symbols.lookup<ech::VariableOp>(name); }
   void refuse(mlir::Operation *op, const llvm::Twine &what, mlir::Location where);
 
   mlir::ModuleOp module;

@@ -52,7 +52,7 @@ std::string Clauses::text(int m, StringAttr axis) const {
                    place(m, split ? axis : StringAttr(), UnknownLoc::get(mesh.getContext())));
 }
 
-std::string Clauses::why(StateAttr from, StateAttr to, Tensor type, Operation *user) const {
+std::string Clauses::why(StateAttr from, StateAttr to, Operation *user) const {
   std::string text;
   for (int m = 0; m < mesh.size(); ++m) {
     if (from[m] == to[m])

@@ -13,7 +13,7 @@ public:
   /// Where the clause stands; `otherwise` where that is not known.
   mlir::Location place(int m, mlir::StringAttr axis, mlir::Location otherwise) const;
   /// Why a value changes from one state to another at an operation.
-  std::string why(StateAttr from, StateAttr to, Tensor type, mlir::Operation *user) const;
+  std::string why(StateAttr from, StateAttr to, mlir::Operation *user) const;
   /// Why an operation divided inside communicates.
   std::string whyInside(llvm::ArrayRef<mlir::StringAttr> divided, llvm::ArrayRef<int> inside,
                         mlir::Operation *op) const;

@@ -19,8 +19,9 @@ struct Decision {
 };
 
 /// Over each mesh axis the operation is divided along the first listed axis of its space that it can be divided along;
-/// pending operands pass where the operation lets them. `now`: the operands' states, null for free ones. `cut`: what
-/// the lists end in for operations of the update, on axes-for-axes the parameter's own values; null elsewhere.
+/// pending operands pass where the operation lets them. `now`: the operands' states, null for free ones. `cut`: of an
+/// operation of the update on values with a parameter's axes, the state that `store` makes, which ends every list; null
+/// elsewhere.
 Decision decide(mlir::Operation *op, llvm::ArrayRef<StateAttr> now, MeshAttr mesh, StateAttr cut = {});
 
 /// Whether the operation only reorders storage: a relabel without groups.

@@ -1,6 +1,5 @@
 // Values in the states that are asked for: conversions, shared where they can be, and free values made anew.
 #include "passes/layout/Assign.h"
-#include "passes/layout/Padding.h"
 
 using namespace mlir;
 using namespace echelon;
@@ -27,8 +26,8 @@ Value Assign::convert(Value x, StateAttr to, Operation *anchor, Operation *user)
   failed |= clauses.complain(ech::tensor(x), to, user);
   OpBuilder builder(anchor);
   auto result = ech::tensor(x).withState(to);
-  auto op = ConvertOp::create(builder, user->getLoc(), result, x,
-                              builder.getStringAttr(clauses.why(stateOf(x), to, result, user)));
+  auto op =
+      ConvertOp::create(builder, user->getLoc(), result, x, builder.getStringAttr(clauses.why(stateOf(x), to, user)));
   copyPhase(anchor, op);
   return op;
 }
@@ -63,10 +62,10 @@ Value Assign::masked(Value x, OpOperand &operand) {
   for (StringRef axis : type.names()) {
     if (!isPadded(type, axis, mesh))
       continue;
-    PaddingFill fill = paddingFill(operand, axis);
-    if (fill.need == PaddingNeed::None)
+    ech::Padding wanted = cast<ech::AxisRule>(user).padding(operand.getOperandNumber(), axis);
+    if (wanted.need == ech::Padding::Any)
       continue;
-    if (fill.need == PaddingNeed::Unknown || (!axes.empty() && fill.value != value)) {
+    if (wanted.need == ech::Padding::Unknown || (!axes.empty() && wanted.value != value)) {
       int m = over(type, axis, mesh).back();
       refuse(user,
              nameInSource(user) + " along " + axis.str() + ", padded over " + mesh.nameOf(m).str() +
@@ -75,7 +74,7 @@ Value Assign::masked(Value x, OpOperand &operand) {
       return x;
     }
     axes.push_back(axis);
-    value = fill.value;
+    value = wanted.value;
   }
   if (axes.empty())
     return x;
@@ -144,8 +143,8 @@ Value Assign::produceAgain(Operation *source, Value x, StateAttr state, Operatio
   if (read) {
     // An input is fed in the new names at once: their pieces need not be pieces in the old ones.
     auto again = ech::ReadOp::create(builder, read.getLoc(), ech::tensor(x).withState(direct), read.getSource());
-    again->setAttr(kReadFrom, relabel.getFrom());
-    again->setAttr(kReadTo, relabel.getTo());
+    again->setAttr(ech::kReadFrom, relabel.getFrom());
+    again->setAttr(ech::kReadTo, relabel.getTo());
     copyPhase(anchor, again);
     result = again.getValue();
   } else {

@@ -61,72 +61,77 @@ struct Heads {
     out[3] = along.empty() ? 0 : x.strideOf(along);
     return x.sizeOf(key) == 1 || x.strideOf(key) == 1;
   }
-  /// The order that always has strides: batch, group, head, `along`, key, of those that the value has.
-  SmallVector<Axis> order(Buffer x, StringRef along) const {
+  /// The order that always has strides: of batch, group and head those that the value has an axis of, each as a whole
+  /// (repeated along axes that the value lacks), then `last`, of those that it has.
+  SmallVector<Axis> order(Buffer x, ArrayRef<StringRef> last) const {
     SmallVector<Axis> axes;
-    auto add = [&](StringRef name) {
+    for (const Part *part : {&batch, &group, &head})
+      if (llvm::any_of(part->axes, [&](const Axis &a) { return x.has(a.name); }))
+        llvm::append_range(axes, part->axes);
+    for (StringRef name : last)
       if (int at = x.position(name); at >= 0)
         axes.push_back(x.getAxes()[at]);
-    };
-    for (const Part *part : {&batch, &group, &head})
-      for (const Axis &a : part->axes)
-        add(a.name);
-    if (!along.empty())
-      add(along);
-    add(key);
     return axes;
   }
   Value withStrides(Lowering &l, Value x, StringRef along, SmallVector<int64_t> &out, Location loc) const {
     if (strides(rt::buffer(x), along, out))
       return x;
-    x = l.denseAs(x, order(rt::buffer(x), along), loc);
+    x = l.denseAs(x, order(rt::buffer(x), {along, key}), loc);
     strides(rt::buffer(x), along, out);
     return x;
   }
-  /// A result; where the value's own order has no strides, a buffer in the kernel's order of which it is a view.
-  Value result(Lowering &l, Value v, StringRef along, SmallVector<int64_t> &out) const {
+  /// A result; where the value's own order has no strides, a buffer in the kernel's order of which it is a view, or,
+  /// where that has more axes, the sum (`addUp`).
+  Value result(Lowering &l, Value v, StringRef along, SmallVector<int64_t> &out) {
     Buffer natural = l.bufferType(v);
-    if (strides(natural, along, out)) {
-      Value buffer = l.result(v);
-      return buffer;
-    }
-    Buffer dense = Buffer::dense(order(natural, along), natural.getElement());
-    return permuted(l, v, dense, along, out);
+    if (strides(natural, along, out))
+      return l.result(v);
+    SmallVector<Axis> axes = order(natural, {along, key});
+    strides(Buffer::dense(axes, natural.getElement()), along, out);
+    if (static_cast<int64_t>(axes.size()) == natural.rank())
+      return l.resultAs(v, axes);
+    sums.push_back({l.alloc(axes, natural.getElement(), v.getLoc()), v});
+    return sums.back().first;
   }
-  Value permuted(Lowering &l, Value v, Buffer dense, StringRef along, SmallVector<int64_t> &out) const {
-    Value own = l.alloc(dense, v.getLoc());
-    SmallVector<int64_t> s;
-    for (const Axis &a : l.local(v).getAxes())
-      s.push_back(dense.strideOf(a.name));
-    Buffer type = Buffer::get(l.b.getContext(), l.local(v).getAxes(), dense.getElement(), s);
-    l.bind(v, l.view(own, 0, type, v.getLoc()));
-    strides(dense, along, out);
-    return own;
+  /// Behind the call: results that were computed for each position of axes that they lack.
+  void addUp(Lowering &l, Location loc) const {
+    for (auto [parts, v] : sums)
+      l.loop(loc, l.result(v), parts, rt::buffer(parts).getAxes(), "sum",
+             [](OpBuilder &, ValueRange element) { return element[0]; });
   }
   /// (batch, group, head, seq), dense.
   SmallVector<Axis> statistics(Tensor lse) const {
     return order(Buffer::dense(lse.getAxes(), lse.getElement()), query);
   }
-  /// {batch, group, head, seq, past} of a mask or bias.
+
+  /// {batch, group, head, seq, past} of a mask or bias; false: a copy is needed.
+  bool scoreStrides(Buffer x, SmallVector<int64_t> &out) const {
+    out.assign(5, 0);
+    out[3] = query.empty() ? 0 : x.strideOf(query);
+    out[4] = x.strideOf(past);
+    return strideOf(x, batch, out[0]) && strideOf(x, group, out[1]) && strideOf(x, head, out[2]);
+  }
+  Value denseScores(Lowering &l, Value x, SmallVector<int64_t> &out, Location loc) const {
+    x = l.denseAs(x, order(rt::buffer(x), {query, past}), loc);
+    scoreStrides(rt::buffer(x), out);
+    return x;
+  }
   Value scores(Lowering &l, Value v, SmallVector<int64_t> &out, Location loc) const {
     out.assign(5, 0);
     if (!v)
       return {};
     Value x = l.read(v);
-    for (int attempt = 0; attempt < 2; ++attempt) {
-      Buffer type = rt::buffer(x);
-      auto stride = [&](const Part &part, int64_t &s) { // broadcasts over the axes it lacks as a whole
-        bool has = llvm::any_of(part.axes, [&](const Axis &a) { return type.has(a.name); });
-        s = 0;
-        return !has || strideOf(type, part, s);
-      };
-      out[3] = query.empty() ? 0 : type.strideOf(query);
-      out[4] = type.strideOf(past);
-      if (stride(batch, out[0]) && stride(group, out[1]) && stride(head, out[2]))
-        return x;
-      x = l.dense(v);
-    }
-    return x;
+    return scoreStrides(rt::buffer(x), out) ? x : denseScores(l, x, out, loc);
+  }
+  /// The cotangent of the bias, which the kernel walks with the bias's strides.
+  Value biasCotangent(Lowering &l, Value v, Value &bias, SmallVector<int64_t> &out, Location loc) {
+    if (!v)
+      return {};
+    if (rt::buffer(bias) == l.bufferType(v))
+      return l.result(v);
+    bias = denseScores(l, bias, out, loc);
+    sums.push_back({l.alloc(rt::buffer(bias), v.getLoc()), v});
+    return sums.back().first;
   }
 
   void shape(Lowering &l, Lowering::Call &call, Value q, Value k, double scale, bool causal, int64_t value,
@@ -137,6 +142,8 @@ struct Heads {
     between ? call.index(between) : call.number(0);
     call.numbers(mask).numbers(bias).close();
   }
+
+  SmallVector<std::pair<Value, Value>> sums; // (buffer, the value that it is to be added up to)
 };
 
 LogicalResult lowerAttention(Lowering &l, ech::AttentionOp op) {
@@ -147,11 +154,7 @@ LogicalResult lowerAttention(Lowering &l, ech::AttentionOp op) {
   Value k = h.withStrides(l, l.read(op.getK()), h.past, sk, loc);
   Value v = h.withStrides(l, l.read(op.getV()), h.past, sv, loc);
   Value out = h.result(l, op.getResult(), h.query, so);
-  Tensor lseType = l.local(op.getLogsumexp());
-  Buffer dense = Buffer::dense(h.statistics(lseType), lseType.getElement());
-  SmallVector<int64_t> unused;
-  Value lse = dense == l.bufferType(op.getLogsumexp()) ? l.result(op.getLogsumexp())
-                                                       : h.permuted(l, op.getLogsumexp(), dense, h.query, unused);
+  Value lse = l.resultAs(op.getLogsumexp(), h.statistics(l.local(op.getLogsumexp())));
   Value mask = h.scores(l, op.getMask(), sm, loc), bias = h.scores(l, op.getBias(), sb, loc);
   Lowering::Call call(l, "attention", loc);
   call.out(out).out(lse).in(q).in(k).in(v);
@@ -179,9 +182,7 @@ LogicalResult lowerAttentionGrad(Lowering &l, ech::AttentionGradOp op) {
   Value mask = h.scores(l, op.getMask(), sm, loc), bias = h.scores(l, op.getBias(), sb, loc);
   Value dq = h.result(l, op.getDq(), h.query, gq), dk = h.result(l, op.getDk(), h.past, gk);
   Value dv = h.result(l, op.getDv(), h.past, gv);
-  Value dbias = op.getDbias() ? l.result(op.getDbias()) : Value();
-  if (dbias && rt::buffer(bias) != rt::buffer(dbias))
-    return l.refuse(op, "has a bias that does not lie densely");
+  Value dbias = h.biasCotangent(l, op.getDbias(), bias, sb, loc);
   Lowering::Call call(l, "attention_grad", loc);
   call.out(dq).out(dk).out(dv);
   // a bare nullptr would leave the element type open
@@ -198,6 +199,7 @@ LogicalResult lowerAttentionGrad(Lowering &l, ech::AttentionGradOp op) {
   if (bias)
     call.in(bias);
   call.done();
+  h.addUp(l, loc);
   return success();
 }
 } // namespace

@@ -145,7 +145,7 @@ LogicalResult NestBuilder::add(Operation *op) {
       return l.refuse(op, "names a number that no run provides: " + name);
     }
     scalar = number(l.number(text, l.b.getF64Type(), named), element);
-  } else if (auto read = dyn_cast<ech::ReadOp>(op); read && read.getSource() == "valid") {
+  } else if (auto read = dyn_cast<ech::ReadOp>(op); read && read.getSource() == ech::kValidSamples) {
     StringRef axis = l.local(result).getAxes()[0].name.getValue();
     for (const Axis &a : l.local(result).getAxes())
       addAxis(a);

@@ -1,4 +1,4 @@
-// Buffers, slots and calls: what all rules of the lowering use.
+// Buffers and calls: what all rules of the lowering use.
 #include "passes/lower/Lowering.h"
 
 using namespace mlir;
@@ -116,111 +116,38 @@ int64_t Lowering::ranksOver(ArrayRef<int64_t> meshAxes) {
   return ranks;
 }
 
-//===- slots
-//--------------------------------------------------------------------------------------------------------===//
+StringRef Lowering::whyInside(Operation *op) {
+  auto why = op->getAttrOfType<StringAttr>(ech::kWhy);
+  return why ? why.getValue() : StringRef("split axis");
+}
+
+Axis Lowering::axisBeside(StringRef wanted, int64_t size, ArrayRef<Axis> others) {
+  std::string name = wanted.str();
+  while (llvm::any_of(others, [&](const Axis &a) { return a.name == name; }))
+    name += "_";
+  return {b.getStringAttr(name), size};
+}
 
 namespace {
-/// Operations whose result is (or may be) the memory of their operand.
-bool isSeenThrough(Operation *op) {
-  return isa<ech::RelabelOp, ech::PickOp, ech::SliceOp, ech::ExpandOp, dist::SliceOp>(op);
-}
-
-/// Visits the operations, in `block`, that read the memory of v; false when `visit` says so once.
-bool forEachReader(Value v, Block *block, function_ref<bool(Operation *, OpOperand &)> visit) {
-  for (OpOperand &use : v.getUses()) {
-    Operation *at = block->findAncestorOpInBlock(*use.getOwner());
-    if (at == use.getOwner() && isSeenThrough(at)) {
-      if (!forEachReader(at->getResult(0), block, visit))
-        return false;
-    } else if (!at || !visit(at, use)) {
-      return false;
-    }
-  }
-  return true;
-}
-
-/// Whether a loop nest may write `produced` where it reads `use`: element by element.
-bool writesWhereItReads(Lowering &l, rt::GroupOp group, OpOperand &use, Value produced) {
-  auto yield = cast<rt::YieldOp>(group.getBody().front().getTerminator());
-  Value inner = yield.getValues()[cast<OpResult>(produced).getResultNumber()];
-  if (inner.getDefiningOp<ech::ReduceOp>())
-    return false;
-  Buffer type = l.bufferType(produced);
-  if (l.bufferType(use.get()) != type)
-    return false;
-  for (Value v : llvm::concat<Value>(llvm::to_vector(group.getInputs()), llvm::to_vector(group.getOutputs())))
-    for (const Axis &a : l.local(v).getAxes())
-      if (!type.has(a.name))
-        return false; // the element is read again for other places
-  return true;
+/// The same memory with its axes in this order; along one that it lacks, all positions are one.
+Buffer permuted(Buffer type, ArrayRef<Axis> order) {
+  SmallVector<int64_t> strides;
+  for (const Axis &a : order)
+    strides.push_back(type.strideOf(a.name));
+  return Buffer::get(type.getContext(), order, type.getElement(), strides);
 }
 } // namespace
 
-bool Lowering::isFreeAt(Value holder, Operation *producer, Value produced) {
-  Block *block = producer->getBlock();
-  return forEachReader(holder, block, [&](Operation *reader, OpOperand &use) {
-    if (reader == producer) {
-      auto group = dyn_cast<rt::GroupOp>(producer);
-      return group && use.getOwner() == producer && use.get() == holder &&
-             writesWhereItReads(*this, group, use, produced);
-    }
-    return reader->isBeforeInBlock(producer);
-  });
-}
+//===- buffers ----------------------------------------------------------------------------------------------------===//
 
-Slot Lowering::findSlot(Value v) {
-  Operation *producer = v.getDefiningOp();
-  if (!producer)
-    return {};
-  // the next state
-  for (OpOperand &use : v.getUses())
-    if (auto write = dyn_cast<ech::WriteOp>(use.getOwner()); write && write->getBlock() == producer->getBlock()) {
-      bool free = true;
-      for (Operation &op : *producer->getBlock())
-        if (auto read = dyn_cast<ech::ReadOp>(op); read && read.getSource() == write.getTarget())
-          free &= isFreeAt(read.getValue(), producer, v);
-      bool read = v.getDefiningOp<ech::ReadOp>() || isSeenThrough(producer);
-      if (free && !read && stored.count(write.getTarget()) && rt::buffer(stored[write.getTarget()]) == bufferType(v))
-        return {stored[write.getTarget()]};
-    }
-  // carried, stacked and summed values, parts of messages
-  for (OpOperand &use : v.getUses()) {
-    auto slot = slots.find(&use);
-    if (slot == slots.end())
-      continue;
-    if (slot->second.adds && !v.hasOneUse())
-      continue;
-    auto yield = dyn_cast<ech::YieldOp>(use.getOwner());
-    if (yield && use.getOperandNumber() < yield.getCarried().size()) {
-      auto repeat = cast<ech::RepeatOp>(yield->getParentOp());
-      if (!isFreeAt(repeat.carriedArguments()[use.getOperandNumber()], producer, v))
-        continue;
-    }
-    return slot->second;
-  }
-  return {};
+Value Lowering::resultAs(Value v, ArrayRef<Axis> order) {
+  Buffer dense = Buffer::dense(order, local(v).getElement());
+  if (dense == bufferType(v))
+    return result(v);
+  Value own = alloc(dense, v.getLoc());
+  bind(v, view(own, 0, permuted(dense, local(v).getAxes()), v.getLoc()));
+  return own;
 }
-
-Slot Lowering::target(Value v) {
-  Slot slot = findSlot(v);
-  if (!slot.buffer)
-    slot.buffer = alloc(bufferType(v), locOf(v));
-  if (slot.adds)
-    added.insert(v);
-  bind(v, slot.buffer);
-  return slot;
-}
-
-Value Lowering::result(Value v, bool mustBeDense) {
-  Slot slot = findSlot(v);
-  if (!slot.buffer || slot.adds || (mustBeDense && !rt::buffer(slot.buffer).isDense()))
-    slot.buffer = alloc(bufferType(v), locOf(v));
-  bind(v, slot.buffer);
-  return slot.buffer;
-}
-
-//===- buffers
-//------------------------------------------------------------------------------------------------------===//
 
 Value Lowering::read(Value v) {
   if (Value known = buffers.lookup(v))
@@ -288,15 +215,6 @@ Value Lowering::range(Value base, StringRef axis, int64_t at, int64_t size, Loca
   return view(base, at * stride, to, loc);
 }
 
-namespace {
-Buffer permuted(Buffer type, ArrayRef<Axis> order) {
-  SmallVector<int64_t> strides;
-  for (const Axis &a : order)
-    strides.push_back(type.strideOf(a.name));
-  return Buffer::get(type.getContext(), order, type.getElement(), strides);
-}
-} // namespace
-
 Value Lowering::denseAs(Value buffer, ArrayRef<Axis> order, Location loc) {
   Buffer type = rt::buffer(buffer);
   Buffer wanted = permuted(type, order);
@@ -329,31 +247,33 @@ bool isSame(Value a, Value b) {
 }
 } // namespace
 
-void Lowering::copy(Value to, Value from, Location loc, bool adds) {
-  if (!adds && isSame(to, from))
-    return;
-  walk(to, from, loc, adds ? "add" : "store");
-}
-
-void Lowering::convert(Value to, Value from, Location loc) { walk(to, from, loc, "store"); }
-
-/// One loop nest over the target, element by element.
-void Lowering::walk(Value to, Value from, Location loc, StringRef mode) {
-  Buffer target = rt::buffer(to), source = rt::buffer(from);
+void Lowering::loop(Location loc, Value to, ValueRange from, ArrayRef<Axis> axes, StringRef mode,
+                    function_ref<Value(OpBuilder &, ValueRange)> build) {
   SmallVector<StringRef> names;
   SmallVector<int64_t> sizes;
-  for (const Axis &a : target.getAxes()) {
+  for (const Axis &a : axes) {
     names.push_back(a.name);
     sizes.push_back(a.size);
   }
-  auto fused = rt::FusedOp::create(b, loc, b.getStrArrayAttr(names), b.getDenseI64ArrayAttr(sizes), ValueRange{from},
-                                   ValueRange{}, b.getStrArrayAttr({mode}), ValueRange{to});
+  auto fused = rt::FusedOp::create(b, loc, b.getStrArrayAttr(names), b.getDenseI64ArrayAttr(sizes), from, ValueRange{},
+                                   b.getStrArrayAttr({mode}), ValueRange{to});
   Block &body = fused.getBody().emplaceBlock();
-  Value element = body.addArgument(source.getElement(), loc);
+  for (Value v : from)
+    body.addArgument(rt::buffer(v).getElement(), loc);
   OpBuilder inner = OpBuilder::atBlockEnd(&body);
-  if (source.getElement() != target.getElement())
-    element = rt::ComputeOp::create(inner, loc, target.getElement(), "cast", ValueRange{element});
-  rt::YieldOp::create(inner, loc, ValueRange{element});
+  Value made = build(inner, body.getArguments());
+  rt::YieldOp::create(inner, loc, ValueRange{made});
+}
+
+void Lowering::copy(Value to, Value from, Location loc, bool adds) {
+  if (!adds && isSame(to, from))
+    return;
+  Type element = rt::buffer(to).getElement();
+  loop(loc, to, from, rt::buffer(to).getAxes(), adds ? "add" : "store", [&](OpBuilder &inner, ValueRange x) -> Value {
+    if (x[0].getType() == element)
+      return x[0];
+    return rt::ComputeOp::create(inner, loc, element, "cast", ValueRange{x[0]});
+  });
 }
 
 void Lowering::fill(Value to, double value, Location loc) {
@@ -362,22 +282,12 @@ void Lowering::fill(Value to, double value, Location loc) {
     Call(*this, "fill", loc).out(to).number(type.count()).word(rt::literal(value, type.getElement())).done();
     return;
   }
-  SmallVector<StringRef> names;
-  SmallVector<int64_t> sizes;
-  for (const Axis &a : type.getAxes()) {
-    names.push_back(a.name);
-    sizes.push_back(a.size);
-  }
-  auto fused = rt::FusedOp::create(b, loc, b.getStrArrayAttr(names), b.getDenseI64ArrayAttr(sizes), ValueRange{},
-                                   ValueRange{}, b.getStrArrayAttr({"store"}), ValueRange{to});
-  Block &body = fused.getBody().emplaceBlock();
-  OpBuilder inner = OpBuilder::atBlockEnd(&body);
-  Value number = rt::LiteralOp::create(inner, loc, type.getElement(), inner.getF64FloatAttr(value));
-  rt::YieldOp::create(inner, loc, ValueRange{number});
+  loop(loc, to, {}, type.getAxes(), "store", [&](OpBuilder &inner, ValueRange) -> Value {
+    return rt::LiteralOp::create(inner, loc, type.getElement(), inner.getF64FloatAttr(value));
+  });
 }
 
-//===- calls
-//--------------------------------------------------------------------------------------------------------===//
+//===- calls ------------------------------------------------------------------------------------------------------===//
 
 Value Lowering::number(StringRef text, Type type, Location loc) {
   return rt::NumberOp::create(b, loc, type, b.getStringAttr(text));
@@ -388,12 +298,14 @@ Value Lowering::collective(StringRef kind, Value in, Value out, int64_t count, S
   SmallVector<int64_t> sorted(meshAxes);
   llvm::sort(sorted);
   SmallVector<int> over(sorted.begin(), sorted.end());
+  if (algorithm == "auto")
+    algorithm = dist::algorithmOf(module, kind, over);
   Type ticket = starts ? rt::TicketType::get(b.getContext()) : Type();
   auto op = rt::CollectiveOp::create(
       b, loc, ticket, b.getStringAttr(kind), in, out, b.getI64IntegerAttr(count),
       reduction.empty() ? StringAttr() : b.getStringAttr(reduction), b.getDenseI64ArrayAttr(sorted),
       b.getI64IntegerAttr(ranksOver(sorted)), b.getStringAttr(mesh.names(over)),
-      b.getStringAttr(algorithm == "auto" || algorithm.empty() ? "automatic" : algorithm), b.getStringAttr(why));
+      b.getStringAttr(algorithm == "auto" ? "automatic" : algorithm), b.getStringAttr(why));
   return op.getTicket();
 }
 
@@ -423,8 +335,7 @@ rt::CallOp Lowering::Call::done() {
                             b.getDenseI64ArrayAttr(shared));
 }
 
-//===- shapes of kernels
-//--------------------------------------------------------------------------------------------===//
+//===- shapes of kernels ------------------------------------------------------------------------------------------===//
 
 bool echelon::lower::middle(Buffer x, ArrayRef<StringRef> over, int64_t &outer, int64_t &n, int64_t &inner) {
   outer = n = inner = 1;

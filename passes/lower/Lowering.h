@@ -53,6 +53,10 @@ public:
   /// Mesh axes over which an operation with a part inside communicates.
   llvm::SmallVector<int64_t> insideOf(Operation *op);
   int64_t ranksOver(llvm::ArrayRef<int64_t> meshAxes);
+  /// The reason for what an operation sends inside.
+  static llvm::StringRef whyInside(Operation *op);
+  /// An axis of memory that the lowering adds to others: its name is `wanted`, or where one of them has that, another.
+  Axis axisBeside(llvm::StringRef wanted, int64_t size, llvm::ArrayRef<Axis> others);
   /// The position in the enclosing repeat over an axis, an index; null when there is none.
   Value positionOf(llvm::StringRef axis) { return positions.lookup(axis); }
 
@@ -71,6 +75,8 @@ public:
   Value result(Value v, bool mustBeDense = true);
   /// The same; may be a slot to which the value is to be added.
   Slot target(Value v);
+  /// The same in another order of axes: where the value's own differs, the value becomes a view of what is returned.
+  Value resultAs(Value v, llvm::ArrayRef<Axis> order);
   /// Says that a value is what a buffer holds.
   void bind(Value v, Value buffer) { buffers[v] = buffer; }
   /// Part of a buffer, or other axes for it.
@@ -83,17 +89,20 @@ public:
               int64_t factor = 1);
   /// This rank's part of a value that it holds whole, or more of.
   Value pieceOf(Value x, Tensor from, Tensor to, Location loc);
-  /// Copies, or adds, with axes matched by name.
+  /// Copies, or adds, with axes matched by name; element types are converted.
   void copy(Value to, Value from, Location loc, bool adds = false);
   void fill(Value to, double value, Location loc);
-  /// The same numbers in another element type.
-  void convert(Value to, Value from, Location loc);
+  /// One loop nest over `axes`: `build` makes the element of `to` from those of `from`, and `mode` says what becomes of
+  /// it ("store", "sum", "add").
+  void loop(Location loc, Value to, mlir::ValueRange from, llvm::ArrayRef<Axis> axes, llvm::StringRef mode,
+            llvm::function_ref<Value(mlir::OpBuilder &, mlir::ValueRange)> build);
 
   //===- calls ------------------------------------------------------------------------------------------------------//
   class Call;
   /// A number known when the program runs.
   Value number(llvm::StringRef text, mlir::Type type, Location loc);
-  /// A collective in place (in == out) or not, over mesh axes. `label` is found from the location.
+  /// A collective in place (in == out) or not, over mesh axes. `algorithm` "auto": what a clause says of all such
+  /// collectives over these mesh axes.
   Value collective(llvm::StringRef kind, Value in, Value out, int64_t count, llvm::StringRef reduction,
                    llvm::ArrayRef<int64_t> meshAxes, llvm::StringRef algorithm, llvm::StringRef why, Location loc,
                    bool starts = false);
@@ -127,7 +136,6 @@ public:
   bool evaluates = false; ///< in @evaluate
 
 private:
-  void walk(Value to, Value from, Location loc, llvm::StringRef mode);
   /// The place of a value, named after its operation where the user gave no name.
   Location locOf(Value v);
   /// Whether a slot's memory may be written where `producer` stands: nobody reads what it holds there or later.

@@ -46,31 +46,12 @@ Form formOf(Tensor local, ArrayRef<StringRef> over) {
   return form;
 }
 
-StringRef whyOf(Operation *op) {
-  auto why = op->getAttrOfType<StringAttr>(ech::kWhy);
-  return why ? why.getValue() : StringRef("split axis");
-}
-
 /// Elements reduced over all ranks.
 int64_t totalOf(Value v, ArrayRef<StringRef> over) {
   int64_t total = 1;
   for (StringRef axis : over)
     total *= ech::tensor(v).sizeOf(axis);
   return total;
-}
-
-/// The buffer of a result in the form's order.
-Value place(Lowering &l, Value v, ArrayRef<Axis> order) {
-  Buffer dense = Buffer::dense(order, l.local(v).getElement());
-  if (dense == l.bufferType(v))
-    return l.result(v);
-  Value own = l.alloc(dense, v.getLoc());
-  SmallVector<int64_t> strides;
-  for (const Axis &a : l.local(v).getAxes())
-    strides.push_back(dense.strideOf(a.name));
-  Buffer type = Buffer::get(l.b.getContext(), l.local(v).getAxes(), dense.getElement(), strides);
-  l.bind(v, l.view(own, 0, type, v.getLoc()));
-  return own;
 }
 
 LogicalResult lowerNormalize(Lowering &l, ech::NormalizeOp op) {
@@ -80,7 +61,7 @@ LogicalResult lowerNormalize(Lowering &l, ech::NormalizeOp op) {
   SmallVector<int64_t> mesh = l.insideOf(op);
   Value x = l.denseAs(l.read(op.getOperand()), form.order, loc);
   Type element = rt::buffer(x).getElement();
-  Value y = place(l, op.getResult(), form.order), rstd = l.result(op.getRstd());
+  Value y = l.resultAs(op.getResult(), form.order), rstd = l.result(op.getRstd());
   auto named = [&](StringRef name) { return NameLoc::get(l.b.getStringAttr(name), loc); };
   auto call = [&](StringRef callee) { return Lowering::Call(l, callee, loc); };
   auto sizes = [&](Lowering::Call &c) -> Lowering::Call & {
@@ -99,7 +80,7 @@ LogicalResult lowerNormalize(Lowering &l, ech::NormalizeOp op) {
       form.inner *= form.outer;
       form.outer = 1;
       x = l.denseAs(x, form.order, loc);
-      y = place(l, op.getResult(), form.order);
+      y = l.resultAs(op.getResult(), form.order);
     }
     if (mesh.empty()) {
       auto c = call("rms_normalize");
@@ -109,7 +90,7 @@ LogicalResult lowerNormalize(Lowering &l, ech::NormalizeOp op) {
     Value squares = l.alloc(form.kept, element, named("squares"));
     auto local = call("rms_local");
     sizes(local.out(squares).in(x)).done();
-    l.collective("all_reduce", squares, squares, form.channels, "Sum", mesh, "auto", whyOf(op), loc);
+    l.collective("all_reduce", squares, squares, form.channels, "Sum", mesh, "auto", Lowering::whyInside(op), loc);
     auto finish = call("rms_finish");
     sizes(finish.out(y).out(rstd).in(x).in(squares));
     finish.number(totalOf(op.getOperand(), over)).word(epsilon).share(0, 2).done();
@@ -129,13 +110,15 @@ LogicalResult lowerNormalize(Lowering &l, ech::NormalizeOp op) {
     return success();
   }
   int64_t ranks = l.ranksOver(mesh);
-  SmallVector<Axis> own(form.kept), all{{l.b.getStringAttr("rank"), ranks}};
-  own.push_back({l.b.getStringAttr("moment"), 3});
+  SmallVector<Axis> own(form.kept);
+  own.push_back(l.axisBeside("moment", 3, own));
+  SmallVector<Axis> all{l.axisBeside("rank", ranks, own)};
   llvm::append_range(all, own);
   Value moments = l.alloc(own, element, named("moments")), gathered = l.alloc(all, element, named("moments_of_all"));
   auto local = call(form.rows ? "local_moments" : "local_moments_channels");
   sizes(local.out(moments).in(x)).done();
-  l.collective("all_gather", moments, gathered, rt::buffer(moments).count(), "", mesh, "auto", whyOf(op), loc);
+  l.collective("all_gather", moments, gathered, rt::buffer(moments).count(), "", mesh, "auto", Lowering::whyInside(op),
+               loc);
   call("combine_moments").out(moments).in(gathered).number(ranks).number(form.channels).done();
   auto finish = call(form.rows ? "normalize_finish" : "normalize_channels_finish");
   sizes(finish.out(y).out(rstd).in(x).in(moments));
@@ -158,7 +141,7 @@ LogicalResult lowerNormalizeGrad(Lowering &l, ech::NormalizeGradOp op) {
   Value dy = l.denseAs(l.read(op.getCotangent()), form.order, loc);
   Value y = l.denseAs(l.read(op.getResult()), form.order, loc);
   Value rstd = l.denseAs(l.read(op.getRstd()), form.kept, loc);
-  Value dx = place(l, op.getOperandCotangent(), form.order);
+  Value dx = l.resultAs(op.getOperandCotangent(), form.order);
   StringRef prefix = op.getRms() ? "rms_" : form.rows ? "normalize_" : "normalize_channels_";
   auto call = [&](StringRef suffix) { return Lowering::Call(l, (prefix + suffix).str(), loc); };
   auto sizes = [&](Lowering::Call &c) -> Lowering::Call & {
@@ -172,11 +155,11 @@ LogicalResult lowerNormalizeGrad(Lowering &l, ech::NormalizeGradOp op) {
     return success();
   }
   SmallVector<Axis> axes(form.kept);
-  axes.push_back({l.b.getStringAttr("part"), op.getRms() ? 1 : 2});
+  axes.push_back(l.axisBeside("part", op.getRms() ? 1 : 2, axes));
   Value sums = l.alloc(axes, rt::buffer(y).getElement(), NameLoc::get(l.b.getStringAttr("sums"), loc));
   auto local = call("grad_local");
   sizes(local.out(sums).in(dy).in(y)).done();
-  l.collective("all_reduce", sums, sums, rt::buffer(sums).count(), "Sum", mesh, "auto", whyOf(op), loc);
+  l.collective("all_reduce", sums, sums, rt::buffer(sums).count(), "Sum", mesh, "auto", Lowering::whyInside(op), loc);
   auto finish = call("grad_finish");
   sizes(finish.out(dx).in(dy).in(y).in(rstd).in(sums));
   finish.number(totalOf(op.getResult(), over)).share(0, 1).share(0, 2).done();

@@ -6,25 +6,6 @@ using namespace echelon;
 using namespace echelon::lower;
 
 namespace {
-/// One loop over the buffer `to`: `build` makes its element from those of `from`.
-void loop(Lowering &l, Location loc, Value to, ValueRange from, ArrayRef<Axis> axes, StringRef mode,
-          llvm::function_ref<Value(OpBuilder &, ValueRange)> build) {
-  SmallVector<StringRef> names;
-  SmallVector<int64_t> sizes;
-  for (const Axis &a : axes) {
-    names.push_back(a.name);
-    sizes.push_back(a.size);
-  }
-  auto fused = rt::FusedOp::create(l.b, loc, l.b.getStrArrayAttr(names), l.b.getDenseI64ArrayAttr(sizes), from,
-                                   ValueRange{}, l.b.getStrArrayAttr({mode}), ValueRange{to});
-  Block &body = fused.getBody().emplaceBlock();
-  for (Value v : from)
-    body.addArgument(rt::buffer(v).getElement(), loc);
-  OpBuilder inner = OpBuilder::atBlockEnd(&body);
-  Value made = build(inner, body.getArguments());
-  rt::YieldOp::create(inner, loc, ValueRange{made});
-}
-
 /// value where `axis` is at the logical `position`, else 0.
 Value atPosition(Lowering &l, OpBuilder &b, Location loc, Tensor type, StringRef axis, int64_t position, Value value) {
   Type i32 = b.getI32Type(), element = value.getType();
@@ -44,7 +25,7 @@ LogicalResult lowerPick(Lowering &l, ech::PickOp op) {
   }
   // one rank has it; the sum over the ranks is still to come
   Value out = l.result(op.getResult());
-  loop(l, op.getLoc(), out, x, rt::buffer(x).getAxes(), "sum", [&](OpBuilder &b, ValueRange v) {
+  l.loop(op.getLoc(), out, x, rt::buffer(x).getAxes(), "sum", [&](OpBuilder &b, ValueRange v) {
     return atPosition(l, b, op.getLoc(), type, op.getAxis(), op.getPosition(), v[0]);
   });
   return success();
@@ -52,10 +33,10 @@ LogicalResult lowerPick(Lowering &l, ech::PickOp op) {
 
 LogicalResult lowerPlace(Lowering &l, ech::PlaceOp op) {
   Slot slot = l.target(op.getResult());
-  loop(l, op.getLoc(), slot.buffer, l.read(op.getOperand()), rt::buffer(slot.buffer).getAxes(),
-       slot.adds ? "add" : "store", [&](OpBuilder &b, ValueRange v) {
-         return atPosition(l, b, op.getLoc(), ech::tensor(op.getResult()), op.getAxis(), op.getPosition(), v[0]);
-       });
+  l.loop(op.getLoc(), slot.buffer, l.read(op.getOperand()), rt::buffer(slot.buffer).getAxes(),
+         slot.adds ? "add" : "store", [&](OpBuilder &b, ValueRange v) {
+           return atPosition(l, b, op.getLoc(), ech::tensor(op.getResult()), op.getAxis(), op.getPosition(), v[0]);
+         });
   return success();
 }
 

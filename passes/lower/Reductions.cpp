@@ -8,11 +8,6 @@ using namespace echelon;
 using namespace echelon::lower;
 
 namespace {
-StringRef whyOf(Operation *op) {
-  auto why = op->getAttrOfType<StringAttr>(ech::kWhy);
-  return why ? why.getValue() : StringRef("split axis");
-}
-
 /// (outer, n, inner) of an operand, and communication over the ranks that hold pieces of `over`.
 struct Slices {
   Slices(Lowering &l, Operation *op, Value operand, ArrayAttr overNames)
@@ -27,34 +22,16 @@ struct Slices {
   int64_t count() const { return outer * inner; }
   NameLoc named(StringRef name) { return NameLoc::get(l.b.getStringAttr(name), loc); }
   Value temporary(StringRef name) { return l.alloc(rest, element, NameLoc::get(l.b.getStringAttr(name), loc)); }
-  Value temporary(StringRef name, StringRef axis, int64_t size, Type type) {
-    SmallVector<Axis> axes{{l.b.getStringAttr(axis), size}};
-    llvm::append_range(axes, rest);
-    return l.alloc(axes, type, NameLoc::get(l.b.getStringAttr(name), loc));
-  }
-  /// The result's buffer where it has the order of `x`; else a new one, bound with its axes put in order.
-  Value result(Value v, ArrayRef<Axis> order) {
-    Buffer dense = Buffer::dense(order, l.local(v).getElement());
-    if (dense == l.bufferType(v))
-      return l.result(v);
-    Value own = l.alloc(dense, v.getLoc());
-    SmallVector<int64_t> strides;
-    for (const Axis &a : l.local(v).getAxes())
-      strides.push_back(dense.strideOf(a.name));
-    l.bind(v, l.view(own, 0, Buffer::get(l.b.getContext(), l.local(v).getAxes(), dense.getElement(), strides),
-                     v.getLoc()));
-    return own;
-  }
   Lowering::Call call(StringRef callee) { return Lowering::Call(l, callee, loc); }
   void reduceOverRanks(Value v, StringRef how) {
-    l.collective("all_reduce", v, v, rt::buffer(v).count(), how, mesh, "auto", whyOf(op), loc);
+    l.collective("all_reduce", v, v, rt::buffer(v).count(), how, mesh, "auto", Lowering::whyInside(op), loc);
   }
   Value gatherOverRanks(Value v, StringRef name) {
     int64_t ranks = l.ranksOver(mesh);
-    SmallVector<Axis> axes{{l.b.getStringAttr("rank"), ranks}};
+    SmallVector<Axis> axes{l.axisBeside("rank", ranks, rt::buffer(v).getAxes())};
     llvm::append_range(axes, rt::buffer(v).getAxes());
     Value all = l.alloc(axes, rt::buffer(v).getElement(), NameLoc::get(l.b.getStringAttr(name), loc));
-    l.collective("all_gather", v, all, rt::buffer(v).count(), "", mesh, "auto", whyOf(op), loc);
+    l.collective("all_gather", v, all, rt::buffer(v).count(), "", mesh, "auto", Lowering::whyInside(op), loc);
     return all;
   }
   /// The maximum over the axes and all ranks.
@@ -96,12 +73,12 @@ LogicalResult lowerReduce(Lowering &l, ech::ReduceOp op) {
       l.copy(slot.buffer, own, op.getLoc(), slot.adds);
       return success();
     }
-    Value out = s.result(op.getResult(), s.rest);
+    Value out = l.resultAs(op.getResult(), s.rest);
     s.call("reduce_sum").out(out).in(s.x).number(s.outer).number(s.n).number(s.inner).done();
     return success();
   }
   bool max = op.getKind() == ech::Reduction::Max;
-  Value out = s.result(op.getResult(), s.rest);
+  Value out = l.resultAs(op.getResult(), s.rest);
   s.call(max ? "reduce_max" : "reduce_min").out(out).in(s.x).number(s.outer).number(s.n).number(s.inner).done();
   if (s.isSplit())
     s.reduceOverRanks(out, max ? "Max" : "Min");
@@ -110,7 +87,7 @@ LogicalResult lowerReduce(Lowering &l, ech::ReduceOp op) {
 
 LogicalResult lowerArgMax(Lowering &l, ech::ArgMaxOp op) {
   Slices s(l, op, op.getOperand(), op.getOver());
-  Value out = s.result(op.getResult(), s.rest);
+  Value out = l.resultAs(op.getResult(), s.rest);
   if (!s.isSplit()) {
     s.call("argmax").out(out).in(s.x).number(s.outer).number(s.n).number(s.inner).done();
     return success();
@@ -122,17 +99,19 @@ LogicalResult lowerArgMax(Lowering &l, ech::ArgMaxOp op) {
   (first ? call.index(first) : call.number(0)).done();
   // value and place travel in one message: places are whole numbers that the value's type holds
   int64_t ranks = l.ranksOver(s.mesh);
-  Value both = s.temporary("message", "part", 2, s.element);
-  auto part = [&](Value of, int64_t i) { return l.slice(of, "part", i, s.loc); };
-  l.copy(part(both, 0), value, s.loc);
-  l.convert(part(both, 1), out, s.loc);
-  Value all = s.gatherOverRanks(both, "gathered");
-  SmallVector<Axis> axes{{l.b.getStringAttr("rank"), ranks}};
+  Axis parts = l.axisBeside("part", 2, s.rest), rank = l.axisBeside("rank", ranks, s.rest);
+  SmallVector<Axis> two{parts}, axes{rank};
+  llvm::append_range(two, s.rest);
   llvm::append_range(axes, s.rest);
+  Value both = l.alloc(two, s.element, s.named("message"));
+  auto part = [&](Value of, int64_t i) { return l.slice(of, parts.name, i, s.loc); };
+  l.copy(part(both, 0), value, s.loc);
+  l.copy(part(both, 1), out, s.loc);
+  Value all = s.gatherOverRanks(both, "gathered");
   Value values = l.alloc(axes, s.element, s.named("largest_of_all"));
   Value indices = l.alloc(axes, l.b.getI32Type(), s.named("places_of_all"));
   l.copy(values, part(all, 0), s.loc);
-  l.convert(indices, part(all, 1), s.loc);
+  l.copy(indices, part(all, 1), s.loc);
   auto combine = s.call("combine_max_with_index");
   combine.out(value).out(out).in(values).in(indices).number(ranks).number(s.count()).done();
   return success();
@@ -140,7 +119,7 @@ LogicalResult lowerArgMax(Lowering &l, ech::ArgMaxOp op) {
 
 LogicalResult lowerSoftmax(Lowering &l, ech::SoftmaxOp op) {
   Slices s(l, op, op.getOperand(), op.getOver());
-  Value out = s.result(op.getResult(), rt::buffer(s.x).getAxes());
+  Value out = l.resultAs(op.getResult(), rt::buffer(s.x).getAxes());
   if (!s.isSplit()) {
     s.call("softmax").out(out).in(s.x).number(s.outer).number(s.n).number(s.inner).share(0, 1).done();
     return success();
@@ -163,7 +142,7 @@ LogicalResult lowerSoftmax(Lowering &l, ech::SoftmaxOp op) {
 
 LogicalResult lowerLogSumExp(Lowering &l, ech::LogSumExpOp op) {
   Slices s(l, op, op.getOperand(), op.getOver());
-  Value out = s.result(op.getResult(), s.rest);
+  Value out = l.resultAs(op.getResult(), s.rest);
   if (!s.isSplit()) {
     s.call("logsumexp").out(out).in(s.x).number(s.outer).number(s.n).number(s.inner).done();
     return success();
@@ -208,12 +187,12 @@ LogicalResult lowerCrossEntropy(Lowering &l, ech::CrossEntropyOp op) {
   }
   Value m = l.alloc(rows, element, named("maximum"));
   call("reduce_max").out(m).in(x).number(count).number(vocab).number(1).done();
-  l.collective("all_reduce", m, m, count, "Max", mesh, "auto", whyOf(op), loc);
+  l.collective("all_reduce", m, m, count, "Max", mesh, "auto", Lowering::whyInside(op), loc);
   // the sums travel as one message
-  SmallVector<Axis> parts{{l.b.getStringAttr("part"), hasTarget ? 3 : 2}};
+  SmallVector<Axis> parts{l.axisBeside("part", hasTarget ? 3 : 2, rows)};
   llvm::append_range(parts, rows);
   Value sums = l.alloc(parts, element, named("sums"));
-  auto part = [&](int64_t i, StringRef name) { return l.slice(sums, "part", i, named(name)); };
+  auto part = [&](int64_t i, StringRef name) { return l.slice(sums, parts[0].name, i, named(name)); };
   Value sum = part(0, "sum_of_exp"), picked = part(1, "picked"), mass = hasTarget ? part(2, "mass") : Value();
   if (hasTarget) {
     auto local = call("cross_entropy_target_local");
@@ -224,7 +203,7 @@ LogicalResult lowerCrossEntropy(Lowering &l, ech::CrossEntropyOp op) {
     Value first = l.offsetOf(ech::tensor(op.getLogits()), over);
     (first ? local.index(first) : local.number(0)).done();
   }
-  l.collective("all_reduce", sums, sums, rt::buffer(sums).count(), "Sum", mesh, "auto", whyOf(op), loc);
+  l.collective("all_reduce", sums, sums, rt::buffer(sums).count(), "Sum", mesh, "auto", Lowering::whyInside(op), loc);
   if (hasTarget)
     call("cross_entropy_target_finish").out(loss).out(lse).in(m).in(sum).in(picked).in(mass).number(count).done();
   else
@@ -234,7 +213,7 @@ LogicalResult lowerCrossEntropy(Lowering &l, ech::CrossEntropyOp op) {
 
 LogicalResult lowerCumSum(Lowering &l, ech::CumSumOp op) {
   Slices s(l, op, op.getOperand(), op.getOver());
-  Value out = s.result(op.getResult(), rt::buffer(s.x).getAxes());
+  Value out = l.resultAs(op.getResult(), rt::buffer(s.x).getAxes());
   auto call = s.call("cumsum");
   call.out(out).in(s.x).number(s.outer).number(s.n).number(s.inner).share(0, 1);
   if (op.getReverse())
@@ -249,7 +228,7 @@ LogicalResult lowerTop(Lowering &l, ech::TopOp op) {
   SmallVector<Axis> order;
   for (const Axis &a : rt::buffer(s.x).getAxes())
     order.push_back(a.name == s.over[0] ? Axis{op.getIntoAttr(), k} : a);
-  Value out = s.result(op.getResult(), order);
+  Value out = l.resultAs(op.getResult(), order);
   s.call("top_k").out(out).in(s.x).number(s.outer).number(s.n).number(s.inner).number(k).done();
   return success();
 }
@@ -283,16 +262,13 @@ LogicalResult lowerGlobalNorm(Lowering &l, ech::GlobalNormOp op) {
           .done();
   }
   if (!mesh.empty())
-    l.collective("all_reduce", sum, sum, 1, "Sum", mesh, "auto", whyOf(op), loc);
+    l.collective("all_reduce", sum, sum, 1, "Sum", mesh, "auto", Lowering::whyInside(op), loc);
   Value out = l.result(op.getResult());
-  auto root = rt::FusedOp::create(b, loc, b.getStrArrayAttr({}), b.getDenseI64ArrayAttr({}), ValueRange{sum},
-                                  ValueRange{}, b.getStrArrayAttr({"store"}), ValueRange{out});
-  Block &body = root.getBody().emplaceBlock();
-  OpBuilder inner = OpBuilder::atBlockEnd(&body);
-  Value v = rt::ComputeOp::create(inner, loc, f64, "sqrt", ValueRange{body.addArgument(f64, loc)});
-  if (rt::buffer(out).getElement() != f64)
-    v = rt::ComputeOp::create(inner, loc, rt::buffer(out).getElement(), "cast", ValueRange{v});
-  rt::YieldOp::create(inner, loc, ValueRange{v});
+  l.loop(loc, out, sum, {}, "store", [&](OpBuilder &inner, ValueRange x) -> Value {
+    Value root = rt::ComputeOp::create(inner, loc, f64, "sqrt", ValueRange{x[0]});
+    Type element = rt::buffer(out).getElement();
+    return element == f64 ? root : rt::ComputeOp::create(inner, loc, element, "cast", ValueRange{root}).getResult();
+  });
   return success();
 }
 } // namespace

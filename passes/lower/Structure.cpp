@@ -23,14 +23,14 @@ NameLoc storedName(Lowering &l, StringRef path, Location loc) {
 }
 
 LogicalResult lowerRead(Lowering &l, ech::ReadOp op) {
-  if (op.getSource() == "valid")
+  if (op.getSource() == ech::kValidSamples)
     return success(); // free: loop nests ask how many samples are valid
   bool input = isa<ech::InputOp>(SymbolTable::lookupNearestSymbolFrom(op, op.getSourceAttr()));
   // an input may be wanted in several states: it then has as many places
   std::string key = op.getSource().str();
   if (input) {
     llvm::raw_string_ostream os(key);
-    os << " " << op.getValue().getType() << op->getAttr(dist::kReadFrom) << op->getAttr(dist::kReadTo);
+    os << " " << op.getValue().getType() << op->getAttr(ech::kReadFrom) << op->getAttr(ech::kReadTo);
   }
   Value &known = l.stored[key];
   if (!known) {
@@ -42,9 +42,9 @@ LogicalResult lowerRead(Lowering &l, ech::ReadOp op) {
     if (input) {
       NamedAttrList read;
       read.set("type", TypeAttr::get(op.getValue().getType()));
-      if (Attribute from = op->getAttr(dist::kReadFrom)) {
+      if (Attribute from = op->getAttr(ech::kReadFrom)) {
         read.set("from", from);
-        read.set("to", op->getAttr(dist::kReadTo));
+        read.set("to", op->getAttr(ech::kReadTo));
       }
       alloc->setAttr("rt.read", read.getDictionary(l.b.getContext()));
     }

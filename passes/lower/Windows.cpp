@@ -35,20 +35,6 @@ Axes others(Tensor type, ArrayRef<StringRef> names) {
   return axes;
 }
 
-/// The result's buffer in a kernel's order; where the value has another one, it becomes a view.
-Value place(Lowering &l, Value v, ArrayRef<Axis> order) {
-  Buffer dense = Buffer::dense(order, l.local(v).getElement());
-  if (dense == l.bufferType(v))
-    return l.result(v);
-  Value own = l.alloc(dense, v.getLoc());
-  SmallVector<int64_t> strides;
-  for (const Axis &a : l.local(v).getAxes())
-    strides.push_back(dense.strideOf(a.name));
-  Buffer type = Buffer::get(l.b.getContext(), l.local(v).getAxes(), dense.getElement(), strides);
-  l.bind(v, l.view(own, 0, type, v.getLoc()));
-  return own;
-}
-
 /// What conv and its derivatives share, from the types of x, w and y.
 struct Conv {
   SmallVector<StringRef> over, window, kernel;
@@ -98,7 +84,7 @@ LogicalResult lowerConv(Lowering &l, ech::ConvOp op) {
   Conv c(l, op, op.getX(), op.getW(), op.getResult());
   Value x = l.denseAs(l.read(op.getX()), c.x(), op.getLoc()), w = l.denseAs(l.read(op.getW()), c.w(), op.getLoc());
   Lowering::Call call(l, "conv", op.getLoc());
-  call.out(place(l, op.getResult(), c.y())).in(x).in(w);
+  call.out(l.resultAs(op.getResult(), c.y())).in(x).in(w);
   c.shapeAndScratch(l, call, runtime::ConvKind::forward, rt::buffer(w).getElement(), op.getLoc());
   call.done();
   return success();
@@ -108,7 +94,7 @@ LogicalResult lowerConvGradX(Lowering &l, ech::ConvGradXOp op) {
   Value dy = l.denseAs(l.read(op.getCotangent()), c.y(), op.getLoc());
   Value w = l.denseAs(l.read(op.getW()), c.w(), op.getLoc());
   Lowering::Call call(l, "conv_grad_data", op.getLoc());
-  call.out(place(l, op.getResult(), c.x())).in(dy).in(w);
+  call.out(l.resultAs(op.getResult(), c.x())).in(dy).in(w);
   c.shapeAndScratch(l, call, runtime::ConvKind::gradData, rt::buffer(w).getElement(), op.getLoc());
   call.done();
   return success();
@@ -118,7 +104,7 @@ LogicalResult lowerConvGradW(Lowering &l, ech::ConvGradWOp op) {
   Value dy = l.denseAs(l.read(op.getCotangent()), c.y(), op.getLoc());
   Value x = l.denseAs(l.read(op.getX()), c.x(), op.getLoc());
   Lowering::Call call(l, "conv_grad_weights", op.getLoc());
-  call.out(place(l, op.getResult(), c.w())).in(x).in(dy);
+  call.out(l.resultAs(op.getResult(), c.w())).in(x).in(dy);
   c.shapeAndScratch(l, call, runtime::ConvKind::gradWeights, rt::buffer(x).getElement(), op.getLoc());
   call.done();
   return success();
@@ -149,7 +135,7 @@ template <typename Op> struct Pool {
 LogicalResult lowerPool(Lowering &l, ech::PoolOp op) {
   Pool<ech::PoolOp> p(l, op, op.getOperand(), op.getResult());
   Value x = l.denseAs(l.read(op.getOperand()), joined({p.planes, p.in}), op.getLoc());
-  Value y = place(l, op.getResult(), joined({p.planes, p.out}));
+  Value y = l.resultAs(op.getResult(), joined({p.planes, p.out}));
   bool max = op.getKind() == ech::Pooling::Max;
   Lowering::Call call(l, max ? "maxpool" : "avgpool", op.getLoc());
   call.out(y);
@@ -167,7 +153,7 @@ LogicalResult lowerPoolGrad(Lowering &l, ech::PoolGradOp op) {
   Value dy = l.denseAs(l.read(op.getCotangent()), joined({p.planes, p.out}), loc);
   if (op.getKind() != ech::Pooling::Max) {
     Lowering::Call call(l, "avgpool_grad", loc);
-    call.out(place(l, op.getResult(), joined({p.planes, p.in}))).in(dy);
+    call.out(l.resultAs(op.getResult(), joined({p.planes, p.in}))).in(dy);
     p.shape(call);
     call.done();
     return success();
@@ -182,7 +168,7 @@ LogicalResult lowerPoolGrad(Lowering &l, ech::PoolGradOp op) {
   p.shape(find);
   find.done();
   Lowering::Call call(l, "maxpool_grad", loc);
-  call.out(place(l, op.getResult(), joined({p.planes, p.in}))).in(dy).in(index);
+  call.out(l.resultAs(op.getResult(), joined({p.planes, p.in}))).in(dy).in(index);
   p.shape(call);
   call.done();
   return success();

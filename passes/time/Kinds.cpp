@@ -34,8 +34,7 @@ ReduceOp Kinds::extreme(Value value) const {
 
 void Kinds::set(Value value, Kind kind) { kinds[value] = settled.contains(value) ? Kind::Fixed : kind; }
 
-//===- one operation
-//----------------------------------------------------------------------------------------------------===//
+//===- one operation ---------------------------------------------------------------------------------------------===//
 
 LogicalResult Kinds::decide(Operation *op, bool nested) {
   auto batched = [&](ValueRange values) { return llvm::any_of(values, [&](Value v) { return hasBatch(v); }); };
@@ -159,8 +158,7 @@ bool Kinds::isLinear(Operation *op) {
   return isa<ExpandOp, RelabelOp, CumSumOp, PickOp, PlaceOp, SliceOp, PadOp>(op);
 }
 
-//===- loops
-//--------------------------------------------------------------------------------------------------------------===//
+//===- loops -----------------------------------------------------------------------------------------------------===//
 
 LogicalResult Kinds::decideRepeat(RepeatOp op, bool nested) {
   bool batched = false;
@@ -246,8 +244,7 @@ LogicalResult Kinds::decideRepeat(RepeatOp op, bool nested) {
   return success();
 }
 
-//===- what cannot be
-//----------------------------------------------------------------------------------------------------===//
+//===- what cannot be --------------------------------------------------------------------------------------------===//
 
 LogicalResult Kinds::refuse(Operation *op) {
   if (time.evaluation())

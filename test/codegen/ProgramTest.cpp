@@ -1,5 +1,6 @@
 // Generated programs: the same text each time, no warnings, and the numbers that plain loops give.
 #include "codegen/Emit.h"
+#include "codegen/Names.h"
 #include "codegen/Plan.h"
 #include "ir/dist/Dist.h"
 #include "ir/rt/Rt.h"
@@ -69,6 +70,14 @@ void writeNpy(const std::string &path, const char *type, const std::string &shap
   out.write(reinterpret_cast<const char *>(data.data()), static_cast<std::streamsize>(data.size() * sizeof(T)));
 }
 } // namespace
+
+// A user's name that means something else to a C++ compiler, or to the program, is not used as it stands.
+TEST(Program, NamesOfCpp) {
+  for (const char *name : {"thread_local", "static_cast", "errno", "NULL", "M_PI", "step", "Algorithm"})
+    EXPECT_EQ(codegen::identifier(name), std::string(name) + "_");
+  for (const char *name : {"wq", "thread", "steps", "err"})
+    EXPECT_EQ(codegen::identifier(name), name);
+}
 
 TEST(Program, SameTextEachTime) {
   std::string ir = testFile("mlp.mlir");

@@ -26,8 +26,7 @@ namespace {
 constexpr int kSteps = 3;
 constexpr int64_t kSamples = 40, kHeldOut = 11; // the last batch of the evaluation is never full
 
-//===- data
-//-----------------------------------------------------------------------------------------------------------===//
+//===- data ------------------------------------------------------------------------------------------------------===//
 
 /// The values of an input's files, sample by sample.
 std::vector<double> valuesOf(const RandomSpec &spec, const RandomInput &input, bool held) {
@@ -71,8 +70,7 @@ void writeNpy(const std::string &path, const RandomInput &input, const std::vect
   }
 }
 
-//===- one rank, interpreted
-//------------------------------------------------------------------------------------------===//
+//===- one rank, interpreted -------------------------------------------------------------------------------------===//
 
 struct Reference {
   ModuleOp module;
@@ -157,8 +155,7 @@ struct Reference {
   }
 };
 
-//===- all ranks, on numbers
-//------------------------------------------------------------------------------------------===//
+//===- all ranks, on numbers -------------------------------------------------------------------------------------===//
 
 Array plain(const interpret::Array &x, Type type) {
   Array y(cast<Tensor>(type).withState({}));

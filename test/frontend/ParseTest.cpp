@@ -1,5 +1,6 @@
 // Trees: what the parser makes of correct specs, and that nothing makes it crash.
 #include "frontend/Parse.h"
+#include "frontend/ast/Dump.h"
 #include "frontend/train/TrainPlan.h"
 #include "std/Library.h"
 #include <filesystem>
@@ -46,6 +47,16 @@ TEST(Parse, Specs) {
       planTrain(*p.program, train, p.diagnostics);
     EXPECT_EQ(p.diagnostics.text(), "");
   }
+}
+
+// The tree as text shows what the spec says, strings as written, and leaves the library out.
+TEST(Parse, Dump) {
+  Parsed p("import nn\ntrain t {\n  data text(\"a\\tb\") -> x\n}\n");
+  ASSERT_EQ(p.diagnostics.text(), "");
+  EXPECT_EQ(dump(*p.program, p.sources), "file test.ech\nimport nn  # 1:8\ntrain t  # 2:1\n"
+                                         "  clause data text(\"a\\tb\") -> x  # 3:3\n");
+  const auto &data = std::get<DataClause>(p.program->main().trains[0].clauses[0].what);
+  EXPECT_EQ(dump(*data.source), "(call text \"a\\tb\")");
 }
 
 // `^` binds from the right and tighter than unary minus; a sum is one chain.

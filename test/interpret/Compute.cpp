@@ -87,7 +87,7 @@ std::vector<Array> echelon::interpret::compute(Operation *op, ArrayRef<Array> in
         y.values[0] = scalarOf(o, machine.learningRate, machine.step);
         if (o.getName() == "samples") {
           y.values[0] = 0;
-          for (double v : machine.values.at("valid").values)
+          for (double v : machine.values.at(std::string(kValidSamples)).values)
             y.values[0] += v;
         }
         return one(y);

@@ -95,8 +95,7 @@ TEST(LoopDerivative, ACarriedValueThatNoLossReads) {
             kTolerance);
 }
 
-//===- the batch in parts
-//---------------------------------------------------------------------------------------------------===//
+//===- the batch in parts ----------------------------------------------------------------------------------------===//
 
 /// p0 is a table over samples, so that values have a batch axis without inputs.
 Value samples(Build &b, Value w) {

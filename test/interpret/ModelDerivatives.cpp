@@ -77,7 +77,7 @@ protected:
       Array x(cast<Tensor>(input.getType()));
       for (double &v : x.values)
         v = input.getBelow() ? generator() % input.getBelow() : normal(generator);
-      if (input.getSymName() == "valid")
+      if (input.getSymName() == kValidSamples)
         x.values.assign(x.values.size(), 1);
       machine.values[input.getSymName().str()] = x;
     }

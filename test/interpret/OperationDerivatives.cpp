@@ -9,8 +9,7 @@ using P = llvm::ArrayRef<Value>;
 
 namespace {
 
-//===- element-wise
-//-----------------------------------------------------------------------------------------------------===//
+//===- element-wise ----------------------------------------------------------------------------------------------===//
 
 struct Unary {
   Function function;
@@ -83,8 +82,7 @@ TEST(MapDerivative, ExpansionsSum) {
             kTolerance);
 }
 
-//===- contractions and reductions
-//-----------------------------------------------------------------------------------------===//
+//===- contractions and reductions -------------------------------------------------------------------------------===//
 
 TEST(DotDerivative, SharedSummedAndOwnAxes) {
   EXPECT_LE(worstDifference({{{{"b", 2}, {"i", 3}, {"k", 4}}}, {{{"b", 2}, {"k", 4}, {"j", 2}}}},
@@ -150,8 +148,7 @@ TEST(CumSumDerivative, BothWays) {
               kTolerance);
 }
 
-//===- places
-//----------------------------------------------------------------------------------------------------------------===//
+//===- places ----------------------------------------------------------------------------------------------------===//
 
 TEST(GatherDerivative, RepeatedIndicesAddUp) {
   EXPECT_LE(worstDifference({{{{"v", 4}, {"e", 2}}}},
@@ -197,8 +194,7 @@ TEST(ConcatDerivative, EachOperandTakesItsPart) {
             kTolerance);
 }
 
-//===- windows and attention
-//----------------------------------------------------------------------------------------------------===//
+//===- windows and attention -------------------------------------------------------------------------------------===//
 
 TEST(ConvDerivative, StridesAndPaddings) {
   Leaf x{{{"n", 2}, {"c", 2}, {"h", 4}, {"w", 3}}}, k{{{"d", 2}, {"c", 2}, {"kh", 3}, {"kw", 2}}};

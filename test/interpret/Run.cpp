@@ -75,7 +75,7 @@ private:
       if (tensor(read.getValue()).has(machine.batchAxis))
         size = tensor(read.getValue()).sizeOf(machine.batchAxis);
     });
-    return (machine.values.at("valid").values.size() + size - 1) / size;
+    return (machine.values.at(std::string(kValidSamples)).values.size() + size - 1) / size;
   }
 
   void loop(RepeatOp op) {

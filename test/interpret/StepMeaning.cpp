@@ -86,7 +86,7 @@ TEST_F(StepMeaning, EvaluationIsThatOfTheWholeHeldOutSet) {
   }
   set("x", {"batch", "i"}, {10, 2}, x);
   set("w", {"i"}, {2}, {2, 3});
-  set("valid", {"batch"}, {10}, std::vector<double>(10, 1));
+  set(std::string(ech::kValidSamples), {"batch"}, {10}, std::vector<double>(10, 1));
   EXPECT_NEAR(run("evaluate").reports.at("mean"), mean, 1e-12);
 }
 
@@ -112,7 +112,7 @@ TEST_F(StepMeaning, WhatNoSampleEntersIsCountedOnce) {
           list(createSplitTime(), createSimplify()));
   set("x", {"batch"}, {5}, {1, 2, 3, 4, 5});
   set("w", {"layer"}, {2}, {2, 3});
-  set("valid", {"batch"}, {5}, std::vector<double>(5, 1));
+  set(std::string(ech::kValidSamples), {"batch"}, {5}, std::vector<double>(5, 1));
   EXPECT_DOUBLE_EQ(run("evaluate").reports.at("both"), 15 * 6 + 13);
 }
 

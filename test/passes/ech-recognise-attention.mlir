@@ -14,6 +14,7 @@
 // CHECK-NOT:   ech.softmax
 // CHECK:       ech.write @y, %[[Y]]
 ech.variable state @q : !ech.tensor<[batch=2, seq=8, key=16], f32> = constant(0.0, 0.0)
+ech.variable state @kq : !ech.tensor<[seq=8, past=8, key=16], f32> = constant(0.0, 0.0)
 ech.variable state @k : !ech.tensor<[batch=2, past=8, key=16], f32> = constant(0.0, 0.0)
 ech.variable state @v : !ech.tensor<[batch=2, past=8, key=16], f32> = constant(0.0, 0.0)
 ech.variable state @y : !ech.tensor<[batch=2, seq=8, key=16], f32> = constant(0.0, 0.0)
@@ -78,4 +79,23 @@ ech.step @weights_are_used {
   %y = ech.dot %p, %v over ["past"] : (!ech.tensor<[batch=2, seq=8, past=8], f32>, !ech.tensor<[batch=2, past=8, key=16], f32>) -> !ech.tensor<[batch=2, seq=8, key=16], f32>
   ech.write @y, %y : <[batch=2, seq=8, key=16], f32>
   ech.write @s, %p : <[batch=2, seq=8, past=8], f32>
+}
+
+// Where each query has keys of its own, causality compares two axes of the keys: the pattern stays.
+// CHECK-LABEL: ech.step @keys_of_queries
+// CHECK:       ech.softmax
+// CHECK-NOT:   ech.attention
+ech.step @keys_of_queries {
+  %q = ech.read @q : <[batch=2, seq=8, key=16], f32>
+  %k = ech.read @kq : <[seq=8, past=8, key=16], f32>
+  %v = ech.read @v : <[batch=2, past=8, key=16], f32>
+  %dot = ech.dot %q, %k over ["key"] : (!ech.tensor<[batch=2, seq=8, key=16], f32>, !ech.tensor<[seq=8, past=8, key=16], f32>) -> !ech.tensor<[batch=2, seq=8, past=8], f32>
+  %i = ech.index "seq" : <[seq=8], i32>
+  %j = ech.index "past" : <[past=8], i32>
+  %causal = ech.map ge %i, %j : (!ech.tensor<[seq=8], i32>, !ech.tensor<[past=8], i32>) -> !ech.tensor<[seq=8, past=8], i1>
+  %low = ech.constant 0xFFF0000000000000 : <[], f32>
+  %masked = ech.map select %causal, %dot, %low : (!ech.tensor<[seq=8, past=8], i1>, !ech.tensor<[batch=2, seq=8, past=8], f32>, !ech.tensor<[], f32>) -> !ech.tensor<[batch=2, seq=8, past=8], f32>
+  %p = ech.softmax %masked over ["past"] : (!ech.tensor<[batch=2, seq=8, past=8], f32>) -> !ech.tensor<[batch=2, seq=8, past=8], f32>
+  %y = ech.dot %p, %v over ["past"] : (!ech.tensor<[batch=2, seq=8, past=8], f32>, !ech.tensor<[batch=2, past=8, key=16], f32>) -> !ech.tensor<[batch=2, seq=8, key=16], f32>
+  ech.write @y, %y : <[batch=2, seq=8, key=16], f32>
 }

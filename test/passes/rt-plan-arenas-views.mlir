@@ -24,3 +24,13 @@ rt.function @train {
   } : (!b) -> (!b)
   rt.call "cumsum"(%z, %z, 1, 64, 1) writes [0] reads [1] : !b, !b
 }
+
+// A buffer that nothing touches has no place, and its views go with it.
+// CHECK-LABEL: rt.function @evaluate
+// CHECK-NOT:   rt.alloc
+// CHECK-NOT:   rt.view
+rt.function @evaluate {
+  %x = rt.alloc work : !b
+  %row = rt.view %x from 0 : !b -> !rt.buffer<[embed=16], f32>
+  %one = rt.view %row from 3 : !rt.buffer<[embed=16], f32> -> !rt.buffer<[], f32>
+}

@@ -314,7 +314,8 @@ void Compilation::annotate() {
     llvm::SmallVector<llvm::StringRef> over(collective.over.begin(), collective.over.end());
     algorithms.push_back(b.getDictionaryAttr({b.getNamedAttr("op", b.getStringAttr(collective.kind)),
                                               b.getNamedAttr("over", b.getStrArrayAttr(over)),
-                                              b.getNamedAttr("algorithm", b.getStringAttr(collective.algorithm))}));
+                                              b.getNamedAttr("algorithm", b.getStringAttr(collective.algorithm)),
+                                              b.getNamedAttr("place", location(collective.range))}));
   }
   set(dist::kMesh, dist::MeshAttr::get(context.get(), axes));
   set(dist::kStoreOptimizer, b.getArrayAttr(stores));

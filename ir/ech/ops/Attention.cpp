@@ -21,6 +21,9 @@ template <typename Op> LogicalResult checkAttention(Op op) {
       return lacks(whose, type, past);
     if (!type.has(key))
       return lacks(whose, type, key);
+    if (!query.empty() && type.has(query))
+      return op.emitOpError() << whose << " " << describe(type) << " has the axis " << query
+                              << " of the queries, which is walked against " << past;
     for (const Axis &a : type.getAxes())
       if (a.name != past && !q.has(a.name))
         return op.emitOpError() << whose << " has axis " << a.name.getValue() << ", which q " << describe(q)
@@ -41,6 +44,9 @@ template <typename Op> LogicalResult checkAttention(Op op) {
     }
   if (op.getMask() && failed(checkElement(op, tensor(op.getMask()), IntegerType::get(op.getContext(), 1), "the mask")))
     return failure();
+  for (auto [whose, type] : {std::pair("k", k), std::pair("v", v), std::pair("the result", tensor(op.getResult()))})
+    if (failed(checkElement(op, type, q.getElement(), whose)))
+      return failure();
   if (failed(checkSizesAgree(op, types)) || failed(checkReal(op, q, "q")) ||
       failed(checkAxes(op, tensor(op.getResult()), q.getAxes(), "the result")))
     return failure();

@@ -1,4 +1,5 @@
 #include "ir/ech/ops/Check.h"
+#include <limits>
 
 using namespace mlir;
 using namespace echelon::ech;
@@ -57,6 +58,10 @@ LogicalResult echelon::ech::checkInside(Operation *op, Tensor type, StringRef ax
     return op->emitOpError() << "positions " << first << " .. " << first + count << " leave axis " << axis << " = "
                              << type.sizeOf(axis);
   return success();
+}
+
+Padding echelon::ech::lowestAlong(ArrayAttr over, StringRef axis) {
+  return has(over, axis) ? Padding::number(-std::numeric_limits<double>::infinity()) : Padding();
 }
 
 SmallVector<Axis> echelon::ech::unionOfAxes(TypeRange types) {

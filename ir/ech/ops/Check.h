@@ -1,4 +1,4 @@
-// What verifiers of ech operations ask in common, with messages that name axes and sizes.
+// What operations ask in common: their verifiers, with messages that name axes and sizes, and their axis rules.
 #pragma once
 #include "ir/ech/Ech.h"
 
@@ -15,8 +15,11 @@ mlir::LogicalResult checkSizesAgree(mlir::Operation *op, mlir::TypeRange types,
 mlir::LogicalResult checkElement(mlir::Operation *op, Tensor type, mlir::Type element, llvm::StringRef whose);
 /// The elements of `type` are real numbers.
 mlir::LogicalResult checkReal(mlir::Operation *op, Tensor type, llvm::StringRef whose);
-/// `position` lies in 0 .. size - 1 of the axis, which `type` has.
+/// The positions from `first` on, `count` of them, lie within the axis, which `type` has.
 mlir::LogicalResult checkInside(mlir::Operation *op, Tensor type, llvm::StringRef axis, int64_t first, int64_t count);
+
+/// The padding of what looks for the largest value along `over`, or adds exponentials: -infinity along these axes.
+Padding lowestAlong(mlir::ArrayAttr over, llvm::StringRef axis);
 
 /// Axes of all types, each once, in order of first sight.
 llvm::SmallVector<Axis> unionOfAxes(mlir::TypeRange types);

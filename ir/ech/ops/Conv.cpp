@@ -25,7 +25,8 @@ LogicalResult checkWindows(Operation *op, const Windows &c) {
                              << " window axes";
   if (failed(checkHas(op, c.window, c.x, "x")) || failed(checkHas(op, c.kernel, c.w, "w")) ||
       failed(checkHas(op, c.over, c.x, "x")) || failed(checkHas(op, c.over, c.w, "w")) ||
-      failed(checkSizesAgree(op, {c.x, c.w})) || failed(checkReal(op, c.x, "x")))
+      failed(checkSizesAgree(op, {c.x, c.w})) || failed(checkReal(op, c.x, "x")) ||
+      failed(checkElement(op, c.w, c.x.getElement(), "w")) || failed(checkElement(op, c.y, c.x.getElement(), "y")))
     return failure();
   SmallVector<Axis> axes; // of the result
   for (const Axis &a : c.x.getAxes()) {

@@ -38,6 +38,8 @@ LogicalResult GatherOp::verify() {
     return failure();
   return checkAxes(*this, tensor(getResult()), gathered(table, getAxes(), getIndices()), "the result");
 }
+// Positions are logical: padding is never among them.
+Padding GatherOp::padding(unsigned, StringRef) { return {}; }
 SmallVector<Value> GatherOp::derive(Build &build, ArrayRef<Value> cotangents, ArrayRef<bool> wanted) {
   SmallVector<Value> result(1 + getIndices().size());
   if (wanted[0])

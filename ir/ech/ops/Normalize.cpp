@@ -8,10 +8,12 @@ using namespace echelon::ech;
 LogicalResult NormalizeOp::verify() {
   Tensor operand = tensor(getOperand());
   if (failed(checkHas(*this, getOver(), operand, "the operand")) || failed(checkReal(*this, operand, "the operand")) ||
-      failed(checkAxes(*this, tensor(getResult()), operand.getAxes(), "the result")))
+      failed(checkAxes(*this, tensor(getResult()), operand.getAxes(), "the result")) ||
+      failed(checkElement(*this, tensor(getResult()), operand.getElement(), "the result")))
     return failure();
   for (Value statistic : {getRstd(), getMean(), getVariance()})
-    if (failed(checkAxes(*this, tensor(statistic), axesWithout(operand, getOver()), "a statistic")))
+    if (failed(checkAxes(*this, tensor(statistic), axesWithout(operand, getOver()), "a statistic")) ||
+        failed(checkElement(*this, tensor(statistic), operand.getElement(), "a statistic")))
       return failure();
   return success();
 }

@@ -23,6 +23,8 @@ template <typename Op> LogicalResult checkPool(Op op, Tensor x, Tensor y) {
                                   << " = " << a.size << " padded by " << op.getPad()[i];
         a.size = room / op.getStride()[i] + 1;
       }
+  if (failed(checkElement(op, y, x.getElement(), "the pooled value")))
+    return failure();
   return checkAxes(op, y, axes, "the pooled value");
 }
 template <typename Op> int64_t points(Op op, Tensor y) {

@@ -1,6 +1,7 @@
 // Sums, extremes and their indices, running sums, the norm of everything.
 #include "ir/ech/ops/Check.h"
 #include "ir/ech/ops/Derive.h"
+#include <limits>
 
 using namespace mlir;
 using namespace echelon::ech;
@@ -19,8 +20,7 @@ LogicalResult checkOneAxis(Operation *op, ArrayAttr over) {
 Type index(Operation *op) { return IntegerType::get(op->getContext(), 32); }
 } // namespace
 
-//===- sum, max, min
-//--------------------------------------------------------------------------------------------------===//
+//===- sum, max, min ---------------------------------------------------------------------------------------------===//
 
 LogicalResult ReduceOp::verify() {
   Tensor operand = tensor(getOperand());
@@ -35,6 +35,13 @@ Division ReduceOp::division(StringRef axis) {
   return getKind() != Reduction::Sum && has(getOver(), axis) ? Division::Inside : Division::Freely;
 }
 
+Padding ReduceOp::padding(unsigned, StringRef axis) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  if (!has(getOver(), axis))
+    return {};
+  return Padding::number(getKind() == Reduction::Max ? -infinity : getKind() == Reduction::Min ? infinity : 0);
+}
+
 SmallVector<Value> ReduceOp::derive(Build &build, ArrayRef<Value> cotangents, ArrayRef<bool>) {
   Tensor type = tensor(getOperand());
   if (getKind() == Reduction::Sum)
@@ -47,8 +54,7 @@ SmallVector<Value> ReduceOp::derive(Build &build, ArrayRef<Value> cotangents, Ar
   return {inOrder(build, build.select(here, cotangents[0], build.constant(0)), type)};
 }
 
-//===- argmax, top
-//----------------------------------------------------------------------------------------------------===//
+//===- argmax, top -----------------------------------------------------------------------------------------------===//
 
 LogicalResult ArgMaxOp::verify() {
   if (failed(checkOneAxis(*this, getOver())))
@@ -56,6 +62,7 @@ LogicalResult ArgMaxOp::verify() {
   return checkReduction(*this, tensor(getOperand()), getOver(), tensor(getResult()), index(*this));
 }
 Division ArgMaxOp::division(StringRef axis) { return has(getOver(), axis) ? Division::Inside : Division::Freely; }
+Padding ArgMaxOp::padding(unsigned, StringRef axis) { return lowestAlong(getOver(), axis); }
 SmallVector<Value> ArgMaxOp::derive(Build &, ArrayRef<Value>, ArrayRef<bool>) { return {Value()}; }
 
 LogicalResult TopOp::verify() {
@@ -77,8 +84,7 @@ Division TopOp::division(StringRef axis) {
   return has(getOver(), axis) || axis == getInto() ? Division::Never : Division::Freely;
 }
 
-//===- cumsum
-//---------------------------------------------------------------------------------------------------------===//
+//===- cumsum ----------------------------------------------------------------------------------------------------===//
 
 LogicalResult CumSumOp::verify() {
   Tensor operand = tensor(getOperand());
@@ -92,8 +98,7 @@ SmallVector<Value> CumSumOp::derive(Build &build, ArrayRef<Value> cotangents, Ar
   return {build.cumsum(cotangents[0], cast<StringAttr>(getOver()[0]).getValue(), !getReverse())};
 }
 
-//===- global_norm
-//----------------------------------------------------------------------------------------------------===//
+//===- global_norm -----------------------------------------------------------------------------------------------===//
 
 LogicalResult GlobalNormOp::verify() {
   for (Value v : getOperands())
@@ -102,3 +107,4 @@ LogicalResult GlobalNormOp::verify() {
   return checkAxes(*this, tensor(getResult()), {}, "the result");
 }
 Division GlobalNormOp::division(StringRef) { return Division::Inside; }
+Padding GlobalNormOp::padding(unsigned, StringRef) { return Padding::number(0); }

@@ -27,6 +27,8 @@ LogicalResult PickOp::verify() {
     return failure();
   return checkPart(*this, tensor(getOperand()), tensor(getResult()), getAxis(), /*keeps=*/false);
 }
+// The position is logical: padding is never picked.
+Padding PickOp::padding(unsigned, StringRef) { return {}; }
 SmallVector<Value> PickOp::derive(Build &build, ArrayRef<Value> cotangents, ArrayRef<bool>) {
   return {build.place(cotangents[0], getAxis(), getPosition(), tensor(getOperand()))};
 }

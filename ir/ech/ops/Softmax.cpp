@@ -5,8 +5,7 @@
 using namespace mlir;
 using namespace echelon::ech;
 
-//===- softmax
-//--------------------------------------------------------------------------------------------------------===//
+//===- softmax ---------------------------------------------------------------------------------------------------===//
 
 LogicalResult SoftmaxOp::verify() {
   Tensor operand = tensor(getOperand());
@@ -16,14 +15,14 @@ LogicalResult SoftmaxOp::verify() {
   return checkAxes(*this, tensor(getResult()), operand.getAxes(), "the result");
 }
 Division SoftmaxOp::division(StringRef axis) { return has(getOver(), axis) ? Division::Inside : Division::Freely; }
+Padding SoftmaxOp::padding(unsigned, StringRef axis) { return lowestAlong(getOver(), axis); }
 // dx = y (dy - sum(y dy))
 SmallVector<Value> SoftmaxOp::derive(Build &build, ArrayRef<Value> cotangents, ArrayRef<bool>) {
   Value total = build.dot(getResult(), cotangents[0], strings(getOver()));
   return {build.mul(getResult(), build.sub(cotangents[0], total))};
 }
 
-//===- logsumexp
-//------------------------------------------------------------------------------------------------------===//
+//===- logsumexp -------------------------------------------------------------------------------------------------===//
 
 LogicalResult LogSumExpOp::verify() {
   Tensor operand = tensor(getOperand());
@@ -33,13 +32,13 @@ LogicalResult LogSumExpOp::verify() {
   return checkAxes(*this, tensor(getResult()), axesWithout(operand, getOver()), "the result");
 }
 Division LogSumExpOp::division(StringRef axis) { return has(getOver(), axis) ? Division::Inside : Division::Freely; }
+Padding LogSumExpOp::padding(unsigned, StringRef axis) { return lowestAlong(getOver(), axis); }
 SmallVector<Value> LogSumExpOp::derive(Build &build, ArrayRef<Value> cotangents, ArrayRef<bool>) {
   Value share = build.map(Function::Exp, {build.sub(getOperand(), getResult())});
   return {build.mul(share, cotangents[0])};
 }
 
-//===- cross_entropy
-//--------------------------------------------------------------------------------------------------===//
+//===- cross_entropy ---------------------------------------------------------------------------------------------===//
 
 LogicalResult CrossEntropyOp::verify() {
   Tensor logits = tensor(getLogits()), labels = tensor(getLabels());
@@ -62,6 +61,12 @@ LogicalResult CrossEntropyOp::verify() {
   return checkAxes(*this, tensor(getLogsumexp()), rest, "the logsumexp");
 }
 Division CrossEntropyOp::division(StringRef axis) { return has(getOver(), axis) ? Division::Inside : Division::Freely; }
+// Of a distribution, 0 times the padding's -infinity would be read.
+Padding CrossEntropyOp::padding(unsigned, StringRef axis) {
+  if (has(getOver(), axis) && tensor(getLabels()).has(axis))
+    return {Padding::Unknown};
+  return lowestAlong(getOver(), axis);
+}
 
 // Element-wise in the saved logsumexp: (exp(x - lse) - [index = label]) dloss, and exp(x - lse) dlse.
 SmallVector<Value> CrossEntropyOp::derive(Build &build, ArrayRef<Value> cotangents, ArrayRef<bool> wanted) {

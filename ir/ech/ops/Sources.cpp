@@ -4,8 +4,7 @@
 using namespace mlir;
 using namespace echelon::ech;
 
-//===- variables and inputs
-//-----------------------------------------------------------------------------------------===//
+//===- variables and inputs --------------------------------------------------------------------------------------===//
 
 namespace {
 /// The variable or input that a name stands for has the axes of `type`.
@@ -19,15 +18,29 @@ LogicalResult checkSymbol(Operation *op, FlatSymbolRefAttr name, Tensor type, bo
 }
 } // namespace
 
+LogicalResult VariableOp::verify() {
+  auto type = llvm::dyn_cast<Tensor>(getType());
+  if (!type)
+    return emitOpError() << "is a tensor with named axes, not " << getType();
+  if (static_cast<int64_t>(getStacked()) > type.rank())
+    return emitOpError() << "is stacked along " << getStacked() << " axes, and has " << type.rank();
+  return checkReal(*this, type, "a variable");
+}
+LogicalResult InputOp::verify() {
+  if (!llvm::isa<Tensor>(getType()))
+    return emitOpError() << "is a tensor with named axes, not " << getType();
+  return success();
+}
 LogicalResult ReadOp::verify() {
   // Layout reads an input under other names (micro batches: [batch] as [micro, batch]); then the elements are as many.
   if (auto input = llvm::dyn_cast_or_null<InputOp>(SymbolTable::lookupNearestSymbolFrom(*this, getSourceAttr()));
-      input && (*this)->hasAttr("dist.from")) {
+      input && (*this)->hasAttr(kReadFrom)) {
     if (llvm::cast<Tensor>(input.getType()).count() != tensor(getValue()).count())
       return emitOpError() << "of " << getSource() << " has another number of elements under other names";
     return success();
   }
-  return checkSymbol(*this, getSourceAttr(), tensor(getValue()), /*inputs=*/true); }
+  return checkSymbol(*this, getSourceAttr(), tensor(getValue()), /*inputs=*/true);
+}
 LogicalResult WriteOp::verify() { return checkSymbol(*this, getTargetAttr(), tensor(getValue()), /*inputs=*/false); }
 LogicalResult GradientOp::verify() {
   return checkSymbol(*this, getParameterAttr(), tensor(getValue()), /*inputs=*/false);
@@ -43,8 +56,7 @@ Freedom ReadOp::freedom() {
                                                                                                 : Freedom::Never;
 }
 
-//===- numbers, positions, random values
-//------------------------------------------------------------------------------===//
+//===- numbers, positions, random values -------------------------------------------------------------------------===//
 
 OpFoldResult ConstantOp::fold(FoldAdaptor) { return getValueAttr(); }
 
@@ -62,6 +74,22 @@ LogicalResult PositionOp::verify() {
       return checkElement(*this, tensor(getResult()), IntegerType::get(getContext(), 32), "a position");
     }
   return emitOpError() << "stands in no repeat over " << getAxis();
+}
+
+LogicalResult CountOp::verify() {
+  if (getOver().size() != getSizes().size())
+    return emitOpError() << "has one size an axis: " << getOver().size() << " axes, " << getSizes().size() << " sizes";
+  return checkAxes(*this, tensor(getResult()), {}, "a count");
+}
+LogicalResult ScalarOp::verify() {
+  if (!llvm::is_contained({"learning_rate", "bias_correction", "step", "samples"}, getName()))
+    return emitOpError() << "is a number that the run provides, and no run provides " << getName();
+  return checkAxes(*this, tensor(getResult()), {}, "a number of the run");
+}
+LogicalResult RandomOp::verify() {
+  if (getDistribution() == Distribution::Constant)
+    return emitOpError() << "draws from a distribution, and a constant is none";
+  return checkReal(*this, tensor(getResult()), "a random value");
 }
 
 Freedom ConstantOp::freedom() { return Freedom::Source; }

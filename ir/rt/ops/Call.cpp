@@ -6,8 +6,7 @@
 using namespace mlir;
 using namespace echelon::rt;
 
-//===- rt.call
-//------------------------------------------------------------------------------------------------------===//
+//===- rt.call ---------------------------------------------------------------------------------------------------===//
 
 namespace {
 /// Number of places for operands among arguments.
@@ -56,6 +55,8 @@ void CallOp::emit(Writer &writer) {
 LogicalResult CallOp::verify() {
   if (placesIn(getArgs()) != getOperands().size())
     return emitOpError() << "has as many places for operands as operands";
+  if (getShare().size() % 2 != 0)
+    return emitOpError() << "shares memory between pairs of operands";
   for (int64_t i : llvm::concat<const int64_t>(getWritten(), getRead(), getShare()))
     if (i < 0 || i >= static_cast<int64_t>(getOperands().size()))
       return emitOpError() << "names operands that it has";
@@ -152,8 +153,7 @@ ParseResult CallOp::parse(OpAsmParser &parser, OperationState &state) {
   return parser.resolveOperands(operands, types, at, state.operands);
 }
 
-//===- collectives
-//--------------------------------------------------------------------------------------------------===//
+//===- collectives -----------------------------------------------------------------------------------------------===//
 
 int64_t CollectiveOp::messageBytes() {
   int64_t bytes = getCount() * buffer(getIn()).elementBytes();
@@ -170,8 +170,6 @@ void CollectiveOp::emit(Writer &writer) {
   if (getReduction())
     arguments.push_back(getReduction()->str());
   arguments.push_back(("Algorithm::" + getAlgorithm()).str());
-  if (auto label = (*this)->getAttrOfType<StringAttr>("rt.label"))
-    arguments.push_back(("\"" + label.getValue() + "\"").str());
   std::string head = getKind().str();
   if (getTicket())
     head = writer.define(getTicket()) + " = " + head + "_start";
@@ -185,8 +183,7 @@ SmallVector<Value> CollectiveOp::writes() { return {getOut()}; }
 
 void WaitOp::emit(Writer &writer) { writer.call(*this, "wait", {writer.name(getTicket())}); }
 
-//===- numbers
-//------------------------------------------------------------------------------------------------------===//
+//===- numbers ---------------------------------------------------------------------------------------------------===//
 
 void ReportOp::emit(Writer &writer) {
   writer.call(*this, "r.report", {std::to_string(getSlot()), writer.name(getValue()) + "[0]"}, getName());
@@ -211,8 +208,7 @@ void OffsetOp::emit(Writer &writer) {
   writer.line("const int64_t " + writer.name(getResult()) + " = " + text + ";");
 }
 
-//===- loops
-//--------------------------------------------------------------------------------------------------------===//
+//===- loops -----------------------------------------------------------------------------------------------------===//
 
 void ForOp::emit(Writer &writer) {
   std::string i = writer.name(position()), n = std::to_string(getCount());

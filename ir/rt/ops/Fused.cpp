@@ -12,7 +12,7 @@
 using namespace mlir;
 using namespace echelon::rt;
 
-LogicalResult FusedOp::verify() {
+LogicalResult FusedOp::verifyRegions() {
   if (getAxes().size() != getSizes().size())
     return emitOpError() << "has one size an axis";
   Block &body = getBody().front();
@@ -27,6 +27,10 @@ LogicalResult FusedOp::verify() {
       if (a.size != 1 && (at == llvm::enumerate(getAxes()).end() || getSizes()[(*at).index()] != a.size))
         return emitOpError() << "walks the axis " << a.name << " of its buffers at its size";
     }
+  for (auto along : body.getOps<AlongOp>())
+    if (!ech::has(getAxes(), along.getAxis()))
+      return along.emitOpError() << "asks for the position along " << along.getAxis()
+                                 << ", which the nest does not walk";
   for (Attribute mode : getModes())
     if (StringRef m = cast<StringAttr>(mode).getValue(); m != "store" && m != "sum" && m != "add")
       return emitOpError() << "stores, sums or adds, not '" << m << "'";
@@ -252,7 +256,7 @@ void Nest::emitLevel(int at) {
   if (at < int(loops.size())) {
     // stores that lie at this depth come before the loops inside
     for (auto [o, out] : llvm::enumerate(op.getOutputs()))
-      if (!isSum(o) && std::max(depth[o], 0) == at)
+      if (!isSum(o) && depth[o] == at)
         writer.assign(place(inputs + o, out), mode(o, "add") ? "+=" : "=", expression(yield.getValues()[o]).text);
     const Loop &loop = loops[at];
     if (at + 1 == int(loops.size()))

@@ -261,6 +261,42 @@ model M {
   EXPECT_EQ(written("s"), "[a = 2, seq = 4, past = 4]");
 }
 
+// Keys that each query has for itself are no form that the fused attention knows.
+TEST_F(Elaborate, AttentionToOwnKeys) {
+  auto spec = [](const std::string &keys) {
+    return R"(
+model M {
+  axis batch
+  axis seq = 4
+  axis past like seq
+  axis key = 8
+  input q[batch, seq, key] : float
+  input k[batch, )" + keys + R"(past, key] : float
+  loss mean(attention(q, k, k, over = past, key = key, query = seq))
+}
+)";
+  };
+  elaborate(spec(""));
+  EXPECT_EQ(count<ech::AttentionOp>("train"), 1);
+  elaborate(spec("seq, "));
+  EXPECT_EQ(count<ech::AttentionOp>("train"), 0);
+}
+
+// A power of zero is 1 at every place.
+TEST_F(Elaborate, ZerothPower) {
+  elaborate(R"(
+model M {
+  axis batch
+  axis a = 4
+  input x[batch, a] : float
+  state s[a] = 0
+  next s = mean(x^0, over = batch)
+  loss mean(x)
+}
+)");
+  EXPECT_EQ(written("s"), "[a = 4]");
+}
+
 // Several places of one bracket act at once, on the original's names.
 TEST_F(Elaborate, PlacesActAtOnce) {
   elaborate(R"(

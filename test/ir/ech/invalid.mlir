@@ -146,3 +146,60 @@ ech.step @train {
   // expected-error @+1 {{'ech.report' op a reported value has the axes [i = 4], not []}}
   ech.report loss "loss", %a : <[i=4], f32>
 }
+
+// -----
+
+// expected-error @+1 {{'ech.variable' op is a tensor with named axes, not 'f32'}}
+ech.variable param @w : f32 = constant(0.0, 0.0)
+
+// -----
+
+// expected-error @+1 {{'ech.variable' op is stacked along 2 axes, and has 1}}
+ech.variable param @w : !ech.tensor<[i=3], f32> = constant(0.0, 0.0) stacked 2
+
+// -----
+
+// expected-error @+1 {{'ech.input' op is a tensor with named axes, not 'i32'}}
+ech.input @x 0 : i32 below 0
+
+// -----
+
+ech.step @train {
+  // expected-error @+1 {{'ech.count' op has one size an axis: 2 axes, 1 sizes}}
+  %n = ech.count over ["i", "j"] = [3] : <[], f32>
+}
+
+// -----
+
+ech.step @train {
+  // expected-error @+1 {{'ech.scalar' op is a number that the run provides, and no run provides lr}}
+  %n = ech.scalar "lr" : <[], f32>
+}
+
+// -----
+
+ech.step @train {
+  // expected-error @+1 {{'ech.random' op draws from a distribution, and a constant is none}}
+  %n = ech.random constant "noise"(0.0, 1.0) : <[i=4], f32>
+}
+
+// -----
+
+ech.step @train {
+  %x = ech.constant 0.0 : <[], f32>
+  %y = ech.repeat "layer" = 4 carry(%x : !ech.tensor<[], f32>) -> (!ech.tensor<[], f32>) {
+  ^bb0(%a: !ech.tensor<[], f32>):
+    // expected-error @+1 {{block with no terminator}}
+    %b = ech.map neg %a : (!ech.tensor<[], f32>) -> !ech.tensor<[], f32>
+  }
+}
+
+// -----
+
+// Each query has keys of its own: what is walked against them is no axis of the keys.
+ech.step @train {
+  %q = ech.constant 0.0 : <[seq=4, key=8], f32>
+  %k = ech.constant 0.0 : <[seq=4, past=4, key=8], f32>
+  // expected-error @+1 {{'ech.attention' op k [seq = 4, past = 4, key = 8] has the axis seq of the queries, which is walked against past}}
+  %y, %l = ech.attention %q, %k, %k {query = "seq", past = "past", key = "key", scale = 1.0 : f64} : (!ech.tensor<[seq=4, key=8], f32>, !ech.tensor<[seq=4, past=4, key=8], f32>, !ech.tensor<[seq=4, past=4, key=8], f32>) -> (!ech.tensor<[seq=4, key=8], f32>, !ech.tensor<[seq=4], f32>)
+}

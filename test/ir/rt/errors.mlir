@@ -39,3 +39,50 @@ rt.function @train {
   // expected-error @+1 {{keeps the element type}}
   %y = rt.view %x from 0 : !rt.buffer<[a=2], f32> -> !rt.buffer<[a=2], f64>
 }
+
+// -----
+
+// A position is one along a loop of the nest.
+rt.function @train {
+  %x = rt.alloc work : !rt.buffer<[a=2], i32>
+  rt.fused ["a"] = [2](%x) -> ["store"](%x) {
+  ^bb0(%v: i32):
+    // expected-error @+1 {{asks for the position along b, which the nest does not walk}}
+    %p = rt.along "b" : i32
+    rt.yield %p : i32
+  } : (!rt.buffer<[a=2], i32>) -> (!rt.buffer<[a=2], i32>)
+}
+
+// -----
+
+// Functions are those of ech.map.
+rt.function @train {
+  %x = rt.alloc work : !rt.buffer<[a=2], f32>
+  rt.fused ["a"] = [2](%x) -> ["store"](%x) {
+  ^bb0(%v: f32):
+    // expected-error @+1 {{knows no function twice}}
+    %y = rt.compute "twice" %v : (f32) -> f32
+    rt.yield %y : f32
+  } : (!rt.buffer<[a=2], f32>) -> (!rt.buffer<[a=2], f32>)
+}
+
+// -----
+
+// A group yields what it results in.
+ech.step @train {
+  %x = ech.constant 0.0 : !ech.tensor<[a=2], f32>
+  // expected-error @+1 {{yields one value for each output, of its type}}
+  %y:2 = rt.group(%x) {
+  ^bb0(%v: !ech.tensor<[a=2], f32>):
+    rt.yield %v : !ech.tensor<[a=2], f32>
+  } : (!ech.tensor<[a=2], f32>) -> (!ech.tensor<[a=2], f32>, !ech.tensor<[a=2], f32>)
+}
+
+// -----
+
+// Memory is shared by pairs.
+rt.function @train {
+  %x = rt.alloc work : !rt.buffer<[a=2], f32>
+  // expected-error @+1 {{shares memory between pairs of operands}}
+  rt.call "cumsum"(%x, %x, 1, 2, 1) writes [0] reads [1] share [0] : !rt.buffer<[a=2], f32>, !rt.buffer<[a=2], f32>
+}

@@ -32,12 +32,12 @@ ech.step @train {
 }
 // Evaluation: batches until the held-out set ends; samples that only fill the last one are in no sum; what the sums
 // become follows the loop.
-// CHECK: ech.input @valid -1 : !ech.tensor<[batch=8], i1>
+// CHECK: ech.input @"valid samples" -1 : !ech.tensor<[batch=8], i1>
 // CHECK-LABEL: ech.step @evaluate
 ech.step @evaluate {
   // CHECK: %[[SAMPLES:.*]] = ech.scalar "samples"
   // CHECK: %[[TOTAL:.*]] = ech.repeat "batches" = 0 time
-  // CHECK: %[[VALID:.*]] = ech.read @valid
+  // CHECK: %[[VALID:.*]] = ech.read @"valid samples"
   // CHECK: %[[Y:.*]] = ech.dot
   // CHECK: %[[KEPT:.*]] = ech.map select %[[VALID]], %[[Y]]
   // CHECK: %[[SUM:.*]] = ech.reduce sum %[[KEPT]] over ["batch"]

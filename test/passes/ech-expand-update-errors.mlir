@@ -34,3 +34,15 @@ ech.step @train {
   ech.gradient @w, %w : <[in=3], f32>
 }
 }
+
+// -----
+
+// An optimizer that is not built is not taken for another one.
+module attributes {ech.optimizers = [{kind = "lamb", patterns = ["*"], line = 0, decay = 0.0}]} {
+ech.variable param @w : !ech.tensor<[in=3], f32> = normal(0.0, 0.02)
+// expected-error @+1 {{is to be optimized by 'lamb', which is not built}}
+ech.step @train {
+  %w = ech.read @w : <[in=3], f32>
+  ech.gradient @w, %w : <[in=3], f32>
+}
+}

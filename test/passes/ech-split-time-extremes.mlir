@@ -30,7 +30,7 @@ ech.input @n 0 : !ech.tensor<[batch=8], i32> below 0
 ech.step @evaluate {
   // CHECK: %[[MOST:.*]] = ech.constant 0x41DFFFFFFFC00000 : <[], i32>
   // CHECK: %[[LEAST:.*]] = ech.repeat "batches" = 0 time carry(%[[MOST]] :
-  // CHECK: %[[VALID:.*]] = ech.read @valid
+  // CHECK: %[[VALID:.*]] = ech.read @"valid samples"
   // CHECK: %[[NOTHING:.*]] = ech.constant 0x41DFFFFFFFC00000 : <[], i32>
   // CHECK: %[[KEPT:.*]] = ech.map select %[[VALID]], %{{.*}}, %[[NOTHING]]
   // CHECK: ech.reduce min %[[KEPT]] over ["batch"]

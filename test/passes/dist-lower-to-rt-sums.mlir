@@ -1,5 +1,5 @@
 // A sum inside a loop nest runs over its whole axes, also over one that nothing read there has.
-// RUN: echelon-opt %s --dist-fuse --rt-lower | FileCheck %s
+// RUN: echelon-opt %s --dist-fuse --dist-lower-to-rt | FileCheck %s
 
 !row = !ech.tensor<[batch=4, embed=8], f32, #dist.state<dp = whole>>
 !all = !ech.tensor<[batch=4, seq=6, embed=8], f32, #dist.state<dp = split seq>>

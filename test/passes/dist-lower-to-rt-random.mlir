@@ -1,6 +1,6 @@
 // In evaluation a random value belongs to a held-out sample: the logical index runs over all held-out samples, then over
 // what there is of one. In training it runs over the tensor's axes in their order.
-// RUN: echelon-opt %s --dist-fuse --rt-lower | FileCheck %s
+// RUN: echelon-opt %s --dist-fuse --dist-lower-to-rt | FileCheck %s
 
 !r = !ech.tensor<[embed=3, batch=8], f32, #dist.state<dp = split batch>>
 module attributes {dist.mesh = #dist.mesh<dp = 2 [batch]>, ech.batch = 8 : i64, ech.batch_axis = "batch"} {

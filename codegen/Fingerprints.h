@@ -1,0 +1,14 @@
+// What identifies a run: what a resumed one must share with its snapshot.
+#pragma once
+#include "frontend/train/TrainPlan.h"
+#include "mlir/IR/BuiltinOps.h"
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace echelon::codegen {
+
+/// Category ("model", "data", "seed", "optimizer", "layout") and text.
+std::vector<std::pair<std::string, std::string>> fingerprints(mlir::ModuleOp module, const frontend::TrainPlan &plan);
+
+} // namespace echelon::codegen

@@ -1,0 +1,438 @@
+// What a model declares: axes, inputs, parameters, states, random values.
+#include "frontend/elaborate/Lowering.h"
+#include "mlir/IR/IRMapping.h"
+#include <cmath>
+
+using namespace mlir;
+using namespace echelon::frontend;
+namespace ech = echelon::ech;
+
+//===- axes -------------------------------------------------------------------------------------------------------===//
+
+const AxisInfo *Lowering::declareAxis(const Ident &name, int64_t size, const AxisInfo *like, bool isBatch,
+                                      bool isRepeat) {
+  auto [it, isNew] = scope->axes.try_emplace(name.text, nullptr);
+  if (!isNew) {
+    auto &d = error(Code::E0103, name.range, "axis " + name.text + " is declared already");
+    if (it->second)
+      d.note(it->second->range, "here");
+    return it->second;
+  }
+  // A private axis of a block must not meet an axis of the same name that a caller's value brings along.
+  std::string unique = name.text;
+  for (int n = 2;; ++n) {
+    bool used = false;
+    for (Scope *s = scope->caller; s; s = s->caller)
+      for (const auto &[other, info] : s->axes)
+        used |= info && info->name == unique;
+    if (!used)
+      break;
+    unique = name.text + "_" + std::to_string(n);
+  }
+  AxisInfo info{builder.getStringAttr(unique),           size,      like, isBatch, isRepeat,
+                static_cast<unsigned>(axisStore.size()), name.range};
+  axisStore.push_back(info);
+  it->second = &axisStore.back();
+  recordAxis(axisStore.back());
+  return it->second;
+}
+
+void Lowering::recordAxis(const AxisInfo &axis) {
+  if (!training || shared.facts.axis(axis.name.str()))
+    return;
+  AxisFacts fact;
+  fact.name = axis.name.str();
+  fact.size = axis.size;
+  fact.isBatch = axis.isBatch;
+  fact.isRepeat = axis.isRepeat;
+  fact.isPrivate = scope->block != nullptr;
+  fact.range = axis.range;
+  shared.facts.axes.push_back(fact);
+  if (axis.isBatch && shared.facts.batchAxis.empty())
+    shared.facts.batchAxis = fact.name;
+}
+
+void Lowering::axisStatement(const AxisStatement &s) {
+  if (s.open()) {
+    if (scope->block) {
+      error(Code::E0018, s.range, "an open axis belongs to the model; give axis " + s.name.text + " a size, or `like`");
+      declareAxis(s.name, 1, nullptr, false, false);
+      return;
+    }
+    if (!openAxes.empty())
+      error(Code::E0126, s.name.range, "a second open axis; only one is sized by the run, the others need a size")
+          .note(openAxes.front(), "the first is here");
+    openAxes.push_back(s.name.range);
+    const AxisInfo *axis = declareAxis(s.name, shared.options.batch, nullptr, true, false);
+    if (!batchAxis)
+      batchAxis = axis;
+    return;
+  }
+  int64_t n = 1;
+  const AxisInfo *like = nullptr;
+  if (s.like) {
+    like = axisOf(*s.like);
+    if (like)
+      n = like->size;
+  } else if (auto size = this->size(*s.size, "axis " + s.name.text)) {
+    n = *size;
+  }
+  bool likeBatch = like && like->countsSamples();
+  if (!scope->block && !likeBatch)
+    for (const auto &[name, size] : shared.options.sizes)
+      if (name == s.name.text)
+        n = size;
+  declareAxis(s.name, n, like, false, false);
+  if (likeBatch)
+    axisStore.back().likeBatch = true;
+}
+
+std::optional<SmallVector<ech::Axis>> Lowering::declaredAxes(const std::vector<Ident> &names, const char *what,
+                                                             bool batchAllowed) {
+  SmallVector<ech::Axis> axes;
+  bool good = true;
+  for (const Ident &name : names) {
+    const AxisInfo *axis = axisOf(name);
+    if (!axis) {
+      good = false;
+      continue;
+    }
+    if (llvm::any_of(axes, [&](const ech::Axis &a) { return a.name == axis->name; })) {
+      error(Code::E0203, name.range,
+            "axis " + name.text + " stands twice in one tensor; declare `axis " + name.text + "2 like " + name.text +
+                "`");
+      good = false;
+      continue;
+    }
+    if (axis->countsSamples() && !batchAllowed) {
+      error(Code::E0217, name.range,
+            std::string("a ") + what + " is the same for all samples, so it has no axis " + name.text);
+      good = false;
+      continue;
+    }
+    if (isWalked(axis->name)) {
+      error(Code::E0219, name.range,
+            "inside its repeat " + name.text + " is a position, not an axis" +
+                (axis->isRepeat ? "; parameters are stacked along it by themselves" : ""));
+      good = false;
+      continue;
+    }
+    axes.push_back({axis->name, axis->size});
+  }
+  if (!good)
+    return std::nullopt;
+  double count = 1;
+  for (const ech::Axis &axis : axes)
+    count *= static_cast<double>(axis.size);
+  if (count > 9e15) {
+    error(Code::E0202, names.front().range, std::string("this ") + what + " has more than 2^53 elements");
+    return std::nullopt;
+  }
+  return axes;
+}
+
+bool Lowering::declareOnce(const Ident &name) {
+  auto [it, isNew] = scope->declared.emplace(name.text, name.range);
+  if (isNew)
+    return true;
+  error(Code::E0103, name.range, name.text + " is declared already").note(it->second, "here");
+  return false;
+}
+
+bool Lowering::isOwnName(const std::string &path, const Ident &name, const char *what) {
+  if (path != "train" && path != "evaluate" && path != "train.start")
+    return false;
+  error(Code::E0103, name.range, path + " is a name of the compiler's own; choose another for this " + what);
+  return true;
+}
+
+//===- inputs, parameters, states ---------------------------------------------------------------------------------===//
+
+Value Lowering::readAtTop(StringRef symbol, ech::Tensor type, Location loc) {
+  OpBuilder::InsertionGuard guard(builder);
+  if (lastRead)
+    builder.setInsertionPointAfter(lastRead);
+  else
+    builder.setInsertionPointToStart(&step.getBody().front());
+  auto read = ech::ReadOp::create(builder, loc, type, symbol);
+  lastRead = read;
+  return read;
+}
+
+void Lowering::inputStatement(const InputStatement &s) {
+  if (scope->block) {
+    error(Code::E0018, s.range, "inputs belong to the model; a block takes values as arguments");
+    return;
+  }
+  bool isNew = declareOnce(s.name);
+  auto axes = declaredAxes(s.axes, "input", true);
+  if (axes)
+    for (const Ident &name : s.axes)
+      if (scope->axes[name.text]->likeBatch) {
+        error(Code::E0217, name.range,
+              "an input comes sample by sample, and " + name.text + " counts samples; rename its batch axis instead");
+        axes.reset();
+        break;
+      }
+  const AxisInfo *below = s.below ? axisOf(*s.below) : nullptr;
+  if (below && below->countsSamples()) {
+    error(Code::E0217, s.below->range,
+          "the number of samples is the run's, so no values are known to lie below " + s.below->text);
+    below = nullptr;
+  }
+  scope->values[s.name.text] = Val::poison();
+  if (!axes || !isNew || (s.below && !below) || isOwnName(s.name.text, s.name, "input"))
+    return;
+  if (llvm::none_of(s.axes, [&](const Ident &a) { return scope->axes[a.text] && scope->axes[a.text]->isBatch; })) {
+    error(Code::E0217, s.name.range,
+          "input " + s.name.text + " has no batch axis; inputs come sample by sample" +
+              (batchAxis ? ": add " + batchAxis->name.str() : ""));
+    return;
+  }
+  Type element = s.element == InputStatement::Float ? build.real
+                 : s.element == InputStatement::Int ? Type(builder.getI32Type())
+                                                    : Type(builder.getI1Type());
+  auto type = ech::Tensor::get(&shared.context, *axes, element);
+  Location loc = NameLoc::get(builder.getStringAttr(s.name.text), location(s.name.range));
+  if (training) {
+    InputFacts fact{s.name.text, {}, s.element, below ? below->size : 0, s.name.range};
+    for (const ech::Axis &axis : *axes)
+      fact.axes.emplace_back(axis.name.str(), axis.size);
+    shared.facts.inputs.push_back(fact);
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPoint(step);
+    ech::InputOp::create(builder, loc, s.name.text, static_cast<uint64_t>(shared.facts.inputs.size() - 1), type,
+                         static_cast<uint64_t>(fact.below));
+  }
+  Val v;
+  v.kind = Val::Tensor;
+  v.value = readAtTop(s.name.text, type, loc);
+  if (below)
+    v.range = Interval{0, below->size - 1};
+  scope->values[s.name.text] = v;
+}
+
+std::optional<Lowering::Start> Lowering::startOf(const Method &method, const char *what, bool forParameters,
+                                                 const SmallVectorImpl<ech::Axis> *axes) {
+  const std::string &name = method.name.text;
+  auto args = [&](std::vector<std::string> names, std::set<std::string> required) {
+    return bind(method.arguments, names, required, name, method.range);
+  };
+  if (name == "zeros" || name == "ones") {
+    if (!forParameters) {
+      error(Code::E0221, method.range, std::string(what) + " is drawn from normal(std) or uniform(lo, hi)");
+      return std::nullopt;
+    }
+    if (!args({}, {}))
+      return std::nullopt;
+    return Start{ech::Distribution::Constant, name == "ones" ? 1.0 : 0.0, 0};
+  }
+  if (name == "normal") {
+    auto a = args({"std"}, {"std"});
+    auto std = a ? known((*a)["std"], "the standard deviation") : std::nullopt;
+    if (!std)
+      return std::nullopt;
+    if (!(std->value() > 0)) {
+      error(Code::E0218, (*a)["std"]->range,
+            "the standard deviation is " + std->text() + "; it must be above 0 (`zeros` starts from 0)");
+      return std::nullopt;
+    }
+    return Start{ech::Distribution::Normal, 0, std->value()};
+  }
+  if (name == "uniform") {
+    auto a = args({"lo", "hi"}, {"lo", "hi"});
+    auto lo = a ? known((*a)["lo"], "the lower end") : std::nullopt;
+    auto hi = a ? known((*a)["hi"], "the upper end") : std::nullopt;
+    if (!lo || !hi)
+      return std::nullopt;
+    if (!(*lo < *hi)) {
+      error(Code::E0218, method.range,
+            "uniform(" + lo->text() + ", " + hi->text() + ") has no values between; the lower end comes first");
+      return std::nullopt;
+    }
+    return Start{ech::Distribution::Uniform, lo->value(), hi->value()};
+  }
+  if (name == "kaiming" && forParameters) {
+    auto a = args({"over"}, {"over"});
+    auto over = a ? axisList(*(*a)["over"], "`over`") : std::nullopt;
+    if (!over)
+      return std::nullopt;
+    for (const AxisInfo *axis : *over)
+      if (axes && llvm::none_of(*axes, [&](const ech::Axis &a) { return a.name == axis->name; })) {
+        error(Code::E0206, (*a)["over"]->range,
+              "the parameter has no axis " + axis->name.str() + "; kaiming takes the axes that it is contracted over");
+        return std::nullopt;
+      }
+    double n = 1;
+    for (const AxisInfo *axis : *over)
+      n *= static_cast<double>(axis->size);
+    return Start{ech::Distribution::Normal, 0, std::sqrt(2 / n)};
+  }
+  std::vector<std::string> all{"normal", "uniform"};
+  if (forParameters)
+    all.insert(all.end(), {"zeros", "ones", "kaiming"});
+  error(Code::E0221, method.name.range,
+        "no distribution is called " + quoted(name) +
+            (nearest(name, all).empty() ? "; there are " + listed(all) : didYouMean(name, all)));
+  return std::nullopt;
+}
+
+Lowering::Stored *Lowering::declareVariable(const Ident &name, ech::VariableKind kind, ArrayRef<ech::Axis> axes,
+                                            Start start) {
+  std::string path = scope->prefix + name.text;
+  SmallVector<ech::Axis> all;
+  for (const Loop &loop : loops)
+    if (!loop.along)
+      all.push_back({loop.axis->name, loop.axis->size});
+  size_t stacked = all.size();
+  all.append(axes.begin(), axes.end());
+  auto type = ech::Tensor::get(&shared.context, all, build.real);
+  Location loc = NameLoc::get(builder.getStringAttr(path), location(name.range));
+
+  auto found = stored.find(path);
+  if (scope->sharing) {
+    if (found == stored.end()) {
+      error(Code::E0124, scope->callRange,
+            "the call that is shared has no parameter " + name.text + "; both calls must take the same branches");
+      return nullptr;
+    }
+    Stored *old = found->second;
+    SmallVector<ech::Axis> own(old->type.getAxes());
+    for (const ech::Axis &axis : ArrayRef(own).take_front(old->type.rank() - axes.size()))
+      if (!isWalked(axis.name)) {
+        error(Code::E0124, scope->callRange,
+              "the parameters of the call that is shared are stacked along " + axis.name.str() +
+                  ", and this call stands outside of that repeat");
+        return nullptr;
+      }
+    if (old->type.rank() < static_cast<int64_t>(axes.size()) || ArrayRef(own).take_back(axes.size()) != axes) {
+      error(Code::E0124, scope->callRange,
+            "the call that is shared has " + name.text + " over " + ech::describe(old->type) + ", this one over " +
+                ech::describe(ech::Tensor::get(&shared.context, axes, build.real)))
+          .note(old->range, "declared here");
+      return nullptr;
+    }
+    return old;
+  }
+  if (found != stored.end()) {
+    error(Code::E0103, name.range, "there is a parameter or state " + path + " already")
+        .note(found->second->range, "here");
+    return nullptr;
+  }
+  if (isOwnName(path, name, "parameter"))
+    return nullptr;
+  if (!shared.variables.count(path)) {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPoint(
+        &*llvm::find_if(*shared.module.getBody(), [](Operation &op) { return isa<ech::StepOp>(op); }));
+    auto variable = ech::VariableOp::create(
+        builder, loc, builder.getStringAttr(path), ech::VariableKindAttr::get(&shared.context, kind),
+        TypeAttr::get(type), ech::DistributionAttr::get(&shared.context, start.kind), builder.getF64FloatAttr(start.a),
+        builder.getF64FloatAttr(start.b), builder.getI64IntegerAttr(static_cast<int64_t>(stacked)), UnitAttr());
+    shared.variables[path] = variable;
+  }
+  storedStore.push_back({path, type, loops.size(), name.range, usersPlace(name.range), false, {}});
+  stored[path] = &storedStore.back();
+  Val v;
+  v.kind = Val::Tensor;
+  v.value = readAtTop(path, type, loc);
+  topReads[path] = v.value;
+  return &storedStore.back();
+}
+
+void Lowering::paramStatement(const ParamStatement &s) {
+  bool isNew = declareOnce(s.name);
+  auto axes = declaredAxes(s.axes, "parameter", false);
+  auto start = startOf(s.start, "a parameter", true, axes ? &*axes : nullptr);
+  scope->values[s.name.text] = Val::poison();
+  if (!isNew || !axes || !start)
+    return;
+  if (Stored *p = declareVariable(s.name, ech::VariableKind::Param, *axes, *start)) {
+    Val v;
+    v.kind = Val::Tensor;
+    v.value = topReads[p->path];
+    scope->values[s.name.text] = v;
+  }
+}
+
+void Lowering::stateStatement(const StateStatement &s) {
+  bool isNew = declareOnce(s.name);
+  auto axes = declaredAxes(s.axes, "state", false);
+  Val first = s.value ? eval(*s.value) : Val::poison();
+  scope->values[s.name.text] = Val::poison();
+  scope->states[s.name.text] = nullptr;
+  if (!isNew || !axes || first.isPoison())
+    return;
+  if (!first.isTensor() && first.kind != Val::Known) {
+    error(Code::E0208, s.value->range, "a state starts from a number, or from what is made of parameters");
+    return;
+  }
+  double number = first.kind == Val::Known ? first.number.value() : 0;
+  Stored *p = declareVariable(s.name, ech::VariableKind::State, *axes, {ech::Distribution::Constant, number, 0});
+  if (!p)
+    return;
+  if (first.isTensor() && training)
+    startFrom(*p, first, s.value->range);
+  Val v;
+  v.kind = Val::Tensor;
+  v.value = topReads[p->path];
+  scope->values[s.name.text] = v;
+  scope->states[s.name.text] = p;
+}
+
+void Lowering::startFrom(const Stored &state, const Val &first, SourceRange range) {
+  if (!loops.empty()) {
+    error(Code::E0208, range, "inside a repeat a state starts from a number known when compiling");
+    return;
+  }
+  Value value = coerce(first, state.type, Code::E0213, range, "what the state starts from");
+  if (!value)
+    return;
+  llvm::DenseSet<Operation *> needed;
+  SmallVector<Value> open{value};
+  bool steady = true; // made of what is there before the first step
+  while (!open.empty()) {
+    Operation *op = open.pop_back_val().getDefiningOp();
+    if (!op || !needed.insert(op).second)
+      continue;
+    op->walk([&](Operation *inner) {
+      if (auto read = dyn_cast<ech::ReadOp>(inner)) {
+        auto source = shared.variables.find(read.getSource().str());
+        steady &= source != shared.variables.end() && source->second.getKind() == ech::VariableKind::Param;
+      }
+      steady &= !isa<ech::RandomOp, ech::ScalarOp>(inner);
+      for (Value operand : inner->getOperands())
+        if (!op->isAncestor(operand.getParentBlock()->getParentOp()))
+          open.push_back(operand);
+    });
+  }
+  if (!steady) {
+    error(Code::E0208, range,
+          "a state starts from a number, or from what is made of parameters; this is a value of the step");
+    return;
+  }
+  OpBuilder::InsertionGuard guard(builder);
+  if (!starts) {
+    builder.setInsertionPoint(step);
+    starts = ech::StepOp::create(builder, step.getLoc(), "train.start");
+  }
+  builder.setInsertionPointToEnd(&starts.getBody().front());
+  IRMapping mapping;
+  for (Operation &op : step.getBody().front())
+    if (needed.contains(&op))
+      builder.clone(op, mapping);
+  ech::WriteOp::create(builder, location(range), state.path, mapping.lookup(value));
+}
+
+void Lowering::randomStatement(const RandomStatement &s) {
+  auto axes = declaredAxes(s.axes, "random value", true);
+  auto start = startOf(s.distribution, "a random value", false);
+  scope->values[s.name.text] = Val::poison();
+  if (!axes || !start)
+    return;
+  std::string site = randomSite(s.name.text);
+  build.loc = NameLoc::get(builder.getStringAttr(s.name.text), location(s.range));
+  Value value =
+      build.random(start->kind, site, start->a, start->b, ech::Tensor::get(&shared.context, *axes, build.real));
+  scope->values[s.name.text] = tensor(value, false, s.range);
+}

@@ -1,0 +1,106 @@
+// Slots: where a value goes that is only on its way to a place that exists, and whether that place may be written yet.
+#include "passes/lower/Lowering.h"
+
+using namespace mlir;
+using namespace echelon;
+using namespace echelon::lower;
+
+namespace {
+/// Operations whose result is (or may be) the memory of their operand.
+bool isSeenThrough(Operation *op) {
+  return isa<ech::RelabelOp, ech::PickOp, ech::SliceOp, ech::ExpandOp, dist::SliceOp>(op);
+}
+
+/// Visits the operations, in `block`, that read the memory of v; false when `visit` says so once.
+bool forEachReader(Value v, Block *block, function_ref<bool(Operation *, OpOperand &)> visit) {
+  for (OpOperand &use : v.getUses()) {
+    Operation *at = block->findAncestorOpInBlock(*use.getOwner());
+    if (at == use.getOwner() && isSeenThrough(at)) {
+      if (!forEachReader(at->getResult(0), block, visit))
+        return false;
+    } else if (!at || !visit(at, use)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/// Whether a loop nest may write `produced` where it reads `use`: element by element.
+bool writesWhereItReads(Lowering &l, rt::GroupOp group, OpOperand &use, Value produced) {
+  auto yield = cast<rt::YieldOp>(group.getBody().front().getTerminator());
+  Value inner = yield.getValues()[cast<OpResult>(produced).getResultNumber()];
+  if (inner.getDefiningOp<ech::ReduceOp>())
+    return false;
+  Buffer type = l.bufferType(produced);
+  if (l.bufferType(use.get()) != type)
+    return false;
+  for (Value v : llvm::concat<Value>(llvm::to_vector(group.getInputs()), llvm::to_vector(group.getOutputs())))
+    for (const Axis &a : l.local(v).getAxes())
+      if (!type.has(a.name))
+        return false; // the element is read again for other places
+  return true;
+}
+} // namespace
+
+bool Lowering::isFreeAt(Value holder, Operation *producer, Value produced) {
+  Block *block = producer->getBlock();
+  return forEachReader(holder, block, [&](Operation *reader, OpOperand &use) {
+    if (reader == producer) {
+      auto group = dyn_cast<rt::GroupOp>(producer);
+      return group && use.getOwner() == producer && use.get() == holder &&
+             writesWhereItReads(*this, group, use, produced);
+    }
+    return reader->isBeforeInBlock(producer);
+  });
+}
+
+Slot Lowering::findSlot(Value v) {
+  Operation *producer = v.getDefiningOp();
+  if (!producer)
+    return {};
+  // the next state
+  for (OpOperand &use : v.getUses())
+    if (auto write = dyn_cast<ech::WriteOp>(use.getOwner()); write && write->getBlock() == producer->getBlock()) {
+      bool free = true;
+      for (Operation &op : *producer->getBlock())
+        if (auto read = dyn_cast<ech::ReadOp>(op); read && read.getSource() == write.getTarget())
+          free &= isFreeAt(read.getValue(), producer, v);
+      bool read = v.getDefiningOp<ech::ReadOp>() || isSeenThrough(producer);
+      if (free && !read && stored.count(write.getTarget()) && rt::buffer(stored[write.getTarget()]) == bufferType(v))
+        return {stored[write.getTarget()]};
+    }
+  // carried, stacked and summed values, parts of messages
+  for (OpOperand &use : v.getUses()) {
+    auto slot = slots.find(&use);
+    if (slot == slots.end())
+      continue;
+    if (slot->second.adds && !v.hasOneUse())
+      continue;
+    auto yield = dyn_cast<ech::YieldOp>(use.getOwner());
+    if (yield && use.getOperandNumber() < yield.getCarried().size()) {
+      auto repeat = cast<ech::RepeatOp>(yield->getParentOp());
+      if (!isFreeAt(repeat.carriedArguments()[use.getOperandNumber()], producer, v))
+        continue;
+    }
+    return slot->second;
+  }
+  return {};
+}
+
+Slot Lowering::target(Value v) {
+  Slot slot = findSlot(v);
+  if (!slot.buffer)
+    slot.buffer = alloc(bufferType(v), locOf(v));
+  if (slot.adds)
+    added.insert(v);
+  bind(v, slot.buffer);
+  return slot;
+}
+
+Value Lowering::result(Value v, bool mustBeDense) {
+  Slot slot = findSlot(v);
+  if (!slot.buffer || slot.adds || (mustBeDense && !rt::buffer(slot.buffer).isDense()))
+    slot.buffer = alloc(bufferType(v), locOf(v));
+  bind(v, slot.buffer);
+  return slot.buffer;
+}
