@@ -58,80 +58,89 @@ RepeatOp echelon::rebuildLoop(RepeatOp op, const LoopParts &parts, RewriterBase 
 
 namespace {
 
-/// What the used results of a loop come from.
-struct Needed {
-  RepeatOp loop;
-  LoopParts parts;
-  llvm::DenseSet<Operation *> ops;
-
-  explicit Needed(RepeatOp loop) : loop(loop), parts(loop) {
-    for (auto *list : {&parts.carried, &parts.slices, &parts.stacks, &parts.sums})
-      std::fill(list->begin(), list->end(), false);
-    YieldOp yield = loop.yield();
-    for (auto [i, final] : llvm::enumerate(loop.getFinals()))
-      if (!final.use_empty())
-        needArgument(i);
-    for (auto [i, stack] : llvm::enumerate(loop.getStacks()))
-      if ((parts.stacks[i] = !stack.use_empty()))
-        open.push_back(yield.getStacked()[i]);
-    for (auto [i, sum] : llvm::enumerate(loop.getSums()))
-      if ((parts.sums[i] = !sum.use_empty()))
-        open.push_back(yield.getSummed()[i]);
+/// The values that the used results of a loop come from, one by one through the loops within it: what two loops only
+/// hand to each other is none of them.
+class Live {
+public:
+  explicit Live(RepeatOp root) : root(root) {
+    for (Value result : root.getResults())
+      if (!result.use_empty())
+        open.push_back(result);
     while (!open.empty())
-      need(open.pop_back_val());
+      if (Value value = open.pop_back_val(); values.insert(value).second)
+        follow(value);
   }
+  bool has(Value value) const { return values.contains(value); }
 
 private:
-  void need(Value value) {
-    if (auto argument = dyn_cast<BlockArgument>(value); argument && argument.getOwner() == loop.block())
-      return needArgument(argument.getArgNumber());
-    Operation *op = value.getDefiningOp();
-    if (!op || op->getBlock() != loop.block() || !ops.insert(op).second)
+  void follow(Value value) {
+    if (auto argument = dyn_cast<BlockArgument>(value)) {
+      if (!root.getBody().isAncestor(argument.getParentRegion()))
+        return;
+      auto loop = cast<RepeatOp>(argument.getOwner()->getParentOp());
+      unsigned i = argument.getArgNumber();
+      open.push_back(loop->getOperand(i)); // carried, then slices, as the arguments are
+      if (i < loop.getCarried().size())
+        open.push_back(loop.yield().getCarried()[i]);
       return;
-    op->walk([&](Operation *inner) { llvm::append_range(open, inner->getOperands()); });
-  }
-  void needArgument(unsigned i) {
-    unsigned n = parts.carried.size();
-    if (i >= n) {
-      parts.slices[i - n] = true;
-    } else if (!parts.carried[i]) {
-      parts.carried[i] = true;
-      open.push_back(loop.yield().getCarried()[i]);
     }
+    Operation *op = value.getDefiningOp();
+    auto loop = dyn_cast<RepeatOp>(op);
+    if (op != root && !root.getBody().isAncestor(op->getParentRegion()))
+      return;
+    if (!loop)
+      return llvm::append_range(open, op->getOperands());
+    unsigned i = cast<OpResult>(value).getResultNumber();
+    open.push_back(i < loop.getFinals().size() ? Value(loop.block()->getArgument(i)) : loop.yield()->getOperand(i));
   }
+
+  RepeatOp root;
+  llvm::DenseSet<Value> values;
   SmallVector<Value> open;
 };
 
 } // namespace
 
-/// Operations and their operands: what pruning makes fewer.
-static size_t weight(RepeatOp op) {
-  size_t count = 0;
-  op->walk([&](Operation *inner) { count += 1 + inner->getNumOperands(); });
-  return count;
+/// Without what is not live.
+static RepeatOp strip(RepeatOp op, const Live &live, RewriterBase &rewriter) {
+  auto drop = [&](ValueRange values) {
+    for (Value value : values)
+      if (!live.has(value))
+        value.dropAllUses();
+  };
+  LoopParts parts(op);
+  for (auto [i, argument] : llvm::enumerate(op.carriedArguments()))
+    parts.carried[i] = live.has(argument);
+  for (auto [i, argument] : llvm::enumerate(op.sliceArguments()))
+    parts.slices[i] = live.has(argument);
+  for (auto [i, stack] : llvm::enumerate(op.getStacks()))
+    parts.stacks[i] = live.has(stack);
+  for (auto [i, sum] : llvm::enumerate(op.getSums()))
+    parts.sums[i] = live.has(sum);
+  drop(op.block()->getArguments());
+  for (Operation &inner : llvm::make_early_inc_range(llvm::reverse(*op.block()))) {
+    if (isa<YieldOp>(inner))
+      continue;
+    drop(inner.getResults());
+    if (llvm::none_of(inner.getResults(), [&](Value v) { return live.has(v); }))
+      rewriter.eraseOp(&inner);
+    else if (auto loop = dyn_cast<RepeatOp>(inner))
+      strip(loop, live, rewriter);
+  }
+  return rebuildLoop(op, parts, rewriter);
 }
 
 RepeatOp echelon::pruneLoop(RepeatOp op, RewriterBase &rewriter) {
-  for (size_t before = SIZE_MAX; weight(op) < before;) {
-    before = weight(op);
-    for (auto [stack, value] : llvm::zip(op.getStacks(), op.yield().getStacked())) // what stands outside as it is
-      if (auto argument = dyn_cast<BlockArgument>(value); argument && llvm::is_contained(op.sliceArguments(), argument))
-        if (Value whole = op.getSlices()[argument.getArgNumber() - op.getCarried().size()];
-            whole.getType() == stack.getType())
+  op->walk([&](RepeatOp loop) { // what stands outside as it is
+    for (auto [stack, value] : llvm::zip(loop.getStacks(), loop.yield().getStacked()))
+      if (auto argument = dyn_cast<BlockArgument>(value);
+          argument && llvm::is_contained(loop.sliceArguments(), argument))
+        if (Value whole = loop->getOperand(argument.getArgNumber()); whole.getType() == stack.getType())
           rewriter.replaceAllUsesWith(stack, whole);
-    if (op->use_empty()) {
-      rewriter.eraseOp(op);
-      return {};
-    }
-    Needed needed(op);
-    for (Operation &inner : llvm::make_early_inc_range(llvm::reverse(*op.block())))
-      if (!isa<YieldOp>(inner) && !needed.ops.contains(&inner)) {
-        inner.dropAllUses();
-        rewriter.eraseOp(&inner);
-      }
-    op = rebuildLoop(op, needed.parts, rewriter);
-    for (auto inner : llvm::to_vector(op.block()->getOps<RepeatOp>()))
-      pruneLoop(inner, rewriter);
+  });
+  if (op->use_empty()) {
+    rewriter.eraseOp(op);
+    return {};
   }
-  return op;
+  return strip(op, Live(op), rewriter);
 }

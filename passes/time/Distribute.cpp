@@ -141,6 +141,8 @@ private:
 LogicalResult echelon::distributeLoops(StepOp step, const Time &time) {
   IRRewriter rewriter(step.getContext());
   Block &block = step.getBody().front();
+  int64_t cuts = 0; // each settles one operation at least
+  step.walk([&](Operation *) { ++cuts; });
   while (true) {
     for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block))) // what nobody reads needs no samples
       if (isOpTriviallyDead(&op))
@@ -156,7 +158,7 @@ LogicalResult echelon::distributeLoops(StepOp step, const Time &time) {
     if (!kinds.cut)
       return success();
     auto [loop, value, before, op] = *kinds.cut;
-    if (failed(before ? cutBefore(loop, value, rewriter) : CutAfter(loop, value, kinds).run(rewriter)))
+    if (--cuts < 0 || failed(before ? cutBefore(loop, value, rewriter) : CutAfter(loop, value, kinds).run(rewriter)))
       return kinds.refuse(op);
   }
 }
