@@ -2,8 +2,8 @@
 
     bench/torch/results.py ../shared/specs/mlp_mnist.ech --seeds 1 2 3
 
-Start values are those that Echelon draws for the seed; order, augmentation, survival and synthetic digits are
-PyTorch's own. Prints one JSON object an evaluation.
+Start values are those that Echelon draws for the seed, with --own-start values of the same spread that PyTorch draws;
+order, augmentation, survival and synthetic digits are PyTorch's own. Prints one JSON object an evaluation.
 """
 import argparse
 import json
@@ -41,13 +41,18 @@ def evaluate(spec, parameters, state, held):
     return {"eval_loss": total[0] / count, "accuracy": total[1] / count}
 
 
-def run(spec, echelon, seed, steps):
+def run(spec, echelon, seed, steps, own):
     folder = pathlib.Path(tempfile.mkdtemp())
     subprocess.run([echelon, "run", str(spec.path), "--steps", "1", "--set", f"seed={seed}", "--out", str(folder),
                     "--dump", str(folder)], check=True, stdout=subprocess.DEVNULL)
     parameters, state = start(folder, torch.float32)
     shutil.rmtree(folder)
     torch.manual_seed(seed)
+    if own:
+        with torch.no_grad():
+            for parameter in parameters.values():
+                if parameter.numel() > 1 and parameter.std() > 0:
+                    parameter.copy_(torch.randn_like(parameter) * parameter.std())
     training, held, change = data.of(spec)
     optimizer = spec.optimizer(parameters)
     stream = data.batches(training, spec.batch)
@@ -67,13 +72,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("spec")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--own-start", action="store_true", help="PyTorch draws the start values, too")
     parser.add_argument("--steps", type=int, help="stop after this step; the schedule stays that of the whole run")
     parser.add_argument("--echelon", default=str(ROOT / "build/bin/echelon"))
     options = parser.parse_args()
     torch.set_num_threads(1)
     spec = Spec(options.spec)
     for seed in options.seeds:
-        run(spec, options.echelon, seed, options.steps or spec.steps)
+        run(spec, options.echelon, seed, options.steps or spec.steps, options.own_start)
 
 
 if __name__ == "__main__":
