@@ -6,24 +6,34 @@ using namespace mlir;
 using namespace echelon::ech;
 using namespace echelon::interpret;
 
+/// The element of x that a window sees; negative in the border. `inside`: by what name the walk knows the place in the
+/// window, for each axis of it.
+static int64_t placeSeen(const Walk &walk, const Array &x, ArrayRef<StringRef> window, ArrayRef<std::string> inside,
+                         ArrayRef<int64_t> stride, ArrayRef<int64_t> border) {
+  return placeIn(x, [&](StringRef axis) {
+    auto *at = llvm::find(window, axis);
+    if (at == window.end())
+      return walk.coordinate(axis);
+    size_t i = at - window.begin();
+    return walk.coordinate(axis) * stride[i] + walk.coordinate(inside[i]) - border[i];
+  });
+}
+
 /// All three of a convolution's operations visit (place in x, place in w, place in y) once each.
 template <typename Op, typename Visit>
 static void conv(Op op, const Array &x, const Array &w, const Array &y, Visit visit) {
   SmallVector<std::pair<std::string, int64_t>> more;
   for (auto name : op.getOver().template getAsRange<StringAttr>())
     more.push_back({name.str(), w.sizeOf(name)});
-  SmallVector<StringRef> window = strings(op.getWindow()), kernel = strings(op.getKernel());
-  for (StringRef k : kernel)
+  SmallVector<std::string> inside;
+  for (StringRef k : strings(op.getKernel())) {
+    inside.push_back(k.str());
     more.push_back({k.str(), w.sizeOf(k)});
+  }
+  SmallVector<StringRef> window = strings(op.getWindow());
   Walk walk = walkWith(y, more);
   walk.run([&] {
-    int64_t inX = placeIn(x, [&](StringRef axis) {
-      auto *at = llvm::find(window, axis);
-      if (at == window.end())
-        return walk.coordinate(axis);
-      size_t i = at - window.begin();
-      return walk.coordinate(axis) * op.getStride()[i] + walk.coordinate(kernel[i]) - op.getPadLow()[i];
-    });
+    int64_t inX = placeSeen(walk, x, window, inside, op.getStride(), op.getPadLow());
     if (inX >= 0)
       visit(inX, placeIn(w, [&](StringRef axis) { return walk.coordinate(axis); }), walk.at(0));
   });
@@ -32,17 +42,14 @@ static void conv(Op op, const Array &x, const Array &w, const Array &y, Visit vi
 template <typename Op, typename Visit> static void pool(Op op, const Array &x, const Array &y, Visit visit) {
   SmallVector<StringRef> window = strings(op.getWindow());
   SmallVector<std::pair<std::string, int64_t>> more;
-  for (auto [axis, size] : llvm::zip(window, op.getSize()))
-    more.push_back({"in " + axis.str(), size});
+  SmallVector<std::string> inside;
+  for (auto [axis, size] : llvm::zip(window, op.getSize())) {
+    inside.push_back("in " + axis.str());
+    more.push_back({inside.back(), size});
+  }
   Walk walk = walkWith(y, more);
   walk.run([&] {
-    int64_t inX = placeIn(x, [&](StringRef axis) {
-      auto *at = llvm::find(window, axis);
-      if (at == window.end())
-        return walk.coordinate(axis);
-      size_t i = at - window.begin();
-      return walk.coordinate(axis) * op.getStride()[i] + walk.coordinate("in " + axis.str()) - op.getPad()[i];
-    });
+    int64_t inX = placeSeen(walk, x, window, inside, op.getStride(), op.getPad());
     if (inX >= 0)
       visit(inX, walk.at(0));
   });
