@@ -35,6 +35,27 @@ bool isReserved(StringRef name) {
   }();
   return words.contains(name) || name.starts_with("M_") || name.starts_with("FP_");
 }
+
+struct Phases {
+  bool forward = false, backward = false;
+};
+void addPhases(Value buffer, Phases &phases) {
+  for (Operation *user : buffer.getUsers()) {
+    auto phase = user->getAttrOfType<StringAttr>(ech::kPhase);
+    if (auto view = dyn_cast<rt::ViewOp>(user))
+      addPhases(view.getView(), phases);
+    else if (!phase)
+      phases.forward = true;
+    else
+      phases.backward |= phase.getValue() == "backward";
+  }
+}
+/// What the backward pass alone makes and reads: of a value named x it is called d_x.
+bool madeBackward(Value buffer) {
+  Phases phases;
+  addPhases(buffer, phases);
+  return phases.backward && !phases.forward;
+}
 } // namespace
 
 std::string codegen::identifier(StringRef text) {
@@ -82,17 +103,10 @@ Names::Names(ModuleOp module) {
         return name.empty() ? otherwise : name;
       };
       if (auto alloc = dyn_cast<rt::AllocOp>(op)) {
-        bool derivative = false; // what the backward pass makes of a value named x is d_x
-        for (Operation *user : alloc->getUsers()) {
-          auto phase = user->getAttrOfType<StringAttr>(ech::kPhase);
-          derivative = phase && phase.getValue() == "backward";
-          break;
-        }
         StringRef name = wanted("t");
         bool own = name == "message" || name == "gathered" || name == "own_part" || name == "t";
-        for (Operation *user : alloc->getUsers())
-          derivative &= isa<rt::ViewOp>(user) || user->hasAttr(ech::kPhase);
-        give(alloc.getBuffer(), derivative && !own && !name.starts_with("d_") ? ("d_" + name).str() : name.str());
+        bool derivative = !own && !name.starts_with("d_") && madeBackward(alloc.getBuffer());
+        give(alloc.getBuffer(), derivative ? ("d_" + name).str() : name.str());
       } else if (auto view = dyn_cast<rt::ViewOp>(op)) {
         const std::string &base = names[view.getBase()];
         if (view.getOffset() == 0 && view.getIndices().empty()) {

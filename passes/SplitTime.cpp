@@ -8,7 +8,6 @@
 #include "passes/Passes.h"
 #include "passes/time/Distribute.h"
 #include "llvm/ADT/StringSet.h"
-#include <limits>
 
 namespace echelon {
 #define GEN_PASS_DEF_SPLITTIME
@@ -165,7 +164,7 @@ private:
     builder.restoreInsertionPoint(here);
     for (Value value : extremes) {
       build.loc = value.getLoc();
-      starts.push_back(build.constant(leastOf(kinds.extreme(value)), tensor(value)));
+      starts.push_back(build.constant(kinds.extreme(value).neutral(), tensor(value)));
     }
     build.loc = step.getLoc();
     auto loop = RepeatOp::create(builder, build.loc, axis, time.passes, starts, slices, ValueRange(starts).getTypes(),
@@ -176,13 +175,6 @@ private:
       totals.map(value, total);
     for (auto [value, total] : llvm::zip(summed, loop.getSums()))
       totals.map(value, total);
-  }
-
-  /// What no other value is beyond: of which the extreme with any other is that other.
-  static double leastOf(ReduceOp extreme) {
-    bool isFloat = tensor(extreme.getResult()).isFloat();
-    double largest = isFloat ? std::numeric_limits<double>::infinity() : std::numeric_limits<int32_t>::max();
-    return extreme.getKind() == Reduction::Max ? -largest : largest;
   }
 
   int64_t part(Value value) const {
@@ -257,7 +249,7 @@ private:
         valid = ReadOp::create(builder, build.loc, samples, kValidSamples);
       }
       auto extreme = kinds.extreme(op->getResult(0));
-      Value nothing = build.constant(extreme ? leastOf(extreme) : 0, build.type({}, type.getElement()));
+      Value nothing = build.constant(extreme ? extreme.neutral() : 0, build.type({}, type.getElement()));
       Value kept = build.select(valid, operand.get(), nothing);
       kept.setType(type);
       operand.set(kept);

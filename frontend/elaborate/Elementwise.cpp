@@ -87,7 +87,9 @@ std::optional<Interval> bounds(Function f, ArrayRef<std::optional<Interval>> x) 
   case Function::Floor:
     return a;
   case Function::Mod: // the result has the sign of the divisor
-    return b.low > 0 ? (a.low >= 0 && a.high < b.low ? std::optional(a) : span({0, Wide(b.high) - 1})) : std::nullopt;
+    if (b.low > 0)
+      return a.low >= 0 && a.high < b.low ? a : span({0, Wide(b.high) - 1});
+    return b.high < 0 ? span({0, Wide(b.low) + 1}) : std::nullopt;
   case Function::Max:
     return Interval{std::max(a.low, b.low), std::max(a.high, b.high)};
   case Function::Min:
@@ -179,6 +181,13 @@ Val Lowering::apply(Function f, ArrayRef<Val> given, SourceRange range, const st
     ranges.push_back(v.range);
     values.push_back(v.isTensor() ? v.value : constantLike(v, integers));
   }
+  if (f == Function::Mod && integers && !(ranges[1] && (ranges[1]->low > 0 || ranges[1]->high < 0)))
+    return poison(Code::E0223, range,
+                  "integers have no remainder by 0, and this divisor may be it" +
+                      (ranges[1]
+                           ? ", between " + std::to_string(ranges[1]->low) + " and " + std::to_string(ranges[1]->high)
+                           : "") +
+                      "; bound it, as max(n, 1) does, or divide the real number x / 1");
   auto known = bounds(f, ranges);
   if (integers && known && (known->low < lowestInteger || known->high > highestInteger))
     return poison(Code::E0218, range,

@@ -232,14 +232,11 @@ void TrainPlanner::finishLayout() {
   }
   if (layoutOpen || plan.batch == 0)
     return;
-  int64_t ranks = 1;
+  int64_t ranks = plan.batchRanks(batch);
   bool padded = false;
   for (const PlannedMeshAxis &axis : plan.mesh)
     for (const PlannedMeshAxis::Entry &entry : axis.list)
-      if (entry.axis == batch) {
-        ranks *= axis.size;
-        padded |= entry.padded;
-      }
+      padded |= entry.axis == batch && entry.padded;
   const BatchClause *clause = nullptr;
   for (const Clause &c : train.clauses)
     if (auto *b = std::get_if<BatchClause>(&c.what); b && !clause)

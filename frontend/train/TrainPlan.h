@@ -71,8 +71,8 @@ struct TrainPlan {
   const Model *model = nullptr; // resolved
   const std::vector<Argument> *modelArguments = nullptr;
   SourceRange modelRange;
-  int64_t clusterRanks = 1;          // what `on` offers; 0: it is wrong, which has been told
-  int64_t deviceBytes = 0;           // memory of one of its devices; 0: not said
+  int64_t clusterRanks = 1; // what `on` offers; 0: it is wrong, which has been told
+  int64_t deviceBytes = 0;  // memory of one of its devices; 0: not said
   std::string deviceName;
   std::vector<PlannedMeshAxis> mesh; // outermost first; at least one axis
   std::vector<PlannedCollective> collectives;
@@ -99,6 +99,15 @@ struct TrainPlan {
     int64_t n = 1;
     for (const PlannedMeshAxis &axis : mesh)
       n *= axis.size;
+    return n;
+  }
+  /// Over how many ranks the batch is split.
+  int64_t batchRanks(const std::string &batchAxis) const {
+    int64_t n = 1;
+    for (const PlannedMeshAxis &axis : mesh)
+      for (const PlannedMeshAxis::Entry &entry : axis.list)
+        if (entry.axis == batchAxis)
+          n *= axis.size;
     return n;
   }
 };

@@ -330,6 +330,10 @@ def Ech_ReduceOp : Ech_Pure<"reduce", [DeclareOpInterfaceMethods<AxisRule, ["div
   let results = (outs Ech_Tensor:$result);
   let assemblyFormat = "$kind $operand `over` $over attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// What changes nothing where it stands beside other elements: 0, or the least or largest value of the element type.
+    double neutral();
+  }];
 }
 class Ech_OverAxes<string mnemonic, list<string> answers = ["division"]>
     : Ech_Pure<mnemonic, [DeclareOpInterfaceMethods<AxisRule, answers>, DeclareOpInterfaceMethods<Derivable>]> {

@@ -40,9 +40,11 @@ inline int32_t abs(int32_t x) { return x < 0 ? -x : x; }
 inline float floor(float x) { return __builtin_floorf(x); }
 inline double floor(double x) { return __builtin_floor(x); }
 inline int32_t floor(int32_t x) { return x; }
-/// x - floor(x / y) * y, which has the sign of y.
+/// x - floor(x / y) * y, which has the sign of y. An integer y is not 0: the compiler sees to it.
 template <typename T> inline T mod(T x, T y) {
   if constexpr (std::is_integral_v<T>) {
+    if (y == T(-1)) // the least integer by -1 is beyond the type
+      return T(0);
     T r = x % y;
     return r != 0 && ((r < 0) != (y < 0)) ? r + y : r;
   } else {

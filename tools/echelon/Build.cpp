@@ -35,6 +35,11 @@ static bool write(const std::string &text, const std::string &file) {
 }
 
 static int build(const BuildOptions &options) {
+  if (!options.dumpStages.empty() && (options.emit == "ast" || options.emit == "ech")) {
+    std::cerr << "echelon: --dump-stages writes the IR after each pass, and --emit " << options.emit
+              << " is what stands before the first; leave one of them out\n";
+    return Usage;
+  }
   Compilation compilation(options);
   auto stop = [&] {
     compilation.printDiagnostics();

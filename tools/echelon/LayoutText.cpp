@@ -20,3 +20,13 @@ std::string echelon::withLayout(const SourceManager &sources, const Train &train
     text.insert(train.clauses.front().range.offset, missing);
   return text;
 }
+
+std::string echelon::layoutWith(const SourceManager &sources, const Train &train, const std::string &line) {
+  for (const Clause &clause : train.clauses)
+    if (std::holds_alternative<LayoutClause>(clause.what)) {
+      std::string text(sources.text(clause.range).substr(clause.word.text.size()));
+      size_t brace = text.rfind('}');
+      return brace == std::string::npos ? "" : text.insert(brace, "; " + line + " ");
+    }
+  return "";
+}

@@ -2,6 +2,7 @@
 // optimizer's state stored in cuts, then micro batches, halved until it fits, then both. What fits is found by
 // compiling it.
 #include "tools/echelon/Compilation.h"
+#include "tools/echelon/LayoutText.h"
 
 #include "codegen/Plan.h"
 #include "llvm/Support/Format.h"
@@ -44,29 +45,13 @@ int64_t bytesUnder(CompileOptions options) {
     return 0;
   return planOf(*other.module).memory.total;
 }
-
-/// The text behind the word `layout`, with one more line; empty where there is no layout clause.
-std::string layoutWith(const SourceManager &sources, const Train &train, const std::string &line) {
-  for (const Clause &clause : train.clauses)
-    if (std::holds_alternative<LayoutClause>(clause.what)) {
-      std::string text(sources.text(clause.range).substr(clause.word.text.size()));
-      size_t brace = text.rfind('}');
-      return brace == std::string::npos ? "" : text.insert(brace, "; " + line + " ");
-    }
-  return "";
-}
-
 } // namespace
 
 std::string Compilation::whatFits() const {
   std::string axes;
-  int64_t batchRanks = 1;
   for (const PlannedMeshAxis &axis : trainPlan.mesh) {
     bool splitsBatch = llvm::any_of(axis.list, [&](const auto &entry) { return entry.axis == facts.batchAxis; });
-    if (!splitsBatch)
-      continue;
-    batchRanks *= axis.size;
-    if (!axis.storesOptimizer)
+    if (splitsBatch && !axis.storesOptimizer)
       axes += (axes.empty() ? "" : ", ") + axis.name;
   }
   std::vector<std::pair<std::string, std::string>> layouts = {{"", options.layout}}; // the line added, the layout
@@ -75,7 +60,7 @@ std::string Compilation::whatFits() const {
     if (std::string text = layoutWith(sources, *train, line); !text.empty())
       layouts.push_back({line, text});
   }
-  int64_t samples = trainPlan.batch / batchRanks;
+  int64_t samples = trainPlan.batch / trainPlan.batchRanks(facts.batchAxis);
   for (int64_t micro = trainPlan.microBatches; micro <= samples; micro *= 2)
     for (const auto &[line, layout] : layouts) {
       bool same = micro == trainPlan.microBatches;

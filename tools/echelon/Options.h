@@ -14,6 +14,18 @@ inline void addSpecOptions(CLI::App *command, CompileOptions &options) {
       ->allow_extra_args(false);
 }
 
+/// A whole number of `what`, not below `least`.
+inline CLI::Validator wholeFrom(int64_t least, const char *what) {
+  return {[least, what](const std::string &text) {
+            int64_t value = 0;
+            return CLI::detail::lexical_cast(text, value) && value >= least
+                       ? std::string()
+                       : "takes a number of " + std::string(what) + " from " + std::to_string(least) + ", not " +
+                             frontend::quoted(text);
+          },
+          "N"};
+}
+
 /// `--ranks 1`: one rank, whatever the layout.
 inline void addRanksOption(CLI::App *command, CompileOptions &options) {
   command

@@ -5,6 +5,7 @@
 #include "tools/echelon/Options.h"
 
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <iostream>
@@ -57,25 +58,40 @@ int run(RunOptions &options) {
   return options.transport == "mpi" ? runMpirun(command) : become(command);
 }
 
-/// Options that the program itself reads: handed on as they are.
+// What the program takes for a number is told here already, before anything is built.
+CLI::Validator seconds() {
+  return {[](const std::string &text) {
+            double value = 0;
+            return CLI::detail::lexical_cast(text, value) && value > 0 && std::isfinite(value)
+                       ? std::string()
+                       : "takes seconds above 0, not " + frontend::quoted(text);
+          },
+          "S"};
+}
+
+/// An option that the program itself reads: handed on as it is.
+CLI::Option *pass(CLI::App *command, RunOptions &options, const char *name, const char *help) {
+  return command->add_option_function<std::string>(
+      name, [name, &options](const std::string &value) { options.passed.insert(options.passed.end(), {name, value}); },
+      help);
+}
+
+/// Options of every command that starts the program.
 void addProgramOptions(CLI::App *command, RunOptions &options) {
-  auto pass = [command, &options](const char *name, const char *help) {
-    command->add_option_function<std::string>(
-        name,
-        [name, &options](const std::string &value) {
-          options.passed.insert(options.passed.end(), {name, value});
-          if (name == std::string("--log"))
-            options.log = value;
-        },
-        help);
-  };
   command->add_option("--transport", options.transport, "shm (processes, the default), threads or mpi")
       ->check(CLI::IsMember({"shm", "threads", "mpi"}));
   command->add_option("--hosts", options.hosts,
                       "with --transport mpi: a file of machines, one a line, as mpirun reads it");
-  pass("--deadline", "seconds after which a rank that does not come is given up (10)");
-  pass("--threads", "threads of one rank's matrix products (1)");
-  pass("--log", "write one JSON object a step and an evaluation");
+  pass(command, options, "--deadline", "seconds after which a rank that does not come is given up (10)")
+      ->check(seconds());
+  pass(command, options, "--threads", "threads of one rank's matrix products (1)")->check(wholeFrom(1, "threads"));
+  command->add_option_function<std::string>(
+      "--log",
+      [&options](const std::string &value) {
+        options.passed.insert(options.passed.end(), {"--log", value});
+        options.log = value;
+      },
+      "write one JSON object a step and an evaluation");
 }
 } // namespace
 
@@ -85,15 +101,10 @@ void addRun(CLI::App &app, int &exitCode) {
   addSpecOptions(command, *options);
   addRanksOption(command, *options);
   addProgramOptions(command, *options);
-  auto pass = [command, options](const char *name, const char *help) {
-    command->add_option_function<std::string>(
-        name,
-        [name, options](const std::string &value) { options->passed.insert(options->passed.end(), {name, value}); },
-        help);
-  };
-  pass("--steps", "stop after this step; the schedule stays that of the whole run");
-  pass("--out", "where a relative checkpoint directory starts, instead of the spec's folder");
-  pass("--dump", "folder for start values, batches and random masks, as npy files");
+  pass(command, *options, "--steps", "stop after this step; the schedule stays that of the whole run")
+      ->check(wholeFrom(1, "steps"));
+  pass(command, *options, "--out", "where a relative checkpoint directory starts, instead of the spec's folder");
+  pass(command, *options, "--dump", "folder for start values, batches and random masks, as npy files");
   for (auto [name, help] : {std::pair("--resume", "go on from the newest snapshot"),
                             std::pair("--dump-state", "with --dump: also stored tensors after each step")})
     command->add_flag_callback(name, [name = name, options] { options->passed.push_back(name); }, help);

@@ -74,7 +74,18 @@ bool Verifier::addTrials() {
       layout = mesh;
     one.layout = layout.str();
     Compilation compilation(one);
-    bool good = compilation.parse() && compilation.plan() && compilation.elaborate() && compilation.lower(Stage::Dist);
+    bool good = compilation.parse() && compilation.plan() && compilation.elaborate();
+    if (good && one.microBatches) {
+      const frontend::TrainPlan &plan = compilation.trainPlan;
+      int64_t samples = plan.batch / plan.batchRanks(compilation.facts.batchAxis);
+      if (one.microBatches < 1 || samples % one.microBatches != 0) {
+        std::cerr << "echelon: --layout " << frontend::quoted(title) << ": " << samples
+                  << " samples of a rank do not divide into " << one.microBatches << " micro batches\n";
+        exitCode = Usage;
+        return false;
+      }
+    }
+    good = good && compilation.lower(Stage::Dist);
     compilation.printDiagnostics();
     if (!good) {
       exitCode = SpecWrong;
@@ -207,7 +218,7 @@ void addVerify(CLI::App &app, int &exitCode) {
       ->take_all()
       ->allow_extra_args(false);
   CLI::Option *layouts = command->add_option("--layouts", options->randomLayouts, "so many random layouts as well (0)")
-                             ->check(CLI::NonNegativeNumber);
+                             ->check(wholeFrom(0, "layouts"));
   command->add_option("--seed", options->seed, "of the first random layout (0)")->needs(layouts);
   command->add_option("--transport", options->transport, "shm, threads, mpi, or each: the three in turn (threads)")
       ->check(CLI::IsMember({"shm", "threads", "mpi", "each"}));

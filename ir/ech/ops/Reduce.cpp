@@ -35,11 +35,14 @@ Division ReduceOp::division(StringRef axis) {
   return getKind() != Reduction::Sum && has(getOver(), axis) ? Division::Inside : Division::Freely;
 }
 
+double ReduceOp::neutral() {
+  bool isFloat = tensor(getOperand()).isFloat();
+  double largest = isFloat ? std::numeric_limits<double>::infinity() : std::numeric_limits<int32_t>::max();
+  double least = isFloat ? -largest : std::numeric_limits<int32_t>::min();
+  return getKind() == Reduction::Max ? least : getKind() == Reduction::Min ? largest : 0;
+}
 Padding ReduceOp::padding(unsigned, StringRef axis) {
-  constexpr double infinity = std::numeric_limits<double>::infinity();
-  if (!has(getOver(), axis))
-    return {};
-  return Padding::number(getKind() == Reduction::Max ? -infinity : getKind() == Reduction::Min ? infinity : 0);
+  return has(getOver(), axis) ? Padding::number(neutral()) : Padding();
 }
 
 SmallVector<Value> ReduceOp::derive(Build &build, ArrayRef<Value> cotangents, ArrayRef<bool>) {

@@ -120,6 +120,7 @@ TEST(Elementwise, ModIsFloored) {
   EXPECT_EQ(math::mod(7, 3), 1);
   EXPECT_EQ(math::mod(7, -3), -2);
   EXPECT_EQ(math::mod(-6, 3), 0);
+  EXPECT_EQ(math::mod(std::numeric_limits<int32_t>::min(), -1), 0);
   EXPECT_FLOAT_EQ(math::mod(-1.5f, 2.0f), 0.5f);
   EXPECT_FLOAT_EQ(math::mod(5.5f, 2.0f), 1.5f);
   EXPECT_FLOAT_EQ(math::mod(5.5f, -2.0f), -0.5f);
