@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """First losses of Echelon and of PyTorch from the same start values, batches and random draws, in fp32 and fp64.
 
     bench/torch/losses.py ../shared/specs/mlp_mnist.ech examples/conv_fashion.ech

@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Whole runs in PyTorch: the evaluations of a spec for some seeds, from Echelon's start values.
 
     bench/torch/results.py ../shared/specs/mlp_mnist.ech --seeds 1 2 3

@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """A snapshot in other hands: read by the stock safetensors library, evaluated by PyTorch, against Echelon's figures.
 
     bench/torch/snapshot.py ../shared/specs/gpt_shakespeare.ech ckpt/shakespeare/step-00000500

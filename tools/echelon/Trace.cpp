@@ -67,7 +67,8 @@ Worst compareTraces(const Trace &one, const Trace &many) {
     worst.see(INFINITY, "the number of steps logged");
     return worst;
   }
-  std::map<std::string, std::vector<bool>> live;
+  // How far an element's gradient stands above rounding, 0 to 1: its update is known as well as that, no better.
+  std::map<std::string, std::vector<double>> live;
   for (size_t s = 0; s < one.steps.size() && worst.error < INFINITY; ++s) {
     const Trace::Step &a = one.steps[s], &b = many.steps[s];
     std::string step = " of step " + std::to_string(s + 1);
@@ -84,12 +85,17 @@ Worst compareTraces(const Trace &one, const Trace &many) {
         worst.see(INFINITY, "the shape of the gradient of " + path + step);
         continue;
       }
-      auto &moves = live.try_emplace(path, values.size(), true).first->second;
+      auto &moves = live.try_emplace(path, values.size(), 1.0).first->second;
       for (size_t i = 0; i < values.size(); ++i) {
         worst.see(std::abs(values[i] - other->second[i]) / measure, "gradient of " + path + step);
-        moves[i] = moves[i] && std::abs(values[i]) > 1e-5 * measure;
+        double size = std::abs(values[i]) / measure;
+        moves[i] = size > 1e-5 ? std::min(moves[i], size / 1e-3) : 0;
       }
     }
+    most = 0;
+    for (const auto &[path, values] : a.after)
+      if (!llvm::StringRef(path).starts_with("optimizer."))
+        most = std::max(most, largest(values));
     for (const auto &[path, values] : a.after) {
       auto other = b.after.find(path);
       if (other == b.after.end() || other->second.size() != values.size()) {
@@ -97,15 +103,16 @@ Worst compareTraces(const Trace &one, const Trace &many) {
         continue;
       }
       // optimizer.m.PATH moves with PATH
-      const std::vector<bool> *moves = nullptr;
+      const std::vector<double> *moves = nullptr;
       for (const auto &[parameter, mask] : live)
         if (path == parameter || llvm::StringRef(path).ends_with("." + parameter))
           if (mask.size() == values.size() && (!moves || path == parameter))
             moves = &mask;
-      double scale = largest(values) + 1e-300;
+      double scale = std::max(largest(values), moves ? 0 : 1e-3 * most) + 1e-300; // a state may be 0 but for rounding
       for (size_t i = 0; i < values.size(); ++i)
-        if (!moves || (*moves)[i])
-          worst.see(std::abs(values[i] - other->second[i]) / scale, path + " after step " + std::to_string(s + 1));
+        if (!moves || (*moves)[i] > 0)
+          worst.see((moves ? (*moves)[i] : 1) * std::abs(values[i] - other->second[i]) / scale,
+                    path + " after step " + std::to_string(s + 1));
     }
   }
   compareReports(one.evaluation, many.evaluation, " of the evaluation", worst);
