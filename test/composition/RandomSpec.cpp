@@ -22,7 +22,7 @@ const std::vector<std::string> kPieces = {
     R"(x = x + $c * {|erf(x)||sigmoid(x)||gelu(x, tanh = true)||floor(2 * x)||max(x, logsumexp(x, over = $F))|})",
     R"(x = x + $c * {|floor(3 * x)||mod(x, 0.7)||max(x, 0.2)||min(x, 0.3)||clamp(x, -0.6, 0.5)||-x||(x ^ 2 + 0.1) ^ 0.7|})",
     R"(x = x + $c * {|x / (1 + x ^ 2)||stop_gradient(x) * x||where(x > 0.1, x, tanh(x))||where(not (x < 0.2) or x <= -0.4, x * 0.5, 0.3)|})",
-    R"(x = x + $c * {|(x ^ 2 + 0.1) ^ 0.7||(1 + abs(x)) ^ (0.1 * x)||2 ^ tanh(x)|})",
+    R"(x = x + $c * {|(x ^ 2 + 0.1) ^ 0.7||(1 + abs(x)) ^ (0.3 * tanh(x))||2 ^ tanh(x)|})",
     R"(x = {|where(keep, x, 0.5 * x)||where(keep and x >= 0, 0.7 * x, x)||where(mark == 1, 0.3 * x, x)||where(mark != 1, x, sin(x))|})",
     R"(param g$n[{|$F||$P, $F||$P|}] ~ {|normal(0.5)||uniform(-0.5, 0.5)||ones|}
 x = {|x * (1 + 0.3 * g$n)||max(x, g$n)||min(x, g$n)||where(x > g$n, x, g$n * x)||x - g$n||x / (1 + g$n ^ 2)||g$n - 0.5 * x|})",
