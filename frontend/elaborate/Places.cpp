@@ -6,7 +6,6 @@
 
 using namespace mlir;
 using namespace echelon::frontend;
-namespace ech = echelon::ech;
 
 /// What one bracket does to a value: its places are read, in the value's own names, then all of them act at once.
 class Lowering::BracketAction {
