@@ -193,8 +193,10 @@ std::optional<std::string> Lowering::sharedPrefix(const CallExpr &e, const Block
 /// The axis that a formal stands for unless told: that of its name in the scopes around the call.
 const AxisInfo *Lowering::axisUnlessTold(const CallExpr &e, const Formal &formal) {
   const auto *word = dynCast<PathExpr>(formal.value);
-  if (!word || !word->path.single())
+  if (!word || !word->path.single()) {
+    error(Code::E0209, formal.value->range, formal.name.text + " is an axis: write its name");
     return nullptr;
+  }
   for (Scope *s = scope; s; s = s->caller)
     if (auto it = s->axes.find(word->path.parts[0].text); it != s->axes.end() && it->second)
       return it->second;
