@@ -61,82 +61,52 @@ static void compareReports(const std::map<std::string, double> &one, const std::
   }
 }
 
-namespace {
-
-/// Compares step by step, and remembers which elements move by more than noise.
-class Comparison {
-public:
-  Worst worst;
-
-  void compareGradients(const Tensors &one, const Tensors &many, const std::string &when) {
-    double most = 0; // of all tensors
-    for (const auto &[path, values] : one)
-      most = std::max(most, largest(values));
-    for (const auto &[path, values] : one) {
-      const std::vector<double> *other = sameShape(many, path, values);
-      if (!other) {
-        worst.see(INFINITY, "the shape of the gradient of " + path + when);
-        continue;
-      }
-      double measure = std::max(largest(values), 1e-3 * most) + 1e-300;
-      std::vector<bool> &moves = moving.try_emplace(path, values.size(), true).first->second;
-      for (size_t i = 0; i < values.size(); ++i) {
-        worst.see(std::abs(values[i] - (*other)[i]) / measure, "gradient of " + path + when);
-        moves[i] = moves[i] && std::abs(values[i]) > 1e-5 * measure;
-      }
-    }
-  }
-
-  void compareStored(const Tensors &one, const Tensors &many, const std::string &when) {
-    for (const auto &[path, values] : one) {
-      const std::vector<double> *other = sameShape(many, path, values);
-      if (!other) {
-        worst.see(INFINITY, "the shape of " + path + " after" + when);
-        continue;
-      }
-      const std::vector<bool> *moves = movesWith(path, values.size());
-      double scale = largest(values) + 1e-300;
-      for (size_t i = 0; i < values.size(); ++i)
-        if (!moves || (*moves)[i])
-          worst.see(std::abs(values[i] - (*other)[i]) / scale, path + " after" + when);
-    }
-  }
-
-private:
-  static const std::vector<double> *sameShape(const Tensors &tensors, const std::string &path,
-                                              const std::vector<double> &like) {
-    auto found = tensors.find(path);
-    return found == tensors.end() || found->second.size() != like.size() ? nullptr : &found->second;
-  }
-  /// Those of the parameter that a stored tensor is or belongs to: optimizer.m.PATH moves with PATH. Null: of none.
-  const std::vector<bool> *movesWith(llvm::StringRef path, size_t size) const {
-    const std::vector<bool> *moves = nullptr;
-    for (const auto &[parameter, mask] : moving)
-      if (mask.size() == size && (path == parameter || (!moves && path.ends_with("." + parameter))))
-        moves = &mask;
-    return moves;
-  }
-
-  std::map<std::string, std::vector<bool>> moving; // by parameter: elements that were never noise
-};
-
-} // namespace
-
 Worst compareTraces(const Trace &one, const Trace &many) {
-  Comparison comparison;
-  Worst &worst = comparison.worst;
+  Worst worst;
   if (one.steps.size() != many.steps.size() || one.steps.empty()) {
     worst.see(INFINITY, "the number of steps logged");
     return worst;
   }
+  std::map<std::string, std::vector<bool>> live;
   for (size_t s = 0; s < one.steps.size() && worst.error < INFINITY; ++s) {
     const Trace::Step &a = one.steps[s], &b = many.steps[s];
-    const std::string step = " step " + std::to_string(s + 1);
-    compareReports(a.reports, b.reports, " of" + step, worst);
+    std::string step = " of step " + std::to_string(s + 1);
+    compareReports(a.reports, b.reports, step, worst);
     if (a.gradient.size() != b.gradient.size() || a.after.size() != b.after.size() || a.gradient.empty())
-      worst.see(INFINITY, "the number of tensors written of" + step);
-    comparison.compareGradients(a.gradient, b.gradient, " of" + step);
-    comparison.compareStored(a.after, b.after, step);
+      worst.see(INFINITY, "the number of tensors written" + step);
+    double most = 0;
+    for (const auto &[path, values] : a.gradient)
+      most = std::max(most, largest(values));
+    for (const auto &[path, values] : a.gradient) {
+      auto other = b.gradient.find(path);
+      double measure = std::max(largest(values), 1e-3 * most) + 1e-300;
+      if (other == b.gradient.end() || other->second.size() != values.size()) {
+        worst.see(INFINITY, "the shape of the gradient of " + path + step);
+        continue;
+      }
+      auto &moves = live.try_emplace(path, values.size(), true).first->second;
+      for (size_t i = 0; i < values.size(); ++i) {
+        worst.see(std::abs(values[i] - other->second[i]) / measure, "gradient of " + path + step);
+        moves[i] = moves[i] && std::abs(values[i]) > 1e-5 * measure;
+      }
+    }
+    for (const auto &[path, values] : a.after) {
+      auto other = b.after.find(path);
+      if (other == b.after.end() || other->second.size() != values.size()) {
+        worst.see(INFINITY, "the shape of " + path + step);
+        continue;
+      }
+      // optimizer.m.PATH moves with PATH
+      const std::vector<bool> *moves = nullptr;
+      for (const auto &[parameter, mask] : live)
+        if (path == parameter || llvm::StringRef(path).ends_with("." + parameter))
+          if (mask.size() == values.size() && (!moves || path == parameter))
+            moves = &mask;
+      double scale = largest(values) + 1e-300;
+      for (size_t i = 0; i < values.size(); ++i)
+        if (!moves || (*moves)[i])
+          worst.see(std::abs(values[i] - other->second[i]) / scale, path + " after step " + std::to_string(s + 1));
+    }
   }
   compareReports(one.evaluation, many.evaluation, " of the evaluation", worst);
   return worst;
