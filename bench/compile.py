@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How long it takes from a spec to C++ and from there to a program; and that depth costs nothing.
 
-    bench/compile.py [SPEC...]        the examples unless told
+    bench/compile.py [SPEC...]        unless told: those of examples/ and of $ECHELON_SHARED/specs that build
 
 Times are the processor's (user and system, which other load on the machine disturbs less) and the wall's, medians of
 --repeat runs. Limits: spec to C++ 0.5 s, host compiler 15 s, and for a spec whose model has `layers`: 96 layers at

@@ -14,7 +14,7 @@ def emit(spec):
 
 
 def arguments(doc, repeat):
-    """(specs, --repeat): those of the command line, else every example and spec that the compiler can build."""
+    """(specs, --repeat): those of the command line, else every one of examples/ and $ECHELON_SHARED/specs that builds."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("specs", nargs="*", type=pathlib.Path)
     parser.add_argument("--repeat", default=repeat, type=int)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How long `echelon run` takes to the program's `main` when nothing has changed since the last run.
 
-    bench/start.py [SPEC...]        the examples unless told
+    bench/start.py [SPEC...]        unless told: those of examples/ and of $ECHELON_SHARED/specs that build
 
 The first run builds. Those that are timed ask for more steps than the spec has, which the program itself refuses in the
 first lines of its main: their whole time is an upper bound. Limit: 0.3 s, median of --repeat runs.

@@ -1,11 +1,9 @@
 // The program's tables.
 #include "codegen/Description.h"
 #include "codegen/Fingerprints.h"
-#include "codegen/Names.h"
 #include "codegen/Plan.h"
 #include "ir/dist/State.h"
 #include "ir/rt/ops/Expression.h"
-#include "llvm/Support/Format.h"
 #include "llvm/Support/Path.h"
 
 using namespace mlir;

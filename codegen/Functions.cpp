@@ -1,7 +1,6 @@
 // Functions. A run of operations of one phase is a function; a loop with several phases inside is a loop in `step`
 // around calls.
 #include "codegen/Functions.h"
-#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 #include <functional>
 

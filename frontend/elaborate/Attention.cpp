@@ -7,6 +7,34 @@ using namespace echelon::frontend;
 namespace ech = echelon::ech;
 using ech::Function;
 
+/// The axis of q that is walked against `past`: said, or past is like it, or it alone is q's own. Null where it is not
+/// clear; nothing after an error.
+std::optional<const AxisInfo *> Lowering::queryAxis(const Args &args, ech::Tensor q, ech::Tensor k,
+                                                    const AxisInfo &past) {
+  if (args["query"]) {
+    const AxisInfo *query = axisOf(*args["query"], "`query`");
+    if (!query || !has(q, {query->name}, args["query"]->range, "q"))
+      return std::nullopt;
+    return query;
+  }
+  auto root = [](const AxisInfo *a) {
+    while (a->like)
+      a = a->like;
+    return a;
+  };
+  SmallVector<const AxisInfo *> own;
+  for (const ech::Axis &a : q.getAxes())
+    if (!k.has(a.name))
+      if (auto info = llvm::find_if(axisStore, [&](const AxisInfo &i) { return i.name == a.name; });
+          info != axisStore.end())
+        own.push_back(&*info);
+  const AxisInfo *query = own.size() == 1 ? own[0] : nullptr;
+  for (const AxisInfo *a : own)
+    if (root(a) == root(&past))
+      query = a;
+  return query;
+}
+
 Val Lowering::attention(const CallExpr &e, const Args &args) {
   auto q = realTensor(*args["q"], "attention"), k = realTensor(*args["k"], "attention"),
        v = realTensor(*args["v"], "attention");
@@ -47,35 +75,10 @@ Val Lowering::attention(const CallExpr &e, const Args &args) {
     return Val::poison();
   double factor = args["scale"] ? scale->value() : 1 / std::sqrt(static_cast<double>(q->type().sizeOf(key->name)));
 
-  // The axis of q that is walked against `past`: said, or past is like it, or it alone is q's own.
-  const AxisInfo *query = nullptr;
-  if (args["query"]) {
-    query = axisOf(*args["query"], "`query`");
-    if (!query || !has(q->type(), {query->name}, args["query"]->range, "q"))
-      return Val::poison();
-  } else {
-    auto root = [](const AxisInfo *a) {
-      while (a->like)
-        a = a->like;
-      return a;
-    };
-    SmallVector<const AxisInfo *> own;
-    for (const ech::Axis &a : q->type().getAxes()) {
-      if (k->type().has(a.name))
-        continue;
-      for (const AxisInfo &info : axisStore)
-        if (info.name == a.name) {
-          own.push_back(&info);
-          break;
-        }
-    }
-    for (const AxisInfo *a : own)
-      if (root(a) == root(past))
-        query = a;
-    if (!query && own.size() == 1)
-      query = own[0];
-  }
-  if (*causal && !query)
+  auto query = queryAxis(args, q->type(), k->type(), *past);
+  if (!query)
+    return Val::poison();
+  if (*causal && !*query)
     return poison(Code::E0119, e.range,
                   "causal attention compares positions, and it is not clear which axis of q is walked against " +
                       written(past->name) + "; say query = …");
@@ -85,7 +88,7 @@ Val Lowering::attention(const CallExpr &e, const Args &args) {
   auto within = [&](ech::Tensor t) {
     return llvm::all_of(t.getAxes(), [&](const ech::Axis &a) { return a.name == past->name || q->type().has(a.name); });
   };
-  auto fits = [&](ech::Tensor t) { return within(t) && t.has(key->name) && !(query && t.has(query->name)); };
+  auto fits = [&](ech::Tensor t) { return within(t) && t.has(key->name) && !(*query && t.has((*query)->name)); };
   for (const auto *extra : {&mask, &bias})
     if (*extra) {
       if (!sizesAgree((*extra)->type(), q->type(), e.range, "attention") ||
@@ -98,7 +101,7 @@ Val Lowering::attention(const CallExpr &e, const Args &args) {
     }
   if (fits(k->type()) && fits(v->type()) && q->type().rank() >= 2) {
     auto op = build.attention(q->value, k->value, v->value, mask ? mask->value : Value(), bias ? bias->value : Value(),
-                              query ? query->name.getValue() : StringRef(), past->name, key->name, factor, *causal);
+                              *query ? (*query)->name.getValue() : StringRef(), past->name, key->name, factor, *causal);
     return tensor(op.getResult(), false, e.range);
   }
   Value scores = build.mul(build.dot(q->value, k->value, {key->name.getValue()}), build.constant(factor));
@@ -106,23 +109,10 @@ Val Lowering::attention(const CallExpr &e, const Args &args) {
     scores = build.add(scores, bias->value);
   Value allowed = mask ? mask->value : Value();
   if (*causal) {
-    Value c = build.map(Function::Ge, {build.index(query->name, q->type().sizeOf(query->name)),
+    Value c = build.map(Function::Ge, {build.index((*query)->name, q->type().sizeOf((*query)->name)),
                                        build.index(past->name, k->type().sizeOf(past->name))});
     allowed = allowed ? build.map(Function::And, {allowed, c}) : c;
   }
-  Value zero = build.constant(0), any;
-  if (allowed) {
-    if (!neverEmpty(allowed, {past->name.getValue()})) {
-      Value count = build.toReal(allowed);
-      if (ech::tensor(allowed).has(past->name))
-        count = build.sum(count, {past->name.getValue()});
-      any = build.map(Function::Gt, {count, zero});
-    }
-    Value taken = any ? build.map(Function::Or, {allowed, build.map(Function::Not, {any})}) : allowed;
-    scores = build.select(taken, scores, build.constant(-std::numeric_limits<double>::infinity()));
-  }
-  Value p = build.softmax(scores, {past->name.getValue()});
-  if (any)
-    p = build.select(allowed, p, zero);
+  Value p = exponentialOf("softmax", scores, allowed, {past->name.getValue()});
   return tensor(build.dot(p, v->value, {past->name.getValue()}), false, e.range);
 }

@@ -3,7 +3,6 @@
 
 using namespace mlir;
 using namespace echelon::frontend;
-namespace ech = echelon::ech;
 
 const AxisInfo *Lowering::findAxis(const std::string &name) const {
   auto it = scope->axes.find(name);

@@ -190,6 +190,76 @@ std::optional<std::string> Lowering::sharedPrefix(const CallExpr &e, const Block
   return std::nullopt;
 }
 
+/// The axis that a formal stands for unless told: that of its name in the scopes around the call.
+const AxisInfo *Lowering::axisUnlessTold(const CallExpr &e, const Formal &formal) {
+  const auto *word = dynCast<PathExpr>(formal.value);
+  if (!word || !word->path.single()) {
+    error(Code::E0209, formal.value->range, formal.name.text + " is an axis: write its name");
+    return nullptr;
+  }
+  for (Scope *s = scope; s; s = s->caller)
+    if (auto it = s->axes.find(word->path.parts[0].text); it != s->axes.end() && it->second)
+      return it->second;
+  error(Code::E0111, e.range,
+        e.callee.text() + " works on axis " + word->path.text() + " unless told, and there is none here; say " +
+            formal.name.text + " = …");
+  return nullptr;
+}
+
+/// Gives `inner` the call's arguments. They belong to the caller: their names, their loops, their place.
+bool Lowering::passArguments(const CallExpr &e, const Block &block, Scope &inner) {
+  std::vector<std::string> names;
+  std::set<std::string> required;
+  for (const Formal &f : block.formals) {
+    names.push_back(f.name.text);
+    if (!f.value)
+      required.insert(f.name.text);
+  }
+  auto args = bind(e.arguments, names, required, e.callee.text(), e.range);
+  if (!args) {
+    evaluateArguments(e);
+    return false;
+  }
+  bool good = true;
+  for (const Formal &f : block.formals) {
+    const Expr *given = (*args)[f.name.text.c_str()];
+    if (f.isAxis) {
+      const AxisInfo *axis = given ? axisOf(*given, f.name.text.c_str()) : axisUnlessTold(e, f);
+      good &= axis != nullptr;
+      inner.axes[f.name.text] = axis;
+    } else if (given) {
+      inner.values[f.name.text] = eval(*given);
+    }
+  }
+  return good && llvm::none_of(inner.values, [](const auto &entry) { return entry.second.isPoison(); });
+}
+
+/// The paths of what the call declares: its own, or, under `with`, those of an earlier call.
+bool Lowering::choosePrefix(const CallExpr &e, const Block &block, Scope &inner) {
+  if (e.with) {
+    auto prefix = sharedPrefix(e, block);
+    if (!prefix)
+      return false;
+    inner.prefix = *prefix;
+    inner.sharing = true;
+    if (e.as)
+      calls.emplace(scope->prefix + e.as->text, &block);
+  } else {
+    std::string name = e.as ? e.as->text : scope->callNames.count(&e) ? scope->callNames[&e] : block.name.text;
+    std::string path = scope->prefix + name;
+    inner.sharing = scope->sharing;
+    if (!calls.emplace(path, &block).second && !scope->sharing) {
+      error(Code::E0103, e.as ? e.as->range : e.range,
+            "a call is named " + name + " already; `with " + name +
+                "` shares its parameters, another name gives this call its own");
+      return false;
+    }
+    inner.prefix = path + ".";
+  }
+  inner.callPrefix = inner.prefix;
+  return true;
+}
+
 Val Lowering::callBlock(const CallExpr &e, const Block &block) {
   ++callCount;
   for (Scope *s = scope; s; s = s->caller)
@@ -202,86 +272,15 @@ Val Lowering::callBlock(const CallExpr &e, const Block &block) {
     evaluateArguments(e);
     return Val::poison();
   }
-  const File *file = shared.program.file(block.file);
-  std::vector<std::string> names;
-  std::set<std::string> required;
-  for (const Formal &f : block.formals) {
-    names.push_back(f.name.text);
-    if (!f.value)
-      required.insert(f.name.text);
-  }
-  auto args = bind(e.arguments, names, required, e.callee.text(), e.range);
-
   Scope inner;
   inner.block = &block;
-  inner.file = file;
+  inner.file = shared.program.file(block.file);
   inner.body = &block.body;
   inner.caller = scope;
   inner.callRange = e.range;
-  inner.isLibrary = file->isLibrary;
-
-  // Arguments belong to the caller: their names, their loops, their place.
-  bool good = args.has_value();
-  for (const Formal &f : block.formals) {
-    const Expr *given = args ? (*args)[f.name.text.c_str()] : nullptr;
-    if (f.isAxis) {
-      const AxisInfo *axis = nullptr;
-      if (given) {
-        axis = axisOf(*given, f.name.text.c_str());
-        good &= axis != nullptr;
-      } else if (f.value) {
-        const auto *word = dynCast<PathExpr>(f.value);
-        if (word && word->path.single()) {
-          for (Scope *s = scope; s && !axis; s = s->caller) {
-            auto it = s->axes.find(word->path.parts[0].text);
-            axis = it == s->axes.end() ? nullptr : it->second;
-          }
-          if (!axis && args) {
-            error(Code::E0111, e.range,
-                  e.callee.text() + " works on axis " + word->path.text() +
-                      " unless told, and there is none here; say " + f.name.text + " = …");
-            good = false;
-          }
-        }
-      }
-      inner.axes[f.name.text] = axis;
-      continue;
-    }
-    if (given)
-      inner.values[f.name.text] = eval(*given);
-  }
-  if (!good) {
-    if (!args)
-      evaluateArguments(e);
+  inner.isLibrary = inner.file->isLibrary;
+  if (!passArguments(e, block, inner) || !choosePrefix(e, block, inner))
     return Val::poison();
-  }
-  for (const auto &[name, v] : inner.values)
-    if (v.isPoison())
-      return Val::poison();
-
-  if (e.with) {
-    auto prefix = sharedPrefix(e, block);
-    if (!prefix)
-      return Val::poison();
-    inner.prefix = *prefix;
-    inner.sharing = true;
-    if (e.as)
-      calls.emplace(scope->prefix + e.as->text, &block);
-  } else {
-    std::string name = e.as ? e.as->text : scope->callNames.count(&e) ? scope->callNames[&e] : block.name.text;
-    std::string path = scope->prefix + name;
-    if (scope->sharing) {
-      inner.sharing = true;
-      calls.emplace(path, &block);
-    } else if (!calls.emplace(path, &block).second) {
-      return poison(Code::E0103, e.as ? e.as->range : e.range,
-                    "a call is named " + name + " already; `with " + name +
-                        "` shares its parameters, another name "
-                        "gives this call its own");
-    }
-    inner.prefix = path + ".";
-  }
-  inner.callPrefix = inner.prefix;
 
   Scope *outer = scope;
   scope = &inner;

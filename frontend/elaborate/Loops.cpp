@@ -119,37 +119,8 @@ void Lowering::repeatAlongStatement(const RepeatAlongStatement &s) {
 
 void Lowering::loop(const AxisInfo *axis, bool along, const Body &body, SourceRange range, SourceRange end) {
   std::map<std::string, Val> before = scope->values;
-  auto assigned = namesAssigned(body);
-  Location loc = location(range);
   At at(*this, range);
-
-  // Carried: exists before, assigned inside.
-  std::deque<Carried> carried;
-  for (const auto &[name, place] : assigned) {
-    if (!before.count(name))
-      continue;
-    Val init = look(name, place, nullptr);
-    if (init.isPoison())
-      continue;
-    if (init.kind == Val::Word || init.kind == Val::Truth) {
-      error(Code::E0213, place, name + " is known when compiling, so it cannot change from one iteration to the next");
-      continue;
-    }
-    Value value = init.isTensor() ? init.value : build.constant(init.number.value());
-    auto type = ech::tensor(value);
-    if (type.has(axis->name)) {
-      error(Code::E0213, place,
-            name + " has the axis " + axis->name.str() +
-                " that the repeat runs along, so it cannot be carried; use another name inside");
-      continue;
-    }
-    Val entry;
-    entry.kind = Val::Tensor;
-    entry.value = value;
-    entry.range = init.range;
-    entry.depth = static_cast<unsigned>(loops.size());
-    carried.push_back({name, entry, {}, false, false, {}});
-  }
+  std::deque<Carried> carried = carriedBy(body, *axis);
 
   auto block = std::make_unique<mlir::Block>();
   loops.emplace_back();
@@ -159,7 +130,7 @@ void Lowering::loop(const AxisInfo *axis, bool along, const Body &body, SourceRa
   loop.scope = scope;
   loop.block = block.get();
   for (Carried &c : carried) {
-    Location named = NameLoc::get(builder.getStringAttr(c.name), loc);
+    Location named = NameLoc::get(builder.getStringAttr(c.name), build.loc);
     c.argument = block->addArgument(c.init.value.getType(), named);
     Val inner = c.init;
     inner.value = c.argument;
@@ -171,24 +142,98 @@ void Lowering::loop(const AxisInfo *axis, bool along, const Body &body, SourceRa
   auto point = builder.saveInsertionPoint();
   builder.setInsertionPointToEnd(block.get());
   execute(body);
-  At closing(*this, range);
-  build.loc = loc;
+  build.loc = location(range);
+  dropUnassigned(loop);
+  Yielded yielded = yieldOf(loop);
+  // What an iteration of `repeat along` leaves behind: its locals, where they are read later.
+  std::vector<std::pair<std::string, Val>> locals;
+  if (along) {
+    auto read = namesReadAfter(*scope->body, end.end());
+    for (const auto &[name, v] : scope->values)
+      if (!before.count(name) && read.count(name)) {
+        locals.emplace_back(name, v);
+        if (v.isTensor())
+          yielded.stacked.push_back(inside(v, range));
+      }
+  }
+  size_t localCount = yielded.stacked.size();
+  for (const PendingWrite &w : loop.writes)
+    yielded.stacked.push_back(w.value);
+  ech::RepeatOp op = close(loop, std::move(block), point, yielded);
 
-  // What the iteration yields.
-  SmallVector<Value> out, stacked, summed, init;
-  std::vector<Carried *> kept;
-  for (Carried &c : loop.carried) {
-    const Val now = scope->values[c.name];
-    if (!c.assigned) { // in a branch that is not taken: the value of before
-      c.argument.replaceAllUsesWith(c.init.value);
-      for (Pending &p : loop.reports)
-        if (p.value == c.argument)
-          p.value = c.init.value;
-      for (PendingWrite &w : loop.writes)
-        if (w.value == c.argument)
-          w.value = c.init.value;
+  if (!along)
+    for (const auto &[name, v] : scope->values)
+      if (!before.count(name))
+        scope->gone[name] = range;
+  Loop ended = std::move(loop);
+  loops.pop_back();
+  showResults(op, ended, locals, std::move(before));
+  for (auto [n, w] : llvm::enumerate(ended.writes)) {
+    w.value = op.getStacks()[localCount + n];
+    (loops.empty() ? writes : loops.back().writes).push_back(w);
+  }
+  for (auto [n, p] : llvm::enumerate(ended.reports)) {
+    p.value = op.getSums()[n];
+    (loops.empty() ? reports : loops.back().reports).push_back(p);
+  }
+}
+
+/// Names that exist before the loop and that its body assigns.
+std::deque<Lowering::Carried> Lowering::carriedBy(const Body &body, const AxisInfo &axis) {
+  std::deque<Carried> carried;
+  const std::map<std::string, Val> before = scope->values;
+  for (const auto &[name, place] : namesAssigned(body)) {
+    if (!before.count(name))
+      continue;
+    Val init = look(name, place, nullptr);
+    if (init.isPoison())
+      continue;
+    if (init.kind == Val::Word || init.kind == Val::Truth) {
+      error(Code::E0213, place, name + " is known when compiling, so it cannot change from one iteration to the next");
       continue;
     }
+    Value value = init.isTensor() ? init.value : build.constant(init.number.value());
+    if (ech::tensor(value).has(axis.name)) {
+      error(Code::E0213, place,
+            name + " has the axis " + axis.name.str() +
+                " that the repeat runs along, so it cannot be carried; use another name inside");
+      continue;
+    }
+    Val entry;
+    entry.kind = Val::Tensor;
+    entry.value = value;
+    entry.range = init.range;
+    entry.depth = static_cast<unsigned>(loops.size());
+    carried.push_back({name, entry, {}, false, false, {}});
+  }
+  return carried;
+}
+
+/// What is assigned only in a branch that is not taken is not carried: it is the value of before.
+void Lowering::dropUnassigned(Loop &loop) {
+  for (Carried &c : loop.carried) {
+    if (c.assigned)
+      continue;
+    c.argument.replaceAllUsesWith(c.init.value);
+    for (Pending &p : loop.reports)
+      if (p.value == c.argument)
+        p.value = c.init.value;
+    for (PendingWrite &w : loop.writes)
+      if (w.value == c.argument)
+        w.value = c.init.value;
+    for (auto &[name, v] : scope->values)
+      if (v.value == c.argument)
+        v.value = c.init.value;
+    loop.block->eraseArgument(c.argument.getArgNumber());
+  }
+  llvm::erase_if(loop.carried, [](const Carried &c) { return !c.assigned; });
+}
+
+/// The next values of what is carried, brought to the types of before, and what is summed.
+Lowering::Yielded Lowering::yieldOf(Loop &loop) {
+  Yielded yielded;
+  for (Carried &c : loop.carried) {
+    const Val now = scope->values[c.name];
     Value value;
     if (!now.isPoison())
       value = coerce(now, ech::tensor(c.argument), Code::E0213, c.assignedAt,
@@ -198,52 +243,33 @@ void Lowering::loop(const AxisInfo *axis, bool along, const Body &body, SourceRa
       error(Code::E0213, c.assignedAt,
             c.name + " is an integer below " + std::to_string(c.init.range->high + 1) +
                 " before the repeat, and its next value is not known to be");
-    out.push_back(value ? value : Value(c.argument));
-    init.push_back(c.init.value);
-    kept.push_back(&c);
+    yielded.carried.push_back(value ? value : Value(c.argument));
   }
-  for (Carried &c : loop.carried)
-    if (!c.assigned)
-      block->eraseArgument(c.argument.getArgNumber());
-
-  std::vector<std::pair<std::string, Val>> locals;
-  if (along) {
-    auto read = namesReadAfter(*scope->body, end.end());
-    for (const auto &[name, v] : scope->values) {
-      if (before.count(name) || !read.count(name))
-        continue;
-      locals.emplace_back(name, v);
-      if (!v.isTensor())
-        continue;
-      stacked.push_back(inside(v, range));
-    }
-  }
-  size_t localCount = stacked.size();
-  for (const PendingWrite &w : loop.writes)
-    stacked.push_back(w.value);
   for (const Pending &p : loop.reports)
-    summed.push_back(p.value);
-  ech::YieldOp::create(builder, loc, out, stacked, summed);
+    yielded.summed.push_back(p.value);
+  return yielded;
+}
 
+/// Makes the operation around the loop's block, at `point`.
+ech::RepeatOp Lowering::close(Loop &loop, std::unique_ptr<mlir::Block> block, OpBuilder::InsertPoint point,
+                              const Yielded &yielded) {
+  ech::YieldOp::create(builder, build.loc, yielded.carried, yielded.stacked, yielded.summed);
   builder.restoreInsertionPoint(point);
+  SmallVector<Value> init = llvm::map_to_vector(loop.carried, [](const Carried &c) { return c.init.value; });
   SmallVector<Type> stacks;
-  for (Value v : stacked)
-    stacks.push_back(ech::stackedType(ech::tensor(v), axis->name, axis->size));
-  auto op = ech::RepeatOp::create(builder, loc, axis->name, axis->size, init, loop.slices, ValueRange(init).getTypes(),
-                                  stacks, ValueRange(summed).getTypes());
+  for (Value v : yielded.stacked)
+    stacks.push_back(ech::stackedType(ech::tensor(v), loop.axis->name, loop.axis->size));
+  auto op = ech::RepeatOp::create(builder, build.loc, loop.axis->name, loop.axis->size, init, loop.slices,
+                                  ValueRange(init).getTypes(), stacks, ValueRange(yielded.summed).getTypes());
   op.getBody().push_back(block.release());
-  if (along)
+  if (loop.along)
     op.setAlong(true);
+  return op;
+}
 
-  // What the code behind the loop sees.
-  for (const auto &[name, v] : scope->values)
-    if (!before.count(name) && !along)
-      scope->gone[name] = range;
-  std::map<std::string, Val> after = std::move(before);
-  auto reports = std::move(loop.reports);
-  auto writes = std::move(loop.writes);
-  auto finals = std::move(loop.carried);
-  loops.pop_back();
+/// What the code behind the loop sees: what was there before, what was carried, and stacks of locals.
+void Lowering::showResults(ech::RepeatOp op, const Loop &ended, ArrayRef<std::pair<std::string, Val>> locals,
+                           std::map<std::string, Val> before) {
   auto visible = [&](Value value, std::optional<Interval> bounds) {
     Val v;
     v.kind = Val::Tensor;
@@ -252,24 +278,10 @@ void Lowering::loop(const AxisInfo *axis, bool along, const Body &body, SourceRa
     v.depth = static_cast<unsigned>(loops.size());
     return v;
   };
+  for (auto [i, c] : llvm::enumerate(ended.carried)) // what went wrong stays poisoned
+    before[c.name] = scope->values[c.name].isPoison() ? Val::poison() : visible(op.getFinals()[i], c.init.range);
   size_t i = 0;
-  for (Carried &c : finals)
-    if (c.assigned)
-      after[c.name] = visible(op.getFinals()[i++], c.init.range);
-  // A carried value that went wrong stays poisoned behind the loop.
-  for (Carried &c : finals)
-    if (c.assigned && scope->values[c.name].isPoison())
-      after[c.name] = Val::poison();
-  i = 0;
-  for (auto &[name, v] : locals)
-    after[name] = v.isTensor() ? visible(op.getStacks()[i++], v.range) : v;
-  scope->values = std::move(after);
-  for (auto [n, w] : llvm::enumerate(writes)) {
-    w.value = op.getStacks()[localCount + n];
-    (loops.empty() ? this->writes : loops.back().writes).push_back(w);
-  }
-  for (auto [n, p] : llvm::enumerate(reports)) {
-    p.value = op.getSums()[n];
-    (loops.empty() ? this->reports : loops.back().reports).push_back(p);
-  }
+  for (const auto &[name, v] : locals)
+    before[name] = v.isTensor() ? visible(op.getStacks()[i++], v.range) : v;
+  scope->values = std::move(before);
 }

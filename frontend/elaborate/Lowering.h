@@ -165,6 +165,16 @@ private:
   void repeatStatement(const RepeatStatement &s);
   void repeatAlongStatement(const RepeatAlongStatement &s);
   void loop(const AxisInfo *axis, bool along, const Body &body, SourceRange range, SourceRange end);
+  struct Yielded {
+    llvm::SmallVector<Value> carried, stacked, summed;
+  };
+  std::deque<Carried> carriedBy(const Body &body, const AxisInfo &axis);
+  void dropUnassigned(Loop &loop);
+  Yielded yieldOf(Loop &loop);
+  ech::RepeatOp close(Loop &loop, std::unique_ptr<mlir::Block> block, mlir::OpBuilder::InsertPoint point,
+                      const Yielded &yielded);
+  void showResults(ech::RepeatOp op, const Loop &ended, llvm::ArrayRef<std::pair<std::string, Val>> locals,
+                   std::map<std::string, Val> before);
   /// The value as seen inside the loops around this place: outer values at the position of `repeat along`.
   Value inside(const Val &v, SourceRange range);
   Value sliceInto(Loop &loop, Value outer);
@@ -195,6 +205,9 @@ private:
   /// The arguments of a call that cannot be made, for the errors in them.
   void evaluateArguments(const CallExpr &e);
   Val callBlock(const CallExpr &e, const Block &block);
+  const AxisInfo *axisUnlessTold(const CallExpr &e, const Formal &formal);
+  bool passArguments(const CallExpr &e, const Block &block, Scope &inner);
+  bool choosePrefix(const CallExpr &e, const Block &block, Scope &inner);
   bool isBlock(const File &file, const Path &path) const;
   std::optional<std::string> sharedPrefix(const CallExpr &e, const Block &block);
 
@@ -250,6 +263,11 @@ private:
 
   Val dot(const CallExpr &e, const Args &a);
   Val reduction(const CallExpr &e, const Args &a);
+  std::optional<Value> maskOf(const Expr &where, const Val &given, Val &x);
+  Value meanOf(Value x, Value mask, llvm::ArrayRef<StringRef> over);
+  Value extremeOf(ech::Reduction kind, Value x, Value mask, llvm::ArrayRef<mlir::StringAttr> over);
+  Value allowsAny(Value mask, llvm::ArrayRef<StringRef> over);
+  Value exponentialOf(const std::string &name, Value x, Value mask, llvm::ArrayRef<StringRef> over);
   Val crossEntropy(const CallExpr &e, const Args &a);
   Val top(const CallExpr &e, const Args &a);
   Val normalize(const CallExpr &e, const Args &a);
@@ -262,13 +280,14 @@ private:
   //===- places (Places.cpp) ------------------------------------------------------------------------------------===//
 
   Val index(const IndexExpr &e);
-  Val bracket(const Val &x, const IndexExpr::Bracket &bracket);
+  class BracketAction;
 
   //===- windows, attention, randomness -------------------------------------------------------------------------===//
 
   Val conv(const CallExpr &e, const Args &a);
   Val pool(const CallExpr &e, const Args &a);
   Val attention(const CallExpr &e, const Args &a);
+  std::optional<const AxisInfo *> queryAxis(const Args &args, ech::Tensor q, ech::Tensor k, const AxisInfo &past);
   Val concat(const CallExpr &e, const Args &a);
   Val dropout(const CallExpr &e, const Args &a);
   Val survive(const CallExpr &e, const Args &a);

@@ -55,16 +55,36 @@ Val Lowering::countCall(const CallExpr &e, const Args &args) {
   return tensor(build.count(refs(*over), x->type()), true, e.range);
 }
 
+/// `where = mask`, which meets the value as in an element-wise operation; the value gets its axes, too. Null where all
+/// counts; nothing after an error.
+std::optional<Value> Lowering::maskOf(const Expr &where, const Val &given, Val &x) {
+  const char *wanted = "`where` is a mask of truth values; a comparison makes one";
+  if (!given.isTensor()) {
+    if (given.kind == Val::Truth)
+      return given.truth ? Value() : constantLike(given, false);
+    error(Code::E0207, where.range, wanted);
+    return std::nullopt;
+  }
+  if (!given.type().getElement().isInteger(1)) {
+    error(Code::E0207, where.range, wanted);
+    return std::nullopt;
+  }
+  if (!axesFit({x, given}, where.range, "where", false))
+    return std::nullopt;
+  x.value = build.expandTo(x.value, given.type());
+  x.made &= given.isMade();
+  return given.value;
+}
+
 Val Lowering::reduction(const CallExpr &e, const Args &args) {
   const std::string &name = e.callee.parts[0].text;
   Val raw = eval(*args["x"]);
-  Val maskRaw = args["where"] ? eval(*args["where"]) : Val::truthOf(true);
-  if (raw.isPoison() || maskRaw.isPoison())
+  Val where = args["where"] ? eval(*args["where"]) : Val::truthOf(true);
+  if (raw.isPoison() || where.isPoison())
     return Val::poison();
   SourceRange at = args["x"]->range;
-  bool countsTruth = name == "sum" || name == "mean";
   std::optional<Val> x;
-  if (countsTruth) {
+  if (name == "sum" || name == "mean") { // of truth values: how many are true
     x = anyTensor(raw, at);
     if (x)
       x = tensor(build.toReal(x->value), x->made, at);
@@ -73,112 +93,109 @@ Val Lowering::reduction(const CallExpr &e, const Args &args) {
   }
   if (!x)
     return Val::poison();
-
-  // `where = mask`: the mask meets the value as in an element-wise operation.
-  std::optional<Val> mask;
-  if (maskRaw.isTensor()) {
-    if (!maskRaw.type().getElement().isInteger(1))
-      return poison(Code::E0207, args["where"]->range, "`where` is a mask of truth values; a comparison makes one");
-    mask = maskRaw;
-    if (!axesFit({*x, *mask}, args["where"]->range, "where", false))
-      return Val::poison();
-    x->value = build.expandTo(x->value, mask->type());
-  } else if (maskRaw.kind != Val::Truth) {
-    return poison(Code::E0207, args["where"]->range, "`where` is a mask of truth values; a comparison makes one");
-  } else if (!maskRaw.truth) {
-    mask = tensor(constantLike(maskRaw, false), true, e.range);
-  }
+  std::optional<Value> mask = args["where"] ? maskOf(*args["where"], where, *x) : Value();
+  if (!mask)
+    return Val::poison();
   auto over = axes(args["over"], x->type().getAxes(), "`over`");
   if (!over || !has(x->type(), *over, args["over"] ? args["over"]->range : at, "the value"))
     return Val::poison();
-  bool made = x->made && (!mask || mask->made);
-  auto done = [&](Value v, std::optional<Interval> bounds = std::nullopt) { return tensor(v, made, e.range, bounds); };
+  auto done = [&](Value v, std::optional<Interval> bounds = std::nullopt) {
+    return tensor(v, x->made, e.range, bounds);
+  };
 
   if (name == "argmax" || name == "cumsum") {
     if (over->size() != 1)
       return poison(Code::E0225, args["over"] ? args["over"]->range : e.range,
                     name + " runs over one axis, and these are " + std::to_string(over->size()));
   }
-  if (over->empty() && name != "softmax" && name != "log_softmax") {
-    if (!mask)
-      return *x; // over no axes, each value is its own sum, mean and maximum
-    return done(build.select(mask->value, x->value, build.constant(0)));
-  }
+  auto masked = [&](double otherwise) {
+    return *mask ? build.select(*mask, x->value, build.constant(otherwise)) : x->value;
+  };
+  if (over->empty() && name != "softmax" && name != "log_softmax")
+    return *mask ? done(masked(0)) : *x; // over no axes, each value is its own sum, mean and maximum
   auto names = refs(*over);
-  Value zero = mask ? build.constant(0) : Value();
-
-  if (name == "sum")
-    return done(build.sum(mask ? build.select(mask->value, x->value, zero) : x->value, names));
-  if (name == "cumsum")
-    return done(build.cumsum(mask ? build.select(mask->value, x->value, zero) : x->value, names[0]));
-  if (name == "mean") {
-    if (!mask)
-      return done(build.mean(x->value, names));
-    // The number of samples that count, at least 1: an all-false mask gives 0. Axes that the mask lacks count whole.
-    SmallVector<StringRef> of, others;
-    for (StringRef axis : names)
-      (mask->type().has(axis) ? of : others).push_back(axis);
-    Value count = build.toReal(mask->value);
-    if (!of.empty())
-      count = build.sum(count, of);
-    if (!others.empty())
-      count = build.mul(count, build.count(others, x->type()));
-    Value sum = build.sum(build.select(mask->value, x->value, zero), names);
-    return done(build.div(sum, build.map(Function::Max, {count, build.constant(1)})));
-  }
-
   constexpr double infinity = std::numeric_limits<double>::infinity();
-  Value low = mask ? build.constant(name == "min" ? infinity : -infinity) : Value();
-  if (name == "argmax") {
-    Value y = mask ? build.select(mask->value, x->value, low) : x->value;
-    return done(build.argmax(y, names[0]), Interval{0, x->type().sizeOf(names[0]) - 1});
-  }
-  if (name == "max" || name == "min") {
-    auto kind = name == "max" ? ech::Reduction::Max : ech::Reduction::Min;
-    Value y = mask ? build.select(mask->value, x->value, low) : x->value;
-    // One axis at a time, from the last declared to the first, so that ties go to the lowest logical index.
-    SmallVector<StringAttr> ordered(*over);
-    auto order = [&](StringAttr axis) {
-      for (const AxisInfo &info : axisStore)
-        if (info.name == axis)
-          return info.order;
-      return 0u;
-    };
-    llvm::stable_sort(ordered, [&](StringAttr p, StringAttr q) { return order(p) > order(q); });
-    for (StringAttr axis : ordered)
-      y = build.reduce(kind, y, {axis.getValue()});
-    if (mask)
-      y = build.select(build.map(Function::Eq, {y, low}), zero, y);
-    return done(y);
-  }
+  if (name == "sum")
+    return done(build.sum(masked(0), names));
+  if (name == "cumsum")
+    return done(build.cumsum(masked(0), names[0]));
+  if (name == "mean")
+    return done(meanOf(x->value, *mask, names));
+  if (name == "argmax")
+    return done(build.argmax(masked(-infinity), names[0]), Interval{0, x->type().sizeOf(names[0]) - 1});
+  if (name == "max" || name == "min")
+    return done(extremeOf(name == "max" ? ech::Reduction::Max : ech::Reduction::Min, x->value, *mask, *over));
+  return done(exponentialOf(name, x->value, *mask, names));
+}
 
-  // softmax, log_softmax, logsumexp. Where a mask allows nothing the scores are taken as they are and the result is
-  // replaced by 0, so that no derivative meets infinity minus infinity.
-  Value y = x->value, any;
+/// Where a mask is all false, 0. Axes that the mask lacks count whole.
+Value Lowering::meanOf(Value x, Value mask, ArrayRef<StringRef> over) {
+  if (!mask)
+    return build.mean(x, over);
+  SmallVector<StringRef> of, others;
+  for (StringRef axis : over)
+    (ech::tensor(mask).has(axis) ? of : others).push_back(axis);
+  Value count = build.toReal(mask);
+  if (!of.empty())
+    count = build.sum(count, of);
+  if (!others.empty())
+    count = build.mul(count, build.count(others, ech::tensor(x)));
+  Value sum = build.sum(build.select(mask, x, build.constant(0)), over);
+  return build.div(sum, build.map(Function::Max, {count, build.constant(1)}));
+}
+
+/// One axis at a time, from the last declared to the first, so that ties go to the lowest logical index. Where a mask
+/// is all false, 0.
+Value Lowering::extremeOf(ech::Reduction kind, Value x, Value mask, ArrayRef<StringAttr> over) {
+  SmallVector<StringAttr> ordered(over);
+  auto order = [&](StringAttr axis) {
+    for (const AxisInfo &info : axisStore)
+      if (info.name == axis)
+        return info.order;
+    return 0u;
+  };
+  llvm::stable_sort(ordered, [&](StringAttr p, StringAttr q) { return order(p) > order(q); });
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  Value zero, nothing;
   if (mask) {
-    if (!neverEmpty(mask->value, names)) {
-      SmallVector<StringRef> of;
-      for (StringRef axis : names)
-        if (mask->type().has(axis))
-          of.push_back(axis);
-      Value count = build.toReal(mask->value);
-      if (!of.empty())
-        count = build.sum(count, of);
-      any = build.map(Function::Gt, {count, zero});
-    }
-    Value allowed = any ? build.map(Function::Or, {mask->value, build.map(Function::Not, {any})}) : mask->value;
-    y = build.select(allowed, y, low);
+    zero = build.constant(0);
+    nothing = build.constant(kind == ech::Reduction::Min ? infinity : -infinity);
+    x = build.select(mask, x, nothing);
   }
-  if (name == "logsumexp") {
-    Value r = build.logSumExp(y, names);
-    return done(any ? build.select(any, r, zero) : r);
+  for (StringAttr axis : ordered)
+    x = build.reduce(kind, x, {axis.getValue()});
+  return mask ? build.select(build.map(Function::Eq, {x, nothing}), zero, x) : x;
+}
+
+/// Whether the mask allows something along the axes; null where it always does.
+Value Lowering::allowsAny(Value mask, ArrayRef<StringRef> over) {
+  if (neverEmpty(mask, over))
+    return {};
+  SmallVector<StringRef> of;
+  for (StringRef axis : over)
+    if (ech::tensor(mask).has(axis))
+      of.push_back(axis);
+  Value count = build.toReal(mask);
+  if (!of.empty())
+    count = build.sum(count, of);
+  return build.map(Function::Gt, {count, build.constant(0)});
+}
+
+/// softmax, log_softmax, logsumexp. Where a mask allows nothing the scores are taken as they are and the result is
+/// replaced by 0, so that no derivative meets infinity minus infinity.
+Value Lowering::exponentialOf(const std::string &name, Value x, Value mask, ArrayRef<StringRef> over) {
+  Value zero, any, y = x;
+  if (mask) {
+    zero = build.constant(0);
+    Value low = build.constant(-std::numeric_limits<double>::infinity());
+    any = allowsAny(mask, over);
+    Value taken = any ? build.map(Function::Or, {mask, build.map(Function::Not, {any})}) : mask;
+    y = build.select(taken, x, low);
   }
-  if (name == "softmax") {
-    Value r = build.softmax(y, names);
-    return done(any ? build.select(mask->value, r, zero) : r);
-  }
-  Value r = build.sub(y, build.logSumExp(y, names));
-  return done(any ? build.select(any, r, zero) : r);
+  Value result = name == "softmax"     ? build.softmax(y, over)
+                 : name == "logsumexp" ? build.logSumExp(y, over)
+                                       : build.sub(y, build.logSumExp(y, over));
+  return any ? build.select(name == "softmax" ? mask : any, result, zero) : result;
 }
 
 bool Lowering::neverEmpty(Value mask, ArrayRef<StringRef> over) const {

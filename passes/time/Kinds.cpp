@@ -161,15 +161,12 @@ bool Kinds::isLinear(Operation *op) {
 //===- loops -----------------------------------------------------------------------------------------------------===//
 
 LogicalResult Kinds::decideRepeat(RepeatOp op, bool nested) {
+  if (op.getAxis() == time.batchAxis)
+    return refuse(op);
   bool batched = false;
   SmallVector<Value> incoming(op->getOperands());
-  auto look = [&](ValueRange values) {
-    for (Value v : values)
-      batched |= hasBatch(v);
-  };
-  look(op->getOperands());
-  look(op->getResults());
-  op.getBody().walk([&](Operation *inner) {
+  auto look = [&](ValueRange values) { batched |= llvm::any_of(values, [&](Value v) { return hasBatch(v); }); };
+  op->walk([&](Operation *inner) { // itself, too
     look(inner->getOperands());
     look(inner->getResults());
     for (Value operand : inner->getOperands())
@@ -177,31 +174,38 @@ LogicalResult Kinds::decideRepeat(RepeatOp op, bool nested) {
         incoming.push_back(operand);
   });
   auto comes = [&](Kind kind) { return llvm::any_of(incoming, [&](Value v) { return of(v) == kind; }); };
-  if (op.getAxis() == time.batchAxis)
-    return refuse(op);
-  if (!batched && !comes(Kind::Partial) && !comes(Kind::Sample)) {
-    bool leaving = !nested && llvm::any_of(incoming, [&](Value v) { return leavesLoop(v); });
-    Kind kind = comes(Kind::After) || leaving ? Kind::After : Kind::Fixed;
-    if (kind == Kind::After && nested) {
-      Value total = *llvm::find_if(incoming, [&](Value v) { return of(v) == Kind::After; });
-      if (failed(needTotal(op, total)))
-        return failure();
-      kind = isKnownFirst(total) ? Kind::Fixed : Kind::After;
+  if (!batched && !comes(Kind::Sample)) {
+    if (!comes(Kind::Partial))
+      return decideAsOne(op, nested, incoming);
+    if (!nested) { // a loop over totals follows the passes
+      for (Value result : op.getResults())
+        set(result, Kind::After);
+      return success();
     }
-    for (Value result : op.getResults())
-      set(result, kind);
-    op.getBody().walk([&](Operation *inner) {
-      for (Value result : inner->getResults())
-        set(result, kind);
-    });
-    return success();
   }
-  if (!batched && !nested && !comes(Kind::Sample)) { // a loop over totals follows the passes
-    for (Value result : op.getResults())
-      set(result, Kind::After);
-    return success();
-  }
+  return decideInside(op);
+}
 
+/// A loop that neither samples nor sums over them enter: all in it is of one kind.
+LogicalResult Kinds::decideAsOne(RepeatOp op, bool nested, ArrayRef<Value> incoming) {
+  const Value *total = llvm::find_if(incoming, [&](Value v) { return of(v) == Kind::After; });
+  bool leaving = !nested && llvm::any_of(incoming, [&](Value v) { return leavesLoop(v); });
+  Kind kind = total != incoming.end() || leaving ? Kind::After : Kind::Fixed;
+  if (kind == Kind::After && nested) {
+    if (failed(needTotal(op, *total)))
+      return failure();
+    kind = isKnownFirst(*total) ? Kind::Fixed : Kind::After;
+  }
+  op->walk([&](Operation *inner) {
+    for (Value result : inner->getResults())
+      set(result, kind);
+  });
+  return success();
+}
+
+/// A loop that samples go through: what it carries and takes slices of has the kinds of what comes in, and what it
+/// gives those of its body.
+LogicalResult Kinds::decideInside(RepeatOp op) {
   inside.insert(op);
   for (auto [operand, argument] : llvm::zip(op->getOperands(), op.block()->getArguments())) {
     set(argument, of(operand));
@@ -229,18 +233,18 @@ LogicalResult Kinds::decideRepeat(RepeatOp op, bool nested) {
   }
   if (!fine)
     return failure();
-  unsigned n = op.getCarried().size();
-  for (unsigned i = 0; i < n; ++i)
-    if (of(op.carriedArguments()[i]) == Kind::Partial) {
+  for (auto [i, argument] : llvm::enumerate(op.carriedArguments()))
+    if (of(argument) == Kind::Partial) {
       shared.insert(&op->getOpOperand(i));
       shared.insert(&yield->getOpOperand(i));
     }
-  for (auto [argument, final] : llvm::zip(op.carriedArguments(), op.getFinals()))
-    set(final, of(argument));
-  for (auto [value, stack] : llvm::zip(yield.getStacked(), op.getStacks()))
-    set(stack, of(value));
-  for (auto [value, sum] : llvm::zip(yield.getSummed(), op.getSums()))
-    set(sum, of(value));
+  auto give = [&](auto from, ValueRange to) {
+    for (auto [value, result] : llvm::zip(from, to))
+      set(result, of(value));
+  };
+  give(op.carriedArguments(), op.getFinals());
+  give(yield.getStacked(), op.getStacks());
+  give(yield.getSummed(), op.getSums());
   return success();
 }
 

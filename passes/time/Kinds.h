@@ -60,6 +60,8 @@ private:
   mlir::LogicalResult decide(mlir::Block &block, bool nested);
   mlir::LogicalResult decide(mlir::Operation *op, bool nested);
   mlir::LogicalResult decideRepeat(ech::RepeatOp op, bool nested);
+  mlir::LogicalResult decideAsOne(ech::RepeatOp op, bool nested, mlir::ArrayRef<mlir::Value> incoming);
+  mlir::LogicalResult decideInside(ech::RepeatOp op);
   mlir::LogicalResult checkAlongBatch(mlir::Operation *op);
   /// `op` needs the total of `value` in the middle of a pass.
   mlir::LogicalResult needTotal(mlir::Operation *op, mlir::Value value);

@@ -61,71 +61,77 @@ std::vector<std::string_view> fields(std::string_view line) {
   return result;
 }
 
+/// The number that a field is for an input; false, with `error` set, where it is none.
+bool readField(std::string_view field, const std::string &place, const InputShape &shape, int input, double &value,
+               DataError &error) {
+  const std::string text(field);
+  if (!field.empty() && field[0] == '+')
+    field.remove_prefix(1);
+  const char *end = field.data() + field.size();
+  const auto parsed = std::from_chars(field.data(), end, value);
+  const bool whole = shape.type == ElementType::Int32 || shape.type == ElementType::UInt8;
+  if (parsed.ec != std::errc() || parsed.ptr != end || !std::isfinite(value))
+    error = {place + ": \"" + text + "\" is not a number", input};
+  else if (whole && (value != std::floor(value) || std::fabs(value) > 1e15))
+    error = {place + ": " + text + " is no integer, " + shape.name + " is " + nameOf(shape.type), input};
+  else if (shape.type == ElementType::UInt8 && value != 0 && value != 1)
+    error = {place + ": " + text + " is neither 0 nor 1, " + shape.name + " is bool", input};
+  else
+    return shape.type != ElementType::Int32 || checkBelow(shape, int64_t(value), place, error, input);
+  return false;
+}
+
+/// Appends the samples of one file; false, with `error` set, where it is not one.
+bool readTable(const std::string &path, const OpenRequest &request, CsvSource &source, DataError &error) {
+  FileBytes file;
+  if (!(error.text = readFile(path, file)).empty())
+    return false;
+  const int64_t columns = source.firstColumn.back();
+  std::string_view text(reinterpret_cast<const char *>(file.data()), file.size());
+  std::vector<std::string> names;
+  for (int64_t line = 1; !text.empty(); ++line) {
+    const size_t end = text.find('\n');
+    const std::string_view row = trimmed(text.substr(0, end));
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+    if (row.empty())
+      continue;
+    const std::vector<std::string_view> found = fields(row);
+    const std::string where = "\"" + path + "\", line " + std::to_string(line);
+    if (int64_t(found.size()) != columns) {
+      error.text =
+          where + " has " + std::to_string(found.size()) + " columns; the inputs take " + std::to_string(columns);
+      return false;
+    }
+    if (names.empty()) {
+      names.assign(found.begin(), found.end());
+      continue;
+    }
+    for (size_t c = 0, input = 0; c < found.size(); ++c) {
+      while (int64_t(c) >= source.firstColumn[input + 1])
+        ++input;
+      double value = 0;
+      if (!readField(found[c], where + ", column " + names[c], request.inputs[input], int(input), value, error))
+        return false;
+      source.values.push_back(value);
+    }
+    ++source.rows;
+  }
+  return true;
+}
+
 } // namespace
 
 std::unique_ptr<DataSource> openCsv(const OpenRequest &request, DataError &error) {
-  auto source = std::make_unique<CsvSource>();
-  for (const InputShape &input : request.inputs)
-    source->addOutput(input.dims, input.type);
   if (request.inputs.empty()) {
     error.text = "csv needs inputs that its columns fill";
     return nullptr;
   }
-  const int64_t columns = source->firstColumn.back();
-  for (const std::string &relative : request.spec.paths) {
-    const std::string path = resolvePath(relative, request.folder);
-    FileBytes file;
-    if (!(error.text = readFile(path, file)).empty())
+  auto source = std::make_unique<CsvSource>();
+  for (const InputShape &input : request.inputs)
+    source->addOutput(input.dims, input.type);
+  for (const std::string &path : request.spec.paths)
+    if (!readTable(resolvePath(path, request.folder), request, *source, error))
       return nullptr;
-    std::string_view text(reinterpret_cast<const char *>(file.data()), file.size());
-    std::vector<std::string> names;
-    for (int64_t line = 1; !text.empty(); ++line) {
-      const size_t end = text.find('\n');
-      const std::string_view row = trimmed(text.substr(0, end));
-      text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-      if (row.empty())
-        continue;
-      const std::vector<std::string_view> found = fields(row);
-      const std::string where = "\"" + path + "\", line " + std::to_string(line);
-      if (int64_t(found.size()) != columns) {
-        error.text =
-            where + " has " + std::to_string(found.size()) + " columns; the inputs take " + std::to_string(columns);
-        return nullptr;
-      }
-      if (names.empty()) {
-        names.assign(found.begin(), found.end());
-        continue;
-      }
-      for (size_t c = 0, input = 0; c < found.size(); ++c) {
-        while (int64_t(c) >= source->firstColumn[input + 1])
-          ++input;
-        const std::string_view field = found[c].substr(!found[c].empty() && found[c][0] == '+');
-        double value = 0;
-        const auto parsed = std::from_chars(field.data(), field.data() + field.size(), value);
-        const std::string place = where + ", column " + names[c];
-        if (parsed.ec != std::errc() || parsed.ptr != field.data() + field.size() || !std::isfinite(value)) {
-          error = {place + ": \"" + std::string(found[c]) + "\" is not a number", int(input)};
-          return nullptr;
-        }
-        const InputShape &shape = request.inputs[input];
-        const bool whole = shape.type == ElementType::Int32 || shape.type == ElementType::UInt8;
-        if (whole && (value != std::floor(value) || std::fabs(value) > 1e15)) {
-          error = {place + ": " + std::string(found[c]) + " is no integer, " + shape.name + " is " + nameOf(shape.type),
-                   int(input)};
-          return nullptr;
-        }
-        if (shape.type == ElementType::UInt8 && value != 0 && value != 1) {
-          error = {place + ": " + std::string(found[c]) + " is neither 0 nor 1, " + shape.name + " is bool",
-                   int(input)};
-          return nullptr;
-        }
-        if (shape.type == ElementType::Int32 && !checkBelow(shape, int64_t(value), place, error, int(input)))
-          return nullptr;
-        source->values.push_back(value);
-      }
-      ++source->rows;
-    }
-  }
   if (source->rows == 0) {
     error.text = "csv: no samples after the header line";
     return nullptr;

@@ -78,7 +78,7 @@ std::string unpack(const std::string &path, const uint8_t *packed, size_t packed
   Unpacked out;
   length = 0;
   z_stream stream = {};
-  const std::string noMemory = "cannot unpack \"" + path + "\": out of memory";
+  std::string noMemory = "cannot unpack \"" + path + "\": out of memory";
   if (!out.grow(capacity) || inflateInit2(&stream, 15 + 16) != Z_OK)
     return noMemory;
   size_t consumed = 0;

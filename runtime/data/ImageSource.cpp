@@ -3,18 +3,11 @@
 #include "runtime/data/Sources.h"
 
 #include <algorithm>
-#include <array>
 #include <initializer_list>
 
 namespace echelon::runtime {
 
 namespace {
-
-struct Images {
-  std::vector<FileBytes> files; // of equally many bytes a record
-  std::vector<int64_t> counts;
-  int64_t size = 0;
-};
 
 bool contains(const std::string &name, std::initializer_list<const char *> words) {
   return std::any_of(words.begin(), words.end(),
@@ -94,6 +87,61 @@ public:
   }
 };
 
+/// The two files of a part, and the sizes that their headers tell.
+struct IdxPair {
+  std::string imagesPath, labelsPath;
+  std::vector<int64_t> imageSizes, labelSizes;
+};
+
+/// Finds the first file of three dimensions and the first of one among those named after the part; an error message
+/// where there are none.
+std::string findPair(const std::string &folder, const std::vector<std::string> &names, Part part, IdxPair &pair) {
+  const bool test = part == Part::HeldOut;
+  for (const std::string &name : names) {
+    const bool heldOut = contains(name, {"t10k", "test"});
+    if (heldOut != test || !(heldOut || contains(name, {"train"})) || isPackedTwin(name, names))
+      continue;
+    FileBytes head;
+    const std::string path = folder + "/" + name, error = readFile(path, head, 16);
+    if (!error.empty())
+      return error;
+    const std::vector<int64_t> sizes = idxSizes(head);
+    if (sizes.size() == 3 && pair.imagesPath.empty()) {
+      pair.imagesPath = path;
+      pair.imageSizes = sizes;
+    } else if (sizes.size() == 1 && pair.labelsPath.empty()) {
+      pair.labelsPath = path;
+      pair.labelSizes = sizes;
+    }
+  }
+  const bool noImages = pair.imagesPath.empty();
+  if (!noImages && !pair.labelsPath.empty())
+    return "";
+  return "mnist: no " + std::string(test ? "test " : "training ") + (noImages ? "images" : "labels") + " in \"" +
+         folder + "\"; looked for an idx file of " + (noImages ? "three dimensions" : "one dimension") +
+         ", packed or not, with " + (test ? "t10k or test" : "train") + " in its name; the folder has " +
+         listText(names);
+}
+
+/// Reads the labels and, if asked for, the images, which must be as long as their headers say.
+std::string readPair(const IdxPair &pair, bool load, MnistSource::Set &set) {
+  std::string error = readFile(pair.labelsPath, set.labels);
+  if (error.empty() && load)
+    error = readFile(pair.imagesPath, set.images);
+  if (!error.empty())
+    return error;
+  const std::vector<int64_t> &sizes = pair.imageSizes;
+  int64_t pixels, bytes; // sizes have 32 bits each
+  const bool labelsCut = int64_t(set.labels.size()) < 8 + sizes[0];
+  const bool imagesCut = __builtin_mul_overflow(sizes[1], sizes[2], &pixels) ||
+                         __builtin_mul_overflow(sizes[0], pixels, &bytes) ||
+                         (load && int64_t(set.images.size()) - 16 < bytes);
+  if (labelsCut || imagesCut)
+    return "mnist: \"" + (labelsCut ? pair.labelsPath : pair.imagesPath) + "\" is shorter than its header says";
+  set.count = sizes[0];
+  return "";
+}
+
 } // namespace
 
 std::unique_ptr<DataSource> openMnist(const OpenRequest &request, DataError &error) {
@@ -102,60 +150,27 @@ std::unique_ptr<DataSource> openMnist(const OpenRequest &request, DataError &err
   if (!(error.text = listFolder(folder, names)).empty())
     return nullptr;
   auto source = std::make_unique<MnistSource>();
-  std::vector<int64_t> imageSizes;
-  for (int part = 0; part < 2; ++part) {
-    MnistSource::Set &set = source->sets[part];
-    std::string imagesPath, labelsPath;
-    std::vector<int64_t> sizes, labelSizes;
-    for (const std::string &name : names) {
-      const bool heldOut = contains(name, {"t10k", "test"});
-      if (heldOut != (part == 1) || !(heldOut || contains(name, {"train"})) || isPackedTwin(name, names))
-        continue;
-      FileBytes head;
-      const std::string path = folder + "/" + name;
-      if (!(error.text = readFile(path, head, 16)).empty())
+  std::vector<int64_t> image; // rows, columns
+  for (Part part : {Part::Training, Part::HeldOut}) {
+    MnistSource::Set &set = source->sets[part == Part::HeldOut];
+    IdxPair pair;
+    if (!(error.text = findPair(folder, names, part, pair)).empty())
+      return nullptr;
+    const std::vector<int64_t> own(pair.imageSizes.begin() + 1, pair.imageSizes.end());
+    if (pair.labelSizes[0] != pair.imageSizes[0] || (!image.empty() && own != image)) {
+      error.text = "mnist: \"" + pair.imagesPath + "\" has " + dimsText(pair.imageSizes) + " pixels, \"" +
+                   pair.labelsPath + "\" has " + std::to_string(pair.labelSizes[0]) + " labels";
+      return nullptr;
+    }
+    image = own;
+    if (!(error.text = readPair(pair, request.load, set)).empty())
+      return nullptr;
+    for (int64_t i = 0; i < set.count; ++i)
+      if (!checkLabel(request, set.labels.data()[8 + i],
+                      "label " + std::to_string(i) + " of \"" + pair.labelsPath + "\"", error))
         return nullptr;
-      const std::vector<int64_t> found = idxSizes(head);
-      if (found.size() == 3 && imagesPath.empty()) {
-        imagesPath = path;
-        sizes = found;
-      } else if (found.size() == 1 && labelsPath.empty()) {
-        labelsPath = path;
-        labelSizes = found;
-      }
-    }
-    if (imagesPath.empty() || labelsPath.empty()) {
-      error.text = "mnist: no " + std::string(part ? "test " : "training ") +
-                   (imagesPath.empty() ? "images" : "labels") + " in \"" + folder + "\"; looked for an idx file of " +
-                   (imagesPath.empty() ? "three dimensions" : "one dimension") + ", packed or not, with " +
-                   (part ? "t10k or test" : "train") + " in its name; the folder has " + listText(names);
-      return nullptr;
-    }
-    if (labelSizes[0] != sizes[0] || (part && !std::equal(sizes.begin() + 1, sizes.end(), imageSizes.begin() + 1))) {
-      error.text = "mnist: \"" + imagesPath + "\" has " + dimsText(sizes) + " pixels, \"" + labelsPath + "\" has " +
-                   std::to_string(labelSizes[0]) + " labels";
-      return nullptr;
-    }
-    if (!(error.text = readFile(labelsPath, set.labels)).empty() ||
-        (request.load && !(error.text = readFile(imagesPath, set.images)).empty()))
-      return nullptr;
-    const bool labelsCut = int64_t(set.labels.size()) < 8 + sizes[0];
-    int64_t pixels, bytes; // sizes have 32 bits each
-    const bool imagesCut = __builtin_mul_overflow(sizes[1], sizes[2], &pixels) ||
-                           __builtin_mul_overflow(sizes[0], pixels, &bytes) ||
-                           (request.load && int64_t(set.images.size()) - 16 < bytes);
-    if (labelsCut || imagesCut) {
-      error.text = "mnist: \"" + (labelsCut ? labelsPath : imagesPath) + "\" is shorter than its header says";
-      return nullptr;
-    }
-    for (int64_t i = 0; i < sizes[0]; ++i)
-      if (!checkLabel(request, set.labels.data()[8 + i], "label " + std::to_string(i) + " of \"" + labelsPath + "\"",
-                      error))
-        return nullptr;
-    set.count = sizes[0];
-    imageSizes = sizes;
   }
-  source->setOutputs(imageSizes[1], imageSizes[2]);
+  source->setOutputs(image[0], image[1]);
   return checkImageInputs(request, source->outputs(), error) ? std::move(source) : nullptr;
 }
 
@@ -165,13 +180,17 @@ namespace {
 
 class CifarSource : public DataSource {
 public:
-  static constexpr int64_t kPixels = 3 * 32 * 32, kRecord = 1 + kPixels;
-  Images sets[2];
+  static constexpr int64_t kPixels = 3 * 32 * 32, kRecord = 1 + kPixels; // bytes: a label, then the image
+  struct Set {
+    std::vector<FileBytes> files;
+    std::vector<int64_t> counts; // of records, file by file
+    int64_t size = 0;            // of all of them
+  } sets[2];
 
   CifarSource() { outputShapes = {{{3, 32, 32}, ElementType::Float32}, {{}, ElementType::Int32}}; }
   int64_t size(Part part) const override { return sets[part == Part::HeldOut].size; }
   void read(Part part, int64_t sample, int output, double *values) const override {
-    const Images &set = sets[part == Part::HeldOut];
+    const Set &set = sets[part == Part::HeldOut];
     size_t file = 0;
     while (sample >= set.counts[file])
       sample -= set.counts[file++];
@@ -196,7 +215,7 @@ std::unique_ptr<DataSource> openCifar10(const OpenRequest &request, DataError &e
   if (!checkImageInputs(request, source->outputs(), error))
     return nullptr;
   for (int part = 0; part < 2; ++part) {
-    Images &set = source->sets[part];
+    CifarSource::Set &set = source->sets[part];
     for (const std::string &name : names) {
       const bool heldOut = contains(name, {"test"});
       if (heldOut != (part == 1) || !(heldOut || contains(name, {"data_batch", "train"})) || isPackedTwin(name, names))

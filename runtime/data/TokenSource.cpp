@@ -76,80 +76,94 @@ public:
   }
 };
 
+/// The inputs take sequences of one length, which is a window's; false, with `error` set, where they do not.
+bool checkSequences(const OpenRequest &request, size_t outputs, int64_t &length, DataError &error) {
+  for (size_t i = 0; i < std::min(request.inputs.size(), outputs); ++i) {
+    const InputShape &input = request.inputs[i];
+    if (input.dims.size() != 1 || (i == 1 && input.dims != request.inputs[0].dims)) {
+      error = {request.spec.kind + " gives " + (i ? dimsText(request.inputs[0].dims) : "one sequence a sample") + ", " +
+                   input.name + " is " + dimsText(input.dims),
+               int(i)};
+      return false;
+    }
+    length = input.dims[0];
+  }
+  if (length == 0)
+    error.text = request.spec.kind + " needs an input that says the sequence's length";
+  return length != 0;
+}
+
+/// Bytes of one token of a file of `tokens`.
+int widthOf(const DataSpec &tokens, const OpenRequest &request, size_t outputs, const FileBytes &file) {
+  if (!tokens.args.empty())
+    return int(tokens.args[0]) / 8;
+  int64_t below = 0; // the least bound; 0: none
+  for (size_t i = 0; i < std::min(request.inputs.size(), outputs); ++i)
+    below = below ? std::min(below, request.inputs[i].below) : request.inputs[i].below;
+  return below > 65536 || looksLike32Bits(file) ? 4 : 2;
+}
+
+/// Every token is below the bounds of the inputs that it fills.
+bool checkTokens(const TokenRow &row, const std::string &path, const OpenRequest &request, size_t outputs,
+                 DataError &error) {
+  const uint8_t *data = row.file.data();
+  for (size_t i = 0; i < std::min(request.inputs.size(), outputs); ++i) {
+    const InputShape &input = request.inputs[i];
+    const int64_t below = input.below ? input.below : int64_t(1) << 31;
+    const int64_t bad = row.width == 1   ? firstAtLeast<uint8_t>(data, row.size(), below)
+                        : row.width == 2 ? firstAtLeast<uint16_t>(data, row.size(), below)
+                                         : firstAtLeast<uint32_t>(data, row.size(), below);
+    if (bad < 0)
+      continue;
+    checkBelow(input, row.at(bad), (row.width == 1 ? "byte " : "token ") + std::to_string(bad) + " of \"" + path + "\"",
+               error, int(i));
+    return false;
+  }
+  return true;
+}
+
+/// Windows kept for evaluation, at their end. 29 % of 100 are 29, although 0.29 * 100 is a little less in binary.
+std::string holdOut(double share, WindowSource &source) {
+  if (!(share >= 0 && share <= 1))
+    return "holdout lies between 0 % and 100 %";
+  source.heldOut = int64_t(std::floor(share * double(source.windows) + 1e-9));
+  return source.heldOut < source.windows ? "" : "holdout leaves nothing to train on";
+}
+
 } // namespace
 
 std::unique_ptr<DataSource> openTokens(const OpenRequest &request, DataError &error) {
   const bool shifted = request.spec.kind == "next_token";
   const DataSpec &tokens = shifted ? request.spec.children.at(0) : request.spec;
-  const int outputs = shifted ? 2 : 1;
+  const size_t outputs = shifted ? 2 : 1;
   if (tokens.kind != "text" && tokens.kind != "tokens") {
     error.text = "next_token takes text(…) or tokens(…), not " + tokens.kind;
     return nullptr;
   }
   const std::string path = resolvePath(tokens.paths.at(0), request.folder);
   auto source = std::make_unique<WindowSource>();
-  if (!(error.text = readFile(path, source->row.file)).empty())
+  TokenRow &row = source->row;
+  if (!(error.text = readFile(path, row.file)).empty() || !checkSequences(request, outputs, source->length, error))
     return nullptr;
-  int64_t below = 0;
-  for (size_t i = 0; i < request.inputs.size() && int(i) < outputs; ++i) {
-    const InputShape &input = request.inputs[i];
-    if (input.dims.size() != 1 || (i == 1 && input.dims != request.inputs[0].dims)) {
-      error = {request.spec.kind + " gives " + (i ? dimsText(request.inputs[0].dims) : "one sequence a sample") + ", " +
-                   input.name + " is " + dimsText(input.dims),
-               int(i)};
-      return nullptr;
-    }
-    source->length = input.dims[0];
-    below = below ? std::min(below, input.below) : input.below;
-  }
-  if (source->length == 0) {
-    error.text = request.spec.kind + " needs an input that says the sequence's length";
+  if (tokens.kind == "tokens")
+    row.width = widthOf(tokens, request, outputs, row.file);
+  if (row.file.size() % size_t(row.width) != 0) {
+    error.text = "\"" + path + "\" has " + std::to_string(row.file.size()) + " bytes, not a multiple of a token's " +
+                 std::to_string(row.width);
     return nullptr;
   }
-  if (tokens.kind == "tokens") {
-    const int bits = tokens.args.empty() ? 0 : int(tokens.args[0]);
-    source->row.width = bits ? bits / 8 : below > 65536 || looksLike32Bits(source->row.file) ? 4 : 2;
-    if (source->row.file.size() % size_t(source->row.width) != 0) {
-      error.text = "\"" + path + "\" has " + std::to_string(source->row.file.size()) +
-                   " bytes, not a multiple of a token's " + std::to_string(source->row.width);
-      return nullptr;
-    }
-  }
-  const TokenRow &row = source->row;
-  const int64_t needed = source->length + (shifted ? 1 : 0);
+  const int64_t further = shifted ? 1 : 0, needed = source->length + further; // labels lie one further
   if (row.size() < needed) {
     error.text = "\"" + path + "\" has " + std::to_string(row.size()) + " tokens, fewer than the " +
                  std::to_string(needed) + " of one sample";
     return nullptr;
   }
-  source->windows = (row.size() - (shifted ? 1 : 0)) / source->length;
-  if (shifted && !request.spec.args.empty()) {
-    const double holdout = request.spec.args[0];
-    if (!(holdout >= 0 && holdout <= 1)) {
-      error.text = "holdout lies between 0 % and 100 %";
-      return nullptr;
-    }
-    // 29 % of 100 windows are 29, although 0.29 * 100 is a little less in binary.
-    source->heldOut = int64_t(std::floor(holdout * double(source->windows) + 1e-9));
-    if (source->heldOut >= source->windows) {
-      error.text = "holdout leaves nothing to train on";
-      return nullptr;
-    }
-  }
-  for (size_t i = 0; i < request.inputs.size() && int(i) < outputs; ++i) {
-    const InputShape &input = request.inputs[i];
-    const int64_t below = input.below ? input.below : int64_t(1) << 31;
-    const uint8_t *data = row.file.data();
-    const int64_t bad = row.width == 1   ? firstAtLeast<uint8_t>(data, row.size(), below)
-                        : row.width == 2 ? firstAtLeast<uint16_t>(data, row.size(), below)
-                                         : firstAtLeast<uint32_t>(data, row.size(), below);
-    if (bad >= 0) {
-      checkBelow(input, row.at(bad),
-                 (row.width == 1 ? "byte " : "token ") + std::to_string(bad) + " of \"" + path + "\"", error, int(i));
-      return nullptr;
-    }
-  }
-  source->setOutputs(outputs);
+  source->windows = (row.size() - further) / source->length;
+  if (shifted && !request.spec.args.empty())
+    error.text = holdOut(request.spec.args[0], *source);
+  if (!error.text.empty() || !checkTokens(row, path, request, outputs, error))
+    return nullptr;
+  source->setOutputs(int(outputs));
   return source;
 }
 

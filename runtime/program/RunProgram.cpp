@@ -37,7 +37,7 @@ int run_program(const Program &program, int argc, char **argv) {
   const bool shared = options.transport != "mpi";
   Prepared prepared;
   if (shared) {
-    std::string error = refuseBeyondMachine(program, int(meshSize(program.mesh)));
+    std::string error = refuseBeyondMachine(program, meshSize(program.mesh));
     if (error.empty())
       error = prepare(program, options, true, prepared);
     if (!error.empty()) {

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <optional>
 
 namespace echelon::runtime {
@@ -110,47 +111,63 @@ NamedValues Trainer::reported(bool evaluation) const {
   return values;
 }
 
-/// Ends the run when `value`, which is the same on all ranks, is not finite: the first tensor that is not is named by
-/// the first rank that holds such an element. Looked at in this order: inputs, parameters and what the optimizer keeps
-/// (which such a step leaves as they were), gradients, other states.
-void Trainer::checkFinite(const std::string &what, double value, int64_t step) {
-  if (std::isfinite(value))
-    return;
-  std::vector<std::string> names;
-  constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
-  int64_t found[2] = {kNone, -1}; // which tensor, element
-  auto take = [&](const std::string &name, bool broken, int64_t element) {
-    if (broken && found[0] == kNone) {
-      found[0] = int64_t(names.size());
-      found[1] = element;
+/// The first tensor on this rank that is not finite, in the order in which all ranks look at them: inputs, parameters
+/// and what the optimizer keeps (which a step that is broken leaves as they were), gradients, other states.
+struct FirstBroken {
+  static constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
+  int64_t tensor = kNone, element = -1; // number in the order; -1: of a gradient, which is not kept
+  std::string name;
+
+  explicit FirstBroken(Rank &rank) {
+    const Program &program = rank.program();
+    for (const Input &input : program.inputs)
+      for (const InputPlace &place : input.places)
+        look("input " + input.name, place.type, rank.input<std::byte>(place.offset),
+             localCount(place.layout, program.mesh));
+    lookAtStored(rank, false);
+    const char *gradient = rank.training() ? rank.firstBrokenGradient() : nullptr;
+    for (const Stored &stored : program.stored) // in the parameters' order, which is the same on all ranks
+      if (stored.kind == Stored::Param)
+        take("the gradient of " + stored.path, gradient && stored.path == gradient, -1);
+    lookAtStored(rank, true);
+  }
+
+private:
+  void take(const std::string &what, bool broken, int64_t at) {
+    if (broken && tensor == kNone) {
+      tensor = seen;
+      element = at;
+      name = what;
     }
-    names.push_back(name);
-  };
-  auto look = [&](const std::string &name, ElementType type, const std::byte *data, int64_t count) {
+    ++seen;
+  }
+  void look(const std::string &what, ElementType type, const std::byte *data, int64_t count) {
     int64_t at = -1;
     if (type == ElementType::Float32)
       at = check_finite(reinterpret_cast<const float *>(data), count);
     else if (type == ElementType::Float64)
       at = check_finite(reinterpret_cast<const double *>(data), count);
-    take(name, at >= 0, at);
-  };
-  auto lookAtStored = [&](bool states) {
+    take(what, at >= 0, at);
+  }
+  void lookAtStored(Rank &rank, bool states) {
+    const Program &program = rank.program();
     const std::vector<TensorPiece> tensors = storedTensors(rank);
     for (size_t i = 0; i < tensors.size(); ++i)
       if ((program.stored[i].kind == Stored::State) == states)
         look(tensors[i].name, tensors[i].type, tensors[i].data, localCount(*tensors[i].layout, program.mesh));
-  };
-  for (const Input &input : program.inputs)
-    for (const InputPlace &place : input.places)
-      look("input " + input.name, place.type, rank.input<std::byte>(place.offset),
-           localCount(place.layout, program.mesh));
-  lookAtStored(false);
-  const char *gradient = rank.training() ? rank.firstBrokenGradient() : nullptr;
-  for (const Stored &stored : program.stored) // in the parameters' order, which is the same on all ranks
-    if (stored.kind == Stored::Param)
-      take("the gradient of " + stored.path, gradient && stored.path == gradient, -1);
-  lookAtStored(true);
+  }
+
+  int64_t seen = 0;
+};
+
+/// Ends the run when `value`, which is the same on all ranks, is not finite: the first tensor that is not is named by
+/// the first rank that holds such an element.
+void Trainer::checkFinite(const std::string &what, double value, int64_t step) {
+  if (std::isfinite(value))
+    return;
+  const FirstBroken broken(rank);
   std::vector<int64_t> all(2 * size_t(rank.size()));
+  const int64_t found[2] = {broken.tensor, broken.element};
   all_gather(rank.transport(), rank.transport().world(), reinterpret_cast<int32_t *>(all.data()),
              reinterpret_cast<const int32_t *>(found), 4, Algorithm::automatic, "loss");
   int finder = 0;
@@ -163,11 +180,11 @@ void Trainer::checkFinite(const std::string &what, double value, int64_t step) {
                            : value > 0       ? "inf"
                                              : "-inf") +
                           " at step " + std::to_string(step);
-    if (found[0] == kNone)
+    if (broken.tensor == FirstBroken::kNone)
       message += ", though every tensor kept is finite";
     else
-      message += "; the first tensor that is not finite is " + names[size_t(found[0])] +
-                 (found[1] < 0 ? "" : " (element " + std::to_string(found[1]) + " of this rank's)");
+      message += "; the first tensor that is not finite is " + broken.name +
+                 (broken.element < 0 ? "" : " (element " + std::to_string(broken.element) + " of this rank's)");
     if (rank.training())
       message += "; parameters and optimizer are as they were before this step";
     if (savedAt >= 0)

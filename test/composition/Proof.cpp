@@ -259,7 +259,66 @@ Verdict judge(const Trace &one, const Trace &many, const std::string &what) {
   return {Verdict::Different, text.str(), worst.error};
 }
 
+std::string textOf(const std::string &path) {
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+/// Start values are the same function of seed and path. What is wrong, or an empty text.
+std::string compareStarts(const Reference &reference, const std::string &dumped) {
+  for (auto &[name, x] : reference.machine.values) {
+    if (StringRef(name).starts_with("gradient."))
+      continue;
+    std::vector<double> given = readNpy(dumped + "/start/" + name + ".npy");
+    if (given.size() != x.values.size())
+      return "the start values of " + name + " are missing";
+    for (size_t i = 0; i < given.size(); ++i)
+      if (std::abs(given[i] - x.values[i]) > 1e-12)
+        return "the start values of " + name;
+  }
+  return "";
+}
+
 } // namespace
+
+/// Builds the program, trains kSteps steps and reads what it left behind. What is wrong, or an empty text.
+std::string Proof::train(const std::string &path, const std::string &out, Trace &trace) const {
+  std::error_code none;
+  std::filesystem::remove_all(out, none);
+  std::filesystem::create_directories(out, none);
+  Compilation build(optionsFor(path));
+  int exitCode = 0;
+  std::string executable = executableOf(build, exitCode);
+  if (executable.empty())
+    return "does not build: " + build.diagnostics.text();
+  std::vector<std::string> command = launcher(transport, build.trainPlan.ranks());
+  command.insert(command.end(), {executable, "--folder", folder, "--out", out, "--transport", transport, "--deadline",
+                                 "60", "--log", out + "/log", "--dump", out + "/dump", "--dump-state"});
+  int status = runProgram(command, out + "/said");
+  std::filesystem::remove_all(std::filesystem::path(executable).parent_path(), none); // it is run once
+  if (status != 0)
+    return "the program ended with " + std::to_string(status) + ": " + textOf(out + "/said");
+  trace = readTrace(out + "/log", out + "/dump", kSteps);
+  return "";
+}
+
+/// One step by the interpreter and by all ranks, from the same values.
+static Verdict compareOnNumbers(ModuleOp many, Reference &reference) {
+  Trace ranks, first;
+  if (std::string trouble = runRanks(many, reference, ranks); !trouble.empty())
+    return different("on numbers: " + trouble);
+  reference.train(0);
+  first.steps = reference.trace.steps;
+  for (auto &[name, value] : ranks.steps[0].reports)
+    first.steps[0].reports.try_emplace(name, value); // metrics of the batch
+  Verdict verdict = judge(first, ranks, "on numbers");
+  if (verdict.kind == Verdict::Equal)
+    for (auto &[name, value] : reference.trace.steps[0].reports)
+      if (!std::isfinite(value))
+        return different(name + " is not finite on one rank");
+  return verdict;
+}
 
 Verdict Proof::check(const RandomSpec &spec, Counts &counts) const {
   std::string path = folder + "/spec.ech";
@@ -282,68 +341,32 @@ Verdict Proof::check(const RandomSpec &spec, Counts &counts) const {
     return different("on one rank: " + one.diagnostics.text());
 
   Reference reference(*one.module, spec);
-  std::string dumped = folder + "/out/dump";
+  std::string out = folder + "/out", dumped = compiled ? out + "/dump" : "";
   Trace program;
   if (compiled) {
-    std::error_code none;
-    std::filesystem::remove_all(folder + "/out", none);
-    std::filesystem::create_directories(folder + "/out", none);
-    Compilation build(optionsFor(path));
-    int exitCode = 0;
-    std::string executable = executableOf(build, exitCode);
-    if (executable.empty())
-      return different("does not build: " + build.diagnostics.text());
-    std::vector<std::string> command = launcher(transport, build.trainPlan.ranks());
-    command.insert(command.end(), {executable, "--folder", folder, "--out", folder + "/out", "--transport", transport,
-                                   "--deadline", "60", "--log", folder + "/out/log", "--dump", dumped, "--dump-state"});
-    int status = runProgram(command, folder + "/out/said");
-    std::filesystem::remove_all(std::filesystem::path(executable).parent_path(), none); // it is run once
-    if (status != 0) {
-      std::stringstream said;
-      said << std::ifstream(folder + "/out/said").rdbuf();
-      return different("the program ended with " + std::to_string(status) + ": " + said.str());
-    }
-    program = readTrace(folder + "/out/log", dumped, kSteps);
-    for (auto &[name, x] : reference.machine.values) { // start values are the same function of seed and path
-      if (StringRef(name).starts_with("gradient."))
-        continue;
-      std::vector<double> given = readNpy(dumped + "/start/" + name + ".npy");
-      if (given.size() != x.values.size())
-        return different("the start values of " + name + " are missing");
-      for (size_t i = 0; i < given.size(); ++i)
-        if (std::abs(given[i] - x.values[i]) > 1e-12)
-          return different("the start values of " + name);
-    }
+    std::string trouble = train(path, out, program);
+    if (trouble.empty())
+      trouble = compareStarts(reference, dumped);
+    if (!trouble.empty())
+      return different(trouble);
   }
-  Verdict verdict;
-  for (int64_t step = 0; step < (compiled ? kSteps : 1); ++step) {
-    char at[32];
-    std::snprintf(at, sizeof(at), "/step-%06d/batch", int(step + 1));
-    reference.feed(spec, false, compiled ? 0 : step * spec.batch, spec.batch, compiled ? dumped + at : "");
-    if (step == 0) {
-      Trace ranks, first;
-      if (std::string trouble = runRanks(*many.module, reference, ranks); !trouble.empty())
-        return different("on numbers: " + trouble);
-      reference.train(step);
-      first.steps = reference.trace.steps;
-      for (auto &[name, value] : ranks.steps[0].reports)
-        first.steps[0].reports.try_emplace(name, value); // metrics of the batch
-      verdict = judge(first, ranks, "on numbers");
-      if (verdict.kind != Verdict::Equal)
-        return verdict;
-    } else {
+  auto feed = [&](int64_t step) { // what the program read, or the first batch of the files
+    char batch[32];
+    std::snprintf(batch, sizeof(batch), "/step-%06d/batch", int(step + 1));
+    reference.feed(spec, false, 0, spec.batch, compiled ? dumped + batch : "");
+  };
+  feed(0);
+  Verdict verdict = compareOnNumbers(*many.module, reference);
+  if (verdict.kind == Verdict::Equal && compiled) {
+    for (int64_t step = 1; step < kSteps; ++step) {
+      feed(step);
       reference.train(step);
     }
-  }
-  for (auto &[name, value] : reference.trace.steps[0].reports)
-    if (!std::isfinite(value))
-      return different(name + " is not finite on one rank");
-  if (compiled) {
     if (spec.evaluates())
       reference.evaluate(spec);
-    Verdict other = judge(reference.trace, program, "the program");
-    other.error = std::max(other.error, verdict.error);
-    verdict = other;
+    double onNumbers = verdict.error;
+    verdict = judge(reference.trace, program, "the program");
+    verdict.error = std::max(verdict.error, onNumbers);
   }
   if (verdict.kind == Verdict::Equal)
     count(*many.module, counts);

@@ -2,6 +2,7 @@
 // the compiled program.
 #pragma once
 #include "test/composition/RandomSpec.h"
+#include "tools/echelon/Trace.h"
 #include <map>
 #include <string>
 
@@ -27,6 +28,9 @@ struct Proof {
 
   /// Adds to `counts` what the laid-out step holds, where it is equal.
   Verdict check(const RandomSpec &spec, Counts &counts) const;
+
+private:
+  std::string train(const std::string &path, const std::string &out, Trace &trace) const;
 };
 
 /// What must occur: every operation of the dialect, every element-wise function, every kind of message, every change of

@@ -11,7 +11,6 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <iostream>
 
 using namespace echelon::test;
@@ -39,25 +38,72 @@ RandomSpec shrunk(RandomSpec spec, const Proof &proof, std::string &why) {
   return spec;
 }
 
+struct Arguments {
+  int64_t models = 30, seed = 1, compiled = 0, least = 0;
+  bool show = false;
+
+  bool read(int argc, char **argv) {
+    for (int i = 1; i < argc; ++i) {
+      std::string name = argv[i];
+      int64_t *number = name == "--models"     ? &models
+                        : name == "--seed"     ? &seed
+                        : name == "--compiled" ? &compiled
+                        : name == "--counts"   ? &least
+                                               : nullptr;
+      if (name == "--show") {
+        show = true;
+      } else if (number && i + 1 < argc) {
+        *number = std::atoll(argv[++i]);
+      } else {
+        std::cerr << "random_models: unknown argument " << name << "\n";
+        return false;
+      }
+    }
+    return true;
+  }
+};
+
+/// Under the first layout that is not refused; layouts that do not divide are, and drawn anew.
+Verdict tryLayouts(RandomSpec &spec, const Proof &proof, Counts &counts, int &refusals) {
+  Verdict verdict;
+  for (int attempt = 0; attempt < 12; ++attempt) {
+    if (attempt == 6)
+      spec.microBatches = 1; // what needs all samples at once
+    spec.drawLayout(attempt);
+    verdict = proof.check(spec, counts);
+    if (verdict.kind != Verdict::Refused)
+      break;
+    ++refusals;
+  }
+  return verdict;
+}
+
+/// Prints the counts; how many of what must occur are below `least`.
+int tooSeldom(Counts &counts, int64_t least) {
+  int few = 0;
+  for (const std::string &name : expectedCounts())
+    counts.try_emplace(name, 0);
+  for (auto &[name, n] : counts)
+    std::cout << "  " << n << " x " << name << "\n";
+  for (const std::string &name : expectedCounts())
+    if (counts[name] < least) {
+      std::cout << "too seldom: " << name << ", " << counts[name] << " times\n";
+      ++few;
+    }
+  return few;
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
-  int64_t models = 30, seed = 1, compiled = 0, least = 0;
-  bool show = false;
-  for (int i = 1; i < argc; ++i) {
-    int64_t *number = !std::strcmp(argv[i], "--models")     ? &models
-                      : !std::strcmp(argv[i], "--seed")     ? &seed
-                      : !std::strcmp(argv[i], "--compiled") ? &compiled
-                      : !std::strcmp(argv[i], "--counts")   ? &least
-                                                            : nullptr;
-    if (!std::strcmp(argv[i], "--show")) {
-      show = true;
-    } else if (number && i + 1 < argc) {
-      *number = std::atoll(argv[++i]);
-    } else {
-      std::cerr << "random_models: unknown argument " << argv[i] << "\n";
-      return 2;
-    }
+  Arguments given;
+  if (!given.read(argc, argv))
+    return 2;
+  const int64_t end = given.seed + given.models;
+  if (given.show) {
+    for (int64_t seed = given.seed; seed < end; ++seed)
+      std::cout << "# seed " << seed << "\n" << RandomSpec(seed).text() << "\n";
+    return 0;
   }
   llvm::SmallString<64> folder;
   if (llvm::sys::fs::createUniqueDirectory("random-models", folder)) {
@@ -65,60 +111,37 @@ int main(int argc, char **argv) {
     return 1;
   }
   Counts counts;
-  int equal = 0, failed = 0, refusals = 0, programs = 0, given = 0;
+  int equal = 0, failed = 0, refusals = 0, programs = 0, allRefused = 0;
   double worst = 0;
-  for (int64_t s = seed; s < seed + models; ++s) {
-    RandomSpec spec(s);
-    if (show) {
-      std::cout << "# seed " << s << "\n" << spec.text() << "\n";
-      continue;
-    }
+  for (int64_t seed = given.seed; seed < end; ++seed) {
+    RandomSpec spec(seed);
     Proof proof;
     proof.folder = folder.str().str();
-    proof.compiled = compiled && (s - seed) % compiled == 0;
+    proof.compiled = given.compiled && (seed - given.seed) % given.compiled == 0;
     static const char *transports[] = {"threads", "shm", "mpi"};
     if (proof.compiled)
       proof.transport = transports[programs++ % 3];
-    Verdict verdict;
-    for (int attempt = 0; attempt < 12; ++attempt) { // layouts that do not divide are refused, and drawn anew
-      if (attempt == 6)
-        spec.microBatches = 1; // what needs all samples at once
-      spec.drawLayout(attempt);
-      verdict = proof.check(spec, counts);
-      if (verdict.kind != Verdict::Refused)
-        break;
-      ++refusals;
-    }
+    Verdict verdict = tryLayouts(spec, proof, counts, refusals);
     if (verdict.kind == Verdict::Equal) {
       ++equal;
       worst = std::max(worst, verdict.error);
     } else if (verdict.kind == Verdict::Refused) {
-      ++given;
-      std::cout << "seed " << s << ": every layout drawn was refused, the last one with\n" << verdict.why << "\n";
+      ++allRefused;
+      std::cout << "seed " << seed << ": every layout drawn was refused, the last one with\n" << verdict.why << "\n";
     } else {
       ++failed;
       std::string why = verdict.why;
       RandomSpec simple = shrunk(spec, proof, why);
-      std::cout << "FAILED seed " << s << ": " << verdict.why << "\nshrunk, " << why << "\n" << simple.text() << "\n";
+      std::cout << "FAILED seed " << seed << ": " << verdict.why << "\nshrunk, " << why << "\n"
+                << simple.text() << "\n";
     }
     std::cout.flush();
   }
   llvm::sys::fs::remove_directories(folder);
-  if (show)
-    return 0;
-  std::cout << "seeds " << seed << " to " << seed + models - 1 << ": " << equal << " equal (worst " << worst << "), "
-            << programs << " of them compiled, " << failed << " failed, " << given << " without a layout; " << refusals
-            << " layouts refused\n";
-  if (least) {
-    for (const std::string &name : expectedCounts())
-      counts.try_emplace(name, 0);
-    for (auto &[name, n] : counts)
-      std::cout << "  " << n << " x " << name << "\n";
-    for (const std::string &name : expectedCounts())
-      if (counts[name] < least) {
-        std::cout << "too seldom: " << name << ", " << counts[name] << " times\n";
-        ++failed;
-      }
-  }
-  return failed || given > models / 20 ? 1 : 0;
+  std::cout << "seeds " << given.seed << " to " << end - 1 << ": " << equal << " equal (worst " << worst << "), "
+            << programs << " of them compiled, " << failed << " failed, " << allRefused << " without a layout; "
+            << refusals << " layouts refused\n";
+  if (given.least)
+    failed += tooSeldom(counts, given.least);
+  return failed || allRefused > given.models / 20 ? 1 : 0;
 }

@@ -1,6 +1,7 @@
-// Pieces are templates: {| a || b |} is one of a and b; $F is the feature axis (embed or channel), $P a place axis (seq
-// or height), $W the window axes, $n the piece's number, $s a drawn size, $c a drawn number; lines that begin with
-// "axis" and "outside" stand apart, as do those of "[S]" and "[I]", which belong to one family.
+// Pieces are templates: {| a || b |} is one of a and b; $F is the feature axis (embed or channel) and $Y its size, $P a
+// place axis (seq or height) and $Z its size, $W the window axes, $K declares a kernel's axes and $k names them, $X is
+// x without width, $n the piece's number, $s a drawn size, $c a drawn number; @ is where a loop holds other pieces.
+// Lines that begin with "axis" and "outside" stand apart; those of "[S]" are of sequences alone.
 #include "test/composition/RandomSpec.h"
 
 #include <algorithm>

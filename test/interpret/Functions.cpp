@@ -1,4 +1,5 @@
 #include "test/interpret/Functions.h"
+#include <algorithm>
 #include <cmath>
 
 using namespace echelon::ech;
@@ -15,6 +16,7 @@ static double geluTanhGrad(double x) {
   return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * c * (1 + 3 * 0.044715 * x * x);
 }
 static double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+static bool areNumbers(double a, double b) { return !std::isnan(a) && !std::isnan(b); }
 
 double echelon::interpret::apply(Function f, const double *x, bool toInteger) {
   double a = x[0], b = x[1];
@@ -50,7 +52,7 @@ double echelon::interpret::apply(Function f, const double *x, bool toInteger) {
   case Function::Sigmoid:
     return sigmoid(a);
   case Function::Relu:
-    return a > 0 ? a : 0;
+    return a > 0 || std::isnan(a) ? a : 0;
   case Function::Gelu:
     return gelu(a);
   case Function::GeluTanh:
@@ -64,9 +66,9 @@ double echelon::interpret::apply(Function f, const double *x, bool toInteger) {
   case Function::Mod:
     return a - b * std::floor(a / b);
   case Function::Max:
-    return a >= b ? a : b;
+    return areNumbers(a, b) ? std::max(a, b) : NAN;
   case Function::Min:
-    return a <= b ? a : b;
+    return areNumbers(a, b) ? std::min(a, b) : NAN;
   case Function::Eq:
     return a == b;
   case Function::Ne:
@@ -92,7 +94,7 @@ double echelon::interpret::apply(Function f, const double *x, bool toInteger) {
   case Function::StopGradient:
     return a;
   case Function::Sign:
-    return a > 0 ? 1 : a < 0 ? -1 : 0;
+    return a > 0 ? 1 : a < 0 ? -1 : a;
   case Function::GeluGrad:
     return geluGrad(a);
   case Function::GeluTanhGrad:
@@ -100,5 +102,5 @@ double echelon::interpret::apply(Function f, const double *x, bool toInteger) {
   case Function::SiluGrad:
     return sigmoid(a) * (1 + a * (1 - sigmoid(a)));
   }
-  return 0;
+  llvm_unreachable("every function is here");
 }

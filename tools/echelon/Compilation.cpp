@@ -2,7 +2,6 @@
 #include "tools/echelon/Compilation.h"
 
 #include "codegen/Emit.h"
-#include "codegen/Meaning.h"
 #include "frontend/train/TrainPlan.h"
 #include "ir/dist/Dist.h"
 #include "ir/ech/Ech.h"
@@ -228,7 +227,6 @@ bool Compilation::elaborateModel() {
   request.batch = std::max<int64_t>(trainPlan.batch, 1);
   request.f64 = trainPlan.doublePrecision;
   module = frontend::elaborate(*context, sources, *program, request, diagnostics, facts);
-
   return static_cast<bool>(module);
 }
 
@@ -246,81 +244,6 @@ void Compilation::checkLayoutAxes() {
   size_t known = trainPlan.notBuilt.size();
   checkAxes(trainPlan, sizes, repeats, diagnostics);
   reportNotBuilt(known);
-}
-
-void Compilation::annotate() {
-  if (options.trainingOnly)
-    trainPlan.evaluations.clear();
-  if (trainPlan.evaluations.empty()) { // what evaluation cannot do is no fault of a run that has none
-    if (mlir::Operation *step = mlir::SymbolTable::lookupSymbolIn(*module, "evaluate"))
-      step->erase();
-  }
-  mlir::Builder b(context.get());
-  auto set = [&](llvm::StringRef name, mlir::Attribute value) { (*module)->setAttr(name, value); };
-  set(codegen::kMeaning, b.getStringAttr(codegen::meaningOf(*module)));
-  set("ech.micro", b.getI64IntegerAttr(trainPlan.microBatches));
-  if (options.keepGradients)
-    set("ech.keep_gradients", b.getUnitAttr());
-  if (trainPlan.clip)
-    set("ech.clip", b.getF64FloatAttr(*trainPlan.clip));
-  static constexpr const char *kKinds[] = {"sgd", "adam", "adamw"};
-  llvm::SmallVector<mlir::Attribute> lines;
-  for (const OptimizerLine &line : trainPlan.optimizers) {
-    llvm::SmallVector<llvm::StringRef> patterns;
-    for (const Pattern &pattern : line.patterns)
-      patterns.push_back(pattern.text);
-    if (patterns.empty())
-      patterns.push_back("*");
-    lines.push_back(b.getDictionaryAttr({
-        b.getNamedAttr("kind", b.getStringAttr(kKinds[line.kind])),
-        b.getNamedAttr("patterns", b.getStrArrayAttr(patterns)),
-        b.getNamedAttr("all", b.getBoolAttr(line.patterns.empty())),
-        b.getNamedAttr("line", b.getI64IntegerAttr(static_cast<int64_t>(lines.size()))),
-        b.getNamedAttr("beta1", b.getF64FloatAttr(line.beta1)),
-        b.getNamedAttr("beta2", b.getF64FloatAttr(line.beta2)),
-        b.getNamedAttr("epsilon", b.getF64FloatAttr(line.epsilon)),
-        b.getNamedAttr("decay", b.getF64FloatAttr(line.decay)),
-        b.getNamedAttr("momentum", b.getF64FloatAttr(line.momentum)),
-        b.getNamedAttr("nesterov", b.getBoolAttr(line.nesterov)),
-    }));
-  }
-  set("ech.optimizers", b.getArrayAttr(lines));
-
-  auto location = [&](const SourceRange &at) -> mlir::Location {
-    if (!at.valid())
-      return b.getUnknownLoc();
-    return mlir::FileLineColLoc::get(b.getStringAttr(sources.name(at.file)), at.line, at.column);
-  };
-  llvm::SmallVector<dist::MeshAxis> axes;
-  llvm::SmallVector<mlir::Attribute> stores, algorithms;
-  llvm::SmallVector<mlir::NamedAttribute> places;
-  for (const PlannedMeshAxis &axis : trainPlan.mesh) {
-    llvm::SmallVector<llvm::StringRef> list;
-    llvm::SmallVector<bool> padded;
-    for (const PlannedMeshAxis::Entry &entry : axis.list) {
-      list.push_back(entry.axis);
-      padded.push_back(entry.padded);
-      places.push_back(b.getNamedAttr(axis.name + "." + entry.axis, location(entry.range)));
-    }
-    axes.push_back({b.getStringAttr(axis.name), axis.size, b.getStrArrayAttr(list), b.getDenseBoolArrayAttr(padded)});
-    if (axis.storesOptimizer) {
-      stores.push_back(b.getStringAttr(axis.name));
-      places.push_back(b.getNamedAttr(axis.name + ".store", location(axis.range)));
-    }
-  }
-  if (axes.empty()) // one rank: a mesh of one, which nothing is split over
-    axes.push_back({b.getStringAttr("rank"), 1, b.getStrArrayAttr({}), b.getDenseBoolArrayAttr({})});
-  for (const PlannedCollective &collective : trainPlan.collectives) {
-    llvm::SmallVector<llvm::StringRef> over(collective.over.begin(), collective.over.end());
-    algorithms.push_back(b.getDictionaryAttr({b.getNamedAttr("op", b.getStringAttr(collective.kind)),
-                                              b.getNamedAttr("over", b.getStrArrayAttr(over)),
-                                              b.getNamedAttr("algorithm", b.getStringAttr(collective.algorithm)),
-                                              b.getNamedAttr("place", location(collective.range))}));
-  }
-  set(dist::kMesh, dist::MeshAttr::get(context.get(), axes));
-  set(dist::kStoreOptimizer, b.getArrayAttr(stores));
-  set(dist::kLines, b.getDictionaryAttr(places));
-  set(dist::kAlgorithms, b.getArrayAttr(algorithms));
 }
 
 bool Compilation::lower(Stage until) {
@@ -400,8 +323,8 @@ std::string Compilation::key() const {
   if (trainPlan.lengthEpochs)
     for (const std::string &file : dataFiles(trainPlan.data, folder()))
       parts.push_back(fileStamp(file));
-  for (const char *variable : {"CXX"})
-    parts.push_back(std::getenv(variable) ? std::getenv(variable) : "");
+  const char *hostCompiler = std::getenv("CXX");
+  parts.push_back(hostCompiler ? hostCompiler : "");
   for (const auto &[name, value] : options.modelArguments)
     parts.push_back(name + "=" + value.text());
   return hashOf(parts);

@@ -77,17 +77,19 @@ private:
   void checkModel(const frontend::Model &model);
   void openContext(); ///< what passes say becomes a diagnostic
   frontend::SourceRange rangeOf(mlir::Location location) const;
+  // Annotate.cpp
+  void annotate(); ///< module attributes from the plan
+  void annotateLayout(mlir::Builder &builder);
   // DataChecks.cpp
   bool checkData();  ///< files, shapes, types, values; the steps of `epochs`
   void checkFiles(); ///< files alone, where the model's inputs are not known
   std::string openSource(const runtime::DataSpec &spec, frontend::SourceRange range, runtime::DataDescription &found);
   bool checkEvaluations(int64_t heldOut);
   bool setLength(int64_t trainSize);
+  bool checkPatterns(); ///< every parameter has an optimize line, every pattern a parameter
   // MemoryFit.cpp
   bool checkMemory();           ///< that a device holds what a rank takes
   std::string whatFits() const; ///< the nearest layout that it would hold, for a message
-  bool checkPatterns();         ///< every parameter has an optimize line, every pattern a parameter
-  void annotate();              ///< module attributes from the plan
   std::string folder() const;
 };
 

@@ -219,6 +219,33 @@ model M {
   });
 }
 
+// What only a branch not taken assigns is not carried, and a name that stands for it is the value of before.
+TEST_F(Elaborate, NotCarriedWithoutItsBranch) {
+  elaborate(R"(
+model M(flip = false) {
+  axis batch
+  axis seq = 5
+  input x[batch, seq] : float
+  a = mean(x, over = seq)
+  b = 2 * a
+  repeat along seq {
+    seen = b
+    a = a + x
+    if flip { b = a }
+  }
+  repeat layer = 2 {
+    a = 0.5 * a
+    a = b
+    if flip { b = a }
+  }
+  loss mean(a) + mean(seen)
+}
+)");
+  std::vector<size_t> carried;
+  step("train")->walk([&](ech::RepeatOp loop) { carried.push_back(loop.getCarried().size()); });
+  EXPECT_EQ(carried, (std::vector<size_t>{1, 1}));
+}
+
 // Losses and metrics in repeats are summed over the iterations, those of one name from several calls add up.
 TEST_F(Elaborate, LossesInRepeats) {
   elaborate(R"(
@@ -271,7 +298,8 @@ model M {
   axis past like seq
   axis key = 8
   input q[batch, seq, key] : float
-  input k[batch, )" + keys + R"(past, key] : float
+  input k[batch, )" +
+           keys + R"(past, key] : float
   loss mean(attention(q, k, k, over = past, key = key, query = seq))
 }
 )";

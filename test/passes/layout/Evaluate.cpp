@@ -1,4 +1,5 @@
 // One operation on whole values, by its definition.
+#include "test/interpret/Functions.h"
 #include "test/passes/layout/Array.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include <cmath>
@@ -12,97 +13,6 @@ using namespace echelon::test;
 static constexpr double infinity = std::numeric_limits<double>::infinity();
 static double larger(double a, double b) { return std::isnan(a) || std::isnan(b) ? NAN : std::max(a, b); }
 static double smaller(double a, double b) { return std::isnan(a) || std::isnan(b) ? NAN : std::min(a, b); }
-static double phi(double x) { return 0.5 * (1 + std::erf(x / std::sqrt(2.0))); }
-static constexpr double kTanh = 0.7978845608028654, kCube = 0.044715;
-
-static double apply(Function f, ArrayRef<double> v) {
-  double x = v[0], y = v.size() > 1 ? v[1] : 0;
-  auto sigmoid = [](double z) { return 1 / (1 + std::exp(-z)); };
-  switch (f) {
-  case Function::Add:
-    return x + y;
-  case Function::Sub:
-    return x - y;
-  case Function::Mul:
-    return x * y;
-  case Function::Div:
-    return x / y;
-  case Function::Pow:
-    return std::pow(x, y);
-  case Function::Neg:
-    return -x;
-  case Function::Exp:
-    return std::exp(x);
-  case Function::Log:
-    return std::log(x);
-  case Function::Sqrt:
-    return std::sqrt(x);
-  case Function::Rsqrt:
-    return 1 / std::sqrt(x);
-  case Function::Sin:
-    return std::sin(x);
-  case Function::Cos:
-    return std::cos(x);
-  case Function::Tanh:
-    return std::tanh(x);
-  case Function::Erf:
-    return std::erf(x);
-  case Function::Sigmoid:
-    return sigmoid(x);
-  case Function::Relu:
-    return x > 0 ? x : (std::isnan(x) ? x : 0);
-  case Function::Gelu:
-    return x * phi(x);
-  case Function::GeluTanh:
-    return 0.5 * x * (1 + std::tanh(kTanh * (x + kCube * x * x * x)));
-  case Function::Silu:
-    return x * sigmoid(x);
-  case Function::Abs:
-    return std::fabs(x);
-  case Function::Floor:
-    return std::floor(x);
-  case Function::Mod:
-    return x - y * std::floor(x / y);
-  case Function::Max:
-    return larger(x, y);
-  case Function::Min:
-    return smaller(x, y);
-  case Function::Eq:
-    return x == y;
-  case Function::Ne:
-    return x != y;
-  case Function::Lt:
-    return x < y;
-  case Function::Le:
-    return x <= y;
-  case Function::Gt:
-    return x > y;
-  case Function::Ge:
-    return x >= y;
-  case Function::And:
-    return x != 0 && y != 0;
-  case Function::Or:
-    return x != 0 || y != 0;
-  case Function::Not:
-    return x == 0;
-  case Function::Select:
-    return x != 0 ? y : v[2];
-  case Function::Cast:
-  case Function::StopGradient:
-    return x;
-  case Function::Sign:
-    return x > 0 ? 1 : x < 0 ? -1 : x;
-  case Function::GeluGrad:
-    return phi(x) + x * std::exp(-x * x / 2) / std::sqrt(2 * M_PI);
-  case Function::GeluTanhGrad: {
-    double t = std::tanh(kTanh * (x + kCube * x * x * x));
-    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * kTanh * (1 + 3 * kCube * x * x);
-  }
-  case Function::SiluGrad:
-    return sigmoid(x) * (1 + x * (1 - sigmoid(x)));
-  }
-  llvm_unreachable("every function is here");
-}
 
 namespace {
 struct Evaluator {
@@ -134,11 +44,12 @@ struct Evaluator {
   void map(MapOp op) {
     Space space;
     space.add(out[0].type);
-    SmallVector<double> values(in.size());
+    double values[3] = {}; // no function takes more
+    bool toInteger = !out[0].type.isFloat();
     space.each([&] {
-      for (auto [v, x] : llvm::zip(values, in))
-        v = x.data[space.in(x)];
-      out[0].data[space.in(out[0])] = apply(op.getFunction(), values);
+      for (auto [i, x] : llvm::enumerate(in))
+        values[i] = x.data[space.in(x)];
+      out[0].data[space.in(out[0])] = interpret::apply(op.getFunction(), values, toInteger);
     });
   }
   void product() { // dot, and any sum over axes that the result lacks
@@ -563,9 +474,7 @@ struct Evaluator {
             n *= size;
           fill(n);
         })
-        .Case<ScalarOp>([&](auto op) {
-          fill(interpret::scalarOf(op, around.learningRate, around.step));
-        })
+        .Case<ScalarOp>([&](auto op) { fill(interpret::scalarOf(op, around.learningRate, around.step)); })
         .Case<IndexOp>([&](auto) {
           for (auto [i, v] : llvm::enumerate(out[0].data))
             v = i;
