@@ -5,7 +5,7 @@ cd "$(dirname "$0")"
 scripts/install-packages.sh
 scripts/build.sh
 echo "== tests"
-ctest --test-dir build --output-on-failure
+CXXFLAGS="-Wall -Wextra -Werror" ctest --test-dir build --output-on-failure # generated programs have no warnings
 echo "== sanitizers"
 scripts/sanitize.sh address
 scripts/sanitize.sh thread

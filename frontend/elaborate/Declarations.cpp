@@ -181,12 +181,15 @@ void Lowering::inputStatement(const InputStatement &s) {
     below = nullptr;
   }
   scope->values[s.name.text] = Val::poison();
-  if (!axes || !isNew || (s.below && !below) || isOwnName(s.name.text, s.name, "input"))
+  if (!axes || !isNew || (s.below && !below) || isOwnName(s.name.text, s.name, "input")) {
+    shared.wrongInputs.push_back(s.name.text);
     return;
+  }
   if (llvm::none_of(s.axes, [&](const Ident &a) { return scope->axes[a.text] && scope->axes[a.text]->isBatch; })) {
     error(Code::E0217, s.name.range,
           "input " + s.name.text + " has no batch axis; inputs come sample by sample" +
               (batchAxis ? ": add " + batchAxis->name.str() : ""));
+    shared.wrongInputs.push_back(s.name.text);
     return;
   }
   Type element = s.element == InputStatement::Float ? build.real

@@ -44,11 +44,16 @@ void orderInputs(Shared &shared) {
   std::vector<std::string> known;
   for (const InputFacts &input : shared.facts.inputs)
     known.push_back(input.name);
-  bool good = true;
+  auto hasWrong = [&](const std::string &name) { // its declaration is told already
+    return llvm::is_contained(shared.wrongInputs, name);
+  };
+  bool good = shared.wrongInputs.empty();
   for (const Path &path : *shared.options.inputs) {
     std::string name = path.text();
     auto it = llvm::find_if(shared.facts.inputs, [&](const InputFacts &i) { return i.name == name; });
-    if (it == shared.facts.inputs.end()) {
+    if (it == shared.facts.inputs.end() && hasWrong(name)) {
+      good = false;
+    } else if (it == shared.facts.inputs.end()) {
       shared.diagnostics.error(Code::E0505, path.range,
                                "the model has no input " + quoted(name) +
                                    (known.empty()                  ? ""

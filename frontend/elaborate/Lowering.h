@@ -25,6 +25,7 @@ struct Shared {
   ModelFacts &facts;
   mlir::ModuleOp module;
   std::map<std::string, ech::VariableOp> variables; // by path
+  std::vector<std::string> wrongInputs;             // with an error in their declarations
 };
 
 class Lowering {

@@ -183,10 +183,9 @@ void Lowering::reportStatement(ech::ReportKind kind, const Ident *name, const Ex
   if (kind != ech::ReportKind::Metric)
     hasLoss = true;
   if (name) {
-    // Fields of the log's rows: those of evaluations, and, beside named losses, those of steps.
-    static const std::set<std::string> ofEvaluations{"step", "eval", "eval_loss", "eval_time_s"};
-    static const std::set<std::string> ofSteps{"loss", "lr", "grad_norm", "step_time_s", "samples_per_s"};
-    if (ofEvaluations.count(name->text) || (kind == ech::ReportKind::NamedLoss && ofSteps.count(name->text))) {
+    static const std::set<std::string> ofTheLog{"step", "eval",      "eval_loss",   "eval_time_s",  "loss",
+                                                "lr",   "grad_norm", "step_time_s", "samples_per_s"};
+    if (ofTheLog.count(name->text)) {
       error(Code::E0103, name->range, name->text + " is a name of the log's own; choose another for this " + what);
       return;
     }

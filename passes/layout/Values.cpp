@@ -40,10 +40,18 @@ Value Assign::need(Value x, StateAttr to, Operation *user, StateAttr ownState) {
   // Where x comes from outside the loops around the user, its conversion is loop-invariant and stands outside too.
   Value current = now(x);
   Operation *anchor = x.getParentBlock()->findAncestorOpInBlock(*user);
-  StateAttr state = stateOf(current), into = ownState ? ownState : own(x), middle = state;
+  StateAttr state = stateOf(current), into = ownState ? ownState : own(x), middle = state, pending = to;
   for (int m = 0; m < mesh.size(); ++m)
-    if (state[m].hold == Hold::Sum && to[m].hold != Hold::Sum)
+    if (state[m].hold == Hold::Sum && to[m].hold != Hold::Sum) {
       middle = middle.with(m, into[m]);
+      pending = pending.with(m, state[m]);
+    }
+  if (middle != state && into == to && pending != state && mlir::failed(checkState(ech::tensor(x), middle, mesh))) {
+    // the pieces that it lies in now do not divide further, those asked for do: it moves first, and is summed then
+    current = resolved[x] = convert(current, pending, anchor, user);
+    state = pending;
+    middle = to;
+  }
   if (middle != state) // once, for this and later users
     current = resolved[x] = convert(current, middle, anchor, user);
   if (middle == to)

@@ -255,7 +255,8 @@ LogicalResult Kinds::refuse(Operation *op) {
     return op->emitError() << "E0313: this needs all held-out samples at once, and evaluation takes them batch by "
                               "batch; leave the batch out of it";
   return op->emitError() << "E0313: this needs other samples of the step, which come in " << time.passes
-                         << " micro batches; use one, unless it says local";
+                         << " micro batches; use one"
+                         << (isa<ech::NormalizeOp>(op) ? ", or `local = true` for statistics of each micro batch" : "");
 }
 
 LogicalResult Kinds::checkAlongBatch(Operation *op) {

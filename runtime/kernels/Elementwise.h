@@ -32,8 +32,21 @@ template <typename T> inline T step(T x) { return x > T(0) ? T(1) : T(0); }
 /// -1, 0 or 1: the derivative of abs.
 template <typename T> inline T sign(T x) { return T(x > T(0)) - T(x < T(0)); }
 template <typename T> inline T relu(T x) { return x <= T(0) ? T(0) : x; }
+/// a where c, else b. Not `c ? a : b`: of that gcc makes loads under a mask, and before 12.4 and 13.3 it takes the
+/// wrong elements where it vectorizes a short transposing loop with such loads (its bug 114375).
+template <typename T> inline T select(bool c, T a, T b) {
+  if constexpr (std::is_same_v<T, bool>) {
+    return (c & a) | (!c & b);
+  } else if constexpr (std::is_integral_v<T>) {
+    return b ^ ((a ^ b) & -static_cast<T>(c));
+  } else {
+    using Bits = decltype(detail::bitsOf(a));
+    const Bits mask = -static_cast<Bits>(c);
+    return detail::fromBits((detail::bitsOf(a) & mask) | (detail::bitsOf(b) & ~mask));
+  }
+}
 /// d where x > 0, else 0.
-template <typename T> inline T relu_grad(T x, T d) { return x > T(0) ? d : T(0); }
+template <typename T> inline T relu_grad(T x, T d) { return select(x > T(0), d, T(0)); }
 inline float abs(float x) { return __builtin_fabsf(x); }
 inline double abs(double x) { return __builtin_fabs(x); }
 inline int32_t abs(int32_t x) { return x < 0 ? -x : x; }

@@ -242,7 +242,7 @@ Verdict different(const std::string &why) { return {Verdict::Different, why, INF
 CompileOptions optionsFor(const std::string &path) {
   CompileOptions options;
   options.spec = path;
-  options.doublePrecision = options.keepGradients = options.quickHost = true;
+  options.doublePrecision = options.keepGradients = true;
   return options;
 }
 

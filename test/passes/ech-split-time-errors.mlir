@@ -5,7 +5,7 @@ module attributes {ech.batch_axis = "batch", ech.batch = 8, ech.micro = 4} {
 ech.input @x 0 : !ech.tensor<[batch=8, in=3], f32> below 0
 ech.step @train {
   %x = ech.read @x : <[batch=8, in=3], f32>
-  // expected-error @+1 {{this needs other samples of the step, which come in 4 micro batches; use one, unless it says local}}
+  // expected-error @+1 {{this needs other samples of the step, which come in 4 micro batches; use one, or `local = true` for statistics of each micro batch}}
   %y, %r, %m, %v = ech.normalize %x over ["batch"] : (!ech.tensor<[batch=8, in=3], f32>) -> (!ech.tensor<[batch=8, in=3], f32>, !ech.tensor<[in=3], f32>, !ech.tensor<[in=3], f32>, !ech.tensor<[in=3], f32>)
   %s = ech.reduce sum %y over ["batch", "in"] : (!ech.tensor<[batch=8, in=3], f32>) -> !ech.tensor<[], f32>
   ech.report loss "loss", %s : <[], f32>

@@ -79,7 +79,7 @@ static int build(const BuildOptions &options) {
     return write(text, options.output) ? Fine : Usage;
   std::string executable = options.output.empty() ? stemOf(options.spec) : options.output;
   int exitCode = Fine;
-  if (!buildExecutable(text, executable, "", exitCode))
+  if (!buildExecutable(text, executable, exitCode))
     return exitCode;
   std::cout << executable << "\n";
   return Fine;

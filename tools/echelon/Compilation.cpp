@@ -315,7 +315,6 @@ std::string Compilation::key() const {
                                  options.wholeBatch ? "w" : "",
                                  options.layout,
                                  std::to_string(options.microBatches),
-                                 options.quickHost ? "q" : "",
                                  options.trainingOnly ? "t" : ""};
   for (size_t f = 0; f < sources.size(); ++f)
     parts.push_back(std::string(sources.text(static_cast<FileId>(f))));
@@ -323,8 +322,10 @@ std::string Compilation::key() const {
   if (trainPlan.lengthEpochs)
     for (const std::string &file : dataFiles(trainPlan.data, folder()))
       parts.push_back(fileStamp(file));
-  const char *hostCompiler = std::getenv("CXX");
-  parts.push_back(hostCompiler ? hostCompiler : "");
+  for (const char *name : {"CXX", "CXXFLAGS"}) {
+    const char *value = std::getenv(name);
+    parts.push_back(value ? value : "");
+  }
   for (const auto &[name, value] : options.modelArguments)
     parts.push_back(name + "=" + value.text());
   return hashOf(parts);

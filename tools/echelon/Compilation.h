@@ -29,7 +29,6 @@ struct CompileOptions {
   bool wholeBatch = false;   // no micro batches
   std::string layout;        // instead of the spec's, in the language; empty: as the spec says
   int64_t microBatches = 0;  // 0: as the spec says
-  bool quickHost = false;    // the host compiler optimizes less
   bool trainingOnly = false; // no evaluation
   bool anyMemory = false;    // even if it is more than a device has
 };

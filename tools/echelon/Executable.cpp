@@ -38,9 +38,8 @@ std::vector<std::string> launcher(const std::string &transport, int64_t ranks, c
   return command;
 }
 
-bool buildExecutable(const std::string &text, const std::string &path, const std::string &keepSource, int &exitCode,
-                     bool quick) {
-  std::string source = keepSource.empty() ? path + ".cpp" : keepSource;
+bool buildExecutable(const std::string &text, const std::string &path, int &exitCode) {
+  std::string source = path + ".cpp";
   if (std::error_code none; fs::is_directory(path, none)) {
     std::cerr << "echelon: " << frontend::quoted(path) << " is a folder; name a file in it\n";
     exitCode = Usage;
@@ -55,7 +54,7 @@ bool buildExecutable(const std::string &text, const std::string &path, const std
   }
   stream.close();
   std::string log;
-  int status = compileHost(source, path, log, quick);
+  int status = compileHost(source, path, log);
   if (status == 0)
     return true;
   if (status == kNotStarted)
@@ -94,8 +93,7 @@ std::string executableOf(Compilation &compilation, int &exitCode) {
   }
   std::string folder = temporaryFolder();
   std::error_code error;
-  bool built =
-      !folder.empty() && buildExecutable(text, folder + "/" + stem, "", exitCode, compilation.options.quickHost);
+  bool built = !folder.empty() && buildExecutable(text, folder + "/" + stem, exitCode);
   if (built)
     fs::rename(folder, kept, error); // fails when another build of the same was faster: then that one serves
   if (!built || error)

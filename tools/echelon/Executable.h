@@ -8,9 +8,8 @@ namespace echelon {
 /// and `exitCode` says why. The compilation has at least been parsed and planned.
 std::string executableOf(Compilation &compilation, int &exitCode);
 
-/// Generated text to an executable at `path`; prints what the host compiler says when it fails.
-bool buildExecutable(const std::string &text, const std::string &path, const std::string &keepSource, int &exitCode,
-                     bool quick = false);
+/// Generated text to `path`.cpp and from there to an executable at `path`; prints what the host compiler says when it fails.
+bool buildExecutable(const std::string &text, const std::string &path, int &exitCode);
 
 /// What stands before the executable to start it on so many ranks: nothing, or mpirun with its options.
 std::vector<std::string> launcher(const std::string &transport, int64_t ranks, const std::string &hosts = "");

@@ -49,12 +49,11 @@ static void appendWords(std::vector<std::string> &list, const std::string &words
     list.push_back(word);
 }
 
-std::vector<std::string> hostCommand(const std::string &source, const std::string &executable, bool quick) {
-  const char *chosen = std::getenv("CXX");
+std::vector<std::string> hostCommand(const std::string &source, const std::string &executable) {
+  const char *chosen = std::getenv("CXX"), *flags = std::getenv("CXXFLAGS");
   std::vector<std::string> command{chosen && *chosen ? chosen : ECHELON_HOST_COMPILER};
-  appendWords(command, "-std=c++17 -Wall -Wextra -Werror " ECHELON_HOST_FLAGS);
-  if (quick)
-    command.push_back("-O1");
+  appendWords(command, "-std=c++17 " ECHELON_HOST_FLAGS);
+  appendWords(command, flags ? flags : "");
   command.push_back("-I" + includeFolder());
   command.insert(command.end(), {source, "-o", executable});
   command.push_back(runtimeLibrary());
@@ -62,9 +61,9 @@ std::vector<std::string> hostCommand(const std::string &source, const std::strin
   return command;
 }
 
-int compileHost(const std::string &source, const std::string &executable, std::string &log, bool quick) {
+int compileHost(const std::string &source, const std::string &executable, std::string &log) {
   std::string said = executable + ".log";
-  int status = runProgram(hostCommand(source, executable, quick), said);
+  int status = runProgram(hostCommand(source, executable), said);
   if (status == 0) {
     unlink(said.c_str());
     return 0;

@@ -12,11 +12,10 @@ constexpr int kNotStarted = 127; // exit status of a program that could not be s
 int runProgram(const std::vector<std::string> &arguments, const std::string &outputFile = "");
 
 /// What the host compiler is called with to build `source` into `executable`: $CXX or the compiler that built Echelon,
-/// the flags of the runtime, the runtime library. Warnings are errors: generated programs have none.
-/// `quick`: optimized less, for programs that run three steps.
-std::vector<std::string> hostCommand(const std::string &source, const std::string &executable, bool quick = false);
+/// the flags of the runtime and those of $CXXFLAGS, the runtime library.
+std::vector<std::string> hostCommand(const std::string &source, const std::string &executable);
 
 /// Compiles; returns the exit status as runProgram does, and unless it is 0, `log` holds what was said.
-int compileHost(const std::string &source, const std::string &executable, std::string &log, bool quick = false);
+int compileHost(const std::string &source, const std::string &executable, std::string &log);
 
 } // namespace echelon

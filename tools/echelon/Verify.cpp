@@ -34,7 +34,7 @@ struct VerifyOptions : CompileOptions {
 class Verifier {
 public:
   explicit Verifier(VerifyOptions given) : options(std::move(given)) {
-    options.doublePrecision = options.keepGradients = options.quickHost = options.trainingOnly = true;
+    options.doublePrecision = options.keepGradients = options.trainingOnly = true;
     folder = temporaryFolder();
   }
   ~Verifier() {

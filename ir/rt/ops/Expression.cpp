@@ -13,7 +13,8 @@ struct Infix {
   const char *spelling;
   int strength;
 };
-/// Functions that are operators; all others are math::NAME.
+/// Functions that are operators; all others are math::NAME. Logic has no short cuts: a load that a branch guards is
+/// slow.
 Infix infixOf(Function f) {
   switch (f) {
   case Function::Add:
@@ -37,9 +38,9 @@ Infix infixOf(Function f) {
   case Function::Ge:
     return {">=", 3};
   case Function::And:
-    return {"&&", 2};
+    return {"&", 2};
   case Function::Or:
-    return {"||", 1};
+    return {"|", 1};
   default:
     return {nullptr, 0};
   }
@@ -77,18 +78,15 @@ std::string echelon::rt::literal(double value, Type type) {
 Expression echelon::rt::apply(StringRef function, ArrayRef<Expression> x, ArrayRef<Type> types, Type result) {
   Function f = *ech::symbolizeFunction(function);
   if (Infix infix = infixOf(f); infix.spelling) {
-    bool mixes = infix.strength <= 3; // && in ||, comparisons in comparisons: brackets are clearer
-    return {x[0].within(mixes ? infix.strength + 1 : infix.strength) + " " + infix.spelling + " " +
-                x[1].within(infix.strength + 1),
-            infix.strength};
+    bool mixes = infix.strength <= 3; // logic and comparisons in each other: with brackets
+    int left = mixes ? 4 : infix.strength, right = mixes ? 4 : infix.strength + 1;
+    return {x[0].within(left) + " " + infix.spelling + " " + x[1].within(right), infix.strength};
   }
   switch (f) {
   case Function::Neg:
     return {"-" + x[0].within(9), 6};
   case Function::Not:
     return {"!" + x[0].within(9), 6};
-  case Function::Select:
-    return {x[0].within(1) + " ? " + x[1].within(1) + " : " + x[2].within(1), 0};
   case Function::StopGradient:
     return x[0];
   case Function::Cast:
