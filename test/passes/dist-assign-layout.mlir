@@ -179,3 +179,32 @@ module @loops attributes {dist.mesh = #dist.mesh<tp = 2 [batch, key]>} {
     ech.report loss "loss", %z : !s
   }
 }
+
+// -----
+
+// A gradient whose pieces do not divide further as the cut would have it (6 channels over 2, then over 2): it moves to
+// the pieces of its parameter while it is pending, and is cut then.
+// CHECK-LABEL: moves before it is cut
+// CHECK: %[[G:.*]] = ech.conv_grad_w {{.*}} -> !ech.tensor<[out=6, in=1, k=2], f32, #dist.state<dp = sum, tp = split out>>
+// CHECK: %[[MOVED:.*]] = dist.convert %[[G]] {{.*}} -> <[out=6, in=1, k=2], f32, #dist.state<dp = sum, tp = split k>>
+// CHECK: %[[CUT:.*]] = dist.convert %[[MOVED]] {{.*}} -> <[out=6, in=1, k=2], f32, #dist.state<dp = cut out, tp = split k>>
+// CHECK: ech.global_norm %[[CUT]]
+!x = !ech.tensor<[batch=8, in=1, time=6], f32>
+!y = !ech.tensor<[batch=8, out=6, time=5], f32>
+!w = !ech.tensor<[out=6, in=1, k=2], f32>
+!s = !ech.tensor<[], f32>
+module @"moves before it is cut" attributes {dist.mesh = #dist.mesh<dp = 2 [batch], tp = 2 [k, out]>, dist.store_optimizer = ["dp"]} {
+  ech.input @x 0 : !x below 0
+  ech.input @d 1 : !y below 0
+  ech.variable param @w : !w = normal(0.0, 1.0)
+  ech.step @train {
+    %x = ech.read @x : !x
+    %d = ech.read @d : !y
+    %g = ech.conv_grad_w %d, %x {ech.phase = "backward", kernel = ["k"], over = ["in"], padHigh = array<i64: 0>, padLow = array<i64: 0>, stride = array<i64: 1>, window = ["time"]} : (!y, !x) -> !w
+    %n = ech.global_norm %g {ech.parameters = ["w"], ech.phase = "update"} : (!w) -> !s
+    ech.report norm "norm", %n {ech.phase = "update"} : !s
+    %w = ech.read @w {ech.phase = "update"} : !w
+    %v = ech.map sub %w, %g {ech.phase = "update"} : (!w, !w) -> !w
+    ech.write @w, %v {ech.phase = "update"} : !w
+  }
+}
