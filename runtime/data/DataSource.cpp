@@ -75,8 +75,9 @@ std::unique_ptr<DataSource> openSource(const OpenRequest &request, DataError &er
     if (!source)
       return nullptr;
     if (!request.inputs.empty() && request.inputs.size() != source->outputs().size()) {
-      error.text = request.spec.kind + " gives " + std::to_string(source->outputs().size()) + " values a sample, for " +
-                   std::to_string(request.inputs.size()) + " inputs";
+      auto counted = [](size_t n, const char *what) { return std::to_string(n) + " " + what + (n == 1 ? "" : "s"); };
+      error.text = request.spec.kind + " gives " + counted(source->outputs().size(), "value") + " a sample, for " +
+                   counted(request.inputs.size(), "input");
       return nullptr;
     }
     if (source->size(Part::Training) == 0) {

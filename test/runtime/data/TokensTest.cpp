@@ -66,7 +66,7 @@ TEST_F(Data, TextErrors) {
   EXPECT_FALSE(open(nextToken(0), {{"tokens", {2}, kFloat, 0}, {"labels", {1}, kInt, 256}}));
   EXPECT_EQ(message(), "next_token gives [2], labels is [1]");
   EXPECT_FALSE(open(nextToken(0), {{"tokens", {2}, kInt, 256}}));
-  EXPECT_EQ(message(), "next_token gives 2 values a sample, for 1 inputs");
+  EXPECT_EQ(message(), "next_token gives 2 values a sample, for 1 input");
 }
 
 // 16-bit tokens; 32-bit ones where the axis is larger than 65,536 or every second word is 0.
