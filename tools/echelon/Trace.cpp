@@ -52,6 +52,15 @@ static double largest(const std::vector<double> &values) {
   return most;
 }
 
+/// The largest magnitude of all tensors but those whose path starts with `left`.
+static double largest(const std::map<std::string, std::vector<double>> &tensors, llvm::StringRef left) {
+  double most = 0;
+  for (const auto &[path, values] : tensors)
+    if (left.empty() || !llvm::StringRef(path).starts_with(left))
+      most = std::max(most, largest(values));
+  return most;
+}
+
 static void compareReports(const std::map<std::string, double> &one, const std::map<std::string, double> &many,
                            const std::string &when, Worst &worst) {
   for (auto &[name, value] : one) {
@@ -75,12 +84,10 @@ Worst compareTraces(const Trace &one, const Trace &many) {
     compareReports(a.reports, b.reports, step, worst);
     if (a.gradient.size() != b.gradient.size() || a.after.size() != b.after.size() || a.gradient.empty())
       worst.see(INFINITY, "the number of tensors written" + step);
-    double most = 0;
-    for (const auto &[path, values] : a.gradient)
-      most = std::max(most, largest(values));
+    double mostGradient = largest(a.gradient, ""), mostStored = largest(a.after, "optimizer.");
     for (const auto &[path, values] : a.gradient) {
       auto other = b.gradient.find(path);
-      double measure = std::max(largest(values), 1e-3 * most) + 1e-300;
+      double measure = std::max(largest(values), 1e-3 * mostGradient) + 1e-300;
       if (other == b.gradient.end() || other->second.size() != values.size()) {
         worst.see(INFINITY, "the shape of the gradient of " + path + step);
         continue;
@@ -92,10 +99,6 @@ Worst compareTraces(const Trace &one, const Trace &many) {
         moves[i] = size > 1e-5 ? std::min(moves[i], size / 1e-3) : 0;
       }
     }
-    most = 0;
-    for (const auto &[path, values] : a.after)
-      if (!llvm::StringRef(path).starts_with("optimizer."))
-        most = std::max(most, largest(values));
     for (const auto &[path, values] : a.after) {
       auto other = b.after.find(path);
       if (other == b.after.end() || other->second.size() != values.size()) {
@@ -108,10 +111,11 @@ Worst compareTraces(const Trace &one, const Trace &many) {
         if (path == parameter || llvm::StringRef(path).ends_with("." + parameter))
           if (mask.size() == values.size() && (!moves || path == parameter))
             moves = &mask;
-      double scale = std::max(largest(values), moves ? 0 : 1e-3 * most) + 1e-300; // a state may be 0 but for rounding
+      double scale =
+          std::max(largest(values), moves ? 0 : 1e-3 * mostStored) + 1e-300; // a state may be 0 but for rounding
       for (size_t i = 0; i < values.size(); ++i)
-        if (!moves || (*moves)[i] > 0)
-          worst.see((moves ? (*moves)[i] : 1) * std::abs(values[i] - other->second[i]) / scale,
+        if (double weight = moves ? (*moves)[i] : 1; weight > 0)
+          worst.see(weight * std::abs(values[i] - other->second[i]) / scale,
                     path + " after step " + std::to_string(s + 1));
     }
   }
