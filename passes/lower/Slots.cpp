@@ -40,6 +40,26 @@ bool writesWhereItReads(Lowering &l, rt::GroupOp group, OpOperand &use, Value pr
         return false; // the element is read again for other places
   return true;
 }
+
+/// Whether a relabel only gives the axes other names, each its own.
+bool onlyRenames(Lowering &l, ech::RelabelOp op) {
+  ArrayRef<Axis> before = l.local(op.getOperand()).getAxes(), after = l.local(op.getResult()).getAxes();
+  if (before.size() != after.size())
+    return false;
+  for (auto [a, b] : llvm::zip(before, after)) {
+    StringRef renamed = a.name.getValue();
+    for (auto [from, to] : llvm::zip(op.getFrom(), op.getTo())) {
+      auto source = strings(cast<ArrayAttr>(from)), target = strings(cast<ArrayAttr>(to));
+      if (source.size() == 1 && target.size() == 1 && source[0] == renamed) {
+        renamed = target[0];
+        break;
+      }
+    }
+    if (renamed != b.name.getValue() || a.size != b.size)
+      return false;
+  }
+  return true;
+}
 } // namespace
 
 bool Lowering::isFreeAt(Value holder, Operation *producer, Value produced) {
@@ -83,6 +103,23 @@ Slot Lowering::findSlot(Value v) {
         continue;
     }
     return slot->second;
+  }
+  // what is stacked under other names
+  for (Operation *user : v.getUsers()) {
+    auto relabel = dyn_cast<ech::RelabelOp>(user);
+    if (!relabel || relabel->getBlock() != producer->getBlock() || !onlyRenames(*this, relabel))
+      continue;
+    for (OpOperand &use : relabel.getResult().getUses()) {
+      Slot slot = slots.lookup(&use);
+      auto yield = dyn_cast<ech::YieldOp>(use.getOwner());
+      if (!slot.buffer || slot.adds || (yield && use.getOperandNumber() < yield.getCarried().size()))
+        continue;
+      Buffer there = rt::buffer(slot.buffer);
+      if (there.getElement() != local(v).getElement())
+        continue;
+      Buffer type = Buffer::get(b.getContext(), local(v).getAxes(), there.getElement(), there.getStrides());
+      return {view(slot.buffer, 0, type, slot.buffer.getLoc())};
+    }
   }
   return {};
 }
