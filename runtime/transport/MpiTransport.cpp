@@ -394,12 +394,15 @@ bool MpiTransport::leave() { return comesTogether(questions); }
 
 // Whether all ranks of the communicator come here within the deadline.
 bool MpiTransport::comesTogether(MPI_Comm communicator) {
+  const uint64_t beginTicks = ticks();
   MPI_Request barrier;
   MPI_Ibarrier(communicator, &barrier);
   for (int spins = 0, done = 0; spins < 100; ++spins) {
     MPI_Test(&barrier, &done, MPI_STATUS_IGNORE);
-    if (done)
+    if (done) {
+      waited += ticks() - beginTicks;
       return true;
+    }
   }
   const auto begin = Clock::now();
   for (int done = 0; !done;) {
@@ -414,6 +417,7 @@ bool MpiTransport::comesTogether(MPI_Comm communicator) {
       sched_yield();
     }
   }
+  waited += ticks() - beginTicks;
   return true;
 }
 
