@@ -9,8 +9,7 @@
 using namespace mlir;
 using namespace echelon;
 
-namespace {
-std::string quoted(StringRef text) {
+std::string codegen::quoted(StringRef text) {
   std::string out = "\"";
   for (unsigned char c : text) {
     if (c == '\n')
@@ -24,6 +23,9 @@ std::string quoted(StringRef text) {
   }
   return out + "\"";
 }
+
+namespace {
+using codegen::quoted;
 template <typename List, typename F> std::string braced(const List &list, F one) {
   std::string text = "{";
   for (const auto &item : list)
@@ -43,8 +45,9 @@ std::string dataText(const runtime::DataSpec &data) {
 
 class Tables {
 public:
-  Tables(ModuleOp module, const frontend::TrainPlan &plan, const frontend::SourceManager &sources, raw_ostream &os)
-      : module(module), plan(plan), sources(sources), mesh(dist::meshOf(module)), os(os) {}
+  Tables(ModuleOp module, const frontend::TrainPlan &plan, const frontend::SourceManager &sources, raw_ostream &os,
+         bool profile)
+      : module(module), plan(plan), sources(sources), mesh(dist::meshOf(module)), os(os), profile(profile) {}
   void print();
 
 private:
@@ -74,6 +77,7 @@ private:
   const frontend::SourceManager &sources;
   dist::MeshAttr mesh;
   raw_ostream &os;
+  bool profile;
 };
 
 std::string Tables::layout(ech::Tensor type) {
@@ -230,11 +234,13 @@ void Tables::print() {
     field("evaluateEnd", "evaluate_end");
   }
   field("learningRate", "learning_rate");
+  if (profile)
+    field("profiled", "profiled");
   os << "  // clang-format on\n  return p;\n}\n";
 }
 } // namespace
 
 void codegen::printDescription(ModuleOp module, const frontend::TrainPlan &plan, const frontend::SourceManager &sources,
-                               raw_ostream &os) {
-  Tables(module, plan, sources, os).print();
+                               raw_ostream &os, bool profile) {
+  Tables(module, plan, sources, os, profile).print();
 }

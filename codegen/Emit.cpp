@@ -44,25 +44,31 @@ void printHeader(ModuleOp module, const frontend::TrainPlan &plan, const fronten
 } // namespace
 
 LogicalResult echelon::emitCpp(ModuleOp module, const frontend::TrainPlan &plan, const frontend::SourceManager &sources,
-                               raw_ostream &os) {
+                               raw_ostream &os, bool profile) {
   Names names(module);
   SourceLines lines(sources);
   printHeader(module, plan, sources, os);
   os << "#include \"runtime/Runtime.h\"\n\n#include <algorithm>\n#include <cmath>\n#include <limits>\n\n"
      << "using namespace echelon::runtime;\n\nnamespace {\n\n";
   printSchedules(plan, os);
+  Probes probes(names);
+  std::string functions; // the table of what is in them stands before them
+  llvm::raw_string_ostream body(functions);
   for (auto function : module.getOps<rt::FunctionOp>()) {
     if (function.getSymName() == "train")
-      printTraining(function, names, lines, os);
+      printTraining(function, names, lines, body, profile ? &probes : nullptr);
     else if (function.getSymName() == "train.start")
-      printStart(function, names, lines, os);
+      printStart(function, names, lines, body);
     else if (function.getSymName() == "evaluate")
-      printEvaluation(function, names, lines, os);
+      printEvaluation(function, names, lines, body);
     else
       return function.emitError() << "internal error, please report: no program has a function @"
                                   << function.getSymName();
   }
-  printDescription(module, plan, sources, os);
+  if (profile)
+    probes.print(os);
+  os << functions;
+  printDescription(module, plan, sources, os, profile);
   os << "\n} // namespace\n\nint main(int argc, char **argv) { return run_program(describe(), argc, argv); }\n";
   return success();
 }

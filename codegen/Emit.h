@@ -8,8 +8,9 @@
 namespace echelon {
 
 /// Prints the program of a module whose arenas are planned. `sources` gives the lines that comments show. The text is a
-/// function of its arguments alone: the same bytes each time.
+/// function of its arguments alone: the same bytes each time. With `profile` it carries probes, and prints at its end
+/// where the time of a step went.
 mlir::LogicalResult emitCpp(mlir::ModuleOp module, const frontend::TrainPlan &plan,
-                            const frontend::SourceManager &sources, llvm::raw_ostream &os);
+                            const frontend::SourceManager &sources, llvm::raw_ostream &os, bool profile = false);
 
 } // namespace echelon

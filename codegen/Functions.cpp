@@ -39,8 +39,9 @@ private:
 
 class Training {
 public:
-  Training(rt::FunctionOp train, Names &names, const SourceLines &sources, raw_ostream &os)
-      : train(train), names(names), sources(sources), os(os), body(stepText), outer(names, sources, body) {}
+  Training(rt::FunctionOp train, Names &names, const SourceLines &sources, raw_ostream &os, Probes *probes)
+      : train(train), names(names), sources(sources), os(os), probes(probes), body(stepText),
+        outer(names, sources, body) {}
 
   void print() {
     findSharedTickets();
@@ -89,6 +90,7 @@ private:
     llvm::raw_string_ostream stream(text);
     Printer printer(names, sources, stream);
     printer.shared = shared;
+    printer.probes = probes;
     std::string name = nextName(phase), parameters = "Rank &r", arguments = "r";
     auto uses = [&](llvm::function_ref<bool(Value)> wanted) {
       bool found = false;
@@ -170,6 +172,7 @@ private:
   Names &names;
   const SourceLines &sources;
   raw_ostream &os;
+  Probes *probes;
   std::string stepText;
   llvm::raw_string_ostream body;
   Step outer;
@@ -178,8 +181,9 @@ private:
 };
 } // namespace
 
-void codegen::printTraining(rt::FunctionOp train, Names &names, const SourceLines &sources, raw_ostream &os) {
-  Training(train, names, sources, os).print();
+void codegen::printTraining(rt::FunctionOp train, Names &names, const SourceLines &sources, raw_ostream &os,
+                            Probes *probes) {
+  Training(train, names, sources, os, probes).print();
 }
 
 void codegen::printStart(rt::FunctionOp start, Names &names, const SourceLines &sources, raw_ostream &os) {

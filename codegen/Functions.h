@@ -4,8 +4,9 @@
 
 namespace echelon::codegen {
 
-/// `forward`, `backward`, `update`, and `step`, which calls them.
-void printTraining(rt::FunctionOp train, Names &names, const SourceLines &sources, llvm::raw_ostream &os);
+/// `forward`, `backward`, `update`, and `step`, which calls them; with probes where there are any.
+void printTraining(rt::FunctionOp train, Names &names, const SourceLines &sources, llvm::raw_ostream &os,
+                   Probes *probes = nullptr);
 /// `start`, run once.
 void printStart(rt::FunctionOp start, Names &names, const SourceLines &sources, llvm::raw_ostream &os);
 /// `evaluate_begin`, `evaluate_batch`, `evaluate_end`.

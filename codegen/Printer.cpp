@@ -169,14 +169,12 @@ void Printer::sources(ArrayRef<Operation *> ops) {
 
 //===- values ----------------------------------------------------------------------------------------------------===//
 
-namespace {
-std::string describe(rt::Buffer type) {
+std::string codegen::describe(rt::Buffer type) {
   std::string text = "[";
   for (const ech::Axis &a : type.getAxes())
     text += (text.size() > 1 ? ", " : "") + a.name.str() + "=" + std::to_string(a.size);
   return text + "]";
 }
-} // namespace
 
 void Printer::declare(Value value) {
   declared.insert(value);
@@ -255,6 +253,8 @@ void Printer::operation(Operation &op) {
   if (isa<rt::AllocOp, rt::ViewOp, rt::NumberOp, rt::OffsetOp>(op))
     return; // declared where they are first used
   cast<rt::Printable>(op).emit(*this);
+  if (std::string lap = probes ? probes->behind(op) : ""; !lap.empty())
+    line(lap);
   if (isa<rt::ForOp>(op))
     return;
   for (const std::string &name : loops)

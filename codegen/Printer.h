@@ -1,6 +1,7 @@
 // The C++ text of functions: lines, line breaks, comments with the user's source, declarations where they are needed.
 #pragma once
 #include "codegen/Names.h"
+#include "codegen/Probes.h"
 #include "frontend/Source.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -41,6 +42,8 @@ public:
   void operation(mlir::Operation &op);
   /// Tickets that several functions share are members of `messages`.
   llvm::DenseSet<mlir::Value> shared;
+  /// Where the program is to be profiled.
+  Probes *probes = nullptr;
 
 private:
   void declare(mlir::Value value);
@@ -56,6 +59,9 @@ private:
   llvm::DenseSet<mlir::Value> declared;
   std::string lastSource;
 };
+
+/// "[batch=32, hidden=128]".
+std::string describe(rt::Buffer type);
 
 /// Writes `head{parts…}end` at a column with parts filled into lines.
 std::string filled(llvm::StringRef head, llvm::ArrayRef<std::string> parts, llvm::StringRef end, size_t indent);

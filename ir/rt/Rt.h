@@ -1,6 +1,7 @@
 // The rt dialect: one operation for each call of the runtime.
 #pragma once
 #include "ir/ech/Ech.h"
+#include "ir/rt/Cost.h"
 #include "ir/rt/Writer.h"
 
 #include "ir/rt/RtDialect.h.inc"

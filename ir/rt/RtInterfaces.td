@@ -24,4 +24,13 @@ def Touches : OpInterface<"Touches"> {
   ];
 }
 
+def Costed : OpInterface<"Costed"> {
+  let cppNamespace = "::echelon::rt";
+  let description = [{What one execution of the operation does: what a profile holds its time against. A loop over other
+                      operations is none.}];
+  let methods = [
+    InterfaceMethod<[{Its name, kind, arithmetic and traffic.}], "::echelon::rt::Cost", "cost", (ins)>,
+  ];
+}
+
 #endif

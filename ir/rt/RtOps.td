@@ -119,7 +119,8 @@ def Rt_ForOp : Rt_Op<"for", [SingleBlock, NoTerminator, RecursiveMemoryEffects,
   }];
 }
 
-def Rt_ReportOp : Rt_Op<"report", [DeclareOpInterfaceMethods<Printable>, DeclareOpInterfaceMethods<Touches>]> {
+def Rt_ReportOp : Rt_Op<"report", [DeclareOpInterfaceMethods<Printable>, DeclareOpInterfaceMethods<Touches>,
+                                   DeclareOpInterfaceMethods<Costed>]> {
   let summary = "gives the run a scalar: its slot in the program's table";
   let arguments = (ins I64Attr:$slot, StrAttr:$kind, StrAttr:$name, Rt_Buffer:$value);
   let assemblyFormat = "$slot $kind $name `,` $value attr-dict `:` type($value)";
@@ -148,21 +149,26 @@ def Rt_NumberOp : Rt_Op<"number", [Pure]> {
 //===------------------------------------------------------------------------------------------------------------===//
 
 def Rt_CallOp : Rt_Op<"call", [DeclareOpInterfaceMethods<Printable>,
-                               DeclareOpInterfaceMethods<Touches, ["mayShare"]>]> {
+                               DeclareOpInterfaceMethods<Touches, ["mayShare"]>,
+                               DeclareOpInterfaceMethods<Costed>]> {
   let summary = "one call of a kernel";
   let description = [{
     `rt.call "gemm"(%c, %a, %b, 32, 128, 784, "Form::nn", …) writes [0] : types of the operands`. `args` has one entry a
     C++ argument: a unit for the next operand, a number, a word, or a list of such in braces. `writes` lists the operands
     that change, `reads` those whose content enters, `share` pairs (written, read) that may be one memory.
+    `does "products" 6422528` is its kind and how many additions and multiplications it needs (none told: a kernel that
+    memory bounds); `moves N` the bytes that it must read and write, where that is not what its operands hold.
     Left room for: a stream operand, before the others.
   }];
   let arguments = (ins StrAttr:$callee, Variadic<AnyType>:$operands, ArrayAttr:$args, DenseI64ArrayAttr:$written,
-                       DenseI64ArrayAttr:$read, DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$share);
+                       DenseI64ArrayAttr:$read, DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$share,
+                       OptionalAttr<StrAttr>:$work, OptionalAttr<I64Attr>:$flops, OptionalAttr<I64Attr>:$moved);
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
 }
 
-def Rt_CollectiveOp : Rt_Op<"collective", [DeclareOpInterfaceMethods<Printable>, DeclareOpInterfaceMethods<Touches>]> {
+def Rt_CollectiveOp : Rt_Op<"collective", [DeclareOpInterfaceMethods<Printable>, DeclareOpInterfaceMethods<Touches>,
+                                           DeclareOpInterfaceMethods<Costed>]> {
   let summary = "one collective over the ranks that differ in `mesh` axes alone";
   let description = [{
     `rt.collective "all_reduce" %d, %d count 1024 "Sum" over [0] ranks 4 "dp" with "ring" why "…" : …`. `in` and `out`
@@ -182,7 +188,7 @@ def Rt_CollectiveOp : Rt_Op<"collective", [DeclareOpInterfaceMethods<Printable>,
     int64_t messageBytes();
   }];
 }
-def Rt_WaitOp : Rt_Op<"wait", [DeclareOpInterfaceMethods<Printable>]> {
+def Rt_WaitOp : Rt_Op<"wait", [DeclareOpInterfaceMethods<Printable>, DeclareOpInterfaceMethods<Costed>]> {
   let summary = "returns when a started collective is done";
   let arguments = (ins Rt_Ticket:$ticket);
   let assemblyFormat = "$ticket attr-dict";
@@ -213,7 +219,8 @@ def Rt_YieldOp : Rt_Op<"yield", [Pure, Terminator, HasParent<"GroupOp, FusedOp">
 
 def Rt_FusedOp : Rt_Op<"fused", [SingleBlock, AttrSizedOperandSegments,
                                  DeclareOpInterfaceMethods<Printable>,
-                                 DeclareOpInterfaceMethods<Touches, ["mayShare"]>]> {
+                                 DeclareOpInterfaceMethods<Touches, ["mayShare"]>,
+                                 DeclareOpInterfaceMethods<Costed>]> {
   let summary = "a loop nest over named axes: scalar expressions, element-wise outputs, sums";
   let description = [{
     ```mlir

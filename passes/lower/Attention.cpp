@@ -135,12 +135,15 @@ struct Heads {
   }
 
   void shape(Lowering &l, Lowering::Call &call, Value q, Value k, double scale, bool causal, int64_t value,
-             ArrayRef<int64_t> mask, ArrayRef<int64_t> bias) const {
+             ArrayRef<int64_t> mask, ArrayRef<int64_t> bias, int64_t products) const {
     call.open().number(batch.size).number(group.size).number(head.size).number(seq).number(pastSize).number(keySize);
     call.number(value).real(scale).flag(causal);
     Value between = query.empty() ? Value() : l.offsetBetween(ech::tensor(q), query, ech::tensor(k), past);
     between ? call.index(between) : call.number(0);
     call.numbers(mask).numbers(bias).close();
+    // of half the scores where they are causal; as many products run over keys as over values
+    int64_t scores = batch.size * group.size * head.size * seq * pastSize / (causal ? 2 : 1);
+    call.does("attention", scores * (keySize + value) * products);
   }
 
   SmallVector<std::pair<Value, Value>> sums; // (buffer, the value that it is to be added up to)
@@ -159,7 +162,7 @@ LogicalResult lowerAttention(Lowering &l, ech::AttentionOp op) {
   Lowering::Call call(l, "attention", loc);
   call.out(out).out(lse).in(q).in(k).in(v);
   h.shape(l, call, op.getQ(), op.getK(), op.getScale().convertToDouble(), op.getCausal(),
-          l.local(op.getV()).sizeOf(h.key), sm, sb);
+          l.local(op.getV()).sizeOf(h.key), sm, sb, 2);
   call.open().numbers(sq).numbers(sk).numbers(sv).numbers(so).close();
   if (mask || bias)
     mask ? call.in(mask) : call.word("nullptr");
@@ -191,7 +194,7 @@ LogicalResult lowerAttentionGrad(Lowering &l, ech::AttentionGradOp op) {
                                                         : "static_cast<double *>(nullptr)");
   call.in(dout).in(out).in(lse).in(q).in(k).in(v);
   h.shape(l, call, op.getQ(), op.getK(), op.getScale().convertToDouble(), op.getCausal(),
-          l.local(op.getV()).sizeOf(h.key), sm, sb);
+          l.local(op.getV()).sizeOf(h.key), sm, sb, 5);
   call.open().numbers(sq).numbers(sk).numbers(sv).numbers(so).close();
   call.open().numbers(gq).numbers(gk).numbers(gv).numbers(go).close();
   if (mask || bias)

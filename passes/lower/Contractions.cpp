@@ -167,6 +167,10 @@ LogicalResult lowerDot(Lowering &l, ech::DotOp op) {
   }
   call.word("1.0").word(adds ? "1.0" : "0.0");
   call.word(library == runtime::Blas::onednn ? "Blas::onednn" : "Blas::openblas");
+  int64_t products = 1;
+  for (const Dim &d : plan.batch)
+    products *= d.size;
+  call.does("products", 2 * products * plan.m.size * plan.n.size * plan.k.size);
   call.done();
   if (c != slot.buffer)
     l.copy(slot.buffer, c, loc, slot.adds);

@@ -51,6 +51,14 @@ void general(Lowering &l, Lowering::Call &call, Tensor type, Buffer table, Array
   call.close();
 }
 
+/// Of a table, only the rows that are picked are touched: bytes of these, of what they become and of the indices.
+int64_t pickedBytes(Buffer values, ArrayRef<Value> indices, int timesValues) {
+  int64_t bytes = timesValues * values.bytes();
+  for (Value index : indices)
+    bytes += rt::buffer(index).bytes();
+  return bytes;
+}
+
 LogicalResult lowerGather(Lowering &l, ech::GatherOp op) {
   auto axes = ech::strings(op.getAxes());
   Tensor type = ech::tensor(op.getTable());
@@ -63,13 +71,13 @@ LogicalResult lowerGather(Lowering &l, ech::GatherOp op) {
     Lowering::Call call(l, "gather_rows", loc);
     call.out(out).in(table).in(indices[0]).number(count).number(rt::buffer(out).count() / std::max<int64_t>(count, 1));
     bounds(l, call, type, axes[0], false);
-    call.done();
+    call.moves(pickedBytes(rt::buffer(out), indices, 2)).done();
     return success();
   }
   Lowering::Call call(l, "gather", loc);
   call.out(out).in(table);
   general(l, call, type, rt::buffer(table), axes, indices, rt::buffer(out));
-  call.done();
+  call.moves(pickedBytes(rt::buffer(out), indices, 2)).done();
   return success();
 }
 
@@ -89,13 +97,13 @@ LogicalResult lowerScatterAdd(Lowering &l, ech::ScatterAddOp op) {
     call.inOut(table).in(values).in(indices[0]).number(count);
     call.number(rt::buffer(values).count() / std::max<int64_t>(count, 1));
     bounds(l, call, type, axes[0], false);
-    call.done();
+    call.moves(pickedBytes(rt::buffer(values), indices, 3)).done();
     return success();
   }
   Lowering::Call call(l, "scatter_add", loc);
   call.inOut(table).in(values);
   general(l, call, type, rt::buffer(table), axes, indices, rt::buffer(values));
-  call.done();
+  call.moves(pickedBytes(rt::buffer(values), indices, 3)).done();
   return success();
 }
 

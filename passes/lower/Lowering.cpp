@@ -332,7 +332,9 @@ rt::CallOp Lowering::Call::done() {
   OpBuilder &b = lowering.b;
   return rt::CallOp::create(b, loc, b.getStringAttr(callee), operands, b.getArrayAttr(lists.back()),
                             b.getDenseI64ArrayAttr(written), b.getDenseI64ArrayAttr(read),
-                            b.getDenseI64ArrayAttr(shared));
+                            b.getDenseI64ArrayAttr(shared), work.empty() ? StringAttr() : b.getStringAttr(work),
+                            work.empty() ? IntegerAttr() : b.getI64IntegerAttr(flops),
+                            moved < 0 ? IntegerAttr() : b.getI64IntegerAttr(moved));
 }
 
 //===- shapes of kernels ------------------------------------------------------------------------------------------===//

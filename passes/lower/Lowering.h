@@ -174,6 +174,17 @@ public:
     shared.append({i, j});
     return *this;
   }
+  /// What it does: its kind in a profile, additions and multiplications.
+  Call &does(llvm::StringRef kind, int64_t count) {
+    work = kind;
+    flops = count;
+    return *this;
+  }
+  /// Bytes that it must read and write, where that is not all of its operands.
+  Call &moves(int64_t bytes) {
+    moved = bytes;
+    return *this;
+  }
   rt::CallOp done();
 
 private:
@@ -188,6 +199,8 @@ private:
   llvm::SmallVector<Value> operands;
   llvm::SmallVector<llvm::SmallVector<mlir::Attribute>> lists{1};
   llvm::SmallVector<int64_t> written, read, shared;
+  llvm::StringRef work;
+  int64_t flops = 0, moved = -1;
 };
 
 /// Axes of `x` around `over`, which must lie together: sizes before, of, behind. False where they do not.

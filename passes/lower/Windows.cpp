@@ -71,6 +71,11 @@ struct Conv {
         l.alloc({{l.b.getStringAttr("scratch"), count}}, element, NameLoc::get(l.b.getStringAttr("scratch"), loc));
     shape(call);
     call.out(scratch).number(count);
+    int64_t y = product(batch) * product(to) * product(outWindow),
+            w = product(to) * product(from) * product(kernelAxes);
+    int64_t x = product(batch) * product(from) * product(inWindow);
+    call.does("convolutions", 2 * y * product(from) * product(kernelAxes));
+    call.moves((x + w + y) * (element.getIntOrFloatBitWidth() / 8));
   }
   void shape(Lowering::Call &call) const {
     call.open().number(product(batch)).number(product(from)).number(product(to)).number(window.size()).open();

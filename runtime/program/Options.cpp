@@ -107,6 +107,9 @@ std::string parseOptions(const Program &program, int argc, char **argv, Options 
     return "--resume goes on training, --evaluate-from does not train";
   if (options.dumpState && options.dump.empty())
     return "--dump-state goes with --dump DIR";
+  if (!program.profiled.empty() && (!options.dump.empty() || !options.evaluateFrom.empty()))
+    return std::string(options.dump.empty() ? "--evaluate-from" : "--dump") +
+           " does not go with a program built with --profile, which measures training steps and nothing else";
   if (!options.evaluateFrom.empty()) {
     if (program.evaluations.empty() || !program.evaluateBatch)
       return "--evaluate-from: the spec has no evaluate clause";
@@ -131,6 +134,8 @@ std::string helpText(const Program &program, const std::string &executable) {
   if (!program.checkpoint.directory.empty())
     text +=
         "  " + executable + " --resume\n  " + executable + " --evaluate-from " + program.checkpoint.directory + "\n";
+  if (!program.profiled.empty())
+    text += "\nbuilt with --profile: prints at its end where the time of a step went\n";
   return text + "\nends with 0: fine, 2: usage, 4: the run failed\n";
 }
 

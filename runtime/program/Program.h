@@ -108,6 +108,14 @@ struct Fingerprint {
   std::string text;
 };
 
+/// One operation of the step, in a program that is to be profiled.
+struct ProfiledOp {
+  const char *op;       // what it is and on what: "gemm h [batch=32, hidden=128]"
+  const char *line;     // of the spec: "mlp.ech:15"
+  const char *kind;     // it is summed up under
+  int64_t flops, bytes; // that one call needs: what its time is held against
+};
+
 struct Program {
   std::string name;   // of the train block
   std::string spec;   // path of the spec, for messages
@@ -128,8 +136,9 @@ struct Program {
   Checkpoint checkpoint;
   Until until;
   std::vector<Fingerprint> fingerprints;
-  std::string plan;    // text for --plan
-  std::string version; // of the compiler
+  std::vector<ProfiledOp> profiled; // the step calls Rank::lap behind each; empty: it does not
+  std::string plan;                 // text for --plan
+  std::string version;              // of the compiler
 
   /// Fills stored tensors whose start values are computed; called after the Inits, in training alone. May be null.
   void (*start)(Rank &) = nullptr;

@@ -2,6 +2,7 @@
 // as `r`.
 #pragma once
 
+#include "runtime/profile/Laps.h"
 #include "runtime/program/Program.h"
 #include "runtime/random/Philox.h"
 #include "runtime/transport/Transport.h"
@@ -65,6 +66,9 @@ public:
     if (!brokenGradient && !std::isfinite(*sumOfSquares))
       brokenGradient = parameter;
   }
+  /// The operation of Program::profiled[entry] ends here.
+  void lap(size_t entry) { laps->lap(entry); }
+
   /// Whether a loss or the norm of this step is not finite. The same on all ranks, since what is reported is.
   bool isBroken() const;
   /// Path of the parameter whose gradient was the first on this rank that is not finite; null: none was.
@@ -74,6 +78,7 @@ public:
   void beginTraining(int64_t step);
   void beginEvaluation(int64_t samples);
   void setEvaluationBatch(int64_t offset, int64_t valid);
+  void count(Laps *newLaps) { laps = newLaps; }
   bool hasReport(int slot) const { return isReported[size_t(slot)]; }
   double reported(int slot) const { return reportedValue[size_t(slot)]; }
 
@@ -87,6 +92,7 @@ private:
   int64_t currentStep = 0, currentValid = 0, currentSamples = 0, currentOffset = 0;
   bool isTraining = true;
   const char *brokenGradient = nullptr;
+  Laps *laps = nullptr; // where the program is profiled
   std::vector<double> reportedValue;
   std::vector<bool> isReported;
 };

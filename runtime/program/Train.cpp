@@ -3,6 +3,7 @@
 #include "runtime/data/File.h"
 #include "runtime/kernels/Check.h"
 #include "runtime/launch/Fail.h"
+#include "runtime/profile/Profile.h"
 #include "runtime/program/Assemble.h"
 #include "runtime/program/Dump.h"
 #include "runtime/program/Inputs.h"
@@ -49,6 +50,10 @@ private:
   void checkFinite(const std::string &what, double value, int64_t step);
   void checkLosses(int64_t step);
   void tellMemory();
+  void lap(Around what) {
+    if (profile)
+      profile->lap(what);
+  }
 
   Rank &rank;
   const Program &program;
@@ -56,6 +61,7 @@ private:
   const Prepared &prepared;
   InputLoader loader;
   std::optional<RunLog> log; // rank 0
+  std::optional<Profile> profile;
   int64_t first = 0, last;
   int64_t savedAt = -1, decideAt = 1, decisionInterval = 1;
   double lastSave = 0, stepSeconds = 0;
@@ -73,6 +79,8 @@ void Trainer::start() {
     if (program.start)
       program.start(rank);
   }
+  if (!program.profiled.empty() && rank.training()) // before the log's clock
+    profile.emplace(rank, last - first, options.threads);
   if (rank.rank() == 0) {
     log.emplace(options.log, options.resume, first, std::max(first, last), program.batch);
     for (const std::string &note : prepared.notes)
@@ -210,14 +218,18 @@ void Trainer::checkLosses(int64_t step) {
 }
 
 void Trainer::oneStep(int64_t step) {
+  if (profile)
+    profile->beginStep();
   const double began = secondsNow();
   rank.beginTraining(step);
   rank.transport().setStep(step + 1);
   loader.load(*prepared.data, Reading::Training, step * program.batch, program.batch);
   if (!options.dump.empty())
     dumpBatch(rank, *prepared.data, options.dump);
+  lap(Around::Data);
   const double lr = program.learningRate(step);
   program.step(rank, lr);
+  lap(Around::Rest);
   const double seconds = std::max(secondsNow() - began, 1e-9);
   stepSeconds = stepSeconds == 0 ? seconds : 0.9 * stepSeconds + 0.1 * seconds;
   NamedValues values = reported(false);
@@ -227,7 +239,9 @@ void Trainer::oneStep(int64_t step) {
     row.insert(place == row.end() ? row.begin() : place + 1, {"lr", lr});
     log->step(step + 1, row, seconds);
   }
+  lap(Around::Log);
   checkLosses(step + 1);
+  lap(Around::Checks);
   if (options.dumpState)
     dumpState(rank, options.dump);
 }
@@ -332,6 +346,10 @@ int Trainer::train() {
     oneStep(done);
     ++done;
     const Decision decision = decide(done);
+    if (profile) {
+      profile->lap(Around::Decision);
+      profile->endStep();
+    }
     stopped = decision.stop;
     const bool atEnd = done == last && !stopped;
     if (!stopped)
@@ -349,6 +367,9 @@ int Trainer::train() {
     log->say("stopped after step " + std::to_string(done) +
              (prepared.checkpointDirectory.empty() ? "" : "; go on with --resume"));
   tellMemory();
+  if (profile)
+    if (const std::string text = profile->text(); !text.empty())
+      log->say(text);
   return 0;
 }
 

@@ -1,4 +1,5 @@
 #include "runtime/transport/MpiTransport.h"
+#include "runtime/transport/Ticks.h"
 
 #include <algorithm>
 #include <chrono>
@@ -367,18 +368,20 @@ void MpiTransport::waitFor(Operation &operation) {
   if (operation.isPlaced)
     place = operation.place;
   const auto begin = Clock::now();
+  const uint64_t beginTicks = ticks();
   while (!isComplete(operation)) {
     advanceBackground();
-    const double waited = secondsSince(begin);
-    if (waited > deadlineSeconds)
+    const double seconds = secondsSince(begin);
+    if (seconds > deadlineSeconds)
       timeOut();
-    if (waited > 50e-3) {
+    if (seconds > 50e-3) {
       answerQuestions();
       std::this_thread::sleep_for(std::chrono::microseconds(50));
     } else {
       sched_yield();
     }
   }
+  waited += ticks() - beginTicks;
 }
 
 void MpiTransport::progress() {
@@ -391,12 +394,15 @@ bool MpiTransport::leave() { return comesTogether(questions); }
 
 // Whether all ranks of the communicator come here within the deadline.
 bool MpiTransport::comesTogether(MPI_Comm communicator) {
+  const uint64_t beginTicks = ticks();
   MPI_Request barrier;
   MPI_Ibarrier(communicator, &barrier);
   for (int spins = 0, done = 0; spins < 100; ++spins) {
     MPI_Test(&barrier, &done, MPI_STATUS_IGNORE);
-    if (done)
+    if (done) {
+      waited += ticks() - beginTicks;
       return true;
+    }
   }
   const auto begin = Clock::now();
   for (int done = 0; !done;) {
@@ -411,6 +417,7 @@ bool MpiTransport::comesTogether(MPI_Comm communicator) {
       sched_yield();
     }
   }
+  waited += ticks() - beginTicks;
   return true;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/transport/Segment.h"
+#include "runtime/transport/Ticks.h"
 
 #include <chrono>
 
@@ -14,16 +15,24 @@ public:
   Patience(Segment &segment, int rank, double deadlineSeconds)
       : segment(segment), rank(rank), deadlineSeconds(deadlineSeconds) {}
   ~Patience() {
+    segment.status(rank).waitedTicks += waited;
     if (waiting)
       segment.status(rank).waitsFor.store(-1, std::memory_order_relaxed);
   }
 
   /// Waits a little. Ends this rank when another has failed or the deadline is over; the message names who is late.
   void pause(int missing) {
-    if (++pauses <= spins())
+    const uint64_t now = ticks();
+    if (now - last < kLook) // else the rank has done something since the last pause
+      waited += now - last;
+    last = now;
+    if (++pauses <= spins()) {
       relax();
-    else
+    } else {
       pauseLong(missing);
+      last = ticks();
+      waited += last - now;
+    }
   }
 
 private:
@@ -39,6 +48,8 @@ private:
   Segment &segment;
   int rank;
   double deadlineSeconds;
+  static constexpr uint64_t kLook = 10000; // ticks between two pauses that only look whether the wait is over
+  uint64_t last = 0, waited = 0;
   int pauses = 0;
   bool waiting = false;
   std::chrono::steady_clock::time_point begin;

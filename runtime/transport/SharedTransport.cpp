@@ -133,6 +133,8 @@ void SharedTransport::setStep(int64_t step) { segment.status(ownRank).step.store
 
 void SharedTransport::setPlace(const char *what, const char *label) { segment.status(ownRank).setPlace(what, label); }
 
+const uint64_t &SharedTransport::waitedTicks() const { return segment.status(ownRank).waitedTicks; }
+
 bool SharedTransport::stopRequested() const {
   return segment.header().stopRequested.load(std::memory_order_relaxed) != 0;
 }

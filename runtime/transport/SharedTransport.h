@@ -32,6 +32,7 @@ public:
   void setStep(int64_t step) override;
   void setPlace(const char *what, const char *label) override;
   bool stopRequested() const override;
+  const uint64_t &waitedTicks() const override;
   [[noreturn]] void stop(const char *message) override;
 
 private:

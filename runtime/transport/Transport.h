@@ -133,6 +133,9 @@ public:
   /// and the others follow its decision.
   virtual bool stopRequested() const = 0;
 
+  /// Ticks (Ticks.h) that this rank has waited for others; goes on counting.
+  virtual const uint64_t &waitedTicks() const { return waited; }
+
   /// Ends the run: tells it to the other ranks and prints, if this rank is the first to fail. Called by fail().
   [[noreturn]] virtual void stop(const char *message) = 0;
 
@@ -145,6 +148,7 @@ protected:
   int ownRank = 0;
   int worldSize = 1;
   double deadlineSeconds = 10;
+  uint64_t waited = 0; // ticks
   Group worldGroup;
 
 private:

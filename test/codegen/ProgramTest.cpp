@@ -7,6 +7,7 @@
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/Passes.h"
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdlib>
@@ -33,7 +34,7 @@ struct Printed {
 };
 
 /// The program of a module in the state that dist-fuse takes.
-Printed print(const std::string &ir, int64_t batch, int64_t steps) {
+Printed print(const std::string &ir, int64_t batch, int64_t steps, bool profile = false) {
   mlir::MLIRContext context;
   context.loadDialect<ech::EchDialect, dist::DistDialect, rt::RtDialect>();
   auto module = mlir::parseSourceString<mlir::ModuleOp>(ir, mlir::ParserConfig(&context));
@@ -54,7 +55,7 @@ Printed print(const std::string &ir, int64_t batch, int64_t steps) {
   plan.data.paths = {"x.npy", "y.npy"};
   Printed printed;
   llvm::raw_string_ostream os(printed.text);
-  EXPECT_TRUE(mlir::succeeded(emitCpp(*module, plan, sources, os)));
+  EXPECT_TRUE(mlir::succeeded(emitCpp(*module, plan, sources, os, profile)));
   printed.plan = planOf(*module);
   return printed;
 }
@@ -111,6 +112,33 @@ TEST(Program, LoopsOfSeveralPhasesRunInTheirDirection) {
   std::string text = print(ir, 4, 3).text;
   size_t step = text.find("void step(");
   EXPECT_NE(text.find("= 3; layer", step), std::string::npos) << text.substr(step, 400);
+}
+
+// A program to be profiled is the plain one, with a table before its functions and a line behind each operation.
+TEST(Program, ProbesAreAllThatProfilingAdds) {
+  std::string ir = std::regex_replace(testFile("stack.mlir"), std::regex("LAYERS"), "4");
+  std::string plain = print(ir, 4, 3).text, probed = print(ir, 4, 3, true).text;
+  EXPECT_EQ(plain.find("lap("), std::string::npos);
+  size_t begin = probed.find("/// The operations of a step"), end = probed.find("};\n// clang-format on\n\n", begin);
+  ASSERT_NE(end, std::string::npos);
+  std::string table = probed.substr(begin, end - begin);
+  probed.erase(begin, end - begin + std::string("};\n// clang-format on\n\n").size());
+  std::regex lap("\n *r\\.lap\\(([0-9]+)\\);");
+  int laps = 0;
+  for (std::sregex_iterator at(probed.begin(), probed.end(), lap), none; at != none; ++at)
+    EXPECT_EQ(std::stoi((*at)[1]), laps++); // each has a number of its own, in order
+  EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), laps + 3);
+  EXPECT_GT(laps, 3);
+  probed = std::regex_replace(std::regex_replace(probed, lap, ""), std::regex("  p\\.profiled = profiled;\n"), "");
+  EXPECT_EQ(probed, plain);
+}
+
+// Products count 2 m n k, and the bytes of both factors and the result; loops a function a point.
+TEST(Program, ProbesKnowWhatOperationsCost) {
+  std::string text = print(testFile("mlp.mlir"), 8, 3, true).text;
+  EXPECT_NE(text.find("    {\"gemm a [batch=8, hidden=5]\", \"mlp.ech:3\", \"products\", 480, 472},\n"),
+            std::string::npos)
+      << text.substr(0, 3000);
 }
 
 // The rates of several optimizer lines stand before the functions that call them.

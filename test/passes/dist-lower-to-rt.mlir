@@ -11,7 +11,7 @@ ech.input @z 1 : !ech.tensor<[batch=4, vocab=10], f32> below 0
 // CHECK-LABEL: rt.function @train
 // CHECK-DAG:   %[[W:.*]] = rt.alloc state of @w : <[in=6, hidden=8], f32>
 // CHECK-DAG:   %[[X:.*]] = rt.alloc input of @x {{.*}} : <[batch=2, in=6], f32>
-// CHECK:       rt.call "gemm"(%[[H:.*]], %[[X]], %[[W]], 2, 8, 6, "Form::nn", 6, 8, 8, "1.0", "0.0", "Blas::onednn")
+// CHECK:       rt.call "gemm"(%[[H:.*]], %[[X]], %[[W]], 2, 8, 6, "Form::nn", 6, 8, 8, "1.0", "0.0", "Blas::onednn"){{.*}} does "products" 192 :
 // CHECK:       rt.call "gemm"(%[[D:.*]], %[[X]], %[[H]], 6, 8, 2, "Form::tn", 6, 8, 8, "1.0", "0.0", "Blas::onednn")
 // CHECK:       rt.collective "all_reduce" %[[D]], %[[D]] count 48 "Sum" over [0] ranks 2 "dp" with "automatic" why "split batch over dp"
 // CHECK:       rt.fused ["in", "hidden"] = [6, 8](%[[W]], %[[D]]) -> ["store"](%[[W]])

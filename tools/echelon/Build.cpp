@@ -40,6 +40,11 @@ static int build(const BuildOptions &options) {
               << " is what stands before the first; leave one of them out\n";
     return Usage;
   }
+  if (options.profile && options.emit != "cpp" && options.emit != "exe") {
+    std::cerr << "echelon: --profile is of the program, and --emit " << options.emit
+              << " stands before there is one; leave one of them out\n";
+    return Usage;
+  }
   Compilation compilation(options);
   auto stop = [&] {
     compilation.printDiagnostics();
@@ -94,6 +99,7 @@ void addBuild(CLI::App &app, int &exitCode) {
   command->add_option("--emit", options->emit, "ast, ech, dist, rt, cpp or exe")
       ->check(CLI::IsMember({"ast", "ech", "dist", "rt", "cpp", "exe"}));
   command->add_option("--target", options->target, "cpu")->check(CLI::IsMember({"cpu"}));
+  addProfileOption(command, *options);
   command->add_option("--dump-stages", options->dumpStages, "folder for the IR after each pass");
   command->footer("Examples:\n  echelon build spec.ech -o train        an executable\n"
                   "  echelon build spec.ech --emit dist      who holds what, and what moves\n"

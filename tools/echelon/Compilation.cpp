@@ -268,7 +268,7 @@ bool Compilation::lower(Stage until) {
 
 bool Compilation::emit(std::string &text) {
   llvm::raw_string_ostream stream(text);
-  return mlir::succeeded(emitCpp(*module, trainPlan, sources, stream)) && !diagnostics.hasErrors();
+  return mlir::succeeded(emitCpp(*module, trainPlan, sources, stream, options.profile)) && !diagnostics.hasErrors();
 }
 
 /// The files and folders of a source; of a folder, what is in it, too.
@@ -310,6 +310,7 @@ std::string Compilation::key() const {
                                  options.train,
                                  options.oneRank ? "1" : "",
                                  options.keepGradients ? "g" : "",
+                                 options.profile ? "p" : "",
                                  options.doublePrecision ? "d" : "",
                                  std::to_string(options.batch),
                                  options.wholeBatch ? "w" : "",

@@ -19,6 +19,7 @@ struct CompileOptions {
   std::vector<std::string> settings; // `--set path=value`
   bool oneRank = false;              // `--ranks 1`: whatever the layout
   bool keepGradients = false;        // gradients are kept as stored tensors `gradient.PATH`
+  bool profile = false;              // the program tells at its end where the time of a step went
   bool allowNotBuilt = false;        // `check`: notes instead of errors
   std::string dumpStages;            // folder for the IR after each pass; empty: none
 

@@ -40,4 +40,11 @@ inline void addRanksOption(CLI::App *command, CompileOptions &options) {
       ->type_name("1");
 }
 
+/// `--profile`.
+inline CLI::Option *addProfileOption(CLI::App *command, CompileOptions &options) {
+  return command->add_flag("--profile", options.profile,
+                           "the program measures its steps and prints, operation by operation, where their time went "
+                           "and how near it is to what this machine can do");
+}
+
 } // namespace echelon

@@ -42,6 +42,11 @@ int run(RunOptions &options) {
               << "\n";
     return Usage;
   }
+  if (options.profile && llvm::is_contained(options.passed, "--dump")) {
+    std::cerr << "echelon: --dump writes files in each step, which a profile of the steps would measure; leave one of "
+                 "them out\n";
+    return Usage;
+  }
   int exitCode = Fine;
   Compilation compilation(options);
   std::string executable = executableOf(compilation, exitCode);
@@ -101,6 +106,7 @@ void addRun(CLI::App &app, int &exitCode) {
   addSpecOptions(command, *options);
   addRanksOption(command, *options);
   addProgramOptions(command, *options);
+  addProfileOption(command, *options);
   pass(command, *options, "--steps", "stop after this step; the schedule stays that of the whole run")
       ->check(wholeFrom(1, "steps"));
   pass(command, *options, "--out", "where a relative checkpoint directory starts, instead of the spec's folder");
@@ -110,6 +116,7 @@ void addRun(CLI::App &app, int &exitCode) {
     command->add_flag_callback(name, [name = name, options] { options->passed.push_back(name); }, help);
   command->footer("Examples:\n  echelon run spec.ech --log run.jsonl\n  echelon run spec.ech --resume\n"
                   "  echelon run spec.ech --set optimize.lr=3e-4 --steps 100\n"
+                  "  echelon run spec.ech --profile --steps 200\n"
                   "  echelon run spec.ech --transport mpi --hosts machines");
   command->callback([options, &exitCode] { exitCode = run(*options); });
 }

@@ -98,7 +98,12 @@ void CallOp::print(OpAsmPrinter &printer) {
   printer << ") writes [" << getWritten() << "] reads [" << getRead() << "]";
   if (!getShare().empty())
     printer << " share [" << getShare() << "]";
-  printer.printOptionalAttrDict((*this)->getAttrs(), {"callee", "args", "written", "read", "share"});
+  if (getWork())
+    printer << " does " << getWorkAttr() << " " << getFlops().value_or(0);
+  if (getMoved())
+    printer << " moves " << *getMoved();
+  printer.printOptionalAttrDict((*this)->getAttrs(),
+                                {"callee", "args", "written", "read", "share", "work", "flops", "moved"});
   printer << " : " << getOperandTypes();
 }
 
@@ -144,10 +149,24 @@ ParseResult CallOp::parse(OpAsmParser &parser, OperationState &state) {
     into = builder.getDenseI64ArrayAttr(values);
     return success();
   };
+  auto cost = [&]() -> ParseResult {
+    int64_t flops = 0, moved = 0;
+    if (succeeded(parser.parseOptionalKeyword("does"))) {
+      if (parser.parseAttribute(properties.work) || parser.parseInteger(flops))
+        return failure();
+      properties.flops = builder.getI64IntegerAttr(flops);
+    }
+    if (succeeded(parser.parseOptionalKeyword("moves"))) {
+      if (parser.parseInteger(moved))
+        return failure();
+      properties.moved = builder.getI64IntegerAttr(moved);
+    }
+    return success();
+  };
   SMLoc at = parser.getCurrentLocation();
   if (parser.parseAttribute(properties.callee) || list(list, AsmParser::Delimiter::Paren, properties.args) ||
       numbers("writes", false, properties.written) || numbers("reads", false, properties.read) ||
-      numbers("share", true, properties.share) || parser.parseOptionalAttrDict(state.attributes) ||
+      numbers("share", true, properties.share) || cost() || parser.parseOptionalAttrDict(state.attributes) ||
       (operands.empty() ? parser.parseColon() : parser.parseColonTypeList(types)))
     return failure();
   return parser.resolveOperands(operands, types, at, state.operands);

@@ -36,6 +36,8 @@ rt.function @train {
   }
   // CHECK: rt.call "softmax"(%[[X]], %[[X]], 2, 8, {{\[}}1, %[[FIRST]]], "Form::nn", true) writes [0] reads [1] share [0, 1] :
   rt.call "softmax"(%x, %x, 2, 8, [1, %first], "Form::nn", true) writes [0] reads [1] share [0, 1] : !rt.buffer<[batch=2, embed=8], f32>, !rt.buffer<[batch=2, embed=8], f32>, index
+  // CHECK: rt.call "gather"(%[[X]], %[[X]]) writes [0] reads [1] does "products" 4096 moves 64 :
+  rt.call "gather"(%x, %x) writes [0] reads [1] does "products" 4096 moves 64 : !rt.buffer<[batch=2, embed=8], f32>, !rt.buffer<[batch=2, embed=8], f32>
   // CHECK: %[[T:.*]] = rt.collective "all_reduce" %[[X]], %[[X]] count 16 "Sum" over [0] ranks 2 "dp" with "ring" why "split batch over dp"
   %t = rt.collective "all_reduce" %x, %x count 16 "Sum" over [0] ranks 2 "dp" with "ring" why "split batch over dp" : !rt.buffer<[batch=2, embed=8], f32>, !rt.buffer<[batch=2, embed=8], f32> -> !rt.ticket
   // CHECK: rt.wait %[[T]]

@@ -128,6 +128,42 @@ TEST_F(Run, LogRows) {
   EXPECT_NE(out.find("memory a rank: arenas "), std::string::npos);
 }
 
+/// The hand-written program with one probe: all of its step is one operation.
+void steppedWithLap(Rank &r, double lr) {
+  linear::step(r, lr);
+  r.lap(0);
+}
+
+// A program that carries probes ends with a table, which rank 0 prints once under each transport.
+TEST_F(Run, Profile) {
+  for (const auto &[dp, transport] : {std::pair{1, "threads"}, {2, "threads"}, {2, "shm"}}) {
+    Program program = linear::program(folder, dp, 1, 2);
+    program.step = steppedWithLap;
+    program.profiled = {{"whole step", "linear.ech:\x1b[2J7", "loops", 1000, 4000}};
+    ASSERT_EQ(run(program, {"--transport", transport, "--steps", "12"}), 0) << messages;
+    const size_t begin = out.find("profile of 11 steps, the first 1 left out");
+    ASSERT_NE(begin, std::string::npos) << out;
+    EXPECT_EQ(out.find("profile of", begin + 1), std::string::npos);
+    EXPECT_NE(out.find("  linear.ech:?[2J7  whole step\n"), std::string::npos) << out;
+    EXPECT_EQ(out.find("over ranks") != std::string::npos, dp == 2);
+    const size_t accounted = out.find("accounted for: ");
+    ASSERT_NE(accounted, std::string::npos);
+    EXPECT_GT(std::stod(out.substr(accounted + 15)), 50);
+    EXPECT_LT(std::stod(out.substr(accounted + 15)), 110);
+  }
+}
+
+TEST_F(Run, ProfileOfNoTraining) {
+  Program program = saving(linear::program(folder, 1, 1));
+  program.profiled = {{"whole step", "linear.ech:7", "loops", 0, 0}};
+  EXPECT_EQ(run(program, {"--dump", folder + "/dump"}), 2);
+  EXPECT_NE(messages.find("--dump does not go with a program built with --profile"), std::string::npos) << messages;
+  EXPECT_EQ(run(program, {"--evaluate-from", "ckpt"}), 2);
+  EXPECT_NE(messages.find("--evaluate-from does not go with"), std::string::npos) << messages;
+  EXPECT_EQ(run(program, {"--help"}), 0);
+  EXPECT_NE(out.find("built with --profile"), std::string::npos);
+}
+
 // 13 held-out samples and 5 of the table are not a multiple of the batch; under every layout and with micro batches the
 // same numbers come out, over threads and processes.
 TEST_F(Run, LayoutsAgree) {

@@ -1,10 +1,17 @@
-#include "Limits.h"
+#include "runtime/profile/Limits.h"
+
+#include <cstring>
 #include <vector>
 
-namespace echelon::bench {
+namespace echelon::runtime {
 
 double peakFlops() {
-  typedef float V __attribute__((vector_size(32)));
+#ifdef __AVX512F__
+  constexpr int kLanes = 16;
+#else
+  constexpr int kLanes = 8;
+#endif
+  typedef float V __attribute__((vector_size(4 * kLanes)));
   const int rounds = 1000000, chains = 10; // enough independent chains to hide the latency of an fma
   volatile float source = 0.999f;
   float factor = source;
@@ -21,11 +28,10 @@ double peakFlops() {
   });
   volatile float sink = kept;
   (void)sink;
-  return 2.0 * 8 * chains * rounds / t * 1e-9;
+  return 2.0 * kLanes * chains * rounds / t * 1e-9;
 }
 
-double memoryBandwidth() {
-  const size_t n = 32u << 20;
+double memoryBandwidth(size_t n) {
   std::vector<float> x(n, 1.0f), y(n, 2.0f);
   double t = fastest([&] {
     for (size_t i = 0; i < n; ++i)
@@ -33,7 +39,15 @@ double memoryBandwidth() {
   });
   volatile float sink = y[n / 2];
   (void)sink;
-  return 12.0 * n / t * 1e-9;
+  return 12.0 * double(n) / t * 1e-9;
 }
 
-} // namespace echelon::bench
+double copyBandwidth(size_t n) {
+  std::vector<float> x(n, 1.0f), y(n, 2.0f);
+  double t = fastest([&] { std::memcpy(y.data(), x.data(), 4 * n); });
+  volatile float sink = y[n / 2];
+  (void)sink;
+  return 4.0 * double(n) / t * 1e-9;
+}
+
+} // namespace echelon::runtime

@@ -1,0 +1,44 @@
+#include "codegen/Probes.h"
+#include "codegen/Description.h"
+#include "codegen/Printer.h"
+
+using namespace mlir;
+using namespace echelon;
+using namespace echelon::codegen;
+
+namespace {
+/// "mlp.ech:15", or "mlp.ech:15 +2" where two more lines went into the operation.
+std::string linesOf(Operation &op) {
+  SmallVector<std::string> labels;
+  op.walk<WalkOrder::PreOrder>([&](Operation *part) {
+    std::string label = SourceLines::label(part->getLoc());
+    if (!label.empty() && !llvm::is_contained(labels, label))
+      labels.push_back(label);
+  });
+  if (labels.empty())
+    return "";
+  return labels.front() + (labels.size() > 1 ? " +" + std::to_string(labels.size() - 1) : "");
+}
+} // namespace
+
+std::string Probes::behind(Operation &op) {
+  auto costed = dyn_cast<rt::Costed>(op);
+  if (!costed)
+    return "";
+  rt::Cost cost = costed.cost();
+  std::string name = cost.name;
+  if (cost.about)
+    name += " " + names.of(cost.about) + " " + describe(rt::buffer(cost.about));
+  entries.push_back("{" + quoted(name) + ", " + quoted(linesOf(op)) + ", " + quoted(cost.kind) + ", " +
+                    std::to_string(cost.flops) + ", " + std::to_string(cost.bytes) + "}");
+  return "r.lap(" + std::to_string(entries.size() - 1) + ");";
+}
+
+void Probes::print(raw_ostream &os) const {
+  os << "/// The operations of a step, as r.lap(…) behind each numbers them: what, line, kind, flops and bytes of one "
+        "call.\n"
+     << "// clang-format off: one line an operation\nconst std::vector<ProfiledOp> profiled = {\n";
+  for (const std::string &entry : entries)
+    os << "    " << entry << ",\n";
+  os << "};\n// clang-format on\n\n";
+}

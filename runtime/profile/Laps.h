@@ -1,0 +1,48 @@
+// Where the time of one rank goes: a lap ends behind each operation, and what passed since the last one is that
+// operation's. So every moment of a step is some operation's, and a measurement costs one reading of a counter.
+#pragma once
+
+#include "runtime/transport/Ticks.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace echelon::runtime {
+
+class Laps {
+public:
+  struct Sum {
+    uint64_t ticks = 0, waited = 0;
+    int64_t calls = 0;
+  };
+
+  /// `waited` counts the ticks that this rank has waited for others; it grows while laps run.
+  Laps(size_t entries, const uint64_t &waited) : sums(entries), waited(waited) {}
+
+  /// What passed until now is nobody's.
+  void start() {
+    lastWaited = waited;
+    last = ticks();
+  }
+  /// What passed since the last lap is this entry's.
+  void lap(size_t entry) {
+    const uint64_t now = ticks();
+    Sum &sum = sums[entry];
+    sum.ticks += now - last;
+    sum.waited += waited - lastWaited;
+    ++sum.calls;
+    lastWaited = waited;
+    last = now;
+  }
+  /// Forgets all.
+  void clear() { sums.assign(sums.size(), Sum()); }
+  const std::vector<Sum> &all() const { return sums; }
+
+private:
+  std::vector<Sum> sums;
+  const uint64_t &waited;
+  uint64_t last = 0, lastWaited = 0;
+};
+
+} // namespace echelon::runtime

@@ -1,0 +1,42 @@
+// What one core can do, measured beside what is held against it, and how such things are timed.
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <ctime>
+
+namespace echelon::runtime {
+
+/// Fused multiply-adds in registers, GFLOP/s (float).
+double peakFlops();
+/// Bytes read plus bytes written by y = a * x + y over two arrays of so many floats, GB/s. The default is far more than
+/// a cache holds.
+double memoryBandwidth(size_t floats = size_t(32) << 20);
+/// Bytes copied from one such array to the other, GB/s.
+double copyBandwidth(size_t floats = size_t(32) << 20);
+
+/// What the calling thread has spent, in seconds. Not the clock on the wall: other programs run on this machine.
+inline double threadSeconds() {
+  timespec t;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return double(t.tv_sec) + 1e-9 * double(t.tv_nsec);
+}
+
+/// Seconds that f takes: of samples of at least 20 microseconds, over about `budget` seconds and at least three after
+/// one to warm up, the fastest, because what else the machine does only ever adds.
+template <typename F> double fastest(F f, double budget = 0.05) {
+  f();
+  double start = threadSeconds();
+  f();
+  int calls = std::clamp(static_cast<int>(20e-6 / (threadSeconds() - start)), 1, 1000);
+  double best = 1e30;
+  start = threadSeconds();
+  for (int samples = 0; samples < 3 || threadSeconds() - start < budget; ++samples) {
+    double t = threadSeconds();
+    for (int i = 0; i < calls; ++i)
+      f();
+    best = std::min(best, (threadSeconds() - t) / calls);
+  }
+  return best;
+}
+
+} // namespace echelon::runtime

@@ -1,0 +1,133 @@
+#include "runtime/profile/Table.h"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace echelon::runtime {
+
+namespace {
+
+constexpr double kShown = 0.001; // of the step: rows below it are summed up in one line
+const char *const kOther = "other", *const kMessages = "messages", *const kWaiting = "waiting";
+
+template <class... T> std::string formatted(const char *format, T... values) {
+  char text[160];
+  std::snprintf(text, sizeof text, format, values...);
+  return text;
+}
+
+/// Nothing that a terminal would take for a command: file names may hold anything.
+std::string plain(std::string text) {
+  for (char &c : text)
+    if (static_cast<unsigned char>(c) < 32 || c == 127)
+      c = '?';
+  return text;
+}
+
+bool isArithmetic(const ProfileRow &row, const Limits &limits) {
+  return row.flops * limits.memory > row.bytes * limits.peakFlops;
+}
+
+/// "  23.1 %     2.853".
+std::string timeColumns(double seconds, const ProfileSummary &summary) {
+  return formatted("%6.2f %% %10.4f", 100 * seconds / summary.stepSeconds, 1e3 * seconds);
+}
+
+std::string limitColumn(double bound, double seconds) {
+  return bound > 0 && seconds > 0 ? formatted("%6.0f %%", 100 * bound / seconds) : "       -";
+}
+
+std::string rowText(const ProfileRow &row, const ProfileSummary &summary) {
+  const double own = row.seconds - row.waited;
+  std::string text = timeColumns(row.seconds, summary) + formatted(" %7.4g", row.calls);
+  const bool rated = boundOf(row, summary.limits) > 0 && own > 0;
+  const bool arithmetic = isArithmetic(row, summary.limits);
+  text += rated && arithmetic ? formatted(" %8.2f", 1e-9 * row.flops / own) : "        -";
+  text += rated && !arithmetic ? formatted(" %8.2f", 1e-9 * row.bytes / own) : "        -";
+  text += " " + limitColumn(boundOf(row, summary.limits), own);
+  if (summary.ranks > 1)
+    text += formatted(" %8.4f %9.4f-%.4f", 1e3 * row.waited, 1e3 * row.fastest, 1e3 * row.slowest);
+  return text + "  " + plain(row.line) + (row.line.empty() ? "" : "  ") + plain(row.op) + "\n";
+}
+
+struct Sum {
+  std::string kind;
+  double seconds = 0, bound = 0, bounded = 0; // bounded: seconds of what has a bound
+};
+
+std::vector<Sum> sumsByKind(const ProfileSummary &summary) {
+  std::vector<Sum> sums;
+  auto add = [&](const std::string &kind, double seconds, double bound) {
+    if (seconds <= 0)
+      return;
+    auto at = std::find_if(sums.begin(), sums.end(), [&](const Sum &s) { return s.kind == kind; });
+    if (at == sums.end())
+      at = sums.insert(sums.end(), {kind});
+    at->seconds += seconds;
+    at->bound += bound;
+    at->bounded += bound > 0 ? seconds : 0;
+  };
+  for (const ProfileRow &row : summary.rows) {
+    add(row.kind, row.seconds - row.waited, boundOf(row, summary.limits));
+    add(kWaiting, row.waited, 0);
+  }
+  std::sort(sums.begin(), sums.end(), [](const Sum &a, const Sum &b) { return a.seconds > b.seconds; });
+  return sums;
+}
+
+std::string headText(const ProfileSummary &summary) {
+  const Limits &limits = summary.limits;
+  std::string text = "profile of " + std::to_string(summary.steps) + " steps";
+  if (summary.leftOut)
+    text += ", the first " + std::to_string(summary.leftOut) + " left out";
+  if (summary.ranks > 1)
+    text += "; rank 0 of " + std::to_string(summary.ranks);
+  text += formatted(": %.4f ms a step\n", 1e3 * summary.stepSeconds);
+  text += formatted("a rank's limits, measured%s: %.1f GFLOP/s of fused multiply-adds, memory %.1f GB/s, copies %.1f "
+                    "GB/s\n",
+                    summary.ranks > 1 ? " on all ranks at once" : "", limits.peakFlops, limits.memory, limits.copies);
+  text += "   share  ms a step   calls  GFLOP/s     GB/s of limit";
+  if (summary.ranks > 1)
+    text += "   waited       over ranks ";
+  return text + "  line  operation\n";
+}
+
+} // namespace
+
+double boundOf(const ProfileRow &row, const Limits &limits) {
+  if (row.kind == kMessages)
+    return 1e-9 * row.bytes / limits.copies;
+  return 1e-9 * std::max(row.flops / limits.peakFlops, row.bytes / limits.memory);
+}
+
+std::string profileText(const ProfileSummary &summary) {
+  std::vector<ProfileRow> rows = summary.rows;
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const ProfileRow &a, const ProfileRow &b) { return a.seconds > b.seconds; });
+  std::string text = headText(summary);
+  double all = 0, named = 0, small = 0;
+  int hidden = 0;
+  for (const ProfileRow &row : rows) {
+    all += row.seconds;
+    named += row.kind == kOther ? 0 : row.seconds;
+    if (row.seconds >= kShown * summary.stepSeconds) {
+      text += rowText(row, summary);
+    } else if (row.calls > 0) {
+      small += row.seconds;
+      ++hidden;
+    }
+  }
+  if (hidden)
+    text += timeColumns(small, summary) + "  " + std::to_string(hidden) + " more, each below 0.1 % of the step\n";
+  text += "   share  ms a step of limit  kind\n";
+  double bound = 0, bounded = 0;
+  for (const Sum &sum : sumsByKind(summary)) {
+    text += timeColumns(sum.seconds, summary) + " " + limitColumn(sum.bound, sum.bounded) + "  " + sum.kind + "\n";
+    bound += sum.bound;
+    bounded += sum.bounded;
+  }
+  text += timeColumns(all, summary) + " " + limitColumn(bound, summary.stepSeconds) + "  all\n";
+  return text + formatted("accounted for: %.2f %% of the step", 100 * named / summary.stepSeconds);
+}
+
+} // namespace echelon::runtime

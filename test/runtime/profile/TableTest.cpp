@@ -1,0 +1,76 @@
+#include "runtime/profile/Table.h"
+
+#include <gtest/gtest.h>
+
+using namespace echelon::runtime;
+
+namespace {
+ProfileRow row(const char *op, const char *kind, double seconds, double flops, double bytes, double waited = 0) {
+  ProfileRow r;
+  r.op = op;
+  r.line = "a.ech:3";
+  r.kind = kind;
+  r.seconds = r.fastest = r.slowest = seconds;
+  r.waited = waited;
+  r.calls = 2;
+  r.flops = flops;
+  r.bytes = bytes;
+  return r;
+}
+
+ProfileSummary summary(int ranks) {
+  ProfileSummary s;
+  s.limits = {100, 20, 5};
+  s.steps = 7;
+  s.leftOut = 1;
+  s.stepSeconds = 10e-3;
+  s.ranks = ranks;
+  s.rows = {row("loop h", "loops", 1e-3, 1e6, 10e6), row("gemm a", "products", 6e-3, 300e6, 1e6),
+            row("tiny", "loops", 1e-6, 1, 1), row("never", "loops", 0, 1, 1)};
+  s.rows.back().calls = 0;
+  if (ranks > 1)
+    s.rows.push_back(row("all_reduce d", "messages", 2e-3, 0, 2e6, 1e-3));
+  ProfileRow rest = row("rest", "other", 1e-3, 0, 0);
+  rest.line = "";
+  s.rows.push_back(rest);
+  return s;
+}
+} // namespace
+
+// The bound is the longer of arithmetic and traffic; messages are held against copies.
+TEST(Table, Bounds) {
+  const Limits limits{100, 20, 5};
+  EXPECT_DOUBLE_EQ(boundOf(row("", "products", 1, 300e6, 1e6), limits), 3e-3);
+  EXPECT_DOUBLE_EQ(boundOf(row("", "loops", 1, 1e6, 10e6), limits), 0.5e-3);
+  EXPECT_DOUBLE_EQ(boundOf(row("", "messages", 1, 0, 2e6), limits), 0.4e-3);
+  EXPECT_DOUBLE_EQ(boundOf(row("", "data", 1, 0, 0), limits), 0);
+}
+
+// By time; rows below a thousandth in one; what did not run not at all; sums by kind; `other` is not accounted for.
+TEST(Table, OneRank) {
+  EXPECT_EQ(profileText(summary(1)),
+            "profile of 7 steps, the first 1 left out: 10.0000 ms a step\n"
+            "a rank's limits, measured: 100.0 GFLOP/s of fused multiply-adds, memory 20.0 GB/s, copies 5.0 GB/s\n"
+            "   share  ms a step   calls  GFLOP/s     GB/s of limit  line  operation\n"
+            " 60.00 %     6.0000       2    50.00        -     50 %  a.ech:3  gemm a\n"
+            " 10.00 %     1.0000       2        -    10.00     50 %  a.ech:3  loop h\n"
+            " 10.00 %     1.0000       2        -        -        -  rest\n"
+            "  0.01 %     0.0010  1 more, each below 0.1 % of the step\n"
+            "   share  ms a step of limit  kind\n"
+            " 60.00 %     6.0000     50 %  products\n"
+            " 10.01 %     1.0010     50 %  loops\n"
+            " 10.00 %     1.0000        -  other\n"
+            " 80.01 %     8.0010     35 %  all\n"
+            "accounted for: 70.01 % of the step");
+}
+
+// What a message waited counts as waiting, and its rate is that of the rest.
+TEST(Table, TwoRanks) {
+  const std::string text = profileText(summary(2));
+  EXPECT_NE(text.find(" 20.00 %     2.0000       2        -     2.00     40 %   1.0000    2.0000-2.0000  a.ech:3  "
+                      "all_reduce d\n"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find(" 10.00 %     1.0000        -  waiting\n"), std::string::npos) << text;
+  EXPECT_NE(text.find(" 10.00 %     1.0000     40 %  messages\n"), std::string::npos) << text;
+}
