@@ -1,18 +1,20 @@
 #include "Limits.h"
-#include <vector>
+#include <cstring>
 
 namespace echelon::bench {
+namespace {
+typedef float Vector __attribute__((vector_size(32)));
+} // namespace
 
 double peakFlops() {
-  typedef float V __attribute__((vector_size(32)));
   const int rounds = 1000000, chains = 10; // enough independent chains to hide the latency of an fma
   volatile float source = 0.999f;
   float factor = source;
   float kept = 0;
   double t = fastest([&] {
-    V x[chains], a = V{} + factor;
+    Vector x[chains], a = Vector{} + factor;
     for (int c = 0; c < chains; ++c)
-      x[c] = V{} + float(c);
+      x[c] = Vector{} + float(c);
     for (int i = 0; i < rounds; ++i)
       for (int c = 0; c < chains; ++c)
         x[c] = x[c] * a + a;
@@ -24,16 +26,45 @@ double peakFlops() {
   return 2.0 * 8 * chains * rounds / t * 1e-9;
 }
 
-double memoryBandwidth() {
-  const size_t n = 32u << 20;
-  std::vector<float> x(n, 1.0f), y(n, 2.0f);
-  double t = fastest([&] {
-    for (size_t i = 0; i < n; ++i)
-      y[i] = 0.5f * x[i] + y[i];
-  });
-  volatile float sink = y[n / 2];
+double Traffic::bytes() const {
+  double sum = 0;
+  for (const Stream &s : streams)
+    sum += double(s.bytes) * (s.kind == 'u' ? 2 : 1);
+  return sum;
+}
+
+StreamLoop::StreamLoop(const Traffic &wanted) : traffic(wanted) {
+  for (Traffic::Stream &s : traffic.streams) {
+    s.data = static_cast<char *>(memory.allocate(s.bytes + 128));
+    std::memset(s.data, 0, s.bytes);
+  }
+}
+
+/// A step takes about 1 KB of the longest stream, and of the others their share.
+void StreamLoop::operator()() {
+  int64_t longest = 1;
+  for (const Traffic::Stream &s : traffic.streams)
+    longest = std::max(longest, s.bytes);
+  const int64_t steps = (longest + 1023) / 1024;
+  Vector a = {}, b = {}, c = {}, d = {};
+  const Vector one = Vector{} + 1.0f;
+  for (int64_t step = 0; step < steps; ++step)
+    for (const Traffic::Stream &s : traffic.streams) {
+      auto *from = reinterpret_cast<Vector *>(s.data + (s.bytes * step / steps) / 128 * 128);
+      auto *end = reinterpret_cast<Vector *>(s.data + (s.bytes * (step + 1) / steps) / 128 * 128);
+      if (s.kind == 'r')
+        for (; from < end; from += 4)
+          a += from[0], b += from[1], c += from[2], d += from[3];
+      else if (s.kind == 'w')
+        for (; from < end; from += 4)
+          from[0] = one, from[1] = one, from[2] = one, from[3] = one;
+      else
+        for (; from < end; from += 4)
+          from[0] += one, from[1] += one, from[2] += one, from[3] += one;
+    }
+  a += b + c + d;
+  volatile float sink = a[0];
   (void)sink;
-  return 12.0 * n / t * 1e-9;
 }
 
 } // namespace echelon::bench
