@@ -158,7 +158,8 @@ void attention_grad(T *dq, T *dk, T *dv, T *dbias, const T *dout, const T *out, 
     T *dqs = dq + at.in(grads.q), *dks = dk + at.in(grads.k), *dvs = dv + at.in(grads.v);
     for (int64_t i = 0; i < shape.seq; ++i) {
       const T *o = os + i * strides.out.row, *d = dos + i * grads.out.row;
-      dots[i] = static_cast<T>(detail::sum_over<T>(shape.value, [=](int64_t c) { return o[c] * d[c]; }));
+      dots[i] = static_cast<T>(
+          detail::sum_of_vectors<T>(shape.value, [=](auto at, int64_t c) { return at.load(o + c) * at.load(d + c); }));
     }
     for (int64_t i0 = 0; i0 < shape.seq; i0 += kQueries) {
       int64_t rows = std::min(kQueries, shape.seq - i0), limit = keysSeen(shape, i0 + rows);
