@@ -30,15 +30,42 @@ struct Whole {
     *reinterpret_cast<typename Lanes<T>::Unaligned *>(p) = v;
   }
 };
+/// All ones in the first `count` lanes, 0 <= count <= width.
+template <typename T> inline auto first_lanes(int64_t count) {
+  alignas(64) static constexpr int32_t ones[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
+  typedef int32_t Words __attribute__((vector_size(32)));
+  Words mask;
+  std::memcpy(&mask, ones + 8 - count * (sizeof(T) / 4), sizeof(mask));
+  return (decltype(Vector<T>{} == Vector<T>{}))mask;
+}
+/// x where the mask has ones, else 0.
+template <typename T, typename Mask> inline Vector<T> only(Mask mask, Vector<T> x) {
+  return (Vector<T>)(mask & (Mask)x);
+}
+
 /// Access to the first `count` elements of one; the others are 0.
 struct Part {
   int64_t count;
   template <typename T> Vector<T> load(const T *p) const {
+#ifdef __AVX__
+    if constexpr (std::is_same_v<T, float>)
+      return _mm256_maskload_ps(p, (__m256i)first_lanes<T>(count));
+    if constexpr (std::is_same_v<T, double>)
+      return _mm256_maskload_pd(p, (__m256i)first_lanes<T>(count));
+#endif
     Vector<T> v = {};
     std::memcpy(&v, p, count * sizeof(T));
     return v;
   }
-  template <typename T> void store(T *p, Vector<T> v) const { std::memcpy(p, &v, count * sizeof(T)); }
+  template <typename T> void store(T *p, Vector<T> v) const {
+#ifdef __AVX__
+    if constexpr (std::is_same_v<T, float>)
+      return _mm256_maskstore_ps(p, (__m256i)first_lanes<T>(count), v);
+    if constexpr (std::is_same_v<T, double>)
+      return _mm256_maskstore_pd(p, (__m256i)first_lanes<T>(count), v);
+#endif
+    std::memcpy(p, &v, count * sizeof(T));
+  }
 };
 
 /// As many elements as a vector of double has, as double.
