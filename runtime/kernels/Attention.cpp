@@ -1,20 +1,25 @@
-// Attention by blocks of queries and keys. Forward: scores of a block by one product, running maximum m and sum l per
-// query, what was accumulated is scaled by exp(m_old - m_new) when the maximum moves. Backward: probabilities again
-// from the kept lse, p = exp(s - lse), then with D = sum(dout * out):
+// Attention, a (batch, group, head) slice at a time. Keys come in blocks, of which keys and values are packed once for
+// all queries; queries in panels of six, each of which sees its own number of keys, so that what causality hides is
+// neither multiplied nor exponentiated. Forward: the scores of a panel, which stay in the L1 cache, running maximum m
+// and sum l per query; what was accumulated is scaled by exp(m_old - m_new) when a later block moves the maximum.
+// Backward: probabilities again from the kept lse, p = exp(s - lse), then with D = sum(dout * out):
 //   dv += p^T dout,  ds = p * (dout v^T - D),  dq += scale ds k,  dk += scale ds^T q,  dbias += ds.
-// Blocks that causality masks throughout are never visited.
 #include "runtime/kernels/Attention.h"
 #include "runtime/kernels/BlockedSum.h"
 #include "runtime/kernels/Copy.h"
-#include "runtime/kernels/Elementwise.h"
-#include "runtime/kernels/Gemm.h"
+#include "runtime/kernels/Strips.h"
+#include <cmath>
 #include <vector>
 
 namespace echelon::runtime {
 namespace {
 
-constexpr int64_t kQueries = 64; // 64 x 512 floats of scores are a quarter of the L2 cache
-constexpr int64_t kKeys = 512;
+using detail::every, detail::exp_down, detail::kStrip, detail::kTileRows, detail::over_vectors, detail::Vector,
+    detail::Whole;
+
+constexpr int64_t kKeys = 256;   // of a block: in float, keys and values of 64 are 128 KiB of the L2 cache
+constexpr int64_t kQueries = 96; // of a block in the backward pass: its p and ds are 200 KiB
+static_assert(kQueries % kTileRows == 0);
 
 template <typename T> constexpr T kMinusInf = -std::numeric_limits<T>::infinity();
 
@@ -38,50 +43,231 @@ int64_t keysSeen(const AttentionShape &shape, int64_t end) {
   return shape.causal ? std::max<int64_t>(0, std::min(shape.past, end + shape.offset)) : shape.past;
 }
 
-template <typename T>
-void product(T *c, int64_t ldc, const T *a, int64_t lda, const T *b, int64_t ldb, int64_t m, int64_t n, int64_t k,
-             Form form, double alpha, double beta) {
-  bool transA = form == Form::tn || form == Form::tt, transB = form == Form::nt || form == Form::tt;
-  gemm(c, a, b, m, n, k, form, lda, ldb, ldc, alpha, beta, choose_gemm(m, n, k, transA, transB, sizeof(T)));
-}
+/// A panel of queries i0 .. i0 + rows and a block of keys from j0: which scores there are.
+struct Panel {
+  int64_t i0, rows, j0, cols; // cols: what the last query sees of the block
+  int64_t seen(const AttentionShape &shape, int64_t r) const {
+    return shape.causal ? std::clamp<int64_t>(i0 + r + shape.offset + 1 - j0, 0, cols) : cols;
+  }
+};
 
-/// Adds the bias to scores: (rows, cols) of queries from i0, keys from j0, and puts -inf where a query may not look.
+/// Adds the bias to scores: (rows, cols), ld apart, and puts -inf where the mask forbids to look.
 template <typename T>
-void biasAndMask(T *scores, const AttentionShape &shape, Slice at, int64_t i0, int64_t j0, int64_t rows, int64_t cols,
-                 const uint8_t *mask, const T *bias) {
-  for (int64_t r = 0; r < rows; ++r) {
-    T *row = scores + r * cols;
+void biasAndMask(T *scores, int64_t ld, const AttentionShape &shape, Slice at, const Panel &panel, const uint8_t *mask,
+                 const T *bias) {
+  for (int64_t r = 0; r < panel.rows; ++r) {
+    T *row = scores + r * ld;
+    const int64_t i = panel.i0 + r;
     if (bias) {
-      const T *b = bias + at.in(shape.bias) + (i0 + r) * shape.bias.seq + j0 * shape.bias.past;
-      for (int64_t c = 0; c < cols; ++c)
+      const T *b = bias + at.in(shape.bias) + i * shape.bias.seq + panel.j0 * shape.bias.past;
+      for (int64_t c = 0; c < panel.cols; ++c)
         row[c] += b[c * shape.bias.past];
     }
     if (mask) {
-      const uint8_t *m = mask + at.in(shape.mask) + (i0 + r) * shape.mask.seq + j0 * shape.mask.past;
-      for (int64_t c = 0; c < cols; ++c)
+      const uint8_t *m = mask + at.in(shape.mask) + i * shape.mask.seq + panel.j0 * shape.mask.past;
+      for (int64_t c = 0; c < panel.cols; ++c)
         row[c] = m[c * shape.mask.past] ? row[c] : kMinusInf<T>;
     }
-    if (shape.causal)
-      for (int64_t c = std::max<int64_t>(0, i0 + r + shape.offset + 1 - j0); c < cols; ++c)
-        row[c] = kMinusInf<T>;
   }
 }
 
-template <typename T> struct Workspace {
-  std::vector<T> scores, other, rows;
-};
-
 /// Scratch of this thread, kept between calls.
+template <typename T> struct Workspace {
+  std::vector<T> kept[8];
+  T *get(int which, int64_t n) {
+    std::vector<T> &v = kept[which];
+    if (static_cast<int64_t>(v.size()) < n)
+      v.resize(n);
+    return v.data();
+  }
+};
 template <typename T> Workspace<T> &workspace() {
   thread_local Workspace<T> w;
   return w;
 }
 
-template <typename T> T *atLeast(std::vector<T> &v, int64_t n) {
-  if (static_cast<int64_t>(v.size()) < n)
-    v.resize(n);
-  return v.data();
-}
+/// The rows of p and ds lie this far apart: whole strips, room for zeros that fill a panel of keys, and no power of
+/// two.
+template <typename T> int64_t rowOf(int64_t keys) { return detail::round_up(keys, kStrip<T>) + kStrip<T>; }
+
+/// The forward pass of one slice.
+template <typename T> struct Forward {
+  const AttentionShape &shape;
+  const AttentionStrides &strides;
+  Slice at;
+  T *out, *lse; // of this slice
+  const T *q, *k, *v;
+  const uint8_t *mask;
+  const T *bias;
+  T *keys, *values, *scores, *m, *l; // scratch
+
+  void run() {
+    std::fill_n(m, shape.seq, kMinusInf<T>);
+    std::fill_n(l, shape.seq, T(0));
+    const int64_t last = keysSeen(shape, shape.seq);
+    for (int64_t j0 = 0; j0 < last; j0 += kKeys) {
+      const int64_t keysHere = std::min(kKeys, last - j0);
+      detail::pack_strips_transposed(keys, k + j0 * strides.k.row, strides.k.row, shape.key, keysHere);
+      detail::pack_strips(values, v + j0 * strides.v.row, strides.v.row, keysHere, shape.value);
+      for (int64_t i0 = 0; i0 < shape.seq; i0 += kTileRows) {
+        const int64_t rows = std::min(kTileRows, shape.seq - i0), limit = keysSeen(shape, i0 + rows);
+        if (limit > j0)
+          block({i0, rows, j0, std::min(keysHere, limit - j0)}, keysHere);
+        if (limit > j0 && limit <= j0 + keysHere)
+          finish(i0, rows);
+      }
+    }
+    for (int64_t i = 0; i < shape.seq && keysSeen(shape, i + 1) <= 0; ++i) { // the first ones may see nothing
+      std::fill_n(out + i * strides.out.row, shape.value, T(0));
+      lse[i] = kMinusInf<T>;
+    }
+  }
+
+  /// Scores of a panel, then p in their place, and what p adds to the result.
+  void block(const Panel &panel, int64_t depth) {
+    const int64_t ld = rowOf<T>(kKeys), i0 = panel.i0;
+    detail::multiply_panel<T>(scores, ld, panel.rows, detail::round_up(panel.cols, kStrip<T>),
+                              {q + i0 * strides.q.row, strides.q.row, 1}, keys, shape.key, 0, shape.key, T(shape.scale),
+                              false);
+    if (bias || mask)
+      biasAndMask(scores, ld, shape, at, panel, mask, bias);
+    for (int64_t r = 0; r < panel.rows; ++r)
+      exponentials(scores + r * ld, panel, r);
+    detail::multiply_panel<T>(out + i0 * strides.out.row, strides.out.row, panel.rows, shape.value, {scores, ld, 1},
+                              values, depth, 0, panel.cols, T(1), panel.j0 > 0);
+  }
+
+  /// All queries of a panel take as many vectors; what a query does not see becomes -inf, then 0.
+  void exponentials(T *row, const Panel &panel, int64_t r) {
+    constexpr int64_t w = detail::Lanes<T>::width;
+    const int64_t n = panel.seen(shape, r), i = panel.i0 + r, whole = n / w * w;
+    Vector<T> most = every(m[i]);
+    for (int64_t c = 0; c < whole; c += w)
+      most = detail::larger<T>(Whole().load(row + c), most);
+    for (int64_t c = whole; c < panel.cols; c += w) {
+      auto here = detail::first_lanes<T>(std::clamp<int64_t>(n - c, 0, w));
+      Vector<T> x = here ? Whole().load(row + c) : every(kMinusInf<T>);
+      Whole().store(row + c, x);
+      most = detail::larger<T>(x, most);
+    }
+    const T top = detail::across<T>(most, detail::larger<T>), shift = top == kMinusInf<T> ? T(0) : top;
+    const Vector<T> s = every(shift);
+    Vector<T> sums = {};
+    for (int64_t c = 0; c < panel.cols; c += w) {
+      Vector<T> e = exp_down(Whole().load(row + c) - s);
+      Whole().store(row + c, e);
+      sums += e;
+    }
+    if (panel.j0 > 0) {
+      const T kept = math::exp(m[i] - shift);
+      T *o = out + i * strides.out.row;
+      for (int64_t c = 0; c < shape.value; ++c)
+        o[c] *= kept;
+      l[i] *= kept;
+    }
+    l[i] += detail::sum_across<T>(sums);
+    m[i] = top;
+  }
+
+  void finish(int64_t i0, int64_t rows) {
+    for (int64_t i = i0; i < i0 + rows; ++i) {
+      const Vector<T> factor = every(l[i] == T(0) ? T(0) : T(1) / l[i]);
+      T *o = out + i * strides.out.row;
+      over_vectors<T>(shape.value, [&](auto in, int64_t c) { in.store(o + c, in.load(o + c) * factor); });
+      lse[i] = m[i] == kMinusInf<T> ? m[i] : m[i] + math::log(l[i]);
+    }
+  }
+};
+
+/// The backward pass of one slice, into targets that were cleared.
+template <typename T> struct Backward {
+  const AttentionShape &shape;
+  const AttentionStrides &strides, &grads;
+  Slice at;
+  T *dq, *dk, *dv, *dbias; // of this slice
+  const T *dout, *out, *lse, *q, *k, *v;
+  const uint8_t *mask;
+  const T *bias;
+  T *keys, *keysAcross, *valuesAcross, *queries, *douts, *p, *ds, *dots; // scratch
+
+  void run() {
+    const int64_t last = keysSeen(shape, shape.seq);
+    for (int64_t i = 0; i < shape.seq; ++i) {
+      const T *o = out + i * strides.out.row, *d = dout + i * grads.out.row;
+      dots[i] = static_cast<T>(
+          detail::sum_of_vectors<T>(shape.value, [=](auto in, int64_t c) { return in.load(o + c) * in.load(d + c); }));
+    }
+    const int64_t parts = (shape.seq + kQueries - 1) / kQueries;
+    const int64_t step = detail::round_up((shape.seq + parts - 1) / std::max<int64_t>(1, parts), kTileRows);
+    for (int64_t j0 = 0; j0 < last; j0 += kKeys) {
+      const int64_t keysHere = std::min(kKeys, last - j0);
+      const T *kj = k + j0 * strides.k.row, *vj = v + j0 * strides.v.row;
+      detail::pack_strips_transposed(keysAcross, kj, strides.k.row, shape.key, keysHere);
+      detail::pack_strips_transposed(valuesAcross, vj, strides.v.row, shape.value, keysHere);
+      detail::pack_strips(keys, kj, strides.k.row, keysHere, shape.key);
+      for (int64_t i0 = 0; i0 < shape.seq; i0 += step) {
+        const int64_t rows = std::min(step, shape.seq - i0), limit = keysSeen(shape, i0 + rows);
+        if (limit > j0)
+          block({i0, rows, j0, std::min(keysHere, limit - j0)}, keysHere);
+      }
+    }
+  }
+
+  void block(const Panel &all, int64_t depth) {
+    const int64_t ld = rowOf<T>(kKeys), i0 = all.i0, j0 = all.j0;
+    detail::pack_strips(queries, q + i0 * strides.q.row, strides.q.row, all.rows, shape.key);
+    detail::pack_strips(douts, dout + i0 * grads.out.row, grads.out.row, all.rows, shape.value);
+    for (int64_t r = 0; r < all.rows; r += kTileRows) {
+      Panel panel{i0 + r, std::min(kTileRows, all.rows - r), j0, 0};
+      panel.cols = std::min(all.cols, keysSeen(shape, panel.i0 + panel.rows) - j0);
+      if (panel.cols > 0)
+        panelOf(panel, p + r * ld, ds + r * ld, depth);
+    }
+    for (int64_t j = 0; j < all.cols; j += kTileRows) {
+      // The first panel of queries that sees the first of these keys.
+      const int64_t first = shape.causal ? std::max<int64_t>(0, j0 + j - shape.offset - i0) / kTileRows * kTileRows : 0;
+      const int64_t keysNow = std::min(kTileRows, all.cols - j), queriesNow = all.rows - first;
+      detail::multiply_panel<T>(dv + (j0 + j) * grads.v.row, grads.v.row, keysNow, shape.value,
+                                {p + first * ld + j, 1, ld}, douts, all.rows, first, queriesNow, T(1), true);
+      detail::multiply_panel<T>(dk + (j0 + j) * grads.k.row, grads.k.row, keysNow, shape.key,
+                                {ds + first * ld + j, 1, ld}, queries, all.rows, first, queriesNow, T(shape.scale),
+                                true);
+    }
+  }
+
+  /// p and ds of six queries, and dq from them.
+  void panelOf(const Panel &panel, T *pr, T *dr, int64_t depth) {
+    constexpr int64_t w = detail::Lanes<T>::width;
+    const int64_t ld = rowOf<T>(kKeys), i0 = panel.i0, wide = detail::round_up(panel.cols, kStrip<T>);
+    detail::multiply_panel<T>(pr, ld, panel.rows, wide, {q + i0 * strides.q.row, strides.q.row, 1}, keysAcross,
+                              shape.key, 0, shape.key, T(shape.scale), false);
+    if (bias || mask)
+      biasAndMask(pr, ld, shape, at, panel, mask, bias);
+    detail::multiply_panel<T>(dr, ld, panel.rows, wide, {dout + i0 * grads.out.row, grads.out.row, 1}, valuesAcross,
+                              shape.value, 0, shape.value, T(1), false);
+    for (int64_t r = 0; r < panel.rows; ++r) {
+      const int64_t n = panel.seen(shape, r), i = i0 + r;
+      T *a = pr + r * ld, *b = dr + r * ld;
+      const Vector<T> dot = every(dots[i]), shift = every(lse[i] == kMinusInf<T> ? T(0) : lse[i]);
+      auto take = [&](int64_t c, auto here) {
+        Vector<T> e = detail::only<T>(here, exp_down(Whole().load(a + c) - shift));
+        Whole().store(a + c, e);
+        Whole().store(b + c, detail::only<T>(here, e * (Whole().load(b + c) - dot)));
+      };
+      const auto all = detail::first_lanes<T>(w);
+      int64_t c = 0;
+      for (; c + w <= n; c += w)
+        take(c, all);
+      for (; c < panel.cols + kTileRows; c += w) // zeros up to where a panel of keys that begins before may end
+        take(c, detail::first_lanes<T>(std::clamp<int64_t>(n - c, 0, w)));
+    }
+    detail::multiply_panel<T>(dq + i0 * grads.q.row, grads.q.row, panel.rows, shape.key, {dr, ld, 1}, keys, depth, 0,
+                              panel.cols, T(shape.scale), true);
+    if (dbias)
+      add_strided(dbias + i0 * shape.bias.seq + panel.j0 * shape.bias.past, {shape.bias.seq, shape.bias.past}, dr,
+                  {ld, 1}, {panel.rows, panel.cols});
+  }
+};
 
 } // namespace
 
@@ -89,46 +275,27 @@ template <typename T>
 void attention(T *out, T *lse, const T *q, const T *k, const T *v, const AttentionShape &shape,
                const AttentionStrides &strides, const uint8_t *mask, const T *bias) {
   Workspace<T> &w = workspace<T>();
-  T *p = atLeast(w.scores, kQueries * kKeys);
-  T *acc = atLeast(w.other, kQueries * shape.value);
+  const int64_t some = std::min(kKeys, shape.past);
+  T *keys = w.get(0, detail::strips_size<T>(shape.key, some)),
+    *values = w.get(1, detail::strips_size<T>(some, shape.value));
+  T *scores = w.get(2, kTileRows * rowOf<T>(kKeys)), *m = w.get(3, shape.seq), *l = w.get(4, shape.seq);
   overSlices(shape, [&](Slice at) {
-    const T *qs = q + at.in(strides.q), *ks = k + at.in(strides.k), *vs = v + at.in(strides.v);
-    T *os = out + at.in(strides.out);
-    for (int64_t i0 = 0; i0 < shape.seq; i0 += kQueries) {
-      int64_t rows = std::min(kQueries, shape.seq - i0), limit = keysSeen(shape, i0 + rows);
-      T m[kQueries], l[kQueries];
-      std::fill_n(m, rows, kMinusInf<T>);
-      std::fill_n(l, rows, T(0));
-      std::fill_n(acc, rows * shape.value, T(0));
-      for (int64_t j0 = 0; j0 < limit; j0 += kKeys) {
-        int64_t cols = std::min(kKeys, limit - j0);
-        product(p, cols, qs + i0 * strides.q.row, strides.q.row, ks + j0 * strides.k.row, strides.k.row, rows, cols,
-                shape.key, Form::nt, shape.scale, 0);
-        biasAndMask(p, shape, at, i0, j0, rows, cols, mask, bias);
-        for (int64_t r = 0; r < rows; ++r) {
-          T *row = p + r * cols;
-          T top = math::max(m[r], detail::extreme_of<true>(row, cols));
-          T shift = top == kMinusInf<T> ? T(0) : top;
-          for (int64_t c = 0; c < cols; ++c)
-            row[c] = math::exp(row[c] - shift);
-          T kept = math::exp(m[r] - shift);
-          l[r] = l[r] * kept + static_cast<T>(detail::sum_of(row, cols));
-          m[r] = top;
-          if (j0 > 0)
-            for (int64_t c = 0; c < shape.value; ++c)
-              acc[r * shape.value + c] *= kept;
-        }
-        product(acc, shape.value, p, cols, vs + j0 * strides.v.row, strides.v.row, rows, shape.value, cols, Form::nn, 1,
-                j0 > 0);
-      }
-      for (int64_t r = 0; r < rows; ++r) {
-        T factor = l[r] == T(0) ? T(0) : T(1) / l[r];
-        T *o = os + (i0 + r) * strides.out.row;
-        for (int64_t c = 0; c < shape.value; ++c)
-          o[c] = acc[r * shape.value + c] * factor;
-        lse[at.row(shape) + i0 + r] = m[r] == kMinusInf<T> ? m[r] : m[r] + math::log(l[r]);
-      }
-    }
+    Forward<T>{shape,
+               strides,
+               at,
+               out + at.in(strides.out),
+               lse + at.row(shape),
+               q + at.in(strides.q),
+               k + at.in(strides.k),
+               v + at.in(strides.v),
+               mask,
+               bias,
+               keys,
+               values,
+               scores,
+               m,
+               l}
+        .run();
   });
 }
 
@@ -150,45 +317,39 @@ void attention_grad(T *dq, T *dk, T *dv, T *dbias, const T *dout, const T *out, 
     fill_strided(dbias, steps, sizes, 5, T(0));
   }
   Workspace<T> &w = workspace<T>();
-  T *p = atLeast(w.scores, kQueries * kKeys), *ds = atLeast(w.other, kQueries * kKeys);
-  T *dots = atLeast(w.rows, shape.seq); // D
+  const int64_t some = std::min(kKeys, shape.past), block = kQueries * rowOf<T>(kKeys);
+  T *keys = w.get(0, detail::strips_size<T>(some, shape.key));
+  T *keysAcross = w.get(1, detail::strips_size<T>(shape.key, some));
+  T *valuesAcross = w.get(2, detail::strips_size<T>(shape.value, some));
+  T *queries = w.get(3, detail::strips_size<T>(kQueries, shape.key));
+  T *douts = w.get(4, detail::strips_size<T>(kQueries, shape.value));
+  T *p = w.get(5, block), *ds = w.get(6, block), *dots = w.get(7, shape.seq);
   overSlices(shape, [&](Slice at) {
-    const T *qs = q + at.in(strides.q), *ks = k + at.in(strides.k), *vs = v + at.in(strides.v);
-    const T *os = out + at.in(strides.out), *dos = dout + at.in(grads.out), *ls = lse + at.row(shape);
-    T *dqs = dq + at.in(grads.q), *dks = dk + at.in(grads.k), *dvs = dv + at.in(grads.v);
-    for (int64_t i = 0; i < shape.seq; ++i) {
-      const T *o = os + i * strides.out.row, *d = dos + i * grads.out.row;
-      dots[i] = static_cast<T>(detail::sum_over<T>(shape.value, [=](int64_t c) { return o[c] * d[c]; }));
-    }
-    for (int64_t i0 = 0; i0 < shape.seq; i0 += kQueries) {
-      int64_t rows = std::min(kQueries, shape.seq - i0), limit = keysSeen(shape, i0 + rows);
-      const T *qi = qs + i0 * strides.q.row, *di = dos + i0 * grads.out.row;
-      for (int64_t j0 = 0; j0 < limit; j0 += kKeys) {
-        int64_t cols = std::min(kKeys, limit - j0);
-        const T *kj = ks + j0 * strides.k.row, *vj = vs + j0 * strides.v.row;
-        product(p, cols, qi, strides.q.row, kj, strides.k.row, rows, cols, shape.key, Form::nt, shape.scale, 0);
-        biasAndMask(p, shape, at, i0, j0, rows, cols, mask, bias);
-        product(ds, cols, di, grads.out.row, vj, strides.v.row, rows, cols, shape.value, Form::nt, 1, 0);
-        for (int64_t r = 0; r < rows; ++r) {
-          T *pr = p + r * cols, *dr = ds + r * cols;
-          T dot = dots[i0 + r], shift = ls[i0 + r] == kMinusInf<T> ? T(0) : ls[i0 + r];
-          for (int64_t c = 0; c < cols; ++c) {
-            T e = math::exp(pr[c] - shift);
-            pr[c] = e;
-            dr[c] = e * (dr[c] - dot);
-          }
-        }
-        product(dvs + j0 * grads.v.row, grads.v.row, p, cols, di, grads.out.row, cols, shape.value, rows, Form::tn, 1,
-                1);
-        product(dqs + i0 * grads.q.row, grads.q.row, ds, cols, kj, strides.k.row, rows, shape.key, cols, Form::nn,
-                shape.scale, 1);
-        product(dks + j0 * grads.k.row, grads.k.row, ds, cols, qi, strides.q.row, cols, shape.key, rows, Form::tn,
-                shape.scale, 1);
-        if (dbias)
-          add_strided(dbias + at.in(shape.bias) + i0 * shape.bias.seq + j0 * shape.bias.past,
-                      {shape.bias.seq, shape.bias.past}, ds, {cols, 1}, {rows, cols});
-      }
-    }
+    Backward<T>{shape,
+                strides,
+                grads,
+                at,
+                dq + at.in(grads.q),
+                dk + at.in(grads.k),
+                dv + at.in(grads.v),
+                dbias ? dbias + at.in(shape.bias) : nullptr,
+                dout + at.in(grads.out),
+                out + at.in(strides.out),
+                lse + at.row(shape),
+                q + at.in(strides.q),
+                k + at.in(strides.k),
+                v + at.in(strides.v),
+                mask,
+                bias,
+                keys,
+                keysAcross,
+                valuesAcross,
+                queries,
+                douts,
+                p,
+                ds,
+                dots}
+        .run();
   });
 }
 

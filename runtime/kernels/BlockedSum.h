@@ -1,19 +1,13 @@
-// Sums of contiguous values and of computed ones, for the kernels' own use. A block of 256 is added up in vector lanes,
-// the blocks in double with Kahan's compensation: the order is fixed, the error does not grow with n.
+// Sums of contiguous values and of computed ones, for the kernels' own use. A block of 256 is added up in vector lanes
+// and the lanes by halves, the blocks in double with Kahan's compensation: the order is fixed, the error does not grow
+// with n.
 #pragma once
+#include "runtime/kernels/Vectors.h"
 #include <algorithm>
-#include <cstdint>
-#include <limits>
 
 namespace echelon::runtime::detail {
 
 constexpr int64_t kSumBlock = 256;
-
-template <typename T> struct Lanes { // 32 bytes at any address of a T
-  typedef T Vector __attribute__((vector_size(32)));
-  typedef T Unaligned __attribute__((vector_size(32), aligned(alignof(T)), may_alias));
-  static constexpr int64_t width = 32 / sizeof(T);
-};
 
 /// The sum of x[0 .. n), n up to a few hundred, in four vectors of partial sums.
 template <typename T> inline T sum_block(const T *x, int64_t n) {
@@ -26,9 +20,7 @@ template <typename T> inline T sum_block(const T *x, int64_t n) {
   for (; i < vectors; ++i)
     a += v[i];
   a = (a + b) + (c + d);
-  T sum = 0;
-  for (int64_t l = 0; l < L::width; ++l)
-    sum += a[l];
+  T sum = sum_across<T>(a);
   for (int64_t j = vectors * L::width; j < n; ++j)
     sum += x[j];
   return sum;
@@ -45,6 +37,7 @@ public:
     lost = rounding - rounding == 0 ? rounding : 0;
     sum = t;
   }
+  void scale(double factor) { sum *= factor, lost *= factor; }
   double value() const { return sum; }
 };
 
@@ -59,20 +52,31 @@ template <typename T> inline double sum_of(const T *x, int64_t n) {
   return total.value();
 }
 
-/// total += f(0) + ... + f(n - 1), f a cheap function that the compiler can vectorise.
-template <typename T, typename F> inline void add_sum_over(Accumulator &total, int64_t n, F f) {
-  alignas(64) T buffer[kSumBlock];
-  for (int64_t i = 0; i < n; i += kSumBlock) {
-    int64_t count = std::min(kSumBlock, n - i);
-    for (int64_t j = 0; j < count; ++j)
-      buffer[j] = f(i + j);
-    total.add(sum_block(buffer, count));
+/// total += the elements of f(at, i), the vectors of places i < n (see over_vectors). As add_sum of those elements.
+template <typename T, typename F> inline void add_sum_of_vectors(Accumulator &total, int64_t n, F f) {
+  constexpr int64_t w = Lanes<T>::width;
+  for (int64_t start = 0; start < n; start += kSumBlock) {
+    const int64_t end = std::min(n, start + kSumBlock);
+    Vector<T> a = {}, b = {}, c = {}, d = {};
+    int64_t i = start;
+    for (; i + 4 * w <= end; i += 4 * w)
+      a += f(Whole{}, i), b += f(Whole{}, i + w), c += f(Whole{}, i + 2 * w), d += f(Whole{}, i + 3 * w);
+    for (; i + w <= end; i += w)
+      a += f(Whole{}, i);
+    a = (a + b) + (c + d);
+    T sum = sum_across<T>(a);
+    if (i < end) {
+      Vector<T> rest = f(Part{end - i}, i);
+      for (int64_t l = 0; l < end - i; ++l)
+        sum += rest[l];
+    }
+    total.add(sum);
   }
 }
 
-template <typename T, typename F> inline double sum_over(int64_t n, F f) {
+template <typename T, typename F> inline double sum_of_vectors(int64_t n, F f) {
   Accumulator total;
-  add_sum_over<T>(total, n, f);
+  add_sum_of_vectors<T>(total, n, f);
   return total.value();
 }
 
@@ -80,28 +84,30 @@ template <typename T, typename F> inline double sum_over(int64_t n, F f) {
 template <bool largest, typename T> inline T extreme_of(const T *x, int64_t n) {
   using L = Lanes<T>;
   using Limits = std::numeric_limits<T>;
+  constexpr int chains = 4; // enough to hide an operation's latency
   T none = largest ? (Limits::has_infinity ? -Limits::infinity() : Limits::lowest())
                    : (Limits::has_infinity ? Limits::infinity() : Limits::max());
-  typename L::Vector a = typename L::Vector{} + none, b = a;
-  auto nan = a != a;
-  const auto *v = reinterpret_cast<const typename L::Unaligned *>(x);
-  int64_t vectors = n / L::width, i = 0;
-  for (; i + 2 <= vectors; i += 2) {
-    typename L::Vector p = v[i], q = v[i + 1];
-    a = largest ? (p > a ? p : a) : (p < a ? p : a);
-    b = largest ? (q > b ? q : b) : (q < b ? q : b);
-    nan |= (p != p) | (q != q);
-  }
-  T best = none;
+  Vector<T> v[chains];
+  for (Vector<T> &chain : v)
+    chain = every(none);
+  auto nan = nan_in<T>(v[0]);
+  int64_t i = 0;
+  for (; i + chains * L::width <= n; i += chains * L::width)
+    for (int c = 0; c < chains; ++c) {
+      Vector<T> p = Whole().load(x + i + c * L::width);
+      v[c] = largest ? larger<T>(p, v[c]) : smaller<T>(p, v[c]);
+      nan |= nan_in<T>(p);
+    }
+  for (int c = 1; c < chains; ++c)
+    v[0] = largest ? larger<T>(v[0], v[c]) : smaller<T>(v[0], v[c]);
+  T best = across<T>(v[0], largest ? larger<T> : smaller<T>);
   bool bad = false;
-  auto take = [&](T y) {
-    best = largest ? (y > best ? y : best) : (y < best ? y : best);
-    bad |= y != y;
-  };
   for (int64_t l = 0; l < L::width; ++l)
-    take(a[l]), take(b[l]), bad |= nan[l] != 0;
-  for (int64_t j = i * L::width; j < n; ++j)
-    take(x[j]);
+    bad |= nan[l] != 0;
+  for (; i < n; ++i) {
+    best = largest ? (x[i] > best ? x[i] : best) : (x[i] < best ? x[i] : best);
+    bad |= x[i] != x[i];
+  }
   return bad ? Limits::quiet_NaN() : best;
 }
 

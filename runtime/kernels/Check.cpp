@@ -5,7 +5,10 @@
 namespace echelon::runtime {
 
 template <typename T> double sum_of_squares(const T *x, int64_t n) {
-  return detail::sum_over<double>(n, [=](int64_t i) { return double(x[i]) * double(x[i]); });
+  return detail::sum_of_vectors<double>(n, [=](auto at, int64_t i) {
+    detail::Vector<double> v = detail::load_wide(at, x + i);
+    return v * v;
+  });
 }
 
 template <typename T> int64_t check_finite(const T *x, int64_t n) {

@@ -3,6 +3,7 @@
 // contiguous, two dimensions are transposed in register blocks where each side is contiguous along another one, and
 // anything else is a strided loop.
 #include "runtime/kernels/Copy.h"
+#include "runtime/kernels/TransposeBlock.h"
 #include "runtime/launch/Fail.h"
 #include <algorithm>
 #include <cstdlib>
@@ -69,41 +70,6 @@ template <bool add, typename T> void row(T *dst, int64_t dstStride, const T *src
   }
 }
 
-/// Eight rows of eight become eight columns: three rounds in which rows r and r + 4 mix at ever finer grain.
-template <bool add, typename T> inline void transposeBlock(T *dst, int64_t dstRow, const T *src, int64_t srcRow) {
-  if constexpr (sizeof(T) == 4) {
-    typedef T V __attribute__((vector_size(32)));
-    V r[8], s[8];
-    for (int i = 0; i < 8; ++i)
-      std::memcpy(&r[i], src + i * srcRow, 32);
-    for (int i = 0; i < 4; ++i) {
-      s[2 * i] = __builtin_shufflevector(r[2 * i], r[2 * i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
-      s[2 * i + 1] = __builtin_shufflevector(r[2 * i], r[2 * i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
-    }
-    for (int i = 0; i < 2; ++i)
-      for (int j = 0; j < 2; ++j) {
-        r[4 * i + 2 * j] = __builtin_shufflevector(s[4 * i + j], s[4 * i + j + 2], 0, 1, 8, 9, 4, 5, 12, 13);
-        r[4 * i + 2 * j + 1] = __builtin_shufflevector(s[4 * i + j], s[4 * i + j + 2], 2, 3, 10, 11, 6, 7, 14, 15);
-      }
-    for (int i = 0; i < 4; ++i) {
-      s[i] = __builtin_shufflevector(r[i], r[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
-      s[i + 4] = __builtin_shufflevector(r[i], r[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
-    }
-    for (int i = 0; i < 8; ++i) {
-      if constexpr (add) {
-        V old;
-        std::memcpy(&old, dst + i * dstRow, 32);
-        s[i] += old;
-      }
-      std::memcpy(dst + i * dstRow, &s[i], 32);
-    }
-  } else {
-    for (int i = 0; i < 8; ++i)
-      for (int j = 0; j < 8; ++j)
-        put<add>(dst[i * dstRow + j], src[j * srcRow + i]);
-  }
-}
-
 /// dst: (rows, cols), rows dstRow apart; src: (cols, rows), rows srcRow apart. In blocks of 16 x 16, so that lines of
 /// 64 bytes are read and written whole while they are in the cache.
 template <bool add, typename T>
@@ -115,7 +81,7 @@ void transpose(T *dst, int64_t dstRow, const T *src, int64_t srcRow, int64_t row
       for (; i + 8 <= iEnd; i += 8) {
         int64_t j = j0;
         for (; j + 8 <= jEnd; j += 8)
-          transposeBlock<add>(dst + i * dstRow + j, dstRow, src + j * srcRow + i, srcRow);
+          detail::transpose_block<add>(dst + i * dstRow + j, dstRow, src + j * srcRow + i, srcRow);
         for (; j < jEnd; ++j)
           for (int64_t r = i; r < i + 8; ++r)
             put<add>(dst[r * dstRow + j], src[j * srcRow + r]);

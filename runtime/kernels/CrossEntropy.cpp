@@ -1,10 +1,13 @@
-// Cross-entropy over rows: maximum, sum of exponentials and the label's logit, finish. The whole form is the pieces on
-// one row at a time, while the row is in the cache.
+// Cross-entropy over rows: maximum and sum of exponentials in one pass over memory, the label's logit, finish.
 #include "runtime/kernels/CrossEntropy.h"
-#include "runtime/kernels/BlockedSum.h"
-#include "runtime/kernels/Elementwise.h"
+#include "runtime/kernels/ExpSums.h"
+#include <algorithm>
 
 namespace echelon::runtime {
+
+using detail::every, detail::exp_down, detail::Vector;
+
+constexpr int64_t kAhead = 256; // elements: what is prefetched lies this far ahead
 
 template <typename T>
 void cross_entropy_local(T *sum, T *picked, const T *x, const T *m, const int32_t *labels, int64_t rows, int64_t vocab,
@@ -12,7 +15,7 @@ void cross_entropy_local(T *sum, T *picked, const T *x, const T *m, const int32_
   for (int64_t r = 0; r < rows; ++r) {
     const T *row = x + r * vocab;
     T shift = m[r];
-    sum[r] = static_cast<T>(detail::sum_over<T>(vocab, [=](int64_t i) { return math::exp(row[i] - shift); }));
+    sum[r] = detail::exp_sum(row, vocab, shift);
     int64_t at = int64_t(labels[r]) - offset;
     picked[r] = at >= 0 && at < vocab ? row[at] - shift : T(0);
   }
@@ -30,8 +33,9 @@ void cross_entropy_finish(T *loss, T *lse, const T *m, const T *sum, const T *pi
 template <typename T>
 void cross_entropy(T *loss, T *lse, const T *x, const int32_t *labels, int64_t rows, int64_t vocab) {
   for (int64_t r = 0; r < rows; ++r) {
-    T m = detail::extreme_of<true>(x + r * vocab, vocab), sum, picked;
-    cross_entropy_local(&sum, &picked, x + r * vocab, &m, labels + r, 1, vocab, 0);
+    const T *row = x + r * vocab;
+    auto [m, sum] = detail::maximum_and_exp_sum(row, vocab);
+    T picked = labels[r] >= 0 && labels[r] < vocab ? row[labels[r]] - m : T(0);
     cross_entropy_finish(loss + r, lse + r, &m, &sum, &picked, 1);
   }
 }
@@ -42,9 +46,12 @@ void cross_entropy_grad(T *dx, const T *d, const T *x, const T *lse, const int32
   for (int64_t r = 0; r < rows; ++r) {
     const T *row = x + r * vocab;
     T *out = dx + r * vocab;
-    T shift = lse[r], scale = d[r];
-    for (int64_t i = 0; i < vocab; ++i)
-      out[i] = math::exp(row[i] - shift) * scale;
+    T scale = d[r];
+    const Vector<T> shift = every(lse[r]), factor = every(scale);
+    detail::over_vectors<T>(vocab, [&](auto at, int64_t i) {
+      __builtin_prefetch(row + i + kAhead);
+      at.store(out + i, exp_down(at.load(row + i) - shift) * factor);
+    });
     int64_t at = int64_t(labels[r]) - offset;
     if (at >= 0 && at < vocab)
       out[at] -= scale;
@@ -56,10 +63,12 @@ void cross_entropy_target_local(T *sum, T *picked, T *mass, const T *x, const T 
                                 int64_t vocab) {
   for (int64_t r = 0; r < rows; ++r) {
     const T *row = x + r * vocab, *t = target + r * vocab;
-    T shift = m[r];
-    sum[r] = static_cast<T>(detail::sum_over<T>(vocab, [=](int64_t i) { return math::exp(row[i] - shift); }));
-    picked[r] = static_cast<T>(
-        detail::sum_over<T>(vocab, [=](int64_t i) { return t[i] == T(0) ? T(0) : t[i] * (row[i] - shift); }));
+    sum[r] = detail::exp_sum(row, vocab, m[r]);
+    const Vector<T> shift = every(m[r]), none = {};
+    picked[r] = static_cast<T>(detail::sum_of_vectors<T>(vocab, [&](auto at, int64_t i) {
+      Vector<T> weight = at.load(t + i);
+      return weight == none ? none : weight * (at.load(row + i) - shift); // -inf of no weight counts nothing
+    }));
     mass[r] = static_cast<T>(detail::sum_of(t, vocab));
   }
 }
@@ -77,7 +86,7 @@ void cross_entropy_target_finish(T *loss, T *lse, const T *m, const T *sum, cons
 template <typename T>
 void cross_entropy_target(T *loss, T *lse, T *mass, const T *x, const T *target, int64_t rows, int64_t vocab) {
   for (int64_t r = 0; r < rows; ++r) {
-    T m = detail::extreme_of<true>(x + r * vocab, vocab), sum, picked;
+    T m = detail::largest_number(x + r * vocab, vocab), sum, picked;
     cross_entropy_target_local(&sum, &picked, mass + r, x + r * vocab, &m, target + r * vocab, 1, vocab);
     cross_entropy_target_finish(loss + r, lse + r, &m, &sum, &picked, mass + r, 1);
   }
@@ -87,9 +96,12 @@ template <typename T>
 void cross_entropy_target_grad(T *dx, const T *d, const T *x, const T *lse, const T *mass, const T *target,
                                int64_t rows, int64_t vocab) {
   for (int64_t r = 0; r < rows; ++r) {
-    T shift = lse[r], scale = d[r], weight = mass[r];
-    for (int64_t i = r * vocab; i < (r + 1) * vocab; ++i)
-      dx[i] = (math::exp(x[i] - shift) * weight - target[i]) * scale;
+    const T *row = x + r * vocab, *t = target + r * vocab;
+    T *out = dx + r * vocab;
+    const Vector<T> shift = every(lse[r]), scale = every(d[r]), weight = every(mass[r]);
+    detail::over_vectors<T>(vocab, [&](auto at, int64_t i) {
+      at.store(out + i, (exp_down(at.load(row + i) - shift) * weight - at.load(t + i)) * scale);
+    });
   }
 }
 

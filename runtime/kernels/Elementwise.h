@@ -77,24 +77,29 @@ inline float rsqrt(float x) { return 1.0f / __builtin_sqrtf(x); }
 inline double rsqrt(double x) { return 1.0 / __builtin_sqrt(x); }
 template <typename T> inline T square(T x) { return x * x; }
 
-/// 2^n * e^r, n = round(x / log 2), r in [-0.35, 0.35]; 2^n in two factors, so that results near 0 and inf are right.
+namespace detail {
+constexpr float kLog2e = 1.44269504088896341f, kLog2eRest = 1.92596299e-8f;
+constexpr float kExpShift = kRoundFloat + 127;
+constexpr float kExpZero = -87.9f; // below, exp is 0
+/// A minimax fit of 2^f, f in [-0.5, 0.5], 2^0 being exact; the highest power first.
+constexpr float kExp2[] = {1.326472731e-3f, 9.671512991e-3f, 5.550733581e-2f, 2.402224243e-1f, 6.931470037e-1f, 1.0f};
+} // namespace detail
+/// 2^n * 2^f, n + f = x / log 2. The low bits of t are n + 127, which moved up are 2^n. Above 2^127.5 the result is
+/// inf, below 2^-126.8 it is 0.
 inline float exp(float x) {
-  float c = x > 89.0f ? 89.0f : x;
-  c = c < -104.0f ? -104.0f : c;
-  float t = c * 1.44269504088896341f + detail::kRoundFloat;
-  int32_t n = detail::bitsOf(t) - detail::bitsOf(detail::kRoundFloat);
-  float k = t - detail::kRoundFloat;
-  float r = c - k * 0.693359375f;
-  r = r - k * -2.12194440e-4f;
-  float p = 1.9875691500e-4f;
-  p = p * r + 1.3981999507e-3f;
-  p = p * r + 8.3334519073e-3f;
-  p = p * r + 4.1665795894e-2f;
-  p = p * r + 1.6666665459e-1f;
-  p = p * r + 5.0000001201e-1f;
-  p = p * (r * r) + r + 1.0f;
-  int32_t half = n >> 1;
-  return p * detail::powerOfTwo(half) * detail::powerOfTwo(n - half);
+  float t = x * detail::kLog2e + detail::kExpShift;
+  int32_t top = detail::bitsOf(detail::kExpShift) + 128;
+  int32_t bits = detail::bitsOf(t) < top ? detail::bitsOf(t) : top;
+  float f = x * detail::kLog2e - (detail::fromBits(bits) - detail::kExpShift);
+  f = f + x * detail::kLog2eRest;
+  float p = detail::kExp2[0];
+  p = p * f + detail::kExp2[1];
+  p = p * f + detail::kExp2[2];
+  p = p * f + detail::kExp2[3];
+  p = p * f + detail::kExp2[4];
+  p = p * f + detail::kExp2[5];
+  p = p * detail::fromBits(static_cast<int32_t>(static_cast<uint32_t>(bits) << 23));
+  return x < detail::kExpZero ? 0.0f : p;
 }
 inline double exp(double x) { return std::exp(x); }
 

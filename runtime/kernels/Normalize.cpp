@@ -61,13 +61,22 @@ template <typename F> void perElement(int64_t outer, int64_t channels, int64_t i
     }
 }
 
+/// sum (x - about)^2.
+template <typename T> double squaresAbout(const T *x, int64_t n, T about) {
+  const detail::Vector<T> a = detail::every(about);
+  return detail::sum_of_vectors<T>(n, [=](auto at, int64_t i) {
+    __builtin_prefetch(x + i + n); // the row that comes next
+    detail::Vector<T> v = at.load(x + i) - a;
+    return v * v;
+  });
+}
+
 /// Moments of one stretch: the mean, and the sum of (x - mean)^2.
 template <typename T> void stretchMoments(double &mean, double &m2, const T *x, int64_t n) {
   mean = detail::sum_of(x, n) / double(n);
   T about = static_cast<T>(mean);
   double shift = mean - double(about); // about the exact mean instead of the rounded one
-  m2 = std::max(0.0, detail::sum_over<T>(n, [=](int64_t i) { return (x[i] - about) * (x[i] - about); }) -
-                         double(n) * shift * shift);
+  m2 = std::max(0.0, squaresAbout(x, n, about) - double(n) * shift * shift);
 }
 
 /// mean[c], m2[c] = sum of (x - mean)^2.
@@ -249,7 +258,7 @@ void normalize(T *y, T *rstd, const T *x, int64_t rows, int64_t n, double eps, T
     T *out = y + r * n;
     double m = detail::sum_of(row, n) / double(n);
     T about = static_cast<T>(m);
-    double v = detail::sum_over<T>(n, [=](int64_t i) { return (row[i] - about) * (row[i] - about); }) / double(n);
+    double v = squaresAbout(row, n, about) / double(n);
     v = std::max(0.0, v - (m - double(about)) * (m - double(about)));
     T factor = static_cast<T>(1.0 / std::sqrt(v + eps));
 #pragma GCC ivdep
@@ -297,7 +306,7 @@ void normalize_grad_finish(T *dx, const T *dy, const T *y, const T *rstd, const 
 template <typename T> void rms_local(T *squares, const T *x, int64_t rows, int64_t n) {
   for (int64_t r = 0; r < rows; ++r) {
     const T *row = x + r * n;
-    squares[r] = static_cast<T>(detail::sum_over<T>(n, [=](int64_t i) { return row[i] * row[i]; }));
+    squares[r] = static_cast<T>(squaresAbout(row, n, T(0)));
   }
 }
 
@@ -323,7 +332,8 @@ template <typename T> void rms_normalize(T *y, T *rstd, const T *x, int64_t rows
 template <typename T> void rms_grad_local(T *sums, const T *dy, const T *y, int64_t rows, int64_t n) {
   for (int64_t r = 0; r < rows; ++r) {
     const T *d = dy + r * n, *v = y + r * n;
-    sums[r] = static_cast<T>(detail::sum_over<T>(n, [=](int64_t i) { return d[i] * v[i]; }));
+    sums[r] = static_cast<T>(
+        detail::sum_of_vectors<T>(n, [=](auto at, int64_t i) { return at.load(d + i) * at.load(v + i); }));
   }
 }
 

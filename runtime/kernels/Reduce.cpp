@@ -8,31 +8,53 @@
 namespace echelon::runtime {
 namespace {
 
-constexpr int64_t kTile = 256;
+constexpr int64_t kTile = 1024; // columns
+
+/// sum[j] = sum[j] + x[0][j] + ... + x[k - 1][j], in this order.
+template <int k, typename T> void addFew(T *sum, const T *x, int64_t stride, int64_t width) {
+  detail::over_vectors<T>(width, [&](auto at, int64_t j) {
+    detail::Vector<T> v = at.load(sum + j);
+    for (int i = 0; i < k; ++i) {
+      __builtin_prefetch(x + (i + k) * stride + j, 0, 2); // the rows that come next, into the L2 cache
+      v += at.load(x + i * stride + j);
+    }
+    at.store(sum + j, v);
+  });
+}
 
 /// sum[j] += x[0][j] + ... + x[n - 1][j], j < width <= kTile, rows `stride` apart.
 template <typename T> void addRows(T *sum, const T *x, int64_t n, int64_t stride, int64_t width) {
   if (n <= 32) {
-    for (int64_t i = 0; i < n; ++i)
-      for (int64_t j = 0; j < width; ++j)
-        sum[j] += x[i * stride + j];
+    for (; n >= 8; n -= 8, x += 8 * stride)
+      addFew<8>(sum, x, stride, width);
+    for (; n > 0; --n, x += stride)
+      addFew<1>(sum, x, stride, width);
     return;
   }
-  T half[kTile] = {};
+  alignas(64) T half[kTile] = {};
+  auto take = [&] {
+    for (int64_t j = 0; j < width; ++j)
+      sum[j] += half[j];
+  };
   addRows(half, x, n / 2, stride, width);
-  for (int64_t j = 0; j < width; ++j)
-    sum[j] += half[j];
+  take();
   std::fill_n(half, width, T(0));
   addRows(half, x + n / 2 * stride, n - n / 2, stride, width);
-  for (int64_t j = 0; j < width; ++j)
-    sum[j] += half[j];
+  take();
 }
 
-template <bool largest, typename T> T pick(T a, T b) {
-  if constexpr (largest)
-    return math::max(a, b);
-  else
-    return math::min(a, b);
+/// y[j] = the extreme of y[j] and k rows of x; NaN where there is one.
+template <bool largest, int k, typename T> void takeFew(T *y, const T *x, int64_t inner) {
+  detail::over_vectors<T>(inner, [&](auto at, int64_t j) {
+    detail::Vector<T> v = at.load(y + j); // a NaN here stays, see larger
+    auto nan = detail::nan_in<T>(v);
+    for (int i = 0; i < k; ++i) {
+      detail::Vector<T> p = at.load(x + i * inner + j);
+      v = largest ? detail::larger<T>(p, v) : detail::smaller<T>(p, v);
+      nan |= detail::nan_in<T>(p);
+    }
+    at.store(y + j, nan ? detail::every(std::numeric_limits<T>::quiet_NaN()) : v);
+  });
 }
 
 template <bool largest, typename T> void reduceExtreme(T *y, const T *x, int64_t outer, int64_t n, int64_t inner) {
@@ -42,9 +64,11 @@ template <bool largest, typename T> void reduceExtreme(T *y, const T *x, int64_t
       continue;
     }
     std::fill_n(y, inner, detail::extreme_of<largest, T>(x, 0));
-    for (int64_t i = 0; i < n; ++i)
-      for (int64_t j = 0; j < inner; ++j)
-        y[j] = pick<largest>(y[j], x[i * inner + j]);
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8)
+      takeFew<largest, 8>(y, x + i * inner, inner);
+    for (; i < n; ++i)
+      takeFew<largest, 1>(y, x + i * inner, inner);
   }
 }
 
@@ -66,6 +90,23 @@ template <typename T> int64_t placeOf(T v, const T *x, int64_t n) {
   return i;
 }
 
+template <typename T> struct Placed {
+  T value;
+  int64_t place;
+};
+/// In one pass over memory: the extreme of each block, then its place in the block that won. n >= 1.
+template <bool largest, typename T> Placed<T> extremeOfRow(const T *x, int64_t n) {
+  constexpr int64_t block = 1024;
+  int64_t from = 0;
+  T best = detail::extreme_of<largest>(x, std::min(block, n));
+  for (int64_t i = block; i < n; i += block) {
+    T v = detail::extreme_of<largest>(x + i, std::min(block, n - i));
+    if (beats<largest>(v, best))
+      best = v, from = i;
+  }
+  return {best, from + placeOf(best, x + from, std::min(block, n - from))};
+}
+
 template <bool largest, typename T>
 void extremeWithIndex(T *value, int32_t *index, const T *x, int64_t outer, int64_t n, int64_t inner, int32_t offset) {
   alignas(64) T best[kTile];
@@ -74,8 +115,8 @@ void extremeWithIndex(T *value, int32_t *index, const T *x, int64_t outer, int64
     for (int64_t j0 = 0; j0 < inner; j0 += kTile) {
       int64_t width = std::min(kTile, inner - j0);
       if (inner == 1) {
-        T v = detail::extreme_of<largest>(x, n);
-        best[0] = v, at[0] = static_cast<int32_t>(placeOf(v, x, n)) + offset;
+        auto [v, place] = extremeOfRow<largest>(x, n);
+        best[0] = v, at[0] = static_cast<int32_t>(place) + offset;
       } else {
         for (int64_t j = 0; j < width; ++j)
           best[j] = x[j0 + j], at[j] = offset;

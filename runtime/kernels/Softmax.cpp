@@ -1,18 +1,17 @@
-// softmax, log_softmax, logsumexp: maximum, sum of exp(x - maximum), finish. With inner = 1 a row runs in vector lanes;
-// else tiles of 64 neighbouring columns go down the axis together.
+// softmax, log_softmax, logsumexp: maximum, sum of exp(x - maximum), finish. With inner = 1 a row runs in vector lanes,
+// all that happens to it while it is in the cache; else tiles of neighbouring columns go down the axis together.
 #include "runtime/kernels/Softmax.h"
-#include "runtime/kernels/BlockedSum.h"
-#include "runtime/kernels/Elementwise.h"
+#include "runtime/kernels/ExpSums.h"
 #include "runtime/kernels/Reduce.h"
 #include <vector>
 
 namespace echelon::runtime {
 namespace {
 
+using detail::every, detail::exp_down, detail::Vector, detail::over_vectors, detail::shift_of;
+
 constexpr int64_t kTile = 64;
 
-/// What is subtracted before exp: the maximum, but 0 where all is -inf, so that exp gives 0 and not NaN.
-template <typename T> T shiftOf(T m) { return m == -std::numeric_limits<T>::infinity() ? T(0) : m; }
 /// 1 / s, and 0 for an empty sum: softmax is 0 where everything is masked.
 template <typename T> T inverseOf(T s) { return s == T(0) ? T(0) : T(1) / s; }
 
@@ -31,13 +30,8 @@ template <typename T, typename F> void overSlices(int64_t outer, int64_t n, int6
         f((o * n + i) * inner + j, o * inner + j);
 }
 
-/// sum[o, j] = sum over i of f(flat position, slice).
+/// sum[o, j] = sum over i of f(flat position, slice). inner > 1.
 template <typename T, typename F> void sumSlices(T *sum, int64_t outer, int64_t n, int64_t inner, F f) {
-  if (inner == 1) {
-    for (int64_t o = 0; o < outer; ++o)
-      sum[o] = static_cast<T>(detail::sum_over<T>(n, [&](int64_t i) { return f(o * n + i, o); }));
-    return;
-  }
   overTiles(outer, inner, [&](int64_t o, int64_t j0, int64_t width) {
     double total[kTile] = {};
     T block[kTile];
@@ -58,28 +52,27 @@ template <typename T, typename F> void sumSlices(T *sum, int64_t outer, int64_t 
 
 template <typename T> void local_sum_exp(T *s, const T *x, const T *m, int64_t outer, int64_t n, int64_t inner) {
   if (inner == 1) {
-    for (int64_t o = 0; o < outer; ++o) {
-      T shift = shiftOf(m[o]);
-      const T *row = x + o * n;
-      s[o] = static_cast<T>(detail::sum_over<T>(n, [&](int64_t i) { return math::exp(row[i] - shift); }));
-    }
+    for (int64_t o = 0; o < outer; ++o)
+      s[o] = detail::exp_sum(x + o * n, n, shift_of(m[o]));
     return;
   }
-  sumSlices(s, outer, n, inner, [&](int64_t at, int64_t slice) { return math::exp(x[at] - shiftOf(m[slice])); });
+  sumSlices(s, outer, n, inner, [&](int64_t at, int64_t slice) { return math::exp(x[at] - shift_of(m[slice])); });
 }
 
 template <typename T>
 void softmax_finish(T *y, const T *x, const T *m, const T *s, int64_t outer, int64_t n, int64_t inner) {
   if (inner == 1) {
     for (int64_t o = 0; o < outer; ++o) {
-      T shift = shiftOf(m[o]), factor = inverseOf(s[o]);
-      for (int64_t i = o * n; i < (o + 1) * n; ++i)
-        y[i] = math::exp(x[i] - shift) * factor;
+      const Vector<T> shift = every(shift_of(m[o])), factor = every(inverseOf(s[o]));
+      const T *from = x + o * n;
+      T *to = y + o * n;
+      over_vectors<T>(n, [&](auto at, int64_t i) { at.store(to + i, exp_down(at.load(from + i) - shift) * factor); });
     }
     return;
   }
-  overSlices<T>(outer, n, inner,
-                [&](int64_t at, int64_t slice) { y[at] = math::exp(x[at] - shiftOf(m[slice])) * inverseOf(s[slice]); });
+  overSlices<T>(outer, n, inner, [&](int64_t at, int64_t slice) {
+    y[at] = math::exp(x[at] - shift_of(m[slice])) * inverseOf(s[slice]);
+  });
 }
 
 template <typename T>
@@ -92,28 +85,37 @@ void log_softmax_finish(T *y, const T *x, const T *m, const T *s, int64_t outer,
 
 template <typename T> void logsumexp_finish(T *lse, const T *m, const T *s, int64_t count) {
   for (int64_t i = 0; i < count; ++i)
-    lse[i] = shiftOf(m[i]) + math::log(s[i]);
+    lse[i] = shift_of(m[i]) + math::log(s[i]);
 }
 
 template <typename T> void softmax(T *y, const T *x, int64_t outer, int64_t n, int64_t inner) {
   if (inner == 1) { // exp once, scale in place
     for (int64_t o = 0; o < outer; ++o, x += n, y += n) {
-      T shift = shiftOf(detail::extreme_of<true>(x, n));
-      for (int64_t i = 0; i < n; ++i)
-        y[i] = math::exp(x[i] - shift);
-      T factor = inverseOf(static_cast<T>(detail::sum_of(y, n)));
-      for (int64_t i = 0; i < n; ++i)
-        y[i] *= factor;
+      const Vector<T> shift = every(shift_of(detail::largest_number(x, n)));
+      T sum = static_cast<T>(detail::sum_of_vectors<T>(n, [&](auto at, int64_t i) {
+        __builtin_prefetch(x + i + n); // the next row
+        Vector<T> e = exp_down(at.load(x + i) - shift);
+        at.store(y + i, e);
+        return e;
+      }));
+      const Vector<T> factor = every(inverseOf(sum));
+      over_vectors<T>(n, [&](auto at, int64_t i) { at.store(y + i, at.load(y + i) * factor); });
     }
     return;
   }
-  std::vector<T> m(outer * inner);
-  reduce_max(m.data(), x, outer, n, inner);
   overTiles(outer, inner, [&](int64_t o, int64_t j0, int64_t width) { // as above, a tile of columns
     T shift[kTile], sum[kTile];
     double total[kTile] = {};
+    std::fill_n(shift, width, -std::numeric_limits<T>::infinity());
+    for (int64_t i = 0; i < n; ++i) {
+      const T *from = x + (o * n + i) * inner + j0;
+      over_vectors<T>(width, [&](auto at, int64_t j) {
+        __builtin_prefetch(from + 8 * inner + j);
+        at.store(shift + j, detail::larger<T>(at.load(from + j), at.load(shift + j)));
+      });
+    }
     for (int64_t j = 0; j < width; ++j)
-      shift[j] = shiftOf(m[o * inner + j0 + j]);
+      shift[j] = shift_of(shift[j]);
     for (int64_t i0 = 0; i0 < n; i0 += 16) {
       std::fill_n(sum, width, T(0));
       for (int64_t i = i0; i < std::min(n, i0 + 16); ++i) {
@@ -141,6 +143,14 @@ template <typename T> void softmax(T *y, const T *x, int64_t outer, int64_t n, i
 }
 
 template <typename T> void log_softmax(T *y, const T *x, int64_t outer, int64_t n, int64_t inner) {
+  if (inner == 1) {
+    for (int64_t o = 0; o < outer; ++o, x += n, y += n) {
+      auto [m, sum] = detail::maximum_and_exp_sum(x, n);
+      const Vector<T> top = every(m), shift = every(math::log(sum));
+      over_vectors<T>(n, [&](auto at, int64_t i) { at.store(y + i, at.load(x + i) - top - shift); });
+    }
+    return;
+  }
   std::vector<T> m(outer * inner), s(outer * inner);
   reduce_max(m.data(), x, outer, n, inner);
   local_sum_exp(s.data(), x, m.data(), outer, n, inner);
@@ -148,6 +158,13 @@ template <typename T> void log_softmax(T *y, const T *x, int64_t outer, int64_t 
 }
 
 template <typename T> void logsumexp(T *lse, const T *x, int64_t outer, int64_t n, int64_t inner) {
+  if (inner == 1) {
+    for (int64_t o = 0; o < outer; ++o) {
+      auto [m, sum] = detail::maximum_and_exp_sum(x + o * n, n);
+      logsumexp_finish(lse + o, &m, &sum, 1);
+    }
+    return;
+  }
   std::vector<T> m(outer * inner), s(outer * inner);
   reduce_max(m.data(), x, outer, n, inner);
   local_sum_exp(s.data(), x, m.data(), outer, n, inner);
@@ -155,15 +172,22 @@ template <typename T> void logsumexp(T *lse, const T *x, int64_t outer, int64_t 
 }
 
 template <typename T> void local_sum_product(T *t, const T *a, const T *b, int64_t outer, int64_t n, int64_t inner) {
+  if (inner == 1) {
+    for (int64_t o = 0; o < outer; ++o, a += n, b += n)
+      t[o] = static_cast<T>(
+          detail::sum_of_vectors<T>(n, [&](auto at, int64_t i) { return at.load(a + i) * at.load(b + i); }));
+    return;
+  }
   sumSlices(t, outer, n, inner, [&](int64_t at, int64_t) { return a[at] * b[at]; });
 }
 
 template <typename T>
 void softmax_grad_finish(T *dx, const T *dy, const T *y, const T *t, int64_t outer, int64_t n, int64_t inner) {
   if (inner == 1) {
-    for (int64_t o = 0; o < outer; ++o)
-      for (int64_t i = o * n; i < (o + 1) * n; ++i)
-        dx[i] = y[i] * (dy[i] - t[o]);
+    for (int64_t o = 0; o < outer; ++o, dx += n, dy += n, y += n) {
+      const Vector<T> sum = every(t[o]);
+      over_vectors<T>(n, [&](auto at, int64_t i) { at.store(dx + i, at.load(y + i) * (at.load(dy + i) - sum)); });
+    }
     return;
   }
   overSlices<T>(outer, n, inner, [&](int64_t at, int64_t slice) { dx[at] = y[at] * (dy[at] - t[slice]); });
@@ -172,30 +196,38 @@ void softmax_grad_finish(T *dx, const T *dy, const T *y, const T *t, int64_t out
 template <typename T>
 void log_softmax_grad_finish(T *dx, const T *dy, const T *y, const T *t, int64_t outer, int64_t n, int64_t inner) {
   if (inner == 1) {
-    for (int64_t o = 0; o < outer; ++o)
-      for (int64_t i = o * n; i < (o + 1) * n; ++i)
-        dx[i] = dy[i] - math::exp(y[i]) * t[o];
+    for (int64_t o = 0; o < outer; ++o, dx += n, dy += n, y += n) {
+      const Vector<T> sum = every(t[o]);
+      over_vectors<T>(n,
+                      [&](auto at, int64_t i) { at.store(dx + i, at.load(dy + i) - exp_down(at.load(y + i)) * sum); });
+    }
     return;
   }
   overSlices<T>(outer, n, inner, [&](int64_t at, int64_t slice) { dx[at] = dy[at] - math::exp(y[at]) * t[slice]; });
 }
 
 template <typename T> void softmax_grad(T *dx, const T *dy, const T *y, int64_t outer, int64_t n, int64_t inner) {
-  std::vector<T> t(outer * inner);
-  local_sum_product(t.data(), dy, y, outer, n, inner);
-  softmax_grad_finish(dx, dy, y, t.data(), outer, n, inner);
+  std::vector<T> t(inner);
+  const int64_t slice = n * inner;
+  for (int64_t at = 0; at < outer * slice; at += slice) {
+    local_sum_product(t.data(), dy + at, y + at, 1, n, inner);
+    softmax_grad_finish(dx + at, dy + at, y + at, t.data(), 1, n, inner);
+  }
 }
 
 template <typename T> void log_softmax_grad(T *dx, const T *dy, const T *y, int64_t outer, int64_t n, int64_t inner) {
-  std::vector<T> t(outer * inner);
-  reduce_sum(t.data(), dy, outer, n, inner);
-  log_softmax_grad_finish(dx, dy, y, t.data(), outer, n, inner);
+  std::vector<T> t(inner);
+  const int64_t slice = n * inner;
+  for (int64_t at = 0; at < outer * slice; at += slice) {
+    reduce_sum(t.data(), dy + at, 1, n, inner);
+    log_softmax_grad_finish(dx + at, dy + at, y + at, t.data(), 1, n, inner);
+  }
 }
 
 template <typename T>
 void logsumexp_grad(T *dx, const T *d, const T *x, const T *lse, int64_t outer, int64_t n, int64_t inner) {
   overSlices<T>(outer, n, inner,
-                [&](int64_t at, int64_t slice) { dx[at] = math::exp(x[at] - shiftOf(lse[slice])) * d[slice]; });
+                [&](int64_t at, int64_t slice) { dx[at] = math::exp(x[at] - shift_of(lse[slice])) * d[slice]; });
 }
 
 namespace reference {

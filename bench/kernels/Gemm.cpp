@@ -1,0 +1,102 @@
+// Matrix products as training steps have them, in both libraries, in turns.
+#include "runtime/kernels/Gemm.h"
+#include "Bench.h"
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+
+namespace echelon::bench {
+using namespace runtime;
+
+namespace {
+
+struct Shape {
+  const char *what;
+  int64_t m, n, k;
+  Form form;
+};
+
+/// GFLOP/s of the reference, with which c must agree.
+double plainRate(const float *c, const float *a, const float *b, const Shape &s, double count) {
+  bool ta = s.form == Form::tn, tb = s.form == Form::nt;
+  Array<float> want(s.m * s.n);
+  auto product = [&] {
+    reference::gemm<float>(want, a, b, s.m, s.n, s.k, s.form, ta ? s.m : s.k, tb ? s.k : s.n, s.n, 1, 0);
+  };
+  double t = fastest(product, 0.01);
+  for (int64_t i = 0; i < want.size; ++i)
+    if (!(std::abs(c[i] - want[i]) < 1e-3 * std::sqrt(double(s.k)))) {
+      std::fprintf(stderr, "%s: differs from its reference\n", s.what);
+      std::exit(1);
+    }
+  return count / t * 1e-9;
+}
+
+} // namespace
+
+/// Both libraries by shape. `chosen` is what choose_gemm says.
+void gemms() {
+  const Form nn = Form::nn, nt = Form::nt, tn = Form::tn;
+  const Shape shapes[] = {
+      {"MLP 784 -> 128, 32 rows", 32, 128, 784, nn},
+      {"its dw", 784, 128, 32, tn},
+      {"MLP head 128 -> 10", 32, 10, 128, nn},
+      {"its dx", 32, 128, 10, nt},
+      {"its dw", 128, 10, 32, tn},
+      {"attention scores 64 x 64 x 32", 64, 64, 32, nt},
+      {"attention output 64 x 32 x 64", 64, 32, 64, nn},
+      {"attention dv 64 x 32 x 64", 64, 32, 64, tn},
+      {"attention scores 64 x 256 x 64", 64, 256, 64, nt},
+      {"attention output 64 x 64 x 256", 64, 64, 256, nn},
+      {"attention dk 256 x 64 x 64", 256, 64, 64, tn},
+      {"GPT 128 wide, 2048 rows, 128 -> 64", 2048, 64, 128, nn},
+      {"its dx", 2048, 128, 64, nt},
+      {"its dw", 128, 64, 2048, tn},
+      {"GPT 128 wide, 128 -> 256", 2048, 256, 128, nn},
+      {"its dx", 2048, 128, 256, nt},
+      {"its dw", 128, 256, 2048, tn},
+      {"GPT 128 wide, logits", 2048, 256, 128, nt},
+      {"its dwte", 256, 128, 2048, tn},
+      {"GPT-2 256 rows, 768 -> 768", 256, 768, 768, nn},
+      {"its dx", 256, 768, 768, nt},
+      {"its dw", 768, 768, 256, tn},
+      {"GPT-2 256 rows, 768 -> 3072", 256, 3072, 768, nn},
+      {"its dx", 256, 768, 3072, nt},
+      {"its dw", 768, 3072, 256, tn},
+      {"GPT-2 1024 rows, 768 -> 768", 1024, 768, 768, nn},
+      {"GPT-2 logits", 256, 50304, 768, nt},
+      {"16 x 16 x 16", 16, 16, 16, nn},
+      {"32 x 32 x 32", 32, 32, 32, nn},
+      {"128 cubed", 128, 128, 128, nn},
+      {"256 cubed", 256, 256, 256, nn},
+      {"512 cubed", 512, 512, 512, nn},
+      {"1024 cubed", 1024, 1024, 1024, nn},
+  };
+  std::printf("%-36s %-2s %5s %5s %5s %9s %9s %9s %14s  %s\n", "matrix product, GFLOP/s", "", "m", "n", "k", "openblas",
+              "onednn", "reference", "of the limit", "chosen");
+  for (const Shape &s : shapes) {
+    bool ta = s.form == tn, tb = s.form == nt;
+    Values a(s.m * s.k), b(s.k * s.n, 2);
+    Array<float> c(s.m * s.n);
+    auto product = [&](Blas library) {
+      gemm<float>(c, a, b, s.m, s.n, s.k, s.form, ta ? s.m : s.k, tb ? s.k : s.n, s.n, 1, 0, library);
+    };
+    const double count = 2.0 * s.m * s.n * s.k;
+    double rate[2] = {0, 0}, plain = 0;
+    for (int round = 0; round < 3; ++round) // in turns, so that other work on the machine meets both
+      for (Blas library : {Blas::openblas, Blas::onednn})
+        rate[int(library)] = std::max(rate[int(library)], count / fastest([&] { product(library); }, 0.04) * 1e-9);
+    if (count < 1e8)
+      plain = plainRate(c, a, b, s, count);
+    Blas chosen = choose_gemm(s.m, s.n, s.k, ta, tb, 4);
+    bool right = rate[int(chosen)] >= 0.97 * rate[1 - int(chosen)];
+    std::printf("%-36s %-2s %5ld %5ld %5ld %9.1f %9.1f %9.1f %12.0f %%  %s%s\n", s.what,
+                s.form == nn ? "nn"
+                : ta         ? "tn"
+                             : "nt",
+                long(s.m), long(s.n), long(s.k), rate[0], rate[1], plain, 100 * rate[int(chosen)] / peak,
+                chosen == Blas::openblas ? "openblas" : "onednn", right ? "" : " (slower)");
+  }
+}
+
+} // namespace echelon::bench
