@@ -11,6 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from sizes import SIZES
+
 SHARED = pathlib.Path(os.environ.get("ECHELON_SHARED", pathlib.Path(__file__).resolve().parents[2].parent / "shared"))
 
 
@@ -217,6 +219,14 @@ EXAMPLES = {
                      lambda: text(SAYINGS, 64)),
     "sort_digits": (Seq2Seq, 64, ADAM, dict(lr=1e-3), None, lambda: sorted_digits),
 }
+
+
+def gpt(size):
+    return (lambda: GPT(size.layers, size.heads, size.width, size.words, size.length), size.batch, torch.optim.AdamW,
+            dict(lr=1e-4, betas=(0.9, 0.95), weight_decay=0.1), 1.0, lambda: text(SAYINGS, size.length))
+
+
+EXAMPLES.update((name, gpt(size)) for name, size in SIZES.items())
 
 
 def make(name):

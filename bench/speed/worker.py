@@ -1,6 +1,7 @@
 """PyTorch's side of the comparison: a process that trains and stops and goes on as it is told.
 
-    worker.py NAME FORM [RANK RANKS FILE]      FORM: eager, compiled, channels_last (eager, conv nets), …
+    worker.py NAME FORM [RANK RANKS FILE]
+    FORM: eager or compiled, then _channels_last (conv nets) or _2_threads
 
 Says "ready" after its first steps. For each line SECONDS that it reads, trains so long and prints the steps' times.
 With several ranks they train one batch under DistributedDataParallel over Gloo; rank 0 says how many steps there are.
@@ -14,7 +15,7 @@ from models import make
 
 name, form = sys.argv[1:3]
 rank, ranks = (int(sys.argv[3]), int(sys.argv[4])) if len(sys.argv) > 3 else (0, 1)
-torch.set_num_threads(1)
+torch.set_num_threads(2 if "2_threads" in form else 1)
 torch.set_num_interop_threads(1)
 model, optimizer, batch, clip, data = make(name)
 memory = torch.channels_last if "channels_last" in form else torch.contiguous_format
@@ -41,7 +42,7 @@ def step():
     return time.perf_counter() - began
 
 
-warm = [step() for _ in range(5)]
+warm = [step() for _ in range(3)]
 print("ready", flush=True)
 for line in sys.stdin:
     seconds = float(line)
@@ -50,7 +51,7 @@ for line in sys.stdin:
         while time.perf_counter() - began < seconds:
             times.append(step())
     else: # the same number of steps on each rank
-        count = torch.tensor([max(3, int(seconds / (sum(warm[-3:]) / 3)))])
+        count = torch.tensor([max(1, int(seconds / min(warm)))])
         torch.distributed.broadcast(count, 0)
         used = time.process_time()
         times = [step() for _ in range(int(count))]
