@@ -51,8 +51,8 @@ struct alignas(2 * kCacheLine) DirectSlot {
   const char *in; // null: in `payload`
   char *out;
   alignas(kCacheLine) char payload[kPayloadBytes];
-  alignas(kCacheLine) std::atomic<int64_t> claimed{0}; // chunks of this rank's share that someone has taken up
-  std::atomic<int64_t> done{0};                        // and that are finished
+  alignas(kCacheLine) std::atomic<uint64_t> claimed{0}; // chunks of this rank's share that someone has taken up
+  std::atomic<int64_t> done{0};                         // and that are finished
 };
 
 /// What one rank shows to the groups of one id.
