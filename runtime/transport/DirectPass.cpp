@@ -74,7 +74,7 @@ template <typename T> struct VectorOf {
 template <typename T, ReduceOp op, bool streams, int fixedIns, int fixedOuts>
 static void reduceRows(const T *const *in, int ins, T *const *out, int outs, int64_t count) {
   using Vector = typename VectorOf<T>::type;
-  constexpr int64_t kPair = 2 * sizeof(Vector) / sizeof(T), kAhead = 2048;
+  constexpr int64_t kPair = 2 * sizeof(Vector) / sizeof(T), kAhead = 2048 / sizeof(T);
   // Own copies of fixed length, which no store through a row can change: they stay in registers.
   const T *fixedIn[std::max(fixedIns, 1)] = {};
   T *fixedOut[std::max(fixedOuts, 1)] = {};
@@ -88,10 +88,8 @@ static void reduceRows(const T *const *in, int ins, T *const *out, int outs, int
     out = fixedOut;
     outs = fixedOuts;
   }
-  int64_t at = 0;
-  for (; at + kPair <= count; at += kPair) {
+  auto pair = [&](int64_t at, auto ahead) {
     auto load = [&](int row, int half) { return reinterpret_cast<const Vector *>(in[row] + at)[half]; };
-    auto ahead = [&](int row) { __builtin_prefetch(reinterpret_cast<const char *>(in[row] + at) + kAhead); };
     Vector first = load(0, 0), second = load(0, 1);
     ahead(0);
     for (int row = 1; row < ins; ++row) {
@@ -104,7 +102,12 @@ static void reduceRows(const T *const *in, int ins, T *const *out, int outs, int
       store(place, first, streams);
       store(place + 1, second, streams);
     }
-  }
+  };
+  int64_t at = 0;
+  for (; at + kAhead + kPair <= count; at += kPair)
+    pair(at, [&](int row) { __builtin_prefetch(in[row] + at + kAhead); });
+  for (; at + kPair <= count; at += kPair) // what comes behind may be another rank's
+    pair(at, [](int) {});
   for (; at < count; ++at) {
     T sum = in[0][at];
     for (int row = 1; row < ins; ++row)
