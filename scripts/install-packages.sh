@@ -7,7 +7,7 @@ packages=(
   libmlir-22-dev mlir-22-tools llvm-22-dev llvm-22-tools lld-22 clang-format-22
   clang-22 libclang-rt-22-dev                         # the sanitizers
   antlr4 libantlr4-runtime-dev                        # the front end
-  libcli11-dev nlohmann-json3-dev zlib1g-dev          # command line, JSON, packed data
+  libcli11-dev nlohmann-json3-dev zlib1g-dev libdeflate-dev # command line, JSON, packed data
   libopenblas-pthread-dev libdnnl-dev                 # matrix products, convolutions
   libopenmpi-dev openmpi-bin                          # the mpi transport
   libgtest-dev python3                                # tests (lit is a Python program)

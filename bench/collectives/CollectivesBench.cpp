@@ -1,108 +1,134 @@
-// Median times of the collectives by size, and how many memcpys of the same bytes each is worth.
+// Times of Echelon's collectives by size, and of the memory traffic that each cannot do without.
 //
-//   bench_collectives [RANKS [TRANSPORT]]     2 shm unless told: two ranks, processes
-//   mpirun -n 2 bench_collectives 2 mpi
+//   bench_collectives RANKS [TRANSPORT [COLLECTIVE...]]     run.py beside it calls this and mpi_collectives in turns
 //
-// All ranks copy at the same time for the memcpy column, as they all work at a collective at the same time. `own` is
-// memory of the process, `shared` comes from Transport::allocate.
+// Prints a line a figure: what, bytes, microseconds. The floor of a collective: each rank reads and writes its share of
+// the bytes that must be read and written at least, all ranks at once, in memory of its own, used again and again as
+// the collective's is; the faster of memcpy and streaming stores, and plain reading where more is read than written.
+
+#include "Windows.h"
 
 #include "runtime/collectives/Collectives.h"
 #include "runtime/launch/Launch.h"
+#include "runtime/transport/CopyBytes.h"
 
-#include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
 #include <string>
-#include <vector>
 
 using namespace echelon::runtime;
-using Clock = std::chrono::steady_clock;
+using namespace echelon::bench;
 
-// The slowest rank's median time of a call, in microseconds.
-static double medianMicroseconds(Transport &t, int64_t bytes, const std::function<void()> &call) {
-  const int calls = static_cast<int>(std::clamp<int64_t>((int64_t(64) << 20) / std::max<int64_t>(bytes, 1), 5, 2000));
-  std::vector<double> times;
-  call();
-  for (int i = 0; i < calls; ++i) {
-    barrier(t, t.world());
-    const auto begin = Clock::now();
-    call();
-    times.push_back(std::chrono::duration<double, std::micro>(Clock::now() - begin).count());
-  }
-  std::nth_element(times.begin(), times.begin() + calls / 2, times.end());
-  double median = times[calls / 2];
-  all_reduce(t, t.world(), &median, 1, Max);
-  return median;
+// The sum of what is read, so that the reading is not optimised away.
+static float readAll(const float *data, int64_t count) {
+  float sums[64] = {};
+  for (int64_t i = 0; i + 64 <= count; i += 64)
+#pragma GCC ivdep
+    for (int k = 0; k < 64; ++k)
+      sums[k] += data[i + k];
+  float sum = 0;
+  for (float s : sums)
+    sum += s;
+  return sum;
 }
 
-static void bench(Transport &t) {
-  const int p = t.size();
-  const int64_t largest = int64_t(64) << 20;
-  const bool isDirect = t.isDirect();
-  auto *sharedIn = static_cast<float *>(t.allocate(largest)), *sharedOut = static_cast<float *>(t.allocate(largest));
-  std::vector<float> ownIn(largest / 4, 1.0f), ownOut(largest / 4, 1.0f);
-  std::fill(sharedIn, sharedIn + largest / 4, 1.0f);
-  std::fill(sharedOut, sharedOut + largest / 4, 1.0f);
-  const Group &g = t.world();
+namespace {
 
-  struct Column {
-    const char *name;
-    std::function<void(int64_t)> call; // bytes
-  };
-  auto zero = [](float *data, int64_t n) { data[0] = n ? 1.0f : 0.0f; };
-  std::vector<Column> columns = {
-      {"memcpy", [&](int64_t bytes) { std::memcpy(ownOut.data(), ownIn.data(), bytes); }},
-      {"all_reduce own",
-       [&](int64_t bytes) {
-         zero(ownIn.data(), bytes);
-         all_reduce(t, g, ownIn.data(), bytes / 4, Max);
-       }},
-      {"all_reduce shared", [&](int64_t bytes) { all_reduce(t, g, sharedIn, bytes / 4, Max); }},
-      {"reduce_scatter", [&](int64_t bytes) { reduce_scatter(t, g, sharedOut, sharedIn, bytes / 4 / p, Sum); }},
-      {"all_gather", [&](int64_t bytes) { all_gather(t, g, sharedOut, sharedIn, bytes / 4 / p); }},
-      {"broadcast", [&](int64_t bytes) { broadcast(t, g, sharedIn, bytes / 4, 0); }},
-      {"ring", [&](int64_t bytes) { all_reduce(t, g, sharedIn, bytes / 4, Max, Algorithm::ring); }},
-      {"butterfly", [&](int64_t bytes) { all_reduce(t, g, sharedIn, bytes / 4, Max, Algorithm::butterfly); }},
-  };
-  if (t.rank() == 0) {
-    std::printf("%d ranks over %s: microseconds (x memcpy); ring and butterfly are all_reduces%s\n%10s", p, t.name(),
-                isDirect ? "" : "; all on own memory", "bytes");
-    for (const Column &column : columns)
-      std::printf("%20s", column.name);
-    std::printf("\n");
+struct Case {
+  const char *name;
+  std::function<void(int64_t)> call;             // bytes of the whole buffer
+  std::function<int64_t(int64_t)> read, written; // by each rank at least
+};
+
+class Bench {
+public:
+  explicit Bench(Transport &t) : t(t), p(t.size()) {
+    in = static_cast<float *>(t.allocate(kLargest));
+    out = static_cast<float *>(t.allocate(kLargest));
+    std::fill(in, in + kLargest / 4, 0.0f);
+    std::fill(out, out + kLargest / 4, 0.0f);
+    peers.rank = t.rank();
+    peers.size = p;
+    peers.maximum = [&t](double *values, int count) { all_reduce(t, t.world(), values, count, Max); };
   }
-  for (int64_t bytes = 1 << 10; bytes <= largest; bytes *= 4) {
-    double copy = 0;
-    if (t.rank() == 0)
-      std::printf("%10lld", static_cast<long long>(bytes));
-    for (const Column &column : columns) {
-      const double time = medianMicroseconds(t, bytes, [&] { column.call(bytes); });
-      if (copy == 0)
-        copy = time;
-      if (t.rank() == 0)
-        std::printf("%12.2f (%5.1f)", time, time / copy);
+
+  void run(const std::vector<std::string> &wanted) {
+    for (const Case &c : cases()) {
+      if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), c.name) == wanted.end())
+        continue;
+      for (int64_t bytes : sizes()) {
+        print(c.name, bytes, microseconds(peers, [&] { c.call(bytes); }));
+        if (bytes >= 1 << 20 && c.read(bytes) > 0)
+          print((std::string("floor_") + c.name).c_str(), bytes, floorOf(c.read(bytes), c.written(bytes)));
+        if (c.read(bytes) == 0)
+          break; // it moves nothing
+      }
     }
+  }
+
+private:
+  std::vector<Case> cases() {
+    const Group &g = t.world();
+    auto all = [](int64_t n) { return n; };
+    auto part = [this](int64_t n) { return n / p; };
+    auto others = [this](int64_t n) { return n / p * (p - 1); };
+    auto othersPart = [this](int64_t n) { return n / p * (p - 1) / p; };
+    auto none = [](int64_t) { return int64_t(0); };
+    return {
+        {"all_reduce", [&](int64_t n) { all_reduce(t, g, in, n / 4, Sum); }, all, all},
+        {"reduce_scatter", [&](int64_t n) { reduce_scatter(t, g, out, in, n / 4 / p, Sum); }, all, part},
+        {"all_gather", [&](int64_t n) { all_gather(t, g, out, in, n / 4 / p); }, all, all},
+        {"all_to_all", [&](int64_t n) { all_to_all(t, g, out, in, n / 4 / p); }, all, all},
+        {"broadcast", [&](int64_t n) { broadcast(t, g, in, n / 4, 0); }, others, others},
+        {"reduce", [&](int64_t n) { reduce(t, g, in, n / 4, Sum, 0); }, all, part},
+        {"gather", [&](int64_t n) { gather(t, g, out, in, n / 4 / p, 0); }, part, part},
+        {"scatter", [&](int64_t n) { scatter(t, g, out, in, n / 4 / p, 0); }, part, part},
+        {"barrier", [&](int64_t) { barrier(t, g); }, none, othersPart},
+    };
+  }
+
+  double floorOf(int64_t read, int64_t written) {
+    // Own memory, so that no rank has another's in its cache.
+    if (own.empty())
+      own.assign(2 * kLargest / 4, 1.0f);
+    float *from = own.data(), *to = own.data() + kLargest / 4;
+    auto rest = [&] { sink = sink + readAll(from + written / 4, (read - written) / 4); };
+    const double copied = microseconds(peers, [&] { std::memcpy(to, from, written), rest(); });
+    const double streamed = microseconds(peers, [&] { copyBytes(to, from, written, true), rest(); });
+    const double kept = microseconds(peers, [&] { copyBytes(to, from, written, false), rest(); });
+    return std::min({copied, streamed, kept});
+  }
+
+  void print(const char *what, int64_t bytes, double time) {
     if (t.rank() == 0)
-      std::printf("\n");
+      std::printf("%s %lld %.3f\n", what, static_cast<long long>(bytes), time);
     std::fflush(stdout);
   }
-}
+
+  Transport &t;
+  int p;
+  Peers peers;
+  float *in, *out;
+  std::vector<float> own;
+  volatile float sink = 0;
+};
+
+} // namespace
 
 int main(int argc, char **argv) {
   LaunchOptions options;
   options.ranks = argc > 1 ? std::atoi(argv[1]) : 2;
-  if (options.ranks < 1 || argc > 3) {
-    std::fprintf(stderr, "usage: bench_collectives [RANKS [shm | threads | mpi]]\n");
+  if (options.ranks < 1) {
+    std::fprintf(stderr, "usage: bench_collectives [RANKS [shm | threads | mpi [COLLECTIVE...]]]\n");
     return 2;
   }
   options.transport = argc > 2 ? argv[2] : "shm";
   options.deadlineSeconds = 60;
-  options.sharedBytesPerRank = size_t(130) << 20;
-  return launch(options, [](Transport &t) {
-    bench(t);
+  options.sharedBytesPerRank = 2 * kLargest;
+  const std::vector<std::string> wanted(argv + std::min(argc, 3), argv + argc);
+  return launch(options, [&](Transport &t) {
+    Bench(t).run(wanted);
     return 0;
   });
 }

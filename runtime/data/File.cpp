@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
+#include <libdeflate.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -66,20 +67,34 @@ bool isPacked(const uint8_t *file, size_t size) {
   return size >= 18 && file[0] == 0x1f && file[1] == 0x8b && file[2] == 8 && (file[3] & 0xe0) == 0;
 }
 
-/// Inflates one or more gzip members. The length that the file's last four bytes tell is only a first guess: it is
-/// modulo 2^32 and of the last member alone.
-std::string unpack(const std::string &path, const uint8_t *packed, size_t packedSize, size_t limit,
-                   std::shared_ptr<const uint8_t> &bytes, size_t &length) {
-  uint32_t guess = 0;
-  std::memcpy(&guess, packed + packedSize - 4, 4);
-  // Deflate packs at most 1032 to 1; a larger guess is a lie that would only cost memory.
-  size_t capacity = std::clamp<size_t>(guess, 1024, 1032 * packedSize + 1024);
-  capacity = std::min(capacity, std::max<size_t>(limit, 1));
-  Unpacked out;
+/// Inflates whole members at once into what `out` has room for: with libdeflate, which takes half of zlib's time.
+/// False where that is not the whole file: it is larger than it says, or broken, which `inflateSome` can tell.
+bool inflateAll(const uint8_t *packed, size_t packedSize, const Unpacked &out, size_t &length) {
+  libdeflate_decompressor *inflater = libdeflate_alloc_decompressor();
+  size_t consumed = 0;
+  bool good = inflater;
   length = 0;
+  auto isMember = [&] {
+    return consumed + 2 <= packedSize && packed[consumed] == 0x1f && packed[consumed + 1] == 0x8b;
+  };
+  while (good && (consumed == 0 || isMember())) {
+    size_t in = 0, written = 0;
+    good = libdeflate_gzip_decompress_ex(inflater, packed + consumed, packedSize - consumed, out.data() + length,
+                                         out.size() - length, &in, &written) == LIBDEFLATE_SUCCESS;
+    consumed += in;
+    length += written;
+  }
+  libdeflate_free_decompressor(inflater);
+  return good;
+}
+
+/// Inflates one or more gzip members, up to `limit` bytes, into memory that grows as it must. An error message, or "".
+std::string inflateSome(const std::string &path, const uint8_t *packed, size_t packedSize, size_t limit, Unpacked &out,
+                        size_t &length) {
   z_stream stream = {};
-  std::string noMemory = "cannot unpack \"" + path + "\": out of memory";
-  if (!out.grow(capacity) || inflateInit2(&stream, 15 + 16) != Z_OK)
+  const std::string noMemory = "cannot unpack \"" + path + "\": out of memory";
+  length = 0;
+  if (inflateInit2(&stream, 15 + 16) != Z_OK)
     return noMemory;
   size_t consumed = 0;
   std::string error;
@@ -116,6 +131,24 @@ std::string unpack(const std::string &path, const uint8_t *packed, size_t packed
   inflateEnd(&stream);
   if (error.empty() && !ended && length < limit)
     error = "cannot unpack \"" + path + "\": the file is cut off";
+  return error;
+}
+
+/// The length that the file's last four bytes tell is only a first guess: it is modulo 2^32 and of the last member
+/// alone.
+std::string unpack(const std::string &path, const uint8_t *packed, size_t packedSize, size_t limit,
+                   std::shared_ptr<const uint8_t> &bytes, size_t &length) {
+  uint32_t guess = 0;
+  std::memcpy(&guess, packed + packedSize - 4, 4);
+  // Deflate packs at most 1032 to 1; a larger guess is a lie that would only cost memory.
+  size_t capacity = std::clamp<size_t>(guess, 1024, 1032 * packedSize + 1024);
+  capacity = std::min(capacity, std::max<size_t>(limit, 1));
+  Unpacked out;
+  if (!out.grow(capacity))
+    return "cannot unpack \"" + path + "\": out of memory";
+  std::string error;
+  if (limit != SIZE_MAX || !inflateAll(packed, packedSize, out, length))
+    error = inflateSome(path, packed, packedSize, limit, out, length);
   bytes = out.keep(length);
   return error;
 }

@@ -18,6 +18,23 @@ namespace echelon::runtime {
 /// From this many bytes moved by all ranks together on, the data does not fit into the cache next to anything else.
 inline constexpr size_t kStreamBytes = 16 << 20;
 
+/// Stores 32 bytes; past the cache if `streams`, and then the target is aligned and drainStores() comes before any flag
+/// that says that they are there.
+template <typename Vector> inline void store(Vector *target, Vector value, bool streams) {
+  static_assert(sizeof(Vector) == 32);
+#if defined(__AVX2__)
+  if (streams)
+    return _mm256_stream_si256(reinterpret_cast<__m256i *>(target), reinterpret_cast<__m256i>(value));
+#endif
+  (void)streams;
+  *target = value;
+}
+inline void drainStores() {
+#if defined(__AVX2__)
+  _mm_sfence();
+#endif
+}
+
 /// The buffers are disjoint. `streams`: past the cache, for targets that nobody reads soon.
 inline void copyBytes(void *target, const void *source, size_t bytes, bool streams = false) {
 #if defined(__AVX2__)
@@ -47,7 +64,7 @@ inline void copyBytes(void *target, const void *source, size_t bytes, bool strea
     }
     to = reinterpret_cast<char *>(place);
     if (streams)
-      _mm_sfence(); // before any flag says that the copy is there
+      drainStores(); // before any flag says that the copy is there
   }
   if (bytes)
     std::memcpy(to, from, bytes);

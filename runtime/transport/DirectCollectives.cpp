@@ -35,10 +35,17 @@ bool takesOutput(const CollectiveCall &call, int place) {
     return place == call.root;
   return call.kind != Collective::Barrier && !(call.kind == Collective::Broadcast && place == call.root);
 }
+bool isInlined(const CollectiveCall &call, int places) {
+  return inRows(call.kind, places) * call.count * bytesOf(call.type) <= DirectSlot::kPayloadBytes;
+}
 int64_t chunksOf(const CollectiveCall &call, int places, int share) {
   const int64_t chunk = kChunkBytes / bytesOf(call.type);
   return (shareLength(call, places, share) + chunk - 1) / chunk;
 }
+// DirectSlot::claimed counts the chunks from the front in its lower half, those from the back in its upper half.
+constexpr uint64_t kFromFront = 1, kFromBack = uint64_t(1) << 32;
+int64_t claimedOf(uint64_t claimed) { return static_cast<int64_t>(claimed % kFromBack + claimed / kFromBack); }
+
 uint64_t signatureOf(const CollectiveCall &call, bool pieced) {
   return uint64_t(call.kind) | uint64_t(call.type) << 8 | uint64_t(call.op) << 16 | uint64_t(pieced) << 24 |
          uint64_t(call.root) << 32;
@@ -114,7 +121,7 @@ DirectCollectives::Operation &DirectCollectives::issue(GroupState &group, const 
   operation.number = number;
   operation.phase = Operation::Arriving;
   operation.call = call;
-  operation.inlined = inBytes <= DirectSlot::kPayloadBytes;
+  operation.inlined = isInlined(call, places);
   operation.arrivals = 0;
   operation.request = -1;
   operation.staging = -1;
@@ -192,12 +199,17 @@ void DirectCollectives::work(GroupState &group, Operation &operation, bool allSh
   const int64_t chunk = kChunkBytes / bytesOf(call.type);
   for (int i = 0; i < (allShares ? places : 1); ++i) {
     const int share = (group.index + i) % places;
-    const int64_t length = shareLength(call, places, share);
+    const int64_t length = shareLength(call, places, share), chunks = chunksOf(call, places, share);
     DirectSlot &slot = slotOf(group, share, operation.number);
-    while (slot.claimed.load(std::memory_order_relaxed) * chunk < length) {
-      const int64_t begin = slot.claimed.fetch_add(1, std::memory_order_relaxed) * chunk;
-      if (begin >= length)
+    // Its owner begins at the front and the others at the back: each goes through memory in one run, and where the same
+    // buffers come again, mostly through the same part of them.
+    const uint64_t mine = i == 0 ? kFromFront : kFromBack;
+    while (claimedOf(slot.claimed.load(std::memory_order_relaxed)) < chunks) {
+      const uint64_t before = slot.claimed.fetch_add(mine, std::memory_order_relaxed);
+      if (claimedOf(before) >= chunks)
         break;
+      const int64_t front = before % kFromBack, back = before / kFromBack;
+      const int64_t begin = (i == 0 ? front : chunks - 1 - back) * chunk;
       doShare(call, operation.buffers, share, begin, std::min(length, begin + chunk));
       slot.done.fetch_add(1, std::memory_order_release);
     }
@@ -227,6 +239,11 @@ bool DirectCollectives::advance(GroupState &group, Operation &operation, bool al
       DirectSlot &slot = slotOf(group, static_cast<int>(place), operation.number);
       operation.buffers.in[place] = slot.in;
       operation.buffers.out[place] = slot.out;
+    }
+    if (mayNeedPieces(operation.call, static_cast<int>(group.ranks.size())) && !reachesBuffers(operation)) {
+      requests[operation.request].pieced = true;
+      markDone(group, operation);
+      return true;
     }
     operation.phase = Operation::Working;
   }
@@ -280,10 +297,19 @@ int DirectCollectives::missingPlace(GroupState &group, Operation &operation) {
 
 // ---- pieces ----
 
+// Of a collective with a root, no rank knows all buffers before all have shown theirs.
+bool DirectCollectives::mayNeedPieces(const CollectiveCall &call, int places) const {
+  return !reachesAll && hasRoot(call.kind) && !isInlined(call, places);
+}
+
 bool DirectCollectives::runsInPieces(const CollectiveCall &call, int places) const {
-  if (reachesAll || inRows(call.kind, places) * call.count * bytesOf(call.type) <= DirectSlot::kPayloadBytes)
-    return false;
-  return hasRoot(call.kind) || !isReachable(call.in) || !isReachable(call.out);
+  return !hasRoot(call.kind) && !isInlined(call, places) && !(isReachable(call.in) && isReachable(call.out));
+}
+
+bool DirectCollectives::reachesBuffers(const Operation &operation) const {
+  const DirectBuffers &buffers = operation.buffers;
+  return std::all_of(buffers.in.begin(), buffers.in.end(), [this](const char *in) { return isReachable(in); }) &&
+         std::all_of(buffers.out.begin(), buffers.out.end(), [this](char *out) { return isReachable(out); });
 }
 
 // Every rank of the group issues the same pieces between the same calls: staging is given back in wait() only.
@@ -394,15 +420,17 @@ int DirectCollectives::start(const Group &group, const CollectiveCall &call) {
   request.label.back() = 0;
   request.call.label = request.label.data();
   request.pieced = runsInPieces(call, places);
+  request.issued = 0;
+  request.pieceCount =
+      std::max<int64_t>(1, DirectChannel::kStagingPieceBytes /
+                               ((inRows(call.kind, places) + outRows(call.kind, places)) * bytesOf(call.type)));
   segment.status(rank).setPlace(nameOf(call.kind), call.label);
   progress();
   if (request.pieced) {
-    const size_t rowBytes = (inRows(call.kind, places) + outRows(call.kind, places)) * bytesOf(call.type);
-    request.issued = 0;
-    request.pieceCount = std::max<int64_t>(1, DirectChannel::kStagingPieceBytes / rowBytes);
     issuePieces(request, index);
   } else {
     Operation &operation = issue(state, request.call, false);
+    operation.request = index;
     request.number = operation.number;
     advance(state, operation, false);
   }
@@ -411,7 +439,8 @@ int DirectCollectives::start(const Group &group, const CollectiveCall &call) {
 
 bool DirectCollectives::test(int index) {
   RequestState &request = requests[index];
-  if (request.pieced) { // when staging is given back must not depend on time, so this waits
+  // When pieces are issued and staging is given back must not depend on time, so this waits.
+  if (request.pieced || mayNeedPieces(request.call, static_cast<int>(request.group->ranks.size()))) {
     wait(index);
     return true;
   }
@@ -426,19 +455,19 @@ bool DirectCollectives::test(int index) {
 
 void DirectCollectives::wait(int index) {
   RequestState &request = requests[index];
-  if (request.pieced) {
-    waitForPieces(request, index);
-  } else {
+  if (!request.pieced) {
     Operation &operation = request.group->operations[request.number % kSlots];
     if (operation.number == request.number && operation.phase != Operation::Done)
       finish(*request.group, operation, request.label.data());
   }
+  if (request.pieced)
+    waitForPieces(request, index);
   request.used = false;
   freeRequests.push_back(index);
 }
 
 void DirectCollectives::run(const Group &group, const CollectiveCall &call) {
-  if (runsInPieces(call, group.size()))
+  if (runsInPieces(call, group.size()) || mayNeedPieces(call, group.size()))
     return wait(start(group, call));
   GroupState &state = stateOf(group);
   segment.status(rank).setPlace(nameOf(call.kind), call.label);

@@ -7,8 +7,9 @@
 // does not hold up those that wait.
 //
 // Where a rank's buffer cannot be reached by the others (memory of a process of its own), the collective runs in pieces
-// through a staging area; then only the first pieces overlap with computation, the rest is done in wait(). Broadcast,
-// scatter, gather and reduce between processes always run in pieces, since only some ranks know all buffers.
+// through a staging area; then only the first pieces overlap with computation, the rest is done in wait(). Of
+// broadcast, scatter, gather and reduce not every rank knows that before all have shown their buffers: then all pieces
+// are left to wait().
 #pragma once
 
 #include "runtime/transport/DirectPass.h"
@@ -46,8 +47,8 @@ private:
     bool inlined = false;
     int arrivals = 0; // places before this one have come
     DirectBuffers buffers;
-    // Of a piece: which elements of which request, and where its copies are.
     int request = -1;
+    // Of a piece: which elements of its request, and where its copies are.
     int64_t begin = 0;
     int staging = -1;
   };
@@ -66,8 +67,8 @@ private:
     GroupState *group = nullptr;
     CollectiveCall call;
     std::array<char, 64> label;
-    bool pieced = false;
-    uint64_t number = 0;          // of the operation, unless pieced
+    bool pieced = false;          // known at the start, or when all have shown their buffers
+    uint64_t number = 0;          // of the operation that shows them, unless pieced from the start
     std::deque<uint64_t> numbers; // of the pieces under way, oldest first
     int64_t issued = 0;           // elements of `count` that pieces cover
     int64_t pieceCount = 0;       // elements in a piece
@@ -76,6 +77,8 @@ private:
   GroupState &stateOf(const Group &group);
   bool isReachable(const void *pointer) const { return !pointer || reachesAll || segment.contains(pointer); }
   bool runsInPieces(const CollectiveCall &call, int places) const;
+  bool mayNeedPieces(const CollectiveCall &call, int places) const;
+  bool reachesBuffers(const Operation &operation) const;
   DirectSlot &slotOf(GroupState &group, int place, uint64_t number) {
     return group.channels[place]->slots[number % kSlots];
   }

@@ -9,20 +9,21 @@ namespace echelon::runtime {
 
 // ---- reductions of a few rows into several places ----
 
+// The operation on values, or, element by element, on vectors of them.
 template <ReduceOp op, typename T> static inline T combined(T a, T b) {
   if constexpr (op == Sum)
-    return static_cast<T>(a + b);
+    return a + b;
   else if constexpr (op == Max)
-    return a > b || a != a ? a : b; // a NaN is not lost
+    return ((a > b) | (a != a)) ? a : b; // a NaN is not lost
   else
-    return a < b || a != a ? a : b;
+    return ((a < b) | (a != a)) ? a : b;
 }
 
 template <typename T, ReduceOp op> static void combineRows(T *target, const T *left, const T *right, int64_t count) {
   // The pointers are equal or disjoint, so the iterations are independent either way.
 #pragma GCC ivdep
   for (int64_t i = 0; i < count; ++i)
-    target[i] = combined<op>(left[i], right[i]);
+    target[i] = combined<op, T>(left[i], right[i]);
 }
 
 // Calls visit(T(), integral_constant<ReduceOp>) for the type and operation at hand.
@@ -61,24 +62,61 @@ void combine(void *target, const void *source, int64_t count, ElementType type, 
   combine(target, target, source, count, type, op);
 }
 
-// out[k][outOffset + i] = sum over j of in[j][inOffset + i]: a block at a time, so that partial sums stay in the L1
-// cache and each buffer is read once and written once. A block is summed before it is written: in and out may be equal.
-template <typename T, ReduceOp op>
-static void reduceInto(const std::vector<const char *> &in, char *const *out, int outs, int64_t inOffset,
-                       int64_t outOffset, int64_t count, bool streams) {
-  const int places = static_cast<int>(in.size());
-  constexpr int64_t kBlock = 4096 / sizeof(T);
-  alignas(64) T sums[kBlock];
-  auto input = [&](int place) { return reinterpret_cast<const T *>(in[place]) + inOffset; };
-  for (int64_t at = 0; at < count; at += kBlock) {
-    const int64_t n = std::min(kBlock, count - at);
-    combineRows<T, op>(sums, input(0) + at, input(1) + at, n);
-    for (int place = 2; place < places; ++place)
-      combineRows<T, op>(sums, sums, input(place) + at, n);
-    for (int target = 0; target < outs; ++target)
-      if (out[target])
-        copyBytes(reinterpret_cast<T *>(out[target]) + outOffset + at, sums, n * sizeof(T), streams);
+template <typename T> struct VectorOf {
+  typedef T type __attribute__((vector_size(32), aligned(alignof(T)), may_alias));
+};
+
+// out[k][i] = sum over j of in[j][i], two vectors at a time from all rows into all places, so that each line is read
+// once and written once; in and out may be equal. Where they are, the line is in the cache when it is written:
+// streaming stores would make it twice the time (64 MiB by two ranks: 10.2 ms instead of 5.6), sums kept aside 1.5
+// times that of 4 MiB. What the prefetchers leave, at the ends of pages above all, is asked for here: 16 MiB 0.7 ms
+// instead of 1.1. `fixedIns`, `fixedOuts`: ins and outs, where they are not 0.
+template <typename T, ReduceOp op, bool streams, int fixedIns, int fixedOuts>
+static void reduceRows(const T *const *in, int ins, T *const *out, int outs, int64_t count) {
+  using Vector = typename VectorOf<T>::type;
+  constexpr int64_t kPair = 2 * sizeof(Vector) / sizeof(T), kAhead = 2048 / sizeof(T);
+  // Own copies of fixed length, which no store through a row can change: they stay in registers.
+  const T *fixedIn[std::max(fixedIns, 1)] = {};
+  T *fixedOut[std::max(fixedOuts, 1)] = {};
+  if constexpr (fixedIns > 0) {
+    std::copy(in, in + fixedIns, fixedIn);
+    in = fixedIn;
+    ins = fixedIns;
   }
+  if constexpr (fixedOuts > 0) {
+    std::copy(out, out + fixedOuts, fixedOut);
+    out = fixedOut;
+    outs = fixedOuts;
+  }
+  auto pair = [&](int64_t at, auto ahead) {
+    auto load = [&](int row, int half) { return reinterpret_cast<const Vector *>(in[row] + at)[half]; };
+    Vector first = load(0, 0), second = load(0, 1);
+    ahead(0);
+    for (int row = 1; row < ins; ++row) {
+      ahead(row);
+      first = combined<op, Vector>(first, load(row, 0));
+      second = combined<op, Vector>(second, load(row, 1));
+    }
+    for (int target = 0; target < outs; ++target) {
+      Vector *place = reinterpret_cast<Vector *>(out[target] + at);
+      store(place, first, streams);
+      store(place + 1, second, streams);
+    }
+  };
+  int64_t at = 0;
+  for (; at + kAhead + kPair <= count; at += kPair)
+    pair(at, [&](int row) { __builtin_prefetch(in[row] + at + kAhead); });
+  for (; at + kPair <= count; at += kPair) // what comes behind may be another rank's
+    pair(at, [](int) {});
+  for (; at < count; ++at) {
+    T sum = in[0][at];
+    for (int row = 1; row < ins; ++row)
+      sum = combined<op, T>(sum, in[row][at]);
+    for (int target = 0; target < outs; ++target)
+      out[target][at] = sum;
+  }
+  if (streams)
+    drainStores();
 }
 
 // Whether the results of all ranks together go past the cache.
@@ -90,8 +128,36 @@ static bool streamsPast(const CollectiveCall &call, int places) {
 static void reduceInto(const CollectiveCall &call, const std::vector<const char *> &in, char *const *out, int outs,
                        int64_t inOffset, int64_t outOffset, int64_t count) {
   visitTyped(call.type, call.op, [&](auto zero, auto operation) {
-    reduceInto<decltype(zero), decltype(operation)::value>(in, out, outs, inOffset, outOffset, count,
-                                                           streamsPast(call, static_cast<int>(in.size())));
+    using T = decltype(zero);
+    constexpr ReduceOp op = decltype(operation)::value;
+    const int ins = static_cast<int>(in.size());
+    thread_local std::vector<const T *> rows;
+    thread_local std::vector<T *> targets;
+    rows.clear();
+    targets.clear();
+    for (const char *row : in)
+      rows.push_back(reinterpret_cast<const T *>(row) + inOffset);
+    bool streams = streamsPast(call, ins);
+    for (int target = 0; target < outs; ++target)
+      if (out[target]) {
+        targets.push_back(reinterpret_cast<T *>(out[target]) + outOffset);
+        streams = streams && reinterpret_cast<uintptr_t>(targets.back()) % 32 == 0 &&
+                  std::find(rows.begin(), rows.end(), targets.back()) == rows.end();
+      }
+    const int written = static_cast<int>(targets.size());
+    auto reduce = [&](auto pass) { pass(rows.data(), ins, targets.data(), written, count); };
+    if (streams)
+      reduce(ins == 2 && written == 1 ? reduceRows<T, op, true, 2, 1> : reduceRows<T, op, true, 0, 0>);
+    else if (ins == 2 && written == 2)
+      reduce(reduceRows<T, op, false, 2, 2>);
+    else if (ins == 2 && written == 1)
+      reduce(reduceRows<T, op, false, 2, 1>);
+    else if (ins == 4 && written == 4)
+      reduce(reduceRows<T, op, false, 4, 4>);
+    else if (ins == 8 && written == 8)
+      reduce(reduceRows<T, op, false, 8, 8>);
+    else
+      reduce(reduceRows<T, op, false, 0, 0>);
   });
 }
 

@@ -44,7 +44,7 @@ struct SegmentHeader {
 /// One collective under way as one rank shows it to the others. A slot is used again only when every rank of the group
 /// has left it, so all fields but the atomic ones are plain, published by `arrived`.
 struct alignas(2 * kCacheLine) DirectSlot {
-  static constexpr size_t kPayloadBytes = 4096;
+  static constexpr size_t kPayloadBytes = 1024; // 4 KiB: 1.2 us by pointers, 1.9 as copies
 
   std::atomic<uint64_t> arrived{0}; // number of the collective (from 1) that this slot shows
   uint64_t signature;               // kind, type, op, root, mode: equal on all ranks
@@ -52,8 +52,8 @@ struct alignas(2 * kCacheLine) DirectSlot {
   const char *in; // null: in `payload`
   char *out;
   alignas(kCacheLine) char payload[kPayloadBytes];
-  alignas(kCacheLine) std::atomic<int64_t> claimed{0}; // chunks of this rank's share that someone has taken up
-  std::atomic<int64_t> done{0};                        // and that are finished
+  alignas(kCacheLine) std::atomic<uint64_t> claimed{0}; // chunks of this rank's share that someone has taken up
+  std::atomic<int64_t> done{0};                         // and that are finished
 };
 
 /// What one rank shows to the groups of one id.

@@ -164,7 +164,7 @@ TEST(Program, TrainsAsPlainLoopsDo) {
   std::ofstream(folder + "/mlp.cpp") << print(testFile("mlp.mlir"), 8, 3).text;
   std::string root = ECHELON_SOURCE_FOLDER, library = ECHELON_RUNTIME_LIBRARY;
   ASSERT_EQ(std::system(("g++ -std=c++17 -O1 -Wall -Wextra -Werror -I" + root + " " + folder + "/mlp.cpp " + library +
-                         " -o " + folder + "/mlp -ldnnl -lopenblas -lz -lgomp -lpthread -ldl -lrt")
+                         " -o " + folder + "/mlp -ldnnl -lopenblas -lz -ldeflate -lgomp -lpthread -ldl -lrt")
                             .c_str()),
             0);
   std::vector<float> x;
