@@ -35,6 +35,16 @@ Limits measured(Rank &rank, int threads) {
   limits.peakFlops = peakFlops() * threads;
   limits.memory = memoryBandwidth(floats);
   limits.copies = copyBandwidth(floats);
+  const uint64_t nothing = 0;
+  Laps scratch(1, nothing);
+  const int laps = 1000;
+  limits.lap = fastest(
+                   [&] {
+                     for (int i = 0; i < laps; ++i)
+                       scratch.lap(0);
+                   },
+                   1e-3) /
+               laps;
   if (FILE *file = std::fopen("/proc/self/clear_refs", "w")) { // memory that this took is not the run's peak
     std::fputs("5", file);
     std::fclose(file);

@@ -105,10 +105,11 @@ std::string profileText(const ProfileSummary &summary) {
   std::stable_sort(rows.begin(), rows.end(),
                    [](const ProfileRow &a, const ProfileRow &b) { return a.seconds > b.seconds; });
   std::string text = headText(summary);
-  double all = 0, named = 0, small = 0;
+  double all = 0, named = 0, small = 0, laps = 0;
   int hidden = 0;
   for (const ProfileRow &row : rows) {
     all += row.seconds;
+    laps += row.calls;
     named += row.kind == kOther ? 0 : row.seconds;
     if (row.seconds >= kShown * summary.stepSeconds) {
       text += rowText(row, summary);
@@ -127,7 +128,9 @@ std::string profileText(const ProfileSummary &summary) {
     bounded += sum.bounded;
   }
   text += timeColumns(all, summary) + " " + limitColumn(bound, summary.stepSeconds) + "  all\n";
-  return text + formatted("accounted for: %.2f %% of the step", 100 * named / summary.stepSeconds);
+  return text + formatted("accounted for: %.2f %% of the step; %.0f probes took %.2f %% of it",
+                          100 * named / summary.stepSeconds, laps,
+                          100 * laps * summary.limits.lap / summary.stepSeconds);
 }
 
 } // namespace echelon::runtime

@@ -12,6 +12,7 @@ struct Limits {
   double peakFlops = 0; // GFLOP/s of float
   double memory = 0;    // GB/s, read and written
   double copies = 0;    // GB/s copied: what a message between ranks of one machine can reach
+  double lap = 0;       // seconds that one probe takes
 };
 
 /// One operation, or one thing that the training loop does around the step; all numbers are those of one step.

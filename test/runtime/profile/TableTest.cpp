@@ -20,7 +20,7 @@ ProfileRow row(const char *op, const char *kind, double seconds, double flops, d
 
 ProfileSummary summary(int ranks) {
   ProfileSummary s;
-  s.limits = {100, 20, 5};
+  s.limits = {100, 20, 5, 10e-6};
   s.steps = 7;
   s.leftOut = 1;
   s.stepSeconds = 10e-3;
@@ -39,7 +39,7 @@ ProfileSummary summary(int ranks) {
 
 // The bound is the longer of arithmetic and traffic; messages are held against copies.
 TEST(Table, Bounds) {
-  const Limits limits{100, 20, 5};
+  const Limits limits{100, 20, 5, 0};
   EXPECT_DOUBLE_EQ(boundOf(row("", "products", 1, 300e6, 1e6), limits), 3e-3);
   EXPECT_DOUBLE_EQ(boundOf(row("", "loops", 1, 1e6, 10e6), limits), 0.5e-3);
   EXPECT_DOUBLE_EQ(boundOf(row("", "messages", 1, 0, 2e6), limits), 0.4e-3);
@@ -61,7 +61,7 @@ TEST(Table, OneRank) {
             " 10.01 %     1.0010     50 %  loops\n"
             " 10.00 %     1.0000        -  other\n"
             " 80.01 %     8.0010     35 %  all\n"
-            "accounted for: 70.01 % of the step");
+            "accounted for: 70.01 % of the step; 8 probes took 0.80 % of it");
 }
 
 // What a message waited counts as waiting, and its rate is that of the rest.
