@@ -3,9 +3,9 @@
 
     bench/collectives/run.py [--ranks 2] [--rounds 3] [COLLECTIVE...]
 
-Each round runs Echelon's and then Open MPI's, once as it chooses itself, once with each of its algorithms (those of its
-component tuned by number, and its components sm and han), all in the same way (Windows.h). A figure is the median over
-the rounds; Open MPI's is that of the algorithm with the lowest. "floor" is the traffic at the rate of as many ranks at
+Each round runs Open MPI's once as it chooses itself and once with each of its algorithms (those of its component tuned
+by number, and its components sm and han), and Echelon's before every fourth of these, all in the same way (Windows.h).
+A figure is the median over all runs; Open MPI's is that of the algorithm with the lowest. "floor" is the traffic at the rate of as many ranks at
 once in the same run: see CollectivesBench.cpp. Sizes are those of the whole buffer of a rank. Limits: 1.5 times the floor
 from 1 MB on, never slower than Open MPI; 2 us at 1 KB for 2 ranks.
 """
@@ -70,9 +70,13 @@ def main():
               "mpi_yield_when_idle", "1" if crowded else "0", *(["--bind-to", "none"] if crowded else [])]
     own, peer = collections.defaultdict(list), collections.defaultdict(lambda: collections.defaultdict(list))
     for _ in range(options.rounds):
-        for key, time in figures([BIN / "bench_collectives", str(options.ranks), "shm", *options.collectives]).items():
-            own[key].append(time)
-        for name, choice in () if options.only else variants(options.ranks):
+        for turn, (name, choice) in enumerate(variants(options.ranks)):
+            if turn % 4 == 0:
+                command = [BIN / "bench_collectives", str(options.ranks), "shm", *options.collectives]
+                for key, time in figures(command).items():
+                    own[key].append(time)
+            if options.only:
+                continue
             got = figures([*mpirun, *choice, BIN / "mpi_collectives", *options.collectives])
             if not got:
                 print(f"Open MPI, {name}: no figures", file=sys.stderr)

@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <thread>
@@ -20,6 +21,21 @@ namespace echelon::runtime {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+// Moves this process to a core of its own, to begin there; the system may move it on. Without it ranks may begin on one
+// core and stay there for seconds, since ranks that wait for each other never sleep long: 100 us a collective, not 1.
+void beginOnCore(int rank) {
+  cpu_set_t all, one;
+  if (sched_getaffinity(0, sizeof all, &all) != 0)
+    return;
+  int turn = rank % CPU_COUNT(&all), core = 0;
+  while (!CPU_ISSET(core, &all) || turn-- > 0)
+    ++core;
+  CPU_ZERO(&one);
+  CPU_SET(core, &one);
+  if (sched_setaffinity(0, sizeof one, &one) == 0)
+    sched_setaffinity(0, sizeof all, &all);
+}
 
 class Watch {
 public:
@@ -81,6 +97,7 @@ private:
       _exit(4);
     prctl(PR_SET_TIMERSLACK, 1000); // ns: short sleeps in waits are short
     pthread_sigmask(SIG_SETMASK, &maskBefore, nullptr);
+    beginOnCore(rank);
     SharedTransport transport(segment, rank, SharedTransport::Kind::Processes, options.deadlineSeconds);
     segment.status(rank).process.store(getpid());
     setRankOfProcess(&transport);

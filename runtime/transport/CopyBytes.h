@@ -20,14 +20,14 @@ inline constexpr size_t kStreamBytes = 16 << 20;
 
 /// Stores 32 bytes; past the cache if `streams`, and then the target is aligned and drainStores() comes before any flag
 /// that says that they are there.
-template <typename Vector> inline void store(Vector *target, Vector value, bool streams) {
+template <typename Vector> inline void store(void *target, const Vector &value, bool streams) {
   static_assert(sizeof(Vector) == 32);
 #if defined(__AVX2__)
   if (streams)
-    return _mm256_stream_si256(reinterpret_cast<__m256i *>(target), reinterpret_cast<__m256i>(value));
+    return _mm256_stream_si256(static_cast<__m256i *>(target), reinterpret_cast<__m256i>(value));
 #endif
   (void)streams;
-  *target = value;
+  std::memcpy(target, &value, sizeof value); // as a type the vector would promise its alignment
 }
 inline void drainStores() {
 #if defined(__AVX2__)

@@ -98,9 +98,9 @@ static void reduceRows(const T *const *in, int ins, T *const *out, int outs, int
       second = combined<op, Vector>(second, load(row, 1));
     }
     for (int target = 0; target < outs; ++target) {
-      Vector *place = reinterpret_cast<Vector *>(out[target] + at);
+      T *place = out[target] + at;
       store(place, first, streams);
-      store(place + 1, second, streams);
+      store(place + kPair / 2, second, streams);
     }
   };
   int64_t at = 0;

@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+"""How much of the communication of gradients is hidden behind the backward pass, with dp = 2.
+
+    bench/overlap.py [--width 512] [--layers 6] [--batch 8] [--steps 240]
+
+Takes examples/gpt_fortunes.ech, wider and data-parallel, and makes one program of four ways to sum the gradients, which
+take turns of three steps each in one run, forth and back:
+
+    left out    not at all: what a step takes without
+    emitted     as echelon emits it
+    at the end  all in one message behind the backward pass
+    by layer    rewritten here: each large gradient of a layer starts where it has come to be, and is waited for at the end
+
+Prints medians over the rounds: of the steps, of what they take beyond those left out in the same round, and of the time
+that rank 0 spends in starts and waits. A way hides the share 1 - beyond / (beyond, at the end). Limit: 0.7.
+"""
+import argparse
+import os
+import pathlib
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+
+from specs import ECHELON, ROOT, emit
+
+WAYS = ("left out", "emitted", "at the end", "by layer")
+FLAGS = ["-std=c++17", "-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd", f"-I{ROOT}"]
+LIBRARIES = [str(pathlib.Path(ECHELON).parents[1] / "lib/libechelon_runtime.a"), "-lopenblas", "-ldnnl", "-lgomp", "-lz",
+             "-ldeflate", "-lpthread", "-ldl", "-lrt"]
+SMALL = 16384  # elements of a layer's gradient that is left to the end
+
+HEAD = """#include <chrono>
+#include <cstdio>
+#include <vector>
+"""
+STATE = """
+int way;
+double spent;
+std::vector<Ticket> tickets;
+double secondsNow() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+struct Spent {
+  double begin = secondsNow();
+  ~Spent() { spent += secondsNow() - begin; }
+};
+"""
+TURN = """
+  static double begin;
+  static long count;
+  const double here = secondsNow();
+  if (count > 24 && r.rank() == 0)
+    std::printf("way %d %f %f\\n", way, (here - begin) * 1e3, spent * 1e3);
+  spent = 0;
+  begin = here;
+  const int turn = count / 3 % 4;
+  way = count++ / 12 % 2 ? 3 - turn : turn; // so that none always follows the same
+"""
+
+
+def spec(options):
+    text = (ROOT / "examples/gpt_fortunes.ech").read_text()
+    for old, new in ((r"layers = 4, heads = 4, width = 128",
+                      f"layers = {options.layers}, heads = {options.width // 64}, width = {options.width}"),
+                     (r"mesh\(tp = 2\) \{.*?\}", "mesh(dp = 2) { split batch over dp }"),
+                     (r"batch    32", f"batch    {options.batch}"), (r"steps    300", f"steps    {options.steps}"),
+                     (r"evaluate every.*", "")):
+        text, changed = re.subn(old, new, text)
+        if changed != 1:
+            sys.exit(f"examples/gpt_fortunes.ech has changed: no {old}")
+    return text
+
+
+def rewrite(text):
+    """The program with all four ways in it."""
+    call = re.compile(r"all_reduce\(r, r\.group\((\d+)\), (\w+), (\d+), Sum, Algorithm::automatic\);")
+    first, second = text.index("\nvoid backward("), text.index("\nvoid update(")
+    head, backward, update = text[:first], text[first:second], text[second:]
+    found = call.search(update)
+    if not found or "_start(" in backward:
+        sys.exit("the program's messages are not those that this measurement knows")
+    group, message, total = found[1], found[2], int(found[3])
+    slices = []  # (first element, elements of an iteration, iterations)
+    for name, start, variable, count in re.findall(rf"float \*(\w+) = {message} \+ (\d+) \+ (\w+) \* (\d+);", backward):
+        if int(count) < SMALL:
+            continue
+        iterations = 1 + int(re.search(rf"for \(int64_t {variable} = (\d+);", backward)[1])
+        slices.append((int(start), int(count), iterations))
+        done = backward.index(";", backward.index(f"gemm({name},")) + 1
+        start_it = (f"\n    if (way == 3) {{\n      Spent here;\n      tickets.push_back(all_reduce_start(r, "
+                    f"r.group({group}), {name}, {count}, Sum));\n    }}")
+        backward = backward[:done] + start_it + backward[done:]
+    rest, at = [], 0
+    for start, count, iterations in sorted(slices):
+        rest.append((at, start - at))
+        at = start + count * iterations
+    rest.append((at, total - at))
+    small = "".join(f"    all_reduce(r, r.group({group}), {message} + {at}, {count}, Sum);\n" for at, count in rest if count)
+    whole = f"all_reduce(r, r.group({group}), {message}, {total}, Sum);"
+    ways = (f"{{\n    Spent here;\n    if (way == 1) {found[0]}\n    if (way == 2) {whole}\n    if (way == 3) {{\n{small}"
+            f"    for (Ticket &t : tickets)\n      t.wait();\n    tickets.clear();\n    }}\n  }}")
+    update = update[:found.start()] + ways + update[found.end():]
+    update = re.sub(r"(\nvoid step\(Rank &r[^{]*\{)", lambda m: m[1] + TURN, update)
+    return HEAD + head.replace("namespace {", "namespace {" + STATE, 1) + backward + update
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, value in (("width", 512), ("layers", 6), ("batch", 8), ("steps", 240)):
+        parser.add_argument("--" + name, type=int, default=value)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        source = pathlib.Path(folder) / "gpt.ech"
+        source.write_text(spec(options))
+        text = subprocess.run(emit(source), stdout=subprocess.PIPE, text=True, check=True).stdout
+        program = pathlib.Path(folder) / "gpt"
+        program.with_suffix(".cpp").write_text(rewrite(text))
+        subprocess.run([os.environ.get("CXX", "c++"), *FLAGS, f"{program}.cpp", "-o", program, *LIBRARIES], check=True)
+        done = subprocess.run([program], stdout=subprocess.PIPE, text=True, check=True).stdout
+    lines = [(int(a), float(b), float(c)) for a, b, c in re.findall(r"way (\d) ([\d.]+) ([\d.]+)", done)]
+    rounds = [lines[i:i + 24] for i in range(0, len(lines) - 23, 24)]
+
+    def median(column, way):
+        return statistics.median(sum(line[column] for line in r if line[0] == way) / 6 for r in rounds)
+
+    def beyond(way):  # of the same round's steps without
+        return statistics.median(sum(line[1] * (line[0] == way) - line[1] * (line[0] == 0) for line in r) / 6
+                                 for r in rounds)
+    print(f"{options.layers} layers, {options.width} wide, batch {options.batch} x 64\n\n"
+          "| gradients | step, ms | beyond left out | in starts and waits | hidden |\n|" + " --- |" * 5)
+    for way, name in enumerate(WAYS):
+        hidden = f"{1 - beyond(way) / beyond(2):.2f}" if way in (1, 3) else "–"
+        print(f"| {name} | {median(1, way):.1f} | {beyond(way):.2f} | {median(2, way):.2f} | {hidden} |")
+
+
+if __name__ == "__main__":
+    main()
