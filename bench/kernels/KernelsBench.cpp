@@ -2,6 +2,8 @@
 // copies attention conv]. Products and convolutions in GFLOP/s beside the peak, what streams in GB/s beside the
 // memory's bandwidth (sizes here fit the cache where a training step's would, so figures above it are no error).
 #include "Limits.h"
+#include "runtime/kernels/ConvDirect.h"
+#include "runtime/kernels/ConvDnnl.h"
 #include "runtime/kernels/Kernels.h"
 #include <algorithm>
 #include <cmath>
@@ -231,6 +233,7 @@ void convs() {
   for (Case c : {Case{"conv 1 -> 16, 28 x 28, 64 images", 1, 16, 28, 1}, Case{"conv 2 -> 16, 28 x 28", 2, 16, 28, 1},
                  Case{"conv 3 -> 16, 32 x 32, 64 images", 3, 16, 32, 1}, Case{"conv 16 -> 16, 32 x 32", 16, 16, 32, 1},
                  Case{"conv 16 -> 32, stride 2", 16, 32, 32, 2}, Case{"conv 32 -> 32, 16 x 16", 32, 32, 16, 1},
+                 Case{"conv 16 -> 32, 14 x 14", 16, 32, 14, 1}, Case{"conv 32 -> 64, stride 2", 32, 64, 16, 2},
                  Case{"conv 64 -> 64, 8 x 8", 64, 64, 8, 1}}) {
     WindowDim w{c.size, 3, c.stride, 1, 1};
     ConvShape s{64, c.from, c.to, 2, {w, w}};
@@ -241,6 +244,17 @@ void convs() {
     flops(c.name, work, [&] { conv(y.data(), x.data(), weights.data(), s); });
     flops("  its dx", work, [&] { conv_grad_data(dx.data(), dy.data(), weights.data(), s); });
     flops("  its dw", work, [&] { conv_grad_weights(dw.data(), x.data(), dy.data(), s); });
+    // Both ways, whichever choose_conv takes.
+    for (ConvKind kind : {ConvKind::forward, ConvKind::gradData, ConvKind::gradWeights}) {
+      std::vector<float> scratch(std::max(conv_direct_scratch(kind, s, 4), conv_scratch(kind, s, 4)));
+      auto time = [&](auto way) {
+        return fastest(
+            [&] { way(kind, x.data(), weights.data(), dy.data(), s, scratch.data(), int64_t(scratch.size())); });
+      };
+      const char *names[] = {"forward", "dx", "dw"};
+      std::printf("    %-8s direct %6.1f, oneDNN %6.1f GFLOP/s\n", names[int(kind)],
+                  work / time(detail::conv_direct<float>) * 1e-9, work / time(detail::conv_dnnl) * 1e-9);
+    }
   }
 }
 
