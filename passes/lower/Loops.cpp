@@ -219,6 +219,8 @@ void NestBuilder::finish() {
 }
 
 LogicalResult lowerGroup(Lowering &l, rt::GroupOp op) {
+  if (l.isAddedUp(op))
+    return success();
   Block &block = op.getBody().front();
   NestBuilder nest(l, op.getLoc());
   for (auto [argument, value] : llvm::zip(block.getArguments(), op.getInputs()))
@@ -235,6 +237,8 @@ LogicalResult lowerGroup(Lowering &l, rt::GroupOp op) {
 
 /// One element-wise operation that no group took.
 template <typename Op> LogicalResult lowerAlone(Lowering &l, Op op) {
+  if (l.isAddedUp(op))
+    return success();
   NestBuilder nest(l, op.getLoc());
   for (Value v : op->getOperands())
     nest.input(v, v);

@@ -77,6 +77,9 @@ public:
   Slot target(Value v);
   /// The same in another order of axes: where the value's own differs, the value becomes a view of what is returned.
   Value resultAs(Value v, llvm::ArrayRef<Axis> order);
+  /// Whether an operation is a sum of two of which one was added to the other, or both to where the sum goes, as they
+  /// were computed: then it is done.
+  bool isAddedUp(Operation *op);
   /// Says that a value is what a buffer holds.
   void bind(Value v, Value buffer) { buffers[v] = buffer; }
   /// Part of a buffer, or other axes for it.
@@ -141,6 +144,8 @@ private:
   /// Whether a slot's memory may be written where `producer` stands: nobody reads what it holds there or later.
   bool isFreeAt(Value holder, Operation *producer, Value produced);
   Slot findSlot(Value v);
+  /// Of a value that is only there to be one of two terms.
+  Slot slotOfTerm(Value v);
   llvm::StringMap<Rule> rules;
   struct Terms {
     llvm::SmallVector<int64_t> mesh, factors;

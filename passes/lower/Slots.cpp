@@ -1,4 +1,5 @@
 // Slots: where a value goes that is only on its way to a place that exists, and whether that place may be written yet.
+// A term of a sum of two is added where the sum goes, if that place adds, or else to where the other term lies.
 #include "passes/lower/Lowering.h"
 
 using namespace mlir;
@@ -60,7 +61,55 @@ bool onlyRenames(Lowering &l, ech::RelabelOp op) {
   }
   return true;
 }
+
+/// The terms of an operation that is nothing but a sum of two; null where it is not.
+std::pair<Value, Value> termsOfSum(Operation *op) {
+  auto map = dyn_cast<ech::MapOp>(op);
+  auto group = dyn_cast<rt::GroupOp>(op);
+  if (group && group.getOutputs().size() == 1 && llvm::hasNItems(group.getBody().front().without_terminator(), 1))
+    map = dyn_cast<ech::MapOp>(group.getBody().front().front());
+  if (!map || map.getFunction() != ech::Function::Add || op->getNumOperands() != 2 ||
+      op->getOperand(0) == op->getOperand(1))
+    return {};
+  return {op->getOperand(0), op->getOperand(1)};
+}
 } // namespace
+
+Slot Lowering::slotOfTerm(Value v) {
+  if (!v.hasOneUse() || v.use_begin()->getOwner()->getBlock() != v.getParentBlock())
+    return {};
+  Operation *sum = *v.user_begin();
+  auto [a, b] = termsOfSum(sum);
+  if (!a || bufferType(a) != bufferType(b) || bufferType(a) != bufferType(sum->getResult(0)))
+    return {};
+  Slot slot = findSlot(sum->getResult(0));
+  if (slot.buffer)
+    return slot.adds ? slot : Slot();
+  // the other term's own memory, which nothing else will read
+  Value other = v == a ? b : a, place = buffers.lookup(other);
+  Operation *producer = other.getDefiningOp();
+  auto alloc = place ? place.getDefiningOp<rt::AllocOp>() : rt::AllocOp();
+  if (!alloc || alloc.getArena() != rt::Arena::Work || !producer || producer->getBlock() != sum->getBlock() ||
+      isSeenThrough(producer) || !other.hasOneUse() || added.contains(other))
+    return {};
+  for (auto [value, buffer] : buffers)
+    if (buffer == place && value != other && !added.contains(value))
+      return {};
+  return {place, true};
+}
+
+bool Lowering::isAddedUp(Operation *op) {
+  auto [a, b] = termsOfSum(op);
+  if (!a || (!added.contains(a) && !added.contains(b)))
+    return false;
+  Value term = added.contains(a) ? a : b, other = term == a ? b : a, place = buffers.lookup(term);
+  if (buffers.lookup(other) != place)
+    copy(place, read(other), op->getLoc(), true);
+  if (buffers.lookup(other) != place || added.contains(other)) // the place is not the other term's own
+    added.insert(op->getResult(0));
+  bind(op->getResult(0), place);
+  return true;
+}
 
 bool Lowering::isFreeAt(Value holder, Operation *producer, Value produced) {
   Block *block = producer->getBlock();
@@ -121,7 +170,7 @@ Slot Lowering::findSlot(Value v) {
       return {view(slot.buffer, 0, type, slot.buffer.getLoc())};
     }
   }
-  return {};
+  return slotOfTerm(v);
 }
 
 Slot Lowering::target(Value v) {

@@ -70,24 +70,40 @@ template <bool add, typename T> void row(T *dst, int64_t dstStride, const T *src
   }
 }
 
-/// dst: (rows, cols), rows dstRow apart; src: (cols, rows), rows srcRow apart. In blocks of 16 x 16, so that lines of
-/// 64 bytes are read and written whole while they are in the cache.
+/// The same for any size, into rows of which nothing else is asked.
+template <typename T>
+void transposeInto(T *dst, int64_t dstRow, const T *src, int64_t srcRow, int64_t rows, int64_t cols) {
+  int64_t i = 0;
+  for (; i + 8 <= rows; i += 8) {
+    int64_t j = 0;
+    for (; j + 8 <= cols; j += 8)
+      detail::transpose_block<false>(dst + i * dstRow + j, dstRow, src + j * srcRow + i, srcRow);
+    for (; j < cols; ++j)
+      for (int64_t r = i; r < i + 8; ++r)
+        dst[r * dstRow + j] = src[j * srcRow + r];
+  }
+  for (; i < rows; ++i)
+    for (int64_t j = 0; j < cols; ++j)
+      dst[i * dstRow + j] = src[j * srcRow + i];
+}
+
+/// dst: (rows, cols), rows dstRow apart; src: (cols, rows), rows srcRow apart. Blocks of 16 x 64 go through a buffer:
+/// of the source, lines of 64 bytes are read whole, and asked for one block before; of the target, four lines in a row
+/// are written at once. So neither needs many lines in the cache at places that exclude each other.
 template <bool add, typename T>
 void transpose(T *dst, int64_t dstRow, const T *src, int64_t srcRow, int64_t rows, int64_t cols) {
-  constexpr int64_t block = 16;
-  for (int64_t j0 = 0; j0 < cols; j0 += block)
-    for (int64_t i0 = 0; i0 < rows; i0 += block) {
-      int64_t iEnd = std::min(rows, i0 + block), jEnd = std::min(cols, j0 + block), i = i0;
-      for (; i + 8 <= iEnd; i += 8) {
-        int64_t j = j0;
-        for (; j + 8 <= jEnd; j += 8)
-          detail::transpose_block<add>(dst + i * dstRow + j, dstRow, src + j * srcRow + i, srcRow);
-        for (; j < jEnd; ++j)
-          for (int64_t r = i; r < i + 8; ++r)
-            put<add>(dst[r * dstRow + j], src[j * srcRow + r]);
-      }
-      for (; i < iEnd; ++i)
-        row<add>(dst + i * dstRow + j0, 1, src + j0 * srcRow + i, srcRow, jEnd - j0);
+  constexpr int64_t tall = 16, wide = 64;
+  alignas(64) T block[tall * wide];
+  for (int64_t j0 = 0; j0 < cols; j0 += wide)
+    for (int64_t i0 = 0; i0 < rows; i0 += tall) {
+      const int64_t high = std::min(tall, rows - i0), width = std::min(wide, cols - j0);
+      const T *from = src + j0 * srcRow + i0;
+      if (i0 + tall < rows)
+        for (int64_t j = 0; j < width; ++j)
+          __builtin_prefetch(from + j * srcRow + tall);
+      transposeInto(block, wide, from, srcRow, high, width);
+      for (int64_t i = 0; i < high; ++i)
+        row<add>(dst + (i0 + i) * dstRow + j0, 1, block + i * wide, 1, width);
     }
 }
 
