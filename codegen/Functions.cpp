@@ -23,6 +23,16 @@ void phasesOf(Operation &op, llvm::SmallSetVector<StringRef, 4> &phases) {
   phases.insert(phase ? phase.getValue() : "forward");
 }
 
+/// Whether no function ends between the two, of which `op` is the first.
+bool inOneFunction(Operation *op, Operation *last) {
+  if (last->getBlock() != op->getBlock())
+    return false;
+  llvm::SmallSetVector<StringRef, 4> phases;
+  for (Operation *end = last->getNextNode(); op && op != end; op = op->getNextNode())
+    phasesOf(*op, phases);
+  return phases.size() == 1;
+}
+
 /// Prints loops of the step; what is in them is cut into functions.
 class Step : public Printer {
 public:
@@ -46,6 +56,8 @@ public:
   void print() {
     findSharedTickets();
     outer.open(usesRate() ? "void step(Rank &r, double lr) {" : "void step(Rank &r, double /*lr*/) {");
+    if (!shared.empty())
+      outer.line("Messages messages;");
     cut(train.getBody().front(), {});
     outer.close();
     // functions have been written by now; the step that calls them comes behind them
@@ -153,7 +165,7 @@ private:
       if (!op.getTicket())
         return;
       for (Operation *wait : op.getTicket().getUsers())
-        if (wait->getBlock() != op->getBlock() || wait->getAttr(ech::kPhase) != op->getAttr(ech::kPhase)) {
+        if (!inOneFunction(op, wait)) {
           shared.insert(op.getTicket());
           members.push_back(names.of(op.getTicket()));
           break;
@@ -165,7 +177,6 @@ private:
     for (const std::string &member : members)
       os << "  Ticket " << member << ";\n";
     os << "};\n\n";
-    outer.line("Messages messages;");
   }
 
   rt::FunctionOp train;

@@ -44,6 +44,7 @@ std::string SourceLines::of(Location loc) const {
         line = line.drop_back();
       if (!line.empty())
         text += ("  " + line).str();
+      break; // a file that was read twice says it once
     }
   return text;
 }

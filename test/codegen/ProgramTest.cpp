@@ -60,6 +60,21 @@ Printed print(const std::string &ir, int64_t batch, int64_t steps, bool profile 
   return printed;
 }
 
+/// The program of a module that is lowered already.
+std::string printRt(const std::string &ir) {
+  mlir::MLIRContext context;
+  context.loadDialect<ech::EchDialect, dist::DistDialect, rt::RtDialect>();
+  auto module = mlir::parseSourceString<mlir::ModuleOp>(ir, mlir::ParserConfig(&context));
+  EXPECT_TRUE(module);
+  frontend::SourceManager sources;
+  frontend::TrainPlan plan;
+  plan.optimizers.emplace_back();
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  EXPECT_TRUE(mlir::succeeded(emitCpp(*module, plan, sources, os)));
+  return text;
+}
+
 template <typename T>
 void writeNpy(const std::string &path, const char *type, const std::string &shape, const std::vector<T> &data) {
   std::string header = std::string("{'descr': '") + type + "', 'fortran_order': False, 'shape': " + shape + ", }";
@@ -139,6 +154,25 @@ TEST(Program, ProbesKnowWhatOperationsCost) {
   EXPECT_NE(text.find("    {\"gemm a [batch=8, hidden=5]\", \"mlp.ech:3\", \"products\", 480, 472},\n"),
             std::string::npos)
       << text.substr(0, 3000);
+}
+
+// A message that one function starts and another one waits for is under way in between, whatever their phases.
+TEST(Program, MessagesOutliveTheFunctionThatStartsThem) {
+  std::string text = printRt(R"(
+    rt.function @train {
+      %x = rt.alloc work at 0 : !rt.buffer<[embed=8], f32>
+      %y = rt.alloc work at 64 : !rt.buffer<[embed=8], f32>
+      %t = rt.collective "all_reduce" %x, %x count 8 "Sum" over [0] ranks 2 "dp" with "ring" why "t"
+          {ech.phase = "update", rt.group = 0 : i64} : !rt.buffer<[embed=8], f32>, !rt.buffer<[embed=8], f32> -> !rt.ticket
+      rt.call "fill"(%y, 8, "0.0f") writes [0] reads [] {ech.phase = "backward"} : !rt.buffer<[embed=8], f32>
+      rt.wait %t {ech.phase = "update"}
+    })");
+  EXPECT_NE(text.find("void step(Rank &r, double /*lr*/) {\n  Messages messages;\n  update(r, messages);\n"
+                      "  backward(r);\n  update_2(r, messages);\n}"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("  messages.all_reduce_of_t = all_reduce_start("), std::string::npos) << text;
+  EXPECT_NE(text.find("  wait(messages.all_reduce_of_t);"), std::string::npos) << text;
 }
 
 // The rates of several optimizer lines stand before the functions that call them.
