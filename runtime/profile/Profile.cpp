@@ -97,7 +97,9 @@ std::vector<double> Profile::gathered() const {
 
 std::string Profile::text() const {
   if (done == 0) // the same on all ranks
-    return "";
+    return begun == 0 || rank.rank() != 0
+               ? ""
+               : "no profile: the run ended within the first " + std::to_string(leftOut) + " steps, which are left out";
   const std::vector<double> all = gathered();
   if (rank.rank() != 0)
     return "";

@@ -23,7 +23,7 @@ public:
   void lap(Around what);
   void endStep();
 
-  /// Rank 0's text, others' empty; empty too where no step was measured. Collective.
+  /// Rank 0's text, others' empty; empty too where there was no step. Collective.
   std::string text() const;
 
 private:

@@ -153,6 +153,18 @@ TEST_F(Run, Profile) {
   }
 }
 
+// A run that ends before a step was measured says so: after its first evaluation, at step 8.
+TEST_F(Run, ProfileOfAShortRun) {
+  Program program = linear::program(folder, 2, 1);
+  program.step = steppedWithLap;
+  program.steps = 1000;
+  program.profiled = {{"whole step", "linear.ech:7", "loops", 0, 0}};
+  program.until = {"eval_loss", false, 1e9};
+  ASSERT_EQ(run(program, {"--transport", "threads"}), 0) << messages;
+  EXPECT_NE(out.find("no profile: the run ended within the first 10 steps, which are left out\n"), std::string::npos)
+      << out;
+}
+
 TEST_F(Run, ProfileOfNoTraining) {
   Program program = saving(linear::program(folder, 1, 1));
   program.profiled = {{"whole step", "linear.ech:7", "loops", 0, 0}};
