@@ -41,7 +41,8 @@ private:
     Tensor type = ech::tensor(of);
     Type i32 = l.b.getI32Type();
     int64_t stride = 1, size = dist::localSize(type, axis, l.mesh);
-    for (StringRef faster : llvm::reverse(type.names())) {
+    SmallVector<StringRef> names = type.names();
+    for (StringRef faster : llvm::reverse(names)) {
       if (faster == axis)
         break;
       stride *= dist::localSize(type, faster, l.mesh);

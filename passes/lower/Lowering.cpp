@@ -44,7 +44,8 @@ Lowering::Terms Lowering::termsOf(Tensor type, StringRef axis) {
   if (!mesh || !type.getState() || !type.has(axis))
     return terms;
   int64_t factor = dist::localSize(type, axis, mesh);
-  for (int m : llvm::reverse(dist::over(type, axis, mesh))) {
+  SmallVector<int> cuts = dist::over(type, axis, mesh);
+  for (int m : llvm::reverse(cuts)) {
     terms.mesh.insert(terms.mesh.begin(), m);
     terms.factors.insert(terms.factors.begin(), factor);
     factor *= mesh.sizeOf(m);

@@ -73,7 +73,8 @@ Value Parts::merged(Value parts, ArrayRef<Axis> whole) const {
   SmallVector<int64_t> strides;
   for (const Axis &a : whole) {
     int64_t size = type.sizeOf(a.name), stride = type.strideOf(a.name), expected = stride * size;
-    for (int m : llvm::reverse(nest(a.name))) {
+    SmallVector<int> cuts = nest(a.name);
+    for (int m : llvm::reverse(cuts)) {
       if (type.strideOf(partAxis(l.mesh, m)) != expected)
         return {};
       expected *= l.mesh.sizeOf(m);
@@ -197,7 +198,8 @@ Value Parts::asParts(Value padded, ArrayRef<Axis> whole) const {
   SmallVector<int64_t> strides(axes.size(), 0);
   for (const Axis &a : one) {
     int64_t stride = from.strideOf(a.name), step = stride * a.size;
-    for (int m : llvm::reverse(nest(a.name))) {
+    SmallVector<int> cuts = nest(a.name);
+    for (int m : llvm::reverse(cuts)) {
       strides[llvm::find(divides, m) - divides.begin()] = step;
       step *= l.mesh.sizeOf(m);
     }
