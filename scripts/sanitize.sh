@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-runtime=(transport collectives launch kernels random data snapshot program)
+runtime=(transport collectives launch kernels random data snapshot profile program)
 case "${1:-}" in
 address)
   sanitize=address,undefined
