@@ -1,6 +1,7 @@
-// Matrix products as training steps have them, in both libraries, in turns.
+// Matrix products as training steps have them, by both libraries and by tiles, in turns.
 #include "runtime/kernels/Gemm.h"
 #include "Bench.h"
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -34,7 +35,7 @@ double plainRate(const float *c, const float *a, const float *b, const Shape &s,
 
 } // namespace
 
-/// Both libraries by shape. `chosen` is what choose_gemm says.
+/// All three by shape. `chosen` is what choose_gemm says.
 void gemms() {
   const Form nn = Form::nn, nt = Form::nt, tn = Form::tn;
   const Shape shapes[] = {
@@ -72,8 +73,8 @@ void gemms() {
       {"512 cubed", 512, 512, 512, nn},
       {"1024 cubed", 1024, 1024, 1024, nn},
   };
-  std::printf("%-36s %-2s %5s %5s %5s %9s %9s %9s %14s  %s\n", "matrix product, GFLOP/s", "", "m", "n", "k", "openblas",
-              "onednn", "reference", "of the limit", "chosen");
+  std::printf("%-36s %-2s %5s %5s %5s %9s %9s %9s %9s %14s  %s\n", "matrix product, GFLOP/s", "", "m", "n", "k",
+              "openblas", "onednn", "tiled", "reference", "of the limit", "chosen");
   for (const Shape &s : shapes) {
     bool ta = s.form == tn, tb = s.form == nt;
     Values a(s.m * s.k), b(s.k * s.n, 2);
@@ -82,20 +83,21 @@ void gemms() {
       gemm<float>(c, a, b, s.m, s.n, s.k, s.form, ta ? s.m : s.k, tb ? s.k : s.n, s.n, 1, 0, library);
     };
     const double count = 2.0 * s.m * s.n * s.k;
-    double rate[2] = {0, 0}, plain = 0;
-    for (int round = 0; round < 3; ++round) // in turns, so that other work on the machine meets both
-      for (Blas library : {Blas::openblas, Blas::onednn})
+    double rate[3] = {}, plain = 0;
+    for (int round = 0; round < 3; ++round) // in turns, so that other work on the machine meets all
+      for (Blas library : {Blas::openblas, Blas::onednn, Blas::tiled})
         rate[int(library)] = std::max(rate[int(library)], count / fastest([&] { product(library); }, 0.04) * 1e-9);
     if (count < 1e8)
       plain = plainRate(c, a, b, s, count);
     Blas chosen = choose_gemm(s.m, s.n, s.k, ta, tb, 4);
-    bool right = rate[int(chosen)] >= 0.97 * rate[1 - int(chosen)];
-    std::printf("%-36s %-2s %5ld %5ld %5ld %9.1f %9.1f %9.1f %12.0f %%  %s%s\n", s.what,
+    bool right = rate[int(chosen)] >= 0.97 * *std::max_element(rate, rate + 3);
+    const char *const names[] = {"openblas", "onednn", "tiled"};
+    std::printf("%-36s %-2s %5ld %5ld %5ld %9.1f %9.1f %9.1f %9.1f %12.0f %%  %s%s\n", s.what,
                 s.form == nn ? "nn"
                 : ta         ? "tn"
                              : "nt",
-                long(s.m), long(s.n), long(s.k), rate[0], rate[1], plain, 100 * rate[int(chosen)] / peak,
-                chosen == Blas::openblas ? "openblas" : "onednn", right ? "" : " (slower)");
+                long(s.m), long(s.n), long(s.k), rate[0], rate[1], rate[2], plain, 100 * rate[int(chosen)] / peak,
+                names[int(chosen)], right ? "" : " (slower)");
   }
 }
 

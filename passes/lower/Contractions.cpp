@@ -150,7 +150,7 @@ LogicalResult lowerDot(Lowering &l, ech::DotOp op) {
     ldc = 1;
   Buffer type = rt::buffer(c);
   bool isReal32 = type.getElement().isF32();
-  auto library = runtime::choose_gemm(plan.m.size, plan.n.size, plan.k.size, transA, transB, isReal32 ? 4 : 8);
+  auto by = runtime::choose_gemm(plan.m.size, plan.n.size, plan.k.size, transA, transB, isReal32 ? 4 : 8);
   std::string form = std::string("Form::") + (transA ? "t" : "n") + (transB ? "t" : "n");
   Lowering::Call call(l, plan.batch.empty() ? "gemm" : "gemm_batched", loc);
   if (adds)
@@ -166,7 +166,9 @@ LogicalResult lowerDot(Lowering &l, ech::DotOp op) {
     call.close();
   }
   call.word("1.0").word(adds ? "1.0" : "0.0");
-  call.word(library == runtime::Blas::onednn ? "Blas::onednn" : "Blas::openblas");
+  call.word(by == runtime::Blas::tiled    ? "Blas::tiled"
+            : by == runtime::Blas::onednn ? "Blas::onednn"
+                                          : "Blas::openblas");
   int64_t products = 1;
   for (const Dim &d : plan.batch)
     products *= d.size;

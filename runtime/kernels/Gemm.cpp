@@ -1,6 +1,7 @@
 // C = alpha * op(A) * op(B) + beta * C. Vectors go to gemv, which OpenBLAS's gemm does not do by itself; all else to
-// the library that the caller names.
+// the library that the caller names, or to tiles.
 #include "runtime/kernels/Gemm.h"
+#include "runtime/kernels/GemmTiled.h"
 #include "runtime/kernels/Threads.h"
 #include "runtime/launch/Fail.h"
 #include <algorithm>
@@ -34,6 +35,10 @@ void blasGemv(bool trans, int rows, int cols, double alpha, const double *a, int
 void blasGemm(Form form, int m, int n, int k, float alpha, const float *a, int lda, const float *b, int ldb, float beta,
               float *c, int ldc, Blas library) {
   bool ta = transposesA(form), tb = transposesB(form);
+  if (library == Blas::tiled && kTilesFit && threads() == 1)
+    return gemm_tiled(c, ldc, {a, ta ? 1 : lda, ta ? lda : 1}, {b, tb ? 1 : ldb, tb ? ldb : 1}, m, n, k, alpha, beta);
+  if (library == Blas::tiled)
+    library = choose_library(m, n, k, ta, tb, sizeof(float));
   if (library == Blas::onednn)
     dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
   else

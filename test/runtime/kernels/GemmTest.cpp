@@ -1,7 +1,9 @@
-// Matrix products against the plain loops: both libraries, all forms, odd sizes, row lengths beyond the row.
+// Matrix products against the plain loops: both libraries and tiles, all forms, odd sizes, row lengths beyond the row.
 #include "runtime/kernels/Gemm.h"
 #include "Values.h"
+#include "runtime/kernels/GemmTiled.h"
 #include "runtime/kernels/Threads.h"
+#include <array>
 
 namespace echelon::runtime {
 namespace {
@@ -22,13 +24,39 @@ template <typename T> void compare(int64_t m, int64_t n, int64_t k, Form form, d
 
 // Every form, with sizes around the vector widths and single rows, columns and products.
 TYPED_TEST(Gemm, MatchesTheReference) {
-  for (Blas library : {Blas::openblas, Blas::onednn})
+  for (Blas library : {Blas::openblas, Blas::onednn, Blas::tiled})
     for (Form form : {Form::nn, Form::nt, Form::tn, Form::tt})
       for (int64_t m : {1, 3, 17, 64})
         for (int64_t n : {1, 5, 33})
           for (int64_t k : {0, 1, 7, 40})
             for (double beta : {0.0, 1.0})
               compare<TypeParam>(m, n, k, form, beta, library);
+}
+
+// Sizes around those of tiles (6 x 16), of blocks along k (256) and of blocks of a's rows (264): few columns beside
+// many rows, and the other way round; a's and b's last rows end where their memory does.
+TYPED_TEST(Gemm, TilesMatchTheReferenceAroundTheirBlocks) {
+  for (Form form : {Form::nn, Form::nt, Form::tn, Form::tt})
+    for (double beta : {0.0, 1.0, 0.5})
+      for (auto [m, n, k] : {std::array{7, 16, 256}, {12, 15, 257}, {13, 33, 513}, {265, 17, 300}, {533, 130, 70}})
+        compare<TypeParam>(m, n, k, form, beta, Blas::tiled);
+}
+
+// Rows and columns of a product are the same bits when they are multiplied alone: a layout that divides them changes
+// nothing.
+TEST(GemmTiled, PartsHaveTheBitsOfTheWhole) {
+  const int64_t m = 300, n = 160, k = 515;
+  auto a = values<float>(m * k, 1), b = values<float>(k * n, 2);
+  std::vector<float> whole(m * n), part(m * n);
+  gemm_tiled(whole.data(), n, {a.data(), k, 1}, {b.data(), n, 1}, m, n, k, 1, 0);
+  for (int64_t cut : {1, 6, 37, 144})
+    for (int64_t i = 0; i < m; i += cut)
+      gemm_tiled(part.data() + i * n, n, {a.data() + i * k, k, 1}, {b.data(), n, 1}, std::min(cut, m - i), n, k, 1, 0);
+  EXPECT_EQ(part, whole);
+  for (int64_t cut : {16, 50})
+    for (int64_t j = 0; j < n; j += cut)
+      gemm_tiled(part.data() + j, n, {a.data(), k, 1}, {b.data() + j, n, 1}, m, std::min(cut, n - j), k, 1, 0);
+  EXPECT_EQ(part, whole);
 }
 
 // With beta = 0 what C held does not matter, not even NaN.
@@ -75,6 +103,7 @@ TYPED_TEST(Gemm, MoreThreadsGiveTheSameProduct) {
   EXPECT_EQ(threads(), 2);
   compare<TypeParam>(130, 120, 110, Form::nn, 0, Blas::openblas);
   compare<TypeParam>(130, 120, 110, Form::nt, 0, Blas::onednn);
+  compare<TypeParam>(130, 160, 110, Form::nn, 0, Blas::tiled);
   set_threads(1);
 }
 
