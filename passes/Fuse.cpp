@@ -33,7 +33,20 @@ bool isSum(Operation *op) {
   auto reduce = dyn_cast<ech::ReduceOp>(op);
   return reduce && reduce.getKind() == ech::Reduction::Sum;
 }
-bool isFusable(Operation *op) { return isa<ech::MapOp, ech::ExpandOp, dist::MaskOp>(op) || isSum(op); }
+/// Whether coordinate 0 keeps all elements and the others have zeros.
+bool isShareOfSum(Operation *op) {
+  auto slice = dyn_cast<dist::SliceOp>(op);
+  if (!slice)
+    return false;
+  auto from = dist::stateOf(slice.getValue()).getEntries(), to = dist::stateOf(slice.getResult()).getEntries();
+  return llvm::all_of(llvm::zip(from, to), [](auto pair) {
+    auto &[before, after] = pair;
+    return before == after || after.hold == dist::Hold::Sum;
+  });
+}
+bool isFusable(Operation *op) {
+  return isa<ech::MapOp, ech::ExpandOp, dist::MaskOp>(op) || isShareOfSum(op) || isSum(op);
+}
 
 /// Whether computing it again in every iteration of a further loop costs little beside the loads and stores.
 bool isCheap(Operation *op) {

@@ -186,7 +186,8 @@ def Fuse : DistPass<"dist-fuse"> {
     Operations that feed each other over the same local axes become one rt.group; what only the group uses is never
     stored. A group may have several results; a sum ends it, because its value is there only after the loops. Operations
     over fewer axes join what uses them where computing them once more costs little. Free values (numbers, positions) are
-    made anew inside each group. `dot` without axes of its own is a product and a sum.
+    made anew inside each group. `dot` without axes of its own is a product and a sum; a rank's share of a sum that
+    starts whole (coordinate 0 holds it) is a factor of 1 or 0.
     ```mlir
     %a = ech.map add %x, %b
     %r = ech.map relu %a

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Times GPTs against what libraries' matrix products cost and against PyTorch: blocks of each take turns in one run.
 
-    bench/speed/gpt.py [SIZE...] [--ranks 1,2] [--layouts dp,tp,tp_seq] [--rounds 5] [--seconds 3]
+    bench/speed/gpt.py [SIZE...] [--ranks 1,2] [--layouts dp,zero1,tp,tp_seq] [--rounds 5] [--seconds 3]
                        [--forms eager,compiled,…] [--floors openblas,…]
 
 Every row trains bench/speed/gpt.ech in fp32 with AdamW and clipping, one rank on one core or two ranks on two (dp: the
-batch is split; tp: heads, feed-forward columns and vocabulary; tp_seq: the positions too). It stands against
+batch is split; zero1: the optimizer's work and state too, of which the floor's ranks do half each; tp: heads, feed-forward columns and vocabulary; tp_seq: the positions too). It stands against
 - the floor, build/bin/bench_floor: every forward and backward matrix product of the step by OpenBLAS or oneDNN
   (attention's over the whole score matrix), softmax cross-entropy and a fused AdamW over all parameters, nothing else;
   on two cores with two threads, or two processes that each do half of all that and exchange nothing;
@@ -29,7 +29,7 @@ FLOOR = ROOT / "build/bin/bench_floor"
 LIBRARIES = ("openblas", "onednn")
 FLOORS = {1: LIBRARIES, 2: tuple(f"{l} {f}" for f in ("threads", "batch", "columns") for l in LIBRARIES)}
 FORMS = {1: ("eager", "compiled"), 2: ("eager_2_threads", "compiled_2_threads", "eager", "compiled")}
-LAYOUTS = {1: ("one",), 2: ("dp", "tp", "tp_seq")}
+LAYOUTS = {1: ("one",), 2: ("dp", "zero1", "tp", "tp_seq")}
 
 
 def echelon(name, layout, folder):

@@ -164,6 +164,12 @@ LogicalResult NestBuilder::add(Operation *op) {
       value = compute("select", {inside, value, literal(mask.getFill().convertToDouble(), element, at)}, element, at);
     }
     scalars[result] = value;
+  } else if (auto slice = dyn_cast<dist::SliceOp>(op)) { // coordinate 0 holds it
+    Value value = operand(slice.getValue());
+    for (int m : dist::sums(ech::tensor(slice.getResult())))
+      if (dist::stateOf(slice.getValue())[m].hold != dist::Hold::Sum && l.mesh.sizeOf(m) > 1)
+        value = compute("mul", {value, number(l.isFirst(m, at), element)}, element, at);
+    scalars[result] = value;
   } else {
     return l.refuse(op, "cannot stand in a loop nest");
   }

@@ -75,6 +75,8 @@ public:
   Value result(Value v, bool mustBeDense = true);
   /// The same; may be a slot to which the value is to be added.
   Slot target(Value v);
+  /// Whether a message sums v in `buffer` because the sum goes there.
+  bool isSlotOfMessage(Value v, Value buffer);
   /// The same in another order of axes: where the value's own differs, the value becomes a view of what is returned.
   Value resultAs(Value v, llvm::ArrayRef<Axis> order);
   /// Whether an operation is a sum of two of which one was added to the other, or both to where the sum goes, as they
@@ -104,6 +106,8 @@ public:
   class Call;
   /// A number known when the program runs.
   Value number(llvm::StringRef text, mlir::Type type, Location loc);
+  /// 1 at coordinate 0 of a mesh axis, which holds what is shared out as a sum, else 0.
+  Value isFirst(int meshAxis, Location loc);
   /// A collective in place (in == out) or not, over mesh axes. `algorithm` "auto": what a clause says of all such
   /// collectives over these mesh axes.
   Value collective(llvm::StringRef kind, Value in, Value out, int64_t count, llvm::StringRef reduction,
@@ -143,7 +147,9 @@ private:
   Location locOf(Value v);
   /// Whether a slot's memory may be written where `producer` stands: nobody reads what it holds there or later.
   bool isFreeAt(Value holder, Operation *producer, Value produced);
-  Slot findSlot(Value v);
+  /// Where v goes; `written`, which becomes v where it lies, is what is written there first.
+  Slot findSlot(Value v, Value written);
+  Slot findSlot(Value v) { return findSlot(v, v); }
   /// Of a value that is only there to be one of two terms.
   Slot slotOfTerm(Value v);
   llvm::StringMap<Rule> rules;

@@ -123,6 +123,7 @@ void Message::send(bool starts, SmallVector<Value> &tickets) {
       auto alloc = first.getDefiningOp<rt::AllocOp>();
       bool own = only.hasOneUse() && alloc && alloc.getArena() == rt::Arena::Work && only.getDefiningOp() &&
                  alloc->getBlock() == l.b.getInsertionBlock();
+      own |= l.isSlotOfMessage(only, first);
       row.in = own ? first : l.alloc(rt::buffer(first).getAxes(), row.element, only.getLoc());
       l.copy(row.in, first, loc);
       row.out = row.in;
@@ -256,6 +257,11 @@ LogicalResult lowerSlice(Lowering &l, dist::SliceOp op) {
 }
 } // namespace
 
+Value Lowering::isFirst(int m, Location loc) {
+  return number("r.coordinate(" + std::to_string(m) + ") == 0 ? 1.0 : 0.0", b.getF64Type(),
+                NameLoc::get(b.getStringAttr("counts"), loc));
+}
+
 /// Sums first, then tensor axis by tensor axis from the slowest split to the fastest: a view that begins at this rank's
 /// part; a copy where parts reach beyond the whole.
 Value Lowering::pieceOf(Value x, Tensor from, Tensor to, Location loc) {
@@ -264,8 +270,7 @@ Value Lowering::pieceOf(Value x, Tensor from, Tensor to, Location loc) {
     if (!changes(m) || dist::stateOf(to)[m].hold != Hold::Sum) // coordinate 0 holds it
       continue;
     Value out = alloc(rt::buffer(x).getAxes(), rt::buffer(x).getElement(), loc);
-    Value counts = number("r.coordinate(" + std::to_string(m) + ") == 0 ? 1.0 : 0.0", b.getF64Type(),
-                          NameLoc::get(b.getStringAttr("counts"), loc));
+    Value counts = isFirst(m, loc);
     SmallVector<StringRef> names;
     SmallVector<int64_t> sizes;
     for (const Axis &a : rt::buffer(x).getAxes()) {

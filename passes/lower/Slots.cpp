@@ -123,8 +123,20 @@ bool Lowering::isFreeAt(Value holder, Operation *producer, Value produced) {
   });
 }
 
-Slot Lowering::findSlot(Value v) {
-  Operation *producer = v.getDefiningOp();
+/// The result of the message over which v, and nothing else, is summed where it lies; null where there is none.
+static Value summed(Value v) {
+  auto message = v.hasOneUse() ? dyn_cast<dist::AllReduceOp>(*v.user_begin()) : dist::AllReduceOp();
+  bool alone = message && message.getValues().size() == 1 && message->getBlock() == v.getParentBlock();
+  return alone ? message.getResults()[0] : Value();
+}
+
+bool Lowering::isSlotOfMessage(Value v, Value buffer) {
+  Value sum = summed(v);
+  return sum && findSlot(sum, v).buffer == buffer;
+}
+
+Slot Lowering::findSlot(Value v, Value written) {
+  Operation *producer = written.getDefiningOp();
   if (!producer)
     return {};
   // the next state
@@ -133,8 +145,8 @@ Slot Lowering::findSlot(Value v) {
       bool free = true;
       for (Operation &op : *producer->getBlock())
         if (auto read = dyn_cast<ech::ReadOp>(op); read && read.getSource() == write.getTarget())
-          free &= isFreeAt(read.getValue(), producer, v);
-      bool read = v.getDefiningOp<ech::ReadOp>() || isSeenThrough(producer);
+          free &= isFreeAt(read.getValue(), producer, written);
+      bool read = written.getDefiningOp<ech::ReadOp>() || isSeenThrough(producer);
       if (free && !read && stored.count(write.getTarget()) && rt::buffer(stored[write.getTarget()]) == bufferType(v))
         return {stored[write.getTarget()]};
     }
@@ -148,11 +160,13 @@ Slot Lowering::findSlot(Value v) {
     auto yield = dyn_cast<ech::YieldOp>(use.getOwner());
     if (yield && use.getOperandNumber() < yield.getCarried().size()) {
       auto repeat = cast<ech::RepeatOp>(yield->getParentOp());
-      if (!isFreeAt(repeat.carriedArguments()[use.getOperandNumber()], producer, v))
+      if (!isFreeAt(repeat.carriedArguments()[use.getOperandNumber()], producer, written))
         continue;
     }
     return slot->second;
   }
+  if (v != written) // a message has no other axes
+    return {};
   // what is stacked under other names
   for (Operation *user : v.getUsers()) {
     auto relabel = dyn_cast<ech::RelabelOp>(user);
@@ -169,6 +183,10 @@ Slot Lowering::findSlot(Value v) {
       Buffer type = Buffer::get(b.getContext(), local(v).getAxes(), there.getElement(), there.getStrides());
       return {view(slot.buffer, 0, type, slot.buffer.getLoc())};
     }
+  }
+  if (Value sum = summed(v)) {
+    Slot slot = findSlot(sum, written);
+    return slot.buffer && !slot.adds && rt::buffer(slot.buffer) == bufferType(v) ? slot : Slot();
   }
   return slotOfTerm(v);
 }
