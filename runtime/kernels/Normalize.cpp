@@ -16,10 +16,11 @@ constexpr int64_t kTile = 256;
 
 constexpr int64_t kPiece = 4096; // elements, at most
 
-/// For each channel, calls f(channel, start, count) for stretches of memory that it lies in. inner >= kShortRun.
+/// Calls f(channel, start, count) for every stretch of memory that one channel lies in, in the order of memory, so that
+/// it is read as a stream. inner >= kShortRun.
 template <typename F> void perStretch(int64_t outer, int64_t channels, int64_t inner, F f) {
-  for (int64_t c = 0; c < channels; ++c)
-    for (int64_t o = 0; o < outer; ++o) {
+  for (int64_t o = 0; o < outer; ++o)
+    for (int64_t c = 0; c < channels; ++c) {
       int64_t start = (o * channels + c) * inner, end = start + inner;
       for (; start < end; start += kPiece)
         f(c, start, std::min(kPiece, end - start));
