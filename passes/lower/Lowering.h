@@ -75,6 +75,8 @@ public:
   Value result(Value v, bool mustBeDense = true);
   /// The same; may be a slot to which the value is to be added.
   Slot target(Value v);
+  /// Whether a place that exists waits for a value, and can be written where the value is made.
+  bool hasSlot(Value v) { return static_cast<bool>(findSlot(v).buffer); }
   /// The same in another order of axes: where the value's own differs, the value becomes a view of what is returned.
   Value resultAs(Value v, llvm::ArrayRef<Axis> order);
   /// Whether an operation is a sum of two of which one was added to the other, or both to where the sum goes, as they
