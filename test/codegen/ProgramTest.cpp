@@ -175,8 +175,8 @@ TEST(Program, MessagesOutliveTheFunctionThatStartsThem) {
   EXPECT_NE(text.find("  wait(messages.all_reduce_of_t);"), std::string::npos) << text;
 }
 
-// What an inner loop loads anew though it stays the same is loaded before it, where the host compiler need not prove that
-// no store changes it.
+// What an inner loop loads anew though it stays the same is loaded before it, where the host compiler need not prove
+// that no store changes it.
 TEST(Program, LoopsLoadOnceWhatStaysTheSame) {
   std::string text = printRt(R"(
     rt.function @train {
