@@ -4,11 +4,14 @@
 // 1. `dot` without axes of its own becomes a product and a sum.
 // 2. Every element-wise operation and every sum is a group; a producer's group joins its consumer's where the union is
 //    one loop nest (one set of axes, no use of a sum inside) and no path between them leads outside.
-// 3. Groups and other operations are put in order again, each as late as its last operation stood.
-// 4. Each group becomes an rt.group; free values are made anew inside.
+// 3. What a group reads of another is computed in both, if little computing makes it of one stored value: no store
+// then.
+// 4. Groups and other operations are put in order again, each as late as its last operation stood.
+// 5. Each group becomes an rt.group; free values are made anew inside.
 #include "ir/dist/State.h"
 #include "ir/rt/Rt.h"
 #include "mlir/IR/Builders.h"
+#include "mlir/IR/IRMapping.h"
 #include "passes/Passes.h"
 #include <queue>
 
@@ -73,6 +76,8 @@ private:
   bool join(Group *from, Group *into);
   bool escapes(Operation *op, Group *a, Group *b);
   bool leadsOutside(Group *from, Group *into);
+  bool isMadeOf(Value v, Group *into, SmallVectorImpl<Value> &stored, SmallVectorImpl<Operation *> &made);
+  void makeAgain(Group &group);
   void order();
   void build(Group &group, OpBuilder &builder);
 
@@ -233,7 +238,64 @@ void BlockFusion::run() {
       group->ops.clear();
     }
   }
+  for (auto &group : groups)
+    if (!group->ops.empty())
+      makeAgain(*group);
   order();
+}
+
+/// Whether cheap operations of other groups make v of `stored`, which is in memory in any case, and of what has fewer
+/// axes. They are added to `made`, first those that come first.
+bool BlockFusion::isMadeOf(Value v, Group *into, SmallVectorImpl<Value> &stored, SmallVectorImpl<Operation *> &made) {
+  auto op = v.getDefiningOp<ech::MapOp>();
+  Group *of = op ? groupOf.lookup(op) : nullptr;
+  const bool whole = axesOf(v).size() == into->space.size(); // else it comes once a row
+  if (!of || (whole && !isCheap(op)) || op->getAttr(ech::kPhase) != into->ops[0]->getAttr(ech::kPhase))
+    return false;
+  for (Value x : op.getOperands()) {
+    Operation *producer = x.getDefiningOp();
+    if ((producer && (isFree(producer) || llvm::is_contained(made, producer))) || llvm::is_contained(stored, x))
+      continue;
+    Group *from = producer ? groupOf.lookup(producer) : nullptr;
+    if (from == into)
+      return false;
+    if (!from || escapes(producer, from, into)) {
+      if (axesOf(x).size() == into->space.size())
+        stored.push_back(x);
+    } else if (!isMadeOf(x, into, stored, made)) {
+      return false;
+    }
+  }
+  made.push_back(op);
+  return true;
+}
+
+void BlockFusion::makeAgain(Group &group) {
+  SmallVector<Value> read;
+  for (Operation *op : group.ops)
+    for (Value v : op->getOperands())
+      if (Group *from = groupOf.lookup(v.getDefiningOp()); from && from != &group && !llvm::is_contained(read, v))
+        read.push_back(v);
+  SmallVector<Operation *> again;
+  IRMapping copies;
+  OpBuilder builder(group.ops.front());
+  for (Value v : read) {
+    SmallVector<Value> stored;
+    SmallVector<Operation *> made;
+    Operation *producer = v.getDefiningOp();
+    if (escapes(producer, groupOf[producer], &group) || !isMadeOf(v, &group, stored, made) || stored.size() > 1 ||
+        group.ops.size() + again.size() + made.size() > kLargestGroup)
+      continue;
+    for (Operation *op : made)
+      if (!copies.contains(op->getResult(0)))
+        again.push_back(builder.clone(*op, copies));
+  }
+  for (Operation *op : group.ops)
+    for (OpOperand &operand : op->getOpOperands())
+      operand.set(copies.lookupOrDefault(operand.get()));
+  for (Operation *op : again)
+    groupOf[op] = &group;
+  group.ops.insert(group.ops.begin(), again.begin(), again.end());
 }
 
 void BlockFusion::order() {

@@ -180,6 +180,27 @@ def Overlap : DistPass<"dist-overlap"> {
   }];
 }
 
+def SplitNorms : DistPass<"dist-split-norms"> {
+  let summary = "what a norm over channels does element by element becomes element-wise operations";
+  let description = [{
+    Its statistics stay one operation, and one kernel; the rest then fuses with what stands around it. Of the derivative
+    only sums remain, which are those of the derivatives by gain and bias, so that they are taken once.
+    ```mlir
+    %y, %rstd, %mean, %variance = ech.normalize %x over ["batch", "width"]
+    %s = ech.map mul %y, %gain
+    ```
+    becomes
+    ```mlir
+    %y, %rstd, %mean, %variance = ech.normalize %x over ["batch", "width"]
+    %c = ech.map sub %x, %mean
+    %n = ech.map mul %c, %rstd
+    %s = ech.map mul %n, %gain
+    ```
+    Norms over the last axes stay: a kernel reads each row once. Runs after all messages are placed, because a norm's own
+    are one joint message each way; before fusion.
+  }];
+}
+
 def Fuse : DistPass<"dist-fuse"> {
   let summary = "chains of element-wise operations, and sums of them, become one loop nest";
   let description = [{

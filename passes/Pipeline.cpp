@@ -16,6 +16,7 @@ void echelon::buildPipeline(mlir::OpPassManager &manager, Stage until) {
   manager.addPass(createOverlap());
   if (until == Stage::Dist)
     return;
+  manager.addPass(createSplitNorms());
   manager.addPass(createFuse());
   manager.addPass(createLowerToRt());
   manager.addPass(createPlanArenas());

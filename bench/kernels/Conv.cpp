@@ -1,6 +1,8 @@
 // Convolutions, pools and batch norm, on images.
 #include "runtime/kernels/Conv.h"
 #include "Bench.h"
+#include "runtime/kernels/ConvDirect.h"
+#include "runtime/kernels/ConvDnnl.h"
 #include "runtime/kernels/Normalize.h"
 #include "runtime/kernels/Pool.h"
 
@@ -18,6 +20,7 @@ void convolutions() {
   for (Case c : {Case{"conv 1 -> 16, 28 x 28, 64 images", 1, 16, 28, 1}, Case{"conv 2 -> 16, 28 x 28", 2, 16, 28, 1},
                  Case{"conv 3 -> 16, 32 x 32, 64 images", 3, 16, 32, 1}, Case{"conv 16 -> 16, 32 x 32", 16, 16, 32, 1},
                  Case{"conv 16 -> 32, stride 2", 16, 32, 32, 2}, Case{"conv 32 -> 32, 16 x 16", 32, 32, 16, 1},
+                 Case{"conv 16 -> 32, 14 x 14", 16, 32, 14, 1}, Case{"conv 32 -> 64, stride 2", 32, 64, 16, 2},
                  Case{"conv 64 -> 64, 8 x 8", 64, 64, 8, 1}}) {
     WindowDim w{c.size, 3, c.stride, 1, 1};
     ConvShape s{64, c.from, c.to, 2, {w, w}};
@@ -34,6 +37,19 @@ void convolutions() {
     flops(
         "  its dw", work, [&] { conv_grad_weights<float>(dw, x, dy, s); },
         [&] { reference::conv_grad_weights<float>(wantDw, x, dy, s); }, {{dw, wantDw, weight}});
+    // Both ways, whichever choose_conv takes.
+    for (ConvKind kind : {ConvKind::forward, ConvKind::gradData, ConvKind::gradWeights}) {
+      std::vector<float> scratch(std::max(conv_direct_scratch(kind, s, 4), conv_scratch(kind, s, 4)));
+      auto rate = [&](auto way) {
+        float *operands[] = {x, weights, dy};
+        return work * 1e-9 / fastest([&] {
+                 way(kind, operands[0], operands[1], operands[2], s, scratch.data(), int64_t(scratch.size()));
+               });
+      };
+      const char *names[] = {"forward", "dx", "dw"};
+      std::printf("    %-8s direct %6.1f, oneDNN %6.1f GFLOP/s\n", names[int(kind)], rate(detail::conv_direct<float>),
+                  rate(detail::conv_dnnl));
+    }
   }
 }
 

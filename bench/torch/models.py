@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 
 EPSILON = 1e-5  # of every norm
+image_format = torch.contiguous_format  # or channels_last: of what convolutions read, and so of what they make
 
 
 def outcome(logits, labels):
@@ -32,7 +33,7 @@ def batch_norm(x, p, state, training, name, i=None):
 
 
 def conv3x3(x, p, name, i=None, stride=1):
-    return F.conv2d(x, at(p[name + ".w"], i), stride=stride, padding=1)
+    return F.conv2d(x.contiguous(memory_format=image_format), at(p[name + ".w"], i), stride=stride, padding=1)
 
 
 def linear(x, p, name):

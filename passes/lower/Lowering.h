@@ -77,6 +77,8 @@ public:
   Slot target(Value v);
   /// Whether a message sums v in `buffer` because the sum goes there.
   bool isSlotOfMessage(Value v, Value buffer);
+  /// Whether a place that exists waits for a value, and can be written where the value is made.
+  bool hasSlot(Value v) { return static_cast<bool>(findSlot(v).buffer); }
   /// The same in another order of axes: where the value's own differs, the value becomes a view of what is returned.
   Value resultAs(Value v, llvm::ArrayRef<Axis> order);
   /// Whether an operation is a sum of two of which one was added to the other, or both to where the sum goes, as they

@@ -61,7 +61,8 @@ LogicalResult lowerNormalize(Lowering &l, ech::NormalizeOp op) {
   SmallVector<int64_t> mesh = l.insideOf(op);
   Value x = l.denseAs(l.read(op.getOperand()), form.order, loc);
   Type element = rt::buffer(x).getElement();
-  Value y = l.resultAs(op.getResult(), form.order), rstd = l.result(op.getRstd());
+  const bool all = op.getRms() || !op.getResult().use_empty(); // else the statistics alone
+  Value y = all ? l.resultAs(op.getResult(), form.order) : Value(), rstd = l.result(op.getRstd());
   auto named = [&](StringRef name) { return NameLoc::get(l.b.getStringAttr(name), loc); };
   auto call = [&](StringRef callee) { return Lowering::Call(l, callee, loc); };
   auto sizes = [&](Lowering::Call &c) -> Lowering::Call & {
@@ -101,25 +102,32 @@ LogicalResult lowerNormalize(Lowering &l, ech::NormalizeOp op) {
     bool mean = !op.getMean().use_empty(), variance = !op.getVariance().use_empty();
     if (mean || variance)
       c.out(l.result(op.getMean())).out(l.result(op.getVariance()));
-    c.share(0, 2).done();
+    all ? c.share(0, 2).done() : c.done();
   };
   if (mesh.empty()) {
-    auto c = call(form.rows ? "normalize" : "normalize_channels");
-    sizes(c.out(y).out(rstd).in(x));
+    auto c = call(all ? form.rows ? "normalize" : "normalize_channels" : "channel_statistics");
+    all ? c.out(y).out(rstd).in(x) : c.out(rstd).in(x);
+    all ? sizes(c) : c.number(form.outer).number(form.channels).number(form.inner);
     statistics(c);
     return success();
   }
   int64_t ranks = l.ranksOver(mesh);
   SmallVector<Axis> own(form.kept);
   own.push_back(l.axisBeside("moment", 3, own));
-  SmallVector<Axis> all{l.axisBeside("rank", ranks, own)};
-  llvm::append_range(all, own);
-  Value moments = l.alloc(own, element, named("moments")), gathered = l.alloc(all, element, named("moments_of_all"));
+  SmallVector<Axis> ofAll{l.axisBeside("rank", ranks, own)};
+  llvm::append_range(ofAll, own);
+  Value moments = l.alloc(own, element, named("moments")), gathered = l.alloc(ofAll, element, named("moments_of_all"));
   auto local = call(form.rows ? "local_moments" : "local_moments_channels");
   sizes(local.out(moments).in(x)).done();
   l.collective("all_gather", moments, gathered, rt::buffer(moments).count(), "", mesh, "auto", Lowering::whyInside(op),
                loc);
   call("combine_moments").out(moments).in(gathered).number(ranks).number(form.channels).done();
+  if (!all) {
+    auto finish = call("channel_statistics_finish");
+    finish.out(rstd).in(moments).number(form.channels);
+    statistics(finish);
+    return success();
+  }
   auto finish = call(form.rows ? "normalize_finish" : "normalize_channels_finish");
   sizes(finish.out(y).out(rstd).in(x).in(moments));
   statistics(finish);

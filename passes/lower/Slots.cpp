@@ -159,8 +159,8 @@ Slot Lowering::findSlot(Value v, Value written) {
       continue;
     auto yield = dyn_cast<ech::YieldOp>(use.getOwner());
     if (yield && use.getOperandNumber() < yield.getCarried().size()) {
-      auto repeat = cast<ech::RepeatOp>(yield->getParentOp());
-      if (!isFreeAt(repeat.carriedArguments()[use.getOperandNumber()], producer, written))
+      Value argument = cast<ech::RepeatOp>(yield->getParentOp()).carriedArguments()[use.getOperandNumber()];
+      if (buffers.lookup(argument) == slot->second.buffer && !isFreeAt(argument, producer, written))
         continue;
     }
     return slot->second;

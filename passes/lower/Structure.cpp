@@ -124,20 +124,62 @@ LogicalResult lowerReport(Lowering &l, ech::ReportOp op) {
 
 /// Where a repeat's results go, and with it the values that its body yields.
 struct Places {
-  SmallVector<Value> carried;
-  SmallVector<Slot> stacks, sums;
+  SmallVector<Value> lists;         // of carried values: listOfCarried
+  SmallVector<Value> carried, next; // where a carried value comes into an iteration, and where it goes
+  SmallVector<Slot> stacks, sums;   // no buffer: a part of a list
 };
+
+/// Whether `start` alone lies in `first`, and was computed there.
+bool isOwnMemory(Lowering &l, ech::RepeatOp op, Value start, Value first) {
+  Operation *producer = start.getDefiningOp();
+  return producer && rt::buffer(first).isDense() && first.getDefiningOp<rt::AllocOp>() &&
+         rt::allocOf(first).getArena() == rt::Arena::Work && producer->getBlock() == op->getBlock() &&
+         llvm::count_if(l.buffers, [&](auto &entry) { return entry.second == first; }) == 1;
+}
+
+/// A carried value that the loop stacks as it comes in lies in that list, which is one place longer than the loop: what
+/// an iteration makes is written where the next one finds it, behind the last one lies the final value, and the list of
+/// what the iterations leave is the same one, a place further on. So nothing is copied or kept twice. Null where the
+/// value is not stacked so, or the list is wanted in a place that exists already.
+Value listOfCarried(Lowering &l, ech::RepeatOp op, unsigned i) {
+  if (op.getReverse() || op.getTime() || l.hasSlot(op.getFinals()[i]))
+    return {};
+  for (auto [v, stack] : llvm::zip(op.yield().getStacked(), op.getStacks())) {
+    if (v != op.carriedArguments()[i] || l.hasSlot(stack))
+      continue;
+    Buffer shape = l.bufferType(stack);
+    SmallVector<Axis> axes(shape.getAxes());
+    if (axes.front().name != op.getAxisAttr())
+      return {};
+    ++axes.front().size;
+    Value start = op.getCarried()[i], first = l.read(start);
+    bool own = isOwnMemory(l, op, start, first);
+    OpBuilder::InsertionGuard guard(l.b);
+    if (own)
+      l.b.setInsertionPoint(first.getDefiningOp());
+    Value list = l.alloc(axes, shape.getElement(), stack.getLoc());
+    Value begin = l.slice(list, op.getAxis(), 0, stack.getLoc());
+    if (!own || rt::buffer(first) != rt::buffer(begin)) {
+      l.copy(begin, first, op.getLoc());
+      return list;
+    }
+    for (Value made : {list, begin})
+      if (Attribute phase = first.getDefiningOp()->getAttr(ech::kPhase))
+        made.getDefiningOp()->setAttr(ech::kPhase, phase);
+    l.bind(start, begin);
+    first.replaceAllUsesWith(begin);
+    first.getDefiningOp()->erase();
+    return list;
+  }
+  return {};
+}
 
 /// The buffer in which carried value i lives: where its last value is wanted; else where its first one lies, if nobody
 /// else wants that; else a new one.
 Value carriedPlace(Lowering &l, ech::RepeatOp op, unsigned i) {
   Value start = op.getCarried()[i];
   Value first = l.read(start);
-  Operation *producer = start.getDefiningOp();
-  bool ownMemory = producer && start.hasOneUse() && rt::buffer(first).isDense() && first.getDefiningOp<rt::AllocOp>() &&
-                   rt::allocOf(first).getArena() == rt::Arena::Work && producer->getBlock() == op->getBlock() &&
-                   llvm::count_if(l.buffers, [&](auto &entry) { return entry.second == first; }) == 1;
-  if (ownMemory)
+  if (start.hasOneUse() && isOwnMemory(l, op, start, first))
     return first;
   Value place = l.result(op.getFinals()[i]);
   l.copy(place, first, op.getLoc());
@@ -149,7 +191,7 @@ LogicalResult lowerYield(Lowering &l, ech::RepeatOp op, Places &places, Value po
   Location loc = yield.getLoc();
   for (auto [i, v] : llvm::enumerate(yield.getStacked())) {
     Slot slot = l.slots.lookup(&yield->getOpOperand(yield.getCarried().size() + i));
-    if (!l.added.contains(v) && !isa<BlockArgument>(v))
+    if (slot.buffer && !l.added.contains(v) && !isa<BlockArgument>(v))
       l.copy(slot.buffer, l.read(v), v.getLoc(), slot.adds);
   }
   for (auto [i, v] : llvm::enumerate(yield.getSummed()))
@@ -160,7 +202,7 @@ LogicalResult lowerYield(Lowering &l, ech::RepeatOp op, Places &places, Value po
   for (auto [i, v] : llvm::enumerate(yield.getCarried())) {
     Value source = l.read(v);
     for (auto [j, place] : llvm::enumerate(places.carried))
-      if (i != j && rt::allocOf(source) == rt::allocOf(place)) {
+      if (i != j && !places.lists[j] && rt::allocOf(source) == rt::allocOf(place)) {
         Value taken = l.alloc(rt::buffer(source), loc);
         l.copy(taken, source, loc);
         source = taken;
@@ -168,52 +210,91 @@ LogicalResult lowerYield(Lowering &l, ech::RepeatOp op, Places &places, Value po
       }
     sources.push_back(source);
   }
-  for (auto [source, place] : llvm::zip(sources, places.carried))
+  for (auto [source, place] : llvm::zip(sources, places.next))
     l.copy(place, source, loc);
   return success();
 }
 
-LogicalResult lowerRepeat(Lowering &l, ech::RepeatOp op) {
-  Location loc = op.getLoc();
-  ech::YieldOp yield = op.yield();
-  Places places;
-  for (unsigned i = 0; i < op.getCarried().size(); ++i) {
-    places.carried.push_back(carriedPlace(l, op, i));
-    l.bind(op.getFinals()[i], places.carried.back());
+/// The stack that is a part of a carried value's list: what comes in, or what leaves, in each iteration.
+Value partOfList(Lowering &l, ech::RepeatOp op, unsigned stack, const Places &places) {
+  Value v = op.yield().getStacked()[stack];
+  if (l.hasSlot(op.getStacks()[stack]))
+    return {};
+  for (auto [i, list] : llvm::enumerate(places.lists)) {
+    if (!list)
+      continue;
+    bool leaves = v == op.yield().getCarried()[i] && !isa<BlockArgument>(v);
+    if (leaves || v == op.carriedArguments()[i])
+      return l.range(list, op.getAxis(), leaves ? 1 : 0, op.getCount(), list.getLoc());
   }
-  for (Value v : op.getStacks())
-    places.stacks.push_back(l.target(v));
-  for (Value v : op.getSums()) {
-    places.sums.push_back(l.target(v));
-    if (!places.sums.back().adds)
-      l.fill(places.sums.back().buffer, 0, v.getLoc());
-  }
-  auto loop = rt::ForOp::create(l.b, loc, op.getAxis(), op.getCount(), op.getReverse(), op.getTime());
-  OpBuilder::InsertionGuard guard(l.b);
-  l.b.setInsertionPointToStart(&loop.getBody().front());
-  Value position = loop.position(), outerPosition = l.positions.lookup(op.getAxis());
-  l.positions[op.getAxis()] = position;
-  l.loopAxes.push_back({op.getAxis().str(), static_cast<int64_t>(op.getCount()), op.getTime()});
+  return {};
+}
 
+/// Before the loop: where its results lie.
+void placeResults(Lowering &l, ech::RepeatOp op, Places &places) {
+  for (unsigned i = 0; i < op.getCarried().size(); ++i) {
+    Value list = listOfCarried(l, op, i);
+    places.lists.push_back(list);
+    places.carried.push_back(list ? list : carriedPlace(l, op, i));
+    Value final = op.getFinals()[i];
+    l.bind(final, list ? l.slice(list, op.getAxis(), op.getCount(), final.getLoc()) : places.carried.back());
+  }
+  for (auto [i, stack] : llvm::enumerate(op.getStacks())) {
+    Value part = partOfList(l, op, i, places);
+    places.stacks.push_back(part ? Slot() : l.target(stack));
+    if (part)
+      l.bind(stack, part);
+  }
+  for (Value sum : op.getSums()) {
+    places.sums.push_back(l.target(sum));
+    if (!places.sums.back().adds)
+      l.fill(places.sums.back().buffer, 0, sum.getLoc());
+  }
+}
+
+/// In the loop: where an iteration finds its arguments and leaves what it yields.
+void placeValues(Lowering &l, ech::RepeatOp op, Places &places, Value position) {
+  ech::YieldOp yield = op.yield();
+  places.next = places.carried;
+  for (auto [i, list] : llvm::enumerate(places.lists))
+    if (list) {
+      Location loc = op.carriedArguments()[i].getLoc();
+      places.carried[i] = l.slice(list, op.getAxis(), 0, loc, position);
+      places.next[i] = l.slice(list, op.getAxis(), 1, loc, position);
+    }
   for (auto [argument, place] : llvm::zip(op.carriedArguments(), places.carried))
     l.bind(argument, place);
   for (auto [argument, whole] : llvm::zip(op.sliceArguments(), op.getSlices())) {
     Value from = l.read(whole);
     l.bind(argument, l.slice(from, op.getAxis(), 0, argument.getLoc(), position));
   }
-  // where the yielded values go
   unsigned next = 0;
-  for (Value place : places.carried)
+  for (Value place : places.next)
     l.slots[&yield->getOpOperand(next++)] = {place};
   for (auto [place, v] : llvm::zip(places.stacks, yield.getStacked())) {
+    OpOperand &use = yield->getOpOperand(next++);
+    if (!place.buffer)
+      continue;
     Slot slot{l.slice(place.buffer, op.getAxis(), 0, v.getLoc(), position), place.adds};
-    l.slots[&yield->getOpOperand(next++)] = slot;
+    l.slots[&use] = slot;
     if (isa<BlockArgument>(v)) // kept as it comes in
       l.copy(slot.buffer, l.read(v), v.getLoc(), slot.adds);
   }
   for (Slot place : places.sums)
     l.slots[&yield->getOpOperand(next++)] = {place.buffer, true};
+}
 
+LogicalResult lowerRepeat(Lowering &l, ech::RepeatOp op) {
+  Location loc = op.getLoc();
+  Places places;
+  placeResults(l, op, places);
+  auto loop = rt::ForOp::create(l.b, loc, op.getAxis(), op.getCount(), op.getReverse(), op.getTime());
+  OpBuilder::InsertionGuard guard(l.b);
+  l.b.setInsertionPointToStart(&loop.getBody().front());
+  Value position = loop.position(), outerPosition = l.positions.lookup(op.getAxis());
+  l.positions[op.getAxis()] = position;
+  l.loopAxes.push_back({op.getAxis().str(), static_cast<int64_t>(op.getCount()), op.getTime()});
+  placeValues(l, op, places, position);
   l.reserveMessages(*op.block());
   for (Operation &inner : op.block()->without_terminator())
     if (failed(l.lower(&inner)))

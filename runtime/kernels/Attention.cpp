@@ -117,6 +117,8 @@ template <typename T> struct Forward {
           finish(i0, rows);
       }
     }
+    for (int64_t i = 0; i < shape.seq; ++i)
+      lse[i] = math::select(m[i] == kMinusInf<T>, m[i], m[i] + math::log(l[i]));
     for (int64_t i = 0; i < shape.seq && keysSeen(shape, i + 1) <= 0; ++i) { // the first ones may see nothing
       std::fill_n(out + i * strides.out.row, shape.value, T(0));
       lse[i] = kMinusInf<T>;
@@ -174,12 +176,11 @@ template <typename T> struct Forward {
       const Vector<T> factor = every(l[i] == T(0) ? T(0) : T(1) / l[i]);
       T *o = out + i * strides.out.row;
       over_vectors<T>(shape.value, [&](auto in, int64_t c) { in.store(o + c, in.load(o + c) * factor); });
-      lse[i] = m[i] == kMinusInf<T> ? m[i] : m[i] + math::log(l[i]);
     }
   }
 };
 
-/// The backward pass of one slice, into targets that were cleared.
+/// The backward pass of one slice. Targets are added to where they were cleared, else overwritten.
 template <typename T> struct Backward {
   const AttentionShape &shape;
   const AttentionStrides &strides, &grads;
@@ -188,10 +189,17 @@ template <typename T> struct Backward {
   const T *dout, *out, *lse, *q, *k, *v;
   const uint8_t *mask;
   const T *bias;
+  bool addsQ, addsKv;
   T *keys, *keysAcross, *valuesAcross, *queries, *douts, *p, *ds, *dots; // scratch
 
   void run() {
     const int64_t last = keysSeen(shape, shape.seq);
+    for (int64_t i = 0; !addsQ && i < shape.seq && keysSeen(shape, i + 1) <= 0; ++i) // those that see nothing
+      std::fill_n(dq + i * grads.q.row, shape.key, T(0));
+    for (int64_t j = last; !addsKv && j < shape.past; ++j) { // and those that nobody sees
+      std::fill_n(dk + j * grads.k.row, shape.key, T(0));
+      std::fill_n(dv + j * grads.v.row, shape.value, T(0));
+    }
     for (int64_t i = 0; i < shape.seq; ++i) {
       const T *o = out + i * strides.out.row, *d = dout + i * grads.out.row;
       dots[i] = static_cast<T>(
@@ -221,22 +229,22 @@ template <typename T> struct Backward {
       Panel panel{i0 + r, std::min(kTileRows, all.rows - r), j0, 0};
       panel.cols = std::min(all.cols, keysSeen(shape, panel.i0 + panel.rows) - j0);
       if (panel.cols > 0)
-        panelOf(panel, p + r * ld, ds + r * ld, depth);
+        panelOf(panel, p + r * ld, ds + r * ld, depth, all.cols);
     }
     for (int64_t j = 0; j < all.cols; j += kTileRows) {
       // The first panel of queries that sees the first of these keys.
       const int64_t first = shape.causal ? std::max<int64_t>(0, j0 + j - shape.offset - i0) / kTileRows * kTileRows : 0;
       const int64_t keysNow = std::min(kTileRows, all.cols - j), queriesNow = all.rows - first;
       detail::multiply_panel<T>(dv + (j0 + j) * grads.v.row, grads.v.row, keysNow, shape.value,
-                                {p + first * ld + j, 1, ld}, douts, all.rows, first, queriesNow, T(1), true);
+                                {p + first * ld + j, 1, ld}, douts, all.rows, first, queriesNow, T(1), addsKv);
       detail::multiply_panel<T>(dk + (j0 + j) * grads.k.row, grads.k.row, keysNow, shape.key,
                                 {ds + first * ld + j, 1, ld}, queries, all.rows, first, queriesNow, T(shape.scale),
-                                true);
+                                addsKv);
     }
   }
 
   /// p and ds of six queries, and dq from them.
-  void panelOf(const Panel &panel, T *pr, T *dr, int64_t depth) {
+  void panelOf(const Panel &panel, T *pr, T *dr, int64_t depth, int64_t keysHere) {
     constexpr int64_t w = detail::Lanes<T>::width;
     const int64_t ld = rowOf<T>(kKeys), i0 = panel.i0, wide = detail::round_up(panel.cols, kStrip<T>);
     detail::multiply_panel<T>(pr, ld, panel.rows, wide, {q + i0 * strides.q.row, strides.q.row, 1}, keysAcross,
@@ -258,11 +266,13 @@ template <typename T> struct Backward {
       int64_t c = 0;
       for (; c + w <= n; c += w)
         take(c, all);
-      for (; c < panel.cols + kTileRows; c += w) // zeros up to where a panel of keys that begins before may end
+      // Zeros up to where a panel of keys that begins before may end.
+      const int64_t end = std::min(detail::round_up(panel.cols, kTileRows), keysHere);
+      for (; c < end; c += w)
         take(c, detail::first_lanes<T>(std::clamp<int64_t>(n - c, 0, w)));
     }
     detail::multiply_panel<T>(dq + i0 * grads.q.row, grads.q.row, panel.rows, shape.key, {dr, ld, 1}, keys, depth, 0,
-                              panel.cols, T(shape.scale), true);
+                              panel.cols, T(shape.scale), addsQ);
     if (dbias)
       add_strided(dbias + i0 * shape.bias.seq + panel.j0 * shape.bias.past, {shape.bias.seq, shape.bias.past}, dr,
                   {ld, 1}, {panel.rows, panel.cols});
@@ -308,9 +318,18 @@ void attention_grad(T *dq, T *dk, T *dv, T *dbias, const T *dout, const T *out, 
     int64_t sizes[5] = {shape.batch, shape.group, shape.head, rows, width};
     fill_strided(x, steps, sizes, 5, T(0));
   };
-  clear(dq, grads.q, shape.seq, shape.key);
-  clear(dk, grads.k, shape.past, shape.key);
-  clear(dv, grads.v, shape.past, shape.value);
+  auto hasOwnPlaces = [&](const HeadStrides &s) {
+    return (s.batch || shape.batch == 1) && (s.group || shape.group == 1) && (s.head || shape.head == 1) && s.row;
+  };
+  // What one block adds to all by itself is written there. The others, and what several slices share, is summed.
+  const bool addsQ = shape.past > kKeys || !hasOwnPlaces(grads.q);
+  const bool addsKv = shape.seq > kQueries || !hasOwnPlaces(grads.k) || !hasOwnPlaces(grads.v);
+  if (addsQ)
+    clear(dq, grads.q, shape.seq, shape.key);
+  if (addsKv) {
+    clear(dk, grads.k, shape.past, shape.key);
+    clear(dv, grads.v, shape.past, shape.value);
+  }
   if (dbias) {
     int64_t steps[5] = {shape.bias.batch, shape.bias.group, shape.bias.head, shape.bias.seq, shape.bias.past};
     int64_t sizes[5] = {shape.batch, shape.group, shape.head, shape.seq, shape.past};
@@ -341,6 +360,8 @@ void attention_grad(T *dq, T *dk, T *dv, T *dbias, const T *dout, const T *out, 
                 v + at.in(strides.v),
                 mask,
                 bias,
+                addsQ,
+                addsKv,
                 keys,
                 keysAcross,
                 valuesAcross,

@@ -1,8 +1,10 @@
-// Convolutions. Most in float: oneDNN (conv_by_columns says which are not). Otherwise one matrix product a sample with
-// the matrix of its windows, columns: (from * window, out), made (im2col) or added back (col2im) by plain loops.
+// Convolutions: directly, in oneDNN, or (choose_conv) one matrix product a sample with the matrix of its windows,
+// columns: (from * window, out), made (im2col) or added back (col2im) by plain loops.
 #include "runtime/kernels/Conv.h"
+#include "runtime/kernels/ConvDirect.h"
 #include "runtime/kernels/ConvDnnl.h"
 #include "runtime/kernels/Gemm.h"
+#include "runtime/kernels/Threads.h"
 #include "runtime/launch/Fail.h"
 #include <algorithm>
 #include <type_traits>
@@ -11,16 +13,7 @@
 namespace echelon::runtime {
 namespace {
 
-/// The same convolution with leading window dimensions of size 1, so that there are always four.
-struct Padded {
-  WindowDim d[4] = {{1, 1, 1, 0, 0}, {1, 1, 1, 0, 0}, {1, 1, 1, 0, 0}, {1, 1, 1, 0, 0}};
-  int64_t in = 1, window = 1, out = 1;
-  explicit Padded(const ConvShape &shape) {
-    std::copy(shape.dims, shape.dims + shape.rank, d + 4 - shape.rank);
-    for (const WindowDim &w : d)
-      in *= w.in, window *= w.window, out *= w.out();
-  }
-};
+using Padded = detail::FourDims;
 
 void check(const ConvShape &shape) {
   if (shape.rank < 1 || shape.rank > kMaxWindowRank)
@@ -109,15 +102,27 @@ template <typename T> void addColumns(T *x, const T *columns, int64_t from, cons
     });
 }
 
+/// Done, unless it is to be done by columns. The direct kernels use one thread: with more, oneDNN is asked.
+template <typename T>
+bool doneDirectly(ConvKind kind, T *src, T *weights, T *dst, const ConvShape &shape, T *scratch, int64_t scratchCount) {
+  ConvWay way = choose_conv(kind, shape, sizeof(T));
+  if (way == ConvWay::direct && threads() > 1 && conv_in_library(shape, sizeof(T)))
+    way = ConvWay::library;
+  if (way == ConvWay::direct)
+    detail::conv_direct(kind, src, weights, dst, shape, scratch, scratchCount);
+  if constexpr (std::is_same_v<T, float>)
+    if (way == ConvWay::library)
+      detail::conv_dnnl(kind, src, weights, dst, shape, scratch, scratchCount);
+  return way != ConvWay::columns;
+}
+
 } // namespace
 
 template <typename T>
 void conv(T *y, const T *x, const T *w, const ConvShape &shape, T *scratch, int64_t scratchCount) {
   check(shape);
-  if constexpr (std::is_same_v<T, float>)
-    if (!conv_by_columns(ConvKind::forward, shape, sizeof(T)))
-      return detail::conv_dnnl(ConvKind::forward, const_cast<T *>(x), const_cast<T *>(w), y, shape, scratch,
-                               scratchCount);
+  if (doneDirectly(ConvKind::forward, const_cast<T *>(x), const_cast<T *>(w), y, shape, scratch, scratchCount))
+    return;
   Padded p(shape);
   int64_t inner = shape.from * p.window;
   Columns<T> columns(inner * p.out, scratch, scratchCount);
@@ -130,10 +135,8 @@ void conv(T *y, const T *x, const T *w, const ConvShape &shape, T *scratch, int6
 template <typename T>
 void conv_grad_data(T *dx, const T *dy, const T *w, const ConvShape &shape, T *scratch, int64_t scratchCount) {
   check(shape);
-  if constexpr (std::is_same_v<T, float>)
-    if (!conv_by_columns(ConvKind::gradData, shape, sizeof(T)))
-      return detail::conv_dnnl(ConvKind::gradData, dx, const_cast<T *>(w), const_cast<T *>(dy), shape, scratch,
-                               scratchCount);
+  if (doneDirectly(ConvKind::gradData, dx, const_cast<T *>(w), const_cast<T *>(dy), shape, scratch, scratchCount))
+    return;
   Padded p(shape);
   int64_t inner = shape.from * p.window;
   Columns<T> columns(inner * p.out, scratch, scratchCount);
@@ -147,10 +150,8 @@ void conv_grad_data(T *dx, const T *dy, const T *w, const ConvShape &shape, T *s
 template <typename T>
 void conv_grad_weights(T *dw, const T *x, const T *dy, const ConvShape &shape, T *scratch, int64_t scratchCount) {
   check(shape);
-  if constexpr (std::is_same_v<T, float>)
-    if (!conv_by_columns(ConvKind::gradWeights, shape, sizeof(T)))
-      return detail::conv_dnnl(ConvKind::gradWeights, const_cast<T *>(x), dw, const_cast<T *>(dy), shape, scratch,
-                               scratchCount);
+  if (doneDirectly(ConvKind::gradWeights, const_cast<T *>(x), dw, const_cast<T *>(dy), shape, scratch, scratchCount))
+    return;
   Padded p(shape);
   int64_t inner = shape.from * p.window;
   Columns<T> columns(inner * p.out, scratch, scratchCount);

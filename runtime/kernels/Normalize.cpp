@@ -16,10 +16,11 @@ constexpr int64_t kTile = 256;
 
 constexpr int64_t kPiece = 4096; // elements, at most
 
-/// For each channel, calls f(channel, start, count) for stretches of memory that it lies in. inner >= kShortRun.
+/// Calls f(channel, start, count) for every stretch of memory that one channel lies in, in the order of memory, so that
+/// it is read as a stream. inner >= kShortRun.
 template <typename F> void perStretch(int64_t outer, int64_t channels, int64_t inner, F f) {
-  for (int64_t c = 0; c < channels; ++c)
-    for (int64_t o = 0; o < outer; ++o) {
+  for (int64_t o = 0; o < outer; ++o)
+    for (int64_t c = 0; c < channels; ++c) {
       int64_t start = (o * channels + c) * inner, end = start + inner;
       for (; start < end; start += kPiece)
         f(c, start, std::min(kPiece, end - start));
@@ -113,9 +114,8 @@ void moments(double *mean, double *m2, const T *x, int64_t outer, int64_t channe
 }
 
 template <typename T>
-void finish(T *y, T *rstd, const T *x, const double *mean, const double *variance, int64_t outer, int64_t channels,
-            int64_t inner, double eps, T *meanOut, T *varianceOut) {
-  std::vector<T> shift(mean, mean + channels);
+void writeStatistics(T *rstd, const double *mean, const double *variance, int64_t channels, double eps, T *meanOut,
+                     T *varianceOut) {
   for (int64_t c = 0; c < channels; ++c) {
     rstd[c] = static_cast<T>(1.0 / std::sqrt(variance[c] + eps));
     if (meanOut)
@@ -123,6 +123,13 @@ void finish(T *y, T *rstd, const T *x, const double *mean, const double *varianc
     if (varianceOut)
       varianceOut[c] = static_cast<T>(variance[c]);
   }
+}
+
+template <typename T>
+void finish(T *y, T *rstd, const T *x, const double *mean, const double *variance, int64_t outer, int64_t channels,
+            int64_t inner, double eps, T *meanOut, T *varianceOut) {
+  std::vector<T> shift(mean, mean + channels);
+  writeStatistics(rstd, mean, variance, channels, eps, meanOut, varianceOut);
   const T *s = shift.data();
   perElement(outer, channels, inner, [=](int64_t i, int64_t c) { y[i] = (x[i] - s[c]) * rstd[c]; });
 }
@@ -185,6 +192,16 @@ void normalize_channels(T *y, T *rstd, const T *x, int64_t outer, int64_t channe
 }
 
 template <typename T>
+void channel_statistics(T *rstd, const T *x, int64_t outer, int64_t channels, int64_t inner, double eps, T *mean,
+                        T *variance) {
+  std::vector<double> m(channels), v(channels);
+  moments(m.data(), v.data(), x, outer, channels, inner);
+  for (double &value : v)
+    value /= static_cast<double>(outer * inner);
+  writeStatistics(rstd, m.data(), v.data(), channels, eps, mean, variance);
+}
+
+template <typename T>
 void normalize_channels_grad(T *dx, const T *dy, const T *y, const T *rstd, int64_t outer, int64_t channels,
                              int64_t inner) {
   std::vector<double> sumDy(channels), sumDyY(channels);
@@ -228,6 +245,14 @@ void normalize_channels_finish(T *y, T *rstd, const T *x, const T *moments, int6
   for (int64_t c = 0; c < channels; ++c)
     m[c] = moments[3 * c + 1], v[c] = double(moments[3 * c + 2]) / double(moments[3 * c]);
   finish(y, rstd, x, m.data(), v.data(), outer, channels, inner, eps, mean, variance);
+}
+
+template <typename T>
+void channel_statistics_finish(T *rstd, const T *moments, int64_t channels, double eps, T *mean, T *variance) {
+  std::vector<double> m(channels), v(channels);
+  for (int64_t c = 0; c < channels; ++c)
+    m[c] = moments[3 * c + 1], v[c] = double(moments[3 * c + 2]) / double(moments[3 * c]);
+  writeStatistics(rstd, m.data(), v.data(), channels, eps, mean, variance);
 }
 
 template <typename T>
@@ -383,6 +408,8 @@ void normalize(T *y, T *rstd, const T *x, int64_t outer, int64_t channels, int64
   template void rms_normalize_grad<T>(T *, const T *, const T *, const T *, int64_t, int64_t);                         \
   template void normalize_channels<T>(T *, T *, const T *, int64_t, int64_t, int64_t, double, T *, T *);               \
   template void normalize_channels_grad<T>(T *, const T *, const T *, const T *, int64_t, int64_t, int64_t);           \
+  template void channel_statistics<T>(T *, const T *, int64_t, int64_t, int64_t, double, T *, T *);                    \
+  template void channel_statistics_finish<T>(T *, const T *, int64_t, double, T *, T *);                               \
   template void local_moments<T>(T *, const T *, int64_t, int64_t);                                                    \
   template void local_moments_channels<T>(T *, const T *, int64_t, int64_t, int64_t);                                  \
   template void combine_moments<T>(T *, const T *, int64_t, int64_t);                                                  \

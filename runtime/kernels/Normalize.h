@@ -25,6 +25,10 @@ void normalize_channels(T *y, T *rstd, const T *x, int64_t outer, int64_t channe
 template <typename T>
 void normalize_channels_grad(T *dx, const T *dy, const T *y, const T *rstd, int64_t outer, int64_t channels,
                              int64_t inner);
+/// The statistics alone.
+template <typename T>
+void channel_statistics(T *rstd, const T *x, int64_t outer, int64_t channels, int64_t inner, double eps,
+                        T *mean = nullptr, T *variance = nullptr);
 
 // Where ranks hold pieces of what is reduced. Forward: local moments, gathered from `parts` ranks as
 // (parts, count, 3), combined on every rank in rank order, finished. Backward: local sums, sum over ranks, finished;
@@ -43,6 +47,9 @@ void normalize_finish(T *y, T *rstd, const T *x, const T *moments, int64_t rows,
 template <typename T>
 void normalize_channels_finish(T *y, T *rstd, const T *x, const T *moments, int64_t outer, int64_t channels,
                                int64_t inner, double eps, T *mean = nullptr, T *variance = nullptr);
+template <typename T>
+void channel_statistics_finish(T *rstd, const T *moments, int64_t channels, double eps, T *mean = nullptr,
+                               T *variance = nullptr);
 
 /// sums: (rows, 2) = sum dy, sum dy * y.
 template <typename T> void normalize_grad_local(T *sums, const T *dy, const T *y, int64_t rows, int64_t n);

@@ -37,10 +37,18 @@ template <typename T> void pack_strips_transposed(T *strips, const T *x, int64_t
   for (int64_t j = 0; j < n; j += kStrip<T>, strips += depth * kStrip<T>) {
     int64_t l = 0;
     const T *from = x + j * row;
-    if (n - j >= kStrip<T>)
-      for (; l + 8 <= depth; l += 8)
-        for (int64_t c = 0; c < kStrip<T>; c += 8)
-          transpose_block<false>(strips + l * kStrip<T> + c, kStrip<T>, from + c * row + l, row);
+    for (; l + 8 <= depth; l += 8)
+      for (int64_t c = 0; c < kStrip<T>; c += 8) {
+        T *to = strips + l * kStrip<T> + c;
+        if (n - j - c >= 8) {
+          transpose_block<false>(to, kStrip<T>, from + c * row + l, row);
+          continue;
+        }
+        T some[8 * 8] = {};
+        for (int64_t r = 0; r < n - j - c; ++r)
+          std::copy_n(from + (c + r) * row + l, 8, some + r * 8);
+        transpose_block<false>(to, kStrip<T>, some, 8);
+      }
     for (; l < depth; ++l)
       for (int64_t c = 0; c < kStrip<T>; ++c)
         strips[l * kStrip<T> + c] = j + c < n ? from[c * row + l] : T(0);

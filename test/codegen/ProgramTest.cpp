@@ -175,6 +175,24 @@ TEST(Program, MessagesOutliveTheFunctionThatStartsThem) {
   EXPECT_NE(text.find("  wait(messages.all_reduce_of_t);"), std::string::npos) << text;
 }
 
+// What an inner loop loads anew though it stays the same is loaded before it, where the host compiler need not prove
+// that no store changes it.
+TEST(Program, LoopsLoadOnceWhatStaysTheSame) {
+  std::string text = printRt(R"(
+    rt.function @train {
+      %x = rt.alloc work at 0 : !rt.buffer<[c=2, i=8], f32>
+      %m = rt.alloc work at 64 : !rt.buffer<[c=2], f32>
+      rt.fused ["c", "i"] = [2, 8](%x, %m) -> ["store"](%x) {
+      ^bb0(%a: f32, %b: f32):
+        %d = rt.compute "sub" %a, %b : (f32, f32) -> f32
+        rt.yield %d : f32
+      } : (!rt.buffer<[c=2, i=8], f32>, !rt.buffer<[c=2], f32>) -> (!rt.buffer<[c=2, i=8], f32>)
+    })");
+  size_t load = text.find("    const float t_2_c = t_2[c];\n");
+  EXPECT_NE(load, std::string::npos) << text;
+  EXPECT_LT(load, text.find("t[c * 8 + i] = t[c * 8 + i] - t_2_c;")) << text;
+}
+
 // The rates of several optimizer lines stand before the functions that call them.
 TEST(Program, RatesAreDeclaredBeforeTheyAreUsed) {
   std::string text = print(testFile("mlp.mlir"), 8, 3).text;

@@ -66,3 +66,21 @@ ech.step @path_outside {
   %p = ech.map mul %e, %s : (!ech.tensor<[batch=4, hidden=8], f32>, !ech.tensor<[batch=4, hidden=8], f32>) -> !ech.tensor<[batch=4, hidden=8], f32>
   ech.write @x, %p : !ech.tensor<[batch=4, hidden=8], f32>
 }
+
+// What another group would read of this one is computed there again, where little computing makes it of one stored
+// value: %c is stored nowhere, %x is read twice.
+// CHECK-LABEL: ech.step @made_again
+// CHECK:       %[[X:.*]] = ech.read @x
+// CHECK:       %[[S:.*]] = rt.group(%[[X]]) {
+// CHECK:         ech.map neg
+// CHECK-NEXT:    ech.reduce sum
+// CHECK:       %{{.*}} = rt.group(%[[X]], %[[S]]) {
+// CHECK:         %[[C:.*]] = ech.map neg
+// CHECK-NEXT:    ech.map sub %[[C]]
+ech.step @made_again {
+  %x = ech.read @x : !ech.tensor<[batch=4, hidden=8], f32>
+  %c = ech.map neg %x : (!ech.tensor<[batch=4, hidden=8], f32>) -> !ech.tensor<[batch=4, hidden=8], f32>
+  %s = ech.reduce sum %c over ["hidden"] : (!ech.tensor<[batch=4, hidden=8], f32>) -> !ech.tensor<[batch=4], f32>
+  %d = ech.map sub %c, %s : (!ech.tensor<[batch=4, hidden=8], f32>, !ech.tensor<[batch=4], f32>) -> !ech.tensor<[batch=4, hidden=8], f32>
+  ech.write @x, %d : !ech.tensor<[batch=4, hidden=8], f32>
+}

@@ -3,7 +3,9 @@
 // Forward, the loop keeps what its derivative reads: each value computed inside, and each carried value, becomes one
 // more stacked result. Backward, the carried values are the cotangents of the carried values; cotangents of stacked
 // results, the kept values and the forward's own slices come in as slices. Cotangents of slices go out stacked, those
-// of values from outside as sums over the iterations. Free values are made again rather than kept.
+// of values from outside as sums over the iterations. Free values are made again rather than kept, and so is the result
+// of a norm over channels: it takes two operations from what was normalized, which fuse with those that read it, while
+// a forward pass that keeps what a kernel wrote anyway need not write the result.
 #include "ir/ech/Reverse.h"
 #include "ir/ech/ops/Derive.h"
 #include "mlir/IR/IRMapping.h"
@@ -40,6 +42,14 @@ llvm::DenseSet<Value> carriedInto(RepeatOp loop, function_ref<bool(Value)> count
       op->walk([&](Operation *inner) { llvm::append_range(open, inner->getOperands()); });
   }
   return seen;
+}
+
+/// Whether what is reduced over lies outside of something that is kept, and not in rows.
+bool isOverChannels(NormalizeOp norm) {
+  auto isReduced = [&](const Axis &axis) { return llvm::is_contained(strings(norm.getOver()), axis.name.getValue()); };
+  ArrayRef<Axis> axes = tensor(norm.getOperand()).getAxes();
+  const Axis *outer = llvm::find_if(axes, isReduced);
+  return !norm.getRms() && std::any_of(outer, axes.end(), [&](const Axis &axis) { return !isReduced(axis); });
 }
 
 /// Makes values of the forward body available in the backward body.
@@ -108,6 +118,12 @@ private:
           find(operand, there, builder);
       Operation *again = builder.clone(*op, there);
       here = again->getResult(cast<OpResult>(value).getResultNumber());
+    } else if (auto norm = value.getDefiningOp<NormalizeOp>();
+               norm && value == norm.getResult() && isOverChannels(norm)) {
+      Value x = find(norm.getOperand(), there, builder), mean = find(norm.getMean(), there, builder);
+      Value shifted = MapOp::create(builder, value.getLoc(), value.getType(), Function::Sub, ValueRange{x, mean});
+      here = MapOp::create(builder, value.getLoc(), value.getType(), Function::Mul,
+                           ValueRange{shifted, find(norm.getRstd(), there, builder)});
     } else {
       here = backward->addArgument(value.getType(), value.getLoc());
       auto argument = dyn_cast<BlockArgument>(value);

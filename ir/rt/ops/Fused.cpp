@@ -82,6 +82,8 @@ private:
   Expression expression(Value value);
   void declareAt(int level);
   void nameOverwritten(int level);
+  void nameInvariant(int level);
+  bool isUsedBelow(Value value, int level);
   std::string innermostPragma();
   void emitLevel(int level);
   void finishLevel(int level);
@@ -213,16 +215,12 @@ Expression Nest::expression(Value value) {
 /// make too long a line.
 void Nest::declareAt(int at) {
   nameOverwritten(at);
+  nameInvariant(at);
   for (Operation &inner : body.without_terminator()) {
     Value value = inner.getResult(0);
     if (level.lookup(value) != at || isa<LiteralOp>(inner) || value.use_empty())
       continue;
-    bool deeper = false; // a use at a greater depth would compute it once an iteration
-    for (OpOperand &use : value.getUses())
-      if (isa<YieldOp>(use.getOwner()))
-        deeper |= depthOfUse(use.getOperandNumber()) > at;
-      else
-        deeper |= level.lookup(use.getOwner()->getResult(0)) > at;
+    bool deeper = isUsedBelow(value, at); // it would be computed once an iteration
     Expression text = expression(value);
     bool several = !value.hasOneUse();
     bool onlyStored = !several && isa<YieldOp>(*value.getUsers().begin());
@@ -315,6 +313,28 @@ void Nest::nameOverwritten(int at) {
     writer.assign(("const " + type + " " + name).str(), "=", expression(argument).text);
     names[argument] = name;
   }
+}
+
+/// What is loaded for a loop inside, and stays the same there, is loaded before it: the host compiler cannot know that
+/// no store of the loop changes it, and may give up on vectors.
+void Nest::nameInvariant(int at) {
+  for (size_t i = 0; i < op.getInputs().size() && at < int(loops.size()); ++i) {
+    BlockArgument argument = body.getArgument(i);
+    if (level.lookup(argument) != at || names.count(argument) || !isUsedBelow(argument, at))
+      continue;
+    StringRef type = argument.getType().isInteger(1) ? "bool" : storedAs(argument.getType());
+    std::string name = writer.local(writer.name(op.getInputs()[i]) + "_" + (at ? loops[at - 1].name : "value"));
+    writer.assign(("const " + type + " " + name).str(), "=", expression(argument).text);
+    names[argument] = name;
+  }
+}
+
+bool Nest::isUsedBelow(Value value, int at) {
+  return llvm::any_of(value.getUses(), [&](OpOperand &use) {
+    if (isa<YieldOp>(use.getOwner()))
+      return depthOfUse(use.getOperandNumber()) > at;
+    return level.lookup(use.getOwner()->getResult(0)) > at;
+  });
 }
 
 void Nest::emit() {

@@ -111,6 +111,9 @@ TEST(AttentionGradient, MatchesDifferences) {
   shape.bias = {0, 0, 20, 5, 1};
   shape.mask = {5, 0, 0, 0, 1};
   checkGradient(shape, {1, 0, 1, 1, 0, 0, 1, 1, 1, 1}, true, false);
+  AttentionShape late{2, 1, 2, 15, 20, 9, 12, 0.6, true};
+  late.offset = -7; // the first queries see nothing, and nobody sees the last keys
+  checkGradient(late, {}, false, false);
 }
 
 // Beyond one block of queries and keys the float gradients equal the double ones.

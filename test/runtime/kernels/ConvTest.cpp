@@ -1,6 +1,7 @@
 // Convolutions against plain loops: strides, asymmetric padding, one to four window dimensions.
 #include "runtime/kernels/Conv.h"
 #include "Values.h"
+#include "runtime/kernels/ConvDirect.h"
 
 namespace echelon::runtime {
 namespace {
@@ -24,11 +25,15 @@ const ConvShape kShapes[] = {
     {2, 3, 16, 2, {{8, 3, 1, 1, 1}, {8, 3, 1, 1, 1}}}, // as the first layer of a residual net
     {2, 1, 16, 2, {{8, 3, 1, 1, 1}, {9, 3, 1, 1, 1}}}, // grey images
     {3, 1, 4, 1, {{11, 5, 2, 3, 2}}},
-    {4, 4, 4, 1, {{8192, 3, 1, 1, 1}}},                 // two samples at a time
-    {1, 16, 16, 2, {{9, 3, 1, 1, 1}, {7, 3, 1, 1, 1}}}, // blocked formats
-    {2, 16, 32, 2, {{8, 3, 2, 1, 1}, {8, 3, 2, 1, 1}}}, // stride 2
-    {1, 5, 7, 2, {{6, 1, 1, 0, 0}, {5, 1, 2, 0, 0}}},   // 1 x 1
-    {2, 2, 3, 2, {{7, 4, 3, 2, 0}, {10, 2, 4, 0, 1}}},  // asymmetric padding, a step that leaves columns unread
+    {4, 4, 4, 1, {{8192, 3, 1, 1, 1}}},                  // two samples at a time
+    {1, 16, 16, 2, {{9, 3, 1, 1, 1}, {7, 3, 1, 1, 1}}},  // blocked formats
+    {2, 16, 32, 2, {{8, 3, 2, 1, 1}, {8, 3, 2, 1, 1}}},  // stride 2
+    {2, 5, 7, 2, {{33, 3, 2, 1, 1}, {37, 5, 2, 2, 1}}},  // stride 2, rows of several vectors
+    {7, 6, 9, 2, {{8, 3, 1, 1, 1}, {16, 3, 1, 1, 1}}},   // several images at a time, the last ones fewer
+    {3, 18, 5, 2, {{32, 3, 1, 1, 1}, {32, 3, 1, 1, 1}}}, // long sums in parts
+    {1, 2, 4, 2, {{5, 3, 1, 4, 3}, {6, 2, 3, 3, 5}}},    // windows wholly in the padding
+    {1, 5, 7, 2, {{6, 1, 1, 0, 0}, {5, 1, 2, 0, 0}}},    // 1 x 1
+    {2, 2, 3, 2, {{7, 4, 3, 2, 0}, {10, 2, 4, 0, 1}}},   // asymmetric padding, a step that leaves columns unread
     {1, 2, 3, 3, {{4, 3, 1, 1, 1}, {5, 2, 1, 0, 1}, {6, 3, 2, 1, 1}}},
     {1, 2, 2, 4, {{3, 2, 1, 0, 0}, {4, 3, 1, 1, 1}, {3, 2, 1, 1, 0}, {5, 3, 2, 1, 1}}},
 };
@@ -56,6 +61,33 @@ TYPED_TEST(Conv, MatchesTheReference) {
       reference::conv_grad_weights(edw.data(), x.data(), dy.data(), s);
       expectClose(dw, edw, "dw");
       EXPECT_EQ(std::vector<T>(scratch.end() - 8, scratch.end()), std::vector<T>(8, T(7)));
+    }
+}
+
+// Also where choose_conv prefers another way.
+TYPED_TEST(Conv, TheDirectOneMatchesTheReference) {
+  using T = TypeParam;
+  for (bool withScratch : {false, true})
+    for (ConvShape s : kShapes) {
+      SCOPED_TRACE(testing::Message() << "rank " << s.rank << ", from " << s.from << ", to " << s.to);
+      Sizes n = sizesOf(s);
+      auto x = values<T>(n.x, 1), w = values<T>(n.w, 2), dy = values<T>(n.y, 3);
+      std::vector<T> y(n.y, T(9)), dx(n.x, T(9)), dw(n.w, T(9)), ey(n.y), edx(n.x), edw(n.w);
+      auto direct = [&](ConvKind kind, T *src, T *weights, T *dst) {
+        int64_t count = withScratch ? conv_direct_scratch(kind, s, sizeof(T)) : 0;
+        std::vector<T> scratch(count + 8, T(7));
+        detail::conv_direct(kind, src, weights, dst, s, scratch.data(), count);
+        EXPECT_EQ(std::vector<T>(scratch.end() - 8, scratch.end()), std::vector<T>(8, T(7)));
+      };
+      direct(ConvKind::forward, x.data(), w.data(), y.data());
+      reference::conv(ey.data(), x.data(), w.data(), s);
+      expectClose(y, ey, "y");
+      direct(ConvKind::gradData, dx.data(), w.data(), dy.data());
+      reference::conv_grad_data(edx.data(), dy.data(), w.data(), s);
+      expectClose(dx, edx, "dx");
+      direct(ConvKind::gradWeights, x.data(), dw.data(), dy.data());
+      reference::conv_grad_weights(edw.data(), x.data(), dy.data(), s);
+      expectClose(dw, edw, "dw");
     }
 }
 

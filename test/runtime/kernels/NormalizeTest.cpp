@@ -42,6 +42,8 @@ TYPED_TEST(Normalize, ChannelsMatchTheReference) {
         reference::normalize(expected.data(), expectedRstd.data(), x.data(), outer, channels, inner, kEps, true);
         expectClose(y, expected, "y", 3);
         expectClose(rstd, expectedRstd, "rstd", 3);
+        channel_statistics(expectedRstd.data(), x.data(), outer, channels, inner, kEps);
+        EXPECT_EQ(rstd, expectedRstd);
       }
 }
 
@@ -104,6 +106,11 @@ TYPED_TEST(Normalize, SplitChannelsEqualTheWhole) {
     for (size_t i = 0; i < sums.size(); ++i)
       sums[i] += local[i];
   }
+  std::vector<T> rstdAlone(channels), meanAlone(channels), varianceAlone(channels);
+  channel_statistics_finish(rstdAlone.data(), moments.data(), channels, kEps, meanAlone.data(), varianceAlone.data());
+  EXPECT_EQ(rstdAlone, rstdSplit);
+  EXPECT_EQ(meanAlone, meanSplit);
+  EXPECT_EQ(varianceAlone, varianceSplit);
   for (int p = 0; p < 2; ++p)
     normalize_channels_grad_finish(&dx[starts[p] * one], &dy[starts[p] * one], &y[starts[p] * one], rstdSplit.data(),
                                    sums.data(), sizes[p], channels, inner, batch * inner);
