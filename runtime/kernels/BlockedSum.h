@@ -95,12 +95,12 @@ template <bool largest, typename T> inline T extreme_of(const T *x, int64_t n) {
   for (; i + chains * L::width <= n; i += chains * L::width)
     for (int c = 0; c < chains; ++c) {
       Vector<T> p = Whole().load(x + i + c * L::width);
-      v[c] = largest ? larger<T>(p, v[c]) : smaller<T>(p, v[c]);
+      v[c] = extreme<largest, T>(p, v[c]);
       nan |= nan_in<T>(p);
     }
   for (int c = 1; c < chains; ++c)
-    v[0] = largest ? larger<T>(v[0], v[c]) : smaller<T>(v[0], v[c]);
-  T best = across<T>(v[0], largest ? larger<T> : smaller<T>);
+    v[0] = extreme<largest, T>(v[0], v[c]);
+  T best = across<T>(v[0], extreme<largest, T>);
   bool bad = false;
   for (int64_t l = 0; l < L::width; ++l)
     bad |= nan[l] != 0;

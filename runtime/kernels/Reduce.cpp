@@ -50,7 +50,7 @@ template <bool largest, int k, typename T> void takeFew(T *y, const T *x, int64_
     auto nan = detail::nan_in<T>(v);
     for (int i = 0; i < k; ++i) {
       detail::Vector<T> p = at.load(x + i * inner + j);
-      v = largest ? detail::larger<T>(p, v) : detail::smaller<T>(p, v);
+      v = detail::extreme<largest, T>(p, v);
       nan |= detail::nan_in<T>(p);
     }
     at.store(y + j, nan ? detail::every(std::numeric_limits<T>::quiet_NaN()) : v);

@@ -93,25 +93,17 @@ template <typename T, typename F> inline void over_vectors(int64_t n, F f) {
     f(Part{n - i}, i);
 }
 
-/// The larger of two; b where either is NaN.
-template <typename T> inline Vector<T> larger(Vector<T> a, Vector<T> b) {
+/// The larger (`largest`) or the smaller of two; b where either is NaN.
+template <bool largest, typename T> inline Vector<T> extreme(Vector<T> a, Vector<T> b) {
 #ifdef __AVX__
   if constexpr (std::is_same_v<T, float>)
-    return _mm256_max_ps(a, b);
+    return largest ? _mm256_max_ps(a, b) : _mm256_min_ps(a, b);
   if constexpr (std::is_same_v<T, double>)
-    return _mm256_max_pd(a, b);
+    return largest ? _mm256_max_pd(a, b) : _mm256_min_pd(a, b);
 #endif
-  return a > b ? a : b;
+  return largest ? (a > b ? a : b) : (a < b ? a : b);
 }
-template <typename T> inline Vector<T> smaller(Vector<T> a, Vector<T> b) {
-#ifdef __AVX__
-  if constexpr (std::is_same_v<T, float>)
-    return _mm256_min_ps(a, b);
-  if constexpr (std::is_same_v<T, double>)
-    return _mm256_min_pd(a, b);
-#endif
-  return a < b ? a : b;
-}
+template <typename T> inline Vector<T> larger(Vector<T> a, Vector<T> b) { return extreme<true, T>(a, b); }
 
 /// All ones in the lanes that hold a NaN.
 template <typename T> inline auto nan_in(Vector<T> v) {
