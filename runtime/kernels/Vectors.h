@@ -85,6 +85,15 @@ template <typename At> inline Vector<double> load_wide(At at, const float *p) {
 #endif
 }
 
+/// The lower and the upper half of a vector, as double.
+#ifdef __AVX__
+inline Vector<double> lower_wide(Vector<float> v) { return _mm256_cvtps_pd(_mm256_castps256_ps128(v)); }
+inline Vector<double> upper_wide(Vector<float> v) { return _mm256_cvtps_pd(_mm256_extractf128_ps(v, 1)); }
+#else
+inline Vector<double> lower_wide(Vector<float> v) { return {v[0], v[1], v[2], v[3]}; }
+inline Vector<double> upper_wide(Vector<float> v) { return {v[4], v[5], v[6], v[7]}; }
+#endif
+
 template <typename T, typename F> inline void over_vectors(int64_t n, F f) {
   int64_t i = 0;
   for (; i + Lanes<T>::width <= n; i += Lanes<T>::width)

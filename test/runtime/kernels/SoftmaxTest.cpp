@@ -14,7 +14,7 @@ struct Sizes {
   int64_t all() const { return outer * n * inner; }
   int64_t slices() const { return outer * inner; }
 };
-const Sizes kSizes[] = {{1, 1, 1}, {3, 7, 1}, {2, 300, 1}, {2, 5, 3}, {1, 40, 100}, {2, 1, 9}};
+const Sizes kSizes[] = {{1, 1, 1}, {3, 7, 1}, {2, 300, 1}, {2, 5, 3}, {1, 40, 100}, {2, 1, 9}, {2, 37, 1030}};
 
 TYPED_TEST(Softmax, MatchesTheReference) {
   using T = TypeParam;
