@@ -29,7 +29,8 @@ template <typename T> inline MaximumAndSum<T> maximum_and_exp_sum(const T *x, in
     const int64_t count = std::min(block, n - start);
     const T m = largest_number(from, count);
     if (m > top) {
-      total.scale(std::exp(double(top) - double(m)));
+      if (start > 0)
+        total.scale(std::exp(double(top) - double(m)));
       top = m;
     }
     const Vector<T> shift = every(shift_of(top));
