@@ -190,7 +190,7 @@ template <typename T> void softmax(T *y, const T *x, int64_t outer, int64_t n, i
 template <typename T> void log_softmax(T *y, const T *x, int64_t outer, int64_t n, int64_t inner) {
   if (inner == 1) {
     for (int64_t o = 0; o < outer; ++o, x += n, y += n) {
-      auto [m, sum] = detail::maximum_and_exp_sum(x, n);
+      auto [m, sum] = detail::shifted_exp_sum(x, n);
       const Vector<T> top = every(m), shift = every(math::log(sum));
       over_vectors<T>(n, [&](auto at, int64_t i) { at.store(y + i, at.load(x + i) - top - shift); });
     }
@@ -212,7 +212,7 @@ template <typename T> void log_softmax(T *y, const T *x, int64_t outer, int64_t 
 template <typename T> void logsumexp(T *lse, const T *x, int64_t outer, int64_t n, int64_t inner) {
   if (inner == 1) {
     for (int64_t o = 0; o < outer; ++o) {
-      auto [m, sum] = detail::maximum_and_exp_sum(x + o * n, n);
+      auto [m, sum] = detail::shifted_exp_sum(x + o * n, n);
       logsumexp_finish(lse + o, &m, &sum, 1);
     }
     return;
