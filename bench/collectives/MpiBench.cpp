@@ -1,6 +1,6 @@
 // Times of MPI's collectives by size, taken as bench_collectives takes Echelon's.
 //
-//   mpirun -n RANKS mpi_collectives [COLLECTIVE...]     prints a line a figure: what, bytes, microseconds
+//   mpirun -n RANKS mpi_collectives [BYTES] [COLLECTIVE...]     prints a line a figure: what, bytes, microseconds
 
 #include "Windows.h"
 
@@ -39,6 +39,7 @@ std::vector<Case> cases(float *in, float *out, const Peers &peers) {
 
 int main(int argc, char **argv) {
   MPI_Init(&argc, &argv);
+  const Wanted wanted(1, argc, argv);
   Peers peers;
   MPI_Comm_rank(MPI_COMM_WORLD, &peers.rank);
   MPI_Comm_size(MPI_COMM_WORLD, &peers.size);
@@ -48,10 +49,9 @@ int main(int argc, char **argv) {
   {
     std::vector<float> in(kLargest / 4, 0.0f), out(kLargest / 4, 0.0f);
     for (const Case &c : cases(in.data(), out.data(), peers)) {
-      const std::vector<std::string> wanted(argv + 1, argv + argc);
-      if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), c.name) == wanted.end())
+      if (!wanted.has(c.name))
         continue;
-      for (int64_t bytes : sizes()) {
+      for (int64_t bytes : sizes(wanted.largest)) {
         const double time = microseconds(peers, [&] { c.call(static_cast<int>(bytes / 4)); });
         if (peers.rank == 0)
           std::printf("%s %lld %.3f\n", c.name, static_cast<long long>(bytes), time);

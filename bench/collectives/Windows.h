@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <functional>
 #include <sched.h>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -17,12 +19,28 @@ namespace echelon::bench {
 inline constexpr int64_t kLargest = int64_t(64) << 20;
 /// The bytes of the whole buffer: what each rank holds before or after. Rows of collectives that have a row a rank
 /// are this by the number of ranks.
-inline std::vector<int64_t> sizes() {
+inline std::vector<int64_t> sizes(int64_t largest) {
   std::vector<int64_t> all;
-  for (int64_t bytes = 1 << 10; bytes <= kLargest; bytes *= 4)
+  for (int64_t bytes = 1 << 10; bytes <= largest; bytes *= 4)
     all.push_back(bytes);
   return all;
 }
+
+/// What the command line asks for: [BYTES] [COLLECTIVE...], all collectives up to 64 MB unless told.
+struct Wanted {
+  int64_t largest = kLargest;
+  std::vector<std::string> names;
+
+  Wanted(int first, int argc, char **argv) {
+    if (first < argc && std::atoll(argv[first]) > 0)
+      largest = std::min<int64_t>(kLargest, std::atoll(argv[first++]));
+    if (first < argc)
+      names.assign(argv + first, argv + argc);
+  }
+  bool has(const std::string &name) const {
+    return names.empty() || std::find(names.begin(), names.end(), name) != names.end();
+  }
+};
 
 /// How the ranks agree on something, in the library that is measured.
 struct Peers {

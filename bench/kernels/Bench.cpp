@@ -70,8 +70,10 @@ void streams(const std::string &name, const Traffic &traffic, const Call &kernel
              const std::vector<Compared> &results) {
   StreamLoop loop(traffic);
   Pair t = inTurns(kernel, [&] { loop(); });
-  line(name, traffic.bytes() / t.kernel * 1e-9, traffic.bytes() / t.limit * 1e-9, "GB/s",
-       besideReference(name, t.kernel, kernel, reference, results));
+  const bool byArithmetic = traffic.arithmetic > t.limit;
+  const double limit = byArithmetic ? traffic.arithmetic : t.limit;
+  line(name, traffic.bytes() / t.kernel * 1e-9, traffic.bytes() / limit * 1e-9,
+       byArithmetic ? "GB/s, arithmetic" : "GB/s", besideReference(name, t.kernel, kernel, reference, results));
 }
 
 } // namespace echelon::bench

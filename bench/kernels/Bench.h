@@ -1,6 +1,7 @@
 // The table of kernels: each beside its limit and its reference, all measured in this run.
 //   flops(...)   arithmetic decides: GFLOP/s beside the core's peak
-//   streams(...) memory decides: GB/s beside a loop that only moves the same streams
+//   streams(...) memory decides: GB/s beside a loop that only moves the same streams; or, where that takes longer,
+//                beside what its arithmetic takes without memory, which the row then says
 // A row first compares what the kernel and its reference give, and ends the run where they differ.
 #pragma once
 #include "Limits.h"

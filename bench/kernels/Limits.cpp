@@ -1,4 +1,5 @@
 #include "Limits.h"
+#include "runtime/kernels/Vectors.h"
 #include <cstring>
 
 namespace echelon::bench {
@@ -45,6 +46,26 @@ void StreamLoop::operator()() {
   a += b + c + d;
   volatile float sink = a[0];
   (void)sink;
+}
+
+double secondsOfExponentials(double count) {
+  using runtime::detail::exp_down;
+  static const double one = [] {
+    constexpr int steps = 512, lanes = 8;
+    volatile float start = -0.5f;
+    const Vector x = Vector{} + start, step = Vector{} + 1e-6f;
+    volatile float sink;
+    auto loop = [&] { // four sums, as many values that do not wait for each other
+      Vector a = x, b = x - step, c = x + step, d = b - step, sums[4] = {};
+      for (int i = 0; i < steps; i += 4) {
+        sums[0] += exp_down(a), sums[1] += exp_down(b), sums[2] += exp_down(c), sums[3] += exp_down(d);
+        a -= step, b -= step, c -= step, d -= step;
+      }
+      sink = (sums[0] + sums[1] + sums[2] + sums[3])[0];
+    };
+    return fastest(loop) / (steps * lanes);
+  }();
+  return one * count;
 }
 
 } // namespace echelon::bench

@@ -11,9 +11,16 @@ namespace echelon::bench {
 
 using runtime::peakFlops;
 
-/// The bytes that a kernel must move, as streams: each is read, written, or updated in place.
+/// The bytes that a kernel must move, as streams: each is read, written, or updated in place. Where its arithmetic
+/// takes longer at least, so many seconds.
 class Traffic {
 public:
+  double arithmetic = 0;
+  Traffic &atLeast(double seconds) {
+    arithmetic = seconds;
+    return *this;
+  }
+
   Traffic &read(double bytes) { return add('r', bytes); }
   Traffic &write(double bytes) { return add('w', bytes); }
   Traffic &update(double bytes) { return add('u', bytes); }
@@ -44,6 +51,10 @@ private:
   runtime::OwnMemory memory;
   Traffic traffic;
 };
+
+/// Seconds of the core for so many exponentials, as kernels take them (detail::exp_down), from register to register and
+/// nothing else.
+double secondsOfExponentials(double count);
 
 inline double seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();

@@ -90,15 +90,25 @@ template <typename T> Workspace<T> &workspace() {
 /// two.
 template <typename T> int64_t rowOf(int64_t keys) { return detail::round_up(keys, kStrip<T>) + kStrip<T>; }
 
-/// The forward pass of one slice.
-template <typename T> struct Forward {
+/// What both passes read: all of it, or one slice's q, k and v.
+template <typename T> struct Operands {
   const AttentionShape &shape;
   const AttentionStrides &strides;
-  Slice at;
-  T *out, *lse; // of this slice
   const T *q, *k, *v;
   const uint8_t *mask;
   const T *bias;
+  Slice at = {};
+  Operands of(Slice slice) const {
+    return {shape, strides, q + slice.in(strides.q), k + slice.in(strides.k), v + slice.in(strides.v), mask,
+            bias,  slice};
+  }
+};
+
+/// The forward pass of one slice.
+template <typename T> struct Forward : Operands<T> {
+  using Operands<T>::shape, Operands<T>::strides, Operands<T>::at, Operands<T>::mask, Operands<T>::bias;
+  using Operands<T>::q, Operands<T>::k, Operands<T>::v;
+  T *out, *lse;                      // of this slice
   T *keys, *values, *scores, *m, *l; // scratch
 
   void run() {
@@ -181,14 +191,12 @@ template <typename T> struct Forward {
 };
 
 /// The backward pass of one slice. Targets are added to where they were cleared, else overwritten.
-template <typename T> struct Backward {
-  const AttentionShape &shape;
-  const AttentionStrides &strides, &grads;
-  Slice at;
+template <typename T> struct Backward : Operands<T> {
+  using Operands<T>::shape, Operands<T>::strides, Operands<T>::at, Operands<T>::mask, Operands<T>::bias;
+  using Operands<T>::q, Operands<T>::k, Operands<T>::v;
+  const AttentionStrides &grads;
   T *dq, *dk, *dv, *dbias; // of this slice
-  const T *dout, *out, *lse, *q, *k, *v;
-  const uint8_t *mask;
-  const T *bias;
+  const T *dout, *out, *lse;
   bool addsQ, addsKv;
   T *keys, *keysAcross, *valuesAcross, *queries, *douts, *p, *ds, *dots; // scratch
 
@@ -289,23 +297,9 @@ void attention(T *out, T *lse, const T *q, const T *k, const T *v, const Attenti
   T *keys = w.get(0, detail::strips_size<T>(shape.key, some)),
     *values = w.get(1, detail::strips_size<T>(some, shape.value));
   T *scores = w.get(2, kTileRows * rowOf<T>(kKeys)), *m = w.get(3, shape.seq), *l = w.get(4, shape.seq);
+  const Operands<T> all{shape, strides, q, k, v, mask, bias};
   overSlices(shape, [&](Slice at) {
-    Forward<T>{shape,
-               strides,
-               at,
-               out + at.in(strides.out),
-               lse + at.row(shape),
-               q + at.in(strides.q),
-               k + at.in(strides.k),
-               v + at.in(strides.v),
-               mask,
-               bias,
-               keys,
-               values,
-               scores,
-               m,
-               l}
-        .run();
+    Forward<T>{all.of(at), out + at.in(strides.out), lse + at.row(shape), keys, values, scores, m, l}.run();
   });
 }
 
@@ -313,8 +307,8 @@ template <typename T>
 void attention_grad(T *dq, T *dk, T *dv, T *dbias, const T *dout, const T *out, const T *lse, const T *q, const T *k,
                     const T *v, const AttentionShape &shape, const AttentionStrides &strides,
                     const AttentionStrides &grads, const uint8_t *mask, const T *bias) {
-  auto clear = [&](T *x, const HeadStrides &s, int64_t rows, int64_t width) {
-    int64_t steps[5] = {s.batch, s.group, s.head, s.row, 1};
+  auto clear = [&](T *x, const HeadStrides &s, int64_t last, int64_t rows, int64_t width) {
+    int64_t steps[5] = {s.batch, s.group, s.head, s.row, last};
     int64_t sizes[5] = {shape.batch, shape.group, shape.head, rows, width};
     fill_strided(x, steps, sizes, 5, T(0));
   };
@@ -325,16 +319,14 @@ void attention_grad(T *dq, T *dk, T *dv, T *dbias, const T *dout, const T *out, 
   const bool addsQ = shape.past > kKeys || !hasOwnPlaces(grads.q);
   const bool addsKv = shape.seq > kQueries || !hasOwnPlaces(grads.k) || !hasOwnPlaces(grads.v);
   if (addsQ)
-    clear(dq, grads.q, shape.seq, shape.key);
+    clear(dq, grads.q, 1, shape.seq, shape.key);
   if (addsKv) {
-    clear(dk, grads.k, shape.past, shape.key);
-    clear(dv, grads.v, shape.past, shape.value);
+    clear(dk, grads.k, 1, shape.past, shape.key);
+    clear(dv, grads.v, 1, shape.past, shape.value);
   }
-  if (dbias) {
-    int64_t steps[5] = {shape.bias.batch, shape.bias.group, shape.bias.head, shape.bias.seq, shape.bias.past};
-    int64_t sizes[5] = {shape.batch, shape.group, shape.head, shape.seq, shape.past};
-    fill_strided(dbias, steps, sizes, 5, T(0));
-  }
+  const ScoreStrides &b = shape.bias;
+  if (dbias)
+    clear(dbias, {b.batch, b.group, b.head, b.seq}, b.past, shape.seq, shape.past);
   Workspace<T> &w = workspace<T>();
   const int64_t some = std::min(kKeys, shape.past), block = kQueries * rowOf<T>(kKeys);
   T *keys = w.get(0, detail::strips_size<T>(some, shape.key));
@@ -343,11 +335,10 @@ void attention_grad(T *dq, T *dk, T *dv, T *dbias, const T *dout, const T *out, 
   T *queries = w.get(3, detail::strips_size<T>(kQueries, shape.key));
   T *douts = w.get(4, detail::strips_size<T>(kQueries, shape.value));
   T *p = w.get(5, block), *ds = w.get(6, block), *dots = w.get(7, shape.seq);
+  const Operands<T> all{shape, strides, q, k, v, mask, bias};
   overSlices(shape, [&](Slice at) {
-    Backward<T>{shape,
-                strides,
+    Backward<T>{all.of(at),
                 grads,
-                at,
                 dq + at.in(grads.q),
                 dk + at.in(grads.k),
                 dv + at.in(grads.v),
@@ -355,11 +346,6 @@ void attention_grad(T *dq, T *dk, T *dv, T *dbias, const T *dout, const T *out, 
                 dout + at.in(grads.out),
                 out + at.in(strides.out),
                 lse + at.row(shape),
-                q + at.in(strides.q),
-                k + at.in(strides.k),
-                v + at.in(strides.v),
-                mask,
-                bias,
                 addsQ,
                 addsKv,
                 keys,

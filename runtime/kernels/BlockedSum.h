@@ -84,26 +84,29 @@ template <typename T, typename F> inline double sum_of_vectors(int64_t n, F f) {
 template <bool largest, typename T> inline T extreme_of(const T *x, int64_t n) {
   using L = Lanes<T>;
   using Limits = std::numeric_limits<T>;
-  constexpr int chains = 4; // enough to hide an operation's latency
+  constexpr int chains = 4;        // enough to hide an operation's latency
+  constexpr int64_t kAhead = 1024; // elements
   T none = largest ? (Limits::has_infinity ? -Limits::infinity() : Limits::lowest())
                    : (Limits::has_infinity ? Limits::infinity() : Limits::max());
   Vector<T> v[chains];
   for (Vector<T> &chain : v)
     chain = every(none);
-  auto nan = nan_in<T>(v[0]);
+  auto nan = nan_in<T>(v[0], v[0]);
   int64_t i = 0;
-  for (; i + chains * L::width <= n; i += chains * L::width)
+  for (; i + chains * L::width <= n; i += chains * L::width) {
+    Vector<T> p[chains];
     for (int c = 0; c < chains; ++c) {
-      Vector<T> p = Whole().load(x + i + c * L::width);
-      v[c] = largest ? larger<T>(p, v[c]) : smaller<T>(p, v[c]);
-      nan |= nan_in<T>(p);
+      __builtin_prefetch(x + i + kAhead + c * L::width); // where a search follows, the next row
+      p[c] = Whole().load(x + i + c * L::width);
+      v[c] = extreme<largest, T>(p[c], v[c]);
     }
+    for (int c = 0; c < chains; c += 2)
+      nan |= nan_in<T>(p[c], p[c + 1]);
+  }
   for (int c = 1; c < chains; ++c)
-    v[0] = largest ? larger<T>(v[0], v[c]) : smaller<T>(v[0], v[c]);
-  T best = across<T>(v[0], largest ? larger<T> : smaller<T>);
-  bool bad = false;
-  for (int64_t l = 0; l < L::width; ++l)
-    bad |= nan[l] != 0;
+    v[0] = extreme<largest, T>(v[0], v[c]);
+  T best = across<T>(v[0], extreme<largest, T>);
+  bool bad = bits_of<T>(nan) != 0;
   for (; i < n; ++i) {
     best = largest ? (x[i] > best ? x[i] : best) : (x[i] < best ? x[i] : best);
     bad |= x[i] != x[i];

@@ -13,6 +13,8 @@
 namespace echelon::runtime {
 namespace {
 
+using detail::Stores;
+
 struct Dim {
   int64_t size, dst, src;
 };
@@ -48,10 +50,11 @@ Box simplify(const int64_t *dstStrides, const int64_t *srcStrides, const int64_t
 
 template <bool add, typename T> inline void put(T &dst, T src) { dst = add ? dst + src : src; }
 
-template <bool add, typename T> void row(T *dst, int64_t dstStride, const T *src, int64_t srcStride, int64_t n) {
+template <bool add, typename T>
+void row(T *dst, int64_t dstStride, const T *src, int64_t srcStride, int64_t n, const Stores &stores) {
   if (dstStride == 1 && srcStride == 1) {
     if constexpr (!add) {
-      std::memcpy(dst, src, n * sizeof(T));
+      stores.write(dst, n, [=](auto at, int64_t i) { return at.load(src + i); });
     } else {
       for (int64_t i = 0; i < n; ++i)
         dst[i] += src[i];
@@ -70,41 +73,61 @@ template <bool add, typename T> void row(T *dst, int64_t dstStride, const T *src
   }
 }
 
-/// The same for any size, into rows of which nothing else is asked.
+/// dst: (rows, cols), rows dstRow apart; src: (cols, rows). Lines of eight rows of the source at a time, whole, and
+/// those `ahead` elements further on are asked for (0: none), into the L2 cache.
 template <typename T>
-void transposeInto(T *dst, int64_t dstRow, const T *src, int64_t srcRow, int64_t rows, int64_t cols) {
-  int64_t i = 0;
-  for (; i + 8 <= rows; i += 8) {
-    int64_t j = 0;
-    for (; j + 8 <= cols; j += 8)
-      detail::transpose_block<false>(dst + i * dstRow + j, dstRow, src + j * srcRow + i, srcRow);
-    for (; j < cols; ++j)
-      for (int64_t r = i; r < i + 8; ++r)
-        dst[r * dstRow + j] = src[j * srcRow + r];
+void transposeInto(T *dst, int64_t dstRow, const T *src, int64_t srcRow, int64_t rows, int64_t cols, int64_t ahead) {
+  int64_t j = 0;
+  for (; j + 8 <= cols; j += 8) {
+    const T *from = src + j * srcRow;
+    for (int64_t r = 0; ahead && r < 8; ++r)
+      __builtin_prefetch(from + r * srcRow + ahead, 0, 2);
+    int64_t i = 0;
+    for (; i + 8 <= rows; i += 8)
+      detail::transpose_block<false>(dst + i * dstRow + j, dstRow, from + i, srcRow);
+    for (; i < rows; ++i)
+      for (int64_t c = 0; c < 8; ++c)
+        dst[i * dstRow + j + c] = from[c * srcRow + i];
   }
-  for (; i < rows; ++i)
-    for (int64_t j = 0; j < cols; ++j)
+  for (; j < cols; ++j)
+    for (int64_t i = 0; i < rows; ++i)
       dst[i * dstRow + j] = src[j * srcRow + i];
 }
 
-/// dst: (rows, cols), rows dstRow apart; src: (cols, rows), rows srcRow apart. Blocks of 16 x 64 go through a buffer:
-/// of the source, lines of 64 bytes are read whole, and asked for one block before; of the target, four lines in a row
-/// are written at once. So neither needs many lines in the cache at places that exclude each other.
+/// dst: (rows, cols), rows dstRow apart; src: (cols, rows), rows srcRow apart. Blocks go through a buffer: of the
+/// source, lines of 64 bytes are read whole; of the target, 16 lines in a row are written at once. So neither needs
+/// many lines in the cache at places that exclude each other, and memory is not asked for single lines at far places.
 template <bool add, typename T>
-void transpose(T *dst, int64_t dstRow, const T *src, int64_t srcRow, int64_t rows, int64_t cols) {
-  constexpr int64_t tall = 16, wide = 64;
-  alignas(64) T block[tall * wide];
+void transpose(T *dst, int64_t dstRow, const T *src, int64_t srcRow, int64_t rows, int64_t cols, const Stores &stores) {
+  constexpr int64_t tall = 64 / sizeof(T), wide = 256, apart = wide + 8;
+  alignas(64) T block[tall * apart];
   for (int64_t j0 = 0; j0 < cols; j0 += wide)
     for (int64_t i0 = 0; i0 < rows; i0 += tall) {
       const int64_t high = std::min(tall, rows - i0), width = std::min(wide, cols - j0);
-      const T *from = src + j0 * srcRow + i0;
-      if (i0 + tall < rows)
-        for (int64_t j = 0; j < width; ++j)
-          __builtin_prefetch(from + j * srcRow + tall);
-      transposeInto(block, wide, from, srcRow, high, width);
+      transposeInto(block, apart, src + j0 * srcRow + i0, srcRow, high, width, i0 + tall < rows ? tall : 0);
       for (int64_t i = 0; i < high; ++i)
-        row<add>(dst + (i0 + i) * dstRow + j0, 1, block + i * wide, 1, width);
+        row<add>(dst + (i0 + i) * dstRow + j0, 1, block + i * apart, 1, width, stores);
     }
+}
+
+/// The same where both have all of dst's few columns side by side: images from planes of colours.
+template <int cols, typename T> void interleave(T *dst, const T *src, int64_t srcRow, int64_t rows) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < rows; ++i)
+    for (int c = 0; c < cols; ++c)
+      dst[i * cols + c] = src[c * srcRow + i];
+}
+template <typename T>
+bool interleaveFew(T *dst, int64_t dstRow, const T *src, int64_t srcRow, int64_t rows, int64_t cols) {
+  if (cols != dstRow || cols > 4)
+    return false;
+  if (cols == 2)
+    interleave<2>(dst, src, srcRow, rows);
+  else if (cols == 3)
+    interleave<3>(dst, src, srcRow, rows);
+  else
+    interleave<4>(dst, src, srcRow, rows);
+  return true;
 }
 
 /// Calls body(dst, src) at every point of the first `rank` dimensions.
@@ -130,8 +153,12 @@ void run(T *dst, const int64_t *dstStrides, const T *src, const int64_t *srcStri
   Box box = simplify(dstStrides, srcStrides, sizes, rank);
   if (box.empty)
     return;
+  int64_t written = add ? 0 : sizeof(T);
+  for (int d = 0; d < box.rank; ++d)
+    written *= box.dims[d].size;
+  const Stores stores(written);
   if (box.rank == 0)
-    return row<add>(dst, 1, src, 1, 1);
+    return row<add>(dst, 1, src, 1, 1, stores);
   Dim inner = box.dims[box.rank - 1];
   int across = box.rank - 2; // the dimension along which the source is contiguous
   while (across >= 0 && (box.dims[across].src != 1 || box.dims[across].dst == 0))
@@ -139,11 +166,13 @@ void run(T *dst, const int64_t *dstStrides, const T *src, const int64_t *srcStri
   if (inner.dst == 1 && inner.src > 1 && across >= 0) {
     Dim other = box.dims[across];
     std::rotate(box.dims + across, box.dims + across + 1, box.dims + box.rank - 1);
-    return overPoints(dst, src, box.dims, box.rank - 2,
-                      [&](T *d, const T *s) { transpose<add>(d, other.dst, s, inner.src, other.size, inner.size); });
+    return overPoints(dst, src, box.dims, box.rank - 2, [&](T *d, const T *s) {
+      if (add || !interleaveFew(d, other.dst, s, inner.src, other.size, inner.size))
+        transpose<add>(d, other.dst, s, inner.src, other.size, inner.size, stores);
+    });
   }
   overPoints(dst, src, box.dims, box.rank - 1,
-             [&](T *d, const T *s) { row<add>(d, inner.dst, s, inner.src, inner.size); });
+             [&](T *d, const T *s) { row<add>(d, inner.dst, s, inner.src, inner.size, stores); });
 }
 
 } // namespace

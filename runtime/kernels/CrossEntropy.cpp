@@ -34,7 +34,7 @@ template <typename T>
 void cross_entropy(T *loss, T *lse, const T *x, const int32_t *labels, int64_t rows, int64_t vocab) {
   for (int64_t r = 0; r < rows; ++r) {
     const T *row = x + r * vocab;
-    auto [m, sum] = detail::maximum_and_exp_sum(row, vocab);
+    auto [m, sum] = detail::shifted_exp_sum(row, vocab);
     T picked = labels[r] >= 0 && labels[r] < vocab ? row[labels[r]] - m : T(0);
     cross_entropy_finish(loss + r, lse + r, &m, &sum, &picked, 1);
   }

@@ -14,13 +14,14 @@ template <typename T> inline T exp_sum(const T *x, int64_t n, T shift) {
   return static_cast<T>(sum_of_vectors<T>(n, [&](auto at, int64_t i) { return exp_down(at.load(x + i) - s); }));
 }
 
-template <typename T> struct MaximumAndSum {
-  T maximum, sum;
+/// sum is that of exp(x - shift).
+template <typename T> struct ShiftedSum {
+  T shift, sum;
 };
 
-/// max x, and sum exp(x - max x), in one pass over memory: blocks that lie in the L1 cache are read for their maximum,
-/// then for the sum, which is scaled when a later block's maximum is larger. A NaN makes the sum NaN.
-template <typename T> inline MaximumAndSum<T> maximum_and_exp_sum(const T *x, int64_t n) {
+/// The shift is max x. In one pass over memory: blocks that lie in the L1 cache are read for their maximum, then for
+/// the sum, which is scaled when a later block's maximum is larger. A NaN makes the sum NaN.
+template <typename T> inline ShiftedSum<T> exp_sum_from_maximum(const T *x, int64_t n) {
   constexpr int64_t block = 1024;
   T top = -std::numeric_limits<T>::infinity();
   Accumulator total;
@@ -29,16 +30,78 @@ template <typename T> inline MaximumAndSum<T> maximum_and_exp_sum(const T *x, in
     const int64_t count = std::min(block, n - start);
     const T m = largest_number(from, count);
     if (m > top) {
-      total.scale(std::exp(double(top) - double(m)));
+      if (start > 0)
+        total.scale(std::exp(double(top) - double(m)));
       top = m;
     }
     const Vector<T> shift = every(shift_of(top));
-    add_sum_of_vectors<T>(total, count, [&](auto at, int64_t i) {
-      __builtin_prefetch(from + i + block);
-      return exp_down(at.load(from + i) - shift);
-    });
+    add_sum_of_vectors<T>(total, count, [&](auto at, int64_t i) { return exp_down(at.load(from + i) - shift); });
   }
   return {top, static_cast<T>(total.value())};
 }
+
+/// The sum of 2^(x * log2 e - exponent), log2 e as a float, over x[0 .. n), n up to a few hundred; `top` becomes the
+/// larger of itself and each lane of x. As exp_down, but subtracting an integer from the exponent costs nothing.
+inline float power_sum(const float *x, int64_t n, float exponent, Vector<float> &top) {
+  typedef int32_t Bits __attribute__((vector_size(32)));
+  constexpr float log2e = math::detail::kLog2e;
+  const Vector<float> shift = every(math::detail::kExpShift - exponent), least = every((exponent - 127) / log2e);
+  Vector<float> most = top, a = {}, b = {};
+  auto power = [&](Vector<float> v) {
+    most = larger<float>(v, most);
+    v = larger<float>(least, v); // whose 2^n is 0
+    const Vector<float> t = v * log2e + shift;
+    const Vector<float> f = v * log2e - (t - shift);
+    Vector<float> p = every(math::detail::kExp2[0]);
+    for (int k = 1; k < 6; ++k)
+      p = p * f + math::detail::kExp2[k];
+    return p * (Vector<float>)((Bits)t << 23);
+  };
+  constexpr int64_t w = Lanes<float>::width;
+  int64_t i = 0;
+  for (; i + 2 * w <= n; i += 2 * w) {
+    __builtin_prefetch(x + i + 1024);
+    a += power(Whole().load(x + i));
+    b += power(Whole().load(x + i + w));
+  }
+  for (; i + w <= n; i += w)
+    a += power(Whole().load(x + i));
+  if (i < n)
+    a += power(first_lanes<float>(n - i) ? Part{n - i}.load(x + i) : every(-std::numeric_limits<float>::infinity()));
+  top = most;
+  return sum_across<float>(a + b);
+}
+
+/// A shift near max x, and the sum, in one pass: of a block the maximum and the sum of powers of two at once, relative
+/// to an integer exponent near the largest so far. A block that goes far beyond that is taken again.
+inline ShiftedSum<float> shifted_exp_sum(const float *x, int64_t n) {
+  constexpr float log2e = math::detail::kLog2e, most = 1 << 20; // integers up to there are exact
+  constexpr float room = 60; // 2^60 times a block is no overflow, and what is lost below is nothing beside it
+  auto exponentOf = [](float top) { return top < -most ? -most : std::ceil(top * log2e); };
+  auto isBeyond = [](Vector<float> top, float limit) { return bits_of<float>(top > every(limit)) != 0; };
+  Accumulator total;
+  Vector<float> top = every(-std::numeric_limits<float>::infinity());
+  float exponent = exponentOf(largest_number(x, std::min(kSumBlock, n)));
+  for (int64_t start = 0; start < n; start += kSumBlock) {
+    const int64_t count = std::min(kSumBlock, n - start);
+    float sum = power_sum(x + start, count, exponent, top);
+    if (isBeyond(top, (exponent + room) / log2e)) {
+      const float next = exponentOf(across<float>(top, larger<float>));
+      total.scale(std::exp2(double(exponent) - double(next)));
+      exponent = next;
+      sum = power_sum(x + start, count, exponent, top);
+    }
+    total.add(sum);
+  }
+  const float largest = across<float>(top, larger<float>);
+  if (!(std::abs(largest) < most / 2)) // or all is masked
+    return exp_sum_from_maximum(x, n);
+  // An exponent near the maximum keeps the sum's logarithm small; what rounding takes from the shift goes to the sum.
+  const float wanted = exponentOf(largest);
+  const double shift = double(wanted) / double(log2e), rounded = static_cast<float>(shift);
+  const double scale = wanted == exponent ? 1 : std::exp2(double(exponent) - double(wanted));
+  return {static_cast<float>(rounded), static_cast<float>(total.value() * scale * (1 + (shift - rounded)))};
+}
+inline ShiftedSum<double> shifted_exp_sum(const double *x, int64_t n) { return exp_sum_from_maximum(x, n); }
 
 } // namespace echelon::runtime::detail

@@ -47,11 +47,11 @@ template <typename T> void addRows(T *sum, const T *x, int64_t n, int64_t stride
 template <bool largest, int k, typename T> void takeFew(T *y, const T *x, int64_t inner) {
   detail::over_vectors<T>(inner, [&](auto at, int64_t j) {
     detail::Vector<T> v = at.load(y + j); // a NaN here stays, see larger
-    auto nan = detail::nan_in<T>(v);
+    auto nan = detail::nan_in<T>(v, v);
     for (int i = 0; i < k; ++i) {
       detail::Vector<T> p = at.load(x + i * inner + j);
-      v = largest ? detail::larger<T>(p, v) : detail::smaller<T>(p, v);
-      nan |= detail::nan_in<T>(p);
+      v = detail::extreme<largest, T>(p, v);
+      nan |= detail::nan_in<T>(p, p);
     }
     at.store(y + j, nan ? detail::every(std::numeric_limits<T>::quiet_NaN()) : v);
   });
@@ -77,15 +77,21 @@ template <bool largest, typename T> bool beats(T a, T b) { return (largest ? a >
 
 /// The first i with x[i] = v, or for a NaN the first NaN. It is there.
 template <typename T> int64_t placeOf(T v, const T *x, int64_t n) {
-  constexpr int64_t block = 64;
+  using L = detail::Lanes<T>;
+  constexpr int64_t w = L::width;
+  const bool isNumber = v == v;
+  const auto wanted = detail::every(v);
+  auto isIt = [&](int64_t i) {
+    const auto p = detail::Whole().load(x + i);
+    return isNumber ? p == wanted : p != p;
+  };
   int64_t i = 0;
-  for (int found = 0; i + block <= n; i += block) { // whole blocks first, they vectorise
-    for (int64_t j = 0; j < block; ++j)
-      found |= (x[i + j] == v) | (x[i + j] != x[i + j]);
-    if (found)
-      break;
-  }
-  while (x[i] != v && x[i] == x[i])
+  while (i + 4 * w <= n && !detail::bits_of<T>((isIt(i) | isIt(i + w)) | (isIt(i + 2 * w) | isIt(i + 3 * w))))
+    i += 4 * w;
+  for (; i + w <= n; i += w)
+    if (unsigned bits = detail::bits_of<T>(isIt(i)))
+      return i + __builtin_ctz(bits);
+  while (isNumber ? x[i] != v : x[i] == x[i])
     ++i;
   return i;
 }
@@ -107,30 +113,56 @@ template <bool largest, typename T> Placed<T> extremeOfRow(const T *x, int64_t n
   return {best, from + placeOf(best, x + from, std::min(block, n - from))};
 }
 
+/// best[j], place[j]: the extreme so far and where it was, and now k rows of x more, the first of which is row `first`.
+template <bool largest, int k, typename T, typename Index>
+void placeFew(T *best, Index *place, const T *x, int64_t inner, int64_t width, int64_t first) {
+  detail::over_vectors<T>(width, [&](auto at, int64_t j) {
+    auto v = at.load(best + j);
+    auto where = at.load(place + j);
+    for (int i = 0; i < k; ++i) {
+      __builtin_prefetch(x + (i + k) * inner + j, 0, 2); // the rows that come next, into the L2 cache
+      const auto p = at.load(x + i * inner + j);
+      const auto better = (largest ? p > v : p < v) | ((p != p) & (v == v));
+      v = better ? p : v;
+      where = better ? detail::every(static_cast<Index>(first + i)) : where;
+    }
+    at.store(best + j, v);
+    at.store(place + j, where);
+  });
+}
+
+/// Over `width` <= kTile columns of n rows, `inner` apart.
+template <bool largest, typename T>
+void extremeOfColumns(T *value, int32_t *index, const T *x, int64_t n, int64_t inner, int64_t width, int32_t offset) {
+  using Index = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>; // as wide as a T
+  alignas(64) T best[kTile];
+  alignas(64) Index place[kTile] = {};
+  std::copy_n(x, width, best);
+  int64_t i = 1;
+  for (; i + 8 <= n; i += 8)
+    placeFew<largest, 8>(best, place, x + i * inner, inner, width, i);
+  for (; i < n; ++i)
+    placeFew<largest, 1>(best, place, x + i * inner, inner, width, i);
+  if (value)
+    std::copy_n(best, width, value);
+  for (int64_t j = 0; j < width; ++j)
+    index[j] = static_cast<int32_t>(place[j]) + offset;
+}
+
 template <bool largest, typename T>
 void extremeWithIndex(T *value, int32_t *index, const T *x, int64_t outer, int64_t n, int64_t inner, int32_t offset) {
-  alignas(64) T best[kTile];
-  alignas(64) int32_t at[kTile];
   for (int64_t o = 0; o < outer; ++o, x += n * inner)
-    for (int64_t j0 = 0; j0 < inner; j0 += kTile) {
-      int64_t width = std::min(kTile, inner - j0);
+    for (int64_t j = 0; j < inner; j += kTile) {
+      T *best = value ? value + o * inner + j : nullptr;
+      int32_t *at = index + o * inner + j;
       if (inner == 1) {
         auto [v, place] = extremeOfRow<largest>(x, n);
-        best[0] = v, at[0] = static_cast<int32_t>(place) + offset;
+        if (best)
+          *best = v;
+        *at = static_cast<int32_t>(place) + offset;
       } else {
-        for (int64_t j = 0; j < width; ++j)
-          best[j] = x[j0 + j], at[j] = offset;
-        for (int64_t i = 1; i < n; ++i)
-          for (int64_t j = 0; j < width; ++j) {
-            T v = x[i * inner + j0 + j];
-            bool better = beats<largest>(v, best[j]);
-            best[j] = better ? v : best[j];
-            at[j] = better ? static_cast<int32_t>(i) + offset : at[j];
-          }
+        extremeOfColumns<largest>(best, at, x + j, n, inner, std::min(kTile, inner - j), offset);
       }
-      if (value)
-        std::copy_n(best, width, value + o * inner + j0);
-      std::copy_n(at, width, index + o * inner + j0);
     }
 }
 

@@ -1,5 +1,5 @@
 // softmax, log_softmax, logsumexp: maximum, sum of exp(x - maximum), finish. With inner = 1 a row runs in vector lanes,
-// all that happens to it while it is in the cache; else tiles of neighbouring columns go down the axis together.
+// all that happens to it while it is in the cache; else tiles of neighbouring columns go down the axis together, twice.
 #include "runtime/kernels/Softmax.h"
 #include "runtime/kernels/ExpSums.h"
 #include "runtime/kernels/Reduce.h"
@@ -8,18 +8,18 @@
 namespace echelon::runtime {
 namespace {
 
-using detail::every, detail::exp_down, detail::Vector, detail::over_vectors, detail::shift_of;
+using detail::every, detail::exp_down, detail::Vector, detail::over_vectors, detail::shift_of, detail::Stores;
 
-constexpr int64_t kTile = 64;
+constexpr int64_t kTile = 1024; // columns
 
 /// 1 / s, and 0 for an empty sum: softmax is 0 where everything is masked.
 template <typename T> T inverseOf(T s) { return s == T(0) ? T(0) : T(1) / s; }
 
-/// Calls body(o, j0, width) for every tile of neighbouring columns.
-template <typename Body> void overTiles(int64_t outer, int64_t inner, Body body) {
+/// Calls body(at, width) for every tile of neighbouring columns; `at` is its first element.
+template <typename Body> void overTiles(int64_t outer, int64_t n, int64_t inner, Body body) {
   for (int64_t o = 0; o < outer; ++o)
     for (int64_t j = 0; j < inner; j += kTile)
-      body(o, j, std::min(kTile, inner - j));
+      body(o * n * inner + j, std::min(kTile, inner - j));
 }
 
 /// y = f(x[o, i, j], a[o, j], b[o, j]) over (outer, n, inner), where f also gets (o, i, j)'s flat position.
@@ -30,22 +30,96 @@ template <typename T, typename F> void overSlices(int64_t outer, int64_t n, int6
         f((o * n + i) * inner + j, o * inner + j);
 }
 
-/// sum[o, j] = sum over i of f(flat position, slice). inner > 1.
-template <typename T, typename F> void sumSlices(T *sum, int64_t outer, int64_t n, int64_t inner, F f) {
-  overTiles(outer, inner, [&](int64_t o, int64_t j0, int64_t width) {
-    double total[kTile] = {};
-    T block[kTile];
-    for (int64_t i0 = 0; i0 < n; i0 += 16) {
-      std::fill_n(block, width, T(0));
-      for (int64_t i = i0; i < std::min(n, i0 + 16); ++i)
-        for (int64_t j = 0; j < width; ++j)
-          block[j] += f((o * n + i) * inner + j0 + j, o * inner + j0 + j);
-      for (int64_t j = 0; j < width; ++j)
-        total[j] += block[j];
-    }
-    for (int64_t j = 0; j < width; ++j)
-      sum[o * inner + j0 + j] = static_cast<T>(total[j]);
-  });
+/// Sums of eight rows in T, these in double.
+struct ColumnSums {
+  alignas(32) double total[kTile + 8] = {};
+  template <typename T> void add(int64_t j, Vector<T> v) {
+    each(j, v, [](Vector<double> &sum, Vector<double> part) { sum += part; });
+  }
+  template <typename T> void scale(int64_t j, Vector<T> v) {
+    each(j, v, [](Vector<double> &sum, Vector<double> factor) { sum *= factor; });
+  }
+
+private:
+  template <typename F> void each(int64_t j, Vector<double> v, F f) {
+    f(*reinterpret_cast<Vector<double> *>(total + j), v);
+  }
+  template <typename F> void each(int64_t j, Vector<float> v, F f) {
+    auto *sums = reinterpret_cast<Vector<double> *>(total + j);
+    f(sums[0], detail::lower_wide(v));
+    f(sums[1], detail::upper_wide(v));
+  }
+};
+
+/// sum[j] = sum over i < n of f(at, i, j), the vectors of columns j of row i; width <= kTile.
+template <typename T, typename F> void sumColumns(T *sum, int64_t n, int64_t width, F f) {
+  ColumnSums sums;
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8)
+    over_vectors<T>(width, [&](auto at, int64_t j) {
+      Vector<T> v = f(at, i, j);
+      for (int64_t k = 1; k < 8; ++k)
+        v += f(at, i + k, j);
+      sums.add<T>(j, v);
+    });
+  for (; i < n; ++i)
+    over_vectors<T>(width, [&](auto at, int64_t j) { sums.add<T>(j, f(at, i, j)); });
+  for (int64_t j = 0; j < width; ++j)
+    sum[j] = static_cast<T>(sums.total[j]);
+}
+
+template <typename T> Vector<T> shiftOf(Vector<T> m) {
+  return m == every(-std::numeric_limits<T>::infinity()) ? Vector<T>{} : m;
+}
+
+/// The maximum of each of `width` <= kTile columns, `inner` apart, and the sum of exp(x - maximum), in one pass over
+/// memory: of eight rows at a time the maxima, then the sums, scaled where a maximum has grown.
+template <typename T> void maximaAndExpSums(T *top, T *sum, const T *x, int64_t n, int64_t inner, int64_t width) {
+  ColumnSums sums;
+  std::fill_n(top, width, -std::numeric_limits<T>::infinity());
+  auto rows = [&](auto count, int64_t i) {
+    over_vectors<T>(width, [&](auto at, int64_t j) {
+      Vector<T> v[decltype(count)::value];
+      const Vector<T> before = at.load(top + j);
+      Vector<T> m = before;
+      for (int k = 0; k < count; ++k) {
+        __builtin_prefetch(x + (i + count + k) * inner + j, 0, 2); // the rows that come next, into the L2 cache
+        v[k] = at.load(x + (i + k) * inner + j);
+        m = detail::larger<T>(v[k], m);
+      }
+      const Vector<T> shift = shiftOf<T>(m);
+      if (detail::bits_of<T>(m != before)) {
+        sums.scale<T>(j, exp_down(before - shift));
+        at.store(top + j, m);
+      }
+      Vector<T> e = exp_down(v[0] - shift);
+      for (int k = 1; k < count; ++k)
+        e += exp_down(v[k] - shift);
+      sums.add<T>(j, e);
+    });
+  };
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8)
+    rows(std::integral_constant<int, 8>(), i);
+  for (; i < n; ++i)
+    rows(std::integral_constant<int, 1>(), i);
+  for (int64_t j = 0; j < width; ++j)
+    sum[j] = static_cast<T>(sums.total[j]);
+}
+
+/// softmax of columns: exp is taken twice, which is less than what a third pass over memory would be.
+template <typename T>
+void softmaxOfColumns(T *y, const T *x, int64_t n, int64_t inner, int64_t width, const Stores &stores) {
+  alignas(64) T shift[kTile], factor[kTile];
+  maximaAndExpSums(shift, factor, x, n, inner, width);
+  for (int64_t j = 0; j < width; ++j) {
+    shift[j] = shift_of(shift[j]);
+    factor[j] = inverseOf(factor[j]);
+  }
+  for (int64_t i = 0; i < n; ++i)
+    stores.write(y + i * inner, width, [&](auto at, int64_t j) {
+      return exp_down(at.load(x + i * inner + j) - at.load(shift + j)) * at.load(factor + j);
+    });
 }
 
 } // namespace
@@ -56,7 +130,12 @@ template <typename T> void local_sum_exp(T *s, const T *x, const T *m, int64_t o
       s[o] = detail::exp_sum(x + o * n, n, shift_of(m[o]));
     return;
   }
-  sumSlices(s, outer, n, inner, [&](int64_t at, int64_t slice) { return math::exp(x[at] - shift_of(m[slice])); });
+  overTiles(outer, n, inner, [&](int64_t first, int64_t width) {
+    const int64_t slice = first / (n * inner) * inner + first % inner;
+    sumColumns(s + slice, n, width, [&](auto at, int64_t i, int64_t j) {
+      return exp_down(at.load(x + first + i * inner + j) - shiftOf<T>(at.load(m + slice + j)));
+    });
+  });
 }
 
 template <typename T>
@@ -103,72 +182,46 @@ template <typename T> void softmax(T *y, const T *x, int64_t outer, int64_t n, i
     }
     return;
   }
-  overTiles(outer, inner, [&](int64_t o, int64_t j0, int64_t width) { // as above, a tile of columns
-    T shift[kTile], sum[kTile];
-    double total[kTile] = {};
-    std::fill_n(shift, width, -std::numeric_limits<T>::infinity());
-    for (int64_t i = 0; i < n; ++i) {
-      const T *from = x + (o * n + i) * inner + j0;
-      over_vectors<T>(width, [&](auto at, int64_t j) {
-        __builtin_prefetch(from + 8 * inner + j);
-        at.store(shift + j, detail::larger<T>(at.load(from + j), at.load(shift + j)));
-      });
-    }
-    for (int64_t j = 0; j < width; ++j)
-      shift[j] = shift_of(shift[j]);
-    for (int64_t i0 = 0; i0 < n; i0 += 16) {
-      std::fill_n(sum, width, T(0));
-      for (int64_t i = i0; i < std::min(n, i0 + 16); ++i) {
-        const T *from = x + (o * n + i) * inner + j0;
-        T *to = y + (o * n + i) * inner + j0;
-#pragma GCC ivdep
-        for (int64_t j = 0; j < width; ++j) {
-          T e = math::exp(from[j] - shift[j]);
-          to[j] = e;
-          sum[j] += e;
-        }
-      }
-      for (int64_t j = 0; j < width; ++j)
-        total[j] += sum[j];
-    }
-    for (int64_t j = 0; j < width; ++j)
-      sum[j] = inverseOf(static_cast<T>(total[j]));
-    for (int64_t i = 0; i < n; ++i) {
-      T *to = y + (o * n + i) * inner + j0;
-#pragma GCC ivdep
-      for (int64_t j = 0; j < width; ++j)
-        to[j] *= sum[j];
-    }
-  });
+  const Stores stores(x == y ? 0 : outer * n * inner * sizeof(T));
+  overTiles(outer, n, inner,
+            [&](int64_t first, int64_t width) { softmaxOfColumns(y + first, x + first, n, inner, width, stores); });
 }
 
 template <typename T> void log_softmax(T *y, const T *x, int64_t outer, int64_t n, int64_t inner) {
   if (inner == 1) {
     for (int64_t o = 0; o < outer; ++o, x += n, y += n) {
-      auto [m, sum] = detail::maximum_and_exp_sum(x, n);
+      auto [m, sum] = detail::shifted_exp_sum(x, n);
       const Vector<T> top = every(m), shift = every(math::log(sum));
       over_vectors<T>(n, [&](auto at, int64_t i) { at.store(y + i, at.load(x + i) - top - shift); });
     }
     return;
   }
-  std::vector<T> m(outer * inner), s(outer * inner);
-  reduce_max(m.data(), x, outer, n, inner);
-  local_sum_exp(s.data(), x, m.data(), outer, n, inner);
-  log_softmax_finish(y, x, m.data(), s.data(), outer, n, inner);
+  alignas(64) T top[kTile], shift[kTile];
+  const Stores stores(x == y ? 0 : outer * n * inner * sizeof(T));
+  overTiles(outer, n, inner, [&](int64_t first, int64_t width) {
+    maximaAndExpSums(top, shift, x + first, n, inner, width);
+    for (int64_t j = 0; j < width; ++j)
+      shift[j] = math::log(shift[j]);
+    for (int64_t i = 0; i < n; ++i)
+      stores.write(y + first + i * inner, width, [&](auto at, int64_t j) {
+        return (at.load(x + first + i * inner + j) - at.load(top + j)) - at.load(shift + j);
+      });
+  });
 }
 
 template <typename T> void logsumexp(T *lse, const T *x, int64_t outer, int64_t n, int64_t inner) {
   if (inner == 1) {
     for (int64_t o = 0; o < outer; ++o) {
-      auto [m, sum] = detail::maximum_and_exp_sum(x + o * n, n);
+      auto [m, sum] = detail::shifted_exp_sum(x + o * n, n);
       logsumexp_finish(lse + o, &m, &sum, 1);
     }
     return;
   }
-  std::vector<T> m(outer * inner), s(outer * inner);
-  reduce_max(m.data(), x, outer, n, inner);
-  local_sum_exp(s.data(), x, m.data(), outer, n, inner);
-  logsumexp_finish(lse, m.data(), s.data(), outer * inner);
+  alignas(64) T top[kTile], sum[kTile];
+  overTiles(outer, n, inner, [&](int64_t first, int64_t width) {
+    maximaAndExpSums(top, sum, x + first, n, inner, width);
+    logsumexp_finish(lse + first / (n * inner) * inner + first % inner, top, sum, width);
+  });
 }
 
 template <typename T> void local_sum_product(T *t, const T *a, const T *b, int64_t outer, int64_t n, int64_t inner) {
@@ -178,7 +231,11 @@ template <typename T> void local_sum_product(T *t, const T *a, const T *b, int64
           detail::sum_of_vectors<T>(n, [&](auto at, int64_t i) { return at.load(a + i) * at.load(b + i); }));
     return;
   }
-  sumSlices(t, outer, n, inner, [&](int64_t at, int64_t) { return a[at] * b[at]; });
+  overTiles(outer, n, inner, [&](int64_t first, int64_t width) {
+    sumColumns(t + first / (n * inner) * inner + first % inner, n, width, [&](auto at, int64_t i, int64_t j) {
+      return at.load(a + first + i * inner + j) * at.load(b + first + i * inner + j);
+    });
+  });
 }
 
 template <typename T>
@@ -207,12 +264,28 @@ void log_softmax_grad_finish(T *dx, const T *dy, const T *y, const T *t, int64_t
 }
 
 template <typename T> void softmax_grad(T *dx, const T *dy, const T *y, int64_t outer, int64_t n, int64_t inner) {
-  std::vector<T> t(inner);
-  const int64_t slice = n * inner;
-  for (int64_t at = 0; at < outer * slice; at += slice) {
-    local_sum_product(t.data(), dy + at, y + at, 1, n, inner);
-    softmax_grad_finish(dx + at, dy + at, y + at, t.data(), 1, n, inner);
+  if (inner == 1) {
+    T t;
+    for (int64_t o = 0; o < outer; ++o, dx += n, dy += n, y += n) {
+      local_sum_product(&t, dy, y, 1, n, 1);
+      softmax_grad_finish(dx, dy, y, &t, 1, n, 1);
+    }
+    return;
   }
+  alignas(64) T t[kTile];
+  const Stores stores(dx == dy || dx == y ? 0 : outer * n * inner * sizeof(T));
+  overTiles(outer, n, inner, [&](int64_t first, int64_t width) {
+    const T *from = dy + first, *by = y + first;
+    sumColumns(t, n, width, [&](auto at, int64_t i, int64_t j) {
+      __builtin_prefetch(from + (i + 8) * inner + j, 0, 2); // the rows that come next, into the L2 cache
+      __builtin_prefetch(by + (i + 8) * inner + j, 0, 2);
+      return at.load(from + i * inner + j) * at.load(by + i * inner + j);
+    });
+    for (int64_t i = 0; i < n; ++i)
+      stores.write(dx + first + i * inner, width, [&](auto at, int64_t j) {
+        return at.load(by + i * inner + j) * (at.load(from + i * inner + j) - at.load(t + j));
+      });
+  });
 }
 
 template <typename T> void log_softmax_grad(T *dx, const T *dy, const T *y, int64_t outer, int64_t n, int64_t inner) {

@@ -85,6 +85,15 @@ template <typename At> inline Vector<double> load_wide(At at, const float *p) {
 #endif
 }
 
+/// The lower and the upper half of a vector, as double.
+#ifdef __AVX__
+inline Vector<double> lower_wide(Vector<float> v) { return _mm256_cvtps_pd(_mm256_castps256_ps128(v)); }
+inline Vector<double> upper_wide(Vector<float> v) { return _mm256_cvtps_pd(_mm256_extractf128_ps(v, 1)); }
+#else
+inline Vector<double> lower_wide(Vector<float> v) { return {v[0], v[1], v[2], v[3]}; }
+inline Vector<double> upper_wide(Vector<float> v) { return {v[4], v[5], v[6], v[7]}; }
+#endif
+
 template <typename T, typename F> inline void over_vectors(int64_t n, F f) {
   int64_t i = 0;
   for (; i + Lanes<T>::width <= n; i += Lanes<T>::width)
@@ -93,32 +102,79 @@ template <typename T, typename F> inline void over_vectors(int64_t n, F f) {
     f(Part{n - i}, i);
 }
 
-/// The larger of two; b where either is NaN.
-template <typename T> inline Vector<T> larger(Vector<T> a, Vector<T> b) {
-#ifdef __AVX__
-  if constexpr (std::is_same_v<T, float>)
-    return _mm256_max_ps(a, b);
-  if constexpr (std::is_same_v<T, double>)
-    return _mm256_max_pd(a, b);
-#endif
-  return a > b ? a : b;
-}
-template <typename T> inline Vector<T> smaller(Vector<T> a, Vector<T> b) {
-#ifdef __AVX__
-  if constexpr (std::is_same_v<T, float>)
-    return _mm256_min_ps(a, b);
-  if constexpr (std::is_same_v<T, double>)
-    return _mm256_min_pd(a, b);
-#endif
-  return a < b ? a : b;
-}
+/// Where a kernel's results go: where there are more of them than the cache holds, past it, else into it. Past it, a
+/// line is not read before it is written, nor drives out another; whoever reads the results would not find them anyway.
+/// The results of one call; all are there when this object ends.
+class Stores {
+  bool past;
 
-/// All ones in the lanes that hold a NaN.
-template <typename T> inline auto nan_in(Vector<T> v) {
-  if constexpr (std::is_integral_v<T>)
-    return v ^ v;
-  else
-    return v != v;
+public:
+  static constexpr int64_t kPast = 32 << 20; // bytes, as large as the cache
+
+  /// `bytes` that the kernel writes and does not read.
+  explicit Stores(int64_t bytes) : past(bytes >= kPast) {}
+  Stores(const Stores &) = delete;
+  ~Stores() {
+#ifdef __AVX__
+    if (past)
+      _mm_sfence();
+#endif
+  }
+  /// y[i] = f(at, i) for i < n, vectors as over_vectors has them.
+  template <typename T, typename F> void write(T *y, int64_t n, F f) const {
+    constexpr int64_t w = Lanes<T>::width;
+    int64_t i = 0;
+#ifdef __AVX__
+    const int64_t head = (-reinterpret_cast<uintptr_t>(y) & 31) / sizeof(T); // up to a border of 32 bytes
+    if (past && head < n) {
+      if (head)
+        Part{head}.store(y, f(Part{head}, 0));
+      for (i = head; i + w <= n; i += w)
+        _mm256_stream_si256(reinterpret_cast<__m256i *>(y + i), (__m256i)f(Whole{}, i));
+    }
+#endif
+    for (; i + w <= n; i += w)
+      Whole().store(y + i, f(Whole{}, i));
+    if (i < n)
+      Part{n - i}.store(y + i, f(Part{n - i}, i));
+  }
+};
+
+/// The larger (`largest`) or the smaller of two; b where either is NaN.
+template <bool largest, typename T> inline Vector<T> extreme(Vector<T> a, Vector<T> b) {
+#ifdef __AVX__
+  if constexpr (std::is_same_v<T, float>)
+    return largest ? _mm256_max_ps(a, b) : _mm256_min_ps(a, b);
+  if constexpr (std::is_same_v<T, double>)
+    return largest ? _mm256_max_pd(a, b) : _mm256_min_pd(a, b);
+#endif
+  return largest ? (a > b ? a : b) : (a < b ? a : b);
+}
+template <typename T> inline Vector<T> larger(Vector<T> a, Vector<T> b) { return extreme<true, T>(a, b); }
+
+/// All ones in the lanes where a or b holds a NaN.
+template <typename T> inline auto nan_in(Vector<T> a, Vector<T> b) {
+  using Mask = decltype(a == b);
+#ifdef __AVX__
+  if constexpr (std::is_same_v<T, float>)
+    return (Mask)_mm256_cmp_ps(a, b, _CMP_UNORD_Q);
+  if constexpr (std::is_same_v<T, double>)
+    return (Mask)_mm256_cmp_pd(a, b, _CMP_UNORD_Q);
+#endif
+  return std::is_integral_v<T> ? Mask{} : Mask((a != a) | (b != b));
+}
+/// Bit l: whether lane l of a mask has ones.
+template <typename T, typename Mask> inline unsigned bits_of(Mask mask) {
+#ifdef __AVX__
+  if constexpr (sizeof(T) == 4)
+    return static_cast<unsigned>(_mm256_movemask_ps((__m256)mask));
+  if constexpr (sizeof(T) == 8)
+    return static_cast<unsigned>(_mm256_movemask_pd((__m256d)mask));
+#endif
+  unsigned bits = 0;
+  for (int64_t l = 0; l < Lanes<T>::width; ++l)
+    bits |= unsigned(mask[l] != 0) << l;
+  return bits;
 }
 
 /// The lanes of one vector, combined by halves: combine(a, b) lane by lane.

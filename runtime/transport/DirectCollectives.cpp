@@ -35,8 +35,21 @@ bool takesOutput(const CollectiveCall &call, int place) {
     return place == call.root;
   return call.kind != Collective::Barrier && !(call.kind == Collective::Broadcast && place == call.root);
 }
-bool isInlined(const CollectiveCall &call, int places) {
-  return inRows(call.kind, places) * call.count * bytesOf(call.type) <= DirectSlot::kPayloadBytes;
+size_t inBytesOf(const CollectiveCall &call, int places) {
+  return inRows(call.kind, places) * call.count * bytesOf(call.type);
+}
+bool isInlined(const CollectiveCall &call, int places) { return inBytesOf(call, places) <= DirectSlot::kPayloadBytes; }
+/// Copies what others need of a small input: where each gets a row, not the own one; at the root of a gather, nothing.
+void copyForOthers(char *copy, const CollectiveCall &call, int place, int places) {
+  if (hasRoot(call.kind) && takesOutput(call, place) && inRows(call.kind, places) == 1)
+    return;
+  const char *in = static_cast<const char *>(call.in);
+  const size_t bytes = inBytesOf(call, places), row = call.count * bytesOf(call.type);
+  if (inRows(call.kind, places) == 1)
+    return copyBytes(copy, in, bytes);
+  const size_t behind = (place + 1) * row;
+  copyBytes(copy, in, place * row);
+  copyBytes(copy + behind, in + behind, bytes - behind);
 }
 int64_t chunksOf(const CollectiveCall &call, int places, int share) {
   const int64_t chunk = kChunkBytes / bytesOf(call.type);
@@ -117,7 +130,7 @@ DirectCollectives::Operation &DirectCollectives::issue(GroupState &group, const 
   }
 
   DirectSlot &slot = slotOf(group, group.index, number);
-  const size_t inBytes = inRows(call.kind, places) * call.count * bytesOf(call.type);
+  const size_t inBytes = inBytesOf(call, places);
   operation.number = number;
   operation.phase = Operation::Arriving;
   operation.call = call;
@@ -130,10 +143,10 @@ DirectCollectives::Operation &DirectCollectives::issue(GroupState &group, const 
   slot.count = call.count;
   if (operation.inlined) {
     if (inBytes && givesInput(call, group.index))
-      copyBytes(slot.payload, call.in, inBytes);
+      copyForOthers(slot.copyOf(inBytes), call, group.index, places);
   } else {
-    slot.in = givesInput(call, group.index) ? static_cast<const char *>(call.in) : nullptr;
-    slot.out = takesOutput(call, group.index) ? static_cast<char *>(call.out) : nullptr;
+    slot.buffers.in = givesInput(call, group.index) ? static_cast<const char *>(call.in) : nullptr;
+    slot.buffers.out = takesOutput(call, group.index) ? static_cast<char *>(call.out) : nullptr;
     slot.claimed.store(0, std::memory_order_relaxed);
     slot.done.store(0, std::memory_order_relaxed);
   }
@@ -178,19 +191,27 @@ void DirectCollectives::failMismatch(GroupState &group, Operation &operation, in
 void DirectCollectives::computeInlined(GroupState &group, Operation &operation) {
   const CollectiveCall &call = operation.call;
   const int places = static_cast<int>(group.ranks.size());
-  const int64_t whole = call.count * outRows(call.kind, places);
   if (call.kind == Collective::Barrier || !call.out || !call.count || !takesOutput(call, group.index))
     return;
   for (int place = 0; place < places; ++place) {
-    operation.buffers.in[place] = slotOf(group, place, operation.number).payload;
+    operation.buffers.in[place] = slotOf(group, place, operation.number).copyOf(inBytesOf(call, places));
     operation.buffers.out[place] = nullptr;
   }
+  operation.buffers.in[group.index] = static_cast<const char *>(call.in);
   operation.buffers.out[group.index] = static_cast<char *>(call.out);
-  if (call.kind == Collective::AllReduce || call.kind == Collective::Reduce || call.kind == Collective::Gather)
-    for (int place = 0; place < places; ++place)
-      doShare(call, operation.buffers, place, 0, shareLength(call, places, place));
-  else
-    doShare(call, operation.buffers, group.index, 0, whole);
+  doForOne(call, operation.buffers, group.index);
+}
+
+// Takes the cache lines that the next collective is likely to write back from those who read them last. They are as
+// many as one of the last two had: small sums often stand between larger messages.
+void DirectCollectives::prepareNext(GroupState &group, const Operation &operation) {
+  DirectSlot &slot = slotOf(group, group.index, group.started + 1);
+  group.copied[1] = group.copied[0];
+  group.copied[0] = givesInput(operation.call, group.index) ? inBytesOf(operation.call, int(group.ranks.size())) : 0;
+  const size_t bytes = std::max(group.copied[0], group.copied[1]);
+  __builtin_prefetch(&slot, 1);
+  for (size_t at = 0; bytes > DirectSlot::kBesideBytes && at < bytes; at += kCacheLine)
+    __builtin_prefetch(slot.payload + at, 1);
 }
 
 void DirectCollectives::work(GroupState &group, Operation &operation, bool allShares) {
@@ -233,12 +254,13 @@ bool DirectCollectives::advance(GroupState &group, Operation &operation, bool al
     if (operation.inlined) {
       computeInlined(group, operation);
       markDone(group, operation);
+      prepareNext(group, operation);
       return true;
     }
     for (size_t place = 0; place < group.ranks.size(); ++place) {
       DirectSlot &slot = slotOf(group, static_cast<int>(place), operation.number);
-      operation.buffers.in[place] = slot.in;
-      operation.buffers.out[place] = slot.out;
+      operation.buffers.in[place] = slot.buffers.in;
+      operation.buffers.out[place] = slot.buffers.out;
     }
     if (mayNeedPieces(operation.call, static_cast<int>(group.ranks.size())) && !reachesBuffers(operation)) {
       requests[operation.request].pieced = true;
@@ -277,7 +299,10 @@ void DirectCollectives::finish(GroupState &group, Operation &operation, const ch
     return;
   segment.status(rank).setPlace(nameOf(operation.call.kind), label);
   Patience patience(segment, rank, deadlineSeconds);
-  while (!advance(group, operation, true)) {
+  auto isDone = [&] { return advance(group, operation, true); };
+  if (patience.isSoon(isDone))
+    return;
+  while (!isDone()) {
     pump();
     if (unfinished > 1)
       progress();
@@ -471,9 +496,7 @@ void DirectCollectives::run(const Group &group, const CollectiveCall &call) {
     return wait(start(group, call));
   GroupState &state = stateOf(group);
   segment.status(rank).setPlace(nameOf(call.kind), call.label);
-  Operation &operation = issue(state, call, false);
-  if (!advance(state, operation, true))
-    finish(state, operation, call.label);
+  finish(state, issue(state, call, false), call.label);
 }
 
 void DirectCollectives::progress() {

@@ -59,6 +59,7 @@ private:
     uint64_t started = 0;   // number of the last collective
     uint64_t left = 0;      // all up to this one are done here
     uint64_t knownLeft = 0; // and known to be done on all ranks
+    size_t copied[2] = {};  // bytes that the last two copied for the others
     Operation operations[kSlots];
     bool stagingUsed[DirectChannel::kStagingPieces] = {};
   };
@@ -88,6 +89,7 @@ private:
   bool arrive(GroupState &group, Operation &operation);
   bool isNeeded(const GroupState &group, const Operation &operation, int place) const;
   void computeInlined(GroupState &group, Operation &operation);
+  void prepareNext(GroupState &group, const Operation &operation);
   void work(GroupState &group, Operation &operation, bool allShares);
   bool isWorkDone(GroupState &group, Operation &operation);
   void finish(GroupState &group, Operation &operation, const char *label);

@@ -229,4 +229,19 @@ void doShare(const CollectiveCall &call, const DirectBuffers &buffers, int share
   }
 }
 
+void doForOne(const CollectiveCall &call, const DirectBuffers &buffers, int place) {
+  const int places = static_cast<int>(buffers.in.size());
+  switch (call.kind) {
+  case Collective::AllReduce:
+  case Collective::Reduce:
+    return reduceInto(call, buffers.in, &buffers.out[place], 1, 0, 0, call.count);
+  case Collective::Gather:
+    for (int share = 0; share < places; ++share)
+      doShare(call, buffers, share, 0, call.count);
+    return;
+  default:
+    return doShare(call, buffers, place, 0, shareLength(call, places, place));
+  }
+}
+
 } // namespace echelon::runtime

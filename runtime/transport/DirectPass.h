@@ -21,6 +21,8 @@ int64_t shareLength(const CollectiveCall &call, int places, int share);
 
 /// Does elements [begin, end) of a share.
 void doShare(const CollectiveCall &call, const DirectBuffers &buffers, int share, int64_t begin, int64_t end);
+/// What the shares of all places do to one place's buffer.
+void doForOne(const CollectiveCall &call, const DirectBuffers &buffers, int place);
 
 /// target[i] = target[i] op source[i], for `count` elements.
 void combine(void *target, const void *source, int64_t count, ElementType type, ReduceOp op);

@@ -14,12 +14,14 @@ static int coresOfThisProcess() {
   return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
+bool Patience::hasCores() const {
+  static const int cores = coresOfThisProcess();
+  return segment.ranks() <= cores;
+}
+
 // A pause is some 20 to 30 ns: with a core for each rank, spin as long as a message usually takes; with fewer cores the
 // rank that is waited for may need this very core.
-int Patience::spins() {
-  static const int cores = coresOfThisProcess();
-  return segment.ranks() <= cores ? 1000 : 8;
-}
+int Patience::spins() const { return hasCores() ? 1000 : 8; }
 
 void Patience::pauseLong(int missing) {
   auto now = std::chrono::steady_clock::now();

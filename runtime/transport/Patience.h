@@ -20,6 +20,20 @@ public:
       segment.status(rank).waitsFor.store(-1, std::memory_order_relaxed);
   }
 
+  /// Looks whether `ready` for as long as a rank takes that is about to come, without a pause in between: a pause is as
+  /// long as what is awaited.
+  template <typename Ready> bool isSoon(Ready ready) {
+    if (!hasCores())
+      return false;
+    last = ticks();
+    for (int look = 0; look < kLooks; ++look)
+      if (ready()) {
+        waited += ticks() - last;
+        return true;
+      }
+    return false;
+  }
+
   /// Waits a little. Ends this rank when another has failed or the deadline is over; the message names who is late.
   void pause(int missing) {
     const uint64_t now = ticks();
@@ -41,13 +55,15 @@ private:
     __builtin_ia32_pause();
 #endif
   }
-  int spins();
+  bool hasCores() const; // one for each rank
+  int spins() const;
   void pauseLong(int missing);
   [[noreturn]] void timeOut(int missing);
 
   Segment &segment;
   int rank;
   double deadlineSeconds;
+  static constexpr int kLooks = 100;       // some 3 ns each
   static constexpr uint64_t kLook = 10000; // ticks between two pauses that only look whether the wait is over
   uint64_t last = 0, waited = 0;
   int pauses = 0;

@@ -45,15 +45,24 @@ struct SegmentHeader {
 /// has left it, so all fields but the atomic ones are plain, published by `arrived`.
 struct alignas(2 * kCacheLine) DirectSlot {
   static constexpr size_t kPayloadBytes = 1024; // 4 KiB: 1.2 us by pointers, 1.9 as copies
+  static constexpr size_t kBesideBytes = 40;    // what comes with the flag, in its line
 
   std::atomic<uint64_t> arrived{0}; // number of the collective (from 1) that this slot shows
   uint64_t signature;               // kind, type, op, root, mode: equal on all ranks
   int64_t count;
-  const char *in; // null: in `payload`
-  char *out;
-  alignas(kCacheLine) char payload[kPayloadBytes];
+  struct Buffers {
+    const char *in;
+    char *out;
+  };
+  union {
+    Buffers buffers;
+    char beside[kBesideBytes]; // of the smallest inputs, a copy
+  };
+  alignas(kCacheLine) char payload[kPayloadBytes];      // of small ones
   alignas(kCacheLine) std::atomic<uint64_t> claimed{0}; // chunks of this rank's share that someone has taken up
   std::atomic<int64_t> done{0};                         // and that are finished
+
+  char *copyOf(size_t inBytes) { return inBytes <= kBesideBytes ? beside : payload; }
 };
 
 /// What one rank shows to the groups of one id.

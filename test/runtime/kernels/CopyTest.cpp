@@ -57,6 +57,10 @@ TYPED_TEST(Copy, PermutesDimensions) {
   compareAllOrders<TypeParam>({7});
   compareAllOrders<TypeParam>({1, 9});
   compareAllOrders<TypeParam>({70, 67});
+  compareAllOrders<TypeParam>({40, 300});
+  compareAllOrders<TypeParam>({5, 51, 3}); // few columns
+  compareAllOrders<TypeParam>({51, 2});
+  compareAllOrders<TypeParam>({51, 4});
   compareAllOrders<TypeParam>({8, 16});
   compareAllOrders<TypeParam>({3, 17, 9});
   compareAllOrders<TypeParam>({2, 3, 1, 5});

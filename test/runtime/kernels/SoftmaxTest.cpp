@@ -14,7 +14,7 @@ struct Sizes {
   int64_t all() const { return outer * n * inner; }
   int64_t slices() const { return outer * inner; }
 };
-const Sizes kSizes[] = {{1, 1, 1}, {3, 7, 1}, {2, 300, 1}, {2, 5, 3}, {1, 40, 100}, {2, 1, 9}};
+const Sizes kSizes[] = {{1, 1, 1}, {3, 7, 1}, {2, 300, 1}, {2, 5, 3}, {1, 40, 100}, {2, 1, 9}, {2, 37, 1030}};
 
 TYPED_TEST(Softmax, MatchesTheReference) {
   using T = TypeParam;
@@ -37,6 +37,30 @@ TYPED_TEST(Softmax, MatchesTheReference) {
     softmax(inPlace.data(), inPlace.data(), s.outer, s.n, s.inner);
     softmax(y.data(), x.data(), s.outer, s.n, s.inner);
     EXPECT_EQ(inPlace, y);
+  }
+}
+
+// Whatever comes before the maximum: much smaller values, masked ones, or values so large that integers are not exact.
+TYPED_TEST(Softmax, SumsFollowTheMaximum) {
+  using T = TypeParam;
+  const int64_t n = 1500;
+  auto noise = values<T>(n, 3);
+  struct Row {
+    T start, rise, masked;
+  };
+  for (Row row : {Row{-50, 150, 0}, Row{300, -600, 0}, Row{-2e5, 1, 700}, Row{-4e6, 1, 0}, Row{3e6, -1e6, 0},
+                  Row{10, 5, 1499}, Row{-1e30, 0, 3}, Row{80, 0, 0}}) {
+    std::vector<T> x(n), lse(1), expected(1);
+    for (int64_t i = 0; i < n; ++i)
+      x[i] = i < row.masked ? T(-INFINITY) : row.start + row.rise * T(i) / n + noise[i];
+    logsumexp(lse.data(), x.data(), 1, n, 1);
+    reference::logsumexp(expected.data(), x.data(), 1, n, 1);
+    EXPECT_NEAR(lse[0], expected[0], 2e-7 * std::max<double>(10, std::abs(expected[0]))) << row.start;
+    for (T odd : {T(NAN), T(INFINITY)}) {
+      x[n - 1] = odd;
+      logsumexp(lse.data(), x.data(), 1, n, 1);
+      EXPECT_FALSE(std::isfinite(lse[0])) << row.start;
+    }
   }
 }
 
