@@ -16,8 +16,9 @@ constexpr int64_t kLanes = detail::Lanes<float>::width;
 constexpr int64_t kPanel = 6;          // rows: 6 x 2 vectors of sums, 2 of b and 1 of a are 15 of 16 registers
 constexpr int64_t kStrip = 2 * kLanes; // columns
 constexpr int64_t kLine = 16;          // floats in a cache line
-constexpr int64_t kDepth = 256;        // most of a block along k: a strip of b has 16 KiB
-constexpr int64_t kRows = 264;         // most of a block of a: 264 KiB
+constexpr int64_t kDepth = 256;        // most of a block along k, so that a strip of b has 16 KiB; but
+constexpr int64_t kWhole = 384;        // up to here k is not divided
+constexpr int64_t kBlock = 264 * 256;  // most of a packed block: 264 KiB
 constexpr int64_t kFewColumns = 256;   // of b, that a block holds them all
 constexpr int64_t kGap = kLanes;       // floats behind each packed panel: the last store reaches two of them
 
@@ -162,7 +163,7 @@ private:
 // ---- a product ----
 
 struct Scratch {
-  alignas(64) float block[kRows * kDepth + (kRows / kPanel + 1) * kGap], one[kDepth * kStrip], edge[kPanel * kStrip];
+  alignas(64) float block[kBlock + kBlock / kPanel / kLanes * kGap], one[kWhole * kStrip], edge[kPanel * kStrip];
 };
 
 struct Product {
@@ -223,7 +224,7 @@ void Product::blockOfA(int64_t i0, int64_t high, int64_t l0, int64_t deep) const
 }
 
 void Product::throughBlocksOfA() const {
-  const int64_t height = evenly(m, kRows, kPanel);
+  const int64_t height = evenly(m, kBlock / depth / kPanel * kPanel, kPanel);
   for (int64_t l = 0; l < k; l += depth)
     for (int64_t i = 0; i < m; i += height) {
       const int64_t high = std::min(height, m - i), deep = std::min(depth, k - l);
@@ -235,8 +236,8 @@ void Product::throughBlocksOfA() const {
 /// For many rows of a that lie in memory as they are, and few columns: a block holds all columns of b, and a's rows are
 /// read where they lie.
 void Product::throughBlocksOfB() const {
-  const int64_t columns = (n + kStrip - 1) / kStrip * kStrip;
-  const int64_t most = std::max(depth, kRows * kDepth / columns / depth * depth); // of k, in a block
+  const int64_t columns = evenly(n, n, kStrip);
+  const int64_t most = std::max(depth, kBlock / columns / depth * depth); // of k, in a block
   for (int64_t from = 0; from < k; from += most) {
     const int64_t to = std::min(k, from + most);
     for (int64_t l = from; l < to; l += depth)
@@ -264,8 +265,8 @@ void Product::throughBlocksOfB() const {
 void gemm_tiled(float *c, int64_t ldc, MatrixView a, MatrixView b, int64_t m, int64_t n, int64_t k, float alpha,
                 float beta) {
   static thread_local Scratch scratch;
-  const Product product{c, ldc, a, b, m, n, k, alpha, beta, evenly(k, kDepth, kLanes), scratch};
-  if (a.col == 1 && m > n && n <= kFewColumns)
+  const Product product{c, ldc, a, b, m, n, k, alpha, beta, evenly(k, k <= kWhole ? kWhole : kDepth, kLanes), scratch};
+  if (a.col == 1 && m > n && n <= kFewColumns && kFewColumns * product.depth <= kBlock)
     product.throughBlocksOfB();
   else
     product.throughBlocksOfA();
