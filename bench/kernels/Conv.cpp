@@ -64,6 +64,11 @@ void images(int64_t batch, int64_t channels, int64_t side) {
       "batch norm" + size, Traffic().read(all).read(all).write(all),
       [&] { normalize_channels<float>(y, rstd, x, batch, channels, inner, 1e-5); },
       [&] { reference::normalize<float>(want, wantRstd, x, batch, channels, inner, 1e-5, true); }, {{y, want, n}});
+  streams(
+      "  its statistics alone", Traffic().read(all),
+      [&] { channel_statistics<float>(rstd, x, batch, channels, inner, 1e-5); },
+      [&] { reference::normalize<float>(want, wantRstd, x, batch, channels, inner, 1e-5, true); },
+      {{rstd, wantRstd, channels}});
   streams("  its derivative", Traffic().read(all).read(all).read(all).read(all).write(all),
           [&] { normalize_channels_grad<float>(dx, d, y, rstd, batch, channels, inner); });
   PoolShape pool{batch * channels, 2, {{side, 2, 2, 0, 0}, {side, 2, 2, 0, 0}}};
