@@ -5,7 +5,8 @@
 
 Each round runs Open MPI's once as it chooses itself and once with each of its algorithms (those of its component tuned
 by number, and its components sm and han), and Echelon's before every fourth of these, all in the same way (Windows.h).
-A figure is the median over all runs; Open MPI's is that of the algorithm with the lowest. "floor" is the traffic at the rate of as many ranks at
+How near two cores are to each other can change from run to run where the machine is a guest: so 1 KB is taken --short
+times more, each time in a run of its own, Echelon's and Open MPI's in turns. A figure is the median over all runs; Open MPI's is that of the algorithm with the lowest. "floor" is the traffic at the rate of as many ranks at
 once in the same run: see CollectivesBench.cpp. Sizes are those of the whole buffer of a rank. Limits: 1.5 times the floor
 from 1 MB on, never slower than Open MPI; 2 us at 1 KB for 2 ranks.
 """
@@ -63,25 +64,37 @@ def main():
     parser.add_argument("collectives", nargs="*", help="all, unless told")
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--short", type=int, default=3, help="runs a round and way up to 1 KB")
     parser.add_argument("--only", action="store_true", help="without Open MPI")
     options = parser.parse_args()
     crowded = options.ranks > len(os.sched_getaffinity(0))
     mpirun = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", str(options.ranks), "--mca",
               "mpi_yield_when_idle", "1" if crowded else "0", *(["--bind-to", "none"] if crowded else [])]
     own, peer = collections.defaultdict(list), collections.defaultdict(lambda: collections.defaultdict(list))
+
+    def take_own(*largest):
+        command = [BIN / "bench_collectives", str(options.ranks), "shm", *largest, *options.collectives]
+        for key, time in figures(command).items():
+            own[key].append(time)
+
+    def take_peer(name, choice, *largest):
+        got = figures([*mpirun, *choice, BIN / "mpi_collectives", *largest, *options.collectives])
+        if not got:
+            print(f"Open MPI, {name}: no figures", file=sys.stderr)
+        for key, time in got.items():
+            peer[key][name].append(time)
+
     for _ in range(options.rounds):
         for turn, (name, choice) in enumerate(variants(options.ranks)):
             if turn % 4 == 0:
-                command = [BIN / "bench_collectives", str(options.ranks), "shm", *options.collectives]
-                for key, time in figures(command).items():
-                    own[key].append(time)
-            if options.only:
-                continue
-            got = figures([*mpirun, *choice, BIN / "mpi_collectives", *options.collectives])
-            if not got:
-                print(f"Open MPI, {name}: no figures", file=sys.stderr)
-            for key, time in got.items():
-                peer[key][name].append(time)
+                take_own()
+            if not options.only:
+                take_peer(name, choice)
+        for _ in range(options.short):
+            for name, choice in variants(options.ranks):
+                take_own("1024")
+                if not options.only:
+                    take_peer(name, choice, "1024")
     print(f"\n{options.ranks} ranks, us\n\n| collective | size | Echelon | by the floor | Open MPI's best | by it |\n|"
           + " --- |" * 6)
     for name in NAMES:
