@@ -36,7 +36,9 @@ public:
     if (now - last < kLook) // else the rank has done something since the last pause
       waited += now - last;
     last = now;
-    if (++pauses <= spins()) {
+    if (pauses == 0)
+      spins = spinsFor(missing);
+    if (++pauses <= spins) {
       relax();
     } else {
       pauseLong(missing);
@@ -52,7 +54,7 @@ private:
 #endif
   }
   bool hasCores() const; // one for each rank
-  int spins() const;
+  int spinsFor(int missing);
   void pauseLong(int missing);
   [[noreturn]] void timeOut(int missing);
 
@@ -62,7 +64,7 @@ private:
   static constexpr int kLooks = 100;       // some 3 ns each
   static constexpr uint64_t kLook = 10000; // ticks between two pauses that only look whether the wait is over
   uint64_t last = 0, waited = 0;
-  int pauses = 0;
+  int pauses = 0, spins = 0;
   bool waiting = false;
   std::chrono::steady_clock::time_point begin;
 };
