@@ -5,7 +5,9 @@
 
 Each round runs Open MPI's once as it chooses itself and once with each of its algorithms (those of its component tuned
 by number, and its components sm and han), and Echelon's before every fourth of these, all in the same way (Windows.h).
-A figure is the median over all runs; Open MPI's is that of the algorithm with the lowest. "floor" is the traffic at the rate of as many ranks at
+How near two cores are to each other can change from run to run where the machine is a guest: so 1 KB is taken --short
+times more, each time in a run of its own, Echelon's right before that of each way of Open MPI's, and only these runs
+count there. A figure is the median over all runs, at 1 KB over those beside the best; Open MPI's is that of the algorithm with the lowest. "floor" is the traffic at the rate of as many ranks at
 once in the same run: see CollectivesBench.cpp. Sizes are those of the whole buffer of a rank. Limits: 1.5 times the floor
 from 1 MB on, never slower than Open MPI; 2 us at 1 KB for 2 ranks.
 """
@@ -63,25 +65,42 @@ def main():
     parser.add_argument("collectives", nargs="*", help="all, unless told")
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--short", type=int, default=3, help="runs of 1 KB alone")
     parser.add_argument("--only", action="store_true", help="without Open MPI")
     options = parser.parse_args()
     crowded = options.ranks > len(os.sched_getaffinity(0))
     mpirun = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", str(options.ranks), "--mca",
               "mpi_yield_when_idle", "1" if crowded else "0", *(["--bind-to", "none"] if crowded else [])]
     own, peer = collections.defaultdict(list), collections.defaultdict(lambda: collections.defaultdict(list))
+    beside = collections.defaultdict(lambda: collections.defaultdict(list))  # Echelon's before those of peer
+
+    def take_own(*largest):
+        got = figures([BIN / "bench_collectives", str(options.ranks), "shm", *largest, *options.collectives])
+        for key, time in got.items():
+            own[key].append(time)
+        return got
+
+    def take_peer(name, choice, *largest):
+        got = figures([*mpirun, *choice, BIN / "mpi_collectives", *largest, *options.collectives])
+        if not got:
+            print(f"Open MPI, {name}: no figures", file=sys.stderr)
+        return got
+
     for _ in range(options.rounds):
         for turn, (name, choice) in enumerate(variants(options.ranks)):
             if turn % 4 == 0:
-                command = [BIN / "bench_collectives", str(options.ranks), "shm", *options.collectives]
-                for key, time in figures(command).items():
-                    own[key].append(time)
-            if options.only:
-                continue
-            got = figures([*mpirun, *choice, BIN / "mpi_collectives", *options.collectives])
-            if not got:
-                print(f"Open MPI, {name}: no figures", file=sys.stderr)
-            for key, time in got.items():
-                peer[key][name].append(time)
+                take_own()
+            if not options.only:
+                for key, time in take_peer(name, choice).items():
+                    if key[1] > 1024 or not options.short:
+                        peer[key][name].append(time)
+    for _ in range(options.short):
+        for name, choice in variants(options.ranks):
+            before = take_own("1024")
+            if not options.only:
+                for key, time in take_peer(name, choice, "1024").items():
+                    peer[key][name].append(time)
+                    beside[key][name].append(before[key])
     print(f"\n{options.ranks} ranks, us\n\n| collective | size | Echelon | by the floor | Open MPI's best | by it |\n|"
           + " --- |" * 6)
     for name in NAMES:
@@ -94,6 +113,8 @@ def main():
             if peer[what, count]:
                 algorithm, other = min(((a, statistics.median(t)) for a, t in peer[what, count].items()),
                                        key=lambda pair: pair[1])
+                if beside[what, count]:
+                    time = statistics.median(beside[what, count][algorithm])
                 best, by_best = f"{text(other)} ({algorithm})", f"{time / other:.2f}"
             print(f"| {name} | {size(count) if name != 'barrier' else '–'} | {text(time)} | {by_floor} | {best} |"
                   f" {by_best} |")

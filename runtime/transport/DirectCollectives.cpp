@@ -117,6 +117,7 @@ DirectCollectives::Operation &DirectCollectives::issue(GroupState &group, const 
   else if (operation.phase != Operation::Done)
     finish(group, operation, call.label);
   if (number > kSlots && group.knownLeft < number - kSlots) {
+    segment.status(rank).setPlace(nameOf(call.kind), call.label);
     group.knownLeft = group.left;
     for (int place = 0; place < places; ++place) {
       Patience patience(segment, rank, deadlineSeconds);
@@ -129,19 +130,13 @@ DirectCollectives::Operation &DirectCollectives::issue(GroupState &group, const 
     }
   }
 
+  // The others may wait for it: it is shown first.
   DirectSlot &slot = slotOf(group, group.index, number);
   const size_t inBytes = inBytesOf(call, places);
-  operation.number = number;
-  operation.phase = Operation::Arriving;
-  operation.call = call;
-  operation.inlined = isInlined(call, places);
-  operation.arrivals = 0;
-  operation.request = -1;
-  operation.staging = -1;
-  ++unfinished;
+  const bool inlined = inBytes <= DirectSlot::kPayloadBytes;
   slot.signature = signatureOf(call, pieced);
   slot.count = call.count;
-  if (operation.inlined) {
+  if (inlined) {
     if (inBytes && givesInput(call, group.index))
       copyForOthers(slot.copyOf(inBytes), call, group.index, places);
   } else {
@@ -151,6 +146,14 @@ DirectCollectives::Operation &DirectCollectives::issue(GroupState &group, const 
     slot.done.store(0, std::memory_order_relaxed);
   }
   slot.arrived.store(number, std::memory_order_release);
+  operation.number = number;
+  operation.phase = Operation::Arriving;
+  operation.call = call;
+  operation.inlined = inlined;
+  operation.arrivals = 0;
+  operation.request = -1;
+  operation.staging = -1;
+  ++unfinished;
   return operation;
 }
 
@@ -298,9 +301,13 @@ void DirectCollectives::finish(GroupState &group, Operation &operation, const ch
   if (advance(group, operation, true))
     return;
   segment.status(rank).setPlace(nameOf(operation.call.kind), label);
+  await(group, operation);
+}
+
+void DirectCollectives::await(GroupState &group, Operation &operation) {
   Patience patience(segment, rank, deadlineSeconds);
   auto isDone = [&] { return advance(group, operation, true); };
-  if (patience.isSoon(isDone))
+  if (isDone() || patience.isSoon(isDone))
     return;
   while (!isDone()) {
     pump();
@@ -495,8 +502,9 @@ void DirectCollectives::run(const Group &group, const CollectiveCall &call) {
   if (runsInPieces(call, group.size()) || mayNeedPieces(call, group.size()))
     return wait(start(group, call));
   GroupState &state = stateOf(group);
+  Operation &operation = issue(state, call, false);
   segment.status(rank).setPlace(nameOf(call.kind), call.label);
-  finish(state, issue(state, call, false), call.label);
+  await(state, operation);
 }
 
 void DirectCollectives::progress() {

@@ -93,6 +93,7 @@ private:
   void work(GroupState &group, Operation &operation, bool allShares);
   bool isWorkDone(GroupState &group, Operation &operation);
   void finish(GroupState &group, Operation &operation, const char *label);
+  void await(GroupState &group, Operation &operation);
   void markDone(GroupState &group, Operation &operation);
   int missingPlace(GroupState &group, Operation &operation);
   [[noreturn]] void failMismatch(GroupState &group, Operation &operation, int place);

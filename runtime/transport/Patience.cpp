@@ -19,9 +19,14 @@ bool Patience::hasCores() const {
   return segment.ranks() <= cores;
 }
 
-// A pause is some 20 to 30 ns: with a core for each rank, spin as long as a message usually takes; with fewer cores the
-// rank that is waited for may need this very core.
-int Patience::spins() const { return hasCores() ? 1000 : 8; }
+// A pause is some 20 to 30 ns: with a core for each rank, spin as long as a message usually takes; with fewer cores, or
+// where other work has pushed two ranks onto one, the rank that is waited for may need this very core.
+int Patience::spinsFor(int missing) {
+  const int core = sched_getcpu();
+  segment.status(rank).core.store(core, std::memory_order_relaxed);
+  const bool alone = segment.status(missing).core.load(std::memory_order_relaxed) != core;
+  return hasCores() && alone ? 1000 : 8;
+}
 
 void Patience::pauseLong(int missing) {
   auto now = std::chrono::steady_clock::now();

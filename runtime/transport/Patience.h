@@ -21,16 +21,12 @@ public:
   }
 
   /// Looks whether `ready` for as long as a rank takes that is about to come, without a pause in between: a pause is as
-  /// long as what is awaited.
-  template <typename Ready> bool isSoon(Ready ready) {
-    if (!hasCores())
-      return false;
-    last = ticks();
-    for (int look = 0; look < kLooks; ++look)
-      if (ready()) {
-        waited += ticks() - last;
-        return true;
-      }
+  /// long as what is awaited, and so is a look at the clock; such waits are not counted.
+  template <typename Ready> bool isSoon(Ready ready) const {
+    if (hasCores())
+      for (int look = 0; look < kLooks; ++look)
+        if (ready())
+          return true;
     return false;
   }
 
@@ -40,7 +36,9 @@ public:
     if (now - last < kLook) // else the rank has done something since the last pause
       waited += now - last;
     last = now;
-    if (++pauses <= spins()) {
+    if (pauses == 0)
+      spins = spinsFor(missing);
+    if (++pauses <= spins) {
       relax();
     } else {
       pauseLong(missing);
@@ -56,7 +54,7 @@ private:
 #endif
   }
   bool hasCores() const; // one for each rank
-  int spins() const;
+  int spinsFor(int missing);
   void pauseLong(int missing);
   [[noreturn]] void timeOut(int missing);
 
@@ -66,7 +64,7 @@ private:
   static constexpr int kLooks = 100;       // some 3 ns each
   static constexpr uint64_t kLook = 10000; // ticks between two pauses that only look whether the wait is over
   uint64_t last = 0, waited = 0;
-  int pauses = 0;
+  int pauses = 0, spins = 0;
   bool waiting = false;
   std::chrono::steady_clock::time_point begin;
 };

@@ -24,6 +24,7 @@ struct alignas(2 * kCacheLine) RankStatus {
   std::atomic<uint64_t> label[kLabelWords];
   std::atomic<int> waitsFor{-1}; // the rank it waits for, after a while of waiting
   std::atomic<int> process{0};   // its number, where ranks are processes of this machine
+  std::atomic<int> core{-1};     // where it was when it last began to wait
   std::atomic<int> exitCode{-1}; // set when the rank's main function has returned
   uint64_t waitedTicks = 0;      // of all its waits; nobody else reads it
 
