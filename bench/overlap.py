@@ -6,7 +6,7 @@
 Takes examples/gpt_fortunes.ech, wider and data-parallel, and makes one program of four ways to sum the gradients, which
 take turns of three steps each in one run, forth and back:
 
-    left out    not at all: what a step takes without
+    left out    not at all, the ranks meet for one number instead: what a step takes without
     emitted     as echelon emits it
     at the end  all in one message behind the backward pass
     by layer    rewritten here: each large gradient of a layer starts where it has come to be, and is waited for at the end
@@ -99,7 +99,8 @@ def rewrite(text):
     rest.append((at, total - at))
     small = "".join(f"    all_reduce(r, r.group({group}), {message} + {at}, {count}, Sum);\n" for at, count in rest if count)
     whole = f"all_reduce(r, r.group({group}), {message}, {total}, Sum);"
-    ways = (f"{{\n    Spent here;\n    if (way == 1) {found[0]}\n    if (way == 2) {whole}\n    if (way == 3) {{\n{small}"
+    ways = (f"{{\n    Spent here;\n    static float number;\n    if (way == 0) all_reduce(r, r.group({group}), "
+            f"&(number = 0), 1, Sum);\n    if (way == 1) {found[0]}\n    if (way == 2) {whole}\n    if (way == 3) {{\n{small}"
             f"    for (Ticket &t : tickets)\n      t.wait();\n    tickets.clear();\n    }}\n  }}")
     update = update[:found.start()] + ways + update[found.end():]
     update = re.sub(r"(\nvoid step\(Rank &r[^{]*\{)", lambda m: m[1] + TURN, update)

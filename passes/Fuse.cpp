@@ -78,6 +78,7 @@ private:
   bool leadsOutside(Group *from, Group *into);
   bool isMadeOf(Value v, Group *into, SmallVectorImpl<Value> &stored, SmallVectorImpl<Operation *> &made);
   void makeAgain(Group &group);
+  void dropUnused();
   void order();
   void build(Group &group, OpBuilder &builder);
 
@@ -241,6 +242,7 @@ void BlockFusion::run() {
   for (auto &group : groups)
     if (!group->ops.empty())
       makeAgain(*group);
+  dropUnused();
   order();
 }
 
@@ -296,6 +298,21 @@ void BlockFusion::makeAgain(Group &group) {
   for (Operation *op : again)
     groupOf[op] = &group;
   group.ops.insert(group.ops.begin(), again.begin(), again.end());
+}
+
+/// What is computed elsewhere again, and was for that alone.
+void BlockFusion::dropUnused() {
+  for (bool again = true; again;) {
+    again = false;
+    for (auto &group : groups)
+      for (Operation *op : llvm::to_vector(llvm::reverse(group->ops)))
+        if (op->use_empty()) {
+          llvm::erase(group->ops, op);
+          groupOf.erase(op);
+          op->erase();
+          again = true;
+        }
+  }
 }
 
 void BlockFusion::order() {
