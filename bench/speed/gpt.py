@@ -5,7 +5,8 @@
                        [--forms eager,compiled,…] [--floors openblas,…]
 
 Every row trains bench/speed/gpt.ech in fp32 with AdamW and clipping, one rank on one core or two ranks on two (dp: the
-batch is split; zero1: the optimizer's work and state too, of which the floor's ranks do half each; tp: heads, feed-forward columns and vocabulary; tp_seq: the positions too). It stands against
+batch is split; zero1: the optimizer's work and state too, of which the floor's ranks do half each; tp: heads,
+feed-forward columns and vocabulary; tp_seq: the positions too). It stands against
 - the floor, build/bin/bench_floor: every forward and backward matrix product of the step by OpenBLAS or oneDNN
   (attention's over the whole score matrix), softmax cross-entropy and a fused AdamW over all parameters, nothing else;
   on two cores with two threads, or two processes that each do half of all that and exchange nothing;
