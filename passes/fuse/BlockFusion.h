@@ -1,0 +1,67 @@
+// Which operations of a block become one loop nest. Fuse.cpp is the pass.
+#pragma once
+#include "ir/dist/State.h"
+#include "ir/rt/Rt.h"
+#include "mlir/IR/Builders.h"
+#include <memory>
+
+namespace echelon::fuse {
+
+using ech::Axis;
+using mlir::Block;
+using mlir::Operation;
+using mlir::Value;
+
+/// Numbers, positions: what each group makes anew.
+bool isFree(Operation *op);
+bool isSum(Operation *op);
+bool isFusable(Operation *op);
+/// Whether computing it again in every iteration of a further loop costs little beside the loads and stores.
+bool isCheap(Operation *op);
+
+constexpr size_t kLargestGroup = 64; // operations: a loop that people can still read
+
+struct Group {
+  llvm::SmallVector<Operation *> ops; // in the order of the block
+  llvm::SmallVector<Axis> space;
+};
+
+/// The groups of one block.
+class BlockFusion {
+public:
+  BlockFusion(Block &block, dist::MeshAttr mesh) : block(block), mesh(mesh) {}
+  void run();
+
+private:
+  llvm::SmallVector<Axis> axesOf(Value v) {
+    ech::Tensor type = ech::tensor(v);
+    return llvm::SmallVector<Axis>((mesh && type.getState() ? dist::localType(type, mesh) : type).getAxes());
+  }
+  /// Whether the result is used outside of both groups.
+  bool escapes(Operation *op, Group *a, Group *b);
+
+  // Join.cpp
+  llvm::SmallVector<Axis> spaceOf(Operation *op);
+  bool join(Group *from, Group *into);
+  bool sharesLoops(Group *from, Group *into);
+  bool readsSumOf(Group *reader, Group *of);
+  bool leadsOutside(Group *from, Group *into);
+
+  // Again.cpp
+  void makeAgain(Group &group);
+  bool isMadeOf(Value v, Group *into, llvm::SmallVectorImpl<Value> &stored, llvm::SmallVectorImpl<Operation *> &made);
+  void dropUnused();
+
+  // Order.cpp
+  void order();
+  Operation *nodeOf(Operation *op);
+  void build(Group &group);
+
+  Block &block;
+  dist::MeshAttr mesh;
+  llvm::DenseMap<Operation *, int64_t> place; // in the block, before anything moved
+  std::vector<std::unique_ptr<Group>> groups;
+  llvm::DenseMap<Operation *, Group *> groupOf;
+};
+
+} // namespace echelon::fuse
