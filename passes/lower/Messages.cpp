@@ -115,8 +115,16 @@ Value Message::member(const Row &row, size_t i, Value base, bool hasRanks) {
 
 bool Message::mayOverwrite(Value v, Value memory) {
   auto alloc = memory.getDefiningOp<rt::AllocOp>();
-  return v.hasOneUse() && v.getDefiningOp() && alloc && alloc.getArena() == rt::Arena::Work &&
-         alloc->getBlock() == l.b.getInsertionBlock();
+  if (!v.hasOneUse() || !v.getDefiningOp() || !alloc || alloc.getArena() != rt::Arena::Work ||
+      alloc->getBlock() != l.b.getInsertionBlock())
+    return false;
+  auto isReadBefore = [&](Operation *reader) {
+    Operation *at = op->getBlock()->findAncestorOpInBlock(*reader);
+    return at && at->isBeforeInBlock(op);
+  };
+  return llvm::all_of(l.buffers, [&](auto &entry) { // terms that were added up lie here too
+    return entry.second != memory || entry.first == v || llvm::all_of(entry.first.getUsers(), isReadBefore);
+  });
 }
 
 /// The rows of a reduce_scatter or an all_to_all and where this rank's come to lie.
