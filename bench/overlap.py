@@ -9,7 +9,8 @@ take turns of three steps each in one run, forth and back:
     left out    not at all, the ranks meet for one number instead: what a step takes without
     emitted     as echelon emits it
     at the end  all in one message behind the backward pass
-    by layer    rewritten here: each large gradient of a layer starts where it has come to be, and is waited for at the end
+    by layer    rewritten here: each large gradient of a layer starts where it has come to be, and all are waited for at
+                the end
 
 Prints medians over the rounds: of the steps, of what they take beyond those left out in the same round, and of the time
 that rank 0 spends in starts and waits. A way hides the share 1 - beyond / (beyond, at the end). Limit: 0.7.
@@ -27,8 +28,8 @@ from specs import ECHELON, ROOT, emit
 
 WAYS = ("left out", "emitted", "at the end", "by layer")
 FLAGS = ["-std=c++17", "-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd", f"-I{ROOT}"]
-LIBRARIES = [str(pathlib.Path(ECHELON).parents[1] / "lib/libechelon_runtime.a"), "-lopenblas", "-ldnnl", "-lgomp", "-lz",
-             "-ldeflate", "-lpthread", "-ldl", "-lrt"]
+LIBRARIES = [str(pathlib.Path(ECHELON).parents[1] / "lib/libechelon_runtime.a"), "-lopenblas", "-ldnnl", "-lgomp",
+             "-lz", "-ldeflate", "-lpthread", "-ldl", "-lrt"]
 SMALL = 16384  # elements of a layer's gradient that is left to the end
 
 HEAD = """#include <chrono>
@@ -97,11 +98,13 @@ def rewrite(text):
         rest.append((at, start - at))
         at = start + count * iterations
     rest.append((at, total - at))
-    small = "".join(f"    all_reduce(r, r.group({group}), {message} + {at}, {count}, Sum);\n" for at, count in rest if count)
+    small = "".join(f"    all_reduce(r, r.group({group}), {message} + {at}, {count}, Sum);\n"
+                    for at, count in rest if count)
     whole = f"all_reduce(r, r.group({group}), {message}, {total}, Sum);"
     ways = (f"{{\n    Spent here;\n    static float number;\n    if (way == 0) all_reduce(r, r.group({group}), "
-            f"&(number = 0), 1, Sum);\n    if (way == 1) {found[0]}\n    if (way == 2) {whole}\n    if (way == 3) {{\n{small}"
-            f"    for (Ticket &t : tickets)\n      t.wait();\n    tickets.clear();\n    }}\n  }}")
+            f"&(number = 0), 1, Sum);\n    if (way == 1) {found[0]}\n    if (way == 2) {whole}\n"
+            f"    if (way == 3) {{\n{small}    for (Ticket &t : tickets)\n      t.wait();\n"
+            "    tickets.clear();\n    }\n  }")
     update = update[:found.start()] + ways + update[found.end():]
     update = re.sub(r"(\nvoid step\(Rank &r[^{]*\{)", lambda m: m[1] + TURN, update)
     return HEAD + head.replace("namespace {", "namespace {" + STATE, 1) + backward + update

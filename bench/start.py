@@ -6,8 +6,8 @@
 The first run builds. To main: runs that ask for more steps than the spec has, which the program itself refuses in the
 first lines of its main: their whole time is an upper bound. To the first step: until the line of step 1 is there, less
 what that step took (in the log); data is loaded in it, so `bench_load` of the spec's data stands beside it. A last row
-starts examples/mlp_fashion.ech on 8 ranks. Limits: 0.3 s to main, and to the first step beyond the data; MNIST loaded in
-0.3 s; 8 ranks in 0.5 s beyond the data. Medians of --repeat runs.
+starts examples/mlp_fashion.ech on 8 ranks. Limits: 0.3 s to main, and to the first step beyond the data; MNIST loaded
+in 0.3 s; 8 ranks in 0.5 s beyond the data. Medians of --repeat runs.
 """
 import json
 import pathlib

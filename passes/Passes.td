@@ -179,7 +179,8 @@ def Overlap : DistPass<"dist-overlap"> {
     %dx = ech.map neg %x
     %a = dist.wait %token
     ```
-    Runs after messages are grouped; last of the passes that move operations, so that nothing moves across a message.
+    Runs after messages are grouped; after it operations move only as far as their place among others allows: starts and
+    waits keep their order.
   }];
 }
 
@@ -209,8 +210,9 @@ def Fuse : DistPass<"dist-fuse"> {
   let description = [{
     Operations that feed each other over the same local axes become one rt.group; what only the group uses is never
     stored. A group may have several results; a sum ends it, because its value is there only after the loops. Operations
-    over fewer axes join what uses them where computing them once more costs little. Free values (numbers, positions) are
-    made anew inside each group. `dot` without axes of its own is a product and a sum; a rank's share of a sum that
+    over fewer axes join what uses them where computing them once more costs little. What a group reads of another is
+    computed in both, where little computing makes it of one stored value. Free values (numbers, positions) are made anew
+    inside each group. `dot` without axes of its own is a product and a sum; a rank's share of a sum that
     starts whole (coordinate 0 holds it) is a factor of 1 or 0.
     ```mlir
     %a = ech.map add %x, %b
@@ -233,7 +235,7 @@ def LowerToRt : DistPass<"dist-lower-to-rt"> {
     Local sizes, row-major; renames, picks and slices are views where strides allow; what an operation with communication
     inside needs (softmax along a split axis) becomes what each rank finds, one message, what follows from all. A value
     on its way to a place that exists (the next state, a loop's carried value, one slice of what a loop stacks up, a part
-    of a message) is computed there.
+    of a message, the other term of a sum of two) is computed there.
     ```mlir
     %h = ech.dot %x, %w over ["in"]              // [batch=4 split over dp = 2, in=6] x [in=6, hidden=8]
     %g = dist.all_reduce %d over ["dp"] why "split batch over dp"

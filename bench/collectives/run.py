@@ -7,9 +7,10 @@ Each round runs Open MPI's once as it chooses itself and once with each of its a
 by number, and its components sm and han), and Echelon's before every fourth of these, all in the same way (Windows.h).
 How near two cores are to each other can change from run to run where the machine is a guest: so 1 KB is taken --short
 times more, each time in a run of its own, Echelon's right before that of each way of Open MPI's, and only these runs
-count there. A figure is the median over all runs, at 1 KB over those beside the best; Open MPI's is that of the algorithm with the lowest. "floor" is the traffic at the rate of as many ranks at
-once in the same run: see CollectivesBench.cpp. Sizes are those of the whole buffer of a rank. Limits: 1.5 times the floor
-from 1 MB on, never slower than Open MPI; 2 us at 1 KB for 2 ranks.
+count there. A figure is the median over all runs, at 1 KB over those beside the best; Open MPI's is that of the
+algorithm with the lowest. "floor" is the traffic at the rate of as many ranks at once in the same run: see
+CollectivesBench.cpp. Sizes are those of the whole buffer of a rank. Limits: 1.5 times the floor from 1 MB on, never
+slower than Open MPI; 2 us at 1 KB for 2 ranks.
 """
 import argparse
 import collections

@@ -34,13 +34,13 @@ def echelon(name, ranks, folder):
     return Echelon(f"{name}.{ranks}", [str(spec)] + (["--ranks", "1"] if ranks == 1 else []), folder)
 
 
-def formsOf(name, wanted):
+def forms_of(name, wanted):
     convolves = "conv" in name or "resnet" in name
     return [form for form in wanted if convolves or "channels_last" not in form]
 
 
 def row(name, ranks, options, folder):
-    forms = formsOf(name, options.forms)
+    forms = forms_of(name, options.forms)
     workers = {"echelon": echelon(name, ranks, folder), **{f: Torch(name, f, ranks, folder) for f in forms}}
     blocks = {who: [] for who in workers}
     try:
@@ -54,11 +54,11 @@ def row(name, ranks, options, folder):
             worker.end()
     wall = {who: statistics.median(b[0] for b in each) for who, each in blocks.items()}
     best = min(forms, key=wall.get)
-    (wallRatio, low, high), (cpuRatio, *_) = (ratio([b[i] for b in blocks["echelon"]], [b[i] for b in blocks[best]])
+    (wall_ratio, low, high), (cpu_ratio, *_) = (ratio([b[i] for b in blocks["echelon"]], [b[i] for b in blocks[best]])
                                               for i in (0, 1))
     print(f"| {name} | {ranks} | {wall['echelon'] * 1e3:.2f} | " +
           ", ".join(f"{f} {wall[f] * 1e3:.2f}" for f in forms) +
-          f" | **{wallRatio:.2f}** ({low:.2f} to {high:.2f}) | {cpuRatio:.2f} |",
+          f" | **{wall_ratio:.2f}** ({low:.2f} to {high:.2f}) | {cpu_ratio:.2f} |",
           flush=True)
 
 

@@ -49,11 +49,11 @@ class Echelon:
             time.sleep(0.05)
         self.pause()
 
-    def new(self, atLeast=1):
+    def new(self, at_least=1):
         """The times of the steps since the last call, once there are so many."""
         text = self.log.read_text()[self.place:]
         text = text[:text.rfind("\n") + 1]
-        if text.count("\n") < atLeast:
+        if text.count("\n") < at_least:
             return []
         self.place += len(text)
         return [json.loads(line)["step_time_s"] for line in text.splitlines()]

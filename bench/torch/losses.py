@@ -6,11 +6,11 @@
 
 Runs `echelon run SPEC --steps N --dump DIR` in both precisions, trains the same model in PyTorch from what was dumped,
 and demands agreement at every step (all relative): in fp32 1e-4, in fp64 1e-9, or twice PyTorch's own distance, if that
-is larger: the largest up to the step, since two trajectories that have parted may cross, between what differs by roundings
-alone. In fp32 that is fp64, PyTorch's other kernels (without oneDNN; for convolutions also channels last), and orders of
-the samples within each batch; in fp64 another order. Orders alone say too little: a sample goes through a convolution
-with the same roundings wherever it stands in the batch. `--store` writes PyTorch's figures as FOLDER/NAME.json, which
-test/curves compares with without PyTorch. Ends with 1 where anything disagrees.
+is larger: the largest up to the step, since two trajectories that have parted may cross, between what differs by
+roundings alone. In fp32 that is fp64, PyTorch's other kernels (without oneDNN; for convolutions also channels last),
+and orders of the samples within each batch; in fp64 another order. Orders alone say too little: a sample goes through a
+convolution with the same roundings wherever it stands in the batch. `--store` writes PyTorch's figures as
+FOLDER/NAME.json, which test/curves compares with without PyTorch. Ends with 1 where anything disagrees.
 """
 import argparse
 import contextlib
@@ -65,7 +65,7 @@ def kernels(name):
 FORMS = {"usual": (0, 1, 2), "without oneDNN": (None, 0), "channels last": (None, 0)}  # and orders of the samples
 
 
-def otherForms(spec, dump, steps):
+def other_forms(spec, dump, steps):
     """PyTorch's losses in fp32 under all that differs from the usual by roundings alone."""
     losses = [train(spec, dump, steps, torch.float64)]
     for name, orders in FORMS.items():
@@ -114,7 +114,7 @@ def compare(binary, spec, steps, folder):
     ours = {p: echelon(binary, spec, steps, p, folder / p) for p in ("fp32", "fp64")}
     theirs = {"fp32": train(spec, folder / "fp32", steps, torch.float32),
               "fp64": train(spec, folder / "fp64", steps, torch.float64)}
-    others = otherForms(spec, folder / "fp32", steps)
+    others = other_forms(spec, folder / "fp32", steps)
     own = {"fp32": [max(each) for each in zip(*(apart(other, theirs["fp32"]) for other in others), strict=True)],
            "fp64": apart(train(spec, folder / "fp64", steps, torch.float64, order=0), theirs["fp64"])}
     assert own["fp64"][0] < 1e-12, "another order of samples is another loss"

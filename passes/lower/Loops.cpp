@@ -1,5 +1,6 @@
 // Loop nests: groups of element-wise operations and sums, and free values where they are needed as a whole.
 #include "passes/lower/Lowering.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace echelon;
@@ -71,6 +72,21 @@ private:
   }
   void sortAxes();
 
+  static Type elementOf(Value v) { return ech::tensor(v).getElement(); }
+  /// The element that an operation makes of those of its operands.
+  Value scalarOf(ech::MapOp op);
+  Value scalarOf(ech::ExpandOp op) { return scalars.lookup(op->getOperand(0)); }
+  Value scalarOf(ech::ConstantOp op) {
+    return literal(op.getValue().convertToDouble(), elementOf(op.getResult()), op.getLoc());
+  }
+  Value scalarOf(ech::IndexOp op) { return along(op.getResult(), op.getAxis(), op.getLoc()); }
+  FailureOr<Value> scalarOf(ech::PositionOp op);
+  Value scalarOf(ech::CountOp op);
+  FailureOr<Value> scalarOf(ech::ScalarOp op);
+  FailureOr<Value> scalarOf(ech::ReadOp op);
+  Value scalarOf(dist::MaskOp op);
+  Value scalarOf(dist::SliceOp op);
+
   Lowering &l;
   Location loc;
   std::unique_ptr<Block> body;
@@ -82,98 +98,113 @@ private:
 };
 
 LogicalResult NestBuilder::add(Operation *op) {
-  Value result = op->getResult(0);
-  Type element = ech::tensor(result).getElement();
-  Location at = op->getLoc();
-  Value &scalar = scalars[result];
-  auto operand = [&](Value v) { return scalars.lookup(v); };
-  if (auto map = dyn_cast<ech::MapOp>(op)) {
-    auto values = llvm::map_to_vector(map.getOperands(), operand);
-    Value made = compute(ech::stringifyFunction(map.getFunction()), values, element, at);
-    scalars[result] = made;
-  } else if (isa<ech::ExpandOp>(op)) {
-    scalar = operand(op->getOperand(0));
-  } else if (auto reduce = dyn_cast<ech::ReduceOp>(op)) {
+  if (auto reduce = dyn_cast<ech::ReduceOp>(op)) {
     for (const Axis &a : l.local(reduce.getOperand()).getAxes()) // also those that nothing read here has
       addAxis(a);
-    sums[result] = operand(reduce.getOperand());
-  } else if (auto constant = dyn_cast<ech::ConstantOp>(op)) {
-    scalar = literal(constant.getValue().convertToDouble(), element, at);
-  } else if (auto index = dyn_cast<ech::IndexOp>(op)) {
-    for (const Axis &a : l.local(result).getAxes())
-      addAxis(a);
-    scalar = along(result, index.getAxis(), at);
-  } else if (auto position = dyn_cast<ech::PositionOp>(op)) {
-    Value index = l.positionOf(position.getAxis());
-    if (!index)
-      return l.refuse(op, "stands in no repeat over " + position.getAxis());
-    scalar = number(index, element);
-  } else if (auto count = dyn_cast<ech::CountOp>(op)) {
-    double product = 1;
-    StringRef batchAxis = ech::batchAxisOf(l.module);
-    bool samples = false;
-    for (auto [name, size] : llvm::zip(count.getOver(), count.getSizes())) {
-      auto batch = l.module->getAttrOfType<IntegerAttr>("ech.batch");
-      bool isBatch = cast<StringAttr>(name).getValue() == batchAxis;
-      if (isBatch && l.evaluates)
-        samples = true;
-      else
-        product *= isBatch && batch ? batch.getInt() : size;
-    }
-    scalar = literal(product, element, at);
-    if (samples) {
-      Value run = number(l.number("r.sampleCount()", l.b.getF64Type(), at), element);
-      Value times = scalars[result];
-      scalars[result] = product == 1 ? run : compute("mul", {run, times}, element, at);
-    }
-  } else if (auto run = dyn_cast<ech::ScalarOp>(op)) {
-    StringRef name = run.getName();
-    std::string text;
-    Location named = at;
-    if (name == "learning_rate") {
-      auto lines = l.module->getAttrOfType<ArrayAttr>("ech.optimizers");
-      bool last = !lines || lines.size() == run.getLine() + 1;
-      text = last ? "lr" : "learning_rate_" + std::to_string(run.getLine()) + "(r.step())";
-    } else if (name == "bias_correction") {
-      text = "1 - std::pow(" + rt::literal(run.getBeta().convertToDouble(), l.b.getF64Type()) +
-             ", static_cast<double>(r.step() + 1))";
-      named = NameLoc::get(l.b.getStringAttr("bias_correction"), at);
-    } else if (name == "step") {
-      text = "static_cast<double>(r.step())";
-    } else if (name == "samples") {
-      text = "static_cast<double>(r.sampleCount())";
-    } else {
-      return l.refuse(op, "names a number that no run provides: " + name);
-    }
-    scalar = number(l.number(text, l.b.getF64Type(), named), element);
-  } else if (auto read = dyn_cast<ech::ReadOp>(op); read && read.getSource() == ech::kValidSamples) {
-    StringRef axis = l.local(result).getAxes()[0].name.getValue();
-    for (const Axis &a : l.local(result).getAxes())
-      addAxis(a);
-    Value place = along(result, axis, at);
-    Value count = number(l.number("r.validSamples()", l.b.getIndexType(), at), l.b.getI32Type());
-    scalars[result] = compute("lt", {place, count}, element, at);
-  } else if (auto mask = dyn_cast<dist::MaskOp>(op)) {
-    Value value = operand(mask.getValue());
-    for (Attribute name : mask.getAxes()) {
-      StringRef axis = cast<StringAttr>(name).getValue();
-      bool flat = !dist::flatCuts(ech::tensor(mask.getValue())).empty();
-      Value place = flat ? alongFlat(mask.getValue(), axis, at) : along(mask.getValue(), axis, at);
-      Value size = literal(ech::tensor(mask.getValue()).sizeOf(axis), l.b.getI32Type(), at);
-      Value inside = compute("lt", {place, size}, l.b.getI1Type(), at);
-      value = compute("select", {inside, value, literal(mask.getFill().convertToDouble(), element, at)}, element, at);
-    }
-    scalars[result] = value;
-  } else if (auto slice = dyn_cast<dist::SliceOp>(op)) { // coordinate 0 holds it
-    Value value = operand(slice.getValue());
-    for (int m : dist::sums(ech::tensor(slice.getResult())))
-      if (dist::stateOf(slice.getValue())[m].hold != dist::Hold::Sum && l.mesh.sizeOf(m) > 1)
-        value = compute("mul", {value, number(l.isFirst(m, at), element)}, element, at);
-    scalars[result] = value;
-  } else {
-    return l.refuse(op, "cannot stand in a loop nest");
+    sums[reduce.getResult()] = scalars.lookup(reduce.getOperand());
+    return success();
   }
+  if (isa<ech::IndexOp, ech::ReadOp>(op)) // positions: of all axes that the result has
+    for (const Axis &a : l.local(op->getResult(0)).getAxes())
+      addAxis(a);
+  FailureOr<Value> scalar =
+      llvm::TypeSwitch<Operation *, FailureOr<Value>>(op)
+          .Case<ech::MapOp, ech::ExpandOp, ech::ConstantOp, ech::IndexOp, ech::PositionOp, ech::CountOp, ech::ScalarOp,
+                ech::ReadOp, dist::MaskOp, dist::SliceOp>([&](auto typed) { return scalarOf(typed); })
+          .Default([&](Operation *) { return l.refuse(op, "cannot stand in a loop nest"); });
+  if (failed(scalar))
+    return failure();
+  scalars[op->getResult(0)] = *scalar;
   return success();
+}
+
+Value NestBuilder::scalarOf(ech::MapOp op) {
+  auto values = llvm::map_to_vector(op.getOperands(), [&](Value v) { return scalars.lookup(v); });
+  return compute(ech::stringifyFunction(op.getFunction()), values, elementOf(op.getResult()), op.getLoc());
+}
+
+FailureOr<Value> NestBuilder::scalarOf(ech::PositionOp op) {
+  Value index = l.positionOf(op.getAxis());
+  if (!index)
+    return l.refuse(op, "stands in no repeat over " + op.getAxis());
+  return number(index, elementOf(op.getResult()));
+}
+
+/// How many elements: of the batch, in an evaluation, as many as the run has samples.
+Value NestBuilder::scalarOf(ech::CountOp op) {
+  double product = 1;
+  StringRef batchAxis = ech::batchAxisOf(l.module);
+  auto batch = l.module->getAttrOfType<IntegerAttr>("ech.batch");
+  bool samples = false;
+  for (auto [name, size] : llvm::zip(op.getOver(), op.getSizes())) {
+    bool isBatch = cast<StringAttr>(name).getValue() == batchAxis;
+    if (isBatch && l.evaluates)
+      samples = true;
+    else
+      product *= isBatch && batch ? batch.getInt() : size;
+  }
+  Type element = elementOf(op.getResult());
+  Value others = literal(product, element, op.getLoc());
+  if (!samples)
+    return others;
+  Value run = number(l.number("r.sampleCount()", l.b.getF64Type(), op.getLoc()), element);
+  return product == 1 ? run : compute("mul", {run, others}, element, op.getLoc());
+}
+
+FailureOr<Value> NestBuilder::scalarOf(ech::ScalarOp op) {
+  StringRef name = op.getName();
+  std::string text;
+  Location named = op.getLoc();
+  if (name == "learning_rate") {
+    auto lines = l.module->getAttrOfType<ArrayAttr>("ech.optimizers");
+    bool last = !lines || lines.size() == op.getLine() + 1;
+    text = last ? "lr" : "learning_rate_" + std::to_string(op.getLine()) + "(r.step())";
+  } else if (name == "bias_correction") {
+    text = "1 - std::pow(" + rt::literal(op.getBeta().convertToDouble(), l.b.getF64Type()) +
+           ", static_cast<double>(r.step() + 1))";
+    named = NameLoc::get(l.b.getStringAttr("bias_correction"), op.getLoc());
+  } else if (name == "step") {
+    text = "static_cast<double>(r.step())";
+  } else if (name == "samples") {
+    text = "static_cast<double>(r.sampleCount())";
+  } else {
+    return l.refuse(op, "names a number that no run provides: " + name);
+  }
+  return number(l.number(text, l.b.getF64Type(), named), elementOf(op.getResult()));
+}
+
+/// Whether a sample is one of those that are valid.
+FailureOr<Value> NestBuilder::scalarOf(ech::ReadOp op) {
+  if (op.getSource() != ech::kValidSamples)
+    return l.refuse(op, "cannot stand in a loop nest");
+  Value result = op.getValue();
+  Value place = along(result, l.local(result).getAxes()[0].name.getValue(), op.getLoc());
+  Value count = number(l.number("r.validSamples()", l.b.getIndexType(), op.getLoc()), l.b.getI32Type());
+  return compute("lt", {place, count}, elementOf(result), op.getLoc());
+}
+
+Value NestBuilder::scalarOf(dist::MaskOp op) {
+  Value whole = op.getValue(), value = scalars.lookup(whole);
+  Type element = elementOf(op.getResult());
+  const bool flat = !dist::flatCuts(ech::tensor(whole)).empty();
+  for (StringRef axis : ech::strings(op.getAxes())) {
+    Value place = flat ? alongFlat(whole, axis, op.getLoc()) : along(whole, axis, op.getLoc());
+    Value size = literal(ech::tensor(whole).sizeOf(axis), l.b.getI32Type(), op.getLoc());
+    Value inside = compute("lt", {place, size}, l.b.getI1Type(), op.getLoc());
+    Value fill = literal(op.getFill().convertToDouble(), element, op.getLoc());
+    value = compute("select", {inside, value, fill}, element, op.getLoc());
+  }
+  return value;
+}
+
+/// A share of a sum: coordinate 0 holds it.
+Value NestBuilder::scalarOf(dist::SliceOp op) {
+  Value value = scalars.lookup(op.getValue());
+  Type element = elementOf(op.getResult());
+  for (int m : dist::sums(ech::tensor(op.getResult())))
+    if (dist::stateOf(op.getValue())[m].hold != dist::Hold::Sum && l.mesh.sizeOf(m) > 1)
+      value = compute("mul", {value, number(l.isFirst(m, op.getLoc()), element)}, element, op.getLoc());
+  return value;
 }
 
 LogicalResult NestBuilder::output(Value inner, Value outer) {

@@ -1,4 +1,5 @@
-// normalize and its derivative: by rows (the reduced axes are the last) or by channels (what is kept lies together).
+// normalize and its derivative, by rows: what is reduced over lies last, or is brought there. Of norms over channels
+// dist-split-norms leaves the statistics, which are taken of x as it lies.
 #include "passes/lower/Lowering.h"
 
 using namespace mlir;
@@ -6,16 +7,16 @@ using namespace echelon;
 using namespace echelon::lower;
 
 namespace {
+constexpr const char *kEpsilon = "1e-5";
+
 /// How a tensor is seen: x (outer, channels, inner), reduced over outer and inner; by rows, outer is 1.
 struct Form {
-  bool rows;
   SmallVector<Axis> order; // of x
   SmallVector<Axis> kept;  // of the statistics
   int64_t outer = 1, channels = 1, inner = 1;
-  int64_t reduced() const { return outer * inner; }
 };
 
-Form formOf(Tensor local, ArrayRef<StringRef> over) {
+Form formOf(Tensor local, ArrayRef<StringRef> over, bool byRows) {
   Form form;
   form.order.assign(local.getAxes().begin(), local.getAxes().end());
   auto isReduced = [&](const Axis &a) { return llvm::is_contained(over, a.name.getValue()); };
@@ -36,13 +37,14 @@ Form formOf(Tensor local, ArrayRef<StringRef> over) {
         form.channels *= a.size;
       }
     }
+    if (part == 0) // one row
+      std::swap(form.outer, form.inner);
     return true;
   };
-  if (!classify()) {
+  if (!classify() || (byRows && form.outer > 1)) {
     std::stable_partition(form.order.begin(), form.order.end(), [&](const Axis &a) { return !isReduced(a); });
     classify();
   }
-  form.rows = form.outer == 1;
   return form;
 }
 
@@ -54,122 +56,119 @@ int64_t totalOf(Value v, ArrayRef<StringRef> over) {
   return total;
 }
 
-LogicalResult lowerNormalize(Lowering &l, ech::NormalizeOp op) {
+/// The moments of what all ranks hold, combined in rank order.
+Value momentsOfAll(Lowering &l, ech::NormalizeOp op, const Form &form, Value x, ArrayRef<int64_t> mesh) {
   Location loc = op.getLoc();
-  auto over = ech::strings(op.getOver());
-  Form form = formOf(l.local(op.getOperand()), over);
-  SmallVector<int64_t> mesh = l.insideOf(op);
-  Value x = l.denseAs(l.read(op.getOperand()), form.order, loc);
   Type element = rt::buffer(x).getElement();
-  const bool all = op.getRms() || !op.getResult().use_empty(); // else the statistics alone
-  Value y = all ? l.resultAs(op.getResult(), form.order) : Value(), rstd = l.result(op.getRstd());
   auto named = [&](StringRef name) { return NameLoc::get(l.b.getStringAttr(name), loc); };
-  auto call = [&](StringRef callee) { return Lowering::Call(l, callee, loc); };
-  auto sizes = [&](Lowering::Call &c) -> Lowering::Call & {
-    if (form.rows)
-      return c.number(form.channels).number(form.inner);
-    return c.number(form.outer).number(form.channels).number(form.inner);
-  };
-  constexpr const char *epsilon = "1e-5";
-  if (op.getRms()) {
-    if (!op.getMean().use_empty() || !op.getVariance().use_empty())
-      return l.refuse(op, "with rms has no mean and variance");
-    if (!form.rows) {
-      std::stable_partition(form.order.begin(), form.order.end(),
-                            [&](const Axis &a) { return !llvm::is_contained(over, a.name.getValue()); });
-      form.rows = true;
-      form.inner *= form.outer;
-      form.outer = 1;
-      x = l.denseAs(x, form.order, loc);
-      y = l.resultAs(op.getResult(), form.order);
-    }
-    if (mesh.empty()) {
-      auto c = call("rms_normalize");
-      sizes(c.out(y).out(rstd).in(x)).word(epsilon).share(0, 2).done();
-      return success();
-    }
-    Value squares = l.alloc(form.kept, element, named("squares"));
-    auto local = call("rms_local");
-    sizes(local.out(squares).in(x)).done();
-    l.collective("all_reduce", squares, squares, form.channels, "Sum", mesh, "auto", Lowering::whyInside(op), loc);
-    auto finish = call("rms_finish");
-    sizes(finish.out(y).out(rstd).in(x).in(squares));
-    finish.number(totalOf(op.getOperand(), over)).word(epsilon).share(0, 2).done();
-    return success();
-  }
-  auto statistics = [&](Lowering::Call &c) {
-    c.word(epsilon);
-    bool mean = !op.getMean().use_empty(), variance = !op.getVariance().use_empty();
-    if (mean || variance)
-      c.out(l.result(op.getMean())).out(l.result(op.getVariance()));
-    all ? c.share(0, 2).done() : c.done();
-  };
-  if (mesh.empty()) {
-    auto c = call(all ? form.rows ? "normalize" : "normalize_channels" : "channel_statistics");
-    all ? c.out(y).out(rstd).in(x) : c.out(rstd).in(x);
-    all ? sizes(c) : c.number(form.outer).number(form.channels).number(form.inner);
-    statistics(c);
-    return success();
-  }
-  int64_t ranks = l.ranksOver(mesh);
+  const int64_t ranks = l.ranksOver(mesh);
   SmallVector<Axis> own(form.kept);
   own.push_back(l.axisBeside("moment", 3, own));
-  SmallVector<Axis> ofAll{l.axisBeside("rank", ranks, own)};
-  llvm::append_range(ofAll, own);
-  Value moments = l.alloc(own, element, named("moments")), gathered = l.alloc(ofAll, element, named("moments_of_all"));
-  auto local = call(form.rows ? "local_moments" : "local_moments_channels");
-  sizes(local.out(moments).in(x)).done();
+  SmallVector<Axis> all{l.axisBeside("rank", ranks, own)};
+  llvm::append_range(all, own);
+  Value moments = l.alloc(own, element, named("moments")), gathered = l.alloc(all, element, named("moments_of_all"));
+  Lowering::Call local(l, "local_moments", loc);
+  local.out(moments).in(x).number(form.outer).number(form.channels).number(form.inner).done();
   l.collective("all_gather", moments, gathered, rt::buffer(moments).count(), "", mesh, "auto", Lowering::whyInside(op),
                loc);
-  call("combine_moments").out(moments).in(gathered).number(ranks).number(form.channels).done();
-  if (!all) {
-    auto finish = call("channel_statistics_finish");
-    finish.out(rstd).in(moments).number(form.channels);
-    statistics(finish);
+  Lowering::Call combine(l, "combine_moments", loc);
+  combine.out(moments).in(gathered).number(ranks).number(form.channels).done();
+  return moments;
+}
+
+LogicalResult lowerRms(Lowering &l, ech::NormalizeOp op) {
+  if (!op.getMean().use_empty() || !op.getVariance().use_empty())
+    return l.refuse(op, "with rms has no mean and variance");
+  Location loc = op.getLoc();
+  auto over = ech::strings(op.getOver());
+  const Form form = formOf(l.local(op.getOperand()), over, true);
+  SmallVector<int64_t> mesh = l.insideOf(op);
+  Value x = l.denseAs(l.read(op.getOperand()), form.order, loc);
+  Value y = l.resultAs(op.getResult(), form.order), rstd = l.result(op.getRstd());
+  if (mesh.empty()) {
+    Lowering::Call call(l, "rms_normalize", loc);
+    call.out(y).out(rstd).in(x).number(form.channels).number(form.inner).word(kEpsilon).share(0, 2).done();
     return success();
   }
-  auto finish = call(form.rows ? "normalize_finish" : "normalize_channels_finish");
-  sizes(finish.out(y).out(rstd).in(x).in(moments));
-  statistics(finish);
+  Value squares = l.alloc(form.kept, rt::buffer(x).getElement(), NameLoc::get(l.b.getStringAttr("squares"), loc));
+  Lowering::Call local(l, "rms_local", loc);
+  local.out(squares).in(x).number(form.channels).number(form.inner).done();
+  l.collective("all_reduce", squares, squares, form.channels, "Sum", mesh, "auto", Lowering::whyInside(op), loc);
+  Lowering::Call finish(l, "rms_finish", loc);
+  finish.out(y).out(rstd).in(x).in(squares).number(form.channels).number(form.inner);
+  finish.number(totalOf(op.getOperand(), over)).word(kEpsilon).share(0, 2).done();
+  return success();
+}
+
+/// The last arguments of a call that makes statistics: mean and variance, where somebody reads one of them.
+Lowering::Call &withStatistics(Lowering::Call &call, Lowering &l, ech::NormalizeOp op) {
+  call.word(kEpsilon);
+  if (!op.getMean().use_empty() || !op.getVariance().use_empty())
+    call.out(l.result(op.getMean())).out(l.result(op.getVariance()));
+  return call;
+}
+
+/// The statistics alone.
+LogicalResult lowerStatistics(Lowering &l, ech::NormalizeOp op) {
+  Location loc = op.getLoc();
+  const Form form = formOf(l.local(op.getOperand()), ech::strings(op.getOver()), false);
+  SmallVector<int64_t> mesh = l.insideOf(op);
+  Value x = l.denseAs(l.read(op.getOperand()), form.order, loc), rstd = l.result(op.getRstd());
+  if (mesh.empty()) {
+    Lowering::Call call(l, "channel_statistics", loc);
+    call.out(rstd).in(x).number(form.outer).number(form.channels).number(form.inner);
+    withStatistics(call, l, op).done();
+    return success();
+  }
+  Value moments = momentsOfAll(l, op, form, x, mesh);
+  Lowering::Call finish(l, "channel_statistics_finish", loc);
+  finish.out(rstd).in(moments).number(form.channels);
+  withStatistics(finish, l, op).done();
+  return success();
+}
+
+LogicalResult lowerNormalize(Lowering &l, ech::NormalizeOp op) {
+  if (op.getRms())
+    return lowerRms(l, op);
+  if (op.getResult().use_empty())
+    return lowerStatistics(l, op);
+  Location loc = op.getLoc();
+  const Form form = formOf(l.local(op.getOperand()), ech::strings(op.getOver()), true);
+  SmallVector<int64_t> mesh = l.insideOf(op);
+  Value x = l.denseAs(l.read(op.getOperand()), form.order, loc);
+  Value y = l.resultAs(op.getResult(), form.order), rstd = l.result(op.getRstd());
+  Value moments = mesh.empty() ? Value() : momentsOfAll(l, op, form, x, mesh);
+  Lowering::Call call(l, moments ? "normalize_finish" : "normalize", loc);
+  call.out(y).out(rstd).in(x);
+  if (moments)
+    call.in(moments);
+  call.number(form.channels).number(form.inner);
+  withStatistics(call, l, op).share(0, 2).done();
   return success();
 }
 
 LogicalResult lowerNormalizeGrad(Lowering &l, ech::NormalizeGradOp op) {
   Location loc = op.getLoc();
   auto over = ech::strings(op.getOver());
-  Form form = formOf(l.local(op.getResult()), over);
-  if (op.getRms() && !form.rows) {
-    std::stable_partition(form.order.begin(), form.order.end(),
-                          [&](const Axis &a) { return !llvm::is_contained(over, a.name.getValue()); });
-    form.inner *= form.outer;
-    form.outer = 1;
-    form.rows = true;
-  }
+  const Form form = formOf(l.local(op.getResult()), over, true);
   SmallVector<int64_t> mesh = l.insideOf(op);
   Value dy = l.denseAs(l.read(op.getCotangent()), form.order, loc);
   Value y = l.denseAs(l.read(op.getResult()), form.order, loc);
   Value rstd = l.denseAs(l.read(op.getRstd()), form.kept, loc);
   Value dx = l.resultAs(op.getOperandCotangent(), form.order);
-  StringRef prefix = op.getRms() ? "rms_" : form.rows ? "normalize_" : "normalize_channels_";
-  auto call = [&](StringRef suffix) { return Lowering::Call(l, (prefix + suffix).str(), loc); };
-  auto sizes = [&](Lowering::Call &c) -> Lowering::Call & {
-    if (form.rows)
-      return c.number(form.channels).number(form.inner);
-    return c.number(form.outer).number(form.channels).number(form.inner);
-  };
   if (mesh.empty()) {
-    Lowering::Call c(l, op.getRms() ? "rms_normalize_grad" : (prefix + "grad").str(), loc);
-    sizes(c.out(dx).in(dy).in(y).in(rstd)).share(0, 1).share(0, 2).done();
+    Lowering::Call call(l, op.getRms() ? "rms_normalize_grad" : "normalize_grad", loc);
+    call.out(dx).in(dy).in(y).in(rstd).number(form.channels).number(form.inner).share(0, 1).share(0, 2).done();
     return success();
   }
   SmallVector<Axis> axes(form.kept);
   axes.push_back(l.axisBeside("part", op.getRms() ? 1 : 2, axes));
   Value sums = l.alloc(axes, rt::buffer(y).getElement(), NameLoc::get(l.b.getStringAttr("sums"), loc));
-  auto local = call("grad_local");
-  sizes(local.out(sums).in(dy).in(y)).done();
+  Lowering::Call local(l, op.getRms() ? "rms_grad_local" : "normalize_grad_local", loc);
+  local.out(sums).in(dy).in(y).number(form.channels).number(form.inner).done();
   l.collective("all_reduce", sums, sums, rt::buffer(sums).count(), "Sum", mesh, "auto", Lowering::whyInside(op), loc);
-  auto finish = call("grad_finish");
-  sizes(finish.out(dx).in(dy).in(y).in(rstd).in(sums));
+  Lowering::Call finish(l, op.getRms() ? "rms_grad_finish" : "normalize_grad_finish", loc);
+  finish.out(dx).in(dy).in(y).in(rstd).in(sums).number(form.channels).number(form.inner);
   finish.number(totalOf(op.getResult(), over)).share(0, 1).share(0, 2).done();
   return success();
 }

@@ -153,13 +153,14 @@ Value listOfCarried(Lowering &l, ech::RepeatOp op, unsigned i) {
       return {};
     ++axes.front().size;
     Value start = op.getCarried()[i], first = l.read(start);
-    bool own = isOwnMemory(l, op, start, first);
+    const bool own = isOwnMemory(l, op, start, first) &&
+                     rt::buffer(first) == Buffer::dense(shape.getAxes().drop_front(), shape.getElement());
     OpBuilder::InsertionGuard guard(l.b);
-    if (own)
+    if (own) // where the memory that it takes the place of is made
       l.b.setInsertionPoint(first.getDefiningOp());
     Value list = l.alloc(axes, shape.getElement(), stack.getLoc());
     Value begin = l.slice(list, op.getAxis(), 0, stack.getLoc());
-    if (!own || rt::buffer(first) != rt::buffer(begin)) {
+    if (!own) {
       l.copy(begin, first, op.getLoc());
       return list;
     }

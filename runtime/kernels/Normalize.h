@@ -1,9 +1,10 @@
-// Layer, RMS and batch norm without gain and offset. Types: float, double.
+// Layer and RMS norm without gain and offset, and the statistics of batch norm. Types: float, double.
 //   layer, batch: y = (x - mean) * rstd,  rstd = 1 / sqrt(variance + eps), variance biased
 //   rms:          y = x * rstd,           rstd = 1 / sqrt(mean of x^2 + eps)
 // Derivative: dx = rstd * (dy - mean(dy) - y * mean(dy * y)); rms: without mean(dy).
-// Row forms take x: (rows, n) and reduce n; channel forms take x: (outer, channels, inner) and reduce outer and inner.
-// All may work in place (y = x, dx = dy).
+// Rows are x: (rows, n), of which n is reduced; all may work in place (y = x, dx = dy). Channels are x: (outer,
+// channels, inner), of which outer and inner are reduced: what follows from their statistics, programs compute in
+// loops.
 #pragma once
 #include <cstdint>
 
@@ -18,14 +19,8 @@ template <typename T> void normalize_grad(T *dx, const T *dy, const T *y, const 
 template <typename T> void rms_normalize(T *y, T *rstd, const T *x, int64_t rows, int64_t n, double eps);
 template <typename T> void rms_normalize_grad(T *dx, const T *dy, const T *y, const T *rstd, int64_t rows, int64_t n);
 
-/// rstd, and where not null mean and variance: (channels).
-template <typename T>
-void normalize_channels(T *y, T *rstd, const T *x, int64_t outer, int64_t channels, int64_t inner, double eps,
-                        T *mean = nullptr, T *variance = nullptr);
-template <typename T>
-void normalize_channels_grad(T *dx, const T *dy, const T *y, const T *rstd, int64_t outer, int64_t channels,
-                             int64_t inner);
-/// The statistics alone.
+/// The statistics of channels alone: rstd, and where not null mean and variance: (channels). x: (outer, channels,
+/// inner).
 template <typename T>
 void channel_statistics(T *rstd, const T *x, int64_t outer, int64_t channels, int64_t inner, double eps,
                         T *mean = nullptr, T *variance = nullptr);
@@ -34,19 +29,13 @@ void channel_statistics(T *rstd, const T *x, int64_t outer, int64_t channels, in
 // (parts, count, 3), combined on every rank in rank order, finished. Backward: local sums, sum over ranks, finished;
 // `total` is the number of elements reduced over all ranks.
 
-/// moments: (rows, 3) = count, mean, sum of (x - mean)^2.
-template <typename T> void local_moments(T *moments, const T *x, int64_t rows, int64_t n);
-/// moments: (channels, 3).
-template <typename T>
-void local_moments_channels(T *moments, const T *x, int64_t outer, int64_t channels, int64_t inner);
+/// moments: (channels, 3) = count, mean, sum of (x - mean)^2. x: (outer, channels, inner), of rows (1, rows, n).
+template <typename T> void local_moments(T *moments, const T *x, int64_t outer, int64_t channels, int64_t inner);
 /// moments: (count, 3) of the union; gathered: (parts, count, 3). Parts with count 0 do not enter.
 template <typename T> void combine_moments(T *moments, const T *gathered, int64_t parts, int64_t count);
 template <typename T>
 void normalize_finish(T *y, T *rstd, const T *x, const T *moments, int64_t rows, int64_t n, double eps,
                       T *mean = nullptr, T *variance = nullptr);
-template <typename T>
-void normalize_channels_finish(T *y, T *rstd, const T *x, const T *moments, int64_t outer, int64_t channels,
-                               int64_t inner, double eps, T *mean = nullptr, T *variance = nullptr);
 template <typename T>
 void channel_statistics_finish(T *rstd, const T *moments, int64_t channels, double eps, T *mean = nullptr,
                                T *variance = nullptr);
@@ -56,12 +45,6 @@ template <typename T> void normalize_grad_local(T *sums, const T *dy, const T *y
 template <typename T>
 void normalize_grad_finish(T *dx, const T *dy, const T *y, const T *rstd, const T *sums, int64_t rows, int64_t n,
                            int64_t total);
-/// sums: (channels, 2).
-template <typename T>
-void normalize_channels_grad_local(T *sums, const T *dy, const T *y, int64_t outer, int64_t channels, int64_t inner);
-template <typename T>
-void normalize_channels_grad_finish(T *dx, const T *dy, const T *y, const T *rstd, const T *sums, int64_t outer,
-                                    int64_t channels, int64_t inner, int64_t total);
 
 /// squares: (rows) = sum x^2; summed over ranks.
 template <typename T> void rms_local(T *squares, const T *x, int64_t rows, int64_t n);

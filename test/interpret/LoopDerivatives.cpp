@@ -83,6 +83,21 @@ TEST(LoopDerivative, FreeValuesAreTheSameBackward) {
                             }),
             kTolerance);
 }
+// Norms over channels are made again from what was normalized, of the loop or from outside.
+TEST(LoopDerivative, NormsOverChannels) {
+  EXPECT_LE(worstDifference({{{{"n", 3}, {"e", 2}}}, {{{"layer", 3}, {"e", 2}}}},
+                            [](Build &b, P p) {
+                              auto norm = [&](Value x) { return b.normalize(x, {"n"}, false).getResult(); };
+                              Value outside = b.map(Function::Exp, {p[0]});
+                              auto loop =
+                                  b.repeat("layer", 3, {p[0]}, {p[1]}, false, false, [&](ValueRange c, ValueRange s) {
+                                    Value y = b.add(b.mul(norm(c[0]), s[0]), b.mul(norm(outside), s[0]));
+                                    return Build::Yields{{b.map(Function::Tanh, {y})}, {}, {}};
+                                  });
+                              return Value(loop.getFinals()[0]);
+                            }),
+            kTolerance);
+}
 TEST(LoopDerivative, ACarriedValueThatNoLossReads) {
   EXPECT_LE(worstDifference({{{{"e", 2}}}, {{{"layer", 3}, {"e", 2}}}},
                             [](Build &b, P p) {

@@ -4,8 +4,8 @@
 // more stacked result. Backward, the carried values are the cotangents of the carried values; cotangents of stacked
 // results, the kept values and the forward's own slices come in as slices. Cotangents of slices go out stacked, those
 // of values from outside as sums over the iterations. Free values are made again rather than kept, and so is the result
-// of a norm over channels: it takes two operations from what was normalized, which fuse with those that read it, while
-// a forward pass that keeps what a kernel wrote anyway need not write the result.
+// of a norm over channels: it takes two operations from what was normalized, which fuse with those that read it, and
+// the forward pass need not write it.
 #include "ir/ech/Reverse.h"
 #include "ir/ech/ops/Derive.h"
 #include "mlir/IR/IRMapping.h"
@@ -120,10 +120,12 @@ private:
       here = again->getResult(cast<OpResult>(value).getResultNumber());
     } else if (auto norm = value.getDefiningOp<NormalizeOp>();
                norm && value == norm.getResult() && isOverChannels(norm)) {
-      Value x = find(norm.getOperand(), there, builder), mean = find(norm.getMean(), there, builder);
+      Value x = norm.getOperand();
+      if (isInside(forward, x))
+        x = find(x, there, builder);
+      Value mean = find(norm.getMean(), there, builder), rstd = find(norm.getRstd(), there, builder);
       Value shifted = MapOp::create(builder, value.getLoc(), value.getType(), Function::Sub, ValueRange{x, mean});
-      here = MapOp::create(builder, value.getLoc(), value.getType(), Function::Mul,
-                           ValueRange{shifted, find(norm.getRstd(), there, builder)});
+      here = MapOp::create(builder, value.getLoc(), value.getType(), Function::Mul, ValueRange{shifted, rstd});
     } else {
       here = backward->addArgument(value.getType(), value.getLoc());
       auto argument = dyn_cast<BlockArgument>(value);

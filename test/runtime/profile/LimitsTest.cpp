@@ -4,13 +4,18 @@
 
 using namespace echelon::runtime;
 
-// Of one size, whatever the machine: no core adds and multiplies below one operation in 10 ns, none above 16 vectors of
-// 16 floats a cycle; a copy is read and written, which is no more than memory takes in and gives.
+// What is measured is not optimised away: no core has more than 16 vectors of 16 floats a cycle.
 TEST(Limits, AreThoseOfAMachine) {
-  EXPECT_GT(peakFlops(), 0.1);
-  EXPECT_LT(peakFlops(), 5000);
   const size_t floats = size_t(1) << 20;
-  EXPECT_GT(memoryBandwidth(floats), 0.1);
-  EXPECT_LT(memoryBandwidth(floats), 5000);
-  EXPECT_GT(copyBandwidth(floats), 0.05);
+  for (double limit : {peakFlops(), memoryBandwidth(floats), copyBandwidth(floats)}) {
+    EXPECT_GT(limit, 0);
+    EXPECT_LT(limit, 5000);
+  }
+}
+
+// At least three samples after what warms up, however long one takes.
+TEST(Limits, SamplesAtLeastThreeTimes) {
+  int calls = 0;
+  EXPECT_GE(fastest([&] { ++calls; }, 0), 0);
+  EXPECT_GE(calls, 5);
 }
