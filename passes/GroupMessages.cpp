@@ -3,6 +3,7 @@
 //      comes to be, and those that only reports read.
 //   2. A message joins the last one of its kind unless one of them waits for the other, or the bucket is full. What a
 //      repeat stacks up counts once, not once an iteration: the program's text does not depend on its depth.
+//      A large value travels alone, as it lies, where a common message would have to be laid out part by part.
 //   3. Bring the block into an order in which every value is made before it is read.
 #include "ir/dist/State.h"
 #include "mlir/Analysis/TopologicalSortUtils.h"
@@ -32,6 +33,8 @@ bool inUpdate(Operation *op) {
   auto phase = op->getAttrOfType<StringAttr>(ech::kPhase);
   return phase && phase.getValue() == "update";
 }
+/// Whether the message takes its values in an order of their own, so that together they are copied in and out.
+bool isRearranged(Operation *op) { return !isa<AllReduceOp>(op); }
 bool readByReportsAlone(Operation *op) {
   return llvm::all_of(op->getUsers(), [](Operation *user) { return isa<ech::ReportOp>(user); });
 }
@@ -82,8 +85,8 @@ struct GroupMessages : echelon::impl::GroupMessagesBase<GroupMessages> {
   using GroupMessagesBase::GroupMessagesBase;
 
   void runOnOperation() override {
-    if (bucketMegabytes < 1) {
-      getOperation().emitError("bucket-mb is at least 1");
+    if (bucketMegabytes < 1 || aloneKilobytes < 1) {
+      getOperation().emitError("bucket-mb and alone-kb are at least 1");
       return signalPassFailure();
     }
     SmallVector<Block *> blocks;
@@ -123,6 +126,8 @@ struct GroupMessages : echelon::impl::GroupMessagesBase<GroupMessages> {
       int64_t bytes = 0;
       for (Value operand : op->getOperands())
         bytes += bytesAnIteration(ech::tensor(operand), mesh);
+      if (isRearranged(op) && bytes >= aloneKilobytes * 1000)
+        continue;
       Group *&last = open[keyOf(op)];
       bool joins = last && (last->bytes + bytes <= bucketMegabytes * 1000000) && !waiting.waitsFor(op, last->members) &&
                    !waiting.waitsFor(last->members, op);

@@ -3,6 +3,7 @@
 #include "Bench.h"
 #include "runtime/kernels/ConvDirect.h"
 #include "runtime/kernels/ConvDnnl.h"
+#include "runtime/kernels/ConvWinograd.h"
 #include "runtime/kernels/Normalize.h"
 #include "runtime/kernels/Pool.h"
 
@@ -37,9 +38,11 @@ void convolutions() {
     flops(
         "  its dw", work, [&] { conv_grad_weights<float>(dw, x, dy, s); },
         [&] { reference::conv_grad_weights<float>(wantDw, x, dy, s); }, {{dw, wantDw, weight}});
-    // Both ways, whichever choose_conv takes.
+    // All ways, whichever choose_conv takes.
     for (ConvKind kind : {ConvKind::forward, ConvKind::gradData, ConvKind::gradWeights}) {
-      std::vector<float> scratch(std::max(conv_direct_scratch(kind, s, 4), conv_scratch(kind, s, 4)));
+      const bool tiles = detail::winogradFits(s);
+      const int64_t wanted = tiles ? detail::WinogradShape(kind, s, 8).scratch() : 0;
+      std::vector<float> scratch(std::max({conv_direct_scratch(kind, s, 4), conv_scratch(kind, s, 4), wanted}));
       auto rate = [&](auto way) {
         float *operands[] = {x, weights, dy};
         return work * 1e-9 / fastest([&] {
@@ -47,8 +50,11 @@ void convolutions() {
                });
       };
       const char *names[] = {"forward", "dx", "dw"};
-      std::printf("    %-8s direct %6.1f, oneDNN %6.1f GFLOP/s\n", names[int(kind)], rate(detail::conv_direct<float>),
+      std::printf("    %-8s direct %6.1f, oneDNN %6.1f", names[int(kind)], rate(detail::conv_direct<float>),
                   rate(detail::conv_dnnl));
+      if (tiles)
+        std::printf(", Winograd %6.1f", rate(detail::conv_winograd<float>));
+      std::printf(" GFLOP/s\n");
     }
   }
 }

@@ -14,8 +14,8 @@ feed-forward columns and vocabulary; tp_seq: the positions too). It stands again
 
 First every form of floor and PyTorch runs two blocks, and the fastest of each stay. Then a round has one block of each
 that stays. A block's time is the median of its steps'; the ratio of a row, to the form with the best median, is the
-median over the rounds, in brackets the middle half. Memory is the peak resident size (VmHWM) of a rank, times the
-number of processes.
+median over the rounds, in brackets the middle half. Memory is the peak resident size (VmHWM) of a rank, of what
+processes share its part, times the number of processes.
 Limits: 1.1 of the floor; 0.8 of PyTorch in the geometric mean, and below 1 in each row; memory at most PyTorch's.
 """
 import argparse

@@ -2,7 +2,7 @@
 statistics of blocks. What waits does not run: Echelon is stopped by SIGSTOP, others wait for their standard input.
 
 A worker has block(seconds), which gives (a step's time: the median, processor seconds of rank 0 a step); peaks(), the
-peak resident bytes (VmHWM) of each of its ranks; end().
+peak resident bytes of each of its ranks; end().
 """
 import json
 import os
@@ -27,8 +27,11 @@ def threads(count):
 
 
 def peak(pid):
-    status = pathlib.Path(f"/proc/{pid}/status").read_text()
-    return int(status.split("VmHWM:")[1].split()[0]) * 1024
+    """Its peak resident bytes; a page that ranks share, as messages do, counts once among them."""
+    def kilobytes(file, key):
+        return int(pathlib.Path(f"/proc/{pid}/{file}").read_text().split(f"\n{key}:")[1].split()[0])
+    elsewhere = kilobytes("smaps_rollup", "Rss") - kilobytes("smaps_rollup", "Pss")
+    return (kilobytes("status", "VmHWM") - elsewhere) * 1024
 
 
 class Echelon:

@@ -63,7 +63,7 @@ StateAttr Assign::updated(ech::VariableOp variable) {
   auto type = cast<Tensor>(variable.getType());
   if (variable.getKind() == ech::VariableKind::State)
     return ownState(type, mesh);
-  return cutState(type, variable.getStacked(), store, mesh);
+  return cutState(type, store, mesh);
 }
 
 void Assign::refuse(Operation *op, const Twine &what, Location where) {

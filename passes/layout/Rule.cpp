@@ -98,7 +98,7 @@ bool echelon::layout::isReorder(Operation *op) {
   return relabel && relabel.getFrom().empty();
 }
 
-StateAttr echelon::layout::cutState(Tensor type, int64_t stacked, ArrayRef<int> store, MeshAttr mesh) {
+StateAttr echelon::layout::cutState(Tensor type, ArrayRef<int> store, MeshAttr mesh) {
   StateAttr state = ownState(type, mesh);
   if (type.count() <= 1)
     return state;
@@ -106,16 +106,13 @@ StateAttr echelon::layout::cutState(Tensor type, int64_t stacked, ArrayRef<int> 
   for (int m : store) { // cuts nest in mesh order
     if (state[m].hold != Hold::Whole || mesh.sizeOf(m) == 1)
       continue;
-    StringAttr along;
-    for (const ech::Axis &axis : type.getAxes().drop_front(std::min<int64_t>(stacked, type.rank()))) {
-      Tensor laid = type.withState(state);
-      if (!flat && !isPadded(laid, axis.name, mesh) && localSize(laid, axis.name, mesh) % mesh.sizeOf(m) == 0) {
-        along = axis.name;
-        break;
-      }
-    }
-    flat |= !along;
-    state = along ? state.with(m, Hold::Cut, along) : state.with(m, Hold::Flat);
+    Tensor laid = type.withState(state);
+    const ech::Axis *first = llvm::find_if(type.getAxes(), [&](const ech::Axis &a) {
+      return localSize(laid, a.name, mesh) > 1 || isPadded(laid, a.name, mesh);
+    });
+    flat |= first == type.getAxes().end() || isPadded(laid, first->name, mesh) ||
+            localSize(laid, first->name, mesh) % mesh.sizeOf(m) != 0;
+    state = flat ? state.with(m, Hold::Flat) : state.with(m, Hold::Cut, first->name);
   }
   return state;
 }

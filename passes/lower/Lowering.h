@@ -94,6 +94,8 @@ public:
   /// Positions [at, at + size) of an axis.
   Value range(Value base, llvm::StringRef axis, int64_t at, int64_t size, Location loc, Value index = {},
               int64_t factor = 1);
+  /// Of dense rows of `count` elements, one for each rank over mesh axes (ascending), this rank's.
+  Value ownRow(Value rows, int64_t count, llvm::ArrayRef<int> over, Location loc);
   /// This rank's part of a value that it holds whole, or more of.
   Value pieceOf(Value x, Tensor from, Tensor to, Location loc);
   /// Copies, or adds, with axes matched by name; element types are converted.
@@ -152,6 +154,8 @@ private:
   /// Where v goes; `written`, which becomes v where it lies, is what is written there first.
   Slot findSlot(Value v, Value written);
   Slot findSlot(Value v) { return findSlot(v, v); }
+  /// Of a part that is only there to be gathered: this rank's row of where the whole goes.
+  Slot slotInWhole(Value v, dist::AllGatherOp gather);
   /// Of a value that is only there to be one of two terms.
   Slot slotOfTerm(Value v);
   llvm::StringMap<Rule> rules;

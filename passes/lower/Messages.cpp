@@ -3,7 +3,7 @@
 // counts the parts along a mesh axis.
 //
 //   all_reduce      row: all values                 the same row, summed
-//   reduce_scatter  (ranks, parts of all values)    one row of parts, summed
+//   reduce_scatter  (ranks, parts of all values)    one row of parts, summed; the own row of them, where that is free
 //   all_gather      parts of all values             (ranks, parts of all values)
 //   all_to_all      (to, parts of all values)       (from, parts of all values)
 //   exchange        all_gather, then each rank takes its part
@@ -59,7 +59,10 @@ private:
     return before(v).withState(state);
   }
   Value member(const Row &row, size_t i, Value base, bool hasRanks);
+  /// Whether nobody but this message reads what `memory`, where value v lies, holds.
+  bool mayOverwrite(Value v, Value memory);
   void layOut();
+  void scatter(Row &row);
 
   Lowering &l;
   Operation *op;
@@ -110,6 +113,41 @@ Value Message::member(const Row &row, size_t i, Value base, bool hasRanks) {
   return l.view(base, row.starts[i], Buffer::get(l.b.getContext(), axes, one.getElement(), strides), loc);
 }
 
+bool Message::mayOverwrite(Value v, Value memory) {
+  auto alloc = memory.getDefiningOp<rt::AllocOp>();
+  if (!v.hasOneUse() || !v.getDefiningOp() || !alloc || alloc.getArena() != rt::Arena::Work ||
+      alloc->getBlock() != l.b.getInsertionBlock())
+    return false;
+  auto isReadBefore = [&](Operation *reader) {
+    Operation *at = op->getBlock()->findAncestorOpInBlock(*reader);
+    return at && at->isBeforeInBlock(op);
+  };
+  return llvm::all_of(l.buffers, [&](auto &entry) { // terms that were added up lie here too
+    return entry.second != memory || entry.first == v || llvm::all_of(entry.first.getUsers(), isReadBefore);
+  });
+}
+
+/// The rows of a reduce_scatter or an all_to_all and where this rank's come to lie.
+void Message::scatter(Row &row) {
+  bool own = true;
+  if (row.members.size() == 1) {
+    size_t v = row.members[0];
+    Value first = l.read(values[v]), view = sent(v).seen(first);
+    row.in = l.denseAs(view, rt::buffer(view).getAxes(), named("message"));
+    own = rt::allocOf(row.in) != rt::allocOf(first) || mayOverwrite(values[v], first);
+  } else {
+    row.in = l.alloc({axis("message", row.count * ranks)}, row.element, named("message"));
+    for (size_t i = 0; i < row.members.size(); ++i)
+      l.copy(member(row, i, row.in, true), sent(row.members[i]).seen(l.read(values[row.members[i]])), loc);
+  }
+  if (kind == "all_to_all")
+    row.out = l.alloc({axis("message", row.count * ranks)}, row.element, named("received"));
+  else if (own)
+    row.out = l.ownRow(row.in, row.count, mesh, named("own_part"));
+  else
+    row.out = l.alloc({axis("message", row.count)}, row.element, named("own_part"));
+}
+
 void Message::send(bool starts, SmallVector<Value> &tickets) {
   if (ranks == 1)
     return;
@@ -120,10 +158,7 @@ void Message::send(bool starts, SmallVector<Value> &tickets) {
     if (reduces() && single) {
       // in place where nobody else reads this rank's share
       Value first = l.read(only);
-      auto alloc = first.getDefiningOp<rt::AllocOp>();
-      bool own = only.hasOneUse() && alloc && alloc.getArena() == rt::Arena::Work && only.getDefiningOp() &&
-                 alloc->getBlock() == l.b.getInsertionBlock();
-      own |= l.isSlotOfMessage(only, first);
+      bool own = mayOverwrite(only, first) || l.isSlotOfMessage(only, first);
       row.in = own ? first : l.alloc(rt::buffer(first).getAxes(), row.element, only.getLoc());
       l.copy(row.in, first, loc);
       row.out = row.in;
@@ -139,17 +174,7 @@ void Message::send(bool starts, SmallVector<Value> &tickets) {
         l.copy(member(row, i, row.in, false), l.read(values[row.members[i]]), loc);
       row.out = row.in;
     } else if (kind == "reduce_scatter" || kind == "all_to_all") {
-      if (single) {
-        Value view = sent(row.members[0]).seen(l.read(only));
-        row.in = l.denseAs(view, rt::buffer(view).getAxes(), named("message"));
-      } else {
-        row.in = l.alloc({axis("message", row.count * ranks)}, row.element, named("message"));
-        for (size_t i = 0; i < row.members.size(); ++i)
-          l.copy(member(row, i, row.in, true), sent(row.members[i]).seen(l.read(values[row.members[i]])), loc);
-      }
-      int64_t rowsOut = kind == "all_to_all" ? ranks : 1;
-      row.out = l.alloc({axis("message", row.count * rowsOut)}, row.element,
-                        named(kind == "all_to_all" ? "received" : "own_part"));
+      scatter(row);
     } else { // all_gather, exchange
       if (single) {
         row.in = l.dense(only);
@@ -260,6 +285,18 @@ LogicalResult lowerSlice(Lowering &l, dist::SliceOp op) {
 Value Lowering::isFirst(int m, Location loc) {
   return number("r.coordinate(" + std::to_string(m) + ") == 0 ? 1.0 : 0.0", b.getF64Type(),
                 NameLoc::get(b.getStringAttr("counts"), loc));
+}
+
+Value Lowering::ownRow(Value rows, int64_t count, ArrayRef<int> over, Location loc) {
+  Terms terms;
+  int64_t step = count;
+  for (int m : llvm::reverse(over)) {
+    terms.mesh.insert(terms.mesh.begin(), m);
+    terms.factors.insert(terms.factors.begin(), step);
+    step *= mesh.sizeOf(m);
+  }
+  Buffer row = Buffer::dense({Axis{b.getStringAttr("message"), count}}, rt::buffer(rows).getElement());
+  return view(rows, 0, row, loc, offset(terms, 0, "own_row"), 1);
 }
 
 /// Sums first, then tensor axis by tensor axis from the slowest split to the fastest: a view that begins at this rank's

@@ -1,6 +1,6 @@
 // Slots: where a value goes that is only on its way to a place that exists, and whether that place may be written yet.
 // A term of a sum of two is added where the sum goes, if that place adds, or else to where the other term lies.
-#include "passes/lower/Lowering.h"
+#include "passes/lower/Parts.h"
 
 using namespace mlir;
 using namespace echelon;
@@ -113,10 +113,14 @@ bool Lowering::isAddedUp(Operation *op) {
 
 bool Lowering::isFreeAt(Value holder, Operation *producer, Value produced) {
   Block *block = producer->getBlock();
+  auto isSamePart = [&](Value read) { // as the one that is produced
+    auto slice = read.getDefiningOp<dist::SliceOp>();
+    return slice && slice.getValue() == holder && ech::tensor(read).getState() == ech::tensor(produced).getState();
+  };
   return forEachReader(holder, block, [&](Operation *reader, OpOperand &use) {
     if (reader == producer) {
       auto group = dyn_cast<rt::GroupOp>(producer);
-      return group && use.getOwner() == producer && use.get() == holder &&
+      return group && use.getOwner() == producer && (use.get() == holder || isSamePart(use.get())) &&
              writesWhereItReads(*this, group, use, produced);
     }
     return reader->isBeforeInBlock(producer);
@@ -128,6 +132,27 @@ static Value summed(Value v) {
   auto message = v.hasOneUse() ? dyn_cast<dist::AllReduceOp>(*v.user_begin()) : dist::AllReduceOp();
   bool alone = message && message.getValues().size() == 1 && message->getBlock() == v.getParentBlock();
   return alone ? message.getResults()[0] : Value();
+}
+
+/// The message that gathers v, and nothing else, from all ranks; null where there is none.
+static dist::AllGatherOp gathering(Value v) {
+  auto message = v.hasOneUse() ? dyn_cast<dist::AllGatherOp>(*v.user_begin()) : dist::AllGatherOp();
+  bool alone = message && message.getValues().size() == 1 && message->getBlock() == v.getParentBlock();
+  return alone ? message : dist::AllGatherOp();
+}
+
+Slot Lowering::slotInWhole(Value v, dist::AllGatherOp gather) {
+  Slot whole = findSlot(gather.getResults()[0], v);
+  if (!whole.buffer || whole.adds)
+    return {};
+  SmallVector<int> over;
+  for (StringRef name : ech::strings(gather.getOver()))
+    over.push_back(mesh.index(name));
+  llvm::sort(over);
+  Value parts = Parts(*this, ech::tensor(v), over, gather.getLoc()).exact(whole.buffer);
+  if (!parts || !rt::buffer(parts).isDense())
+    return {};
+  return {pieceOf(whole.buffer, ech::tensor(gather.getResults()[0]), ech::tensor(v), gather.getLoc())};
 }
 
 bool Lowering::isSlotOfMessage(Value v, Value buffer) {
@@ -184,6 +209,8 @@ Slot Lowering::findSlot(Value v, Value written) {
       return {view(slot.buffer, 0, type, slot.buffer.getLoc())};
     }
   }
+  if (dist::AllGatherOp gather = gathering(v))
+    return slotInWhole(v, gather);
   if (Value sum = summed(v)) {
     Slot slot = findSlot(sum, written);
     return slot.buffer && !slot.adds && rt::buffer(slot.buffer) == bufferType(v) ? slot : Slot();

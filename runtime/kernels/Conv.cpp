@@ -1,8 +1,9 @@
-// Convolutions: directly, in oneDNN, or (choose_conv) one matrix product a sample with the matrix of its windows,
-// columns: (from * window, out), made (im2col) or added back (col2im) by plain loops.
+// Convolutions: directly, by Winograd's products, in oneDNN, or (choose_conv) one matrix product a sample with the
+// matrix of its windows, columns: (from * window, out), made (im2col) or added back (col2im) by plain loops.
 #include "runtime/kernels/Conv.h"
 #include "runtime/kernels/ConvDirect.h"
 #include "runtime/kernels/ConvDnnl.h"
+#include "runtime/kernels/ConvWinograd.h"
 #include "runtime/kernels/Gemm.h"
 #include "runtime/kernels/Threads.h"
 #include "runtime/launch/Fail.h"
@@ -102,14 +103,16 @@ template <typename T> void addColumns(T *x, const T *columns, int64_t from, cons
     });
 }
 
-/// Done, unless it is to be done by columns. The direct kernels use one thread: with more, oneDNN is asked.
+/// Done, unless it is to be done by columns. Our own kernels use one thread: with more, oneDNN is asked.
 template <typename T>
-bool doneDirectly(ConvKind kind, T *src, T *weights, T *dst, const ConvShape &shape, T *scratch, int64_t scratchCount) {
+bool doneAtOnce(ConvKind kind, T *src, T *weights, T *dst, const ConvShape &shape, T *scratch, int64_t scratchCount) {
   ConvWay way = choose_conv(kind, shape, sizeof(T));
-  if (way == ConvWay::direct && threads() > 1 && conv_in_library(shape, sizeof(T)))
+  if (way != ConvWay::columns && threads() > 1 && conv_in_library(shape, sizeof(T)))
     way = ConvWay::library;
   if (way == ConvWay::direct)
     detail::conv_direct(kind, src, weights, dst, shape, scratch, scratchCount);
+  if (way == ConvWay::winograd)
+    detail::conv_winograd(kind, src, weights, dst, shape, scratch, scratchCount);
   if constexpr (std::is_same_v<T, float>)
     if (way == ConvWay::library)
       detail::conv_dnnl(kind, src, weights, dst, shape, scratch, scratchCount);
@@ -121,7 +124,7 @@ bool doneDirectly(ConvKind kind, T *src, T *weights, T *dst, const ConvShape &sh
 template <typename T>
 void conv(T *y, const T *x, const T *w, const ConvShape &shape, T *scratch, int64_t scratchCount) {
   check(shape);
-  if (doneDirectly(ConvKind::forward, const_cast<T *>(x), const_cast<T *>(w), y, shape, scratch, scratchCount))
+  if (doneAtOnce(ConvKind::forward, const_cast<T *>(x), const_cast<T *>(w), y, shape, scratch, scratchCount))
     return;
   Padded p(shape);
   int64_t inner = shape.from * p.window;
@@ -135,7 +138,7 @@ void conv(T *y, const T *x, const T *w, const ConvShape &shape, T *scratch, int6
 template <typename T>
 void conv_grad_data(T *dx, const T *dy, const T *w, const ConvShape &shape, T *scratch, int64_t scratchCount) {
   check(shape);
-  if (doneDirectly(ConvKind::gradData, dx, const_cast<T *>(w), const_cast<T *>(dy), shape, scratch, scratchCount))
+  if (doneAtOnce(ConvKind::gradData, dx, const_cast<T *>(w), const_cast<T *>(dy), shape, scratch, scratchCount))
     return;
   Padded p(shape);
   int64_t inner = shape.from * p.window;
@@ -150,7 +153,7 @@ void conv_grad_data(T *dx, const T *dy, const T *w, const ConvShape &shape, T *s
 template <typename T>
 void conv_grad_weights(T *dw, const T *x, const T *dy, const ConvShape &shape, T *scratch, int64_t scratchCount) {
   check(shape);
-  if (doneDirectly(ConvKind::gradWeights, const_cast<T *>(x), dw, const_cast<T *>(dy), shape, scratch, scratchCount))
+  if (doneAtOnce(ConvKind::gradWeights, const_cast<T *>(x), dw, const_cast<T *>(dy), shape, scratch, scratchCount))
     return;
   Padded p(shape);
   int64_t inner = shape.from * p.window;

@@ -1,6 +1,6 @@
 // Convolutions (correlations) over 1 to 4 window dimensions, plain dense formats. Types: float, double.
 //   y[b,t,o] = sum over f, u of x[b, f, o * stride + u - padLow] * w[t, f, u],  x being 0 outside
-// Directly, in oneDNN, or as im2col and a matrix product: choose_conv.
+// Directly, by Winograd's products, in oneDNN, or as im2col and a matrix product: choose_conv.
 #pragma once
 #include "runtime/kernels/ConvChoice.h"
 

@@ -1,14 +1,15 @@
 // How which convolution is done, and the scratch memory it wants. No dependency: the compiler includes this to plan the
 // memory, and the runtime to follow.
 #pragma once
-#include "runtime/kernels/ConvFrame.h"
+#include "runtime/kernels/WinogradShape.h"
 
 namespace echelon::runtime {
 
 enum class ConvWay : uint8_t {
-  direct,  // ConvDirect.cpp
-  library, // oneDNN, which has no convolution in double
-  columns, // im2col and a matrix product a sample
+  direct,   // ConvDirect.cpp
+  winograd, // ConvWinograd.cpp
+  library,  // oneDNN, which has no convolution in double
+  columns,  // im2col and a matrix product a sample
 };
 
 /// What oneDNN has convolutions of.
@@ -37,6 +38,8 @@ constexpr ConvWay choose_conv(ConvKind kind, const ConvShape &shape, int element
   const detail::Frame frame = back ? frameOfDy(d, lanes) : frameOfX(d, lanes);
   const int64_t channels = back ? shape.to : shape.from, others = back ? shape.from : shape.to;
   const bool fits = channels * frame.channel * elementBytes <= 512 << 10;
+  if (detail::winogradFits(shape) && channels >= 8 && others >= 8)
+    return ConvWay::winograd;
   if (!conv_in_library(shape, elementBytes))
     return fits ? ConvWay::direct : ConvWay::columns;
   const int64_t sum = channels * d.window, row = back ? d.d[3].in : d.d[3].out();
@@ -89,19 +92,19 @@ constexpr int64_t conv_samples(ConvKind kind, const ConvShape &shape) {
 /// What conv_direct takes: frames; the weights, or vectors of dy, by tiles.
 constexpr int64_t conv_direct_scratch(ConvKind kind, const ConvShape &shape, int elementBytes) {
   const detail::FourDims d(shape);
-  const int64_t lanes = 32 / elementBytes, images = conv_direct_images(kind, shape, elementBytes);
+  const int64_t lanes = 32 / elementBytes, line = 2 * lanes, images = conv_direct_images(kind, shape, elementBytes);
   if (kind == ConvKind::gradWeights)
-    return frameOfX(d, lanes).count(images * shape.from, lanes) + kWeightsPlaces * 4 * lanes;
+    return frameOfX(d, lanes).count(images * shape.from, lanes) + kWeightsPlaces * 4 * lanes + line;
   int64_t phases = 1;
   for (const WindowDim &w : d.d)
     phases *= kind == ConvKind::gradData ? w.stride : 1;
-  const int64_t packed = shape.from * shape.to * d.window + phases * lanes; // rounded up once a phase
+  const int64_t packed = shape.from * shape.to * d.window + (phases + 1) * line; // each in whole lines
   return packed + (kind == ConvKind::forward ? frameOfX(d, lanes).count(images * shape.from, lanes)
                                              : frameOfDy(d, lanes).count(images * shape.to, lanes));
 }
 
-/// How many elements of scratch memory it wants: conv_direct's, the windows of one sample, or oneDNN's blocked formats
-/// of x, w and y (at most 16 channels a block; x of up to 3 channels is taken as it is).
+/// How many elements of scratch memory it wants: our own kernels', the windows of one sample, or oneDNN's blocked
+/// formats of x, w and y (at most 16 channels a block; x of up to 3 channels is taken as it is).
 constexpr int64_t conv_scratch(ConvKind kind, const ConvShape &shape, int elementBytes) {
   int64_t in = 1, window = 1, out = 1;
   for (int d = 0; d < shape.rank; ++d)
@@ -109,6 +112,8 @@ constexpr int64_t conv_scratch(ConvKind kind, const ConvShape &shape, int elemen
   const ConvWay way = choose_conv(kind, shape, elementBytes);
   if (way == ConvWay::direct)
     return conv_direct_scratch(kind, shape, elementBytes);
+  if (way == ConvWay::winograd)
+    return detail::WinogradShape(kind, shape, 32 / elementBytes).scratch();
   if (way == ConvWay::columns)
     return shape.from * window * out;
   int64_t from = (shape.from + 15) / 16 * 16, to = (shape.to + 15) / 16 * 16, samples = conv_samples(kind, shape);

@@ -6,8 +6,8 @@
 // vectors of a few images, and adds the lanes up at the end.
 #include "runtime/kernels/ConvDirect.h"
 #include "runtime/kernels/BlockedSum.h"
+#include "runtime/kernels/ConvMemory.h"
 #include <algorithm>
-#include <memory>
 #include <vector>
 
 namespace echelon::runtime::detail {
@@ -316,29 +316,6 @@ std::vector<int32_t> offsetsOf(const FourDims &d, const Frame &f, int64_t channe
           }
   return offsets;
 }
-
-/// Scratch memory of the caller, or own memory where that is too little.
-template <typename T> class Memory {
-  T *place;
-  int64_t left;
-  std::vector<std::unique_ptr<T[]>> own;
-
-public:
-  Memory(T *scratch, int64_t count) : place(scratch), left(count) {}
-  T *take(int64_t count) {
-    count = roundUp(count, kLanes<T>);
-    if (count > left)
-      return own.emplace_back(new T[count]).get();
-    T *start = place;
-    place += count, left -= count;
-    return start;
-  }
-  T *zeros(int64_t count) {
-    T *start = take(count);
-    std::fill_n(start, count, T(0));
-    return start;
-  }
-};
 
 //===-- the three kinds ------------------------------------------------------------------------------------------===//
 

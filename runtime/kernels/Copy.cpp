@@ -73,41 +73,96 @@ void row(T *dst, int64_t dstStride, const T *src, int64_t srcStride, int64_t n, 
   }
 }
 
-/// dst: (rows, cols), rows dstRow apart; src: (cols, rows). Lines of eight rows of the source at a time, whole, and
-/// those `ahead` elements further on are asked for (0: none), into the L2 cache.
+/// Where the columns of a target lie in its source: `inner` (a multiple of 8, or all) of them `step` apart, and groups
+/// of so many `outer` apart.
+struct Columns {
+  int64_t count, inner, step, outer;
+  int64_t place(int64_t j) const { return j / inner * outer + j % inner * step; }
+};
+
+/// Rows 0 to `rows` and columns `from` to `to` of a transpose into a block, whose rows are dstRow apart. Eight rows of
+/// the source at a time are read as far as the block goes, and what lies `ahead` elements further on is asked for, into
+/// the L2 cache (0: nothing).
 template <typename T>
-void transposeInto(T *dst, int64_t dstRow, const T *src, int64_t srcRow, int64_t rows, int64_t cols, int64_t ahead) {
-  int64_t j = 0;
-  for (; j + 8 <= cols; j += 8) {
-    const T *from = src + j * srcRow;
+void transposeInto(T *dst, int64_t dstRow, const T *src, const Columns &columns, int64_t rows, int64_t from, int64_t to,
+                   int64_t ahead) {
+  int64_t j = from;
+  for (; j + 8 <= to; j += 8) {
+    const T *at = src + columns.place(j);
     for (int64_t r = 0; ahead && r < 8; ++r)
-      __builtin_prefetch(from + r * srcRow + ahead, 0, 2);
+      __builtin_prefetch(at + r * columns.step + ahead, 0, 2);
     int64_t i = 0;
     for (; i + 8 <= rows; i += 8)
-      detail::transpose_block<false>(dst + i * dstRow + j, dstRow, from + i, srcRow);
+      detail::transpose_block<false>(dst + i * dstRow + j - from, dstRow, at + i, columns.step);
     for (; i < rows; ++i)
       for (int64_t c = 0; c < 8; ++c)
-        dst[i * dstRow + j + c] = from[c * srcRow + i];
+        dst[i * dstRow + j - from + c] = at[c * columns.step + i];
   }
-  for (; j < cols; ++j)
+  for (; j < to; ++j)
     for (int64_t i = 0; i < rows; ++i)
-      dst[i * dstRow + j] = src[j * srcRow + i];
+      dst[i * dstRow + j - from] = src[columns.place(j) + i];
 }
 
-/// dst: (rows, cols), rows dstRow apart; src: (cols, rows), rows srcRow apart. Blocks go through a buffer: of the
-/// source, lines of 64 bytes are read whole; of the target, 16 lines in a row are written at once. So neither needs
-/// many lines in the cache at places that exclude each other, and memory is not asked for single lines at far places.
+/// Whether transposePast is for these. Where rows of the target are a multiple of 1 KiB apart, its lines are on few of
+/// the memory's channels.
+template <typename T>
+bool goesLineByLine(const T *dst, int64_t dstRow, const Columns &columns, int64_t rows, const Stores &stores) {
+  constexpr int64_t line = 64 / sizeof(T);
+  return sizeof(T) == 4 && stores.go_past() && dstRow % line == 0 && dstRow % (16 * line) != 0 && rows % 8 == 0 &&
+         columns.count % line == 0 && columns.inner % line == 0 && reinterpret_cast<uintptr_t>(dst) % 64 == 0;
+}
+
+/// dst: (rows, columns), rows dstRow apart; src: (columns, rows); past the cache, without a buffer. Of the source, 16
+/// rows are read side by side, which the processor foresees; of the target, whole lines are written at far places,
+/// which nobody waits for.
+template <typename T> void transposePast(T *dst, int64_t dstRow, const T *src, const Columns &columns, int64_t rows) {
+  constexpr int64_t line = 64 / sizeof(T), ahead = 2 * line;
+  for (int64_t j = 0; j < columns.count; j += line) {
+    const T *from = src + columns.place(j);
+    for (int64_t i = 0; i < rows; i += 8) {
+      for (int64_t r = 0; r < 8; ++r) // half of the lines here, half with the next eight rows
+        __builtin_prefetch(from + (r + i % line) * columns.step + i + ahead);
+      detail::Vector<T> left[8], right[8];
+      detail::columns_of_block(left, from + i, columns.step);
+      detail::columns_of_block(right, from + 8 * columns.step + i, columns.step);
+      for (int64_t r = 0; r < 8; ++r) {
+        detail::stream<T>(dst + (i + r) * dstRow + j, left[r]);
+        detail::stream<T>(dst + (i + r) * dstRow + j + 8, right[r]);
+      }
+    }
+  }
+}
+
+/// dst: (rows, columns), rows dstRow apart; src: (columns, rows). Blocks go through a buffer: of the
+/// source, lines are read whole; of the target, 16 lines in a row are written at once.
 template <bool add, typename T>
-void transpose(T *dst, int64_t dstRow, const T *src, int64_t srcRow, int64_t rows, int64_t cols, const Stores &stores) {
+void transpose(T *dst, int64_t dstRow, const T *src, const Columns &columns, int64_t rows, const Stores &stores) {
+  if constexpr (!add && sizeof(T) == 4)
+    if (goesLineByLine(dst, dstRow, columns, rows, stores))
+      return transposePast(dst, dstRow, src, columns, rows);
   constexpr int64_t tall = 64 / sizeof(T), wide = 256, apart = wide + 8;
   alignas(64) T block[tall * apart];
-  for (int64_t j0 = 0; j0 < cols; j0 += wide)
+  for (int64_t j = 0; j < columns.count; j += wide)
     for (int64_t i0 = 0; i0 < rows; i0 += tall) {
-      const int64_t high = std::min(tall, rows - i0), width = std::min(wide, cols - j0);
-      transposeInto(block, apart, src + j0 * srcRow + i0, srcRow, high, width, i0 + tall < rows ? tall : 0);
+      const int64_t high = std::min(tall, rows - i0), end = std::min(columns.count, j + wide);
+      transposeInto(block, apart, src + i0, columns, high, j, end, i0 + tall < rows ? tall : 0);
       for (int64_t i = 0; i < high; ++i)
-        row<add>(dst + (i0 + i) * dstRow + j0, 1, block + i * apart, 1, width, stores);
+        row<add>(dst + (i0 + i) * dstRow + j, 1, block + i * apart, 1, end - j, stores);
     }
+}
+
+/// `rows.size` rows of a box. Where they are pieces of a page of the source, those some pages' lines on are asked for.
+template <bool add, typename T> void overRows(T *dst, const T *src, Dim rows, Dim inner, const Stores &stores) {
+  constexpr int64_t near = 4096 / sizeof(T), line = 64 / sizeof(T);
+  const bool inPieces =
+      stores.go_past() && inner.dst == 1 && inner.src == 1 && inner.size <= near && rows.src > inner.size;
+  const int64_t ahead = inPieces ? near / inner.size : 0;
+  for (int64_t r = 0; r < rows.size; ++r) {
+    const T *from = src + r * rows.src;
+    for (int64_t i = 0; i < inner.size && r + ahead < rows.size && inPieces; i += line)
+      __builtin_prefetch(from + ahead * rows.src + i, 0, 2);
+    row<add>(dst + r * rows.dst, inner.dst, from, inner.src, inner.size, stores);
+  }
 }
 
 /// The same where both have all of dst's few columns side by side: images from planes of colours.
@@ -166,13 +221,22 @@ void run(T *dst, const int64_t *dstStrides, const T *src, const int64_t *srcStri
   if (inner.dst == 1 && inner.src > 1 && across >= 0) {
     Dim other = box.dims[across];
     std::rotate(box.dims + across, box.dims + across + 1, box.dims + box.rank - 1);
-    return overPoints(dst, src, box.dims, box.rank - 2, [&](T *d, const T *s) {
-      if (add || !interleaveFew(d, other.dst, s, inner.src, other.size, inner.size))
-        transpose<add>(d, other.dst, s, inner.src, other.size, inner.size, stores);
+    int rest = box.rank - 2;
+    Columns columns{inner.size, inner.size, inner.src, 0};
+    if (rest > 0 && box.dims[rest - 1].dst == inner.size &&
+        inner.size % 8 == 0) { // the target goes on with its columns
+      columns.outer = box.dims[--rest].src;
+      columns.count *= box.dims[rest].size;
+    }
+    return overPoints(dst, src, box.dims, rest, [&](T *d, const T *s) {
+      if (add || !interleaveFew(d, other.dst, s, inner.src, other.size, columns.count))
+        transpose<add>(d, other.dst, s, columns, other.size, stores);
     });
   }
-  overPoints(dst, src, box.dims, box.rank - 1,
-             [&](T *d, const T *s) { row<add>(d, inner.dst, s, inner.src, inner.size, stores); });
+  if (box.rank == 1)
+    return row<add>(dst, inner.dst, src, inner.src, inner.size, stores);
+  const Dim rows = box.dims[box.rank - 2];
+  overPoints(dst, src, box.dims, box.rank - 2, [&](T *d, const T *s) { overRows<add>(d, s, rows, inner, stores); });
 }
 
 } // namespace

@@ -227,16 +227,24 @@ inline float sigmoid(float x) { return 1.0f / (1.0f + exp(-x)); }
 inline double sigmoid(double x) { return 1.0 / (1.0 + exp(-x)); }
 template <typename T> inline T silu(T x) { return x * sigmoid(x); }
 
+/// x P(x^2) / Q(x^2), a minimax fit up to 8.9, from where on the result is 1.
 inline float tanh(float x) {
-  float z = x * x, a = abs(x);
-  float p = -5.70498872745e-3f;
-  p = p * z + 2.06390887954e-2f;
-  p = p * z - 5.37397155531e-2f;
-  p = p * z + 1.33314422036e-1f;
-  p = p * z - 3.33332819422e-1f;
-  float near = p * z * x + x;
-  float far = 1.0f - 2.0f / (exp(2.0f * a) + 1.0f);
-  return a < 0.625f ? near : __builtin_copysignf(far, x);
+  float a = x > 8.9f ? 8.9f : x; // a NaN stays
+  a = a < -8.9f ? -8.9f : a;
+  float z = a * a;
+  float p = 1.35507321e-8f;
+  p = p * z + 2.07470789e-5f;
+  p = p * z + 3.50388788e-3f;
+  p = p * z + 1.33879948e-1f;
+  p = p * z + 1.0f;
+  float q = 7.85560487e-7f;
+  q = q * z + 3.29926073e-4f;
+  q = q * z + 2.59084947e-2f;
+  q = q * z + 4.67213122e-1f;
+  q = q * z + 1.0f;
+  float y = a * p / q;
+  y = y > 1.0f ? 1.0f : y;
+  return y < -1.0f ? -1.0f : y;
 }
 inline double tanh(double x) { return std::tanh(x); }
 

@@ -73,21 +73,24 @@ inline float power_sum(const float *x, int64_t n, float exponent, Vector<float> 
 }
 
 /// A shift near max x, and the sum, in one pass: of a block the maximum and the sum of powers of two at once, relative
-/// to an integer exponent near the largest so far. A block that goes far beyond that is taken again.
+/// to an integer exponent. That is 0 until a block is far from it, which then is taken again: so a row need not wait
+/// for its maximum, and the sum's bits do not depend on the exponent.
 inline ShiftedSum<float> shifted_exp_sum(const float *x, int64_t n) {
   constexpr float log2e = math::detail::kLog2e, most = 1 << 20; // integers up to there are exact
-  constexpr float room = 60; // 2^60 times a block is no overflow, and what is lost below is nothing beside it
+  constexpr float room = 60; // 2^60 times a block is no overflow, and what is lost below is nothing beside 2^-60
   auto exponentOf = [](float top) { return top < -most ? -most : std::ceil(top * log2e); };
   auto isBeyond = [](Vector<float> top, float limit) { return bits_of<float>(top > every(limit)) != 0; };
   Accumulator total;
   Vector<float> top = every(-std::numeric_limits<float>::infinity());
-  float exponent = exponentOf(largest_number(x, std::min(kSumBlock, n)));
+  float exponent = 0;
   for (int64_t start = 0; start < n; start += kSumBlock) {
     const int64_t count = std::min(kSumBlock, n - start);
     float sum = power_sum(x + start, count, exponent, top);
-    if (isBeyond(top, (exponent + room) / log2e)) {
+    const bool isFarBelow = start == 0 && !isBeyond(top, -room / log2e);
+    if (isFarBelow || isBeyond(top, (exponent + room) / log2e)) {
       const float next = exponentOf(across<float>(top, larger<float>));
-      total.scale(std::exp2(double(exponent) - double(next)));
+      if (start > 0)
+        total.scale(std::exp2(double(exponent) - double(next)));
       exponent = next;
       sum = power_sum(x + start, count, exponent, top);
     }
@@ -97,9 +100,10 @@ inline ShiftedSum<float> shifted_exp_sum(const float *x, int64_t n) {
   if (!(std::abs(largest) < most / 2)) // or all is masked
     return exp_sum_from_maximum(x, n);
   // An exponent near the maximum keeps the sum's logarithm small; what rounding takes from the shift goes to the sum.
+  constexpr double log2 = 1 / double(log2e);
   const float wanted = exponentOf(largest);
-  const double shift = double(wanted) / double(log2e), rounded = static_cast<float>(shift);
-  const double scale = wanted == exponent ? 1 : std::exp2(double(exponent) - double(wanted));
+  const double shift = double(wanted) * log2, rounded = static_cast<float>(shift);
+  const double scale = math::detail::powerOfTwo(static_cast<int64_t>(exponent - wanted)); // less than 2^room away
   return {static_cast<float>(rounded), static_cast<float>(total.value() * scale * (1 + (shift - rounded)))};
 }
 inline ShiftedSum<double> shifted_exp_sum(const double *x, int64_t n) { return exp_sum_from_maximum(x, n); }

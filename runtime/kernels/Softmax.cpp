@@ -10,7 +10,9 @@ namespace {
 
 using detail::every, detail::exp_down, detail::Vector, detail::over_vectors, detail::shift_of, detail::Stores;
 
-constexpr int64_t kTile = 1024; // columns
+constexpr int64_t kTile = 1024;   // columns
+constexpr int64_t kRows = 16;     // whose logarithms are taken together
+constexpr int64_t kAheadRows = 2; // asked for
 
 /// 1 / s, and 0 for an empty sum: softmax is 0 where everything is masked.
 template <typename T> T inverseOf(T s) { return s == T(0) ? T(0) : T(1) / s; }
@@ -107,6 +109,20 @@ template <typename T> void maximaAndExpSums(T *top, T *sum, const T *x, int64_t 
     sum[j] = static_cast<T>(sums.total[j]);
 }
 
+/// Shifts and sums of exponentials of `few` rows at a time, so that their logarithms are taken together:
+/// body(first, rows, shift, sum). x: (outer, n).
+template <typename T, typename Body> void overRows(const T *x, int64_t outer, int64_t n, int64_t few, Body body) {
+  T shift[kRows], sum[kRows];
+  for (int64_t o = 0; o < outer; o += few) {
+    const int64_t rows = std::min(few, outer - o);
+    for (int64_t r = 0; r < rows; ++r) {
+      const auto [s, e] = detail::shifted_exp_sum(x + (o + r) * n, n);
+      shift[r] = s, sum[r] = e;
+    }
+    body(o, rows, shift, sum);
+  }
+}
+
 /// softmax of columns: exp is taken twice, which is less than what a third pass over memory would be.
 template <typename T>
 void softmaxOfColumns(T *y, const T *x, int64_t n, int64_t inner, int64_t width, const Stores &stores) {
@@ -118,7 +134,9 @@ void softmaxOfColumns(T *y, const T *x, int64_t n, int64_t inner, int64_t width,
   }
   for (int64_t i = 0; i < n; ++i)
     stores.write(y + i * inner, width, [&](auto at, int64_t j) {
-      return exp_down(at.load(x + i * inner + j) - at.load(shift + j)) * at.load(factor + j);
+      const T *from = x + i * inner + j;
+      __builtin_prefetch(from + kAheadRows * inner, 0, 2);
+      return exp_down(at.load(from) - at.load(shift + j)) * at.load(factor + j);
     });
 }
 
@@ -168,53 +186,66 @@ template <typename T> void logsumexp_finish(T *lse, const T *m, const T *s, int6
 }
 
 template <typename T> void softmax(T *y, const T *x, int64_t outer, int64_t n, int64_t inner) {
-  if (inner == 1) { // exp once, scale in place
+  const Stores stores(x == y ? 0 : outer * n * inner * sizeof(T));
+  if (inner == 1) { // exp once, scale in place, or where results go past the cache, beside it
+    alignas(64) T few[kTile];
     for (int64_t o = 0; o < outer; ++o, x += n, y += n) {
+      T *e = stores.go_past() && n <= kTile ? few : y;
       const Vector<T> shift = every(shift_of(detail::largest_number(x, n)));
       T sum = static_cast<T>(detail::sum_of_vectors<T>(n, [&](auto at, int64_t i) {
         __builtin_prefetch(x + i + n); // the next row
-        Vector<T> e = exp_down(at.load(x + i) - shift);
-        at.store(y + i, e);
-        return e;
+        Vector<T> v = exp_down(at.load(x + i) - shift);
+        at.store(e + i, v);
+        return v;
       }));
       const Vector<T> factor = every(inverseOf(sum));
-      over_vectors<T>(n, [&](auto at, int64_t i) { at.store(y + i, at.load(y + i) * factor); });
+      auto scaled = [&](auto at, int64_t i) { return at.load(e + i) * factor; };
+      if (e == y)
+        over_vectors<T>(n, [&](auto at, int64_t i) { at.store(y + i, scaled(at, i)); });
+      else
+        stores.write(y, n, scaled);
     }
     return;
   }
-  const Stores stores(x == y ? 0 : outer * n * inner * sizeof(T));
   overTiles(outer, n, inner,
             [&](int64_t first, int64_t width) { softmaxOfColumns(y + first, x + first, n, inner, width, stores); });
 }
 
 template <typename T> void log_softmax(T *y, const T *x, int64_t outer, int64_t n, int64_t inner) {
+  const Stores stores(x == y ? 0 : outer * n * inner * sizeof(T));
   if (inner == 1) {
-    for (int64_t o = 0; o < outer; ++o, x += n, y += n) {
-      auto [m, sum] = detail::shifted_exp_sum(x, n);
-      const Vector<T> top = every(m), shift = every(math::log(sum));
-      over_vectors<T>(n, [&](auto at, int64_t i) { at.store(y + i, at.load(x + i) - top - shift); });
-    }
+    const int64_t few = std::clamp<int64_t>(kTile * 4 / std::max<int64_t>(n, 1), 1, kRows); // lie in the L1 cache
+    overRows(x, outer, n, few, [&](int64_t first, int64_t rows, const T *top, const T *sum) {
+      T shift[kRows];
+      for (int64_t r = 0; r < rows; ++r)
+        shift[r] = math::log(sum[r]);
+      for (int64_t r = 0; r < rows; ++r) {
+        const T *from = x + (first + r) * n;
+        const Vector<T> m = every(top[r]), s = every(shift[r]);
+        stores.write(y + (first + r) * n, n, [&](auto at, int64_t i) { return at.load(from + i) - m - s; });
+      }
+    });
     return;
   }
   alignas(64) T top[kTile], shift[kTile];
-  const Stores stores(x == y ? 0 : outer * n * inner * sizeof(T));
   overTiles(outer, n, inner, [&](int64_t first, int64_t width) {
     maximaAndExpSums(top, shift, x + first, n, inner, width);
     for (int64_t j = 0; j < width; ++j)
       shift[j] = math::log(shift[j]);
     for (int64_t i = 0; i < n; ++i)
       stores.write(y + first + i * inner, width, [&](auto at, int64_t j) {
-        return (at.load(x + first + i * inner + j) - at.load(top + j)) - at.load(shift + j);
+        const T *from = x + first + i * inner + j;
+        __builtin_prefetch(from + kAheadRows * inner, 0, 2);
+        return (at.load(from) - at.load(top + j)) - at.load(shift + j);
       });
   });
 }
 
 template <typename T> void logsumexp(T *lse, const T *x, int64_t outer, int64_t n, int64_t inner) {
   if (inner == 1) {
-    for (int64_t o = 0; o < outer; ++o) {
-      auto [m, sum] = detail::shifted_exp_sum(x + o * n, n);
-      logsumexp_finish(lse + o, &m, &sum, 1);
-    }
+    overRows(x, outer, n, kRows, [&](int64_t first, int64_t rows, const T *top, const T *sum) {
+      logsumexp_finish(lse + first, top, sum, rows);
+    });
     return;
   }
   alignas(64) T top[kTile], sum[kTile];

@@ -102,6 +102,15 @@ template <typename T, typename F> inline void over_vectors(int64_t n, F f) {
     f(Part{n - i}, i);
 }
 
+/// Stores past the cache; p lies on a border of 32 bytes.
+template <typename T> inline void stream(T *p, Vector<T> v) {
+#ifdef __AVX__
+  _mm256_stream_si256(reinterpret_cast<__m256i *>(p), (__m256i)v);
+#else
+  Whole().store(p, v);
+#endif
+}
+
 /// Where a kernel's results go: where there are more of them than the cache holds, past it, else into it. Past it, a
 /// line is not read before it is written, nor drives out another; whoever reads the results would not find them anyway.
 /// The results of one call; all are there when this object ends.
@@ -114,6 +123,7 @@ public:
   /// `bytes` that the kernel writes and does not read.
   explicit Stores(int64_t bytes) : past(bytes >= kPast) {}
   Stores(const Stores &) = delete;
+  bool go_past() const { return past; }
   ~Stores() {
 #ifdef __AVX__
     if (past)
@@ -130,7 +140,7 @@ public:
       if (head)
         Part{head}.store(y, f(Part{head}, 0));
       for (i = head; i + w <= n; i += w)
-        _mm256_stream_si256(reinterpret_cast<__m256i *>(y + i), (__m256i)f(Whole{}, i));
+        stream<T>(y + i, f(Whole{}, i));
     }
 #endif
     for (; i + w <= n; i += w)

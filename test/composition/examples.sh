@@ -7,7 +7,6 @@ echelon=$1 sample=${2:-}
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 status=0 tried=0
-export CXXFLAGS="-Wall -Wextra -Werror" # generated programs have no warnings
 
 # A layout that batch statistics forbid is refused by a diagnostic.
 refuses() {

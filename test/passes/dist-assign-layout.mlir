@@ -109,11 +109,13 @@ module @"vocabulary parallel" attributes {dist.mesh = #dist.mesh<tp = 2 [vocab]>
 // -----
 
 // `store optimizer over dp`: the gradient goes into its cut, the moment stays there, the parameter is cut for the
-// update and gathered after it. A one-element parameter is never cut.
+// update and gathered after it. Parts are one piece of memory each. A one-element parameter is never cut.
 // CHECK-LABEL: stored optimizer
 // CHECK: ech.variable param @w : !ech.tensor<[embed=4], f32, #dist.state<dp = whole>>
 // CHECK: ech.variable optimizer @m : !ech.tensor<[embed=4], f32, #dist.state<dp = cut embed>>
 // CHECK: ech.variable optimizer @flat : !ech.tensor<[odd=5], f32, #dist.state<dp = flat>>
+// CHECK: ech.variable optimizer @rows : !ech.tensor<[odd=5, embed=4], f32, #dist.state<dp = flat>>
+// CHECK: ech.variable optimizer @first : !ech.tensor<[in=1, layer=6, odd=5], f32, #dist.state<dp = cut layer>>
 // CHECK: ech.variable optimizer @one : !ech.tensor<[], f32, #dist.state<dp = whole>>
 // CHECK: %[[G:.*]] = ech.reduce sum {{.*}} -> !ech.tensor<[embed=4], f32, #dist.state<dp = sum>>
 // CHECK: %[[CUT:.*]] = dist.convert %[[G]] {{.*}}dp = sum>> -> <[embed=4], f32, #dist.state<dp = cut embed>>
@@ -130,6 +132,8 @@ module @"stored optimizer" attributes {dist.mesh = #dist.mesh<dp = 2 [batch]>, d
   ech.variable param @w : !w = normal(0.0, 1.0)
   ech.variable optimizer @m : !w = constant(0.0, 0.0)
   ech.variable optimizer @flat : !ech.tensor<[odd=5], f32> = constant(0.0, 0.0)
+  ech.variable optimizer @rows : !ech.tensor<[odd=5, embed=4], f32> = constant(0.0, 0.0)
+  ech.variable optimizer @first : !ech.tensor<[in=1, layer=6, odd=5], f32> = constant(0.0, 0.0)
   ech.variable optimizer @one : !ech.tensor<[], f32> = constant(0.0, 0.0)
   ech.step @train {
     %x = ech.read @x : !x

@@ -84,3 +84,24 @@ ech.step @made_again {
   %d = ech.map sub %c, %s : (!ech.tensor<[batch=4, hidden=8], f32>, !ech.tensor<[batch=4], f32>) -> !ech.tensor<[batch=4, hidden=8], f32>
   ech.write @x, %d : !ech.tensor<[batch=4, hidden=8], f32>
 }
+
+// %t was computed for the second group alone: there it is made again, and in the first it is no more.
+// CHECK-LABEL: ech.step @made_elsewhere
+// CHECK:       %[[X:.*]] = ech.read @x
+// CHECK:       rt.group(%[[X]]) {
+// CHECK:         ech.map neg
+// CHECK-NOT:     ech.map relu
+// CHECK:         ech.map add
+// CHECK:       %[[S:.*]] = ech.softmax
+// CHECK:       rt.group({{.*}}) {
+// CHECK:         ech.map relu
+// CHECK:         ech.map mul
+ech.step @made_elsewhere {
+  %x = ech.read @x : !ech.tensor<[batch=4, hidden=8], f32>
+  %n = ech.map neg %x : (!ech.tensor<[batch=4, hidden=8], f32>) -> !ech.tensor<[batch=4, hidden=8], f32>
+  %t = ech.map relu %n : (!ech.tensor<[batch=4, hidden=8], f32>) -> !ech.tensor<[batch=4, hidden=8], f32>
+  %a = ech.map add %n, %x : (!ech.tensor<[batch=4, hidden=8], f32>, !ech.tensor<[batch=4, hidden=8], f32>) -> !ech.tensor<[batch=4, hidden=8], f32>
+  %s = ech.softmax %a over ["hidden"] : (!ech.tensor<[batch=4, hidden=8], f32>) -> !ech.tensor<[batch=4, hidden=8], f32>
+  %p = ech.map mul %s, %t : (!ech.tensor<[batch=4, hidden=8], f32>, !ech.tensor<[batch=4, hidden=8], f32>) -> !ech.tensor<[batch=4, hidden=8], f32>
+  ech.write @x, %p : !ech.tensor<[batch=4, hidden=8], f32>
+}

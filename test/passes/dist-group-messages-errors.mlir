@@ -1,5 +1,6 @@
 // RUN: echelon-opt %s --dist-group-messages=bucket-mb=0 --verify-diagnostics
+// RUN: echelon-opt %s --dist-group-messages=alone-kb=0 --verify-diagnostics
 
-// expected-error @+1 {{bucket-mb is at least 1}}
+// expected-error @+1 {{bucket-mb and alone-kb are at least 1}}
 module {
 }

@@ -1,6 +1,7 @@
-// Messages that wait for nothing else travel together.
-// RUN: echelon-opt %s -dist-group-messages | FileCheck %s --check-prefixes=CHECK,ALL
-// RUN: echelon-opt %s -dist-group-messages=bucket-mb=1 | FileCheck %s --check-prefixes=CHECK,SMALL
+// Messages that wait for nothing else travel together; but not parts of large values, which lie apart.
+// RUN: echelon-opt %s -dist-group-messages=alone-kb=1000 | FileCheck %s --check-prefixes=CHECK,ALL
+// RUN: echelon-opt %s -dist-group-messages="alone-kb=1000 bucket-mb=1" | FileCheck %s --check-prefixes=CHECK,FULL
+// RUN: echelon-opt %s -dist-group-messages | FileCheck %s --check-prefixes=CHECK,ALONE
 
 !sum = !ech.tensor<[], f32, #dist.state<dp = sum>>
 !one = !ech.tensor<[], f32, #dist.state<dp = whole>>
@@ -23,10 +24,14 @@ module attributes {dist.mesh = #dist.mesh<dp = 2 [batch]>} {
     ech.report loss "loss", %0 : !one
     %1 = dist.all_reduce %m over ["dp"] why "split batch over dp: report of accuracy" : (!sum) -> !one
     ech.report metric "accuracy", %1 : !one
-    // The gradients of 0.8 MB each: one message, or two where a bucket holds 1 MB.
+    // The gradients of 0.8 MB each: one message; two where a bucket holds 1 MB, or where 0.8 MB travel alone.
     // ALL: dist.reduce_scatter %{{.*}}, %{{.*}} over ["dp"] why "store: write of a, write of b"
-    // SMALL: dist.reduce_scatter %{{.*}} over ["dp"] why "store: write of a"
-    // SMALL: dist.reduce_scatter %{{.*}} over ["dp"] why "store: write of b"
+    // FULL: dist.reduce_scatter %{{[0-9]+}} over ["dp"] why "store: write of a"
+    // FULL: dist.reduce_scatter %{{[0-9]+}} over ["dp"] why "store: write of b"
+    // ALONE: dist.reduce_scatter %{{[0-9]+}} over ["dp"] why "store: write of a"
+    // ALONE: dist.all_gather %{{[0-9]+}} over ["dp"] why "store: write of a"
+    // ALONE: dist.reduce_scatter %{{[0-9]+}} over ["dp"] why "store: write of b"
+    // ALONE: dist.all_gather %{{[0-9]+}} over ["dp"] why "store: write of b"
     %2 = dist.reduce_scatter %da over ["dp"] why "store: write of a" {ech.phase = "update"} : (!gsum) -> !gcut
     %3 = ech.map neg %2 {ech.phase = "update"} : (!gcut) -> !gcut
     %4 = dist.all_gather %3 over ["dp"] why "store: write of a" {ech.phase = "update"} : (!gcut) -> !g
@@ -34,7 +39,7 @@ module attributes {dist.mesh = #dist.mesh<dp = 2 [batch]>} {
     %5 = dist.reduce_scatter %db over ["dp"] why "store: write of b" {ech.phase = "update"} : (!gsum) -> !gcut
     %6 = ech.map neg %5 {ech.phase = "update"} : (!gcut) -> !gcut
     // The parameters.
-    // CHECK: dist.all_gather %{{.*}}, %{{.*}} over ["dp"]
+    // ALL: dist.all_gather %{{.*}}, %{{.*}} over ["dp"]
     %7 = dist.all_gather %6 over ["dp"] why "store: write of b" {ech.phase = "update"} : (!gcut) -> !g
     ech.write @b, %7 {ech.phase = "update"} : !g
   }

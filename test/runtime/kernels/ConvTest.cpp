@@ -2,6 +2,7 @@
 #include "runtime/kernels/Conv.h"
 #include "Values.h"
 #include "runtime/kernels/ConvDirect.h"
+#include "runtime/kernels/ConvWinograd.h"
 
 namespace echelon::runtime {
 namespace {
@@ -34,6 +35,12 @@ const ConvShape kShapes[] = {
     {1, 2, 4, 2, {{5, 3, 1, 4, 3}, {6, 2, 3, 3, 5}}},    // windows wholly in the padding
     {1, 5, 7, 2, {{6, 1, 1, 0, 0}, {5, 1, 2, 0, 0}}},    // 1 x 1
     {2, 2, 3, 2, {{7, 4, 3, 2, 0}, {10, 2, 4, 0, 1}}},   // asymmetric padding, a step that leaves columns unread
+    {1, 1, 1, 2, {{3, 3, 1, 0, 0}, {3, 3, 1, 0, 0}}},    // one result
+    {2, 1, 3, 2, {{4, 3, 1, 0, 2}, {1, 3, 1, 2, 1}}},    // one column, more padding than image
+    {2, 9, 17, 2, {{5, 3, 1, 2, 0}, {11, 3, 1, 0, 2}}},  // asymmetric padding, channels and sizes off the vectors
+    {11, 8, 24, 2, {{6, 3, 1, 1, 1}, {5, 3, 1, 1, 1}}},  // tiles of several images at a time, the last ones fewer
+    {2, 10, 8, 2, {{29, 3, 1, 1, 1}, {35, 3, 1, 1, 1}}}, // rows of tiles at a time
+    {1, 8, 8, 2, {{4, 3, 1, 0, 0}, {230, 3, 1, 1, 1}}},  // more tiles in a row than are taken at a time
     {1, 2, 3, 3, {{4, 3, 1, 1, 1}, {5, 2, 1, 0, 1}, {6, 3, 2, 1, 1}}},
     {1, 2, 2, 4, {{3, 2, 1, 0, 0}, {4, 3, 1, 1, 1}, {3, 2, 1, 1, 0}, {5, 3, 2, 1, 1}}},
 };
@@ -64,31 +71,65 @@ TYPED_TEST(Conv, MatchesTheReference) {
     }
 }
 
+/// Holds one way against the reference, with all the scratch memory that it wants and without.
+template <typename T, typename Way, typename Scratch> void holdsUp(const ConvShape &s, Way way, Scratch scratchOf) {
+  SCOPED_TRACE(testing::Message() << "from " << s.from << ", to " << s.to << ", last " << s.dims[s.rank - 1].in);
+  Sizes n = sizesOf(s);
+  auto x = values<T>(n.x, 1), w = values<T>(n.w, 2), dy = values<T>(n.y, 3);
+  std::vector<T> ey(n.y), edx(n.x), edw(n.w);
+  reference::conv(ey.data(), x.data(), w.data(), s);
+  reference::conv_grad_data(edx.data(), dy.data(), w.data(), s);
+  reference::conv_grad_weights(edw.data(), x.data(), dy.data(), s);
+  for (bool withScratch : {false, true}) {
+    std::vector<T> y(n.y, T(9)), dx(n.x, T(9)), dw(n.w, T(9));
+    auto run = [&](ConvKind kind, T *src, T *weights, T *dst) {
+      int64_t count = withScratch ? scratchOf(kind) : 0;
+      std::vector<T> scratch(count + 8, T(7));
+      way(kind, src, weights, dst, s, scratch.data(), count);
+      EXPECT_EQ(std::vector<T>(scratch.end() - 8, scratch.end()), std::vector<T>(8, T(7)));
+    };
+    run(ConvKind::forward, x.data(), w.data(), y.data());
+    expectClose(y, ey, "y");
+    run(ConvKind::gradData, dx.data(), w.data(), dy.data());
+    expectClose(dx, edx, "dx");
+    run(ConvKind::gradWeights, x.data(), dw.data(), dy.data());
+    expectClose(dw, edw, "dw");
+  }
+}
+
 // Also where choose_conv prefers another way.
 TYPED_TEST(Conv, TheDirectOneMatchesTheReference) {
   using T = TypeParam;
-  for (bool withScratch : {false, true})
-    for (ConvShape s : kShapes) {
-      SCOPED_TRACE(testing::Message() << "rank " << s.rank << ", from " << s.from << ", to " << s.to);
-      Sizes n = sizesOf(s);
-      auto x = values<T>(n.x, 1), w = values<T>(n.w, 2), dy = values<T>(n.y, 3);
-      std::vector<T> y(n.y, T(9)), dx(n.x, T(9)), dw(n.w, T(9)), ey(n.y), edx(n.x), edw(n.w);
-      auto direct = [&](ConvKind kind, T *src, T *weights, T *dst) {
-        int64_t count = withScratch ? conv_direct_scratch(kind, s, sizeof(T)) : 0;
-        std::vector<T> scratch(count + 8, T(7));
-        detail::conv_direct(kind, src, weights, dst, s, scratch.data(), count);
-        EXPECT_EQ(std::vector<T>(scratch.end() - 8, scratch.end()), std::vector<T>(8, T(7)));
-      };
-      direct(ConvKind::forward, x.data(), w.data(), y.data());
-      reference::conv(ey.data(), x.data(), w.data(), s);
-      expectClose(y, ey, "y");
-      direct(ConvKind::gradData, dx.data(), w.data(), dy.data());
-      reference::conv_grad_data(edx.data(), dy.data(), w.data(), s);
-      expectClose(dx, edx, "dx");
-      direct(ConvKind::gradWeights, x.data(), dw.data(), dy.data());
-      reference::conv_grad_weights(edw.data(), x.data(), dy.data(), s);
-      expectClose(dw, edw, "dw");
+  for (const ConvShape &s : kShapes)
+    holdsUp<T>(s, detail::conv_direct<T>, [&](ConvKind kind) { return conv_direct_scratch(kind, s, sizeof(T)); });
+}
+
+TYPED_TEST(Conv, WinogradsMatchesTheReference) {
+  using T = TypeParam;
+  int fitting = 0;
+  for (const ConvShape &s : kShapes)
+    if (detail::winogradFits(s)) {
+      ++fitting;
+      holdsUp<T>(s, detail::conv_winograd<T>,
+                 [&](ConvKind kind) { return detail::WinogradShape(kind, s, 32 / sizeof(T)).scratch(); });
     }
+  EXPECT_GT(fitting, 8);
+}
+
+// One sample's results do not hang on those beside it, nor on which images are taken at a time.
+TYPED_TEST(Conv, WinogradsSamplesAreIndependent) {
+  using T = TypeParam;
+  ConvShape s{11, 8, 16, 2, {{6, 3, 1, 1, 1}, {5, 3, 1, 1, 1}}};
+  Sizes n = sizesOf(s);
+  auto x = values<T>(n.x, 1), w = values<T>(n.w, 2);
+  std::vector<T> y(n.y), one(n.y);
+  detail::conv_winograd<T>(ConvKind::forward, x.data(), w.data(), y.data(), s, nullptr, 0);
+  ConvShape single = s;
+  single.batch = 1;
+  for (int64_t b = 0; b < s.batch; ++b)
+    detail::conv_winograd<T>(ConvKind::forward, x.data() + b * n.x / s.batch, w.data(), one.data() + b * n.y / s.batch,
+                             single, nullptr, 0);
+  EXPECT_EQ(y, one);
 }
 
 // By hand: a 2 x 2 window of ones over 3 x 3 with one row and column of padding before.

@@ -63,6 +63,8 @@ TYPED_TEST(Copy, PermutesDimensions) {
   compareAllOrders<TypeParam>({51, 4});
   compareAllOrders<TypeParam>({8, 16});
   compareAllOrders<TypeParam>({3, 17, 9});
+  compareAllOrders<TypeParam>({3, 17, 8});
+  compareAllOrders<TypeParam>({3, 40, 16, 9}); // columns along two dimensions
   compareAllOrders<TypeParam>({2, 3, 1, 5});
   compareAllOrders<TypeParam>({2, 9, 8, 11});
   compareAllOrders<TypeParam>({2, 1, 3, 2, 2});
