@@ -1,7 +1,7 @@
 // Times of Echelon's collectives by size, and of the memory traffic that each cannot do without.
 //
-//   bench_collectives RANKS [TRANSPORT [BYTES] [COLLECTIVE...]]     run.py beside it calls this and mpi_collectives in
-//   turns
+//   bench_collectives RANKS [TRANSPORT [BYTES,...] [COLLECTIVE...]]     run.py beside it calls this and mpi_collectives
+//   in turns
 //
 // Prints a line a figure: what, bytes, microseconds. The floor of a collective: each rank reads and writes its share of
 // the bytes that must be read and written at least, all ranks at once, in memory of its own, used again and again as
@@ -58,7 +58,7 @@ public:
     for (const Case &c : cases()) {
       if (!wanted.has(c.name))
         continue;
-      for (int64_t bytes : sizes(wanted.largest)) {
+      for (int64_t bytes : wanted.sizes) {
         print(c.name, bytes, microseconds(peers, [&] { c.call(bytes); }));
         if (bytes >= 1 << 20 && c.read(bytes) > 0)
           print((std::string("floor_") + c.name).c_str(), bytes, floorOf(c.read(bytes), c.written(bytes)));
@@ -121,7 +121,7 @@ int main(int argc, char **argv) {
   LaunchOptions options;
   options.ranks = argc > 1 ? std::atoi(argv[1]) : 2;
   if (options.ranks < 1) {
-    std::fprintf(stderr, "usage: bench_collectives [RANKS [shm | threads | mpi [BYTES] [COLLECTIVE...]]]\n");
+    std::fprintf(stderr, "usage: bench_collectives [RANKS [shm | threads | mpi [BYTES,...] [COLLECTIVE...]]]\n");
     return 2;
   }
   options.transport = argc > 2 ? argv[2] : "shm";

@@ -1,6 +1,6 @@
 // Times of MPI's collectives by size, taken as bench_collectives takes Echelon's.
 //
-//   mpirun -n RANKS mpi_collectives [BYTES] [COLLECTIVE...]     prints a line a figure: what, bytes, microseconds
+//   mpirun -n RANKS mpi_collectives [BYTES,...] [COLLECTIVE...]     prints a line a figure: what, bytes, microseconds
 
 #include "Windows.h"
 
@@ -51,7 +51,7 @@ int main(int argc, char **argv) {
     for (const Case &c : cases(in.data(), out.data(), peers)) {
       if (!wanted.has(c.name))
         continue;
-      for (int64_t bytes : sizes(wanted.largest)) {
+      for (int64_t bytes : wanted.sizes) {
         const double time = microseconds(peers, [&] { c.call(static_cast<int>(bytes / 4)); });
         if (peers.rank == 0)
           std::printf("%s %lld %.3f\n", c.name, static_cast<long long>(bytes), time);

@@ -19,21 +19,27 @@ namespace echelon::bench {
 inline constexpr int64_t kLargest = int64_t(64) << 20;
 /// The bytes of the whole buffer: what each rank holds before or after. Rows of collectives that have a row a rank
 /// are this by the number of ranks.
-inline std::vector<int64_t> sizes(int64_t largest) {
+inline std::vector<int64_t> allSizes() {
   std::vector<int64_t> all;
-  for (int64_t bytes = 1 << 10; bytes <= largest; bytes *= 4)
+  for (int64_t bytes = 1 << 10; bytes <= kLargest; bytes *= 4)
     all.push_back(bytes);
   return all;
 }
 
-/// What the command line asks for: [BYTES] [COLLECTIVE...], all collectives up to 64 MB unless told.
+/// What the command line asks for: [BYTES,...] [COLLECTIVE...], all unless told.
 struct Wanted {
-  int64_t largest = kLargest;
+  std::vector<int64_t> sizes;
   std::vector<std::string> names;
 
   Wanted(int first, int argc, char **argv) {
-    if (first < argc && std::atoll(argv[first]) > 0)
-      largest = std::min<int64_t>(kLargest, std::atoll(argv[first++]));
+    if (first < argc && std::atoll(argv[first]) > 0) {
+      char *at = argv[first++];
+      do
+        sizes.push_back(std::min<int64_t>(kLargest, std::strtoll(at, &at, 10)));
+      while (*at++ == ',');
+    } else {
+      sizes = allSizes();
+    }
     if (first < argc)
       names.assign(argv + first, argv + argc);
   }

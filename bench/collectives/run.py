@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Collectives over shared memory beside the memory traffic that they cannot do without and the best of Open MPI.
 
-    bench/collectives/run.py [--ranks 2] [--rounds 3] [COLLECTIVE...]
+    bench/collectives/run.py [--ranks 2] [--rounds 3] [--sizes BYTES,...] [COLLECTIVE...]
 
 Each round runs Open MPI's once as it chooses itself and once with each of its algorithms (those of its component tuned
 by number, and its components sm and han), and Echelon's before every fourth of these, all in the same way (Windows.h).
@@ -23,6 +23,7 @@ import sys
 BIN = pathlib.Path(os.environ.get("ECHELON_BIN", pathlib.Path(__file__).resolve().parents[2] / "build/bin"))
 NAMES = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast", "reduce", "gather", "scatter",
          "barrier")
+SHORT = 1024  # bytes
 # How many algorithms coll_tuned of Open MPI 4.1 has for each.
 ALGORITHMS = {"allreduce": 6, "reduce_scatter_block": 4, "allgather": 6, "alltoall": 5, "bcast": 9, "reduce": 7,
               "gather": 3, "scatter": 3, "barrier": 6}
@@ -66,6 +67,7 @@ def main():
     parser.add_argument("collectives", nargs="*", help="all, unless told")
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--sizes", default="65536,1048576,4194304,67108864", help="bytes, in the rounds")
     parser.add_argument("--short", type=int, default=3, help="runs of 1 KB alone")
     parser.add_argument("--only", action="store_true", help="without Open MPI")
     options = parser.parse_args()
@@ -75,14 +77,14 @@ def main():
     own, peer = collections.defaultdict(list), collections.defaultdict(lambda: collections.defaultdict(list))
     beside = collections.defaultdict(lambda: collections.defaultdict(list))  # Echelon's before those of peer
 
-    def take_own(*largest):
-        got = figures([BIN / "bench_collectives", str(options.ranks), "shm", *largest, *options.collectives])
+    def take_own(sizes):
+        got = figures([BIN / "bench_collectives", str(options.ranks), "shm", sizes, *options.collectives])
         for key, time in got.items():
             own[key].append(time)
         return got
 
-    def take_peer(name, choice, *largest):
-        got = figures([*mpirun, *choice, BIN / "mpi_collectives", *largest, *options.collectives])
+    def take_peer(name, choice, sizes):
+        got = figures([*mpirun, *choice, BIN / "mpi_collectives", sizes, *options.collectives])
         if not got:
             print(f"Open MPI, {name}: no figures", file=sys.stderr)
         return got
@@ -90,22 +92,22 @@ def main():
     for _ in range(options.rounds):
         for turn, (name, choice) in enumerate(variants(options.ranks)):
             if turn % 4 == 0:
-                take_own()
+                take_own(options.sizes)
             if not options.only:
-                for key, time in take_peer(name, choice).items():
-                    if key[1] > 1024 or not options.short:
+                for key, time in take_peer(name, choice, options.sizes).items():
+                    if key[1] > SHORT or not options.short:
                         peer[key][name].append(time)
     for _ in range(options.short):
         for name, choice in variants(options.ranks):
-            before = take_own("1024")
+            before = take_own(str(SHORT))
             if not options.only:
-                for key, time in take_peer(name, choice, "1024").items():
+                for key, time in take_peer(name, choice, str(SHORT)).items():
                     peer[key][name].append(time)
                     beside[key][name].append(before[key])
     print(f"\n{options.ranks} ranks, us\n\n| collective | size | Echelon | by the floor | Open MPI's best | by it |\n|"
           + " --- |" * 6)
     for name in NAMES:
-        for (what, count), times in own.items():
+        for (what, count), times in sorted(own.items()):
             if what != name:
                 continue
             time, floor = statistics.median(times), own.get(("floor_" + name, count))

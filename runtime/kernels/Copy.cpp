@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <type_traits>
 
 namespace echelon::runtime {
 namespace {
@@ -103,8 +102,8 @@ void transposeInto(T *dst, int64_t dstRow, const T *src, const Columns &columns,
       dst[i * dstRow + j - from] = src[columns.place(j) + i];
 }
 
-/// Whether transposePast is for these. Where rows of the target are a multiple of 1 KiB apart, its lines are on few of
-/// the memory's channels.
+/// Whether transposePast is for these. Where rows of the target are a multiple of 1 KiB apart it is slower than blocks:
+/// the lines seem to meet few of memory's channels.
 template <typename T>
 bool goesLineByLine(const T *dst, int64_t dstRow, const Columns &columns, int64_t rows, const Stores &stores) {
   constexpr int64_t line = 64 / sizeof(T);

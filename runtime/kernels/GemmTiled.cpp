@@ -122,7 +122,7 @@ void packPanel(float *panel, MatrixView a, int64_t rows, int64_t left, int64_t l
 /// panels at a time: they lie in the same cache lines.
 void packPanels(float *panels, MatrixView a, int64_t rows, int64_t left, int64_t k) {
   const bool down = a.row == 1;
-  const int64_t step = down ? kLine : k;
+  const int64_t step = down ? kLine / 2 : k; // more at far places would drive each other out of the L1 cache
   for (int64_t l = 0; l < k; l += step) {
     const int64_t end = std::min(k, l + step), ahead = std::min(k, end + step);
     for (int64_t column = end; column < ahead; ++column)

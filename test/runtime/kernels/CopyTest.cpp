@@ -70,6 +70,30 @@ TYPED_TEST(Copy, PermutesDimensions) {
   compareAllOrders<TypeParam>({2, 1, 3, 2, 2});
 }
 
+/// A target of more than the cache, on a border of 64 bytes, from a source whose dimension order[0] is slowest.
+void compareLarge(const std::vector<int64_t> &sizes, const std::vector<int> &order) {
+  const int rank = static_cast<int>(sizes.size());
+  std::vector<int> plain(rank);
+  std::iota(plain.begin(), plain.end(), 0);
+  const int64_t n = std::accumulate(sizes.begin(), sizes.end(), int64_t(1), std::multiplies<int64_t>());
+  std::vector<int32_t> src(n), memory(n + 16, -1), expected(n);
+  std::iota(src.begin(), src.end(), 1);
+  int32_t *actual = memory.data() + (-reinterpret_cast<uintptr_t>(memory.data()) & 63) / 4;
+  auto to = stridesIn(sizes, plain), from = stridesIn(sizes, order);
+  copy_strided(actual, to.data(), src.data(), from.data(), sizes.data(), rank);
+  reference::copy_strided(expected.data(), to.data(), src.data(), from.data(), sizes.data(), rank, false);
+  EXPECT_TRUE(std::equal(expected.begin(), expected.end(), actual));
+}
+
+// Past the cache: a transpose through a buffer and line by line, with columns along one dimension and two; pieces of
+// rows.
+TEST(CopyPastTheCache, Permutes) {
+  compareLarge({1024, 8192}, {1, 0});
+  compareLarge({24, 350016}, {1, 0});
+  compareLarge({24, 21, 16672}, {2, 1, 0});
+  compareLarge({4, 64, 64, 520}, {0, 2, 1, 3});
+}
+
 // A window out of a larger tensor into another one leaves the rest alone.
 TYPED_TEST(Copy, CopiesWindows) {
   using T = TypeParam;

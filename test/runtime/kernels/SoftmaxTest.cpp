@@ -64,6 +64,20 @@ TYPED_TEST(Softmax, SumsFollowTheMaximum) {
   }
 }
 
+// Results that go past the cache have the bits of those that do not.
+TEST(SoftmaxPastTheCache, IsTheSame) {
+  const int64_t rows = 11000, n = 770, some = 1000; // 34 MB in all, 3 MB of some
+  auto x = values<float>(rows * n, 4);
+  std::vector<float> whole(rows * n), part(some * n);
+  for (auto function : {softmax<float>, log_softmax<float>}) {
+    function(whole.data(), x.data(), rows, n, 1);
+    for (int64_t r = 0; r < rows; r += some) {
+      function(part.data(), x.data() + r * n, some, n, 1);
+      ASSERT_TRUE(std::equal(part.begin(), part.end(), whole.begin() + r * n)) << r;
+    }
+  }
+}
+
 // A slice that is masked throughout is 0, its logsumexp -inf; a partly masked one is 0 where masked.
 TYPED_TEST(Softmax, MaskedSlicesAreZero) {
   using T = TypeParam;
