@@ -17,20 +17,24 @@ constexpr bool conv_in_library(const ConvShape &shape, int elementBytes) {
   return elementBytes == 4 && shape.rank <= 3;
 }
 
-/// The fastest way on one thread. Direct, while the images between zeros stay in the second cache, but where vectors of
-/// outputs are not full, steps spread them, or each of many channels is a sum over many. GFLOP/s, 3 x 3 windows, 64
-/// images (Zen 3 of 103, shared with other work; direct and library in turns):
+/// The fastest way on one thread. Winograd's products where they fit, unless channels are so few that bringing images
+/// to pixels and back is most of the work. Else direct, while the images between zeros stay in the second cache, but
+/// where vectors of outputs are not full, steps spread them, or each of many channels is a sum over many. GFLOP/s of
+/// the plain definition, 3 x 3 windows, 64 images (Zen 3 of 103, shared with other work; all ways in turns):
 ///
-///                        forward           dx                dw
-///                        direct  library   direct  library   direct  library
-///   1 -> 16, 28 x 28         33       32       28        8       42        8
-///   3 -> 16, 32 x 32         66       52       34       23       58       47
-///   16 -> 16, 32 x 32        80       61       80       78       80       56
-///   16 -> 32, step 2         71       65       58       61       49       57
-///   16 -> 32, 14 x 14        70       84       65       92       72       71
-///   32 -> 32, 16 x 16        84       78       84       85       80       67
-///   32 -> 64, step 2         56       64       60       61       43       56
-///   64 -> 64, 8 x 8          78       82       79       95       70       67
+///                        forward                     dx                          dw
+///                        direct  library  Winograd   direct  library  Winograd   direct  library  Winograd
+///   1 -> 16, 28 x 28         33       32        15       28        8         8       42        8         9
+///   3 -> 16, 32 x 32         66       52        36       34       23        28       58       47        30
+///   8 -> 8, 32 x 32          48       32        36       45       35        35       52       33        41
+///   8 -> 16, 28 x 28         39       47        47       40       37        46       48       34        47
+///   16 -> 16, 32 x 32        80       61        99       80       78        98       80       56       107
+///   16 -> 32, step 2         71       65                 58       61                 49       57
+///   16 -> 32, 14 x 14        70       84       119       65       92       122       72       71       125
+///   32 -> 32, 16 x 16        84       78       144       84       85       147       80       67       142
+///   32 -> 64, step 2         56       64                 60       61                 43       56
+///   64 -> 64, 8 x 8          78       82       169       79       95       167       70       67       156
+///   64 -> 64, 4 x 4          24       52       118       22       68       116       29       45       106
 constexpr ConvWay choose_conv(ConvKind kind, const ConvShape &shape, int elementBytes) {
   const detail::FourDims d(shape);
   const int64_t lanes = 32 / elementBytes;
@@ -38,7 +42,7 @@ constexpr ConvWay choose_conv(ConvKind kind, const ConvShape &shape, int element
   const detail::Frame frame = back ? frameOfDy(d, lanes) : frameOfX(d, lanes);
   const int64_t channels = back ? shape.to : shape.from, others = back ? shape.from : shape.to;
   const bool fits = channels * frame.channel * elementBytes <= 512 << 10;
-  if (detail::winogradFits(shape) && channels >= 8 && others >= 8)
+  if (detail::winogradFits(shape) && channels >= 8 && others >= 8 && channels * others >= 200)
     return ConvWay::winograd;
   if (!conv_in_library(shape, elementBytes))
     return fits ? ConvWay::direct : ConvWay::columns;
