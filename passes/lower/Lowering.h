@@ -163,6 +163,8 @@ private:
     llvm::SmallVector<int64_t> mesh, factors;
   };
   Terms termsOf(Tensor type, llvm::StringRef axis);
+  /// A copy between orders of axes, by the kernel for transposes.
+  void copyTransposed(Value to, Value from, Location loc);
   Value offset(const Terms &terms, int64_t plus, const llvm::Twine &name);
   llvm::StringMap<Value> offsets; ///< of this function
 };

@@ -123,7 +123,7 @@ bool Message::mayOverwrite(Value v, Value memory) {
     return at && at->isBeforeInBlock(op);
   };
   return llvm::all_of(l.buffers, [&](auto &entry) { // terms that were added up lie here too
-    return entry.second != memory || entry.first == v || llvm::all_of(entry.first.getUsers(), isReadBefore);
+    return rt::allocOf(entry.second) != alloc || entry.first == v || llvm::all_of(entry.first.getUsers(), isReadBefore);
   });
 }
 

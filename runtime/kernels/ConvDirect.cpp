@@ -117,6 +117,8 @@ void productGroup(T *y, const T *x, const T *w, const Product<T> &p, Part part, 
 
 /// All places and channels of the frame, which may be of several images.
 template <typename T> void product(T *y, const T *x, const Product<T> &p, Next<T> next) {
+  if (p.count == 0) // of steps larger than the image, phases may have no place
+    return;
   constexpr int64_t kPart = 160; // 16 channels of a 3 x 3 window, and a little
   const int64_t parts = std::max<int64_t>(1, (p.inner + kPart - 1) / kPart);
   const int64_t tiles = parts * ((p.channels + kChannels - 1) / kChannels) * p.count;

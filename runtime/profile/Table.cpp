@@ -37,14 +37,20 @@ std::string limitColumn(double bound, double seconds) {
   return bound > 0 && seconds > 0 ? formatted("%6.0f %%", 100 * bound / seconds) : "       -";
 }
 
+/// 0 where a rate would say nothing: while a message waits for long, others may move its bytes.
+double ratedBound(const ProfileRow &row, const Limits &limits) {
+  return row.waited > row.seconds / 2 ? 0 : boundOf(row, limits);
+}
+
 std::string rowText(const ProfileRow &row, const ProfileSummary &summary) {
   const double own = row.seconds - row.waited;
   std::string text = timeColumns(row.seconds, summary) + formatted(" %7.4g", row.calls);
-  const bool rated = boundOf(row, summary.limits) > 0 && own > 0;
+  const double bound = ratedBound(row, summary.limits);
+  const bool rated = bound > 0 && own > 0;
   const bool arithmetic = isArithmetic(row, summary.limits);
   text += rated && arithmetic ? formatted(" %8.2f", 1e-9 * row.flops / own) : "        -";
   text += rated && !arithmetic ? formatted(" %8.2f", 1e-9 * row.bytes / own) : "        -";
-  text += " " + limitColumn(boundOf(row, summary.limits), own);
+  text += " " + limitColumn(bound, own);
   if (summary.ranks > 1)
     text += formatted(" %8.4f %9.4f-%.4f", 1e3 * row.waited, 1e3 * row.fastest, 1e3 * row.slowest);
   return text + "  " + plain(row.line) + (row.line.empty() ? "" : "  ") + plain(row.op) + "\n";
@@ -68,7 +74,7 @@ std::vector<Sum> sumsByKind(const ProfileSummary &summary) {
     at->bounded += bound > 0 ? seconds : 0;
   };
   for (const ProfileRow &row : summary.rows) {
-    add(row.kind, row.seconds - row.waited, boundOf(row, summary.limits));
+    add(row.kind, row.seconds - row.waited, ratedBound(row, summary.limits));
     add(kWaiting, row.waited, 0);
   }
   std::sort(sums.begin(), sums.end(), [](const Sum &a, const Sum &b) { return a.seconds > b.seconds; });
@@ -77,7 +83,7 @@ std::vector<Sum> sumsByKind(const ProfileSummary &summary) {
 
 std::string headText(const ProfileSummary &summary) {
   const Limits &limits = summary.limits;
-  std::string text = "profile of " + std::to_string(summary.steps) + " steps";
+  std::string text = "profile of " + std::to_string(summary.steps) + (summary.steps == 1 ? " step" : " steps");
   if (summary.leftOut)
     text += ", the first " + std::to_string(summary.leftOut) + " left out";
   if (summary.ranks > 1)

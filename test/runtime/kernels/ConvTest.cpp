@@ -22,6 +22,8 @@ Sizes sizesOf(const ConvShape &s) {
 
 const ConvShape kShapes[] = {
     {1, 1, 1, 1, {{1, 1, 1, 0, 0}}},
+    {1, 2, 3, 1, {{1, 1, 2, 0, 0}}}, // a step larger than the image
+    {2, 5, 4, 2, {{1, 3, 2, 1, 1}, {1, 3, 3, 1, 1}}},
     {2, 3, 4, 1, {{9, 3, 2, 1, 1}}},
     {2, 3, 16, 2, {{8, 3, 1, 1, 1}, {8, 3, 1, 1, 1}}}, // as the first layer of a residual net
     {2, 1, 16, 2, {{8, 3, 1, 1, 1}, {9, 3, 1, 1, 1}}}, // grey images

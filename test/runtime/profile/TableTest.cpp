@@ -74,3 +74,18 @@ TEST(Table, TwoRanks) {
   EXPECT_NE(text.find(" 10.00 %     1.0000        -  waiting\n"), std::string::npos) << text;
   EXPECT_NE(text.find(" 10.00 %     1.0000     40 %  messages\n"), std::string::npos) << text;
 }
+
+// A message that mostly waited has no rate: others may have moved its bytes meanwhile.
+TEST(Table, WaitsForLong) {
+  ProfileSummary s = summary(2);
+  for (ProfileRow &row : s.rows)
+    row.waited = row.kind == "messages" ? 1.9e-3 : 0;
+  s.steps = 1;
+  const std::string text = profileText(s);
+  EXPECT_EQ(text.find("profile of 1 step, the first"), 0u) << text;
+  EXPECT_NE(text.find(" 20.00 %     2.0000       2        -        -        -   1.9000    2.0000-2.0000  a.ech:3  "
+                      "all_reduce d\n"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("  1.00 %     0.1000        -  messages\n"), std::string::npos) << text;
+}
