@@ -46,47 +46,32 @@ void norms(int64_t r, int64_t n) {
 
 void softmaxes(int64_t r, int64_t n) {
   const double all = 4.0 * r * n;
-  Values x(r * n), d(r * n, 2);
+  Values x(r * n);
   Array<float> y(r * n), want(r * n), few(std::max(r, n)), wantFew(few.size);
   const double exps = secondsOfExponentials(double(r) * n);
-  auto forward = Traffic().read(all).write(all).atLeast(exps), backward = Traffic().read(all).read(all).write(all);
+  auto forward = Traffic().read(all).write(all).atLeast(exps);
   streams(
       sized("softmax", r, n), forward, [&] { softmax<float>(y, x, r, n, 1); },
       [&] { reference::softmax<float>(want, x, r, n, 1); }, {{y, want, r * n}});
-  streams(sized("  its derivative", r, n), backward, [&] { softmax_grad<float>(want, d, y, r, n, 1); });
   streams(
       sized("softmax over rows", r, n), forward, [&] { softmax<float>(y, x, 1, r, n); },
       [&] { reference::softmax<float>(want, x, 1, r, n); }, {{y, want, r * n}});
-  streams(sized("  its derivative", r, n), backward, [&] { softmax_grad<float>(want, d, y, 1, r, n); });
-  streams(sized("log softmax", r, n), forward, [&] { log_softmax<float>(y, x, r, n, 1); });
   streams(
       sized("logsumexp", r, n), Traffic().read(all).atLeast(exps), [&] { logsumexp<float>(few, x, r, n, 1); },
       [&] { reference::logsumexp<float>(wantFew, x, r, n, 1); }, {{few, wantFew, r}});
 }
 
-/// (exp(x - lse) - onehot(label)) * d.
-void plainCrossEntropyGrad(float *dx, const float *d, const float *x, const float *lse, const int32_t *labels,
-                           int64_t r, int64_t n) {
-  for (int64_t i = 0; i < r; ++i)
-    for (int64_t j = 0; j < n; ++j)
-      dx[i * n + j] = (std::exp(x[i * n + j] - lse[i]) - (j == labels[i])) * d[i];
-}
-
 void crossEntropies(int64_t r, int64_t n) {
   const double all = 4.0 * r * n, exps = secondsOfExponentials(double(r) * n);
   Values x(r * n);
-  Array<float> loss(r), wantLoss(r), lse(r), ones(r), dx(r * n), want(r * n);
+  Array<float> loss(r), wantLoss(r), lse(r);
   Array<int32_t> labels(r);
   for (int64_t i = 0; i < r; ++i)
-    labels[i] = int32_t(i * 7919 % n), ones[i] = 1;
+    labels[i] = int32_t(i * 7919 % n);
   streams(
       sized("cross-entropy", r, n), Traffic().read(all).atLeast(exps),
       [&] { cross_entropy<float>(loss, lse, x, labels, r, n); },
       [&] { reference::cross_entropy<float>(wantLoss, x, labels, r, n); }, {{loss, wantLoss, r}});
-  streams(
-      sized("  its derivative", r, n), Traffic().read(all).write(all).atLeast(exps),
-      [&] { cross_entropy_grad<float>(dx, ones, x, lse, labels, r, n); },
-      [&] { plainCrossEntropyGrad(want, ones, x, lse, labels, r, n); }, {{dx, want, r * n}});
 }
 
 void reductions(int64_t r, int64_t n) {

@@ -73,6 +73,20 @@ std::pair<Value, Value> termsOfSum(Operation *op) {
     return {};
   return {op->getOperand(0), op->getOperand(1)};
 }
+
+/// The result of the message over which v, and nothing else, is summed where it lies; null where there is none.
+Value summed(Value v) {
+  auto message = v.hasOneUse() ? dyn_cast<dist::AllReduceOp>(*v.user_begin()) : dist::AllReduceOp();
+  bool alone = message && message.getValues().size() == 1 && message->getBlock() == v.getParentBlock();
+  return alone ? message.getResults()[0] : Value();
+}
+
+/// The message that gathers v, and nothing else, from all ranks; null where there is none.
+dist::AllGatherOp gathering(Value v) {
+  auto message = v.hasOneUse() ? dyn_cast<dist::AllGatherOp>(*v.user_begin()) : dist::AllGatherOp();
+  bool alone = message && message.getValues().size() == 1 && message->getBlock() == v.getParentBlock();
+  return alone ? message : dist::AllGatherOp();
+}
 } // namespace
 
 Slot Lowering::slotOfTerm(Value v) {
@@ -125,20 +139,6 @@ bool Lowering::isFreeAt(Value holder, Operation *producer, Value produced) {
     }
     return reader->isBeforeInBlock(producer);
   });
-}
-
-/// The result of the message over which v, and nothing else, is summed where it lies; null where there is none.
-static Value summed(Value v) {
-  auto message = v.hasOneUse() ? dyn_cast<dist::AllReduceOp>(*v.user_begin()) : dist::AllReduceOp();
-  bool alone = message && message.getValues().size() == 1 && message->getBlock() == v.getParentBlock();
-  return alone ? message.getResults()[0] : Value();
-}
-
-/// The message that gathers v, and nothing else, from all ranks; null where there is none.
-static dist::AllGatherOp gathering(Value v) {
-  auto message = v.hasOneUse() ? dyn_cast<dist::AllGatherOp>(*v.user_begin()) : dist::AllGatherOp();
-  bool alone = message && message.getValues().size() == 1 && message->getBlock() == v.getParentBlock();
-  return alone ? message : dist::AllGatherOp();
 }
 
 Slot Lowering::slotInWhole(Value v, dist::AllGatherOp gather) {

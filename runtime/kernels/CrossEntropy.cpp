@@ -5,9 +5,7 @@
 
 namespace echelon::runtime {
 
-using detail::every, detail::exp_down, detail::Vector;
-
-constexpr int64_t kAhead = 256; // elements: what is prefetched lies this far ahead
+using detail::every, detail::Vector;
 
 template <typename T>
 void cross_entropy_local(T *sum, T *picked, const T *x, const T *m, const int32_t *labels, int64_t rows, int64_t vocab,
@@ -37,24 +35,6 @@ void cross_entropy(T *loss, T *lse, const T *x, const int32_t *labels, int64_t r
     auto [m, sum] = detail::shifted_exp_sum(row, vocab);
     T picked = labels[r] >= 0 && labels[r] < vocab ? row[labels[r]] - m : T(0);
     cross_entropy_finish(loss + r, lse + r, &m, &sum, &picked, 1);
-  }
-}
-
-template <typename T>
-void cross_entropy_grad(T *dx, const T *d, const T *x, const T *lse, const int32_t *labels, int64_t rows, int64_t vocab,
-                        int32_t offset) {
-  for (int64_t r = 0; r < rows; ++r) {
-    const T *row = x + r * vocab;
-    T *out = dx + r * vocab;
-    T scale = d[r];
-    const Vector<T> shift = every(lse[r]), factor = every(scale);
-    detail::over_vectors<T>(vocab, [&](auto at, int64_t i) {
-      __builtin_prefetch(row + i + kAhead);
-      at.store(out + i, exp_down(at.load(row + i) - shift) * factor);
-    });
-    int64_t at = int64_t(labels[r]) - offset;
-    if (at >= 0 && at < vocab)
-      out[at] -= scale;
   }
 }
 
@@ -92,28 +72,6 @@ void cross_entropy_target(T *loss, T *lse, T *mass, const T *x, const T *target,
   }
 }
 
-template <typename T>
-void cross_entropy_target_grad(T *dx, const T *d, const T *x, const T *lse, const T *mass, const T *target,
-                               int64_t rows, int64_t vocab) {
-  for (int64_t r = 0; r < rows; ++r) {
-    const T *row = x + r * vocab, *t = target + r * vocab;
-    T *out = dx + r * vocab;
-    const Vector<T> shift = every(lse[r]), scale = every(d[r]), weight = every(mass[r]);
-    detail::over_vectors<T>(vocab, [&](auto at, int64_t i) {
-      at.store(out + i, (exp_down(at.load(row + i) - shift) * weight - at.load(t + i)) * scale);
-    });
-  }
-}
-
-template <typename T>
-void cross_entropy_grad_of_target(T *dtarget, const T *d, const T *x, const T *lse, int64_t rows, int64_t vocab) {
-  for (int64_t r = 0; r < rows; ++r) {
-    T shift = lse[r], scale = d[r];
-    for (int64_t i = r * vocab; i < (r + 1) * vocab; ++i)
-      dtarget[i] = (shift - x[i]) * scale;
-  }
-}
-
 namespace reference {
 template <typename T> double logSumExp(const T *x, int64_t n) {
   double m = *std::max_element(x, x + n), sum = 0;
@@ -137,12 +95,7 @@ template <typename T> void cross_entropy_target(T *loss, const T *x, const T *ta
 
 #define INSTANTIATE(T)                                                                                                 \
   template void cross_entropy<T>(T *, T *, const T *, const int32_t *, int64_t, int64_t);                              \
-  template void cross_entropy_grad<T>(T *, const T *, const T *, const T *, const int32_t *, int64_t, int64_t,         \
-                                      int32_t);                                                                        \
   template void cross_entropy_target<T>(T *, T *, T *, const T *, const T *, int64_t, int64_t);                        \
-  template void cross_entropy_target_grad<T>(T *, const T *, const T *, const T *, const T *, const T *, int64_t,      \
-                                             int64_t);                                                                 \
-  template void cross_entropy_grad_of_target<T>(T *, const T *, const T *, const T *, int64_t, int64_t);               \
   template void cross_entropy_local<T>(T *, T *, const T *, const T *, const int32_t *, int64_t, int64_t, int32_t);    \
   template void cross_entropy_finish<T>(T *, T *, const T *, const T *, const T *, int64_t);                           \
   template void cross_entropy_target_local<T>(T *, T *, T *, const T *, const T *, const T *, int64_t, int64_t);       \

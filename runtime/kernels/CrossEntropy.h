@@ -5,25 +5,13 @@
 
 namespace echelon::runtime {
 
-/// loss, lse: (rows). lse is kept for the derivative.
+/// loss, lse: (rows). lse is kept for the derivative, which is a loop nest: (exp(x - lse) - onehot(label)) * d.
 template <typename T>
 void cross_entropy(T *loss, T *lse, const T *x, const int32_t *labels, int64_t rows, int64_t vocab);
-/// dx: (rows, vocab) = (exp(x - lse) - onehot(label)) * d, d: (rows). May work in place (dx = x). Over a split
-/// vocabulary: x is columns [offset, offset + vocab), lse the whole one; nothing else changes.
-template <typename T>
-void cross_entropy_grad(T *dx, const T *d, const T *x, const T *lse, const int32_t *labels, int64_t rows, int64_t vocab,
-                        int32_t offset = 0);
 
 /// loss, lse, mass: (rows); mass = sum target, kept for the derivative (1 for a true distribution).
 template <typename T>
 void cross_entropy_target(T *loss, T *lse, T *mass, const T *x, const T *target, int64_t rows, int64_t vocab);
-/// dx: (rows, vocab) = (exp(x - lse) * mass - target) * d. May work in place. The same over a split vocabulary.
-template <typename T>
-void cross_entropy_target_grad(T *dx, const T *d, const T *x, const T *lse, const T *mass, const T *target,
-                               int64_t rows, int64_t vocab);
-/// dtarget: (rows, vocab) = (lse - x) * d.
-template <typename T>
-void cross_entropy_grad_of_target(T *dtarget, const T *d, const T *x, const T *lse, int64_t rows, int64_t vocab);
 
 // Over a split vocabulary, this rank's columns being [offset, offset + vocab): m = reduce_max(x, rows, vocab, 1),
 // maximum over ranks; local; sum over ranks of (sum, picked), or (sum, picked, mass), in one message; finish.

@@ -218,39 +218,15 @@ template <typename T> void reduce_min(T *y, const T *x, int64_t outer, int64_t n
 template <typename T> void argmax(int32_t *index, const T *x, int64_t outer, int64_t n, int64_t inner) {
   extremeWithIndex<true, T>(nullptr, index, x, outer, n, inner, 0);
 }
-template <typename T> void argmin(int32_t *index, const T *x, int64_t outer, int64_t n, int64_t inner) {
-  extremeWithIndex<false, T>(nullptr, index, x, outer, n, inner, 0);
-}
 template <typename T>
 void max_with_index(T *value, int32_t *index, const T *x, int64_t outer, int64_t n, int64_t inner, int32_t offset) {
   extremeWithIndex<true>(value, index, x, outer, n, inner, offset);
-}
-template <typename T>
-void min_with_index(T *value, int32_t *index, const T *x, int64_t outer, int64_t n, int64_t inner, int32_t offset) {
-  extremeWithIndex<false>(value, index, x, outer, n, inner, offset);
 }
 template <typename T>
 void combine_max_with_index(T *value, int32_t *index, const T *values, const int32_t *indices, int64_t parts,
                             int64_t count) {
   combine<true>(value, index, values, indices, parts, count);
 }
-template <typename T>
-void combine_min_with_index(T *value, int32_t *index, const T *values, const int32_t *indices, int64_t parts,
-                            int64_t count) {
-  combine<false>(value, index, values, indices, parts, count);
-}
-
-template <typename T>
-void place_at_index(T *dx, const T *d, const int32_t *index, int64_t outer, int64_t n, int64_t inner, int32_t offset) {
-  std::fill_n(dx, outer * n * inner, T(0));
-  for (int64_t o = 0; o < outer; ++o)
-    for (int64_t j = 0; j < inner; ++j) {
-      int64_t i = int64_t(index[o * inner + j]) - offset;
-      if (i >= 0 && i < n)
-        dx[(o * n + i) * inner + j] = d[o * inner + j];
-    }
-}
-
 namespace reference {
 template <typename T> void reduce_sum(T *y, const T *x, int64_t outer, int64_t n, int64_t inner) {
   for (int64_t o = 0; o < outer; ++o)
@@ -291,12 +267,8 @@ void min_with_index(T *value, int32_t *index, const T *x, int64_t outer, int64_t
   template void reduce_max<T>(T *, const T *, int64_t, int64_t, int64_t);                                              \
   template void reduce_min<T>(T *, const T *, int64_t, int64_t, int64_t);                                              \
   template void argmax<T>(int32_t *, const T *, int64_t, int64_t, int64_t);                                            \
-  template void argmin<T>(int32_t *, const T *, int64_t, int64_t, int64_t);                                            \
   template void max_with_index<T>(T *, int32_t *, const T *, int64_t, int64_t, int64_t, int32_t);                      \
-  template void min_with_index<T>(T *, int32_t *, const T *, int64_t, int64_t, int64_t, int32_t);                      \
   template void combine_max_with_index<T>(T *, int32_t *, const T *, const int32_t *, int64_t, int64_t);               \
-  template void combine_min_with_index<T>(T *, int32_t *, const T *, const int32_t *, int64_t, int64_t);               \
-  template void place_at_index<T>(T *, const T *, const int32_t *, int64_t, int64_t, int64_t, int32_t);                \
   template void reference::reduce_sum<T>(T *, const T *, int64_t, int64_t, int64_t);                                   \
   template void reference::max_with_index<T>(T *, int32_t *, const T *, int64_t, int64_t, int64_t, int32_t);           \
   template void reference::min_with_index<T>(T *, int32_t *, const T *, int64_t, int64_t, int64_t, int32_t);

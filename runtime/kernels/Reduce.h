@@ -16,8 +16,6 @@ template <typename T> void reduce_min(T *y, const T *x, int64_t outer, int64_t n
 
 /// index: (outer, inner) = the lowest position of the maximum. n >= 1.
 template <typename T> void argmax(int32_t *index, const T *x, int64_t outer, int64_t n, int64_t inner);
-/// index: (outer, inner) = the lowest position of the minimum. n >= 1.
-template <typename T> void argmin(int32_t *index, const T *x, int64_t outer, int64_t n, int64_t inner);
 
 // A distributed maximum with its place: each rank finds (value, offset + position) in its piece, the caller gathers
 // both from `parts` ranks, every rank combines. The lowest index wins ties.
@@ -25,21 +23,10 @@ template <typename T> void argmin(int32_t *index, const T *x, int64_t outer, int
 /// value, index: (outer, inner).
 template <typename T>
 void max_with_index(T *value, int32_t *index, const T *x, int64_t outer, int64_t n, int64_t inner, int32_t offset);
-template <typename T>
-void min_with_index(T *value, int32_t *index, const T *x, int64_t outer, int64_t n, int64_t inner, int32_t offset);
 /// value, index: (count); values, indices: (parts, count).
 template <typename T>
 void combine_max_with_index(T *value, int32_t *index, const T *values, const int32_t *indices, int64_t parts,
                             int64_t count);
-template <typename T>
-void combine_min_with_index(T *value, int32_t *index, const T *values, const int32_t *indices, int64_t parts,
-                            int64_t count);
-
-/// dx: (outer, n, inner): d (outer, inner) at the position `index` (outer, inner) - offset where that lies in [0, n),
-/// 0 elsewhere. The derivative of a maximum or minimum; over a split axis each rank passes its own offset.
-template <typename T>
-void place_at_index(T *dx, const T *d, const int32_t *index, int64_t outer, int64_t n, int64_t inner,
-                    int32_t offset = 0);
 
 namespace reference {
 template <typename T> void reduce_sum(T *y, const T *x, int64_t outer, int64_t n, int64_t inner);

@@ -1,8 +1,7 @@
-// softmax, log_softmax, logsumexp: maximum, sum of exp(x - maximum), finish. With inner = 1 a row runs in vector lanes,
+// softmax, logsumexp: maximum, sum of exp(x - maximum), finish. With inner = 1 a row runs in vector lanes,
 // all that happens to it while it is in the cache; else tiles of neighbouring columns go down the axis together, twice.
 #include "runtime/kernels/Softmax.h"
 #include "runtime/kernels/ExpSums.h"
-#include "runtime/kernels/Reduce.h"
 #include <vector>
 
 namespace echelon::runtime {
@@ -24,8 +23,8 @@ template <typename Body> void overTiles(int64_t outer, int64_t n, int64_t inner,
       body(o * n * inner + j, std::min(kTile, inner - j));
 }
 
-/// y = f(x[o, i, j], a[o, j], b[o, j]) over (outer, n, inner), where f also gets (o, i, j)'s flat position.
-template <typename T, typename F> void overSlices(int64_t outer, int64_t n, int64_t inner, F f) {
+/// f(place of (o, i, j), place of (o, j)) over (outer, n, inner).
+template <typename F> void overSlices(int64_t outer, int64_t n, int64_t inner, F f) {
   for (int64_t o = 0; o < outer; ++o)
     for (int64_t i = 0; i < n; ++i)
       for (int64_t j = 0; j < inner; ++j)
@@ -167,17 +166,8 @@ void softmax_finish(T *y, const T *x, const T *m, const T *s, int64_t outer, int
     }
     return;
   }
-  overSlices<T>(outer, n, inner, [&](int64_t at, int64_t slice) {
-    y[at] = math::exp(x[at] - shift_of(m[slice])) * inverseOf(s[slice]);
-  });
-}
-
-template <typename T>
-void log_softmax_finish(T *y, const T *x, const T *m, const T *s, int64_t outer, int64_t n, int64_t inner) {
-  std::vector<T> shift(outer * inner);
-  for (int64_t i = 0; i < outer * inner; ++i)
-    shift[i] = math::log(s[i]);
-  overSlices<T>(outer, n, inner, [&](int64_t at, int64_t slice) { y[at] = (x[at] - m[slice]) - shift[slice]; });
+  overSlices(outer, n, inner,
+             [&](int64_t at, int64_t slice) { y[at] = math::exp(x[at] - shift_of(m[slice])) * inverseOf(s[slice]); });
 }
 
 template <typename T> void logsumexp_finish(T *lse, const T *m, const T *s, int64_t count) {
@@ -211,36 +201,6 @@ template <typename T> void softmax(T *y, const T *x, int64_t outer, int64_t n, i
             [&](int64_t first, int64_t width) { softmaxOfColumns(y + first, x + first, n, inner, width, stores); });
 }
 
-template <typename T> void log_softmax(T *y, const T *x, int64_t outer, int64_t n, int64_t inner) {
-  const Stores stores(x == y ? 0 : outer * n * inner * sizeof(T));
-  if (inner == 1) {
-    const int64_t few = std::clamp<int64_t>(kTile * 4 / std::max<int64_t>(n, 1), 1, kRows); // lie in the L1 cache
-    overRows(x, outer, n, few, [&](int64_t first, int64_t rows, const T *top, const T *sum) {
-      T shift[kRows];
-      for (int64_t r = 0; r < rows; ++r)
-        shift[r] = math::log(sum[r]);
-      for (int64_t r = 0; r < rows; ++r) {
-        const T *from = x + (first + r) * n;
-        const Vector<T> m = every(top[r]), s = every(shift[r]);
-        stores.write(y + (first + r) * n, n, [&](auto at, int64_t i) { return at.load(from + i) - m - s; });
-      }
-    });
-    return;
-  }
-  alignas(64) T top[kTile], shift[kTile];
-  overTiles(outer, n, inner, [&](int64_t first, int64_t width) {
-    maximaAndExpSums(top, shift, x + first, n, inner, width);
-    for (int64_t j = 0; j < width; ++j)
-      shift[j] = math::log(shift[j]);
-    for (int64_t i = 0; i < n; ++i)
-      stores.write(y + first + i * inner, width, [&](auto at, int64_t j) {
-        const T *from = x + first + i * inner + j;
-        __builtin_prefetch(from + kAheadRows * inner, 0, 2);
-        return (at.load(from) - at.load(top + j)) - at.load(shift + j);
-      });
-  });
-}
-
 template <typename T> void logsumexp(T *lse, const T *x, int64_t outer, int64_t n, int64_t inner) {
   if (inner == 1) {
     overRows(x, outer, n, kRows, [&](int64_t first, int64_t rows, const T *top, const T *sum) {
@@ -253,85 +213,6 @@ template <typename T> void logsumexp(T *lse, const T *x, int64_t outer, int64_t 
     maximaAndExpSums(top, sum, x + first, n, inner, width);
     logsumexp_finish(lse + first / (n * inner) * inner + first % inner, top, sum, width);
   });
-}
-
-template <typename T> void local_sum_product(T *t, const T *a, const T *b, int64_t outer, int64_t n, int64_t inner) {
-  if (inner == 1) {
-    for (int64_t o = 0; o < outer; ++o, a += n, b += n)
-      t[o] = static_cast<T>(
-          detail::sum_of_vectors<T>(n, [&](auto at, int64_t i) { return at.load(a + i) * at.load(b + i); }));
-    return;
-  }
-  overTiles(outer, n, inner, [&](int64_t first, int64_t width) {
-    sumColumns(t + first / (n * inner) * inner + first % inner, n, width, [&](auto at, int64_t i, int64_t j) {
-      return at.load(a + first + i * inner + j) * at.load(b + first + i * inner + j);
-    });
-  });
-}
-
-template <typename T>
-void softmax_grad_finish(T *dx, const T *dy, const T *y, const T *t, int64_t outer, int64_t n, int64_t inner) {
-  if (inner == 1) {
-    for (int64_t o = 0; o < outer; ++o, dx += n, dy += n, y += n) {
-      const Vector<T> sum = every(t[o]);
-      over_vectors<T>(n, [&](auto at, int64_t i) { at.store(dx + i, at.load(y + i) * (at.load(dy + i) - sum)); });
-    }
-    return;
-  }
-  overSlices<T>(outer, n, inner, [&](int64_t at, int64_t slice) { dx[at] = y[at] * (dy[at] - t[slice]); });
-}
-
-template <typename T>
-void log_softmax_grad_finish(T *dx, const T *dy, const T *y, const T *t, int64_t outer, int64_t n, int64_t inner) {
-  if (inner == 1) {
-    for (int64_t o = 0; o < outer; ++o, dx += n, dy += n, y += n) {
-      const Vector<T> sum = every(t[o]);
-      over_vectors<T>(n,
-                      [&](auto at, int64_t i) { at.store(dx + i, at.load(dy + i) - exp_down(at.load(y + i)) * sum); });
-    }
-    return;
-  }
-  overSlices<T>(outer, n, inner, [&](int64_t at, int64_t slice) { dx[at] = dy[at] - math::exp(y[at]) * t[slice]; });
-}
-
-template <typename T> void softmax_grad(T *dx, const T *dy, const T *y, int64_t outer, int64_t n, int64_t inner) {
-  if (inner == 1) {
-    T t;
-    for (int64_t o = 0; o < outer; ++o, dx += n, dy += n, y += n) {
-      local_sum_product(&t, dy, y, 1, n, 1);
-      softmax_grad_finish(dx, dy, y, &t, 1, n, 1);
-    }
-    return;
-  }
-  alignas(64) T t[kTile];
-  const Stores stores(dx == dy || dx == y ? 0 : outer * n * inner * sizeof(T));
-  overTiles(outer, n, inner, [&](int64_t first, int64_t width) {
-    const T *from = dy + first, *by = y + first;
-    sumColumns(t, n, width, [&](auto at, int64_t i, int64_t j) {
-      __builtin_prefetch(from + (i + 8) * inner + j, 0, 2); // the rows that come next, into the L2 cache
-      __builtin_prefetch(by + (i + 8) * inner + j, 0, 2);
-      return at.load(from + i * inner + j) * at.load(by + i * inner + j);
-    });
-    for (int64_t i = 0; i < n; ++i)
-      stores.write(dx + first + i * inner, width, [&](auto at, int64_t j) {
-        return at.load(by + i * inner + j) * (at.load(from + i * inner + j) - at.load(t + j));
-      });
-  });
-}
-
-template <typename T> void log_softmax_grad(T *dx, const T *dy, const T *y, int64_t outer, int64_t n, int64_t inner) {
-  std::vector<T> t(inner);
-  const int64_t slice = n * inner;
-  for (int64_t at = 0; at < outer * slice; at += slice) {
-    reduce_sum(t.data(), dy + at, 1, n, inner);
-    log_softmax_grad_finish(dx + at, dy + at, y + at, t.data(), 1, n, inner);
-  }
-}
-
-template <typename T>
-void logsumexp_grad(T *dx, const T *d, const T *x, const T *lse, int64_t outer, int64_t n, int64_t inner) {
-  overSlices<T>(outer, n, inner,
-                [&](int64_t at, int64_t slice) { dx[at] = math::exp(x[at] - shift_of(lse[slice])) * d[slice]; });
 }
 
 namespace reference {
@@ -361,18 +242,10 @@ template <typename T> void softmax(T *y, const T *x, int64_t outer, int64_t n, i
 
 #define INSTANTIATE(T)                                                                                                 \
   template void softmax<T>(T *, const T *, int64_t, int64_t, int64_t);                                                 \
-  template void softmax_grad<T>(T *, const T *, const T *, int64_t, int64_t, int64_t);                                 \
-  template void log_softmax<T>(T *, const T *, int64_t, int64_t, int64_t);                                             \
-  template void log_softmax_grad<T>(T *, const T *, const T *, int64_t, int64_t, int64_t);                             \
   template void logsumexp<T>(T *, const T *, int64_t, int64_t, int64_t);                                               \
-  template void logsumexp_grad<T>(T *, const T *, const T *, const T *, int64_t, int64_t, int64_t);                    \
   template void local_sum_exp<T>(T *, const T *, const T *, int64_t, int64_t, int64_t);                                \
   template void softmax_finish<T>(T *, const T *, const T *, const T *, int64_t, int64_t, int64_t);                    \
-  template void log_softmax_finish<T>(T *, const T *, const T *, const T *, int64_t, int64_t, int64_t);                \
   template void logsumexp_finish<T>(T *, const T *, const T *, int64_t);                                               \
-  template void local_sum_product<T>(T *, const T *, const T *, int64_t, int64_t, int64_t);                            \
-  template void softmax_grad_finish<T>(T *, const T *, const T *, const T *, int64_t, int64_t, int64_t);               \
-  template void log_softmax_grad_finish<T>(T *, const T *, const T *, const T *, int64_t, int64_t, int64_t);           \
   template void reference::softmax<T>(T *, const T *, int64_t, int64_t, int64_t);                                      \
   template void reference::logsumexp<T>(T *, const T *, int64_t, int64_t, int64_t);
 INSTANTIATE(float)

@@ -1,8 +1,8 @@
 // What one core can do, measured beside what is held against it, and how such things are timed.
 #pragma once
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
-#include <ctime>
 
 namespace echelon::runtime {
 
@@ -14,27 +14,24 @@ double memoryBandwidth(size_t floats = size_t(32) << 20);
 /// Bytes copied from one such array to the other, GB/s.
 double copyBandwidth(size_t floats = size_t(32) << 20);
 
-/// What the calling thread has spent, in seconds. Not the clock on the wall: other programs run on this machine.
-inline double threadSeconds() {
-  timespec t;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return double(t.tv_sec) + 1e-9 * double(t.tv_nsec);
-}
-
 /// Seconds that f takes: of samples of at least 20 microseconds, over about `budget` seconds and at least three after
-/// one to warm up, the fastest, because what else the machine does only ever adds.
+/// one to warm up, the fastest, because what else the machine does only ever adds. On the wall's clock: a thread's own
+/// goes back where the machine is a guest and was held up.
 template <typename F> double fastest(F f, double budget = 0.05) {
+  auto seconds = [] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  };
   f();
-  double start = threadSeconds();
+  double start = seconds();
   f();
-  int calls = std::clamp(static_cast<int>(20e-6 / (threadSeconds() - start)), 1, 1000);
+  int calls = std::clamp(static_cast<int>(20e-6 / (seconds() - start)), 1, 1000);
   double best = 1e30;
-  start = threadSeconds();
-  for (int samples = 0; samples < 3 || threadSeconds() - start < budget; ++samples) {
-    double t = threadSeconds();
+  start = seconds();
+  for (int samples = 0; samples < 3 || seconds() - start < budget; ++samples) {
+    double t = seconds();
     for (int i = 0; i < calls; ++i)
       f();
-    best = std::min(best, (threadSeconds() - t) / calls);
+    best = std::min(best, (seconds() - t) / calls);
   }
   return best;
 }

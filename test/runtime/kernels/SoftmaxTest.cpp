@@ -1,4 +1,4 @@
-// softmax and its relatives against plain loops and differences; pieces against the whole.
+// softmax and its relatives against plain loops; pieces against the whole.
 #include "runtime/kernels/Softmax.h"
 #include "Values.h"
 #include "runtime/kernels/Reduce.h"
@@ -29,10 +29,6 @@ TYPED_TEST(Softmax, MatchesTheReference) {
     logsumexp(lse.data(), x.data(), s.outer, s.n, s.inner);
     reference::logsumexp(expectedLse.data(), x.data(), s.outer, s.n, s.inner);
     expectClose(lse, expectedLse, "logsumexp");
-    log_softmax(y.data(), x.data(), s.outer, s.n, s.inner);
-    for (int64_t i = 0; i < s.all(); ++i)
-      expected[i] = x[i] - expectedLse[i / (s.n * s.inner) * s.inner + i % s.inner];
-    expectClose(y, expected, "log_softmax");
     auto inPlace = x;
     softmax(inPlace.data(), inPlace.data(), s.outer, s.n, s.inner);
     softmax(y.data(), x.data(), s.outer, s.n, s.inner);
@@ -69,12 +65,10 @@ TEST(SoftmaxPastTheCache, IsTheSame) {
   const int64_t rows = 11000, n = 770, some = 1000; // 34 MB in all, 3 MB of some
   auto x = values<float>(rows * n, 4);
   std::vector<float> whole(rows * n), part(some * n);
-  for (auto function : {softmax<float>, log_softmax<float>}) {
-    function(whole.data(), x.data(), rows, n, 1);
-    for (int64_t r = 0; r < rows; r += some) {
-      function(part.data(), x.data() + r * n, some, n, 1);
-      ASSERT_TRUE(std::equal(part.begin(), part.end(), whole.begin() + r * n)) << r;
-    }
+  softmax(whole.data(), x.data(), rows, n, 1);
+  for (int64_t r = 0; r < rows; r += some) {
+    softmax(part.data(), x.data() + r * n, some, n, 1);
+    ASSERT_TRUE(std::equal(part.begin(), part.end(), whole.begin() + r * n)) << r;
   }
 }
 
@@ -95,81 +89,28 @@ TYPED_TEST(Softmax, MaskedSlicesAreZero) {
   }
 }
 
-TEST(SoftmaxGradient, MatchesDifferences) {
-  for (Sizes s : kSizes) {
-    if (s.all() > 100)
-      continue;
-    auto x = values<double>(s.all(), 1), d = values<double>(s.all(), 2), dl = values<double>(s.slices(), 3);
-    std::vector<double> y(s.all()), dx(s.all()), lse(s.slices());
-    softmax(y.data(), x.data(), s.outer, s.n, s.inner);
-    softmax_grad(dx.data(), d.data(), y.data(), s.outer, s.n, s.inner);
-    expectGradient(
-        x, d, dx,
-        [&](const std::vector<double> &v) {
-          std::vector<double> out(s.all());
-          softmax(out.data(), v.data(), s.outer, s.n, s.inner);
-          return out;
-        },
-        "softmax");
-    log_softmax(y.data(), x.data(), s.outer, s.n, s.inner);
-    log_softmax_grad(dx.data(), d.data(), y.data(), s.outer, s.n, s.inner);
-    auto logSoftmax = [&](const std::vector<double> &v) {
-      std::vector<double> out(s.all());
-      log_softmax(out.data(), v.data(), s.outer, s.n, s.inner);
-      return out;
-    };
-    expectGradient(x, d, dx, logSoftmax, "log_softmax");
-    logsumexp(lse.data(), x.data(), s.outer, s.n, s.inner);
-    logsumexp_grad(dx.data(), dl.data(), x.data(), lse.data(), s.outer, s.n, s.inner);
-    auto sum = [&](const std::vector<double> &v) {
-      std::vector<double> out(s.slices());
-      logsumexp(out.data(), v.data(), s.outer, s.n, s.inner);
-      return out;
-    };
-    expectGradient(x, dl, dx, sum, "logsumexp");
-  }
-}
-
-// Three ranks that each hold four of twelve places: forward and backward equal the whole.
+// Three ranks that each hold four of twelve places: together they have the whole.
 TYPED_TEST(Softmax, PiecesEqualTheWhole) {
   using T = TypeParam;
   for (int64_t inner : {1, 5}) {
     const int64_t parts = 3, n = 4;
-    auto x = values<T>(parts * n * inner, 1), dy = values<T>(parts * n * inner, 2);
-    std::vector<T> whole(x.size()), dWhole(x.size()), y(x.size()), dx(x.size()), lse(inner), lseWhole(inner);
-    std::vector<T> m(inner, T(-INFINITY)), s(inner, T(0)), t(inner, T(0)), part(inner);
+    auto x = values<T>(parts * n * inner, 1);
+    std::vector<T> whole(x.size()), y(x.size()), lse(inner), lseWhole(inner);
+    std::vector<T> m(inner, T(-INFINITY)), s(inner, T(0)), part(inner);
     for (int64_t p = 0; p < parts; ++p) {
       reduce_max(part.data(), &x[p * n * inner], 1, n, inner);
       for (int64_t j = 0; j < inner; ++j)
         m[j] = std::max(m[j], part[j]);
     }
-    auto sumParts = [&](std::vector<T> &total, auto f) {
-      std::fill(total.begin(), total.end(), T(0));
-      for (int64_t p = 0; p < parts; ++p) {
-        f(p * n * inner);
-        for (int64_t j = 0; j < inner; ++j)
-          total[j] += part[j];
-      }
-    };
-    sumParts(s, [&](int64_t at) { local_sum_exp(part.data(), &x[at], m.data(), 1, n, inner); });
-    for (bool log : {false, true}) {
-      for (int64_t p = 0; p < parts; ++p)
-        (log ? log_softmax_finish<T> : softmax_finish<T>)(&y[p * n * inner], &x[p * n * inner], m.data(), s.data(), 1,
-                                                          n, inner);
-      (log ? log_softmax<T> : softmax<T>)(whole.data(), x.data(), 1, parts * n, inner);
-      expectClose(y, whole, "forward");
-      sumParts(t, [&](int64_t at) {
-        if (log)
-          reduce_sum(part.data(), &dy[at], 1, n, inner);
-        else
-          local_sum_product(part.data(), &dy[at], &y[at], 1, n, inner);
-      });
-      for (int64_t p = 0; p < parts; ++p)
-        (log ? log_softmax_grad_finish<T> : softmax_grad_finish<T>)(&dx[p * n * inner], &dy[p * n * inner],
-                                                                    &y[p * n * inner], t.data(), 1, n, inner);
-      (log ? log_softmax_grad<T> : softmax_grad<T>)(dWhole.data(), dy.data(), whole.data(), 1, parts * n, inner);
-      expectClose(dx, dWhole, "backward");
+    for (int64_t p = 0; p < parts; ++p) {
+      local_sum_exp(part.data(), &x[p * n * inner], m.data(), 1, n, inner);
+      for (int64_t j = 0; j < inner; ++j)
+        s[j] += part[j];
     }
+    for (int64_t p = 0; p < parts; ++p)
+      softmax_finish(&y[p * n * inner], &x[p * n * inner], m.data(), s.data(), 1, n, inner);
+    softmax(whole.data(), x.data(), 1, parts * n, inner);
+    expectClose(y, whole, "softmax");
     logsumexp_finish(lse.data(), m.data(), s.data(), inner);
     logsumexp(lseWhole.data(), x.data(), 1, parts * n, inner);
     expectClose(lse, lseWhole, "logsumexp");
