@@ -80,36 +80,21 @@ void product(T *c, const T *a, const T *b, const Factors<T> &f, Ahead<T> &ahead,
 
 //===-- planes and pixels ----------------------------------------------------------------------------------------===//
 
-/// `count` neighbours of each plane to pixels of `width` channels each.
+/// to[i * toStep + j] = from[j * fromStep + i] for i < rows, j < columns: neighbours of each plane to pixels, or back.
 template <typename T>
-void toPixels(T *pixels, int64_t width, const T *planes, int64_t plane, int64_t channels, int64_t count) {
-  int64_t c = 0;
-  for (; c + 8 <= channels; c += 8) {
+void transpose(T *to, int64_t toStep, const T *from, int64_t fromStep, int64_t rows, int64_t columns) {
+  int64_t j = 0;
+  for (; j + 8 <= columns; j += 8) {
     int64_t i = 0;
-    for (; i + 8 <= count; i += 8)
-      transpose_block<false>(pixels + i * width + c, width, planes + c * plane + i, plane);
-    for (; i < count; ++i)
+    for (; i + 8 <= rows; i += 8)
+      transpose_block<false>(to + i * toStep + j, toStep, from + j * fromStep + i, fromStep);
+    for (; i < rows; ++i)
       for (int l = 0; l < 8; ++l)
-        pixels[i * width + c + l] = planes[(c + l) * plane + i];
+        to[i * toStep + j + l] = from[(j + l) * fromStep + i];
   }
-  for (; c < channels; ++c)
-    for (int64_t i = 0; i < count; ++i)
-      pixels[i * width + c] = planes[c * plane + i];
-}
-template <typename T>
-void toPlanes(T *planes, int64_t plane, const T *pixels, int64_t width, int64_t channels, int64_t count) {
-  int64_t c = 0;
-  for (; c + 8 <= channels; c += 8) {
-    int64_t i = 0;
-    for (; i + 8 <= count; i += 8)
-      transpose_block<false>(planes + c * plane + i, plane, pixels + i * width + c, width);
-    for (; i < count; ++i)
-      for (int l = 0; l < 8; ++l)
-        planes[(c + l) * plane + i] = pixels[i * width + c + l];
-  }
-  for (; c < channels; ++c)
-    for (int64_t i = 0; i < count; ++i)
-      planes[c * plane + i] = pixels[i * width + c];
+  for (; j < columns; ++j)
+    for (int64_t i = 0; i < rows; ++i)
+      to[i * toStep + j] = from[j * fromStep + i];
 }
 
 //===-- transforms -----------------------------------------------------------------------------------------------===//
@@ -264,7 +249,7 @@ template <typename T> class Winograd {
         const int64_t at = 2 * g.row + r - s.rows.before;
         T *row = frames + r * s.frameRow();
         if (at >= 0 && at < s.rows.in)
-          toPixels(row + s.columns.before * pixel, pixel, image + at * s.columns.in, plane, s.sources, s.columns.in);
+          transpose(row + s.columns.before * pixel, pixel, image + at * s.columns.in, plane, s.columns.in, s.sources);
         else
           std::fill_n(row, s.frameRow(), T(0));
       }
@@ -305,7 +290,7 @@ public:
       overRows(y, g, [&](T *tiles, int64_t rows, T *to) {
         transformResult(strip, tiles, s);
         for (int64_t r = 0; r < rows; ++r)
-          toPlanes(to + r * s.columns.out, plane, strip + r * row, pixel, s.others, s.columns.out);
+          transpose(to + r * s.columns.out, plane, strip + r * row, pixel, s.others, s.columns.out);
       });
     });
   }
@@ -316,7 +301,7 @@ public:
       take(x, g);
       overRows(dy, g, [&](T *tiles, int64_t rows, const T *from) {
         for (int64_t r = 0; r < rows; ++r)
-          toPixels(strip + r * row, pixel, from + r * s.columns.out, plane, s.others, s.columns.out);
+          transpose(strip + r * row, pixel, from + r * s.columns.out, plane, s.columns.out, s.others);
         if (rows < 2)
           std::fill_n(strip + row, row, T(0));
         transformOther(tiles, strip, s);
