@@ -90,8 +90,8 @@ void Names::give(Value value, StringRef wanted) {
 Names::Names(ModuleOp module) {
   module.walk([&](rt::CallOp call) { taken.insert(call.getCallee()); });
   module.walk([&](rt::CollectiveOp op) {
-    taken.insert(op.getKind());
-    taken.insert((op.getKind() + "_start").str());
+    for (const char *form : {"", "_start", "_inner", "_inner_start"})
+      taken.insert((op.getKind() + form).str());
   });
   llvm::StringSet<> everywhere;
   module.walk<WalkOrder::PreOrder>([&](rt::FunctionOp function) {

@@ -172,15 +172,16 @@ def Rt_CollectiveOp : Rt_Op<"collective", [DeclareOpInterfaceMethods<Printable>,
   let summary = "one collective over the ranks that differ in `mesh` axes alone";
   let description = [{
     `rt.collective "all_reduce" %d, %d count 1024 "Sum" over [0] ranks 4 "dp" with "ring" why "…" : …`. `in` and `out`
-    are one buffer where it works in place. `count` is what the runtime's call takes. With a ticket it is started only;
-    rt.wait ends it.
+    are one buffer where it works in place. `count` is what the runtime's call takes; `runs` pieces of a row where the
+    buffer with a row for each rank has them apart: it is (runs, ranks, count / runs). With a ticket it is started
+    only; rt.wait ends it.
     Left room for: a stream operand.
   }];
-  let arguments = (ins StrAttr:$kind, Rt_Buffer:$in, Rt_Buffer:$out, I64Attr:$count, OptionalAttr<StrAttr>:$reduction,
-                       DenseI64ArrayAttr:$mesh, I64Attr:$ranks, StrAttr:$axis, StrAttr:$algorithm, StrAttr:$why);
+  let arguments = (ins StrAttr:$kind, Rt_Buffer:$in, Rt_Buffer:$out, I64Attr:$count, OptionalAttr<I64Attr>:$runs,
+                       OptionalAttr<StrAttr>:$reduction, DenseI64ArrayAttr:$mesh, I64Attr:$ranks, StrAttr:$axis, StrAttr:$algorithm, StrAttr:$why);
   let results = (outs Optional<Rt_Ticket>:$ticket);
   let assemblyFormat = [{
-    $kind $in `,` $out `count` $count ($reduction^)? `over` $mesh `ranks` $ranks $axis `with` $algorithm `why` $why
+    $kind $in `,` $out `count` $count (`runs` $runs^)? ($reduction^)? `over` $mesh `ranks` $ranks $axis `with` $algorithm `why` $why
     attr-dict `:` type($in) `,` type($out) (`->` type($ticket)^)?
   }];
   let extraClassDeclaration = [{

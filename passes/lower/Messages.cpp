@@ -7,6 +7,9 @@
 //   all_gather      parts of all values             (ranks, parts of all values)
 //   all_to_all      (to, parts of all values)       (from, parts of all values)
 //   exchange        all_gather, then each rank takes its part
+//
+// Where one value is scattered or gathered along an axis that is not its outermost, the collective takes or leaves the
+// rows where they lie in the value, in several runs.
 #include "passes/lower/Parts.h"
 
 using namespace mlir;
@@ -23,6 +26,7 @@ struct Row {
   SmallVector<int64_t> starts; // of members, in elements of a row
   SmallVector<SmallVector<Axis>> parts;
   int64_t count = 0; // elements of a row
+  int64_t runs = 1;  // pieces of a row in the buffer that has one for each rank
   Value in, out;
 };
 
@@ -58,11 +62,20 @@ private:
       state = state.with(m, Hold::Whole);
     return before(v).withState(state);
   }
-  Value member(const Row &row, size_t i, Value base, bool hasRanks);
+  /// The type of member i in a row, or in one row for each rank.
+  Buffer memberType(const Row &row, size_t i, bool hasRanks);
+  Value member(const Row &row, size_t i, Value base, bool hasRanks) {
+    return l.view(base, row.starts[i], memberType(row, i, hasRanks), loc);
+  }
+  /// Of a row of one value: in how many runs it lies in that.
+  int64_t runsOf(const Row &row);
   /// Whether nobody but this message reads what `memory`, where value v lies, holds.
   bool mayOverwrite(Value v, Value memory);
   void layOut();
+  void sum(Row &row);
+  void pack(Row &row);
   void scatter(Row &row);
+  void gather(Row &row, bool starts);
 
   Lowering &l;
   Operation *op;
@@ -96,21 +109,32 @@ void Message::layOut() {
   }
 }
 
-/// Where member i lies in a row, or in one row for each rank.
-Value Message::member(const Row &row, size_t i, Value base, bool hasRanks) {
+Buffer Message::memberType(const Row &row, size_t i, bool hasRanks) {
   Buffer one = Buffer::dense(row.parts[i], row.element);
-  SmallVector<Axis> axes;
-  SmallVector<int64_t> strides;
-  if (hasRanks) {
-    axes = Parts(l, types[row.members[i]], mesh, loc).counters(mesh);
-    strides.resize(axes.size());
-    int64_t stride = row.count;
-    for (size_t a = axes.size(); a-- > 0; stride *= axes[a].size)
-      strides[a] = stride;
+  if (!hasRanks)
+    return one;
+  SmallVector<Axis> axes = Parts(l, types[row.members[i]], mesh, loc).counters(mesh);
+  SmallVector<int64_t> strides(axes.size());
+  const int64_t run = row.count / row.runs;
+  int64_t stride = run;
+  for (size_t a = axes.size(); a-- > 0; stride *= axes[a].size)
+    strides[a] = stride;
+  for (auto [a, within] : llvm::zip(one.getAxes(), one.getStrides())) {
+    axes.push_back(a);
+    strides.push_back(row.runs > 1 && within >= run ? within * ranks : within);
   }
-  llvm::append_range(axes, one.getAxes());
-  llvm::append_range(strides, one.getStrides());
-  return l.view(base, row.starts[i], Buffer::get(l.b.getContext(), axes, one.getElement(), strides), loc);
+  return Buffer::get(l.b.getContext(), axes, one.getElement(), strides);
+}
+
+int64_t Message::runsOf(const Row &row) {
+  // Shorter ones are copied to rows first: per run, a collective calls its copies and sums once.
+  constexpr int64_t kLeastBytes = 256;
+  const size_t v = row.members[0];
+  const bool gathers = kind == "all_gather";
+  int64_t runs = gathers ? received(v).runs(l.local(types[v]).getAxes()) : sent(v).runs(l.local(values[v]).getAxes());
+  if (row.members.size() > 1 || runs == 0 || row.count % runs != 0)
+    return 1;
+  return row.count / runs * Buffer::dense({}, row.element).elementBytes() < kLeastBytes ? 1 : runs;
 }
 
 bool Message::mayOverwrite(Value v, Value memory) {
@@ -133,8 +157,14 @@ void Message::scatter(Row &row) {
   if (row.members.size() == 1) {
     size_t v = row.members[0];
     Value first = l.read(values[v]), view = sent(v).seen(first);
-    row.in = l.denseAs(view, rt::buffer(view).getAxes(), named("message"));
-    own = rt::allocOf(row.in) != rt::allocOf(first) || mayOverwrite(values[v], first);
+    row.runs = kind == "reduce_scatter" ? runsOf(row) : 1;
+    if (rt::buffer(view) == memberType(row, 0, true)) {
+      row.in = view;
+    } else {
+      row.runs = 1;
+      row.in = l.denseAs(view, rt::buffer(view).getAxes(), named("message"));
+    }
+    own = row.runs == 1 && (rt::allocOf(row.in) != rt::allocOf(first) || mayOverwrite(values[v], first));
   } else {
     row.in = l.alloc({axis("message", row.count * ranks)}, row.element, named("message"));
     for (size_t i = 0; i < row.members.size(); ++i)
@@ -148,55 +178,69 @@ void Message::scatter(Row &row) {
     row.out = l.alloc({axis("message", row.count)}, row.element, named("own_part"));
 }
 
+/// The row of an all_reduce or a broadcast, in place: one value where it lies if nobody else reads this rank's share;
+/// several in a message of their own, in which they may have been computed.
+void Message::sum(Row &row) {
+  Value only = values[row.members[0]];
+  if (row.members.size() == 1) {
+    Value first = l.read(only);
+    bool own = mayOverwrite(only, first) || l.isSlotOfMessage(only, first);
+    row.in = own ? first : l.alloc(rt::buffer(first).getAxes(), row.element, only.getLoc());
+    l.copy(row.in, first, loc);
+  } else {
+    for (size_t v : row.members)
+      if (auto alloc = rt::allocOf(l.read(values[v]));
+          !row.in && alloc && alloc->hasAttr("rt.message") && rt::buffer(alloc).count() == row.count)
+        row.in = alloc;
+    pack(row);
+  }
+  row.out = row.in;
+}
+
+/// Members side by side in one row.
+void Message::pack(Row &row) {
+  if (!row.in)
+    row.in = l.alloc({axis("message", row.count)}, row.element, named("message"));
+  for (size_t i = 0; i < row.members.size(); ++i)
+    l.copy(member(row, i, row.in, false), l.read(values[row.members[i]]), loc);
+}
+
+/// The row of an all_gather or an exchange and where those of all ranks come to lie: where one value goes, if it can be
+/// written there.
+void Message::gather(Row &row, bool starts) {
+  bool single = row.members.size() == 1;
+  if (single)
+    row.in = l.dense(values[row.members[0]]);
+  else
+    pack(row);
+  if (single && kind == "all_gather") {
+    row.runs = runsOf(row);
+    Value target = starts ? Value() : l.result(op->getResult(row.members[0]));
+    Value seen = target ? received(row.members[0]).exact(target) : Value();
+    if (seen && rt::buffer(seen) == memberType(row, 0, true))
+      row.out = target;
+  }
+  if (!row.out)
+    row.out = l.alloc({axis("message", row.count * ranks)}, row.element, named("gathered"));
+}
+
 void Message::send(bool starts, SmallVector<Value> &tickets) {
   if (ranks == 1)
     return;
   layOut();
   for (Row &row : rows) {
-    bool single = row.members.size() == 1;
-    Value only = values[row.members[0]];
-    if (reduces() && single) {
-      // in place where nobody else reads this rank's share
-      Value first = l.read(only);
-      bool own = mayOverwrite(only, first) || l.isSlotOfMessage(only, first);
-      row.in = own ? first : l.alloc(rt::buffer(first).getAxes(), row.element, only.getLoc());
-      l.copy(row.in, first, loc);
-      row.out = row.in;
-    } else if (reduces()) {
-      // values may have been computed in the message itself
-      for (size_t i = 0; i < row.members.size() && !row.in; ++i)
-        if (auto alloc = rt::allocOf(l.read(values[row.members[i]])))
-          if (alloc->hasAttr("rt.message") && rt::buffer(alloc).count() == row.count)
-            row.in = alloc;
-      if (!row.in)
-        row.in = l.alloc({axis("message", row.count)}, row.element, named("message"));
-      for (size_t i = 0; i < row.members.size(); ++i)
-        l.copy(member(row, i, row.in, false), l.read(values[row.members[i]]), loc);
-      row.out = row.in;
-    } else if (kind == "reduce_scatter" || kind == "all_to_all") {
+    if (reduces())
+      sum(row);
+    else if (kind == "reduce_scatter" || kind == "all_to_all")
       scatter(row);
-    } else { // all_gather, exchange
-      if (single) {
-        row.in = l.dense(only);
-      } else {
-        row.in = l.alloc({axis("message", row.count)}, row.element, named("message"));
-        for (size_t i = 0; i < row.members.size(); ++i)
-          l.copy(member(row, i, row.in, false), l.read(values[row.members[i]]), loc);
-      }
-      if (single && kind == "all_gather" && !starts) { // straight to where the value goes
-        Value target = l.result(op->getResult(row.members[0]));
-        if (Value seen = received(row.members[0]).exact(target); seen && rt::buffer(seen).isDense())
-          row.out = target;
-      }
-      if (!row.out)
-        row.out = l.alloc({axis("message", row.count * ranks)}, row.element, named("gathered"));
-    }
+    else
+      gather(row, starts);
     SmallVector<int64_t> meshAxes(mesh.begin(), mesh.end());
     std::string how = kind == "broadcast"                                ? std::to_string(root)
                       : kind == "all_reduce" || kind == "reduce_scatter" ? "Sum"
                                                                          : "";
     Value ticket = l.collective(kind == "exchange" ? "all_gather" : kind, row.in, row.out, row.count, how, meshAxes,
-                                algorithm, why, loc, starts);
+                                algorithm, why, loc, starts, row.runs);
     if (ticket)
       tickets.push_back(ticket);
   }

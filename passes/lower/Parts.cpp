@@ -35,6 +35,16 @@ SmallVector<Axis> Parts::counters(ArrayRef<int> of) const {
   return axes;
 }
 
+int64_t Parts::runs(ArrayRef<Axis> whole) const {
+  int64_t before = 1;
+  for (const Axis &a : whole) {
+    if (ArrayRef<int>(nest(a.name)) == over)
+      return before;
+    before *= a.size;
+  }
+  return 0;
+}
+
 Value Parts::seen(Value whole) const {
   ArrayRef<Axis> axes = rt::buffer(whole).getAxes();
   Value padded = longer(axes) == SmallVector<Axis>(axes) ? whole : copied(whole, longer(axes));

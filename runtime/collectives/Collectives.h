@@ -50,6 +50,14 @@ CollectiveCall callOf(Collective kind, const T *in, T *out, int64_t count, Reduc
   return call;
 }
 
+template <typename T>
+CollectiveCall innerCallOf(Collective kind, const T *in, T *out, int64_t runs, int64_t length, ReduceOp op,
+                           const char *label) {
+  CollectiveCall call = callOf<T>(kind, in, out, runs * length, op, 0, label);
+  call.runs = runs;
+  return call;
+}
+
 /// data: (count), summed (or maximum, minimum) over the group, in place, on every rank.
 template <typename T>
 void all_reduce(Transport &t, const Group &g, T *data, int64_t count, ReduceOp op,
@@ -84,6 +92,31 @@ template <typename T>
 Ticket all_gather_start(Transport &t, const Group &g, T *out, const T *in, int64_t count,
                         Algorithm algorithm = Algorithm::automatic, const char *label = "") {
   return startCollective(t, g, callOf<T>(Collective::AllGather, in, out, count, Sum, 0, label), algorithm);
+}
+
+/// The same along an axis that is not the outermost. in: (runs, size, length); out: (runs, length), this rank's part of
+/// the sum. Not in place.
+template <typename T>
+void reduce_scatter_inner(Transport &t, const Group &g, T *out, const T *in, int64_t runs, int64_t length, ReduceOp op,
+                          Algorithm algorithm = Algorithm::automatic, const char *label = "") {
+  runCollective(t, g, innerCallOf<T>(Collective::ReduceScatter, in, out, runs, length, op, label), algorithm);
+}
+template <typename T>
+Ticket reduce_scatter_inner_start(Transport &t, const Group &g, T *out, const T *in, int64_t runs, int64_t length,
+                                  ReduceOp op, Algorithm algorithm = Algorithm::automatic, const char *label = "") {
+  return startCollective(t, g, innerCallOf<T>(Collective::ReduceScatter, in, out, runs, length, op, label), algorithm);
+}
+
+/// in: (runs, length); out: (runs, size, length), rank i's in at [:, i, :]. Not in place.
+template <typename T>
+void all_gather_inner(Transport &t, const Group &g, T *out, const T *in, int64_t runs, int64_t length,
+                      Algorithm algorithm = Algorithm::automatic, const char *label = "") {
+  runCollective(t, g, innerCallOf<T>(Collective::AllGather, in, out, runs, length, Sum, label), algorithm);
+}
+template <typename T>
+Ticket all_gather_inner_start(Transport &t, const Group &g, T *out, const T *in, int64_t runs, int64_t length,
+                              Algorithm algorithm = Algorithm::automatic, const char *label = "") {
+  return startCollective(t, g, innerCallOf<T>(Collective::AllGather, in, out, runs, length, Sum, label), algorithm);
 }
 
 /// in, out: (size, count); row j of rank i's in becomes row i of rank j's out. Not in place.

@@ -21,7 +21,7 @@ public:
   // What the algorithms read.
   int places() const { return group.size(); }
   int place() const { return group.index; }
-  const CollectiveCall call;
+  CollectiveCall call; // rows lie one behind the other: what the user has in runs, in a copy
   size_t elementBytes() const { return bytesOf(call.type); }
   const char *in() const { return static_cast<const char *>(call.in); }
   char *out() const { return static_cast<char *>(call.out); }
@@ -61,11 +61,14 @@ private:
     std::vector<Local> locals;
   };
 
+  void layRowsOut();
+  void putRowsBack();
   void beginRound();
   bool finishRound(bool mayWait);
 
   Transport &transport;
   Group group;
+  const CollectiveCall asked;
   std::string label;
   int tag;
   std::vector<Round> rounds;

@@ -39,13 +39,31 @@ size_t inBytesOf(const CollectiveCall &call, int places) {
   return inRows(call.kind, places) * call.count * bytesOf(call.type);
 }
 bool isInlined(const CollectiveCall &call, int places) { return inBytesOf(call, places) <= DirectSlot::kPayloadBytes; }
+/// Copies elements [begin, end) of each of `rows` rows of the call's buffer to rows that lie one behind the other.
+void copyOut(char *copy, const CollectiveCall &call, const void *buffer, int rows, int64_t begin, int64_t end) {
+  const size_t bytes = bytesOf(call.type);
+  for (int row = 0; row < rows; ++row)
+    forEachRun(call, rows, row, begin, end, [&](int64_t from, int64_t inRow, int64_t count) {
+      copyBytes(copy + (row * (end - begin) + inRow - begin) * bytes, static_cast<const char *>(buffer) + from * bytes,
+                count * bytes);
+    });
+}
+/// The other way.
+void copyIn(void *buffer, const CollectiveCall &call, const char *copy, int rows, int64_t begin, int64_t end) {
+  const size_t bytes = bytesOf(call.type);
+  for (int row = 0; row < rows; ++row)
+    forEachRun(call, rows, row, begin, end, [&](int64_t to, int64_t inRow, int64_t count) {
+      copyBytes(static_cast<char *>(buffer) + to * bytes, copy + (row * (end - begin) + inRow - begin) * bytes,
+                count * bytes);
+    });
+}
 /// Copies what others need of a small input: where each gets a row, not the own one; at the root of a gather, nothing.
 void copyForOthers(char *copy, const CollectiveCall &call, int place, int places) {
   if (hasRoot(call.kind) && takesOutput(call, place) && inRows(call.kind, places) == 1)
     return;
   const char *in = static_cast<const char *>(call.in);
   const size_t bytes = inBytesOf(call, places), row = call.count * bytesOf(call.type);
-  if (inRows(call.kind, places) == 1)
+  if (inRows(call.kind, places) == 1 || call.runs > 1)
     return copyBytes(copy, in, bytes);
   const size_t behind = (place + 1) * row;
   copyBytes(copy, in, place * row);
@@ -61,7 +79,7 @@ int64_t claimedOf(uint64_t claimed) { return static_cast<int64_t>(claimed % kFro
 
 uint64_t signatureOf(const CollectiveCall &call, bool pieced) {
   return uint64_t(call.kind) | uint64_t(call.type) << 8 | uint64_t(call.op) << 16 | uint64_t(pieced) << 24 |
-         uint64_t(call.root) << 32;
+         uint64_t(hasRoot(call.kind) ? call.root : call.runs) << 32;
 }
 std::string describe(uint64_t signature, int64_t count) {
   static const char *const types[] = {"float", "double", "int32_t", "uint8_t"};
@@ -72,6 +90,8 @@ std::string describe(uint64_t signature, int64_t count) {
     text += std::string(", ") + ops[signature >> 16 & 255];
   if (hasRoot(kind))
     text += ", root " + std::to_string(signature >> 32);
+  else if (signature >> 32 > 1)
+    text += ", rows in " + std::to_string(signature >> 32) + " runs";
   return text + (signature >> 24 & 1 && !hasRoot(kind) ? ", in memory of its own" : "");
 }
 
@@ -363,15 +383,14 @@ void DirectCollectives::issuePiece(RequestState &request, int requestIndex, int 
   // A buffer that has one row and is reachable is shown as it lies.
   CollectiveCall piece = whole;
   piece.count = count;
+  piece.runs = 1;
   piece.label = request.label.data();
   char *stageOut = stage;
   if (givesInput(whole, group.index)) {
     if (rowsIn == 1 && isReachable(whole.in)) {
       piece.in = static_cast<const char *>(whole.in) + begin * bytes;
     } else {
-      for (int row = 0; row < rowsIn; ++row)
-        copyBytes(stage + row * count * bytes,
-                  static_cast<const char *>(whole.in) + (row * whole.count + begin) * bytes, count * bytes);
+      copyOut(stage, whole, whole.in, rowsIn, begin, begin + count);
       piece.in = stage;
       if (whole.kind != Collective::AllReduce && whole.kind != Collective::Reduce)
         stageOut = stage + rowsIn * count * bytes; // reductions of one row work in place
@@ -398,11 +417,9 @@ void DirectCollectives::collectPiece(GroupState &group, Operation &operation) {
   const size_t bytes = bytesOf(whole.type);
   if (takesOutput(whole, group.index)) {
     const int rows = outRows(whole.kind, places);
-    char *target = static_cast<char *>(whole.out) + operation.begin * bytes;
     const char *source = static_cast<const char *>(piece.out);
-    if (source != target || rows > 1)
-      for (int row = 0; row < rows; ++row)
-        copyBytes(target + row * whole.count * bytes, source + row * piece.count * bytes, piece.count * bytes);
+    if (rows > 1 || source != static_cast<char *>(whole.out) + operation.begin * bytes)
+      copyIn(whole.out, whole, source, rows, operation.begin, operation.begin + piece.count);
   }
   group.stagingUsed[operation.staging] = false;
   operation.staging = -1;

@@ -209,7 +209,9 @@ void doShare(const CollectiveCall &call, const DirectBuffers &buffers, int share
     return reduceInto(call, buffers.in, buffers.out.data(), places, offset + begin, offset + begin, end - begin);
   }
   case Collective::ReduceScatter:
-    return reduceInto(call, buffers.in, &buffers.out[share], 1, share * call.count + begin, begin, end - begin);
+    return forEachRun(call, places, share, begin, end, [&](int64_t in, int64_t out, int64_t count) {
+      reduceInto(call, buffers.in, &buffers.out[share], 1, in, out, count);
+    });
   case Collective::Broadcast:
     return copy(share, begin, call.root, begin, end - begin);
   case Collective::Scatter:
@@ -222,7 +224,9 @@ void doShare(const CollectiveCall &call, const DirectBuffers &buffers, int share
     for (int64_t at = begin; at < end;) {
       int row = static_cast<int>(at / call.count);
       int64_t inRow = at % call.count, n = std::min(end - at, call.count - inRow);
-      copy(share, at, row, (call.kind == Collective::AllToAll ? share * call.count : 0) + inRow, n);
+      const int64_t source = call.kind == Collective::AllToAll ? share * call.count : 0;
+      forEachRun(call, places, row, inRow, inRow + n,
+                 [&](int64_t to, int64_t from, int64_t count) { copy(share, to, row, source + from, count); });
       at += n;
     }
     return;

@@ -245,6 +245,33 @@ void MpiTransport::checkCount(const Group &group, const CollectiveCall &call) co
     die(place.name() + ": " + std::to_string(call.count) + " elements are more than one call of MPI takes");
 }
 
+/// A row of a gathered buffer, with the distance to the next row as its extent; the caller frees it.
+static MPI_Datatype rowType(const CollectiveCall &call, int places, MPI_Datatype element) {
+  const int64_t run = call.count / call.runs;
+  MPI_Datatype runs, row;
+  MPI_Type_vector(static_cast<int>(call.runs), static_cast<int>(run), static_cast<int>(places * run), element, &runs);
+  MPI_Type_create_resized(runs, 0, run * static_cast<int64_t>(bytesOf(call.type)), &row);
+  MPI_Type_commit(&row);
+  MPI_Type_free(&runs);
+  return row;
+}
+
+/// The rows of a reduce_scatter, one behind the other, in a copy where they do not lie so or would be overwritten:
+/// MPI's own in-place form wants the result in the first row. Else empty.
+static std::vector<char> rowsApart(const CollectiveCall &call, const Group &group) {
+  const int64_t bytes = bytesOf(call.type);
+  const char *in = static_cast<const char *>(call.in);
+  std::vector<char> copy;
+  if (call.runs == 1 && call.out != in + group.index * call.count * bytes)
+    return copy;
+  copy.reserve(group.size() * call.count * bytes);
+  for (int row = 0; row < group.size(); ++row)
+    forEachRun(call, group.size(), row, 0, call.count, [&](int64_t from, int64_t, int64_t count) {
+      copy.insert(copy.end(), in + from * bytes, in + (from + count) * bytes);
+    });
+  return copy;
+}
+
 Request MpiTransport::startCollective(const Group &group, const CollectiveCall &call) {
   setPlace(collectiveName(call.kind), call.label);
   checkCount(group, call);
@@ -262,7 +289,7 @@ Request MpiTransport::startCollective(const Group &group, const CollectiveCall &
   const int64_t ownRow = int64_t(group.index) * count * bytesOf(call.type);
   const void *in = call.in;
   void *out = call.out;
-  const bool inIsOwnRow = in == static_cast<const char *>(out) + ownRow,
+  const bool inIsOwnRow = call.runs == 1 && in == static_cast<const char *>(out) + ownRow,
              outIsOwnRow = out == static_cast<const char *>(in) + ownRow;
 
   switch (call.kind) {
@@ -279,6 +306,12 @@ Request MpiTransport::startCollective(const Group &group, const CollectiveCall &
     MPI_Igather(isRoot && inIsOwnRow ? MPI_IN_PLACE : in, count, type, out, count, type, root, communicator, part);
     break;
   case Collective::AllGather:
+    if (call.runs > 1) {
+      MPI_Datatype row = rowType(call, group.size(), type);
+      MPI_Iallgather(in, count, type, out, 1, row, communicator, part);
+      MPI_Type_free(&row); // once the collective is done
+      break;
+    }
     MPI_Iallgather(inIsOwnRow ? MPI_IN_PLACE : in, count, type, out, count, type, communicator, part);
     break;
   case Collective::Reduce:
@@ -291,13 +324,9 @@ Request MpiTransport::startCollective(const Group &group, const CollectiveCall &
     MPI_Iallreduce(in == out ? MPI_IN_PLACE : in, out, count, type, op, communicator, part);
     break;
   case Collective::ReduceScatter:
-    if (outIsOwnRow) { // MPI's own in-place form wants the result in the first row
-      const char *begin = static_cast<const char *>(in);
-      operation.copy =
-          std::make_unique<std::vector<char>>(begin, begin + int64_t(group.size()) * count * bytesOf(call.type));
-      in = operation.copy->data();
-    }
-    MPI_Ireduce_scatter_block(in, out, count, type, op, communicator, part);
+    operation.copy = rowsApart(call, group);
+    MPI_Ireduce_scatter_block(operation.copy.empty() ? in : operation.copy.data(), out, count, type, op, communicator,
+                              part);
     break;
   case Collective::AllToAll:
     MPI_Ialltoall(in, count, type, out, count, type, communicator, part);
@@ -325,12 +354,8 @@ void MpiTransport::runCollective(const Group &group, const CollectiveCall &call)
     MPI_Reduce(isRoot && call.in == call.out ? MPI_IN_PLACE : call.in, isRoot ? call.out : nullptr, count, type, op,
                call.root, communicator);
   } else {
-    const int64_t rowBytes = int64_t(count) * bytesOf(call.type);
-    const char *in = static_cast<const char *>(call.in);
-    std::vector<char> copy; // MPI's own in-place form wants the result in the first row
-    if (call.out == in + group.index * rowBytes)
-      copy.assign(in, in + group.size() * rowBytes);
-    MPI_Reduce_scatter_block(copy.empty() ? in : copy.data(), call.out, count, type, op, communicator);
+    const std::vector<char> copy = rowsApart(call, group);
+    MPI_Reduce_scatter_block(copy.empty() ? call.in : copy.data(), call.out, count, type, op, communicator);
   }
   blockedSince = 0;
 }
@@ -348,7 +373,7 @@ bool MpiTransport::test(Request request) {
     return true;
   if (!isComplete(operations[request - 1]))
     return false;
-  operations[request - 1].copy.reset();
+  operations[request - 1].copy = {};
   freeRequests.push_back(request);
   return true;
 }
@@ -357,7 +382,7 @@ void MpiTransport::wait(Request request) {
   if (!request)
     return;
   waitFor(operations[request - 1]);
-  operations[request - 1].copy.reset();
+  operations[request - 1].copy = {};
   freeRequests.push_back(request);
 }
 

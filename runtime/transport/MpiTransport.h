@@ -60,8 +60,8 @@ private:
   struct Operation {
     std::vector<MPI_Request> parts;
     Place place;
-    bool isPlaced = false;                   // the wait shows as `place`
-    std::unique_ptr<std::vector<char>> copy; // of an input that MPI must not see overwritten
+    bool isPlaced = false;  // the wait shows as `place`
+    std::vector<char> copy; // of an input that MPI reads
   };
 
   MPI_Op opOf(const CollectiveCall &call) const;

@@ -33,7 +33,11 @@ const char *nameOf(Collective collective);
 /// `in` holds count elements, or size() x count for Scatter (at the root), ReduceScatter and AllToAll.
 /// `out` holds count elements, or size() x count for Gather (at the root), AllGather and AllToAll.
 /// Pointers of ranks that give or get nothing may be null. `in == out` is allowed for Broadcast, Reduce, AllReduce; for
-/// AllGather, Gather `in == out + index * count`, and for ReduceScatter, Scatter `out == in + index * count`.
+/// AllGather, Gather `in == out + index * count`, and for ReduceScatter, Scatter `out == in + index * count`, unless a
+/// row lies in several runs.
+///
+/// With `runs` above 1, of AllGather and ReduceScatter alone, the side of size() rows is (runs, size(), count / runs):
+/// what is split or put together along an axis that is not the outermost.
 struct CollectiveCall {
   Collective kind = Collective::Barrier;
   ElementType type = ElementType::UInt8;
@@ -42,8 +46,23 @@ struct CollectiveCall {
   const void *in = nullptr;
   void *out = nullptr;
   int64_t count = 0;
+  int64_t runs = 1;       // divides count
   const char *label = ""; // the place in the user's source, for messages; copied
 };
+
+/// Of elements [begin, end) of a row, on the side that has `places` of them, the pieces that lie together: calls
+/// visit(where the piece begins, in elements of the buffer; in elements of the row; its length).
+template <typename Visit>
+void forEachRun(const CollectiveCall &call, int places, int row, int64_t begin, int64_t end, Visit visit) {
+  if (call.runs == 1)
+    return visit(row * call.count + begin, begin, end - begin);
+  const int64_t length = call.count / call.runs;
+  for (int64_t at = begin; at < end;) {
+    const int64_t run = at / length, inRun = at % length, n = std::min(end - at, length - inRun);
+    visit((run * places + row) * length + inRun, at, n);
+    at += n;
+  }
+}
 
 /// An operation under way inside a transport; 0 is none. A request is spent by the wait, or the test that says true.
 using Request = uint64_t;

@@ -185,11 +185,15 @@ void CollectiveOp::emit(Writer &writer) {
   arguments.push_back(writer.name(getOut()));
   if (getIn() != getOut())
     arguments.push_back(writer.name(getIn()));
-  arguments.push_back(std::to_string(getCount()));
+  std::string head = getKind().str();
+  if (getRuns()) {
+    head += "_inner";
+    arguments.push_back(std::to_string(*getRuns()));
+  }
+  arguments.push_back(std::to_string(getCount() / getRuns().value_or(1)));
   if (getReduction())
     arguments.push_back(getReduction()->str());
   arguments.push_back(("Algorithm::" + getAlgorithm()).str());
-  std::string head = getKind().str();
   if (getTicket())
     head = writer.define(getTicket()) + " = " + head + "_start";
   double megabytes = static_cast<double>(messageBytes()) / 1e6;

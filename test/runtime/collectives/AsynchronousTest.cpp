@@ -138,8 +138,8 @@ TEST(Asynchronous, EveryStartedForm) {
         const int p = g.size(), me = g.index, root = p - 1;
         for (Algorithm algorithm : {Algorithm::direct, Algorithm::ring, Algorithm::butterfly, Algorithm::one_to_all})
           for (int64_t n : {3, 100000}) {
-            std::vector<std::vector<float>> in(8), out(8);
-            for (int k = 0; k < 8; ++k) {
+            std::vector<std::vector<float>> in(10), out(10);
+            for (int k = 0; k < 10; ++k) {
               in[k].resize(n * p);
               out[k].resize(n * p);
               for (int64_t i = 0; i < n * p; ++i)
@@ -154,6 +154,10 @@ TEST(Asynchronous, EveryStartedForm) {
             tickets.push_back(all_gather_start(t, g, out[5].data(), in[5].data(), n, algorithm));
             tickets.push_back(reduce_scatter_start(t, g, out[6].data(), in[6].data(), n, Sum, algorithm));
             tickets.push_back(all_to_all_start(t, g, out[7].data(), in[7].data(), n, algorithm));
+            const int64_t runs = 3, length = n / runs;
+            tickets.push_back(all_gather_inner_start(t, g, out[8].data(), in[8].data(), runs, length, algorithm));
+            tickets.push_back(
+                reduce_scatter_inner_start(t, g, out[9].data(), in[9].data(), runs, length, Sum, algorithm));
             tickets.push_back(barrier_start(t, g, algorithm));
             while (!tickets.empty())
               tickets.pop_back(); // the last first: a ticket that goes is waited for
@@ -165,7 +169,13 @@ TEST(Asynchronous, EveryStartedForm) {
               expectSame(in[2].data(), valueOf<float>(root, i, 2), i, what + " broadcast");
               expectSame(out[3].data(), valueOf<float>(root, me * n + i, 3), i, what + " scatter");
               expectSame(out[6].data(), reduced<float>(g.ranks, me * n + i, 6, Sum), i, what + " reduce_scatter");
+              if (i < runs * length)
+                expectSame(out[9].data(), reduced<float>(g.ranks, (i / length * p + me) * length + i % length, 9, Sum),
+                           i, what + " reduce_scatter_inner");
               for (int row = 0; row < p; ++row) {
+                if (i < runs * length)
+                  expectSame(out[8].data() + (i / length * p + row) * length + i % length - i,
+                             valueOf<float>(row, i, 8), i, what + " all_gather_inner");
                 if (me == root)
                   expectSame(out[4].data() + row * n, valueOf<float>(row, i, 4), i, what + " gather");
                 expectSame(out[5].data() + row * n, valueOf<float>(row, i, 5), i, what + " all_gather");

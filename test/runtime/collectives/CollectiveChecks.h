@@ -87,6 +87,13 @@ void checkCollectives(Transport &t, const Group &g, Algorithm algorithm, int64_t
     for (int64_t i = 0; i < n; ++i)
       expectSame(out, reduced<T>(g.ranks, me * n + i, salt, op), i, "reduce_scatter, " + what);
 
+    const int64_t runs = 3, length = n / runs;
+    fill(data, runs * p * length);
+    reduce_scatter_inner(t, g, out, data, runs, length, op, algorithm, "check");
+    for (int64_t i = 0; i < runs * length; ++i)
+      expectSame(out, reduced<T>(g.ranks, (i / length * p + me) * length + i % length, salt, op), i,
+                 "reduce_scatter_inner, " + what);
+
     fill(data, n * p);
     reduce_scatter(t, g, data + me * n, data, n, op, algorithm, "check");
     for (int64_t i = 0; i < n; ++i)
@@ -95,6 +102,14 @@ void checkCollectives(Transport &t, const Group &g, Algorithm algorithm, int64_t
 
   {
     T *in = buffers.take<T>(0, n), *out = buffers.take<T>(1, n * p);
+    const int64_t runs = 3, length = n / runs;
+    fill(in, n);
+    all_gather_inner(t, g, out, in, runs, length, algorithm, "check");
+    for (int row = 0; row < p; ++row)
+      for (int64_t i = 0; i < runs * length; ++i)
+        expectSame(out + (i / length * p + row) * length + i % length - i, valueOf<T>(g.ranks[row], i, salt), i,
+                   "all_gather_inner, " + what);
+    barrier(t, g, algorithm, "check");
     for (bool inPlace : {false, true}) {
       T *from = inPlace ? out + me * n : in;
       fill(from, n);

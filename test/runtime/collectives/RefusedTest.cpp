@@ -47,6 +47,12 @@ TEST(Refused, RanksThatDisagree) {
   EXPECT_NE(error.find("ranks disagree: this one is in all_reduce (b.ech:"), std::string::npos) << error;
   EXPECT_NE(error.find("all_reduce of 8 float, Sum"), std::string::npos) << error;
   EXPECT_NE(error.find("all_reduce of 9 float, Sum"), std::string::npos) << error;
+  error = errorOf([](Transport &t) {
+    float in[4] = {}, out[8] = {};
+    all_gather_inner(t, t.world(), out, in, 2 + 2 * t.rank(), 2 - t.rank(), Algorithm::direct, "b.ech:3");
+  });
+  EXPECT_NE(error.find("all_gather of 4 float, rows in 2 runs"), std::string::npos) << error;
+  EXPECT_NE(error.find("all_gather of 4 float, rows in 4 runs"), std::string::npos) << error;
 }
 
 TEST(Refused, MessagesOfOtherLength) {

@@ -94,9 +94,9 @@ TYPED_TEST(Normalize, SplitRowsEqualTheWhole) {
   const int64_t rows = 3, part = 8, n = 2 * part;
   auto x = values<T>(rows * n, 1), dy = values<T>(rows * n, 2);
   auto half = [&](const std::vector<T> &v, int p) {
-    std::vector<T> out;
+    std::vector<T> out(rows * part);
     for (int64_t r = 0; r < rows; ++r)
-      out.insert(out.end(), &v[r * n + p * part], &v[r * n + p * part] + part);
+      std::copy_n(&v[r * n + p * part], part, &out[r * part]);
     return out;
   };
   std::vector<T> whole(x.size()), rstd(rows), dWhole(x.size()), y(rows * part), rstdSplit(rows), dx(rows * part);
