@@ -14,7 +14,8 @@ using namespace detail;
 template <typename T> struct Forward : Operands<T> {
   using Operands<T>::shape, Operands<T>::strides, Operands<T>::at, Operands<T>::mask, Operands<T>::bias;
   using Operands<T>::q, Operands<T>::k, Operands<T>::v;
-  T *out, *lse;                      // of this slice
+  T *out, *lse; // of this slice
+  NextSlice<T> next;
   T *keys, *values, *scores, *m, *l; // scratch
 
   void run() {
@@ -27,6 +28,7 @@ template <typename T> struct Forward : Operands<T> {
       pack_strips(values, v + j0 * strides.v.row, strides.v.row, keysHere, shape.value);
       for (int64_t i0 = 0; i0 < shape.seq; i0 += kTileRows) {
         const int64_t rows = std::min(kTileRows, shape.seq - i0), limit = keysSeen(shape, i0 + rows);
+        next.some();
         if (limit > j0)
           block({i0, rows, j0, std::min(keysHere, limit - j0)}, keysHere);
         if (limit > j0 && limit <= j0 + keysHere)
@@ -106,7 +108,10 @@ void attention(T *out, T *lse, const T *q, const T *k, const T *v, const Attenti
   T *scores = w.get(2, kTileRows * rowOf<T>(kKeys)), *m = w.get(3, shape.seq), *l = w.get(4, shape.seq);
   const Operands<T> all{shape, strides, q, k, v, mask, bias};
   overSlices(shape, [&](Slice at) {
-    Forward<T>{all.of(at), out + at.in(strides.out), lse + at.row(shape), keys, values, scores, m, l}.run();
+    NextSlice<T> next(round_up(shape.seq, kTileRows) / kTileRows);
+    all.of(sliceAfter(shape, at)).ask(next);
+    next.needs(out + sliceAfter(shape, at).in(strides.out), shape.seq, strides.out.row, shape.value);
+    Forward<T>{all.of(at), out + at.in(strides.out), lse + at.row(shape), next, keys, values, scores, m, l}.run();
   });
 }
 

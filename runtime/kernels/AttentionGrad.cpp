@@ -21,6 +21,7 @@ template <typename T> struct Backward : Operands<T> {
   T *dq, *dk, *dv, *dbias; // of this slice
   const T *dout, *out, *lse;
   bool addsQ, addsKv;
+  NextSlice<T> next;
   T *keys, *keysAcross, *valuesAcross, *queries, *douts, *p, *ds, *dots; // scratch
 
   void run() {
@@ -57,6 +58,7 @@ template <typename T> struct Backward : Operands<T> {
     pack_strips(queries, q + i0 * strides.q.row, strides.q.row, all.rows, shape.key);
     pack_strips(douts, dout + i0 * grads.out.row, grads.out.row, all.rows, shape.value);
     for (int64_t r = 0; r < all.rows; r += kTileRows) {
+      next.some();
       Panel panel{i0 + r, std::min(kTileRows, all.rows - r), j0, 0};
       panel.cols = std::min(all.cols, keysSeen(shape, panel.i0 + panel.rows) - j0);
       if (panel.cols > 0)
@@ -145,6 +147,14 @@ void attention_grad(T *dq, T *dk, T *dv, T *dbias, const T *dout, const T *out, 
   T *p = w.get(5, block), *ds = w.get(6, block), *dots = w.get(7, shape.seq);
   const Operands<T> all{shape, strides, q, k, v, mask, bias};
   overSlices(shape, [&](Slice at) {
+    NextSlice<T> next(round_up(shape.seq, kTileRows) / kTileRows);
+    const Slice after = sliceAfter(shape, at);
+    all.of(after).ask(next);
+    next.needs(out + after.in(strides.out), shape.seq, strides.out.row, shape.value);
+    next.needs(dout + after.in(grads.out), shape.seq, grads.out.row, shape.value);
+    next.needs(dq + after.in(grads.q), shape.seq, grads.q.row, shape.key);
+    next.needs(dk + after.in(grads.k), shape.past, grads.k.row, shape.key);
+    next.needs(dv + after.in(grads.v), shape.past, grads.v.row, shape.value);
     Backward<T>{all.of(at),
                 grads,
                 dq + at.in(grads.q),
@@ -156,6 +166,7 @@ void attention_grad(T *dq, T *dk, T *dv, T *dbias, const T *dout, const T *out, 
                 lse + at.row(shape),
                 addsQ,
                 addsKv,
+                next,
                 keys,
                 keysAcross,
                 valuesAcross,

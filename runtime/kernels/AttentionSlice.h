@@ -1,5 +1,6 @@
 // A (batch, group, head) slice of attention: what both passes know of it.
 #pragma once
+#include "runtime/kernels/Ahead.h"
 #include "runtime/kernels/Attention.h"
 #include "runtime/kernels/Strips.h"
 #include <vector>
@@ -22,6 +23,15 @@ template <typename Body> void overSlices(const AttentionShape &shape, Body body)
     for (int64_t g = 0; g < shape.group; ++g)
       for (int64_t h = 0; h < shape.head; ++h)
         body(Slice{b, g, h});
+}
+
+/// The slice that comes after `at`; after the last, the first.
+inline Slice sliceAfter(const AttentionShape &shape, Slice at) {
+  if (++at.h == shape.head)
+    at.h = 0, ++at.g;
+  if (at.g == shape.group)
+    at.g = 0, ++at.b;
+  return {at.b % shape.batch, at.g, at.h};
 }
 
 /// How many keys, from the first, the queries up to and without `end` may see.
@@ -72,6 +82,28 @@ template <typename T> Workspace<T> &workspace() {
   return w;
 }
 
+/// Asks for what the next slice reads and writes while this one is computed: its rows are short and far apart, which
+/// processors do not foresee.
+template <typename T> class NextSlice {
+public:
+  /// `turns`: how often some() will be called.
+  explicit NextSlice(int64_t turns) : turns(turns) {}
+  void needs(const T *x, int64_t rows, int64_t step, int64_t length) {
+    constexpr int64_t most = 64 << 10; // bytes of a matrix; of larger ones each line is used often
+    if (rows * length * int64_t(sizeof(T)) <= most)
+      matrices[count++] = Ahead<T>(x, rows, step, length, turns);
+  }
+  void some() {
+    for (int i = 0; i < count; ++i)
+      matrices[i].some();
+  }
+
+private:
+  int64_t turns;
+  Ahead<T> matrices[8];
+  int count = 0;
+};
+
 /// The rows of p and ds lie this far apart: whole strips, room for zeros that fill a panel of keys, and no power of
 /// two.
 template <typename T> int64_t rowOf(int64_t keys) { return round_up(keys, kStrip<T>) + kStrip<T>; }
@@ -87,6 +119,11 @@ template <typename T> struct Operands {
   Operands of(Slice slice) const {
     return {shape, strides, q + slice.in(strides.q), k + slice.in(strides.k), v + slice.in(strides.v), mask,
             bias,  slice};
+  }
+  void ask(NextSlice<T> &next) const {
+    next.needs(q, shape.seq, strides.q.row, shape.key);
+    next.needs(k, shape.past, strides.k.row, shape.key);
+    next.needs(v, shape.past, strides.v.row, shape.value);
   }
 };
 

@@ -3,12 +3,14 @@
 // the other one panel or strip at a time in the L1 cache. While tiles run they ask for the cache lines of what is
 // packed next.
 #include "runtime/kernels/GemmTiled.h"
+#include "runtime/kernels/Ahead.h"
 #include "runtime/kernels/TransposeBlock.h"
 #include <algorithm>
 
 namespace echelon::runtime {
 namespace {
 
+using Ahead = detail::Ahead<float>;
 using detail::Vector;
 using detail::Whole;
 
@@ -138,27 +140,6 @@ void packPanels(float *panels, MatrixView a, int64_t rows, int64_t left, int64_t
     }
   }
 }
-
-/// Asks for the cache lines of a matrix for the L2 cache, a share of them at a time.
-class Ahead {
-public:
-  /// `rows` rows or columns, `step` apart, that hold `length` floats each; 1 or more `turns`.
-  Ahead(const float *at, int64_t rows, int64_t step, int64_t length, int64_t turns)
-      : row(at), rows(rows), step(step), length(length),
-        share((rows * ((length + kLine - 1) / kLine) - 1) / turns + 1) {}
-  void some() {
-    for (int64_t asked = 0; asked < share && rows; ++asked) {
-      __builtin_prefetch(row + next, 0, 2);
-      next += kLine;
-      if (next >= length)
-        row += step, next = 0, --rows;
-    }
-  }
-
-private:
-  const float *row;
-  int64_t rows, step, length, share, next = 0;
-};
 
 // ---- a product ----
 
