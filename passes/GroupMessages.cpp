@@ -126,7 +126,10 @@ struct GroupMessages : echelon::impl::GroupMessagesBase<GroupMessages> {
       int64_t bytes = 0;
       for (Value operand : op->getOperands())
         bytes += bytesAnIteration(ech::tensor(operand), mesh);
-      if (isRearranged(op) && bytes >= aloneKilobytes * 1000)
+      int64_t received = 0; // of a gather, the whole
+      for (Value result : op->getResults())
+        received += bytesAnIteration(ech::tensor(result), mesh);
+      if (isRearranged(op) && std::max(bytes, received) >= aloneKilobytes * 1000)
         continue;
       Group *&last = open[keyOf(op)];
       bool joins = last && (last->bytes + bytes <= bucketMegabytes * 1000000) && !waiting.waitsFor(op, last->members) &&

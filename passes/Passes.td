@@ -157,9 +157,10 @@ def GroupMessages : DistPass<"dist-group-messages"> {
   let options = [Option<"bucketMegabytes", "bucket-mb", "int64_t", /*default=*/"25",
                         "a message of gradients is closed when it holds this many megabytes (10^6 bytes) a rank; "
                         "what a repeat stacks up counts with one iteration's">,
-                 Option<"aloneKilobytes", "alone-kb", "int64_t", /*default=*/"256",
-                        "what has this many kilobytes (10^3 bytes) a rank or more travels alone, all_reduce excepted: "
-                        "copying it into a common message and out costs more than a message">];
+                 Option<"aloneKilobytes", "alone-kb", "int64_t", /*default=*/"64",
+                        "what has this many kilobytes (10^3 bytes) a rank or more, as it is sent or as it arrives, "
+                        "travels alone, all_reduce excepted: copying it into a common message and out costs more than "
+                        "a message">];
 }
 
 def Overlap : DistPass<"dist-overlap"> {
