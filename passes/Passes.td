@@ -159,8 +159,8 @@ def GroupMessages : DistPass<"dist-group-messages"> {
                         "what a repeat stacks up counts with one iteration's">,
                  Option<"aloneKilobytes", "alone-kb", "int64_t", /*default=*/"64",
                         "what has this many kilobytes (10^3 bytes) a rank or more, as it is sent or as it arrives, "
-                        "travels alone, all_reduce excepted: copying it into a common message and out costs more than "
-                        "a message">];
+                        "travels alone, all_reduce excepted: over shared memory, copying 64 KB into a common message "
+                        "and out takes as long as several messages">];
 }
 
 def Overlap : DistPass<"dist-overlap"> {

@@ -4,5 +4,5 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 folder=${1:-build}
 shift || true
-cmake -S . -B "$folder" -G Ninja "$@" >/dev/null
+cmake -S . -B "$folder" -G Ninja -DECHELON_WERROR="${ECHELON_WERROR:-OFF}" "$@" >/dev/null
 ninja -C "$folder" "${NINJA_TARGET:-all}"

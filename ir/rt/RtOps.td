@@ -178,12 +178,14 @@ def Rt_CollectiveOp : Rt_Op<"collective", [DeclareOpInterfaceMethods<Printable>,
     Left room for: a stream operand.
   }];
   let arguments = (ins StrAttr:$kind, Rt_Buffer:$in, Rt_Buffer:$out, I64Attr:$count, OptionalAttr<I64Attr>:$runs,
-                       OptionalAttr<StrAttr>:$reduction, DenseI64ArrayAttr:$mesh, I64Attr:$ranks, StrAttr:$axis, StrAttr:$algorithm, StrAttr:$why);
+                       OptionalAttr<StrAttr>:$reduction, DenseI64ArrayAttr:$mesh, I64Attr:$ranks, StrAttr:$axis,
+                       StrAttr:$algorithm, StrAttr:$why);
   let results = (outs Optional<Rt_Ticket>:$ticket);
   let assemblyFormat = [{
-    $kind $in `,` $out `count` $count (`runs` $runs^)? ($reduction^)? `over` $mesh `ranks` $ranks $axis `with` $algorithm `why` $why
-    attr-dict `:` type($in) `,` type($out) (`->` type($ticket)^)?
+    $kind $in `,` $out `count` $count (`runs` $runs^)? ($reduction^)? `over` $mesh `ranks` $ranks $axis `with`
+    $algorithm `why` $why attr-dict `:` type($in) `,` type($out) (`->` type($ticket)^)?
   }];
+  let hasVerifier = 1;
   let extraClassDeclaration = [{
     /// Bytes of the message on one rank: count elements, or what a rank gets in a gather.
     int64_t messageBytes();

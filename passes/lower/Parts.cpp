@@ -35,14 +35,11 @@ SmallVector<Axis> Parts::counters(ArrayRef<int> of) const {
   return axes;
 }
 
-int64_t Parts::runs(ArrayRef<Axis> whole) const {
-  int64_t before = 1;
-  for (const Axis &a : whole) {
+std::optional<size_t> Parts::cutAxis(ArrayRef<Axis> whole) const {
+  for (auto [i, a] : llvm::enumerate(whole))
     if (ArrayRef<int>(nest(a.name)) == over)
-      return before;
-    before *= a.size;
-  }
-  return 0;
+      return i;
+  return std::nullopt;
 }
 
 Value Parts::seen(Value whole) const {

@@ -15,9 +15,8 @@ public:
   /// The axes that count parts along mesh axes.
   llvm::SmallVector<Axis> counters(llvm::ArrayRef<int> of) const;
 
-  /// In how many runs a part lies in a dense piece: where all mesh axes of the message, ascending, cut one axis, the
-  /// positions of the axes before it; else 0.
-  int64_t runs(llvm::ArrayRef<Axis> whole) const;
+  /// The axis that all mesh axes of the message, ascending, cut; none where it is cut otherwise.
+  std::optional<size_t> cutAxis(llvm::ArrayRef<Axis> whole) const;
 
   /// The piece seen as counters, then one part. What parts reach beyond the piece is zero, in a longer copy.
   Value seen(Value whole) const;

@@ -6,6 +6,8 @@
 //   tree         2 log2 p                   its rows up the tree; then up to n log2 p from the root down
 //   one_to_all   2                          n / p; the first place n (p - 1)
 //   direct       one pass                   reads n, writes n: no messages
+//
+// Rows in runs are gathered in one piece each first, and then copied, but by the direct form.
 
 #include "runtime/collectives/Plans.h"
 
@@ -55,39 +57,51 @@ void butterflyAllGather(Schedule &s, char *buffer, const Parts &parts) {
   }
 }
 
-bool planAllGather(Schedule &s, Algorithm algorithm) {
+// All rows, one behind the other, into `out`.
+static bool gatherRows(Schedule &s, char *out, Algorithm algorithm) {
   const int p = s.places(), me = s.place();
   const int64_t count = s.call.count, rowBytes = count * s.elementBytes();
   const Parts parts = Parts::rows(p, count);
-  s.copy(s.out() + me * rowBytes, s.in(), count);
+  s.copy(out + me * rowBytes, s.in(), count);
   s.nextRound();
   switch (algorithm) {
   case Algorithm::ring:
-    ringAllGather(s, s.out(), parts);
+    ringAllGather(s, out, parts);
     return true;
   case Algorithm::butterfly:
-    butterflyAllGather(s, s.out(), parts);
+    butterflyAllGather(s, out, parts);
     return true;
   case Algorithm::tree:
-    treeGather(s, s.out(), s.out() + me * rowBytes, parts, 0);
-    treeBroadcast(s, s.out(), p * count, 0);
+    treeGather(s, out, out + me * rowBytes, parts, 0);
+    treeBroadcast(s, out, p * count, 0);
     return true;
   case Algorithm::one_to_all:
     if (me == 0) {
       for (int from = 1; from < p; ++from)
-        s.receive(from, s.out() + from * rowBytes, count);
+        s.receive(from, out + from * rowBytes, count);
       s.nextRound();
       for (int to = 1; to < p; ++to)
-        s.send(to, s.out(), p * count);
+        s.send(to, out, p * count);
     } else {
-      s.send(0, s.out() + me * rowBytes, count);
+      s.send(0, out + me * rowBytes, count);
       s.nextRound();
-      s.receive(0, s.out(), p * count);
+      s.receive(0, out, p * count);
     }
     return true;
   default:
     return false;
   }
+}
+
+bool planAllGather(Schedule &s, Algorithm algorithm) {
+  if (s.call.runs <= 1)
+    return gatherRows(s, s.out(), algorithm);
+  char *rows = s.scratch(s.places() * s.call.count);
+  if (!gatherRows(s, rows, algorithm))
+    return false;
+  s.nextRound();
+  s.copyRowsOut(rows);
+  return true;
 }
 
 } // namespace echelon::runtime

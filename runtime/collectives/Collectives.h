@@ -1,8 +1,9 @@
 // The collectives that generated programs call.
 //
-// Every rank of the group calls the same collective with the same count, operation and algorithm, in the same order.
-// `count` is in elements. Results are the same bits on every rank that gets them and on every run: an element is summed
-// in an order that the algorithm and the size of the group fix, never in the order of arrival.
+// Every rank of the group calls the same collective with the same count (or runs and length), operation and algorithm,
+// in the same order. `count` and `length` are in elements. Results are the same bits on every rank that gets them and
+// on every run: an element is summed in an order that the algorithm and the size of the group fix, never in the order
+// of arrival.
 //
 // A `Rank` converts to `Transport &`. `label` is the place in the user's source ("mlp.ech:33"), told when a rank does
 // not come. Each _start form returns at once; between it and wait() the buffers belong to the collective. Where memory

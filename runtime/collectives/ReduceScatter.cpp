@@ -80,7 +80,7 @@ bool planReduceScatter(Schedule &s, Algorithm algorithm) {
   const Parts parts = Parts::rows(p, count);
   char *buffer = s.scratch(p * count);
   const char *own = buffer + me * count * s.elementBytes();
-  s.copy(buffer, s.in(), p * count);
+  s.copyRowsIn(buffer);
   s.nextRound();
   switch (algorithm) {
   case Algorithm::ring:

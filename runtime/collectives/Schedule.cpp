@@ -7,34 +7,7 @@
 namespace echelon::runtime {
 
 Schedule::Schedule(Transport &transport, const Group &group, const CollectiveCall &call)
-    : call(call), transport(transport), group(group), asked(call), label(call.label), tag(transport.nextTag(group)),
-      rounds(1) {
-  if (asked.runs > 1)
-    layRowsOut();
-}
-
-void Schedule::layRowsOut() {
-  char *copy = scratch(places() * asked.count);
-  call.runs = 1;
-  if (asked.kind == Collective::AllGather) {
-    call.out = copy;
-    return;
-  }
-  call.in = copy;
-  for (int row = 0; row < places(); ++row)
-    forEachRun(asked, places(), row, 0, asked.count, [&](int64_t from, int64_t inRow, int64_t count) {
-      std::memcpy(copy + (row * asked.count + inRow) * elementBytes(),
-                  static_cast<const char *>(asked.in) + from * elementBytes(), count * elementBytes());
-    });
-}
-
-void Schedule::putRowsBack() {
-  for (int row = 0; row < places(); ++row)
-    forEachRun(asked, places(), row, 0, asked.count, [&](int64_t to, int64_t inRow, int64_t count) {
-      std::memcpy(static_cast<char *>(asked.out) + to * elementBytes(),
-                  out() + (row * asked.count + inRow) * elementBytes(), count * elementBytes());
-    });
-}
+    : call(call), transport(transport), group(group), label(call.label), tag(transport.nextTag(group)), rounds(1) {}
 
 void Schedule::send(int to, const void *data, int64_t count) {
   if (count)
@@ -51,6 +24,20 @@ void Schedule::reduce(void *target, const void *left, const void *right, int64_t
 void Schedule::copy(void *target, const void *source, int64_t count) {
   if (count && target != source)
     rounds.back().locals.push_back({target, source, nullptr, count});
+}
+void Schedule::copyRowsIn(void *rows) {
+  for (int row = 0; row < places(); ++row)
+    forEachRun(call, places(), row, 0, call.count, [&](int64_t from, int64_t inRow, int64_t count) {
+      copy(static_cast<char *>(rows) + (row * call.count + inRow) * elementBytes(), in() + from * elementBytes(),
+           count);
+    });
+}
+void Schedule::copyRowsOut(const void *rows) {
+  for (int row = 0; row < places(); ++row)
+    forEachRun(call, places(), row, 0, call.count, [&](int64_t to, int64_t inRow, int64_t count) {
+      copy(out() + to * elementBytes(), static_cast<const char *>(rows) + (row * call.count + inRow) * elementBytes(),
+           count);
+    });
 }
 void Schedule::nextRound() {
   if (!rounds.back().messages.empty() || !rounds.back().locals.empty())
@@ -83,8 +70,6 @@ bool Schedule::finishRound(bool mayWait) {
       std::memcpy(local.target, local.left, local.count * elementBytes());
   ++current;
   isBegun = false;
-  if (current == rounds.size() && asked.runs > 1 && asked.kind == Collective::AllGather)
-    putRowsBack();
   return true;
 }
 

@@ -21,7 +21,7 @@ public:
   // What the algorithms read.
   int places() const { return group.size(); }
   int place() const { return group.index; }
-  CollectiveCall call; // rows lie one behind the other: what the user has in runs, in a copy
+  const CollectiveCall call;
   size_t elementBytes() const { return bytesOf(call.type); }
   const char *in() const { return static_cast<const char *>(call.in); }
   char *out() const { return static_cast<char *>(call.out); }
@@ -33,6 +33,10 @@ public:
   /// target = left op right; target may be either.
   void reduce(void *target, const void *left, const void *right, int64_t count);
   void copy(void *target, const void *source, int64_t count);
+  /// Between rows of `count` elements, one behind the other, and the user's buffer with a row for each place, in runs
+  /// or not.
+  void copyRowsIn(void *rows);
+  void copyRowsOut(const void *rows);
   void nextRound();
   /// Memory for `count` elements that lives as long as the schedule.
   char *scratch(int64_t count);
@@ -61,14 +65,11 @@ private:
     std::vector<Local> locals;
   };
 
-  void layRowsOut();
-  void putRowsBack();
   void beginRound();
   bool finishRound(bool mayWait);
 
   Transport &transport;
   Group group;
-  const CollectiveCall asked;
   std::string label;
   int tag;
   std::vector<Round> rounds;

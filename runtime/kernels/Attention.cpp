@@ -108,9 +108,11 @@ void attention(T *out, T *lse, const T *q, const T *k, const T *v, const Attenti
   T *scores = w.get(2, kTileRows * rowOf<T>(kKeys)), *m = w.get(3, shape.seq), *l = w.get(4, shape.seq);
   const Operands<T> all{shape, strides, q, k, v, mask, bias};
   overSlices(shape, [&](Slice at) {
-    NextSlice<T> next(round_up(shape.seq, kTileRows) / kTileRows);
-    all.of(sliceAfter(shape, at)).ask(next);
-    next.needs(out + sliceAfter(shape, at).in(strides.out), shape.seq, strides.out.row, shape.value);
+    NextSlice<T> next(shape);
+    if (Slice after = at; advance(shape, after)) {
+      all.of(after).ask(next);
+      next.needs(out + after.in(strides.out), shape.seq, strides.out.row, shape.value);
+    }
     Forward<T>{all.of(at), out + at.in(strides.out), lse + at.row(shape), next, keys, values, scores, m, l}.run();
   });
 }

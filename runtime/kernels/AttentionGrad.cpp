@@ -147,14 +147,15 @@ void attention_grad(T *dq, T *dk, T *dv, T *dbias, const T *dout, const T *out, 
   T *p = w.get(5, block), *ds = w.get(6, block), *dots = w.get(7, shape.seq);
   const Operands<T> all{shape, strides, q, k, v, mask, bias};
   overSlices(shape, [&](Slice at) {
-    NextSlice<T> next(round_up(shape.seq, kTileRows) / kTileRows);
-    const Slice after = sliceAfter(shape, at);
-    all.of(after).ask(next);
-    next.needs(out + after.in(strides.out), shape.seq, strides.out.row, shape.value);
-    next.needs(dout + after.in(grads.out), shape.seq, grads.out.row, shape.value);
-    next.needs(dq + after.in(grads.q), shape.seq, grads.q.row, shape.key);
-    next.needs(dk + after.in(grads.k), shape.past, grads.k.row, shape.key);
-    next.needs(dv + after.in(grads.v), shape.past, grads.v.row, shape.value);
+    NextSlice<T> next(shape);
+    if (Slice after = at; advance(shape, after)) {
+      all.of(after).ask(next);
+      next.needs(out + after.in(strides.out), shape.seq, strides.out.row, shape.value);
+      next.needs(dout + after.in(grads.out), shape.seq, grads.out.row, shape.value);
+      next.needs(dq + after.in(grads.q), shape.seq, grads.q.row, shape.key);
+      next.needs(dk + after.in(grads.k), shape.past, grads.k.row, shape.key);
+      next.needs(dv + after.in(grads.v), shape.past, grads.v.row, shape.value);
+    }
     Backward<T>{all.of(at),
                 grads,
                 dq + at.in(grads.q),

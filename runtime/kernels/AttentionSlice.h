@@ -25,13 +25,13 @@ template <typename Body> void overSlices(const AttentionShape &shape, Body body)
         body(Slice{b, g, h});
 }
 
-/// The slice that comes after `at`; after the last, the first.
-inline Slice sliceAfter(const AttentionShape &shape, Slice at) {
+/// Makes `at` the slice that comes after it; false after the last.
+inline bool advance(const AttentionShape &shape, Slice &at) {
   if (++at.h == shape.head)
     at.h = 0, ++at.g;
   if (at.g == shape.group)
     at.g = 0, ++at.b;
-  return {at.b % shape.batch, at.g, at.h};
+  return at.b < shape.batch;
 }
 
 /// How many keys, from the first, the queries up to and without `end` may see.
@@ -83,14 +83,15 @@ template <typename T> Workspace<T> &workspace() {
 }
 
 /// Asks for what the next slice reads and writes while this one is computed: its rows are short and far apart, which
-/// processors do not foresee.
+/// processors do not foresee. With 64 positions of 32 that takes a quarter of the time away (Zen 4).
 template <typename T> class NextSlice {
 public:
-  /// `turns`: how often some() will be called.
-  explicit NextSlice(int64_t turns) : turns(turns) {}
+  /// All has been asked for after as many calls of some() as a block of keys has panels of queries.
+  explicit NextSlice(const AttentionShape &shape) : turns((shape.seq + kTileRows - 1) / kTileRows) {}
   void needs(const T *x, int64_t rows, int64_t step, int64_t length) {
-    constexpr int64_t most = 64 << 10; // bytes of a matrix; of larger ones each line is used often
-    if (rows * length * int64_t(sizeof(T)) <= most)
+    // Larger ones would drive what this slice needs out of the L2 cache, and each of their lines is used more often.
+    constexpr int64_t mostBytes = 32 << 10;
+    if (rows * length * int64_t(sizeof(T)) <= mostBytes && count < kMost)
       matrices[count++] = Ahead<T>(x, rows, step, length, turns);
   }
   void some() {
@@ -100,7 +101,8 @@ public:
 
 private:
   int64_t turns;
-  Ahead<T> matrices[8];
+  static constexpr int kMost = 8; // three, their derivatives, the result and its derivative
+  Ahead<T> matrices[kMost];
   int count = 0;
 };
 

@@ -35,24 +35,4 @@ public:
   }
 };
 
-/// Asks for the cache lines of `rows` rows, `step` apart, of `length` elements each, some at a time, for the second
-/// cache.
-template <typename T> class Ahead {
-  static constexpr int64_t kLine = 64 / sizeof(T);
-  const T *row;
-  int64_t rows, step, length, next = 0;
-
-public:
-  Ahead(const T *at, int64_t rows, int64_t step, int64_t length) : row(at), rows(rows), step(step), length(length) {}
-  int64_t lines() const { return rows * ((length + kLine - 1) / kLine); }
-  void some(int64_t count) {
-    for (; count > 0 && rows > 0; --count) {
-      __builtin_prefetch(row + next, 0, 2);
-      next += kLine;
-      if (next >= length)
-        row += step, next = 0, --rows;
-    }
-  }
-};
-
 } // namespace echelon::runtime::detail

@@ -10,6 +10,7 @@
 //
 // Source: Lavin, Gray 2016, Fast Algorithms for Convolutional Neural Networks: F(2 x 2, 3 x 3).
 #include "runtime/kernels/ConvWinograd.h"
+#include "runtime/kernels/Ahead.h"
 #include "runtime/kernels/ConvMemory.h"
 #include "runtime/kernels/TransposeBlock.h"
 #include <algorithm>

@@ -17,7 +17,6 @@ using detail::Whole;
 constexpr int64_t kLanes = detail::Lanes<float>::width;
 constexpr int64_t kPanel = 6;          // rows: 6 x 2 vectors of sums, 2 of b and 1 of a are 15 of 16 registers
 constexpr int64_t kStrip = 2 * kLanes; // columns
-constexpr int64_t kLine = 16;          // floats in a cache line
 constexpr int64_t kDepth = 256;        // most of a block along k, so that a strip of b has 16 KiB; but
 constexpr int64_t kWhole = 384;        // up to here k is not divided
 constexpr int64_t kBlock = 264 * 256;  // most of a packed block: 264 KiB
@@ -124,17 +123,17 @@ void packPanel(float *panel, MatrixView a, int64_t rows, int64_t left, int64_t l
 /// panels at a time: they lie in the same cache lines.
 void packPanels(float *panels, MatrixView a, int64_t rows, int64_t left, int64_t k) {
   const bool down = a.row == 1;
-  const int64_t step = down ? kLine / 2 : k; // more at far places would drive each other out of the L1 cache
+  const int64_t step = down ? Ahead::kLine / 2 : k; // more at far places would drive each other out of the L1 cache
   for (int64_t l = 0; l < k; l += step) {
     const int64_t end = std::min(k, l + step), ahead = std::min(k, end + step);
     for (int64_t column = end; column < ahead; ++column)
-      for (int64_t i = 0; i < rows; i += kLine)
+      for (int64_t i = 0; i < rows; i += Ahead::kLine)
         __builtin_prefetch(a.at + column * a.col + i);
     float *panel = panels;
     for (int64_t i = 0, high; i < rows; i += high, panel += kPanel * k + kGap) {
       high = panelRows(rows - i);
       for (int64_t r = i + high; !down && r < std::min(rows, i + high + kPanel); ++r)
-        for (int64_t column = 0; column < k; column += kLine)
+        for (int64_t column = 0; column < k; column += Ahead::kLine)
           __builtin_prefetch(a.at + r * a.row + column);
       packPanel(panel, {a.at + i * a.row, a.row, a.col}, high, left - i, l, end);
     }

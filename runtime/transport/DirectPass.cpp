@@ -119,8 +119,12 @@ static void reduceRows(const T *const *in, int ins, T *const *out, int outs, int
     drainStores();
 }
 
-// Whether the results of all ranks together go past the cache.
+// Whether the results of all ranks together go past the cache; not in short runs, each of which would end with a wait
+// for its stores.
 static bool streamsPast(const CollectiveCall &call, int places) {
+  constexpr size_t kLeastRun = 4096; // bytes
+  if (call.runs > 1 && call.count / call.runs * bytesOf(call.type) < kLeastRun)
+    return false;
   const size_t bytes = call.count * bytesOf(call.type) * places;
   return bytes * (call.kind == Collective::AllGather || call.kind == Collective::AllToAll ? places : 1) >= kStreamBytes;
 }

@@ -245,7 +245,8 @@ void MpiTransport::checkCount(const Group &group, const CollectiveCall &call) co
     die(place.name() + ": " + std::to_string(call.count) + " elements are more than one call of MPI takes");
 }
 
-/// A row of a gathered buffer, with the distance to the next row as its extent; the caller frees it.
+/// A row of a gathered buffer, with the distance to the next row as its extent. Freed when the collective is done: not
+/// every MPI keeps what a started one needs.
 static MPI_Datatype rowType(const CollectiveCall &call, int places, MPI_Datatype element) {
   const int64_t run = call.count / call.runs;
   MPI_Datatype runs, row;
@@ -289,7 +290,7 @@ Request MpiTransport::startCollective(const Group &group, const CollectiveCall &
   const int64_t ownRow = int64_t(group.index) * count * bytesOf(call.type);
   const void *in = call.in;
   void *out = call.out;
-  const bool inIsOwnRow = call.runs == 1 && in == static_cast<const char *>(out) + ownRow,
+  const bool inIsOwnRow = in == static_cast<const char *>(out) + ownRow,
              outIsOwnRow = out == static_cast<const char *>(in) + ownRow;
 
   switch (call.kind) {
@@ -307,9 +308,8 @@ Request MpiTransport::startCollective(const Group &group, const CollectiveCall &
     break;
   case Collective::AllGather:
     if (call.runs > 1) {
-      MPI_Datatype row = rowType(call, group.size(), type);
-      MPI_Iallgather(in, count, type, out, 1, row, communicator, part);
-      MPI_Type_free(&row); // once the collective is done
+      operation.row = rowType(call, group.size(), type);
+      MPI_Iallgather(in, count, type, out, 1, operation.row, communicator, part);
       break;
     }
     MPI_Iallgather(inIsOwnRow ? MPI_IN_PLACE : in, count, type, out, count, type, communicator, part);
@@ -368,13 +368,20 @@ bool MpiTransport::isComplete(Operation &operation) {
   return done;
 }
 
+void MpiTransport::giveBack(Request request) {
+  Operation &operation = operations[request - 1];
+  std::vector<char>().swap(operation.copy);
+  if (operation.row != MPI_DATATYPE_NULL)
+    MPI_Type_free(&operation.row); // and sets it to null
+  freeRequests.push_back(request);
+}
+
 bool MpiTransport::test(Request request) {
   if (!request)
     return true;
   if (!isComplete(operations[request - 1]))
     return false;
-  operations[request - 1].copy = {};
-  freeRequests.push_back(request);
+  giveBack(request);
   return true;
 }
 
@@ -382,8 +389,7 @@ void MpiTransport::wait(Request request) {
   if (!request)
     return;
   waitFor(operations[request - 1]);
-  operations[request - 1].copy = {};
-  freeRequests.push_back(request);
+  giveBack(request);
 }
 
 void MpiTransport::waitFor(Operation &operation) {

@@ -60,8 +60,9 @@ private:
   struct Operation {
     std::vector<MPI_Request> parts;
     Place place;
-    bool isPlaced = false;  // the wait shows as `place`
-    std::vector<char> copy; // of an input that MPI reads
+    bool isPlaced = false;                // the wait shows as `place`
+    std::vector<char> copy;               // of an input that MPI reads
+    MPI_Datatype row = MPI_DATATYPE_NULL; // of an output in runs
   };
 
   MPI_Op opOf(const CollectiveCall &call) const;
@@ -69,6 +70,8 @@ private:
   void checkCount(const Group &group, const CollectiveCall &call) const;
   Request transfer(bool isSend, int peer, char *data, size_t bytes, int tag, const char *label);
   bool isComplete(Operation &operation);
+  /// The request is spent: what its operation needed goes.
+  void giveBack(Request request);
   void waitFor(Operation &operation);
   bool comesTogether(MPI_Comm communicator);
   void meetMachine();

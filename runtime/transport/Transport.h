@@ -29,7 +29,7 @@ enum class Collective : uint8_t {
 /// "all_reduce" and so on, as the program calls it.
 const char *nameOf(Collective collective);
 
-/// One collective, seen from one rank. Every rank of the group passes the same kind, type, op, count and root.
+/// One collective, seen from one rank. Every rank of the group passes the same kind, type, op, count, runs and root.
 /// `in` holds count elements, or size() x count for Scatter (at the root), ReduceScatter and AllToAll.
 /// `out` holds count elements, or size() x count for Gather (at the root), AllGather and AllToAll.
 /// Pointers of ranks that give or get nothing may be null. `in == out` is allowed for Broadcast, Reduce, AllReduce; for
@@ -54,7 +54,7 @@ struct CollectiveCall {
 /// visit(where the piece begins, in elements of the buffer; in elements of the row; its length).
 template <typename Visit>
 void forEachRun(const CollectiveCall &call, int places, int row, int64_t begin, int64_t end, Visit visit) {
-  if (call.runs == 1)
+  if (call.runs <= 1 || places == 1)
     return visit(row * call.count + begin, begin, end - begin);
   const int64_t length = call.count / call.runs;
   for (int64_t at = begin; at < end;) {

@@ -175,6 +175,26 @@ TEST(Program, MessagesOutliveTheFunctionThatStartsThem) {
   EXPECT_NE(text.find("  wait(messages.all_reduce_of_t);"), std::string::npos) << text;
 }
 
+// Rows in runs are told by how many there are and how long they are.
+TEST(Program, CollectivesAlongInnerAxes) {
+  std::string text = printRt(R"(
+    rt.function @train {
+      %x = rt.alloc work at 0 : !rt.buffer<[batch=3, seq=4, embed=8], f32>
+      %y = rt.alloc work at 384 : !rt.buffer<[batch=3, seq=2, embed=8], f32>
+      rt.collective "reduce_scatter" %x, %y count 48 runs 3 "Sum" over [0] ranks 2 "dp" with "ring" why "t"
+          {rt.group = 0 : i64} : !rt.buffer<[batch=3, seq=4, embed=8], f32>, !rt.buffer<[batch=3, seq=2, embed=8], f32>
+      %t = rt.collective "all_gather" %y, %x count 48 runs 3 over [0] ranks 2 "dp" with "automatic" why "t"
+          {rt.group = 0 : i64} : !rt.buffer<[batch=3, seq=2, embed=8], f32>, !rt.buffer<[batch=3, seq=4, embed=8], f32> -> !rt.ticket
+      rt.wait %t
+    })");
+  EXPECT_NE(text.find("  reduce_scatter_inner(r, r.group(0), t_2, t, 3, 16, Sum, Algorithm::ring);\n"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find(" = all_gather_inner_start(r, r.group(0), t, t_2, 3, 16, Algorithm::automatic);\n"),
+            std::string::npos)
+      << text;
+}
+
 // What an inner loop loads anew though it stays the same is loaded before it, where the host compiler need not prove
 // that no store changes it.
 TEST(Program, LoopsLoadOnceWhatStaysTheSame) {

@@ -2,6 +2,8 @@
 // where the sum lies and puts them where the value goes, and nothing is laid out for it. Runs shorter than 256 bytes are
 // laid out as rows.
 // RUN: echelon-opt %s --dist-fuse --dist-lower-to-rt | FileCheck %s
+// RUN: sed 's/batch=3/batch=1/g' %s | echelon-opt --dist-fuse --dist-lower-to-rt | FileCheck %s --check-prefix=ONE
+// RUN: sed 's/seq=8/seq=2/g' %s | echelon-opt --dist-fuse --dist-lower-to-rt | FileCheck %s --check-prefix=SINGLE
 
 !x = !ech.tensor<[batch=3, in=4], f32, #dist.state<tp = split in>>
 !w = !ech.tensor<[in=4, seq=8, embed=32], f32, #dist.state<tp = split in>>
@@ -30,6 +32,14 @@ ech.variable state @s : !smalls = constant(0.0, 0.0)
 // CHECK:       %[[FROM:.*]] = rt.view %[[ROWS_OF_S]] from 0
 // CHECK:       %[[TO:.*]] = rt.view %[[S]] from 0
 // CHECK:       rt.fused {{.*}}(%[[FROM]]) -> ["store"](%[[TO]])
+// With nothing before the axis there is one run, and the gathers go to where the values do.
+// ONE:         rt.collective "reduce_scatter" %{{.*}}, %{{.*}} count 128 "Sum"
+// ONE:         rt.collective "all_gather" %{{.*}}, %{{.*}} count 128 over
+// ONE:         rt.collective "all_gather" %{{.*}}, %{{.*}} count 4 over
+// ONE-NOT:     rt.fused
+// Of an axis as long as there are ranks, each has one position: still runs, here too short.
+// SINGLE:      rt.collective "reduce_scatter" %{{.*}}, %{{.*}} count 96 "Sum"
+// SINGLE:      rt.collective "all_gather" %{{.*}}, %{{.*}} count 96 over
 ech.step @train {
   %x = ech.read @x : !x
   %w = ech.read @w : !w

@@ -179,6 +179,17 @@ int64_t CollectiveOp::messageBytes() {
   return getKind() == "all_reduce" || getKind() == "broadcast" ? bytes : bytes * getRanks();
 }
 
+LogicalResult CollectiveOp::verify() {
+  if (!getRuns())
+    return success();
+  if (getKind() != "all_gather" && getKind() != "reduce_scatter")
+    return emitOpError() << "has rows in runs, which all_gather and reduce_scatter take alone";
+  if (*getRuns() < 2 || getCount() % *getRuns() != 0)
+    return emitOpError() << "has rows of " << getCount() << " elements in " << *getRuns()
+                         << " runs: there are two or more, equally long";
+  return success();
+}
+
 void CollectiveOp::emit(Writer &writer) {
   SmallVector<std::string> arguments{
       "r", "r.group(" + std::to_string((*this)->getAttrOfType<IntegerAttr>("rt.group").getInt()) + ")"};

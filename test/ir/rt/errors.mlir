@@ -9,6 +9,24 @@ rt.function @train {
 
 // -----
 
+// Rows of a collective lie in two or more runs of one length, where it takes such rows.
+rt.function @train {
+  %x = rt.alloc work : !rt.buffer<[a=8], f32>
+  %y = rt.alloc work : !rt.buffer<[a=4], f32>
+  // expected-error @+1 {{has rows of 4 elements in 3 runs: there are two or more, equally long}}
+  rt.collective "all_gather" %y, %x count 4 runs 3 over [0] ranks 2 "dp" with "ring" why "t" : !rt.buffer<[a=4], f32>, !rt.buffer<[a=8], f32>
+}
+
+// -----
+
+rt.function @train {
+  %y = rt.alloc work : !rt.buffer<[a=4], f32>
+  // expected-error @+1 {{has rows in runs, which all_gather and reduce_scatter take alone}}
+  rt.collective "all_reduce" %y, %y count 4 runs 2 "Sum" over [0] ranks 2 "dp" with "ring" why "t" : !rt.buffer<[a=4], f32>, !rt.buffer<[a=4], f32>
+}
+
+// -----
+
 // A loop nest walks its buffers' axes at their sizes.
 rt.function @train {
   %x = rt.alloc work : !rt.buffer<[a=2], f32>

@@ -40,6 +40,9 @@ rt.function @train {
   rt.call "gather"(%x, %x) writes [0] reads [1] does "products" 4096 moves 64 : !rt.buffer<[batch=2, embed=8], f32>, !rt.buffer<[batch=2, embed=8], f32>
   // CHECK: %[[T:.*]] = rt.collective "all_reduce" %[[X]], %[[X]] count 16 "Sum" over [0] ranks 2 "dp" with "ring" why "split batch over dp"
   %t = rt.collective "all_reduce" %x, %x count 16 "Sum" over [0] ranks 2 "dp" with "ring" why "split batch over dp" : !rt.buffer<[batch=2, embed=8], f32>, !rt.buffer<[batch=2, embed=8], f32> -> !rt.ticket
+  // CHECK: rt.collective "reduce_scatter" %[[X]], %{{.*}} count 8 runs 2 "Sum" over [0] ranks 2 "dp" with "automatic" why "sum of y" :
+  %part = rt.alloc work : !rt.buffer<[batch=2, embed=4], f32>
+  rt.collective "reduce_scatter" %x, %part count 8 runs 2 "Sum" over [0] ranks 2 "dp" with "automatic" why "sum of y" : !rt.buffer<[batch=2, embed=8], f32>, !rt.buffer<[batch=2, embed=4], f32>
   // CHECK: rt.wait %[[T]]
   rt.wait %t
   // CHECK: rt.report 0 "loss" "loss", %[[SUM]] : <[], f32>

@@ -87,12 +87,18 @@ void checkCollectives(Transport &t, const Group &g, Algorithm algorithm, int64_t
     for (int64_t i = 0; i < n; ++i)
       expectSame(out, reduced<T>(g.ranks, me * n + i, salt, op), i, "reduce_scatter, " + what);
 
-    const int64_t runs = 3, length = n / runs;
-    fill(data, runs * p * length);
-    reduce_scatter_inner(t, g, out, data, runs, length, op, algorithm, "check");
-    for (int64_t i = 0; i < runs * length; ++i)
-      expectSame(out, reduced<T>(g.ranks, (i / length * p + me) * length + i % length, salt, op), i,
-                 "reduce_scatter_inner, " + what);
+    for (int64_t runs : {int64_t(3), std::max<int64_t>(1, n / 5)})
+      for (bool starts : {false, true}) {
+        const int64_t length = n / runs;
+        fill(data, runs * p * length);
+        if (starts)
+          reduce_scatter_inner_start(t, g, out, data, runs, length, op, algorithm, "check").wait();
+        else
+          reduce_scatter_inner(t, g, out, data, runs, length, op, algorithm, "check");
+        for (int64_t i = 0; i < runs * length; ++i)
+          expectSame(out, reduced<T>(g.ranks, (i / length * p + me) * length + i % length, salt, op), i,
+                     "reduce_scatter_inner in " + std::to_string(runs) + " runs, " + what);
+      }
 
     fill(data, n * p);
     reduce_scatter(t, g, data + me * n, data, n, op, algorithm, "check");
@@ -102,14 +108,16 @@ void checkCollectives(Transport &t, const Group &g, Algorithm algorithm, int64_t
 
   {
     T *in = buffers.take<T>(0, n), *out = buffers.take<T>(1, n * p);
-    const int64_t runs = 3, length = n / runs;
-    fill(in, n);
-    all_gather_inner(t, g, out, in, runs, length, algorithm, "check");
-    for (int row = 0; row < p; ++row)
-      for (int64_t i = 0; i < runs * length; ++i)
-        expectSame(out + (i / length * p + row) * length + i % length - i, valueOf<T>(g.ranks[row], i, salt), i,
-                   "all_gather_inner, " + what);
-    barrier(t, g, algorithm, "check");
+    for (int64_t runs : {int64_t(3), std::max<int64_t>(1, n / 5)}) {
+      const int64_t length = n / runs;
+      fill(in, n);
+      all_gather_inner(t, g, out, in, runs, length, algorithm, "check");
+      for (int row = 0; row < p; ++row)
+        for (int64_t i = 0; i < runs * length; ++i)
+          expectSame(out + (i / length * p + row) * length + i % length - i, valueOf<T>(g.ranks[row], i, salt), i,
+                     "all_gather_inner in " + std::to_string(runs) + " runs, " + what);
+      barrier(t, g, algorithm, "check");
+    }
     for (bool inPlace : {false, true}) {
       T *from = inPlace ? out + me * n : in;
       fill(from, n);

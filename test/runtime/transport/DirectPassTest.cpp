@@ -34,6 +34,45 @@ TEST(CopyBytes, AllPositions) {
         }
 }
 
+// Rows in runs, beyond the cache too, where runs long enough are stored past it: each element comes from, or goes to,
+// its place.
+TEST(Shares, RowsInRuns) {
+  const int places = 2;
+  for (int64_t runs : {2, 64, 65536})
+    for (Collective kind : {Collective::AllGather, Collective::ReduceScatter}) {
+      CollectiveCall call;
+      call.kind = kind;
+      call.type = ElementType::Float32;
+      call.count = 3 << 20;
+      call.runs = runs;
+      const bool gathers = kind == Collective::AllGather;
+      const int64_t all = places * call.count, length = call.count / runs;
+      std::vector<std::vector<float>> in(places), out(places);
+      DirectBuffers buffers;
+      for (int place = 0; place < places; ++place) {
+        in[place].resize(gathers ? call.count : all);
+        out[place].resize(gathers ? all : call.count);
+        for (size_t i = 0; i < in[place].size(); ++i)
+          in[place][i] = float((place + 1) * (i % 1000003));
+        buffers.in.push_back(reinterpret_cast<const char *>(in[place].data()));
+        buffers.out.push_back(reinterpret_cast<char *>(out[place].data()));
+      }
+      for (int share = 0; share < places; ++share) {
+        const int64_t end = shareLength(call, places, share), cut = end / 3 + 5;
+        doShare(call, buffers, share, 0, cut);
+        doShare(call, buffers, share, cut, end);
+      }
+      for (int row = 0; row < places; ++row)
+        for (int64_t i = 0; i < call.count; ++i) {
+          const int64_t whole = (i / length * places + row) * length + i % length;
+          if (gathers)
+            ASSERT_EQ(out[0][whole], in[row][i]) << runs << " " << row << " " << i;
+          else
+            ASSERT_EQ(out[row][i], in[0][whole] + in[1][whole]) << runs << " " << row << " " << i;
+        }
+    }
+}
+
 // Shares cover the buffer once, whatever its size.
 TEST(Shares, CoverTheBuffer) {
   for (int places : {2, 3, 8})
