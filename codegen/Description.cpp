@@ -220,6 +220,8 @@ void Tables::print() {
   if (!plan.checkpoint.directory.empty())
     os << "  p.checkpoint = {" << plan.checkpoint.everySteps << ", " << rt::shortest(plan.checkpoint.everySeconds)
        << ", " << quoted(plan.checkpoint.directory) << ", " << plan.checkpoint.keep << "};\n";
+  if (plan.restarts)
+    field("restarts", std::to_string(plan.restarts));
   for (auto &[category, text] : codegen::fingerprints(module, plan))
     os << "  p.fingerprints.push_back({" << quoted(category) << ", " << quoted(text) << "});\n";
   field("plan", quoted(planOf(module).text()));

@@ -224,7 +224,7 @@ void TrainPlanner::finishLayout() {
   if (!hasLayout || (plan.mesh.empty() && layoutOpen)) {
     PlannedMeshAxis axis;
     axis.name = "dp";
-    axis.size = hasLayout ? 1 : std::max<int64_t>(plan.clusterRanks, 1);
+    axis.size = hasLayout || oneRank ? 1 : std::max<int64_t>(plan.clusterRanks, 1);
     axis.range = plan.batchRange;
     axis.list.push_back({batch, false, plan.batchRange});
     plan.layoutRange = hasLayout ? plan.layoutRange : plan.batchRange;
@@ -245,7 +245,7 @@ void TrainPlanner::finishLayout() {
     return;
   std::string over = ranks > 1 ? withArticle(ranks) : "";
   if (!clause->micro) {
-    if (plan.batch % ranks != 0 && !padded)
+    if (plan.batch % ranks != 0 && !padded && !oneRank)
       error(Code::E0308, clause->size.range,
             "a batch of " + std::to_string(plan.batch) + " does not divide over " + over + "; " +
                 std::to_string(plan.batch / ranks * ranks + ranks) + " would");

@@ -7,8 +7,8 @@ namespace echelon::frontend {
 
 class TrainPlanner {
 public:
-  TrainPlanner(const Program &program, const Train &train, Diagnostics &diagnostics)
-      : program(program), train(train), diagnostics(diagnostics) {
+  TrainPlanner(const Program &program, const Train &train, Diagnostics &diagnostics, bool oneRank)
+      : program(program), train(train), diagnostics(diagnostics), oneRank(oneRank) {
     plan.train = &train;
     plan.name = train.name.text;
   }
@@ -80,6 +80,7 @@ private:
   const Program &program;
   const Train &train;
   Diagnostics &diagnostics;
+  bool oneRank;
   TrainPlan plan;
   bool hasLayout = false, layoutOpen = false; // open: parts of it are left to a planner that is not built
   SourceRange clipRange;

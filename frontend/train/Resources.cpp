@@ -1,6 +1,8 @@
-// Clauses about memory, faults, files and search. They are checked here and, all but `recompute none` and
-// `on nan stop`, which say what happens anyway, left to come.
+// Clauses about memory, faults, files and search. They are checked here and, all but `restart` and those that say what
+// happens anyway, `recompute none` and `on nan stop`, left to come.
 #include "frontend/train/Planner.h"
+
+#include <algorithm>
 
 namespace echelon::frontend {
 
@@ -29,7 +31,18 @@ void TrainPlanner::take(const ExportClause &c, const Clause &clause) {
   notBuilt(clause.range, "export");
 }
 
-void TrainPlanner::take(const RestartClause &, const Clause &clause) { notBuilt(clause.range, "restart"); }
+void TrainPlanner::take(const RestartClause &c, const Clause &clause) {
+  constexpr int64_t kMost = 1000000;
+  atLeastOne(c.times, "the number of restarts");
+  if (c.times.value > kMost)
+    error(Code::E0404, c.times.range, "the number of restarts is at most " + std::to_string(kMost));
+  if (std::none_of(train.clauses.begin(), train.clauses.end(),
+                   [](const Clause &other) { return std::holds_alternative<CheckpointClause>(other.what); }))
+    error(Code::E0401, clause.range,
+          "'restart' goes on from the newest snapshot, and train " + train.name.text +
+              " writes none: add a line as 'checkpoint every 200 steps'");
+  plan.restarts = c.times.value;
+}
 
 void TrainPlanner::take(const ElasticClause &c, const Clause &clause) {
   meshAxes({c.axis});

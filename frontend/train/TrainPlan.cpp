@@ -4,8 +4,8 @@
 
 namespace echelon::frontend {
 
-TrainPlan planTrain(const Program &program, const Train &train, Diagnostics &diagnostics) {
-  return TrainPlanner(program, train, diagnostics).run();
+TrainPlan planTrain(const Program &program, const Train &train, Diagnostics &diagnostics, bool oneRank) {
+  return TrainPlanner(program, train, diagnostics, oneRank).run();
 }
 
 TrainPlan TrainPlanner::run() {

@@ -93,6 +93,7 @@ struct TrainPlan {
     double everySeconds = 0;
     std::string directory; // empty: no snapshots
   } checkpoint;
+  int64_t restarts = 0; // `restart up to N times`
   std::vector<NotBuilt> notBuilt;
 
   int64_t ranks() const {
@@ -113,7 +114,8 @@ struct TrainPlan {
 };
 
 /// Resolves a train block. Everything wrong is reported; what is returned is whole only without errors.
-TrainPlan planTrain(const Program &program, const Train &train, Diagnostics &diagnostics);
+/// `oneRank`: for one rank, whatever the layout (`--ranks 1`); the caller clears the mesh.
+TrainPlan planTrain(const Program &program, const Train &train, Diagnostics &diagnostics, bool oneRank = false);
 
 /// The checks that need the run's steps: that schedules and drops lie within them, that places in the data's stream can
 /// be counted. Where the length is `epochs`, once the data's size is known.

@@ -18,7 +18,7 @@ int launch(const LaunchOptions &options, const std::function<int(Transport &)> &
     return launchMpi(options, rankMain);
   if (options.transport != "shm" && options.transport != "threads")
     fail("there is no transport '" + options.transport + "'; there are shm, threads and mpi");
-  if (options.ranks == 1)
+  if (options.ranks == 1 && (options.transport == "threads" || options.restarts == 0))
     return launchHere(options, rankMain);
   return options.transport == "shm" ? launchProcesses(options, rankMain) : launchThreads(options, rankMain);
 }

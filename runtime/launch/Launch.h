@@ -13,6 +13,9 @@ struct LaunchOptions {
   int ranks = 1;                 // mpi: must be what mpirun or srun started
   double deadlineSeconds = 10;   // see Transport::deadline
   size_t sharedBytesPerRank = 0; // shm: what Transport::allocate hands out as memory that the peers reach
+  int restarts = 0;              // shm: how often all ranks are started again after one died or was given up
+  /// Called in the launcher before each of these; returns what is wrong, and then the run ends, or an empty string.
+  std::function<std::string()> beforeRestart;
 };
 
 /// Runs rankMain once a rank and returns the exit code of the program: 0 when all ranks returned 0; a rank's own code

@@ -71,6 +71,8 @@ public:
     }
     return agreedCode(segment);
   }
+  /// Whether a rank died or was given up, and nobody asked the run to stop.
+  bool lostRank() { return segment.header().lost.load() && !segment.header().stopRequested.load(); }
 
 private:
   struct Child {
@@ -101,7 +103,13 @@ private:
     SharedTransport transport(segment, rank, SharedTransport::Kind::Processes, options.deadlineSeconds);
     segment.status(rank).process.store(getpid());
     setRankOfProcess(&transport);
-    const int code = runRank(transport, rankMain);
+    int code;
+    try {
+      code = runRank(transport, rankMain);
+    } catch (const RankStopped &) { // of one rank alone
+      std::fflush(nullptr);
+      _exit(4);
+    }
     segment.status(rank).exitCode.store(code);
     std::fflush(nullptr);
     _exit(code);
@@ -137,6 +145,7 @@ private:
       return true;
     }
     if (segment.header().failedRank.load() < 0) {
+      segment.header().lost.store(true);
       std::string how = WIFSIGNALED(status)
                             ? "died (signal " + std::to_string(WTERMSIG(status)) + ", " + strsignal(WTERMSIG(status)) +
                                   (WTERMSIG(status) == SIGKILL ? "; perhaps out of memory" : "") + ")"
@@ -201,6 +210,21 @@ private:
 
 } // namespace
 
-int launchProcesses(const LaunchOptions &options, const RankMain &rankMain) { return Watch(options, rankMain).run(); }
+int launchProcesses(const LaunchOptions &options, const RankMain &rankMain) {
+  for (int restart = 1;; ++restart) {
+    {
+      Watch watch(options, rankMain);
+      const int code = watch.run();
+      if (!watch.lostRank() || restart > options.restarts)
+        return code;
+    }
+    const std::string wrong = options.beforeRestart ? options.beforeRestart() : "";
+    if (!wrong.empty()) {
+      std::fprintf(stderr, "echelon: no restart: %s\n", wrong.c_str());
+      return 4;
+    }
+    std::fprintf(stderr, "echelon: restart %d of %d\n", restart, options.restarts);
+  }
+}
 
 } // namespace echelon::runtime

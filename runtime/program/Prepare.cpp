@@ -71,4 +71,17 @@ std::string prepare(const Program &program, const Options &options, bool saves, 
   return "";
 }
 
+std::string prepareRestart(Prepared &prepared) {
+  prepared.notes.clear();
+  prepared.hasSnapshot = false;
+  prepared.claim.removeUnfinished();
+  if (listSnapshots(prepared.checkpointDirectory).empty()) {
+    prepared.notes.push_back("there is no snapshot yet; starting at step 0 again");
+    return "";
+  }
+  const std::string error = findSnapshot(prepared.checkpointDirectory, prepared.snapshot, prepared.notes);
+  prepared.hasSnapshot = error.empty();
+  return error;
+}
+
 } // namespace echelon::runtime

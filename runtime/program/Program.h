@@ -134,6 +134,7 @@ struct Program {
   std::vector<RandomDraw> draws;
   std::vector<Evaluation> evaluations;
   Checkpoint checkpoint;
+  int restarts = 0; // `restart up to N times`: from the newest snapshot, when a rank died or was given up
   Until until;
   std::vector<Fingerprint> fingerprints;
   std::vector<ProfiledOp> profiled; // the step calls Rank::lap behind each; empty: it does not

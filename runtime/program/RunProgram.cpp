@@ -51,6 +51,16 @@ int run_program(const Program &program, int argc, char **argv) {
   launchOptions.ranks = meshSize(program.mesh);
   launchOptions.deadlineSeconds = options.deadlineSeconds;
   launchOptions.sharedBytesPerRank = arenaBytes(program);
+  if (program.restarts && options.evaluateFrom.empty()) {
+    launchOptions.restarts = program.restarts;
+    launchOptions.beforeRestart = [&] {
+      options.resume = true; // the log goes on, too
+      return prepareRestart(prepared);
+    };
+    if (options.transport != "shm")
+      prepared.notes.push_back("restart: over " + options.transport +
+                               " a lost rank ends the whole run; go on with --resume");
+  }
   return launch(launchOptions, [&](Transport &transport) {
     if (!shared) {
       const char *here = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE");

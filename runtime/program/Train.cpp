@@ -242,6 +242,7 @@ void Trainer::oneStep(int64_t step) {
   lap(Around::Log);
   checkLosses(step + 1);
   lap(Around::Checks);
+  rank.transport().setComputes(false);
   if (options.dumpState)
     dumpState(rank, options.dump);
 }
@@ -312,7 +313,9 @@ bool Trainer::evaluateAll(int64_t step, bool force) {
     const int64_t every = program.evaluations[i].everySteps;
     if (force || (every && step % every == 0)) {
       rank.transport().setPlace("evaluate", "");
+      rank.transport().setComputes(true);
       evaluate(i, step);
+      rank.transport().setComputes(false);
     }
   }
   return untilReached;

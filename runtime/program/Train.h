@@ -28,6 +28,10 @@ struct Prepared {
 /// it forks. Returns what is wrong, or an empty string.
 std::string prepare(const Program &program, const Options &options, bool saves, Prepared &prepared);
 
+/// After a rank was lost: the run goes on from the newest snapshot that is whole, or begins anew where there is none.
+/// Returns what is wrong, or an empty string.
+std::string prepareRestart(Prepared &prepared);
+
 /// Trains, or evaluates with --evaluate-from. Returns the rank's exit code.
 int trainRank(Rank &rank, const Options &options, const Prepared &prepared);
 

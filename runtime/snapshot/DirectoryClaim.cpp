@@ -18,10 +18,10 @@ static constexpr const char *kUnfinished = ".writing";
 
 std::string unfinishedName(const std::string &name) { return "." + name + kUnfinished; }
 
-static void removeUnfinished(const std::string &directory) {
+void DirectoryClaim::removeUnfinished() {
   std::vector<fs::path> found;
   std::error_code failed;
-  for (fs::directory_iterator it(directory, failed), end; !failed && it != end; it.increment(failed)) {
+  for (fs::directory_iterator it(held, failed), end; !failed && it != end; it.increment(failed)) {
     const std::string name = it->path().filename().string();
     if (name.compare(0, 6, ".step-") == 0 && name.find(kUnfinished) != std::string::npos)
       found.push_back(it->path());
@@ -46,15 +46,16 @@ std::string DirectoryClaim::take(const std::string &directory) {
   if (descriptor < 0)
     return "cannot read \"" + directory + "\": " + std::strerror(errno);
   for (int tries = 0; flock(descriptor, LOCK_EX | LOCK_NB) != 0; ++tries) {
-    if (errno != EWOULDBLOCK)
-      return ""; // no locks here
+    if (errno != EWOULDBLOCK) // no locks here
+      return "";
     if (tries == 10)
       return "another run is writing its snapshots to \"" + directory +
              "\": stop it, or name another directory (--out "
              "DIR)";
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
-  removeUnfinished(directory);
+  held = directory;
+  removeUnfinished();
   return "";
 }
 

@@ -16,9 +16,12 @@ public:
   /// Makes the directory where it is missing, and removes what a run that died while it saved has left. Returns what is
   /// wrong, or an empty string. A run that is just ending has half a second to do so.
   std::string take(const std::string &directory);
+  /// Removes what was being written when it ended, in the directory that is held.
+  void removeUnfinished();
 
 private:
   int descriptor = -1;
+  std::string held;
 };
 
 /// Where a snapshot is written before it gets its name (which is `name`).

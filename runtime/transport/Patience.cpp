@@ -39,8 +39,12 @@ void Patience::pauseLong(int missing) {
   if (segment.header().failedRank.load(std::memory_order_relaxed) >= 0)
     fail("stopped because another rank failed"); // printed by that rank only
   double waited = std::chrono::duration<double>(now - begin).count();
-  if (waited > deadlineSeconds)
-    timeOut(missing);
+  if (waited > std::min(nextLook, deadlineSeconds)) {
+    const int late = lateRank(missing);
+    if (waited > deadlineSeconds || isHopeless(late, waited))
+      timeOut(late, missing, waited);
+    nextLook = waited + 0.05;
+  }
   // Giving the core away costs well below a microsecond when nobody wants it. Who has waited for milliseconds waits for
   // a computation: sleep, so that it has all cores.
   if (waited < 2e-3)
@@ -50,7 +54,7 @@ void Patience::pauseLong(int missing) {
 }
 
 // The rank that is late may itself wait for another: follow to the one that waits for nobody.
-void Patience::timeOut(int missing) {
+int Patience::lateRank(int missing) const {
   std::vector<bool> seen(segment.ranks(), false);
   int late = missing;
   seen[rank] = true;
@@ -66,8 +70,33 @@ void Patience::timeOut(int missing) {
   for (int r = 0; r < segment.ranks(); ++r)
     if (seen[r] && r != rank && segment.status(r).isStopped())
       late = r;
+  return late;
+}
+
+bool Patience::isHopeless(int late, double waitedSeconds) {
+  const RankStatus &own = segment.status(rank), &other = segment.status(late);
+  const double now = other.processorSeconds();
+  if (late != watched) {
+    watched = late;
+    processorThen = now;
+    ownProcessor = own.processorSeconds() - own.computedFrom.load(std::memory_order_relaxed);
+  }
+  constexpr double kLeast = 2;
+  const double some = std::max(kLeast, 5 * own.stepSeconds.load(std::memory_order_relaxed));
+  if (waitedSeconds < some)
+    return false;
+  if (other.isStopped())
+    return true;
+  return own.computes.load(std::memory_order_relaxed) && other.computes.load(std::memory_order_relaxed) &&
+         other.waitsFor.load(std::memory_order_relaxed) < 0 &&
+         now - processorThen > std::max(some - 0.5, 2 * ownProcessor);
+}
+
+void Patience::timeOut(int late, int missing, double waitedSeconds) {
   char seconds[32];
-  std::snprintf(seconds, sizeof seconds, "%g", deadlineSeconds);
+  std::snprintf(seconds, sizeof seconds, waitedSeconds > deadlineSeconds ? "%g" : "%.1f",
+                std::min(waitedSeconds, deadlineSeconds));
+  segment.header().lost.store(true);
   RankStatus &own = segment.status(rank), &other = segment.status(late);
   std::string here = own.place();
   int64_t step = own.step.load(std::memory_order_relaxed);

@@ -1,5 +1,8 @@
 // How a rank of one machine waits for another: spins a little, then gives its core away, and never longer than the
-// deadline.
+// deadline. Sooner, after 2 s or five steps, whichever is longer, it gives up
+//   - one whose process somebody has stopped;
+//   - one that computes what all ranks compute alike, and since then has had more processor time than that takes: five
+//     steps, and twice what this rank needed itself. Processor time, since other work may have all cores for a while.
 #pragma once
 
 #include "runtime/transport/Segment.h"
@@ -56,7 +59,9 @@ private:
   bool hasCores() const; // one for each rank
   int spinsFor(int missing);
   void pauseLong(int missing);
-  [[noreturn]] void timeOut(int missing);
+  int lateRank(int missing) const;
+  bool isHopeless(int late, double waitedSeconds);
+  [[noreturn]] void timeOut(int late, int missing, double waitedSeconds);
 
   Segment &segment;
   int rank;
@@ -67,6 +72,10 @@ private:
   int pauses = 0, spins = 0;
   bool waiting = false;
   std::chrono::steady_clock::time_point begin;
+  double nextLook = 0.5;    // seconds of waiting, until which nothing is suspected
+  int watched = -1;         // who was late then,
+  double processorThen = 0; // and its processor time
+  double ownProcessor = 0;  // what this rank needed itself
 };
 
 } // namespace echelon::runtime

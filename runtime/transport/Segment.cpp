@@ -31,6 +31,13 @@ bool RankStatus::isStopped() const {
   return behindName && behindName[1] == ' ' && (behindName[2] == 'T' || behindName[2] == 't');
 }
 
+double RankStatus::processorSeconds() const {
+  timespec time;
+  if (!hasClock.load(std::memory_order_acquire) || clock_gettime(clock.load(std::memory_order_relaxed), &time) != 0)
+    return 0;
+  return double(time.tv_sec) + 1e-9 * double(time.tv_nsec);
+}
+
 Segment::Segment(int ranks, size_t arenaBytes) : rankCount(ranks), arenaSize(roundUp(arenaBytes, 4096)) {
   // Arenas start on huge page borders; with two MiB between them no two ranks write to one page.
   const size_t hugePage = 2 << 20;

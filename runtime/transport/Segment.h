@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <ctime>
 #include <string>
 
 namespace echelon::runtime {
@@ -28,6 +29,12 @@ struct alignas(2 * kCacheLine) RankStatus {
   std::atomic<int> exitCode{-1}; // set when the rank's main function has returned
   uint64_t waitedTicks = 0;      // of all its waits; nobody else reads it
 
+  std::atomic<bool> hasClock{false};
+  std::atomic<clockid_t> clock{};      // counts the processor time of its process, or thread
+  std::atomic<bool> computes{false};   // is in a step or an evaluation, where all ranks do alike
+  std::atomic<double> stepSeconds{0};  // the median of its last steps
+  std::atomic<double> computedFrom{0}; // its processor time when it last began to compute
+
   void setPlace(const char *newWhat, const char *newLabel);
   /// "all_reduce (mlp.ech:33)"; "start" before the first place.
   std::string place() const;
@@ -35,11 +42,14 @@ struct alignas(2 * kCacheLine) RankStatus {
   std::string describe() const;
   /// Whether somebody has stopped its process, as SIGSTOP and debuggers do.
   bool isStopped() const;
+  /// Processor time of the rank in seconds; 0 where it is not known.
+  double processorSeconds() const;
 };
 
 struct SegmentHeader {
   std::atomic<int> failedRank{-1}; // the first rank that failed
   std::atomic<int> stopRequested{0};
+  std::atomic<bool> lost{false}; // a rank was given up: it died, or it did not come
 };
 
 /// One collective under way as one rank shows it to the others. A slot is used again only when every rank of the group

@@ -23,6 +23,13 @@ SharedTransport::SharedTransport(Segment &segment, int rank, Kind kind, double d
   ownRank = rank;
   worldSize = segment.ranks();
   this->deadlineSeconds = deadlineSeconds;
+  RankStatus &status = segment.status(rank);
+  clockid_t clock;
+  if ((kind == Kind::Threads ? pthread_getcpuclockid(pthread_self(), &clock) : clock_getcpuclockid(getpid(), &clock)) ==
+      0) {
+    status.clock.store(clock, std::memory_order_relaxed);
+    status.hasClock.store(true, std::memory_order_release);
+  }
   std::vector<int> all(worldSize);
   std::iota(all.begin(), all.end(), 0);
   worldGroup = makeGroup(all);
@@ -129,7 +136,28 @@ void SharedTransport::progress() {
 
 // ---- what others are told ----
 
-void SharedTransport::setStep(int64_t step) { segment.status(ownRank).step.store(step, std::memory_order_relaxed); }
+void SharedTransport::setStep(int64_t step) {
+  const auto now = std::chrono::steady_clock::now();
+  RankStatus &status = segment.status(ownRank);
+  if (status.step.load(std::memory_order_relaxed) >= 0) {
+    stepTimes[steps++ % stepTimes.size()] = std::chrono::duration<double>(now - stepBegan).count();
+    auto sorted = stepTimes;
+    const auto end = sorted.begin() + std::min<int64_t>(steps, sorted.size()),
+               middle = sorted.begin() + (end - sorted.begin()) / 2;
+    std::nth_element(sorted.begin(), middle, end);
+    status.stepSeconds.store(*middle, std::memory_order_relaxed);
+  }
+  stepBegan = now;
+  status.step.store(step, std::memory_order_relaxed);
+  setComputes(true);
+}
+
+void SharedTransport::setComputes(bool computes) {
+  RankStatus &status = segment.status(ownRank);
+  if (computes)
+    status.computedFrom.store(status.processorSeconds(), std::memory_order_relaxed);
+  status.computes.store(computes, std::memory_order_relaxed);
+}
 
 void SharedTransport::setPlace(const char *what, const char *label) { segment.status(ownRank).setPlace(what, label); }
 

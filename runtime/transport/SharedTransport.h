@@ -6,6 +6,9 @@
 #include "runtime/transport/OwnMemory.h"
 #include "runtime/transport/Transport.h"
 
+#include <array>
+#include <chrono>
+
 namespace echelon::runtime {
 
 class SharedTransport final : public Transport {
@@ -30,6 +33,7 @@ public:
   void progress() override;
 
   void setStep(int64_t step) override;
+  void setComputes(bool computes) override;
   void setPlace(const char *what, const char *label) override;
   bool stopRequested() const override;
   const uint64_t &waitedTicks() const override;
@@ -44,6 +48,9 @@ private:
   size_t arenaUsed = 0;
   OwnMemory ownMemory; // what does not fit into the arena
   int groupCount = 0;
+  std::array<double, 15> stepTimes; // seconds of the last steps
+  int64_t steps = 0;
+  std::chrono::steady_clock::time_point stepBegan;
   Messages messages;
   DirectCollectives direct;
 };

@@ -145,6 +145,9 @@ public:
 
   /// What the launcher tells of this rank: the training step it is in. Called once a step.
   virtual void setStep(int64_t step) = 0;
+  /// Whether this rank does what all ranks do alike, a step or an evaluation, and not what one does for all, as writing
+  /// files. setStep says so too. One that computes and does not come is given up before the deadline (Patience.h).
+  virtual void setComputes(bool) {}
   /// Names what this rank is about to do, as setStep does: "save" and its like, or a collective with its source line.
   /// `what` is a string literal; `label` is copied (64 bytes of it).
   virtual void setPlace(const char *what, const char *label) = 0;

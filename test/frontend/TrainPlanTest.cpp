@@ -15,9 +15,9 @@ struct Planned {
   Diagnostics diagnostics{sources};
   std::unique_ptr<Program> program;
   TrainPlan plan;
-  explicit Planned(const std::string &clauses) {
+  explicit Planned(const std::string &clauses, bool oneRank = false) {
     program = parseProgram(sources, sources.add("test.ech", model + ("train t {\n" + clauses + "}\n")), diagnostics);
-    plan = planTrain(*program, program->main().trains[0], diagnostics);
+    plan = planTrain(*program, program->main().trains[0], diagnostics, oneRank);
   }
 };
 
@@ -38,6 +38,16 @@ TEST(TrainPlan, Layout) {
   EXPECT_EQ(p.plan.microBatches, 4);
   EXPECT_EQ(p.plan.ranks(), 8);
   EXPECT_EQ(p.plan.collectives[0].over, (std::vector<std::string>{"dp", "tp"}));
+}
+
+// One rank takes a batch that the ranks of the layout could not divide.
+TEST(TrainPlan, OneRankWhateverTheLayout) {
+  const std::string clauses = common + "batch 3\nsteps 10\noptimize sgd(lr = 1)\n",
+                    layout = "layout mesh(dp = 2) { split batch over dp }\n";
+  for (const std::string &text : {clauses, clauses + layout}) {
+    EXPECT_EQ(Planned(text, true).diagnostics.text(), "");
+    EXPECT_NE(Planned(text, false).diagnostics.text(), "");
+  }
 }
 
 // Without a layout the batch is split over all ranks of the cluster.

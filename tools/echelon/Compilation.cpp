@@ -89,7 +89,7 @@ bool Compilation::plan() {
 
 bool Compilation::planBlock() {
   size_t before = diagnostics.errorCount();
-  trainPlan = planTrain(*program, *train, diagnostics);
+  trainPlan = planTrain(*program, *train, diagnostics, options.oneRank);
   bool planned = diagnostics.errorCount() == before;
   if (options.oneRank) {
     trainPlan.mesh.clear();

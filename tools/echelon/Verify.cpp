@@ -152,8 +152,10 @@ bool Verifier::run(const Trial &trial, const std::string &transport, Trace &resu
   fs::create_directories(own, none);
   std::string from = fs::absolute(trial.options.spec).parent_path().string();
   std::vector<std::string> command = launcher(transport, compilation.trainPlan.ranks());
-  command.insert(command.end(), {executable, "--folder", from, "--out", own, "--transport", transport, "--log", log,
-                                 "--dump", own + "/dump", "--dump-state"});
+  command.insert(command.end(), {executable, "--folder", from, "--transport", transport, "--log", log, "--dump",
+                                 own + "/dump", "--dump-state"});
+  if (!compilation.trainPlan.checkpoint.directory.empty())
+    command.insert(command.end(), {"--out", own});
   if (compilation.trainPlan.steps > kSteps)
     command.insert(command.end(), {"--steps", std::to_string(kSteps)});
   int status = runProgram(command, said);
@@ -171,8 +173,11 @@ void Verifier::judge(const Trial &trial, const std::string &transport, const Tra
   Worst worst = compareTraces(reference, result);
   bool fine = worst.error <= kTraceTolerance;
   (fine ? passed : failed)++;
-  llvm::outs() << (fine ? "ok    " : "WRONG ") << trial.title << " (" << transport << "): worst "
-               << llvm::format("%.1e", worst.error) << " in " << worst.where << "\n";
+  llvm::outs() << (fine ? "ok    " : "WRONG ") << trial.title << " (" << transport << "): ";
+  if (worst.error == 0)
+    llvm::outs() << "no difference\n";
+  else
+    llvm::outs() << "worst " << llvm::format("%.1e", worst.error) << " in " << worst.where << "\n";
   llvm::outs().flush();
 }
 

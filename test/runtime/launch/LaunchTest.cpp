@@ -140,6 +140,97 @@ TEST(Launch, LateRankIsNamed) {
   }
 }
 
+// A rank that computes on and on is given up before the deadline, one that is stopped too; both are named.
+TEST(Launch, EndlessAndStoppedRanksAreNamedSoon) {
+  auto endless = [](Transport &t) {
+    return train(t, [&](int step) {
+      while (step == 5 && t.rank() == 1)
+        t.stopRequested();
+    });
+  };
+  const std::string named = "rank 1 did not come to all_reduce \\(mlp.ech:33\\) at step 5 within [23]";
+  LaunchOptions options;
+  options.ranks = 2;
+  options.deadlineSeconds = 60;
+  EXPECT_EXIT(std::_Exit(launch(options, endless)), testing::ExitedWithCode(4), named);
+  options.transport = "threads"; // none of which can be ended alone
+  EXPECT_EXIT(std::_Exit(launch(options, endless)), testing::ExitedWithCode(4), named);
+  Outcome outcome = outcomeOf("shm", 2, 60, [](Transport &t) {
+    return train(t, [&](int step) {
+      if (step == 5 && t.rank() == 1)
+        raise(SIGSTOP);
+    });
+  });
+  EXPECT_EQ(outcome.code, 4);
+  EXPECT_LT(outcome.seconds, 30);
+  EXPECT_NE(outcome.error.find("rank 1 is stopped (by SIGSTOP or a debugger)"), std::string::npos) << outcome.error;
+}
+
+// Who writes a file for all, or is slow because others have its core, is waited for.
+TEST(Launch, OnlyRanksThatComputeAlikeAreGivenUpSoon) {
+  Outcome outcome = outcomeOf("shm", 2, 60, [](Transport &t) {
+    return train(t, [&](int step) {
+      t.setComputes(step != 5);
+      const auto begin = Clock::now();
+      while (step == 5 && t.rank() == 1 && Clock::now() - begin < std::chrono::milliseconds(3500))
+        ;
+      if (step == 6 && t.rank() == 1)
+        sleepFor(3.5);
+    });
+  });
+  EXPECT_EQ(outcome.code, 0) << outcome.error;
+}
+
+// After a rank was lost all are started again, as often as was asked for, each time with what beforeRestart made ready.
+TEST(Launch, LostRanksAreRestarted) {
+  for (int ranks : {1, 3})
+    for (int restarts : {0, 2, 3}) {
+      if (ranks == 1 && restarts == 0) // it is this very process
+        continue;
+      int *starts = static_cast<int *>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+      int prepared = 0;
+      LaunchOptions options;
+      options.ranks = ranks;
+      options.restarts = restarts;
+      options.beforeRestart = [&]() -> std::string {
+        ++prepared;
+        return "";
+      };
+      testing::internal::CaptureStderr();
+      const int code = launch(options, [&](Transport &t) {
+        if (t.rank() == 0)
+          ++*starts;
+        return train(t, [&](int step) {
+          if (step == 5 && t.rank() == ranks - 1 && prepared < 3)
+            raise(SIGKILL);
+        });
+      });
+      const std::string error = testing::internal::GetCapturedStderr();
+      EXPECT_EQ(code, restarts == 3 ? 0 : 4) << error;
+      EXPECT_EQ(prepared, restarts);
+      EXPECT_EQ(*starts, restarts + 1);
+      EXPECT_EQ(error.find("echelon: restart 1 of " + std::to_string(restarts)) != std::string::npos, restarts > 0);
+      munmap(starts, 4096);
+    }
+}
+
+// What a rank itself found wrong would be wrong again.
+TEST(Launch, FailuresAreNotRestarted) {
+  LaunchOptions options;
+  options.ranks = 2;
+  options.restarts = 3;
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(launch(options,
+                   [](Transport &t) {
+                     return train(t, [&](int step) {
+                       if (step == 5 && t.rank() == 1)
+                         fail("the disk is full");
+                     });
+                   }),
+            4);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "echelon: rank 1: the disk is full\n");
+}
+
 // Of a chain of ranks that wait for each other, the one that waits for nobody is named.
 TEST(Launch, LateRankIsNamedThroughAChain) {
   Outcome outcome = outcomeOf("shm", 3, 0.4, [](Transport &t) {
@@ -249,9 +340,13 @@ TEST(Launch, RanksDieWithTheirParent) {
 }
 
 TEST(Launch, RefusesWhatIsNotThere) {
-  EXPECT_EXIT(launch({"carrier pigeon", 2, 10, 0}, [](Transport &) { return 0; }), testing::ExitedWithCode(4),
+  LaunchOptions options;
+  options.transport = "carrier pigeon";
+  EXPECT_EXIT(launch(options, [](Transport &) { return 0; }), testing::ExitedWithCode(4),
               "there is no transport 'carrier pigeon'; there are shm, threads and mpi");
-  EXPECT_EXIT(launch({"shm", 0, 10, 0}, [](Transport &) { return 0; }), testing::ExitedWithCode(4),
+  options.transport = "shm";
+  options.ranks = 0;
+  EXPECT_EXIT(launch(options, [](Transport &) { return 0; }), testing::ExitedWithCode(4),
               "a run has at least one rank, not 0");
 }
 
