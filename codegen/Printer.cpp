@@ -1,5 +1,6 @@
 // Lines of functions.
 #include "codegen/Printer.h"
+#include "codegen/Description.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Path.h"
 
@@ -105,6 +106,11 @@ void Printer::call(Operation *op, StringRef head, ArrayRef<std::string> argument
     source = source.empty() ? remark.str() : SourceLines::label(op->getLoc()) + "  " + remark.str();
   comment({source});
   os << text << "\n";
+}
+
+std::string Printer::place(Operation *op) {
+  std::string label = SourceLines::label(op->getLoc());
+  return label.empty() ? "" : quoted(label);
 }
 
 /// Above the statement, and not again where the statement before came from the same lines: behind it, the column would

@@ -175,23 +175,25 @@ TEST(Program, MessagesOutliveTheFunctionThatStartsThem) {
   EXPECT_NE(text.find("  wait(messages.all_reduce_of_t);"), std::string::npos) << text;
 }
 
-// Rows in runs are told by how many there are and how long they are.
+// Rows in runs are told by how many there are and how long they are; where the call comes from goes along, for who
+// waits in vain.
 TEST(Program, CollectivesAlongInnerAxes) {
   std::string text = printRt(R"(
     rt.function @train {
       %x = rt.alloc work at 0 : !rt.buffer<[batch=3, seq=4, embed=8], f32>
       %y = rt.alloc work at 384 : !rt.buffer<[batch=3, seq=2, embed=8], f32>
       rt.collective "reduce_scatter" %x, %y count 48 runs 3 "Sum" over [0] ranks 2 "dp" with "ring" why "t"
-          {rt.group = 0 : i64} : !rt.buffer<[batch=3, seq=4, embed=8], f32>, !rt.buffer<[batch=3, seq=2, embed=8], f32>
+          {rt.group = 0 : i64} : !rt.buffer<[batch=3, seq=4, embed=8], f32>, !rt.buffer<[batch=3, seq=2, embed=8], f32> loc("mlp.ech":33:3)
       %t = rt.collective "all_gather" %y, %x count 48 runs 3 over [0] ranks 2 "dp" with "automatic" why "t"
-          {rt.group = 0 : i64} : !rt.buffer<[batch=3, seq=2, embed=8], f32>, !rt.buffer<[batch=3, seq=4, embed=8], f32> -> !rt.ticket
+          {rt.group = 0 : i64} : !rt.buffer<[batch=3, seq=2, embed=8], f32>, !rt.buffer<[batch=3, seq=4, embed=8], f32> -> !rt.ticket loc("a\"b.ech":7:1)
       rt.wait %t
     })");
-  EXPECT_NE(text.find("  reduce_scatter_inner(r, r.group(0), t_2, t, 3, 16, Sum, Algorithm::ring);\n"),
+  EXPECT_NE(text.find("  reduce_scatter_inner(r, r.group(0), t_2, t, 3, 16, Sum, Algorithm::ring, \"mlp.ech:33\");\n"),
             std::string::npos)
       << text;
-  EXPECT_NE(text.find(" = all_gather_inner_start(r, r.group(0), t, t_2, 3, 16, Algorithm::automatic);\n"),
-            std::string::npos)
+  EXPECT_NE(
+      text.find(" = all_gather_inner_start(r, r.group(0), t, t_2, 3, 16, Algorithm::automatic, \"a\\\"b.ech:7\");\n"),
+      std::string::npos)
       << text;
 }
 

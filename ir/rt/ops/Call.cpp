@@ -205,6 +205,8 @@ void CollectiveOp::emit(Writer &writer) {
   if (getReduction())
     arguments.push_back(getReduction()->str());
   arguments.push_back(("Algorithm::" + getAlgorithm()).str());
+  if (std::string place = writer.place(*this); !place.empty()) // for who waits in vain
+    arguments.push_back(place);
   if (getTicket())
     head = writer.define(getTicket()) + " = " + head + "_start";
   double megabytes = static_cast<double>(messageBytes()) / 1e6;
