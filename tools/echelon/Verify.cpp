@@ -199,15 +199,19 @@ int Verifier::verify() {
     trials[i].options.batch = batch;
     std::string transport = options.transport == "each" ? kEach[i % kEach.size()] : options.transport;
     Trace result;
-    if (!run(trials[i], transport, result))
-      return exitCode;
-    judge(trials[i], transport, result);
+    if (run(trials[i], transport, result)) {
+      judge(trials[i], transport, result);
+    } else {
+      ++failed;
+      llvm::outs() << "FAILED " << trials[i].title << " (" << transport << "): it was not built or did not run to its "
+                   << "end\n";
+    }
   }
   llvm::outs() << passed << " passed, " << failed << " failed";
   if (skipped)
     llvm::outs() << "; " << skipped << " random layouts do not divide and were drawn anew";
   llvm::outs() << " (fp64, batch " << batch << ", " << reference.steps.size() << " steps, tolerance 1e-10)\n";
-  return failed ? RunFailed : Fine;
+  return !failed ? Fine : exitCode != Fine ? exitCode : RunFailed;
 }
 
 } // namespace
