@@ -37,6 +37,11 @@ TrainPlan TrainPlanner::run() {
   pass(2);
   checkSchedules();
   checkLength(plan, diagnostics);
+  if (oneRank) {
+    plan.mesh.clear();
+    plan.collectives.clear();
+    plan.clusterRanks = 1;
+  }
   return std::move(plan);
 }
 

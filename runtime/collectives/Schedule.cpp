@@ -26,18 +26,14 @@ void Schedule::copy(void *target, const void *source, int64_t count) {
     rounds.back().locals.push_back({target, source, nullptr, count});
 }
 void Schedule::copyRowsIn(void *rows) {
-  for (int row = 0; row < places(); ++row)
-    forEachRun(call, places(), row, 0, call.count, [&](int64_t from, int64_t inRow, int64_t count) {
-      copy(static_cast<char *>(rows) + (row * call.count + inRow) * elementBytes(), in() + from * elementBytes(),
-           count);
-    });
+  forEachPiece(call, places(), 0, call.count, [&](int64_t from, int64_t to, int64_t count) {
+    copy(static_cast<char *>(rows) + to * elementBytes(), in() + from * elementBytes(), count);
+  });
 }
 void Schedule::copyRowsOut(const void *rows) {
-  for (int row = 0; row < places(); ++row)
-    forEachRun(call, places(), row, 0, call.count, [&](int64_t to, int64_t inRow, int64_t count) {
-      copy(out() + to * elementBytes(), static_cast<const char *>(rows) + (row * call.count + inRow) * elementBytes(),
-           count);
-    });
+  forEachPiece(call, places(), 0, call.count, [&](int64_t to, int64_t from, int64_t count) {
+    copy(out() + to * elementBytes(), static_cast<const char *>(rows) + from * elementBytes(), count);
+  });
 }
 void Schedule::nextRound() {
   if (!rounds.back().messages.empty() || !rounds.back().locals.empty())

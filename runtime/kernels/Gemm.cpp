@@ -38,7 +38,7 @@ void blasGemm(Form form, int m, int n, int k, float alpha, const float *a, int l
   if (library == Blas::tiled && kTilesFit && threads() == 1)
     return gemm_tiled(c, ldc, {a, ta ? 1 : lda, ta ? lda : 1}, {b, tb ? 1 : ldb, tb ? ldb : 1}, m, n, k, alpha, beta);
   if (library == Blas::tiled)
-    library = kLongVectors && threads() == 1 ? Blas::onednn : choose_library(m, n, k, ta, tb, sizeof(float));
+    library = choose_without_tiles(m, n, k, ta, tb, threads(), kLongVectors);
   if (library == Blas::onednn)
     dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
   else

@@ -42,20 +42,16 @@ bool isInlined(const CollectiveCall &call, int places) { return inBytesOf(call, 
 /// Copies elements [begin, end) of each of `rows` rows of the call's buffer to rows that lie one behind the other.
 void copyOut(char *copy, const CollectiveCall &call, const void *buffer, int rows, int64_t begin, int64_t end) {
   const size_t bytes = bytesOf(call.type);
-  for (int row = 0; row < rows; ++row)
-    forEachRun(call, rows, row, begin, end, [&](int64_t from, int64_t inRow, int64_t count) {
-      copyBytes(copy + (row * (end - begin) + inRow - begin) * bytes, static_cast<const char *>(buffer) + from * bytes,
-                count * bytes);
-    });
+  forEachPiece(call, rows, begin, end, [&](int64_t from, int64_t to, int64_t count) {
+    copyBytes(copy + to * bytes, static_cast<const char *>(buffer) + from * bytes, count * bytes);
+  });
 }
 /// The other way.
 void copyIn(void *buffer, const CollectiveCall &call, const char *copy, int rows, int64_t begin, int64_t end) {
   const size_t bytes = bytesOf(call.type);
-  for (int row = 0; row < rows; ++row)
-    forEachRun(call, rows, row, begin, end, [&](int64_t to, int64_t inRow, int64_t count) {
-      copyBytes(static_cast<char *>(buffer) + to * bytes, copy + (row * (end - begin) + inRow - begin) * bytes,
-                count * bytes);
-    });
+  forEachPiece(call, rows, begin, end, [&](int64_t to, int64_t from, int64_t count) {
+    copyBytes(static_cast<char *>(buffer) + to * bytes, copy + from * bytes, count * bytes);
+  });
 }
 /// Copies what others need of a small input: where each gets a row, not the own one; at the root of a gather, nothing.
 void copyForOthers(char *copy, const CollectiveCall &call, int place, int places) {

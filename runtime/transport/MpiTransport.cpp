@@ -266,10 +266,9 @@ static std::vector<char> rowsApart(const CollectiveCall &call, const Group &grou
   if (call.runs == 1 && call.out != in + group.index * call.count * bytes)
     return copy;
   copy.reserve(group.size() * call.count * bytes);
-  for (int row = 0; row < group.size(); ++row)
-    forEachRun(call, group.size(), row, 0, call.count, [&](int64_t from, int64_t, int64_t count) {
-      copy.insert(copy.end(), in + from * bytes, in + (from + count) * bytes);
-    });
+  forEachPiece(call, group.size(), 0, call.count, [&](int64_t from, int64_t, int64_t count) {
+    copy.insert(copy.end(), in + from * bytes, in + (from + count) * bytes);
+  });
   return copy;
 }
 

@@ -82,7 +82,7 @@ bool Patience::isHopeless(int late, double waitedSeconds) {
     ownProcessor = own.processorSeconds() - own.computedFrom.load(std::memory_order_relaxed);
   }
   constexpr double kLeast = 2;
-  const double some = std::max(kLeast, 5 * own.stepSeconds.load(std::memory_order_relaxed));
+  const double some = std::max(kLeast, 5 * own.steps.median());
   if (waitedSeconds < some)
     return false;
   if (other.isStopped())

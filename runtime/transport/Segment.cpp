@@ -2,6 +2,7 @@
 
 #include "runtime/launch/Fail.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -29,6 +30,16 @@ bool RankStatus::isStopped() const {
   std::fclose(file);
   const char *behindName = read ? std::strrchr(text, ')') : nullptr;
   return behindName && behindName[1] == ' ' && (behindName[2] == 'T' || behindName[2] == 't');
+}
+
+double StepTimes::median() const {
+  auto sorted = seconds;
+  const auto end = sorted.begin() + std::clamp<int64_t>(begun - 1, 0, sorted.size()),
+             middle = sorted.begin() + (end - sorted.begin()) / 2;
+  if (end == sorted.begin())
+    return 0;
+  std::nth_element(sorted.begin(), middle, end);
+  return *middle;
 }
 
 double RankStatus::processorSeconds() const {

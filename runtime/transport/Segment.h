@@ -5,7 +5,9 @@
 // address space only: the kernel gives a page when a rank first writes to it.
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <ctime>
@@ -15,6 +17,25 @@ namespace echelon::runtime {
 
 inline constexpr size_t kCacheLine = 64;
 inline constexpr int kMaxGroups = 64;
+
+/// How long the last steps of a rank took.
+class StepTimes {
+public:
+  /// A step begins now, and with it the one before ends.
+  void begin() {
+    const auto now = std::chrono::steady_clock::now();
+    if (begun++ > 0)
+      seconds[(begun - 2) % seconds.size()] = std::chrono::duration<double>(now - last).count();
+    last = now;
+  }
+  /// Of the steps that have ended; 0 before the first.
+  double median() const;
+
+private:
+  std::array<double, 15> seconds{};
+  int64_t begun = 0;
+  std::chrono::steady_clock::time_point last;
+};
 
 /// Where a rank is, written by it, read by those who wait for it and by the launcher.
 struct alignas(2 * kCacheLine) RankStatus {
@@ -28,11 +49,11 @@ struct alignas(2 * kCacheLine) RankStatus {
   std::atomic<int> core{-1};     // where it was when it last began to wait
   std::atomic<int> exitCode{-1}; // set when the rank's main function has returned
   uint64_t waitedTicks = 0;      // of all its waits; nobody else reads it
+  StepTimes steps;               // its last ones; nobody else reads them
 
   std::atomic<bool> hasClock{false};
   std::atomic<clockid_t> clock{};      // counts the processor time of its process, or thread
   std::atomic<bool> computes{false};   // is in a step or an evaluation, where all ranks do alike
-  std::atomic<double> stepSeconds{0};  // the median of its last steps
   std::atomic<double> computedFrom{0}; // its processor time when it last began to compute
 
   void setPlace(const char *newWhat, const char *newLabel);

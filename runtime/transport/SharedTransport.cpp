@@ -137,17 +137,8 @@ void SharedTransport::progress() {
 // ---- what others are told ----
 
 void SharedTransport::setStep(int64_t step) {
-  const auto now = std::chrono::steady_clock::now();
   RankStatus &status = segment.status(ownRank);
-  if (status.step.load(std::memory_order_relaxed) >= 0) {
-    stepTimes[steps++ % stepTimes.size()] = std::chrono::duration<double>(now - stepBegan).count();
-    auto sorted = stepTimes;
-    const auto end = sorted.begin() + std::min<int64_t>(steps, sorted.size()),
-               middle = sorted.begin() + (end - sorted.begin()) / 2;
-    std::nth_element(sorted.begin(), middle, end);
-    status.stepSeconds.store(*middle, std::memory_order_relaxed);
-  }
-  stepBegan = now;
+  status.steps.begin();
   status.step.store(step, std::memory_order_relaxed);
   setComputes(true);
 }

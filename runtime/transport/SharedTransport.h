@@ -6,9 +6,6 @@
 #include "runtime/transport/OwnMemory.h"
 #include "runtime/transport/Transport.h"
 
-#include <array>
-#include <chrono>
-
 namespace echelon::runtime {
 
 class SharedTransport final : public Transport {
@@ -48,9 +45,6 @@ private:
   size_t arenaUsed = 0;
   OwnMemory ownMemory; // what does not fit into the arena
   int groupCount = 0;
-  std::array<double, 15> stepTimes; // seconds of the last steps
-  int64_t steps = 0;
-  std::chrono::steady_clock::time_point stepBegan;
   Messages messages;
   DirectCollectives direct;
 };

@@ -64,6 +64,16 @@ void forEachRun(const CollectiveCall &call, int places, int row, int64_t begin, 
   }
 }
 
+/// The same of all `places` rows, with places in a copy where elements [begin, end) of the rows lie one behind the
+/// other: calls visit(where the piece begins, in elements of the buffer; in elements of the copy; its length).
+template <typename Visit>
+void forEachPiece(const CollectiveCall &call, int places, int64_t begin, int64_t end, Visit visit) {
+  for (int row = 0; row < places; ++row)
+    forEachRun(call, places, row, begin, end, [&](int64_t at, int64_t inRow, int64_t count) {
+      visit(at, row * (end - begin) + inRow - begin, count);
+    });
+}
+
 /// An operation under way inside a transport; 0 is none. A request is spent by the wait, or the test that says true.
 using Request = uint64_t;
 

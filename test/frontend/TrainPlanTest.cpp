@@ -45,7 +45,9 @@ TEST(TrainPlan, OneRankWhateverTheLayout) {
   const std::string clauses = common + "batch 3\nsteps 10\noptimize sgd(lr = 1)\n",
                     layout = "layout mesh(dp = 2) { split batch over dp }\n";
   for (const std::string &text : {clauses, clauses + layout}) {
-    EXPECT_EQ(Planned(text, true).diagnostics.text(), "");
+    Planned alone(text, true);
+    EXPECT_EQ(alone.diagnostics.text(), "");
+    EXPECT_TRUE(alone.plan.mesh.empty());
     EXPECT_NE(Planned(text, false).diagnostics.text(), "");
   }
 }

@@ -91,11 +91,6 @@ bool Compilation::planBlock() {
   size_t before = diagnostics.errorCount();
   trainPlan = planTrain(*program, *train, diagnostics, options.oneRank);
   bool planned = diagnostics.errorCount() == before;
-  if (options.oneRank) {
-    trainPlan.mesh.clear();
-    trainPlan.collectives.clear();
-    trainPlan.clusterRanks = 1;
-  }
   if (options.microBatches)
     trainPlan.microBatches = options.microBatches;
   if (options.wholeBatch)
