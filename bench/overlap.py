@@ -76,7 +76,7 @@ def spec(options):
 
 def rewrite(text):
     """The program with all four ways in it."""
-    call = re.compile(r"all_reduce\(r, r\.group\((\d+)\), (\w+), (\d+), Sum, Algorithm::automatic\);")
+    call = re.compile(r'all_reduce\(r, r\.group\((\d+)\), (\w+), (\d+), Sum, Algorithm::automatic, "[^"]*"\);')
     first, second = text.index("\nvoid backward("), text.index("\nvoid update(")
     head, backward, update = text[:first], text[first:second], text[second:]
     found = call.search(update)
