@@ -108,7 +108,7 @@ Ticket startCollective(Transport &transport, const Group &group, const Collectiv
   checkRoot(group, call);
   if (isOwn(transport, call, algorithm) || group.size() == 1)
     return Ticket(transport, transport.startCollective(group, call));
-  transport.setPlace(nameOf(call.kind), call.label);
+  transport.setPlace(doing(call.kind), call.label);
   auto rounds = schedule(transport, group, call, algorithm);
   if (!rounds->advance())
     rounds->runInBackground();

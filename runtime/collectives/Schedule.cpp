@@ -84,7 +84,7 @@ void Schedule::runInBackground() { transport.addBackground(*this); }
 void Schedule::finish() {
   transport.removeBackground(*this);
   if (current < rounds.size())
-    transport.setPlace(nameOf(call.kind), label.c_str());
+    transport.setPlace(doing(call.kind), label.c_str());
   while (current < rounds.size()) {
     if (!isBegun)
       beginRound();

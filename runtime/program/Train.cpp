@@ -312,7 +312,7 @@ bool Trainer::evaluateAll(int64_t step, bool force) {
   for (size_t i = 0; i < program.evaluations.size(); ++i) {
     const int64_t every = program.evaluations[i].everySteps;
     if (force || (every && step % every == 0)) {
-      rank.transport().setPlace("evaluate", "");
+      rank.transport().setPlace(Doing::Evaluate, "");
       rank.transport().setComputes(true);
       evaluate(i, step);
       rank.transport().setComputes(false);

@@ -144,10 +144,8 @@ std::string openSnapshot(const std::string &path, Snapshot &snapshot) {
   nlohmann::ordered_json manifest = nlohmann::ordered_json::parse(text, text + bytes.size(), nullptr, false);
   if (!manifest.is_object() || !manifest.contains("checksum"))
     return damaged + "its manifest.json is cut off";
-  const nlohmann::ordered_json stated = manifest["checksum"];
   manifest.erase("checksum");
-  const std::string body = manifest.dump();
-  if (stated != hex(crc32Of(0, body.data(), body.size())))
+  if (std::string(text, bytes.size()) != manifestText(manifest))
     return damaged + "its manifest.json does not match its checksum";
   snapshot = Snapshot();
   snapshot.path = path;
@@ -238,7 +236,7 @@ std::string differences(const Program &program, const Snapshot &snapshot, const 
 
 void saveSnapshot(Rank &rank, const std::string &directory, int64_t step, int64_t keep) {
   const Program &program = rank.program();
-  rank.transport().setPlace("save", directory.c_str());
+  rank.transport().setPlace(Doing::Save, directory.c_str());
   Turns turns(rank, "save");
   const std::string temporary = directory + "/" + unfinishedName(folderName(step));
   SafetensorsWriter writers[2];

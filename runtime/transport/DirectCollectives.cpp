@@ -133,7 +133,7 @@ DirectCollectives::Operation &DirectCollectives::issue(GroupState &group, const 
   else if (operation.phase != Operation::Done)
     finish(group, operation, call.label);
   if (number > kSlots && group.knownLeft < number - kSlots) {
-    segment.status(rank).setPlace(nameOf(call.kind), call.label);
+    segment.status(rank).setPlace(doing(call.kind), call.label);
     group.knownLeft = group.left;
     for (int place = 0; place < places; ++place) {
       Patience patience(segment, rank, deadlineSeconds);
@@ -316,7 +316,7 @@ void DirectCollectives::markDone(GroupState &group, Operation &operation) {
 void DirectCollectives::finish(GroupState &group, Operation &operation, const char *label) {
   if (advance(group, operation, true))
     return;
-  segment.status(rank).setPlace(nameOf(operation.call.kind), label);
+  segment.status(rank).setPlace(doing(operation.call.kind), label);
   await(group, operation);
 }
 
@@ -469,7 +469,7 @@ int DirectCollectives::start(const Group &group, const CollectiveCall &call) {
   request.pieceCount =
       std::max<int64_t>(1, DirectChannel::kStagingPieceBytes /
                                ((inRows(call.kind, places) + outRows(call.kind, places)) * bytesOf(call.type)));
-  segment.status(rank).setPlace(nameOf(call.kind), call.label);
+  segment.status(rank).setPlace(doing(call.kind), call.label);
   progress();
   if (request.pieced) {
     issuePieces(request, index);
@@ -516,7 +516,7 @@ void DirectCollectives::run(const Group &group, const CollectiveCall &call) {
     return wait(start(group, call));
   GroupState &state = stateOf(group);
   Operation &operation = issue(state, call, false);
-  segment.status(rank).setPlace(nameOf(call.kind), call.label);
+  segment.status(rank).setPlace(doing(call.kind), call.label);
   await(state, operation);
 }
 

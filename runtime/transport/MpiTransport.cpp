@@ -46,82 +46,7 @@ template <typename T, bool largest> void keepNan(void *in, void *inOut, int *cou
     b[i] = (largest ? a[i] > b[i] : a[i] < b[i]) || a[i] != a[i] ? a[i] : b[i];
 }
 
-const char *collectiveName(Collective kind) { // the library's nameOf is not linked into the plugin
-  static const char *const names[] = {"barrier", "broadcast",  "scatter",        "gather",    "all_gather",
-                                      "reduce",  "all_reduce", "reduce_scatter", "all_to_all"};
-  return names[int(kind)];
-}
-
 } // namespace
-
-/// Tells the ranks of this machine apart, and lets go of the names of what they share: Open MPI's ranks talk through
-/// files in /dev/shm, which stay behind when a rank is killed. Once all have mapped those of all, the names are not
-/// needed, and MPI takes no notice of their absence when it ends.
-void MpiTransport::meetMachine() {
-  MPI_Comm machine;
-  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine);
-  int rank, size;
-  MPI_Comm_rank(machine, &rank);
-  MPI_Comm_size(machine, &size);
-  const int own[2] = {ownRank, static_cast<int>(getpid())};
-  std::vector<int> others(2 * size, -1);
-  std::vector<MPI_Request> requests(2 * size, MPI_REQUEST_NULL);
-  for (int peer = 0; peer < size; ++peer)
-    if (peer != rank) {
-      MPI_Irecv(&others[2 * peer], 2, MPI_INT, peer, 0, machine, &requests[2 * peer]);
-      MPI_Isend(own, 2, MPI_INT, peer, 0, machine, &requests[2 * peer + 1]);
-    }
-  MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
-  MPI_Barrier(machine);
-  MPI_Comm_free(&machine);
-  processes.assign(worldSize, 0);
-  for (int peer = 0; peer < size; ++peer)
-    if (peer != rank)
-      processes[others[2 * peer]] = others[2 * peer + 1];
-  std::ifstream maps("/proc/self/maps");
-  for (std::string line; std::getline(maps, line);) {
-    const size_t at = line.find("/dev/shm/");
-    if (at != std::string::npos && line.find("_segment", at) != std::string::npos &&
-        line.find(" (deleted)", at) == std::string::npos)
-      unlink(line.c_str() + at);
-  }
-}
-
-/// " rank 1 is stopped": those of this machine that cannot come.
-std::string MpiTransport::whoIsGone() const {
-  std::string text;
-  for (int rank = 0; rank < worldSize; ++rank) {
-    if (!processes[rank])
-      continue;
-    std::ifstream file("/proc/" + std::to_string(processes[rank]) + "/stat");
-    std::string line;
-    std::getline(file, line);
-    const size_t behindName = line.rfind(')');
-    const char state = behindName == std::string::npos || behindName + 2 >= line.size() ? 'X' : line[behindName + 2];
-    if (state == 'T' || state == 't' || state == 'X' || state == 'Z')
-      text += (text.empty() ? "rank " : " and rank ") + std::to_string(rank) +
-              (state == 'T' || state == 't' ? " is stopped (by SIGSTOP or a debugger)" : " has ended");
-  }
-  return text;
-}
-
-static int64_t now() { return std::chrono::nanoseconds(Clock::now().time_since_epoch()).count(); }
-
-void MpiTransport::watch() {
-  while (!isLeaving) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    const int64_t since = blockedSince;
-    if (since == 0 || static_cast<double>(now() - since) * 1e-9 <= deadlineSeconds)
-      continue;
-    const std::string gone = whoIsGone();
-    std::fflush(stdout);
-    std::fprintf(stderr, "echelon: rank %d: %s%s%s was not through within %g s\n", ownRank, gone.c_str(),
-                 gone.empty() ? "" : ": ",
-                 (place.name() + (place.step >= 0 ? " at step " + std::to_string(place.step) : "")).c_str(),
-                 deadlineSeconds);
-    std::_Exit(4); // the other thread is in MPI, so this one must not be; mpirun and srun end the others
-  }
-}
 
 MpiTransport::MpiTransport(const MpiJoin &join) : join(join) {
   int provided;
@@ -140,8 +65,7 @@ MpiTransport::MpiTransport(const MpiJoin &join) : join(join) {
     MPI_Finalize();
     std::_Exit(4);
   }
-  meetMachine();
-  watcher = std::thread([this] { watch(); });
+  machine = std::make_unique<MpiMachine>(ownRank, worldSize, deadlineSeconds);
   MPI_Comm_dup(MPI_COMM_WORLD, &messages);
   MPI_Comm_dup(MPI_COMM_WORLD, &questions);
   std::vector<int> all(worldSize);
@@ -162,11 +86,6 @@ MPI_Op MpiTransport::opOf(const CollectiveCall &call) const {
   return isMinimum ? MPI_MIN : MPI_MAX;
 }
 
-MpiTransport::~MpiTransport() { // communicators end with MPI
-  isLeaving = true;
-  watcher.join();
-}
-
 void *MpiTransport::allocate(size_t bytes) {
   void *block = ownMemory.allocate(bytes);
   if (!block)
@@ -182,8 +101,8 @@ Group MpiTransport::makeGroup(std::vector<int> ranks) {
   if (own == group.ranks.end())
     die("rank " + std::to_string(ownRank) + " is not in the group that it makes");
   group.index = static_cast<int>(own - group.ranks.begin());
-  setPlace("making groups", "");
-  if (!leave()) // all come here, and then none is late in the call that has no deadline
+  setPlace(Doing::MakingGroups, "");
+  if (!comesTogether(questions)) // all come here, and then none is late in the call that has no deadline
     timeOut();
   MPI_Comm communicator;
   MPI_Comm_split(messages, group.ranks[0], group.index, &communicator);
@@ -203,7 +122,7 @@ MpiTransport::Operation &MpiTransport::take(Request &request) {
   }
   Operation &operation = operations[request - 1];
   operation.parts.clear();
-  operation.isPlaced = false;
+  operation.label.clear();
   return operation;
 }
 
@@ -212,13 +131,8 @@ Request MpiTransport::transfer(bool isSend, int peer, char *data, size_t bytes, 
     die("a message to or from rank " + std::to_string(peer) + ", which is not one of " + std::to_string(worldSize));
   Request request;
   Operation &operation = take(request);
-  if (*label) {
-    Place before = place;
-    setPlace(isSend ? "send" : "receive", label);
-    operation.place = place;
-    operation.isPlaced = true;
-    place = before;
-  }
+  operation.doing = isSend ? Doing::Send : Doing::Receive;
+  operation.label = label;
   size_t at = 0;
   do { // a message without bytes is a message too
     const int part = static_cast<int>(std::min(kPartBytes, bytes - at));
@@ -242,7 +156,7 @@ Request MpiTransport::ireceive(int from, void *data, size_t bytes, int tag, cons
 
 void MpiTransport::checkCount(const Group &group, const CollectiveCall &call) const {
   if (call.count > INT_MAX / group.size())
-    die(place.name() + ": " + std::to_string(call.count) + " elements are more than one call of MPI takes");
+    die(machine->own().place() + ": " + std::to_string(call.count) + " elements are more than one call of MPI takes");
 }
 
 /// A row of a gathered buffer, with the distance to the next row as its extent. Freed when the collective is done: not
@@ -273,12 +187,12 @@ static std::vector<char> rowsApart(const CollectiveCall &call, const Group &grou
 }
 
 Request MpiTransport::startCollective(const Group &group, const CollectiveCall &call) {
-  setPlace(collectiveName(call.kind), call.label);
+  setPlace(doing(call.kind), call.label);
   checkCount(group, call);
   Request request;
   Operation &operation = take(request);
-  operation.place = place;
-  operation.isPlaced = true;
+  operation.doing = doing(call.kind);
+  operation.label = call.label;
   operation.parts.emplace_back();
   MPI_Request *part = &operation.parts.back();
   const MPI_Comm communicator = groups[group.id];
@@ -337,7 +251,7 @@ Request MpiTransport::startCollective(const Group &group, const CollectiveCall &
 void MpiTransport::runCollective(const Group &group, const CollectiveCall &call) {
   if (call.kind != Collective::AllReduce && call.kind != Collective::Reduce && call.kind != Collective::ReduceScatter)
     return wait(startCollective(group, call));
-  setPlace(collectiveName(call.kind), call.label);
+  setPlace(doing(call.kind), call.label);
   checkCount(group, call);
   if (!comesTogether(groups[group.id]))
     timeOut();
@@ -345,7 +259,7 @@ void MpiTransport::runCollective(const Group &group, const CollectiveCall &call)
   const MPI_Datatype type = typeOf(call.type);
   const MPI_Op op = opOf(call);
   const int count = static_cast<int>(call.count);
-  blockedSince = now();
+  const MpiMachine::Waiting waiting(*machine, true);
   if (call.kind == Collective::AllReduce) {
     MPI_Allreduce(call.in == call.out ? MPI_IN_PLACE : call.in, call.out, count, type, op, communicator);
   } else if (call.kind == Collective::Reduce) {
@@ -356,7 +270,6 @@ void MpiTransport::runCollective(const Group &group, const CollectiveCall &call)
     const std::vector<char> copy = rowsApart(call, group);
     MPI_Reduce_scatter_block(copy.empty() ? call.in : copy.data(), call.out, count, type, op, communicator);
   }
-  blockedSince = 0;
 }
 
 // ---- waiting ----
@@ -395,8 +308,9 @@ void MpiTransport::waitFor(Operation &operation) {
   for (int spins = 0; spins < 100; ++spins)
     if (isComplete(operation))
       return;
-  if (operation.isPlaced)
-    place = operation.place;
+  if (!operation.label.empty())
+    setPlace(operation.doing, operation.label.c_str());
+  const MpiMachine::Waiting waiting(*machine, false);
   const auto begin = Clock::now();
   const uint64_t beginTicks = ticks();
   while (!isComplete(operation)) {
@@ -420,7 +334,12 @@ void MpiTransport::progress() {
   advanceBackground();
 }
 
-bool MpiTransport::leave() { return comesTogether(questions); }
+bool MpiTransport::leave() {
+  if (!comesTogether(questions))
+    return false;
+  machine->leave();
+  return true;
+}
 
 // Whether all ranks of the communicator come here within the deadline.
 bool MpiTransport::comesTogether(MPI_Comm communicator) {
@@ -434,6 +353,7 @@ bool MpiTransport::comesTogether(MPI_Comm communicator) {
       return true;
     }
   }
+  const MpiMachine::Waiting waiting(*machine, false);
   const auto begin = Clock::now();
   for (int done = 0; !done;) {
     MPI_Test(&barrier, &done, MPI_STATUS_IGNORE);
@@ -453,18 +373,6 @@ bool MpiTransport::comesTogether(MPI_Comm communicator) {
 
 // ---- who does not come ----
 
-void MpiTransport::setPlace(const char *what, const char *label) {
-  std::strncpy(place.what, what, sizeof place.what - 1);
-  std::strncpy(place.label, label, sizeof place.label - 1);
-}
-
-std::string MpiTransport::Place::name() const {
-  return *label ? std::string(what) + " (" + label + ")" : *what ? what : "start";
-}
-std::string MpiTransport::Place::describe() const {
-  return (step >= 0 ? "at step " + std::to_string(step) : "before the first step") + std::string(", in ") + name();
-}
-
 // Ranks that wait say where they are; a rank that computes, or is gone, does not.
 void MpiTransport::answerQuestions() {
   for (;;) {
@@ -475,23 +383,24 @@ void MpiTransport::answerQuestions() {
       return;
     char nothing;
     MPI_Recv(&nothing, 1, MPI_BYTE, status.MPI_SOURCE, kQuestionTag, questions, MPI_STATUS_IGNORE);
-    MPI_Request answer; // small, so buffered: it needs no wait, and `place` is sent as it is now
-    MPI_Isend(&place, sizeof place, MPI_BYTE, status.MPI_SOURCE, kAnswerTag, questions, &answer);
+    Answer own;
+    std::snprintf(own.place, sizeof own.place, "%s", machine->own().describe().c_str());
+    MPI_Request answer; // small, so buffered: it needs no wait, and `own` is sent as it is now
+    MPI_Isend(&own, sizeof own, MPI_BYTE, status.MPI_SOURCE, kAnswerTag, questions, &answer);
     MPI_Request_free(&answer);
   }
 }
 
 void MpiTransport::timeOut() {
-  std::vector<Place> answers(worldSize);
+  std::vector<Answer> answers(worldSize);
   std::vector<MPI_Request> receives(worldSize, MPI_REQUEST_NULL);
   std::vector<bool> hasAnswered(worldSize, false);
   hasAnswered[ownRank] = true;
-  answers[ownRank] = place;
   char nothing = 0;
   for (int rank = 0; rank < worldSize; ++rank)
     if (rank != ownRank) {
       MPI_Request question;
-      MPI_Irecv(&answers[rank], sizeof(Place), MPI_BYTE, rank, kAnswerTag, questions, &receives[rank]);
+      MPI_Irecv(&answers[rank], sizeof(Answer), MPI_BYTE, rank, kAnswerTag, questions, &receives[rank]);
       MPI_Isend(&nothing, 1, MPI_BYTE, rank, kQuestionTag, questions, &question);
       MPI_Request_free(&question);
     }
@@ -519,14 +428,14 @@ void MpiTransport::timeOut() {
     if (!hasAnswered[rank])
       late += (late.empty() ? "rank " : " and rank ") + std::to_string(rank);
     else if (rank != ownRank)
-      places += "; rank " + std::to_string(rank) + " " + answers[rank].describe();
+      places += "; rank " + std::to_string(rank) + " " + answers[rank].place;
   }
   char seconds[32];
   std::snprintf(seconds, sizeof seconds, "%g", deadlineSeconds);
-  std::string here = place.name() + (place.step >= 0 ? " at step " + std::to_string(place.step) : "");
+  const std::string here = machine->own().placeAndStep();
   if (late.empty())
     die("ranks wait for each other: this one in " + here + places + " (waited " + seconds + " s)");
-  const std::string gone = whoIsGone();
+  const std::string gone = machine->whoIsGone();
   die(late + " did not come to " + here + " within " + seconds + " s" + (gone.empty() ? "" : "; " + gone));
 }
 
@@ -537,7 +446,8 @@ void MpiTransport::die(const std::string &message) const {
 
 void MpiTransport::stop(const char *message) {
   std::fflush(stdout);
-  std::fprintf(stderr, "echelon: rank %d: %s\n", ownRank, message);
+  if (!machine || machine->isFirstToFail())
+    std::fprintf(stderr, "echelon: rank %d: %s\n", ownRank, message);
   std::fflush(stderr);
   MPI_Abort(MPI_COMM_WORLD, 4);
   std::_Exit(4);

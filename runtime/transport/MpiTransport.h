@@ -4,14 +4,9 @@
 // where they are, and those that do not answer are named. MPI is called from one thread (MPI_THREAD_FUNNELED).
 #pragma once
 
+#include "runtime/transport/MpiMachine.h"
 #include "runtime/transport/MpiPlugin.h"
 #include "runtime/transport/OwnMemory.h"
-
-#define OMPI_SKIP_MPICXX 1
-#define MPICH_SKIP_MPICXX 1
-#include <atomic>
-#include <mpi.h>
-#include <thread>
 
 #include <deque>
 #include <memory>
@@ -22,7 +17,6 @@ namespace echelon::runtime {
 class MpiTransport final : public Transport {
 public:
   explicit MpiTransport(const MpiJoin &join);
-  ~MpiTransport() override;
 
   const char *name() const override { return "mpi"; }
   bool isDirect() const override { return false; }
@@ -40,8 +34,9 @@ public:
   void wait(Request request) override;
   void progress() override;
 
-  void setStep(int64_t newStep) override { place.step = newStep; }
-  void setPlace(const char *what, const char *label) override;
+  void setStep(int64_t step) override { machine->setStep(step); }
+  void setPlace(Doing what, const char *label) override { machine->own().setPlace(what, label); }
+  void setComputes(bool computes) override { machine->own().setComputes(computes); }
   bool stopRequested() const override { return join.stopRequested->load() != 0; }
   [[noreturn]] void stop(const char *message) override;
 
@@ -50,17 +45,13 @@ public:
 
 private:
   /// Where a rank is, as it is sent to those that ask.
-  struct Place {
-    int64_t step = -1;
-    char what[32] = {};
-    char label[64] = {};
-    std::string describe() const;
-    std::string name() const;
+  struct Answer {
+    char place[160] = {};
   };
   struct Operation {
     std::vector<MPI_Request> parts;
-    Place place;
-    bool isPlaced = false;                // the wait shows as `place`
+    Doing doing;
+    std::string label;                    // the wait shows as these, where it is not empty
     std::vector<char> copy;               // of an input that MPI reads
     MPI_Datatype row = MPI_DATATYPE_NULL; // of an output in runs
   };
@@ -74,15 +65,11 @@ private:
   void giveBack(Request request);
   void waitFor(Operation &operation);
   bool comesTogether(MPI_Comm communicator);
-  void meetMachine();
-  void watch();
-  std::string whoIsGone() const;
   void answerQuestions();
   [[noreturn]] void timeOut();
   [[noreturn]] void die(const std::string &message) const;
 
   MpiJoin join;
-  Place place;
   MPI_Comm messages = MPI_COMM_NULL;  // send and receive
   MPI_Comm questions = MPI_COMM_NULL; // where are you?
   std::vector<MPI_Comm> groups;       // by id
@@ -90,12 +77,7 @@ private:
   std::deque<Operation> operations;   // request - 1
   std::vector<Request> freeRequests;
   OwnMemory ownMemory;
-
-  // MPI's blocking calls look at no deadline: a thread does, while this rank is in one.
-  std::vector<int> processes; // of the ranks of this machine, by rank; 0: on another one
-  std::atomic<int64_t> blockedSince{0};
-  std::atomic<bool> isLeaving{false};
-  std::thread watcher;
+  std::unique_ptr<MpiMachine> machine; // there once MPI is
 };
 
 } // namespace echelon::runtime

@@ -41,7 +41,7 @@ void Patience::pauseLong(int missing) {
   double waited = std::chrono::duration<double>(now - begin).count();
   if (waited > std::min(nextLook, deadlineSeconds)) {
     const int late = lateRank(missing);
-    if (waited > deadlineSeconds || isHopeless(late, waited))
+    if (waited > deadlineSeconds || suspicion.isHopeless(own, own.steps.median(), segment.status(late), waited))
       timeOut(late, missing, waited);
     nextLook = waited + 0.05;
   }
@@ -73,45 +73,17 @@ int Patience::lateRank(int missing) const {
   return late;
 }
 
-bool Patience::isHopeless(int late, double waitedSeconds) {
-  const RankStatus &own = segment.status(rank), &other = segment.status(late);
-  const double now = other.processorSeconds();
-  if (late != watched) {
-    watched = late;
-    processorThen = now;
-    ownProcessor = own.processorSeconds() - own.computedFrom.load(std::memory_order_relaxed);
-  }
-  constexpr double kLeast = 2;
-  const double some = std::max(kLeast, 5 * own.steps.median());
-  if (waitedSeconds < some)
-    return false;
-  if (other.isStopped())
-    return true;
-  return own.computes.load(std::memory_order_relaxed) && other.computes.load(std::memory_order_relaxed) &&
-         other.waitsFor.load(std::memory_order_relaxed) < 0 &&
-         now - processorThen > std::max(some - 0.5, 2 * ownProcessor);
-}
-
 void Patience::timeOut(int late, int missing, double waitedSeconds) {
-  char seconds[32];
-  std::snprintf(seconds, sizeof seconds, waitedSeconds > deadlineSeconds ? "%g" : "%.1f",
-                std::min(waitedSeconds, deadlineSeconds));
   segment.header().lost.store(true);
-  RankStatus &own = segment.status(rank), &other = segment.status(late);
-  std::string here = own.place();
-  int64_t step = own.step.load(std::memory_order_relaxed);
-  if (step >= 0)
-    here += " at step " + std::to_string(step);
-  if (other.exitCode.load(std::memory_order_relaxed) >= 0)
-    fail("rank " + std::to_string(late) + " ended and did not come to " + here + "; it was " + other.describe());
-  if (other.isStopped())
-    fail("rank " + std::to_string(late) + " is stopped (by SIGSTOP or a debugger) and did not come to " + here +
-         " within " + seconds + " s; it was " + other.describe());
-  if (other.waitsFor.load(std::memory_order_relaxed) >= 0)
-    fail("ranks wait for each other: this one in " + here + " for rank " + std::to_string(missing) + "; rank " +
-         std::to_string(late) + " " + other.describe() + " (waited " + seconds + " s)");
-  fail("rank " + std::to_string(late) + " did not come to " + here + " within " + seconds + " s; it is " +
-       other.describe());
+  const RankStatus &own = segment.status(rank), &other = segment.status(late);
+  if (other.exitCode.load(std::memory_order_relaxed) < 0 && !other.isStopped() &&
+      other.waitsFor.load(std::memory_order_relaxed) >= 0) {
+    char seconds[32];
+    std::snprintf(seconds, sizeof seconds, "%g", std::min(waitedSeconds, deadlineSeconds));
+    fail("ranks wait for each other: this one in " + own.placeAndStep() + " for rank " + std::to_string(missing) +
+         "; rank " + std::to_string(late) + " " + other.describe() + " (waited " + seconds + " s)");
+  }
+  fail(lateMessage(own, late, other, waitedSeconds, deadlineSeconds));
 }
 
 } // namespace echelon::runtime

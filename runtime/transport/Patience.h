@@ -1,8 +1,5 @@
 // How a rank of one machine waits for another: spins a little, then gives its core away, and never longer than the
-// deadline. Sooner, after 2 s or five steps, whichever is longer, it gives up
-//   - one whose process somebody has stopped;
-//   - one that computes what all ranks compute alike, and since then has had more processor time than that takes: five
-//     steps, and twice what this rank needed itself. Processor time, since other work may have all cores for a while.
+// deadline; sooner, where the one that is late will never come (Suspicion).
 #pragma once
 
 #include "runtime/transport/Segment.h"
@@ -60,7 +57,6 @@ private:
   int spinsFor(int missing);
   void pauseLong(int missing);
   int lateRank(int missing) const;
-  bool isHopeless(int late, double waitedSeconds);
   [[noreturn]] void timeOut(int late, int missing, double waitedSeconds);
 
   Segment &segment;
@@ -72,10 +68,8 @@ private:
   int pauses = 0, spins = 0;
   bool waiting = false;
   std::chrono::steady_clock::time_point begin;
-  double nextLook = 0.5;    // seconds of waiting, until which nothing is suspected
-  int watched = -1;         // who was late then,
-  double processorThen = 0; // and its processor time
-  double ownProcessor = 0;  // what this rank needed itself
+  double nextLook = 0.5; // seconds of waiting, until which nothing is suspected
+  Suspicion suspicion;
 };
 
 } // namespace echelon::runtime

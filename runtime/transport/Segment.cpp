@@ -2,9 +2,7 @@
 
 #include "runtime/launch/Fail.h"
 
-#include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <new>
 #include <sys/mman.h>
@@ -17,37 +15,6 @@ static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<const ch
               "flags in shared memory must be lock-free");
 
 static size_t roundUp(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
-
-bool RankStatus::isStopped() const {
-  const int pid = process.load(std::memory_order_relaxed);
-  if (pid <= 0)
-    return false;
-  std::FILE *file = std::fopen(("/proc/" + std::to_string(pid) + "/stat").c_str(), "r");
-  if (!file)
-    return false;
-  char text[256] = {};
-  const size_t read = std::fread(text, 1, sizeof(text) - 1, file);
-  std::fclose(file);
-  const char *behindName = read ? std::strrchr(text, ')') : nullptr;
-  return behindName && behindName[1] == ' ' && (behindName[2] == 'T' || behindName[2] == 't');
-}
-
-double StepTimes::median() const {
-  auto sorted = seconds;
-  const auto end = sorted.begin() + std::clamp<int64_t>(begun - 1, 0, sorted.size()),
-             middle = sorted.begin() + (end - sorted.begin()) / 2;
-  if (end == sorted.begin())
-    return 0;
-  std::nth_element(sorted.begin(), middle, end);
-  return *middle;
-}
-
-double RankStatus::processorSeconds() const {
-  timespec time;
-  if (!hasClock.load(std::memory_order_acquire) || clock_gettime(clock.load(std::memory_order_relaxed), &time) != 0)
-    return 0;
-  return double(time.tv_sec) + 1e-9 * double(time.tv_nsec);
-}
 
 Segment::Segment(int ranks, size_t arenaBytes) : rankCount(ranks), arenaSize(roundUp(arenaBytes, 4096)) {
   // Arenas start on huge page borders; with two MiB between them no two ranks write to one page.
@@ -72,44 +39,5 @@ Segment::Segment(int ranks, size_t arenaBytes) : rankCount(ranks), arenaSize(rou
 }
 
 Segment::~Segment() { munmap(base, mappedBytes); }
-
-void RankStatus::setPlace(const char *newWhat, const char *newLabel) {
-  what.store(newWhat, std::memory_order_relaxed);
-  for (int word = 0; word < kLabelWords; ++word) {
-    char bytes[8] = {};
-    int length = 0;
-    while (length < 8 && newLabel[length])
-      ++length;
-    std::memcpy(bytes, newLabel, length);
-    uint64_t value;
-    std::memcpy(&value, bytes, 8);
-    label[word].store(value, std::memory_order_relaxed);
-    if (length < 8)
-      break;
-    newLabel += 8;
-  }
-}
-
-std::string RankStatus::place() const {
-  const char *now = what.load(std::memory_order_relaxed);
-  if (!now)
-    return "start";
-  char text[8 * kLabelWords + 1] = {};
-  for (int word = 0; word < kLabelWords; ++word) {
-    uint64_t value = label[word].load(std::memory_order_relaxed);
-    std::memcpy(text + 8 * word, &value, 8);
-    if (!text[8 * word + 7])
-      break;
-  }
-  return text[0] ? std::string(now) + " (" + text + ")" : now;
-}
-
-std::string RankStatus::describe() const {
-  int64_t now = step.load(std::memory_order_relaxed);
-  std::string text = now >= 0 ? "at step " + std::to_string(now) : "before the first step";
-  if (what.load(std::memory_order_relaxed))
-    text += ", " + std::string(waitsFor.load(std::memory_order_relaxed) >= 0 ? "in " : "last in ") + place();
-  return text;
-}
 
 } // namespace echelon::runtime

@@ -5,67 +5,15 @@
 // address space only: the kernel gives a page when a rank first writes to it.
 #pragma once
 
-#include <array>
+#include "runtime/transport/RankStatus.h"
+
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <ctime>
-#include <string>
 
 namespace echelon::runtime {
 
-inline constexpr size_t kCacheLine = 64;
 inline constexpr int kMaxGroups = 64;
-
-/// How long the last steps of a rank took.
-class StepTimes {
-public:
-  /// A step begins now, and with it the one before ends.
-  void begin() {
-    const auto now = std::chrono::steady_clock::now();
-    if (begun++ > 0)
-      seconds[(begun - 2) % seconds.size()] = std::chrono::duration<double>(now - last).count();
-    last = now;
-  }
-  /// Of the steps that have ended; 0 before the first.
-  double median() const;
-
-private:
-  std::array<double, 15> seconds{};
-  int64_t begun = 0;
-  std::chrono::steady_clock::time_point last;
-};
-
-/// Where a rank is, written by it, read by those who wait for it and by the launcher.
-struct alignas(2 * kCacheLine) RankStatus {
-  static constexpr int kLabelWords = 8;
-
-  std::atomic<int64_t> step{-1};
-  std::atomic<const char *> what{nullptr}; // a literal of the program: the same address in every rank
-  std::atomic<uint64_t> label[kLabelWords];
-  std::atomic<int> waitsFor{-1}; // the rank it waits for, after a while of waiting
-  std::atomic<int> process{0};   // its number, where ranks are processes of this machine
-  std::atomic<int> core{-1};     // where it was when it last began to wait
-  std::atomic<int> exitCode{-1}; // set when the rank's main function has returned
-  uint64_t waitedTicks = 0;      // of all its waits; nobody else reads it
-  StepTimes steps;               // its last ones; nobody else reads them
-
-  std::atomic<bool> hasClock{false};
-  std::atomic<clockid_t> clock{};      // counts the processor time of its process, or thread
-  std::atomic<bool> computes{false};   // is in a step or an evaluation, where all ranks do alike
-  std::atomic<double> computedFrom{0}; // its processor time when it last began to compute
-
-  void setPlace(const char *newWhat, const char *newLabel);
-  /// "all_reduce (mlp.ech:33)"; "start" before the first place.
-  std::string place() const;
-  /// "at step 37, in all_reduce (mlp.ech:33)".
-  std::string describe() const;
-  /// Whether somebody has stopped its process, as SIGSTOP and debuggers do.
-  bool isStopped() const;
-  /// Processor time of the rank in seconds; 0 where it is not known.
-  double processorSeconds() const;
-};
 
 struct SegmentHeader {
   std::atomic<int> failedRank{-1}; // the first rank that failed

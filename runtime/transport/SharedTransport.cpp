@@ -23,13 +23,7 @@ SharedTransport::SharedTransport(Segment &segment, int rank, Kind kind, double d
   ownRank = rank;
   worldSize = segment.ranks();
   this->deadlineSeconds = deadlineSeconds;
-  RankStatus &status = segment.status(rank);
-  clockid_t clock;
-  if ((kind == Kind::Threads ? pthread_getcpuclockid(pthread_self(), &clock) : clock_getcpuclockid(getpid(), &clock)) ==
-      0) {
-    status.clock.store(clock, std::memory_order_relaxed);
-    status.hasClock.store(true, std::memory_order_release);
-  }
+  segment.status(rank).useClockOf(kind == Kind::Threads);
   std::vector<int> all(worldSize);
   std::iota(all.begin(), all.end(), 0);
   worldGroup = makeGroup(all);
@@ -114,7 +108,7 @@ void SharedTransport::wait(Request request) {
   if (messages.test(index))
     return;
   if (*messages.labelOf(index))
-    setPlace(messages.placeOf(index), messages.labelOf(index));
+    setPlace(messages.doingOf(index), messages.labelOf(index));
   Patience patience(segment, ownRank, deadlineSeconds);
   const int peer = messages.peerOf(index);
   while (!messages.test(index)) {
@@ -136,21 +130,11 @@ void SharedTransport::progress() {
 
 // ---- what others are told ----
 
-void SharedTransport::setStep(int64_t step) {
-  RankStatus &status = segment.status(ownRank);
-  status.steps.begin();
-  status.step.store(step, std::memory_order_relaxed);
-  setComputes(true);
-}
+void SharedTransport::setStep(int64_t step) { segment.status(ownRank).setStep(step); }
 
-void SharedTransport::setComputes(bool computes) {
-  RankStatus &status = segment.status(ownRank);
-  if (computes)
-    status.computedFrom.store(status.processorSeconds(), std::memory_order_relaxed);
-  status.computes.store(computes, std::memory_order_relaxed);
-}
+void SharedTransport::setComputes(bool computes) { segment.status(ownRank).setComputes(computes); }
 
-void SharedTransport::setPlace(const char *what, const char *label) { segment.status(ownRank).setPlace(what, label); }
+void SharedTransport::setPlace(Doing what, const char *label) { segment.status(ownRank).setPlace(what, label); }
 
 const uint64_t &SharedTransport::waitedTicks() const { return segment.status(ownRank).waitedTicks; }
 

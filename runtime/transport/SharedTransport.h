@@ -31,7 +31,7 @@ public:
 
   void setStep(int64_t step) override;
   void setComputes(bool computes) override;
-  void setPlace(const char *what, const char *label) override;
+  void setPlace(Doing what, const char *label) override;
   bool stopRequested() const override;
   const uint64_t &waitedTicks() const override;
   [[noreturn]] void stop(const char *message) override;

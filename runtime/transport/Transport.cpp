@@ -2,28 +2,12 @@
 
 namespace echelon::runtime {
 
-const char *nameOf(Collective collective) {
-  switch (collective) {
-  case Collective::Barrier:
-    return "barrier";
-  case Collective::Broadcast:
-    return "broadcast";
-  case Collective::Scatter:
-    return "scatter";
-  case Collective::Gather:
-    return "gather";
-  case Collective::AllGather:
-    return "all_gather";
-  case Collective::Reduce:
-    return "reduce";
-  case Collective::AllReduce:
-    return "all_reduce";
-  case Collective::ReduceScatter:
-    return "reduce_scatter";
-  case Collective::AllToAll:
-    return "all_to_all";
-  }
-  return "collective";
+const char *nameOf(Doing doing) {
+  static const char *const names[] = {"barrier",       "broadcast",  "scatter",        "gather",     "all_gather",
+                                      "reduce",        "all_reduce", "reduce_scatter", "all_to_all", "start",
+                                      "making groups", "send",       "receive",        "evaluate",   "save"};
+  static_assert(sizeof names / sizeof *names == size_t(Doing::Save) + 1, "a name for each");
+  return names[size_t(doing)];
 }
 
 } // namespace echelon::runtime

@@ -26,8 +26,20 @@ enum class Collective : uint8_t {
   AllToAll
 };
 
-/// "all_reduce" and so on, as the program calls it.
-const char *nameOf(Collective collective);
+/// What a rank does, as messages name it: a collective, under the same number, or something else.
+enum class Doing : uint8_t {
+  Start = uint8_t(Collective::AllToAll) + 1, // before anything else
+  MakingGroups,
+  Send,
+  Receive,
+  Evaluate,
+  Save
+};
+constexpr Doing doing(Collective collective) { return Doing(collective); }
+
+/// "all_reduce", "send" and so on; collectives as the program calls them.
+const char *nameOf(Doing doing);
+inline const char *nameOf(Collective collective) { return nameOf(doing(collective)); }
 
 /// One collective, seen from one rank. Every rank of the group passes the same kind, type, op, count, runs and root.
 /// `in` holds count elements, or size() x count for Scatter (at the root), ReduceScatter and AllToAll.
@@ -158,9 +170,9 @@ public:
   /// Whether this rank does what all ranks do alike, a step or an evaluation, and not what one does for all, as writing
   /// files. setStep says so too. One that computes and does not come is given up before the deadline (Patience.h).
   virtual void setComputes(bool) {}
-  /// Names what this rank is about to do, as setStep does: "save" and its like, or a collective with its source line.
-  /// `what` is a string literal; `label` is copied (64 bytes of it).
-  virtual void setPlace(const char *what, const char *label) = 0;
+  /// Names what this rank is about to do, as setStep does; `label`, such as its source line, is copied (64 bytes of
+  /// it).
+  virtual void setPlace(Doing what, const char *label) = 0;
   /// Whether the user asked the run to stop (Ctrl-C, SIGTERM). Ranks may see it at different times: let rank 0 read it
   /// and the others follow its decision.
   virtual bool stopRequested() const = 0;

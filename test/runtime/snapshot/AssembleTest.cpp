@@ -4,6 +4,7 @@
 #include "runtime/snapshot/Snapshot.h"
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <cstring>
 #include <filesystem>
@@ -125,8 +126,9 @@ TEST(Snapshot, ManifestOfAnotherKind) {
     const std::string body = std::string(R"({"format":"echelon-snapshot","version":1,)") + rest + "}";
     char checksum[16];
     std::snprintf(checksum, sizeof checksum, "%08x", crc32Of(0, body.data(), body.size()));
-    std::ofstream(folder + "/manifest.json")
-        << body.substr(0, body.size() - 1) << ",\"checksum\":\"" << checksum << "\"}";
+    nlohmann::ordered_json manifest = nlohmann::ordered_json::parse(body);
+    manifest["checksum"] = checksum;
+    std::ofstream(folder + "/manifest.json") << manifest.dump(1) << "\n";
     Snapshot snapshot;
     EXPECT_EQ(openSnapshot(folder, snapshot),
               "snapshot \"" + folder + "\" is damaged: its manifest.json is not one of a snapshot")

@@ -1,0 +1,247 @@
+#include "runtime/transport/MpiMachine.h"
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <fstream>
+#include <new>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace echelon::runtime {
+
+using Clock = std::chrono::steady_clock;
+static int64_t now() { return std::chrono::nanoseconds(Clock::now().time_since_epoch()).count(); }
+
+struct alignas(2 * kCacheLine) MpiMachine::Shared {
+  std::atomic<int> failedRank{-1}; // the first one that said why the run ends
+};
+
+MpiMachine::MpiMachine(int ownRank, int worldSize, double deadlineSeconds)
+    : ownRank(ownRank), worldSize(worldSize), deadlineSeconds(deadlineSeconds),
+      sharedBytes(sizeof(Shared) + worldSize * sizeof(RankStatus)), leaving(eventfd(0, EFD_CLOEXEC)) {
+  MPI_Comm machine;
+  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine);
+  shared = mapTogether(machine);
+  own().process.store(getpid());
+  own().useClockOf(false);
+  meet(machine);
+  MPI_Comm_free(&machine);
+  suspicions.resize(peers.size());
+  watcher = std::thread([this] { watch(); });
+}
+
+MpiMachine::~MpiMachine() {
+  const uint64_t one = 1;
+  if (write(leaving, &one, sizeof one) == sizeof one)
+    watcher.join();
+  else
+    watcher.detach();
+  for (const Peer &peer : peers)
+    if (peer.descriptor >= 0)
+      close(peer.descriptor);
+  close(leaving);
+  munmap(shared, sharedBytes);
+}
+
+RankStatus &MpiMachine::statusOf(int rank) const { return reinterpret_cast<RankStatus *>(shared + 1)[rank]; }
+
+/// Memory of all ranks of the machine, made by the first of them and without a name that could stay behind; where one
+/// of them cannot map it, of each its own.
+MpiMachine::Shared *MpiMachine::mapTogether(MPI_Comm machine) {
+  auto construct = [&](void *memory) {
+    Shared *made = new (memory) Shared();
+    for (int rank = 0; rank < worldSize; ++rank)
+      new (reinterpret_cast<RankStatus *>(made + 1) + rank) RankStatus();
+    return made;
+  };
+  int place;
+  MPI_Comm_rank(machine, &place);
+  int descriptor = -1;
+  void *memory = MAP_FAILED;
+  int maker[2] = {static_cast<int>(getpid()), -1};
+  if (place == 0) {
+    descriptor = memfd_create("echelon-ranks", MFD_CLOEXEC);
+    if (descriptor >= 0 && ftruncate(descriptor, static_cast<off_t>(sharedBytes)) == 0)
+      memory = mmap(nullptr, sharedBytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+    if (memory != MAP_FAILED)
+      construct(memory);
+    maker[1] = descriptor;
+  }
+  MPI_Bcast(maker, 2, MPI_INT, 0, machine);
+  if (place != 0 && maker[1] >= 0) {
+    const std::string path = "/proc/" + std::to_string(maker[0]) + "/fd/" + std::to_string(maker[1]);
+    descriptor = open(path.c_str(), O_RDWR | O_CLOEXEC);
+    if (descriptor >= 0)
+      memory = mmap(nullptr, sharedBytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+  }
+  int mapped = memory != MAP_FAILED, allMapped = 0;
+  MPI_Allreduce(&mapped, &allMapped, 1, MPI_INT, MPI_MIN, machine);
+  if (descriptor >= 0)
+    close(descriptor);
+  if (allMapped)
+    return static_cast<Shared *>(memory);
+  if (mapped)
+    munmap(memory, sharedBytes);
+  memory = mmap(nullptr, sharedBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED)
+    MPI_Abort(MPI_COMM_WORLD, 4);
+  return construct(memory);
+}
+
+/// Tells the ranks of this machine apart, and lets go of the names of what they share: Open MPI's ranks talk through
+/// files in /dev/shm, which stay behind when a rank is killed. Once all have mapped those of all, the names are not
+/// needed, and MPI takes no notice of their absence when it ends.
+void MpiMachine::meet(MPI_Comm machine) {
+  int place, size;
+  MPI_Comm_rank(machine, &place);
+  MPI_Comm_size(machine, &size);
+  const int self[2] = {ownRank, static_cast<int>(getpid())};
+  std::vector<int> others(2 * size, -1);
+  std::vector<MPI_Request> requests(2 * size, MPI_REQUEST_NULL);
+  for (int peer = 0; peer < size; ++peer)
+    if (peer != place) {
+      MPI_Irecv(&others[2 * peer], 2, MPI_INT, peer, 0, machine, &requests[2 * peer]);
+      MPI_Isend(self, 2, MPI_INT, peer, 0, machine, &requests[2 * peer + 1]);
+    }
+  MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
+  for (int peer = 0; peer < size; ++peer)
+    if (peer != place) {
+      const int rank = others[2 * peer], process = others[2 * peer + 1];
+      statusOf(rank).process.store(process);
+#ifdef SYS_pidfd_open
+      peers.push_back({rank, static_cast<int>(syscall(SYS_pidfd_open, process, 0))});
+#else
+      peers.push_back({rank, -1});
+#endif
+    }
+  MPI_Barrier(machine);
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    const size_t at = line.find("/dev/shm/");
+    if (at != std::string::npos && line.find("_segment", at) != std::string::npos &&
+        line.find(" (deleted)", at) == std::string::npos)
+      unlink(line.c_str() + at);
+  }
+}
+
+// ---- waiting ----
+
+MpiMachine::Waiting::Waiting(MpiMachine &machine, bool blocked) : machine(machine) {
+  machine.own().waitsFor.store(RankStatus::kSomebody, std::memory_order_relaxed);
+  machine.isBlocked.store(blocked, std::memory_order_relaxed);
+  machine.waitsSince.store(now(), std::memory_order_release);
+}
+
+MpiMachine::Waiting::~Waiting() {
+  machine.waitsSince.store(0, std::memory_order_relaxed);
+  machine.own().waitsFor.store(-1, std::memory_order_relaxed);
+}
+
+// ---- what the thread does ----
+
+void MpiMachine::watch() {
+  std::vector<pollfd> descriptors = {{leaving, POLLIN, 0}};
+  for (const Peer &peer : peers)
+    descriptors.push_back({peer.descriptor, POLLIN, 0});
+  for (;;) {
+    constexpr int kMilliseconds = 50;
+    if (poll(descriptors.data(), descriptors.size(), kMilliseconds) > 0) {
+      if (descriptors[0].revents)
+        return;
+      for (size_t i = 1; i < descriptors.size(); ++i)
+        if (descriptors[i].revents)
+          descriptors[i].fd = -1; // it is seen below, and again only where it was not the end of the run
+      lookForGone();
+    }
+    lookForLate();
+    const int failed = shared->failedRank.load();
+    if (failed >= 0 && failed != ownRank) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(200)); // for its message to come through
+      std::_Exit(4);
+    }
+  }
+}
+
+bool MpiMachine::hasEnded(const Peer &peer) const {
+  if (peer.descriptor < 0)
+    return false;
+  pollfd one = {peer.descriptor, POLLIN, 0};
+  return poll(&one, 1, 0) > 0;
+}
+
+void MpiMachine::lookForGone() {
+  for (const Peer &peer : peers) {
+    const RankStatus &status = statusOf(peer.rank);
+    if (hasEnded(peer) && status.exitCode.load() < 0)
+      return end("rank " + std::to_string(peer.rank) + " is gone, " + status.describe() + whereOthersAre(peer.rank));
+  }
+}
+
+// Gives the others a moment to come to where they wait.
+std::string MpiMachine::whereOthersAre(int gone) const {
+  for (int tries = 0; tries < 20; ++tries) {
+    for (const Peer &peer : peers)
+      if (peer.rank != gone && !hasEnded(peer) && statusOf(peer.rank).waitsFor.load() >= 0)
+        return "; the others wait in " + statusOf(peer.rank).place();
+    if (statusOf(ownRank).waitsFor.load() >= 0)
+      return "; the others wait in " + statusOf(ownRank).place();
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return "";
+}
+
+void MpiMachine::lookForLate() {
+  const int64_t since = waitsSince.load(std::memory_order_acquire);
+  const double seconds = static_cast<double>(now() - since) * 1e-9;
+  if (since == 0 || seconds < 0.5)
+    return;
+  if (since != suspectedSince)
+    suspicions.assign(peers.size(), Suspicion());
+  suspectedSince = since;
+  for (size_t i = 0; i < peers.size(); ++i) {
+    const RankStatus &status = statusOf(peers[i].rank);
+    if (suspicions[i].isHopeless(own(), stepSeconds.load(std::memory_order_relaxed), status, seconds) &&
+        waitsSince.load() == since)
+      return end(lateMessage(own(), peers[i].rank, status, seconds, deadlineSeconds));
+  }
+  if (seconds <= deadlineSeconds || !isBlocked.load(std::memory_order_relaxed))
+    return; // the other thread looks at the deadline
+  char limit[32];
+  std::snprintf(limit, sizeof limit, "%g", deadlineSeconds);
+  const std::string gone = whoIsGone();
+  end((gone.empty() ? "" : gone + ": ") + own().placeAndStep() + " was not through within " + limit + " s");
+}
+
+/// The other thread may be in MPI, so this one must not be; mpirun and srun end the others.
+void MpiMachine::end(const std::string &message) {
+  if (!isFirstToFail())
+    return;
+  std::fflush(stdout);
+  std::fprintf(stderr, "echelon: rank %d: %s\n", ownRank, message.c_str());
+  std::fflush(stderr);
+  std::_Exit(4);
+}
+
+bool MpiMachine::isFirstToFail() {
+  int nobody = -1;
+  return shared->failedRank.compare_exchange_strong(nobody, ownRank) || nobody == ownRank;
+}
+
+std::string MpiMachine::whoIsGone() const {
+  std::string text;
+  for (const Peer &peer : peers) {
+    const bool ended = hasEnded(peer);
+    if (ended || statusOf(peer.rank).isStopped())
+      text += (text.empty() ? "rank " : " and rank ") + std::to_string(peer.rank) +
+              (ended ? " has ended" : " is stopped (by SIGSTOP or a debugger)");
+  }
+  return text;
+}
+
+} // namespace echelon::runtime
