@@ -3,9 +3,11 @@
 #include "runtime/kernels/Pool.h"
 #include "runtime/launch/Fail.h"
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace echelon::runtime {
@@ -83,89 +85,163 @@ template <typename T, int lanes> struct Several {
   typedef T Values __attribute__((vector_size(lanes * sizeof(T))));
   typedef int32_t Places __attribute__((vector_size(lanes * sizeof(int32_t))));
 };
+template <typename T, int lanes> using Values = typename Several<T, lanes>::Values;
+template <typename T, int lanes> using Places = typename Several<T, lanes>::Places;
+
+template <int lanes, typename T> Values<T, lanes> load(const T *from) {
+  Values<T, lanes> v;
+  std::memcpy(&v, from, sizeof v);
+  return v;
+}
+/// 0, step, 2 * step, ...
+template <int lanes> Places<float, lanes> stepsOf(int step) {
+  static constexpr int32_t count[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+  Places<float, lanes> steps;
+  std::memcpy(&steps, count, sizeof steps);
+  return steps * step;
+}
+/// Every second of the 2 * lanes elements of a and b, from `first` on.
+template <int first, typename V, int... lane> V everySecond(V a, V b, std::integer_sequence<int, lane...>) {
+  return __builtin_shufflevector(a, b, (2 * lane + first)...);
+}
+/// from[c], from[c + stride], ...: of a window's column c for neighbouring outputs. Reads no element that lies behind
+/// the last of these and behind the window's second column.
+template <int stride, int lanes, typename T> Values<T, lanes> column(const T *from, int c) {
+  static_assert(stride == 1 || stride == 2, "loads are written for these");
+  if constexpr (lanes == 1 || stride == 1)
+    return load<lanes>(from + c);
+  else {
+    const T *start = from + (c ? c - 1 : 0);
+    const Values<T, lanes> a = load<lanes>(start), b = load<lanes>(start + lanes);
+    using All = std::make_integer_sequence<int, lanes>;
+    return c ? everySecond<1>(a, b, All()) : everySecond<0>(a, b, All());
+  }
+}
+
+/// Calls body(lanes, first output of a row) so that all `outs` of them are done, as many at once as fit; the last ones
+/// perhaps again.
+template <int most, typename Body> void inLanes(int64_t outs, Body body) {
+  if constexpr (most > 1)
+    if (outs < most)
+      return inLanes<most == 8 ? 4 : 1>(outs, body);
+  for (int64_t o = 0; o + most <= outs; o += most)
+    body(std::integral_constant<int, most>(), o);
+  if (outs % most)
+    body(std::integral_constant<int, most>(), outs - most);
+}
+template <typename T> constexpr int kLanes = 32 / sizeof(T);
 
 /// `lanes` neighbouring outputs at once, windows of rows by columns elements that lie inside x, `width` apart.
 template <int rows, int columns, int stride, int lanes, typename T>
 void maxpoolLanes(T *y, int32_t *index, const T *from, int32_t corner, int64_t width) {
-  typename Several<T, lanes>::Values best, v;
-  typename Several<T, lanes>::Places at, here;
-  for (int l = 0; l < lanes; ++l) {
-    best[l] = from[l * stride];
-    at[l] = corner + l * stride;
-  }
-  here = at;
+  Values<T, lanes> best = column<stride, lanes>(from, 0);
+  const Places<T, lanes> first = stepsOf<lanes>(stride) + corner;
+  Places<T, lanes> at = first;
   for (int r = 0; r < rows; ++r)
     for (int c = 0; c < columns; ++c) {
-      for (int l = 0; l < lanes; ++l)
-        v[l] = from[r * width + c + l * stride];
-      auto better = (v > best) | ((v != v) & (best == best)); // a NaN wins, the first one
+      const Values<T, lanes> v = column<stride, lanes>(from + r * width, c);
+      const auto better = (v > best) | ((v != v) & (best == best)); // a NaN wins, the first one
       best = better ? v : best;
-      auto placed = here + static_cast<int32_t>(r * width + c);
-      at = __builtin_convertvector(better, typename Several<T, lanes>::Places) ? placed : at;
+      const Places<T, lanes> here = first + static_cast<int32_t>(r * width + c);
+      at = __builtin_convertvector(better, Places<T, lanes>) ? here : at;
     }
-  for (int l = 0; l < lanes; ++l)
-    y[l] = best[l];
+  std::memcpy(y, &best, sizeof best);
   if (index)
-    for (int l = 0; l < lanes; ++l)
-      index[l] = at[l];
+    std::memcpy(index, &at, sizeof at);
 }
 
-/// Pooling over two dimensions (or one), windows inside x: four outputs of a row at once, the last four perhaps again.
-template <int rows, int columns, int stride, typename T>
-void maxpoolInside(T *y, int32_t *index, const T *x, const Padded &p, int64_t planes) {
-  const int64_t width = p.d[3].in, outs = p.d[3].out(), down = p.d[2].stride * width;
-  for (int64_t plane = 0; plane < planes; ++plane, x += p.in)
-    for (int64_t o2 = 0; o2 < p.d[2].out(); ++o2, y += outs, index += index ? outs : 0) {
-      const int64_t corner = o2 * down;
-      auto outputs = [&](auto lanes, int64_t o3) {
-        const int64_t start = corner + o3 * stride;
-        maxpoolLanes<rows, columns, stride, lanes>(y + o3, index ? index + o3 : nullptr, x + start,
-                                                   static_cast<int32_t>(start), width);
-      };
-      int64_t o3 = 0;
-      for (; o3 + 4 <= outs; o3 += 4)
-        outputs(std::integral_constant<int, 4>(), o3);
-      if (o3 < outs && outs >= 4)
-        outputs(std::integral_constant<int, 4>(), outs - 4);
-      for (; outs < 4 && o3 < outs; ++o3)
-        outputs(std::integral_constant<int, 1>(), o3);
-    }
+template <int rows, int columns, int stride, int lanes, typename T>
+void avgpoolLanes(T *y, const T *from, int64_t width, T factor) {
+  Values<T, lanes> sum = {};
+  for (int r = 0; r < rows; ++r)
+    for (int c = 0; c < columns; ++c)
+      sum += column<stride, lanes>(from + r * width, c);
+  sum *= factor;
+  std::memcpy(y, &sum, sizeof sum);
 }
 
-/// Whether the windows are the usual small ones without padding; then the work is done.
-template <typename T> bool maxpoolUsual(T *y, int32_t *index, const T *x, const Padded &p, int64_t planes) {
+/// Calls body(lanes, plane, first output within it, first element of x within it) for all outputs, several of a row at
+/// once.
+template <typename T, typename Body> void overLanes(const Padded &p, int64_t planes, Body body) {
+  const int64_t outs = p.d[3].out();
+  for (int64_t plane = 0; plane < planes; ++plane)
+    for (int64_t o2 = 0; o2 < p.d[2].out(); ++o2)
+      inLanes<kLanes<T>>(outs, [&](auto lanes, int64_t o3) {
+        body(lanes, plane, o2 * outs + o3, o2 * p.d[2].stride * p.d[3].in + o3 * p.d[3].stride);
+      });
+}
+
+/// Calls body(rows, columns, stride) with the window's sizes as constants where it is a usual small one without
+/// padding, over one dimension or two; else returns false.
+template <typename Body> bool withUsualWindow(const Padded &p, Body body) {
   for (const WindowDim &w : p.d)
     if (w.padLow != 0 || (w.out() - 1) * w.stride + w.window > w.in)
       return false;
-  if (p.d[0].window != 1 || p.d[0].in != 1 || p.d[1].window != 1 || p.d[1].in != 1)
+  if (p.d[0].window != 1 || p.d[0].in != 1 || p.d[1].window != 1 || p.d[1].in != 1 || p.d[3].stride > 2)
     return false;
   auto inside = [&](auto rows, auto columns) {
+    if (p.d[2].window != rows || p.d[3].window != columns)
+      return false;
     if (p.d[3].stride == 1)
-      maxpoolInside<rows, columns, 1>(y, index, x, p, planes);
+      body(rows, columns, std::integral_constant<int, 1>());
     else
-      maxpoolInside<rows, columns, 2>(y, index, x, p, planes);
+      body(rows, columns, std::integral_constant<int, 2>());
+    return true;
   };
-  if (p.d[3].stride > 2)
-    return false;
-  auto is = [&](int64_t rows, int64_t columns) { return p.d[2].window == rows && p.d[3].window == columns; };
-  if (is(2, 2))
-    inside(std::integral_constant<int, 2>(), std::integral_constant<int, 2>());
-  else if (is(3, 3))
-    inside(std::integral_constant<int, 3>(), std::integral_constant<int, 3>());
-  else if (is(1, 2))
-    inside(std::integral_constant<int, 1>(), std::integral_constant<int, 2>());
-  else if (is(1, 3))
-    inside(std::integral_constant<int, 1>(), std::integral_constant<int, 3>());
-  else
-    return false;
-  return true;
+  constexpr std::integral_constant<int, 1> one;
+  constexpr std::integral_constant<int, 2> two;
+  constexpr std::integral_constant<int, 3> three;
+  return inside(two, two) || inside(three, three) || inside(one, two) || inside(one, three);
+}
+
+/// Whether windows of two columns lie side by side, and rows of them one below the other or in one row.
+bool tiles(const Padded &p) {
+  return withUsualWindow(p, [](auto, auto, auto) {}) && p.d[3].window == 2 && p.d[3].stride == 2 &&
+         p.d[2].window == p.d[2].stride;
+}
+
+/// a[0], b[0], a[1], b[1], ...
+template <typename V, int... lane> void storeInTurns(void *to, V a, V b, std::integer_sequence<int, lane...>) {
+  constexpr int lanes = sizeof...(lane);
+  const V low = __builtin_shufflevector(a, b, (lane / 2 + lane % 2 * lanes)...),
+          high = __builtin_shufflevector(a, b, (lanes / 2 + lane / 2 + lane % 2 * lanes)...);
+  std::memcpy(to, &low, sizeof low);
+  std::memcpy(static_cast<char *>(to) + sizeof low, &high, sizeof high);
+}
+
+/// A derivative where the windows tile x: part(lanes, first output, place of an element of its window within the plane)
+/// is what this element gets, and so those of the windows beside; what no window covers gets 0.
+template <typename T, typename Part> void spread(T *dx, const Padded &p, int64_t planes, Part part) {
+  const int64_t width = p.d[3].in, outs = p.d[3].out(), rows = p.d[2].window, covered = rows * p.d[2].out() * width;
+  overLanes<T>(p, planes, [&](auto lanes, int64_t plane, int64_t o, int64_t corner) {
+    for (int64_t r = 0; r < rows; ++r) {
+      const int64_t out = plane * p.out + o, at = corner + r * width;
+      T *to = dx + plane * p.in + at;
+      const Values<T, lanes> left = part(lanes, out, at), right = part(lanes, out, at + 1);
+      if constexpr (lanes == 1)
+        to[0] = left[0], to[1] = right[0];
+      else
+        storeInTurns(to, left, right, std::make_integer_sequence<int, lanes>());
+    }
+  });
+  for (int64_t plane = 0; plane < planes; ++plane, dx += p.in) {
+    for (int64_t row = 0; 2 * outs < width && row < covered; row += width)
+      std::fill(dx + row + 2 * outs, dx + row + width, T(0));
+    std::fill(dx + covered, dx + p.in, T(0));
+  }
 }
 
 } // namespace
 
 template <typename T> void maxpool(T *y, int32_t *index, const T *x, const PoolShape &shape) {
   Padded p(shape);
-  if (maxpoolUsual(y, index, x, p, shape.planes))
+  const auto usual = [&](auto rows, auto columns, auto stride) {
+    overLanes<T>(p, shape.planes, [&](auto lanes, int64_t plane, int64_t o, int64_t corner) {
+      maxpoolLanes<rows, columns, stride, lanes>(y + plane * p.out + o, index ? index + plane * p.out + o : nullptr,
+                                                 x + plane * p.in + corner, static_cast<int32_t>(corner), p.d[3].in);
+    });
+  };
+  if (withUsualWindow(p, usual))
     return;
   int64_t width = p.d[3].out();
   std::vector<int32_t> places(index ? 0 : width); // where the caller wants none
@@ -192,6 +268,15 @@ template <typename T> void maxpool(T *y, int32_t *index, const T *x, const PoolS
 
 template <typename T> void maxpool_grad(T *dx, const T *dy, const int32_t *index, const PoolShape &shape) {
   Padded p(shape);
+  if (tiles(p))
+    return spread(dx, p, shape.planes, [&](auto lanes, int64_t o, int64_t at) {
+      const Values<T, lanes> d = load<lanes>(dy + o);
+      const Places<T, lanes> here = stepsOf<lanes>(2) + static_cast<int32_t>(at);
+      Places<T, lanes> places;
+      std::memcpy(&places, index + o, sizeof places);
+      using Mask = decltype(d == d);
+      return __builtin_convertvector(places == here, Mask) ? d : Values<T, lanes>{};
+    });
   std::fill_n(dx, shape.planes * p.in, T(0));
   for (int64_t plane = 0; plane < shape.planes; ++plane)
     for (int64_t o = plane * p.out; o < (plane + 1) * p.out; ++o)
@@ -201,6 +286,13 @@ template <typename T> void maxpool_grad(T *dx, const T *dy, const int32_t *index
 template <typename T> void avgpool(T *y, const T *x, const PoolShape &shape) {
   Padded p(shape);
   const T factor = share<T>(p);
+  const auto usual = [&](auto rows, auto columns, auto stride) {
+    overLanes<T>(p, shape.planes, [&](auto lanes, int64_t plane, int64_t o, int64_t corner) {
+      avgpoolLanes<rows, columns, stride, lanes>(y + plane * p.out + o, x + plane * p.in + corner, p.d[3].in, factor);
+    });
+  };
+  if (withUsualWindow(p, usual))
+    return;
   std::fill_n(y, shape.planes * p.out, T(0));
   for (int64_t plane = 0; plane < shape.planes; ++plane, x += p.in, y += p.out) {
     overRows(p, [&](int64_t o, const Range *r) {
@@ -222,6 +314,8 @@ template <typename T> void avgpool(T *y, const T *x, const PoolShape &shape) {
 template <typename T> void avgpool_grad(T *dx, const T *dy, const PoolShape &shape) {
   Padded p(shape);
   const T factor = share<T>(p);
+  if (tiles(p))
+    return spread(dx, p, shape.planes, [&](auto lanes, int64_t o, int64_t) { return load<lanes>(dy + o) * factor; });
   std::fill_n(dx, shape.planes * p.in, T(0));
   for (int64_t plane = 0; plane < shape.planes; ++plane, dx += p.in, dy += p.out)
     overRows(p, [&](int64_t o, const Range *r) {
@@ -238,7 +332,8 @@ template <typename T> void avgpool_grad(T *dx, const T *dy, const PoolShape &sha
 
 namespace reference {
 
-/// Calls body(output position, start of its plane, place in the plane) for every element of every window, lowest first; padding is left out.
+/// Calls body(output position, start of its plane, place in the plane) for every element of every window, lowest first;
+/// padding is left out.
 template <typename Body> void overWindows(const PoolShape &shape, Body body) {
   Padded p(shape);
   int64_t o = 0;

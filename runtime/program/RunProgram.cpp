@@ -6,6 +6,7 @@
 #include "runtime/program/Train.h"
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 
@@ -32,6 +33,7 @@ int run_program(const Program &program, int argc, char **argv) {
     return 0;
   }
   set_threads(options.threads);
+  std::signal(SIGXFSZ, SIG_IGN); // a file that may not grow is an error of the write, which says which file
   // Ranks on one machine are started from this process: what is opened before is read once and shared. Under MPI every
   // rank opens for itself, and only the first that fails speaks.
   const bool shared = options.transport != "mpi";

@@ -33,7 +33,10 @@ std::string read(const fs::path &path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
 }
-void write(const fs::path &path, const std::string &text) { std::ofstream(path, std::ios::binary) << text; }
+void write(const fs::path &path, const std::string &text) {
+  fs::remove(path); // ext4 waits for the disk where a file is cut and written again
+  std::ofstream(path, std::ios::binary) << text;
+}
 
 class Damage : public testing::Test {
 protected:

@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+"""Starts runs, ends them by a signal at a random moment, and looks what is left of them.
+
+    test/faults/leftovers.py [--launches 1000] [--transport shm | threads | mpi] [--compiles 20] [--seed 1]
+
+Each launch runs test/faults/step.ech with 4 ranks by `echelon run`, or (every other time) the program itself. At a random
+moment of its first half second it gets Ctrl-C (SIGINT to its process group), SIGTERM or kill -9, or one of its ranks
+gets kill -9. Every --compiles-th launch begins with an empty build cache, and the moment is one of the compilation's.
+Counted are processes of the run that are there two seconds after its end, names in /dev/shm, files in TMPDIR, and what a
+launch that was asked to end (not killed) leaves in the build cache beside programs.
+"""
+import argparse
+import os
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+BUILD = pathlib.Path(os.environ.get("ECHELON_BUILD", HERE.parent.parent / "build"))
+
+
+def descendants(pid):
+    try:
+        text = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    except OSError:
+        return []
+    found = []
+    for child in map(int, text.split()):
+        found += [child] + descendants(child)
+    return found
+
+
+def identity(pid):
+    """A process's number and when it began: numbers come again."""
+    try:
+        return pid, pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19]
+    except OSError:
+        return pid, ""
+
+
+def lives(process):
+    pid, began = process
+    try:
+        fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    except OSError:
+        return False
+    return fields[19] == began and fields[0] not in "ZX"
+
+
+def name_of(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return "?"
+
+
+def launch(command, environment, longest, chance):
+    """(how it was ended, its code, processes of it that are left)"""
+    run = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                           start_new_session=True)
+    time.sleep(chance.random() * longest)
+    processes = [identity(pid) for pid in [run.pid, *descendants(run.pid)]]
+    how = chance.choice(["Ctrl-C", "SIGTERM", "kill -9", "kill -9 of a rank"])
+    try:
+        if how == "Ctrl-C":
+            os.killpg(run.pid, signal.SIGINT)
+        elif how == "SIGTERM":
+            os.kill(run.pid, signal.SIGTERM)
+        elif how == "kill -9" or len(processes) == 1:
+            os.kill(run.pid, signal.SIGKILL)
+        else:
+            os.kill(chance.choice(processes[1:])[0], signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    try:
+        code = run.wait(timeout=30)
+    except subprocess.TimeoutExpired:
+        code = None
+    deadline = time.monotonic() + 2
+    while (left := [p for p in processes if lives(p)]) and time.monotonic() < deadline:
+        time.sleep(5e-3)
+    left = [(pid, name_of(pid)) for pid, _ in left]
+    # Those that it started after the look above are in its session.
+    for path in pathlib.Path("/proc").iterdir():
+        if path.name.isdigit():
+            try:
+                fields = (path / "stat").read_text().rsplit(")", 1)[1].split()
+            except OSError:
+                continue
+            if int(fields[3]) == run.pid and fields[0] not in "ZX":
+                left.append((int(path.name), name_of(path.name)))
+    for pid, _ in left:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    return how, code, sorted(set(left))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--launches", type=int, default=1000)
+    parser.add_argument("--transport", choices=["shm", "threads", "mpi"], default="shm")
+    parser.add_argument("--compiles", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    chance = random.Random(options.seed)
+    wrong, hung = [], 0
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        temporary, cache, empty = folder / "tmp", folder / "cache", folder / "empty"
+        temporary.mkdir()
+        environment = {**os.environ, "TMPDIR": str(temporary), "ECHELON_CACHE": str(cache)}
+        program = folder / "step"
+        # The build says where the runtime is; spec and log lie beside what is written.
+        spec = shutil.copy(HERE / "step.ech", folder)
+        run = [str(BUILD / "bin/echelon"), "run", str(spec), "--train", "on4", "--transport", options.transport]
+        subprocess.run([BUILD / "bin/echelon", "build", spec, "--train", "on4", "-o", program], check=True,
+                       env=environment, stdout=subprocess.DEVNULL)
+        subprocess.run([*run, "--steps", "1"], check=True, env=environment, stdout=subprocess.DEVNULL)
+        programs = {p.name for p in cache.rglob("*")}
+        before = set(os.listdir("/dev/shm"))
+        for number in range(options.launches):
+            command, place, longest = [str(program), "--transport", options.transport], environment, 0.5
+            if options.transport == "mpi" or number % 2:
+                command = list(run)
+            if options.compiles and number % options.compiles == options.compiles - 1:
+                command, longest = list(run), 3
+                shutil.rmtree(empty, ignore_errors=True)
+                place = {**environment, "ECHELON_CACHE": str(empty)}
+            how, code, left = launch([*command, "--log", str(folder / "log.jsonl")], place, longest, chance)
+            said = f"launch {number}, {' '.join(command[-4:])}, {how}: "
+            if code is None:
+                wrong.append(said + "it did not end within 30 s")
+            if left:
+                wrong.append(said + f"processes {left}")
+            shared = set(os.listdir("/dev/shm")) - before
+            files = [p.name for p in temporary.rglob("*")]
+            if shared or files:
+                wrong.append(said + f"files {sorted(shared)} {files}")
+                for name in shared:
+                    os.unlink(f"/dev/shm/{name}")
+                shutil.rmtree(temporary)
+                temporary.mkdir()
+            cached = {p.name for p in cache.rglob("*")} - programs
+            if cached:
+                wrong.append(said + f"in the build cache {sorted(cached)}")
+                programs |= cached
+            if not how.startswith("kill") and place is not environment:
+                unfinished = [p.name for p in empty.rglob("*") if p.name.startswith((".", "tmp")) or ".writing" in p.name]
+                if unfinished:
+                    wrong.append(said + f"in the build cache {unfinished}")
+    print(f"{options.launches} launches over {options.transport}: {len(wrong)} left something" +
+          "".join(f"\n{line}" for line in wrong))
+    sys.exit(bool(wrong))
+
+
+main()
