@@ -13,19 +13,30 @@ const AxisInfo *Lowering::axisOf(const Ident &name) {
   auto it = scope->axes.find(name.text);
   if (it != scope->axes.end())
     return it->second;
+  if (scope->values.count(name.text)) {
+    error(Code::E0111, name.range, name.text + " is a value, and an axis is taken here");
+    return nullptr;
+  }
   std::vector<std::string> all;
-  for (const auto &entry : scope->axes)
-    all.push_back(entry.first);
+  for (const auto &[known, info] : scope->axes)
+    if (info)
+      all.push_back(known);
+  scope->axes[name.text] = nullptr; // told once
+  std::string hint = didYouMean(name.text, all);
   error(Code::E0111, name.range,
-        scope->values.count(name.text) ? name.text + " is a value, and an axis is taken here"
-                                       : "no axis is called " + quoted(name.text) + didYouMean(name.text, all));
+        "no axis is called " + quoted(name.text) +
+            (hint.empty() ? "; declare it before, as in axis " + name.text + " = 8" : hint));
   return nullptr;
 }
 
 const AxisInfo *Lowering::axisOf(const Expr &e, const char *what) {
   const auto *word = dynCast<PathExpr>(&e);
   if (!word || !word->path.single()) {
-    error(Code::E0209, e.range, std::string(what) + " is an axis: write its name");
+    error(Code::E0209, e.range,
+          std::string(what) + " is an axis: " +
+              (e.kind == ExprKind::Number
+                   ? "declare axis NAME = " + std::string(shared.sources.text(e.range)) + ", and write NAME"
+                   : "write its name"));
     return nullptr;
   }
   return axisOf(word->path.parts[0]);

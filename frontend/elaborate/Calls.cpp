@@ -1,8 +1,20 @@
 // Calls: arguments bound to names, blocks inlined with their parameters under a path of their own.
+#include "frontend/Habits.h"
 #include "frontend/elaborate/Lowering.h"
 
 using namespace mlir;
 using namespace echelon::frontend;
+
+/// A call as it is written, for a note: "nn.linear(x, from, to, bias = …)".
+static std::string formOfCall(const std::string &callee, const std::vector<std::string> &names,
+                              const std::set<std::string> &required) {
+  std::string form = callee + "(";
+  for (const std::string &name : names) {
+    bool isOptional = !required.count(name), axes = name == "over" || name == "window";
+    form += (name == names.front() ? "" : ", ") + name + (axes ? " = AXES" : isOptional ? " = …" : "");
+  }
+  return "the form is: " + form + ")";
+}
 
 std::optional<Lowering::Args> Lowering::bind(const std::vector<Argument> &arguments,
                                              const std::vector<std::string> &names,
@@ -52,8 +64,10 @@ std::optional<Lowering::Args> Lowering::bind(const std::vector<Argument> &argume
     if (required.count(name) && !args.given.count(name))
       missing.push_back(name);
   if (!missing.empty()) {
-    error(Code::E0119, range,
-          callee + " needs " + (missing.size() == 1 ? "the argument " : "the arguments ") + listed(missing));
+    auto &d = error(Code::E0119, range,
+                    callee + " needs " + (missing.size() == 1 ? "the argument " : "the arguments ") + listed(missing));
+    if (callee.compare(0, 6, "model ") != 0)
+      d.note(formOfCall(callee, names, required));
     good = false;
   }
   if (!good)
@@ -117,6 +131,25 @@ static bool mayBeLost(const File &file) {
          llvm::any_of(file.imports, [](const Import &import) { return !import.file || import.file->broken; });
 }
 
+/// What may have been meant by a callee that there is not, among the blocks and functions that there are.
+static std::string otherCall(const Path &callee, const std::vector<std::string> &known, const File &file) {
+  std::string text = callee.text(), last = callee.parts.back().text;
+  if (std::string instead = habit(text); !instead.empty())
+    return instead;
+  if (!callee.single() && llvm::is_contained(known, last))
+    return "; write " + last + "(…), which is built in";
+  bool ofLibrary = callee.parts.size() == 2 && callee.parts[0].text == "nn";
+  if (ofLibrary && llvm::none_of(file.imports, [](const Import &i) { return i.name == "nn"; }))
+    return "; import the library at the top of the file: import nn";
+  if (std::string near = didYouMean(text, known); !near.empty() || !ofLibrary)
+    return near;
+  std::vector<std::string> blocks;
+  for (const std::string &name : known)
+    if (name.compare(0, 3, "nn.") == 0)
+      blocks.push_back(name.substr(3));
+  return "; nn has " + listed(blocks);
+}
+
 Val Lowering::call(const CallExpr &e) {
   if (exhausted(e.range))
     return Val::poison();
@@ -131,13 +164,15 @@ Val Lowering::call(const CallExpr &e) {
     for (const auto &entry : builtins())
       all.push_back(entry.first);
     std::string text = e.callee.text();
-    error(Code::E0112, e.callee.range, "no block or function is called " + quoted(text) + didYouMean(text, all));
+    error(Code::E0112, e.callee.range,
+          "no block or function is called " + quoted(text) + otherCall(e.callee, all, *scope->file));
     return Val::poison();
   }
   if (e.as || e.with)
     return poison(Code::E0124, e.as ? e.as->range : e.with->range,
                   it->first +
-                      " is a function without parameters; `as` and `with` name the parameters of a block's call");
+                      " is a function without parameters; `as` and `with` name the parameters of a block's call, and "
+                      "stand right behind it, as in gelu(nn.linear(…) as up)");
   const Builtin &builtin = it->second;
   std::vector<std::string> names(builtin.names.begin(), builtin.names.end());
   if (it->first == "concat") { // any number of values
@@ -184,9 +219,13 @@ std::optional<std::string> Lowering::sharedPrefix(const CallExpr &e, const Block
   }
   std::vector<std::string> known;
   for (const auto &[path, called] : calls)
-    if (path.compare(0, floor.size(), floor) == 0)
-      known.push_back(path.substr(floor.size()));
-  error(Code::E0124, e.with->range, "no earlier call here is named " + quoted(text) + didYouMean(text, known));
+    if (path.compare(0, floor.size(), floor) == 0) // as they are written here
+      known.push_back(
+          path.substr(path.compare(0, scope->prefix.size(), scope->prefix) == 0 ? scope->prefix.size() : floor.size()));
+  std::string hint = didYouMean(text, known);
+  if (hint.empty() && !known.empty() && known.size() <= 8)
+    hint = "; there is " + listed(known);
+  error(Code::E0124, e.with->range, "no earlier call here is named " + quoted(text) + hint);
   return std::nullopt;
 }
 
@@ -221,6 +260,14 @@ bool Lowering::passArguments(const CallExpr &e, const Block &block, Scope &inner
     return false;
   }
   bool good = true;
+  for (const Formal &f : block.formals) // arguments in a wrong order are one mistake
+    if (const auto *word = f.isAxis ? nullptr : dynCast<PathExpr>((*args)[f.name.text.c_str()]);
+        word && word->path.single() && findAxis(word->path.text()) && !scope->values.count(word->path.text())) {
+      error(Code::E0209, word->range,
+            word->path.text() + " is an axis, and " + e.callee.text() + " takes a value as its " + f.name.text)
+          .note(formOfCall(e.callee.text(), names, required));
+      return false;
+    }
   for (const Formal &f : block.formals) {
     const Expr *given = (*args)[f.name.text.c_str()];
     if (f.isAxis) {
@@ -294,7 +341,8 @@ Val Lowering::callBlock(const CallExpr &e, const Block &block) {
   --depth;
   Val result = inner.result.value_or(Val::poison());
   if (!inner.result && !told)
-    error(Code::E0018, block.name.range, "block " + block.name.text + " does not return a value");
+    error(Code::E0018, block.name.range,
+          "block " + block.name.text + " does not return a value; end it with return VALUE");
   scope = outer;
   return result;
 }

@@ -12,10 +12,8 @@ namespace ech = echelon::ech;
 const AxisInfo *Lowering::declareAxis(const Ident &name, int64_t size, const AxisInfo *like, bool isBatch,
                                       bool isRepeat) {
   auto [it, isNew] = scope->axes.try_emplace(name.text, nullptr);
-  if (!isNew) {
-    auto &d = error(Code::E0103, name.range, "axis " + name.text + " is declared already");
-    if (it->second)
-      d.note(it->second->range, "here");
+  if (!isNew && it->second) { // else a use above was told
+    error(Code::E0103, name.range, "axis " + name.text + " is declared already").note(it->second->range, "here");
     return it->second;
   }
   // A private axis of a block must not meet an axis of the same name that a caller's value brings along.
@@ -146,6 +144,13 @@ bool Lowering::isOwnName(const std::string &path, const Ident &name, const char 
   return true;
 }
 
+static bool hasOpenAxis(const Body &body) {
+  return llvm::any_of(body, [](const StatementPtr &s) {
+    const auto *axis = s ? dynCast<AxisStatement>(s) : nullptr;
+    return axis && axis->open();
+  });
+}
+
 //===- inputs, parameters, states ---------------------------------------------------------------------------------===//
 
 Value Lowering::readAtTop(StringRef symbol, ech::Tensor type, Location loc) {
@@ -186,9 +191,10 @@ void Lowering::inputStatement(const InputStatement &s) {
     return;
   }
   if (llvm::none_of(s.axes, [&](const Ident &a) { return scope->axes[a.text] && scope->axes[a.text]->isBatch; })) {
-    error(Code::E0217, s.name.range,
-          "input " + s.name.text + " has no batch axis; inputs come sample by sample" +
-              (batchAxis ? ": add " + batchAxis->name.str() : ""));
+    if (hasOpenAxis(shared.options.model->body)) // else that is told
+      error(Code::E0217, s.name.range,
+            "input " + s.name.text + " has no batch axis; inputs come sample by sample" +
+                (batchAxis ? ": add " + batchAxis->name.str() : ""));
     shared.wrongInputs.push_back(s.name.text);
     return;
   }

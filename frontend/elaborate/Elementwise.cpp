@@ -120,10 +120,18 @@ bool Lowering::axesFit(ArrayRef<Val> operands, SourceRange range, const std::str
       continue;
     for (const ech::Axis &axis : v.type().getAxes())
       if (!widest->type().has(axis.name)) {
+        std::string same; // another name for one axis?
+        for (const ech::Axis &other : widest->type().getAxes())
+          if (!v.type().has(other.name) && other.size == axis.size && !(batchAxis && other.name == batchAxis->name) &&
+              !(batchAxis && axis.name == batchAxis->name))
+            same = "; if " + written(axis.name) + " is " + written(other.name) + ", say so: (…)[" + written(axis.name) +
+                   " -> " + written(other.name) + "]";
+        if (same.empty())
+          same = "; give both the same axes";
         bool isWord = std::isalpha(static_cast<unsigned char>(spelling[0])) && spelling != "and" && spelling != "or";
         error(Code::E0205, range,
               "neither operand's axes contain the other's: " + ech::describe(widest->type()) + " and " +
-                  ech::describe(v.type()) + "; outer(" + (isWord ? spelling + "(…)" : "a " + spelling + " b") +
+                  ech::describe(v.type()) + same + "; outer(" + (isWord ? spelling + "(…)" : "a " + spelling + " b") +
                   ") pairs each with each");
         return false;
       }
@@ -170,6 +178,13 @@ Val Lowering::apply(Function f, ArrayRef<Val> given, SourceRange range, const st
   }
   if (!axesFit(operands, range, spelling, lifted))
     return Val::poison();
+  if (f == Function::Eq && operands[0].isTensor() && operands[1].isTensor())
+    for (auto [real, whole] : {std::pair(&operands[0], &operands[1]), std::pair(&operands[1], &operands[0])})
+      if (real->type().isFloat() && whole->range && !whole->isMade() && real->type().rank() > whole->type().rank())
+        shared.diagnostics.warning(Code::E0207, usersPlace(range),
+                                   "real numbers over " + ech::describe(real->type()) +
+                                       " are held against whole ones over " + ech::describe(whole->type()) +
+                                       ", and are hardly ever equal; argmax(…, over = AXIS) gives a place");
 
   SmallVector<Value> values;
   SmallVector<std::optional<Interval>> ranges;

@@ -127,7 +127,7 @@ Val Lowering::evalPath(const PathExpr &e) {
                     name + " is an axis, and a value is taken here; index(" + name +
                         ") is the position along it, size(" + name + ") its size");
   }
-  std::vector<std::string> all{"training"};
+  std::vector<std::string> all{"training", "true", "false"};
   for (const auto &entry : scope->values)
     all.push_back(entry.first);
   std::string hint = didYouMean(name, all);
@@ -252,8 +252,7 @@ std::optional<int64_t> Lowering::size(const Expr &e, const std::string &what) {
   if (!n) {
     error(Code::E0201, e.range,
           "the size of " + what + " is " + v.number.text() +
-              ", not a whole number; `/` is exact in sizes, ceil(…) "
-              "rounds up");
+              ", not a whole number; choose numbers that divide, or round up by ceil(…)");
     return std::nullopt;
   }
   if (*n < 1 || *n >= (int64_t(1) << 31)) {

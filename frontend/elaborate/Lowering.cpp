@@ -65,6 +65,14 @@ bool Lowering::exhausted(SourceRange range) {
   return true;
 }
 
+/// `loss = …`, which only names a value.
+static const AssignStatement *valueCalledLoss(const Body &body) {
+  for (const StatementPtr &s : body)
+    if (const auto *named = s ? dynCast<AssignStatement>(s) : nullptr; named && named->name.text == "loss")
+      return named;
+  return nullptr;
+}
+
 void Lowering::run() {
   const ElaborateOptions &options = shared.options;
   builder.setInsertionPointToEnd(shared.module.getBody());
@@ -83,12 +91,24 @@ void Lowering::run() {
   execute(options.model->body);
 
   if (!told) {
-    if (openAxes.empty())
-      error(Code::E0126, options.model->name.range,
-            "model " + options.model->name.text + " has no open axis; `axis batch` is the one that the run sizes");
-    if (!hasLoss)
-      error(Code::E0125, options.model->name.range,
-            "model " + options.model->name.text + " has no loss; `loss mean(…)` is what training makes small");
+    const Ident &name = options.model->name;
+    const AxisInfo *batch = findAxis("batch");
+    if (openAxes.empty() && batch)
+      error(Code::E0126, batch->range,
+            "axis batch has a size, and the run is to size it: write `axis batch`, and the number in the train block, "
+            "as in batch " +
+                std::to_string(batch->size));
+    else if (openAxes.empty())
+      error(Code::E0126, name.range,
+            "model " + name.text + " has no open axis; `axis batch` is the one that the run sizes");
+    const AssignStatement *named = hasLoss ? nullptr : valueCalledLoss(options.model->body);
+    if (named)
+      error(Code::E0125, named->name.range,
+            "model " + name.text +
+                " has no loss: this is a value of that name; a loss is written without '=', as in loss mean(…)");
+    else if (!hasLoss)
+      error(Code::E0125, name.range,
+            "model " + name.text + " has no loss; `loss mean(…)` is what training makes small");
     finish();
   }
   scope = nullptr;

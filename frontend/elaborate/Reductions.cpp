@@ -29,6 +29,12 @@ bool Lowering::has(ech::Tensor type, ArrayRef<StringAttr> names, SourceRange ran
   return true;
 }
 
+/// Whether a tensor of integers was made real numbers for the operation.
+static bool isWhole(const Val &v) {
+  auto cast = v.value.getDefiningOp<ech::MapOp>();
+  return cast && cast.getFunction() == Function::Cast && ech::tensor(cast.getOperands()[0]).getElement().isInteger(32);
+}
+
 Val Lowering::dot(const CallExpr &e, const Args &args) {
   auto a = realTensor(*args["a"], "dot"), b = realTensor(*args["b"], "dot");
   if (!a || !b)
@@ -38,7 +44,23 @@ Val Lowering::dot(const CallExpr &e, const Args &args) {
     if (b->type().has(axis.name))
       both.push_back(axis);
   auto over = axes(args["over"], both, "`over`");
-  if (!over || !has(a->type(), *over, args["over"]->range, "the first operand of dot") ||
+  if (!over)
+    return Val::poison();
+  for (auto [operand, which] : {std::pair(&*a, "first"), std::pair(&*b, "second")})
+    for (StringAttr name : *over)
+      if (!operand->type().has(name) && !isWalked(name)) {
+        std::vector<std::string> common;
+        for (const ech::Axis &axis : both)
+          common.push_back(written(axis.name));
+        return poison(Code::E0206, args["over"]->range,
+                      std::string("the ") + which + " operand of dot has no axis " + written(name) + "; its axes are " +
+                          ech::describe(operand->type()) +
+                          (isWhole(*a) || isWhole(*b)
+                               ? "; whole numbers look up in a table: TABLE[" + written(name) + " = NUMBERS]"
+                           : common.empty() ? "; no axis is in both operands"
+                                            : "; both operands have " + listed(common)));
+      }
+  if (!has(a->type(), *over, args["over"]->range, "the first operand of dot") ||
       !has(b->type(), *over, args["over"]->range, "the second operand of dot") ||
       !sizesAgree(a->type(), b->type(), e.range, "dot"))
     return Val::poison();
@@ -224,6 +246,10 @@ Val Lowering::crossEntropy(const CallExpr &e, const Args &args) {
     return Val::poison();
   SourceRange labelRange = args["labels"]->range;
   const AxisInfo *axis = axisOf(*args["over"], "`over`");
+  if (axis && !logits->type().has(axis->name) && labels.isTensor() && labels.type().has(axis->name))
+    return poison(Code::E0206, args["logits"]->range,
+                  "the first operand of cross_entropy, the logits, has no axis " + written(axis->name) +
+                      ", and the second, the labels, has it; are they the wrong way round?");
   if (!axis || !has(logits->type(), {axis->name}, args["over"]->range, "the first operand of cross_entropy"))
     return Val::poison();
   auto l = anyTensor(labels, labelRange);
@@ -251,6 +277,17 @@ Val Lowering::crossEntropy(const CallExpr &e, const Args &args) {
                                   std::to_string(classes)
                             : "labels go up to " + std::to_string(l->range->high) + ", and " + written(axis->name) +
                                   " has " + std::to_string(classes) + " classes");
+  if (auto softmax = logits->value.getDefiningOp<ech::SoftmaxOp>())
+    shared.diagnostics.warning(
+        Code::E0216, usersPlace(args["logits"]->range),
+        "cross_entropy takes the logits and makes probabilities of them itself; give it what goes into softmax");
+  for (const ech::Axis &a : logits->type().getAxes())
+    if (a.name != axis->name && !l->type().has(a.name))
+      shared.diagnostics.warning(Code::E0216, usersPlace(labelRange),
+                                 "the logits have the axis " + written(a.name) +
+                                     ", and the labels have not, so each label is held against " +
+                                     std::to_string(a.size) + " predictions; sum or average over " + written(a.name) +
+                                     " before, or say that it is meant: labels[+ " + written(a.name) + "]");
   // Labels get exactly the logits' axes, with `over` or without it.
   Value target = distribution ? build.toReal(l->value) : l->value;
   SmallVector<ech::Axis> wanted;

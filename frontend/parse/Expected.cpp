@@ -195,6 +195,10 @@ const char *formOfClause(size_t token) {
   switch (token) {
   case P::MODEL:
     return "model NAME(ARGUMENTS)";
+  case P::STEPS:
+    return "steps 1000";
+  case P::EPOCHS:
+    return "epochs 10";
   case P::ON:
     return "on CLUSTER, or on nan skip up to 10, on nan roll back, on nan stop";
   case P::DATA:

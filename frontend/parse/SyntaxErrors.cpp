@@ -1,4 +1,5 @@
 #include "frontend/parse/SyntaxErrors.h"
+#include "frontend/Habits.h"
 #include <InputMismatchException.h>
 #include <NoViableAltException.h>
 #include <algorithm>
@@ -31,6 +32,8 @@ bool isReserved(size_t t) {
 bool isStatementWord(size_t t) {
   return t == P::INPUT || t == P::LOSS || t == P::METRIC || t == P::STATE || t == P::RANDOM || isReserved(t);
 }
+
+bool isPlaceRule(size_t rule) { return rule == P::RulePlace || rule == P::RulePlaceNames; }
 
 bool isComparison(size_t t) { return t == P::EQ || t == P::NE || t == P::LT || t == P::LE || t == P::GT || t == P::GE; }
 
@@ -137,7 +140,9 @@ bool SyntaxErrors::sayLexical(Token *at) {
     error(Code::E0004, here, "this string does not end on its line");
     return true;
   case P::BAD_CHARACTER:
-    error(Code::E0002, here, "the character " + text + " has no meaning here");
+    error(Code::E0002, here,
+          "the character " + text + " has no meaning here" +
+              (at->getText() == "@" ? "; products that sum are dot(a, b, over = AXES)" : ""));
     return true;
   }
   return false;
@@ -189,12 +194,21 @@ bool SyntaxErrors::sayNoStatement(const Situation &s) {
           "the result of this call is lost; write NAME = " + word + (s.at->getType() == P::DOT ? ".…" : "(…)"));
     return true;
   }
+  if (s.at->getType() == P::PLUS || s.at->getType() == P::MINUS || s.at->getType() == P::STAR ||
+      s.at->getType() == P::SLASH) {
+    std::string sign = s.at->getText();
+    error(Code::E0012, here,
+          "no statement begins with '" + word + " " + sign + "'; write " + word + " = " + word + " " + sign + " …");
+    return true;
+  }
   const atn::ATN &atn = s.parser->getATN();
   std::string near = nearest(word, words(s.parser, atn.nextTokens(atn.ruleToStartState[P::RuleStatement])));
   if (s.before->getType() == P::NAME || s.before->getType() == P::TIMES_SIGN || !near.empty())
     error(Code::E0012, here,
           "no statement begins with '" + word + "'; " +
-              (near.empty() ? "write " + word + " = …" : "did you mean '" + near + "'?"));
+              (!habit(word).empty() ? habit(word).substr(2)
+               : near.empty()       ? "write " + word + " = …"
+                                    : "did you mean '" + near + "'?"));
   else
     return false;
   return true;
@@ -277,10 +291,33 @@ void SyntaxErrors::sayUnexpected(const Situation &s) {
     hint = "; a power is written '^'";
   if (type == P::PERCENT)
     hint = "; '%' follows a number and means a hundredth";
+  if (type == P::DOT && before && operandBefore)
+    hint = "; functions stand before their values, as in relu(x)";
+  if (isPlaceRule(s.context->getRuleIndex()))
+    hint = "; brackets name the axis, as in x[seq = 0] or wte[vocab = tokens]";
+  if (s.statement && s.statement->start->getType() == P::INPUT && type == P::NUMBER) {
+    bool below = before && before->getText() == "below";
+    hint = std::string("; an axis stands here by its name: declare axis NAME = ") + at->getText() + ", and write " +
+           (below ? "int below NAME" : "NAME");
+  }
+  Token *beforeThat = before ? previous(s.tokens, before) : nullptr;
+  if (type == P::COLON && beforeThat && beforeThat->getType() == P::AXIS)
+    hint = "; a size follows '=', as in axis " + escaped(before->getText()) + " = 8";
+  if (type == P::STRING && contains(expected, "a pattern"))
+    hint = "; patterns stand without quotes, as in on (*.gamma)";
+  if (type == P::STRING && s.statement && s.statement->start->getType() == P::DATA)
+    hint = "; the kind of data comes first, as in npy(\"x.npy\", \"y.npy\"), csv(\"x.csv\") or mnist(\"DIR\")";
   if (complete && s.atName() && s.first(at)) {
     size_t rule = s.context->getRuleIndex();
     const char *what = rule == P::RuleFile ? "declaration" : rule == P::RuleBody ? "statement" : "clause";
-    error(Code::E0012, here, std::string("no ") + what + " begins with " + shown(at) + did);
+    std::string instead = rule == P::RuleFile || rule == P::RuleTrain ? habit(at->getText()) : "";
+    if (instead.empty())
+      instead = did;
+    if (instead.empty() && rule == P::RuleFile)
+      instead = "; declarations begin with import, model, block, train, cluster, device and link";
+    if (instead.empty() && rule == P::RuleTrain)
+      instead = "; the usual ones are model, on, data, batch, steps, optimize, evaluate, checkpoint, seed and layout";
+    error(Code::E0012, here, std::string("no ") + what + " begins with " + shown(at) + instead);
     return;
   }
   std::string what = !hint.empty()                             ? hint

@@ -114,7 +114,8 @@ Arguments::Arguments(const std::string &what, SourceRange range, const std::vect
 
 bool Arguments::require(const std::string &name) {
   if (!has(name) && !misnamed) // else it is probably the one that is misspelt
-    diagnostics.error(Code::E0119, range, what + " needs " + quoted(name));
+    diagnostics.error(Code::E0119, range,
+                      what + " needs " + quoted(name) + (name == "lr" ? ", as in " + what + "(lr = 1e-3)" : ""));
   return has(name);
 }
 
@@ -139,8 +140,12 @@ std::optional<double> Arguments::number(const std::string &name, Interval allowe
     return std::nullopt;
   }
   if (!allowed.contains(*value)) {
-    diagnostics.error(Code::E0404, e.range,
-                      quoted(name) + " of " + what + " is " + allowed.text() + ", not " + plain(*value));
+    diagnostics.error(
+        Code::E0404, e.range,
+        quoted(name) + " of " + what + " is " + allowed.text() + ", not " + plain(*value) +
+            (allowed.high == 1 && e.kind == ExprKind::Number && *value >= 2 && *value < 100
+                 ? "; " + plain(*value) + " per cent are " + plain(*value / 100) + ", or " + plain(*value) + "%"
+                 : ""));
     return std::nullopt;
   }
   return value;

@@ -31,8 +31,17 @@ void TrainPlanner::take(const DataClause &c, const Clause &clause) {
   if (auto spec = source(cast<CallExpr>(*c.source), c.inputs.size(), false))
     plan.data = std::move(*spec);
   for (const Method &m : c.transforms)
-    if (auto t = transform(m))
+    if (auto t = transform(m)) {
+      // Mirrored or cut, a text or a row of a table is another one, and its labels stay.
+      bool pictures = plan.data.kind == "mnist" || plan.data.kind == "cifar10" || plan.data.kind == "npy";
+      if (t->kind != "normalize" && !plan.data.kind.empty() && !pictures) {
+        error(Code::E0504, m.range,
+              t->kind + " is for pictures, from mnist, cifar10 or npy, and " + plan.data.kind +
+                  " gives none; leave it out");
+        continue;
+      }
       plan.data.transforms.push_back(std::move(*t));
+    }
 }
 
 // `inputs`: how many values it must give, unless `wrapped` in another source.
@@ -108,6 +117,8 @@ std::optional<runtime::DataSpec> TrainPlanner::source(const CallExpr &call, size
       return std::nullopt;
     }
     spec.children.push_back(std::move(*child));
+    if (args.has("holdout") && !holdout)
+      return std::nullopt;
   } else if (spec.kind == "synthetic") {
     Arguments args("synthetic", call.range, call.arguments, {"name"}, diagnostics);
     auto name = args.require("name") ? args.word("name") : std::nullopt;
@@ -141,7 +152,7 @@ std::optional<runtime::DataSpec> TrainPlanner::source(const CallExpr &call, size
     std::string what = spec.kind == "synthetic" ? "synthetic(" + spec.name + ")" : spec.kind;
     error(Code::E0503, call.range,
           what + " gives " + number(outputs, "value") + ", and " + number(inputs, "input") +
-              (inputs == 1 ? " is" : " are") + " to be filled");
+              (inputs == 1 ? " is" : " are") + " to be filled; name an input for each behind '->'");
   }
   return spec;
 }

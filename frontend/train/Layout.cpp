@@ -81,7 +81,7 @@ void TrainPlanner::take(const LayoutClause &c, const Clause &clause) {
       if (auto *x = std::get_if<StoreClause>(&s))
         for (const Ident &over : x->over)
           stores |= over.text == axis.name;
-    if (axis.list.empty() && !stores)
+    if (axis.list.empty() && !stores && !wrongMeshAxis) // else a line may have meant this one
       error(Code::E0305, axis.range,
             "mesh axis " + quoted(axis.name) + " neither splits nor stores anything, so its " + withArticle(axis.size) +
                 " would do the same work; split something over it, or leave it out");
@@ -103,9 +103,14 @@ std::vector<PlannedMeshAxis *> TrainPlanner::meshAxes(const std::vector<Ident> &
       if (known.empty() && layoutOpen)
         continue; // a mesh that is left open has whatever axes it wants
       std::string hint = didYouMean(name.text, known);
+      wrongMeshAxis = true;
       error(Code::E0303, name.range,
             "the mesh has no axis " + quoted(name.text) +
-                (hint.empty() && !known.empty() ? "; it has " + listed(known) : hint));
+                (hint.empty() && !known.empty() ? "; it has " + listed(known) : hint) +
+                (name.text == batchAxis()
+                     ? "; " + name.text + " is an axis of the model, and these come first: split " + name.text +
+                           " over " + (known.empty() ? "dp" : known.front())
+                     : ""));
     } else if (std::find(out.begin(), out.end(), found) != out.end()) {
       error(Code::E0304, name.range, "mesh axis " + quoted(name.text) + " is named twice in one line");
     } else {
@@ -256,10 +261,17 @@ void TrainPlanner::finishLayout() {
     return;
   int64_t pass = 0;
   if (__builtin_mul_overflow(micro, ranks, &pass) || plan.batch % pass != 0) {
+    int64_t fits = 0;
+    if (plan.batch % ranks == 0)
+      for (int64_t n = std::min(micro, plan.batch / ranks), tries = 1 << 16; n > 0 && tries && !fits; --n, --tries)
+        fits = plan.batch / ranks % n == 0 ? n : 0;
+    std::string remedy = fits ? "; micro batches of " + std::to_string(fits) + " would"
+                              : "; the batch is a multiple of " + std::to_string(ranks);
     error(Code::E0308, join(clause->size.range, clause->micro->range),
           "a batch of " + std::to_string(plan.batch) + " does not divide into micro batches of " +
               std::to_string(micro) +
-              (over.empty() ? "" : " on each of " + over + ", " + plain(double(micro) * double(ranks)) + " a pass"));
+              (over.empty() ? "" : " on each of " + over + ", " + plain(double(micro) * double(ranks)) + " a pass") +
+              remedy);
     return;
   }
   plan.microBatches = plan.batch / pass;

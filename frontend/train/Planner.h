@@ -82,7 +82,8 @@ private:
   Diagnostics &diagnostics;
   bool oneRank;
   TrainPlan plan;
-  bool hasLayout = false, layoutOpen = false; // open: parts of it are left to a planner that is not built
+  bool hasLayout = false, wrongMeshAxis = false;
+  bool layoutOpen = false; // open: parts of it are left to a planner that is not built
   SourceRange clipRange;
 };
 

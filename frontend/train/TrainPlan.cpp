@@ -1,4 +1,5 @@
 #include "frontend/train/TrainPlan.h"
+#include "frontend/Habits.h"
 #include "frontend/train/Machines.h"
 #include "frontend/train/Planner.h"
 
@@ -49,7 +50,9 @@ bool TrainPlanner::oneOf(const Ident &word, const std::vector<std::string> &know
   for (const std::string &k : known)
     if (k == word.text)
       return true;
-  std::string hint = didYouMean(word.text, known);
+  std::string hint = habit(word.text);
+  if (hint.empty())
+    hint = didYouMean(word.text, known);
   error(code, word.range,
         "unknown " + what + " " + quoted(word.text) +
             (hint.empty() ? (known.size() == 1 ? "; there is only " : "; known are ") + listed(known) : hint));

@@ -71,7 +71,8 @@ bool readField(std::string_view field, const std::string &place, const InputShap
   const auto parsed = std::from_chars(field.data(), end, value);
   const bool whole = shape.type == ElementType::Int32 || shape.type == ElementType::UInt8;
   if (parsed.ec != std::errc() || parsed.ptr != end || !std::isfinite(value))
-    error = {place + ": \"" + text + "\" is not a number", input};
+    error = {place + (text.empty() ? " is empty; each field is a number" : ": \"" + text + "\" is not a number"),
+             input};
   else if (whole && (value != std::floor(value) || std::fabs(value) > 1e15))
     error = {place + ": " + text + " is no integer, " + shape.name + " is " + nameOf(shape.type), input};
   else if (shape.type == ElementType::UInt8 && value != 0 && value != 1)
@@ -79,6 +80,46 @@ bool readField(std::string_view field, const std::string &place, const InputShap
   else
     return shape.type != ElementType::Int32 || checkBelow(shape, int64_t(value), place, error, input);
   return false;
+}
+
+/// How the columns are dealt out: ": facts 3, price 1".
+std::string dealt(const OpenRequest &request, const CsvSource &source) {
+  std::string text;
+  for (size_t i = 0; i < request.inputs.size(); ++i)
+    text += (i ? ", " : ": ") + request.inputs[i].name + " " +
+            std::to_string(source.firstColumn[i + 1] - source.firstColumn[i]);
+  return text;
+}
+
+/// A first line of numbers is a sample whose header is missing, but for 0, 1, 2, …; and a column that is called as an
+/// input fills that one.
+bool checkHeader(const std::vector<std::string> &names, const std::string &where, const OpenRequest &request,
+                 const CsvSource &source, DataError &error) {
+  bool numbers = true, counted = true;
+  for (size_t c = 0; c < names.size(); ++c) {
+    double value = 0;
+    const char *end = names[c].data() + names[c].size();
+    const auto parsed = std::from_chars(names[c].data(), end, value);
+    numbers = numbers && parsed.ec == std::errc() && parsed.ptr == end;
+    counted = counted && numbers && value == double(c);
+  }
+  if (numbers && !counted) {
+    error.text = where + " holds numbers, and a csv file begins with a line of its columns' names; add one";
+    return false;
+  }
+  for (size_t c = 0, input = 0; c < names.size(); ++c) {
+    while (int64_t(c) >= source.firstColumn[input + 1])
+      ++input;
+    for (size_t other = 0; other < request.inputs.size(); ++other)
+      if (other != input && names[c] == request.inputs[other].name) {
+        error = {where + ": column " + names[c] + " would fill " + request.inputs[input].name +
+                     ", for columns fill the inputs from left to right" + dealt(request, source) +
+                     "; name the inputs in the columns' order",
+                 int(other)};
+        return false;
+      }
+  }
+  return true;
 }
 
 /// Appends the samples of one file; false, with `error` set, where it is not one.
@@ -98,12 +139,15 @@ bool readTable(const std::string &path, const OpenRequest &request, CsvSource &s
     const std::vector<std::string_view> found = fields(row);
     const std::string where = "\"" + path + "\", line " + std::to_string(line);
     if (int64_t(found.size()) != columns) {
-      error.text =
-          where + " has " + std::to_string(found.size()) + " columns; the inputs take " + std::to_string(columns);
+      error.text = where + " has " + std::to_string(found.size()) + (found.size() == 1 ? " column" : " columns") +
+                   "; the inputs take " + std::to_string(columns) + dealt(request, source) +
+                   (row.find(';') != row.npos || row.find('\t') != row.npos ? "; commas separate fields" : "");
       return false;
     }
     if (names.empty()) {
       names.assign(found.begin(), found.end());
+      if (!checkHeader(names, where, request, source, error))
+        return false;
       continue;
     }
     for (size_t c = 0, input = 0; c < found.size(); ++c) {

@@ -14,12 +14,27 @@ std::string dimsText(const std::vector<int64_t> &dims) {
   return text + "]";
 }
 
+std::string otherShape(const std::vector<int64_t> &file, const std::vector<int64_t> &input) {
+  auto count = [](const std::vector<int64_t> &dims) {
+    int64_t n = 1;
+    for (int64_t d : dims)
+      n *= d;
+    return n;
+  };
+  if (file.size() == input.size() && std::is_permutation(file.begin(), file.end(), input.begin()))
+    return "; declare the input's axes in the file's order";
+  if (count(file) == count(input))
+    return "; as many numbers in another shape: declare axes of the file's sizes, or reshape the array";
+  return "; name files and inputs in the same order, and declare axes of the file's sizes";
+}
+
 bool checkBelow(const InputShape &input, int64_t value, const std::string &where, DataError &error, int inputIndex) {
   const bool bounded = input.below != 0;
   if (bounded ? value >= 0 && value < input.below : value == int32_t(value))
     return true;
   error = {where + " is " + std::to_string(value) + ", " + input.name + " is int" +
-               (bounded ? " below " + std::to_string(input.below) : ", of 32 bits"),
+               (bounded ? " below " + std::to_string(input.below) + ", from 0 to " + std::to_string(input.below - 1)
+                        : ", of 32 bits"),
            inputIndex};
   return false;
 }
@@ -51,7 +66,7 @@ std::string checkTransform(const TransformSpec &transform, const OutputShape &fi
     if (first.type != ElementType::Float32)
       return "normalize acts on floats; " + name + " is " + nameOf(first.type);
     if (channels > 1 && (first.dims.empty() || first.dims[0] != int64_t(channels)))
-      return "normalize has " + std::to_string(channels) + " channels" + has;
+      return "normalize has " + std::to_string(channels) + " channels" + has + "; one mean and one std are for all";
     for (size_t i = channels; i < 2 * channels; ++i)
       if (!(transform.args[i] > 0))
         return "normalize divides by standard deviations above 0";

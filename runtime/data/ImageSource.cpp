@@ -3,6 +3,7 @@
 #include "runtime/data/Sources.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <initializer_list>
 
 namespace echelon::runtime {
@@ -118,7 +119,7 @@ std::string findPair(const std::string &folder, const std::vector<std::string> &
   if (!noImages && !pair.labelsPath.empty())
     return "";
   return "mnist: no " + std::string(test ? "test " : "training ") + (noImages ? "images" : "labels") + " in \"" +
-         folder + "\"; looked for an idx file of " + (noImages ? "three dimensions" : "one dimension") +
+         folder + "\"; looked for an idx file of bytes in " + (noImages ? "three dimensions" : "one dimension") +
          ", packed or not, with " + (test ? "t10k or test" : "train") + " in its name; the folder has " +
          listText(names);
 }
@@ -133,11 +134,15 @@ std::string readPair(const IdxPair &pair, bool load, MnistSource::Set &set) {
   const std::vector<int64_t> &sizes = pair.imageSizes;
   int64_t pixels, bytes; // sizes have 32 bits each
   const bool labelsCut = int64_t(set.labels.size()) < 8 + sizes[0];
+  const bool packed = pair.imagesPath.size() > 3 && pair.imagesPath.compare(pair.imagesPath.size() - 3, 3, ".gz") == 0;
+  std::error_code none;
+  const int64_t onDisk = packed ? -1 : int64_t(std::filesystem::file_size(pair.imagesPath, none));
   const bool imagesCut = __builtin_mul_overflow(sizes[1], sizes[2], &pixels) ||
                          __builtin_mul_overflow(sizes[0], pixels, &bytes) ||
-                         (load && int64_t(set.images.size()) - 16 < bytes);
+                         (load && int64_t(set.images.size()) - 16 < bytes) || (onDisk >= 0 && onDisk - 16 < bytes);
   if (labelsCut || imagesCut)
-    return "mnist: \"" + (labelsCut ? pair.labelsPath : pair.imagesPath) + "\" is shorter than its header says";
+    return "mnist: \"" + (labelsCut ? pair.labelsPath : pair.imagesPath) +
+           "\" is shorter than its header says; it may not have been copied whole";
   set.count = sizes[0];
   return "";
 }
@@ -159,7 +164,7 @@ std::unique_ptr<DataSource> openMnist(const OpenRequest &request, DataError &err
     const std::vector<int64_t> own(pair.imageSizes.begin() + 1, pair.imageSizes.end());
     if (pair.labelSizes[0] != pair.imageSizes[0] || (!image.empty() && own != image)) {
       error.text = "mnist: \"" + pair.imagesPath + "\" has " + dimsText(pair.imageSizes) + " pixels, \"" +
-                   pair.labelsPath + "\" has " + std::to_string(pair.labelSizes[0]) + " labels";
+                   pair.labelsPath + "\" has " + std::to_string(pair.labelSizes[0]) + " labels; each picture has one";
       return nullptr;
     }
     image = own;
@@ -226,7 +231,8 @@ std::unique_ptr<DataSource> openCifar10(const OpenRequest &request, DataError &e
         return nullptr;
       if (file.size() == 0 || file.size() % CifarSource::kRecord != 0) {
         error.text = "cifar10: \"" + path + "\" is not in the binary format: its " + std::to_string(file.size()) +
-                     " bytes are no multiple of " + std::to_string(CifarSource::kRecord);
+                     " bytes are no multiple of " + std::to_string(CifarSource::kRecord) +
+                     "; take the binary version, not the one for Python";
         return nullptr;
       }
       const int64_t count = int64_t(file.size()) / CifarSource::kRecord;

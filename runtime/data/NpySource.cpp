@@ -54,7 +54,7 @@ std::string parse(const std::string &path, NpyArray &array) {
   const FileBytes &file = array.file;
   const std::string bad = "\"" + path + "\" is not an npy file";
   if (file.size() < 12 || std::memcmp(file.data(), "\x93NUMPY", 6) != 0)
-    return bad;
+    return bad + "; numpy.save of an array writes one";
   const int major = file.data()[6];
   const size_t lead = major == 1 ? 10 : 12;
   const size_t length = major == 1 ? size_t(file.data()[8]) | size_t(file.data()[9]) << 8
@@ -78,7 +78,8 @@ std::string parse(const std::string &path, NpyArray &array) {
         (array.width == 1 || array.width == 2 || array.width == 4 || array.width == 8)));
   if (!known)
     return "\"" + path + "\" has values of type " + name +
-           "; float32, float64, bool and little-endian integers are read";
+           "; float32, float64, bool and little-endian integers are read; save array.astype('" +
+           (array.kind == 'f' || array.kind == 'c' ? "float32" : "int64") + "')";
   array.fortran = order.compare(0, 4, "True") == 0;
   // The file's own length bounds every size, so that products stay small.
   const int64_t held = int64_t(file.size() - array.start) / array.width;
@@ -103,6 +104,30 @@ std::string parse(const std::string &path, NpyArray &array) {
   if (array.shape[0] == 0)
     return "\"" + path + "\" has no samples";
   return "";
+}
+
+/// The place of the first number that is not finite, or -1.
+template <class T> int64_t firstBroken(const uint8_t *bytes, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    T value;
+    std::memcpy(&value, bytes + i * int64_t(sizeof(T)), sizeof(T));
+    if (!std::isfinite(value))
+      return i;
+  }
+  return -1;
+}
+
+bool allFinite(const std::string &path, const NpyArray &array, int input, DataError &error) {
+  const uint8_t *bytes = array.file.data() + array.start;
+  const int64_t at =
+      array.width == 4 ? firstBroken<float>(bytes, array.count()) : firstBroken<double>(bytes, array.count());
+  if (at < 0)
+    return true;
+  const int64_t samples = array.shape[0], sample = array.fortran ? at % samples : at / (array.count() / samples);
+  error = {"\"" + path + "\" has " + (std::isnan(array.at(at)) ? "nan" : "inf") + " in sample " +
+               std::to_string(sample) + " (counted from 0); replace it, or leave the sample out",
+           input};
+  return false;
 }
 
 class NpySource : public DataSource {
@@ -148,7 +173,7 @@ std::unique_ptr<DataSource> openNpy(const OpenRequest &request, DataError &error
       return nullptr;
     if (i && array.shape[0] != source->arrays[0].shape[0]) {
       error.text = "\"" + path + "\" has " + std::to_string(array.shape[0]) + " samples, the file before it " +
-                   std::to_string(source->arrays[0].shape[0]);
+                   std::to_string(source->arrays[0].shape[0]) + "; each sample has a part in every file";
       return nullptr;
     }
     source->addOutput(array);
@@ -158,17 +183,22 @@ std::unique_ptr<DataSource> openNpy(const OpenRequest &request, DataError &error
     const OutputShape &output = source->outputs()[i];
     if (output.dims != input.dims) {
       error = {"\"" + path + "\" gives " + dimsText(output.dims) + " a sample, " + input.name + " is " +
-                   dimsText(input.dims),
+                   dimsText(input.dims) + otherShape(output.dims, input.dims),
                int(i)};
       return nullptr;
     }
     const bool real = input.type == ElementType::Float32 || input.type == ElementType::Float64;
     if (real ? output.type == ElementType::UInt8 : output.type != input.type) {
       error = {"\"" + path + "\" has values of type " + nameOf(output.type) + ", " + input.name + " is " +
-                   nameOf(input.type),
+                   nameOf(input.type) +
+                   (input.type == ElementType::Int32 && array.kind == 'f'
+                        ? "; save integers, as array.astype('int64') is"
+                        : ""),
                int(i)};
       return nullptr;
     }
+    if (array.kind == 'f' && !allFinite(path, array, int(i), error))
+      return nullptr;
     if (input.type == ElementType::Int32)
       for (int64_t k = 0, n = array.count(); k < n; ++k) {
         const double value = array.at(k);

@@ -6,6 +6,9 @@
 
 namespace echelon::runtime {
 
+/// Where a file's samples have not the shape of the input that they fill: how to mend it, "; …".
+std::string otherShape(const std::vector<int64_t> &file, const std::vector<int64_t> &input);
+
 struct OpenRequest {
   const DataSpec &spec;
   const std::vector<InputShape> &inputs;

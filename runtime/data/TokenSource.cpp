@@ -117,6 +117,8 @@ bool checkTokens(const TokenRow &row, const std::string &path, const OpenRequest
       continue;
     checkBelow(input, row.at(bad), (row.width == 1 ? "byte " : "token ") + std::to_string(bad) + " of \"" + path + "\"",
                error, int(i));
+    if (row.width == 1)
+      error.text += "; bytes go up to 255";
     return false;
   }
   return true;

@@ -67,7 +67,9 @@ std::string prepare(const Program &program, const Options &options, bool saves, 
   const std::string difference = differences(program, prepared.snapshot, {"model", "data", "seed", "optimizer"});
   if (!difference.empty())
     return "--resume: snapshot \"" + prepared.snapshot.path + "\" is of another run\n" + difference +
-           "  a changed layout, length, evaluation or checkpoint clause would be fine";
+           "  a changed layout, length, evaluation or checkpoint clause would be fine; go on with what the snapshot "
+           "was "
+           "made by, or start anew in another directory (--out DIR)";
   return "";
 }
 

@@ -168,6 +168,12 @@ private:
   int64_t seen = 0;
 };
 
+std::string shortest(double value) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.4g", value);
+  return text;
+}
+
 /// Ends the run when `value`, which is the same on all ranks, is not finite: the first tensor that is not is named by
 /// the first rank that holds such an element.
 void Trainer::checkFinite(const std::string &what, double value, int64_t step) {
@@ -197,6 +203,12 @@ void Trainer::checkFinite(const std::string &what, double value, int64_t step) {
       message += "; parameters and optimizer are as they were before this step";
     if (savedAt >= 0)
       message += "; the newest snapshot is that of step " + std::to_string(savedAt);
+    if (rank.training() && step == 1)
+      message +=
+          "; in the first step this comes from the data, the model (log, sqrt or division of 0) or its start values";
+    else if (rank.training())
+      message += "; a learning rate smaller than this step's " + shortest(program.learningRate(step - 1)) +
+                 " may help, or a warmup, or clip";
     fail(message);
   }
   while (true) // the finder's message ends the run; this rank only waits for that

@@ -1,7 +1,7 @@
 // Each file of errors/ gives exactly the diagnostics of its .expected file. ECHELON_UPDATE_EXPECTED=1 writes those
 // files anew, to be read before they are committed.
 #include "frontend/Parse.h"
-#include "frontend/train/TrainPlan.h"
+#include "frontend/train/NotBuilt.h"
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -34,7 +34,7 @@ std::string check(const std::string &path) {
   if (auto program = parseProgram(sources, path, diagnostics))
     for (const Train &train : program->main().trains)
       for (const NotBuilt &part : planTrain(*program, train, diagnostics).notBuilt)
-        diagnostics.note(Code::E0601, part.range, part.what + " is not built yet");
+        diagnostics.note(Code::E0601, part.range, messageOf(part));
   return diagnostics.text();
 }
 

@@ -2,7 +2,7 @@
 #include "tools/echelon/Compilation.h"
 
 #include "codegen/Emit.h"
-#include "frontend/train/TrainPlan.h"
+#include "frontend/train/NotBuilt.h"
 #include "ir/dist/Dist.h"
 #include "ir/ech/Ech.h"
 #include "ir/rt/Rt.h"
@@ -81,7 +81,9 @@ bool Compilation::parse() {
 
 bool Compilation::plan() {
   if (!train) {
-    diagnostics.error(Code::E0121, {}, quoted(options.spec) + " has no train block; there is nothing to run");
+    diagnostics.error(Code::E0121, {},
+                      quoted(options.spec) +
+                          " has no train block, so there is nothing to run; add one: train NAME { model NAME() … }");
     return false;
   }
   return planBlock();
@@ -107,7 +109,7 @@ bool Compilation::planBlock() {
 void Compilation::reportNotBuilt(size_t from) {
   for (size_t i = from; i < trainPlan.notBuilt.size(); ++i)
     diagnostics.report(Code::E0601, options.allowNotBuilt ? Severity::Note : Severity::Error,
-                       trainPlan.notBuilt[i].range, trainPlan.notBuilt[i].what + " is not built yet");
+                       trainPlan.notBuilt[i].range, messageOf(trainPlan.notBuilt[i]));
 }
 
 static const File *fileOf(const Program &program, const Model &model) {

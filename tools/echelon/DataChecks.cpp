@@ -6,6 +6,9 @@
 #include "runtime/data/File.h"
 #include "llvm/ADT/STLExtras.h"
 
+#include <algorithm>
+#include <filesystem>
+
 using namespace echelon::frontend;
 
 namespace echelon {
@@ -13,9 +16,41 @@ namespace echelon {
 using runtime::DataSpec;
 using runtime::kUnlimited;
 
+/// A few of the names, and how many more there are.
+static std::string shownSome(std::vector<std::string> names) {
+  const size_t all = names.size();
+  if (all > 3) {
+    names.resize(3);
+    names.push_back(std::to_string(all - 3) + " more");
+  }
+  return listed(names);
+}
+
 /// Whether everything in it can be opened: `mix` and `pack` cannot yet.
 static bool isBuilt(const DataSpec &spec) {
   return !spec.kind.empty() && spec.kind != "mix" && spec.kind != "pack" && llvm::all_of(spec.children, isBuilt);
+}
+
+/// Where a file of the data is not there: what may have been meant.
+static std::string missingHint(const DataSpec &spec, const std::string &folder) {
+  namespace fs = std::filesystem;
+  for (const DataSpec &child : spec.children)
+    if (std::string hint = missingHint(child, folder); !hint.empty())
+      return hint;
+  for (const std::string &path : spec.paths) {
+    fs::path file = runtime::resolvePath(path, folder);
+    std::error_code none;
+    if (fs::exists(file, none))
+      continue;
+    std::vector<std::string> there;
+    fs::path parent = file.parent_path().empty() ? fs::path(".") : file.parent_path();
+    for (fs::directory_iterator it(parent, none), end; !none && it != end; it.increment(none))
+      there.push_back(it->path().filename().string());
+    std::sort(there.begin(), there.end());
+    std::string hint = didYouMean(file.filename().string(), there);
+    return !hint.empty() || fs::path(path).is_absolute() ? hint : "; relative paths start at the spec's folder";
+  }
+  return "";
 }
 
 std::string Compilation::openSource(const DataSpec &spec, SourceRange range, runtime::DataDescription &found) {
@@ -36,6 +71,7 @@ std::string Compilation::openSource(const DataSpec &spec, SourceRange range, run
   found = runtime::describe(spec, shapes, folder());
   if (found.error.text.empty())
     return "";
+  found.error.text += missingHint(spec, folder());
   int input = found.error.input;
   bool ownInputs = range.offset == trainPlan.dataRange.offset;
   if (ownInputs && input >= 0 && input < static_cast<int>(trainPlan.inputs.size()))
@@ -66,7 +102,7 @@ void Compilation::checkFiles() {
       error = spec.kind == "mnist" || spec.kind == "cifar10" ? runtime::listFolder(resolved, names)
                                                              : runtime::readFile(resolved, file, 1);
       if (!error.empty())
-        diagnostics.error(Code::E0504, range, error);
+        diagnostics.error(Code::E0504, range, error + missingHint(spec, folder()));
     }
   };
   look(look, trainPlan.data, trainPlan.dataRange);
@@ -135,19 +171,22 @@ bool Compilation::checkPatterns() {
   for (const OptimizerLine &line : trainPlan.optimizers) {
     for (const Pattern &pattern : line.patterns)
       if (llvm::none_of(parameters, [&](const std::string &path) { return matches(pattern, path); }))
-        diagnostics.error(Code::E0411, pattern.range,
-                          "no parameter matches " + quoted(pattern.text) + didYouMean(pattern.text, parameters));
+        diagnostics.error(
+            Code::E0411, pattern.range,
+            "no parameter matches " + quoted(pattern.text) +
+                (llvm::any_of(parameters,
+                              [&](const std::string &path) { return matchesPattern(pattern.text + ".*", path); })
+                     ? "; its own are " + quoted(pattern.text + ".*")
+                 : !didYouMean(pattern.text, parameters).empty() ? didYouMean(pattern.text, parameters)
+                                                                 : "; there are " + shownSome(parameters)));
     llvm::erase_if(left, [&](const std::string &path) {
       return line.patterns.empty() ||
              llvm::any_of(line.patterns, [&](const Pattern &pattern) { return matches(pattern, path); });
     });
   }
   if (!left.empty() && !trainPlan.optimizers.empty()) {
-    std::vector<std::string> shown(left.begin(), left.begin() + std::min<size_t>(left.size(), 3));
-    if (left.size() > 3)
-      shown.push_back(std::to_string(left.size() - 3) + " more");
     diagnostics.error(Code::E0411, trainPlan.optimizers.back().range,
-                      "no optimize line takes " + listed(shown) +
+                      "no optimize line takes " + shownSome(left) +
                           "; add a pattern, or a line without 'on' as the last");
   }
   return diagnostics.errorCount() == before;

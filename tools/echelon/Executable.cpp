@@ -68,10 +68,15 @@ bool buildExecutable(const std::string &text, const std::string &path, int &exit
   return false;
 }
 
-std::string executableOf(Compilation &compilation, int &exitCode) {
+std::string executableOf(Compilation &compilation, int &exitCode, const std::function<std::string()> &refuse) {
   exitCode = SpecWrong;
   if (!compilation.parse() || !compilation.plan()) {
     compilation.printDiagnostics();
+    return "";
+  }
+  if (std::string why = refuse ? refuse() : ""; !why.empty()) {
+    std::cerr << "echelon: " << why << "\n";
+    exitCode = Usage;
     return "";
   }
   std::string cache = cacheFolder();

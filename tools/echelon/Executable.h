@@ -2,13 +2,17 @@
 #pragma once
 #include "tools/echelon/Compilation.h"
 
+#include <functional>
+
 namespace echelon {
 
 /// Path of the executable; built unless the cache has it. Empty: it could not be built, everything has been printed,
-/// and `exitCode` says why. The compilation has at least been parsed and planned.
-std::string executableOf(Compilation &compilation, int &exitCode);
+/// and `exitCode` says why. The compilation has at least been parsed and planned. `refuse`, asked before anything is
+/// built, says why the plan does not go with the command.
+std::string executableOf(Compilation &compilation, int &exitCode, const std::function<std::string()> &refuse = nullptr);
 
-/// Generated text to `path`.cpp and from there to an executable at `path`; prints what the host compiler says when it fails.
+/// Generated text to `path`.cpp and from there to an executable at `path`; prints what the host compiler says when it
+/// fails.
 bool buildExecutable(const std::string &text, const std::string &path, int &exitCode);
 
 /// What stands before the executable to start it on so many ranks: nothing, or mpirun with its options.

@@ -4,8 +4,10 @@
 #include "tools/echelon/Mpirun.h"
 #include "tools/echelon/Options.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <iostream>
@@ -31,6 +33,34 @@ int become(const std::vector<std::string> &arguments) {
   return RunFailed;
 }
 
+/// The value that the program gets for one of its options, or nothing.
+std::string passedValue(const RunOptions &options, const std::string &name) {
+  auto it = std::find(options.passed.begin(), options.passed.end(), name);
+  return it == options.passed.end() || it + 1 == options.passed.end() ? "" : *(it + 1);
+}
+
+/// Why the command and the plan do not go together, told before anything is built.
+std::string refusal(const RunOptions &options, const Compilation &compilation) {
+  namespace fs = std::filesystem;
+  const frontend::TrainPlan &plan = compilation.trainPlan;
+  std::error_code none;
+  if (llvm::is_contained(options.passed, "--resume") && plan.checkpoint.directory.empty())
+    return "--resume goes on from a snapshot, and train " + plan.name +
+           " writes none; add a clause, as in checkpoint every 100 steps";
+  const std::string steps = passedValue(options, "--steps"), from = passedValue(options, "--evaluate-from");
+  if (plan.steps && !steps.empty() && std::strtoll(steps.c_str(), nullptr, 10) > plan.steps)
+    return "--steps " + steps + " stops a run early, and this one has " + std::to_string(plan.steps) +
+           " steps; --set steps=" + steps + " makes it longer";
+  if (!from.empty() && plan.evaluations.empty())
+    return "train " + plan.name + " does not say what to evaluate on; add a clause, as in evaluate every 100 steps";
+  if (!from.empty() && !fs::exists(from, none))
+    return "--from: there is no " + frontend::quoted(from) + "; name a snapshot, or the folder of a checkpoint clause";
+  const fs::path parent = fs::path(options.log).parent_path();
+  if (!parent.empty() && !fs::is_directory(parent, none))
+    return "--log: there is no folder " + frontend::quoted(parent.string()) + "; make it first";
+  return "";
+}
+
 int run(RunOptions &options) {
   if (!options.hosts.empty() && options.transport != "mpi") {
     std::cerr << "echelon: --hosts names the machines of --transport mpi; the transport " << options.transport
@@ -49,9 +79,13 @@ int run(RunOptions &options) {
   }
   int exitCode = Fine;
   Compilation compilation(options);
-  std::string executable = executableOf(compilation, exitCode);
+  std::string executable = executableOf(compilation, exitCode, [&] { return refusal(options, compilation); });
   if (executable.empty())
     return exitCode;
+  const auto &trains = compilation.program->main().trains;
+  if (options.train.empty() && trains.size() > 1)
+    std::cerr << "echelon: of " << trains.size() << " train blocks this is " << trains[0].name.text
+              << ", the first; --train takes another, as in --train " << trains[1].name.text << "\n";
   if (compilation.wouldOverwrite(options.log))
     return Usage;
   std::vector<std::string> command = launcher(options.transport, compilation.trainPlan.ranks(), options.hosts);

@@ -124,6 +124,31 @@ bool set(Setter &setter, const Clause &clause, llvm::ArrayRef<llvm::StringRef> n
   return true;
 }
 
+bool hasArgument(const Clause &clause, llvm::StringRef name) {
+  const std::vector<Argument> *list = nullptr;
+  if (const auto *c = std::get_if<ModelClause>(&clause.what))
+    list = &c->arguments;
+  else if (const auto *c = std::get_if<OptimizeClause>(&clause.what))
+    list = &c->method.arguments;
+  return list && llvm::any_of(*list, [&](const Argument &a) { return a.name && a.name->text == name; });
+}
+
+/// Of a path that the layout has no place for: what its mesh has.
+std::string meshAxes(const Train &train) {
+  std::vector<std::string> names;
+  for (const Clause &clause : train.clauses)
+    if (const auto *c = std::get_if<LayoutClause>(&clause.what))
+      for (const MeshAxis &axis : c->mesh)
+        names.push_back(axis.name.text);
+  return names.empty() ? "" : "; the mesh has " + listed(names);
+}
+
+std::string hintFor(llvm::StringRef word, const std::vector<std::string> &words) {
+  std::string near = didYouMean(std::string_view(word), words);
+  return near.empty() ? "; it has " + listed(words) + ", and arguments are named behind their clause, as in optimize.lr"
+                      : near;
+}
+
 /// Of two settings of one thing the later holds; arguments that are added to one call stand side by side.
 void combine(std::vector<Edit> &edits, Edit edit) {
   auto same = llvm::find_if(edits, [&](const Edit &e) { return e.offset == edit.offset && e.length == edit.length; });
@@ -150,9 +175,11 @@ std::string echelon::applySettings(const SourceManager &sources, const Train &tr
     }
     Setter setter(sources, value.trim().str());
     bool found = false;
-    std::vector<std::string> words;
+    std::vector<std::string> words, owners; // owners: clauses with an argument of that name
     for (const Clause &clause : train.clauses) {
       words.push_back(clause.word.text);
+      if (hasArgument(clause, names.front()))
+        owners.push_back(clause.word.text + "." + names.front().str());
       if (clause.word.text == names.front())
         found |= set(setter, clause, llvm::ArrayRef(names).drop_front());
     }
@@ -166,9 +193,11 @@ std::string echelon::applySettings(const SourceManager &sources, const Train &tr
       why = "cannot set " + quoted(path.str()) + ": " +
             (!setter.why.empty() ? setter.why
              : llvm::is_contained(words, names.front().str())
-                 ? "that is no number, argument or mesh axis of the clause " + names.front().str()
-                 : "train " + train.name.text + " has no clause " + quoted(names.front().str()) +
-                       didYouMean(std::string_view(names.front()), words));
+                 ? "that is no number, argument or mesh axis of the clause " + names.front().str() +
+                       (names.front() == "layout" ? meshAxes(train) : "")
+             : !owners.empty() ? "write --set " + listed(owners, "or") + "=" + value.trim().str()
+                               : "train " + train.name.text + " has no clause " + quoted(names.front().str()) +
+                                     hintFor(names.front(), words));
       return "";
     }
     for (Edit &edit : setter.edits)

@@ -6,6 +6,22 @@
 #include <algorithm>
 #include <csignal>
 #include <iostream>
+#include <map>
+
+/// What stands in the spec, and in what way it is said on the command line; else the nearest option.
+template <typename Remedy>
+static std::string setInstead(const std::string &word, const std::vector<std::string> &options, Remedy remedy) {
+  static const std::map<std::string, std::string> inSpec = {
+      {"lr", "optimize.lr=0.1"},      {"learning-rate", "optimize.lr=0.1"},
+      {"batch", "batch=64"},          {"batch-size", "batch=64"},
+      {"epochs", "epochs=3"},         {"seed", "seed=1"},
+      {"precision", "precision=fp64"}};
+  if (auto it = inSpec.find(word); it != inSpec.end() && std::count(options.begin(), options.end(), "--set"))
+    return "; the spec says it, and --set " + it->second + " says it anew";
+  if (word == "gpus" || word == "nproc" || word == "nodes" || word == "np" || word == "device")
+    return "; the spec's layout says how many ranks there are";
+  return remedy("--" + word, options);
+}
 
 /// What is said of a command or an option that does not exist; empty: all exist.
 static std::string nearestTo(const CLI::App &app, int argc, char **argv) {
@@ -26,7 +42,8 @@ static std::string nearestTo(const CLI::App &app, int argc, char **argv) {
     if (known->get_name() == argv[1])
       command = known;
   if (!command)
-    return "there is no command " + quoted(argv[1]) + remedy(argv[1], commands);
+    return "there is no command " + quoted(argv[1]) +
+           (std::string(argv[1]) == "train" ? "; did you mean 'run'?" : remedy(argv[1], commands));
   for (const CLI::Option *option : command->get_options())
     for (const std::string &name : option->get_lnames())
       options.push_back("--" + name);
@@ -34,8 +51,14 @@ static std::string nearestTo(const CLI::App &app, int argc, char **argv) {
     std::string word = argv[i], name = word.substr(0, word.find('='));
     if (name.size() > 2 && name.compare(0, 2, "--") == 0 &&
         std::find(options.begin(), options.end(), name) == options.end())
-      return command->get_name() + " has no option " + quoted(name) + remedy(name, options);
+      return command->get_name() + " has no option " + quoted(name) + setInstead(name.substr(2), options, remedy);
+    const CLI::Option *option = command->get_option_no_throw(name);
+    if (option && option->get_expected_min() > 0 && i + 1 == argc && word == name)
+      return name + " takes a value: " + name + " " +
+             option->get_type_name().substr(option->get_type_name().find(':') + 1);
   }
+  if (argc == 2 && command->get_option_no_throw("SPEC"))
+    return command->get_name() + " needs a spec, as in echelon " + command->get_name() + " spec.ech";
   return "";
 }
 

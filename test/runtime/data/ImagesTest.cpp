@@ -41,7 +41,7 @@ TEST_F(Data, Mnist) {
   EXPECT_FALSE(open({"mnist", {"."}}, {{"image", {28, 28}, kFloat, 0}, {"label", {}, kInt, 10}}));
   EXPECT_EQ(message(), "mnist gives images [1, 2], image is [28, 28]");
   EXPECT_FALSE(open({"mnist", {"."}}, {{"image", {1, 2}, kFloat, 0}, {"label", {}, kInt, 8}}));
-  EXPECT_EQ(message(), "label 1 of \"DIR/train-labels-idx1-ubyte.gz\" is 9, label is int below 8");
+  EXPECT_EQ(message(), "label 1 of \"DIR/train-labels-idx1-ubyte.gz\" is 9, label is int below 8, from 0 to 7");
   EXPECT_FALSE(open({"mnist", {"."}}, {{"image", {1, 2}, kInt, 10}, {"label", {}, kInt, 10}}));
   EXPECT_EQ(message(), "mnist gives values of type float, image is int");
 }
@@ -52,12 +52,15 @@ TEST_F(Data, MnistErrors) {
   write("train-images-idx3-ubyte", idx({2, 1, 2}, {0, 1, 2}));
   write("other", "");
   EXPECT_FALSE(open({"mnist", {"."}}, inputs));
-  EXPECT_EQ(message(),
-            "mnist: no training labels in \"DIR\"; looked for an idx file of one dimension, packed or not, with "
-            "train in its name; the folder has other, train-images-idx3-ubyte");
+  EXPECT_EQ(
+      message(),
+      "mnist: no training labels in \"DIR\"; looked for an idx file of bytes in one dimension, packed or not, with "
+      "train in its name; the folder has other, train-images-idx3-ubyte");
   write("train-labels-idx1-ubyte", idx({2}, {0, 1}));
   EXPECT_FALSE(open({"mnist", {"."}}, inputs));
-  EXPECT_EQ(message(), "mnist: \"DIR/train-images-idx3-ubyte\" is shorter than its header says");
+  EXPECT_EQ(
+      message(),
+      "mnist: \"DIR/train-images-idx3-ubyte\" is shorter than its header says; it may not have been copied whole");
   EXPECT_FALSE(open({"mnist", {"nowhere"}}, inputs));
   EXPECT_EQ(message(), "cannot read folder \"DIR/nowhere\": No such file or directory");
   writePacked("packed.txt", std::string(10000, 'a') + "b");
@@ -75,7 +78,8 @@ TEST_F(Data, MnistSizesThatLie) {
   write("t10k-images", idx({0, uint32_t(huge), uint32_t(huge)}, {}));
   write("t10k-labels", idx({0}, {}));
   EXPECT_FALSE(open({"mnist", {"."}}, {{"image", {huge, huge}, kFloat, 0}, label}));
-  EXPECT_EQ(message(), "mnist: \"DIR/train-images\" is shorter than its header says");
+  EXPECT_EQ(message(),
+            "mnist: \"DIR/train-images\" is shorter than its header says; it may not have been copied whole");
   write("train-images", idx({0, 1, 2}, {}));
   write("train-labels", idx({0}, {}));
   write("t10k-images", idx({0, 1, 2}, {}));
@@ -100,7 +104,8 @@ TEST_F(Data, Cifar10) {
   write("data_batch_1", "pickled");
   EXPECT_FALSE(open({"cifar10", {"."}}, inputs));
   EXPECT_EQ(message(),
-            "cifar10: \"DIR/data_batch_1\" is not in the binary format: its 7 bytes are no multiple of 3073");
+            "cifar10: \"DIR/data_batch_1\" is not in the binary format: its 7 bytes are no multiple of 3073; take "
+            "the binary version, not the one for Python");
 }
 
 } // namespace

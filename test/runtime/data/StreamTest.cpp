@@ -36,7 +36,7 @@ TEST_F(Data, SortedDigits) {
   reseeded->read(Part::Training, 0, 0, other);
   EXPECT_NE(other, source);
   EXPECT_FALSE(open(spec, {{"s", {12}, kInt, 12}, {"t", {12}, kInt, 10}, {"a", {12}, kInt, 12}}));
-  EXPECT_EQ(message(), "the largest token of synthetic(sorted_digits) is 10, t is int below 10");
+  EXPECT_EQ(message(), "the largest token of synthetic(sorted_digits) is 10, t is int below 10, from 0 to 9");
 }
 
 // Labels are the tokens one further, all below the axis.
@@ -94,7 +94,7 @@ TEST_F(Data, Transforms) {
 
   spec.transforms = {{"normalize", {1, 2, 3, 1, 1, 1}}};
   EXPECT_FALSE(open(spec, inputs));
-  EXPECT_EQ(message(), "normalize has 3 channels; x has [2, 3, 4]");
+  EXPECT_EQ(message(), "normalize has 3 channels; x has [2, 3, 4]; one mean and one std are for all");
   spec.transforms = {{"rotate", {}}};
   EXPECT_FALSE(open(spec, inputs));
   EXPECT_EQ(message(), "transform rotate is not built");

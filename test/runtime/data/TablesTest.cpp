@@ -36,13 +36,16 @@ TEST_F(Data, NpyErrors) {
   write("big.npy", npy(">i4", "(1,)", bytesOfValues<int32_t>({1})));
   const InputShape x = {"x", {3}, kFloat, 0}, y = {"y", {}, kInt, 10};
   EXPECT_FALSE(open({"npy", {"x.npy", "y.npy"}}, {x, y}));
-  EXPECT_EQ(message(), "value 1 of \"DIR/y.npy\" is -2, y is int below 10");
+  EXPECT_EQ(message(), "value 1 of \"DIR/y.npy\" is -2, y is int below 10, from 0 to 9");
   EXPECT_FALSE(open({"npy", {"x.npy", "three.npy"}}, {x, y}));
-  EXPECT_EQ(message(), "\"DIR/three.npy\" has 3 samples, the file before it 2");
+  EXPECT_EQ(message(), "\"DIR/three.npy\" has 3 samples, the file before it 2; each sample has a part in every file");
   EXPECT_FALSE(open({"npy", {"x.npy", "x.npy"}}, {x, y}));
-  EXPECT_EQ(message(), "\"DIR/x.npy\" gives [3] a sample, y is []");
+  EXPECT_EQ(
+      message(),
+      "\"DIR/x.npy\" gives [3] a sample, y is []; name files and inputs in the same order, and declare axes of the "
+      "file's sizes");
   EXPECT_FALSE(open({"npy", {"x.npy"}}, {{"x", {3}, kInt, 10}}));
-  EXPECT_EQ(message(), "\"DIR/x.npy\" has values of type float, x is int");
+  EXPECT_EQ(message(), "\"DIR/x.npy\" has values of type float, x is int; save integers, as array.astype('int64') is");
   EXPECT_FALSE(open({"npy", {"cut.npy"}}, {y}));
   EXPECT_EQ(message(), "\"DIR/cut.npy\" is shorter than its header says");
   EXPECT_FALSE(open({"npy", {"negative.npy"}}, {y}));
@@ -51,7 +54,8 @@ TEST_F(Data, NpyErrors) {
   EXPECT_EQ(message(), "value 0 of \"DIR/wide.npy\" is 9223372036854775807, y is int, of 32 bits");
   EXPECT_FALSE(open({"npy", {"big.npy"}}, {y}));
   EXPECT_EQ(message(),
-            "\"DIR/big.npy\" has values of type >i4; float32, float64, bool and little-endian integers are read");
+            "\"DIR/big.npy\" has values of type >i4; float32, float64, bool and little-endian integers are read; "
+            "save array.astype('int64')");
 }
 
 // One header line, then columns from left to right; quotes, spaces, a file without a last line end.
@@ -70,14 +74,43 @@ TEST_F(Data, Csv) {
 
   const InputShape y = {"y", {}, kInt, 2}, x = {"x", {2}, kFloat, 0};
   EXPECT_FALSE(open({"csv", {"x.csv"}}, {x, y}));
-  EXPECT_EQ(message(), "\"DIR/x.csv\", line 2, column label is 2, y is int below 2");
+  EXPECT_EQ(message(), "\"DIR/x.csv\", line 2, column label is 2, y is int below 2, from 0 to 1");
   EXPECT_FALSE(open({"csv", {"x.csv"}}, {x}));
-  EXPECT_EQ(message(), "\"DIR/x.csv\", line 1 has 3 columns; the inputs take 2");
+  EXPECT_EQ(message(), "\"DIR/x.csv\", line 1 has 3 columns; the inputs take 2: x 2");
   EXPECT_FALSE(open({"csv", {"x.csv"}}, {{"y", {3}, kInt, 9}}));
   EXPECT_EQ(message(), "\"DIR/x.csv\", line 2, column a: 1.5 is no integer, y is int");
   write("bad.csv", "a,b,label\n1,,2\n");
   EXPECT_FALSE(open({"csv", {"bad.csv"}}, {x, y}));
-  EXPECT_EQ(message(), "\"DIR/bad.csv\", line 2, column b: \"\" is not a number");
+  EXPECT_EQ(message(), "\"DIR/bad.csv\", line 2, column b is empty; each field is a number");
+}
+
+// A csv file without its header line would lose a sample, and columns that are called as inputs fill no others.
+TEST_F(Data, CsvHeader) {
+  const InputShape y = {"y", {}, kInt, 9}, x = {"x", {2}, kFloat, 0};
+  write("bare.csv", "1,2,3\n4,5,6\n");
+  EXPECT_FALSE(open({"csv", {"bare.csv"}}, {x, y}));
+  EXPECT_EQ(message(),
+            "\"DIR/bare.csv\", line 1 holds numbers, and a csv file begins with a line of its columns' names; "
+            "add one");
+  write("counted.csv", "0,1,2\n4,5,6\n"); // as pandas writes where there are no names
+  EXPECT_TRUE(open({"csv", {"counted.csv"}}, {x, y}));
+  write("turned.csv", "y,a,b\n1,2,3\n");
+  EXPECT_TRUE(open({"csv", {"turned.csv"}}, {y, x}));
+  EXPECT_FALSE(open({"csv", {"turned.csv"}}, {x, y}));
+  EXPECT_EQ(message(), "\"DIR/turned.csv\", line 1: column y would fill x, for columns fill the inputs from left to "
+                       "right: x 2, y 1; name the inputs in the columns' order");
+}
+
+// Numbers that are not finite are told with their sample, in either order of storage.
+TEST_F(Data, NpyNotFinite) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  write("c.npy", npy("<f4", "(2, 3)", bytesOfValues<float>({0, 1, 2, 3, infinity, 5})));
+  write("f.npy", npy("<f4", "(2, 3)", bytesOfValues<float>({0, 1, infinity, 3, 4, 5}), true));
+  const InputShape x = {"x", {3}, kFloat, 0};
+  EXPECT_FALSE(open({"npy", {"c.npy"}}, {x}));
+  EXPECT_EQ(message(), "\"DIR/c.npy\" has inf in sample 1 (counted from 0); replace it, or leave the sample out");
+  EXPECT_FALSE(open({"npy", {"f.npy"}}, {x}));
+  EXPECT_EQ(message(), "\"DIR/f.npy\" has inf in sample 0 (counted from 0); replace it, or leave the sample out");
 }
 
 // Integers that an input of 32 bits cannot hold are refused where it has no bound of its own.

@@ -303,10 +303,12 @@ TEST_F(Run, ResumeRefusesAnotherRun) {
   program.fingerprints[2].text = "12";
   program.fingerprints[3].text = "sgd\nlr = 0.1";
   EXPECT_EQ(run(program, {"--resume"}), 4);
-  EXPECT_EQ(messages, "echelon: --resume: snapshot \"DIR/ckpt/step-00000004\" is of another run\n"
-                      "  seed differs:\n    snapshot: 11\n    now:      12\n"
-                      "  optimizer differs:\n    snapshot: lr = 0.05\n    now:      lr = 0.1\n"
-                      "  a changed layout, length, evaluation or checkpoint clause would be fine\n");
+  EXPECT_EQ(messages,
+            "echelon: --resume: snapshot \"DIR/ckpt/step-00000004\" is of another run\n"
+            "  seed differs:\n    snapshot: 11\n    now:      12\n"
+            "  optimizer differs:\n    snapshot: lr = 0.05\n    now:      lr = 0.1\n"
+            "  a changed layout, length, evaluation or checkpoint clause would be fine; go on with what the snapshot "
+            "was made by, or start anew in another directory (--out DIR)\n");
   Program longer = saving(linear::program(folder, 1, 1));
   longer.steps = 30;
   EXPECT_EQ(run(longer, {"--resume"}), 0) << messages;
@@ -366,7 +368,8 @@ TEST_F(Run, LossNotFinite) {
   EXPECT_EQ(run(program, {}), 4);
   const std::string expected =
       "echelon: rank 0: loss is nan at step 5; the first tensor that is not finite is w (element 0 of "
-      "this rank's); parameters and optimizer are as they were before this step\n";
+      "this rank's); parameters and optimizer are as they were before this step; a learning rate smaller than this "
+      "step's";
   EXPECT_EQ(messages.substr(0, expected.size()), expected);
   EXPECT_EQ(run(program, {"--transport", "threads"}), 4);
   EXPECT_EQ(messages.substr(0, expected.size()), expected);
@@ -379,7 +382,8 @@ TEST_F(Run, GradientNotFinite) {
   EXPECT_EQ(run(program, {}), 4);
   const std::string expected = "echelon: rank 0: loss is inf at step 5; the first tensor that is not finite is the "
                                "gradient of w; parameters and "
-                               "optimizer are as they were before this step; the newest snapshot is that of step 4\n";
+                               "optimizer are as they were before this step; the newest snapshot is that of step 4; "
+                               "a learning rate smaller than this step's";
   EXPECT_EQ(messages.substr(0, expected.size()), expected);
 }
 
