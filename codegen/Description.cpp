@@ -2,27 +2,13 @@
 #include "codegen/Description.h"
 #include "codegen/Fingerprints.h"
 #include "codegen/Plan.h"
+#include "codegen/Text.h"
 #include "ir/dist/State.h"
 #include "ir/rt/ops/Expression.h"
 #include "llvm/Support/Path.h"
 
 using namespace mlir;
 using namespace echelon;
-
-std::string codegen::quoted(StringRef text) {
-  std::string out = "\"";
-  for (unsigned char c : text) {
-    if (c == '\n')
-      out += "\\n";
-    else if (c == '\t')
-      out += "\\t";
-    else if (c == '"' || c == '\\')
-      out += std::string("\\") + static_cast<char>(c);
-    else
-      out += static_cast<char>(c);
-  }
-  return out + "\"";
-}
 
 namespace {
 using codegen::quoted;
@@ -180,7 +166,7 @@ void Tables::print() {
         "and gains\n/// nothing.\n[[gnu::optimize(\"O0\")]] Program describe() {\n  Program p;\n  // clang-format off: "
         "one line an entry\n";
   field("name", quoted(plan.name));
-  std::string spec = plan.modelRange.valid() ? sources.name(plan.modelRange.file) : "";
+  std::string spec = plan.modelRange.valid() ? sources.path(plan.modelRange.file) : "";
   field("spec", quoted(spec));
   std::string folder = llvm::sys::path::parent_path(spec).str();
   field("folder", quoted(folder.empty() ? "." : folder));

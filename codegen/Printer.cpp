@@ -1,6 +1,6 @@
 // Lines of functions.
 #include "codegen/Printer.h"
-#include "codegen/Description.h"
+#include "codegen/Text.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Path.h"
 
@@ -41,8 +41,6 @@ std::string SourceLines::of(Location loc) const {
       StringRef line(sources.line(static_cast<int>(f), place.getLine()).data(),
                      sources.line(static_cast<int>(f), place.getLine()).size());
       line = line.trim();
-      if (line.ends_with("\\"))
-        line = line.drop_back();
       if (!line.empty())
         text += ("  " + line).str();
       break; // a file that was read twice says it once
@@ -122,7 +120,7 @@ void Printer::comment(ArrayRef<std::string> texts) {
   lastSource = all;
   for (StringRef text : texts)
     if (!text.empty())
-      line("// " + text.take_front(kLineLength - 3 - 2 * depth).rtrim());
+      line("// " + commented(text, kLineLength - 3 - 2 * depth));
 }
 
 void Printer::assign(StringRef target, StringRef op, StringRef expression) {

@@ -1,6 +1,6 @@
 #include "codegen/Probes.h"
-#include "codegen/Description.h"
 #include "codegen/Printer.h"
+#include "codegen/Text.h"
 
 using namespace mlir;
 using namespace echelon;

@@ -25,7 +25,7 @@ const char *word(Severity severity) {
   return "";
 }
 
-// One printable column of a source line: a whole character, or '?' for what would disturb a terminal.
+// One column of a source line: a whole character, or '?' for what must not reach a terminal.
 struct Column {
   std::string_view text;
   bool tab;
@@ -34,15 +34,10 @@ struct Column {
 std::vector<Column> columns(std::string_view line) {
   std::vector<Column> out;
   for (size_t i = 0; i < line.size();) {
-    size_t n = 1;
-    while (i + n < line.size() && (line[i + n] & 0xC0) == 0x80)
-      ++n;
-    unsigned char c = static_cast<unsigned char>(line[i]);
-    bool control =
-        (c < 0x20 && c != '\t') || c == 0x7F || (c == 0xC2 && n == 2 && static_cast<unsigned char>(line[i + 1]) < 0xA0);
-    bool broken = c >= 0x80 && n == 1;
-    out.push_back({control || broken ? std::string_view("?") : line.substr(i, n), c == '\t'});
-    i += n;
+    std::string_view own = line.substr(i, runtime::characterAt(line, i).bytes);
+    bool tab = own == "\t";
+    out.push_back({tab || printable(own) == own ? own : "?", tab});
+    i += own.size();
   }
   return out;
 }
@@ -137,15 +132,15 @@ void print(const Diagnostic &d, const SourceManager &sources, std::ostream &os, 
   os << bold;
   if (d.range.valid())
     os << place(d.range);
-  os << plain << paint << word(d.severity) << '[' << spell(d.code, d.severity) << "]: " << plain << bold << d.message
-     << plain << '\n';
+  os << plain << paint << word(d.severity) << '[' << spell(d.code, d.severity) << "]: " << plain << bold
+     << printable(d.message, Lines::Indented) << plain << '\n';
   if (d.range.valid())
     printLine(d.range, sources, os, green, plain);
   for (const DiagnosticNote &note : d.notes) {
     os << (colours ? "\x1b[1;36m" : "") << "note: " << plain;
     if (note.range.valid())
       os << place(note.range);
-    os << note.message << '\n';
+    os << printable(note.message, Lines::Indented) << '\n';
   }
 }
 

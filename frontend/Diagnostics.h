@@ -2,6 +2,7 @@
 // right.
 #pragma once
 #include "frontend/Source.h"
+#include "runtime/launch/Printable.h"
 #include <iosfwd>
 #include <string>
 #include <vector>
@@ -83,7 +84,11 @@ void print(const Diagnostic &diagnostic, const SourceManager &sources, std::ostr
 /// Colours only on a terminal, and not when NO_COLOR is set.
 bool wantsColours(int fileDescriptor);
 
-/// Text from a spec as it may stand in a message: control characters and invalid bytes escaped, long text cut.
+/// What is printed and is not ours (names of files, arguments, what the host compiler said) goes through `printable`:
+/// no byte of it is a command to the terminal. `Diagnostics::print` does so itself.
+using runtime::Lines;
+using runtime::printable;
+/// Text from a spec as it may stand in a message: on one line, printable, long text cut.
 std::string escaped(std::string_view text);
 /// The same in single quotes. (Overloads, so that argument-dependent lookup never prefers std::quoted.)
 inline std::string quoted(std::string_view text) { return "'" + escaped(text) + "'"; }

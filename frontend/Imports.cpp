@@ -24,8 +24,8 @@ public:
     auto main = parse(sources, id, diagnostics);
     if (!main)
       return nullptr;
-    open.push_back(sources.name(id));
-    add(std::move(main), sources.name(id));
+    open.push_back(sources.path(id));
+    add(std::move(main), sources.path(id));
     checkMachines(*program, diagnostics);
     return std::move(program);
   }
@@ -34,7 +34,7 @@ private:
   // Takes a parsed file in and loads its imports, depth first. `key` is its path, or <nn> for the library.
   File *add(std::unique_ptr<File> parsed, const std::string &key) {
     File *file = parsed.get();
-    file->stem = file->isLibrary ? key.substr(1, key.size() - 2) : stemOf(sources.name(file->id));
+    file->stem = file->isLibrary ? key.substr(1, key.size() - 2) : stemOf(sources.path(file->id));
     known[canonical(key)] = file;
     program->files.push_back(std::move(parsed));
     for (Import &import : file->imports)
@@ -63,7 +63,7 @@ private:
         return nullptr;
       }
     } else {
-      key = (std::filesystem::path(folderOf(sources.name(from.id))) / import.name).lexically_normal().string();
+      key = (std::filesystem::path(folderOf(sources.path(from.id))) / import.name).lexically_normal().string();
     }
     for (const std::string &above : open)
       if (canonical(above) == canonical(key)) {

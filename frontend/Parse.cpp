@@ -29,7 +29,7 @@ std::unique_ptr<File> parse(const SourceManager &sources, FileId id, Diagnostics
     why = "unknown exception";
   }
   diagnostics.error(Code::E0799, {},
-                    "internal error while parsing " + quoted(sources.name(id)) + ": " + escaped(why) +
+                    "internal error while parsing " + quoted(sources.path(id)) + ": " + escaped(why) +
                         "; please report it with the file");
   return nullptr;
 }

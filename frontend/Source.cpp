@@ -1,4 +1,5 @@
 #include "frontend/Source.h"
+#include "runtime/launch/Printable.h"
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -15,8 +16,9 @@ SourceRange join(SourceRange first, SourceRange last) {
   return first;
 }
 
-FileId SourceManager::add(std::string name, std::string text) {
-  File file{std::move(name), std::move(text), {0}};
+FileId SourceManager::add(std::string path, std::string text) {
+  std::string name = runtime::printable(path);
+  File file{std::move(path), std::move(name), std::move(text), {0}};
   for (size_t i = 0; i < file.text.size(); ++i)
     if (file.text[i] == '\n')
       file.lineStarts.push_back(uint32_t(i + 1));

@@ -32,11 +32,14 @@ SourceRange join(SourceRange first, SourceRange last);
 /// Owns the text of the files of one run of the compiler.
 class SourceManager {
 public:
-  /// Adds a file whose text is known (the library, an editor's buffer, a test). `name` is what diagnostics print.
-  FileId add(std::string name, std::string text);
+  /// Adds a file whose text is known (the library, an editor's buffer, a test).
+  FileId add(std::string path, std::string text);
   /// Reads a file from disk; -1 when it cannot be read, and then `why` says why.
   FileId read(const std::string &path, std::string &why);
 
+  /// Where the file lies.
+  const std::string &path(FileId file) const { return files[size_t(file)].path; }
+  /// The same as diagnostics, programs and plans print it: a file's name may hold anything.
   const std::string &name(FileId file) const { return files[size_t(file)].name; }
   std::string_view text(FileId file) const { return files[size_t(file)].text; }
   std::string_view text(SourceRange range) const { return text(range.file).substr(range.offset, range.length); }
@@ -48,10 +51,10 @@ public:
 
 private:
   struct File {
-    std::string name, text;
+    std::string path, name, text;
     std::vector<uint32_t> lineStarts; // byte offset of each line
   };
-  std::deque<File> files; // a deque: names and texts stay where they are
+  std::deque<File> files; // a deque: paths and texts stay where they are
 };
 
 } // namespace echelon::frontend

@@ -2,7 +2,6 @@
 #include "frontend/Diagnostics.h"
 #include <algorithm>
 #include <cctype>
-#include <cstdio>
 
 namespace echelon::frontend {
 
@@ -12,25 +11,9 @@ std::string escaped(std::string_view text) {
   for (size_t i = 0; i < text.size();) {
     if (out.size() >= longest)
       return out + "…";
-    unsigned char c = static_cast<unsigned char>(text[i]);
-    size_t n = c < 0x80 ? 1 : c >= 0xF0 ? 4 : c >= 0xE0 ? 3 : c >= 0xC2 ? 2 : 0;
-    bool whole = n && i + n <= text.size();
-    for (size_t k = 1; whole && k < n; ++k)
-      whole = (text[i + k] & 0xC0) == 0x80;
-    bool control = c < 0x20 || c == 0x7F || (c == 0xC2 && whole && static_cast<unsigned char>(text[i + 1]) < 0xA0);
-    if (c == '\n')
-      out += "\\n";
-    else if (c == '\t')
-      out += "\\t";
-    else if (whole && !control)
-      out += text.substr(i, n);
-    else {
-      char hex[8];
-      std::snprintf(hex, sizeof hex, "\\x%02x", c);
-      out += hex;
-      n = 1;
-    }
-    i += n;
+    std::string_view own = text.substr(i, runtime::characterAt(text, i).bytes);
+    out += printable(own);
+    i += own.size();
   }
   return out;
 }

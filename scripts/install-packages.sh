@@ -10,7 +10,7 @@ packages=(
   libcli11-dev nlohmann-json3-dev zlib1g-dev libdeflate-dev # command line, JSON, packed data
   libopenblas-pthread-dev libdnnl-dev                 # matrix products, convolutions
   libopenmpi-dev openmpi-bin                          # the mpi transport
-  libgtest-dev python3                                # tests (lit is a Python program)
+  libgtest-dev python3 strace                         # tests (lit is a Python program)
   dataset-fashion-mnist fortunes                      # data of the examples
 )
 

@@ -158,7 +158,7 @@ std::optional<std::string> format(const SourceManager &sources, FileId file, Dia
     return Writer(markTokens(tree.root, tree.tokens()), tree.tokens()).run();
   } catch (const std::exception &e) {
     diagnostics.error(Code::E0799, {},
-                      "internal error while formatting " + quoted(sources.name(file)) + ": " + escaped(e.what()));
+                      "internal error while formatting " + quoted(sources.path(file)) + ": " + escaped(e.what()));
     return std::nullopt;
   }
 }

@@ -49,29 +49,31 @@ bool checkText(const SourceManager &sources, FileId file, Diagnostics &diagnosti
   std::string_view text = sources.text(file);
   if (text.size() > maximalFileBytes) {
     diagnostics.error(Code::E0701, import,
-                      "'" + escaped(sources.name(file)) + "' is larger than 16 MiB, the most a spec may have");
+                      "'" + escaped(sources.path(file)) + "' is larger than 16 MiB, the most a spec may have");
     return false;
   }
+  bool clean = true;
   for (size_t i = 0; i < text.size();) {
-    auto c = static_cast<unsigned char>(text[i]);
-    size_t n = c < 0x80 ? 1 : c >= 0xF0 && c <= 0xF4 ? 4 : c >= 0xE0 ? 3 : c >= 0xC2 ? 2 : 0;
-    bool good = n && c <= 0xF4 && i + n <= text.size();
-    for (size_t k = 1; good && k < n; ++k)
-      good = (text[i + k] & 0xC0) == 0x80;
-    if (good && n > 2) { // overlong forms, surrogates, beyond Unicode
-      auto second = static_cast<unsigned char>(text[i + 1]);
-      good = !(c == 0xE0 && second < 0xA0) && !(c == 0xED && second >= 0xA0) && !(c == 0xF0 && second < 0x90) &&
-             !(c == 0xF4 && second >= 0x90);
-    }
-    if (!good) {
-      diagnostics.error(Code::E0001, sources.range(file, uint32_t(i), 1),
-                        "the byte '" + escaped(text.substr(i, 1)) +
-                            "' is not text in UTF-8; save the file in that encoding");
+    runtime::Character c = runtime::characterAt(text, i);
+    auto here = [&] { return sources.range(file, uint32_t(i), uint32_t(c.bytes)); };
+    std::string shown = escaped(text.substr(i, c.bytes));
+    if (!c.valid) {
+      diagnostics.error(Code::E0001, here(),
+                        "the byte '" + shown + "' is not text in UTF-8; save the file in that encoding");
       return false;
     }
-    i += n;
+    bool space = c.code == '\t' || c.code == '\n' || c.code == '\r';
+    if (runtime::isControl(c.code) && !space) {
+      diagnostics.error(Code::E0006, here(), "the control character '" + shown + "' does not show; take it out");
+      clean = false;
+    } else if (runtime::turnsDirection(c.code)) {
+      diagnostics.error(Code::E0006, here(),
+                        "the character '" + shown + "' makes what follows read other than it is; take it out");
+      clean = false;
+    }
+    i += c.bytes;
   }
-  return true;
+  return clean;
 }
 
 bool isWord(const Token *token) {

@@ -27,8 +27,8 @@ private:
   std::vector<uint32_t> offsets; // of each character; empty for ASCII
 };
 
-/// True when the text can be lexed: within the size limit and valid UTF-8. Reports what is wrong otherwise. `import`:
-/// what asks for the file, invalid for the spec itself.
+/// True when the text can be lexed: within the size limit, valid UTF-8, nothing hidden in it. Reports what is wrong
+/// otherwise. `import`: what asks for the file, invalid for the spec itself.
 bool checkText(const SourceManager &sources, FileId file, Diagnostics &diagnostics, SourceRange import);
 
 /// Looks over the tokens: words like `h` and `min` stay units only behind a number on the same line; names too long are

@@ -158,7 +158,7 @@ std::string unpack(const std::string &path, const uint8_t *packed, size_t packed
 size_t unpackedBytes() { return unpackedNow; }
 
 std::string readFile(const std::string &path, FileBytes &file, size_t limit) {
-  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a pipe would wait for a writer
   if (descriptor < 0)
     return "cannot read \"" + path + "\": " + std::strerror(errno);
   struct stat info;

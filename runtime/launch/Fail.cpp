@@ -17,9 +17,13 @@ void setRankOfProcess(Transport *transport) { rankOfProcess = transport; }
 void fail(const std::string &message) {
   if (Transport *transport = rankOfThread ? rankOfThread : rankOfProcess.load())
     transport->stop(message.c_str());
-  std::fflush(stdout);
-  std::fprintf(stderr, "echelon: %s\n", message.c_str());
+  complain(message);
   std::_Exit(4);
+}
+
+void complain(const std::string &message) {
+  std::fflush(stdout);
+  std::fprintf(stderr, "echelon: %s\n", printable(message, Lines::Indented).c_str());
 }
 
 } // namespace echelon::runtime

@@ -1,6 +1,8 @@
 // How a rank ends when it cannot go on.
 #pragma once
 
+#include "runtime/launch/Printable.h"
+
 #include <string>
 
 namespace echelon::runtime {
@@ -11,6 +13,10 @@ class Transport;
 /// others. When several ranks fail at once only the first one's message is printed. Outside of a rank (before launch)
 /// it prints `echelon: message` and ends the program with exit code 4.
 [[noreturn]] void fail(const std::string &message);
+
+/// Prints `echelon: message` on standard error. Messages name files and quote what is in them: here, and wherever else
+/// a program prints what is not its own, that goes through printable().
+void complain(const std::string &message);
 
 /// Thrown by fail() where ranks are threads, so that the rest of the process can still stop in order. It is caught by
 /// launch() and by nobody else.

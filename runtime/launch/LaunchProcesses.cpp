@@ -150,7 +150,8 @@ private:
                             ? "died (signal " + std::to_string(WTERMSIG(status)) + ", " + strsignal(WTERMSIG(status)) +
                                   (WTERMSIG(status) == SIGKILL ? "; perhaps out of memory" : "") + ")"
                             : "ended by itself (exit code " + std::to_string(WEXITSTATUS(status)) + ")";
-      report("rank " + std::to_string(rank) + " " + how + " " + segment.status(rank).describe() + whereOthersAre(rank));
+      complain("rank " + std::to_string(rank) + " " + how + " " + segment.status(rank).describe() +
+               whereOthersAre(rank));
     }
     return false;
   }
@@ -173,17 +174,12 @@ private:
       return false;
     for (int rank = 0; rank < options.ranks; ++rank)
       if (!children[rank].alive && segment.status(rank).exitCode.load() > 0) {
-        report("rank " + std::to_string(rank) + " ended with code " +
-               std::to_string(segment.status(rank).exitCode.load()) + " " + segment.status(rank).describe() +
-               "; others did not");
+        complain("rank " + std::to_string(rank) + " ended with code " +
+                 std::to_string(segment.status(rank).exitCode.load()) + " " + segment.status(rank).describe() +
+                 "; others did not");
         break;
       }
     return true;
-  }
-
-  void report(const std::string &message) {
-    std::fflush(stdout);
-    std::fprintf(stderr, "echelon: %s\n", message.c_str());
   }
 
   int stopAll() {
@@ -220,7 +216,7 @@ int launchProcesses(const LaunchOptions &options, const RankMain &rankMain) {
     }
     const std::string wrong = options.beforeRestart ? options.beforeRestart() : "";
     if (!wrong.empty()) {
-      std::fprintf(stderr, "echelon: no restart: %s\n", wrong.c_str());
+      complain("no restart: " + wrong);
       return 4;
     }
     std::fprintf(stderr, "echelon: restart %d of %d\n", restart, options.restarts);

@@ -1,4 +1,5 @@
 #include "runtime/profile/Table.h"
+#include "runtime/launch/Printable.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -13,14 +14,6 @@ const char *const kOther = "other", *const kMessages = "messages", *const kWaiti
 template <class... T> std::string formatted(const char *format, T... values) {
   char text[160];
   std::snprintf(text, sizeof text, format, values...);
-  return text;
-}
-
-/// Nothing that a terminal would take for a command: file names may hold anything.
-std::string plain(std::string text) {
-  for (char &c : text)
-    if (static_cast<unsigned char>(c) < 32 || c == 127)
-      c = '?';
   return text;
 }
 
@@ -53,7 +46,7 @@ std::string rowText(const ProfileRow &row, const ProfileSummary &summary) {
   text += " " + limitColumn(bound, own);
   if (summary.ranks > 1)
     text += formatted(" %8.4f %9.4f-%.4f", 1e3 * row.waited, 1e3 * row.fastest, 1e3 * row.slowest);
-  return text + "  " + plain(row.line) + (row.line.empty() ? "" : "  ") + plain(row.op) + "\n";
+  return text + "  " + printable(row.line) + (row.line.empty() ? "" : "  ") + printable(row.op) + "\n";
 }
 
 struct Sum {

@@ -26,9 +26,13 @@ std::string shortest(double value) {
 std::string quoted(const std::string &text) {
   std::string result = "\"";
   for (const char c : text) {
+    char escape[8];
+    std::snprintf(escape, sizeof(escape), "\\u%04x", static_cast<unsigned char>(c));
     if (c == '"' || c == '\\')
-      result += '\\';
-    if (static_cast<unsigned char>(c) >= 0x20)
+      (result += '\\') += c;
+    else if (static_cast<unsigned char>(c) < 0x20)
+      result += escape;
+    else
       result += c;
   }
   return result + "\"";
@@ -149,7 +153,7 @@ void RunLog::evaluation(int64_t step, const std::string &name, const NamedValues
 }
 
 void RunLog::say(const std::string &line) {
-  std::printf(lineOpen ? "\n%s\n" : "%s\n", line.c_str());
+  std::printf(lineOpen ? "\n%s\n" : "%s\n", printable(line).c_str());
   std::fflush(stdout);
   lineOpen = false;
 }
@@ -158,8 +162,7 @@ void RunLog::warn(const std::string &line) {
   if (lineOpen)
     std::fputs("\n", stdout);
   lineOpen = false;
-  std::fflush(stdout);
-  std::fprintf(stderr, "echelon: %s\n", line.c_str());
+  complain(line);
 }
 
 } // namespace echelon::runtime

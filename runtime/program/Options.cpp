@@ -1,4 +1,5 @@
 #include "runtime/program/Options.h"
+#include "runtime/launch/Printable.h"
 
 #include <charconv>
 #include <cmath>
@@ -120,7 +121,7 @@ std::string parseOptions(const Program &program, int argc, char **argv, Options 
 }
 
 std::string helpText(const Program &program, const std::string &executable) {
-  std::string text = executable + ": trains " + program.name + " of " + program.spec + " on " +
+  std::string text = executable + ": trains " + program.name + " of " + printable(program.spec) + " on " +
                      std::to_string(meshSize(program.mesh)) + (meshSize(program.mesh) == 1 ? " rank" : " ranks");
   for (size_t m = 0; m < program.mesh.size(); ++m)
     text += (m ? ", " : " (") + program.mesh[m].name + " = " + std::to_string(program.mesh[m].size);
@@ -133,7 +134,7 @@ std::string helpText(const Program &program, const std::string &executable) {
   text += "\nexamples:\n  " + executable + " --log run.jsonl\n  " + executable + " --steps 100 --transport threads\n";
   if (!program.checkpoint.directory.empty())
     text +=
-        "  " + executable + " --resume\n  " + executable + " --evaluate-from " + program.checkpoint.directory + "\n";
+        "  " + executable + " --resume\n  " + executable + " --evaluate-from " + printable(program.checkpoint.directory) + "\n";
   if (!program.profiled.empty())
     text += "\nbuilt with --profile: prints at its end where the time of a step went\n";
   return text + "\nends with 0: fine, 2: usage, 4: the run failed\n";

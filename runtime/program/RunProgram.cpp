@@ -17,19 +17,20 @@ int run_program(const Program &program, int argc, char **argv) {
   Options options;
   const std::string wrong = parseOptions(program, argc, argv, options);
   if (!wrong.empty()) {
-    std::fprintf(stderr, "%s: %s\n", executable.c_str(), wrong.c_str());
+    std::fprintf(stderr, "%s: %s\n", printable(executable).c_str(), printable(wrong).c_str());
     return 2;
   }
   if (options.help) {
-    std::fputs(helpText(program, executable).c_str(), stdout);
+    std::fputs(helpText(program, printable(executable)).c_str(), stdout);
     return 0;
   }
   if (options.version) {
-    std::printf("%s, built by echelon %s from %s\n", executable.c_str(), program.version.c_str(), program.spec.c_str());
+    std::printf("%s, built by echelon %s from %s\n", printable(executable).c_str(), program.version.c_str(),
+                printable(program.spec).c_str());
     return 0;
   }
   if (options.plan) {
-    std::fputs(program.plan.c_str(), stdout);
+    std::fputs(printable(program.plan, Lines::Kept).c_str(), stdout);
     return 0;
   }
   set_threads(options.threads);
@@ -43,7 +44,7 @@ int run_program(const Program &program, int argc, char **argv) {
     if (error.empty())
       error = prepare(program, options, true, prepared);
     if (!error.empty()) {
-      std::fprintf(stderr, "echelon: %s\n", error.c_str());
+      complain(error);
       return 4;
     }
   }

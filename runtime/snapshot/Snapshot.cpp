@@ -161,6 +161,9 @@ std::string openSnapshot(const std::string &path, Snapshot &snapshot) {
     for (const auto &file : manifest.at("files"))
       files.push_back(
           {file.at("name").get<std::string>(), file.at("crc32").get<std::string>(), file.at("bytes").get<size_t>()});
+    for (const FileRow &file : files) // what lies elsewhere is not read
+      if (std::find(std::begin(kFiles), std::end(kFiles), file.name) == std::end(kFiles))
+        return damaged + "its manifest.json names \"" + printable(file.name) + "\", which is no file of a snapshot";
     if (manifest.contains("fingerprints"))
       for (const auto &[category, value] : manifest["fingerprints"].items())
         snapshot.fingerprints.push_back({category, value.get<std::string>()});
@@ -169,6 +172,9 @@ std::string openSnapshot(const std::string &path, Snapshot &snapshot) {
   }
   for (const FileRow &file : files) {
     SafetensorsFile tensors;
+    std::error_code ignored;
+    if (fs::is_symlink(path + "/" + file.name, ignored))
+      return damaged + file.name + " is a symbolic link";
     error = tensors.open(path + "/" + file.name);
     if (!error.empty())
       return damaged + error;
@@ -188,7 +194,9 @@ std::string findSnapshot(const std::string &path, Snapshot &snapshot, std::vecto
     return openSnapshot(path, snapshot);
   const std::vector<std::string> all = listSnapshots(path);
   for (size_t i = 0; i < all.size(); ++i) {
-    const std::string error = openSnapshot(all[i], snapshot);
+    const std::string error = fs::is_symlink(all[i], ignored)
+                                  ? "snapshot \"" + all[i] + "\" is a symbolic link: it is not read from there"
+                                  : openSnapshot(all[i], snapshot);
     if (error.empty())
       return "";
     if (i + 1 == all.size())

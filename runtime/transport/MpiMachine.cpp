@@ -1,4 +1,5 @@
 #include "runtime/transport/MpiMachine.h"
+#include "runtime/launch/Printable.h"
 
 #include <chrono>
 #include <cstdio>
@@ -223,7 +224,7 @@ void MpiMachine::end(const std::string &message) {
   if (!isFirstToFail())
     return;
   std::fflush(stdout);
-  std::fprintf(stderr, "echelon: rank %d: %s\n", ownRank, message.c_str());
+  std::fprintf(stderr, "echelon: rank %d: %s\n", ownRank, printable(message, Lines::Indented).c_str());
   std::fflush(stderr);
   std::_Exit(4);
 }

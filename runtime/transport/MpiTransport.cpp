@@ -1,4 +1,5 @@
 #include "runtime/transport/MpiTransport.h"
+#include "runtime/launch/Printable.h"
 #include "runtime/transport/Ticks.h"
 
 #include <algorithm>
@@ -447,7 +448,7 @@ void MpiTransport::die(const std::string &message) const {
 void MpiTransport::stop(const char *message) {
   std::fflush(stdout);
   if (!machine || machine->isFirstToFail())
-    std::fprintf(stderr, "echelon: rank %d: %s\n", ownRank, message);
+    std::fprintf(stderr, "echelon: rank %d: %s\n", ownRank, printable(message, Lines::Indented).c_str());
   std::fflush(stderr);
   MPI_Abort(MPI_COMM_WORLD, 4);
   std::_Exit(4);

@@ -146,7 +146,7 @@ void SharedTransport::stop(const char *message) {
   int nobody = -1;
   if (segment.header().failedRank.compare_exchange_strong(nobody, ownRank)) {
     std::fflush(stdout);
-    std::fprintf(stderr, "echelon: rank %d: %s\n", ownRank, message);
+    complain("rank " + std::to_string(ownRank) + ": " + message);
   }
   if (kind == Kind::Threads || worldSize == 1) // the process lives on: launch() returns
     throw RankStopped();

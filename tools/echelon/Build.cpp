@@ -86,7 +86,7 @@ static int build(const BuildOptions &options) {
   int exitCode = Fine;
   if (!buildExecutable(text, executable, exitCode))
     return exitCode;
-  std::cout << executable << "\n";
+  std::cout << frontend::printable(executable) << "\n";
   return Fine;
 }
 

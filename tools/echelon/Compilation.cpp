@@ -75,8 +75,16 @@ bool Compilation::parse() {
     diagnostics.error(Code::E0117, {}, why);
     return false;
   }
+  std::unique_ptr<Program> written = std::move(program);
+  const Train *before = train;
   program = parseProgram(sources, sources.add(options.spec, text), diagnostics);
-  return program && !diagnostics.hasErrors() && chooseTrain();
+  if (!program || diagnostics.hasErrors() || !chooseTrain())
+    return false;
+  if (!onlySet(*before, *train, options.settings)) {
+    diagnostics.error(Code::E0117, {}, "the settings say more than values: they change which clauses there are");
+    return false;
+  }
+  return true;
 }
 
 bool Compilation::plan() {
@@ -291,7 +299,7 @@ bool Compilation::wouldOverwrite(const std::string &file) const {
       for (const std::string &path : dataFiles(*evaluation.source, folder()))
         inputs.push_back(path);
   for (size_t f = 0; f < sources.size(); ++f)
-    inputs.push_back(sources.name(static_cast<FileId>(f)));
+    inputs.push_back(sources.path(static_cast<FileId>(f)));
   std::error_code none;
   for (const std::string &input : inputs)
     if (std::filesystem::equivalent(file, input, none) && std::filesystem::is_regular_file(file, none)) {

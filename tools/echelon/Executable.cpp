@@ -32,7 +32,7 @@ std::vector<std::string> launcher(const std::string &transport, int64_t ranks, c
   if (geteuid() == 0)
     command.push_back("--allow-run-as-root");
   if (!hosts.empty())
-    command.insert(command.end(), {"--hostfile", hosts});
+    command.insert(command.end(), {"--hostfile", fs::absolute(hosts)}); // -x is no file to mpirun
   else if (ranks > static_cast<int64_t>(std::thread::hardware_concurrency()))
     command.push_back("--oversubscribe");
   return command;
@@ -62,8 +62,9 @@ bool buildExecutable(const std::string &text, const std::string &path, int &exit
               << "; install a C++17 compiler, or name one with CXX\n";
   else
     std::cerr << "echelon: the host compiler " << frontend::quoted(hostCommand(source, path).front())
-              << " ended with exit code " << status << " on the generated program " << source << "\n"
-              << log;
+              << " ended with exit code " << status << " on the generated program " << frontend::printable(source)
+              << "\n"
+              << frontend::printable(log, frontend::Lines::Kept);
   exitCode = HostCompilerFailed;
   return false;
 }

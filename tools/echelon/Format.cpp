@@ -39,7 +39,7 @@ int format(const FormatOptions &options) {
       std::cout << *text;
     } else if (options.check) {
       if (!same) {
-        std::cout << file << "\n";
+        std::cout << frontend::printable(file) << "\n";
         exitCode = SpecWrong;
       }
     } else if (!same && !(std::ofstream(file) << *text).flush()) {

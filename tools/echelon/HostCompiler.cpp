@@ -3,6 +3,10 @@
 
 #include "tools/echelon/Paths.h"
 
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Program.h"
+
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <fcntl.h>
@@ -14,11 +18,19 @@
 
 namespace echelon {
 
-int runProgram(const std::vector<std::string> &arguments, const std::string &outputFile) {
+void execute(const std::vector<std::string> &arguments) {
   std::vector<char *> raw;
   for (const std::string &argument : arguments)
     raw.push_back(const_cast<char *>(argument.c_str()));
   raw.push_back(nullptr);
+  llvm::ErrorOr<std::string> program = llvm::sys::findProgramByName(arguments[0]); // in PATH, where it has no folder
+  if (program)
+    execv(program->c_str(), raw.data());
+  else
+    errno = program.getError().value();
+}
+
+int runProgram(const std::vector<std::string> &arguments, const std::string &outputFile) {
   const pid_t parent = getpid();
   pid_t child = fork();
   if (child < 0)
@@ -34,7 +46,7 @@ int runProgram(const std::vector<std::string> &arguments, const std::string &out
         dup2(file, STDERR_FILENO);
       }
     }
-    execvp(raw[0], raw.data());
+    execute(arguments);
     _exit(kNotStarted);
   }
   int status = 0;
@@ -49,13 +61,18 @@ static void appendWords(std::vector<std::string> &list, const std::string &words
     list.push_back(word);
 }
 
+/// A file as the host compiler takes it for one: -x would be an option, @x a file of options.
+static std::string operand(const std::string &file) {
+  return llvm::StringRef(file).starts_with("-") || llvm::StringRef(file).starts_with("@") ? "./" + file : file;
+}
+
 std::vector<std::string> hostCommand(const std::string &source, const std::string &executable) {
   const char *chosen = std::getenv("CXX"), *flags = std::getenv("CXXFLAGS");
   std::vector<std::string> command{chosen && *chosen ? chosen : ECHELON_HOST_COMPILER};
   appendWords(command, "-std=c++17 " ECHELON_HOST_FLAGS);
   appendWords(command, flags ? flags : "");
   command.push_back("-I" + includeFolder());
-  command.insert(command.end(), {source, "-o", executable});
+  command.insert(command.end(), {operand(source), "-o", operand(executable)});
   command.push_back(runtimeLibrary());
   appendWords(command, ECHELON_HOST_LIBRARIES);
   return command;

@@ -7,6 +7,10 @@ namespace echelon {
 
 constexpr int kNotStarted = 127; // exit status of a program that could not be started
 
+/// Becomes the program: execv of what PATH has, so that a file that is no program is refused and never given to a
+/// shell, as execvp would. Returns only when that fails, with the reason in errno.
+void execute(const std::vector<std::string> &arguments);
+
 /// Runs a program and waits; its standard output and error go to `outputFile` when that is not empty. Returns its exit
 /// status (128 + N when signal N ended it).
 int runProgram(const std::vector<std::string> &arguments, const std::string &outputFile = "");

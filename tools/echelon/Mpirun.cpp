@@ -3,6 +3,7 @@
 #include "tools/echelon/Mpirun.h"
 
 #include "tools/echelon/Commands.h"
+#include "tools/echelon/HostCompiler.h"
 
 #include <cerrno>
 #include <csignal>
@@ -24,10 +25,6 @@ static void handOn(int) {
 }
 
 int runMpirun(const std::vector<std::string> &arguments) {
-  std::vector<char *> raw;
-  for (const std::string &argument : arguments)
-    raw.push_back(const_cast<char *>(argument.c_str()));
-  raw.push_back(nullptr);
   struct sigaction action = {};
   action.sa_handler = handOn;
   sigaction(SIGINT, &action, nullptr);
@@ -44,7 +41,7 @@ int runMpirun(const std::vector<std::string> &arguments) {
       dup2(nothing, STDIN_FILENO);
     std::signal(SIGINT, SIG_DFL);
     std::signal(SIGTERM, SIG_DFL);
-    execvp(raw[0], raw.data());
+    execute(arguments);
     _exit(127);
   }
   child = started;

@@ -3,6 +3,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/BLAKE3.h"
 
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <sys/stat.h>
@@ -33,8 +34,14 @@ std::string cacheFolder() {
     folder = variable("XDG_CACHE_HOME") + "/echelon";
   if (folder.empty() && !variable("HOME").empty())
     folder = variable("HOME") + "/.cache/echelon";
-  if (folder.empty())
+  if (folder.empty()) {
     folder = "/tmp/echelon-cache-" + std::to_string(geteuid());
+    // Anybody may have made a folder of this name: what lies in one that is not this user's alone is never started.
+    struct stat info = {};
+    if ((mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) || lstat(folder.c_str(), &info) != 0 ||
+        !S_ISDIR(info.st_mode) || info.st_uid != geteuid() || (info.st_mode & 022) != 0)
+      return "";
+  }
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   return error ? "" : std::filesystem::absolute(folder).string();

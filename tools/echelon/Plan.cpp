@@ -53,7 +53,7 @@ int plan(const PlanOptions &options) {
   compilation.printDiagnostics();
   ProgramPlan made = planOf(*compilation.module);
   if (options.json)
-    std::cout << toJson(compilation, made).dump(2) << "\n";
+    std::cout << toJson(compilation, made).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
   else
     std::cout << made.text();
   return Fine;

@@ -1,6 +1,7 @@
 // echelon run SPEC: build if anything changed, then become the program (or mpirun of it).
 #include "tools/echelon/Commands.h"
 #include "tools/echelon/Executable.h"
+#include "tools/echelon/HostCompiler.h"
 #include "tools/echelon/Mpirun.h"
 #include "tools/echelon/Options.h"
 
@@ -24,12 +25,8 @@ struct RunOptions : CompileOptions {
 
 /// Replaces this process; returns only when that fails.
 int become(const std::vector<std::string> &arguments) {
-  std::vector<char *> raw;
-  for (const std::string &argument : arguments)
-    raw.push_back(const_cast<char *>(argument.c_str()));
-  raw.push_back(nullptr);
-  execvp(raw[0], raw.data());
-  std::cerr << "echelon: cannot start " << arguments[0] << ": " << std::strerror(errno) << "\n";
+  execute(arguments);
+  std::cerr << "echelon: cannot start " << frontend::printable(arguments[0]) << ": " << std::strerror(errno) << "\n";
   return RunFailed;
 }
 

@@ -149,6 +149,44 @@ std::string hintFor(llvm::StringRef word, const std::vector<std::string> &words)
                       : near;
 }
 
+// Clauses of one value that a train block may leave at their default; what they are set to is added.
+bool isOptional(llvm::StringRef clause) { return clause == "precision" || clause == "seed"; }
+
+/// Whether nothing in the text ends the value: what is set is never more than what was asked for.
+bool isOneValue(llvm::StringRef value, bool isList) {
+  std::string open; // brackets
+  for (size_t i = 0; i < value.size(); ++i) {
+    switch (value[i]) {
+    case '"':
+      for (++i; i < value.size() && value[i] != '"'; ++i)
+        i += value[i] == '\\';
+      break;
+    case '(':
+    case '[':
+      open += value[i] == '(' ? ')' : ']';
+      break;
+    case ')':
+    case ']':
+      if (open.empty() || open.back() != value[i])
+        return false;
+      open.pop_back();
+      break;
+    case ',':
+      if (open.empty() && !isList)
+        return false;
+      break;
+    case '{':
+    case '}':
+    case ';':
+    case '#':
+    case '\n':
+    case '\r':
+      return false;
+    }
+  }
+  return open.empty();
+}
+
 /// Of two settings of one thing the later holds; arguments that are added to one call stand side by side.
 void combine(std::vector<Edit> &edits, Edit edit) {
   auto same = llvm::find_if(edits, [&](const Edit &e) { return e.offset == edit.offset && e.length == edit.length; });
@@ -173,6 +211,10 @@ std::string echelon::applySettings(const SourceManager &sources, const Train &tr
       why = quoted(setting) + " does not read as path=value, as optimize.lr=3e-4 does";
       return "";
     }
+    if (!isOneValue(value, path.trim() == "precision")) {
+      why = quoted(setting) + " sets more than one value";
+      return "";
+    }
     Setter setter(sources, value.trim().str());
     bool found = false;
     std::vector<std::string> words, owners; // owners: clauses with an argument of that name
@@ -183,9 +225,7 @@ std::string echelon::applySettings(const SourceManager &sources, const Train &tr
       if (clause.word.text == names.front())
         found |= set(setter, clause, llvm::ArrayRef(names).drop_front());
     }
-    // a clause of one value that the train block leaves at its default
-    static const std::vector<llvm::StringRef> optional = {"precision", "seed"};
-    if (!found && names.size() == 1 && llvm::is_contained(optional, names.front())) {
+    if (!found && names.size() == 1 && isOptional(names.front())) {
       edits.push_back({train.end.offset, 0, "", "  " + names.front().str() + " " + value.trim().str() + "\n", ""});
       continue;
     }
@@ -208,4 +248,17 @@ std::string echelon::applySettings(const SourceManager &sources, const Train &tr
   for (const Edit &edit : edits)
     text.replace(edit.offset, edit.length, edit.before + edit.text + edit.after);
   return text;
+}
+
+bool echelon::onlySet(const Train &before, const Train &after, const std::vector<std::string> &settings) {
+  auto added = [&](llvm::StringRef clause) {
+    return isOptional(clause) &&
+           llvm::any_of(settings, [&](llvm::StringRef s) { return s.split('=').first.trim() == clause; });
+  };
+  size_t same = 0;
+  while (same < before.clauses.size() && same < after.clauses.size() &&
+         before.clauses[same].word.text == after.clauses[same].word.text)
+    ++same;
+  return same == before.clauses.size() && std::all_of(after.clauses.begin() + same, after.clauses.end(),
+                                                      [&](const Clause &clause) { return added(clause.word.text); });
 }

@@ -14,4 +14,8 @@ namespace echelon {
 std::string applySettings(const frontend::SourceManager &sources, const frontend::Train &train,
                           const std::vector<std::string> &settings, std::string &why);
 
+/// Whether the settings have changed values alone: the train block has the clauses that it had, and those that were set
+/// without being written.
+bool onlySet(const frontend::Train &before, const frontend::Train &after, const std::vector<std::string> &settings);
+
 } // namespace echelon

@@ -15,6 +15,7 @@
 #include <iostream>
 #include <memory>
 #include <numeric>
+#include <sstream>
 
 namespace fs = std::filesystem;
 
@@ -98,7 +99,7 @@ bool Verifier::addTrials() {
   if (!add("the spec's layout", ""))
     return false;
   for (const std::string &layout : options.layouts)
-    if (!add(layout, layout))
+    if (!add(frontend::printable(layout), layout))
       return false;
   return chooseRandom();
 }
@@ -160,8 +161,10 @@ bool Verifier::run(const Trial &trial, const std::string &transport, Trace &resu
     command.insert(command.end(), {"--steps", std::to_string(kSteps)});
   int status = runProgram(command, said);
   if (status != 0) {
+    std::ostringstream output;
+    output << std::ifstream(said).rdbuf();
     std::cerr << "echelon: the program of " << trial.title << " ended with " << status << ":\n"
-              << std::ifstream(said).rdbuf();
+              << frontend::printable(output.str(), frontend::Lines::Kept);
     exitCode = RunFailed;
     return false;
   }

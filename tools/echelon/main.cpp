@@ -91,7 +91,11 @@ int main(int argc, char **argv) {
       std::cerr << "echelon: " << unknown << "\n";
       return Usage;
     }
-    return app.exit(error) == 0 ? Fine : Usage; // --help and --version end here, too
+    if (error.get_exit_code() == 0)
+      return app.exit(error); // --help and --version
+    std::cerr << frontend::printable(error.what())
+              << "\nRun with --help for more information.\n"; // it quotes arguments
+    return Usage;
   }
   return exitCode;
 }

@@ -137,6 +137,43 @@ TEST(Snapshot, ManifestOfAnotherKind) {
   fs::remove_all(folder);
 }
 
+// Nothing outside of a snapshot is read: its manifest names no other file, and what is a symbolic link is refused.
+TEST(Snapshot, StaysInItsFolder) {
+  namespace fs = std::filesystem;
+  const std::string base = (fs::temp_directory_path() / ("echelon-inside-" + std::to_string(getpid()))).string(),
+                    folder = base + "/step-00000001";
+  onRanks(programOf(kLayouts[0], kMesh), [&](Rank &rank) {
+    fillStartValues(rank);
+    saveSnapshot(rank, base, 1, 1);
+  });
+  Snapshot snapshot;
+  std::vector<std::string> warnings;
+  fs::rename(folder + "/model.safetensors", base + "/elsewhere");
+  fs::create_symlink(base + "/elsewhere", folder + "/model.safetensors");
+  EXPECT_EQ(openSnapshot(folder, snapshot),
+            "snapshot \"" + folder + "\" is damaged: model.safetensors is a symbolic link");
+  fs::remove(folder + "/model.safetensors");
+  fs::rename(base + "/elsewhere", folder + "/model.safetensors");
+  ASSERT_EQ(openSnapshot(folder, snapshot), "");
+
+  fs::rename(folder, base + "/elsewhere");
+  fs::create_directory_symlink(base + "/elsewhere", folder);
+  EXPECT_EQ(findSnapshot(base, snapshot, warnings),
+            "snapshot \"" + folder + "\" is a symbolic link: it is not read from there");
+
+  const std::string body =
+      R"({"format":"echelon-snapshot","version":1,"step":1,"files":[{"name":"../x\n","bytes":1,"crc32":"0"}]})";
+  char checksum[16];
+  std::snprintf(checksum, sizeof checksum, "%08x", crc32Of(0, body.data(), body.size()));
+  std::ofstream(base + "/elsewhere/manifest.json")
+      << body.substr(0, body.size() - 1) << ",\"checksum\":\"" << checksum << "\"}";
+  EXPECT_EQ(openSnapshot(base + "/elsewhere", snapshot),
+            "snapshot \"" + base +
+                "/elsewhere\" is damaged: its manifest.json names \"../x\\n\", which is no file of a "
+                "snapshot");
+  fs::remove_all(base);
+}
+
 // What stands beside snapshots is none: other names, half-written ones, files.
 TEST(Snapshot, List) {
   namespace fs = std::filesystem;
