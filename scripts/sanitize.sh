@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds under a sanitizer, in a folder of its own, and runs the tests that it is for:
-#   scripts/sanitize.sh address    AddressSanitizer and UndefinedBehaviorSanitizer: runtime and front end
+#   scripts/sanitize.sh address    AddressSanitizer and UndefinedBehaviorSanitizer: runtime, front end and their fuzz corpora
 #   scripts/sanitize.sh thread     ThreadSanitizer: whatever runs with ranks as threads
 # MLIR's libraries are not instrumented, so what links them is left to the ordinary tests.
 set -euo pipefail
@@ -12,7 +12,9 @@ address)
   sanitize=address,undefined
   targets=("${runtime[@]/%/_test}" )
   targets=("${targets[@]/#/runtime_}" frontend-test)
-  tests='^(runtime|frontend)-'
+  fuzz=(safetensors manifest npy idx cifar csv tokens parse) # their corpora
+  targets+=("${fuzz[@]/#/fuzz_}")
+  tests="^(runtime|frontend)-|^fuzz-($(IFS='|' && echo "${fuzz[*]}"))$"
   ;;
 thread)
   sanitize=thread

@@ -13,6 +13,9 @@ ParseTree::ParseTree(const SourceManager &sources, FileId file, Diagnostics &dia
     : places(sources, file), input(std::string(sources.text(file))), lexer(&input), stream(&lexer), parser(&stream) {
   lexer.removeErrorListeners(); // every character is some token
   parser.removeErrorListeners();
+  failed = !checkCount(lexer, places, diagnostics);
+  if (failed)
+    return;
   stream.fill();
   if (!prepareTokens(stream, places, diagnostics)) {
     failed = true;

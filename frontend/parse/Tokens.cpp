@@ -165,6 +165,17 @@ private:
 };
 } // namespace
 
+bool checkCount(antlr4::Lexer &lexer, const Places &places, Diagnostics &diagnostics) {
+  size_t count = 0;
+  for (auto token = lexer.nextToken(); token->getType() != Token::EOF; token = lexer.nextToken())
+    if (++count > maximalTokens) {
+      diagnostics.error(Code::E0701, places.of(token.get()), "the file has more than 200000 words, signs and comments");
+      return false;
+    }
+  lexer.reset();
+  return true;
+}
+
 bool prepareTokens(antlr4::CommonTokenStream &stream, const Places &places, Diagnostics &diagnostics) {
   Nesting nesting;
   std::vector<Token *> tokens;

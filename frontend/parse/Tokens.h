@@ -9,6 +9,8 @@ namespace echelon::frontend {
 /// Brackets, braces, prefixes and powers may nest this deep: the parser and all that follows recurse no deeper.
 constexpr size_t maximalNesting = 256;
 constexpr size_t maximalNameLength = 64;
+/// A file has at most this many words, signs and comments: each takes about 1 KiB in the tree.
+constexpr size_t maximalTokens = 200'000;
 
 /// Turns ANTLR's places, which count characters, into ranges, which count bytes.
 class Places {
@@ -30,6 +32,9 @@ private:
 /// True when the text can be lexed: within the size limit, valid UTF-8, nothing hidden in it. Reports what is wrong
 /// otherwise. `import`: what asks for the file, invalid for the spec itself.
 bool checkText(const SourceManager &sources, FileId file, Diagnostics &diagnostics, SourceRange import);
+
+/// Lexes the file once without keeping its tokens. False, with a report, when there are too many.
+bool checkCount(antlr4::Lexer &lexer, const Places &places, Diagnostics &diagnostics);
 
 /// Looks over the tokens: words like `h` and `min` stay units only behind a number on the same line; names too long are
 /// reported. False, with a report, when brackets or prefixes nest too deeply to be parsed.

@@ -1,6 +1,5 @@
 #include "runtime/snapshot/Safetensors.h"
-
-#include <nlohmann/json.hpp>
+#include "runtime/snapshot/ParseJson.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -108,7 +107,7 @@ std::string SafetensorsFile::open(const std::string &path) {
   if (length > file.size() - 8)
     return bad + "its header is cut off";
   const char *text = reinterpret_cast<const char *>(file.data()) + 8;
-  const nlohmann::json header = nlohmann::json::parse(text, text + length, nullptr, false);
+  const auto header = parseJson<nlohmann::json>(text, length);
   if (!header.is_object())
     return bad + "its header is not JSON";
   const size_t held = file.size() - 8 - length;

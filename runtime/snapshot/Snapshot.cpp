@@ -2,8 +2,7 @@
 #include "runtime/launch/Fail.h"
 #include "runtime/program/Assemble.h"
 #include "runtime/snapshot/DirectoryClaim.h"
-
-#include <nlohmann/json.hpp>
+#include "runtime/snapshot/ParseJson.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -141,7 +140,7 @@ std::string openSnapshot(const std::string &path, Snapshot &snapshot) {
   if (!error.empty())
     return damaged + error;
   const char *text = reinterpret_cast<const char *>(bytes.data());
-  nlohmann::ordered_json manifest = nlohmann::ordered_json::parse(text, text + bytes.size(), nullptr, false);
+  auto manifest = parseJson<nlohmann::ordered_json>(text, bytes.size());
   if (!manifest.is_object() || !manifest.contains("checksum"))
     return damaged + "its manifest.json is cut off";
   manifest.erase("checksum");
@@ -157,6 +156,11 @@ std::string openSnapshot(const std::string &path, Snapshot &snapshot) {
   try {
     if (manifest.at("format") != "echelon-snapshot" || manifest.at("version") != kVersion)
       return "snapshot \"" + path + "\" is of a format that this program does not read";
+    bool whole = manifest.at("step").is_number_unsigned();
+    for (const auto &file : manifest.at("files"))
+      whole &= file.at("bytes").is_number_unsigned();
+    if (!whole)
+      return damaged + "its manifest.json is not one of a snapshot";
     snapshot.step = manifest.at("step").get<int64_t>();
     for (const auto &file : manifest.at("files"))
       files.push_back(

@@ -1,6 +1,7 @@
 // Each file of errors/ gives exactly the diagnostics of its .expected file. ECHELON_UPDATE_EXPECTED=1 writes those
 // files anew, to be read before they are committed.
 #include "frontend/Parse.h"
+#include "frontend/parse/Tokens.h"
 #include "frontend/train/NotBuilt.h"
 #include <cstdlib>
 #include <filesystem>
@@ -92,6 +93,23 @@ TEST(Limits, FileSize) {
   FileId file = sources.add("big.ech", std::string(maximalFileBytes + 1, ' '));
   EXPECT_EQ(parse(sources, file, diagnostics), nullptr);
   EXPECT_EQ(diagnostics.text(), "error[E0701]: 'big.ech' is larger than 16 MiB, the most a spec may have\n");
+}
+
+// A file of more than 200 000 words is refused before it is parsed; a comment counts as one.
+TEST(Limits, Words) {
+  for (std::string word : {"@ ", "#\n"}) {
+    SourceManager sources;
+    Diagnostics diagnostics(sources);
+    std::string text;
+    for (size_t i = 0; i <= maximalTokens; ++i)
+      text += word;
+    auto file = parse(sources, sources.add("many.ech", text), diagnostics);
+    ASSERT_NE(file, nullptr);
+    EXPECT_TRUE(file->broken);
+    EXPECT_EQ(diagnostics.sorted().size(), 1u);
+    EXPECT_NE(diagnostics.text().find("error[E0701]: the file has more than 200000 words, signs and comments"),
+              std::string::npos);
+  }
 }
 
 // Only the first 100 errors are told, and how many are left.

@@ -1,0 +1,35 @@
+// The main of a target where there is no libFuzzer: runs the files, and those in the folders, that it is given.
+#include "test/fuzz/Input.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <iterator>
+#include <vector>
+
+namespace fs = std::filesystem;
+
+int main(int argc, char **argv) {
+  std::vector<std::string> files;
+  for (int i = 1; i < argc; ++i) {
+    if (!fs::is_directory(argv[i])) {
+      files.push_back(argv[i]);
+      continue;
+    }
+    for (const fs::directory_entry &entry : fs::directory_iterator(argv[i]))
+      files.push_back(entry.path().string());
+  }
+  std::sort(files.begin(), files.end());
+  for (const std::string &file : files) {
+    std::ifstream stream(file, std::ios::binary);
+    const std::string bytes{std::istreambuf_iterator<char>(stream), {}};
+    if (!stream) {
+      std::fprintf(stderr, "cannot read %s\n", file.c_str());
+      return 1;
+    }
+    std::printf("%s\n", file.c_str()); // the last one told is the one that ends the process
+    std::fflush(stdout);
+    LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size());
+  }
+  std::printf("%zu inputs\n", files.size());
+  return files.empty();
+}

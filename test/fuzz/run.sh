@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# Fuzzes with libFuzzer under AddressSanitizer and UndefinedBehaviorSanitizer:
+#   test/fuzz/run.sh [TARGET…] [--seconds N]
+# Targets: check, parse (specs); safetensors, manifest, npy, idx, cifar, csv, tokens (what the runtime reads). Unless told,
+# all of them: check for 4 hours on one core, each other for one. Builds into build-fuzz (JOBS=N: N compilers at
+# once). New inputs go to build-fuzz/corpus/TARGET, findings to build-fuzz/findings/TARGET; printed are, for each target,
+# the inputs executed, the coverage and the findings. Exit code 1: there are findings. To keep a finding, copy it into
+# test/fuzz/corpus/TARGET. To keep what covers more:
+#   build-fuzz/bin/fuzz_TARGET -merge=1 test/fuzz/corpus/TARGET build-fuzz/corpus/TARGET
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+targets=() seconds=
+while [ $# -gt 0 ]; do
+  case "$1" in
+  --seconds) seconds=${2:?--seconds takes a number}; shift ;;
+  -*) sed -n '2,10s/^# //p' "$0"; exit 2 ;;
+  *) targets+=("$1") ;;
+  esac
+  shift
+done
+[ ${#targets[@]} -gt 0 ] || targets=(check parse safetensors manifest npy idx cifar csv tokens)
+
+folder=build-fuzz
+clang=/usr/lib/llvm-22/bin
+cmake -S . -B $folder -G Ninja -DECHELON_SANITIZE=fuzzer-no-link,address,undefined -DCMAKE_C_COMPILER=$clang/clang \
+  -DCMAKE_CXX_COMPILER=$clang/clang++ -DECHELON_RUNTIME_FLAGS="-O1;-Wno-pass-failed" >/dev/null
+ninja -C $folder ${JOBS:+-j "$JOBS"} "${targets[@]/#/fuzz_}"
+
+export ASAN_OPTIONS=detect_stack_use_after_return=0
+export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+memory=/dev/shm
+[ -w $memory ] || memory=/tmp
+TMPDIR=$(mktemp -d $memory/echelon-fuzz.XXXXXX)
+export TMPDIR
+trap 'rm -rf "$TMPDIR"' EXIT
+# The words and signs of the language, for mutations of bytes.
+grep -oE "'[^' ]+'" grammar/EchelonLexer.g4 | sort -u | sed -e 's/["\\]/\\&/g' -e "s/^'\(.*\)'\$/\"\1\"/" >"$TMPDIR/words"
+ulimit -s 65536 || true # frames are several times larger than in the compiler that is shipped
+
+found=0
+for target in "${targets[@]}"; do
+  corpus=$target length=16384 hours=1 words=()
+  case $target in
+  parse) corpus=check words=(-dict="$TMPDIR/words") ;;
+  check) length=4096 hours=4 words=(-dict="$TMPDIR/words") ;;
+  esac
+  grown=$folder/corpus/$target findings=$folder/findings/$target
+  mkdir -p "$grown" "$findings"
+  # After a finding the rest of the time is spent on others.
+  left=${seconds:-$((hours * 3600))} executed=0 coverage=0
+  until [ "$left" -le 0 ]; do
+    begin=$SECONDS
+    $folder/bin/fuzz_"$target" -max_total_time="$left" -max_len=$length -timeout=10 -rss_limit_mb=2048 \
+      -artifact_prefix="$findings/" -print_final_stats=1 "${words[@]}" \
+      "$grown" test/fuzz/corpus/$corpus >"$folder/fuzz-$target.log" 2>&1 || true
+    left=$((left - (SECONDS - begin) - 1))
+    executed=$((executed + $(sed -n 's/^stat::number_of_executed_units: *//p' "$folder/fuzz-$target.log" | tail -1) + 0))
+    coverage=$(sed -n 's/.* cov: \([0-9]*\).*/\1/p' "$folder/fuzz-$target.log" | tail -1)
+  done
+  findings=$(find "$findings" -type f | wc -l)
+  found=$((found + findings))
+  echo "$target: $executed inputs, $coverage edges, $findings findings"
+done
+[ $found -eq 0 ]
