@@ -80,7 +80,7 @@ public:
         flat += ' ';
     }
     ++depth;
-    line(c.range, "clause " + flat);
+    line(c.range, "clause " + printable(flat));
     --depth;
   }
   void line(SourceRange at, const std::string &what) {

@@ -133,8 +133,8 @@ std::string helpText(const Program &program, const std::string &executable) {
   }
   text += "\nexamples:\n  " + executable + " --log run.jsonl\n  " + executable + " --steps 100 --transport threads\n";
   if (!program.checkpoint.directory.empty())
-    text +=
-        "  " + executable + " --resume\n  " + executable + " --evaluate-from " + printable(program.checkpoint.directory) + "\n";
+    text += "  " + executable + " --resume\n  " + executable + " --evaluate-from " +
+            printable(program.checkpoint.directory) + "\n";
   if (!program.profiled.empty())
     text += "\nbuilt with --profile: prints at its end where the time of a step went\n";
   return text + "\nends with 0: fine, 2: usage, 4: the run failed\n";

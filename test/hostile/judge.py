@@ -28,8 +28,11 @@ def terminal(output, whole_text=False):
             return f"bidi control {code:#x} in {text[max(0, at - 30):at + 30]!r}"
         if code in INVISIBLE and not whole_text:
             return f"invisible character {code:#x} in {text[max(0, at - 30):at + 30]!r}"
+    before = ""
     for line in text.split("\n"):
-        if line.startswith(FAKE):
+        quoted = re.match(r".*:\d+:\d+: (error|warning|note)", before)  # the line of the spec that a diagnostic shows
+        before = line
+        if line.startswith(FAKE) and not quoted:
             return f"a payload began a line: {line!r}"
     return None
 
