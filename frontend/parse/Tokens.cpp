@@ -52,28 +52,29 @@ bool checkText(const SourceManager &sources, FileId file, Diagnostics &diagnosti
                       "'" + escaped(sources.path(file)) + "' is larger than 16 MiB, the most a spec may have");
     return false;
   }
-  bool clean = true;
-  for (size_t i = 0; i < text.size();) {
+  constexpr int kMostTold = 20; // of what does not show: a file of another kind is full of it
+  int told = 0;
+  for (size_t i = 0; i < text.size() && told < kMostTold;) {
     runtime::Character c = runtime::characterAt(text, i);
     auto here = [&] { return sources.range(file, uint32_t(i), uint32_t(c.bytes)); };
-    std::string shown = escaped(text.substr(i, c.bytes));
+    const auto shown = [&] { return escaped(text.substr(i, c.bytes)); };
     if (!c.valid) {
       diagnostics.error(Code::E0001, here(),
-                        "the byte '" + shown + "' is not text in UTF-8; save the file in that encoding");
+                        "the byte '" + shown() + "' is not text in UTF-8; save the file in that encoding");
       return false;
     }
     bool space = c.code == '\t' || c.code == '\n' || c.code == '\r';
     if (runtime::isControl(c.code) && !space) {
-      diagnostics.error(Code::E0006, here(), "the control character '" + shown + "' does not show; take it out");
-      clean = false;
+      diagnostics.error(Code::E0006, here(), "the control character '" + shown() + "' does not show; take it out");
+      ++told;
     } else if (runtime::turnsDirection(c.code)) {
       diagnostics.error(Code::E0006, here(),
-                        "the character '" + shown + "' makes what follows read other than it is; take it out");
-      clean = false;
+                        "the character '" + shown() + "' makes what follows read other than it is; take it out");
+      ++told;
     }
     i += c.bytes;
   }
-  return clean;
+  return told == 0;
 }
 
 bool isWord(const Token *token) {
@@ -169,7 +170,7 @@ bool checkCount(antlr4::Lexer &lexer, const Places &places, Diagnostics &diagnos
   size_t count = 0;
   for (auto token = lexer.nextToken(); token->getType() != Token::EOF; token = lexer.nextToken())
     if (++count > maximalTokens) {
-      diagnostics.error(Code::E0701, places.of(token.get()), "the file has more than 200000 words, signs and comments");
+      diagnostics.error(Code::E0701, places.of(token.get()), "the file has more than 60000 words, signs and comments");
       return false;
     }
   lexer.reset();

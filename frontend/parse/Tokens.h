@@ -10,7 +10,7 @@ namespace echelon::frontend {
 constexpr size_t maximalNesting = 256;
 constexpr size_t maximalNameLength = 64;
 /// A file has at most this many words, signs and comments: each takes about 1 KiB in the tree.
-constexpr size_t maximalTokens = 200'000;
+constexpr size_t maximalTokens = 60'000;
 
 /// Turns ANTLR's places, which count characters, into ranges, which count bytes.
 class Places {

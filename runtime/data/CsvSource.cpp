@@ -92,7 +92,7 @@ std::string dealt(const OpenRequest &request, const CsvSource &source) {
 }
 
 /// A first line of numbers is a sample whose header is missing, but for 0, 1, 2, …; and a column that is called as an
-/// input fills that one.
+/// input of one column fills that one.
 bool checkHeader(const std::vector<std::string> &names, const std::string &where, const OpenRequest &request,
                  const CsvSource &source, DataError &error) {
   bool numbers = true, counted = true;
@@ -111,7 +111,8 @@ bool checkHeader(const std::vector<std::string> &names, const std::string &where
     while (int64_t(c) >= source.firstColumn[input + 1])
       ++input;
     for (size_t other = 0; other < request.inputs.size(); ++other)
-      if (other != input && names[c] == request.inputs[other].name) {
+      if (other != input && names[c] == request.inputs[other].name &&
+          source.firstColumn[other + 1] - source.firstColumn[other] == 1) {
         error = {where + ": column " + names[c] + " would fill " + request.inputs[input].name +
                      ", for columns fill the inputs from left to right" + dealt(request, source) +
                      "; name the inputs in the columns' order",

@@ -152,8 +152,10 @@ void RunLog::evaluation(int64_t step, const std::string &name, const NamedValues
   say(line);
 }
 
-void RunLog::say(const std::string &line) {
-  std::printf(lineOpen ? "\n%s\n" : "%s\n", printable(line).c_str());
+void RunLog::say(const std::string &line) { show(printable(line)); }
+
+void RunLog::show(const std::string &text) {
+  std::printf(lineOpen ? "\n%s\n" : "%s\n", printable(text, Lines::Kept).c_str());
   std::fflush(stdout);
   lineOpen = false;
 }

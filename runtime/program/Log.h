@@ -30,7 +30,9 @@ public:
   void evaluation(int64_t step, const std::string &name, const NamedValues &values, double seconds);
   /// A line for the reader.
   void say(const std::string &line);
-  /// The same on standard error.
+  /// Text of several lines.
+  void show(const std::string &text);
+  /// A line on standard error.
   void warn(const std::string &line);
 
 private:

@@ -384,7 +384,7 @@ int Trainer::train() {
   tellMemory();
   if (profile)
     if (const std::string text = profile->text(); !text.empty())
-      log->say(text);
+      log->show(text);
   return 0;
 }
 

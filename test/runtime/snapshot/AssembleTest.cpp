@@ -165,8 +165,9 @@ TEST(Snapshot, StaysInItsFolder) {
       R"({"format":"echelon-snapshot","version":1,"step":1,"files":[{"name":"../x\n","bytes":1,"crc32":"0"}]})";
   char checksum[16];
   std::snprintf(checksum, sizeof checksum, "%08x", crc32Of(0, body.data(), body.size()));
-  std::ofstream(base + "/elsewhere/manifest.json")
-      << body.substr(0, body.size() - 1) << ",\"checksum\":\"" << checksum << "\"}";
+  nlohmann::ordered_json manifest = nlohmann::ordered_json::parse(body);
+  manifest["checksum"] = checksum;
+  std::ofstream(base + "/elsewhere/manifest.json") << manifest.dump(1) << "\n";
   EXPECT_EQ(openSnapshot(base + "/elsewhere", snapshot),
             "snapshot \"" + base +
                 "/elsewhere\" is damaged: its manifest.json names \"../x\\n\", which is no file of a "
