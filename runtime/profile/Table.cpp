@@ -120,11 +120,10 @@ std::string profileText(const ProfileSummary &summary) {
   if (hidden)
     text += timeColumns(small, summary) + "  " + std::to_string(hidden) + " more, each below 0.1 % of the step\n";
   text += "   share  ms a step of limit  kind\n";
-  double bound = 0, bounded = 0;
+  double bound = 0;
   for (const Sum &sum : sumsByKind(summary)) {
     text += timeColumns(sum.seconds, summary) + " " + limitColumn(sum.bound, sum.bounded) + "  " + sum.kind + "\n";
     bound += sum.bound;
-    bounded += sum.bounded;
   }
   text += timeColumns(all, summary) + " " + limitColumn(bound, summary.stepSeconds) + "  all\n";
   return text + formatted("accounted for: %.2f %% of the step; %.0f probes took %.2f %% of it",
