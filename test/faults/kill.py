@@ -19,20 +19,11 @@ import sys
 import tempfile
 import time
 
+from processes import descendants
+
 HERE = pathlib.Path(__file__).resolve().parent
 BUILD = pathlib.Path(os.environ.get("ECHELON_BUILD", HERE.parent.parent / "build"))
 NAMED = re.compile(r"rank \d+ (died \(signal \d+.*\)|is gone,) at step \d+, .*; the others wait in .*\(step\.ech:\d+\)")
-
-
-def descendants(pid):
-    try:
-        text = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text()
-    except OSError:
-        return []
-    found = []
-    for child in map(int, text.split()):
-        found += [child] + descendants(child)
-    return found
 
 
 def ranks_of(launcher, program):

@@ -20,19 +20,10 @@ import sys
 import tempfile
 import time
 
+from processes import descendants
+
 HERE = pathlib.Path(__file__).resolve().parent
 BUILD = pathlib.Path(os.environ.get("ECHELON_BUILD", HERE.parent.parent / "build"))
-
-
-def descendants(pid):
-    try:
-        text = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text()
-    except OSError:
-        return []
-    found = []
-    for child in map(int, text.split()):
-        found += [child] + descendants(child)
-    return found
 
 
 def identity(pid):
