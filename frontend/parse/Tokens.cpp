@@ -170,7 +170,8 @@ bool checkCount(antlr4::Lexer &lexer, const Places &places, Diagnostics &diagnos
   size_t count = 0;
   for (auto token = lexer.nextToken(); token->getType() != Token::EOF; token = lexer.nextToken())
     if (++count > maximalTokens) {
-      diagnostics.error(Code::E0701, places.of(token.get()), "the file has more than 60000 words, signs and comments");
+      diagnostics.error(Code::E0701, places.of(token.get()),
+                        "the file has more than " + std::to_string(maximalTokens) + " words, signs and comments");
       return false;
     }
   lexer.reset();
