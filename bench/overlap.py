@@ -3,17 +3,15 @@
 
     bench/overlap.py [--width 512] [--layers 6] [--batch 8] [--steps 240]
 
-Takes examples/gpt_fortunes.ech, wider and data-parallel, and makes one program of four ways to sum the gradients, which
+Takes examples/gpt_fortunes.ech, wider and data-parallel, and makes one program of three ways to sum the gradients, which
 take turns of three steps each in one run, forth and back:
 
     left out    not at all, the ranks meet for one number instead: what a step takes without
-    emitted     as echelon emits it
-    at the end  all in one message behind the backward pass
-    by layer    rewritten here: each large gradient of a layer starts where it has come to be, and all are waited for at
-                the end
+    emitted     as echelon emits it: each large gradient of a layer starts in the layer's iteration
+    at the end  all behind the backward pass, none started before
 
 Prints medians over the rounds: of the steps, of what they take beyond those left out in the same round, and of the time
-that rank 0 spends in starts and waits. A way hides the share 1 - beyond / (beyond, at the end). Limit: 0.7.
+that rank 0 spends in starts and waits. What is emitted hides the share 1 - beyond / (beyond, at the end). Limit: 0.7.
 """
 import argparse
 import os
@@ -26,20 +24,17 @@ import tempfile
 
 from specs import ECHELON, ROOT, emit
 
-WAYS = ("left out", "emitted", "at the end", "by layer")
+WAYS = ("left out", "emitted", "at the end")
 FLAGS = ["-std=c++17", "-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd", f"-I{ROOT}"]
 LIBRARIES = [str(pathlib.Path(ECHELON).parents[1] / "lib/libechelon_runtime.a"), "-lopenblas", "-ldnnl", "-lgomp",
              "-lz", "-ldeflate", "-lpthread", "-ldl", "-lrt"]
-SMALL = 16384  # elements of a layer's gradient that is left to the end
 
 HEAD = """#include <chrono>
 #include <cstdio>
-#include <vector>
 """
 STATE = """
 int way;
 double spent;
-std::vector<Ticket> tickets;
 double secondsNow() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
@@ -52,12 +47,12 @@ TURN = """
   static double begin;
   static long count;
   const double here = secondsNow();
-  if (count > 24 && r.rank() == 0)
+  if (count > 18 && r.rank() == 0)
     std::printf("way %d %f %f\\n", way, (here - begin) * 1e3, spent * 1e3);
   spent = 0;
   begin = here;
-  const int turn = count / 3 % 4;
-  way = count++ / 12 % 2 ? 3 - turn : turn; // so that none always follows the same
+  const int turn = count / 3 % 3;
+  way = count++ / 9 % 2 ? 2 - turn : turn; // so that none always follows the same
 """
 
 
@@ -75,37 +70,25 @@ def spec(options):
 
 
 def rewrite(text):
-    """The program with all four ways in it."""
-    call = re.compile(r'all_reduce\(r, r\.group\((\d+)\), (\w+), (\d+), Sum, Algorithm::automatic, "[^"]*"\);')
+    """The program with all three ways in it."""
     first, second = text.index("\nvoid backward("), text.index("\nvoid update(")
     head, backward, update = text[:first], text[first:second], text[second:]
-    found = call.search(update)
-    if not found or "_start(" in backward:
+    starts = re.compile(r"messages\.(\w+)\[(\w+)\] = all_reduce_start\(r, (r\.group\(\d+\)), (\w+), (\d+),[^;]*;")
+    at_the_end = []
+    for tickets, position, group, part, count in starts.findall(backward):
+        stack = re.search(rf"float \*{part} = (\w+) \+ {position} \* {count};", backward)[1]
+        memory = re.search(rf"float \*{stack} /\*.*?\*/ =\s*(r\.work<float>\(\d+\));", text)[1]
+        iterations = int(re.search(rf"Ticket {tickets}\[(\d+)\];", head)[1])
+        at_the_end.append(f"all_reduce(r, {group}, {memory}, {int(count) * iterations}, Sum);")
+    rest = re.search(r"all_reduce\(r, r\.group\(\d+\), \w+, \d+, Sum, Algorithm::automatic,[^;]*;", update)
+    if not at_the_end or not rest:
         sys.exit("the program's messages are not those that this measurement knows")
-    group, message, total = found[1], found[2], int(found[3])
-    slices = []  # (first element, elements of an iteration, iterations)
-    for name, start, variable, count in re.findall(rf"float \*(\w+) = {message} \+ (\d+) \+ (\w+) \* (\d+);", backward):
-        if int(count) < SMALL:
-            continue
-        iterations = 1 + int(re.search(rf"for \(int64_t {variable} = (\d+);", backward)[1])
-        slices.append((int(start), int(count), iterations))
-        done = backward.index(";", backward.index(f"gemm({name},")) + 1
-        start_it = (f"\n    if (way == 3) {{\n      Spent here;\n      tickets.push_back(all_reduce_start(r, "
-                    f"r.group({group}), {name}, {count}, Sum));\n    }}")
-        backward = backward[:done] + start_it + backward[done:]
-    rest, at = [], 0
-    for start, count, iterations in sorted(slices):
-        rest.append((at, start - at))
-        at = start + count * iterations
-    rest.append((at, total - at))
-    small = "".join(f"    all_reduce(r, r.group({group}), {message} + {at}, {count}, Sum);\n"
-                    for at, count in rest if count)
-    whole = f"all_reduce(r, r.group({group}), {message}, {total}, Sum);"
-    ways = (f"{{\n    Spent here;\n    static float number;\n    if (way == 0) all_reduce(r, r.group({group}), "
-            f"&(number = 0), 1, Sum);\n    if (way == 1) {found[0]}\n    if (way == 2) {whole}\n"
-            f"    if (way == 3) {{\n{small}    for (Ticket &t : tickets)\n      t.wait();\n"
-            "    tickets.clear();\n    }\n  }")
-    update = update[:found.start()] + ways + update[found.end():]
+    backward = starts.sub(lambda m: f"if (way == 1) {{ Spent here; {m[0]} }}", backward)
+    update = re.sub(r"wait\(messages\.\w+\);", lambda m: f"if (way == 1) {{ Spent here; {m[0]} }}", update)
+    ways = ("{ Spent here; static float number;\n"
+            f"if (way == 0) all_reduce(r, {group}, &(number = 0), 1, Sum); else {rest[0]}\n"
+            f"if (way == 2) {{ {' '.join(at_the_end)} }} }}")
+    update = update.replace(rest[0], ways, 1)
     update = re.sub(r"(\nvoid step\(Rank &r[^{]*\{)", lambda m: m[1] + TURN, update)
     return HEAD + head.replace("namespace {", "namespace {" + STATE, 1) + backward + update
 
@@ -124,7 +107,7 @@ def main():
         subprocess.run([os.environ.get("CXX", "c++"), *FLAGS, f"{program}.cpp", "-o", program, *LIBRARIES], check=True)
         done = subprocess.run([program], stdout=subprocess.PIPE, text=True, check=True).stdout
     lines = [(int(a), float(b), float(c)) for a, b, c in re.findall(r"way (\d) ([\d.]+) ([\d.]+)", done)]
-    rounds = [lines[i:i + 24] for i in range(0, len(lines) - 23, 24)]
+    rounds = [lines[i:i + 18] for i in range(0, len(lines) - 17, 18)]
 
     def median(column, way):
         return statistics.median(sum(line[column] for line in r if line[0] == way) / 6 for r in rounds)
@@ -135,7 +118,7 @@ def main():
     print(f"{options.layers} layers, {options.width} wide, batch {options.batch} x 64\n\n"
           "| gradients | step, ms | beyond left out | in starts and waits | hidden |\n|" + " --- |" * 5)
     for way, name in enumerate(WAYS):
-        hidden = f"{1 - beyond(way) / beyond(2):.2f}" if way in (1, 3) else "–"
+        hidden = f"{1 - beyond(way) / beyond(2):.2f}" if way == 1 else "–"
         print(f"| {name} | {median(1, way):.1f} | {beyond(way):.2f} | {median(2, way):.2f} | {hidden} |")
 
 

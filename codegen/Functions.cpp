@@ -161,15 +161,18 @@ private:
   /// A collective that one function starts and another one waits for.
   void findSharedTickets() {
     SmallVector<std::string> members;
-    train.walk([&](rt::CollectiveOp op) {
-      if (!op.getTicket())
-        return;
-      for (Operation *wait : op.getTicket().getUsers())
-        if (!inOneFunction(op, wait)) {
-          shared.insert(op.getTicket());
-          members.push_back(names.of(op.getTicket()));
-          break;
-        }
+    auto share = [&](Operation *op, Value ticket, const std::string &behind) {
+      if (llvm::any_of(ticket.getUsers(),
+                       [&](Operation *user) { return isa<rt::WaitOp>(user) && !inOneFunction(op, user); })) {
+        shared.insert(ticket);
+        members.push_back(names.of(ticket) + behind);
+      }
+    };
+    train.walk([&](Operation *op) {
+      if (auto started = dyn_cast<rt::CollectiveOp>(op); started && started.getTicket())
+        share(op, started.getTicket(), "");
+      else if (auto tickets = dyn_cast<rt::TicketsOp>(op))
+        share(op, tickets.getTickets(), "[" + std::to_string(tickets.getCount()) + "]");
     });
     if (members.empty())
       return;

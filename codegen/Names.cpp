@@ -127,6 +127,10 @@ Names::Names(ModuleOp module) {
         give(number.getResult(), wanted("number"));
       } else if (auto offset = dyn_cast<rt::OffsetOp>(op)) {
         give(offset.getResult(), wanted("first"));
+      } else if (auto tickets = dyn_cast<rt::TicketsOp>(op)) {
+        for (Operation *user : tickets.getTickets().getUsers())
+          if (auto kept = dyn_cast<rt::CollectiveOp>(user); kept && !names.count(tickets.getTickets()))
+            give(tickets.getTickets(), (kept.getKind() + "_of_" + names[rt::allocOf(kept.getOut()).getBuffer()]).str());
       } else if (auto started = dyn_cast<rt::CollectiveOp>(op); started && started.getTicket()) {
         give(started.getTicket(), (started.getKind() + "_of_" + names[started.getOut()]).str());
       }

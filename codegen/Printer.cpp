@@ -245,6 +245,11 @@ std::string Printer::define(Value ticket) {
   return "Ticket " + names.of(ticket);
 }
 
+void Printer::tickets(Value array, int64_t count) {
+  if (!shared.contains(array))
+    line(define(array) + "[" + Twine(count) + "];");
+}
+
 std::string Printer::local(StringRef wanted) {
   std::string name = names.fresh(wanted);
   if (!locals.empty())

@@ -27,6 +27,7 @@ public:
 
   std::string name(mlir::Value value) override;
   std::string define(mlir::Value ticket) override;
+  void tickets(mlir::Value array, int64_t count) override;
   std::string local(llvm::StringRef wanted) override;
   std::string fresh(llvm::StringRef wanted) override;
   void call(mlir::Operation *op, llvm::StringRef head, llvm::ArrayRef<std::string> arguments,

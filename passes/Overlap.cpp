@@ -1,9 +1,10 @@
-// Gradients travel while the backward pass goes on.
+// Gradients travel while the backward pass goes on. (Those of loops: OverlapLoops.cpp.)
 //   0. What the report of the norm needs comes before the rest of the update: a step whose loss or norm is not finite
 //      changes nothing.
 //   1. Local operations of the update that only prepare a message (slices, masks) move up behind what they take.
 //   2. A message of the update that sums becomes a dist.start behind the last of its values and a dist.wait before the
 //      first operation that reads a result, if anything is computed in between.
+//   3. What a loop's iterations started is waited for before the first operation that reads it.
 #include "ir/dist/Dist.h"
 #include "passes/Passes.h"
 
@@ -22,7 +23,7 @@ struct Overlap : echelon::impl::OverlapBase<Overlap> {
       if (report.getKind() == ech::ReportKind::Norm)
         moveUp(report);
     });
-    SmallVector<Operation *> local, messages;
+    SmallVector<Operation *> local, messages, waits;
     getOperation().walk([&](Operation *op) {
       auto phase = op->getAttrOfType<StringAttr>(ech::kPhase);
       if (!phase || phase.getValue() != "update")
@@ -31,12 +32,17 @@ struct Overlap : echelon::impl::OverlapBase<Overlap> {
         local.push_back(op);
       else if (isa<ReduceScatterOp, AllReduceOp>(op))
         messages.push_back(op);
+      else if (isa<WaitEachOp>(op))
+        waits.push_back(op);
     });
     for (Operation *op : local)
       if (Operation *last = lastDefinition(op))
         op->moveAfter(last);
     for (Operation *op : messages)
       start(op);
+    for (Operation *op : waits)
+      if (Operation *first = firstUser(op))
+        op->moveBefore(first);
   }
 
   /// Moves the operations of the update that stand before the report, and that it does not need, behind it.

@@ -16,6 +16,11 @@ bool matchesPattern(llvm::StringRef pattern, llvm::StringRef path);
 /// On a global norm: array of strings, the paths of the parameters whose gradients its operands are.
 inline constexpr llvm::StringLiteral kParameters = "ech.parameters";
 
+/// What tests of small models want otherwise.
+struct PipelineOptions {
+  int64_t loopBytes = 64000; ///< from how many bytes on a gradient of an iteration has a message of its own
+};
+
 #define GEN_PASS_DECL
 #define GEN_PASS_REGISTRATION
 #include "passes/Passes.h.inc"
@@ -24,6 +29,6 @@ inline constexpr llvm::StringLiteral kParameters = "ech.parameters";
 enum class Stage { Ech, Dist, Rt };
 
 /// The order of the passes, one line each.
-void buildPipeline(mlir::OpPassManager &manager, Stage until);
+void buildPipeline(mlir::OpPassManager &manager, Stage until, PipelineOptions options = {});
 
 } // namespace echelon

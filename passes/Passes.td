@@ -142,6 +142,30 @@ def FormCollectives : DistPass<"dist-form-collectives"> {
   }];
 }
 
+def OverlapLoops : DistPass<"dist-overlap-loops"> {
+  let summary = "large gradients of a repeat travel iteration by iteration";
+  let description = [{
+    What a repeat stacks up and the update sums over ranks is started in each iteration, and waited for behind the loop.
+    ```mlir
+    %s = ech.repeat "layer" = 2 carry(%x) { … ech.yield carry(%y) stack(%dw) }
+    %w = dist.all_reduce %s over ["dp"] why "w"
+    ```
+    becomes
+    ```mlir
+    %s = ech.repeat "layer" = 2 carry(%x) {
+      …
+      %started = dist.start_each "all_reduce" %dw over ["dp"] why "w"
+      ech.yield carry(%y) stack(%started)
+    }
+    %w = dist.wait_each %s
+    ```
+    Runs before messages are grouped: what travels so joins no other.
+  }];
+  let options = [Option<"leastBytes", "least-bytes", "int64_t", /*default=*/"::echelon::PipelineOptions().loopBytes",
+                        "what has fewer bytes a rank in an iteration waits for the loop's end: a message of its own "
+                        "costs more than is hidden">];
+}
+
 def GroupMessages : DistPass<"dist-group-messages"> {
   let summary = "messages of one kind over the same mesh axes that wait for nothing else become one";
   let description = [{

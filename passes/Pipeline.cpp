@@ -2,7 +2,7 @@
 #include "mlir/Pass/PassManager.h"
 #include "passes/Passes.h"
 
-void echelon::buildPipeline(mlir::OpPassManager &manager, Stage until) {
+void echelon::buildPipeline(mlir::OpPassManager &manager, Stage until, PipelineOptions options) {
   manager.addPass(createRecogniseAttention());
   manager.addPass(createDifferentiate());
   manager.addPass(createSplitTime());
@@ -12,6 +12,7 @@ void echelon::buildPipeline(mlir::OpPassManager &manager, Stage until) {
     return;
   manager.addPass(createAssignLayout());
   manager.addPass(createFormCollectives());
+  manager.addPass(createOverlapLoops({options.loopBytes}));
   manager.addPass(createGroupMessages());
   manager.addPass(createOverlap());
   if (until == Stage::Dist)

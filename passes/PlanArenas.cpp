@@ -80,8 +80,8 @@ void Plan::findLives() {
           continue;
         }
         touch(user);
-        if (auto started = dyn_cast<rt::CollectiveOp>(user); started && started.getTicket())
-          for (Operation *wait : started.getTicket().getUsers())
+        if (auto started = dyn_cast<rt::CollectiveOp>(user); started && started.isStarted())
+          for (Operation *wait : started.waitedBy().getUsers()) // others that keep tickets there come before it
             touch(wait);
       }
     };

@@ -181,5 +181,41 @@ def Dist_WaitOp : Dist_Op<"wait"> {
   let hasVerifier = 1;
   let extraClassDeclaration = [{ ::echelon::dist::StartOp start(); }];
 }
+def Dist_StartEachOp : Dist_Op<"start_each"> {
+  let summary = "in a repeat: each iteration's message goes on while the rank computes";
+  let description = [{
+    The result stands for what will have arrived: it is stacked and nothing else, and the stack is read by the one
+    dist.wait_each alone.
+    ```mlir
+    %stack = ech.repeat "layer" = 4 … {
+      %sum = dist.start_each "all_reduce" %dw over ["dp"] why "…" : (!dw_sum) -> !dw
+      ech.yield … stack(%sum : !dw)
+    }
+    %whole = dist.wait_each %stack : !dw_stacked
+    ```
+  }];
+  let arguments = (ins StrAttr:$kind, Dist_Tensor:$value, StrArrayAttr:$over, StrAttr:$why,
+                       DefaultValuedAttr<StrAttr, "\"auto\"">:$algorithm);
+  let results = (outs Dist_Tensor:$result);
+  let assemblyFormat = [{
+    $kind $value `over` $over `why` $why (`with` $algorithm^)? attr-dict `:` functional-type($value, $result)
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// The result of the repeat in which the iterations' results are stacked; null where there is none.
+    ::mlir::Value stack();
+  }];
+}
+def Dist_WaitEachOp : Dist_Op<"wait_each", [AllTypesMatch<["stack", "result"]>]> {
+  let summary = "what the messages of all iterations brought";
+  let arguments = (ins Dist_Tensor:$stack);
+  let results = (outs Dist_Tensor:$result);
+  let assemblyFormat = "$stack attr-dict `:` type($stack)";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// What each iteration started; null where the stack is of something else.
+    ::echelon::dist::StartEachOp start();
+  }];
+}
 
 #endif

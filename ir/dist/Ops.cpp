@@ -107,3 +107,36 @@ LogicalResult WaitOp::verify() {
     return emitOpError("waits for a token of dist.start");
   return success();
 }
+
+Value StartEachOp::stack() {
+  auto yield = getResult().hasOneUse() ? dyn_cast<ech::YieldOp>(*getResult().user_begin()) : ech::YieldOp();
+  auto loop = yield ? dyn_cast<ech::RepeatOp>(yield->getParentOp()) : ech::RepeatOp();
+  if (!loop)
+    return {};
+  int64_t at = getResult().use_begin()->getOperandNumber() - int64_t(yield.getCarried().size());
+  return at >= 0 && at < int64_t(loop.getStacks().size()) ? loop.getStacks()[at] : Value();
+}
+LogicalResult StartEachOp::verify() {
+  if (getKind() != "all_reduce") // what is scattered or gathered comes to lie elsewhere
+    return emitOpError("cannot start a ") << getKind() << " in each iteration";
+  Value waited = stack();
+  if (!waited)
+    return emitOpError("is stacked by its repeat, and nothing else reads it");
+  if (!waited.hasOneUse() || !isa<WaitEachOp>(*waited.user_begin()))
+    return emitOpError("has one dist.wait_each, which alone reads the stack");
+  return verifyMessage(*this, getKind(), getValue().getType(), getResult().getType(), getOver());
+}
+StartEachOp WaitEachOp::start() {
+  auto stacked = dyn_cast<OpResult>(getStack());
+  auto loop = stacked ? dyn_cast<ech::RepeatOp>(stacked.getOwner()) : ech::RepeatOp();
+  if (!loop)
+    return {};
+  int64_t at = stacked.getResultNumber() - int64_t(loop.getFinals().size());
+  return at >= 0 && at < int64_t(loop.getStacks().size()) ? loop.yield().getStacked()[at].getDefiningOp<StartEachOp>()
+                                                          : StartEachOp();
+}
+LogicalResult WaitEachOp::verify() {
+  if (!start())
+    return emitOpError("waits for what dist.start_each made in each iteration of a repeat");
+  return success();
+}

@@ -167,32 +167,43 @@ def Rt_CallOp : Rt_Op<"call", [DeclareOpInterfaceMethods<Printable>,
   let hasVerifier = 1;
 }
 
+def Rt_TicketsOp : Rt_Op<"tickets", [DeclareOpInterfaceMethods<Printable>]> {
+  let summary = "a ticket for each iteration of the loop that follows; none is under way yet";
+  let arguments = (ins I64Attr:$count);
+  let results = (outs Rt_Ticket:$tickets);
+  let assemblyFormat = "$count attr-dict";
+}
 def Rt_CollectiveOp : Rt_Op<"collective", [DeclareOpInterfaceMethods<Printable>, DeclareOpInterfaceMethods<Touches>,
-                                           DeclareOpInterfaceMethods<Costed>]> {
+                                           DeclareOpInterfaceMethods<Costed>, AttrSizedOperandSegments]> {
   let summary = "one collective over the ranks that differ in `mesh` axes alone";
   let description = [{
     `rt.collective "all_reduce" %d, %d count 1024 "Sum" over [0] ranks 4 "dp" with "ring" why "…" : …`. `in` and `out`
     are one buffer where it works in place. `count` is what the runtime's call takes; `runs` pieces of a row where the
     buffer with a row for each rank has them apart: it is (runs, ranks, count / runs). With a ticket it is started
-    only; rt.wait ends it.
+    only; rt.wait ends it. In a loop, the ticket of an iteration is kept at its position of `tickets`.
     Left room for: a stream operand.
   }];
   let arguments = (ins StrAttr:$kind, Rt_Buffer:$in, Rt_Buffer:$out, I64Attr:$count, OptionalAttr<I64Attr>:$runs,
                        OptionalAttr<StrAttr>:$reduction, DenseI64ArrayAttr:$mesh, I64Attr:$ranks, StrAttr:$axis,
-                       StrAttr:$algorithm, StrAttr:$why);
+                       StrAttr:$algorithm, StrAttr:$why, Optional<Rt_Ticket>:$tickets, Optional<Index>:$position);
   let results = (outs Optional<Rt_Ticket>:$ticket);
   let assemblyFormat = [{
     $kind $in `,` $out `count` $count (`runs` $runs^)? ($reduction^)? `over` $mesh `ranks` $ranks $axis `with`
-    $algorithm `why` $why attr-dict `:` type($in) `,` type($out) (`->` type($ticket)^)?
+    $algorithm `why` $why (`keeps` $tickets^ `[` $position `]`)? attr-dict `:` type($in) `,` type($out)
+    (`->` type($ticket)^)?
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
+    /// Whether it goes on behind the call, until an rt.wait.
+    bool isStarted() { return getTicket() || getTickets(); }
+    /// What its rt.wait takes: its ticket, or those of all iterations; null where nothing is waited for.
+    ::mlir::Value waitedBy() { return getTickets() ? getTickets() : getTicket(); }
     /// Bytes of the message on one rank: count elements, or what a rank gets in a gather.
     int64_t messageBytes();
   }];
 }
 def Rt_WaitOp : Rt_Op<"wait", [DeclareOpInterfaceMethods<Printable>, DeclareOpInterfaceMethods<Costed>]> {
-  let summary = "returns when a started collective is done";
+  let summary = "returns when a started collective is done, or those of all iterations are";
   let arguments = (ins Rt_Ticket:$ticket);
   let assemblyFormat = "$ticket attr-dict";
 }

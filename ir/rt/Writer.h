@@ -20,6 +20,8 @@ public:
   virtual std::string name(mlir::Value value) = 0;
   /// The left side of a ticket's start: its name, with its type where this declares it.
   virtual std::string define(mlir::Value ticket) = 0;
+  /// Declares an array of `count` tickets, unless it is declared elsewhere.
+  virtual void tickets(mlir::Value array, int64_t count) = 0;
   /// A name for a variable that is declared next, in the innermost open brace.
   virtual std::string local(llvm::StringRef wanted) = 0;
   /// A name for a loop variable of the statement being written.

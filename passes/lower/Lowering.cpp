@@ -326,21 +326,22 @@ Value Lowering::number(StringRef text, Type type, Location loc) {
 }
 
 Value Lowering::collective(StringRef kind, Value in, Value out, int64_t count, StringRef reduction,
-                           ArrayRef<int64_t> meshAxes, StringRef algorithm, StringRef why, Location loc, bool starts,
-                           int64_t runs) {
+                           ArrayRef<int64_t> meshAxes, StringRef algorithm, StringRef why, Location loc,
+                           std::optional<Start> start, int64_t runs) {
   SmallVector<int64_t> sorted(meshAxes);
   llvm::sort(sorted);
   SmallVector<int> over(sorted.begin(), sorted.end());
   if (algorithm == "auto")
     algorithm = dist::algorithmOf(module, kind, over);
-  Type ticket = starts ? rt::TicketType::get(b.getContext()) : Type();
+  Type ticket = start && !start->tickets ? rt::TicketType::get(b.getContext()) : Type();
   auto op = rt::CollectiveOp::create(
       b, loc, ticket, b.getStringAttr(kind), in, out, b.getI64IntegerAttr(count),
       runs > 1 ? b.getI64IntegerAttr(runs) : IntegerAttr(),
       reduction.empty() ? StringAttr() : b.getStringAttr(reduction), b.getDenseI64ArrayAttr(sorted),
       b.getI64IntegerAttr(ranksOver(sorted)), b.getStringAttr(mesh.names(over)),
-      b.getStringAttr(algorithm == "auto" ? "automatic" : algorithm), b.getStringAttr(why));
-  return op.getTicket();
+      b.getStringAttr(algorithm == "auto" ? "automatic" : algorithm), b.getStringAttr(why),
+      start ? start->tickets : Value(), start ? start->position : Value());
+  return op.waitedBy();
 }
 
 Lowering::Call &Lowering::Call::operand(Value v, bool writes, bool reads) {

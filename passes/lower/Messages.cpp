@@ -255,8 +255,9 @@ void Message::send(bool starts, SmallVector<Value> &tickets) {
     std::string how = kind == "broadcast"                                ? std::to_string(root)
                       : kind == "all_reduce" || kind == "reduce_scatter" ? "Sum"
                                                                          : "";
-    Value ticket = l.collective(kind == "exchange" ? "all_gather" : kind, row.in, row.out, row.count, how, meshAxes,
-                                algorithm, why, loc, starts, row.runs);
+    Value ticket =
+        l.collective(kind == "exchange" ? "all_gather" : kind, row.in, row.out, row.count, how, meshAxes, algorithm,
+                     why, loc, starts ? std::optional(Lowering::Start()) : std::nullopt, row.runs);
     if (ticket)
       tickets.push_back(ticket);
   }
@@ -334,6 +335,43 @@ LogicalResult lowerStart(Lowering &l, dist::StartOp op) {
 }
 
 LogicalResult lowerWait(Lowering &l, dist::WaitOp op) { return l.started[op.getToken()](op); }
+
+/// The tickets of the iterations of the loop that is being built.
+Value ticketsOf(Lowering &l, dist::StartEachOp op, rt::ForOp loop) {
+  OpBuilder::InsertionGuard guard(l.b);
+  l.b.setInsertionPoint(loop);
+  auto tickets = rt::TicketsOp::create(l.b, op.getLoc(), rt::TicketType::get(l.b.getContext()), loop.getCount());
+  if (Attribute phase = op->getAttr(ech::kPhase))
+    tickets->setAttr(ech::kPhase, phase);
+  return tickets.getTickets();
+}
+
+/// In place, where the iteration's part of the stack lies.
+LogicalResult lowerStartEach(Lowering &l, dist::StartEachOp op) {
+  Value value = l.read(op.getValue()), place = l.result(op.getResult());
+  l.copy(place, value, op.getLoc());
+  SmallVector<int64_t> over;
+  for (StringRef name : ech::strings(op.getOver()))
+    over.push_back(l.mesh.index(name));
+  if (l.ranksOver(over) == 1)
+    return success();
+  auto loop = cast<rt::ForOp>(l.b.getInsertionBlock()->getParentOp());
+  Value tickets = ticketsOf(l, op, loop);
+  l.collective(op.getKind(), place, place, rt::buffer(place).count(), "Sum", over, op.getAlgorithm(), op.getWhy(),
+               op.getLoc(), Lowering::Start{tickets, loop.position()});
+  l.started[op.stack()] = [&l, tickets](Operation *wait) {
+    rt::WaitOp::create(l.b, wait->getLoc(), tickets);
+    return success();
+  };
+  return success();
+}
+
+LogicalResult lowerWaitEach(Lowering &l, dist::WaitEachOp op) {
+  if (auto wait = l.started.find(op.getStack()); wait != l.started.end() && failed(wait->second(op)))
+    return failure();
+  l.bind(op.getResult(), l.read(op.getStack()));
+  return success();
+}
 
 LogicalResult lowerSlice(Lowering &l, dist::SliceOp op) {
   l.bind(op.getResult(),
@@ -465,5 +503,7 @@ void echelon::lower::addMessages(Lowering &l) {
   l.add<dist::BroadcastOp>(lowerBroadcast);
   l.add<dist::StartOp>(lowerStart);
   l.add<dist::WaitOp>(lowerWait);
+  l.add<dist::StartEachOp>(lowerStartEach);
+  l.add<dist::WaitEachOp>(lowerWaitEach);
   l.add<dist::SliceOp>(lowerSlice);
 }

@@ -202,6 +202,8 @@ Slot Lowering::findSlot(Value v, Value written) {
       auto yield = dyn_cast<ech::YieldOp>(use.getOwner());
       if (!slot.buffer || slot.adds || (yield && use.getOperandNumber() < yield.getCarried().size()))
         continue;
+      if (!yield && !v.hasOneUse()) // a message sums where it lies
+        continue;
       Buffer there = rt::buffer(slot.buffer);
       if (there.getElement() != local(v).getElement())
         continue;

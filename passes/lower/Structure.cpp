@@ -278,6 +278,8 @@ void placeValues(Lowering &l, ech::RepeatOp op, Places &places, Value position) 
       continue;
     Slot slot{l.slice(place.buffer, op.getAxis(), 0, v.getLoc(), position), place.adds};
     l.slots[&use] = slot;
+    if (auto start = v.getDefiningOp<dist::StartEachOp>(); start && start.getValue().hasOneUse()) // summed in place
+      l.slots[&start->getOpOperand(0)] = slot;
     if (isa<BlockArgument>(v)) // kept as it comes in
       l.copy(slot.buffer, l.read(v), v.getLoc(), slot.adds);
   }

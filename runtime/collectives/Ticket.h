@@ -32,5 +32,10 @@ private:
 };
 
 inline void wait(Ticket &ticket) { ticket.wait(); }
+/// Of all iterations of a loop.
+template <size_t count> void wait(Ticket (&tickets)[count]) {
+  for (Ticket &ticket : tickets)
+    ticket.wait();
+}
 
 } // namespace echelon::runtime

@@ -175,6 +175,32 @@ TEST(Program, MessagesOutliveTheFunctionThatStartsThem) {
   EXPECT_NE(text.find("  wait(messages.all_reduce_of_t);"), std::string::npos) << text;
 }
 
+// Those of a loop's iterations are an array, declared before the loop where no function ends before the wait.
+TEST(Program, IterationsKeepTheirTickets) {
+  const std::string ir = R"(
+    rt.function @train {
+      %x = rt.alloc work at 0 : !rt.buffer<[layer=3, embed=8], f32>
+      %each = rt.tickets 3 {ech.phase = "backward"}
+      rt.for "layer" = 3 reverse {
+      ^bb0(%i: index):
+        %part = rt.view %x from 0 plus(%i) times [8] : !rt.buffer<[layer=3, embed=8], f32> -> !rt.buffer<[embed=8], f32>
+        rt.collective "all_reduce" %part, %part count 8 "Sum" over [0] ranks 2 "dp" with "ring" why "t" keeps %each[%i]
+            {ech.phase = "backward", rt.group = 0 : i64} : !rt.buffer<[embed=8], f32>, !rt.buffer<[embed=8], f32>
+      } {ech.phase = "backward"}
+      rt.wait %each {ech.phase = "PHASE"}
+    })";
+  std::string one = printRt(std::regex_replace(ir, std::regex("PHASE"), "backward"));
+  EXPECT_NE(one.find("void backward(Rank &r) {\n  Ticket all_reduce_of_t[3];\n"), std::string::npos) << one;
+  EXPECT_NE(one.find("    all_reduce_of_t[layer] = all_reduce_start(r, r.group(0), t_layer, 8, Sum, Algorithm::ring, "),
+            std::string::npos)
+      << one;
+  EXPECT_NE(one.find("  wait(all_reduce_of_t);"), std::string::npos) << one;
+  std::string two = printRt(std::regex_replace(ir, std::regex("PHASE"), "update"));
+  EXPECT_NE(two.find("struct Messages {\n  Ticket all_reduce_of_t[3];\n};"), std::string::npos) << two;
+  EXPECT_NE(two.find("    messages.all_reduce_of_t[layer] = all_reduce_start("), std::string::npos) << two;
+  EXPECT_NE(two.find("  wait(messages.all_reduce_of_t);"), std::string::npos) << two;
+}
+
 // Rows in runs are told by how many there are and how long they are; where the call comes from goes along, for who
 // waits in vain.
 TEST(Program, CollectivesAlongInnerAxes) {

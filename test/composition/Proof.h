@@ -30,7 +30,7 @@ struct Proof {
   Verdict check(const RandomSpec &spec, Counts &counts) const;
 
 private:
-  std::string train(const std::string &path, const std::string &out, Trace &trace) const;
+  std::string train(const RandomSpec &spec, const std::string &path, const std::string &out, Trace &trace) const;
 };
 
 /// What must occur: every operation of the dialect, every element-wise function, every kind of message, every change of

@@ -6,8 +6,9 @@
 Each launch runs test/faults/step.ech with 4 ranks by `echelon run`, or (every other time) the program itself. At a random
 moment of its first half second it gets Ctrl-C (SIGINT to its process group), SIGTERM or kill -9, or one of its ranks
 gets kill -9. Every --compiles-th launch begins with an empty build cache, and the moment is one of the compilation's.
-Counted are processes of the run that are there two seconds after its end, names in /dev/shm, files in TMPDIR, and what a
-launch that was asked to end (not killed) leaves in the build cache beside programs.
+Counted are processes of the run that are there two seconds after its end (of the host compiler, which nobody stops when
+the launcher is killed and which ends with its file: a minute), names in /dev/shm, files in TMPDIR, and what a launch that
+was asked to end (not killed) leaves in the build cache beside programs.
 """
 import argparse
 import os
@@ -24,6 +25,8 @@ from processes import descendants
 
 HERE = pathlib.Path(__file__).resolve().parent
 BUILD = pathlib.Path(os.environ.get("ECHELON_BUILD", HERE.parent.parent / "build"))
+
+COMPILER = {"c++", "g++", "cc1plus", "as", "collect2", "ld"}
 
 
 def identity(pid):
@@ -50,6 +53,20 @@ def name_of(pid):
         return "?"
 
 
+def still_there(run, processes):
+    """(pid, name) of those of `processes`, and of what is in the run's session, that live."""
+    left = {(pid, name_of(pid)) for pid, begin in processes if lives((pid, begin))}
+    for path in pathlib.Path("/proc").iterdir():
+        if path.name.isdigit():
+            try:
+                fields = (path / "stat").read_text().rsplit(")", 1)[1].split()
+            except OSError:
+                continue
+            if int(fields[3]) == run.pid and fields[0] not in "ZX":
+                left.add((int(path.name), name_of(path.name)))
+    return left
+
+
 def launch(command, environment, longest, chance):
     """(how it was ended, its code, processes of it that are left)"""
     run = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -72,25 +89,18 @@ def launch(command, environment, longest, chance):
         code = run.wait(timeout=30)
     except subprocess.TimeoutExpired:
         code = None
-    deadline = time.monotonic() + 2
-    while (left := [p for p in processes if lives(p)]) and time.monotonic() < deadline:
+    begin = time.monotonic()
+    while left := still_there(run, processes):
+        compiles = all(name in COMPILER for _, name in left)
+        if time.monotonic() > begin + (60 if compiles else 2):
+            break
         time.sleep(5e-3)
-    left = [(pid, name_of(pid)) for pid, _ in left]
-    # Those that it started after the look above are in its session.
-    for path in pathlib.Path("/proc").iterdir():
-        if path.name.isdigit():
-            try:
-                fields = (path / "stat").read_text().rsplit(")", 1)[1].split()
-            except OSError:
-                continue
-            if int(fields[3]) == run.pid and fields[0] not in "ZX":
-                left.append((int(path.name), name_of(path.name)))
     for pid, _ in left:
         try:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
-    return how, code, sorted(set(left))
+    return how, code, sorted(left)
 
 
 def main():

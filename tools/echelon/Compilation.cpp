@@ -261,7 +261,7 @@ bool Compilation::lower(Stage until) {
                                        /*printModuleScope=*/true, /*printAfterOnlyOnChange=*/false,
                                        /*printAfterOnlyOnFailure=*/false, options.dumpStages, flags);
   }
-  buildPipeline(manager, until);
+  buildPipeline(manager, until, options.pipeline);
   if (mlir::failed(manager.run(*module))) {
     if (diagnostics.errorCount() == before)
       diagnostics.error(Code::E0799, {program->main().id, 0, 0, 1, 1},
@@ -321,7 +321,8 @@ std::string Compilation::key() const {
                                  options.wholeBatch ? "w" : "",
                                  options.layout,
                                  std::to_string(options.microBatches),
-                                 options.trainingOnly ? "t" : ""};
+                                 options.trainingOnly ? "t" : "",
+                                 std::to_string(options.pipeline.loopBytes)};
   for (size_t f = 0; f < sources.size(); ++f)
     parts.push_back(std::string(sources.text(static_cast<FileId>(f))));
   // The steps of `epochs` come from the size of the data.

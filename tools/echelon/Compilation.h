@@ -23,6 +23,8 @@ struct CompileOptions {
   bool allowNotBuilt = false;        // `check`: notes instead of errors
   std::string dumpStages;            // folder for the IR after each pass; empty: none
 
+  PipelineOptions pipeline;
+
   // reduced runs of `verify`
   bool doublePrecision = false;
   std::vector<std::pair<std::string, frontend::Number>> modelArguments;

@@ -180,6 +180,8 @@ int64_t CollectiveOp::messageBytes() {
 }
 
 LogicalResult CollectiveOp::verify() {
+  if (getTickets() && (getTicket() || !getTickets().getDefiningOp<TicketsOp>() || !getPosition()))
+    return emitOpError() << "has a ticket of its own or keeps it at a position of rt.tickets";
   if (!getRuns())
     return success();
   if (getKind() != "all_gather" && getKind() != "reduce_scatter")
@@ -209,6 +211,8 @@ void CollectiveOp::emit(Writer &writer) {
     arguments.push_back(place);
   if (getTicket())
     head = writer.define(getTicket()) + " = " + head + "_start";
+  if (getTickets())
+    head = writer.name(getTickets()) + "[" + writer.name(getPosition()) + "] = " + head + "_start";
   double megabytes = static_cast<double>(messageBytes()) / 1e6;
   std::string size = megabytes >= 0.01 ? llvm::formatv("{0:f2} MB", megabytes).str()
                                        : llvm::formatv("{0} bytes", messageBytes()).str();
@@ -217,6 +221,7 @@ void CollectiveOp::emit(Writer &writer) {
 SmallVector<Value> CollectiveOp::reads() { return {getIn()}; }
 SmallVector<Value> CollectiveOp::writes() { return {getOut()}; }
 
+void TicketsOp::emit(Writer &writer) { writer.tickets(getTickets(), getCount()); }
 void WaitOp::emit(Writer &writer) { writer.call(*this, "wait", {writer.name(getTicket())}); }
 
 //===- numbers ---------------------------------------------------------------------------------------------------===//

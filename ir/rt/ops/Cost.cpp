@@ -47,13 +47,16 @@ Cost FusedOp::cost() {
 Cost CollectiveOp::cost() {
   int64_t ranks = getRanks(), parts = messageBytes() / std::max<int64_t>(ranks, 1) * (ranks - 1);
   int64_t bytes = getKind() == "all_reduce" ? 2 * parts : getKind() == "broadcast" ? messageBytes() : parts;
-  if (getTicket()) // what moves meanwhile is no work of the start
+  if (isStarted()) // what moves meanwhile is no work of the start
     return {getKind().str() + "_start", "messages", 0, 0, getOut()};
   return {getKind().str(), "messages", 0, bytes, getOut()};
 }
 
 Cost WaitOp::cost() {
   auto started = getTicket().getDefiningOp<CollectiveOp>();
+  for (Operation *user : getTicket().getUsers())
+    if (auto kept = dyn_cast<CollectiveOp>(user))
+      started = kept;
   return {started ? "wait " + started.getKind().str() : "wait", "waiting", 0, 0, started ? started.getOut() : Value()};
 }
 

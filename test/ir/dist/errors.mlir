@@ -48,3 +48,59 @@ module attributes {dist.mesh = #dist.mesh<tp = 2 [seq]>} {
     %0 = dist.start "all_reduce" %w over ["tp"] why "" : (!sum) -> !dist.token
   }
 }
+
+// -----
+!sum = !ech.tensor<[seq=8], f32, #dist.state<tp = sum>>
+!whole = !ech.tensor<[seq=8], f32, #dist.state<tp = whole>>
+!seq = !ech.tensor<[seq=8], f32, #dist.state<tp = split seq>>
+module attributes {dist.mesh = #dist.mesh<tp = 2 [seq]>} {
+  ech.step @train {
+    %w = ech.constant 1.0 : !sum
+    // expected-error@+1 {{'dist.start_each' op is stacked by its repeat, and nothing else reads it}}
+    %0 = dist.start_each "all_reduce" %w over ["tp"] why "" : (!sum) -> !whole
+  }
+}
+
+// -----
+!sum = !ech.tensor<[seq=8], f32, #dist.state<tp = sum>>
+!seq = !ech.tensor<[seq=8], f32, #dist.state<tp = split seq>>
+!seqs = !ech.tensor<[layer=3, seq=8], f32, #dist.state<tp = split seq>>
+module attributes {dist.mesh = #dist.mesh<tp = 2 [seq]>} {
+  ech.step @train {
+    %w = ech.constant 1.0 : !sum
+    %0, %1 = ech.repeat "layer" = 3 carry(%w : !sum) -> (!sum) stack (!seqs) {
+    ^bb0(%c: !sum):
+      // expected-error@+1 {{'dist.start_each' op cannot start a reduce_scatter in each iteration}}
+      %2 = dist.start_each "reduce_scatter" %c over ["tp"] why "" : (!sum) -> !seq
+      ech.yield carry(%c : !sum) stack(%2 : !seq)
+    }
+    %3 = dist.wait_each %1 : !seqs
+  }
+}
+
+// -----
+!sum = !ech.tensor<[seq=8], f32, #dist.state<tp = sum>>
+!whole = !ech.tensor<[seq=8], f32, #dist.state<tp = whole>>
+!wholes = !ech.tensor<[layer=3, seq=8], f32, #dist.state<tp = whole>>
+module attributes {dist.mesh = #dist.mesh<tp = 2 [seq]>} {
+  ech.step @train {
+    %w = ech.constant 1.0 : !sum
+    %0, %1 = ech.repeat "layer" = 3 carry(%w : !sum) -> (!sum) stack (!wholes) {
+    ^bb0(%c: !sum):
+      // expected-error@+1 {{'dist.start_each' op has one dist.wait_each, which alone reads the stack}}
+      %2 = dist.start_each "all_reduce" %c over ["tp"] why "" : (!sum) -> !whole
+      ech.yield carry(%c : !sum) stack(%2 : !whole)
+    }
+    %3 = ech.map neg %1 : (!wholes) -> !wholes
+  }
+}
+
+// -----
+!wholes = !ech.tensor<[layer=3, seq=8], f32, #dist.state<tp = whole>>
+module attributes {dist.mesh = #dist.mesh<tp = 2 [seq]>} {
+  ech.step @train {
+    %w = ech.constant 1.0 : !wholes
+    // expected-error@+1 {{'dist.wait_each' op waits for what dist.start_each made in each iteration of a repeat}}
+    %3 = dist.wait_each %w : !wholes
+  }
+}

@@ -9,6 +9,7 @@
 !seq = !ech.tensor<[seq=8, head=4], f32, #seq>
 !head = !ech.tensor<[seq=8, head=4], f32, #head>
 !sum = !ech.tensor<[seq=8, head=4], f32, #sum>
+!wholes = !ech.tensor<[layer=3, seq=8, head=4], f32, #whole>
 module attributes {dist.mesh = #dist.mesh<dp = 2 [batch], tp = 2 [head, seq]>} {
   ech.step @train {
     %w = ech.constant 1.0 : !whole
@@ -32,5 +33,13 @@ module attributes {dist.mesh = #dist.mesh<dp = 2 [batch], tp = 2 [head, seq]>} {
     %8 = dist.start "reduce_scatter" %1 over ["tp"] why "" with "tree" : (!sum) -> !dist.token
     // CHECK: dist.wait %[[TOKEN]]
     %9 = dist.wait %8 : (!dist.token) -> !seq
+    %10, %11 = ech.repeat "layer" = 3 carry(%1 : !sum) -> (!sum) stack (!wholes) {
+    ^bb0(%c: !sum):
+      // CHECK: %[[EACH:.*]] = dist.start_each "all_reduce" %{{.*}} over ["tp"] why "" with "ring" :
+      %12 = dist.start_each "all_reduce" %c over ["tp"] why "" with "ring" : (!sum) -> !whole
+      ech.yield carry(%c : !sum) stack(%12 : !whole)
+    }
+    // CHECK: dist.wait_each %{{.*}} : <[layer=3, seq=8, head=4], f32, #{{.*}}>
+    %13 = dist.wait_each %11 : !wholes
   }
 }

@@ -45,6 +45,15 @@ rt.function @train {
   rt.collective "reduce_scatter" %x, %part count 8 runs 2 "Sum" over [0] ranks 2 "dp" with "automatic" why "sum of y" : !rt.buffer<[batch=2, embed=8], f32>, !rt.buffer<[batch=2, embed=4], f32>
   // CHECK: rt.wait %[[T]]
   rt.wait %t
+  // CHECK: %[[EACH:.*]] = rt.tickets 4
+  %each = rt.tickets 4
+  rt.for "layer" = 4 {
+  ^bb0(%i: index):
+    // CHECK: rt.collective "all_reduce" {{.*}} why "" keeps %[[EACH]][%{{.*}}] : <[batch=2, embed=8], f32>, <[batch=2, embed=8], f32>
+    rt.collective "all_reduce" %x, %x count 16 "Sum" over [0] ranks 2 "dp" with "ring" why "" keeps %each[%i] : !rt.buffer<[batch=2, embed=8], f32>, !rt.buffer<[batch=2, embed=8], f32>
+  }
+  // CHECK: rt.wait %[[EACH]]
+  rt.wait %each
   // CHECK: rt.report 0 "loss" "loss", %[[SUM]] : <[], f32>
   rt.report 0 "loss" "loss", %sum : !rt.buffer<[], f32>
 }

@@ -290,6 +290,9 @@ struct Ranks {
       repeat(loop);
     } else if (auto start = dyn_cast<dist::StartOp>(op)) {
       messages(start, start.getValues(), start.wait().getResults(), meshAxes(start.getOver()));
+    } else if (auto wait = dyn_cast<dist::WaitEachOp>(op)) { // the sums are there
+      PerRank same = values[wait.getStack()];
+      values[wait.getResult()] = std::move(same);
     } else if (auto mask = dyn_cast<dist::MaskOp>(op)) {
       PerRank same = values[mask.getValue()]; // whole arrays have no padding
       values[mask.getResult()] = std::move(same);
@@ -347,7 +350,8 @@ std::map<std::string, int64_t> echelon::test::countMessages(ModuleOp module, Str
       };
       if (auto over = op->getAttrOfType<ArrayAttr>("over"); over && op->getName().getDialectNamespace() == "dist") {
         if (!isa<dist::SliceOp>(op)) {
-          auto kind = isa<dist::StartOp>(op) ? cast<dist::StartOp>(op).getKind() : op->getName().stripDialect();
+          auto started = op->getAttrOfType<StringAttr>("kind"); // of dist.start, dist.start_each
+          StringRef kind = started ? started.getValue() : op->getName().stripDialect();
           counts[kind.str() + " " + joined(over)] += times;
         }
       } else if (auto inside = op->getAttrOfType<ArrayAttr>(dist::kInside)) {

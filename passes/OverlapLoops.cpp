@@ -1,0 +1,70 @@
+// Large gradients of a repeat travel iteration by iteration.
+//   1. An all_reduce of the update takes part if its one value is what a repeat stacks up, nobody else reads that, and
+//   an
+//      iteration's is large.
+//   2. Each iteration starts the sum of what it stacks, and where the sum stood the stack is waited for.
+#include "ir/dist/State.h"
+#include "ir/ech/Build.h"
+#include "passes/Passes.h"
+
+namespace echelon {
+#define GEN_PASS_DEF_OVERLAPLOOPS
+#include "passes/Passes.h.inc"
+} // namespace echelon
+using namespace mlir;
+using namespace echelon;
+using namespace echelon::dist;
+
+namespace {
+struct OverlapLoops : echelon::impl::OverlapLoopsBase<OverlapLoops> {
+  using OverlapLoopsBase::OverlapLoopsBase;
+
+  void runOnOperation() override {
+    if (leastBytes < 1) {
+      getOperation().emitError("least-bytes is at least 1");
+      return signalPassFailure();
+    }
+    SmallVector<AllReduceOp> sums;
+    getOperation().walk([&](AllReduceOp op) {
+      auto phase = op->getAttrOfType<StringAttr>(ech::kPhase);
+      if (phase && phase.getValue() == "update")
+        sums.push_back(op);
+    });
+    for (AllReduceOp sum : sums)
+      startEach(sum);
+  }
+
+  void startEach(AllReduceOp sum) {
+    auto stack = sum.getValues().size() == 1 ? dyn_cast<OpResult>(sum.getValues()[0]) : OpResult();
+    auto loop = stack ? dyn_cast<ech::RepeatOp>(stack.getOwner()) : ech::RepeatOp();
+    if (!loop || loop.getTime() || loop->getBlock() != sum->getBlock() || !stack.hasOneUse())
+      return;
+    int64_t at = stack.getResultNumber() - int64_t(loop.getFinals().size());
+    if (at < 0 || at >= int64_t(loop.getStacks().size()))
+      return;
+    ech::YieldOp yield = loop.yield();
+    Value value = yield.getStacked()[at];
+    ech::Tensor whole = ech::tensor(sum.getResults()[0]), each = ech::tensor(value).withState(whole.getState());
+    if (ech::stackedType(each, loop.getAxis(), loop.getCount()) != whole ||
+        localBytes(ech::tensor(value), meshOf(sum)) < leastBytes)
+      return;
+    OpBuilder builder(yield);
+    Operation *made = value.getDefiningOp();
+    if (made && made->getBlock() == yield->getBlock())
+      builder.setInsertionPointAfter(made);
+    else
+      builder.setInsertionPointToStart(yield->getBlock());
+    auto started = StartEachOp::create(builder, sum.getLoc(), each, "all_reduce", value, sum.getOver(), sum.getWhy(),
+                                       sum.getAlgorithm());
+    if (Attribute phase = loop->getAttr(ech::kPhase))
+      started->setAttr(ech::kPhase, phase);
+    yield.getStackedMutable()[at].set(started.getResult());
+    stack.setType(whole);
+    builder.setInsertionPoint(sum);
+    auto waited = WaitEachOp::create(builder, sum.getLoc(), whole, stack);
+    waited->setAttr(ech::kPhase, sum->getAttr(ech::kPhase));
+    sum.getResults()[0].replaceAllUsesWith(waited.getResult());
+    sum.erase();
+  }
+};
+} // namespace

@@ -1,0 +1,52 @@
+// A large gradient of a repeat travels iteration by iteration; a small one waits for the loop's end, and so does one that
+// something else reads.
+// RUN: echelon-opt %s -dist-overlap-loops=least-bytes=64 | FileCheck %s
+// RUN: echelon-opt %s -dist-overlap-loops=least-bytes=64 -dist-group-messages -dist-overlap | FileCheck %s --check-prefix=ORDER
+// RUN: not echelon-opt %s -dist-overlap-loops=least-bytes=0 2>&1 | FileCheck %s --check-prefix=ZERO
+
+!x = !ech.tensor<[embed=16], f32, #dist.state<dp = sum>>
+!s = !ech.tensor<[], f32, #dist.state<dp = sum>>
+!xs = !ech.tensor<[layer=3, embed=16], f32, #dist.state<dp = sum>>
+!ss = !ech.tensor<[layer=3], f32, #dist.state<dp = sum>>
+!g = !ech.tensor<[layer=3, embed=16], f32, #dist.state<dp = whole>>
+!gs = !ech.tensor<[layer=3], f32, #dist.state<dp = whole>>
+!p = !ech.tensor<[layer=3, embed=16], f32>
+!ps = !ech.tensor<[layer=3], f32>
+// ZERO: error: least-bytes is at least 1
+module attributes {dist.mesh = #dist.mesh<dp = 2 [batch]>} {
+  ech.variable param @w : !p = constant(0.0, 0.0)
+  ech.variable param @v : !p = constant(0.0, 0.0)
+  ech.variable param @u : !p = constant(0.0, 0.0)
+  ech.variable param @s : !ps = constant(0.0, 0.0)
+  // CHECK-LABEL: ech.step @train
+  ech.step @train {
+    %x = ech.constant 1.0 : !x
+    // CHECK: ech.repeat "layer" = 3
+    %y, %dw, %ds, %dv = ech.repeat "layer" = 3 reverse carry(%x : !x) -> (!x) stack (!xs, !ss, !xs) {
+    ^bb0(%c: !x):
+      // CHECK: %[[DW:.*]] = ech.map neg
+      // CHECK-NEXT: %[[STARTED:.*]] = dist.start_each "all_reduce" %[[DW]] over ["dp"] why "w" with "ring" {ech.phase = "backward"} : (!ech.tensor<[embed=16], f32, #dist.state<dp = sum>>) -> !ech.tensor<[embed=16], f32, #dist.state<dp = whole>>
+      %n = ech.map neg %c : (!x) -> !x
+      // CHECK-NEXT: %[[DS:.*]] = ech.reduce
+      %t = ech.reduce sum %n over ["embed"] : (!x) -> !s
+      // CHECK: stack(%[[STARTED]], %[[DS]], %[[DW]] :
+      ech.yield carry(%n : !x) stack(%n, %t, %n : !x, !s, !x)
+    } {ech.phase = "backward"}
+    // CHECK: %[[W:.*]] = dist.wait_each %{{.*}}#0 {ech.phase = "update"} : <[layer=3, embed=16], f32, #dist.state<dp = whole>>
+    // ORDER: dist.start "all_reduce" %{{.*}}#1, %{{.*}}#2 over ["dp"] why "s; v"
+    // ORDER-NEXT: ech.map neg
+    // ORDER-NEXT: %[[W:.*]] = dist.wait_each
+    // ORDER-NEXT: ech.write @w, %[[W]]
+    %0 = dist.all_reduce %dw over ["dp"] why "w" with "ring" {ech.phase = "update"} : (!xs) -> !g
+    // CHECK: dist.all_reduce {{.*}} why "s"
+    %1 = dist.all_reduce %ds over ["dp"] why "s" {ech.phase = "update"} : (!ss) -> !gs
+    // CHECK: dist.all_reduce {{.*}} why "v"
+    %2 = dist.all_reduce %dv over ["dp"] why "v" {ech.phase = "update"} : (!xs) -> !g
+    %3 = ech.map neg %dv {ech.phase = "update"} : (!xs) -> !xs
+    // CHECK: ech.write @w, %[[W]]
+    ech.write @w, %0 {ech.phase = "update"} : !g
+    ech.write @v, %2 {ech.phase = "update"} : !g
+    ech.write @u, %3 {ech.phase = "update"} : !xs
+    ech.write @s, %1 {ech.phase = "update"} : !gs
+  }
+}
