@@ -1,9 +1,13 @@
 // Gathers copy rows or single elements; scatters walk the result in order, so that sums repeat.
 #include "runtime/kernels/Gather.h"
+#include "runtime/kernels/Vectors.h"
 #include "runtime/launch/Fail.h"
 #include <algorithm>
 
 namespace echelon::runtime {
+
+using detail::over_vectors, detail::Stores, detail::Vector;
+
 namespace {
 
 /// Calls body(p, source, count, step) for runs of `count` neighbouring results p that all read one run of the source
@@ -49,24 +53,43 @@ void overRuns(std::initializer_list<GatherDim> dims, std::initializer_list<Gathe
 
 } // namespace
 
+namespace {
+/// The row of `table` that index[i] names; null where there is none.
+template <typename T>
+T *rowOf(T *table, const int32_t *index, int64_t i, int64_t count, int64_t width, int32_t lo, int32_t hi) {
+  return i < count && index[i] >= lo && index[i] < hi ? table + (int64_t(index[i]) - lo) * width : nullptr;
+}
+} // namespace
+
+// While a row is copied or added, the next one, which no prefetcher of the machine can know, is asked for.
 template <typename T>
 void gather_rows(T *out, const T *table, const int32_t *index, int64_t count, int64_t width, int32_t lo, int32_t hi) {
-  for (int64_t i = 0; i < count; ++i, out += width)
-    if (index[i] >= lo && index[i] < hi)
-      std::copy_n(table + (int64_t(index[i]) - lo) * width, width, out);
-    else
-      std::fill_n(out, width, T(0));
+  const Stores stores(count * width * sizeof(T));
+  const T *row = rowOf(table, index, 0, count, width, lo, hi);
+  for (int64_t i = 0; i < count; ++i, out += width) {
+    const T *next = rowOf(table, index, i + 1, count, width, lo, hi), *ahead = next ? next : table;
+    stores.write(out, width, [&](auto at, int64_t j) {
+      __builtin_prefetch(ahead + j);
+      return row ? at.load(row + j) : Vector<T>{};
+    });
+    row = next;
+  }
 }
 
 template <typename T>
 void scatter_add_rows(T *table, const T *d, const int32_t *index, int64_t count, int64_t width, int32_t lo,
                       int32_t hi) {
-  for (int64_t i = 0; i < count; ++i, d += width)
-    if (index[i] >= lo && index[i] < hi) {
-      T *row = table + (int64_t(index[i]) - lo) * width;
-      for (int64_t j = 0; j < width; ++j)
-        row[j] += d[j];
-    }
+  T *row = rowOf(table, index, 0, count, width, lo, hi);
+  for (int64_t i = 0; i < count; ++i, d += width) {
+    T *next = rowOf(table, index, i + 1, count, width, lo, hi);
+    const T *ahead = next ? next : d;
+    if (row)
+      over_vectors<T>(width, [&](auto at, int64_t j) {
+        __builtin_prefetch(ahead + j, 1);
+        at.store(row + j, at.load(row + j) + at.load(d + j));
+      });
+    row = next;
+  }
 }
 
 template <typename T>

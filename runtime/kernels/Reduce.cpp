@@ -49,6 +49,7 @@ template <bool largest, int k, typename T> void takeFew(T *y, const T *x, int64_
     detail::Vector<T> v = at.load(y + j); // a NaN here stays, see larger
     auto nan = detail::nan_in<T>(v, v);
     for (int i = 0; i < k; ++i) {
+      __builtin_prefetch(x + (i + k) * inner + j, 0, 2); // the rows that come next, into the L2 cache
       detail::Vector<T> p = at.load(x + i * inner + j);
       v = detail::extreme<largest, T>(p, v);
       nan |= detail::nan_in<T>(p, p);
