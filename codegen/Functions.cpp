@@ -161,11 +161,11 @@ private:
   /// A collective that one function starts and another one waits for.
   void findSharedTickets() {
     SmallVector<std::string> members;
-    auto share = [&](Operation *op, Value ticket, const std::string &behind) {
+    auto share = [&](Operation *op, Value ticket, const std::string &extent) {
       if (llvm::any_of(ticket.getUsers(),
                        [&](Operation *user) { return isa<rt::WaitOp>(user) && !inOneFunction(op, user); })) {
         shared.insert(ticket);
-        members.push_back(names.of(ticket) + behind);
+        members.push_back(names.of(ticket) + extent);
       }
     };
     train.walk([&](Operation *op) {

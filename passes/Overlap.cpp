@@ -1,7 +1,8 @@
 // Gradients travel while the backward pass goes on. (Those of loops: OverlapLoops.cpp.)
 //   0. What the report of the norm needs comes before the rest of the update: a step whose loss or norm is not finite
 //      changes nothing.
-//   1. Local operations of the update that only prepare a message (slices, masks) move up behind what they take.
+//   1. Local operations of the update that only prepare a message (slices, masks) move up behind what they take, but
+//      for what a loop's iterations started.
 //   2. A message of the update that sums becomes a dist.start behind the last of its values and a dist.wait before the
 //      first operation that reads a result, if anything is computed in between.
 //   3. What a loop's iterations started is waited for before the first operation that reads it.
@@ -36,7 +37,7 @@ struct Overlap : echelon::impl::OverlapBase<Overlap> {
         waits.push_back(op);
     });
     for (Operation *op : local)
-      if (Operation *last = lastDefinition(op))
+      if (Operation *last = lastDefinition(op); last && !isa<WaitEachOp>(last))
         op->moveAfter(last);
     for (Operation *op : messages)
       start(op);

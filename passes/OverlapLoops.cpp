@@ -1,7 +1,6 @@
 // Large gradients of a repeat travel iteration by iteration.
 //   1. An all_reduce of the update takes part if its one value is what a repeat stacks up, nobody else reads that, and
-//   an
-//      iteration's is large.
+//      an iteration's is large.
 //   2. Each iteration starts the sum of what it stacks, and where the sum stood the stack is waited for.
 #include "ir/dist/State.h"
 #include "ir/ech/Build.h"

@@ -16,7 +16,7 @@ bool matchesPattern(llvm::StringRef pattern, llvm::StringRef path);
 /// On a global norm: array of strings, the paths of the parameters whose gradients its operands are.
 inline constexpr llvm::StringLiteral kParameters = "ech.parameters";
 
-/// What tests of small models want otherwise.
+/// Sizes that passes decide by.
 struct PipelineOptions {
   int64_t loopBytes = 64000; ///< from how many bytes on a gradient of an iteration has a message of its own
 };

@@ -70,6 +70,7 @@ void Plan::findLives() {
     auto touch = [&](Operation *user) {
       // as seen from where the buffer was made
       Operation *at = alloc->getBlock()->findAncestorOpInBlock(*user);
+      assert(at && "what is waited for outside of a loop lies outside of it");
       block->first = std::min(block->first, time[at].first);
       block->last = std::max(block->last, time[at].second);
     };
@@ -81,7 +82,7 @@ void Plan::findLives() {
         }
         touch(user);
         if (auto started = dyn_cast<rt::CollectiveOp>(user); started && started.isStarted())
-          for (Operation *wait : started.waitedBy().getUsers()) // others that keep tickets there come before it
+          for (Operation *wait : started.toWaitFor().getUsers()) // others that keep tickets there come before it
             touch(wait);
       }
     };

@@ -202,6 +202,8 @@ def Dist_StartEachOp : Dist_Op<"start_each"> {
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
+    /// The operand of the yield that stacks the result; null where there is none.
+    ::mlir::OpOperand *stacked();
     /// The result of the repeat in which the iterations' results are stacked; null where there is none.
     ::mlir::Value stack();
   }];

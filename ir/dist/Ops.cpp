@@ -108,32 +108,43 @@ LogicalResult WaitOp::verify() {
   return success();
 }
 
-Value StartEachOp::stack() {
+OpOperand *StartEachOp::stacked() {
   auto yield = getResult().hasOneUse() ? dyn_cast<ech::YieldOp>(*getResult().user_begin()) : ech::YieldOp();
-  auto loop = yield ? dyn_cast<ech::RepeatOp>(yield->getParentOp()) : ech::RepeatOp();
-  if (!loop)
+  if (!yield || yield->getBlock() != (*this)->getBlock())
+    return nullptr;
+  OpOperand &use = *getResult().use_begin();
+  int64_t at = use.getOperandNumber() - int64_t(yield.getCarried().size());
+  return at >= 0 && at < int64_t(yield.getStacked().size()) ? &use : nullptr;
+}
+Value StartEachOp::stack() {
+  OpOperand *use = stacked();
+  auto loop = use ? dyn_cast<ech::RepeatOp>((*this)->getParentOp()) : ech::RepeatOp();
+  if (!loop || loop.getTime())
     return {};
-  int64_t at = getResult().use_begin()->getOperandNumber() - int64_t(yield.getCarried().size());
-  return at >= 0 && at < int64_t(loop.getStacks().size()) ? loop.getStacks()[at] : Value();
+  int64_t at = use->getOperandNumber() - int64_t(cast<ech::YieldOp>(use->getOwner()).getCarried().size());
+  return at < int64_t(loop.getStacks().size()) ? loop.getStacks()[at] : Value();
 }
 LogicalResult StartEachOp::verify() {
   if (getKind() != "all_reduce") // what is scattered or gathered comes to lie elsewhere
     return emitOpError("cannot start a ") << getKind() << " in each iteration";
-  Value waited = stack();
-  if (!waited)
-    return emitOpError("is stacked by its repeat, and nothing else reads it");
-  if (!waited.hasOneUse() || !isa<WaitEachOp>(*waited.user_begin()))
+  Value all = stack();
+  if (!all)
+    return emitOpError("is stacked by the repeat that it stands in, and nothing else reads it");
+  if (!all.hasOneUse() || !isa<WaitEachOp>(*all.user_begin()))
     return emitOpError("has one dist.wait_each, which alone reads the stack");
   return verifyMessage(*this, getKind(), getValue().getType(), getResult().getType(), getOver());
 }
 StartEachOp WaitEachOp::start() {
   auto stacked = dyn_cast<OpResult>(getStack());
   auto loop = stacked ? dyn_cast<ech::RepeatOp>(stacked.getOwner()) : ech::RepeatOp();
-  if (!loop)
+  // this may be asked before the repeat has been verified
+  Block *body = loop && !loop.getBody().empty() ? loop.block() : nullptr;
+  auto yield = body && !body->empty() ? dyn_cast<ech::YieldOp>(body->back()) : ech::YieldOp();
+  if (!yield)
     return {};
   int64_t at = stacked.getResultNumber() - int64_t(loop.getFinals().size());
-  return at >= 0 && at < int64_t(loop.getStacks().size()) ? loop.yield().getStacked()[at].getDefiningOp<StartEachOp>()
-                                                          : StartEachOp();
+  return at >= 0 && at < int64_t(yield.getStacked().size()) ? yield.getStacked()[at].getDefiningOp<StartEachOp>()
+                                                            : StartEachOp();
 }
 LogicalResult WaitEachOp::verify() {
   if (!start())

@@ -172,6 +172,7 @@ def Rt_TicketsOp : Rt_Op<"tickets", [DeclareOpInterfaceMethods<Printable>]> {
   let arguments = (ins I64Attr:$count);
   let results = (outs Rt_Ticket:$tickets);
   let assemblyFormat = "$count attr-dict";
+  let hasVerifier = 1;
 }
 def Rt_CollectiveOp : Rt_Op<"collective", [DeclareOpInterfaceMethods<Printable>, DeclareOpInterfaceMethods<Touches>,
                                            DeclareOpInterfaceMethods<Costed>, AttrSizedOperandSegments]> {
@@ -197,7 +198,7 @@ def Rt_CollectiveOp : Rt_Op<"collective", [DeclareOpInterfaceMethods<Printable>,
     /// Whether it goes on behind the call, until an rt.wait.
     bool isStarted() { return getTicket() || getTickets(); }
     /// What its rt.wait takes: its ticket, or those of all iterations; null where nothing is waited for.
-    ::mlir::Value waitedBy() { return getTickets() ? getTickets() : getTicket(); }
+    ::mlir::Value toWaitFor() { return getTickets() ? getTickets() : getTicket(); }
     /// Bytes of the message on one rank: count elements, or what a rank gets in a gather.
     int64_t messageBytes();
   }];

@@ -64,8 +64,8 @@ void BlockFusion::order() {
           if (Operation *at = block.findAncestorOpInBlock(*producer); at && at != &op)
             dependencies.need(node, nodeOf(at));
     });
-    if (isa<dist::StartOp, dist::WaitOp, dist::StartEachOp, dist::WaitEachOp, ech::ReportOp>(
-            op)) { // these keep their order
+    // these keep their order
+    if (isa<dist::StartOp, dist::WaitOp, dist::StartEachOp, dist::WaitEachOp, ech::ReportOp>(op)) {
       if (lastEffect)
         dependencies.need(node, lastEffect);
       lastEffect = &op;

@@ -341,7 +341,7 @@ Value Lowering::collective(StringRef kind, Value in, Value out, int64_t count, S
       b.getI64IntegerAttr(ranksOver(sorted)), b.getStringAttr(mesh.names(over)),
       b.getStringAttr(algorithm == "auto" ? "automatic" : algorithm), b.getStringAttr(why),
       start ? start->tickets : Value(), start ? start->position : Value());
-  return op.waitedBy();
+  return op.toWaitFor();
 }
 
 Lowering::Call &Lowering::Call::operand(Value v, bool writes, bool reads) {

@@ -112,12 +112,13 @@ public:
   Value number(llvm::StringRef text, mlir::Type type, Location loc);
   /// 1 at coordinate 0 of a mesh axis, which holds what is shared out as a sum, else 0.
   Value isFirst(int meshAxis, Location loc);
-  /// A collective in place (in == out) or not, over mesh axes. `algorithm` "auto": what a clause says of all such
-  /// collectives over these mesh axes. `runs`: pieces of a row in the buffer that has one for each rank. Of one that is
-  /// started only, what rt.wait takes.
+  /// That a collective is started only.
   struct Start {
     Value tickets, position; // of a loop's rt.tickets; none: a ticket of its own
   };
+  /// A collective in place (in == out) or not, over mesh axes. `algorithm` "auto": what a clause says of all such
+  /// collectives over these mesh axes. `runs`: pieces of a row in the buffer that has one for each rank. Returns what
+  /// rt.wait takes; null where it is not started only.
   Value collective(llvm::StringRef kind, Value in, Value out, int64_t count, llvm::StringRef reduction,
                    llvm::ArrayRef<int64_t> meshAxes, llvm::StringRef algorithm, llvm::StringRef why, Location loc,
                    std::optional<Start> start = {}, int64_t runs = 1);

@@ -348,13 +348,19 @@ Value ticketsOf(Lowering &l, dist::StartEachOp op, rt::ForOp loop) {
 
 /// In place, where the iteration's part of the stack lies.
 LogicalResult lowerStartEach(Lowering &l, dist::StartEachOp op) {
-  Value value = l.read(op.getValue()), place = l.result(op.getResult());
-  l.copy(place, value, op.getLoc());
+  Slot slot = l.slots.lookup(op.stacked());
+  Value place = slot.buffer;
+  if (!place || slot.adds || !rt::buffer(place).isDense())
+    return l.refuse(op, "is stacked where it cannot be summed");
+  l.copy(place, l.read(op.getValue()), op.getLoc());
+  l.bind(op.getResult(), place);
   SmallVector<int64_t> over;
   for (StringRef name : ech::strings(op.getOver()))
     over.push_back(l.mesh.index(name));
-  if (l.ranksOver(over) == 1)
+  if (l.ranksOver(over) == 1) {
+    l.started[op.stack()] = [](Operation *) { return success(); };
     return success();
+  }
   auto loop = cast<rt::ForOp>(l.b.getInsertionBlock()->getParentOp());
   Value tickets = ticketsOf(l, op, loop);
   l.collective(op.getKind(), place, place, rt::buffer(place).count(), "Sum", over, op.getAlgorithm(), op.getWhy(),
@@ -367,7 +373,7 @@ LogicalResult lowerStartEach(Lowering &l, dist::StartEachOp op) {
 }
 
 LogicalResult lowerWaitEach(Lowering &l, dist::WaitEachOp op) {
-  if (auto wait = l.started.find(op.getStack()); wait != l.started.end() && failed(wait->second(op)))
+  if (failed(l.started[op.getStack()](op)))
     return failure();
   l.bind(op.getResult(), l.read(op.getStack()));
   return success();

@@ -7,7 +7,7 @@ Each launch runs test/faults/step.ech with 4 ranks by `echelon run`, or (every o
 moment of its first half second it gets Ctrl-C (SIGINT to its process group), SIGTERM or kill -9, or one of its ranks
 gets kill -9. Every --compiles-th launch begins with an empty build cache, and the moment is one of the compilation's.
 Counted are processes of the run that are there two seconds after its end (of the host compiler, which nobody stops when
-the launcher is killed and which ends with its file: a minute), names in /dev/shm, files in TMPDIR, and what a launch that
+the launcher gets kill -9 and which ends with its file: a minute), names in /dev/shm, files in TMPDIR, and what a launch that
 was asked to end (not killed) leaves in the build cache beside programs.
 """
 import argparse
@@ -26,7 +26,7 @@ from processes import descendants
 HERE = pathlib.Path(__file__).resolve().parent
 BUILD = pathlib.Path(os.environ.get("ECHELON_BUILD", HERE.parent.parent / "build"))
 
-COMPILER = {"c++", "g++", "cc1plus", "as", "collect2", "ld"}
+COMPILER = {"c++", "g++", "clang++", "cc1plus", "clang", "as", "collect2", "ld", "lld"}
 
 
 def identity(pid):
@@ -91,10 +91,10 @@ def launch(command, environment, longest, chance):
         code = None
     begin = time.monotonic()
     while left := still_there(run, processes):
-        compiles = all(name in COMPILER for _, name in left)
+        compiles = how == "kill -9" and all(name in COMPILER for _, name in left)
         if time.monotonic() > begin + (60 if compiles else 2):
             break
-        time.sleep(5e-3)
+        time.sleep(20e-3)
     for pid, _ in left:
         try:
             os.kill(pid, signal.SIGKILL)

@@ -1,4 +1,5 @@
 // RUN: echelon-opt %s --dist-lower-to-rt | FileCheck %s
+// RUN: sed 's/dp = 2/dp = 1/' %s | echelon-opt --dist-lower-to-rt | FileCheck %s --check-prefix=ONE
 
 // What an iteration of a loop starts goes on behind it: the value is computed where the stack keeps it and summed there,
 // and its ticket is kept beside the others', all of which are waited for at once.
@@ -10,12 +11,19 @@
 // CHECK:         rt.fused ["hidden"] = [8]({{.*}}) -> ["store"](%[[HERE]])
 // CHECK:         rt.collective "all_reduce" %[[HERE]], %[[HERE]] count 8 "Sum" over [0] ranks 2 "dp" with "ring" why "w" keeps %[[TICKETS]][%[[I]]]
 // A value that something else reads, too, is copied.
+// CHECK:       %[[SECOND:.*]] = rt.alloc work {ech.phase = "backward"} : <[layer=3, hidden=8], f32>
+// CHECK:       %[[OTHERS:.*]] = rt.tickets 3
 // CHECK:       rt.for "layer" = 3 {
+// CHECK:         %[[COPY:.*]] = rt.view %[[SECOND]] from 0 plus
 // CHECK:         rt.fused ["hidden"] = [8]({{.*}}) -> ["store"](%[[OTHER:.*]]) {
-// CHECK:         rt.fused ["hidden"] = [8](%[[OTHER]]) -> ["store"](%[[COPY:.*]]) {
+// CHECK:         rt.fused ["hidden"] = [8](%[[OTHER]]) -> ["store"](%[[COPY]]) {
 // CHECK:         rt.collective "all_reduce" %[[COPY]], %[[COPY]] count 8
 // CHECK:       rt.wait %[[TICKETS]]
-// CHECK:       rt.wait
+// CHECK:       rt.wait %[[OTHERS]]
+// One rank sends nothing.
+// ONE-NOT:     rt.tickets
+// ONE-NOT:     rt.collective
+// ONE-NOT:     rt.wait
 !x = !ech.tensor<[hidden=8], f32, #dist.state<dp = sum>>
 !g = !ech.tensor<[hidden=8], f32, #dist.state<dp = whole>>
 !gs = !ech.tensor<[layer=3, hidden=8], f32, #dist.state<dp = whole>>

@@ -1,7 +1,8 @@
 // A large gradient of a repeat travels iteration by iteration; a small one waits for the loop's end, and so does one that
 // something else reads.
 // RUN: echelon-opt %s -dist-overlap-loops=least-bytes=64 | FileCheck %s
-// RUN: echelon-opt %s -dist-overlap-loops=least-bytes=64 -dist-group-messages -dist-overlap | FileCheck %s --check-prefix=ORDER
+// RUN: echelon-opt %s -dist-overlap-loops=least-bytes=64 -dist-group-messages -dist-overlap \
+// RUN:   | FileCheck %s --check-prefix=ORDER
 // RUN: not echelon-opt %s -dist-overlap-loops=least-bytes=0 2>&1 | FileCheck %s --check-prefix=ZERO
 
 !x = !ech.tensor<[embed=16], f32, #dist.state<dp = sum>>
@@ -48,5 +49,42 @@ module attributes {dist.mesh = #dist.mesh<dp = 2 [batch]>} {
     ech.write @v, %2 {ech.phase = "update"} : !g
     ech.write @u, %3 {ech.phase = "update"} : !xs
     ech.write @s, %1 {ech.phase = "update"} : !gs
+  }
+}
+
+// What is stacked as it comes in is started first thing; a joint sum, and one of what micro batches added up, stay.
+module attributes {dist.mesh = #dist.mesh<dp = 2 [batch]>} {
+  ech.variable param @w : !p = constant(0.0, 0.0)
+  ech.variable param @v : !p = constant(0.0, 0.0)
+  ech.variable param @u : !p = constant(0.0, 0.0)
+  ech.variable param @t : !p = constant(0.0, 0.0)
+  // CHECK-LABEL: ech.step @train
+  ech.step @train {
+    %x = ech.constant 1.0 : !x
+    // CHECK: ^bb0(%[[C:.*]]: !ech.tensor
+    // CHECK-NEXT: dist.start_each "all_reduce" %[[C]]
+    // CHECK-NOT: dist.start_each
+    %y, %dw, %dv, %du = ech.repeat "layer" = 3 carry(%x : !x) -> (!x) stack (!xs, !xs, !xs) {
+    ^bb0(%c: !x):
+      %n = ech.map neg %c : (!x) -> !x
+      ech.yield carry(%n : !x) stack(%c, %n, %n : !x, !x, !x)
+    } {ech.phase = "backward"}
+    %0 = dist.all_reduce %dw over ["dp"] why "w" {ech.phase = "update"} : (!xs) -> !g
+    // CHECK: dist.all_reduce {{.*}} why "v, u"
+    %1:2 = dist.all_reduce %dv, %du over ["dp"] why "v, u" {ech.phase = "update"} : (!xs, !xs) -> (!g, !g)
+    %z, %dt = ech.repeat "micro" = 2 time carry(%y : !x) -> (!x) sum (!xs) {
+    ^bb0(%c: !x):
+      %m, %ds = ech.repeat "layer" = 3 carry(%c : !x) -> (!x) stack (!xs) {
+      ^bb0(%d: !x):
+        ech.yield carry(%d : !x) stack(%d : !x)
+      }
+      ech.yield carry(%m : !x) sum(%ds : !xs)
+    } {ech.phase = "backward"}
+    // CHECK: dist.all_reduce {{.*}} why "t"
+    %2 = dist.all_reduce %dt over ["dp"] why "t" {ech.phase = "update"} : (!xs) -> !g
+    ech.write @w, %0 {ech.phase = "update"} : !g
+    ech.write @v, %1#0 {ech.phase = "update"} : !g
+    ech.write @u, %1#1 {ech.phase = "update"} : !g
+    ech.write @t, %2 {ech.phase = "update"} : !g
   }
 }

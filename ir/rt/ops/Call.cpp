@@ -180,8 +180,14 @@ int64_t CollectiveOp::messageBytes() {
 }
 
 LogicalResult CollectiveOp::verify() {
-  if (getTickets() && (getTicket() || !getTickets().getDefiningOp<TicketsOp>() || !getPosition()))
-    return emitOpError() << "has a ticket of its own or keeps it at a position of rt.tickets";
+  if (getTickets() && getTicket())
+    return emitOpError() << "has a ticket of its own or keeps it in rt.tickets, not both";
+  auto loop = (*this)->getParentOfType<ForOp>();
+  if (getTickets() && (!loop || loop.position() != getPosition()))
+    return emitOpError() << "keeps its ticket at the position of the loop that it stands in";
+  auto kept = getTickets() ? getTickets().getDefiningOp<TicketsOp>() : TicketsOp();
+  if (getTickets() && (!kept || kept.getCount() != loop.getCount()))
+    return emitOpError() << "keeps " << loop.getCount() << " tickets, which one rt.tickets has room for";
   if (!getRuns())
     return success();
   if (getKind() != "all_gather" && getKind() != "reduce_scatter")
@@ -221,6 +227,12 @@ void CollectiveOp::emit(Writer &writer) {
 SmallVector<Value> CollectiveOp::reads() { return {getIn()}; }
 SmallVector<Value> CollectiveOp::writes() { return {getOut()}; }
 
+LogicalResult TicketsOp::verify() {
+  auto keeps = [](Operation *user) { return isa<CollectiveOp>(user); };
+  if (getCount() < 1 || llvm::count_if(getTickets().getUsers(), keeps) != 1)
+    return emitOpError() << "has room for a ticket or more, which one collective keeps there";
+  return success();
+}
 void TicketsOp::emit(Writer &writer) { writer.tickets(getTickets(), getCount()); }
 void WaitOp::emit(Writer &writer) { writer.call(*this, "wait", {writer.name(getTicket())}); }
 

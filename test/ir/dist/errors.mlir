@@ -56,7 +56,7 @@ module attributes {dist.mesh = #dist.mesh<tp = 2 [seq]>} {
 module attributes {dist.mesh = #dist.mesh<tp = 2 [seq]>} {
   ech.step @train {
     %w = ech.constant 1.0 : !sum
-    // expected-error@+1 {{'dist.start_each' op is stacked by its repeat, and nothing else reads it}}
+    // expected-error@+1 {{'dist.start_each' op is stacked by the repeat that it stands in, and nothing else reads it}}
     %0 = dist.start_each "all_reduce" %w over ["tp"] why "" : (!sum) -> !whole
   }
 }
@@ -102,5 +102,54 @@ module attributes {dist.mesh = #dist.mesh<tp = 2 [seq]>} {
     %w = ech.constant 1.0 : !wholes
     // expected-error@+1 {{'dist.wait_each' op waits for what dist.start_each made in each iteration of a repeat}}
     %3 = dist.wait_each %w : !wholes
+  }
+}
+
+// -----
+!sum = !ech.tensor<[seq=8], f32, #dist.state<tp = sum>>
+!whole = !ech.tensor<[seq=8], f32, #dist.state<tp = whole>>
+!wholes = !ech.tensor<[layer=3, seq=8], f32, #dist.state<tp = whole>>
+module attributes {dist.mesh = #dist.mesh<tp = 2 [seq]>} {
+  ech.step @train {
+    %w = ech.constant 1.0 : !sum
+    // expected-error@+1 {{'dist.start_each' op is stacked by the repeat that it stands in, and nothing else reads it}}
+    %outside = dist.start_each "all_reduce" %w over ["tp"] why "" : (!sum) -> !whole
+    %0, %1 = ech.repeat "layer" = 3 carry(%w : !sum) -> (!sum) stack (!wholes) {
+    ^bb0(%c: !sum):
+      ech.yield carry(%c : !sum) stack(%outside : !whole)
+    }
+    %2 = dist.wait_each %1 : !wholes
+  }
+}
+
+// -----
+!sum = !ech.tensor<[seq=8], f32, #dist.state<tp = sum>>
+!seq = !ech.tensor<[seq=8], f32, #dist.state<tp = split seq>>
+!seqs = !ech.tensor<[layer=3, seq=8], f32, #dist.state<tp = split seq>>
+module attributes {dist.mesh = #dist.mesh<tp = 2 [seq]>} {
+  ech.step @train {
+    %w = ech.constant 1.0 : !sum
+    %0, %1 = ech.repeat "layer" = 3 carry(%w : !sum) -> (!sum) stack (!seqs) {
+    ^bb0(%c: !sum):
+      // expected-error@+1 {{'dist.start_each' op does not make split seq of sum over tp}}
+      %2 = dist.start_each "all_reduce" %c over ["tp"] why "" : (!sum) -> !seq
+      ech.yield carry(%c : !sum) stack(%2 : !seq)
+    }
+    %3 = dist.wait_each %1 : !seqs
+  }
+}
+
+// -----
+!sum = !ech.tensor<[seq=8], f32, #dist.state<tp = sum>>
+!wholes = !ech.tensor<[layer=3, seq=8], f32, #dist.state<tp = whole>>
+module attributes {dist.mesh = #dist.mesh<tp = 2 [seq]>} {
+  ech.step @train {
+    %w = ech.constant 1.0 : !sum
+    // expected-error@+1 {{results in as many stacks and sums as it yields}}
+    %0, %1 = ech.repeat "layer" = 3 carry(%w : !sum) -> (!sum) stack (!wholes) {
+    ^bb0(%c: !sum):
+      ech.yield carry(%c : !sum)
+    }
+    %2 = dist.wait_each %1 : !wholes
   }
 }

@@ -104,3 +104,39 @@ rt.function @train {
   // expected-error @+1 {{shares memory between pairs of operands}}
   rt.call "cumsum"(%x, %x, 1, 2, 1) writes [0] reads [1] share [0] : !rt.buffer<[a=2], f32>, !rt.buffer<[a=2], f32>
 }
+
+// -----
+
+// Tickets of a loop are kept at its position.
+rt.function @train {
+  %x = rt.alloc work : !rt.buffer<[a=2], f32>
+  %each = rt.tickets 3
+  rt.for "layer" = 3 {
+  ^bb0(%i: index):
+    rt.for "inner" = 3 {
+    ^bb0(%j: index):
+      // expected-error @+1 {{keeps its ticket at the position of the loop that it stands in}}
+      rt.collective "all_reduce" %x, %x count 2 "Sum" over [0] ranks 2 "dp" with "ring" why "" keeps %each[%i] : !rt.buffer<[a=2], f32>, !rt.buffer<[a=2], f32>
+    }
+  }
+}
+
+// -----
+
+rt.function @train {
+  %x = rt.alloc work : !rt.buffer<[a=2], f32>
+  %each = rt.tickets 2
+  rt.for "layer" = 3 {
+  ^bb0(%i: index):
+    // expected-error @+1 {{keeps 3 tickets, which one rt.tickets has room for}}
+    rt.collective "all_reduce" %x, %x count 2 "Sum" over [0] ranks 2 "dp" with "ring" why "" keeps %each[%i] : !rt.buffer<[a=2], f32>, !rt.buffer<[a=2], f32>
+  }
+}
+
+// -----
+
+rt.function @train {
+  // expected-error @+1 {{has room for a ticket or more, which one collective keeps there}}
+  %each = rt.tickets 3
+  rt.wait %each
+}
