@@ -115,6 +115,8 @@ public:
   /// from this rank's part of the segment (LaunchOptions::sharedBytesPerRank) while that lasts: the peers reach it
   /// without a copy, so collectives on it move each byte once. Every rank allocates the same sizes in the same order.
   virtual void *allocate(size_t bytes) = 0;
+  /// Whether the peers read this memory, which allocate() gave, under the same address.
+  virtual bool isReached(const void *) const { return false; }
 
   /// All ranks, id 0.
   const Group &world() const { return worldGroup; }
@@ -170,6 +172,12 @@ public:
   /// Whether this rank does what all ranks do alike, a step or an evaluation, and not what one does for all, as writing
   /// files. setStep says so too. One that computes and does not come is given up before the deadline (Patience.h).
   virtual void setComputes(bool) {}
+  // Threads of this rank that work beside it may call these two, and nothing else.
+  /// Processor time that they have used so far, which nobody waits for: it is not taken for that of a rank that hangs.
+  virtual void setAside(double) {}
+  /// Whether one of them writes a snapshot yet. A rank that fails, or sees that another failed, ends after that.
+  virtual void setSaves(bool) {}
+
   /// Names what this rank is about to do, as setStep does; `label`, such as its source line, is copied (64 bytes of
   /// it).
   virtual void setPlace(Doing what, const char *label) = 0;
