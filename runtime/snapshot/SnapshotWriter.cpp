@@ -66,6 +66,8 @@ SnapshotWriter::SnapshotWriter(Rank &r, const std::string &d, int64_t k, bool ha
 SnapshotWriter::~SnapshotWriter() {
   for (const size_t i : own)
     copied -= copy ? pieceBytes(rank.program(), i) : 0;
+  if (rank.rank() == 0 && !written.valid()) // another rank failed while this one copied
+    rank.transport().setSaving(Saving::No);
 }
 
 /// Of the thread that calls; what ranks compute they do on another.
@@ -88,6 +90,8 @@ void SnapshotWriter::begin(int64_t step) {
     return saveSnapshot(rank, directory, step, keep);
   if (touched.valid())
     touched.get();
+  if (rank.rank() == 0) // before the others can go on, and fail
+    rank.transport().setSaving(Saving::Copies);
   const Program &program = rank.program();
   for (const size_t i : own)
     std::memcpy(copy + program.stored[i].offset, rank.state<std::byte>(program.stored[i].offset),
@@ -97,16 +101,16 @@ void SnapshotWriter::begin(int64_t step) {
   isBegun = true;
   if (rank.rank() != 0)
     return;
-  rank.transport().setSaves(true);
+  rank.transport().setSaving(Saving::Writes);
   auto files = std::make_shared<SnapshotFiles>(program, directory, step, keep);
   written = std::async(std::launch::async, [this, files] { return write(*files); });
 }
 
 std::string SnapshotWriter::write(SnapshotFiles &files) {
-  struct Saves {
+  struct End {
     Transport &transport;
-    ~Saves() { transport.setSaves(false); }
-  } saves{rank.transport()};
+    ~End() { transport.setSaving(Saving::No); }
+  } end{rank.transport()};
   const Program &program = rank.program();
   const std::vector<TensorPiece> tensors = storedTensors(rank);
   std::string error = files.begin();

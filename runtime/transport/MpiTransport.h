@@ -38,7 +38,7 @@ public:
   void setPlace(Doing what, const char *label) override { machine->own().setPlace(what, label); }
   void setComputes(bool computes) override { machine->own().setComputes(computes); }
   void setAside(double seconds) override { machine->own().aside.store(seconds, std::memory_order_relaxed); }
-  void setSaves(bool newSaves) override { saves.store(newSaves); }
+  void setSaving(Saving newSaving) override { saving.store(newSaving); }
   bool stopRequested() const override { return join.stopRequested->load() != 0; }
   [[noreturn]] void stop(const char *message) override;
 
@@ -80,7 +80,7 @@ private:
   std::vector<Request> freeRequests;
   OwnMemory ownMemory;
   std::unique_ptr<MpiMachine> machine; // there once MPI is
-  std::atomic<bool> saves{false};
+  std::atomic<Saving> saving{Saving::No};
 };
 
 } // namespace echelon::runtime

@@ -142,7 +142,7 @@ void SharedTransport::setAside(double processorSeconds) {
     segment.status(ownRank).aside.store(processorSeconds, std::memory_order_relaxed);
 }
 
-void SharedTransport::setSaves(bool saves) { segment.header().saves.store(saves); }
+void SharedTransport::setSaving(Saving saving) { segment.header().saving.store(saving); }
 
 void SharedTransport::setPlace(Doing what, const char *label) { segment.status(ownRank).setPlace(what, label); }
 
@@ -160,7 +160,7 @@ void SharedTransport::stop(const char *message) {
   }
   if (kind == Kind::Threads || worldSize == 1) // the process lives on: launch() returns
     throw RankStopped();
-  while (ownRank == 0 && segment.header().endsAfterSave())
+  while (ownRank == 0 && segment.header().saving.load() == Saving::Writes && segment.header().endsAfterSave())
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   std::fflush(nullptr);
   _exit(4);

@@ -33,7 +33,7 @@ public:
   void setStep(int64_t step) override;
   void setComputes(bool computes) override;
   void setAside(double processorSeconds) override;
-  void setSaves(bool saves) override;
+  void setSaving(Saving saving) override;
   void setPlace(Doing what, const char *label) override;
   bool stopRequested() const override;
   const uint64_t &waitedTicks() const override;

@@ -37,6 +37,9 @@ enum class Doing : uint8_t {
 };
 constexpr Doing doing(Collective collective) { return Doing(collective); }
 
+/// Whether rank 0 has a snapshot under way beside its steps: it copies for one, or a thread of it writes one.
+enum class Saving : uint8_t { No, Copies, Writes };
+
 /// "all_reduce", "send" and so on; collectives as the program calls them.
 const char *nameOf(Doing doing);
 inline const char *nameOf(Collective collective) { return nameOf(doing(collective)); }
@@ -175,8 +178,8 @@ public:
   // Threads of this rank that work beside it may call these two, and nothing else.
   /// Processor time that they have used so far, which nobody waits for: it is not taken for that of a rank that hangs.
   virtual void setAside(double) {}
-  /// Whether one of them writes a snapshot yet. A rank that fails, or sees that another failed, ends after that.
-  virtual void setSaves(bool) {}
+  /// Of rank 0. When it fails, or sees that another rank failed, it ends after what a thread writes.
+  virtual void setSaving(Saving) {}
 
   /// Names what this rank is about to do, as setStep does; `label`, such as its source line, is copied (64 bytes of
   /// it).
