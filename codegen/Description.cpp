@@ -210,7 +210,7 @@ void Tables::print() {
     field("restarts", std::to_string(plan.restarts));
   for (auto &[category, text] : codegen::fingerprints(module, plan))
     os << "  p.fingerprints.push_back({" << quoted(category) << ", " << quoted(text) << "});\n";
-  field("plan", quoted(planOf(module).text()));
+  field("plan", quoted(planOf(module, !plan.checkpoint.directory.empty()).text()));
   field("version", quoted(ECHELON_VERSION));
   if (SymbolTable::lookupSymbolIn(module, "train.start"))
     field("start", "start");

@@ -7,7 +7,7 @@
 using namespace mlir;
 using namespace echelon;
 
-ProgramPlan echelon::planOf(ModuleOp module) {
+ProgramPlan echelon::planOf(ModuleOp module, bool saves) {
   ProgramPlan plan;
   auto number = [&](StringRef name) {
     auto value = module->getAttrOfType<IntegerAttr>(name);
@@ -16,6 +16,7 @@ ProgramPlan echelon::planOf(ModuleOp module) {
   plan.stateBytes = number(rt::kStateBytes);
   plan.inputBytes = number(rt::kInputBytes);
   plan.workBytes = number(rt::kWorkBytes);
+  plan.copyBytes = saves ? plan.stateBytes : 0;
   dist::MeshAttr mesh = dist::meshOf(module);
   for (auto variable : module.getOps<ech::VariableOp>()) {
     auto type = cast<ech::Tensor>(variable.getType());
@@ -72,7 +73,7 @@ ProgramPlan echelon::planOf(ModuleOp module) {
   }
   plan.memory.gradients = std::min(plan.memory.gradients, plan.workBytes);
   plan.memory.activations = plan.workBytes - plan.memory.gradients;
-  plan.memory.total = plan.stateBytes + plan.inputBytes + plan.workBytes;
+  plan.memory.total = plan.stateBytes + plan.inputBytes + plan.workBytes + plan.copyBytes;
   plan.memory.buffers =
       plan.memory.total - plan.memory.params - plan.memory.optimizer - plan.memory.gradients - plan.memory.activations;
   return plan;
@@ -89,6 +90,9 @@ std::string ProgramPlan::text() const {
                              {"buffers", memory.buffers},
                              {"total", memory.total}})
     os << llvm::format("  %-12s%12.3f MB\n", name, static_cast<double>(bytes) / 1e6);
+  if (copyBytes)
+    os << llvm::format("  of the buffers, %.3f MB are a copy of params and optimizer, to write snapshots from\n",
+                       static_cast<double>(copyBytes) / 1e6);
   os << "communication per step\n";
   if (messages.empty())
     os << "  none\n";

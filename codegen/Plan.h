@@ -28,11 +28,13 @@ struct ProgramPlan {
   std::vector<PlannedMessage> messages; ///< of one training step, in order; equal ones counted together
   PlannedMemory memory;
   int64_t stateBytes = 0, inputBytes = 0, workBytes = 0; ///< the arenas, exactly as allocated
-  std::string text() const;                              ///< a table for people
+  int64_t copyBytes = 0;    ///< of the state, from which snapshots are written while training goes on
+  std::string text() const; ///< a table for people
 };
 
 /// From a module whose arenas are planned. Gradients are the work buffers that hold a parameter's derivative until the
-/// update; activations the rest of the work arena at its fullest; buffers the inputs and what state is no parameter.
-ProgramPlan planOf(mlir::ModuleOp module);
+/// update; activations the rest of the work arena at its fullest; buffers the inputs, what state is no parameter, and,
+/// where the program `saves` snapshots, the copy of the state.
+ProgramPlan planOf(mlir::ModuleOp module, bool saves = false);
 
 } // namespace echelon

@@ -183,6 +183,9 @@ private:
   }
 
   int stopAll() {
+    while (children[0].alive && !hasEnded(0) && segment.header().failedRank.load() >= 0 &&
+           segment.header().endsAfterSave() && StopSignals::signals() < 2)
+      nextEvent();
     for (Child &child : children)
       if (child.alive)
         kill(child.pid, SIGKILL);

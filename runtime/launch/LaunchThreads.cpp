@@ -56,7 +56,7 @@ int launchThreads(const LaunchOptions &options, const RankMain &rankMain) {
   std::unique_lock<std::mutex> lock(mutex);
   while (running > 0) {
     ended.wait_for(lock, std::chrono::milliseconds(50));
-    if (running > 0 && segment.header().failedRank.load() >= 0 &&
+    if (running > 0 && segment.header().failedRank.load() >= 0 && !segment.header().endsAfterSave() &&
         !ended.wait_for(lock, std::chrono::seconds(5), [&] { return running == 0; })) {
       std::fflush(nullptr);
       std::_Exit(4);

@@ -32,6 +32,18 @@ void spread(std::byte *to, const std::byte *from, int64_t stride, int64_t count,
     spreadRun(reinterpret_cast<uint8_t *>(to), reinterpret_cast<const uint8_t *>(from), stride, count);
 }
 
+/// Of a rank's piece, the runs within elements [low, high) of the whole: calls act(first element of the piece, first of
+/// the whole behind `low`, how far apart they lie there, number).
+template <class Act>
+void forEachRunWithin(const TensorPiece &tensor, const std::vector<MeshAxis> &mesh, const std::vector<int> &coordinates,
+                      int64_t low, int64_t high, Act act) {
+  forEachRun(*tensor.layout, tensor.axes, mesh, coordinates, [&](const Run &run) {
+    const auto [first, count] = clip(run, low, high);
+    if (count > 0)
+      act(run.local + first, run.logical + first * run.stride - low, run.stride, count);
+  });
+}
+
 } // namespace
 
 std::vector<TensorPiece> storedTensors(Rank &rank) {
@@ -59,13 +71,7 @@ void assemble(Rank &rank, Turns &turns, const TensorPiece &tensor,
       const std::vector<int> coordinates = meshCoordinates(mesh, from);
       if ((rank.rank() != 0 && from != rank.rank()) || !writesPiece(*tensor.layout, mesh, coordinates))
         continue;
-      auto visit = [&](auto &&act) {
-        forEachRun(*tensor.layout, tensor.axes, mesh, coordinates, [&](const Run &run) {
-          const auto [first, count] = clip(run, low, high);
-          if (count > 0)
-            act(run.local + first, run.logical + first * run.stride - low, run.stride, count);
-        });
-      };
+      auto visit = [&](auto &&act) { forEachRunWithin(tensor, mesh, coordinates, low, high, act); };
       if (from == 0) { // rank 0's own
         visit([&](int64_t local, int64_t at, int64_t stride, int64_t count) {
           spread(whole.data() + size_t(at) * width, tensor.data + size_t(local) * width, stride, count, width);
@@ -99,6 +105,29 @@ void assemble(Rank &rank, Turns &turns, const TensorPiece &tensor,
       turns.stillWriting();
     }
   }
+}
+
+std::string assembleHere(const std::vector<MeshAxis> &mesh, const TensorPiece &tensor,
+                         const std::vector<const std::byte *> &pieces,
+                         const std::function<std::string(const std::byte *, size_t)> &take, size_t chunkBytes) {
+  const size_t width = bytesOf(tensor.type);
+  const int64_t total = logicalCount(*tensor.layout), chunk = std::max<int64_t>(1, int64_t(chunkBytes / width));
+  std::vector<std::byte> whole(size_t(std::min(total, chunk)) * width);
+  for (int64_t low = 0; low < total; low += chunk) {
+    const int64_t high = std::min(total, low + chunk);
+    for (size_t from = 0; from < pieces.size(); ++from) {
+      const std::vector<int> coordinates = meshCoordinates(mesh, int(from));
+      if (writesPiece(*tensor.layout, mesh, coordinates))
+        forEachRunWithin(
+            tensor, mesh, coordinates, low, high, [&](int64_t local, int64_t at, int64_t stride, int64_t count) {
+              spread(whole.data() + size_t(at) * width, pieces[from] + size_t(local) * width, stride, count, width);
+            });
+    }
+    const std::string error = take(whole.data(), size_t(high - low) * width);
+    if (!error.empty())
+      return error;
+  }
+  return "";
 }
 
 void takePiece(Rank &rank, const TensorPiece &tensor, const std::byte *whole) {

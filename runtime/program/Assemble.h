@@ -27,6 +27,13 @@ std::vector<TensorPiece> storedTensors(Rank &rank);
 void assemble(Rank &rank, Turns &turns, const TensorPiece &tensor,
               const std::function<void(const std::byte *, size_t)> &take, size_t chunkBytes = size_t(4) << 20);
 
+/// The same where one thread can read the pieces of all ranks: `pieces` has where each rank holds its own. No word goes
+/// to another rank. `take` returns what is wrong, which ends it, or an empty string.
+std::string assembleHere(const std::vector<MeshAxis> &mesh, const TensorPiece &tensor,
+                         const std::vector<const std::byte *> &pieces,
+                         const std::function<std::string(const std::byte *, size_t)> &take,
+                         size_t chunkBytes = size_t(4) << 20);
+
 /// Fills this rank's piece from the whole tensor's bytes (declared order); padding is zero.
 void takePiece(Rank &rank, const TensorPiece &tensor, const std::byte *whole);
 

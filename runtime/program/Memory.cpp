@@ -1,6 +1,7 @@
 #include "runtime/program/Memory.h"
 
 #include "runtime/data/File.h"
+#include "runtime/snapshot/SnapshotWriter.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -59,13 +60,19 @@ std::string refuseBeyondMachine(const Program &program, int ranksHere) {
   return text;
 }
 
+bool hasRoomForCopies(const Program &program, int ranksHere) {
+  const double has = double(machineBytes());
+  return has == 0 || double(arenaBytes(program) + copyBytes(program)) * ranksHere <= has;
+}
+
 int64_t residentBytesBeyond(const Rank &rank) {
   const int64_t arenas = int64_t(arenaBytes(rank.program()));
   const char *transport = const_cast<Rank &>(rank).transport().name();
-  if (std::strcmp(transport, "shm") == 0 && rank.size() > 1) // arenas and unpacked data lie in shared memory
+  if (std::strcmp(transport, "shm") == 0 && rank.size() > 1) // arenas, copies and unpacked data lie in shared memory
     return statusBytes("RssAnon") + statusBytes("RssFile");
   const int64_t ranksHere = std::strcmp(transport, "threads") == 0 ? rank.size() : 1;
-  return std::max<int64_t>(0, statusBytes("VmHWM") - ranksHere * arenas - int64_t(unpackedBytes())) / ranksHere;
+  return std::max<int64_t>(0, statusBytes("VmHWM") - ranksHere * arenas - int64_t(unpackedBytes() + copiedBytes())) /
+         ranksHere;
 }
 
 } // namespace echelon::runtime

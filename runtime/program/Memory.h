@@ -19,4 +19,7 @@ int64_t machineBytes();
 /// would be killed without a word when it first touches what is not there.
 std::string refuseBeyondMachine(const Program &program, int ranksHere);
 
+/// Whether there is memory for copies of the state too, which snapshots are written from while training goes on.
+bool hasRoomForCopies(const Program &program, int ranksHere);
+
 } // namespace echelon::runtime

@@ -12,6 +12,10 @@ size_t arenaBytes(const Program &program) {
   return bytes;
 }
 
+size_t copyBytes(const Program &program) {
+  return program.checkpoint.directory.empty() ? 0 : (size_t(program.stateBytes) + 63) / 64 * 64;
+}
+
 Rank::Rank(const Program &program, Transport &transport)
     : ownProgram(program), ownTransport(transport), ownRank(transport.rank()), ownSize(transport.size()),
       meshCoordinate(meshCoordinates(program.mesh, transport.rank())), reportedValue(program.scalars.size()),

@@ -15,6 +15,8 @@ namespace echelon::runtime {
 
 /// Bytes that the three arenas of a rank take together: what the launcher must be able to hand out.
 size_t arenaBytes(const Program &program);
+/// Bytes of the copy of its state that a rank's snapshots are written from; 0 where the program writes none.
+size_t copyBytes(const Program &program);
 
 class Rank {
 public:

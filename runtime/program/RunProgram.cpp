@@ -12,6 +12,14 @@
 
 namespace echelon::runtime {
 
+/// Without memory for copies of the state snapshots are written, but within the step.
+static void lookForRoom(const Program &program, const Options &options, int ranksHere, Prepared &prepared) {
+  prepared.hasRoomForCopies = hasRoomForCopies(program, ranksHere);
+  if (!prepared.hasRoomForCopies && options.evaluateFrom.empty())
+    prepared.notes.push_back("this machine has no memory for a second copy of parameters and optimizer: training waits "
+                             "until a snapshot is written");
+}
+
 int run_program(const Program &program, int argc, char **argv) {
   const std::string path = argc > 0 ? argv[0] : "program", executable = path.substr(path.rfind('/') + 1);
   Options options;
@@ -47,13 +55,14 @@ int run_program(const Program &program, int argc, char **argv) {
       complain(error);
       return 4;
     }
+    lookForRoom(program, options, meshSize(program.mesh), prepared);
   }
   std::fflush(stdout); // before ranks are forked, or each would print it
   LaunchOptions launchOptions;
   launchOptions.transport = options.transport;
   launchOptions.ranks = meshSize(program.mesh);
   launchOptions.deadlineSeconds = options.deadlineSeconds;
-  launchOptions.sharedBytesPerRank = arenaBytes(program);
+  launchOptions.sharedBytesPerRank = arenaBytes(program) + (prepared.hasRoomForCopies ? copyBytes(program) : 0);
   if (program.restarts && options.evaluateFrom.empty()) {
     launchOptions.restarts = program.restarts;
     launchOptions.beforeRestart = [&] {
@@ -67,11 +76,13 @@ int run_program(const Program &program, int argc, char **argv) {
   return launch(launchOptions, [&](Transport &transport) {
     if (!shared) {
       const char *here = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
-      std::string error = refuseBeyondMachine(program, here ? std::max(std::atoi(here), 1) : 1);
+      const int ranksHere = here ? std::max(std::atoi(here), 1) : 1;
+      std::string error = refuseBeyondMachine(program, ranksHere);
       if (error.empty())
         error = prepare(program, options, transport.rank() == 0, prepared);
       if (!error.empty())
         fail(error);
+      lookForRoom(program, options, ranksHere, prepared);
     }
     Rank rank(program, transport);
     return trainRank(rank, options, prepared);

@@ -10,6 +10,7 @@
 #include "runtime/program/Log.h"
 #include "runtime/program/Memory.h"
 #include "runtime/program/StartValues.h"
+#include "runtime/snapshot/SnapshotWriter.h"
 
 #include <algorithm>
 #include <cmath>
@@ -62,6 +63,7 @@ private:
   InputLoader loader;
   std::optional<RunLog> log; // rank 0
   std::optional<Profile> profile;
+  std::optional<SnapshotWriter> snapshots;
   int64_t first = 0, last;
   int64_t savedAt = -1, decideAt = 1, decisionInterval = 1;
   double lastSave = 0, stepSeconds = 0;
@@ -79,6 +81,8 @@ void Trainer::start() {
     if (program.start)
       program.start(rank);
   }
+  if (!prepared.checkpointDirectory.empty())
+    snapshots.emplace(rank, prepared.checkpointDirectory, program.checkpoint.keep, prepared.hasRoomForCopies);
   if (!program.profiled.empty() && rank.training()) // before the log's clock
     profile.emplace(rank, last - first, options.threads);
   if (rank.rank() == 0) {
@@ -179,6 +183,8 @@ std::string shortest(double value) {
 void Trainer::checkFinite(const std::string &what, double value, int64_t step) {
   if (std::isfinite(value))
     return;
+  if (snapshots) // the message names the newest
+    snapshots->finish();
   const FirstBroken broken(rank);
   std::vector<int64_t> all(2 * size_t(rank.size()));
   const int64_t found[2] = {broken.tensor, broken.element};
@@ -284,9 +290,9 @@ Decision Trainer::decide(int64_t step) {
 
 void Trainer::save(int64_t step) {
   lastSave = secondsNow();
-  if (prepared.checkpointDirectory.empty() || savedAt == step)
+  if (!snapshots || savedAt == step)
     return;
-  saveSnapshot(rank, prepared.checkpointDirectory, step, program.checkpoint.keep);
+  snapshots->begin(step);
   savedAt = step;
 }
 
@@ -334,17 +340,20 @@ bool Trainer::evaluateAll(int64_t step, bool force) {
 }
 
 void Trainer::tellMemory() {
-  const double arenas = double(program.stateBytes + program.inputBytes + program.workBytes);
+  const size_t copy = snapshots ? snapshots->bytes() : 0;
+  const double arenas = double(program.stateBytes + program.inputBytes + program.workBytes) + double(copy);
   const double mine = double(residentBytesBeyond(rank));
   std::vector<double> all(size_t(rank.size()));
   all_gather(rank.transport(), rank.transport().world(), all.data(), &mine, 1, Algorithm::automatic, "memory");
   if (!log)
     return;
-  char line[240];
-  int length = std::snprintf(line, sizeof(line),
-                             "memory a rank: arenas %.1f MB (state %.1f, inputs %.1f, work %.1f), beyond them %.1f MB",
-                             arenas * 1e-6, double(program.stateBytes) * 1e-6, double(program.inputBytes) * 1e-6,
-                             double(program.workBytes) * 1e-6, *std::max_element(all.begin(), all.end()) * 1e-6);
+  char line[280], copied[40] = "";
+  if (copy)
+    std::snprintf(copied, sizeof(copied), ", snapshot %.1f", double(copy) * 1e-6);
+  int length = std::snprintf(
+      line, sizeof(line), "memory a rank: arenas %.1f MB (state %.1f, inputs %.1f, work %.1f%s), beyond them %.1f MB",
+      arenas * 1e-6, double(program.stateBytes) * 1e-6, double(program.inputBytes) * 1e-6,
+      double(program.workBytes) * 1e-6, copied, *std::max_element(all.begin(), all.end()) * 1e-6);
   if (const size_t data = unpackedBytes())
     std::snprintf(line + length, sizeof(line) - size_t(length), "; unpacked data %.1f MB %s", double(data) * 1e-6,
                   std::strcmp(rank.transport().name(), "mpi") == 0 ? "each" : "in all");
@@ -360,6 +369,8 @@ int Trainer::train() {
   while (done < last && !stopped && !untilReached) {
     oneStep(done);
     ++done;
+    if (snapshots)
+      snapshots->check();
     const Decision decision = decide(done);
     if (profile) {
       profile->lap(Around::Decision);
@@ -378,6 +389,8 @@ int Trainer::train() {
       log->say("nothing to do: the run ends at step " + std::to_string(last));
     evaluateAll(done, true);
   }
+  if (snapshots)
+    snapshots->finish();
   if (stopped && log)
     log->say("stopped after step " + std::to_string(done) +
              (prepared.checkpointDirectory.empty() ? "" : "; go on with --resume"));

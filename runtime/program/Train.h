@@ -19,6 +19,7 @@ struct Prepared {
   std::vector<std::unique_ptr<DataStream>> evaluationData; // one an evaluation; null: the training data's
   std::string checkpointDirectory;                         // empty: no snapshots
   DirectoryClaim claim;                                    // on it, where it is this process that saves
+  bool hasRoomForCopies = true;                            // of the state, to write snapshots from
   bool hasSnapshot = false;                                // start from `snapshot`
   Snapshot snapshot;
   std::vector<std::string> notes; // for the reader

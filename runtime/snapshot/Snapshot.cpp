@@ -1,18 +1,14 @@
 #include "runtime/snapshot/Snapshot.h"
 #include "runtime/launch/Fail.h"
 #include "runtime/program/Assemble.h"
-#include "runtime/snapshot/DirectoryClaim.h"
 #include "runtime/snapshot/ParseJson.h"
+#include "runtime/snapshot/SnapshotFiles.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
-#include <cstring>
-#include <fcntl.h>
 #include <filesystem>
 #include <future>
 #include <sstream>
-#include <unistd.h>
 
 namespace echelon::runtime {
 
@@ -21,13 +17,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr int kVersion = 1;
-constexpr const char *kFiles[] = {"model.safetensors", "optimizer.safetensors"};
-
-std::string folderName(int64_t step) {
-  char name[32];
-  std::snprintf(name, sizeof(name), "step-%08lld", static_cast<long long>(step));
-  return name;
-}
 
 /// The step of a snapshot's folder name; -1 for other names.
 int64_t stepOf(const std::string &name) {
@@ -35,27 +24,6 @@ int64_t stepOf(const std::string &name) {
       name.find_first_not_of("0123456789", 5) != std::string::npos || name.size() > 23)
     return -1;
   return std::stoll(name.substr(5));
-}
-
-std::string syncFolder(const std::string &path) {
-  const int descriptor = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0 || fsync(descriptor) != 0) {
-    const std::string error = "cannot write \"" + path + "\": " + std::strerror(errno);
-    if (descriptor >= 0)
-      close(descriptor);
-    return error;
-  }
-  close(descriptor);
-  return "";
-}
-
-std::string writeText(const std::string &path, const std::string &text) {
-  const int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  const bool ok = descriptor >= 0 && writeAll(descriptor, text.data(), text.size()) && fsync(descriptor) == 0;
-  const std::string error = ok ? "" : "cannot write \"" + path + "\": " + std::strerror(errno);
-  if (descriptor >= 0)
-    close(descriptor);
-  return error;
 }
 
 std::string hex(uint32_t value) {
@@ -71,51 +39,28 @@ std::string manifestText(nlohmann::ordered_json manifest) {
   return manifest.dump(1) + "\n";
 }
 
-bool belongsTo(Stored::Kind kind, int file) { return (kind == Stored::Optimizer) == (file == 1); }
+} // namespace
 
-/// After all bytes are written: to disk, then under its name, then the old ones go.
-std::string publish(SafetensorsWriter (&writers)[2], const Program &program, const std::string &directory,
-                    const std::string &temporary, int64_t step, int64_t keep) {
+std::string snapshotName(int64_t step) {
+  char name[32];
+  std::snprintf(name, sizeof(name), "step-%08lld", static_cast<long long>(step));
+  return name;
+}
+
+int64_t stepOfSnapshot(const std::string &path) { return stepOf(fs::path(path).filename().string()); }
+
+std::string newManifest(const Program &program, int64_t step, const std::vector<WrittenFile> &files) {
   nlohmann::ordered_json manifest;
   manifest["format"] = "echelon-snapshot";
   manifest["version"] = kVersion;
   manifest["program"] = program.name;
   manifest["step"] = step;
-  for (int f = 0; f < 2; ++f) {
-    const std::string error = writers[f].finish();
-    if (!error.empty())
-      return error;
-    manifest["files"].push_back(
-        {{"name", kFiles[f]}, {"bytes", writers[f].bytes()}, {"crc32", hex(writers[f].checksum())}});
-  }
+  for (const WrittenFile &file : files)
+    manifest["files"].push_back({{"name", file.name}, {"bytes", file.bytes}, {"crc32", hex(file.crc32)}});
   for (const Fingerprint &print : program.fingerprints)
     manifest["fingerprints"][print.category] = print.text;
-  std::string error = writeText(temporary + "/manifest.json", manifestText(manifest));
-  if (error.empty())
-    error = syncFolder(temporary);
-  if (!error.empty())
-    return error;
-  const std::string place = directory + "/" + folderName(step), old = temporary + ".old";
-  std::error_code failed, ignored;
-  // A folder of this name is one that was found damaged, or of a run that was told to start afresh.
-  if (fs::exists(place, ignored))
-    fs::rename(place, old, ignored);
-  fs::rename(temporary, place, failed);
-  if (failed)
-    return "cannot write \"" + place + "\": " + failed.message();
-  fs::remove_all(old, ignored);
-  error = syncFolder(directory);
-  if (!error.empty() || keep == 0)
-    return error;
-  // Later ones are damaged, or this run would have gone on from them; they do not count.
-  int64_t kept = 0;
-  for (const std::string &path : listSnapshots(directory))
-    if (stepOf(fs::path(path).filename().string()) <= step && ++kept > keep)
-      fs::remove_all(path, ignored);
-  return "";
+  return manifestText(manifest);
 }
-
-} // namespace
 
 std::vector<std::string> listSnapshots(const std::string &directory) {
   std::vector<std::pair<int64_t, std::string>> found;
@@ -166,7 +111,7 @@ std::string openSnapshot(const std::string &path, Snapshot &snapshot) {
       files.push_back(
           {file.at("name").get<std::string>(), file.at("crc32").get<std::string>(), file.at("bytes").get<size_t>()});
     for (const FileRow &file : files) // what lies elsewhere is not read
-      if (std::find(std::begin(kFiles), std::end(kFiles), file.name) == std::end(kFiles))
+      if (std::find(std::begin(kSnapshotFiles), std::end(kSnapshotFiles), file.name) == std::end(kSnapshotFiles))
         return damaged + "its manifest.json names \"" + printable(file.name) + "\", which is no file of a snapshot";
     if (manifest.contains("fingerprints"))
       for (const auto &[category, value] : manifest["fingerprints"].items())
@@ -247,43 +192,23 @@ std::string differences(const Program &program, const Snapshot &snapshot, const 
 }
 
 void saveSnapshot(Rank &rank, const std::string &directory, int64_t step, int64_t keep) {
-  const Program &program = rank.program();
   rank.transport().setPlace(Doing::Save, directory.c_str());
   Turns turns(rank, "save");
-  const std::string temporary = directory + "/" + unfinishedName(folderName(step));
-  SafetensorsWriter writers[2];
+  SnapshotFiles files(rank.program(), directory, step, keep);
   const std::vector<TensorPiece> tensors = storedTensors(rank);
   auto check = [&](const std::string &error) {
     if (error.empty())
       return;
-    std::error_code ignored;
-    fs::remove_all(temporary, ignored); // a full disk is not left full
-    fail(error);
+    files.remove();
+    fail(files.named(error));
   };
-  if (rank.rank() == 0) {
-    std::error_code failed, ignored;
-    fs::create_directories(directory, failed);
-    fs::remove_all(temporary, ignored); // of a run that died while writing
-    fs::create_directory(temporary, failed);
-    if (failed)
-      fail("cannot write \"" + temporary + "\": " + failed.message());
-  }
-  for (int f = 0; f < 2; ++f) {
-    if (rank.rank() == 0) {
-      std::vector<TensorEntry> entries;
-      for (const Stored &stored : program.stored)
-        if (belongsTo(stored.kind, f))
-          entries.push_back({stored.path, stored.type, logicalSizes(stored.layout, stored.axes)});
-      check(writers[f].open(temporary + "/" + kFiles[f], entries));
-    }
-    for (size_t i = 0; i < tensors.size(); ++i)
-      if (belongsTo(program.stored[i].kind, f))
-        assemble(rank, turns, tensors[i],
-                 [&](const std::byte *data, size_t bytes) { check(writers[f].append(data, bytes)); });
-  }
+  if (rank.rank() == 0)
+    check(files.begin());
+  for (size_t i : SnapshotFiles::order(rank.program()))
+    assemble(rank, turns, tensors[i],
+             [&](const std::byte *data, size_t bytes) { check(files.append(i, data, bytes)); });
   if (rank.rank() == 0) { // one thread waits for the disk, the other gives word
-    std::future<std::string> published =
-        std::async(std::launch::async, [&] { return publish(writers, program, directory, temporary, step, keep); });
+    std::future<std::string> published = std::async(std::launch::async, [&] { return files.publish(); });
     while (published.wait_for(std::chrono::milliseconds(50)) != std::future_status::ready)
       turns.stillWriting();
     check(published.get());

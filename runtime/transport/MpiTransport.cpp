@@ -450,6 +450,8 @@ void MpiTransport::stop(const char *message) {
   if (!machine || machine->isFirstToFail())
     std::fprintf(stderr, "echelon: rank %d: %s\n", ownRank, printable(message, Lines::Indented).c_str());
   std::fflush(stderr);
+  while (saving.load() == Saving::Writes)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   MPI_Abort(MPI_COMM_WORLD, 4);
   std::_Exit(4);
 }

@@ -37,6 +37,8 @@ public:
   void setStep(int64_t step) override { machine->setStep(step); }
   void setPlace(Doing what, const char *label) override { machine->own().setPlace(what, label); }
   void setComputes(bool computes) override { machine->own().setComputes(computes); }
+  void setAside(double seconds) override { machine->own().aside.store(seconds, std::memory_order_relaxed); }
+  void setSaving(Saving newSaving) override { saving.store(newSaving); }
   bool stopRequested() const override { return join.stopRequested->load() != 0; }
   [[noreturn]] void stop(const char *message) override;
 
@@ -78,6 +80,7 @@ private:
   std::vector<Request> freeRequests;
   OwnMemory ownMemory;
   std::unique_ptr<MpiMachine> machine; // there once MPI is
+  std::atomic<Saving> saving{Saving::No};
 };
 
 } // namespace echelon::runtime

@@ -98,7 +98,7 @@ double RankStatus::processorSeconds() const {
   timespec time;
   if (!hasClock.load(std::memory_order_acquire) || clock_gettime(clock.load(std::memory_order_relaxed), &time) != 0)
     return 0;
-  return double(time.tv_sec) + 1e-9 * double(time.tv_nsec);
+  return double(time.tv_sec) + 1e-9 * double(time.tv_nsec) - aside.load(std::memory_order_relaxed);
 }
 
 bool Suspicion::isHopeless(const RankStatus &own, double stepSeconds, const RankStatus &late, double waitedSeconds) {

@@ -51,6 +51,7 @@ struct alignas(2 * kCacheLine) RankStatus {
 
   std::atomic<bool> hasClock{false};
   std::atomic<clockid_t> clock{};      // counts the processor time of its process, or thread
+  std::atomic<double> aside{0};        // of which this much is that of threads for which nobody waits
   std::atomic<bool> computes{false};   // is in a step or an evaluation, where all ranks do alike
   std::atomic<double> computedFrom{0}; // its processor time when it last began to compute
 

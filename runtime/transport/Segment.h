@@ -19,6 +19,11 @@ struct SegmentHeader {
   std::atomic<int> failedRank{-1}; // the first rank that failed
   std::atomic<int> stopRequested{0};
   std::atomic<bool> lost{false}; // a rank was given up: it died, or it did not come
+  std::atomic<Saving> saving{Saving::No};
+
+  /// Whether the run, though it failed, lets the snapshot that is being written come to its end: what a rank found
+  /// wrong is no reason to lose it. Not so where a rank was lost: the run may be about to start again.
+  bool endsAfterSave() const { return saving.load() != Saving::No && !lost.load(); }
 };
 
 /// One collective under way as one rank shows it to the others. A slot is used again only when every rank of the group

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <numeric>
+#include <thread>
 #include <unistd.h>
 
 namespace echelon::runtime {
@@ -134,6 +136,14 @@ void SharedTransport::setStep(int64_t step) { segment.status(ownRank).setStep(st
 
 void SharedTransport::setComputes(bool computes) { segment.status(ownRank).setComputes(computes); }
 
+// A thread's clock leaves other threads out anyway.
+void SharedTransport::setAside(double processorSeconds) {
+  if (kind == Kind::Processes)
+    segment.status(ownRank).aside.store(processorSeconds, std::memory_order_relaxed);
+}
+
+void SharedTransport::setSaving(Saving saving) { segment.header().saving.store(saving); }
+
 void SharedTransport::setPlace(Doing what, const char *label) { segment.status(ownRank).setPlace(what, label); }
 
 const uint64_t &SharedTransport::waitedTicks() const { return segment.status(ownRank).waitedTicks; }
@@ -150,6 +160,8 @@ void SharedTransport::stop(const char *message) {
   }
   if (kind == Kind::Threads || worldSize == 1) // the process lives on: launch() returns
     throw RankStopped();
+  while (ownRank == 0 && segment.header().saving.load() == Saving::Writes && segment.header().endsAfterSave())
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   std::fflush(nullptr);
   _exit(4);
 }

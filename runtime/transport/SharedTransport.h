@@ -18,6 +18,7 @@ public:
   const char *name() const override { return kind == Kind::Processes ? "shm" : "threads"; }
   bool isDirect() const override { return true; }
   void *allocate(size_t bytes) override;
+  bool isReached(const void *memory) const override { return kind == Kind::Threads || segment.contains(memory); }
   Group makeGroup(std::vector<int> ranks) override;
   using Transport::makeGroup;
 
@@ -31,6 +32,8 @@ public:
 
   void setStep(int64_t step) override;
   void setComputes(bool computes) override;
+  void setAside(double processorSeconds) override;
+  void setSaving(Saving saving) override;
   void setPlace(Doing what, const char *label) override;
   bool stopRequested() const override;
   const uint64_t &waitedTicks() const override;

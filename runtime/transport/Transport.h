@@ -37,6 +37,9 @@ enum class Doing : uint8_t {
 };
 constexpr Doing doing(Collective collective) { return Doing(collective); }
 
+/// Whether rank 0 has a snapshot under way beside its steps: it copies for one, or a thread of it writes one.
+enum class Saving : uint8_t { No, Copies, Writes };
+
 /// "all_reduce", "send" and so on; collectives as the program calls them.
 const char *nameOf(Doing doing);
 inline const char *nameOf(Collective collective) { return nameOf(doing(collective)); }
@@ -115,6 +118,8 @@ public:
   /// from this rank's part of the segment (LaunchOptions::sharedBytesPerRank) while that lasts: the peers reach it
   /// without a copy, so collectives on it move each byte once. Every rank allocates the same sizes in the same order.
   virtual void *allocate(size_t bytes) = 0;
+  /// Whether the peers read this memory, which allocate() gave, under the same address.
+  virtual bool isReached(const void *) const { return false; }
 
   /// All ranks, id 0.
   const Group &world() const { return worldGroup; }
@@ -170,6 +175,12 @@ public:
   /// Whether this rank does what all ranks do alike, a step or an evaluation, and not what one does for all, as writing
   /// files. setStep says so too. One that computes and does not come is given up before the deadline (Patience.h).
   virtual void setComputes(bool) {}
+  // Threads of this rank that work beside it may call these two, and nothing else.
+  /// Processor time that they have used so far, which nobody waits for: it is not taken for that of a rank that hangs.
+  virtual void setAside(double) {}
+  /// Of rank 0. When it fails, or sees that another rank failed, it ends after what a thread writes.
+  virtual void setSaving(Saving) {}
+
   /// Names what this rank is about to do, as setStep does; `label`, such as its source line, is copied (64 bytes of
   /// it).
   virtual void setPlace(Doing what, const char *label) = 0;

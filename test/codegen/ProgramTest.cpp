@@ -30,7 +30,7 @@ std::string testFile(const std::string &name) {
 
 struct Printed {
   std::string text;
-  ProgramPlan plan;
+  ProgramPlan plan, saving; // saving: of the same with snapshots
 };
 
 /// The program of a module in the state that dist-fuse takes.
@@ -57,6 +57,7 @@ Printed print(const std::string &ir, int64_t batch, int64_t steps, bool profile 
   llvm::raw_string_ostream os(printed.text);
   EXPECT_TRUE(mlir::succeeded(emitCpp(*module, plan, sources, os, profile)));
   printed.plan = planOf(*module);
+  printed.saving = planOf(*module, true);
   return printed;
 }
 
@@ -254,6 +255,14 @@ TEST(Program, MemoryAddsUp) {
   EXPECT_EQ(plan.memory.total, plan.memory.params + plan.memory.gradients + plan.memory.optimizer +
                                    plan.memory.activations + plan.memory.buffers);
   EXPECT_TRUE(plan.messages.empty());
+}
+
+// What writes snapshots holds its state twice.
+TEST(Program, TheCopyForSnapshotsIsPlanned) {
+  Printed printed = print(testFile("mlp.mlir"), 8, 3);
+  EXPECT_EQ(printed.saving.copyBytes, printed.plan.stateBytes);
+  EXPECT_EQ(printed.saving.memory.total, printed.plan.memory.total + printed.plan.stateBytes);
+  EXPECT_EQ(printed.saving.memory.buffers, printed.plan.memory.buffers + printed.plan.stateBytes);
 }
 
 // Compiled without a warning, the program trains as plain loops in double do. All samples are in one batch, so that

@@ -1,6 +1,6 @@
 // kill_at_call NAME NUMBER PROGRAM ARGUMENT...: runs a program and kills it, with all its processes and threads, at its
 // NUMBER-th system call (from 0) since the first one that names a path with NAME in it; counted are the calls of the
-// process that made that first one. Calls that only wait for another thread are not counted, since their number differs
+// thread that made that first one. Calls that only wait for another thread are not counted, since their number differs
 // from run to run. Prints "killed at CALL" and ends with 0; where the program ends before, "ended after COUNT" and 3.
 #include <cerrno>
 #include <csignal>
@@ -101,7 +101,7 @@ int main(int argc, char **argv) {
   }
   std::set<pid_t> threads = {child};
   std::map<pid_t, bool> inCall; // of a thread
-  pid_t counted = 0;            // the process whose calls count
+  pid_t counted = 0;            // the thread whose calls count
   long count = 0;
   ptrace(PTRACE_SYSCALL, child, nullptr, nullptr);
   while (!threads.empty()) {
@@ -121,8 +121,8 @@ int main(int argc, char **argv) {
       user_regs_struct registers;
       if (inside && ptrace(PTRACE_GETREGS, thread, nullptr, &registers) == 0) {
         if (!counted && names(thread, registers, name))
-          counted = processOf(thread);
-        if (counted && !onlyWaits(registers) && processOf(thread) == counted && count++ == number) {
+          counted = thread;
+        if (thread == counted && !onlyWaits(registers) && count++ == number) {
           std::set<pid_t> processes;
           for (const pid_t each : threads)
             processes.insert(processOf(each));

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Kills runs while they save, and looks whether the newest whole snapshot loads and leads where the run would have led.
 
-    test/faults/snapshots.py [--calls ALL | --calls-step N] [--trials 200] [--seed 1]
+    test/faults/snapshots.py [--calls-step N] [--trials 200] [--transport shm | threads | mpi] [--seed 1]
 
 Trains test/faults/snapshot.ech once to its end. Then
-- calls: kill -9 of everything at each system call of one save in the midst of the run, on one rank and on two
-  (--calls-step N: at every N-th only; 0: not at all);
+- calls: kill -9 of everything at each system call of the thread that writes one snapshot in the midst of the run, while
+  training goes on, on one rank and on two (--calls-step N: at every N-th only; 0: not at all);
 - random: kill -9 of the launcher, or of a rank, at random moments of a run that saves nearly all the time.
 After each, the run goes on with --resume (or, where no snapshot is there yet, begins again), and must end with the same
 parameters and optimizer, bit for bit; nothing unfinished may be left. Then, in a directory that cannot be written, on a
@@ -24,6 +24,8 @@ import sys
 import tempfile
 import time
 
+from processes import descendants
+
 HERE = pathlib.Path(__file__).resolve().parent
 BUILD = pathlib.Path(os.environ.get("ECHELON_BUILD", HERE.parent.parent / "build"))
 FILES = ("model.safetensors", "optimizer.safetensors")
@@ -33,8 +35,9 @@ NOTHING = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 class Trial:
     """Runs of one program, held against one that was never disturbed."""
 
-    def __init__(self, folder, train, ends=True):
+    def __init__(self, folder, train, ends=True, transport="shm"):
         self.folder = pathlib.Path(folder)
+        self.transport = transport
         self.program = self.folder / train
         subprocess.run([BUILD / "bin/echelon", "build", HERE / "snapshot.ech", "--train", train, "-o", self.program],
                        check=True, stdout=subprocess.DEVNULL)
@@ -47,6 +50,13 @@ class Trial:
 
     def command(self, out):
         return [self.program, "--out", out, "--log", out / "log.jsonl"]
+
+    def disturbed(self, out):
+        """The command of a run that gets killed."""
+        command = [*self.command(out), "--transport", self.transport]
+        if self.transport == "mpi":
+            command = ["mpirun", "-n", "2", "--oversubscribe"] + ["--allow-run-as-root"] * (os.geteuid() == 0) + command
+        return command
 
     def fresh(self):
         out = self.folder / "out"
@@ -100,15 +110,15 @@ def at_calls(trial, step):
 def at_random(trial, trials, chance):
     saving = 0
     began = time.monotonic()
-    subprocess.run(trial.command(trial.fresh()), check=True, **NOTHING)
+    subprocess.run(trial.disturbed(trial.fresh()), check=True, **NOTHING)
     length = time.monotonic() - began
     for number in range(trials):
         out = trial.fresh()
-        run = subprocess.Popen(trial.command(out), **NOTHING)
+        run = subprocess.Popen(trial.disturbed(out), **NOTHING)
         moment = chance.random() * length
         time.sleep(moment)
-        ranks = pathlib.Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split() if run.poll() is None else []
-        whom = chance.choice([run.pid, *map(int, ranks)])
+        ranks = descendants(run.pid)
+        whom = chance.choice([run.pid, *ranks])
         try:
             os.kill(whom, signal.SIGKILL)
         except ProcessLookupError:
@@ -119,8 +129,8 @@ def at_random(trial, trials, chance):
                 time.sleep(1e-3)
         saving += any(p.name.startswith(".step-") for p in (out / "ckpt").glob(".*"))
         trial.goes_on(out, f"random {number}, after {moment:.3f} s")
-    print(f"{trial.program.name}: killed at {trials} random moments, {saving} of them in a save: {len(trial.wrong)} wrong",
-          flush=True)
+    print(f"{trial.program.name} over {trial.transport}: killed at {trials} random moments, {saving} of them in a save: "
+          f"{len(trial.wrong)} wrong", flush=True)
 
 
 def refused(trial, what, out, wanted, limit=None):
@@ -193,6 +203,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--calls-step", type=int, default=1)
     parser.add_argument("--trials", type=int, default=200)
+    parser.add_argument("--transport", choices=["shm", "threads", "mpi"], default="shm")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     wrong = []
@@ -209,7 +220,7 @@ def main():
         two_runs(trial)
         wrong += trial.wrong
         if options.trials:
-            trial = Trial(folder, "random")
+            trial = Trial(folder, "random", transport=options.transport)
             at_random(trial, options.trials, random.Random(options.seed))
             wrong += trial.wrong
     print(f"{len(wrong)} wrong" + "".join(f"\n{line}" for line in wrong))

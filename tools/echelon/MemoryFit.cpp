@@ -85,7 +85,7 @@ std::string Compilation::whatFits() const {
 bool Compilation::checkMemory() {
   if (!trainPlan.deviceBytes || options.anyMemory)
     return true;
-  PlannedMemory memory = planOf(*module).memory;
+  PlannedMemory memory = planOf(*module).memory; // without the copy: snapshots are written without it, too
   if (memory.total <= trainPlan.deviceBytes)
     return true;
   auto [part, bytes] = largestPart(memory);

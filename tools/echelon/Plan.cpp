@@ -28,20 +28,22 @@ nlohmann::ordered_json toJson(const Compilation &compilation, const ProgramPlan 
                         {"place", m.place},
                         {"reason", m.reason}});
   const PlannedMemory &memory = plan.memory;
-  return {{"train", compilation.trainPlan.name},
-          {"mesh", mesh},
-          {"batch", compilation.trainPlan.batch},
-          {"micro_batch", compilation.trainPlan.batch / compilation.trainPlan.microBatches},
-          {"memory_bytes",
-           {{"params", memory.params},
-            {"gradients", memory.gradients},
-            {"optimizer", memory.optimizer},
-            {"activations", memory.activations},
-            {"buffers", memory.buffers},
-            {"total", memory.total}}},
-          {"arena_bytes", {{"state", plan.stateBytes}, {"input", plan.inputBytes}, {"work", plan.workBytes}}},
-          {"collectives", messages},
-          {"mathematics", "sequential"}};
+  return {
+      {"train", compilation.trainPlan.name},
+      {"mesh", mesh},
+      {"batch", compilation.trainPlan.batch},
+      {"micro_batch", compilation.trainPlan.batch / compilation.trainPlan.microBatches},
+      {"memory_bytes",
+       {{"params", memory.params},
+        {"gradients", memory.gradients},
+        {"optimizer", memory.optimizer},
+        {"activations", memory.activations},
+        {"buffers", memory.buffers},
+        {"total", memory.total}}},
+      {"arena_bytes",
+       {{"state", plan.stateBytes}, {"input", plan.inputBytes}, {"work", plan.workBytes}, {"copy", plan.copyBytes}}},
+      {"collectives", messages},
+      {"mathematics", "sequential"}};
 }
 
 int plan(const PlanOptions &options) {
@@ -51,7 +53,7 @@ int plan(const PlanOptions &options) {
     return SpecWrong;
   }
   compilation.printDiagnostics();
-  ProgramPlan made = planOf(*compilation.module);
+  ProgramPlan made = planOf(*compilation.module, !compilation.trainPlan.checkpoint.directory.empty());
   if (options.json)
     std::cout << toJson(compilation, made).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
   else

@@ -1,4 +1,5 @@
 #include "LinearProgram.h"
+#include "runtime/launch/Fail.h"
 #include "runtime/snapshot/DirectoryClaim.h"
 #include "runtime/snapshot/Snapshot.h"
 
@@ -411,6 +412,52 @@ TEST_F(Run, StopSavesAndResumes) {
 }
 
 // `until near > 0.2` ends the run at the first evaluation where it holds.
+/// A step of which one rank fails, just when a snapshot has been begun.
+void stepThatFails(Rank &r, double lr) {
+  if (r.step() == 8 && r.rank() == r.size() - 1)
+    fail("it fails");
+  linear::step(r, lr);
+}
+
+// What a rank finds wrong is no reason to lose the snapshot that is being written.
+TEST_F(Run, FailureBehindASnapshot) {
+  for (const auto &[dp, transport] : {std::pair{2, "shm"}, {2, "threads"}, {1, "shm"}}) {
+    Program program = saving(linear::program(folder, dp, 1));
+    program.step = stepThatFails;
+    EXPECT_EQ(run(program, {"--transport", transport}), 4);
+    EXPECT_EQ(messages, "echelon: rank " + std::to_string(dp - 1) + ": it fails\n");
+    Snapshot snapshot;
+    std::vector<std::string> warnings;
+    EXPECT_EQ(findSnapshot(folder + "/ckpt", snapshot, warnings), "") << transport;
+    EXPECT_EQ(snapshot.step, 8) << transport << dp;
+    EXPECT_TRUE(warnings.empty());
+    fs::remove_all(folder + "/ckpt");
+  }
+}
+
+/// Takes the directory of the snapshots away, so that the next cannot be written.
+std::string takenAway;
+void stepWithoutDirectory(Rank &r, double lr) {
+  if (r.step() == 1 && r.rank() == 0) {
+    fs::remove_all(takenAway);
+    std::ofstream(takenAway) << "a file";
+  }
+  linear::step(r, lr);
+}
+
+// A snapshot that cannot be written ends the run, with the snapshot's step.
+TEST_F(Run, SnapshotThatCannotBeWritten) {
+  takenAway = folder + "/ckpt";
+  for (const auto &[dp, transport] : {std::pair{2, "shm"}, {2, "threads"}, {1, "shm"}}) {
+    Program program = saving(linear::program(folder, dp, 1));
+    program.step = stepWithoutDirectory;
+    EXPECT_EQ(run(program, {"--transport", transport}), 4);
+    EXPECT_EQ(messages, "echelon: rank 0: snapshot of step 4: cannot write \"DIR/ckpt/.step-00000004.writing\": Not a "
+                        "directory\n");
+    fs::remove_all(takenAway);
+  }
+}
+
 TEST_F(Run, Until) {
   Program program = linear::program(folder, 2, 1);
   program.steps = 0;
