@@ -82,7 +82,10 @@ private:
       std::string why;
       id = sources.read(key, why);
       if (id < 0) {
-        diagnostics.error(Code::E0101, import.range, "cannot read '" + escaped(key) + "': " + why);
+        bool ofLibrary = libraryText(import.name) != nullptr;
+        diagnostics.error(Code::E0101, import.range,
+                          "cannot read '" + escaped(key) + "': " + why +
+                              (ofLibrary ? "; the library's stands without quotes: import " + import.name : ""));
         return nullptr;
       }
     }

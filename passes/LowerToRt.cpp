@@ -3,10 +3,14 @@
 //
 // 1. Each step becomes a function; inputs and stored tensors become buffers of their arenas.
 // 2. Each operation, in order, becomes calls and loops (its rule), written straight to where the value goes.
-// 3. Collectives get the number of their group in the program's table. A `collective` clause that is of none is refused.
+// 3. Collectives get the number of their group in the program's table. A `collective` clause that is of none is
+// refused.
 #include "mlir/IR/SymbolTable.h"
 #include "passes/Passes.h"
 #include "passes/lower/Lowering.h"
+#include "llvm/ADT/StringExtras.h"
+
+#include <set>
 
 namespace echelon {
 #define GEN_PASS_DEF_LOWERTORT
@@ -51,15 +55,19 @@ struct LowerToRt : echelon::impl::LowerToRtBase<LowerToRt> {
         continue;
       llvm::sort(over);
       StringRef kind = clause.getAs<StringAttr>("op").getValue();
-      bool used = module
-                      .walk([&](rt::CollectiveOp op) {
-                        return op.getKind() == kind && op.getMesh() == ArrayRef(over) ? WalkResult::interrupt()
-                                                                                      : WalkResult::advance();
-                      })
-                      .wasInterrupted();
-      if (!used) {
-        emitError(place) << "E0410: this changes nothing: no " << kind << " goes over "
-                         << mesh.names(SmallVector<int>(over.begin(), over.end()));
+      std::set<StringRef> kinds; // that go over these ranks
+      module.walk([&](rt::CollectiveOp op) {
+        if (op.getMesh() == ArrayRef(over))
+          kinds.insert(op.getKind());
+      });
+      if (!kinds.count(kind)) {
+        const std::string names = mesh.names(SmallVector<int>(over.begin(), over.end()));
+        auto error = emitError(place);
+        error << "E0410: this changes nothing: no " << kind << " goes over " << names;
+        if (kinds.empty())
+          error << ", and nothing else does; leave it out";
+        else
+          error << "; over " << names << (kinds.size() == 1 ? " goes " : " go ") << llvm::join(kinds, " and ");
         all = false;
       }
     }

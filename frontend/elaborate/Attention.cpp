@@ -64,11 +64,14 @@ Val Lowering::attention(const CallExpr &e, const Args &args) {
       !has(k->type(), {key->name, past->name}, args["k"]->range, "k") ||
       !has(v->type(), {past->name}, args["v"]->range, "v"))
     return Val::poison();
-  if (q->type().has(past->name))
-    return poison(Code::E0203, args["q"]->range,
-                  "q has the axis " + written(past->name) +
-                      " that it looks back over; rename that of k and v: declare "
-                      "`axis past like seq`, then k[seq -> past]");
+  if (q->type().has(past->name)) {
+    const std::string own = written(past->name), other = own == "past" ? "earlier" : "past";
+    return poison(Code::E0203, args["over"]->range,
+                  (scope->isLibrary ? "the values have" : "q has") + std::string(" the axis ") + own +
+                      " that attention looks back over; declare `axis " + other + " like " + own + "`, and " +
+                      (scope->isLibrary ? "write " + other + " here"
+                                        : "rename that of k and v: k[" + own + " -> " + other + "]"));
+  }
   if (!sizesAgree(q->type(), k->type(), e.range, "attention") ||
       !sizesAgree(q->type(), v->type(), e.range, "attention") ||
       !sizesAgree(k->type(), v->type(), e.range, "attention"))

@@ -32,11 +32,16 @@ const AxisInfo *Lowering::axisOf(const Ident &name) {
 const AxisInfo *Lowering::axisOf(const Expr &e, const char *what) {
   const auto *word = dynCast<PathExpr>(&e);
   if (!word || !word->path.single()) {
-    error(Code::E0209, e.range,
-          std::string(what) + " is an axis: " +
-              (e.kind == ExprKind::Number
-                   ? "declare axis NAME = " + std::string(shared.sources.text(e.range)) + ", and write NAME"
-                   : "write its name"));
+    std::string mend = "write its name";
+    if (const auto *number = dynCast<NumberExpr>(&e)) {
+      std::vector<std::string> ofThatSize;
+      for (const auto &[name, axis] : scope->axes)
+        if (axis && number->isInteger && axis->size == number->integer && !axis->countsSamples())
+          ofThatSize.push_back(name);
+      mend = ofThatSize.empty() ? "declare axis NAME = " + number->spelling + ", and write NAME"
+                                : "write " + listed(ofThatSize, "or") + ", which has that size";
+    }
+    error(Code::E0209, e.range, std::string(what) + " is an axis: " + mend);
     return nullptr;
   }
   return axisOf(word->path.parts[0]);

@@ -19,7 +19,7 @@ static std::string formOfCall(const std::string &callee, const std::vector<std::
 std::optional<Lowering::Args> Lowering::bind(const std::vector<Argument> &arguments,
                                              const std::vector<std::string> &names,
                                              const std::set<std::string> &required, const std::string &callee,
-                                             SourceRange range) {
+                                             SourceRange range, const std::set<std::string> &takenAsAxes) {
   Args args;
   bool good = true;
   size_t place = 0;
@@ -64,8 +64,12 @@ std::optional<Lowering::Args> Lowering::bind(const std::vector<Argument> &argume
     if (required.count(name) && !args.given.count(name))
       missing.push_back(name);
   if (!missing.empty()) {
-    auto &d = error(Code::E0119, range,
-                    callee + " needs " + (missing.size() == 1 ? "the argument " : "the arguments ") + listed(missing));
+    std::string hint;
+    if (missing.size() == 1 && takenAsAxes.count(missing[0]))
+      hint = findAxis(missing[0]) ? ", an axis; write " + missing[0] + ", the axis of that name" : ", an axis";
+    auto &d =
+        error(Code::E0119, range,
+              callee + " needs " + (missing.size() == 1 ? "the argument " : "the arguments ") + listed(missing) + hint);
     if (callee.compare(0, 6, "model ") != 0)
       d.note(formOfCall(callee, names, required));
     good = false;
@@ -201,10 +205,11 @@ std::optional<std::string> Lowering::sharedPrefix(const CallExpr &e, const Block
   for (;;) {
     auto it = calls.find(prefix + text);
     if (it != calls.end()) {
-      if (it->second != &block) {
+      if (it->second.block != &block) {
         error(Code::E0124, e.with->range,
-              text + " is a call of " + it->second->name.text + ", so " + block.name.text +
-                  " cannot take its parameters");
+              text + " is a call of " + it->second.block->name.text + ", so " + block.name.text +
+                  " cannot take its parameters")
+            .note(it->second.range, text + " is here");
         return std::nullopt;
       }
       return it->first + ".";
@@ -217,15 +222,23 @@ std::optional<std::string> Lowering::sharedPrefix(const CallExpr &e, const Block
     if (prefix.size() < floor.size())
       break;
   }
-  std::vector<std::string> known;
+  std::vector<std::string> known; // calls of the block, as they are written here
+  std::map<std::string, SourceRange> places;
   for (const auto &[path, called] : calls)
-    if (path.compare(0, floor.size(), floor) == 0) // as they are written here
-      known.push_back(
-          path.substr(path.compare(0, scope->prefix.size(), scope->prefix) == 0 ? scope->prefix.size() : floor.size()));
-  std::string hint = didYouMean(text, known);
-  if (hint.empty() && !known.empty() && known.size() <= 8)
-    hint = "; there is " + listed(known);
-  error(Code::E0124, e.with->range, "no earlier call here is named " + quoted(text) + hint);
+    if (called.block == &block && path.compare(0, floor.size(), floor) == 0) {
+      size_t start = path.compare(0, scope->prefix.size(), scope->prefix) == 0 ? scope->prefix.size() : floor.size();
+      known.push_back(path.substr(start));
+      places[known.back()] = called.range;
+    }
+  std::string near = nearest(text, known), hint = didYouMean(text, known);
+  if (hint.empty())
+    hint = known.empty()       ? "; no call of " + block.name.text + " comes before this one"
+           : known.size() == 1 ? "; write `with " + known[0] + "`"
+           : known.size() <= 8 ? "; the calls of " + block.name.text + " before this one are named " + listed(known)
+                               : "";
+  auto &d = error(Code::E0124, e.with->range, "no earlier call here is named " + quoted(text) + hint);
+  if (near.empty() && known.size() == 1)
+    d.note(places[known[0]], "this call is named " + known[0] + "; `as " + text + "` behind it names it " + text);
   return std::nullopt;
 }
 
@@ -254,11 +267,18 @@ bool Lowering::passArguments(const CallExpr &e, const Block &block, Scope &inner
     if (!f.value)
       required.insert(f.name.text);
   }
-  auto args = bind(e.arguments, names, required, e.callee.text(), e.range);
+  std::set<std::string> takenAsAxes;
+  for (const Formal &f : block.formals)
+    if (f.isAxis && f.name.text != "over" && f.name.text != "window")
+      takenAsAxes.insert(f.name.text);
+  auto args = bind(e.arguments, names, required, e.callee.text(), e.range, takenAsAxes);
   if (!args) {
     evaluateArguments(e);
     return false;
   }
+  for (const auto &[name, argument] : args->given)
+    if (argument->value)
+      inner.given[name] = argument->value->range;
   bool good = true;
   for (const Formal &f : block.formals) // arguments in a wrong order are one mistake
     if (const auto *word = f.isAxis ? nullptr : dynCast<PathExpr>((*args)[f.name.text.c_str()]);
@@ -290,12 +310,13 @@ bool Lowering::choosePrefix(const CallExpr &e, const Block &block, Scope &inner)
     inner.prefix = *prefix;
     inner.sharing = true;
     if (e.as)
-      calls.emplace(scope->prefix + e.as->text, &block);
+      calls.emplace(scope->prefix + e.as->text, Called{&block, e.range});
   } else {
     std::string name = e.as ? e.as->text : scope->callNames.count(&e) ? scope->callNames[&e] : block.name.text;
     std::string path = scope->prefix + name;
     inner.sharing = scope->sharing;
-    if (!calls.emplace(path, &block).second && !scope->sharing) {
+    auto [earlier, isNew] = calls.emplace(path, Called{&block, e.range});
+    if (!isNew && !scope->sharing) {
       error(Code::E0103, e.as ? e.as->range : e.range,
             "a call is named " + name + " already; `with " + name +
                 "` shares its parameters, another name gives this call its own");

@@ -103,6 +103,26 @@ std::optional<Interval> bounds(Function f, ArrayRef<std::optional<Interval>> x) 
 
 } // namespace
 
+/// Where a value is an argmax over an axis that the other value has, and kept one that it lacks: "; write argmax …".
+std::string Lowering::otherArgMax(const Val &places, const Val &other) const {
+  auto op = places.isTensor() ? places.value.getDefiningOp<ech::ArgMaxOp>() : ech::ArgMaxOp();
+  if (!op || !other.isTensor())
+    return "";
+  ech::Tensor from = ech::tensor(op->getOperand(0)), wanted = other.type();
+  std::string over, instead;
+  for (const ech::Axis &axis : from.getAxes()) {
+    if (!places.type().has(axis.name))
+      over = written(axis.name);
+    if (!wanted.has(axis.name) && !std::exchange(instead, written(axis.name)).empty())
+      return ""; // argmax runs over one
+  }
+  bool all = llvm::all_of(wanted.getAxes(), [&](const ech::Axis &axis) { return from.has(axis.name); });
+  if (!all || instead.empty())
+    return "";
+  return "; argmax over " + over + " leaves " + ech::describe(places.type()) + ", argmax(…, over = " + instead +
+         ") leaves " + ech::describe(wanted);
+}
+
 bool Lowering::axesFit(ArrayRef<Val> operands, SourceRange range, const std::string &spelling, bool lifted) {
   // Two sizes of one name never meet.
   for (auto [i, a] : llvm::enumerate(operands))
@@ -124,15 +144,21 @@ bool Lowering::axesFit(ArrayRef<Val> operands, SourceRange range, const std::str
         for (const ech::Axis &other : widest->type().getAxes())
           if (!v.type().has(other.name) && other.size == axis.size && !(batchAxis && other.name == batchAxis->name) &&
               !(batchAxis && axis.name == batchAxis->name))
-            same = "; if " + written(axis.name) + " is " + written(other.name) + ", say so: (…)[" + written(axis.name) +
-                   " -> " + written(other.name) + "]";
-        if (same.empty())
-          same = "; give both the same axes";
+            same = "; if " + written(axis.name) + " is " + written(other.name) + ", declare it with " +
+                   written(other.name) + ", or rename it: (…)[" + written(axis.name) + " -> " + written(other.name) +
+                   "]";
         bool isWord = std::isalpha(static_cast<unsigned char>(spelling[0])) && spelling != "and" && spelling != "or";
+        const std::string pairs =
+            "; outer(" + (isWord ? spelling + "(…)" : "a " + spelling + " b") + ") pairs each with each";
+        std::string other = otherArgMax(v, *widest);
+        if (other.empty())
+          other = otherArgMax(*widest, v);
         error(Code::E0205, range,
               "neither operand's axes contain the other's: " + ech::describe(widest->type()) + " and " +
-                  ech::describe(v.type()) + same + "; outer(" + (isWord ? spelling + "(…)" : "a " + spelling + " b") +
-                  ") pairs each with each");
+                  ech::describe(v.type()) +
+                  (!other.empty()  ? other
+                   : !same.empty() ? same + pairs
+                                   : "; give both the same axes" + pairs));
         return false;
       }
   }
@@ -181,7 +207,7 @@ Val Lowering::apply(Function f, ArrayRef<Val> given, SourceRange range, const st
   if (f == Function::Eq && operands[0].isTensor() && operands[1].isTensor())
     for (auto [real, whole] : {std::pair(&operands[0], &operands[1]), std::pair(&operands[1], &operands[0])})
       if (real->type().isFloat() && whole->range && !whole->isMade() && real->type().rank() > whole->type().rank())
-        shared.diagnostics.warning(Code::E0207, usersPlace(range),
+        shared.diagnostics.warning(Code::E0229, usersPlace(range),
                                    "real numbers over " + ech::describe(real->type()) +
                                        " are held against whole ones over " + ech::describe(whole->type()) +
                                        ", and are hardly ever equal; argmax(…, over = AXIS) gives a place");

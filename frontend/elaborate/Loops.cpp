@@ -61,10 +61,24 @@ Value Lowering::coerce(const Val &v, ech::Tensor type, Code code, SourceRange ra
       return text;
     };
     std::string hint = expansion(have, type), before = expansion(type, have);
+    auto only = [&](ech::Tensor own, ech::Tensor other) { // the one axis that the other lacks
+      std::string name;
+      for (const ech::Axis &a : own.getAxes())
+        if (!other.has(a.name)) {
+          if (!name.empty())
+            return std::string();
+          name = written(a.name);
+        }
+      return name;
+    };
+    std::string lost = only(type, have), gained = only(have, type);
     if (!hint.empty())
       hint = "; expand it: (…)" + hint;
     else if (!before.empty() && carried)
       hint = "; expand it before the repeat: (…)" + before;
+    else if (carried && have.rank() == type.rank() && !lost.empty() && !gained.empty())
+      hint = "; " + gained + " stands where " + lost + " is to be: nn.linear(…, " + gained + ", " + lost +
+             ") leads from one to the other";
     error(code, range,
           what + " must have the axes " + ech::describe(type) + ", and this has " + ech::describe(have) + hint);
     return nullptr;
@@ -204,7 +218,7 @@ std::deque<Lowering::Carried> Lowering::carriedBy(const Body &body, const AxisIn
     entry.value = value;
     entry.range = init.range;
     entry.depth = static_cast<unsigned>(loops.size());
-    carried.push_back({name, entry, {}, false, false, {}});
+    carried.push_back({name, entry, {}, false, false, {}, true});
   }
   return carried;
 }

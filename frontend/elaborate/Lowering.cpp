@@ -35,13 +35,18 @@ echelon::frontend::Diagnostic &Lowering::error(Code code, SourceRange range, std
   SourceRange inner = range;
   std::string where;
   while (s && s->isLibrary) {
-    where = s->block->name.text;
-    range = s->callRange;
+    where = "inside " + s->block->name.text;
+    // Where the library's text names an argument, the user's own stands in the call.
+    const std::string named(shared.sources.text(range));
+    auto given = s->given.find(named);
+    range = given == s->given.end() ? s->callRange : given->second;
+    if (given != s->given.end())
+      where += ", as its " + named;
     s = s->caller;
   }
   echelon::frontend::Diagnostic &d = shared.diagnostics.error(code, range, std::move(message));
   if (!where.empty())
-    d.note(inner, "inside " + where);
+    d.note(inner, where);
   for (int notes = 0; s && s->caller && notes < 3; ++notes, s = s->caller)
     if (s->callRange.offset != range.offset || s->callRange.file != range.file)
       d.note(s->callRange, s->block->name.text + " is called here");

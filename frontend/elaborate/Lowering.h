@@ -67,6 +67,7 @@ private:
     std::map<std::string, SourceRange> declared; // parameters, states, inputs
     std::map<std::string, SourceRange> reported; // losses and metrics
     std::map<const CallExpr *, std::string> callNames;
+    std::map<std::string, SourceRange> given; // by formal: the argument, as it stands in the caller
     std::optional<Val> result;
   };
 
@@ -75,7 +76,8 @@ private:
     Val init;
     mlir::BlockArgument argument;
     bool read = false, assigned = false;
-    SourceRange assignedAt;
+    SourceRange assignedAt; // first; of an assignment that gives other axes, and is followed by no right one, the first
+    bool sameAxes = true;   // of what was assigned last, as before the repeat
   };
   struct Pending { // a loss or metric inside a loop
     ech::ReportKind kind;
@@ -201,7 +203,8 @@ private:
   };
   static const std::map<std::string, Builtin> &builtins();
   std::optional<Args> bind(const std::vector<Argument> &arguments, const std::vector<std::string> &names,
-                           const std::set<std::string> &required, const std::string &callee, SourceRange range);
+                           const std::set<std::string> &required, const std::string &callee, SourceRange range,
+                           const std::set<std::string> &takenAsAxes = {});
   Val call(const CallExpr &e);
   /// The arguments of a call that cannot be made, for the errors in them.
   void evaluateArguments(const CallExpr &e);
@@ -246,6 +249,7 @@ private:
 
   Val apply(ech::Function f, llvm::ArrayRef<Val> operands, SourceRange range, const std::string &spelling, bool lifted);
   bool axesFit(llvm::ArrayRef<Val> operands, SourceRange range, const std::string &spelling, bool lifted);
+  std::string otherArgMax(const Val &places, const Val &other) const;
   Val foldTwo(char op, const Val &a, const Val &b, SourceRange range);
   /// A number worked out when compiling; poison, told, where it is none.
   Val finite(const Number &n, SourceRange range);
@@ -270,6 +274,8 @@ private:
   Value allowsAny(Value mask, llvm::ArrayRef<StringRef> over);
   Value exponentialOf(const std::string &name, Value x, Value mask, llvm::ArrayRef<StringRef> over);
   Val crossEntropy(const CallExpr &e, const Args &a);
+  void warnOfFurtherAxes(const CallExpr &e, const Args &a, const Val &logits, const Val &labels,
+                         const AxisInfo &classes);
   Val top(const CallExpr &e, const Args &a);
   Val normalize(const CallExpr &e, const Args &a);
   Val countCall(const CallExpr &e, const Args &a);
@@ -314,9 +320,14 @@ private:
   Scope *scope = nullptr;
   std::deque<AxisInfo> axisStore;
   std::deque<Stored> storedStore;
-  std::map<std::string, Stored *> stored;     // by path
-  std::map<std::string, Value> topReads;      // by path: values of parameters and states at the step's start
-  std::map<std::string, const Block *> calls; // by path: what was called there
+  std::map<std::string, Stored *> stored; // by path
+  std::map<std::string, Value> topReads;  // by path: values of parameters and states at the step's start
+  struct Called {
+    const Block *block;
+    SourceRange range;
+  };
+  std::map<std::string, Called> calls;                 // by path: what was called there
+  llvm::DenseMap<mlir::Operation *, SourceRange> dots; // where they stand
   std::deque<Loop> loops;
   std::vector<Pending> reports;
   std::vector<PendingWrite> writes;

@@ -64,7 +64,9 @@ Val Lowering::dot(const CallExpr &e, const Args &args) {
       !has(b->type(), *over, args["over"]->range, "the second operand of dot") ||
       !sizesAgree(a->type(), b->type(), e.range, "dot"))
     return Val::poison();
-  return tensor(build.dot(a->value, b->value, refs(*over)), a->made && b->made, e.range);
+  Value product = build.dot(a->value, b->value, refs(*over));
+  dots[product.getDefiningOp()] = usersPlace(e.range);
+  return tensor(product, a->made && b->made, e.range);
 }
 
 Val Lowering::countCall(const CallExpr &e, const Args &args) {
@@ -239,6 +241,46 @@ bool Lowering::neverEmpty(Value mask, ArrayRef<StringRef> over) const {
   return a && b && b.getAxis() == over[0] && a.getAxis() != over[0];
 }
 
+/// Axes of the logits that the labels have not, which few mean; and the product that left such an axis, though both its
+/// operands have it.
+void Lowering::warnOfFurtherAxes(const CallExpr &e, const Args &args, const Val &logits, const Val &labels,
+                                 const AxisInfo &classes) {
+  std::vector<std::string> names;
+  SmallVector<StringAttr> further;
+  std::string added;
+  int64_t predictions = 1;
+  for (const ech::Axis &a : logits.type().getAxes())
+    if (a.name != classes.name && !labels.type().has(a.name)) {
+      further.push_back(a.name);
+      names.push_back(written(a.name));
+      added += "[+ " + written(a.name) + "]";
+      predictions *= a.size;
+    }
+  if (further.empty())
+    return;
+  auto &d = shared.diagnostics.warning(Code::E0228, usersPlace(args["labels"]->range),
+                                       "the logits have the " + std::string(names.size() == 1 ? "axis " : "axes ") +
+                                           listed(names) + ", and the labels have not, so each label is held against " +
+                                           std::to_string(predictions) + " predictions; sum or average over " +
+                                           listed(names) + " before, or say that it is meant: labels" + added);
+  SmallVector<Value> open{logits.value};
+  llvm::DenseSet<Value> seen{logits.value};
+  while (!open.empty()) {
+    Operation *op = open.pop_back_val().getDefiningOp();
+    if (!op)
+      continue;
+    if (auto place = dots.find(op); place != dots.end())
+      for (auto [axis, name] : llvm::zip(further, names))
+        if (ech::tensor(op->getOperand(0)).has(axis) && ech::tensor(op->getOperand(1)).has(axis)) {
+          d.note(place->second, "both operands have " + name + " here, and `over` leaves it");
+          return;
+        }
+    for (Value operand : op->getOperands())
+      if (seen.insert(operand).second)
+        open.push_back(operand);
+  }
+}
+
 Val Lowering::crossEntropy(const CallExpr &e, const Args &args) {
   auto logits = realTensor(*args["logits"], "cross_entropy");
   Val labels = eval(*args["labels"]);
@@ -279,15 +321,9 @@ Val Lowering::crossEntropy(const CallExpr &e, const Args &args) {
                                   " has " + std::to_string(classes) + " classes");
   if (auto softmax = logits->value.getDefiningOp<ech::SoftmaxOp>())
     shared.diagnostics.warning(
-        Code::E0216, usersPlace(args["logits"]->range),
+        Code::E0227, usersPlace(args["logits"]->range),
         "cross_entropy takes the logits and makes probabilities of them itself; give it what goes into softmax");
-  for (const ech::Axis &a : logits->type().getAxes())
-    if (a.name != axis->name && !l->type().has(a.name))
-      shared.diagnostics.warning(Code::E0216, usersPlace(labelRange),
-                                 "the logits have the axis " + written(a.name) +
-                                     ", and the labels have not, so each label is held against " +
-                                     std::to_string(a.size) + " predictions; sum or average over " + written(a.name) +
-                                     " before, or say that it is meant: labels[+ " + written(a.name) + "]");
+  warnOfFurtherAxes(e, args, *logits, *l, *axis);
   // Labels get exactly the logits' axes, with `over` or without it.
   Value target = distribution ? build.toReal(l->value) : l->value;
   SmallVector<ech::Axis> wanted;

@@ -13,6 +13,10 @@ template <typename Map> std::vector<std::string> keys(const Map &map) {
     result.push_back(entry.first);
   return result;
 }
+
+bool sameAxes(ech::Tensor a, ech::Tensor b) {
+  return a.rank() == b.rank() && llvm::all_of(a.getAxes(), [&](const ech::Axis &x) { return b.has(x.name); });
+}
 } // namespace
 
 //===- the model's arguments --------------------------------------------------------------------------------------===//
@@ -232,6 +236,9 @@ void Lowering::assignStatement(const AssignStatement &s) {
     auto carried = llvm::find_if(loop.carried, [&](const Carried &c) { return c.name == s.name.text; });
     if (carried == loop.carried.end())
       continue;
+    bool hadSameAxes = std::exchange(carried->sameAxes, !v.isTensor() || sameAxes(v.type(), carried->init.type()));
+    if (carried->assigned && hadSameAxes && !carried->sameAxes)
+      carried->assignedAt = s.name.range;
     if (!carried->assigned) {
       carried->assigned = true;
       carried->assignedAt = s.name.range;

@@ -174,7 +174,7 @@ const char *formOfStatement(size_t token) {
   case P::INPUT:
     return "input NAME[AXES] : float, : bool, or : int below AXIS";
   case P::PARAM:
-    return "param NAME[AXES] ~ normal(STD)";
+    return "param NAME[AXES] ~ START, as ~ zeros, ~ ones, ~ normal(STD) or ~ kaiming(over = AXES)";
   case P::STATE:
     return "state NAME[AXES] = START";
   case P::NEXT:

@@ -60,6 +60,22 @@ std::vector<std::string> words(Parser *parser, const misc::IntervalSet &set) {
   return out;
 }
 
+// Behind `batch N in`: what a number there may have meant.
+std::string microBatches(Token *count, Token *samples) {
+  const std::string form = "; what is said is how many samples a rank takes at once, as in batch ";
+  auto number = [](Token *token) {
+    const std::string text = token ? token->getText() : "";
+    bool digits = !text.empty() && text.size() < 10 &&
+                  std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c); });
+    return digits ? std::stoll(text) : 0;
+  };
+  const long long parts = number(count), all = number(samples);
+  if (parts < 1 || all < 1 || all % parts)
+    return form + "64 in micro batches of 8";
+  return form + std::to_string(all) + " in micro batches of " + std::to_string(all / parts) + ": on one rank " +
+         std::to_string(parts) + " of them are a step";
+}
+
 size_t columnOf(RuleContext *context) {
   for (; context; context = static_cast<RuleContext *>(context->parent)) {
     auto *c = static_cast<ParserRuleContext *>(context);
@@ -303,6 +319,12 @@ void SyntaxErrors::sayUnexpected(const Situation &s) {
   Token *beforeThat = before ? previous(s.tokens, before) : nullptr;
   if (type == P::COLON && beforeThat && beforeThat->getType() == P::AXIS)
     hint = "; a size follows '=', as in axis " + escaped(before->getText()) + " = 8";
+  if (type == P::ASSIGN && contains(expected, "'~'"))
+    hint = s.statement && s.statement->start->getType() == P::PARAM
+               ? "; start values stand behind '~', as in ~ zeros, ~ ones or ~ normal(0.02)"
+               : "; a distribution stands behind '~', as in ~ normal(0.02)";
+  if (s.statement && s.statement->start->getType() == P::BATCH && contains(expected, "'micro'"))
+    hint = microBatches(at, beforeThat);
   if (type == P::STRING && contains(expected, "a pattern"))
     hint = "; patterns stand without quotes, as in on (*.gamma)";
   if (type == P::STRING && s.statement && s.statement->start->getType() == P::DATA)

@@ -113,7 +113,9 @@ std::optional<runtime::DataSpec> TrainPlanner::source(const CallExpr &call, size
       return std::nullopt;
     if (child->kind != "mix" && gives(child->kind) != Gives::Stream) {
       error(Code::E0504, inner->range,
-            "next_token cuts windows out of a stream, text(…) or tokens(…); " + child->kind + " gives samples already");
+            "next_token cuts windows out of a stream, text(\"FILE\") or tokens(\"FILE\"); " + child->kind +
+                " gives samples already" +
+                (child->kind == "npy" ? "; array.astype('uint16').tofile(\"FILE\") writes a file for tokens" : ""));
       return std::nullopt;
     }
     spec.children.push_back(std::move(*child));

@@ -277,6 +277,24 @@ void TrainPlanner::finishLayout() {
   plan.microBatches = plan.batch / pass;
 }
 
+namespace {
+/// The axes that the model declares a parameter or an input of that name with; null: it declares none.
+const std::vector<Ident> *axesOf(const Body &body, const std::string &name) {
+  for (const StatementPtr &s : body) {
+    const std::vector<Ident> *found = nullptr;
+    if (auto *param = s ? dynCast<ParamStatement>(s) : nullptr)
+      found = param->name.text == name ? &param->axes : nullptr;
+    else if (auto *input = s ? dynCast<InputStatement>(s) : nullptr)
+      found = input->name.text == name ? &input->axes : nullptr;
+    else if (auto *repeat = s ? dynCast<RepeatStatement>(s) : nullptr)
+      found = axesOf(repeat->body, name);
+    if (found)
+      return found;
+  }
+  return nullptr;
+}
+} // namespace
+
 void checkAxes(TrainPlan &plan, const std::map<std::string, int64_t> &sizes, const std::set<std::string> &repeats,
                Diagnostics &diagnostics) {
   std::vector<std::string> known;
@@ -291,9 +309,16 @@ void checkAxes(TrainPlan &plan, const std::map<std::string, int64_t> &sizes, con
         plan.notBuilt.push_back({entry.range, "split " + entry.axis + " over " + mesh.name + " (a pipeline)"});
       } else if (!sizes.count(entry.axis)) {
         std::string hint = didYouMean(entry.axis, known);
-        diagnostics.error(Code::E0306, entry.range,
-                          "the model has no axis " + quoted(entry.axis) +
-                              (hint.empty() ? "; its axes are " + listed(known) : hint));
+        if (hint.empty())
+          hint = "; its axes are " + listed(known);
+        if (const auto *axes = plan.model ? axesOf(plan.model->body, entry.axis) : nullptr; axes && !axes->empty()) {
+          std::vector<std::string> names;
+          for (const Ident &axis : *axes)
+            names.push_back(axis.text);
+          hint = ": that is a tensor, and what is split is an axis wherever it stands; " + entry.axis + " has " +
+                 listed(names);
+        }
+        diagnostics.error(Code::E0306, entry.range, "the model has no axis " + quoted(entry.axis) + hint);
       }
     }
 }

@@ -78,7 +78,7 @@ bool readField(std::string_view field, const std::string &place, const InputShap
   else if (shape.type == ElementType::UInt8 && value != 0 && value != 1)
     error = {place + ": " + text + " is neither 0 nor 1, " + shape.name + " is bool", input};
   else
-    return shape.type != ElementType::Int32 || checkBelow(shape, int64_t(value), place, error, input);
+    return true;
   return false;
 }
 
@@ -131,6 +131,15 @@ bool readTable(const std::string &path, const OpenRequest &request, CsvSource &s
   const int64_t columns = source.firstColumn.back();
   std::string_view text(reinterpret_cast<const char *>(file.data()), file.size());
   std::vector<std::string> names;
+  struct Column {
+    int input;
+    Bounds bounds;
+    std::string outside; // the place of the first number that is
+  };
+  std::vector<Column> columnBounds;
+  for (size_t input = 0; input < request.inputs.size(); ++input)
+    for (int64_t c = source.firstColumn[input]; c < source.firstColumn[input + 1]; ++c)
+      columnBounds.push_back({int(input), Bounds(request.inputs[input]), ""});
   for (int64_t line = 1; !text.empty(); ++line) {
     const size_t end = text.find('\n');
     const std::string_view row = trimmed(text.substr(0, end));
@@ -151,16 +160,23 @@ bool readTable(const std::string &path, const OpenRequest &request, CsvSource &s
         return false;
       continue;
     }
-    for (size_t c = 0, input = 0; c < found.size(); ++c) {
-      while (int64_t(c) >= source.firstColumn[input + 1])
-        ++input;
+    for (size_t c = 0; c < found.size(); ++c) {
+      Column &column = columnBounds[c];
+      const InputShape &input = request.inputs[size_t(column.input)];
       double value = 0;
-      if (!readField(found[c], where + ", column " + names[c], request.inputs[input], int(input), value, error))
+      if (!readField(found[c], where + ", column " + names[c], input, column.input, value, error))
         return false;
+      if (input.type == ElementType::Int32 && column.bounds.see(int64_t(value)))
+        column.outside = where + ", column " + names[c];
       source.values.push_back(value);
     }
     ++source.rows;
   }
+  for (const Column &column : columnBounds)
+    if (!column.bounds.kept()) {
+      error = {column.bounds.text(column.outside), column.input};
+      return false;
+    }
   return true;
 }
 

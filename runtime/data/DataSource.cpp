@@ -14,39 +14,46 @@ std::string dimsText(const std::vector<int64_t> &dims) {
   return text + "]";
 }
 
-std::string otherShape(const std::vector<int64_t> &file, const std::vector<int64_t> &input) {
-  auto count = [](const std::vector<int64_t> &dims) {
-    int64_t n = 1;
-    for (int64_t d : dims)
-      n *= d;
-    return n;
-  };
-  if (file.size() == input.size() && std::is_permutation(file.begin(), file.end(), input.begin()))
-    return "; declare the input's axes in the file's order";
-  if (count(file) == count(input))
-    return "; as many numbers in another shape: declare axes of the file's sizes, or reshape the array";
-  return "; name files and inputs in the same order, and declare axes of the file's sizes";
-}
-
-bool checkBelow(const InputShape &input, int64_t value, const std::string &where, DataError &error, int inputIndex) {
-  const bool bounded = input.below != 0;
-  if (bounded ? value >= 0 && value < input.below : value == int32_t(value))
-    return true;
-  error = {where + " is " + std::to_string(value) + ", " + input.name + " is int" +
-               (bounded ? " below " + std::to_string(input.below) + ", from 0 to " + std::to_string(input.below - 1)
-                        : ", of 32 bits"),
-           inputIndex};
-  return false;
-}
-
-namespace {
-
-int64_t countOf(const std::vector<int64_t> &dims) {
+static int64_t countOf(const std::vector<int64_t> &dims) {
   int64_t count = 1;
   for (int64_t d : dims)
     count *= d;
   return count;
 }
+
+std::string otherShape(const std::vector<int64_t> &file, const InputShape &input) {
+  const std::vector<int64_t> &dims = input.dims;
+  if (file.size() == dims.size() && std::is_permutation(file.begin(), file.end(), dims.begin()))
+    return "; declare the input's axes in the file's order";
+  if (countOf(file) == countOf(dims)) {
+    std::string sizes = "-1"; // the samples
+    for (int64_t d : dims)
+      sizes += ", " + std::to_string(d);
+    return "; as many numbers in another shape: save array.reshape(" + sizes +
+           (dims.empty() ? ")" : "), or declare axes of the file's sizes");
+  }
+  const bool perClass = input.below > 1 && file.size() == dims.size() + 1 && file.back() == input.below &&
+                        std::equal(dims.begin(), dims.end(), file.begin());
+  if (perClass)
+    return "; where a number for each of " + std::to_string(input.below) +
+           " classes marks one of them, save array.argmax(axis=-1), or declare " + input.name +
+           " with the axis of the classes, and : float";
+  return "; name files and inputs in the same order, and declare axes of the file's sizes";
+}
+
+std::string Bounds::text(const std::string &where) const {
+  const std::string begin = where + " is " + std::to_string(first) + ", " + input.name + " is int";
+  if (input.below == 0)
+    return begin + ", of 32 bits";
+  const std::string all = "all lie from " + std::to_string(low) + " to " + std::to_string(high);
+  return begin + " below " + std::to_string(input.below) + ", from 0 to " + std::to_string(input.below - 1) + "; " +
+         (low == 1 && high == input.below ? all + ": if they count from 1, subtract 1 from each"
+          : low < 0 || high >= int64_t(1) << 31
+              ? all
+              : "the largest is " + std::to_string(high) + ": the axis needs " + std::to_string(high + 1) + " places");
+}
+
+namespace {
 
 std::string checkTransform(const TransformSpec &transform, const OutputShape &first, const std::string &name) {
   const std::string has = "; " + name + " has " + dimsText(first.dims);

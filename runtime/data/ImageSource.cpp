@@ -3,6 +3,7 @@
 #include "runtime/data/Sources.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <initializer_list>
 
@@ -40,8 +41,19 @@ bool checkImageInputs(const OpenRequest &request, const std::vector<OutputShape>
   return true;
 }
 
-bool checkLabel(const OpenRequest &request, int label, const std::string &where, DataError &error) {
-  return request.inputs.size() < 2 || checkBelow(request.inputs[1], label, where, error, 1);
+/// Checks the labels of a file, `count` bytes `stride` apart.
+bool checkLabels(const OpenRequest &request, const uint8_t *labels, int64_t count, int64_t stride,
+                 const std::string &path, DataError &error) {
+  if (request.inputs.size() < 2)
+    return true;
+  Bounds bounds(request.inputs[1]);
+  int64_t first = 0;
+  for (int64_t i = 0; i < count; ++i)
+    if (bounds.see(labels[i * stride]))
+      first = i;
+  if (!bounds.kept())
+    error = {bounds.text("label " + std::to_string(first) + " of \"" + path + "\""), 1};
+  return bounds.kept();
 }
 
 // ---------------------------------------------------------------- mnist
@@ -88,6 +100,40 @@ public:
   }
 };
 
+/// What the numbers of an idx file are, by its third byte; null: it is no idx file.
+const char *idxType(const FileBytes &file) {
+  if (file.size() < 8 || file.data()[0] || file.data()[1])
+    return nullptr;
+  switch (file.data()[2]) {
+  case 0x08:
+    return "unsigned bytes";
+  case 0x09:
+    return "signed bytes";
+  case 0x0b:
+    return "integers of 16 bits";
+  case 0x0c:
+    return "integers of 32 bits";
+  case 0x0d:
+    return "float32";
+  case 0x0e:
+    return "float64";
+  }
+  return nullptr;
+}
+
+/// Why a file that is called as one of a part is none of its two, or is not needed.
+std::string whyNot(const FileBytes &head, const std::string &path) {
+  const char *type = idxType(head);
+  const std::string file = "\"" + path + "\"";
+  if (!type)
+    return file + " is no idx file";
+  char byte[8];
+  std::snprintf(byte, sizeof(byte), "0x%02x", head.data()[2]);
+  if (head.data()[2] != 8)
+    return file + " holds " + type + ", by its type byte " + byte + ", where unsigned bytes have 0x08";
+  return file + " has " + std::to_string(head.data()[3]) + " dimensions";
+}
+
 /// The two files of a part, and the sizes that their headers tell.
 struct IdxPair {
   std::string imagesPath, labelsPath;
@@ -98,6 +144,7 @@ struct IdxPair {
 /// where there are none.
 std::string findPair(const std::string &folder, const std::vector<std::string> &names, Part part, IdxPair &pair) {
   const bool test = part == Part::HeldOut;
+  std::string passedBy; // the first file of the name that is not taken
   for (const std::string &name : names) {
     const bool heldOut = contains(name, {"t10k", "test"});
     if (heldOut != test || !(heldOut || contains(name, {"train"})) || isPackedTwin(name, names))
@@ -113,6 +160,8 @@ std::string findPair(const std::string &folder, const std::vector<std::string> &
     } else if (sizes.size() == 1 && pair.labelsPath.empty()) {
       pair.labelsPath = path;
       pair.labelSizes = sizes;
+    } else if (passedBy.empty()) {
+      passedBy = whyNot(head, path);
     }
   }
   const bool noImages = pair.imagesPath.empty();
@@ -120,8 +169,8 @@ std::string findPair(const std::string &folder, const std::vector<std::string> &
     return "";
   return "mnist: no " + std::string(test ? "test " : "training ") + (noImages ? "images" : "labels") + " in \"" +
          folder + "\"; looked for an idx file of bytes in " + (noImages ? "three dimensions" : "one dimension") +
-         ", packed or not, with " + (test ? "t10k or test" : "train") + " in its name; the folder has " +
-         listText(names);
+         ", packed or not, with " + (test ? "t10k or test" : "train") + " in its name; " +
+         (passedBy.empty() ? "the folder has " + listText(names) : passedBy);
 }
 
 /// Reads the labels and, if asked for, the images, which must be as long as their headers say.
@@ -170,10 +219,8 @@ std::unique_ptr<DataSource> openMnist(const OpenRequest &request, DataError &err
     image = own;
     if (!(error.text = readPair(pair, request.load, set)).empty())
       return nullptr;
-    for (int64_t i = 0; i < set.count; ++i)
-      if (!checkLabel(request, set.labels.data()[8 + i],
-                      "label " + std::to_string(i) + " of \"" + pair.labelsPath + "\"", error))
-        return nullptr;
+    if (!checkLabels(request, set.labels.data() + 8, set.count, 1, pair.labelsPath, error))
+      return nullptr;
   }
   source->setOutputs(image[0], image[1]);
   return checkImageInputs(request, source->outputs(), error) ? std::move(source) : nullptr;
@@ -236,10 +283,8 @@ std::unique_ptr<DataSource> openCifar10(const OpenRequest &request, DataError &e
         return nullptr;
       }
       const int64_t count = int64_t(file.size()) / CifarSource::kRecord;
-      for (int64_t i = 0; i < count; ++i)
-        if (!checkLabel(request, file.data()[i * CifarSource::kRecord],
-                        "label " + std::to_string(i) + " of \"" + path + "\"", error))
-          return nullptr;
+      if (!checkLabels(request, file.data(), count, CifarSource::kRecord, path, error))
+        return nullptr;
       set.files.push_back(file);
       set.counts.push_back(count);
       set.size += count;

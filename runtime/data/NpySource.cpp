@@ -183,7 +183,7 @@ std::unique_ptr<DataSource> openNpy(const OpenRequest &request, DataError &error
     const OutputShape &output = source->outputs()[i];
     if (output.dims != input.dims) {
       error = {"\"" + path + "\" gives " + dimsText(output.dims) + " a sample, " + input.name + " is " +
-                   dimsText(input.dims) + otherShape(output.dims, input.dims),
+                   dimsText(input.dims) + otherShape(output.dims, input),
                int(i)};
       return nullptr;
     }
@@ -199,13 +199,19 @@ std::unique_ptr<DataSource> openNpy(const OpenRequest &request, DataError &error
     }
     if (array.kind == 'f' && !allFinite(path, array, int(i), error))
       return nullptr;
-    if (input.type == ElementType::Int32)
+    if (input.type == ElementType::Int32) {
+      Bounds bounds(input);
+      int64_t first = 0;
       for (int64_t k = 0, n = array.count(); k < n; ++k) {
         const double value = array.at(k);
-        if (!checkBelow(input, std::fabs(value) < 9e18 ? int64_t(value) : std::numeric_limits<int64_t>::max(),
-                        "value " + std::to_string(k) + " of \"" + path + "\"", error, int(i)))
-          return nullptr;
+        if (bounds.see(std::fabs(value) < 9e18 ? int64_t(value) : std::numeric_limits<int64_t>::max()))
+          first = k;
       }
+      if (!bounds.kept()) {
+        error = {bounds.text("value " + std::to_string(first) + " of \"" + path + "\""), int(i)};
+        return nullptr;
+      }
+    }
   }
   return source;
 }

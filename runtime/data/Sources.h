@@ -7,7 +7,7 @@
 namespace echelon::runtime {
 
 /// Where a file's samples have not the shape of the input that they fill: how to mend it, "; …".
-std::string otherShape(const std::vector<int64_t> &file, const std::vector<int64_t> &input);
+std::string otherShape(const std::vector<int64_t> &file, const InputShape &input);
 
 struct OpenRequest {
   const DataSpec &spec;
@@ -33,8 +33,29 @@ std::unique_ptr<DataSource> openSynthetic(const OpenRequest &request, DataError 
 
 /// "[28, 28]"; a scalar is "[]".
 std::string dimsText(const std::vector<int64_t> &dims);
-/// Whether an integer that a source gives may be this input's: below its bound, or where it has none, an int32_t. Where
-/// not, says so.
-bool checkBelow(const InputShape &input, int64_t value, const std::string &where, DataError &error, int inputIndex);
+/// The integers that a source gives for an input, seen one by one: whether each is below the input's bound, or where it
+/// has none, an int32_t; and where not, how they all lie.
+class Bounds {
+public:
+  explicit Bounds(const InputShape &input) : input(input) {}
+  /// Whether it is the first that lies outside; the caller remembers where it stands.
+  bool see(int64_t value) {
+    low = value < low ? value : low;
+    high = value > high ? value : high;
+    if (outside || (input.below ? value >= 0 && value < input.below : value == int32_t(value)))
+      return false;
+    outside = true;
+    first = value;
+    return true;
+  }
+  bool kept() const { return !outside; }
+  /// "… is 10, label is int below 10, from 0 to 9; …", `where` being the place of the first outside.
+  std::string text(const std::string &where) const;
+
+private:
+  const InputShape &input;
+  int64_t low = std::numeric_limits<int64_t>::max(), high = std::numeric_limits<int64_t>::min(), first = 0;
+  bool outside = false;
+};
 
 } // namespace echelon::runtime

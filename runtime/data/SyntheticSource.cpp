@@ -92,9 +92,12 @@ std::unique_ptr<DataSource> openSynthetic(const OpenRequest &request, DataError 
                  int(i)};
         return nullptr;
       }
-      if (!checkBelow(input, i == 1 ? SortedDigitsSource::kStart : 9, "the largest token of synthetic(sorted_digits)",
-                      error, int(i)))
+      Bounds bounds(input);
+      bounds.see(0);
+      if (bounds.see(i == 1 ? SortedDigitsSource::kStart : 9)) {
+        error = {bounds.text("the largest token of synthetic(sorted_digits)"), int(i)};
         return nullptr;
+      }
     }
     return source;
   }

@@ -25,7 +25,8 @@ struct TokenRow {
   }
 };
 
-template <class T> int64_t firstAtLeast(const uint8_t *bytes, int64_t count, int64_t below) {
+/// The place of the first number outside of the bounds, all being seen; -1: there is none.
+template <class T> int64_t firstOutside(const uint8_t *bytes, int64_t count, int64_t below, Bounds &bounds) {
   // The usual case, all in range, is one vectorised maximum.
   T high = 0;
   for (int64_t i = 0; i < count; ++i) {
@@ -35,12 +36,14 @@ template <class T> int64_t firstAtLeast(const uint8_t *bytes, int64_t count, int
   }
   if (int64_t(high) < below)
     return -1;
-  for (int64_t i = 0;; ++i) {
+  int64_t first = -1;
+  for (int64_t i = 0; i < count; ++i) {
     T value;
     std::memcpy(&value, bytes + i * int64_t(sizeof(T)), sizeof(T));
-    if (int64_t(value) >= below)
-      return i;
+    if (bounds.see(value))
+      first = i;
   }
+  return first;
 }
 
 /// A file of 16-bit tokens reads as 32-bit ones only if every second token is 0.
@@ -110,15 +113,15 @@ bool checkTokens(const TokenRow &row, const std::string &path, const OpenRequest
   for (size_t i = 0; i < std::min(request.inputs.size(), outputs); ++i) {
     const InputShape &input = request.inputs[i];
     const int64_t below = input.below ? input.below : int64_t(1) << 31;
-    const int64_t bad = row.width == 1   ? firstAtLeast<uint8_t>(data, row.size(), below)
-                        : row.width == 2 ? firstAtLeast<uint16_t>(data, row.size(), below)
-                                         : firstAtLeast<uint32_t>(data, row.size(), below);
+    Bounds bounds(input);
+    const int64_t bad = row.width == 1   ? firstOutside<uint8_t>(data, row.size(), below, bounds)
+                        : row.width == 2 ? firstOutside<uint16_t>(data, row.size(), below, bounds)
+                                         : firstOutside<uint32_t>(data, row.size(), below, bounds);
     if (bad < 0)
       continue;
-    checkBelow(input, row.at(bad), (row.width == 1 ? "byte " : "token ") + std::to_string(bad) + " of \"" + path + "\"",
-               error, int(i));
-    if (row.width == 1)
-      error.text += "; bytes go up to 255";
+    error = {bounds.text((row.width == 1 ? "byte " : "token ") + std::to_string(bad) + " of \"" + path + "\"") +
+                 (row.width == 1 ? ", 256 for every byte that there is" : ""),
+             int(i)};
     return false;
   }
   return true;

@@ -52,12 +52,33 @@ std::string refuseBeyondMachine(const Program &program, int ranksHere) {
   const double has = double(machineBytes()), each = double(arenaBytes(program)), needed = each * ranksHere;
   if (has == 0 || needed <= has)
     return "";
-  char text[240];
-  std::snprintf(text, sizeof(text),
-                "the plan takes %.2f GB a rank, %.2f GB for the %d of this machine, which has %.2f GB: take a smaller "
-                "batch, micro batches, `store optimizer over`, or more machines",
-                each * 1e-9, needed * 1e-9, ranksHere, has * 1e-9);
-  return text;
+  auto gigabytes = [](double bytes) {
+    char text[40];
+    std::snprintf(text, sizeof(text), "%.2f GB", bytes * 1e-9);
+    return std::string(text);
+  };
+  double parameters = 0, largest = 0;
+  std::string name;
+  for (const Stored &stored : program.stored) {
+    if (stored.kind != Stored::Param)
+      continue;
+    const double bytes = double(localCount(stored.layout, program.mesh)) * double(bytesOf(stored.type));
+    parameters += bytes;
+    if (bytes > largest) {
+      largest = bytes;
+      name = stored.path;
+    }
+  }
+  const double state = double(program.stateBytes), work = double(program.workBytes);
+  const bool ofModel = state + parameters > work; // gradients, in the work arena, are as large as parameters
+  return "the plan takes " + gigabytes(each) + " a rank, " + gigabytes(needed) + " for the " +
+         std::to_string(ranksHere) + " of this machine, which has " + gigabytes(has) + ": parameters " +
+         gigabytes(parameters) + ", the largest " + name + " with " + gigabytes(largest) + ", the optimizer's state " +
+         gigabytes(state - parameters) + ", gradients and activations " + gigabytes(work) + ", inputs " +
+         gigabytes(double(program.inputBytes)) + "; take " +
+         (ofModel ? std::string("a smaller model, ") +
+                        (state > parameters ? "`store optimizer over` a mesh axis, " : "") + "or more machines"
+                  : "a smaller batch, micro batches, a smaller model, or more machines");
 }
 
 bool hasRoomForCopies(const Program &program, int ranksHere) {

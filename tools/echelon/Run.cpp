@@ -80,9 +80,14 @@ int run(RunOptions &options) {
   if (executable.empty())
     return exitCode;
   const auto &trains = compilation.program->main().trains;
-  if (options.train.empty() && trains.size() > 1)
-    std::cerr << "echelon: of " << trains.size() << " train blocks this is " << trains[0].name.text
-              << ", the first; --train takes another, as in --train " << trains[1].name.text << "\n";
+  if (options.train.empty() && trains.size() > 1) {
+    std::vector<std::string> names;
+    for (const auto &train : trains)
+      names.push_back(frontend::quoted(train.name.text));
+    std::cerr << "echelon: the spec has " << trains.size() << " train blocks, " << frontend::listed(names)
+              << "; this runs the first, " << names[0] << "; --train " << trains[1].name.text << " runs "
+              << (trains.size() == 2 ? "the other" : "another") << "\n";
+  }
   if (compilation.wouldOverwrite(options.log))
     return Usage;
   std::vector<std::string> command = launcher(options.transport, compilation.trainPlan.ranks(), options.hosts);

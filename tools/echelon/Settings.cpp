@@ -140,7 +140,9 @@ std::string meshAxes(const Train &train) {
     if (const auto *c = std::get_if<LayoutClause>(&clause.what))
       for (const MeshAxis &axis : c->mesh)
         names.push_back(axis.name.text);
-  return names.empty() ? "" : "; the mesh has " + listed(names);
+  return names.empty() ? ""
+                       : "; the mesh has " + listed(names) + ", as in --set layout." + names.front() +
+                             "=2; a further axis is written in the spec";
 }
 
 std::string hintFor(llvm::StringRef word, const std::vector<std::string> &words) {

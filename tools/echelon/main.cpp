@@ -10,17 +10,26 @@
 
 /// What stands in the spec, and in what way it is said on the command line; else the nearest option.
 template <typename Remedy>
-static std::string setInstead(const std::string &word, const std::vector<std::string> &options, Remedy remedy) {
-  static const std::map<std::string, std::string> inSpec = {
-      {"lr", "optimize.lr=0.1"},      {"learning-rate", "optimize.lr=0.1"},
-      {"batch", "batch=64"},          {"batch-size", "batch=64"},
-      {"epochs", "epochs=3"},         {"seed", "seed=1"},
-      {"precision", "precision=fp64"}};
+static std::string setInstead(const std::string &word, const std::string &value,
+                              const std::vector<std::string> &options, Remedy remedy) {
+  static const std::map<std::string, std::pair<std::string, std::string>> inSpec = {
+      // with an example's value
+      {"lr", {"optimize.lr", "0.1"}},      {"learning-rate", {"optimize.lr", "0.1"}},
+      {"batch", {"batch", "64"}},          {"batch-size", {"batch", "64"}},
+      {"epochs", {"epochs", "3"}},         {"seed", {"seed", "1"}},
+      {"precision", {"precision", "fp64"}}};
   if (auto it = inSpec.find(word); it != inSpec.end() && std::count(options.begin(), options.end(), "--set"))
-    return "; the spec says it, and --set " + it->second + " says it anew";
+    return "; the spec says it, and --set " + it->second.first + "=" +
+           (value.empty() ? it->second.second : echelon::frontend::escaped(value)) + " says it anew";
   if (word == "gpus" || word == "nproc" || word == "nodes" || word == "np" || word == "device")
     return "; the spec's layout says how many ranks there are";
   return remedy("--" + word, options);
+}
+
+/// The value that an option is given, in the same word or the next.
+static std::string valueOf(const std::string &word, const std::string &next) {
+  size_t assign = word.find('=');
+  return assign != std::string::npos ? word.substr(assign + 1) : next.substr(0, 1) == "-" ? "" : next;
 }
 
 /// What is said of a command or an option that does not exist; empty: all exist.
@@ -51,7 +60,8 @@ static std::string nearestTo(const CLI::App &app, int argc, char **argv) {
     std::string word = argv[i], name = word.substr(0, word.find('='));
     if (name.size() > 2 && name.compare(0, 2, "--") == 0 &&
         std::find(options.begin(), options.end(), name) == options.end())
-      return command->get_name() + " has no option " + quoted(name) + setInstead(name.substr(2), options, remedy);
+      return command->get_name() + " has no option " + quoted(name) +
+             setInstead(name.substr(2), valueOf(word, i + 1 < argc ? argv[i + 1] : ""), options, remedy);
     const CLI::Option *option = command->get_option_no_throw(name);
     if (option && option->get_expected_min() > 0 && i + 1 == argc && word == name)
       return name + " takes a value: " + name + " " +

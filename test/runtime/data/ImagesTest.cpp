@@ -41,7 +41,9 @@ TEST_F(Data, Mnist) {
   EXPECT_FALSE(open({"mnist", {"."}}, {{"image", {28, 28}, kFloat, 0}, {"label", {}, kInt, 10}}));
   EXPECT_EQ(message(), "mnist gives images [1, 2], image is [28, 28]");
   EXPECT_FALSE(open({"mnist", {"."}}, {{"image", {1, 2}, kFloat, 0}, {"label", {}, kInt, 8}}));
-  EXPECT_EQ(message(), "label 1 of \"DIR/train-labels-idx1-ubyte.gz\" is 9, label is int below 8, from 0 to 7");
+  EXPECT_EQ(message(),
+            "label 1 of \"DIR/train-labels-idx1-ubyte.gz\" is 9, label is int below 8, from 0 to 7; the largest is 9: "
+            "the axis needs 10 places");
   EXPECT_FALSE(open({"mnist", {"."}}, {{"image", {1, 2}, kInt, 10}, {"label", {}, kInt, 10}}));
   EXPECT_EQ(message(), "mnist gives values of type float, image is int");
 }
@@ -56,6 +58,15 @@ TEST_F(Data, MnistErrors) {
       message(),
       "mnist: no training labels in \"DIR\"; looked for an idx file of bytes in one dimension, packed or not, with "
       "train in its name; the folder has other, train-images-idx3-ubyte");
+  std::string floats = idx({2}, {0, 1});
+  floats[2] = 0x0d;
+  write("train-labels-idx1-ubyte", floats);
+  EXPECT_FALSE(open({"mnist", {"."}}, inputs));
+  EXPECT_EQ(
+      message(),
+      "mnist: no training labels in \"DIR\"; looked for an idx file of bytes in one dimension, packed or not, with "
+      "train in its name; \"DIR/train-labels-idx1-ubyte\" holds float32, by its type byte 0x0d, where unsigned bytes "
+      "have 0x08");
   write("train-labels-idx1-ubyte", idx({2}, {0, 1}));
   EXPECT_FALSE(open({"mnist", {"."}}, inputs));
   EXPECT_EQ(

@@ -36,7 +36,9 @@ TEST_F(Data, SortedDigits) {
   reseeded->read(Part::Training, 0, 0, other);
   EXPECT_NE(other, source);
   EXPECT_FALSE(open(spec, {{"s", {12}, kInt, 12}, {"t", {12}, kInt, 10}, {"a", {12}, kInt, 12}}));
-  EXPECT_EQ(message(), "the largest token of synthetic(sorted_digits) is 10, t is int below 10, from 0 to 9");
+  EXPECT_EQ(message(),
+            "the largest token of synthetic(sorted_digits) is 10, t is int below 10, from 0 to 9; the largest is 10: "
+            "the axis needs 11 places");
 }
 
 // Labels are the tokens one further, all below the axis.

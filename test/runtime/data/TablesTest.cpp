@@ -36,7 +36,7 @@ TEST_F(Data, NpyErrors) {
   write("big.npy", npy(">i4", "(1,)", bytesOfValues<int32_t>({1})));
   const InputShape x = {"x", {3}, kFloat, 0}, y = {"y", {}, kInt, 10};
   EXPECT_FALSE(open({"npy", {"x.npy", "y.npy"}}, {x, y}));
-  EXPECT_EQ(message(), "value 1 of \"DIR/y.npy\" is -2, y is int below 10, from 0 to 9");
+  EXPECT_EQ(message(), "value 1 of \"DIR/y.npy\" is -2, y is int below 10, from 0 to 9; all lie from -2 to 1");
   EXPECT_FALSE(open({"npy", {"x.npy", "three.npy"}}, {x, y}));
   EXPECT_EQ(message(), "\"DIR/three.npy\" has 3 samples, the file before it 2; each sample has a part in every file");
   EXPECT_FALSE(open({"npy", {"x.npy", "x.npy"}}, {x, y}));
@@ -44,6 +44,10 @@ TEST_F(Data, NpyErrors) {
       message(),
       "\"DIR/x.npy\" gives [3] a sample, y is []; name files and inputs in the same order, and declare axes of the "
       "file's sizes");
+  EXPECT_FALSE(open({"npy", {"x.npy", "x.npy"}}, {x, {"y", {}, kInt, 3}}));
+  EXPECT_EQ(message(),
+            "\"DIR/x.npy\" gives [3] a sample, y is []; where a number for each of 3 classes marks one of them, save "
+            "array.argmax(axis=-1), or declare y with the axis of the classes, and : float");
   EXPECT_FALSE(open({"npy", {"x.npy"}}, {{"x", {3}, kInt, 10}}));
   EXPECT_EQ(message(), "\"DIR/x.npy\" has values of type float, x is int; save integers, as array.astype('int64') is");
   EXPECT_FALSE(open({"npy", {"cut.npy"}}, {y}));
@@ -74,7 +78,9 @@ TEST_F(Data, Csv) {
 
   const InputShape y = {"y", {}, kInt, 2}, x = {"x", {2}, kFloat, 0};
   EXPECT_FALSE(open({"csv", {"x.csv"}}, {x, y}));
-  EXPECT_EQ(message(), "\"DIR/x.csv\", line 2, column label is 2, y is int below 2, from 0 to 1");
+  EXPECT_EQ(message(),
+            "\"DIR/x.csv\", line 2, column label is 2, y is int below 2, from 0 to 1; the largest is 2: the axis needs "
+            "3 places");
   EXPECT_FALSE(open({"csv", {"x.csv"}}, {x}));
   EXPECT_EQ(message(), "\"DIR/x.csv\", line 1 has 3 columns; the inputs take 2: x 2");
   EXPECT_FALSE(open({"csv", {"x.csv"}}, {{"y", {3}, kInt, 9}}));

@@ -52,7 +52,9 @@ TEST_F(Data, BytesBelowAxis) {
   write("t.txt", "abc\xc3\xa9");
   const std::vector<InputShape> inputs = {{"tokens", {2}, kInt, 128}, {"labels", {2}, kInt, 128}};
   EXPECT_FALSE(open(nextToken(0), inputs));
-  EXPECT_EQ(message(), "byte 3 of \"DIR/t.txt\" is 195, tokens is int below 128, from 0 to 127; bytes go up to 255");
+  EXPECT_EQ(message(),
+            "byte 3 of \"DIR/t.txt\" is 195, tokens is int below 128, from 0 to 127; the largest is 195: the axis "
+            "needs 196 places, 256 for every byte that there is");
   EXPECT_EQ(error.input, 0);
   EXPECT_EQ(describe(nextToken(0), inputs, folder.string()).error.text, error.text);
 }
