@@ -53,7 +53,8 @@ struct OverlapLoops : echelon::impl::OverlapLoopsBase<OverlapLoops> {
       builder.setInsertionPointAfter(made);
     else
       builder.setInsertionPointToStart(yield->getBlock());
-    auto started = StartEachOp::create(builder, sum.getLoc(), each, "all_reduce", value, sum.getOver(), sum.getWhy(),
+    // the line that makes the gradient tells more than the one that asked for its sum
+    auto started = StartEachOp::create(builder, value.getLoc(), each, "all_reduce", value, sum.getOver(), sum.getWhy(),
                                        sum.getAlgorithm());
     if (Attribute phase = loop->getAttr(ech::kPhase))
       started->setAttr(ech::kPhase, phase);
