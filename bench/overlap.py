@@ -82,8 +82,8 @@ def rewrite(text):
         at_the_end.append(f"all_reduce(r, {group}, {memory}, {int(count) * iterations}, Sum);")
     rest = re.search(r"all_reduce\(r, r\.group\(\d+\), \w+, \d+, Sum, Algorithm::automatic,[^;]*;", update)
     groups = {start[2] for start in starts.findall(backward)}
-    others = (backward + update).count("all_reduce") - 2 * len(at_the_end) - update.count("wait(messages.all_reduce") - 1
-    if not at_the_end or not rest or len(groups) != 1 or others:
+    calls, waits = (len(re.findall(call, backward + update)) for call in (r"\ball_reduce\w*\(", r"\bwait\(messages"))
+    if not at_the_end or not rest or len(groups) != 1 or calls != waits + 1 or waits != len(at_the_end):
         sys.exit("the program's messages are not those that this measurement knows")
     backward = starts.sub(lambda m: f"if (way == 1) {{ Spent here; {m[0]} }}", backward)
     update = re.sub(r"wait\(messages\.\w+\);", lambda m: f"if (way == 1) {{ Spent here; {m[0]} }}", update)
