@@ -1,6 +1,6 @@
 // Large gradients of a repeat travel iteration by iteration.
-//   1. An all_reduce of the update takes part if its one value is what a repeat stacks up, nobody else reads that, and
-//      an iteration's is large.
+//   1. An all_reduce of the update takes part if it goes between machines, its one value is what a repeat stacks up,
+//      nobody else reads that, and an iteration's is large.
 //   2. Each iteration starts the sum of what it stacks, and where the sum stood the stack is waited for.
 #include "ir/dist/State.h"
 #include "ir/ech/Build.h"
@@ -33,6 +33,20 @@ struct OverlapLoops : echelon::impl::OverlapLoopsBase<OverlapLoops> {
       startEach(sum);
   }
 
+  /// Whether some of the ranks that the message puts together are on different machines.
+  static bool goesBetweenMachines(AllReduceOp message) {
+    auto nodeRanks = message->getParentOfType<ModuleOp>()->getAttrOfType<IntegerAttr>(kNodeRanks);
+    MeshAttr mesh = meshOf(message);
+    for (int64_t rank = 0; nodeRanks && rank < mesh.ranks(); ++rank) {
+      int64_t first = 0; // of those that it is put together with
+      for (auto [m, at] : llvm::enumerate(coordinates(mesh, rank)))
+        first = first * mesh.sizeOf(m) + (ech::has(message.getOver(), mesh.nameOf(m)) ? 0 : at);
+      if (first / nodeRanks.getInt() != rank / nodeRanks.getInt())
+        return true;
+    }
+    return false;
+  }
+
   void startEach(AllReduceOp sum) {
     auto stack = sum.getValues().size() == 1 ? dyn_cast<OpResult>(sum.getValues()[0]) : OpResult();
     auto loop = stack ? dyn_cast<ech::RepeatOp>(stack.getOwner()) : ech::RepeatOp();
@@ -45,7 +59,7 @@ struct OverlapLoops : echelon::impl::OverlapLoopsBase<OverlapLoops> {
     Value value = yield.getStacked()[at];
     ech::Tensor whole = ech::tensor(sum.getResults()[0]), each = ech::tensor(value).withState(whole.getState());
     if (ech::stackedType(each, loop.getAxis(), loop.getCount()) != whole ||
-        localBytes(ech::tensor(value), meshOf(sum)) < leastBytes)
+        localBytes(ech::tensor(value), meshOf(sum)) < leastBytes || !goesBetweenMachines(sum))
       return;
     OpBuilder builder(yield);
     Operation *made = value.getDefiningOp();

@@ -173,6 +173,7 @@ void TrainPlanner::take(const OnClause &c, const Clause &clause) {
 void TrainPlanner::takeCluster(const Cluster &cluster) {
   plan.clusterRanks = clusterRanks(cluster, diagnostics).value_or(0);
   const Device *device = cluster.nodes ? program.findDevice(program.main(), cluster.nodes->device) : nullptr;
+  plan.nodeRanks = cluster.nodes ? cluster.nodes->devices : 0;
   plan.deviceBytes = device && device->memory && device->memory->value < 9e18 ? int64_t(device->memory->value) : 0;
   plan.deviceName = device ? device->name.text : "";
 }

@@ -72,6 +72,7 @@ struct TrainPlan {
   const std::vector<Argument> *modelArguments = nullptr;
   SourceRange modelRange;
   int64_t clusterRanks = 1; // what `on` offers; 0: it is wrong, which has been told
+  int64_t nodeRanks = 0;    // of these, on one machine; 0: all
   int64_t deviceBytes = 0;  // memory of one of its devices; 0: not said
   std::string deviceName;
   std::vector<PlannedMeshAxis> mesh; // outermost first; at least one axis

@@ -3,6 +3,13 @@
 // RUN: echelon-opt %s -dist-overlap-loops=least-bytes=64 | FileCheck %s
 // RUN: echelon-opt %s -dist-overlap-loops=least-bytes=64 -dist-group-messages -dist-overlap \
 // RUN:   | FileCheck %s --check-prefix=ORDER
+// Ranks of one machine send nothing earlier than they must.
+// RUN: sed 's/node_ranks = 1/node_ranks = 2/' %s | echelon-opt -dist-overlap-loops=least-bytes=64 \
+// RUN:   | FileCheck %s --check-prefix=NEAR
+// RUN: sed 's/, dist.node_ranks = 1 : i64//' %s | echelon-opt -dist-overlap-loops=least-bytes=64 \
+// RUN:   | FileCheck %s --check-prefix=NEAR
+// NEAR-NOT: dist.start_each
+// NEAR: tp = 2 [embed]
 // RUN: not echelon-opt %s -dist-overlap-loops=least-bytes=0 2>&1 | FileCheck %s --check-prefix=ZERO
 
 !x = !ech.tensor<[embed=16], f32, #dist.state<dp = sum>>
@@ -14,7 +21,7 @@
 !p = !ech.tensor<[layer=3, embed=16], f32>
 !ps = !ech.tensor<[layer=3], f32>
 // ZERO: error: least-bytes is at least 1
-module attributes {dist.mesh = #dist.mesh<dp = 2 [batch]>} {
+module attributes {dist.mesh = #dist.mesh<dp = 2 [batch]>, dist.node_ranks = 1 : i64} {
   ech.variable param @w : !p = constant(0.0, 0.0)
   ech.variable param @v : !p = constant(0.0, 0.0)
   ech.variable param @u : !p = constant(0.0, 0.0)
@@ -53,7 +60,7 @@ module attributes {dist.mesh = #dist.mesh<dp = 2 [batch]>} {
 }
 
 // What is stacked as it comes in is started first thing; a joint sum, and one of what micro batches added up, stay.
-module attributes {dist.mesh = #dist.mesh<dp = 2 [batch]>} {
+module attributes {dist.mesh = #dist.mesh<dp = 2 [batch]>, dist.node_ranks = 1 : i64} {
   ech.variable param @w : !p = constant(0.0, 0.0)
   ech.variable param @v : !p = constant(0.0, 0.0)
   ech.variable param @u : !p = constant(0.0, 0.0)
@@ -86,5 +93,28 @@ module attributes {dist.mesh = #dist.mesh<dp = 2 [batch]>} {
     ech.write @v, %1#0 {ech.phase = "update"} : !g
     ech.write @u, %1#1 {ech.phase = "update"} : !g
     ech.write @t, %2 {ech.phase = "update"} : !g
+  }
+}
+
+// With two ranks on each machine the batch is divided over machines, the width within one.
+module attributes {dist.mesh = #dist.mesh<dp = 2 [batch], tp = 2 [embed]>, dist.node_ranks = 2 : i64} {
+  ech.variable param @w : !ech.tensor<[layer=3, embed=64], f32> = constant(0.0, 0.0)
+  ech.variable param @v : !ech.tensor<[layer=3, embed=64], f32> = constant(0.0, 0.0)
+  // CHECK-LABEL: ech.step @train
+  ech.step @train {
+    %x = ech.constant 1.0 : <[embed=64], f32, #dist.state<dp = sum, tp = split embed>>
+    %u = ech.constant 1.0 : <[embed=64], f32, #dist.state<dp = whole, tp = sum>>
+    %y, %z, %dw, %dv = ech.repeat "layer" = 3 carry(%x, %u : !ech.tensor<[embed=64], f32, #dist.state<dp = sum, tp = split embed>>, !ech.tensor<[embed=64], f32, #dist.state<dp = whole, tp = sum>>) -> (!ech.tensor<[embed=64], f32, #dist.state<dp = sum, tp = split embed>>, !ech.tensor<[embed=64], f32, #dist.state<dp = whole, tp = sum>>) stack (!ech.tensor<[layer=3, embed=64], f32, #dist.state<dp = sum, tp = split embed>>, !ech.tensor<[layer=3, embed=64], f32, #dist.state<dp = whole, tp = sum>>) {
+    ^bb0(%c: !ech.tensor<[embed=64], f32, #dist.state<dp = sum, tp = split embed>>, %d: !ech.tensor<[embed=64], f32, #dist.state<dp = whole, tp = sum>>):
+      // CHECK: dist.start_each "all_reduce" {{.*}} over ["dp"] why "between"
+      // CHECK-NOT: dist.start_each
+      ech.yield carry(%c, %d : !ech.tensor<[embed=64], f32, #dist.state<dp = sum, tp = split embed>>, !ech.tensor<[embed=64], f32, #dist.state<dp = whole, tp = sum>>) stack(%c, %d : !ech.tensor<[embed=64], f32, #dist.state<dp = sum, tp = split embed>>, !ech.tensor<[embed=64], f32, #dist.state<dp = whole, tp = sum>>)
+    } {ech.phase = "backward"}
+    // CHECK: dist.wait_each
+    %0 = dist.all_reduce %dw over ["dp"] why "between" {ech.phase = "update"} : (!ech.tensor<[layer=3, embed=64], f32, #dist.state<dp = sum, tp = split embed>>) -> !ech.tensor<[layer=3, embed=64], f32, #dist.state<dp = whole, tp = split embed>>
+    // CHECK: dist.all_reduce {{.*}} over ["tp"] why "within"
+    %1 = dist.all_reduce %dv over ["tp"] why "within" {ech.phase = "update"} : (!ech.tensor<[layer=3, embed=64], f32, #dist.state<dp = whole, tp = sum>>) -> !ech.tensor<[layer=3, embed=64], f32, #dist.state<dp = whole, tp = whole>>
+    ech.write @w, %0 {ech.phase = "update"} : <[layer=3, embed=64], f32, #dist.state<dp = whole, tp = split embed>>
+    ech.write @v, %1 {ech.phase = "update"} : <[layer=3, embed=64], f32, #dist.state<dp = whole, tp = whole>>
   }
 }

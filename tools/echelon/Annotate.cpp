@@ -85,6 +85,8 @@ void Compilation::annotateLayout(mlir::Builder &b) {
                                               b.getNamedAttr("algorithm", b.getStringAttr(collective.algorithm)),
                                               b.getNamedAttr("place", location(collective.range))}));
   }
+  if (const int64_t ranks = options.nodeRanks ? options.nodeRanks : trainPlan.nodeRanks)
+    (*module)->setAttr(dist::kNodeRanks, b.getI64IntegerAttr(ranks));
   (*module)->setAttr(dist::kMesh, dist::MeshAttr::get(context.get(), axes));
   (*module)->setAttr(dist::kStoreOptimizer, b.getArrayAttr(stores));
   (*module)->setAttr(dist::kLines, b.getDictionaryAttr(places));

@@ -322,7 +322,8 @@ std::string Compilation::key() const {
                                  options.layout,
                                  std::to_string(options.microBatches),
                                  options.trainingOnly ? "t" : "",
-                                 std::to_string(options.pipeline.loopBytes)};
+                                 std::to_string(options.pipeline.loopBytes),
+                                 std::to_string(options.nodeRanks)};
   for (size_t f = 0; f < sources.size(); ++f)
     parts.push_back(std::string(sources.text(static_cast<FileId>(f))));
   // The steps of `epochs` come from the size of the data.

@@ -24,6 +24,7 @@ struct CompileOptions {
   std::string dumpStages;            // folder for the IR after each pass; empty: none
 
   PipelineOptions pipeline;
+  int64_t nodeRanks = 0; // ranks of a machine; 0: as the spec's cluster says
 
   // reduced runs of `verify`
   bool doublePrecision = false;
