@@ -64,8 +64,7 @@ std::string habit(std::string_view word) {
       {"nodes", ranks},
       {"world_size", ranks},
       {"early_stopping", "leave it out: a run ends after its length, as in steps 1000; evaluate every 100 steps tells "
-                         "how it stands on the "
-                         "way, and checkpoint every 100 steps keeps it"},
+                         "how it stands on the way, and checkpoint every 100 steps keeps it"},
       {"matmul", product},
       {"mm", product},
       {"bmm", product},
