@@ -16,7 +16,7 @@ import re
 import subprocess
 import tempfile
 
-from specs import ECHELON, ROOT, SHARED
+from specs import ECHELON, two_ranks
 
 # spec, settings, ranks, whether it saves
 LARGE = [("gpt_shakespeare", ["batch=256"], 1, False),
@@ -28,12 +28,7 @@ LARGE = [("gpt_shakespeare", ["batch=256"], 1, False),
 
 
 def row(name, settings, ranks, saves, folder):
-    there = SHARED / f"specs/{name}.ech"
-    there = there if there.exists() else ROOT / f"examples/{name}.ech"
-    text = there.read_text().replace('"../', f'"{there.parent}/../')
-    text = re.sub(r"layout mesh\([^)]*\) *\{[^}]*\}", "layout mesh(dp = 2) { split batch over dp }", text)
-    text = re.sub(r"local\(ranks = \d+\)", "local(ranks = 2)", text)
-    text = re.sub(r"(?m)^  (evaluate|checkpoint) .*\n", "", text)
+    text = two_ranks(name, without="evaluate|checkpoint")
     if saves:
         text = re.sub(r"(?m)^  batch ", '  checkpoint every 1 steps to "ckpt" keep 1\n  batch ', text, count=1)
     if ranks == 1:

@@ -24,7 +24,7 @@ import sys
 import tempfile
 import time
 
-from specs import ECHELON, ROOT, SHARED
+from specs import ECHELON, two_ranks
 
 SAVE = pathlib.Path(ECHELON).parent / "bench_save"
 # ranks, how the state lies
@@ -51,12 +51,7 @@ def children(pid):
 
 def build(name, settings, every, folder):
     """The program of a spec on two ranks that writes snapshots and restarts."""
-    there = SHARED / f"specs/{name}.ech"
-    there = there if there.exists() else ROOT / f"examples/{name}.ech"
-    text = there.read_text().replace('"../', f'"{there.parent}/../')
-    text = re.sub(r"(?m)^  (evaluate|checkpoint|restart|until|steps) .*\n", "", text)
-    text = re.sub(r"layout mesh\([^)]*\) *\{[^}]*\}", "layout mesh(dp = 2) { split batch over dp }", text)
-    text = re.sub(r"local\(ranks = \d+\)", "local(ranks = 2)", text)
+    text = two_ranks(name, without="evaluate|checkpoint|restart|until|steps")
     text = re.sub(r"(?m)^  batch ", f'  steps 1_000_000\n  checkpoint every {every} steps to "ckpt" keep 2\n'
                                     "  restart up to 1_000 times\n  batch ", text, count=1)
     spec = folder / f"{name}.ech"

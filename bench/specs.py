@@ -1,12 +1,23 @@
-"""What compile.py, start.py and memory.py share: where things are, and the specs they take."""
+"""What the measurements of this folder share: where things are, and the specs they take."""
 import argparse
 import os
 import pathlib
+import re
 import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 SHARED = pathlib.Path(os.environ.get("ECHELON_SHARED", ROOT.parent / "shared"))
 ECHELON = str(os.environ.get("ECHELON", ROOT / "build/bin/echelon"))
+
+
+def two_ranks(name, without):
+    """The text of a spec of $ECHELON_SHARED or examples/, data-parallel on two ranks, without some clauses (a|b|c)."""
+    there = SHARED / f"specs/{name}.ech"
+    there = there if there.exists() else ROOT / f"examples/{name}.ech"
+    text = there.read_text().replace('"../', f'"{there.parent}/../')
+    text = re.sub(r"layout mesh\([^)]*\) *\{[^}]*\}", "layout mesh(dp = 2) { split batch over dp }", text)
+    text = re.sub(r"local\(ranks = \d+\)", "local(ranks = 2)", text)
+    return re.sub(rf"(?m)^  ({without}) .*\n", "", text)
 
 
 def emit(spec):
