@@ -9,7 +9,7 @@
 namespace echelon::frontend {
 
 namespace {
-constexpr size_t maximalErrors = 100;
+constexpr size_t maximalTold = 100; // of errors, and of what is less
 
 bool isError(const Diagnostic &d) { return d.severity == Severity::Error; }
 
@@ -31,9 +31,10 @@ struct Column {
   bool tab;
 };
 
-std::vector<Column> columns(std::string_view line) {
+// At most `most` columns.
+std::vector<Column> columns(std::string_view line, size_t most) {
   std::vector<Column> out;
-  for (size_t i = 0; i < line.size();) {
+  for (size_t i = 0; i < line.size() && out.size() < most;) {
     std::string_view own = line.substr(i, runtime::characterAt(line, i).bytes);
     bool tab = own == "\t";
     out.push_back({tab || printable(own) == own ? own : "?", tab});
@@ -42,32 +43,39 @@ std::vector<Column> columns(std::string_view line) {
   return out;
 }
 
-// The source line and the caret below it; of a very long line, the part around the caret.
+// The source line and the caret below it; of a very long line, the part around the caret. Nothing here goes over more
+// of the line than it prints.
 void printLine(const SourceRange &range, const SourceManager &sources, std::ostream &os, const char *caret,
                const char *plain) {
   constexpr size_t widest = 160, before = 60;
-  std::vector<Column> line = columns(sources.line(range.file, range.line));
-  size_t at = std::min<size_t>(range.column ? range.column - 1 : 0, line.size());
-  size_t from = 0, to = line.size();
-  if (line.size() > widest) {
-    from = at > before ? at - before : 0;
-    to = std::min(line.size(), from + widest);
+  std::string_view line = sources.line(range.file, range.line);
+  size_t at = std::min<size_t>(range.offset - sources.lineStart(range.file, range.line), line.size()), from = 0;
+  if (columns(line, widest + 1).size() > widest) {
+    from = at;
+    for (size_t i = 0; i < before && from > 0; ++i)
+      do
+        --from;
+      while (from > 0 && (line[from] & 0xC0) == 0x80); // whole characters
   }
+  std::vector<Column> left = columns(line.substr(from, at - from), at - from);
+  std::vector<Column> right = columns(line.substr(at), widest - left.size() + 1);
+  bool cut = right.size() > widest - left.size();
+  if (cut)
+    right.pop_back();
   std::string_view text = sources.text(range);
-  size_t length = columns(text.substr(0, text.find('\n'))).size();
-  while (length > 1 && at + length > line.size())
-    --length;
+  size_t length = columns(text.substr(0, text.find('\n')), right.size()).size();
   if (from)
     os << "…";
-  for (size_t i = from; i < to; ++i)
-    os << line[i].text;
-  os << (to < line.size() ? "…\n" : "\n");
+  for (const std::vector<Column> &part : {left, right})
+    for (const Column &column : part)
+      os << column.text;
+  os << (cut ? "…\n" : "\n");
   if (from)
     os << ' ';
-  for (size_t i = from; i < at; ++i)
-    os << (line[i].tab ? '\t' : ' ');
+  for (const Column &column : left)
+    os << (column.tab ? '\t' : ' ');
   os << caret << '^';
-  for (size_t i = 1; i < length && at + i < to; ++i)
+  for (size_t i = 1; i < length; ++i)
     os << '~';
   os << plain << '\n';
 }
@@ -90,10 +98,10 @@ std::string spell(Code code, Severity severity) {
 
 Diagnostic &Diagnostics::report(Code code, Severity severity, SourceRange range, std::string message) {
   list.push_back({code, severity, range, std::move(message), {}});
+  errors += severity == Severity::Error;
+  codes.insert(code);
   return list.back();
 }
-
-size_t Diagnostics::errorCount() const { return size_t(std::count_if(list.begin(), list.end(), isError)); }
 
 std::vector<Diagnostic> Diagnostics::sorted() const {
   std::vector<Diagnostic> all(list.begin(), list.end());
@@ -101,22 +109,26 @@ std::vector<Diagnostic> Diagnostics::sorted() const {
     return std::make_pair(a.range.file, a.range.offset) < std::make_pair(b.range.file, b.range.offset);
   });
   std::vector<Diagnostic> out;
-  size_t errors = 0;
+  size_t errors = 0, others = 0;
   for (Diagnostic &d : all) {
     bool told = false;
     for (auto it = out.rbegin();
          it != out.rend() && it->range.file == d.range.file && it->range.offset == d.range.offset; ++it)
       told |= it->code == d.code && (d.range.valid() || it->message == d.message);
-    if (told || (isError(d) && ++errors > maximalErrors))
-      continue;
-    out.push_back(std::move(d));
+    if (!told && ++(isError(d) ? errors : others) <= maximalTold)
+      out.push_back(std::move(d));
   }
-  if (errors > maximalErrors)
-    out.push_back({Code::E0705,
-                   Severity::Error,
-                   {},
-                   "too many errors; " + std::to_string(errors - maximalErrors) + " more are not shown",
-                   {}});
+  auto tellRest = [&](Severity severity, size_t count, const char *what) {
+    if (count > maximalTold)
+      out.push_back(
+          {Code::E0705,
+           severity,
+           {},
+           std::string("too many ") + what + "; " + std::to_string(count - maximalTold) + " more are not shown",
+           {}});
+  };
+  tellRest(Severity::Note, others, "notes and warnings");
+  tellRest(Severity::Error, errors, "errors");
   return out;
 }
 

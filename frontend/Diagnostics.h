@@ -4,6 +4,7 @@
 #include "frontend/Source.h"
 #include "runtime/launch/Printable.h"
 #include <iosfwd>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -66,9 +67,12 @@ public:
     return report(code, Severity::Note, range, std::move(message));
   }
 
-  size_t errorCount() const;
+  size_t errorCount() const { return errors; }
   bool hasErrors() const { return errorCount() != 0; }
-  /// Sorted by file and position; later ones of the same code at the same place are left out.
+  /// Whether anything of that code was told.
+  bool told(Code code) const { return codes.count(code) != 0; }
+  /// Sorted by file and position; later ones of the same code at the same place are left out, and so are, but for a
+  /// count, all after the first 100 errors and the first 100 others.
   std::vector<Diagnostic> sorted() const;
 
   /// Writes all of them as in `mlp.ech:33:12: error[E0312]: …`, the source line, a caret, notes.
@@ -78,6 +82,8 @@ public:
 private:
   const SourceManager &sources;
   std::deque<Diagnostic> list; // a deque: references given out stay valid
+  size_t errors = 0;
+  std::set<Code> codes; // of all in the list
 };
 
 void print(const Diagnostic &diagnostic, const SourceManager &sources, std::ostream &os, bool colours);

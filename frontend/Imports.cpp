@@ -1,5 +1,6 @@
 // A spec and what it imports: finding, reading, and looking names up across files.
 #include "frontend/Parse.h"
+#include "frontend/parse/Tokens.h"
 #include "frontend/train/Machines.h"
 #include "std/Library.h"
 #include <filesystem>
@@ -9,6 +10,8 @@
 namespace echelon::frontend {
 
 namespace {
+constexpr size_t maximalImportNesting = 64;
+
 std::string folderOf(const std::string &path) {
   std::string folder = std::filesystem::path(path).parent_path().string();
   return folder.empty() ? "." : folder;
@@ -24,21 +27,24 @@ public:
     auto main = parse(sources, id, diagnostics);
     if (!main)
       return nullptr;
-    open.push_back(sources.path(id));
-    add(std::move(main), sources.path(id));
+    bytes = sources.text(id).size();
+    tokens = main->tokens;
+    add(std::move(main), canonical(sources.path(id)));
     checkMachines(*program, diagnostics);
     return std::move(program);
   }
 
 private:
-  // Takes a parsed file in and loads its imports, depth first. `key` is its path, or <nn> for the library.
+  // Takes a parsed file in and loads its imports, depth first. `key` is its canonical path, or <nn> for the library.
   File *add(std::unique_ptr<File> parsed, const std::string &key) {
     File *file = parsed.get();
     file->stem = file->isLibrary ? key.substr(1, key.size() - 2) : stemOf(sources.path(file->id));
-    known[canonical(key)] = file;
+    known[key] = file;
     program->files.push_back(std::move(parsed));
+    open.push_back(key);
     for (Import &import : file->imports)
       import.file = follow(import, *file);
+    open.pop_back();
     checkTwice(*file);
     return file;
   }
@@ -65,16 +71,25 @@ private:
     } else {
       key = (std::filesystem::path(folderOf(sources.path(from.id))) / import.name).lexically_normal().string();
     }
+    std::string whole = canonical(key);
     for (const std::string &above : open)
-      if (canonical(above) == canonical(key)) {
+      if (above == whole) {
         diagnostics.error(Code::E0102, import.range,
                           above == open.back()
                               ? "the file imports itself"
                               : "'" + escaped(import.name) + "' imports this file, directly or not; a cycle");
         return nullptr;
       }
-    if (auto it = known.find(canonical(key)); it != known.end())
+    if (auto it = known.find(whole); it != known.end())
       return it->second;
+    if (open.size() >= maximalImportNesting) {
+      diagnostics.error(Code::E0702, import.range,
+                        "imports nest more than " + std::to_string(maximalImportNesting) +
+                            " deep; let one file import the others");
+      return nullptr;
+    }
+    if (full()) // that is told
+      return nullptr;
     FileId id;
     if (text) {
       id = sources.add("<" + import.name + ".ech>", text);
@@ -90,14 +105,23 @@ private:
       }
     }
     auto parsed = parse(sources, id, diagnostics, import.range);
-    if (!parsed)
+    if (!text) {
+      bytes += sources.text(id).size();
+      tokens += parsed ? parsed->tokens : 0;
+      if (parsed && full() && parsed->tokens <= maximalTokens)
+        diagnostics.error(Code::E0701, import.range,
+                          "with " + quoted(import.name) + " the spec and what it imports have more than " +
+                              std::to_string(maximalFileBytes >> 20) + " MiB, or more than " +
+                              std::to_string(maximalTokens) + " words, signs and comments");
+    }
+    if (!parsed || full())
       return nullptr;
-    open.push_back(key);
     parsed->isLibrary = text != nullptr;
-    File *file = add(std::move(parsed), key);
-    open.pop_back();
-    return file;
+    return add(std::move(parsed), whole);
   }
+
+  // Whether the spec and all that was read for it are as large as that may be; nothing more is read then.
+  bool full() const { return bytes > maximalFileBytes || tokens > maximalTokens; }
 
   template <typename T> void checkTwice(const std::vector<T> &list, const char *what) {
     std::map<std::string, const T *> seen;
@@ -125,6 +149,7 @@ private:
   std::unique_ptr<Program> program = std::make_unique<Program>();
   std::map<std::string, File *> known;
   std::vector<std::string> open; // the chain of imports being followed
+  size_t bytes = 0, tokens = 0;  // of the files read, but for the library's
 };
 
 template <typename T> const T *named(const std::vector<T> &list, const std::string &name) {

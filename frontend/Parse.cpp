@@ -9,11 +9,12 @@ std::unique_ptr<File> parseText(const SourceManager &sources, FileId id, Diagnos
   if (!checkText(sources, id, diagnostics, import))
     return nullptr;
   ParseTree tree(sources, id, diagnostics);
-  if (tree.root)
-    return AstBuilder(sources, tree.places, diagnostics).build(tree.root, id, tree.failed);
   auto file = std::make_unique<File>();
+  if (tree.root)
+    file = AstBuilder(sources, tree.places, diagnostics).build(tree.root, id, tree.failed);
   file->id = id;
-  file->broken = true;
+  file->broken |= !tree.root;
+  file->tokens = tree.tokens().size();
   return file;
 }
 } // namespace

@@ -46,6 +46,7 @@ FileId SourceManager::read(const std::string &path, std::string &why) {
   std::string text(maximalFileBytes + 1, '\0');
   in.read(text.data(), std::streamsize(text.size()));
   text.resize(size_t(in.gcount()));
+  text.shrink_to_fit();
   if (in.bad()) {
     why = "it cannot be read";
     return -1;

@@ -11,8 +11,9 @@ namespace echelon::frontend {
 /// Identifies a file of a SourceManager; -1 is no file.
 using FileId = int;
 
-/// A spec is at most 16 MiB of text.
-constexpr size_t maximalFileBytes = size_t(16) << 20;
+/// A spec and what it imports are at most 1 MiB of text: 600 times the longest example, and 17 bytes for each of the
+/// words that it may have. What is larger is no spec but data that was given in its place.
+constexpr size_t maximalFileBytes = size_t(1) << 20;
 
 /// A stretch of source text. `line` and `column` count from 1; a column is one Unicode code point, a tab is one column.
 struct SourceRange {
@@ -45,6 +46,8 @@ public:
   std::string_view text(SourceRange range) const { return text(range.file).substr(range.offset, range.length); }
   /// The text of one line, counted from 1, without its line end.
   std::string_view line(FileId file, uint32_t line) const;
+  /// Where it begins, in bytes from the start of the file.
+  uint32_t lineStart(FileId file, uint32_t line) const { return files[size_t(file)].lineStarts[line - 1]; }
   /// The range of `length` bytes at `offset`, with line and column filled in.
   SourceRange range(FileId file, uint32_t offset, uint32_t length) const;
   size_t size() const { return files.size(); }

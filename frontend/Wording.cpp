@@ -29,8 +29,11 @@ std::string listed(const std::vector<std::string> &words, const char *last) {
 }
 
 namespace {
-// Insertions, deletions, replacements and swaps of neighbours that turn a into b; case differences count nothing.
-size_t distance(std::string_view a, std::string_view b) {
+// Insertions, deletions, replacements and swaps of neighbours that turn a into b, or `enough` where they are no fewer;
+// case differences count nothing.
+size_t distance(std::string_view a, std::string_view b, size_t enough) {
+  if (std::max(a.size(), b.size()) - std::min(a.size(), b.size()) >= enough)
+    return enough;
   auto same = [](char x, char y) {
     return std::tolower(static_cast<unsigned char>(x)) == std::tolower(static_cast<unsigned char>(y));
   };
@@ -44,8 +47,12 @@ size_t distance(std::string_view a, std::string_view b) {
       if (i > 1 && j > 1 && same(a[i - 1], b[j - 2]) && same(a[i - 2], b[j - 1]))
         now[j] = std::min(now[j], before[j - 2] + 1);
     }
-    before = last;
-    last = now;
+    std::swap(before, last); // before, last, now = last, now, (any)
+    std::swap(last, now);
+    now.resize(b.size() + 1);
+    auto least = [](const std::vector<size_t> &row) { return *std::min_element(row.begin(), row.end()); };
+    if (least(last) >= enough && least(before) >= enough)
+      return enough;
   }
   return last[b.size()];
 }
@@ -57,7 +64,7 @@ std::string nearest(std::string_view word, const std::vector<std::string> &known
   size_t allowed = word.size() < 2 ? 0 : word.size() < 6 ? 1 : word.size() / 3, best = allowed + 1;
   std::string found;
   for (const std::string &k : known) {
-    size_t d = k == word ? best : distance(word, k);
+    size_t d = k == word ? best : distance(word, k, best);
     if (d < best) {
       best = d;
       found = k;

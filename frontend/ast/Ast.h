@@ -30,6 +30,7 @@ struct File {
   std::vector<Cluster> clusters;
   std::vector<Train> trains;
   bool broken = false; // something in it could not be read
+  size_t tokens = 0;   // words, signs and comments, however many were read
 };
 
 /// A spec with all that it imports, directly or not; `files[0]` is the spec itself.

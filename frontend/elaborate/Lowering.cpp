@@ -6,7 +6,9 @@ using namespace echelon::frontend;
 namespace ech = echelon::ech;
 
 namespace {
-constexpr size_t maxOperations = 200'000, maxCalls = 20'000;
+// Passes recurse along chains of operations, and some take the square of their number.
+constexpr size_t maxOperations = 4'000, maxCalls = 20'000, maxVariables = 2048;
+constexpr size_t maxErrors = 1'000;  // ten times what is told; each may look for the nearest of all names
 constexpr unsigned maxDepth = 1'500; // of nested calls and expressions together: keeps the stack below a few MiB
 } // namespace
 
@@ -56,9 +58,13 @@ echelon::frontend::Diagnostic &Lowering::error(Code code, SourceRange range, std
 bool Lowering::exhausted(SourceRange range) {
   if (told)
     return true;
+  if (shared.diagnostics.errorCount() > maxErrors)
+    return told = true;
   std::string what;
   if (counter.order.size() > maxOperations)
     what = "more than " + std::to_string(maxOperations) + " operations";
+  else if (shared.variables.size() > maxVariables)
+    what = "more than " + std::to_string(maxVariables) + " parameters and states";
   else if (callCount > maxCalls)
     what = "more than " + std::to_string(maxCalls) + " calls of blocks";
   else if (depth > maxDepth)

@@ -43,7 +43,7 @@ public:
 
 private:
   void comment(Token *token) {
-    bool own = !lastInSource || lastInSource->getLine() < token->getLine();
+    bool own = !lastInSource || commented || lastInSource->getLine() < token->getLine();
     std::string text = withoutTrailingSpace(token->getText());
     if (own) {
       endLine();
@@ -96,14 +96,12 @@ private:
 
   // Is there anything of the statement at hand behind this comment?
   bool insideStatement(Token *token) {
-    for (size_t i = token->getTokenIndex() + 1;; ++i) {
-      Token *next = tokens.get(i);
-      if (next->getChannel() != 0)
-        continue;
-      size_t type = next->getType();
-      return type != Token::EOF && type != P::RBRACE && type != P::SEMI && !marks.starts.count(i) && last &&
-             !marks.openers.count(last->getTokenIndex());
-    }
+    next = std::max(next, token->getTokenIndex() + 1);
+    while (tokens.get(next)->getChannel() != 0)
+      ++next;
+    size_t type = tokens.get(next)->getType();
+    return type != Token::EOF && type != P::RBRACE && type != P::SEMI && !marks.starts.count(next) && last &&
+           !marks.openers.count(last->getTokenIndex());
   }
 
   void beginLine(Token *token, size_t level) {
@@ -141,6 +139,7 @@ private:
   CommonTokenStream &tokens;
   std::string out, line;
   size_t depth = 0;
+  size_t next = 0;               // where the first visible token behind the last comment stands
   bool commented = false;        // the line ends in a comment
   Token *last = nullptr;         // the last visible token, without `;`
   Token *lastInSource = nullptr; // the same, or a comment

@@ -13,14 +13,9 @@ ParseTree::ParseTree(const SourceManager &sources, FileId file, Diagnostics &dia
     : places(sources, file), input(std::string(sources.text(file))), lexer(&input), stream(&lexer), parser(&stream) {
   lexer.removeErrorListeners(); // every character is some token
   parser.removeErrorListeners();
-  failed = !checkCount(lexer, places, diagnostics);
+  failed = !stream.fill(places, diagnostics) || !prepareTokens(stream, places, diagnostics);
   if (failed)
     return;
-  stream.fill();
-  if (!prepareTokens(stream, places, diagnostics)) {
-    failed = true;
-    return;
-  }
   auto *simulator = parser.getInterpreter<atn::ParserATNSimulator>();
   simulator->setPredictionMode(atn::PredictionMode::SLL);
   parser.setErrorHandler(std::make_shared<BailErrorStrategy>());

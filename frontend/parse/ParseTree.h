@@ -12,13 +12,13 @@ public:
 
   EchelonParser::FileContext *root = nullptr; // null: nothing could be read
   bool failed = false;                        // something is wrong in it
-  antlr4::CommonTokenStream &tokens() { return stream; }
+  Tokens &tokens() { return stream; }
   const Places places;
 
 private:
   antlr4::ANTLRInputStream input;
   EchelonLexer lexer;
-  antlr4::CommonTokenStream stream;
+  Tokens stream;
   EchelonParser parser;
 };
 

@@ -49,7 +49,8 @@ bool checkText(const SourceManager &sources, FileId file, Diagnostics &diagnosti
   std::string_view text = sources.text(file);
   if (text.size() > maximalFileBytes) {
     diagnostics.error(Code::E0701, import,
-                      "'" + escaped(sources.path(file)) + "' is larger than 16 MiB, the most a spec may have");
+                      quoted(sources.path(file)) + " is larger than " + std::to_string(maximalFileBytes >> 20) +
+                          " MiB, the most a spec may have; data stands in files that a spec names");
     return false;
   }
   constexpr int kMostTold = 20; // of what does not show: a file of another kind is full of it
@@ -166,19 +167,17 @@ private:
 };
 } // namespace
 
-bool checkCount(antlr4::Lexer &lexer, const Places &places, Diagnostics &diagnostics) {
-  size_t count = 0;
-  for (auto token = lexer.nextToken(); token->getType() != Token::EOF; token = lexer.nextToken())
-    if (++count > maximalTokens) {
-      diagnostics.error(Code::E0701, places.of(token.get()),
-                        "the file has more than " + std::to_string(maximalTokens) + " words, signs and comments");
-      return false;
-    }
-  lexer.reset();
-  return true;
+bool Tokens::fill(const Places &places, Diagnostics &diagnostics) {
+  fetch(maximalTokens + 1); // one more for the end of the file
+  if (!_fetchedEOF)
+    diagnostics.error(Code::E0701, places.of(_tokens.back().get()),
+                      "the file has more than " + std::to_string(maximalTokens) +
+                          " words, signs and comments; what occurs often is said once, in a block or a repeat");
+  return _fetchedEOF;
 }
 
-bool prepareTokens(antlr4::CommonTokenStream &stream, const Places &places, Diagnostics &diagnostics) {
+bool prepareTokens(Tokens &stream, const Places &places, Diagnostics &diagnostics) {
+  bool good = true;
   Nesting nesting;
   std::vector<Token *> tokens;
   for (Token *token : stream.getTokens())
@@ -192,15 +191,18 @@ bool prepareTokens(antlr4::CommonTokenStream &stream, const Places &places, Diag
       if (!unit)
         static_cast<antlr4::WritableToken *>(token)->setType(P::NAME);
     }
-    if (isWord(token) && token->getText().size() > maximalNameLength)
+    size_t length = token->getStopIndex() + 1 - token->getStartIndex();
+    if (token->getType() == P::NAME && length > maximalNameLength) {
       diagnostics.error(Code::E0703, places.of(token),
-                        "a name has at most 64 characters; this one has " + std::to_string(token->getText().size()));
+                        "a name has at most 64 characters; this one has " + std::to_string(length));
+      good = false;
+    }
     if (!nesting.enter(token)) {
       diagnostics.error(Code::E0702, places.of(token), "nested more than 256 deep; give the inner parts names");
       return false;
     }
   }
-  return true;
+  return good;
 }
 
 } // namespace echelon::frontend

@@ -9,7 +9,7 @@ namespace echelon::frontend {
 /// Brackets, braces, prefixes and powers may nest this deep: the parser and all that follows recurse no deeper.
 constexpr size_t maximalNesting = 256;
 constexpr size_t maximalNameLength = 64;
-/// A file has at most this many words, signs and comments: each takes about 1 KiB in the tree.
+/// A spec and what it imports have at most this many words, signs and comments: each takes about 1 KiB in the tree.
 constexpr size_t maximalTokens = 60'000;
 
 /// Turns ANTLR's places, which count characters, into ranges, which count bytes.
@@ -33,12 +33,20 @@ private:
 /// otherwise. `import`: what asks for the file, invalid for the spec itself.
 bool checkText(const SourceManager &sources, FileId file, Diagnostics &diagnostics, SourceRange import);
 
-/// Lexes the file once without keeping its tokens. False, with a report, when there are too many.
-bool checkCount(antlr4::Lexer &lexer, const Places &places, Diagnostics &diagnostics);
+/// The tokens of a file, lexed once and no further than a file may go.
+class Tokens : public antlr4::CommonTokenStream {
+public:
+  using CommonTokenStream::CommonTokenStream;
+  /// Lexes to the end of the file. False, with a report, when there are too many words.
+  bool fill(const Places &places, Diagnostics &diagnostics);
 
-/// Looks over the tokens: words like `h` and `min` stay units only behind a number on the same line; names too long are
-/// reported. False, with a report, when brackets or prefixes nest too deeply to be parsed.
-bool prepareTokens(antlr4::CommonTokenStream &tokens, const Places &places, Diagnostics &diagnostics);
+private:
+  using CommonTokenStream::fill;
+};
+
+/// Looks over the tokens: words like `h` and `min` stay units only behind a number on the same line. False, with a
+/// report, when names are too long to be told in messages, or brackets or prefixes nest too deeply to be parsed.
+bool prepareTokens(Tokens &tokens, const Places &places, Diagnostics &diagnostics);
 
 /// Whether the token is a name or a word of the language.
 bool isWord(const antlr4::Token *token);

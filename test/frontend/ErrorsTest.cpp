@@ -64,7 +64,7 @@ TEST(Codes, AreAllProvoked) {
   std::string all;
   for (const std::string &name : cases())
     all += readFile(std::string(ERRORS_FOLDER) + "/" + name + ".expected");
-  // Those need the model, the whole tool, a file of 16 MiB, 100 errors, or a fault of ours; so do codes above the last
+  // Those need the model, the whole tool, a file of 1 MiB, 100 errors, or a fault of ours; so do codes above the last
   // of each hundred here.
   std::set<std::string> elsewhere = {"E0110", "E0111", "E0112", "E0121", "E0306",
                                      "E0312", "E0601", "E0701", "E0705", "E0799"};
@@ -86,13 +86,15 @@ TEST(Codes, AreExplained) {
   }
 }
 
-// A file of more than 16 MiB is refused before it is parsed.
+// A file of more than 1 MiB is refused before it is parsed.
 TEST(Limits, FileSize) {
   SourceManager sources;
   Diagnostics diagnostics(sources);
   FileId file = sources.add("big.ech", std::string(maximalFileBytes + 1, ' '));
   EXPECT_EQ(parse(sources, file, diagnostics), nullptr);
-  EXPECT_EQ(diagnostics.text(), "error[E0701]: 'big.ech' is larger than 16 MiB, the most a spec may have\n");
+  EXPECT_EQ(diagnostics.text(),
+            "error[E0701]: 'big.ech' is larger than 1 MiB, the most a spec may have; data stands in files that a "
+            "spec names\n");
 }
 
 // A file of more than 60 000 words is refused before it is parsed; a comment counts as one.
@@ -122,5 +124,67 @@ TEST(Limits, Errors) {
   parse(sources, sources.add("many.ech", text + "}\n"), diagnostics);
   EXPECT_EQ(diagnostics.sorted().size(), 101u);
   EXPECT_NE(diagnostics.text().find("error[E0705]: too many errors; 30 more are not shown"), std::string::npos);
+}
+
+// The same holds of what is less than an error, counted by itself.
+TEST(Limits, Notes) {
+  SourceManager sources;
+  Diagnostics diagnostics(sources);
+  FileId file = sources.add("many.ech", std::string(130, ' '));
+  for (uint32_t i = 0; i < 130; ++i)
+    diagnostics.note(Code::E0601, sources.range(file, i, 1), "not built yet");
+  EXPECT_EQ(diagnostics.sorted().size(), 101u);
+  EXPECT_NE(diagnostics.text().find("note[W0705]: too many notes and warnings; 30 more are not shown"),
+            std::string::npos);
+}
+
+// Of a line of 1 MiB the part around the caret is shown, whatever stands in it.
+TEST(Limits, LinesShown) {
+  SourceManager sources;
+  Diagnostics diagnostics(sources);
+  FileId file = sources.add("long.ech", std::string(500'000, 'a') + "\u00e9\t!" + std::string(500'000, 'b'));
+  diagnostics.error(Code::E0002, sources.range(file, 500'003, 1000), "no");
+  EXPECT_EQ(diagnostics.text(), "long.ech:1:500003: error[E0002]: no\n…" + std::string(58, 'a') + "\u00e9\t!" +
+                                    std::string(99, 'b') + "…\n" + std::string(60, ' ') + "\t^" + std::string(99, '~') +
+                                    "\n");
+}
+
+// Writes files into a folder of its own, and what loading the first of them tells.
+std::string load(const std::string &test, const std::vector<std::pair<std::string, std::string>> &files) {
+  std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / ("echelon-" + test);
+  std::filesystem::create_directories(folder);
+  std::filesystem::current_path(folder);
+  for (const auto &[name, text] : files)
+    std::ofstream(name, std::ios::binary) << text;
+  SourceManager sources;
+  Diagnostics diagnostics(sources);
+  parseProgram(sources, files.front().first, diagnostics);
+  std::filesystem::current_path(ERRORS_FOLDER);
+  std::filesystem::remove_all(folder);
+  return diagnostics.text();
+}
+
+// What a spec imports counts as if it stood in the spec; behind what is too much nothing is read.
+TEST(Limits, Imports) {
+  std::string most;
+  for (size_t i = 0; i < maximalTokens - 10; ++i)
+    most += "#\n";
+  std::string imports = "import \"words.ech\"\nimport \"more.ech\"\nimport \"none.ech\"\n";
+  EXPECT_EQ(load("words", {{"spec.ech", imports}, {"words.ech", most}, {"more.ech", most}}),
+            "spec.ech:2:8: error[E0701]: with 'more.ech' the spec and what it imports have more than 1 MiB, or more "
+            "than 60000 words, signs and comments\nimport \"more.ech\"\n       ^~~~~~~~~~\n");
+  std::string large = std::string(maximalFileBytes - 100, '\n');
+  EXPECT_EQ(load("bytes", {{"spec.ech", imports}, {"words.ech", large}, {"more.ech", large}}),
+            "spec.ech:2:8: error[E0701]: with 'more.ech' the spec and what it imports have more than 1 MiB, or more "
+            "than 60000 words, signs and comments\nimport \"more.ech\"\n       ^~~~~~~~~~\n");
+}
+
+// A chain of imports ends, however long it is.
+TEST(Limits, ImportsNest) {
+  std::vector<std::pair<std::string, std::string>> files;
+  for (int i = 0; i < 70; ++i)
+    files.push_back({std::to_string(i) + ".ech", "import \"" + std::to_string(i + 1) + ".ech\"\n"});
+  EXPECT_EQ(load("nest", files), "63.ech:1:8: error[E0702]: imports nest more than 64 deep; let one file import the "
+                                 "others\nimport \"64.ech\"\n       ^~~~~~~~\n");
 }
 } // namespace

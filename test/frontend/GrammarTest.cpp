@@ -33,8 +33,8 @@ std::string readAmbiguities(const std::string &text) {
   Places places(sources, file);
   antlr4::ANTLRInputStream input(text);
   EchelonLexer lexer(&input);
-  antlr4::CommonTokenStream tokens(&lexer);
-  tokens.fill();
+  Tokens tokens(&lexer);
+  EXPECT_TRUE(tokens.fill(places, diagnostics));
   prepareTokens(tokens, places, diagnostics);
   EchelonParser parser(&tokens);
   Reports reports;

@@ -192,9 +192,12 @@ SourceRange Compilation::rangeOf(mlir::Location location) const {
     for (FileId f = static_cast<FileId>(sources.size()); f-- > 0 && !range.valid();)
       if (sources.name(f) == at.getFilename().getValue()) {
         std::string_view text = sources.text(f), line = sources.line(f, at.getLine());
-        if (line.data() >= text.data() && line.data() <= text.data() + text.size())
-          range = {f, static_cast<uint32_t>(line.data() - text.data()) + at.getColumn() - 1, 1, at.getLine(),
-                   at.getColumn()};
+        if (line.data() < text.data() || line.data() > text.data() + text.size())
+          continue;
+        size_t offset = static_cast<size_t>(line.data() - text.data()), end = offset + line.size();
+        for (unsigned column = 1; column < at.getColumn() && offset < end; ++column)
+          offset += runtime::characterAt(text, offset).bytes;
+        range = {f, static_cast<uint32_t>(offset), 1, at.getLine(), at.getColumn()};
       }
     return mlir::WalkResult::advance();
   });

@@ -237,7 +237,7 @@ std::string echelon::applySettings(const SourceManager &sources, const Train &tr
              : llvm::is_contained(words, names.front().str())
                  ? "that is no number, argument or mesh axis of the clause " + names.front().str() +
                        (names.front() == "layout" ? meshAxes(train) : "")
-             : !owners.empty() ? "write --set " + listed(owners, "or") + "=" + value.trim().str()
+             : !owners.empty() ? "write --set " + listed(owners, "or") + "=" + escaped(std::string_view(value.trim()))
                                : "train " + train.name.text + " has no clause " + quoted(names.front().str()) +
                                      hintFor(names.front(), words));
       return "";
