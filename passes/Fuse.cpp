@@ -54,6 +54,7 @@ void BlockFusion::run() {
     groupOf[&op] = group.get();
     groups.push_back(std::move(group));
   }
+  stretches.resize(size_t(next));
   for (bool again = true; again;) {
     again = false;
     for (Operation &op : block)

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds under a sanitizer, in a folder of its own, and runs the tests that it is for:
-#   scripts/sanitize.sh address    AddressSanitizer and UndefinedBehaviorSanitizer: runtime, front end and their fuzz corpora
-#   scripts/sanitize.sh thread     ThreadSanitizer: whatever runs with ranks as threads
-# MLIR's libraries are not instrumented, so what links them is left to the ordinary tests.
+#   scripts/sanitize.sh address    AddressSanitizer and UndefinedBehaviorSanitizer: runtime, compiler, generated programs
+#   scripts/sanitize.sh thread     ThreadSanitizer: runtime and generated programs with ranks as threads
+# MLIR's libraries are not instrumented.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -10,14 +10,16 @@ runtime=(transport collectives launch kernels random data snapshot profile progr
 case "${1:-}" in
 address)
   sanitize=address,undefined
-  targets=("${runtime[@]/%/_test}" )
-  targets=("${targets[@]/#/runtime_}" frontend-test)
-  fuzz=(safetensors manifest npy idx cifar csv tokens parse) # their corpora
+  compiler=build-address/bin/echelon
+  targets=("${runtime[@]/%/_test}")
+  targets=("${targets[@]/#/runtime_}" frontend-test elaborate-test echelon echelon-opt)
+  fuzz=(safetensors manifest npy idx cifar csv tokens parse check) # their corpora
   targets+=("${fuzz[@]/#/fuzz_}")
-  tests="^(runtime|frontend)-|^fuzz-($(IFS='|' && echo "${fuzz[*]}"))$"
+  tests="^(runtime|frontend|elaborate)-|^lit-(ir|passes|frontend)|^fuzz-($(IFS='|' && echo "${fuzz[*]}"))$"
   ;;
 thread)
   sanitize=thread
+  compiler=build/bin/echelon # of the ordinary build
   targets=(runtime_transport_test runtime_collectives_test runtime_snapshot_test runtime_program_test)
   tests='^runtime-(transport|collectives|snapshot|program)$'
   ;;
@@ -33,8 +35,10 @@ cmake -S . -B "$folder" -G Ninja -DECHELON_SANITIZE="$sanitize" -DCMAKE_C_COMPIL
   -DCMAKE_CXX_COMPILER="$clang/clang++" -DECHELON_RUNTIME_FLAGS="-O1;-march=native;-Wno-pass-failed" >/dev/null
 ninja -C "$folder" ${JOBS:+-j "$JOBS"} "${targets[@]}"
 
-export ASAN_OPTIONS=detect_leaks=0 # MPI and OpenBLAS keep what they allocate
+# MPI and OpenBLAS keep what they allocate; LLVM's allocators mark memory in headers alone, which its libraries do not see.
+export ASAN_OPTIONS=detect_leaks=0:allow_user_poisoning=0
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 # A process whose rank fails ends without joining its threads.
 export TSAN_OPTIONS=halt_on_error=1:report_thread_leaks=0:suppressions=$PWD/scripts/thread.suppressions
 ctest --test-dir "$folder" --output-on-failure -R "$tests" -E mpi
+test/sanitizers/programs.sh $compiler "$folder" "$sanitize"

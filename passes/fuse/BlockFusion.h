@@ -4,6 +4,7 @@
 #include "ir/rt/Rt.h"
 #include "mlir/IR/Builders.h"
 #include <memory>
+#include <numeric>
 
 namespace echelon::fuse {
 
@@ -24,6 +25,35 @@ constexpr size_t kLargestGroup = 64; // operations: a loop that people can still
 struct Group {
   llvm::SmallVector<Operation *> ops; // in the order of the block
   llvm::SmallVector<Axis> space;
+};
+
+/// Places of a block, and how far back each leads: who reaches one operation of a group reaches all of them, so paths from a
+/// place inside the stretch of a group may go on from its start.
+class Stretches {
+public:
+  void resize(size_t places) {
+    before.resize(places);
+    std::iota(before.begin(), before.end(), 0);
+  }
+  /// A group reaches from `first` to `last`.
+  void add(int64_t first, int64_t last) {
+    for (int64_t at = start(last); at > first; at = start(at))
+      before[size_t(at)] = at - 1;
+  }
+  /// No path from this place leads to one before that.
+  int64_t start(int64_t place) {
+    int64_t first = place;
+    while (before[size_t(first)] != first)
+      first = before[size_t(first)];
+    for (int64_t next; place != first; place = next) {
+      next = before[size_t(place)];
+      before[size_t(place)] = first;
+    }
+    return first;
+  }
+
+private:
+  std::vector<int64_t> before; // a place of the same stretch, the first of them itself
 };
 
 /// The groups of one block.
@@ -60,6 +90,7 @@ private:
   Block &block;
   dist::MeshAttr mesh;
   llvm::DenseMap<Operation *, int64_t> place; // in the block, before anything moved
+  Stretches stretches;
   std::vector<std::unique_ptr<Group>> groups;
   llvm::DenseMap<Operation *, Group *> groupOf;
 };

@@ -70,6 +70,7 @@ bool BlockFusion::escapes(Operation *op, Group *a, Group *b) {
 bool BlockFusion::leadsOutside(Group *from, Group *into) {
   SmallVector<Operation *> work;
   DenseSet<Operation *> seen;
+  const int64_t last = place[into->ops.back()];
   auto push = [&](Operation *op, bool direct) {
     for (Value result : op->getResults())
       for (Operation *user : result.getUsers()) {
@@ -77,7 +78,7 @@ bool BlockFusion::leadsOutside(Group *from, Group *into) {
         if (!at)
           continue;
         Group *of = groupOf.lookup(at);
-        if (of == from || (direct && of == into))
+        if (of == from || (direct && of == into) || stretches.start(place[at]) > last)
           continue;
         if (seen.insert(at).second)
           work.push_back(at);
@@ -132,6 +133,7 @@ bool BlockFusion::join(Group *from, Group *into) {
     groupOf[op] = into;
   }
   llvm::sort(into->ops, [&](Operation *a, Operation *b) { return place[a] < place[b]; });
+  stretches.add(place[into->ops.front()], place[into->ops.back()]);
   unite(into->space, from->space);
   from->ops.clear();
   return true;

@@ -40,8 +40,22 @@ private:
   mlir::Value need(mlir::Value x, StateAttr to, mlir::Operation *user, StateAttr own = {});
   /// A free value, made in this state.
   mlir::Value produce(mlir::Value x, StateAttr state, mlir::Operation *user);
-  mlir::Value produceAgain(mlir::Operation *source, mlir::Value x, StateAttr state, mlir::Operation *anchor,
-                           mlir::Operation *user);
+  /// A free value that is wanted in a state.
+  struct Wanted {
+    mlir::Value value;
+    StateAttr state;
+    mlir::Operation *user;
+  };
+  /// How its operation is made again for that.
+  struct Again {
+    StateAttr direct; ///< what the operation can make by itself; a conversion makes the state of it
+    llvm::SmallVector<StateAttr> operands;
+    ech::ReadOp read; ///< it only renames what this reads, and is read in the new names instead
+  };
+  llvm::SmallVector<Wanted> needsOf(const Wanted &wanted);
+  mlir::Value make(const Wanted &wanted);
+  Again againOf(const Wanted &wanted);
+  mlir::Operation *anchorOf(const Wanted &wanted);
   mlir::Value convert(mlir::Value x, StateAttr to, mlir::Operation *anchor, mlir::Operation *user);
   /// x with the padding that the operand's operation would read across set to what changes nothing.
   mlir::Value masked(mlir::Value x, mlir::OpOperand &operand);

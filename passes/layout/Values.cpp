@@ -11,6 +11,9 @@ static StringAttr phaseOf(Operation *op) {
     return phase;
   return StringAttr::get(op->getContext(), "forward");
 }
+static unsigned sliceOf(ech::RepeatOp loop, Value argument) {
+  return cast<BlockArgument>(argument).getArgNumber() - loop.getCarried().size();
+}
 static void copyPhase(Operation *from, Operation *to) {
   if (Attribute phase = from->getAttr(ech::kPhase))
     to->setAttr(ech::kPhase, phase);
@@ -101,32 +104,83 @@ Value Assign::masked(Value x, OpOperand &operand) {
 
 //===- free values ----------------------------------------------------------------------------------------------===//
 
+// A list of what is wanted, no recursion: a chain of free operations may be as long as a model.
 Value Assign::produce(Value x, StateAttr state, Operation *user) {
-  if (Value known = produced.lookup({x, state}))
-    return known;
-  Value result;
-  if (ech::RepeatOp loop = slicesOfFree.lookup(x)) {
-    // one more slice, of the outer value in the state asked
-    unsigned place = cast<BlockArgument>(x).getArgNumber() - loop.getCarried().size();
-    Value outer = produce(loop.getSlices()[place], state, loop);
-    loop.getSlicesMutable().append(outer);
-    result = loop.block()->addArgument(ech::tensor(x).withState(state), x.getLoc());
-  } else {
-    Operation *anchor = x.getParentBlock()->findAncestorOpInBlock(*user);
-    result = produceAgain(x.getDefiningOp(), x, state, anchor, user);
+  SmallVector<Wanted> open{{x, state, user}};
+  while (!open.empty()) {
+    Wanted last = open.back();
+    if (produced.contains({last.value, last.state})) {
+      open.pop_back();
+      continue;
+    }
+    SmallVector<Wanted> needs = needsOf(last);
+    llvm::erase_if(needs, [&](const Wanted &need) { return produced.contains({need.value, need.state}); });
+    if (needs.empty())
+      produced[{last.value, last.state}] = make(last);
+    else // the first of them first
+      open.append(needs.rbegin(), needs.rend());
   }
-  return produced[{x, state}] = result;
+  return produced.lookup({x, state});
 }
 
-Value Assign::produceAgain(Operation *source, Value x, StateAttr state, Operation *anchor, Operation *user) {
+/// What must be there before it can be made.
+SmallVector<Assign::Wanted> Assign::needsOf(const Wanted &wanted) {
+  if (ech::RepeatOp loop = slicesOfFree.lookup(wanted.value)) // a slice of this
+    return {{loop.getSlices()[sliceOf(loop, wanted.value)], wanted.state, loop}};
+  Again again = againOf(wanted);
+  SmallVector<Wanted> needs;
+  if (!again.read)
+    for (auto [operand, state] : llvm::zip(wanted.value.getDefiningOp()->getOperands(), again.operands))
+      needs.push_back({operand, state, anchorOf(wanted)});
+  return needs;
+}
+
+Value Assign::make(const Wanted &wanted) {
+  Value x = wanted.value;
+  if (ech::RepeatOp loop = slicesOfFree.lookup(x)) { // one more slice
+    loop.getSlicesMutable().append(produced.lookup({loop.getSlices()[sliceOf(loop, x)], wanted.state}));
+    return loop.block()->addArgument(ech::tensor(x).withState(wanted.state), x.getLoc());
+  }
+  Again again = againOf(wanted);
+  Operation *source = x.getDefiningOp(), *anchor = anchorOf(wanted);
+  OpBuilder builder(anchor);
+  Value result;
+  if (again.read) {
+    // An input is fed in the new names at once: their pieces need not be pieces in the old ones.
+    auto relabel = cast<ech::RelabelOp>(source);
+    auto read = ech::ReadOp::create(builder, again.read.getLoc(), ech::tensor(x).withState(again.direct),
+                                    again.read.getSource());
+    read->setAttr(ech::kReadFrom, relabel.getFrom());
+    read->setAttr(ech::kReadTo, relabel.getTo());
+    copyPhase(anchor, read);
+    result = read.getValue();
+  } else {
+    SmallVector<Value> values;
+    for (auto [operand, state] : llvm::zip(source->getOperands(), again.operands))
+      values.push_back(produced.lookup({operand, state}));
+    Operation *made = builder.clone(*source);
+    made->setOperands(values);
+    result = made->getResult(cast<OpResult>(x).getResultNumber());
+    for (Value r : made->getResults())
+      setState(r, again.direct);
+  }
+  return again.direct == wanted.state ? result : convert(result, wanted.state, anchor, wanted.user);
+}
+
+Operation *Assign::anchorOf(const Wanted &wanted) {
+  return wanted.value.getParentBlock()->findAncestorOpInBlock(*wanted.user);
+}
+
+Assign::Again Assign::againOf(const Wanted &wanted) {
+  Value x = wanted.value;
+  Operation *source = x.getDefiningOp();
+  StateAttr direct = wanted.state;
   auto constant = dyn_cast<ech::ConstantOp>(source);
   bool zero = constant && constant.getValue().isZero();
-  StateAttr direct = state; // what the operation can make by itself
   for (int m = 0; m < mesh.size(); ++m)
-    if ((state[m].hold == Hold::Sum && !zero) || (state[m].hold == Hold::Flat && !constant))
+    if ((direct[m].hold == Hold::Sum && !zero) || (direct[m].hold == Hold::Flat && !constant))
       direct = direct.with(m, Hold::Whole);
 
-  OpBuilder builder(anchor);
   auto relabel = dyn_cast<ech::RelabelOp>(source);
   auto read = relabel ? relabel.getOperand().getDefiningOp<ech::ReadOp>() : ech::ReadOp();
   SmallVector<StateAttr> operands(source->getNumOperands(), direct);
@@ -146,24 +200,5 @@ Value Assign::produceAgain(Operation *source, Value x, StateAttr state, Operatio
         if (StringAttr axis = direct[m].axis; axis && !ech::tensor(source->getOperand(i)).has(axis))
           operand = operand.with(m, Hold::Whole);
   }
-
-  Value result;
-  if (read) {
-    // An input is fed in the new names at once: their pieces need not be pieces in the old ones.
-    auto again = ech::ReadOp::create(builder, read.getLoc(), ech::tensor(x).withState(direct), read.getSource());
-    again->setAttr(ech::kReadFrom, relabel.getFrom());
-    again->setAttr(ech::kReadTo, relabel.getTo());
-    copyPhase(anchor, again);
-    result = again.getValue();
-  } else {
-    SmallVector<Value> values;
-    for (auto [operand, operandState] : llvm::zip(source->getOperands(), operands))
-      values.push_back(produce(operand, operandState, anchor));
-    Operation *again = builder.clone(*source);
-    again->setOperands(values);
-    result = again->getResult(cast<OpResult>(x).getResultNumber());
-    for (Value r : again->getResults())
-      setState(r, direct);
-  }
-  return direct == state ? result : convert(result, state, anchor, user);
+  return {direct, operands, read};
 }

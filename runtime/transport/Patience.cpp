@@ -9,7 +9,7 @@
 
 namespace echelon::runtime {
 
-static int coresOfThisProcess() {
+int coresOfThisProcess() {
   cpu_set_t set;
   return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }

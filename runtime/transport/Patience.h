@@ -9,6 +9,9 @@
 
 namespace echelon::runtime {
 
+/// On how many cores this process may run.
+int coresOfThisProcess();
+
 /// One wait. `while (!ready()) patience.pause(missing);`, where `missing` is a rank that has not come.
 class Patience {
 public:

@@ -108,8 +108,8 @@ bool Suspicion::isHopeless(const RankStatus &own, double stepSeconds, const Rank
     processorThen = now;
     ownProcessor = own.processorSeconds() - own.computedFrom.load(std::memory_order_relaxed);
   }
-  constexpr double kLeast = 2;
-  const double some = std::max(kLeast, 5 * stepSeconds);
+  constexpr double kLeast = 2, kTelling = 0.9; // the rest is for telling it and ending the others
+  const double some = kTelling * std::max(kLeast, 5 * stepSeconds);
   if (waitedSeconds < some)
     return false;
   if (late.isStopped())

@@ -73,8 +73,8 @@ struct alignas(2 * kCacheLine) RankStatus {
   double processorSeconds() const;
 };
 
-/// Whether a rank that another waits for will never come, sooner than the deadline tells: after 2 s or five steps,
-/// whichever is longer,
+/// Whether a rank that another waits for will never come, sooner than the deadline tells: a little before 2 s or five
+/// steps have passed, whichever is longer, so that by then it is told,
 ///   - one whose process somebody has stopped;
 ///   - one that computes what all ranks compute alike, and since then has had more processor time than that takes: five
 ///     steps, and twice what the waiting rank needed itself. Processor time, since other work may have all cores for a

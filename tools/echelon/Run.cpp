@@ -5,6 +5,8 @@
 #include "tools/echelon/Mpirun.h"
 #include "tools/echelon/Options.h"
 
+#include "runtime/transport/Patience.h"
+
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
@@ -90,7 +92,12 @@ int run(RunOptions &options) {
   }
   if (compilation.wouldOverwrite(options.log))
     return Usage;
-  std::vector<std::string> command = launcher(options.transport, compilation.trainPlan.ranks(), options.hosts);
+  const int64_t ranks = compilation.trainPlan.ranks(), cores = runtime::coresOfThisProcess();
+  if (ranks > cores && options.hosts.empty())
+    std::cerr << "echelon: the mesh has " << ranks << " ranks, which take turns on "
+              << (cores == 1 ? "the core" : "the " + std::to_string(cores) + " cores") << " of this machine; a mesh of "
+              << cores << " gives each its own\n";
+  std::vector<std::string> command = launcher(options.transport, ranks, options.hosts);
   command.push_back(executable);
   std::string folder = std::filesystem::absolute(options.spec).parent_path().string();
   command.insert(command.end(), {"--folder", folder, "--transport", options.transport});

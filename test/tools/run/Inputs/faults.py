@@ -5,20 +5,11 @@ import subprocess
 import sys
 import time
 
+sys.path.append(f"{os.path.dirname(os.path.realpath(__file__))}/../../../faults")
+from processes import descendants
+
 program, folder = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 DEADLINE = 3
-
-
-def children(pid):
-    with open(f"/proc/{pid}/task/{pid}/children") as file:
-        return [int(word) for word in file.read().split()]
-
-
-def descendants(pid):
-    found = []
-    for child in children(pid):
-        found += [child] + descendants(child)
-    return found
 
 
 def ranks(pid):
