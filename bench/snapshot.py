@@ -3,7 +3,8 @@
 
     bench/snapshot.py [--rounds 9] [--restarts 10] [--folder DIR]
 
-Stop: parameters and the two moments of an optimizer, 3 times --megabytes a rank, held by all ranks or split between two.
+Stop: parameters and the two moments of an optimizer, 3 times --megabytes a rank, held by all ranks or split between two,
+over shm, and over mpi, where they come to rank 0 as messages.
 "memcpy" copies that state to memory that is there, shared between ranks as the state is; "stop" is what a step with a
 snapshot waits; "first stop" that of the first, begun as soon as the run has, when pages for the copy are yet to be found;
 "on disk" the time from there until the snapshot is; "within" the same snapshot written within the step. Medians of --rounds
@@ -27,21 +28,23 @@ import time
 from specs import ECHELON, two_ranks
 
 SAVE = pathlib.Path(ECHELON).parent / "bench_save"
-# ranks, how the state lies
-STATES = [(1, "whole"), (2, "whole"), (2, "split")]
+# ranks, how the state lies, the transport
+STATES = [(1, "whole", "shm"), (2, "whole", "shm"), (2, "split", "shm"), (2, "split", "mpi")]
 # spec, settings, steps between two snapshots
 RESTARTED = [("mlp_fashion", [], 500), ("gpt_shakespeare", [], 4), ("mlp_mnist", ["model.width=8192"], 4)]
 
 
-def stop(ranks, lies, megabytes, rounds, folder):
-    out = subprocess.run([SAVE, str(ranks), str(megabytes), folder, str(rounds + 1)] + [lies] * (lies == "split"),
-                         stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
+def stop(ranks, lies, transport, megabytes, rounds, folder):
+    command = [SAVE, str(ranks), str(megabytes), folder, str(rounds + 1)] + ["split", transport] * (lies == "split")
+    if transport == "mpi":
+        command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", str(ranks), *command]
+    out = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
     rank_bytes, all_bytes = map(int, out[0].split())
     turns = [tuple(map(float, line.split())) for line in out[1:]]
     memcpy, stopped, disk, within = (statistics.median(turn[i] for turn in turns[1:]) for i in range(4))
     by_memcpy = statistics.median(turn[1] / turn[0] for turn in turns[1:])
     by_within = statistics.median(turn[1] / turn[3] for turn in turns[1:])
-    print(f"| {ranks} | {lies} | {rank_bytes / 1e6:.0f} | {all_bytes / 1e6:.0f} | {memcpy:.1f} | {stopped:.1f} | "
+    print(f"| {ranks} | {lies}, {transport} | {rank_bytes / 1e6:.0f} | {all_bytes / 1e6:.0f} | {memcpy:.1f} | {stopped:.1f} | "
           f"**{by_memcpy:.2f}** | {turns[0][1]:.1f} | {disk:.0f} | {within:.0f} | {by_within:.3f} |", flush=True)
 
 
@@ -103,8 +106,8 @@ def main():
         if options.rounds:
             print("| ranks | state | MB a rank | snapshot, MB | memcpy, ms | stop, ms | by memcpy | first stop, ms | on disk, "
                   "ms | within, ms | stop by within |\n|" + " --- |" * 11)
-            for ranks, lies in STATES:
-                stop(ranks, lies, options.megabytes, options.rounds, folder)
+            for ranks, lies, transport in STATES:
+                stop(ranks, lies, transport, options.megabytes, options.rounds, folder)
         if options.restarts:
             print("\n| spec | snapshot, MB | back in training, s | most |\n|" + " --- |" * 4)
             for name, settings, every in RESTARTED:

@@ -51,7 +51,7 @@ def figures(command):
     except subprocess.TimeoutExpired:
         return {}
     lines = (line.split() for line in done.stdout.splitlines())
-    return {(line[0], int(line[1])): float(line[2]) for line in lines if len(line) == 3}
+    return {(line[0], SHORT if line[0] == "barrier" else int(line[1])): float(line[2]) for line in lines if len(line) == 3}
 
 
 def text(microseconds):
@@ -77,10 +77,14 @@ def main():
     own, peer = collections.defaultdict(list), collections.defaultdict(lambda: collections.defaultdict(list))
     beside = collections.defaultdict(lambda: collections.defaultdict(list))  # Echelon's before those of peer
 
+    def counts(key, sizes):
+        return key[1] > SHORT or not options.short or sizes == str(SHORT)
+
     def take_own(sizes):
         got = figures([BIN / "bench_collectives", str(options.ranks), "shm", sizes, *options.collectives])
         for key, time in got.items():
-            own[key].append(time)
+            if counts(key, sizes):
+                own[key].append(time)
         return got
 
     def take_peer(name, choice, sizes):
@@ -95,7 +99,7 @@ def main():
                 take_own(options.sizes)
             if not options.only:
                 for key, time in take_peer(name, choice, options.sizes).items():
-                    if key[1] > SHORT or not options.short:
+                    if counts(key, options.sizes):
                         peer[key][name].append(time)
     for _ in range(options.short):
         for name, choice in variants(options.ranks):

@@ -1,11 +1,12 @@
 // How long a snapshot stops training, beside a memcpy of the state and the same snapshot written within the step.
 //
-//   bench_save RANKS MEGABYTES DIRECTORY ROUNDS [split]     snapshot.py calls it
+//   bench_save RANKS MEGABYTES DIRECTORY ROUNDS [split [mpi]]     snapshot.py calls it; mpi: under mpirun
 //
 // MEGABYTES of parameters and twice as much of an optimizer on each rank; with `split` each rank holds its own part of
-// them, else all hold the same. In each round rank 0 takes, in turns: memcpy of what it holds to a buffer of the same
-// kind of memory, that has its pages; SnapshotWriter::begin; from there until it is on disk; saveSnapshot. Prints a
-// line of the four in ms a round, before them one with the bytes that rank 0 copies and those of the snapshot.
+// them, else all hold the same, which rank 0 alone copies. In each round rank 0 takes, in turns: memcpy of what ranks copy
+// to buffers of the same kind of memory, that have their pages, until all are through; SnapshotWriter::begin; from there
+// until it is on disk; saveSnapshot. Prints a line of the four in ms a round, before them one with the bytes that rank 0
+// copies and those of the snapshot.
 
 #include "runtime/collectives/Collectives.h"
 #include "runtime/launch/Launch.h"
@@ -37,7 +38,7 @@ Program programOf(int ranks, int64_t megabytes, bool split) {
   return program;
 }
 
-void takeTurns(Rank &rank, const std::string &directory, int rounds) {
+void takeTurns(Rank &rank, bool copies, const std::string &directory, int rounds) {
   const Program &program = rank.program();
   const size_t bytes = size_t(program.stateBytes);
   std::memset(rank.state<std::byte>(0), 1, bytes);
@@ -51,7 +52,11 @@ void takeTurns(Rank &rank, const std::string &directory, int rounds) {
     return secondsNow() - began;
   };
   for (int64_t round = 1; round <= rounds; ++round) {
-    const double copied = secondsOf([&] { std::memcpy(buffer, rank.state<std::byte>(0), bytes); }),
+    const double copied = secondsOf([&] {
+      if (copies)
+        std::memcpy(buffer, rank.state<std::byte>(0), bytes);
+      barrier(rank.transport(), rank.transport().world());
+    }),
                  stopped = secondsOf([&] { writer.begin(round); }), written = secondsOf([&] { writer.finish(); }),
                  within = secondsOf([&] { saveSnapshot(rank, directory + "/within", round, 1); });
     if (rank.rank() == 0)
@@ -63,19 +68,21 @@ void takeTurns(Rank &rank, const std::string &directory, int rounds) {
 
 int main(int argc, char **argv) {
   if (argc < 5) {
-    std::fprintf(stderr, "usage: bench_save RANKS MEGABYTES DIRECTORY ROUNDS [split]\n");
+    std::fprintf(stderr, "usage: bench_save RANKS MEGABYTES DIRECTORY ROUNDS [split [mpi]]\n");
     return 2;
   }
   LaunchOptions options;
   options.ranks = std::atoi(argv[1]);
   const Program program = programOf(options.ranks, std::atoll(argv[2]), argc > 5);
+  options.transport = argc > 6 ? argv[6] : "shm";
   options.sharedBytesPerRank = arenaBytes(program) + 2 * copyBytes(program);
   options.deadlineSeconds = 100;
-  std::printf("%lld %lld\n", static_cast<long long>(program.stateBytes),
-              static_cast<long long>(program.stateBytes * (argc > 5 ? options.ranks : 1)));
   return launch(options, [&](Transport &transport) {
     Rank rank(program, transport);
-    takeTurns(rank, argv[3], std::atoi(argv[4]));
+    if (rank.rank() == 0)
+      std::printf("%lld %lld\n", static_cast<long long>(program.stateBytes),
+                  static_cast<long long>(program.stateBytes * (argc > 5 ? options.ranks : 1)));
+    takeTurns(rank, argc > 5 || rank.rank() == 0, argv[3], std::atoi(argv[4]));
     return 0;
   });
 }

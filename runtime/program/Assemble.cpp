@@ -32,18 +32,6 @@ void spread(std::byte *to, const std::byte *from, int64_t stride, int64_t count,
     spreadRun(reinterpret_cast<uint8_t *>(to), reinterpret_cast<const uint8_t *>(from), stride, count);
 }
 
-/// Of a rank's piece, the runs within elements [low, high) of the whole: calls act(first element of the piece, first of
-/// the whole behind `low`, how far apart they lie there, number).
-template <class Act>
-void forEachRunWithin(const TensorPiece &tensor, const std::vector<MeshAxis> &mesh, const std::vector<int> &coordinates,
-                      int64_t low, int64_t high, Act act) {
-  forEachRun(*tensor.layout, tensor.axes, mesh, coordinates, [&](const Run &run) {
-    const auto [first, count] = clip(run, low, high);
-    if (count > 0)
-      act(run.local + first, run.logical + first * run.stride - low, run.stride, count);
-  });
-}
-
 } // namespace
 
 std::vector<TensorPiece> storedTensors(Rank &rank) {
@@ -53,81 +41,95 @@ std::vector<TensorPiece> storedTensors(Rank &rank) {
   return tensors;
 }
 
+std::vector<Chunk> chunksOf(const TensorPiece &tensor, size_t chunkBytes) {
+  const int64_t total = logicalCount(*tensor.layout),
+                most = std::max<int64_t>(1, int64_t(chunkBytes / bytesOf(tensor.type)));
+  std::vector<Chunk> chunks;
+  for (int64_t low = 0; low < total; low += most)
+    chunks.push_back({low, std::min(total, low + most)});
+  return chunks;
+}
+
+Share::Share(const std::vector<MeshAxis> &m, const TensorPiece &t, int holder)
+    : mesh(m), tensor(t), coordinates(meshCoordinates(m, holder)), width(bytesOf(t.type)),
+      gives(writesPiece(*t.layout, m, coordinates)) {}
+
+/// Calls act(first element of the piece, first of the chunk, how far apart they lie there, number).
+template <class Act> void Share::forEachRunIn(Chunk chunk, Act act) const {
+  if (gives)
+    forEachRun(*tensor.layout, tensor.axes, mesh, coordinates, [&](const Run &run) {
+      const auto [first, count] = clip(run, chunk.low, chunk.high);
+      if (count > 0)
+        act(run.local + first, run.logical + first * run.stride - chunk.low, run.stride, count);
+    });
+}
+
+std::vector<size_t> Share::bytesFor(const std::vector<Chunk> &chunks) const {
+  std::vector<size_t> bytes(chunks.size());
+  if (gives)
+    forEachRun(*tensor.layout, tensor.axes, mesh, coordinates, [&](const Run &run) {
+      const int64_t most = chunks.front().count(), last = run.logical + (run.count - 1) * run.stride;
+      for (int64_t c = run.logical / most; c <= last / most; ++c)
+        bytes[size_t(c)] += size_t(clip(run, chunks[size_t(c)].low, chunks[size_t(c)].high).second) * width;
+    });
+  return bytes;
+}
+
+void Share::pack(Chunk chunk, const std::byte *piece, std::byte *packed) const {
+  forEachRunIn(chunk, [&](int64_t local, int64_t, int64_t, int64_t count) {
+    std::memcpy(packed, piece + size_t(local) * width, size_t(count) * width);
+    packed += size_t(count) * width;
+  });
+}
+
+void Share::unpack(Chunk chunk, const std::byte *packed, std::byte *whole) const {
+  forEachRunIn(chunk, [&](int64_t, int64_t at, int64_t stride, int64_t count) {
+    spread(whole + size_t(at) * width, packed, stride, count, width);
+    packed += size_t(count) * width;
+  });
+}
+
+void Share::place(Chunk chunk, const std::byte *piece, std::byte *whole) const {
+  forEachRunIn(chunk, [&](int64_t local, int64_t at, int64_t stride, int64_t count) {
+    spread(whole + size_t(at) * width, piece + size_t(local) * width, stride, count, width);
+  });
+}
+
 void assemble(Rank &rank, Turns &turns, const TensorPiece &tensor,
               const std::function<void(const std::byte *, size_t)> &take, size_t chunkBytes) {
   constexpr int kTag = 1 << 19; // apart from the tags of generated programs, which are group numbers
-  const std::vector<MeshAxis> &mesh = rank.program().mesh;
-  const size_t width = bytesOf(tensor.type);
-  const int64_t total = logicalCount(*tensor.layout), chunk = std::max<int64_t>(1, int64_t(chunkBytes / width));
+  const std::vector<Chunk> chunks = chunksOf(tensor, chunkBytes);
+  Transport &transport = rank.transport();
+  std::vector<Share> shares;
+  std::vector<std::vector<size_t>> bytes; // of shares, by chunk
+  for (int holder = rank.rank(); holder < (rank.rank() == 0 ? rank.size() : rank.rank() + 1); ++holder) {
+    shares.emplace_back(rank.program().mesh, tensor, holder);
+    bytes.push_back(shares.back().bytesFor(chunks));
+  }
   std::vector<std::byte> whole, packed;
-  if (rank.rank() != 0 && !writesPiece(*tensor.layout, mesh, rank.coordinates()))
-    return;
-  // Every rank knows every layout, so that only values travel, in storage order.
-  for (int64_t low = 0; low < total; low += chunk) {
-    const int64_t high = std::min(total, low + chunk);
-    if (rank.rank() == 0)
-      whole.resize(size_t(high - low) * width);
-    for (int from = 0; from < rank.size(); ++from) {
-      const std::vector<int> coordinates = meshCoordinates(mesh, from);
-      if ((rank.rank() != 0 && from != rank.rank()) || !writesPiece(*tensor.layout, mesh, coordinates))
+  for (size_t c = 0; c < chunks.size(); ++c) {
+    if (rank.rank() != 0) {
+      packed.resize(bytes[0][c]);
+      if (packed.empty())
         continue;
-      auto visit = [&](auto &&act) { forEachRunWithin(tensor, mesh, coordinates, low, high, act); };
-      if (from == 0) { // rank 0's own
-        visit([&](int64_t local, int64_t at, int64_t stride, int64_t count) {
-          spread(whole.data() + size_t(at) * width, tensor.data + size_t(local) * width, stride, count, width);
-        });
-        continue;
-      }
-      size_t bytes = 0;
-      visit([&](int64_t, int64_t, int64_t, int64_t count) { bytes += size_t(count) * width; });
-      if (bytes == 0)
-        continue;
-      packed.resize(bytes);
-      size_t at = 0;
-      if (rank.rank() == from) {
-        turns.await();
-        visit([&](int64_t local, int64_t, int64_t, int64_t count) {
-          std::memcpy(packed.data() + at, tensor.data + size_t(local) * width, size_t(count) * width);
-          at += size_t(count) * width;
-        });
-        rank.transport().send(0, packed.data(), bytes, kTag, tensor.name.c_str());
-      } else {
-        turns.give(from);
-        rank.transport().receive(from, packed.data(), bytes, kTag, tensor.name.c_str());
-        visit([&](int64_t, int64_t place, int64_t stride, int64_t count) {
-          spread(whole.data() + size_t(place) * width, packed.data() + at, stride, count, width);
-          at += size_t(count) * width;
-        });
-      }
+      turns.await();
+      shares[0].pack(chunks[c], tensor.data, packed.data());
+      transport.send(0, packed.data(), packed.size(), kTag, tensor.name.c_str());
+      continue;
     }
-    if (rank.rank() == 0) {
-      take(whole.data(), whole.size());
-      turns.stillWriting();
+    whole.resize(size_t(chunks[c].count()) * bytesOf(tensor.type));
+    shares[0].place(chunks[c], tensor.data, whole.data());
+    for (int from = 1; from < rank.size(); ++from) {
+      packed.resize(bytes[size_t(from)][c]);
+      if (packed.empty())
+        continue;
+      turns.give(from);
+      transport.receive(from, packed.data(), packed.size(), kTag, tensor.name.c_str());
+      shares[size_t(from)].unpack(chunks[c], packed.data(), whole.data());
     }
+    take(whole.data(), whole.size());
+    turns.stillWriting();
   }
-}
-
-std::string assembleHere(const std::vector<MeshAxis> &mesh, const TensorPiece &tensor,
-                         const std::vector<const std::byte *> &pieces,
-                         const std::function<std::string(const std::byte *, size_t)> &take, size_t chunkBytes) {
-  const size_t width = bytesOf(tensor.type);
-  const int64_t total = logicalCount(*tensor.layout), chunk = std::max<int64_t>(1, int64_t(chunkBytes / width));
-  std::vector<std::byte> whole(size_t(std::min(total, chunk)) * width);
-  for (int64_t low = 0; low < total; low += chunk) {
-    const int64_t high = std::min(total, low + chunk);
-    for (size_t from = 0; from < pieces.size(); ++from) {
-      const std::vector<int> coordinates = meshCoordinates(mesh, int(from));
-      if (writesPiece(*tensor.layout, mesh, coordinates))
-        forEachRunWithin(
-            tensor, mesh, coordinates, low, high, [&](int64_t local, int64_t at, int64_t stride, int64_t count) {
-              spread(whole.data() + size_t(at) * width, pieces[from] + size_t(local) * width, stride, count, width);
-            });
-    }
-    const std::string error = take(whole.data(), size_t(high - low) * width);
-    if (!error.empty())
-      return error;
-  }
-  return "";
 }
 
 void takePiece(Rank &rank, const TensorPiece &tensor, const std::byte *whole) {

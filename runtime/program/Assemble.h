@@ -21,18 +21,42 @@ struct TensorPiece {
 
 std::vector<TensorPiece> storedTensors(Rank &rank);
 
-/// Collective over all ranks. Rank 0 gets the whole tensor, its axes in declared order, without padding, as consecutive
-/// chunks of at most chunkBytes, so that it never holds more of it than that; other ranks send what rank 0 lacks, when
-/// it is their turn. `take` may write a chunk to a slow disk; after the last tensor all ranks call turns.end().
-void assemble(Rank &rank, Turns &turns, const TensorPiece &tensor,
-              const std::function<void(const std::byte *, size_t)> &take, size_t chunkBytes = size_t(4) << 20);
+/// Elements [low, high) of a whole tensor, its axes in declared order.
+struct Chunk {
+  int64_t low, high;
+  int64_t count() const { return high - low; }
+};
+/// A tensor goes to a disk in chunks of about this size, so that nobody holds more of the whole than that.
+constexpr size_t kChunkBytes = size_t(4) << 20;
+std::vector<Chunk> chunksOf(const TensorPiece &tensor, size_t chunkBytes = kChunkBytes);
 
-/// The same where one thread can read the pieces of all ranks: `pieces` has where each rank holds its own. No word goes
-/// to another rank. `take` returns what is wrong, which ends it, or an empty string.
-std::string assembleHere(const std::vector<MeshAxis> &mesh, const TensorPiece &tensor,
-                         const std::vector<const std::byte *> &pieces,
-                         const std::function<std::string(const std::byte *, size_t)> &take,
-                         size_t chunkBytes = size_t(4) << 20);
+/// What one rank gives to a whole tensor. Every rank knows every layout, so that only values travel, in storage order.
+class Share {
+public:
+  Share(const std::vector<MeshAxis> &mesh, const TensorPiece &tensor, int holder);
+  /// How many it gives to each of the tensor's chunks; 0 also where another rank that holds the same gives them.
+  std::vector<size_t> bytesFor(const std::vector<Chunk> &chunks) const;
+  /// From the rank's piece to a row.
+  void pack(Chunk chunk, const std::byte *piece, std::byte *packed) const;
+  /// From such a row, or from the piece itself, to where it lies in the chunk.
+  void unpack(Chunk chunk, const std::byte *packed, std::byte *whole) const;
+  void place(Chunk chunk, const std::byte *piece, std::byte *whole) const;
+
+private:
+  template <class Act> void forEachRunIn(Chunk chunk, Act act) const;
+
+  const std::vector<MeshAxis> &mesh;
+  const TensorPiece &tensor;
+  std::vector<int> coordinates;
+  size_t width;
+  bool gives;
+};
+
+/// Collective over all ranks. Rank 0 gets the whole tensor without padding, chunk by chunk; other ranks send what rank 0
+/// lacks, when it is their turn. `take` may write a chunk to a slow disk; after the last tensor all ranks call
+/// turns.end().
+void assemble(Rank &rank, Turns &turns, const TensorPiece &tensor,
+              const std::function<void(const std::byte *, size_t)> &take, size_t chunkBytes = kChunkBytes);
 
 /// Fills this rank's piece from the whole tensor's bytes (declared order); padding is zero.
 void takePiece(Rank &rank, const TensorPiece &tensor, const std::byte *whole);

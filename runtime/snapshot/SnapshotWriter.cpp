@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstring>
 #include <ctime>
+#include <utility>
 
 namespace echelon::runtime {
 
@@ -32,7 +33,7 @@ size_t pieceBytes(const Program &program, size_t stored) {
 } // namespace
 
 SnapshotWriter::SnapshotWriter(Rank &r, const std::string &d, int64_t k, bool hasRoom)
-    : rank(r), directory(d), keep(k), peers(size_t(r.size())) {
+    : rank(r), directory(d), keep(k), peers(size_t(r.size())), tensors(storedTensors(r)) {
   const Program &program = rank.program();
   Transport &transport = rank.transport();
   for (size_t i = 0; i < program.stored.size(); ++i)
@@ -42,17 +43,21 @@ SnapshotWriter::SnapshotWriter(Rank &r, const std::string &d, int64_t k, bool ha
         if (holder == rank.rank())
           own.push_back(i);
       }
-  if (hasRoom && (transport.isDirect() || !gathers))
+  int32_t agreed[2] = {hasRoom, 0}; // whether all copy, and whether rank 0 reads what they do
+  if (hasRoom) {
     copy = static_cast<std::byte *>(transport.allocate(copyBytes(program)));
-  int32_t copies = copy && (!gathers || transport.isReached(copy));
+    agreed[1] = transport.isReached(copy);
+  }
   if (rank.size() > 1)
-    all_reduce(transport, transport.world(), &copies, 1, Min, Algorithm::automatic, "save");
-  if (!copies) {
+    all_reduce(transport, transport.world(), agreed, 2, Min, Algorithm::automatic, "save");
+  if (!agreed[0]) {
     copy = nullptr;
     return;
   }
   peers[size_t(rank.rank())] = copy;
-  if (gathers) {
+  if (gathers && !agreed[1]) {
+    mail.emplace(transport, program.mesh, tensors, SnapshotFiles::order(program));
+  } else if (gathers) {
     static_assert(sizeof(copy) == 8);
     all_gather(transport, transport.world(), reinterpret_cast<int32_t *>(peers.data()),
                reinterpret_cast<const int32_t *>(&copy), 2, Algorithm::automatic, "save");
@@ -68,6 +73,8 @@ SnapshotWriter::~SnapshotWriter() {
     copied -= copy ? pieceBytes(rank.program(), i) : 0;
   if (rank.rank() == 0 && !written.valid()) // another rank failed while this one copied
     rank.transport().setSaving(Saving::No);
+  if (mail && isBegun)
+    awaitThread([] {});
 }
 
 /// Of the thread that calls; what ranks compute they do on another.
@@ -96,12 +103,19 @@ void SnapshotWriter::begin(int64_t step) {
   for (const size_t i : own)
     std::memcpy(copy + program.stored[i].offset, rank.state<std::byte>(program.stored[i].offset),
                 pieceBytes(program, i));
-  if (gathers)
-    barrier(rank.transport(), rank.transport().world(), Algorithm::automatic, "save");
   isBegun = true;
-  if (rank.rank() != 0)
+  if (mail) {
+    mail->begin();
+    rank.transport().addBackground(*mail);
+  } else if (gathers) {
+    barrier(rank.transport(), rank.transport().world(), Algorithm::automatic, "save");
+  }
+  if (rank.rank() != 0) {
+    if (mail)
+      written = std::async(std::launch::async, [this] { return pack(); });
     return;
-  rank.transport().setSaving(Saving::Writes);
+  }
+  rank.transport().setSaving(mail ? Saving::No : Saving::Writes); // what still has to come may never do
   auto files = std::make_shared<SnapshotFiles>(program, directory, step, keep);
   written = std::async(std::launch::async, [this, files] { return write(*files); });
 }
@@ -111,19 +125,11 @@ std::string SnapshotWriter::write(SnapshotFiles &files) {
     Transport &transport;
     ~End() { transport.setSaving(Saving::No); }
   } end{rank.transport()};
-  const Program &program = rank.program();
-  const std::vector<TensorPiece> tensors = storedTensors(rank);
   std::string error = files.begin();
-  for (const size_t i : SnapshotFiles::order(program)) {
-    std::vector<const std::byte *> pieces;
-    for (const std::byte *peer : peers)
-      pieces.push_back(peer ? peer + program.stored[i].offset : nullptr);
+  for (const size_t i : SnapshotFiles::order(rank.program()))
     if (error.empty())
-      error = assembleHere(program.mesh, tensors[i], pieces, [&](const std::byte *data, size_t bytes) {
-        tellTime();
-        return files.append(i, data, bytes);
-      });
-  }
+      error = writeTensor(files, i);
+  rank.transport().setSaving(Saving::Writes);
   if (error.empty())
     error = files.publish();
   secondsBefore += processorSecondsOfThread();
@@ -132,6 +138,36 @@ std::string SnapshotWriter::write(SnapshotFiles &files) {
     return "";
   files.remove();
   return files.named(error);
+}
+
+std::string SnapshotWriter::writeTensor(SnapshotFiles &files, size_t stored) {
+  const Program &program = rank.program();
+  std::vector<std::pair<Share, const std::byte *>> read;
+  for (size_t holder = 0; holder < peers.size(); ++holder)
+    if (peers[holder])
+      read.push_back({Share(program.mesh, tensors[stored], int(holder)), peers[holder] + program.stored[stored].offset});
+  std::vector<std::byte> whole;
+  for (const Chunk chunk : chunksOf(tensors[stored])) {
+    whole.resize(size_t(chunk.count()) * bytesOf(tensors[stored].type));
+    for (const auto &[share, piece] : read)
+      share.place(chunk, piece, whole.data());
+    if (mail)
+      mail->take(stored, chunk, whole.data());
+    tellTime();
+    const std::string error = files.append(stored, whole.data(), whole.size());
+    if (!error.empty())
+      return error;
+  }
+  return "";
+}
+
+std::string SnapshotWriter::pack() {
+  std::vector<const std::byte *> pieces;
+  for (const Stored &stored : rank.program().stored)
+    pieces.push_back(copy + stored.offset);
+  mail->pack(pieces, [this] { tellTime(); });
+  secondsBefore += processorSecondsOfThread();
+  return "";
 }
 
 void SnapshotWriter::collect() {
@@ -145,17 +181,35 @@ void SnapshotWriter::check() {
     collect();
 }
 
+/// Until the thread beside this rank is through, and what it packed has been sent.
+void SnapshotWriter::awaitThread(const std::function<void()> &meanwhile) {
+  const std::chrono::milliseconds pause(mail ? 1 : 50);
+  while (written.valid() && written.wait_for(pause) != std::future_status::ready) {
+    if (mail)
+      rank.transport().progress();
+    meanwhile();
+  }
+  if (!mail)
+    return;
+  if (rank.rank() != 0) // rank 0 has taken all, or failed
+    while (!mail->advance())
+      rank.transport().progress();
+  rank.transport().removeBackground(*mail);
+}
+
 void SnapshotWriter::finish() {
   if (!isBegun)
     return;
   isBegun = false;
   rank.transport().setPlace(Doing::Save, directory.c_str());
   Turns turns(rank, "save");
-  while (written.valid() && written.wait_for(std::chrono::milliseconds(50)) != std::future_status::ready)
-    turns.stillWriting();
+  if (rank.rank() == 0)
+    awaitThread([&] { turns.stillWriting(); });
+  turns.end();
+  if (rank.rank() != 0)
+    awaitThread([] {});
   if (written.valid())
     collect();
-  turns.end();
 }
 
 } // namespace echelon::runtime

@@ -1,20 +1,23 @@
 // Snapshots that are written while training goes on. At its step each rank copies what it holds of the snapshot, and
-// training waits for that alone; a thread of rank 0 makes whole tensors of all ranks' copies and writes them to disk.
+// training waits for that alone; a thread of rank 0 makes whole tensors of all ranks' copies and writes them to disk. It
+// reads the other ranks' copies where they lie in memory that it reaches; else they come as messages (CopyMail).
 //
 // The ranks meet twice for a snapshot, each time on the threads that are the ranks: when all have copied, before the
 // thread begins to read; and when the next snapshot is due, or the run ends, where rank 0 waits for its thread and the
 // others for rank 0, before a copy is written again. So there are never two at once, no rank changes what the thread
 // reads, and what is done to the disk is done by one thread in the order that SnapshotFiles has.
 //
-// In the step itself they are written (saveSnapshot) where the machine has no memory for the copies, and over MPI where
-// others hold what rank 0 lacks, since its thread cannot read their memory.
+// Where the machine has no memory for the copies they are written in the step itself (saveSnapshot).
 #pragma once
 
 #include "runtime/program/Rank.h"
+#include "runtime/snapshot/CopyMail.h"
 #include "runtime/snapshot/SnapshotFiles.h"
 
+#include <functional>
 #include <future>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,7 +27,7 @@ class SnapshotWriter {
 public:
   /// Collective. `directory` and `keep` are those of saveSnapshot; `hasRoom`: this machine has memory for the copies.
   SnapshotWriter(Rank &rank, const std::string &directory, int64_t keep, bool hasRoom);
-  ~SnapshotWriter(); // what was begun comes to its end
+  ~SnapshotWriter(); // what was begun comes to its end, where all ranks come here
   SnapshotWriter(const SnapshotWriter &) = delete;
 
   /// Collective. The state after `step` steps is what will be written; what was begun before is finished first.
@@ -39,6 +42,9 @@ public:
 
 private:
   std::string write(SnapshotFiles &files);
+  std::string writeTensor(SnapshotFiles &files, size_t stored);
+  std::string pack();
+  void awaitThread(const std::function<void()> &meanwhile);
   void touch();
   void tellTime();
   void collect();
@@ -49,10 +55,12 @@ private:
   bool gathers = false;                 // others hold what rank 0 lacks
   std::byte *copy = nullptr;            // of the state arena; null: written in the step
   std::vector<size_t> own;              // tensors, or pieces of them, that this rank copies
-  std::vector<const std::byte *> peers; // all ranks' copies
+  std::vector<const std::byte *> peers; // all ranks' copies that rank 0 reads
+  std::vector<TensorPiece> tensors;     // as they lie in the state arena
+  std::optional<CopyMail> mail;         // brings those that it does not read
   bool isBegun = false;                 // the same on all ranks
   std::future<void> touched;
-  std::future<std::string> written; // what went wrong; rank 0
+  std::future<std::string> written; // what went wrong; of rank 0, and of those that pack
   double secondsBefore = 0;         // of the processor, that threads have used which have ended
 };
 

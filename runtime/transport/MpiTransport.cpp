@@ -306,6 +306,7 @@ void MpiTransport::wait(Request request) {
 }
 
 void MpiTransport::waitFor(Operation &operation) {
+  advanceBackground();
   for (int spins = 0; spins < 100; ++spins)
     if (isComplete(operation))
       return;
@@ -347,6 +348,7 @@ bool MpiTransport::comesTogether(MPI_Comm communicator) {
   const uint64_t beginTicks = ticks();
   MPI_Request barrier;
   MPI_Ibarrier(communicator, &barrier);
+  advanceBackground();
   for (int spins = 0, done = 0; spins < 100; ++spins) {
     MPI_Test(&barrier, &done, MPI_STATUS_IGNORE);
     if (done) {

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <unistd.h>
 
 using namespace echelon::runtime;
@@ -44,11 +45,13 @@ class Writer : public testing::Test {
 protected:
   void TearDown() override { fs::remove_all(folder); }
 
-  int onRanks(const Program &program, const std::string &transport, const std::function<void(Rank &)> &body) {
+  /// `reaches`: rank 0 reads the others' copies.
+  int onRanks(const Program &program, const std::string &transport, const std::function<void(Rank &)> &body,
+              bool reaches = true) {
     LaunchOptions options;
     options.transport = transport;
     options.ranks = meshSize(program.mesh);
-    options.sharedBytesPerRank = arenaBytes(program) + copyBytes(program);
+    options.sharedBytesPerRank = arenaBytes(program) + (reaches ? copyBytes(program) : 0);
     return launch(options, [&](Transport &transport) {
       Rank rank(program, transport);
       fillStartValues(rank);
@@ -101,6 +104,47 @@ TEST_F(Writer, WhatItWritesIsTheStateOfTheStep) {
           }
         fs::remove_all(folder);
       }
+}
+
+// The same where the copies come to rank 0 as messages: of a tensor in several chunks, whose last is not full, and of one
+// that rank 0 has whole.
+TEST_F(Writer, WhatComesAsMessagesIsTheStateOfTheStep) {
+  Program program = twoTensors(kLayouts[1]);
+  const Layout large = {{{"c", 1009, {}}, {"d", 3001, {0, 1}, 3004}}, {}}, whole = {{{"e", 7, {}}}, {}};
+  for (const Layout &layout : {large, whole}) {
+    program.stateBytes = (program.stateBytes + 63) / 64 * 64;
+    std::vector<std::string> axes;
+    for (const auto &axis : layout.axes)
+      axes.push_back(axis.name);
+    program.stored.push_back({Stored::Param, axes.front(), axes, layout, ElementType::Float32, {Init::Normal, 1, 0},
+                              program.stateBytes});
+    program.stateBytes += 4 * localCount(layout, program.mesh);
+  }
+  const auto save = [&](const std::string &to) {
+    return [&program, to, this](Rank &rank) {
+      std::optional<SnapshotWriter> writer;
+      if (to == "beside")
+        writer.emplace(rank, folder + "/beside", 0, true);
+      for (int64_t step = 1; step <= 3; ++step) {
+        if (writer)
+          writer->begin(step);
+        else
+          saveSnapshot(rank, folder + "/within", step, 0);
+        change(rank, step);
+        barrier(rank.transport(), rank.transport().world());
+      }
+      if (writer)
+        writer->finish();
+    };
+  };
+  EXPECT_EQ(onRanks(program, "shm", save("beside"), false), 0);
+  EXPECT_EQ(onRanks(program, "shm", save("within")), 0);
+  for (int64_t step = 1; step <= 3; ++step)
+    for (const char *file : {"model.safetensors", "optimizer.safetensors", "manifest.json"}) {
+      const std::string name = "/step-0000000" + std::to_string(step) + "/" + file;
+      EXPECT_EQ(read("beside" + name), read("within" + name)) << name;
+      EXPECT_FALSE(read("beside" + name).empty());
+    }
 }
 
 // A rank's copy takes what the plan says, and is memory of the process while the writer lives. Without room there is
