@@ -94,9 +94,10 @@ std::optional<runtime::DataSpec> TrainPlanner::source(const CallExpr &call, size
     Arguments args("tokens", call.range, call.arguments, {"file", "bits"}, diagnostics);
     auto file = args.require("file") ? args.string("file") : std::nullopt;
     auto bits = args.whole("bits");
-    if (bits && *bits != 16 && *bits != 32)
+    const bool odd = bits && *bits != 16 && *bits != 32;
+    if (odd)
       error(Code::E0404, args.rangeOf("bits"), "'bits' of tokens is 16 or 32, not " + std::to_string(*bits));
-    if (!file)
+    if (!file || odd)
       return std::nullopt;
     spec.paths = {*file};
     if (bits)
