@@ -44,6 +44,15 @@ void TrainPlanner::take(const DataClause &c, const Clause &clause) {
     }
 }
 
+// A model sees the same scale in training and in evaluation; the other transforms are of training alone.
+void TrainPlanner::normalizeEvaluations() {
+  for (PlannedEvaluation &evaluation : plan.evaluations)
+    if (evaluation.source)
+      for (const runtime::TransformSpec &t : plan.data.transforms)
+        if (t.kind == "normalize")
+          evaluation.source->transforms.push_back(t);
+}
+
 // `inputs`: how many values it must give, unless `wrapped` in another source.
 std::optional<runtime::DataSpec> TrainPlanner::source(const CallExpr &call, size_t inputs, bool wrapped) {
   runtime::DataSpec spec;

@@ -31,6 +31,7 @@ private:
   void take(const DataClause &, const Clause &);
   std::optional<runtime::DataSpec> source(const CallExpr &call, size_t inputs, bool wrapped);
   std::optional<runtime::TransformSpec> transform(const Method &method);
+  void normalizeEvaluations();
   // Optimize.cpp
   void take(const OptimizeClause &, const Clause &);
   void take(const AverageClause &, const Clause &);

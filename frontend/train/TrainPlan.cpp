@@ -36,6 +36,7 @@ TrainPlan TrainPlanner::run() {
   pass(1);
   finishLayout();
   pass(2);
+  normalizeEvaluations();
   checkSchedules();
   checkLength(plan, diagnostics);
   if (oneRank) {
