@@ -157,7 +157,7 @@ std::optional<runtime::DataSpec> TrainPlanner::source(const CallExpr &call, size
       error(Code::E0404, call.range, "the shares of mix add up to 1, not " + plain(shares));
     if (call.arguments.empty())
       error(Code::E0119, call.range, spec.kind + " needs a source");
-    notBuilt(call.range, "data " + spec.kind);
+    notBuilt(call.range, "data " + spec.kind, spec.kind == "mix" ? "name one source" : "next_token(…) is");
     outputs = spec.kind == "pack" ? 4 : inputs;
   }
   if (!wrapped && outputs != inputs && inputs) {

@@ -67,10 +67,12 @@ private:
   Diagnostic &error(Code code, SourceRange range, std::string message) {
     return diagnostics.error(code, range, std::move(message));
   }
-  void notBuilt(SourceRange range, std::string what) { plan.notBuilt.push_back({range, std::move(what)}); }
-  void layoutNotBuilt(SourceRange range, std::string what) {
+  void notBuilt(SourceRange range, std::string what, std::string instead = "leave it out") {
+    plan.notBuilt.push_back({range, std::move(what), std::move(instead)});
+  }
+  void layoutNotBuilt(SourceRange range, std::string what, std::string instead) {
     plan.layoutBuilt = false;
-    notBuilt(range, std::move(what));
+    notBuilt(range, std::move(what), std::move(instead));
   }
   /// Reports a word that is none of `known`; true when it is one.
   bool oneOf(const Ident &word, const std::vector<std::string> &known, const std::string &what,
