@@ -30,6 +30,11 @@ private:
   // Data.cpp
   void take(const DataClause &, const Clause &);
   std::optional<runtime::DataSpec> source(const CallExpr &call, size_t inputs, bool wrapped);
+  bool paths(const CallExpr &call, size_t most, runtime::DataSpec &spec);
+  bool tokens(const CallExpr &call, runtime::DataSpec &spec);
+  bool nextToken(const CallExpr &call, size_t inputs, runtime::DataSpec &spec);
+  bool synthetic(const CallExpr &call, runtime::DataSpec &spec);
+  void mixture(const CallExpr &call, size_t inputs, const std::string &kind);
   std::optional<runtime::TransformSpec> transform(const Method &method);
   void normalizeEvaluations();
   // Optimize.cpp
