@@ -14,7 +14,7 @@ std::string dimsText(const std::vector<int64_t> &dims) {
   return text + "]";
 }
 
-static int64_t countOf(const std::vector<int64_t> &dims) {
+int64_t countOf(const std::vector<int64_t> &dims) {
   int64_t count = 1;
   for (int64_t d : dims)
     count *= d;
