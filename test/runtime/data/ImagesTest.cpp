@@ -50,7 +50,7 @@ TEST_F(Data, Mnist) {
 
 // Files are packed by what they hold, not by their names.
 TEST_F(Data, MnistPackedUnderAnyName) {
-  for (const std::string part : {"train", "t10k"}) {
+  for (std::string part : {"train", "t10k"}) {
     writePacked(part + "-images", idx({2, 20, 20}, std::string(800, '\0')));
     write(part + "-labels", idx({2}, {1, 2}));
   }
