@@ -51,9 +51,10 @@ private:
   std::vector<size_t> own;              // tensors, or pieces of them, that this rank copies
   std::vector<const std::byte *> peers; // all ranks' copies
   bool isBegun = false;                 // the same on all ranks
+  double secondsBefore = 0;             // of the processor, that threads have used which have ended
+  // Last: the threads, which use all of the above, end first.
   std::future<void> touched;
   std::future<std::string> written; // what went wrong; rank 0
-  double secondsBefore = 0;         // of the processor, that threads have used which have ended
 };
 
 /// Bytes of this process's memory that hold copies, of all its ranks.
