@@ -44,6 +44,15 @@ void TrainPlanner::take(const DataClause &c, const Clause &clause) {
     }
 }
 
+// A model sees the same scale in training and in evaluation; the other transforms are of training alone.
+void TrainPlanner::normalizeEvaluations() {
+  for (PlannedEvaluation &evaluation : plan.evaluations)
+    if (evaluation.source)
+      for (const runtime::TransformSpec &t : plan.data.transforms)
+        if (t.kind == "normalize")
+          evaluation.source->transforms.push_back(t);
+}
+
 // `inputs`: how many values it must give, unless `wrapped` in another source.
 std::optional<runtime::DataSpec> TrainPlanner::source(const CallExpr &call, size_t inputs, bool wrapped) {
   runtime::DataSpec spec;
@@ -55,101 +64,26 @@ std::optional<runtime::DataSpec> TrainPlanner::source(const CallExpr &call, size
           spec.kind + " gives one long stream, not samples; cut it into windows with next_token(" + spec.kind + "(…))");
     return std::nullopt;
   }
-  auto paths = [&](size_t most) {
-    for (const Argument &a : call.arguments) {
-      auto *s = dynCast<StringExpr>(a.value);
-      if (!s || a.name) {
-        error(Code::E0408, a.range, spec.kind + " takes files as strings, not " + kindOf(*a.value));
-        return false;
-      }
-      if (s->value.empty()) {
-        error(Code::E0404, a.range, "the file has no name");
-        return false;
-      }
-      spec.paths.push_back(s->value);
-    }
-    if (spec.paths.empty()) {
-      error(Code::E0119, call.range,
-            spec.kind +
-                (spec.kind == "mnist" || spec.kind == "cifar10" ? " needs a folder, as in " : " needs a file, as in ") +
-                spec.kind + "(\"PATH\")");
-      return false;
-    }
-    if (spec.paths.size() > most) {
-      error(Code::E0120, call.arguments[most].range,
-            spec.kind + " takes one " + (spec.kind == "text" ? "file" : "folder"));
-      return false;
-    }
-    return true;
-  };
   size_t outputs = 2; // next_token, mnist, cifar10, synthetic(tokens)
+  bool fine = true;
   if (spec.kind == "text" || spec.kind == "mnist" || spec.kind == "cifar10") {
-    if (!paths(1))
-      return std::nullopt;
+    fine = paths(call, 1, spec);
   } else if (spec.kind == "npy" || spec.kind == "csv") {
-    if (!paths(1 << 20))
-      return std::nullopt;
+    fine = paths(call, 1 << 20, spec);
     outputs = spec.kind == "npy" ? spec.paths.size() : inputs; // csv: columns are dealt out to the inputs
   } else if (spec.kind == "tokens") {
-    Arguments args("tokens", call.range, call.arguments, {"file", "bits"}, diagnostics);
-    auto file = args.require("file") ? args.string("file") : std::nullopt;
-    auto bits = args.whole("bits");
-    if (bits && *bits != 16 && *bits != 32)
-      error(Code::E0404, args.rangeOf("bits"), "'bits' of tokens is 16 or 32, not " + std::to_string(*bits));
-    if (!file)
-      return std::nullopt;
-    spec.paths = {*file};
-    if (bits)
-      spec.args = {double(*bits)};
+    fine = tokens(call, spec);
   } else if (spec.kind == "next_token") {
-    Arguments args("next_token", call.range, call.arguments, {"source", "holdout"}, diagnostics);
-    auto holdout = args.number("holdout", {0, 1, true, true});
-    spec.args = {holdout.value_or(0)};
-    const CallExpr *inner = args.require("source") ? args.call("source") : nullptr;
-    if (!inner)
-      return std::nullopt;
-    auto child = source(*inner, inputs, true);
-    if (!child)
-      return std::nullopt;
-    if (child->kind != "mix" && gives(child->kind) != Gives::Stream) {
-      error(Code::E0504, inner->range,
-            "next_token cuts windows out of a stream, text(\"FILE\") or tokens(\"FILE\"); " + child->kind +
-                " gives samples already" +
-                (child->kind == "npy" ? "; array.astype('uint16').tofile(\"FILE\") writes a file for tokens" : ""));
-      return std::nullopt;
-    }
-    spec.children.push_back(std::move(*child));
-    if (args.has("holdout") && !holdout)
-      return std::nullopt;
+    fine = nextToken(call, inputs, spec);
   } else if (spec.kind == "synthetic") {
-    Arguments args("synthetic", call.range, call.arguments, {"name"}, diagnostics);
-    auto name = args.require("name") ? args.word("name") : std::nullopt;
-    if (!name || !oneOf({*name, args.expr("name")->range}, {"tokens", "sorted_digits"}, "synthetic data", Code::E0501))
-      return std::nullopt;
-    spec.name = *name;
-    outputs = *name == "tokens" ? 2 : 3;
-  } else { // mix, pack
-    double shares = 0;
-    for (const Argument &a : call.arguments) {
-      auto *inner = dynCast<CallExpr>(a.value);
-      if (!inner) {
-        error(Code::E0408, a.range, spec.kind + " takes sources, not " + kindOf(*a.value));
-        continue;
-      }
-      if (spec.kind == "mix" && !a.weight)
-        error(Code::E0119, a.range, "each source of mix has a share, as in mix(0.7 of A, 0.3 of B)");
-      if (a.weight && a.weight->kind != UnitKind::None && a.weight->kind != UnitKind::Fraction)
-        wantKind(*a.weight, UnitKind::Fraction, "a share");
-      shares += a.weight ? a.weight->value : 0;
-      source(*inner, inputs, true);
-    }
-    if (spec.kind == "mix" && std::abs(shares - 1) > 1e-6 && shares > 0)
-      error(Code::E0404, call.range, "the shares of mix add up to 1, not " + plain(shares));
-    if (call.arguments.empty())
-      error(Code::E0119, call.range, spec.kind + " needs a source");
-    notBuilt(call.range, "data " + spec.kind);
+    fine = synthetic(call, spec);
+    outputs = spec.name == "tokens" ? 2 : 3;
+  } else {
+    mixture(call, inputs, spec.kind);
     outputs = spec.kind == "pack" ? 4 : inputs;
   }
+  if (!fine)
+    return std::nullopt;
   if (!wrapped && outputs != inputs && inputs) {
     std::string what = spec.kind == "synthetic" ? "synthetic(" + spec.name + ")" : spec.kind;
     error(Code::E0503, call.range,
@@ -157,6 +91,101 @@ std::optional<runtime::DataSpec> TrainPlanner::source(const CallExpr &call, size
               (inputs == 1 ? " is" : " are") + " to be filled; name an input for each behind '->'");
   }
   return spec;
+}
+
+// The files of a source that takes nothing else, `most` of them.
+bool TrainPlanner::paths(const CallExpr &call, size_t most, runtime::DataSpec &spec) {
+  for (const Argument &a : call.arguments) {
+    auto *s = dynCast<StringExpr>(a.value);
+    if (!s || a.name) {
+      error(Code::E0408, a.range, spec.kind + " takes files as strings, not " + kindOf(*a.value));
+      return false;
+    }
+    if (s->value.empty()) {
+      error(Code::E0404, a.range, "the file has no name");
+      return false;
+    }
+    spec.paths.push_back(s->value);
+  }
+  const bool folder = spec.kind == "mnist" || spec.kind == "cifar10";
+  if (spec.paths.empty()) {
+    error(Code::E0119, call.range,
+          spec.kind + (folder ? " needs a folder, as in " : " needs a file, as in ") + spec.kind + "(\"PATH\")");
+    return false;
+  }
+  if (spec.paths.size() > most) {
+    error(Code::E0120, call.arguments[most].range, spec.kind + " takes one " + (folder ? "folder" : "file"));
+    return false;
+  }
+  return true;
+}
+
+bool TrainPlanner::tokens(const CallExpr &call, runtime::DataSpec &spec) {
+  Arguments args("tokens", call.range, call.arguments, {"file", "bits"}, diagnostics);
+  auto file = args.require("file") ? args.string("file") : std::nullopt;
+  auto bits = args.whole("bits");
+  const bool odd = bits && *bits != 16 && *bits != 32;
+  if (odd)
+    error(Code::E0404, args.rangeOf("bits"), "'bits' of tokens is 16 or 32, not " + std::to_string(*bits));
+  if (!file || odd)
+    return false;
+  spec.paths = {*file};
+  if (bits)
+    spec.args = {double(*bits)};
+  return true;
+}
+
+bool TrainPlanner::nextToken(const CallExpr &call, size_t inputs, runtime::DataSpec &spec) {
+  Arguments args("next_token", call.range, call.arguments, {"source", "holdout"}, diagnostics);
+  auto holdout = args.number("holdout", {0, 1, true, true});
+  spec.args = {holdout.value_or(0)};
+  const CallExpr *inner = args.require("source") ? args.call("source") : nullptr;
+  if (!inner)
+    return false;
+  auto child = source(*inner, inputs, true);
+  if (!child)
+    return false;
+  if (child->kind != "mix" && gives(child->kind) != Gives::Stream) {
+    error(Code::E0504, inner->range,
+          "next_token cuts windows out of a stream, text(\"FILE\") or tokens(\"FILE\"); " + child->kind +
+              " gives samples already" +
+              (child->kind == "npy" ? "; array.astype('uint16').tofile(\"FILE\") writes a file for tokens" : ""));
+    return false;
+  }
+  spec.children.push_back(std::move(*child));
+  return holdout || !args.has("holdout");
+}
+
+bool TrainPlanner::synthetic(const CallExpr &call, runtime::DataSpec &spec) {
+  Arguments args("synthetic", call.range, call.arguments, {"name"}, diagnostics);
+  auto name = args.require("name") ? args.word("name") : std::nullopt;
+  if (!name || !oneOf({*name, args.expr("name")->range}, {"tokens", "sorted_digits"}, "synthetic data", Code::E0501))
+    return false;
+  spec.name = *name;
+  return true;
+}
+
+// mix and pack, whose sources are checked though nothing opens them yet.
+void TrainPlanner::mixture(const CallExpr &call, size_t inputs, const std::string &kind) {
+  double shares = 0;
+  for (const Argument &a : call.arguments) {
+    auto *inner = dynCast<CallExpr>(a.value);
+    if (!inner) {
+      error(Code::E0408, a.range, kind + " takes sources, not " + kindOf(*a.value));
+      continue;
+    }
+    if (kind == "mix" && !a.weight)
+      error(Code::E0119, a.range, "each source of mix has a share, as in mix(0.7 of A, 0.3 of B)");
+    if (a.weight && a.weight->kind != UnitKind::None && a.weight->kind != UnitKind::Fraction)
+      wantKind(*a.weight, UnitKind::Fraction, "a share");
+    shares += a.weight ? a.weight->value : 0;
+    source(*inner, inputs, true);
+  }
+  if (kind == "mix" && std::abs(shares - 1) > 1e-6 && shares > 0)
+    error(Code::E0404, call.range, "the shares of mix add up to 1, not " + plain(shares));
+  if (call.arguments.empty())
+    error(Code::E0119, call.range, kind + " needs a source");
+  notBuilt(call.range, "data " + kind, kind == "mix" ? "name one source" : "next_token(…) is");
 }
 
 std::optional<runtime::TransformSpec> TrainPlanner::transform(const Method &method) {

@@ -6,6 +6,8 @@ namespace echelon::frontend {
 
 namespace {
 const std::vector<std::string> stored = {"optimizer", "gradients", "params"};
+/// Instead of a pipeline.
+const char *const splitAxes = "split axes of the layers instead, as in split head, ff over tp";
 
 std::string withArticle(int64_t ranks) { return std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks"); }
 } // namespace
@@ -25,7 +27,8 @@ void TrainPlanner::take(const LayoutClause &c, const Clause &clause) {
   hasLayout = true;
   plan.layoutRange = c.meshRange;
   if (c.isAuto) {
-    layoutNotBuilt(c.meshRange, "layout auto");
+    layoutNotBuilt(c.meshRange, "layout auto",
+                   "write the mesh, as in layout mesh(dp = 2) { split batch over dp }");
     layoutOpen = true;
   }
   for (const MeshAxis &m : c.mesh) {
@@ -33,7 +36,7 @@ void TrainPlanner::take(const LayoutClause &c, const Clause &clause) {
     axis.name = m.name.text;
     axis.range = m.name.range;
     if (!m.size) {
-      layoutNotBuilt(m.range, "mesh axis " + m.name.text + " = auto");
+      layoutNotBuilt(m.range, "mesh axis " + m.name.text + " = auto", "write a number");
       layoutOpen = true;
     } else {
       atLeastOne(*m.size, "the size of mesh axis " + m.name.text);
@@ -139,10 +142,13 @@ void TrainPlanner::split(const SplitClause &c) {
     if (m.name.text == "padding")
       padded = true;
     else
-      layoutNotBuilt(m.range, "split with " + m.name.text);
+      layoutNotBuilt(m.range, "split with " + m.name.text,
+                     m.name.text == "ring" || m.name.text == "zigzag"
+                         ? "leave `with` out; heads may be split instead, as in split head over cp"
+                         : splitAxes);
   }
   if (c.parts != SplitClause::Even)
-    layoutNotBuilt(c.partsRange, "uneven split");
+    layoutNotBuilt(c.partsRange, "uneven split", "leave `as` out; the parts are equal");
   for (const Count &n : c.counts)
     atLeastOne(n, "a part of a split");
   std::vector<PlannedMeshAxis *> over = meshAxes(c.over);
@@ -155,7 +161,7 @@ void TrainPlanner::split(const SplitClause &c) {
   for (const std::vector<Ident> &chain : c.axes) {
     if (chain.size() > 1)
       layoutNotBuilt(join(chain.front().range, chain.back().range),
-                     "split " + chain.front().text + " then " + chain[1].text);
+                     "split " + chain.front().text + " then " + chain[1].text, splitAxes);
     for (const Ident &name : chain)
       for (PlannedMeshAxis *axis : over) {
         bool listed = false;
@@ -182,7 +188,7 @@ void TrainPlanner::store(const StoreClause &c) {
       continue;
     }
     if (what.text != "optimizer") {
-      layoutNotBuilt(what.range, "store " + what.text);
+      layoutNotBuilt(what.range, "store " + what.text, "store optimizer is");
       continue;
     }
     for (PlannedMeshAxis *axis : over) {
@@ -198,7 +204,7 @@ void TrainPlanner::offload(const OffloadClause &c) {
     oneOf(what, {"optimizer", "gradients", "params", "activations"}, "thing to offload");
   if (c.place)
     oneOf(*c.place, {"host"}, "place");
-  notBuilt(c.range, "offload");
+  notBuilt(c.range, "offload", "leave it out; store optimizer over a mesh axis takes less memory");
 }
 
 void TrainPlanner::collective(const CollectiveClause &c) {
@@ -209,7 +215,8 @@ void TrainPlanner::collective(const CollectiveClause &c) {
   if (!known || over.empty())
     return;
   if (c.with.name.text == "hierarchical") {
-    notBuilt(c.range, "collective with hierarchical");
+    notBuilt(c.range, "collective with hierarchical",
+             "ring, tree, butterfly, one_to_all and native are");
     return;
   }
   PlannedCollective out{c.what.text, {}, c.with.name.text, c.range};
@@ -306,7 +313,8 @@ void checkAxes(TrainPlan &plan, const std::map<std::string, int64_t> &sizes, con
     for (const PlannedMeshAxis::Entry &entry : mesh.list) {
       if (repeats.count(entry.axis)) {
         plan.layoutBuilt = false;
-        plan.notBuilt.push_back({entry.range, "split " + entry.axis + " over " + mesh.name + " (a pipeline)"});
+        plan.notBuilt.push_back(
+            {entry.range, "split " + entry.axis + " over " + mesh.name + " (a pipeline)", splitAxes});
       } else if (!sizes.count(entry.axis)) {
         std::string hint = didYouMean(entry.axis, known);
         if (hint.empty())

@@ -37,7 +37,7 @@ void TrainPlanner::take(const SyncClause &c, const Clause &clause) {
         inner.number("momentum", belowOne());
       }
   }
-  notBuilt(clause.range, "sync " + m.name.text);
+  notBuilt(clause.range, "sync " + m.name.text, "leave it out: every step is synchronous");
 }
 
 void TrainPlanner::take(const PrecisionClause &c, const Clause &clause) {
@@ -76,7 +76,7 @@ void TrainPlanner::take(const PrecisionClause &c, const Clause &clause) {
   if (words == std::set<std::string>{"fp64"})
     plan.doublePrecision = true;
   else if (known && words != std::set<std::string>{"fp32"})
-    notBuilt(clause.range, "precision " + described);
+    notBuilt(clause.range, "precision " + described, "fp32 and fp64 are");
 }
 
 void TrainPlanner::take(const CompressClause &c, const Clause &clause) {
@@ -112,7 +112,9 @@ void TrainPlanner::take(const AdaptClause &c, const Clause &clause) {
   notBuilt(clause.range, "adapt lora");
 }
 
-void TrainPlanner::take(const FreezeClause &, const Clause &clause) { notBuilt(clause.range, "freeze"); }
+void TrainPlanner::take(const FreezeClause &, const Clause &clause) {
+  notBuilt(clause.range, "freeze", "a learning rate of 0 does the same: optimize sgd(lr = 0) on (PATTERNS)");
+}
 
 void TrainPlanner::take(const QuantizeClause &c, const Clause &clause) {
   for (const QuantizeClause::Item &item : c.items) {

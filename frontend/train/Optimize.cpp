@@ -12,7 +12,7 @@ void TrainPlanner::take(const OptimizeClause &c, const Clause &clause) {
   line.patterns = c.patterns;
   line.kind = kind == "sgd" ? OptimizerLine::Sgd : kind == "adam" ? OptimizerLine::Adam : OptimizerLine::AdamW;
   if (kind == "lamb")
-    notBuilt(c.method.range, "optimize lamb");
+    notBuilt(c.method.range, "optimize lamb", "adamw, adam and sgd are");
   std::vector<std::string> names = {"lr", "momentum", "decay", "nesterov", "clip", "scale_lr"};
   if (kind != "sgd")
     names = {"lr", "betas", "decay", "epsilon", "clip", "scale_lr"};

@@ -30,7 +30,13 @@ private:
   // Data.cpp
   void take(const DataClause &, const Clause &);
   std::optional<runtime::DataSpec> source(const CallExpr &call, size_t inputs, bool wrapped);
+  bool paths(const CallExpr &call, size_t most, runtime::DataSpec &spec);
+  bool tokens(const CallExpr &call, runtime::DataSpec &spec);
+  bool nextToken(const CallExpr &call, size_t inputs, runtime::DataSpec &spec);
+  bool synthetic(const CallExpr &call, runtime::DataSpec &spec);
+  void mixture(const CallExpr &call, size_t inputs, const std::string &kind);
   std::optional<runtime::TransformSpec> transform(const Method &method);
+  void normalizeEvaluations();
   // Optimize.cpp
   void take(const OptimizeClause &, const Clause &);
   void take(const AverageClause &, const Clause &);
@@ -66,10 +72,12 @@ private:
   Diagnostic &error(Code code, SourceRange range, std::string message) {
     return diagnostics.error(code, range, std::move(message));
   }
-  void notBuilt(SourceRange range, std::string what) { plan.notBuilt.push_back({range, std::move(what)}); }
-  void layoutNotBuilt(SourceRange range, std::string what) {
+  void notBuilt(SourceRange range, std::string what, std::string instead = "leave it out") {
+    plan.notBuilt.push_back({range, std::move(what), std::move(instead)});
+  }
+  void layoutNotBuilt(SourceRange range, std::string what, std::string instead) {
     plan.layoutBuilt = false;
-    notBuilt(range, std::move(what));
+    notBuilt(range, std::move(what), std::move(instead));
   }
   /// Reports a word that is none of `known`; true when it is one.
   bool oneOf(const Ident &word, const std::vector<std::string> &known, const std::string &what,

@@ -11,24 +11,28 @@ void TrainPlanner::take(const RecomputeClause &c, const Clause &clause) {
     atLeastOne(*c.every, "the number of iterations between kept ones");
   if (c.within)
     wantKind(*c.within, UnitKind::Bytes, "the memory to stay within");
+  auto refuse = [&](const char *what) {
+    notBuilt(clause.range, what,
+             "leave it out; micro batches keep fewer activations, as in batch 64 in micro batches of 8");
+  };
   switch (c.policy) {
   case RecomputeClause::None:
     return;
   case RecomputeClause::Full:
-    return notBuilt(clause.range, "recompute full");
+    return refuse("recompute full");
   case RecomputeClause::Every:
-    return notBuilt(clause.range, "recompute every");
+    return refuse("recompute every");
   case RecomputeClause::Keep:
-    return notBuilt(clause.range, "recompute keep");
+    return refuse("recompute keep");
   case RecomputeClause::Auto:
-    return notBuilt(clause.range, "recompute auto");
+    return refuse("recompute auto");
   }
 }
 
 void TrainPlanner::take(const ExportClause &c, const Clause &clause) {
   if (c.file.empty())
     error(Code::E0404, c.fileRange, "the file has no name");
-  notBuilt(clause.range, "export");
+  notBuilt(clause.range, "export", "leave it out; checkpoint writes snapshots as safetensors");
 }
 
 void TrainPlanner::take(const RestartClause &c, const Clause &clause) {
@@ -56,13 +60,14 @@ void TrainPlanner::take(const ElasticClause &c, const Clause &clause) {
 
 void TrainPlanner::take(const OnNanClause &c, const Clause &clause) {
   if (c.action != OnNanClause::Stop)
-    notBuilt(clause.range, c.action == OnNanClause::Skip ? "on nan skip" : "on nan roll back");
+    notBuilt(clause.range, c.action == OnNanClause::Skip ? "on nan skip" : "on nan roll back",
+             "on nan stop is, which happens anyway");
 }
 
 void TrainPlanner::take(const StartClause &c, const Clause &clause) {
   if (c.file.empty())
     error(Code::E0404, c.fileRange, "the file has no name");
-  notBuilt(clause.range, "start from");
+  notBuilt(clause.range, "start from", "leave it out; echelon run --resume goes on from a snapshot");
 }
 
 void TrainPlanner::take(const SearchClause &c, const Clause &clause) {
@@ -88,7 +93,7 @@ void TrainPlanner::take(const SearchClause &c, const Clause &clause) {
     Arguments args(c.with->name.text, c.with->range, c.with->arguments, {"trials"}, diagnostics);
     args.whole("trials", atLeast(1));
   }
-  notBuilt(clause.range, "search");
+  notBuilt(clause.range, "search", "leave it out; echelon run --set optimize.lr=3e-4 tries one value");
 }
 
 void TrainPlanner::take(const GoalClause &c, const Clause &clause) {

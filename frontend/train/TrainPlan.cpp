@@ -36,6 +36,7 @@ TrainPlan TrainPlanner::run() {
   pass(1);
   finishLayout();
   pass(2);
+  normalizeEvaluations();
   checkSchedules();
   checkLength(plan, diagnostics);
   if (oneRank) {
@@ -204,7 +205,7 @@ void TrainPlanner::take(const UntilClause &c, const Clause &clause) {
   if (!fine)
     error(Code::E0408, c.condition->range, "'until' compares a metric with a number, as in until accuracy > 93%");
   else
-    notBuilt(clause.range, "until");
+    notBuilt(clause.range, "until", "say how long, as in steps 1000");
 }
 
 void TrainPlanner::take(const EvaluateClause &c, const Clause &clause) {
@@ -234,7 +235,7 @@ void TrainPlanner::take(const SeedClause &c, const Clause &) { plan.seed = uint6
 
 void TrainPlanner::take(const CheckpointClause &c, const Clause &clause) {
   if (c.isAuto)
-    notBuilt(clause.range, "checkpoint auto");
+    notBuilt(clause.range, "checkpoint auto", "say how often, as in checkpoint every 200 steps");
   if (c.steps) {
     atLeastOne(*c.steps, "the number of steps between snapshots");
     plan.checkpoint.everySteps = c.steps->value;

@@ -62,7 +62,10 @@ struct PlannedEvaluation {
 /// Something of the language that is not built yet, where it stands.
 struct NotBuilt {
   SourceRange range;
-  std::string what; // "recompute auto", "split layer over pp with interleaved": how a message names it
+  std::string what;    // "recompute auto", "split with interleaved": how a message names it
+  std::string instead; // what to write for now
+
+  std::string message() const { return what + " is not built yet; " + instead; }
 };
 
 struct TrainPlan {

@@ -12,8 +12,8 @@ namespace {
 
 class CsvSource : public DataSource {
 public:
-  std::vector<double> values;       // (rows, columns)
-  std::vector<int64_t> firstColumn; // of each output, then all columns
+  std::vector<double> values;             // (rows, columns)
+  std::vector<int64_t> firstColumn = {0}; // of each output, then all columns
   int64_t rows = 0;
 
   int64_t size(Part part) const override { return part == Part::Training ? rows : 0; }
@@ -24,12 +24,7 @@ public:
       out[c - first] = row[c];
   }
   void addOutput(const std::vector<int64_t> &dims, ElementType type) {
-    int64_t count = 1;
-    for (int64_t d : dims)
-      count *= d;
-    if (firstColumn.empty())
-      firstColumn.push_back(0);
-    firstColumn.push_back(firstColumn.back() + count);
+    firstColumn.push_back(firstColumn.back() + countOf(dims));
     outputShapes.push_back({dims, type});
   }
 };
@@ -65,7 +60,7 @@ std::vector<std::string_view> fields(std::string_view line) {
 bool readField(std::string_view field, const std::string &place, const InputShape &shape, int input, double &value,
                DataError &error) {
   const std::string text(field);
-  if (!field.empty() && field[0] == '+')
+  if (field.size() > 1 && field[0] == '+' && field[1] != '-')
     field.remove_prefix(1);
   const char *end = field.data() + field.size();
   const auto parsed = std::from_chars(field.data(), end, value);
@@ -136,10 +131,7 @@ bool readTable(const std::string &path, const OpenRequest &request, CsvSource &s
     Bounds bounds;
     std::string outside; // the place of the first number that is
   };
-  std::vector<Column> columnBounds;
-  for (size_t input = 0; input < request.inputs.size(); ++input)
-    for (int64_t c = source.firstColumn[input]; c < source.firstColumn[input + 1]; ++c)
-      columnBounds.push_back({int(input), Bounds(request.inputs[input]), ""});
+  std::vector<Column> columnBounds; // when the header has shown that there are so many
   for (int64_t line = 1; !text.empty(); ++line) {
     const size_t end = text.find('\n');
     const std::string_view row = trimmed(text.substr(0, end));
@@ -158,6 +150,9 @@ bool readTable(const std::string &path, const OpenRequest &request, CsvSource &s
       names.assign(found.begin(), found.end());
       if (!checkHeader(names, where, request, source, error))
         return false;
+      for (size_t input = 0; input < request.inputs.size(); ++input)
+        for (int64_t c = source.firstColumn[input]; c < source.firstColumn[input + 1]; ++c)
+          columnBounds.push_back({int(input), Bounds(request.inputs[input]), ""});
       continue;
     }
     for (size_t c = 0; c < found.size(); ++c) {

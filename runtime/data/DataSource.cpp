@@ -14,7 +14,7 @@ std::string dimsText(const std::vector<int64_t> &dims) {
   return text + "]";
 }
 
-static int64_t countOf(const std::vector<int64_t> &dims) {
+int64_t countOf(const std::vector<int64_t> &dims) {
   int64_t count = 1;
   for (int64_t d : dims)
     count *= d;
@@ -82,6 +82,42 @@ std::string checkTransform(const TransformSpec &transform, const OutputShape &fi
   return "transform " + transform.kind + " is not built";
 }
 
+/// Whether a source gives what the inputs and the transforms take.
+bool checkOutputs(const OpenRequest &request, const DataSource &source, DataError &error) {
+  const std::string &kind = request.spec.kind;
+  const std::vector<InputShape> &inputs = request.inputs;
+  const std::vector<OutputShape> &outputs = source.outputs();
+  if (!inputs.empty() && inputs.size() != outputs.size()) {
+    auto counted = [](size_t n, const char *what) { return std::to_string(n) + " " + what + (n == 1 ? "" : "s"); };
+    error.text =
+        kind + " gives " + counted(outputs.size(), "value") + " a sample, for " + counted(inputs.size(), "input");
+    return false;
+  }
+  if (source.size(Part::Training) == 0) {
+    error.text = kind + ": the data has no samples to train on";
+    return false;
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    // Images and arrays of integers may fill float inputs; reals never fill integers.
+    const bool isReal = outputs[i].type == ElementType::Float32;
+    const bool wantsReal = inputs[i].type == ElementType::Float32 || inputs[i].type == ElementType::Float64;
+    if (wantsReal || (!isReal && outputs[i].type == inputs[i].type))
+      continue;
+    error = {kind + " gives values of type " + nameOf(outputs[i].type) + ", " + inputs[i].name + " is " +
+                 nameOf(inputs[i].type),
+             int(i)};
+    return false;
+  }
+  for (const TransformSpec &transform : request.spec.transforms) {
+    error.text = checkTransform(transform, outputs[0], inputs.empty() ? "it" : inputs[0].name);
+    if (!error.text.empty()) {
+      error.input = 0;
+      return false;
+    }
+  }
+  return true;
+}
+
 std::unique_ptr<DataSource> openSource(const OpenRequest &request, DataError &error) {
   using Open = std::unique_ptr<DataSource> (*)(const OpenRequest &, DataError &);
   constexpr struct {
@@ -90,45 +126,11 @@ std::unique_ptr<DataSource> openSource(const OpenRequest &request, DataError &er
   } kSources[] = {{"text", openTokens}, {"tokens", openTokens},      {"next_token", openTokens},
                   {"mnist", openMnist}, {"cifar10", openCifar10},    {"npy", openNpy},
                   {"csv", openCsv},     {"synthetic", openSynthetic}};
-  for (const auto &entry : kSources) {
-    if (request.spec.kind != entry.kind)
-      continue;
-    std::unique_ptr<DataSource> source = entry.open(request, error);
-    if (!source)
-      return nullptr;
-    if (!request.inputs.empty() && request.inputs.size() != source->outputs().size()) {
-      auto counted = [](size_t n, const char *what) { return std::to_string(n) + " " + what + (n == 1 ? "" : "s"); };
-      error.text = request.spec.kind + " gives " + counted(source->outputs().size(), "value") + " a sample, for " +
-                   counted(request.inputs.size(), "input");
-      return nullptr;
+  for (const auto &entry : kSources)
+    if (request.spec.kind == entry.kind) {
+      std::unique_ptr<DataSource> source = entry.open(request, error);
+      return source && checkOutputs(request, *source, error) ? std::move(source) : nullptr;
     }
-    if (source->size(Part::Training) == 0) {
-      error.text = request.spec.kind + ": the data has no samples to train on";
-      return nullptr;
-    }
-    for (size_t i = 0; i < request.inputs.size(); ++i) {
-      // Images and arrays of integers may fill float inputs; reals never fill integers.
-      const bool isReal = source->outputs()[i].type == ElementType::Float32;
-      const bool wantsReal =
-          request.inputs[i].type == ElementType::Float32 || request.inputs[i].type == ElementType::Float64;
-      const bool fits = isReal ? wantsReal : wantsReal || source->outputs()[i].type == request.inputs[i].type;
-      if (!fits && request.spec.kind != "csv") {
-        error = {request.spec.kind + " gives values of type " + nameOf(source->outputs()[i].type) + ", " +
-                     request.inputs[i].name + " is " + nameOf(request.inputs[i].type),
-                 int(i)};
-        return nullptr;
-      }
-    }
-    for (const TransformSpec &transform : request.spec.transforms) {
-      error.text =
-          checkTransform(transform, source->outputs()[0], request.inputs.empty() ? "it" : request.inputs[0].name);
-      if (!error.text.empty()) {
-        error.input = 0;
-        return nullptr;
-      }
-    }
-    return source;
-  }
   error.text = "data source " + request.spec.kind + " is not built";
   return nullptr;
 }
@@ -141,17 +143,21 @@ DataStream::DataStream(std::unique_ptr<DataSource> from, std::vector<TransformSp
 void DataStream::read(Part part, int64_t index, int output, std::vector<double> &values) const {
   const int64_t size = source->size(part);
   const bool training = part == Part::Training;
-  values.resize(size_t(countOf(outputs()[size_t(output)].dims)));
-  source->read(part, training && size != kUnlimited ? shuffledSample(seed, index, size) : index, output, values.data());
+  const int64_t sample = training && size != kUnlimited ? shuffledSample(seed, index, size) : index;
+  fetch(part, sample, output, values);
   if (output == 0)
     transform(index, training, values);
 }
 
 void DataStream::readPlain(Part part, int64_t sample, int output, std::vector<double> &values) const {
-  values.resize(size_t(countOf(outputs()[size_t(output)].dims)));
-  source->read(part, sample, output, values.data());
+  fetch(part, sample, output, values);
   if (output == 0)
     transform(sample, false, values);
+}
+
+void DataStream::fetch(Part part, int64_t sample, int output, std::vector<double> &values) const {
+  values.resize(size_t(countOf(outputs()[size_t(output)].dims)));
+  source->read(part, sample, output, values.data());
 }
 
 void DataStream::transform(int64_t index, bool random, std::vector<double> &values) const {

@@ -53,6 +53,7 @@ public:
   void readPlain(Part part, int64_t sample, int output, std::vector<double> &values) const;
 
 private:
+  void fetch(Part part, int64_t sample, int output, std::vector<double> &values) const;
   void transform(int64_t index, bool random, std::vector<double> &values) const;
 
   std::unique_ptr<DataSource> source;

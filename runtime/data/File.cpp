@@ -182,7 +182,8 @@ std::string readFile(const std::string &path, FileBytes &file, size_t limit) {
   if (mapped == MAP_FAILED)
     return "cannot read \"" + path + "\": " + std::strerror(errno);
   const uint8_t *raw = static_cast<const uint8_t *>(mapped);
-  if (isPacked(raw, size)) {
+  file.unpacked = isPacked(raw, size);
+  if (file.unpacked) {
     error = unpack(path, raw, size, limit, file.bytes, file.length);
     munmap(mapped, size);
     return error;

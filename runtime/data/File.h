@@ -14,11 +14,14 @@ class FileBytes {
 public:
   const uint8_t *data() const { return bytes.get(); }
   size_t size() const { return length; }
+  /// Whether they were unpacked, into memory of their own.
+  bool isUnpacked() const { return unpacked; }
 
 private:
   friend std::string readFile(const std::string &path, FileBytes &file, size_t limit);
   std::shared_ptr<const uint8_t> bytes;
   size_t length = 0;
+  bool unpacked = false;
 };
 
 /// Reads the first `limit` bytes (of what it unpacks to), or all. Returns an empty string, or what went wrong, with the

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <initializer_list>
 
 namespace echelon::runtime {
@@ -138,6 +137,7 @@ std::string whyNot(const FileBytes &head, const std::string &path) {
 struct IdxPair {
   std::string imagesPath, labelsPath;
   std::vector<int64_t> imageSizes, labelSizes;
+  bool imagesPacked = false;
 };
 
 /// Finds the first file of three dimensions and the first of one among those named after the part; an error message
@@ -157,6 +157,7 @@ std::string findPair(const std::string &folder, const std::vector<std::string> &
     if (sizes.size() == 3 && pair.imagesPath.empty()) {
       pair.imagesPath = path;
       pair.imageSizes = sizes;
+      pair.imagesPacked = head.isUnpacked();
     } else if (sizes.size() == 1 && pair.labelsPath.empty()) {
       pair.labelsPath = path;
       pair.labelSizes = sizes;
@@ -173,22 +174,21 @@ std::string findPair(const std::string &folder, const std::vector<std::string> &
          (passedBy.empty() ? "the folder has " + listText(names) : passedBy);
 }
 
-/// Reads the labels and, if asked for, the images, which must be as long as their headers say.
+/// Reads the labels and the images, which must be as long as their headers say; packed images only where asked to, the
+/// others are no more than mapped.
 std::string readPair(const IdxPair &pair, bool load, MnistSource::Set &set) {
+  const bool readsImages = load || !pair.imagesPacked;
   std::string error = readFile(pair.labelsPath, set.labels);
-  if (error.empty() && load)
+  if (error.empty() && readsImages)
     error = readFile(pair.imagesPath, set.images);
   if (!error.empty())
     return error;
   const std::vector<int64_t> &sizes = pair.imageSizes;
   int64_t pixels, bytes; // sizes have 32 bits each
   const bool labelsCut = int64_t(set.labels.size()) < 8 + sizes[0];
-  const bool packed = pair.imagesPath.size() > 3 && pair.imagesPath.compare(pair.imagesPath.size() - 3, 3, ".gz") == 0;
-  std::error_code none;
-  const int64_t onDisk = packed ? -1 : int64_t(std::filesystem::file_size(pair.imagesPath, none));
   const bool imagesCut = __builtin_mul_overflow(sizes[1], sizes[2], &pixels) ||
                          __builtin_mul_overflow(sizes[0], pixels, &bytes) ||
-                         (load && int64_t(set.images.size()) - 16 < bytes) || (onDisk >= 0 && onDisk - 16 < bytes);
+                         (readsImages && int64_t(set.images.size()) - 16 < bytes);
   if (labelsCut || imagesCut)
     return "mnist: \"" + (labelsCut ? pair.labelsPath : pair.imagesPath) +
            "\" is shorter than its header says; it may not have been copied whole";

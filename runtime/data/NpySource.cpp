@@ -20,18 +20,15 @@ struct NpyArray {
   bool fortran = false;
   std::vector<int64_t> shape;
 
-  int64_t count() const {
-    int64_t n = 1;
-    for (int64_t d : shape)
-      n *= d;
-    return n;
-  }
+  int64_t count() const { return countOf(shape); }
   double at(int64_t i) const {
     const uint8_t *p = file.data() + start + i * width;
     auto as = [p](auto value) {
       std::memcpy(&value, p, sizeof(value));
       return double(value);
     };
+    if (kind == 'b')
+      return *p != 0;
     if (kind == 'f')
       return width == 4 ? as(float()) : as(double());
     if (kind == 'i')
@@ -62,6 +59,8 @@ std::string parse(const std::string &path, NpyArray &array) {
                                          size_t(file.data()[10]) << 16 | size_t(file.data()[11]) << 24;
   if (length > file.size() - lead)
     return bad + ": its header is cut off";
+  if (length > 0xffff) // only tables of many fields have more
+    return bad + " of plain numbers";
   const std::string header(reinterpret_cast<const char *>(file.data()) + lead, length);
   array.start = lead + length;
   const std::string type = headerValue(header, "descr"), order = headerValue(header, "fortran_order"),

@@ -33,6 +33,9 @@ std::unique_ptr<DataSource> openSynthetic(const OpenRequest &request, DataError 
 
 /// "[28, 28]"; a scalar is "[]".
 std::string dimsText(const std::vector<int64_t> &dims);
+/// How many numbers there are; of a scalar one.
+int64_t countOf(const std::vector<int64_t> &dims);
+
 /// The integers that a source gives for an input, seen one by one: whether each is below the input's bound, or where it
 /// has none, an int32_t; and where not, how they all lie.
 class Bounds {

@@ -50,8 +50,7 @@ std::string DirectoryClaim::take(const std::string &directory) {
       return "";
     if (tries == 10)
       return "another run is writing its snapshots to \"" + directory +
-             "\": stop it, or name another directory (--out "
-             "DIR)";
+             "\": stop it, or name another directory (--out DIR)";
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
   held = directory;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <filesystem>
 #include <future>
 #include <sstream>
@@ -17,6 +18,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr int kVersion = 1;
+constexpr uint64_t kMostSteps = uint64_t(1) << 53; // as a spec counts them
 
 /// The step of a snapshot's folder name; -1 for other names.
 int64_t stepOf(const std::string &name) {
@@ -101,12 +103,13 @@ std::string openSnapshot(const std::string &path, Snapshot &snapshot) {
   try {
     if (manifest.at("format") != "echelon-snapshot" || manifest.at("version") != kVersion)
       return "snapshot \"" + path + "\" is of a format that this program does not read";
-    bool whole = manifest.at("step").is_number_unsigned();
+    const auto &step = manifest.at("step");
+    bool whole = step.is_number_unsigned() && step.get<uint64_t>() <= kMostSteps;
     for (const auto &file : manifest.at("files"))
       whole &= file.at("bytes").is_number_unsigned();
     if (!whole)
       return damaged + "its manifest.json is not one of a snapshot";
-    snapshot.step = manifest.at("step").get<int64_t>();
+    snapshot.step = step.get<int64_t>();
     for (const auto &file : manifest.at("files"))
       files.push_back(
           {file.at("name").get<std::string>(), file.at("crc32").get<std::string>(), file.at("bytes").get<size_t>()});
@@ -132,7 +135,7 @@ std::string openSnapshot(const std::string &path, Snapshot &snapshot) {
              std::to_string(file.bytes);
     if (hex(tensors.checksum()) != file.crc32)
       return damaged + file.name + " does not match its checksum";
-    snapshot.files.push_back(tensors);
+    snapshot.files.push_back(std::move(tensors));
   }
   return "";
 }

@@ -59,9 +59,10 @@ private:
   std::vector<TensorPiece> tensors;     // as they lie in the state arena
   std::optional<CopyMail> mail;         // brings those that it does not read
   bool isBegun = false;                 // the same on all ranks
+  double secondsBefore = 0;             // of the processor, that threads have used which have ended
+  // Last: the threads, which use all of the above, end first.
   std::future<void> touched;
   std::future<std::string> written; // what went wrong; of rank 0, and of those that pack
-  double secondsBefore = 0;         // of the processor, that threads have used which have ended
 };
 
 /// Bytes of this process's memory that hold copies, of all its ranks.

@@ -111,7 +111,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     chance = random.Random(options.seed)
-    wrong, hung = [], 0
+    wrong = []
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         temporary, cache, empty = folder / "tmp", folder / "cache", folder / "empty"

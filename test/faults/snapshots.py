@@ -136,12 +136,8 @@ def at_random(trial, trials, chance):
 def refused(trial, what, out, wanted, limit=None):
     """A run on from snapshots must fail with `wanted`, and lose none of them."""
     before = sorted(p.name for p in (out / "ckpt").iterdir())
-
-    def limits():
-        if limit:
-            limit()
     run = subprocess.run(trial.command(out)[:3] + ["--log", trial.folder / "log.jsonl", "--resume"],
-                         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, preexec_fn=limits)
+                         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, preexec_fn=limit)
     after = sorted(p.name for p in (out / "ckpt").iterdir())
     if run.returncode not in (2, 4) or wanted not in run.stderr:
         trial.wrong.append(f"{what}: ended with {run.returncode}: {run.stderr.strip()}")

@@ -2,7 +2,7 @@
 // files anew, to be read before they are committed.
 #include "frontend/Parse.h"
 #include "frontend/parse/Tokens.h"
-#include "frontend/train/NotBuilt.h"
+#include "frontend/train/TrainPlan.h"
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -35,7 +35,7 @@ std::string check(const std::string &path) {
   if (auto program = parseProgram(sources, path, diagnostics))
     for (const Train &train : program->main().trains)
       for (const NotBuilt &part : planTrain(*program, train, diagnostics).notBuilt)
-        diagnostics.note(Code::E0601, part.range, messageOf(part));
+        diagnostics.note(Code::E0601, part.range, part.message());
   return diagnostics.text();
 }
 

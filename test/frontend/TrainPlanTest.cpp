@@ -110,6 +110,26 @@ TEST(TrainPlan, Rest) {
   EXPECT_TRUE(p.plan.notBuilt.empty());
 }
 
+// Tokens of a width that there is not are no data: nothing opens them.
+TEST(TrainPlan, TokensOfAWrongWidth) {
+  Planned p("model M()\non here\ndata next_token(tokens(\"x\", bits = 0)) -> x, y\nbatch 64\nsteps 10\noptimize "
+            "sgd(lr = 1)\n");
+  EXPECT_NE(p.diagnostics.text().find("'bits' of tokens is 16 or 32, not 0"), std::string::npos);
+  EXPECT_EQ(p.plan.data.kind, "");
+}
+
+// What a model is evaluated on is normalized as what it is trained on.
+TEST(TrainPlan, EvaluationsAreNormalized) {
+  Planned p("model M()\non here\ndata mnist(\"d\") -> x, y with flip, normalize(mean = 0.5, std = 2)\nbatch "
+            "64\nsteps 10\noptimize sgd(lr = 1)\nevaluate test on mnist(\"e\") every 5 steps\n");
+  ASSERT_EQ(p.diagnostics.text(), "");
+  ASSERT_EQ(p.plan.evaluations.size(), 1u);
+  const auto &transforms = p.plan.evaluations[0].source->transforms;
+  ASSERT_EQ(transforms.size(), 1u);
+  EXPECT_EQ(transforms[0].kind, "normalize");
+  EXPECT_EQ(transforms[0].args, (std::vector<double>{0.5, 2}));
+}
+
 // Axes are checked against the model's; a split of a repeat is a pipeline, which is not built.
 TEST(TrainPlan, Axes) {
   Planned p(common + "batch 64\nsteps 3\noptimize sgd(1)\nlayout mesh(dp = 2, tp = 2, pp = 2) {\n  split batch over "

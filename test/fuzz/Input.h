@@ -52,7 +52,10 @@ public:
   }
   const std::string &path() const { return place; }
   void write(const std::string &name, const std::string &bytes) const {
-    std::ofstream(place + "/" + name, std::ios::binary) << bytes;
+    std::ofstream stream(place + "/" + name, std::ios::binary);
+    stream << bytes;
+    if (!stream.flush())
+      throw std::runtime_error("cannot write " + place + "/" + name);
   }
 
 private:

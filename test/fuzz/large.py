@@ -13,6 +13,7 @@ import argparse
 import os
 import random
 import resource
+import subprocess
 import sys
 import tempfile
 
@@ -181,15 +182,14 @@ INPUTS = {
 
 def measure(command, path):
     """(exit status as os.wait has it, seconds, MiB, output)"""
+    def limits():
+        resource.setrlimit(resource.RLIMIT_CPU, (2 * SECONDS, 2 * SECONDS))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
     with tempfile.TemporaryFile() as out:
-        child = os.fork()
-        if child == 0:
-            os.dup2(out.fileno(), 1)
-            os.dup2(out.fileno(), 2)
-            resource.setrlimit(resource.RLIMIT_CPU, (2 * SECONDS, 2 * SECONDS))
-            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-            os.execv(command[0], command + [path])
-        _, status, used = os.wait4(child, 0)
+        child = subprocess.Popen(command + [path], stdout=out, stderr=out, preexec_fn=limits)
+        _, status, used = os.wait4(child.pid, 0)
+        child.returncode = status
         out.seek(0)
         return status, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, out.read(1 << 20)
 

@@ -4,8 +4,8 @@
 # Targets: check, parse (specs); safetensors, manifest, npy, idx, cifar, csv, tokens (what the runtime reads). Unless told,
 # all of them: check for 4 hours on one core, each other for one. Builds into build-fuzz (JOBS=N: N compilers at
 # once). New inputs go to build-fuzz/corpus/TARGET, findings to build-fuzz/findings/TARGET; printed are, for each target,
-# the inputs executed, the coverage and the findings. Exit code 1: there are findings. To keep a finding, copy it into
-# test/fuzz/corpus/TARGET. To keep what covers more:
+# the inputs executed, the coverage and the findings. Exit code 1: there are findings, or a target that did not run. To
+# keep a finding, copy it into test/fuzz/corpus/TARGET. To keep what covers more:
 #   build-fuzz/bin/fuzz_TARGET -merge=1 test/fuzz/corpus/TARGET build-fuzz/corpus/TARGET
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -58,8 +58,12 @@ for target in "${targets[@]}"; do
     executed=$((executed + $(sed -n 's/^stat::number_of_executed_units: *//p' "$folder/fuzz-$target.log" | tail -1) + 0))
     coverage=$(sed -n 's/.* cov: \([0-9]*\).*/\1/p' "$folder/fuzz-$target.log" | tail -1)
   done
-  findings=$(find "$findings" -type f | wc -l)
-  found=$((found + findings))
-  echo "$target: $executed inputs, $coverage edges, $findings findings"
+  count=$(find "$findings" -type f | wc -l)
+  found=$((found + count))
+  echo "$target: $executed inputs, $coverage edges, $count findings"
+  if [ "$executed" -eq 0 ]; then
+    echo "$target: nothing ran; see $folder/fuzz-$target.log"
+    found=$((found + 1))
+  fi
 done
 [ $found -eq 0 ]

@@ -70,12 +70,12 @@ def unquoted(text):
                   text)
 
 
-def read_trace(folder, cwd):
+def read_trace(trace, cwd):
     """All calls of all processes that succeeded, by who made them."""
     seen = Seen()
     lines = {}
     programs, parents = {}, {}
-    with open(folder, errors="surrogateescape") as file:
+    with open(trace, errors="surrogateescape") as file:
         for line in file:
             pid, rest = line.split(None, 1)
             rest = rest.rstrip("\n")
@@ -258,8 +258,7 @@ def watch_all(echelon, folder, show, quick):
           env={"CXX": "/bin/false"})
     if quick:
         return w
-    w.run("build", [e, "build", "spec.ech", "-o", "../out/spec"], sources + data,
-          ("out/spec", "out/spec.cpp", "out/spec.log", "out/"))
+    w.run("build", [e, "build", "spec.ech", "-o", "../out/spec"], sources + data, ("out/",))
     run = [e, "run", "spec.ech", "--log", "../out/log.jsonl"]
     outputs = ("cache/", "work/ckpt/", "out/log.jsonl")
     w.run("run", [*run, "--steps", "2"], sources + data, outputs)

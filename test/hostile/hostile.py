@@ -412,7 +412,7 @@ def with_checksums(folder, manifest):
     body = json.dumps(manifest, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass")
     manifest["checksum"] = f"{zlib.crc32(body):08x}"
     with open(os.path.join(folder, b"manifest.json"), "wb") as file:
-        file.write(json.dumps(manifest, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+        file.write((json.dumps(manifest, indent=1, ensure_ascii=False) + "\n").encode("utf-8", "surrogatepass"))
 
 
 def renamed_tensor(content, name, dtype=None):
@@ -437,7 +437,12 @@ def snapshots(suite):
             if other != step:
                 shutil.rmtree(case.path(b"ckpt/" + other))
         folder = case.path(b"ckpt/" + step)
-        return folder, json.load(open(folder + b"/manifest.json"))
+        own = open(folder + b"/manifest.json", "rb").read()
+        manifest = json.loads(own)
+        with_checksums(folder, manifest)
+        if open(folder + b"/manifest.json", "rb").read() != own:  # else all that is changed below fails by its checksum
+            raise Failure("a manifest written here is not as a program writes it")
+        return folder, manifest
 
     def resume(case, codes=(0, 4)):
         file = suite.base().path(b"spec.ech")
@@ -504,7 +509,7 @@ def snapshots(suite):
                 shutil.copy(folder + b"/model.safetensors", outside + b"/m")
                 manifest["files"][0]["name"] = "../../outside/m"
                 with_checksums(folder, manifest)
-            if what.startswith("what is unfinished"):
+            elif what == "what is unfinished":
                 shutil.rmtree(folder)
                 open(outside + b"/kept", "wb").close()
                 os.symlink(outside, case.path(b"ckpt/.step-00000001.writing"))
@@ -512,7 +517,7 @@ def snapshots(suite):
                 if os.listdir(outside) != [b"kept"]:
                     raise Failure(f"a snapshot was written or removed outside: {os.listdir(outside)}")
                 return
-            if what == "a pipe":
+            elif what == "a pipe":
                 os.unlink(folder + b"/manifest.json")
                 os.mkfifo(folder + b"/manifest.json")
             before = sorted(os.listdir(outside))

@@ -65,6 +65,9 @@ def main():
     os.environ.update(NO_COLOR="1", ECHELON_CACHE=os.environ.get("ECHELON_CACHE", os.path.abspath(given.work / "cache")))
 
     specs = [spec for spec in sorted(HERE.glob("*.ech")) if not given.names or spec.stem in given.names]
+    missing = set(given.names) - {spec.stem for spec in specs}
+    if missing or not specs:
+        sys.exit(f"no such mistake: {', '.join(sorted(missing)) or HERE}")
     wrong = 0
     for number, spec in enumerate(specs, 1):
         shutil.copy(spec, work)

@@ -2,7 +2,6 @@
 #include "tools/echelon/Compilation.h"
 
 #include "codegen/Emit.h"
-#include "frontend/train/NotBuilt.h"
 #include "ir/dist/Dist.h"
 #include "ir/ech/Ech.h"
 #include "ir/rt/Rt.h"
@@ -117,7 +116,7 @@ bool Compilation::planBlock() {
 void Compilation::reportNotBuilt(size_t from) {
   for (size_t i = from; i < trainPlan.notBuilt.size(); ++i)
     diagnostics.report(Code::E0601, options.allowNotBuilt ? Severity::Note : Severity::Error,
-                       trainPlan.notBuilt[i].range, messageOf(trainPlan.notBuilt[i]));
+                       trainPlan.notBuilt[i].range, trainPlan.notBuilt[i].message());
 }
 
 static const File *fileOf(const Program &program, const Model &model) {

@@ -91,16 +91,16 @@ bool Compilation::checkData() {
 }
 
 void Compilation::checkFiles() {
-  std::vector<std::string> told;
   auto look = [&](auto &self, const DataSpec &spec, SourceRange range) -> void {
     for (const DataSpec &child : spec.children)
       self(self, child, range);
     for (const std::string &path : spec.paths) {
-      std::string resolved = runtime::resolvePath(path, folder()), error;
+      const std::string resolved = runtime::resolvePath(path, folder());
       std::vector<std::string> names;
       runtime::FileBytes file;
-      error = spec.kind == "mnist" || spec.kind == "cifar10" ? runtime::listFolder(resolved, names)
-                                                             : runtime::readFile(resolved, file, 1);
+      const std::string error = spec.kind == "mnist" || spec.kind == "cifar10"
+                                    ? runtime::listFolder(resolved, names)
+                                    : runtime::readFile(resolved, file, 1);
       if (!error.empty())
         diagnostics.error(Code::E0504, range, error + missingHint(spec, folder()));
     }
@@ -159,6 +159,15 @@ bool Compilation::checkEvaluations(int64_t heldOut) {
   return diagnostics.errorCount() == before;
 }
 
+/// What may have been meant by a pattern that no parameter matches.
+static std::string patternHint(const std::string &pattern, const std::vector<std::string> &parameters) {
+  const std::string inside = pattern + ".*";
+  if (llvm::any_of(parameters, [&](const std::string &path) { return matchesPattern(inside, path); }))
+    return "; its own are " + quoted(inside);
+  const std::string meant = didYouMean(pattern, parameters);
+  return meant.empty() ? "; there are " + shownSome(parameters) : meant;
+}
+
 bool Compilation::checkPatterns() {
   std::vector<std::string> parameters;
   if (module)
@@ -171,14 +180,8 @@ bool Compilation::checkPatterns() {
   for (const OptimizerLine &line : trainPlan.optimizers) {
     for (const Pattern &pattern : line.patterns)
       if (llvm::none_of(parameters, [&](const std::string &path) { return matches(pattern, path); }))
-        diagnostics.error(
-            Code::E0411, pattern.range,
-            "no parameter matches " + quoted(pattern.text) +
-                (llvm::any_of(parameters,
-                              [&](const std::string &path) { return matchesPattern(pattern.text + ".*", path); })
-                     ? "; its own are " + quoted(pattern.text + ".*")
-                 : !didYouMean(pattern.text, parameters).empty() ? didYouMean(pattern.text, parameters)
-                                                                 : "; there are " + shownSome(parameters)));
+        diagnostics.error(Code::E0411, pattern.range,
+                          "no parameter matches " + quoted(pattern.text) + patternHint(pattern.text, parameters));
     llvm::erase_if(left, [&](const std::string &path) {
       return line.patterns.empty() ||
              llvm::any_of(line.patterns, [&](const Pattern &pattern) { return matches(pattern, path); });

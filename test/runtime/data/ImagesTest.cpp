@@ -48,6 +48,17 @@ TEST_F(Data, Mnist) {
   EXPECT_EQ(message(), "mnist gives values of type float, image is int");
 }
 
+// Files are packed by what they hold, not by their names.
+TEST_F(Data, MnistPackedUnderAnyName) {
+  for (std::string part : {"train", "t10k"}) {
+    writePacked(part + "-images", idx({2, 20, 20}, std::string(800, '\0')));
+    write(part + "-labels", idx({2}, {1, 2}));
+  }
+  const std::vector<InputShape> inputs = {{"image", {20, 20}, kFloat, 0}, {"label", {}, kInt, 10}};
+  EXPECT_TRUE(open({"mnist", {"."}}, inputs)) << error.text;
+  EXPECT_EQ(describe({"mnist", {"."}}, inputs, folder.string()).error.text, "");
+}
+
 // A failure lists what was looked for and what is there; damaged files are named.
 TEST_F(Data, MnistErrors) {
   const std::vector<InputShape> inputs = {{"image", {1, 2}, kFloat, 0}, {"label", {}, kInt, 10}};

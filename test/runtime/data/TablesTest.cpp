@@ -62,6 +62,16 @@ TEST_F(Data, NpyErrors) {
             "save array.astype('int64')");
 }
 
+// A bool is 0 or 1, whatever its byte.
+TEST_F(Data, NpyBool) {
+  write("b.npy", npy("|b1", "(2,)", {2, 0}));
+  auto stream = open({"npy", {"b.npy"}}, {{"b", {}, kBool, 0}});
+  ASSERT_TRUE(stream) << error.text;
+  V values;
+  stream->readPlain(Part::Training, 0, 0, values);
+  EXPECT_EQ(values, (V{1}));
+}
+
 // One header line, then columns from left to right; quotes, spaces, a file without a last line end.
 TEST_F(Data, Csv) {
   write("x.csv", "a,\"b, c\",label\r\n1.5, -2e3,2\r\n\"3\",+4,0");
@@ -88,6 +98,11 @@ TEST_F(Data, Csv) {
   write("bad.csv", "a,b,label\n1,,2\n");
   EXPECT_FALSE(open({"csv", {"bad.csv"}}, {x, y}));
   EXPECT_EQ(message(), "\"DIR/bad.csv\", line 2, column b is empty; each field is a number");
+  write("signs.csv", "a,b\n1,+-2\n");
+  EXPECT_FALSE(open({"csv", {"signs.csv"}}, {x}));
+  EXPECT_EQ(message(), "\"DIR/signs.csv\", line 2, column b: \"+-2\" is not a number");
+  EXPECT_FALSE(open({"csv", {"signs.csv"}}, {{"x", {int64_t(1) << 40}, kFloat, 0}})); // no memory for each column
+  EXPECT_EQ(message(), "\"DIR/signs.csv\", line 1 has 2 columns; the inputs take 1099511627776: x 1099511627776");
 }
 
 // A csv file without its header line would lose a sample, and columns that are called as inputs fill no others.

@@ -2,6 +2,7 @@
 #include "runtime/launch/Launch.h"
 #include "runtime/program/StartValues.h"
 #include "runtime/snapshot/Snapshot.h"
+#include "runtime/snapshot/SnapshotFiles.h"
 
 #include <gtest/gtest.h>
 
@@ -107,6 +108,15 @@ TEST_F(Damage, EveryBitOfTheManifest) {
       refuses("manifest.json", damaged, "bit " + std::to_string(bit) + " of byte " + std::to_string(at));
     }
   }
+}
+
+// A step that no run can have, its checksum right.
+TEST_F(Damage, StepBeyondCounting) {
+  write(fs::path(newest) / "manifest.json",
+        newManifest(twoTensors(), (int64_t(1) << 53) + 1, {{"model.safetensors", 0, 0}}));
+  Snapshot snapshot;
+  EXPECT_EQ(openSnapshot(newest, snapshot),
+            "snapshot \"" + newest + "\" is damaged: its manifest.json is not one of a snapshot");
 }
 
 TEST_F(Damage, FilesThatAreMissingOrLonger) {
