@@ -3,10 +3,10 @@
 //   bench_save RANKS MEGABYTES DIRECTORY ROUNDS [split [mpi]]     snapshot.py calls it; mpi: under mpirun
 //
 // MEGABYTES of parameters and twice as much of an optimizer on each rank; with `split` each rank holds its own part of
-// them, else all hold the same, which rank 0 alone copies. In each round rank 0 takes, in turns: memcpy of what ranks copy
-// to buffers of the same kind of memory, that have their pages, until all are through; SnapshotWriter::begin; from there
-// until it is on disk; saveSnapshot. Prints a line of the four in ms a round, before them one with the bytes that rank 0
-// copies and those of the snapshot.
+// them, else all hold the same, which rank 0 alone copies. In each round rank 0 takes, in turns: memcpy of what ranks
+// copy to buffers of the same kind of memory, that have their pages, until all are through; SnapshotWriter::begin; from
+// there until it is on disk; saveSnapshot. Prints a line of the four in ms a round, before them one with the bytes that
+// rank 0 copies and those of the snapshot.
 
 #include "runtime/collectives/Collectives.h"
 #include "runtime/launch/Launch.h"

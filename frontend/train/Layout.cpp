@@ -27,8 +27,7 @@ void TrainPlanner::take(const LayoutClause &c, const Clause &clause) {
   hasLayout = true;
   plan.layoutRange = c.meshRange;
   if (c.isAuto) {
-    layoutNotBuilt(c.meshRange, "layout auto",
-                   "write the mesh, as in layout mesh(dp = 2) { split batch over dp }");
+    layoutNotBuilt(c.meshRange, "layout auto", "write the mesh, as in layout mesh(dp = 2) { split batch over dp }");
     layoutOpen = true;
   }
   for (const MeshAxis &m : c.mesh) {
@@ -215,8 +214,7 @@ void TrainPlanner::collective(const CollectiveClause &c) {
   if (!known || over.empty())
     return;
   if (c.with.name.text == "hierarchical") {
-    notBuilt(c.range, "collective with hierarchical",
-             "ring, tree, butterfly, one_to_all and native are");
+    notBuilt(c.range, "collective with hierarchical", "ring, tree, butterfly, one_to_all and native are");
     return;
   }
   PlannedCollective out{c.what.text, {}, c.with.name.text, c.range};

@@ -27,8 +27,8 @@ struct Group {
   llvm::SmallVector<Axis> space;
 };
 
-/// Places of a block, and how far back each leads: who reaches one operation of a group reaches all of them, so paths from a
-/// place inside the stretch of a group may go on from its start.
+/// Places of a block, and how far back each leads: who reaches one operation of a group reaches all of them, so paths
+/// from a place inside the stretch of a group may go on from its start.
 class Stretches {
 public:
   void resize(size_t places) {

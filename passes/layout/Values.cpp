@@ -125,12 +125,13 @@ Value Assign::produce(Value x, StateAttr state, Operation *user) {
 
 /// What must be there before it can be made.
 SmallVector<Assign::Wanted> Assign::needsOf(const Wanted &wanted) {
-  if (ech::RepeatOp loop = slicesOfFree.lookup(wanted.value)) // a slice of this
-    return {{loop.getSlices()[sliceOf(loop, wanted.value)], wanted.state, loop}};
+  Value x = wanted.value;
+  if (ech::RepeatOp loop = slicesOfFree.lookup(x)) // a slice of this
+    return {{loop.getSlices()[sliceOf(loop, x)], wanted.state, loop}};
   Again again = againOf(wanted);
   SmallVector<Wanted> needs;
   if (!again.read)
-    for (auto [operand, state] : llvm::zip(wanted.value.getDefiningOp()->getOperands(), again.operands))
+    for (auto [operand, state] : llvm::zip(x.getDefiningOp()->getOperands(), again.operands))
       needs.push_back({operand, state, anchorOf(wanted)});
   return needs;
 }
@@ -168,7 +169,8 @@ Value Assign::make(const Wanted &wanted) {
 }
 
 Operation *Assign::anchorOf(const Wanted &wanted) {
-  return wanted.value.getParentBlock()->findAncestorOpInBlock(*wanted.user);
+  Value x = wanted.value;
+  return x.getParentBlock()->findAncestorOpInBlock(*wanted.user);
 }
 
 Assign::Again Assign::againOf(const Wanted &wanted) {

@@ -52,8 +52,8 @@ private:
   bool gives;
 };
 
-/// Collective over all ranks. Rank 0 gets the whole tensor without padding, chunk by chunk; other ranks send what rank 0
-/// lacks, when it is their turn. `take` may write a chunk to a slow disk; after the last tensor all ranks call
+/// Collective over all ranks. Rank 0 gets the whole tensor without padding, chunk by chunk; other ranks send what rank
+/// 0 lacks, when it is their turn. `take` may write a chunk to a slow disk; after the last tensor all ranks call
 /// turns.end().
 void assemble(Rank &rank, Turns &turns, const TensorPiece &tensor,
               const std::function<void(const std::byte *, size_t)> &take, size_t chunkBytes = kChunkBytes);

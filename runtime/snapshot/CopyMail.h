@@ -1,9 +1,9 @@
-// Ranks' copies of a snapshot's state on their way to rank 0, chunk by chunk, while training goes on: for ranks whose memory
-// rank 0 cannot read.
+// Ranks' copies of a snapshot's state on their way to rank 0, chunk by chunk, while training goes on: for ranks whose
+// memory rank 0 cannot read.
 //
-// A thread beside each rank packs chunks, and one beside rank 0 takes them. The rank's own thread, which alone may speak
-// to the transport, sends and receives what those have ready, whenever it waits for something (Background). Two chunks
-// are on their way at a time.
+// A thread beside each rank packs chunks, and one beside rank 0 takes them. The rank's own thread, which alone may
+// speak to the transport, sends and receives what those have ready, whenever it waits for something (Background). Two
+// chunks are on their way at a time.
 #pragma once
 
 #include "runtime/program/Assemble.h"

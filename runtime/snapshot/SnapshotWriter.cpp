@@ -145,7 +145,8 @@ std::string SnapshotWriter::writeTensor(SnapshotFiles &files, size_t stored) {
   std::vector<std::pair<Share, const std::byte *>> read;
   for (size_t holder = 0; holder < peers.size(); ++holder)
     if (peers[holder])
-      read.push_back({Share(program.mesh, tensors[stored], int(holder)), peers[holder] + program.stored[stored].offset});
+      read.push_back(
+          {Share(program.mesh, tensors[stored], int(holder)), peers[holder] + program.stored[stored].offset});
   std::vector<std::byte> whole;
   for (const Chunk chunk : chunksOf(tensors[stored])) {
     whole.resize(size_t(chunk.count()) * bytesOf(tensors[stored].type));

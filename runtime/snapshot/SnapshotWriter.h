@@ -1,6 +1,6 @@
 // Snapshots that are written while training goes on. At its step each rank copies what it holds of the snapshot, and
-// training waits for that alone; a thread of rank 0 makes whole tensors of all ranks' copies and writes them to disk. It
-// reads the other ranks' copies where they lie in memory that it reaches; else they come as messages (CopyMail).
+// training waits for that alone; a thread of rank 0 makes whole tensors of all ranks' copies and writes them to disk.
+// It reads the other ranks' copies where they lie in memory that it reaches; else they come as messages (CopyMail).
 //
 // The ranks meet twice for a snapshot, each time on the threads that are the ranks: when all have copied, before the
 // thread begins to read; and when the next snapshot is due, or the run ends, where rank 0 waits for its thread and the

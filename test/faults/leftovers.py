@@ -153,7 +153,7 @@ def main():
                 wrong.append(said + f"in the build cache {sorted(cached)}")
                 programs |= cached
             if not how.startswith("kill") and place is not environment:
-                unfinished = [p.name for p in empty.rglob("*") if p.name.startswith((".", "tmp")) or ".writing" in p.name]
+                unfinished = [p.name for p in empty.glob("build-*")]
                 if unfinished:
                     wrong.append(said + f"in the build cache {unfinished}")
     print(f"{options.launches} launches over {options.transport}: {len(wrong)} left something" +

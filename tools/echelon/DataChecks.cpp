@@ -98,9 +98,8 @@ void Compilation::checkFiles() {
       const std::string resolved = runtime::resolvePath(path, folder());
       std::vector<std::string> names;
       runtime::FileBytes file;
-      const std::string error = spec.kind == "mnist" || spec.kind == "cifar10"
-                                    ? runtime::listFolder(resolved, names)
-                                    : runtime::readFile(resolved, file, 1);
+      const std::string error = spec.kind == "mnist" || spec.kind == "cifar10" ? runtime::listFolder(resolved, names)
+                                                                               : runtime::readFile(resolved, file, 1);
       if (!error.empty())
         diagnostics.error(Code::E0504, range, error + missingHint(spec, folder()));
     }

@@ -5,6 +5,7 @@
 #include "tools/echelon/Commands.h"
 #include "tools/echelon/HostCompiler.h"
 #include "tools/echelon/Paths.h"
+#include "tools/echelon/TemporaryFolder.h"
 
 #include <cstdlib>
 #include <filesystem>
@@ -16,14 +17,6 @@
 namespace fs = std::filesystem;
 
 namespace echelon {
-
-std::string temporaryFolder() {
-  std::string pattern = cacheFolder();
-  if (pattern.empty())
-    return "";
-  pattern += "/build-XXXXXX";
-  return mkdtemp(pattern.data()) ? pattern : "";
-}
 
 std::vector<std::string> launcher(const std::string &transport, int64_t ranks, const std::string &hosts) {
   if (transport != "mpi")
@@ -97,15 +90,16 @@ std::string executableOf(Compilation &compilation, int &exitCode, const std::fun
     compilation.printDiagnostics();
     return "";
   }
-  std::string folder = temporaryFolder();
-  std::error_code error;
-  bool built = !folder.empty() && buildExecutable(text, folder + "/" + stem, exitCode);
-  if (built)
-    fs::rename(folder, kept, error); // fails when another build of the same was faster: then that one serves
-  if (!built || error)
-    fs::remove_all(folder, error);
-  if (!built)
+  TemporaryFolder folder;
+  if (folder.path().empty()) {
+    std::cerr << "echelon: cannot write in the build cache " << frontend::quoted(cache)
+              << "; set ECHELON_CACHE to a folder that can be written\n";
+    exitCode = HostCompilerFailed;
     return "";
+  }
+  if (!buildExecutable(text, folder.path() + "/" + stem, exitCode))
+    return "";
+  folder.rename(kept); // where another build of the same was faster that one serves
   compilation.printDiagnostics();
   exitCode = Fine;
   return kept / stem;

@@ -18,7 +18,4 @@ bool buildExecutable(const std::string &text, const std::string &path, int &exit
 /// What stands before the executable to start it on so many ranks: nothing, or mpirun with its options.
 std::vector<std::string> launcher(const std::string &transport, int64_t ranks, const std::string &hosts = "");
 
-/// A new folder that only this process has, under the cache folder; empty when it cannot be made.
-std::string temporaryFolder();
-
 } // namespace echelon

@@ -2,6 +2,7 @@
 #include "tools/echelon/HostCompiler.h"
 
 #include "tools/echelon/Paths.h"
+#include "tools/echelon/TemporaryFolder.h"
 
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Program.h"
@@ -30,12 +31,56 @@ void execute(const std::vector<std::string> &arguments) {
     errno = program.getError().value();
 }
 
+namespace {
+volatile sig_atomic_t running = 0, asked = 0;
+
+/// While it lives SIGINT and SIGTERM end what runs, and all that it started.
+class Signals {
+public:
+  Signals() {
+    struct sigaction action = {};
+    action.sa_handler = [](int signal) {
+      asked = signal;
+      if (running > 0)
+        kill(-running, SIGTERM);
+    };
+    for (size_t i = 0; i < 2; ++i) {
+      sigaction(kSignals[i], nullptr, &before[i]);
+      if (before[i].sa_handler != SIG_IGN)
+        sigaction(kSignals[i], &action, nullptr);
+    }
+  }
+  ~Signals() {
+    for (size_t i = 0; i < 2; ++i)
+      sigaction(kSignals[i], &before[i], nullptr);
+  }
+
+private:
+  static constexpr int kSignals[] = {SIGINT, SIGTERM};
+  struct sigaction before[2];
+};
+
+/// Its exit status, or 128 and the signal.
+int waitFor(pid_t child) {
+  const Signals signals;
+  running = child;
+  if (asked) // before the line above
+    kill(-child, SIGTERM);
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  running = 0;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+} // namespace
+
 int runProgram(const std::vector<std::string> &arguments, const std::string &outputFile) {
   const pid_t parent = getpid();
   pid_t child = fork();
   if (child < 0)
     return kNotStarted;
   if (child == 0) {
+    setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGTERM); // it does not outlive this process
     if (getppid() != parent)
       _exit(kNotStarted);
@@ -49,10 +94,13 @@ int runProgram(const std::vector<std::string> &arguments, const std::string &out
     execute(arguments);
     _exit(kNotStarted);
   }
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  setpgid(child, child); // whoever comes first
+  const int status = waitFor(child);
+  if (asked) {
+    TemporaryFolder::removeAll();
+    raise(asked);
   }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return status;
 }
 
 static void appendWords(std::vector<std::string> &list, const std::string &words) {

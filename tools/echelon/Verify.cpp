@@ -5,6 +5,7 @@
 #include "tools/echelon/HostCompiler.h"
 #include "tools/echelon/Options.h"
 #include "tools/echelon/RandomLayout.h"
+#include "tools/echelon/TemporaryFolder.h"
 #include "tools/echelon/Trace.h"
 
 #include "llvm/Support/Format.h"
@@ -36,11 +37,6 @@ class Verifier {
 public:
   explicit Verifier(VerifyOptions given) : options(std::move(given)) {
     options.doublePrecision = options.keepGradients = options.trainingOnly = true;
-    folder = temporaryFolder();
-  }
-  ~Verifier() {
-    std::error_code none;
-    fs::remove_all(folder, none);
   }
   int verify();
 
@@ -56,7 +52,8 @@ private:
   void judge(const Trial &trial, const std::string &transport, const Trace &result);
 
   VerifyOptions options;
-  std::string folder;
+  TemporaryFolder temporary;
+  const std::string folder = temporary.path();
   std::vector<Trial> trials;
   int64_t multiple = 1, samples = 4, skipped = 0;
   Trace reference;

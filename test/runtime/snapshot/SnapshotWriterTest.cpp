@@ -106,8 +106,8 @@ TEST_F(Writer, WhatItWritesIsTheStateOfTheStep) {
       }
 }
 
-// The same where the copies come to rank 0 as messages: of a tensor in several chunks, whose last is not full, and of one
-// that rank 0 has whole.
+// The same where the copies come to rank 0 as messages: of a tensor in several chunks, whose last is not full, and of
+// one that rank 0 has whole.
 TEST_F(Writer, WhatComesAsMessagesIsTheStateOfTheStep) {
   Program program = twoTensors(kLayouts[1]);
   const Layout large = {{{"c", 1009, {}}, {"d", 3001, {0, 1}, 3004}}, {}}, whole = {{{"e", 7, {}}}, {}};
@@ -116,8 +116,8 @@ TEST_F(Writer, WhatComesAsMessagesIsTheStateOfTheStep) {
     std::vector<std::string> axes;
     for (const auto &axis : layout.axes)
       axes.push_back(axis.name);
-    program.stored.push_back({Stored::Param, axes.front(), axes, layout, ElementType::Float32, {Init::Normal, 1, 0},
-                              program.stateBytes});
+    program.stored.push_back(
+        {Stored::Param, axes.front(), axes, layout, ElementType::Float32, {Init::Normal, 1, 0}, program.stateBytes});
     program.stateBytes += 4 * localCount(layout, program.mesh);
   }
   const auto save = [&](const std::string &to) {
