@@ -3,6 +3,7 @@
 #include "runtime/launch/Fail.h"
 #include "runtime/program/Assemble.h"
 #include "runtime/snapshot/Snapshot.h"
+#include "runtime/transport/CopyBytes.h"
 
 #include <algorithm>
 #include <atomic>
@@ -101,8 +102,9 @@ void SnapshotWriter::begin(int64_t step) {
     rank.transport().setSaving(Saving::Copies);
   const Program &program = rank.program();
   for (const size_t i : own)
-    std::memcpy(copy + program.stored[i].offset, rank.state<std::byte>(program.stored[i].offset),
-                pieceBytes(program, i));
+    copyBytes(copy + program.stored[i].offset, rank.state<std::byte>(program.stored[i].offset), pieceBytes(program, i),
+              /*streams=*/true);
+  drainStores();
   isBegun = true;
   if (mail) {
     mail->begin();
