@@ -73,18 +73,25 @@ std::string codegen::identifier(StringRef text) {
   return name;
 }
 
+std::string Names::notTaken(const std::string &base) {
+  int &number = numbers.try_emplace(base, 1).first->second;
+  auto name = [&] { return number == 1 ? base : base + "_" + std::to_string(number); };
+  while (taken.contains(name()))
+    ++number;
+  return name();
+}
+
 std::string Names::fresh(StringRef wanted) {
-  std::string base = identifier(wanted), name = base;
-  for (int i = 2; taken.contains(name) || !temporary.insert(name).second; ++i)
-    name = base + "_" + std::to_string(i);
+  const std::string base = identifier(wanted);
+  std::string name = notTaken(base);
+  for (int i = numbers[base]; taken.contains(name) || !temporary.insert(name).second;)
+    name = base + "_" + std::to_string(++i);
   return name;
 }
 
 void Names::give(Value value, StringRef wanted) {
-  std::string base = identifier(wanted), name = base;
-  for (int i = 2; !taken.insert(name).second; ++i)
-    name = base + "_" + std::to_string(i);
-  names[value] = name;
+  names[value] = notTaken(identifier(wanted));
+  taken.insert(names[value]);
 }
 
 Names::Names(ModuleOp module) {
@@ -138,6 +145,7 @@ Names::Names(ModuleOp module) {
     for (StringRef name : taken.keys())
       everywhere.insert(name);
     taken = outer;
+    numbers.clear();
   });
   taken = everywhere;
 }

@@ -16,9 +16,12 @@ public:
   void release(llvm::StringRef name) { temporary.erase(name); }
 
 private:
+  /// `base`, or with the lowest number behind it that nothing in `taken` has.
+  std::string notTaken(const std::string &base);
   void give(mlir::Value value, llvm::StringRef wanted);
   llvm::DenseMap<mlir::Value, std::string> names;
   llvm::StringSet<> taken, temporary;
+  llvm::StringMap<int> numbers; // behind a base; all below, and the base alone (1), are taken
 };
 
 /// Letters, digits and `_` only, not a word of C++ or of the runtime that programs use bare.

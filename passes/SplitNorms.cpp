@@ -130,9 +130,8 @@ struct SplitNorms : echelon::impl::SplitNormsBase<SplitNorms> {
     Maps at{OpBuilder(op), op.getLoc(), op->getAttr(kPhase)};
     auto over = op.getOverAttr();
     Value dy = op.getCotangent(), y = op.getResult(), rstd = op.getRstd();
-    auto [factor, rest] = factorWithout(dy, over);
-    if (!factor)
-      rest = dy;
+    const std::pair<Value, Value> parts = factorWithout(dy, over);
+    Value factor = parts.first, rest = factor ? parts.second : dy;
     auto inside = op->getAttrOfType<ArrayAttr>(dist::kInside);
     Tensor whole = tensor(rstd), partial = whole;
     if (inside) {

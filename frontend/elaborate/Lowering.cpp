@@ -6,8 +6,8 @@ using namespace echelon::frontend;
 namespace ech = echelon::ech;
 
 namespace {
-// Passes recurse along chains of operations, and some take the square of their number.
-constexpr size_t maxOperations = 4'000, maxCalls = 20'000, maxVariables = 2048;
+// Looking for the variable of a name, as each verification does for each read, takes the square of their number.
+constexpr size_t maxOperations = 20'000, maxCalls = 20'000, maxVariables = 2048;
 constexpr size_t maxErrors = 1'000;  // ten times what is told; each may look for the nearest of all names
 constexpr unsigned maxDepth = 1'500; // of nested calls and expressions together: keeps the stack below a few MiB
 } // namespace
@@ -56,9 +56,8 @@ echelon::frontend::Diagnostic &Lowering::error(Code code, SourceRange range, std
 }
 
 bool Lowering::exhausted(SourceRange range) {
-  if (told)
-    return true;
-  if (shared.diagnostics.errorCount() > maxErrors)
+  // Training and evaluation are lowered apart.
+  if (told || shared.diagnostics.told(Code::E0706) || shared.diagnostics.errorCount() > maxErrors)
     return told = true;
   std::string what;
   if (counter.order.size() > maxOperations)

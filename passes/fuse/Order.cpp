@@ -104,18 +104,21 @@ void BlockFusion::build(Group &group) {
   if (Attribute phase = group.ops[0]->getAttr(ech::kPhase))
     made->setAttr(ech::kPhase, phase);
   Block &body = made.getBody().emplaceBlock();
-  auto isInside = [&](OpOperand &use) { return inside.contains(use.getOwner()); };
+  // Operand by operand: what all groups read has as many uses as there are groups.
+  DenseMap<Value, Value> within;
   for (Value v : inputs)
-    v.replaceUsesWithIf(body.addArgument(v.getType(), v.getLoc()), isInside);
+    within[v] = body.addArgument(v.getType(), v.getLoc());
   for (auto [old, result] : llvm::zip(results, made.getOutputs()))
     old.replaceUsesWithIf(result, [&](OpOperand &use) { return !inside.contains(use.getOwner()); });
-  OpBuilder within = OpBuilder::atBlockEnd(&body);
-  for (Operation *op : free) {
-    Operation *copy = within.clone(*op);
-    op->getResult(0).replaceUsesWithIf(copy->getResult(0), isInside);
-  }
-  for (Operation *op : group.ops)
+  OpBuilder inner = OpBuilder::atBlockEnd(&body);
+  for (Operation *op : free)
+    within[op->getResult(0)] = inner.clone(*op)->getResult(0);
+  for (Operation *op : group.ops) {
+    for (OpOperand &operand : op->getOpOperands())
+      if (Value value = within.lookup(operand.get()))
+        operand.set(value);
     op->moveBefore(&body, body.end());
-  within.setInsertionPointToEnd(&body);
-  rt::YieldOp::create(within, made.getLoc(), results);
+  }
+  inner.setInsertionPointToEnd(&body);
+  rt::YieldOp::create(inner, made.getLoc(), results);
 }

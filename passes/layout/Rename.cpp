@@ -19,7 +19,8 @@ SmallVector<std::optional<Entry>> echelon::layout::renameState(StateAttr state, 
         (state[m].hold == Hold::Split && !renamed.contains(state[m].axis)))
       result[m] = state[m];
 
-  for (auto [olds, news] : llvm::zip(oldNames.getAsRange<ArrayAttr>(), newNames.getAsRange<ArrayAttr>())) {
+  for (auto axes : llvm::zip(oldNames.getAsRange<ArrayAttr>(), newNames.getAsRange<ArrayAttr>())) {
+    ArrayAttr olds = std::get<0>(axes), news = std::get<1>(axes);
     // The mesh axes that divide the group's positions into blocks, slowest first: those of its first axis, and where
     // these leave single positions of it, those of the next.
     SmallVector<int> blocks;

@@ -182,7 +182,17 @@ private:
     return true;
   }
 
+  // Others that saw it fail may be gone before the first has said why.
+  void awaitTold() {
+    const int first = segment.header().failedRank.load();
+    const auto end = Clock::now() + std::chrono::seconds(2);
+    while (first >= 0 && children[first].alive && !segment.header().hasTold.load() && !hasEnded(first) &&
+           Clock::now() < end)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+
   int stopAll() {
+    awaitTold();
     while (children[0].alive && !hasEnded(0) && segment.header().failedRank.load() >= 0 &&
            segment.header().endsAfterSave() && StopSignals::signals() < 2)
       nextEvent();

@@ -56,8 +56,7 @@ bool CopyMail::advance() {
     // the oldest that is under way, and the one behind it
     for (size_t next = moved; next < std::min(moved + slots.size(), letters.size()); ++next) {
       Slot &slot = slots[next % slots.size()];
-      const std::lock_guard<std::mutex> lock(mutex);
-      if (!isStarted(slot) && slot.isFull != receives)
+      if (!isStarted(slot) && is(slot, !receives))
         start(slot, letters[next]);
     }
     Slot &slot = slots[moved % slots.size()];
@@ -71,6 +70,11 @@ bool CopyMail::advance() {
     ++moved;
   }
   return true;
+}
+
+bool CopyMail::is(const Slot &slot, bool isFull) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  return slot.isFull == isFull;
 }
 
 void CopyMail::await(const Slot &slot, bool isFull) {

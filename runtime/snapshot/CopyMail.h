@@ -54,6 +54,7 @@ private:
   };
   void start(Slot &slot, const Letter &letter);
   bool isStarted(const Slot &slot) const { return !slot.requests.empty(); }
+  bool is(const Slot &slot, bool isFull);
   /// Waits until it is, or is no longer, full; it is the waiting thread's then, until that sets it.
   void await(const Slot &slot, bool isFull);
   void set(Slot &slot, bool isFull);

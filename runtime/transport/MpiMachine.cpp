@@ -20,7 +20,8 @@ using Clock = std::chrono::steady_clock;
 static int64_t now() { return std::chrono::nanoseconds(Clock::now().time_since_epoch()).count(); }
 
 struct alignas(2 * kCacheLine) MpiMachine::Shared {
-  std::atomic<int> failedRank{-1}; // the first one that said why the run ends
+  std::atomic<int> failedRank{-1};  // the first one that says why the run ends
+  std::atomic<bool> hasTold{false}; // and has said it
 };
 
 MpiMachine::MpiMachine(int ownRank, int worldSize, double deadlineSeconds)
@@ -163,7 +164,7 @@ void MpiMachine::watch() {
     lookForLate();
     const int failed = shared->failedRank.load();
     if (failed >= 0 && failed != ownRank) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(200)); // for its message to come through
+      awaitTold();
       std::_Exit(4);
     }
   }
@@ -223,15 +224,34 @@ void MpiMachine::lookForLate() {
 void MpiMachine::end(const std::string &message) {
   if (!isFirstToFail())
     return;
-  std::fflush(stdout);
-  std::fprintf(stderr, "echelon: rank %d: %s\n", ownRank, printable(message, Lines::Indented).c_str());
-  std::fflush(stderr);
+  say(message);
   std::_Exit(4);
+}
+
+void MpiMachine::tell(const std::string &message) {
+  if (isFirstToFail())
+    say(message);
+  else
+    awaitTold();
 }
 
 bool MpiMachine::isFirstToFail() {
   int nobody = -1;
   return shared->failedRank.compare_exchange_strong(nobody, ownRank) || nobody == ownRank;
+}
+
+void MpiMachine::say(const std::string &message) {
+  std::fflush(stdout);
+  std::fprintf(stderr, "echelon: rank %d: %s\n", ownRank, printable(message, Lines::Indented).c_str());
+  std::fflush(stderr);
+  shared->hasTold.store(true);
+}
+
+/// When one rank ends mpirun ends them all: not before the first has said why, unless it is gone itself.
+void MpiMachine::awaitTold() const {
+  for (const auto begin = Clock::now(); !shared->hasTold.load() && Clock::now() - begin < std::chrono::seconds(1);)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  std::this_thread::sleep_for(std::chrono::milliseconds(200)); // for it to come through
 }
 
 std::string MpiMachine::whoIsGone() const {

@@ -41,8 +41,8 @@ public:
 
   /// From now on this rank may be gone.
   void leave() { own().exitCode.store(0); }
-  /// Whether this rank is the first of the machine to say why the run ends; else another does.
-  bool isFirstToFail();
+  /// Says why the run ends, where no other rank of the machine does; else returns when that one has.
+  void tell(const std::string &message);
   /// "rank 1 is stopped (by SIGSTOP or a debugger)": those that cannot come; empty where there are none.
   std::string whoIsGone() const;
 
@@ -57,6 +57,9 @@ private:
   void meet(MPI_Comm machine);
   RankStatus &statusOf(int rank) const;
   std::string whereOthersAre(int gone) const;
+  bool isFirstToFail();
+  void say(const std::string &message);
+  void awaitTold() const;
   void watch();
   bool hasEnded(const Peer &peer) const;
   void lookForGone();

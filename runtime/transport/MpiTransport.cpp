@@ -449,7 +449,9 @@ void MpiTransport::die(const std::string &message) const {
 
 void MpiTransport::stop(const char *message) {
   std::fflush(stdout);
-  if (!machine || machine->isFirstToFail())
+  if (machine)
+    machine->tell(message);
+  else
     std::fprintf(stderr, "echelon: rank %d: %s\n", ownRank, printable(message, Lines::Indented).c_str());
   std::fflush(stderr);
   while (saving.load() == Saving::Writes)

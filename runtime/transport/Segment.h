@@ -16,7 +16,8 @@ namespace echelon::runtime {
 inline constexpr int kMaxGroups = 64;
 
 struct SegmentHeader {
-  std::atomic<int> failedRank{-1}; // the first rank that failed
+  std::atomic<int> failedRank{-1};  // the first rank that failed
+  std::atomic<bool> hasTold{false}; // and has said why
   std::atomic<int> stopRequested{0};
   std::atomic<bool> lost{false}; // a rank was given up: it died, or it did not come
   std::atomic<Saving> saving{Saving::No};

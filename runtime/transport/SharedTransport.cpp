@@ -157,6 +157,7 @@ void SharedTransport::stop(const char *message) {
   if (segment.header().failedRank.compare_exchange_strong(nobody, ownRank)) {
     std::fflush(stdout);
     complain("rank " + std::to_string(ownRank) + ": " + message);
+    segment.header().hasTold.store(true);
   }
   if (kind == Kind::Threads || worldSize == 1) // the process lives on: launch() returns
     throw RankStopped();

@@ -25,9 +25,11 @@ from processes import descendants
 
 HERE = pathlib.Path(__file__).resolve().parent
 BUILD = pathlib.Path(os.environ.get("ECHELON_BUILD", HERE.parent.parent / "build"))
-KILLED = re.compile(r"rank \d+ (died \(signal \d+.*\)|is gone,) at step \d+, .*; the others wait in .*\(step\.ech:\d+\)")
+# In what the others wait: one of the program's lines, or what every run has.
+PLACE = r"(?:step\.ech:\d+|decision to stop or save)"
+KILLED = re.compile(r"rank \d+ (died \(signal \d+.*\)|is gone,) at step \d+, .*; the others wait in .*\(%s\)" % PLACE)
 KILL, STOP = [signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT], [signal.SIGSTOP]
-STOPPED = re.compile(r"rank \d+ is stopped \(.*\) and did not come to .*\(step\.ech:\d+\) at step \d+ within")
+STOPPED = re.compile(r"rank \d+ is stopped \(.*\) and did not come to .*\(%s\) at step \d+ within" % PLACE)
 
 
 def ranks_of(launcher, program):
