@@ -193,7 +193,10 @@ Value Build::dot(Value a, Value b, Names over) {
 Value Build::reduce(Reduction kind, Value x, Names over) {
   return ReduceOp::create(builder, loc, reduced(tensor(x), over), kind, x, names(over));
 }
-Value Build::mean(Value x, Names over) { return div(sum(toReal(x), over), count(over, tensor(x))); }
+Value Build::mean(Value x, Names over) {
+  Value total = sum(toReal(x), over); // first, whatever order a compiler gives arguments
+  return div(total, count(over, tensor(x)));
+}
 Value Build::argmax(Value x, StringRef over) {
   Tensor result = reduced(tensor(x), over).withElement(builder.getI32Type());
   return ArgMaxOp::create(builder, loc, result, x, names(over));

@@ -16,19 +16,23 @@ specs=(attending bottlenecks experts exits qlearning padded_translation sort_dig
 compile() {
   "$echelon" build "$work/$1.ech" --emit cpp -o "$work/$1.cpp"
   /usr/lib/llvm-22/bin/clang++ -std=c++17 -O1 -march=native -fopenmp-simd -fno-omit-frame-pointer -g1 \
+    -Wno-pass-failed -Wno-unknown-attributes -Wno-bitwise-conditional-parentheses \
     -fsanitize="$sanitizers" -B/usr/lib/llvm-22/bin -fuse-ld=lld -I"$root" "$work/$1.cpp" -o "$work/$1" \
     "$build/lib/libechelon_runtime.a" -lopenblas -ldnnl -lgomp -lz -ldeflate -lpthread -ldl
 }
 status=0
-run() {
-  "$work/$name" --folder "$work" --transport threads "$@" >"$work/said" 2>&1 || { cat "$work/said"; status=1; }
+train() {
+  local steps=$1
+  shift
+  "$work/$name" --folder "$work" --transport threads --steps "$steps" "$@" >"$work/said" 2>&1 &&
+    grep -q "^step $steps/$steps " "$work/said" || { cat "$work/said"; status=1; }
 }
 for name in "${specs[@]}"; do
   echo "== $name"
   sed -i "s/^\( *evaluate .*every \)[0-9]* /\12 /; s/^  batch .*/&\n  checkpoint every 2 steps to \"saves.$name\"/" \
     "$work/$name.ech"
   compile "$name"
-  run --steps 3
-  run --steps 5 --resume
+  train 3
+  train 5 --resume
 done
 exit $status
