@@ -194,8 +194,8 @@ Value Build::reduce(Reduction kind, Value x, Names over) {
   return ReduceOp::create(builder, loc, reduced(tensor(x), over), kind, x, names(over));
 }
 Value Build::mean(Value x, Names over) {
-  Value total = sum(toReal(x), over); // first, whatever order a compiler gives arguments
-  return div(total, count(over, tensor(x)));
+  Value number = count(over, tensor(x)); // first, whatever order a compiler gives arguments
+  return div(sum(toReal(x), over), number);
 }
 Value Build::argmax(Value x, StringRef over) {
   Tensor result = reduced(tensor(x), over).withElement(builder.getI32Type());
