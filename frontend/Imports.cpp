@@ -82,7 +82,7 @@ private:
       }
     if (auto it = known.find(whole); it != known.end())
       return it->second;
-    if (open.size() >= maximalImportNesting) {
+    if (open.size() > maximalImportNesting) {
       diagnostics.error(Code::E0702, import.range,
                         "imports nest more than " + std::to_string(maximalImportNesting) +
                             " deep; let one file import the others");

@@ -39,6 +39,7 @@ int launchThreads(const LaunchOptions &options, const RankMain &rankMain) {
   std::vector<std::thread> threads;
   for (int rank = 0; rank < options.ranks; ++rank)
     threads.emplace_back([&, rank] {
+      StopSignals::block();
       SharedTransport transport(segment, rank, SharedTransport::Kind::Threads, options.deadlineSeconds);
       setRankOfThread(&transport);
       try {

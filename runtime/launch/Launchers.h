@@ -27,6 +27,8 @@ public:
   StopSignals(SegmentHeader &header, bool endOnSecond);
   ~StopSignals();
   static int signals();
+  /// In a thread that is a rank: another of the process takes them.
+  static void block();
 };
 
 } // namespace echelon::runtime

@@ -19,13 +19,25 @@ static void onSignal(int) {
     _exit(4);
 }
 
+/// Libraries' kernels may use the register of the stack for something else: what a signal pushes there would overwrite
+/// the heap. Processes inherit it, threads do not.
+static void useOwnStack(bool use) {
+  alignas(64) static char memory[1 << 16];
+  stack_t stack = {};
+  stack.ss_sp = memory;
+  stack.ss_size = sizeof memory;
+  stack.ss_flags = use ? 0 : SS_DISABLE;
+  sigaltstack(&stack, nullptr);
+}
+
 StopSignals::StopSignals(SegmentHeader &header, bool endOnSecond) {
   watched.store(&header);
   received.store(0);
   endsOnSecond.store(endOnSecond);
   struct sigaction action = {};
   action.sa_handler = onSignal;
-  action.sa_flags = SA_RESTART;
+  action.sa_flags = SA_RESTART | SA_ONSTACK;
+  useOwnStack(true);
   for (int i = 0; i < 3; ++i)
     sigaction(kSignals[i], &action, &before[i]);
 }
@@ -33,7 +45,16 @@ StopSignals::StopSignals(SegmentHeader &header, bool endOnSecond) {
 StopSignals::~StopSignals() {
   for (int i = 0; i < 3; ++i)
     sigaction(kSignals[i], &before[i], nullptr);
+  useOwnStack(false);
   watched.store(nullptr);
+}
+
+void StopSignals::block() {
+  sigset_t all;
+  sigemptyset(&all);
+  for (int signal : kSignals)
+    sigaddset(&all, signal);
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);
 }
 
 int StopSignals::signals() { return received.load(); }

@@ -98,7 +98,7 @@ MpiMachine::Shared *MpiMachine::mapTogether(MPI_Comm machine) {
 
 /// Tells the ranks of this machine apart, and lets go of the names of what they share: Open MPI's ranks talk through
 /// files in /dev/shm, which stay behind when a rank is killed. Once all have mapped those of all, the names are not
-/// needed, and MPI takes no notice of their absence when it ends.
+/// needed.
 void MpiMachine::meet(MPI_Comm machine) {
   int place, size;
   MPI_Comm_rank(machine, &place);
@@ -126,10 +126,22 @@ void MpiMachine::meet(MPI_Comm machine) {
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);) {
     const size_t at = line.find("/dev/shm/");
-    if (at != std::string::npos && line.find("_segment", at) != std::string::npos &&
-        line.find(" (deleted)", at) == std::string::npos)
-      unlink(line.c_str() + at);
+    if (at == std::string::npos || line.find("_segment", at) == std::string::npos)
+      continue;
+    const std::string name = line.substr(at, line.find(" (deleted)", at) - at), // by another rank
+        suffix = "." + std::to_string(ownRank);
+    unlink(name.c_str());
+    if (name.size() > suffix.size() && name.compare(name.size() - suffix.size(), suffix.size(), suffix) == 0)
+      ownSegments.insert(name);
   }
+}
+
+void MpiMachine::leave() {
+  own().exitCode.store(0);
+  // MPI unlinks its own segments when it ends, and complains where there are none; its way of saying so has faults.
+  for (const std::string &name : ownSegments)
+    if (const int file = open(name.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600); file >= 0)
+      close(file);
 }
 
 // ---- waiting ----

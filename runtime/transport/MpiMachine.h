@@ -8,6 +8,7 @@
 #define MPICH_SKIP_MPICXX 1
 #include <atomic>
 #include <mpi.h>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -40,7 +41,7 @@ public:
   };
 
   /// From now on this rank may be gone.
-  void leave() { own().exitCode.store(0); }
+  void leave();
   /// Says why the run ends, where no other rank of the machine does; else returns when that one has.
   void tell(const std::string &message);
   /// "rank 1 is stopped (by SIGSTOP or a debugger)": those that cannot come; empty where there are none.
@@ -71,6 +72,7 @@ private:
   Shared *shared; // mapped, the statuses behind it
   size_t sharedBytes;
   std::vector<Peer> peers;
+  std::set<std::string> ownSegments; // files of MPI that it made, and whose names are gone
   std::vector<Suspicion> suspicions; // a peer each
   int64_t suspectedSince = 0;        // which wait they are of
 

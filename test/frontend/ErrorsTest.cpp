@@ -184,7 +184,7 @@ TEST(Limits, ImportsNest) {
   std::vector<std::pair<std::string, std::string>> files;
   for (int i = 0; i < 70; ++i)
     files.push_back({std::to_string(i) + ".ech", "import \"" + std::to_string(i + 1) + ".ech\"\n"});
-  EXPECT_EQ(load("nest", files), "63.ech:1:8: error[E0702]: imports nest more than 64 deep; let one file import the "
-                                 "others\nimport \"64.ech\"\n       ^~~~~~~~\n");
+  EXPECT_EQ(load("nest", files), "64.ech:1:8: error[E0702]: imports nest more than 64 deep; let one file import the "
+                                 "others\nimport \"65.ech\"\n       ^~~~~~~~\n");
 }
 } // namespace

@@ -34,7 +34,7 @@ void execute(const std::vector<std::string> &arguments) {
 namespace {
 volatile sig_atomic_t running = 0, asked = 0;
 
-/// While it lives SIGINT and SIGTERM end what runs, and all that it started.
+/// While it lives SIGINT, SIGTERM and SIGHUP end what runs, and all that it started.
 class Signals {
 public:
   Signals() {
@@ -44,20 +44,20 @@ public:
       if (running > 0)
         kill(-running, SIGTERM);
     };
-    for (size_t i = 0; i < 2; ++i) {
+    for (size_t i = 0; i < 3; ++i) {
       sigaction(kSignals[i], nullptr, &before[i]);
       if (before[i].sa_handler != SIG_IGN)
         sigaction(kSignals[i], &action, nullptr);
     }
   }
   ~Signals() {
-    for (size_t i = 0; i < 2; ++i)
+    for (size_t i = 0; i < 3; ++i)
       sigaction(kSignals[i], &before[i], nullptr);
   }
 
 private:
-  static constexpr int kSignals[] = {SIGINT, SIGTERM};
-  struct sigaction before[2];
+  static constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
+  struct sigaction before[3];
 };
 
 /// Its exit status, or 128 and the signal.

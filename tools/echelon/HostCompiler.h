@@ -12,8 +12,8 @@ constexpr int kNotStarted = 127; // exit status of a program that could not be s
 void execute(const std::vector<std::string> &arguments);
 
 /// Runs a program and waits; its standard output and error go to `outputFile` when that is not empty. Returns its exit
-/// status (128 + N when signal N ended it). SIGINT and SIGTERM end it with all that it started, and then this process,
-/// whose temporary folders go.
+/// status (128 + N when signal N ended it). SIGINT, SIGTERM and SIGHUP end it with all that it started, and then this
+/// process, whose temporary folders go.
 int runProgram(const std::vector<std::string> &arguments, const std::string &outputFile = "");
 
 /// What the host compiler is called with to build `source` into `executable`: $CXX or the compiler that built Echelon,

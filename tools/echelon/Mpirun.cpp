@@ -52,6 +52,9 @@ int runMpirun(const std::vector<std::string> &arguments) {
   }
   child = 0;
   int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  if (WIFSIGNALED(status))
+    std::cerr << "echelon: mpirun was ended by signal " << WTERMSIG(status) << " (" << strsignal(WTERMSIG(status))
+              << ")\n";
   if (code == 127)
     std::cerr << "echelon: cannot start mpirun; --transport mpi needs Open MPI (openmpi-bin)\n";
   return code == Fine || code == Usage ? code : static_cast<int>(RunFailed);

@@ -166,6 +166,34 @@ TEST(Launch, EndlessAndStoppedRanksAreNamedSoon) {
   EXPECT_NE(outcome.error.find("rank 1 is stopped (by SIGSTOP or a debugger)"), std::string::npos) << outcome.error;
 }
 
+// Kernels of libraries use the register of the stack for something else: a rank takes signals on a stack apart, or, as
+// a thread, not at all.
+TEST(Launch, SignalsComeOnTheirOwnStack) {
+  for (const char *transport : {"shm", "threads"})
+    for (int ranks : {1, 2}) {
+      LaunchOptions options;
+      options.transport = transport;
+      options.ranks = ranks;
+      EXPECT_EQ(launch(options,
+                       [&](Transport &) {
+                         sigset_t blocked;
+                         pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
+                         for (int signal : {SIGINT, SIGTERM, SIGUSR1}) {
+                           struct sigaction action;
+                           stack_t stack;
+                           sigaction(signal, nullptr, &action);
+                           sigaltstack(nullptr, &stack);
+                           const bool apart = (action.sa_flags & SA_ONSTACK) && !(stack.ss_flags & SS_DISABLE);
+                           if (!apart && !sigismember(&blocked, signal))
+                             return 1;
+                         }
+                         return 0;
+                       }),
+                0)
+          << transport << " " << ranks;
+    }
+}
+
 // Who writes a file for all, or is slow because others have its core, is waited for.
 TEST(Launch, OnlyRanksThatComputeAlikeAreGivenUpSoon) {
   Outcome outcome = outcomeOf("shm", 2, 60, [](Transport &t) {
