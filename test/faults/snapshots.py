@@ -181,6 +181,11 @@ def full_and_shut(trial):
     trial.goes_on(out, "after all that")
 
 
+def is_stopped(pid):
+    """Whether all threads of a process are."""
+    return all(path.read_text().rsplit(")", 1)[1].split()[0] == "T" for path in pathlib.Path(f"/proc/{pid}/task").glob("*/stat"))
+
+
 def two_runs(trial):
     out = trial.fresh()
     other = subprocess.Popen(trial.command(out), **NOTHING)
@@ -189,6 +194,8 @@ def two_runs(trial):
     both = [other.pid, *map(int, pathlib.Path(f"/proc/{other.pid}/task/{other.pid}/children").read_text().split())]
     for pid in both:  # it holds the directory, and changes nothing in it
         os.kill(pid, signal.SIGSTOP)
+    while not all(map(is_stopped, both)):  # each thread ends its system call first
+        time.sleep(1e-3)
     refused(trial, "two runs", out, "another run is writing its snapshots")
     for pid in both:
         os.kill(pid, signal.SIGKILL)
