@@ -34,16 +34,19 @@ void Compilation::checkTrain(const Train &block, bool wholeText) {
   size_t before = diagnostics.errorCount();
   module = nullptr;
   planBlock();
-  bool whole = false;
+  bool whole = false, fits = false;
   if (trainPlan.model && !trainPlan.model->broken) {
     whole = elaborateModel();
     if (!block.broken)
       checkLayoutAxes();
   }
-  if (!whole)
+  if (whole) {
+    fits = checkData();
+    fits &= checkPatterns(); // both tell what they find
+  } else {
     checkFiles();
-  else if (checkData() & checkPatterns() && diagnostics.errorCount() == before && wholeText && trainPlan.layoutBuilt &&
-           trainPlan.batch) {
+  }
+  if (fits && diagnostics.errorCount() == before && wholeText && trainPlan.layoutBuilt && trainPlan.batch) {
     annotate();
     lower(trainPlan.deviceBytes ? Stage::Rt : Stage::Dist); // memory is known at the end
   }

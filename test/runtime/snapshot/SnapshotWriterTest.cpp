@@ -121,7 +121,7 @@ TEST_F(Writer, WhatComesAsMessagesIsTheStateOfTheStep) {
     program.stateBytes += 4 * localCount(layout, program.mesh);
   }
   const auto save = [&](const std::string &to) {
-    return [&program, to, this](Rank &rank) {
+    return [to, this](Rank &rank) {
       std::optional<SnapshotWriter> writer;
       if (to == "beside")
         writer.emplace(rank, folder + "/beside", 0, true);
