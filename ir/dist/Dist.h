@@ -42,8 +42,9 @@ inline constexpr llvm::StringLiteral kMesh = "dist.mesh";                      /
 inline constexpr llvm::StringLiteral kStoreOptimizer = "dist.store_optimizer"; // names of mesh axes
 /// Where the clauses stand: {"tp.head" = loc("gpt.ech":40:5), "dp.store" = loc(…)}.
 inline constexpr llvm::StringLiteral kLines = "dist.lines";
+/// Ranks of a machine, in order; without: all.
+inline constexpr llvm::StringLiteral kNodeRanks = "dist.node_ranks";
 /// `collective` clauses: [{op = "all_reduce", over = ["dp"], algorithm = "ring"}].
-inline constexpr llvm::StringLiteral kNodeRanks = "dist.node_ranks"; // ranks of a machine, in order; without: all
 inline constexpr llvm::StringLiteral kAlgorithms = "dist.algorithms";
 
 /// On an ech operation divided along an axis that it works along inside (softmax, norms, argmax, …): the mesh axes

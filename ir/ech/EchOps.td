@@ -161,19 +161,18 @@ def Ech_StepOp : Ech_Op<"step", [Symbol, IsolatedFromAbove, SingleBlock, NoTermi
   let builders = [OpBuilder<(ins "::llvm::StringRef":$name)>];
 }
 
-def Ech_ReadOp : Ech_Op<"read", [MemoryEffects<[MemRead]>, DeclareOpInterfaceMethods<AxisRule, ["freedom"]>]> {
+def Ech_ReadOp : Ech_Op<"read", [MemoryEffects<[MemRead]>, DeclareOpInterfaceMethods<SymbolUserOpInterface>,
+                               DeclareOpInterfaceMethods<AxisRule, ["freedom"]>]> {
   let summary = "the value of a variable at the step's start, or of an input (free)";
   let arguments = (ins FlatSymbolRefAttr:$source);
   let results = (outs Ech_Tensor:$value);
   let assemblyFormat = "$source attr-dict `:` type($value)";
-  let hasVerifier = 1;
 }
 
-def Ech_WriteOp : Ech_Op<"write"> {
+def Ech_WriteOp : Ech_Op<"write", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "the value of a variable after the step";
   let arguments = (ins FlatSymbolRefAttr:$target, Ech_Tensor:$value);
   let assemblyFormat = "$target `,` $value attr-dict `:` type($value)";
-  let hasVerifier = 1;
 }
 
 def Ech_ReportOp : Ech_Op<"report"> {
@@ -183,13 +182,12 @@ def Ech_ReportOp : Ech_Op<"report"> {
   let hasVerifier = 1;
 }
 
-def Ech_GradientOp : Ech_Op<"gradient"> {
+def Ech_GradientOp : Ech_Op<"gradient", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "the derivative of the sum of losses in one parameter";
   let description = [{Made by `ech-differentiate`, one a parameter; `ech-expand-update` consumes it. Where gradients are
     to be looked at, as `verify` does, that pass writes the value to a variable `gradient.PATH`.}];
   let arguments = (ins FlatSymbolRefAttr:$parameter, Ech_Tensor:$value);
   let assemblyFormat = "$parameter `,` $value attr-dict `:` type($value)";
-  let hasVerifier = 1;
 }
 
 def Ech_YieldOp : Ech_Op<"yield", [Pure, Terminator, AttrSizedOperandSegments, HasParent<"RepeatOp">]> {

@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 
-from processes import descendants
+from processes import descendants, stat
 
 HERE = pathlib.Path(__file__).resolve().parent
 BUILD = pathlib.Path(os.environ.get("ECHELON_BUILD", HERE.parent.parent / "build"))
@@ -31,19 +31,13 @@ COMPILER = {"c++", "g++", "clang++", "cc1plus", "clang", "as", "collect2", "ld",
 
 def identity(pid):
     """A process's number and when it began: numbers come again."""
-    try:
-        return pid, pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19]
-    except OSError:
-        return pid, ""
+    return pid, (seen := stat(pid)) and seen.began
 
 
 def lives(process):
     pid, began = process
-    try:
-        fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    except OSError:
-        return False
-    return fields[19] == began and fields[0] not in "ZX"
+    seen = stat(pid)
+    return seen is not None and seen.began == began and seen.state not in "ZX"
 
 
 def name_of(pid):
@@ -57,13 +51,8 @@ def still_there(run, processes):
     """(pid, name) of those of `processes`, and of what is in the run's session, that live."""
     left = {(pid, name_of(pid)) for pid, begin in processes if lives((pid, begin))}
     for path in pathlib.Path("/proc").iterdir():
-        if path.name.isdigit():
-            try:
-                fields = (path / "stat").read_text().rsplit(")", 1)[1].split()
-            except OSError:
-                continue
-            if int(fields[3]) == run.pid and fields[0] not in "ZX":
-                left.add((int(path.name), name_of(path.name)))
+        if path.name.isdigit() and (seen := stat(path)) and seen.session == run.pid and seen.state not in "ZX":
+            left.add((int(path.name), name_of(path.name)))
     return left
 
 

@@ -1,5 +1,8 @@
 """What the scripts of this folder ask of processes."""
+import collections
 import pathlib
+
+Stat = collections.namedtuple("Stat", "state parent session began")
 
 
 def descendants(pid):
@@ -12,3 +15,13 @@ def descendants(pid):
     for child in map(int, text.split()):
         found += [child] + descendants(child)
     return found
+
+
+def stat(process):
+    """State ("R", "T", "Z", ...), parent, session and beginning of a process or thread, by its folder in /proc; None where
+    it is gone."""
+    try:
+        fields = (pathlib.Path("/proc") / str(process) / "stat").read_text().rsplit(")", 1)[1].split()
+    except OSError:
+        return None
+    return Stat(fields[0], int(fields[1]), int(fields[3]), fields[19])

@@ -24,7 +24,7 @@ import sys
 import tempfile
 import time
 
-from processes import descendants
+from processes import descendants, stat
 
 HERE = pathlib.Path(__file__).resolve().parent
 BUILD = pathlib.Path(os.environ.get("ECHELON_BUILD", HERE.parent.parent / "build"))
@@ -183,7 +183,7 @@ def full_and_shut(trial):
 
 def is_stopped(pid):
     """Whether all threads of a process are."""
-    return all(path.read_text().rsplit(")", 1)[1].split()[0] == "T" for path in pathlib.Path(f"/proc/{pid}/task").glob("*/stat"))
+    return all((seen := stat(task)) and seen.state == "T" for task in pathlib.Path(f"/proc/{pid}/task").iterdir())
 
 
 def two_runs(trial):

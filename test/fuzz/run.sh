@@ -2,10 +2,11 @@
 # Fuzzes with libFuzzer under AddressSanitizer and UndefinedBehaviorSanitizer:
 #   test/fuzz/run.sh [TARGET…] [--seconds N]
 # Targets: check, parse (specs); safetensors, manifest, npy, idx, cifar, csv, tokens (what the runtime reads). Unless told,
-# all of them: check for 4 hours on one core, each other for one. Builds into build-fuzz (JOBS=N: N compilers at
-# once). New inputs go to build-fuzz/corpus/TARGET, findings to build-fuzz/findings/TARGET; printed are, for each target,
-# the inputs executed, the coverage and the findings. Exit code 1: there are findings, or a target that did not run. To
-# keep a finding, copy it into test/fuzz/corpus/TARGET. To keep what covers more:
+# all of them: check for 4 hours of one core, each other for one; N are seconds of a core, too, however busy the machine
+# is. Builds into build-fuzz (JOBS=N: N compilers at once). New inputs go to build-fuzz/corpus/TARGET, findings to
+# build-fuzz/findings/TARGET; printed are, for each target, the inputs executed, the time of a core, the coverage and the
+# findings. Exit code 1: there are findings, or a target that did not run. To keep a finding, copy it into
+# test/fuzz/corpus/TARGET. To keep what covers more:
 #   build-fuzz/bin/fuzz_TARGET -merge=1 test/fuzz/corpus/TARGET build-fuzz/corpus/TARGET
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -14,7 +15,7 @@ targets=() seconds=
 while [ $# -gt 0 ]; do
   case "$1" in
   --seconds) seconds=${2:?--seconds takes a number}; shift ;;
-  -*) sed -n '2,10s/^# //p' "$0"; exit 2 ;;
+  -*) sed -n '2,11s/^# //p' "$0"; exit 2 ;;
   *) targets+=("$1") ;;
   esac
   shift
@@ -38,6 +39,7 @@ trap 'rm -rf "$TMPDIR"' EXIT
 grep -oE "'[^' ]+'" grammar/EchelonLexer.g4 | sort -u | sed -e 's/["\\]/\\&/g' -e "s/^'\(.*\)'\$/\"\1\"/" >"$TMPDIR/words"
 ulimit -s 65536 || true # frames are several times larger than in the compiler that is shipped
 
+TIMEFORMAT='%0U + %0S' # seconds of a core
 found=0
 for target in "${targets[@]}"; do
   corpus=$target length=16384 hours=1 words=()
@@ -48,19 +50,18 @@ for target in "${targets[@]}"; do
   grown=$folder/corpus/$target findings=$folder/findings/$target
   mkdir -p "$grown" "$findings"
   # After a finding the rest of the time is spent on others.
-  left=${seconds:-$((hours * 3600))} executed=0 coverage=0
-  until [ "$left" -le 0 ]; do
-    begin=$SECONDS
-    $folder/bin/fuzz_"$target" -max_total_time="$left" -max_len=$length -timeout=10 -rss_limit_mb=2048 \
-      -artifact_prefix="$findings/" -print_final_stats=1 "${words[@]}" \
-      "$grown" test/fuzz/corpus/$corpus >"$folder/fuzz-$target.log" 2>&1 || true
-    left=$((left - (SECONDS - begin) - 1))
+  all=${seconds:-$((hours * 3600))} spent=0 executed=0 coverage=0
+  until [ "$spent" -ge "$all" ]; do
+    { time $folder/bin/fuzz_"$target" -max_total_time=$((all - spent)) -max_len=$length -timeout=10 \
+      -rss_limit_mb=2048 -artifact_prefix="$findings/" -print_final_stats=1 "${words[@]}" \
+      "$grown" test/fuzz/corpus/$corpus >"$folder/fuzz-$target.log" 2>&1 || true; } 2>"$TMPDIR/time"
+    spent=$((spent + $(cat "$TMPDIR/time") + 1))
     executed=$((executed + $(sed -n 's/^stat::number_of_executed_units: *//p' "$folder/fuzz-$target.log" | tail -1) + 0))
     coverage=$(sed -n 's/.* cov: \([0-9]*\).*/\1/p' "$folder/fuzz-$target.log" | tail -1)
   done
   count=$(find "$findings" -type f | wc -l)
   found=$((found + count))
-  echo "$target: $executed inputs, $coverage edges, $count findings"
+  echo "$target: $executed inputs in $spent s of a core, $coverage edges, $count findings"
   if [ "$executed" -eq 0 ]; then
     echo "$target: nothing ran; see $folder/fuzz-$target.log"
     found=$((found + 1))

@@ -40,9 +40,10 @@ int lockOf(const std::string &folder) {
 /// Folders that nobody has any more.
 void sweep(const std::string &cache) {
   std::error_code none;
-  for (const fs::directory_entry &entry : fs::directory_iterator(cache, none)) {
-    const std::string path = entry.path().string();
-    if (entry.path().filename().string().rfind(kBeginning, 0) != 0 || entry.is_symlink(none))
+  for (fs::directory_iterator entry(cache, none), end; !none && entry != end; entry.increment(none)) {
+    const std::string path = entry->path().string();
+    std::error_code unknown;
+    if (entry->path().filename().string().rfind(kBeginning, 0) != 0 || entry->is_symlink(unknown))
       continue;
     if (const int taken = lockOf(path); taken >= 0) {
       remove(path);

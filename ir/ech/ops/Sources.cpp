@@ -8,8 +8,9 @@ using namespace echelon::ech;
 
 namespace {
 /// The variable or input that a name stands for has the axes of `type`.
-LogicalResult checkSymbol(Operation *op, FlatSymbolRefAttr name, Tensor type, bool inputs) {
-  Operation *symbol = SymbolTable::lookupNearestSymbolFrom(op, name);
+LogicalResult checkSymbol(Operation *op, FlatSymbolRefAttr name, Tensor type, bool inputs,
+                          SymbolTableCollection &tables) {
+  Operation *symbol = tables.lookupNearestSymbolFrom(op, name);
   if (auto variable = llvm::dyn_cast_or_null<VariableOp>(symbol))
     return checkAxes(op, type, llvm::cast<Tensor>(variable.getType()).getAxes(), "the value");
   if (auto input = llvm::dyn_cast_or_null<InputOp>(symbol); input && inputs)
@@ -31,19 +32,21 @@ LogicalResult InputOp::verify() {
     return emitOpError() << "is a tensor with named axes, not " << getType();
   return success();
 }
-LogicalResult ReadOp::verify() {
+LogicalResult ReadOp::verifySymbolUses(SymbolTableCollection &tables) {
   // Layout reads an input under other names (micro batches: [batch] as [micro, batch]); then the elements are as many.
-  if (auto input = llvm::dyn_cast_or_null<InputOp>(SymbolTable::lookupNearestSymbolFrom(*this, getSourceAttr()));
+  if (auto input = tables.lookupNearestSymbolFrom<InputOp>(*this, getSourceAttr());
       input && (*this)->hasAttr(kReadFrom)) {
     if (llvm::cast<Tensor>(input.getType()).count() != tensor(getValue()).count())
       return emitOpError() << "of " << getSource() << " has another number of elements under other names";
     return success();
   }
-  return checkSymbol(*this, getSourceAttr(), tensor(getValue()), /*inputs=*/true);
+  return checkSymbol(*this, getSourceAttr(), tensor(getValue()), /*inputs=*/true, tables);
 }
-LogicalResult WriteOp::verify() { return checkSymbol(*this, getTargetAttr(), tensor(getValue()), /*inputs=*/false); }
-LogicalResult GradientOp::verify() {
-  return checkSymbol(*this, getParameterAttr(), tensor(getValue()), /*inputs=*/false);
+LogicalResult WriteOp::verifySymbolUses(SymbolTableCollection &tables) {
+  return checkSymbol(*this, getTargetAttr(), tensor(getValue()), /*inputs=*/false, tables);
+}
+LogicalResult GradientOp::verifySymbolUses(SymbolTableCollection &tables) {
+  return checkSymbol(*this, getParameterAttr(), tensor(getValue()), /*inputs=*/false, tables);
 }
 LogicalResult ReportOp::verify() {
   if (failed(checkReal(*this, tensor(getValue()), "a reported value")))

@@ -6,7 +6,7 @@ import sys
 import time
 
 sys.path.append(f"{os.path.dirname(os.path.realpath(__file__))}/../../../faults")
-from processes import descendants
+from processes import descendants, stat
 
 program, folder = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 DEADLINE = 3
@@ -56,7 +56,7 @@ def finish(name, run, all_pids, shared):
                 os.kill(pid, signal.SIGKILL)
         sys.exit(f"{name}: did not end")
     for _ in range(500):  # mpirun may end a moment before its ranks are gone
-        left = [pid for pid in all_pids if state(pid) != "Z"]
+        left = [pid for pid in all_pids if (seen := stat(pid)) and seen.state != "Z"]
         if not left:
             break
         time.sleep(0.02)
@@ -69,14 +69,6 @@ def finish(name, run, all_pids, shared):
     left = [path for path in shared if os.path.exists(path)]
     if left:
         print(f"{name}: left behind {left}")
-
-
-def state(pid):
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rsplit(")", 1)[1].split()[0]
-    except OSError:
-        return "Z"
 
 
 for name, transport, sent in [
