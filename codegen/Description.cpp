@@ -2,9 +2,11 @@
 #include "codegen/Description.h"
 #include "codegen/Fingerprints.h"
 #include "codegen/Plan.h"
+#include "codegen/Printer.h"
 #include "codegen/Text.h"
 #include "ir/dist/State.h"
 #include "ir/rt/ops/Expression.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Path.h"
 
 using namespace mlir;
@@ -200,6 +202,12 @@ void Tables::print() {
       os << "  p.scalars.push_back({Scalar::" << word << ", " << quoted(name) << "});\n";
     }
   draws();
+  if (auto functions = module->getAttrOfType<ArrayAttr>(ech::kPartial)) {
+    auto texts = llvm::map_to_vector(functions.getAsRange<NameLoc>(), [](NameLoc function) {
+      return function.getName().str() + " (" + codegen::SourceLines::label(function) + ")";
+    });
+    field("partial", quoted(llvm::join(texts, ", ")));
+  }
   for (const frontend::PlannedEvaluation &e : plan.evaluations)
     os << "  p.evaluations.push_back({" << quoted(e.name) << ", "
        << (e.source ? dataText(*e.source) : std::string("{}")) << ", " << e.everySteps << ", " << e.batches << "});\n";

@@ -68,7 +68,11 @@ struct Differentiate : echelon::impl::DifferentiateBase<Differentiate> {
 
     Block &block = step.getBody().front();
     Reverse reverse;
-    reverse.follow(block, [&](ReadOp read) { return isParameter(read); });
+    llvm::DenseSet<StringAttr> parameters;
+    for (auto variable : getOperation().getOps<VariableOp>())
+      if (variable.getKind() == VariableKind::Param)
+        parameters.insert(variable.getSymNameAttr());
+    reverse.follow(block, [&](ReadOp read) { return parameters.contains(read.getSourceAttr().getAttr()); });
 
     MarkBackward mark;
     OpBuilder builder(&getContext(), &mark);
@@ -95,11 +99,6 @@ struct Differentiate : echelon::impl::DifferentiateBase<Differentiate> {
       GradientOp::create(builder, placeOf(loc), variable.getSymName(), gradient);
     }
     return success();
-  }
-
-  bool isParameter(ReadOp read) {
-    auto variable = dyn_cast_or_null<VariableOp>(SymbolTable::lookupSymbolIn(getOperation(), read.getSource()));
-    return variable && variable.getKind() == VariableKind::Param;
   }
 
   llvm::StringMap<Value> hoistReads(StepOp step) {

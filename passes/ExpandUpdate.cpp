@@ -62,6 +62,7 @@ struct ExpandUpdate : echelon::impl::ExpandUpdateBase<ExpandUpdate> {
       return success();
     if (failed(readLines(step)))
       return failure();
+    know(step);
     SmallVector<Line *> chosen;
     bool complete = true;
     for (GradientOp gradient : gradients) {
@@ -127,9 +128,7 @@ struct ExpandUpdate : echelon::impl::ExpandUpdateBase<ExpandUpdate> {
     return success(all);
   }
 
-  VariableOp variable(GradientOp gradient) {
-    return SymbolTable::lookupNearestSymbolFrom<VariableOp>(gradient, gradient.getParameterAttr());
-  }
+  VariableOp variable(GradientOp gradient) { return variables.lookup(gradient.getParameterAttr().getAttr()); }
 
   //===- the norm ------------------------------------------------------------------------------------------------===//
 
@@ -197,13 +196,28 @@ struct ExpandUpdate : echelon::impl::ExpandUpdateBase<ExpandUpdate> {
 
   //===- variables -----------------------------------------------------------------------------------------------===//
 
+  /// What the step reads, and where the variables that stand together end.
+  void know(StepOp step) {
+    variables.clear();
+    reads.clear();
+    rowOf.clear();
+    rowEnds.clear();
+    for (auto op : step.getBody().front().getOps<ReadOp>())
+      reads.try_emplace(op.getSourceAttr().getAttr(), op.getValue());
+    for (auto variable : getOperation().getOps<VariableOp>()) {
+      if (!isa_and_nonnull<VariableOp>(variable->getPrevNode()))
+        rowEnds.push_back(variable);
+      variables[variable.getSymNameAttr()] = variable;
+      rowOf[variable] = rowEnds.size() - 1;
+      rowEnds.back() = variable;
+    }
+  }
   Value read(Build &build, VariableOp source) {
-    Block *block = build.builder.getInsertionBlock();
-    for (auto op : block->getOps<ReadOp>())
-      if (op.getSource() == source.getSymName())
-        return op.getValue();
-    return named(build, source.getSymName(),
-                 ReadOp::create(build.builder, build.loc, cast<Tensor>(source.getType()), source.getSymName()));
+    Value &known = reads[source.getSymNameAttr()];
+    if (!known)
+      known = named(build, source.getSymName(),
+                    ReadOp::create(build.builder, build.loc, cast<Tensor>(source.getType()), source.getSymName()));
+    return known;
   }
   Value write(Build &build, VariableOp target, Value value) {
     named(build, target.getSymName(), value);
@@ -212,17 +226,18 @@ struct ExpandUpdate : echelon::impl::ExpandUpdateBase<ExpandUpdate> {
   }
   /// optimizer.m.PATH
   VariableOp moment(VariableOp param, StringRef name) { return beside(param, ("optimizer." + name + ".").str()); }
-  /// A variable that lives where the update of a parameter works: zeros of its type, its path behind `prefix`.
+  /// A variable that lives where the update of a parameter works: zeros of its type, its path behind `prefix`; behind
+  /// the variables that stand together with the parameter.
   VariableOp beside(VariableOp param, const Twine &prefix) {
     std::string path = (prefix + param.getSymName()).str();
     OpBuilder builder(&getContext());
-    Operation *after = param;
-    while (auto next = dyn_cast_or_null<VariableOp>(after->getNextNode()))
-      after = next;
-    builder.setInsertionPointAfter(after);
-    return VariableOp::create(builder, param.getLoc(), path, VariableKind::Optimizer, param.getType(),
-                              Distribution::Constant, APFloat(0.0), APFloat(0.0), param.getStacked(),
-                              /*decayed=*/false);
+    Operation *&end = rowEnds[rowOf.lookup(param)];
+    builder.setInsertionPointAfter(end);
+    auto made = VariableOp::create(builder, param.getLoc(), path, VariableKind::Optimizer, param.getType(),
+                                   Distribution::Constant, APFloat(0.0), APFloat(0.0), param.getStacked(),
+                                   /*decayed=*/false);
+    end = made;
+    return made;
   }
   Value named(Build &build, StringRef name, Value value) {
     value.getDefiningOp()->setLoc(NameLoc::get(build.builder.getStringAttr(name), build.loc));
@@ -230,6 +245,10 @@ struct ExpandUpdate : echelon::impl::ExpandUpdateBase<ExpandUpdate> {
   }
 
   SmallVector<Line> lines;
+  DenseMap<StringAttr, VariableOp> variables; // by name
+  DenseMap<StringAttr, Value> reads;          // by the variable's or input's name
+  DenseMap<Operation *, size_t> rowOf;
+  SmallVector<Operation *> rowEnds; // the last variable of each row
 };
 
 } // namespace

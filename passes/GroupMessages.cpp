@@ -42,43 +42,60 @@ bool readByReportsAlone(Operation *op) {
 /// Who waits for whom in a block, groups counted as one operation.
 class Waiting {
 public:
-  explicit Waiting(Block &block) : block(block) {}
-  DenseMap<Operation *, Group *> groupOf;
-
-  bool waitsFor(ArrayRef<Operation *> later, ArrayRef<Operation *> earlier) {
-    SmallPtrSet<Operation *, 8> wanted(earlier.begin(), earlier.end());
-    SmallPtrSet<Operation *, 32> seen;
-    SmallVector<Operation *> work;
-    auto visitOperands = [&](Operation *op) {
-      op->walk([&](Operation *inner) {
+  explicit Waiting(Block &block) {
+    for (Operation &op : block)
+      numbers.try_emplace(&op, numbers.size());
+    needs.resize(numbers.size());
+    groups.resize(numbers.size());
+    seenIn.resize(numbers.size());
+    for (Operation &op : block)
+      op.walk([&](Operation *inner) {
         for (Value operand : inner->getOperands())
           if (Operation *def = operand.getDefiningOp())
-            if (Operation *here = block.findAncestorOpInBlock(*def); here && here != op && seen.insert(here).second)
-              work.push_back(here);
+            if (Operation *here = block.findAncestorOpInBlock(*def); here && here != &op)
+              needs[numbers[&op]].push_back(numbers[here]);
       });
+  }
+
+  void join(Operation *op, Group *group) { groups[numbers[op]] = group; }
+
+  bool waitsFor(ArrayRef<Operation *> later, ArrayRef<Operation *> earlier) {
+    ++search;
+    SmallVector<size_t> work;
+    auto visit = [&](size_t op) {
+      for (size_t need : needs[op])
+        if (std::exchange(seenIn[need], search) != search)
+          work.push_back(need);
     };
+    SmallVector<size_t> wanted = llvm::map_to_vector(earlier, [&](Operation *op) { return numbers.lookup(op); });
+    llvm::sort(wanted);
     for (Operation *op : later)
-      visitOperands(op);
+      visit(numbers.lookup(op));
     while (!work.empty()) {
-      Operation *op = work.pop_back_val();
-      if (wanted.contains(op))
+      size_t op = work.pop_back_val();
+      if (llvm::binary_search(wanted, op))
         return true;
-      if (Group *group = groupOf.lookup(op)) {
+      if (Group *group = groups[op]) {
         for (Operation *member : group->members) {
-          if (wanted.contains(member))
+          size_t number = numbers.lookup(member);
+          if (llvm::binary_search(wanted, number))
             return true;
-          if (seen.insert(member).second || member == op)
-            visitOperands(member);
+          if (std::exchange(seenIn[number], search) != search || number == op)
+            visit(number);
         }
       } else {
-        visitOperands(op);
+        visit(op);
       }
     }
     return false;
   }
 
 private:
-  Block &block;
+  DenseMap<Operation *, size_t> numbers;  // in the block's order
+  std::vector<SmallVector<size_t>> needs; // by number: whose results it reads
+  std::vector<Group *> groups;
+  std::vector<int64_t> seenIn; // the last search that came by
+  int64_t search = 0;
 };
 
 struct GroupMessages : echelon::impl::GroupMessagesBase<GroupMessages> {
@@ -140,7 +157,7 @@ struct GroupMessages : echelon::impl::GroupMessagesBase<GroupMessages> {
       }
       last->members.push_back(op);
       last->bytes += bytes;
-      waiting.groupOf[op] = last;
+      waiting.join(op, last);
     }
     bool changed = false;
     for (auto &group : groups)

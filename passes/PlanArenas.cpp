@@ -184,6 +184,11 @@ struct PlanArenas : echelon::impl::PlanArenasBase<PlanArenas> {
     Builder builder(&getContext());
     int64_t work = 0;
     module.walk([&](rt::FunctionOp function) { work = std::max(work, Plan(function).run()); });
+    llvm::DenseMap<StringRef, SmallVector<rt::AllocOp>> placesOf; // by the variable's or input's name
+    module.walk([&](rt::AllocOp alloc) {
+      if (alloc.getOf())
+        placesOf[*alloc.getOf()].push_back(alloc);
+    });
     int64_t state = 0, input = 0;
     dist::MeshAttr mesh = dist::meshOf(module);
     // every stored tensor has a place, read or not
@@ -192,19 +197,15 @@ struct PlanArenas : echelon::impl::PlanArenasBase<PlanArenas> {
       if (mesh && type.getState())
         type = dist::localType(type, mesh);
       variable->setAttr("rt.offset", builder.getI64IntegerAttr(state));
-      module.walk([&](rt::AllocOp alloc) {
-        if (alloc.getOf() && *alloc.getOf() == variable.getSymName())
-          alloc.setOffset(state);
-      });
+      for (rt::AllocOp alloc : placesOf.lookup(variable.getSymName()))
+        alloc.setOffset(state);
       state += aligned(rt::Buffer::dense(type.getAxes(), type.getElement()).bytes());
     }
     // an input has one for each state in which it is read
     for (auto in : module.getOps<ech::InputOp>()) {
       SmallVector<Attribute> places;
       llvm::MapVector<Attribute, int64_t> known;
-      module.walk([&](rt::AllocOp alloc) {
-        if (!alloc.getOf() || *alloc.getOf() != in.getSymName())
-          return;
+      for (rt::AllocOp alloc : placesOf.lookup(in.getSymName())) {
         auto read = alloc->getAttrOfType<DictionaryAttr>("rt.read");
         auto [at, isNew] = known.insert({read, input});
         if (isNew) {
@@ -214,7 +215,7 @@ struct PlanArenas : echelon::impl::PlanArenasBase<PlanArenas> {
           input += aligned(rt::buffer(alloc).bytes());
         }
         alloc.setOffset(at->second);
-      });
+      }
       in->setAttr("rt.places", builder.getArrayAttr(places));
     }
     module->setAttr(rt::kStateBytes, builder.getI64IntegerAttr(state));

@@ -237,8 +237,23 @@ Val Lowering::apply(Function f, ArrayRef<Val> given, SourceRange range, const st
   if (f == Function::Relu || (f == Function::Floor && isReal))
     for (Value &v : values)
       v = build.toReal(v);
+  notePartial(f, operands, range);
   Value result = f == Function::Floor && !isReal ? values[0] : build.map(f, values);
   return tensor(result, made, range, known);
+}
+
+void Lowering::notePartial(Function f, ArrayRef<Val> operands, SourceRange range) {
+  StringRef name = f == Function::Div   ? "division"
+                   : f == Function::Pow ? "power"
+                   : llvm::is_contained({Function::Exp, Function::Log, Function::Sqrt, Function::Rsqrt}, f)
+                       ? ech::stringifyFunction(f)
+                       : "";
+  bool byNumber = f == Function::Div && operands[1].kind == Val::Known;
+  if (name.empty() || byNumber || scope->isLibrary)
+    return;
+  StringAttr label = build.builder.getStringAttr(name);
+  shared.partial.insert(
+      NameLoc::get(label, FileLineColLoc::get(&shared.context, shared.sources.name(range.file), range.line, 1)));
 }
 
 Val Lowering::raise(const Val &base, const Val &exponent, SourceRange range, bool lifted) {
@@ -257,8 +272,10 @@ Val Lowering::raise(const Val &base, const Val &exponent, SourceRange range, boo
       Value product = x.value;
       for (int64_t i = 1; i < std::llabs(*n); ++i)
         product = build.mul(product, x.value);
-      if (*n < 0)
+      if (*n < 0) {
+        notePartial(Function::Pow, {base, exponent}, range);
         product = build.div(build.constant(1), product);
+      }
       return tensor(product, base.made, range);
     }
     if (exponent.number == Number::fraction(1, 2))

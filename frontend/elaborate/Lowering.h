@@ -8,6 +8,7 @@
 #include "frontend/elaborate/Value.h"
 #include "frontend/elaborate/Walk.h"
 #include "ir/ech/Build.h"
+#include "llvm/ADT/SetVector.h"
 #include <deque>
 #include <map>
 #include <memory>
@@ -26,6 +27,7 @@ struct Shared {
   mlir::ModuleOp module;
   std::map<std::string, ech::VariableOp> variables; // by path
   std::vector<std::string> wrongInputs;             // with an error in their declarations
+  llvm::SetVector<mlir::Attribute> partial;         // functions and where they stand, as in kPartial
 };
 
 class Lowering {
@@ -261,6 +263,8 @@ private:
   Val indexCall(const CallExpr &e, const Args &a);
   Val stopGradient(const CallExpr &e, const Args &a);
   Val raise(const Val &base, const Val &exponent, SourceRange range, bool lifted);
+  /// Keeps where a function stands that makes inf or nan of some finite numbers.
+  void notePartial(ech::Function f, llvm::ArrayRef<Val> operands, SourceRange range);
   Value constantLike(const Val &v, bool integer);
   bool lift = false; // inside outer(…)
 

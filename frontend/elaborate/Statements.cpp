@@ -102,7 +102,11 @@ void Lowering::execute(const Statement &s) {
   }
   case StatementKind::Metric: {
     const auto &metric = cast<MetricStatement>(s);
-    return reportStatement(ech::ReportKind::Metric, &metric.name, *metric.value, s.range);
+    const size_t before = shared.partial.size();
+    reportStatement(ech::ReportKind::Metric, &metric.name, *metric.value, s.range);
+    while (shared.partial.size() > before) // no metric ends a run
+      shared.partial.pop_back();
+    return;
   }
   case StatementKind::Return: {
     const auto &end = cast<ReturnStatement>(s);

@@ -120,7 +120,8 @@ void Assign::block(Block &block) {
 }
 
 void Assign::operation(Operation *op) {
-  if (auto rule = dyn_cast<ech::AxisRule>(op)) {
+  auto stands = dyn_cast<ech::ReadOp>(op); // for a variable, which a table knows sooner
+  if (auto rule = dyn_cast<ech::AxisRule>(op); rule && !(stands && variableOf(stands.getSource()))) {
     ech::Freedom freedom = rule.freedom();
     if (freedom == ech::Freedom::Source || (freedom == ech::Freedom::IfOperandsAre && op->getNumOperands() > 0 &&
                                             llvm::all_of(op->getOperands(), [&](Value v) { return isFree(v); }))) {

@@ -5,7 +5,8 @@ using namespace mlir;
 using namespace echelon;
 using namespace echelon::lower;
 
-Lowering::Lowering(ModuleOp module, MeshAttr mesh) : b(module.getContext()), mesh(mesh), module(module) {
+Lowering::Lowering(ModuleOp module, MeshAttr mesh)
+    : b(module.getContext()), mesh(mesh), module(module), symbols(module) {
   addStructure(*this);
   addLoops(*this);
   addContractions(*this);

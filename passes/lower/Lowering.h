@@ -148,6 +148,7 @@ public:
   llvm::DenseMap<Value, std::function<mlir::LogicalResult(Operation *wait)>> started;
   llvm::StringMap<Value> stored; ///< buffers of variables and inputs
   mlir::ModuleOp module;
+  mlir::SymbolTable symbols; ///< variables and inputs
   rt::FunctionOp function;
   bool evaluates = false; ///< in @evaluate
 
@@ -156,6 +157,8 @@ private:
   Location locOf(Value v);
   /// Whether a slot's memory may be written where `producer` stands: nobody reads what it holds there or later.
   bool isFreeAt(Value holder, Operation *producer, Value produced);
+  /// What a block reads of a variable.
+  llvm::ArrayRef<Value> readsOf(mlir::StringAttr variable, mlir::Block *block);
   /// Where v goes; `written`, which becomes v where it lies, is what is written there first.
   Slot findSlot(Value v, Value written);
   Slot findSlot(Value v) { return findSlot(v, v); }
@@ -171,7 +174,8 @@ private:
   /// A copy between orders of axes, by the kernel for transposes.
   void copyTransposed(Value to, Value from, Location loc);
   Value offset(const Terms &terms, int64_t plus, const llvm::Twine &name);
-  llvm::StringMap<Value> offsets; ///< of this function
+  llvm::StringMap<Value> offsets;                                                                  ///< of this function
+  llvm::DenseMap<mlir::Block *, llvm::DenseMap<mlir::StringAttr, llvm::SmallVector<Value>>> reads; ///< by the variable
 };
 
 /// Builds one rt.call.

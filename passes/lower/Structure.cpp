@@ -25,7 +25,7 @@ NameLoc storedName(Lowering &l, StringRef path, Location loc) {
 LogicalResult lowerRead(Lowering &l, ech::ReadOp op) {
   if (op.getSource() == ech::kValidSamples)
     return success(); // free: loop nests ask how many samples are valid
-  bool input = isa<ech::InputOp>(SymbolTable::lookupNearestSymbolFrom(op, op.getSourceAttr()));
+  bool input = isa<ech::InputOp>(l.symbols.lookup(op.getSource()));
   // an input may be wanted in several states: it then has as many places
   std::string key = op.getSource().str();
   if (input) {

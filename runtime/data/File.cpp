@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
+#include <fstream>
 #include <libdeflate.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -134,6 +136,19 @@ std::string inflateSome(const std::string &path, const uint8_t *packed, size_t p
   return error;
 }
 
+/// Memory that is free on this machine, as the kernel estimates it, or in this process's control group, in bytes.
+size_t freeMemory() {
+  size_t free = SIZE_MAX, value = 0, used = 0;
+  std::ifstream machine("/proc/meminfo");
+  for (std::string name; machine >> name >> value; machine.ignore(80, '\n'))
+    if (name == "MemAvailable:")
+      free = value << 10;
+  std::ifstream limit("/sys/fs/cgroup/memory.max"), current("/sys/fs/cgroup/memory.current");
+  if (limit >> value && current >> used) // "max" is no number
+    free = std::min(free, value > used ? value - used : 0);
+  return free;
+}
+
 /// The length that the file's last four bytes tell is only a first guess: it is modulo 2^32 and of the last member
 /// alone.
 std::string unpack(const std::string &path, const uint8_t *packed, size_t packedSize, size_t limit,
@@ -142,13 +157,19 @@ std::string unpack(const std::string &path, const uint8_t *packed, size_t packed
   std::memcpy(&guess, packed + packedSize - 4, 4);
   // Deflate packs at most 1032 to 1; a larger guess is a lie that would only cost memory.
   size_t capacity = std::clamp<size_t>(guess, 1024, 1032 * packedSize + 1024);
-  capacity = std::min(capacity, std::max<size_t>(limit, 1));
+  const size_t room = freeMemory() / 10 * 9; // the rest is for all others
+  capacity = std::min(capacity, std::max<size_t>(std::min(limit, room), 1));
   Unpacked out;
   if (!out.grow(capacity))
     return "cannot unpack \"" + path + "\": out of memory";
   std::string error;
   if (limit != SIZE_MAX || !inflateAll(packed, packedSize, out, length))
-    error = inflateSome(path, packed, packedSize, limit, out, length);
+    error = inflateSome(path, packed, packedSize, std::min(limit, room), out, length);
+  if (error.empty() && length >= room) {
+    char gigabytes[32];
+    std::snprintf(gigabytes, sizeof(gigabytes), "%.2f GB", double(room) * 1e-9);
+    error = "cannot unpack \"" + path + "\": it holds more than the " + gigabytes + " of memory that it may take here";
+  }
   bytes = out.keep(length);
   return error;
 }

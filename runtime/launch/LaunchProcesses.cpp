@@ -135,6 +135,12 @@ private:
     return true;
   }
 
+  static const char *likelyCause(int signal) {
+    return signal == SIGKILL  ? "; perhaps out of memory"
+           : signal == SIGBUS ? "; a data file was cut while it was read, or its disk failed"
+                              : "";
+  }
+
   // A rank ends well when its main function has returned. Else it is named here, unless it has spoken for itself.
   bool endedWell(int rank) {
     const int status = children[rank].status;
@@ -146,10 +152,9 @@ private:
     }
     if (segment.header().failedRank.load() < 0) {
       segment.header().lost.store(true);
-      std::string how = WIFSIGNALED(status)
-                            ? "died (signal " + std::to_string(WTERMSIG(status)) + ", " + strsignal(WTERMSIG(status)) +
-                                  (WTERMSIG(status) == SIGKILL ? "; perhaps out of memory" : "") + ")"
-                            : "ended by itself (exit code " + std::to_string(WEXITSTATUS(status)) + ")";
+      std::string how = WIFSIGNALED(status) ? "died (signal " + std::to_string(WTERMSIG(status)) + ", " +
+                                                  strsignal(WTERMSIG(status)) + likelyCause(WTERMSIG(status)) + ")"
+                                            : "ended by itself (exit code " + std::to_string(WEXITSTATUS(status)) + ")";
       complain("rank " + std::to_string(rank) + " " + how + " " + segment.status(rank).describe() +
                whereOthersAre(rank));
     }

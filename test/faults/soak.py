@@ -4,7 +4,7 @@
     test/faults/soak.py [--minutes 60] [--transport shm | mpi]
 
 The load is one process a core that computes, stops for random times, and computes again. Every alarm is false: no rank
-dies or hangs. Prints the steps done and the longest of them.
+dies or hangs. Prints the steps done, the longest of them, and what the run told on stderr.
 """
 import argparse
 import json
@@ -61,10 +61,12 @@ def main():
             for process in load:
                 process.kill()
             run.kill()
+        told = [line for line in error.splitlines() if line.strip()]
         with open(log) as file:
             times = [json.loads(line)["step_time_s"] for line in file if line.endswith("}\n")]
     print(f"{ranks} ranks over {options.transport} on {cores} cores with load, {options.minutes:g} min: {len(times)} "
-          f"steps, the longest {max(times):.2f} s, {'ALARM: ' + error.strip() if alarmed else 'no alarm'}")
+          f"steps, the longest {max(times):.2f} s, {'ALARM' if alarmed else 'no alarm'}, {len(told)} lines told" +
+          "".join(f"\n  {line}" for line in told))
     sys.exit(alarmed)
 
 

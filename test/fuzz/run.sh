@@ -28,7 +28,8 @@ cmake -S . -B $folder -G Ninja -DECHELON_SANITIZE=fuzzer-no-link,address,undefin
   -DCMAKE_CXX_COMPILER=$clang/clang++ -DECHELON_RUNTIME_FLAGS="-O1;-Wno-pass-failed" >/dev/null
 ninja -C $folder ${JOBS:+-j "$JOBS"} "${targets[@]/#/fuzz_}"
 
-export ASAN_OPTIONS=detect_stack_use_after_return=0
+# LLVM's libraries, which are not instrumented, hand out memory that instrumented code of their headers has poisoned.
+export ASAN_OPTIONS=detect_stack_use_after_return=0:allow_user_poisoning=0
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 memory=/dev/shm
 [ -w $memory ] || memory=/tmp
@@ -49,12 +50,14 @@ for target in "${targets[@]}"; do
   esac
   grown=$folder/corpus/$target findings=$folder/findings/$target
   mkdir -p "$grown" "$findings"
-  # After a finding the rest of the time is spent on others.
+  rm -f "$folder/fuzz-$target.log"
+  # After a finding the rest of the time is spent on others. An input has a minute: the instrumented compiler takes ten
+  # times as long as the one that is shipped, and the machine may be busy.
   all=${seconds:-$((hours * 3600))} spent=0 executed=0 coverage=0
   until [ "$spent" -ge "$all" ]; do
-    { time $folder/bin/fuzz_"$target" -max_total_time=$((all - spent)) -max_len=$length -timeout=10 \
+    { time $folder/bin/fuzz_"$target" -max_total_time=$((all - spent)) -max_len=$length -timeout=60 \
       -rss_limit_mb=2048 -artifact_prefix="$findings/" -print_final_stats=1 "${words[@]}" \
-      "$grown" test/fuzz/corpus/$corpus >"$folder/fuzz-$target.log" 2>&1 || true; } 2>"$TMPDIR/time"
+      "$grown" test/fuzz/corpus/$corpus >>"$folder/fuzz-$target.log" 2>&1 || true; } 2>"$TMPDIR/time"
     spent=$((spent + $(cat "$TMPDIR/time") + 1))
     executed=$((executed + $(sed -n 's/^stat::number_of_executed_units: *//p' "$folder/fuzz-$target.log" | tail -1) + 0))
     coverage=$(sed -n 's/.* cov: \([0-9]*\).*/\1/p' "$folder/fuzz-$target.log" | tail -1)

@@ -157,68 +157,45 @@ class Watch:
     def run(self, title, command, reads=(), writes=(), code=0, mpi=False, env=None):
         """Traces a command. reads, writes: what it may touch beside the system and its own installation; a name that
         ends with / is a folder and all in it."""
+        seen = self.trace(title, command, code, env or {})
+        rules = Rules(self, [self.path(r) for r in reads], [self.path(w) for w in writes], mpi, (env or {}).get("CXX"))
+        for path, whose in sorted(seen.reads.items()):
+            for by in whose:
+                if not rules.may_read(by, path):
+                    self.fail(title, f"{by} read {path}")
+        for path, whose in sorted(seen.writes.items()):
+            for by in whose:
+                if not rules.may_write(by, path):
+                    self.fail(title, f"{by} wrote {path}")
+        for by, target in seen.started:
+            if not rules.may_start(by, target):
+                self.fail(title, f"{by} started {target}")
+        for by, call, what in seen.network:
+            if not (mpi or "AF_UNIX" in what or "AF_NETLINK" in what):
+                self.fail(title, f"{by}: {call}({what})")
+        self.look_for_leftovers(title, mpi)
+        if self.show:
+            show_accesses(title, seen)
+        return seen
+
+    def trace(self, title, command, code, env):
         trace = self.path("trace")
         environment = {"PATH": os.environ["PATH"], "HOME": self.path("home"), "TMPDIR": self.path("tmp"),
-                       "ECHELON_CACHE": self.path("cache"), **(env or {})}
+                       "ECHELON_CACHE": self.path("cache"), **env}
         if os.environ.get("LLVM_PROFILE_FILE"):
             environment["LLVM_PROFILE_FILE"] = os.environ["LLVM_PROFILE_FILE"]
         ran = subprocess.run(["strace", "-f", "--seccomp-bpf", "-qq", "-y", "-s", "4096", "-e",
                               f"trace={TRACED},clone,clone3,fork,vfork", "-o", trace, *command],
                              cwd=self.path("work"), env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                              stderr=subprocess.STDOUT, timeout=500)
-        self.commands += 1
         if ran.returncode != code:
             self.fail(title, f"ended with {ran.returncode}, not {code}: {ran.stdout[-600:]!r}")
         seen = read_trace(trace, self.path("work"))
+        self.commands += 1
         self.files += len(seen.reads) + len(seen.writes)
-        allowed_reads = [self.path(r) for r in reads]
-        allowed_writes = [self.path(w) for w in writes]
-        own = [self.echelon, os.path.join(self.build, "lib") + "/"]
-        headers = [os.path.join(self.source, "runtime") + "/"]
+        return seen
 
-        def within(path, places):
-            return any(path == p.rstrip("/") or (p.endswith("/") and path.startswith(p)) for p in places)
-
-        def is_compiler(by):
-            return os.path.basename(by) in COMPILERS or "/gcc" in by or by.endswith("cc1plus")
-
-        def is_mpi(by):
-            return os.path.basename(by) in MPI
-
-        for path, whose in sorted(seen.reads.items()):
-            for by in whose:
-                fine = path.startswith(SYSTEM) or within(path, allowed_reads + allowed_writes + own)
-                if is_compiler(by):
-                    fine |= within(path, headers + [self.path("cache/"), self.path("tmp/")]) or path in ("/", self.source)
-                if mpi:
-                    fine |= path.startswith(("/dev/shm/", self.path("tmp") + "/", self.path("home") + "/.openmpi")) or path in ("/tmp", self.path("tmp"))
-                fine |= not path.startswith("/")  # pipe:[…], memfd
-                fine |= mpi and path in ("/", "/dev", "/sys", "/dev/shm")  # hwloc looks for devices
-                if not fine:
-                    self.fail(title, f"{by} read {path}")
-        for path, whose in sorted(seen.writes.items()):
-            for by in whose:
-                fine = path in ("/dev/null", "/dev/tty") or within(path, allowed_writes) or not path.startswith("/")
-                fine |= re.match(r"/proc/(self|\d+)/(clear_refs|task/\d+/comm|comm)$", path) is not None
-                if is_compiler(by):
-                    fine |= within(path, [self.path("tmp/"), self.path("cache/")])
-                if mpi:
-                    fine |= path.startswith(("/dev/shm/", self.path("tmp") + "/", "/memfd:")) or path in ("/dev/shm", "/dev/ptmx", self.path("tmp"))
-                if not fine:
-                    self.fail(title, f"{by} wrote {path}")
-        for by, target in seen.started:
-            shell = os.path.basename(os.path.realpath(target)) in SHELLS or os.path.basename(target) in SHELLS
-            if shell and not is_compiler(by) and not is_mpi(by):
-                self.fail(title, f"{by} started the shell {target}")
-            ours = by == "?" or by == self.echelon or by.startswith(self.path(""))
-            expected = (target == self.echelon or target == (env or {}).get("CXX") or is_compiler(target) or is_mpi(target)
-                        or target.startswith(tuple(allowed_writes)))
-            if ours and not expected:
-                self.fail(title, f"{by} started {target}")
-        for by, call, what in seen.network:
-            local = "AF_UNIX" in what or "AF_NETLINK" in what or mpi
-            if not local:
-                self.fail(title, f"{by}: {call}({what})")
+    def look_for_leftovers(self, title, mpi):
         left = os.listdir(self.path("tmp"))
         if mpi:  # Open MPI's session folder
             left = [name for name in left if not name.startswith(("ompi.", "pmix", "prte"))]
@@ -227,16 +204,66 @@ class Watch:
         half = [name for name in os.listdir(self.path("cache")) if name.startswith("build-")]
         if half:
             self.fail(title, f"left in the cache: {half}")
-        if self.show:
-            print(f"== {title}")
-            for path in sorted(seen.reads):
-                if not path.startswith(SYSTEM):
-                    print("  read ", path)
-            for path in sorted(seen.writes):
-                print("  wrote", path)
-            for by, target in seen.started:
-                print(f"  {os.path.basename(by)} started {target}")
-        return seen
+
+
+def show_accesses(title, seen):
+    print(f"== {title}")
+    for path in sorted(seen.reads):
+        if not path.startswith(SYSTEM):
+            print("  read ", path)
+    for path in sorted(seen.writes):
+        print("  wrote", path)
+    for by, target in seen.started:
+        print(f"  {os.path.basename(by)} started {target}")
+
+
+def within(path, places):
+    return any(path == p.rstrip("/") or (p.endswith("/") and path.startswith(p)) for p in places)
+
+
+def is_compiler(by):
+    return os.path.basename(by) in COMPILERS or "/gcc" in by or by.endswith("cc1plus")
+
+
+def is_mpi(by):
+    return os.path.basename(by) in MPI
+
+
+class Rules:
+    """What the processes of one command may do; `by` is the program that does it, "?" where that is not known."""
+
+    def __init__(self, watch, reads, writes, mpi, compiler):
+        self.watch, self.writes, self.mpi, self.compiler = watch, writes, mpi, compiler
+        self.tmp, self.cache = watch.path("tmp"), watch.path("cache")
+        self.reads = reads + writes + [watch.echelon, os.path.join(watch.build, "lib") + "/"]
+
+    def may_read(self, by, path):
+        if not path.startswith("/") or path.startswith(SYSTEM) or within(path, self.reads):  # pipe:[…], memfd
+            return True
+        headers = os.path.join(self.watch.source, "runtime") + "/"
+        if is_compiler(by) and (within(path, [headers, self.cache + "/", self.tmp + "/"]) or path in ("/", self.watch.source)):
+            return True
+        # hwloc looks for devices
+        return self.mpi and (path.startswith(("/dev/shm/", self.tmp + "/", self.watch.path("home") + "/.openmpi"))
+                             or path in ("/", "/dev", "/sys", "/dev/shm", "/tmp", self.tmp))
+
+    def may_write(self, by, path):
+        if not path.startswith("/") or path in ("/dev/null", "/dev/tty") or within(path, self.writes):
+            return True
+        if re.match(r"/proc/(self|\d+)/(clear_refs|task/\d+/comm|comm)$", path):
+            return True
+        if is_compiler(by) and within(path, [self.tmp + "/", self.cache + "/"]):
+            return True
+        return self.mpi and (path.startswith(("/dev/shm/", self.tmp + "/", "/memfd:"))
+                             or path in ("/dev/shm", "/dev/ptmx", self.tmp))
+
+    def may_start(self, by, target):
+        is_shell = {os.path.basename(os.path.realpath(target)), os.path.basename(target)} & SHELLS
+        if is_shell and not is_compiler(by) and not is_mpi(by):
+            return False
+        is_ours = by == "?" or by == self.watch.echelon or by.startswith(self.watch.path(""))
+        return (not is_ours or target in (self.watch.echelon, self.compiler) or is_compiler(target) or is_mpi(target)
+                or target.startswith(tuple(self.writes)))
 
 
 def watch_all(echelon, folder, show, quick):

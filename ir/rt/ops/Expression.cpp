@@ -95,7 +95,7 @@ Expression echelon::rt::apply(StringRef function, ArrayRef<Expression> x, ArrayR
     if (result.isInteger(1))
       return {x[0].within(4) + " != 0", 3};
     if (types[0].isInteger(1))
-      return {x[0].within(1) + " ? " + literal(1, result) + " : " + literal(0, result), 0};
+      return {x[0].within(3) + " ? " + literal(1, result) + " : " + literal(0, result), 0};
     return {("static_cast<" + storedAs(result) + ">(" + x[0].text + ")").str(), 9};
   default:
     break;
