@@ -202,11 +202,17 @@ void Tables::print() {
       os << "  p.scalars.push_back({Scalar::" << word << ", " << quoted(name) << "});\n";
     }
   draws();
-  if (auto functions = module->getAttrOfType<ArrayAttr>(ech::kPartial)) {
+  if (auto functions = module->getAttrOfType<ArrayAttr>(ech::kPartialFunctions)) {
     auto texts = llvm::map_to_vector(functions.getAsRange<NameLoc>(), [](NameLoc function) {
       return function.getName().str() + " (" + codegen::SourceLines::label(function) + ")";
     });
-    field("partial", quoted(llvm::join(texts, ", ")));
+    constexpr size_t most = 6; // that a message names
+    if (texts.size() > most) {
+      std::string others = "and " + std::to_string(texts.size() - most) + " more";
+      texts.truncate(most);
+      texts.push_back(others);
+    }
+    field("partialFunctions", quoted(llvm::join(texts, ", ")));
   }
   for (const frontend::PlannedEvaluation &e : plan.evaluations)
     os << "  p.evaluations.push_back({" << quoted(e.name) << ", "

@@ -62,7 +62,7 @@ struct ExpandUpdate : echelon::impl::ExpandUpdateBase<ExpandUpdate> {
       return success();
     if (failed(readLines(step)))
       return failure();
-    know(step);
+    fillTables(step);
     SmallVector<Line *> chosen;
     bool complete = true;
     for (GradientOp gradient : gradients) {
@@ -143,7 +143,9 @@ struct ExpandUpdate : echelon::impl::ExpandUpdateBase<ExpandUpdate> {
     auto limit = getOperation()->getAttrOfType<FloatAttr>("ech.clip");
     if (!limit)
       return {};
-    Value ratio = build.div(build.constant(limit.getValueAsDouble()), build.add(norm, build.constant(1e-6)));
+    // Here and below one argument at most builds something: C++ does not say which of two comes first.
+    Value divisor = build.add(norm, build.constant(1e-6));
+    Value ratio = build.div(build.constant(limit.getValueAsDouble()), divisor);
     return named(build, "scale", build.map(Function::Min, {build.constant(1), ratio}));
   }
 
@@ -180,24 +182,27 @@ struct ExpandUpdate : echelon::impl::ExpandUpdateBase<ExpandUpdate> {
   Value adam(Build &build, VariableOp param, const Line &line, Value w, Value g, Value lr, double decay) {
     double b1 = line.number("beta1"), b2 = line.number("beta2");
     auto mix = [&](VariableOp state, double beta, Value x) {
-      Value next =
-          build.add(build.mul(read(build, state), build.constant(beta)), build.mul(x, build.constant(1 - beta)));
-      return write(build, state, next);
+      Value share = build.constant(1 - beta), now = build.mul(x, share);
+      Value rest = build.constant(beta), kept = build.mul(read(build, state), rest);
+      return write(build, state, build.add(kept, now));
     };
     Value m = mix(moment(param, "m"), b1, g);
     Value v = mix(moment(param, "v"), b2, build.mul(g, g));
     Value step = build.div(lr, build.scalar("bias_correction", 0, b1));
     Value root = build.map(Function::Sqrt, {build.scalar("bias_correction", 0, b2)});
-    Value scale = build.add(build.div(build.map(Function::Sqrt, {v}), root), build.constant(line.number("epsilon")));
-    if (line.kind() == "adamw" && decay != 0)
-      w = build.mul(w, build.sub(build.constant(1), build.mul(lr, build.constant(decay))));
+    Value epsilon = build.constant(line.number("epsilon"));
+    Value scale = build.add(build.div(build.map(Function::Sqrt, {v}), root), epsilon);
+    if (line.kind() == "adamw" && decay != 0) {
+      Value lost = build.mul(lr, build.constant(decay));
+      w = build.mul(w, build.sub(build.constant(1), lost));
+    }
     return build.sub(w, build.mul(build.div(m, scale), step));
   }
 
   //===- variables -----------------------------------------------------------------------------------------------===//
 
-  /// What the step reads, and where the variables that stand together end.
-  void know(StepOp step) {
+  /// Variables by their names, what the step reads, and where variables that stand together end.
+  void fillTables(StepOp step) {
     variables.clear();
     reads.clear();
     rowOf.clear();

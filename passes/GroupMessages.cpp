@@ -8,9 +8,9 @@
 #include "ir/dist/State.h"
 #include "mlir/Analysis/TopologicalSortUtils.h"
 #include "passes/Passes.h"
-#include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
+#include <utility>
 
 namespace echelon {
 #define GEN_PASS_DEF_GROUPMESSAGES
@@ -62,8 +62,8 @@ public:
   bool waitsFor(ArrayRef<Operation *> later, ArrayRef<Operation *> earlier) {
     ++search;
     SmallVector<size_t> work;
-    auto visit = [&](size_t op) {
-      for (size_t need : needs[op])
+    auto visit = [&](size_t number) {
+      for (size_t need : needs[number])
         if (std::exchange(seenIn[need], search) != search)
           work.push_back(need);
     };
@@ -72,19 +72,19 @@ public:
     for (Operation *op : later)
       visit(numbers.lookup(op));
     while (!work.empty()) {
-      size_t op = work.pop_back_val();
-      if (llvm::binary_search(wanted, op))
+      size_t number = work.pop_back_val();
+      if (llvm::binary_search(wanted, number))
         return true;
-      if (Group *group = groups[op]) {
-        for (Operation *member : group->members) {
-          size_t number = numbers.lookup(member);
-          if (llvm::binary_search(wanted, number))
-            return true;
-          if (std::exchange(seenIn[number], search) != search || number == op)
-            visit(number);
-        }
-      } else {
-        visit(op);
+      if (!groups[number]) {
+        visit(number);
+        continue;
+      }
+      for (Operation *op : groups[number]->members) {
+        size_t member = numbers.lookup(op);
+        if (llvm::binary_search(wanted, member))
+          return true;
+        if (std::exchange(seenIn[member], search) != search || member == number)
+          visit(member);
       }
     }
     return false;
@@ -136,6 +136,8 @@ struct GroupMessages : echelon::impl::GroupMessagesBase<GroupMessages> {
     }
     llvm::stable_sort(messages, llvm::less_first());
 
+    if (messages.size() < 2)
+      return;
     Waiting waiting(block);
     std::vector<std::unique_ptr<Group>> groups;
     DenseMap<Attribute, Group *> open;

@@ -184,10 +184,10 @@ struct PlanArenas : echelon::impl::PlanArenasBase<PlanArenas> {
     Builder builder(&getContext());
     int64_t work = 0;
     module.walk([&](rt::FunctionOp function) { work = std::max(work, Plan(function).run()); });
-    llvm::DenseMap<StringRef, SmallVector<rt::AllocOp>> placesOf; // by the variable's or input's name
+    llvm::StringMap<SmallVector<rt::AllocOp>> allocs; // by the variable's or input's name
     module.walk([&](rt::AllocOp alloc) {
       if (alloc.getOf())
-        placesOf[*alloc.getOf()].push_back(alloc);
+        allocs[*alloc.getOf()].push_back(alloc);
     });
     int64_t state = 0, input = 0;
     dist::MeshAttr mesh = dist::meshOf(module);
@@ -197,7 +197,7 @@ struct PlanArenas : echelon::impl::PlanArenasBase<PlanArenas> {
       if (mesh && type.getState())
         type = dist::localType(type, mesh);
       variable->setAttr("rt.offset", builder.getI64IntegerAttr(state));
-      for (rt::AllocOp alloc : placesOf.lookup(variable.getSymName()))
+      for (rt::AllocOp alloc : allocs[variable.getSymName()])
         alloc.setOffset(state);
       state += aligned(rt::Buffer::dense(type.getAxes(), type.getElement()).bytes());
     }
@@ -205,7 +205,7 @@ struct PlanArenas : echelon::impl::PlanArenasBase<PlanArenas> {
     for (auto in : module.getOps<ech::InputOp>()) {
       SmallVector<Attribute> places;
       llvm::MapVector<Attribute, int64_t> known;
-      for (rt::AllocOp alloc : placesOf.lookup(in.getSymName())) {
+      for (rt::AllocOp alloc : allocs[in.getSymName()]) {
         auto read = alloc->getAttrOfType<DictionaryAttr>("rt.read");
         auto [at, isNew] = known.insert({read, input});
         if (isNew) {

@@ -104,8 +104,8 @@ OwningOpRef<ModuleOp> echelon::frontend::elaborate(MLIRContext &context, const S
   OpBuilder builder(&context);
   (*module)->setAttr("ech.batch", builder.getI64IntegerAttr(options.batch));
   (*module)->setAttr("ech.batch_axis", builder.getStringAttr(facts.batchAxis));
-  if (!shared.partial.empty())
-    (*module)->setAttr(ech::kPartial, builder.getArrayAttr(shared.partial.getArrayRef()));
+  if (!shared.partialFunctions.empty())
+    (*module)->setAttr(ech::kPartialFunctions, builder.getArrayAttr(shared.partialFunctions.getArrayRef()));
   for (auto step : module->getOps<ech::StepOp>())
     step->walk([&](Operation *op) {
       if (llvm::isa<ech::DotOp, ech::ConvOp, ech::AttentionOp>(op))

@@ -165,6 +165,12 @@ bool Lowering::axesFit(ArrayRef<Val> operands, SourceRange range, const std::str
   return true;
 }
 
+/// Whether a divisor may be 0: no number that is known, no count of samples, and not bounded away from it.
+static bool mayBeZero(const Val &divisor, const std::optional<Interval> &range) {
+  bool bounded = range && (range->low > 0 || range->high < 0);
+  return divisor.isTensor() && !bounded && !divisor.value.getDefiningOp<ech::CountOp>();
+}
+
 Val Lowering::apply(Function f, ArrayRef<Val> given, SourceRange range, const std::string &spelling, bool lifted) {
   SmallVector<Val> operands(given);
   lifted |= std::exchange(lift, false);
@@ -237,23 +243,22 @@ Val Lowering::apply(Function f, ArrayRef<Val> given, SourceRange range, const st
   if (f == Function::Relu || (f == Function::Floor && isReal))
     for (Value &v : values)
       v = build.toReal(v);
-  notePartial(f, operands, range);
+  bool byZero = (f == Function::Div || (f == Function::Mod && !integers)) && mayBeZero(operands[1], ranges[1]);
+  bool wholePower = operands.back().kind == Val::Known && operands.back().number.integer().value_or(-1) >= 0;
+  bool ofSome = (f == Function::Pow && !wholePower) || f == Function::Exp || f == Function::Log ||
+                f == Function::Sqrt || f == Function::Rsqrt;
+  if (byZero || ofSome)
+    notePartial(spelling == "/" ? "division" : spelling == "^" ? "power" : spelling, range);
   Value result = f == Function::Floor && !isReal ? values[0] : build.map(f, values);
   return tensor(result, made, range, known);
 }
 
-void Lowering::notePartial(Function f, ArrayRef<Val> operands, SourceRange range) {
-  StringRef name = f == Function::Div   ? "division"
-                   : f == Function::Pow ? "power"
-                   : llvm::is_contained({Function::Exp, Function::Log, Function::Sqrt, Function::Rsqrt}, f)
-                       ? ech::stringifyFunction(f)
-                       : "";
-  bool byNumber = f == Function::Div && operands[1].kind == Val::Known;
-  if (name.empty() || byNumber || scope->isLibrary)
+void Lowering::notePartial(StringRef function, SourceRange range) {
+  auto place = dyn_cast<FileLineColLoc>(location(range));
+  if (!place || scope->isLibrary)
     return;
-  StringAttr label = build.builder.getStringAttr(name);
-  shared.partial.insert(
-      NameLoc::get(label, FileLineColLoc::get(&shared.context, shared.sources.name(range.file), range.line, 1)));
+  Location line = FileLineColLoc::get(place.getFilename(), place.getLine(), 1);
+  shared.partialFunctions.insert(NameLoc::get(builder.getStringAttr(function), line));
 }
 
 Val Lowering::raise(const Val &base, const Val &exponent, SourceRange range, bool lifted) {
@@ -273,7 +278,7 @@ Val Lowering::raise(const Val &base, const Val &exponent, SourceRange range, boo
       for (int64_t i = 1; i < std::llabs(*n); ++i)
         product = build.mul(product, x.value);
       if (*n < 0) {
-        notePartial(Function::Pow, {base, exponent}, range);
+        notePartial("power", range);
         product = build.div(build.constant(1), product);
       }
       return tensor(product, base.made, range);

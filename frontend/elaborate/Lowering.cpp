@@ -6,7 +6,7 @@ using namespace echelon::frontend;
 namespace ech = echelon::ech;
 
 namespace {
-// Looking for the variable of a name, as each verification does for each read, takes the square of their number.
+// So that 10 s are enough for any model: warnings and messages look at pairs of parameters (4096: 5 s to C++, busy).
 constexpr size_t maxOperations = 20'000, maxCalls = 20'000, maxVariables = 4096;
 constexpr size_t maxErrors = 1'000;  // ten times what is told; each may look for the nearest of all names
 constexpr unsigned maxDepth = 1'500; // of nested calls and expressions together: keeps the stack below a few MiB

@@ -25,9 +25,9 @@ struct Shared {
   Diagnostics &diagnostics;
   ModelFacts &facts;
   mlir::ModuleOp module;
-  std::map<std::string, ech::VariableOp> variables; // by path
-  std::vector<std::string> wrongInputs;             // with an error in their declarations
-  llvm::SetVector<mlir::Attribute> partial;         // functions and where they stand, as in kPartial
+  std::map<std::string, ech::VariableOp> variables;  // by path
+  std::vector<std::string> wrongInputs;              // with an error in their declarations
+  llvm::SetVector<mlir::Attribute> partialFunctions; // functions and where they stand, as in kPartialFunctionsFunctions
 };
 
 class Lowering {
@@ -263,8 +263,8 @@ private:
   Val indexCall(const CallExpr &e, const Args &a);
   Val stopGradient(const CallExpr &e, const Args &a);
   Val raise(const Val &base, const Val &exponent, SourceRange range, bool lifted);
-  /// Keeps where a function stands that makes inf or nan of some finite numbers.
-  void notePartial(ech::Function f, llvm::ArrayRef<Val> operands, SourceRange range);
+  /// Keeps where a function stands that is inf or nan of some finite numbers, for the message of a loss that is.
+  void notePartial(StringRef function, SourceRange range);
   Value constantLike(const Val &v, bool integer);
   bool lift = false; // inside outer(…)
 

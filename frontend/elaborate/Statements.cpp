@@ -102,11 +102,7 @@ void Lowering::execute(const Statement &s) {
   }
   case StatementKind::Metric: {
     const auto &metric = cast<MetricStatement>(s);
-    const size_t before = shared.partial.size();
-    reportStatement(ech::ReportKind::Metric, &metric.name, *metric.value, s.range);
-    while (shared.partial.size() > before) // no metric ends a run
-      shared.partial.pop_back();
-    return;
+    return reportStatement(ech::ReportKind::Metric, &metric.name, *metric.value, s.range);
   }
   case StatementKind::Return: {
     const auto &end = cast<ReturnStatement>(s);
@@ -203,10 +199,12 @@ void Lowering::reportStatement(ech::ReportKind kind, const Ident *name, const Ex
       return;
     }
   }
+  const size_t partialBefore = shared.partialFunctions.size();
   auto v = realTensor(eval(value), value.range, what);
-  if (!v) {
+  while (kind == ech::ReportKind::Metric && shared.partialFunctions.size() > partialBefore) // no metric ends a run
+    shared.partialFunctions.pop_back();
+  if (!v)
     return;
-  }
   if (v->type().rank() != 0) {
     error(Code::E0212, value.range,
           std::string("a ") + what + " is one number, and this has the axes " + ech::describe(v->type()) +

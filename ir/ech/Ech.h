@@ -50,9 +50,9 @@ bool isNumber(mlir::Value value);
 /// The axis of samples: what the module's ech.batch_axis says, else `batch`.
 llvm::StringRef batchAxisOf(mlir::ModuleOp module);
 
-/// On the module, an array of locations: the functions of the model's own text that make inf or nan of some finite
-/// numbers (NameLoc "log" at the call), each line once.
-inline constexpr llvm::StringLiteral kPartial = "ech.partial";
+/// On the module, an array of locations: the functions of the model's own text that are inf or nan of some finite
+/// numbers, each once a line: NameLoc "log" at the line's first column.
+inline constexpr llvm::StringLiteral kPartialFunctions = "ech.partial_functions";
 
 /// Discardable attributes that passes set and read.
 inline constexpr llvm::StringLiteral kPhase = "ech.phase"; // "forward" (absent), "backward", "update"

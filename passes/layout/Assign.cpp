@@ -120,8 +120,10 @@ void Assign::block(Block &block) {
 }
 
 void Assign::operation(Operation *op) {
-  auto stands = dyn_cast<ech::ReadOp>(op); // for a variable, which a table knows sooner
-  if (auto rule = dyn_cast<ech::AxisRule>(op); rule && !(stands && variableOf(stands.getSource()))) {
+  auto read = dyn_cast<ech::ReadOp>(op);
+  ech::VariableOp variable = read ? variableOf(read.getSource()) : ech::VariableOp();
+  // A variable is never free, and freedom() would look through all names.
+  if (auto rule = dyn_cast<ech::AxisRule>(op); rule && !variable) {
     ech::Freedom freedom = rule.freedom();
     if (freedom == ech::Freedom::Source || (freedom == ech::Freedom::IfOperandsAre && op->getNumOperands() > 0 &&
                                             llvm::all_of(op->getOperands(), [&](Value v) { return isFree(v); }))) {
@@ -130,8 +132,7 @@ void Assign::operation(Operation *op) {
       return;
     }
   }
-  if (auto read = dyn_cast<ech::ReadOp>(op)) {
-    ech::VariableOp variable = variableOf(read.getSource());
+  if (read) {
     StateAttr state = variable ? stored(variable) : own(read.getValue());
     failed |= clauses.complain(ech::tensor(read.getValue()), state, op);
     setState(read.getValue(), state);

@@ -146,7 +146,8 @@ public:
   llvm::SmallVector<Loop> loopAxes; ///< enclosing repeats, outermost first
   /// What remains to be done when a started message is waited for, by its token.
   llvm::DenseMap<Value, std::function<mlir::LogicalResult(Operation *wait)>> started;
-  llvm::StringMap<Value> stored; ///< buffers of variables and inputs
+  llvm::StringMap<Value> stored;                   ///< buffers of variables and inputs
+  llvm::StringMap<llvm::SmallVector<Value>> reads; ///< of variables and inputs, in the step's own block
   mlir::ModuleOp module;
   mlir::SymbolTable symbols; ///< variables and inputs
   rt::FunctionOp function;
@@ -157,8 +158,6 @@ private:
   Location locOf(Value v);
   /// Whether a slot's memory may be written where `producer` stands: nobody reads what it holds there or later.
   bool isFreeAt(Value holder, Operation *producer, Value produced);
-  /// What a block reads of a variable.
-  llvm::ArrayRef<Value> readsOf(mlir::StringAttr variable, mlir::Block *block);
   /// Where v goes; `written`, which becomes v where it lies, is what is written there first.
   Slot findSlot(Value v, Value written);
   Slot findSlot(Value v) { return findSlot(v, v); }
@@ -174,8 +173,7 @@ private:
   /// A copy between orders of axes, by the kernel for transposes.
   void copyTransposed(Value to, Value from, Location loc);
   Value offset(const Terms &terms, int64_t plus, const llvm::Twine &name);
-  llvm::StringMap<Value> offsets;                                                                  ///< of this function
-  llvm::DenseMap<mlir::Block *, llvm::DenseMap<mlir::StringAttr, llvm::SmallVector<Value>>> reads; ///< by the variable
+  llvm::StringMap<Value> offsets; ///< of this function
 };
 
 /// Builds one rt.call.

@@ -125,15 +125,6 @@ bool Lowering::isAddedUp(Operation *op) {
   return true;
 }
 
-ArrayRef<Value> Lowering::readsOf(StringAttr variable, Block *block) {
-  auto [known, isNew] = reads.try_emplace(block);
-  if (isNew)
-    for (auto read : block->getOps<ech::ReadOp>())
-      known->second[read.getSourceAttr().getAttr()].push_back(read.getValue());
-  auto found = known->second.find(variable);
-  return found == known->second.end() ? ArrayRef<Value>() : ArrayRef<Value>(found->second);
-}
-
 bool Lowering::isFreeAt(Value holder, Operation *producer, Value produced) {
   Block *block = producer->getBlock();
   auto isSamePart = [&](Value read) { // as the one that is produced
@@ -176,8 +167,7 @@ Slot Lowering::findSlot(Value v, Value written) {
   // the next state
   for (OpOperand &use : v.getUses())
     if (auto write = dyn_cast<ech::WriteOp>(use.getOwner()); write && write->getBlock() == producer->getBlock()) {
-      bool free = llvm::all_of(readsOf(write.getTargetAttr().getAttr(), producer->getBlock()),
-                               [&](Value read) { return isFreeAt(read, producer, written); });
+      bool free = llvm::all_of(reads[write.getTarget()], [&](Value read) { return isFreeAt(read, producer, written); });
       bool read = written.getDefiningOp<ech::ReadOp>() || isSeenThrough(producer);
       if (free && !read && stored.count(write.getTarget()) && rt::buffer(stored[write.getTarget()]) == bufferType(v))
         return {stored[write.getTarget()]};

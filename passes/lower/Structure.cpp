@@ -71,8 +71,11 @@ LogicalResult lowerStep(Lowering &l, ech::StepOp op) {
   Block &block = *op.getBody().begin();
   // variables first, so that what becomes their next value can be computed in place
   for (Operation &inner : block) {
-    if (auto read = dyn_cast<ech::ReadOp>(inner); read && failed(lowerRead(l, read)))
-      return failure();
+    if (auto read = dyn_cast<ech::ReadOp>(inner)) {
+      if (failed(lowerRead(l, read)))
+        return failure();
+      l.reads[read.getSource()].push_back(read.getValue());
+    }
     if (auto write = dyn_cast<ech::WriteOp>(inner))
       variable(l, write);
   }

@@ -136,28 +136,14 @@ std::string inflateSome(const std::string &path, const uint8_t *packed, size_t p
   return error;
 }
 
-/// Memory that is free on this machine, as the kernel estimates it, or in this process's control group, in bytes.
-size_t freeMemory() {
-  size_t free = SIZE_MAX, value = 0, used = 0;
-  std::ifstream machine("/proc/meminfo");
-  for (std::string name; machine >> name >> value; machine.ignore(80, '\n'))
-    if (name == "MemAvailable:")
-      free = value << 10;
-  std::ifstream limit("/sys/fs/cgroup/memory.max"), current("/sys/fs/cgroup/memory.current");
-  if (limit >> value && current >> used) // "max" is no number
-    free = std::min(free, value > used ? value - used : 0);
-  return free;
-}
-
 /// The length that the file's last four bytes tell is only a first guess: it is modulo 2^32 and of the last member
 /// alone.
-std::string unpack(const std::string &path, const uint8_t *packed, size_t packedSize, size_t limit,
+std::string unpack(const std::string &path, const uint8_t *packed, size_t packedSize, size_t limit, size_t room,
                    std::shared_ptr<const uint8_t> &bytes, size_t &length) {
   uint32_t guess = 0;
   std::memcpy(&guess, packed + packedSize - 4, 4);
   // Deflate packs at most 1032 to 1; a larger guess is a lie that would only cost memory.
   size_t capacity = std::clamp<size_t>(guess, 1024, 1032 * packedSize + 1024);
-  const size_t room = freeMemory() / 10 * 9; // the rest is for all others
   capacity = std::min(capacity, std::max<size_t>(std::min(limit, room), 1));
   Unpacked out;
   if (!out.grow(capacity))
@@ -178,7 +164,24 @@ std::string unpack(const std::string &path, const uint8_t *packed, size_t packed
 
 size_t unpackedBytes() { return unpackedNow; }
 
-std::string readFile(const std::string &path, FileBytes &file, size_t limit) {
+size_t freeMemory() {
+  size_t free = SIZE_MAX, value = 0, used = 0;
+  std::string name;
+  for (std::ifstream machine("/proc/meminfo"); machine >> name >> value; machine.ignore(80, '\n'))
+    if (name == "MemAvailable:")
+      free = value << 10;
+  const std::string container = "/sys/fs/cgroup/memory.";
+  if (std::ifstream(container + "max") >> value && std::ifstream(container + "current") >> used) { // "max": no number
+    size_t left = value > used ? value - used : 0;
+    for (std::ifstream stat(container + "stat"); stat >> name >> value;)
+      if (name == "active_file" || name == "inactive_file") // counted as used, and given back when asked for
+        left += value;
+    free = std::min(free, left);
+  }
+  return free;
+}
+
+std::string readFile(const std::string &path, FileBytes &file, size_t limit, size_t room) {
   const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a pipe would wait for a writer
   if (descriptor < 0)
     return "cannot read \"" + path + "\": " + std::strerror(errno);
@@ -205,7 +208,7 @@ std::string readFile(const std::string &path, FileBytes &file, size_t limit) {
   const uint8_t *raw = static_cast<const uint8_t *>(mapped);
   file.unpacked = isPacked(raw, size);
   if (file.unpacked) {
-    error = unpack(path, raw, size, limit, file.bytes, file.length);
+    error = unpack(path, raw, size, limit, room, file.bytes, file.length);
     munmap(mapped, size);
     return error;
   }

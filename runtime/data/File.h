@@ -18,15 +18,21 @@ public:
   bool isUnpacked() const { return unpacked; }
 
 private:
-  friend std::string readFile(const std::string &path, FileBytes &file, size_t limit);
+  friend std::string readFile(const std::string &path, FileBytes &file, size_t limit, size_t room);
   std::shared_ptr<const uint8_t> bytes;
   size_t length = 0;
   bool unpacked = false;
 };
 
+/// Memory that may still be taken on this machine, in bytes, as the kernel estimates it; less where the container that
+/// this process is in has less left. SIZE_MAX: unknown.
+size_t freeMemory();
+
 /// Reads the first `limit` bytes (of what it unpacks to), or all. Returns an empty string, or what went wrong, with the
-/// path.
-std::string readFile(const std::string &path, FileBytes &file, size_t limit = SIZE_MAX);
+/// path; that is so, too, where unpacking takes more than `room` bytes: by default a tenth of what is free is for
+/// others.
+std::string readFile(const std::string &path, FileBytes &file, size_t limit = SIZE_MAX,
+                     size_t room = freeMemory() / 10 * 9);
 
 /// Bytes of memory that unpacked files take in this process, and in those that it forked: once for all of them.
 size_t unpackedBytes();

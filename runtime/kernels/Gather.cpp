@@ -51,9 +51,6 @@ void overRuns(std::initializer_list<GatherDim> dims, std::initializer_list<Gathe
   }
 }
 
-} // namespace
-
-namespace {
 /// The row of `table` that index[i] names; null where there is none.
 template <typename T>
 T *rowOf(T *table, const int32_t *index, int64_t i, int64_t count, int64_t width, int32_t lo, int32_t hi) {

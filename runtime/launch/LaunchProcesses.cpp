@@ -20,6 +20,12 @@ namespace echelon::runtime {
 
 namespace {
 
+const char *likelyCause(int signal) {
+  return signal == SIGKILL  ? "; perhaps out of memory"
+         : signal == SIGBUS ? "; perhaps a file was cut while it was read, or its disk failed"
+                            : "";
+}
+
 using Clock = std::chrono::steady_clock;
 
 // Moves this process to a core of its own, to begin there; the system may move it on. Without it ranks may begin on one
@@ -133,12 +139,6 @@ private:
       return false;
     child.alive = false;
     return true;
-  }
-
-  static const char *likelyCause(int signal) {
-    return signal == SIGKILL  ? "; perhaps out of memory"
-           : signal == SIGBUS ? "; a data file was cut while it was read, or its disk failed"
-                              : "";
   }
 
   // A rank ends well when its main function has returned. Else it is named here, unless it has spoken for itself.

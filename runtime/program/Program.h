@@ -132,7 +132,7 @@ struct Program {
   std::vector<std::vector<int>> groups; // each a list of mesh axes (indices): the ranks that differ in these only
   std::vector<Scalar> scalars;
   std::vector<RandomDraw> draws;
-  std::string partial; // what the model computes that is inf or nan of some finite numbers: "log (mlp.ech:14), …"
+  std::string partialFunctions; // of the model, inf or nan of some finite numbers: "log (mlp.ech:14), …"
   std::vector<Evaluation> evaluations;
   Checkpoint checkpoint;
   int restarts = 0; // `restart up to N times`: from the newest snapshot, when a rank died or was given up

@@ -209,15 +209,16 @@ void Trainer::checkFinite(const std::string &what, double value, int64_t step) {
       message += "; parameters and optimizer are as they were before this step";
     if (savedAt >= 0)
       message += "; the newest snapshot is that of step " + std::to_string(savedAt);
-    const std::string computed = program.partial.empty() ? "" : "the model's " + program.partial;
+    const std::string model =
+        program.partialFunctions.empty() ? "the model" : "the model's " + program.partialFunctions;
     if (rank.training() && step == 1)
-      message += "; in the first step this comes from the data, " + (computed.empty() ? "" : computed + ", ") +
-                 "or the parameters' start values";
+      message += "; in the first step this may come from the data, " + model + " or the parameters' start values";
     else if (rank.training())
       message += "; a learning rate smaller than this step's " + shortest(program.learningRate(step - 1)) +
-                 " may help, or a warmup, or clip" + (computed.empty() ? "" : ", or it comes from " + computed);
-    else if (!computed.empty())
-      message += "; it may come from " + computed;
+                 " may help, or a warmup, or clip" +
+                 (program.partialFunctions.empty() ? "" : "; it may also come from " + model);
+    else if (!program.partialFunctions.empty())
+      message += "; it may come from " + model;
     fail(message);
   }
   while (true) // the finder's message ends the run; this rank only waits for that

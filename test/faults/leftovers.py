@@ -5,7 +5,7 @@
 
 Each launch runs test/faults/step.ech with 4 ranks by `echelon run`, or (every other time) the program itself. At a random
 moment of its first half second it gets Ctrl-C (SIGINT to its process group), SIGTERM or kill -9, or one of its ranks
-gets kill -9. Every --compiles-th launch begins with an empty build cache, and the moment is one of the compilation's.
+(or what compiles it) gets kill -9. Every --compiles-th launch begins with an empty build cache, and the moment is one of the compilation's.
 Counted are processes of the run that are there two seconds after its end (of the host compiler, which nobody stops when
 the launcher gets kill -9 and which ends with its file: a minute), names in /dev/shm, files in TMPDIR, and what a launch that
 was asked to end (not killed) leaves in the build cache beside programs.
@@ -31,7 +31,8 @@ COMPILER = {"c++", "g++", "clang++", "cc1plus", "clang", "as", "collect2", "ld",
 
 def identity(pid):
     """A process's number and when it began: numbers come again."""
-    return pid, (seen := stat(pid)) and seen.began
+    seen = stat(pid)
+    return pid, seen and seen.began
 
 
 def lives(process):
@@ -100,6 +101,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     chance = random.Random(options.seed)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # in a shell's background it is ignored, by children too
     wrong = []
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)

@@ -2,7 +2,7 @@
 import collections
 import pathlib
 
-Stat = collections.namedtuple("Stat", "state parent session began")
+Stat = collections.namedtuple("Stat", "state session began")
 
 
 def descendants(pid):
@@ -18,10 +18,10 @@ def descendants(pid):
 
 
 def stat(process):
-    """State ("R", "T", "Z", ...), parent, session and beginning of a process or thread, by its folder in /proc; None where
-    it is gone."""
+    """State ("R", "T", "Z", ...), session and beginning of a process or thread, by its folder in /proc; None where it is
+    gone."""
     try:
         fields = (pathlib.Path("/proc") / str(process) / "stat").read_text().rsplit(")", 1)[1].split()
     except OSError:
         return None
-    return Stat(fields[0], int(fields[1]), int(fields[3]), fields[19])
+    return Stat(fields[0], int(fields[3]), fields[19])

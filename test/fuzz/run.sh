@@ -15,7 +15,7 @@ targets=() seconds=
 while [ $# -gt 0 ]; do
   case "$1" in
   --seconds) seconds=${2:?--seconds takes a number}; shift ;;
-  -*) sed -n '2,11s/^# //p' "$0"; exit 2 ;;
+  -*) sed -n '2,10s/^# //p' "$0"; exit 2 ;;
   *) targets+=("$1") ;;
   esac
   shift
@@ -50,23 +50,24 @@ for target in "${targets[@]}"; do
   esac
   grown=$folder/corpus/$target findings=$folder/findings/$target
   mkdir -p "$grown" "$findings"
-  rm -f "$folder/fuzz-$target.log"
+  log=$folder/fuzz-$target.log
+  rm -f "$log"
   # After a finding the rest of the time is spent on others. An input has a minute: the instrumented compiler takes ten
   # times as long as the one that is shipped, and the machine may be busy.
-  all=${seconds:-$((hours * 3600))} spent=0 executed=0 coverage=0
+  all=${seconds:-$((hours * 3600))} spent=0
   until [ "$spent" -ge "$all" ]; do
     { time $folder/bin/fuzz_"$target" -max_total_time=$((all - spent)) -max_len=$length -timeout=60 \
       -rss_limit_mb=2048 -artifact_prefix="$findings/" -print_final_stats=1 "${words[@]}" \
-      "$grown" test/fuzz/corpus/$corpus >>"$folder/fuzz-$target.log" 2>&1 || true; } 2>"$TMPDIR/time"
-    spent=$((spent + $(cat "$TMPDIR/time") + 1))
-    executed=$((executed + $(sed -n 's/^stat::number_of_executed_units: *//p' "$folder/fuzz-$target.log" | tail -1) + 0))
-    coverage=$(sed -n 's/.* cov: \([0-9]*\).*/\1/p' "$folder/fuzz-$target.log" | tail -1)
+      "$grown" test/fuzz/corpus/$corpus >>"$log" 2>&1 || true; } 2>"$TMPDIR/time"
+    spent=$((spent + $(tail -n 1 "$TMPDIR/time") + 1)) # the last line; before it, who was killed
   done
+  executed=$(awk '/^stat::number_of_executed_units:/ { n += $2 } END { print n + 0 }' "$log")
+  coverage=$(sed -n 's/.* cov: \([0-9]*\).*/\1/p' "$log" | tail -1)
   count=$(find "$findings" -type f | wc -l)
   found=$((found + count))
   echo "$target: $executed inputs in $spent s of a core, $coverage edges, $count findings"
   if [ "$executed" -eq 0 ]; then
-    echo "$target: nothing ran; see $folder/fuzz-$target.log"
+    echo "$target: nothing ran; see $log"
     found=$((found + 1))
   fi
 done

@@ -1,7 +1,7 @@
 """What Echelon and its programs touch, seen by strace: every file opened, changed or removed, every program started,
 every connection. A command may read the spec, what it imports and names, and the system's and Echelon's own files; it
-may write to its output, the cache and the checkpoint directory; the host compiler may also use TMPDIR, and leaves it
-empty. Nobody of ours starts a shell or opens a connection.
+may write to its output, the cache and the checkpoint directory; TMPDIR stays empty, but for Open MPI's own. Nobody of
+ours starts a shell or opens a connection.
 
   access.py ECHELON          prints what was seen; --list: each file
 """
@@ -241,7 +241,7 @@ class Rules:
         if not path.startswith("/") or path.startswith(SYSTEM) or within(path, self.reads):  # pipe:[…], memfd
             return True
         headers = os.path.join(self.watch.source, "runtime") + "/"
-        if is_compiler(by) and (within(path, [headers, self.cache + "/", self.tmp + "/"]) or path in ("/", self.watch.source)):
+        if is_compiler(by) and (within(path, [headers, self.cache + "/"]) or path in ("/", self.watch.source)):
             return True
         # hwloc looks for devices
         return self.mpi and (path.startswith(("/dev/shm/", self.tmp + "/", self.watch.path("home") + "/.openmpi"))
@@ -252,7 +252,7 @@ class Rules:
             return True
         if re.match(r"/proc/(self|\d+)/(clear_refs|task/\d+/comm|comm)$", path):
             return True
-        if is_compiler(by) and within(path, [self.tmp + "/", self.cache + "/"]):
+        if is_compiler(by) and within(path, [self.cache + "/"]):
             return True
         return self.mpi and (path.startswith(("/dev/shm/", self.tmp + "/", "/memfd:"))
                              or path in ("/dev/shm", "/dev/ptmx", self.tmp))
@@ -285,7 +285,7 @@ def watch_all(echelon, folder, show, quick):
           env={"CXX": "/bin/false"})
     if quick:
         return w
-    w.run("build", [e, "build", "spec.ech", "-o", "../out/spec"], sources + data, ("out/",))
+    w.run("build", [e, "build", "spec.ech", "-o", "../out/spec"], sources + data, ("out/", "cache/"))
     run = [e, "run", "spec.ech", "--log", "../out/log.jsonl"]
     outputs = ("cache/", "work/ckpt/", "out/log.jsonl")
     w.run("run", [*run, "--steps", "2"], sources + data, outputs)

@@ -66,15 +66,20 @@ int waitFor(pid_t child) {
   running = child;
   if (asked) // before the line above
     kill(-child, SIGTERM);
+  siginfo_t ended = {};
+  while (waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT) < 0 && errno == EINTR) {
+  }
+  running = 0;
+  if (ended.si_code != CLD_EXITED) // what it started may go on without it
+    kill(-child, SIGKILL);
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  running = 0;
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 } // namespace
 
-int runProgram(const std::vector<std::string> &arguments, const std::string &outputFile) {
+int runProgram(const std::vector<std::string> &arguments, const std::string &outputFile, const std::string &temporary) {
   const pid_t parent = getpid();
   pid_t child = fork();
   if (child < 0)
@@ -91,6 +96,8 @@ int runProgram(const std::vector<std::string> &arguments, const std::string &out
         dup2(file, STDERR_FILENO);
       }
     }
+    if (!temporary.empty())
+      setenv("TMPDIR", temporary.c_str(), 1);
     execute(arguments);
     _exit(kNotStarted);
   }
@@ -128,7 +135,8 @@ std::vector<std::string> hostCommand(const std::string &source, const std::strin
 
 int compileHost(const std::string &source, const std::string &executable, std::string &log) {
   std::string said = executable + ".log";
-  int status = runProgram(hostCommand(source, executable), said);
+  const TemporaryFolder own; // a compiler that is killed leaves its files
+  int status = runProgram(hostCommand(source, executable), said, own.path());
   if (status == 0) {
     unlink(said.c_str());
     return 0;

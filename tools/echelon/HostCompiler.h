@@ -11,10 +11,12 @@ constexpr int kNotStarted = 127; // exit status of a program that could not be s
 /// shell, as execvp would. Returns only when that fails, with the reason in errno.
 void execute(const std::vector<std::string> &arguments);
 
-/// Runs a program and waits; its standard output and error go to `outputFile` when that is not empty. Returns its exit
-/// status (128 + N when signal N ended it). SIGINT, SIGTERM and SIGHUP end it with all that it started, and then this
-/// process, whose temporary folders go.
-int runProgram(const std::vector<std::string> &arguments, const std::string &outputFile = "");
+/// Runs a program and waits; its standard output and error go to `outputFile` and its temporary files to the folder
+/// `temporary`, where these are not empty. Returns its exit status (128 + N when signal N ended it, which ends all that
+/// it started). SIGINT, SIGTERM and SIGHUP end it with all that it started, and then this process, whose temporary
+/// folders go.
+int runProgram(const std::vector<std::string> &arguments, const std::string &outputFile = "",
+               const std::string &temporary = "");
 
 /// What the host compiler is called with to build `source` into `executable`: $CXX or the compiler that built Echelon,
 /// the flags of the runtime and those of $CXXFLAGS, the runtime library.

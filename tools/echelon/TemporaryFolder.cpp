@@ -39,8 +39,8 @@ int lockOf(const std::string &folder) {
 
 /// Folders that nobody has any more.
 void sweep(const std::string &cache) {
-  std::error_code none;
-  for (fs::directory_iterator entry(cache, none), end; !none && entry != end; entry.increment(none)) {
+  std::error_code failed;
+  for (fs::directory_iterator entry(cache, failed), end; !failed && entry != end; entry.increment(failed)) {
     const std::string path = entry->path().string();
     std::error_code unknown;
     if (entry->path().filename().string().rfind(kBeginning, 0) != 0 || entry->is_symlink(unknown))

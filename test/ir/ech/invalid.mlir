@@ -141,6 +141,24 @@ ech.step @train {
 
 // -----
 
+ech.variable param @w : !ech.tensor<[i=3], f32> = constant(0.0, 0.0)
+ech.step @train {
+  %w = ech.read @w : <[i=3], f32>
+  // expected-error @+1 {{'ech.write' op @v is no variable}}
+  ech.write @v, %w : <[i=3], f32>
+}
+
+// -----
+
+ech.variable param @w : !ech.tensor<[i=3], f32> = constant(0.0, 0.0)
+ech.step @train {
+  %w = ech.read @w : <[i=3], f32>
+  // expected-error @+1 {{'ech.gradient' op @v is no variable}}
+  ech.gradient @v, %w : <[i=3], f32>
+}
+
+// -----
+
 ech.step @train {
   %a = ech.constant 0.0 : <[i=4], f32>
   // expected-error @+1 {{'ech.report' op a reported value has the axes [i = 4], not []}}

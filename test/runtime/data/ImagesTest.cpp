@@ -1,5 +1,6 @@
 // mnist and cifar10.
 #include "DataFixture.h"
+#include "runtime/data/File.h"
 
 #include <map>
 
@@ -89,6 +90,20 @@ TEST_F(Data, MnistErrors) {
   std::filesystem::resize_file(folder / "packed.txt", std::filesystem::file_size(folder / "packed.txt") - 12);
   EXPECT_FALSE(open(nextToken(0, {"text", {"packed.txt"}}), {{"t", {2}, kInt, 256}, {"l", {2}, kInt, 256}}));
   EXPECT_EQ(message(), "cannot unpack \"DIR/packed.txt\": the file is cut off");
+}
+
+// What unpacks to more than there is memory for is refused before it takes that memory.
+TEST_F(Data, PackedBeyondMemory) {
+  writePacked("packed.txt", std::string(1000000, 'a'));
+  FileBytes file;
+  const std::string path = (folder / "packed.txt").string();
+  EXPECT_EQ(readFile(path, file, SIZE_MAX, 200000),
+            "cannot unpack \"" + path + "\": it holds more than the 0.00 GB of memory that it may take here");
+  EXPECT_EQ(readFile(path, file, 1000, 200000), "");
+  EXPECT_EQ(file.size(), 1000u);
+  EXPECT_EQ(readFile(path, file), "");
+  EXPECT_EQ(file.size(), 1000000u);
+  EXPECT_GT(freeMemory(), size_t(1) << 20);
 }
 
 // A header's sizes may lie: their product is more than 64 bits, or nothing.

@@ -83,6 +83,20 @@ TEST(Launch, KilledRankIsNamedBeforeTheDeadline) {
   EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1) << "a rank was not reaped";
 }
 
+TEST(Launch, RankWhoseFileWasCutIsNamed) {
+  Outcome outcome = outcomeOf("shm", 2, 10, [](Transport &t) {
+    return train(t, [&](int step) {
+      if (step == 3 && t.rank() == 1)
+        raise(SIGBUS);
+    });
+  });
+  EXPECT_EQ(outcome.code, 4);
+  EXPECT_EQ(outcome.error,
+            "echelon: rank 1 died (signal 7, Bus error; perhaps a file was cut while it was read, or its "
+            "disk failed) at step 3, last in all_reduce (mlp.ech:33); the others wait in all_reduce "
+            "(mlp.ech:33)\n");
+}
+
 TEST(Launch, RankThatExitsIsNamed) {
   Outcome outcome = outcomeOf("shm", 2, 10, [](Transport &t) {
     return train(t, [&](int step) {
