@@ -310,9 +310,11 @@ double AstBuilder::numberValue(Token *token, const std::string &digits) {
   if (result.ec != std::errc::result_out_of_range)
     return value;
   value = std::strtod(plain.c_str(), nullptr); // tells what is too large from what is too small
-  if (std::isfinite(value))
+  if (std::isfinite(value) && value != 0)
     return value;
-  diagnostics.error(Code::E0704, places.of(token), "the number is too large; the largest is 1.8e308");
+  diagnostics.error(Code::E0704, places.of(token),
+                    value == 0 ? "the number is too small; the smallest above 0 is 4.9e-324"
+                               : "the number is too large; the largest is 1.8e308");
   return 0;
 }
 

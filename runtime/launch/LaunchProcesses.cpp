@@ -21,9 +21,10 @@ namespace echelon::runtime {
 namespace {
 
 const char *likelyCause(int signal) {
-  return signal == SIGKILL  ? "; perhaps out of memory"
-         : signal == SIGBUS ? "; perhaps a file was cut while it was read, or its disk failed"
-                            : "";
+  return signal == SIGKILL   ? "; perhaps out of memory"
+         : signal == SIGPIPE ? "; nobody reads what it prints any more"
+         : signal == SIGBUS  ? "; perhaps a file was cut while it was read, or its disk failed"
+                             : "";
 }
 
 using Clock = std::chrono::steady_clock;
@@ -151,7 +152,7 @@ private:
       return true;
     }
     if (segment.header().failedRank.load() < 0) {
-      segment.header().lost.store(true);
+      segment.header().lost.store(!WIFSIGNALED(status) || WTERMSIG(status) != SIGPIPE); // it would come again
       std::string how = WIFSIGNALED(status) ? "died (signal " + std::to_string(WTERMSIG(status)) + ", " +
                                                   strsignal(WTERMSIG(status)) + likelyCause(WTERMSIG(status)) + ")"
                                             : "ended by itself (exit code " + std::to_string(WEXITSTATUS(status)) + ")";

@@ -8,7 +8,10 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <fcntl.h>
 #include <limits>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace echelon::runtime {
@@ -88,9 +91,24 @@ constexpr int64_t kEndless = std::numeric_limits<int64_t>::max();
 RunLog::RunLog(const std::string &file, bool append, int64_t firstStep, int64_t lastStep, int64_t batchSize)
     : path(file), terminal(isatty(STDOUT_FILENO)), first(firstStep), last(lastStep), batch(batchSize),
       printEvery(lastStep == kEndless ? 100 : std::max<int64_t>(1, (lastStep - firstStep) / 20)), began(secondsNow()) {
-  if (append && !path.empty())
-    forgetRowsAfter(firstStep, path);
-  if (!path.empty() && !(json = std::fopen(path.c_str(), append ? "a" : "w")))
+  if (path.empty())
+    return;
+  // A pipe without a reader would wait for one.
+  const int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666);
+  struct stat info = {};
+  if (descriptor < 0 || fstat(descriptor, &info) != 0)
+    fail("cannot write \"" + path +
+         "\": " + (errno == ENXIO ? "it is a pipe that nobody reads" : std::strerror(errno)));
+  fcntl(descriptor, F_SETFL, O_APPEND);
+  if (S_ISREG(info.st_mode)) {
+    if (flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+      fail("another run is writing its log to \"" + path + "\": stop it, or name another file");
+    if (append)
+      forgetRowsAfter(firstStep, path);
+    else if (ftruncate(descriptor, 0) != 0)
+      fail("cannot write \"" + path + "\": " + std::strerror(errno));
+  }
+  if (!(json = fdopen(descriptor, "a")))
     fail("cannot write \"" + path + "\": " + std::strerror(errno));
 }
 

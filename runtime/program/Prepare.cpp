@@ -50,7 +50,9 @@ std::string prepare(const Program &program, const Options &options, bool saves, 
   }
   if (saves && !(error = prepared.claim.take(prepared.checkpointDirectory)).empty())
     return error;
-  const std::vector<std::string> there = listSnapshots(prepared.checkpointDirectory);
+  std::vector<std::string> there;
+  if (!(error = listSnapshots(prepared.checkpointDirectory, there)).empty())
+    return error;
   if (!options.resume)
     return there.empty() ? ""
                          : "\"" + prepared.checkpointDirectory + "\" has snapshots of an earlier run, the newest " +
@@ -77,11 +79,15 @@ std::string prepareRestart(Prepared &prepared) {
   prepared.notes.clear();
   prepared.hasSnapshot = false;
   prepared.claim.removeUnfinished();
-  if (listSnapshots(prepared.checkpointDirectory).empty()) {
+  std::vector<std::string> there;
+  std::string error = listSnapshots(prepared.checkpointDirectory, there);
+  if (!error.empty())
+    return error;
+  if (there.empty()) {
     prepared.notes.push_back("there is no snapshot yet; starting at step 0 again");
     return "";
   }
-  const std::string error = findSnapshot(prepared.checkpointDirectory, prepared.snapshot, prepared.notes);
+  error = findSnapshot(prepared.checkpointDirectory, prepared.snapshot, prepared.notes);
   prepared.hasSnapshot = error.empty();
   return error;
 }

@@ -1,4 +1,5 @@
 #include "runtime/kernels/Threads.h"
+#include "runtime/launch/Descriptors.h"
 #include "runtime/launch/Fail.h"
 #include "runtime/launch/Launch.h"
 #include "runtime/program/Memory.h"
@@ -41,6 +42,7 @@ int run_program(const Program &program, int argc, char **argv) {
     std::fputs(printable(program.plan, Lines::Kept).c_str(), stdout);
     return 0;
   }
+  openStandardDescriptors();
   set_threads(options.threads);
   std::signal(SIGXFSZ, SIG_IGN); // a file that may not grow is an error of the write, which says which file
   // Ranks on one machine are started from this process: what is opened before is read once and shared. Under MPI every

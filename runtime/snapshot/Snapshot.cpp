@@ -64,7 +64,7 @@ std::string newManifest(const Program &program, int64_t step, const std::vector<
   return manifestText(manifest);
 }
 
-std::vector<std::string> listSnapshots(const std::string &directory) {
+std::string listSnapshots(const std::string &directory, std::vector<std::string> &paths) {
   std::vector<std::pair<int64_t, std::string>> found;
   std::error_code failed;
   for (fs::directory_iterator it(directory, failed), end; !failed && it != end; it.increment(failed)) {
@@ -74,10 +74,11 @@ std::vector<std::string> listSnapshots(const std::string &directory) {
       found.emplace_back(step, it->path().string());
   }
   std::sort(found.rbegin(), found.rend());
-  std::vector<std::string> paths;
+  paths.clear();
   for (auto &[step, path] : found)
     paths.push_back(path);
-  return paths;
+  const bool isThere = failed != std::errc::no_such_file_or_directory;
+  return failed && isThere ? "cannot read folder \"" + directory + "\": " + failed.message() : "";
 }
 
 std::string openSnapshot(const std::string &path, Snapshot &snapshot) {
@@ -144,7 +145,9 @@ std::string findSnapshot(const std::string &path, Snapshot &snapshot, std::vecto
   std::error_code ignored;
   if (fs::exists(path + "/manifest.json", ignored))
     return openSnapshot(path, snapshot);
-  const std::vector<std::string> all = listSnapshots(path);
+  std::vector<std::string> all;
+  if (const std::string error = listSnapshots(path, all); !error.empty())
+    return error;
   for (size_t i = 0; i < all.size(); ++i) {
     const std::string error = fs::is_symlink(all[i], ignored)
                                   ? "snapshot \"" + all[i] + "\" is a symbolic link: it is not read from there"

@@ -22,8 +22,9 @@ struct Snapshot {
   std::vector<SafetensorsFile> files;
 };
 
-/// Folders of snapshots in a directory, newest first; none where the directory does not exist.
-std::vector<std::string> listSnapshots(const std::string &directory);
+/// Folders of snapshots in a directory, newest first; none where the directory does not exist. An error message where
+/// it cannot be read.
+std::string listSnapshots(const std::string &directory, std::vector<std::string> &paths);
 
 /// Reads the manifest of one and verifies lengths and checksums. Returns what is wrong, or an empty string.
 std::string openSnapshot(const std::string &path, Snapshot &snapshot);

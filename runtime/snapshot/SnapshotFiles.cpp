@@ -101,7 +101,10 @@ std::string SnapshotFiles::publish() {
     return error;
   // Later ones are damaged, or this run would have gone on from them; they do not count.
   int64_t kept = 0;
-  for (const std::string &path : listSnapshots(directory))
+  std::vector<std::string> all;
+  if (error = listSnapshots(directory, all); !error.empty())
+    return error;
+  for (const std::string &path : all)
     if (stepOfSnapshot(path) <= step && ++kept > keep)
       fs::remove_all(path, ignored);
   return "";

@@ -212,12 +212,19 @@ std::string MpiMachine::whereOthersAre(int gone) const {
 
 void MpiMachine::lookForLate() {
   const int64_t since = waitsSince.load(std::memory_order_acquire);
-  const double seconds = static_cast<double>(now() - since) * 1e-9;
-  if (since == 0 || seconds < 0.5)
+  if (since == 0)
     return;
-  if (since != suspectedSince)
+  if (since != suspectedSince) {
+    suspectedSince = since;
     suspicions.assign(peers.size(), Suspicion());
-  suspectedSince = since;
+    clock = WaitClock(Clock::time_point(std::chrono::nanoseconds(since)));
+    nextLook = 0.5;
+  }
+  const double seconds = clock.seconds();
+  if (clock.stoodStill())
+    nextLook = seconds + 0.5;
+  if (seconds < nextLook)
+    return;
   for (size_t i = 0; i < peers.size(); ++i) {
     const RankStatus &status = statusOf(peers[i].rank);
     if (suspicions[i].isHopeless(own(), stepSeconds.load(std::memory_order_relaxed), status, seconds) &&

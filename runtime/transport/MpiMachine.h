@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/transport/RankStatus.h"
+#include "runtime/transport/WaitClock.h"
 
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
@@ -75,6 +76,8 @@ private:
   std::set<std::string> ownSegments; // files of MPI that it made, and whose names are gone
   std::vector<Suspicion> suspicions; // a peer each
   int64_t suspectedSince = 0;        // which wait they are of
+  WaitClock clock;                   // of that wait
+  double nextLook = 0;               // seconds of it, until which nothing is suspected
 
   std::atomic<int64_t> waitsSince{0}; // ns; 0: it does not wait
   std::atomic<bool> isBlocked{false};

@@ -1,14 +1,18 @@
 #include "runtime/transport/MpiTransport.h"
 #include "runtime/launch/Printable.h"
 #include "runtime/transport/Ticks.h"
+#include "runtime/transport/WaitClock.h"
 
 #include <algorithm>
 #include <chrono>
 #include <climits>
+#include <condition_variable>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <mutex>
 #include <numeric>
+#include <optional>
 #include <sched.h>
 #include <string>
 #include <thread>
@@ -47,9 +51,42 @@ template <typename T, bool largest> void keepNan(void *in, void *inOut, int *cou
     b[i] = (largest ? a[i] > b[i] : a[i] < b[i]) || a[i] != a[i] ? a[i] : b[i];
 }
 
+/// While it lives MPI starts, and waits for all ranks without a deadline of its own.
+class StartWatch {
+public:
+  explicit StartWatch(double limitSeconds) : thread([this, limitSeconds] { watch(limitSeconds); }) {}
+  ~StartWatch() {
+    {
+      const std::lock_guard<std::mutex> lock(mutex);
+      hasStarted = true;
+    }
+    started.notify_one();
+    thread.join();
+  }
+
+private:
+  void watch(double limitSeconds) {
+    std::unique_lock<std::mutex> lock(mutex);
+    for (WaitClock clock; clock.seconds() < limitSeconds;)
+      if (started.wait_for(lock, std::chrono::milliseconds(100), [this] { return hasStarted; }))
+        return;
+    std::fprintf(stderr,
+                 "echelon: MPI did not start all ranks within %g s (six deadlines): one is stopped or dead, or a "
+                 "machine is out of reach\n",
+                 limitSeconds);
+    std::_Exit(4); // mpirun and srun end the others
+  }
+
+  std::mutex mutex;
+  std::condition_variable started;
+  bool hasStarted = false;
+  std::thread thread;
+};
+
 } // namespace
 
 MpiTransport::MpiTransport(const MpiJoin &join) : join(join) {
+  std::optional<StartWatch> watch(6 * join.deadlineSeconds);
   int provided;
   MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
   MPI_Comm_rank(MPI_COMM_WORLD, &ownRank);
@@ -71,6 +108,7 @@ MpiTransport::MpiTransport(const MpiJoin &join) : join(join) {
   MPI_Comm_dup(MPI_COMM_WORLD, &questions);
   std::vector<int> all(worldSize);
   std::iota(all.begin(), all.end(), 0);
+  watch.reset();
   worldGroup = makeGroup(all);
   MPI_Op_create(keepNan<float, true>, true, &realOps[0][0]);
   MPI_Op_create(keepNan<float, false>, true, &realOps[0][1]);
@@ -313,11 +351,11 @@ void MpiTransport::waitFor(Operation &operation) {
   if (!operation.label.empty())
     setPlace(operation.doing, operation.label.c_str());
   const MpiMachine::Waiting waiting(*machine, false);
-  const auto begin = Clock::now();
+  WaitClock clock;
   const uint64_t beginTicks = ticks();
   while (!isComplete(operation)) {
     advanceBackground();
-    const double seconds = secondsSince(begin);
+    const double seconds = clock.seconds();
     if (seconds > deadlineSeconds)
       timeOut();
     if (seconds > 50e-3) {
@@ -357,13 +395,14 @@ bool MpiTransport::comesTogether(MPI_Comm communicator) {
     }
   }
   const MpiMachine::Waiting waiting(*machine, false);
-  const auto begin = Clock::now();
+  WaitClock clock;
   for (int done = 0; !done;) {
     MPI_Test(&barrier, &done, MPI_STATUS_IGNORE);
-    if (!done && secondsSince(begin) > deadlineSeconds)
+    const double seconds = clock.seconds();
+    if (!done && seconds > deadlineSeconds)
       return false;
     advanceBackground();
-    if (!done && secondsSince(begin) > 50e-3) {
+    if (!done && seconds > 50e-3) {
       answerQuestions();
       std::this_thread::sleep_for(std::chrono::microseconds(50));
     } else if (!done) {

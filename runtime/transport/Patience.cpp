@@ -29,16 +29,15 @@ int Patience::spinsFor(int missing) {
 }
 
 void Patience::pauseLong(int missing) {
-  auto now = std::chrono::steady_clock::now();
   RankStatus &own = segment.status(rank);
-  if (!waiting) {
-    waiting = true;
-    begin = now;
-  }
+  if (!clock)
+    clock.emplace();
   own.waitsFor.store(missing, std::memory_order_relaxed);
   if (segment.header().failedRank.load(std::memory_order_relaxed) >= 0)
     fail("stopped because another rank failed"); // printed by that rank only
-  double waited = std::chrono::duration<double>(now - begin).count();
+  const double waited = clock->seconds();
+  if (clock->stoodStill())
+    nextLook = waited + 0.5;
   if (waited > std::min(nextLook, deadlineSeconds)) {
     const int late = lateRank(missing);
     if (waited > deadlineSeconds || suspicion.isHopeless(own, own.steps.median(), segment.status(late), waited))

@@ -4,8 +4,9 @@
 
 #include "runtime/transport/Segment.h"
 #include "runtime/transport/Ticks.h"
+#include "runtime/transport/WaitClock.h"
 
-#include <chrono>
+#include <optional>
 
 namespace echelon::runtime {
 
@@ -19,7 +20,7 @@ public:
       : segment(segment), rank(rank), deadlineSeconds(deadlineSeconds) {}
   ~Patience() {
     segment.status(rank).waitedTicks += waited;
-    if (waiting)
+    if (clock)
       segment.status(rank).waitsFor.store(-1, std::memory_order_relaxed);
   }
 
@@ -69,9 +70,8 @@ private:
   static constexpr uint64_t kLook = 10000; // ticks between two pauses that only look whether the wait is over
   uint64_t last = 0, waited = 0;
   int pauses = 0, spins = 0;
-  bool waiting = false;
-  std::chrono::steady_clock::time_point begin;
-  double nextLook = 0.5; // seconds of waiting, until which nothing is suspected
+  std::optional<WaitClock> clock; // while it waits for long
+  double nextLook = 0.5;          // seconds of waiting, until which nothing is suspected
   Suspicion suspicion;
 };
 

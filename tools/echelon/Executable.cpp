@@ -48,9 +48,13 @@ bool buildExecutable(const std::string &text, const std::string &path, int &exit
   stream.close();
   std::string log;
   int status = compileHost(source, path, log);
-  if (status == 0)
+  if (status == 0 && access(path.c_str(), X_OK) == 0)
     return true;
-  if (status == kNotStarted)
+  if (status == 0)
+    std::cerr << "echelon: the host compiler " << frontend::quoted(hostCommand(source, path).front())
+              << " ended without an error and made no program " << frontend::quoted(path) << "\n"
+              << frontend::printable(log, frontend::Lines::Kept);
+  else if (status == kNotStarted)
     std::cerr << "echelon: cannot start the host compiler " << frontend::quoted(hostCommand(source, path).front())
               << "; install a C++17 compiler, or name one with CXX\n";
   else
@@ -81,9 +85,16 @@ std::string executableOf(Compilation &compilation, int &exitCode, const std::fun
   }
   std::string stem = stemOf(compilation.options.spec);
   fs::path kept = fs::path(cache) / compilation.key();
-  if (fs::exists(kept / stem)) {
+  std::error_code unreadable;
+  if (fs::exists(kept / stem, unreadable)) {
     exitCode = Fine;
     return kept / stem;
+  }
+  if (unreadable) {
+    std::cerr << "echelon: cannot read the build cache " << frontend::quoted(kept.string()) << ": "
+              << unreadable.message() << "; set ECHELON_CACHE to a folder of your own\n";
+    exitCode = HostCompilerFailed;
+    return "";
   }
   std::string text;
   if (!compilation.elaborate() || !compilation.lower(Stage::Rt) || !compilation.emit(text)) {

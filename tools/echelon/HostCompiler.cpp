@@ -73,8 +73,8 @@ int waitFor(pid_t child) {
   if (ended.si_code != CLD_EXITED) // what it started may go on without it
     kill(-child, SIGKILL);
   int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
+  if (waitpid(child, &status, 0) != child)
+    return kNotStarted; // nobody knows how it ended
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 } // namespace

@@ -27,8 +27,8 @@ static void handOn(int) {
 int runMpirun(const std::vector<std::string> &arguments) {
   struct sigaction action = {};
   action.sa_handler = handOn;
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
+  for (int signal : {SIGINT, SIGTERM, SIGUSR1})
+    sigaction(signal, &action, nullptr);
   pid_t started = fork();
   if (started < 0) {
     std::cerr << "echelon: cannot start mpirun: " << std::strerror(errno) << "\n";
@@ -39,8 +39,8 @@ int runMpirun(const std::vector<std::string> &arguments) {
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (int nothing = open("/dev/null", O_RDONLY); nothing >= 0)
       dup2(nothing, STDIN_FILENO);
-    std::signal(SIGINT, SIG_DFL);
-    std::signal(SIGTERM, SIG_DFL);
+    for (int signal : {SIGINT, SIGTERM, SIGUSR1})
+      std::signal(signal, SIG_DFL);
     execute(arguments);
     _exit(127);
   }

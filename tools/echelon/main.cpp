@@ -2,6 +2,9 @@
 #include "tools/echelon/Commands.h"
 
 #include "frontend/Diagnostics.h"
+#include "runtime/launch/Descriptors.h"
+
+#include "llvm/Support/raw_ostream.h"
 
 #include <algorithm>
 #include <csignal>
@@ -72,9 +75,24 @@ static std::string nearestTo(const CLI::App &app, int argc, char **argv) {
   return "";
 }
 
+/// What is printed and lost, as on a disk that is full, is an error.
+static int flushOutput() {
+  llvm::outs().flush();
+  std::cout.flush();
+  const bool lost = llvm::outs().has_error() || !std::cout;
+  llvm::outs().clear_error(); // else its end is an abort
+  if (!lost)
+    return echelon::Fine;
+  std::cerr << "echelon: cannot write the standard output\n";
+  return echelon::Usage;
+}
+
 int main(int argc, char **argv) {
   using namespace echelon;
   std::signal(SIGPIPE, SIG_DFL);
+  std::signal(SIGCHLD, SIG_DFL); // where it is ignored nobody knows how a compiler ended
+  std::signal(SIGXFSZ, SIG_IGN); // a file that may not grow is an error of the write
+  runtime::openStandardDescriptors();
   CLI::App app("echelon: a training run is one text file");
   app.set_version_flag("--version", std::string("echelon ") + ECHELON_VERSION);
   app.require_subcommand(1);
@@ -102,10 +120,11 @@ int main(int argc, char **argv) {
       return Usage;
     }
     if (error.get_exit_code() == 0)
-      return app.exit(error); // --help and --version
+      return app.exit(error) == 0 ? flushOutput() : static_cast<int>(Usage); // --help and --version
     std::cerr << frontend::printable(error.what())
               << "\nRun with --help for more information.\n"; // it quotes arguments
     return Usage;
   }
-  return exitCode;
+  const int printed = flushOutput();
+  return exitCode == Fine ? printed : exitCode;
 }

@@ -251,8 +251,9 @@ TEST_F(Run, ResumeUnderAnotherLayout) {
 // keep N leaves the newest N; every 6 steps and after the last one.
 TEST_F(Run, KeepsTheNewest) {
   ASSERT_EQ(run(saving(linear::program(folder, 1, 1), 6, 2), {}), 0) << messages;
-  std::vector<std::string> names;
-  for (const std::string &path : listSnapshots(folder + "/ckpt"))
+  std::vector<std::string> names, paths;
+  ASSERT_EQ(listSnapshots(folder + "/ckpt", paths), "");
+  for (const std::string &path : paths)
     names.push_back(path.substr(path.rfind('/') + 1));
   EXPECT_EQ(names, (std::vector<std::string>{"step-00000020", "step-00000018"}));
 }
@@ -267,7 +268,9 @@ TEST_F(Run, KeepsTheNewestWhole) {
   std::vector<std::string> passedOver;
   ASSERT_EQ(findSnapshot(folder + "/ckpt", newest, passedOver), "");
   EXPECT_EQ(newest.step, 10);
-  EXPECT_EQ(listSnapshots(folder + "/ckpt").size(), 3u); // the damaged ones stay until the run comes to their steps
+  std::vector<std::string> paths;
+  ASSERT_EQ(listSnapshots(folder + "/ckpt", paths), "");
+  EXPECT_EQ(paths.size(), 3u); // the damaged ones stay until the run comes to their steps
 }
 
 // A second run in a directory that one is writing to is refused before it trains; what a dead one left half-written
@@ -340,7 +343,9 @@ TEST_F(Run, DamagedSnapshots) {
 
   EXPECT_EQ(withoutTimes({log.end() - 3, log.end()}), withoutTimes({whole.end() - 3, whole.end()}));
   fs::resize_file(folder + "/other/ckpt/step-00000020/manifest.json", 0);
-  for (const std::string &path : listSnapshots(folder + "/other/ckpt"))
+  std::vector<std::string> paths;
+  ASSERT_EQ(listSnapshots(folder + "/other/ckpt", paths), "");
+  for (const std::string &path : paths)
     fs::resize_file(path + "/manifest.json", 0);
   EXPECT_EQ(run(program, {"--resume", "--out", folder + "/other"}), 4);
   EXPECT_NE(messages.find("none of the 5 in \"DIR/other/ckpt\" is whole"), std::string::npos) << messages;

@@ -182,11 +182,15 @@ TEST(Snapshot, List) {
   for (const char *name :
        {"step-00000003", "step-00000020", "step-100000000", "step-x", ".step-00000030.writing", "other"})
     fs::create_directories(folder / name);
-  std::vector<std::string> names;
-  for (const std::string &path : listSnapshots(folder.string()))
+  std::vector<std::string> names, paths;
+  EXPECT_EQ(listSnapshots(folder.string(), paths), "");
+  for (const std::string &path : paths)
     names.push_back(fs::path(path).filename().string());
   EXPECT_EQ(names, (std::vector<std::string>{"step-100000000", "step-00000020", "step-00000003"}));
-  EXPECT_TRUE(listSnapshots("/nowhere").empty());
+  EXPECT_EQ(listSnapshots("/nowhere", paths), "");
+  EXPECT_TRUE(paths.empty());
+  // What cannot be read is not taken for a directory without snapshots.
+  EXPECT_EQ(listSnapshots("/dev/null", paths), "cannot read folder \"/dev/null\": Not a directory");
   fs::remove_all(folder);
 }
 

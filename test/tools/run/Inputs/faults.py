@@ -90,3 +90,23 @@ for name, transport in [("stop", "shm"), ("stop-threads", "threads"), ("stop-mpi
     run.send_signal(signal.SIGTERM if transport != "mpi" else signal.SIGUSR1)
     finish(name, run, everyone, shared)
     print(f"{name}: snapshots {len(os.listdir(folder + '/' + name + '/ckpt'))}")
+
+# A job that is suspended and goes on, as by Ctrl-Z and fg: nobody was late.
+suspended = [("suspended", "shm"), ("suspended-threads", "threads"), ("suspended-mpi", "mpi")]
+runs = [start(name, transport) for name, transport in suspended]
+everyone = [[run.pid] + descendants(run.pid) for run in runs]
+shared = [mapped(pids) for pids in everyone]
+for sent, seconds in [(signal.SIGSTOP, DEADLINE + 1.5), (signal.SIGCONT, 1)]:
+    for pid in sum(everyone, []):
+        os.kill(pid, sent)
+    time.sleep(seconds)
+for (name, transport), run, pids, names in zip(suspended, runs, everyone, shared):
+    if run.poll() is None:
+        run.send_signal(signal.SIGTERM if transport != "mpi" else signal.SIGUSR1)
+    finish(name, run, pids, names)
+
+# A rank that is stopped before MPI has started.
+command = ["mpirun", "--oversubscribe"] + ["--allow-run-as-root"] * (os.geteuid() == 0)
+command += ["-n", "1", program, "--transport", "mpi", "--deadline", "0.5", ":", "-n", "1", "sh", "-c", "kill -STOP $$"]
+run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+finish("mpi-start", run, [run.pid], set())
