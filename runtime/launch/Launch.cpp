@@ -6,6 +6,7 @@
 
 #include <cstdio>
 #include <exception>
+#include <system_error>
 
 namespace echelon::runtime {
 
@@ -26,6 +27,8 @@ int launch(const LaunchOptions &options, const std::function<int(Transport &)> &
 int runRank(Transport &transport, const std::function<int(Transport &)> &rankMain) {
   try {
     return rankMain(transport);
+  } catch (const std::system_error &error) { // of a thread that cannot be started
+    fail(std::string("the system refuses what the run needs: ") + error.what() + "; look at ulimit -u and ulimit -v");
   } catch (const std::exception &error) {
     fail(std::string("an error that nobody handles: ") + error.what());
   }

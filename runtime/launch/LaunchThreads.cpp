@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 namespace echelon::runtime {
@@ -37,7 +38,7 @@ int launchThreads(const LaunchOptions &options, const RankMain &rankMain) {
   int running = options.ranks;
 
   std::vector<std::thread> threads;
-  for (int rank = 0; rank < options.ranks; ++rank)
+  auto start = [&](int rank) {
     threads.emplace_back([&, rank] {
       StopSignals::block();
       SharedTransport transport(segment, rank, SharedTransport::Kind::Threads, options.deadlineSeconds);
@@ -52,6 +53,15 @@ int launchThreads(const LaunchOptions &options, const RankMain &rankMain) {
       ended.notify_all();
       ended.wait(lock, [&] { return running == 0; }); // its memory stays: one that stops may be in the midst of reading
     });
+  };
+  for (int rank = 0; rank < options.ranks; ++rank)
+    try {
+      start(rank);
+    } catch (const std::system_error &error) {
+      complain("cannot start rank " + std::to_string(rank) + " as a thread: " + error.what() + "; look at ulimit -u");
+      std::fflush(nullptr);
+      std::_Exit(4); // those that were started wait for it
+    }
 
   // A thread cannot be stopped from outside: those that wait notice a failure; one that computes gets some time.
   std::unique_lock<std::mutex> lock(mutex);

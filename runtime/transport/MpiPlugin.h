@@ -10,7 +10,7 @@ namespace echelon::runtime {
 
 struct MpiJoin {
   int ranks;              // how many the program wants
-  double deadlineSeconds; // see Transport::deadline
+  double deadlineSeconds; // see Transport::deadline; six of them for MPI to start all ranks
   const std::atomic<int> *stopRequested;
   void (*fail)(const char *message); // does not return
 };

@@ -28,7 +28,11 @@ struct RunOptions : CompileOptions {
 /// Replaces this process; returns only when that fails.
 int become(const std::vector<std::string> &arguments) {
   execute(arguments);
-  std::cerr << "echelon: cannot start " << frontend::printable(arguments[0]) << ": " << std::strerror(errno) << "\n";
+  const int reason = errno;
+  std::cerr << "echelon: cannot start " << frontend::printable(arguments[0]) << ": " << std::strerror(reason)
+            << (reason == EACCES ? "; where its filesystem is mounted noexec, set ECHELON_CACHE to a folder elsewhere"
+                                 : "")
+            << "\n";
   return RunFailed;
 }
 

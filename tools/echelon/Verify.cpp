@@ -4,6 +4,7 @@
 #include "tools/echelon/Executable.h"
 #include "tools/echelon/HostCompiler.h"
 #include "tools/echelon/Options.h"
+#include "tools/echelon/Paths.h"
 #include "tools/echelon/RandomLayout.h"
 #include "tools/echelon/TemporaryFolder.h"
 #include "tools/echelon/Trace.h"
@@ -183,7 +184,8 @@ void Verifier::judge(const Trial &trial, const std::string &transport, const Tra
 
 int Verifier::verify() {
   if (folder.empty()) {
-    std::cerr << "echelon: cannot make a temporary folder in the build cache\n";
+    std::cerr << "echelon: cannot make a temporary folder in the build cache " << frontend::quoted(cacheFolder())
+              << "; set ECHELON_CACHE to a folder that can be written\n";
     return RunFailed;
   }
   if (!addTrials())
