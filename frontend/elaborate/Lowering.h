@@ -27,7 +27,7 @@ struct Shared {
   mlir::ModuleOp module;
   std::map<std::string, ech::VariableOp> variables;  // by path
   std::vector<std::string> wrongInputs;              // with an error in their declarations
-  llvm::SetVector<mlir::Attribute> partialFunctions; // functions and where they stand, as in kPartialFunctionsFunctions
+  llvm::SetVector<mlir::Attribute> partialFunctions; // functions and where they stand, as in kPartialFunctions
 };
 
 class Lowering {

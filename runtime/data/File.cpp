@@ -181,7 +181,7 @@ size_t freeMemory() {
   return free;
 }
 
-std::string readFile(const std::string &path, FileBytes &file, size_t limit, size_t room) {
+std::string readFile(const std::string &path, FileBytes &file, size_t limit, std::optional<size_t> room) {
   const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a pipe would wait for a writer
   if (descriptor < 0)
     return "cannot read \"" + path + "\": " + std::strerror(errno);
@@ -208,7 +208,7 @@ std::string readFile(const std::string &path, FileBytes &file, size_t limit, siz
   const uint8_t *raw = static_cast<const uint8_t *>(mapped);
   file.unpacked = isPacked(raw, size);
   if (file.unpacked) {
-    error = unpack(path, raw, size, limit, room, file.bytes, file.length);
+    error = unpack(path, raw, size, limit, room ? *room : freeMemory() / 10 * 9, file.bytes, file.length);
     munmap(mapped, size);
     return error;
   }

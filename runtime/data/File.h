@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,7 @@ public:
   bool isUnpacked() const { return unpacked; }
 
 private:
-  friend std::string readFile(const std::string &path, FileBytes &file, size_t limit, size_t room);
+  friend std::string readFile(const std::string &path, FileBytes &file, size_t limit, std::optional<size_t> room);
   std::shared_ptr<const uint8_t> bytes;
   size_t length = 0;
   bool unpacked = false;
@@ -32,7 +33,7 @@ size_t freeMemory();
 /// path; that is so, too, where unpacking takes more than `room` bytes: by default a tenth of what is free is for
 /// others.
 std::string readFile(const std::string &path, FileBytes &file, size_t limit = SIZE_MAX,
-                     size_t room = freeMemory() / 10 * 9);
+                     std::optional<size_t> room = std::nullopt);
 
 /// Bytes of memory that unpacked files take in this process, and in those that it forked: once for all of them.
 size_t unpackedBytes();

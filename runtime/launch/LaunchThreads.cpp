@@ -38,25 +38,23 @@ int launchThreads(const LaunchOptions &options, const RankMain &rankMain) {
   int running = options.ranks;
 
   std::vector<std::thread> threads;
-  auto start = [&](int rank) {
-    threads.emplace_back([&, rank] {
-      StopSignals::block();
-      SharedTransport transport(segment, rank, SharedTransport::Kind::Threads, options.deadlineSeconds);
-      setRankOfThread(&transport);
-      try {
-        segment.status(rank).exitCode.store(runRank(transport, rankMain));
-      } catch (const RankStopped &) {
-      }
-      setRankOfThread(nullptr);
-      std::unique_lock<std::mutex> lock(mutex);
-      --running;
-      ended.notify_all();
-      ended.wait(lock, [&] { return running == 0; }); // its memory stays: one that stops may be in the midst of reading
-    });
+  auto asRank = [&](int rank) {
+    StopSignals::block();
+    SharedTransport transport(segment, rank, SharedTransport::Kind::Threads, options.deadlineSeconds);
+    setRankOfThread(&transport);
+    try {
+      segment.status(rank).exitCode.store(runRank(transport, rankMain));
+    } catch (const RankStopped &) {
+    }
+    setRankOfThread(nullptr);
+    std::unique_lock<std::mutex> lock(mutex);
+    --running;
+    ended.notify_all();
+    ended.wait(lock, [&] { return running == 0; }); // its memory stays: one that stops may be in the midst of reading
   };
   for (int rank = 0; rank < options.ranks; ++rank)
     try {
-      start(rank);
+      threads.emplace_back(asRank, rank);
     } catch (const std::system_error &error) {
       complain("cannot start rank " + std::to_string(rank) + " as a thread: " + error.what() + "; look at ulimit -u");
       std::fflush(nullptr);

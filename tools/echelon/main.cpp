@@ -119,8 +119,10 @@ int main(int argc, char **argv) {
       std::cerr << "echelon: " << unknown << "\n";
       return Usage;
     }
-    if (error.get_exit_code() == 0)
-      return app.exit(error) == 0 ? flushOutput() : static_cast<int>(Usage); // --help and --version
+    if (error.get_exit_code() == 0) { // --help and --version
+      app.exit(error);
+      return flushOutput();
+    }
     std::cerr << frontend::printable(error.what())
               << "\nRun with --help for more information.\n"; // it quotes arguments
     return Usage;
