@@ -59,6 +59,7 @@ private:
   void stored();
   void inputs();
   void draws();
+  void partialFunctions();
 
   ModuleOp module;
   const frontend::TrainPlan &plan;
@@ -163,6 +164,23 @@ void Tables::draws() {
   }
 }
 
+/// What a message of a loss that is not finite names.
+void Tables::partialFunctions() {
+  auto functions = module->getAttrOfType<ArrayAttr>(ech::kPartialFunctions);
+  if (!functions)
+    return;
+  auto texts = llvm::map_to_vector(functions.getAsRange<NameLoc>(), [](NameLoc function) {
+    return function.getName().str() + " (" + codegen::SourceLines::label(function) + ")";
+  });
+  constexpr size_t most = 6;
+  if (texts.size() > most) {
+    std::string others = "and " + std::to_string(texts.size() - most) + " more";
+    texts.truncate(most);
+    texts.push_back(others);
+  }
+  field("partialFunctions", quoted(llvm::join(texts, ", ")));
+}
+
 void Tables::print() {
   os << "/// What the training loop, snapshots and logs know of the program. Tables only: optimising them takes long "
         "and gains\n/// nothing.\n[[gnu::optimize(\"O0\")]] Program describe() {\n  Program p;\n  // clang-format off: "
@@ -202,18 +220,7 @@ void Tables::print() {
       os << "  p.scalars.push_back({Scalar::" << word << ", " << quoted(name) << "});\n";
     }
   draws();
-  if (auto functions = module->getAttrOfType<ArrayAttr>(ech::kPartialFunctions)) {
-    auto texts = llvm::map_to_vector(functions.getAsRange<NameLoc>(), [](NameLoc function) {
-      return function.getName().str() + " (" + codegen::SourceLines::label(function) + ")";
-    });
-    constexpr size_t most = 6; // that a message names
-    if (texts.size() > most) {
-      std::string others = "and " + std::to_string(texts.size() - most) + " more";
-      texts.truncate(most);
-      texts.push_back(others);
-    }
-    field("partialFunctions", quoted(llvm::join(texts, ", ")));
-  }
+  partialFunctions();
   for (const frontend::PlannedEvaluation &e : plan.evaluations)
     os << "  p.evaluations.push_back({" << quoted(e.name) << ", "
        << (e.source ? dataText(*e.source) : std::string("{}")) << ", " << e.everySteps << ", " << e.batches << "});\n";

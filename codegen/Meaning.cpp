@@ -28,7 +28,13 @@ std::string codegen::meaningOf(ModuleOp module) {
     if (step.getSymName() != "train")
       continue;
     step->walk<WalkOrder::PreOrder>([&](Operation *op) {
-      os << op->getName().getStringRef() << " " << op->getAttrDictionary();
+      os << op->getName().getStringRef() << " ";
+      // A mean over the batch counts its samples; the batch is no part of what a model computes.
+      if (auto count = dyn_cast<ech::CountOp>(op))
+        for (auto [axis, size] : llvm::zip(count.getOver().getAsRange<StringAttr>(), count.getSizes()))
+          os << axis << "=" << (axis == batch ? 0 : size) << " ";
+      else
+        os << op->getAttrDictionary();
       for (Value operand : op->getOperands())
         os << " %" << numbers.lookup(operand);
       for (Value result : op->getResults())

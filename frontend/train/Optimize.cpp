@@ -144,11 +144,15 @@ void checkLength(const TrainPlan &plan, Diagnostics &diagnostics) {
 
 // A line for all parameters is the last: what stands behind it would match nothing.
 void TrainPlanner::checkSchedules() {
-  for (size_t i = 0; i + 1 < plan.optimizers.size(); ++i)
-    if (plan.optimizers[i].patterns.empty() && !plan.optimizers[i + 1].patterns.empty())
-      error(Code::E0410, plan.optimizers[i + 1].range,
+  const OptimizerLine *all = nullptr;
+  for (const OptimizerLine &line : plan.optimizers) {
+    if (all && !line.patterns.empty())
+      error(Code::E0410, line.range,
             "this line matches nothing: the first match wins, and the line above takes all parameters")
-          .note(plan.optimizers[i].range, "put the line for all parameters last");
+          .note(all->range, "put the line for all parameters last");
+    if (!all && line.patterns.empty())
+      all = &line;
+  }
 }
 
 void TrainPlanner::take(const AverageClause &c, const Clause &clause) {

@@ -181,8 +181,11 @@ void Message::scatter(Row &row) {
     own = row.runs == 1 && (rt::allocOf(row.in) != rt::allocOf(first) || mayOverwrite(values[v], first));
   } else {
     row.in = l.alloc({axis("message", row.count * ranks)}, row.element, named("message"));
-    for (size_t i = 0; i < row.members.size(); ++i)
-      l.copy(member(row, i, row.in, true), sent(row.members[i]).seen(l.read(values[row.members[i]])), loc);
+    for (size_t i = 0; i < row.members.size(); ++i) {
+      // A variable: arguments are evaluated in no fixed order, and both make operations.
+      Value parts = sent(row.members[i]).seen(l.read(values[row.members[i]]));
+      l.copy(member(row, i, row.in, true), parts, loc);
+    }
   }
   if (kind == "all_to_all")
     row.out = l.alloc({axis("message", row.count * ranks)}, row.element, named("received"));
@@ -215,8 +218,10 @@ void Message::inPlace(Row &row) {
 void Message::pack(Row &row) {
   if (!row.in)
     row.in = l.alloc({axis("message", row.count)}, row.element, named("message"));
-  for (size_t i = 0; i < row.members.size(); ++i)
-    l.copy(member(row, i, row.in, false), l.read(values[row.members[i]]), loc);
+  for (size_t i = 0; i < row.members.size(); ++i) {
+    Value value = l.read(values[row.members[i]]); // a variable, as above
+    l.copy(member(row, i, row.in, false), value, loc);
+  }
 }
 
 /// The row of an all_gather or an exchange and where those of all ranks come to lie: where one value goes, if it can be

@@ -4,6 +4,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <string_view>
 
 namespace echelon::runtime {
@@ -64,8 +65,14 @@ bool readField(std::string_view field, const std::string &place, const InputShap
     field.remove_prefix(1);
   const char *end = field.data() + field.size();
   const auto parsed = std::from_chars(field.data(), end, value);
+  const bool isBeyond = parsed.ec == std::errc::result_out_of_range; // nearer to 0, or further from it, than any double
+  if (isBeyond)
+    value = std::strtod(std::string(field).c_str(), nullptr);
+  const bool isNumber = (parsed.ec == std::errc() || isBeyond) && parsed.ptr == end;
   const bool whole = shape.type == ElementType::Int32 || shape.type == ElementType::UInt8;
-  if (parsed.ec != std::errc() || parsed.ptr != end || !std::isfinite(value))
+  if (isNumber && isBeyond && std::isinf(value))
+    error = {place + ": " + text + " is beyond what a double holds", input};
+  else if (!isNumber || !std::isfinite(value))
     error = {place + (text.empty() ? " is empty; each field is a number" : ": \"" + text + "\" is not a number"),
              input};
   else if (whole && (value != std::floor(value) || std::fabs(value) > 1e15))

@@ -70,7 +70,7 @@ std::string checkTransform(const TransformSpec &transform, const OutputShape &fi
     const size_t channels = transform.args.size() / 2;
     if (transform.args.size() % 2 != 0 || channels == 0)
       return "normalize takes as many means as standard deviations";
-    if (first.type != ElementType::Float32)
+    if (first.type != ElementType::Float32 && first.type != ElementType::Float64)
       return "normalize acts on floats; " + name + " is " + nameOf(first.type);
     if (channels > 1 && (first.dims.empty() || first.dims[0] != int64_t(channels)))
       return "normalize has " + std::to_string(channels) + " channels" + has + "; one mean and one std are for all";

@@ -92,6 +92,8 @@ std::string parse(const std::string &path, NpyArray &array) {
     }
     char *end;
     const unsigned long long size = std::strtoull(p, &end, 10);
+    if (size == 0 && array.shape.empty())
+      return "\"" + path + "\" has no samples: the first of its sizes is 0";
     if (size > uint64_t(held) || (size && total > held / int64_t(size)))
       return "\"" + path + "\" is shorter than its header says";
     array.shape.push_back(int64_t(size));
@@ -100,8 +102,6 @@ std::string parse(const std::string &path, NpyArray &array) {
   }
   if (array.shape.empty())
     return "\"" + path + "\" holds a single number; samples lie along the first axis";
-  if (array.shape[0] == 0)
-    return "\"" + path + "\" has no samples";
   return "";
 }
 

@@ -5,6 +5,7 @@
 #include "runtime/launch/Fail.h"
 #include "runtime/transport/MpiPlugin.h"
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <dlfcn.h>
@@ -28,6 +29,7 @@ template <typename Function> static Function *find(void *plugin, const char *sym
 }
 
 int launchMpi(const LaunchOptions &options, const RankMain &rankMain) {
+  std::signal(SIGUSR1, SIG_IGN); // reminders come before the handlers below are there, and after
   void *plugin = loadPlugin();
   auto *join = find<MpiJoinFunction>(plugin, kMpiJoinSymbol);
   auto *leave = find<MpiLeaveFunction>(plugin, kMpiLeaveSymbol);

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <sched.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -21,10 +22,14 @@ namespace echelon::runtime {
 namespace {
 
 const char *likelyCause(int signal) {
-  return signal == SIGKILL   ? "; perhaps out of memory"
-         : signal == SIGPIPE ? "; nobody reads what it prints any more"
-         : signal == SIGBUS  ? "; perhaps a file was cut while it was read, or its disk failed"
-                             : "";
+  rlimit time = {};
+  const bool isLimited = getrlimit(RLIMIT_CPU, &time) == 0 && time.rlim_max != RLIM_INFINITY;
+  return signal == SIGKILL && isLimited ? "; perhaps out of memory, or of the processor time that ulimit -t allows"
+         : signal == SIGKILL            ? "; perhaps out of memory"
+         : signal == SIGXCPU            ? "; it took the processor time that ulimit -t allows"
+         : signal == SIGPIPE            ? "; nobody reads what it prints any more"
+         : signal == SIGBUS             ? "; perhaps a file was cut while it was read, or its disk failed"
+                                        : "";
 }
 
 using Clock = std::chrono::steady_clock;

@@ -21,7 +21,8 @@ int runRank(Transport &transport, const RankMain &rankMain);
 int agreedCode(Segment &segment);
 
 /// While one of these lives, SIGINT, SIGTERM and SIGUSR1 set the segment's stop flag instead of ending the program. The
-/// second signal ends it, unless a launcher of processes asks `signals()` and does so itself.
+/// second signal ends it, unless a launcher of processes asks `signals()` and does so itself; SIGUSR1 after another is a
+/// reminder and does nothing.
 class StopSignals {
 public:
   StopSignals(SegmentHeader &header, bool endOnSecond);

@@ -65,8 +65,8 @@ std::string member(const std::string &name, double value) {
 }
 
 /// Cuts off what an interrupted run wrote after the snapshot that the run goes on from: rows of later steps, half a
-/// row.
-void forgetRowsAfter(int64_t step, const std::string &path) {
+/// row; and of the step's evaluations, where they are made once more.
+void forgetRowsAfter(int64_t step, bool evaluatesAgain, const std::string &path) {
   FILE *file = std::fopen(path.c_str(), "r");
   if (!file)
     return;
@@ -75,7 +75,8 @@ void forgetRowsAfter(int64_t step, const std::string &path) {
   off_t keep = 0;
   for (ssize_t length; (length = getline(&line, &capacity, file)) > 0 && line[length - 1] == '\n'; keep += length) {
     long long rowStep = 0;
-    if (std::sscanf(line, "{\"step\": %lld", &rowStep) != 1 || rowStep > step)
+    if (std::sscanf(line, "{\"step\": %lld", &rowStep) != 1 || rowStep > step ||
+        (evaluatesAgain && rowStep == step && std::strstr(line, "\"eval_time_s\"")))
       break;
   }
   std::free(line);
@@ -104,7 +105,7 @@ RunLog::RunLog(const std::string &file, bool append, int64_t firstStep, int64_t 
     if (flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
       fail("another run is writing its log to \"" + path + "\": stop it, or name another file");
     if (append)
-      forgetRowsAfter(firstStep, path);
+      forgetRowsAfter(firstStep, firstStep >= lastStep, path);
     else if (ftruncate(descriptor, 0) != 0)
       fail("cannot write \"" + path + "\": " + std::strerror(errno));
   }

@@ -12,11 +12,11 @@ namespace echelon::runtime {
 
 namespace {
 
-/// A line of /proc/self/status, in bytes; 0 where it is missing.
+/// A line of /proc/self/status, in bytes; 0 where it is missing, -1 without /proc.
 int64_t statusBytes(const char *name) {
   FILE *file = std::fopen("/proc/self/status", "r");
   if (!file)
-    return 0;
+    return -1;
   char line[256];
   long long kib = 0;
   while (std::fgets(line, sizeof(line), file))
@@ -87,13 +87,14 @@ bool hasRoomForCopies(const Program &program, int ranksHere) {
 }
 
 int64_t residentBytesBeyond(const Rank &rank) {
-  const int64_t arenas = int64_t(arenaBytes(rank.program()));
+  const int64_t arenas = int64_t(arenaBytes(rank.program())), most = statusBytes("VmHWM");
+  if (most < 0)
+    return -1;
   const char *transport = const_cast<Rank &>(rank).transport().name();
   if (std::strcmp(transport, "shm") == 0 && rank.size() > 1) // arenas, copies and unpacked data lie in shared memory
     return statusBytes("RssAnon") + statusBytes("RssFile");
   const int64_t ranksHere = std::strcmp(transport, "threads") == 0 ? rank.size() : 1;
-  return std::max<int64_t>(0, statusBytes("VmHWM") - ranksHere * arenas - int64_t(unpackedBytes() + copiedBytes())) /
-         ranksHere;
+  return std::max<int64_t>(0, most - ranksHere * arenas - int64_t(unpackedBytes() + copiedBytes())) / ranksHere;
 }
 
 } // namespace echelon::runtime

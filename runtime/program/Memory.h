@@ -9,7 +9,7 @@ namespace echelon::runtime {
 
 /// Resident bytes of code, libraries and heap, without unpacked data, which all ranks of a machine share. Where ranks
 /// are processes over shared memory, the arenas lie in that memory and are left out as such; where they are threads,
-/// all ranks' arenas and heap are in one process, and this is a rank's share.
+/// all ranks' arenas and heap are in one process, and this is a rank's share. -1: unknown, where there is no /proc.
 int64_t residentBytesBeyond(const Rank &rank);
 
 /// Memory of this machine, or of the control group that this process is in when that is less, in bytes; 0: unknown.

@@ -351,13 +351,16 @@ void Trainer::tellMemory() {
   all_gather(rank.transport(), rank.transport().world(), all.data(), &mine, 1, Algorithm::automatic, "memory");
   if (!log)
     return;
-  char line[280], copied[40] = "";
+  const double beyond = *std::max_element(all.begin(), all.end());
+  char line[280], copied[40] = "", beyondText[40] = "unknown";
   if (copy)
     std::snprintf(copied, sizeof(copied), ", snapshot %.1f", double(copy) * 1e-6);
-  int length = std::snprintf(
-      line, sizeof(line), "memory a rank: arenas %.1f MB (state %.1f, inputs %.1f, work %.1f%s), beyond them %.1f MB",
-      arenas * 1e-6, double(program.stateBytes) * 1e-6, double(program.inputBytes) * 1e-6,
-      double(program.workBytes) * 1e-6, copied, *std::max_element(all.begin(), all.end()) * 1e-6);
+  if (beyond >= 0)
+    std::snprintf(beyondText, sizeof(beyondText), "%.1f MB", beyond * 1e-6);
+  int length = std::snprintf(line, sizeof(line),
+                             "memory a rank: arenas %.1f MB (state %.1f, inputs %.1f, work %.1f%s), beyond them %s",
+                             arenas * 1e-6, double(program.stateBytes) * 1e-6, double(program.inputBytes) * 1e-6,
+                             double(program.workBytes) * 1e-6, copied, beyondText);
   if (const size_t data = unpackedBytes())
     std::snprintf(line + length, sizeof(line) - size_t(length), "; unpacked data %.1f MB %s", double(data) * 1e-6,
                   std::strcmp(rank.transport().name(), "mpi") == 0 ? "each" : "in all");

@@ -218,12 +218,9 @@ void MpiMachine::lookForLate() {
     suspectedSince = since;
     suspicions.assign(peers.size(), Suspicion());
     clock = WaitClock(Clock::time_point(std::chrono::nanoseconds(since)));
-    nextLook = 0.5;
   }
   const double seconds = clock.seconds();
-  if (clock.stoodStill())
-    nextLook = seconds + 0.5;
-  if (seconds < nextLook)
+  if (seconds < clock.trustsUntil())
     return;
   for (size_t i = 0; i < peers.size(); ++i) {
     const RankStatus &status = statusOf(peers[i].rank);

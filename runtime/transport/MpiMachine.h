@@ -77,7 +77,6 @@ private:
   std::vector<Suspicion> suspicions; // a peer each
   int64_t suspectedSince = 0;        // which wait they are of
   WaitClock clock;                   // of that wait
-  double nextLook = 0;               // seconds of it, until which nothing is suspected
 
   std::atomic<int64_t> waitsSince{0}; // ns; 0: it does not wait
   std::atomic<bool> isBlocked{false};

@@ -2,6 +2,7 @@
 
 #include "runtime/launch/Fail.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <sched.h>
 #include <thread>
@@ -36,9 +37,7 @@ void Patience::pauseLong(int missing) {
   if (segment.header().failedRank.load(std::memory_order_relaxed) >= 0)
     fail("stopped because another rank failed"); // printed by that rank only
   const double waited = clock->seconds();
-  if (clock->stoodStill())
-    nextLook = waited + 0.5;
-  if (waited > std::min(nextLook, deadlineSeconds)) {
+  if (waited > std::min(std::max(nextLook, clock->trustsUntil()), deadlineSeconds)) {
     const int late = lateRank(missing);
     if (waited > deadlineSeconds || suspicion.isHopeless(own, own.steps.median(), segment.status(late), waited))
       timeOut(late, missing, waited);

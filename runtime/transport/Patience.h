@@ -71,7 +71,7 @@ private:
   uint64_t last = 0, waited = 0;
   int pauses = 0, spins = 0;
   std::optional<WaitClock> clock; // while it waits for long
-  double nextLook = 0.5;          // seconds of waiting, until which nothing is suspected
+  double nextLook = 0;            // seconds of waiting
   Suspicion suspicion;
 };
 

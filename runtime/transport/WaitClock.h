@@ -17,19 +17,23 @@ public:
   /// Seconds without those in which the process stood still.
   double seconds() {
     const auto now = Clock::now();
-    hasStood = now - last > kFar;
+    const bool hasStood = now - last > kFar;
     if (hasStood)
       begin += now - last;
     last = now;
-    return std::chrono::duration<double>(now - begin).count();
+    const double waited = std::chrono::duration<double>(now - begin).count();
+    if (hasStood)
+      trusts = waited + 0.5;
+    return waited;
   }
-  /// Whether the last look found that it had. The others may go on a little later.
-  bool stoodStill() const { return hasStood; }
+  /// Seconds until which nobody is suspected: half a second, and as long after each standstill, since the others may go
+  /// on a little later.
+  double trustsUntil() const { return trusts; }
 
 private:
   static constexpr std::chrono::milliseconds kFar{500};
   Clock::time_point begin, last;
-  bool hasStood = false;
+  double trusts = 0.5;
 };
 
 } // namespace echelon::runtime

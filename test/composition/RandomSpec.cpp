@@ -5,8 +5,10 @@
 #include "test/composition/RandomSpec.h"
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 #include <random>
+#include <set>
 #include <sstream>
 
 namespace echelon::test {
@@ -352,24 +354,32 @@ RandomSpec::RandomSpec(uint64_t seed) : seed(seed) {
   drawLayout(0);
 }
 
+/// Those that are declared and that a tensor has: not only `below vocab`.
 std::vector<std::string> RandomSpec::modelAxes() const {
-  std::string text = axes;
-  print(pieces, &Piece::axes, text);
-  std::vector<std::string> names;
-  std::istringstream words(text);
-  for (std::string word; words >> word;)
-    if (word == "axis") {
-      words >> word;
-      names.push_back(word);
-    }
+  std::string model = text();
+  model.resize(model.find("\ntrain "));
+  for (char &c : model)
+    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '_')
+      c = ' ';
+  std::vector<std::string> declared, names;
+  std::set<std::string> used;
+  std::istringstream words(model);
+  for (std::string before, word; words >> word; before = word)
+    if (before == "axis")
+      declared.push_back(word);
+    else if (before != "below" && before != "like")
+      used.insert(word);
+  for (const std::string &name : declared)
+    if (used.count(name))
+      names.push_back(name);
   return names;
 }
 
 void RandomSpec::drawLayout(int attempt) {
   Random random(seed * 0x9e3779b97f4a7c15u + 777 + attempt);
   static const std::vector<std::vector<int64_t>> meshes{{2}, {2}, {4}, {3}, {2, 2}, {2, 2}, {2, 3}, {4, 2}, {2, 2, 2}};
-  std::vector<std::string> names = modelAxes();
   mesh.clear();
+  std::vector<std::string> names = modelAxes();
   int64_t ranks = 1;
   for (int64_t size : meshes[below(random, meshes.size())]) {
     MeshLine line{std::string(1, char('a' + mesh.size())), size, {}, below(random, 3) == 0};

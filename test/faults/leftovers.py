@@ -3,12 +3,13 @@
 
     test/faults/leftovers.py [--launches 1000] [--transport shm | threads | mpi] [--compiles 20] [--seed 1]
 
-Each launch runs test/faults/step.ech with 4 ranks by `echelon run`, or (every other time) the program itself. At a random
-moment of its first half second it gets Ctrl-C (SIGINT to its process group), SIGTERM or kill -9, or one of its ranks
-(or what compiles it) gets kill -9. Every --compiles-th launch begins with an empty build cache, and the moment is one of the compilation's.
-Counted are processes of the run that are there two seconds after its end (of the host compiler, which nobody stops when
-the launcher gets kill -9 and which ends with its file: a minute), names in /dev/shm, files in TMPDIR, and what a launch that
-was asked to end (not killed) leaves in the build cache beside programs.
+Each launch runs test/faults/step.ech with 4 ranks by `echelon run`, or (every other time) the program itself. At a
+random moment of its first half second it gets Ctrl-C (SIGINT to its process group), SIGTERM or kill -9, or one of its
+ranks (or what compiles it) gets kill -9. Every --compiles-th launch begins with an empty build cache, and the moment is
+one of the compilation's. Counted are processes of the run that are there two seconds after its end (over mpi ten: a
+guard gives mpirun four, and mpirun its ranks two; of the host compiler, which nobody stops when the launcher gets kill -9
+and which ends with its file: a minute), names in /dev/shm, files in TMPDIR, and what a launch that was asked to end (not
+killed) leaves in the build cache beside programs.
 """
 import argparse
 import os
@@ -21,7 +22,7 @@ import sys
 import tempfile
 import time
 
-from processes import descendants, stat
+from processes import descendants, mapped, stat
 
 HERE = pathlib.Path(__file__).resolve().parent
 BUILD = pathlib.Path(os.environ.get("ECHELON_BUILD", HERE.parent.parent / "build"))
@@ -57,7 +58,14 @@ def still_there(run, processes):
     return left
 
 
-def launch(command, environment, longest, chance):
+def shared_memory():
+    """Files in /dev/shm that nobody uses: what runs elsewhere is mapped, others' scratch space lies in folders."""
+    names = {entry.name for entry in os.scandir("/dev/shm") if entry.is_file(follow_symlinks=False)}
+    used = mapped(path.name for path in pathlib.Path("/proc").iterdir() if path.name.isdigit())
+    return names - {pathlib.Path(path).name for path in used}
+
+
+def launch(command, environment, longest, seconds, chance):
     """(how it was ended, its code, processes of it that are left)"""
     run = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                            start_new_session=True)
@@ -69,10 +77,10 @@ def launch(command, environment, longest, chance):
             os.killpg(run.pid, signal.SIGINT)
         elif how == "SIGTERM":
             os.kill(run.pid, signal.SIGTERM)
-        elif how == "kill -9" or len(processes) == 1:
-            os.kill(run.pid, signal.SIGKILL)
         else:
-            os.kill(chance.choice(processes[1:])[0], signal.SIGKILL)
+            # One that is called like the launcher has not become a rank yet, or waits for the launcher's end alone.
+            ranks = [p for p in processes[1:] if lives(p) and not name_of(p[0]).startswith("echelon")]
+            os.kill(chance.choice(ranks)[0] if ranks and how != "kill -9" else run.pid, signal.SIGKILL)
     except ProcessLookupError:
         pass
     try:
@@ -82,7 +90,7 @@ def launch(command, environment, longest, chance):
     begin = time.monotonic()
     while left := still_there(run, processes):
         compiles = how == "kill -9" and all(name in COMPILER for _, name in left)
-        if time.monotonic() > begin + (60 if compiles else 2):
+        if time.monotonic() > begin + (60 if compiles else seconds):
             break
         time.sleep(20e-3)
     for pid, _ in left:
@@ -103,6 +111,7 @@ def main():
     chance = random.Random(options.seed)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # in a shell's background it is ignored, by children too
     wrong = []
+    seconds = 10 if options.transport == "mpi" else 2
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         temporary, cache, empty = folder / "tmp", folder / "cache", folder / "empty"
@@ -116,7 +125,7 @@ def main():
                        env=environment, stdout=subprocess.DEVNULL)
         subprocess.run([*run, "--steps", "1"], check=True, env=environment, stdout=subprocess.DEVNULL)
         programs = {p.name for p in cache.rglob("*")}
-        before = set(os.listdir("/dev/shm"))
+        before = shared_memory()
         for number in range(options.launches):
             command, place, longest = [str(program), "--transport", options.transport], environment, 0.5
             if options.transport == "mpi" or number % 2:
@@ -125,13 +134,16 @@ def main():
                 command, longest = list(run), 3
                 shutil.rmtree(empty, ignore_errors=True)
                 place = {**environment, "ECHELON_CACHE": str(empty)}
-            how, code, left = launch([*command, "--log", str(folder / "log.jsonl")], place, longest, chance)
+            how, code, left = launch([*command, "--log", str(folder / "log.jsonl")], place, longest, seconds, chance)
             said = f"launch {number}, {' '.join(command[-4:])}, {how}: "
             if code is None:
                 wrong.append(said + "it did not end within 30 s")
             if left:
                 wrong.append(said + f"processes {left}")
-            shared = set(os.listdir("/dev/shm")) - before
+            shared = shared_memory() - before
+            if shared:  # others may be about to use or to remove theirs
+                time.sleep(1)
+                shared &= shared_memory()
             files = [p.name for p in temporary.rglob("*")]
             if shared or files:
                 wrong.append(said + f"files {sorted(shared)} {files}")

@@ -25,3 +25,15 @@ def stat(process):
     except OSError:
         return None
     return Stat(fields[0], int(fields[3]), fields[19])
+
+
+def mapped(pids):
+    """Paths in /dev/shm of memory that these processes share."""
+    found = set()
+    for pid in pids:
+        try:
+            with open(f"/proc/{pid}/maps", errors="replace") as file:
+                found |= {line.split()[5] for line in file if "/dev/shm/" in line}
+        except OSError:
+            pass
+    return found

@@ -4,11 +4,21 @@
 
 using namespace echelon;
 
-/// The compiler's own faults are findings, too: internal errors, and what MLIR's verifier says of an operation. What
-/// the spec itself says may be quoted.
+/// What MLIR's verifier says of an operation: `'ech.NAME' op …`.
+static bool namesOperation(const std::string &text) {
+  for (const std::string dialect : {"'ech.", "'dist.", "'rt.", "'builtin."})
+    for (size_t at = text.find(dialect); at != text.npos; at = text.find(dialect, at + 1))
+      if (const size_t end = text.find_first_of("' \n", at + dialect.size());
+          end != text.npos && text.compare(end, 5, "' op ") == 0)
+        return true;
+  return false;
+}
+
+/// The compiler's own faults are findings, too: internal errors, and what MLIR's verifier says, unless that is what the
+/// spec itself says.
 static void expectOurs(const std::string &text, const std::string &spec) {
-  for (const char *sign : {"E0799", "'ech.", "'dist.", "'rt.", "'builtin."})
-    fuzz::expect(text.find(sign) == std::string::npos || spec.find(sign) != std::string::npos);
+  fuzz::expect(!namesOperation(text) || namesOperation(spec));
+  fuzz::expect(text.find("E0799") == std::string::npos || spec.find("E0799") != std::string::npos);
 }
 
 /// What specs may name: data and an import, small.

@@ -140,7 +140,7 @@ class Case:
 
     def accepted_by_compiler(self, text):
         source = self.write(b"syntax.cpp", text)
-        ran = subprocess.run([b"g++", b"-std=c++17", b"-fsyntax-only", b"-Wall", b"-Wextra", b"-Werror",
+        ran = subprocess.run([b"g++", b"-std=c++17", b"-fsyntax-only", b"-fopenmp-simd", b"-Wall", b"-Wextra", b"-Werror",
                               b"-I" + os.fsencode(self.suite.source), source], capture_output=True)
         if ran.returncode:
             raise Failure(f"g++ refuses the program: {ran.stderr[:800]!r}")
@@ -331,7 +331,7 @@ def command_line(suite):
         def words(case, payload=payload):
             case.run(payload, codes=(0, 2))
             case.run("check", payload, codes=(0, 1, 2))
-            case.run("check", b"--" + payload, codes=(0, 2))
+            case.run("check", b"--" + payload, codes=(0, 1, 2))
             case.run("explain", payload, codes=(0, 2))
             case.run("fmt", payload, codes=(0, 1, 2), whole_text=True)
             case.on_terminal("check", payload)
@@ -534,7 +534,7 @@ def builds(suite):
     chosen = ("quote", "backslash", "newline", "substitution", "backticks", "semicolon", "colour", "bidi", "invalid UTF-8",
               "option", "options file", "format", "blanks", "comment end", "trigraph backslash", "accents", "percent", "glob")
     for name in chosen:
-        def compiled(case, payload=PAYLOADS[name]):
+        def compiled(case, payload=PAYLOADS[name].replace(b"/", b"|")):  # it is a file's name
             folder = case.path(payload + b"dir")
             os.mkdir(folder)
             text = in_string(payload) if b"\x1b" not in payload and name not in ("bidi", "invalid UTF-8") else b'"ckpt"'

@@ -22,6 +22,7 @@ def make(folder):
     pixels = [i * 7 % 16 / 16 for i in range(40 * 16)]
     labels = [i * 3 % 10 for i in range(40)]
     npy(folder / "image.npy", "<f4", (40, 4, 4), pixels)
+    npy(folder / "empty.npy", "<f4", (0, 4, 4), [])
     npy(folder / "flat.npy", "<f4", (40, 16), pixels)
     npy(folder / "bytes.npy", "|u1", (40, 4, 4), [i * 7 % 256 for i in range(40 * 16)])
     npy(folder / "swapped.npy", ">f4", (40, 4, 4), pixels)
@@ -43,6 +44,7 @@ def make(folder):
     csv("houses.csv", [head] + rows)
     csv("headless.csv", rows)
     csv("semicolons.csv", [line.replace(",", ";") for line in [head] + rows])
+    csv("beyond.csv", [head] + rows[:7] + ["3,1e400,12,130"] + rows[8:])
     csv("gap.csv", [head] + rows[:7] + ["3,,12,130"] + rows[8:])
     csv("words.csv", [head] + rows[:4] + ["3,60,new,130"] + rows[5:])
     csv("short.csv", [line.rsplit(",", 1)[0] for line in [head] + rows])

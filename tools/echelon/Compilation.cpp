@@ -45,9 +45,12 @@ bool Compilation::chooseTrain() {
       std::vector<std::string> names;
       for (const Train &t : trains)
         names.push_back(t.name.text);
+      const std::string meant = didYouMean(options.train, names);
       diagnostics.error(Code::E0121, {},
                         quoted(options.spec) + " has no train block " + quoted(options.train) +
-                            didYouMean(options.train, names));
+                            (!meant.empty()  ? meant
+                             : names.empty() ? "; it has none"
+                                             : "; it has " + listed(names)));
       return false;
     }
   } else if (!trains.empty()) {
@@ -237,6 +240,23 @@ bool Compilation::elaborateModel() {
   return static_cast<bool>(module);
 }
 
+llvm::StringSet<> axesOfTensors(mlir::ModuleOp module) {
+  llvm::StringSet<> names;
+  auto add = [&](mlir::Type type) {
+    if (auto tensor = llvm::dyn_cast<ech::Tensor>(type))
+      for (llvm::StringRef name : tensor.names())
+        names.insert(name);
+  };
+  module.walk([&](mlir::Operation *op) {
+    llvm::for_each(op->getResultTypes(), add);
+    if (auto variable = llvm::dyn_cast<ech::VariableOp>(op))
+      add(variable.getType());
+    if (auto input = llvm::dyn_cast<ech::InputOp>(op))
+      add(input.getType());
+  });
+  return names;
+}
+
 void Compilation::checkLayoutAxes() {
   std::map<std::string, int64_t> sizes;
   std::set<std::string> repeats;
@@ -251,6 +271,15 @@ void Compilation::checkLayoutAxes() {
   size_t known = trainPlan.notBuilt.size();
   checkAxes(trainPlan, sizes, repeats, diagnostics);
   reportNotBuilt(known);
+  if (!module)
+    return;
+  const llvm::StringSet<> held = axesOfTensors(*module);
+  for (const PlannedMeshAxis &mesh : trainPlan.mesh)
+    for (const PlannedMeshAxis::Entry &entry : mesh.list)
+      if (sizes.count(entry.axis) && !repeats.count(entry.axis) && !held.contains(entry.axis))
+        diagnostics.error(Code::E0306, entry.range,
+                          "no tensor of the model has the axis " + quoted(entry.axis) + ", so " + mesh.name +
+                              " has nothing to split; split an axis of a tensor");
 }
 
 bool Compilation::lower(Stage until) {

@@ -6,6 +6,7 @@
 #include "mlir/IR/MLIRContext.h"
 #include "passes/Passes.h"
 #include "runtime/data/DataSource.h"
+#include "llvm/ADT/StringSet.h"
 #include <memory>
 #include <string>
 #include <vector>
@@ -36,6 +37,9 @@ struct CompileOptions {
   bool trainingOnly = false; // no evaluation
   bool anyMemory = false;    // even if it is more than a device has
 };
+
+/// The axes that tensors of an elaborated model have: one that is declared may be in none.
+llvm::StringSet<> axesOfTensors(mlir::ModuleOp module);
 
 class Compilation {
 public:
@@ -87,7 +91,7 @@ private:
   bool checkData();  ///< files, shapes, types, values; the steps of `epochs`
   void checkFiles(); ///< files alone, where the model's inputs are not known
   std::string openSource(const runtime::DataSpec &spec, frontend::SourceRange range, runtime::DataDescription &found);
-  bool checkEvaluations(int64_t heldOut);
+  bool checkEvaluations(const runtime::DataDescription &training);
   bool setLength(int64_t trainSize);
   bool checkPatterns(); ///< every parameter has an optimize line, every pattern a parameter
   // MemoryFit.cpp

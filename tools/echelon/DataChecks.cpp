@@ -87,7 +87,7 @@ bool Compilation::checkData() {
   if (!openSource(trainPlan.data, trainPlan.dataRange, found).empty())
     return false;
   bool length = setLength(found.trainSize);
-  return checkEvaluations(found.heldOutSize) && length;
+  return checkEvaluations(found) && length;
 }
 
 void Compilation::checkFiles() {
@@ -135,21 +135,35 @@ bool Compilation::setLength(int64_t trainSize) {
   return diagnostics.errorCount() == before;
 }
 
-bool Compilation::checkEvaluations(int64_t heldOut) {
+/// What to say where the data of the train clause holds nothing out.
+static std::string holdoutHint(const DataSpec &data, int64_t windows) {
+  if (data.kind != "next_token")
+    return "; name other data, as in evaluate test on " + data.kind + "(…) every 100 steps";
+  const double share = data.args.empty() ? 0 : data.args[0];
+  if (share == 0)
+    return "; say a holdout, as in holdout = 10%";
+  char percent[40];
+  std::snprintf(percent, sizeof percent, ": %.4g%% of ", share * 100);
+  std::string remedy = "take a longer text";
+  if (windows > 1)
+    remedy = windows > 100 ? "take a larger holdout"
+                           : "from " + std::to_string((100 + windows - 1) / windows) + "% on it is one";
+  return percent + (windows == 1 ? "one window" : std::to_string(windows) + " windows") + " is none; " + remedy;
+}
+
+bool Compilation::checkEvaluations(const runtime::DataDescription &training) {
   size_t before = diagnostics.errorCount();
   for (const PlannedEvaluation &evaluation : trainPlan.evaluations) {
     runtime::DataDescription found;
-    int64_t size = heldOut;
+    int64_t size = training.heldOutSize;
     if (evaluation.source) {
       if (!isBuilt(*evaluation.source) || !openSource(*evaluation.source, evaluation.range, found).empty())
         continue;
       size = found.heldOutSize;
-    } else if (heldOut == 0) {
+    } else if (size == 0) {
       diagnostics.error(Code::E0504, evaluation.range,
-                        trainPlan.data.kind + " holds no samples out to evaluate on; " +
-                            (trainPlan.data.kind == "next_token" ? "say a holdout, as in holdout = 10%"
-                                                                 : "name other data, as in evaluate test on " +
-                                                                       trainPlan.data.kind + "(…) every 100 steps"));
+                        trainPlan.data.kind + " holds no samples out to evaluate on" +
+                            holdoutHint(trainPlan.data, training.trainSize));
     }
     if (size == kUnlimited && evaluation.batches == 0)
       diagnostics.error(Code::E0409, evaluation.range,
@@ -176,15 +190,23 @@ bool Compilation::checkPatterns() {
   auto matches = [](const Pattern &pattern, const std::string &path) { return matchesPattern(pattern.text, path); };
   size_t before = diagnostics.errorCount();
   std::vector<std::string> left = parameters;
+  bool hasAll = false;
   for (const OptimizerLine &line : trainPlan.optimizers) {
     for (const Pattern &pattern : line.patterns)
       if (llvm::none_of(parameters, [&](const std::string &path) { return matches(pattern, path); }))
         diagnostics.error(Code::E0411, pattern.range,
                           "no parameter matches " + quoted(pattern.text) + patternHint(pattern.text, parameters));
-    llvm::erase_if(left, [&](const std::string &path) {
+    auto takes = [&](const std::string &path) {
       return line.patterns.empty() ||
              llvm::any_of(line.patterns, [&](const Pattern &pattern) { return matches(pattern, path); });
-    });
+    };
+    // Of a line behind one for all parameters checkSchedules tells it.
+    if (!hasAll && llvm::none_of(left, takes) && llvm::any_of(parameters, takes))
+      diagnostics.error(Code::E0410, line.range,
+                        "this line takes no parameter: the first match wins, and the lines above take all that it "
+                        "matches");
+    hasAll |= line.patterns.empty();
+    llvm::erase_if(left, takes);
   }
   if (!left.empty() && !trainPlan.optimizers.empty()) {
     diagnostics.error(Code::E0411, trainPlan.optimizers.back().range,

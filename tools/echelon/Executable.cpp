@@ -7,7 +7,9 @@
 #include "tools/echelon/Paths.h"
 #include "tools/echelon/TemporaryFolder.h"
 
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -21,7 +23,7 @@ namespace echelon {
 std::vector<std::string> launcher(const std::string &transport, int64_t ranks, const std::string &hosts) {
   if (transport != "mpi")
     return {};
-  std::vector<std::string> command = {"mpirun", "-n", std::to_string(ranks)};
+  std::vector<std::string> command = {"mpirun", "-n", std::to_string(ranks), "--mca", "orte_forward_job_control", "1"};
   if (geteuid() == 0)
     command.push_back("--allow-run-as-root");
   if (!hosts.empty())
@@ -48,6 +50,7 @@ bool buildExecutable(const std::string &text, const std::string &path, int &exit
   stream.close();
   std::string log;
   int status = compileHost(source, path, log);
+  const bool isFull = log.find(std::strerror(ENOSPC)) != log.npos || log.find(std::strerror(EDQUOT)) != log.npos;
   if (status == 0 && access(path.c_str(), X_OK) == 0)
     return true;
   if (status == 0)
@@ -60,6 +63,9 @@ bool buildExecutable(const std::string &text, const std::string &path, int &exit
   else
     std::cerr << "echelon: the host compiler " << frontend::quoted(hostCommand(source, path).front())
               << " ended with exit code " << status << " on the generated program " << frontend::printable(source)
+              << (isFull
+                      ? "; no space is left where it writes: make room, or write elsewhere (ECHELON_CACHE, or build -o)"
+                      : "")
               << "\n"
               << frontend::printable(log, frontend::Lines::Kept);
   exitCode = HostCompilerFailed;

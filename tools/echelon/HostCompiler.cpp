@@ -7,6 +7,7 @@
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Program.h"
 
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -31,33 +32,57 @@ void execute(const std::vector<std::string> &arguments) {
     errno = program.getError().value();
 }
 
+void stopUntilContinued() {
+  const int before = errno;
+  struct sigaction handler = {}, usual = {};
+  usual.sa_handler = SIG_DFL;
+  sigaction(SIGTSTP, &usual, &handler);
+  sigset_t stop;
+  sigemptyset(&stop);
+  sigaddset(&stop, SIGTSTP);
+  raise(SIGTSTP);
+  sigprocmask(SIG_UNBLOCK, &stop, nullptr); // here it stops
+  sigprocmask(SIG_BLOCK, &stop, nullptr);
+  sigaction(SIGTSTP, &handler, nullptr);
+  errno = before;
+}
+
 namespace {
 volatile sig_atomic_t running = 0, asked = 0;
 
-/// While it lives SIGINT, SIGTERM and SIGHUP end what runs, and all that it started.
+/// While it lives SIGINT, SIGTERM and SIGHUP end what runs, and all that it started; with Ctrl-Z it stands still, too.
 class Signals {
 public:
   Signals() {
-    struct sigaction action = {};
-    action.sa_handler = [](int signal) {
-      asked = signal;
-      if (running > 0)
-        kill(-running, SIGTERM);
-    };
-    for (size_t i = 0; i < 3; ++i) {
+    for (size_t i = 0; i < kSignals.size(); ++i) {
+      struct sigaction action = {};
+      action.sa_handler = kSignals[i] == SIGTSTP ? standStill : end;
       sigaction(kSignals[i], nullptr, &before[i]);
       if (before[i].sa_handler != SIG_IGN)
         sigaction(kSignals[i], &action, nullptr);
     }
   }
   ~Signals() {
-    for (size_t i = 0; i < 3; ++i)
+    for (size_t i = 0; i < kSignals.size(); ++i)
       sigaction(kSignals[i], &before[i], nullptr);
   }
 
 private:
-  static constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
-  struct sigaction before[3];
+  static void end(int signal) {
+    asked = signal;
+    if (running > 0)
+      kill(-running, SIGTERM);
+  }
+  static void standStill(int) {
+    if (running > 0)
+      kill(-running, SIGSTOP);
+    stopUntilContinued();
+    if (running > 0)
+      kill(-running, SIGCONT);
+  }
+
+  static constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP, SIGTSTP};
+  struct sigaction before[kSignals.size()];
 };
 
 /// Its exit status, or 128 and the signal.
@@ -98,6 +123,7 @@ int runProgram(const std::vector<std::string> &arguments, const std::string &out
     }
     if (!temporary.empty())
       setenv("TMPDIR", temporary.c_str(), 1);
+    setenv("LC_ALL", "C.UTF-8", 1); // what it says is looked into
     execute(arguments);
     _exit(kNotStarted);
   }

@@ -11,10 +11,13 @@ constexpr int kNotStarted = 127; // exit status of a program that could not be s
 /// shell, as execvp would. Returns only when that fails, with the reason in errno.
 void execute(const std::vector<std::string> &arguments);
 
+/// In a handler of SIGTSTP: stops this process as Ctrl-Z does without one, and returns when it goes on.
+void stopUntilContinued();
+
 /// Runs a program and waits; its standard output and error go to `outputFile` and its temporary files to the folder
 /// `temporary`, where these are not empty. Returns its exit status (128 + N when signal N ended it, which ends all that
 /// it started). SIGINT, SIGTERM and SIGHUP end it with all that it started, and then this process, whose temporary
-/// folders go.
+/// folders go; with Ctrl-Z it stands still, too.
 int runProgram(const std::vector<std::string> &arguments, const std::string &outputFile = "",
                const std::string &temporary = "");
 

@@ -2,6 +2,7 @@
 #pragma once
 #include "tools/echelon/Compilation.h"
 #include <CLI/CLI.hpp>
+#include <charconv>
 
 namespace echelon {
 
@@ -14,11 +15,18 @@ inline void addSpecOptions(CLI::App *command, CompileOptions &options) {
       ->allow_extra_args(false);
 }
 
+/// Whether all of the text is a decimal number, as the program reads it.
+template <typename Number> bool isNumber(const std::string &text, Number &value) {
+  const char *end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, value);
+  return read.ec == std::errc() && read.ptr == end;
+}
+
 /// A whole number of `what`, not below `least`.
-inline CLI::Validator wholeFrom(int64_t least, const char *what) {
+template <typename Number> CLI::Validator wholeFrom(Number least, const char *what) {
   return {[least, what](const std::string &text) {
-            int64_t value = 0;
-            return CLI::detail::lexical_cast(text, value) && value >= least
+            Number value = 0;
+            return isNumber(text, value) && value >= least
                        ? std::string()
                        : "takes a number of " + std::string(what) + " from " + std::to_string(least) + ", not " +
                              frontend::quoted(text);

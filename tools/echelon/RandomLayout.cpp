@@ -8,8 +8,9 @@ RandomLayout randomLayout(const Compilation &elaborated, uint64_t seed) {
   std::mt19937_64 random(seed * 0x9e3779b97f4a7c15u + 1);
   auto below = [&](uint64_t n) { return random() % n; };
   std::vector<std::string> names;
+  const llvm::StringSet<> held = axesOfTensors(*elaborated.module);
   for (const frontend::AxisFacts &axis : elaborated.facts.axes)
-    if (!axis.isRepeat && !axis.isPrivate && !axis.isWalked)
+    if (held.contains(axis.name) && !axis.isRepeat && !axis.isPrivate && !axis.isWalked)
       names.push_back(axis.name);
   static const std::vector<std::vector<int64_t>> kMeshes = {{2}, {2}, {4}, {2, 2}, {2, 2}, {3}};
   RandomLayout result;

@@ -80,6 +80,10 @@ int run(RunOptions &options) {
                  "them out\n";
     return Usage;
   }
+  if (llvm::is_contained(options.passed, "--dump-state") && !llvm::is_contained(options.passed, "--dump")) {
+    std::cerr << "echelon: --dump-state goes with --dump DIR, the folder that it writes to\n";
+    return Usage;
+  }
   int exitCode = Fine;
   Compilation compilation(options);
   std::string executable = executableOf(compilation, exitCode, [&] { return refusal(options, compilation); });
@@ -114,7 +118,7 @@ int run(RunOptions &options) {
 CLI::Validator seconds() {
   return {[](const std::string &text) {
             double value = 0;
-            return CLI::detail::lexical_cast(text, value) && value > 0 && std::isfinite(value)
+            return isNumber(text, value) && value > 0 && std::isfinite(value)
                        ? std::string()
                        : "takes seconds above 0, not " + frontend::quoted(text);
           },
@@ -155,7 +159,7 @@ void addRun(CLI::App &app, int &exitCode) {
   addProgramOptions(command, *options);
   addProfileOption(command, *options);
   pass(command, *options, "--steps", "stop after this step; the schedule stays that of the whole run")
-      ->check(wholeFrom(1, "steps"));
+      ->check(wholeFrom<int64_t>(1, "steps"));
   pass(command, *options, "--out", "where a relative checkpoint directory starts, instead of the spec's folder");
   pass(command, *options, "--dump", "folder for start values, batches and random masks, as npy files");
   for (auto [name, help] : {std::pair("--resume", "go on from the newest snapshot"),

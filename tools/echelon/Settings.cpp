@@ -107,6 +107,15 @@ bool set(Setter &setter, const Clause &clause, llvm::ArrayRef<llvm::StringRef> n
       setter.replace(c->batches->range);
     else
       return count(c->every);
+  } else if (const auto *c = std::get_if<CheckpointClause>(&clause.what)) {
+    if (names.size() == 1 && names.front() == "keep" && c->keep)
+      setter.replace(c->keep->range);
+    else if (names.empty() && c->steps)
+      setter.replace(c->steps->range);
+    else if (names.empty() && c->period)
+      setter.replace(c->period->range);
+    else
+      return false;
   } else if (const auto *c = std::get_if<PrecisionClause>(&clause.what)) {
     if (!names.empty() || c->items.empty())
       return false;
@@ -124,6 +133,28 @@ bool set(Setter &setter, const Clause &clause, llvm::ArrayRef<llvm::StringRef> n
   return true;
 }
 
+/// What of a clause can be set, for a message.
+std::string settable(const Clause &clause, const SourceManager &sources) {
+  const std::string &word = clause.word.text;
+  const bool hasArguments =
+      std::holds_alternative<ModelClause>(clause.what) || std::holds_alternative<OnClause>(clause.what) ||
+      std::holds_alternative<OptimizeClause>(clause.what) || std::holds_alternative<DataClause>(clause.what);
+  if (hasArguments)
+    return "; its arguments can be set, each as " + word + ".NAME";
+  std::vector<std::string> parts = {"micro", "batches", "keep"}, paths;
+  if (const auto *c = std::get_if<LayoutClause>(&clause.what))
+    for (const MeshAxis &axis : c->mesh)
+      parts.push_back(axis.name.text);
+  Setter trial(sources, "");
+  if (set(trial, clause, {}))
+    paths.push_back(word);
+  for (const std::string &part : parts)
+    if (set(trial, clause, llvm::StringRef(part)))
+      paths.push_back(word + "." + part);
+  return paths.empty() ? "; change it in the spec"
+                       : "; " + listed(paths) + " can be set; the rest is written in the spec";
+}
+
 bool hasArgument(const Clause &clause, llvm::StringRef name) {
   const std::vector<Argument> *list = nullptr;
   if (const auto *c = std::get_if<ModelClause>(&clause.what))
@@ -133,22 +164,26 @@ bool hasArgument(const Clause &clause, llvm::StringRef name) {
   return list && llvm::any_of(*list, [&](const Argument &a) { return a.name && a.name->text == name; });
 }
 
-/// Of a path that the layout has no place for: what its mesh has.
-std::string meshAxes(const Train &train) {
-  std::vector<std::string> names;
-  for (const Clause &clause : train.clauses)
-    if (const auto *c = std::get_if<LayoutClause>(&clause.what))
-      for (const MeshAxis &axis : c->mesh)
-        names.push_back(axis.name.text);
-  return names.empty() ? ""
-                       : "; the mesh has " + listed(names) + ", as in --set layout." + names.front() +
-                             "=2; a further axis is written in the spec";
-}
-
 std::string hintFor(llvm::StringRef word, const std::vector<std::string> &words) {
   std::string near = didYouMean(std::string_view(word), words);
   return near.empty() ? "; it has " + listed(words) + ", and arguments are named behind their clause, as in optimize.lr"
                       : near;
+}
+
+/// Of several clauses of one word those that have the value. The norm that `clip` bounds is that of all gradients: it
+/// may stand in any of them.
+std::vector<const Clause *> having(const std::vector<const Clause *> &clauses, llvm::ArrayRef<llvm::StringRef> names,
+                                   const SourceManager &sources) {
+  std::vector<const Clause *> found;
+  for (const Clause *clause : clauses) {
+    Setter trial(sources, "");
+    const bool isArgument = std::holds_alternative<OptimizeClause>(clause->what);
+    if (isArgument ? !names.empty() && hasArgument(*clause, names.front()) : set(trial, *clause, names))
+      found.push_back(clause);
+  }
+  if (found.empty() && names.size() == 1 && names.front() == "clip")
+    found.push_back(clauses.front());
+  return found;
 }
 
 // Clauses of one value that a train block may leave at their default; what they are set to is added.
@@ -184,6 +219,8 @@ bool isOneValue(llvm::StringRef value, bool isList) {
     case '\n':
     case '\r':
       return false;
+    default:
+      break;
     }
   }
   return open.empty();
@@ -220,13 +257,27 @@ std::string echelon::applySettings(const SourceManager &sources, const Train &tr
     Setter setter(sources, value.trim().str());
     bool found = false;
     std::vector<std::string> words, owners; // owners: clauses with an argument of that name
+    std::vector<const Clause *> meant;
     for (const Clause &clause : train.clauses) {
       words.push_back(clause.word.text);
       if (hasArgument(clause, names.front()))
         owners.push_back(clause.word.text + "." + names.front().str());
       if (clause.word.text == names.front())
-        found |= set(setter, clause, llvm::ArrayRef(names).drop_front());
+        meant.push_back(&clause);
     }
+    if (const size_t all = meant.size(); all > 1) {
+      meant = having(meant, llvm::ArrayRef(names).drop_front(), sources);
+      if (meant.size() != 1) {
+        const std::string clauses = std::to_string(all) + " clauses " + names.front().str();
+        why = "cannot set " + quoted(path.str()) + ": " +
+              (meant.empty() ? "none of the " + clauses + " has that"
+                             : std::to_string(meant.size()) + " of the " + clauses + " have that") +
+              "; write it in the spec";
+        return "";
+      }
+    }
+    for (const Clause *clause : meant)
+      found |= set(setter, *clause, llvm::ArrayRef(names).drop_front());
     if (!found && names.size() == 1 && isOptional(names.front())) {
       edits.push_back({train.end.offset, 0, "", "  " + names.front().str() + " " + value.trim().str() + "\n", ""});
       continue;
@@ -235,8 +286,7 @@ std::string echelon::applySettings(const SourceManager &sources, const Train &tr
       why = "cannot set " + quoted(path.str()) + ": " +
             (!setter.why.empty() ? setter.why
              : llvm::is_contained(words, names.front().str())
-                 ? "that is no number, argument or mesh axis of the clause " + names.front().str() +
-                       (names.front() == "layout" ? meshAxes(train) : "")
+                 ? "the clause " + names.front().str() + " has no such value" + settable(*meant.front(), sources)
              : !owners.empty() ? "write --set " + listed(owners, "or") + "=" + escaped(std::string_view(value.trim()))
                                : "train " + train.name.text + " has no clause " + quoted(names.front().str()) +
                                      hintFor(names.front(), words));

@@ -101,8 +101,25 @@ TEST_F(Data, Csv) {
   write("signs.csv", "a,b\n1,+-2\n");
   EXPECT_FALSE(open({"csv", {"signs.csv"}}, {x}));
   EXPECT_EQ(message(), "\"DIR/signs.csv\", line 2, column b: \"+-2\" is not a number");
+  write("beyond.csv", "a,b\n1e-400,1e400\n");
+  EXPECT_FALSE(open({"csv", {"beyond.csv"}}, {x}));
+  EXPECT_EQ(message(), "\"DIR/beyond.csv\", line 2, column b: 1e400 is beyond what a double holds");
+  write("beyond.csv", "a,b\n-1e400m,1\n");
+  EXPECT_FALSE(open({"csv", {"beyond.csv"}}, {x}));
+  EXPECT_EQ(message(), "\"DIR/beyond.csv\", line 2, column a: \"-1e400m\" is not a number");
   EXPECT_FALSE(open({"csv", {"signs.csv"}}, {{"x", {int64_t(1) << 40}, kFloat, 0}})); // no memory for each column
   EXPECT_EQ(message(), "\"DIR/signs.csv\", line 1 has 2 columns; the inputs take 1099511627776: x 1099511627776");
+}
+
+// In a program of double precision inputs are doubles.
+TEST_F(Data, CsvInDoubles) {
+  write("small.csv", "a,b\n1e-400,3\n");
+  DataSpec spec = {"csv", {"small.csv"}};
+  spec.transforms = {{"normalize", {1, 2}}};
+  auto stream = open(spec, {{"x", {2}, ElementType::Float64, 0}});
+  V values;
+  stream->readPlain(Part::Training, 0, 0, values);
+  EXPECT_EQ(values, (V{-0.5, 1}));
 }
 
 // A csv file without its header line would lose a sample, and columns that are called as inputs fill no others.

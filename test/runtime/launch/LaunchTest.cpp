@@ -317,15 +317,18 @@ TEST(Launch, LongStepsAreNotStuck) {
   EXPECT_EQ(outcome.code, 0) << outcome.error;
 }
 
-// SIGTERM (and Ctrl-C) sets a flag; the ranks follow what rank 0 sees and end in order.
+// SIGTERM (and Ctrl-C) sets a flag; the ranks follow what rank 0 sees and end in order. A reminder changes nothing.
 TEST(Launch, StopRequestReachesAllRanks) {
   for (const char *transport : {"shm", "threads"})
     for (int ranks : {1, 3}) {
       const pid_t launcher = getpid();
       Outcome outcome = outcomeOf(transport, ranks, 10, [&](Transport &t) {
         for (int step = 0; step < 100000; ++step) {
-          if (step == 10 && t.rank() == 0)
+          if (step == 10 && t.rank() == 0) {
             kill(launcher, SIGTERM);
+            sleepFor(0.1);
+            kill(launcher, SIGUSR1);
+          }
           uint8_t stop = t.stopRequested();
           broadcast(t, t.world(), &stop, 1, 0);
           if (stop)

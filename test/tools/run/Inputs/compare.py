@@ -9,7 +9,9 @@ def rows(path):
     for row in parsed:
         for name in ("step_time_s", "samples_per_s", "eval_time_s"):
             row.pop(name, None)
-    return {(row["step"], "eval_loss" in row): row for row in parsed}
+    by_step = {(row["step"], "eval_loss" in row): row for row in parsed}
+    assert len(by_step) == len(parsed), f"{path} has a row twice"
+    return by_step
 
 
 how, first, second = sys.argv[1], rows(sys.argv[2]), rows(sys.argv[3])

@@ -6,7 +6,7 @@ import sys
 import time
 
 sys.path.append(f"{os.path.dirname(os.path.realpath(__file__))}/../../../faults")
-from processes import descendants, stat
+from processes import descendants, mapped, stat
 
 program, folder = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 DEADLINE = 3
@@ -33,18 +33,6 @@ def start(name, transport, *extra):
             sys.exit(f"{name}: ended by itself with {run.returncode}: {run.communicate()}")
         time.sleep(0.02)
     return run
-
-
-def mapped(pids):
-    """Names in /dev/shm of memory that these processes share."""
-    found = set()
-    for pid in pids:
-        try:
-            with open(f"/proc/{pid}/maps") as file:
-                found |= {line.split()[5] for line in file if "/dev/shm/" in line}
-        except OSError:
-            pass
-    return found
 
 
 def finish(name, run, all_pids, shared):
