@@ -141,7 +141,7 @@ precisionItem
   | NAME
   ;
 recomputePolicy: NONE | FULL | EVERY count name | KEEP names | AUTO (WITHIN quantity)?;
-period: count STEPS | NUMBER UNIT | QUANTITY;
+period: count STEPS | NUMBER (UNIT | RATE) | QUANTITY;
 quantizeItem: name name (PER name)? (SYMMETRIC | ASYMMETRIC)?;
 mappings: MAP LBRACE (mapping SEMI?)* RBRACE;
 mapping: STRING (LBRACKET group (COMMA group)* RBRACKET)? ARROW names;

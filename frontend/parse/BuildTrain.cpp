@@ -195,7 +195,7 @@ CheckpointClause AstBuilder::checkpoint(P::CheckpointClauseContext *c) {
     if (period->count())
       out.steps = count(period->count());
     else
-      out.period = quantity(period->start, period->UNIT() ? period->UNIT()->getSymbol() : nullptr);
+      out.period = quantity(period->start, period->stop != period->start ? period->stop : nullptr);
   }
   if (c->STRING()) {
     out.folder = stringValue(c->STRING());

@@ -65,6 +65,15 @@ TEST(Format, EveryForm) {
   EXPECT_EQ(formatted(once), once);
 }
 
+// A wrong unit is no error of syntax, so `fmt` puts it behind a space, and takes what it wrote.
+TEST(Format, WrongUnits) {
+  for (const char *quantity : {"5B", "5GB", "5GiB", "5ms", "5h", "5Gb/s", "5GB/s", "5TFLOP/s", "5$/h"}) {
+    std::string once = formatted("train t {\n  checkpoint every " + std::string(quantity) + " keep 2\n}\n");
+    EXPECT_EQ(once.substr(0, 32), "train t {\n  checkpoint every 5 " + std::string(1, quantity[1]));
+    EXPECT_EQ(formatted(once), once);
+  }
+}
+
 // Specs with white space, comments and line ends thrown in: formatting twice is formatting once, and nothing is lost.
 TEST(Format, Idempotent) {
   std::mt19937 random(7);

@@ -36,6 +36,11 @@ private:
   const uint8_t *at, *end;
 };
 
+/// Is there an internal error of the compiler in this text, and not because the spec itself says so?
+inline bool hasInternalError(const std::string &text, const std::string &spec) {
+  return text.find("E0799") != text.npos && spec.find("E0799") == spec.npos;
+}
+
 /// A folder of this process alone, under TMPDIR, which run.sh puts into memory.
 class Folder {
 public:
