@@ -1,4 +1,5 @@
 #include "runtime/data/File.h"
+#include "runtime/launch/MachineMemory.h"
 
 #include <algorithm>
 #include <atomic>
@@ -164,23 +165,6 @@ std::string unpack(const std::string &path, const uint8_t *packed, size_t packed
 
 size_t unpackedBytes() { return unpackedNow; }
 
-size_t freeMemory() {
-  size_t free = SIZE_MAX, value = 0, used = 0;
-  std::string name;
-  for (std::ifstream machine("/proc/meminfo"); machine >> name >> value; machine.ignore(80, '\n'))
-    if (name == "MemAvailable:")
-      free = value << 10;
-  const std::string container = "/sys/fs/cgroup/memory.";
-  if (std::ifstream(container + "max") >> value && std::ifstream(container + "current") >> used) { // "max": no number
-    size_t left = value > used ? value - used : 0;
-    for (std::ifstream stat(container + "stat"); stat >> name >> value;)
-      if (name == "active_file" || name == "inactive_file") // counted as used, and given back when asked for
-        left += value;
-    free = std::min(free, left);
-  }
-  return free;
-}
-
 std::string readFile(const std::string &path, FileBytes &file, size_t limit, std::optional<size_t> room) {
   const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a pipe would wait for a writer
   if (descriptor < 0)
@@ -208,7 +192,7 @@ std::string readFile(const std::string &path, FileBytes &file, size_t limit, std
   const uint8_t *raw = static_cast<const uint8_t *>(mapped);
   file.unpacked = isPacked(raw, size);
   if (file.unpacked) {
-    error = unpack(path, raw, size, limit, room ? *room : freeMemory() / 10 * 9, file.bytes, file.length);
+    error = unpack(path, raw, size, limit, room ? *room : size_t(freeBytes()) / 10 * 9, file.bytes, file.length);
     munmap(mapped, size);
     return error;
   }

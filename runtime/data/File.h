@@ -25,10 +25,6 @@ private:
   bool unpacked = false;
 };
 
-/// Memory that may still be taken on this machine, in bytes, as the kernel estimates it; less where the container that
-/// this process is in has less left. SIZE_MAX: unknown.
-size_t freeMemory();
-
 /// Reads the first `limit` bytes (of what it unpacks to), or all. Returns an empty string, or what went wrong, with the
 /// path; that is so, too, where unpacking takes more than `room` bytes: by default a tenth of what is free is for
 /// others.

@@ -69,18 +69,21 @@ std::string member(const std::string &name, double value) {
 void forgetRowsAfter(int64_t step, bool evaluatesAgain, const std::string &path) {
   FILE *file = std::fopen(path.c_str(), "r");
   if (!file)
-    return;
+    fail("cannot read \"" + path + "\", which goes on: " + std::strerror(errno));
   char *line = nullptr;
   size_t capacity = 0;
   off_t keep = 0;
   for (ssize_t length; (length = getline(&line, &capacity, file)) > 0 && line[length - 1] == '\n'; keep += length) {
     long long rowStep = 0;
-    if (std::sscanf(line, "{\"step\": %lld", &rowStep) != 1 || rowStep > step ||
-        (evaluatesAgain && rowStep == step && std::strstr(line, "\"eval_time_s\"")))
+    const bool isRow = std::sscanf(line, "{\"step\": %lld", &rowStep) == 1;
+    if (isRow && (rowStep > step || (evaluatesAgain && rowStep == step && std::strstr(line, "\"eval_time_s\""))))
       break;
   }
+  const int reason = std::ferror(file) ? errno : 0;
   std::free(line);
   std::fclose(file);
+  if (reason)
+    fail("cannot read \"" + path + "\", which goes on: " + std::strerror(reason));
   if (truncate(path.c_str(), keep) != 0)
     fail("cannot write \"" + path + "\": " + std::strerror(errno));
 }

@@ -1,6 +1,7 @@
 #include "runtime/program/Memory.h"
 
 #include "runtime/data/File.h"
+#include "runtime/launch/MachineMemory.h"
 #include "runtime/snapshot/SnapshotWriter.h"
 
 #include <algorithm>
@@ -26,27 +27,7 @@ int64_t statusBytes(const char *name) {
   return int64_t(kib) * 1024;
 }
 
-/// The number that a file consists of; `otherwise` when it is missing or no number, as the word "max".
-int64_t numberIn(const char *path, int64_t otherwise) {
-  FILE *file = std::fopen(path, "r");
-  if (!file)
-    return otherwise;
-  long long value = 0;
-  const bool read = std::fscanf(file, "%lld", &value) == 1;
-  std::fclose(file);
-  return read ? int64_t(value) : otherwise;
-}
-
 } // namespace
-
-int64_t machineBytes() {
-  const int64_t pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-  int64_t bytes = pages > 0 && page > 0 ? pages * page : 0;
-  for (const char *limit : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"})
-    if (const int64_t allowed = numberIn(limit, 0); allowed > 0 && (bytes == 0 || allowed < bytes))
-      bytes = allowed;
-  return bytes;
-}
 
 std::string refuseBeyondMachine(const Program &program, int ranksHere) {
   const double has = double(machineBytes()), each = double(arenaBytes(program)), needed = each * ranksHere;

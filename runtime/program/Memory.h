@@ -8,12 +8,10 @@
 namespace echelon::runtime {
 
 /// Resident bytes of code, libraries and heap, without unpacked data, which all ranks of a machine share. Where ranks
-/// are processes over shared memory, the arenas lie in that memory and are left out as such; where they are threads,
-/// all ranks' arenas and heap are in one process, and this is a rank's share. -1: unknown, where there is no /proc.
+/// are processes over shared memory, the arenas lie in that memory and are left out as such, and this is what is
+/// resident now; elsewhere it is the most so far. Where they are threads, all ranks' arenas and heap are in one
+/// process, and this is a rank's share. -1: unknown, where there is no /proc.
 int64_t residentBytesBeyond(const Rank &rank);
-
-/// Memory of this machine, or of the control group that this process is in when that is less, in bytes; 0: unknown.
-int64_t machineBytes();
 
 /// What is wrong when the arenas of this machine's ranks are more than its memory; else empty. Without this the run
 /// would be killed without a word when it first touches what is not there.

@@ -31,9 +31,6 @@ std::string prepare(const Program &program, const Options &options, bool saves, 
     if (size == kUnlimited && evaluation.batches == 0)
       return "evaluate: synthetic data has no end, so say on how many batches";
   }
-  if (!program.checkpoint.directory.empty())
-    prepared.checkpointDirectory =
-        resolvePath(program.checkpoint.directory, options.out.empty() ? folder : options.out);
 
   if (!options.evaluateFrom.empty()) {
     if (!(error = findSnapshot(options.evaluateFrom, prepared.snapshot, prepared.notes)).empty())
@@ -42,6 +39,9 @@ std::string prepare(const Program &program, const Options &options, bool saves, 
     const std::string difference = differences(program, prepared.snapshot, {"model"});
     return difference.empty() ? "" : "snapshot \"" + prepared.snapshot.path + "\" is of another model\n" + difference;
   }
+  if (!program.checkpoint.directory.empty())
+    prepared.checkpointDirectory =
+        resolvePath(program.checkpoint.directory, options.out.empty() ? folder : options.out);
   if (prepared.checkpointDirectory.empty()) {
     if (!options.out.empty())
       prepared.notes.push_back("--out: the spec has no checkpoint clause, so nothing is written to \"" + options.out +

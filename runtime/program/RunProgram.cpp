@@ -6,17 +6,16 @@
 #include "runtime/program/Options.h"
 #include "runtime/program/Train.h"
 
-#include <algorithm>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 
 namespace echelon::runtime {
 
 /// Without memory for copies of the state snapshots are written, but within the step.
 static void lookForRoom(const Program &program, const Options &options, int ranksHere, Prepared &prepared) {
-  prepared.hasRoomForCopies = hasRoomForCopies(program, ranksHere);
-  if (!prepared.hasRoomForCopies && options.evaluateFrom.empty())
+  const bool saves = options.evaluateFrom.empty();
+  prepared.hasRoomForCopies = saves && hasRoomForCopies(program, ranksHere);
+  if (saves && !prepared.hasRoomForCopies)
     prepared.notes.push_back("this machine has no memory for a second copy of parameters and optimizer: training waits "
                              "until a snapshot is written");
 }
@@ -77,8 +76,7 @@ int run_program(const Program &program, int argc, char **argv) {
   }
   return launch(launchOptions, [&](Transport &transport) {
     if (!shared) {
-      const char *here = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
-      const int ranksHere = here ? std::max(std::atoi(here), 1) : 1;
+      const int ranksHere = transport.ranksHere();
       std::string error = refuseBeyondMachine(program, ranksHere);
       if (error.empty())
         error = prepare(program, options, transport.rank() == 0, prepared);

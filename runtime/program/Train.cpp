@@ -44,7 +44,7 @@ private:
   void start();
   void oneStep(int64_t step);
   Decision decide(int64_t step);
-  bool evaluateAll(int64_t step, bool force);
+  void evaluateAll(int64_t step, bool force);
   void evaluate(size_t index, int64_t step);
   void save(int64_t step);
   NamedValues reported(bool evaluation) const;
@@ -328,9 +328,9 @@ void Trainer::evaluate(size_t index, int64_t step) {
 }
 
 /// Runs the evaluations that are due after `step`, or all of them.
-bool Trainer::evaluateAll(int64_t step, bool force) {
+void Trainer::evaluateAll(int64_t step, bool force) {
   if (!program.evaluateBatch)
-    return false;
+    return;
   for (size_t i = 0; i < program.evaluations.size(); ++i) {
     const int64_t every = program.evaluations[i].everySteps;
     if (force || (every && step % every == 0)) {
@@ -340,7 +340,6 @@ bool Trainer::evaluateAll(int64_t step, bool force) {
       rank.transport().setComputes(false);
     }
   }
-  return untilReached;
 }
 
 void Trainer::tellMemory() {

@@ -1,6 +1,7 @@
 #include "runtime/transport/MpiMachine.h"
 #include "runtime/launch/Printable.h"
 
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -35,15 +36,22 @@ MpiMachine::MpiMachine(int ownRank, int worldSize, double deadlineSeconds)
   meet(machine);
   MPI_Comm_free(&machine);
   suspicions.resize(peers.size());
+  if (leaving < 0) {
+    say("cannot make the descriptor that ends the watch over other ranks; raise the limit of open files (ulimit -n)");
+    MPI_Abort(MPI_COMM_WORLD, 4);
+  }
   watcher = std::thread([this] { watch(); });
 }
 
-MpiMachine::~MpiMachine() {
+void MpiMachine::endWatch() {
   const uint64_t one = 1;
-  if (write(leaving, &one, sizeof one) == sizeof one)
-    watcher.join();
-  else
-    watcher.detach();
+  while (watcher.joinable())
+    if (write(leaving, &one, sizeof one) == sizeof one)
+      watcher.join();
+}
+
+MpiMachine::~MpiMachine() {
+  endWatch();
   for (const Peer &peer : peers)
     if (peer.descriptor >= 0)
       close(peer.descriptor);
@@ -55,7 +63,7 @@ RankStatus &MpiMachine::statusOf(int rank) const { return reinterpret_cast<RankS
 
 /// Memory of all ranks of the machine, made by the first of them and without a name that could stay behind; where one
 /// of them cannot map it, of each its own.
-MpiMachine::Shared *MpiMachine::mapTogether(MPI_Comm machine) {
+MpiMachine::Shared *MpiMachine::mapTogether(MPI_Comm machine) const {
   auto construct = [&](void *memory) {
     Shared *made = new (memory) Shared();
     for (int rank = 0; rank < worldSize; ++rank)
@@ -104,17 +112,17 @@ void MpiMachine::meet(MPI_Comm machine) {
   MPI_Comm_rank(machine, &place);
   MPI_Comm_size(machine, &size);
   const int self[2] = {ownRank, static_cast<int>(getpid())};
-  std::vector<int> others(2 * size, -1);
-  std::vector<MPI_Request> requests(2 * size, MPI_REQUEST_NULL);
+  std::vector<std::array<int, 2>> others(static_cast<size_t>(size));
+  std::vector<MPI_Request> requests;
   for (int peer = 0; peer < size; ++peer)
     if (peer != place) {
-      MPI_Irecv(&others[2 * peer], 2, MPI_INT, peer, 0, machine, &requests[2 * peer]);
-      MPI_Isend(self, 2, MPI_INT, peer, 0, machine, &requests[2 * peer + 1]);
+      MPI_Irecv(others[static_cast<size_t>(peer)].data(), 2, MPI_INT, peer, 0, machine, &requests.emplace_back());
+      MPI_Isend(self, 2, MPI_INT, peer, 0, machine, &requests.emplace_back());
     }
   MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
   for (int peer = 0; peer < size; ++peer)
     if (peer != place) {
-      const int rank = others[2 * peer], process = others[2 * peer + 1];
+      const auto [rank, process] = others[static_cast<size_t>(peer)];
       statusOf(rank).process.store(process);
 #ifdef SYS_pidfd_open
       peers.push_back({rank, static_cast<int>(syscall(SYS_pidfd_open, process, 0))});
@@ -138,6 +146,7 @@ void MpiMachine::meet(MPI_Comm machine) {
 
 void MpiMachine::leave() {
   own().exitCode.store(0);
+  endWatch(); // where memory is not shared, others that have left would be taken for gone
   // MPI unlinks its own segments when it ends, and complains where there are none; its way of saying so has faults.
   for (const std::string &name : ownSegments)
     if (const int file = open(name.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600); file >= 0)
@@ -233,6 +242,8 @@ void MpiMachine::lookForLate() {
   char limit[32];
   std::snprintf(limit, sizeof limit, "%g", deadlineSeconds);
   const std::string gone = whoIsGone();
+  if (waitsSince.load() != since)
+    return; // it has come while this thread looked
   end((gone.empty() ? "" : gone + ": ") + own().placeAndStep() + " was not through within " + limit + " s");
 }
 

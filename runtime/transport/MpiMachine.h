@@ -41,7 +41,9 @@ public:
     MpiMachine &machine;
   };
 
-  /// From now on this rank may be gone.
+  /// How many ranks of the machine there are, this one among them.
+  int ranks() const { return static_cast<int>(peers.size()) + 1; }
+  /// From now on this rank may be gone, and it looks at no others.
   void leave();
   /// Says why the run ends, where no other rank of the machine does; else returns when that one has.
   void tell(const std::string &message);
@@ -55,7 +57,7 @@ private:
     int descriptor; // of its process, readable when that has ended; -1: there is none
   };
 
-  Shared *mapTogether(MPI_Comm machine);
+  Shared *mapTogether(MPI_Comm machine) const;
   void meet(MPI_Comm machine);
   RankStatus &statusOf(int rank) const;
   std::string whereOthersAre(int gone) const;
@@ -63,6 +65,7 @@ private:
   void say(const std::string &message);
   void awaitTold() const;
   void watch();
+  void endWatch();
   bool hasEnded(const Peer &peer) const;
   void lookForGone();
   void lookForLate();

@@ -19,6 +19,7 @@ public:
   explicit MpiTransport(const MpiJoin &join);
 
   const char *name() const override { return "mpi"; }
+  int ranksHere() const override { return machine->ranks(); }
   bool isDirect() const override { return false; }
   void *allocate(size_t bytes) override;
   Group makeGroup(std::vector<int> ranks) override;

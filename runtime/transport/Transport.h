@@ -107,6 +107,8 @@ public:
 
   int rank() const { return ownRank; }
   int size() const { return worldSize; }
+  /// How many ranks this machine has, this one among them.
+  virtual int ranksHere() const { return worldSize; }
   /// "shm", "threads" or "mpi".
   virtual const char *name() const = 0;
   /// Seconds that a wait may last before the ranks that did not come are named and the run ends.
@@ -178,7 +180,8 @@ public:
   // Threads of this rank that work beside it may call these two, and nothing else.
   /// Processor time that they have used so far, which nobody waits for: it is not taken for that of a rank that hangs.
   virtual void setAside(double) {}
-  /// Of rank 0. When it fails, or sees that another rank failed, it ends after what a thread writes.
+  /// Of rank 0. When it fails, or sees that another rank failed, it ends after what a thread writes; over mpi mpirun or
+  /// srun may end it before.
   virtual void setSaving(Saving) {}
 
   /// Names what this rank is about to do, as setStep does; `label`, such as its source line, is copied (64 bytes of
