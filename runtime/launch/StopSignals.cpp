@@ -40,8 +40,11 @@ StopSignals::StopSignals(SegmentHeader &header, bool endOnSecond) {
   action.sa_handler = onSignal;
   action.sa_flags = SA_RESTART | SA_ONSTACK;
   useOwnStack(true);
-  for (int i = 0; i < 3; ++i)
-    sigaction(kSignals[i], &action, &before[i]);
+  for (int i = 0; i < 3; ++i) {
+    sigaction(kSignals[i], nullptr, &before[i]);
+    if (kSignals[i] != SIGINT || before[i].sa_handler != SIG_IGN) // a script's Ctrl-C is not for what it left running
+      sigaction(kSignals[i], &action, nullptr);
+  }
 }
 
 StopSignals::~StopSignals() {

@@ -185,6 +185,7 @@ TEST(Launch, EndlessAndStoppedRanksAreNamedSoon) {
 // Kernels of libraries use the register of the stack for something else: a rank takes signals on a stack apart, or, as
 // a thread, not at all.
 TEST(Launch, SignalsComeOnTheirOwnStack) {
+  std::signal(SIGINT, SIG_DFL); // a shell has programs in its background ignore it
   for (const char *transport : {"shm", "threads"})
     for (int ranks : {1, 2}) {
       LaunchOptions options;
