@@ -99,7 +99,7 @@ void Printer::close() {
 
 void Printer::call(Operation *op, StringRef head, ArrayRef<std::string> arguments, StringRef remark) {
   std::string text = filled((head + "(").str(), arguments, ");", 2 * depth);
-  std::string source = sources_.of(op->getLoc());
+  std::string source = sourceLines.of(op->getLoc());
   if (!remark.empty())
     source = source.empty() ? remark.str() : SourceLines::label(op->getLoc()) + "  " + remark.str();
   comment({source});
@@ -160,7 +160,7 @@ void Printer::assign(StringRef target, StringRef op, StringRef expression) {
 void Printer::sources(ArrayRef<Operation *> ops) {
   SmallVector<std::string> texts;
   for (Operation *op : ops) {
-    std::string text = sources_.of(op->getLoc());
+    std::string text = sourceLines.of(op->getLoc());
     if (!text.empty() && !llvm::is_contained(texts, text))
       texts.push_back(text);
   }

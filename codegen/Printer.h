@@ -23,7 +23,8 @@ private:
 
 class Printer : public rt::Writer {
 public:
-  Printer(Names &names, const SourceLines &sources, llvm::raw_ostream &os) : names(names), sources_(sources), os(os) {}
+  Printer(Names &names, const SourceLines &sources, llvm::raw_ostream &os)
+      : names(names), sourceLines(sources), os(os) {}
 
   std::string name(mlir::Value value) override;
   std::string define(mlir::Value ticket) override;
@@ -52,7 +53,7 @@ private:
   void comment(llvm::ArrayRef<std::string> texts);
 
   Names &names;
-  const SourceLines &sources_;
+  const SourceLines &sourceLines;
   llvm::raw_ostream &os;
   size_t depth = 0;
   llvm::SmallVector<llvm::SmallVector<mlir::Value>> scopes; // what was declared in each open brace

@@ -4,9 +4,9 @@
 #include "ir/dist/State.h"
 #include "runtime/random/Philox.h"
 #include "test/passes/layout/Ranks.h"
+#include "tools/echelon/ChildProcess.h"
 #include "tools/echelon/Compilation.h"
 #include "tools/echelon/Executable.h"
-#include "tools/echelon/HostCompiler.h"
 #include "tools/echelon/Npy.h"
 #include "tools/echelon/Trace.h"
 
@@ -299,10 +299,11 @@ std::string Proof::train(const RandomSpec &spec, const std::string &path, const 
   std::vector<std::string> command = launcher(transport, build.trainPlan.ranks());
   command.insert(command.end(), {executable, "--folder", folder, "--out", out, "--transport", transport, "--deadline",
                                  "60", "--log", out + "/log", "--dump", out + "/dump", "--dump-state"});
-  int status = runProgram(command, out + "/said");
+  const CapturedOutput said;
+  const int status = runProgram(command, said);
   std::filesystem::remove_all(std::filesystem::path(executable).parent_path(), none); // it is run once
   if (status != 0)
-    return "the program ended with " + std::to_string(status) + ": " + textOf(out + "/said");
+    return "the program ended with " + std::to_string(status) + ": " + said.text();
   trace = readTrace(out + "/log", out + "/dump", kSteps);
   return "";
 }

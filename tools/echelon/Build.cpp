@@ -7,6 +7,8 @@
 #include "frontend/ast/Dump.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -30,7 +32,7 @@ static bool write(const std::string &text, const std::string &file) {
   stream << text;
   if (stream.flush())
     return true;
-  std::cerr << "echelon: cannot write " << frontend::quoted(file) << "\n";
+  std::cerr << "echelon: cannot write " << frontend::quoted(file) << ": " << std::strerror(errno) << "\n";
   return false;
 }
 

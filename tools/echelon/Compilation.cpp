@@ -25,7 +25,7 @@ namespace echelon {
 Compilation::Compilation(CompileOptions given) : options(std::move(given)), diagnostics(sources) {}
 Compilation::~Compilation() = default;
 
-bool Compilation::printDiagnostics() {
+bool Compilation::printDiagnostics() const {
   diagnostics.print(std::cerr, wantsColours(STDERR_FILENO));
   return diagnostics.hasErrors();
 }
@@ -356,14 +356,14 @@ std::string Compilation::key() const {
                                  std::to_string(options.pipeline.loopBytes),
                                  std::to_string(options.nodeRanks)};
   for (size_t f = 0; f < sources.size(); ++f)
-    parts.push_back(std::string(sources.text(static_cast<FileId>(f))));
+    parts.emplace_back(sources.text(static_cast<FileId>(f)));
   // The steps of `epochs` come from the size of the data.
   if (trainPlan.lengthEpochs)
     for (const std::string &file : dataFiles(trainPlan.data, folder()))
       parts.push_back(fileStamp(file));
   for (const char *name : {"CXX", "CXXFLAGS"}) {
     const char *value = std::getenv(name);
-    parts.push_back(value ? value : "");
+    parts.emplace_back(value ? value : "");
   }
   for (const auto &[name, value] : options.modelArguments)
     parts.push_back(name + "=" + value.text());

@@ -62,7 +62,7 @@ public:
   /// Whether a file that is to be written is one that this spec is made of or trains on; says so on standard error.
   bool wouldOverwrite(const std::string &file) const;
   /// Prints what was found, and returns whether there were errors.
-  bool printDiagnostics();
+  bool printDiagnostics() const;
 
   const CompileOptions options;
   frontend::SourceManager sources;

@@ -2,6 +2,7 @@
 // meet.
 #include "tools/echelon/Executable.h"
 
+#include "tools/echelon/ChildProcess.h"
 #include "tools/echelon/Commands.h"
 #include "tools/echelon/HostCompiler.h"
 #include "tools/echelon/Paths.h"
@@ -13,7 +14,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
-#include <thread>
 #include <unistd.h>
 
 namespace fs = std::filesystem;
@@ -28,8 +28,8 @@ std::vector<std::string> launcher(const std::string &transport, int64_t ranks, c
     command.push_back("--allow-run-as-root");
   if (!hosts.empty())
     command.insert(command.end(), {"--hostfile", fs::absolute(hosts)}); // -x is no file to mpirun
-  else if (ranks > static_cast<int64_t>(std::thread::hardware_concurrency()))
-    command.push_back("--oversubscribe");
+  else
+    command.push_back("--oversubscribe"); // of cores: Open MPI counts them without their threads
   return command;
 }
 
@@ -43,13 +43,13 @@ bool buildExecutable(const std::string &text, const std::string &path, int &exit
   std::ofstream stream(source);
   stream << text;
   if (!stream.flush()) {
-    std::cerr << "echelon: cannot write " << frontend::quoted(source) << "\n";
+    std::cerr << "echelon: cannot write " << frontend::quoted(source) << ": " << std::strerror(errno) << "\n";
     exitCode = Usage;
     return false;
   }
   stream.close();
   std::string log;
-  int status = compileHost(source, path, log);
+  const int status = compileHost(source, path, log);
   const bool isFull = log.find(std::strerror(ENOSPC)) != log.npos || log.find(std::strerror(EDQUOT)) != log.npos;
   if (status == 0 && access(path.c_str(), X_OK) == 0)
     return true;
@@ -60,7 +60,7 @@ bool buildExecutable(const std::string &text, const std::string &path, int &exit
   else if (status == kNotStarted)
     std::cerr << "echelon: cannot start the host compiler " << frontend::quoted(hostCommand(source, path).front())
               << "; install a C++17 compiler, or name one with CXX\n";
-  else
+  else if (status != kNoProcess)
     std::cerr << "echelon: the host compiler " << frontend::quoted(hostCommand(source, path).front())
               << " ended with exit code " << status << " on the generated program " << frontend::printable(source)
               << (isFull
@@ -117,6 +117,12 @@ std::string executableOf(Compilation &compilation, int &exitCode, const std::fun
   if (!buildExecutable(text, folder.path() + "/" + stem, exitCode))
     return "";
   folder.rename(kept); // where another build of the same was faster that one serves
+  if (std::error_code failed; !fs::exists(kept / stem, failed)) {
+    std::cerr << "echelon: cannot keep the program in the build cache " << frontend::quoted(kept.string())
+              << "; set ECHELON_CACHE to a folder that can be written\n";
+    exitCode = HostCompilerFailed;
+    return "";
+  }
   compilation.printDiagnostics();
   exitCode = Fine;
   return kept / stem;

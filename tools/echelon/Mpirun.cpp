@@ -2,8 +2,8 @@
 // hands on to them: they take it as a request to stop, however often it comes.
 #include "tools/echelon/Mpirun.h"
 
+#include "tools/echelon/ChildProcess.h"
 #include "tools/echelon/Commands.h"
-#include "tools/echelon/HostCompiler.h"
 #include "tools/echelon/MpirunGuard.h"
 #include "tools/echelon/MpirunRemains.h"
 #include "tools/echelon/ProcessTree.h"
@@ -25,7 +25,9 @@ namespace echelon {
 
 static volatile sig_atomic_t child = 0, asked = 0, aSecondIsOver = 0;
 
-static void handOn(int) {
+static void handOn(int signal) {
+  if (signal == SIGUSR1 && asked) // a reminder
+    return;
   asked = asked + 1;
   if (child > 0)
     kill(child, asked == 1 ? SIGUSR1 : SIGTERM);
@@ -44,14 +46,14 @@ static void standStill(int) {
   setpgid(0, 0); // Ctrl-C reaches this process's parent alone
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (getppid() != parent)
-    _exit(127);
+    _exit(kNotStarted);
   if (int nothing = open("/dev/null", O_RDONLY); nothing >= 0)
     dup2(nothing, STDIN_FILENO);
   for (int signal : {SIGINT, SIGTERM, SIGTSTP})
     std::signal(signal, SIG_DFL);
   std::signal(SIGUSR1, SIG_IGN); // until mpirun takes it
   execute(arguments);
-  _exit(127);
+  _exit(kNotStarted);
 }
 
 /// Whether a batch system, or the user, may have mpirun start ranks on other machines.
@@ -64,8 +66,9 @@ static bool mayUseOthers(const std::vector<std::string> &arguments) {
 }
 
 /// Asks mpirun again each second where it was asked to stop: it loses a request that comes before all its ranks run.
-/// Ends it where its ranks have ended and it has not: a rank killed at startup can leave it waiting for ever.
-static void waitForEnd(bool isLocal) {
+/// Ends it where it has started ranks of the program here, none elsewhere, and is alone: a rank killed at startup can
+/// leave it waiting for ever.
+static void waitForEnd(const std::string &program, bool isLocal) {
   struct sigaction action = {};
   action.sa_handler = [](int) { aSecondIsOver = 1; }; // and ends a wait
   sigaction(SIGALRM, &action, nullptr);
@@ -80,9 +83,8 @@ static void waitForEnd(bool isLocal) {
     aSecondIsOver = 0;
     if (asked == 1)
       kill(child, SIGUSR1);
-    const bool hasRanks = hasLivingChildren(child);
-    hadRanks |= hasRanks;
-    secondsAlone = hasRanks || !hadRanks ? 0 : secondsAlone + 1;
+    hadRanks |= llvm::any_of(childrenOf(child), [&](pid_t process) { return programOf(process) == program; });
+    secondsAlone = hasLivingChildren(child) || !hadRanks ? 0 : secondsAlone + 1;
     constexpr int most = 5;
     if (isLocal && secondsAlone == most) {
       std::cerr << "echelon: mpirun did not end within " << most << " s after all that it had started\n";
@@ -93,11 +95,13 @@ static void waitForEnd(bool isLocal) {
   child = 0; // no signal goes to its number from here on
 }
 
-int runMpirun(const std::vector<std::string> &arguments) {
+int runMpirun(const std::vector<std::string> &arguments, const std::string &program) {
   struct sigaction action = {};
   action.sa_handler = handOn;
-  for (int signal : {SIGINT, SIGTERM, SIGUSR1})
+  for (int signal : {SIGTERM, SIGUSR1})
     sigaction(signal, &action, nullptr);
+  if (std::signal(SIGINT, handOn) == SIG_IGN) // a script's Ctrl-C is not for what it left running
+    std::signal(SIGINT, SIG_IGN);
   if (std::signal(SIGTSTP, standStill) == SIG_IGN)
     std::signal(SIGTSTP, SIG_IGN);
   prctl(PR_SET_CHILD_SUBREAPER, 1);                       // of ranks whose mpirun was killed
@@ -115,10 +119,14 @@ int runMpirun(const std::vector<std::string> &arguments) {
     kill(child, SIGTERM);
   {
     const MpirunGuard guard(started, began);
-    waitForEnd(!mayUseOthers(arguments));
+    std::error_code gone;
+    waitForEnd(std::filesystem::canonical(program, gone).string(), !mayUseOthers(arguments));
   }
   int status = 0;
-  waitpid(started, &status, 0);
+  if (waitpid(started, &status, 0) != started) {
+    std::cerr << "echelon: nobody knows how mpirun ended: " << std::strerror(errno) << "\n";
+    return RunFailed;
+  }
   const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   if (WIFSIGNALED(status)) {
     std::cerr << "echelon: mpirun was ended by signal " << WTERMSIG(status) << " (" << strsignal(WTERMSIG(status))
@@ -131,7 +139,7 @@ int runMpirun(const std::vector<std::string> &arguments) {
   }
   if (code != Fine)
     removeFilesOf(started, began);
-  if (code == 127)
+  if (code == kNotStarted)
     std::cerr << "echelon: cannot start mpirun; --transport mpi needs Open MPI (openmpi-bin)\n";
   return code == Fine || code == Usage ? code : static_cast<int>(RunFailed);
 }

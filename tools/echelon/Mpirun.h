@@ -5,8 +5,9 @@
 
 namespace echelon {
 
-/// Runs mpirun with these arguments and returns an exit code of the command line. SIGINT and SIGTERM ask the ranks to
-/// finish their step, save and end; the second one ends them.
-int runMpirun(const std::vector<std::string> &arguments);
+/// Runs mpirun with these arguments, which have it start ranks of `program`, and returns an exit code of the command
+/// line. SIGINT, SIGTERM and SIGUSR1 ask the ranks to finish their step, save and end; a second SIGINT or SIGTERM ends
+/// them, a second SIGUSR1 is a reminder.
+int runMpirun(const std::vector<std::string> &arguments, const std::string &program);
 
 } // namespace echelon

@@ -4,6 +4,7 @@
 #include "llvm/Support/FileSystem.h"
 
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -44,6 +45,11 @@ uint64_t beginOf(pid_t process) {
   uint64_t begin = 0;
   fields >> begin;
   return begin;
+}
+
+std::string programOf(pid_t process) {
+  std::error_code unknown;
+  return std::filesystem::read_symlink("/proc/" + std::to_string(process) + "/exe", unknown).string();
 }
 
 bool hasLivingChildren(pid_t process) {

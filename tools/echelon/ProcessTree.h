@@ -17,6 +17,9 @@ std::vector<pid_t> childrenOf(pid_t process);
 /// ended, or there is no /proc.
 uint64_t beginOf(pid_t process);
 
+/// The file that it runs; empty where it has ended or that may not be known.
+std::string programOf(pid_t process);
+
 /// Whether a living process has children that have not ended; yes, too, where nobody knows.
 bool hasLivingChildren(pid_t process);
 

@@ -1,7 +1,7 @@
 // echelon run SPEC: build if anything changed, then become the program (or mpirun of it).
+#include "tools/echelon/ChildProcess.h"
 #include "tools/echelon/Commands.h"
 #include "tools/echelon/Executable.h"
-#include "tools/echelon/HostCompiler.h"
 #include "tools/echelon/Mpirun.h"
 #include "tools/echelon/Options.h"
 
@@ -111,7 +111,7 @@ int run(RunOptions &options) {
   command.insert(command.end(), {"--folder", folder, "--transport", options.transport});
   command.insert(command.end(), options.passed.begin(), options.passed.end());
   std::cout.flush();
-  return options.transport == "mpi" ? runMpirun(command) : become(command);
+  return options.transport == "mpi" ? runMpirun(command, executable) : become(command);
 }
 
 // What the program takes for a number is told here already, before anything is built.
@@ -168,7 +168,8 @@ void addRun(CLI::App &app, int &exitCode) {
   command->footer("Examples:\n  echelon run spec.ech --log run.jsonl\n  echelon run spec.ech --resume\n"
                   "  echelon run spec.ech --set optimize.lr=3e-4 --steps 100\n"
                   "  echelon run spec.ech --profile --steps 200\n"
-                  "  echelon run spec.ech --transport mpi --hosts machines");
+                  "  echelon run spec.ech --transport mpi --hosts machines\n"
+                  "Ctrl-C finishes the step, saves and ends; a second one ends at once.");
   command->callback([options, &exitCode] { exitCode = run(*options); });
 }
 

@@ -13,10 +13,12 @@ using namespace echelon::frontend;
 
 namespace {
 
-/// What replaces a stretch, between two texts that stand once however many edits are made there.
+/// What replaces a stretch, between two texts that stand once however many edits are made there, one between two of
+/// them.
 struct Edit {
   uint32_t offset, length;
-  std::string before, text, after;
+  std::string before, text, after, between;
+  std::string path = {}; // of the setting
 };
 
 class Setter {
@@ -25,7 +27,7 @@ public:
   std::vector<Edit> edits;
   std::string why;
 
-  void replace(SourceRange range) { edits.push_back({range.offset, range.length, "", value, ""}); }
+  void replace(SourceRange range) { edits.push_back({range.offset, range.length, "", value, "", ""}); }
 
   /// Arguments in parentheses: `names` is what is left of the path.
   void arguments(const std::vector<Argument> &list, SourceRange call, llvm::ArrayRef<llvm::StringRef> names) {
@@ -55,9 +57,9 @@ private:
     llvm::StringRef written(sources.text(call));
     size_t close = written.rfind(')');
     if (close == llvm::StringRef::npos)
-      edits.push_back({call.end(), 0, "(", text, ")"});
+      edits.push_back({call.end(), 0, "(", text, ")", ", "});
     else
-      edits.push_back({call.offset + static_cast<uint32_t>(close), 0, list.empty() ? "" : ", ", text, ""});
+      edits.push_back({call.offset + static_cast<uint32_t>(close), 0, list.empty() ? "" : ", ", text, "", ", "});
   }
 };
 
@@ -226,15 +228,28 @@ bool isOneValue(llvm::StringRef value, bool isList) {
   return open.empty();
 }
 
-/// Of two settings of one thing the later holds; arguments that are added to one call stand side by side.
+/// Of two settings of one thing the later holds.
 void combine(std::vector<Edit> &edits, Edit edit) {
-  auto same = llvm::find_if(edits, [&](const Edit &e) { return e.offset == edit.offset && e.length == edit.length; });
+  auto same = llvm::find_if(edits, [&](const Edit &e) {
+    return e.path == edit.path || (e.length && e.offset == edit.offset && e.length == edit.length);
+  });
   if (same == edits.end())
     edits.push_back(std::move(edit));
-  else if (edit.length)
-    same->text = edit.text;
   else
-    same->text += ", " + edit.text;
+    same->text = edit.text;
+}
+
+/// The text with all edits made; what is added to one place stands there in the order given.
+std::string edited(std::string text, std::vector<Edit> edits) {
+  std::stable_sort(edits.begin(), edits.end(), [](const Edit &a, const Edit &b) { return a.offset < b.offset; });
+  for (size_t end = edits.size(), begin; end > 0; end = begin) {
+    const Edit &last = edits[end - 1];
+    std::string whole = last.text;
+    for (begin = end - 1; begin > 0 && edits[begin - 1].offset == last.offset; --begin)
+      whole = edits[begin - 1].text + last.between + whole;
+    text.replace(last.offset, last.length, last.before + whole + last.after);
+  }
+  return text;
 }
 
 } // namespace
@@ -279,8 +294,9 @@ std::string echelon::applySettings(const SourceManager &sources, const Train &tr
     for (const Clause *clause : meant)
       found |= set(setter, *clause, llvm::ArrayRef(names).drop_front());
     if (!found && names.size() == 1 && isOptional(names.front())) {
-      edits.push_back({train.end.offset, 0, "", "  " + names.front().str() + " " + value.trim().str() + "\n", ""});
-      continue;
+      setter.edits.push_back(
+          {train.end.offset, 0, "", "  " + names.front().str() + " " + value.trim().str() + "\n", "", ""});
+      found = true;
     }
     if (!setter.why.empty() || !found) {
       why = "cannot set " + quoted(path.str()) + ": " +
@@ -292,14 +308,12 @@ std::string echelon::applySettings(const SourceManager &sources, const Train &tr
                                      hintFor(names.front(), words));
       return "";
     }
-    for (Edit &edit : setter.edits)
+    for (Edit &edit : setter.edits) {
+      edit.path = path.trim().str();
       combine(edits, std::move(edit));
+    }
   }
-  std::stable_sort(edits.begin(), edits.end(), [](const Edit &a, const Edit &b) { return a.offset > b.offset; });
-  std::string text(sources.text(train.range.file));
-  for (const Edit &edit : edits)
-    text.replace(edit.offset, edit.length, edit.before + edit.text + edit.after);
-  return text;
+  return edited(std::string(sources.text(train.range.file)), std::move(edits));
 }
 
 bool echelon::onlySet(const Train &before, const Train &after, const std::vector<std::string> &settings) {

@@ -1,8 +1,8 @@
 // echelon verify SPEC: the generated program under the spec's layout and others against the one of one rank, in fp64:
 // loss, every gradient, every updated tensor after three steps.
+#include "tools/echelon/ChildProcess.h"
 #include "tools/echelon/Commands.h"
 #include "tools/echelon/Executable.h"
-#include "tools/echelon/HostCompiler.h"
 #include "tools/echelon/Options.h"
 #include "tools/echelon/Paths.h"
 #include "tools/echelon/RandomLayout.h"
@@ -17,7 +17,6 @@
 #include <iostream>
 #include <memory>
 #include <numeric>
-#include <sstream>
 
 namespace fs = std::filesystem;
 
@@ -145,7 +144,7 @@ bool Verifier::run(const Trial &trial, const std::string &transport, Trace &resu
     std::cerr << "echelon: that was " << trial.title << "\n";
     return false;
   }
-  std::string own = folder + "/run", log = own + "/log.jsonl", said = own + "/output.txt";
+  std::string own = folder + "/run", log = own + "/log.jsonl";
   std::error_code none;
   fs::remove_all(own, none);
   fs::create_directories(own, none);
@@ -157,12 +156,11 @@ bool Verifier::run(const Trial &trial, const std::string &transport, Trace &resu
     command.insert(command.end(), {"--out", own});
   if (compilation.trainPlan.steps > kSteps)
     command.insert(command.end(), {"--steps", std::to_string(kSteps)});
-  int status = runProgram(command, said);
+  const CapturedOutput said;
+  const int status = runProgram(command, said);
   if (status != 0) {
-    std::ostringstream output;
-    output << std::ifstream(said).rdbuf();
     std::cerr << "echelon: the program of " << trial.title << " ended with " << status << ":\n"
-              << frontend::printable(output.str(), frontend::Lines::Kept);
+              << frontend::printable(said.text(), frontend::Lines::Kept);
     exitCode = RunFailed;
     return false;
   }

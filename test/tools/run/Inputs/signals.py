@@ -72,7 +72,9 @@ run = start("--transport", "mpi", "--deadline", "20", "--log", log)
 await_that("mpi: begun", lambda: os.path.exists(log) and os.path.getsize(log) > 2000)
 suspend("mpi", f"{folder}/cache", run)
 await_that("mpi: steps", has_grown(log))
-run.send_signal(signal.SIGTERM)
+for _ in range(2):  # the second is a reminder
+    run.send_signal(signal.SIGUSR1)
+    time.sleep(0.1)
 print("mpi: code", run.wait(timeout=60))
 
 # An mpirun that is killed leaves neither ranks nor its files.
@@ -110,8 +112,13 @@ await_that("lost: begun", lambda: os.path.exists(begun))
 run.send_signal(signal.SIGTERM)
 print("lost: code", run.wait(timeout=60))
 
-# An mpirun that does not end with its ranks.
-path = fake_mpirun(f"sleep 8 &\nexec {sys.executable} -c 'import time; time.sleep(120)'\n")
+# An mpirun that does not end with its ranks, here a run of the program over shm.
+path = fake_mpirun(f"""while [ ! -x "$1" ]; do shift; done
+"$1" --folder "$3" >{folder}/said &
+sleep 3
+kill $!
+exec {sys.executable} -c 'import time; time.sleep(120)'
+""")
 run = start("--transport", "mpi", PATH=path)
 print("stays: code", run.wait(timeout=100))
 
