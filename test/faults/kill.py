@@ -27,12 +27,13 @@ HERE = pathlib.Path(__file__).resolve().parent
 BUILD = pathlib.Path(os.environ.get("ECHELON_BUILD", HERE.parent.parent / "build"))
 # In what the others wait: one of the program's lines, or what every run has.
 PLACE = r"(?:step\.ech:\d+|decision to stop or save)"
-KILLED = re.compile(r"rank \d+ (died \(signal \d+.*\)|is gone,) at step \d+, .*; the others wait in .*\(%s\)" % PLACE)
+KILLED = r"rank %d (died \(signal %d.*\)|is gone,) at step \d+, .*; the others wait in .*\(" + PLACE + r"\)"
+STOPPED = r"rank %d is stopped \(.*\) and did not come to .*\(" + PLACE + r"\) at step \d+ within"
 KILL, STOP = [signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT], [signal.SIGSTOP]
-STOPPED = re.compile(r"rank \d+ is stopped \(.*\) and did not come to .*\(%s\) at step \d+ within" % PLACE)
 
 
 def ranks_of(launcher, program):
+    """Its ranks in order: they are started in it over shm, and over mpi told which they are."""
     found = []
     for pid in descendants(launcher):
         try:
@@ -40,7 +41,12 @@ def ranks_of(launcher, program):
                 found.append(pid)
         except OSError:
             pass
-    return found
+    return sorted(found, key=number_over_mpi)
+
+
+def number_over_mpi(pid):
+    told = re.search(rb"OMPI_COMM_WORLD_RANK=(\d+)", pathlib.Path(f"/proc/{pid}/environ").read_bytes())
+    return int(told[1]) if told else 0
 
 
 def trial(command, program, ranks, folder, signals, chance):
@@ -61,7 +67,8 @@ def trial(command, program, ranks, folder, signals, chance):
     said = []  # lines, each with the time at which it came
     reader = threading.Thread(target=lambda: said.extend((time.monotonic(), line) for line in run.stderr))
     began = time.monotonic()
-    os.kill(chance.choice(pids), chance.choice(signals))
+    rank, how = chance.randrange(ranks), chance.choice(signals)
+    os.kill(pids[rank], how)
     reader.start()
     try:
         run.wait(timeout=30)
@@ -71,7 +78,7 @@ def trial(command, program, ranks, folder, signals, chance):
     seconds = time.monotonic() - began
     reader.join()
     left = [pid for pid in everyone if os.path.exists(f"/proc/{pid}/exe")]
-    sign = STOPPED if signals == STOP else KILLED
+    sign = re.compile(STOPPED % rank if signals == STOP else KILLED % (rank, how))
     named = next((at - began for at, line in said if sign.search(line)), None)
     what = ""
     if run.returncode == 0:

@@ -35,8 +35,10 @@ def main():
     options = parser.parse_args()
     cores = len(os.sched_getaffinity(0))
     ranks = 2 * cores
-    text = (HERE / "step.ech").read_text().replace("mesh(dp = 2, tp = 2)", f"mesh(dp = {cores}, tp = 2)")
-    text = text.replace("batch    8", f"batch    {8 * cores}")
+    text = (HERE / "step.ech").read_text()
+    for written, wanted in [("mesh(dp = 2, tp = 2)", f"mesh(dp = {cores}, tp = 2)"), ("batch    8", f"batch    {8 * cores}")]:
+        assert written in text
+        text = text.replace(written, wanted)
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         (folder / "step.ech").write_text(text)
@@ -53,10 +55,10 @@ def main():
         try:
             while run.poll() is None and time.monotonic() < end:
                 time.sleep(0.2)
-            alarmed = run.poll() is not None
-            if not alarmed:
+            if run.poll() is None:
                 run.send_signal(signal.SIGUSR1)
             error = run.communicate(timeout=60)[1]
+            alarmed = run.returncode != 0
         finally:
             for process in load:
                 process.kill()

@@ -6,7 +6,7 @@
 Hands every input below, N MiB of it (16), to every command that reads a spec and starts no host compiler, and then the
 largest of the same kind that is not refused for its size, and prints seconds (of the processor, so that other work on the
 machine does not count) and memory. --largest: only the latter. --growth: seconds at half of that size, too: what doubles the
-input may not take four times as long.
+input may not take more than four times as long, where it takes half a second.
 Exit code 1: one went over a limit, was ended by a signal, or met an internal error.
 """
 import argparse
@@ -18,6 +18,7 @@ import sys
 import tempfile
 
 SECONDS, MIB = 10, 512
+SHORTEST = 0.5  # seconds from which on growth is looked at
 COMMANDS = [["check"], ["fmt", "--stdout"], ["plan", "--json"], ["build", "--emit", "cpp", "-o", os.devnull]]
 LIMIT = 1 << 20  # of a spec, in bytes
 HEAD = "model M {\n  axis batch; axis a = 8\n  input x[batch, a] : float\n  param w[a] ~ zeros\n"
@@ -227,7 +228,12 @@ def run(echelon, name, size, growth):
                 wrong = "over the limit"
             if status >> 8 not in (0, 1) and not wrong:
                 wrong = "exit code %d" % (status >> 8)
-            before = "%6.2f s at half of it" % measure([echelon] + command, smaller)[1] if growth else ""
+            before = ""
+            if growth:
+                half_seconds = measure([echelon] + command, smaller)[1]
+                before = "%6.2f s at half of it" % half_seconds
+                if seconds > 4 * half_seconds and seconds > SHORTEST and not wrong:
+                    wrong = "it grows faster than the square of the input"
             print("%-20s %8d %-6s %6.2f s %5.0f MiB%s  %s" % (name, size, command[0], seconds, mib, before, wrong.upper()), flush=True)
             failed += bool(wrong)
     return failed
