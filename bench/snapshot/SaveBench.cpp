@@ -10,7 +10,7 @@
 
 #include "runtime/collectives/Collectives.h"
 #include "runtime/launch/Launch.h"
-#include "runtime/program/Log.h"
+#include "runtime/program/Clock.h"
 #include "runtime/snapshot/Snapshot.h"
 #include "runtime/snapshot/SnapshotWriter.h"
 

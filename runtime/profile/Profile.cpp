@@ -2,7 +2,7 @@
 
 #include "runtime/collectives/Collectives.h"
 #include "runtime/profile/Limits.h"
-#include "runtime/program/Log.h"
+#include "runtime/program/Clock.h"
 #include "runtime/program/Rank.h"
 
 #include <algorithm>

@@ -1,10 +1,10 @@
 #include "runtime/program/Log.h"
 #include "runtime/launch/Fail.h"
+#include "runtime/program/Clock.h"
 
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -15,10 +15,6 @@
 #include <unistd.h>
 
 namespace echelon::runtime {
-
-double secondsNow() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 std::string shortest(double value) {
   char text[40];

@@ -46,6 +46,4 @@ private:
   double began, lastShown = 0;
 };
 
-double secondsNow();
-
 } // namespace echelon::runtime

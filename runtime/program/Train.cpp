@@ -1,14 +1,13 @@
 #include "runtime/program/Train.h"
 #include "runtime/collectives/Collectives.h"
 #include "runtime/data/File.h"
-#include "runtime/kernels/Check.h"
-#include "runtime/launch/Fail.h"
 #include "runtime/profile/Profile.h"
-#include "runtime/program/Assemble.h"
+#include "runtime/program/Clock.h"
 #include "runtime/program/Dump.h"
 #include "runtime/program/Inputs.h"
 #include "runtime/program/Log.h"
 #include "runtime/program/Memory.h"
+#include "runtime/program/NotFinite.h"
 #include "runtime/program/StartValues.h"
 #include "runtime/snapshot/SnapshotWriter.h"
 
@@ -48,7 +47,6 @@ private:
   void evaluate(size_t index, int64_t step);
   void save(int64_t step);
   NamedValues reported(bool evaluation) const;
-  void checkFinite(const std::string &what, double value, int64_t step);
   void checkLosses(int64_t step);
   void tellMemory();
   void lap(Around what) {
@@ -123,108 +121,6 @@ NamedValues Trainer::reported(bool evaluation) const {
   return values;
 }
 
-/// The first tensor on this rank that is not finite, in the order in which all ranks look at them: inputs, parameters
-/// and what the optimizer keeps (which a step that is broken leaves as they were), gradients, other states.
-struct FirstBroken {
-  static constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
-  int64_t tensor = kNone, element = -1; // number in the order; -1: of a gradient, which is not kept
-  std::string name;
-
-  explicit FirstBroken(Rank &rank) {
-    const Program &program = rank.program();
-    for (const Input &input : program.inputs)
-      for (const InputPlace &place : input.places)
-        look("input " + input.name, place.type, rank.input<std::byte>(place.offset),
-             localCount(place.layout, program.mesh));
-    lookAtStored(rank, false);
-    const char *gradient = rank.training() ? rank.firstBrokenGradient() : nullptr;
-    for (const Stored &stored : program.stored) // in the parameters' order, which is the same on all ranks
-      if (stored.kind == Stored::Param)
-        take("the gradient of " + stored.path, gradient && stored.path == gradient, -1);
-    lookAtStored(rank, true);
-  }
-
-private:
-  void take(const std::string &what, bool broken, int64_t at) {
-    if (broken && tensor == kNone) {
-      tensor = seen;
-      element = at;
-      name = what;
-    }
-    ++seen;
-  }
-  void look(const std::string &what, ElementType type, const std::byte *data, int64_t count) {
-    int64_t at = -1;
-    if (type == ElementType::Float32)
-      at = check_finite(reinterpret_cast<const float *>(data), count);
-    else if (type == ElementType::Float64)
-      at = check_finite(reinterpret_cast<const double *>(data), count);
-    take(what, at >= 0, at);
-  }
-  void lookAtStored(Rank &rank, bool states) {
-    const Program &program = rank.program();
-    const std::vector<TensorPiece> tensors = storedTensors(rank);
-    for (size_t i = 0; i < tensors.size(); ++i)
-      if ((program.stored[i].kind == Stored::State) == states)
-        look(tensors[i].name, tensors[i].type, tensors[i].data, localCount(*tensors[i].layout, program.mesh));
-  }
-
-  int64_t seen = 0;
-};
-
-std::string shortest(double value) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.4g", value);
-  return text;
-}
-
-/// Ends the run when `value`, which is the same on all ranks, is not finite: the first tensor that is not is named by
-/// the first rank that holds such an element.
-void Trainer::checkFinite(const std::string &what, double value, int64_t step) {
-  if (std::isfinite(value))
-    return;
-  if (snapshots) // the message names the newest
-    snapshots->finish();
-  const FirstBroken broken(rank);
-  std::vector<int64_t> all(2 * size_t(rank.size()));
-  const int64_t found[2] = {broken.tensor, broken.element};
-  all_gather(rank.transport(), rank.transport().world(), reinterpret_cast<int32_t *>(all.data()),
-             reinterpret_cast<const int32_t *>(found), 4, Algorithm::automatic, "loss");
-  int finder = 0;
-  for (int r = 1; r < rank.size(); ++r)
-    if (all[2 * size_t(r)] < all[2 * size_t(finder)])
-      finder = r;
-  if (rank.rank() == finder) {
-    std::string message = what + " is " +
-                          (std::isnan(value) ? "nan"
-                           : value > 0       ? "inf"
-                                             : "-inf") +
-                          " at step " + std::to_string(step);
-    if (broken.tensor == FirstBroken::kNone)
-      message += ", though every tensor kept is finite";
-    else
-      message += "; the first tensor that is not finite is " + broken.name +
-                 (broken.element < 0 ? "" : " (element " + std::to_string(broken.element) + " of this rank's)");
-    if (rank.training())
-      message += "; parameters and optimizer are as they were before this step";
-    if (savedAt >= 0)
-      message += "; the newest snapshot is that of step " + std::to_string(savedAt);
-    const std::string model =
-        program.partialFunctions.empty() ? "the model" : "the model's " + program.partialFunctions;
-    if (rank.training() && step == 1)
-      message += "; in the first step this may come from the data, " + model + " or the parameters' start values";
-    else if (rank.training())
-      message += "; a learning rate smaller than this step's " + shortest(program.learningRate(step - 1)) +
-                 " may help, or a warmup, or clip" +
-                 (program.partialFunctions.empty() ? "" : "; it may also come from " + model);
-    else if (!program.partialFunctions.empty())
-      message += "; it may come from " + model;
-    fail(message);
-  }
-  while (true) // the finder's message ends the run; this rank only waits for that
-    barrier(rank.transport(), rank.transport().world());
-}
-
 /// A metric may be what it likes; a loss or the gradients' norm that is not finite ends the run.
 void Trainer::checkLosses(int64_t step) {
   for (size_t i = 0; i < program.scalars.size(); ++i) {
@@ -235,7 +131,12 @@ void Trainer::checkLosses(int64_t step) {
                              : scalar.kind == Scalar::Norm    ? "grad_norm"
                              : rank.training()                ? "loss"
                                                               : "eval_loss";
-    checkFinite(name, rank.reported(int(i)), step);
+    const double value = rank.reported(int(i));
+    if (std::isfinite(value))
+      continue;
+    if (snapshots) // the message names the newest
+      snapshots->finish();
+    failNotFinite(rank, name, value, step, savedAt);
   }
 }
 

@@ -1,5 +1,5 @@
 #include "runtime/program/Turns.h"
-#include "runtime/program/Log.h"
+#include "runtime/program/Clock.h"
 
 #include <algorithm>
 

@@ -36,19 +36,19 @@ void Patience::pauseLong(int missing) {
   own.waitsFor.store(missing, std::memory_order_relaxed);
   if (segment.header().failedRank.load(std::memory_order_relaxed) >= 0)
     fail("stopped because another rank failed"); // printed by that rank only
-  const double waited = clock->seconds();
-  if (waited > std::min(std::max(nextLook, clock->trustsUntil()), deadlineSeconds)) {
+  const double seconds = clock->seconds();
+  if (seconds > std::min(std::max(nextLook, clock->trustsUntil()), deadlineSeconds)) {
     const int late = lateRank(missing);
-    if (waited > deadlineSeconds || suspicion.isHopeless(own, own.steps.median(), segment.status(late), waited))
-      timeOut(late, missing, waited);
-    nextLook = waited + 0.05;
+    if (seconds > deadlineSeconds || suspicion.isHopeless(own, own.steps.median(), segment.status(late), seconds))
+      timeOut(late, missing, seconds);
+    nextLook = seconds + 0.05;
   }
   // Giving the core away costs well below a microsecond when nobody wants it. Who has waited for milliseconds waits for
   // a computation: sleep, so that it has all cores.
-  if (waited < 2e-3)
+  if (seconds < 2e-3)
     sched_yield();
   else
-    std::this_thread::sleep_for(std::chrono::microseconds(waited < 20e-3 ? 20 : 100));
+    std::this_thread::sleep_for(std::chrono::microseconds(seconds < 20e-3 ? 20 : 100));
 }
 
 // The rank that is late may itself wait for another: follow to the one that waits for nobody.

@@ -19,7 +19,7 @@ public:
   Patience(Segment &segment, int rank, double deadlineSeconds)
       : segment(segment), rank(rank), deadlineSeconds(deadlineSeconds) {}
   ~Patience() {
-    segment.status(rank).waitedTicks += waited;
+    segment.status(rank).waitedTicks += waitedTicks;
     if (clock)
       segment.status(rank).waitsFor.store(-1, std::memory_order_relaxed);
   }
@@ -28,7 +28,7 @@ public:
   /// long as what is awaited, and so is a look at the clock; such waits are not counted.
   template <typename Ready> bool isSoon(Ready ready) const {
     if (hasCores())
-      for (int look = 0; look < kLooks; ++look)
+      for (int look = 0; look < kSoonLooks; ++look)
         if (ready())
           return true;
     return false;
@@ -37,8 +37,8 @@ public:
   /// Waits a little. Ends this rank when another has failed or the deadline is over; the message names who is late.
   void pause(int missing) {
     const uint64_t now = ticks();
-    if (now - last < kLook) // else the rank has done something since the last pause
-      waited += now - last;
+    if (now - last < kMostPauseTicks) // else the rank has done something since the last pause
+      waitedTicks += now - last;
     last = now;
     if (pauses == 0)
       spins = spinsFor(missing);
@@ -47,7 +47,7 @@ public:
     } else {
       pauseLong(missing);
       last = ticks();
-      waited += last - now;
+      waitedTicks += last - now;
     }
   }
 
@@ -66,9 +66,9 @@ private:
   Segment &segment;
   int rank;
   double deadlineSeconds;
-  static constexpr int kLooks = 100;       // some 3 ns each
-  static constexpr uint64_t kLook = 10000; // ticks between two pauses that only look whether the wait is over
-  uint64_t last = 0, waited = 0;
+  static constexpr int kSoonLooks = 100;              // some 3 ns each
+  static constexpr uint64_t kMostPauseTicks = 10000; // between two pauses that only look whether the wait is over
+  uint64_t last = 0, waitedTicks = 0;
   int pauses = 0, spins = 0;
   std::optional<WaitClock> clock; // while it waits for long
   double nextLook = 0;            // seconds of waiting

@@ -21,7 +21,7 @@ import tempfile
 import threading
 import time
 
-from processes import descendants
+from processes import descendants, mpirun
 
 HERE = pathlib.Path(__file__).resolve().parent
 BUILD = pathlib.Path(os.environ.get("ECHELON_BUILD", HERE.parent.parent / "build"))
@@ -109,8 +109,7 @@ def main():
                         program], check=True, stdout=subprocess.DEVNULL)
         command = [program, "--transport", options.transport]
         if options.transport == "mpi":
-            command = ["mpirun", "-n", str(options.ranks), "--oversubscribe"] + \
-                ["--allow-run-as-root"] * (os.geteuid() == 0) + command
+            command = mpirun(options.ranks) + command
         wrong, named, ended = [], [], []
         for number in range(options.trials):
             what, *seconds = trial(command, program, options.ranks, folder, STOP if options.stop else KILL, chance)

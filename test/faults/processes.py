@@ -1,8 +1,14 @@
 """What the scripts of this folder ask of processes."""
 import collections
+import os
 import pathlib
 
 Stat = collections.namedtuple("Stat", "state session began")
+
+
+def mpirun(ranks):
+    """What stands before a program's words to start it on so many ranks over MPI."""
+    return ["mpirun", "-n", str(ranks), "--oversubscribe"] + ["--allow-run-as-root"] * (os.geteuid() == 0)
 
 
 def descendants(pid):

@@ -24,7 +24,7 @@ import sys
 import tempfile
 import time
 
-from processes import descendants, stat
+from processes import descendants, mpirun, stat
 
 HERE = pathlib.Path(__file__).resolve().parent
 BUILD = pathlib.Path(os.environ.get("ECHELON_BUILD", HERE.parent.parent / "build"))
@@ -55,7 +55,7 @@ class Trial:
         """The command of a run that gets killed."""
         command = [*self.command(out), "--transport", self.transport]
         if self.transport == "mpi":
-            command = ["mpirun", "-n", "2", "--oversubscribe"] + ["--allow-run-as-root"] * (os.geteuid() == 0) + command
+            command = mpirun(2) + command
         return command
 
     def fresh(self):

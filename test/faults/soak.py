@@ -16,6 +16,8 @@ import sys
 import tempfile
 import time
 
+from processes import mpirun
+
 HERE = pathlib.Path(__file__).resolve().parent
 BUILD = pathlib.Path(os.environ.get("ECHELON_BUILD", HERE.parent.parent / "build"))
 LOAD = """
@@ -47,8 +49,7 @@ def main():
                        check=True, stdout=subprocess.DEVNULL)
         command = [folder / "step", "--transport", options.transport, "--log", log]
         if options.transport == "mpi":
-            command = ["mpirun", "-n", str(ranks), "--oversubscribe"] + \
-                ["--allow-run-as-root"] * (os.geteuid() == 0) + command
+            command = mpirun(ranks) + command
         load = [subprocess.Popen([sys.executable, "-c", LOAD]) for _ in range(cores)]
         run = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         end = time.monotonic() + 60 * options.minutes

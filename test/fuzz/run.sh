@@ -5,7 +5,7 @@
 # all of them: check for 4 hours of one core, each other for one; N are seconds of a core, too, however busy the machine
 # is. Builds into build-fuzz (JOBS=N: N compilers at once). New inputs go to build-fuzz/corpus/TARGET, findings to
 # build-fuzz/findings/TARGET; printed are, for each target, the inputs executed, the time of a core, the coverage and the
-# findings. Exit code 1: there are findings, or a target that did not run. To keep a finding, copy it into
+# findings there, earlier ones too. Exit code 1: there are some, or a target did not run. To keep a finding, copy it into
 # test/fuzz/corpus/TARGET. To keep what covers more:
 #   build-fuzz/bin/fuzz_TARGET -merge=1 test/fuzz/corpus/TARGET build-fuzz/corpus/TARGET
 set -euo pipefail

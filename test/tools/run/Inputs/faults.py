@@ -6,7 +6,7 @@ import sys
 import time
 
 sys.path.append(f"{os.path.dirname(os.path.realpath(__file__))}/../../../faults")
-from processes import descendants, mapped, stat
+from processes import descendants, mapped, mpirun, stat
 
 program, folder = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 DEADLINE = 3
@@ -26,7 +26,7 @@ def start(name, transport, *extra):
     command = [program, "--transport", transport, "--deadline", str(DEADLINE), "--log", log]
     command += ["--out", f"{folder}/{name}", *extra]
     if transport == "mpi":
-        command = ["mpirun", "-n", "2", "--oversubscribe"] + ["--allow-run-as-root"] * (os.geteuid() == 0) + command
+        command = mpirun(2) + command
     run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     while not os.path.exists(log) or os.path.getsize(log) < 2000:  # some steps are done
         if run.poll() is not None:
@@ -94,7 +94,6 @@ for (name, transport), run, pids, names in zip(suspended, runs, everyone, shared
     finish(name, run, pids, names)
 
 # A rank that is stopped before MPI has started.
-command = ["mpirun", "--oversubscribe"] + ["--allow-run-as-root"] * (os.geteuid() == 0)
-command += ["-n", "1", program, "--transport", "mpi", "--deadline", "0.5", ":", "-n", "1", "sh", "-c", "kill -STOP $$"]
+command = mpirun(1) + [program, "--transport", "mpi", "--deadline", "0.5", ":", "-n", "1", "sh", "-c", "kill -STOP $$"]
 run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 finish("mpi-start", run, [run.pid], set())
