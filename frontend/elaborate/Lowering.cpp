@@ -159,7 +159,7 @@ void Lowering::warnOfIdleParameters() {
 }
 
 void Lowering::finish() {
-  // Losses and metrics of one name add up, at the place of the first.
+  // Losses of one name add up, and a metric is the mean of those of its name, at the place of the first.
   std::vector<Pending> sums;
   for (const Pending &p : reports) {
     auto same = llvm::find_if(sums, [&](const Pending &q) { return q.kind == p.kind && q.name == p.name; });
@@ -169,9 +169,14 @@ void Lowering::finish() {
     }
     build.loc = p.loc;
     same->value = build.add(same->value, p.value);
+    same->places += p.places;
   }
-  for (const Pending &p : sums)
+  for (Pending &p : sums) {
+    build.loc = p.loc;
+    if (p.kind == ech::ReportKind::Metric && p.places > 1)
+      p.value = build.div(p.value, build.constant(double(p.places)));
     ech::ReportOp::create(builder, p.loc, p.kind, p.name, p.value);
+  }
   for (const PendingWrite &w : writes)
     ech::WriteOp::create(builder, w.loc, w.target->path, w.value);
   noteChances();

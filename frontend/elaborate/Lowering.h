@@ -81,11 +81,12 @@ private:
     SourceRange assignedAt; // first; of an assignment that gives other axes, and is followed by no right one, the first
     bool sameAxes = true;   // of what was assigned last, as before the repeat
   };
-  struct Pending { // a loss or metric inside a loop
+  struct Pending { // a loss or metric
     ech::ReportKind kind;
     std::string name;
-    Value value;
+    Value value; // the sum of those of all places
     mlir::Location loc;
+    int64_t places = 1; // iterations and calls that give one
   };
   struct PendingWrite {
     Stored *target;

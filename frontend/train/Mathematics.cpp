@@ -73,10 +73,10 @@ void TrainPlanner::take(const PrecisionClause &c, const Clause &clause) {
   if (seen.count(Item::All) && c.items.size() > 1)
     error(Code::E0409, seen[Item::All],
           "a precision for all stands alone; say compute, params, reduce and keep one by one");
-  if (words == std::set<std::string>{"fp64"})
+  if (const bool isOne = c.items.size() == 1 && c.items.front().what == Item::All; isOne && words.count("fp64"))
     plan.doublePrecision = true;
-  else if (known && words != std::set<std::string>{"fp32"})
-    notBuilt(clause.range, "precision " + described, "fp32 and fp64 are");
+  else if (known && !(isOne && words.count("fp32")))
+    notBuilt(clause.range, "precision " + described, "precision fp32 and precision fp64 are");
 }
 
 void TrainPlanner::take(const CompressClause &c, const Clause &clause) {
@@ -113,7 +113,8 @@ void TrainPlanner::take(const AdaptClause &c, const Clause &clause) {
 }
 
 void TrainPlanner::take(const FreezeClause &, const Clause &clause) {
-  notBuilt(clause.range, "freeze", "a learning rate of 0 does the same: optimize sgd(lr = 0) on (PATTERNS)");
+  notBuilt(clause.range, "freeze",
+           "optimize sgd(lr = 0) on (PATTERNS) leaves them as they are, though `clip` counts their gradients");
 }
 
 void TrainPlanner::take(const QuantizeClause &c, const Clause &clause) {
