@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <optional>
 #include <string_view>
 
 namespace echelon::runtime {
@@ -57,22 +58,31 @@ std::vector<std::string_view> fields(std::string_view line) {
   return result;
 }
 
+/// The number that a field is: infinite where it is beyond what a double holds.
+std::optional<double> numberOf(std::string_view field) {
+  if (field.size() > 1 && field[0] == '+' && field[1] != '-')
+    field.remove_prefix(1);
+  double value = 0;
+  const char *end = field.data() + field.size();
+  const auto parsed = std::from_chars(field.data(), end, value);
+  if (parsed.ptr != end || parsed.ec == std::errc::invalid_argument)
+    return std::nullopt;
+  if (parsed.ec == std::errc::result_out_of_range) // nearer to 0, or further from it, than any double
+    return std::strtod(std::string(field).c_str(), nullptr);
+  return value;
+}
+
 /// The number that a field is for an input; false, with `error` set, where it is none.
 bool readField(std::string_view field, const std::string &place, const InputShape &shape, int input, double &value,
                DataError &error) {
   const std::string text(field);
-  if (field.size() > 1 && field[0] == '+' && field[1] != '-')
-    field.remove_prefix(1);
-  const char *end = field.data() + field.size();
-  const auto parsed = std::from_chars(field.data(), end, value);
-  const bool isBeyond = parsed.ec == std::errc::result_out_of_range; // nearer to 0, or further from it, than any double
-  if (isBeyond)
-    value = std::strtod(std::string(field).c_str(), nullptr);
-  const bool isNumber = (parsed.ec == std::errc() || isBeyond) && parsed.ptr == end;
+  const std::optional<double> number = numberOf(field);
+  const bool isWord = field.find_first_of("iInN") != field.npos; // "inf", "nan"
   const bool whole = shape.type == ElementType::Int32 || shape.type == ElementType::UInt8;
-  if (isNumber && isBeyond && std::isinf(value))
+  value = number.value_or(0);
+  if (number && std::isinf(value) && !isWord)
     error = {place + ": " + text + " is beyond what a double holds", input};
-  else if (!isNumber || !std::isfinite(value))
+  else if (!number || !std::isfinite(value))
     error = {place + (text.empty() ? " is empty; each field is a number" : ": \"" + text + "\" is not a number"),
              input};
   else if (whole && (value != std::floor(value) || std::fabs(value) > 1e15))
@@ -93,19 +103,18 @@ std::string dealt(const OpenRequest &request, const CsvSource &source) {
   return text;
 }
 
-/// A first line of numbers is a sample whose header is missing, but for 0, 1, 2, …; and a column that is called as an
-/// input of one column fills that one.
+/// A first line of numbers, or nothing, is a sample whose header is missing, but for 0, 1, 2, …; and a column that is
+/// called as an input of one column fills that one.
 bool checkHeader(const std::vector<std::string> &names, const std::string &where, const OpenRequest &request,
                  const CsvSource &source, DataError &error) {
-  bool numbers = true, counted = true;
+  bool anyNumber = false, anyWord = false, counted = true;
   for (size_t c = 0; c < names.size(); ++c) {
-    double value = 0;
-    const char *end = names[c].data() + names[c].size();
-    const auto parsed = std::from_chars(names[c].data(), end, value);
-    numbers = numbers && parsed.ec == std::errc() && parsed.ptr == end;
-    counted = counted && numbers && value == double(c);
+    const std::optional<double> number = numberOf(names[c]);
+    anyNumber |= number.has_value();
+    anyWord |= !number && !names[c].empty();
+    counted = counted && number == double(c);
   }
-  if (numbers && !counted) {
+  if (anyNumber && !anyWord && !counted) {
     error.text = where + " holds numbers, and a csv file begins with a line of its columns' names; add one";
     return false;
   }
@@ -132,6 +141,9 @@ bool readTable(const std::string &path, const OpenRequest &request, CsvSource &s
     return false;
   const int64_t columns = source.firstColumn.back();
   std::string_view text(reinterpret_cast<const char *>(file.data()), file.size());
+  constexpr std::string_view byteOrderMark = "\xEF\xBB\xBF";
+  if (text.substr(0, byteOrderMark.size()) == byteOrderMark)
+    text.remove_prefix(byteOrderMark.size());
   std::vector<std::string> names;
   struct Column {
     int input;

@@ -88,7 +88,8 @@ constexpr int64_t kEndless = std::numeric_limits<int64_t>::max();
 
 } // namespace
 
-RunLog::RunLog(const std::string &file, bool append, int64_t firstStep, int64_t lastStep, int64_t batchSize)
+RunLog::RunLog(const std::string &file, bool append, int64_t firstStep, int64_t lastStep, int64_t batchSize,
+               bool evaluatesFirst)
     : path(file), terminal(isatty(STDOUT_FILENO)), first(firstStep), last(lastStep), batch(batchSize),
       printEvery(lastStep == kEndless ? 100 : std::max<int64_t>(1, (lastStep - firstStep) / 20)), began(secondsNow()) {
   if (path.empty())
@@ -104,7 +105,7 @@ RunLog::RunLog(const std::string &file, bool append, int64_t firstStep, int64_t 
     if (flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
       fail("another run is writing its log to \"" + path + "\": stop it, or name another file");
     if (append)
-      forgetRowsAfter(firstStep, firstStep >= lastStep, path);
+      forgetRowsAfter(firstStep, evaluatesFirst, path);
     else if (ftruncate(descriptor, 0) != 0)
       fail("cannot write \"" + path + "\": " + std::strerror(errno));
   }

@@ -14,11 +14,22 @@ std::string openStream(const Program &program, const DataSpec &spec, const std::
 
 } // namespace
 
-std::string prepare(const Program &program, const Options &options, bool saves, Prepared &prepared) {
+/// Other data under the same name has, mostly, another size.
+static void describeSize(Program &program, const DataStream &data) {
+  if (data.trainSize() == kUnlimited)
+    return;
+  for (Fingerprint &print : program.fingerprints)
+    if (print.category == "data")
+      print.text +=
+          "\nsamples " + std::to_string(data.trainSize()) + ", held out " + std::to_string(data.heldOutSize());
+}
+
+std::string prepare(Program &program, const Options &options, bool saves, Prepared &prepared) {
   const std::string folder = options.folder.empty() ? program.folder : options.folder;
   std::string error = openStream(program, program.data, folder, prepared.data);
   if (!error.empty())
     return error;
+  describeSize(program, *prepared.data);
   for (const Evaluation &evaluation : program.evaluations) {
     prepared.evaluationData.emplace_back();
     if (!evaluation.data.kind.empty() &&

@@ -20,7 +20,8 @@ static void lookForRoom(const Program &program, const Options &options, int rank
                              "until a snapshot is written");
 }
 
-int run_program(const Program &program, int argc, char **argv) {
+int run_program(const Program &compiled, int argc, char **argv) {
+  Program program = compiled; // what its data turns out to be is added
   const std::string path = argc > 0 ? argv[0] : "program", executable = path.substr(path.rfind('/') + 1);
   Options options;
   const std::string wrong = parseOptions(program, argc, argv, options);

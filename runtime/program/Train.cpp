@@ -43,6 +43,9 @@ private:
   void start();
   void oneStep(int64_t step);
   Decision decide(int64_t step);
+  bool isDue(const Evaluation &evaluation, int64_t step) const {
+    return evaluation.everySteps && step % evaluation.everySteps == 0;
+  }
   void evaluateAll(int64_t step, bool force);
   void evaluate(size_t index, int64_t step);
   void save(int64_t step);
@@ -84,7 +87,9 @@ void Trainer::start() {
   if (!program.profiled.empty() && rank.training()) // before the log's clock
     profile.emplace(rank, last - first, options.threads);
   if (rank.rank() == 0) {
-    log.emplace(options.log, options.resume, first, std::max(first, last), program.batch);
+    const bool evaluates = first >= last || std::any_of(program.evaluations.begin(), program.evaluations.end(),
+                                                        [&](const Evaluation &e) { return isDue(e, first); });
+    log.emplace(options.log, options.resume, first, std::max(first, last), program.batch, evaluates);
     for (const std::string &note : prepared.notes)
       log->warn(note);
     if (prepared.hasSnapshot)
@@ -233,8 +238,7 @@ void Trainer::evaluateAll(int64_t step, bool force) {
   if (!program.evaluateBatch)
     return;
   for (size_t i = 0; i < program.evaluations.size(); ++i) {
-    const int64_t every = program.evaluations[i].everySteps;
-    if (force || (every && step % every == 0)) {
+    if (force || isDue(program.evaluations[i], step)) {
       rank.transport().setPlace(Doing::Evaluate, "");
       rank.transport().setComputes(true);
       evaluate(i, step);
@@ -271,6 +275,8 @@ int Trainer::train() {
   start();
   if (!options.dump.empty())
     dumpStart(rank, options.dump);
+  if (prepared.hasSnapshot && first < last) // the run that was stopped may not have come to it
+    evaluateAll(first, false);
   bool stopped = false;
   int64_t done = first;
   while (done < last && !stopped && !untilReached) {

@@ -27,7 +27,7 @@ struct Prepared {
 
 /// Opens data and snapshot, and refuses what does not fit. `saves`: snapshots are written by this process, or one that
 /// it forks. Returns what is wrong, or an empty string.
-std::string prepare(const Program &program, const Options &options, bool saves, Prepared &prepared);
+std::string prepare(Program &program, const Options &options, bool saves, Prepared &prepared);
 
 /// After a rank was lost: the run goes on from the newest snapshot that is whole, or begins anew where there is none.
 /// Returns what is wrong, or an empty string.

@@ -84,6 +84,9 @@ std::string listSnapshots(const std::string &directory, std::vector<std::string>
 std::string openSnapshot(const std::string &path, Snapshot &snapshot) {
   const std::string damaged = "snapshot \"" + path + "\" is damaged: ";
   FileBytes bytes;
+  std::error_code ignored;
+  if (fs::is_symlink(path + "/manifest.json", ignored))
+    return damaged + "manifest.json is a symbolic link";
   std::string error = readFile(path + "/manifest.json", bytes);
   if (!error.empty())
     return damaged + error;
@@ -111,6 +114,8 @@ std::string openSnapshot(const std::string &path, Snapshot &snapshot) {
     if (!whole)
       return damaged + "its manifest.json is not one of a snapshot";
     snapshot.step = step.get<int64_t>();
+    if (const int64_t named = stepOfSnapshot(path); named >= 0 && named != snapshot.step)
+      return damaged + "its manifest.json is of step " + std::to_string(snapshot.step);
     for (const auto &file : manifest.at("files"))
       files.push_back(
           {file.at("name").get<std::string>(), file.at("crc32").get<std::string>(), file.at("bytes").get<size_t>()});
@@ -125,7 +130,6 @@ std::string openSnapshot(const std::string &path, Snapshot &snapshot) {
   }
   for (const FileRow &file : files) {
     SafetensorsFile tensors;
-    std::error_code ignored;
     if (fs::is_symlink(path + "/" + file.name, ignored))
       return damaged + file.name + " is a symbolic link";
     error = tensors.open(path + "/" + file.name);

@@ -130,10 +130,20 @@ TEST_F(Data, CsvHeader) {
   EXPECT_EQ(message(),
             "\"DIR/bare.csv\", line 1 holds numbers, and a csv file begins with a line of its columns' names; "
             "add one");
+  for (const char *row : {"+1,2,3", "1,,3", "1e999,2,3", "\xEF\xBB\xBF1,2,3"}) {
+    write("bare.csv", std::string(row) + "\n4,5,6\n");
+    EXPECT_FALSE(open({"csv", {"bare.csv"}}, {x, y})) << row;
+    EXPECT_NE(message().find("line 1 holds numbers"), std::string::npos) << message();
+  }
+  write("years.csv", "2019,2020,y\n1,2,3\n");
+  EXPECT_TRUE(open({"csv", {"years.csv"}}, {x, y}));
   write("counted.csv", "0,1,2\n4,5,6\n"); // as pandas writes where there are no names
   EXPECT_TRUE(open({"csv", {"counted.csv"}}, {x, y}));
   write("turned.csv", "y,a,b\n1,2,3\n");
   EXPECT_TRUE(open({"csv", {"turned.csv"}}, {y, x}));
+  write("marked.csv", "\xEF\xBB\xBFy,a,b\n1,2,3\n"); // as spreadsheets write UTF-8
+  EXPECT_FALSE(open({"csv", {"marked.csv"}}, {x, y}));
+  EXPECT_NE(message().find("column y would fill x"), std::string::npos) << message();
   EXPECT_FALSE(open({"csv", {"turned.csv"}}, {x, y}));
   EXPECT_EQ(message(), "\"DIR/turned.csv\", line 1: column y would fill x, for columns fill the inputs from left to "
                        "right: x 2, y 1; name the inputs in the columns' order");

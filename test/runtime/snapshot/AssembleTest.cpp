@@ -156,6 +156,12 @@ TEST(Snapshot, StaysInItsFolder) {
   fs::rename(base + "/elsewhere", folder + "/model.safetensors");
   ASSERT_EQ(openSnapshot(folder, snapshot), "");
 
+  fs::rename(folder + "/manifest.json", base + "/elsewhere");
+  fs::create_symlink(base + "/elsewhere", folder + "/manifest.json");
+  EXPECT_EQ(openSnapshot(folder, snapshot), "snapshot \"" + folder + "\" is damaged: manifest.json is a symbolic link");
+  fs::remove(folder + "/manifest.json");
+  fs::rename(base + "/elsewhere", folder + "/manifest.json");
+
   fs::rename(folder, base + "/elsewhere");
   fs::create_directory_symlink(base + "/elsewhere", folder);
   EXPECT_EQ(findSnapshot(base, snapshot, warnings),

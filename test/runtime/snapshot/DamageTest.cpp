@@ -78,6 +78,19 @@ protected:
   const std::string newest = folder + "/step-00000002";
 };
 
+// What is called as another step's is not that step's.
+TEST_F(Damage, NamedAsAnotherStep) {
+  const std::string copy = folder + "/step-00000009";
+  fs::copy(newest, copy);
+  Snapshot snapshot;
+  std::vector<std::string> warnings;
+  EXPECT_EQ(findSnapshot(folder, snapshot, warnings), "");
+  EXPECT_EQ(snapshot.step, 2);
+  EXPECT_EQ(warnings,
+            (std::vector<std::string>{"snapshot \"" + copy +
+                                      "\" is damaged: its manifest.json is of step 2; taking the one before it"}));
+}
+
 TEST_F(Damage, FlipsAndCuts) {
   constexpr int kTrials = 10000;
   std::mt19937 random(1);
