@@ -183,6 +183,22 @@ void Compilation::openContext() {
   });
 }
 
+std::vector<std::string> Compilation::otherMathematics() const {
+  std::vector<std::string> found;
+  (*module)->walk([&](ech::NormalizeOp op) {
+    if (!op->hasAttr(ech::kLocal))
+      return;
+    const SourceRange at = rangeOf(op.getLoc());
+    std::string text = "normalize marked local";
+    if (at.valid())
+      text += " (" + sources.name(at.file) + ":" + std::to_string(at.line) + ")";
+    text += ": its statistics are those of one micro batch";
+    if (!llvm::is_contained(found, text))
+      found.push_back(std::move(text));
+  });
+  return found;
+}
+
 // What passes say about an operation stands at the source line that the operation comes from.
 SourceRange Compilation::rangeOf(mlir::Location location) const {
   SourceRange range;

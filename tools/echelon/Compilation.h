@@ -57,6 +57,10 @@ public:
   /// model that could be read is gone into, whatever is wrong elsewhere.
   void check();
 
+  /// What the model, once elaborated, computes otherwise than one device would, each with its place: statistics of one
+  /// pass alone (`local`). Empty: nothing.
+  std::vector<std::string> otherMathematics() const;
+
   /// Everything that decides the generated program, hashed: spec, imports, options, this build.
   std::string key() const;
   /// Whether a file that is to be written is one that this spec is made of or trains on; says so on standard error.

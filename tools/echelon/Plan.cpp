@@ -14,7 +14,8 @@ struct PlanOptions : CompileOptions {
   bool json = false;
 };
 
-nlohmann::ordered_json toJson(const Compilation &compilation, const ProgramPlan &plan) {
+nlohmann::ordered_json toJson(const Compilation &compilation, const std::vector<std::string> &mathematics,
+                              const ProgramPlan &plan) {
   nlohmann::ordered_json mesh = nlohmann::ordered_json::object(), messages = nlohmann::ordered_json::array();
   for (const frontend::PlannedMeshAxis &axis : compilation.trainPlan.mesh)
     mesh[axis.name] = axis.size;
@@ -43,21 +44,36 @@ nlohmann::ordered_json toJson(const Compilation &compilation, const ProgramPlan 
       {"arena_bytes",
        {{"state", plan.stateBytes}, {"input", plan.inputBytes}, {"work", plan.workBytes}, {"copy", plan.copyBytes}}},
       {"collectives", messages},
-      {"mathematics", "sequential"}};
+      {"mathematics",
+       mathematics.empty() ? nlohmann::ordered_json("sequential") : nlohmann::ordered_json(mathematics)}};
+}
+
+std::string mathematicsText(const std::vector<std::string> &mathematics) {
+  std::string text = mathematics.empty() ? "" : "mathematics: not that of one device\n";
+  for (const std::string &what : mathematics)
+    text += "  " + frontend::printable(what) + "\n";
+  return text;
 }
 
 int plan(const PlanOptions &options) {
   Compilation compilation(options);
-  if (!compilation.parse() || !compilation.plan() || !compilation.elaborate() || !compilation.lower(Stage::Rt)) {
+  std::vector<std::string> mathematics;
+  bool good = compilation.parse() && compilation.plan() && compilation.elaborate();
+  if (good) {
+    mathematics = compilation.otherMathematics();
+    good = compilation.lower(Stage::Rt);
+  }
+  if (!good) {
     compilation.printDiagnostics();
     return SpecWrong;
   }
   compilation.printDiagnostics();
   ProgramPlan made = planOf(*compilation.module, !compilation.trainPlan.checkpoint.directory.empty());
   if (options.json)
-    std::cout << toJson(compilation, made).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
+    std::cout << toJson(compilation, mathematics, made).dump(2, ' ', false, nlohmann::json::error_handler_t::replace)
+              << "\n";
   else
-    std::cout << made.text();
+    std::cout << made.text() << mathematicsText(mathematics);
   return Fine;
 }
 } // namespace

@@ -47,6 +47,7 @@ private:
   };
 
   bool addTrials();
+  bool isComparable(const Compilation &compilation);
   bool chooseRandom();
   bool run(const Trial &trial, const std::string &transport, Trace &result);
   void judge(const Trial &trial, const std::string &transport, const Trace &result);
@@ -56,6 +57,7 @@ private:
   const std::string folder = temporary.path();
   std::vector<Trial> trials;
   int64_t multiple = 1, samples = 4, skipped = 0;
+  std::vector<std::string> otherMathematics;
   Trace reference;
   int exitCode = Fine, passed = 0, failed = 0;
 };
@@ -83,12 +85,16 @@ bool Verifier::addTrials() {
         return false;
       }
     }
+    if (good)
+      otherMathematics = compilation.otherMathematics();
     good = good && compilation.lower(Stage::Dist);
     compilation.printDiagnostics();
     if (!good) {
       exitCode = SpecWrong;
       return false;
     }
+    if (!isComparable(compilation))
+      return false;
     multiple = std::lcm(multiple, parts(compilation.trainPlan));
     trials.push_back({title, one});
     return true;
@@ -99,6 +105,20 @@ bool Verifier::addTrials() {
     if (!add(frontend::printable(layout), layout))
       return false;
   return chooseRandom();
+}
+
+/// False, with the reason printed: the statistics of one micro batch are others under each layout, and so are results.
+bool Verifier::isComparable(const Compilation &compilation) {
+  if (compilation.trainPlan.microBatches == 1 || otherMathematics.empty())
+    return true;
+  std::cerr
+      << "echelon: under micro batches this model computes what no other layout does, so there is nothing to compare "
+         "with:\n";
+  for (const std::string &what : otherMathematics)
+    std::cerr << "  " << frontend::printable(what) << "\n";
+  std::cerr << "verify it without micro batches, or without local = true\n";
+  exitCode = Usage;
+  return false;
 }
 
 /// Draws until enough are accepted: a layout that does not divide is a diagnostic, as it should be.
@@ -113,7 +133,7 @@ bool Verifier::chooseRandom() {
     RandomLayout drawn = randomLayout(model, seed);
     CompileOptions one = options;
     one.layout = drawn.layout;
-    one.microBatches = drawn.microBatches;
+    one.microBatches = otherMathematics.empty() ? drawn.microBatches : 1;
     one.batch = 4 * drawn.batchMultiple;
     Compilation trial(one);
     if (!trial.parse() || !trial.plan() || !trial.elaborate() || !trial.lower(Stage::Dist)) {
@@ -127,8 +147,8 @@ bool Verifier::chooseRandom() {
       continue;
     }
     std::string title = "seed " + std::to_string(seed) + ": " + drawn.layout;
-    if (drawn.microBatches > 1)
-      title += " in " + std::to_string(drawn.microBatches) + " micro batches";
+    if (one.microBatches > 1)
+      title += " in " + std::to_string(one.microBatches) + " micro batches";
     multiple = std::lcm(multiple, drawn.batchMultiple);
     trials.push_back({title, one});
     ++accepted;
