@@ -21,7 +21,7 @@ static void describeSize(Program &program, const DataStream &data) {
   for (Fingerprint &print : program.fingerprints)
     if (print.category == "data")
       print.text +=
-          "\nsamples " + std::to_string(data.trainSize()) + ", held out " + std::to_string(data.heldOutSize());
+          "samples " + std::to_string(data.trainSize()) + ", held out " + std::to_string(data.heldOutSize()) + "\n";
 }
 
 std::string prepare(Program &program, const Options &options, bool saves, Prepared &prepared) {

@@ -263,12 +263,6 @@ Verdict judge(const Trace &one, const Trace &many, const std::string &what) {
   return {Verdict::Different, text.str(), worst.error};
 }
 
-std::string textOf(const std::string &path) {
-  std::stringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
-
 /// Start values are the same function of seed and path. What is wrong, or an empty text.
 std::string compareStarts(const Reference &reference, const std::string &dumped) {
   for (auto &[name, x] : reference.machine.values) {

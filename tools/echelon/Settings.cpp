@@ -70,6 +70,24 @@ SourceRange callRange(const Path &path, SourceRange clause) {
   return range;
 }
 
+/// The call whose arguments a clause has, for clauses that are one call; null where it is none.
+struct Call {
+  const std::vector<Argument> *list = nullptr;
+  SourceRange range = {};
+};
+Call callOf(const Clause &clause) {
+  if (const auto *c = std::get_if<ModelClause>(&clause.what))
+    return {&c->arguments, callRange(c->model, clause.range)};
+  if (const auto *c = std::get_if<OnClause>(&clause.what))
+    return {&c->arguments, callRange(c->cluster, clause.range)};
+  if (const auto *c = std::get_if<OptimizeClause>(&clause.what))
+    return {&c->method.arguments, c->method.range};
+  if (const auto *c = std::get_if<DataClause>(&clause.what))
+    if (const auto *source = dynCast<CallExpr>(c->source))
+      return {&source->arguments, source->range};
+  return {};
+}
+
 /// Applies one setting to one clause; false when the clause has nothing that `names` could mean.
 bool set(Setter &setter, const Clause &clause, llvm::ArrayRef<llvm::StringRef> names) {
   auto count = [&](const Count &c) {
@@ -78,23 +96,10 @@ bool set(Setter &setter, const Clause &clause, llvm::ArrayRef<llvm::StringRef> n
     setter.replace(c.range);
     return true;
   };
-  if (const auto *c = std::get_if<ModelClause>(&clause.what)) {
+  if (const Call call = callOf(clause); call.list) {
     if (names.empty())
       return false;
-    setter.arguments(c->arguments, callRange(c->model, clause.range), names);
-  } else if (const auto *c = std::get_if<OnClause>(&clause.what)) {
-    if (names.empty())
-      return false;
-    setter.arguments(c->arguments, callRange(c->cluster, clause.range), names);
-  } else if (const auto *c = std::get_if<OptimizeClause>(&clause.what)) {
-    if (names.empty())
-      return false;
-    setter.arguments(c->method.arguments, c->method.range, names);
-  } else if (const auto *c = std::get_if<DataClause>(&clause.what)) {
-    const auto *source = dynCast<CallExpr>(c->source);
-    if (names.empty() || !source)
-      return false;
-    setter.arguments(source->arguments, source->range, names);
+    setter.arguments(*call.list, call.range, names);
   } else if (const auto *c = std::get_if<BatchClause>(&clause.what)) {
     if (names.size() == 1 && names.front() == "micro" && c->micro)
       setter.replace(c->micro->range);
@@ -138,10 +143,7 @@ bool set(Setter &setter, const Clause &clause, llvm::ArrayRef<llvm::StringRef> n
 /// What of a clause can be set, for a message.
 std::string settable(const Clause &clause, const SourceManager &sources) {
   const std::string &word = clause.word.text;
-  const bool hasArguments =
-      std::holds_alternative<ModelClause>(clause.what) || std::holds_alternative<OnClause>(clause.what) ||
-      std::holds_alternative<OptimizeClause>(clause.what) || std::holds_alternative<DataClause>(clause.what);
-  if (hasArguments)
+  if (callOf(clause).list)
     return "; its arguments can be set, each as " + word + ".NAME";
   std::vector<std::string> parts = {"micro", "batches", "keep"}, paths;
   if (const auto *c = std::get_if<LayoutClause>(&clause.what))
@@ -157,13 +159,11 @@ std::string settable(const Clause &clause, const SourceManager &sources) {
                        : "; " + listed(paths) + " can be set; the rest is written in the spec";
 }
 
+/// Whether it is written there, in a clause of which others may be meant.
 bool hasArgument(const Clause &clause, llvm::StringRef name) {
-  const std::vector<Argument> *list = nullptr;
-  if (const auto *c = std::get_if<ModelClause>(&clause.what))
-    list = &c->arguments;
-  else if (const auto *c = std::get_if<OptimizeClause>(&clause.what))
-    list = &c->method.arguments;
-  return list && llvm::any_of(*list, [&](const Argument &a) { return a.name && a.name->text == name; });
+  const bool isOne =
+      std::holds_alternative<ModelClause>(clause.what) || std::holds_alternative<OptimizeClause>(clause.what);
+  return isOne && llvm::any_of(*callOf(clause).list, [&](const Argument &a) { return a.name && a.name->text == name; });
 }
 
 std::string hintFor(llvm::StringRef word, const std::vector<std::string> &words) {
@@ -252,65 +252,97 @@ std::string edited(std::string text, std::vector<Edit> edits) {
   return text;
 }
 
+/// One word of the command line: a path and what is put there.
+struct Setting {
+  std::string path, value;
+  std::vector<std::string> names; // of the path: the clause's, then what is in it
+
+  llvm::SmallVector<llvm::StringRef> inClause() const { return {names.begin() + 1, names.end()}; }
+};
+
+/// False, with `why` set: it does not read as one setting.
+bool parse(const std::string &word, Setting &setting, std::string &why) {
+  const auto [path, value] = llvm::StringRef(word).split('=');
+  setting = {path.trim().str(), value.trim().str(), {}};
+  llvm::SmallVector<llvm::StringRef> names;
+  path.trim().split(names, '.');
+  for (llvm::StringRef name : names)
+    setting.names.push_back(name.str());
+  if (setting.value.empty() || setting.names.front().empty())
+    why = quoted(word) + " does not read as path=value, as optimize.lr=3e-4 does";
+  else if (!isOneValue(setting.value, setting.path == "precision"))
+    why = quoted(word) + " sets more than one value";
+  return why.empty();
+}
+
+/// The clauses that it sets; where there are several of the word and not one has the value alone, none, with `why` set.
+std::vector<const Clause *> clausesMeant(const SourceManager &sources, const Train &train, const Setting &setting,
+                                         std::string &why) {
+  std::vector<const Clause *> all;
+  for (const Clause &clause : train.clauses)
+    if (clause.word.text == setting.names.front())
+      all.push_back(&clause);
+  if (all.size() <= 1)
+    return all;
+  std::vector<const Clause *> meant = having(all, setting.inClause(), sources);
+  if (meant.size() == 1)
+    return meant;
+  const std::string clauses = std::to_string(all.size()) + " clauses " + setting.names.front();
+  why = (meant.empty() ? "none of the " + clauses + " has that"
+                       : std::to_string(meant.size()) + " of the " + clauses + " have that") +
+        "; write it in the spec";
+  return {};
+}
+
+/// Why a train block has nothing of this path.
+std::string whyNothing(const SourceManager &sources, const Train &train, const Setting &setting) {
+  const std::string &name = setting.names.front();
+  std::vector<std::string> words, owners; // owners: clauses with an argument of that name
+  for (const Clause &clause : train.clauses) {
+    words.push_back(clause.word.text);
+    if (words.back() == name)
+      return "the clause " + name + " has no such value" + settable(clause, sources);
+    if (hasArgument(clause, name))
+      owners.push_back(clause.word.text + "." + name);
+  }
+  if (!owners.empty())
+    return "write --set " + listed(owners, "or") + "=" + escaped(setting.value);
+  return "train " + train.name.text + " has no clause " + quoted(name) + hintFor(name, words);
+}
+
+/// What one setting changes; nothing, with `why` set, where it cannot be.
+std::vector<Edit> editsOf(const SourceManager &sources, const Train &train, const Setting &setting, std::string &why) {
+  Setter setter(sources, setting.value);
+  bool found = false;
+  for (const Clause *clause : clausesMeant(sources, train, setting, why))
+    found |= set(setter, *clause, setting.inClause());
+  if (why.empty() && !found && setting.names.size() == 1 && isOptional(setting.path)) {
+    setter.edits.push_back({train.end.offset, 0, "", "  " + setting.path + " " + setting.value + "\n", "", ""});
+    found = true;
+  }
+  if (why.empty() && !setter.why.empty())
+    why = setter.why;
+  else if (why.empty() && !found)
+    why = whyNothing(sources, train, setting);
+  for (Edit &edit : setter.edits)
+    edit.path = setting.path;
+  return std::move(setter.edits);
+}
+
 } // namespace
 
 std::string echelon::applySettings(const SourceManager &sources, const Train &train,
                                    const std::vector<std::string> &settings, std::string &why) {
   std::vector<Edit> edits;
-  for (const std::string &setting : settings) {
-    auto [path, value] = llvm::StringRef(setting).split('=');
-    llvm::SmallVector<llvm::StringRef> names;
-    path.trim().split(names, '.');
-    if (value.trim().empty() || names.front().empty()) {
-      why = quoted(setting) + " does not read as path=value, as optimize.lr=3e-4 does";
+  for (const std::string &word : settings) {
+    Setting setting;
+    if (!parse(word, setting, why))
       return "";
-    }
-    if (!isOneValue(value, path.trim() == "precision")) {
-      why = quoted(setting) + " sets more than one value";
-      return "";
-    }
-    Setter setter(sources, value.trim().str());
-    bool found = false;
-    std::vector<std::string> words, owners; // owners: clauses with an argument of that name
-    std::vector<const Clause *> meant;
-    for (const Clause &clause : train.clauses) {
-      words.push_back(clause.word.text);
-      if (hasArgument(clause, names.front()))
-        owners.push_back(clause.word.text + "." + names.front().str());
-      if (clause.word.text == names.front())
-        meant.push_back(&clause);
-    }
-    if (const size_t all = meant.size(); all > 1) {
-      meant = having(meant, llvm::ArrayRef(names).drop_front(), sources);
-      if (meant.size() != 1) {
-        const std::string clauses = std::to_string(all) + " clauses " + names.front().str();
-        why = "cannot set " + quoted(path.str()) + ": " +
-              (meant.empty() ? "none of the " + clauses + " has that"
-                             : std::to_string(meant.size()) + " of the " + clauses + " have that") +
-              "; write it in the spec";
-        return "";
-      }
-    }
-    for (const Clause *clause : meant)
-      found |= set(setter, *clause, llvm::ArrayRef(names).drop_front());
-    if (!found && names.size() == 1 && isOptional(names.front())) {
-      setter.edits.push_back(
-          {train.end.offset, 0, "", "  " + names.front().str() + " " + value.trim().str() + "\n", "", ""});
-      found = true;
-    }
-    if (!setter.why.empty() || !found) {
-      why = "cannot set " + quoted(path.str()) + ": " +
-            (!setter.why.empty() ? setter.why
-             : llvm::is_contained(words, names.front().str())
-                 ? "the clause " + names.front().str() + " has no such value" + settable(*meant.front(), sources)
-             : !owners.empty() ? "write --set " + listed(owners, "or") + "=" + escaped(std::string_view(value.trim()))
-                               : "train " + train.name.text + " has no clause " + quoted(names.front().str()) +
-                                     hintFor(names.front(), words));
-      return "";
-    }
-    for (Edit &edit : setter.edits) {
-      edit.path = path.trim().str();
+    for (Edit &edit : editsOf(sources, train, setting, why))
       combine(edits, std::move(edit));
+    if (!why.empty()) {
+      why = "cannot set " + quoted(setting.path) + ": " + why;
+      return "";
     }
   }
   return edited(std::string(sources.text(train.range.file)), std::move(edits));

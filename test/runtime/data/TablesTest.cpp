@@ -130,7 +130,9 @@ TEST_F(Data, CsvHeader) {
   EXPECT_EQ(message(),
             "\"DIR/bare.csv\", line 1 holds numbers, and a csv file begins with a line of its columns' names; "
             "add one");
-  for (const char *row : {"+1,2,3", "1,,3", "1e999,2,3", "\xEF\xBB\xBF1,2,3"}) {
+  for (const char *row : {"+1,2,3", "1,,3", "1e999,2,3",
+                          "\xEF\xBB\xBF"
+                          "1,2,3"}) {
     write("bare.csv", std::string(row) + "\n4,5,6\n");
     EXPECT_FALSE(open({"csv", {"bare.csv"}}, {x, y})) << row;
     EXPECT_NE(message().find("line 1 holds numbers"), std::string::npos) << message();
