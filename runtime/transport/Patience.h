@@ -66,7 +66,7 @@ private:
   Segment &segment;
   int rank;
   double deadlineSeconds;
-  static constexpr int kSoonLooks = 100;              // some 3 ns each
+  static constexpr int kSoonLooks = 100;             // some 3 ns each
   static constexpr uint64_t kMostPauseTicks = 10000; // between two pauses that only look whether the wait is over
   uint64_t last = 0, waitedTicks = 0;
   int pauses = 0, spins = 0;
