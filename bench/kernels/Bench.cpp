@@ -42,9 +42,9 @@ static std::string besideReference(const std::string &name, double t, const Call
   if (!reference)
     return "-";
   kernel();
-  double start = seconds();
+  double start = runtime::secondsNow();
   reference();
-  double theirs = seconds() - start;
+  double theirs = runtime::secondsNow() - start;
   for (const Compared &c : results)
     compare(name, c);
   if (theirs < 0.05) // a first call is a bad sample

@@ -3,7 +3,6 @@
 #include "runtime/profile/Limits.h"
 #include "runtime/transport/OwnMemory.h"
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <vector>
 
@@ -56,10 +55,6 @@ private:
 /// nothing else.
 double secondsOfExponentials(double count);
 
-inline double seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 /// Samples of one function, each of about 50 microseconds or one call; the fastest counts. On the wall's clock, to
 /// which other work only ever adds (a thread's own clock goes back where the machine is a guest and was held up).
 template <typename F> class Samples {
@@ -75,10 +70,10 @@ public:
     best = 1e30;
   }
   double sample() {
-    double start = seconds();
+    double start = runtime::secondsNow();
     for (int i = 0; i < calls; ++i)
       f();
-    double t = (seconds() - start) / calls;
+    double t = (runtime::secondsNow() - start) / calls;
     best = std::min(best, t);
     return t * calls;
   }

@@ -188,7 +188,7 @@ void Lowering::loop(const AxisInfo *axis, bool along, const Body &body, SourceRa
   }
   for (auto [n, p] : llvm::enumerate(ended.reports)) {
     p.value = op.getSums()[n];
-    p.places *= ended.axis->size;
+    p.places *= double(ended.axis->size);
     (loops.empty() ? reports : loops.back().reports).push_back(p);
   }
 }

@@ -1,5 +1,6 @@
 // The frame of a lowering: places, errors, budgets, and what a step begins and ends with.
 #include "frontend/elaborate/Lowering.h"
+#include "mlir/IR/Iterators.h"
 
 using namespace mlir;
 using namespace echelon::frontend;
@@ -158,6 +159,14 @@ void Lowering::warnOfIdleParameters() {
                                    (paths.size() == 1 ? "it" : "them"));
 }
 
+/// What nothing reads: in training, what was worked out for a metric.
+static void eraseUnread(ech::StepOp step) {
+  step->walk<WalkOrder::PostOrder, ReverseIterator>([](Operation *op) {
+    if (isOpTriviallyDead(op))
+      op->erase();
+  });
+}
+
 void Lowering::finish() {
   // Losses of one name add up, and a metric is the mean of those of its name, at the place of the first.
   std::vector<Pending> sums;
@@ -174,7 +183,7 @@ void Lowering::finish() {
   for (Pending &p : sums) {
     build.loc = p.loc;
     if (p.kind == ech::ReportKind::Metric && p.places > 1)
-      p.value = build.div(p.value, build.constant(double(p.places)));
+      p.value = build.div(p.value, build.constant(p.places));
     ech::ReportOp::create(builder, p.loc, p.kind, p.name, p.value);
   }
   for (const PendingWrite &w : writes)
@@ -182,4 +191,6 @@ void Lowering::finish() {
   noteChances();
   if (training && !shared.diagnostics.hasErrors())
     warnOfIdleParameters();
+  if (training)
+    eraseUnread(step);
 }

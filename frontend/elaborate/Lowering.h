@@ -86,7 +86,7 @@ private:
     std::string name;
     Value value; // the sum of those of all places
     mlir::Location loc;
-    int64_t places = 1; // iterations and calls that give one
+    double places = 1; // iterations and calls that give one; those of nested repeats are more than an int64 holds
   };
   struct PendingWrite {
     Stored *target;

@@ -211,6 +211,8 @@ void Lowering::reportStatement(ech::ReportKind kind, const Ident *name, const Ex
               "; take its mean(…) or sum(…)");
     return;
   }
+  if (training && kind == ech::ReportKind::Metric)
+    return; // evaluations report them
   std::string label = name ? name->text : "loss";
   Pending p{kind, label, inside(*v, range), build.loc};
   if (name)

@@ -85,6 +85,7 @@ private:
   /// Were tokens skipped in this very rule?
   static bool holdsErrorNode(antlr4::ParserRuleContext *c);
   static bool leftOpen(P::TrainContext &c, size_t i);
+  bool isBarePattern(std::vector<Clause> &before, const Clause &clause);
 
   const SourceManager &sources;
   const Places &places;

@@ -12,6 +12,7 @@ Train AstBuilder::train(P::TrainContext *c) {
   t.range = range(c->start, c->name()->stop);
   t.end = places.of(c->stop ? c->stop : c->start);
   t.broken = withErrors && (c->exception || holdsErrorNode(c));
+  size_t lastLine = 0;
   for (size_t i = 0; i < c->children.size(); ++i) {
     auto *part = dynamic_cast<P::ClauseContext *>(c->children[i]);
     if (!part)
@@ -21,10 +22,28 @@ Train AstBuilder::train(P::TrainContext *c) {
       continue;
     }
     lost = false;
-    t.clauses.push_back(clause(part));
+    Clause made = clause(part);
     t.broken |= lost;
+    if (part->start->getLine() == lastLine && isBarePattern(t.clauses, made))
+      t.broken = true;
+    else
+      t.clauses.push_back(std::move(made));
+    lastLine = part->stop->getLine();
   }
   return t;
+}
+
+/// `optimize sgd(lr = 0.1) on head.w` in one line, which reads as a clause `on` behind it; tells so, and
+/// takes it for what it is.
+bool AstBuilder::isBarePattern(std::vector<Clause> &before, const Clause &clause) {
+  const auto *on = std::get_if<OnClause>(&clause.what);
+  auto *optimize = before.empty() ? nullptr : std::get_if<OptimizeClause>(&before.back().what);
+  if (!on || on->hasArguments || !optimize || !optimize->patterns.empty())
+    return false;
+  diagnostics.error(Code::E0010, clause.range,
+                    "patterns stand in parentheses, as in on (" + escaped(on->cluster.text()) + ")");
+  optimize->patterns.push_back({on->cluster.text(), on->cluster.range});
+  return true;
 }
 
 /// Whether what was skipped goes on behind a clause in its line, as the unit of `steps 5 s`: nothing follows from it.
@@ -271,6 +290,7 @@ Count AstBuilder::count(P::CountContext *c) {
     double value = numberValue(n->getSymbol(), n->getText());
     if (value != std::floor(value)) {
       diagnostics.error(Code::E0404, range(n), "a whole number stands here, not " + escaped(n->getText()));
+      out.known = false;
       return out;
     }
     numbers.push_back(value);
@@ -287,6 +307,7 @@ Count AstBuilder::count(P::CountContext *c) {
   product *= power;
   if (!(product <= most)) {
     diagnostics.error(Code::E0704, out.range, "the number is too large; counts go up to 2^53");
+    out.known = false;
     return out;
   }
   out.value = int64_t(product);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 
 namespace echelon::frontend {
 
@@ -21,6 +22,14 @@ std::string Interval::text() const {
   if (below)
     out += (from ? " and " : "") + std::string(openHigh ? "below " : "at most ") + plain(high);
   return out;
+}
+
+std::string beyondFp32(double x) {
+  if (x != 0 && std::abs(x) < double(std::numeric_limits<float>::min()))
+    return plain(x) + ", which is taken for 0 in fp32; what is not 0 is 1.2e-38 or more there";
+  if (std::abs(x) > double(std::numeric_limits<float>::max()))
+    return plain(x) + ", and fp32 holds up to 3.4e38";
+  return "";
 }
 
 std::optional<double> constant(const Expr &e) {
@@ -148,6 +157,10 @@ std::optional<double> Arguments::number(const std::string &name, Interval allowe
                  : ""));
     return std::nullopt;
   }
+  if (const std::string beyond = beyondFp32(*value); !beyond.empty()) {
+    diagnostics.error(Code::E0404, e.range, quoted(name) + " of " + what + " is " + beyond);
+    return std::nullopt;
+  }
   return value;
 }
 
@@ -213,6 +226,10 @@ std::optional<std::vector<double>> Arguments::numbers(const std::string &name, I
       diagnostics.error(Code::E0404, e->range,
                         "each number in " + quoted(name) + " of " + what + " is " + allowed.text() + ", not " +
                             plain(*value));
+      return std::nullopt;
+    }
+    if (const std::string beyond = beyondFp32(*value); !beyond.empty()) {
+      diagnostics.error(Code::E0404, e->range, "one number in " + quoted(name) + " of " + what + " is " + beyond);
       return std::nullopt;
     }
     out.push_back(*value);

@@ -20,6 +20,9 @@ inline Interval above(double low) { return {low, 1e300, true, false}; }
 /// Of a share: 0 to below 1.
 inline Interval belowOne() { return {0, 1, false, true}; }
 
+/// What a message says of a number that is not one in fp32, the smallest precision that trains; empty for others.
+std::string beyondFp32(double x);
+
 /// The arguments of one call, by name. Unknown names, arguments given twice and too many are reported when it is made;
 /// the getters report what is of the wrong kind or out of range, and then give nothing.
 class Arguments {

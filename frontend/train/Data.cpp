@@ -19,6 +19,8 @@ std::string number(size_t n, const std::string &what) { return std::to_string(n)
 } // namespace
 
 void TrainPlanner::take(const DataClause &c, const Clause &clause) {
+  if (plan.dataRange.valid()) // that it is given twice is told
+    return;
   plan.dataRange = clause.range;
   std::map<std::string, SourceRange> seen;
   for (const Path &input : c.inputs) {
@@ -97,7 +99,13 @@ std::optional<runtime::DataSpec> TrainPlanner::source(const CallExpr &call, size
 bool TrainPlanner::paths(const CallExpr &call, size_t most, runtime::DataSpec &spec) {
   for (const Argument &a : call.arguments) {
     auto *s = dynCast<StringExpr>(a.value);
-    if (!s || a.name) {
+    if (a.name) {
+      error(Code::E0117, a.name->range,
+            spec.kind + " has no argument " + quoted(a.name->text) + "; it takes files, as in " + spec.kind +
+                "(\"PATH\")");
+      return false;
+    }
+    if (!s) {
       error(Code::E0408, a.range, spec.kind + " takes files as strings, not " + kindOf(*a.value));
       return false;
     }

@@ -251,7 +251,7 @@ void TrainPlanner::finishLayout() {
   for (const Clause &c : train.clauses)
     if (auto *b = std::get_if<BatchClause>(&c.what); b && !clause)
       clause = b;
-  if (!clause || clause->size.value < 1)
+  if (!clause || !clause->size.known || clause->size.value < 1)
     return;
   std::string over = ranks > 1 ? withArticle(ranks) : "";
   if (!clause->micro) {

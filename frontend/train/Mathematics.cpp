@@ -44,7 +44,6 @@ void TrainPlanner::take(const PrecisionClause &c, const Clause &clause) {
   using Item = PrecisionClause::Item;
   static const std::vector<std::string> precisions = {"fp64", "fp32", "tf32", "bf16", "fp16", "fp8"};
   static const char *names[] = {"", "compute", "params", "reduce", "keep", "scale"};
-  std::set<std::string> words;
   std::map<Item::What, SourceRange> seen;
   std::string described;
   bool known = true;
@@ -64,18 +63,18 @@ void TrainPlanner::take(const PrecisionClause &c, const Clause &clause) {
         error(Code::E0404, item.range, "the loss scale is above 0");
       else if (!item.factor)
         known &= oneOf(item.word, {"dynamic"}, "loss scale");
-      words.insert("scale");
       continue;
     }
     known &= oneOf(item.word, precisions, "precision");
-    words.insert(item.word.text);
   }
   if (seen.count(Item::All) && c.items.size() > 1)
     error(Code::E0409, seen[Item::All],
           "a precision for all stands alone; say compute, params, reduce and keep one by one");
-  if (const bool isOne = c.items.size() == 1 && c.items.front().what == Item::All; isOne && words.count("fp64"))
+  const bool isOne = c.items.size() == 1 && c.items.front().what == Item::All;
+  const std::string ofAll = isOne ? c.items.front().word.text : "";
+  if (ofAll == "fp64")
     plan.doublePrecision = true;
-  else if (known && !(isOne && words.count("fp32")))
+  else if (known && ofAll != "fp32")
     notBuilt(clause.range, "precision " + described, "precision fp32 and precision fp64 are");
 }
 

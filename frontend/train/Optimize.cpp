@@ -72,8 +72,9 @@ std::optional<Schedule> TrainPlanner::schedule(const Expr &rate) {
             "'lr' is a number or a schedule, as in cosine(peak = 1e-3, warmup = 100), not " + kindOf(rate));
       return std::nullopt;
     }
-    if (!(*value >= 0 && *value < 1e300)) {
-      error(Code::E0404, rate.range, "'lr' is at least 0, not " + plain(*value));
+    const std::string beyond = beyondFp32(*value);
+    if (!(*value >= 0) || !beyond.empty()) {
+      error(Code::E0404, rate.range, "'lr' is " + (*value >= 0 ? beyond : "at least 0, not " + plain(*value)));
       return std::nullopt;
     }
     s.peak = *value;
@@ -133,8 +134,11 @@ void checkLength(const TrainPlan &plan, Diagnostics &diagnostics) {
       diagnostics.error(Code::E0410, s.dropsRange,
                         "the drop at step " + std::to_string(s.drops.back()) + " lies behind the run's last step, " +
                             std::to_string(plan.steps - 1));
-    bool ends = s.kind == Schedule::Cosine || s.kind == Schedule::Linear || s.kind == Schedule::Wsd;
-    if (ends && s.warmup + s.decaySteps > plan.steps)
+    if (!s.drops.empty() && s.drops.front() < s.warmup && s.warmup <= plan.steps)
+      diagnostics.error(Code::E0410, s.dropsRange,
+                        "the drop at step " + std::to_string(s.drops.front()) + " lies in the warmup, which takes " +
+                            std::to_string(s.warmup) + " steps");
+    if (s.warmup + s.decaySteps > plan.steps)
       diagnostics.error(Code::E0404, s.endRange,
                         std::string("the warmup") + (s.decaySteps ? " and the decay of " : " of ") + names[s.kind] +
                             (s.decaySteps ? " take " : " takes ") + std::to_string(s.warmup + s.decaySteps) +

@@ -58,8 +58,11 @@ std::vector<std::string_view> fields(std::string_view line) {
   return result;
 }
 
-/// The number that a field is: infinite where it is beyond what a double holds.
+/// The number that a field is: infinite where it is beyond what a double holds. Words, "inf" and "nan" among them, are
+/// none.
 std::optional<double> numberOf(std::string_view field) {
+  if (field.find_first_of("iInN") != field.npos)
+    return std::nullopt;
   if (field.size() > 1 && field[0] == '+' && field[1] != '-')
     field.remove_prefix(1);
   double value = 0;
@@ -77,12 +80,11 @@ bool readField(std::string_view field, const std::string &place, const InputShap
                DataError &error) {
   const std::string text(field);
   const std::optional<double> number = numberOf(field);
-  const bool isWord = field.find_first_of("iInN") != field.npos; // "inf", "nan"
   const bool whole = shape.type == ElementType::Int32 || shape.type == ElementType::UInt8;
   value = number.value_or(0);
-  if (number && std::isinf(value) && !isWord)
+  if (std::isinf(value))
     error = {place + ": " + text + " is beyond what a double holds", input};
-  else if (!number || !std::isfinite(value))
+  else if (!number)
     error = {place + (text.empty() ? " is empty; each field is a number" : ": \"" + text + "\" is not a number"),
              input};
   else if (whole && (value != std::floor(value) || std::fabs(value) > 1e15))

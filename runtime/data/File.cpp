@@ -8,7 +8,6 @@
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
-#include <fstream>
 #include <libdeflate.h>
 #include <sys/mman.h>
 #include <sys/stat.h>

@@ -20,9 +20,9 @@ int runRank(Transport &transport, const RankMain &rankMain);
 /// The code that all ranks returned; 4, with a message, where they differ.
 int agreedCode(Segment &segment);
 
-/// While one of these lives, SIGINT, SIGTERM and SIGUSR1 set the segment's stop flag instead of ending the program. The
-/// second signal ends it, unless a launcher of processes asks `signals()` and does so itself; SIGUSR1 after another is a
-/// reminder and does nothing.
+/// While one of these lives, SIGINT (where it was not ignored before), SIGTERM and SIGUSR1 set the segment's stop flag
+/// instead of ending the program. The second signal ends it, unless a launcher of processes asks `signals()` and does
+/// so itself; SIGUSR1 after another is a reminder and does nothing.
 class StopSignals {
 public:
   StopSignals(SegmentHeader &header, bool endOnSecond);

@@ -1,7 +1,8 @@
 // What one core can do, measured beside what is held against it, and how such things are timed.
 #pragma once
+#include "runtime/program/Clock.h"
+
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
 
 namespace echelon::runtime {
@@ -18,20 +19,17 @@ double copyBandwidth(size_t floats = size_t(32) << 20);
 /// one to warm up, the fastest, because what else the machine does only ever adds. On the wall's clock: a thread's own
 /// goes back where the machine is a guest and was held up.
 template <typename F> double fastest(F f, double budget = 0.05) {
-  auto seconds = [] {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-  };
   f();
-  double start = seconds();
+  double start = secondsNow();
   f();
-  int calls = std::clamp(static_cast<int>(20e-6 / (seconds() - start)), 1, 1000);
+  int calls = std::clamp(static_cast<int>(20e-6 / (secondsNow() - start)), 1, 1000);
   double best = 1e30;
-  start = seconds();
-  for (int samples = 0; samples < 3 || seconds() - start < budget; ++samples) {
-    double t = seconds();
+  start = secondsNow();
+  for (int samples = 0; samples < 3 || secondsNow() - start < budget; ++samples) {
+    double t = secondsNow();
     for (int i = 0; i < calls; ++i)
       f();
-    best = std::min(best, (seconds() - t) / calls);
+    best = std::min(best, (secondsNow() - t) / calls);
   }
   return best;
 }

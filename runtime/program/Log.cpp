@@ -62,7 +62,7 @@ std::string member(const std::string &name, double value) {
 
 /// Cuts off what an interrupted run wrote after the snapshot that the run goes on from: rows of later steps, half a
 /// row; and of the step's evaluations, where they are made once more.
-void forgetRowsAfter(int64_t step, bool evaluatesAgain, const std::string &path) {
+void forgetRowsAfter(int64_t step, bool evaluatesFirst, const std::string &path) {
   FILE *file = std::fopen(path.c_str(), "r");
   if (!file)
     fail("cannot read \"" + path + "\", which goes on: " + std::strerror(errno));
@@ -72,7 +72,7 @@ void forgetRowsAfter(int64_t step, bool evaluatesAgain, const std::string &path)
   for (ssize_t length; (length = getline(&line, &capacity, file)) > 0 && line[length - 1] == '\n'; keep += length) {
     long long rowStep = 0;
     const bool isRow = std::sscanf(line, "{\"step\": %lld", &rowStep) == 1;
-    if (isRow && (rowStep > step || (evaluatesAgain && rowStep == step && std::strstr(line, "\"eval_time_s\""))))
+    if (isRow && (rowStep > step || (evaluatesFirst && rowStep == step && std::strstr(line, "\"eval_time_s\""))))
       break;
   }
   const int reason = std::ferror(file) ? errno : 0;
@@ -89,8 +89,8 @@ constexpr int64_t kEndless = std::numeric_limits<int64_t>::max();
 } // namespace
 
 RunLog::RunLog(const std::string &file, bool append, int64_t firstStep, int64_t lastStep, int64_t batchSize,
-               bool evaluatesFirst)
-    : path(file), terminal(isatty(STDOUT_FILENO)), first(firstStep), last(lastStep), batch(batchSize),
+               bool evaluatesFirst, bool repaints)
+    : path(file), terminal(repaints && isatty(STDOUT_FILENO)), first(firstStep), last(lastStep), batch(batchSize),
       printEvery(lastStep == kEndless ? 100 : std::max<int64_t>(1, (lastStep - firstStep) / 20)), began(secondsNow()) {
   if (path.empty())
     return;

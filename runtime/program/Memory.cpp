@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <unistd.h>
 
 namespace echelon::runtime {
 
@@ -74,8 +73,9 @@ int64_t residentBytesBeyond(const Rank &rank) {
   const char *transport = const_cast<Rank &>(rank).transport().name();
   if (std::strcmp(transport, "shm") == 0 && rank.size() > 1) // arenas, copies and unpacked data lie in shared memory
     return statusBytes("RssAnon") + statusBytes("RssFile");
-  const int64_t ranksHere = std::strcmp(transport, "threads") == 0 ? rank.size() : 1;
-  return std::max<int64_t>(0, most - ranksHere * arenas - int64_t(unpackedBytes() + copiedBytes())) / ranksHere;
+  const int64_t ranksOfProcess = std::strcmp(transport, "threads") == 0 ? rank.size() : 1;
+  return std::max<int64_t>(0, most - ranksOfProcess * arenas - int64_t(unpackedBytes() + copiedBytes())) /
+         ranksOfProcess;
 }
 
 } // namespace echelon::runtime

@@ -4,25 +4,19 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
-#include <functional>
 
 namespace echelon::runtime {
 
 namespace {
 
-struct OptionRow {
-  const char *name;
-  const char *argument; // nullptr: none
-  const char *help;
-  std::function<std::string(Options &, const char *)> set;
-};
-
-template <class T> std::string number(const char *text, T lowest, const char *what, T &value) {
+template <class T> bool read(const char *text, T &value) {
   const char *end = text + std::strlen(text);
   const auto parsed = std::from_chars(text, end, value);
-  if (parsed.ec != std::errc() || parsed.ptr != end || !(value >= lowest) || !std::isfinite(double(value)))
-    return std::string("takes ") + what + ", not \"" + text + "\"";
-  return "";
+  return parsed.ec == std::errc() && parsed.ptr == end;
+}
+
+std::string takes(const char *what, const char *text) {
+  return std::string("takes ") + what + ", not \"" + text + "\"";
 }
 
 auto text(std::string Options::*member) {
@@ -38,10 +32,14 @@ auto flag(bool Options::*member) {
   };
 }
 
+} // namespace
+
 const std::vector<OptionRow> &optionRows() {
   static const std::vector<OptionRow> rows = {
       {"--steps", "N", "stop after step N; the schedule stays that of the whole run",
-       [](Options &o, const char *v) { return number<int64_t>(v, 1, "a number of steps", o.steps); }},
+       [](Options &o, const char *v) -> std::string {
+         return read(v, o.steps) && o.steps >= 1 ? "" : takes("a number of steps from 1", v);
+       }},
       {"--resume", nullptr, "go on from the newest snapshot of the checkpoint directory", flag(&Options::resume)},
       {"--evaluate-from", "DIR", "evaluate a snapshot (or the newest of a directory) instead of training",
        text(&Options::evaluateFrom)},
@@ -58,16 +56,17 @@ const std::vector<OptionRow> &optionRows() {
          o.transport = v;
          return o.transport == "shm" || o.transport == "threads" || o.transport == "mpi"
                     ? ""
-                    : "takes shm, threads or mpi, not \"" + o.transport + "\"";
+                    : takes("shm, threads or mpi", v);
        }},
       {"--deadline", "S", "seconds after which a rank that does not come is given up (10)",
-       [](Options &o, const char *v) {
-         std::string error = number<double>(v, 0, "seconds above 0", o.deadlineSeconds);
-         return error.empty() && o.deadlineSeconds == 0 ? std::string("takes seconds above 0, not \"") + v + "\""
-                                                        : error;
+       [](Options &o, const char *v) -> std::string {
+         const bool good = read(v, o.deadlineSeconds) && o.deadlineSeconds > 0 && std::isfinite(o.deadlineSeconds);
+         return good ? "" : takes("seconds above 0", v);
        }},
       {"--threads", "N", "threads of one rank's matrix products (1)",
-       [](Options &o, const char *v) { return number<int>(v, 1, "a number of threads", o.threads); }},
+       [](Options &o, const char *v) -> std::string {
+         return read(v, o.threads) && o.threads >= 1 ? "" : takes("a number of threads from 1", v);
+       }},
       {"--plan", nullptr, "print the plan and end", flag(&Options::plan)},
       {"--version", nullptr, "print the version and end", flag(&Options::version)},
       {"--help", nullptr, "print this text and end", flag(&Options::help)},
@@ -75,17 +74,19 @@ const std::vector<OptionRow> &optionRows() {
   return rows;
 }
 
-} // namespace
+const OptionRow *optionRow(const std::string &name) {
+  for (const OptionRow &row : optionRows())
+    if (name == row.name)
+      return &row;
+  return nullptr;
+}
 
 std::string parseOptions(const Program &program, int argc, char **argv, Options &options) {
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
     const size_t equals = argument.find('=');
     const std::string name = argument.substr(0, equals);
-    const OptionRow *row = nullptr;
-    for (const OptionRow &known : optionRows())
-      if (name == known.name)
-        row = &known;
+    const OptionRow *row = optionRow(name);
     if (!row)
       return "unknown option " + name + "; --help lists them";
     if (!row->argument && equals != std::string::npos)
@@ -137,7 +138,7 @@ std::string helpText(const Program &program, const std::string &executable) {
             printable(program.checkpoint.directory) + "\n";
   if (!program.profiled.empty())
     text += "\nbuilt with --profile: prints at its end where the time of a step went\n";
-  return text + "\nends with 0: fine, 2: usage, 4: the run failed\n";
+  return text + "\n" + kSignalsHelp + "\nends with 0: fine, 2: usage, 4: the run failed\n";
 }
 
 } // namespace echelon::runtime

@@ -3,7 +3,9 @@
 
 #include "runtime/program/Program.h"
 
+#include <functional>
 #include <string>
+#include <vector>
 
 namespace echelon::runtime {
 
@@ -21,6 +23,23 @@ struct Options {
   int threads = 1;
   bool help = false, version = false, plan = false;
 };
+
+struct OptionRow {
+  const char *name;
+  const char *argument; // nullptr: it takes none
+  const char *help;
+  std::function<std::string(Options &, const char *)> set; // returns what is wrong with the value, or an empty string
+};
+
+/// All options. `echelon run` and `echelon evaluate` hand some on: what they are and take stands here alone.
+const std::vector<OptionRow> &optionRows();
+
+/// The one of that name; null: there is none.
+const OptionRow *optionRow(const std::string &name);
+
+/// What signals do, for the text of --help.
+inline constexpr const char *kSignalsHelp = "Ctrl-C finishes the step, saves where there is a checkpoint clause, and "
+                                            "ends; a second one ends at once.";
 
 /// Reads argv into `options`; returns what is wrong with it, or an empty string.
 std::string parseOptions(const Program &program, int argc, char **argv, Options &options);

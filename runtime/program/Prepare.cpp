@@ -12,17 +12,20 @@ std::string openStream(const Program &program, const DataSpec &spec, const std::
   return error.text;
 }
 
-} // namespace
-
 /// Other data under the same name has, mostly, another size.
-static void describeSize(Program &program, const DataStream &data) {
+void describeSize(Program &program, const DataStream &data) {
   if (data.trainSize() == kUnlimited)
     return;
   for (Fingerprint &print : program.fingerprints)
-    if (print.category == "data")
+    if (print.category == "data") {
+      if (!print.text.empty() && print.text.back() != '\n')
+        print.text += '\n';
       print.text +=
           "samples " + std::to_string(data.trainSize()) + ", held out " + std::to_string(data.heldOutSize()) + "\n";
+    }
 }
+
+} // namespace
 
 std::string prepare(Program &program, const Options &options, bool saves, Prepared &prepared) {
   const std::string folder = options.folder.empty() ? program.folder : options.folder;

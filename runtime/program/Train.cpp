@@ -87,9 +87,10 @@ void Trainer::start() {
   if (!program.profiled.empty() && rank.training()) // before the log's clock
     profile.emplace(rank, last - first, options.threads);
   if (rank.rank() == 0) {
-    const bool evaluates = first >= last || std::any_of(program.evaluations.begin(), program.evaluations.end(),
-                                                        [&](const Evaluation &e) { return isDue(e, first); });
-    log.emplace(options.log, options.resume, first, std::max(first, last), program.batch, evaluates);
+    const bool evaluatesFirst = first >= last || std::any_of(program.evaluations.begin(), program.evaluations.end(),
+                                                             [&](const Evaluation &e) { return isDue(e, first); });
+    log.emplace(options.log, options.resume, first, std::max(first, last), program.batch, evaluatesFirst,
+                options.transport != "mpi"); // mpirun gives it a terminal of its own, wherever it writes to
     for (const std::string &note : prepared.notes)
       log->warn(note);
     if (prepared.hasSnapshot)
@@ -297,7 +298,7 @@ int Trainer::train() {
     if ((every && done % every == 0) || decision.save || atEnd || stopped || untilReached)
       save(done);
   }
-  if (done == first && !stopped && prepared.hasSnapshot) {
+  if (first >= last && prepared.hasSnapshot) {
     if (log)
       log->say("nothing to do: the run ends at step " + std::to_string(last));
     evaluateAll(done, true);

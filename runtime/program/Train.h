@@ -25,7 +25,8 @@ struct Prepared {
   std::vector<std::string> notes; // for the reader
 };
 
-/// Opens data and snapshot, and refuses what does not fit. `saves`: snapshots are written by this process, or one that
+/// Opens data and snapshot, and refuses what does not fit; the program's fingerprint of its data says from here on how
+/// much there is. `saves`: snapshots are written by this process, or one that
 /// it forks. Returns what is wrong, or an empty string.
 std::string prepare(Program &program, const Options &options, bool saves, Prepared &prepared);
 

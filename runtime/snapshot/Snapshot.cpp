@@ -49,7 +49,12 @@ std::string snapshotName(int64_t step) {
   return name;
 }
 
-int64_t stepOfSnapshot(const std::string &path) { return stepOf(fs::path(path).filename().string()); }
+int64_t stepOfSnapshot(const std::string &path) {
+  fs::path folder = path;
+  if (!folder.has_filename()) // step-00000010/
+    folder = folder.parent_path();
+  return stepOf(folder.filename().string());
+}
 
 std::string newManifest(const Program &program, int64_t step, const std::vector<WrittenFile> &files) {
   nlohmann::ordered_json manifest;

@@ -1,4 +1,5 @@
 #include "runtime/snapshot/SnapshotFiles.h"
+#include "runtime/kernels/Check.h"
 #include "runtime/snapshot/DirectoryClaim.h"
 #include "runtime/snapshot/Snapshot.h"
 
@@ -13,6 +14,16 @@ namespace echelon::runtime {
 namespace fs = std::filesystem;
 
 namespace {
+
+/// A state of the model's own may be what it likes.
+bool isFinite(const Stored &stored, const std::byte *data, size_t bytes) {
+  if (stored.kind == Stored::State)
+    return true;
+  if (stored.type == ElementType::Float64)
+    return check_finite(reinterpret_cast<const double *>(data), int64_t(bytes / sizeof(double))) < 0;
+  return stored.type != ElementType::Float32 ||
+         check_finite(reinterpret_cast<const float *>(data), int64_t(bytes / sizeof(float))) < 0;
+}
 
 size_t fileOf(const Stored &stored) { return stored.kind == Stored::Optimizer; }
 
@@ -71,6 +82,10 @@ std::string SnapshotFiles::begin() {
 }
 
 std::string SnapshotFiles::append(size_t stored, const std::byte *data, size_t bytes) {
+  if (!isFinite(program.stored[stored], data, bytes))
+    return program.stored[stored].path +
+           " has become inf or nan, so it is not kept, and those before it stay; a lower learning rate, a longer "
+           "warmup, `clip`, or a larger `epsilon` may help";
   return writers[fileOf(program.stored[stored])].append(data, bytes);
 }
 

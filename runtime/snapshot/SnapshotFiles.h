@@ -25,7 +25,8 @@ public:
 
   // Each returns what is wrong, or an empty string; behind an error comes remove().
   std::string begin();
-  /// The next bytes of the tensor `stored`, which are whole tensors in the order above.
+  /// The next bytes, whole elements, of the tensor `stored`; tensors come in the order above. Parameters and what the
+  /// optimizer keeps are finite in a snapshot, or it is none.
   std::string append(size_t stored, const std::byte *data, size_t bytes);
   std::string publish();
 

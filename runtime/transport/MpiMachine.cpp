@@ -37,7 +37,7 @@ MpiMachine::MpiMachine(int ownRank, int worldSize, double deadlineSeconds)
   MPI_Comm_free(&machine);
   suspicions.resize(peers.size());
   if (leaving < 0) {
-    say("cannot make the descriptor that ends the watch over other ranks; raise the limit of open files (ulimit -n)");
+    tell("cannot make the descriptor that ends the watch over other ranks; raise the limit of open files (ulimit -n)");
     MPI_Abort(MPI_COMM_WORLD, 4);
   }
   watcher = std::thread([this] { watch(); });

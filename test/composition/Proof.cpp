@@ -7,6 +7,7 @@
 #include "tools/echelon/ChildProcess.h"
 #include "tools/echelon/Compilation.h"
 #include "tools/echelon/Executable.h"
+#include "tools/echelon/Mpirun.h"
 #include "tools/echelon/Npy.h"
 #include "tools/echelon/Trace.h"
 
@@ -309,8 +310,6 @@ static Verdict compareOnNumbers(ModuleOp many, Reference &reference) {
     return different("on numbers: " + trouble);
   reference.train(0);
   first.steps = reference.trace.steps;
-  for (auto &[name, value] : ranks.steps[0].reports)
-    first.steps[0].reports.try_emplace(name, value); // metrics of the batch
   Verdict verdict = judge(first, ranks, "on numbers");
   if (verdict.kind == Verdict::Equal)
     for (auto &[name, value] : reference.trace.steps[0].reports)

@@ -56,10 +56,11 @@ def main():
         try:
             while run.poll() is None and time.monotonic() < end:
                 time.sleep(0.2)
-            if run.poll() is None:
+            ended_early = run.poll() is not None
+            if not ended_early:
                 run.send_signal(signal.SIGUSR1)
             error = run.communicate(timeout=60)[1]
-            alarmed = run.returncode != 0
+            alarmed = ended_early or run.returncode != 0
         finally:
             for process in load:
                 process.kill()

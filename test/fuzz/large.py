@@ -232,7 +232,7 @@ def run(echelon, name, size, growth):
             if growth:
                 half_seconds = measure([echelon] + command, smaller)[1]
                 before = "%6.2f s at half of it" % half_seconds
-                if seconds > 4 * half_seconds and seconds > SHORTEST and not wrong:
+                if seconds > 6 * half_seconds and seconds > SHORTEST and not wrong:
                     wrong = "it grows faster than the square of the input"
             print("%-20s %8d %-6s %6.2f s %5.0f MiB%s  %s" % (name, size, command[0], seconds, mib, before, wrong.upper()), flush=True)
             failed += bool(wrong)

@@ -29,8 +29,17 @@ void execute(const std::vector<std::string> &arguments) {
     errno = program.getError().value();
 }
 
-void stopUntilContinued() {
+void beginChild(pid_t parent) {
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (getppid() != parent) // it has ended already
+    _exit(kNotStarted);
+}
+
+void stopWith(pid_t child, int signal) {
   const int before = errno;
+  if (child != 0)
+    kill(child, signal);
   struct sigaction handler = {}, usual = {};
   usual.sa_handler = SIG_DFL;
   sigaction(SIGTSTP, &usual, &handler);
@@ -41,10 +50,12 @@ void stopUntilContinued() {
   sigprocmask(SIG_UNBLOCK, &stop, nullptr); // here it stops
   sigprocmask(SIG_BLOCK, &stop, nullptr);
   sigaction(SIGTSTP, &handler, nullptr);
+  if (child != 0)
+    kill(child, SIGCONT);
   errno = before;
 }
 
-CapturedOutput::CapturedOutput() : file(memfd_create("echelon-output", MFD_CLOEXEC)) {}
+CapturedOutput::CapturedOutput() : file(memfd_create("echelon-output", MFD_CLOEXEC)), reason(file < 0 ? errno : 0) {}
 
 CapturedOutput::~CapturedOutput() {
   if (file >= 0)
@@ -98,15 +109,7 @@ private:
       kill(-running, SIGTERM);
     errno = reason;
   }
-  static void standStill(int) {
-    const int reason = errno;
-    if (running > 0)
-      kill(-running, SIGSTOP);
-    stopUntilContinued();
-    if (running > 0)
-      kill(-running, SIGCONT);
-    errno = reason;
-  }
+  static void standStill(int) { stopWith(-running, SIGSTOP); }
 
   static constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP, SIGTSTP};
   struct sigaction before[kSignals.size()];
@@ -115,10 +118,7 @@ private:
 
 [[noreturn]] void become(const std::vector<std::string> &arguments, const CapturedOutput &output,
                          const std::string &temporary, pid_t parent) {
-  setpgid(0, 0);
-  prctl(PR_SET_PDEATHSIG, SIGTERM); // it does not outlive this process
-  if (getppid() != parent)
-    _exit(kNotStarted);
+  beginChild(parent);
   for (int standard : {STDOUT_FILENO, STDERR_FILENO})
     if (dup2(output.descriptor(), standard) < 0)
       _exit(kNotStarted);
@@ -129,7 +129,7 @@ private:
   _exit(kNotStarted);
 }
 
-/// Its exit status, or 128 and the signal.
+/// Its exit status, or 128 and the signal; kNoProcess, with the reason printed, where nobody knows.
 int waitFor(pid_t child) {
   siginfo_t ended = {};
   while (waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT) < 0 && errno == EINTR) {
@@ -138,14 +138,20 @@ int waitFor(pid_t child) {
   if (ended.si_code != CLD_EXITED) // what it started may go on without it
     kill(-child, SIGKILL);
   int status = 0;
-  if (waitpid(child, &status, 0) != child)
-    return kNotStarted; // nobody knows how it ended
+  if (waitpid(child, &status, 0) != child) {
+    std::cerr << "echelon: nobody knows how a process ended: " << std::strerror(errno) << "\n";
+    return kNoProcess;
+  }
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 } // namespace
 
 int runProgram(const std::vector<std::string> &arguments, const CapturedOutput &output, const std::string &temporary) {
   int status = kNoProcess;
+  if (output.descriptor() < 0) {
+    std::cerr << "echelon: cannot keep what a process prints: " << std::strerror(output.error()) << "\n";
+    return status;
+  }
   {
     const Signals signals;
     const pid_t parent = getpid(), child = fork();

@@ -1,20 +1,25 @@
 // Programs started with fork and exec, so that no name in a path is ever read by a shell.
 #pragma once
 #include <string>
+#include <sys/types.h>
 #include <vector>
 
 namespace echelon {
 
 // What runProgram returns where the program has no exit status of its own.
 constexpr int kNotStarted = 127; // exec could not start it
-constexpr int kNoProcess = -1;   // fork made no process, and that has been printed
+constexpr int kNoProcess = -1;   // there was no process, or nobody knows how it ended; that has been printed
 
 /// Becomes the program: execv of what PATH has, so that a file that is no program is refused and never given to a
 /// shell, as execvp would. Returns only when that fails, with the reason in errno.
 void execute(const std::vector<std::string> &arguments);
 
-/// In a handler of SIGTSTP: stops this process as Ctrl-Z does without one, and returns when it goes on.
-void stopUntilContinued();
+/// First thing in a forked process: a group of its own, which Ctrl-C does not reach, and SIGTERM when `parent` ends.
+void beginChild(pid_t parent);
+
+/// In a handler of SIGTSTP: sends `signal` to a child (a number as kill takes it; 0: there is none), stops this process
+/// as Ctrl-Z does without a handler, and has the child go on when it does. Keeps errno.
+void stopWith(pid_t child, int signal);
 
 /// What a program prints, kept in a file that has no name.
 class CapturedOutput {
@@ -23,12 +28,13 @@ public:
   ~CapturedOutput();
   CapturedOutput(const CapturedOutput &) = delete;
 
-  /// -1: there is none, and a program that should write to it is not started.
+  /// -1: there is none, for the reason error(), and a program that should write to it is not started.
   int descriptor() const { return file; }
+  int error() const { return reason; }
   std::string text() const;
 
 private:
-  int file;
+  int file, reason;
 };
 
 /// Runs a program and waits. Its standard output and error go to `output`, and its temporary files to the folder

@@ -183,10 +183,11 @@ void Compilation::openContext() {
   });
 }
 
-std::vector<std::string> Compilation::otherMathematics() const {
+std::vector<std::string> Compilation::perMicroBatch() const {
   std::vector<std::string> found;
+  auto batch = mlir::StringAttr::get(context.get(), facts.batchAxis);
   (*module)->walk([&](ech::NormalizeOp op) {
-    if (!op->hasAttr(ech::kLocal))
+    if (!op->hasAttr(ech::kLocal) || !llvm::is_contained(op.getOver(), batch))
       return;
     const SourceRange at = rangeOf(op.getLoc());
     std::string text = "normalize marked local";
@@ -197,6 +198,10 @@ std::vector<std::string> Compilation::otherMathematics() const {
       found.push_back(std::move(text));
   });
   return found;
+}
+
+std::vector<std::string> Compilation::otherMathematics() const {
+  return trainPlan.microBatches > 1 ? perMicroBatch() : std::vector<std::string>();
 }
 
 // What passes say about an operation stands at the source line that the operation comes from.

@@ -57,8 +57,10 @@ public:
   /// model that could be read is gone into, whatever is wrong elsewhere.
   void check();
 
-  /// What the model, once elaborated, computes otherwise than one device would, each with its place: statistics of one
-  /// pass alone (`local`). Empty: nothing.
+  /// What the model, once elaborated, computes otherwise where the batch is split into micro batches, each with its
+  /// place: statistics of one micro batch, on all ranks (`local`). Empty: nothing.
+  std::vector<std::string> perMicroBatch() const;
+  /// What this run computes otherwise than one device would.
   std::vector<std::string> otherMathematics() const;
 
   /// Everything that decides the generated program, hashed: spec, imports, options, this build.

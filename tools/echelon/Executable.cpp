@@ -20,19 +20,6 @@ namespace fs = std::filesystem;
 
 namespace echelon {
 
-std::vector<std::string> launcher(const std::string &transport, int64_t ranks, const std::string &hosts) {
-  if (transport != "mpi")
-    return {};
-  std::vector<std::string> command = {"mpirun", "-n", std::to_string(ranks), "--mca", "orte_forward_job_control", "1"};
-  if (geteuid() == 0)
-    command.push_back("--allow-run-as-root");
-  if (!hosts.empty())
-    command.insert(command.end(), {"--hostfile", fs::absolute(hosts)}); // -x is no file to mpirun
-  else
-    command.push_back("--oversubscribe"); // of cores: Open MPI counts them without their threads
-  return command;
-}
-
 bool buildExecutable(const std::string &text, const std::string &path, int &exitCode) {
   std::string source = path + ".cpp";
   if (std::error_code none; fs::is_directory(path, none)) {

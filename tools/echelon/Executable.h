@@ -14,8 +14,4 @@ std::string executableOf(Compilation &compilation, int &exitCode, const std::fun
 /// Generated text to `path`.cpp and from there to an executable at `path`; prints what the host compiler says when it
 /// fails.
 bool buildExecutable(const std::string &text, const std::string &path, int &exitCode);
-
-/// What stands before the executable to start it on so many ranks: nothing, or mpirun with its options.
-std::vector<std::string> launcher(const std::string &transport, int64_t ranks, const std::string &hosts = "");
-
 } // namespace echelon

@@ -23,30 +23,33 @@
 
 namespace echelon {
 
-static volatile sig_atomic_t child = 0, asked = 0, aSecondIsOver = 0;
+static volatile sig_atomic_t child = 0, asked = 0, hasTicked = 0;
 
 static void handOn(int signal) {
   if (signal == SIGUSR1 && asked) // a reminder
     return;
   asked = asked + 1;
+  const int reason = errno;
   if (child > 0)
     kill(child, asked == 1 ? SIGUSR1 : SIGTERM);
+  errno = reason;
 }
 
 /// Ctrl-Z: with orte_forward_job_control mpirun hands it on to the ranks, and that they go on.
-static void standStill(int) {
-  if (child > 0)
-    kill(child, SIGTSTP);
-  stopUntilContinued();
-  if (child > 0)
-    kill(child, SIGCONT);
+static void standStill(int) { stopWith(child, SIGTSTP); }
+
+/// SIGINT and SIGTSTP that are ignored stay so: a script's Ctrl-C is not for what it left running.
+static void handle(int signal) {
+  struct sigaction action = {}, before = {};
+  action.sa_handler = signal == SIGTSTP ? standStill : handOn;
+  sigfillset(&action.sa_mask); // one after the other
+  sigaction(signal, nullptr, &before);
+  if (before.sa_handler != SIG_IGN || signal == SIGTERM || signal == SIGUSR1)
+    sigaction(signal, &action, nullptr);
 }
 
 [[noreturn]] static void become(const std::vector<std::string> &arguments, pid_t parent) {
-  setpgid(0, 0); // Ctrl-C reaches this process's parent alone
-  prctl(PR_SET_PDEATHSIG, SIGTERM);
-  if (getppid() != parent)
-    _exit(kNotStarted);
+  beginChild(parent);
   if (int nothing = open("/dev/null", O_RDONLY); nothing >= 0)
     dup2(nothing, STDIN_FILENO);
   for (int signal : {SIGINT, SIGTERM, SIGTSTP})
@@ -57,12 +60,25 @@ static void standStill(int) {
 }
 
 /// Whether a batch system, or the user, may have mpirun start ranks on other machines.
-static bool mayUseOthers(const std::vector<std::string> &arguments) {
+static bool mayUseOthers(const std::string &hosts) {
   for (const char *name : {"SLURM_JOB_ID", "PBS_NODEFILE", "LSB_DJOB_HOSTFILE", "PE_HOSTFILE",
                            "OMPI_MCA_orte_default_hostfile", "OMPI_MCA_hostfile"})
     if (std::getenv(name))
       return true;
-  return llvm::is_contained(arguments, "--hostfile");
+  return !hosts.empty();
+}
+
+std::vector<std::string> launcher(const std::string &transport, int64_t ranks, const std::string &hosts) {
+  if (transport != "mpi")
+    return {};
+  std::vector<std::string> command = {"mpirun", "-n", std::to_string(ranks), "--mca", "orte_forward_job_control", "1"};
+  if (geteuid() == 0)
+    command.push_back("--allow-run-as-root");
+  if (!hosts.empty())
+    command.insert(command.end(), {"--hostfile", std::filesystem::absolute(hosts)}); // -x is no file to mpirun
+  if (!mayUseOthers(hosts))
+    command.push_back("--oversubscribe"); // of cores: Open MPI counts them without their threads
+  return command;
 }
 
 /// Asks mpirun again each second where it was asked to stop: it loses a request that comes before all its ranks run.
@@ -70,20 +86,26 @@ static bool mayUseOthers(const std::vector<std::string> &arguments) {
 /// leave it waiting for ever.
 static void waitForEnd(const std::string &program, bool isLocal) {
   struct sigaction action = {};
-  action.sa_handler = [](int) { aSecondIsOver = 1; }; // and ends a wait
+  action.sa_handler = [](int) { hasTicked = 1; }; // and ends a wait
   sigaction(SIGALRM, &action, nullptr);
-  constexpr itimerval second = {{1, 0}, {1, 0}}, never = {};
-  setitimer(ITIMER_REAL, &second, nullptr);
+  constexpr int looksASecond = 10; // until a rank is seen
+  constexpr itimerval tick = {{0, 1'000'000 / looksASecond}, {0, 1'000'000 / looksASecond}}, never = {};
+  setitimer(ITIMER_REAL, &tick, nullptr);
   bool hadRanks = false;
   int secondsAlone = 0;
+  unsigned ticks = 0;
   siginfo_t ended = {};
   while (waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT) < 0 && errno == EINTR) {
-    if (!aSecondIsOver)
+    if (!hasTicked)
       continue;
-    aSecondIsOver = 0;
+    hasTicked = 0;
+    hadRanks = hadRanks || llvm::any_of(childrenOf(child), [&](pid_t process) {
+                 return !program.empty() && programOf(process) == program;
+               });
+    if (++ticks % looksASecond != 0)
+      continue;
     if (asked == 1)
       kill(child, SIGUSR1);
-    hadRanks |= llvm::any_of(childrenOf(child), [&](pid_t process) { return programOf(process) == program; });
     secondsAlone = hasLivingChildren(child) || !hadRanks ? 0 : secondsAlone + 1;
     constexpr int most = 5;
     if (isLocal && secondsAlone == most) {
@@ -95,15 +117,9 @@ static void waitForEnd(const std::string &program, bool isLocal) {
   child = 0; // no signal goes to its number from here on
 }
 
-int runMpirun(const std::vector<std::string> &arguments, const std::string &program) {
-  struct sigaction action = {};
-  action.sa_handler = handOn;
-  for (int signal : {SIGTERM, SIGUSR1})
-    sigaction(signal, &action, nullptr);
-  if (std::signal(SIGINT, handOn) == SIG_IGN) // a script's Ctrl-C is not for what it left running
-    std::signal(SIGINT, SIG_IGN);
-  if (std::signal(SIGTSTP, standStill) == SIG_IGN)
-    std::signal(SIGTSTP, SIG_IGN);
+int runMpirun(const std::vector<std::string> &arguments, const std::string &program, const std::string &hosts) {
+  for (int signal : {SIGINT, SIGTERM, SIGUSR1, SIGTSTP})
+    handle(signal);
   prctl(PR_SET_CHILD_SUBREAPER, 1);                       // of ranks whose mpirun was killed
   const std::vector<pid_t> others = childrenOf(getpid()); // of whoever became this command
   const auto began = std::filesystem::file_time_type::clock::now();
@@ -120,7 +136,7 @@ int runMpirun(const std::vector<std::string> &arguments, const std::string &prog
   {
     const MpirunGuard guard(started, began);
     std::error_code gone;
-    waitForEnd(std::filesystem::canonical(program, gone).string(), !mayUseOthers(arguments));
+    waitForEnd(std::filesystem::canonical(program, gone).string(), !mayUseOthers(hosts));
   }
   int status = 0;
   if (waitpid(started, &status, 0) != started) {

@@ -5,11 +5,11 @@
 #include "tools/echelon/Mpirun.h"
 #include "tools/echelon/Options.h"
 
+#include "runtime/program/Options.h"
 #include "runtime/transport/Patience.h"
 
 #include <algorithm>
 #include <cerrno>
-#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -21,7 +21,7 @@ namespace echelon {
 
 namespace {
 struct RunOptions : CompileOptions {
-  std::string transport = "shm", hosts, log;
+  std::string hosts;
   std::vector<std::string> passed; // options of the program, as given
 };
 
@@ -36,10 +36,10 @@ int become(const std::vector<std::string> &arguments) {
   return RunFailed;
 }
 
-/// The value that the program gets for one of its options, or nothing.
-std::string passedValue(const RunOptions &options, const std::string &name) {
+/// The value that the program gets for one of its options, or `otherwise`.
+std::string passedValue(const RunOptions &options, const std::string &name, const std::string &otherwise = "") {
   auto it = std::find(options.passed.begin(), options.passed.end(), name);
-  return it == options.passed.end() || it + 1 == options.passed.end() ? "" : *(it + 1);
+  return it == options.passed.end() || it + 1 == options.passed.end() ? otherwise : *(it + 1);
 }
 
 /// Why the command and the plan do not go together, told before anything is built.
@@ -58,15 +58,16 @@ std::string refusal(const RunOptions &options, const Compilation &compilation) {
     return "train " + plan.name + " does not say what to evaluate on; add a clause, as in evaluate every 100 steps";
   if (!from.empty() && !fs::exists(from, none))
     return "--from: there is no " + frontend::quoted(from) + "; name a snapshot, or the folder of a checkpoint clause";
-  const fs::path parent = fs::path(options.log).parent_path();
+  const fs::path parent = fs::path(passedValue(options, "--log")).parent_path();
   if (!parent.empty() && !fs::is_directory(parent, none))
     return "--log: there is no folder " + frontend::quoted(parent.string()) + "; make it first";
   return "";
 }
 
 int run(RunOptions &options) {
-  if (!options.hosts.empty() && options.transport != "mpi") {
-    std::cerr << "echelon: --hosts names the machines of --transport mpi; the transport " << options.transport
+  const std::string transport = passedValue(options, "--transport", runtime::Options().transport);
+  if (!options.hosts.empty() && transport != "mpi") {
+    std::cerr << "echelon: --hosts names the machines of --transport mpi; the transport " << transport
               << " stays on this one\n";
     return Usage;
   }
@@ -98,56 +99,48 @@ int run(RunOptions &options) {
               << "; this runs the first, " << names[0] << "; --train " << trains[1].name.text << " runs "
               << (trains.size() == 2 ? "the other" : "another") << "\n";
   }
-  if (compilation.wouldOverwrite(options.log))
+  if (compilation.wouldOverwrite(passedValue(options, "--log")))
     return Usage;
   const int64_t ranks = compilation.trainPlan.ranks(), cores = runtime::coresOfThisProcess();
   if (ranks > cores && options.hosts.empty())
     std::cerr << "echelon: the mesh has " << ranks << " ranks, which take turns on "
               << (cores == 1 ? "the core" : "the " + std::to_string(cores) + " cores") << " of this machine; a mesh of "
               << cores << " gives each its own\n";
-  std::vector<std::string> command = launcher(options.transport, ranks, options.hosts);
+  std::vector<std::string> command = launcher(transport, ranks, options.hosts);
   command.push_back(executable);
   std::string folder = std::filesystem::absolute(options.spec).parent_path().string();
-  command.insert(command.end(), {"--folder", folder, "--transport", options.transport});
+  command.insert(command.end(), {"--folder", folder});
   command.insert(command.end(), options.passed.begin(), options.passed.end());
   std::cout.flush();
-  return options.transport == "mpi" ? runMpirun(command, executable) : become(command);
+  return transport == "mpi" ? runMpirun(command, executable, options.hosts) : become(command);
 }
 
-// What the program takes for a number is told here already, before anything is built.
-CLI::Validator seconds() {
-  return {[](const std::string &text) {
-            double value = 0;
-            return isNumber(text, value) && value > 0 && std::isfinite(value)
-                       ? std::string()
-                       : "takes seconds above 0, not " + frontend::quoted(text);
-          },
-          "S"};
-}
-
-/// An option that the program itself reads: handed on as it is.
-CLI::Option *pass(CLI::App *command, RunOptions &options, const char *name, const char *help) {
-  return command->add_option_function<std::string>(
-      name, [name, &options](const std::string &value) { options.passed.insert(options.passed.end(), {name, value}); },
-      help);
+/// An option that the program itself reads, which says what it takes: refused here already, before anything is built,
+/// and handed on as it is.
+CLI::Option *pass(CLI::App *command, RunOptions &options, const char *name) {
+  const runtime::OptionRow &row = *runtime::optionRow(name);
+  if (!row.argument)
+    return command->add_flag_callback(name, [name, &options] { options.passed.push_back(name); }, row.help);
+  const CLI::Validator check(
+      [&row](const std::string &value) {
+        runtime::Options read;
+        return frontend::printable(row.set(read, value.c_str()));
+      },
+      row.argument);
+  return command
+      ->add_option_function<std::string>(
+          name,
+          [name, &options](const std::string &value) { options.passed.insert(options.passed.end(), {name, value}); },
+          row.help)
+      ->check(check);
 }
 
 /// Options of every command that starts the program.
 void addProgramOptions(CLI::App *command, RunOptions &options) {
-  command->add_option("--transport", options.transport, "shm (processes, the default), threads or mpi")
-      ->check(CLI::IsMember({"shm", "threads", "mpi"}));
+  for (const char *name : {"--transport", "--deadline", "--threads", "--log"})
+    pass(command, options, name);
   command->add_option("--hosts", options.hosts,
                       "with --transport mpi: a file of machines, one a line, as mpirun reads it");
-  pass(command, options, "--deadline", "seconds after which a rank that does not come is given up (10)")
-      ->check(seconds());
-  pass(command, options, "--threads", "threads of one rank's matrix products (1)")->check(wholeFrom(1, "threads"));
-  command->add_option_function<std::string>(
-      "--log",
-      [&options](const std::string &value) {
-        options.passed.insert(options.passed.end(), {"--log", value});
-        options.log = value;
-      },
-      "write one JSON object a step and an evaluation");
 }
 } // namespace
 
@@ -158,18 +151,13 @@ void addRun(CLI::App &app, int &exitCode) {
   addRanksOption(command, *options);
   addProgramOptions(command, *options);
   addProfileOption(command, *options);
-  pass(command, *options, "--steps", "stop after this step; the schedule stays that of the whole run")
-      ->check(wholeFrom<int64_t>(1, "steps"));
-  pass(command, *options, "--out", "where a relative checkpoint directory starts, instead of the spec's folder");
-  pass(command, *options, "--dump", "folder for start values, batches and random masks, as npy files");
-  for (auto [name, help] : {std::pair("--resume", "go on from the newest snapshot"),
-                            std::pair("--dump-state", "with --dump: also stored tensors after each step")})
-    command->add_flag_callback(name, [name = name, options] { options->passed.push_back(name); }, help);
+  for (const char *name : {"--steps", "--resume", "--out", "--dump", "--dump-state"})
+    pass(command, *options, name);
   command->footer("Examples:\n  echelon run spec.ech --log run.jsonl\n  echelon run spec.ech --resume\n"
                   "  echelon run spec.ech --set optimize.lr=3e-4 --steps 100\n"
                   "  echelon run spec.ech --profile --steps 200\n"
-                  "  echelon run spec.ech --transport mpi --hosts machines\n"
-                  "Ctrl-C finishes the step, saves and ends; a second one ends at once.");
+                  "  echelon run spec.ech --transport mpi --hosts machines\n" +
+                  std::string(runtime::kSignalsHelp));
   command->callback([options, &exitCode] { exitCode = run(*options); });
 }
 

@@ -1,5 +1,7 @@
-// Finds the stretch of text that a path names, and puts the new text there; all stretches refer to the original file.
+// Finds the stretch of text that a path names, and puts the new text there.
 #include "tools/echelon/Settings.h"
+
+#include "tools/echelon/TextEdits.h"
 
 #include "frontend/Diagnostics.h"
 #include "llvm/ADT/ArrayRef.h"
@@ -9,25 +11,18 @@
 
 #include <algorithm>
 
+using namespace echelon;
 using namespace echelon::frontend;
 
 namespace {
 
-/// What replaces a stretch, between two texts that stand once however many edits are made there, one between two of
-/// them.
-struct Edit {
-  uint32_t offset, length;
-  std::string before, text, after, between;
-  std::string path = {}; // of the setting
-};
-
 class Setter {
 public:
   Setter(const SourceManager &sources, std::string value) : sources(sources), value(std::move(value)) {}
-  std::vector<Edit> edits;
+  std::vector<TextEdit> edits;
   std::string why;
 
-  void replace(SourceRange range) { edits.push_back({range.offset, range.length, "", value, "", ""}); }
+  void replace(SourceRange range) { edits.push_back(replacement(range, value)); }
 
   /// Arguments in parentheses: `names` is what is left of the path.
   void arguments(const std::vector<Argument> &list, SourceRange call, llvm::ArrayRef<llvm::StringRef> names) {
@@ -57,9 +52,9 @@ private:
     llvm::StringRef written(sources.text(call));
     size_t close = written.rfind(')');
     if (close == llvm::StringRef::npos)
-      edits.push_back({call.end(), 0, "(", text, ")", ", "});
+      edits.push_back(addedArgument(call.end(), "(", text, ")"));
     else
-      edits.push_back({call.offset + static_cast<uint32_t>(close), 0, list.empty() ? "" : ", ", text, "", ", "});
+      edits.push_back(addedArgument(call.offset + static_cast<uint32_t>(close), list.empty() ? "" : ", ", text, ""));
   }
 };
 
@@ -179,8 +174,9 @@ std::vector<const Clause *> having(const std::vector<const Clause *> &clauses, l
   std::vector<const Clause *> found;
   for (const Clause *clause : clauses) {
     Setter trial(sources, "");
+    const bool isThere = set(trial, *clause, names) && trial.why.empty(); // `lr = 0.1` has no parts
     const bool isArgument = std::holds_alternative<OptimizeClause>(clause->what);
-    if (isArgument ? !names.empty() && hasArgument(*clause, names.front()) : set(trial, *clause, names))
+    if (isThere && (!isArgument || hasArgument(*clause, names.front())))
       found.push_back(clause);
   }
   if (found.empty() && names.size() == 1 && names.front() == "clip")
@@ -228,30 +224,6 @@ bool isOneValue(llvm::StringRef value, bool isList) {
   return open.empty();
 }
 
-/// Of two settings of one thing the later holds.
-void combine(std::vector<Edit> &edits, Edit edit) {
-  auto same = llvm::find_if(edits, [&](const Edit &e) {
-    return e.path == edit.path || (e.length && e.offset == edit.offset && e.length == edit.length);
-  });
-  if (same == edits.end())
-    edits.push_back(std::move(edit));
-  else
-    same->text = edit.text;
-}
-
-/// The text with all edits made; what is added to one place stands there in the order given.
-std::string edited(std::string text, std::vector<Edit> edits) {
-  std::stable_sort(edits.begin(), edits.end(), [](const Edit &a, const Edit &b) { return a.offset < b.offset; });
-  for (size_t end = edits.size(), begin; end > 0; end = begin) {
-    const Edit &last = edits[end - 1];
-    std::string whole = last.text;
-    for (begin = end - 1; begin > 0 && edits[begin - 1].offset == last.offset; --begin)
-      whole = edits[begin - 1].text + last.between + whole;
-    text.replace(last.offset, last.length, last.before + whole + last.after);
-  }
-  return text;
-}
-
 /// One word of the command line: a path and what is put there.
 struct Setting {
   std::string path, value;
@@ -268,7 +240,7 @@ bool parse(const std::string &word, Setting &setting, std::string &why) {
   path.trim().split(names, '.');
   for (llvm::StringRef name : names)
     setting.names.push_back(name.str());
-  if (setting.value.empty() || setting.names.front().empty())
+  if (setting.value.empty() || llvm::is_contained(setting.names, ""))
     why = quoted(word) + " does not read as path=value, as optimize.lr=3e-4 does";
   else if (!isOneValue(setting.value, setting.path == "precision"))
     why = quoted(word) + " sets more than one value";
@@ -311,20 +283,22 @@ std::string whyNothing(const SourceManager &sources, const Train &train, const S
 }
 
 /// What one setting changes; nothing, with `why` set, where it cannot be.
-std::vector<Edit> editsOf(const SourceManager &sources, const Train &train, const Setting &setting, std::string &why) {
+std::vector<TextEdit> editsOf(const SourceManager &sources, const Train &train, const Setting &setting,
+                              std::string &why) {
   Setter setter(sources, setting.value);
   bool found = false;
   for (const Clause *clause : clausesMeant(sources, train, setting, why))
     found |= set(setter, *clause, setting.inClause());
   if (why.empty() && !found && setting.names.size() == 1 && isOptional(setting.path)) {
-    setter.edits.push_back({train.end.offset, 0, "", "  " + setting.path + " " + setting.value + "\n", "", ""});
+    setter.edits.push_back(
+        replacement({train.range.file, train.end.offset, 0}, "  " + setting.path + " " + setting.value + "\n"));
     found = true;
   }
   if (why.empty() && !setter.why.empty())
     why = setter.why;
   else if (why.empty() && !found)
     why = whyNothing(sources, train, setting);
-  for (Edit &edit : setter.edits)
+  for (TextEdit &edit : setter.edits)
     edit.path = setting.path;
   return std::move(setter.edits);
 }
@@ -333,13 +307,14 @@ std::vector<Edit> editsOf(const SourceManager &sources, const Train &train, cons
 
 std::string echelon::applySettings(const SourceManager &sources, const Train &train,
                                    const std::vector<std::string> &settings, std::string &why) {
-  std::vector<Edit> edits;
+  std::vector<TextEdit> edits;
   for (const std::string &word : settings) {
     Setting setting;
     if (!parse(word, setting, why))
       return "";
-    for (Edit &edit : editsOf(sources, train, setting, why))
-      combine(edits, std::move(edit));
+    for (TextEdit &edit : editsOf(sources, train, setting, why))
+      if (why.empty())
+        why = combine(edits, std::move(edit));
     if (!why.empty()) {
       why = "cannot set " + quoted(setting.path) + ": " + why;
       return "";

@@ -3,6 +3,7 @@
 #include "tools/echelon/ChildProcess.h"
 #include "tools/echelon/Commands.h"
 #include "tools/echelon/Executable.h"
+#include "tools/echelon/Mpirun.h"
 #include "tools/echelon/Options.h"
 #include "tools/echelon/Paths.h"
 #include "tools/echelon/RandomLayout.h"
@@ -13,7 +14,6 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <memory>
 #include <numeric>
@@ -57,7 +57,7 @@ private:
   const std::string folder = temporary.path();
   std::vector<Trial> trials;
   int64_t multiple = 1, samples = 4, skipped = 0;
-  std::vector<std::string> otherMathematics;
+  std::vector<std::string> perMicroBatch;
   Trace reference;
   int exitCode = Fine, passed = 0, failed = 0;
 };
@@ -86,7 +86,7 @@ bool Verifier::addTrials() {
       }
     }
     if (good)
-      otherMathematics = compilation.otherMathematics();
+      perMicroBatch = compilation.perMicroBatch();
     good = good && compilation.lower(Stage::Dist);
     compilation.printDiagnostics();
     if (!good) {
@@ -109,12 +109,13 @@ bool Verifier::addTrials() {
 
 /// False, with the reason printed: the statistics of one micro batch are others under each layout, and so are results.
 bool Verifier::isComparable(const Compilation &compilation) {
-  if (compilation.trainPlan.microBatches == 1 || otherMathematics.empty())
+  const std::vector<std::string> others = compilation.otherMathematics();
+  if (others.empty())
     return true;
   std::cerr
       << "echelon: under micro batches this model computes what no other layout does, so there is nothing to compare "
          "with:\n";
-  for (const std::string &what : otherMathematics)
+  for (const std::string &what : others)
     std::cerr << "  " << frontend::printable(what) << "\n";
   std::cerr << "verify it without micro batches, or without local = true\n";
   exitCode = Usage;
@@ -133,7 +134,7 @@ bool Verifier::chooseRandom() {
     RandomLayout drawn = randomLayout(model, seed);
     CompileOptions one = options;
     one.layout = drawn.layout;
-    one.microBatches = otherMathematics.empty() ? drawn.microBatches : 1;
+    one.microBatches = perMicroBatch.empty() ? drawn.microBatches : 1;
     one.batch = 4 * drawn.batchMultiple;
     Compilation trial(one);
     if (!trial.parse() || !trial.plan() || !trial.elaborate() || !trial.lower(Stage::Dist)) {
@@ -178,9 +179,12 @@ bool Verifier::run(const Trial &trial, const std::string &transport, Trace &resu
     command.insert(command.end(), {"--steps", std::to_string(kSteps)});
   const CapturedOutput said;
   const int status = runProgram(command, said);
-  if (status != 0) {
+  if (status == kNotStarted)
+    std::cerr << "echelon: cannot start " << frontend::quoted(command.front()) << ", for " << trial.title << "\n";
+  else if (status != 0 && status != kNoProcess)
     std::cerr << "echelon: the program of " << trial.title << " ended with " << status << ":\n"
               << frontend::printable(said.text(), frontend::Lines::Kept);
+  if (status != 0) {
     exitCode = RunFailed;
     return false;
   }

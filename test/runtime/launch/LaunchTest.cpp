@@ -185,7 +185,7 @@ TEST(Launch, EndlessAndStoppedRanksAreNamedSoon) {
 // Kernels of libraries use the register of the stack for something else: a rank takes signals on a stack apart, or, as
 // a thread, not at all.
 TEST(Launch, SignalsComeOnTheirOwnStack) {
-  std::signal(SIGINT, SIG_DFL); // a shell has programs in its background ignore it
+  const auto before = std::signal(SIGINT, SIG_DFL); // a shell has programs in its background ignore it
   for (const char *transport : {"shm", "threads"})
     for (int ranks : {1, 2}) {
       LaunchOptions options;
@@ -209,6 +209,7 @@ TEST(Launch, SignalsComeOnTheirOwnStack) {
                 0)
           << transport << " " << ranks;
     }
+  std::signal(SIGINT, before);
 }
 
 // Who writes a file for all, or is slow because others have its core, is waited for.

@@ -318,6 +318,20 @@ TEST_F(Run, ResumeRefusesAnotherRun) {
   EXPECT_EQ(run(longer, {"--resume"}), 0) << messages;
 }
 
+// Data of another size is another run, also where the path is the same.
+TEST_F(Run, ResumeRefusesDataOfAnotherSize) {
+  const Program program = saving(linear::program(folder, 1, 1));
+  ASSERT_EQ(run(program, {"--steps", "4"}), 0);
+  write("data/t10k-images", read("data/t10k-images").replace(7, 1, 1, char(12)).substr(0, 16 + 6 * 12));
+  write("data/t10k-labels", read("data/t10k-labels").replace(7, 1, 1, char(12)).substr(0, 8 + 12));
+  EXPECT_EQ(run(program, {"--resume"}), 4);
+  EXPECT_EQ(messages,
+            "echelon: --resume: snapshot \"DIR/ckpt/step-00000004\" is of another run\n"
+            "  data differs:\n    snapshot: samples 40, held out 13\n    now:      samples 40, held out 12\n"
+            "  a changed layout, length, evaluation or checkpoint clause would be fine; go on with what the snapshot "
+            "was made by, or start anew in another directory (--out DIR)\n");
+}
+
 // A damaged snapshot is named and the one before it taken: a flipped bit in a tensor, a file cut off, a manifest cut
 // off.
 TEST_F(Run, DamagedSnapshots) {
@@ -379,6 +393,23 @@ TEST_F(Run, LossNotFinite) {
   EXPECT_EQ(messages.substr(0, expected.size()), expected);
   EXPECT_EQ(run(program, {"--transport", "threads"}), 4);
   EXPECT_EQ(messages.substr(0, expected.size()), expected);
+}
+
+// A last step that spoils the parameters is no step to keep, or to end with.
+TEST_F(Run, SnapshotNotFinite) {
+  for (const char *transport : {"shm", "threads"})
+    for (const char *steps : {"4", "6"}) {
+      Program program = saving(linear::program(folder, 2, 1), 2, 1);
+      program.evaluations.clear();
+      program.learningRate = linear::explodingRate;
+      EXPECT_EQ(run(program, {"--steps", steps, "--transport", transport}), 4);
+      EXPECT_EQ(messages, "echelon: rank 0: snapshot of step 4: w has become inf or nan, so it is not kept, and those "
+                          "before it stay; a lower learning rate, a longer warmup, `clip`, or a larger `epsilon` may "
+                          "help\n");
+      EXPECT_TRUE(fs::exists(folder + "/ckpt/step-00000002/manifest.json"));
+      EXPECT_FALSE(fs::exists(folder + "/ckpt/step-00000004"));
+      fs::remove_all(folder + "/ckpt");
+    }
 }
 
 // A gradient that overflows is named, though the parameters are finite, and nothing is updated with it.
@@ -468,8 +499,11 @@ TEST_F(Run, Until) {
   program.steps = 0;
   program.evaluations[0].everySteps = 2;
   program.until = {"eval_loss", false, 1e6};
-  const Rows log = logOf(program, {});
-  EXPECT_EQ(log.back()["step"], 2);
+  EXPECT_EQ(logOf(program, {}).back()["step"], 2);
+  // A run that has come to its end makes that evaluation again, once, and no step.
+  const Rows log = logOf(saving(program), {}, "saved");
+  EXPECT_EQ(logOf(saving(program), {"--resume"}, "saved").size(), log.size());
+  EXPECT_EQ(out.find("nothing to do"), std::string::npos) << out;
 }
 
 /// The doubles of an npy file that the program wrote.
@@ -514,7 +548,7 @@ TEST_F(Run, UsageAndDataErrors) {
   for (const auto &[arguments, expected] : std::vector<std::pair<std::vector<std::string>, std::string>>{
            {{"--stps", "3"}, "linear: unknown option --stps; --help lists them\n"},
            {{"--steps"}, "linear: --steps needs a value\n"},
-           {{"--steps=many"}, "linear: --steps takes a number of steps, not \"many\"\n"},
+           {{"--steps=many"}, "linear: --steps takes a number of steps from 1, not \"many\"\n"},
            {{"--steps", "21"}, "linear: --steps 21 is beyond the run's 20 steps\n"},
            {{"--transport", "tcp"}, "linear: --transport takes shm, threads or mpi, not \"tcp\"\n"},
            {{"--deadline", "0"}, "linear: --deadline takes seconds above 0, not \"0\"\n"},

@@ -89,6 +89,8 @@ TEST_F(Damage, NamedAsAnotherStep) {
   EXPECT_EQ(warnings,
             (std::vector<std::string>{"snapshot \"" + copy +
                                       "\" is damaged: its manifest.json is of step 2; taking the one before it"}));
+  EXPECT_EQ(openSnapshot(copy + "/", snapshot),
+            "snapshot \"" + copy + "/\" is damaged: its manifest.json is of step 2");
 }
 
 TEST_F(Damage, FlipsAndCuts) {

@@ -43,9 +43,9 @@ def suspend(name, program, run):
     await_that(f"{name}: goes on", lambda: len(seen := states(run, program)) > 1 and "T" not in seen)
 
 
-def start(*words, **environment):
+def start(*words, prepare=os.setpgrp, **environment):
     """The command in a process group of its own, as shells start it: else Ctrl-Z would be for nobody."""
-    run = subprocess.Popen(["echelon", "run", spec, *words], preexec_fn=os.setpgrp, env={**os.environ, **environment})
+    run = subprocess.Popen(["echelon", "run", spec, *words], preexec_fn=prepare, env={**os.environ, **environment})
     atexit.register(end, run)
     return run
 
@@ -76,6 +76,17 @@ for _ in range(2):  # the second is a reminder
     run.send_signal(signal.SIGUSR1)
     time.sleep(0.1)
 print("mpi: code", run.wait(timeout=60))
+
+# What ignores Ctrl-C when it is started, as scripts have their background do, goes on ignoring it.
+for transport in "shm", "mpi":
+    os.remove(log)
+    run = start("--transport", transport, "--log", log, prepare=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
+    await_that(f"{transport}: begun", lambda: os.path.exists(log) and os.path.getsize(log) > 2000)
+    run.send_signal(signal.SIGINT)
+    await_that(f"{transport}: ignores it", has_grown(log))
+    await_that(f"{transport}: and goes on", has_grown(log))
+    run.send_signal(signal.SIGTERM)
+    print(f"{transport}: code", run.wait(timeout=60))
 
 # An mpirun that is killed leaves neither ranks nor its files.
 os.mkdir(f"{folder}/tmp")
