@@ -12,9 +12,9 @@ Train AstBuilder::train(P::TrainContext *c) {
   t.range = range(c->start, c->name()->stop);
   t.end = places.of(c->stop ? c->stop : c->start);
   t.broken = withErrors && (c->exception || holdsErrorNode(c));
-  size_t lastLine = 0;
   for (size_t i = 0; i < c->children.size(); ++i) {
     auto *part = dynamic_cast<P::ClauseContext *>(c->children[i]);
+    auto *before = i ? dynamic_cast<P::ClauseContext *>(c->children[i - 1]) : nullptr;
     if (!part)
       continue;
     if (broken(part) || leftOpen(*c, i)) {
@@ -24,24 +24,25 @@ Train AstBuilder::train(P::TrainContext *c) {
     lost = false;
     Clause made = clause(part);
     t.broken |= lost;
-    if (part->start->getLine() == lastLine && isBarePattern(t.clauses, made))
+    const bool goesOn = before && before->stop->getLine() == part->start->getLine(); // without a `;`
+    if (goesOn && isBarePattern(t.clauses, made))
       t.broken = true;
     else
       t.clauses.push_back(std::move(made));
-    lastLine = part->stop->getLine();
   }
   return t;
 }
 
-/// `optimize sgd(lr = 0.1) on head.w` in one line, which reads as a clause `on` behind it; tells so, and
-/// takes it for what it is.
+/// `optimize sgd(lr = 0.1) on head.w` in one line, which reads as a clause `on` behind it; tells so, and takes
+/// it for a pattern.
 bool AstBuilder::isBarePattern(std::vector<Clause> &before, const Clause &clause) {
   const auto *on = std::get_if<OnClause>(&clause.what);
   auto *optimize = before.empty() ? nullptr : std::get_if<OptimizeClause>(&before.back().what);
   if (!on || on->hasArguments || !optimize || !optimize->patterns.empty())
     return false;
   diagnostics.error(Code::E0010, clause.range,
-                    "patterns stand in parentheses, as in on (" + escaped(on->cluster.text()) + ")");
+                    "patterns stand in parentheses, as in on (" + escaped(on->cluster.text()) +
+                        "), and a cluster in a line of its own");
   optimize->patterns.push_back({on->cluster.text(), on->cluster.range});
   return true;
 }

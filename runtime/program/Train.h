@@ -26,8 +26,8 @@ struct Prepared {
 };
 
 /// Opens data and snapshot, and refuses what does not fit; the program's fingerprint of its data says from here on how
-/// much there is. `saves`: snapshots are written by this process, or one that
-/// it forks. Returns what is wrong, or an empty string.
+/// much there is. `saves`: snapshots are written by this process, or one that it forks. Returns what is wrong, or an
+/// empty string.
 std::string prepare(Program &program, const Options &options, bool saves, Prepared &prepared);
 
 /// After a rank was lost: the run goes on from the newest snapshot that is whole, or begins anew where there is none.
