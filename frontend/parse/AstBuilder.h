@@ -85,7 +85,8 @@ private:
   /// Were tokens skipped in this very rule?
   static bool holdsErrorNode(antlr4::ParserRuleContext *c);
   static bool leftOpen(P::TrainContext &c, size_t i);
-  bool isBarePattern(std::vector<Clause> &before, const Clause &clause);
+  /// False: it is none.
+  bool takeBarePattern(std::vector<Clause> &before, const Clause &clause);
 
   const SourceManager &sources;
   const Places &places;

@@ -25,7 +25,7 @@ Train AstBuilder::train(P::TrainContext *c) {
     Clause made = clause(part);
     t.broken |= lost;
     const bool goesOn = before && before->stop->getLine() == part->start->getLine(); // without a `;`
-    if (goesOn && isBarePattern(t.clauses, made))
+    if (goesOn && takeBarePattern(t.clauses, made))
       t.broken = true;
     else
       t.clauses.push_back(std::move(made));
@@ -35,7 +35,7 @@ Train AstBuilder::train(P::TrainContext *c) {
 
 /// `optimize sgd(lr = 0.1) on head.w` in one line, which reads as a clause `on` behind it; tells so, and takes
 /// it for a pattern.
-bool AstBuilder::isBarePattern(std::vector<Clause> &before, const Clause &clause) {
+bool AstBuilder::takeBarePattern(std::vector<Clause> &before, const Clause &clause) {
   const auto *on = std::get_if<OnClause>(&clause.what);
   auto *optimize = before.empty() ? nullptr : std::get_if<OptimizeClause>(&before.back().what);
   if (!on || on->hasArguments || !optimize || !optimize->patterns.empty())
