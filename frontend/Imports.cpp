@@ -3,9 +3,12 @@
 #include "frontend/parse/Tokens.h"
 #include "frontend/train/Machines.h"
 #include "std/Library.h"
+#include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <type_traits>
 
 namespace echelon::frontend {
 
@@ -15,6 +18,13 @@ constexpr size_t maximalImportNesting = 64;
 std::string folderOf(const std::string &path) {
   std::string folder = std::filesystem::path(path).parent_path().string();
   return folder.empty() ? "." : folder;
+}
+
+/// Whether a path in the language can say it.
+bool isName(const std::string &stem) {
+  auto fits = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
+  return !stem.empty() && !std::isdigit(static_cast<unsigned char>(stem[0])) &&
+         std::all_of(stem.begin(), stem.end(), fits);
 }
 
 std::string stemOf(const std::string &name) { return std::filesystem::path(name).stem().string(); }
@@ -68,6 +78,9 @@ private:
                               (hint.empty() ? "; it has " + listed(libraryNames()) : hint));
         return nullptr;
       }
+    } else if (import.name.empty()) {
+      diagnostics.error(Code::E0101, import.range, "an import names a file, as in import \"layers.ech\"");
+      return nullptr;
     } else {
       key = (std::filesystem::path(folderOf(sources.path(from.id))) / import.name).lexically_normal().string();
     }
@@ -159,30 +172,32 @@ template <typename T> const T *named(const std::vector<T> &list, const std::stri
   return nullptr;
 }
 
-// The declaration that a path means in `from`. `bare`: library declarations are known without the module's name.
-template <typename T> const T *find(const File &from, const Path &path, std::vector<T> File::*list, bool bare) {
+// Every declaration that a path means in `from`, with the import that brings it; null for the file's own, which is
+// alone then. `bare`: library declarations are known without the module's name.
+template <typename T>
+std::vector<std::pair<const T *, const Import *>> meanings(const File &from, const Path &path,
+                                                           std::vector<T> File::*list, bool bare) {
   if (path.parts.empty() || path.parts.size() > 2)
-    return nullptr;
+    return {};
   const std::string &name = path.last().text;
   // In the library, too, blocks go by the module's name: nn.attention calls the built-in attention.
-  bool ownBare = bare || !from.isLibrary;
-  if (path.single()) {
-    if (const T *own = ownBare ? named(from.*list, name) : nullptr)
-      return own;
-    for (const Import &import : from.imports)
-      if (import.file && (bare || !import.isLibrary))
-        if (const T *other = named(import.file->*list, name))
-          return other;
-    return nullptr;
+  const bool ownKnown = path.single() ? bare || !from.isLibrary : from.stem == path.parts[0].text;
+  if (const T *own = ownKnown ? named(from.*list, name) : nullptr)
+    return {{own, nullptr}};
+  std::vector<std::pair<const T *, const Import *>> found;
+  for (const Import &import : from.imports) {
+    if (!import.file || (path.single() ? !bare && import.isLibrary : import.file->stem != path.parts[0].text))
+      continue;
+    const T *other = named(import.file->*list, name);
+    if (other && (found.empty() || found.front().first != other)) // a file may be imported twice
+      found.push_back({other, &import});
   }
-  if (from.stem == path.parts[0].text)
-    if (const T *own = named(from.*list, name))
-      return own;
-  for (const Import &import : from.imports)
-    if (import.file && import.file->stem == path.parts[0].text)
-      if (const T *other = named(import.file->*list, name))
-        return other;
-  return nullptr;
+  return found;
+}
+
+template <typename T> const T *find(const File &from, const Path &path, std::vector<T> File::*list, bool bare) {
+  const auto all = meanings(from, path, list, bare);
+  return all.empty() ? nullptr : all.front().first;
 }
 
 template <typename T> std::vector<std::string> spellings(const File &from, std::vector<T> File::*list, bool bare) {
@@ -239,6 +254,25 @@ const Cluster *Program::findCluster(const File &from, const Path &path) const {
   return find(from, path, &File::clusters, true);
 }
 const Train *Program::findTrain(const std::string &name) const { return named(main().trains, name); }
+
+template <typename T>
+std::string Program::ambiguity(const File &from, const Path &path, std::vector<T> File::*list) const {
+  const auto all = meanings(from, path, list, /*bare=*/!std::is_same_v<T, Block>);
+  if (all.size() < 2)
+    return "";
+  const Import &first = *all[0].second, &second = *all[1].second;
+  const std::string name = path.last().text, ofFirst = first.file->stem + "." + name,
+                    ofSecond = second.file->stem + "." + name;
+  const bool canBeTold = ofFirst != ofSecond && isName(first.file->stem) && isName(second.file->stem);
+  return quoted(first.name) + " and " + quoted(second.name) + " both have " + name +
+         (canBeTold ? "; write " + ofFirst + " or " + ofSecond
+                    : "; rename the files so that a path says which is meant, as in first." + name);
+}
+template std::string Program::ambiguity(const File &, const Path &, std::vector<Block> File::*) const;
+template std::string Program::ambiguity(const File &, const Path &, std::vector<Model> File::*) const;
+template std::string Program::ambiguity(const File &, const Path &, std::vector<Device> File::*) const;
+template std::string Program::ambiguity(const File &, const Path &, std::vector<Link> File::*) const;
+template std::string Program::ambiguity(const File &, const Path &, std::vector<Cluster> File::*) const;
 
 std::vector<std::string> Program::blockNames(const File &from) const { return spellings(from, &File::blocks, false); }
 std::vector<std::string> Program::modelNames(const File &from) const { return spellings(from, &File::models, true); }

@@ -48,6 +48,9 @@ struct Program {
   const Link *findLink(const File &from, const Path &path) const;
   const Cluster *findCluster(const File &from, const Path &path) const;
   const Train *findTrain(const std::string &name) const;
+  /// "a.ech and b.ech both have …": what to say where `path` means declarations of two imports in `from`; else empty.
+  /// `list` is one of File's, as &File::blocks.
+  template <typename T> std::string ambiguity(const File &from, const Path &path, std::vector<T> File::*list) const;
 
   /// Every spelling that `findBlock` would know in `from`: for did-you-mean.
   std::vector<std::string> blockNames(const File &from) const;

@@ -157,6 +157,8 @@ static std::string otherCall(const Path &callee, const std::vector<std::string> 
 Val Lowering::call(const CallExpr &e) {
   if (exhausted(e.range))
     return Val::poison();
+  if (const std::string twice = shared.program.ambiguity(*scope->file, e.callee, &File::blocks); !twice.empty())
+    return poison(Code::E0103, e.callee.range, twice);
   if (const Block *block = shared.program.findBlock(*scope->file, e.callee))
     return callBlock(e, *block);
   auto it = e.callee.single() ? builtins().find(e.callee.parts[0].text) : builtins().end();

@@ -211,6 +211,11 @@ void Lowering::reportStatement(ech::ReportKind kind, const Ident *name, const Ex
               "; take its mean(…) or sum(…)");
     return;
   }
+  if (kind == ech::ReportKind::Metric && !scope->isLibrary) {
+    auto isKnown = [&](const Ident &metric) { return metric.text == name->text; };
+    if (!llvm::any_of(shared.facts.metrics, isKnown)) // from reading the model for training
+      shared.facts.metrics.push_back(*name);
+  }
   if (training && kind == ech::ReportKind::Metric)
     return; // evaluations report them
   std::string label = name ? name->text : "loss";

@@ -12,9 +12,9 @@ Train AstBuilder::train(P::TrainContext *c) {
   t.range = range(c->start, c->name()->stop);
   t.end = places.of(c->stop ? c->stop : c->start);
   t.broken = withErrors && (c->exception || holdsErrorNode(c));
+  P::ClauseContext *kept = nullptr; // the last that became a clause
   for (size_t i = 0; i < c->children.size(); ++i) {
     auto *part = dynamic_cast<P::ClauseContext *>(c->children[i]);
-    auto *before = i ? dynamic_cast<P::ClauseContext *>(c->children[i - 1]) : nullptr;
     if (!part)
       continue;
     if (broken(part) || leftOpen(*c, i)) {
@@ -24,11 +24,13 @@ Train AstBuilder::train(P::TrainContext *c) {
     lost = false;
     Clause made = clause(part);
     t.broken |= lost;
-    const bool goesOn = before && before->stop->getLine() == part->start->getLine(); // without a `;`
-    if (goesOn && takeBarePattern(t.clauses, made))
+    const bool goesOn = i && c->children[i - 1] == kept && kept->stop->getLine() == part->start->getLine();
+    if (goesOn && takeBarePattern(t.clauses, made)) {
       t.broken = true;
-    else
-      t.clauses.push_back(std::move(made));
+      continue;
+    }
+    t.clauses.push_back(std::move(made));
+    kept = part;
   }
   return t;
 }

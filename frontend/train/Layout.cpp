@@ -39,6 +39,7 @@ void TrainPlanner::take(const LayoutClause &c, const Clause &clause) {
       layoutOpen = true;
     } else {
       atLeastOne(*m.size, "the size of mesh axis " + m.name.text);
+      layoutOpen |= !m.size->known;
       axis.size = std::max<int64_t>(m.size->value, 1);
     }
     bool twice = false;
@@ -57,11 +58,13 @@ void TrainPlanner::take(const LayoutClause &c, const Clause &clause) {
   bool onGiven = program.findCluster(program.main(), Path{{{"here", {}}}, {}}) != nullptr;
   for (const Clause &other : train.clauses)
     onGiven |= std::holds_alternative<OnClause>(other.what);
-  if (onGiven && plan.clusterRanks && product > double(plan.clusterRanks))
+  const bool beyondCluster = onGiven && plan.clusterRanks && product > double(plan.clusterRanks);
+  meshTooLarge = beyondCluster || product > double(1 << 20);
+  if (beyondCluster)
     error(Code::E0302, c.meshRange,
           "the mesh has " + plain(product) + " ranks, and the cluster offers " + std::to_string(plan.clusterRanks) +
               "; the product of the sizes is at most that");
-  else if (product > double(1 << 20))
+  else if (meshTooLarge)
     error(Code::E0302, c.meshRange, "the mesh has " + plain(product) + " ranks; that is more than any cluster has");
   else if (!onGiven)
     plan.clusterRanks = int64_t(product);
@@ -240,7 +243,7 @@ void TrainPlanner::finishLayout() {
     plan.layoutRange = hasLayout ? plan.layoutRange : plan.batchRange;
     plan.mesh.push_back(std::move(axis));
   }
-  if (layoutOpen || plan.batch == 0)
+  if (layoutOpen || meshTooLarge || plan.batch == 0)
     return;
   int64_t ranks = plan.batchRanks(batch);
   bool padded = false;
@@ -262,7 +265,7 @@ void TrainPlanner::finishLayout() {
     return;
   }
   int64_t micro = clause->micro->value;
-  if (micro < 1)
+  if (!clause->micro->known || micro < 1)
     return;
   int64_t pass = 0;
   if (__builtin_mul_overflow(micro, ranks, &pass) || plan.batch % pass != 0) {

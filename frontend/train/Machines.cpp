@@ -35,7 +35,8 @@ public:
 
   void check(const Cluster &c) {
     clusterRanks(c, diagnostics);
-    if (c.nodes && !program.findDevice(file, c.nodes->device) && !file.broken)
+    if (c.nodes && !isTwice(c.nodes->device, &File::devices) && !program.findDevice(file, c.nodes->device) &&
+        !file.broken)
       diagnostics.error(Code::E0115, c.nodes->device.range,
                         unknown("device", c.nodes->device, program.deviceNames(file)));
     if (c.link)
@@ -60,9 +61,17 @@ private:
     return std::string("no ") + what + " is called " + quoted(path.text()) + hint;
   }
 
+  /// Whether two imports have what the path names, which is told.
+  template <typename T> bool isTwice(const Path &path, std::vector<T> File::*list) {
+    const std::string twice = program.ambiguity(file, path, list);
+    if (!twice.empty())
+      diagnostics.error(Code::E0103, path.range, twice);
+    return !twice.empty();
+  }
+
   void check(const Channel &c) {
     if (c.named) {
-      if (!program.findLink(file, *c.named) && !file.broken)
+      if (!isTwice(*c.named, &File::links) && !program.findLink(file, *c.named) && !file.broken)
         diagnostics.error(Code::E0116, c.named->range, unknown("link", *c.named, program.linkNames(file)));
       return;
     }

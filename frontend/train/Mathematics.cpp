@@ -1,6 +1,7 @@
 // Clauses that change the mathematics: sync, precision, compression and surgeries. All but fp32 and fp64 with
 // `sync every step` are checked here and left to come.
 #include "frontend/train/Planner.h"
+#include <algorithm>
 
 namespace echelon::frontend {
 
@@ -46,12 +47,13 @@ void TrainPlanner::take(const PrecisionClause &c, const Clause &clause) {
   static const char *names[] = {"", "compute", "params", "reduce", "keep", "scale"};
   std::map<Item::What, SourceRange> seen;
   std::string described;
-  bool known = true;
+  bool good = true;
   for (const Item &item : c.items) {
     described += (described.empty() ? "" : ", ") + std::string(names[item.what]) + (item.what == Item::All ? "" : " ") +
                  item.word.text;
     if (item.what != Item::Keep) {
       auto [it, fresh] = seen.emplace(item.what, item.range);
+      good &= fresh;
       if (!fresh)
         error(Code::E0402, item.range,
               item.what == Item::All ? "one precision is for all; this is a second one"
@@ -62,19 +64,20 @@ void TrainPlanner::take(const PrecisionClause &c, const Clause &clause) {
       if (item.factor && !(*item.factor > 0))
         error(Code::E0404, item.range, "the loss scale is above 0");
       else if (!item.factor)
-        known &= oneOf(item.word, {"dynamic"}, "loss scale");
+        good &= oneOf(item.word, {"dynamic"}, "loss scale");
       continue;
     }
-    known &= oneOf(item.word, precisions, "precision");
+    good &= oneOf(item.word, precisions, "precision");
   }
-  if (seen.count(Item::All) && c.items.size() > 1)
+  const bool others = std::any_of(c.items.begin(), c.items.end(), [](const Item &i) { return i.what != Item::All; });
+  if (seen.count(Item::All) && others)
     error(Code::E0409, seen[Item::All],
           "a precision for all stands alone; say compute, params, reduce and keep one by one");
   const bool isOne = c.items.size() == 1 && c.items.front().what == Item::All;
   const std::string ofAll = isOne ? c.items.front().word.text : "";
   if (ofAll == "fp64")
     plan.doublePrecision = true;
-  else if (known && ofAll != "fp32")
+  else if (good && ofAll != "fp32")
     notBuilt(clause.range, "precision " + described, "precision fp32 and precision fp64 are");
 }
 

@@ -21,6 +21,7 @@ private:
   void take(const ModelClause &, const Clause &);
   void take(const OnClause &, const Clause &);
   void takeCluster(const Cluster &cluster);
+  void takeDefaultCluster();
   void take(const BatchClause &, const Clause &);
   void take(const LengthClause &, const Clause &);
   void take(const UntilClause &, const Clause &);
@@ -91,7 +92,8 @@ private:
   bool oneRank;
   TrainPlan plan;
   bool hasLayout = false, wrongMeshAxis = false;
-  bool layoutOpen = false; // open: parts of it are left to a planner that is not built
+  bool meshTooLarge = false; // which is told; whether the batch divides over it is not
+  bool layoutOpen = false;   // parts of it are left to a planner that is not built, or could not be read
   SourceRange clipRange;
 };
 

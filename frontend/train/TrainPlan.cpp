@@ -28,8 +28,7 @@ TrainPlan TrainPlanner::run() {
           },
           clause.what);
   };
-  if (const Cluster *here = program.findCluster(program.main(), Path{{{"here", {}}}, {}})) // the default
-    takeCluster(*here);
+  takeDefaultCluster();
   pass(0);
   if (plan.lengthSamples && plan.batch)
     plan.steps = (plan.lengthSamples + plan.batch - 1) / plan.batch;
@@ -138,6 +137,10 @@ void TrainPlanner::checkRequired() {
 void TrainPlanner::take(const ModelClause &c, const Clause &clause) {
   plan.modelArguments = &c.arguments;
   plan.modelRange = clause.range;
+  if (const std::string twice = program.ambiguity(program.main(), c.model, &File::models); !twice.empty()) {
+    error(Code::E0103, c.model.range, twice);
+    return;
+  }
   plan.model = program.findModel(program.main(), c.model);
   if (plan.model || program.main().broken)
     return;
@@ -152,6 +155,11 @@ void TrainPlanner::take(const OnClause &c, const Clause &clause) {
   const File &main = program.main();
   if (c.hasArguments) {
     plan.clusterRanks = localRanks(c.cluster, c.arguments, clause.range, diagnostics).value_or(0);
+    return;
+  }
+  if (const std::string twice = program.ambiguity(main, c.cluster, &File::clusters); !twice.empty()) {
+    plan.clusterRanks = 0;
+    error(Code::E0103, c.cluster.range, twice);
     return;
   }
   const Cluster *cluster = program.findCluster(main, c.cluster);
@@ -173,10 +181,22 @@ void TrainPlanner::take(const OnClause &c, const Clause &clause) {
 
 void TrainPlanner::takeCluster(const Cluster &cluster) {
   plan.clusterRanks = clusterRanks(cluster, diagnostics).value_or(0);
-  const Device *device = cluster.nodes ? program.findDevice(program.main(), cluster.nodes->device) : nullptr;
+  const Device *device =
+      cluster.nodes ? program.findDevice(*program.file(cluster.name.range.file), cluster.nodes->device) : nullptr;
   plan.nodeRanks = cluster.nodes ? cluster.nodes->devices : 0;
   plan.deviceBytes = device && device->memory && device->memory->value < 9e18 ? int64_t(device->memory->value) : 0;
   plan.deviceName = device ? device->name.text : "";
+}
+
+/// The cluster called `here`, where no clause says another.
+void TrainPlanner::takeDefaultCluster() {
+  const Path path{{{"here", {}}}, {}};
+  const std::string twice = program.ambiguity(program.main(), path, &File::clusters);
+  auto saysWhere = [](const Clause &clause) { return std::holds_alternative<OnClause>(clause.what); };
+  if (!twice.empty() && std::none_of(train.clauses.begin(), train.clauses.end(), saysWhere))
+    error(Code::E0103, train.name.range, "train " + train.name.text + " has no clause `on`, and " + twice);
+  else if (const Cluster *here = twice.empty() ? program.findCluster(program.main(), path) : nullptr)
+    takeCluster(*here);
 }
 
 void TrainPlanner::take(const BatchClause &c, const Clause &clause) {
@@ -191,8 +211,8 @@ void TrainPlanner::take(const LengthClause &c, const Clause &clause) {
   atLeastOne(c.count, "the number of " + clause.word.text);
   int64_t n = std::max<int64_t>(c.count.value, 1);
   plan.lengthRange = clause.range;
-  if (plan.steps || plan.lengthSamples || plan.lengthEpochs)
-    return; // reported as given twice
+  if (!c.count.known || plan.steps || plan.lengthSamples || plan.lengthEpochs)
+    return; // reported: as no count, or as given twice
   (c.unit == LengthClause::Steps    ? plan.steps
    : c.unit == LengthClause::Epochs ? plan.lengthEpochs
                                     : plan.lengthSamples) = n;

@@ -41,7 +41,7 @@ namespace {
 
 std::string number(double value, const char *format = "%.5g") {
   char text[40];
-  std::snprintf(text, sizeof(text), format, value);
+  std::snprintf(text, sizeof(text), format, std::isnan(value) ? std::fabs(value) : value); // nan has no sign
   return text;
 }
 

@@ -114,9 +114,8 @@ NamedValues Trainer::reported(bool evaluation) const {
     case Scalar::NamedLoss:
       values.emplace_back(scalar.name, value);
       break;
-    case Scalar::Metric: // the training batch's own metrics are not the metrics that rows carry
-      if (evaluation)
-        values.emplace_back(scalar.name, value);
+    case Scalar::Metric:
+      values.emplace_back(scalar.name, value);
       break;
     case Scalar::Norm:
       if (!evaluation)
@@ -213,8 +212,8 @@ void Trainer::evaluate(size_t index, int64_t step) {
   const DataStream &stream = prepared.evaluationData[index] ? *prepared.evaluationData[index] : *prepared.data;
   const bool plain = stream.heldOutSize() == 0;
   int64_t samples = plain ? stream.trainSize() : stream.heldOutSize();
-  if (evaluation.batches)
-    samples = std::min(samples, evaluation.batches * program.batch);
+  if (evaluation.batches && evaluation.batches <= samples / program.batch)
+    samples = evaluation.batches * program.batch;
   rank.beginEvaluation(samples);
   program.evaluateBegin(rank);
   for (int64_t offset = 0; offset < samples; offset += program.batch) {

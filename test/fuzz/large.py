@@ -6,7 +6,7 @@
 Hands every input below, N MiB of it (16), to every command that reads a spec and starts no host compiler, and then the
 largest of the same kind that is not refused for its size, and prints seconds (of the processor, so that other work on the
 machine does not count) and memory. --largest: only the latter. --growth: seconds at half of that size, too: what doubles the
-input may not take more than four times as long, where it takes half a second.
+input may not take more than GROWTH times as long, where it takes half a second.
 Exit code 1: one went over a limit, was ended by a signal, or met an internal error.
 """
 import argparse
@@ -18,6 +18,7 @@ import sys
 import tempfile
 
 SECONDS, MIB = 10, 512
+GROWTH = 6  # of twice the input: 4 is the square, the rest is what measurements differ by
 SHORTEST = 0.5  # seconds from which on growth is looked at
 COMMANDS = [["check"], ["fmt", "--stdout"], ["plan", "--json"], ["build", "--emit", "cpp", "-o", os.devnull]]
 LIMIT = 1 << 20  # of a spec, in bytes
@@ -232,7 +233,7 @@ def run(echelon, name, size, growth):
             if growth:
                 half_seconds = measure([echelon] + command, smaller)[1]
                 before = "%6.2f s at half of it" % half_seconds
-                if seconds > 6 * half_seconds and seconds > SHORTEST and not wrong:
+                if seconds > GROWTH * half_seconds and seconds > SHORTEST and not wrong:
                     wrong = "it grows faster than the square of the input"
             print("%-20s %8d %-6s %6.2f s %5.0f MiB%s  %s" % (name, size, command[0], seconds, mib, before, wrong.upper()), flush=True)
             failed += bool(wrong)

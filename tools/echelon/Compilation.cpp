@@ -233,6 +233,7 @@ bool Compilation::elaborate() {
   checkLayoutAxes();
   if (!good || diagnostics.errorCount() > before || !checkData() || !checkPatterns())
     return false;
+  warnOfUnseenMetrics();
   annotate();
   return true;
 }
@@ -301,6 +302,19 @@ void Compilation::checkLayoutAxes() {
         diagnostics.error(Code::E0306, entry.range,
                           "no tensor of the model has the axis " + quoted(entry.axis) + ", so " + mesh.name +
                               " has nothing to split; split an axis of a tensor");
+}
+
+void Compilation::warnOfUnseenMetrics() {
+  if (facts.metrics.empty() || !trainPlan.evaluations.empty() || diagnostics.hasErrors())
+    return;
+  std::vector<std::string> names;
+  for (const Ident &metric : facts.metrics)
+    names.push_back(metric.text);
+  const bool one = names.size() == 1;
+  diagnostics.warning(Code::E0128, facts.metrics.front().range,
+                      std::string(one ? "metric " : "metrics ") + listed(names) + (one ? " is" : " are") +
+                          " computed in evaluations alone, and train " + trainPlan.name +
+                          " makes none; add a clause, as in evaluate every 100 steps");
 }
 
 bool Compilation::lower(Stage until) {

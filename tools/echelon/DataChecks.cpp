@@ -159,7 +159,7 @@ bool Compilation::checkEvaluations(const runtime::DataDescription &training) {
     if (evaluation.source) {
       if (!isBuilt(*evaluation.source) || !openSource(*evaluation.source, evaluation.range, found).empty())
         continue;
-      size = found.heldOutSize;
+      size = found.heldOutSize ? found.heldOutSize : found.trainSize; // as Trainer::evaluate reads it
     } else if (size == 0) {
       diagnostics.error(Code::E0504, evaluation.range,
                         trainPlan.data.kind + " holds no samples out to evaluate on" +
@@ -168,6 +168,12 @@ bool Compilation::checkEvaluations(const runtime::DataDescription &training) {
     if (size == kUnlimited && evaluation.batches == 0)
       diagnostics.error(Code::E0409, evaluation.range,
                         "synthetic data has no end; say how many batches to evaluate on, as in on 20 batches");
+    const int64_t batch = std::max<int64_t>(trainPlan.batch, 1), all = size / batch + (size % batch != 0);
+    if (size > 0 && size != kUnlimited && evaluation.batches > all && !options.batch)
+      diagnostics.warning(Code::E0506, evaluation.range,
+                          "there are " + std::to_string(size) + " samples to evaluate on, " + std::to_string(all) +
+                              (all == 1 ? " batch" : " batches") + " of " + std::to_string(batch) + ", and not " +
+                              std::to_string(evaluation.batches) + "; all are taken");
   }
   return diagnostics.errorCount() == before;
 }

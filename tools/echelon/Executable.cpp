@@ -14,11 +14,15 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <iterator>
 #include <unistd.h>
 
 namespace fs = std::filesystem;
 
 namespace echelon {
+
+/// What was told when the program was built, beside it in the build cache.
+static constexpr const char *kWarnings = ".warnings";
 
 bool buildExecutable(const std::string &text, const std::string &path, int &exitCode) {
   std::string source = path + ".cpp";
@@ -80,6 +84,8 @@ std::string executableOf(Compilation &compilation, int &exitCode, const std::fun
   fs::path kept = fs::path(cache) / compilation.key();
   std::error_code unreadable;
   if (fs::exists(kept / stem, unreadable)) {
+    std::ifstream warnings(kept / (stem + kWarnings));
+    std::cerr << std::string(std::istreambuf_iterator<char>(warnings), {});
     exitCode = Fine;
     return kept / stem;
   }
@@ -103,6 +109,8 @@ std::string executableOf(Compilation &compilation, int &exitCode, const std::fun
   }
   if (!buildExecutable(text, folder.path() + "/" + stem, exitCode))
     return "";
+  if (const std::string warnings = compilation.diagnostics.text(); !warnings.empty())
+    std::ofstream(folder.path() + "/" + stem + kWarnings) << warnings;
   folder.rename(kept); // where another build of the same was faster that one serves
   if (std::error_code failed; !fs::exists(kept / stem, failed)) {
     std::cerr << "echelon: cannot keep the program in the build cache " << frontend::quoted(kept.string())

@@ -68,7 +68,7 @@ static bool mayUseOthers(const std::string &hosts) {
   return !hosts.empty();
 }
 
-std::vector<std::string> launcher(const std::string &transport, int64_t ranks, const std::string &hosts) {
+std::vector<std::string> launcher(const std::string &transport, int64_t ranks, const std::string &hosts, bool crowded) {
   if (transport != "mpi")
     return {};
   std::vector<std::string> command = {"mpirun", "-n", std::to_string(ranks), "--mca", "orte_forward_job_control", "1"};
@@ -76,7 +76,7 @@ std::vector<std::string> launcher(const std::string &transport, int64_t ranks, c
     command.push_back("--allow-run-as-root");
   if (!hosts.empty())
     command.insert(command.end(), {"--hostfile", std::filesystem::absolute(hosts)}); // -x is no file to mpirun
-  if (!mayUseOthers(hosts))
+  if (crowded || !mayUseOthers(hosts))
     command.push_back("--oversubscribe"); // of cores: Open MPI counts them without their threads
   return command;
 }

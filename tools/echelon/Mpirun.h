@@ -7,8 +7,10 @@
 namespace echelon {
 
 /// What stands before the executable to start it on so many ranks: nothing, or mpirun with its options. `hosts`: a file
-/// of machines; empty: those of the batch system, or this one.
-std::vector<std::string> launcher(const std::string &transport, int64_t ranks, const std::string &hosts = "");
+/// of machines; empty: those of the batch system, or this one. `crowded`: more ranks than the batch system allows are
+/// fine.
+std::vector<std::string> launcher(const std::string &transport, int64_t ranks, const std::string &hosts = "",
+                                  bool crowded = false);
 
 /// Runs mpirun with these arguments, which have it start ranks of `program` on `hosts`, and returns an exit code of the
 /// command line. SIGINT, SIGTERM and SIGUSR1 ask the ranks to finish their step, save and end; a second SIGINT or

@@ -8,13 +8,13 @@
 #include "runtime/program/Options.h"
 #include "runtime/transport/Patience.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <unistd.h>
 
 namespace echelon {
@@ -22,7 +22,7 @@ namespace echelon {
 namespace {
 struct RunOptions : CompileOptions {
   std::string hosts;
-  std::vector<std::string> passed; // options of the program, as given
+  std::vector<std::pair<std::string, std::optional<std::string>>> passed; // options of the program; flags have no value
 };
 
 /// Replaces this process; returns only when that fails.
@@ -36,10 +36,16 @@ int become(const std::vector<std::string> &arguments) {
   return RunFailed;
 }
 
+bool passes(const RunOptions &options, const std::string &name) {
+  return llvm::any_of(options.passed, [&](const auto &option) { return option.first == name; });
+}
+
 /// The value that the program gets for one of its options, or `otherwise`.
 std::string passedValue(const RunOptions &options, const std::string &name, const std::string &otherwise = "") {
-  auto it = std::find(options.passed.begin(), options.passed.end(), name);
-  return it == options.passed.end() || it + 1 == options.passed.end() ? otherwise : *(it + 1);
+  for (const auto &[option, value] : options.passed)
+    if (option == name && value)
+      return *value;
+  return otherwise;
 }
 
 /// Why the command and the plan do not go together, told before anything is built.
@@ -47,7 +53,7 @@ std::string refusal(const RunOptions &options, const Compilation &compilation) {
   namespace fs = std::filesystem;
   const frontend::TrainPlan &plan = compilation.trainPlan;
   std::error_code none;
-  if (llvm::is_contained(options.passed, "--resume") && plan.checkpoint.directory.empty())
+  if (passes(options, "--resume") && plan.checkpoint.directory.empty())
     return "--resume goes on from a snapshot, and train " + plan.name +
            " writes none; add a clause, as in checkpoint every 100 steps";
   const std::string steps = passedValue(options, "--steps"), from = passedValue(options, "--evaluate-from");
@@ -76,12 +82,12 @@ int run(RunOptions &options) {
               << "\n";
     return Usage;
   }
-  if (options.profile && llvm::is_contained(options.passed, "--dump")) {
+  if (options.profile && passes(options, "--dump")) {
     std::cerr << "echelon: --dump writes files in each step, which a profile of the steps would measure; leave one of "
                  "them out\n";
     return Usage;
   }
-  if (llvm::is_contained(options.passed, "--dump-state") && !llvm::is_contained(options.passed, "--dump")) {
+  if (passes(options, "--dump-state") && !passes(options, "--dump")) {
     std::cerr << "echelon: --dump-state goes with --dump DIR, the folder that it writes to\n";
     return Usage;
   }
@@ -110,9 +116,23 @@ int run(RunOptions &options) {
   command.push_back(executable);
   std::string folder = std::filesystem::absolute(options.spec).parent_path().string();
   command.insert(command.end(), {"--folder", folder});
-  command.insert(command.end(), options.passed.begin(), options.passed.end());
+  for (const auto &[option, value] : options.passed) {
+    command.push_back(option);
+    if (value)
+      command.push_back(*value);
+  }
   std::cout.flush();
   return transport == "mpi" ? runMpirun(command, executable, options.hosts) : become(command);
+}
+
+/// What is wrong with a value of one of the program's options.
+CLI::Validator checkOf(const char *name) {
+  const runtime::OptionRow &row = *runtime::optionRow(name);
+  return {[&row](const std::string &value) {
+            runtime::Options read;
+            return frontend::printable(row.set(read, value.c_str()));
+          },
+          row.argument};
 }
 
 /// An option that the program itself reads, which says what it takes: refused here already, before anything is built,
@@ -120,19 +140,12 @@ int run(RunOptions &options) {
 CLI::Option *pass(CLI::App *command, RunOptions &options, const char *name) {
   const runtime::OptionRow &row = *runtime::optionRow(name);
   if (!row.argument)
-    return command->add_flag_callback(name, [name, &options] { options.passed.push_back(name); }, row.help);
-  const CLI::Validator check(
-      [&row](const std::string &value) {
-        runtime::Options read;
-        return frontend::printable(row.set(read, value.c_str()));
-      },
-      row.argument);
+    return command->add_flag_callback(
+        name, [name, &options] { options.passed.emplace_back(name, std::nullopt); }, row.help);
   return command
       ->add_option_function<std::string>(
-          name,
-          [name, &options](const std::string &value) { options.passed.insert(options.passed.end(), {name, value}); },
-          row.help)
-      ->check(check);
+          name, [name, &options](const std::string &value) { options.passed.emplace_back(name, value); }, row.help)
+      ->check(checkOf(name));
 }
 
 /// Options of every command that starts the program.
@@ -169,11 +182,9 @@ void addEvaluate(CLI::App &app, int &exitCode) {
   addProgramOptions(command, *options);
   command
       ->add_option_function<std::string>(
-          "--from",
-          [options](const std::string &value) {
-            options->passed.insert(options->passed.end(), {"--evaluate-from", value});
-          },
+          "--from", [options](const std::string &value) { options->passed.emplace_back("--evaluate-from", value); },
           "a snapshot, or a checkpoint directory: its newest")
+      ->check(checkOf("--evaluate-from"))
       ->required();
   command->footer("Example:\n  echelon evaluate spec.ech --from ckpt/shakespeare");
   command->callback([options, &exitCode] { exitCode = run(*options); });

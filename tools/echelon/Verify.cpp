@@ -170,7 +170,7 @@ bool Verifier::run(const Trial &trial, const std::string &transport, Trace &resu
   fs::remove_all(own, none);
   fs::create_directories(own, none);
   std::string from = fs::absolute(trial.options.spec).parent_path().string();
-  std::vector<std::string> command = launcher(transport, compilation.trainPlan.ranks());
+  std::vector<std::string> command = launcher(transport, compilation.trainPlan.ranks(), "", /*crowded=*/true);
   command.insert(command.end(), {executable, "--folder", from, "--transport", transport, "--log", log, "--dump",
                                  own + "/dump", "--dump-state"});
   if (!compilation.trainPlan.checkpoint.directory.empty())
@@ -180,7 +180,8 @@ bool Verifier::run(const Trial &trial, const std::string &transport, Trace &resu
   const CapturedOutput said;
   const int status = runProgram(command, said);
   if (status == kNotStarted)
-    std::cerr << "echelon: cannot start " << frontend::quoted(command.front()) << ", for " << trial.title << "\n";
+    std::cerr << "echelon: cannot start " << frontend::quoted(command.front()) << ", for " << trial.title << "\n"
+              << frontend::printable(said.text(), frontend::Lines::Kept);
   else if (status != 0 && status != kNoProcess)
     std::cerr << "echelon: the program of " << trial.title << " ended with " << status << ":\n"
               << frontend::printable(said.text(), frontend::Lines::Kept);

@@ -141,6 +141,8 @@ TEST_F(Data, CsvHeader) {
   EXPECT_TRUE(open({"csv", {"years.csv"}}, {x, y}));
   write("counted.csv", "0,1,2\n4,5,6\n"); // as pandas writes where there are no names
   EXPECT_TRUE(open({"csv", {"counted.csv"}}, {x, y}));
+  write("words.csv", "nan,inf,y\n1,2,3\n"); // which are no numbers in a table
+  EXPECT_TRUE(open({"csv", {"words.csv"}}, {x, y}));
   write("turned.csv", "y,a,b\n1,2,3\n");
   EXPECT_TRUE(open({"csv", {"turned.csv"}}, {y, x}));
   write("marked.csv", "\xEF\xBB\xBFy,a,b\n1,2,3\n"); // as spreadsheets write UTF-8

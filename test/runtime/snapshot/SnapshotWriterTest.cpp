@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <optional>
 #include <unistd.h>
 
@@ -104,6 +105,30 @@ TEST_F(Writer, WhatItWritesIsTheStateOfTheStep) {
           }
         fs::remove_all(folder);
       }
+}
+
+// Parameters and optimizer state that are not finite are not kept; a state of the model's own is what it likes.
+TEST_F(Writer, WhatIsNotFinite) {
+  for (const Stored::Kind kind : {Stored::Param, Stored::Optimizer, Stored::State})
+    for (const ElementType type : {ElementType::Float32, ElementType::Float64}) {
+      Program program = twoTensors({{{"a", kA, {}}, {"b", kB, {}}}, {}});
+      program.mesh = {{"p", 1}};
+      const int64_t bytes = kA * kB * (type == ElementType::Float64 ? 8 : 4);
+      program.stored = {{kind, "x", {"a", "b"}, program.stored[0].layout, type, {Init::Normal, 1, 0}, 0}};
+      program.stateBytes = bytes;
+      for (const double last : {1.0, -std::numeric_limits<double>::infinity()}) {
+        const int ended = onRanks(program, "threads", [&](Rank &rank) {
+          if (type == ElementType::Float64)
+            rank.state<double>(0)[kA * kB - 1] = last;
+          else
+            rank.state<float>(0)[kA * kB - 1] = float(last);
+          saveSnapshot(rank, folder, 1, 0);
+        });
+        EXPECT_EQ(ended == 0, kind == Stored::State || last == 1) << int(kind) << " " << int(type) << " " << last;
+        EXPECT_EQ(fs::exists(folder + "/step-00000001"), ended == 0);
+        fs::remove_all(folder);
+      }
+    }
 }
 
 // The same where the copies come to rank 0 as messages: of a tensor in several chunks, whose last is not full, and of

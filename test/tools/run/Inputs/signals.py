@@ -44,7 +44,8 @@ def suspend(name, program, run):
 
 
 def start(*words, prepare=os.setpgrp, **environment):
-    """The command in a process group of its own, as shells start it: else Ctrl-Z would be for nobody."""
+    """The command, unless `prepare` says otherwise in a process group of its own, as shells start it: else Ctrl-Z would be
+    for nobody."""
     run = subprocess.Popen(["echelon", "run", spec, *words], preexec_fn=prepare, env={**os.environ, **environment})
     atexit.register(end, run)
     return run
