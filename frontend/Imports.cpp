@@ -108,7 +108,14 @@ private:
       id = sources.add("<" + import.name + ".ech>", text);
     } else {
       std::string why;
-      id = sources.read(key, why);
+      std::error_code none;
+      const auto type = std::filesystem::status(key, none).type();
+      const bool isFile = type == std::filesystem::file_type::regular ||
+                          type == std::filesystem::file_type::directory ||
+                          type == std::filesystem::file_type::not_found || none;
+      id = isFile ? sources.read(key, why) : -1; // a pipe would be waited for
+      if (!isFile)
+        why = "it is no file";
       if (id < 0) {
         bool ofLibrary = libraryText(import.name) != nullptr;
         diagnostics.error(Code::E0101, import.range,
@@ -208,6 +215,8 @@ template <typename T> std::vector<std::string> spellings(const File &from, std::
     if (import.file)
       for (const T &other : import.file->*list)
         out.push_back((bare || !import.isLibrary ? "" : import.file->stem + ".") + other.name.text);
+  std::sort(out.begin(), out.end()); // what two imports have is one spelling
+  out.erase(std::unique(out.begin(), out.end()), out.end());
   return out;
 }
 } // namespace

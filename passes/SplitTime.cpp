@@ -286,7 +286,11 @@ struct SplitTime : echelon::impl::SplitTimeBase<SplitTime> {
     Type real = realType();
     for (auto step : llvm::to_vector(module.getOps<StepOp>())) {
       bool evaluation = step.getSymName() == "evaluate";
-      Time time{batchAxis.getValue(), evaluation ? 0 : micro ? micro.getInt() : 1};
+      Time time{batchAxis.getValue(),
+                evaluation ? 0
+                : micro    ? micro.getInt()
+                           : 1,
+                module->getAttrOfType<ArrayAttr>("ech.like_batch")};
       if (time.passes == 1)
         continue;
       if (evaluation)

@@ -94,6 +94,7 @@ struct NumberExpr : Expr {
   bool isInteger = false; // written without point and exponent; then `integer` is exact
   int64_t integer = 0;
   std::string spelling;
+  bool known = true; // false: too large or too small, which has been told
   explicit NumberExpr(SourceRange r) : Expr(Kind, r) {}
 };
 

@@ -129,19 +129,14 @@ void Lowering::evaluateArguments(const CallExpr &e) {
       eval(*a.value);
 }
 
-/// Whether a declaration that `file` sees could not be read.
-static bool mayBeLost(const File &file) {
-  return file.broken ||
-         llvm::any_of(file.imports, [](const Import &import) { return !import.file || import.file->broken; });
-}
-
 /// What may have been meant by a callee that there is not, among the blocks and functions that there are.
-static std::string otherCall(const Path &callee, const std::vector<std::string> &known, const File &file) {
+static std::string otherCall(const Path &callee, const std::vector<std::string> &known, const File &file,
+                             bool isBuiltIn) {
   std::string text = callee.text(), last = callee.parts.back().text;
   if (std::string instead = habit(text); !instead.empty())
     return instead;
   if (!callee.single() && llvm::is_contained(known, last))
-    return "; write " + last + "(…), which is built in";
+    return "; write " + last + "(…)" + (isBuiltIn ? ", which is built in" : "");
   bool ofLibrary = callee.parts.size() == 2 && callee.parts[0].text == "nn";
   if (ofLibrary && llvm::none_of(file.imports, [](const Import &i) { return i.name == "nn"; }))
     return "; import the library at the top of the file: import nn";
@@ -159,19 +154,26 @@ Val Lowering::call(const CallExpr &e) {
     return Val::poison();
   if (const std::string twice = shared.program.ambiguity(*scope->file, e.callee, &File::blocks); !twice.empty())
     return poison(Code::E0103, e.callee.range, twice);
-  if (const Block *block = shared.program.findBlock(*scope->file, e.callee))
-    return callBlock(e, *block);
+  const Block *block = shared.program.findBlock(*scope->file, e.callee);
   auto it = e.callee.single() ? builtins().find(e.callee.parts[0].text) : builtins().end();
+  const File *home = block ? shared.program.file(block->name.range.file) : nullptr;
+  if (block && it != builtins().end() && home != scope->file)
+    return poison(Code::E0103, e.callee.range,
+                  it->first + " is built in, and what is imported has a block of that name; write " + home->stem + "." +
+                      it->first + " for the block, or give it another name");
+  if (block)
+    return callBlock(e, *block);
   if (it == builtins().end()) {
     evaluateArguments(e); // what is wrong in them is told, too
-    if (mayBeLost(*scope->file))
+    if (scope->file->mayLack())
       return Val::poison();
     std::vector<std::string> all = shared.program.blockNames(*scope->file);
     for (const auto &entry : builtins())
       all.push_back(entry.first);
     std::string text = e.callee.text();
     error(Code::E0112, e.callee.range,
-          "no block or function is called " + quoted(text) + otherCall(e.callee, all, *scope->file));
+          "no block or function is called " + quoted(text) +
+              otherCall(e.callee, all, *scope->file, builtins().count(e.callee.last().text) != 0));
     return Val::poison();
   }
   if (e.as || e.with)

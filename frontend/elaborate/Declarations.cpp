@@ -81,8 +81,10 @@ void Lowering::axisStatement(const AxisStatement &s) {
       if (name == s.name.text)
         n = size;
   declareAxis(s.name, n, like, false, false);
-  if (likeBatch)
+  if (likeBatch) {
     axisStore.back().likeBatch = true;
+    shared.likeBatch.insert(axisStore.back().name);
+  }
 }
 
 std::optional<SmallVector<ech::Axis>> Lowering::declaredAxes(const std::vector<Ident> &names, const char *what,

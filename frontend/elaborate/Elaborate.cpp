@@ -92,7 +92,7 @@ OwningOpRef<ModuleOp> echelon::frontend::elaborate(MLIRContext &context, const S
   size_t errorsBefore = diagnostics.errorCount();
   auto loc = FileLineColLoc::get(&context, sources.name(options.file->id), 1, 1);
   OwningOpRef<ModuleOp> module(ModuleOp::create(loc));
-  Shared shared{context, sources, program, options, diagnostics, facts, *module, {}, {}, {}};
+  Shared shared{context, sources, program, options, diagnostics, facts, *module, {}, {}, {}, {}};
   // Training first: it declares everything. @evaluate is the same model read again with `training` false; a mistake
   // that both meet is told once.
   Lowering(shared, true).run();
@@ -104,6 +104,8 @@ OwningOpRef<ModuleOp> echelon::frontend::elaborate(MLIRContext &context, const S
   OpBuilder builder(&context);
   (*module)->setAttr("ech.batch", builder.getI64IntegerAttr(options.batch));
   (*module)->setAttr("ech.batch_axis", builder.getStringAttr(facts.batchAxis));
+  if (!shared.likeBatch.empty())
+    (*module)->setAttr("ech.like_batch", builder.getArrayAttr(shared.likeBatch.getArrayRef()));
   if (!shared.partialFunctions.empty())
     (*module)->setAttr(ech::kPartialFunctions, builder.getArrayAttr(shared.partialFunctions.getArrayRef()));
   for (auto step : module->getOps<ech::StepOp>())

@@ -46,7 +46,11 @@ struct ModelFacts {
   std::vector<AxisFacts> axes;
   std::string batchAxis;
   std::vector<InputFacts> inputs; // in the order of the data source's outputs
-  std::vector<Ident> metrics;     // of the model and its blocks, but for the library's
+  struct Metric {
+    Ident name;
+    bool inEvaluation; // else where `training` is true, alone
+  };
+  std::vector<Metric> metrics; // of the model and its blocks, but for the library's
   const AxisFacts *axis(const std::string &name) const {
     for (const AxisFacts &a : axes)
       if (a.name == name)

@@ -226,7 +226,7 @@ Val Lowering::apply(Function f, ArrayRef<Val> given, SourceRange range, const st
     if (v.kind == Val::Known && v.number.integer())
       v.range = Interval{*v.number.integer(), *v.number.integer()};
     ranges.push_back(v.range);
-    values.push_back(v.isTensor() ? v.value : constantLike(v, integers));
+    values.push_back(v.isTensor() ? v.value : constantLike(v, integers, range));
   }
   if (f == Function::Mod && integers && !(ranges[1] && (ranges[1]->low > 0 || ranges[1]->high < 0)))
     return poison(Code::E0223, range,
@@ -414,6 +414,8 @@ Val Lowering::sizeCall(const CallExpr &, const Args &a) {
     if (inSize)
       return poison(Code::E0208, a["axis"]->range,
                     "the size of " + written(axis->name) + " is the run's, so no other size follows from it");
+    while (!axis->isBatch) // another name of the samples: as many in evaluation, too
+      axis = axis->like;
     return tensor(build.count(axis->name.getValue(), build.type({{axis->name.getValue(), axis->size}}, build.real)),
                   true, a["axis"]->range);
   }

@@ -1,6 +1,7 @@
 // Expressions: names, operators, and what is known when compiling.
 #include "frontend/elaborate/Lowering.h"
 #include <cmath>
+#include <limits>
 
 using namespace mlir;
 using namespace echelon::frontend;
@@ -15,7 +16,8 @@ Val Lowering::eval(const Expr &e) {
   switch (e.kind) {
   case ExprKind::Number: {
     const auto &n = cast<NumberExpr>(e);
-    v = Val::known(n.isInteger ? Number::whole(n.integer) : Number::spelled(n.spelling, n.value));
+    v = !n.known ? Val::poison()
+                 : Val::known(n.isInteger ? Number::whole(n.integer) : Number::spelled(n.spelling, n.value));
     break;
   }
   case ExprKind::Bool:
@@ -160,11 +162,17 @@ Val Lowering::tensor(Value value, bool made, SourceRange range, std::optional<In
   return v;
 }
 
-Value Lowering::constantLike(const Val &v, bool integer) {
+Value Lowering::constantLike(const Val &v, bool integer, SourceRange range) {
   if (v.kind == Val::Truth)
     return build.constant(v.truth, build.type({}, builder.getI1Type()));
   if (auto n = integer ? v.number.integer() : std::nullopt; n && *n == static_cast<int32_t>(*n))
     return build.constant(v.number.value(), build.type({}, builder.getI32Type()));
+  const double x = std::abs(v.number.value());
+  const bool isSmall = x > 0 && x < double(std::numeric_limits<float>::denorm_min());
+  if (!shared.options.f64 && (isSmall || x > double(std::numeric_limits<float>::max())))
+    error(Code::E0704, range,
+          v.number.text() + (isSmall ? " is 0 in fp32, where the smallest above 0 is 1.4e-45"
+                                     : " is beyond fp32, which holds up to 3.4e38"));
   return build.constant(v.number.value());
 }
 
@@ -177,7 +185,7 @@ std::optional<Val> Lowering::anyTensor(const Val &v, SourceRange range) {
   }
   if (v.isTensor())
     return v;
-  return tensor(constantLike(v, true), true, range,
+  return tensor(constantLike(v, true, range), true, range,
                 v.kind == Val::Known && v.number.integer()
                     ? std::optional(Interval{*v.number.integer(), *v.number.integer()})
                     : std::nullopt);
@@ -185,7 +193,7 @@ std::optional<Val> Lowering::anyTensor(const Val &v, SourceRange range) {
 
 std::optional<Val> Lowering::realTensor(const Val &v, SourceRange range, const char *what) {
   if (v.kind == Val::Known)
-    return tensor(constantLike(v, false), true, range);
+    return tensor(constantLike(v, false, range), true, range);
   auto t = anyTensor(v, range);
   if (!t)
     return std::nullopt;

@@ -43,7 +43,7 @@ Value Lowering::inside(const Val &v, SourceRange range) {
 
 Value Lowering::coerce(const Val &v, ech::Tensor type, Code code, SourceRange range, const std::string &what,
                        bool carried) {
-  Value value = v.isTensor() ? inside(v, range) : constantLike(v, type.getElement().isInteger(32));
+  Value value = v.isTensor() ? inside(v, range) : constantLike(v, type.getElement().isInteger(32), range);
   auto have = ech::tensor(value);
   bool sameAxes = have.rank() == type.rank() && llvm::all_of(type.getAxes(), [&](const ech::Axis &a) {
                     return have.has(a.name) && have.sizeOf(a.name) == a.size;

@@ -28,6 +28,7 @@ struct Shared {
   std::map<std::string, ech::VariableOp> variables;  // by path
   std::vector<std::string> wrongInputs;              // with an error in their declarations
   llvm::SetVector<mlir::Attribute> partialFunctions; // functions and where they stand, as in kPartialFunctions
+  llvm::SetVector<mlir::Attribute> likeBatch;        // names of axes, for the module's ech.like_batch
 };
 
 class Lowering {
@@ -266,7 +267,7 @@ private:
   Val raise(const Val &base, const Val &exponent, SourceRange range, bool lifted);
   /// Keeps where a function stands that is inf or nan of some finite numbers, for the message of a loss that is.
   void notePartial(StringRef function, SourceRange range);
-  Value constantLike(const Val &v, bool integer);
+  Value constantLike(const Val &v, bool integer, SourceRange range);
   bool lift = false; // inside outer(…)
 
   //===- contractions and reductions (Reductions.cpp) -----------------------------------------------------------===//

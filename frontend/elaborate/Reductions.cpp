@@ -85,7 +85,7 @@ std::optional<Value> Lowering::maskOf(const Expr &where, const Val &given, Val &
   const char *wanted = "`where` is a mask of truth values; a comparison makes one";
   if (!given.isTensor()) {
     if (given.kind == Val::Truth)
-      return given.truth ? Value() : constantLike(given, false);
+      return given.truth ? Value() : constantLike(given, false, where.range);
     error(Code::E0207, where.range, wanted);
     return std::nullopt;
   }

@@ -212,9 +212,12 @@ void Lowering::reportStatement(ech::ReportKind kind, const Ident *name, const Ex
     return;
   }
   if (kind == ech::ReportKind::Metric && !scope->isLibrary) {
-    auto isKnown = [&](const Ident &metric) { return metric.text == name->text; };
-    if (!llvm::any_of(shared.facts.metrics, isKnown)) // from reading the model for training
-      shared.facts.metrics.push_back(*name);
+    auto isThis = [&](const ModelFacts::Metric &metric) { return metric.name.text == name->text; };
+    auto known = llvm::find_if(shared.facts.metrics, isThis); // from reading the model for training
+    if (known == shared.facts.metrics.end())
+      shared.facts.metrics.push_back({*name, !training});
+    else
+      known->inEvaluation |= !training;
   }
   if (training && kind == ech::ReportKind::Metric)
     return; // evaluations report them

@@ -35,7 +35,7 @@ private:
   Argument argument(P::ArgumentContext *);
   Quantity quantity(P::QuantityContext *);
   Quantity quantity(antlr4::Token *number, antlr4::Token *unit);
-  double numberValue(antlr4::Token *token, const std::string &digits);
+  std::optional<double> numberValue(antlr4::Token *token, const std::string &digits); // nothing: told
   std::string stringValue(antlr4::tree::TerminalNode *);
   Method method(P::MethodContext *);
   Ident ident(P::NameContext *);

@@ -2,6 +2,7 @@
 #include "frontend/parse/AstBuilder.h"
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <map>
 
 using antlr4::Token;
@@ -303,7 +304,7 @@ Argument AstBuilder::argument(P::ArgumentContext *c) {
   return a;
 }
 
-double AstBuilder::numberValue(Token *token, const std::string &digits) {
+std::optional<double> AstBuilder::numberValue(Token *token, const std::string &digits) {
   std::string plain = withoutUnderscores(digits);
   double value = 0;
   auto result = std::from_chars(plain.data(), plain.data() + plain.size(), value);
@@ -315,7 +316,7 @@ double AstBuilder::numberValue(Token *token, const std::string &digits) {
   diagnostics.error(Code::E0704, places.of(token),
                     value == 0 ? "the number is too small; the smallest above 0 is 4.9e-324"
                                : "the number is too large; the largest is 1.8e308");
-  return 0;
+  return std::nullopt;
 }
 
 ExprPtr AstBuilder::number(P::QuantityContext *c) {
@@ -330,14 +331,16 @@ ExprPtr AstBuilder::number(P::QuantityContext *c) {
   }
   auto e = make<NumberExpr>(range(c));
   e->spelling = token->getText();
-  e->value = numberValue(token, e->spelling);
+  const std::optional<double> value = numberValue(token, e->spelling);
+  e->value = value.value_or(1);
+  e->known = value.has_value();
   std::string digits = withoutUnderscores(e->spelling);
   e->isInteger = digits.find_first_not_of("0123456789") == std::string::npos;
-  if (e->isInteger) {
+  if (e->isInteger && e->known) {
     auto result = std::from_chars(digits.data(), digits.data() + digits.size(), e->integer);
     if (result.ec != std::errc() || e->integer > int64_t(1) << 53) {
       diagnostics.error(Code::E0704, range(c), "the number is too large; whole numbers go up to 2^53");
-      e->integer = 1;
+      e->known = false;
     }
   }
   return e;
@@ -354,7 +357,8 @@ Quantity AstBuilder::quantity(Token *number, Token *unit) {
   size_t digits = numberLength(text);
   q.unit = unit ? unit->getText() : text.substr(digits);
   q.range = range(number, unit ? unit : number);
-  q.value = numberValue(number, text.substr(0, digits));
+  // Of one that cannot be read, nothing else is found wrong.
+  q.value = numberValue(number, text.substr(0, digits)).value_or(std::numeric_limits<double>::infinity());
   if (auto it = units().find(q.unit); it != units().end()) {
     q.kind = it->second.kind;
     q.value *= it->second.factor;

@@ -320,7 +320,7 @@ Device AstBuilder::device(P::DeviceContext *c) {
 }
 
 int64_t AstBuilder::whole(TerminalNode *n) {
-  double value = numberValue(n->getSymbol(), n->getText());
+  double value = numberValue(n->getSymbol(), n->getText()).value_or(1);
   if (value < 1 || value > 1e9 || value != std::floor(value)) {
     diagnostics.error(Code::E0404, range(n), "a whole number of at least 1 stands here, not " + escaped(n->getText()));
     value = 1;

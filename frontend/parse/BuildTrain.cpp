@@ -1,5 +1,7 @@
 // Train blocks: from parse tree to syntax tree.
 #include "frontend/parse/AstBuilder.h"
+#include <algorithm>
+#include <charconv>
 #include <cmath>
 
 using antlr4::ParserRuleContext;
@@ -183,7 +185,7 @@ PrecisionClause AstBuilder::precision(P::PrecisionClauseContext *c) {
     if (part->nameList())
       item.kept = paths(part->nameList()->path());
     if (part->NUMBER())
-      item.factor = numberValue(part->NUMBER()->getSymbol(), part->NUMBER()->getText());
+      item.factor = numberValue(part->NUMBER()->getSymbol(), part->NUMBER()->getText()).value_or(1);
     if (part->NAME())
       item.word = ident(part->NAME());
     out.items.push_back(std::move(item));
@@ -290,7 +292,12 @@ Count AstBuilder::count(P::CountContext *c) {
   Count out{1, range(c)};
   std::vector<double> numbers;
   for (auto *n : c->NUMBER()) {
-    double value = numberValue(n->getSymbol(), n->getText());
+    const std::optional<double> read = numberValue(n->getSymbol(), n->getText());
+    if (!read) {
+      out.known = false;
+      return out;
+    }
+    const double value = *read;
     if (value != std::floor(value)) {
       diagnostics.error(Code::E0404, range(n), "a whole number stands here, not " + escaped(n->getText()));
       out.known = false;
@@ -308,7 +315,12 @@ Count AstBuilder::count(P::CountContext *c) {
     }
   }
   product *= power;
-  if (!(product <= most)) {
+  std::string digits = c->getText();
+  digits.erase(std::remove(digits.begin(), digits.end(), '_'), digits.end());
+  int64_t exact = 0;
+  const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), exact);
+  const bool rounded = read.ptr == digits.data() + digits.size() && exact > int64_t(most); // 2^53 + 1, as a double 2^53
+  if (!(product <= most) || rounded) {
     diagnostics.error(Code::E0704, out.range, "the number is too large; counts go up to 2^53");
     out.known = false;
     return out;

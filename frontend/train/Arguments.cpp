@@ -32,6 +32,24 @@ std::string beyondFp32(double x) {
   return "";
 }
 
+bool isUnread(const Expr &e) {
+  switch (e.kind) {
+  case ExprKind::Number:
+    return !cast<NumberExpr>(e).known;
+  case ExprKind::Negate:
+    return isUnread(*cast<NegateExpr>(e).operand);
+  case ExprKind::Power:
+    return isUnread(*cast<PowerExpr>(e).base) || isUnread(*cast<PowerExpr>(e).exponent);
+  case ExprKind::Arithmetic: {
+    const auto &chain = cast<ArithmeticExpr>(e);
+    return isUnread(*chain.first) ||
+           std::any_of(chain.rest.begin(), chain.rest.end(), [](const auto &rest) { return isUnread(*rest.operand); });
+  }
+  default:
+    return false;
+  }
+}
+
 std::optional<double> constant(const Expr &e) {
   switch (e.kind) {
   case ExprKind::Number:
@@ -139,6 +157,8 @@ std::optional<double> Arguments::number(const std::string &name, Interval allowe
   if (!has(name))
     return std::nullopt;
   const Expr &e = *given.at(name)->value;
+  if (isUnread(e))
+    return std::nullopt;
   std::optional<double> value = constant(e);
   if (!value || !std::isfinite(*value)) {
     if (value || kindOf(e) == "a number")
@@ -215,6 +235,8 @@ std::optional<std::vector<double>> Arguments::numbers(const std::string &name, I
   }
   std::vector<double> out;
   for (const ExprPtr &e : tuple->elements) {
+    if (isUnread(*e))
+      return std::nullopt;
     auto value = constant(*e);
     if (!value || !std::isfinite(*value)) {
       diagnostics.error(Code::E0408, e->range,

@@ -36,7 +36,7 @@ public:
   void check(const Cluster &c) {
     clusterRanks(c, diagnostics);
     if (c.nodes && !isTwice(c.nodes->device, &File::devices) && !program.findDevice(file, c.nodes->device) &&
-        !file.broken)
+        !file.mayLack())
       diagnostics.error(Code::E0115, c.nodes->device.range,
                         unknown("device", c.nodes->device, program.deviceNames(file)));
     if (c.link)
@@ -71,7 +71,7 @@ private:
 
   void check(const Channel &c) {
     if (c.named) {
-      if (!isTwice(*c.named, &File::links) && !program.findLink(file, *c.named) && !file.broken)
+      if (!isTwice(*c.named, &File::links) && !program.findLink(file, *c.named) && !file.mayLack())
         diagnostics.error(Code::E0116, c.named->range, unknown("link", *c.named, program.linkNames(file)));
       return;
     }

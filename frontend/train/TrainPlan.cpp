@@ -142,7 +142,7 @@ void TrainPlanner::take(const ModelClause &c, const Clause &clause) {
     return;
   }
   plan.model = program.findModel(program.main(), c.model);
-  if (plan.model || program.main().broken)
+  if (plan.model || program.main().mayLack())
     return;
   std::vector<std::string> known = program.modelNames(program.main());
   std::string hint = didYouMean(c.model.text(), known);
@@ -165,7 +165,7 @@ void TrainPlanner::take(const OnClause &c, const Clause &clause) {
   const Cluster *cluster = program.findCluster(main, c.cluster);
   if (!cluster) {
     plan.clusterRanks = 0;
-    if (main.broken)
+    if (main.mayLack())
       return;
     std::vector<std::string> known = program.clusterNames(main);
     std::string hint = didYouMean(c.cluster.text(), known);
@@ -193,10 +193,14 @@ void TrainPlanner::takeDefaultCluster() {
   const Path path{{{"here", {}}}, {}};
   const std::string twice = program.ambiguity(program.main(), path, &File::clusters);
   auto saysWhere = [](const Clause &clause) { return std::holds_alternative<OnClause>(clause.what); };
-  if (!twice.empty() && std::none_of(train.clauses.begin(), train.clauses.end(), saysWhere))
-    error(Code::E0103, train.name.range, "train " + train.name.text + " has no clause `on`, and " + twice);
-  else if (const Cluster *here = twice.empty() ? program.findCluster(program.main(), path) : nullptr)
-    takeCluster(*here);
+  if (twice.empty()) {
+    if (const Cluster *here = program.findCluster(program.main(), path))
+      takeCluster(*here);
+  } else {
+    plan.clusterRanks = 0;
+    if (std::none_of(train.clauses.begin(), train.clauses.end(), saysWhere))
+      error(Code::E0103, train.name.range, "train " + train.name.text + " has no clause `on`, and " + twice);
+  }
 }
 
 void TrainPlanner::take(const BatchClause &c, const Clause &clause) {
@@ -237,8 +241,10 @@ void TrainPlanner::take(const EvaluateClause &c, const Clause &clause) {
     atLeastOne(*c.batches, "the number of batches");
     e.batches = c.batches->value;
     // Samples are counted up to 2^53.
-    if (double(e.batches) * double(std::max<int64_t>(plan.batch, 1)) > 9007199254740992.0)
+    if (double(e.batches) * double(std::max<int64_t>(plan.batch, 1)) > 9007199254740992.0) {
       error(Code::E0704, c.batches->range, "the batches have more samples than can be counted, 2^53");
+      e.batches = 1;
+    }
   }
   if (c.name) {
     e.name = c.name->text;
@@ -247,6 +253,8 @@ void TrainPlanner::take(const EvaluateClause &c, const Clause &clause) {
       if (auto *data = std::get_if<DataClause>(&other.what))
         inputs = data->inputs.size();
     e.source = source(cast<CallExpr>(*c.source), inputs, false);
+    if (!e.source)
+      return; // which has been told
   }
   plan.evaluations.push_back(std::move(e));
 }

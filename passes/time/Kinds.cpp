@@ -37,6 +37,8 @@ void Kinds::set(Value value, Kind kind) { kinds[value] = settled.contains(value)
 //===- one operation ---------------------------------------------------------------------------------------------===//
 
 LogicalResult Kinds::decide(Operation *op, bool nested) {
+  if (time.evaluation() && countsSamplesAgain(op))
+    return refuse(op);
   auto batched = [&](ValueRange values) { return llvm::any_of(values, [&](Value v) { return hasBatch(v); }); };
   auto any = [&](Kind kind) { return llvm::any_of(op->getOperands(), [&](Value v) { return of(v) == kind; }); };
   auto give = [&](Kind whole) {
@@ -257,6 +259,16 @@ LogicalResult Kinds::refuse(Operation *op) {
   return op->emitError() << "E0313: this needs other samples of the step, which come in " << time.passes
                          << " micro batches; use one"
                          << (isa<ech::NormalizeOp>(op) ? ", or `local = true` for statistics of each micro batch" : "");
+}
+
+bool Kinds::countsSamplesAgain(Operation *op) const {
+  if (!time.likeBatch)
+    return false;
+  auto has = [](ValueRange values, StringRef axis) {
+    return llvm::any_of(values, [&](Value v) { return tensor(v).has(axis); });
+  };
+  return llvm::any_of(time.likeBatch.getAsRange<StringAttr>(),
+                      [&](StringAttr axis) { return has(op->getResults(), axis) && !has(op->getOperands(), axis); });
 }
 
 LogicalResult Kinds::checkAlongBatch(Operation *op) {

@@ -24,7 +24,8 @@ struct Cut {
 /// How a step is split.
 struct Time {
   llvm::StringRef batchAxis;
-  int64_t passes; // micro batches; 0: as many as the run says (evaluation)
+  int64_t passes;            // micro batches; 0: as many as the run says (evaluation)
+  mlir::ArrayAttr likeBatch; // names that the samples have as well; may be null
   bool evaluation() const { return passes == 0; }
 };
 
@@ -63,6 +64,8 @@ private:
   mlir::LogicalResult decideAsOne(ech::RepeatOp op, bool nested, mlir::ArrayRef<mlir::Value> incoming);
   mlir::LogicalResult decideInside(ech::RepeatOp op);
   mlir::LogicalResult checkAlongBatch(mlir::Operation *op);
+  /// Whether an axis that counts a step's samples under another name begins here: none of evaluation does.
+  bool countsSamplesAgain(mlir::Operation *op) const;
   /// `op` needs the total of `value` in the middle of a pass.
   mlir::LogicalResult needTotal(mlir::Operation *op, mlir::Value value);
   void needCut(ech::RepeatOp loop, mlir::Value value, bool before, mlir::Operation *op);

@@ -22,6 +22,8 @@ std::string takes(const char *what, const char *text) {
 auto text(std::string Options::*member) {
   return [member](Options &o, const char *value) -> std::string {
     o.*member = value;
+    if (optionRow(value))
+      return std::string("takes a path, not the option ") + value + "; a file of that name is ./" + value;
     return *value ? "" : "takes a path";
   };
 }

@@ -93,3 +93,17 @@ ech.step @evaluate {
   ech.report loss "loss", %s : <[], f32>
 }
 }
+
+// -----
+
+// The samples under another name are as many as a training batch has, which is none of evaluation's numbers.
+module attributes {ech.batch_axis = "batch", ech.batch = 8, ech.like_batch = ["other"]} {
+ech.input @x 0 : !ech.tensor<[batch=8], f32> below 0
+ech.step @evaluate {
+  %x = ech.read @x : <[batch=8], f32>
+  // expected-error @+1 {{this needs all held-out samples at once, and evaluation takes them batch by batch; leave the batch out of it}}
+  %y = ech.expand %x : !ech.tensor<[batch=8], f32> -> !ech.tensor<[batch=8, other=8], f32>
+  %l = ech.reduce sum %y over ["batch", "other"] : (!ech.tensor<[batch=8, other=8], f32>) -> !ech.tensor<[], f32>
+  ech.report loss "loss", %l : <[], f32>
+}
+}

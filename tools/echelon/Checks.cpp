@@ -47,7 +47,6 @@ void Compilation::checkTrain(const Train &block, bool wholeText) {
     checkFiles();
   }
   if (fits && diagnostics.errorCount() == before && wholeText && trainPlan.layoutBuilt && trainPlan.batch) {
-    warnOfUnseenMetrics();
     annotate();
     lower(trainPlan.deviceBytes ? Stage::Rt : Stage::Dist); // memory is known at the end
   }

@@ -233,7 +233,6 @@ bool Compilation::elaborate() {
   checkLayoutAxes();
   if (!good || diagnostics.errorCount() > before || !checkData() || !checkPatterns())
     return false;
-  warnOfUnseenMetrics();
   annotate();
   return true;
 }
@@ -305,13 +304,20 @@ void Compilation::checkLayoutAxes() {
 }
 
 void Compilation::warnOfUnseenMetrics() {
-  if (facts.metrics.empty() || !trainPlan.evaluations.empty() || diagnostics.hasErrors())
-    return;
   std::vector<std::string> names;
-  for (const Ident &metric : facts.metrics)
-    names.push_back(metric.text);
+  for (const ModelFacts::Metric &metric : facts.metrics)
+    if (!metric.inEvaluation)
+      diagnostics.warning(Code::E0128, metric.name.range,
+                          "metric " + metric.name.text +
+                              " stands where `training` is true alone, and metrics are computed in evaluations, where "
+                              "it is false");
+    else
+      names.push_back(metric.name.text);
+  if (names.empty() || !trainPlan.evaluations.empty())
+    return;
   const bool one = names.size() == 1;
-  diagnostics.warning(Code::E0128, facts.metrics.front().range,
+  auto first = llvm::find_if(facts.metrics, [](const ModelFacts::Metric &metric) { return metric.inEvaluation; });
+  diagnostics.warning(Code::E0128, first->name.range,
                       std::string(one ? "metric " : "metrics ") + listed(names) + (one ? " is" : " are") +
                           " computed in evaluations alone, and train " + trainPlan.name +
                           " makes none; add a clause, as in evaluate every 100 steps");
@@ -334,7 +340,10 @@ bool Compilation::lower(Stage until) {
                         "internal error: a pass failed without saying why; please report it with this spec");
     return false;
   }
-  return diagnostics.errorCount() == before && (until != Stage::Rt || checkMemory());
+  if (diagnostics.errorCount() > before || (until == Stage::Rt && !checkMemory()))
+    return false;
+  warnOfUnseenMetrics();
+  return true;
 }
 
 bool Compilation::emit(std::string &text) {
@@ -392,10 +401,20 @@ std::string Compilation::key() const {
                                  std::to_string(options.nodeRanks)};
   for (size_t f = 0; f < sources.size(); ++f)
     parts.emplace_back(sources.text(static_cast<FileId>(f)));
-  // The steps of `epochs` come from the size of the data.
-  if (trainPlan.lengthEpochs)
-    for (const std::string &file : dataFiles(trainPlan.data, folder()))
+  // The steps of `epochs` come from the size of the data, and so does whether there are as many batches to evaluate on
+  // as were asked for.
+  auto addFiles = [&](const runtime::DataSpec &spec) {
+    for (const std::string &file : dataFiles(spec, folder()))
       parts.push_back(fileStamp(file));
+  };
+  bool ofData = trainPlan.lengthEpochs > 0;
+  for (const frontend::PlannedEvaluation &evaluation : trainPlan.evaluations) {
+    if (evaluation.batches && evaluation.source)
+      addFiles(*evaluation.source);
+    ofData |= evaluation.batches && !evaluation.source;
+  }
+  if (ofData)
+    addFiles(trainPlan.data);
   for (const char *name : {"CXX", "CXXFLAGS"}) {
     const char *value = std::getenv(name);
     parts.emplace_back(value ? value : "");

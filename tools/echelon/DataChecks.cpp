@@ -184,7 +184,7 @@ static std::string patternHint(const std::string &pattern, const std::vector<std
   if (llvm::any_of(parameters, [&](const std::string &path) { return matchesPattern(inside, path); }))
     return "; its own are " + quoted(inside);
   const std::string meant = didYouMean(pattern, parameters);
-  return meant.empty() ? "; there are " + shownSome(parameters) : meant;
+  return meant.empty() ? (parameters.size() == 1 ? "; there is " : "; there are ") + shownSome(parameters) : meant;
 }
 
 bool Compilation::checkPatterns() {

@@ -14,7 +14,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
-#include <iterator>
+#include <sstream>
 #include <unistd.h>
 
 namespace fs = std::filesystem;
@@ -84,8 +84,9 @@ std::string executableOf(Compilation &compilation, int &exitCode, const std::fun
   fs::path kept = fs::path(cache) / compilation.key();
   std::error_code unreadable;
   if (fs::exists(kept / stem, unreadable)) {
-    std::ifstream warnings(kept / (stem + kWarnings));
-    std::cerr << std::string(std::istreambuf_iterator<char>(warnings), {});
+    std::ostringstream warnings;
+    warnings << std::ifstream(kept / (stem + kWarnings)).rdbuf();
+    std::cerr << frontend::printable(warnings.str(), frontend::Lines::Kept);
     exitCode = Fine;
     return kept / stem;
   }
@@ -111,7 +112,9 @@ std::string executableOf(Compilation &compilation, int &exitCode, const std::fun
     return "";
   if (const std::string warnings = compilation.diagnostics.text(); !warnings.empty())
     std::ofstream(folder.path() + "/" + stem + kWarnings) << warnings;
-  folder.rename(kept); // where another build of the same was faster that one serves
+  if (!fs::exists(kept / stem, unreadable))
+    fs::remove_all(kept, unreadable); // what was left of one
+  folder.rename(kept);                // where another build of the same was faster that one serves
   if (std::error_code failed; !fs::exists(kept / stem, failed)) {
     std::cerr << "echelon: cannot keep the program in the build cache " << frontend::quoted(kept.string())
               << "; set ECHELON_CACHE to a folder that can be written\n";

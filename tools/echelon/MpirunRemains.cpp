@@ -36,11 +36,14 @@ static void removeSegments(fs::file_time_type since) {
   std::error_code none;
   std::set<std::string> left;
   const std::set<std::string> hosts = hostNames();
-  for (const std::string &path : pathsIn("/dev/shm"))
+  for (const std::string &path : pathsIn("/dev/shm")) {
+    bool isOfRanks = llvm::StringRef(path).starts_with("/dev/shm/open_mpi."); // each tries at its start whether it can
     for (const std::string &host : hosts)
-      if (llvm::StringRef(path).starts_with("/dev/shm/vader_segment." + host + "." + std::to_string(geteuid()) + ".") &&
-          fs::last_write_time(path, none) >= since)
-        left.insert(path);
+      isOfRanks |=
+          llvm::StringRef(path).starts_with("/dev/shm/vader_segment." + host + "." + std::to_string(geteuid()) + ".");
+    if (isOfRanks && fs::last_write_time(path, none) >= since)
+      left.insert(path);
+  }
   if (left.empty())
     return;
   for (const std::string &process : pathsIn("/proc")) {
