@@ -30,6 +30,7 @@ struct File {
   std::vector<Cluster> clusters;
   std::vector<Train> trains;
   bool broken = false; // something in it could not be read
+  size_t tokens = 0;   // words, signs and comments, however many were read
 
   /// Whether a declaration that it would see could not be read, here or in what it imports.
   bool mayLack() const {
@@ -38,7 +39,6 @@ struct File {
       lacks |= !import.file || import.file->broken;
     return lacks;
   }
-  size_t tokens = 0; // words, signs and comments, however many were read
 };
 
 /// A spec with all that it imports, directly or not; `files[0]` is the spec itself.
