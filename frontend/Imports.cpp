@@ -4,7 +4,6 @@
 #include "frontend/train/Machines.h"
 #include "std/Library.h"
 #include <algorithm>
-#include <cctype>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -18,13 +17,6 @@ constexpr size_t maximalImportNesting = 64;
 std::string folderOf(const std::string &path) {
   std::string folder = std::filesystem::path(path).parent_path().string();
   return folder.empty() ? "." : folder;
-}
-
-/// Whether a path in the language can say it.
-bool isName(const std::string &stem) {
-  auto fits = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
-  return !stem.empty() && !std::isdigit(static_cast<unsigned char>(stem[0])) &&
-         std::all_of(stem.begin(), stem.end(), fits);
 }
 
 std::string stemOf(const std::string &name) { return std::filesystem::path(name).stem().string(); }

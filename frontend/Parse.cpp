@@ -1,6 +1,8 @@
 #include "frontend/Parse.h"
 #include "frontend/parse/AstBuilder.h"
 #include "frontend/parse/ParseTree.h"
+#include <algorithm>
+#include <cctype>
 
 namespace echelon::frontend {
 
@@ -18,6 +20,15 @@ std::unique_ptr<File> parseText(const SourceManager &sources, FileId id, Diagnos
   return file;
 }
 } // namespace
+
+bool isName(const std::string &text) {
+  auto fits = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
+  if (text.empty() || std::isdigit(static_cast<unsigned char>(text[0])) ||
+      !std::all_of(text.begin(), text.end(), fits) || text.size() > maximalNameLength)
+    return false;
+  antlr4::ANTLRInputStream input(text);
+  return !isReserved(EchelonLexer(&input).nextToken()->getType());
+}
 
 std::unique_ptr<File> parse(const SourceManager &sources, FileId id, Diagnostics &diagnostics,
                             SourceRange import) noexcept {

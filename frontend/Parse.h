@@ -11,6 +11,9 @@ namespace echelon::frontend {
 std::unique_ptr<File> parse(const SourceManager &sources, FileId file, Diagnostics &diagnostics,
                             SourceRange import = {}) noexcept;
 
+/// Whether `text` can stand where the language expects a name.
+bool isName(const std::string &text);
+
 /// Reads and parses `path` and all that it imports (the library is part of the compiler), and reports unknown and
 /// cyclic imports and names declared twice. Null when the file cannot be read; errors are in `diagnostics`.
 std::unique_ptr<Program> parseProgram(SourceManager &sources, const std::string &path,

@@ -1,5 +1,6 @@
 // Calls: arguments bound to names, blocks inlined with their parameters under a path of their own.
 #include "frontend/Habits.h"
+#include "frontend/Parse.h"
 #include "frontend/elaborate/Lowering.h"
 
 using namespace mlir;
@@ -122,6 +123,16 @@ bool Lowering::isBlock(const File &file, const Path &path) const {
   return shared.program.findBlock(file, path) != nullptr;
 }
 
+bool Lowering::isCallable(const Ident &name) const {
+  const Path bare{{name}, name.range};
+  const bool isBuiltIn = builtins().count(name.text) != 0;
+  const Block *block = shared.program.findBlock(*scope->file, bare);
+  if (!block)
+    return isBuiltIn;
+  return shared.program.ambiguity(*scope->file, bare, &File::blocks).empty() &&
+         (!isBuiltIn || shared.program.file(block->name.range.file) == scope->file);
+}
+
 void Lowering::evaluateArguments(const CallExpr &e) {
   for (const Argument &a : e.arguments)
     if (a.value &&
@@ -159,8 +170,10 @@ Val Lowering::call(const CallExpr &e) {
   const File *home = block ? shared.program.file(block->name.range.file) : nullptr;
   if (block && it != builtins().end() && home != scope->file)
     return poison(Code::E0103, e.callee.range,
-                  it->first + " is built in, and what is imported has a block of that name; write " + home->stem + "." +
-                      it->first + " for the block, or give it another name");
+                  it->first + " is built in, and what is imported has a block of that name; " +
+                      (isName(home->stem) ? "write " + home->stem + "." + it->first + " for the block, or give it"
+                                          : "give the block") +
+                      " another name");
   if (block)
     return callBlock(e, *block);
   if (it == builtins().end()) {
@@ -170,6 +183,8 @@ Val Lowering::call(const CallExpr &e) {
     std::vector<std::string> all = shared.program.blockNames(*scope->file);
     for (const auto &entry : builtins())
       all.push_back(entry.first);
+    if (!e.callee.single() && !isCallable(e.callee.last()))
+      llvm::erase(all, e.callee.last().text);
     std::string text = e.callee.text();
     error(Code::E0112, e.callee.range,
           "no block or function is called " + quoted(text) +

@@ -7,6 +7,34 @@ using namespace mlir;
 using namespace echelon::frontend;
 namespace ech = echelon::ech;
 
+/// The axes of a model's `body` in `names`, and whether they count samples under another name. `samples` are those that
+/// count them under any.
+static void nameAxes(const Body &body, std::set<std::string> &samples, std::map<std::string, bool> &names) {
+  for (const StatementPtr &statement : body) {
+    if (const auto *axis = statement ? dynCast<AxisStatement>(statement) : nullptr) {
+      const bool likeBatch = axis->like && samples.count(axis->like->text);
+      names[axis->name.text] |= likeBatch;
+      if (likeBatch || axis->open())
+        samples.insert(axis->name.text);
+    } else if (const auto *repeat = statement ? dynCast<RepeatStatement>(statement) : nullptr) {
+      names.emplace(repeat->axis.text, false);
+      nameAxes(repeat->body, samples, names);
+    } else if (const auto *along = statement ? dynCast<RepeatAlongStatement>(statement) : nullptr) {
+      nameAxes(along->body, samples, names);
+    } else if (const auto *choice = statement ? dynCast<IfStatement>(statement) : nullptr) {
+      for (const IfStatement::Branch &branch : choice->branches)
+        nameAxes(branch.body, samples, names);
+      if (choice->otherwise)
+        nameAxes(*choice->otherwise, samples, names);
+    }
+  }
+}
+
+void Lowering::nameModelAxes() {
+  std::set<std::string> samples;
+  nameAxes(shared.options.model->body, samples, shared.likeBatch);
+}
+
 //===- axes -------------------------------------------------------------------------------------------------------===//
 
 const AxisInfo *Lowering::declareAxis(const Ident &name, int64_t size, const AxisInfo *like, bool isBatch,
@@ -17,9 +45,12 @@ const AxisInfo *Lowering::declareAxis(const Ident &name, int64_t size, const Axi
     return it->second;
   }
   // A private axis of a block must not meet an axis of the same name that a caller's value brings along.
+  // And a name that counts samples means that wherever it stands, in both steps.
+  const bool likeBatch = like && like->countsSamples();
   std::string unique = name.text;
-  for (int n = 2;; ++n) {
-    bool used = false;
+  for (int n = 2; scope->caller; ++n) {
+    auto meaning = shared.likeBatch.find(unique);
+    bool used = meaning != shared.likeBatch.end() && meaning->second != likeBatch;
     for (Scope *s = scope->caller; s; s = s->caller)
       for (const auto &[other, info] : s->axes)
         used |= info && info->name == unique;
@@ -27,8 +58,9 @@ const AxisInfo *Lowering::declareAxis(const Ident &name, int64_t size, const Axi
       break;
     unique = name.text + "_" + std::to_string(n);
   }
-  AxisInfo info{builder.getStringAttr(unique),           size,      like, isBatch, isRepeat,
-                static_cast<unsigned>(axisStore.size()), name.range};
+  shared.likeBatch[unique] |= likeBatch;
+  AxisInfo info{builder.getStringAttr(unique),           size,       like,     isBatch, isRepeat,
+                static_cast<unsigned>(axisStore.size()), name.range, likeBatch};
   axisStore.push_back(info);
   it->second = &axisStore.back();
   recordAxis(axisStore.back());
@@ -81,10 +113,6 @@ void Lowering::axisStatement(const AxisStatement &s) {
       if (name == s.name.text)
         n = size;
   declareAxis(s.name, n, like, false, false);
-  if (likeBatch) {
-    axisStore.back().likeBatch = true;
-    shared.likeBatch.insert(axisStore.back().name);
-  }
 }
 
 std::optional<SmallVector<ech::Axis>> Lowering::declaredAxes(const std::vector<Ident> &names, const char *what,

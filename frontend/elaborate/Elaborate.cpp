@@ -104,8 +104,12 @@ OwningOpRef<ModuleOp> echelon::frontend::elaborate(MLIRContext &context, const S
   OpBuilder builder(&context);
   (*module)->setAttr("ech.batch", builder.getI64IntegerAttr(options.batch));
   (*module)->setAttr("ech.batch_axis", builder.getStringAttr(facts.batchAxis));
-  if (!shared.likeBatch.empty())
-    (*module)->setAttr("ech.like_batch", builder.getArrayAttr(shared.likeBatch.getArrayRef()));
+  llvm::SmallVector<Attribute> likeBatch;
+  for (const auto &[name, counts] : shared.likeBatch)
+    if (counts)
+      likeBatch.push_back(builder.getStringAttr(name));
+  if (!likeBatch.empty())
+    (*module)->setAttr("ech.like_batch", builder.getArrayAttr(likeBatch));
   if (!shared.partialFunctions.empty())
     (*module)->setAttr(ech::kPartialFunctions, builder.getArrayAttr(shared.partialFunctions.getArrayRef()));
   for (auto step : module->getOps<ech::StepOp>())

@@ -167,12 +167,12 @@ Value Lowering::constantLike(const Val &v, bool integer, SourceRange range) {
     return build.constant(v.truth, build.type({}, builder.getI1Type()));
   if (auto n = integer ? v.number.integer() : std::nullopt; n && *n == static_cast<int32_t>(*n))
     return build.constant(v.number.value(), build.type({}, builder.getI32Type()));
-  const double x = std::abs(v.number.value());
-  const bool isSmall = x > 0 && x < double(std::numeric_limits<float>::denorm_min());
-  if (!shared.options.f64 && (isSmall || x > double(std::numeric_limits<float>::max())))
+  const double x = v.number.value();
+  const bool isSmall = x != 0 && float(x) == 0;
+  if (!shared.options.f64 && (isSmall || std::isinf(float(x))))
     error(Code::E0704, range,
-          v.number.text() + (isSmall ? " is 0 in fp32, where the smallest above 0 is 1.4e-45"
-                                     : " is beyond fp32, which holds up to 3.4e38"));
+          v.number.text() +
+              (isSmall ? " is 0 in fp32, as is all below 7e-46" : " is beyond fp32, which holds up to 3.402823e38"));
   return build.constant(v.number.value());
 }
 

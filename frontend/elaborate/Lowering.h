@@ -28,7 +28,7 @@ struct Shared {
   std::map<std::string, ech::VariableOp> variables;  // by path
   std::vector<std::string> wrongInputs;              // with an error in their declarations
   llvm::SetVector<mlir::Attribute> partialFunctions; // functions and where they stand, as in kPartialFunctions
-  llvm::SetVector<mlir::Attribute> likeBatch;        // names of axes, for the module's ech.like_batch
+  std::map<std::string, bool> likeBatch;             // names of axes: whether they count samples once more
 };
 
 class Lowering {
@@ -148,6 +148,8 @@ private:
   void assignStatement(const AssignStatement &s);
   void finish();
 
+  /// Before anything is declared: no private axis of a block shall take a name of the model's for another thing.
+  void nameModelAxes();
   const AxisInfo *declareAxis(const Ident &name, int64_t size, const AxisInfo *like, bool isBatch, bool isRepeat);
   void recordAxis(const AxisInfo &axis);
   /// The axes of a declaration, checked; nothing after an error.
@@ -217,6 +219,8 @@ private:
   bool passArguments(const CallExpr &e, const Block &block, Scope &inner);
   bool choosePrefix(const CallExpr &e, const Block &block, Scope &inner);
   bool isBlock(const File &file, const Path &path) const;
+  /// Whether `name(…)` means one thing where it would stand.
+  bool isCallable(const Ident &name) const;
   std::optional<std::string> sharedPrefix(const CallExpr &e, const Block &block);
 
   //===- expressions (Expressions.cpp; names of axes: Axes.cpp) -------------------------------------------------===//
@@ -304,7 +308,8 @@ private:
   Val concat(const CallExpr &e, const Args &a);
   Val dropout(const CallExpr &e, const Args &a);
   Val survive(const CallExpr &e, const Args &a);
-  mlir::Value keepBelow(const std::string &site, ech::Tensor type, mlir::Value chance);
+  /// `chance` is that to keep, and `given` where the call says it: as one to drop, where it `drops`.
+  mlir::Value keepBelow(const std::string &site, ech::Tensor type, mlir::Value chance, const Expr &given, bool drops);
   void noteChances();
   void warnOfIdleParameters();
   std::optional<llvm::SmallVector<int64_t>> numbers(const Expr *e, size_t count, int64_t otherwise, int64_t low,
@@ -332,8 +337,13 @@ private:
     const Block *block;
     SourceRange range;
   };
-  std::map<std::string, Called> calls;                 // by path: what was called there
+  std::map<std::string, Called> calls; // by path: what was called there
+  struct Chance {
+    SourceRange range;
+    bool drops = false; // else it is one to survive
+  };
   llvm::DenseMap<mlir::Operation *, SourceRange> dots; // where they stand
+  llvm::DenseMap<mlir::Operation *, Chance> chances;   // of draws
   std::deque<Loop> loops;
   std::vector<Pending> reports;
   std::vector<PendingWrite> writes;

@@ -2,7 +2,9 @@
 #include "frontend/elaborate/Lowering.h"
 #include "llvm/ADT/StringMap.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 using namespace mlir;
 using namespace echelon::frontend;
@@ -15,32 +17,23 @@ std::string Lowering::randomSite(const std::string &base) {
   return scope->prefix + base + (n == 1 ? "" : "_" + std::to_string(n));
 }
 
-Value Lowering::keepBelow(const std::string &site, ech::Tensor type, Value chance) {
+Value Lowering::keepBelow(const std::string &site, ech::Tensor type, Value chance, const Expr &given, bool drops) {
   Value draw = build.random(ech::Distribution::Uniform, site, 0, 1, type);
   draw.getDefiningOp()->setAttr(ech::kChance, builder.getUnitAttr());
+  chances[draw.getDefiningOp()] = {usersPlace(given.range), drops};
   return build.map(Function::Lt, {draw, chance});
 }
 
 namespace {
 
-/// The value of what is made of numbers and positions of repeats only.
-std::optional<double> knownNumber(Value value, const llvm::StringMap<int64_t> &positions) {
-  Operation *op = value.getDefiningOp();
-  if (auto constant = dyn_cast_or_null<ech::ConstantOp>(op))
-    return constant.getValue().convertToDouble();
-  if (auto position = dyn_cast_or_null<ech::PositionOp>(op))
-    return positions.lookup(position.getAxis());
-  auto map = dyn_cast_or_null<ech::MapOp>(op);
-  if (!map)
-    return std::nullopt;
-  SmallVector<double> x;
-  for (Value operand : map.getOperands()) {
-    std::optional<double> known = knownNumber(operand, positions);
-    if (!known)
-      return std::nullopt;
-    x.push_back(*known);
-  }
-  switch (map.getFunction()) {
+/// Both included; infinite where nothing is known.
+struct Bounds {
+  double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity();
+};
+
+/// The function of numbers; nothing where it is not one that chances are made with.
+std::optional<double> ofNumbers(Function function, ArrayRef<double> x) {
+  switch (function) {
   case Function::Cast:
     return x[0];
   case Function::Neg:
@@ -55,45 +48,209 @@ std::optional<double> knownNumber(Value value, const llvm::StringMap<int64_t> &p
     return x[0] / x[1];
   case Function::Pow:
     return std::pow(x[0], x[1]);
+  case Function::Floor:
+    return std::floor(x[0]);
+  case Function::Max:
+    return std::max(x[0], x[1]);
+  case Function::Min:
+    return std::min(x[0], x[1]);
+  case Function::Eq:
+    return x[0] == x[1];
+  case Function::Ne:
+    return x[0] != x[1];
+  case Function::Lt:
+    return x[0] < x[1];
+  case Function::Le:
+    return x[0] <= x[1];
+  case Function::Gt:
+    return x[0] > x[1];
+  case Function::Ge:
+    return x[0] >= x[1];
+  case Function::Select:
+    return x[0] != 0 ? x[1] : x[2];
   default:
     return std::nullopt;
   }
 }
 
-/// The number at each position of the repeats around `op`, the outermost slowest; empty where it is not known.
-std::vector<double> numberPerPosition(Operation *op, Value value) {
-  SmallVector<ech::RepeatOp> repeats;
-  for (auto r = op->getParentOfType<ech::RepeatOp>(); r; r = r->getParentOfType<ech::RepeatOp>())
-    repeats.push_back(r);
-  int64_t count = 1;
-  for (ech::RepeatOp r : repeats)
-    count *= static_cast<int64_t>(r.getCount());
-  std::vector<double> list;
-  for (int64_t i = 0; i < count; ++i) {
-    llvm::StringMap<int64_t> positions;
-    int64_t rest = i;
-    for (ech::RepeatOp r : repeats) {
-      positions[r.getAxis()] = rest % static_cast<int64_t>(r.getCount());
-      rest /= static_cast<int64_t>(r.getCount());
-    }
-    std::optional<double> known = knownNumber(value, positions);
-    if (!known)
+Bounds ofBounds(Function function, ArrayRef<Bounds> x) {
+  switch (function) {
+  case Function::Cast:
+  case Function::StopGradient:
+    return x[0];
+  case Function::Neg:
+    return {-x[0].high, -x[0].low};
+  case Function::Max: // of a NaN, too, the other
+    return {std::max(x[0].low, x[1].low), std::max(x[0].high, x[1].high)};
+  case Function::Min:
+    return {std::min(x[0].low, x[1].low), std::min(x[0].high, x[1].high)};
+  case Function::Select:
+    return {std::min(x[1].low, x[2].low), std::max(x[1].high, x[2].high)};
+  case Function::Sigmoid:
+    return {0, 1};
+  case Function::Add:
+  case Function::Sub:
+  case Function::Mul:
+  case Function::Div: {
+    if (function == Function::Div && x[1].low <= 0 && x[1].high >= 0)
       return {};
-    list.push_back(*known);
+    Bounds all = {std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity()};
+    for (double a : {x[0].low, x[0].high})
+      for (double b : {x[1].low, x[1].high}) { // the ends lie at ends
+        const double end = *ofNumbers(function, {a, b});
+        if (!std::isfinite(end))
+          return {};
+        all = {std::min(all.low, end), std::max(all.high, end)};
+      }
+    return all;
   }
-  return list;
+  default:
+    return {};
+  }
+}
+
+/// What is known of the chances of a step's draws.
+class Chances {
+public:
+  /// `value` for all inputs, parameters and positions.
+  Bounds bounds(Value value) {
+    for (Operation *op : sources(value, known, std::numeric_limits<size_t>::max())) {
+      SmallVector<Bounds> x;
+      for (Value operand : op->getOperands())
+        x.push_back(known.lookup(operand));
+      Bounds &of = known[op->getResult(0)];
+      if (auto constant = dyn_cast<ech::ConstantOp>(op))
+        of.low = of.high = constant.getValue().convertToDouble();
+      else if (auto position = dyn_cast<ech::PositionOp>(op))
+        of = {0, lastPosition(position)};
+      else if (auto map = dyn_cast<ech::MapOp>(op))
+        of = ofBounds(map.getFunction(), x);
+    }
+    return known.lookup(value);
+  }
+
+  /// The number at each position of the repeats around `op`, the outermost slowest; empty where it is not made of
+  /// numbers and positions alone, or where that is too much work.
+  std::vector<double> atPositions(Operation *op, Value value) {
+    SmallVector<ech::RepeatOp> repeats;
+    size_t count = 1;
+    for (auto r = op->getParentOfType<ech::RepeatOp>(); r; r = r->getParentOfType<ech::RepeatOp>()) {
+      repeats.push_back(r);
+      count *= std::min<size_t>(r.getCount(), work + 1);
+      if (count > work)
+        return {};
+    }
+    llvm::DenseMap<Value, double> numbers;
+    const std::vector<Operation *> order = sources(value, numbers, work / count);
+    std::vector<double> list;
+    for (size_t i = 0; i < count && !order.empty(); ++i) {
+      llvm::StringMap<int64_t> positions;
+      size_t rest = i;
+      for (ech::RepeatOp r : repeats) {
+        positions[r.getAxis()] = static_cast<int64_t>(rest % r.getCount());
+        rest /= r.getCount();
+      }
+      for (Operation *source : order) {
+        std::optional<double> number = numberOf(source, positions, numbers);
+        if (!number)
+          return {};
+        numbers[source->getResult(0)] = *number;
+      }
+      work -= order.size();
+      list.push_back(numbers.lookup(value));
+    }
+    return list;
+  }
+
+private:
+  static double lastPosition(ech::PositionOp position) {
+    for (auto r = position->getParentOfType<ech::RepeatOp>(); r; r = r->getParentOfType<ech::RepeatOp>())
+      if (r.getAxis() == position.getAxis())
+        return static_cast<double>(r.getCount()) - 1;
+    return std::numeric_limits<double>::infinity();
+  }
+
+  /// The operations that `value` is made by, each behind those of its operands; without those whose results are `done`.
+  /// Empty where there are more than `most`.
+  template <typename T>
+  static std::vector<Operation *> sources(Value value, const llvm::DenseMap<Value, T> &done, size_t most) {
+    std::vector<Operation *> order;
+    llvm::DenseSet<Operation *> seen;
+    std::vector<std::pair<Operation *, unsigned>> open; // and its next operand
+    auto look = [&](Value v) {
+      Operation *op = v.getDefiningOp();
+      if (op && op->getNumResults() == 1 && !done.count(v) && seen.insert(op).second)
+        open.push_back({op, 0});
+    };
+    for (look(value); !open.empty() && seen.size() <= most;) {
+      auto &[op, next] = open.back();
+      if (isa<ech::MapOp>(op) && next < op->getNumOperands()) {
+        look(op->getOperand(next++));
+        continue;
+      }
+      order.push_back(op);
+      open.pop_back();
+    }
+    return open.empty() ? order : std::vector<Operation *>();
+  }
+
+  static std::optional<double> numberOf(Operation *op, const llvm::StringMap<int64_t> &positions,
+                                        const llvm::DenseMap<Value, double> &numbers) {
+    if (auto constant = dyn_cast<ech::ConstantOp>(op))
+      return constant.getValue().convertToDouble();
+    if (auto position = dyn_cast<ech::PositionOp>(op))
+      return positions.lookup(position.getAxis());
+    auto map = dyn_cast<ech::MapOp>(op);
+    if (!map)
+      return std::nullopt;
+    SmallVector<double> x;
+    for (Value operand : map.getOperands()) {
+      auto number = numbers.find(operand);
+      if (number == numbers.end())
+        return std::nullopt;
+      x.push_back(number->second);
+    }
+    return ofNumbers(map.getFunction(), x);
+  }
+
+  llvm::DenseMap<Value, Bounds> known;
+  size_t work = 4'000'000; // so that 10 s are enough for any model
+};
+
+/// What an error says of a chance to keep; "" where it is one.
+std::string wrongChance(const std::vector<double> &list, Bounds bounds, bool drops) {
+  auto fits = [](double keep) { return keep > 0 && keep <= 1 + 1e-12; }; // rounded
+  const std::string what = std::string("the chance to ") + (drops ? "drop" : "survive"),
+                    ends = drops ? "at least 0 and below 1" : "above 0 and at most 1";
+  if (auto wrong = llvm::find_if_not(list, fits); wrong != list.end())
+    return what + " is " + Number::real(drops ? 1 - *wrong : *wrong).text() +
+           (list.size() == 1 ? ""
+                             : " in iteration " + std::to_string(wrong - list.begin()) + " of 0 to " +
+                                   std::to_string(list.size() - 1)) +
+           "; it is " + ends;
+  if (list.empty() && !(fits(bounds.low) && fits(bounds.high)))
+    return what + " is worked out while training, and nothing keeps it " + ends + "; write clamp(…, " +
+           (drops ? "0, 0.9)" : "0.1, 1)");
+  return "";
 }
 
 } // namespace
 
 void Lowering::noteChances() {
+  Chances known;
   step.walk([&](ech::RandomOp draw) {
     if (!draw->hasAttr(ech::kChance))
       return;
     draw->removeAttr(ech::kChance);
-    std::vector<double> chances = numberPerPosition(draw, (*draw->user_begin())->getOperand(1));
-    if (!chances.empty())
-      draw->setAttr(ech::kChance, builder.getDenseF64ArrayAttr(chances));
+    const Value keep = (*draw->user_begin())->getOperand(1);
+    const Bounds bounds = known.bounds(keep);
+    const std::vector<double> list =
+        bounds.low == bounds.high ? std::vector<double>{bounds.low} : known.atPositions(draw, keep);
+    const Chance &given = chances[draw];
+    if (const std::string wrong = wrongChance(list, bounds, given.drops); !wrong.empty())
+      error(Code::E0218, given.range, wrong);
+    if (!list.empty())
+      draw->setAttr(ech::kChance, builder.getDenseF64ArrayAttr(list));
   });
 }
 
@@ -116,7 +273,7 @@ Val Lowering::dropout(const CallExpr &e, const Args &args) {
     return *x;
   Value chanceToKeep =
       p.kind == Val::Known ? build.constant(1 - p.number.value()) : build.sub(build.constant(1), chance->value);
-  Value keep = keepBelow(site, x->type().withElement(build.real), chanceToKeep);
+  Value keep = keepBelow(site, x->type().withElement(build.real), chanceToKeep, *args["p"], true);
   Value scaled = p.kind == Val::Known ? build.mul(x->value, build.constant(1 / (1 - p.number.value())))
                                       : build.div(x->value, chanceToKeep);
   return tensor(build.select(keep, scaled, build.constant(0)), false, e.range);
@@ -146,6 +303,6 @@ Val Lowering::survive(const CallExpr &e, const Args &args) {
   if (!training)
     return tensor(build.mul(x->value, chance->value), false, e.range);
   auto type = build.type({{batchAxis->name.getValue(), x->type().sizeOf(batchAxis->name)}}, build.real);
-  Value keep = keepBelow(site, type, chance->value);
+  Value keep = keepBelow(site, type, chance->value, *args["p"], false);
   return tensor(build.select(keep, x->value, build.constant(0)), false, e.range);
 }

@@ -23,11 +23,6 @@ bool isClauseWord(size_t t) {
   return (t >= P::ON && t <= P::MAXIMIZE) || t == P::MODEL; // in the order of the lexer
 }
 
-bool isReserved(size_t t) {
-  return t == P::AXIS || t == P::PARAM || t == P::REPEAT || t == P::RETURN || t == P::IF || t == P::ELSE ||
-         t == P::AS || t == P::TRUE || t == P::FALSE || t == P::NOT;
-}
-
 // Words with which a statement of a model begins, and few values are named.
 bool isStatementWord(size_t t) {
   return t == P::INPUT || t == P::LOSS || t == P::METRIC || t == P::STATE || t == P::RANDOM || isReserved(t);

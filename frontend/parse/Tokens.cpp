@@ -84,6 +84,11 @@ bool isWord(const Token *token) {
          (std::isalpha(static_cast<unsigned char>(text[0])) || text[0] == '_');
 }
 
+bool isReserved(size_t t) {
+  return t == P::AXIS || t == P::PARAM || t == P::REPEAT || t == P::RETURN || t == P::IF || t == P::ELSE ||
+         t == P::AS || t == P::TRUE || t == P::FALSE || t == P::NOT;
+}
+
 Token *previous(antlr4::TokenStream &tokens, const Token *token) {
   for (size_t i = token->getTokenIndex(); i-- > 0;)
     if (tokens.get(i)->getChannel() == 0)

@@ -50,6 +50,8 @@ bool prepareTokens(Tokens &tokens, const Places &places, Diagnostics &diagnostic
 
 /// Whether the token is a name or a word of the language.
 bool isWord(const antlr4::Token *token);
+/// Whether tokens of this type are words that cannot be names.
+bool isReserved(size_t type);
 /// The visible token before `token`, or null.
 antlr4::Token *previous(antlr4::TokenStream &tokens, const antlr4::Token *token);
 /// Is it the first token of its line?

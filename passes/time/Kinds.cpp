@@ -165,6 +165,13 @@ bool Kinds::isLinear(Operation *op) {
 LogicalResult Kinds::decideRepeat(RepeatOp op, bool nested) {
   if (op.getAxis() == time.batchAxis)
     return refuse(op);
+  if (time.evaluation()) {
+    auto walked = op->walk([&](Operation *inner) {
+      return countsSamplesAgain(inner) && failed(refuse(inner)) ? WalkResult::interrupt() : WalkResult::advance();
+    });
+    if (walked.wasInterrupted())
+      return failure();
+  }
   bool batched = false;
   SmallVector<Value> incoming(op->getOperands());
   auto look = [&](ValueRange values) { batched |= llvm::any_of(values, [&](Value v) { return hasBatch(v); }); };

@@ -64,7 +64,7 @@ private:
   mlir::LogicalResult decideAsOne(ech::RepeatOp op, bool nested, mlir::ArrayRef<mlir::Value> incoming);
   mlir::LogicalResult decideInside(ech::RepeatOp op);
   mlir::LogicalResult checkAlongBatch(mlir::Operation *op);
-  /// Whether an axis that counts a step's samples under another name begins here: none of evaluation does.
+  /// Whether an axis that counts a step's samples under another name begins here: evaluation has no such.
   bool countsSamplesAgain(mlir::Operation *op) const;
   /// `op` needs the total of `value` in the middle of a pass.
   mlir::LogicalResult needTotal(mlir::Operation *op, mlir::Value value);

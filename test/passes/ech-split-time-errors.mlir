@@ -107,3 +107,24 @@ ech.step @evaluate {
   ech.report loss "loss", %l : <[], f32>
 }
 }
+
+// -----
+
+// And so they are in a loop that no sample enters.
+module attributes {ech.batch_axis = "batch", ech.batch = 8, ech.like_batch = ["other"]} {
+ech.input @x 0 : !ech.tensor<[batch=8], f32> below 0
+ech.step @evaluate {
+  %x = ech.read @x : <[batch=8], f32>
+  %one = ech.constant 1.0 : !ech.tensor<[], f32>
+  %n = ech.repeat "turn" = 2 carry(%one : !ech.tensor<[], f32>) -> (!ech.tensor<[], f32>) {
+  ^bb0(%so_far: !ech.tensor<[], f32>):
+    // expected-error @+1 {{this needs all held-out samples at once, and evaluation takes them batch by batch; leave the batch out of it}}
+    %y = ech.expand %so_far : !ech.tensor<[], f32> -> !ech.tensor<[other=8], f32>
+    %more = ech.reduce sum %y over ["other"] : (!ech.tensor<[other=8], f32>) -> !ech.tensor<[], f32>
+    ech.yield carry(%more : !ech.tensor<[], f32>)
+  }
+  %s = ech.reduce sum %x over ["batch"] : (!ech.tensor<[batch=8], f32>) -> !ech.tensor<[], f32>
+  %l = ech.map div %s, %n : (!ech.tensor<[], f32>, !ech.tensor<[], f32>) -> !ech.tensor<[], f32>
+  ech.report loss "loss", %l : <[], f32>
+}
+}

@@ -304,6 +304,8 @@ void Compilation::checkLayoutAxes() {
 }
 
 void Compilation::warnOfUnseenMetrics() {
+  if (options.trainingOnly) // what the spec evaluates is left out
+    return;
   std::vector<std::string> names;
   for (const ModelFacts::Metric &metric : facts.metrics)
     if (!metric.inEvaluation)
@@ -317,10 +319,12 @@ void Compilation::warnOfUnseenMetrics() {
     return;
   const bool one = names.size() == 1;
   auto first = llvm::find_if(facts.metrics, [](const ModelFacts::Metric &metric) { return metric.inEvaluation; });
-  diagnostics.warning(Code::E0128, first->name.range,
-                      std::string(one ? "metric " : "metrics ") + listed(names) + (one ? " is" : " are") +
-                          " computed in evaluations alone, and train " + trainPlan.name +
-                          " makes none; add a clause, as in evaluate every 100 steps");
+  diagnostics
+      .warning(Code::E0128, trainPlan.train->name.range,
+               std::string(one ? "metric " : "metrics ") + listed(names) + (one ? " is" : " are") +
+                   " computed in evaluations alone, and train " + trainPlan.name +
+                   " makes none; add a clause, as in evaluate every 100 steps")
+      .note(first->name.range, "metric " + first->name.text + " is declared here");
 }
 
 bool Compilation::lower(Stage until) {

@@ -112,9 +112,11 @@ std::string executableOf(Compilation &compilation, int &exitCode, const std::fun
     return "";
   if (const std::string warnings = compilation.diagnostics.text(); !warnings.empty())
     std::ofstream(folder.path() + "/" + stem + kWarnings) << warnings;
-  if (!fs::exists(kept / stem, unreadable))
-    fs::remove_all(kept, unreadable); // what was left of one
-  folder.rename(kept);                // where another build of the same was faster that one serves
+  folder.rename(kept); // where another build of the same was faster that one serves
+  if (!folder.path().empty() && !fs::exists(kept / stem, unreadable)) {
+    fs::remove_all(kept, unreadable); // what is left of one
+    folder.rename(kept);
+  }
   if (std::error_code failed; !fs::exists(kept / stem, failed)) {
     std::cerr << "echelon: cannot keep the program in the build cache " << frontend::quoted(kept.string())
               << "; set ECHELON_CACHE to a folder that can be written\n";
