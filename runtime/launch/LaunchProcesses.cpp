@@ -167,11 +167,14 @@ private:
     return false;
   }
 
-  // Gives the others a moment to come to where they wait.
+  // Gives the others a moment to come to where they wait: for the one that is gone, or, where a busy machine lets none
+  // come so far, for one that would wait for it.
   std::string whereOthersAre(int gone) {
-    for (int tries = 0; tries < 20; ++tries) {
+    constexpr int kTries = 40, kForIt = 20;
+    for (int tries = 0; tries < kTries; ++tries) {
+      auto isWaiting = [&](int other) { return other == gone || (tries >= kForIt && other >= 0); };
       for (int rank = 0; rank < options.ranks; ++rank)
-        if (children[rank].alive && segment.status(rank).waitsFor.load() == gone)
+        if (children[rank].alive && isWaiting(segment.status(rank).waitsFor.load()))
           return "; the others wait in " + segment.status(rank).place();
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
