@@ -11,6 +11,7 @@
 #include "llvm/ADT/STLExtras.h"
 
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -122,7 +123,8 @@ int runMpirun(const std::vector<std::string> &arguments, const std::string &prog
     handle(signal);
   prctl(PR_SET_CHILD_SUBREAPER, 1);                       // of ranks whose mpirun was killed
   const std::vector<pid_t> others = childrenOf(getpid()); // of whoever became this command
-  const auto began = std::filesystem::file_time_type::clock::now();
+  // A file's time is that of the kernel's last tick, up to 10 ms ago.
+  const auto began = std::filesystem::file_time_type::clock::now() - std::chrono::milliseconds(10);
   const pid_t parent = getpid(), started = fork();
   if (started < 0) {
     std::cerr << "echelon: cannot start mpirun: " << std::strerror(errno) << "\n";
