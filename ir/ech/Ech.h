@@ -58,7 +58,8 @@ inline constexpr llvm::StringLiteral kPartialFunctions = "ech.partial_functions"
 inline constexpr llvm::StringLiteral kPhase = "ech.phase"; // "forward" (absent), "backward", "update"
 inline constexpr llvm::StringLiteral kWhy = "ech.why";     // string: layout clause and op that need a collective
 inline constexpr llvm::StringLiteral kLocal = "ech.local"; // unit, on ech.normalize: of one micro batch, on all ranks
-/// f64 array, on a draw that decides what is kept: below which number it is, at each position of the repeats around it.
+/// f64 array, on a draw that decides what is kept: below which number it is, once or at each position of the repeats
+/// around it; absent where that is worked out while training.
 inline constexpr llvm::StringLiteral kChance = "ech.chance";
 /// On an ech.read of an input in other names than the input's: the groups of names, as an ech.relabel has them. The
 /// axes of the read are the input's, relabelled; micro batches are read so, [batch] as [micro, batch].

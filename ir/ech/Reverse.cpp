@@ -20,13 +20,6 @@ Location echelon::ech::derivativeLoc(Location loc, Value value) {
   return name.empty() ? place : NameLoc::get(StringAttr::get(loc.getContext(), "d" + name), place);
 }
 
-bool echelon::ech::isFree(Value value) {
-  auto op = dyn_cast_or_null<AxisRule>(value.getDefiningOp());
-  if (!op || op.freedom() == Freedom::Never)
-    return false;
-  return op.freedom() == Freedom::Source || llvm::all_of(op->getOperands(), isFree);
-}
-
 //===- what depends on parameters --------------------------------------------------------------------------------===//
 
 void Reverse::follow(Block &block, function_ref<bool(ReadOp)> isParameter) {

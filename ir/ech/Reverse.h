@@ -34,7 +34,5 @@ llvm::StringRef nameOf(mlir::Value value);
 /// `loc` without its name, or under the name of the derivative of `value`: "dh" for the value "h".
 mlir::Location placeOf(mlir::Location loc);
 mlir::Location derivativeLoc(mlir::Location loc, mlir::Value value);
-/// Whether a value is free: made of numbers, positions, random values, inputs alone.
-bool isFree(mlir::Value value);
 
 } // namespace echelon::ech

@@ -107,6 +107,30 @@ public:
   SmallVector<std::pair<unsigned, unsigned>> fromStacks; // (slice of the backward loop, stack of the forward loop)
 
 private:
+  /// Whether a value is made of numbers, positions, random values, inputs alone.
+  bool isFree(Value value) {
+    SmallVector<Value> open{value};
+    while (!free.count(value)) {
+      Value next = open.back();
+      auto op = dyn_cast_or_null<AxisRule>(next.getDefiningOp());
+      bool is = op && op.freedom() != Freedom::Never;
+      const size_t before = open.size();
+      if (is && op.freedom() != Freedom::Source)
+        for (Value operand : op->getOperands()) {
+          auto known = free.find(operand);
+          if (known == free.end())
+            open.push_back(operand);
+          else
+            is &= known->second;
+        }
+      if (open.size() > before)
+        continue;
+      free[next] = is;
+      open.pop_back();
+    }
+    return free.lookup(value);
+  }
+
   Value find(Value value, IRMapping &there, OpBuilder &builder) {
     if (Value known = there.lookupOrNull(value))
       return known;
@@ -148,6 +172,7 @@ private:
   Block *backward;
   SmallVectorImpl<Value> &slices;
   SmallVector<Value> kept;
+  llvm::DenseMap<Value, bool> free; // as far as asked
 };
 
 } // namespace
