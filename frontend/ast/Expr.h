@@ -41,6 +41,7 @@ struct Quantity {
   UnitKind kind = UnitKind::None;
   std::string unit; // as written: "GB/s"
   SourceRange range;
+  bool known = true; // false: too large or too small, which has been told
 };
 
 enum class ExprKind {

@@ -37,8 +37,8 @@ void Lowering::nameModelAxes() {
 
 //===- axes -------------------------------------------------------------------------------------------------------===//
 
-const AxisInfo *Lowering::declareAxis(const Ident &name, int64_t size, const AxisInfo *like, bool isBatch,
-                                      bool isRepeat) {
+const AxisInfo *Lowering::declareAxis(const Ident &name, std::optional<int64_t> size, const AxisInfo *like,
+                                      bool isBatch, bool isRepeat) {
   auto [it, isNew] = scope->axes.try_emplace(name.text, nullptr);
   if (!isNew && it->second) { // else a use above was told
     error(Code::E0103, name.range, "axis " + name.text + " is declared already").note(it->second->range, "here");
@@ -59,8 +59,8 @@ const AxisInfo *Lowering::declareAxis(const Ident &name, int64_t size, const Axi
     unique = name.text + "_" + std::to_string(n);
   }
   shared.likeBatch[unique] |= likeBatch;
-  AxisInfo info{builder.getStringAttr(unique),           size,       like,     isBatch, isRepeat,
-                static_cast<unsigned>(axisStore.size()), name.range, likeBatch};
+  AxisInfo info{builder.getStringAttr(unique),           size.value_or(1), like,      isBatch, isRepeat,
+                static_cast<unsigned>(axisStore.size()), name.range,       likeBatch, !size};
   axisStore.push_back(info);
   it->second = &axisStore.back();
   recordAxis(axisStore.back());
@@ -98,14 +98,14 @@ void Lowering::axisStatement(const AxisStatement &s) {
       batchAxis = axis;
     return;
   }
-  int64_t n = 1;
+  std::optional<int64_t> n;
   const AxisInfo *like = nullptr;
   if (s.like) {
     like = axisOf(*s.like);
-    if (like)
+    if (like && !like->isWrong)
       n = like->size;
-  } else if (auto size = this->size(*s.size, "axis " + s.name.text)) {
-    n = *size;
+  } else {
+    n = size(*s.size, "axis " + s.name.text);
   }
   bool likeBatch = like && like->countsSamples();
   if (!scope->block && !likeBatch)
@@ -216,7 +216,9 @@ void Lowering::inputStatement(const InputStatement &s) {
     below = nullptr;
   }
   scope->values[s.name.text] = Val::poison();
-  if (!axes || !isNew || (s.below && !below) || isOwnName(s.name.text, s.name, "input")) {
+  auto isWrong = [&](const Ident &axis) { return scope->axes[axis.text]->isWrong; };
+  if (!axes || !isNew || llvm::any_of(s.axes, isWrong) || (s.below && !below) ||
+      isOwnName(s.name.text, s.name, "input")) {
     shared.wrongInputs.push_back(s.name.text);
     return;
   }

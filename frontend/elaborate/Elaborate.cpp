@@ -98,7 +98,7 @@ OwningOpRef<ModuleOp> echelon::frontend::elaborate(MLIRContext &context, const S
   Lowering(shared, true).run();
   Lowering(shared, false).run();
   orderInputs(shared);
-  if (diagnostics.errorCount() > errorsBefore)
+  if (diagnostics.errorCount() > errorsBefore || !shared.wrongInputs.empty()) // their errors may be the parser's
     return nullptr;
 
   OpBuilder builder(&context);

@@ -23,11 +23,13 @@ Val Lowering::eval(const Expr &e) {
   case ExprKind::Bool:
     v = Val::truthOf(cast<BoolExpr>(e).value);
     break;
-  case ExprKind::Quantity:
-    v = poison(Code::E0017, e.range,
-               "a model computes with plain numbers; write " +
-                   Number::real(cast<QuantityExpr>(e).quantity.value).text());
+  case ExprKind::Quantity: {
+    const Quantity &q = cast<QuantityExpr>(e).quantity;
+    v = !q.known ? Val::poison()
+                 : poison(Code::E0017, e.range,
+                          "a model computes with plain numbers; write " + Number::real(q.value).text());
     break;
+  }
   case ExprKind::String:
     v = poison(Code::E0209, e.range, "a text has no meaning in a model");
     break;

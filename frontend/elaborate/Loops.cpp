@@ -101,7 +101,7 @@ Value Lowering::coerce(const Val &v, ech::Tensor type, Code code, SourceRange ra
 
 void Lowering::repeatStatement(const RepeatStatement &s) {
   auto count = size(*s.count, "repeat " + s.axis.text);
-  const AxisInfo *axis = declareAxis(s.axis, count ? *count : 1, nullptr, false, true);
+  const AxisInfo *axis = declareAxis(s.axis, count, nullptr, false, true);
   if (!axis)
     return;
   std::string prefix = scope->prefix;

@@ -150,7 +150,9 @@ private:
 
   /// Before anything is declared: no private axis of a block shall take a name of the model's for another thing.
   void nameModelAxes();
-  const AxisInfo *declareAxis(const Ident &name, int64_t size, const AxisInfo *like, bool isBatch, bool isRepeat);
+  /// Without a `size` there was an error in it.
+  const AxisInfo *declareAxis(const Ident &name, std::optional<int64_t> size, const AxisInfo *like, bool isBatch,
+                              bool isRepeat);
   void recordAxis(const AxisInfo &axis);
   /// The axes of a declaration, checked; nothing after an error.
   std::optional<llvm::SmallVector<ech::Axis>> declaredAxes(const std::vector<Ident> &names, const char *what,

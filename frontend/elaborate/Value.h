@@ -17,6 +17,7 @@ struct AxisInfo {
   unsigned order = 0; // of declaration
   SourceRange range;
   bool likeBatch = false; // the samples of the step once more, under another name
+  bool isWrong = false;   // its size could not be worked out, which has been told
 
   /// Whether it is the run that says how long it is.
   bool countsSamples() const { return isBatch || likeBatch; }

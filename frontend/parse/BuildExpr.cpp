@@ -357,8 +357,10 @@ Quantity AstBuilder::quantity(Token *number, Token *unit) {
   size_t digits = numberLength(text);
   q.unit = unit ? unit->getText() : text.substr(digits);
   q.range = range(number, unit ? unit : number);
+  const std::optional<double> value = numberValue(number, text.substr(0, digits));
+  q.known = value.has_value();
   // Of one that cannot be read, nothing else is found wrong.
-  q.value = numberValue(number, text.substr(0, digits)).value_or(std::numeric_limits<double>::infinity());
+  q.value = value.value_or(std::numeric_limits<double>::infinity());
   if (auto it = units().find(q.unit); it != units().end()) {
     q.kind = it->second.kind;
     q.value *= it->second.factor;

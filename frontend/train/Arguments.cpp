@@ -36,6 +36,8 @@ bool isUnread(const Expr &e) {
   switch (e.kind) {
   case ExprKind::Number:
     return !cast<NumberExpr>(e).known;
+  case ExprKind::Quantity:
+    return !cast<QuantityExpr>(e).quantity.known;
   case ExprKind::Negate:
     return isUnread(*cast<NegateExpr>(e).operand);
   case ExprKind::Power:

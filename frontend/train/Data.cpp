@@ -176,6 +176,7 @@ bool TrainPlanner::synthetic(const CallExpr &call, runtime::DataSpec &spec) {
 // mix and pack, whose sources are checked though nothing opens them yet.
 void TrainPlanner::mixture(const CallExpr &call, size_t inputs, const std::string &kind) {
   double shares = 0;
+  bool areKnown = true;
   for (const Argument &a : call.arguments) {
     auto *inner = dynCast<CallExpr>(a.value);
     if (!inner) {
@@ -187,9 +188,10 @@ void TrainPlanner::mixture(const CallExpr &call, size_t inputs, const std::strin
     if (a.weight && a.weight->kind != UnitKind::None && a.weight->kind != UnitKind::Fraction)
       wantKind(*a.weight, UnitKind::Fraction, "a share");
     shares += a.weight ? a.weight->value : 0;
+    areKnown &= !a.weight || a.weight->known;
     source(*inner, inputs, true);
   }
-  if (kind == "mix" && std::abs(shares - 1) > 1e-6 && shares > 0)
+  if (kind == "mix" && areKnown && std::abs(shares - 1) > 1e-6 && shares > 0)
     error(Code::E0404, call.range, "the shares of mix add up to 1, not " + plain(shares));
   if (call.arguments.empty())
     error(Code::E0119, call.range, kind + " needs a source");

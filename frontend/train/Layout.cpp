@@ -156,7 +156,7 @@ void TrainPlanner::split(const SplitClause &c) {
   std::vector<PlannedMeshAxis *> over = meshAxes(c.over);
   if (c.parts == SplitClause::Given)
     for (PlannedMeshAxis *axis : over)
-      if (over.size() == 1 && int64_t(c.counts.size()) != axis->size)
+      if (over.size() == 1 && !layoutOpen && int64_t(c.counts.size()) != axis->size)
         error(Code::E0404, c.partsRange,
               std::to_string(c.counts.size()) + " parts are given, and " + axis->name + " = " +
                   std::to_string(axis->size) + " ranks take one each");

@@ -66,6 +66,8 @@ std::optional<Schedule> TrainPlanner::schedule(const Expr &rate) {
   Schedule s;
   auto *call = dynCast<CallExpr>(&rate);
   if (!call) {
+    if (isUnread(rate))
+      return std::nullopt;
     auto value = constant(rate);
     if (!value) {
       error(Code::E0408, rate.range,
@@ -108,6 +110,7 @@ std::optional<Schedule> TrainPlanner::schedule(const Expr &rate) {
       if (d != double(int64_t(d)) || (!s.drops.empty() && int64_t(d) <= s.drops.back())) {
         error(Code::E0404, args.rangeOf("drops"),
               "'drops' of steps_at are whole numbers of steps, each later than the one before");
+        s.drops.clear(); // nothing else is said of them
         break;
       }
       s.drops.push_back(int64_t(d));

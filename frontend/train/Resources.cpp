@@ -51,7 +51,7 @@ void TrainPlanner::take(const RestartClause &c, const Clause &clause) {
 void TrainPlanner::take(const ElasticClause &c, const Clause &clause) {
   meshAxes({c.axis});
   atLeastOne(c.from, "the smallest size of a mesh axis");
-  if (c.to.value < c.from.value)
+  if (c.from.known && c.to.known && c.to.value < c.from.value)
     error(Code::E0404, join(c.from.range, c.to.range),
           "'elastic' goes from the smallest to the largest size; " + std::to_string(c.from.value) + " is more than " +
               std::to_string(c.to.value));

@@ -73,7 +73,7 @@ struct Call {
 Call callOf(const Clause &clause) {
   if (const auto *c = std::get_if<ModelClause>(&clause.what))
     return {&c->arguments, callRange(c->model, clause.range)};
-  if (const auto *c = std::get_if<OnClause>(&clause.what))
+  if (const auto *c = std::get_if<OnClause>(&clause.what); c && c->hasArguments)
     return {&c->arguments, callRange(c->cluster, clause.range)};
   if (const auto *c = std::get_if<OptimizeClause>(&clause.what))
     return {&c->method.arguments, c->method.range};
