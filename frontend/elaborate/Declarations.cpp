@@ -7,7 +7,7 @@ using namespace mlir;
 using namespace echelon::frontend;
 namespace ech = echelon::ech;
 
-/// The axes of a model's `body` in `names`, and whether they count samples under another name. `samples` are those that
+/// The axes of `body` in `names`, and whether they count samples under another name. `samples` are those that
 /// count them under any.
 static void nameAxes(const Body &body, std::set<std::string> &samples, std::map<std::string, bool> &names) {
   for (const StatementPtr &statement : body) {
@@ -30,9 +30,14 @@ static void nameAxes(const Body &body, std::set<std::string> &samples, std::map<
   }
 }
 
-void Lowering::nameModelAxes() {
+void Lowering::nameAllAxes() {
   std::set<std::string> samples;
   nameAxes(shared.options.model->body, samples, shared.likeBatch);
+  for (const auto &file : shared.program.files)
+    for (const Block &block : file->blocks) {
+      std::set<std::string> none; // known at a call alone
+      nameAxes(block.body, none, shared.likeBatch);
+    }
 }
 
 //===- axes -------------------------------------------------------------------------------------------------------===//

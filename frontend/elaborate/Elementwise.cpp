@@ -408,7 +408,7 @@ Val Lowering::outer(const CallExpr &e, const Args &a) {
 
 Val Lowering::sizeCall(const CallExpr &, const Args &a) {
   const AxisInfo *axis = axisOf(*a["axis"], "the argument of size");
-  if (!axis)
+  if (!axis || axis->isWrong)
     return Val::poison();
   if (axis->countsSamples()) {
     if (inSize)

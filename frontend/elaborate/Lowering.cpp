@@ -97,7 +97,7 @@ void Lowering::run() {
   model.file = options.file;
   model.body = &options.model->body;
   scope = &model;
-  nameModelAxes();
+  nameAllAxes();
   bindModelArguments();
   model.callNames = nameCalls(options.model->body, [&](const Path &p) { return isBlock(*model.file, p); });
   execute(options.model->body);

@@ -148,8 +148,9 @@ private:
   void assignStatement(const AssignStatement &s);
   void finish();
 
-  /// Before anything is declared: no private axis of a block shall take a name of the model's for another thing.
-  void nameModelAxes();
+  /// Before anything is declared: what counts samples once more in a block takes no name that is declared anywhere, so
+  /// that a name of the text means in a layout what it says.
+  void nameAllAxes();
   /// Without a `size` there was an error in it.
   const AxisInfo *declareAxis(const Ident &name, std::optional<int64_t> size, const AxisInfo *like, bool isBatch,
                               bool isRepeat);
@@ -342,7 +343,8 @@ private:
   std::map<std::string, Called> calls; // by path: what was called there
   struct Chance {
     SourceRange range;
-    bool drops = false; // else it is one to survive
+    bool drops = false;                                     // else it is one to survive
+    std::vector<std::pair<SourceRange, std::string>> calls; // around it, for notes
   };
   llvm::DenseMap<mlir::Operation *, SourceRange> dots; // where they stand
   llvm::DenseMap<mlir::Operation *, Chance> chances;   // of draws

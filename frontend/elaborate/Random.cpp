@@ -20,7 +20,10 @@ std::string Lowering::randomSite(const std::string &base) {
 Value Lowering::keepBelow(const std::string &site, ech::Tensor type, Value chance, const Expr &given, bool drops) {
   Value draw = build.random(ech::Distribution::Uniform, site, 0, 1, type);
   draw.getDefiningOp()->setAttr(ech::kChance, builder.getUnitAttr());
-  chances[draw.getDefiningOp()] = {usersPlace(given.range), drops};
+  Chance &noted = chances[draw.getDefiningOp()] = {usersPlace(given.range), drops, {}};
+  for (const Scope *s = scope; s && s->caller && noted.calls.size() < 3; s = s->caller)
+    if (!s->isLibrary)
+      noted.calls.push_back({s->callRange, s->block->name.text + " is called here"});
   return build.map(Function::Lt, {draw, chance});
 }
 
@@ -31,11 +34,40 @@ struct Bounds {
   double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity();
 };
 
-/// The function of numbers; nothing where it is not one that chances are made with.
+/// The function of numbers; nothing where it is a derivative or an approximation, of which no chance is made.
 std::optional<double> ofNumbers(Function function, ArrayRef<double> x) {
   switch (function) {
   case Function::Cast:
+  case Function::StopGradient:
     return x[0];
+  case Function::Exp:
+    return std::exp(x[0]);
+  case Function::Log:
+    return std::log(x[0]);
+  case Function::Sqrt:
+    return std::sqrt(x[0]);
+  case Function::Rsqrt:
+    return 1 / std::sqrt(x[0]);
+  case Function::Sin:
+    return std::sin(x[0]);
+  case Function::Cos:
+    return std::cos(x[0]);
+  case Function::Tanh:
+    return std::tanh(x[0]);
+  case Function::Erf:
+    return std::erf(x[0]);
+  case Function::Sigmoid:
+    return 1 / (1 + std::exp(-x[0]));
+  case Function::Relu:
+    return x[0] < 0 ? 0 : x[0];
+  case Function::Silu:
+    return x[0] / (1 + std::exp(-x[0]));
+  case Function::Gelu:
+    return 0.5 * x[0] * (1 + std::erf(x[0] / std::sqrt(2.0)));
+  case Function::Abs:
+    return std::abs(x[0]);
+  case Function::Mod:
+    return x[0] - x[1] * std::floor(x[0] / x[1]);
   case Function::Neg:
     return -x[0];
   case Function::Add:
@@ -50,10 +82,16 @@ std::optional<double> ofNumbers(Function function, ArrayRef<double> x) {
     return std::pow(x[0], x[1]);
   case Function::Floor:
     return std::floor(x[0]);
-  case Function::Max:
-    return std::max(x[0], x[1]);
+  case Function::Max: // no number where either is none
+    return std::isnan(x[1]) ? x[1] : std::max(x[0], x[1]);
   case Function::Min:
-    return std::min(x[0], x[1]);
+    return std::isnan(x[1]) ? x[1] : std::min(x[0], x[1]);
+  case Function::And:
+    return x[0] != 0 && x[1] != 0;
+  case Function::Or:
+    return x[0] != 0 || x[1] != 0;
+  case Function::Not:
+    return x[0] == 0;
   case Function::Eq:
     return x[0] == x[1];
   case Function::Ne:
@@ -80,7 +118,7 @@ Bounds ofBounds(Function function, ArrayRef<Bounds> x) {
     return x[0];
   case Function::Neg:
     return {-x[0].high, -x[0].low};
-  case Function::Max: // of a NaN, too, the other
+  case Function::Max:
     return {std::max(x[0].low, x[1].low), std::max(x[0].high, x[1].high)};
   case Function::Min:
     return {std::min(x[0].low, x[1].low), std::min(x[0].high, x[1].high)};
@@ -217,21 +255,14 @@ private:
   size_t work = 4'000'000; // so that 10 s are enough for any model
 };
 
-/// What an error says of a chance to keep; "" where it is one.
-std::string wrongChance(const std::vector<double> &list, Bounds bounds, bool drops) {
-  auto fits = [](double keep) { return keep > 0 && keep <= 1 + 1e-12; }; // rounded
-  const std::string what = std::string("the chance to ") + (drops ? "drop" : "survive"),
-                    ends = drops ? "at least 0 and below 1" : "above 0 and at most 1";
-  if (auto wrong = llvm::find_if_not(list, fits); wrong != list.end())
-    return what + " is " + Number::real(drops ? 1 - *wrong : *wrong).text() +
-           (list.size() == 1 ? ""
-                             : " in iteration " + std::to_string(wrong - list.begin()) + " of 0 to " +
-                                   std::to_string(list.size() - 1)) +
-           "; it is " + ends;
-  if (list.empty() && !(fits(bounds.low) && fits(bounds.high)))
-    return what + " is worked out while training, and nothing keeps it " + ends + "; write clamp(…, " +
-           (drops ? "0, 0.9)" : "0.1, 1)");
-  return "";
+/// "a = 1, b = 3": at which positions of the repeats around `op` the number of this index stands.
+std::string positionsOf(Operation *op, size_t index) {
+  std::string text;
+  for (auto r = op->getParentOfType<ech::RepeatOp>(); r; r = r->getParentOfType<ech::RepeatOp>()) {
+    text = r.getAxis().str() + " = " + std::to_string(index % r.getCount()) + (text.empty() ? "" : ", ") + text;
+    index /= r.getCount();
+  }
+  return text;
 }
 
 } // namespace
@@ -242,15 +273,36 @@ void Lowering::noteChances() {
     if (!draw->hasAttr(ech::kChance))
       return;
     draw->removeAttr(ech::kChance);
+    const Chance &given = chances[draw];
     const Value keep = (*draw->user_begin())->getOperand(1);
     const Bounds bounds = known.bounds(keep);
     const std::vector<double> list =
         bounds.low == bounds.high ? std::vector<double>{bounds.low} : known.atPositions(draw, keep);
-    const Chance &given = chances[draw];
-    if (const std::string wrong = wrongChance(list, bounds, given.drops); !wrong.empty())
-      error(Code::E0218, given.range, wrong);
     if (!list.empty())
       draw->setAttr(ech::kChance, builder.getDenseF64ArrayAttr(list));
+    if (isa_and_nonnull<ech::ConstantOp>(keep.getDefiningOp())) // looked at where it is given
+      return;
+    auto fits = [&](double x) {
+      const double limit = !shared.options.f64 && given.drops ? 0x1p-24 : 0; // 1 - x is 1 in fp32
+      return x > limit && x <= 1 + 1e-12;                                    // rounded
+    };
+    const std::string what = std::string("the chance to ") + (given.drops ? "drop" : "survive"),
+                      ends = given.drops ? "at least 0 and below 1" : "above 0 and at most 1";
+    std::string wrong;
+    if (auto place = llvm::find_if_not(list, fits); place != list.end()) {
+      const std::string where = list.size() == 1 ? "" : positionsOf(draw, place - list.begin());
+      wrong = what + " is " +
+              (std::isnan(*place) ? "no number" : Number::real(given.drops ? 1 - *place : *place).text()) +
+              (where.empty() ? "" : " where " + where) + "; it is " + ends;
+    } else if (list.empty() && !(fits(bounds.low) && fits(bounds.high))) {
+      wrong = what + " is worked out while training, and nothing keeps it " + ends + "; write clamp(…, " +
+              (given.drops ? "0, 0.9)" : "0.1, 1)");
+    }
+    if (wrong.empty())
+      return;
+    Diagnostic &said = error(Code::E0218, given.range, wrong);
+    for (const auto &[range, note] : given.calls)
+      said.note(range, note);
   });
 }
 

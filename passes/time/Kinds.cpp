@@ -166,10 +166,12 @@ LogicalResult Kinds::decideRepeat(RepeatOp op, bool nested) {
   if (op.getAxis() == time.batchAxis)
     return refuse(op);
   if (time.evaluation()) {
-    auto walked = op->walk([&](Operation *inner) {
-      return countsSamplesAgain(inner) && failed(refuse(inner)) ? WalkResult::interrupt() : WalkResult::advance();
+    bool fine = true;
+    op->walk([&](Operation *inner) {
+      if (countsSamplesAgain(inner))
+        fine &= succeeded(refuse(inner));
     });
-    if (walked.wasInterrupted())
+    if (!fine)
       return failure();
   }
   bool batched = false;
