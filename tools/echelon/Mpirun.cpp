@@ -121,7 +121,7 @@ static void waitForEnd(const std::string &program, bool isLocal) {
 int runMpirun(const std::vector<std::string> &arguments, const std::string &program, const std::string &hosts) {
   for (int signal : {SIGINT, SIGTERM, SIGUSR1, SIGTSTP})
     handle(signal);
-  prctl(PR_SET_CHILD_SUBREAPER, 1);                       // of ranks whose mpirun was killed
+  prctl(PR_SET_CHILD_SUBREAPER, 1);                       // of ranks whose mpirun has ended
   const std::vector<pid_t> others = childrenOf(getpid()); // of whoever became this command
   // A file's time is that of the kernel's last tick, up to 10 ms ago.
   const auto began = std::filesystem::file_time_type::clock::now() - std::chrono::milliseconds(10);
@@ -146,17 +146,17 @@ int runMpirun(const std::vector<std::string> &arguments, const std::string &prog
     return RunFailed;
   }
   const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  if (WIFSIGNALED(status)) {
+  if (WIFSIGNALED(status))
     std::cerr << "echelon: mpirun was ended by signal " << WTERMSIG(status) << " (" << strsignal(WTERMSIG(status))
               << ")\n";
-    for (pid_t orphan : childrenOf(getpid()))
+  if (code != Fine) {
+    for (pid_t orphan : childrenOf(getpid())) // on a busy machine mpirun may end before ranks that it has killed
       if (!llvm::is_contained(others, orphan)) {
         killTree(orphan);
         waitpid(orphan, nullptr, 0);
       }
-  }
-  if (code != Fine)
     removeFilesOf(started, began);
+  }
   if (code == kNotStarted)
     std::cerr << "echelon: cannot start mpirun; --transport mpi needs Open MPI (openmpi-bin)\n";
   return code == Fine || code == Usage ? code : static_cast<int>(RunFailed);
