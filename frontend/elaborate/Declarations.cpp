@@ -7,6 +7,8 @@ using namespace mlir;
 using namespace echelon::frontend;
 namespace ech = echelon::ech;
 
+//===- axes -------------------------------------------------------------------------------------------------------===//
+
 /// The axes of `body` in `names`, and whether they count samples under another name. `samples` are those that
 /// count them under any.
 static void nameAxes(const Body &body, std::set<std::string> &samples, std::map<std::string, bool> &names) {
@@ -39,8 +41,6 @@ void Lowering::nameAllAxes() {
       nameAxes(block.body, none, shared.likeBatch);
     }
 }
-
-//===- axes -------------------------------------------------------------------------------------------------------===//
 
 const AxisInfo *Lowering::declareAxis(const Ident &name, std::optional<int64_t> size, const AxisInfo *like,
                                       bool isBatch, bool isRepeat) {

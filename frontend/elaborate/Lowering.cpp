@@ -97,7 +97,8 @@ void Lowering::run() {
   model.file = options.file;
   model.body = &options.model->body;
   scope = &model;
-  nameAllAxes();
+  if (training) // which comes first
+    nameAllAxes();
   bindModelArguments();
   model.callNames = nameCalls(options.model->body, [&](const Path &p) { return isBlock(*model.file, p); });
   execute(options.model->body);

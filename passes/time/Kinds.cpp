@@ -165,7 +165,7 @@ bool Kinds::isLinear(Operation *op) {
 LogicalResult Kinds::decideRepeat(RepeatOp op, bool nested) {
   if (op.getAxis() == time.batchAxis)
     return refuse(op);
-  if (time.evaluation()) {
+  if (time.evaluation() && !nested) {
     bool fine = true;
     op->walk([&](Operation *inner) {
       if (countsSamplesAgain(inner))
