@@ -23,6 +23,17 @@ namespace echelon {
 
 /// What was told when the program was built, beside it in the build cache.
 static constexpr const char *kWarnings = ".warnings";
+/// The hash of the program, beside it, too.
+static constexpr const char *kHash = ".hash";
+
+static std::string contentOf(const fs::path &file) {
+  std::ostringstream content;
+  content << std::ifstream(file, std::ios::binary).rdbuf();
+  return content.str();
+}
+
+/// Whether a program lies in the build cache as it was put there: of a machine that lost power, a part may be left.
+static bool isWhole(const std::string &program) { return contentOf(program + kHash) == hashOf({contentOf(program)}); }
 
 bool buildExecutable(const std::string &text, const std::string &path, int &exitCode) {
   std::string source = path + ".cpp";
@@ -81,14 +92,12 @@ std::string executableOf(Compilation &compilation, int &exitCode, const std::fun
     return "";
   }
   std::string stem = stemOf(compilation.options.spec);
-  fs::path kept = fs::path(cache) / compilation.key();
+  fs::path kept = fs::path(cache) / compilation.key(), program = kept / stem;
   std::error_code unreadable;
-  if (fs::exists(kept / stem, unreadable)) {
-    std::ostringstream warnings;
-    warnings << std::ifstream(kept / (stem + kWarnings)).rdbuf();
-    std::cerr << frontend::printable(warnings.str(), frontend::Lines::Kept);
+  if (fs::exists(program, unreadable) && isWhole(program)) {
+    std::cerr << frontend::printable(contentOf(kept / (stem + kWarnings)), frontend::Lines::Kept);
     exitCode = Fine;
-    return kept / stem;
+    return program;
   }
   if (unreadable) {
     std::cerr << "echelon: cannot read the build cache " << frontend::quoted(kept.string()) << ": "
@@ -108,16 +117,16 @@ std::string executableOf(Compilation &compilation, int &exitCode, const std::fun
     exitCode = HostCompilerFailed;
     return "";
   }
-  if (!buildExecutable(text, folder.path() + "/" + stem, exitCode))
+  const std::string built = folder.path() + "/" + stem;
+  if (!buildExecutable(text, built, exitCode))
     return "";
   if (const std::string warnings = compilation.diagnostics.text(); !warnings.empty())
-    std::ofstream(folder.path() + "/" + stem + kWarnings) << warnings;
+    std::ofstream(built + kWarnings) << warnings;
+  std::ofstream(built + kHash) << hashOf({contentOf(built)});
   folder.rename(kept); // where another build of the same was faster that one serves
-  if (!folder.path().empty() && !fs::exists(kept / stem, unreadable)) {
-    fs::remove_all(kept, unreadable); // what is left of one
-    folder.rename(kept);
-  }
-  if (std::error_code failed; !fs::exists(kept / stem, failed)) {
+  if (!folder.path().empty() && !isWhole(program))
+    folder.replace(kept);
+  if (!isWhole(program)) {
     std::cerr << "echelon: cannot keep the program in the build cache " << frontend::quoted(kept.string())
               << "; set ECHELON_CACHE to a folder that can be written\n";
     exitCode = HostCompilerFailed;
@@ -125,7 +134,7 @@ std::string executableOf(Compilation &compilation, int &exitCode, const std::fun
   }
   compilation.printDiagnostics();
   exitCode = Fine;
-  return kept / stem;
+  return program;
 }
 
 } // namespace echelon

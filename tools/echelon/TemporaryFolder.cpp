@@ -3,6 +3,7 @@
 #include "tools/echelon/Paths.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
@@ -88,6 +89,13 @@ void TemporaryFolder::rename(const std::string &place) {
   fs::rename(folder, place, taken);
   if (!taken)
     giveUp();
+}
+
+void TemporaryFolder::replace(const std::string &place) {
+  if (renameat2(AT_FDCWD, folder.c_str(), AT_FDCWD, place.c_str(), RENAME_EXCHANGE) == 0)
+    return;
+  remove(place); // a file system that cannot exchange
+  rename(place);
 }
 
 void TemporaryFolder::giveUp() {

@@ -16,6 +16,8 @@ public:
   const std::string &path() const { return folder; }
   /// Gives it this name; where that is taken nothing changes.
   void rename(const std::string &place);
+  /// Gives it the name of what is there, which goes with the object; at once, where the file system can exchange names.
+  void replace(const std::string &place);
 
   /// Those of this process, which is about to end.
   static void removeAll();
