@@ -9,7 +9,8 @@ ranks (or what compiles it) gets kill -9. Every --compiles-th launch begins with
 one of the compilation's. Counted are processes of the run that are there two seconds after its end (over mpi ten: a
 guard gives mpirun four, and mpirun its ranks two; of the host compiler, which nobody stops when the launcher gets kill -9
 and which ends with its file: a minute), names in /dev/shm, files in TMPDIR, and what a launch that was asked to end (not
-killed) leaves in the build cache beside programs.
+killed) leaves in the build cache beside programs. Names in /dev/shm are everybody's: nothing that kills mpirun, as
+snapshots.py --transport mpi does, may run beside it.
 """
 import argparse
 import os
@@ -27,7 +28,8 @@ from processes import descendants, mapped, stat
 HERE = pathlib.Path(__file__).resolve().parent
 BUILD = pathlib.Path(os.environ.get("ECHELON_BUILD", HERE.parent.parent / "build"))
 
-COMPILER = {"c++", "g++", "clang++", "cc1plus", "clang", "as", "collect2", "ld", "lld"}
+COMPILER = {"c++", "g++", "clang++", "cc1plus", "clang", "as", "collect2", "ld", "lld", "ld.lld"}
+GONE = "?"
 
 
 def identity(pid):
@@ -46,7 +48,7 @@ def name_of(pid):
     try:
         return pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
     except OSError:
-        return "?"
+        return GONE
 
 
 def still_there(run, processes):
@@ -65,6 +67,14 @@ def shared_memory():
     return names - {pathlib.Path(path).name for path in used}
 
 
+def ended(run):
+    """Its code; None where it is still there after 30 s."""
+    try:
+        return run.wait(timeout=30)
+    except subprocess.TimeoutExpired:
+        return None
+
+
 def launch(command, environment, longest, seconds, chance):
     """(how it was ended, its code, processes of it that are left)"""
     run = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -72,6 +82,7 @@ def launch(command, environment, longest, seconds, chance):
     time.sleep(chance.random() * longest)
     processes = [identity(pid) for pid in [run.pid, *descendants(run.pid)]]
     how = chance.choice(["Ctrl-C", "SIGTERM", "kill -9", "kill -9 of a rank"])
+    late = False
     try:
         if how == "Ctrl-C":
             os.killpg(run.pid, signal.SIGINT)
@@ -80,13 +91,16 @@ def launch(command, environment, longest, seconds, chance):
         else:
             # One that is called like the launcher has not become a rank yet, or waits for the launcher's end alone.
             ranks = [p for p in processes[1:] if lives(p) and not name_of(p[0]).startswith("echelon")]
-            os.kill(chance.choice(ranks)[0] if ranks and how != "kill -9" else run.pid, signal.SIGKILL)
+            victim = chance.choice(ranks)[0] if ranks and how != "kill -9" else run.pid
+            late = victim != run.pid and name_of(victim) in COMPILER | {GONE}  # perhaps: it may have done its work
+            os.kill(victim, signal.SIGKILL)
     except ProcessLookupError:
         pass
-    try:
-        code = run.wait(timeout=30)
-    except subprocess.TimeoutExpired:
-        code = None
+    code = ended(run)
+    if code is None and late:  # the program that it made trains
+        how += ", too late, then SIGTERM"
+        run.terminate()
+        code = ended(run)
     begin = time.monotonic()
     while left := still_there(run, processes):
         compiles = how == "kill -9" and all(name in COMPILER for _, name in left)
