@@ -46,7 +46,7 @@ def lives(process):
 
 def name_of(pid):
     try:
-        return pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
+        return pathlib.Path(f"/proc/{pid}/comm").read_text(errors="replace").strip()
     except OSError:
         return GONE
 

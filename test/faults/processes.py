@@ -27,7 +27,7 @@ def stat(process):
     """State ("R", "T", "Z", ...), session and beginning of a process or thread, by its folder in /proc; None where it is
     gone."""
     try:
-        fields = (pathlib.Path("/proc") / str(process) / "stat").read_text().rsplit(")", 1)[1].split()
+        fields = (pathlib.Path("/proc") / str(process) / "stat").read_text(errors="replace").rsplit(")", 1)[1].split()
     except OSError:
         return None
     return Stat(fields[0], int(fields[3]), fields[19])

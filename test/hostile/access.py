@@ -46,7 +46,8 @@ HOME_DECOYS = [".bashrc", ".profile", ".netrc", ".gitconfig", ".ssh/id_rsa", ".c
 
 SYSTEM = ("/usr/", "/lib/", "/lib64/", "/etc/ld.so", "/proc/", "/sys/", "/dev/null", "/dev/urandom", "/dev/random", "/etc/localtime",
           "/etc/openmpi", "/etc/nsswitch.conf", "/etc/passwd", "/etc/hosts", "/etc/host.conf", "/etc/resolv.conf",
-          "/etc/gai.conf", "/etc/group", "/etc/protocols", "/etc/pmix", "/etc/alternatives/")
+          "/etc/gai.conf", "/etc/group", "/etc/protocols", "/etc/pmix", "/etc/alternatives/",
+          "/etc/locale.alias")
 SHELLS = {"sh", "bash", "dash", "zsh", "ksh", "busybox", "csh", "tcsh", "fish"}
 COMPILERS = {"g++", "c++", "gcc", "cc1plus", "as", "collect2", "ld", "ld.lld", "lld", "clang++", "clang", "ccache", "lto-wrapper",
              "x86_64-linux-gnu-g++-12", "x86_64-linux-gnu-as", "x86_64-linux-gnu-ld", "x86_64-linux-gnu-ld.bfd", "ld.bfd"}

@@ -534,7 +534,7 @@ def builds(suite):
     chosen = ("quote", "backslash", "newline", "substitution", "backticks", "semicolon", "colour", "bidi", "invalid UTF-8",
               "option", "options file", "format", "blanks", "comment end", "trigraph backslash", "accents", "percent", "glob")
     for name in chosen:
-        def compiled(case, payload=PAYLOADS[name].replace(b"/", b"|")):  # it is a file's name
+        def compiled(case, name=name, payload=PAYLOADS[name].replace(b"/", b"|")):  # it is a file's name
             folder = case.path(payload + b"dir")
             os.mkdir(folder)
             text = in_string(payload) if b"\x1b" not in payload and name not in ("bidi", "invalid UTF-8") else b'"ckpt"'
