@@ -87,6 +87,10 @@ bool readField(std::string_view field, const std::string &place, const InputShap
   else if (!number)
     error = {place + (text.empty() ? " is empty; each field is a number" : ": \"" + text + "\" is not a number"),
              input};
+  else if (isBeyond(shape, value))
+    error = {place + ": " + text +
+                 " is beyond what fp32 holds, 3.4e38; rescale the column, or train under precision fp64",
+             input};
   else if (whole && (value != std::floor(value) || std::fabs(value) > 1e15))
     error = {place + ": " + text + " is no integer, " + shape.name + " is " + nameOf(shape.type), input};
   else if (shape.type == ElementType::UInt8 && value != 0 && value != 1)

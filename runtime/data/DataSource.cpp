@@ -4,6 +4,7 @@
 #include "runtime/random/Philox.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace echelon::runtime {
 
@@ -19,6 +20,10 @@ int64_t countOf(const std::vector<int64_t> &dims) {
   for (int64_t d : dims)
     count *= d;
   return count;
+}
+
+bool isBeyond(const InputShape &input, double value) {
+  return input.type == ElementType::Float32 && std::isfinite(value) && std::isinf(static_cast<float>(value));
 }
 
 std::string otherShape(const std::vector<int64_t> &file, const InputShape &input) {

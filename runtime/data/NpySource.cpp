@@ -105,27 +105,31 @@ std::string parse(const std::string &path, NpyArray &array) {
   return "";
 }
 
-/// The place of the first number that is not finite, or -1.
-template <class T> int64_t firstBroken(const uint8_t *bytes, int64_t count) {
+/// The place of the first number that is not finite in the input, or -1.
+template <class T> int64_t firstBroken(const uint8_t *bytes, int64_t count, const InputShape &input) {
   for (int64_t i = 0; i < count; ++i) {
     T value;
     std::memcpy(&value, bytes + i * int64_t(sizeof(T)), sizeof(T));
-    if (!std::isfinite(value))
+    if (!std::isfinite(value) || isBeyond(input, value))
       return i;
   }
   return -1;
 }
 
-bool allFinite(const std::string &path, const NpyArray &array, int input, DataError &error) {
+bool allFinite(const std::string &path, const NpyArray &array, const InputShape &input, DataError &error) {
   const uint8_t *bytes = array.file.data() + array.start;
-  const int64_t at =
-      array.width == 4 ? firstBroken<float>(bytes, array.count()) : firstBroken<double>(bytes, array.count());
+  const int64_t at = array.width == 4 ? firstBroken<float>(bytes, array.count(), input)
+                                      : firstBroken<double>(bytes, array.count(), input);
   if (at < 0)
     return true;
   const int64_t samples = array.shape[0], sample = array.fortran ? at % samples : at / (array.count() / samples);
-  error = {"\"" + path + "\" has " + (std::isnan(array.at(at)) ? "nan" : "inf") + " in sample " +
-               std::to_string(sample) + " (counted from 0); replace it, or leave the sample out",
-           input};
+  const bool beyond = std::isfinite(array.at(at));
+  error.text = "\"" + path + "\" has " +
+               (std::isnan(array.at(at)) ? "nan"
+                : beyond                 ? "a number beyond what fp32 holds, 3.4e38,"
+                                         : "inf") +
+               " in sample " + std::to_string(sample) + " (counted from 0); " +
+               (beyond ? "rescale the array, or train under precision fp64" : "replace it, or leave the sample out");
   return false;
 }
 
@@ -196,8 +200,10 @@ std::unique_ptr<DataSource> openNpy(const OpenRequest &request, DataError &error
                int(i)};
       return nullptr;
     }
-    if (array.kind == 'f' && !allFinite(path, array, int(i), error))
+    if (array.kind == 'f' && !allFinite(path, array, input, error)) {
+      error.input = int(i);
       return nullptr;
+    }
     if (input.type == ElementType::Int32) {
       Bounds bounds(input);
       int64_t first = 0;

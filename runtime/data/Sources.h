@@ -9,6 +9,9 @@ namespace echelon::runtime {
 /// Where a file's samples have not the shape of the input that they fill: how to mend it, "; …".
 std::string otherShape(const std::vector<int64_t> &file, const InputShape &input);
 
+/// Whether an input of fp32 has infinity where the file has this number.
+bool isBeyond(const InputShape &input, double value);
+
 struct OpenRequest {
   const DataSpec &spec;
   const std::vector<InputShape> &inputs;

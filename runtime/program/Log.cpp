@@ -152,7 +152,7 @@ void RunLog::progress(int64_t step, const NamedValues &values) {
   if (last != kEndless)
     line += "  " + duration(elapsed / done * double(last - step)) + " left";
   std::printf(terminal ? "\r%s\033[K" : "%s\n", line.c_str());
-  std::fflush(stdout);
+  flush();
   lineOpen = terminal;
 }
 
@@ -175,8 +175,16 @@ void RunLog::say(const std::string &line) { show(printable(line)); }
 
 void RunLog::show(const std::string &text) {
   std::printf(lineOpen ? "\n%s\n" : "%s\n", printable(text, Lines::Kept).c_str());
-  std::fflush(stdout);
+  flush();
   lineOpen = false;
+}
+
+/// Told once: lines for a reader are not worth a training run.
+void RunLog::flush() {
+  if ((std::fflush(stdout) == 0 && !std::ferror(stdout)) || lost)
+    return;
+  lost = true;
+  complain(std::string("cannot write the standard output: ") + std::strerror(errno));
 }
 
 void RunLog::warn(const std::string &line) {

@@ -36,14 +36,17 @@ public:
   void show(const std::string &text);
   /// A line on standard error.
   void warn(const std::string &line);
+  /// Whether lines could not be written to standard output.
+  bool isLost() const { return lost; }
 
 private:
+  void flush();
   void write(const std::string &row);
   void progress(int64_t step, const NamedValues &values);
 
   FILE *json = nullptr;
   std::string path;
-  bool terminal, lineOpen = false;
+  bool terminal, lineOpen = false, lost = false;
   int64_t first, last, batch, printEvery;
   double began, lastShown = 0;
 };

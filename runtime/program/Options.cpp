@@ -47,7 +47,9 @@ const std::vector<OptionRow> &optionRows() {
        text(&Options::evaluateFrom)},
       {"--log", "FILE", "write one JSON object a step and an evaluation; with --resume append to it",
        text(&Options::log)},
-      {"--out", "DIR", "where a relative checkpoint directory starts, instead of the spec's folder",
+      {"--out", "DIR",
+       "where the checkpoint directory lies instead: a relative one as in the spec's folder, an absolute one by its "
+       "last name",
        text(&Options::out)},
       {"--folder", "DIR", "where relative paths of the spec start, instead of the folder compiled in",
        text(&Options::folder)},

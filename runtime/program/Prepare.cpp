@@ -1,6 +1,8 @@
 #include "runtime/program/Inputs.h"
 #include "runtime/program/Train.h"
 
+#include <filesystem>
+
 namespace echelon::runtime {
 
 namespace {
@@ -23,6 +25,14 @@ void describeSize(Program &program, const DataStream &data) {
       print.text +=
           "samples " + std::to_string(data.trainSize()) + ", held out " + std::to_string(data.heldOutSize()) + "\n";
     }
+}
+
+/// Where snapshots lie: `out` has the directory that the spec names, of an absolute one its last name.
+std::string checkpointDirectory(const std::string &named, const std::string &folder, const std::string &out) {
+  const std::filesystem::path path(named);
+  if (out.empty() || path.is_relative())
+    return resolvePath(named, out.empty() ? folder : out);
+  return resolvePath((path / "").parent_path().filename().string(), out);
 }
 
 } // namespace
@@ -54,8 +64,7 @@ std::string prepare(Program &program, const Options &options, bool saves, Prepar
     return difference.empty() ? "" : "snapshot \"" + prepared.snapshot.path + "\" is of another model\n" + difference;
   }
   if (!program.checkpoint.directory.empty())
-    prepared.checkpointDirectory =
-        resolvePath(program.checkpoint.directory, options.out.empty() ? folder : options.out);
+    prepared.checkpointDirectory = checkpointDirectory(program.checkpoint.directory, folder, options.out);
   if (prepared.checkpointDirectory.empty()) {
     if (!options.out.empty())
       prepared.notes.push_back("--out: the spec has no checkpoint clause, so nothing is written to \"" + options.out +

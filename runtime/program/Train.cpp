@@ -1,6 +1,7 @@
 #include "runtime/program/Train.h"
 #include "runtime/collectives/Collectives.h"
 #include "runtime/data/File.h"
+#include "runtime/launch/Fail.h"
 #include "runtime/profile/Profile.h"
 #include "runtime/program/Clock.h"
 #include "runtime/program/Dump.h"
@@ -318,6 +319,8 @@ int Trainer::evaluateSnapshot() {
   last = prepared.snapshot.step;
   start();
   evaluateAll(first, true);
+  if (log && log->isLost())
+    fail("what was evaluated is lost");
   return 0;
 }
 

@@ -62,7 +62,8 @@ std::string Compilation::openSource(const DataSpec &spec, SourceRange range, run
     for (const auto &[name, size] : input.axes)
       if (name != facts.batchAxis)
         shape.dims.push_back(size);
-    shape.type = input.element == InputStatement::Float  ? ElementType::Float32
+    const ElementType real = trainPlan.doublePrecision ? ElementType::Float64 : ElementType::Float32;
+    shape.type = input.element == InputStatement::Float  ? real
                  : input.element == InputStatement::Bool ? ElementType::UInt8
                                                          : ElementType::Int32;
     shape.below = input.below;

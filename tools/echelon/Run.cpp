@@ -59,7 +59,10 @@ std::string refusal(const RunOptions &options, const Compilation &compilation) {
   const std::string steps = passedValue(options, "--steps"), from = passedValue(options, "--evaluate-from");
   if (plan.steps && !steps.empty() && std::strtoll(steps.c_str(), nullptr, 10) > plan.steps)
     return "--steps " + steps + " stops a run early, and this one has " + std::to_string(plan.steps) +
-           " steps; --set steps=" + steps + " makes it longer";
+           " steps; --set " +
+           (plan.lengthSamples ? "samples=" + std::to_string(std::strtoll(steps.c_str(), nullptr, 10) * plan.batch)
+                               : "steps=" + steps) +
+           " makes it longer";
   if (!from.empty() && plan.evaluations.empty())
     return "train " + plan.name + " does not say what to evaluate on; add a clause, as in evaluate every 100 steps";
   if (!from.empty() && !fs::exists(from, none))

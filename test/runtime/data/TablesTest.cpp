@@ -6,7 +6,7 @@ namespace {
 
 // One array an input, in C or Fortran order, packed or not; values come unchanged.
 TEST_F(Data, Npy) {
-  writePacked("x.npy", npy("<f8", "(2, 3)", bytesOfValues<double>({0.5, 1, 2, 3, 4, 1e300})));
+  writePacked("x.npy", npy("<f8", "(2, 3)", bytesOfValues<double>({0.5, 1, 2, 3, 4, 1e30})));
   write("xf.npy", npy("<f4", "(2, 3)", bytesOfValues<float>({0.5, 3, 1, 4, 2, 5}), true));
   write("y.npy", npy("<i8", "(2,)", bytesOfValues<int64_t>({1, 2})));
   write("b.npy", npy("|b1", "(2, 1)", {1, 0}));
@@ -17,7 +17,7 @@ TEST_F(Data, Npy) {
   EXPECT_EQ(stream->heldOutSize(), 0);
   V values;
   stream->readPlain(Part::Training, 1, 0, values);
-  EXPECT_EQ(values, (V{3, 4, 1e300}));
+  EXPECT_EQ(values, (V{3, 4, 1e30}));
   stream->readPlain(Part::Training, 1, 1, values);
   EXPECT_EQ(values, (V{3, 4, 5}));
   stream->readPlain(Part::Training, 1, 2, values);
@@ -104,6 +104,11 @@ TEST_F(Data, Csv) {
   write("beyond.csv", "a,b\n1e-400,1e400\n");
   EXPECT_FALSE(open({"csv", {"beyond.csv"}}, {x}));
   EXPECT_EQ(message(), "\"DIR/beyond.csv\", line 2, column b: 1e400 is beyond what a double holds");
+  write("beyond.csv", "a,b\n3.4028235e38,-1e39\n");
+  EXPECT_FALSE(open({"csv", {"beyond.csv"}}, {x}));
+  EXPECT_EQ(message(), "\"DIR/beyond.csv\", line 2, column b: -1e39 is beyond what fp32 holds, 3.4e38; rescale the "
+                       "column, or train under precision fp64");
+  EXPECT_TRUE(open({"csv", {"beyond.csv"}}, {{"x", {2}, ElementType::Float64, 0}}));
   write("beyond.csv", "a,b\n-1e400m,1\n");
   EXPECT_FALSE(open({"csv", {"beyond.csv"}}, {x}));
   EXPECT_EQ(message(), "\"DIR/beyond.csv\", line 2, column a: \"-1e400m\" is not a number");
@@ -163,6 +168,11 @@ TEST_F(Data, NpyNotFinite) {
   EXPECT_EQ(message(), "\"DIR/c.npy\" has inf in sample 1 (counted from 0); replace it, or leave the sample out");
   EXPECT_FALSE(open({"npy", {"f.npy"}}, {x}));
   EXPECT_EQ(message(), "\"DIR/f.npy\" has inf in sample 0 (counted from 0); replace it, or leave the sample out");
+  write("d.npy", npy("<f8", "(2, 3)", bytesOfValues<double>({0, 1, 3.4028235e38, 3, -1e39, 5})));
+  EXPECT_FALSE(open({"npy", {"d.npy"}}, {x}));
+  EXPECT_EQ(message(), "\"DIR/d.npy\" has a number beyond what fp32 holds, 3.4e38, in sample 1 (counted from 0); "
+                       "rescale the array, or train under precision fp64");
+  EXPECT_TRUE(open({"npy", {"d.npy"}}, {{"x", {3}, ElementType::Float64, 0}}));
 }
 
 // Integers that an input of 32 bits cannot hold are refused where it has no bound of its own.
