@@ -92,10 +92,11 @@ OwningOpRef<ModuleOp> echelon::frontend::elaborate(MLIRContext &context, const S
   size_t errorsBefore = diagnostics.errorCount();
   auto loc = FileLineColLoc::get(&context, sources.name(options.file->id), 1, 1);
   OwningOpRef<ModuleOp> module(ModuleOp::create(loc));
-  Shared shared{context, sources, program, options, diagnostics, facts, *module, {}, {}, {}, {}};
+  Shared shared{context, sources, program, options, diagnostics, facts, *module, {}, {}, {}, {}, {}, false};
   // Training first: it declares everything. @evaluate is the same model read again with `training` false; a mistake
   // that both meet is told once.
   Lowering(shared, true).run();
+  shared.isTrainingWhole = diagnostics.errorCount() == 0;
   Lowering(shared, false).run();
   orderInputs(shared);
   if (diagnostics.errorCount() > errorsBefore || !shared.wrongInputs.empty()) // their errors may be the parser's

@@ -25,10 +25,12 @@ struct Shared {
   Diagnostics &diagnostics;
   ModelFacts &facts;
   mlir::ModuleOp module;
-  std::map<std::string, ech::VariableOp> variables;  // by path
-  std::vector<std::string> wrongInputs;              // with an error in their declarations
-  llvm::SetVector<mlir::Attribute> partialFunctions; // functions and where they stand, as in kPartialFunctions
-  std::map<std::string, bool> likeBatch;             // names of axes: whether they count samples once more
+  std::map<std::string, ech::VariableOp> variables;     // by path
+  std::vector<std::string> wrongInputs;                 // with an error in their declarations
+  llvm::SetVector<mlir::Attribute> partialFunctions;    // functions and where they stand, as in kPartialFunctions
+  std::map<std::string, bool> likeBatch;                // names of axes: whether they count samples once more
+  llvm::DenseSet<const NextStatement *> nextInTraining; // met by the training step
+  bool isTrainingWhole;                                 // read without an error, and without one of the parser
 };
 
 class Lowering {

@@ -133,8 +133,14 @@ void Lowering::nextStatement(const NextStatement &s) {
               didYouMean(s.name.text, keys(scope->states)));
     return;
   }
+  if (training)
+    shared.nextInTraining.insert(&s);
+  else if (shared.isTrainingWhole && !shared.nextInTraining.contains(&s))
+    error(Code::E0220, s.name.range,
+          "states change in training only, and this stands where `training` is false, so state " + s.name.text +
+              " would keep its value; write it outside of this `if`");
   if (!training)
-    return; // states change in training only
+    return;
   Val v = eval(*s.value);
   Stored *state = it->second;
   if (!state || v.isPoison())
