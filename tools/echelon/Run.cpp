@@ -8,6 +8,8 @@
 #include "runtime/program/Options.h"
 #include "runtime/transport/Patience.h"
 
+#include "llvm/Support/MathExtras.h"
+
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -60,7 +62,8 @@ std::string refusal(const RunOptions &options, const Compilation &compilation) {
   if (plan.steps && !steps.empty() && std::strtoll(steps.c_str(), nullptr, 10) > plan.steps)
     return "--steps " + steps + " stops a run early, and this one has " + std::to_string(plan.steps) +
            " steps; --set " +
-           (plan.lengthSamples ? "samples=" + std::to_string(std::strtoll(steps.c_str(), nullptr, 10) * plan.batch)
+           (plan.lengthSamples ? "samples=" + std::to_string(llvm::SaturatingMultiply<uint64_t>(
+                                                  std::strtoull(steps.c_str(), nullptr, 10), uint64_t(plan.batch)))
                                : "steps=" + steps) +
            " makes it longer";
   if (!from.empty() && plan.evaluations.empty())
