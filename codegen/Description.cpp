@@ -151,7 +151,7 @@ void Tables::draws() {
     double a = draw.getAs<FloatAttr>("a").getValueAsDouble();
     std::string perIndex;
     if (auto chances = draw.getAs<DenseF64ArrayAttr>("chance")) {
-      // as the program compares: in its own precision
+      // in the precision in which the program compares
       auto chance = [&](double c) { return inDouble ? c : static_cast<double>(static_cast<float>(c)); };
       a = chance(chances[0]);
       if (chances.size() > 1)

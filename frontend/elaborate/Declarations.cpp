@@ -1,5 +1,6 @@
 // What a model declares: axes, inputs, parameters, states, random values.
 #include "frontend/elaborate/Lowering.h"
+#include "frontend/elaborate/Walk.h"
 #include "mlir/IR/IRMapping.h"
 #include <cmath>
 
@@ -9,37 +10,25 @@ namespace ech = echelon::ech;
 
 //===- axes -------------------------------------------------------------------------------------------------------===//
 
-/// The axes of `body` in `names`, and whether they count samples under another name. `samples` are those that
-/// count them under any.
-static void nameAxes(const Body &body, std::set<std::string> &samples, std::map<std::string, bool> &names) {
-  for (const StatementPtr &statement : body) {
-    if (const auto *axis = statement ? dynCast<AxisStatement>(statement) : nullptr) {
-      const bool likeBatch = axis->like && samples.count(axis->like->text);
-      names[axis->name.text] |= likeBatch;
-      if (likeBatch || axis->open())
-        samples.insert(axis->name.text);
-    } else if (const auto *repeat = statement ? dynCast<RepeatStatement>(statement) : nullptr) {
-      names.emplace(repeat->axis.text, false);
-      nameAxes(repeat->body, samples, names);
-    } else if (const auto *along = statement ? dynCast<RepeatAlongStatement>(statement) : nullptr) {
-      nameAxes(along->body, samples, names);
-    } else if (const auto *choice = statement ? dynCast<IfStatement>(statement) : nullptr) {
-      for (const IfStatement::Branch &branch : choice->branches)
-        nameAxes(branch.body, samples, names);
-      if (choice->otherwise)
-        nameAxes(*choice->otherwise, samples, names);
-    }
-  }
+/// The axes of `body` in `names`, and whether they count samples under another name.
+static void nameAxes(const Body &body, std::map<std::string, bool> &names) {
+  std::set<std::string> samples; // those that count them under any; in a block known at a call alone
+  forEachAxis(
+      body,
+      [&](const AxisStatement &axis) {
+        const bool likeBatch = axis.like && samples.count(axis.like->text);
+        names[axis.name.text] |= likeBatch;
+        if (likeBatch || axis.open())
+          samples.insert(axis.name.text);
+      },
+      [&](const RepeatStatement &repeat) { names.emplace(repeat.axis.text, false); });
 }
 
 void Lowering::nameAllAxes() {
-  std::set<std::string> samples;
-  nameAxes(shared.options.model->body, samples, shared.likeBatch);
+  nameAxes(shared.options.model->body, shared.likeBatch);
   for (const auto &file : shared.program.files)
-    for (const Block &block : file->blocks) {
-      std::set<std::string> none; // known at a call alone
-      nameAxes(block.body, none, shared.likeBatch);
-    }
+    for (const Block &block : file->blocks)
+      nameAxes(block.body, shared.likeBatch);
 }
 
 const AxisInfo *Lowering::declareAxis(const Ident &name, std::optional<int64_t> size, const AxisInfo *like,
@@ -151,6 +140,7 @@ std::optional<SmallVector<ech::Axis>> Lowering::declaredAxes(const std::vector<I
       continue;
     }
     axes.push_back({axis->name, axis->size});
+    good = good && !axis->isWrong; // nothing follows from a size that could not be worked out
   }
   if (!good)
     return std::nullopt;
@@ -221,9 +211,7 @@ void Lowering::inputStatement(const InputStatement &s) {
     below = nullptr;
   }
   scope->values[s.name.text] = Val::poison();
-  auto isWrong = [&](const Ident &axis) { return scope->axes[axis.text]->isWrong; };
-  if (!axes || !isNew || llvm::any_of(s.axes, isWrong) || (s.below && !below) ||
-      isOwnName(s.name.text, s.name, "input")) {
+  if (!axes || !isNew || (s.below && (!below || below->isWrong)) || isOwnName(s.name.text, s.name, "input")) {
     shared.wrongInputs.push_back(s.name.text);
     return;
   }
@@ -283,6 +271,7 @@ std::optional<Lowering::Start> Lowering::startOf(const Method &method, const cha
             "the standard deviation is " + std->text() + "; it must be above 0 (`zeros` starts from 0)");
       return std::nullopt;
     }
+    checkElement(*std, (*a)["std"]->range);
     return Start{ech::Distribution::Normal, 0, std->value()};
   }
   if (name == "uniform") {
@@ -296,6 +285,8 @@ std::optional<Lowering::Start> Lowering::startOf(const Method &method, const cha
             "uniform(" + lo->text() + ", " + hi->text() + ") has no values between; the lower end comes first");
       return std::nullopt;
     }
+    checkElement(*lo, (*a)["lo"]->range);
+    checkElement(*hi, (*a)["hi"]->range);
     return Start{ech::Distribution::Uniform, lo->value(), hi->value()};
   }
   if (name == "kaiming" && forParameters) {

@@ -1,4 +1,5 @@
 // Element-wise functions: which axes and elements meet, and what of it is known when compiling.
+#include "frontend/elaborate/Fold.h"
 #include "frontend/elaborate/Lowering.h"
 #include <algorithm>
 #include <cmath>
@@ -10,27 +11,12 @@ using ech::Function;
 
 namespace {
 
-struct Unary {
-  Function function;
-  double (*fold)(double);
-};
-
-const std::map<std::string, Unary> &unaries() {
-  static const std::map<std::string, Unary> table{
-      {"exp", {Function::Exp, [](double x) { return std::exp(x); }}},
-      {"log", {Function::Log, [](double x) { return std::log(x); }}},
-      {"sqrt", {Function::Sqrt, [](double x) { return std::sqrt(x); }}},
-      {"rsqrt", {Function::Rsqrt, [](double x) { return 1 / std::sqrt(x); }}},
-      {"sin", {Function::Sin, [](double x) { return std::sin(x); }}},
-      {"cos", {Function::Cos, [](double x) { return std::cos(x); }}},
-      {"tanh", {Function::Tanh, [](double x) { return std::tanh(x); }}},
-      {"erf", {Function::Erf, [](double x) { return std::erf(x); }}},
-      {"sigmoid", {Function::Sigmoid, [](double x) { return 1 / (1 + std::exp(-x)); }}},
-      {"relu", {Function::Relu, [](double x) { return x > 0 ? x : 0; }}},
-      {"silu", {Function::Silu, [](double x) { return x / (1 + std::exp(-x)); }}},
-      {"gelu", {Function::Gelu, [](double x) { return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0))); }}},
-      {"abs", {Function::Abs, [](double x) { return std::fabs(x); }}},
-      {"floor", {Function::Floor, [](double x) { return std::floor(x); }}},
+const std::map<std::string, Function> &unaries() {
+  static const std::map<std::string, Function> table{
+      {"exp", Function::Exp},         {"log", Function::Log},     {"sqrt", Function::Sqrt}, {"rsqrt", Function::Rsqrt},
+      {"sin", Function::Sin},         {"cos", Function::Cos},     {"tanh", Function::Tanh}, {"erf", Function::Erf},
+      {"sigmoid", Function::Sigmoid}, {"relu", Function::Relu},   {"silu", Function::Silu}, {"gelu", Function::Gelu},
+      {"abs", Function::Abs},         {"floor", Function::Floor},
   };
   return table;
 }
@@ -331,19 +317,19 @@ Val Lowering::elementwise(const CallExpr &e, const Args &a) {
                  {apply(Function::Floor, {apply(Function::Neg, {x}, e.range, name, false)}, e.range, name, false)},
                  e.range, name, false);
   }
-  const Unary &unary = unaries().at(name);
+  const Function function = unaries().at(name);
   if (x.kind == Val::Known) {
     if (name == "floor")
       return Val::known(x.number.floor());
     if (name == "abs")
       return Val::known(x.number < Number::whole(0) ? -x.number : x.number);
-    double y = unary.fold(x.number.value());
+    const double y = *fold(function, {x.number.value()});
     if (!std::isfinite(y))
       return poison(Code::E0223, e.range, name + "(" + x.number.text() + ") is no number");
     return Val::known(y == std::floor(y) && std::fabs(y) < 1e15 ? Number::whole(static_cast<int64_t>(y))
                                                                 : Number::real(y));
   }
-  return apply(unary.function, {x}, e.range, name, lifted);
+  return apply(function, {x}, e.range, name, lifted);
 }
 
 Val Lowering::maximum(const CallExpr &e, const Args &a) {
@@ -424,7 +410,7 @@ Val Lowering::sizeCall(const CallExpr &, const Args &a) {
 
 Val Lowering::indexCall(const CallExpr &e, const Args &a) {
   const AxisInfo *axis = axisOf(*a["axis"], "the argument of index");
-  if (!axis)
+  if (!axis || axis->isWrong)
     return Val::poison();
   if (axis->countsSamples())
     return poison(Code::E0219, a["axis"]->range,

@@ -164,17 +164,21 @@ Val Lowering::tensor(Value value, bool made, SourceRange range, std::optional<In
   return v;
 }
 
+void Lowering::checkElement(const Number &n, SourceRange range) {
+  const double x = n.value();
+  const bool isSmall = x != 0 && float(x) == 0;
+  if (!shared.options.f64 && (isSmall || std::isinf(float(x))))
+    error(Code::E0704, range,
+          n.text() + (isSmall ? " is 0 in fp32, as is all below 7.006e-46"
+                              : " is beyond fp32, which holds up to 3.402823e38"));
+}
+
 Value Lowering::constantLike(const Val &v, bool integer, SourceRange range) {
   if (v.kind == Val::Truth)
     return build.constant(v.truth, build.type({}, builder.getI1Type()));
   if (auto n = integer ? v.number.integer() : std::nullopt; n && *n == static_cast<int32_t>(*n))
     return build.constant(v.number.value(), build.type({}, builder.getI32Type()));
-  const double x = v.number.value();
-  const bool isSmall = x != 0 && float(x) == 0;
-  if (!shared.options.f64 && (isSmall || std::isinf(float(x))))
-    error(Code::E0704, range,
-          v.number.text() +
-              (isSmall ? " is 0 in fp32, as is all below 7e-46" : " is beyond fp32, which holds up to 3.402823e38"));
+  checkElement(v.number, range);
   return build.constant(v.number.value());
 }
 

@@ -25,12 +25,12 @@ struct Shared {
   Diagnostics &diagnostics;
   ModelFacts &facts;
   mlir::ModuleOp module;
-  std::map<std::string, ech::VariableOp> variables;     // by path
-  std::vector<std::string> wrongInputs;                 // with an error in their declarations
-  llvm::SetVector<mlir::Attribute> partialFunctions;    // functions and where they stand, as in kPartialFunctions
-  std::map<std::string, bool> likeBatch;                // names of axes: whether they count samples once more
-  llvm::DenseSet<const NextStatement *> nextInTraining; // met by the training step
-  bool isTrainingWhole;                                 // read without an error, and without one of the parser
+  std::map<std::string, ech::VariableOp> variables;  // by path
+  std::vector<std::string> wrongInputs;              // with an error in their declarations
+  llvm::SetVector<mlir::Attribute> partialFunctions; // functions and where they stand, as in kPartialFunctions
+  std::map<std::string, bool> likeBatch;             // names of axes: whether they count samples once more
+  std::set<std::pair<const NextStatement *, std::string>> nextInTraining; // met by the training step, and the state
+  bool isTrainingWhole = false; // read without an error, and without one of the parser
 };
 
 class Lowering {
@@ -276,6 +276,8 @@ private:
   Val raise(const Val &base, const Val &exponent, SourceRange range, bool lifted);
   /// Keeps where a function stands that is inf or nan of some finite numbers, for the message of a loss that is.
   void notePartial(StringRef function, SourceRange range);
+  /// Reports a number that is 0 or infinite as an element of a tensor.
+  void checkElement(const Number &n, SourceRange range);
   Value constantLike(const Val &v, bool integer, SourceRange range);
   bool lift = false; // inside outer(…)
 
@@ -314,7 +316,8 @@ private:
   Val dropout(const CallExpr &e, const Args &a);
   Val survive(const CallExpr &e, const Args &a);
   /// `chance` is that to keep, and `given` where the call says it: as one to drop, where it `drops`.
-  mlir::Value keepBelow(const std::string &site, ech::Tensor type, mlir::Value chance, const Expr &given, bool drops);
+  mlir::Value keepBelow(const std::string &site, ech::Tensor type, mlir::Value chance, const Expr &given, bool isJudged,
+                        bool drops);
   void noteChances();
   void warnOfIdleParameters();
   std::optional<llvm::SmallVector<int64_t>> numbers(const Expr *e, size_t count, int64_t otherwise, int64_t low,
@@ -345,6 +348,7 @@ private:
   std::map<std::string, Called> calls; // by path: what was called there
   struct Chance {
     SourceRange range;
+    bool isJudged = false;                                  // a number, looked at where it is given
     bool drops = false;                                     // else it is one to survive
     std::vector<std::pair<SourceRange, std::string>> calls; // around it, for notes
   };

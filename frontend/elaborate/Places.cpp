@@ -191,7 +191,7 @@ bool Lowering::BracketAction::readGroup(const Place &p) {
   }
   for (const Ident &name : p.to) {
     const AxisInfo *a = l.axisOf(name);
-    if (!a || isPosition(*a, name)) {
+    if (!a || a->isWrong || isPosition(*a, name)) {
       fits = false;
     } else if (samples != a->countsSamples() && p.kind == Place::Rename) {
       const std::string &counted = samples ? p.from[0].text : name.text, &other = samples ? name.text : p.from[0].text;
@@ -226,7 +226,7 @@ bool Lowering::BracketAction::readGroup(const Place &p) {
 bool Lowering::BracketAction::readExpansion(const Place &p) {
   const AxisInfo *a = l.axisOf(p.to[0]);
   auto n = a && p.value ? l.size(*p.value, p.to[0].text) : std::optional<int64_t>(a ? a->size : 0);
-  if (!a || !n || isPosition(*a, p.to[0]))
+  if (!a || !n || a->isWrong || isPosition(*a, p.to[0]))
     return false;
   expansions.push_back({{a->name, *n}, p.range});
   return true;

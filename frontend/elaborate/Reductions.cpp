@@ -343,6 +343,8 @@ Val Lowering::top(const CallExpr &e, const Args &args) {
   auto k = whole(*args["k"], "k", 1, n);
   if (!k)
     return Val::poison();
+  if (into->isWrong)
+    return Val::poison();
   if (into->size != *k)
     return poison(Code::E0204, args["into"]->range,
                   "k is " + std::to_string(*k) + ", and axis " + written(into->name) + " has " +

@@ -133,16 +133,18 @@ void Lowering::nextStatement(const NextStatement &s) {
               didYouMean(s.name.text, keys(scope->states)));
     return;
   }
-  if (training)
-    shared.nextInTraining.insert(&s);
-  else if (shared.isTrainingWhole && !shared.nextInTraining.contains(&s))
-    error(Code::E0220, s.name.range,
-          "states change in training only, and this stands where `training` is false, so state " + s.name.text +
-              " would keep its value; write it outside of this `if`");
-  if (!training)
-    return;
-  Val v = eval(*s.value);
   Stored *state = it->second;
+  if (!training) { // states change in training only
+    if (state && shared.isTrainingWhole && !shared.nextInTraining.count({&s, state->path}))
+      error(Code::E0220, s.name.range,
+            "states change in training only, and this stands where `training` is false, so state " + s.name.text +
+                " would keep its value; write " + (scope->block ? "it, or what calls its block," : "it") +
+                " outside of this `if`");
+    return;
+  }
+  Val v = eval(*s.value);
+  if (state)
+    shared.nextInTraining.insert({&s, state->path});
   if (!state || v.isPoison())
     return;
   if (state->hasNext) {

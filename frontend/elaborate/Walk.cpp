@@ -10,6 +10,8 @@ struct Walker {
   std::function<void(const CallExpr &)> onCall = [](const CallExpr &) {};
   std::function<void(const Path &)> onPath = [](const Path &) {};
   std::function<void(const AssignStatement &)> onAssign = [](const AssignStatement &) {};
+  std::function<void(const AxisStatement &)> onAxis = [](const AxisStatement &) {};
+  std::function<void(const RepeatStatement &)> onRepeat = [](const RepeatStatement &) {};
   bool intoRepeats = true;
 
   void walk(const Expr *e) {
@@ -84,6 +86,7 @@ struct Walker {
   void walk(const Statement &s) {
     switch (s.kind) {
     case StatementKind::Axis:
+      onAxis(cast<AxisStatement>(s));
       return walk(cast<AxisStatement>(s).size.get());
     case StatementKind::Input:
       return;
@@ -96,6 +99,7 @@ struct Walker {
     case StatementKind::Random:
       return walk(cast<RandomStatement>(s).distribution);
     case StatementKind::Repeat:
+      onRepeat(cast<RepeatStatement>(s));
       walk(cast<RepeatStatement>(s).count.get());
       if (intoRepeats)
         walk(cast<RepeatStatement>(s).body);
@@ -144,6 +148,14 @@ std::set<std::string> echelon::frontend::namesReadAfter(const Body &body, uint32
   };
   walker.walk(body);
   return names;
+}
+
+void echelon::frontend::forEachAxis(const Body &body, const std::function<void(const AxisStatement &)> &onAxis,
+                                    const std::function<void(const RepeatStatement &)> &onRepeat) {
+  Walker walker;
+  walker.onAxis = onAxis;
+  walker.onRepeat = onRepeat;
+  walker.walk(body);
 }
 
 std::map<const CallExpr *, std::string> echelon::frontend::nameCalls(const Body &body,

@@ -27,7 +27,7 @@ std::string Interval::text() const {
 std::string beyondFp32(double x) {
   if (x != 0 && std::abs(x) < double(std::numeric_limits<float>::min()))
     return plain(x) + ", which fp32 holds with fewer digits or as 0; use 0, or 1.2e-38 or more";
-  if (std::abs(x) > double(std::numeric_limits<float>::max()))
+  if (std::isinf(static_cast<float>(x)))
     return plain(x) + ", and fp32 holds up to 3.4e38";
   return "";
 }

@@ -2,6 +2,7 @@
 #include "tools/echelon/Compilation.h"
 
 #include "codegen/Emit.h"
+#include "frontend/elaborate/Walk.h"
 #include "ir/dist/Dist.h"
 #include "ir/ech/Ech.h"
 #include "ir/rt/Rt.h"
@@ -130,31 +131,18 @@ static const File *fileOf(const Program &program, const Model &model) {
   return nullptr;
 }
 
-// Every name that a body, or any block, declares as an axis.
-static void addDeclared(const Body &body, std::map<std::string, int64_t> &sizes, std::set<std::string> &repeats) {
-  for (const StatementPtr &statement : body) {
-    if (auto *axis = dynCast<AxisStatement>(statement)) {
-      sizes.emplace(axis->name.text, 0);
-    } else if (auto *repeat = dynCast<RepeatStatement>(statement)) {
-      repeats.insert(repeat->axis.text);
-      addDeclared(repeat->body, sizes, repeats);
-    } else if (auto *along = dynCast<RepeatAlongStatement>(statement)) {
-      addDeclared(along->body, sizes, repeats);
-    } else if (auto *choice = dynCast<IfStatement>(statement)) {
-      for (const IfStatement::Branch &branch : choice->branches)
-        addDeclared(branch.body, sizes, repeats);
-      if (choice->otherwise)
-        addDeclared(*choice->otherwise, sizes, repeats);
-    }
-  }
-}
-
+// Every name that the model, or any block, declares as an axis.
 static void addDeclared(const Program &program, const Body &model, std::map<std::string, int64_t> &sizes,
                         std::set<std::string> &repeats) {
-  addDeclared(model, sizes, repeats);
+  auto add = [&](const Body &body) {
+    forEachAxis(
+        body, [&](const AxisStatement &axis) { sizes.emplace(axis.name.text, 0); },
+        [&](const RepeatStatement &repeat) { repeats.insert(repeat.axis.text); });
+  };
+  add(model);
   for (const auto &file : program.files)
     for (const Block &block : file->blocks)
-      addDeclared(block.body, sizes, repeats);
+      add(block.body);
 }
 
 //===- plan to IR -------------------------------------------------------------------------------------------------===//
