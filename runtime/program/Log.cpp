@@ -181,10 +181,11 @@ void RunLog::show(const std::string &text) {
 
 /// Told once: lines for a reader are not worth a training run.
 void RunLog::flush() {
-  if ((std::fflush(stdout) == 0 && !std::ferror(stdout)) || lost)
+  const int reason = std::fflush(stdout) == 0 ? 0 : errno; // of what a line before could not write nobody knows it
+  if ((reason == 0 && !std::ferror(stdout)) || lost)
     return;
   lost = true;
-  complain(std::string("cannot write the standard output: ") + std::strerror(errno));
+  complain("cannot write the standard output" + (reason ? std::string(": ") + std::strerror(reason) : ""));
 }
 
 void RunLog::warn(const std::string &line) {

@@ -32,7 +32,7 @@ std::string checkpointDirectory(const std::string &named, const std::string &fol
   const std::filesystem::path path(named);
   if (out.empty() || path.is_relative())
     return resolvePath(named, out.empty() ? folder : out);
-  return resolvePath((path / "").parent_path().filename().string(), out);
+  return resolvePath((path / "").lexically_normal().parent_path().filename().string(), out);
 }
 
 } // namespace

@@ -75,6 +75,12 @@ def ended(run):
         return None
 
 
+def trains(launcher):
+    """Whether what was compiled runs."""
+    names = [name_of(pid) for pid in [launcher, *descendants(launcher)]]
+    return any(name not in COMPILER | {GONE} and not name.startswith("echelon") for name in names)
+
+
 def launch(command, environment, longest, seconds, chance):
     """(how it was ended, its code, processes of it that are left)"""
     run = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -97,7 +103,7 @@ def launch(command, environment, longest, seconds, chance):
     except ProcessLookupError:
         pass
     code = ended(run)
-    if code is None and late:  # the program that it made trains
+    if code is None and late and trains(run.pid):
         how += ", too late, then SIGTERM"
         run.terminate()
         code = ended(run)

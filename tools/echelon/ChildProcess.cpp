@@ -70,6 +70,13 @@ std::string CapturedOutput::text() const {
   return all;
 }
 
+bool CapturedOutput::take() const {
+  for (int standard : {STDOUT_FILENO, STDERR_FILENO})
+    if (dup2(file, standard) < 0)
+      return false;
+  return setenv("LC_ALL", "C.UTF-8", 1) == 0;
+}
+
 namespace {
 volatile sig_atomic_t running = 0, asked = 0;
 
@@ -119,12 +126,10 @@ private:
 [[noreturn]] void become(const std::vector<std::string> &arguments, const CapturedOutput &output,
                          const std::string &temporary, pid_t parent) {
   beginChild(parent);
-  for (int standard : {STDOUT_FILENO, STDERR_FILENO})
-    if (dup2(output.descriptor(), standard) < 0)
-      _exit(kNotStarted);
+  if (!output.take())
+    _exit(kNotStarted);
   if (!temporary.empty())
     setenv("TMPDIR", temporary.c_str(), 1);
-  setenv("LC_ALL", "C.UTF-8", 1); // what it says is looked into
   execute(arguments);
   _exit(kNotStarted);
 }

@@ -32,6 +32,8 @@ public:
   int descriptor() const { return file; }
   int error() const { return reason; }
   std::string text() const;
+  /// In a forked process: has it print here, in English and UTF-8, since what it says is looked into. False: errno.
+  bool take() const;
 
 private:
   int file, reason;

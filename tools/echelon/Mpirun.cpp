@@ -2,14 +2,15 @@
 // hands on to them: they take it as a request to stop, however often it comes.
 #include "tools/echelon/Mpirun.h"
 
-#include "tools/echelon/ChildProcess.h"
 #include "tools/echelon/Commands.h"
 #include "tools/echelon/MpirunGuard.h"
 #include "tools/echelon/MpirunRemains.h"
 #include "tools/echelon/ProcessTree.h"
+#include "tools/echelon/TemporaryFolder.h"
 
 #include "llvm/ADT/STLExtras.h"
 
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -24,12 +25,13 @@
 
 namespace echelon {
 
-static volatile sig_atomic_t child = 0, asked = 0, hasTicked = 0;
+static volatile sig_atomic_t child = 0, asked = 0, lastAsked = 0, hasTicked = 0;
 
 static void handOn(int signal) {
   if (signal == SIGUSR1 && asked) // a reminder
     return;
   asked = asked + 1;
+  lastAsked = signal;
   const int reason = errno;
   if (child > 0)
     kill(child, asked == 1 ? SIGUSR1 : SIGTERM);
@@ -39,9 +41,9 @@ static void handOn(int signal) {
 /// Ctrl-Z: with orte_forward_job_control mpirun hands it on to the ranks, and that they go on.
 static void standStill(int) { stopWith(child, SIGTSTP); }
 
-/// SIGINT and SIGTSTP that are ignored stay so: a script's Ctrl-C is not for what it left running.
-static void handle(int signal) {
-  struct sigaction action = {}, before = {};
+/// SIGINT, SIGHUP and SIGTSTP that are ignored stay so: a script's Ctrl-C is not for what it left running.
+static void handle(int signal, struct sigaction &before) {
+  struct sigaction action = {};
   action.sa_handler = signal == SIGTSTP ? standStill : handOn;
   sigfillset(&action.sa_mask); // one after the other
   sigaction(signal, nullptr, &before);
@@ -49,8 +51,10 @@ static void handle(int signal) {
     sigaction(signal, &action, nullptr);
 }
 
-[[noreturn]] static void become(const std::vector<std::string> &arguments, pid_t parent) {
+[[noreturn]] static void become(const std::vector<std::string> &arguments, pid_t parent, const CapturedOutput *output) {
   beginChild(parent);
+  if (output && !output->take())
+    _exit(kNotStarted);
   if (int nothing = open("/dev/null", O_RDONLY); nothing >= 0)
     dup2(nothing, STDIN_FILENO);
   for (int signal : {SIGINT, SIGTERM, SIGTSTP})
@@ -118,9 +122,10 @@ static void waitForEnd(const std::string &program, bool isLocal) {
   child = 0; // no signal goes to its number from here on
 }
 
-int runMpirun(const std::vector<std::string> &arguments, const std::string &program, const std::string &hosts) {
-  for (int signal : {SIGINT, SIGTERM, SIGUSR1, SIGTSTP})
-    handle(signal);
+/// Its exit status, 128 and the signal that ended it, or kNoProcess, with the reason printed, where nobody knows. Where
+/// it failed nothing of it is left.
+static int await(const std::vector<std::string> &arguments, const std::string &program, bool isLocal,
+                 const CapturedOutput *output) {
   prctl(PR_SET_CHILD_SUBREAPER, 1);                       // of ranks whose mpirun has ended
   const std::vector<pid_t> others = childrenOf(getpid()); // of whoever became this command
   // A file's time is that of the kernel's last tick, up to 10 ms ago.
@@ -128,22 +133,22 @@ int runMpirun(const std::vector<std::string> &arguments, const std::string &prog
   const pid_t parent = getpid(), started = fork();
   if (started < 0) {
     std::cerr << "echelon: cannot start mpirun: " << std::strerror(errno) << "\n";
-    return RunFailed;
+    return kNoProcess;
   }
   if (started == 0)
-    become(arguments, parent);
+    become(arguments, parent, output);
   child = started;
   if (asked > 1) // between the fork and the line above; once asked it is asked again
     kill(child, SIGTERM);
   {
     const MpirunGuard guard(started, began);
     std::error_code gone;
-    waitForEnd(std::filesystem::canonical(program, gone).string(), !mayUseOthers(hosts));
+    waitForEnd(std::filesystem::canonical(program, gone).string(), isLocal);
   }
   int status = 0;
   if (waitpid(started, &status, 0) != started) {
     std::cerr << "echelon: nobody knows how mpirun ended: " << std::strerror(errno) << "\n";
-    return RunFailed;
+    return kNoProcess;
   }
   const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   if (WIFSIGNALED(status))
@@ -157,9 +162,32 @@ int runMpirun(const std::vector<std::string> &arguments, const std::string &prog
       }
     removeFilesOf(started, began);
   }
+  return code;
+}
+
+int runMpirun(const std::vector<std::string> &arguments, const std::string &program, const std::string &hosts) {
+  struct sigaction before;
+  for (int signal : {SIGINT, SIGTERM, SIGUSR1, SIGTSTP})
+    handle(signal, before);
+  const int code = await(arguments, program, !mayUseOthers(hosts), nullptr);
   if (code == kNotStarted)
     std::cerr << "echelon: cannot start mpirun; --transport mpi needs Open MPI (openmpi-bin)\n";
   return code == Fine || code == Usage ? code : static_cast<int>(RunFailed);
+}
+
+int captureMpirun(const std::vector<std::string> &arguments, const std::string &program, const CapturedOutput &output) {
+  constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP, SIGTSTP};
+  struct sigaction before[kSignals.size()];
+  for (size_t i = 0; i < kSignals.size(); ++i)
+    handle(kSignals[i], before[i]);
+  const int code = await(arguments, program, !mayUseOthers(""), &output);
+  for (size_t i = 0; i < kSignals.size(); ++i)
+    sigaction(kSignals[i], &before[i], nullptr);
+  if (asked) {
+    TemporaryFolder::removeAll();
+    raise(lastAsked);
+  }
+  return code;
 }
 
 } // namespace echelon

@@ -1,5 +1,6 @@
 // `--transport mpi`: mpirun as a child, so that signals and exit codes mean the same as under the other transports.
 #pragma once
+#include "tools/echelon/ChildProcess.h"
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -16,5 +17,9 @@ std::vector<std::string> launcher(const std::string &transport, int64_t ranks, c
 /// command line. SIGINT, SIGTERM and SIGUSR1 ask the ranks to finish their step, save and end; a second SIGINT or
 /// SIGTERM ends them, a second SIGUSR1 is a reminder.
 int runMpirun(const std::vector<std::string> &arguments, const std::string &program, const std::string &hosts);
+
+/// The same on this machine, with what they print in `output`; returns as runProgram does. SIGINT, SIGTERM and SIGHUP
+/// end them, and then this process, whose temporary folders go.
+int captureMpirun(const std::vector<std::string> &arguments, const std::string &program, const CapturedOutput &output);
 
 } // namespace echelon

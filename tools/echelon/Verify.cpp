@@ -178,7 +178,7 @@ bool Verifier::run(const Trial &trial, const std::string &transport, Trace &resu
   if (compilation.trainPlan.steps > kSteps)
     command.insert(command.end(), {"--steps", std::to_string(kSteps)});
   const CapturedOutput said;
-  const int status = runProgram(command, said);
+  const int status = transport == "mpi" ? captureMpirun(command, executable, said) : runProgram(command, said);
   if (status == kNotStarted)
     std::cerr << "echelon: cannot start " << frontend::quoted(command.front()) << ", for " << trial.title << "\n"
               << frontend::printable(said.text(), frontend::Lines::Kept);

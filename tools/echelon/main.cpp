@@ -75,6 +75,14 @@ static std::string nearestTo(const CLI::App &app, int argc, char **argv) {
   return "";
 }
 
+/// The first option that has nothing behind its `=`; the next word would be taken for its value. Empty: there is none.
+static std::string withoutValue(int argc, char **argv) {
+  for (int i = 1; i < argc; ++i)
+    if (std::string word = argv[i]; word.substr(0, 2) == "--" && word.find('=') == word.size() - 1)
+      return word;
+  return "";
+}
+
 /// What is printed and lost, as on a disk that is full, is an error.
 static int flushOutput() {
   llvm::outs().flush();
@@ -112,6 +120,10 @@ int main(int argc, char **argv) {
   addEvaluate(app, exitCode);
   addPlan(app, exitCode);
   addVerify(app, exitCode);
+  if (const std::string option = withoutValue(argc, argv); !option.empty()) {
+    std::cerr << "echelon: " << frontend::quoted(option) << " has nothing behind its =; its value goes there\n";
+    return Usage;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {
