@@ -69,6 +69,15 @@ std::optional<SmallVector<const AxisInfo *>> Lowering::axisList(const Expr &e, c
   return list;
 }
 
+bool Lowering::haveOrder(ArrayRef<StringAttr> axes, SourceRange range, const std::string &what) {
+  for (StringAttr name : axes)
+    if ((batchAxis && name == batchAxis->name) || shared.likeBatch[name.str()]) {
+      error(Code::E0219, range, "samples have no order, so " + what + " does not run along " + written(name));
+      return false;
+    }
+  return true;
+}
+
 std::optional<SmallVector<StringAttr>> Lowering::axes(const Expr *e, ArrayRef<ech::Axis> all, const char *what) {
   SmallVector<StringAttr> names;
   if (!e) {

@@ -35,8 +35,13 @@ const AxisInfo *Lowering::declareAxis(const Ident &name, std::optional<int64_t> 
                                       bool isBatch, bool isRepeat) {
   auto [it, isNew] = scope->axes.try_emplace(name.text, nullptr);
   if (!isNew && it->second) { // else a use above was told
-    error(Code::E0103, name.range, "axis " + name.text + " is declared already").note(it->second->range, "here");
-    return it->second;
+    error(Code::E0103, name.range,
+          "axis " + name.text + " is declared already" +
+              (isRepeat ? "; a repeat declares an axis of its own, so choose another name, or write repeat along " +
+                              name.text + " { … } to run along that one"
+                        : ""))
+        .note(it->second->range, "here");
+    return isRepeat ? nullptr : it->second;
   }
   // A private axis of a block must not meet an axis of the same name that a caller's value brings along.
   // And a name that counts samples means that wherever it stands, in both steps.
@@ -192,6 +197,11 @@ Value Lowering::readAtTop(StringRef symbol, ech::Tensor type, Location loc) {
 void Lowering::inputStatement(const InputStatement &s) {
   if (scope->block) {
     error(Code::E0018, s.range, "inputs belong to the model; a block takes values as arguments");
+    return;
+  }
+  if (!loops.empty()) { // that has been told
+    scope->values[s.name.text] = Val::poison();
+    shared.wrongInputs.push_back(s.name.text);
     return;
   }
   bool isNew = declareOnce(s.name);

@@ -99,11 +99,17 @@ Value Lowering::coerce(const Val &v, ech::Tensor type, Code code, SourceRange ra
   return value;
 }
 
+/// Of a loop that is wrong itself: nothing else is found wrong by what it would have assigned.
+void Lowering::leaveOut(const Body &body) {
+  for (const auto &[name, place] : namesAssigned(body))
+    scope->values[name] = Val::poison();
+}
+
 void Lowering::repeatStatement(const RepeatStatement &s) {
   auto count = size(*s.count, "repeat " + s.axis.text);
   const AxisInfo *axis = declareAxis(s.axis, count, nullptr, false, true);
   if (!axis)
-    return;
+    return leaveOut(s.body);
   std::string prefix = scope->prefix;
   auto names = std::move(scope->callNames);
   scope->prefix += s.axis.text + ".";
@@ -115,16 +121,15 @@ void Lowering::repeatStatement(const RepeatStatement &s) {
 
 void Lowering::repeatAlongStatement(const RepeatAlongStatement &s) {
   const AxisInfo *axis = axisOf(s.axis);
-  if (!axis)
-    return;
-  if (axis->countsSamples()) {
+  if (axis && axis->countsSamples()) {
     error(Code::E0219, s.axis.range, "samples do not depend on each other, so no repeat runs along " + s.axis.text);
-    return;
-  }
-  if (isWalked(axis->name)) {
+    axis = nullptr;
+  } else if (axis && isWalked(axis->name)) {
     error(Code::E0219, s.axis.range, "a repeat around this one runs over " + s.axis.text + " already");
-    return;
+    axis = nullptr;
   }
+  if (!axis)
+    return leaveOut(s.body);
   for (AxisFacts &fact : shared.facts.axes)
     if (fact.name == axis->name)
       fact.isWalked = true;

@@ -145,10 +145,14 @@ static bool leadsToLoss(Value value) {
   return false;
 }
 
+/// In training those that no loss depends on, in evaluation those that training does not have.
 void Lowering::warnOfIdleParameters() {
   std::vector<std::pair<SourceRange, std::vector<std::string>>> idle; // those of one call together
   for (const Stored &variable : storedStore) {
-    if (shared.variables[variable.path].getKind() != ech::VariableKind::Param || leadsToLoss(topReads[variable.path]))
+    const bool learns = training ? leadsToLoss(topReads[variable.path]) : shared.inTraining.count(variable.path);
+    if (training)
+      shared.inTraining.insert(variable.path);
+    if (shared.variables[variable.path].getKind() != ech::VariableKind::Param || learns)
       continue;
     SourceRange place = variable.usersPlace;
     if (idle.empty() || idle.back().first.file != place.file || idle.back().first.offset != place.offset)
@@ -191,7 +195,7 @@ void Lowering::finish() {
   for (const PendingWrite &w : writes)
     ech::WriteOp::create(builder, w.loc, w.target->path, w.value);
   noteChances();
-  if (training && !shared.diagnostics.hasErrors())
+  if (!shared.diagnostics.hasErrors())
     warnOfIdleParameters();
   if (training)
     eraseUnread(step);

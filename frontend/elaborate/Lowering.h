@@ -30,6 +30,7 @@ struct Shared {
   llvm::SetVector<mlir::Attribute> partialFunctions; // functions and where they stand, as in kPartialFunctions
   std::map<std::string, bool> likeBatch;             // names of axes: whether they count samples once more
   std::set<std::pair<const NextStatement *, std::string>> nextInTraining; // met by the training step, and the state
+  std::set<std::string> inTraining;                                       // paths of what the training step declares
   bool isTrainingWhole = false; // read without an error, and without one of the parser
 };
 
@@ -176,6 +177,7 @@ private:
 
   //===- loops (Loops.cpp) --------------------------------------------------------------------------------------===//
 
+  void leaveOut(const Body &body);
   void repeatStatement(const RepeatStatement &s);
   void repeatAlongStatement(const RepeatAlongStatement &s);
   void loop(const AxisInfo *axis, bool along, const Body &body, SourceRange range, SourceRange end);
@@ -297,6 +299,8 @@ private:
   Val normalize(const CallExpr &e, const Args &a);
   Val countCall(const CallExpr &e, const Args &a);
   bool has(ech::Tensor type, llvm::ArrayRef<mlir::StringAttr> names, SourceRange range, const std::string &what);
+  /// Reports that `what` runs along samples.
+  bool haveOrder(llvm::ArrayRef<mlir::StringAttr> axes, SourceRange range, const std::string &what);
   /// Whether each row of the mask, over these axes, allows something, whatever the run.
   bool neverEmpty(Value mask, llvm::ArrayRef<StringRef> over) const;
   bool sizesAgree(ech::Tensor a, ech::Tensor b, SourceRange range, const std::string &what);

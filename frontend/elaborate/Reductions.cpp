@@ -131,6 +131,8 @@ Val Lowering::reduction(const CallExpr &e, const Args &args) {
     if (over->size() != 1)
       return poison(Code::E0225, args["over"] ? args["over"]->range : e.range,
                     name + " runs over one axis, and these are " + std::to_string(over->size()));
+    if (name == "cumsum" && !haveOrder(*over, args["over"] ? args["over"]->range : e.range, name))
+      return Val::poison();
   }
   auto masked = [&](double otherwise) {
     return *mask ? build.select(*mask, x->value, build.constant(otherwise)) : x->value;

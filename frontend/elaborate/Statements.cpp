@@ -203,7 +203,10 @@ void Lowering::reportStatement(ech::ReportKind kind, const Ident *name, const Ex
     }
     auto [it, isNew] = scope->reported.emplace(name->text, name->range);
     if (!isNew) {
-      error(Code::E0103, name->range, "there is a loss or metric " + name->text + " already").note(it->second, "here");
+      error(Code::E0103, name->range,
+            "there is a loss or metric " + name->text + " already; choose another name" +
+                (kind == ech::ReportKind::Metric ? "" : " (losses add up, whatever they are called)"))
+          .note(it->second, "here");
       return;
     }
   }

@@ -40,7 +40,8 @@ Val Lowering::conv(const CallExpr &e, const Args &args) {
   if (!args["window"])
     return poison(Code::E0119, e.range, "conv needs the argument window: the axes that the kernel walks along");
   auto window = axes(args["window"], x->type().getAxes(), "`window`");
-  if (!window || !has(x->type(), *window, args["window"]->range, "the first operand of conv"))
+  if (!window || !has(x->type(), *window, args["window"]->range, "the first operand of conv") ||
+      !haveOrder(*window, args["window"]->range, "a window"))
     return Val::poison();
   SmallVector<ech::Axis> both;
   for (const ech::Axis &a : x->type().getAxes())
@@ -127,7 +128,8 @@ Val Lowering::pool(const CallExpr &e, const Args &args) {
   if (!x)
     return Val::poison();
   auto window = axes(args["window"], x->type().getAxes(), "`window`");
-  if (!window || !has(x->type(), *window, args["window"]->range, "the value"))
+  if (!window || !has(x->type(), *window, args["window"]->range, "the value") ||
+      !haveOrder(*window, args["window"]->range, "a window"))
     return Val::poison();
   size_t n = window->size();
   if (n == 0 || n > 3)

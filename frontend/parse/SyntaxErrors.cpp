@@ -150,11 +150,18 @@ bool SyntaxErrors::sayLexical(Token *at) {
   case P::UNCLOSED_STRING:
     error(Code::E0004, here, "this string does not end on its line");
     return true;
-  case P::BAD_CHARACTER:
+  case P::BAD_CHARACTER: {
+    static const std::map<std::string, std::string> instead = {
+        {"@", "; products that sum are dot(a, b, over = AXES)"},
+        {"?", "; a choice between values is where(CONDITION, a, b)"},
+        {"&", "; truth values are joined by `and`"},
+        {"|", "; truth values are joined by `or`"},
+        {"!", "; a truth value is turned by `not`, and unequal is !="}};
+    auto it = instead.find(at->getText());
     error(Code::E0002, here,
-          "the character " + text + " has no meaning here" +
-              (at->getText() == "@" ? "; products that sum are dot(a, b, over = AXES)" : ""));
+          "the character " + text + " has no meaning here" + (it == instead.end() ? "" : it->second));
     return true;
+  }
   }
   return false;
 }
@@ -271,6 +278,12 @@ void SyntaxErrors::sayUnexpected(const Situation &s) {
     error(Code::E0014, here, "'" + at->getText() + "' is a reserved word and cannot be a name");
     return;
   }
+  Token *beforeThat = before ? previous(s.tokens, before) : nullptr;
+  if (type == P::AS && beforeThat && beforeThat->getType() == P::IMPORT) {
+    error(Code::E0010, here,
+          "unexpected 'as'; what an import brings keeps its name, as in import nn, nn.linear(x, from, to)");
+    return;
+  }
   if (s.context->getRuleIndex() == P::RuleFile && (at->getCharPositionInLine() > 0 || type == P::RBRACE)) {
     error(Code::E0013, here, "no block is open here; is there a '}' too many above?");
     return;
@@ -301,7 +314,12 @@ void SyntaxErrors::sayUnexpected(const Situation &s) {
   if (type == P::STAR && before && before->getType() == P::STAR)
     hint = "; a power is written '^'";
   if (type == P::PERCENT)
-    hint = "; '%' follows a number and means a hundredth";
+    hint = "; '%' follows a number and means a hundredth, and the remainder is mod(a, b)";
+  if (type == P::SLASH && before && before->getType() == P::SLASH)
+    hint = "; the whole part of a quotient is floor(a / b)";
+  if ((type == P::AS && before && before->getType() == P::RBRACKET) ||
+      (before && before->getText() == "with" && beforeThat && beforeThat->getType() == P::RBRACKET))
+    hint = "; the name of a call stands right behind it, as in (nn.linear(x, from, to) as up)[to -> from]";
   if (type == P::DOT && before && operandBefore)
     hint = "; functions stand before their values, as in relu(x)";
   if (isPlaceRule(s.context->getRuleIndex()))
@@ -311,7 +329,6 @@ void SyntaxErrors::sayUnexpected(const Situation &s) {
     hint = std::string("; an axis stands here by its name: declare axis NAME = ") + at->getText() + ", and write " +
            (below ? "int below NAME" : "NAME");
   }
-  Token *beforeThat = before ? previous(s.tokens, before) : nullptr;
   if (type == P::COLON && beforeThat && beforeThat->getType() == P::AXIS)
     hint = "; a size follows '=', as in axis " + escaped(before->getText()) + " = 8";
   if (type == P::ASSIGN && contains(expected, "'~'"))

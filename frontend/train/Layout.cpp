@@ -268,7 +268,12 @@ void TrainPlanner::finishLayout() {
   if (!clause->micro->known || micro < 1)
     return;
   int64_t pass = 0;
-  if (__builtin_mul_overflow(micro, ranks, &pass) || plan.batch % pass != 0) {
+  auto divides = [&] { return !__builtin_mul_overflow(micro, ranks, &pass) && plan.batch % pass == 0; };
+  if (oneRank && !divides()) { // as many micro batches as the layout has would be the same numbers
+    ranks = 1;
+    over.clear();
+  }
+  if (!divides()) {
     int64_t fits = 0;
     if (plan.batch % ranks == 0)
       for (int64_t n = std::min(micro, plan.batch / ranks), tries = 1 << 16; n > 0 && tries && !fits; --n, --tries)

@@ -263,8 +263,12 @@ LogicalResult Kinds::decideInside(RepeatOp op) {
 
 LogicalResult Kinds::refuse(Operation *op) {
   if (time.evaluation())
-    return op->emitError() << "E0313: this needs all held-out samples at once, and evaluation takes them batch by "
-                              "batch; leave the batch out of it";
+    return op->emitError()
+           << "E0313: this needs all held-out samples at once, and evaluation takes them batch by "
+              "batch; "
+           << (op->getNumResults() == 1 && extreme(op->getResult(0))
+                   ? "in a repeat, take a maximum or minimum over axes of one sample, and the mean of it"
+                   : "leave the batch out of it");
   return op->emitError() << "E0313: this needs other samples of the step, which come in " << time.passes
                          << " micro batches; use one"
                          << (isa<ech::NormalizeOp>(op) ? ", or `local = true` for statistics of each micro batch" : "");

@@ -214,7 +214,8 @@ std::unique_ptr<DataSource> openCsv(const OpenRequest &request, DataError &error
     if (!readTable(resolvePath(path, request.folder), request, *source, error))
       return nullptr;
   if (source->rows == 0) {
-    error.text = "csv: no samples after the header line";
+    error.text = "\"" + request.spec.paths.front() +
+                 "\" has no samples: nothing stands behind its first line, which names the columns";
     return nullptr;
   }
   return source;

@@ -128,3 +128,20 @@ ech.step @evaluate {
   ech.report loss "loss", %l : <[], f32>
 }
 }
+
+// -----
+
+// The sum over a loop's turns of maxima over samples is no maximum.
+module attributes {ech.batch_axis = "batch", ech.batch = 8} {
+ech.input @x 0 : !ech.tensor<[batch=8], f32> below 0
+ech.step @evaluate {
+  %x = ech.read @x : <[batch=8], f32>
+  %sum = ech.repeat "turn" = 2 -> () sum(!ech.tensor<[], f32>) {
+  ^bb0:
+    // expected-error @+1 {{this needs all held-out samples at once, and evaluation takes them batch by batch; in a repeat, take a maximum or minimum over axes of one sample, and the mean of it}}
+    %most = ech.reduce max %x over ["batch"] : (!ech.tensor<[batch=8], f32>) -> !ech.tensor<[], f32>
+    ech.yield sum(%most : !ech.tensor<[], f32>)
+  }
+  ech.report metric "worst", %sum : <[], f32>
+}
+}

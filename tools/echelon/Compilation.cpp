@@ -27,7 +27,8 @@ Compilation::Compilation(CompileOptions given) : options(std::move(given)), diag
 Compilation::~Compilation() = default;
 
 bool Compilation::printDiagnostics() const {
-  diagnostics.print(std::cerr, wantsColours(STDERR_FILENO));
+  if (options.warns || diagnostics.hasErrors())
+    diagnostics.print(std::cerr, wantsColours(STDERR_FILENO));
   return diagnostics.hasErrors();
 }
 

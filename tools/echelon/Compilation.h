@@ -35,6 +35,7 @@ struct CompileOptions {
   std::string layout;        // instead of the spec's, in the language; empty: as the spec says
   int64_t microBatches = 0;  // 0: as the spec says
   bool trainingOnly = false; // no evaluation
+  bool warns = true;         // else errors alone are told
   bool anyMemory = false;    // even if it is more than a device has
 };
 

@@ -95,7 +95,8 @@ std::string executableOf(Compilation &compilation, int &exitCode, const std::fun
   fs::path kept = fs::path(cache) / compilation.key(), program = kept / stem;
   std::error_code unreadable;
   if (fs::exists(program, unreadable) && isWhole(program)) {
-    std::cerr << frontend::printable(contentOf(kept / (stem + kWarnings)), frontend::Lines::Kept);
+    if (compilation.options.warns)
+      std::cerr << frontend::printable(contentOf(kept / (stem + kWarnings)), frontend::Lines::Kept);
     exitCode = Fine;
     return program;
   }

@@ -9,7 +9,9 @@ namespace echelon {
 /// SPEC, --train, --set.
 inline void addSpecOptions(CLI::App *command, CompileOptions &options) {
   command->add_option("SPEC", options.spec, "the spec, NAME.ech")->required();
-  command->add_option("--train", options.train, "the train block to take (the first unless told)");
+  command->add_option("--train", options.train, "the train block to take (the first unless told)")
+      ->check(CLI::Validator(
+          [](const std::string &name) { return name.empty() ? std::string("takes a name") : std::string(); }, "NAME"));
   command->add_option("--set", options.settings, "path=value: one value of the train block, as optimize.lr=3e-4")
       ->take_all()
       ->allow_extra_args(false);

@@ -96,6 +96,7 @@ bool Verifier::addTrials() {
     if (!isComparable(compilation))
       return false;
     multiple = std::lcm(multiple, parts(compilation.trainPlan));
+    options.warns = one.warns = false; // the model's are told
     trials.push_back({title, one});
     return true;
   };
