@@ -70,11 +70,13 @@ std::optional<SmallVector<const AxisInfo *>> Lowering::axisList(const Expr &e, c
 }
 
 bool Lowering::haveOrder(ArrayRef<StringAttr> axes, SourceRange range, const std::string &what) {
-  for (StringAttr name : axes)
-    if ((batchAxis && name == batchAxis->name) || shared.likeBatch[name.str()]) {
+  for (StringAttr name : axes) {
+    auto other = shared.likeBatch.find(name.str());
+    if ((batchAxis && name == batchAxis->name) || (other != shared.likeBatch.end() && other->second)) {
       error(Code::E0219, range, "samples have no order, so " + what + " does not run along " + written(name));
       return false;
     }
+  }
   return true;
 }
 

@@ -13,15 +13,16 @@ namespace ech = echelon::ech;
 /// The axes of `body` in `names`, and whether they count samples under another name.
 static void nameAxes(const Body &body, std::map<std::string, bool> &names) {
   std::set<std::string> samples; // those that count them under any; in a block known at a call alone
-  forEachAxis(
-      body,
-      [&](const AxisStatement &axis) {
-        const bool likeBatch = axis.like && samples.count(axis.like->text);
-        names[axis.name.text] |= likeBatch;
-        if (likeBatch || axis.open())
-          samples.insert(axis.name.text);
-      },
-      [&](const RepeatStatement &repeat) { names.emplace(repeat.axis.text, false); });
+  forEachStatement(body, [&](const Statement &s) {
+    if (const auto *axis = dynCast<AxisStatement>(&s)) {
+      const bool likeBatch = axis->like && samples.count(axis->like->text);
+      names[axis->name.text] |= likeBatch;
+      if (likeBatch || axis->open())
+        samples.insert(axis->name.text);
+    } else if (const auto *repeat = dynCast<RepeatStatement>(&s)) {
+      names.emplace(repeat->axis.text, false);
+    }
+  });
 }
 
 void Lowering::nameAllAxes() {
@@ -35,12 +36,12 @@ const AxisInfo *Lowering::declareAxis(const Ident &name, std::optional<int64_t> 
                                       bool isBatch, bool isRepeat) {
   auto [it, isNew] = scope->axes.try_emplace(name.text, nullptr);
   if (!isNew && it->second) { // else a use above was told
-    error(Code::E0103, name.range,
-          "axis " + name.text + " is declared already" +
-              (isRepeat ? "; a repeat declares an axis of its own, so choose another name, or write repeat along " +
-                              name.text + " { … } to run along that one"
-                        : ""))
-        .note(it->second->range, "here");
+    const bool canBeRunAlong = !it->second->countsSamples() && !isWalked(it->second->name);
+    std::string mend;
+    if (isRepeat)
+      mend = "; a repeat declares an axis of its own, so choose another name" +
+             (canBeRunAlong ? ", or write repeat along " + name.text + " { … } to run along that one" : "");
+    error(Code::E0103, name.range, "axis " + name.text + " is declared already" + mend).note(it->second->range, "here");
     return isRepeat ? nullptr : it->second;
   }
   // A private axis of a block must not meet an axis of the same name that a caller's value brings along.
@@ -259,7 +260,7 @@ void Lowering::inputStatement(const InputStatement &s) {
 std::optional<Lowering::Start> Lowering::startOf(const Method &method, const char *what, bool forParameters,
                                                  const SmallVectorImpl<ech::Axis> *axes) {
   const std::string &name = method.name.text;
-  auto args = [&](std::vector<std::string> names, std::set<std::string> required) {
+  auto args = [&](const std::vector<std::string> &names, const std::set<std::string> &required) {
     return bind(method.arguments, names, required, name, method.range);
   };
   if (name == "zeros" || name == "ones") {

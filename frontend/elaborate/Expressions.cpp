@@ -1,7 +1,6 @@
 // Expressions: names, operators, and what is known when compiling.
 #include "frontend/elaborate/Lowering.h"
 #include <cmath>
-#include <limits>
 
 using namespace mlir;
 using namespace echelon::frontend;

@@ -299,7 +299,7 @@ private:
   Val normalize(const CallExpr &e, const Args &a);
   Val countCall(const CallExpr &e, const Args &a);
   bool has(ech::Tensor type, llvm::ArrayRef<mlir::StringAttr> names, SourceRange range, const std::string &what);
-  /// Reports that `what` runs along samples.
+  /// False: `what` runs along samples, which has been reported.
   bool haveOrder(llvm::ArrayRef<mlir::StringAttr> axes, SourceRange range, const std::string &what);
   /// Whether each row of the mask, over these axes, allows something, whatever the run.
   bool neverEmpty(Value mask, llvm::ArrayRef<StringRef> over) const;

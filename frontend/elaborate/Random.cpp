@@ -1,5 +1,5 @@
 // dropout and survive. A random value is keyed by its site: the path of the call around it and the statement's name.
-#include "frontend/elaborate/Chances.h"
+#include "frontend/elaborate/KnownNumbers.h"
 #include "frontend/elaborate/Lowering.h"
 
 #include <cmath>
@@ -22,12 +22,12 @@ Value Lowering::keepBelow(const std::string &site, ech::Tensor type, Value chanc
   Chance &noted = chances[draw.getDefiningOp()] = {usersPlace(given.range), isJudged, drops, {}};
   for (const Scope *s = scope; s && s->caller && noted.calls.size() < 3; s = s->caller)
     if (!s->isLibrary)
-      noted.calls.push_back({s->callRange, s->block->name.text + " is called here"});
+      noted.calls.emplace_back(s->callRange, s->block->name.text + " is called here");
   return build.map(Function::Lt, {draw, chance});
 }
 
 void Lowering::noteChances() {
-  Chances known;
+  KnownNumbers known;
   step.walk([&](ech::RandomOp draw) {
     if (!draw->hasAttr(ech::kChance))
       return;

@@ -10,8 +10,7 @@ struct Walker {
   std::function<void(const CallExpr &)> onCall = [](const CallExpr &) {};
   std::function<void(const Path &)> onPath = [](const Path &) {};
   std::function<void(const AssignStatement &)> onAssign = [](const AssignStatement &) {};
-  std::function<void(const AxisStatement &)> onAxis = [](const AxisStatement &) {};
-  std::function<void(const RepeatStatement &)> onRepeat = [](const RepeatStatement &) {};
+  std::function<void(const Statement &)> onStatement = [](const Statement &) {};
   bool intoRepeats = true;
 
   void walk(const Expr *e) {
@@ -84,9 +83,9 @@ struct Walker {
   }
 
   void walk(const Statement &s) {
+    onStatement(s);
     switch (s.kind) {
     case StatementKind::Axis:
-      onAxis(cast<AxisStatement>(s));
       return walk(cast<AxisStatement>(s).size.get());
     case StatementKind::Input:
       return;
@@ -99,7 +98,6 @@ struct Walker {
     case StatementKind::Random:
       return walk(cast<RandomStatement>(s).distribution);
     case StatementKind::Repeat:
-      onRepeat(cast<RepeatStatement>(s));
       walk(cast<RepeatStatement>(s).count.get());
       if (intoRepeats)
         walk(cast<RepeatStatement>(s).body);
@@ -150,11 +148,9 @@ std::set<std::string> echelon::frontend::namesReadAfter(const Body &body, uint32
   return names;
 }
 
-void echelon::frontend::forEachAxis(const Body &body, const std::function<void(const AxisStatement &)> &onAxis,
-                                    const std::function<void(const RepeatStatement &)> &onRepeat) {
+void echelon::frontend::forEachStatement(const Body &body, const std::function<void(const Statement &)> &visit) {
   Walker walker;
-  walker.onAxis = onAxis;
-  walker.onRepeat = onRepeat;
+  walker.onStatement = visit;
   walker.walk(body);
 }
 

@@ -13,9 +13,8 @@ std::map<std::string, SourceRange> namesAssigned(const Body &body);
 /// Names of values that stand in `body` behind byte `offset`.
 std::set<std::string> namesReadAfter(const Body &body, uint32_t offset);
 
-/// Every axis that the body declares, also in branches and loops inside it, in source order.
-void forEachAxis(const Body &body, const std::function<void(const AxisStatement &)> &onAxis,
-                 const std::function<void(const RepeatStatement &)> &onRepeat);
+/// The statements of the body, also in branches and loops inside it, in source order.
+void forEachStatement(const Body &body, const std::function<void(const Statement &)> &visit);
 
 /// What each unnamed call of a block is called: `layernorm`, `layernorm_2` in source order, counted apart in the body
 /// of each `repeat`, whose axis is in the path; `isBlock` tells blocks from built-in functions.

@@ -268,6 +268,20 @@ bool SyntaxErrors::sayUnit(const Situation &s) {
   return true;
 }
 
+/// Whether the bracket that ends with this token stands behind a call.
+static bool closesCall(TokenStream &tokens, Token *end) {
+  size_t open = 0;
+  for (; end; end = previous(tokens, end)) {
+    open += end->getType() == P::RBRACKET;
+    if (end->getType() == P::LBRACKET && --open == 0)
+      break;
+    if (open == 0)
+      return false;
+  }
+  Token *operand = end ? previous(tokens, end) : nullptr;
+  return operand && operand->getType() == P::RPAREN;
+}
+
 void SyntaxErrors::sayUnexpected(const Situation &s) {
   Token *at = s.at, *before = s.before;
   size_t type = at->getType();
@@ -316,9 +330,11 @@ void SyntaxErrors::sayUnexpected(const Situation &s) {
   if (type == P::PERCENT)
     hint = "; '%' follows a number and means a hundredth, and the remainder is mod(a, b)";
   if (type == P::SLASH && before && before->getType() == P::SLASH)
-    hint = "; the whole part of a quotient is floor(a / b)";
-  if ((type == P::AS && before && before->getType() == P::RBRACKET) ||
-      (before && before->getText() == "with" && beforeThat && beforeThat->getType() == P::RBRACKET))
+    hint = "; comments begin with '#', and the whole part of a quotient is floor(a / b)";
+  if (type == P::SLASH && s.first(at))
+    hint = "; comments begin with '#'";
+  const bool named = type == P::AS || (before && before->getText() == "with" && s.atName());
+  if (named && closesCall(s.tokens, type == P::AS ? before : beforeThat))
     hint = "; the name of a call stands right behind it, as in (nn.linear(x, from, to) as up)[to -> from]";
   if (type == P::DOT && before && operandBefore)
     hint = "; functions stand before their values, as in relu(x)";

@@ -269,7 +269,7 @@ void TrainPlanner::finishLayout() {
     return;
   int64_t pass = 0;
   auto divides = [&] { return !__builtin_mul_overflow(micro, ranks, &pass) && plan.batch % pass == 0; };
-  if (oneRank && !divides()) { // as many micro batches as the layout has would be the same numbers
+  if (oneRank && !divides()) { // else as many as the layout has, whose numbers these are
     ranks = 1;
     over.clear();
   }

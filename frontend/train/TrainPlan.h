@@ -118,7 +118,8 @@ struct TrainPlan {
 };
 
 /// Resolves a train block. Everything wrong is reported; what is returned is whole only without errors.
-/// `oneRank`: for one rank, whatever the layout (`--ranks 1`): without a mesh, with the micro batches of the layout.
+/// `oneRank`: for one rank, whatever the layout (`--ranks 1`): without a mesh, with as many micro
+/// batches as the layout has; where those do not divide the batch, with as many as one rank has.
 TrainPlan planTrain(const Program &program, const Train &train, Diagnostics &diagnostics, bool oneRank = false);
 
 /// The checks that need the run's steps: that schedules and drops lie within them, that places in the data's stream can

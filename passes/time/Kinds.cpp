@@ -104,7 +104,7 @@ bool Kinds::leavesLoop(Value value) const {
 }
 
 /// What stays a sum over passes at the top level, too: additions of such sums, negation, numbers times one, renames.
-bool Kinds::staysPending(Operation *op) {
+bool Kinds::staysPending(Operation *op) const {
   auto rule = dyn_cast<AxisRule>(op);
   if (!rule || op->getNumResults() != 1)
     return false;

@@ -74,7 +74,7 @@ private:
   /// Whether a total can be computed before the passes that need it.
   bool isKnownFirst(mlir::Value value) const { return !time.evaluation() && !comesFromParameters(value); }
   bool isLinear(mlir::Operation *op);
-  bool staysPending(mlir::Operation *op);
+  bool staysPending(mlir::Operation *op) const;
   void set(mlir::Value value, Kind kind);
   bool leavesLoop(mlir::Value value) const;
 

@@ -48,8 +48,7 @@ const std::vector<OptionRow> &optionRows() {
       {"--log", "FILE", "write one JSON object a step and an evaluation; with --resume append to it",
        text(&Options::log)},
       {"--out", "DIR",
-       "where the checkpoint directory lies instead: a relative one as in the spec's folder, an absolute one by its "
-       "last name",
+       "where the checkpoint directory lies instead: one below the spec's folder as there, another by its last name",
        text(&Options::out)},
       {"--folder", "DIR", "where relative paths of the spec start, instead of the folder compiled in",
        text(&Options::folder)},

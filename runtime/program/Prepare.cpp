@@ -27,12 +27,14 @@ void describeSize(Program &program, const DataStream &data) {
     }
 }
 
-/// Where snapshots lie: `out` has the directory that the spec names, of an absolute one its last name.
+/// Where snapshots lie: `out` has the directory that the spec names, of one that would leave it the last name.
 std::string checkpointDirectory(const std::string &named, const std::string &folder, const std::string &out) {
-  const std::filesystem::path path(named);
-  if (out.empty() || path.is_relative())
-    return resolvePath(named, out.empty() ? folder : out);
-  return resolvePath((path / "").lexically_normal().parent_path().filename().string(), out);
+  if (out.empty())
+    return resolvePath(named, folder);
+  const std::filesystem::path path = (std::filesystem::path(named) / "").lexically_normal().parent_path();
+  if (path.is_relative() && *path.begin() != "..")
+    return resolvePath(path.string(), out);
+  return resolvePath(path.filename() == ".." ? "" : path.filename().string(), out);
 }
 
 } // namespace
@@ -107,7 +109,7 @@ std::string prepareRestart(Prepared &prepared) {
   if (!error.empty())
     return error;
   if (there.empty()) {
-    prepared.notes.push_back("there is no snapshot yet; starting at step 0 again");
+    prepared.notes.emplace_back("there is no snapshot yet; starting at step 0 again");
     return "";
   }
   error = findSnapshot(prepared.checkpointDirectory, prepared.snapshot, prepared.notes);

@@ -23,6 +23,18 @@ struct Planned {
 
 const std::string common = "model M()\non here\ndata mnist(\"d\") -> x, y\n";
 
+// On one rank there are as many micro batches as the layout has, and where those do not divide the batch, its own.
+TEST(TrainPlan, MicroBatchesOfOneRank) {
+  auto microBatches = [](const std::string &batch) {
+    Planned p(common + batch + "\nsteps 10\noptimize sgd(lr = 1)\nlayout mesh(dp = 4) { split batch over dp }\n", true);
+    EXPECT_EQ(p.diagnostics.text(), "");
+    EXPECT_EQ(p.plan.ranks(), 1);
+    return p.plan.microBatches;
+  };
+  EXPECT_EQ(microBatches("batch 64 in micro batches of 4"), 4);
+  EXPECT_EQ(microBatches("batch 6 in micro batches of 2"), 3);
+}
+
 // Mesh axes with their lists, stores and micro batches: 64 samples, 4 a pass on each of 4 ranks.
 TEST(TrainPlan, Layout) {
   Planned p(common + "batch 64 in micro batches of 4\nsteps 10\noptimize sgd(lr = 1)\nlayout mesh(dp = 4, tp = 2) {\n  "

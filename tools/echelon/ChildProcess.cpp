@@ -70,6 +70,12 @@ std::string CapturedOutput::text() const {
   return all;
 }
 
+bool CapturedOutput::isThere() const {
+  if (file < 0)
+    std::cerr << "echelon: cannot keep what a process prints: " << std::strerror(reason) << "\n";
+  return file >= 0;
+}
+
 bool CapturedOutput::take() const {
   for (int standard : {STDOUT_FILENO, STDERR_FILENO})
     if (dup2(file, standard) < 0)
@@ -153,10 +159,8 @@ int waitFor(pid_t child) {
 
 int runProgram(const std::vector<std::string> &arguments, const CapturedOutput &output, const std::string &temporary) {
   int status = kNoProcess;
-  if (output.descriptor() < 0) {
-    std::cerr << "echelon: cannot keep what a process prints: " << std::strerror(output.error()) << "\n";
+  if (!output.isThere())
     return status;
-  }
   {
     const Signals signals;
     const pid_t parent = getpid(), child = fork();

@@ -28,9 +28,8 @@ public:
   ~CapturedOutput();
   CapturedOutput(const CapturedOutput &) = delete;
 
-  /// -1: there is none, for the reason error(), and a program that should write to it is not started.
-  int descriptor() const { return file; }
-  int error() const { return reason; }
+  /// False: there is none, which is printed, and a program that should write to it is not to be started.
+  bool isThere() const;
   std::string text() const;
   /// In a forked process: has it print here, in English and UTF-8, since what it says is looked into. False: errno.
   bool take() const;

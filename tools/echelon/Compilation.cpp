@@ -136,9 +136,12 @@ static const File *fileOf(const Program &program, const Model &model) {
 static void addDeclared(const Program &program, const Body &model, std::map<std::string, int64_t> &sizes,
                         std::set<std::string> &repeats) {
   auto add = [&](const Body &body) {
-    forEachAxis(
-        body, [&](const AxisStatement &axis) { sizes.emplace(axis.name.text, 0); },
-        [&](const RepeatStatement &repeat) { repeats.insert(repeat.axis.text); });
+    forEachStatement(body, [&](const Statement &s) {
+      if (const auto *axis = dynCast<AxisStatement>(&s))
+        sizes.emplace(axis->name.text, 0);
+      else if (const auto *repeat = dynCast<RepeatStatement>(&s))
+        repeats.insert(repeat->axis.text);
+    });
   };
   add(model);
   for (const auto &file : program.files)

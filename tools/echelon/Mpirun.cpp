@@ -26,6 +26,8 @@
 namespace echelon {
 
 static volatile sig_atomic_t child = 0, asked = 0, lastAsked = 0, hasTicked = 0;
+/// How often it is asked to finish its step before it is ended.
+static int requests = 1;
 
 static void handOn(int signal) {
   if (signal == SIGUSR1 && asked) // a reminder
@@ -34,7 +36,7 @@ static void handOn(int signal) {
   lastAsked = signal;
   const int reason = errno;
   if (child > 0)
-    kill(child, asked == 1 ? SIGUSR1 : SIGTERM);
+    kill(child, asked <= requests ? SIGUSR1 : SIGTERM);
   errno = reason;
 }
 
@@ -51,7 +53,40 @@ static void handle(int signal, struct sigaction &before) {
     sigaction(signal, &action, nullptr);
 }
 
-[[noreturn]] static void become(const std::vector<std::string> &arguments, pid_t parent, const CapturedOutput *output) {
+namespace {
+/// Holds a forked process back until all is there that it must not run without.
+class Gate {
+public:
+  Gate() : there(pipe2(ends, O_CLOEXEC) == 0) {}
+  ~Gate() {
+    for (int end : ends)
+      close(end);
+  }
+  Gate(const Gate &) = delete;
+
+  bool isThere() const { return there; }
+  void open() const {
+    while (write(ends[1], "", 1) < 0 && errno == EINTR) {
+    }
+  }
+  /// In the forked process. False: who should open it has ended.
+  bool pass() const {
+    close(ends[1]);
+    char opened = 0;
+    ssize_t length = 0;
+    while ((length = read(ends[0], &opened, 1)) < 0 && errno == EINTR) {
+    }
+    return length == 1;
+  }
+
+private:
+  int ends[2] = {-1, -1};
+  const bool there;
+};
+} // namespace
+
+[[noreturn]] static void become(const std::vector<std::string> &arguments, pid_t parent, const Gate &gate,
+                                const CapturedOutput *output) {
   beginChild(parent);
   if (output && !output->take())
     _exit(kNotStarted);
@@ -60,7 +95,8 @@ static void handle(int signal, struct sigaction &before) {
   for (int signal : {SIGINT, SIGTERM, SIGTSTP})
     std::signal(signal, SIG_DFL);
   std::signal(SIGUSR1, SIG_IGN); // until mpirun takes it
-  execute(arguments);
+  if (gate.pass())
+    execute(arguments);
   _exit(kNotStarted);
 }
 
@@ -78,11 +114,11 @@ std::vector<std::string> launcher(const std::string &transport, int64_t ranks, c
     return {};
   std::vector<std::string> command = {"mpirun", "-n", std::to_string(ranks), "--mca", "orte_forward_job_control", "1"};
   if (geteuid() == 0)
-    command.push_back("--allow-run-as-root");
+    command.emplace_back("--allow-run-as-root");
   if (!hosts.empty())
     command.insert(command.end(), {"--hostfile", std::filesystem::absolute(hosts)}); // -x is no file to mpirun
   if (crowded || !mayUseOthers(hosts))
-    command.push_back("--oversubscribe"); // of cores: Open MPI counts them without their threads
+    command.emplace_back("--oversubscribe"); // of cores: Open MPI counts them without their threads
   return command;
 }
 
@@ -109,7 +145,7 @@ static void waitForEnd(const std::string &program, bool isLocal) {
                });
     if (++ticks % looksASecond != 0)
       continue;
-    if (asked == 1)
+    if (asked > 0 && asked <= requests)
       kill(child, SIGUSR1);
     secondsAlone = hasLivingChildren(child) || !hadRanks ? 0 : secondsAlone + 1;
     constexpr int most = 5;
@@ -130,18 +166,20 @@ static int await(const std::vector<std::string> &arguments, const std::string &p
   const std::vector<pid_t> others = childrenOf(getpid()); // of whoever became this command
   // A file's time is that of the kernel's last tick, up to 10 ms ago.
   const auto began = std::filesystem::file_time_type::clock::now() - std::chrono::milliseconds(10);
-  const pid_t parent = getpid(), started = fork();
+  const Gate gate;
+  const pid_t parent = getpid(), started = gate.isThere() ? fork() : -1;
   if (started < 0) {
     std::cerr << "echelon: cannot start mpirun: " << std::strerror(errno) << "\n";
     return kNoProcess;
   }
   if (started == 0)
-    become(arguments, parent, output);
+    become(arguments, parent, gate, output);
   child = started;
-  if (asked > 1) // between the fork and the line above; once asked it is asked again
+  if (asked > requests) // between the fork and the line above; once asked it is asked again
     kill(child, SIGTERM);
   {
     const MpirunGuard guard(started, began);
+    gate.open(); // whoever is killed from here on, the guard is there
     std::error_code gone;
     waitForEnd(std::filesystem::canonical(program, gone).string(), isLocal);
   }
@@ -176,10 +214,16 @@ int runMpirun(const std::vector<std::string> &arguments, const std::string &prog
 }
 
 int captureMpirun(const std::vector<std::string> &arguments, const std::string &program, const CapturedOutput &output) {
+  if (!output.isThere())
+    return kNoProcess;
   constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP, SIGTSTP};
   struct sigaction before[kSignals.size()];
-  for (size_t i = 0; i < kSignals.size(); ++i)
+  requests = asked = 0;
+  for (size_t i = 0; i < kSignals.size(); ++i) {
     handle(kSignals[i], before[i]);
+    if (before[i].sa_handler == SIG_IGN)
+      sigaction(kSignals[i], &before[i], nullptr);
+  }
   const int code = await(arguments, program, !mayUseOthers(""), &output);
   for (size_t i = 0; i < kSignals.size(); ++i)
     sigaction(kSignals[i], &before[i], nullptr);

@@ -139,7 +139,7 @@ bool Verifier::chooseRandom() {
     one.batch = 4 * drawn.batchMultiple;
     Compilation trial(one);
     if (!trial.parse() || !trial.plan() || !trial.elaborate() || !trial.lower(Stage::Dist)) {
-      if (++skipped > 40 * options.randomLayouts) {
+      if (++skipped > int64_t(40) * options.randomLayouts) {
         std::cerr << "echelon: " << skipped << " random layouts were refused; the last one, " << drawn.layout
                   << ", because of:\n";
         trial.printDiagnostics();

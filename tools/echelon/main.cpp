@@ -75,11 +75,18 @@ static std::string nearestTo(const CLI::App &app, int argc, char **argv) {
   return "";
 }
 
-/// The first option that has nothing behind its `=`; the next word would be taken for its value. Empty: there is none.
-static std::string withoutValue(int argc, char **argv) {
-  for (int i = 1; i < argc; ++i)
-    if (std::string word = argv[i]; word.substr(0, 2) == "--" && word.find('=') == word.size() - 1)
-      return word;
+/// What is said of an option that takes a value and has nothing behind its `=`: the next word would be taken for it.
+static std::string withoutValue(const CLI::App &app, int argc, char **argv) {
+  for (const CLI::App *command : app.get_subcommands(nullptr))
+    for (int i = 2; i < argc && command->get_name() == argv[1] && std::string(argv[i]) != "--"; ++i) {
+      std::string name = argv[i];
+      if (name.size() < 3 || name.back() != '=')
+        continue;
+      name.pop_back();
+      const CLI::Option *option = command->get_option_no_throw(name);
+      if (option && option->get_expected_min() > 0)
+        return name + "= has nothing behind its =; its value goes there";
+    }
   return "";
 }
 
@@ -120,8 +127,8 @@ int main(int argc, char **argv) {
   addEvaluate(app, exitCode);
   addPlan(app, exitCode);
   addVerify(app, exitCode);
-  if (const std::string option = withoutValue(argc, argv); !option.empty()) {
-    std::cerr << "echelon: " << frontend::quoted(option) << " has nothing behind its =; its value goes there\n";
+  if (const std::string wrong = withoutValue(app, argc, argv); !wrong.empty()) {
+    std::cerr << "echelon: " << wrong << "\n";
     return Usage;
   }
   try {

@@ -1,4 +1,4 @@
-// What is known, when compiling, of the chances of dropout and survive.
+// What is known, when compiling, of numbers of a step: of the chances of dropout and survive.
 #pragma once
 #include "ir/ech/Ech.h"
 #include "llvm/ADT/StringMap.h"
@@ -15,7 +15,7 @@ struct Bounds {
 };
 
 /// Of one step; what it has worked out for one draw serves the next.
-class Chances {
+class KnownNumbers {
 public:
   /// Of `value`, for all inputs, parameters and positions.
   Bounds bounds(mlir::Value value);

@@ -1,4 +1,4 @@
-#include "frontend/elaborate/Chances.h"
+#include "frontend/elaborate/KnownNumbers.h"
 #include "frontend/elaborate/Fold.h"
 
 #include <algorithm>
@@ -65,7 +65,7 @@ std::optional<std::vector<Operation *>> sources(Value value, const llvm::DenseMa
   auto look = [&](Value v) {
     Operation *op = v.getDefiningOp();
     if (op && op->getNumResults() == 1 && !done.count(v) && seen.insert(op).second)
-      open.push_back({op, 0});
+      open.emplace_back(op, 0);
   };
   for (look(value); !open.empty() && seen.size() <= most;) {
     auto &[op, next] = open.back();
@@ -102,7 +102,7 @@ std::optional<double> numberOf(Operation *op, const llvm::StringMap<int64_t> &po
 
 } // namespace
 
-Bounds Chances::bounds(Value value) {
+Bounds KnownNumbers::bounds(Value value) {
   const auto order = sources(value, known);
   for (Operation *op : *order) {
     SmallVector<Bounds> x;
@@ -119,21 +119,22 @@ Bounds Chances::bounds(Value value) {
   return known.lookup(value);
 }
 
-std::optional<std::vector<double>> Chances::atPositions(Operation *op, Value value) {
-  SmallVector<ech::RepeatOp> repeats;
-  size_t count = 1;
-  for (auto r = op->getParentOfType<ech::RepeatOp>(); r; r = r->getParentOfType<ech::RepeatOp>()) {
-    repeats.push_back(r);
-    count *= std::min<size_t>(r.getCount(), work + 1);
-    if (count > work)
-      return std::nullopt;
-  }
+std::optional<std::vector<double>> KnownNumbers::atPositions(Operation *op, Value value) {
   llvm::DenseMap<Value, double> numbers;
-  const auto order = sources(value, numbers, work / count);
+  const auto order = sources(value, numbers, work);
   if (!order)
     return std::nullopt;
   std::vector<double> list;
-  for (size_t i = 0; i < count && !order->empty(); ++i) {
+  if (order->empty())
+    return list;
+  SmallVector<ech::RepeatOp> repeats;
+  size_t count = 1, most = work / order->size();
+  for (auto r = op->getParentOfType<ech::RepeatOp>(); r; r = r->getParentOfType<ech::RepeatOp>()) {
+    repeats.push_back(r);
+    count *= std::min<size_t>(r.getCount(), most + 1);
+  }
+  const bool isTooMuch = count > most;
+  for (size_t i = 0; i < (isTooMuch ? 1 : count); ++i) { // the first tells whether there are numbers at all
     llvm::StringMap<int64_t> positions;
     size_t rest = i;
     for (ech::RepeatOp r : repeats) {
@@ -149,6 +150,8 @@ std::optional<std::vector<double>> Chances::atPositions(Operation *op, Value val
     work -= order->size();
     list.push_back(numbers.lookup(value));
   }
+  if (isTooMuch)
+    return std::nullopt;
   return list;
 }
 
