@@ -143,3 +143,20 @@ everyone = descendants(run.pid)
 run.kill()
 run.wait()
 await_that("orphans: ended", lambda: all(not (seen := stat(pid)) or seen.state == "Z" for pid in everyone))
+
+# A command that is killed between the two forks, of mpirun and of what guards it: mpirun has not begun.
+os.remove(begun)
+path = fake_mpirun(f"touch {begun}\nsleep 120\n")
+forks = "clone,clone3,fork,vfork"
+run = subprocess.Popen(["strace", "-o", os.devnull, "-e", f"trace={forks}", "-e",
+                        f"inject={forks}:delay_enter=60000000:when=2", "echelon", "run", spec, "--transport", "mpi"],
+                       env={**os.environ, "PATH": path})
+atexit.register(end, run)
+await_that("unguarded: forked", lambda: len(descendants(run.pid)) >= 2)
+time.sleep(0.5)
+everyone = descendants(run.pid)
+os.kill(everyone[0], signal.SIGKILL)
+await_that("unguarded: ended", lambda: all(not (seen := stat(pid)) or seen.state == "Z" for pid in everyone))
+run.kill()
+run.wait()
+print("unguarded: begun", os.path.exists(begun))
