@@ -206,9 +206,10 @@ void MpiMachine::lookForGone() {
   }
 }
 
-// Gives the others a moment to come to where they wait.
+// Gives the others a moment to come to where they wait: on a busy machine half of the second that mpirun leaves a rank
+// between SIGTERM and SIGKILL.
 std::string MpiMachine::whereOthersAre(int gone) const {
-  for (int tries = 0; tries < 20; ++tries) {
+  for (int tries = 0; tries < 100; ++tries) {
     for (const Peer &peer : peers)
       if (peer.rank != gone && !hasEnded(peer) && statusOf(peer.rank).waitsFor.load() >= 0)
         return "; the others wait in " + statusOf(peer.rank).place();

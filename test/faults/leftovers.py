@@ -7,10 +7,10 @@ Each launch runs test/faults/step.ech with 4 ranks by `echelon run`, or (every o
 random moment of its first half second it gets Ctrl-C (SIGINT to its process group), SIGTERM or kill -9, or one of its
 ranks (or what compiles it) gets kill -9. Every --compiles-th launch begins with an empty build cache, and the moment is
 one of the compilation's. Counted are processes of the run that are there two seconds after its end (over mpi ten: a
-guard gives mpirun four, and mpirun its ranks two; of the host compiler, which nobody stops when the launcher gets kill -9
-and which ends with its file: a minute), names in /dev/shm, files in TMPDIR, and what a launch that was asked to end (not
-killed) leaves in the build cache beside programs. Names in /dev/shm are everybody's: nothing that kills mpirun, as
-snapshots.py --transport mpi does, may run beside it.
+guard gives mpirun four, and mpirun its ranks two; a minute where it is the host compiler, which nobody stops when the
+launcher gets kill -9 and which ends with its file, or what has got SIGKILL and waits for a core), names in /dev/shm,
+files in TMPDIR, and what a launch that was asked to end (not killed) leaves in the build cache beside programs. Names in
+/dev/shm are everybody's: nothing that kills mpirun, as snapshots.py --transport mpi does, may run beside it.
 """
 import argparse
 import os
@@ -23,7 +23,7 @@ import sys
 import tempfile
 import time
 
-from processes import descendants, mapped, stat
+from processes import descendants, dies, mapped, stat
 
 HERE = pathlib.Path(__file__).resolve().parent
 BUILD = pathlib.Path(os.environ.get("ECHELON_BUILD", HERE.parent.parent / "build"))
@@ -82,7 +82,7 @@ def trains(launcher):
 
 
 def launch(command, environment, longest, seconds, chance):
-    """(how it was ended, its code, processes of it that are left)"""
+    """(how it was ended, its code, seconds until what had got SIGKILL was gone, processes of it that are left)"""
     run = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                            start_new_session=True)
     time.sleep(chance.random() * longest)
@@ -108,17 +108,21 @@ def launch(command, environment, longest, seconds, chance):
         run.terminate()
         code = ended(run)
     begin = time.monotonic()
+    dying = False
     while left := still_there(run, processes):
         compiles = how == "kill -9" and all(name in COMPILER for _, name in left)
-        if time.monotonic() > begin + (60 if compiles else seconds):
+        dying = all(dies(pid) for pid, _ in left)
+        if time.monotonic() > begin + (60 if compiles or dying else seconds):
             break
         time.sleep(20e-3)
+    lasted = time.monotonic() - begin
+    told = sorted((pid, name, seen.state if (seen := stat(pid)) else "ended by now") for pid, name in left)
     for pid, _ in left:
         try:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
-    return how, code, sorted(left)
+    return how, code, lasted if dying else 0, told
 
 
 def main():
@@ -146,6 +150,7 @@ def main():
         subprocess.run([*run, "--steps", "1"], check=True, env=environment, stdout=subprocess.DEVNULL)
         programs = {p.name for p in cache.rglob("*")}
         before = shared_memory()
+        slowest = 0
         for number in range(options.launches):
             command, place, longest = [str(program), "--transport", options.transport], environment, 0.5
             if options.transport == "mpi" or number % 2:
@@ -154,7 +159,8 @@ def main():
                 command, longest = list(run), 3
                 shutil.rmtree(empty, ignore_errors=True)
                 place = {**environment, "ECHELON_CACHE": str(empty)}
-            how, code, left = launch([*command, "--log", str(folder / "log.jsonl")], place, longest, seconds, chance)
+            how, code, lasted, left = launch([*command, "--log", str(folder / "log.jsonl")], place, longest, seconds, chance)
+            slowest = max(slowest, lasted)
             said = f"launch {number}, {' '.join(command[-4:])}, {how}: "
             if code is None:
                 wrong.append(said + "it did not end within 30 s")
@@ -179,7 +185,8 @@ def main():
                 unfinished = [p.name for p in empty.glob("build-*")]
                 if unfinished:
                     wrong.append(said + f"in the build cache {unfinished}")
-    print(f"{options.launches} launches over {options.transport}: {len(wrong)} left something" +
+    print(f"{options.launches} launches over {options.transport}: {len(wrong)} left something; "
+          f"what had got SIGKILL was gone after {slowest:.2f} s at most" +
           "".join(f"\n{line}" for line in wrong))
     sys.exit(bool(wrong))
 

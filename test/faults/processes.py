@@ -33,6 +33,18 @@ def stat(process):
     return Stat(fields[0], int(fields[3]), fields[19])
 
 
+def dies(pid):
+    """Whether it is ending: SIGKILL is on its way to it, or has come."""
+    exiting, killed = 0x4, 1 << 8  # PF_EXITING of the kernel, and the signal's bit
+    try:
+        flags = int((pathlib.Path("/proc") / str(pid) / "stat").read_text(errors="replace").rsplit(")", 1)[1].split()[6])
+        status = (pathlib.Path("/proc") / str(pid) / "status").read_text(errors="replace")
+    except OSError:
+        return True
+    pending = [int(line.split()[1], 16) for line in status.splitlines() if line.startswith(("SigPnd", "ShdPnd"))]
+    return bool(flags & exiting) or any(signals & killed for signals in pending)
+
+
 def mapped(pids):
     """Paths in /dev/shm of memory that these processes share."""
     found = set()
