@@ -369,7 +369,8 @@ Lowering::Stored *Lowering::declareVariable(const Ident &name, ech::VariableKind
   }
   if (isOwnName(path, name, "parameter"))
     return nullptr;
-  if (!shared.variables.count(path)) {
+  const bool isNew = !shared.variables.count(path);
+  if (isNew) {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPoint(
         &*llvm::find_if(*shared.module.getBody(), [](Operation &op) { return isa<ech::StepOp>(op); }));
@@ -379,7 +380,7 @@ Lowering::Stored *Lowering::declareVariable(const Ident &name, ech::VariableKind
         builder.getF64FloatAttr(start.b), builder.getI64IntegerAttr(static_cast<int64_t>(stacked)), UnitAttr());
     shared.variables[path] = variable;
   }
-  storedStore.push_back({path, type, loops.size(), name.range, usersPlace(name.range), false, {}});
+  storedStore.push_back({path, type, loops.size(), name.range, usersPlace(name.range), isNew, false, {}});
   stored[path] = &storedStore.back();
   Val v;
   v.kind = Val::Tensor;

@@ -149,9 +149,7 @@ static bool leadsToLoss(Value value) {
 void Lowering::warnOfIdleParameters() {
   std::vector<std::pair<SourceRange, std::vector<std::string>>> idle; // those of one call together
   for (const Stored &variable : storedStore) {
-    const bool learns = training ? leadsToLoss(topReads[variable.path]) : shared.inTraining.count(variable.path);
-    if (training)
-      shared.inTraining.insert(variable.path);
+    const bool learns = training ? leadsToLoss(topReads[variable.path]) : !variable.isNew;
     if (shared.variables[variable.path].getKind() != ech::VariableKind::Param || learns)
       continue;
     SourceRange place = variable.usersPlace;

@@ -30,7 +30,6 @@ struct Shared {
   llvm::SetVector<mlir::Attribute> partialFunctions; // functions and where they stand, as in kPartialFunctions
   std::map<std::string, bool> likeBatch;             // names of axes: whether they count samples once more
   std::set<std::pair<const NextStatement *, std::string>> nextInTraining; // met by the training step, and the state
-  std::set<std::string> inTraining;                                       // paths of what the training step declares
   bool isTrainingWhole = false; // read without an error, and without one of the parser
 };
 
@@ -52,6 +51,7 @@ private:
     ech::Tensor type; // with the axes of its repeats in front
     size_t loops = 0; // around its declaration, `repeat along` counted
     SourceRange range, usersPlace;
+    bool isNew = false; // in evaluation: training does not have it
     bool hasNext = false;
     SourceRange nextRange;
   };

@@ -3,7 +3,7 @@ import collections
 import os
 import pathlib
 
-Stat = collections.namedtuple("Stat", "state session began")
+Stat = collections.namedtuple("Stat", "state session flags began")
 
 
 def mpirun(ranks):
@@ -24,25 +24,25 @@ def descendants(pid):
 
 
 def stat(process):
-    """State ("R", "T", "Z", ...), session and beginning of a process or thread, by its folder in /proc; None where it is
-    gone."""
+    """State ("R", "T", "Z", ...), session, the kernel's flags and beginning of a process or thread, by its folder in /proc;
+    None where it is gone."""
     try:
         fields = (pathlib.Path("/proc") / str(process) / "stat").read_text(errors="replace").rsplit(")", 1)[1].split()
     except OSError:
         return None
-    return Stat(fields[0], int(fields[3]), fields[19])
+    return Stat(fields[0], int(fields[3]), int(fields[6]), fields[19])
 
 
 def dies(pid):
     """Whether it is ending: SIGKILL is on its way to it, or has come."""
     exiting, killed = 0x4, 1 << 8  # PF_EXITING of the kernel, and the signal's bit
+    seen = stat(pid)
     try:
-        flags = int((pathlib.Path("/proc") / str(pid) / "stat").read_text(errors="replace").rsplit(")", 1)[1].split()[6])
-        status = (pathlib.Path("/proc") / str(pid) / "status").read_text(errors="replace")
+        status = pathlib.Path(f"/proc/{pid}/status").read_text(errors="replace")
     except OSError:
         return True
     pending = [int(line.split()[1], 16) for line in status.splitlines() if line.startswith(("SigPnd", "ShdPnd"))]
-    return bool(flags & exiting) or any(signals & killed for signals in pending)
+    return not seen or bool(seen.flags & exiting) or any(signals & killed for signals in pending)
 
 
 def mapped(pids):

@@ -43,14 +43,16 @@ static void handOn(int signal) {
 /// Ctrl-Z: with orte_forward_job_control mpirun hands it on to the ranks, and that they go on.
 static void standStill(int) { stopWith(child, SIGTSTP); }
 
-/// SIGINT, SIGHUP and SIGTSTP that are ignored stay so: a script's Ctrl-C is not for what it left running.
-static void handle(int signal, struct sigaction &before) {
-  struct sigaction action = {};
+/// Returns what was done with it before. A signal that is ignored stays so, unless it `always` asks mpirun to end: a
+/// script's Ctrl-C is not for what it left running.
+static struct sigaction handle(int signal, bool always) {
+  struct sigaction action = {}, before = {};
   action.sa_handler = signal == SIGTSTP ? standStill : handOn;
   sigfillset(&action.sa_mask); // one after the other
   sigaction(signal, nullptr, &before);
-  if (before.sa_handler != SIG_IGN || signal == SIGTERM || signal == SIGUSR1)
+  if (before.sa_handler != SIG_IGN || always)
     sigaction(signal, &action, nullptr);
+  return before;
 }
 
 namespace {
@@ -204,9 +206,8 @@ static int await(const std::vector<std::string> &arguments, const std::string &p
 }
 
 int runMpirun(const std::vector<std::string> &arguments, const std::string &program, const std::string &hosts) {
-  struct sigaction before;
   for (int signal : {SIGINT, SIGTERM, SIGUSR1, SIGTSTP})
-    handle(signal, before);
+    handle(signal, /*always=*/signal == SIGTERM || signal == SIGUSR1);
   const int code = await(arguments, program, !mayUseOthers(hosts), nullptr);
   if (code == kNotStarted)
     std::cerr << "echelon: cannot start mpirun; --transport mpi needs Open MPI (openmpi-bin)\n";
@@ -219,11 +220,8 @@ int captureMpirun(const std::vector<std::string> &arguments, const std::string &
   constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP, SIGTSTP};
   struct sigaction before[kSignals.size()];
   requests = asked = 0;
-  for (size_t i = 0; i < kSignals.size(); ++i) {
-    handle(kSignals[i], before[i]);
-    if (before[i].sa_handler == SIG_IGN)
-      sigaction(kSignals[i], &before[i], nullptr);
-  }
+  for (size_t i = 0; i < kSignals.size(); ++i)
+    before[i] = handle(kSignals[i], /*always=*/false);
   const int code = await(arguments, program, !mayUseOthers(""), &output);
   for (size_t i = 0; i < kSignals.size(); ++i)
     sigaction(kSignals[i], &before[i], nullptr);

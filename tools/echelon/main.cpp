@@ -35,6 +35,14 @@ static std::string valueOf(const std::string &word, const std::string &next) {
   return assign != std::string::npos ? word.substr(assign + 1) : next.substr(0, 1) == "-" ? "" : next;
 }
 
+/// The command that is asked for; null: there is none of that name.
+static const CLI::App *commandOf(const CLI::App &app, int argc, char **argv) {
+  for (const CLI::App *known : app.get_subcommands(nullptr))
+    if (argc > 1 && known->get_name() == argv[1])
+      return known;
+  return nullptr;
+}
+
 /// What is said of a command or an option that does not exist; empty: all exist.
 static std::string nearestTo(const CLI::App &app, int argc, char **argv) {
   using echelon::frontend::quoted;
@@ -49,10 +57,7 @@ static std::string nearestTo(const CLI::App &app, int argc, char **argv) {
     return "say what to do: " + echelon::frontend::listed(commands, "or") + "; --help tells more";
   if (argv[1][0] == '-')
     return "";
-  const CLI::App *command = nullptr;
-  for (const CLI::App *known : app.get_subcommands(nullptr))
-    if (known->get_name() == argv[1])
-      command = known;
+  const CLI::App *command = commandOf(app, argc, argv);
   if (!command)
     return "there is no command " + quoted(argv[1]) +
            (std::string(argv[1]) == "train" ? "; did you mean 'run'?" : remedy(argv[1], commands));
@@ -77,16 +82,16 @@ static std::string nearestTo(const CLI::App &app, int argc, char **argv) {
 
 /// What is said of an option that takes a value and has nothing behind its `=`: the next word would be taken for it.
 static std::string withoutValue(const CLI::App &app, int argc, char **argv) {
-  for (const CLI::App *command : app.get_subcommands(nullptr))
-    for (int i = 2; i < argc && command->get_name() == argv[1] && std::string(argv[i]) != "--"; ++i) {
-      std::string name = argv[i];
-      if (name.size() < 3 || name.back() != '=')
-        continue;
-      name.pop_back();
-      const CLI::Option *option = command->get_option_no_throw(name);
-      if (option && option->get_expected_min() > 0)
-        return name + "= has nothing behind its =; its value goes there";
-    }
+  const CLI::App *command = commandOf(app, argc, argv);
+  for (int i = 2; command && i < argc && std::string(argv[i]) != "--"; ++i) {
+    std::string name = argv[i];
+    if (name.size() < 3 || name.back() != '=')
+      continue;
+    name.pop_back();
+    const CLI::Option *option = command->get_option_no_throw(name);
+    if (option && option->get_expected_min() > 0)
+      return name + "= has nothing behind its =; its value goes there";
+  }
   return "";
 }
 

@@ -36,6 +36,10 @@ def states(run, name):
     return found
 
 
+def have_ended(pids):
+    return all(not (seen := stat(pid)) or seen.state == "Z" for pid in pids)
+
+
 def suspend(name, program, run):
     run.send_signal(signal.SIGTSTP)
     await_that(f"{name}: all stopped", lambda: len(seen := states(run, program)) > 1 and set(seen) == {"T"})
@@ -142,7 +146,7 @@ await_that("orphans: begun", lambda: os.path.exists(begun))
 everyone = descendants(run.pid)
 run.kill()
 run.wait()
-await_that("orphans: ended", lambda: all(not (seen := stat(pid)) or seen.state == "Z" for pid in everyone))
+await_that("orphans: ended", lambda: have_ended(everyone))
 
 # A command that is killed between the two forks, of mpirun and of what guards it: mpirun has not begun.
 os.remove(begun)
@@ -156,7 +160,7 @@ await_that("unguarded: forked", lambda: len(descendants(run.pid)) >= 2)
 time.sleep(0.5)
 everyone = descendants(run.pid)
 os.kill(everyone[0], signal.SIGKILL)
-await_that("unguarded: ended", lambda: all(not (seen := stat(pid)) or seen.state == "Z" for pid in everyone))
+await_that("unguarded: ended", lambda: have_ended(everyone))
 run.kill()
 run.wait()
 print("unguarded: begun", os.path.exists(begun))
