@@ -2,12 +2,13 @@
 //
 // In each block:
 // 1. `ech.normalize` of whose operand the axes that are kept do not lie first (rows are better read once, by one
-//    kernel) is left its statistics; its result becomes (x - mean) * rstd, anew in each phase that reads it.
+//    kernel) is left its statistics; its result becomes (x - mean) * rstd - mean_low * rstd, anew in each phase that
+//    reads it.
 // 2. Its derivative becomes rstd * (dy - sum(dy) / n - y * sum(dy * y) / n). A factor of dy that is the same all over a
 //    channel moves out of the sums: those of what remains are the derivatives by gain and bias, if it is a gain.
 // 3. Where the sums are over several ranks, both travel in one message.
 #include "ir/dist/State.h"
-#include "ir/ech/Build.h"
+#include "ir/ech/ops/Derive.h"
 #include "mlir/IR/Builders.h"
 #include "passes/Passes.h"
 #include "llvm/ADT/MapVector.h"
@@ -86,8 +87,8 @@ struct SplitNorms : echelon::impl::SplitNormsBase<SplitNorms> {
         if (Operation *at = block->findAncestorOpInBlock(*use->getOwner()); at->isBeforeInBlock(first))
           first = at;
       Maps at{OpBuilder(first), op.getLoc(), phase};
-      Value y = op.getResult(), shifted = at.map(Function::Sub, y, op.getOperand(), op.getMean());
-      Value again = at.map(Function::Mul, y, shifted, op.getRstd());
+      auto map = [&](Function f, Value like, Value a, Value b) { return at.map(f, like, a, b); };
+      Value again = normalizedAgain(map, op.getResult(), op.getRstd(), op.getOperand(), op.getMean(), op.getMeanLow());
       for (OpOperand *use : uses)
         use->set(again);
     }

@@ -21,17 +21,18 @@ void attentions() {
     AttentionStrides strides{h, h, h, h};
     int64_t n = c.batch * c.seq * c.head * c.key;
     Values q(n, 1), k(n, 2), v(n, 3), d(n, 4);
-    Array<float> out(n), lse(c.batch * c.head * c.seq), want(n), wantLse(lse.size), dq(n), dk(n), dv(n);
+    Array<float> out(n), top(c.batch * c.head * c.seq), sum(top.size), want(n), wantTop(top.size), wantSum(top.size);
+    Array<float> dq(n), dk(n), dv(n);
     std::string name = std::to_string(c.batch) + " x " + std::to_string(c.head) + " x " + std::to_string(c.seq) +
                        ", key " + std::to_string(c.key) + (c.causal ? ", causal" : "");
     double pairs = c.causal ? 0.5 * c.seq * (c.seq + 1) : double(c.seq) * c.seq;
     double work = 4.0 * c.batch * c.head * pairs * c.key;
     flops(
-        name, work, [&] { attention<float>(out, lse, q, k, v, s, strides); },
-        [&] { reference::attention<float>(want, wantLse, q, k, v, s, strides, nullptr, nullptr); },
-        {{out, want, n}, {lse, wantLse, lse.size}});
+        name, work, [&] { attention<float>(out, top, sum, q, k, v, s, strides); },
+        [&] { reference::attention<float>(want, wantTop, wantSum, q, k, v, s, strides, nullptr, nullptr); },
+        {{out, want, n}, {sum, wantSum, sum.size}});
     flops("  its derivative", 2.5 * work,
-          [&] { attention_grad<float>(dq, dk, dv, nullptr, d, out, lse, q, k, v, s, strides, strides); });
+          [&] { attention_grad<float>(dq, dk, dv, nullptr, d, out, top, sum, q, k, v, s, strides, strides); });
   }
 }
 

@@ -47,7 +47,7 @@ void norms(int64_t r, int64_t n) {
 void softmaxes(int64_t r, int64_t n) {
   const double all = 4.0 * r * n;
   Values x(r * n);
-  Array<float> y(r * n), want(r * n), few(std::max(r, n)), wantFew(few.size);
+  Array<float> y(r * n), want(r * n), few(std::max(r, n)), wantFew(few.size), shift(r), logSum(r);
   const double exps = secondsOfExponentials(double(r) * n);
   auto forward = Traffic().read(all).write(all).atLeast(exps);
   streams(
@@ -57,20 +57,21 @@ void softmaxes(int64_t r, int64_t n) {
       sized("softmax over rows", r, n), forward, [&] { softmax<float>(y, x, 1, r, n); },
       [&] { reference::softmax<float>(want, x, 1, r, n); }, {{y, want, r * n}});
   streams(
-      sized("logsumexp", r, n), Traffic().read(all).atLeast(exps), [&] { logsumexp<float>(few, x, r, n, 1); },
+      sized("logsumexp", r, n), Traffic().read(all).atLeast(exps),
+      [&] { logsumexp<float>(few, shift, logSum, x, r, n, 1); },
       [&] { reference::logsumexp<float>(wantFew, x, r, n, 1); }, {{few, wantFew, r}});
 }
 
 void crossEntropies(int64_t r, int64_t n) {
   const double all = 4.0 * r * n, exps = secondsOfExponentials(double(r) * n);
   Values x(r * n);
-  Array<float> loss(r), wantLoss(r), lse(r);
+  Array<float> loss(r), wantLoss(r), shift(r), logSum(r);
   Array<int32_t> labels(r);
   for (int64_t i = 0; i < r; ++i)
     labels[i] = int32_t(i * 7919 % n);
   streams(
       sized("cross-entropy", r, n), Traffic().read(all).atLeast(exps),
-      [&] { cross_entropy<float>(loss, lse, x, labels, r, n); },
+      [&] { cross_entropy<float>(loss, shift, logSum, x, labels, r, n); },
       [&] { reference::cross_entropy<float>(wantLoss, x, labels, r, n); }, {{loss, wantLoss, r}});
 }
 

@@ -74,9 +74,13 @@ Val Lowering::countCall(const CallExpr &e, const Args &args) {
   if (!x)
     return Val::poison();
   auto over = axes(args["over"], x->type().getAxes(), "`over`");
-  if (!over || !has(x->type(), *over, e.range, "the value"))
+  auto local = flag(args["local"], false, "local");
+  if (!over || !local || !has(x->type(), *over, e.range, "the value"))
     return Val::poison();
-  return tensor(build.count(refs(*over), x->type()), true, e.range);
+  Value count = build.count(refs(*over), x->type());
+  if (*local)
+    count.getDefiningOp()->setAttr(ech::kLocal, builder.getUnitAttr());
+  return tensor(count, true, e.range);
 }
 
 /// `where = mask`, which meets the value as in an element-wise operation; the value gets its axes, too. Null where all
@@ -219,8 +223,8 @@ Value Lowering::exponentialOf(const std::string &name, Value x, Value mask, Arra
     y = build.select(taken, x, low);
   }
   Value result = name == "softmax"     ? build.softmax(y, over)
-                 : name == "logsumexp" ? build.logSumExp(y, over)
-                                       : build.sub(y, build.logSumExp(y, over));
+                 : name == "logsumexp" ? build.logSumExp(y, over).getResult()
+                                       : build.logSoftmax(y, over);
   return any ? build.select(name == "softmax" ? mask : any, result, zero) : result;
 }
 

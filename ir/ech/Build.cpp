@@ -202,12 +202,18 @@ Value Build::argmax(Value x, StringRef over) {
   return ArgMaxOp::create(builder, loc, result, x, names(over));
 }
 Value Build::softmax(Value x, Names over) { return SoftmaxOp::create(builder, loc, tensor(x), x, names(over)); }
-Value Build::logSumExp(Value x, Names over) {
-  return LogSumExpOp::create(builder, loc, reduced(tensor(x), over), x, names(over));
+LogSumExpOp Build::logSumExp(Value x, Names over) {
+  Tensor result = reduced(tensor(x), over);
+  return LogSumExpOp::create(builder, loc, TypeRange{result, result, result}, ValueRange{x},
+                             ArrayRef{builder.getNamedAttr("over", names(over))});
+}
+Value Build::logSoftmax(Value x, Names over) {
+  LogSumExpOp of = logSumExp(x, over);
+  return sub(sub(x, map(Function::StopGradient, {of.getShift()})), of.getLogSum());
 }
 CrossEntropyOp Build::crossEntropy(Value logits, Value labels, StringRef over) {
   Tensor result = reduced(tensor(logits), over);
-  return CrossEntropyOp::create(builder, loc, TypeRange{result, result}, ValueRange{logits, labels},
+  return CrossEntropyOp::create(builder, loc, TypeRange{result, result, result}, ValueRange{logits, labels},
                                 ArrayRef{builder.getNamedAttr("over", names(over))});
 }
 NormalizeOp Build::normalize(Value x, Names over, bool rms) {
@@ -215,8 +221,8 @@ NormalizeOp Build::normalize(Value x, Names over, bool rms) {
   SmallVector<NamedAttribute> attributes{builder.getNamedAttr("over", names(over))};
   if (rms)
     attributes.push_back(builder.getNamedAttr("rms", builder.getUnitAttr()));
-  return NormalizeOp::create(builder, loc, TypeRange{tensor(x), statistic, statistic, statistic}, ValueRange{x},
-                             attributes);
+  return NormalizeOp::create(builder, loc, TypeRange{tensor(x), statistic, statistic, statistic, statistic},
+                             ValueRange{x}, attributes);
 }
 Value Build::normalizeGrad(Value dy, Value y, Value rstd, Names over, bool rms) {
   return NormalizeGradOp::create(builder, loc, tensor(y), dy, y, rstd, names(over),
@@ -350,10 +356,10 @@ Value Build::pool(Pooling kind, Value x, Names window, ArrayRef<int64_t> size, A
 }
 AttentionOp Build::attention(Value q, Value k, Value v, Value mask, Value bias, StringRef query, StringRef past,
                              StringRef key, double scale, bool causal) {
-  Tensor result = tensor(q), lse = without(result, key);
-  return AttentionOp::create(builder, loc, result, lse, q, k, v, mask, bias, builder.getStringAttr(query),
-                             builder.getStringAttr(past), builder.getStringAttr(key), builder.getF64FloatAttr(scale),
-                             causal ? builder.getUnitAttr() : UnitAttr());
+  Tensor result = tensor(q), statistic = without(result, key);
+  return AttentionOp::create(builder, loc, result, statistic, statistic, q, k, v, mask, bias,
+                             builder.getStringAttr(query), builder.getStringAttr(past), builder.getStringAttr(key),
+                             builder.getF64FloatAttr(scale), causal ? builder.getUnitAttr() : UnitAttr());
 }
 
 //===- repeat -----------------------------------------------------------------------------------------------------===//

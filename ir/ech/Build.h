@@ -50,7 +50,8 @@ public:
   mlir::Value mean(mlir::Value x, Names over);             ///< sum / count
   mlir::Value argmax(mlir::Value x, llvm::StringRef over); ///< i32
   mlir::Value softmax(mlir::Value x, Names over);
-  mlir::Value logSumExp(mlir::Value x, Names over);
+  LogSumExpOp logSumExp(mlir::Value x, Names over);
+  mlir::Value logSoftmax(mlir::Value x, Names over); ///< of the terms of the logsumexp
   CrossEntropyOp crossEntropy(mlir::Value logits, mlir::Value labels, llvm::StringRef over);
   NormalizeOp normalize(mlir::Value x, Names over, bool rms);
   mlir::Value normalizeGrad(mlir::Value dy, mlir::Value y, mlir::Value rstd, Names over, bool rms);

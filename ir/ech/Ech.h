@@ -57,7 +57,8 @@ inline constexpr llvm::StringLiteral kPartialFunctions = "ech.partial_functions"
 /// Discardable attributes that passes set and read.
 inline constexpr llvm::StringLiteral kPhase = "ech.phase"; // "forward" (absent), "backward", "update"
 inline constexpr llvm::StringLiteral kWhy = "ech.why";     // string: layout clause and op that need a collective
-inline constexpr llvm::StringLiteral kLocal = "ech.local"; // unit, on ech.normalize: of one micro batch, on all ranks
+inline constexpr llvm::StringLiteral kLocal =
+    "ech.local"; // unit, on normalize and count: of one micro batch, on all ranks
 /// f64 array, on a draw that decides what is kept: below which number it is, once or at each position of the repeats
 /// around it; absent where that is worked out while training.
 inline constexpr llvm::StringLiteral kChance = "ech.chance";

@@ -350,23 +350,30 @@ def Ech_SoftmaxOp : Ech_OverAxes<"softmax", ["division", "padding"]> {
   let hasVerifier = 1;
 }
 def Ech_LogSumExpOp : Ech_OverAxes<"logsumexp", ["division", "padding"]> {
-  let summary = "log of the sum of exponentials, through the maximum";
+  let summary = "log of the sum of exponentials; and its two terms, a shift near the maximum and log sum exp(x - shift)";
+  let description = [{
+    Large values leave the logarithm no digits in their sum with the shift, so exp and log_softmax are taken of
+    (x - shift) - log_sum. The shift counts as a constant: only shift + log_sum, or x - shift - log_sum, may be formed.
+    Of a slice that is -inf throughout, the result is -inf, the shift 0 and log_sum inf, so that its softmax is 0.
+  }];
   let arguments = (ins Ech_Tensor:$operand, Names:$over);
-  let results = (outs Ech_Tensor:$result);
+  let results = (outs Ech_Tensor:$result, Ech_Tensor:$shift, Ech_Tensor:$logSum);
   let hasVerifier = 1;
 }
 def Ech_CrossEntropyOp : Ech_OverAxes<"cross_entropy", ["division", "padding"]> {
-  let summary = "logsumexp(logits) - logits[label], or - sum(distribution * log_softmax(logits)); and the logsumexp";
+  let summary = "logsumexp(logits) - logits[label], or - sum(distribution * log_softmax(logits)); and logsumexp's terms";
   let arguments = (ins Ech_Tensor:$logits, Ech_Tensor:$labels, Names:$over);
-  let results = (outs Ech_Tensor:$loss, Ech_Tensor:$logsumexp);
+  let results = (outs Ech_Tensor:$loss, Ech_Tensor:$shift, Ech_Tensor:$logSum);
   let hasVerifier = 1;
 }
 def Ech_NormalizeOp : Ech_OverAxes<"normalize"> {
   let summary = "zero mean and unit variance over axes (rms: unit mean square); with the statistics";
   let description = [{y = (x - mean) * rstd, rstd = 1 / sqrt(variance + 1e-5), variance biased; with `rms`, y = x * rstd,
-    rstd = 1 / sqrt(mean(x^2) + 1e-5), and mean and variance are not meant to be used.}];
+    rstd = 1 / sqrt(mean(x^2) + 1e-5), and mean and variance are not meant to be used. mean + mean_low is the mean before
+    it was rounded: x - mean alone has no digits where the mean is large beside the deviation.}];
   let arguments = (ins Ech_Tensor:$operand, Names:$over, UnitAttr:$rms);
-  let results = (outs Ech_Tensor:$result, Ech_Tensor:$rstd, Ech_Tensor:$mean, Ech_Tensor:$variance);
+  let results = (outs Ech_Tensor:$result, Ech_Tensor:$rstd, Ech_Tensor:$mean, Ech_Tensor:$variance,
+                      Ech_Tensor:$meanLow);
   let hasVerifier = 1;
 }
 def Ech_NormalizeGradOp : Ech_Pure<"normalize_grad", [DeclareOpInterfaceMethods<AxisRule, ["division"]>]> {
@@ -516,15 +523,17 @@ def Ech_PoolGradOp : Ech_Windowed<"pool_grad"> {
 def Ech_AttentionOp : Ech_Op<"attention", [Pure, AttrSizedOperandSegments, DeclareOpInterfaceMethods<Costed, ["flops"]>,
                                          DeclareOpInterfaceMethods<AxisRule, ["division"]>,
                                          DeclareOpInterfaceMethods<Derivable>]> {
-  let summary = "softmax(scale * q k + bias, where = mask and causal) v, in blocks; with the logsumexp of the scores";
+  let summary = "softmax(scale * q k + bias, where = mask and causal) v, in blocks; with what its derivative needs of the scores";
   let description = [{
     q: (…, query, key), k: (…, past, key), v: (…, past, value key); `query` is the axis of q walked against `past`
-    (absent: empty string). `causal`: position in `query` >= position in `past`. The logsumexp has q's axes without `key`.
+    (absent: empty string). `causal`: position in `query` >= position in `past`. The maximum of a query's scores and the
+    sum of exp(score - maximum) have q's axes without `key`; they stay apart, because a large maximum would leave the
+    sum's logarithm no digits.
   }];
   let arguments = (ins Ech_Tensor:$q, Ech_Tensor:$k, Ech_Tensor:$v, Optional<Ech_Tensor>:$mask,
                        Optional<Ech_Tensor>:$bias, StrAttr:$query, StrAttr:$past, StrAttr:$key, F64Attr:$scale,
                        UnitAttr:$causal);
-  let results = (outs Ech_Tensor:$result, Ech_Tensor:$logsumexp);
+  let results = (outs Ech_Tensor:$result, Ech_Tensor:$maximum, Ech_Tensor:$sum);
   let assemblyFormat = [{
     $q `,` $k `,` $v (`mask` $mask^)? (`bias` $bias^)? attr-dict `:` functional-type(operands, results)
   }];
@@ -534,11 +543,11 @@ def Ech_AttentionGradOp : Ech_Op<"attention_grad", [Pure, AttrSizedOperandSegmen
                                                   DeclareOpInterfaceMethods<AxisRule, ["division"]>]> {
   let summary = "cotangents of q, k, v and, where there is one, of the bias";
   let arguments = (ins Ech_Tensor:$cotangent, Ech_Tensor:$q, Ech_Tensor:$k, Ech_Tensor:$v, Ech_Tensor:$result,
-                       Ech_Tensor:$logsumexp, Optional<Ech_Tensor>:$mask, Optional<Ech_Tensor>:$bias, StrAttr:$query,
-                       StrAttr:$past, StrAttr:$key, F64Attr:$scale, UnitAttr:$causal);
+                       Ech_Tensor:$maximum, Ech_Tensor:$sum, Optional<Ech_Tensor>:$mask, Optional<Ech_Tensor>:$bias,
+                       StrAttr:$query, StrAttr:$past, StrAttr:$key, F64Attr:$scale, UnitAttr:$causal);
   let results = (outs Ech_Tensor:$dq, Ech_Tensor:$dk, Ech_Tensor:$dv, Optional<Ech_Tensor>:$dbias);
   let assemblyFormat = [{
-    $cotangent `,` $q `,` $k `,` $v `,` $result `,` $logsumexp (`mask` $mask^)? (`bias` $bias^)? attr-dict `:`
+    $cotangent `,` $q `,` $k `,` $v `,` $result `,` $maximum `,` $sum (`mask` $mask^)? (`bias` $bias^)? attr-dict `:`
     functional-type(operands, results)
   }];
   let hasVerifier = 1;

@@ -100,8 +100,8 @@ struct Heads {
              [](OpBuilder &, ValueRange element) { return element[0]; });
   }
   /// (batch, group, head, seq), dense.
-  SmallVector<Axis> statistics(Tensor lse) const {
-    return order(Buffer::dense(lse.getAxes(), lse.getElement()), query);
+  SmallVector<Axis> statistics(Tensor local) const {
+    return order(Buffer::dense(local.getAxes(), local.getElement()), query);
   }
 
   /// {batch, group, head, seq, past} of a mask or bias; false: a copy is needed.
@@ -157,10 +157,11 @@ LogicalResult lowerAttention(Lowering &l, ech::AttentionOp op) {
   Value k = h.withStrides(l, l.read(op.getK()), h.past, sk, loc);
   Value v = h.withStrides(l, l.read(op.getV()), h.past, sv, loc);
   Value out = h.result(l, op.getResult(), h.query, so);
-  Value lse = l.resultAs(op.getLogsumexp(), h.statistics(l.local(op.getLogsumexp())));
+  const SmallVector<Axis> rows = h.statistics(l.local(op.getMaximum()));
+  Value maximum = l.resultAs(op.getMaximum(), rows), sum = l.resultAs(op.getSum(), rows);
   Value mask = h.scores(l, op.getMask(), sm, loc), bias = h.scores(l, op.getBias(), sb, loc);
   Lowering::Call call(l, "attention", loc);
-  call.out(out).out(lse).in(q).in(k).in(v);
+  call.out(out).out(maximum).out(sum).in(q).in(k).in(v);
   h.shape(l, call, op.getQ(), op.getK(), op.getScale().convertToDouble(), op.getCausal(),
           l.local(op.getV()).sizeOf(h.key), sm, sb, 2);
   call.open().numbers(sq).numbers(sk).numbers(sv).numbers(so).close();
@@ -181,7 +182,8 @@ LogicalResult lowerAttentionGrad(Lowering &l, ech::AttentionGradOp op) {
   Value v = h.withStrides(l, l.read(op.getV()), h.past, sv, loc);
   Value out = h.withStrides(l, l.read(op.getResult()), h.query, so, loc);
   Value dout = h.withStrides(l, l.read(op.getCotangent()), h.query, go, loc);
-  Value lse = l.denseAs(l.read(op.getLogsumexp()), h.statistics(l.local(op.getLogsumexp())), loc);
+  const SmallVector<Axis> rows = h.statistics(l.local(op.getMaximum()));
+  Value maximum = l.denseAs(l.read(op.getMaximum()), rows, loc), sum = l.denseAs(l.read(op.getSum()), rows, loc);
   Value mask = h.scores(l, op.getMask(), sm, loc), bias = h.scores(l, op.getBias(), sb, loc);
   Value dq = h.result(l, op.getDq(), h.query, gq), dk = h.result(l, op.getDk(), h.past, gk);
   Value dv = h.result(l, op.getDv(), h.past, gv);
@@ -192,7 +194,7 @@ LogicalResult lowerAttentionGrad(Lowering &l, ech::AttentionGradOp op) {
   dbias ? call.out(dbias)
         : call.word(rt::buffer(dq).getElement().isF32() ? "static_cast<float *>(nullptr)"
                                                         : "static_cast<double *>(nullptr)");
-  call.in(dout).in(out).in(lse).in(q).in(k).in(v);
+  call.in(dout).in(out).in(maximum).in(sum).in(q).in(k).in(v);
   h.shape(l, call, op.getQ(), op.getK(), op.getScale().convertToDouble(), op.getCausal(),
           l.local(op.getV()).sizeOf(h.key), sm, sb, 5);
   call.open().numbers(sq).numbers(sk).numbers(sv).numbers(so).close();

@@ -59,7 +59,7 @@ int64_t totalOf(Value v, ArrayRef<StringRef> over) {
 /// The moments of what all ranks hold, combined in rank order.
 Value momentsOfAll(Lowering &l, ech::NormalizeOp op, const Form &form, Value x, ArrayRef<int64_t> mesh) {
   Location loc = op.getLoc();
-  Type element = rt::buffer(x).getElement();
+  Type element = l.b.getF64Type();
   auto named = [&](StringRef name) { return NameLoc::get(l.b.getStringAttr(name), loc); };
   const int64_t ranks = l.ranksOver(mesh);
   SmallVector<Axis> own(form.kept);
@@ -90,7 +90,7 @@ LogicalResult lowerRms(Lowering &l, ech::NormalizeOp op) {
     call.out(y).out(rstd).in(x).number(form.channels).number(form.inner).word(kEpsilon).share(0, 2).done();
     return success();
   }
-  Value squares = l.alloc(form.kept, rt::buffer(x).getElement(), NameLoc::get(l.b.getStringAttr("squares"), loc));
+  Value squares = l.alloc(form.kept, l.b.getF64Type(), NameLoc::get(l.b.getStringAttr("squares"), loc));
   Lowering::Call local(l, "rms_local", loc);
   local.out(squares).in(x).number(form.channels).number(form.inner).done();
   l.collective("all_reduce", squares, squares, form.channels, "Sum", mesh, "auto", Lowering::whyInside(op), loc);
@@ -100,11 +100,11 @@ LogicalResult lowerRms(Lowering &l, ech::NormalizeOp op) {
   return success();
 }
 
-/// The last arguments of a call that makes statistics: mean and variance, where somebody reads one of them.
+/// The last arguments of a call that makes statistics: mean, variance and mean_low, where somebody reads one of them.
 Lowering::Call &withStatistics(Lowering::Call &call, Lowering &l, ech::NormalizeOp op) {
   call.word(kEpsilon);
-  if (!op.getMean().use_empty() || !op.getVariance().use_empty())
-    call.out(l.result(op.getMean())).out(l.result(op.getVariance()));
+  if (!op.getMean().use_empty() || !op.getVariance().use_empty() || !op.getMeanLow().use_empty())
+    call.out(l.result(op.getMean())).out(l.result(op.getVariance())).out(l.result(op.getMeanLow()));
   return call;
 }
 
@@ -163,7 +163,7 @@ LogicalResult lowerNormalizeGrad(Lowering &l, ech::NormalizeGradOp op) {
   }
   SmallVector<Axis> axes(form.kept);
   axes.push_back(l.axisBeside("part", op.getRms() ? 1 : 2, axes));
-  Value sums = l.alloc(axes, rt::buffer(y).getElement(), NameLoc::get(l.b.getStringAttr("sums"), loc));
+  Value sums = l.alloc(axes, l.b.getF64Type(), NameLoc::get(l.b.getStringAttr("sums"), loc));
   Lowering::Call local(l, op.getRms() ? "rms_grad_local" : "normalize_grad_local", loc);
   local.out(sums).in(dy).in(y).number(form.channels).number(form.inner).done();
   l.collective("all_reduce", sums, sums, rt::buffer(sums).count(), "Sum", mesh, "auto", Lowering::whyInside(op), loc);

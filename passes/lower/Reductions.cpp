@@ -143,14 +143,16 @@ LogicalResult lowerSoftmax(Lowering &l, ech::SoftmaxOp op) {
 LogicalResult lowerLogSumExp(Lowering &l, ech::LogSumExpOp op) {
   Slices s(l, op, op.getOperand(), op.getOver());
   Value out = l.resultAs(op.getResult(), s.rest);
+  Value shift = l.resultAs(op.getShift(), s.rest), logSum = l.resultAs(op.getLogSum(), s.rest);
   if (!s.isSplit()) {
-    s.call("logsumexp").out(out).in(s.x).number(s.outer).number(s.n).number(s.inner).done();
+    auto call = s.call("logsumexp");
+    call.out(out).out(shift).out(logSum).in(s.x).number(s.outer).number(s.n).number(s.inner).done();
     return success();
   }
   Value m = s.maximum(), sum = s.temporary("sum_of_exp");
   s.call("local_sum_exp").out(sum).in(s.x).in(m).number(s.outer).number(s.n).number(s.inner).done();
   s.reduceOverRanks(sum, "Sum");
-  s.call("logsumexp_finish").out(out).in(m).in(sum).number(s.count()).done();
+  s.call("logsumexp_finish").out(out).out(shift).out(logSum).in(m).in(sum).number(s.count()).done();
   return success();
 }
 
@@ -173,21 +175,22 @@ LogicalResult lowerCrossEntropy(Lowering &l, ech::CrossEntropyOp op) {
   int64_t count = Buffer::dense(rows, element).count(), vocab = classes.size;
   bool hasTarget = l.local(op.getLabels()).has(over);
   Value labels = l.denseAs(l.read(op.getLabels()), hasTarget ? all : rows, op.getLabels().getLoc());
-  Value loss = l.result(op.getLoss()), lse = l.result(op.getLogsumexp());
+  Value loss = l.result(op.getLoss()), shift = l.result(op.getShift()), logSum = l.result(op.getLogSum());
   auto named = [&](StringRef name) { return NameLoc::get(l.b.getStringAttr(name), loc); };
   auto call = [&](StringRef callee) { return Lowering::Call(l, callee, loc); };
   if (mesh.empty()) {
     if (!hasTarget) {
-      call("cross_entropy").out(loss).out(lse).in(x).in(labels).number(count).number(vocab).done();
+      auto whole = call("cross_entropy");
+      whole.out(loss).out(shift).out(logSum).in(x).in(labels).number(count).number(vocab).done();
       return success();
     }
     Value mass = l.alloc(rows, element, named("mass"));
-    call("cross_entropy_target").out(loss).out(lse).out(mass).in(x).in(labels).number(count).number(vocab).done();
+    auto whole = call("cross_entropy_target");
+    whole.out(loss).out(shift).out(logSum).out(mass).in(x).in(labels).number(count).number(vocab).done();
     return success();
   }
-  Value m = l.alloc(rows, element, named("maximum"));
-  call("reduce_max").out(m).in(x).number(count).number(vocab).number(1).done();
-  l.collective("all_reduce", m, m, count, "Max", mesh, "auto", Lowering::whyInside(op), loc);
+  call("reduce_max").out(shift).in(x).number(count).number(vocab).number(1).done();
+  l.collective("all_reduce", shift, shift, count, "Max", mesh, "auto", Lowering::whyInside(op), loc);
   // the sums travel as one message
   SmallVector<Axis> parts{l.axisBeside("part", hasTarget ? 3 : 2, rows)};
   llvm::append_range(parts, rows);
@@ -196,18 +199,18 @@ LogicalResult lowerCrossEntropy(Lowering &l, ech::CrossEntropyOp op) {
   Value sum = part(0, "sum_of_exp"), picked = part(1, "picked"), mass = hasTarget ? part(2, "mass") : Value();
   if (hasTarget) {
     auto local = call("cross_entropy_target_local");
-    local.out(sum).out(picked).out(mass).in(x).in(m).in(labels).number(count).number(vocab).done();
+    local.out(sum).out(picked).out(mass).in(x).in(shift).in(labels).number(count).number(vocab).done();
   } else {
     auto local = call("cross_entropy_local");
-    local.out(sum).out(picked).in(x).in(m).in(labels).number(count).number(vocab);
+    local.out(sum).out(picked).in(x).in(shift).in(labels).number(count).number(vocab);
     Value first = l.offsetOf(ech::tensor(op.getLogits()), over);
     (first ? local.index(first) : local.number(0)).done();
   }
   l.collective("all_reduce", sums, sums, rt::buffer(sums).count(), "Sum", mesh, "auto", Lowering::whyInside(op), loc);
   if (hasTarget)
-    call("cross_entropy_target_finish").out(loss).out(lse).in(m).in(sum).in(picked).in(mass).number(count).done();
+    call("cross_entropy_target_finish").out(loss).out(logSum).in(sum).in(picked).in(mass).number(count).done();
   else
-    call("cross_entropy_finish").out(loss).out(lse).in(m).in(sum).in(picked).number(count).done();
+    call("cross_entropy_finish").out(loss).out(logSum).in(sum).in(picked).number(count).done();
   return success();
 }
 

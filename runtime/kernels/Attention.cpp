@@ -14,9 +14,9 @@ using namespace detail;
 template <typename T> struct Forward : Operands<T> {
   using Operands<T>::shape, Operands<T>::strides, Operands<T>::at, Operands<T>::mask, Operands<T>::bias;
   using Operands<T>::q, Operands<T>::k, Operands<T>::v;
-  T *out, *lse; // of this slice
+  T *out, *m, *l; // of this slice: the result, and of each query the maximum and the sum of exponentials
   NextSlice<T> next;
-  T *keys, *values, *scores, *m, *l; // scratch
+  T *keys, *values, *scores; // scratch
 
   void run() {
     std::fill_n(m, shape.seq, kMinusInf<T>);
@@ -35,12 +35,8 @@ template <typename T> struct Forward : Operands<T> {
           finish(i0, rows);
       }
     }
-    for (int64_t i = 0; i < shape.seq; ++i)
-      lse[i] = math::select(m[i] == kMinusInf<T>, m[i], m[i] + math::log(l[i]));
-    for (int64_t i = 0; i < shape.seq && keysSeen(shape, i + 1) <= 0; ++i) { // the first ones may see nothing
+    for (int64_t i = 0; i < shape.seq && keysSeen(shape, i + 1) <= 0; ++i) // the first ones may see nothing
       std::fill_n(out + i * strides.out.row, shape.value, T(0));
-      lse[i] = kMinusInf<T>;
-    }
   }
 
   /// Scores of a panel, then p in their place, and what p adds to the result.
@@ -100,12 +96,12 @@ template <typename T> struct Forward : Operands<T> {
 } // namespace
 
 template <typename T>
-void attention(T *out, T *lse, const T *q, const T *k, const T *v, const AttentionShape &shape,
+void attention(T *out, T *maximum, T *sum, const T *q, const T *k, const T *v, const AttentionShape &shape,
                const AttentionStrides &strides, const uint8_t *mask, const T *bias) {
   Workspace<T> &w = workspace<T>();
   const int64_t some = std::min(kKeys, shape.past);
   T *keys = w.get(0, strips_size<T>(shape.key, some)), *values = w.get(1, strips_size<T>(some, shape.value));
-  T *scores = w.get(2, kTileRows * rowOf<T>(kKeys)), *m = w.get(3, shape.seq), *l = w.get(4, shape.seq);
+  T *scores = w.get(2, kTileRows * rowOf<T>(kKeys));
   const Operands<T> all{shape, strides, q, k, v, mask, bias};
   overSlices(shape, [&](Slice at) {
     NextSlice<T> next(shape);
@@ -113,13 +109,14 @@ void attention(T *out, T *lse, const T *q, const T *k, const T *v, const Attenti
       all.of(after).ask(next);
       next.needs(out + after.in(strides.out), shape.seq, strides.out.row, shape.value);
     }
-    Forward<T>{all.of(at), out + at.in(strides.out), lse + at.row(shape), next, keys, values, scores, m, l}.run();
+    T *m = maximum + at.row(shape), *l = sum + at.row(shape);
+    Forward<T>{all.of(at), out + at.in(strides.out), m, l, next, keys, values, scores}.run();
   });
 }
 
 namespace reference {
 template <typename T>
-void attention(T *out, T *lse, const T *q, const T *k, const T *v, const AttentionShape &shape,
+void attention(T *out, T *maximum, T *sums, const T *q, const T *k, const T *v, const AttentionShape &shape,
                const AttentionStrides &strides, const uint8_t *mask, const T *bias) {
   std::vector<double> s(shape.past);
   overSlices(shape, [&](Slice at) {
@@ -139,7 +136,8 @@ void attention(T *out, T *lse, const T *q, const T *k, const T *v, const Attenti
       }
       for (int64_t j = 0; j < shape.past; ++j)
         sum += s[j] = s[j] == -INFINITY ? 0 : std::exp(s[j] - top);
-      lse[at.row(shape) + i] = static_cast<T>(sum == 0 ? -INFINITY : top + std::log(sum));
+      maximum[at.row(shape) + i] = static_cast<T>(top);
+      sums[at.row(shape) + i] = static_cast<T>(sum);
       for (int64_t c = 0; c < shape.value; ++c) {
         double o = 0;
         for (int64_t j = 0; j < shape.past; ++j)
@@ -152,9 +150,9 @@ void attention(T *out, T *lse, const T *q, const T *k, const T *v, const Attenti
 } // namespace reference
 
 #define INSTANTIATE(T)                                                                                                 \
-  template void attention<T>(T *, T *, const T *, const T *, const T *, const AttentionShape &,                        \
+  template void attention<T>(T *, T *, T *, const T *, const T *, const T *, const AttentionShape &,                   \
                              const AttentionStrides &, const uint8_t *, const T *);                                    \
-  template void reference::attention<T>(T *, T *, const T *, const T *, const T *, const AttentionShape &,             \
+  template void reference::attention<T>(T *, T *, T *, const T *, const T *, const T *, const AttentionShape &,        \
                                         const AttentionStrides &, const uint8_t *, const T *);
 INSTANTIATE(float)
 INSTANTIATE(double)

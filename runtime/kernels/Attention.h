@@ -1,6 +1,6 @@
 // Scaled dot-product attention in blocks: the score matrix is never stored. Types: float, double.
 //   out[b,g,h,i,:] = sum over j of softmax_j(scale * q[b,g,h,i,:] . k[b,g,h,j,:] + bias[b,g,h,i,j]) * v[b,g,h,j,:]
-// where j runs over the keys that `causal` and the mask allow; a query without any gives 0 and lse -inf.
+// where j runs over the keys that `causal` and the mask allow; a query without any gives 0.
 // Grouped queries: k and v have stride 0 over `head`. Source: Dao et al. 2022, FlashAttention, algorithms 1 and 4.
 #pragma once
 #include <cstdint>
@@ -32,23 +32,24 @@ struct AttentionStrides {
   HeadStrides q, k, v, out;
 };
 
-/// out: (batch, seq, group, head, value) by strides; lse: (batch, group, head, seq), dense, kept for the derivative.
-/// mask (nonzero: attend) and bias may be null.
+/// out: (batch, seq, group, head, value) by strides; maximum of a query's scores and sum of exp(score - maximum):
+/// (batch, group, head, seq), dense, kept for the derivative (-inf and 0 where a query sees no key). mask (nonzero:
+/// attend) and bias may be null.
 template <typename T>
-void attention(T *out, T *lse, const T *q, const T *k, const T *v, const AttentionShape &shape,
+void attention(T *out, T *maximum, T *sum, const T *q, const T *k, const T *v, const AttentionShape &shape,
                const AttentionStrides &strides, const uint8_t *mask = nullptr, const T *bias = nullptr);
 
 /// dq, dk, dv by grads.q, .k, .v and dout by grads.out; q, k, v and out by strides. What the targets held is
 /// overwritten; where a target's stride is 0 over a dimension, contributions are summed over it. dbias (bias's strides,
 /// likewise overwritten) may be null.
 template <typename T>
-void attention_grad(T *dq, T *dk, T *dv, T *dbias, const T *dout, const T *out, const T *lse, const T *q, const T *k,
-                    const T *v, const AttentionShape &shape, const AttentionStrides &strides,
+void attention_grad(T *dq, T *dk, T *dv, T *dbias, const T *dout, const T *out, const T *maximum, const T *sum,
+                    const T *q, const T *k, const T *v, const AttentionShape &shape, const AttentionStrides &strides,
                     const AttentionStrides &grads, const uint8_t *mask = nullptr, const T *bias = nullptr);
 
 namespace reference {
 template <typename T>
-void attention(T *out, T *lse, const T *q, const T *k, const T *v, const AttentionShape &shape,
+void attention(T *out, T *maximum, T *sum, const T *q, const T *k, const T *v, const AttentionShape &shape,
                const AttentionStrides &strides, const uint8_t *mask, const T *bias);
 } // namespace reference
 } // namespace echelon::runtime

@@ -1,9 +1,9 @@
 // The derivative of attention, a slice at a time, blocks of keys by blocks of queries, the latter in panels of six.
-// Probabilities again from the kept lse, p = exp(s - lse), then with D = sum(dout * out):
+// Probabilities again from the kept maximum and sum, p = exp(s - maximum) / sum, then with D = sum(dout * out):
 //   dv += p^T dout,  ds = p * (dout v^T - D),  dq += scale ds k,  dk += scale ds^T q,  dbias += ds.
 #include "runtime/kernels/AttentionSlice.h"
-#include "runtime/kernels/BlockedSum.h"
 #include "runtime/kernels/Copy.h"
+#include "runtime/kernels/ExpSums.h"
 
 namespace echelon::runtime {
 namespace {
@@ -19,7 +19,7 @@ template <typename T> struct Backward : Operands<T> {
   using Operands<T>::q, Operands<T>::k, Operands<T>::v;
   const AttentionStrides &grads;
   T *dq, *dk, *dv, *dbias; // of this slice
-  const T *dout, *out, *lse;
+  const T *dout, *out, *maximum, *sum;
   bool addsQ, addsKv;
   NextSlice<T> next;
   T *keys, *keysAcross, *valuesAcross, *queries, *douts, *p, *ds, *dots; // scratch
@@ -88,9 +88,10 @@ template <typename T> struct Backward : Operands<T> {
     for (int64_t r = 0; r < panel.rows; ++r) {
       const int64_t n = panel.seen(shape, r), i = i0 + r;
       T *a = pr + r * ld, *b = dr + r * ld;
-      const Vector<T> dot = every(dots[i]), shift = every(lse[i] == kMinusInf<T> ? T(0) : lse[i]);
+      const Vector<T> dot = every(dots[i]), shift = every(shift_of(maximum[i]));
+      const Vector<T> scale = every(sum[i] == T(0) ? T(0) : T(1) / sum[i]);
       auto take = [&](int64_t c, auto here) {
-        Vector<T> e = only<T>(here, exp_down(Whole().load(a + c) - shift));
+        Vector<T> e = only<T>(here, exp_down(Whole().load(a + c) - shift) * scale);
         Whole().store(a + c, e);
         Whole().store(b + c, only<T>(here, e * (Whole().load(b + c) - dot)));
       };
@@ -114,8 +115,8 @@ template <typename T> struct Backward : Operands<T> {
 } // namespace
 
 template <typename T>
-void attention_grad(T *dq, T *dk, T *dv, T *dbias, const T *dout, const T *out, const T *lse, const T *q, const T *k,
-                    const T *v, const AttentionShape &shape, const AttentionStrides &strides,
+void attention_grad(T *dq, T *dk, T *dv, T *dbias, const T *dout, const T *out, const T *maximum, const T *sum,
+                    const T *q, const T *k, const T *v, const AttentionShape &shape, const AttentionStrides &strides,
                     const AttentionStrides &grads, const uint8_t *mask, const T *bias) {
   auto clear = [&](T *x, const HeadStrides &s, int64_t last, int64_t rows, int64_t width) {
     int64_t steps[5] = {s.batch, s.group, s.head, s.row, last};
@@ -164,7 +165,8 @@ void attention_grad(T *dq, T *dk, T *dv, T *dbias, const T *dout, const T *out, 
                 dbias ? dbias + at.in(shape.bias) : nullptr,
                 dout + at.in(grads.out),
                 out + at.in(strides.out),
-                lse + at.row(shape),
+                maximum + at.row(shape),
+                sum + at.row(shape),
                 addsQ,
                 addsKv,
                 next,
@@ -182,7 +184,7 @@ void attention_grad(T *dq, T *dk, T *dv, T *dbias, const T *dout, const T *out, 
 
 #define INSTANTIATE(T)                                                                                                 \
   template void attention_grad<T>(T *, T *, T *, T *, const T *, const T *, const T *, const T *, const T *,           \
-                                  const T *, const AttentionShape &, const AttentionStrides &,                         \
+                                  const T *, const T *, const AttentionShape &, const AttentionStrides &,              \
                                   const AttentionStrides &, const uint8_t *, const T *);
 INSTANTIATE(float)
 INSTANTIATE(double)

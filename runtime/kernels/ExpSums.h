@@ -104,7 +104,8 @@ inline ShiftedSum<float> shifted_exp_sum(const float *x, int64_t n) {
   const float wanted = exponentOf(largest);
   const double shift = double(wanted) * log2, rounded = static_cast<float>(shift);
   const double scale = math::detail::powerOfTwo(static_cast<int64_t>(exponent - wanted)); // less than 2^room away
-  return {static_cast<float>(rounded), static_cast<float>(total.value() * scale * (1 + (shift - rounded)))};
+  const double lost = shift - rounded, exp = 1 + lost * (1 + lost * (0.5 + lost / 6));    // |lost| < 2^-6
+  return {static_cast<float>(rounded), static_cast<float>(total.value() * scale * exp)};
 }
 inline ShiftedSum<double> shifted_exp_sum(const double *x, int64_t n) { return exp_sum_from_maximum(x, n); }
 

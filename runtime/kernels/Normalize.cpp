@@ -37,11 +37,54 @@ template <typename T> double squaresAbout(const T *x, int64_t n, T about) {
   });
 }
 
+/// The same where T does not hold the squares.
+template <typename T> [[gnu::cold, gnu::noinline]] double squaresInDouble(const T *x, int64_t n, double about) {
+  double squares = 0;
+  for (int64_t i = 0; i < n; ++i)
+    squares += (double(x[i]) - about) * (double(x[i]) - about);
+  return squares;
+}
+
+/// sum (x - about) / n.
+template <typename T> double meanAbout(const T *x, int64_t n, T about) {
+  const detail::Vector<T> a = detail::every(about);
+  return detail::sum_of_vectors<T>(n,
+                                   [=](auto at, int64_t i) {
+                                     const detail::Vector<T> v = at.load(x + i) - a;
+                                     if constexpr (std::is_same_v<decltype(at), detail::Part>)
+                                       return detail::only<T>(detail::first_lanes<T>(at.count), v);
+                                     return v;
+                                   }) /
+         double(n);
+}
+
+/// Where the mean is large beside the deviation. The sum has lost digits, and so has the mean; differences from a
+/// number near it are exact, and their mean is what lacks. Twice: the first time, the number may be far off.
+template <typename T> [[gnu::noinline]] Moments momentsFarFromZero(const T *x, int64_t n, double mean) {
+  T about = static_cast<T>(mean);
+  for (int turn = 0; turn < 2; ++turn)
+    about = static_cast<T>(double(about) + meanAbout(x, n, about));
+  const double shift = meanAbout(x, n, about);
+  if (!std::isfinite(shift)) { // T does not hold the sum
+    mean = 0;
+    for (int64_t i = 0; i < n; ++i)
+      mean += double(x[i]) / double(n);
+    return {double(n), mean, squaresInDouble(x, n, mean)};
+  }
+  double squares = squaresAbout(x, n, about);
+  if (!std::isfinite(squares))
+    squares = squaresInDouble(x, n, double(about));
+  return {double(n), double(about) + shift, std::max(0.0, squares - double(n) * shift * shift)};
+}
+
 template <typename T> Moments momentsOfPiece(const T *x, int64_t n) {
   const double mean = detail::sum_of(x, n) / double(n);
   const T about = static_cast<T>(mean);
+  const double squares = squaresAbout(x, n, about);
+  if (!(4 * squares >= double(n) * mean * mean && std::isfinite(squares)))
+    return momentsFarFromZero(x, n, mean);
   const double shift = mean - double(about); // about the exact mean instead of the rounded one
-  return {double(n), mean, std::max(0.0, squaresAbout(x, n, about) - double(n) * shift * shift)};
+  return {double(n), mean, std::max(0.0, squares - double(n) * shift * shift)};
 }
 
 /// Of contiguous values, n >= 1.
@@ -82,7 +125,7 @@ std::vector<Moments> momentsOfColumns(const T *x, int64_t outer, int64_t channel
   const std::vector<T> rounded(mean.begin(), mean.end());
   const T *about = rounded.data();
   sumColumns(m2.data(), outer, channels, inner, [=](int64_t i, int64_t c) {
-    const T d = x[i] - about[c];
+    const double d = x[i] - about[c];
     return d * d;
   });
   std::vector<Moments> all(channels);
@@ -106,31 +149,35 @@ std::vector<Moments> momentsOfChannels(const T *x, int64_t outer, int64_t channe
 }
 
 /// moments: (count, 3).
-template <typename T> Moments momentsAt(const T *moments, int64_t c) {
-  return {double(moments[3 * c]), double(moments[3 * c + 1]), double(moments[3 * c + 2])};
-}
-template <typename T> void putMoments(T *moments, int64_t c, const Moments &of) {
-  moments[3 * c] = static_cast<T>(of.count);
-  moments[3 * c + 1] = static_cast<T>(of.mean);
-  moments[3 * c + 2] = static_cast<T>(of.m2);
+Moments momentsAt(const double *moments, int64_t c) { return {moments[3 * c], moments[3 * c + 1], moments[3 * c + 2]}; }
+void putMoments(double *moments, int64_t c, const Moments &of) {
+  moments[3 * c] = of.count;
+  moments[3 * c + 1] = of.mean;
+  moments[3 * c + 2] = of.m2;
 }
 
-/// The statistics of row or channel c; mean and variance where they are wanted.
-template <typename T> void writeStatistics(T *rstd, T *mean, T *variance, int64_t c, const Moments &of, double eps) {
-  const double v = of.m2 / of.count;
-  rstd[c] = static_cast<T>(1.0 / std::sqrt(v + eps));
-  if (mean)
-    mean[c] = static_cast<T>(of.mean);
-  if (variance)
-    variance[c] = static_cast<T>(v);
-}
+/// Where the statistics of rows or channels go; what is null is not wanted.
+template <typename T> struct Statistics {
+  T *rstd, *mean, *variance, *meanLow;
+  void write(int64_t c, const Moments &of, double eps) const {
+    const double v = of.m2 / of.count;
+    rstd[c] = static_cast<T>(1.0 / std::sqrt(v + eps));
+    if (mean)
+      mean[c] = static_cast<T>(of.mean);
+    if (variance)
+      variance[c] = static_cast<T>(v);
+    if (meanLow)
+      meanLow[c] = static_cast<T>(of.mean - double(static_cast<T>(of.mean)));
+  }
+};
 
-/// y = (x - mean) * rstd over a row.
+/// y = (x - mean) * rstd over a row: near x, the difference from the rounded mean is exact, and what the rounding lost
+/// is subtracted behind it.
 template <typename T> void normalizeRow(T *y, const T *x, int64_t n, double mean, T rstd) {
-  const T shift = static_cast<T>(mean);
+  const T near = static_cast<T>(mean), lost = static_cast<T>(mean - double(near)) * rstd;
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i)
-    y[i] = (x[i] - shift) * rstd;
+    y[i] = (x[i] - near) * rstd - lost;
 }
 
 /// The sums of dy and of dy * y over a row, in vector lanes.
@@ -167,19 +214,20 @@ void gradRow(T *dx, const T *dy, const T *y, int64_t n, T rstd, const GradSums &
 
 template <typename T>
 void channel_statistics(T *rstd, const T *x, int64_t outer, int64_t channels, int64_t inner, double eps, T *mean,
-                        T *variance) {
+                        T *variance, T *mean_low) {
   const std::vector<Moments> moments = momentsOfChannels(x, outer, channels, inner);
+  const Statistics<T> to{rstd, mean, variance, mean_low};
   for (int64_t c = 0; c < channels; ++c)
-    writeStatistics(rstd, mean, variance, c, moments[c], eps);
+    to.write(c, moments[c], eps);
 }
 
-template <typename T> void local_moments(T *moments, const T *x, int64_t outer, int64_t channels, int64_t inner) {
+template <typename T> void local_moments(double *moments, const T *x, int64_t outer, int64_t channels, int64_t inner) {
   const std::vector<Moments> all = momentsOfChannels(x, outer, channels, inner);
   for (int64_t c = 0; c < channels; ++c)
     putMoments(moments, c, all[c]);
 }
 
-template <typename T> void combine_moments(T *moments, const T *gathered, int64_t parts, int64_t count) {
+void combine_moments(double *moments, const double *gathered, int64_t parts, int64_t count) {
   for (int64_t c = 0; c < count; ++c) {
     Moments all;
     for (int64_t p = 0; p < parts; ++p)
@@ -189,28 +237,32 @@ template <typename T> void combine_moments(T *moments, const T *gathered, int64_
 }
 
 template <typename T>
-void channel_statistics_finish(T *rstd, const T *moments, int64_t channels, double eps, T *mean, T *variance) {
+void channel_statistics_finish(T *rstd, const double *moments, int64_t channels, double eps, T *mean, T *variance,
+                               T *mean_low) {
+  const Statistics<T> to{rstd, mean, variance, mean_low};
   for (int64_t c = 0; c < channels; ++c)
-    writeStatistics(rstd, mean, variance, c, momentsAt(moments, c), eps);
+    to.write(c, momentsAt(moments, c), eps);
 }
 
 //===-- per row: all passes but the first find it in the cache ---------------------------------------------------===//
 
 template <typename T>
-void normalize(T *y, T *rstd, const T *x, int64_t rows, int64_t n, double eps, T *mean, T *variance) {
+void normalize(T *y, T *rstd, const T *x, int64_t rows, int64_t n, double eps, T *mean, T *variance, T *mean_low) {
+  const Statistics<T> to{rstd, mean, variance, mean_low};
   for (int64_t r = 0; r < rows; ++r) {
     const Moments of = momentsOf(x + r * n, n);
-    writeStatistics(rstd, mean, variance, r, of, eps);
+    to.write(r, of, eps);
     normalizeRow(y + r * n, x + r * n, n, of.mean, rstd[r]);
   }
 }
 
 template <typename T>
-void normalize_finish(T *y, T *rstd, const T *x, const T *moments, int64_t rows, int64_t n, double eps, T *mean,
-                      T *variance) {
+void normalize_finish(T *y, T *rstd, const T *x, const double *moments, int64_t rows, int64_t n, double eps, T *mean,
+                      T *variance, T *mean_low) {
+  const Statistics<T> to{rstd, mean, variance, mean_low};
   for (int64_t r = 0; r < rows; ++r) {
     const Moments of = momentsAt(moments, r);
-    writeStatistics(rstd, mean, variance, r, of, eps);
+    to.write(r, of, eps);
     normalizeRow(y + r * n, x + r * n, n, of.mean, rstd[r]);
   }
 }
@@ -220,31 +272,32 @@ template <typename T> void normalize_grad(T *dx, const T *dy, const T *y, const 
     gradRow(dx, dy, y, n, rstd[r], gradSums(dy, y, n), n);
 }
 
-template <typename T> void normalize_grad_local(T *sums, const T *dy, const T *y, int64_t rows, int64_t n) {
+template <typename T> void normalize_grad_local(double *sums, const T *dy, const T *y, int64_t rows, int64_t n) {
   for (int64_t r = 0; r < rows; ++r) {
     const GradSums of = gradSums(dy + r * n, y + r * n, n);
-    sums[2 * r] = static_cast<T>(of.dy), sums[2 * r + 1] = static_cast<T>(of.dyY);
+    sums[2 * r] = of.dy, sums[2 * r + 1] = of.dyY;
   }
 }
 
 template <typename T>
-void normalize_grad_finish(T *dx, const T *dy, const T *y, const T *rstd, const T *sums, int64_t rows, int64_t n,
+void normalize_grad_finish(T *dx, const T *dy, const T *y, const T *rstd, const double *sums, int64_t rows, int64_t n,
                            int64_t total) {
   for (int64_t r = 0; r < rows; ++r, dx += n, dy += n, y += n)
-    gradRow(dx, dy, y, n, rstd[r], {double(sums[2 * r]), double(sums[2 * r + 1])}, total);
+    gradRow(dx, dy, y, n, rstd[r], {sums[2 * r], sums[2 * r + 1]}, total);
 }
 
-template <typename T> void rms_local(T *squares, const T *x, int64_t rows, int64_t n) {
+template <typename T> void rms_local(double *squares, const T *x, int64_t rows, int64_t n) {
   for (int64_t r = 0; r < rows; ++r) {
-    const T *row = x + r * n;
-    squares[r] = static_cast<T>(squaresAbout(row, n, T(0)));
+    squares[r] = squaresAbout(x + r * n, n, T(0));
+    if (!std::isfinite(squares[r]))
+      squares[r] = squaresInDouble(x + r * n, n, 0);
   }
 }
 
 template <typename T>
-void rms_finish(T *y, T *rstd, const T *x, const T *squares, int64_t rows, int64_t n, int64_t total, double eps) {
+void rms_finish(T *y, T *rstd, const T *x, const double *squares, int64_t rows, int64_t n, int64_t total, double eps) {
   for (int64_t r = 0; r < rows; ++r) {
-    T factor = static_cast<T>(1.0 / std::sqrt(double(squares[r]) / double(total) + eps));
+    T factor = static_cast<T>(1.0 / std::sqrt(squares[r] / double(total) + eps));
     rstd[r] = factor;
 #pragma GCC ivdep
     for (int64_t i = r * n; i < (r + 1) * n; ++i)
@@ -254,25 +307,24 @@ void rms_finish(T *y, T *rstd, const T *x, const T *squares, int64_t rows, int64
 
 template <typename T> void rms_normalize(T *y, T *rstd, const T *x, int64_t rows, int64_t n, double eps) {
   for (int64_t r = 0; r < rows; ++r) {
-    T squares;
+    double squares;
     rms_local(&squares, x + r * n, 1, n);
     rms_finish(y + r * n, rstd + r, x + r * n, &squares, 1, n, n, eps);
   }
 }
 
-template <typename T> void rms_grad_local(T *sums, const T *dy, const T *y, int64_t rows, int64_t n) {
+template <typename T> void rms_grad_local(double *sums, const T *dy, const T *y, int64_t rows, int64_t n) {
   for (int64_t r = 0; r < rows; ++r) {
     const T *d = dy + r * n, *v = y + r * n;
-    sums[r] = static_cast<T>(
-        detail::sum_of_vectors<T>(n, [=](auto at, int64_t i) { return at.load(d + i) * at.load(v + i); }));
+    sums[r] = detail::sum_of_vectors<T>(n, [=](auto at, int64_t i) { return at.load(d + i) * at.load(v + i); });
   }
 }
 
 template <typename T>
-void rms_grad_finish(T *dx, const T *dy, const T *y, const T *rstd, const T *sums, int64_t rows, int64_t n,
+void rms_grad_finish(T *dx, const T *dy, const T *y, const T *rstd, const double *sums, int64_t rows, int64_t n,
                      int64_t total) {
   for (int64_t r = 0; r < rows; ++r) {
-    T mean = static_cast<T>(double(sums[r]) / double(total)), factor = rstd[r];
+    T mean = static_cast<T>(sums[r] / double(total)), factor = rstd[r];
 #pragma GCC ivdep
     for (int64_t i = r * n; i < (r + 1) * n; ++i)
       dx[i] = factor * (dy[i] - y[i] * mean);
@@ -281,7 +333,7 @@ void rms_grad_finish(T *dx, const T *dy, const T *y, const T *rstd, const T *sum
 
 template <typename T> void rms_normalize_grad(T *dx, const T *dy, const T *y, const T *rstd, int64_t rows, int64_t n) {
   for (int64_t r = 0; r < rows; ++r) {
-    T sum;
+    double sum;
     rms_grad_local(&sum, dy + r * n, y + r * n, 1, n);
     rms_grad_finish(dx + r * n, dy + r * n, y + r * n, rstd + r, &sum, 1, n, n);
   }
@@ -308,21 +360,21 @@ void normalize(T *y, T *rstd, const T *x, int64_t outer, int64_t channels, int64
 } // namespace reference
 
 #define INSTANTIATE(T)                                                                                                 \
-  template void normalize<T>(T *, T *, const T *, int64_t, int64_t, double, T *, T *);                                 \
+  template void normalize<T>(T *, T *, const T *, int64_t, int64_t, double, T *, T *, T *);                            \
   template void normalize_grad<T>(T *, const T *, const T *, const T *, int64_t, int64_t);                             \
   template void rms_normalize<T>(T *, T *, const T *, int64_t, int64_t, double);                                       \
   template void rms_normalize_grad<T>(T *, const T *, const T *, const T *, int64_t, int64_t);                         \
-  template void channel_statistics<T>(T *, const T *, int64_t, int64_t, int64_t, double, T *, T *);                    \
-  template void channel_statistics_finish<T>(T *, const T *, int64_t, double, T *, T *);                               \
-  template void local_moments<T>(T *, const T *, int64_t, int64_t, int64_t);                                           \
-  template void combine_moments<T>(T *, const T *, int64_t, int64_t);                                                  \
-  template void normalize_finish<T>(T *, T *, const T *, const T *, int64_t, int64_t, double, T *, T *);               \
-  template void normalize_grad_local<T>(T *, const T *, const T *, int64_t, int64_t);                                  \
-  template void normalize_grad_finish<T>(T *, const T *, const T *, const T *, const T *, int64_t, int64_t, int64_t);  \
-  template void rms_local<T>(T *, const T *, int64_t, int64_t);                                                        \
-  template void rms_finish<T>(T *, T *, const T *, const T *, int64_t, int64_t, int64_t, double);                      \
-  template void rms_grad_local<T>(T *, const T *, const T *, int64_t, int64_t);                                        \
-  template void rms_grad_finish<T>(T *, const T *, const T *, const T *, const T *, int64_t, int64_t, int64_t);        \
+  template void channel_statistics<T>(T *, const T *, int64_t, int64_t, int64_t, double, T *, T *, T *);               \
+  template void channel_statistics_finish<T>(T *, const double *, int64_t, double, T *, T *, T *);                     \
+  template void local_moments<T>(double *, const T *, int64_t, int64_t, int64_t);                                      \
+  template void normalize_finish<T>(T *, T *, const T *, const double *, int64_t, int64_t, double, T *, T *, T *);     \
+  template void normalize_grad_local<T>(double *, const T *, const T *, int64_t, int64_t);                             \
+  template void normalize_grad_finish<T>(T *, const T *, const T *, const T *, const double *, int64_t, int64_t,       \
+                                         int64_t);                                                                     \
+  template void rms_local<T>(double *, const T *, int64_t, int64_t);                                                   \
+  template void rms_finish<T>(T *, T *, const T *, const double *, int64_t, int64_t, int64_t, double);                 \
+  template void rms_grad_local<T>(double *, const T *, const T *, int64_t, int64_t);                                   \
+  template void rms_grad_finish<T>(T *, const T *, const T *, const T *, const double *, int64_t, int64_t, int64_t);   \
   template void reference::normalize<T>(T *, T *, const T *, int64_t, int64_t, int64_t, double, bool);
 INSTANTIATE(float)
 INSTANTIATE(double)

@@ -170,9 +170,13 @@ void softmax_finish(T *y, const T *x, const T *m, const T *s, int64_t outer, int
              [&](int64_t at, int64_t slice) { y[at] = math::exp(x[at] - shift_of(m[slice])) * inverseOf(s[slice]); });
 }
 
-template <typename T> void logsumexp_finish(T *lse, const T *m, const T *s, int64_t count) {
-  for (int64_t i = 0; i < count; ++i)
-    lse[i] = shift_of(m[i]) + math::log(s[i]);
+template <typename T> void logsumexp_finish(T *lse, T *shift, T *log_sum, const T *m, const T *s, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    const T near = shift_of(m[i]), log = math::log(s[i]);
+    lse[i] = near + log;
+    shift[i] = near;
+    log_sum[i] = s[i] == T(0) ? -log : log; // inf where everything is masked
+  }
 }
 
 template <typename T> void softmax(T *y, const T *x, int64_t outer, int64_t n, int64_t inner) {
@@ -201,17 +205,19 @@ template <typename T> void softmax(T *y, const T *x, int64_t outer, int64_t n, i
             [&](int64_t first, int64_t width) { softmaxOfColumns(y + first, x + first, n, inner, width, stores); });
 }
 
-template <typename T> void logsumexp(T *lse, const T *x, int64_t outer, int64_t n, int64_t inner) {
+template <typename T>
+void logsumexp(T *lse, T *shift, T *log_sum, const T *x, int64_t outer, int64_t n, int64_t inner) {
   if (inner == 1) {
     overRows(x, outer, n, kRows, [&](int64_t first, int64_t rows, const T *top, const T *sum) {
-      logsumexp_finish(lse + first, top, sum, rows);
+      logsumexp_finish(lse + first, shift + first, log_sum + first, top, sum, rows);
     });
     return;
   }
   alignas(64) T top[kTile], sum[kTile];
   overTiles(outer, n, inner, [&](int64_t first, int64_t width) {
     maximaAndExpSums(top, sum, x + first, n, inner, width);
-    logsumexp_finish(lse + first / (n * inner) * inner + first % inner, top, sum, width);
+    const int64_t slice = first / (n * inner) * inner + first % inner;
+    logsumexp_finish(lse + slice, shift + slice, log_sum + slice, top, sum, width);
   });
 }
 
@@ -242,10 +248,10 @@ template <typename T> void softmax(T *y, const T *x, int64_t outer, int64_t n, i
 
 #define INSTANTIATE(T)                                                                                                 \
   template void softmax<T>(T *, const T *, int64_t, int64_t, int64_t);                                                 \
-  template void logsumexp<T>(T *, const T *, int64_t, int64_t, int64_t);                                               \
+  template void logsumexp<T>(T *, T *, T *, const T *, int64_t, int64_t, int64_t);                                     \
   template void local_sum_exp<T>(T *, const T *, const T *, int64_t, int64_t, int64_t);                                \
   template void softmax_finish<T>(T *, const T *, const T *, const T *, int64_t, int64_t, int64_t);                    \
-  template void logsumexp_finish<T>(T *, const T *, const T *, int64_t);                                               \
+  template void logsumexp_finish<T>(T *, T *, T *, const T *, const T *, int64_t);                                     \
   template void reference::softmax<T>(T *, const T *, int64_t, int64_t, int64_t);                                      \
   template void reference::logsumexp<T>(T *, const T *, int64_t, int64_t, int64_t);
 INSTANTIATE(float)

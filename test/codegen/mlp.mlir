@@ -18,7 +18,7 @@ module attributes {ech.batch = 8 : i64, ech.batch_axis = "batch", ech.optimizers
     %h = ech.map relu %s : (!ech.tensor<[batch=8, hidden=5], f32>) -> !ech.tensor<[batch=8, hidden=5], f32> loc("h"("mlp.ech":5:1))
     %l0 = ech.dot %h, %w2 over ["hidden"] : (!ech.tensor<[batch=8, hidden=5], f32>, !ech.tensor<[hidden=5, class=3], f32>) -> !ech.tensor<[batch=8, class=3], f32> loc("l0"("mlp.ech":6:1))
     %l = ech.map add %l0, %b2 : (!ech.tensor<[batch=8, class=3], f32>, !ech.tensor<[class=3], f32>) -> !ech.tensor<[batch=8, class=3], f32> loc("logits"("mlp.ech":7:1))
-    %ce:2 = ech.cross_entropy %l, %y over ["class"] : (!ech.tensor<[batch=8, class=3], f32>, !ech.tensor<[batch=8], i32>) -> (!ech.tensor<[batch=8], f32>, !ech.tensor<[batch=8], f32>) loc("ce"("mlp.ech":8:1))
+    %ce:3 = ech.cross_entropy %l, %y over ["class"] : (!ech.tensor<[batch=8, class=3], f32>, !ech.tensor<[batch=8], i32>) -> (!ech.tensor<[batch=8], f32>, !ech.tensor<[batch=8], f32>, !ech.tensor<[batch=8], f32>) loc("ce"("mlp.ech":8:1))
     %sum = ech.reduce sum %ce#0 over ["batch"] : (!ech.tensor<[batch=8], f32>) -> !ech.tensor<[], f32>
     %n = ech.count over ["batch"] = [8] : !ech.tensor<[], f32>
     %loss = ech.map div %sum, %n : (!ech.tensor<[], f32>, !ech.tensor<[], f32>) -> !ech.tensor<[], f32> loc("loss"("mlp.ech":9:1))
@@ -28,7 +28,8 @@ module attributes {ech.batch = 8 : i64, ech.batch_axis = "batch", ech.optimizers
     %i = ech.index "class" {ech.phase = "backward"} : !ech.tensor<[class=3], i32>
     %eq = ech.map eq %i, %y {ech.phase = "backward"} : (!ech.tensor<[class=3], i32>, !ech.tensor<[batch=8], i32>) -> !ech.tensor<[batch=8, class=3], i1>
     %oh = ech.map cast %eq {ech.phase = "backward"} : (!ech.tensor<[batch=8, class=3], i1>) -> !ech.tensor<[batch=8, class=3], f32>
-    %d0 = ech.map sub %l, %ce#1 {ech.phase = "backward"} : (!ech.tensor<[batch=8, class=3], f32>, !ech.tensor<[batch=8], f32>) -> !ech.tensor<[batch=8, class=3], f32>
+    %d00 = ech.map sub %l, %ce#1 {ech.phase = "backward"} : (!ech.tensor<[batch=8, class=3], f32>, !ech.tensor<[batch=8], f32>) -> !ech.tensor<[batch=8, class=3], f32>
+    %d0 = ech.map sub %d00, %ce#2 {ech.phase = "backward"} : (!ech.tensor<[batch=8, class=3], f32>, !ech.tensor<[batch=8], f32>) -> !ech.tensor<[batch=8, class=3], f32>
     %p = ech.map exp %d0 {ech.phase = "backward"} : (!ech.tensor<[batch=8, class=3], f32>) -> !ech.tensor<[batch=8, class=3], f32>
     %d1 = ech.map sub %p, %oh {ech.phase = "backward"} : (!ech.tensor<[batch=8, class=3], f32>, !ech.tensor<[batch=8, class=3], f32>) -> !ech.tensor<[batch=8, class=3], f32>
     %dl = ech.map mul %d1, %g {ech.phase = "backward"} : (!ech.tensor<[batch=8, class=3], f32>, !ech.tensor<[], f32>) -> !ech.tensor<[batch=8, class=3], f32> loc("d_logits"("mlp.ech":8:1))

@@ -70,11 +70,12 @@ Array echelon::interpret::argmaxOver(const Array &x, ArrayAttr over) {
   });
   return y;
 }
-Array echelon::interpret::logSumExp(const Array &x, ArrayAttr over) {
+LogSumExp echelon::interpret::logSumExp(const Array &x, ArrayAttr over) {
   Array m = maxOver(x, over);
   Array e = combine(x, {&x, &m}, [](double *v) { return std::exp(v[0] - v[1]); });
   Array s = sumOver(e, over);
-  return combine(m, {&m, &s}, [](double *v) { return v[0] + std::log(v[1]); });
+  return {combine(m, {&m, &s}, [](double *v) { return v[0] + std::log(v[1]); }), m,
+          combine(s, {&s}, [](double *v) { return std::log(v[0]); })};
 }
 int64_t echelon::interpret::countOf(const Array &x, ArrayAttr over) {
   int64_t n = 1;

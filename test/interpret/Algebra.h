@@ -10,7 +10,11 @@ Array shrunk(const Array &x, mlir::ArrayAttr over, double fill);
 Array sumOver(const Array &x, mlir::ArrayAttr over);
 Array maxOver(const Array &x, mlir::ArrayAttr over);
 Array argmaxOver(const Array &x, mlir::ArrayAttr over);
-Array logSumExp(const Array &x, mlir::ArrayAttr over);
+/// lse = shift + logSum, the shift being the maximum.
+struct LogSumExp {
+  Array lse, shift, logSum;
+};
+LogSumExp logSumExp(const Array &x, mlir::ArrayAttr over);
 /// Elements along some axes.
 int64_t countOf(const Array &x, mlir::ArrayAttr over);
 

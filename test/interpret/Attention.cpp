@@ -49,22 +49,23 @@ static Array scores(Op op, const Array &q, const Array &k, const Array *mask, co
 std::vector<Array> echelon::interpret::computeAttention(AttentionOp o, ArrayRef<Array> in, Machine &machine) {
   const Array *mask = o.getMask() ? &in[3] : nullptr, *bias = o.getBias() ? &in[o.getMask() ? 4 : 3] : nullptr;
   Array s = scores(o, in[0], in[1], mask, bias), y(machine.shape(o.getResult()));
-  Array lse = logSumExp(s, ArrayAttr::get(o.getContext(), {o.getPastAttr()}));
-  Walk walk = walkOver({&s, &lse, &in[2], &y});
+  ArrayAttr past = ArrayAttr::get(o.getContext(), {o.getPastAttr()});
+  Array top = maxOver(s, past);
+  Array sum = sumOver(combine(s, {&s, &top}, [](double *v) { return std::exp(v[0] - v[1]); }), past);
+  Walk walk = walkOver({&s, &top, &sum, &in[2], &y});
   walk.run([&] {
-    y.values[walk.at(3)] += std::exp(s.values[walk.at(0)] - lse.values[walk.at(1)]) * in[2].values[walk.at(2)];
+    double share = std::exp(s.values[walk.at(0)] - top.values[walk.at(1)]) / sum.values[walk.at(2)];
+    y.values[walk.at(4)] += share * in[2].values[walk.at(3)];
   });
-  return std::vector<Array>{y, lse.inOrder(Array(machine.shape(o->getResult(1))).axes)};
+  std::vector<std::string> rows = Array(machine.shape(o->getResult(1))).axes;
+  return std::vector<Array>{y, top.inOrder(rows), sum.inOrder(rows)};
 }
 
 std::vector<Array> echelon::interpret::computeAttention(AttentionGradOp o, ArrayRef<Array> in, Machine &machine) {
-  const Array &dy = in[0], &q = in[1], &k = in[2], &v = in[3], &y = in[4], &lse = in[5];
-  const Array *mask = o.getMask() ? &in[6] : nullptr, *bias = o.getBias() ? &in[o.getMask() ? 7 : 6] : nullptr;
-  Array p = scores(o, q, k, mask, bias);
-  {
-    Walk walk = walkOver({&p, &lse});
-    walk.run([&] { p.values[walk.at(0)] = std::exp(p.values[walk.at(0)] - lse.values[walk.at(1)]); });
-  }
+  const Array &dy = in[0], &q = in[1], &k = in[2], &v = in[3], &y = in[4], &top = in[5], &sum = in[6];
+  const Array *mask = o.getMask() ? &in[7] : nullptr, *bias = o.getBias() ? &in[o.getMask() ? 8 : 7] : nullptr;
+  Array s = scores(o, q, k, mask, bias);
+  Array p = combine(s, {&s, &top, &sum}, [](double *v) { return std::exp(v[0] - v[1]) / v[2]; });
   ArrayAttr key = ArrayAttr::get(o.getContext(), {o.getKeyAttr()});
   Array dp = p, total = sumOver(combine(y, {&y, &dy}, [](double *x) { return x[0] * x[1]; }), key);
   dp.values.assign(dp.values.size(), 0);

@@ -143,22 +143,26 @@ std::vector<Array> echelon::interpret::compute(Operation *op, ArrayRef<Array> in
       })
       .Case([&](ArgMaxOp o) { return one(arrange(argmaxOver(in[0], o.getOver()))); })
       .Case([&](SoftmaxOp o) {
-        Array lse = logSumExp(in[0], o.getOver());
+        Array lse = logSumExp(in[0], o.getOver()).lse;
         return one(arrange(combine(in[0], {&in[0], &lse}, [](double *x) { return std::exp(x[0] - x[1]); })));
       })
-      .Case([&](LogSumExpOp o) { return one(arrange(logSumExp(in[0], o.getOver()))); })
+      .Case([&](LogSumExpOp o) {
+        LogSumExp of = logSumExp(in[0], o.getOver());
+        return std::vector<Array>{arrange(of.lse), arrange(of.shift, 1), arrange(of.logSum, 2)};
+      })
       .Case([&](CrossEntropyOp o) {
-        Array lse = logSumExp(in[0], o.getOver()), loss = shrunk(in[0], o.getOver(), 0);
+        LogSumExp of = logSumExp(in[0], o.getOver());
+        Array loss = shrunk(in[0], o.getOver(), 0);
         StringRef over = cast<StringAttr>(o.getOver()[0]).getValue();
         bool distribution = llvm::is_contained(in[1].axes, over);
-        Walk walk = walkOver({&in[0], &in[1], &lse, &loss});
+        Walk walk = walkOver({&in[0], &in[1], &of.lse, &loss});
         walk.run([&] {
           double label = in[1].values[walk.at(1)];
           double p = distribution ? label : label == walk.coordinate(over);
           if (p != 0)
-            loss.values[walk.at(3)] += p * (lse.values[walk.at(2)] - in[0].values[walk.at(0)]);
+            loss.values[walk.at(3)] += p * (of.lse.values[walk.at(2)] - in[0].values[walk.at(0)]);
         });
-        return std::vector<Array>{arrange(loss), arrange(lse, 1)};
+        return std::vector<Array>{arrange(loss), arrange(of.shift, 1), arrange(of.logSum, 2)};
       })
       .Case([&](NormalizeOp o) {
         double n = countOf(in[0], o.getOver());
@@ -171,7 +175,9 @@ std::vector<Array> echelon::interpret::compute(Operation *op, ArrayRef<Array> in
           v /= n;
         Array rstd = combine(variance, {&variance}, [](double *x) { return 1 / std::sqrt(x[0] + kEpsilon); });
         Array y = combine(in[0], {&in[0], &mean, &rstd}, [](double *x) { return (x[0] - x[1]) * x[2]; });
-        return std::vector<Array>{arrange(y), arrange(rstd, 1), arrange(mean, 2), arrange(variance, 3)};
+        Array low = shrunk(in[0], o.getOver(), 0); // nothing is rounded here
+        return std::vector<Array>{arrange(y), arrange(rstd, 1), arrange(mean, 2), arrange(variance, 3),
+                                  arrange(low, 4)};
       })
       .Case([&](NormalizeGradOp o) {
         const Array &d = in[0], &y = in[1], &rstd = in[2];

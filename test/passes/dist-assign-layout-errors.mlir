@@ -81,7 +81,7 @@ module attributes {dist.mesh = #dist.mesh<tp = 2 [embed padded]>} {
   ech.variable state @x : !x = constant(0.0, 0.0)
   ech.step @train {
     %x = ech.read @x : !x
-    %y, %a, %b, %c = ech.normalize %x over ["embed"] : (!x) -> (!x, !r, !r, !r) loc("norm.ech":7:1)
+    %y, %a, %b, %c, %d = ech.normalize %x over ["embed"] : (!x) -> (!x, !r, !r, !r, !r) loc("norm.ech":7:1)
     ech.write @x, %y : !x
   }
 }

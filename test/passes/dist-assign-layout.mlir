@@ -79,7 +79,7 @@ module @"sequence parallel" attributes {dist.mesh = #dist.mesh<tp = 2 [ff, seq]>
 // Logits split along vocab: the cross-entropy communicates inside and its loss is whole; the index of its derivative is
 // made in parts, and never converted.
 // CHECK-LABEL: vocabulary parallel
-// CHECK: %[[LOSS:[^,]*]], %{{.*}} = ech.cross_entropy {{.*}} {dist.inside = ["tp"], ech.why = "split vocab over tp: inside cross_entropy
+// CHECK: %[[LOSS:[^,]*]], %{{[^,]*}}, %{{[^ ]*}} = ech.cross_entropy {{.*}} {dist.inside = ["tp"], ech.why = "split vocab over tp: inside cross_entropy
 // CHECK-SAME: -> (!ech.tensor<[batch=4], f32, #dist.state<tp = whole>>
 // CHECK: ech.index "vocab" : <[vocab=6], i32, #dist.state<tp = split vocab>>
 // CHECK-NOT: dist.convert
@@ -95,7 +95,7 @@ module @"vocabulary parallel" attributes {dist.mesh = #dist.mesh<tp = 2 [vocab]>
   ech.step @train {
     %z = ech.read @z : !z
     %l = ech.read @labels : !l
-    %loss, %lse = ech.cross_entropy %z, %l over ["vocab"] : (!z, !l) -> (!v, !v)
+    %loss, %shift, %log = ech.cross_entropy %z, %l over ["vocab"] : (!z, !l) -> (!v, !v, !v)
     %i = ech.index "vocab" : !i
     %e = ech.map eq %i, %l : (!i, !l) -> !e
     %c = ech.map cast %e : (!e) -> !z

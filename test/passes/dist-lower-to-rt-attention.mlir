@@ -21,8 +21,8 @@ ech.step @train {
   %q = ech.read @q : !q
   %k = ech.read @k : !k
   %b = ech.read @b : !b
-  %y, %l = ech.attention %q, %k, %k bias %b {query = "seq", past = "past", key = "key", scale = 1.0 : f64} : (!q, !k, !k, !b) -> (!q, !l)
-  %dq, %dk, %dv, %db = ech.attention_grad %y, %q, %k, %k, %y, %l bias %b {query = "seq", past = "past", key = "key", scale = 1.0 : f64} : (!q, !q, !k, !k, !q, !l, !b) -> (!q, !k, !k, !b)
+  %y, %m, %l = ech.attention %q, %k, %k bias %b {query = "seq", past = "past", key = "key", scale = 1.0 : f64} : (!q, !k, !k, !b) -> (!q, !l, !l)
+  %dq, %dk, %dv, %db = ech.attention_grad %y, %q, %k, %k, %y, %m, %l bias %b {query = "seq", past = "past", key = "key", scale = 1.0 : f64} : (!q, !q, !k, !k, !q, !l, !l, !b) -> (!q, !k, !k, !b)
   ech.write @b, %db : !b
 }
 
@@ -31,7 +31,7 @@ ech.step @train {
 ech.variable param @v : !v = constant(0.0, 0.0)
 // CHECK-LABEL: rt.function @values
 // CHECK:       rt.fused ["batch", "kind", "head", "past", "key"] = [2, 2, 3, 4, 8](%[[V:.*]]) -> ["store"](%[[VS:.*]])
-// CHECK:       rt.call "attention"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %[[VS]],
+// CHECK:       rt.call "attention"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %[[VS]],
 // CHECK:       rt.call "attention_grad"(%{{[0-9]+}}, %{{[0-9]+}}, %[[DV:[0-9]+]], "static_cast<float *>(nullptr)"
 // CHECK-NEXT:  %[[SUM:.*]] = rt.alloc work : <[batch=2, head=3, past=4, key=8], f32>
 // CHECK-NEXT:  rt.fused ["batch", "kind", "head", "past", "key"] = [2, 2, 3, 4, 8](%[[DV]]) -> ["sum"](%[[SUM]])
@@ -39,7 +39,7 @@ ech.step @values {
   %q = ech.read @q : !q
   %k = ech.read @k : !k
   %v = ech.read @v : !v
-  %y, %l = ech.attention %q, %k, %v {query = "seq", past = "past", key = "key", scale = 1.0 : f64} : (!q, !k, !v) -> (!q, !l)
-  %dq, %dk, %dv = ech.attention_grad %y, %q, %k, %v, %y, %l {query = "seq", past = "past", key = "key", scale = 1.0 : f64} : (!q, !q, !k, !v, !q, !l) -> (!q, !k, !v)
+  %y, %m, %l = ech.attention %q, %k, %v {query = "seq", past = "past", key = "key", scale = 1.0 : f64} : (!q, !k, !v) -> (!q, !l, !l)
+  %dq, %dk, %dv = ech.attention_grad %y, %q, %k, %v, %y, %m, %l {query = "seq", past = "past", key = "key", scale = 1.0 : f64} : (!q, !q, !k, !v, !q, !l, !l) -> (!q, !k, !v)
   ech.write @v, %dv : !v
 }

@@ -12,11 +12,11 @@ ech.variable state @mean : !c = constant(0.0, 0.0)
 ech.step @train {
   %x = ech.read @x : !x
   // CHECK: rt.call "normalize"(%{{.*}}, %{{.*}}, %[[X:.*]], 8, 8, "1e-5") writes [0, 1] reads [2] share [0, 2]
-  %y, %rstd, %m, %v = ech.normalize %x over ["width"] : (!x) -> (!x, !row, !row, !row)
+  %y, %rstd, %m, %v, %lo = ech.normalize %x over ["width"] : (!x) -> (!x, !row, !row, !row, !row)
   // CHECK: rt.call "normalize"(%{{.*}}, %{{.*}}, %{{.*}}, 1, 64, "1e-5")
-  %z, %rstd_z, %m_z, %v_z = ech.normalize %y over ["batch", "c", "width"] : (!x) -> (!x, !one, !one, !one)
-  // CHECK: rt.call "channel_statistics"(%{{.*}}, %[[X]], 4, 2, 8, "1e-5", %{{.*}}, %{{.*}}) writes [0, 2, 3] reads [1]
-  %u, %rstd_u, %m_u, %v_u = ech.normalize %x over ["batch", "width"] : (!x) -> (!x, !c, !c, !c)
+  %z, %rstd_z, %m_z, %v_z, %lo_z = ech.normalize %y over ["batch", "c", "width"] : (!x) -> (!x, !one, !one, !one, !one)
+  // CHECK: rt.call "channel_statistics"(%{{.*}}, %[[X]], 4, 2, 8, "1e-5", %{{.*}}, %{{.*}}, %{{.*}}) writes [0, 2, 3, 4] reads [1]
+  %u, %rstd_u, %m_u, %v_u, %lo_u = ech.normalize %x over ["batch", "width"] : (!x) -> (!x, !c, !c, !c, !c)
   ech.write @x, %z : !x
   ech.write @mean, %m_u : !c
 }
@@ -28,7 +28,7 @@ ech.step @train {
 // CHECK:       rt.call "local_moments"(%[[M:.*]], %[[X:.*]], 2, 2, 8)
 // CHECK-NEXT:  rt.collective "all_gather" %[[M]], %[[ALL:.*]] count 6
 // CHECK-NEXT:  rt.call "combine_moments"(%[[M]], %[[ALL]], 2, 2)
-// CHECK:       rt.call "channel_statistics_finish"(%{{.*}}, %[[M]], 2, "1e-5", %{{.*}}, %{{.*}}) writes [0, 2, 3] reads [1]
+// CHECK:       rt.call "channel_statistics_finish"(%{{.*}}, %[[M]], 2, "1e-5", %{{.*}}, %{{.*}}, %{{.*}}) writes [0, 2, 3, 4] reads [1]
 !x = !ech.tensor<[batch=4, c=2, width=8], f32, #dist.state<dp = split batch>>
 !c = !ech.tensor<[c=2], f32, #dist.state<dp = whole>>
 module attributes {dist.mesh = #dist.mesh<dp = 2 [batch]>} {
@@ -36,7 +36,7 @@ module attributes {dist.mesh = #dist.mesh<dp = 2 [batch]>} {
   ech.variable state @mean : !c = constant(0.0, 0.0)
   ech.step @train {
     %x = ech.read @x : !x
-    %y, %rstd, %m, %v = ech.normalize %x over ["batch", "width"] {dist.inside = ["dp"], ech.why = "split batch over dp: inside normalize"} : (!x) -> (!x, !c, !c, !c)
+    %y, %rstd, %m, %v, %lo = ech.normalize %x over ["batch", "width"] {dist.inside = ["dp"], ech.why = "split batch over dp: inside normalize"} : (!x) -> (!x, !c, !c, !c, !c)
     ech.write @mean, %m : !c
   }
 }

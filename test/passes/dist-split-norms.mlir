@@ -2,16 +2,18 @@
 
 // Over channels: the statistics stay one operation, the rest is element-wise.
 // CHECK-LABEL: ech.step @channels
-// CHECK:       %{{.*}}, %[[RSTD:.*]], %[[MEAN:.*]], %{{.*}} = ech.normalize %[[X:.*]] over ["batch", "width"]
+// CHECK:       %{{.*}}, %[[RSTD:.*]], %[[MEAN:.*]], %{{.*}}, %[[LOW:.*]] = ech.normalize %[[X:.*]] over ["batch", "width"]
 // CHECK-NEXT:  %[[C:.*]] = ech.map sub %[[X]], %[[MEAN]]
-// CHECK-NEXT:  %[[N:.*]] = ech.map mul %[[C]], %[[RSTD]]
+// CHECK-NEXT:  %[[S:.*]] = ech.map mul %[[C]], %[[RSTD]]
+// CHECK-NEXT:  %[[L:.*]] = ech.map mul %[[LOW]], %[[RSTD]]
+// CHECK-NEXT:  %[[N:.*]] = ech.map sub %[[S]], %[[L]]
 // CHECK-NEXT:  ech.map mul %[[N]], %{{.*}}
 ech.variable state @x : !ech.tensor<[batch=4, c=2, width=8], f32> = constant(0.0, 0.0)
 ech.variable state @gain : !ech.tensor<[c=2], f32> = constant(0.0, 0.0)
 ech.step @channels {
   %x = ech.read @x : !ech.tensor<[batch=4, c=2, width=8], f32>
   %g = ech.read @gain : !ech.tensor<[c=2], f32>
-  %y, %rstd, %mean, %variance = ech.normalize %x over ["batch", "width"] : (!ech.tensor<[batch=4, c=2, width=8], f32>) -> (!ech.tensor<[batch=4, c=2, width=8], f32>, !ech.tensor<[c=2], f32>, !ech.tensor<[c=2], f32>, !ech.tensor<[c=2], f32>)
+  %y, %rstd, %mean, %variance, %low = ech.normalize %x over ["batch", "width"] : (!ech.tensor<[batch=4, c=2, width=8], f32>) -> (!ech.tensor<[batch=4, c=2, width=8], f32>, !ech.tensor<[c=2], f32>, !ech.tensor<[c=2], f32>, !ech.tensor<[c=2], f32>, !ech.tensor<[c=2], f32>)
   %s = ech.map mul %y, %g : (!ech.tensor<[batch=4, c=2, width=8], f32>, !ech.tensor<[c=2], f32>) -> !ech.tensor<[batch=4, c=2, width=8], f32>
   ech.write @x, %s : !ech.tensor<[batch=4, c=2, width=8], f32>
 }
@@ -20,14 +22,18 @@ ech.step @channels {
 // CHECK-LABEL: ech.step @phases
 // CHECK:       ech.normalize
 // CHECK-NEXT:  ech.map sub %{{.*}} : (
-// CHECK-NEXT:  %[[HERE:.*]] = ech.map mul
+// CHECK-NEXT:  ech.map mul
+// CHECK-NEXT:  ech.map mul
+// CHECK-NEXT:  %[[HERE:.*]] = ech.map sub
 // CHECK-NEXT:  ech.map relu %[[HERE]]
 // CHECK-NEXT:  ech.map sub %{{.*}} {ech.phase = "backward"}
-// CHECK-NEXT:  %[[THERE:.*]] = ech.map mul %{{.*}} {ech.phase = "backward"}
+// CHECK-NEXT:  ech.map mul %{{.*}} {ech.phase = "backward"}
+// CHECK-NEXT:  ech.map mul %{{.*}} {ech.phase = "backward"}
+// CHECK-NEXT:  %[[THERE:.*]] = ech.map sub %{{.*}} {ech.phase = "backward"}
 // CHECK-NEXT:  ech.map neg %[[THERE]]
 ech.step @phases {
   %x = ech.read @x : !ech.tensor<[batch=4, c=2, width=8], f32>
-  %y, %rstd, %mean, %variance = ech.normalize %x over ["batch", "width"] : (!ech.tensor<[batch=4, c=2, width=8], f32>) -> (!ech.tensor<[batch=4, c=2, width=8], f32>, !ech.tensor<[c=2], f32>, !ech.tensor<[c=2], f32>, !ech.tensor<[c=2], f32>)
+  %y, %rstd, %mean, %variance, %low = ech.normalize %x over ["batch", "width"] : (!ech.tensor<[batch=4, c=2, width=8], f32>) -> (!ech.tensor<[batch=4, c=2, width=8], f32>, !ech.tensor<[c=2], f32>, !ech.tensor<[c=2], f32>, !ech.tensor<[c=2], f32>, !ech.tensor<[c=2], f32>)
   %h = ech.map relu %y : (!ech.tensor<[batch=4, c=2, width=8], f32>) -> !ech.tensor<[batch=4, c=2, width=8], f32>
   %d = ech.map neg %y {ech.phase = "backward"} : (!ech.tensor<[batch=4, c=2, width=8], f32>) -> !ech.tensor<[batch=4, c=2, width=8], f32>
   ech.write @x, %d : !ech.tensor<[batch=4, c=2, width=8], f32>
@@ -35,11 +41,11 @@ ech.step @phases {
 
 // Rows are read by one kernel.
 // CHECK-LABEL: ech.step @rows
-// CHECK:       %[[Y:.*]], %{{.*}}, %{{.*}}, %{{.*}} = ech.normalize
+// CHECK:       %[[Y:[^,]*]], %{{.*}} = ech.normalize
 // CHECK-NEXT:  ech.write @x, %[[Y]]
 ech.step @rows {
   %x = ech.read @x : !ech.tensor<[batch=4, c=2, width=8], f32>
-  %y, %rstd, %mean, %variance = ech.normalize %x over ["width"] : (!ech.tensor<[batch=4, c=2, width=8], f32>) -> (!ech.tensor<[batch=4, c=2, width=8], f32>, !ech.tensor<[batch=4, c=2], f32>, !ech.tensor<[batch=4, c=2], f32>, !ech.tensor<[batch=4, c=2], f32>)
+  %y, %rstd, %mean, %variance, %low = ech.normalize %x over ["width"] : (!ech.tensor<[batch=4, c=2, width=8], f32>) -> (!ech.tensor<[batch=4, c=2, width=8], f32>, !ech.tensor<[batch=4, c=2], f32>, !ech.tensor<[batch=4, c=2], f32>, !ech.tensor<[batch=4, c=2], f32>, !ech.tensor<[batch=4, c=2], f32>)
   ech.write @x, %y : !ech.tensor<[batch=4, c=2, width=8], f32>
 }
 

@@ -5,7 +5,7 @@
 // CHECK:       %[[Q:.*]] = ech.read @q
 // CHECK:       %[[K:.*]] = ech.read @k
 // CHECK:       %[[V:.*]] = ech.read @v
-// CHECK-NEXT:  %[[Y:.*]], %{{.*}} = ech.attention %[[Q]], %[[K]], %[[V]]
+// CHECK-NEXT:  %[[Y:[^,]*]], %{{[^,]*}}, %{{[^ ]*}} = ech.attention %[[Q]], %[[K]], %[[V]]
 // CHECK-SAME:  causal
 // CHECK-SAME:  key = "key"
 // CHECK-SAME:  past = "past"

@@ -1,4 +1,4 @@
-// Attention in its fused form, and its derivative from the saved logsumexp.
+// Attention in its fused form, and its derivative from the saved maximum and sum of the scores' exponentials.
 #include "ir/ech/ops/Check.h"
 #include "ir/ech/ops/Derive.h"
 
@@ -50,7 +50,9 @@ template <typename Op> LogicalResult checkAttention(Op op) {
   if (failed(checkSizesAgree(op, types)) || failed(checkReal(op, q, "q")) ||
       failed(checkAxes(op, tensor(op.getResult()), q.getAxes(), "the result")))
     return failure();
-  return checkAxes(op, tensor(op.getLogsumexp()), without(q, key).getAxes(), "the logsumexp");
+  if (failed(checkAxes(op, tensor(op.getMaximum()), without(q, key).getAxes(), "the maximum")))
+    return failure();
+  return checkAxes(op, tensor(op.getSum()), without(q, key).getAxes(), "the sum");
 }
 
 template <typename Op> Division divide(Op op, StringRef axis) {
@@ -86,8 +88,8 @@ SmallVector<Value> AttentionOp::derive(Build &build, ArrayRef<Value> cotangents,
   bool bias = getBias() && wanted.back();
   auto grad = AttentionGradOp::create(build.builder, build.loc, getQ().getType(), getK().getType(), getV().getType(),
                                       bias ? getBias().getType() : Type(), cotangents[0], getQ(), getK(), getV(),
-                                      getResult(), getLogsumexp(), getMask(), getBias(), getQueryAttr(), getPastAttr(),
-                                      getKeyAttr(), getScaleAttr(), getCausalAttr());
+                                      getResult(), getMaximum(), getSum(), getMask(), getBias(), getQueryAttr(),
+                                      getPastAttr(), getKeyAttr(), getScaleAttr(), getCausalAttr());
   SmallVector<Value> result{grad.getDq(), grad.getDk(), grad.getDv()};
   if (getMask())
     result.push_back({});

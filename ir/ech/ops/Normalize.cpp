@@ -11,7 +11,7 @@ LogicalResult NormalizeOp::verify() {
       failed(checkAxes(*this, tensor(getResult()), operand.getAxes(), "the result")) ||
       failed(checkElement(*this, tensor(getResult()), operand.getElement(), "the result")))
     return failure();
-  for (Value statistic : {getRstd(), getMean(), getVariance()})
+  for (Value statistic : {getRstd(), getMean(), getVariance(), getMeanLow()})
     if (failed(checkAxes(*this, tensor(statistic), axesWithout(operand, getOver()), "a statistic")) ||
         failed(checkElement(*this, tensor(statistic), operand.getElement(), "a statistic")))
       return failure();
@@ -23,13 +23,16 @@ Division NormalizeOp::division(StringRef axis) { return has(getOver(), axis) ? D
 // dmean / n, dvariance 2 c / n, and rstd = (variance + eps)^(-1/2) as -rstd^3 / 2 of a variance.
 SmallVector<Value> NormalizeOp::derive(Build &build, ArrayRef<Value> cotangents, ArrayRef<bool>) {
   SmallVector<StringRef> over = strings(getOver());
+  auto mark = [&](Value v) { // what belongs to statistics of one micro batch is of that micro batch, too
+    if ((*this)->hasAttr(kLocal))
+      v.getDefiningOp()->setAttr(kLocal, build.builder.getUnitAttr());
+    return v;
+  };
+  auto count = [&] { return mark(build.count(over, tensor(getOperand()))); };
   Value dx;
   auto add = [&](Value v) { dx = dx ? build.add(dx, v) : v; };
-  if (cotangents[0]) {
-    add(build.normalizeGrad(cotangents[0], getResult(), getRstd(), over, getRms()));
-    if ((*this)->hasAttr(kLocal))
-      dx.getDefiningOp()->setAttr(kLocal, build.builder.getUnitAttr());
-  }
+  if (cotangents[0])
+    add(mark(build.normalizeGrad(cotangents[0], getResult(), getRstd(), over, getRms())));
   Value dVariance = cotangents[3];
   if (cotangents[1]) {
     Value cube = build.mul(build.mul(getRstd(), getRstd()), getRstd());
@@ -37,11 +40,11 @@ SmallVector<Value> NormalizeOp::derive(Build &build, ArrayRef<Value> cotangents,
     dVariance = dVariance ? build.add(dVariance, d) : d;
   }
   if (dVariance) {
-    Value scale = build.div(build.mul(dVariance, build.constant(2)), build.count(over, tensor(getOperand())));
+    Value scale = build.div(build.mul(dVariance, build.constant(2)), count());
     add(build.mul(build.div(getResult(), getRstd()), scale));
   }
   if (cotangents[2])
-    add(build.expand(build.div(cotangents[2], build.count(over, tensor(getOperand()))), tensor(getOperand())));
+    add(build.expand(build.div(cotangents[2], count()), tensor(getOperand())));
   return {dx ? inOrder(build, dx, tensor(getOperand())) : Value()};
 }
 

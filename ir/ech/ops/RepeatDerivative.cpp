@@ -147,9 +147,12 @@ private:
       Value x = norm.getOperand();
       if (isInside(forward, x))
         x = find(x, there, builder);
-      Value mean = find(norm.getMean(), there, builder), rstd = find(norm.getRstd(), there, builder);
-      Value shifted = MapOp::create(builder, value.getLoc(), value.getType(), Function::Sub, ValueRange{x, mean});
-      here = MapOp::create(builder, value.getLoc(), value.getType(), Function::Mul, ValueRange{shifted, rstd});
+      Value mean = find(norm.getMean(), there, builder), low = find(norm.getMeanLow(), there, builder);
+      Value rstd = find(norm.getRstd(), there, builder);
+      auto map = [&](Function f, Value like, Value a, Value b) -> Value {
+        return MapOp::create(builder, value.getLoc(), like.getType(), f, ValueRange{a, b});
+      };
+      here = normalizedAgain(map, value, rstd, x, mean, low);
     } else {
       here = backward->addArgument(value.getType(), value.getLoc());
       auto argument = dyn_cast<BlockArgument>(value);

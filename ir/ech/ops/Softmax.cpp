@@ -1,9 +1,15 @@
-// softmax, logsumexp and cross-entropy: one family over the exponentials' sum.
+// softmax, logsumexp and cross-entropy: one family over the exponentials' sum. What is kept of a logsumexp are its two
+// terms, the shift and the logarithm: their sum has no digits of the logarithm where the shift is large.
 #include "ir/ech/ops/Check.h"
 #include "ir/ech/ops/Derive.h"
 
 using namespace mlir;
 using namespace echelon::ech;
+
+/// softmax(x) from the terms of x's logsumexp, which is element-wise.
+static Value share(Build &build, Value x, Value shift, Value logSum) {
+  return build.map(Function::Exp, {build.sub(build.sub(x, shift), logSum)});
+}
 
 //===- softmax ---------------------------------------------------------------------------------------------------===//
 
@@ -29,13 +35,18 @@ LogicalResult LogSumExpOp::verify() {
   if (failed(checkHas(*this, getOver(), operand, "the operand")) || failed(checkReal(*this, operand, "the operand")) ||
       failed(checkElement(*this, tensor(getResult()), operand.getElement(), "the result")))
     return failure();
-  return checkAxes(*this, tensor(getResult()), axesWithout(operand, getOver()), "the result");
+  for (auto [value, what] : {std::pair(getResult(), "the result"), {getShift(), "the shift"}, {getLogSum(), "log_sum"}})
+    if (failed(checkAxes(*this, tensor(value), axesWithout(operand, getOver()), what)))
+      return failure();
+  return success();
 }
 Division LogSumExpOp::division(StringRef axis) { return has(getOver(), axis) ? Division::Inside : Division::Freely; }
 Padding LogSumExpOp::padding(unsigned, StringRef axis) { return lowestAlong(getOver(), axis); }
+// The shift is a constant, so log_sum has the derivative of the result.
 SmallVector<Value> LogSumExpOp::derive(Build &build, ArrayRef<Value> cotangents, ArrayRef<bool>) {
-  Value share = build.map(Function::Exp, {build.sub(getOperand(), getResult())});
-  return {build.mul(share, cotangents[0])};
+  Value result = cotangents[0], logSum = cotangents[2];
+  Value d = result && logSum ? build.add(result, logSum) : result ? result : logSum;
+  return {d ? build.mul(share(build, getOperand(), getShift(), getLogSum()), d) : Value()};
 }
 
 //===- cross_entropy ---------------------------------------------------------------------------------------------===//
@@ -56,9 +67,10 @@ LogicalResult CrossEntropyOp::verify() {
              failed(checkAxes(*this, labels, rest, "the labels"))) {
     return failure();
   }
-  if (failed(checkAxes(*this, tensor(getLoss()), rest, "the loss")))
-    return failure();
-  return checkAxes(*this, tensor(getLogsumexp()), rest, "the logsumexp");
+  for (auto [value, what] : {std::pair(getLoss(), "the loss"), {getShift(), "the shift"}, {getLogSum(), "log_sum"}})
+    if (failed(checkAxes(*this, tensor(value), rest, what)))
+      return failure();
+  return success();
 }
 Division CrossEntropyOp::division(StringRef axis) { return has(getOver(), axis) ? Division::Inside : Division::Freely; }
 // Of a distribution, 0 times the padding's -infinity would be read.
@@ -68,33 +80,29 @@ Padding CrossEntropyOp::padding(unsigned, StringRef axis) {
   return lowestAlong(getOver(), axis);
 }
 
-// Element-wise in the saved logsumexp: (exp(x - lse) - [index = label]) dloss, and exp(x - lse) dlse.
+// Element-wise in the terms of the logsumexp: (softmax(x) - [index = label]) dloss.
 SmallVector<Value> CrossEntropyOp::derive(Build &build, ArrayRef<Value> cotangents, ArrayRef<bool> wanted) {
   StringRef over = cast<StringAttr>(getOver()[0]).getValue();
   Tensor type = tensor(getLogits());
   bool distribution = tensor(getLabels()).has(over);
+  assert(!cotangents[1] && !cotangents[2] && "the terms of the logsumexp are for this derivative alone");
   SmallVector<Value> result(2);
+  if (!cotangents[0])
+    return result;
   if (wanted[0]) {
-    Value share = build.map(Function::Exp, {build.sub(getLogits(), getLogsumexp())});
-    Value d;
-    if (cotangents[0]) {
-      Value target, scaled = share;
-      if (distribution) {
-        target = getLabels();
-        scaled = build.mul(share, build.sum(getLabels(), {over})); // its sum is 1 for the user, not for rounding
-      } else {
-        Value here = build.map(Function::Eq, {build.index(over, type.sizeOf(over)), getLabels()});
-        target = build.toReal(inOrder(build, here, type));
-      }
-      d = build.mul(build.sub(scaled, target), cotangents[0]);
+    Value target, scaled = share(build, getLogits(), getShift(), getLogSum());
+    if (distribution) {
+      target = getLabels();
+      scaled = build.mul(scaled, build.sum(getLabels(), {over})); // its sum is 1 for the user, not for rounding
+    } else {
+      Value here = build.map(Function::Eq, {build.index(over, type.sizeOf(over)), getLabels()});
+      target = build.toReal(inOrder(build, here, type));
     }
-    if (cotangents[1]) {
-      Value through = build.mul(share, cotangents[1]);
-      d = d ? build.add(d, through) : through;
-    }
-    result[0] = inOrder(build, d, type);
+    result[0] = inOrder(build, build.mul(build.sub(scaled, target), cotangents[0]), type);
   }
-  if (wanted[1] && distribution && cotangents[0]) // - log_softmax
-    result[1] = inOrder(build, build.mul(build.sub(getLogsumexp(), getLogits()), cotangents[0]), type);
+  if (wanted[1] && distribution) { // - log_softmax
+    Value surprise = build.sub(getLogSum(), build.sub(getLogits(), getShift()));
+    result[1] = inOrder(build, build.mul(surprise, cotangents[0]), type);
+  }
   return result;
 }

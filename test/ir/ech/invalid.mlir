@@ -114,7 +114,7 @@ ech.step @train {
   %q = ech.constant 0.0 : <[s=3, k=2], f32>
   %k = ech.constant 0.0 : <[s=3, k=2], f32>
   // expected-error @+1 {{'ech.attention' op k [s = 3, k = 2] has no axis t}}
-  %y, %l = ech.attention %q, %k, %k {key = "k", past = "t", query = "s", scale = 1.0} : (!ech.tensor<[s=3, k=2], f32>, !ech.tensor<[s=3, k=2], f32>, !ech.tensor<[s=3, k=2], f32>) -> (!ech.tensor<[s=3, k=2], f32>, !ech.tensor<[s=3], f32>)
+  %y, %m, %l = ech.attention %q, %k, %k {key = "k", past = "t", query = "s", scale = 1.0} : (!ech.tensor<[s=3, k=2], f32>, !ech.tensor<[s=3, k=2], f32>, !ech.tensor<[s=3, k=2], f32>) -> (!ech.tensor<[s=3, k=2], f32>, !ech.tensor<[s=3], f32>, !ech.tensor<[s=3], f32>)
 }
 
 // -----
@@ -219,5 +219,5 @@ ech.step @train {
   %q = ech.constant 0.0 : <[seq=4, key=8], f32>
   %k = ech.constant 0.0 : <[seq=4, past=4, key=8], f32>
   // expected-error @+1 {{'ech.attention' op k [seq = 4, past = 4, key = 8] has the axis seq of the queries, which is walked against past}}
-  %y, %l = ech.attention %q, %k, %k {query = "seq", past = "past", key = "key", scale = 1.0 : f64} : (!ech.tensor<[seq=4, key=8], f32>, !ech.tensor<[seq=4, past=4, key=8], f32>, !ech.tensor<[seq=4, past=4, key=8], f32>) -> (!ech.tensor<[seq=4, key=8], f32>, !ech.tensor<[seq=4], f32>)
+  %y, %m, %l = ech.attention %q, %k, %k {query = "seq", past = "past", key = "key", scale = 1.0 : f64} : (!ech.tensor<[seq=4, key=8], f32>, !ech.tensor<[seq=4, past=4, key=8], f32>, !ech.tensor<[seq=4, past=4, key=8], f32>) -> (!ech.tensor<[seq=4, key=8], f32>, !ech.tensor<[seq=4], f32>, !ech.tensor<[seq=4], f32>)
 }

@@ -39,11 +39,11 @@ ech.step @train {
   // CHECK: ech.softmax
   %sm = ech.softmax %a over ["j"] : (!ech.tensor<[i=3, j=4], f32>) -> !ech.tensor<[i=3, j=4], f32>
   // CHECK: ech.logsumexp
-  %ls = ech.logsumexp %a over ["j"] : (!ech.tensor<[i=3, j=4], f32>) -> !ech.tensor<[i=3], f32>
+  %ls:3 = ech.logsumexp %a over ["j"] : (!ech.tensor<[i=3, j=4], f32>) -> (!ech.tensor<[i=3], f32>, !ech.tensor<[i=3], f32>, !ech.tensor<[i=3], f32>)
   // CHECK: ech.cross_entropy
-  %l, %lse = ech.cross_entropy %a, %am over ["j"] : (!ech.tensor<[i=3, j=4], f32>, !ech.tensor<[i=3], i32>) -> (!ech.tensor<[i=3], f32>, !ech.tensor<[i=3], f32>)
+  %l, %sh, %lo = ech.cross_entropy %a, %am over ["j"] : (!ech.tensor<[i=3, j=4], f32>, !ech.tensor<[i=3], i32>) -> (!ech.tensor<[i=3], f32>, !ech.tensor<[i=3], f32>, !ech.tensor<[i=3], f32>)
   // CHECK: ech.normalize {{.*}} over ["j"] {rms}
-  %y, %rstd, %mean, %var = ech.normalize %a over ["j"] {rms} : (!ech.tensor<[i=3, j=4], f32>) -> (!ech.tensor<[i=3, j=4], f32>, !ech.tensor<[i=3], f32>, !ech.tensor<[i=3], f32>, !ech.tensor<[i=3], f32>)
+  %y, %rstd, %mean, %var, %low = ech.normalize %a over ["j"] {rms} : (!ech.tensor<[i=3, j=4], f32>) -> (!ech.tensor<[i=3, j=4], f32>, !ech.tensor<[i=3], f32>, !ech.tensor<[i=3], f32>, !ech.tensor<[i=3], f32>, !ech.tensor<[i=3], f32>)
   // CHECK: ech.normalize_grad
   %dx = ech.normalize_grad %a, %y, %rstd over ["j"] {rms} : (!ech.tensor<[i=3, j=4], f32>, !ech.tensor<[i=3, j=4], f32>, !ech.tensor<[i=3], f32>) -> !ech.tensor<[i=3, j=4], f32>
   // CHECK: ech.cumsum {{.*}} over ["j"] {reverse}
@@ -91,9 +91,9 @@ ech.step @train {
   // CHECK: ech.map lt
   %mi = ech.map lt %rr, %tt : (!ech.tensor<[s=3], f32>, !ech.tensor<[t=4], f32>) -> !ech.tensor<[s=3, t=4], i1>
   // CHECK: ech.attention {{.*}} mask {{.*}} bias
-  %at, %al = ech.attention %q, %k, %k mask %mi bias %tt {key = "k", past = "t", query = "s", scale = 1.0} : (!ech.tensor<[s=3, k=2], f32>, !ech.tensor<[t=4, k=2], f32>, !ech.tensor<[t=4, k=2], f32>, !ech.tensor<[s=3, t=4], i1>, !ech.tensor<[t=4], f32>) -> (!ech.tensor<[s=3, k=2], f32>, !ech.tensor<[s=3], f32>)
+  %at, %am2, %al = ech.attention %q, %k, %k mask %mi bias %tt {key = "k", past = "t", query = "s", scale = 1.0} : (!ech.tensor<[s=3, k=2], f32>, !ech.tensor<[t=4, k=2], f32>, !ech.tensor<[t=4, k=2], f32>, !ech.tensor<[s=3, t=4], i1>, !ech.tensor<[t=4], f32>) -> (!ech.tensor<[s=3, k=2], f32>, !ech.tensor<[s=3], f32>, !ech.tensor<[s=3], f32>)
   // CHECK: ech.attention_grad {{.*}} mask {{.*}} bias
-  %dq, %dk, %dv, %db = ech.attention_grad %at, %q, %k, %k, %at, %al mask %mi bias %tt {key = "k", past = "t", query = "s", scale = 1.0} : (!ech.tensor<[s=3, k=2], f32>, !ech.tensor<[s=3, k=2], f32>, !ech.tensor<[t=4, k=2], f32>, !ech.tensor<[t=4, k=2], f32>, !ech.tensor<[s=3, k=2], f32>, !ech.tensor<[s=3], f32>, !ech.tensor<[s=3, t=4], i1>, !ech.tensor<[t=4], f32>) -> (!ech.tensor<[s=3, k=2], f32>, !ech.tensor<[t=4, k=2], f32>, !ech.tensor<[t=4, k=2], f32>, !ech.tensor<[t=4], f32>)
+  %dq, %dk, %dv, %db = ech.attention_grad %at, %q, %k, %k, %at, %am2, %al mask %mi bias %tt {key = "k", past = "t", query = "s", scale = 1.0} : (!ech.tensor<[s=3, k=2], f32>, !ech.tensor<[s=3, k=2], f32>, !ech.tensor<[t=4, k=2], f32>, !ech.tensor<[t=4, k=2], f32>, !ech.tensor<[s=3, k=2], f32>, !ech.tensor<[s=3], f32>, !ech.tensor<[s=3], f32>, !ech.tensor<[s=3, t=4], i1>, !ech.tensor<[t=4], f32>) -> (!ech.tensor<[s=3, k=2], f32>, !ech.tensor<[t=4, k=2], f32>, !ech.tensor<[t=4, k=2], f32>, !ech.tensor<[t=4], f32>)
   // CHECK: ech.repeat "i" = 3 reverse along carry({{.*}}) slice({{.*}}) -> (!ech.tensor<[], f32>) stack (!ech.tensor<[i=3], f32>) sum (!ech.tensor<[j=4], f32>) {
   // CHECK: ech.position "i" : <[], i32>
   // CHECK: ech.yield carry({{.*}}) stack({{.*}}) sum(

@@ -75,15 +75,16 @@ struct Evaluator {
       out[0].data[rest.in(out[0])] = best;
     });
   }
-  double logSumExp(ArrayRef<int64_t> line) {
+  /// The maximum, and log sum exp(x - maximum).
+  std::pair<double, double> logSumExp(ArrayRef<int64_t> line) {
     double best = -infinity, sum = 0;
     for (int64_t i : line)
       best = larger(best, in[0].data[i]);
     if (best == -infinity)
-      return best;
+      return {0, infinity};
     for (int64_t i : line)
       sum += std::exp(in[0].data[i] - best);
-    return best + std::log(sum);
+    return {best, std::log(sum)};
   }
   void normalize(NormalizeOp op) {
     eachLine(op.getOver(), [&](Space &rest, ArrayRef<int64_t> line) {
@@ -99,6 +100,7 @@ struct Evaluator {
       out[1].data[rest.in(out[1])] = rstd;
       out[2].data[rest.in(out[2])] = mean;
       out[3].data[rest.in(out[3])] = square;
+      out[4].data[rest.in(out[4])] = 0; // nothing is rounded here
     });
   }
   void normalizeGrad(NormalizeGradOp op) {
@@ -117,14 +119,16 @@ struct Evaluator {
     StringRef axis = cast<StringAttr>(op.getOver()[0]).getValue();
     bool distribution = in[1].type.has(axis);
     eachLine(op.getOver(), [&](Space &rest, ArrayRef<int64_t> line) {
-      double lse = logSumExp(line), loss = 0;
+      auto [shift, logSum] = logSumExp(line);
+      double lse = shift + logSum, loss = 0;
       if (distribution)
         for (int64_t i : line) // labels lie as the logits do
           loss -= in[1].data[i] * (in[0].data[i] - lse);
       else
         loss = lse - in[0].data[line[int64_t(in[1].data[rest.in(in[1])])]];
       out[0].data[rest.in(out[0])] = loss;
-      out[1].data[rest.in(out[1])] = lse;
+      out[1].data[rest.in(out[1])] = shift;
+      out[2].data[rest.in(out[2])] = logSum;
     });
   }
   void argmax(ArrayAttr over) {
@@ -316,7 +320,8 @@ struct Evaluator {
       }
       for (double s : scores)
         sum += std::exp(s - best);
-      out[1].data[rest.in(out[1])] = best + std::log(sum);
+      out[1].data[rest.in(out[1])] = best;
+      out[2].data[rest.in(out[2])] = sum;
       for (int64_t p = 0; p < n; ++p) {
         Space both = at(rest, out[1].type, op.getPast(), p, n);
         for (int64_t i = 0; i < keys; ++i)
@@ -326,20 +331,22 @@ struct Evaluator {
     });
   }
   void attentionGrad(AttentionGradOp op) {
-    const Array &d = in[0], &q = in[1], &k = in[2], &v = in[3], &o = in[4], &lse = in[5];
-    const Array *mask = op.getMask() ? &in[6] : nullptr, *bias = op.getBias() ? &in.back() : nullptr;
+    const Array &d = in[0], &q = in[1], &k = in[2], &v = in[3], &o = in[4], &top = in[5], &sum = in[6];
+    const Array *mask = op.getMask() ? &in[7] : nullptr, *bias = op.getBias() ? &in.back() : nullptr;
     StringRef key = op.getKey();
     int64_t keys = q.type.sizeOf(key), n = k.type.sizeOf(op.getPast());
     double scale = op.getScale().convertToDouble();
     Space rest;
-    rest.add(lse.type);
+    rest.add(top.type);
     rest.each([&] {
       double dot = 0;
       for (int64_t i = 0; i < keys; ++i)
         dot += d.data[rest.in(d) + i * d.stride(key)] * o.data[rest.in(o) + i * o.stride(key)];
       for (int64_t p = 0; p < n; ++p) {
-        Space both = at(rest, lse.type, op.getPast(), p, n);
-        double weight = std::exp(score(op, both, q, k, key, keys, mask, bias) - lse.data[rest.in(lse)]), dp = 0;
+        Space both = at(rest, top.type, op.getPast(), p, n);
+        double above = score(op, both, q, k, key, keys, mask, bias) - top.data[rest.in(top)];
+        double all = sum.data[rest.in(sum)]; // 0 in rows that the rank does not hold
+        double weight = all == 0 ? 0 : std::exp(above) / all, dp = 0;
         for (int64_t i = 0; i < keys; ++i)
           dp += d.data[both.in(d) + i * d.stride(key)] * v.data[both.in(v) + i * v.stride(key)];
         double ds = weight * (dp - dot);
@@ -399,14 +406,18 @@ struct Evaluator {
         .Case<ArgMaxOp>([&](auto op) { argmax(op.getOver()); })
         .Case<SoftmaxOp>([&](auto op) {
           eachLine(op.getOver(), [&](Space &, ArrayRef<int64_t> line) {
-            double lse = logSumExp(line);
+            auto [shift, logSum] = logSumExp(line);
             for (int64_t i : line)
-              out[0].data[i] = lse == -infinity ? 0 : std::exp(in[0].data[i] - lse);
+              out[0].data[i] = std::exp(in[0].data[i] - shift - logSum);
           });
         })
         .Case<LogSumExpOp>([&](auto op) {
-          eachLine(op.getOver(),
-                   [&](Space &rest, ArrayRef<int64_t> line) { out[0].data[rest.in(out[0])] = logSumExp(line); });
+          eachLine(op.getOver(), [&](Space &rest, ArrayRef<int64_t> line) {
+            auto [shift, logSum] = logSumExp(line);
+            out[0].data[rest.in(out[0])] = logSum == infinity ? -infinity : shift + logSum;
+            out[1].data[rest.in(out[1])] = shift;
+            out[2].data[rest.in(out[2])] = logSum;
+          });
         })
         .Case<CrossEntropyOp>([&](auto op) { crossEntropy(op); })
         .Case<NormalizeOp>([&](auto op) { normalize(op); })

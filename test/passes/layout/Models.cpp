@@ -196,7 +196,7 @@ Model echelon::test::places() {
             Value part = b.sum(b.slice(y, "seq", 3, 8), {"seq"});
             Value parts = b.relabel(b.mul(y, y), {"seq"}, {{"quarter", 4}, {"inner", 4}});
             Value total = b.sum(b.cumsum(parts, "quarter"), {"quarter", "inner"});
-            Value out = b.dot(b.sub(u, b.expandTo(b.logSumExp(z, {"key"}), tensor(z))), read("v"), {"key"});
+            Value out = b.dot(b.sub(u, b.expandTo(b.logSumExp(z, {"key"}).getResult(), tensor(z))), read("v"), {"key"});
             Value sum = b.add(b.add(b.sum(b.mul(out, out), {"out"}), picked), b.sub(part, b.neg(total)));
             lossOf(b, b.mean(sum, {"batch"}));
           }};

@@ -15,7 +15,7 @@ HeadStrides storage(const AttentionShape &s, int64_t rows, int64_t width, bool s
 }
 
 struct Sizes {
-  int64_t q, k, v, out, lse;
+  int64_t q, k, v, out, rows;
 };
 Sizes sizesOf(const AttentionShape &s, bool shared = false) {
   int64_t heads = s.group * s.head, kept = shared ? s.group : heads;
@@ -33,13 +33,15 @@ void compare(const AttentionShape &shape, const std::vector<uint8_t> &mask, bool
   AttentionStrides strides = stridesOf(shape, shared);
   auto q = values<T>(n.q, 1), k = values<T>(n.k, 2), v = values<T>(n.v, 3);
   auto bias = values<T>(shape.group * shape.head * shape.seq * shape.past, 4);
-  std::vector<T> out(n.out, T(7)), lse(n.lse), expected(n.out), expectedLse(n.lse);
+  std::vector<T> out(n.out, T(7)), top(n.rows), sum(n.rows), expected(n.out), expectedTop(n.rows), expectedSum(n.rows);
   const uint8_t *m = mask.empty() ? nullptr : mask.data();
-  attention(out.data(), lse.data(), q.data(), k.data(), v.data(), shape, strides, m, biased ? bias.data() : nullptr);
-  reference::attention(expected.data(), expectedLse.data(), q.data(), k.data(), v.data(), shape, strides, m,
-                       biased ? bias.data() : nullptr);
+  attention(out.data(), top.data(), sum.data(), q.data(), k.data(), v.data(), shape, strides, m,
+            biased ? bias.data() : nullptr);
+  reference::attention(expected.data(), expectedTop.data(), expectedSum.data(), q.data(), k.data(), v.data(), shape,
+                       strides, m, biased ? bias.data() : nullptr);
   expectClose(out, expected, "out");
-  expectClose(lse, expectedLse, "lse");
+  expectClose(top, expectedTop, "maximum");
+  expectClose(sum, expectedSum, "sum");
 }
 
 // Lengths below, at and beyond the block sizes, causal or not.
@@ -84,17 +86,17 @@ void checkGradient(const AttentionShape &shape, const std::vector<uint8_t> &mask
   AttentionStrides strides = stridesOf(shape, shared);
   auto q = values<double>(n.q, 1), k = values<double>(n.k, 2), v = values<double>(n.v, 3), d = values<double>(n.out, 4);
   auto bias = values<double>(shape.group * shape.head * shape.seq * shape.past, 5);
-  std::vector<double> out(n.out), lse(n.lse), dq(n.q, 9), dk(n.k, 9), dv(n.v, 9), dbias(bias.size(), 9);
+  std::vector<double> out(n.out), top(n.rows), sum(n.rows), dq(n.q, 9), dk(n.k, 9), dv(n.v, 9), dbias(bias.size(), 9);
   const uint8_t *m = mask.empty() ? nullptr : mask.data();
   auto forward = [&](const double *a, const double *b, const double *c, const double *e) {
-    std::vector<double> o(n.out), kept(n.lse);
-    reference::attention(o.data(), kept.data(), a, b, c, shape, strides, m, biased ? e : nullptr);
+    std::vector<double> o(n.out), top(n.rows), sum(n.rows);
+    reference::attention(o.data(), top.data(), sum.data(), a, b, c, shape, strides, m, biased ? e : nullptr);
     return o;
   };
   const double *b = biased ? bias.data() : nullptr;
-  attention(out.data(), lse.data(), q.data(), k.data(), v.data(), shape, strides, m, b);
-  attention_grad(dq.data(), dk.data(), dv.data(), biased ? dbias.data() : nullptr, d.data(), out.data(), lse.data(),
-                 q.data(), k.data(), v.data(), shape, strides, strides, m, b);
+  attention(out.data(), top.data(), sum.data(), q.data(), k.data(), v.data(), shape, strides, m, b);
+  attention_grad(dq.data(), dk.data(), dv.data(), biased ? dbias.data() : nullptr, d.data(), out.data(), top.data(),
+                 sum.data(), q.data(), k.data(), v.data(), shape, strides, strides, m, b);
   using V = const std::vector<double> &;
   expectGradient(q, d, dq, [&](V x) { return forward(x.data(), k.data(), v.data(), b); }, "dq");
   expectGradient(k, d, dk, [&](V x) { return forward(q.data(), x.data(), v.data(), b); }, "dk");
@@ -116,6 +118,46 @@ TEST(AttentionGradient, MatchesDifferences) {
   checkGradient(late, {}, false, false);
 }
 
+// A row that sees nothing but a large negative bias attends to all keys alike: the bias is far from 0, and nothing is
+// lost of what lies above it.
+TEST(AttentionGradient, LargeBiasesTakeNoDigits) {
+  for (float low : {-1e4f, -1e9f, std::numeric_limits<float>::lowest()}) {
+    AttentionShape shape{1, 1, 1, 3, 5, 4, 4, 0.5, false};
+    shape.bias = {0, 0, 0, 5, 1};
+    Sizes n = sizesOf(shape);
+    AttentionStrides strides = stridesOf(shape);
+    auto q = values<float>(n.q, 1), k = values<float>(n.k, 2), v = values<float>(n.v, 3), d = values<float>(n.out, 4);
+    std::vector<float> bias(15, low);
+    bias[6] = bias[8] = 0; // the second query sees two keys
+    std::vector<float> out(n.out), top(n.rows), sum(n.rows), dq(n.q), dk(n.k), dv(n.v), dbias(15);
+    attention(out.data(), top.data(), sum.data(), q.data(), k.data(), v.data(), shape, strides, nullptr, bias.data());
+    attention_grad(dq.data(), dk.data(), dv.data(), dbias.data(), d.data(), out.data(), top.data(), sum.data(),
+                   q.data(), k.data(), v.data(), shape, strides, strides, nullptr, bias.data());
+    for (int64_t i = 0; i < 3; ++i) {
+      double p[5], dp[5], total = 0, dot = 0;
+      for (int64_t j = 0; j < 5; ++j) {
+        float score = 0; // as rounded beside the bias
+        for (int64_t c = 0; c < 4; ++c)
+          score += 0.5f * q[i * 4 + c] * k[j * 4 + c];
+        score += bias[i * 5 + j];
+        p[j] = score;
+      }
+      const double m = *std::max_element(p, p + 5);
+      for (double &x : p)
+        total += x = std::exp(x - m);
+      for (int64_t j = 0; j < 5; ++j) {
+        p[j] /= total, dp[j] = 0;
+        for (int64_t c = 0; c < 4; ++c)
+          dp[j] += double(d[i * 4 + c]) * v[j * 4 + c];
+        dot += p[j] * dp[j];
+      }
+      const double tolerance = low == -1e4f ? 4e-3 : 2e-6; // near 1e4 the scores themselves have steps of 1e-3
+      for (int64_t j = 0; j < 5; ++j)
+        EXPECT_NEAR(dbias[i * 5 + j], p[j] * (dp[j] - dot), tolerance) << low << " query " << i << " key " << j;
+    }
+  }
+}
+
 // Beyond one block of queries and keys the float gradients equal the double ones.
 TEST(AttentionGradient, BlocksAgreeWithDouble) {
   AttentionShape shape{1, 1, 1, 150, 700, 4, 4, 0.5, true};
@@ -123,23 +165,23 @@ TEST(AttentionGradient, BlocksAgreeWithDouble) {
   Sizes n = sizesOf(shape);
   AttentionStrides strides = stridesOf(shape);
   auto q = values<double>(n.q, 1), k = values<double>(n.k, 2), v = values<double>(n.v, 3), d = values<double>(n.out, 4);
-  std::vector<double> out(n.out), lse(n.lse), dq(n.q), dk(n.k), dv(n.v);
-  attention(out.data(), lse.data(), q.data(), k.data(), v.data(), shape, strides);
-  attention_grad<double>(dq.data(), dk.data(), dv.data(), nullptr, d.data(), out.data(), lse.data(), q.data(), k.data(),
-                         v.data(), shape, strides, strides);
+  std::vector<double> out(n.out), top(n.rows), sum(n.rows), dq(n.q), dk(n.k), dv(n.v);
+  attention(out.data(), top.data(), sum.data(), q.data(), k.data(), v.data(), shape, strides);
+  attention_grad<double>(dq.data(), dk.data(), dv.data(), nullptr, d.data(), out.data(), top.data(), sum.data(),
+                         q.data(), k.data(), v.data(), shape, strides, strides);
   std::vector<float> fq(q.begin(), q.end()), fk(k.begin(), k.end()), fv(v.begin(), v.end()), fd(d.begin(), d.end());
-  std::vector<float> fout(n.out), flse(n.lse), fdq(n.q), fdk(n.k), fdv(n.v);
-  attention(fout.data(), flse.data(), fq.data(), fk.data(), fv.data(), shape, strides);
-  attention_grad<float>(fdq.data(), fdk.data(), fdv.data(), nullptr, fd.data(), fout.data(), flse.data(), fq.data(),
-                        fk.data(), fv.data(), shape, strides, strides);
+  std::vector<float> fout(n.out), ftop(n.rows), fsum(n.rows), fdq(n.q), fdk(n.k), fdv(n.v);
+  attention(fout.data(), ftop.data(), fsum.data(), fq.data(), fk.data(), fv.data(), shape, strides);
+  attention_grad<float>(fdq.data(), fdk.data(), fdv.data(), nullptr, fd.data(), fout.data(), ftop.data(), fsum.data(),
+                        fq.data(), fk.data(), fv.data(), shape, strides, strides);
   auto narrow = [](const std::vector<double> &x) { return std::vector<float>(x.begin(), x.end()); };
   expectClose(fdq, narrow(dq), "dq");
   expectClose(fdk, narrow(dk), "dk");
   expectClose(fdv, narrow(dv), "dv");
   // Some entries of the double gradient against differences of the reference.
   auto total = [&] {
-    std::vector<double> o(n.out), kept(n.lse);
-    reference::attention(o.data(), kept.data(), q.data(), k.data(), v.data(), shape, strides, nullptr,
+    std::vector<double> o(n.out), tops(n.rows), sums(n.rows);
+    reference::attention(o.data(), tops.data(), sums.data(), q.data(), k.data(), v.data(), shape, strides, nullptr,
                          static_cast<const double *>(nullptr));
     double sum = 0;
     for (int64_t i = 0; i < n.out; ++i)

@@ -76,7 +76,8 @@ TYPED_TEST(Normalize, SplitChannelsEqualTheWhole) {
   using T = TypeParam;
   const int64_t sizes[2] = {2, 3}, starts[2] = {0, 2}, channels = 4, inner = 5, one = channels * inner, batch = 5;
   auto x = values<T>(batch * one, 1);
-  std::vector<T> rstd(channels), mean(channels), variance(channels), gathered(2 * channels * 3), moments(channels * 3);
+  std::vector<T> rstd(channels), mean(channels), variance(channels);
+  std::vector<double> gathered(2 * channels * 3), moments(channels * 3);
   channel_statistics(rstd.data(), x.data(), batch, channels, inner, kEps, mean.data(), variance.data());
   for (int p = 0; p < 2; ++p)
     local_moments(&gathered[p * channels * 3], &x[starts[p] * one], sizes[p], channels, inner);
@@ -102,7 +103,7 @@ TYPED_TEST(Normalize, SplitRowsEqualTheWhole) {
   std::vector<T> whole(x.size()), rstd(rows), dWhole(x.size()), y(rows * part), rstdSplit(rows), dx(rows * part);
   normalize(whole.data(), rstd.data(), x.data(), rows, n, kEps);
   normalize_grad(dWhole.data(), dy.data(), whole.data(), rstd.data(), rows, n);
-  std::vector<T> gathered(2 * rows * 3), moments(rows * 3), sums(rows * 2), local(rows * 2);
+  std::vector<double> gathered(2 * rows * 3), moments(rows * 3), sums(rows * 2), local(rows * 2);
   for (int p = 0; p < 2; ++p) {
     local_moments(&gathered[p * rows * 3], half(x, p).data(), 1, rows, part);
     normalize_grad_local(local.data(), half(dy, p).data(), half(whole, p).data(), rows, part);
@@ -119,7 +120,7 @@ TYPED_TEST(Normalize, SplitRowsEqualTheWhole) {
 
   rms_normalize(whole.data(), rstd.data(), x.data(), rows, n, kEps);
   rms_normalize_grad(dWhole.data(), dy.data(), whole.data(), rstd.data(), rows, n);
-  std::vector<T> squares(rows), products(rows), one(rows);
+  std::vector<double> squares(rows), products(rows), one(rows);
   for (int p = 0; p < 2; ++p) {
     rms_local(one.data(), half(x, p).data(), rows, part);
     for (int64_t r = 0; r < rows; ++r)
@@ -137,11 +138,87 @@ TYPED_TEST(Normalize, SplitRowsEqualTheWhole) {
 }
 
 // A rank without elements does not disturb the others' moments.
-TYPED_TEST(Normalize, EmptyPartsDoNotEnter) {
-  using T = TypeParam;
-  std::vector<T> gathered = {0, 0, 0, 4, 2, 8, 0, 0, 0}, moments(3);
+TEST(Moments, EmptyPartsDoNotEnter) {
+  std::vector<double> gathered = {0, 0, 0, 4, 2, 8, 0, 0, 0}, moments(3);
   combine_moments(moments.data(), gathered.data(), 3, 1);
-  EXPECT_EQ(moments, (std::vector<T>{4, 2, 8}));
+  EXPECT_EQ(moments, (std::vector<double>{4, 2, 8}));
+}
+
+// Values far from 0 beside their deviation, or too large to be squared: the statistics are those of the same numbers in
+// double, rounded once, and the results have the error of three rounded operations. On one rank, as rows and as
+// channels, and over two ranks.
+TEST(Moments, LargeValuesTakeNoDigits) {
+  struct Case {
+    double mean, deviation;
+    int64_t n;
+    bool equal = false;
+  };
+  const double u = std::numeric_limits<float>::epsilon() / 2;
+  for (Case of : {Case{0, 1, 768},
+                  {1e4, 1e-3, 768},
+                  {1e4, 1, 5000},
+                  {1e5, 0.1, 37},
+                  {-1e6, 1, 768},
+                  {1e6, 0.1, 9000},
+                  {1e6, 0, 700, true},
+                  {16777217, 0, 300, true},
+                  {0, 1e19, 768},
+                  {3e19, 1e19, 100},
+                  {0, 1e30, 5000},
+                  {1e4, 1e-3, 2}}) {
+    const int64_t n = of.n, part = n / 2;
+    auto x = values<float>(n, 7);
+    for (float &v : x)
+      v = of.equal ? static_cast<float>(of.mean) : static_cast<float>(of.mean + of.deviation * v);
+    x[0] = of.mean == 0 ? x[0] : static_cast<float>(of.mean);
+    long double mean = 0, squares = 0;
+    for (float v : x)
+      mean += v;
+    mean /= n;
+    for (float v : x)
+      squares += (v - mean) * (v - mean) / n;
+    const double variance = double(squares), rstd = 1 / std::sqrt(variance + kEps);
+    auto expectStatistics = [&](float r, float m, float v, float low, const char *what) {
+      EXPECT_NEAR(r, rstd, 4 * u * rstd) << what << " " << of.mean;
+      if (variance < std::numeric_limits<float>::max())
+        EXPECT_NEAR(v, variance, 8 * u * variance) << what << " " << of.mean;
+      EXPECT_NEAR(double(m) + double(low), double(mean),
+                  4 * u * std::sqrt(variance) + 4 * u * u * std::abs(double(mean)))
+          << what << " " << of.mean;
+    };
+    auto expectResults = [&](const std::vector<float> &y, const char *what) {
+      for (int64_t i = 0; i < n; ++i) {
+        const double wanted = double((x[i] - mean) * rstd);
+        ASSERT_NEAR(y[i], wanted, 8 * u * std::max(1.0, std::abs(wanted))) << what << " " << of.mean << " at " << i;
+      }
+    };
+    std::vector<float> y(n), half(n);
+    float r, m, v, low;
+    normalize(y.data(), &r, x.data(), 1, n, kEps, &m, &v, &low);
+    expectStatistics(r, m, v, low, "rows");
+    expectResults(y, "rows");
+    for (int64_t inner : {int64_t(1), n}) { // short runs, and one
+      channel_statistics(&r, x.data(), n / inner, 1, inner, kEps, &m, &v, &low);
+      expectStatistics(r, m, v, low, "channels");
+      for (int64_t i = 0; i < n; ++i)
+        y[i] = (x[i] - m) * r - low * r;
+      expectResults(y, "channels");
+    }
+    double gathered[6], all[3];
+    local_moments(gathered, x.data(), 1, 1, part);
+    local_moments(gathered + 3, x.data() + part, 1, 1, n - part);
+    combine_moments(all, gathered, 2, 1);
+    normalize_finish(y.data(), &r, x.data(), all, 1, part, kEps, &m, &v, &low);
+    normalize_finish(y.data() + part, &r, x.data() + part, all, 1, n - part, kEps, &m, &v, &low);
+    expectStatistics(r, m, v, low, "split rows");
+    expectResults(y, "split rows");
+    double scale = 0;
+    for (float e : x)
+      scale += double(e) * double(e) / double(n);
+    const double factor = 1 / std::sqrt(scale + kEps);
+    rms_normalize(y.data(), &r, x.data(), 1, n, kEps);
+    EXPECT_NEAR(r, factor, 4 * u * factor) << "rms " << of.mean;
+  }
 }
 
 } // namespace

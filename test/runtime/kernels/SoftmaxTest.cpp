@@ -23,10 +23,11 @@ TYPED_TEST(Softmax, MatchesTheReference) {
     for (T &v : x)
       v = v * 10 + 50;
     std::vector<T> y(s.all()), expected(s.all()), lse(s.slices()), expectedLse(s.slices());
+    std::vector<T> shift(s.slices()), logSum(s.slices());
     reference::softmax(expected.data(), x.data(), s.outer, s.n, s.inner);
     softmax(y.data(), x.data(), s.outer, s.n, s.inner);
     expectClose(y, expected, "softmax");
-    logsumexp(lse.data(), x.data(), s.outer, s.n, s.inner);
+    logsumexp(lse.data(), shift.data(), logSum.data(), x.data(), s.outer, s.n, s.inner);
     reference::logsumexp(expectedLse.data(), x.data(), s.outer, s.n, s.inner);
     expectClose(lse, expectedLse, "logsumexp");
     auto inPlace = x;
@@ -46,18 +47,49 @@ TYPED_TEST(Softmax, SumsFollowTheMaximum) {
   };
   for (Row row : {Row{-50, 150, 0}, Row{300, -600, 0}, Row{-2e5, 1, 700}, Row{-4e6, 1, 0}, Row{3e6, -1e6, 0},
                   Row{10, 5, 1499}, Row{-1e30, 0, 3}, Row{80, 0, 0}}) {
-    std::vector<T> x(n), lse(1), expected(1);
+    std::vector<T> x(n), lse(1), shift(1), logSum(1), expected(1);
     for (int64_t i = 0; i < n; ++i)
       x[i] = i < row.masked ? T(-INFINITY) : row.start + row.rise * T(i) / n + noise[i];
-    logsumexp(lse.data(), x.data(), 1, n, 1);
+    logsumexp(lse.data(), shift.data(), logSum.data(), x.data(), 1, n, 1);
     reference::logsumexp(expected.data(), x.data(), 1, n, 1);
     EXPECT_NEAR(lse[0], expected[0], 2e-7 * std::max<double>(10, std::abs(expected[0]))) << row.start;
     for (T odd : {T(NAN), T(INFINITY)}) {
       x[n - 1] = odd;
-      logsumexp(lse.data(), x.data(), 1, n, 1);
+      logsumexp(lse.data(), shift.data(), logSum.data(), x.data(), 1, n, 1);
       EXPECT_FALSE(std::isfinite(lse[0])) << row.start;
     }
   }
+}
+
+// The terms of the logsumexp give softmax and log_softmax as exactly at large offsets as at 0; fp32 holds such logits
+// to 2^-7 at 1e5 and to 8 at 1e8, so the same numbers are taken for the reference.
+TYPED_TEST(Softmax, OffsetsTakeNoDigits) {
+  using T = TypeParam;
+  for (double offset : {0.0, 1e4, -3e5, 5e5, 1e6, -1e8, 1e8})
+    for (Sizes s : {Sizes{3, 10, 1}, Sizes{2, 700, 1}, Sizes{1, 9, 33}}) {
+      auto x = values<T>(s.all(), 5);
+      for (T &v : x)
+        v = T(double(v) * 5 + offset);
+      std::vector<T> lse(s.slices()), shift(s.slices()), logSum(s.slices());
+      logsumexp(lse.data(), shift.data(), logSum.data(), x.data(), s.outer, s.n, s.inner);
+      const double u = std::numeric_limits<T>::epsilon() / 2;
+      for (int64_t o = 0; o < s.outer; ++o)
+        for (int64_t j = 0; j < s.inner; ++j) {
+          const T *slice = x.data() + o * s.n * s.inner + j;
+          double top = -INFINITY, sum = 0;
+          for (int64_t i = 0; i < s.n; ++i)
+            top = std::max(top, double(slice[i * s.inner]));
+          for (int64_t i = 0; i < s.n; ++i)
+            sum += std::exp(slice[i * s.inner] - top);
+          for (int64_t i = 0; i < s.n; ++i) {
+            const double wanted = slice[i * s.inner] - top - std::log(sum);
+            const T found = (slice[i * s.inner] - shift[o * s.inner + j]) - logSum[o * s.inner + j];
+            // a block is summed in up to 16 additions a lane and 3 across; exp, the logarithm and two differences
+            // follow
+            EXPECT_NEAR(found, wanted, u * (24 + 3 * std::abs(wanted))) << offset;
+          }
+        }
+    }
 }
 
 // Results that go past the cache have the bits of those that do not.
@@ -77,11 +109,13 @@ TYPED_TEST(Softmax, MaskedSlicesAreZero) {
   using T = TypeParam;
   const T none = -INFINITY;
   for (int64_t inner : {1, 2}) {
-    std::vector<T> x(3 * inner, none), y(3 * inner, T(5)), lse(inner);
+    std::vector<T> x(3 * inner, none), y(3 * inner, T(5)), lse(inner), shift(inner), logSum(inner);
     softmax(y.data(), x.data(), 1, 3, inner);
     EXPECT_EQ(y, std::vector<T>(3 * inner, T(0)));
-    logsumexp(lse.data(), x.data(), 1, 3, inner);
+    logsumexp(lse.data(), shift.data(), logSum.data(), x.data(), 1, 3, inner);
     EXPECT_EQ(lse, std::vector<T>(inner, none));
+    EXPECT_EQ(shift, std::vector<T>(inner, T(0)));
+    EXPECT_EQ(logSum, std::vector<T>(inner, T(INFINITY))) << "exp(x - shift - log_sum) is 0";
     x[inner - 1] = T(2);
     softmax(y.data(), x.data(), 1, 3, inner);
     EXPECT_EQ(y[inner - 1], T(1));
@@ -95,7 +129,7 @@ TYPED_TEST(Softmax, PiecesEqualTheWhole) {
   for (int64_t inner : {1, 5}) {
     const int64_t parts = 3, n = 4;
     auto x = values<T>(parts * n * inner, 1);
-    std::vector<T> whole(x.size()), y(x.size()), lse(inner), lseWhole(inner);
+    std::vector<T> whole(x.size()), y(x.size()), lse(inner), lseWhole(inner), shift(inner), logSum(inner);
     std::vector<T> m(inner, T(-INFINITY)), s(inner, T(0)), part(inner);
     for (int64_t p = 0; p < parts; ++p) {
       reduce_max(part.data(), &x[p * n * inner], 1, n, inner);
@@ -111,8 +145,8 @@ TYPED_TEST(Softmax, PiecesEqualTheWhole) {
       softmax_finish(&y[p * n * inner], &x[p * n * inner], m.data(), s.data(), 1, n, inner);
     softmax(whole.data(), x.data(), 1, parts * n, inner);
     expectClose(y, whole, "softmax");
-    logsumexp_finish(lse.data(), m.data(), s.data(), inner);
-    logsumexp(lseWhole.data(), x.data(), 1, parts * n, inner);
+    logsumexp_finish(lse.data(), shift.data(), logSum.data(), m.data(), s.data(), inner);
+    logsumexp(lseWhole.data(), shift.data(), logSum.data(), x.data(), 1, parts * n, inner);
     expectClose(lse, lseWhole, "logsumexp");
   }
 }
