@@ -2,7 +2,8 @@
 // 1. Every value gets its kind (time/Kinds.h): fixed, of samples, a sum over this pass's samples, or made of totals.
 //    Loops that hold several of them which must come one after the other are cut in two (time/Distribute.h).
 // 2. Totals that a pass needs and that no parameter enters are computed first, by a loop of their own.
-// 3. What touches samples moves into `ech.repeat … time`; its sums come out as sums over the passes.
+// 3. What touches samples moves into `ech.repeat … time`; its sums come out as sums over the passes. All but gradients
+//    are added up in f64: an evaluation may have millions of passes.
 // 4. What is made of totals, the reports, gradients and writes follow.
 #include "mlir/IR/IRMapping.h"
 #include "passes/Passes.h"
@@ -151,7 +152,8 @@ private:
     for (Value value : summed) {
       Value sum = mapping.lookup(value);
       build.loc = value.getLoc();
-      sums.push_back(kinds.of(value) == Kind::Partial ? sum : share(sum));
+      sum = kinds.of(value) == Kind::Partial ? sum : share(sum);
+      sums.push_back(isLong(value) ? build.cast(sum, builder.getF64Type()) : sum);
     }
     for (auto [i, value] : llvm::enumerate(extremes)) {
       build.loc = value.getLoc();
@@ -173,8 +175,16 @@ private:
     loop.getBody().push_back(block.release());
     for (auto [value, total] : llvm::zip(extremes, loop.getFinals()))
       totals.map(value, total);
-    for (auto [value, total] : llvm::zip(summed, loop.getSums()))
-      totals.map(value, total);
+    for (auto [value, total] : llvm::zip(summed, loop.getSums())) {
+      build.loc = value.getLoc();
+      totals.map(value, build.cast(total, tensor(value).getElement()));
+    }
+  }
+  /// Whether the sum over passes is one of many small numbers, and is worth more digits. Gradients are as large as
+  /// their parameters, and are added up where they are.
+  static bool isLong(Value value) {
+    Operation *op = value.getDefiningOp();
+    return tensor(value).isFloat() && !(op && op->hasAttr(kPhase));
   }
 
   int64_t part(Value value) const {
@@ -284,16 +294,21 @@ struct SplitTime : echelon::impl::SplitTimeBase<SplitTime> {
     if (!batchAxis)
       return;
     Type real = realType();
-    for (auto step : llvm::to_vector(module.getOps<StepOp>())) {
-      bool evaluation = step.getSymName() == "evaluate";
-      Time time{batchAxis.getValue(),
-                evaluation ? 0
-                : micro    ? micro.getInt()
-                           : 1,
-                module->getAttrOfType<ArrayAttr>("ech.like_batch")};
+    SmallVector<StepOp> steps(module.getOps<StepOp>());
+    auto timeOf = [&](StepOp step) {
+      const int64_t passes = step.getSymName() == "evaluate" ? 0 : micro ? micro.getInt() : 1;
+      return Time{batchAxis.getValue(), passes, module->getAttrOfType<ArrayAttr>("ech.like_batch")};
+    };
+    bool fine = true;
+    for (StepOp step : steps)
+      fine &= succeeded(checkStatistics(step, timeOf(step)));
+    if (!fine)
+      return signalPassFailure();
+    for (StepOp step : steps) {
+      const Time time = timeOf(step);
       if (time.passes == 1)
         continue;
-      if (evaluation)
+      if (time.evaluation())
         prepareEvaluation(step, time);
       else if (auto batch = module->getAttrOfType<IntegerAttr>("ech.batch"); batch && batch.getInt() % time.passes) {
         step.emitError() << "a batch of " << batch.getInt() << " does not divide into " << time.passes
@@ -312,6 +327,47 @@ struct SplitTime : echelon::impl::SplitTimeBase<SplitTime> {
       if (auto type = cast<Tensor>(variable.getType()); type.isFloat())
         return type.getElement();
     return Float32Type::get(&getContext());
+  }
+
+  /// Batch statistics need more than one value; what is marked local has those of one pass, in its counts, too, and an
+  /// evaluation has no micro batch.
+  LogicalResult checkStatistics(StepOp step, const Time &time) {
+    bool fine = true;
+    step.walk([&](Operation *op) {
+      const bool local = op->hasAttr(kLocal);
+      if (auto count = dyn_cast<CountOp>(op); count && local && !time.evaluation()) {
+        SmallVector<int64_t> sizes(count.getSizes());
+        for (auto [axis, size] : llvm::zip(strings(count.getOver()), sizes))
+          size /= axis == time.batchAxis ? time.passes : 1;
+        count.setSizes(sizes);
+      }
+      auto norm = dyn_cast<NormalizeOp>(op);
+      if (!norm || !has(norm.getOver(), time.batchAxis))
+        return;
+      if (time.evaluation()) {
+        if (local) {
+          fine = false;
+          norm.emitError() << "E0313: an evaluation has no micro batch to take statistics of; use running statistics "
+                              "where `training` is false, as nn.batchnorm does";
+        }
+        return;
+      }
+      int64_t values = 1, samples = 1;
+      for (StringRef axis : strings(norm.getOver())) {
+        const int64_t size = tensor(norm.getOperand()).sizeOf(axis);
+        (axis == time.batchAxis ? samples : values) *= size;
+      }
+      samples /= local ? time.passes : 1;
+      if (samples * values > 1)
+        return;
+      fine = false;
+      norm.emitError() << "E0316: statistics of one value: the " << (time.passes > 1 && local ? "micro batch" : "batch")
+                       << " has 1 sample on all ranks together, and no other axis is reduced over, so that each value "
+                          "would be its own mean; take "
+                       << (time.passes > 1 && local ? "micro batches of 2 samples or more" : "a batch of 2 or more")
+                       << ", or statistics within a sample, as of nn.layernorm";
+    });
+    return success(fine);
   }
 
   /// Counts of samples become what the run says; `valid` is there to be read.

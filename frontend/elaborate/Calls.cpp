@@ -113,7 +113,7 @@ const std::map<std::string, Lowering::Builtin> &Lowering::builtins() {
     t["normalize"] = {{"x", "over", "rms", "local"}, 2, &L::normalize};
     for (const char *name : {"normalize_mean", "normalize_variance"})
       t[name] = {{"x", "over", "local"}, 2, &L::normalize};
-    t["count"] = {{"x", "over"}, 1, &L::countCall};
+    t["count"] = {{"x", "over", "local"}, 1, &L::countCall};
     return t;
   }();
   return table;

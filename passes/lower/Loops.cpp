@@ -130,7 +130,7 @@ FailureOr<Value> NestBuilder::scalarOf(ech::PositionOp op) {
   return number(index, elementOf(op.getResult()));
 }
 
-/// How many elements: of the batch, in an evaluation, as many as the run has samples.
+/// How many elements: of the batch, in an evaluation, as many as the run has samples. A local count has its own sizes.
 Value NestBuilder::scalarOf(ech::CountOp op) {
   double product = 1;
   StringRef batchAxis = ech::batchAxisOf(l.module);
@@ -141,7 +141,7 @@ Value NestBuilder::scalarOf(ech::CountOp op) {
     if (isBatch && l.evaluates)
       samples = true;
     else
-      product *= isBatch && batch ? batch.getInt() : size;
+      product *= isBatch && batch && !op->hasAttr(ech::kLocal) ? batch.getInt() : size;
   }
   Type element = elementOf(op.getResult());
   Value others = literal(product, element, op.getLoc());

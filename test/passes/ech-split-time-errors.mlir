@@ -6,7 +6,7 @@ ech.input @x 0 : !ech.tensor<[batch=8, in=3], f32> below 0
 ech.step @train {
   %x = ech.read @x : <[batch=8, in=3], f32>
   // expected-error @+1 {{this needs other samples of the step, which come in 4 micro batches; use one, or `local = true` for statistics of each micro batch}}
-  %y, %r, %m, %v = ech.normalize %x over ["batch"] : (!ech.tensor<[batch=8, in=3], f32>) -> (!ech.tensor<[batch=8, in=3], f32>, !ech.tensor<[in=3], f32>, !ech.tensor<[in=3], f32>, !ech.tensor<[in=3], f32>)
+  %y, %r, %m, %v, %lo = ech.normalize %x over ["batch"] : (!ech.tensor<[batch=8, in=3], f32>) -> (!ech.tensor<[batch=8, in=3], f32>, !ech.tensor<[in=3], f32>, !ech.tensor<[in=3], f32>, !ech.tensor<[in=3], f32>, !ech.tensor<[in=3], f32>)
   %s = ech.reduce sum %y over ["batch", "in"] : (!ech.tensor<[batch=8, in=3], f32>) -> !ech.tensor<[], f32>
   ech.report loss "loss", %s : <[], f32>
 }
@@ -143,5 +143,27 @@ ech.step @evaluate {
     ech.yield sum(%most : !ech.tensor<[], f32>)
   }
   ech.report metric "worst", %sum : <[], f32>
+}
+}
+
+// -----
+
+// Statistics of one value say nothing: here a micro batch has one sample.
+module attributes {ech.batch_axis = "batch", ech.batch = 8, ech.micro = 8} {
+ech.input @x 0 : !ech.tensor<[batch=8, in=3], f32> below 0
+ech.step @train {
+  %x = ech.read @x : <[batch=8, in=3], f32>
+  // expected-error @+1 {{E0316: statistics of one value: the micro batch has 1 sample on all ranks together}}
+  %y, %r, %m, %v, %lo = ech.normalize %x over ["batch"] {ech.local} : (!ech.tensor<[batch=8, in=3], f32>) -> (!ech.tensor<[batch=8, in=3], f32>, !ech.tensor<[in=3], f32>, !ech.tensor<[in=3], f32>, !ech.tensor<[in=3], f32>, !ech.tensor<[in=3], f32>)
+  %s = ech.reduce sum %y over ["batch", "in"] : (!ech.tensor<[batch=8, in=3], f32>) -> !ech.tensor<[], f32>
+  ech.report loss "loss", %s : <[], f32>
+}
+// An evaluation has no micro batch.
+ech.step @evaluate {
+  %x = ech.read @x : <[batch=8, in=3], f32>
+  // expected-error @+1 {{E0313: an evaluation has no micro batch to take statistics of}}
+  %y, %r, %m, %v, %lo = ech.normalize %x over ["batch"] {ech.local} : (!ech.tensor<[batch=8, in=3], f32>) -> (!ech.tensor<[batch=8, in=3], f32>, !ech.tensor<[in=3], f32>, !ech.tensor<[in=3], f32>, !ech.tensor<[in=3], f32>, !ech.tensor<[in=3], f32>)
+  %s = ech.reduce sum %y over ["batch", "in"] : (!ech.tensor<[batch=8, in=3], f32>) -> !ech.tensor<[], f32>
+  ech.report loss "loss", %s : <[], f32>
 }
 }

@@ -12,9 +12,11 @@ ech.step @train {
   // CHECK: %[[STACK:.*]] = ech.repeat "layer" = 3 -> () stack (!ech.tensor<[layer=3], f32>) {
   // CHECK: %[[COUNT:.*]] = ech.reduce sum
   // CHECK: ech.yield stack(%[[COUNT]]
-  // CHECK: ech.yield sum(%[[STACK]]
+  // CHECK: %[[WIDE:.*]] = ech.map cast %[[STACK]]
+  // CHECK: ech.yield sum(%[[WIDE]]
+  // CHECK: %[[TOTALS:.*]] = ech.map cast %[[COUNTS]]
   // CHECK: ech.repeat "micro" = 2 time
-  // CHECK: ech.repeat "layer" = 3 carry(%{{.*}}) slice(%{{.*}}, %[[COUNTS]] :
+  // CHECK: ech.repeat "layer" = 3 carry(%{{.*}}) slice(%{{.*}}, %[[TOTALS]] :
   // CHECK-NEXT: ^bb0(%{{.*}}, %{{.*}}, %[[ALL:.*]]: !ech.tensor<[], f32>):
   // CHECK-NOT: ech.map cast
   // CHECK: ech.map div %{{.*}}, %[[ALL]]
@@ -44,8 +46,12 @@ ech.step @evaluate {
   // CHECK: %[[TOTAL:.*]]:2 = ech.repeat "batches" = 0 time
   // CHECK: %{{.*}}, %[[STACKS:.*]]:2 = ech.repeat "layer" = 3
   // CHECK-NOT: ech.map div
-  // CHECK: ech.yield sum(%[[STACKS]]#0, %[[STACKS]]#1
-  // CHECK: %[[MEANS:.*]] = ech.repeat "layer" = 3 slice(%[[TOTAL]]#{{[01]}}, %[[TOTAL]]#{{[01]}} :
+  // CHECK: %[[A:.*]] = ech.map cast %[[STACKS]]#0
+  // CHECK: %[[B:.*]] = ech.map cast %[[STACKS]]#1
+  // CHECK: ech.yield sum(%[[A]], %[[B]]
+  // CHECK: %[[C:.*]] = ech.map cast %[[TOTAL]]#0
+  // CHECK: %[[D:.*]] = ech.map cast %[[TOTAL]]#1
+  // CHECK: %[[MEANS:.*]] = ech.repeat "layer" = 3 slice(%[[C]], %[[D]] :
   // CHECK: ech.map div
   // CHECK: ech.report loss "loss", %[[MEANS]]
   %x = ech.read @x : <[batch=8], f32>

@@ -23,9 +23,12 @@ ech.step @train {
   %n = ech.count over ["batch"] = [8] : <[], f32>
   %l = ech.map div %s, %n : (!ech.tensor<[], f32>, !ech.tensor<[], f32>) -> !ech.tensor<[], f32>
   // CHECK: %[[DW:.*]] = ech.reduce sum %[[PART]] over ["batch"]
-  %d = ech.reduce sum %x over ["batch"] : (!ech.tensor<[batch=8, in=3], f32>) -> !ech.tensor<[in=3], f32>
-  // CHECK: ech.yield sum(%[[MEAN]], %[[DW]]
-  // CHECK: ech.report loss "loss", %[[TOTAL]]#0
+  %d = ech.reduce sum %x over ["batch"] {ech.phase = "backward"} : (!ech.tensor<[batch=8, in=3], f32>) -> !ech.tensor<[in=3], f32>
+  // The loss is added up in f64, a gradient in its own type.
+  // CHECK: %[[WIDE:.*]] = ech.map cast %[[MEAN]] : {{.*}} -> !ech.tensor<[], f64>
+  // CHECK: ech.yield sum(%[[WIDE]], %[[DW]]
+  // CHECK: %[[LOSS:.*]] = ech.map cast %[[TOTAL]]#0 : {{.*}} -> !ech.tensor<[], f32>
+  // CHECK: ech.report loss "loss", %[[LOSS]]
   // CHECK: ech.gradient @w, %[[TOTAL]]#1
   ech.report loss "loss", %l : <[], f32>
   ech.gradient @w, %d : <[in=3], f32>
@@ -41,8 +44,10 @@ ech.step @evaluate {
   // CHECK: %[[Y:.*]] = ech.dot
   // CHECK: %[[KEPT:.*]] = ech.map select %[[VALID]], %[[Y]]
   // CHECK: %[[SUM:.*]] = ech.reduce sum %[[KEPT]] over ["batch"]
-  // CHECK: ech.yield sum(%[[SUM]]
-  // CHECK: %[[MEAN:.*]] = ech.map div %[[TOTAL]], %[[SAMPLES]]
+  // CHECK: %[[WIDE:.*]] = ech.map cast %[[SUM]] : {{.*}} -> !ech.tensor<[], f64>
+  // CHECK: ech.yield sum(%[[WIDE]]
+  // CHECK: %[[ALL:.*]] = ech.map cast %[[TOTAL]] : {{.*}} -> !ech.tensor<[], f32>
+  // CHECK: %[[MEAN:.*]] = ech.map div %[[ALL]], %[[SAMPLES]]
   // CHECK: ech.report metric "mean", %[[MEAN]]
   %x = ech.read @x : <[batch=8, in=3], f32>
   %w = ech.read @w : <[in=3], f32>

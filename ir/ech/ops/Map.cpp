@@ -215,6 +215,9 @@ PendingRule MapOp::pendingRule() {
   case Function::Neg:
   case Function::StopGradient:
     return PendingRule::Through;
+  case Function::Cast: // to fewer or more digits
+    return tensor(getResult()).isFloat() && tensor(getOperands()[0]).isFloat() ? PendingRule::Through
+                                                                               : PendingRule::Resolve;
   case Function::Mul:
     return llvm::any_of(getOperands(), isNumber) ? PendingRule::Through : PendingRule::Resolve;
   case Function::Div:

@@ -4,7 +4,8 @@
 // 2. Each value stands at the depth of the innermost loop that it depends on, so what is constant along a row is
 //    computed once a row.
 // 3. A sum over innermost loops goes through a local variable, in any order along the innermost one; a sum over outer
-//    ones adds to the output in place.
+//    ones adds to the output in place. A long sum of floats is added up in blocks, and the blocks in double, so that
+//    its error does not grow with its length.
 #include "ir/rt/Rt.h"
 #include "ir/rt/ops/Expression.h"
 #include "llvm/ADT/StringMap.h"
@@ -67,6 +68,8 @@ struct Loop {
   int64_t size;
 };
 
+constexpr int64_t kSumBlock = 256; // floats, as in the runtime's sums
+
 class Nest {
 public:
   Nest(FusedOp op, Writer &writer) : op(op), writer(writer), body(op.getBody().front()) {}
@@ -85,6 +88,7 @@ private:
   void nameInvariant(int level);
   bool isUsedBelow(Value value, int level);
   std::string innermostPragma();
+  void emitInnermost(int level);
   void emitLevel(int level);
   void finishLevel(int level);
   bool mode(size_t output, StringRef name) { return cast<StringAttr>(op.getModes()[output]).getValue() == name; }
@@ -93,6 +97,15 @@ private:
   bool isSum(size_t output) { return !mode(output, "store") && llvm::is_contained(stridesOut(output), 0); }
   int depthOfUse(size_t output) { return isSum(output) ? int(loops.size()) : depth[output]; }
   bool isInner(size_t output) { return isSum(output) && depth[output] < int(loops.size()); }
+  /// Whether a local variable of floats would be added to more often than a block is long.
+  bool isLong(size_t output) {
+    int64_t terms = 1;
+    for (const Loop &loop : ArrayRef(loops).drop_front(depth[output]))
+      terms *= loop.size;
+    return isInner(output) && terms > kSumBlock && buffer(op.getOutputs()[output]).getElement().isF32();
+  }
+  /// The variable that the innermost loop adds to.
+  const std::string &added(size_t output) { return isLong(output) ? blocks[output] : sums[output]; }
 
   FusedOp op;
   Writer &writer;
@@ -104,6 +117,7 @@ private:
   DenseMap<Value, int> level;
   DenseMap<Value, std::string> names; // of values held in variables, and of loads
   SmallVector<std::string> sums;      // local variables of inner sums
+  SmallVector<std::string> blocks;    // of one block of a long one
 };
 
 void Nest::findLoops() {
@@ -236,9 +250,9 @@ void Nest::declareAt(int at) {
 /// What the host compiler may assume of the innermost loop: sums in local variables are added up in any order.
 std::string Nest::innermostPragma() {
   std::string names;
-  for (auto [o, sum] : llvm::enumerate(sums))
+  for (size_t o = 0; o < sums.size(); ++o)
     if (isInner(o))
-      names += (names.empty() ? "" : ", ") + sum;
+      names += (names.empty() ? "" : ", ") + added(o);
   return names.empty() ? "#pragma GCC ivdep" : "#pragma omp simd reduction(+ : " + names + ")";
 }
 
@@ -249,25 +263,28 @@ void Nest::emitLevel(int at) {
   for (auto [o, out] : llvm::enumerate(op.getOutputs()))
     if (isInner(o) && depth[o] == at) {
       sums[o] = writer.local("sum");
-      writer.line((storedAs(buffer(out).getElement()) + " " + sums[o] + " = 0;").str());
+      StringRef type = isLong(o) ? "double" : storedAs(buffer(out).getElement());
+      writer.line((type + " " + sums[o] + " = 0;").str());
     }
   if (at < int(loops.size())) {
     // stores that lie at this depth come before the loops inside
     for (auto [o, out] : llvm::enumerate(op.getOutputs()))
       if (!isSum(o) && depth[o] == at)
         writer.assign(place(inputs + o, out), mode(o, "add") ? "+=" : "=", expression(yield.getValues()[o]).text);
-    const Loop &loop = loops[at];
-    if (at + 1 == int(loops.size()))
-      writer.line(innermostPragma());
-    writer.open("for (int64_t " + loop.name + " = 0; " + loop.name + " < " + llvm::Twine(loop.size) + "; ++" +
-                loop.name + ") {");
-    emitLevel(at + 1);
-    writer.close();
+    if (at + 1 == int(loops.size())) {
+      emitInnermost(at);
+    } else {
+      const Loop &loop = loops[at];
+      writer.open("for (int64_t " + loop.name + " = 0; " + loop.name + " < " + llvm::Twine(loop.size) + "; ++" +
+                  loop.name + ") {");
+      emitLevel(at + 1);
+      writer.close();
+    }
   } else {
     for (auto [o, out] : llvm::enumerate(op.getOutputs())) {
       std::string value = expression(yield.getValues()[o]).text;
       if (isInner(o))
-        writer.assign(sums[o], "+=", value);
+        writer.assign(added(o), "+=", value);
       else if (isSum(o))
         writer.assign(place(inputs + o, out), "+=", value);
       else if (depth[o] == at)
@@ -277,12 +294,48 @@ void Nest::emitLevel(int at) {
   finishLevel(at);
 }
 
+/// The innermost loop; where it is longer than a block of a long sum, block by block.
+void Nest::emitInnermost(int at) {
+  const Loop &loop = loops[at];
+  SmallVector<size_t> longs;
+  for (size_t o = 0; o < op.getOutputs().size(); ++o)
+    if (isLong(o))
+      longs.push_back(o);
+  const std::string block = llvm::Twine(kSumBlock).str(), size = llvm::Twine(loop.size).str();
+  const bool cut = !longs.empty() && loop.size > kSumBlock;
+  std::string first = "0", end = size;
+  if (cut) {
+    first = writer.fresh(loop.name + "_first");
+    end = first + " + " + block;
+    writer.open("for (int64_t " + first + " = 0; " + first + " < " + size + "; " + first + " += " + block + ") {");
+    if (loop.size % kSumBlock) {
+      const std::string last = writer.fresh(loop.name + "_end");
+      writer.line("const int64_t " + last + " = std::min<int64_t>(" + end + ", " + size + ");");
+      end = last;
+    }
+  }
+  for (size_t o : longs) {
+    blocks[o] = writer.local("block");
+    writer.line("float " + blocks[o] + " = 0;");
+  }
+  writer.line(innermostPragma());
+  writer.open("for (int64_t " + loop.name + " = " + first + "; " + loop.name + " < " + end + "; ++" + loop.name +
+              ") {");
+  emitLevel(at + 1);
+  writer.close();
+  for (size_t o : longs)
+    writer.assign(sums[o], "+=", blocks[o]);
+  if (cut)
+    writer.close();
+}
+
 /// After the loops inside depth `at`: what their sums came to.
 void Nest::finishLevel(int at) {
   for (auto [o, out] : llvm::enumerate(op.getOutputs()))
     if (isInner(o) && depth[o] == at) {
       bool outer = llvm::is_contained(stridesOut(o).take_front(at), 0);
-      writer.assign(place(op.getInputs().size() + o, out), outer || mode(o, "add") ? "+=" : "=", sums[o]);
+      writer.assign(place(op.getInputs().size() + o, out), outer || mode(o, "add") ? "+=" : "=",
+                    isLong(o) ? "static_cast<float>(" + sums[o] + ")" : sums[o]);
     }
 }
 
@@ -349,6 +402,7 @@ void Nest::emit() {
   findLoops();
   findLevels();
   sums.resize(op.getOutputs().size());
+  blocks.resize(op.getOutputs().size());
   SmallVector<Operation *> inside{op};
   for (Operation &inner : body.without_terminator())
     inside.push_back(&inner);
