@@ -188,24 +188,36 @@ struct GroupMessages : echelon::impl::GroupMessagesBase<GroupMessages> {
                                  builder.getBoolAttr(inUpdate(op))});
   }
 
-  /// "CLAUSE: USE" of many becomes "CLAUSE: USE, USE and 3 more".
+  /// "CLAUSE: USE" of many becomes "CLAUSE: USE, USE and 3 more", of gradients "CLAUSE: gradients of w1, b1 and 3
+  /// more".
   static std::string whyOf(ArrayRef<Operation *> members) {
-    std::string text;
-    SmallVector<StringRef> clauses, uses;
+    SmallVector<StringRef> clauses, uses, parameters;
+    auto add = [](SmallVectorImpl<StringRef> &list, StringRef one) {
+      if (!one.empty() && !llvm::is_contained(list, one))
+        list.push_back(one);
+    };
+    bool areGradients = true;
     for (Operation *op : members) {
       auto [clause, use] = op->getAttrOfType<StringAttr>("why").getValue().split(": ");
-      if (!llvm::is_contained(clauses, clause))
-        clauses.push_back(clause);
-      if (!use.empty() && !llvm::is_contained(uses, use))
-        uses.push_back(use);
+      add(clauses, clause);
+      add(uses, use);
+      areGradients &= use.consume_front("gradient of ") || use.consume_front("gradients of ");
+      SmallVector<StringRef> names;
+      use.split(" (").first.split(names, ", ");
+      for (StringRef name : names)
+        add(parameters, name);
     }
-    text = llvm::join(clauses, "; ");
+    std::string text = llvm::join(clauses, "; ");
+    if (areGradients && parameters.size() > 1)
+      return text + ": gradients of " + listed(parameters);
+    return uses.empty() ? text : text + ": " + listed(uses);
+  }
+
+  /// Three of them, and how many more.
+  static std::string listed(ArrayRef<StringRef> all) {
     constexpr size_t named = 3;
-    for (size_t i = 0; i < std::min(named, uses.size()); ++i)
-      text += (i ? ", " : ": ") + uses[i].str();
-    if (uses.size() > named)
-      text += " and " + std::to_string(uses.size() - named) + " more";
-    return text;
+    std::string more = all.size() > named ? " and " + std::to_string(all.size() - named) + " more" : "";
+    return llvm::join(all.take_front(named), ", ") + more;
   }
 
   static void merge(Group &group) {

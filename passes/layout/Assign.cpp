@@ -1,5 +1,6 @@
 // The walk over a step: each operation takes its operands in the states that the list rule says.
 #include "passes/layout/Assign.h"
+#include "passes/Passes.h"
 
 using namespace mlir;
 using namespace echelon;
@@ -194,6 +195,10 @@ void Assign::ordinary(Operation *op) {
 /// The gradients in their update state; over a mesh axis that splits any of them, one that is whole counts at
 /// coordinate 0 alone.
 void Assign::globalNorm(ech::GlobalNormOp op) {
+  if (auto paths = op->getAttrOfType<ArrayAttr>(kParameters))
+    for (auto [gradient, path] : llvm::zip(op.getOperands(), paths.getAsRange<StringAttr>()))
+      if (auto parameter = variableOf(path))
+        parametersOf[gradient].push_back(parameter);
   llvm::SmallSetVector<int, 4> split;
   SmallVector<StringAttr> along(mesh.size()); // the axis whose clause splits a gradient; none: `store` does
   for (OpOperand &operand : op->getOpOperands()) {
@@ -255,7 +260,7 @@ void Assign::relabel(ech::RelabelOp op) {
   failed |= clauses.complain(to, target, op);
   if (renamed == target)
     return;
-  Value result = resolved[op.getResult()] = convert(op.getResult(), target, op, op);
+  Value result = resolved[op.getResult()] = convert(op.getResult(), target, op, op, useOf(op.getResult(), op));
   result.getDefiningOp()->moveAfter(op);
 }
 

@@ -56,7 +56,14 @@ private:
   mlir::Value make(const Wanted &wanted);
   Again againOf(const Wanted &wanted);
   mlir::Operation *anchorOf(const Wanted &wanted);
-  mlir::Value convert(mlir::Value x, StateAttr to, mlir::Operation *anchor, mlir::Operation *user);
+  /// What a conversion is for, as its reason says it, and where that stands in the source.
+  struct Use {
+    std::string text;
+    mlir::Location place;
+  };
+  /// In the update a gradient is called by its parameters, else a value by who reads it.
+  Use useOf(mlir::Value x, mlir::Operation *user);
+  mlir::Value convert(mlir::Value x, StateAttr to, mlir::Operation *anchor, mlir::Operation *user, const Use &use);
   /// x with the padding that the operand's operation would read across set to what changes nothing.
   mlir::Value masked(mlir::Value x, mlir::OpOperand &operand);
   void setState(mlir::Value x, StateAttr state);
@@ -81,6 +88,7 @@ private:
   llvm::DenseMap<std::tuple<mlir::Value, mlir::Attribute, mlir::Attribute>, mlir::Value> masks;  // value, axes, fill
   llvm::DenseMap<mlir::Operation *, StateAttr> updateCut;
   llvm::DenseMap<mlir::Value, StateAttr> gradientCut;
+  llvm::DenseMap<mlir::Value, llvm::SmallVector<ech::VariableOp, 1>> parametersOf; // whose gradient a value is
   llvm::SmallVector<mlir::Operation *> freeOperations;
   llvm::SmallVector<std::pair<ech::RepeatOp, unsigned>> loops; ///< each with the number of slices it came with
 };

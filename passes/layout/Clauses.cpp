@@ -36,7 +36,17 @@ std::string echelon::layout::nameInSource(Operation *op) {
     name += " of " + report.getName().str();
   else if (auto gradient = dyn_cast<ech::GradientOp>(op))
     name += " of " + gradient.getParameter().str();
+  else if (isa<ech::GlobalNormOp>(op))
+    name = "the norm of all gradients";
   return withPlace(name, op->getLoc());
+}
+
+std::string echelon::layout::gradientInSource(ArrayRef<ech::VariableOp> parameters) {
+  std::string text = parameters.size() == 1 ? "gradient of " : "gradients of ";
+  for (auto [i, parameter] : llvm::enumerate(SmallVector<ech::VariableOp>(parameters)))
+    text += (i ? ", " : "") + parameter.getSymName().str();
+  ech::VariableOp first = parameters.front();
+  return withPlace(text, first.getLoc());
 }
 
 Location Clauses::place(int m, StringAttr axis, Location otherwise) const {
@@ -52,7 +62,7 @@ std::string Clauses::text(int m, StringAttr axis) const {
                    place(m, split ? axis : StringAttr(), UnknownLoc::get(mesh.getContext())));
 }
 
-std::string Clauses::why(StateAttr from, StateAttr to, Operation *user) const {
+std::string Clauses::why(StateAttr from, StateAttr to, StringRef use) const {
   std::string text;
   for (int m = 0; m < mesh.size(); ++m) {
     if (from[m] == to[m])
@@ -77,7 +87,7 @@ std::string Clauses::why(StateAttr from, StateAttr to, Operation *user) const {
     if (text.find(clause) == std::string::npos)
       text += (text.empty() ? "" : ", ") + clause;
   }
-  return text + ": " + nameInSource(user);
+  return text + ": " + use.str();
 }
 
 std::string Clauses::whyInside(ArrayRef<StringAttr> divided, ArrayRef<int> inside, Operation *op) const {

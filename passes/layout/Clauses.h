@@ -12,8 +12,8 @@ public:
   std::string text(int m, mlir::StringAttr axis) const;
   /// Where the clause stands; `otherwise` where that is not known.
   mlir::Location place(int m, mlir::StringAttr axis, mlir::Location otherwise) const;
-  /// Why a value changes from one state to another at an operation.
-  std::string why(StateAttr from, StateAttr to, mlir::Operation *user) const;
+  /// Why a value changes from one state to another for a use: "dot (gpt.ech:12)".
+  std::string why(StateAttr from, StateAttr to, llvm::StringRef use) const;
   /// Why an operation divided inside communicates.
   std::string whyInside(llvm::ArrayRef<mlir::StringAttr> divided, llvm::ArrayRef<int> inside,
                         mlir::Operation *op) const;
@@ -30,5 +30,7 @@ private:
 
 /// "dot (gpt.ech:12)".
 std::string nameInSource(mlir::Operation *op);
+/// "gradient of w1 (gpt.ech:14)"; "gradients of w1, w2 (gpt.ech:14)" where one value is that of several.
+std::string gradientInSource(llvm::ArrayRef<ech::VariableOp> parameters);
 
 } // namespace echelon::layout

@@ -1,4 +1,5 @@
 // Values in the states that are asked for: conversions, shared where they can be, and free values made anew.
+#include "ir/ech/Reverse.h"
 #include "passes/layout/Assign.h"
 
 using namespace mlir;
@@ -25,12 +26,19 @@ Value Assign::now(Value x) const {
 }
 void Assign::setState(Value x, StateAttr state) { x.setType(ech::tensor(x).withState(state)); }
 
-Value Assign::convert(Value x, StateAttr to, Operation *anchor, Operation *user) {
+Assign::Use Assign::useOf(Value x, Operation *user) {
+  auto parameters = parametersOf.find(x);
+  if (parameters == parametersOf.end() || phaseOf(user).getValue() != "update")
+    return {nameInSource(user), user->getLoc()};
+  return {gradientInSource(parameters->second), ech::placeOf(parameters->second.front().getLoc())};
+}
+
+Value Assign::convert(Value x, StateAttr to, Operation *anchor, Operation *user, const Use &use) {
   failed |= clauses.complain(ech::tensor(x), to, user);
   OpBuilder builder(anchor);
   auto result = ech::tensor(x).withState(to);
   auto op =
-      ConvertOp::create(builder, user->getLoc(), result, x, builder.getStringAttr(clauses.why(stateOf(x), to, user)));
+      ConvertOp::create(builder, use.place, result, x, builder.getStringAttr(clauses.why(stateOf(x), to, use.text)));
   copyPhase(anchor, op);
   return op;
 }
@@ -43,6 +51,7 @@ Value Assign::need(Value x, StateAttr to, Operation *user, StateAttr ownState) {
   // Where x comes from outside the loops around the user, its conversion is loop-invariant and stands outside too.
   Value current = now(x);
   Operation *anchor = x.getParentBlock()->findAncestorOpInBlock(*user);
+  const Use use = useOf(x, user);
   StateAttr state = stateOf(current), into = ownState ? ownState : own(x), middle = state, pending = to;
   for (int m = 0; m < mesh.size(); ++m)
     if (state[m].hold == Hold::Sum && to[m].hold != Hold::Sum) {
@@ -51,17 +60,17 @@ Value Assign::need(Value x, StateAttr to, Operation *user, StateAttr ownState) {
     }
   if (middle != state && into == to && pending != state && mlir::failed(checkState(ech::tensor(x), middle, mesh))) {
     // the pieces that it lies in now do not divide further, those asked for do: it moves first, and is summed then
-    current = resolved[x] = convert(current, pending, anchor, user);
+    current = resolved[x] = convert(current, pending, anchor, user, use);
     state = pending;
     middle = to;
   }
   if (middle != state) // once, for this and later users
-    current = resolved[x] = convert(current, middle, anchor, user);
+    current = resolved[x] = convert(current, middle, anchor, user, use);
   if (middle == to)
     return current;
   Value &known = shared[{current, to, phaseOf(anchor)}];
   if (!known)
-    known = convert(current, to, anchor, user);
+    known = convert(current, to, anchor, user, use);
   return known;
 }
 
@@ -165,7 +174,8 @@ Value Assign::make(const Wanted &wanted) {
     for (Value r : made->getResults())
       setState(r, again.direct);
   }
-  return again.direct == wanted.state ? result : convert(result, wanted.state, anchor, wanted.user);
+  return again.direct == wanted.state ? result
+                                      : convert(result, wanted.state, anchor, wanted.user, useOf(x, wanted.user));
 }
 
 Operation *Assign::anchorOf(const Wanted &wanted) {

@@ -66,7 +66,8 @@ private:
   /// The type of member i in a row, or in one row for each rank.
   Buffer memberType(const Row &row, size_t i, bool hasRanks);
   Value member(const Row &row, size_t i, Value base, bool hasRanks) {
-    return l.view(base, row.starts[i], memberType(row, i, hasRanks), loc);
+    StringRef name = rt::nameOf(values[row.members[i]].getLoc()); // of the value, not of the whole message
+    return l.view(base, row.starts[i], memberType(row, i, hasRanks), name.empty() ? loc : Location(named(name)));
   }
   /// Leaves the rows of a single value as they lie in `whole`, seen as (counters, one part), if the collective can take
   /// or leave them there; false: `whole` is no place for them.

@@ -191,7 +191,9 @@ module @loops attributes {dist.mesh = #dist.mesh<tp = 2 [batch, key]>} {
 // CHECK-LABEL: moves before it is cut
 // CHECK: %[[G:.*]] = ech.conv_grad_w {{.*}} -> !ech.tensor<[out=6, in=1, k=2], f32, #dist.state<dp = sum, tp = split out>>
 // CHECK: %[[MOVED:.*]] = dist.convert %[[G]] {{.*}} -> <[out=6, in=1, k=2], f32, #dist.state<dp = sum, tp = split k>>
-// CHECK: %[[CUT:.*]] = dist.convert %[[MOVED]] {{.*}} -> <[out=6, in=1, k=2], f32, #dist.state<dp = cut out, tp = split k>>
+// The norm reads the gradient first; the message is called by the parameter, and stands where that is declared.
+// CHECK: %[[CUT:.*]] = dist.convert %[[MOVED]] why "store optimizer over dp: gradient of w (dist-assign-layout.mlir:{{[0-9]+}})"
+// CHECK-SAME: -> <[out=6, in=1, k=2], f32, #dist.state<dp = cut out, tp = split k>>
 // CHECK: ech.global_norm %[[CUT]]
 !x = !ech.tensor<[batch=8, in=1, time=6], f32>
 !y = !ech.tensor<[batch=8, out=6, time=5], f32>
@@ -210,5 +212,27 @@ module @"moves before it is cut" attributes {dist.mesh = #dist.mesh<dp = 2 [batc
     %w = ech.read @w {ech.phase = "update"} : !w
     %v = ech.map sub %w, %g {ech.phase = "update"} : (!w, !w) -> !w
     ech.write @w, %v {ech.phase = "update"} : !w
+  }
+}
+
+// -----
+
+// One value that is the gradient of two parameters moves once, and is called by both.
+// CHECK-LABEL: the gradient of two
+// CHECK: dist.convert %{{.*}} why "split batch over dp: gradients of w, v (dist-assign-layout.mlir:{{[0-9]+}})"
+!d = !ech.tensor<[batch=8, out=6], f32>
+!b = !ech.tensor<[out=6], f32>
+!n = !ech.tensor<[], f32>
+module @"the gradient of two" attributes {dist.mesh = #dist.mesh<dp = 2 [batch]>} {
+  ech.input @d 0 : !d below 0
+  ech.variable param @w : !b = normal(0.0, 1.0)
+  ech.variable param @v : !b = normal(0.0, 1.0)
+  ech.step @train {
+    %d = ech.read @d : !d
+    %g = ech.reduce sum %d over ["batch"] {ech.phase = "backward"} : (!d) -> !b
+    %n = ech.global_norm %g, %g {ech.parameters = ["w", "v"], ech.phase = "update"} : (!b, !b) -> !n
+    ech.report norm "norm", %n {ech.phase = "update"} : !n
+    ech.write @w, %g {ech.phase = "update"} : !b
+    ech.write @v, %g {ech.phase = "update"} : !b
   }
 }
