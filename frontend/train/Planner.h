@@ -21,6 +21,7 @@ private:
   void take(const ModelClause &, const Clause &);
   void take(const OnClause &, const Clause &);
   void takeCluster(const Cluster &cluster);
+  void takeDevices(const Cluster *cluster); // null: this machine's
   void takeDefaultCluster();
   void take(const BatchClause &, const Clause &);
   void take(const LengthClause &, const Clause &);

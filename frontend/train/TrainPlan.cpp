@@ -153,7 +153,9 @@ void TrainPlanner::take(const ModelClause &c, const Clause &clause) {
 
 void TrainPlanner::take(const OnClause &c, const Clause &clause) {
   const File &main = program.main();
+  plan.onRange = clause.range;
   if (c.hasArguments) {
+    takeDevices(nullptr); // not those of the cluster called `here`
     plan.clusterRanks = localRanks(c.cluster, c.arguments, clause.range, diagnostics).value_or(0);
     return;
   }
@@ -181,15 +183,22 @@ void TrainPlanner::take(const OnClause &c, const Clause &clause) {
 
 void TrainPlanner::takeCluster(const Cluster &cluster) {
   plan.clusterRanks = clusterRanks(cluster, diagnostics).value_or(0);
-  const Device *device =
-      cluster.nodes ? program.findDevice(*program.file(cluster.name.range.file), cluster.nodes->device) : nullptr;
-  plan.nodeRanks = cluster.nodes ? cluster.nodes->devices : 0;
+  takeDevices(&cluster);
+}
+
+void TrainPlanner::takeDevices(const Cluster *cluster) {
+  const auto *nodes = cluster && cluster->nodes ? &*cluster->nodes : nullptr;
+  const Device *device = nodes ? program.findDevice(*program.file(cluster->name.range.file), nodes->device) : nullptr;
+  plan.cluster = cluster;
+  plan.device = device;
+  plan.nodeRanks = nodes ? nodes->devices : 0;
   plan.deviceBytes = device && device->memory && device->memory->value < 9e18 ? int64_t(device->memory->value) : 0;
   plan.deviceName = device ? device->name.text : "";
 }
 
 /// The cluster called `here`, where no clause says another.
 void TrainPlanner::takeDefaultCluster() {
+  plan.onRange = train.name.range;
   const Path path{{{"here", {}}}, {}};
   const std::string twice = program.ambiguity(program.main(), path, &File::clusters);
   auto saysWhere = [](const Clause &clause) { return std::holds_alternative<OnClause>(clause.what); };

@@ -78,6 +78,9 @@ struct TrainPlan {
   int64_t nodeRanks = 0;    // of these, on one machine; 0: all
   int64_t deviceBytes = 0;  // memory of one of its devices; 0: not said
   std::string deviceName;
+  const Cluster *cluster = nullptr;  // of a clause `on` or called `here`; null: this machine
+  const Device *device = nullptr;    // its devices, where they are known
+  SourceRange onRange;               // the clause `on`, else the train block's name
   std::vector<PlannedMeshAxis> mesh; // outermost first; at least one axis
   std::vector<PlannedCollective> collectives;
   bool layoutBuilt = true; // nothing in the layout waits to be built

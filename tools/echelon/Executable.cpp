@@ -85,6 +85,10 @@ std::string executableOf(Compilation &compilation, int &exitCode, const std::fun
     exitCode = Usage;
     return "";
   }
+  if (compilation.diagnostics.hasErrors()) {
+    compilation.printDiagnostics();
+    return "";
+  }
   std::string cache = cacheFolder();
   if (cache.empty()) {
     std::cerr << "echelon: cannot make the build cache; set ECHELON_CACHE to a folder that can be written\n";

@@ -102,8 +102,7 @@ private:
   _exit(kNotStarted);
 }
 
-/// Whether a batch system, or the user, may have mpirun start ranks on other machines.
-static bool mayUseOthers(const std::string &hosts) {
+bool mayUseOthers(const std::string &hosts) {
   for (const char *name : {"SLURM_JOB_ID", "PBS_NODEFILE", "LSB_DJOB_HOSTFILE", "PE_HOSTFILE",
                            "OMPI_MCA_orte_default_hostfile", "OMPI_MCA_hostfile"})
     if (std::getenv(name))

@@ -13,6 +13,9 @@ namespace echelon {
 std::vector<std::string> launcher(const std::string &transport, int64_t ranks, const std::string &hosts = "",
                                   bool crowded = false);
 
+/// Whether a batch system, the user's settings or `hosts` may have mpirun start ranks on other machines.
+bool mayUseOthers(const std::string &hosts);
+
 /// Runs mpirun with these arguments, which have it start ranks of `program` on `hosts`, and returns an exit code of the
 /// command line. SIGINT, SIGTERM and SIGUSR1 ask the ranks to finish their step, save and end; a second SIGINT or
 /// SIGTERM ends them, a second SIGUSR1 is a reminder.

@@ -4,6 +4,7 @@
 #include "tools/echelon/Executable.h"
 #include "tools/echelon/Mpirun.h"
 #include "tools/echelon/Options.h"
+#include "tools/echelon/RunPlace.h"
 
 #include "runtime/program/Options.h"
 #include "runtime/transport/Patience.h"
@@ -50,8 +51,8 @@ std::string passedValue(const RunOptions &options, const std::string &name, cons
   return otherwise;
 }
 
-/// Why the command and the plan do not go together, told before anything is built.
-std::string refusal(const RunOptions &options, const Compilation &compilation) {
+/// Why the command and the plan do not go together, told before anything is built; or it is reported of the spec.
+std::string refusal(const RunOptions &options, Compilation &compilation) {
   namespace fs = std::filesystem;
   const frontend::TrainPlan &plan = compilation.trainPlan;
   std::error_code none;
@@ -73,6 +74,9 @@ std::string refusal(const RunOptions &options, const Compilation &compilation) {
   const fs::path parent = fs::path(passedValue(options, "--log")).parent_path();
   if (!parent.empty() && !fs::is_directory(parent, none))
     return "--log: there is no folder " + frontend::quoted(parent.string()) + "; make it first";
+  if (from.empty()) // a snapshot is evaluated under any layout, here
+    refuseElsewhere(compilation, options.hosts,
+                    passedValue(options, "--transport") == "mpi" && mayUseOthers(options.hosts));
   return "";
 }
 
