@@ -380,7 +380,7 @@ Val Lowering::callBlock(const CallExpr &e, const Block &block) {
   execute(block.body);
   --depth;
   Val result = inner.result.value_or(Val::poison());
-  if (!inner.result && !told)
+  if (!inner.result && !inner.mayReturn && !told)
     error(Code::E0018, block.name.range,
           "block " + block.name.text + " does not return a value; end it with return VALUE");
   scope = outer;

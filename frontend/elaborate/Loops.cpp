@@ -99,23 +99,6 @@ Value Lowering::coerce(const Val &v, ech::Tensor type, Code code, SourceRange ra
   return value;
 }
 
-/// Of a loop that is wrong itself: nothing else is found wrong for want of what its body would have made.
-void Lowering::leaveOut(const Body &body) {
-  forEachStatement(body, [&](const Statement &s) {
-    if (const auto *assign = dynCast<AssignStatement>(&s)) {
-      scope->values[assign->name.text] = Val::poison();
-    } else if (const auto *param = dynCast<ParamStatement>(&s)) {
-      scope->values[param->name.text] = Val::poison();
-    } else if (const auto *random = dynCast<RandomStatement>(&s)) {
-      scope->values[random->name.text] = Val::poison();
-    } else if (const auto *state = dynCast<StateStatement>(&s)) {
-      scope->values[state->name.text] = Val::poison();
-      scope->states[state->name.text] = nullptr;
-    }
-    hasLoss |= s.kind == StatementKind::Loss;
-  });
-}
-
 void Lowering::repeatStatement(const RepeatStatement &s) {
   auto count = size(*s.count, "repeat " + s.axis.text);
   const AxisInfo *axis = declareAxis(s.axis, count, nullptr, false, true);

@@ -75,6 +75,7 @@ private:
     std::map<const CallExpr *, std::string> callNames;
     std::map<std::string, SourceRange> given; // by formal: the argument, as it stands in the caller
     std::optional<Val> result;
+    bool mayReturn = false; // in what was left out for an error in it
   };
 
   struct Carried {
@@ -147,6 +148,8 @@ private:
   void nextStatement(const NextStatement &s);
   void randomStatement(const RandomStatement &s);
   void ifStatement(const IfStatement &s);
+  /// Of a loop or branch that is wrong itself: nothing else is found wrong for want of what its body would have made.
+  void leaveOut(const Body &body);
   void reportStatement(ech::ReportKind kind, const Ident *name, const Expr &value, SourceRange range);
   void assignStatement(const AssignStatement &s);
   void finish();
@@ -177,7 +180,6 @@ private:
 
   //===- loops (Loops.cpp) --------------------------------------------------------------------------------------===//
 
-  void leaveOut(const Body &body);
   void repeatStatement(const RepeatStatement &s);
   void repeatAlongStatement(const RepeatAlongStatement &s);
   void loop(const AxisInfo *axis, bool along, const Body &body, SourceRange range, SourceRange end);

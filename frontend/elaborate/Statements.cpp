@@ -1,5 +1,6 @@
 // The statements of bodies, and the arguments of a model.
 #include "frontend/elaborate/Lowering.h"
+#include "frontend/elaborate/Walk.h"
 
 using namespace mlir;
 using namespace echelon::frontend;
@@ -171,17 +172,42 @@ void Lowering::nextStatement(const NextStatement &s) {
   list.push_back({state, value, build.loc});
 }
 
+void Lowering::leaveOut(const Body &body) {
+  forEachStatement(body, [&](const Statement &s) {
+    if (const auto *assign = dynCast<AssignStatement>(&s)) {
+      scope->values[assign->name.text] = Val::poison();
+    } else if (const auto *param = dynCast<ParamStatement>(&s)) {
+      scope->values[param->name.text] = Val::poison();
+    } else if (const auto *random = dynCast<RandomStatement>(&s)) {
+      scope->values[random->name.text] = Val::poison();
+    } else if (const auto *axis = dynCast<AxisStatement>(&s)) {
+      scope->axes.emplace(axis->name.text, nullptr);
+    } else if (const auto *state = dynCast<StateStatement>(&s)) {
+      scope->values[state->name.text] = Val::poison();
+      scope->states[state->name.text] = nullptr;
+    }
+    hasLoss |= s.kind == StatementKind::Loss;
+    scope->mayReturn |= s.kind == StatementKind::Return;
+  });
+}
+
 void Lowering::ifStatement(const IfStatement &s) {
+  auto leaveOutBranches = [&] {
+    for (const IfStatement::Branch &branch : s.branches)
+      leaveOut(branch.body);
+    if (s.otherwise)
+      leaveOut(*s.otherwise);
+  };
   for (const IfStatement::Branch &branch : s.branches) {
     Val v = eval(*branch.condition);
     if (v.isPoison())
-      return;
+      return leaveOutBranches();
     if (v.kind != Val::Truth) {
       error(Code::E0208, branch.condition->range,
             v.isTensor() ? "`if` is decided when compiling, and this is a value of the step; where(c, a, b) chooses "
                            "between values"
                          : "`if` takes a truth value: a comparison, `true`, `false` or `training`");
-      return;
+      return leaveOutBranches();
     }
     if (v.truth)
       return execute(branch.body);
