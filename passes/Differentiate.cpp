@@ -1,5 +1,5 @@
 // Reverse mode over @train.
-// 0. In every step, one report stands for the loss as a whole: losses add up; in @evaluate an unnamed one stands alone.
+// 0. In every step, one report is the run's loss: the unnamed one, else the sum; of several the sum is total_loss.
 // 1. Reads move to the step's start, one a variable: a value read in a loop is one from outside it.
 // 2. Every loss has cotangent 1; the operations' derivatives follow from last to first.
 // 3. Each parameter's cotangent becomes its gradient; zeros where no loss depends on it.
@@ -26,34 +26,34 @@ struct MarkBackward : OpBuilder::Listener {
 struct Differentiate : echelon::impl::DifferentiateBase<Differentiate> {
   void runOnOperation() override {
     for (auto step : getOperation().getOps<StepOp>()) {
-      bool training = step.getSymName() == "train";
-      if (training && failed(differentiate(step)))
+      if (step.getSymName() == "train" && failed(differentiate(step)))
         return signalPassFailure();
-      totalLoss(step, /*withNamed=*/training);
+      reportSums(step);
     }
   }
 
-  /// Where there is not exactly one loss, their sum is what the run reports as such.
-  void totalLoss(StepOp step, bool withNamed) {
-    SmallVector<ReportOp> unnamed, all;
+  /// What the run reports as its loss is one quantity in every step: the unnamed loss, else the sum. Where there are
+  /// several, the sum, which training makes small, has a name of its own.
+  void reportSums(StepOp step) {
+    SmallVector<ReportOp> losses;
+    bool hasUnnamed = false;
     for (auto report : step.getBody().front().getOps<ReportOp>())
       if (report.getKind() == ReportKind::Loss || report.getKind() == ReportKind::NamedLoss) {
-        all.push_back(report);
-        if (report.getKind() == ReportKind::Loss)
-          unnamed.push_back(report);
+        losses.push_back(report);
+        hasUnnamed |= report.getKind() == ReportKind::Loss;
       }
-    SmallVector<ReportOp> &parts = withNamed || unnamed.empty() ? all : unnamed;
-    if (parts.empty() || (parts.size() == 1 && unnamed.size() == 1))
+    if (losses.empty() || (losses.size() == 1 && hasUnnamed))
       return;
     OpBuilder builder(&getContext());
-    builder.setInsertionPointAfter(all.back());
-    Build build(builder, placeOf(all.back().getLoc()), tensor(parts.front().getValue()).getElement());
-    Value sum = parts.front().getValue();
-    for (ReportOp part : llvm::drop_begin(parts))
-      sum = build.add(sum, part.getValue());
-    ReportOp::create(builder, build.loc, ReportKind::Loss, "loss", sum);
-    for (ReportOp part : unnamed)
-      part.erase();
+    builder.setInsertionPointAfter(losses.back());
+    Build build(builder, placeOf(losses.back().getLoc()), tensor(losses.front().getValue()).getElement());
+    Value sum = losses.front().getValue();
+    for (ReportOp loss : llvm::drop_begin(losses))
+      sum = build.add(sum, loss.getValue());
+    if (!hasUnnamed)
+      ReportOp::create(builder, build.loc, ReportKind::Loss, "loss", sum);
+    if (losses.size() > 1)
+      ReportOp::create(builder, build.loc, ReportKind::NamedLoss, echelon::kTotalLoss, sum);
   }
 
   LogicalResult differentiate(StepOp step) {

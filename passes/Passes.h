@@ -16,6 +16,9 @@ bool matchesPattern(llvm::StringRef pattern, llvm::StringRef path);
 /// On a global norm: array of strings, the paths of the parameters whose gradients its operands are.
 inline constexpr llvm::StringLiteral kParameters = "ech.parameters";
 
+/// What the log calls the sum of several losses.
+inline constexpr llvm::StringLiteral kTotalLoss = "total_loss";
+
 /// Sizes that passes decide by.
 struct PipelineOptions {
   int64_t loopBytes = 64000; ///< from how many bytes on a gradient of an iteration has a message of its own

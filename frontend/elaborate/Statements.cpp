@@ -221,8 +221,8 @@ void Lowering::reportStatement(ech::ReportKind kind, const Ident *name, const Ex
   if (kind != ech::ReportKind::Metric)
     hasLoss = true;
   if (name) {
-    static const std::set<std::string> ofTheLog{"step", "eval",      "eval_loss",   "eval_time_s",  "loss",
-                                                "lr",   "grad_norm", "step_time_s", "samples_per_s"};
+    static const std::set<std::string> ofTheLog{"step", "eval",      "eval_loss",   "eval_time_s",   "loss",
+                                                "lr",   "grad_norm", "step_time_s", "samples_per_s", "total_loss"};
     if (ofTheLog.count(name->text)) {
       error(Code::E0103, name->range, name->text + " is a name of the log's own; choose another for this " + what);
       return;

@@ -60,8 +60,8 @@ struct Input {
 /// Values are those of the whole batch (or held-out set), equal on all ranks.
 struct Scalar {
   enum Kind {
-    Loss,      // training: the sum of all losses; evaluation: the unnamed loss, else the sum. Logged as loss, eval_loss
-    NamedLoss, // logged by name
+    Loss,      // the unnamed loss, else the sum of all; logged as loss, in evaluations as eval_loss
+    NamedLoss, // logged by name; the sum of several losses is total_loss
     Metric,    // logged by name, in evaluations
     Norm,      // gradient norm before clipping; logged as grad_norm
   } kind;

@@ -14,7 +14,7 @@ def data(file, count):
 
 def compare(*logs):
     first, second = ([row for row in map(json.loads, open(log)) if "eval_loss" in row][-1] for log in logs)
-    names = [name for name in ("deep", "high", "hardness", "often", "eval_loss") if name in first]
+    names = [name for name in ("deep", "high", "hardness", "often", "eval_loss", "total_loss") if name in first]
     apart = max(abs(first[name] - second[name]) / abs(first[name]) for name in names)
     print(" ".join(names) + ": " + ("equal" if apart < 1e-12 else f"{apart:.1e} apart, {first} and {second}"))
 
