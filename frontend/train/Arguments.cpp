@@ -110,10 +110,12 @@ std::string kindOf(const Expr &e) {
 }
 
 Arguments::Arguments(const std::string &what, SourceRange range, const std::vector<Argument> &list,
-                     const std::vector<std::string> &names, Diagnostics &diagnostics)
+                     const std::vector<std::string> &names, Diagnostics &diagnostics, const IsListed &isListed)
     : what(what), range(range), diagnostics(diagnostics) {
   size_t next = 0;
   for (const Argument &a : list) {
+    if (isListed && isListed(a))
+      continue;
     std::string name;
     if (a.name) {
       name = a.name->text;

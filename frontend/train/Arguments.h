@@ -2,6 +2,7 @@
 #pragma once
 #include "frontend/Diagnostics.h"
 #include "frontend/ast/Train.h"
+#include <functional>
 #include <map>
 #include <set>
 
@@ -27,9 +28,11 @@ std::string beyondFp32(double x);
 /// the getters report what is of the wrong kind or out of range, and then give nothing.
 class Arguments {
 public:
+  /// Whether an argument is one of a list of any length, which the caller reads itself.
+  using IsListed = std::function<bool(const Argument &)>;
   /// `names`: in the order in which they may be given without name. `what`: how messages name the call.
   Arguments(const std::string &what, SourceRange range, const std::vector<Argument> &list,
-            const std::vector<std::string> &names, Diagnostics &diagnostics);
+            const std::vector<std::string> &names, Diagnostics &diagnostics, const IsListed &isListed = nullptr);
 
   bool has(const std::string &name) const { return given.count(name) != 0; }
   /// Reports a missing argument.

@@ -128,19 +128,35 @@ bool TrainPlanner::paths(const CallExpr &call, size_t most, runtime::DataSpec &s
   return true;
 }
 
+// `tokens("a.bin", "b.bin", bits = 16)`: the files are one stream, in their order.
 bool TrainPlanner::tokens(const CallExpr &call, runtime::DataSpec &spec) {
-  Arguments args("tokens", call.range, call.arguments, {"file", "bits"}, diagnostics);
-  auto file = args.require("file") ? args.string("file") : std::nullopt;
+  auto isFile = [](const Argument &a) {
+    return dynCast<StringExpr>(a.value) != nullptr && (!a.name || a.name->text == "file");
+  };
+  bool fine = true;
+  for (const Argument &a : call.arguments)
+    if (isFile(a)) {
+      spec.paths.push_back(dynCast<StringExpr>(a.value)->value);
+      if (spec.paths.back().empty()) {
+        error(Code::E0404, a.range, "the file has no name");
+        fine = false;
+      }
+    }
+  std::vector<std::string> names = {"bits"};
+  if (spec.paths.empty())
+    names.insert(names.begin(), "file");
+  Arguments args("tokens", call.range, call.arguments, names, diagnostics, isFile);
+  if (spec.paths.empty())
+    fine = args.require("file") && args.string("file") && fine;
   auto bits = args.whole("bits");
-  const bool odd = bits && *bits != 16 && *bits != 32;
+  const bool odd = bits && *bits != 16 && *bits != 32 && *bits != 64;
   if (odd)
-    error(Code::E0404, args.rangeOf("bits"), "'bits' of tokens is 16 or 32, not " + std::to_string(*bits));
-  if (!file || odd)
-    return false;
-  spec.paths = {*file};
+    error(Code::E0404, args.rangeOf("bits"),
+          "'bits' of tokens is 16, 32 or 64, not " + std::to_string(*bits) +
+              (*bits == 8 ? "; text(\"FILE\") reads bytes" : ""));
   if (bits)
     spec.args = {double(*bits)};
-  return true;
+  return fine && !odd && (bits || !args.has("bits"));
 }
 
 bool TrainPlanner::nextToken(const CallExpr &call, size_t inputs, runtime::DataSpec &spec) {

@@ -1,4 +1,5 @@
 // mnist (idx files; Y. LeCun, C. Cortes, C. Burges) and cifar10 (the binary version; A. Krizhevsky, 2009).
+#include "runtime/data/Content.h"
 #include "runtime/data/File.h"
 #include "runtime/data/Sources.h"
 
@@ -125,7 +126,7 @@ std::string whyNot(const FileBytes &head, const std::string &path) {
   const char *type = idxType(head);
   const std::string file = "\"" + path + "\"";
   if (!type)
-    return file + " is no idx file";
+    return file + " is no idx file" + looksLike(head);
   char byte[8];
   std::snprintf(byte, sizeof(byte), "0x%02x", head.data()[2]);
   if (head.data()[2] != 8)
@@ -278,7 +279,7 @@ std::unique_ptr<DataSource> openCifar10(const OpenRequest &request, DataError &e
         return nullptr;
       if (file.size() == 0 || file.size() % CifarSource::kRecord != 0) {
         error.text = "cifar10: \"" + path + "\" is not in the binary format: its " + std::to_string(file.size()) +
-                     " bytes are no multiple of " + std::to_string(CifarSource::kRecord) +
+                     " bytes are no multiple of " + std::to_string(CifarSource::kRecord) + looksLike(file) +
                      "; take the binary version, not the one for Python";
         return nullptr;
       }

@@ -1,6 +1,6 @@
 // text, tokens and next_token: a row of integers, read in windows.
-#include "runtime/data/File.h"
 #include "runtime/data/Sources.h"
+#include "runtime/data/TokenFile.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,54 +10,55 @@ namespace echelon::runtime {
 
 namespace {
 
-/// width: bytes of one token, little endian.
+/// The tokens of one or more files, in their order: one stream.
 struct TokenRow {
-  FileBytes file;
-  int width = 1;
+  std::vector<TokenFile> files;
+  std::vector<int64_t> firsts; // of each file, then the end
 
-  int64_t size() const { return int64_t(file.size()) / width; }
-  uint32_t at(int64_t i) const {
-    const uint8_t *p = file.data() + i * width;
-    uint32_t value = 0;
-    for (int b = 0; b < width; ++b)
-      value |= uint32_t(p[b]) << (8 * b);
-    return value;
+  int64_t size() const { return firsts.empty() ? 0 : firsts.back(); }
+  void add(TokenFile file) {
+    firsts.push_back(size());
+    if (files.empty())
+      firsts.push_back(0);
+    files.push_back(std::move(file));
+    firsts.back() = firsts[files.size() - 1] + files.back().count;
+  }
+  void read(int64_t first, int64_t count, double *values) const {
+    size_t f = size_t(std::upper_bound(firsts.begin(), firsts.end(), first) - firsts.begin()) - 1;
+    for (int64_t i = 0; i < count;) {
+      const TokenFile &file = files[f];
+      const int64_t from = first + i - firsts[f], here = std::min(count - i, file.count - from);
+      for (int64_t k = 0; k < here; ++k)
+        values[i + k] = double(file.at(from + k));
+      i += here;
+      ++f;
+    }
   }
 };
 
-/// The place of the first number outside of the bounds, all being seen; -1: there is none.
-template <class T> int64_t firstOutside(const uint8_t *bytes, int64_t count, int64_t below, Bounds &bounds) {
-  // The usual case, all in range, is one vectorised maximum.
-  T high = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    T value;
-    std::memcpy(&value, bytes + i * int64_t(sizeof(T)), sizeof(T));
-    high = std::max(high, value);
-  }
-  if (int64_t(high) < below)
-    return -1;
-  int64_t first = -1;
-  for (int64_t i = 0; i < count; ++i) {
-    T value;
-    std::memcpy(&value, bytes + i * int64_t(sizeof(T)), sizeof(T));
-    if (bounds.see(value))
-      first = i;
-  }
-  return first;
+/// A token as messages show it: the last numbers of 32 bits are, mostly, negative ones.
+int64_t tokenAt(const TokenFile &file, int64_t i) {
+  const int64_t token = file.at(i);
+  const bool isNegative = file.width == 4 && token >= (int64_t(1) << 32) - (1 << 16);
+  return isNegative ? int32_t(token) : file.width == 8 && !file.isSigned && token < 0 ? INT64_MAX : token;
 }
 
-/// A file of 16-bit tokens reads as 32-bit ones only if every second token is 0.
-bool looksLike32Bits(const FileBytes &file) {
-  const size_t words = std::min<size_t>(file.size(), 1 << 16) / 4;
-  if (file.size() % 4 != 0 || words == 0)
-    return false;
-  bool anyLow = false;
-  for (size_t i = 0; i < words; ++i) {
-    if (file.data()[4 * i + 2] || file.data()[4 * i + 3])
-      return false;
-    anyLow |= file.data()[4 * i] || file.data()[4 * i + 1];
+/// The place of the first number outside of the bounds, all being seen; -1: there is none.
+template <class T> int64_t firstOutside(const TokenFile &file, int64_t below, Bounds &bounds) {
+  // The usual case, all in range, is one vectorised maximum; negative numbers are the largest there.
+  T high = 0;
+  for (int64_t i = 0; i < file.count; ++i) {
+    T value;
+    std::memcpy(&value, file.data() + i * int64_t(sizeof(T)), sizeof(T));
+    high = std::max(high, value);
   }
-  return anyLow;
+  if (uint64_t(high) < uint64_t(below))
+    return -1;
+  int64_t first = -1;
+  for (int64_t i = 0; i < file.count; ++i)
+    if (bounds.see(tokenAt(file, i)))
+      first = i;
+  return first;
 }
 
 class WindowSource : public DataSource {
@@ -69,9 +70,7 @@ public:
   int64_t size(Part part) const override { return part == Part::HeldOut ? heldOut : windows - heldOut; }
   void read(Part part, int64_t sample, int output, double *values) const override {
     const int64_t window = part == Part::HeldOut ? windows - heldOut + sample : sample;
-    const int64_t first = window * length + output;
-    for (int64_t i = 0; i < length; ++i)
-      values[i] = row.at(first + i);
+    row.read(window * length + output, length, values);
   }
   void setOutputs(int count) {
     for (int i = 0; i < count; ++i)
@@ -96,33 +95,73 @@ bool checkSequences(const OpenRequest &request, size_t outputs, int64_t &length,
   return length != 0;
 }
 
-/// Bytes of one token of a file of `tokens`.
-int widthOf(const DataSpec &tokens, const OpenRequest &request, size_t outputs, const FileBytes &file) {
-  if (!tokens.args.empty())
-    return int(tokens.args[0]) / 8;
-  int64_t below = 0; // the least bound; 0: none
+/// The least bound of the inputs that are filled; 0: none.
+int64_t leastBound(const OpenRequest &request, size_t outputs) {
+  int64_t below = 0;
   for (size_t i = 0; i < std::min(request.inputs.size(), outputs); ++i)
-    below = below ? std::min(below, request.inputs[i].below) : request.inputs[i].below;
-  return below > 65536 || looksLike32Bits(file) ? 4 : 2;
+    if (const int64_t bound = request.inputs[i].below)
+      below = below ? std::min(below, bound) : bound;
+  return below;
+}
+
+/// Opens the files of `text` or `tokens`; an error message, or "".
+std::string openFiles(const DataSpec &tokens, const OpenRequest &request, size_t outputs, TokenRow &row) {
+  const int bits = tokens.args.empty() ? 0 : int(tokens.args[0]);
+  for (const std::string &name : tokens.paths) {
+    const std::string path = resolvePath(name, request.folder);
+    TokenFile file;
+    const std::string error = tokens.kind == "text" ? openTextFile(path, file)
+                                                    : openTokenFile(path, bits, leastBound(request, outputs), file);
+    if (!error.empty())
+      return error;
+    if (!row.files.empty() && (row.files[0].form != file.form || row.files[0].width != file.width))
+      return "\"" + row.files[0].path + "\" is " + row.files[0].text() + ", \"" + path + "\" is " + file.text() +
+             "; files of one stream are of one form";
+    row.add(std::move(file));
+  }
+  return "";
+}
+
+/// What else may be meant where tokens lie beyond a bound: bytes in the other order, numbers with a sign.
+std::string otherReading(const TokenFile &file, int64_t bad, int64_t below) {
+  const int64_t token = file.at(bad);
+  if (file.form != TokenFile::Form::Plain)
+    return "";
+  if (file.width == 2 && (token == 65535 || token == 65436))
+    return "; as a number with a sign it is " + std::to_string(int16_t(token));
+  bool swapped = (file.width == 2 || file.width == 4) && file.count >= 16;
+  for (int64_t i = 0; swapped && i < file.count; ++i) {
+    const int64_t value = file.at(i);
+    swapped = (file.width == 2 ? int64_t(__builtin_bswap16(uint16_t(value)))
+                               : int64_t(__builtin_bswap32(uint32_t(value)))) < below;
+  }
+  return swapped ? "; in the other order of bytes all are below it: save them little endian, as "
+                   "array.astype('<u2') is"
+                 : "";
 }
 
 /// Every token is below the bounds of the inputs that it fills.
-bool checkTokens(const TokenRow &row, const std::string &path, const OpenRequest &request, size_t outputs,
+bool checkTokens(const TokenRow &row, const DataSpec &tokens, const OpenRequest &request, size_t outputs,
                  DataError &error) {
-  const uint8_t *data = row.file.data();
   for (size_t i = 0; i < std::min(request.inputs.size(), outputs); ++i) {
     const InputShape &input = request.inputs[i];
     const int64_t below = input.below ? input.below : int64_t(1) << 31;
-    Bounds bounds(input);
-    const int64_t bad = row.width == 1   ? firstOutside<uint8_t>(data, row.size(), below, bounds)
-                        : row.width == 2 ? firstOutside<uint16_t>(data, row.size(), below, bounds)
-                                         : firstOutside<uint32_t>(data, row.size(), below, bounds);
-    if (bad < 0)
+    if (i && input.below == request.inputs[0].below)
       continue;
-    error = {bounds.text((row.width == 1 ? "byte " : "token ") + std::to_string(bad) + " of \"" + path + "\"") +
-                 (row.width == 1 ? ", 256 for every byte that there is" : ""),
-             int(i)};
-    return false;
+    for (const TokenFile &file : row.files) {
+      Bounds bounds(input);
+      const int64_t bad = file.width == 1   ? firstOutside<uint8_t>(file, below, bounds)
+                          : file.width == 2 ? firstOutside<uint16_t>(file, below, bounds)
+                          : file.width == 4 ? firstOutside<uint32_t>(file, below, bounds)
+                                            : firstOutside<uint64_t>(file, below, bounds);
+      if (bad < 0)
+        continue;
+      const bool isByte = tokens.kind == "text";
+      error = {bounds.text((isByte ? "byte " : "token ") + std::to_string(bad) + " of \"" + file.path + "\"") +
+                   (isByte ? ", 256 for every byte that there is" : otherReading(file, bad, below)),
+               int(i)};
+      return false;
+    }
   }
   return true;
 }
@@ -145,28 +184,22 @@ std::unique_ptr<DataSource> openTokens(const OpenRequest &request, DataError &er
     error.text = "next_token takes text(…) or tokens(…), not " + tokens.kind;
     return nullptr;
   }
-  const std::string path = resolvePath(tokens.paths.at(0), request.folder);
   auto source = std::make_unique<WindowSource>();
   TokenRow &row = source->row;
-  if (!(error.text = readFile(path, row.file)).empty() || !checkSequences(request, outputs, source->length, error))
+  if (!(error.text = openFiles(tokens, request, outputs, row)).empty() ||
+      !checkSequences(request, outputs, source->length, error))
     return nullptr;
-  if (tokens.kind == "tokens")
-    row.width = widthOf(tokens, request, outputs, row.file);
-  if (row.file.size() % size_t(row.width) != 0) {
-    error.text = "\"" + path + "\" has " + std::to_string(row.file.size()) + " bytes, not a multiple of a token's " +
-                 std::to_string(row.width);
-    return nullptr;
-  }
   const int64_t further = shifted ? 1 : 0, needed = source->length + further; // labels lie one further
   if (row.size() < needed) {
-    error.text = "\"" + path + "\" has " + std::to_string(row.size()) + " tokens, fewer than the " +
-                 std::to_string(needed) + " of one sample";
+    error.text = "\"" + row.files.at(0).path + "\" has " + std::to_string(row.size()) + " tokens" +
+                 (row.files.size() > 1 ? " with those behind it" : "") + ", fewer than the " + std::to_string(needed) +
+                 " of one sample";
     return nullptr;
   }
   source->windows = (row.size() - further) / source->length;
   if (shifted && !request.spec.args.empty())
     error.text = holdOut(request.spec.args[0], *source);
-  if (!error.text.empty() || !checkTokens(row, path, request, outputs, error))
+  if (!error.text.empty() || !checkTokens(row, tokens, request, outputs, error))
     return nullptr;
   source->setOutputs(int(outputs));
   return source;

@@ -126,7 +126,7 @@ TEST(TrainPlan, Rest) {
 TEST(TrainPlan, TokensOfAWrongWidth) {
   Planned p("model M()\non here\ndata next_token(tokens(\"x\", bits = 0)) -> x, y\nbatch 64\nsteps 10\noptimize "
             "sgd(lr = 1)\n");
-  EXPECT_NE(p.diagnostics.text().find("'bits' of tokens is 16 or 32, not 0"), std::string::npos);
+  EXPECT_NE(p.diagnostics.text().find("'bits' of tokens is 16, 32 or 64, not 0"), std::string::npos);
   EXPECT_EQ(p.plan.data.kind, "");
 }
 

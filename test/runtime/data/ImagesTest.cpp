@@ -140,8 +140,8 @@ TEST_F(Data, Cifar10) {
   write("data_batch_1", "pickled");
   EXPECT_FALSE(open({"cifar10", {"."}}, inputs));
   EXPECT_EQ(message(),
-            "cifar10: \"DIR/data_batch_1\" is not in the binary format: its 7 bytes are no multiple of 3073; take "
-            "the binary version, not the one for Python");
+            "cifar10: \"DIR/data_batch_1\" is not in the binary format: its 7 bytes are no multiple of 3073; it looks "
+            "like text; take the binary version, not the one for Python");
 }
 
 } // namespace
