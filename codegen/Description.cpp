@@ -28,7 +28,7 @@ std::string dataText(const runtime::DataSpec &data) {
                 [](const runtime::TransformSpec &t) {
                   return "{" + quoted(t.kind) + ", " + braced(t.args, rt::shortest) + "}";
                 }) +
-         "}";
+         (data.columns.empty() ? "" : ", " + braced(data.columns, text)) + "}";
 }
 
 class Tables {

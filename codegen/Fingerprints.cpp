@@ -37,6 +37,8 @@ std::vector<std::pair<std::string, std::string>> codegen::fingerprints(ModuleOp 
         d << " " << path;
       for (double x : s.args)
         d << " " << rt::shortest(x);
+      for (const std::string &column : s.columns)
+        d << " column " << column;
       for (const runtime::TransformSpec &t : s.transforms) {
         d << " with " << t.kind;
         for (double x : t.args)

@@ -2,6 +2,7 @@
 // right.
 #pragma once
 #include "frontend/Source.h"
+#include "runtime/launch/Nearest.h"
 #include "runtime/launch/Printable.h"
 #include <iosfwd>
 #include <set>
@@ -103,8 +104,7 @@ inline std::string quoted(std::string &text) { return quoted(std::string_view(te
 inline std::string quoted(const char *text) { return quoted(std::string_view(text)); }
 /// "a", "a and b", "a, b and c" (or with another last word).
 std::string listed(const std::vector<std::string> &words, const char *last = "and");
-/// The word nearest to `word` among `known`, or "" when none is near.
-std::string nearest(std::string_view word, const std::vector<std::string> &known);
+using runtime::nearest;
 /// "; did you mean 'x'?", or "" when no known word is near.
 std::string didYouMean(std::string_view word, const std::vector<std::string> &known);
 

@@ -1,5 +1,6 @@
 // The data clause: sources, how they nest, how many values they give, and transforms.
 #include "frontend/train/Planner.h"
+#include <algorithm>
 
 namespace echelon::frontend {
 
@@ -95,14 +96,49 @@ std::optional<runtime::DataSpec> TrainPlanner::source(const CallExpr &call, size
   return spec;
 }
 
+// `columns = (age, income)`: names, as strings where they are no words.
+bool TrainPlanner::columns(const Argument &a, runtime::DataSpec &spec) {
+  std::vector<const Expr *> list;
+  if (auto *tuple = dynCast<TupleExpr>(a.value))
+    for (const ExprPtr &e : tuple->elements)
+      list.push_back(e.get());
+  else
+    list.push_back(a.value.get());
+  if (!spec.columns.empty()) {
+    error(Code::E0118, a.range, "'columns' is given twice");
+    return false;
+  }
+  for (const Expr *e : list) {
+    auto *word = dynCast<PathExpr>(e);
+    auto *text = dynCast<StringExpr>(e);
+    if (!word && !text) {
+      error(Code::E0408, e->range,
+            "'columns' of csv are names, as in columns = (age, \"net income\"), not " + kindOf(*e));
+      return false;
+    }
+    const std::string name = word ? word->path.text() : text->value;
+    if (std::find(spec.columns.begin(), spec.columns.end(), name) != spec.columns.end()) {
+      error(Code::E0118, e->range, "column " + quoted(name) + " is named twice");
+      return false;
+    }
+    spec.columns.push_back(name);
+  }
+  return true;
+}
+
 // The files of a source that takes nothing else, `most` of them.
 bool TrainPlanner::paths(const CallExpr &call, size_t most, runtime::DataSpec &spec) {
   for (const Argument &a : call.arguments) {
     auto *s = dynCast<StringExpr>(a.value);
+    if (spec.kind == "csv" && a.name && a.name->text == "columns") {
+      if (!columns(a, spec))
+        return false;
+      continue;
+    }
     if (a.name) {
       error(Code::E0117, a.name->range,
             spec.kind + " has no argument " + quoted(a.name->text) + "; it takes files, as in " + spec.kind +
-                "(\"PATH\")");
+                (spec.kind == "csv" ? "(\"PATH\"), and columns = (NAME, …)" : "(\"PATH\")"));
       return false;
     }
     if (!s) {
@@ -121,7 +157,7 @@ bool TrainPlanner::paths(const CallExpr &call, size_t most, runtime::DataSpec &s
           spec.kind + (folder ? " needs a folder, as in " : " needs a file, as in ") + spec.kind + "(\"PATH\")");
     return false;
   }
-  if (spec.paths.size() > most) {
+  if (spec.paths.size() > most) { // of a source that has files alone
     error(Code::E0120, call.arguments[most].range, spec.kind + " takes one " + (folder ? "folder" : "file"));
     return false;
   }

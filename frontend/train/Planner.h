@@ -33,6 +33,7 @@ private:
   void take(const DataClause &, const Clause &);
   std::optional<runtime::DataSpec> source(const CallExpr &call, size_t inputs, bool wrapped);
   bool paths(const CallExpr &call, size_t most, runtime::DataSpec &spec);
+  bool columns(const Argument &a, runtime::DataSpec &spec);
   bool tokens(const CallExpr &call, runtime::DataSpec &spec);
   bool nextToken(const CallExpr &call, size_t inputs, runtime::DataSpec &spec);
   bool synthetic(const CallExpr &call, runtime::DataSpec &spec);

@@ -178,11 +178,13 @@ bool isMarkedUtf16(std::string_view head) {
 
 } // namespace
 
-bool isUnmarkedUtf16(const FileBytes &file) {
+std::string wideEncoding(const FileBytes &file) {
   const std::string_view head = beginning(file);
+  if (isMarkedUtf16(head))
+    return startsWith(head, "\xff\xfe\0\0"sv) ? "UTF-32" : "UTF-16";
   if (head.size() < 8 || file.size() % 2 != 0)
-    return false;
-  for (size_t zero : {0, 1}) {
+    return "";
+  for (size_t zero : {0, 1}) { // the place of the zeros
     size_t zeros = 0, characters = 0, pairs = head.size() / 2;
     for (size_t i = 0; i < pairs; ++i) {
       zeros += head[2 * i + zero] == 0;
@@ -190,9 +192,9 @@ bool isUnmarkedUtf16(const FileBytes &file) {
       characters += (other >= 0x20 && other != 0x7f) || other == '\t' || other == '\n' || other == '\r';
     }
     if (characters == pairs && 2 * zeros > pairs)
-      return true;
+      return zero ? "UTF-16LE" : "UTF-16BE";
   }
-  return false;
+  return "";
 }
 
 FileContent contentOf(const FileBytes &file) {
@@ -221,7 +223,7 @@ FileContent contentOf(const FileBytes &file) {
   if (isIdx(file, head))
     return {Content::Other, "an idx file, as MNIST has them"};
   if (isMarkedUtf16(head))
-    return {Content::Utf16, "text in UTF-16"};
+    return {Content::Utf16, "text in " + wideEncoding(file)};
   if (isUtf8Text(head, head.size() < file.size()))
     return {Content::Text, textName(head)};
   return {};

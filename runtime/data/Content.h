@@ -30,9 +30,10 @@ FileContent contentOf(const FileBytes &file);
 /// "; it looks like a Parquet table", or nothing.
 std::string looksLike(const FileBytes &file);
 
-/// Whether it is text of two bytes a character although no mark at its beginning says so: every second byte is 0, the
-/// others are characters. Tokens of 16 bits may look the same.
-bool isUnmarkedUtf16(const FileBytes &file);
+/// The name that iconv has for the characters of a text that is not of single bytes: "UTF-16" or "UTF-32" where a mark
+/// at its beginning says so, "UTF-16LE" or "UTF-16BE" where every second byte is 0 and the others are characters (which
+/// tokens of 16 bits may be, too). Else empty.
+std::string wideEncoding(const FileBytes &file);
 
 /// The first number of a file of llm.c: a date, little endian.
 constexpr uint32_t kShardOf16Bits = 20240520, kShardOf32Bits = 20240801;

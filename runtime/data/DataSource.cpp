@@ -211,6 +211,7 @@ DataDescription describe(const DataSpec &spec, const std::vector<InputShape> &in
   if (!source)
     return result;
   result.outputs = source->outputs();
+  result.columns = source->columns();
   result.trainSize = source->size(Part::Training);
   result.heldOutSize = source->size(Part::HeldOut);
   return result;

@@ -31,6 +31,9 @@ public:
   /// One output of one sample, its axes in declared order; integers and bools as their values.
   virtual void read(Part part, int64_t sample, int output, double *values) const = 0;
 
+  /// Of a table: the names of the columns that fill the inputs, in that order.
+  virtual std::vector<std::string> columns() const { return {}; }
+
   const std::vector<OutputShape> &outputs() const { return outputShapes; }
 
 protected:
@@ -77,7 +80,8 @@ struct DataDescription {
   DataError error;
   std::vector<OutputShape> outputs;
   int64_t trainSize = 0;
-  int64_t heldOutSize = 0; // kUnlimited for both: synthetic
+  int64_t heldOutSize = 0;          // kUnlimited for both: synthetic
+  std::vector<std::string> columns; // as DataSource::columns
 };
 DataDescription describe(const DataSpec &spec, const std::vector<InputShape> &inputs, const std::string &folder);
 

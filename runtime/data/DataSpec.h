@@ -17,10 +17,11 @@ struct TransformSpec {
 };
 
 /// A source. kind and what it uses:
-///   text (paths: 1) · tokens (paths: 1; args: {16 or 32 bits}, or none: 32 where the bound needs it or every
-///   second 16-bit word is 0) · next_token (children: 1, args: {holdout as a fraction, 0 unless told}) ·
+///   text (paths: 1) · tokens (paths: any number, one stream; args: {16, 32 or 64 bits}, or none: as the files show) ·
+///   next_token (children: 1, args: {holdout as a fraction, 0 unless told}) ·
 ///   mnist (paths: 1 folder) · cifar10 (paths: 1 folder) · npy (paths: one per input) · csv (paths: any number, read
-///   one after the other) · synthetic (name: "tokens" or "sorted_digits")
+///   one after the other; columns: the names of those that fill the inputs, in that order, or none: the first file's;
+///   args: {1} where a file has no others) · synthetic (name: "tokens" or "sorted_digits")
 /// Relative paths start at the folder given to openData.
 struct DataSpec {
   std::string kind;
@@ -29,6 +30,7 @@ struct DataSpec {
   std::vector<double> args = {};
   std::vector<DataSpec> children = {};
   std::vector<TransformSpec> transforms = {};
+  std::vector<std::string> columns = {};
 };
 
 /// What a model's input takes of one sample: its axes but the batch, in declared order.

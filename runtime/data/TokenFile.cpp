@@ -176,11 +176,10 @@ std::string openTextFile(const std::string &path, TokenFile &file) {
   if (std::string error = readFile(path, file.bytes); !error.empty())
     return error;
   const FileContent content = contentOf(file.bytes);
-  const bool isUtf16 = content.kind == Content::Utf16 || isUnmarkedUtf16(file.bytes);
-  if (isUtf16)
-    return "\"" + path +
-           "\" is text in UTF-16, of which text would read each half of a character; write it in UTF-8: " +
-           "iconv -f UTF-16 -t UTF-8 FILE > NEW";
+  if (const std::string encoding = wideEncoding(file.bytes); !encoding.empty())
+    return "\"" + path + "\" is text in " + encoding +
+           ", of which text would read each half of a character; write it in " + "UTF-8: iconv -f " + encoding +
+           " -t UTF-8 FILE > NEW";
   if (content.isBinaryForm())
     return "\"" + path + "\" looks like " + content.name + ", and text reads characters" +
            (content.kind == Content::Other ? "" : "; tokens(\"FILE\") reads tokens");

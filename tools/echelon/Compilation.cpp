@@ -408,6 +408,7 @@ std::string Compilation::key() const {
     if (evaluation.batches && evaluation.source)
       addFiles(*evaluation.source);
     ofData |= evaluation.batches && !evaluation.source;
+    ofData |= evaluation.source && evaluation.source->kind == "csv" && trainPlan.data.kind == "csv"; // columns' names
   }
   if (ofData)
     addFiles(trainPlan.data);

@@ -152,12 +152,34 @@ static std::string holdoutHint(const DataSpec &data, int64_t windows) {
   return percent + (windows == 1 ? "one window" : std::to_string(windows) + " windows") + " is none; " + remedy;
 }
 
+/// An evaluation reads the columns that training reads, in any order; where both name them, in one order.
+static std::string inheritColumns(DataSpec &source, const DataSpec &training, const std::vector<std::string> &columns) {
+  if (source.kind != "csv" || training.kind != "csv")
+    return "";
+  if (source.columns.empty()) {
+    source.columns = columns;
+    if (training.columns.empty())
+      source.args = {1}; // it has no others
+    return "";
+  }
+  if (source.columns == columns ||
+      !std::is_permutation(source.columns.begin(), source.columns.end(), columns.begin(), columns.end()))
+    return "";
+  return "the columns are those of the data clause in another order, and would fill other places of the inputs; leave "
+         "columns out: they are found by their names";
+}
+
 bool Compilation::checkEvaluations(const runtime::DataDescription &training) {
   size_t before = diagnostics.errorCount();
-  for (const PlannedEvaluation &evaluation : trainPlan.evaluations) {
+  for (PlannedEvaluation &evaluation : trainPlan.evaluations) {
     runtime::DataDescription found;
     int64_t size = training.heldOutSize;
     if (evaluation.source) {
+      if (const std::string wrong = inheritColumns(*evaluation.source, trainPlan.data, training.columns);
+          !wrong.empty()) {
+        diagnostics.error(Code::E0504, evaluation.range, wrong);
+        continue;
+      }
       if (!isBuilt(*evaluation.source) || !openSource(*evaluation.source, evaluation.range, found).empty())
         continue;
       size = found.heldOutSize ? found.heldOutSize : found.trainSize; // as Trainer::evaluate reads it

@@ -90,8 +90,8 @@ TEST_F(Contents, Refusals) {
             "tokenizer makes tokens of them");
   write("x", utf16("In the beginning there was a text."));
   EXPECT_EQ(refusal({"text", {"x"}}, ints),
-            "\"DIR/x\" is text in UTF-16, of which text would read each half of a character; write it in UTF-8: iconv "
-            "-f UTF-16 -t UTF-8 FILE > NEW");
+            "\"DIR/x\" is text in UTF-16LE, of which text would read each half of a character; write it in UTF-8: "
+            "iconv -f UTF-16LE -t UTF-8 FILE > NEW");
   write("x", bytesOfValues(std::vector<uint32_t>(40, 0x1234)));
   EXPECT_EQ(refusal({"text", {"x"}}, ints), "\"DIR/x\" looks like numbers, for of its first 160 bytes 80 are 0, and "
                                             "text has none; tokens(\"FILE\") reads tokens");

@@ -92,7 +92,8 @@ TEST_F(Data, Csv) {
             "\"DIR/x.csv\", line 2, column label is 2, y is int below 2, from 0 to 1; the largest is 2: the axis needs "
             "3 places");
   EXPECT_FALSE(open({"csv", {"x.csv"}}, {x}));
-  EXPECT_EQ(message(), "\"DIR/x.csv\", line 1 has 3 columns; the inputs take 2: x 2");
+  EXPECT_EQ(message(),
+            "\"DIR/x.csv\", line 1 has 3 columns; the inputs take 2: x 2; say which are read, as in columns = (a, …)");
   EXPECT_FALSE(open({"csv", {"x.csv"}}, {{"y", {3}, kInt, 9}}));
   EXPECT_EQ(message(), "\"DIR/x.csv\", line 2, column a: 1.5 is no integer, y is int");
   write("bad.csv", "a,b,label\n1,,2\n");
@@ -155,7 +156,106 @@ TEST_F(Data, CsvHeader) {
   EXPECT_NE(message().find("column y would fill x"), std::string::npos) << message();
   EXPECT_FALSE(open({"csv", {"turned.csv"}}, {x, y}));
   EXPECT_EQ(message(), "\"DIR/turned.csv\", line 1: column y would fill x, for columns fill the inputs from left to "
-                       "right: x 2, y 1; name the inputs in the columns' order");
+                       "right: x 2, y 1; name the inputs in the columns' order, or the columns in the inputs', as in "
+                       "columns = (NAME, …)");
+}
+
+// Columns are found by their names: the first file's, or those that the spec names, in any order and among others.
+TEST_F(Data, CsvColumnsByName) {
+  const std::vector<InputShape> inputs = {{"facts", {2}, kFloat, 0}, {"bought", {}, kInt, 2}};
+  write("january.csv", "age,income,bought\n40,2.5,1\n");
+  write("february.csv", "income,bought,age\n3.5,0,50\n");
+  auto stream = open({"csv", {"january.csv", "february.csv"}}, inputs);
+  ASSERT_TRUE(stream) << message();
+  V facts, bought;
+  stream->readPlain(Part::Training, 1, 0, facts);
+  stream->readPlain(Part::Training, 1, 1, bought);
+  EXPECT_EQ(facts, (V{50, 3.5}));
+  EXPECT_EQ(bought, (V{0}));
+  EXPECT_EQ(describe({"csv", {"january.csv"}}, inputs, folder.string()).columns,
+            (std::vector<std::string>{"age", "income", "bought"}));
+
+  DataSpec picked = {"csv", {"wide.csv", "february.csv"}};
+  picked.columns = {"income", "age", "bought"};
+  write("wide.csv", "\xEF\xBB\xBFname,age,\"bought\",income\n\"Doe, \"\"J\"\"\",41,0,1.5\n");
+  stream = open(picked, inputs);
+  ASSERT_TRUE(stream) << message();
+  stream->readPlain(Part::Training, 0, 0, facts);
+  EXPECT_EQ(facts, (V{1.5, 41}));
+  stream->readPlain(Part::Training, 1, 0, facts);
+  EXPECT_EQ(facts, (V{3.5, 50}));
+
+  write("march.csv", "incom,bought,age\n3.5,0,50\n");
+  EXPECT_FALSE(open({"csv", {"january.csv", "march.csv"}}, inputs));
+  EXPECT_EQ(message(), "\"DIR/march.csv\", line 1 has no column income, which the first file has; did you mean incom?");
+  EXPECT_FALSE(open({"csv", {"january.csv", "wide.csv"}}, inputs));
+  EXPECT_EQ(message(), "\"DIR/wide.csv\", line 1 has a column name, which the first file does not have; say which are "
+                       "read, as in columns = (age, income, bought)");
+  write("twice.csv", "income,bought,age,age\n3.5,0,50,1\n");
+  picked.paths = {"twice.csv"};
+  EXPECT_FALSE(open(picked, inputs));
+  EXPECT_EQ(message(), "\"DIR/twice.csv\", line 1 has more than one column age; columns are found by their names");
+  picked.columns = {"age", "bought"};
+  EXPECT_FALSE(open(picked, inputs));
+  EXPECT_EQ(message(), "columns names 2 columns; the inputs take 3: facts 2, bought 1");
+  write("short.csv", "age,income,bought\n40,2.5\n");
+  EXPECT_FALSE(open({"csv", {"short.csv"}}, inputs));
+  EXPECT_EQ(message(), "\"DIR/short.csv\", line 2 has 2 columns; the first line names 3");
+  write("semicolons.csv", "age;income;bought\n40;2,5;1\n");
+  EXPECT_FALSE(open({"csv", {"semicolons.csv"}}, inputs));
+  EXPECT_EQ(message(), "\"DIR/semicolons.csv\", line 1 has 1 column; the inputs take 3: facts 2, bought 1; semicolons "
+                       "separate its fields, and csv takes commas");
+}
+
+// Bools as pandas writes them are 1 and 0, whatever the input.
+TEST_F(Data, CsvBools) {
+  write("x.csv", "a,b,c\nTrue,false,TRUE\nFalse,true,FALSE\n");
+  auto stream = open({"csv", {"x.csv"}}, {{"a", {}, kBool, 0}, {"b", {}, kInt, 2}, {"c", {}, kFloat, 0}});
+  ASSERT_TRUE(stream) << message();
+  for (int output = 0; output < 3; ++output) {
+    V first, second;
+    stream->readPlain(Part::Training, 0, output, first);
+    stream->readPlain(Part::Training, 1, output, second);
+    EXPECT_EQ(first, (V{output == 1 ? 0.0 : 1.0}));
+    EXPECT_EQ(second, (V{output == 1 ? 1.0 : 0.0}));
+  }
+  write("yes.csv", "a\nyes\n");
+  EXPECT_FALSE(open({"csv", {"yes.csv"}}, {{"a", {}, kBool, 0}}));
+  EXPECT_EQ(message(), "\"DIR/yes.csv\", line 2, column a: \"yes\" is not a number");
+}
+
+// Lines end in any of the three ways; text of two bytes a character and other files are told.
+TEST_F(Data, CsvText) {
+  const std::vector<InputShape> inputs = {{"x", {2}, kFloat, 0}};
+  for (const std::string end : {"\r", "\n", "\r\n"}) {
+    write("x.csv", "a,b" + end + "1,2" + end + "3,4");
+    auto stream = open({"csv", {"x.csv"}}, inputs);
+    ASSERT_TRUE(stream) << message();
+    EXPECT_EQ(stream->trainSize(), 2);
+    V values;
+    stream->readPlain(Part::Training, 1, 0, values);
+    EXPECT_EQ(values, (V{3, 4}));
+  }
+  std::string little, big;
+  for (char c : std::string("a,b\n1,2\n3,4\n")) {
+    little += {c, '\0'};
+    big += {'\0', c};
+  }
+  for (const auto &[bytes, name] : {std::pair("\xff\xfe" + little, "UTF-16"),
+                                    {"\xfe\xff" + big, "UTF-16"},
+                                    {little, "UTF-16LE"},
+                                    {big, "UTF-16BE"}}) {
+    write("x.csv", bytes);
+    EXPECT_FALSE(open({"csv", {"x.csv"}}, inputs));
+    EXPECT_EQ(message(), "\"DIR/x.csv\" is text in " + std::string(name) + "; write it in UTF-8: iconv -f " + name +
+                             " -t UTF-8 FILE > NEW");
+  }
+  write("x.csv", "PAR1" + std::string(40, '\1'));
+  EXPECT_FALSE(open({"csv", {"x.csv"}}, inputs));
+  EXPECT_EQ(message(), "\"DIR/x.csv\" looks like a Parquet table, and csv reads text with a sample a line");
+  write("x.csv", "a,b\n1,\"2\n3,4\n");
+  EXPECT_FALSE(open({"csv", {"x.csv"}}, inputs));
+  EXPECT_EQ(message(), "\"DIR/x.csv\", line 2 has a quote that is not closed; a sample is one line");
 }
 
 // Numbers that are not finite are told with their sample, in either order of storage.
