@@ -127,20 +127,32 @@ void Lowering::run() {
   scope = nullptr;
 }
 
-/// Whether a loss may depend on the value: some chain of operations leads to one, or into a loop.
+/// Whether a loss may depend on the value: some chain of operations leads to one. Of a loop, each value that goes in or
+/// comes out is followed by itself: what an iteration yields is seen by the next one, or behind the loop.
 static bool leadsToLoss(Value value) {
   SmallVector<Value> open{value};
   llvm::DenseSet<Value> seen{value};
+  auto follow = [&](Value next) {
+    if (seen.insert(next).second)
+      open.push_back(next);
+  };
   while (!open.empty())
-    for (Operation *user : open.pop_back_val().getUsers()) {
-      if (user->getNumRegions() || user->hasTrait<OpTrait::IsTerminator>())
-        return true;
-      if (auto report = dyn_cast<ech::ReportOp>(user))
+    for (OpOperand &use : open.pop_back_val().getUses()) {
+      Operation *user = use.getOwner();
+      const unsigned place = use.getOperandNumber();
+      if (auto report = dyn_cast<ech::ReportOp>(user)) {
         if (report.getKind() == ech::ReportKind::Loss || report.getKind() == ech::ReportKind::NamedLoss)
           return true;
-      for (Value result : user->getResults())
-        if (seen.insert(result).second)
-          open.push_back(result);
+      } else if (auto loop = dyn_cast<ech::RepeatOp>(user)) {
+        follow(loop.block()->getArgument(place));
+      } else if (isa<ech::YieldOp>(user)) {
+        auto around = cast<ech::RepeatOp>(user->getParentOp());
+        if (place < around.getCarried().size())
+          follow(around.carriedArguments()[place]);
+        follow(around->getResult(place)); // results stand in the order of what is yielded
+      } else {
+        llvm::for_each(user->getResults(), follow);
+      }
     }
   return false;
 }

@@ -288,6 +288,7 @@ private:
   //===- contractions and reductions (Reductions.cpp) -----------------------------------------------------------===//
 
   Val dot(const CallExpr &e, const Args &a);
+  std::string axesToRunAlong(ech::Tensor type);
   Val reduction(const CallExpr &e, const Args &a);
   std::optional<Value> maskOf(const Expr &where, const Val &given, Val &x);
   Value meanOf(Value x, Value mask, llvm::ArrayRef<StringRef> over);
@@ -303,6 +304,8 @@ private:
   bool has(ech::Tensor type, llvm::ArrayRef<mlir::StringAttr> names, SourceRange range, const std::string &what);
   /// False: `what` runs along samples, which has been reported.
   bool haveOrder(llvm::ArrayRef<mlir::StringAttr> axes, SourceRange range, const std::string &what);
+  /// Whether an axis is the batch, or like it.
+  bool isOfSamples(mlir::StringAttr axis) const;
   /// Whether each row of the mask, over these axes, allows something, whatever the run.
   bool neverEmpty(Value mask, llvm::ArrayRef<StringRef> over) const;
   bool sizesAgree(ech::Tensor a, ech::Tensor b, SourceRange range, const std::string &what);

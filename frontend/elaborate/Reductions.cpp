@@ -1,6 +1,7 @@
 // Contractions, reductions over axes, and statistics.
 #include "frontend/elaborate/Lowering.h"
 #include <limits>
+#include <set>
 
 using namespace mlir;
 using namespace echelon::frontend;
@@ -104,6 +105,23 @@ std::optional<Value> Lowering::maskOf(const Expr &where, const Val &given, Val &
   return given.value;
 }
 
+/// Functions that are rarely meant over all axes, the samples among them: they say which.
+static bool runsAlongAxes(const std::string &name) {
+  static const std::set<std::string> names{"softmax", "log_softmax", "logsumexp", "argmax", "cumsum"};
+  return names.count(name) != 0;
+}
+
+/// What `over` could be, of a value with these axes; samples are not meant.
+std::string Lowering::axesToRunAlong(ech::Tensor type) {
+  std::vector<std::string> could;
+  for (const ech::Axis &axis : type.getAxes())
+    if (!isOfSamples(axis.name))
+      could.push_back("over = " + written(axis.name));
+  if (could.empty())
+    return "and the value has no axis within a sample: its axes are " + ech::describe(type);
+  return "as in " + listed(could, "or");
+}
+
 Val Lowering::reduction(const CallExpr &e, const Args &args) {
   const std::string &name = e.callee.parts[0].text;
   Val raw = eval(*args["x"]);
@@ -124,6 +142,8 @@ Val Lowering::reduction(const CallExpr &e, const Args &args) {
   std::optional<Value> mask = args["where"] ? maskOf(*args["where"], where, *x) : Value();
   if (!mask)
     return Val::poison();
+  if (!args["over"] && runsAlongAxes(name))
+    return poison(Code::E0119, e.range, name + " needs the argument over, " + axesToRunAlong(x->type()));
   auto over = axes(args["over"], x->type().getAxes(), "`over`");
   if (!over || !has(x->type(), *over, args["over"] ? args["over"]->range : at, "the value"))
     return Val::poison();

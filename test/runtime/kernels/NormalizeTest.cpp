@@ -180,8 +180,9 @@ TEST(Moments, LargeValuesTakeNoDigits) {
     const double variance = double(squares), rstd = 1 / std::sqrt(variance + kEps);
     auto expectStatistics = [&](float r, float m, float v, float low, const char *what) {
       EXPECT_NEAR(r, rstd, 4 * u * rstd) << what << " " << of.mean;
-      if (variance < std::numeric_limits<float>::max())
+      if (variance < std::numeric_limits<float>::max()) {
         EXPECT_NEAR(v, variance, 8 * u * variance) << what << " " << of.mean;
+      }
       EXPECT_NEAR(double(m) + double(low), double(mean),
                   4 * u * std::sqrt(variance) + 4 * u * u * std::abs(double(mean)))
           << what << " " << of.mean;
