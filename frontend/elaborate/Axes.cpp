@@ -69,20 +69,6 @@ std::optional<SmallVector<const AxisInfo *>> Lowering::axisList(const Expr &e, c
   return list;
 }
 
-bool Lowering::haveOrder(ArrayRef<StringAttr> axes, SourceRange range, const std::string &what) {
-  for (StringAttr name : axes)
-    if (isOfSamples(name)) {
-      error(Code::E0219, range, "samples have no order, so " + what + " does not run along " + written(name));
-      return false;
-    }
-  return true;
-}
-
-bool Lowering::isOfSamples(StringAttr axis) const {
-  auto other = shared.likeBatch.find(axis.str());
-  return (batchAxis && axis == batchAxis->name) || (other != shared.likeBatch.end() && other->second);
-}
-
 std::optional<SmallVector<StringAttr>> Lowering::axes(const Expr *e, ArrayRef<ech::Axis> all, const char *what) {
   SmallVector<StringAttr> names;
   if (!e) {

@@ -1,5 +1,6 @@
 // The frame of a lowering: places, errors, budgets, and what a step begins and ends with.
 #include "frontend/elaborate/Lowering.h"
+#include "frontend/elaborate/Uses.h"
 #include "mlir/IR/Iterators.h"
 
 using namespace mlir;
@@ -127,41 +128,16 @@ void Lowering::run() {
   scope = nullptr;
 }
 
-/// Whether a loss may depend on the value: some chain of operations leads to one. Of a loop, each value that goes in or
-/// comes out is followed by itself: what an iteration yields is seen by the next one, or behind the loop.
-static bool leadsToLoss(Value value) {
-  SmallVector<Value> open{value};
-  llvm::DenseSet<Value> seen{value};
-  auto follow = [&](Value next) {
-    if (seen.insert(next).second)
-      open.push_back(next);
-  };
-  while (!open.empty())
-    for (OpOperand &use : open.pop_back_val().getUses()) {
-      Operation *user = use.getOwner();
-      const unsigned place = use.getOperandNumber();
-      if (auto report = dyn_cast<ech::ReportOp>(user)) {
-        if (report.getKind() == ech::ReportKind::Loss || report.getKind() == ech::ReportKind::NamedLoss)
-          return true;
-      } else if (auto loop = dyn_cast<ech::RepeatOp>(user)) {
-        follow(loop.block()->getArgument(place));
-      } else if (isa<ech::YieldOp>(user)) {
-        auto around = cast<ech::RepeatOp>(user->getParentOp());
-        if (place < around.getCarried().size())
-          follow(around.carriedArguments()[place]);
-        follow(around->getResult(place)); // results stand in the order of what is yielded
-      } else {
-        llvm::for_each(user->getResults(), follow);
-      }
-    }
-  return false;
+static bool isLoss(Operation *op) {
+  auto report = dyn_cast<ech::ReportOp>(op);
+  return report && (report.getKind() == ech::ReportKind::Loss || report.getKind() == ech::ReportKind::NamedLoss);
 }
 
 /// In training those that no loss depends on, in evaluation those that training does not have.
 void Lowering::warnOfIdleParameters() {
   std::vector<std::pair<SourceRange, std::vector<std::string>>> idle; // those of one call together
   for (const Stored &variable : storedStore) {
-    const bool learns = training ? leadsToLoss(topReads[variable.path]) : !variable.isNew;
+    const bool learns = training ? reaches(topReads[variable.path], isLoss) : !variable.isNew;
     if (shared.variables[variable.path].getKind() != ech::VariableKind::Param || learns)
       continue;
     SourceRange place = variable.usersPlace;
@@ -205,6 +181,7 @@ void Lowering::finish() {
   for (const PendingWrite &w : writes)
     ech::WriteOp::create(builder, w.loc, w.target->path, w.value);
   noteChances();
+  refuseMixedSamples();
   if (!shared.diagnostics.hasErrors())
     warnOfIdleParameters();
   if (training)

@@ -306,6 +306,10 @@ private:
   bool haveOrder(llvm::ArrayRef<mlir::StringAttr> axes, SourceRange range, const std::string &what);
   /// Whether an axis is the batch, or like it.
   bool isOfSamples(mlir::StringAttr axis) const;
+  /// Keeps that a reduction without `over` took all axes of a value of this type, where samples are among them.
+  void noteOverAll(const CallExpr &e, ech::Tensor type, Value result);
+  /// Of those, the ones whose result enters values of single samples again.
+  void refuseMixedSamples();
   /// Whether each row of the mask, over these axes, allows something, whatever the run.
   bool neverEmpty(Value mask, llvm::ArrayRef<StringRef> over) const;
   bool sizesAgree(ech::Tensor a, ech::Tensor b, SourceRange range, const std::string &what);
@@ -361,6 +365,11 @@ private:
     bool drops = false;                                     // else it is one to survive
     std::vector<std::pair<SourceRange, std::string>> calls; // around it, for notes
   };
+  struct OverAll {
+    SourceRange range;
+    std::string message; // where its result enters a sample
+  };
+  llvm::DenseMap<mlir::Operation *, OverAll> overAll;  // reductions that took all axes, samples too
   llvm::DenseMap<mlir::Operation *, SourceRange> dots; // where they stand
   llvm::DenseMap<mlir::Operation *, Chance> chances;   // of draws
   std::deque<Loop> loops;

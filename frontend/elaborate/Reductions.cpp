@@ -79,6 +79,8 @@ Val Lowering::countCall(const CallExpr &e, const Args &args) {
   if (!over || !local || !has(x->type(), *over, e.range, "the value"))
     return Val::poison();
   Value count = build.count(refs(*over), x->type());
+  if (!args["over"])
+    noteOverAll(e, x->type(), count);
   if (*local)
     count.getDefiningOp()->setAttr(ech::kLocal, builder.getUnitAttr());
   return tensor(count, true, e.range);
@@ -148,6 +150,8 @@ Val Lowering::reduction(const CallExpr &e, const Args &args) {
   if (!over || !has(x->type(), *over, args["over"] ? args["over"]->range : at, "the value"))
     return Val::poison();
   auto done = [&](Value v, std::optional<Interval> bounds = std::nullopt) {
+    if (!args["over"])
+      noteOverAll(e, x->type(), v);
     return tensor(v, x->made, e.range, bounds);
   };
 

@@ -173,7 +173,7 @@ model M {
   repeat outer = 2 {
     repeat inner = 2 { y = thin(y, 1 - (2 * index(outer) + index(inner)) / 8) }
   }
-  loss mean(survive(y, clamp(mean(share), 0.1, 0.9)))
+  loss mean(survive(y, clamp(mean(share, over = batch), 0.1, 0.9)))
 }
 )");
   std::vector<std::pair<std::string, std::vector<double>>> chances;
