@@ -23,9 +23,10 @@ def RecogniseAttention : EchelonPass<"ech-recognise-attention"> {
     %p = ech.softmax %masked over ["past"]
     %y = ech.dot %p, %v over ["past"]
     ```
-    becomes `%y, %logsumexp = ech.attention %q, %k, %v {causal, …}`: the scores are never stored. Scales by constants, a
-    bias, a mask and both kinds of mask together are part of the pattern. It is left alone where the scores or the
-    weights are used elsewhere. Runs before differentiation, so that the derivative is that of the fused operation.
+    becomes `%y, %maximum, %sum = ech.attention %q, %k, %v {causal, …}`: the scores are never stored. Scales by constants, a
+    bias, a mask and both kinds of mask together are part of the pattern. What is attention
+    and not of this form is left alone, with a warning that says why (W0602): the weights are read elsewhere, scores that
+    a mask forbids are numbers, the softmax is written out. Runs before differentiation, so that the derivative is that of the fused operation.
   }];
 }
 

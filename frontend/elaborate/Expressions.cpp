@@ -141,6 +141,9 @@ Val Lowering::evalPath(const PathExpr &e) {
     if (std::string axis = nearest(name, all); !axis.empty())
       hint = "; there is an axis " + axis;
   }
+  if (llvm::StringRef(name).equals_insensitive("inf") || llvm::StringRef(name).equals_insensitive("infinity"))
+    hint = "; numbers are finite, and what a mask forbids is left out by softmax(…, where = MASK), as by max, mean and "
+           "attention(…, mask = MASK)";
   return poison(Code::E0110, e.range, "nothing is called " + quoted(name) + hint);
 }
 

@@ -1,4 +1,5 @@
-// RUN: echelon-opt %s --ech-recognise-attention | FileCheck %s
+// RUN: echelon-opt %s --ech-recognise-attention 2>%t | FileCheck %s
+// RUN: FileCheck %s --check-prefix=WHY <%t
 
 // Causal scores, scaled, softmax over what is looked back over, times the values: one attention, with the mask in it.
 // CHECK-LABEL: ech.step @causal
@@ -67,6 +68,7 @@ ech.step @masked {
 }
 
 // Weights that are looked at elsewhere must be computed: the pattern stays.
+// WHY: E0602: this attention is computed as it is written, with all its scores in memory, since its weights are read elsewhere, too
 // CHECK-LABEL: ech.step @weights_are_used
 // CHECK:       ech.softmax
 // CHECK-NOT:   ech.attention
@@ -82,6 +84,7 @@ ech.step @weights_are_used {
 }
 
 // Where each query has keys of its own, causality compares two axes of the keys: the pattern stays.
+// WHY-NOT: warning: E0602
 // CHECK-LABEL: ech.step @keys_of_queries
 // CHECK:       ech.softmax
 // CHECK-NOT:   ech.attention

@@ -157,7 +157,8 @@ void Compilation::openContext() {
   context->printOpOnDiagnostic(false);
   context->loadDialect<ech::EchDialect, dist::DistDialect, rt::RtDialect>();
   context->getDiagEngine().registerHandler([this](mlir::Diagnostic &said) {
-    if (said.getSeverity() != mlir::DiagnosticSeverity::Error)
+    const bool isError = said.getSeverity() == mlir::DiagnosticSeverity::Error;
+    if (!isError && said.getSeverity() != mlir::DiagnosticSeverity::Warning)
       return mlir::success();
     std::string text = said.str();
     Code code = Code::E0312;
@@ -168,7 +169,8 @@ void Compilation::openContext() {
       code = static_cast<Code>(number);
       text = text.substr(7);
     }
-    Diagnostic &d = diagnostics.error(code, rangeOf(said.getLocation()), text);
+    Diagnostic &d = diagnostics.report(code, isError ? Severity::Error : Severity::Warning,
+                                       rangeOf(said.getLocation()), text);
     for (mlir::Diagnostic &note : said.getNotes())
       d.note(rangeOf(note.getLocation()), note.str());
     return mlir::success();
