@@ -78,7 +78,7 @@ template <typename T> [[gnu::noinline]] Moments momentsFarFromZero(const T *x, i
 }
 
 template <typename T> Moments momentsOfPiece(const T *x, int64_t n) {
-  const double mean = detail::sum_of(x, n) / double(n);
+  const double mean = detail::sum_of(x, n) * (1.0 / double(n)); // which leaves the loop over rows
   const T about = static_cast<T>(mean);
   const double squares = squaresAbout(x, n, about);
   if (!(4 * squares >= double(n) * mean * mean && std::isfinite(squares)))
@@ -160,7 +160,7 @@ void putMoments(double *moments, int64_t c, const Moments &of) {
 template <typename T> struct Statistics {
   T *rstd, *mean, *variance, *meanLow;
   void write(int64_t c, const Moments &of, double eps) const {
-    const double v = of.m2 / of.count;
+    const double v = of.m2 * (1.0 / of.count);
     rstd[c] = static_cast<T>(1.0 / std::sqrt(v + eps));
     if (mean)
       mean[c] = static_cast<T>(of.mean);
