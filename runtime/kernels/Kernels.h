@@ -8,6 +8,7 @@
 #include "runtime/kernels/Elementwise.h"
 #include "runtime/kernels/Gather.h"
 #include "runtime/kernels/Gemm.h"
+#include "runtime/kernels/LongSum.h"
 #include "runtime/kernels/Normalize.h"
 #include "runtime/kernels/Pool.h"
 #include "runtime/kernels/Reduce.h"

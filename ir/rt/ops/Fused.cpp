@@ -4,8 +4,8 @@
 // 2. Each value stands at the depth of the innermost loop that it depends on, so what is constant along a row is
 //    computed once a row.
 // 3. A sum over innermost loops goes through a local variable, in any order along the innermost one; a sum over outer
-//    ones adds to the output in place. A long sum of floats is added up in blocks, and the blocks in double, so that
-//    its error does not grow with its length.
+//    ones adds to the output in place. A long sum of floats is added up in blocks, and the blocks in double (of rows:
+//    LongSum), so that its error does not grow with its length.
 #include "ir/rt/Rt.h"
 #include "ir/rt/ops/Expression.h"
 #include "llvm/ADT/StringMap.h"
@@ -104,6 +104,24 @@ private:
       terms *= loop.size;
     return isInner(output) && terms > kSumBlock && buffer(op.getOutputs()[output]).getElement().isF32();
   }
+  /// The loops before the first that the place of an output depends on: each of their iterations adds a row to it.
+  size_t rowLoops(size_t output) {
+    ArrayRef<int64_t> s = stridesOut(output);
+    return llvm::find_if(s, [](int64_t stride) { return stride != 0; }) - s.begin();
+  }
+  /// Whether more is added to a place of floats, row after row, than a block is long.
+  bool isLongOverRows(size_t output) {
+    Value out = op.getOutputs()[output];
+    return isSum(output) && terms(output, 0, depth[output]) > kSumBlock && rowLoops(output) > 0 && depth[output] > 0 &&
+           buffer(out).getElement().isF32() && buffer(out).isDense();
+  }
+  /// How many values are added to one place over the loops [from, to).
+  int64_t terms(size_t output, size_t from, size_t to) {
+    int64_t product = 1;
+    for (size_t l = from; l < to; ++l)
+      product *= stridesOut(output)[l] == 0 ? loops[l].size : 1;
+    return product;
+  }
   /// The variable that the innermost loop adds to.
   const std::string &added(size_t output) { return isLong(output) ? blocks[output] : sums[output]; }
 
@@ -118,6 +136,7 @@ private:
   DenseMap<Value, std::string> names; // of values held in variables, and of loads
   SmallVector<std::string> sums;      // local variables of inner sums
   SmallVector<std::string> blocks;    // of one block of a long one
+  SmallVector<std::string> totals;    // LongSums
 };
 
 void Nest::findLoops() {
@@ -278,6 +297,9 @@ void Nest::emitLevel(int at) {
       writer.open("for (int64_t " + loop.name + " = 0; " + loop.name + " < " + llvm::Twine(loop.size) + "; ++" +
                   loop.name + ") {");
       emitLevel(at + 1);
+      for (size_t o = 0; o < totals.size(); ++o)
+        if (!totals[o].empty() && int(rowLoops(o)) == at + 1)
+          writer.line(totals[o] + ".row();");
       writer.close();
     }
   } else {
@@ -403,6 +425,7 @@ void Nest::emit() {
   findLevels();
   sums.resize(op.getOutputs().size());
   blocks.resize(op.getOutputs().size());
+  totals.resize(op.getOutputs().size());
   SmallVector<Operation *> inside{op};
   for (Operation &inner : body.without_terminator())
     inside.push_back(&inner);
@@ -410,12 +433,23 @@ void Nest::emit() {
   // sums over outer loops start from zero
   for (auto [o, out] : llvm::enumerate(op.getOutputs())) {
     ArrayRef<int64_t> s = stridesOut(o);
-    if (isSum(o) && mode(o, "sum") && llvm::is_contained(s.take_front(depth[o]), 0)) {
+    if (isLongOverRows(o)) {
+      totals[o] = writer.local("total");
+      const int64_t values = terms(o, rowLoops(o), depth[o]);
+      const std::string further = mode(o, "add") ? ", " + std::to_string(values) + ", LongSum::FromPlace"
+                                  : values == 1  ? ""
+                                                 : ", " + std::to_string(values);
+      writer.line("LongSum " + totals[o] + "(" + writer.name(out) + ", " + llvm::Twine(buffer(out).count()) + further +
+                  ");");
+    } else if (isSum(o) && mode(o, "sum") && llvm::is_contained(s.take_front(depth[o]), 0)) {
       std::string zero = literal(0, buffer(out).getElement());
       writer.line("fill(" + writer.name(out) + ", " + llvm::Twine(buffer(out).count()) + ", " + zero + ");");
     }
   }
   emitLevel(0);
+  for (const std::string &total : totals)
+    if (!total.empty())
+      writer.line(total + ".finish();");
 }
 } // namespace
 

@@ -1,6 +1,7 @@
 // Reductions against plain loops; their accuracy, repetition, ties and NaN.
 #include "runtime/kernels/Reduce.h"
 #include "Values.h"
+#include "runtime/kernels/LongSum.h"
 
 namespace echelon::runtime {
 namespace {
@@ -96,6 +97,32 @@ TEST(ReduceAccuracy, LongSumsStayExact) {
   EXPECT_NEAR(y[0] / (double(0.1f) * n), 1, 1e-6);
   reduce_sum(y.data(), x.data(), 1, n, 2);
   EXPECT_NEAR(y[1] / (double(0.1f) * n), 1, 1e-6);
+}
+
+// Row after row into floats: blocks of 32 values, whose error is below 31 roundings, and the blocks in double.
+TEST(ReduceAccuracy, LongSumsOfRowsStayExact) {
+  const int64_t rows = 1 << 20;
+  const float of[] = {0.1f, 0.7f, 3.14159f};
+  for (int64_t values : {1, 2, 64}) {
+    float place[3] = {1e6f, 0, -1};
+    const float before[3] = {place[0], place[1], place[2]};
+    LongSum total(place, 3, values, LongSum::FromPlace);
+    for (int64_t i = 0; i < rows; ++i) {
+      for (int j = 0; j < 3; ++j)
+        place[j] += of[j];
+      if ((i + 1) % values == 0)
+        total.row();
+    }
+    total.finish();
+    for (int j = 0; j < 3; ++j) {
+      const double wanted = double(before[j]) + double(of[j]) * rows, bound = std::max<double>(32, values) * 0x1p-24;
+      EXPECT_NEAR(place[j] / wanted, 1, bound) << values;
+    }
+  }
+  float place[2] = {5, 6};
+  LongSum none(place, 2);
+  none.finish();
+  EXPECT_EQ(place[0] + place[1], 0);
 }
 
 TEST(ReduceIntegers, AreExact) {
