@@ -52,6 +52,8 @@ constexpr Signature kSignatures[] = {
     {"%PDF-"sv, 0, "a PDF document"},
     {"SQLite format 3\0"sv, 0, "an SQLite database"},
     {"MATLAB 5.0 MAT-file"sv, 0, "a MATLAB file"},
+    {"version https://git-lfs.github.com/spec/"sv, 0,
+     "a pointer of Git LFS, which stands where the file itself is missing (git lfs pull)"},
     {"GGUF"sv, 0, "a model of llama.cpp (GGUF)"},
     {"TNTIDX\0\0"sv, 0, "an index of fairseq or an early Megatron (.idx)"},
 };
@@ -148,8 +150,6 @@ bool isUtf8Text(std::string_view text, bool cut) {
 }
 
 std::string textName(std::string_view text) {
-  if (startsWith(text, "version https://git-lfs.github.com/spec/"))
-    return "a pointer of Git LFS, which stands where the file itself is missing (git lfs pull)";
   const size_t first = text.find_first_not_of("\xEF\xBB\xBF \t\r\n");
   const std::string_view begin = first == text.npos ? ""sv : text.substr(first, 16);
   if (startsWith(begin, "<!DOCTYPE") || startsWith(begin, "<!doctype") || startsWith(begin, "<html"))

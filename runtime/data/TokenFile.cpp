@@ -118,6 +118,8 @@ bool hasIndex(const std::string &path, FileBytes &index, std::string &indexPath)
 std::string openPlain(const FileContent &content, int bits, int64_t below, TokenFile &file) {
   const std::string quoted = "\"" + file.path + "\"";
   const size_t size = file.bytes.size();
+  if (size == 0)
+    return quoted + " is empty";
   // Few characters may be tokens, and the spec's word holds; many are none.
   if (content.kind == Content::Text && (bits == 0 || size >= 64))
     return quoted + " looks like " + content.name + ", and tokens are integers of 16, 32 or 64 bits" +

@@ -95,6 +95,12 @@ TEST_F(Contents, Refusals) {
   write("x", bytesOfValues(std::vector<uint32_t>(40, 0x1234)));
   EXPECT_EQ(refusal({"text", {"x"}}, ints), "\"DIR/x\" looks like numbers, for of its first 160 bytes 80 are 0, and "
                                             "text has none; tokens(\"FILE\") reads tokens");
+  write("x", "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 12345678\n");
+  const std::string pointer =
+      "\"DIR/x\" looks like a pointer of Git LFS, which stands where the file itself is missing (git lfs pull)";
+  EXPECT_EQ(refusal({"text", {"x"}}, ints), pointer + ", and text reads characters");
+  write("x", "");
+  EXPECT_EQ(refusal({"tokens", {"x"}}, ints), "\"DIR/x\" is empty");
   write("x", "caf\xe9 \x01");
   EXPECT_TRUE(open({"text", {"x"}}, ints)) << message(); // any bytes without a form of their own
 }
