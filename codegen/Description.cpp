@@ -186,6 +186,7 @@ void Tables::print() {
         "and gains\n/// nothing.\n[[gnu::optimize(\"O0\")]] Program describe() {\n  Program p;\n  // clang-format off: "
         "one line an entry\n";
   field("name", quoted(plan.name));
+  field("model", quoted(plan.model ? plan.model->name.text : ""));
   std::string spec = plan.modelRange.valid() ? sources.path(plan.modelRange.file) : "";
   field("spec", quoted(spec));
   std::string folder = llvm::sys::path::parent_path(spec).str();

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <exception>
 #include <system_error>
+#include <unistd.h>
 
 namespace echelon::runtime {
 
@@ -32,6 +33,13 @@ int runRank(Transport &transport, const std::function<int(Transport &)> &rankMai
   } catch (const std::exception &error) {
     fail(std::string("an error that nobody handles: ") + error.what());
   }
+}
+
+std::string asLine(const std::string &message) {
+  if (message.empty())
+    return "";
+  const bool overProgress = isatty(STDOUT_FILENO) && isatty(STDERR_FILENO);
+  return (overProgress ? "\nechelon: " : "echelon: ") + message + "\n";
 }
 
 int agreedCode(Segment &segment) {

@@ -14,6 +14,7 @@ struct LaunchOptions {
   double deadlineSeconds = 10;   // see Transport::deadline
   size_t sharedBytesPerRank = 0; // shm: what Transport::allocate hands out as memory that the peers reach
   int restarts = 0;              // shm: how often all ranks are started again after one died or was given up
+  std::string lastWords;         // told once, on standard error, where a second signal ends the run at once
   /// Called in the launcher before each of these; returns what is wrong, and then the run ends, or an empty string.
   std::function<std::string()> beforeRestart;
 };

@@ -44,6 +44,8 @@ int launchMpi(const LaunchOptions &options, const RankMain &rankMain) {
   Transport *transport = join(wishes);
   setRankOfProcess(transport);
   const int rank = transport->rank();
+  if (rank == 0)
+    StopSignals::say(options.lastWords);
   const int code = runRank(*transport, rankMain);
   std::fflush(nullptr);
   setRankOfProcess(nullptr);

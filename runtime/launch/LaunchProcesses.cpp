@@ -78,7 +78,11 @@ public:
       for (int rank = 0; rank < options.ranks; ++rank)
         if (children[rank].alive && hasEnded(rank) && !endedWell(rank))
           return stopAll();
-      if (StopSignals::signals() > 1 || othersAreMissing())
+      if (StopSignals::signals() > 1) {
+        std::fputs(asLine(options.lastWords).c_str(), stderr);
+        return stopAll();
+      }
+      if (othersAreMissing())
         return stopAll();
     }
     return agreedCode(segment);

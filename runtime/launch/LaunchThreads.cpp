@@ -16,6 +16,7 @@ namespace echelon::runtime {
 
 int launchHere(const LaunchOptions &options, const RankMain &rankMain) {
   Segment segment(1, 0);
+  StopSignals::say(options.lastWords);
   StopSignals signals(segment.header(), true);
   SharedTransport transport(
       segment, 0, options.transport == "shm" ? SharedTransport::Kind::Processes : SharedTransport::Kind::Threads,
@@ -32,6 +33,7 @@ int launchHere(const LaunchOptions &options, const RankMain &rankMain) {
 
 int launchThreads(const LaunchOptions &options, const RankMain &rankMain) {
   Segment segment(options.ranks, 0); // threads reach any memory: nothing needs to come from the segment
+  StopSignals::say(options.lastWords);
   StopSignals signals(segment.header(), true);
   std::mutex mutex;
   std::condition_variable ended;

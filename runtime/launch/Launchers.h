@@ -17,6 +17,9 @@ int launchMpi(const LaunchOptions &options, const RankMain &rankMain);
 /// Runs the rank's main function; an exception that leaves it ends the rank through fail().
 int runRank(Transport &transport, const RankMain &rankMain);
 
+/// A line of standard error, begun anew where a terminal has a line of progress. Empty where there is nothing to say.
+std::string asLine(const std::string &message);
+
 /// The code that all ranks returned; 4, with a message, where they differ.
 int agreedCode(Segment &segment);
 
@@ -28,6 +31,8 @@ public:
   StopSignals(SegmentHeader &header, bool endOnSecond);
   ~StopSignals();
   static int signals();
+  /// What the second signal prints, where it ends the program: a line of LaunchOptions::lastWords; empty: nothing.
+  static void say(const std::string &words);
   /// In a thread that is a rank: another of the process takes them.
   static void block();
 };

@@ -11,14 +11,20 @@ static std::atomic<bool> endsOnSecond{false};
 // What users, batch systems and mpirun send.
 static constexpr int kSignals[] = {SIGINT, SIGTERM, SIGUSR1};
 static struct sigaction before[3];
+// A signal may come whenever it wants: it prints what lies here.
+static char lastWords[400];
+static std::atomic<size_t> lastWordsLength{0};
 
 static void onSignal(int signal) {
   if (SegmentHeader *header = watched.load())
     header->stopRequested.store(1);
   if (signal == SIGUSR1 && received.load() > 0) // a reminder
     return;
-  if (received.fetch_add(1) + 1 > 1 && endsOnSecond.load())
+  if (received.fetch_add(1) + 1 > 1 && endsOnSecond.load()) {
+    const ssize_t written = write(STDERR_FILENO, lastWords, lastWordsLength.load());
+    static_cast<void>(written); // what else could be done
     _exit(4);
+  }
 }
 
 /// Libraries' kernels may use the register of the stack for something else: what a signal pushes there would overwrite
@@ -60,6 +66,12 @@ void StopSignals::block() {
   for (int signal : kSignals)
     sigaddset(&all, signal);
   pthread_sigmask(SIG_BLOCK, &all, nullptr);
+}
+
+void StopSignals::say(const std::string &words) {
+  lastWordsLength.store(0);
+  const std::string line = asLine(words);
+  lastWordsLength.store(line.copy(lastWords, sizeof lastWords));
 }
 
 int StopSignals::signals() { return received.load(); }

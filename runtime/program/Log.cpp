@@ -1,5 +1,6 @@
 #include "runtime/program/Log.h"
 #include "runtime/launch/Fail.h"
+#include "runtime/launch/Terminal.h"
 #include "runtime/program/Clock.h"
 
 #include <algorithm>
@@ -86,6 +87,12 @@ void forgetRowsAfter(int64_t step, bool evaluatesFirst, const std::string &path)
 
 constexpr int64_t kEndless = std::numeric_limits<int64_t>::max();
 
+/// Columns of a line that is read elsewhere.
+constexpr size_t kWhole = std::numeric_limits<size_t>::max();
+
+/// What a line of progress keeps on a narrow terminal: the first of these first.
+enum Importance { kStep, kLoss, kLeft, kSpeed, kLearningRate, kNorm, kFurther };
+
 } // namespace
 
 RunLog::RunLog(const std::string &file, bool append, int64_t firstStep, int64_t lastStep, int64_t batchSize,
@@ -145,13 +152,19 @@ void RunLog::progress(int64_t step, const NamedValues &values) {
     return;
   lastShown = now;
   const double elapsed = now - began, done = double(step - first);
-  std::string line = "step " + std::to_string(step) + (last == kEndless ? "" : "/" + std::to_string(last));
-  for (const auto &[name, value] : values)
-    line += "  " + name + " " + number(value);
-  line += "  " + number(done * double(batch) / elapsed, "%.4g") + " samples/s";
+  std::vector<LinePart> parts = {
+      {"step " + std::to_string(step) + (last == kEndless ? "" : "/" + std::to_string(last)), kStep}};
+  int further = kFurther;
+  for (const auto &[name, value] : values) {
+    const int rank = name == "loss" ? kLoss : name == "lr" ? kLearningRate : name == "grad_norm" ? kNorm : further++;
+    parts.push_back({"  " + name + " " + number(value), rank});
+  }
+  parts.push_back({"  " + number(done * double(batch) / elapsed, "%.4g") + " samples/s", kSpeed});
   if (last != kEndless)
-    line += "  " + duration(elapsed / done * double(last - step)) + " left";
-  std::printf(terminal ? "\r%s\033[K" : "%s\n", line.c_str());
+    parts.push_back({"  " + duration(elapsed / done * double(last - step)) + " left", kLeft});
+  // In the last column a terminal would go on to the next line.
+  const size_t columns = terminal ? terminalColumns(STDOUT_FILENO) - 1 : kWhole;
+  std::printf(terminal ? "\r%s\033[K" : "%s\n", fitInto(columns, parts).c_str());
   flush();
   lineOpen = terminal;
 }
@@ -169,6 +182,15 @@ void RunLog::evaluation(int64_t step, const std::string &name, const NamedValues
   }
   write(row + member("eval_time_s", seconds) + "}");
   say(line);
+}
+
+void RunLog::begin(const std::vector<std::vector<std::string>> &lines) {
+  const size_t columns = terminal ? terminalColumns(STDOUT_FILENO) : kWhole;
+  for (std::vector<std::string> parts : lines) {
+    for (std::string &part : parts)
+      part = printable(part);
+    show(wrapTo(columns, parts));
+  }
 }
 
 void RunLog::say(const std::string &line) { show(printable(line)); }

@@ -30,6 +30,8 @@ public:
   void step(int64_t step, const NamedValues &values, double seconds);
   /// An evaluation after `step`; name is empty for the unnamed one.
   void evaluation(int64_t step, const std::string &name, const NamedValues &values, double seconds);
+  /// The lines with which the run begins, each in parts between which it may be broken.
+  void begin(const std::vector<std::vector<std::string>> &lines);
   /// A line for the reader.
   void say(const std::string &line);
   /// Text of several lines.

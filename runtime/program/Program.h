@@ -118,6 +118,7 @@ struct ProfiledOp {
 
 struct Program {
   std::string name;   // of the train block
+  std::string model;  // it trains
   std::string spec;   // path of the spec, for messages
   std::string folder; // where relative paths of the spec start; --folder overrides it
   std::vector<MeshAxis> mesh;

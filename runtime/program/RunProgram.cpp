@@ -3,6 +3,7 @@
 #include "runtime/launch/Fail.h"
 #include "runtime/launch/Launch.h"
 #include "runtime/program/Memory.h"
+#include "runtime/program/Opening.h"
 #include "runtime/program/Options.h"
 #include "runtime/program/Train.h"
 
@@ -65,6 +66,8 @@ int run_program(const Program &compiled, int argc, char **argv) {
   launchOptions.ranks = meshSize(program.mesh);
   launchOptions.deadlineSeconds = options.deadlineSeconds;
   launchOptions.sharedBytesPerRank = arenaBytes(program) + (prepared.hasRoomForCopies ? copyBytes(program) : 0);
+  if (options.evaluateFrom.empty())
+    launchOptions.lastWords = "ended at once by a second signal: " + whatIsLost(program);
   if (program.restarts && options.evaluateFrom.empty()) {
     launchOptions.restarts = program.restarts;
     launchOptions.beforeRestart = [&] {

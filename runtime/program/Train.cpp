@@ -9,6 +9,7 @@
 #include "runtime/program/Log.h"
 #include "runtime/program/Memory.h"
 #include "runtime/program/NotFinite.h"
+#include "runtime/program/Opening.h"
 #include "runtime/program/StartValues.h"
 #include "runtime/snapshot/SnapshotWriter.h"
 
@@ -92,6 +93,8 @@ void Trainer::start() {
                                                              [&](const Evaluation &e) { return isDue(e, first); });
     log.emplace(options.log, options.resume, first, std::max(first, last), program.batch, evaluatesFirst,
                 options.transport != "mpi"); // mpirun gives it a terminal of its own, wherever it writes to
+    if (options.evaluateFrom.empty())
+      log->begin(openingLines(program, prepared, first, last, options.transport));
     for (const std::string &note : prepared.notes)
       log->warn(note);
     if (prepared.hasSnapshot)
@@ -307,7 +310,7 @@ int Trainer::train() {
     snapshots->finish();
   if (stopped && log)
     log->say("stopped after step " + std::to_string(done) +
-             (prepared.checkpointDirectory.empty() ? "" : "; go on with --resume"));
+             (prepared.checkpointDirectory.empty() ? ": " + whatIsLost(program) : "; go on with --resume"));
   tellMemory();
   if (profile)
     if (const std::string text = profile->text(); !text.empty())

@@ -40,7 +40,7 @@ def attempt(echelon, spec, work):
         done = subprocess.run([echelon] + words[1:], cwd=work, text=True, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, timeout=300)
     text = done.stdout.replace(os.path.realpath(work), "DIR")
-    return re.sub(r"(?m)^(step [0-9]+/|memory a rank).*\n", "", text)  # what runs print in any case
+    return re.sub(r"(?m)^(step [0-9]+/|memory a rank|training |data |echelon: compiling ).*\n", "", text)  # what runs print in any case
 
 
 def portable(text):

@@ -8,7 +8,11 @@
 #include "tools/echelon/Paths.h"
 #include "tools/echelon/TemporaryFolder.h"
 
+#include "runtime/launch/Terminal.h"
+#include "llvm/Support/FormatVariadic.h"
+
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -35,7 +39,44 @@ static std::string contentOf(const fs::path &file) {
 /// Whether a program lies in the build cache as it was put there: of a machine that lost power, a part may be left.
 static bool isWhole(const std::string &program) { return contentOf(program + kHash) == hashOf({contentOf(program)}); }
 
-bool buildExecutable(const std::string &text, const std::string &path, int &exitCode) {
+namespace {
+/// Says that the host compiler runs, as long as one of these lives: on a terminal in a line that goes, or tells at the
+/// end how long it took; elsewhere once.
+class CompilerRuns {
+public:
+  CompilerRuns(const std::string &source, const std::string &compiler, const std::string &keptIn)
+      : what(frontend::printable(source) + " with " + frontend::printable(compiler)) {
+    const std::string line =
+        "compiling " + what +
+        (keptIn.empty() ? "" : "; from then on the program is kept in " + frontend::printable(keptIn));
+    if (isTerminal) // its last column would begin another line
+      std::cerr << runtime::cutTo(runtime::terminalColumns(STDERR_FILENO) - 1, line) << std::flush;
+    else
+      std::cerr << "echelon: " << line << "\n";
+  }
+  ~CompilerRuns() {
+    if (!isTerminal)
+      return;
+    std::cerr << "\r\033[K";
+    if (isDone)
+      std::cerr << "compiled " << what << " in " << llvm::formatv("{0:f1}", seconds()).str() << " s\n";
+    std::cerr << std::flush;
+  }
+  CompilerRuns(const CompilerRuns &) = delete;
+  void done() { isDone = true; }
+
+private:
+  double seconds() const { return std::chrono::duration<double>(Clock::now() - began).count(); }
+
+  using Clock = std::chrono::steady_clock;
+  const bool isTerminal = isatty(STDERR_FILENO);
+  const std::string what;
+  const Clock::time_point began = Clock::now();
+  bool isDone = false;
+};
+} // namespace
+
+bool buildExecutable(const std::string &text, const std::string &path, int &exitCode, const std::string &keptIn) {
   std::string source = path + ".cpp";
   if (std::error_code none; fs::is_directory(path, none)) {
     std::cerr << "echelon: " << frontend::quoted(path) << " is a folder; name a file in it\n";
@@ -51,7 +92,14 @@ bool buildExecutable(const std::string &text, const std::string &path, int &exit
   }
   stream.close();
   std::string log;
-  const int status = compileHost(source, path, log);
+  const auto status = [&] {
+    const auto nameOf = [](const std::string &file) { return fs::path(file).filename().string(); };
+    CompilerRuns runs(nameOf(source), nameOf(hostCommand(source, path).front()), keptIn);
+    const int ended = compileHost(source, path, log);
+    if (ended == 0)
+      runs.done();
+    return ended;
+  }();
   const bool isFull = log.find(std::strerror(ENOSPC)) != log.npos || log.find(std::strerror(EDQUOT)) != log.npos;
   if (status == 0 && access(path.c_str(), X_OK) == 0)
     return true;
@@ -123,7 +171,7 @@ std::string executableOf(Compilation &compilation, int &exitCode, const std::fun
     return "";
   }
   const std::string built = folder.path() + "/" + stem;
-  if (!buildExecutable(text, built, exitCode))
+  if (!buildExecutable(text, built, exitCode, cache))
     return "";
   if (const std::string warnings = compilation.diagnostics.text(); !warnings.empty())
     std::ofstream(built + kWarnings) << warnings;

@@ -11,7 +11,7 @@ namespace echelon {
 /// built, says why the plan does not go with the command, or reports what is wrong with the spec for it.
 std::string executableOf(Compilation &compilation, int &exitCode, const std::function<std::string()> &refuse = nullptr);
 
-/// Generated text to `path`.cpp and from there to an executable at `path`; prints what the host compiler says when it
-/// fails.
-bool buildExecutable(const std::string &text, const std::string &path, int &exitCode);
+/// Generated text to `path`.cpp and from there to an executable at `path`; says on standard error that the host
+/// compiler runs, and what it says when it fails. `keptIn`: where the program is found from then on; empty: at `path`.
+bool buildExecutable(const std::string &text, const std::string &path, int &exitCode, const std::string &keptIn = "");
 } // namespace echelon

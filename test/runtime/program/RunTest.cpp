@@ -353,7 +353,7 @@ TEST_F(Run, DamagedSnapshots) {
                       "file: its header is cut off; taking the one before it\n"
                       "echelon: snapshot \"DIR/ckpt/step-00000008\" is damaged: its manifest.json is cut off; taking "
                       "the one before it\n");
-  EXPECT_EQ(out.find("from snapshot DIR/ckpt/step-00000004, after step 4\n"), 0u);
+  EXPECT_NE(out.find("\nfrom snapshot DIR/ckpt/step-00000004, after step 4\n"), std::string::npos) << out;
 
   EXPECT_EQ(withoutTimes({log.end() - 3, log.end()}), withoutTimes({whole.end() - 3, whole.end()}));
   fs::resize_file(folder + "/other/ckpt/step-00000020/manifest.json", 0);
@@ -445,6 +445,20 @@ TEST_F(Run, StopSavesAndResumes) {
   EXPECT_LT(stoppedAt, 20);
   program.learningRate = linear::constantRate;
   EXPECT_EQ(withoutTimes(logOf(program, {"--resume"})), whole);
+}
+
+// One that saves nothing says what that means.
+TEST_F(Run, StopWithoutSnapshotsSaysWhatIsLost) {
+  Program program = linear::program(folder, 2, 1);
+  program.learningRate = linear::interruptedRate;
+  linear::asked = 0;
+  EXPECT_EQ(run(program, {"--transport", "threads"}), 0);
+  EXPECT_NE(out.find("; nothing is saved: the spec has no clause checkpoint\n"), std::string::npos) << out;
+  EXPECT_NE(
+      out.find(": what it has learned is lost, since the spec has no clause checkpoint; add one, as in checkpoint "
+               "every 100 steps\n"),
+      std::string::npos)
+      << out;
 }
 
 // `until near > 0.2` ends the run at the first evaluation where it holds.
