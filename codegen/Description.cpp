@@ -25,8 +25,11 @@ std::string dataText(const runtime::DataSpec &data) {
   return "{" + quoted(data.kind) + ", " + braced(data.paths, text) + ", " + quoted(data.name) + ", " +
          braced(data.args, rt::shortest) + ", " + braced(data.children, dataText) + ", " +
          braced(data.transforms,
-                [](const runtime::TransformSpec &t) {
-                  return "{" + quoted(t.kind) + ", " + braced(t.args, rt::shortest) + "}";
+                [&](const runtime::TransformSpec &t) {
+                  std::string names;
+                  if (!t.axes.empty() || !t.inputs.empty())
+                    names = ", " + braced(t.axes, text) + ", " + braced(t.inputs, text);
+                  return "{" + quoted(t.kind) + ", " + braced(t.args, rt::shortest) + names + "}";
                 }) +
          (data.columns.empty() ? "" : ", " + braced(data.columns, text)) + "}";
 }

@@ -43,6 +43,10 @@ std::vector<std::pair<std::string, std::string>> codegen::fingerprints(ModuleOp 
         d << " with " << t.kind;
         for (double x : t.args)
           d << " " << rt::shortest(x);
+        for (const std::string &axis : t.axes)
+          d << " along " << axis;
+        for (const std::string &input : t.inputs)
+          d << " on " << input;
       }
       d << "\n";
       for (const runtime::DataSpec &child : s.children)

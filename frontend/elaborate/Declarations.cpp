@@ -240,7 +240,8 @@ void Lowering::inputStatement(const InputStatement &s) {
   auto type = ech::Tensor::get(&shared.context, *axes, element);
   Location loc = NameLoc::get(builder.getStringAttr(s.name.text), location(s.name.range));
   if (training) {
-    InputFacts fact{s.name.text, {}, s.element, below ? below->size : 0, s.name.range};
+    InputFacts fact{
+        s.name.text, {}, s.element, below ? below->size : 0, s.name.range, below ? s.below->text : std::string()};
     for (const ech::Axis &axis : *axes)
       fact.axes.emplace_back(axis.name.str(), axis.size);
     shared.facts.inputs.push_back(fact);

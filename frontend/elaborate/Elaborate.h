@@ -39,6 +39,7 @@ struct InputFacts {
   InputStatement::Element element = InputStatement::Float;
   int64_t below = 0; // for Int
   SourceRange range;
+  std::string belowAxis; // for Int
 };
 
 /// What other checks ask about the model, without reading the IR.

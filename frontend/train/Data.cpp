@@ -16,6 +16,11 @@ const std::vector<std::string> &sourceNames() {
 
 Gives gives(const std::string &kind) { return kind == "text" || kind == "tokens" ? Gives::Stream : Gives::Samples; }
 
+/// A word without a name in front.
+bool isWord(const Argument &a) {
+  return !a.name && a.value->kind == ExprKind::Path && cast<PathExpr>(*a.value).path.single();
+}
+
 std::string number(size_t n, const std::string &what) { return std::to_string(n) + " " + what + (n == 1 ? "" : "s"); }
 } // namespace
 
@@ -34,9 +39,11 @@ void TrainPlanner::take(const DataClause &c, const Clause &clause) {
   if (auto spec = source(cast<CallExpr>(*c.source), c.inputs.size(), false))
     plan.data = std::move(*spec);
   for (const Method &m : c.transforms)
-    if (auto t = transform(m)) {
-      // Mirrored or cut, a text or a row of a table is another one, and its labels stay.
-      bool pictures = plan.data.kind == "mnist" || plan.data.kind == "cifar10" || plan.data.kind == "npy";
+    if (auto t = transform(m, c.inputs)) {
+      // Mirrored or cut, a text is another one, and its labels stay. A table's rows may be pictures where axes are
+      // named.
+      bool pictures = plan.data.kind == "mnist" || plan.data.kind == "cifar10" || plan.data.kind == "npy" ||
+                      (plan.data.kind == "csv" && !t->axes.empty());
       if (t->kind != "normalize" && !plan.data.kind.empty() && !pictures) {
         error(Code::E0504, m.range,
               t->kind + " is for pictures, from mnist, cifar10 or npy, and " + plan.data.kind +
@@ -44,6 +51,7 @@ void TrainPlanner::take(const DataClause &c, const Clause &clause) {
         continue;
       }
       plan.data.transforms.push_back(std::move(*t));
+      plan.transformRanges.push_back(m.range);
     }
 }
 
@@ -250,24 +258,81 @@ void TrainPlanner::mixture(const CallExpr &call, size_t inputs, const std::strin
   notBuilt(call.range, "data " + kind, kind == "mix" ? "name one source" : "next_token(…) is");
 }
 
-std::optional<runtime::TransformSpec> TrainPlanner::transform(const Method &method) {
+// `on = image`, `on = (image, mask)`: the inputs that a transform acts on.
+bool TrainPlanner::actsOn(const Arguments &args, const std::vector<Path> &inputs, runtime::TransformSpec &t) {
+  const Expr *given = args.expr("on");
+  if (!given)
+    return true;
+  std::vector<const Expr *> list = {given};
+  if (given->kind == ExprKind::Tuple) {
+    list.clear();
+    for (const ExprPtr &e : cast<TupleExpr>(*given).elements)
+      list.push_back(e.get());
+  }
+  std::vector<std::string> known;
+  for (const Path &input : inputs)
+    known.push_back(input.text());
+  for (const Expr *e : list) {
+    if (e->kind != ExprKind::Path) {
+      error(Code::E0408, e->range, "'on' of " + t.kind + " are inputs, not " + kindOf(*e));
+      return false;
+    }
+    const std::string name = cast<PathExpr>(*e).path.text();
+    if (!oneOf({name, e->range}, known, "input", Code::E0505))
+      return false;
+    t.inputs.push_back(name);
+  }
+  return true;
+}
+
+// The axes that a transform acts along: words without a name.
+bool TrainPlanner::actsAlong(const Method &method, runtime::TransformSpec &t) {
+  for (const Argument &a : method.arguments) {
+    if (!isWord(a)) {
+      if (t.kind != "flip" || a.name)
+        continue;
+      error(Code::E0408, a.range, "flip takes the axis that it mirrors, as in flip(column), not " + kindOf(*a.value));
+      return false;
+    }
+    const std::string axis = cast<PathExpr>(*a.value).path.text();
+    if (std::find(t.axes.begin(), t.axes.end(), axis) != t.axes.end()) {
+      error(Code::E0118, a.range, "axis " + quoted(axis) + " is named twice");
+      return false;
+    }
+    if (!t.axes.empty() && t.kind != "crop") {
+      error(Code::E0120, a.range,
+            t.kind == "flip" ? "flip mirrors one axis; for both write flip(" + t.axes[0] + "), flip(" + axis + ")"
+                             : "normalize takes one axis, along which its means and standard deviations lie");
+      return false;
+    }
+    t.axes.push_back(axis);
+  }
+  return true;
+}
+
+std::optional<runtime::TransformSpec> TrainPlanner::transform(const Method &method, const std::vector<Path> &inputs) {
   runtime::TransformSpec t;
   t.kind = method.name.text;
-  if (!oneOf(method.name, {"flip", "crop", "normalize"}, "transform", Code::E0502))
+  if (!oneOf(method.name, {"flip", "crop", "normalize"}, "transform", Code::E0502) || !actsAlong(method, t))
     return std::nullopt;
+  auto arguments = [&](std::vector<std::string> names) {
+    names.emplace_back("on");
+    return Arguments(t.kind, method.range, method.arguments, names, diagnostics, isWord);
+  };
   if (t.kind == "flip") {
-    Arguments("flip", method.range, method.arguments, {}, diagnostics);
+    if (!actsOn(arguments({}), inputs, t))
+      return std::nullopt;
   } else if (t.kind == "crop") {
-    Arguments args("crop", method.range, method.arguments, {"pad"}, diagnostics);
+    Arguments args = arguments({"pad"});
     auto pad = args.require("pad") ? args.whole("pad", {1, 4096, false, false}) : std::nullopt;
-    if (!pad)
+    if (!pad || !actsOn(args, inputs, t))
       return std::nullopt;
     t.args = {double(*pad)};
   } else {
-    Arguments args("normalize", method.range, method.arguments, {"mean", "std"}, diagnostics);
+    Arguments args = arguments({"mean", "std"});
     auto mean = args.require("mean") ? args.numbers("mean") : std::nullopt;
     auto deviation = args.require("std") ? args.numbers("std", above(0)) : std::nullopt;
-    if (!mean || !deviation)
+    if (!mean || !deviation || !actsOn(args, inputs, t))
       return std::nullopt;
     // One number is for all channels.
     if (mean->size() == 1)

@@ -38,7 +38,9 @@ private:
   bool nextToken(const CallExpr &call, size_t inputs, runtime::DataSpec &spec);
   bool synthetic(const CallExpr &call, runtime::DataSpec &spec);
   void mixture(const CallExpr &call, size_t inputs, const std::string &kind);
-  std::optional<runtime::TransformSpec> transform(const Method &method);
+  bool actsOn(const Arguments &args, const std::vector<Path> &inputs, runtime::TransformSpec &t);
+  bool actsAlong(const Method &method, runtime::TransformSpec &t);
+  std::optional<runtime::TransformSpec> transform(const Method &method, const std::vector<Path> &inputs);
   void normalizeEvaluations();
   // Optimize.cpp
   void take(const OptimizeClause &, const Clause &);

@@ -89,6 +89,7 @@ struct TrainPlan {
   int64_t steps = 0;                   // 0 where `epochs`: see lengthEpochs
   int64_t lengthSamples = 0, lengthEpochs = 0;
   runtime::DataSpec data;
+  std::vector<SourceRange> transformRanges;                // of data.transforms
   std::vector<std::pair<std::string, SourceRange>> inputs; // `-> image, label`
   std::vector<OptimizerLine> optimizers;
   std::optional<double> clip;

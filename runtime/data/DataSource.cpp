@@ -1,7 +1,7 @@
 #include "runtime/data/DataSource.h"
 #include "runtime/data/Shuffle.h"
 #include "runtime/data/Sources.h"
-#include "runtime/random/Philox.h"
+#include "runtime/data/Transforms.h"
 
 #include <algorithm>
 #include <cmath>
@@ -60,34 +60,7 @@ std::string Bounds::text(const std::string &where) const {
 
 namespace {
 
-std::string checkTransform(const TransformSpec &transform, const OutputShape &first, const std::string &name) {
-  const std::string has = "; " + name + " has " + dimsText(first.dims);
-  if (transform.kind == "flip")
-    return first.dims.empty() ? "flip mirrors the last axis of a sample" + has : "";
-  if (transform.kind == "crop") {
-    if (first.dims.size() < 2)
-      return "crop cuts along the last two axes of a sample" + has;
-    return transform.args.size() == 1 && transform.args[0] >= 0 && transform.args[0] == int64_t(transform.args[0])
-               ? ""
-               : "crop takes pad = a whole number of pixels";
-  }
-  if (transform.kind == "normalize") {
-    const size_t channels = transform.args.size() / 2;
-    if (transform.args.size() % 2 != 0 || channels == 0)
-      return "normalize takes as many means as standard deviations";
-    if (first.type != ElementType::Float32 && first.type != ElementType::Float64)
-      return "normalize acts on floats; " + name + " is " + nameOf(first.type);
-    if (channels > 1 && (first.dims.empty() || first.dims[0] != int64_t(channels)))
-      return "normalize has " + std::to_string(channels) + " channels" + has + "; one mean and one std are for all";
-    for (size_t i = channels; i < 2 * channels; ++i)
-      if (!(transform.args[i] > 0))
-        return "normalize divides by standard deviations above 0";
-    return "";
-  }
-  return "transform " + transform.kind + " is not built";
-}
-
-/// Whether a source gives what the inputs and the transforms take.
+/// Whether a source gives what the inputs take.
 bool checkOutputs(const OpenRequest &request, const DataSource &source, DataError &error) {
   const std::string &kind = request.spec.kind;
   const std::vector<InputShape> &inputs = request.inputs;
@@ -113,17 +86,10 @@ bool checkOutputs(const OpenRequest &request, const DataSource &source, DataErro
              int(i)};
     return false;
   }
-  for (const TransformSpec &transform : request.spec.transforms) {
-    error.text = checkTransform(transform, outputs[0], inputs.empty() ? "it" : inputs[0].name);
-    if (!error.text.empty()) {
-      error.input = 0;
-      return false;
-    }
-  }
   return true;
 }
 
-std::unique_ptr<DataSource> openSource(const OpenRequest &request, DataError &error) {
+std::unique_ptr<DataSource> openSource(const OpenRequest &request, Transforms &transforms, DataError &error) {
   using Open = std::unique_ptr<DataSource> (*)(const OpenRequest &, DataError &);
   constexpr struct {
     const char *kind;
@@ -134,7 +100,9 @@ std::unique_ptr<DataSource> openSource(const OpenRequest &request, DataError &er
   for (const auto &entry : kSources)
     if (request.spec.kind == entry.kind) {
       std::unique_ptr<DataSource> source = entry.open(request, error);
-      return source && checkOutputs(request, *source, error) ? std::move(source) : nullptr;
+      const bool fine = source && checkOutputs(request, *source, error) &&
+                        transforms.resolve(request.spec, request.inputs, source->outputs(), error);
+      return fine ? std::move(source) : nullptr;
     }
   error.text = "data source " + request.spec.kind + " is not built";
   return nullptr;
@@ -142,22 +110,21 @@ std::unique_ptr<DataSource> openSource(const OpenRequest &request, DataError &er
 
 } // namespace
 
-DataStream::DataStream(std::unique_ptr<DataSource> from, std::vector<TransformSpec> with, uint64_t runSeed)
+DataStream::DataStream(std::unique_ptr<DataSource> from, std::unique_ptr<const Transforms> with, uint64_t runSeed)
     : source(std::move(from)), transforms(std::move(with)), seed(runSeed) {}
+DataStream::~DataStream() = default;
 
 void DataStream::read(Part part, int64_t index, int output, std::vector<double> &values) const {
   const int64_t size = source->size(part);
   const bool training = part == Part::Training;
   const int64_t sample = training && size != kUnlimited ? shuffledSample(seed, index, size) : index;
   fetch(part, sample, output, values);
-  if (output == 0)
-    transform(index, training, values);
+  transforms->apply(seed, index, training, output, values);
 }
 
 void DataStream::readPlain(Part part, int64_t sample, int output, std::vector<double> &values) const {
   fetch(part, sample, output, values);
-  if (output == 0)
-    transform(sample, false, values);
+  transforms->apply(seed, sample, false, output, values);
 }
 
 void DataStream::fetch(Part part, int64_t sample, int output, std::vector<double> &values) const {
@@ -165,53 +132,23 @@ void DataStream::fetch(Part part, int64_t sample, int output, std::vector<double
   source->read(part, sample, output, values.data());
 }
 
-void DataStream::transform(int64_t index, bool random, std::vector<double> &values) const {
-  const std::vector<int64_t> &dims = outputs()[0].dims;
-  for (size_t t = 0; t < transforms.size(); ++t) {
-    const TransformSpec &transform = transforms[t];
-    // Every transform has its own stream; a place in the training stream has its own values of it.
-    const RandomKey key = {seed, path_hash("data.transform") + t, 0};
-    if (transform.kind == "flip" && random) {
-      if (uniform_at(key, uint64_t(index)) < 0.5)
-        continue;
-      for (auto row = values.begin(); row != values.end(); row += dims.back())
-        std::reverse(row, row + dims.back());
-    } else if (transform.kind == "crop" && random) {
-      const int64_t pad = int64_t(transform.args[0]), height = dims[dims.size() - 2], width = dims.back();
-      auto draw = [&](uint64_t k) {
-        return int64_t(uniform_at(key, 2 * uint64_t(index) + k) * double(2 * pad + 1)) - pad;
-      };
-      const int64_t down = draw(0), right = draw(1);
-      const std::vector<double> whole = values;
-      for (size_t plane = 0; plane < whole.size(); plane += size_t(height * width))
-        for (int64_t y = 0; y < height; ++y)
-          for (int64_t x = 0; x < width; ++x) {
-            const int64_t fromY = y + down, fromX = x + right;
-            const bool inside = fromY >= 0 && fromY < height && fromX >= 0 && fromX < width;
-            values[plane + size_t(y * width + x)] = inside ? whole[plane + size_t(fromY * width + fromX)] : 0;
-          }
-    } else if (transform.kind == "normalize") {
-      const size_t channels = transform.args.size() / 2, plane = values.size() / channels;
-      for (size_t i = 0; i < values.size(); ++i)
-        values[i] = (values[i] - transform.args[i / plane]) / transform.args[channels + i / plane];
-    }
-  }
-}
-
 std::unique_ptr<DataStream> openData(const DataSpec &spec, const std::vector<InputShape> &inputs, uint64_t seed,
                                      const std::string &folder, DataError &error) {
   error = DataError();
-  std::unique_ptr<DataSource> source = openSource({spec, inputs, seed, folder, true}, error);
-  return source ? std::make_unique<DataStream>(std::move(source), spec.transforms, seed) : nullptr;
+  auto transforms = std::make_unique<Transforms>();
+  std::unique_ptr<DataSource> source = openSource({spec, inputs, seed, folder, true}, *transforms, error);
+  return source ? std::make_unique<DataStream>(std::move(source), std::move(transforms), seed) : nullptr;
 }
 
 DataDescription describe(const DataSpec &spec, const std::vector<InputShape> &inputs, const std::string &folder) {
   DataDescription result;
-  const std::unique_ptr<DataSource> source = openSource({spec, inputs, 0, folder, false}, result.error);
+  Transforms transforms;
+  const std::unique_ptr<DataSource> source = openSource({spec, inputs, 0, folder, false}, transforms, result.error);
   if (!source)
     return result;
   result.outputs = source->outputs();
   result.columns = source->columns();
+  result.transforms = transforms.resolved();
   result.trainSize = source->size(Part::Training);
   result.heldOutSize = source->size(Part::HeldOut);
   return result;

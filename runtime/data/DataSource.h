@@ -21,6 +21,7 @@ constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
 struct OutputShape {
   std::vector<int64_t> dims;               // of one sample
   ElementType type = ElementType::Float32; // Float32 stands for any real number
+  int row = -1, column = -1, channel = -1; // which of the dims are a picture's, where the source knows
 };
 
 /// Samples by number. Opened once and shared: reading is const and may happen on several threads.
@@ -40,10 +41,13 @@ protected:
   std::vector<OutputShape> outputShapes;
 };
 
+class Transforms;
+
 /// A source with its order and transforms: the stream that training and evaluation see.
 class DataStream {
 public:
-  DataStream(std::unique_ptr<DataSource> source, std::vector<TransformSpec> transforms, uint64_t seed);
+  DataStream(std::unique_ptr<DataSource> source, std::unique_ptr<const Transforms> transforms, uint64_t seed);
+  ~DataStream();
 
   int64_t trainSize() const { return source->size(Part::Training); }
   int64_t heldOutSize() const { return source->size(Part::HeldOut); }
@@ -57,17 +61,17 @@ public:
 
 private:
   void fetch(Part part, int64_t sample, int output, std::vector<double> &values) const;
-  void transform(int64_t index, bool random, std::vector<double> &values) const;
 
   std::unique_ptr<DataSource> source;
-  std::vector<TransformSpec> transforms;
+  std::unique_ptr<const Transforms> transforms;
   uint64_t seed;
 };
 
 /// What went wrong when opening data, for a diagnostic at the right place.
 struct DataError {
-  std::string text; // empty: nothing
-  int input = -1;   // the input concerned; -1: the source itself
+  std::string text;   // empty: nothing
+  int input = -1;     // the input concerned; -1: the source itself
+  int transform = -1; // the transform concerned; -1: none
 };
 
 /// Opens a source for the inputs that its outputs fill in order, and checks files, shapes, types and every integer
@@ -80,8 +84,9 @@ struct DataDescription {
   DataError error;
   std::vector<OutputShape> outputs;
   int64_t trainSize = 0;
-  int64_t heldOutSize = 0;          // kUnlimited for both: synthetic
-  std::vector<std::string> columns; // as DataSource::columns
+  int64_t heldOutSize = 0;               // kUnlimited for both: synthetic
+  std::vector<std::string> columns;      // as DataSource::columns
+  std::vector<TransformSpec> transforms; // with the axes and the inputs that they act on
 };
 DataDescription describe(const DataSpec &spec, const std::vector<InputShape> &inputs, const std::string &folder);
 

@@ -9,11 +9,15 @@
 
 namespace echelon::runtime {
 
-/// A transform of `with …`; acts on the first input. kind: "flip"; "crop" (args: pad); "normalize" (args: mean, std
-/// each either one number or one per channel: mean values first, then as many std values).
+/// A transform of `with …`. kind: "flip"; "crop" (args: pad); "normalize" (args: mean, std each either one number or
+/// one per place of the axis: mean values first, then as many std values). It acts along `axes` on all inputs that have
+/// any of them, or on those named. Without axes: on the picture that mnist and cifar10 give; normalize by one mean on
+/// the only input of floats.
 struct TransformSpec {
   std::string kind;
   std::vector<double> args;
+  std::vector<std::string> axes = {};
+  std::vector<std::string> inputs = {};
 };
 
 /// A source. kind and what it uses:
@@ -38,7 +42,9 @@ struct InputShape {
   std::string name;
   std::vector<int64_t> dims;
   ElementType type = ElementType::Float32;
-  int64_t below = 0; // for `int below A`: A's size; 0 where there is no bound
+  int64_t below = 0;                  // for `int below A`: A's size; 0 where there is no bound
+  std::vector<std::string> axes = {}; // the names of `dims`
+  std::string belowAxis = {};         // A, where the compiler asks
 };
 
 } // namespace echelon::runtime

@@ -96,7 +96,7 @@ public:
   }
   void setOutputs(int64_t rows, int64_t columns) {
     pixels = rows * columns;
-    outputShapes = {{{rows, columns}, ElementType::Float32}, {{}, ElementType::Int32}};
+    outputShapes = {{{rows, columns}, ElementType::Float32, 0, 1}, {{}, ElementType::Int32}};
   }
 };
 
@@ -240,7 +240,7 @@ public:
     int64_t size = 0;            // of all of them
   } sets[2];
 
-  CifarSource() { outputShapes = {{{3, 32, 32}, ElementType::Float32}, {{}, ElementType::Int32}}; }
+  CifarSource() { outputShapes = {{{3, 32, 32}, ElementType::Float32, 1, 2, 0}, {{}, ElementType::Int32}}; }
   int64_t size(Part part) const override { return sets[part == Part::HeldOut].size; }
   void read(Part part, int64_t sample, int output, double *values) const override {
     const Set &set = sets[part == Part::HeldOut];

@@ -10,8 +10,10 @@ std::vector<InputShape> inputShapes(const Program &program) {
   for (const Input &input : program.inputs) {
     InputShape shape = {input.name, {}, input.type, input.below};
     for (size_t i = 0; i < input.axes.size(); ++i)
-      if (input.axes[i] != program.batchAxis)
+      if (input.axes[i] != program.batchAxis) {
         shape.dims.push_back(input.sizes[i]);
+        shape.axes.push_back(input.axes[i]);
+      }
     shapes.at(size_t(input.output)) = shape;
   }
   return shapes;

@@ -60,13 +60,16 @@ std::string Compilation::openSource(const DataSpec &spec, SourceRange range, run
     runtime::InputShape shape;
     shape.name = input.name;
     for (const auto &[name, size] : input.axes)
-      if (name != facts.batchAxis)
+      if (name != facts.batchAxis) {
         shape.dims.push_back(size);
+        shape.axes.push_back(name);
+      }
     const ElementType real = trainPlan.doublePrecision ? ElementType::Float64 : ElementType::Float32;
     shape.type = input.element == InputStatement::Float  ? real
                  : input.element == InputStatement::Bool ? ElementType::UInt8
                                                          : ElementType::Int32;
     shape.below = input.below;
+    shape.belowAxis = input.belowAxis;
     shapes.push_back(shape);
   }
   found = runtime::describe(spec, shapes, folder());
@@ -77,6 +80,8 @@ std::string Compilation::openSource(const DataSpec &spec, SourceRange range, run
   bool ownInputs = range.offset == trainPlan.dataRange.offset;
   if (ownInputs && input >= 0 && input < static_cast<int>(trainPlan.inputs.size()))
     range = trainPlan.inputs[input].second;
+  if (ownInputs && found.error.transform >= 0)
+    range = trainPlan.transformRanges[static_cast<size_t>(found.error.transform)];
   diagnostics.error(Code::E0504, range, found.error.text);
   return found.error.text;
 }
@@ -169,6 +174,17 @@ static std::string inheritColumns(DataSpec &source, const DataSpec &training, co
          "columns out: they are found by their names";
 }
 
+/// What is normalized in training is in evaluation, whatever source its samples come from.
+static void inheritTransforms(DataSpec &source, const DataSpec &training,
+                              const std::vector<runtime::TransformSpec> &resolved) {
+  if (source.kind == training.kind)
+    return;
+  source.transforms.clear();
+  for (const runtime::TransformSpec &transform : resolved)
+    if (transform.kind == "normalize")
+      source.transforms.push_back(transform);
+}
+
 bool Compilation::checkEvaluations(const runtime::DataDescription &training) {
   size_t before = diagnostics.errorCount();
   for (PlannedEvaluation &evaluation : trainPlan.evaluations) {
@@ -180,6 +196,7 @@ bool Compilation::checkEvaluations(const runtime::DataDescription &training) {
         diagnostics.error(Code::E0504, evaluation.range, wrong);
         continue;
       }
+      inheritTransforms(*evaluation.source, trainPlan.data, training.transforms);
       if (!isBuilt(*evaluation.source) || !openSource(*evaluation.source, evaluation.range, found).empty())
         continue;
       size = found.heldOutSize ? found.heldOutSize : found.trainSize; // as Trainer::evaluate reads it
