@@ -330,7 +330,7 @@ bool readTable(const std::string &path, const OpenRequest &request, CsvSource &s
   }
   for (const Column &column : columnBounds)
     if (!column.bounds.kept()) {
-      error = {column.bounds.text(column.outside), column.input};
+      error = {column.bounds.textOfLabels(column.outside), column.input};
       return false;
     }
   return true;

@@ -58,6 +58,24 @@ std::string Bounds::text(const std::string &where) const {
               : "the largest is " + std::to_string(high) + ": the axis needs " + std::to_string(high + 1) + " places");
 }
 
+std::string Bounds::textOfLabels(const std::string &where) const {
+  // A lone number far above the axis is no class that the axis lacks.
+  const bool above = low >= 0 && !several && high < 1 << 20 && (high == 255 || high >= 10 * input.below);
+  if (input.below == 0 || !((low < 0 && high < input.below) || above))
+    return text(where);
+  const std::string &name = input.name;
+  const std::string axis = input.belowAxis.empty() ? "class" : input.belowAxis;
+  const std::string below = std::to_string(input.below), mark = std::to_string(above ? high : input.below);
+  const std::string places = std::to_string((above ? high : input.below) + 1);
+  return text(where) + "; if " + std::to_string(first) + " marks what counts nothing, " +
+         (above ? "" : "save " + mark + " there, ") + "declare axis mark = " + places + " and " + name +
+         " as int below mark, and write loss sum(where(" + name + " < " + below + ", cross_entropy(logits, min(" +
+         name + ", " + std::to_string(input.below - 1) + "), over = " + axis + "), 0)) / sum(where(" + name + " < " +
+         below + ", 1, 0)); or save any " + axis +
+         " there and fill a further input weight with 0 there, 1 elsewhere: loss " +
+         "sum(weight * cross_entropy(logits, " + name + ", over = " + axis + ")) / sum(weight)";
+}
+
 namespace {
 
 /// Whether a source gives what the inputs take.

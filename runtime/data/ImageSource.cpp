@@ -52,7 +52,7 @@ bool checkLabels(const OpenRequest &request, const uint8_t *labels, int64_t coun
     if (bounds.see(labels[i * stride]))
       first = i;
   if (!bounds.kept())
-    error = {bounds.text("label " + std::to_string(first) + " of \"" + path + "\""), 1};
+    error = {bounds.textOfLabels("label " + std::to_string(first) + " of \"" + path + "\""), 1};
   return bounds.kept();
 }
 

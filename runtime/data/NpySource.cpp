@@ -116,7 +116,7 @@ std::unique_ptr<DataSource> openNpy(const OpenRequest &request, DataError &error
           first = k;
       }
       if (!bounds.kept()) {
-        error = {bounds.text("value " + std::to_string(first) + " of \"" + path + "\""), int(i)};
+        error = {bounds.textOfLabels("value " + std::to_string(first) + " of \"" + path + "\""), int(i)};
         return nullptr;
       }
     }

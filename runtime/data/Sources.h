@@ -48,8 +48,12 @@ public:
   bool see(int64_t value) {
     low = value < low ? value : low;
     high = value > high ? value : high;
-    if (outside || (input.below ? value >= 0 && value < input.below : value == int32_t(value)))
+    if (input.below ? value >= 0 && value < input.below : value == int32_t(value))
       return false;
+    if (outside) {
+      several |= value != first;
+      return false;
+    }
     outside = true;
     first = value;
     return true;
@@ -57,11 +61,14 @@ public:
   bool kept() const { return !outside; }
   /// "… is 10, label is int below 10, from 0 to 9; …", `where` being the place of the first outside.
   std::string text(const std::string &where) const;
+  /// The same for labels: a number that looks like a mark of what counts nothing (-100, 255) is told how it is kept out
+  /// of a loss.
+  std::string textOfLabels(const std::string &where) const;
 
 private:
   const InputShape &input;
   int64_t low = std::numeric_limits<int64_t>::max(), high = std::numeric_limits<int64_t>::min(), first = 0;
-  bool outside = false;
+  bool outside = false, several = false; // outside: numbers, and of more than one value
 };
 
 } // namespace echelon::runtime

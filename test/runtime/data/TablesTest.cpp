@@ -36,7 +36,21 @@ TEST_F(Data, NpyErrors) {
   write("big.npy", npy(">i4", "(1,)", bytesOfValues<int32_t>({1})));
   const InputShape x = {"x", {3}, kFloat, 0}, y = {"y", {}, kInt, 10};
   EXPECT_FALSE(open({"npy", {"x.npy", "y.npy"}}, {x, y}));
-  EXPECT_EQ(message(), "value 1 of \"DIR/y.npy\" is -2, y is int below 10, from 0 to 9; all lie from -2 to 1");
+  EXPECT_EQ(
+      message(),
+      "value 1 of \"DIR/y.npy\" is -2, y is int below 10, from 0 to 9; all lie from -2 to 1; if -2 marks what "
+      "counts nothing, save 10 there, declare axis mark = 11 and y as int below mark, and write loss sum(where(y < "
+      "10, cross_entropy(logits, min(y, 9), over = class), 0)) / sum(where(y < 10, 1, 0)); or save any class there "
+      "and fill a further input weight with 0 there, 1 elsewhere: loss sum(weight * cross_entropy(logits, y, over "
+      "= class)) / sum(weight)");
+  write("y.npy", npy("<i4", "(2,)", bytesOfValues<int32_t>({10, -2}))); // not a mark alone
+  EXPECT_FALSE(open({"npy", {"x.npy", "y.npy"}}, {x, y}));
+  EXPECT_EQ(message(), "value 0 of \"DIR/y.npy\" is 10, y is int below 10, from 0 to 9; all lie from -2 to 10");
+  write("y.npy", npy("<i4", "(2,)", bytesOfValues<int32_t>({99, 255})));
+  EXPECT_FALSE(open({"npy", {"x.npy", "y.npy"}}, {x, y}));
+  EXPECT_EQ(message(), "value 0 of \"DIR/y.npy\" is 99, y is int below 10, from 0 to 9; the largest is 255: the axis "
+                       "needs 256 places");
+  write("y.npy", npy("<i4", "(2,)", bytesOfValues<int32_t>({1, -2})));
   EXPECT_FALSE(open({"npy", {"x.npy", "three.npy"}}, {x, y}));
   EXPECT_EQ(message(), "\"DIR/three.npy\" has 3 samples, the file before it 2; each sample has a part in every file");
   EXPECT_FALSE(open({"npy", {"x.npy", "x.npy"}}, {x, y}));
