@@ -1,5 +1,6 @@
 // Both steps of a module, and what is settled once they stand: inputs in the data source's order, decayed parameters.
 #include "frontend/elaborate/Elaborate.h"
+#include "frontend/elaborate/Decay.h"
 #include "frontend/elaborate/Lowering.h"
 
 using namespace mlir;
@@ -7,34 +8,6 @@ using namespace echelon::frontend;
 namespace ech = echelon::ech;
 
 namespace {
-
-/// Marks the parameters that `value` is, perhaps under other names or in part.
-void markDecayed(Value value, std::map<std::string, ech::VariableOp> &variables, OpBuilder &builder) {
-  while (true) {
-    if (auto argument = llvm::dyn_cast<BlockArgument>(value)) {
-      auto loop = llvm::dyn_cast<ech::RepeatOp>(argument.getOwner()->getParentOp());
-      if (!loop)
-        return;
-      size_t carried = loop.getCarried().size();
-      value = argument.getArgNumber() < carried ? loop.getCarried()[argument.getArgNumber()]
-                                                : loop.getSlices()[argument.getArgNumber() - carried];
-      continue;
-    }
-    Operation *op = value.getDefiningOp();
-    if (auto read = llvm::dyn_cast<ech::ReadOp>(op)) {
-      auto it = variables.find(read.getSource().str());
-      if (it != variables.end() && it->second.getKind() == ech::VariableKind::Param)
-        it->second->setAttr("decayed", builder.getUnitAttr());
-      return;
-    }
-    bool sameValues = llvm::isa<ech::RelabelOp, ech::PickOp, ech::SliceOp, ech::ExpandOp>(op);
-    if (auto map = llvm::dyn_cast<ech::MapOp>(op))
-      sameValues = map.getFunction() == ech::Function::Cast || map.getFunction() == ech::Function::StopGradient;
-    if (!sameValues)
-      return;
-    value = op->getOperand(0);
-  }
-}
 
 /// Puts the inputs into the order of the data source's outputs.
 void orderInputs(Shared &shared) {
@@ -113,13 +86,10 @@ OwningOpRef<ModuleOp> echelon::frontend::elaborate(MLIRContext &context, const S
     (*module)->setAttr("ech.like_batch", builder.getArrayAttr(likeBatch));
   if (!shared.partialFunctions.empty())
     (*module)->setAttr(ech::kPartialFunctions, builder.getArrayAttr(shared.partialFunctions.getArrayRef()));
-  for (auto step : module->getOps<ech::StepOp>())
-    step->walk([&](Operation *op) {
-      if (llvm::isa<ech::DotOp, ech::ConvOp, ech::AttentionOp>(op))
-        for (Value operand : op->getOperands())
-          markDecayed(operand, shared.variables, builder);
-      if (auto gather = llvm::dyn_cast<ech::GatherOp>(op))
-        markDecayed(gather.getTable(), shared.variables, builder);
-    });
+  llvm::StringSet<> samples;
+  samples.insert(facts.batchAxis);
+  for (Attribute name : likeBatch)
+    samples.insert(cast<StringAttr>(name).getValue());
+  markDecayed(*module, samples);
   return module;
 }

@@ -127,8 +127,8 @@ def Ech_VariableOp : Ech_Op<"variable", [Symbol]> {
   let description = [{
     `ech.variable param @"layer.attn.wq" : !ech.tensor<[layer=4, embed=128, head=4, key=32], f32> = normal(0.0, 0.02)`.
     The name is the path. A parameter of a `repeat` has the repeat's axis first: `stacked` counts such axes, which
-    `store` never cuts. `decayed`: a dot, conv or gather reads it, so weight decay takes it. `normal(a, b)`: mean and
-    standard deviation; `uniform(a, b)`; `constant(a, 0)`.
+    `store` never cuts. `decayed`: it is a weight, not a gain or a bias, so weight decay takes it. `normal(a, b)`: mean
+    and standard deviation; `uniform(a, b)`; `constant(a, 0)`.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, Ech_VariableKindAttr:$kind, TypeAttr:$type,
                        Ech_DistributionAttr:$init, F64Attr:$a, F64Attr:$b, DefaultValuedAttr<I64Attr, "0">:$stacked,
