@@ -1,5 +1,6 @@
 // What the train block says, as attributes of the module: passes see nothing else of it.
 #include "tools/echelon/Compilation.h"
+#include "tools/echelon/WeightDecay.h"
 
 #include "codegen/Meaning.h"
 #include "ir/dist/Dist.h"
@@ -49,6 +50,8 @@ void Compilation::annotate() {
   if (trainPlan.clip)
     (*module)->setAttr("ech.clip", b.getF64FloatAttr(*trainPlan.clip));
   (*module)->setAttr("ech.optimizers", optimizerLines(trainPlan.optimizers, b));
+  decayWhatIsNamed(*module, trainPlan);
+  warnOfIdleDecay(decayOf(*module, trainPlan, sources), diagnostics);
   annotateLayout(b);
 }
 

@@ -1,7 +1,8 @@
-// echelon plan SPEC [--json]: what a step stores and communicates, read off the program that would run.
+// echelon plan SPEC [--json]: what a step stores, communicates and decays, read off the program that would run.
 #include "codegen/Plan.h"
 #include "tools/echelon/Commands.h"
 #include "tools/echelon/Options.h"
+#include "tools/echelon/WeightDecay.h"
 
 #include <iostream>
 #include <memory>
@@ -15,8 +16,9 @@ struct PlanOptions : CompileOptions {
 };
 
 nlohmann::ordered_json toJson(const Compilation &compilation, const std::vector<std::string> &mathematics,
-                              const ProgramPlan &plan) {
-  nlohmann::ordered_json mesh = nlohmann::ordered_json::object(), messages = nlohmann::ordered_json::array();
+                              const ProgramPlan &plan, const std::vector<LineDecay> &decay) {
+  nlohmann::ordered_json mesh = nlohmann::ordered_json::object(), messages = nlohmann::ordered_json::array(),
+                         lines = nlohmann::ordered_json::array();
   for (const frontend::PlannedMeshAxis &axis : compilation.trainPlan.mesh)
     mesh[axis.name] = axis.size;
   for (const PlannedMessage &m : plan.messages)
@@ -28,6 +30,12 @@ nlohmann::ordered_json toJson(const Compilation &compilation, const std::vector<
                         {"phase", m.phase},
                         {"place", m.place},
                         {"reason", m.reason}});
+  for (const LineDecay &entry : decay)
+    lines.push_back({{"place", entry.place},
+                     {"optimizer", entry.optimizer},
+                     {"decay", entry.line->decay},
+                     {"takes", entry.decayed},
+                     {"leaves", entry.spared}});
   const PlannedMemory &memory = plan.memory;
   return {
       {"train", compilation.trainPlan.name},
@@ -44,6 +52,7 @@ nlohmann::ordered_json toJson(const Compilation &compilation, const std::vector<
       {"arena_bytes",
        {{"state", plan.stateBytes}, {"input", plan.inputBytes}, {"work", plan.workBytes}, {"copy", plan.copyBytes}}},
       {"collectives", messages},
+      {"weight_decay", lines},
       {"mathematics",
        mathematics.empty() ? nlohmann::ordered_json("sequential") : nlohmann::ordered_json(mathematics)}};
 }
@@ -69,19 +78,22 @@ int plan(const PlanOptions &options) {
   }
   compilation.printDiagnostics();
   ProgramPlan made = planOf(*compilation.module, !compilation.trainPlan.checkpoint.directory.empty());
+  const std::vector<LineDecay> decay = decayOf(*compilation.module, compilation.trainPlan, compilation.sources);
   if (options.json)
-    std::cout << toJson(compilation, mathematics, made).dump(2, ' ', false, nlohmann::json::error_handler_t::replace)
-              << "\n";
+    std::cout
+        << toJson(compilation, mathematics, made, decay).dump(2, ' ', false, nlohmann::json::error_handler_t::replace)
+        << "\n";
   else
-    std::cout << made.text() << mathematicsText(mathematics);
+    std::cout << made.text() << decayText(decay) << mathematicsText(mathematics);
   return Fine;
 }
 } // namespace
 
 void addPlan(CLI::App &app, int &exitCode) {
   auto options = std::make_shared<PlanOptions>();
-  CLI::App *command =
-      app.add_subcommand("plan", "memory of a rank by category, and every collective with bytes, count and reason");
+  CLI::App *command = app.add_subcommand(
+      "plan",
+      "memory of a rank by category, every collective with bytes, count and reason, and which parameters decay");
   addSpecOptions(command, *options);
   addRanksOption(command, *options);
   command->add_flag("--json", options->json, "the same as JSON");
