@@ -36,7 +36,7 @@ template <typename Check> void load(const Layout &layout, const std::vector<Rena
                      {{layout, ElementType::Float32, 0, renamed}}}};
   test::onRanks("threads", 4, [&](Transport &t) {
     Rank rank(program, t);
-    DataStream stream(std::make_unique<Counting>(), nullptr, 1);
+    DataStream stream(std::make_unique<Counting>(), std::make_unique<Transforms>(), 1);
     InputLoader(rank).load(stream, Reading::HeldOut, 0, kBatch);
     check(rank.coordinate(0), rank.coordinate(1), rank.input<float>(0));
   });
