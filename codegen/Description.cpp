@@ -37,8 +37,9 @@ std::string dataText(const runtime::DataSpec &data) {
 class Tables {
 public:
   Tables(ModuleOp module, const frontend::TrainPlan &plan, const frontend::SourceManager &sources, raw_ostream &os,
-         bool profile)
-      : module(module), plan(plan), sources(sources), mesh(dist::meshOf(module)), os(os), profile(profile) {}
+         bool profile, const std::string &meaning)
+      : module(module), plan(plan), sources(sources), mesh(dist::meshOf(module)), os(os), profile(profile),
+        meaning(meaning) {}
   void print();
 
 private:
@@ -62,6 +63,7 @@ private:
   void stored();
   void inputs();
   void draws();
+  void fingerprints();
   void partialFunctions();
 
   ModuleOp module;
@@ -70,6 +72,7 @@ private:
   dist::MeshAttr mesh;
   raw_ostream &os;
   bool profile;
+  const std::string &meaning;
 };
 
 std::string Tables::layout(ech::Tensor type) {
@@ -184,6 +187,19 @@ void Tables::partialFunctions() {
   field("partialFunctions", quoted(llvm::join(texts, ", ")));
 }
 
+/// Snapshots keep them. A line of text is a line here.
+void Tables::fingerprints() {
+  for (auto &[category, text] : codegen::fingerprints(module, plan, meaning)) {
+    os << "  p.fingerprints.push_back({" << quoted(category) << ",";
+    const bool isLong = text.find('\n') + 1 < text.size() && text.find('\n') != text.npos;
+    for (size_t at = 0, end; at < text.size() || at == 0; at = end) {
+      end = text.empty() ? 1 : std::min(text.find('\n', at), text.size() - 1) + 1;
+      os << (isLong ? "\n      " : " ") << quoted(StringRef(text).slice(at, end));
+    }
+    os << "});\n";
+  }
+}
+
 void Tables::print() {
   os << "/// What the training loop, snapshots and logs know of the program. Tables only: optimising them takes long "
         "and gains\n/// nothing.\n[[gnu::optimize(\"O0\")]] Program describe() {\n  Program p;\n  // clang-format off: "
@@ -233,8 +249,8 @@ void Tables::print() {
        << ", " << quoted(plan.checkpoint.directory) << ", " << plan.checkpoint.keep << "};\n";
   if (plan.restarts)
     field("restarts", std::to_string(plan.restarts));
-  for (auto &[category, text] : codegen::fingerprints(module, plan))
-    os << "  p.fingerprints.push_back({" << quoted(category) << ", " << quoted(text) << "});\n";
+  if (!plan.checkpoint.directory.empty()) // else there is nothing that a run goes on from
+    fingerprints();
   field("plan", quoted(planOf(module, !plan.checkpoint.directory.empty()).text()));
   field("version", quoted(ECHELON_VERSION));
   if (SymbolTable::lookupSymbolIn(module, "train.start"))
@@ -254,6 +270,6 @@ void Tables::print() {
 } // namespace
 
 void codegen::printDescription(ModuleOp module, const frontend::TrainPlan &plan, const frontend::SourceManager &sources,
-                               raw_ostream &os, bool profile) {
-  Tables(module, plan, sources, os, profile).print();
+                               raw_ostream &os, bool profile, const std::string &meaning) {
+  Tables(module, plan, sources, os, profile, meaning).print();
 }

@@ -46,7 +46,7 @@ void printHeader(ModuleOp module, const frontend::TrainPlan &plan, const fronten
 } // namespace
 
 LogicalResult echelon::emitCpp(ModuleOp module, const frontend::TrainPlan &plan, const frontend::SourceManager &sources,
-                               raw_ostream &os, bool profile) {
+                               raw_ostream &os, bool profile, const std::string &meaning) {
   Names names(module);
   SourceLines lines(sources);
   printHeader(module, plan, sources, os);
@@ -70,7 +70,7 @@ LogicalResult echelon::emitCpp(ModuleOp module, const frontend::TrainPlan &plan,
   if (profile)
     probes.print(os);
   os << functions;
-  printDescription(module, plan, sources, os, profile);
+  printDescription(module, plan, sources, os, profile, meaning);
   os << "\n} // namespace\n\nint main(int argc, char **argv) { return run_program(describe(), argc, argv); }\n";
   return success();
 }

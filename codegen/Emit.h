@@ -9,8 +9,9 @@ namespace echelon {
 
 /// Prints the program of a module whose arenas are planned. `sources` gives the lines that comments show. The text is a
 /// function of its arguments alone: the same bytes each time. With `profile` it carries probes, and prints at its end
-/// where the time of a step went.
+/// where the time of a step went. `meaning`: codegen::meaningOf the model, which snapshots keep.
 mlir::LogicalResult emitCpp(mlir::ModuleOp module, const frontend::TrainPlan &plan,
-                            const frontend::SourceManager &sources, llvm::raw_ostream &os, bool profile = false);
+                            const frontend::SourceManager &sources, llvm::raw_ostream &os, bool profile = false,
+                            const std::string &meaning = "");
 
 } // namespace echelon

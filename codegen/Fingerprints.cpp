@@ -1,100 +1,138 @@
-// Text of what a run is, by category. Texts are compared, and shown where they differ.
+// What a run is, by category: names and values, which are compared one by one and shown where they differ.
 #include "codegen/Fingerprints.h"
-#include "codegen/Meaning.h"
 #include "ir/ech/Ech.h"
 #include "ir/rt/ops/Expression.h"
+#include "passes/Passes.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 using namespace echelon;
 
-std::vector<std::pair<std::string, std::string>> codegen::fingerprints(ModuleOp module,
-                                                                       const frontend::TrainPlan &plan) {
-  std::string model, data, optimizer, layout;
-  {
-    llvm::raw_string_ostream m(model);
-    for (auto variable : module.getOps<ech::VariableOp>()) {
-      auto type = cast<ech::Tensor>(variable.getType());
-      if (variable.getKind() == ech::VariableKind::Optimizer)
-        continue;
-      m << ech::stringifyVariableKind(variable.getKind()) << " " << variable.getSymName() << " [";
-      llvm::interleaveComma(type.getAxes(), m, [&](const ech::Axis &a) { m << a.name.getValue() << "=" << a.size; });
-      m << "] " << type.getElement() << "\n";
-    }
-    for (auto input : module.getOps<ech::InputOp>()) {
-      auto type = cast<ech::Tensor>(input.getType());
-      if (input.getPlace() == static_cast<uint64_t>(-1))
-        continue;
-      m << "input " << input.getSymName() << " [";
-      llvm::interleaveComma(type.names(), m);
-      m << "]\n";
-    }
-    if (auto meaning = module->getAttrOfType<StringAttr>(kMeaning))
-      m << "what is computed from them " << meaning.getValue() << "\n";
-    llvm::raw_string_ostream d(data);
-    auto source = [&](auto &self, const runtime::DataSpec &s, int depth) -> void {
-      d.indent(2 * depth) << s.kind << " " << s.name;
-      for (const std::string &path : s.paths)
-        d << " " << path;
-      for (double x : s.args)
-        d << " " << rt::shortest(x);
-      for (const std::string &column : s.columns)
-        d << " column " << column;
-      for (const runtime::TransformSpec &t : s.transforms) {
-        d << " with " << t.kind;
-        for (double x : t.args)
-          d << " " << rt::shortest(x);
-        for (const std::string &axis : t.axes)
-          d << " along " << axis;
-        for (const std::string &input : t.inputs)
-          d << " on " << input;
-      }
-      d << "\n";
-      for (const runtime::DataSpec &child : s.children)
-        self(self, child, depth + 1);
-    };
-    source(source, plan.data, 0);
-    d << "fills";
-    for (const auto &input : plan.inputs)
-      d << " " << input.first;
-    d << "\n";
-    d << "batch " << plan.batch << "\n";
-    llvm::raw_string_ostream o(optimizer);
-    static constexpr const char *kKinds[] = {"sgd", "adam", "adamw"};
-    for (const frontend::OptimizerLine &line : plan.optimizers) {
-      static constexpr const char *kSchedules[] = {"constant", "cosine", "linear", "wsd", "steps_at"};
-      o << kKinds[line.kind] << " lr " << kSchedules[line.schedule.kind] << " " << rt::shortest(line.schedule.peak)
-        << " floor " << rt::shortest(line.schedule.floor) << " warmup " << line.schedule.warmup;
-      for (auto [name, value] : {std::pair("beta1", line.beta1),
-                                 {"beta2", line.beta2},
-                                 {"epsilon", line.epsilon},
-                                 {"decay", line.decay},
-                                 {"momentum", line.momentum}})
-        o << " " << name << " " << rt::shortest(value);
-      o << (line.nesterov ? " nesterov" : "");
-      if (line.schedule.decaySteps)
-        o << " decay over " << line.schedule.decaySteps << " steps";
-      for (int64_t drop : line.schedule.drops)
-        o << " drop at " << drop;
-      if (!line.schedule.drops.empty())
-        o << " by " << rt::shortest(line.schedule.by);
-      for (const frontend::Pattern &pattern : line.patterns)
-        o << " on " << pattern.text;
-      o << "\n";
-    }
-    if (plan.clip)
-      o << "clip " << rt::shortest(*plan.clip) << "\n";
-    llvm::raw_string_ostream l(layout);
-    for (const frontend::PlannedMeshAxis &axis : plan.mesh) {
-      l << axis.name << " = " << axis.size;
-      for (const auto &entry : axis.list)
-        l << " " << entry.axis;
-      l << (axis.storesOptimizer ? " optimizer" : "") << "\n";
-    }
-    l << "micro batches " << plan.microBatches << "\n";
+namespace {
+
+std::string listed(ArrayRef<std::string> words) { return llvm::join(words, ", "); }
+std::string listed(ArrayRef<double> numbers) {
+  return listed(llvm::map_to_vector(numbers, [](double x) { return rt::shortest(x); }));
+}
+
+/// "crop(row, column, 4) on image".
+std::string described(const runtime::TransformSpec &transform) {
+  std::vector<std::string> arguments = transform.axes;
+  if (!transform.args.empty())
+    arguments.push_back(listed(transform.args));
+  return transform.kind + (arguments.empty() ? "" : "(" + listed(arguments) + ")") +
+         (transform.inputs.empty() ? "" : " on " + listed(transform.inputs));
+}
+
+/// A source and those that it is made of: "next_token of text".
+struct DataLines {
+  std::vector<std::string> sources, paths, numbers, columns, transforms;
+
+  void add(const runtime::DataSpec &data) {
+    sources.push_back(data.kind + (data.name.empty() ? "" : " " + data.name));
+    llvm::append_range(paths, data.paths);
+    llvm::append_range(columns, data.columns);
+    for (double x : data.args)
+      numbers.push_back(rt::shortest(x));
+    for (const runtime::TransformSpec &transform : data.transforms)
+      transforms.push_back(described(transform));
+    for (const runtime::DataSpec &child : data.children)
+      add(child);
   }
-  return {{"model", model},
-          {"data", data},
-          {"seed", std::to_string(plan.seed)},
-          {"optimizer", optimizer},
-          {"layout", layout}};
+};
+
+std::string dataLines(const frontend::TrainPlan &plan) {
+  DataLines data;
+  data.add(plan.data);
+  std::string text = "source: " + llvm::join(data.sources, " of ") + "\n";
+  auto line = [&](const char *name, const std::vector<std::string> &values) {
+    if (!values.empty())
+      text += std::string(name) + ": " + listed(values) + "\n";
+  };
+  std::vector<std::string> inputs;
+  for (const auto &input : plan.inputs)
+    inputs.push_back(input.first);
+  line("path", data.paths);
+  line("numbers", data.numbers);
+  line("columns", data.columns);
+  line("transforms", data.transforms);
+  line("fills", inputs);
+  line("batch", {std::to_string(plan.batch)});
+  return text;
+}
+
+std::string optimizerLines(ModuleOp module, const frontend::TrainPlan &plan) {
+  static constexpr const char *kKinds[] = {"sgd", "adam", "adamw"};
+  static constexpr const char *kSchedules[] = {"constant", "cosine", "linear", "wsd", "steps_at"};
+  std::string text;
+  for (auto [i, optimizer] : llvm::enumerate(plan.optimizers)) {
+    const frontend::Schedule &lr = optimizer.schedule;
+    const std::string which = plan.optimizers.size() == 1 ? "" : "optimize line " + std::to_string(i + 1) + " ";
+    auto line = [&](const char *name, const std::string &value) { text += which + name + ": " + value + "\n"; };
+    line("kind", kKinds[optimizer.kind]);
+    std::string patterns;
+    for (const frontend::Pattern &pattern : optimizer.patterns)
+      patterns += (patterns.empty() ? "" : ", ") + pattern.text;
+    if (!patterns.empty())
+      line("on", patterns);
+    line("lr schedule", kSchedules[lr.kind]);
+    line("lr peak", rt::shortest(lr.peak));
+    line("lr warmup", std::to_string(lr.warmup));
+    if (lr.kind == frontend::Schedule::StepsAt) {
+      std::string drops;
+      for (int64_t drop : lr.drops)
+        drops += (drops.empty() ? "" : ", ") + std::to_string(drop);
+      line("lr drops", drops);
+      line("lr by", rt::shortest(lr.by));
+    } else if (lr.kind != frontend::Schedule::Constant) {
+      line("lr floor", rt::shortest(lr.floor));
+      line("lr ends at step", std::to_string(plan.steps));
+    }
+    if (lr.kind == frontend::Schedule::Wsd)
+      line("lr decay", std::to_string(lr.decaySteps));
+    if (optimizer.kind == frontend::OptimizerLine::Sgd) {
+      line("momentum", rt::shortest(optimizer.momentum));
+      if (optimizer.momentum != 0)
+        line("nesterov", optimizer.nesterov ? "true" : "false");
+    } else {
+      line("betas", listed({optimizer.beta1, optimizer.beta2}));
+      line("epsilon", rt::shortest(optimizer.epsilon));
+    }
+    line("decay", rt::shortest(optimizer.decay));
+  }
+  text += "clip: " + (plan.clip ? rt::shortest(*plan.clip) : std::string("none")) + "\n";
+  auto first = [&](StringRef path) -> const frontend::OptimizerLine * {
+    for (const frontend::OptimizerLine &line : plan.optimizers)
+      if (line.patterns.empty() ||
+          llvm::any_of(line.patterns, [&](const auto &pattern) { return matchesPattern(pattern.text, path); }))
+        return &line;
+    return nullptr;
+  };
+  for (auto variable : module.getOps<ech::VariableOp>())
+    if (variable.getKind() == ech::VariableKind::Param && variable.getDecayed())
+      if (const frontend::OptimizerLine *line = first(variable.getSymName()); line && line->decay != 0)
+        text += ("decay of " + variable.getSymName() + ": yes\n").str();
+  return text;
+}
+
+std::string layoutLines(const frontend::TrainPlan &plan) {
+  std::string text;
+  for (const frontend::PlannedMeshAxis &axis : plan.mesh) {
+    text += axis.name + ": " + std::to_string(axis.size);
+    for (const auto &entry : axis.list)
+      text += " " + entry.axis;
+    text += std::string(axis.storesOptimizer ? " optimizer" : "") + "\n";
+  }
+  return text + "micro batches: " + std::to_string(plan.microBatches) + "\n";
+}
+
+} // namespace
+
+std::vector<std::pair<std::string, std::string>> codegen::fingerprints(ModuleOp module, const frontend::TrainPlan &plan,
+                                                                       const std::string &meaning) {
+  return {{"model", meaning},
+          {"data", dataLines(plan)},
+          {"seed", "seed: " + std::to_string(plan.seed) + "\n"},
+          {"optimizer", optimizerLines(module, plan)},
+          {"layout", layoutLines(plan)}};
 }

@@ -8,7 +8,9 @@
 
 namespace echelon::codegen {
 
-/// Category ("model", "data", "seed", "optimizer", "layout") and text.
-std::vector<std::pair<std::string, std::string>> fingerprints(mlir::ModuleOp module, const frontend::TrainPlan &plan);
+/// Category ("model", "data", "seed", "optimizer", "layout") and text; the model's is `meaning` (codegen/Meaning.h),
+/// the others' have a line "name: value" for everything that is said.
+std::vector<std::pair<std::string, std::string>> fingerprints(mlir::ModuleOp module, const frontend::TrainPlan &plan,
+                                                              const std::string &meaning);
 
 } // namespace echelon::codegen

@@ -1,15 +1,18 @@
-// What a model computes, as a short text: equal for equal models, whatever their layout and batch.
+// What a model computes, as text that outlives the compiler that wrote it: the `model` of a snapshot's manifest. The
+// program compares it (runtime/snapshot/Mathematics.h has the format).
 #pragma once
+#include "frontend/Source.h"
 #include "mlir/IR/BuiltinOps.h"
 #include <string>
 
 namespace echelon::codegen {
 
-/// Of the training step as it was elaborated, before any pass: its operations with their attributes, what they read,
-/// and the axes of what they give. Where statements stand in the spec does not count, nor does the number of samples.
-std::string meaningOf(mlir::ModuleOp module);
+/// Of the training step before it is derived: every loss and every state's next value as operations of the language
+/// over parameters, states and inputs. What nothing of them reads does not count, nor does where statements stand, how
+/// locals are called, or how many samples a step has. Each operation names the line of the spec that it comes from.
+std::string meaningOf(mlir::ModuleOp module, const frontend::SourceManager &sources);
 
-/// The module attribute under which the compiler keeps it, since passes change the step.
-inline constexpr llvm::StringLiteral kMeaning = "ech.meaning";
+/// Before the model is simplified: what is multiplied by 0 stays, so that a weight that is 0 is a number as others are.
+void keepZeroWeights(mlir::ModuleOp module);
 
 } // namespace echelon::codegen

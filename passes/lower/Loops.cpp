@@ -161,7 +161,7 @@ FailureOr<Value> NestBuilder::scalarOf(ech::ScalarOp op) {
     text = last ? "lr" : "learning_rate_" + std::to_string(op.getLine()) + "(r.step())";
   } else if (name == "bias_correction") {
     text = "1 - std::pow(" + rt::literal(op.getBeta().convertToDouble(), l.b.getF64Type()) +
-           ", static_cast<double>(r.step() + 1))";
+           ", static_cast<double>(r.updates()))";
     named = NameLoc::get(l.b.getStringAttr("bias_correction"), op.getLoc());
   } else if (name == "step") {
     text = "static_cast<double>(r.step())";

@@ -193,6 +193,17 @@ void RunLog::begin(const std::vector<std::vector<std::string>> &lines) {
   }
 }
 
+void RunLog::change(int64_t step, const Change &change) {
+  auto text = [](const std::vector<std::string> &lines) {
+    std::string all;
+    for (const std::string &line : lines)
+      all += (all.empty() ? "" : "\n") + line;
+    return quoted(all);
+  };
+  write("{\"step\": " + std::to_string(step) + ", \"changed\": " + quoted(change.category) + ", \"snapshot\": " +
+        text(change.then) + ", \"now\": " + text(change.now) + (change.isAnother ? ", \"accepted\": true}" : "}"));
+}
+
 void RunLog::say(const std::string &line) { show(printable(line)); }
 
 void RunLog::show(const std::string &text) {

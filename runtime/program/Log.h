@@ -1,6 +1,8 @@
 // What a run tells: a progress line on a terminal, plain lines otherwise, JSON lines to a file. Rank 0 alone has one.
 #pragma once
 
+#include "runtime/snapshot/Agreement.h"
+
 #include <cstdint>
 #include <cstdio>
 #include <string>
@@ -32,6 +34,8 @@ public:
   void evaluation(int64_t step, const std::string &name, const NamedValues &values, double seconds);
   /// The lines with which the run begins, each in parts between which it may be broken.
   void begin(const std::vector<std::vector<std::string>> &lines);
+  /// Something in which the run differs from the snapshot that it goes on from, for the file alone.
+  void change(int64_t step, const Change &change);
   /// A line for the reader.
   void say(const std::string &line);
   /// Text of several lines.

@@ -43,6 +43,19 @@ const std::vector<OptionRow> &optionRows() {
          return read(v, o.steps) && o.steps >= 1 ? "" : takes("a number of steps from 1", v);
        }},
       {"--resume", nullptr, "go on from the newest snapshot of the checkpoint directory", flag(&Options::resume)},
+      {"--accept", "WHAT", "with --resume: go on although model, data or optimizer are others; a list with commas",
+       [](Options &o, const char *v) -> std::string {
+         const std::string list = v;
+         for (size_t at = 0; at <= list.size();) {
+           const size_t end = std::min(list.find(',', at), list.size());
+           const std::string word = list.substr(at, end - at);
+           if (word != "model" && word != "data" && word != "optimizer")
+             return takes("model, data or optimizer, or several with commas", v);
+           o.accept.insert(word);
+           at = end + 1;
+         }
+         return "";
+       }},
       {"--evaluate-from", "DIR", "evaluate a snapshot (or the newest of a directory) instead of training",
        text(&Options::evaluateFrom)},
       {"--log", "FILE", "write one JSON object a step and an evaluation; with --resume append to it",
@@ -108,6 +121,8 @@ std::string parseOptions(const Program &program, int argc, char **argv, Options 
            " steps";
   if (options.resume && program.checkpoint.directory.empty())
     return "--resume needs snapshots, and the spec has no checkpoint clause";
+  if (!options.accept.empty() && !options.resume)
+    return "--accept goes with --resume: it says what may be another than the snapshot's";
   if (options.resume && !options.evaluateFrom.empty())
     return "--resume goes on training, --evaluate-from does not train";
   if (options.dumpState && options.dump.empty())

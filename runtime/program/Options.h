@@ -4,6 +4,7 @@
 #include "runtime/program/Program.h"
 
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -12,12 +13,13 @@ namespace echelon::runtime {
 struct Options {
   int64_t steps = 0; // stop after this step; 0: where the spec says
   bool resume = false;
-  std::string log;          // file of JSON lines
-  std::string out;          // relative checkpoint directories start here; empty: at the spec's folder
-  std::string folder;       // relative data paths start here
-  std::string dump;         // folder for start values, batches and masks
-  bool dumpState = false;   // and stored tensors after each step
-  std::string evaluateFrom; // evaluate this snapshot instead of training
+  std::set<std::string> accept; // of "model", "data", "optimizer": may be another than the snapshot's
+  std::string log;              // file of JSON lines
+  std::string out;              // relative checkpoint directories start here; empty: at the spec's folder
+  std::string folder;           // relative data paths start here
+  std::string dump;             // folder for start values, batches and masks
+  bool dumpState = false;       // and stored tensors after each step
+  std::string evaluateFrom;     // evaluate this snapshot instead of training
   std::string transport = "shm";
   double deadlineSeconds = 10;
   int threads = 1;

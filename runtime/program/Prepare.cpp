@@ -23,7 +23,7 @@ void describeSize(Program &program, const DataStream &data) {
       if (!print.text.empty() && print.text.back() != '\n')
         print.text += '\n';
       print.text +=
-          "samples " + std::to_string(data.trainSize()) + ", held out " + std::to_string(data.heldOutSize()) + "\n";
+          "samples: " + std::to_string(data.trainSize()) + "\nheld out: " + std::to_string(data.heldOutSize()) + "\n";
     }
 }
 
@@ -35,6 +35,48 @@ std::string checkpointDirectory(const std::string &named, const std::string &fol
   if (path.is_relative() && *path.begin() != "..")
     return resolvePath(path.string(), out);
   return resolvePath(path.filename() == ".." ? "" : path.filename().string(), out);
+}
+
+/// Goes on from prepared.snapshot, with word of what has changed since; or says why not.
+std::string goOn(Program &program, const Options &options, Prepared &prepared) {
+  Snapshot &snapshot = prepared.snapshot;
+  if (const std::string difference = tensorsThatDiffer(program, snapshot); !difference.empty())
+    return "--resume: snapshot \"" + snapshot.path + "\" does not have the tensors of this model\n" + difference +
+           "  go on with the model that it is of, or start anew in another directory (--out DIR)";
+  if (snapshot.version == 1) {
+    snapshot.samples = snapshot.step * program.batch;
+    prepared.notes.push_back("--resume: snapshot \"" + snapshot.path +
+                             "\" is of an earlier version of Echelon, which did not keep what was computed: its "
+                             "tensors are those of this model, and whether the rest is the same is not known");
+  }
+  prepared.changes = changesSince(snapshot, program);
+  std::string refused, words;
+  for (const char *category : {"model", "data", "optimizer"}) {
+    std::string lines;
+    for (const Change &change : prepared.changes)
+      if (change.isAnother && change.category == category)
+        lines += linesOf(change);
+    const bool accepted = options.accept.count(category);
+    if (accepted)
+      prepared.notes.push_back(
+          lines.empty() ? std::string("--accept ") + category + ": the snapshot's is the same, so that " +
+                              "there is nothing to accept"
+                        : std::string(category == std::string("data") ? "--resume: other " : "--resume: another ") +
+                              category + " is accepted\n" + lines.substr(0, lines.size() - 1));
+    else if (!lines.empty()) {
+      refused += std::string("  ") + category + " differs:\n" + lines;
+      words += (words.empty() ? "" : ",") + std::string(category);
+    }
+  }
+  if (!refused.empty())
+    return "--resume: snapshot \"" + snapshot.path + "\" is of another run\n" + refused + "  --accept " + words +
+           " goes on all the same; --out DIR starts anew in another directory";
+  for (const Change &change : prepared.changes)
+    if (!change.isAnother)
+      prepared.notes.push_back("--resume: " + change.category + ": " + change.text);
+  takeOver(program, snapshot);
+  prepared.hasSnapshot = true;
+  return "";
 }
 
 } // namespace
@@ -62,8 +104,11 @@ std::string prepare(Program &program, const Options &options, bool saves, Prepar
     if (!(error = findSnapshot(options.evaluateFrom, prepared.snapshot, prepared.notes)).empty())
       return error;
     prepared.hasSnapshot = true;
-    const std::string difference = differences(program, prepared.snapshot, {"model"});
-    return difference.empty() ? "" : "snapshot \"" + prepared.snapshot.path + "\" is of another model\n" + difference;
+    const std::string difference = tensorsThatDiffer(program, prepared.snapshot);
+    return difference.empty()
+               ? ""
+               : "snapshot \"" + prepared.snapshot.path + "\" does not have the tensors of this model\n" + difference +
+                     "  evaluate it with the model that it is of";
   }
   if (!program.checkpoint.directory.empty())
     prepared.checkpointDirectory = checkpointDirectory(program.checkpoint.directory, folder, options.out);
@@ -90,17 +135,12 @@ std::string prepare(Program &program, const Options &options, bool saves, Prepar
   }
   if (!(error = findSnapshot(prepared.checkpointDirectory, prepared.snapshot, prepared.notes)).empty())
     return error;
-  prepared.hasSnapshot = true;
-  const std::string difference = differences(program, prepared.snapshot, {"model", "data", "seed", "optimizer"});
-  if (!difference.empty())
-    return "--resume: snapshot \"" + prepared.snapshot.path + "\" is of another run\n" + difference +
-           "  a changed layout, length, evaluation or checkpoint clause would be fine; go on with what the snapshot "
-           "was "
-           "made by, or start anew in another directory (--out DIR)";
-  return "";
+  return goOn(program, options, prepared);
 }
 
-std::string prepareRestart(Prepared &prepared) {
+std::string prepareRestart(Program &program, const Options &options, Prepared &prepared) {
+  program.course = Course();
+  prepared.changes.clear();
   prepared.notes.clear();
   prepared.hasSnapshot = false;
   prepared.claim.removeUnfinished();
@@ -113,8 +153,7 @@ std::string prepareRestart(Prepared &prepared) {
     return "";
   }
   error = findSnapshot(prepared.checkpointDirectory, prepared.snapshot, prepared.notes);
-  prepared.hasSnapshot = error.empty();
-  return error;
+  return error.empty() ? goOn(program, options, prepared) : error;
 }
 
 } // namespace echelon::runtime

@@ -101,8 +101,8 @@ struct Until {
   double value = 0;
 };
 
-/// What a resumed run must share with its snapshot; `text` is shown line by line where it differs.
-/// Categories: "model", "data", "seed", "optimizer" must agree, "layout" may differ.
+/// What a run is, kept in its snapshots: "model" (runtime/snapshot/Mathematics.h), "data", "seed", "optimizer" and
+/// "layout" (lines "name: value"). What a run that goes on must share: runtime/snapshot/Agreement.h.
 struct Fingerprint {
   std::string category;
   std::string text;
@@ -114,6 +114,12 @@ struct ProfiledOp {
   const char *line;     // of the spec: "mlp.ech:15"
   const char *kind;     // it is summed up under
   int64_t flops, bytes; // that one call needs: what its time is held against
+};
+
+/// Where a run took its place in its own history: after `step` steps and `samples` samples. The optimizer's moments
+/// started at zero after `momentsFrom` steps.
+struct Course {
+  int64_t step = 0, samples = 0, momentsFrom = 0;
 };
 
 struct Program {
@@ -142,6 +148,10 @@ struct Program {
   std::vector<ProfiledOp> profiled; // the step calls Rank::lap behind each; empty: it does not
   std::string plan;                 // text for --plan
   std::string version;              // of the compiler
+  Course course;                    // set where the run goes on from a snapshot
+
+  /// Samples seen before a step (from 0): its place in the stream of the data.
+  int64_t samplesBefore(int64_t step_) const { return course.samples + (step_ - course.step) * batch; }
 
   /// Fills stored tensors whose start values are computed; called after the Inits, in training alone. May be null.
   void (*start)(Rank &) = nullptr;

@@ -41,6 +41,8 @@ public:
   template <class T> T *work(int64_t offset) { return reinterpret_cast<T *>(workArena + offset); }
 
   int64_t step() const { return currentStep; } // steps done before this one
+  /// How often the optimizer's moments have been updated, with this step's update.
+  int64_t updates() const { return currentStep + 1 - ownProgram.course.momentsFrom; }
   uint64_t seed() const { return ownProgram.seed; }
   bool training() const { return isTraining; }
 

@@ -72,7 +72,7 @@ int run_program(const Program &compiled, int argc, char **argv) {
     launchOptions.restarts = program.restarts;
     launchOptions.beforeRestart = [&] {
       options.resume = true; // the log goes on, too
-      return prepareRestart(prepared);
+      return prepareRestart(program, options, prepared);
     };
     if (options.transport != "shm")
       prepared.notes.push_back("restart: over " + options.transport +

@@ -97,6 +97,8 @@ void Trainer::start() {
       log->begin(openingLines(program, prepared, first, last, options.transport));
     for (const std::string &note : prepared.notes)
       log->warn(note);
+    for (const Change &change : prepared.changes)
+      log->change(first, change);
     if (prepared.hasSnapshot)
       log->say("from snapshot " + prepared.snapshot.path + ", after step " + std::to_string(first));
   }
@@ -155,7 +157,7 @@ void Trainer::oneStep(int64_t step) {
   const double began = secondsNow();
   rank.beginTraining(step);
   rank.transport().setStep(step + 1);
-  loader.load(*prepared.data, Reading::Training, step * program.batch, program.batch);
+  loader.load(*prepared.data, Reading::Training, program.samplesBefore(step), program.batch);
   if (!options.dump.empty())
     dumpBatch(rank, *prepared.data, options.dump);
   lap(Around::Data);

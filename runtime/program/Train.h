@@ -4,6 +4,7 @@
 #include "runtime/data/DataSource.h"
 #include "runtime/program/Options.h"
 #include "runtime/program/Rank.h"
+#include "runtime/snapshot/Agreement.h"
 #include "runtime/snapshot/DirectoryClaim.h"
 #include "runtime/snapshot/Snapshot.h"
 
@@ -22,6 +23,7 @@ struct Prepared {
   bool hasRoomForCopies = true;                            // of the state, to write snapshots from
   bool hasSnapshot = false;                                // start from `snapshot`
   Snapshot snapshot;
+  std::vector<Change> changes;    // since the snapshot
   std::vector<std::string> notes; // for the reader
 };
 
@@ -32,7 +34,7 @@ std::string prepare(Program &program, const Options &options, bool saves, Prepar
 
 /// After a rank was lost: the run goes on from the newest snapshot that is whole, or begins anew where there is none.
 /// Returns what is wrong, or an empty string.
-std::string prepareRestart(Prepared &prepared);
+std::string prepareRestart(Program &program, const Options &options, Prepared &prepared);
 
 /// Trains, or evaluates with --evaluate-from. Returns the rank's exit code.
 int trainRank(Rank &rank, const Options &options, const Prepared &prepared);

@@ -1,6 +1,7 @@
 #include "runtime/snapshot/Snapshot.h"
 #include "runtime/launch/Fail.h"
 #include "runtime/program/Assemble.h"
+#include "runtime/program/StartValues.h"
 #include "runtime/snapshot/ParseJson.h"
 #include "runtime/snapshot/SnapshotFiles.h"
 
@@ -9,7 +10,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <future>
-#include <sstream>
 
 namespace echelon::runtime {
 
@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr int kVersion = 1;
+constexpr int kVersion = 2; // 1 had no samples, and told the model by a hash: its tensors are read
 constexpr uint64_t kMostSteps = uint64_t(1) << 53; // as a spec counts them
 
 /// The step of a snapshot's folder name; -1 for other names.
@@ -62,6 +62,8 @@ std::string newManifest(const Program &program, int64_t step, const std::vector<
   manifest["version"] = kVersion;
   manifest["program"] = program.name;
   manifest["step"] = step;
+  manifest["samples"] = program.samplesBefore(step);
+  manifest["moments_from"] = program.course.momentsFrom;
   for (const WrittenFile &file : files)
     manifest["files"].push_back({{"name", file.name}, {"bytes", file.bytes}, {"crc32", hex(file.crc32)}});
   for (const Fingerprint &print : program.fingerprints)
@@ -110,10 +112,20 @@ std::string openSnapshot(const std::string &path, Snapshot &snapshot) {
   };
   std::vector<FileRow> files;
   try {
-    if (manifest.at("format") != "echelon-snapshot" || manifest.at("version") != kVersion)
+    if (manifest.at("format") != "echelon-snapshot")
       return "snapshot \"" + path + "\" is of a format that this program does not read";
+    if (manifest.at("version") != 1 && manifest.at("version") != kVersion)
+      return "snapshot \"" + path + "\" is of version " + manifest.at("version").dump() +
+             " of the format, and this program reads 1 and " + std::to_string(kVersion);
+    snapshot.version = manifest.at("version").get<int>();
     const auto &step = manifest.at("step");
-    bool whole = step.is_number_unsigned() && step.get<uint64_t>() <= kMostSteps;
+    auto isCount = [](const nlohmann::ordered_json &value) {
+      return value.is_number_unsigned() && value.get<uint64_t>() <= kMostSteps;
+    };
+    bool whole = isCount(step);
+    if (snapshot.version > 1)
+      whole &= isCount(manifest.at("samples")) && isCount(manifest.at("moments_from")) &&
+               manifest.at("moments_from").get<uint64_t>() <= step.get<uint64_t>();
     for (const auto &file : manifest.at("files"))
       whole &= file.at("bytes").is_number_unsigned();
     if (!whole)
@@ -130,6 +142,10 @@ std::string openSnapshot(const std::string &path, Snapshot &snapshot) {
     if (manifest.contains("fingerprints"))
       for (const auto &[category, value] : manifest["fingerprints"].items())
         snapshot.fingerprints.push_back({category, value.get<std::string>()});
+    if (snapshot.version > 1) {
+      snapshot.samples = manifest.at("samples").get<int64_t>();
+      snapshot.momentsFrom = manifest.at("moments_from").get<int64_t>();
+    }
   } catch (const nlohmann::json::exception &) {
     return damaged + "its manifest.json is not one of a snapshot";
   }
@@ -170,42 +186,6 @@ std::string findSnapshot(const std::string &path, Snapshot &snapshot, std::vecto
   return "there is no snapshot in \"" + path + "\"";
 }
 
-std::string differences(const Program &program, const Snapshot &snapshot, const std::vector<std::string> &categories) {
-  auto linesOf = [](const std::vector<Fingerprint> &prints, const std::string &category) {
-    std::vector<std::string> lines;
-    for (const Fingerprint &print : prints)
-      if (print.category == category) {
-        std::istringstream text(print.text);
-        for (std::string line; std::getline(text, line);)
-          lines.push_back(line);
-      }
-    return lines;
-  };
-  std::string result;
-  for (const std::string &category : categories) {
-    const std::vector<std::string> now = linesOf(program.fingerprints, category),
-                                   then = linesOf(snapshot.fingerprints, category);
-    if (now == then)
-      continue;
-    auto without = [](const std::vector<std::string> &lines, const std::vector<std::string> &other) {
-      std::vector<std::string> rest;
-      for (const std::string &line : lines)
-        if (std::count(lines.begin(), lines.end(), line) != std::count(other.begin(), other.end(), line))
-          rest.push_back(line);
-      return rest;
-    };
-    result += "  " + category + " differs:\n";
-    const std::vector<std::string> gone = without(then, now), added = without(now, then);
-    for (const std::string &line : gone)
-      result += "    snapshot: " + line + "\n";
-    for (const std::string &line : added)
-      result += "    now:      " + line + "\n";
-    if (gone.empty() && added.empty())
-      result += "    the same lines in another order\n";
-  }
-  return result;
-}
-
 void saveSnapshot(Rank &rank, const std::string &directory, int64_t step, int64_t keep) {
   rank.transport().setPlace(Doing::Save, directory.c_str());
   Turns turns(rank, "save");
@@ -237,6 +217,10 @@ void loadSnapshot(Rank &rank, const Snapshot &snapshot, bool withOptimizer) {
     const Stored &stored = rank.program().stored[i];
     if (stored.kind == Stored::Optimizer && !withOptimizer)
       continue;
+    if (snapshot.startsAtZero.count(stored.path)) {
+      fillStartValue(rank, stored);
+      continue;
+    }
     const SafetensorsFile::Tensor *found = nullptr;
     for (const SafetensorsFile &file : snapshot.files) {
       auto it = file.tensors().find(stored.path);

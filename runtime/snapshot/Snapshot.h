@@ -9,6 +9,7 @@
 #include "runtime/program/Rank.h"
 #include "runtime/snapshot/Safetensors.h"
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,9 +18,11 @@ namespace echelon::runtime {
 /// A snapshot whose manifest and checksums have been verified.
 struct Snapshot {
   std::string path;
-  int64_t step = 0;
+  int version = 0;
+  int64_t step = 0, samples = 0, momentsFrom = 0; // see Course
   std::vector<Fingerprint> fingerprints;
   std::vector<SafetensorsFile> files;
+  std::set<std::string> startsAtZero; // tensors of the optimizer that are not taken from it
 };
 
 /// Folders of snapshots in a directory, newest first; none where the directory does not exist. An error message where
@@ -33,14 +36,11 @@ std::string openSnapshot(const std::string &path, Snapshot &snapshot);
 /// `warnings` and passed over. Returns an error where there is none.
 std::string findSnapshot(const std::string &path, Snapshot &snapshot, std::vector<std::string> &warnings);
 
-/// Lines in which the program and the snapshot differ in the given categories; empty where they agree.
-std::string differences(const Program &program, const Snapshot &snapshot, const std::vector<std::string> &categories);
-
 /// Collective. Writes the state after `step` steps and removes all but the newest `keep` (0: none is removed).
 void saveSnapshot(Rank &rank, const std::string &directory, int64_t step, int64_t keep);
 
 /// Fills this rank's stored tensors, all of them or (withOptimizer false) all but the optimizer's. Every tensor of the
-/// program must be there in its shape and type, else the run ends.
+/// program must be there in its shape and type, but those that start at zero; else the run ends.
 void loadSnapshot(Rank &rank, const Snapshot &snapshot, bool withOptimizer);
 
 } // namespace echelon::runtime

@@ -1,5 +1,6 @@
 // A snapshot's manifest beside a file of tensors that is whole. First byte: whether the manifest's checksum, and what
-// it says of its files, are put right here; then its text.
+// it says of its files, are put right here; then its text. What it says of the model is compared with a model.
+#include "runtime/snapshot/CompareMathematics.h"
 #include "runtime/snapshot/Snapshot.h"
 #include "test/fuzz/Input.h"
 
@@ -56,6 +57,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   runtime::Snapshot snapshot;
   std::vector<std::string> warnings;
   const std::string error = runtime::openSnapshot(path, snapshot);
+  for (const runtime::Fingerprint &print : snapshot.fingerprints)
+    runtime::compareMathematics(print.text, "mathematics 1\nparam w ( 'a=2 ) f32\n%0 = value w\n"
+                                            "%1 = carried 'n=3 %0\n%2 = mul %1 #0.5 [ 'a=2 ] f32\ncarry %1 %2\n"
+                                            "%3 = dropout %2 #0.1 ~dropout\nloss loss %3\nnext w %2\n");
   fuzz::expect(runtime::findSnapshot(folder.path(), snapshot, warnings).empty() == error.empty());
   return 0;
 }

@@ -4,6 +4,7 @@
 
 #include "codegen/Meaning.h"
 #include "ir/dist/Dist.h"
+#include "mlir/Pass/PassManager.h"
 
 using namespace echelon::frontend;
 
@@ -35,6 +36,16 @@ static mlir::ArrayAttr optimizerLines(const std::vector<OptimizerLine> &optimize
   return b.getArrayAttr(lines);
 }
 
+/// Of the model as the passes would have it before they derive it, so that what they make equal is equal.
+std::string Compilation::meaningOfModel() {
+  mlir::OwningOpRef<mlir::ModuleOp> copy = module->clone();
+  codegen::keepZeroWeights(*copy);
+  mlir::PassManager manager(context.get());
+  manager.addPass(createRecogniseAttention());
+  manager.addPass(createSimplify());
+  return mlir::succeeded(manager.run(*copy)) ? codegen::meaningOf(*copy, sources) : "";
+}
+
 void Compilation::annotate() {
   if (options.trainingOnly)
     trainPlan.evaluations.clear();
@@ -43,7 +54,8 @@ void Compilation::annotate() {
       step->erase();
   }
   mlir::Builder b(context.get());
-  (*module)->setAttr(codegen::kMeaning, b.getStringAttr(codegen::meaningOf(*module)));
+  if (!trainPlan.checkpoint.directory.empty()) // else no snapshot keeps it
+    meaning = meaningOfModel();
   (*module)->setAttr("ech.micro", b.getI64IntegerAttr(trainPlan.microBatches));
   if (options.keepGradients)
     (*module)->setAttr("ech.keep_gradients", b.getUnitAttr());

@@ -346,7 +346,8 @@ bool Compilation::lower(Stage until) {
 
 bool Compilation::emit(std::string &text) {
   llvm::raw_string_ostream stream(text);
-  return mlir::succeeded(emitCpp(*module, trainPlan, sources, stream, options.profile)) && !diagnostics.hasErrors();
+  return mlir::succeeded(emitCpp(*module, trainPlan, sources, stream, options.profile, meaning)) &&
+         !diagnostics.hasErrors();
 }
 
 /// The files and folders of a source; of a folder, what is in it, too.

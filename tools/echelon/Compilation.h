@@ -80,6 +80,7 @@ public:
   frontend::ModelFacts facts;
   std::unique_ptr<mlir::MLIRContext> context;
   mlir::OwningOpRef<mlir::ModuleOp> module;
+  std::string meaning; // what the model computes, for snapshots
 
 private:
   bool chooseTrain();
@@ -93,6 +94,7 @@ private:
   void openContext(); ///< what passes say becomes a diagnostic
   frontend::SourceRange rangeOf(mlir::Location location) const;
   // Annotate.cpp
+  std::string meaningOfModel();
   void annotate(); ///< module attributes from the plan
   void annotateLayout(mlir::Builder &builder);
   // DataChecks.cpp

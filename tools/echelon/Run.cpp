@@ -59,6 +59,8 @@ std::string refusal(const RunOptions &options, Compilation &compilation) {
   if (passes(options, "--resume") && plan.checkpoint.directory.empty())
     return "--resume goes on from a snapshot, and train " + plan.name +
            " writes none; add a clause, as in checkpoint every 100 steps";
+  if (passes(options, "--accept") && !passes(options, "--resume"))
+    return "--accept goes with --resume: it says what may be another than the snapshot's";
   const std::string steps = passedValue(options, "--steps"), from = passedValue(options, "--evaluate-from");
   if (plan.steps && !steps.empty() && std::strtoll(steps.c_str(), nullptr, 10) > plan.steps)
     return "--steps " + steps + " stops a run early, and this one has " + std::to_string(plan.steps) +
@@ -174,9 +176,10 @@ void addRun(CLI::App &app, int &exitCode) {
   addRanksOption(command, *options);
   addProgramOptions(command, *options);
   addProfileOption(command, *options);
-  for (const char *name : {"--steps", "--resume", "--out", "--dump", "--dump-state"})
+  for (const char *name : {"--steps", "--resume", "--accept", "--out", "--dump", "--dump-state"})
     pass(command, *options, name);
   command->footer("Examples:\n  echelon run spec.ech --log run.jsonl\n  echelon run spec.ech --resume\n"
+                  "  echelon run spec.ech --resume --accept data\n"
                   "  echelon run spec.ech --set optimize.lr=3e-4 --steps 100\n"
                   "  echelon run spec.ech --profile --steps 200\n"
                   "  echelon run spec.ech --transport mpi --hosts machines\n" +

@@ -188,10 +188,18 @@ inline Program program(const std::string &folder, int dp, int tp, int64_t micro 
   named.data = {"npy", {"data/x.npy", "data/y.npy"}};
   named.batches = 1;
   p.evaluations = {heldOut, named};
-  p.fingerprints = {{"model", "param w[pixel]"},
-                    {"data", "mnist(\"data\")"},
-                    {"seed", "11"},
-                    {"optimizer", "sgd\nlr = 0.05"},
+  p.fingerprints = {{"model", "mathematics 1\n"
+                              "input image ( 'batch 'row=1 'pixel=6 ) f64\ninput label ( 'batch ) i32\n"
+                              "param w ( 'pixel=6 ) f64\n"
+                              "%0 = value image\n%1 = value label\n%2 = value w\n"
+                              "line 0 linear.ech:3  y = dot(image, w, over = pixel)\n"
+                              "%3 = dot %0 %2 over [ 'pixel ] [ 'batch ] f64 @0\n"
+                              "line 1 linear.ech:4  loss sum((y - label)^2)\n"
+                              "%4 = sub %3 %1 [ 'batch ] f64 @1\n%5 = mul %4 %4 [ 'batch ] f64 @1\n"
+                              "%6 = sum_over %5 [ 'batch ] [ ] f64 @1\nloss loss %6 @1\n"},
+                    {"data", "source: mnist\npath: data\n"},
+                    {"seed", "seed: 11\n"},
+                    {"optimizer", "kind: sgd\nlr peak: 0.05\n"},
                     {"layout", "dp " + std::to_string(dp) + " tp " + std::to_string(tp)}};
   p.step = step;
   p.evaluateBegin = evaluateBegin;

@@ -300,36 +300,138 @@ TEST_F(Run, SnapshotsThereWithoutResume) {
             "--resume, or empty the directory or name another one (--out DIR)\n");
 }
 
-// Another optimizer or seed is refused with the difference; another length is not.
-TEST_F(Run, ResumeRefusesAnotherRun) {
+// Numbers of the optimizer, the seed and the data's path may be others, which is told and logged; another length needs
+// no word.
+TEST_F(Run, ResumeTellsWhatChanged) {
   Program program = saving(linear::program(folder, 1, 1));
   ASSERT_EQ(run(program, {"--steps", "4"}), 0);
-  program.fingerprints[2].text = "12";
-  program.fingerprints[3].text = "sgd\nlr = 0.1";
-  EXPECT_EQ(run(program, {"--resume"}), 4);
-  EXPECT_EQ(messages,
-            "echelon: --resume: snapshot \"DIR/ckpt/step-00000004\" is of another run\n"
-            "  seed differs:\n    snapshot: 11\n    now:      12\n"
-            "  optimizer differs:\n    snapshot: lr = 0.05\n    now:      lr = 0.1\n"
-            "  a changed layout, length, evaluation or checkpoint clause would be fine; go on with what the snapshot "
-            "was made by, or start anew in another directory (--out DIR)\n");
-  Program longer = saving(linear::program(folder, 1, 1));
-  longer.steps = 30;
-  EXPECT_EQ(run(longer, {"--resume"}), 0) << messages;
+  Program changed = program;
+  changed.fingerprints[1].text = "source: mnist\npath: other\n";
+  changed.fingerprints[2].text = "seed: 12\n";
+  changed.fingerprints[3].text = "kind: sgd\nlr peak: 0.1\nlr warmup: 3\n";
+  const Rows log = logOf(changed, {"--resume", "--steps", "5"});
+  EXPECT_EQ(messages, "echelon: --resume: data: path data is now other\n"
+                      "echelon: --resume: seed: 11 is now 12: the order of the data and random values are others from "
+                      "here on\n"
+                      "echelon: --resume: optimizer: lr peak 0.05 is now 0.1\n"
+                      "echelon: --resume: optimizer: lr warmup none is now 3\n");
+  ASSERT_GE(log.size(), 4u);
+  EXPECT_EQ(log[0].dump(), R"({"changed":"data","now":"path other","snapshot":"path data","step":4})");
+  EXPECT_EQ(log[2].dump(), R"({"changed":"optimizer","now":"lr peak 0.1","snapshot":"lr peak 0.05","step":4})");
+  changed.steps = 30;
+  EXPECT_EQ(run(changed, {"--resume"}), 0) << messages;
+  EXPECT_EQ(messages, "");
 }
 
-// Data of another size is another run, also where the path is the same.
-TEST_F(Run, ResumeRefusesDataOfAnotherSize) {
+// Another model or optimizer is refused with the lines that differ, and taken over where that is accepted.
+TEST_F(Run, AnotherRunIsAccepted) {
   const Program program = saving(linear::program(folder, 1, 1));
   ASSERT_EQ(run(program, {"--steps", "4"}), 0);
-  write("data/t10k-images", read("data/t10k-images").replace(7, 1, 1, char(12)).substr(0, 16 + 6 * 12));
-  write("data/t10k-labels", read("data/t10k-labels").replace(7, 1, 1, char(12)).substr(0, 8 + 12));
+  Program changed = program;
+  std::string &model = changed.fingerprints[0].text;
+  model.replace(model.find("%5 = mul %4 %4"), 14, "%5 = abs %4");
+  model.replace(model.find("(y - label)^2"), 13, "abs(y - label)");
+  changed.fingerprints[3].text = "kind: adam\n";
+  EXPECT_EQ(run(changed, {"--resume"}), 4);
+  const std::string modelLines = "    snapshot: linear.ech:4  loss sum((y - label)^2)\n"
+                                 "    now:      linear.ech:4  loss sum(abs(y - label))\n",
+                    optimizerLines = "    snapshot: kind sgd\n    now:      kind adam\n";
+  EXPECT_EQ(messages, "echelon: --resume: snapshot \"DIR/ckpt/step-00000004\" is of another run\n  model differs:\n" +
+                          modelLines + "  optimizer differs:\n" + optimizerLines +
+                          "  --accept model,optimizer goes on all the same; --out DIR starts anew in another "
+                          "directory\n");
+  EXPECT_EQ(run(changed, {"--resume", "--accept", "model"}), 4);
+  EXPECT_EQ(messages, "echelon: --resume: snapshot \"DIR/ckpt/step-00000004\" is of another run\n"
+                      "  optimizer differs:\n" +
+                          optimizerLines +
+                          "  --accept optimizer goes on all the same; --out DIR starts anew in another directory\n");
+  for (const std::string transport : {"shm", "threads"}) {
+    fs::remove_all(folder + "/" + transport);
+    fs::create_directories(folder + "/" + transport);
+    fs::copy(folder + "/ckpt", folder + "/" + transport + "/ckpt", fs::copy_options::recursive);
+    const Rows log = logOf(changed, {"--resume", "--accept", "model,optimizer", "--transport", transport, "--out",
+                                     folder + "/" + transport});
+    EXPECT_EQ(messages, "echelon: --resume: another model is accepted\n" + modelLines +
+                            "echelon: --resume: another optimizer is accepted\n" + optimizerLines +
+                            "echelon: --resume: optimizer: lr peak 0.05 is now none\n");
+    ASSERT_GE(log.size(), 2u);
+    EXPECT_EQ(log[0]["accepted"], true);
+    EXPECT_EQ(log[0]["changed"], "model");
+    EXPECT_EQ(log[0]["snapshot"], "linear.ech:4  loss sum((y - label)^2)");
+  }
+}
+
+// What is not another is not accepted for long: the word is told to be without effect, and the run goes on.
+TEST_F(Run, NothingToAccept) {
+  const Program program = saving(linear::program(folder, 1, 1));
+  ASSERT_EQ(run(program, {"--steps", "4"}), 0);
+  EXPECT_EQ(run(program, {"--resume", "--accept", "data"}), 0);
+  EXPECT_EQ(messages, "echelon: --accept data: the snapshot's is the same, so that there is nothing to accept\n");
+  EXPECT_EQ(run(program, {"--accept", "data"}), 2);
+  EXPECT_NE(messages.find("--accept goes with --resume: it says what may be another than the snapshot's\n"),
+            std::string::npos)
+      << messages;
+  for (const std::string words : {"", "layout", "model,", "model,,data", "Model"}) {
+    EXPECT_EQ(run(program, {"--resume", "--accept", words}), 2);
+    EXPECT_NE(messages.find("--accept takes model, data or optimizer, or several with commas, not \"" + words + "\"\n"),
+              std::string::npos)
+        << messages;
+  }
+}
+
+// Data with another number of training samples is other data, also where the path is the same; held-out samples train
+// nothing.
+TEST_F(Run, DataOfAnotherSize) {
+  const Program program = saving(linear::program(folder, 1, 1));
+  ASSERT_EQ(run(program, {"--steps", "4"}), 0);
+  auto cut = [&](const std::string &name, int count) {
+    const std::string images = read("data/" + name + "-images"), labels = read("data/" + name + "-labels");
+    write("data/" + name + "-images",
+          std::string(images).replace(7, 1, 1, char(count)).substr(0, size_t(16 + 6 * count)));
+    write("data/" + name + "-labels", std::string(labels).replace(7, 1, 1, char(count)).substr(0, size_t(8 + count)));
+  };
+  cut("t10k", 12);
+  EXPECT_EQ(run(program, {"--resume", "--steps", "5"}), 0);
+  EXPECT_EQ(messages, "echelon: --resume: data: held out 13 is now 12\n");
+  cut("train", 39);
   EXPECT_EQ(run(program, {"--resume"}), 4);
-  EXPECT_EQ(messages,
-            "echelon: --resume: snapshot \"DIR/ckpt/step-00000004\" is of another run\n"
-            "  data differs:\n    snapshot: samples 40, held out 13\n    now:      samples 40, held out 12\n"
-            "  a changed layout, length, evaluation or checkpoint clause would be fine; go on with what the snapshot "
-            "was made by, or start anew in another directory (--out DIR)\n");
+  EXPECT_EQ(messages, "echelon: --resume: snapshot \"DIR/ckpt/step-00000005\" is of another run\n"
+                      "  data differs:\n    snapshot: samples 40\n    now:      samples 39\n"
+                      "  --accept data goes on all the same; --out DIR starts anew in another directory\n");
+  EXPECT_EQ(run(program, {"--resume", "--accept", "data"}), 0) << messages;
+}
+
+// A snapshot from before the model was kept as text is read: its tensors say what they must.
+TEST_F(Run, SnapshotOfTheFirstVersion) {
+  const Program program = saving(linear::program(folder, 1, 1));
+  const Rows whole = logOf(program, {}, "whole");
+  for (const int version : {1, 3}) {
+    nlohmann::ordered_json manifest = nlohmann::ordered_json::parse(read("ckpt/step-00000016/manifest.json"));
+    for (const char *name : {"samples", "moments_from", "checksum"})
+      manifest.erase(name);
+    manifest["version"] = version;
+    manifest["fingerprints"] = {{"model", "param w [pixel=6] f64\nwhat is computed from them 169\n"}};
+    char checksum[16];
+    const std::string body = manifest.dump();
+    std::snprintf(checksum, sizeof checksum, "%08x", crc32Of(0, body.data(), body.size()));
+    manifest["checksum"] = checksum;
+    fs::remove_all(folder + "/ckpt/step-00000020");
+    write("ckpt/step-00000016/manifest.json", manifest.dump(1) + "\n");
+    if (version == 3) {
+      EXPECT_EQ(run(program, {"--evaluate-from", folder + "/ckpt/step-00000016"}), 4);
+      EXPECT_EQ(messages,
+                "echelon: snapshot \"DIR/ckpt/step-00000016\" is of version 3 of the format, and this program "
+                "reads 1 and 2\n");
+      continue;
+    }
+    const Rows log = logOf(program, {"--resume"});
+    EXPECT_EQ(messages, "echelon: --resume: snapshot \"DIR/ckpt/step-00000016\" is of an earlier version of Echelon, "
+                        "which did not keep what was computed: its tensors are those of this model, and whether the "
+                        "rest is the same is not known\n");
+    EXPECT_EQ(withoutTimes({log.end() - 3, log.end()}), withoutTimes({whole.end() - 3, whole.end()}));
+    EXPECT_EQ(run(program, {"--evaluate-from", folder + "/ckpt/step-00000016"}), 0) << messages;
+    EXPECT_EQ(messages, "");
+  }
 }
 
 // A damaged snapshot is named and the one before it taken: a flipped bit in a tensor, a file cut off, a manifest cut
@@ -369,14 +471,18 @@ TEST_F(Run, DamagedSnapshots) {
 TEST_F(Run, EvaluateFrom) {
   const Rows trained = logOf(saving(linear::program(folder, 2, 2)), {}, "trained");
   Program other = linear::program(folder, 1, 2);
-  other.fingerprints[3].text = "adam";
+  other.fingerprints[0].text = "mathematics 1\n";
+  other.fingerprints[3].text = "kind: adam\n";
   const Rows log = logOf(other, {"--evaluate-from", folder + "/ckpt"}, "evaluated");
   expectNear({trained.end() - 2, trained.end()}, log);
   const Rows eight = logOf(other, {"--evaluate-from", folder + "/ckpt/step-00000008"}, "evaluated");
   EXPECT_EQ(eight[0]["step"], 8);
   EXPECT_NEAR(eight[0]["eval_loss"].get<double>(), trained[8]["eval_loss"].get<double>(), 1e-11);
-  other.fingerprints[0].text = "param w[pixel, hidden]";
+  other.stored[0].path = "weight";
   EXPECT_EQ(run(other, {"--evaluate-from", folder + "/ckpt"}), 4);
+  EXPECT_EQ(messages, "echelon: snapshot \"DIR/ckpt/step-00000020\" does not have the tensors of this model\n"
+                      "  weight is not in the snapshot; it has w, which is not there now\n"
+                      "  evaluate it with the model that it is of\n");
   EXPECT_EQ(run(other, {"--evaluate-from", folder + "/nowhere"}), 4);
   EXPECT_EQ(messages, "echelon: there is no snapshot in \"DIR/nowhere\"\n");
 }
