@@ -80,24 +80,25 @@ template <typename T> inline T square(T x) { return x * x; }
 namespace detail {
 constexpr float kLog2e = 1.44269504088896341f, kLog2eRest = 1.92596299e-8f;
 constexpr float kExpShift = kRoundFloat + 127;
-constexpr float kExpZero = -87.9f; // below, exp is 0
+constexpr float kExpZero = -86.99f; // below, exp is 0
 /// A minimax fit of 2^f, f in [-0.5, 0.5], 2^0 being exact; the highest power first.
 constexpr float kExp2[] = {1.326472731e-3f, 9.671512991e-3f, 5.550733581e-2f, 2.402224243e-1f, 6.931470037e-1f, 1.0f};
 } // namespace detail
-/// 2^n * 2^f, n + f = x / log 2. The low bits of t are n + 127, which moved up are 2^n. Above 2^127.5 the result is
-/// inf, below 2^-126.8 it is 0.
+/// (2 * 2^f) * 2^(n - 1), n + f = x / log 2: n goes up to 128, and 2^128 is no float. The low bits of t are n + 126,
+/// which moved up are 2^(n - 1). Below 2^-125.5, which is 1.7e-38, the result is 0.
 inline float exp(float x) {
-  float t = x * detail::kLog2e + detail::kExpShift;
-  int32_t top = detail::bitsOf(detail::kExpShift) + 128;
+  constexpr float shift = detail::kExpShift - 1;
+  float t = x * detail::kLog2e + shift;
+  int32_t top = detail::bitsOf(shift) + 128;
   int32_t bits = detail::bitsOf(t) < top ? detail::bitsOf(t) : top;
-  float f = x * detail::kLog2e - (detail::fromBits(bits) - detail::kExpShift);
+  float f = x * detail::kLog2e - (detail::fromBits(bits) - shift);
   f = f + x * detail::kLog2eRest;
-  float p = detail::kExp2[0];
-  p = p * f + detail::kExp2[1];
-  p = p * f + detail::kExp2[2];
-  p = p * f + detail::kExp2[3];
-  p = p * f + detail::kExp2[4];
-  p = p * f + detail::kExp2[5];
+  float p = 2 * detail::kExp2[0];
+  p = p * f + 2 * detail::kExp2[1];
+  p = p * f + 2 * detail::kExp2[2];
+  p = p * f + 2 * detail::kExp2[3];
+  p = p * f + 2 * detail::kExp2[4];
+  p = p * f + 2 * detail::kExp2[5];
   p = p * detail::fromBits(static_cast<int32_t>(static_cast<uint32_t>(bits) << 23));
   return x < detail::kExpZero ? 0.0f : p;
 }
@@ -134,7 +135,7 @@ inline float log(float x) {
 inline double log(double x) { return std::log(x); }
 
 namespace detail {
-/// log |x| and e^x to about 1e-12, for pow, sin, cos of floats.
+/// log |x| and e^x to about 1e-12, for pow of floats.
 inline double logWide(double x) {
   int64_t bits = bitsOf(x);
   int64_t n = (bits - 0x3fe6a09e667f3bcdLL) & ~0xfffffffffffffLL; // n * 2^52, n the exponent of x / sqrt(1/2)
@@ -171,36 +172,44 @@ inline double expWide(double x) {
   p = p * r + 1.0;
   return p * powerOfTwo(n);
 }
-/// sin(x + quarters * pi / 2), |x| up to 1e9.
-inline double sinWide(double x, int64_t quarters) {
-  double t = x * 0.63661977236758134308 + kRoundDouble;
-  int64_t q = bitsOf(t) + quarters;
-  double k = t - kRoundDouble;
-  double r = x - k * 1.57079632673412561417e+00; // 33 bits of pi / 2
-  r = r - k * 6.07710050650619224932e-11;
-  double z = r * r;
-  double s = -1.0 / 39916800;
-  s = s * z + 1.0 / 362880;
-  s = s * z - 1.0 / 5040;
-  s = s * z + 1.0 / 120;
-  s = s * z - 1.0 / 6;
-  s = s * z * r + r;
-  double c = 1.0 / 479001600;
-  c = c * z - 1.0 / 3628800;
-  c = c * z + 1.0 / 40320;
-  c = c * z - 1.0 / 720;
-  c = c * z + 1.0 / 24;
-  c = c * z - 0.5;
-  c = c * z + 1.0;
-  double v = (q & 1) ? c : s;
-  return (q & 2) ? -v : v;
+/// Two numbers of 53 bits beside multiples of 2 pi, and how far beyond these they are; pi / 2 in two parts.
+constexpr double kTurns[] = {0x1.99caa5236feeap+78, 0x1.b951f1572eba5p+27};
+constexpr double kBeyond[] = {-0x1.b88a70d18604ep-55, -0x1.f54f5227a4e84p-56};
+constexpr double kQuarter = 0x1.921fb54442d18p+0, kQuarterRest = 0x1.1a62633145c07p-54;
+/// sin(x + quarters * pi / 2). x is reduced by multiples of each of kTurns, then of pi / 2: quotients stay below 2^51,
+/// so that they are rounded to integers by an addition, and remainders are exact. Of what is left, fits in float
+/// (Cephes).
+inline float sinFrom(float x, int32_t quarters) {
+  double r = x;
+  const double k0 = (r * (1 / kTurns[0]) + kRoundDouble) - kRoundDouble;
+  r = __builtin_fma(-k0, kTurns[0], r);
+  const double k1 = (r * (1 / kTurns[1]) + kRoundDouble) - kRoundDouble;
+  r = __builtin_fma(-k1, kTurns[1], r);
+  const double t = r * 0.63661977236758134308 + kRoundDouble, k = t - kRoundDouble;
+  r = __builtin_fma(-k, kQuarter, r);
+  r = r - k * kQuarterRest;
+  r = r + k0 * kBeyond[0];
+  r = r + k1 * kBeyond[1];
+  const float a = static_cast<float>(r), z = a * a;
+  const int32_t q = static_cast<int32_t>(bitsOf(t)) + quarters;
+  float s = -1.9515295891e-4f;
+  s = s * z + 8.3321608736e-3f;
+  s = s * z - 1.6666654611e-1f;
+  s = s * z + 1.0f;
+  s = s * a;
+  float c = 2.443315711809948e-5f;
+  c = c * z - 1.388731625493765e-3f;
+  c = c * z + 4.166664568298827e-2f;
+  c = c * z - 0.5f;
+  c = c * z + 1.0f;
+  const float v = (q & 1) ? c : s;
+  return fromBits(static_cast<int32_t>(static_cast<uint32_t>(bitsOf(v)) ^ static_cast<uint32_t>(q & 2) << 30));
 }
 } // namespace detail
 
-/// |x| up to 1e9; beyond, the result is finite but meaningless.
-inline float sin(float x) { return static_cast<float>(detail::sinWide(x, 0)); }
+inline float sin(float x) { return detail::sinFrom(x, 0); }
 inline double sin(double x) { return std::sin(x); }
-inline float cos(float x) { return static_cast<float>(detail::sinWide(x, 1)); }
+inline float cos(float x) { return detail::sinFrom(x, 1); }
 inline double cos(double x) { return std::cos(x); }
 
 /// As std::pow: x < 0 needs an integer y, x^0 = 1.
@@ -213,7 +222,7 @@ inline float pow(float x, float y) {
   v = a == inf ? (y < 0.0f ? 0.0f : inf) : v;
   float half = y * 0.5f;
   bool integer = floor(y) == y, odd = integer && floor(half) != half;
-  v = x < 0.0f && odd ? -v : v;
+  v = detail::bitsOf(x) < 0 && odd ? -v : v;
   v = x < 0.0f && a < inf && !integer ? std::numeric_limits<float>::quiet_NaN() : v;
   v = x != x || y != y ? x + y : v;
   v = y == 0.0f ? 1.0f : v;
