@@ -54,19 +54,30 @@ inline float floor(float x) { return __builtin_floorf(x); }
 inline double floor(double x) { return __builtin_floor(x); }
 inline int32_t floor(int32_t x) { return x; }
 /// x - floor(x / y) * y, which has the sign of y. An integer y is not 0: the compiler sees to it.
-template <typename T> inline T mod(T x, T y) {
-  if constexpr (std::is_integral_v<T>) {
-    if (y == T(-1)) // the least integer by -1 is beyond the type
-      return T(0);
-    T r = x % y;
-    return r != 0 && ((r < 0) != (y < 0)) ? r + y : r;
-  } else {
-    T r = x - floor(x / y) * y, size = abs(y);
-    r = y > T(0) ? r : -r;
-    r = r < T(0) ? r + size : r; // x / y may have been rounded to the next integer
-    r = r >= size ? T(0) : r;
-    return y > T(0) ? r : -r;
-  }
+inline int32_t mod(int32_t x, int32_t y) {
+  if (y == -1) // the least integer by -1 is beyond the type
+    return 0;
+  const int32_t r = x % y;
+  return r != 0 && ((r < 0) != (y < 0)) ? r + y : r;
+}
+inline double mod(double x, double y) {
+  const double r = std::fmod(x, y); // exact, with the sign of x
+  return r != 0 && (r < 0) != (y < 0) ? r + y : r;
+}
+/// As exact as fmod, without its loop: a quotient that is right to 51 bits leaves a remainder that a double holds, and
+/// each further one takes 51 bits more from it. Six take all that two floats can differ by. As 1 / y is rounded, y
+/// itself may be left.
+inline float mod(float x, float y) {
+  const double b = clamp<double>(y, -1e300, 1e300), size = __builtin_fabs(b), inverse = 1.0 / b;
+  double r = x;
+  r = __builtin_fma(-__builtin_trunc(r * inverse), b, r);
+  r = __builtin_fma(-__builtin_trunc(r * inverse), b, r);
+  r = __builtin_fma(-__builtin_trunc(r * inverse), b, r);
+  r = __builtin_fma(-__builtin_trunc(r * inverse), b, r);
+  r = __builtin_fma(-__builtin_trunc(r * inverse), b, r);
+  r = __builtin_fma(-__builtin_trunc(r * inverse), b, r);
+  r = r >= size ? r - size : r <= -size ? r + size : r;
+  return static_cast<float>(r * b < 0 ? r + b : r);
 }
 
 //===-- powers and logarithms ------------------------------------------------------------------------------------===//

@@ -98,7 +98,9 @@ Value absolute(Site s) { return s.times(s.map(Function::Sign, {s.x()})); } // 0 
 Value modulo(Site s) {                                                     // a - b floor(a / b)
   if (s.operand == 0)
     return s.pass();
-  return s.build.neg(s.times(s.map(Function::Floor, {s.build.div(s.x(0), s.x(1))})));
+  // floor(a / b) is (a - y) / b, rounded: a / b itself may have been rounded to the next integer
+  Value quotient = s.build.div(s.build.sub(s.x(0), s.y()), s.x(1));
+  return s.build.neg(s.times(s.map(Function::Floor, {s.build.add(quotient, s.number(0.5))})));
 }
 Value larger(Site s) { return s.where(s.map(Function::Ge, {s.x(0), s.x(1)}), s.operand == 1); } // ties: the first
 Value smaller(Site s) { return s.where(s.map(Function::Le, {s.x(0), s.x(1)}), s.operand == 1); }

@@ -150,6 +150,23 @@ TEST(Elementwise, ModIsFloored) {
   }
 }
 
+// mod is fmod's remainder with the divisor's sign, however large or small the quotient is.
+TEST(Elementwise, ModIsExact) {
+  for (float x : {0.0f, 1e-45f, 1e-30f, 0.1f, 0.5f, 1.0f, 2.5f, 12345.0f, 16777216.0f, 1e8f, 1e19f, 1e30f, 3e38f})
+    for (float y : {1e-45f, 1e-40f, 1e-30f, 0.1f, 0.3f, 0.7f, 1.0f, 3.0f, 12345.0f, 1e8f, 1e19f, 3e38f, kInf})
+      for (int signs = 0; signs < 4; ++signs) {
+        const float a = signs & 1 ? -x : x, b = signs & 2 ? -y : y;
+        double r = std::fmod(double(a), double(b));
+        r = r != 0 && (r < 0) != (b < 0) ? r + double(b) : r;
+        EXPECT_EQ(math::mod(a, b), float(r)) << a << " mod " << b;
+        if (std::isfinite(b)) {
+          EXPECT_EQ(math::mod(double(a), double(b)), r) << a << " mod " << b;
+        }
+      }
+  EXPECT_TRUE(std::isnan(math::mod(kInf, 3.0f)));
+  EXPECT_TRUE(std::isnan(math::mod(1.0f, 0.0f)));
+}
+
 // At the kinks a derivative is 0.
 TEST(Elementwise, KinksHaveDerivativeZero) {
   EXPECT_EQ(math::step(0.0), 0.0);
