@@ -326,17 +326,19 @@ template <typename T> inline T tanh_grad(T y) { return T(1) - y * y; }
 /// From the argument.
 template <typename T> inline T erf_grad(T x) { return T(1.1283791670955125739) * exp(-x * x); }
 namespace detail {
-/// sigmoid(x) and 1 - sigmoid(x), the latter without cancellation.
+/// sigmoid(x) and 1 - sigmoid(x), the latter without cancellation; exp(-x) is finite.
 template <typename T> struct SigmoidPair {
   T s, rest;
   explicit SigmoidPair(T x) {
-    T e = exp(min(-x, T(sizeof(T) == 4 ? 69 : 600))); // finite, so that e * s is never inf * 0
+    T e = exp(-x);
     s = T(1) / (T(1) + e);
     rest = e * s;
   }
 };
 } // namespace detail
 template <typename T> inline T silu_grad(T x) {
+  constexpr T least = sizeof(T) == 4 ? -88 : -700;
+  x = x < least ? least : x; // there it is 0, and exp(-x) is finite; a NaN stays
   detail::SigmoidPair<T> p(x);
   return p.s * (T(1) + x * p.rest);
 }
@@ -344,9 +346,13 @@ template <typename T> inline T gelu_grad(T x) {
   return normal_cdf(x) + x * T(0.39894228040143267794) * exp(T(-0.5) * x * x);
 }
 template <typename T> inline T gelu_tanh_grad(T x) {
-  detail::SigmoidPair<T> p(T(1.5957691216057307117) * (x + T(0.044715) * x * x * x));
-  T du = T(1.5957691216057307117) * (T(1) + T(0.134145) * x * x);
-  return p.s * (T(1) + x * p.rest * du);
+  constexpr T most = sizeof(T) == 4 ? T(10.02) : T(20);
+  x = x > most ? most : x; // there it is 1, and 0 on the other side; x^3 and exp are finite, and a NaN stays
+  x = x < -most ? -most : x;
+  constexpr T c = T(1.5957691216057307117), cube = c * T(0.044715);
+  const T z = x * x;
+  detail::SigmoidPair<T> p(x * (c + cube * z));
+  return p.s * (T(1) + x * p.rest * (c + 3 * cube * z));
 }
 
 } // namespace echelon::runtime::math

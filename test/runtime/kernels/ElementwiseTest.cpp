@@ -76,6 +76,22 @@ TEST(Elementwise, FloatActivationsFollowTheDoubleOnes) {
   EXPECT_LT(same([](auto x) { return math::silu_grad(x); }, 1), 4e-7);
 }
 
+// Far out an activation's derivative is 0 or 1, and not what is left of a size that fp32 does not hold.
+TEST(Elementwise, DerivativesOfActivationsEndAtZeroAndOne) {
+  for (float x : {100.0f, 1e4f, 1e8f, 1e12f, 1e19f, 1e25f, 3e38f}) {
+    EXPECT_NEAR(math::gelu_tanh_grad(x), 1, 1e-7) << x;
+    EXPECT_NEAR(math::gelu_tanh_grad(-x), 0, 1e-30) << -x;
+    EXPECT_NEAR(math::silu_grad(x), 1, 1e-7) << x;
+    EXPECT_NEAR(math::silu_grad(-x), 0, 1e-30) << -x;
+    EXPECT_NEAR(math::gelu_tanh_grad(-double(x)), 0, 1e-40) << -x;
+    EXPECT_NEAR(math::silu_grad(-double(x)), 0, 1e-40) << -x;
+  }
+  for (float x : {100.0f, 1e12f, 1e19f, 3e38f}) {
+    EXPECT_NEAR(math::gelu_grad(x), 1, 1e-6) << x;
+    EXPECT_NEAR(math::gelu_grad(-x), 0, 1e-6) << -x;
+  }
+}
+
 // A loss that is not finite must be seen: NaN comes out wherever it goes in.
 TEST(Elementwise, NanPropagates) {
   for (float y : {math::exp(kNan),       math::log(kNan),       math::sqrt(kNan),
