@@ -119,6 +119,13 @@ const std::map<std::string, Lowering::Builtin> &Lowering::builtins() {
   return table;
 }
 
+std::map<std::string, std::vector<std::string>> echelon::frontend::builtInFunctions() {
+  std::map<std::string, std::vector<std::string>> functions;
+  for (const auto &[name, of] : Lowering::builtins())
+    functions[name].assign(of.names.begin(), of.names.end());
+  return functions;
+}
+
 bool Lowering::isBlock(const File &file, const Path &path) const {
   return shared.program.findBlock(file, path) != nullptr;
 }

@@ -6,6 +6,8 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 
+#include <map>
+
 namespace echelon::frontend {
 
 /// Which model, with what it is called with and what the train block says about its size and numbers.
@@ -59,6 +61,9 @@ struct ModelFacts {
     return nullptr;
   }
 };
+
+/// The functions that are built in, each with the names of its arguments in their order.
+std::map<std::string, std::vector<std::string>> builtInFunctions();
 
 /// The module: `ech.variable`s, `ech.input`s, `ech.step @train` and `ech.step @evaluate`, module attributes `ech.batch`
 /// and `ech.batch_axis`. Every mistake in the model is reported in this one call; null when there was an error. `facts`

@@ -217,6 +217,7 @@ private:
     Handler handler;
   };
   static const std::map<std::string, Builtin> &builtins();
+  friend std::map<std::string, std::vector<std::string>> builtInFunctions();
   std::optional<Args> bind(const std::vector<Argument> &arguments, const std::vector<std::string> &names,
                            const std::set<std::string> &required, const std::string &callee, SourceRange range,
                            const std::set<std::string> &takenAsAxes = {});
