@@ -85,8 +85,8 @@ Expression echelon::rt::apply(StringRef function, ArrayRef<Expression> x, ArrayR
   switch (f) {
   case Function::Neg:
     return {"-" + x[0].within(9), 6};
-  case Function::Not:
-    return {"!" + x[0].within(9), 6};
+  case Function::Not: // beside & and | compilers want it in brackets
+    return {"!" + x[0].within(9), 3};
   case Function::StopGradient:
     return x[0];
   case Function::Cast:
