@@ -100,8 +100,10 @@ public:
       shares.push_back(softmax(Reals(scores.begin() + p * kExperts, scores.begin() + (p + 1) * kExperts)));
       std::vector<int64_t> order(kExperts);
       std::iota(order.begin(), order.end(), 0);
-      std::stable_sort(order.begin(), order.end(),
-                       [&](int64_t a, int64_t b) { return shares[p][a].value() > shares[p][b].value(); });
+      std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+        const Wide x = shares[p][a].value(), y = shares[p][b].value();
+        return x != y ? x > y : a < b;
+      });
       chosen.emplace_back(order.begin(), order.begin() + kTop);
     }
   }
