@@ -135,7 +135,12 @@ private:
 
   static bool isExponentialOverSum(Value value) {
     MapOp quotient = mapOf(value, Function::Div);
-    return quotient && mapOf(quotient.getOperands()[0], Function::Exp);
+    if (!quotient)
+      return false;
+    Value power = quotient.getOperands()[0];
+    if (MapOp masked = mapOf(power, Function::Select))
+      power = masked.getOperands()[1];
+    return mapOf(power, Function::Exp) != nullptr;
   }
 
   bool masked(Value value, Value zeroed, AttentionPattern &p) {
