@@ -3,6 +3,7 @@
 #include "tools/echelon/Executable.h"
 #include "tools/echelon/Options.h"
 #include "tools/echelon/Paths.h"
+#include "tools/echelon/StageDump.h"
 
 #include "frontend/ast/Dump.h"
 #include "llvm/Support/raw_ostream.h"
@@ -75,7 +76,9 @@ static int build(const BuildOptions &options) {
     Stage stage = options.emit == "dist" ? Stage::Dist : Stage::Rt;
     if (options.emit != "ech" && !compilation.lower(stage))
       return stop();
-    llvm::raw_string_ostream(text) << *compilation.module << "\n";
+    llvm::raw_string_ostream stream(text);
+    compilation.module->print(stream, readableIr());
+    stream << "\n";
     compilation.printDiagnostics();
     return write(text, options.output) ? Fine : Usage;
   }

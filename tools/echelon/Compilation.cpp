@@ -13,6 +13,7 @@
 #include "tools/echelon/LayoutText.h"
 #include "tools/echelon/Paths.h"
 #include "tools/echelon/Settings.h"
+#include "tools/echelon/StageDump.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <filesystem>
@@ -169,8 +170,8 @@ void Compilation::openContext() {
       code = static_cast<Code>(number);
       text = text.substr(7);
     }
-    Diagnostic &d = diagnostics.report(code, isError ? Severity::Error : Severity::Warning,
-                                       rangeOf(said.getLocation()), text);
+    Diagnostic &d =
+        diagnostics.report(code, isError ? Severity::Error : Severity::Warning, rangeOf(said.getLocation()), text);
     for (mlir::Diagnostic &note : said.getNotes())
       d.note(rangeOf(note.getLocation()), note.str());
     return mlir::success();
@@ -324,13 +325,8 @@ void Compilation::warnOfUnseenMetrics() {
 bool Compilation::lower(Stage until) {
   size_t before = diagnostics.errorCount();
   mlir::PassManager manager(context.get());
-  if (!options.dumpStages.empty()) {
-    mlir::OpPrintingFlags flags;
-    manager.enableIRPrintingToFileTree([](mlir::Pass *, mlir::Operation *) { return false; },
-                                       [](mlir::Pass *, mlir::Operation *) { return true; },
-                                       /*printModuleScope=*/true, /*printAfterOnlyOnChange=*/false,
-                                       /*printAfterOnlyOnFailure=*/false, options.dumpStages, flags);
-  }
+  if (!options.dumpStages.empty())
+    manager.addInstrumentation(dumpStages(*module, options.dumpStages, stemOf(options.spec)));
   buildPipeline(manager, until, options.pipeline);
   if (mlir::failed(manager.run(*module))) {
     if (diagnostics.errorCount() == before)
@@ -381,47 +377,6 @@ bool Compilation::wouldOverwrite(const std::string &file) const {
       return true;
     }
   return false;
-}
-
-std::string Compilation::key() const {
-  std::vector<std::string> parts{buildStamp(),
-                                 std::filesystem::absolute(options.spec).string(),
-                                 options.train,
-                                 options.oneRank ? "1" : "",
-                                 options.keepGradients ? "g" : "",
-                                 options.profile ? "p" : "",
-                                 options.doublePrecision ? "d" : "",
-                                 std::to_string(options.batch),
-                                 options.wholeBatch ? "w" : "",
-                                 options.layout,
-                                 std::to_string(options.microBatches),
-                                 options.trainingOnly ? "t" : "",
-                                 std::to_string(options.pipeline.loopBytes),
-                                 std::to_string(options.nodeRanks)};
-  for (size_t f = 0; f < sources.size(); ++f)
-    parts.emplace_back(sources.text(static_cast<FileId>(f)));
-  // The steps of `epochs` come from the size of the data, and so does whether there are as many batches to evaluate on
-  // as were asked for.
-  auto addFiles = [&](const runtime::DataSpec &spec) {
-    for (const std::string &file : dataFiles(spec, folder()))
-      parts.push_back(fileStamp(file));
-  };
-  bool ofData = trainPlan.lengthEpochs > 0;
-  for (const frontend::PlannedEvaluation &evaluation : trainPlan.evaluations) {
-    if (evaluation.batches && evaluation.source)
-      addFiles(*evaluation.source);
-    ofData |= evaluation.batches && !evaluation.source;
-    ofData |= evaluation.source && evaluation.source->kind == "csv" && trainPlan.data.kind == "csv"; // columns' names
-  }
-  if (ofData)
-    addFiles(trainPlan.data);
-  for (const char *name : {"CXX", "CXXFLAGS"}) {
-    const char *value = std::getenv(name);
-    parts.emplace_back(value ? value : "");
-  }
-  for (const auto &[name, value] : options.modelArguments)
-    parts.push_back(name + "=" + value.text());
-  return hashOf(parts);
 }
 
 } // namespace echelon

@@ -64,8 +64,6 @@ public:
   /// What this run computes otherwise than one device would.
   std::vector<std::string> otherMathematics() const;
 
-  /// Everything that decides the generated program, hashed: spec, imports, options, this build.
-  std::string key() const;
   /// Whether a file that is to be written is one that this spec is made of or trains on; says so on standard error.
   bool wouldOverwrite(const std::string &file) const;
   /// Prints what was found, and returns whether there were errors.

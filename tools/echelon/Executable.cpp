@@ -10,6 +10,7 @@
 
 #include "runtime/launch/Terminal.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/Program.h"
 
 #include <cerrno>
 #include <chrono>
@@ -25,9 +26,7 @@ namespace fs = std::filesystem;
 
 namespace echelon {
 
-/// What was told when the program was built, beside it in the build cache.
-static constexpr const char *kWarnings = ".warnings";
-/// The hash of the program, beside it, too.
+/// The hash of the program, beside it in the build cache.
 static constexpr const char *kHash = ".hash";
 
 static std::string contentOf(const fs::path &file) {
@@ -122,6 +121,17 @@ bool buildExecutable(const std::string &text, const std::string &path, int &exit
   return false;
 }
 
+/// Everything that decides the executable, hashed: the program's text, the command that compiles it with the compiler's
+/// own file, the runtime.
+static std::string cacheKey(const std::string &text, const std::string &stem) {
+  std::vector<std::string> parts = hostCommand(stem + ".cpp", stem);
+  const auto compiler = llvm::sys::findProgramByName(parts.front());
+  parts.push_back(fileStamp(compiler ? *compiler : parts.front()));
+  parts.push_back(runtimeStamp());
+  parts.push_back(text);
+  return hashOf(parts);
+}
+
 std::string executableOf(Compilation &compilation, int &exitCode, const std::function<std::string()> &refuse) {
   exitCode = SpecWrong;
   if (!compilation.parse() || !compilation.plan()) {
@@ -143,12 +153,16 @@ std::string executableOf(Compilation &compilation, int &exitCode, const std::fun
     exitCode = HostCompilerFailed;
     return "";
   }
-  std::string stem = stemOf(compilation.options.spec);
-  fs::path kept = fs::path(cache) / compilation.key(), program = kept / stem;
+  std::string text;
+  if (!compilation.elaborate() || !compilation.lower(Stage::Rt) || !compilation.emit(text)) {
+    compilation.printDiagnostics();
+    return "";
+  }
+  const std::string stem = stemOf(compilation.options.spec);
+  const fs::path kept = fs::path(cache) / cacheKey(text, stem), program = kept / stem;
   std::error_code unreadable;
   if (fs::exists(program, unreadable) && isWhole(program)) {
-    if (compilation.options.warns)
-      std::cerr << frontend::printable(contentOf(kept / (stem + kWarnings)), frontend::Lines::Kept);
+    compilation.printDiagnostics();
     exitCode = Fine;
     return program;
   }
@@ -156,11 +170,6 @@ std::string executableOf(Compilation &compilation, int &exitCode, const std::fun
     std::cerr << "echelon: cannot read the build cache " << frontend::quoted(kept.string()) << ": "
               << unreadable.message() << "; set ECHELON_CACHE to a folder of your own\n";
     exitCode = HostCompilerFailed;
-    return "";
-  }
-  std::string text;
-  if (!compilation.elaborate() || !compilation.lower(Stage::Rt) || !compilation.emit(text)) {
-    compilation.printDiagnostics();
     return "";
   }
   TemporaryFolder folder;
@@ -173,8 +182,6 @@ std::string executableOf(Compilation &compilation, int &exitCode, const std::fun
   const std::string built = folder.path() + "/" + stem;
   if (!buildExecutable(text, built, exitCode, cache))
     return "";
-  if (const std::string warnings = compilation.diagnostics.text(); !warnings.empty())
-    std::ofstream(built + kWarnings) << warnings;
   std::ofstream(built + kHash) << hashOf({contentOf(built)});
   folder.rename(kept); // where another build of the same was faster that one serves
   if (!folder.path().empty() && !isWhole(program))

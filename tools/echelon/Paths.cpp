@@ -1,5 +1,6 @@
 #include "tools/echelon/Paths.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/BLAKE3.h"
 
@@ -22,7 +23,20 @@ std::string fileStamp(const std::string &file) {
          std::to_string(info.st_mtim.tv_nsec) + ";";
 }
 
-std::string buildStamp() { return fileStamp("/proc/self/exe") + fileStamp(runtimeLibrary()); }
+std::string runtimeStamp() {
+  namespace fs = std::filesystem;
+  std::vector<std::string> headers;
+  std::error_code none;
+  for (fs::recursive_directory_iterator file(includeFolder() + "/runtime", none), end; file != end;
+       file.increment(none))
+    if (file->path().extension() == ".h")
+      headers.push_back(file->path().string());
+  llvm::sort(headers);
+  std::string stamp = fileStamp(runtimeLibrary());
+  for (const std::string &header : headers)
+    stamp += fileStamp(header);
+  return stamp;
+}
 
 std::string cacheFolder() {
   auto variable = [](const char *name) {

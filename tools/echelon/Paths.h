@@ -10,8 +10,8 @@ std::string includeFolder();
 /// The static library that generated programs link.
 std::string runtimeLibrary();
 
-/// A name that changes whenever the compiler or the runtime library is built anew.
-std::string buildStamp();
+/// A text that changes whenever the runtime library or a header of the runtime is written.
+std::string runtimeStamp();
 
 /// Size and time of a file: another one whenever it is written anew.
 std::string fileStamp(const std::string &file);
