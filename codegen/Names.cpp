@@ -100,52 +100,59 @@ Names::Names(ModuleOp module) {
     for (const char *form : {"", "_start", "_inner", "_inner_start"})
       taken.insert((op.getKind() + form).str());
   });
-  llvm::StringSet<> everywhere;
-  module.walk<WalkOrder::PreOrder>([&](rt::FunctionOp function) {
-    // each function has its own names; stored tensors come first
-    llvm::StringSet<> outer = taken;
-    function.walk<WalkOrder::PreOrder>([&](Operation *op) {
-      auto wanted = [&](StringRef otherwise) {
-        StringRef name = rt::nameOf(op->getLoc());
-        return name.empty() ? otherwise : name;
-      };
-      if (auto alloc = dyn_cast<rt::AllocOp>(op)) {
-        StringRef name = wanted("t");
-        bool own = name == "message" || name == "gathered" || name == "own_part" || name == "t";
-        bool derivative = !own && !name.starts_with("d_") && madeBackward(alloc.getBuffer());
-        give(alloc.getBuffer(), derivative ? ("d_" + name).str() : name.str());
-      } else if (auto view = dyn_cast<rt::ViewOp>(op)) {
-        const std::string &base = names[view.getBase()];
-        if (view.getOffset() == 0 && view.getIndices().empty()) {
-          names[view.getView()] = base;
-          return;
-        }
-        StringRef own = rt::nameOf(op->getLoc());
-        std::string name = own.empty() || own == base ? base : own.str();
-        if (view.getIndices().size() == 1 && names.count(view.getIndices()[0]) &&
-            isa<BlockArgument>(view.getIndices()[0]))
-          name = base + "_" + names[view.getIndices()[0]];
-        else if (name == base)
-          name += "_part";
-        give(view.getView(), name);
-      } else if (auto loop = dyn_cast<rt::ForOp>(op)) {
-        give(loop.position(), loop.getAxis());
-      } else if (auto number = dyn_cast<rt::NumberOp>(op)) {
-        give(number.getResult(), wanted("number"));
-      } else if (auto offset = dyn_cast<rt::OffsetOp>(op)) {
-        give(offset.getResult(), wanted("first"));
-      } else if (auto tickets = dyn_cast<rt::TicketsOp>(op)) {
-        for (Operation *user : tickets.getTickets().getUsers())
-          if (auto kept = dyn_cast<rt::CollectiveOp>(user); kept && !names.count(tickets.getTickets()))
-            give(tickets.getTickets(), (kept.getKind() + "_of_" + names[rt::allocOf(kept.getOut()).getBuffer()]).str());
-      } else if (auto started = dyn_cast<rt::CollectiveOp>(op); started && started.getTicket()) {
-        give(started.getTicket(), (started.getKind() + "_of_" + names[started.getOut()]).str());
-      }
-    });
-    for (StringRef name : taken.keys())
-      everywhere.insert(name);
-    taken = outer;
-    numbers.clear();
-  });
-  taken = everywhere;
+  for (auto function : module.getOps<rt::FunctionOp>()) // each has its own names
+    inScope(function.getBody().front());
+  taken = std::move(everywhere);
+}
+
+void Names::inScope(Block &block) {
+  const llvm::StringSet<> outerTaken = taken;
+  const llvm::StringMap<int> outerNumbers = numbers;
+  if (auto loop = dyn_cast<rt::ForOp>(block.getParentOp()))
+    give(loop.position(), loop.getAxis());
+  for (Operation &op : block) {
+    name(op);
+    if (auto loop = dyn_cast<rt::ForOp>(op))
+      inScope(loop.getBody().front());
+  }
+  for (StringRef name : taken.keys())
+    everywhere.insert(name);
+  taken = outerTaken;
+  numbers = outerNumbers;
+}
+
+void Names::name(Operation &op) {
+  auto wanted = [&](StringRef otherwise) {
+    StringRef name = rt::nameOf(op.getLoc());
+    return name.empty() ? otherwise : name;
+  };
+  if (auto alloc = dyn_cast<rt::AllocOp>(op)) {
+    StringRef name = wanted("t");
+    bool own = name == "message" || name == "gathered" || name == "part" || name == "t";
+    bool derivative = !own && !name.starts_with("d_") && madeBackward(alloc.getBuffer());
+    give(alloc.getBuffer(), derivative ? ("d_" + name).str() : name.str());
+  } else if (auto view = dyn_cast<rt::ViewOp>(op)) {
+    const std::string &base = names[view.getBase()];
+    if (view.getOffset() == 0 && view.getIndices().empty()) {
+      names[view.getView()] = base;
+      return;
+    }
+    StringRef own = rt::nameOf(op.getLoc());
+    std::string name = own.empty() || own == base ? base : own.str();
+    if (view.getIndices().size() == 1 && names.count(view.getIndices()[0]) && isa<BlockArgument>(view.getIndices()[0]))
+      name = base + "_" + names[view.getIndices()[0]];
+    else if (name == base)
+      name += "_part";
+    give(view.getView(), name);
+  } else if (auto number = dyn_cast<rt::NumberOp>(op)) {
+    give(number.getResult(), wanted("number"));
+  } else if (auto offset = dyn_cast<rt::OffsetOp>(op)) {
+    give(offset.getResult(), wanted("first"));
+  } else if (auto tickets = dyn_cast<rt::TicketsOp>(op)) {
+    for (Operation *user : tickets.getTickets().getUsers())
+      if (auto kept = dyn_cast<rt::CollectiveOp>(user); kept && !names.count(tickets.getTickets()))
+        give(tickets.getTickets(), (kept.getKind() + "_of_" + names[rt::allocOf(kept.getOut()).getBuffer()]).str());
+  } else if (auto started = dyn_cast<rt::CollectiveOp>(op); started && started.getTicket()) {
+    give(started.getTicket(), (started.getKind() + "_of_" + names[started.getOut()]).str());
+  }
 }

@@ -19,8 +19,11 @@ private:
   /// `base`, or with the lowest number behind it that nothing in `taken` has.
   std::string notTaken(const std::string &base);
   void give(mlir::Value value, llvm::StringRef wanted);
+  /// Names what a block declares; a loop's own names are free again behind it.
+  void inScope(mlir::Block &block);
+  void name(mlir::Operation &op);
   llvm::DenseMap<mlir::Value, std::string> names;
-  llvm::StringSet<> taken, temporary;
+  llvm::StringSet<> taken, temporary, everywhere;
   llvm::StringMap<int> numbers; // behind a base; all below, and the base alone (1), are taken
 };
 

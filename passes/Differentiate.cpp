@@ -93,7 +93,7 @@ struct Differentiate : echelon::impl::DifferentiateBase<Differentiate> {
       Value read = reads.lookup(variable.getSymName());
       Value gradient = read ? reverse.cotangent(read) : Value();
       Location loc = read ? read.getLoc() : variable.getLoc();
-      build.loc = NameLoc::get(builder.getStringAttr(("d" + variable.getSymName()).str()), placeOf(loc));
+      build.loc = NameLoc::get(builder.getStringAttr(("d_" + variable.getSymName()).str()), placeOf(loc));
       if (!gradient)
         gradient = build.zeros(cast<Tensor>(variable.getType()));
       GradientOp::create(builder, placeOf(loc), variable.getSymName(), gradient);

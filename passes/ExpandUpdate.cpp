@@ -156,7 +156,7 @@ struct ExpandUpdate : echelon::impl::ExpandUpdateBase<ExpandUpdate> {
     build.loc = placeOf(gradient.getLoc());
     Value w = read(build, param), g = gradient.getValue();
     if (scale)
-      g = named(build, ("d" + param.getSymName()).str(), build.mul(g, scale));
+      g = named(build, ("d_" + param.getSymName()).str(), build.mul(g, scale));
     double decay = param.getDecayed() ? line.number("decay") : 0;
     if (decay != 0 && line.kind() != "adamw")
       g = build.add(g, build.mul(w, build.constant(decay)));

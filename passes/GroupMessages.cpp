@@ -183,8 +183,10 @@ struct GroupMessages : echelon::impl::GroupMessagesBase<GroupMessages> {
   /// What messages share that travel together.
   Attribute keyOf(Operation *op) {
     Builder builder(&getContext());
+    Attribute reduction = op->getAttr("reduction");
     return builder.getArrayAttr({builder.getStringAttr(op->getName().getStringRef()), op->getAttr("over"),
-                                 op->getAttr("algorithm"), TypeAttr::get(ech::tensor(op->getOperand(0)).getElement()),
+                                 op->getAttr("algorithm"), reduction ? reduction : builder.getUnitAttr(),
+                                 TypeAttr::get(ech::tensor(op->getOperand(0)).getElement()),
                                  builder.getBoolAttr(inUpdate(op))});
   }
 

@@ -31,7 +31,7 @@ struct Overlap : echelon::impl::OverlapBase<Overlap> {
         return;
       if (isa<SliceOp, MaskOp>(op))
         local.push_back(op);
-      else if (isa<ReduceScatterOp, AllReduceOp>(op))
+      else if (isa<ReduceScatterOp, AllReduceOp>(op) && !op->hasAttr("reduction"))
         messages.push_back(op);
       else if (isa<WaitEachOp>(op))
         waits.push_back(op);

@@ -143,6 +143,50 @@ def FormCollectives : DistPass<"dist-form-collectives"> {
   }];
 }
 
+def SplitNorms : DistPass<"dist-split-norms"> {
+  let summary = "what a norm over channels does element by element becomes element-wise operations";
+  let description = [{
+    Its statistics stay one operation, and one kernel; the rest then fuses with what stands around it. Of the derivative
+    only sums remain, which are those of the derivatives by gain and bias, so that they are taken once.
+    ```mlir
+    %y, %rstd, %mean, %variance = ech.normalize %x over ["batch", "width"]
+    %s = ech.map mul %y, %gain
+    ```
+    becomes
+    ```mlir
+    %y, %rstd, %mean, %variance = ech.normalize %x over ["batch", "width"]
+    %c = ech.map sub %x, %mean
+    %n = ech.map mul %c, %rstd
+    %s = ech.map mul %n, %gain
+    ```
+    Norms over the last axes stay: a kernel reads each row once. Runs on laid-out operations, before what
+    they send inside becomes messages.
+  }];
+}
+
+def SplitInside : DistPass<"dist-split-inside"> {
+  let summary = "what an operation sends inside becomes messages like all others";
+  let description = [{
+    A reduction along an axis that is divided (softmax, cross-entropy, argmax, maxima, norms, the global norm of the
+    gradients) becomes three parts: dist.partial, what a rank finds of its part; a message (an all_reduce, or a
+    dist.collect where what the ranks found is not a sum or an extreme); dist.combine, what follows from all. Sums that
+    are wanted together travel together.
+    ```mlir
+    %p = ech.softmax %x over ["past"] {dist.inside = ["cp"], ech.why = "split past over cp: softmax"}
+    ```
+    becomes
+    ```mlir
+    %largest = ech.reduce max %x over ["past"]
+    %maximum = dist.all_reduce %largest by "max" over ["cp"] why "split past over cp: softmax"
+    %part = dist.partial sum_of_exp %x, %maximum along ["past"]
+    %sum = dist.all_reduce %part over ["cp"] why "split past over cp: softmax"
+    %p = dist.combine softmax %x, %maximum, %sum along ["past"]
+    ```
+    Runs after layout, which decides for whole operations; before everything that looks at messages: grouping, overlap,
+    cost.
+  }];
+}
+
 def OverlapLoops : DistPass<"dist-overlap-loops"> {
   let summary = "large gradients of a repeat travel between machines iteration by iteration";
   let description = [{
@@ -211,27 +255,6 @@ def Overlap : DistPass<"dist-overlap"> {
     ```
     Runs after messages are grouped; after it operations move only as far as their place among others allows: starts and
     waits keep their order.
-  }];
-}
-
-def SplitNorms : DistPass<"dist-split-norms"> {
-  let summary = "what a norm over channels does element by element becomes element-wise operations";
-  let description = [{
-    Its statistics stay one operation, and one kernel; the rest then fuses with what stands around it. Of the derivative
-    only sums remain, which are those of the derivatives by gain and bias, so that they are taken once.
-    ```mlir
-    %y, %rstd, %mean, %variance = ech.normalize %x over ["batch", "width"]
-    %s = ech.map mul %y, %gain
-    ```
-    becomes
-    ```mlir
-    %y, %rstd, %mean, %variance = ech.normalize %x over ["batch", "width"]
-    %c = ech.map sub %x, %mean
-    %n = ech.map mul %c, %rstd
-    %s = ech.map mul %n, %gain
-    ```
-    Norms over the last axes stay: a kernel reads each row once. Runs after all messages are placed, because a norm's own
-    are one joint message each way; before fusion.
   }];
 }
 

@@ -12,12 +12,13 @@ void echelon::buildPipeline(mlir::OpPassManager &manager, Stage until, PipelineO
     return;
   manager.addPass(createAssignLayout());
   manager.addPass(createFormCollectives());
+  manager.addPass(createSplitNorms());
+  manager.addPass(createSplitInside());
   manager.addPass(createOverlapLoops({options.loopBytes}));
   manager.addPass(createGroupMessages());
   manager.addPass(createOverlap());
   if (until == Stage::Dist)
     return;
-  manager.addPass(createSplitNorms());
   manager.addPass(createFuse());
   manager.addPass(createLowerToRt());
   manager.addPass(createPlanArenas());

@@ -356,6 +356,7 @@ bool Lowering::choosePrefix(const CallExpr &e, const Block &block, Scope &inner)
 
 Val Lowering::callBlock(const CallExpr &e, const Block &block) {
   ++callCount;
+  const unsigned before = counter.order.size();
   for (Scope *s = scope; s; s = s->caller)
     if (s->block == &block)
       return poison(Code::E0122, e.callee.range,
@@ -391,5 +392,8 @@ Val Lowering::callBlock(const CallExpr &e, const Block &block) {
     error(Code::E0018, block.name.range,
           "block " + block.name.text + " does not return a value; end it with return VALUE");
   scope = outer;
+  if (Operation *made = result.isTensor() ? result.value.getDefiningOp() : nullptr;
+      made && counter.order.lookup(made) >= before && counter.order.count(made) && !isa<NameLoc>(made->getLoc()))
+    made->setAttr(kCalled, builder.getStringAttr(e.as ? e.as->text : block.name.text));
   return result;
 }

@@ -56,6 +56,14 @@ void orderInputs(Shared &shared) {
         op.setPlace(place);
 }
 
+/// Values of calls that no assignment has named are called as the calls are.
+void nameCalled(ModuleOp module) {
+  module.walk([](Operation *op) {
+    if (auto name = dyn_cast_or_null<StringAttr>(op->removeAttr(kCalled)); name && !isa<NameLoc>(op->getLoc()))
+      op->setLoc(NameLoc::get(name, op->getLoc()));
+  });
+}
+
 } // namespace
 
 OwningOpRef<ModuleOp> echelon::frontend::elaborate(MLIRContext &context, const SourceManager &sources,
@@ -75,6 +83,7 @@ OwningOpRef<ModuleOp> echelon::frontend::elaborate(MLIRContext &context, const S
   if (diagnostics.errorCount() > errorsBefore || !shared.wrongInputs.empty()) // their errors may be the parser's
     return nullptr;
 
+  nameCalled(*module);
   OpBuilder builder(&context);
   (*module)->setAttr("ech.batch", builder.getI64IntegerAttr(options.batch));
   (*module)->setAttr("ech.batch_axis", builder.getStringAttr(facts.batchAxis));

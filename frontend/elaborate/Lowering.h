@@ -16,6 +16,10 @@
 
 namespace echelon::frontend {
 
+/// While a model is elaborated, on the operation that makes the value of a call and that the spec gives no name: the
+/// call's. Where no assignment names it after all, it becomes the value's name.
+inline constexpr llvm::StringLiteral kCalled = "ech.called";
+
 /// What both steps share: one set of variables and inputs.
 struct Shared {
   mlir::MLIRContext &context;

@@ -9,6 +9,7 @@ using namespace echelon;
 using namespace echelon::dist;
 
 #include "ir/dist/DistDialect.cpp.inc"
+#include "ir/dist/DistEnums.cpp.inc"
 #define GET_ATTRDEF_CLASSES
 #include "ir/dist/DistAttrs.cpp.inc"
 #define GET_TYPEDEF_CLASSES
@@ -150,6 +151,8 @@ std::string echelon::dist::spell(const Entry &entry) {
     return "whole";
   case Hold::Sum:
     return "sum";
+  case Hold::Own:
+    return "own";
   case Hold::Flat:
     return "flat";
   case Hold::Split:
@@ -167,11 +170,13 @@ Attribute StateAttr::parse(AsmParser &parser, Type) {
     StringRef hold;
     if (parseName(parser, entry.over) || parser.parseEqual() || parser.parseKeyword(&hold))
       return failure();
-    if (!llvm::is_contained({"whole", "split", "sum", "cut", "flat"}, hold))
-      return parser.emitError(parser.getCurrentLocation(), "expected whole, split, sum, cut or flat, not ") << hold;
+    if (!llvm::is_contained({"whole", "split", "sum", "own", "cut", "flat"}, hold))
+      return parser.emitError(parser.getCurrentLocation(), "expected whole, split, sum, own, cut or flat, not ")
+             << hold;
     entry.hold = llvm::StringSwitch<Hold>(hold)
                      .Case("split", Hold::Split)
                      .Case("sum", Hold::Sum)
+                     .Case("own", Hold::Own)
                      .Case("cut", Hold::Cut)
                      .Case("flat", Hold::Flat)
                      .Default(Hold::Whole);

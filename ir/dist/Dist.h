@@ -7,7 +7,7 @@ namespace echelon::dist {
 using ech::Tensor;
 
 /// What the coordinates of one mesh axis hold of a value.
-enum class Hold : uint8_t { Whole, Split, Sum, Cut, Flat };
+enum class Hold : uint8_t { Whole, Split, Sum, Own, Cut, Flat };
 
 /// The state over one mesh axis.
 struct Entry {
@@ -48,12 +48,13 @@ inline constexpr llvm::StringLiteral kNodeRanks = "dist.node_ranks";
 inline constexpr llvm::StringLiteral kAlgorithms = "dist.algorithms";
 
 /// On an ech operation divided along an axis that it works along inside (softmax, norms, argmax, …): the mesh axes
-/// over which it communicates. `ech.why` stands beside it.
+/// over which it communicates, until dist-split-inside makes messages of it. `ech.why` is its reason.
 inline constexpr llvm::StringLiteral kInside = "dist.inside";
 
 } // namespace echelon::dist
 
 #include "ir/dist/DistDialect.h.inc"
+#include "ir/dist/DistEnums.h.inc"
 #define GET_ATTRDEF_CLASSES
 #include "ir/dist/DistAttrs.h.inc"
 #define GET_TYPEDEF_CLASSES

@@ -62,6 +62,7 @@ def Dist_State : AttrDef<Dist_Dialect, "State"> {
     - `whole`: every coordinate holds the same;
     - `split AXIS`: each coordinate holds a block of the axis;
     - `sum`: the value is the sum of what the coordinates hold;
+    - `own`: each coordinate holds what it found of its part (a maximum, moments), from which a message makes the value;
     - `cut AXIS`: a block inside all splits of the axis, made by `store`;
     - `flat`: a part of the local piece as one row of numbers, padded to a multiple, made by `store`.
   }];
@@ -133,7 +134,14 @@ def Dist_AllToAllOp : Dist_Message<"all_to_all"> {
   let summary = "split -> split along another axis: each coordinate sends each its part";
 }
 def Dist_AllReduceOp : Dist_Message<"all_reduce"> {
-  let summary = "sum -> whole: summed, on every coordinate, the same bits everywhere";
+  let summary = "sum -> whole: summed, on every coordinate, the same bits everywhere; own -> whole: the maximum or minimum";
+  let description = [{`by "max"`, `by "min"`: of what each coordinate found. Without: the sum.}];
+  let arguments = (ins Variadic<Dist_Tensor>:$values, StrArrayAttr:$over, StrAttr:$why,
+                       DefaultValuedAttr<StrAttr, "\"auto\"">:$algorithm, OptionalAttr<StrAttr>:$reduction);
+  let assemblyFormat = [{
+    $values (`by` $reduction^)? `over` $over `why` $why (`with` $algorithm^)? attr-dict `:`
+    functional-type($values, $results)
+  }];
 }
 def Dist_AllGatherOp : Dist_Message<"all_gather"> {
   let summary = "split, cut or flat -> whole: the parts of all, in order";
@@ -151,6 +159,93 @@ def Dist_BroadcastOp : Dist_Op<"broadcast", [Pure]> {
     $values `over` $over `from` $root `why` $why (`with` $algorithm^)? attr-dict `:` functional-type($values, $results)
   }];
   let hasVerifier = 1;
+}
+
+//===------------------------------------------------------------------------------------------------------------===//
+// Reductions along a divided axis: what each rank finds, a message, what follows from all
+//===------------------------------------------------------------------------------------------------------------===//
+
+def Dist_Partial : I32EnumAttr<"Partial", "", [
+  I32EnumAttrCase<"SumOfExp", 0, "sum_of_exp">, I32EnumAttrCase<"CrossEntropy", 1, "cross_entropy">,
+  I32EnumAttrCase<"Largest", 2, "largest">, I32EnumAttrCase<"Moments", 3, "moments">,
+  I32EnumAttrCase<"Squares", 4, "squares">, I32EnumAttrCase<"NormSums", 5, "norm_sums">,
+  I32EnumAttrCase<"RmsSums", 6, "rms_sums">, I32EnumAttrCase<"AllSquares", 7, "all_squares">]> {
+  let cppNamespace = "::echelon::dist";
+  let genSpecializedAttr = 0;
+}
+def Dist_PartialAttr : EnumAttr<Dist_Dialect, Dist_Partial, "partial_kind">;
+def Dist_PartialOp : Dist_Op<"partial", [Pure]> {
+  let summary = "what a rank finds of its part along axes, for a message to combine";
+  let description = [{
+    No communication. x is the rank's part; sums are `sum` over the mesh axes that divide it, the others `own`.
+    | kind | operands | results, without the axes of `over` |
+    | --- | --- | --- |
+    | `sum_of_exp` | x, maximum | sum exp(x - maximum) |
+    | `cross_entropy` | logits, maximum, labels | sum exp(x - maximum); x[label] - maximum, or sum target * (x - maximum); with a target: sum target |
+    | `largest` | x | (part = 2): the largest value and its place, the lowest among equals |
+    | `moments` | x | (…, moment = 3), fp64: count, mean, sum (x - mean)^2 |
+    | `squares` | x | sum x^2, fp64 |
+    | `norm_sums` | dy, y | (…, part = 2), fp64: sum dy, sum dy * y |
+    | `rms_sums` | dy, y | (…, part = 1), fp64: sum dy * y |
+    | `all_squares` | any number | one fp64: the squares of all elements of all operands; where one is whole, coordinate 0 counts it |
+  }];
+  let arguments = (ins Dist_PartialAttr:$kind, Variadic<Dist_Tensor>:$operands, StrArrayAttr:$along);
+  let results = (outs Variadic<Dist_Tensor>:$results);
+  let assemblyFormat = "$kind $operands `along` $along attr-dict `:` functional-type($operands, $results)";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// What a result is called: "sum_of_exp", "picked", "mass".
+    ::llvm::StringRef nameOf(unsigned result);
+  }];
+}
+
+def Dist_CollectOp : Dist_Op<"collect", [Pure]> {
+  let summary = "own -> whole: what each rank found, on every coordinate, along a new first axis";
+  let description = [{The ranks of the group lie row-major along `axis`, over the mesh axes in mesh order.}];
+  let arguments = (ins Dist_Tensor:$value, StrAttr:$axis, StrArrayAttr:$over, StrAttr:$why,
+                       DefaultValuedAttr<StrAttr, "\"auto\"">:$algorithm);
+  let results = (outs Dist_Tensor:$result);
+  let assemblyFormat = [{
+    $value `into` $axis `over` $over `why` $why (`with` $algorithm^)? attr-dict `:` type($value) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def Dist_Combination : I32EnumAttr<"Combination", "", [
+  I32EnumAttrCase<"Softmax", 0, "softmax">, I32EnumAttrCase<"LogSumExp", 1, "logsumexp">,
+  I32EnumAttrCase<"CrossEntropy", 2, "cross_entropy">, I32EnumAttrCase<"ArgMax", 3, "argmax">,
+  I32EnumAttrCase<"Normalize", 4, "normalize">, I32EnumAttrCase<"Statistics", 5, "statistics">,
+  I32EnumAttrCase<"RmsNormalize", 6, "rms_normalize">, I32EnumAttrCase<"NormalizeGrad", 7, "normalize_grad">,
+  I32EnumAttrCase<"RmsGrad", 8, "rms_grad">, I32EnumAttrCase<"Root", 9, "root">]> {
+  let cppNamespace = "::echelon::dist";
+  let genSpecializedAttr = 0;
+}
+def Dist_CombinationAttr : EnumAttr<Dist_Dialect, Dist_Combination, "combination_kind">;
+def Dist_CombineOp : Dist_Op<"combine", [Pure]> {
+  let summary = "what follows from what all ranks found";
+  let description = [{
+    No communication: the operands came out of messages, x and y are the rank's parts. Results are those of the ech
+    operation that was split.
+    | kind | operands | results |
+    | --- | --- | --- |
+    | `softmax` | x, maximum, sum of exp | exp(x - maximum) / sum |
+    | `logsumexp` | maximum, sum of exp | logsumexp, shift, log_sum |
+    | `cross_entropy` | the sums of the partial of this name | loss, log_sum |
+    | `argmax` | (rank, part = 2, …) | place |
+    | `normalize` | x, moments (rank, …, moment = 3) | y, rstd, mean, variance, mean_low |
+    | `statistics` | moments (rank, …, moment = 3) | rstd, mean, variance, mean_low |
+    | `rms_normalize` | x, sum of squares | y, rstd |
+    | `normalize_grad`, `rms_grad` | dy, y, rstd, sums | dx |
+    | `root` | sum of squares | its root |
+  }];
+  let arguments = (ins Dist_CombinationAttr:$kind, Variadic<Dist_Tensor>:$operands, StrArrayAttr:$along);
+  let results = (outs Variadic<Dist_Tensor>:$results);
+  let assemblyFormat = "$kind $operands `along` $along attr-dict `:` functional-type($operands, $results)";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// What a result is called: "argmax", "rstd", "log_sum"; empty where it is the value that the spec names.
+    ::llvm::StringRef nameOf(unsigned result);
+  }];
 }
 
 //===------------------------------------------------------------------------------------------------------------===//

@@ -76,10 +76,133 @@ LogicalResult BroadcastOp::verify() {
   }
 MESSAGE(ReduceScatterOp, "reduce_scatter")
 MESSAGE(AllToAllOp, "all_to_all")
-MESSAGE(AllReduceOp, "all_reduce")
 MESSAGE(AllGatherOp, "all_gather")
 MESSAGE(ExchangeOp, "exchange")
 #undef MESSAGE
+LogicalResult AllReduceOp::verify() {
+  std::string kind = "all_reduce";
+  if (std::optional<StringRef> reduction = getReduction()) {
+    if (*reduction != "max" && *reduction != "min")
+      return emitOpError("is by max, by min, or a sum, not by ") << *reduction;
+    kind += (" " + *reduction).str();
+  }
+  return verifyMessage(*this, kind, getValues().getTypes(), getResults().getTypes(), getOver());
+}
+
+//===- what ranks find of their parts ---------------------------------------------------------------------------===//
+
+StringRef PartialOp::nameOf(unsigned result) {
+  switch (getKind()) {
+  case Partial::SumOfExp:
+    return "sum_of_exp";
+  case Partial::CrossEntropy:
+    return result == 0 ? "sum_of_exp" : result == 1 ? "picked" : "mass";
+  case Partial::Largest:
+    return "largest";
+  case Partial::Moments:
+    return "moments";
+  case Partial::Squares:
+    return "squares";
+  case Partial::NormSums:
+  case Partial::RmsSums:
+    return "sums";
+  case Partial::AllSquares:
+    return "sum_of_squares";
+  }
+  llvm_unreachable("all partials are named");
+}
+
+/// The mesh, if all types are laid out on it.
+static FailureOr<MeshAttr> verifyLaidOut(Operation *op) {
+  MeshAttr mesh = meshOf(op);
+  if (!mesh)
+    return op->emitOpError("stands in a module without a dist.mesh");
+  for (TypeRange types : {TypeRange(op->getOperandTypes()), TypeRange(op->getResultTypes())})
+    for (Type type : types)
+      if (!stateOf(cast<Tensor>(type)))
+        return op->emitOpError("needs laid-out types, not ") << type;
+  return mesh;
+}
+static LogicalResult verifyCounts(Operation *op, StringRef kind, unsigned operands, unsigned results) {
+  if (op->getNumOperands() == operands && op->getNumResults() == results)
+    return success();
+  return op->emitOpError() << kind << " has " << operands << " operands and " << results << " results, not "
+                           << op->getNumOperands() << " and " << op->getNumResults();
+}
+
+LogicalResult PartialOp::verify() {
+  FailureOr<MeshAttr> mesh = verifyLaidOut(*this);
+  if (failed(mesh))
+    return failure();
+  const bool hasTarget = getKind() == Partial::CrossEntropy && getNumResults() == 3;
+  static constexpr unsigned kOperands[] = {2, 3, 1, 1, 1, 2, 2};
+  unsigned operands = getKind() == Partial::AllSquares ? getNumOperands() : kOperands[unsigned(getKind())];
+  if (failed(verifyCounts(*this, stringifyPartial(getKind()), operands,
+                          getKind() != Partial::CrossEntropy ? 1
+                          : hasTarget                        ? 3
+                                                             : 2)))
+    return failure();
+  const bool isOwn = getKind() == Partial::Largest || getKind() == Partial::Moments;
+  for (Value result : getResults()) {
+    StateAttr state = stateOf(ech::tensor(result));
+    if (llvm::none_of(state.getEntries(), [&](const Entry &e) { return e.hold == (isOwn ? Hold::Own : Hold::Sum); }))
+      return emitOpError("is ") << (isOwn ? "own" : "a sum") << " over the mesh axes that divide its operand, not "
+                                << state;
+  }
+  return success();
+}
+
+LogicalResult CollectOp::verify() {
+  FailureOr<MeshAttr> mesh = verifyLaidOut(*this);
+  if (failed(mesh))
+    return failure();
+  Tensor from = ech::tensor(getValue()), to = ech::tensor(getResult());
+  int64_t ranks = 1;
+  for (Attribute name : getOver()) {
+    int m = mesh->index(cast<StringAttr>(name));
+    if (m < 0)
+      return emitOpError("is over ") << name << ", which the mesh lacks";
+    if (!isLegal("collect", stateOf(from)[m], stateOf(to)[m]))
+      return emitOpError("does not make ")
+             << spell(stateOf(to)[m]) << " of " << spell(stateOf(from)[m]) << " over " << mesh->nameOf(m);
+    ranks *= mesh->sizeOf(m);
+  }
+  ArrayRef<ech::Axis> axes = to.getAxes();
+  if (axes.empty() || axes[0].name != getAxis() || axes[0].size != ranks || axes.drop_front() != from.getAxes() ||
+      from.getElement() != to.getElement())
+    return emitOpError("adds the axis ") << getAxis() << " = " << ranks << " before those of " << ech::describe(from)
+                                         << ", not " << ech::describe(to);
+  return success();
+}
+
+StringRef CombineOp::nameOf(unsigned result) {
+  static constexpr StringRef kLogSumExp[] = {"", "shift", "log_sum"},
+                             kNorm[] = {"", "rstd", "mean", "variance", "mean_low"};
+  switch (getKind()) {
+  case Combination::LogSumExp:
+    return kLogSumExp[result];
+  case Combination::CrossEntropy:
+    return result == 0 ? "" : "log_sum";
+  case Combination::Normalize:
+  case Combination::RmsNormalize:
+    return kNorm[result];
+  case Combination::Statistics:
+    return kNorm[result + 1];
+  default:
+    return "";
+  }
+}
+
+LogicalResult CombineOp::verify() {
+  if (failed(verifyLaidOut(*this)))
+    return failure();
+  static constexpr std::pair<unsigned, unsigned> kCounts[] = {{3, 1}, {2, 3}, {2, 2}, {1, 1}, {2, 5},
+                                                              {1, 4}, {2, 2}, {4, 1}, {4, 1}, {1, 1}};
+  auto [operands, results] = kCounts[unsigned(getKind())];
+  if (getKind() == Combination::CrossEntropy && getNumOperands() == 3)
+    operands = 3;
+  return verifyCounts(*this, stringifyCombination(getKind()), operands, results);
+}
 
 LogicalResult MaskOp::verify() {
   for (Attribute axis : getAxes())

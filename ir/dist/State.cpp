@@ -158,6 +158,8 @@ bool echelon::dist::isLegal(StringRef kind, const Entry &from, const Entry &to) 
     return from.hold == Hold::Sum && to.isPart();
   if (kind == "all_reduce" || kind == "broadcast")
     return from.hold == Hold::Sum && to.hold == Hold::Whole;
+  if (kind == "all_reduce max" || kind == "all_reduce min" || kind == "collect")
+    return from.hold == Hold::Own && to.hold == Hold::Whole;
   if (kind == "all_gather")
     return from.isPart() && to.hold == Hold::Whole;
   if (kind == "all_to_all")

@@ -48,7 +48,7 @@ mlir::LogicalResult checkState(Tensor type, StateAttr state, MeshAttr mesh,
                                llvm::function_ref<mlir::InFlightDiagnostic()> emitError = nullptr);
 
 /// The change of one entry that a kind of message makes ("slice", "reduce_scatter", "all_to_all", "all_reduce",
-/// "all_gather", "exchange", "broadcast").
+/// "all_gather", "exchange", "broadcast", "all_reduce max", "all_reduce min", "collect").
 bool isLegal(llvm::StringRef kind, const Entry &from, const Entry &to);
 
 /// What a `collective` clause of the module says of this kind over exactly these mesh axes; "auto" where none does.

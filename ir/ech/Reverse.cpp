@@ -17,7 +17,7 @@ Location echelon::ech::placeOf(Location loc) {
 Location echelon::ech::derivativeLoc(Location loc, Value value) {
   Location place = placeOf(loc);
   StringRef name = nameOf(value);
-  return name.empty() ? place : NameLoc::get(StringAttr::get(loc.getContext(), "d" + name), place);
+  return name.empty() ? place : NameLoc::get(StringAttr::get(loc.getContext(), "d_" + name), place);
 }
 
 //===- what depends on parameters --------------------------------------------------------------------------------===//

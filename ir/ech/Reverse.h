@@ -31,7 +31,7 @@ private:
 
 /// The name that the user gave a value, "" where there is none.
 llvm::StringRef nameOf(mlir::Value value);
-/// `loc` without its name, or under the name of the derivative of `value`: "dh" for the value "h".
+/// `loc` without its name, or under the name of the derivative of `value`: "d_h" for the value "h".
 mlir::Location placeOf(mlir::Location loc);
 mlir::Location derivativeLoc(mlir::Location loc, mlir::Value value);
 

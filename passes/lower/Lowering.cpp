@@ -11,6 +11,7 @@ Lowering::Lowering(ModuleOp module, MeshAttr mesh)
   addLoops(*this);
   addContractions(*this);
   addReductions(*this);
+  addPartials(*this);
   addNorms(*this);
   addPlaces(*this);
   addIndexing(*this);
@@ -103,24 +104,11 @@ Value Lowering::offsetBetween(Tensor a, StringRef axisA, Tensor b, StringRef axi
   return terms.mesh.empty() ? Value() : offset(terms, 0, axisA + "_minus_" + axisB);
 }
 
-SmallVector<int64_t> Lowering::insideOf(Operation *op) {
-  SmallVector<int64_t> axes;
-  if (auto names = op->getAttrOfType<ArrayAttr>(dist::kInside))
-    for (Attribute name : names)
-      axes.push_back(mesh.index(cast<StringAttr>(name).getValue()));
-  return axes;
-}
-
 int64_t Lowering::ranksOver(ArrayRef<int64_t> meshAxes) {
   int64_t ranks = 1;
   for (int64_t m : meshAxes)
     ranks *= mesh.sizeOf(m);
   return ranks;
-}
-
-StringRef Lowering::whyInside(Operation *op) {
-  auto why = op->getAttrOfType<StringAttr>(ech::kWhy);
-  return why ? why.getValue() : StringRef("split axis");
 }
 
 Axis Lowering::axisBeside(StringRef wanted, int64_t size, ArrayRef<Axis> others) {
@@ -159,16 +147,6 @@ Value Lowering::read(Value v) {
     if (Value known = buffers.lookup(v))
       return known;
   llvm::report_fatal_error("a value is used before it is computed");
-}
-
-Location Lowering::locOf(Value v) {
-  if (auto known = places.find(v); known != places.end() && !rt::nameOf(known->second).empty())
-    return known->second;
-  auto known = places.find(v);
-  Location loc = known == places.end() ? v.getLoc() : known->second;
-  if (!rt::nameOf(loc).empty() || !v.getDefiningOp() || isa<rt::GroupOp>(v.getDefiningOp()))
-    return loc;
-  return NameLoc::get(b.getStringAttr(v.getDefiningOp()->getName().stripDialect()), loc);
 }
 
 Value Lowering::alloc(Buffer type, Location loc) {

@@ -50,11 +50,7 @@ public:
   Value endOf(Tensor type, llvm::StringRef axis);
   /// The difference of two offsets, an index; null where it is 0.
   Value offsetBetween(Tensor a, llvm::StringRef axisA, Tensor b, llvm::StringRef axisB);
-  /// Mesh axes over which an operation with a part inside communicates.
-  llvm::SmallVector<int64_t> insideOf(Operation *op);
   int64_t ranksOver(llvm::ArrayRef<int64_t> meshAxes);
-  /// The reason for what an operation sends inside.
-  static llvm::StringRef whyInside(Operation *op);
   /// An axis of memory that the lowering adds to others: its name is `wanted`, or where one of them has that, another.
   Axis axisBeside(llvm::StringRef wanted, int64_t size, llvm::ArrayRef<Axis> others);
   /// The position in the enclosing repeat over an axis, an index; null when there is none.
@@ -229,6 +225,13 @@ private:
   int64_t flops = 0, moved = -1;
 };
 
+/// What a value is called: as the spec says, after the result that it is ("rstd"), after what a repeat yields; empty:
+/// it has no name.
+std::string nameOf(Value v);
+/// "layer.attn.wq" is called `attn_wq`: the block's call and the parameter. `m_attn_wq` is a moment of it, `d_attn_wq`
+/// its gradient.
+std::string shortName(llvm::StringRef path);
+
 /// Axes of `x` around `over`, which must lie together: sizes before, of, behind. False where they do not.
 bool middle(Buffer x, llvm::ArrayRef<llvm::StringRef> over, int64_t &outer, int64_t &n, int64_t &inner);
 /// x dense with `over` together, and its (outer, n, inner).
@@ -240,6 +243,7 @@ void addStructure(Lowering &l);
 void addLoops(Lowering &l);
 void addContractions(Lowering &l);
 void addReductions(Lowering &l);
+void addPartials(Lowering &l);
 void addNorms(Lowering &l);
 void addPlaces(Lowering &l);
 void addIndexing(Lowering &l);

@@ -37,6 +37,8 @@ public:
           StringRef why, StringRef algorithm, int64_t root = 0)
       : l(l), op(op), loc(op->getLoc()), kind(kind.str()), values(values), why(why.str()), algorithm(algorithm.str()),
         root(root) {
+    if (auto reduce = dyn_cast<dist::AllReduceOp>(op); reduce && reduce.getReduction())
+      reduction = *reduce.getReduction() == "max" ? "Max" : "Min";
     for (Type type : results)
       types.push_back(cast<Tensor>(type));
     for (StringRef name : ech::strings(over))
@@ -66,8 +68,19 @@ private:
   /// The type of member i in a row, or in one row for each rank.
   Buffer memberType(const Row &row, size_t i, bool hasRanks);
   Value member(const Row &row, size_t i, Value base, bool hasRanks) {
-    StringRef name = rt::nameOf(values[row.members[i]].getLoc()); // of the value, not of the whole message
+    const std::string name = nameOf(values[row.members[i]]); // of the value, not of the whole message
     return l.view(base, row.starts[i], memberType(row, i, hasRanks), name.empty() ? loc : Location(named(name)));
+  }
+  /// What a buffer is called that holds a single value in another form: "q_gathered"; of several, "gathered".
+  std::string nameAfter(const Row &row, StringRef form) {
+    const std::string name = row.members.size() == 1 ? nameOf(values[row.members[0]]) : "";
+    return name.empty() ? form.str() : name + "_" + form.str();
+  }
+  /// Whether a value lies where member i of the own row does.
+  bool isMember(const Row &row, size_t i, Value place) {
+    auto view = place.getDefiningOp<rt::ViewOp>();
+    return view && view.getBase() == row.out && view.getOffset() == uint64_t(row.starts[i]) &&
+           view.getIndices().empty() && view.getType() == memberType(row, i, false);
   }
   /// Leaves the rows of a single value as they lie in `whole`, seen as (counters, one part), if the collective can take
   /// or leave them there; false: `whole` is no place for them.
@@ -87,6 +100,7 @@ private:
   SmallVector<Value> values;
   SmallVector<Tensor> types;
   std::string why, algorithm;
+  StringRef reduction = "Sum";
   int64_t root;
   SmallVector<int> mesh;
   int64_t ranks = 1;
@@ -191,9 +205,9 @@ void Message::scatter(Row &row) {
   if (kind == "all_to_all")
     row.out = l.alloc({axis("message", row.count * ranks)}, row.element, named("received"));
   else if (own)
-    row.out = l.ownRow(row.in, row.count, mesh, named("own_part"));
+    row.out = l.ownRow(row.in, row.count, mesh, named(nameAfter(row, "part")));
   else
-    row.out = l.alloc({axis("message", row.count)}, row.element, named("own_part"));
+    row.out = l.alloc({axis("message", row.count)}, row.element, named(nameAfter(row, "part")));
 }
 
 /// The row of an all_reduce or a broadcast, in place: one value where it lies if nobody else reads this rank's share;
@@ -236,14 +250,14 @@ void Message::gather(Row &row, bool starts) {
   if (single && kind == "all_gather") {
     Value result = starts ? Value() : op->getResult(row.members[0]);
     if (result)
-      l.places.insert({result, named("gathered")}); // not after who reads it
+      l.places.insert({result, named(nameAfter(row, "gathered"))}); // not after who reads it
     Value target = result ? l.result(result) : Value();
     Value seen = target ? received(row.members[0]).exact(target) : Value();
     if (seen && leaveRowsIn(row, seen))
       row.out = target;
   }
   if (!row.out)
-    row.out = l.alloc({axis("message", row.count * ranks)}, row.element, named("gathered"));
+    row.out = l.alloc({axis("message", row.count * ranks)}, row.element, named(nameAfter(row, "gathered")));
 }
 
 void Message::send(bool starts, SmallVector<Value> &tickets) {
@@ -259,7 +273,7 @@ void Message::send(bool starts, SmallVector<Value> &tickets) {
       gather(row, starts);
     SmallVector<int64_t> meshAxes(mesh.begin(), mesh.end());
     std::string how = kind == "broadcast"                                ? std::to_string(root)
-                      : kind == "all_reduce" || kind == "reduce_scatter" ? "Sum"
+                      : kind == "all_reduce" || kind == "reduce_scatter" ? reduction.str()
                                                                          : "";
     Value ticket =
         l.collective(kind == "exchange" ? "all_gather" : kind, row.in, row.out, row.count, how, meshAxes, algorithm,
@@ -280,7 +294,8 @@ void Message::finish(ValueRange results) {
       size_t v = row.members[i];
       Value result = results[v];
       if (reduces() || kind == "reduce_scatter") {
-        Value own = member(row, i, row.out, false);
+        Value place = l.buffers.lookup(values[v]),
+              own = place && isMember(row, i, place) ? place : member(row, i, row.out, false);
         bool wholeRow = reduces() && row.members.size() == 1;
         l.bind(result, wholeRow ? row.out : own);
         continue;
@@ -500,7 +515,7 @@ void Lowering::reserveMessages(Block &block) {
     for (OpOperand &use : op.getOpOperands()) {
       Buffer type = bufferType(use.get());
       if (use.get().hasOneUse() && use.get().getDefiningOp() && use.get().getDefiningOp()->getBlock() == &block)
-        slots[&use] = {view(message->getResult(0), start, type, use.get().getLoc())};
+        slots[&use] = {view(message->getResult(0), start, type, locOf(use.get()))};
       start += type.count();
     }
   }

@@ -6,20 +6,8 @@ using namespace echelon;
 using namespace echelon::lower;
 
 namespace {
-/// "layer.attn.wq" is called `attn_wq`: the block's call and the parameter.
 NameLoc storedName(Lowering &l, StringRef path, Location loc) {
-  SmallVector<StringRef> parts;
-  path.split(parts, '.');
-  std::string moment;
-  if (parts.front() == "optimizer" && parts.size() > 2) {
-    moment = (parts[1] + "_").str();
-    parts.erase(parts.begin(), parts.begin() + 2);
-  }
-  std::string name = parts.back().str();
-  if (parts.size() > 1)
-    name = (parts[parts.size() - 2] + "_" + parts.back()).str();
-  name = moment + name;
-  return NameLoc::get(l.b.getStringAttr(name), loc);
+  return NameLoc::get(l.b.getStringAttr(shortName(path)), loc);
 }
 
 LogicalResult lowerRead(Lowering &l, ech::ReadOp op) {

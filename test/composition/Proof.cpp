@@ -202,6 +202,8 @@ std::string nameOf(dist::Hold hold) {
     return "split";
   case dist::Hold::Sum:
     return "sum";
+  case dist::Hold::Own:
+    return "own";
   case dist::Hold::Cut:
     return "cut";
   case dist::Hold::Flat:
@@ -224,9 +226,13 @@ void count(ModuleOp module, Counts &counts) {
       ++counts["ech.pool_grad " + stringifyPooling(pool.getKind()).str()];
     if (isa<dist::StartOp, dist::StartEachOp>(op))
       ++counts["dist." + op->getAttrOfType<StringAttr>("kind").str()];
-    if (op->hasAttr(dist::kInside))
-      ++counts["inside " + name];
-    if (name.rfind("dist.", 0) != 0 || isa<dist::WaitOp, dist::MaskOp>(op))
+    if (auto partial = dyn_cast<dist::PartialOp>(op))
+      ++counts["dist.partial " + stringifyPartial(partial.getKind()).str()];
+    if (auto combine = dyn_cast<dist::CombineOp>(op))
+      ++counts["dist.combine " + stringifyCombination(combine.getKind()).str()];
+    if (auto reduce = dyn_cast<dist::AllReduceOp>(op); reduce && reduce.getReduction())
+      ++counts["dist.all_reduce " + reduce.getReduction()->str()];
+    if (name.rfind("dist.", 0) != 0 || isa<dist::WaitOp, dist::MaskOp, dist::PartialOp, dist::CombineOp>(op))
       return;
     ValueRange to = isa<dist::StartOp>(op) ? cast<dist::StartOp>(op).wait().getResults() : op->getResults();
     for (auto [x, y] : llvm::zip(op->getOperands(), to)) {
@@ -398,14 +404,27 @@ std::vector<std::string> echelon::test::expectedCounts() {
                            "dist.broadcast",
                            "dist.start_each",
                            "dist.wait_each",
-                           "inside ech.softmax",
-                           "inside ech.logsumexp",
-                           "inside ech.cross_entropy",
-                           "inside ech.argmax",
-                           "inside ech.normalize",
-                           "inside ech.normalize_grad",
-                           "inside ech.global_norm",
-                           "inside ech.reduce",
+                           "dist.collect",
+                           "dist.all_reduce max",
+                           "dist.all_reduce min",
+                           "dist.partial sum_of_exp",
+                           "dist.partial cross_entropy",
+                           "dist.partial largest",
+                           "dist.partial moments",
+                           "dist.partial squares",
+                           "dist.partial norm_sums",
+                           "dist.partial rms_sums",
+                           "dist.partial all_squares",
+                           "dist.combine softmax",
+                           "dist.combine logsumexp",
+                           "dist.combine cross_entropy",
+                           "dist.combine argmax",
+                           "dist.combine normalize",
+                           "dist.combine statistics",
+                           "dist.combine rms_normalize",
+                           "dist.combine normalize_grad",
+                           "dist.combine rms_grad",
+                           "dist.combine root",
                            "whole -> split",
                            "whole -> sum",
                            "whole -> cut",

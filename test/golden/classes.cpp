@@ -60,23 +60,23 @@ void forward(Rank &r) {
       y_2[batch * 5 + class_] = y[batch * 5 + class_] + head_b[class_];
     }
   }
-  float *cross_entropy_2 /* [batch=128] */ = r.work<float>(1536);
+  float *maximum /* [batch=128] */ = r.work<float>(1024);
   // mlp_fashion.ech:19  loss mean(cross_entropy(logits, label, over = class))
-  reduce_max(cross_entropy_2, y_2, 128, 5, 1);
+  reduce_max(maximum, y_2, 128, 5, 1);
   // mlp_fashion.ech:19  split class over tp (layouts.ech:73): inside cross_entropy (mlp_fashion.ech:19): 2 ranks, 512 b
-  all_reduce(r, r.group(0), cross_entropy_2, 128, Max, Algorithm::automatic, "mlp_fashion.ech:19");
-  float *sums /* [part=2, batch=128] */ = r.work<float>(0);
-  float *picked = sums + 128;
+  all_reduce(r, r.group(0), maximum, 128, Max, Algorithm::automatic, "mlp_fashion.ech:19");
+  float *message /* [message=256] */ = r.work<float>(0);
+  float *picked = message + 128;
   const int32_t *label /* [batch=128] */ = r.input<int32_t>(200704);
   const int64_t first_class = r.coordinate(0) * 5;
   // mlp_fashion.ech:19  loss mean(cross_entropy(logits, label, over = class))
-  cross_entropy_local(sums, picked, y_2, cross_entropy_2, label, 128, 5, first_class);
+  cross_entropy_local(message, picked, y_2, maximum, label, 128, 5, first_class);
   // mlp_fashion.ech:19  split class over tp (layouts.ech:73): inside cross_entropy (mlp_fashion.ech:19): 2 ranks, 1024
-  all_reduce(r, r.group(0), sums, 256, Sum, Algorithm::automatic, "mlp_fashion.ech:19");
-  float *cross_entropy /* [batch=128] */ = r.work<float>(1024);
-  float *cross_entropy_3 /* [batch=128] */ = r.work<float>(2048);
+  all_reduce(r, r.group(0), message, 256, Sum, Algorithm::automatic, "mlp_fashion.ech:19");
+  float *cross_entropy /* [batch=128] */ = r.work<float>(1536);
+  float *log_sum /* [batch=128] */ = r.work<float>(2048);
   // mlp_fashion.ech:19  loss mean(cross_entropy(logits, label, over = class))
-  cross_entropy_finish(cross_entropy, cross_entropy_3, sums, picked, 128);
+  cross_entropy_finish(cross_entropy, log_sum, message, picked, 128);
   float *reduce /* [] */ = r.work<float>(0);
   reduce_sum(reduce, cross_entropy, 1, 128, 1);
   float *t_2 /* [] */ = r.work<float>(0);
@@ -88,74 +88,74 @@ void forward(Rank &r) {
 void backward(Rank &r) {
   const int64_t first_class = r.coordinate(0) * 5;
   float *y_2 /* [batch=128, class=5] */ = r.work<float>(65536);
-  float *cross_entropy_2 /* [batch=128] */ = r.work<float>(1536);
-  float *cross_entropy_3 /* [batch=128] */ = r.work<float>(2048);
+  float *maximum /* [batch=128] */ = r.work<float>(1024);
+  float *log_sum /* [batch=128] */ = r.work<float>(2048);
   const int32_t *label /* [batch=128] */ = r.input<int32_t>(200704);
-  float *d_dy /* [batch=128, class=5] */ = r.work<float>(65536);
-  float *d_dhead_b /* [class=5] */ = r.work<float>(269312);
+  float *d_y /* [batch=128, class=5] */ = r.work<float>(65536);
+  float *d_head_b /* [class=5] */ = r.work<float>(269312);
   // mlp_fashion.ech:17  logits = nn.linear(h, hidden, class) as head
   // mlp_fashion.ech:19  loss mean(cross_entropy(logits, label, over = class))
-  fill(d_dhead_b, 5, 0.0f);
+  fill(d_head_b, 5, 0.0f);
   const float e = 1.0f / 128.0f;
   for (int64_t batch = 0; batch < 128; ++batch) {
-    const float cross_entropy_2_batch = cross_entropy_2[batch];
-    const float cross_entropy_3_batch = cross_entropy_3[batch];
+    const float maximum_batch = maximum[batch];
+    const float log_sum_batch = log_sum[batch];
     const int32_t label_batch = label[batch];
 #pragma GCC ivdep
     for (int64_t class_ = 0; class_ < 5; ++class_) {
       const float y_2_before = y_2[batch * 5 + class_];
-      const float e_2 = math::exp(y_2_before - cross_entropy_2_batch - cross_entropy_3_batch) -
+      const float e_2 = math::exp(y_2_before - maximum_batch - log_sum_batch) -
           (static_cast<int32_t>(first_class + class_) == label_batch ? 1.0f : 0.0f);
-      const float dy = e_2 * e;
-      d_dy[batch * 5 + class_] = dy;
-      d_dhead_b[class_] += dy;
+      const float d_y_2 = e_2 * e;
+      d_y[batch * 5 + class_] = d_y_2;
+      d_head_b[class_] += d_y_2;
     }
   }
-  float *d_dh /* [batch=128, hidden=128] */ = r.work<float>(0);
+  float *d_h /* [batch=128, hidden=128] */ = r.work<float>(0);
   float *head_w /* [hidden=128, class=5] */ = r.state<float>(201216);
   // mlp_fashion.ech:17  logits = nn.linear(h, hidden, class) as head
-  gemm(d_dh, d_dy, head_w, 128, 128, 5, Form::nt, 5, 5, 128, 1.0, 0.0, Blas::onednn);
-  float *d_dhead_w /* [hidden=128, class=5] */ = r.work<float>(266240);
+  gemm(d_h, d_y, head_w, 128, 128, 5, Form::nt, 5, 5, 128, 1.0, 0.0, Blas::onednn);
+  float *d_head_w /* [hidden=128, class=5] */ = r.work<float>(266240);
   float *h /* [batch=128, hidden=128] */ = r.work<float>(200704);
-  gemm(d_dhead_w, h, d_dy, 128, 5, 128, Form::tn, 128, 5, 5, 1.0, 0.0, Blas::onednn);
+  gemm(d_head_w, h, d_y, 128, 5, 128, Form::tn, 128, 5, 5, 1.0, 0.0, Blas::onednn);
   // mlp_fashion.ech:16  split column, class over tp (layouts.ech:73): select (mlp_fashion.ech:16): 2 ranks, 0.07 MB
-  all_reduce(r, r.group(0), d_dh, 16384, Sum, Algorithm::automatic, "mlp_fashion.ech:16");
+  all_reduce(r, r.group(0), d_h, 16384, Sum, Algorithm::automatic, "mlp_fashion.ech:16");
   float *t_3 /* [batch=128, hidden=128] */ = r.work<float>(200704);
-  float *d_db1 /* [hidden=128] */ = r.work<float>(268800);
+  float *d_b1 /* [hidden=128] */ = r.work<float>(268800);
   // mlp_fashion.ech:16  h = relu(dot(image, w1, over = (row, column)) + b1)
-  fill(d_db1, 128, 0.0f);
+  fill(d_b1, 128, 0.0f);
   for (int64_t batch = 0; batch < 128; ++batch) {
 #pragma GCC ivdep
     for (int64_t hidden = 0; hidden < 128; ++hidden) {
       const float h_before = h[batch * 128 + hidden];
-      const float e_2 = math::select(h_before > 0.0f, d_dh[batch * 128 + hidden], 0.0f);
+      const float e_2 = math::select(h_before > 0.0f, d_h[batch * 128 + hidden], 0.0f);
       t_3[batch * 128 + hidden] = e_2;
-      d_db1[hidden] += e_2;
+      d_b1[hidden] += e_2;
     }
   }
-  float *d_dw1 /* [row=28, column=14, hidden=128] */ = r.work<float>(0);
+  float *d_w1 /* [row=28, column=14, hidden=128] */ = r.work<float>(0);
   const float *image /* [batch=128, row=28, column=14] */ = r.input<float>(0);
   // mlp_fashion.ech:16  h = relu(dot(image, w1, over = (row, column)) + b1)
-  gemm(d_dw1, image, t_3, 392, 128, 128, Form::tn, 392, 128, 128, 1.0, 0.0, Blas::tiled);
+  gemm(d_w1, image, t_3, 392, 128, 128, Form::tn, 392, 128, 128, 1.0, 0.0, Blas::tiled);
 }
 
 void update(Rank &r, double lr) {
   double *sum_of_squares /* [] */ = r.work<double>(200704);
   // mlp_fashion.ech:4  model MLP(width = 128) {
   fill(sum_of_squares, 1, 0.0);
-  float *d_dw1 /* [row=28, column=14, hidden=128] */ = r.work<float>(0);
-  add_squares(sum_of_squares, d_dw1, 50176);
+  float *d_w1 /* [row=28, column=14, hidden=128] */ = r.work<float>(0);
+  add_squares(sum_of_squares, d_w1, 50176);
   r.watch("w1", sum_of_squares);
-  float *d_db1 /* [hidden=128] */ = r.work<float>(268800);
+  float *d_b1 /* [hidden=128] */ = r.work<float>(268800);
   const int64_t part_of_hidden = r.coordinate(0) * 64;
-  float *d_db1_part = d_db1 + part_of_hidden;
-  add_squares(sum_of_squares, d_db1_part, 64);
+  float *d_b1_part = d_b1 + part_of_hidden;
+  add_squares(sum_of_squares, d_b1_part, 64);
   r.watch("b1", sum_of_squares);
-  float *d_dhead_w /* [hidden=128, class=5] */ = r.work<float>(266240);
-  add_squares(sum_of_squares, d_dhead_w, 640);
+  float *d_head_w /* [hidden=128, class=5] */ = r.work<float>(266240);
+  add_squares(sum_of_squares, d_head_w, 640);
   r.watch("head.w", sum_of_squares);
-  float *d_dhead_b /* [class=5] */ = r.work<float>(269312);
-  add_squares(sum_of_squares, d_dhead_b, 5);
+  float *d_head_b /* [class=5] */ = r.work<float>(269312);
+  add_squares(sum_of_squares, d_head_b, 5);
   r.watch("head.b", sum_of_squares);
   // mlp_fashion.ech:4  split column over tp (layouts.ech:73): inside the norm of all gradients (mlp_fashion.ech:4): 2 r
   all_reduce(r, r.group(0), sum_of_squares, 1, Sum, Algorithm::automatic, "mlp_fashion.ech:4");
@@ -170,7 +170,7 @@ void update(Rank &r, double lr) {
   // mlp_fashion.ech:14  param w1[row, column, hidden] ~ kaiming(over = (row, column))
 #pragma GCC ivdep
   for (int64_t i = 0; i < 50176; ++i) {
-    w1[i] = w1[i] - d_dw1[i] * static_cast<float>(lr);
+    w1[i] = w1[i] - d_w1[i] * static_cast<float>(lr);
   }
   float *b1 /* [hidden=128] */ = r.state<float>(200704);
   float *b1_part = b1 + part_of_hidden;
@@ -178,7 +178,7 @@ void update(Rank &r, double lr) {
   // mlp_fashion.ech:15  param b1[hidden] ~ zeros
 #pragma GCC ivdep
   for (int64_t hidden = 0; hidden < 64; ++hidden) {
-    b1_part_2[hidden] = b1_part[hidden] - d_db1_part[hidden] * static_cast<float>(lr);
+    b1_part_2[hidden] = b1_part[hidden] - d_b1_part[hidden] * static_cast<float>(lr);
   }
   // mlp_fashion.ech:15  store optimizer over tp (layouts.ech:73): write of b1 (mlp_fashion.ech:15): 2 ranks, 512 bytes
   all_gather(r, r.group(0), b1, b1_part_2, 64, Algorithm::automatic, "mlp_fashion.ech:15");
@@ -186,13 +186,13 @@ void update(Rank &r, double lr) {
   // mlp_fashion.ech:17  logits = nn.linear(h, hidden, class) as head
 #pragma GCC ivdep
   for (int64_t i = 0; i < 640; ++i) {
-    head_w[i] = head_w[i] - d_dhead_w[i] * static_cast<float>(lr);
+    head_w[i] = head_w[i] - d_head_w[i] * static_cast<float>(lr);
   }
   float *head_b /* [class=5] */ = r.state<float>(203776);
   // mlp_fashion.ech:17  logits = nn.linear(h, hidden, class) as head
 #pragma GCC ivdep
   for (int64_t class_ = 0; class_ < 5; ++class_) {
-    head_b[class_] = head_b[class_] - d_dhead_b[class_] * static_cast<float>(lr);
+    head_b[class_] = head_b[class_] - d_head_b[class_] * static_cast<float>(lr);
   }
 }
 
@@ -213,11 +213,11 @@ void evaluate_begin(Rank &r) {
   for (int64_t hidden = 0; hidden < 128; ++hidden) {
     t[hidden] = b1[hidden] * static_cast<float>(counts);
   }
-  double *repeat /* [] */ = r.work<double>(68608);
+  double *map /* [] */ = r.work<double>(68608);
   // mlp_fashion.ech:4  model MLP(width = 128) {
-  fill(repeat, 1, 0.0);
-  double *repeat_2 /* [] */ = r.work<double>(68672);
-  fill(repeat_2, 1, 0.0);
+  fill(map, 1, 0.0);
+  double *map_2 /* [] */ = r.work<double>(68672);
+  fill(map_2, 1, 0.0);
 }
 
 /// For each batch of held-out samples.
@@ -255,24 +255,24 @@ void evaluate_batch(Rank &r) {
       y_2[batch * 5 + class_] = y[batch * 5 + class_] + head_b[class_];
     }
   }
-  float *cross_entropy_2 /* [batch=128] */ = r.work<float>(1024);
+  float *maximum /* [batch=128] */ = r.work<float>(1024);
   // mlp_fashion.ech:19  loss mean(cross_entropy(logits, label, over = class))
-  reduce_max(cross_entropy_2, y_2, 128, 5, 1);
+  reduce_max(maximum, y_2, 128, 5, 1);
   // mlp_fashion.ech:19  split class over tp (layouts.ech:73): inside cross_entropy (mlp_fashion.ech:19): 2 ranks, 512 b
-  all_reduce(r, r.group(0), cross_entropy_2, 128, Max, Algorithm::automatic, "mlp_fashion.ech:19");
-  float *sums /* [part=2, batch=128] */ = r.work<float>(0);
-  float *picked = sums + 128;
+  all_reduce(r, r.group(0), maximum, 128, Max, Algorithm::automatic, "mlp_fashion.ech:19");
+  float *message /* [message=256] */ = r.work<float>(0);
+  float *picked = message + 128;
   const int32_t *label /* [batch=128] */ = r.input<int32_t>(200704);
   const int64_t first_class = r.coordinate(0) * 5;
   // mlp_fashion.ech:19  loss mean(cross_entropy(logits, label, over = class))
-  cross_entropy_local(sums, picked, y_2, cross_entropy_2, label, 128, 5, first_class);
+  cross_entropy_local(message, picked, y_2, maximum, label, 128, 5, first_class);
   // mlp_fashion.ech:19  split class over tp (layouts.ech:73): inside cross_entropy (mlp_fashion.ech:19): 2 ranks, 1024
-  all_reduce(r, r.group(0), sums, 256, Sum, Algorithm::automatic, "mlp_fashion.ech:19");
+  all_reduce(r, r.group(0), message, 256, Sum, Algorithm::automatic, "mlp_fashion.ech:19");
   float *cross_entropy /* [batch=128] */ = r.work<float>(1024);
-  float *cross_entropy_3 /* [batch=128] */ = r.work<float>(1536);
+  float *log_sum /* [batch=128] */ = r.work<float>(1536);
   // mlp_fashion.ech:19  loss mean(cross_entropy(logits, label, over = class))
-  cross_entropy_finish(cross_entropy, cross_entropy_3, sums, picked, 128);
-  float *t_3 /* [] */ = r.work<float>(5120);
+  cross_entropy_finish(cross_entropy, log_sum, message, picked, 128);
+  float *t_3 /* [] */ = r.work<float>(4096);
   float sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (int64_t batch = 0; batch < 128; ++batch) {
@@ -280,44 +280,46 @@ void evaluate_batch(Rank &r) {
         math::select(static_cast<int32_t>(batch) < static_cast<int32_t>(r.validSamples()), cross_entropy[batch], 0.0f);
   }
   t_3[0] = sum;
-  float *largest /* [batch=128] */ = r.work<float>(4608);
-  int32_t *argmax /* [batch=128] */ = r.work<int32_t>(4096);
+  float *largest /* [batch=128] */ = r.work<float>(0);
+  int32_t *place /* [batch=128] */ = r.work<int32_t>(512);
   // mlp_fashion.ech:20  metric accuracy = mean(argmax(logits, over = class) == label)
-  max_with_index(largest, argmax, y_2, 128, 5, 1, first_class);
-  float *message /* [part=2, batch=128] */ = r.work<float>(2048);
+  max_with_index(largest, place, y_2, 128, 5, 1, first_class);
+  float *largest_2 /* [part=2, batch=128] */ = r.work<float>(2048);
 #pragma GCC ivdep
   for (int64_t batch = 0; batch < 128; ++batch) {
-    message[batch] = largest[batch];
+    largest_2[batch] = largest[batch];
   }
-  float *message_part = message + 128;
+  float *largest_3 = largest_2 + 128;
   // mlp_fashion.ech:20  metric accuracy = mean(argmax(logits, over = class) == label)
 #pragma GCC ivdep
   for (int64_t batch = 0; batch < 128; ++batch) {
-    message_part[batch] = static_cast<float>(argmax[batch]);
+    largest_3[batch] = static_cast<float>(place[batch]);
   }
-  float *gathered /* [rank=2, part=2, batch=128] */ = r.work<float>(0);
+  float *largest_of_all /* [rank=2, part=2, batch=128] */ = r.work<float>(0);
   // mlp_fashion.ech:20  split class over tp (layouts.ech:73): inside argmax (mlp_fashion.ech:20): 2 ranks, 2048 bytes
-  all_gather(r, r.group(0), gathered, message, 256, Algorithm::automatic, "mlp_fashion.ech:20");
-  float *largest_of_all /* [rank=2, batch=128] */ = r.work<float>(2048);
+  all_gather(r, r.group(0), largest_of_all, largest_2, 256, Algorithm::automatic, "mlp_fashion.ech:20");
+  float *values_of_all /* [rank=2, batch=128] */ = r.work<float>(2048);
   // mlp_fashion.ech:20  metric accuracy = mean(argmax(logits, over = class) == label)
   for (int64_t rank = 0; rank < 2; ++rank) {
 #pragma GCC ivdep
     for (int64_t batch = 0; batch < 128; ++batch) {
-      largest_of_all[rank * 128 + batch] = gathered[rank * 256 + batch];
+      values_of_all[rank * 128 + batch] = largest_of_all[rank * 256 + batch];
     }
   }
-  float *gathered_part = gathered + 128;
+  float *largest_of_all_part = largest_of_all + 128;
   int32_t *places_of_all /* [rank=2, batch=128] */ = r.work<int32_t>(3072);
   // mlp_fashion.ech:20  metric accuracy = mean(argmax(logits, over = class) == label)
   for (int64_t rank = 0; rank < 2; ++rank) {
 #pragma GCC ivdep
     for (int64_t batch = 0; batch < 128; ++batch) {
-      places_of_all[rank * 128 + batch] = static_cast<int32_t>(gathered_part[rank * 256 + batch]);
+      places_of_all[rank * 128 + batch] = static_cast<int32_t>(largest_of_all_part[rank * 256 + batch]);
     }
   }
+  float *largest_4 /* [batch=128] */ = r.work<float>(512);
+  int32_t *argmax /* [batch=128] */ = r.work<int32_t>(0);
   // mlp_fashion.ech:20  metric accuracy = mean(argmax(logits, over = class) == label)
-  combine_max_with_index(largest, argmax, largest_of_all, places_of_all, 2, 128);
-  float *t_4 /* [] */ = r.work<float>(4608);
+  combine_max_with_index(largest_4, argmax, values_of_all, places_of_all, 2, 128);
+  float *t_4 /* [] */ = r.work<float>(512);
   // mlp_fashion.ech:20  metric accuracy = mean(argmax(logits, over = class) == label)
   // mlp_fashion.ech:19  loss mean(cross_entropy(logits, label, over = class))
   float sum_2 = 0;
@@ -327,30 +329,30 @@ void evaluate_batch(Rank &r) {
         label[batch] ? 1.0f : 0.0f, 0.0f);
   }
   t_4[0] = sum_2;
-  double *repeat /* [] */ = r.work<double>(68608);
+  double *map /* [] */ = r.work<double>(68608);
   // mlp_fashion.ech:19  loss mean(cross_entropy(logits, label, over = class))
-  repeat[0] += static_cast<double>(t_3[0]);
-  double *repeat_2 /* [] */ = r.work<double>(68672);
+  map[0] += static_cast<double>(t_3[0]);
+  double *map_2 /* [] */ = r.work<double>(68672);
   // mlp_fashion.ech:20  metric accuracy = mean(argmax(logits, over = class) == label)
-  repeat_2[0] += static_cast<double>(t_4[0]);
+  map_2[0] += static_cast<double>(t_4[0]);
 }
 
 /// Metrics of all held-out samples.
 void evaluate_end(Rank &r) {
-  const double number_3 = static_cast<double>(r.sampleCount());
-  double *repeat /* [] */ = r.work<double>(68608);
-  float *t_5 /* [] */ = r.work<float>(0);
+  const double number = static_cast<double>(r.sampleCount());
+  double *map /* [] */ = r.work<double>(68608);
+  float *t_2 /* [] */ = r.work<float>(0);
   // mlp_fashion.ech:19  loss mean(cross_entropy(logits, label, over = class))
-  t_5[0] = static_cast<float>(repeat[0]) / static_cast<float>(number_3);
-  const double number_4 = static_cast<double>(r.sampleCount());
-  double *repeat_2 /* [] */ = r.work<double>(68672);
-  float *t_6 /* [] */ = r.work<float>(64);
+  t_2[0] = static_cast<float>(map[0]) / static_cast<float>(number);
+  const double number_2 = static_cast<double>(r.sampleCount());
+  double *map_2 /* [] */ = r.work<double>(68672);
+  float *t_3 /* [] */ = r.work<float>(64);
   // mlp_fashion.ech:20  metric accuracy = mean(argmax(logits, over = class) == label)
-  t_6[0] = static_cast<float>(repeat_2[0]) / static_cast<float>(number_4);
+  t_3[0] = static_cast<float>(map_2[0]) / static_cast<float>(number_2);
   // mlp_fashion.ech:19  loss
-  r.report(0, t_5[0]);
+  r.report(0, t_2[0]);
   // mlp_fashion.ech:20  accuracy
-  r.report(2, t_6[0]);
+  r.report(2, t_3[0]);
 }
 
 /// What the training loop, snapshots and logs know of the program. Tables only: optimising them takes long and gains

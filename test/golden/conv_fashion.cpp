@@ -42,35 +42,36 @@ double learning_rate(int64_t step) {
 }
 
 void forward(Rank &r) {
-  float *conv_2 /* [batch=64, c1=16, height=28, width=28] */ = r.work<float>(0);
+  float *conv3x3 /* [batch=64, c1=16, height=28, width=28] */ = r.work<float>(0);
   const float *picture /* [batch=64, height=28, width=28] */ = r.input<float>(0);
   float *conv3x3_w /* [c1=16, grey=1, kh=3, kw=3] */ = r.state<float>(0);
   float *scratch /* [scratch=1424] */ = r.work<float>(3211264);
   // conv_fashion.ech:17  x1 = relu(nn.batchnorm(nn.conv3x3(x, grey, c1), c1))
-  conv(conv_2, picture, conv3x3_w, {64, 1, 16, 2, {{28, 3, 1, 1, 1}, {28, 3, 1, 1, 1}}}, scratch, 1424);
+  conv(conv3x3, picture, conv3x3_w, {64, 1, 16, 2, {{28, 3, 1, 1, 1}, {28, 3, 1, 1, 1}}}, scratch, 1424);
   double *moments /* [c1=16, moment=3] */ = r.work<double>(3212032);
-  local_moments(moments, conv_2, 64, 16, 784);
+  local_moments(moments, conv3x3, 64, 16, 784);
   double *moments_of_all /* [rank=2, c1=16, moment=3] */ = r.work<double>(3211264);
   // conv_fashion.ech:17  split batch over dp (conv_fashion.ech:37): inside normalize (conv_fashion.ech:17): 2 ranks, 76
   all_gather(r, r.group(0), moments_of_all, moments, 48, Algorithm::automatic, "conv_fashion.ech:17");
+  double *moments_2 /* [c1=16, moment=3] */ = r.work<double>(3212032);
   // conv_fashion.ech:17  x1 = relu(nn.batchnorm(nn.conv3x3(x, grey, c1), c1))
-  combine_moments(moments, moments_of_all, 2, 16);
-  float *m /* [c1=16] */ = r.work<float>(12866176);
-  float *m_2 /* [c1=16] */ = r.work<float>(12866240);
-  float *m_3 /* [c1=16] */ = r.work<float>(3211264);
-  float *m_4 /* [c1=16] */ = r.work<float>(12866304);
-  channel_statistics_finish(m, moments, 16, 1e-5, m_2, m_3, m_4);
+  combine_moments(moments_2, moments_of_all, 2, 16);
+  float *rstd /* [c1=16] */ = r.work<float>(12866176);
+  float *mean /* [c1=16] */ = r.work<float>(12866240);
+  float *variance /* [c1=16] */ = r.work<float>(3211264);
+  float *mean_low /* [c1=16] */ = r.work<float>(12866304);
+  channel_statistics_finish(rstd, moments_2, 16, 1e-5, mean, variance, mean_low);
   float *batchnorm_running_mean /* [c1=16] */ = r.state<float>(704);
 #pragma GCC ivdep
   for (int64_t c1 = 0; c1 < 16; ++c1) {
-    batchnorm_running_mean[c1] = 0.9f * batchnorm_running_mean[c1] + 0.1f * m_2[c1];
+    batchnorm_running_mean[c1] = 0.9f * batchnorm_running_mean[c1] + 0.1f * mean[c1];
   }
   float *batchnorm_running_var /* [c1=16] */ = r.state<float>(768);
   // conv_fashion.ech:17  x1 = relu(nn.batchnorm(nn.conv3x3(x, grey, c1), c1))
   const float e = 100352.0f / (100352.0f - 1.0f);
 #pragma GCC ivdep
   for (int64_t c1 = 0; c1 < 16; ++c1) {
-    batchnorm_running_var[c1] = 0.9f * batchnorm_running_var[c1] + 0.1f * m_3[c1] * e;
+    batchnorm_running_var[c1] = 0.9f * batchnorm_running_var[c1] + 0.1f * variance[c1] * e;
   }
   float *batchnorm_gamma /* [c1=16] */ = r.state<float>(576);
   float *batchnorm_beta /* [c1=16] */ = r.state<float>(640);
@@ -78,14 +79,14 @@ void forward(Rank &r) {
   // conv_fashion.ech:17  x1 = relu(nn.batchnorm(nn.conv3x3(x, grey, c1), c1))
   for (int64_t batch = 0; batch < 64; ++batch) {
     for (int64_t c1 = 0; c1 < 16; ++c1) {
-      const float m_2_c1 = m_2[c1];
-      const float m_c1 = m[c1];
+      const float mean_c1 = mean[c1];
+      const float rstd_c1 = rstd[c1];
       const float batchnorm_gamma_c1 = batchnorm_gamma[c1];
       const float batchnorm_beta_c1 = batchnorm_beta[c1];
-      const float m_9 = m_4[c1] * m_c1;
+      const float m = mean_low[c1] * rstd_c1;
 #pragma GCC ivdep
       for (int64_t i = 0; i < 784; ++i) {
-        const float e_2 = ((conv_2[batch * 12544 + c1 * 784 + i] - m_2_c1) * m_c1 - m_9) * batchnorm_gamma_c1;
+        const float e_2 = ((conv3x3[batch * 12544 + c1 * 784 + i] - mean_c1) * rstd_c1 - m) * batchnorm_gamma_c1;
         x1[batch * 12544 + c1 * 784 + i] = math::relu(e_2 + batchnorm_beta_c1);
       }
     }
@@ -93,34 +94,35 @@ void forward(Rank &r) {
   float *x2 /* [batch=64, c1=16, height=14, width=14] */ = r.work<float>(11239424);
   // conv_fashion.ech:18  x2 = maxpool(x1, window = (height, width), size = 2, stride = 2)
   maxpool(x2, nullptr, x1, {1024, 2, {{28, 2, 2, 0, 0}, {28, 2, 2, 0, 0}}});
-  float *conv_3 /* [batch=64, c2=32, height=14, width=14] */ = r.work<float>(6422528);
+  float *conv3x3_2 /* [batch=64, c2=32, height=14, width=14] */ = r.work<float>(6422528);
   float *conv3x3_2_w /* [c2=32, c1=16, kh=3, kw=3] */ = r.state<float>(832);
   float *scratch_2 /* [scratch=51408] */ = r.work<float>(8028160);
   // conv_fashion.ech:19  x3 = relu(nn.batchnorm(nn.conv3x3(x2, c1, c2), c2))
-  conv(conv_3, x2, conv3x3_2_w, {64, 16, 32, 2, {{14, 3, 1, 1, 1}, {14, 3, 1, 1, 1}}}, scratch_2, 51408);
-  double *moments_2 /* [c2=32, moment=3] */ = r.work<double>(8029696);
-  local_moments(moments_2, conv_3, 64, 32, 196);
+  conv(conv3x3_2, x2, conv3x3_2_w, {64, 16, 32, 2, {{14, 3, 1, 1, 1}, {14, 3, 1, 1, 1}}}, scratch_2, 51408);
+  double *moments_3 /* [c2=32, moment=3] */ = r.work<double>(8029696);
+  local_moments(moments_3, conv3x3_2, 64, 32, 196);
   double *moments_of_all_2 /* [rank=2, c2=32, moment=3] */ = r.work<double>(8028160);
   // conv_fashion.ech:19  split batch over dp (conv_fashion.ech:37): inside normalize (conv_fashion.ech:19): 2 ranks, 15
-  all_gather(r, r.group(0), moments_of_all_2, moments_2, 96, Algorithm::automatic, "conv_fashion.ech:19");
+  all_gather(r, r.group(0), moments_of_all_2, moments_3, 96, Algorithm::automatic, "conv_fashion.ech:19");
+  double *moments_4 /* [c2=32, moment=3] */ = r.work<double>(8029696);
   // conv_fashion.ech:19  x3 = relu(nn.batchnorm(nn.conv3x3(x2, c1, c2), c2))
-  combine_moments(moments_2, moments_of_all_2, 2, 32);
-  float *m_5 /* [c2=32] */ = r.work<float>(12865792);
-  float *m_6 /* [c2=32] */ = r.work<float>(12865920);
-  float *m_7 /* [c2=32] */ = r.work<float>(8028160);
-  float *m_8 /* [c2=32] */ = r.work<float>(12866048);
-  channel_statistics_finish(m_5, moments_2, 32, 1e-5, m_6, m_7, m_8);
+  combine_moments(moments_4, moments_of_all_2, 2, 32);
+  float *rstd_2 /* [c2=32] */ = r.work<float>(12865792);
+  float *mean_2 /* [c2=32] */ = r.work<float>(12865920);
+  float *variance_2 /* [c2=32] */ = r.work<float>(8028160);
+  float *mean_low_2 /* [c2=32] */ = r.work<float>(12866048);
+  channel_statistics_finish(rstd_2, moments_4, 32, 1e-5, mean_2, variance_2, mean_low_2);
   float *batchnorm_2_running_mean /* [c2=32] */ = r.state<float>(19520);
 #pragma GCC ivdep
   for (int64_t c2 = 0; c2 < 32; ++c2) {
-    batchnorm_2_running_mean[c2] = 0.9f * batchnorm_2_running_mean[c2] + 0.1f * m_6[c2];
+    batchnorm_2_running_mean[c2] = 0.9f * batchnorm_2_running_mean[c2] + 0.1f * mean_2[c2];
   }
   float *batchnorm_2_running_var /* [c2=32] */ = r.state<float>(19648);
   // conv_fashion.ech:19  x3 = relu(nn.batchnorm(nn.conv3x3(x2, c1, c2), c2))
   const float e_2 = 25088.0f / (25088.0f - 1.0f);
 #pragma GCC ivdep
   for (int64_t c2 = 0; c2 < 32; ++c2) {
-    batchnorm_2_running_var[c2] = 0.9f * batchnorm_2_running_var[c2] + 0.1f * m_7[c2] * e_2;
+    batchnorm_2_running_var[c2] = 0.9f * batchnorm_2_running_var[c2] + 0.1f * variance_2[c2] * e_2;
   }
   float *batchnorm_2_gamma /* [c2=32] */ = r.state<float>(19264);
   float *batchnorm_2_beta /* [c2=32] */ = r.state<float>(19392);
@@ -128,14 +130,14 @@ void forward(Rank &r) {
   // conv_fashion.ech:19  x3 = relu(nn.batchnorm(nn.conv3x3(x2, c1, c2), c2))
   for (int64_t batch = 0; batch < 64; ++batch) {
     for (int64_t c2 = 0; c2 < 32; ++c2) {
-      const float m_6_c2 = m_6[c2];
-      const float m_5_c2 = m_5[c2];
+      const float mean_2_c2 = mean_2[c2];
+      const float rstd_2_c2 = rstd_2[c2];
       const float batchnorm_2_gamma_c2 = batchnorm_2_gamma[c2];
       const float batchnorm_2_beta_c2 = batchnorm_2_beta[c2];
-      const float m_9 = m_8[c2] * m_5_c2;
+      const float m = mean_low_2[c2] * rstd_2_c2;
 #pragma GCC ivdep
       for (int64_t i = 0; i < 196; ++i) {
-        const float e_3 = ((conv_3[batch * 6272 + c2 * 196 + i] - m_6_c2) * m_5_c2 - m_9) * batchnorm_2_gamma_c2;
+        const float e_3 = ((conv3x3_2[batch * 6272 + c2 * 196 + i] - mean_2_c2) * rstd_2_c2 - m) * batchnorm_2_gamma_c2;
         x3[batch * 6272 + c2 * 196 + i] = math::relu(e_3 + batchnorm_2_beta_c2);
       }
     }
@@ -164,11 +166,11 @@ void forward(Rank &r) {
     }
   }
   float *cross_entropy_2 /* [batch=64] */ = r.work<float>(9633792);
-  float *cross_entropy_3 /* [batch=64] */ = r.work<float>(12052992);
-  float *cross_entropy_4 /* [batch=64] */ = r.work<float>(12053248);
+  float *shift /* [batch=64] */ = r.work<float>(12052992);
+  float *log_sum /* [batch=64] */ = r.work<float>(12053248);
   const int32_t *label /* [batch=64] */ = r.input<int32_t>(200704);
   // conv_fashion.ech:23  loss mean(cross_entropy(logits, label, over = class))
-  cross_entropy(cross_entropy_2, cross_entropy_3, cross_entropy_4, y_2, label, 64, 10);
+  cross_entropy(cross_entropy_2, shift, log_sum, y_2, label, 64, 10);
   float *reduce_2 /* [] */ = r.work<float>(12053504);
   reduce_sum(reduce_2, cross_entropy_2, 1, 64, 1);
   float *t_2 /* [] */ = r.work<float>(12053504);
@@ -181,42 +183,42 @@ void forward(Rank &r) {
 
 void backward(Rank &r) {
   float *y_2 /* [batch=64, class=10] */ = r.work<float>(12050432);
-  float *cross_entropy_3 /* [batch=64] */ = r.work<float>(12052992);
-  float *cross_entropy_4 /* [batch=64] */ = r.work<float>(12053248);
+  float *shift /* [batch=64] */ = r.work<float>(12052992);
+  float *log_sum /* [batch=64] */ = r.work<float>(12053248);
   const int32_t *label /* [batch=64] */ = r.input<int32_t>(200704);
-  float *d_dy /* [batch=64, class=10] */ = r.work<float>(12050432);
+  float *d_y /* [batch=64, class=10] */ = r.work<float>(12050432);
   float *message /* [message=5178] */ = r.work<float>(12845056);
   // conv_fashion.ech:21  logits = nn.linear(mean(x4, over = (height, width)), c2, class) as head
   // conv_fashion.ech:23  loss mean(cross_entropy(logits, label, over = class))
   fill(message, 10, 0.0f);
   const float e = 1.0f / 128.0f;
   for (int64_t batch = 0; batch < 64; ++batch) {
-    const float cross_entropy_3_batch = cross_entropy_3[batch];
-    const float cross_entropy_4_batch = cross_entropy_4[batch];
+    const float shift_batch = shift[batch];
+    const float log_sum_batch = log_sum[batch];
     const int32_t label_batch = label[batch];
 #pragma GCC ivdep
     for (int64_t class_ = 0; class_ < 10; ++class_) {
       const float y_2_before = y_2[batch * 10 + class_];
-      const float e_2 = math::exp(y_2_before - cross_entropy_3_batch - cross_entropy_4_batch) -
+      const float e_2 = math::exp(y_2_before - shift_batch - log_sum_batch) -
           (static_cast<int32_t>(class_) == label_batch ? 1.0f : 0.0f);
-      const float dy = e_2 * e;
-      d_dy[batch * 10 + class_] = dy;
-      message[class_] += dy;
+      const float d_y_2 = e_2 * e;
+      d_y[batch * 10 + class_] = d_y_2;
+      message[class_] += d_y_2;
     }
   }
   float *d_dot /* [batch=64, c2=32] */ = r.work<float>(12443648);
   float *head_w /* [c2=32, class=10] */ = r.state<float>(19776);
   // conv_fashion.ech:21  logits = nn.linear(mean(x4, over = (height, width)), c2, class) as head
-  gemm(d_dot, d_dy, head_w, 64, 32, 10, Form::nt, 10, 10, 32, 1.0, 0.0, Blas::onednn);
-  float *dhead_w = message + 10;
+  gemm(d_dot, d_y, head_w, 64, 32, 10, Form::nt, 10, 10, 32, 1.0, 0.0, Blas::onednn);
+  float *d_head_w = message + 10;
   float *t /* [batch=64, c2=32] */ = r.work<float>(12042240);
-  gemm(dhead_w, t, d_dy, 32, 10, 64, Form::tn, 32, 10, 10, 1.0, 0.0, Blas::onednn);
-  float *d_dx4 /* [batch=64, c2=32, height=7, width=7] */ = r.work<float>(12042240);
+  gemm(d_head_w, t, d_y, 32, 10, 64, Form::tn, 32, 10, 10, 1.0, 0.0, Blas::onednn);
+  float *d_x4 /* [batch=64, c2=32, height=7, width=7] */ = r.work<float>(12042240);
   for (int64_t i = 0; i < 2048; ++i) {
     const float e_2 = d_dot[i] / 49.0f;
 #pragma GCC ivdep
     for (int64_t i_2 = 0; i_2 < 49; ++i_2) {
-      d_dx4[i * 49 + i_2] = e_2;
+      d_x4[i * 49 + i_2] = e_2;
     }
   }
   float *d_maxima /* [batch=64, c2=32, height=7, width=7] */ = r.work<float>(9633792);
@@ -224,104 +226,105 @@ void backward(Rank &r) {
   float *x3 /* [batch=64, c2=32, height=14, width=14] */ = r.work<float>(8028160);
   // conv_fashion.ech:20  x4 = maxpool(x3, window = (height, width), size = 2, stride = 2)
   maxpool(d_maxima, d_places, x3, {2048, 2, {{14, 2, 2, 0, 0}, {14, 2, 2, 0, 0}}});
-  float *d_dx3 /* [batch=64, c2=32, height=14, width=14] */ = r.work<float>(9633792);
-  maxpool_grad(d_dx3, d_dx4, d_places, {2048, 2, {{14, 2, 2, 0, 0}, {14, 2, 2, 0, 0}}});
+  float *d_x3 /* [batch=64, c2=32, height=14, width=14] */ = r.work<float>(9633792);
+  maxpool_grad(d_x3, d_x4, d_places, {2048, 2, {{14, 2, 2, 0, 0}, {14, 2, 2, 0, 0}}});
   float *batchnorm_2_gamma /* [c2=32] */ = r.state<float>(19264);
-  float *conv_3 /* [batch=64, c2=32, height=14, width=14] */ = r.work<float>(6422528);
-  float *m_6 /* [c2=32] */ = r.work<float>(12865920);
-  float *m_5 /* [c2=32] */ = r.work<float>(12865792);
-  float *m_8 /* [c2=32] */ = r.work<float>(12866048);
-  float *d_dbatchnorm_2_beta /* [c2=32] */ = r.work<float>(12042496);
-  float *d_dm /* [batch=64, c2=32, height=14, width=14] */ = r.work<float>(8028160);
-  float *d_dbatchnorm_2_gamma /* [c2=32] */ = r.work<float>(12042624);
+  float *conv3x3_2 /* [batch=64, c2=32, height=14, width=14] */ = r.work<float>(6422528);
+  float *mean_2 /* [c2=32] */ = r.work<float>(12865920);
+  float *rstd_2 /* [c2=32] */ = r.work<float>(12865792);
+  float *mean_low_2 /* [c2=32] */ = r.work<float>(12866048);
+  float *d_batchnorm_2_beta /* [c2=32] */ = r.work<float>(12042496);
+  float *d_m /* [batch=64, c2=32, height=14, width=14] */ = r.work<float>(8028160);
+  float *d_batchnorm_2_gamma /* [c2=32] */ = r.work<float>(12042624);
   // conv_fashion.ech:19  x3 = relu(nn.batchnorm(nn.conv3x3(x2, c1, c2), c2))
-  fill(d_dbatchnorm_2_beta, 32, 0.0f);
-  fill(d_dbatchnorm_2_gamma, 32, 0.0f);
+  fill(d_batchnorm_2_beta, 32, 0.0f);
+  fill(d_batchnorm_2_gamma, 32, 0.0f);
   for (int64_t batch = 0; batch < 64; ++batch) {
     for (int64_t c2 = 0; c2 < 32; ++c2) {
       const float batchnorm_2_gamma_c2 = batchnorm_2_gamma[c2];
-      const float m_6_c2 = m_6[c2];
-      const float m_5_c2 = m_5[c2];
-      const float m_9 = m_8[c2] * m_5_c2;
+      const float mean_2_c2 = mean_2[c2];
+      const float rstd_2_c2 = rstd_2[c2];
+      const float m = mean_low_2[c2] * rstd_2_c2;
       float sum = 0;
       float sum_2 = 0;
 #pragma omp simd reduction(+ : sum, sum_2)
       for (int64_t i = 0; i < 196; ++i) {
         const float x3_before = x3[batch * 6272 + c2 * 196 + i];
-        const float e_2 = math::select(x3_before > 0.0f, d_dx3[batch * 6272 + c2 * 196 + i], 0.0f);
-        sum += e_2;
-        d_dm[batch * 6272 + c2 * 196 + i] = e_2 * batchnorm_2_gamma_c2;
-        sum_2 += e_2 * ((conv_3[batch * 6272 + c2 * 196 + i] - m_6_c2) * m_5_c2 - m_9);
+        const float d_batchnorm = math::select(x3_before > 0.0f, d_x3[batch * 6272 + c2 * 196 + i], 0.0f);
+        sum += d_batchnorm;
+        d_m[batch * 6272 + c2 * 196 + i] = d_batchnorm * batchnorm_2_gamma_c2;
+        sum_2 += d_batchnorm * ((conv3x3_2[batch * 6272 + c2 * 196 + i] - mean_2_c2) * rstd_2_c2 - m);
       }
-      d_dbatchnorm_2_beta[c2] += sum;
-      d_dbatchnorm_2_gamma[c2] += sum_2;
+      d_batchnorm_2_beta[c2] += sum;
+      d_batchnorm_2_gamma[c2] += sum_2;
     }
   }
   float *message_2 /* [message=64] */ = r.work<float>(12042240);
   // conv_fashion.ech:19  x3 = relu(nn.batchnorm(nn.conv3x3(x2, c1, c2), c2))
 #pragma GCC ivdep
   for (int64_t c2 = 0; c2 < 32; ++c2) {
-    message_2[c2] = d_dbatchnorm_2_beta[c2];
+    message_2[c2] = d_batchnorm_2_beta[c2];
   }
-  float *dbatchnorm_2_gamma = message_2 + 32;
+  float *d_batchnorm_2_gamma_2 = message_2 + 32;
   // conv_fashion.ech:19  x3 = relu(nn.batchnorm(nn.conv3x3(x2, c1, c2), c2))
 #pragma GCC ivdep
   for (int64_t c2 = 0; c2 < 32; ++c2) {
-    dbatchnorm_2_gamma[c2] = d_dbatchnorm_2_gamma[c2];
+    d_batchnorm_2_gamma_2[c2] = d_batchnorm_2_gamma[c2];
   }
   // conv_fashion.ech:19  split batch over dp (conv_fashion.ech:37): inside normalize_grad (conv_fashion.ech:19): 2 rank
   all_reduce(r, r.group(0), message_2, 64, Sum, Algorithm::automatic, "conv_fashion.ech:19");
-  float *dbatchnorm_2_gamma_2 = message_2 + 32;
-  float *t_3 /* [batch=64, c2=32, height=14, width=14] */ = r.work<float>(6422528);
+  float *d_batchnorm_2_gamma_3 = message_2 + 32;
+  float *d_conv3x3 /* [batch=64, c2=32, height=14, width=14] */ = r.work<float>(6422528);
   // conv_fashion.ech:19  x3 = relu(nn.batchnorm(nn.conv3x3(x2, c1, c2), c2))
   for (int64_t batch = 0; batch < 64; ++batch) {
     for (int64_t c2 = 0; c2 < 32; ++c2) {
-      const float m_6_c2 = m_6[c2];
-      const float m_5_c2 = m_5[c2];
-      const float m_9 = m_8[c2] * m_5_c2;
-      const float e_2 = message_2[c2] / 25088.0f * batchnorm_2_gamma[c2];
-      const float e_3 = dbatchnorm_2_gamma_2[c2] / 25088.0f * batchnorm_2_gamma[c2];
+      const float mean_2_c2 = mean_2[c2];
+      const float rstd_2_c2 = rstd_2[c2];
+      const float m = mean_low_2[c2] * rstd_2_c2;
+      const float d_conv3x3_3 = message_2[c2] / 25088.0f * batchnorm_2_gamma[c2];
+      const float d_conv3x3_4 = d_batchnorm_2_gamma_3[c2] / 25088.0f * batchnorm_2_gamma[c2];
 #pragma GCC ivdep
       for (int64_t i = 0; i < 196; ++i) {
-        const float e_4 = d_dm[batch * 6272 + c2 * 196 + i] - e_2 -
-            ((conv_3[batch * 6272 + c2 * 196 + i] - m_6_c2) * m_5_c2 - m_9) * e_3;
-        t_3[batch * 6272 + c2 * 196 + i] = e_4 * m_5_c2;
+        const float d_conv3x3_5 = ((conv3x3_2[batch * 6272 + c2 * 196 + i] - mean_2_c2) * rstd_2_c2 - m) * d_conv3x3_4;
+        d_conv3x3[batch * 6272 + c2 * 196 + i] =
+            (d_m[batch * 6272 + c2 * 196 + i] - d_conv3x3_3 - d_conv3x3_5) * rstd_2_c2;
       }
     }
   }
-  float *d_dx2 /* [batch=64, c1=16, height=14, width=14] */ = r.work<float>(9633792);
+  float *d_x2 /* [batch=64, c1=16, height=14, width=14] */ = r.work<float>(9633792);
   float *conv3x3_2_w /* [c2=32, c1=16, kh=3, kw=3] */ = r.state<float>(832);
   float *d_scratch /* [scratch=55056] */ = r.work<float>(10436608);
   // conv_fashion.ech:19  x3 = relu(nn.batchnorm(nn.conv3x3(x2, c1, c2), c2))
-  conv_grad_data(d_dx2, t_3, conv3x3_2_w, {64, 16, 32, 2, {{14, 3, 1, 1, 1}, {14, 3, 1, 1, 1}}}, d_scratch, 55056);
-  float *dconv3x3_2_w = message + 394;
+  conv_grad_data(d_x2, d_conv3x3, conv3x3_2_w, {64, 16, 32, 2, {{14, 3, 1, 1, 1}, {14, 3, 1, 1, 1}}}, d_scratch, 55056);
+  float *d_conv3x3_2_w = message + 394;
   float *x2 /* [batch=64, c1=16, height=14, width=14] */ = r.work<float>(11239424);
   float *d_scratch_2 /* [scratch=51408] */ = r.work<float>(10436608);
-  conv_grad_weights(dconv3x3_2_w, x2, t_3, {64, 16, 32, 2, {{14, 3, 1, 1, 1}, {14, 3, 1, 1, 1}}}, d_scratch_2, 51408);
+  conv_grad_weights(d_conv3x3_2_w, x2, d_conv3x3, {64, 16, 32, 2, {{14, 3, 1, 1, 1}, {14, 3, 1, 1, 1}}}, d_scratch_2,
+                    51408);
   float *d_maxima_2 /* [batch=64, c1=16, height=14, width=14] */ = r.work<float>(6422528);
   int32_t *d_places_2 /* [batch=64, c1=16, height=14, width=14] */ = r.work<int32_t>(10436608);
   float *x1 /* [batch=64, c1=16, height=28, width=28] */ = r.work<float>(3211264);
   // conv_fashion.ech:18  x2 = maxpool(x1, window = (height, width), size = 2, stride = 2)
   maxpool(d_maxima_2, d_places_2, x1, {1024, 2, {{28, 2, 2, 0, 0}, {28, 2, 2, 0, 0}}});
-  float *d_dx1 /* [batch=64, c1=16, height=28, width=28] */ = r.work<float>(6422528);
-  maxpool_grad(d_dx1, d_dx2, d_places_2, {1024, 2, {{28, 2, 2, 0, 0}, {28, 2, 2, 0, 0}}});
+  float *d_x1 /* [batch=64, c1=16, height=28, width=28] */ = r.work<float>(6422528);
+  maxpool_grad(d_x1, d_x2, d_places_2, {1024, 2, {{28, 2, 2, 0, 0}, {28, 2, 2, 0, 0}}});
   float *batchnorm_gamma /* [c1=16] */ = r.state<float>(576);
-  float *conv_2 /* [batch=64, c1=16, height=28, width=28] */ = r.work<float>(0);
-  float *m_2 /* [c1=16] */ = r.work<float>(12866240);
-  float *m /* [c1=16] */ = r.work<float>(12866176);
-  float *m_4 /* [c1=16] */ = r.work<float>(12866304);
-  float *d_dbatchnorm_beta /* [c1=16] */ = r.work<float>(12865792);
-  float *d_dm_2 /* [batch=64, c1=16, height=28, width=28] */ = r.work<float>(3211264);
-  float *d_dbatchnorm_gamma /* [c1=16] */ = r.work<float>(12865856);
+  float *conv3x3 /* [batch=64, c1=16, height=28, width=28] */ = r.work<float>(0);
+  float *mean /* [c1=16] */ = r.work<float>(12866240);
+  float *rstd /* [c1=16] */ = r.work<float>(12866176);
+  float *mean_low /* [c1=16] */ = r.work<float>(12866304);
+  float *d_batchnorm_beta /* [c1=16] */ = r.work<float>(12865792);
+  float *d_m_2 /* [batch=64, c1=16, height=28, width=28] */ = r.work<float>(3211264);
+  float *d_batchnorm_gamma /* [c1=16] */ = r.work<float>(12865856);
   // conv_fashion.ech:17  x1 = relu(nn.batchnorm(nn.conv3x3(x, grey, c1), c1))
-  fill(d_dbatchnorm_beta, 16, 0.0f);
-  fill(d_dbatchnorm_gamma, 16, 0.0f);
+  fill(d_batchnorm_beta, 16, 0.0f);
+  fill(d_batchnorm_gamma, 16, 0.0f);
   for (int64_t batch = 0; batch < 64; ++batch) {
     for (int64_t c1 = 0; c1 < 16; ++c1) {
       const float batchnorm_gamma_c1 = batchnorm_gamma[c1];
-      const float m_2_c1 = m_2[c1];
-      const float m_c1 = m[c1];
-      const float m_9 = m_4[c1] * m_c1;
+      const float mean_c1 = mean[c1];
+      const float rstd_c1 = rstd[c1];
+      const float m = mean_low[c1] * rstd_c1;
       double sum = 0;
       double sum_2 = 0;
       for (int64_t i_first = 0; i_first < 784; i_first += 256) {
@@ -331,112 +334,113 @@ void backward(Rank &r) {
 #pragma omp simd reduction(+ : block, block_2)
         for (int64_t i = i_first; i < i_end; ++i) {
           const float x1_before = x1[batch * 12544 + c1 * 784 + i];
-          const float e_2 = math::select(x1_before > 0.0f, d_dx1[batch * 12544 + c1 * 784 + i], 0.0f);
-          block += e_2;
-          d_dm_2[batch * 12544 + c1 * 784 + i] = e_2 * batchnorm_gamma_c1;
-          block_2 += e_2 * ((conv_2[batch * 12544 + c1 * 784 + i] - m_2_c1) * m_c1 - m_9);
+          const float d_batchnorm = math::select(x1_before > 0.0f, d_x1[batch * 12544 + c1 * 784 + i], 0.0f);
+          block += d_batchnorm;
+          d_m_2[batch * 12544 + c1 * 784 + i] = d_batchnorm * batchnorm_gamma_c1;
+          block_2 += d_batchnorm * ((conv3x3[batch * 12544 + c1 * 784 + i] - mean_c1) * rstd_c1 - m);
         }
         sum += block;
         sum_2 += block_2;
       }
-      d_dbatchnorm_beta[c1] += static_cast<float>(sum);
-      d_dbatchnorm_gamma[c1] += static_cast<float>(sum_2);
+      d_batchnorm_beta[c1] += static_cast<float>(sum);
+      d_batchnorm_gamma[c1] += static_cast<float>(sum_2);
     }
   }
   float *message_3 /* [message=32] */ = r.work<float>(12042752);
   // conv_fashion.ech:17  x1 = relu(nn.batchnorm(nn.conv3x3(x, grey, c1), c1))
 #pragma GCC ivdep
   for (int64_t c1 = 0; c1 < 16; ++c1) {
-    message_3[c1] = d_dbatchnorm_beta[c1];
+    message_3[c1] = d_batchnorm_beta[c1];
   }
-  float *dbatchnorm_gamma = message_3 + 16;
+  float *d_batchnorm_gamma_2 = message_3 + 16;
   // conv_fashion.ech:17  x1 = relu(nn.batchnorm(nn.conv3x3(x, grey, c1), c1))
 #pragma GCC ivdep
   for (int64_t c1 = 0; c1 < 16; ++c1) {
-    dbatchnorm_gamma[c1] = d_dbatchnorm_gamma[c1];
+    d_batchnorm_gamma_2[c1] = d_batchnorm_gamma[c1];
   }
   // conv_fashion.ech:17  split batch over dp (conv_fashion.ech:37): inside normalize_grad (conv_fashion.ech:17): 2 rank
   all_reduce(r, r.group(0), message_3, 32, Sum, Algorithm::automatic, "conv_fashion.ech:17");
-  float *dbatchnorm_gamma_2 = message_3 + 16;
-  float *t_4 /* [batch=64, c1=16, height=28, width=28] */ = r.work<float>(0);
+  float *d_batchnorm_gamma_3 = message_3 + 16;
+  float *d_conv3x3_2 /* [batch=64, c1=16, height=28, width=28] */ = r.work<float>(0);
   // conv_fashion.ech:17  x1 = relu(nn.batchnorm(nn.conv3x3(x, grey, c1), c1))
   for (int64_t batch = 0; batch < 64; ++batch) {
     for (int64_t c1 = 0; c1 < 16; ++c1) {
-      const float m_2_c1 = m_2[c1];
-      const float m_c1 = m[c1];
-      const float m_9 = m_4[c1] * m_c1;
-      const float e_2 = message_3[c1] / 100352.0f * batchnorm_gamma[c1];
-      const float e_3 = dbatchnorm_gamma_2[c1] / 100352.0f * batchnorm_gamma[c1];
+      const float mean_c1 = mean[c1];
+      const float rstd_c1 = rstd[c1];
+      const float m = mean_low[c1] * rstd_c1;
+      const float d_conv3x3_3 = message_3[c1] / 100352.0f * batchnorm_gamma[c1];
+      const float d_conv3x3_4 = d_batchnorm_gamma_3[c1] / 100352.0f * batchnorm_gamma[c1];
 #pragma GCC ivdep
       for (int64_t i = 0; i < 784; ++i) {
-        const float e_4 = d_dm_2[batch * 12544 + c1 * 784 + i] - e_2 -
-            ((conv_2[batch * 12544 + c1 * 784 + i] - m_2_c1) * m_c1 - m_9) * e_3;
-        t_4[batch * 12544 + c1 * 784 + i] = e_4 * m_c1;
+        const float d_conv3x3_5 = ((conv3x3[batch * 12544 + c1 * 784 + i] - mean_c1) * rstd_c1 - m) * d_conv3x3_4;
+        d_conv3x3_2[batch * 12544 + c1 * 784 + i] =
+            (d_m_2[batch * 12544 + c1 * 784 + i] - d_conv3x3_3 - d_conv3x3_5) * rstd_c1;
       }
     }
   }
-  float *dconv3x3_w = message + 5034;
+  float *d_conv3x3_w = message + 5034;
   const float *picture /* [batch=64, height=28, width=28] */ = r.input<float>(0);
   float *d_scratch_3 /* [scratch=5360] */ = r.work<float>(3211264);
   // conv_fashion.ech:17  x1 = relu(nn.batchnorm(nn.conv3x3(x, grey, c1), c1))
-  conv_grad_weights(dconv3x3_w, picture, t_4, {64, 1, 16, 2, {{28, 3, 1, 1, 1}, {28, 3, 1, 1, 1}}}, d_scratch_3, 5360);
+  conv_grad_weights(d_conv3x3_w, picture, d_conv3x3_2, {64, 1, 16, 2, {{28, 3, 1, 1, 1}, {28, 3, 1, 1, 1}}},
+                    d_scratch_3, 5360);
 }
 
 void update(Rank &r, double lr) {
-  float *d_dbatchnorm_2_beta /* [c2=32] */ = r.work<float>(12042496);
+  float *d_batchnorm_2_beta /* [c2=32] */ = r.work<float>(12042496);
   float *message /* [message=5178] */ = r.work<float>(12845056);
-  float *dbatchnorm_2_gamma_3 = message + 330;
+  float *d_batchnorm_2_beta_2 = message + 330;
   // conv_fashion.ech:21  logits = nn.linear(mean(x4, over = (height, width)), c2, class) as head
 #pragma GCC ivdep
   for (int64_t c2 = 0; c2 < 32; ++c2) {
-    dbatchnorm_2_gamma_3[c2] = d_dbatchnorm_2_beta[c2];
+    d_batchnorm_2_beta_2[c2] = d_batchnorm_2_beta[c2];
   }
-  float *d_dbatchnorm_2_gamma /* [c2=32] */ = r.work<float>(12042624);
-  float *dbatchnorm_2_gamma_4 = message + 362;
+  float *d_batchnorm_2_gamma /* [c2=32] */ = r.work<float>(12042624);
+  float *d_batchnorm_2_gamma_4 = message + 362;
   // conv_fashion.ech:21  logits = nn.linear(mean(x4, over = (height, width)), c2, class) as head
 #pragma GCC ivdep
   for (int64_t c2 = 0; c2 < 32; ++c2) {
-    dbatchnorm_2_gamma_4[c2] = d_dbatchnorm_2_gamma[c2];
+    d_batchnorm_2_gamma_4[c2] = d_batchnorm_2_gamma[c2];
   }
-  float *d_dbatchnorm_beta /* [c1=16] */ = r.work<float>(12865792);
-  float *dbatchnorm_gamma_3 = message + 5002;
+  float *d_batchnorm_beta /* [c1=16] */ = r.work<float>(12865792);
+  float *d_batchnorm_beta_2 = message + 5002;
   // conv_fashion.ech:21  logits = nn.linear(mean(x4, over = (height, width)), c2, class) as head
 #pragma GCC ivdep
   for (int64_t c1 = 0; c1 < 16; ++c1) {
-    dbatchnorm_gamma_3[c1] = d_dbatchnorm_beta[c1];
+    d_batchnorm_beta_2[c1] = d_batchnorm_beta[c1];
   }
-  float *d_dbatchnorm_gamma /* [c1=16] */ = r.work<float>(12865856);
-  float *dbatchnorm_gamma_4 = message + 5018;
+  float *d_batchnorm_gamma /* [c1=16] */ = r.work<float>(12865856);
+  float *d_batchnorm_gamma_4 = message + 5018;
   // conv_fashion.ech:21  logits = nn.linear(mean(x4, over = (height, width)), c2, class) as head
 #pragma GCC ivdep
   for (int64_t c1 = 0; c1 < 16; ++c1) {
-    dbatchnorm_gamma_4[c1] = d_dbatchnorm_gamma[c1];
+    d_batchnorm_gamma_4[c1] = d_batchnorm_gamma[c1];
   }
   // conv_fashion.ech:21  split batch over dp (conv_fashion.ech:37): gradients of head.b, head.w, batchnorm_2.beta and 5
   all_reduce(r, r.group(0), message, 5178, Sum, Algorithm::automatic, "conv_fashion.ech:21");
   double *sum_of_squares /* [] */ = r.work<double>(0);
   // conv_fashion.ech:4  model ConvNet(channels = 16) {
   fill(sum_of_squares, 1, 0.0);
-  float *dconv3x3_w_3 = message + 5034;
-  add_squares(sum_of_squares, dconv3x3_w_3, 144);
+  float *d_conv3x3_w = message + 5034;
+  add_squares(sum_of_squares, d_conv3x3_w, 144);
   r.watch("conv3x3.w", sum_of_squares);
-  float *dbatchnorm_gamma_6 = message + 5018;
-  add_squares(sum_of_squares, dbatchnorm_gamma_6, 16);
+  float *d_batchnorm_gamma_5 = message + 5018;
+  add_squares(sum_of_squares, d_batchnorm_gamma_5, 16);
   r.watch("batchnorm.gamma", sum_of_squares);
-  float *dbatchnorm_gamma_5 = message + 5002;
-  add_squares(sum_of_squares, dbatchnorm_gamma_5, 16);
+  float *d_batchnorm_beta_3 = message + 5002;
+  add_squares(sum_of_squares, d_batchnorm_beta_3, 16);
   r.watch("batchnorm.beta", sum_of_squares);
-  float *dconv3x3_2_w_3 = message + 394;
-  add_squares(sum_of_squares, dconv3x3_2_w_3, 4608);
+  float *d_conv3x3_2_w = message + 394;
+  add_squares(sum_of_squares, d_conv3x3_2_w, 4608);
   r.watch("conv3x3_2.w", sum_of_squares);
-  float *dbatchnorm_2_gamma_6 = message + 362;
-  add_squares(sum_of_squares, dbatchnorm_2_gamma_6, 32);
+  float *d_batchnorm_2_gamma_5 = message + 362;
+  add_squares(sum_of_squares, d_batchnorm_2_gamma_5, 32);
   r.watch("batchnorm_2.gamma", sum_of_squares);
-  float *dbatchnorm_2_gamma_5 = message + 330;
-  add_squares(sum_of_squares, dbatchnorm_2_gamma_5, 32);
+  float *d_batchnorm_2_beta_3 = message + 330;
+  add_squares(sum_of_squares, d_batchnorm_2_beta_3, 32);
   r.watch("batchnorm_2.beta", sum_of_squares);
-  float *dhead_w_3 = message + 10;
-  add_squares(sum_of_squares, dhead_w_3, 320);
+  float *d_head_w = message + 10;
+  add_squares(sum_of_squares, d_head_w, 320);
   r.watch("head.w", sum_of_squares);
   add_squares(sum_of_squares, message, 10);
   r.watch("head.b", sum_of_squares);
@@ -454,7 +458,7 @@ void update(Rank &r, double lr) {
     const float conv3x3_w_before = conv3x3_w[i];
     const float momentum_conv3x3_w_before = momentum_conv3x3_w[i];
     const float optimizer_momentum_conv3x3_w =
-        momentum_conv3x3_w_before * 0.9f + (dconv3x3_w_3[i] + conv3x3_w_before * 0.0001f);
+        momentum_conv3x3_w_before * 0.9f + (d_conv3x3_w[i] + conv3x3_w_before * 0.0001f);
     momentum_conv3x3_w[i] = optimizer_momentum_conv3x3_w;
     conv3x3_w[i] = conv3x3_w_before - optimizer_momentum_conv3x3_w * static_cast<float>(lr);
   }
@@ -465,7 +469,7 @@ void update(Rank &r, double lr) {
   for (int64_t c1 = 0; c1 < 16; ++c1) {
     const float momentum_batchnorm_gamma_before = momentum_batchnorm_gamma[c1];
     const float batchnorm_gamma_before = batchnorm_gamma[c1];
-    const float optimizer_momentum_batchnorm_gamma = momentum_batchnorm_gamma_before * 0.9f + dbatchnorm_gamma_6[c1];
+    const float optimizer_momentum_batchnorm_gamma = momentum_batchnorm_gamma_before * 0.9f + d_batchnorm_gamma_5[c1];
     momentum_batchnorm_gamma[c1] = optimizer_momentum_batchnorm_gamma;
     batchnorm_gamma[c1] = batchnorm_gamma_before - optimizer_momentum_batchnorm_gamma * static_cast<float>(lr);
   }
@@ -476,7 +480,7 @@ void update(Rank &r, double lr) {
   for (int64_t c1 = 0; c1 < 16; ++c1) {
     const float momentum_batchnorm_beta_before = momentum_batchnorm_beta[c1];
     const float batchnorm_beta_before = batchnorm_beta[c1];
-    const float optimizer_momentum_batchnorm_beta = momentum_batchnorm_beta_before * 0.9f + dbatchnorm_gamma_5[c1];
+    const float optimizer_momentum_batchnorm_beta = momentum_batchnorm_beta_before * 0.9f + d_batchnorm_beta_3[c1];
     momentum_batchnorm_beta[c1] = optimizer_momentum_batchnorm_beta;
     batchnorm_beta[c1] = batchnorm_beta_before - optimizer_momentum_batchnorm_beta * static_cast<float>(lr);
   }
@@ -488,7 +492,7 @@ void update(Rank &r, double lr) {
     const float conv3x3_2_w_before = conv3x3_2_w[i];
     const float momentum_conv3x3_2_w_before = momentum_conv3x3_2_w[i];
     const float optimizer_momentum_conv3x3_2_w =
-        momentum_conv3x3_2_w_before * 0.9f + (dconv3x3_2_w_3[i] + conv3x3_2_w_before * 0.0001f);
+        momentum_conv3x3_2_w_before * 0.9f + (d_conv3x3_2_w[i] + conv3x3_2_w_before * 0.0001f);
     momentum_conv3x3_2_w[i] = optimizer_momentum_conv3x3_2_w;
     conv3x3_2_w[i] = conv3x3_2_w_before - optimizer_momentum_conv3x3_2_w * static_cast<float>(lr);
   }
@@ -500,7 +504,7 @@ void update(Rank &r, double lr) {
     const float momentum_batchnorm_2_gamma_before = momentum_batchnorm_2_gamma[c2];
     const float batchnorm_2_gamma_before = batchnorm_2_gamma[c2];
     const float optimizer_momentum_batchnorm_2_gamma =
-        momentum_batchnorm_2_gamma_before * 0.9f + dbatchnorm_2_gamma_6[c2];
+        momentum_batchnorm_2_gamma_before * 0.9f + d_batchnorm_2_gamma_5[c2];
     momentum_batchnorm_2_gamma[c2] = optimizer_momentum_batchnorm_2_gamma;
     batchnorm_2_gamma[c2] = batchnorm_2_gamma_before - optimizer_momentum_batchnorm_2_gamma * static_cast<float>(lr);
   }
@@ -512,7 +516,7 @@ void update(Rank &r, double lr) {
     const float momentum_batchnorm_2_beta_before = momentum_batchnorm_2_beta[c2];
     const float batchnorm_2_beta_before = batchnorm_2_beta[c2];
     const float optimizer_momentum_batchnorm_2_beta =
-        momentum_batchnorm_2_beta_before * 0.9f + dbatchnorm_2_gamma_5[c2];
+        momentum_batchnorm_2_beta_before * 0.9f + d_batchnorm_2_beta_3[c2];
     momentum_batchnorm_2_beta[c2] = optimizer_momentum_batchnorm_2_beta;
     batchnorm_2_beta[c2] = batchnorm_2_beta_before - optimizer_momentum_batchnorm_2_beta * static_cast<float>(lr);
   }
@@ -523,7 +527,7 @@ void update(Rank &r, double lr) {
   for (int64_t i = 0; i < 320; ++i) {
     const float head_w_before = head_w[i];
     const float momentum_head_w_before = momentum_head_w[i];
-    const float optimizer_momentum_head_w = momentum_head_w_before * 0.9f + (dhead_w_3[i] + head_w_before * 0.0001f);
+    const float optimizer_momentum_head_w = momentum_head_w_before * 0.9f + (d_head_w[i] + head_w_before * 0.0001f);
     momentum_head_w[i] = optimizer_momentum_head_w;
     head_w[i] = head_w_before - optimizer_momentum_head_w * static_cast<float>(lr);
   }
@@ -563,21 +567,21 @@ void evaluate_begin(Rank &r) {
   for (int64_t c2 = 0; c2 < 32; ++c2) {
     t_2[c2] = math::rsqrt(batchnorm_2_running_var[c2] + 1e-05f);
   }
-  double *repeat /* [] */ = r.work<double>(4014272);
+  double *map /* [] */ = r.work<double>(4014272);
   // conv_fashion.ech:4  model ConvNet(channels = 16) {
-  fill(repeat, 1, 0.0);
-  double *repeat_2 /* [] */ = r.work<double>(4014336);
-  fill(repeat_2, 1, 0.0);
+  fill(map, 1, 0.0);
+  double *map_2 /* [] */ = r.work<double>(4014336);
+  fill(map_2, 1, 0.0);
 }
 
 /// For each batch of held-out samples.
 void evaluate_batch(Rank &r) {
-  float *conv_2 /* [batch=64, c1=16, height=28, width=28] */ = r.work<float>(0);
+  float *conv3x3 /* [batch=64, c1=16, height=28, width=28] */ = r.work<float>(0);
   const float *picture /* [batch=64, height=28, width=28] */ = r.input<float>(0);
   float *conv3x3_w /* [c1=16, grey=1, kh=3, kw=3] */ = r.state<float>(0);
   float *scratch /* [scratch=1424] */ = r.work<float>(3211264);
   // conv_fashion.ech:17  x1 = relu(nn.batchnorm(nn.conv3x3(x, grey, c1), c1))
-  conv(conv_2, picture, conv3x3_w, {64, 1, 16, 2, {{28, 3, 1, 1, 1}, {28, 3, 1, 1, 1}}}, scratch, 1424);
+  conv(conv3x3, picture, conv3x3_w, {64, 1, 16, 2, {{28, 3, 1, 1, 1}, {28, 3, 1, 1, 1}}}, scratch, 1424);
   float *batchnorm_running_mean /* [c1=16] */ = r.state<float>(704);
   float *t /* [c1=16] */ = r.work<float>(4014208);
   float *batchnorm_gamma /* [c1=16] */ = r.state<float>(576);
@@ -591,7 +595,7 @@ void evaluate_batch(Rank &r) {
       const float batchnorm_beta_c1 = batchnorm_beta[c1];
 #pragma GCC ivdep
       for (int64_t i = 0; i < 784; ++i) {
-        const float y_3 = (conv_2[batch * 12544 + c1 * 784 + i] - batchnorm_running_mean_c1) * t_c1;
+        const float y_3 = (conv3x3[batch * 12544 + c1 * 784 + i] - batchnorm_running_mean_c1) * t_c1;
         x1[batch * 12544 + c1 * 784 + i] = math::relu(y_3 * batchnorm_gamma_c1 + batchnorm_beta_c1);
       }
     }
@@ -599,11 +603,11 @@ void evaluate_batch(Rank &r) {
   float *x2 /* [batch=64, c1=16, height=14, width=14] */ = r.work<float>(3211264);
   // conv_fashion.ech:18  x2 = maxpool(x1, window = (height, width), size = 2, stride = 2)
   maxpool(x2, nullptr, x1, {1024, 2, {{28, 2, 2, 0, 0}, {28, 2, 2, 0, 0}}});
-  float *conv_3 /* [batch=64, c2=32, height=14, width=14] */ = r.work<float>(0);
+  float *conv3x3_2 /* [batch=64, c2=32, height=14, width=14] */ = r.work<float>(0);
   float *conv3x3_2_w /* [c2=32, c1=16, kh=3, kw=3] */ = r.state<float>(832);
   float *scratch_2 /* [scratch=51408] */ = r.work<float>(1605632);
   // conv_fashion.ech:19  x3 = relu(nn.batchnorm(nn.conv3x3(x2, c1, c2), c2))
-  conv(conv_3, x2, conv3x3_2_w, {64, 16, 32, 2, {{14, 3, 1, 1, 1}, {14, 3, 1, 1, 1}}}, scratch_2, 51408);
+  conv(conv3x3_2, x2, conv3x3_2_w, {64, 16, 32, 2, {{14, 3, 1, 1, 1}, {14, 3, 1, 1, 1}}}, scratch_2, 51408);
   float *batchnorm_2_running_mean /* [c2=32] */ = r.state<float>(19520);
   float *t_2 /* [c2=32] */ = r.work<float>(4014080);
   float *batchnorm_2_gamma /* [c2=32] */ = r.state<float>(19264);
@@ -617,7 +621,7 @@ void evaluate_batch(Rank &r) {
       const float batchnorm_2_beta_c2 = batchnorm_2_beta[c2];
 #pragma GCC ivdep
       for (int64_t i = 0; i < 196; ++i) {
-        const float y_3 = (conv_3[batch * 6272 + c2 * 196 + i] - batchnorm_2_running_mean_c2) * t_2_c2;
+        const float y_3 = (conv3x3_2[batch * 6272 + c2 * 196 + i] - batchnorm_2_running_mean_c2) * t_2_c2;
         x3[batch * 6272 + c2 * 196 + i] = math::relu(y_3 * batchnorm_2_gamma_c2 + batchnorm_2_beta_c2);
       }
     }
@@ -646,11 +650,11 @@ void evaluate_batch(Rank &r) {
     }
   }
   float *cross_entropy_2 /* [batch=64] */ = r.work<float>(0);
-  float *cross_entropy_3 /* [batch=64] */ = r.work<float>(256);
-  float *cross_entropy_4 /* [batch=64] */ = r.work<float>(512);
+  float *shift /* [batch=64] */ = r.work<float>(256);
+  float *log_sum /* [batch=64] */ = r.work<float>(512);
   const int32_t *label /* [batch=64] */ = r.input<int32_t>(200704);
   // conv_fashion.ech:23  loss mean(cross_entropy(logits, label, over = class))
-  cross_entropy(cross_entropy_2, cross_entropy_3, cross_entropy_4, y_2, label, 64, 10);
+  cross_entropy(cross_entropy_2, shift, log_sum, y_2, label, 64, 10);
   const int64_t first_batch = r.coordinate(0) * 64;
   float *t_4 /* [] */ = r.work<float>(256);
   float sum = 0;
@@ -673,33 +677,32 @@ void evaluate_batch(Rank &r) {
     sum_2 += math::select(e, argmax_2[batch] == label[batch] ? 1.0f : 0.0f, 0.0f);
   }
   t_5[0] = sum_2;
-  double *repeat /* [] */ = r.work<double>(4014272);
+  double *map /* [] */ = r.work<double>(4014272);
   // conv_fashion.ech:23  loss mean(cross_entropy(logits, label, over = class))
-  repeat[0] += static_cast<double>(t_4[0]);
-  double *repeat_2 /* [] */ = r.work<double>(4014336);
+  map[0] += static_cast<double>(t_4[0]);
+  double *map_2 /* [] */ = r.work<double>(4014336);
   // conv_fashion.ech:24  metric accuracy = mean(argmax(logits, over = class) == label)
-  repeat_2[0] += static_cast<double>(t_5[0]);
+  map_2[0] += static_cast<double>(t_5[0]);
 }
 
 /// Metrics of all held-out samples.
 void evaluate_end(Rank &r) {
-  const double number_3 = static_cast<double>(r.sampleCount());
-  double *repeat /* [] */ = r.work<double>(4014272);
+  const double number = static_cast<double>(r.sampleCount());
+  double *map /* [] */ = r.work<double>(4014272);
   float *message /* [message=2] */ = r.work<float>(0);
   // conv_fashion.ech:23  loss mean(cross_entropy(logits, label, over = class))
-  message[0] = static_cast<float>(repeat[0]) / static_cast<float>(number_3);
-  const double number_4 = static_cast<double>(r.sampleCount());
-  double *repeat_2 /* [] */ = r.work<double>(4014336);
+  message[0] = static_cast<float>(map[0]) / static_cast<float>(number);
+  const double number_2 = static_cast<double>(r.sampleCount());
+  double *map_2 /* [] */ = r.work<double>(4014336);
   float *message_part = message + 1;
   // conv_fashion.ech:24  metric accuracy = mean(argmax(logits, over = class) == label)
-  message_part[0] = static_cast<float>(repeat_2[0]) / static_cast<float>(number_4);
+  message_part[0] = static_cast<float>(map_2[0]) / static_cast<float>(number_2);
   // conv_fashion.ech:23  split batch over dp (conv_fashion.ech:37): report of loss (conv_fashion.ech:23), report of acc
   all_reduce(r, r.group(0), message, 2, Sum, Algorithm::automatic, "conv_fashion.ech:23");
   // conv_fashion.ech:23  loss
   r.report(0, message[0]);
-  float *message_part_3 = message + 1;
   // conv_fashion.ech:24  accuracy
-  r.report(2, message_part_3[0]);
+  r.report(2, message_part[0]);
 }
 
 /// What the training loop, snapshots and logs know of the program. Tables only: optimising them takes long and gains

@@ -83,7 +83,7 @@ double learning_rate(int64_t step) {
 
 /// Collectives under way from one function to the next.
 struct Messages {
-  Ticket all_reduce_of_message;
+  Ticket all_reduce_of_message_2;
 };
 
 void forward(Rank &r) {
@@ -94,100 +94,101 @@ void forward(Rank &r) {
   const int64_t end_vocab = r.coordinate(0) * 128 + 128;
   // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
   gather_rows(gather, wte, tokens, 2048, 128, first_vocab, end_vocab);
-  float *own_part /* [message=131072] */ = r.work<float>(1048576);
+  float *part /* [message=131072] */ = r.work<float>(1048576);
   // gpt_fortunes.ech:20  split seq over tp (gpt_fortunes.ech:42): add (gpt_fortunes.ech:20): 2 ranks, 1.05 MB
-  reduce_scatter_inner(r, r.group(0), own_part, gather, 32, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:20");
+  reduce_scatter_inner(r, r.group(0), part, gather, 32, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:20");
   float *wpe /* [seq=32, embed=128] */ = r.state<float>(65536);
   float *x /* [batch=32, seq=32, embed=128] */ = r.work<float>(36700160);
   // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
   for (int64_t batch = 0; batch < 32; ++batch) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < 4096; ++i) {
-      x[batch * 4096 + i] = own_part[batch * 4096 + i] + wpe[i];
+      x[batch * 4096 + i] = part[batch * 4096 + i] + wpe[i];
     }
   }
   for (int64_t layer = 0; layer < 4; ++layer) {
-    float *repeat_13 /* [layer=4, batch=32, seq=32, embed=128] */ = r.work<float>(31457280);
-    float *repeat_13_layer = repeat_13 + layer * 131072;
-    float *repeat_14 /* [layer=4, batch=32, seq=32] */ = r.work<float>(41107456);
-    float *repeat_14_layer = repeat_14 + layer * 1024;
+    float *normalize_3 /* [layer=4, batch=32, seq=32, embed=128] */ = r.work<float>(31457280);
+    float *normalize_3_layer = normalize_3 + layer * 131072;
+    float *rstd_2 /* [layer=4, batch=32, seq=32] */ = r.work<float>(41107456);
+    float *rstd_2_layer = rstd_2 + layer * 1024;
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
-    normalize(repeat_13_layer, repeat_14_layer, x, 1024, 128, 1e-5);
+    normalize(normalize_3_layer, rstd_2_layer, x, 1024, 128, 1e-5);
     float *layernorm_gamma_2 /* [layer=4, embed=128] */ = r.state<float>(81920);
     float *layernorm_gamma_2_layer = layernorm_gamma_2 + layer * 128;
     float *layernorm_beta_2 /* [layer=4, embed=128] */ = r.state<float>(83968);
     float *layernorm_beta_2_layer = layernorm_beta_2 + layer * 128;
-    float *repeat_12 /* [layer=4, batch=32, seq=32, embed=128] */ = r.work<float>(29360128);
-    float *repeat_12_layer = repeat_12 + layer * 131072;
+    float *layernorm_2 /* [layer=4, batch=32, seq=32, embed=128] */ = r.work<float>(29360128);
+    float *layernorm_2_layer = layernorm_2 + layer * 131072;
     for (int64_t i = 0; i < 1024; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 128; ++embed) {
-        repeat_12_layer[i * 128 + embed] =
-            repeat_13_layer[i * 128 + embed] * layernorm_gamma_2_layer[embed] + layernorm_beta_2_layer[embed];
+        layernorm_2_layer[i * 128 + embed] =
+            normalize_3_layer[i * 128 + embed] * layernorm_gamma_2_layer[embed] + layernorm_beta_2_layer[embed];
       }
     }
-    float *gathered /* [batch=32, seq=64, embed=128] */ = r.work<float>(33554432);
+    float *layernorm_gathered /* [batch=32, seq=64, embed=128] */ = r.work<float>(33554432);
     // gpt_fortunes.ech:22  split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:22): 2 ranks, 1.05 MB
-    all_gather_inner(r, r.group(0), gathered, repeat_12_layer, 32, 4096, Algorithm::automatic, "gpt_fortunes.ech:22");
-    float *q /* [batch=32, seq=64, head=2, key=32] */ = r.work<float>(34603008);
+    all_gather_inner(r, r.group(0), layernorm_gathered, layernorm_2_layer, 32, 4096, Algorithm::automatic,
+                     "gpt_fortunes.ech:22");
+    float *q_2 /* [batch=32, seq=64, head=2, key=32] */ = r.work<float>(34603008);
     float *attn_wq /* [layer=4, embed=128, head=2, key=32] */ = r.state<float>(86016);
     float *attn_wq_layer = attn_wq + layer * 8192;
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
-    gemm(q, gathered, attn_wq_layer, 2048, 64, 128, Form::nn, 128, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(q_2, layernorm_gathered, attn_wq_layer, 2048, 64, 128, Form::nn, 128, 64, 64, 1.0, 0.0, Blas::onednn);
     float *k /* [batch=32, seq=64, head=2, key=32] */ = r.work<float>(35127296);
     float *attn_wk /* [layer=4, embed=128, head=2, key=32] */ = r.state<float>(217088);
     float *attn_wk_layer = attn_wk + layer * 8192;
-    gemm(k, gathered, attn_wk_layer, 2048, 64, 128, Form::nn, 128, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(k, layernorm_gathered, attn_wk_layer, 2048, 64, 128, Form::nn, 128, 64, 64, 1.0, 0.0, Blas::onednn);
     float *v /* [batch=32, seq=64, head=2, key=32] */ = r.work<float>(35651584);
     float *attn_wv /* [layer=4, embed=128, head=2, key=32] */ = r.state<float>(348160);
     float *attn_wv_layer = attn_wv + layer * 8192;
-    gemm(v, gathered, attn_wv_layer, 2048, 64, 128, Form::nn, 128, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(v, layernorm_gathered, attn_wv_layer, 2048, 64, 128, Form::nn, 128, 64, 64, 1.0, 0.0, Blas::onednn);
     float *attn_bq /* [layer=4, head=2, key=32] */ = r.state<float>(610304);
     float *attn_bq_layer = attn_bq + layer * 64;
-    float *repeat_7 /* [layer=4, batch=32, seq=64, head=2, key=32] */ = r.work<float>(23068672);
-    float *repeat_7_layer = repeat_7 + layer * 131072;
+    float *q /* [layer=4, batch=32, seq=64, head=2, key=32] */ = r.work<float>(23068672);
+    float *q_layer = q + layer * 131072;
     for (int64_t i = 0; i < 2048; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
-        repeat_7_layer[i * 64 + i_2] = q[i * 64 + i_2] + attn_bq_layer[i_2];
+        q_layer[i * 64 + i_2] = q_2[i * 64 + i_2] + attn_bq_layer[i_2];
       }
     }
     float *attn_bk /* [layer=4, head=2, key=32] */ = r.state<float>(611328);
     float *attn_bk_layer = attn_bk + layer * 64;
-    float *repeat_8 /* [layer=4, batch=32, past=64, head=2, key=32] */ = r.work<float>(25165824);
-    float *repeat_8_layer_2 = repeat_8 + layer * 131072;
+    float *relabel /* [layer=4, batch=32, past=64, head=2, key=32] */ = r.work<float>(25165824);
+    float *relabel_layer_2 = relabel + layer * 131072;
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
     for (int64_t i = 0; i < 2048; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
-        repeat_8_layer_2[i * 64 + i_2] = k[i * 64 + i_2] + attn_bk_layer[i_2];
+        relabel_layer_2[i * 64 + i_2] = k[i * 64 + i_2] + attn_bk_layer[i_2];
       }
     }
     float *attn_bv /* [layer=4, head=2, key=32] */ = r.state<float>(612352);
     float *attn_bv_layer = attn_bv + layer * 64;
-    float *repeat_9 /* [layer=4, batch=32, past=64, head=2, key=32] */ = r.work<float>(27262976);
-    float *repeat_9_layer_2 = repeat_9 + layer * 131072;
+    float *relabel_2 /* [layer=4, batch=32, past=64, head=2, key=32] */ = r.work<float>(27262976);
+    float *relabel_2_layer_2 = relabel_2 + layer * 131072;
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
     for (int64_t i = 0; i < 2048; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
-        repeat_9_layer_2[i * 64 + i_2] = v[i * 64 + i_2] + attn_bv_layer[i_2];
+        relabel_2_layer_2[i * 64 + i_2] = v[i * 64 + i_2] + attn_bv_layer[i_2];
       }
     }
-    float *repeat_6 /* [layer=4, batch=32, seq=64, head=2, key=32] */ = r.work<float>(20971520);
-    float *repeat_6_layer = repeat_6 + layer * 131072;
-    float *a /* [batch=32, head=2, seq=64] */ = r.work<float>(41025536);
-    float *a_2 /* [batch=32, head=2, seq=64] */ = r.work<float>(41041920);
-    float *repeat_8_layer_3 = repeat_8 + layer * 131072;
-    float *repeat_9_layer_3 = repeat_9 + layer * 131072;
+    float *a /* [layer=4, batch=32, seq=64, head=2, key=32] */ = r.work<float>(20971520);
+    float *a_layer = a + layer * 131072;
+    float *a_2 /* [batch=32, head=2, seq=64] */ = r.work<float>(41025536);
+    float *a_3 /* [batch=32, head=2, seq=64] */ = r.work<float>(41041920);
+    float *relabel_layer_3 = relabel + layer * 131072;
+    float *relabel_2_layer_3 = relabel_2 + layer * 131072;
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
-    attention(repeat_6_layer, a, a_2, repeat_7_layer, repeat_8_layer_3, repeat_9_layer_3,
+    attention(a_layer, a_2, a_3, q_layer, relabel_layer_3, relabel_2_layer_3,
               {32, 1, 2, 64, 64, 32, 32, 0.17677669529663687, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}});
     float *y /* [batch=32, seq=64, embed=128] */ = r.work<float>(33554432);
     float *attn_wo /* [layer=4, head=2, key=32, embed=128] */ = r.state<float>(479232);
     float *attn_wo_layer = attn_wo + layer * 8192;
-    gemm(y, repeat_6_layer, attn_wo_layer, 2048, 128, 64, Form::nn, 64, 128, 128, 1.0, 0.0, Blas::tiled);
+    gemm(y, a_layer, attn_wo_layer, 2048, 128, 64, Form::nn, 64, 128, 128, 1.0, 0.0, Blas::tiled);
     const double counts = r.coordinate(0) == 0 ? 1.0 : 0.0;
     float *attn_bo /* [layer=4, embed=128] */ = r.state<float>(613376);
     float *attn_bo_layer = attn_bo + layer * 128;
@@ -198,542 +199,546 @@ void forward(Rank &r) {
         y_2[i * 128 + embed] = y[i * 128 + embed] + attn_bo_layer[embed] * static_cast<float>(counts);
       }
     }
-    float *own_part_2 /* [message=131072] */ = r.work<float>(34603008);
+    float *y_part /* [message=131072] */ = r.work<float>(34603008);
     // gpt_fortunes.ech:22  split seq over tp (gpt_fortunes.ech:42): add (gpt_fortunes.ech:22): 2 ranks, 1.05 MB
-    reduce_scatter_inner(r, r.group(0), own_part_2, y_2, 32, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:22");
+    reduce_scatter_inner(r, r.group(0), y_part, y_2, 32, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:22");
     float *x_2 /* [batch=32, seq=32, embed=128] */ = r.work<float>(37224448);
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
 #pragma GCC ivdep
     for (int64_t i = 0; i < 131072; ++i) {
-      x_2[i] = x[i] + own_part_2[i];
+      x_2[i] = x[i] + y_part[i];
     }
-    float *repeat_4 /* [layer=4, batch=32, seq=32, embed=128] */ = r.work<float>(18874368);
-    float *repeat_4_layer = repeat_4 + layer * 131072;
-    float *repeat_5 /* [layer=4, batch=32, seq=32] */ = r.work<float>(41091072);
-    float *repeat_5_layer = repeat_5 + layer * 1024;
+    float *normalize_2 /* [layer=4, batch=32, seq=32, embed=128] */ = r.work<float>(18874368);
+    float *normalize_2_layer = normalize_2 + layer * 131072;
+    float *rstd /* [layer=4, batch=32, seq=32] */ = r.work<float>(41091072);
+    float *rstd_layer = rstd + layer * 1024;
     // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-    normalize(repeat_4_layer, repeat_5_layer, x_2, 1024, 128, 1e-5);
+    normalize(normalize_2_layer, rstd_layer, x_2, 1024, 128, 1e-5);
     float *layernorm_2_gamma /* [layer=4, embed=128] */ = r.state<float>(615424);
     float *layernorm_2_gamma_layer = layernorm_2_gamma + layer * 128;
     float *layernorm_2_beta /* [layer=4, embed=128] */ = r.state<float>(617472);
     float *layernorm_2_beta_layer = layernorm_2_beta + layer * 128;
-    float *repeat_3 /* [layer=4, batch=32, seq=32, embed=128] */ = r.work<float>(16777216);
-    float *repeat_3_layer = repeat_3 + layer * 131072;
+    float *layernorm /* [layer=4, batch=32, seq=32, embed=128] */ = r.work<float>(16777216);
+    float *layernorm_layer = layernorm + layer * 131072;
     for (int64_t i = 0; i < 1024; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 128; ++embed) {
-        repeat_3_layer[i * 128 + embed] =
-            repeat_4_layer[i * 128 + embed] * layernorm_2_gamma_layer[embed] + layernorm_2_beta_layer[embed];
+        layernorm_layer[i * 128 + embed] =
+            normalize_2_layer[i * 128 + embed] * layernorm_2_gamma_layer[embed] + layernorm_2_beta_layer[embed];
       }
     }
-    float *gathered_2 /* [batch=32, seq=64, embed=128] */ = r.work<float>(35651584);
+    float *layernorm_gathered_2 /* [batch=32, seq=64, embed=128] */ = r.work<float>(35651584);
     // gpt_fortunes.ech:23  split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:23): 2 ranks, 1.05 MB
-    all_gather_inner(r, r.group(0), gathered_2, repeat_3_layer, 32, 4096, Algorithm::automatic, "gpt_fortunes.ech:23");
+    all_gather_inner(r, r.group(0), layernorm_gathered_2, layernorm_layer, 32, 4096, Algorithm::automatic,
+                     "gpt_fortunes.ech:23");
     float *dot /* [batch=32, seq=64, ff=256] */ = r.work<float>(33554432);
     float *mlp_w1 /* [layer=4, embed=128, ff=256] */ = r.state<float>(619520);
     float *mlp_w1_layer = mlp_w1 + layer * 32768;
     // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-    gemm(dot, gathered_2, mlp_w1_layer, 2048, 256, 128, Form::nn, 128, 256, 256, 1.0, 0.0, Blas::tiled);
+    gemm(dot, layernorm_gathered_2, mlp_w1_layer, 2048, 256, 128, Form::nn, 128, 256, 256, 1.0, 0.0, Blas::tiled);
     float *mlp_b1 /* [layer=4, ff=256] */ = r.state<float>(1143808);
     float *mlp_b1_layer = mlp_b1 + layer * 256;
-    float *repeat_2 /* [layer=4, batch=32, seq=64, ff=256] */ = r.work<float>(8388608);
-    float *repeat_2_layer = repeat_2 + layer * 524288;
-    float *repeat /* [layer=4, batch=32, seq=64, ff=256] */ = r.work<float>(0);
-    float *repeat_layer = repeat + layer * 524288;
+    float *map_2 /* [layer=4, batch=32, seq=64, ff=256] */ = r.work<float>(8388608);
+    float *map_2_layer = map_2 + layer * 524288;
+    float *map /* [layer=4, batch=32, seq=64, ff=256] */ = r.work<float>(0);
+    float *map_layer = map + layer * 524288;
     for (int64_t i = 0; i < 2048; ++i) {
 #pragma GCC ivdep
       for (int64_t ff = 0; ff < 256; ++ff) {
         const float e = dot[i * 256 + ff] + mlp_b1_layer[ff];
-        repeat_2_layer[i * 256 + ff] = e;
-        repeat_layer[i * 256 + ff] = math::gelu(e);
+        map_2_layer[i * 256 + ff] = e;
+        map_layer[i * 256 + ff] = math::gelu(e);
       }
     }
     float *dot_2 /* [batch=32, seq=64, embed=128] */ = r.work<float>(33554432);
     float *mlp_w2 /* [layer=4, ff=256, embed=128] */ = r.state<float>(1147904);
     float *mlp_w2_layer = mlp_w2 + layer * 32768;
     // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-    gemm(dot_2, repeat_layer, mlp_w2_layer, 2048, 128, 256, Form::nn, 256, 128, 128, 1.0, 0.0, Blas::tiled);
+    gemm(dot_2, map_layer, mlp_w2_layer, 2048, 128, 256, Form::nn, 256, 128, 128, 1.0, 0.0, Blas::tiled);
     const double counts_2 = r.coordinate(0) == 0 ? 1.0 : 0.0;
     float *mlp_b2 /* [layer=4, embed=128] */ = r.state<float>(1672192);
     float *mlp_b2_layer = mlp_b2 + layer * 128;
-    float *t /* [batch=32, seq=64, embed=128] */ = r.work<float>(33554432);
+    float *mlp /* [batch=32, seq=64, embed=128] */ = r.work<float>(33554432);
     for (int64_t i = 0; i < 2048; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 128; ++embed) {
-        t[i * 128 + embed] = dot_2[i * 128 + embed] + mlp_b2_layer[embed] * static_cast<float>(counts_2);
+        mlp[i * 128 + embed] = dot_2[i * 128 + embed] + mlp_b2_layer[embed] * static_cast<float>(counts_2);
       }
     }
-    float *own_part_3 /* [message=131072] */ = r.work<float>(34603008);
+    float *mlp_part /* [message=131072] */ = r.work<float>(34603008);
     // gpt_fortunes.ech:23  split seq over tp (gpt_fortunes.ech:42): add (gpt_fortunes.ech:23): 2 ranks, 1.05 MB
-    reduce_scatter_inner(r, r.group(0), own_part_3, t, 32, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:23");
+    reduce_scatter_inner(r, r.group(0), mlp_part, mlp, 32, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:23");
     // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
 #pragma GCC ivdep
     for (int64_t i = 0; i < 131072; ++i) {
-      x[i] = x_2[i] + own_part_3[i];
+      x[i] = x_2[i] + mlp_part[i];
     }
-    float *repeat_10 /* [layer=4, batch=32, seq=64, head=2] */ = r.work<float>(40894464);
-    float *repeat_10_layer = repeat_10 + layer * 4096;
+    float *maximum /* [layer=4, batch=32, seq=64, head=2] */ = r.work<float>(40894464);
+    float *maximum_layer = maximum + layer * 4096;
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
     for (int64_t batch = 0; batch < 32; ++batch) {
       for (int64_t seq = 0; seq < 64; ++seq) {
 #pragma GCC ivdep
         for (int64_t head = 0; head < 2; ++head) {
-          repeat_10_layer[batch * 128 + seq * 2 + head] = a[batch * 128 + seq + head * 64];
+          maximum_layer[batch * 128 + seq * 2 + head] = a_2[batch * 128 + seq + head * 64];
         }
       }
     }
-    float *repeat_11 /* [layer=4, batch=32, seq=64, head=2] */ = r.work<float>(40960000);
-    float *repeat_11_layer = repeat_11 + layer * 4096;
+    float *sum_of_exp /* [layer=4, batch=32, seq=64, head=2] */ = r.work<float>(40960000);
+    float *sum_of_exp_layer = sum_of_exp + layer * 4096;
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
     for (int64_t batch = 0; batch < 32; ++batch) {
       for (int64_t seq = 0; seq < 64; ++seq) {
 #pragma GCC ivdep
         for (int64_t head = 0; head < 2; ++head) {
-          repeat_11_layer[batch * 128 + seq * 2 + head] = a_2[batch * 128 + seq + head * 64];
+          sum_of_exp_layer[batch * 128 + seq * 2 + head] = a_3[batch * 128 + seq + head * 64];
         }
       }
     }
   }
-  float *normalize_2 /* [batch=32, seq=32, embed=128] */ = r.work<float>(36700160);
-  float *normalize_3 /* [batch=32, seq=32] */ = r.work<float>(38273024);
+  float *normalize_4 /* [batch=32, seq=32, embed=128] */ = r.work<float>(36700160);
+  float *rstd_3 /* [batch=32, seq=32] */ = r.work<float>(38273024);
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  normalize(normalize_2, normalize_3, x, 1024, 128, 1e-5);
+  normalize(normalize_4, rstd_3, x, 1024, 128, 1e-5);
   float *layernorm_gamma /* [embed=128] */ = r.state<float>(1674240);
   float *layernorm_beta /* [embed=128] */ = r.state<float>(1674752);
-  float *t_2 /* [batch=32, seq=32, embed=128] */ = r.work<float>(37224448);
+  float *layernorm_3 /* [batch=32, seq=32, embed=128] */ = r.work<float>(37224448);
   for (int64_t i = 0; i < 1024; ++i) {
 #pragma GCC ivdep
     for (int64_t embed = 0; embed < 128; ++embed) {
-      t_2[i * 128 + embed] = normalize_2[i * 128 + embed] * layernorm_gamma[embed] + layernorm_beta[embed];
+      layernorm_3[i * 128 + embed] = normalize_4[i * 128 + embed] * layernorm_gamma[embed] + layernorm_beta[embed];
     }
   }
-  float *gathered_3 /* [batch=32, seq=64, embed=128] */ = r.work<float>(33554432);
+  float *layernorm_gathered /* [batch=32, seq=64, embed=128] */ = r.work<float>(33554432);
   // gpt_fortunes.ech:25  split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:25): 2 ranks, 1.05 MB
-  all_gather_inner(r, r.group(0), gathered_3, t_2, 32, 4096, Algorithm::automatic, "gpt_fortunes.ech:25");
+  all_gather_inner(r, r.group(0), layernorm_gathered, layernorm_3, 32, 4096, Algorithm::automatic,
+                   "gpt_fortunes.ech:25");
   float *logits /* [batch=32, seq=64, vocab=128] */ = r.work<float>(34603008);
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  gemm(logits, gathered_3, wte, 2048, 128, 128, Form::nt, 128, 128, 128, 1.0, 0.0, Blas::tiled);
-  float *cross_entropy_2 /* [batch=32, seq=64] */ = r.work<float>(41050112);
+  gemm(logits, layernorm_gathered, wte, 2048, 128, 128, Form::nt, 128, 128, 128, 1.0, 0.0, Blas::tiled);
+  float *maximum_2 /* [batch=32, seq=64] */ = r.work<float>(41025536);
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  reduce_max(cross_entropy_2, logits, 2048, 128, 1);
+  reduce_max(maximum_2, logits, 2048, 128, 1);
   // gpt_fortunes.ech:27  split vocab over tp (gpt_fortunes.ech:42): inside cross_entropy (gpt_fortunes.ech:27): 2 ranks
-  all_reduce(r, r.group(0), cross_entropy_2, 2048, Max, Algorithm::automatic, "gpt_fortunes.ech:27");
-  float *sums /* [part=2, batch=32, seq=64] */ = r.work<float>(41025536);
-  float *picked = sums + 2048;
+  all_reduce(r, r.group(0), maximum_2, 2048, Max, Algorithm::automatic, "gpt_fortunes.ech:27");
+  float *message /* [message=4096] */ = r.work<float>(33554432);
+  float *picked = message + 2048;
   const int32_t *labels /* [batch=32, seq=64] */ = r.input<int32_t>(8192);
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  cross_entropy_local(sums, picked, logits, cross_entropy_2, labels, 2048, 128, first_vocab);
+  cross_entropy_local(message, picked, logits, maximum_2, labels, 2048, 128, first_vocab);
   // gpt_fortunes.ech:27  split vocab over tp (gpt_fortunes.ech:42): inside cross_entropy (gpt_fortunes.ech:27): 2 ranks
-  all_reduce(r, r.group(0), sums, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:27");
-  float *cross_entropy /* [batch=32, seq=64] */ = r.work<float>(41041920);
-  float *cross_entropy_3 /* [batch=32, seq=64] */ = r.work<float>(41058304);
+  all_reduce(r, r.group(0), message, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:27");
+  float *cross_entropy /* [batch=32, seq=64] */ = r.work<float>(41033728);
+  float *log_sum /* [batch=32, seq=64] */ = r.work<float>(41041920);
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  cross_entropy_finish(cross_entropy, cross_entropy_3, sums, picked, 2048);
+  cross_entropy_finish(cross_entropy, log_sum, message, picked, 2048);
   const int64_t part_of_seq = r.coordinate(0) * 32;
   float *cross_entropy_part = cross_entropy + part_of_seq;
-  float *t_3 /* [batch=32, seq=32] */ = r.work<float>(41025536);
+  float *t /* [batch=32, seq=32] */ = r.work<float>(41050112);
   for (int64_t batch = 0; batch < 32; ++batch) {
 #pragma GCC ivdep
     for (int64_t seq = 0; seq < 32; ++seq) {
-      t_3[batch * 32 + seq] = cross_entropy_part[batch * 64 + seq];
+      t[batch * 32 + seq] = cross_entropy_part[batch * 64 + seq];
     }
   }
-  float *reduce /* [] */ = r.work<float>(41029632);
+  float *reduce /* [] */ = r.work<float>(41033728);
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  reduce_sum(reduce, t_3, 1, 1024, 1);
-  float *t_4 /* [] */ = r.work<float>(41029632);
-  t_4[0] = reduce[0] / 2048.0f;
+  reduce_sum(reduce, t, 1, 1024, 1);
+  float *t_2 /* [] */ = r.work<float>(41033728);
+  t_2[0] = reduce[0] / 2048.0f;
   // gpt_fortunes.ech:27  split head, ff, vocab, seq over tp (gpt_fortunes.ech:42): report of loss (gpt_fortunes.ech:27)
-  all_reduce(r, r.group(0), t_4, 1, Sum, Algorithm::automatic, "gpt_fortunes.ech:27");
+  all_reduce(r, r.group(0), t_2, 1, Sum, Algorithm::automatic, "gpt_fortunes.ech:27");
   // gpt_fortunes.ech:27  loss
-  r.report(0, t_4[0]);
+  r.report(0, t_2[0]);
 }
 
 void backward(Rank &r) {
   const int64_t first_vocab = r.coordinate(0) * 128;
   float *logits /* [batch=32, seq=64, vocab=128] */ = r.work<float>(34603008);
-  float *cross_entropy_2 /* [batch=32, seq=64] */ = r.work<float>(41050112);
-  float *cross_entropy_3 /* [batch=32, seq=64] */ = r.work<float>(41058304);
+  float *maximum_2 /* [batch=32, seq=64] */ = r.work<float>(41025536);
+  float *log_sum /* [batch=32, seq=64] */ = r.work<float>(41041920);
   const int32_t *labels /* [batch=32, seq=64] */ = r.input<int32_t>(8192);
-  float *d_dlogits /* [batch=32, seq=64, vocab=128] */ = r.work<float>(34603008);
+  float *d_logits /* [batch=32, seq=64, vocab=128] */ = r.work<float>(34603008);
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
   const float e = 1.0f / 2048.0f;
   for (int64_t i = 0; i < 2048; ++i) {
-    const float cross_entropy_2_i = cross_entropy_2[i];
-    const float cross_entropy_3_i = cross_entropy_3[i];
+    const float maximum_2_i = maximum_2[i];
+    const float log_sum_i = log_sum[i];
     const int32_t labels_i = labels[i];
 #pragma GCC ivdep
     for (int64_t vocab = 0; vocab < 128; ++vocab) {
-      const float e_2 = math::exp(logits[i * 128 + vocab] - cross_entropy_2_i - cross_entropy_3_i);
-      const float e_3 = e_2 - (static_cast<int32_t>(first_vocab + vocab) == labels_i ? 1.0f : 0.0f);
-      d_dlogits[i * 128 + vocab] = e_3 * e;
+      const float e_2 = math::exp(logits[i * 128 + vocab] - maximum_2_i - log_sum_i) -
+          (static_cast<int32_t>(first_vocab + vocab) == labels_i ? 1.0f : 0.0f);
+      d_logits[i * 128 + vocab] = e_2 * e;
     }
   }
-  float *d_dot /* [batch=32, seq=64, embed=128] */ = r.work<float>(33554432);
+  float *d_layernorm /* [batch=32, seq=64, embed=128] */ = r.work<float>(33554432);
   float *wte /* [vocab=128, embed=128] */ = r.state<float>(0);
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  gemm(d_dot, d_dlogits, wte, 2048, 128, 128, Form::nn, 128, 128, 128, 1.0, 0.0, Blas::tiled);
-  float *gathered_4 /* [batch=32, seq=64, embed=128] */ = r.work<float>(35651584);
-  float *t_2 /* [batch=32, seq=32, embed=128] */ = r.work<float>(37224448);
+  gemm(d_layernorm, d_logits, wte, 2048, 128, 128, Form::nn, 128, 128, 128, 1.0, 0.0, Blas::tiled);
+  float *d_layernorm_gathered /* [batch=32, seq=64, embed=128] */ = r.work<float>(35651584);
+  float *layernorm_3 /* [batch=32, seq=32, embed=128] */ = r.work<float>(37224448);
   // gpt_fortunes.ech:25  split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:25): 2 ranks, 1.05 MB
-  all_gather_inner(r, r.group(0), gathered_4, t_2, 32, 4096, Algorithm::automatic, "gpt_fortunes.ech:25");
-  float *d_dwte /* [vocab=128, embed=128] */ = r.work<float>(41025536);
+  all_gather_inner(r, r.group(0), d_layernorm_gathered, layernorm_3, 32, 4096, Algorithm::automatic,
+                   "gpt_fortunes.ech:25");
+  float *d_wte /* [vocab=128, embed=128] */ = r.work<float>(41025536);
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  gemm(d_dwte, d_dlogits, gathered_4, 128, 128, 2048, Form::tn, 128, 128, 128, 1.0, 0.0, Blas::tiled);
-  float *own_part_4 /* [message=131072] */ = r.work<float>(34603008);
+  gemm(d_wte, d_logits, d_layernorm_gathered, 128, 128, 2048, Form::tn, 128, 128, 128, 1.0, 0.0, Blas::tiled);
+  float *d_layernorm_part /* [message=131072] */ = r.work<float>(34603008);
   // gpt_fortunes.ech:25  split seq over tp (gpt_fortunes.ech:42): sum (gpt_fortunes.ech:25): 2 ranks, 1.05 MB
-  reduce_scatter_inner(r, r.group(0), own_part_4, d_dot, 32, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:25");
-  float *message /* [message=3328] */ = r.work<float>(41123840);
+  reduce_scatter_inner(r, r.group(0), d_layernorm_part, d_layernorm, 32, 4096, Sum, Algorithm::automatic,
+                       "gpt_fortunes.ech:25");
+  float *message_2 /* [message=3328] */ = r.work<float>(41123840);
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  reduce_sum(message, own_part_4, 1, 1024, 128);
+  reduce_sum(message_2, d_layernorm_part, 1, 1024, 128);
   float *layernorm_gamma /* [embed=128] */ = r.state<float>(1674240);
-  float *t_5 /* [batch=32, seq=32, embed=128] */ = r.work<float>(37748736);
+  float *t_3 /* [batch=32, seq=32, embed=128] */ = r.work<float>(37748736);
   for (int64_t i = 0; i < 1024; ++i) {
 #pragma GCC ivdep
     for (int64_t embed = 0; embed < 128; ++embed) {
-      t_5[i * 128 + embed] = own_part_4[i * 128 + embed] * layernorm_gamma[embed];
+      t_3[i * 128 + embed] = d_layernorm_part[i * 128 + embed] * layernorm_gamma[embed];
     }
   }
-  float *normalize_2 /* [batch=32, seq=32, embed=128] */ = r.work<float>(36700160);
-  float *dlayernorm_gamma = message + 128;
+  float *normalize_4 /* [batch=32, seq=32, embed=128] */ = r.work<float>(36700160);
+  float *d_layernorm_gamma = message_2 + 128;
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  LongSum total(dlayernorm_gamma, 128);
+  LongSum total(d_layernorm_gamma, 128);
   for (int64_t i = 0; i < 1024; ++i) {
 #pragma GCC ivdep
     for (int64_t embed = 0; embed < 128; ++embed) {
-      dlayernorm_gamma[embed] += own_part_4[i * 128 + embed] * normalize_2[i * 128 + embed];
+      d_layernorm_gamma[embed] += d_layernorm_part[i * 128 + embed] * normalize_4[i * 128 + embed];
     }
     total.row();
   }
   total.finish();
   float *d_normalize_grad /* [batch=32, seq=32, embed=128] */ = r.work<float>(37748736);
-  float *normalize_3 /* [batch=32, seq=32] */ = r.work<float>(38273024);
+  float *rstd_3 /* [batch=32, seq=32] */ = r.work<float>(38273024);
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  normalize_grad(d_normalize_grad, t_5, normalize_2, normalize_3, 1024, 128);
-  for (int64_t layer_2 = 3; layer_2 >= 0; --layer_2) {
-    float *message_layer_2_6 = message + 2816 + layer_2 * 128;
+  normalize_grad(d_normalize_grad, t_3, normalize_4, rstd_3, 1024, 128);
+  for (int64_t layer = 3; layer >= 0; --layer) {
+    float *message_2_layer_6 = message_2 + 2816 + layer * 128;
     // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-    reduce_sum(message_layer_2_6, d_normalize_grad, 1, 1024, 128);
-    float *gathered_5 /* [batch=32, seq=64, embed=128] */ = r.work<float>(35651584);
+    reduce_sum(message_2_layer_6, d_normalize_grad, 1, 1024, 128);
+    float *d_x_gathered /* [batch=32, seq=64, embed=128] */ = r.work<float>(35651584);
     // gpt_fortunes.ech:23  split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:23): 2 ranks, 1.05 MB
-    all_gather_inner(r, r.group(0), gathered_5, d_normalize_grad, 32, 4096, Algorithm::automatic,
+    all_gather_inner(r, r.group(0), d_x_gathered, d_normalize_grad, 32, 4096, Algorithm::automatic,
                      "gpt_fortunes.ech:23");
-    float *d_dot_2 /* [batch=32, seq=64, ff=256] */ = r.work<float>(33554432);
+    float *d_dot /* [batch=32, seq=64, ff=256] */ = r.work<float>(33554432);
     float *mlp_w2 /* [layer=4, ff=256, embed=128] */ = r.state<float>(1147904);
-    float *mlp_w2_layer_2 = mlp_w2 + layer_2 * 32768;
+    float *mlp_w2_layer = mlp_w2 + layer * 32768;
     // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-    gemm(d_dot_2, gathered_5, mlp_w2_layer_2, 2048, 256, 128, Form::nt, 128, 128, 256, 1.0, 0.0, Blas::tiled);
-    float *d_repeat_10 /* [layer=4, ff=256, embed=128] */ = r.work<float>(38797312);
-    float *d_repeat_10_layer_2 = d_repeat_10 + layer_2 * 32768;
-    float *repeat /* [layer=4, batch=32, seq=64, ff=256] */ = r.work<float>(0);
-    float *repeat_layer_2 = repeat + layer_2 * 524288;
-    gemm(d_repeat_10_layer_2, repeat_layer_2, gathered_5, 256, 128, 2048, Form::tn, 256, 128, 128, 1.0, 0.0,
-         Blas::tiled);
-    float *repeat_2 /* [layer=4, batch=32, seq=64, ff=256] */ = r.work<float>(8388608);
-    float *repeat_2_layer_2 = repeat_2 + layer_2 * 524288;
-    float *t_6 /* [batch=32, seq=64, ff=256] */ = r.work<float>(33554432);
-    float *d_repeat_9 /* [layer=4, ff=256] */ = r.work<float>(41137152);
-    float *d_repeat_9_layer_2 = d_repeat_9 + layer_2 * 256;
-    LongSum total_2(d_repeat_9_layer_2, 256);
+    gemm(d_dot, d_x_gathered, mlp_w2_layer, 2048, 256, 128, Form::nt, 128, 128, 256, 1.0, 0.0, Blas::tiled);
+    float *d_mlp_w2 /* [layer=4, ff=256, embed=128] */ = r.work<float>(38797312);
+    float *d_mlp_w2_layer = d_mlp_w2 + layer * 32768;
+    float *map /* [layer=4, batch=32, seq=64, ff=256] */ = r.work<float>(0);
+    float *map_layer = map + layer * 524288;
+    gemm(d_mlp_w2_layer, map_layer, d_x_gathered, 256, 128, 2048, Form::tn, 256, 128, 128, 1.0, 0.0, Blas::tiled);
+    float *map_2 /* [layer=4, batch=32, seq=64, ff=256] */ = r.work<float>(8388608);
+    float *map_2_layer = map_2 + layer * 524288;
+    float *t_4 /* [batch=32, seq=64, ff=256] */ = r.work<float>(33554432);
+    float *d_mlp_b1 /* [layer=4, ff=256] */ = r.work<float>(41137152);
+    float *d_mlp_b1_layer = d_mlp_b1 + layer * 256;
+    LongSum total_2(d_mlp_b1_layer, 256);
     for (int64_t i = 0; i < 2048; ++i) {
 #pragma GCC ivdep
       for (int64_t ff = 0; ff < 256; ++ff) {
-        const float d_dot_2_before = d_dot_2[i * 256 + ff];
-        const float e_2 = d_dot_2_before * math::gelu_grad(repeat_2_layer_2[i * 256 + ff]);
-        t_6[i * 256 + ff] = e_2;
-        d_repeat_9_layer_2[ff] += e_2;
+        const float d_dot_before = d_dot[i * 256 + ff];
+        const float e_2 = d_dot_before * math::gelu_grad(map_2_layer[i * 256 + ff]);
+        t_4[i * 256 + ff] = e_2;
+        d_mlp_b1_layer[ff] += e_2;
       }
       total_2.row();
     }
     total_2.finish();
-    float *d_dot_3 /* [batch=32, seq=64, embed=128] */ = r.work<float>(35651584);
+    float *d_layernorm_2 /* [batch=32, seq=64, embed=128] */ = r.work<float>(35651584);
     float *mlp_w1 /* [layer=4, embed=128, ff=256] */ = r.state<float>(619520);
-    float *mlp_w1_layer_2 = mlp_w1 + layer_2 * 32768;
+    float *mlp_w1_layer = mlp_w1 + layer * 32768;
     // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-    gemm(d_dot_3, t_6, mlp_w1_layer_2, 2048, 128, 256, Form::nt, 256, 256, 128, 1.0, 0.0, Blas::tiled);
-    float *gathered_6 /* [batch=32, seq=64, embed=128] */ = r.work<float>(36700160);
-    float *repeat_3 /* [layer=4, batch=32, seq=32, embed=128] */ = r.work<float>(16777216);
-    float *repeat_3_layer_2 = repeat_3 + layer_2 * 131072;
+    gemm(d_layernorm_2, t_4, mlp_w1_layer, 2048, 128, 256, Form::nt, 256, 256, 128, 1.0, 0.0, Blas::tiled);
+    float *d_layernorm_gathered_2 /* [batch=32, seq=64, embed=128] */ = r.work<float>(36700160);
+    float *layernorm /* [layer=4, batch=32, seq=32, embed=128] */ = r.work<float>(16777216);
+    float *layernorm_layer = layernorm + layer * 131072;
     // gpt_fortunes.ech:23  split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:23): 2 ranks, 1.05 MB
-    all_gather_inner(r, r.group(0), gathered_6, repeat_3_layer_2, 32, 4096, Algorithm::automatic,
+    all_gather_inner(r, r.group(0), d_layernorm_gathered_2, layernorm_layer, 32, 4096, Algorithm::automatic,
                      "gpt_fortunes.ech:23");
-    float *d_repeat_8 /* [layer=4, embed=128, ff=256] */ = r.work<float>(38273024);
-    float *d_repeat_8_layer_2 = d_repeat_8 + layer_2 * 32768;
+    float *d_mlp_w1 /* [layer=4, embed=128, ff=256] */ = r.work<float>(38273024);
+    float *d_mlp_w1_layer = d_mlp_w1 + layer * 32768;
     // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-    gemm(d_repeat_8_layer_2, gathered_6, t_6, 128, 256, 2048, Form::tn, 128, 256, 256, 1.0, 0.0, Blas::tiled);
-    float *own_part_5 /* [message=131072] */ = r.work<float>(36700160);
+    gemm(d_mlp_w1_layer, d_layernorm_gathered_2, t_4, 128, 256, 2048, Form::tn, 128, 256, 256, 1.0, 0.0, Blas::tiled);
+    float *d_layernorm_part_2 /* [message=131072] */ = r.work<float>(36700160);
     // gpt_fortunes.ech:23  split seq over tp (gpt_fortunes.ech:42): sum (gpt_fortunes.ech:23): 2 ranks, 1.05 MB
-    reduce_scatter_inner(r, r.group(0), own_part_5, d_dot_3, 32, 4096, Sum, Algorithm::automatic,
+    reduce_scatter_inner(r, r.group(0), d_layernorm_part_2, d_layernorm_2, 32, 4096, Sum, Algorithm::automatic,
                          "gpt_fortunes.ech:23");
-    float *message_layer_2_5 = message + 2304 + layer_2 * 128;
+    float *message_2_layer_5 = message_2 + 2304 + layer * 128;
     // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-    reduce_sum(message_layer_2_5, own_part_5, 1, 1024, 128);
+    reduce_sum(message_2_layer_5, d_layernorm_part_2, 1, 1024, 128);
     float *layernorm_2_gamma /* [layer=4, embed=128] */ = r.state<float>(615424);
-    float *layernorm_2_gamma_layer_2 = layernorm_2_gamma + layer_2 * 128;
-    float *t_7 /* [batch=32, seq=32, embed=128] */ = r.work<float>(39321600);
+    float *layernorm_2_gamma_layer = layernorm_2_gamma + layer * 128;
+    float *t_5 /* [batch=32, seq=32, embed=128] */ = r.work<float>(39321600);
     for (int64_t i = 0; i < 1024; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 128; ++embed) {
-        t_7[i * 128 + embed] = own_part_5[i * 128 + embed] * layernorm_2_gamma_layer_2[embed];
+        t_5[i * 128 + embed] = d_layernorm_part_2[i * 128 + embed] * layernorm_2_gamma_layer[embed];
       }
     }
-    float *repeat_4 /* [layer=4, batch=32, seq=32, embed=128] */ = r.work<float>(18874368);
-    float *repeat_4_layer_2 = repeat_4 + layer_2 * 131072;
-    float *message_layer_2_4 = message + 1792 + layer_2 * 128;
+    float *normalize_2 /* [layer=4, batch=32, seq=32, embed=128] */ = r.work<float>(18874368);
+    float *normalize_2_layer = normalize_2 + layer * 131072;
+    float *message_2_layer_4 = message_2 + 1792 + layer * 128;
     // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-    LongSum total_3(message_layer_2_4, 128);
+    LongSum total_3(message_2_layer_4, 128);
     for (int64_t i = 0; i < 1024; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 128; ++embed) {
-        message_layer_2_4[embed] += own_part_5[i * 128 + embed] * repeat_4_layer_2[i * 128 + embed];
+        message_2_layer_4[embed] += d_layernorm_part_2[i * 128 + embed] * normalize_2_layer[i * 128 + embed];
       }
       total_3.row();
     }
     total_3.finish();
-    float *d_dx /* [batch=32, seq=32, embed=128] */ = r.work<float>(39321600);
-    float *repeat_5 /* [layer=4, batch=32, seq=32] */ = r.work<float>(41091072);
-    float *repeat_5_layer_2 = repeat_5 + layer_2 * 1024;
+    float *d_x /* [batch=32, seq=32, embed=128] */ = r.work<float>(39321600);
+    float *rstd /* [layer=4, batch=32, seq=32] */ = r.work<float>(41091072);
+    float *rstd_layer = rstd + layer * 1024;
     // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-    normalize_grad(d_dx, t_7, repeat_4_layer_2, repeat_5_layer_2, 1024, 128);
-    float *d_dy /* [batch=32, seq=32, embed=128] */ = r.work<float>(39321600);
-    float *message_layer_2_3 = message + 1280 + layer_2 * 128;
+    normalize_grad(d_x, t_5, normalize_2_layer, rstd_layer, 1024, 128);
+    float *d_y /* [batch=32, seq=32, embed=128] */ = r.work<float>(39321600);
+    float *message_2_layer_3 = message_2 + 1280 + layer * 128;
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
-    LongSum total_4(message_layer_2_3, 128);
+    LongSum total_4(message_2_layer_3, 128);
     for (int64_t i = 0; i < 1024; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 128; ++embed) {
-        const float d_dx_before = d_dx[i * 128 + embed];
-        const float dy = d_normalize_grad[i * 128 + embed] + d_dx_before;
-        d_dy[i * 128 + embed] = dy;
-        message_layer_2_3[embed] += dy;
+        const float d_x_before = d_x[i * 128 + embed];
+        const float d_y_2 = d_normalize_grad[i * 128 + embed] + d_x_before;
+        d_y[i * 128 + embed] = d_y_2;
+        message_2_layer_3[embed] += d_y_2;
       }
       total_4.row();
     }
     total_4.finish();
-    float *gathered_7 /* [batch=32, seq=64, embed=128] */ = r.work<float>(33554432);
+    float *d_y_gathered /* [batch=32, seq=64, embed=128] */ = r.work<float>(33554432);
     // gpt_fortunes.ech:22  split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:22): 2 ranks, 1.05 MB
-    all_gather_inner(r, r.group(0), gathered_7, d_dy, 32, 4096, Algorithm::automatic, "gpt_fortunes.ech:22");
-    float *d_da /* [batch=32, seq=64, head=2, key=32] */ = r.work<float>(34603008);
+    all_gather_inner(r, r.group(0), d_y_gathered, d_y, 32, 4096, Algorithm::automatic, "gpt_fortunes.ech:22");
+    float *d_a /* [batch=32, seq=64, head=2, key=32] */ = r.work<float>(34603008);
     float *attn_wo /* [layer=4, head=2, key=32, embed=128] */ = r.state<float>(479232);
-    float *attn_wo_layer_2 = attn_wo + layer_2 * 8192;
+    float *attn_wo_layer = attn_wo + layer * 8192;
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
-    gemm(d_da, gathered_7, attn_wo_layer_2, 2048, 64, 128, Form::nt, 128, 128, 64, 1.0, 0.0, Blas::tiled);
-    float *d_repeat_7 /* [layer=4, head=2, key=32, embed=128] */ = r.work<float>(40763392);
-    float *d_repeat_7_layer_2 = d_repeat_7 + layer_2 * 8192;
-    float *repeat_6 /* [layer=4, batch=32, seq=64, head=2, key=32] */ = r.work<float>(20971520);
-    float *repeat_6_layer_2 = repeat_6 + layer_2 * 131072;
-    gemm(d_repeat_7_layer_2, repeat_6_layer_2, gathered_7, 64, 128, 2048, Form::tn, 64, 128, 128, 1.0, 0.0,
-         Blas::tiled);
-    float *repeat_10 /* [layer=4, batch=32, seq=64, head=2] */ = r.work<float>(40894464);
-    float *repeat_10_layer_2 = repeat_10 + layer_2 * 4096;
-    float *t_8 /* [batch=32, head=2, seq=64] */ = r.work<float>(33554432);
+    gemm(d_a, d_y_gathered, attn_wo_layer, 2048, 64, 128, Form::nt, 128, 128, 64, 1.0, 0.0, Blas::tiled);
+    float *d_attn_wo /* [layer=4, head=2, key=32, embed=128] */ = r.work<float>(40763392);
+    float *d_attn_wo_layer = d_attn_wo + layer * 8192;
+    float *a /* [layer=4, batch=32, seq=64, head=2, key=32] */ = r.work<float>(20971520);
+    float *a_layer = a + layer * 131072;
+    gemm(d_attn_wo_layer, a_layer, d_y_gathered, 64, 128, 2048, Form::tn, 64, 128, 128, 1.0, 0.0, Blas::tiled);
+    float *maximum /* [layer=4, batch=32, seq=64, head=2] */ = r.work<float>(40894464);
+    float *maximum_layer = maximum + layer * 4096;
+    float *t_6 /* [batch=32, head=2, seq=64] */ = r.work<float>(33554432);
     for (int64_t batch = 0; batch < 32; ++batch) {
       for (int64_t head = 0; head < 2; ++head) {
 #pragma GCC ivdep
         for (int64_t seq = 0; seq < 64; ++seq) {
-          t_8[batch * 128 + head * 64 + seq] = repeat_10_layer_2[batch * 128 + head + seq * 2];
+          t_6[batch * 128 + head * 64 + seq] = maximum_layer[batch * 128 + head + seq * 2];
         }
       }
     }
-    float *repeat_11 /* [layer=4, batch=32, seq=64, head=2] */ = r.work<float>(40960000);
-    float *repeat_11_layer_2 = repeat_11 + layer_2 * 4096;
-    float *t_9 /* [batch=32, head=2, seq=64] */ = r.work<float>(33570816);
+    float *sum_of_exp /* [layer=4, batch=32, seq=64, head=2] */ = r.work<float>(40960000);
+    float *sum_of_exp_layer = sum_of_exp + layer * 4096;
+    float *t_7 /* [batch=32, head=2, seq=64] */ = r.work<float>(33570816);
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
     for (int64_t batch = 0; batch < 32; ++batch) {
       for (int64_t head = 0; head < 2; ++head) {
 #pragma GCC ivdep
         for (int64_t seq = 0; seq < 64; ++seq) {
-          t_9[batch * 128 + head * 64 + seq] = repeat_11_layer_2[batch * 128 + head + seq * 2];
+          t_7[batch * 128 + head * 64 + seq] = sum_of_exp_layer[batch * 128 + head + seq * 2];
         }
       }
     }
-    float *d_attention_grad /* [batch=32, seq=64, head=2, key=32] */ = r.work<float>(39845888);
-    float *d_attention_grad_2 /* [batch=32, past=64, head=2, key=32] */ = r.work<float>(36700160);
-    float *d_attention_grad_3 /* [batch=32, past=64, head=2, key=32] */ = r.work<float>(37224448);
-    float *repeat_7 /* [layer=4, batch=32, seq=64, head=2, key=32] */ = r.work<float>(23068672);
-    float *repeat_7_layer_2 = repeat_7 + layer_2 * 131072;
-    float *repeat_8 /* [layer=4, batch=32, past=64, head=2, key=32] */ = r.work<float>(25165824);
-    float *repeat_8_layer_2_2 = repeat_8 + layer_2 * 131072;
-    float *repeat_9 /* [layer=4, batch=32, past=64, head=2, key=32] */ = r.work<float>(27262976);
-    float *repeat_9_layer_2_2 = repeat_9 + layer_2 * 131072;
+    float *d_query /* [batch=32, seq=64, head=2, key=32] */ = r.work<float>(39845888);
+    float *d_key /* [batch=32, past=64, head=2, key=32] */ = r.work<float>(36700160);
+    float *d_value /* [batch=32, past=64, head=2, key=32] */ = r.work<float>(37224448);
+    float *q /* [layer=4, batch=32, seq=64, head=2, key=32] */ = r.work<float>(23068672);
+    float *q_layer = q + layer * 131072;
+    float *relabel /* [layer=4, batch=32, past=64, head=2, key=32] */ = r.work<float>(25165824);
+    float *relabel_layer = relabel + layer * 131072;
+    float *relabel_2 /* [layer=4, batch=32, past=64, head=2, key=32] */ = r.work<float>(27262976);
+    float *relabel_2_layer = relabel_2 + layer * 131072;
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
-    attention_grad(d_attention_grad, d_attention_grad_2, d_attention_grad_3, static_cast<float *>(nullptr), d_da,
-                   repeat_6_layer_2, t_8, t_9, repeat_7_layer_2, repeat_8_layer_2_2, repeat_9_layer_2_2,
+    attention_grad(d_query, d_key, d_value, static_cast<float *>(nullptr), d_a, a_layer, t_6, t_7, q_layer,
+                   relabel_layer, relabel_2_layer,
                    {32, 1, 2, 64, 64, 32, 32, 0.17677669529663687, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
                    {{4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}},
                    {{4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}});
-    float *d_repeat_6 /* [layer=4, head=2, key=32] */ = r.work<float>(41143296);
-    float *d_repeat_6_layer_2 = d_repeat_6 + layer_2 * 64;
-    reduce_sum(d_repeat_6_layer_2, d_attention_grad_3, 1, 2048, 64);
-    float *d_repeat_5 /* [layer=4, head=2, key=32] */ = r.work<float>(41142272);
-    float *d_repeat_5_layer_2 = d_repeat_5 + layer_2 * 64;
-    reduce_sum(d_repeat_5_layer_2, d_attention_grad_2, 1, 2048, 64);
-    float *d_repeat_4 /* [layer=4, head=2, key=32] */ = r.work<float>(41141248);
-    float *d_repeat_4_layer_2 = d_repeat_4 + layer_2 * 64;
-    reduce_sum(d_repeat_4_layer_2, d_attention_grad, 1, 2048, 64);
-    float *d_dot_4 /* [batch=32, seq=64, embed=128] */ = r.work<float>(33554432);
+    float *d_attn_bv /* [layer=4, head=2, key=32] */ = r.work<float>(41143296);
+    float *d_attn_bv_layer = d_attn_bv + layer * 64;
+    reduce_sum(d_attn_bv_layer, d_value, 1, 2048, 64);
+    float *d_attn_bk /* [layer=4, head=2, key=32] */ = r.work<float>(41142272);
+    float *d_attn_bk_layer = d_attn_bk + layer * 64;
+    reduce_sum(d_attn_bk_layer, d_key, 1, 2048, 64);
+    float *d_attn_bq /* [layer=4, head=2, key=32] */ = r.work<float>(41141248);
+    float *d_attn_bq_layer = d_attn_bq + layer * 64;
+    reduce_sum(d_attn_bq_layer, d_query, 1, 2048, 64);
+    float *d_layernorm_3 /* [batch=32, seq=64, embed=128] */ = r.work<float>(33554432);
     float *attn_wv /* [layer=4, embed=128, head=2, key=32] */ = r.state<float>(348160);
-    float *attn_wv_layer_2 = attn_wv + layer_2 * 8192;
-    gemm(d_dot_4, d_attention_grad_3, attn_wv_layer_2, 2048, 128, 64, Form::nt, 64, 64, 128, 1.0, 0.0, Blas::onednn);
-    float *gathered_8 /* [batch=32, seq=64, embed=128] */ = r.work<float>(34603008);
-    float *repeat_12 /* [layer=4, batch=32, seq=32, embed=128] */ = r.work<float>(29360128);
-    float *repeat_12_layer_2 = repeat_12 + layer_2 * 131072;
+    float *attn_wv_layer = attn_wv + layer * 8192;
+    gemm(d_layernorm_3, d_value, attn_wv_layer, 2048, 128, 64, Form::nt, 64, 64, 128, 1.0, 0.0, Blas::onednn);
+    float *d_layernorm_gathered_3 /* [batch=32, seq=64, embed=128] */ = r.work<float>(34603008);
+    float *layernorm_2 /* [layer=4, batch=32, seq=32, embed=128] */ = r.work<float>(29360128);
+    float *layernorm_2_layer = layernorm_2 + layer * 131072;
     // gpt_fortunes.ech:22  split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:22): 2 ranks, 1.05 MB
-    all_gather_inner(r, r.group(0), gathered_8, repeat_12_layer_2, 32, 4096, Algorithm::automatic,
+    all_gather_inner(r, r.group(0), d_layernorm_gathered_3, layernorm_2_layer, 32, 4096, Algorithm::automatic,
                      "gpt_fortunes.ech:22");
-    float *d_repeat_3 /* [layer=4, embed=128, head=2, key=32] */ = r.work<float>(40632320);
-    float *d_repeat_3_layer_2 = d_repeat_3 + layer_2 * 8192;
+    float *d_attn_wv /* [layer=4, embed=128, head=2, key=32] */ = r.work<float>(40632320);
+    float *d_attn_wv_layer = d_attn_wv + layer * 8192;
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
-    gemm(d_repeat_3_layer_2, gathered_8, d_attention_grad_3, 128, 64, 2048, Form::tn, 128, 64, 64, 1.0, 0.0,
+    gemm(d_attn_wv_layer, d_layernorm_gathered_3, d_value, 128, 64, 2048, Form::tn, 128, 64, 64, 1.0, 0.0,
          Blas::onednn);
-    float *d_dot_5 /* [batch=32, seq=64, embed=128] */ = r.work<float>(35651584);
+    float *d_layernorm_4 /* [batch=32, seq=64, embed=128] */ = r.work<float>(35651584);
     float *attn_wk /* [layer=4, embed=128, head=2, key=32] */ = r.state<float>(217088);
-    float *attn_wk_layer_2 = attn_wk + layer_2 * 8192;
-    gemm(d_dot_5, d_attention_grad_2, attn_wk_layer_2, 2048, 128, 64, Form::nt, 64, 64, 128, 1.0, 0.0, Blas::onednn);
-    float *d_repeat_2 /* [layer=4, embed=128, head=2, key=32] */ = r.work<float>(40501248);
-    float *d_repeat_2_layer_2 = d_repeat_2 + layer_2 * 8192;
-    gemm(d_repeat_2_layer_2, gathered_8, d_attention_grad_2, 128, 64, 2048, Form::tn, 128, 64, 64, 1.0, 0.0,
-         Blas::onednn);
-    float *d_dot_6 /* [batch=32, seq=64, embed=128] */ = r.work<float>(36700160);
+    float *attn_wk_layer = attn_wk + layer * 8192;
+    gemm(d_layernorm_4, d_key, attn_wk_layer, 2048, 128, 64, Form::nt, 64, 64, 128, 1.0, 0.0, Blas::onednn);
+    float *d_attn_wk /* [layer=4, embed=128, head=2, key=32] */ = r.work<float>(40501248);
+    float *d_attn_wk_layer = d_attn_wk + layer * 8192;
+    gemm(d_attn_wk_layer, d_layernorm_gathered_3, d_key, 128, 64, 2048, Form::tn, 128, 64, 64, 1.0, 0.0, Blas::onednn);
+    float *d_layernorm_5 /* [batch=32, seq=64, embed=128] */ = r.work<float>(36700160);
     float *attn_wq /* [layer=4, embed=128, head=2, key=32] */ = r.state<float>(86016);
-    float *attn_wq_layer_2 = attn_wq + layer_2 * 8192;
-    gemm(d_dot_6, d_attention_grad, attn_wq_layer_2, 2048, 128, 64, Form::nt, 64, 64, 128, 1.0, 0.0, Blas::onednn);
-    float *d_repeat /* [layer=4, embed=128, head=2, key=32] */ = r.work<float>(40370176);
-    float *d_repeat_layer_2 = d_repeat + layer_2 * 8192;
-    gemm(d_repeat_layer_2, gathered_8, d_attention_grad, 128, 64, 2048, Form::tn, 128, 64, 64, 1.0, 0.0, Blas::onednn);
-    float *t_10 /* [batch=32, seq=64, embed=128] */ = r.work<float>(33554432);
+    float *attn_wq_layer = attn_wq + layer * 8192;
+    gemm(d_layernorm_5, d_query, attn_wq_layer, 2048, 128, 64, Form::nt, 64, 64, 128, 1.0, 0.0, Blas::onednn);
+    float *d_attn_wq /* [layer=4, embed=128, head=2, key=32] */ = r.work<float>(40370176);
+    float *d_attn_wq_layer = d_attn_wq + layer * 8192;
+    gemm(d_attn_wq_layer, d_layernorm_gathered_3, d_query, 128, 64, 2048, Form::tn, 128, 64, 64, 1.0, 0.0,
+         Blas::onednn);
+    float *d_layernorm_6 /* [batch=32, seq=64, embed=128] */ = r.work<float>(33554432);
 #pragma GCC ivdep
     for (int64_t i = 0; i < 262144; ++i) {
-      t_10[i] = d_dot_4[i] + d_dot_5[i] + d_dot_6[i];
+      d_layernorm_6[i] = d_layernorm_3[i] + d_layernorm_4[i] + d_layernorm_5[i];
     }
-    float *own_part_6 /* [message=131072] */ = r.work<float>(34603008);
+    float *d_layernorm_part_3 /* [message=131072] */ = r.work<float>(34603008);
     // gpt_fortunes.ech:22  split seq over tp (gpt_fortunes.ech:42): sum (gpt_fortunes.ech:22): 2 ranks, 1.05 MB
-    reduce_scatter_inner(r, r.group(0), own_part_6, t_10, 32, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:22");
-    float *message_layer_2_2 = message + 768 + layer_2 * 128;
+    reduce_scatter_inner(r, r.group(0), d_layernorm_part_3, d_layernorm_6, 32, 4096, Sum, Algorithm::automatic,
+                         "gpt_fortunes.ech:22");
+    float *message_2_layer_2 = message_2 + 768 + layer * 128;
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
-    reduce_sum(message_layer_2_2, own_part_6, 1, 1024, 128);
+    reduce_sum(message_2_layer_2, d_layernorm_part_3, 1, 1024, 128);
     float *layernorm_gamma_2 /* [layer=4, embed=128] */ = r.state<float>(81920);
-    float *layernorm_gamma_2_layer_2 = layernorm_gamma_2 + layer_2 * 128;
-    float *t_11 /* [batch=32, seq=32, embed=128] */ = r.work<float>(33554432);
+    float *layernorm_gamma_2_layer = layernorm_gamma_2 + layer * 128;
+    float *t_8 /* [batch=32, seq=32, embed=128] */ = r.work<float>(33554432);
     for (int64_t i = 0; i < 1024; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 128; ++embed) {
-        t_11[i * 128 + embed] = own_part_6[i * 128 + embed] * layernorm_gamma_2_layer_2[embed];
+        t_8[i * 128 + embed] = d_layernorm_part_3[i * 128 + embed] * layernorm_gamma_2_layer[embed];
       }
     }
-    float *repeat_13 /* [layer=4, batch=32, seq=32, embed=128] */ = r.work<float>(31457280);
-    float *repeat_13_layer_2 = repeat_13 + layer_2 * 131072;
-    float *message_layer_2 = message + 256 + layer_2 * 128;
+    float *normalize_3 /* [layer=4, batch=32, seq=32, embed=128] */ = r.work<float>(31457280);
+    float *normalize_3_layer = normalize_3 + layer * 131072;
+    float *message_2_layer = message_2 + 256 + layer * 128;
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
-    LongSum total_5(message_layer_2, 128);
+    LongSum total_5(message_2_layer, 128);
     for (int64_t i = 0; i < 1024; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 128; ++embed) {
-        message_layer_2[embed] += own_part_6[i * 128 + embed] * repeat_13_layer_2[i * 128 + embed];
+        message_2_layer[embed] += d_layernorm_part_3[i * 128 + embed] * normalize_3_layer[i * 128 + embed];
       }
       total_5.row();
     }
     total_5.finish();
-    float *d_dx_2 /* [batch=32, seq=32, embed=128] */ = r.work<float>(33554432);
-    float *repeat_14 /* [layer=4, batch=32, seq=32] */ = r.work<float>(41107456);
-    float *repeat_14_layer_2 = repeat_14 + layer_2 * 1024;
+    float *d_x_2 /* [batch=32, seq=32, embed=128] */ = r.work<float>(33554432);
+    float *rstd_2 /* [layer=4, batch=32, seq=32] */ = r.work<float>(41107456);
+    float *rstd_2_layer = rstd_2 + layer * 1024;
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
-    normalize_grad(d_dx_2, t_11, repeat_13_layer_2, repeat_14_layer_2, 1024, 128);
+    normalize_grad(d_x_2, t_8, normalize_3_layer, rstd_2_layer, 1024, 128);
 #pragma GCC ivdep
     for (int64_t i = 0; i < 131072; ++i) {
-      d_normalize_grad[i] = d_dy[i] + d_dx_2[i];
+      d_normalize_grad[i] = d_y[i] + d_x_2[i];
     }
   }
 }
 
 void update(Rank &r, Messages &messages) {
-  float *message /* [message=3328] */ = r.work<float>(41123840);
+  float *message_2 /* [message=3328] */ = r.work<float>(41123840);
   // gpt_fortunes.ech:25  split head, ff, vocab, seq over tp (gpt_fortunes.ech:42): gradients of layernorm.beta, layerno
-  messages.all_reduce_of_message = all_reduce_start(r, r.group(0), message, 3328, Sum, Algorithm::automatic,
-                                                    "gpt_fortunes.ech:25");
+  messages.all_reduce_of_message_2 = all_reduce_start(r, r.group(0), message_2, 3328, Sum, Algorithm::automatic,
+                                                      "gpt_fortunes.ech:25");
 }
 
 void backward_2(Rank &r) {
-  float *d_dwpe /* [seq=32, embed=128] */ = r.work<float>(40894464);
+  float *d_wpe /* [seq=32, embed=128] */ = r.work<float>(40894464);
   float *d_normalize_grad /* [batch=32, seq=32, embed=128] */ = r.work<float>(37748736);
   // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
-  reduce_sum(d_dwpe, d_normalize_grad, 1, 32, 4096);
-  float *gathered_9 /* [batch=32, seq=64, embed=128] */ = r.work<float>(0);
+  reduce_sum(d_wpe, d_normalize_grad, 1, 32, 4096);
+  float *d_x_gathered /* [batch=32, seq=64, embed=128] */ = r.work<float>(0);
   // gpt_fortunes.ech:20  split seq over tp (gpt_fortunes.ech:42): scatter_add (gpt_fortunes.ech:20): 2 ranks, 1.05 MB
-  all_gather_inner(r, r.group(0), gathered_9, d_normalize_grad, 32, 4096, Algorithm::automatic, "gpt_fortunes.ech:20");
-  float *d_dwte /* [vocab=128, embed=128] */ = r.work<float>(41025536);
+  all_gather_inner(r, r.group(0), d_x_gathered, d_normalize_grad, 32, 4096, Algorithm::automatic,
+                   "gpt_fortunes.ech:20");
+  float *d_wte /* [vocab=128, embed=128] */ = r.work<float>(41025536);
   const int32_t *tokens /* [batch=32, seq=64] */ = r.input<int32_t>(0);
   const int64_t first_vocab = r.coordinate(0) * 128;
   const int64_t end_vocab = r.coordinate(0) * 128 + 128;
   // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
-  scatter_add_rows(d_dwte, gathered_9, tokens, 2048, 128, first_vocab, end_vocab);
+  scatter_add_rows(d_wte, d_x_gathered, tokens, 2048, 128, first_vocab, end_vocab);
 }
 
 void update_2(Rank &r, Messages &messages, double lr) {
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  wait(messages.all_reduce_of_message);
+  wait(messages.all_reduce_of_message_2);
   double *sum_of_squares /* [] */ = r.work<double>(41091072);
   // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
   fill(sum_of_squares, 1, 0.0);
-  float *d_dwte /* [vocab=128, embed=128] */ = r.work<float>(41025536);
-  add_squares(sum_of_squares, d_dwte, 16384);
+  float *d_wte /* [vocab=128, embed=128] */ = r.work<float>(41025536);
+  add_squares(sum_of_squares, d_wte, 16384);
   r.watch("wte", sum_of_squares);
-  float *d_dwpe /* [seq=32, embed=128] */ = r.work<float>(40894464);
-  add_squares(sum_of_squares, d_dwpe, 4096);
+  float *d_wpe /* [seq=32, embed=128] */ = r.work<float>(40894464);
+  add_squares(sum_of_squares, d_wpe, 4096);
   r.watch("wpe", sum_of_squares);
-  float *message /* [message=3328] */ = r.work<float>(41123840);
-  float *message_part_13 = message + 256;
-  add_squares(sum_of_squares, message_part_13, 512, r.coordinate(0) == 0 ? 1.0 : 0.0);
+  float *message_2 /* [message=3328] */ = r.work<float>(41123840);
+  float *d_layernorm_gamma_2 = message_2 + 256;
+  add_squares(sum_of_squares, d_layernorm_gamma_2, 512, r.coordinate(0) == 0 ? 1.0 : 0.0);
   r.watch("layer.layernorm.gamma", sum_of_squares);
-  float *message_part_14 = message + 768;
-  add_squares(sum_of_squares, message_part_14, 512, r.coordinate(0) == 0 ? 1.0 : 0.0);
+  float *d_layernorm_beta = message_2 + 768;
+  add_squares(sum_of_squares, d_layernorm_beta, 512, r.coordinate(0) == 0 ? 1.0 : 0.0);
   r.watch("layer.layernorm.beta", sum_of_squares);
-  float *d_repeat /* [layer=4, embed=128, head=2, key=32] */ = r.work<float>(40370176);
-  add_squares(sum_of_squares, d_repeat, 32768);
+  float *d_attn_wq /* [layer=4, embed=128, head=2, key=32] */ = r.work<float>(40370176);
+  add_squares(sum_of_squares, d_attn_wq, 32768);
   r.watch("layer.attn.wq", sum_of_squares);
-  float *d_repeat_2 /* [layer=4, embed=128, head=2, key=32] */ = r.work<float>(40501248);
-  add_squares(sum_of_squares, d_repeat_2, 32768);
+  float *d_attn_wk /* [layer=4, embed=128, head=2, key=32] */ = r.work<float>(40501248);
+  add_squares(sum_of_squares, d_attn_wk, 32768);
   r.watch("layer.attn.wk", sum_of_squares);
-  float *d_repeat_3 /* [layer=4, embed=128, head=2, key=32] */ = r.work<float>(40632320);
-  add_squares(sum_of_squares, d_repeat_3, 32768);
+  float *d_attn_wv /* [layer=4, embed=128, head=2, key=32] */ = r.work<float>(40632320);
+  add_squares(sum_of_squares, d_attn_wv, 32768);
   r.watch("layer.attn.wv", sum_of_squares);
-  float *d_repeat_7 /* [layer=4, head=2, key=32, embed=128] */ = r.work<float>(40763392);
-  add_squares(sum_of_squares, d_repeat_7, 32768);
+  float *d_attn_wo /* [layer=4, head=2, key=32, embed=128] */ = r.work<float>(40763392);
+  add_squares(sum_of_squares, d_attn_wo, 32768);
   r.watch("layer.attn.wo", sum_of_squares);
-  float *d_repeat_4 /* [layer=4, head=2, key=32] */ = r.work<float>(41141248);
-  add_squares(sum_of_squares, d_repeat_4, 256);
+  float *d_attn_bq /* [layer=4, head=2, key=32] */ = r.work<float>(41141248);
+  add_squares(sum_of_squares, d_attn_bq, 256);
   r.watch("layer.attn.bq", sum_of_squares);
-  float *d_repeat_5 /* [layer=4, head=2, key=32] */ = r.work<float>(41142272);
-  add_squares(sum_of_squares, d_repeat_5, 256);
+  float *d_attn_bk /* [layer=4, head=2, key=32] */ = r.work<float>(41142272);
+  add_squares(sum_of_squares, d_attn_bk, 256);
   r.watch("layer.attn.bk", sum_of_squares);
-  float *d_repeat_6 /* [layer=4, head=2, key=32] */ = r.work<float>(41143296);
-  add_squares(sum_of_squares, d_repeat_6, 256);
+  float *d_attn_bv /* [layer=4, head=2, key=32] */ = r.work<float>(41143296);
+  add_squares(sum_of_squares, d_attn_bv, 256);
   r.watch("layer.attn.bv", sum_of_squares);
-  float *message_part_15 = message + 1280;
-  add_squares(sum_of_squares, message_part_15, 512, r.coordinate(0) == 0 ? 1.0 : 0.0);
+  float *d_attn_bo = message_2 + 1280;
+  add_squares(sum_of_squares, d_attn_bo, 512, r.coordinate(0) == 0 ? 1.0 : 0.0);
   r.watch("layer.attn.bo", sum_of_squares);
-  float *message_part_16 = message + 1792;
-  add_squares(sum_of_squares, message_part_16, 512, r.coordinate(0) == 0 ? 1.0 : 0.0);
+  float *d_layernorm_2_gamma = message_2 + 1792;
+  add_squares(sum_of_squares, d_layernorm_2_gamma, 512, r.coordinate(0) == 0 ? 1.0 : 0.0);
   r.watch("layer.layernorm_2.gamma", sum_of_squares);
-  float *message_part_17 = message + 2304;
-  add_squares(sum_of_squares, message_part_17, 512, r.coordinate(0) == 0 ? 1.0 : 0.0);
+  float *d_layernorm_2_beta = message_2 + 2304;
+  add_squares(sum_of_squares, d_layernorm_2_beta, 512, r.coordinate(0) == 0 ? 1.0 : 0.0);
   r.watch("layer.layernorm_2.beta", sum_of_squares);
-  float *d_repeat_8 /* [layer=4, embed=128, ff=256] */ = r.work<float>(38273024);
-  add_squares(sum_of_squares, d_repeat_8, 131072);
+  float *d_mlp_w1 /* [layer=4, embed=128, ff=256] */ = r.work<float>(38273024);
+  add_squares(sum_of_squares, d_mlp_w1, 131072);
   r.watch("layer.mlp.w1", sum_of_squares);
-  float *d_repeat_9 /* [layer=4, ff=256] */ = r.work<float>(41137152);
-  add_squares(sum_of_squares, d_repeat_9, 1024);
+  float *d_mlp_b1 /* [layer=4, ff=256] */ = r.work<float>(41137152);
+  add_squares(sum_of_squares, d_mlp_b1, 1024);
   r.watch("layer.mlp.b1", sum_of_squares);
-  float *d_repeat_10 /* [layer=4, ff=256, embed=128] */ = r.work<float>(38797312);
-  add_squares(sum_of_squares, d_repeat_10, 131072);
+  float *d_mlp_w2 /* [layer=4, ff=256, embed=128] */ = r.work<float>(38797312);
+  add_squares(sum_of_squares, d_mlp_w2, 131072);
   r.watch("layer.mlp.w2", sum_of_squares);
-  float *message_part_18 = message + 2816;
-  add_squares(sum_of_squares, message_part_18, 512, r.coordinate(0) == 0 ? 1.0 : 0.0);
+  float *d_mlp_b2 = message_2 + 2816;
+  add_squares(sum_of_squares, d_mlp_b2, 512, r.coordinate(0) == 0 ? 1.0 : 0.0);
   r.watch("layer.mlp.b2", sum_of_squares);
-  float *dlayernorm_gamma_3 = message + 128;
-  add_squares(sum_of_squares, dlayernorm_gamma_3, 128, r.coordinate(0) == 0 ? 1.0 : 0.0);
+  float *d_layernorm_gamma = message_2 + 128;
+  add_squares(sum_of_squares, d_layernorm_gamma, 128, r.coordinate(0) == 0 ? 1.0 : 0.0);
   r.watch("layernorm.gamma", sum_of_squares);
-  add_squares(sum_of_squares, message, 128, r.coordinate(0) == 0 ? 1.0 : 0.0);
+  add_squares(sum_of_squares, message_2, 128, r.coordinate(0) == 0 ? 1.0 : 0.0);
   r.watch("layernorm.beta", sum_of_squares);
   // gpt_fortunes.ech:4  split vocab over tp (gpt_fortunes.ech:42): inside the norm of all gradients (gpt_fortunes.ech:4
   all_reduce(r, r.group(0), sum_of_squares, 1, Sum, Algorithm::automatic, "gpt_fortunes.ech:4");
@@ -748,50 +753,50 @@ void update_2(Rank &r, Messages &messages, double lr) {
   // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
   scale[0] = math::min(1.0f, 1.0f / (norm[0] + 1e-06f));
   const double bias_correction = 1 - std::pow(0.95, static_cast<double>(r.updates()));
-  float *t_12 /* [] */ = r.work<float>(41091072);
+  float *t_4 /* [] */ = r.work<float>(41091072);
   // gpt_fortunes.ech:17  param wte[vocab, embed] ~ normal(0.02)
-  t_12[0] = math::sqrt(static_cast<float>(bias_correction));
-  float *t_13 /* [] */ = r.work<float>(41091200);
-  t_13[0] = 1.0f - static_cast<float>(lr) * 0.1f;
+  t_4[0] = math::sqrt(static_cast<float>(bias_correction));
+  float *t_5 /* [] */ = r.work<float>(41091200);
+  t_5[0] = 1.0f - static_cast<float>(lr) * 0.1f;
   const double bias_correction_2 = 1 - std::pow(0.9, static_cast<double>(r.updates()));
-  float *t_14 /* [] */ = r.work<float>(41091264);
-  t_14[0] = static_cast<float>(lr) / static_cast<float>(bias_correction_2);
+  float *t_6 /* [] */ = r.work<float>(41091264);
+  t_6[0] = static_cast<float>(lr) / static_cast<float>(bias_correction_2);
   float *m_wte /* [vocab=128, embed=128] */ = r.state<float>(1675264);
   float *v_wte /* [vocab=128, embed=128] */ = r.state<float>(1740800);
   float *wte /* [vocab=128, embed=128] */ = r.state<float>(0);
   const float scale_value = scale[0];
-  const float t_12_value = t_12[0];
-  const float t_13_value = t_13[0];
-  const float t_14_value = t_14[0];
+  const float t_4_value = t_4[0];
+  const float t_5_value = t_5[0];
+  const float t_6_value = t_6[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 16384; ++i) {
     const float m_wte_before = m_wte[i];
     const float v_wte_before = v_wte[i];
     const float wte_before = wte[i];
-    const float dwte = d_dwte[i] * scale_value;
-    const float optimizer_m_wte = m_wte_before * 0.9f + dwte * 0.09999999999999998f;
-    const float optimizer_v_wte = v_wte_before * 0.95f + dwte * dwte * 0.050000000000000044f;
-    const float e = optimizer_m_wte / (math::sqrt(optimizer_v_wte) / t_12_value + 1e-08f) * t_14_value;
+    const float d_wte_2 = d_wte[i] * scale_value;
+    const float optimizer_m_wte = m_wte_before * 0.9f + d_wte_2 * 0.09999999999999998f;
+    const float optimizer_v_wte = v_wte_before * 0.95f + d_wte_2 * d_wte_2 * 0.050000000000000044f;
+    const float e = optimizer_m_wte / (math::sqrt(optimizer_v_wte) / t_4_value + 1e-08f) * t_6_value;
     m_wte[i] = optimizer_m_wte;
     v_wte[i] = optimizer_v_wte;
-    wte[i] = wte_before * t_13_value - e;
+    wte[i] = wte_before * t_5_value - e;
   }
   float *m_wpe /* [seq=32, embed=128] */ = r.state<float>(1806336);
   float *v_wpe /* [seq=32, embed=128] */ = r.state<float>(1822720);
   float *wpe /* [seq=32, embed=128] */ = r.state<float>(65536);
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   const float scale_value_2 = scale[0];
-  const float t_12_value_2 = t_12[0];
-  const float t_14_value_2 = t_14[0];
+  const float t_4_value_2 = t_4[0];
+  const float t_6_value_2 = t_6[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 4096; ++i) {
     const float m_wpe_before = m_wpe[i];
     const float v_wpe_before = v_wpe[i];
     const float wpe_before = wpe[i];
-    const float dwpe = d_dwpe[i] * scale_value_2;
-    const float optimizer_m_wpe = m_wpe_before * 0.9f + dwpe * 0.09999999999999998f;
-    const float optimizer_v_wpe = v_wpe_before * 0.95f + dwpe * dwpe * 0.050000000000000044f;
-    const float e = optimizer_m_wpe / (math::sqrt(optimizer_v_wpe) / t_12_value_2 + 1e-08f) * t_14_value_2;
+    const float d_wpe_2 = d_wpe[i] * scale_value_2;
+    const float optimizer_m_wpe = m_wpe_before * 0.9f + d_wpe_2 * 0.09999999999999998f;
+    const float optimizer_v_wpe = v_wpe_before * 0.95f + d_wpe_2 * d_wpe_2 * 0.050000000000000044f;
+    const float e = optimizer_m_wpe / (math::sqrt(optimizer_v_wpe) / t_4_value_2 + 1e-08f) * t_6_value_2;
     m_wpe[i] = optimizer_m_wpe;
     v_wpe[i] = optimizer_v_wpe;
     wpe[i] = wpe_before - e;
@@ -801,393 +806,393 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *layernorm_gamma_2 /* [layer=4, embed=128] */ = r.state<float>(81920);
   // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
   const float scale_value_3 = scale[0];
-  const float t_12_value_3 = t_12[0];
-  const float t_14_value_3 = t_14[0];
+  const float t_4_value_3 = t_4[0];
+  const float t_6_value_3 = t_6[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 512; ++i) {
     const float m_layernorm_gamma_2_before = m_layernorm_gamma_2[i];
     const float v_layernorm_gamma_2_before = v_layernorm_gamma_2[i];
     const float layernorm_gamma_2_before = layernorm_gamma_2[i];
-    const float dlayer_layernorm_gamma = message_part_13[i] * scale_value_3;
+    const float d_layer_layernorm_gamma = d_layernorm_gamma_2[i] * scale_value_3;
     const float optimizer_m_layer_layernorm_gamma =
-        m_layernorm_gamma_2_before * 0.9f + dlayer_layernorm_gamma * 0.09999999999999998f;
-    const float optimizer_v_layer_layernorm_gamma =
-        v_layernorm_gamma_2_before * 0.95f + dlayer_layernorm_gamma * dlayer_layernorm_gamma * 0.050000000000000044f;
-    const float e =
-        optimizer_m_layer_layernorm_gamma / (math::sqrt(optimizer_v_layer_layernorm_gamma) / t_12_value_3 + 1e-08f);
+        m_layernorm_gamma_2_before * 0.9f + d_layer_layernorm_gamma * 0.09999999999999998f;
+    const float e = d_layer_layernorm_gamma * d_layer_layernorm_gamma * 0.050000000000000044f;
+    const float optimizer_v_layer_layernorm_gamma = v_layernorm_gamma_2_before * 0.95f + e;
+    const float e_2 =
+        optimizer_m_layer_layernorm_gamma / (math::sqrt(optimizer_v_layer_layernorm_gamma) / t_4_value_3 + 1e-08f);
     m_layernorm_gamma_2[i] = optimizer_m_layer_layernorm_gamma;
     v_layernorm_gamma_2[i] = optimizer_v_layer_layernorm_gamma;
-    layernorm_gamma_2[i] = layernorm_gamma_2_before - e * t_14_value_3;
+    layernorm_gamma_2[i] = layernorm_gamma_2_before - e_2 * t_6_value_3;
   }
   float *m_layernorm_beta_2 /* [layer=4, embed=128] */ = r.state<float>(1843200);
   float *v_layernorm_beta_2 /* [layer=4, embed=128] */ = r.state<float>(1845248);
   float *layernorm_beta_2 /* [layer=4, embed=128] */ = r.state<float>(83968);
   // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
   const float scale_value_4 = scale[0];
-  const float t_12_value_4 = t_12[0];
-  const float t_14_value_4 = t_14[0];
+  const float t_4_value_4 = t_4[0];
+  const float t_6_value_4 = t_6[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 512; ++i) {
     const float m_layernorm_beta_2_before = m_layernorm_beta_2[i];
     const float v_layernorm_beta_2_before = v_layernorm_beta_2[i];
     const float layernorm_beta_2_before = layernorm_beta_2[i];
-    const float dlayer_layernorm_beta = message_part_14[i] * scale_value_4;
+    const float d_layer_layernorm_beta = d_layernorm_beta[i] * scale_value_4;
     const float optimizer_m_layer_layernorm_beta =
-        m_layernorm_beta_2_before * 0.9f + dlayer_layernorm_beta * 0.09999999999999998f;
+        m_layernorm_beta_2_before * 0.9f + d_layer_layernorm_beta * 0.09999999999999998f;
     const float optimizer_v_layer_layernorm_beta =
-        v_layernorm_beta_2_before * 0.95f + dlayer_layernorm_beta * dlayer_layernorm_beta * 0.050000000000000044f;
+        v_layernorm_beta_2_before * 0.95f + d_layer_layernorm_beta * d_layer_layernorm_beta * 0.050000000000000044f;
     const float e =
-        optimizer_m_layer_layernorm_beta / (math::sqrt(optimizer_v_layer_layernorm_beta) / t_12_value_4 + 1e-08f);
+        optimizer_m_layer_layernorm_beta / (math::sqrt(optimizer_v_layer_layernorm_beta) / t_4_value_4 + 1e-08f);
     m_layernorm_beta_2[i] = optimizer_m_layer_layernorm_beta;
     v_layernorm_beta_2[i] = optimizer_v_layer_layernorm_beta;
-    layernorm_beta_2[i] = layernorm_beta_2_before - e * t_14_value_4;
+    layernorm_beta_2[i] = layernorm_beta_2_before - e * t_6_value_4;
   }
   float *m_attn_wq /* [layer=4, embed=128, head=2, key=32] */ = r.state<float>(1847296);
   float *v_attn_wq /* [layer=4, embed=128, head=2, key=32] */ = r.state<float>(1978368);
   float *attn_wq /* [layer=4, embed=128, head=2, key=32] */ = r.state<float>(86016);
   // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
   const float scale_value_5 = scale[0];
-  const float t_12_value_5 = t_12[0];
-  const float t_13_value_2 = t_13[0];
-  const float t_14_value_5 = t_14[0];
+  const float t_4_value_5 = t_4[0];
+  const float t_5_value_2 = t_5[0];
+  const float t_6_value_5 = t_6[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 32768; ++i) {
     const float m_attn_wq_before = m_attn_wq[i];
     const float v_attn_wq_before = v_attn_wq[i];
     const float attn_wq_before = attn_wq[i];
-    const float dlayer_attn_wq = d_repeat[i] * scale_value_5;
-    const float optimizer_m_layer_attn_wq = m_attn_wq_before * 0.9f + dlayer_attn_wq * 0.09999999999999998f;
+    const float d_layer_attn_wq = d_attn_wq[i] * scale_value_5;
+    const float optimizer_m_layer_attn_wq = m_attn_wq_before * 0.9f + d_layer_attn_wq * 0.09999999999999998f;
     const float optimizer_v_layer_attn_wq =
-        v_attn_wq_before * 0.95f + dlayer_attn_wq * dlayer_attn_wq * 0.050000000000000044f;
-    const float e = optimizer_m_layer_attn_wq / (math::sqrt(optimizer_v_layer_attn_wq) / t_12_value_5 + 1e-08f);
+        v_attn_wq_before * 0.95f + d_layer_attn_wq * d_layer_attn_wq * 0.050000000000000044f;
+    const float e = optimizer_m_layer_attn_wq / (math::sqrt(optimizer_v_layer_attn_wq) / t_4_value_5 + 1e-08f);
     m_attn_wq[i] = optimizer_m_layer_attn_wq;
     v_attn_wq[i] = optimizer_v_layer_attn_wq;
-    attn_wq[i] = attn_wq_before * t_13_value_2 - e * t_14_value_5;
+    attn_wq[i] = attn_wq_before * t_5_value_2 - e * t_6_value_5;
   }
   float *m_attn_wk /* [layer=4, embed=128, head=2, key=32] */ = r.state<float>(2109440);
   float *v_attn_wk /* [layer=4, embed=128, head=2, key=32] */ = r.state<float>(2240512);
   float *attn_wk /* [layer=4, embed=128, head=2, key=32] */ = r.state<float>(217088);
   // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
   const float scale_value_6 = scale[0];
-  const float t_12_value_6 = t_12[0];
-  const float t_13_value_3 = t_13[0];
-  const float t_14_value_6 = t_14[0];
+  const float t_4_value_6 = t_4[0];
+  const float t_5_value_3 = t_5[0];
+  const float t_6_value_6 = t_6[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 32768; ++i) {
     const float m_attn_wk_before = m_attn_wk[i];
     const float v_attn_wk_before = v_attn_wk[i];
     const float attn_wk_before = attn_wk[i];
-    const float dlayer_attn_wk = d_repeat_2[i] * scale_value_6;
-    const float optimizer_m_layer_attn_wk = m_attn_wk_before * 0.9f + dlayer_attn_wk * 0.09999999999999998f;
+    const float d_layer_attn_wk = d_attn_wk[i] * scale_value_6;
+    const float optimizer_m_layer_attn_wk = m_attn_wk_before * 0.9f + d_layer_attn_wk * 0.09999999999999998f;
     const float optimizer_v_layer_attn_wk =
-        v_attn_wk_before * 0.95f + dlayer_attn_wk * dlayer_attn_wk * 0.050000000000000044f;
-    const float e = optimizer_m_layer_attn_wk / (math::sqrt(optimizer_v_layer_attn_wk) / t_12_value_6 + 1e-08f);
+        v_attn_wk_before * 0.95f + d_layer_attn_wk * d_layer_attn_wk * 0.050000000000000044f;
+    const float e = optimizer_m_layer_attn_wk / (math::sqrt(optimizer_v_layer_attn_wk) / t_4_value_6 + 1e-08f);
     m_attn_wk[i] = optimizer_m_layer_attn_wk;
     v_attn_wk[i] = optimizer_v_layer_attn_wk;
-    attn_wk[i] = attn_wk_before * t_13_value_3 - e * t_14_value_6;
+    attn_wk[i] = attn_wk_before * t_5_value_3 - e * t_6_value_6;
   }
   float *m_attn_wv /* [layer=4, embed=128, head=2, key=32] */ = r.state<float>(2371584);
   float *v_attn_wv /* [layer=4, embed=128, head=2, key=32] */ = r.state<float>(2502656);
   float *attn_wv /* [layer=4, embed=128, head=2, key=32] */ = r.state<float>(348160);
   // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
   const float scale_value_7 = scale[0];
-  const float t_12_value_7 = t_12[0];
-  const float t_13_value_4 = t_13[0];
-  const float t_14_value_7 = t_14[0];
+  const float t_4_value_7 = t_4[0];
+  const float t_5_value_4 = t_5[0];
+  const float t_6_value_7 = t_6[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 32768; ++i) {
     const float m_attn_wv_before = m_attn_wv[i];
     const float v_attn_wv_before = v_attn_wv[i];
     const float attn_wv_before = attn_wv[i];
-    const float dlayer_attn_wv = d_repeat_3[i] * scale_value_7;
-    const float optimizer_m_layer_attn_wv = m_attn_wv_before * 0.9f + dlayer_attn_wv * 0.09999999999999998f;
+    const float d_layer_attn_wv = d_attn_wv[i] * scale_value_7;
+    const float optimizer_m_layer_attn_wv = m_attn_wv_before * 0.9f + d_layer_attn_wv * 0.09999999999999998f;
     const float optimizer_v_layer_attn_wv =
-        v_attn_wv_before * 0.95f + dlayer_attn_wv * dlayer_attn_wv * 0.050000000000000044f;
-    const float e = optimizer_m_layer_attn_wv / (math::sqrt(optimizer_v_layer_attn_wv) / t_12_value_7 + 1e-08f);
+        v_attn_wv_before * 0.95f + d_layer_attn_wv * d_layer_attn_wv * 0.050000000000000044f;
+    const float e = optimizer_m_layer_attn_wv / (math::sqrt(optimizer_v_layer_attn_wv) / t_4_value_7 + 1e-08f);
     m_attn_wv[i] = optimizer_m_layer_attn_wv;
     v_attn_wv[i] = optimizer_v_layer_attn_wv;
-    attn_wv[i] = attn_wv_before * t_13_value_4 - e * t_14_value_7;
+    attn_wv[i] = attn_wv_before * t_5_value_4 - e * t_6_value_7;
   }
   float *m_attn_wo /* [layer=4, head=2, key=32, embed=128] */ = r.state<float>(2633728);
   float *v_attn_wo /* [layer=4, head=2, key=32, embed=128] */ = r.state<float>(2764800);
   float *attn_wo /* [layer=4, head=2, key=32, embed=128] */ = r.state<float>(479232);
   // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
   const float scale_value_8 = scale[0];
-  const float t_12_value_8 = t_12[0];
-  const float t_13_value_5 = t_13[0];
-  const float t_14_value_8 = t_14[0];
+  const float t_4_value_8 = t_4[0];
+  const float t_5_value_5 = t_5[0];
+  const float t_6_value_8 = t_6[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 32768; ++i) {
     const float m_attn_wo_before = m_attn_wo[i];
     const float v_attn_wo_before = v_attn_wo[i];
     const float attn_wo_before = attn_wo[i];
-    const float dlayer_attn_wo = d_repeat_7[i] * scale_value_8;
-    const float optimizer_m_layer_attn_wo = m_attn_wo_before * 0.9f + dlayer_attn_wo * 0.09999999999999998f;
+    const float d_layer_attn_wo = d_attn_wo[i] * scale_value_8;
+    const float optimizer_m_layer_attn_wo = m_attn_wo_before * 0.9f + d_layer_attn_wo * 0.09999999999999998f;
     const float optimizer_v_layer_attn_wo =
-        v_attn_wo_before * 0.95f + dlayer_attn_wo * dlayer_attn_wo * 0.050000000000000044f;
-    const float e = optimizer_m_layer_attn_wo / (math::sqrt(optimizer_v_layer_attn_wo) / t_12_value_8 + 1e-08f);
+        v_attn_wo_before * 0.95f + d_layer_attn_wo * d_layer_attn_wo * 0.050000000000000044f;
+    const float e = optimizer_m_layer_attn_wo / (math::sqrt(optimizer_v_layer_attn_wo) / t_4_value_8 + 1e-08f);
     m_attn_wo[i] = optimizer_m_layer_attn_wo;
     v_attn_wo[i] = optimizer_v_layer_attn_wo;
-    attn_wo[i] = attn_wo_before * t_13_value_5 - e * t_14_value_8;
+    attn_wo[i] = attn_wo_before * t_5_value_5 - e * t_6_value_8;
   }
   float *m_attn_bq /* [layer=4, head=2, key=32] */ = r.state<float>(2895872);
   float *v_attn_bq /* [layer=4, head=2, key=32] */ = r.state<float>(2896896);
   float *attn_bq /* [layer=4, head=2, key=32] */ = r.state<float>(610304);
   // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
   const float scale_value_9 = scale[0];
-  const float t_12_value_9 = t_12[0];
-  const float t_14_value_9 = t_14[0];
+  const float t_4_value_9 = t_4[0];
+  const float t_6_value_9 = t_6[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 256; ++i) {
     const float m_attn_bq_before = m_attn_bq[i];
     const float v_attn_bq_before = v_attn_bq[i];
     const float attn_bq_before = attn_bq[i];
-    const float dlayer_attn_bq = d_repeat_4[i] * scale_value_9;
-    const float optimizer_m_layer_attn_bq = m_attn_bq_before * 0.9f + dlayer_attn_bq * 0.09999999999999998f;
+    const float d_layer_attn_bq = d_attn_bq[i] * scale_value_9;
+    const float optimizer_m_layer_attn_bq = m_attn_bq_before * 0.9f + d_layer_attn_bq * 0.09999999999999998f;
     const float optimizer_v_layer_attn_bq =
-        v_attn_bq_before * 0.95f + dlayer_attn_bq * dlayer_attn_bq * 0.050000000000000044f;
-    const float e = optimizer_m_layer_attn_bq / (math::sqrt(optimizer_v_layer_attn_bq) / t_12_value_9 + 1e-08f);
+        v_attn_bq_before * 0.95f + d_layer_attn_bq * d_layer_attn_bq * 0.050000000000000044f;
+    const float e = optimizer_m_layer_attn_bq / (math::sqrt(optimizer_v_layer_attn_bq) / t_4_value_9 + 1e-08f);
     m_attn_bq[i] = optimizer_m_layer_attn_bq;
     v_attn_bq[i] = optimizer_v_layer_attn_bq;
-    attn_bq[i] = attn_bq_before - e * t_14_value_9;
+    attn_bq[i] = attn_bq_before - e * t_6_value_9;
   }
   float *m_attn_bk /* [layer=4, head=2, key=32] */ = r.state<float>(2897920);
   float *v_attn_bk /* [layer=4, head=2, key=32] */ = r.state<float>(2898944);
   float *attn_bk /* [layer=4, head=2, key=32] */ = r.state<float>(611328);
   // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
   const float scale_value_10 = scale[0];
-  const float t_12_value_10 = t_12[0];
-  const float t_14_value_10 = t_14[0];
+  const float t_4_value_10 = t_4[0];
+  const float t_6_value_10 = t_6[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 256; ++i) {
     const float m_attn_bk_before = m_attn_bk[i];
     const float v_attn_bk_before = v_attn_bk[i];
     const float attn_bk_before = attn_bk[i];
-    const float dlayer_attn_bk = d_repeat_5[i] * scale_value_10;
-    const float optimizer_m_layer_attn_bk = m_attn_bk_before * 0.9f + dlayer_attn_bk * 0.09999999999999998f;
+    const float d_layer_attn_bk = d_attn_bk[i] * scale_value_10;
+    const float optimizer_m_layer_attn_bk = m_attn_bk_before * 0.9f + d_layer_attn_bk * 0.09999999999999998f;
     const float optimizer_v_layer_attn_bk =
-        v_attn_bk_before * 0.95f + dlayer_attn_bk * dlayer_attn_bk * 0.050000000000000044f;
-    const float e = optimizer_m_layer_attn_bk / (math::sqrt(optimizer_v_layer_attn_bk) / t_12_value_10 + 1e-08f);
+        v_attn_bk_before * 0.95f + d_layer_attn_bk * d_layer_attn_bk * 0.050000000000000044f;
+    const float e = optimizer_m_layer_attn_bk / (math::sqrt(optimizer_v_layer_attn_bk) / t_4_value_10 + 1e-08f);
     m_attn_bk[i] = optimizer_m_layer_attn_bk;
     v_attn_bk[i] = optimizer_v_layer_attn_bk;
-    attn_bk[i] = attn_bk_before - e * t_14_value_10;
+    attn_bk[i] = attn_bk_before - e * t_6_value_10;
   }
   float *m_attn_bv /* [layer=4, head=2, key=32] */ = r.state<float>(2899968);
   float *v_attn_bv /* [layer=4, head=2, key=32] */ = r.state<float>(2900992);
   float *attn_bv /* [layer=4, head=2, key=32] */ = r.state<float>(612352);
   // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
   const float scale_value_11 = scale[0];
-  const float t_12_value_11 = t_12[0];
-  const float t_14_value_11 = t_14[0];
+  const float t_4_value_11 = t_4[0];
+  const float t_6_value_11 = t_6[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 256; ++i) {
     const float m_attn_bv_before = m_attn_bv[i];
     const float v_attn_bv_before = v_attn_bv[i];
     const float attn_bv_before = attn_bv[i];
-    const float dlayer_attn_bv = d_repeat_6[i] * scale_value_11;
-    const float optimizer_m_layer_attn_bv = m_attn_bv_before * 0.9f + dlayer_attn_bv * 0.09999999999999998f;
+    const float d_layer_attn_bv = d_attn_bv[i] * scale_value_11;
+    const float optimizer_m_layer_attn_bv = m_attn_bv_before * 0.9f + d_layer_attn_bv * 0.09999999999999998f;
     const float optimizer_v_layer_attn_bv =
-        v_attn_bv_before * 0.95f + dlayer_attn_bv * dlayer_attn_bv * 0.050000000000000044f;
-    const float e = optimizer_m_layer_attn_bv / (math::sqrt(optimizer_v_layer_attn_bv) / t_12_value_11 + 1e-08f);
+        v_attn_bv_before * 0.95f + d_layer_attn_bv * d_layer_attn_bv * 0.050000000000000044f;
+    const float e = optimizer_m_layer_attn_bv / (math::sqrt(optimizer_v_layer_attn_bv) / t_4_value_11 + 1e-08f);
     m_attn_bv[i] = optimizer_m_layer_attn_bv;
     v_attn_bv[i] = optimizer_v_layer_attn_bv;
-    attn_bv[i] = attn_bv_before - e * t_14_value_11;
+    attn_bv[i] = attn_bv_before - e * t_6_value_11;
   }
   float *m_attn_bo /* [layer=4, embed=128] */ = r.state<float>(2902016);
   float *v_attn_bo /* [layer=4, embed=128] */ = r.state<float>(2904064);
   float *attn_bo /* [layer=4, embed=128] */ = r.state<float>(613376);
   // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
   const float scale_value_12 = scale[0];
-  const float t_12_value_12 = t_12[0];
-  const float t_14_value_12 = t_14[0];
+  const float t_4_value_12 = t_4[0];
+  const float t_6_value_12 = t_6[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 512; ++i) {
     const float m_attn_bo_before = m_attn_bo[i];
     const float v_attn_bo_before = v_attn_bo[i];
     const float attn_bo_before = attn_bo[i];
-    const float dlayer_attn_bo = message_part_15[i] * scale_value_12;
-    const float optimizer_m_layer_attn_bo = m_attn_bo_before * 0.9f + dlayer_attn_bo * 0.09999999999999998f;
+    const float d_layer_attn_bo = d_attn_bo[i] * scale_value_12;
+    const float optimizer_m_layer_attn_bo = m_attn_bo_before * 0.9f + d_layer_attn_bo * 0.09999999999999998f;
     const float optimizer_v_layer_attn_bo =
-        v_attn_bo_before * 0.95f + dlayer_attn_bo * dlayer_attn_bo * 0.050000000000000044f;
-    const float e = optimizer_m_layer_attn_bo / (math::sqrt(optimizer_v_layer_attn_bo) / t_12_value_12 + 1e-08f);
+        v_attn_bo_before * 0.95f + d_layer_attn_bo * d_layer_attn_bo * 0.050000000000000044f;
+    const float e = optimizer_m_layer_attn_bo / (math::sqrt(optimizer_v_layer_attn_bo) / t_4_value_12 + 1e-08f);
     m_attn_bo[i] = optimizer_m_layer_attn_bo;
     v_attn_bo[i] = optimizer_v_layer_attn_bo;
-    attn_bo[i] = attn_bo_before - e * t_14_value_12;
+    attn_bo[i] = attn_bo_before - e * t_6_value_12;
   }
   float *m_layernorm_2_gamma /* [layer=4, embed=128] */ = r.state<float>(2906112);
   float *v_layernorm_2_gamma /* [layer=4, embed=128] */ = r.state<float>(2908160);
   float *layernorm_2_gamma /* [layer=4, embed=128] */ = r.state<float>(615424);
   // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
   const float scale_value_13 = scale[0];
-  const float t_12_value_13 = t_12[0];
-  const float t_14_value_13 = t_14[0];
+  const float t_4_value_13 = t_4[0];
+  const float t_6_value_13 = t_6[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 512; ++i) {
     const float m_layernorm_2_gamma_before = m_layernorm_2_gamma[i];
     const float v_layernorm_2_gamma_before = v_layernorm_2_gamma[i];
     const float layernorm_2_gamma_before = layernorm_2_gamma[i];
-    const float dlayer_layernorm_2_gamma = message_part_16[i] * scale_value_13;
+    const float d_layer_layernorm_2_gamma = d_layernorm_2_gamma[i] * scale_value_13;
     const float optimizer_m_layer_layernorm_2_gamma =
-        m_layernorm_2_gamma_before * 0.9f + dlayer_layernorm_2_gamma * 0.09999999999999998f;
-    const float e = dlayer_layernorm_2_gamma * dlayer_layernorm_2_gamma * 0.050000000000000044f;
+        m_layernorm_2_gamma_before * 0.9f + d_layer_layernorm_2_gamma * 0.09999999999999998f;
+    const float e = d_layer_layernorm_2_gamma * d_layer_layernorm_2_gamma * 0.050000000000000044f;
     const float optimizer_v_layer_layernorm_2_gamma = v_layernorm_2_gamma_before * 0.95f + e;
-    const float e_2 = optimizer_m_layer_layernorm_2_gamma /
-        (math::sqrt(optimizer_v_layer_layernorm_2_gamma) / t_12_value_13 + 1e-08f);
+    const float e_2 =
+        optimizer_m_layer_layernorm_2_gamma / (math::sqrt(optimizer_v_layer_layernorm_2_gamma) / t_4_value_13 + 1e-08f);
     m_layernorm_2_gamma[i] = optimizer_m_layer_layernorm_2_gamma;
     v_layernorm_2_gamma[i] = optimizer_v_layer_layernorm_2_gamma;
-    layernorm_2_gamma[i] = layernorm_2_gamma_before - e_2 * t_14_value_13;
+    layernorm_2_gamma[i] = layernorm_2_gamma_before - e_2 * t_6_value_13;
   }
   float *m_layernorm_2_beta /* [layer=4, embed=128] */ = r.state<float>(2910208);
   float *v_layernorm_2_beta /* [layer=4, embed=128] */ = r.state<float>(2912256);
   float *layernorm_2_beta /* [layer=4, embed=128] */ = r.state<float>(617472);
   // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
   const float scale_value_14 = scale[0];
-  const float t_12_value_14 = t_12[0];
-  const float t_14_value_14 = t_14[0];
+  const float t_4_value_14 = t_4[0];
+  const float t_6_value_14 = t_6[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 512; ++i) {
     const float m_layernorm_2_beta_before = m_layernorm_2_beta[i];
     const float v_layernorm_2_beta_before = v_layernorm_2_beta[i];
     const float layernorm_2_beta_before = layernorm_2_beta[i];
-    const float dlayer_layernorm_2_beta = message_part_17[i] * scale_value_14;
+    const float d_layer_layernorm_2_beta = d_layernorm_2_beta[i] * scale_value_14;
     const float optimizer_m_layer_layernorm_2_beta =
-        m_layernorm_2_beta_before * 0.9f + dlayer_layernorm_2_beta * 0.09999999999999998f;
-    const float e = dlayer_layernorm_2_beta * dlayer_layernorm_2_beta * 0.050000000000000044f;
+        m_layernorm_2_beta_before * 0.9f + d_layer_layernorm_2_beta * 0.09999999999999998f;
+    const float e = d_layer_layernorm_2_beta * d_layer_layernorm_2_beta * 0.050000000000000044f;
     const float optimizer_v_layer_layernorm_2_beta = v_layernorm_2_beta_before * 0.95f + e;
     const float e_2 =
-        optimizer_m_layer_layernorm_2_beta / (math::sqrt(optimizer_v_layer_layernorm_2_beta) / t_12_value_14 + 1e-08f);
+        optimizer_m_layer_layernorm_2_beta / (math::sqrt(optimizer_v_layer_layernorm_2_beta) / t_4_value_14 + 1e-08f);
     m_layernorm_2_beta[i] = optimizer_m_layer_layernorm_2_beta;
     v_layernorm_2_beta[i] = optimizer_v_layer_layernorm_2_beta;
-    layernorm_2_beta[i] = layernorm_2_beta_before - e_2 * t_14_value_14;
+    layernorm_2_beta[i] = layernorm_2_beta_before - e_2 * t_6_value_14;
   }
   float *m_mlp_w1 /* [layer=4, embed=128, ff=256] */ = r.state<float>(2914304);
   float *v_mlp_w1 /* [layer=4, embed=128, ff=256] */ = r.state<float>(3438592);
   float *mlp_w1 /* [layer=4, embed=128, ff=256] */ = r.state<float>(619520);
   // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
   const float scale_value_15 = scale[0];
-  const float t_12_value_15 = t_12[0];
-  const float t_13_value_6 = t_13[0];
-  const float t_14_value_15 = t_14[0];
+  const float t_4_value_15 = t_4[0];
+  const float t_5_value_6 = t_5[0];
+  const float t_6_value_15 = t_6[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 131072; ++i) {
     const float m_mlp_w1_before = m_mlp_w1[i];
     const float v_mlp_w1_before = v_mlp_w1[i];
     const float mlp_w1_before = mlp_w1[i];
-    const float dlayer_mlp_w1 = d_repeat_8[i] * scale_value_15;
-    const float optimizer_m_layer_mlp_w1 = m_mlp_w1_before * 0.9f + dlayer_mlp_w1 * 0.09999999999999998f;
+    const float d_layer_mlp_w1 = d_mlp_w1[i] * scale_value_15;
+    const float optimizer_m_layer_mlp_w1 = m_mlp_w1_before * 0.9f + d_layer_mlp_w1 * 0.09999999999999998f;
     const float optimizer_v_layer_mlp_w1 =
-        v_mlp_w1_before * 0.95f + dlayer_mlp_w1 * dlayer_mlp_w1 * 0.050000000000000044f;
-    const float e = optimizer_m_layer_mlp_w1 / (math::sqrt(optimizer_v_layer_mlp_w1) / t_12_value_15 + 1e-08f);
+        v_mlp_w1_before * 0.95f + d_layer_mlp_w1 * d_layer_mlp_w1 * 0.050000000000000044f;
+    const float e = optimizer_m_layer_mlp_w1 / (math::sqrt(optimizer_v_layer_mlp_w1) / t_4_value_15 + 1e-08f);
     m_mlp_w1[i] = optimizer_m_layer_mlp_w1;
     v_mlp_w1[i] = optimizer_v_layer_mlp_w1;
-    mlp_w1[i] = mlp_w1_before * t_13_value_6 - e * t_14_value_15;
+    mlp_w1[i] = mlp_w1_before * t_5_value_6 - e * t_6_value_15;
   }
   float *m_mlp_b1 /* [layer=4, ff=256] */ = r.state<float>(3962880);
   float *v_mlp_b1 /* [layer=4, ff=256] */ = r.state<float>(3966976);
   float *mlp_b1 /* [layer=4, ff=256] */ = r.state<float>(1143808);
   // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
   const float scale_value_16 = scale[0];
-  const float t_12_value_16 = t_12[0];
-  const float t_14_value_16 = t_14[0];
+  const float t_4_value_16 = t_4[0];
+  const float t_6_value_16 = t_6[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 1024; ++i) {
     const float m_mlp_b1_before = m_mlp_b1[i];
     const float v_mlp_b1_before = v_mlp_b1[i];
     const float mlp_b1_before = mlp_b1[i];
-    const float dlayer_mlp_b1 = d_repeat_9[i] * scale_value_16;
-    const float optimizer_m_layer_mlp_b1 = m_mlp_b1_before * 0.9f + dlayer_mlp_b1 * 0.09999999999999998f;
+    const float d_layer_mlp_b1 = d_mlp_b1[i] * scale_value_16;
+    const float optimizer_m_layer_mlp_b1 = m_mlp_b1_before * 0.9f + d_layer_mlp_b1 * 0.09999999999999998f;
     const float optimizer_v_layer_mlp_b1 =
-        v_mlp_b1_before * 0.95f + dlayer_mlp_b1 * dlayer_mlp_b1 * 0.050000000000000044f;
-    const float e = optimizer_m_layer_mlp_b1 / (math::sqrt(optimizer_v_layer_mlp_b1) / t_12_value_16 + 1e-08f);
+        v_mlp_b1_before * 0.95f + d_layer_mlp_b1 * d_layer_mlp_b1 * 0.050000000000000044f;
+    const float e = optimizer_m_layer_mlp_b1 / (math::sqrt(optimizer_v_layer_mlp_b1) / t_4_value_16 + 1e-08f);
     m_mlp_b1[i] = optimizer_m_layer_mlp_b1;
     v_mlp_b1[i] = optimizer_v_layer_mlp_b1;
-    mlp_b1[i] = mlp_b1_before - e * t_14_value_16;
+    mlp_b1[i] = mlp_b1_before - e * t_6_value_16;
   }
   float *m_mlp_w2 /* [layer=4, ff=256, embed=128] */ = r.state<float>(3971072);
   float *v_mlp_w2 /* [layer=4, ff=256, embed=128] */ = r.state<float>(4495360);
   float *mlp_w2 /* [layer=4, ff=256, embed=128] */ = r.state<float>(1147904);
   // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
   const float scale_value_17 = scale[0];
-  const float t_12_value_17 = t_12[0];
-  const float t_13_value_7 = t_13[0];
-  const float t_14_value_17 = t_14[0];
+  const float t_4_value_17 = t_4[0];
+  const float t_5_value_7 = t_5[0];
+  const float t_6_value_17 = t_6[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 131072; ++i) {
     const float m_mlp_w2_before = m_mlp_w2[i];
     const float v_mlp_w2_before = v_mlp_w2[i];
     const float mlp_w2_before = mlp_w2[i];
-    const float dlayer_mlp_w2 = d_repeat_10[i] * scale_value_17;
-    const float optimizer_m_layer_mlp_w2 = m_mlp_w2_before * 0.9f + dlayer_mlp_w2 * 0.09999999999999998f;
+    const float d_layer_mlp_w2 = d_mlp_w2[i] * scale_value_17;
+    const float optimizer_m_layer_mlp_w2 = m_mlp_w2_before * 0.9f + d_layer_mlp_w2 * 0.09999999999999998f;
     const float optimizer_v_layer_mlp_w2 =
-        v_mlp_w2_before * 0.95f + dlayer_mlp_w2 * dlayer_mlp_w2 * 0.050000000000000044f;
-    const float e = optimizer_m_layer_mlp_w2 / (math::sqrt(optimizer_v_layer_mlp_w2) / t_12_value_17 + 1e-08f);
+        v_mlp_w2_before * 0.95f + d_layer_mlp_w2 * d_layer_mlp_w2 * 0.050000000000000044f;
+    const float e = optimizer_m_layer_mlp_w2 / (math::sqrt(optimizer_v_layer_mlp_w2) / t_4_value_17 + 1e-08f);
     m_mlp_w2[i] = optimizer_m_layer_mlp_w2;
     v_mlp_w2[i] = optimizer_v_layer_mlp_w2;
-    mlp_w2[i] = mlp_w2_before * t_13_value_7 - e * t_14_value_17;
+    mlp_w2[i] = mlp_w2_before * t_5_value_7 - e * t_6_value_17;
   }
   float *m_mlp_b2 /* [layer=4, embed=128] */ = r.state<float>(5019648);
   float *v_mlp_b2 /* [layer=4, embed=128] */ = r.state<float>(5021696);
   float *mlp_b2 /* [layer=4, embed=128] */ = r.state<float>(1672192);
   // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
   const float scale_value_18 = scale[0];
-  const float t_12_value_18 = t_12[0];
-  const float t_14_value_18 = t_14[0];
+  const float t_4_value_18 = t_4[0];
+  const float t_6_value_18 = t_6[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 512; ++i) {
     const float m_mlp_b2_before = m_mlp_b2[i];
     const float v_mlp_b2_before = v_mlp_b2[i];
     const float mlp_b2_before = mlp_b2[i];
-    const float dlayer_mlp_b2 = message_part_18[i] * scale_value_18;
-    const float optimizer_m_layer_mlp_b2 = m_mlp_b2_before * 0.9f + dlayer_mlp_b2 * 0.09999999999999998f;
+    const float d_layer_mlp_b2 = d_mlp_b2[i] * scale_value_18;
+    const float optimizer_m_layer_mlp_b2 = m_mlp_b2_before * 0.9f + d_layer_mlp_b2 * 0.09999999999999998f;
     const float optimizer_v_layer_mlp_b2 =
-        v_mlp_b2_before * 0.95f + dlayer_mlp_b2 * dlayer_mlp_b2 * 0.050000000000000044f;
-    const float e = optimizer_m_layer_mlp_b2 / (math::sqrt(optimizer_v_layer_mlp_b2) / t_12_value_18 + 1e-08f);
+        v_mlp_b2_before * 0.95f + d_layer_mlp_b2 * d_layer_mlp_b2 * 0.050000000000000044f;
+    const float e = optimizer_m_layer_mlp_b2 / (math::sqrt(optimizer_v_layer_mlp_b2) / t_4_value_18 + 1e-08f);
     m_mlp_b2[i] = optimizer_m_layer_mlp_b2;
     v_mlp_b2[i] = optimizer_v_layer_mlp_b2;
-    mlp_b2[i] = mlp_b2_before - e * t_14_value_18;
+    mlp_b2[i] = mlp_b2_before - e * t_6_value_18;
   }
   float *m_layernorm_gamma /* [embed=128] */ = r.state<float>(5023744);
   float *v_layernorm_gamma /* [embed=128] */ = r.state<float>(5024256);
   float *layernorm_gamma /* [embed=128] */ = r.state<float>(1674240);
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
   const float scale_value_19 = scale[0];
-  const float t_12_value_19 = t_12[0];
-  const float t_14_value_19 = t_14[0];
+  const float t_4_value_19 = t_4[0];
+  const float t_6_value_19 = t_6[0];
 #pragma GCC ivdep
   for (int64_t embed = 0; embed < 128; ++embed) {
     const float m_layernorm_gamma_before = m_layernorm_gamma[embed];
     const float v_layernorm_gamma_before = v_layernorm_gamma[embed];
     const float layernorm_gamma_before = layernorm_gamma[embed];
-    const float dlayernorm_gamma_4 = dlayernorm_gamma_3[embed] * scale_value_19;
+    const float d_layernorm_gamma_5 = d_layernorm_gamma[embed] * scale_value_19;
     const float optimizer_m_layernorm_gamma =
-        m_layernorm_gamma_before * 0.9f + dlayernorm_gamma_4 * 0.09999999999999998f;
+        m_layernorm_gamma_before * 0.9f + d_layernorm_gamma_5 * 0.09999999999999998f;
     const float optimizer_v_layernorm_gamma =
-        v_layernorm_gamma_before * 0.95f + dlayernorm_gamma_4 * dlayernorm_gamma_4 * 0.050000000000000044f;
-    const float e = optimizer_m_layernorm_gamma / (math::sqrt(optimizer_v_layernorm_gamma) / t_12_value_19 + 1e-08f);
+        v_layernorm_gamma_before * 0.95f + d_layernorm_gamma_5 * d_layernorm_gamma_5 * 0.050000000000000044f;
+    const float e = optimizer_m_layernorm_gamma / (math::sqrt(optimizer_v_layernorm_gamma) / t_4_value_19 + 1e-08f);
     m_layernorm_gamma[embed] = optimizer_m_layernorm_gamma;
     v_layernorm_gamma[embed] = optimizer_v_layernorm_gamma;
-    layernorm_gamma[embed] = layernorm_gamma_before - e * t_14_value_19;
+    layernorm_gamma[embed] = layernorm_gamma_before - e * t_6_value_19;
   }
   float *m_layernorm_beta /* [embed=128] */ = r.state<float>(5024768);
   float *v_layernorm_beta /* [embed=128] */ = r.state<float>(5025280);
   float *layernorm_beta /* [embed=128] */ = r.state<float>(1674752);
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
   const float scale_value_20 = scale[0];
-  const float t_12_value_20 = t_12[0];
-  const float t_14_value_20 = t_14[0];
+  const float t_4_value_20 = t_4[0];
+  const float t_6_value_20 = t_6[0];
 #pragma GCC ivdep
   for (int64_t embed = 0; embed < 128; ++embed) {
     const float m_layernorm_beta_before = m_layernorm_beta[embed];
     const float v_layernorm_beta_before = v_layernorm_beta[embed];
     const float layernorm_beta_before = layernorm_beta[embed];
-    const float dlayernorm_beta = message[embed] * scale_value_20;
-    const float optimizer_m_layernorm_beta = m_layernorm_beta_before * 0.9f + dlayernorm_beta * 0.09999999999999998f;
+    const float d_layernorm_beta_3 = message_2[embed] * scale_value_20;
+    const float optimizer_m_layernorm_beta = m_layernorm_beta_before * 0.9f + d_layernorm_beta_3 * 0.09999999999999998f;
     const float optimizer_v_layernorm_beta =
-        v_layernorm_beta_before * 0.95f + dlayernorm_beta * dlayernorm_beta * 0.050000000000000044f;
-    const float e = optimizer_m_layernorm_beta / (math::sqrt(optimizer_v_layernorm_beta) / t_12_value_20 + 1e-08f);
+        v_layernorm_beta_before * 0.95f + d_layernorm_beta_3 * d_layernorm_beta_3 * 0.050000000000000044f;
+    const float e = optimizer_m_layernorm_beta / (math::sqrt(optimizer_v_layernorm_beta) / t_4_value_20 + 1e-08f);
     m_layernorm_beta[embed] = optimizer_m_layernorm_beta;
     v_layernorm_beta[embed] = optimizer_v_layernorm_beta;
-    layernorm_beta[embed] = layernorm_beta_before - e * t_14_value_20;
+    layernorm_beta[embed] = layernorm_beta_before - e * t_6_value_20;
   }
 }
 
@@ -1203,11 +1208,11 @@ void step(Rank &r, double lr) {
 
 /// Before the held-out samples.
 void evaluate_begin(Rank &r) {
-  double *repeat /* [] */ = r.work<double>(4194304);
+  double *map /* [] */ = r.work<double>(4194304);
   // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
-  fill(repeat, 1, 0.0);
-  double *repeat_2 /* [] */ = r.work<double>(4194368);
-  fill(repeat_2, 1, 0.0);
+  fill(map, 1, 0.0);
+  double *map_2 /* [] */ = r.work<double>(4194368);
+  fill(map_2, 1, 0.0);
 }
 
 /// For each batch of held-out samples.
@@ -1219,51 +1224,52 @@ void evaluate_batch(Rank &r) {
   const int64_t end_vocab = r.coordinate(0) * 128 + 128;
   // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
   gather_rows(gather, wte, tokens, 2048, 128, first_vocab, end_vocab);
-  float *own_part /* [message=131072] */ = r.work<float>(1048576);
+  float *part /* [message=131072] */ = r.work<float>(1048576);
   // gpt_fortunes.ech:20  split seq over tp (gpt_fortunes.ech:42): add (gpt_fortunes.ech:20): 2 ranks, 1.05 MB
-  reduce_scatter_inner(r, r.group(0), own_part, gather, 32, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:20");
+  reduce_scatter_inner(r, r.group(0), part, gather, 32, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:20");
   float *wpe /* [seq=32, embed=128] */ = r.state<float>(65536);
   float *x /* [batch=32, seq=32, embed=128] */ = r.work<float>(3145728);
   // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
   for (int64_t batch = 0; batch < 32; ++batch) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < 4096; ++i) {
-      x[batch * 4096 + i] = own_part[batch * 4096 + i] + wpe[i];
+      x[batch * 4096 + i] = part[batch * 4096 + i] + wpe[i];
     }
   }
   for (int64_t layer = 0; layer < 4; ++layer) {
     float *normalize_2 /* [batch=32, seq=32, embed=128] */ = r.work<float>(1048576);
-    float *normalize_3 /* [batch=32, seq=32] */ = r.work<float>(0);
+    float *rstd /* [batch=32, seq=32] */ = r.work<float>(0);
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
-    normalize(normalize_2, normalize_3, x, 1024, 128, 1e-5);
+    normalize(normalize_2, rstd, x, 1024, 128, 1e-5);
     float *layernorm_gamma_2 /* [layer=4, embed=128] */ = r.state<float>(81920);
     float *layernorm_gamma_2_layer = layernorm_gamma_2 + layer * 128;
     float *layernorm_beta_2 /* [layer=4, embed=128] */ = r.state<float>(83968);
     float *layernorm_beta_2_layer = layernorm_beta_2 + layer * 128;
-    float *t /* [batch=32, seq=32, embed=128] */ = r.work<float>(1048576);
+    float *layernorm /* [batch=32, seq=32, embed=128] */ = r.work<float>(1048576);
     for (int64_t i = 0; i < 1024; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 128; ++embed) {
-        t[i * 128 + embed] =
+        layernorm[i * 128 + embed] =
             normalize_2[i * 128 + embed] * layernorm_gamma_2_layer[embed] + layernorm_beta_2_layer[embed];
       }
     }
-    float *gathered /* [batch=32, seq=64, embed=128] */ = r.work<float>(0);
+    float *layernorm_gathered /* [batch=32, seq=64, embed=128] */ = r.work<float>(0);
     // gpt_fortunes.ech:22  split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:22): 2 ranks, 1.05 MB
-    all_gather_inner(r, r.group(0), gathered, t, 32, 4096, Algorithm::automatic, "gpt_fortunes.ech:22");
+    all_gather_inner(r, r.group(0), layernorm_gathered, layernorm, 32, 4096, Algorithm::automatic,
+                     "gpt_fortunes.ech:22");
     float *q /* [batch=32, seq=64, head=2, key=32] */ = r.work<float>(1048576);
     float *attn_wq /* [layer=4, embed=128, head=2, key=32] */ = r.state<float>(86016);
     float *attn_wq_layer = attn_wq + layer * 8192;
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
-    gemm(q, gathered, attn_wq_layer, 2048, 64, 128, Form::nn, 128, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(q, layernorm_gathered, attn_wq_layer, 2048, 64, 128, Form::nn, 128, 64, 64, 1.0, 0.0, Blas::onednn);
     float *k /* [batch=32, seq=64, head=2, key=32] */ = r.work<float>(1572864);
     float *attn_wk /* [layer=4, embed=128, head=2, key=32] */ = r.state<float>(217088);
     float *attn_wk_layer = attn_wk + layer * 8192;
-    gemm(k, gathered, attn_wk_layer, 2048, 64, 128, Form::nn, 128, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(k, layernorm_gathered, attn_wk_layer, 2048, 64, 128, Form::nn, 128, 64, 64, 1.0, 0.0, Blas::onednn);
     float *v /* [batch=32, seq=64, head=2, key=32] */ = r.work<float>(2097152);
     float *attn_wv /* [layer=4, embed=128, head=2, key=32] */ = r.state<float>(348160);
     float *attn_wv_layer = attn_wv + layer * 8192;
-    gemm(v, gathered, attn_wv_layer, 2048, 64, 128, Form::nn, 128, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(v, layernorm_gathered, attn_wv_layer, 2048, 64, 128, Form::nn, 128, 64, 64, 1.0, 0.0, Blas::onednn);
     float *attn_bq /* [layer=4, head=2, key=32] */ = r.state<float>(610304);
     float *attn_bq_layer = attn_bq + layer * 64;
     float *q_2 /* [batch=32, seq=64, head=2, key=32] */ = r.work<float>(1048576);
@@ -1314,110 +1320,111 @@ void evaluate_batch(Rank &r) {
         y_2[i * 128 + embed] = y[i * 128 + embed] + attn_bo_layer[embed] * static_cast<float>(counts);
       }
     }
-    float *own_part_2 /* [message=131072] */ = r.work<float>(1048576);
+    float *y_part /* [message=131072] */ = r.work<float>(1048576);
     // gpt_fortunes.ech:22  split seq over tp (gpt_fortunes.ech:42): add (gpt_fortunes.ech:22): 2 ranks, 1.05 MB
-    reduce_scatter_inner(r, r.group(0), own_part_2, y_2, 32, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:22");
+    reduce_scatter_inner(r, r.group(0), y_part, y_2, 32, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:22");
     float *x_2 /* [batch=32, seq=32, embed=128] */ = r.work<float>(3670016);
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
 #pragma GCC ivdep
     for (int64_t i = 0; i < 131072; ++i) {
-      x_2[i] = x[i] + own_part_2[i];
+      x_2[i] = x[i] + y_part[i];
     }
-    float *normalize_4 /* [batch=32, seq=32, embed=128] */ = r.work<float>(0);
-    float *normalize_5 /* [batch=32, seq=32] */ = r.work<float>(524288);
+    float *normalize_3 /* [batch=32, seq=32, embed=128] */ = r.work<float>(0);
+    float *rstd_2 /* [batch=32, seq=32] */ = r.work<float>(524288);
     // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-    normalize(normalize_4, normalize_5, x_2, 1024, 128, 1e-5);
+    normalize(normalize_3, rstd_2, x_2, 1024, 128, 1e-5);
     float *layernorm_2_gamma /* [layer=4, embed=128] */ = r.state<float>(615424);
     float *layernorm_2_gamma_layer = layernorm_2_gamma + layer * 128;
     float *layernorm_2_beta /* [layer=4, embed=128] */ = r.state<float>(617472);
     float *layernorm_2_beta_layer = layernorm_2_beta + layer * 128;
-    float *t_2 /* [batch=32, seq=32, embed=128] */ = r.work<float>(0);
+    float *layernorm_2 /* [batch=32, seq=32, embed=128] */ = r.work<float>(0);
     for (int64_t i = 0; i < 1024; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 128; ++embed) {
-        t_2[i * 128 + embed] =
-            normalize_4[i * 128 + embed] * layernorm_2_gamma_layer[embed] + layernorm_2_beta_layer[embed];
+        layernorm_2[i * 128 + embed] =
+            normalize_3[i * 128 + embed] * layernorm_2_gamma_layer[embed] + layernorm_2_beta_layer[embed];
       }
     }
-    float *gathered_2 /* [batch=32, seq=64, embed=128] */ = r.work<float>(2097152);
+    float *layernorm_gathered_2 /* [batch=32, seq=64, embed=128] */ = r.work<float>(2097152);
     // gpt_fortunes.ech:23  split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:23): 2 ranks, 1.05 MB
-    all_gather_inner(r, r.group(0), gathered_2, t_2, 32, 4096, Algorithm::automatic, "gpt_fortunes.ech:23");
+    all_gather_inner(r, r.group(0), layernorm_gathered_2, layernorm_2, 32, 4096, Algorithm::automatic,
+                     "gpt_fortunes.ech:23");
     float *dot /* [batch=32, seq=64, ff=256] */ = r.work<float>(0);
     float *mlp_w1 /* [layer=4, embed=128, ff=256] */ = r.state<float>(619520);
     float *mlp_w1_layer = mlp_w1 + layer * 32768;
     // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-    gemm(dot, gathered_2, mlp_w1_layer, 2048, 256, 128, Form::nn, 128, 256, 256, 1.0, 0.0, Blas::tiled);
+    gemm(dot, layernorm_gathered_2, mlp_w1_layer, 2048, 256, 128, Form::nn, 128, 256, 256, 1.0, 0.0, Blas::tiled);
     float *mlp_b1 /* [layer=4, ff=256] */ = r.state<float>(1143808);
     float *mlp_b1_layer = mlp_b1 + layer * 256;
-    float *t_3 /* [batch=32, seq=64, ff=256] */ = r.work<float>(0);
+    float *t /* [batch=32, seq=64, ff=256] */ = r.work<float>(0);
     for (int64_t i = 0; i < 2048; ++i) {
 #pragma GCC ivdep
       for (int64_t ff = 0; ff < 256; ++ff) {
-        t_3[i * 256 + ff] = math::gelu(dot[i * 256 + ff] + mlp_b1_layer[ff]);
+        t[i * 256 + ff] = math::gelu(dot[i * 256 + ff] + mlp_b1_layer[ff]);
       }
     }
     float *dot_2 /* [batch=32, seq=64, embed=128] */ = r.work<float>(2097152);
     float *mlp_w2 /* [layer=4, ff=256, embed=128] */ = r.state<float>(1147904);
     float *mlp_w2_layer = mlp_w2 + layer * 32768;
     // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-    gemm(dot_2, t_3, mlp_w2_layer, 2048, 128, 256, Form::nn, 256, 128, 128, 1.0, 0.0, Blas::tiled);
+    gemm(dot_2, t, mlp_w2_layer, 2048, 128, 256, Form::nn, 256, 128, 128, 1.0, 0.0, Blas::tiled);
     const double counts_2 = r.coordinate(0) == 0 ? 1.0 : 0.0;
     float *mlp_b2 /* [layer=4, embed=128] */ = r.state<float>(1672192);
     float *mlp_b2_layer = mlp_b2 + layer * 128;
-    float *t_4 /* [batch=32, seq=64, embed=128] */ = r.work<float>(2097152);
+    float *mlp /* [batch=32, seq=64, embed=128] */ = r.work<float>(2097152);
     for (int64_t i = 0; i < 2048; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 128; ++embed) {
-        t_4[i * 128 + embed] = dot_2[i * 128 + embed] + mlp_b2_layer[embed] * static_cast<float>(counts_2);
+        mlp[i * 128 + embed] = dot_2[i * 128 + embed] + mlp_b2_layer[embed] * static_cast<float>(counts_2);
       }
     }
-    float *own_part_3 /* [message=131072] */ = r.work<float>(0);
+    float *mlp_part /* [message=131072] */ = r.work<float>(0);
     // gpt_fortunes.ech:23  split seq over tp (gpt_fortunes.ech:42): add (gpt_fortunes.ech:23): 2 ranks, 1.05 MB
-    reduce_scatter_inner(r, r.group(0), own_part_3, t_4, 32, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:23");
+    reduce_scatter_inner(r, r.group(0), mlp_part, mlp, 32, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:23");
     // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
 #pragma GCC ivdep
     for (int64_t i = 0; i < 131072; ++i) {
-      x[i] = x_2[i] + own_part_3[i];
+      x[i] = x_2[i] + mlp_part[i];
     }
   }
-  float *normalize_6 /* [batch=32, seq=32, embed=128] */ = r.work<float>(3145728);
-  float *normalize_7 /* [batch=32, seq=32] */ = r.work<float>(0);
+  float *normalize_2 /* [batch=32, seq=32, embed=128] */ = r.work<float>(3145728);
+  float *rstd /* [batch=32, seq=32] */ = r.work<float>(0);
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  normalize(normalize_6, normalize_7, x, 1024, 128, 1e-5);
+  normalize(normalize_2, rstd, x, 1024, 128, 1e-5);
   float *layernorm_gamma /* [embed=128] */ = r.state<float>(1674240);
   float *layernorm_beta /* [embed=128] */ = r.state<float>(1674752);
-  float *t_5 /* [batch=32, seq=32, embed=128] */ = r.work<float>(3145728);
+  float *layernorm /* [batch=32, seq=32, embed=128] */ = r.work<float>(3145728);
   for (int64_t i = 0; i < 1024; ++i) {
 #pragma GCC ivdep
     for (int64_t embed = 0; embed < 128; ++embed) {
-      t_5[i * 128 + embed] = normalize_6[i * 128 + embed] * layernorm_gamma[embed] + layernorm_beta[embed];
+      layernorm[i * 128 + embed] = normalize_2[i * 128 + embed] * layernorm_gamma[embed] + layernorm_beta[embed];
     }
   }
-  float *gathered_3 /* [batch=32, seq=64, embed=128] */ = r.work<float>(0);
+  float *layernorm_gathered /* [batch=32, seq=64, embed=128] */ = r.work<float>(0);
   // gpt_fortunes.ech:25  split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:25): 2 ranks, 1.05 MB
-  all_gather_inner(r, r.group(0), gathered_3, t_5, 32, 4096, Algorithm::automatic, "gpt_fortunes.ech:25");
+  all_gather_inner(r, r.group(0), layernorm_gathered, layernorm, 32, 4096, Algorithm::automatic, "gpt_fortunes.ech:25");
   float *logits /* [batch=32, seq=64, vocab=128] */ = r.work<float>(1048576);
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  gemm(logits, gathered_3, wte, 2048, 128, 128, Form::nt, 128, 128, 128, 1.0, 0.0, Blas::tiled);
-  float *cross_entropy_2 /* [batch=32, seq=64] */ = r.work<float>(16384);
+  gemm(logits, layernorm_gathered, wte, 2048, 128, 128, Form::nt, 128, 128, 128, 1.0, 0.0, Blas::tiled);
+  float *maximum /* [batch=32, seq=64] */ = r.work<float>(16384);
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  reduce_max(cross_entropy_2, logits, 2048, 128, 1);
+  reduce_max(maximum, logits, 2048, 128, 1);
   // gpt_fortunes.ech:27  split vocab over tp (gpt_fortunes.ech:42): inside cross_entropy (gpt_fortunes.ech:27): 2 ranks
-  all_reduce(r, r.group(0), cross_entropy_2, 2048, Max, Algorithm::automatic, "gpt_fortunes.ech:27");
-  float *sums /* [part=2, batch=32, seq=64] */ = r.work<float>(0);
-  float *picked = sums + 2048;
+  all_reduce(r, r.group(0), maximum, 2048, Max, Algorithm::automatic, "gpt_fortunes.ech:27");
+  float *message_2 /* [message=4096] */ = r.work<float>(0);
+  float *picked = message_2 + 2048;
   const int32_t *labels_2 /* [batch=32, seq=64] */ = r.input<int32_t>(8192);
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  cross_entropy_local(sums, picked, logits, cross_entropy_2, labels_2, 2048, 128, first_vocab);
+  cross_entropy_local(message_2, picked, logits, maximum, labels_2, 2048, 128, first_vocab);
   // gpt_fortunes.ech:27  split vocab over tp (gpt_fortunes.ech:42): inside cross_entropy (gpt_fortunes.ech:27): 2 ranks
-  all_reduce(r, r.group(0), sums, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:27");
+  all_reduce(r, r.group(0), message_2, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:27");
   float *cross_entropy /* [batch=32, seq=64] */ = r.work<float>(16384);
-  float *cross_entropy_3 /* [batch=32, seq=64] */ = r.work<float>(24576);
+  float *log_sum /* [batch=32, seq=64] */ = r.work<float>(24576);
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  cross_entropy_finish(cross_entropy, cross_entropy_3, sums, picked, 2048);
+  cross_entropy_finish(cross_entropy, log_sum, message_2, picked, 2048);
   const int64_t part_of_seq = r.coordinate(0) * 32;
   float *cross_entropy_part = cross_entropy + part_of_seq;
-  float *t_6 /* [] */ = r.work<float>(81920);
+  float *t /* [] */ = r.work<float>(65536);
   double sum = 0;
   for (int64_t batch = 0; batch < 32; ++batch) {
     const bool e = static_cast<int32_t>(batch) < static_cast<int32_t>(r.validSamples());
@@ -1428,47 +1435,49 @@ void evaluate_batch(Rank &r) {
     }
     sum += block;
   }
-  t_6[0] = static_cast<float>(sum);
-  float *largest /* [batch=32, seq=64] */ = r.work<float>(73728);
-  int32_t *argmax /* [batch=32, seq=64] */ = r.work<int32_t>(65536);
+  t[0] = static_cast<float>(sum);
+  float *largest /* [batch=32, seq=64] */ = r.work<float>(0);
+  int32_t *place /* [batch=32, seq=64] */ = r.work<int32_t>(8192);
   // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
-  max_with_index(largest, argmax, logits, 2048, 128, 1, first_vocab);
-  float *message_2 /* [part=2, batch=32, seq=64] */ = r.work<float>(32768);
+  max_with_index(largest, place, logits, 2048, 128, 1, first_vocab);
+  float *largest_2 /* [part=2, batch=32, seq=64] */ = r.work<float>(32768);
 #pragma GCC ivdep
   for (int64_t i = 0; i < 2048; ++i) {
-    message_2[i] = largest[i];
+    largest_2[i] = largest[i];
   }
-  float *message_2_part = message_2 + 2048;
+  float *largest_3 = largest_2 + 2048;
   // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
 #pragma GCC ivdep
   for (int64_t i = 0; i < 2048; ++i) {
-    message_2_part[i] = static_cast<float>(argmax[i]);
+    largest_3[i] = static_cast<float>(place[i]);
   }
-  float *gathered_4 /* [rank=2, part=2, batch=32, seq=64] */ = r.work<float>(0);
+  float *largest_of_all /* [rank=2, part=2, batch=32, seq=64] */ = r.work<float>(0);
   // gpt_fortunes.ech:28  split vocab over tp (gpt_fortunes.ech:42): inside argmax (gpt_fortunes.ech:28): 2 ranks, 0.03
-  all_gather(r, r.group(0), gathered_4, message_2, 4096, Algorithm::automatic, "gpt_fortunes.ech:28");
-  float *largest_of_all /* [rank=2, batch=32, seq=64] */ = r.work<float>(32768);
+  all_gather(r, r.group(0), largest_of_all, largest_2, 4096, Algorithm::automatic, "gpt_fortunes.ech:28");
+  float *values_of_all /* [rank=2, batch=32, seq=64] */ = r.work<float>(32768);
   // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
   for (int64_t rank = 0; rank < 2; ++rank) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < 2048; ++i) {
-      largest_of_all[rank * 2048 + i] = gathered_4[rank * 4096 + i];
+      values_of_all[rank * 2048 + i] = largest_of_all[rank * 4096 + i];
     }
   }
-  float *gathered_4_part = gathered_4 + 2048;
+  float *largest_of_all_part = largest_of_all + 2048;
   int32_t *places_of_all /* [rank=2, batch=32, seq=64] */ = r.work<int32_t>(49152);
   // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
   for (int64_t rank = 0; rank < 2; ++rank) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < 2048; ++i) {
-      places_of_all[rank * 2048 + i] = static_cast<int32_t>(gathered_4_part[rank * 4096 + i]);
+      places_of_all[rank * 2048 + i] = static_cast<int32_t>(largest_of_all_part[rank * 4096 + i]);
     }
   }
+  float *largest_4 /* [batch=32, seq=64] */ = r.work<float>(8192);
+  int32_t *argmax /* [batch=32, seq=64] */ = r.work<int32_t>(0);
   // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
-  combine_max_with_index(largest, argmax, largest_of_all, places_of_all, 2, 2048);
+  combine_max_with_index(largest_4, argmax, values_of_all, places_of_all, 2, 2048);
   int32_t *argmax_part = argmax + part_of_seq;
   const int32_t *labels /* [batch=32, seq=32] */ = r.input<int32_t>(16384);
-  float *t_7 /* [] */ = r.work<float>(73728);
+  float *t_2 /* [] */ = r.work<float>(8192);
   // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
   double sum_2 = 0;
@@ -1481,34 +1490,33 @@ void evaluate_batch(Rank &r) {
     }
     sum_2 += block;
   }
-  t_7[0] = static_cast<float>(sum_2);
-  double *repeat /* [] */ = r.work<double>(4194304);
+  t_2[0] = static_cast<float>(sum_2);
+  double *map /* [] */ = r.work<double>(4194304);
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  repeat[0] += static_cast<double>(t_6[0]);
-  double *repeat_2 /* [] */ = r.work<double>(4194368);
+  map[0] += static_cast<double>(t[0]);
+  double *map_2 /* [] */ = r.work<double>(4194368);
   // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
-  repeat_2[0] += static_cast<double>(t_7[0]);
+  map_2[0] += static_cast<double>(t_2[0]);
 }
 
 /// Metrics of all held-out samples.
 void evaluate_end(Rank &r) {
-  const double number_3 = static_cast<double>(r.sampleCount());
-  double *repeat /* [] */ = r.work<double>(4194304);
-  double *repeat_2 /* [] */ = r.work<double>(4194368);
+  const double number = static_cast<double>(r.sampleCount());
+  double *map /* [] */ = r.work<double>(4194304);
+  double *map_2 /* [] */ = r.work<double>(4194368);
   float *message /* [message=2] */ = r.work<float>(0);
   float *message_part = message + 1;
   // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  const float e = static_cast<float>(number_3) * 64.0f;
-  message[0] = static_cast<float>(repeat[0]) / e;
-  message_part[0] = static_cast<float>(repeat_2[0]) / e;
+  const float e = static_cast<float>(number) * 64.0f;
+  message[0] = static_cast<float>(map[0]) / e;
+  message_part[0] = static_cast<float>(map_2[0]) / e;
   // gpt_fortunes.ech:27  split head, ff, vocab, seq over tp (gpt_fortunes.ech:42): report of loss (gpt_fortunes.ech:27)
   all_reduce(r, r.group(0), message, 2, Sum, Algorithm::automatic, "gpt_fortunes.ech:27");
   // gpt_fortunes.ech:27  loss
   r.report(0, message[0]);
-  float *message_part_3 = message + 1;
   // gpt_fortunes.ech:28  accuracy
-  r.report(2, message_part_3[0]);
+  r.report(2, message_part[0]);
 }
 
 /// What the training loop, snapshots and logs know of the program. Tables only: optimising them takes long and gains

@@ -99,49 +99,49 @@ void backward(Rank &r) {
 }
 
 void forward(Rank &r) {
-  double *repeat /* [] */ = r.work<double>(11546624);
+  double *map /* [] */ = r.work<double>(11546624);
   // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
-  fill(repeat, 1, 0.0);
-  float *repeat_2 /* [vocab=128, embed=128] */ = r.work<float>(11403264);
-  fill(repeat_2, 16384, 0.0f);
-  float *repeat_3 /* [seq=32, embed=128] */ = r.work<float>(11468800);
-  fill(repeat_3, 4096, 0.0f);
-  float *repeat_4 /* [layer=4, embed=128] */ = r.work<float>(11530240);
-  fill(repeat_4, 512, 0.0f);
-  float *repeat_5 /* [layer=4, embed=128] */ = r.work<float>(11532288);
-  fill(repeat_5, 512, 0.0f);
-  float *repeat_6 /* [layer=4, embed=128, head=2, key=32] */ = r.work<float>(10485760);
-  fill(repeat_6, 32768, 0.0f);
-  float *repeat_7 /* [layer=4, embed=128, head=2, key=32] */ = r.work<float>(10616832);
-  fill(repeat_7, 32768, 0.0f);
-  float *repeat_8 /* [layer=4, embed=128, head=2, key=32] */ = r.work<float>(10747904);
-  fill(repeat_8, 32768, 0.0f);
-  float *repeat_9 /* [layer=4, head=2, key=32, embed=128] */ = r.work<float>(10878976);
-  fill(repeat_9, 32768, 0.0f);
-  float *repeat_10 /* [layer=4, head=2, key=32] */ = r.work<float>(11542528);
-  fill(repeat_10, 256, 0.0f);
-  float *repeat_11 /* [layer=4, head=2, key=32] */ = r.work<float>(11543552);
-  fill(repeat_11, 256, 0.0f);
-  float *repeat_12 /* [layer=4, head=2, key=32] */ = r.work<float>(11544576);
-  fill(repeat_12, 256, 0.0f);
-  float *repeat_13 /* [layer=4, embed=128] */ = r.work<float>(11534336);
-  fill(repeat_13, 512, 0.0f);
-  float *repeat_14 /* [layer=4, embed=128] */ = r.work<float>(11536384);
-  fill(repeat_14, 512, 0.0f);
-  float *repeat_15 /* [layer=4, embed=128] */ = r.work<float>(11538432);
-  fill(repeat_15, 512, 0.0f);
-  float *repeat_16 /* [layer=4, embed=128, ff=256] */ = r.work<float>(4194304);
-  fill(repeat_16, 131072, 0.0f);
-  float *repeat_17 /* [layer=4, ff=256] */ = r.work<float>(11517952);
-  fill(repeat_17, 1024, 0.0f);
-  float *repeat_18 /* [layer=4, ff=256, embed=128] */ = r.work<float>(4718592);
-  fill(repeat_18, 131072, 0.0f);
-  float *repeat_19 /* [layer=4, embed=128] */ = r.work<float>(11540480);
-  fill(repeat_19, 512, 0.0f);
-  float *repeat_20 /* [embed=128] */ = r.work<float>(11545600);
-  fill(repeat_20, 128, 0.0f);
-  float *repeat_21 /* [embed=128] */ = r.work<float>(11546112);
-  fill(repeat_21, 128, 0.0f);
+  fill(map, 1, 0.0);
+  float *d_wte /* [vocab=128, embed=128] */ = r.work<float>(11403264);
+  fill(d_wte, 16384, 0.0f);
+  float *d_wpe /* [seq=32, embed=128] */ = r.work<float>(11468800);
+  fill(d_wpe, 4096, 0.0f);
+  float *d_layernorm_gamma /* [layer=4, embed=128] */ = r.work<float>(11530240);
+  fill(d_layernorm_gamma, 512, 0.0f);
+  float *d_layernorm_beta /* [layer=4, embed=128] */ = r.work<float>(11532288);
+  fill(d_layernorm_beta, 512, 0.0f);
+  float *d_attn_wq /* [layer=4, embed=128, head=2, key=32] */ = r.work<float>(10485760);
+  fill(d_attn_wq, 32768, 0.0f);
+  float *d_attn_wk /* [layer=4, embed=128, head=2, key=32] */ = r.work<float>(10616832);
+  fill(d_attn_wk, 32768, 0.0f);
+  float *d_attn_wv /* [layer=4, embed=128, head=2, key=32] */ = r.work<float>(10747904);
+  fill(d_attn_wv, 32768, 0.0f);
+  float *d_attn_wo /* [layer=4, head=2, key=32, embed=128] */ = r.work<float>(10878976);
+  fill(d_attn_wo, 32768, 0.0f);
+  float *d_attn_bq /* [layer=4, head=2, key=32] */ = r.work<float>(11542528);
+  fill(d_attn_bq, 256, 0.0f);
+  float *d_attn_bk /* [layer=4, head=2, key=32] */ = r.work<float>(11543552);
+  fill(d_attn_bk, 256, 0.0f);
+  float *d_attn_bv /* [layer=4, head=2, key=32] */ = r.work<float>(11544576);
+  fill(d_attn_bv, 256, 0.0f);
+  float *d_attn_bo /* [layer=4, embed=128] */ = r.work<float>(11534336);
+  fill(d_attn_bo, 512, 0.0f);
+  float *d_layernorm_2_gamma /* [layer=4, embed=128] */ = r.work<float>(11536384);
+  fill(d_layernorm_2_gamma, 512, 0.0f);
+  float *d_layernorm_2_beta /* [layer=4, embed=128] */ = r.work<float>(11538432);
+  fill(d_layernorm_2_beta, 512, 0.0f);
+  float *d_mlp_w1 /* [layer=4, embed=128, ff=256] */ = r.work<float>(4194304);
+  fill(d_mlp_w1, 131072, 0.0f);
+  float *d_mlp_b1 /* [layer=4, ff=256] */ = r.work<float>(11517952);
+  fill(d_mlp_b1, 1024, 0.0f);
+  float *d_mlp_w2 /* [layer=4, ff=256, embed=128] */ = r.work<float>(4718592);
+  fill(d_mlp_w2, 131072, 0.0f);
+  float *d_mlp_b2 /* [layer=4, embed=128] */ = r.work<float>(11540480);
+  fill(d_mlp_b2, 512, 0.0f);
+  float *d_layernorm_gamma_2 /* [embed=128] */ = r.work<float>(11545600);
+  fill(d_layernorm_gamma_2, 128, 0.0f);
+  float *d_layernorm_beta_2 /* [embed=128] */ = r.work<float>(11546112);
+  fill(d_layernorm_beta_2, 128, 0.0f);
 }
 
 void forward_2(Rank &r, int64_t micro) {
@@ -153,100 +153,101 @@ void forward_2(Rank &r, int64_t micro) {
   const int64_t end_vocab = r.coordinate(1) * 128 + 128;
   // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
   gather_rows(gather, wte, tokens_micro, 512, 128, first_vocab, end_vocab);
-  float *own_part /* [message=32768] */ = r.work<float>(262144);
+  float *part /* [message=32768] */ = r.work<float>(262144);
   // gpt_fortunes.ech:20  split seq over tp (layouts.ech:28): add (gpt_fortunes.ech:20): 2 ranks, 0.26 MB
-  reduce_scatter_inner(r, r.group(0), own_part, gather, 8, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:20");
+  reduce_scatter_inner(r, r.group(0), part, gather, 8, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:20");
   float *wpe /* [seq=32, embed=128] */ = r.state<float>(65536);
   float *x /* [batch=8, seq=32, embed=128] */ = r.work<float>(10223616);
   // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
   for (int64_t batch = 0; batch < 8; ++batch) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < 4096; ++i) {
-      x[batch * 4096 + i] = own_part[batch * 4096 + i] + wpe[i];
+      x[batch * 4096 + i] = part[batch * 4096 + i] + wpe[i];
     }
   }
   for (int64_t layer = 0; layer < 4; ++layer) {
-    float *repeat_34 /* [layer=4, batch=8, seq=32, embed=128] */ = r.work<float>(8912896);
-    float *repeat_34_layer = repeat_34 + layer * 32768;
-    float *repeat_35 /* [layer=4, batch=8, seq=32] */ = r.work<float>(11526144);
-    float *repeat_35_layer = repeat_35 + layer * 256;
+    float *normalize_3 /* [layer=4, batch=8, seq=32, embed=128] */ = r.work<float>(8912896);
+    float *normalize_3_layer = normalize_3 + layer * 32768;
+    float *rstd_2 /* [layer=4, batch=8, seq=32] */ = r.work<float>(11526144);
+    float *rstd_2_layer = rstd_2 + layer * 256;
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
-    normalize(repeat_34_layer, repeat_35_layer, x, 256, 128, 1e-5);
+    normalize(normalize_3_layer, rstd_2_layer, x, 256, 128, 1e-5);
     float *layernorm_gamma_2 /* [layer=4, embed=128] */ = r.state<float>(81920);
     float *layernorm_gamma_2_layer = layernorm_gamma_2 + layer * 128;
     float *layernorm_beta_2 /* [layer=4, embed=128] */ = r.state<float>(83968);
     float *layernorm_beta_2_layer = layernorm_beta_2 + layer * 128;
-    float *repeat_33 /* [layer=4, batch=8, seq=32, embed=128] */ = r.work<float>(8388608);
-    float *repeat_33_layer = repeat_33 + layer * 32768;
+    float *layernorm_2 /* [layer=4, batch=8, seq=32, embed=128] */ = r.work<float>(8388608);
+    float *layernorm_2_layer = layernorm_2 + layer * 32768;
     for (int64_t i = 0; i < 256; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 128; ++embed) {
-        repeat_33_layer[i * 128 + embed] =
-            repeat_34_layer[i * 128 + embed] * layernorm_gamma_2_layer[embed] + layernorm_beta_2_layer[embed];
+        layernorm_2_layer[i * 128 + embed] =
+            normalize_3_layer[i * 128 + embed] * layernorm_gamma_2_layer[embed] + layernorm_beta_2_layer[embed];
       }
     }
-    float *gathered /* [batch=8, seq=64, embed=128] */ = r.work<float>(9437184);
+    float *layernorm_gathered /* [batch=8, seq=64, embed=128] */ = r.work<float>(9437184);
     // gpt_fortunes.ech:22  split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:22): 2 ranks, 0.26 MB
-    all_gather_inner(r, r.group(0), gathered, repeat_33_layer, 8, 4096, Algorithm::automatic, "gpt_fortunes.ech:22");
-    float *q /* [batch=8, seq=64, head=2, key=32] */ = r.work<float>(10354688);
+    all_gather_inner(r, r.group(0), layernorm_gathered, layernorm_2_layer, 8, 4096, Algorithm::automatic,
+                     "gpt_fortunes.ech:22");
+    float *q_2 /* [batch=8, seq=64, head=2, key=32] */ = r.work<float>(10354688);
     float *attn_wq /* [layer=4, embed=128, head=2, key=32] */ = r.state<float>(86016);
     float *attn_wq_layer = attn_wq + layer * 8192;
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
-    gemm(q, gathered, attn_wq_layer, 512, 64, 128, Form::nn, 128, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(q_2, layernorm_gathered, attn_wq_layer, 512, 64, 128, Form::nn, 128, 64, 64, 1.0, 0.0, Blas::onednn);
     float *k /* [batch=8, seq=64, head=2, key=32] */ = r.work<float>(9699328);
     float *attn_wk /* [layer=4, embed=128, head=2, key=32] */ = r.state<float>(217088);
     float *attn_wk_layer = attn_wk + layer * 8192;
-    gemm(k, gathered, attn_wk_layer, 512, 64, 128, Form::nn, 128, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(k, layernorm_gathered, attn_wk_layer, 512, 64, 128, Form::nn, 128, 64, 64, 1.0, 0.0, Blas::onednn);
     float *v /* [batch=8, seq=64, head=2, key=32] */ = r.work<float>(9830400);
     float *attn_wv /* [layer=4, embed=128, head=2, key=32] */ = r.state<float>(348160);
     float *attn_wv_layer = attn_wv + layer * 8192;
-    gemm(v, gathered, attn_wv_layer, 512, 64, 128, Form::nn, 128, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(v, layernorm_gathered, attn_wv_layer, 512, 64, 128, Form::nn, 128, 64, 64, 1.0, 0.0, Blas::onednn);
     float *attn_bq /* [layer=4, head=2, key=32] */ = r.state<float>(610304);
     float *attn_bq_layer = attn_bq + layer * 64;
-    float *repeat_28 /* [layer=4, batch=8, seq=64, head=2, key=32] */ = r.work<float>(6815744);
-    float *repeat_28_layer = repeat_28 + layer * 32768;
+    float *q /* [layer=4, batch=8, seq=64, head=2, key=32] */ = r.work<float>(6815744);
+    float *q_layer = q + layer * 32768;
     for (int64_t i = 0; i < 512; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
-        repeat_28_layer[i * 64 + i_2] = q[i * 64 + i_2] + attn_bq_layer[i_2];
+        q_layer[i * 64 + i_2] = q_2[i * 64 + i_2] + attn_bq_layer[i_2];
       }
     }
     float *attn_bk /* [layer=4, head=2, key=32] */ = r.state<float>(611328);
     float *attn_bk_layer = attn_bk + layer * 64;
-    float *repeat_29 /* [layer=4, batch=8, past=64, head=2, key=32] */ = r.work<float>(7340032);
-    float *repeat_29_layer_2 = repeat_29 + layer * 32768;
+    float *relabel /* [layer=4, batch=8, past=64, head=2, key=32] */ = r.work<float>(7340032);
+    float *relabel_layer_2 = relabel + layer * 32768;
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
     for (int64_t i = 0; i < 512; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
-        repeat_29_layer_2[i * 64 + i_2] = k[i * 64 + i_2] + attn_bk_layer[i_2];
+        relabel_layer_2[i * 64 + i_2] = k[i * 64 + i_2] + attn_bk_layer[i_2];
       }
     }
     float *attn_bv /* [layer=4, head=2, key=32] */ = r.state<float>(612352);
     float *attn_bv_layer = attn_bv + layer * 64;
-    float *repeat_30 /* [layer=4, batch=8, past=64, head=2, key=32] */ = r.work<float>(7864320);
-    float *repeat_30_layer_2 = repeat_30 + layer * 32768;
+    float *relabel_2 /* [layer=4, batch=8, past=64, head=2, key=32] */ = r.work<float>(7864320);
+    float *relabel_2_layer_2 = relabel_2 + layer * 32768;
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
     for (int64_t i = 0; i < 512; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
-        repeat_30_layer_2[i * 64 + i_2] = v[i * 64 + i_2] + attn_bv_layer[i_2];
+        relabel_2_layer_2[i * 64 + i_2] = v[i * 64 + i_2] + attn_bv_layer[i_2];
       }
     }
-    float *repeat_27 /* [layer=4, batch=8, seq=64, head=2, key=32] */ = r.work<float>(6291456);
-    float *repeat_27_layer = repeat_27 + layer * 32768;
-    float *a /* [batch=8, head=2, seq=64] */ = r.work<float>(11141120);
-    float *a_2 /* [batch=8, head=2, seq=64] */ = r.work<float>(11145216);
-    float *repeat_29_layer_3 = repeat_29 + layer * 32768;
-    float *repeat_30_layer_3 = repeat_30 + layer * 32768;
+    float *a /* [layer=4, batch=8, seq=64, head=2, key=32] */ = r.work<float>(6291456);
+    float *a_layer = a + layer * 32768;
+    float *a_2 /* [batch=8, head=2, seq=64] */ = r.work<float>(11141120);
+    float *a_3 /* [batch=8, head=2, seq=64] */ = r.work<float>(11145216);
+    float *relabel_layer_3 = relabel + layer * 32768;
+    float *relabel_2_layer_3 = relabel_2 + layer * 32768;
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
-    attention(repeat_27_layer, a, a_2, repeat_28_layer, repeat_29_layer_3, repeat_30_layer_3,
+    attention(a_layer, a_2, a_3, q_layer, relabel_layer_3, relabel_2_layer_3,
               {8, 1, 2, 64, 64, 32, 32, 0.17677669529663687, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}});
     float *y /* [batch=8, seq=64, embed=128] */ = r.work<float>(9437184);
     float *attn_wo /* [layer=4, head=2, key=32, embed=128] */ = r.state<float>(479232);
     float *attn_wo_layer = attn_wo + layer * 8192;
-    gemm(y, repeat_27_layer, attn_wo_layer, 512, 128, 64, Form::nn, 64, 128, 128, 1.0, 0.0, Blas::tiled);
+    gemm(y, a_layer, attn_wo_layer, 512, 128, 64, Form::nn, 64, 128, 128, 1.0, 0.0, Blas::tiled);
     const double counts = r.coordinate(1) == 0 ? 1.0 : 0.0;
     float *attn_bo /* [layer=4, embed=128] */ = r.state<float>(613376);
     float *attn_bo_layer = attn_bo + layer * 128;
@@ -257,733 +258,738 @@ void forward_2(Rank &r, int64_t micro) {
         y_2[i * 128 + embed] = y[i * 128 + embed] + attn_bo_layer[embed] * static_cast<float>(counts);
       }
     }
-    float *own_part_2 /* [message=32768] */ = r.work<float>(10354688);
+    float *y_part /* [message=32768] */ = r.work<float>(10354688);
     // gpt_fortunes.ech:22  split seq over tp (layouts.ech:28): add (gpt_fortunes.ech:22): 2 ranks, 0.26 MB
-    reduce_scatter_inner(r, r.group(0), own_part_2, y_2, 8, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:22");
+    reduce_scatter_inner(r, r.group(0), y_part, y_2, 8, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:22");
     float *x_2 /* [batch=8, seq=32, embed=128] */ = r.work<float>(11010048);
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
 #pragma GCC ivdep
     for (int64_t i = 0; i < 32768; ++i) {
-      x_2[i] = x[i] + own_part_2[i];
+      x_2[i] = x[i] + y_part[i];
     }
-    float *repeat_25 /* [layer=4, batch=8, seq=32, embed=128] */ = r.work<float>(5767168);
-    float *repeat_25_layer = repeat_25 + layer * 32768;
-    float *repeat_26 /* [layer=4, batch=8, seq=32] */ = r.work<float>(11522048);
-    float *repeat_26_layer = repeat_26 + layer * 256;
+    float *normalize_2 /* [layer=4, batch=8, seq=32, embed=128] */ = r.work<float>(5767168);
+    float *normalize_2_layer = normalize_2 + layer * 32768;
+    float *rstd /* [layer=4, batch=8, seq=32] */ = r.work<float>(11522048);
+    float *rstd_layer = rstd + layer * 256;
     // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-    normalize(repeat_25_layer, repeat_26_layer, x_2, 256, 128, 1e-5);
+    normalize(normalize_2_layer, rstd_layer, x_2, 256, 128, 1e-5);
     float *layernorm_2_gamma /* [layer=4, embed=128] */ = r.state<float>(615424);
     float *layernorm_2_gamma_layer = layernorm_2_gamma + layer * 128;
     float *layernorm_2_beta /* [layer=4, embed=128] */ = r.state<float>(617472);
     float *layernorm_2_beta_layer = layernorm_2_beta + layer * 128;
-    float *repeat_24 /* [layer=4, batch=8, seq=32, embed=128] */ = r.work<float>(5242880);
-    float *repeat_24_layer = repeat_24 + layer * 32768;
+    float *layernorm /* [layer=4, batch=8, seq=32, embed=128] */ = r.work<float>(5242880);
+    float *layernorm_layer = layernorm + layer * 32768;
     for (int64_t i = 0; i < 256; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 128; ++embed) {
-        repeat_24_layer[i * 128 + embed] =
-            repeat_25_layer[i * 128 + embed] * layernorm_2_gamma_layer[embed] + layernorm_2_beta_layer[embed];
+        layernorm_layer[i * 128 + embed] =
+            normalize_2_layer[i * 128 + embed] * layernorm_2_gamma_layer[embed] + layernorm_2_beta_layer[embed];
       }
     }
-    float *gathered_2 /* [batch=8, seq=64, embed=128] */ = r.work<float>(9961472);
+    float *layernorm_gathered_2 /* [batch=8, seq=64, embed=128] */ = r.work<float>(9961472);
     // gpt_fortunes.ech:23  split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:23): 2 ranks, 0.26 MB
-    all_gather_inner(r, r.group(0), gathered_2, repeat_24_layer, 8, 4096, Algorithm::automatic, "gpt_fortunes.ech:23");
+    all_gather_inner(r, r.group(0), layernorm_gathered_2, layernorm_layer, 8, 4096, Algorithm::automatic,
+                     "gpt_fortunes.ech:23");
     float *dot /* [batch=8, seq=64, ff=256] */ = r.work<float>(9437184);
     float *mlp_w1 /* [layer=4, embed=128, ff=256] */ = r.state<float>(619520);
     float *mlp_w1_layer = mlp_w1 + layer * 32768;
     // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-    gemm(dot, gathered_2, mlp_w1_layer, 512, 256, 128, Form::nn, 128, 256, 256, 1.0, 0.0, Blas::tiled);
+    gemm(dot, layernorm_gathered_2, mlp_w1_layer, 512, 256, 128, Form::nn, 128, 256, 256, 1.0, 0.0, Blas::tiled);
     float *mlp_b1 /* [layer=4, ff=256] */ = r.state<float>(1143808);
     float *mlp_b1_layer = mlp_b1 + layer * 256;
-    float *repeat_23 /* [layer=4, batch=8, seq=64, ff=256] */ = r.work<float>(2097152);
-    float *repeat_23_layer = repeat_23 + layer * 131072;
-    float *repeat_22 /* [layer=4, batch=8, seq=64, ff=256] */ = r.work<float>(0);
-    float *repeat_22_layer = repeat_22 + layer * 131072;
+    float *map_3 /* [layer=4, batch=8, seq=64, ff=256] */ = r.work<float>(2097152);
+    float *map_3_layer = map_3 + layer * 131072;
+    float *map_2 /* [layer=4, batch=8, seq=64, ff=256] */ = r.work<float>(0);
+    float *map_2_layer = map_2 + layer * 131072;
     for (int64_t i = 0; i < 512; ++i) {
 #pragma GCC ivdep
       for (int64_t ff = 0; ff < 256; ++ff) {
         const float e = dot[i * 256 + ff] + mlp_b1_layer[ff];
-        repeat_23_layer[i * 256 + ff] = e;
-        repeat_22_layer[i * 256 + ff] = math::gelu(e);
+        map_3_layer[i * 256 + ff] = e;
+        map_2_layer[i * 256 + ff] = math::gelu(e);
       }
     }
     float *dot_2 /* [batch=8, seq=64, embed=128] */ = r.work<float>(9437184);
     float *mlp_w2 /* [layer=4, ff=256, embed=128] */ = r.state<float>(1147904);
     float *mlp_w2_layer = mlp_w2 + layer * 32768;
     // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-    gemm(dot_2, repeat_22_layer, mlp_w2_layer, 512, 128, 256, Form::nn, 256, 128, 128, 1.0, 0.0, Blas::tiled);
+    gemm(dot_2, map_2_layer, mlp_w2_layer, 512, 128, 256, Form::nn, 256, 128, 128, 1.0, 0.0, Blas::tiled);
     const double counts_2 = r.coordinate(1) == 0 ? 1.0 : 0.0;
     float *mlp_b2 /* [layer=4, embed=128] */ = r.state<float>(1672192);
     float *mlp_b2_layer = mlp_b2 + layer * 128;
-    float *t_2 /* [batch=8, seq=64, embed=128] */ = r.work<float>(9437184);
+    float *mlp /* [batch=8, seq=64, embed=128] */ = r.work<float>(9437184);
     for (int64_t i = 0; i < 512; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 128; ++embed) {
-        t_2[i * 128 + embed] = dot_2[i * 128 + embed] + mlp_b2_layer[embed] * static_cast<float>(counts_2);
+        mlp[i * 128 + embed] = dot_2[i * 128 + embed] + mlp_b2_layer[embed] * static_cast<float>(counts_2);
       }
     }
-    float *own_part_3 /* [message=32768] */ = r.work<float>(10354688);
+    float *mlp_part /* [message=32768] */ = r.work<float>(10354688);
     // gpt_fortunes.ech:23  split seq over tp (layouts.ech:28): add (gpt_fortunes.ech:23): 2 ranks, 0.26 MB
-    reduce_scatter_inner(r, r.group(0), own_part_3, t_2, 8, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:23");
+    reduce_scatter_inner(r, r.group(0), mlp_part, mlp, 8, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:23");
     // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
 #pragma GCC ivdep
     for (int64_t i = 0; i < 32768; ++i) {
-      x[i] = x_2[i] + own_part_3[i];
+      x[i] = x_2[i] + mlp_part[i];
     }
-    float *repeat_31 /* [layer=4, batch=8, seq=64, head=2] */ = r.work<float>(11485184);
-    float *repeat_31_layer = repeat_31 + layer * 1024;
+    float *maximum /* [layer=4, batch=8, seq=64, head=2] */ = r.work<float>(11485184);
+    float *maximum_layer = maximum + layer * 1024;
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
     for (int64_t batch = 0; batch < 8; ++batch) {
       for (int64_t seq = 0; seq < 64; ++seq) {
 #pragma GCC ivdep
         for (int64_t head = 0; head < 2; ++head) {
-          repeat_31_layer[batch * 128 + seq * 2 + head] = a[batch * 128 + seq + head * 64];
+          maximum_layer[batch * 128 + seq * 2 + head] = a_2[batch * 128 + seq + head * 64];
         }
       }
     }
-    float *repeat_32 /* [layer=4, batch=8, seq=64, head=2] */ = r.work<float>(11501568);
-    float *repeat_32_layer = repeat_32 + layer * 1024;
+    float *sum_of_exp /* [layer=4, batch=8, seq=64, head=2] */ = r.work<float>(11501568);
+    float *sum_of_exp_layer = sum_of_exp + layer * 1024;
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
     for (int64_t batch = 0; batch < 8; ++batch) {
       for (int64_t seq = 0; seq < 64; ++seq) {
 #pragma GCC ivdep
         for (int64_t head = 0; head < 2; ++head) {
-          repeat_32_layer[batch * 128 + seq * 2 + head] = a_2[batch * 128 + seq + head * 64];
+          sum_of_exp_layer[batch * 128 + seq * 2 + head] = a_3[batch * 128 + seq + head * 64];
         }
       }
     }
   }
-  float *normalize_2 /* [batch=8, seq=32, embed=128] */ = r.work<float>(10223616);
-  float *normalize_3 /* [batch=8, seq=32] */ = r.work<float>(11141120);
+  float *normalize_4 /* [batch=8, seq=32, embed=128] */ = r.work<float>(10223616);
+  float *rstd_3 /* [batch=8, seq=32] */ = r.work<float>(11141120);
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  normalize(normalize_2, normalize_3, x, 256, 128, 1e-5);
+  normalize(normalize_4, rstd_3, x, 256, 128, 1e-5);
   float *layernorm_gamma /* [embed=128] */ = r.state<float>(1674240);
   float *layernorm_beta /* [embed=128] */ = r.state<float>(1674752);
-  float *t_3 /* [batch=8, seq=32, embed=128] */ = r.work<float>(10354688);
+  float *layernorm_3 /* [batch=8, seq=32, embed=128] */ = r.work<float>(10354688);
   for (int64_t i = 0; i < 256; ++i) {
 #pragma GCC ivdep
     for (int64_t embed = 0; embed < 128; ++embed) {
-      t_3[i * 128 + embed] = normalize_2[i * 128 + embed] * layernorm_gamma[embed] + layernorm_beta[embed];
+      layernorm_3[i * 128 + embed] = normalize_4[i * 128 + embed] * layernorm_gamma[embed] + layernorm_beta[embed];
     }
   }
-  float *gathered_3 /* [batch=8, seq=64, embed=128] */ = r.work<float>(9437184);
+  float *layernorm_gathered /* [batch=8, seq=64, embed=128] */ = r.work<float>(9437184);
   // gpt_fortunes.ech:25  split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:25): 2 ranks, 0.26 MB
-  all_gather_inner(r, r.group(0), gathered_3, t_3, 8, 4096, Algorithm::automatic, "gpt_fortunes.ech:25");
+  all_gather_inner(r, r.group(0), layernorm_gathered, layernorm_3, 8, 4096, Algorithm::automatic,
+                   "gpt_fortunes.ech:25");
   float *logits /* [batch=8, seq=64, vocab=128] */ = r.work<float>(9699328);
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  gemm(logits, gathered_3, wte, 512, 128, 128, Form::nt, 128, 128, 128, 1.0, 0.0, Blas::tiled);
-  float *cross_entropy_2 /* [batch=8, seq=64] */ = r.work<float>(9443328);
+  gemm(logits, layernorm_gathered, wte, 512, 128, 128, Form::nt, 128, 128, 128, 1.0, 0.0, Blas::tiled);
+  float *maximum_2 /* [batch=8, seq=64] */ = r.work<float>(9441280);
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  reduce_max(cross_entropy_2, logits, 512, 128, 1);
+  reduce_max(maximum_2, logits, 512, 128, 1);
   // gpt_fortunes.ech:27  split vocab over tp (layouts.ech:28): inside cross_entropy (gpt_fortunes.ech:27): 2 ranks, 204
-  all_reduce(r, r.group(0), cross_entropy_2, 512, Max, Algorithm::automatic, "gpt_fortunes.ech:27");
-  float *sums /* [part=2, batch=8, seq=64] */ = r.work<float>(9437184);
-  float *picked = sums + 512;
+  all_reduce(r, r.group(0), maximum_2, 512, Max, Algorithm::automatic, "gpt_fortunes.ech:27");
+  float *message /* [message=1024] */ = r.work<float>(9437184);
+  float *picked = message + 512;
   const int32_t *labels /* [micro=2, batch=8, seq=64] */ = r.input<int32_t>(8192);
   const int32_t *labels_micro = labels + micro * 512;
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  cross_entropy_local(sums, picked, logits, cross_entropy_2, labels_micro, 512, 128, first_vocab);
+  cross_entropy_local(message, picked, logits, maximum_2, labels_micro, 512, 128, first_vocab);
   // gpt_fortunes.ech:27  split vocab over tp (layouts.ech:28): inside cross_entropy (gpt_fortunes.ech:27): 2 ranks, 409
-  all_reduce(r, r.group(0), sums, 1024, Sum, Algorithm::automatic, "gpt_fortunes.ech:27");
-  float *cross_entropy /* [batch=8, seq=64] */ = r.work<float>(9441280);
-  float *cross_entropy_3 /* [batch=8, seq=64] */ = r.work<float>(9445376);
+  all_reduce(r, r.group(0), message, 1024, Sum, Algorithm::automatic, "gpt_fortunes.ech:27");
+  float *cross_entropy /* [batch=8, seq=64] */ = r.work<float>(9443328);
+  float *log_sum /* [batch=8, seq=64] */ = r.work<float>(9445376);
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  cross_entropy_finish(cross_entropy, cross_entropy_3, sums, picked, 512);
+  cross_entropy_finish(cross_entropy, log_sum, message, picked, 512);
   const int64_t part_of_seq = r.coordinate(1) * 32;
   float *cross_entropy_part = cross_entropy + part_of_seq;
-  float *t_4 /* [batch=8, seq=32] */ = r.work<float>(9437184);
+  float *t_2 /* [batch=8, seq=32] */ = r.work<float>(9437184);
   for (int64_t batch = 0; batch < 8; ++batch) {
 #pragma GCC ivdep
     for (int64_t seq = 0; seq < 32; ++seq) {
-      t_4[batch * 32 + seq] = cross_entropy_part[batch * 64 + seq];
+      t_2[batch * 32 + seq] = cross_entropy_part[batch * 64 + seq];
     }
   }
   float *reduce /* [] */ = r.work<float>(11546752);
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  reduce_sum(reduce, t_4, 1, 256, 1);
+  reduce_sum(reduce, t_2, 1, 256, 1);
 }
 
 void backward_2(Rank &r, int64_t micro) {
   const int64_t first_vocab = r.coordinate(1) * 128;
   float *logits /* [batch=8, seq=64, vocab=128] */ = r.work<float>(9699328);
-  float *cross_entropy_2 /* [batch=8, seq=64] */ = r.work<float>(9443328);
-  float *cross_entropy_3 /* [batch=8, seq=64] */ = r.work<float>(9445376);
+  float *maximum_2 /* [batch=8, seq=64] */ = r.work<float>(9441280);
+  float *log_sum /* [batch=8, seq=64] */ = r.work<float>(9445376);
   const int32_t *labels /* [micro=2, batch=8, seq=64] */ = r.input<int32_t>(8192);
   const int32_t *labels_micro = labels + micro * 512;
   float *t /* [] */ = r.work<float>(11546688);
-  float *d_dlogits /* [batch=8, seq=64, vocab=128] */ = r.work<float>(9699328);
+  float *d_logits /* [batch=8, seq=64, vocab=128] */ = r.work<float>(9699328);
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
   const float t_value = t[0];
   for (int64_t i = 0; i < 512; ++i) {
-    const float cross_entropy_2_i = cross_entropy_2[i];
-    const float cross_entropy_3_i = cross_entropy_3[i];
+    const float maximum_2_i = maximum_2[i];
+    const float log_sum_i = log_sum[i];
     const int32_t labels_micro_i = labels_micro[i];
 #pragma GCC ivdep
     for (int64_t vocab = 0; vocab < 128; ++vocab) {
-      const float e = math::exp(logits[i * 128 + vocab] - cross_entropy_2_i - cross_entropy_3_i);
-      const float e_2 = static_cast<int32_t>(first_vocab + vocab) == labels_micro_i ? 1.0f : 0.0f;
-      d_dlogits[i * 128 + vocab] = (e - e_2) * t_value;
+      const float e = static_cast<int32_t>(first_vocab + vocab) == labels_micro_i ? 1.0f : 0.0f;
+      d_logits[i * 128 + vocab] = (math::exp(logits[i * 128 + vocab] - maximum_2_i - log_sum_i) - e) * t_value;
     }
   }
-  float *d_dot /* [batch=8, seq=64, embed=128] */ = r.work<float>(9437184);
+  float *d_layernorm /* [batch=8, seq=64, embed=128] */ = r.work<float>(9437184);
   float *wte /* [vocab=128, embed=128] */ = r.state<float>(0);
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  gemm(d_dot, d_dlogits, wte, 512, 128, 128, Form::nn, 128, 128, 128, 1.0, 0.0, Blas::tiled);
-  float *gathered_4 /* [batch=8, seq=64, embed=128] */ = r.work<float>(9961472);
-  float *t_3 /* [batch=8, seq=32, embed=128] */ = r.work<float>(10354688);
+  gemm(d_layernorm, d_logits, wte, 512, 128, 128, Form::nn, 128, 128, 128, 1.0, 0.0, Blas::tiled);
+  float *d_layernorm_gathered /* [batch=8, seq=64, embed=128] */ = r.work<float>(9961472);
+  float *layernorm_3 /* [batch=8, seq=32, embed=128] */ = r.work<float>(10354688);
   // gpt_fortunes.ech:25  split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:25): 2 ranks, 0.26 MB
-  all_gather_inner(r, r.group(0), gathered_4, t_3, 8, 4096, Algorithm::automatic, "gpt_fortunes.ech:25");
-  float *repeat_2 /* [vocab=128, embed=128] */ = r.work<float>(11403264);
+  all_gather_inner(r, r.group(0), d_layernorm_gathered, layernorm_3, 8, 4096, Algorithm::automatic,
+                   "gpt_fortunes.ech:25");
+  float *d_wte /* [vocab=128, embed=128] */ = r.work<float>(11403264);
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  gemm(repeat_2, d_dlogits, gathered_4, 128, 128, 512, Form::tn, 128, 128, 128, 1.0, 1.0, Blas::tiled);
-  float *own_part_4 /* [message=32768] */ = r.work<float>(10354688);
+  gemm(d_wte, d_logits, d_layernorm_gathered, 128, 128, 512, Form::tn, 128, 128, 128, 1.0, 1.0, Blas::tiled);
+  float *d_layernorm_part /* [message=32768] */ = r.work<float>(10354688);
   // gpt_fortunes.ech:25  split seq over tp (layouts.ech:28): sum (gpt_fortunes.ech:25): 2 ranks, 0.26 MB
-  reduce_scatter_inner(r, r.group(0), own_part_4, d_dot, 8, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:25");
-  float *repeat_21 /* [embed=128] */ = r.work<float>(11546112);
+  reduce_scatter_inner(r, r.group(0), d_layernorm_part, d_layernorm, 8, 4096, Sum, Algorithm::automatic,
+                       "gpt_fortunes.ech:25");
+  float *d_layernorm_beta_2 /* [embed=128] */ = r.work<float>(11546112);
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  reduce_sum(repeat_21, own_part_4, 1, 256, 128, true);
+  reduce_sum(d_layernorm_beta_2, d_layernorm_part, 1, 256, 128, true);
   float *layernorm_gamma /* [embed=128] */ = r.state<float>(1674240);
-  float *t_5 /* [batch=8, seq=32, embed=128] */ = r.work<float>(11010048);
+  float *t_3 /* [batch=8, seq=32, embed=128] */ = r.work<float>(11010048);
   for (int64_t i = 0; i < 256; ++i) {
 #pragma GCC ivdep
     for (int64_t embed = 0; embed < 128; ++embed) {
-      t_5[i * 128 + embed] = own_part_4[i * 128 + embed] * layernorm_gamma[embed];
+      t_3[i * 128 + embed] = d_layernorm_part[i * 128 + embed] * layernorm_gamma[embed];
     }
   }
-  float *normalize_2 /* [batch=8, seq=32, embed=128] */ = r.work<float>(10223616);
-  float *repeat_20 /* [embed=128] */ = r.work<float>(11545600);
+  float *normalize_4 /* [batch=8, seq=32, embed=128] */ = r.work<float>(10223616);
+  float *d_layernorm_gamma_2 /* [embed=128] */ = r.work<float>(11545600);
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
   for (int64_t i = 0; i < 256; ++i) {
 #pragma GCC ivdep
     for (int64_t embed = 0; embed < 128; ++embed) {
-      repeat_20[embed] += own_part_4[i * 128 + embed] * normalize_2[i * 128 + embed];
+      d_layernorm_gamma_2[embed] += d_layernorm_part[i * 128 + embed] * normalize_4[i * 128 + embed];
     }
   }
   float *d_normalize_grad /* [batch=8, seq=32, embed=128] */ = r.work<float>(11010048);
-  float *normalize_3 /* [batch=8, seq=32] */ = r.work<float>(11141120);
+  float *rstd_3 /* [batch=8, seq=32] */ = r.work<float>(11141120);
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  normalize_grad(d_normalize_grad, t_5, normalize_2, normalize_3, 256, 128);
-  for (int64_t layer_2 = 3; layer_2 >= 0; --layer_2) {
-    float *repeat_19 /* [layer=4, embed=128] */ = r.work<float>(11540480);
-    float *repeat_19_layer_2 = repeat_19 + layer_2 * 128;
+  normalize_grad(d_normalize_grad, t_3, normalize_4, rstd_3, 256, 128);
+  for (int64_t layer = 3; layer >= 0; --layer) {
+    float *d_mlp_b2 /* [layer=4, embed=128] */ = r.work<float>(11540480);
+    float *d_mlp_b2_layer = d_mlp_b2 + layer * 128;
     // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-    reduce_sum(repeat_19_layer_2, d_normalize_grad, 1, 256, 128, true);
-    float *gathered_5 /* [batch=8, seq=64, embed=128] */ = r.work<float>(9961472);
+    reduce_sum(d_mlp_b2_layer, d_normalize_grad, 1, 256, 128, true);
+    float *d_x_gathered /* [batch=8, seq=64, embed=128] */ = r.work<float>(9961472);
     // gpt_fortunes.ech:23  split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:23): 2 ranks, 0.26 MB
-    all_gather_inner(r, r.group(0), gathered_5, d_normalize_grad, 8, 4096, Algorithm::automatic, "gpt_fortunes.ech:23");
-    float *d_dot_2 /* [batch=8, seq=64, ff=256] */ = r.work<float>(9437184);
+    all_gather_inner(r, r.group(0), d_x_gathered, d_normalize_grad, 8, 4096, Algorithm::automatic,
+                     "gpt_fortunes.ech:23");
+    float *d_dot /* [batch=8, seq=64, ff=256] */ = r.work<float>(9437184);
     float *mlp_w2 /* [layer=4, ff=256, embed=128] */ = r.state<float>(1147904);
-    float *mlp_w2_layer_2 = mlp_w2 + layer_2 * 32768;
+    float *mlp_w2_layer = mlp_w2 + layer * 32768;
     // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-    gemm(d_dot_2, gathered_5, mlp_w2_layer_2, 512, 256, 128, Form::nt, 128, 128, 256, 1.0, 0.0, Blas::tiled);
-    float *repeat_18 /* [layer=4, ff=256, embed=128] */ = r.work<float>(4718592);
-    float *repeat_18_layer_2 = repeat_18 + layer_2 * 32768;
-    float *repeat_22 /* [layer=4, batch=8, seq=64, ff=256] */ = r.work<float>(0);
-    float *repeat_22_layer_2 = repeat_22 + layer_2 * 131072;
-    gemm(repeat_18_layer_2, repeat_22_layer_2, gathered_5, 256, 128, 512, Form::tn, 256, 128, 128, 1.0, 1.0,
-         Blas::tiled);
-    float *repeat_23 /* [layer=4, batch=8, seq=64, ff=256] */ = r.work<float>(2097152);
-    float *repeat_23_layer_2 = repeat_23 + layer_2 * 131072;
-    float *t_6 /* [batch=8, seq=64, ff=256] */ = r.work<float>(9437184);
-    float *repeat_17 /* [layer=4, ff=256] */ = r.work<float>(11517952);
-    float *repeat_17_layer_2 = repeat_17 + layer_2 * 256;
-    LongSum total(repeat_17_layer_2, 256, 1, LongSum::FromPlace);
+    gemm(d_dot, d_x_gathered, mlp_w2_layer, 512, 256, 128, Form::nt, 128, 128, 256, 1.0, 0.0, Blas::tiled);
+    float *d_mlp_w2 /* [layer=4, ff=256, embed=128] */ = r.work<float>(4718592);
+    float *d_mlp_w2_layer = d_mlp_w2 + layer * 32768;
+    float *map_2 /* [layer=4, batch=8, seq=64, ff=256] */ = r.work<float>(0);
+    float *map_2_layer = map_2 + layer * 131072;
+    gemm(d_mlp_w2_layer, map_2_layer, d_x_gathered, 256, 128, 512, Form::tn, 256, 128, 128, 1.0, 1.0, Blas::tiled);
+    float *map_3 /* [layer=4, batch=8, seq=64, ff=256] */ = r.work<float>(2097152);
+    float *map_3_layer = map_3 + layer * 131072;
+    float *t_4 /* [batch=8, seq=64, ff=256] */ = r.work<float>(9437184);
+    float *d_mlp_b1 /* [layer=4, ff=256] */ = r.work<float>(11517952);
+    float *d_mlp_b1_layer = d_mlp_b1 + layer * 256;
+    LongSum total(d_mlp_b1_layer, 256, 1, LongSum::FromPlace);
     for (int64_t i = 0; i < 512; ++i) {
 #pragma GCC ivdep
       for (int64_t ff = 0; ff < 256; ++ff) {
-        const float d_dot_2_before = d_dot_2[i * 256 + ff];
-        const float e = d_dot_2_before * math::gelu_grad(repeat_23_layer_2[i * 256 + ff]);
-        t_6[i * 256 + ff] = e;
-        repeat_17_layer_2[ff] += e;
+        const float d_dot_before = d_dot[i * 256 + ff];
+        const float e = d_dot_before * math::gelu_grad(map_3_layer[i * 256 + ff]);
+        t_4[i * 256 + ff] = e;
+        d_mlp_b1_layer[ff] += e;
       }
       total.row();
     }
     total.finish();
-    float *d_dot_3 /* [batch=8, seq=64, embed=128] */ = r.work<float>(9961472);
+    float *d_layernorm_2 /* [batch=8, seq=64, embed=128] */ = r.work<float>(9961472);
     float *mlp_w1 /* [layer=4, embed=128, ff=256] */ = r.state<float>(619520);
-    float *mlp_w1_layer_2 = mlp_w1 + layer_2 * 32768;
+    float *mlp_w1_layer = mlp_w1 + layer * 32768;
     // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-    gemm(d_dot_3, t_6, mlp_w1_layer_2, 512, 128, 256, Form::nt, 256, 256, 128, 1.0, 0.0, Blas::tiled);
-    float *gathered_6 /* [batch=8, seq=64, embed=128] */ = r.work<float>(10223616);
-    float *repeat_24 /* [layer=4, batch=8, seq=32, embed=128] */ = r.work<float>(5242880);
-    float *repeat_24_layer_2 = repeat_24 + layer_2 * 32768;
+    gemm(d_layernorm_2, t_4, mlp_w1_layer, 512, 128, 256, Form::nt, 256, 256, 128, 1.0, 0.0, Blas::tiled);
+    float *d_layernorm_gathered_2 /* [batch=8, seq=64, embed=128] */ = r.work<float>(10223616);
+    float *layernorm /* [layer=4, batch=8, seq=32, embed=128] */ = r.work<float>(5242880);
+    float *layernorm_layer = layernorm + layer * 32768;
     // gpt_fortunes.ech:23  split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:23): 2 ranks, 0.26 MB
-    all_gather_inner(r, r.group(0), gathered_6, repeat_24_layer_2, 8, 4096, Algorithm::automatic,
+    all_gather_inner(r, r.group(0), d_layernorm_gathered_2, layernorm_layer, 8, 4096, Algorithm::automatic,
                      "gpt_fortunes.ech:23");
-    float *repeat_16 /* [layer=4, embed=128, ff=256] */ = r.work<float>(4194304);
-    float *repeat_16_layer_2 = repeat_16 + layer_2 * 32768;
+    float *d_mlp_w1 /* [layer=4, embed=128, ff=256] */ = r.work<float>(4194304);
+    float *d_mlp_w1_layer = d_mlp_w1 + layer * 32768;
     // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-    gemm(repeat_16_layer_2, gathered_6, t_6, 128, 256, 512, Form::tn, 128, 256, 256, 1.0, 1.0, Blas::tiled);
-    float *own_part_5 /* [message=32768] */ = r.work<float>(10223616);
+    gemm(d_mlp_w1_layer, d_layernorm_gathered_2, t_4, 128, 256, 512, Form::tn, 128, 256, 256, 1.0, 1.0, Blas::tiled);
+    float *d_layernorm_part_2 /* [message=32768] */ = r.work<float>(10223616);
     // gpt_fortunes.ech:23  split seq over tp (layouts.ech:28): sum (gpt_fortunes.ech:23): 2 ranks, 0.26 MB
-    reduce_scatter_inner(r, r.group(0), own_part_5, d_dot_3, 8, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:23");
-    float *repeat_15 /* [layer=4, embed=128] */ = r.work<float>(11538432);
-    float *repeat_15_layer_2 = repeat_15 + layer_2 * 128;
+    reduce_scatter_inner(r, r.group(0), d_layernorm_part_2, d_layernorm_2, 8, 4096, Sum, Algorithm::automatic,
+                         "gpt_fortunes.ech:23");
+    float *d_layernorm_2_beta /* [layer=4, embed=128] */ = r.work<float>(11538432);
+    float *d_layernorm_2_beta_layer = d_layernorm_2_beta + layer * 128;
     // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-    reduce_sum(repeat_15_layer_2, own_part_5, 1, 256, 128, true);
+    reduce_sum(d_layernorm_2_beta_layer, d_layernorm_part_2, 1, 256, 128, true);
     float *layernorm_2_gamma /* [layer=4, embed=128] */ = r.state<float>(615424);
-    float *layernorm_2_gamma_layer_2 = layernorm_2_gamma + layer_2 * 128;
-    float *t_7 /* [batch=8, seq=32, embed=128] */ = r.work<float>(11141120);
+    float *layernorm_2_gamma_layer = layernorm_2_gamma + layer * 128;
+    float *t_5 /* [batch=8, seq=32, embed=128] */ = r.work<float>(11141120);
     for (int64_t i = 0; i < 256; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 128; ++embed) {
-        t_7[i * 128 + embed] = own_part_5[i * 128 + embed] * layernorm_2_gamma_layer_2[embed];
+        t_5[i * 128 + embed] = d_layernorm_part_2[i * 128 + embed] * layernorm_2_gamma_layer[embed];
       }
     }
-    float *repeat_25 /* [layer=4, batch=8, seq=32, embed=128] */ = r.work<float>(5767168);
-    float *repeat_25_layer_2 = repeat_25 + layer_2 * 32768;
-    float *repeat_14 /* [layer=4, embed=128] */ = r.work<float>(11536384);
-    float *repeat_14_layer_2 = repeat_14 + layer_2 * 128;
+    float *normalize_2 /* [layer=4, batch=8, seq=32, embed=128] */ = r.work<float>(5767168);
+    float *normalize_2_layer = normalize_2 + layer * 32768;
+    float *d_layernorm_2_gamma /* [layer=4, embed=128] */ = r.work<float>(11536384);
+    float *d_layernorm_2_gamma_layer = d_layernorm_2_gamma + layer * 128;
     // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
     for (int64_t i = 0; i < 256; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 128; ++embed) {
-        repeat_14_layer_2[embed] += own_part_5[i * 128 + embed] * repeat_25_layer_2[i * 128 + embed];
+        d_layernorm_2_gamma_layer[embed] += d_layernorm_part_2[i * 128 + embed] * normalize_2_layer[i * 128 + embed];
       }
     }
-    float *d_dx /* [batch=8, seq=32, embed=128] */ = r.work<float>(11141120);
-    float *repeat_26 /* [layer=4, batch=8, seq=32] */ = r.work<float>(11522048);
-    float *repeat_26_layer_2 = repeat_26 + layer_2 * 256;
+    float *d_x /* [batch=8, seq=32, embed=128] */ = r.work<float>(11141120);
+    float *rstd /* [layer=4, batch=8, seq=32] */ = r.work<float>(11522048);
+    float *rstd_layer = rstd + layer * 256;
     // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-    normalize_grad(d_dx, t_7, repeat_25_layer_2, repeat_26_layer_2, 256, 128);
-    float *d_dy /* [batch=8, seq=32, embed=128] */ = r.work<float>(11141120);
-    float *repeat_13 /* [layer=4, embed=128] */ = r.work<float>(11534336);
-    float *repeat_13_layer_2 = repeat_13 + layer_2 * 128;
+    normalize_grad(d_x, t_5, normalize_2_layer, rstd_layer, 256, 128);
+    float *d_y /* [batch=8, seq=32, embed=128] */ = r.work<float>(11141120);
+    float *d_attn_bo /* [layer=4, embed=128] */ = r.work<float>(11534336);
+    float *d_attn_bo_layer = d_attn_bo + layer * 128;
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
     for (int64_t i = 0; i < 256; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 128; ++embed) {
-        const float d_dx_before = d_dx[i * 128 + embed];
-        const float dy = d_normalize_grad[i * 128 + embed] + d_dx_before;
-        d_dy[i * 128 + embed] = dy;
-        repeat_13_layer_2[embed] += dy;
+        const float d_x_before = d_x[i * 128 + embed];
+        const float d_y_2 = d_normalize_grad[i * 128 + embed] + d_x_before;
+        d_y[i * 128 + embed] = d_y_2;
+        d_attn_bo_layer[embed] += d_y_2;
       }
     }
-    float *gathered_7 /* [batch=8, seq=64, embed=128] */ = r.work<float>(9437184);
+    float *d_y_gathered /* [batch=8, seq=64, embed=128] */ = r.work<float>(9437184);
     // gpt_fortunes.ech:22  split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:22): 2 ranks, 0.26 MB
-    all_gather_inner(r, r.group(0), gathered_7, d_dy, 8, 4096, Algorithm::automatic, "gpt_fortunes.ech:22");
-    float *d_da /* [batch=8, seq=64, head=2, key=32] */ = r.work<float>(9699328);
+    all_gather_inner(r, r.group(0), d_y_gathered, d_y, 8, 4096, Algorithm::automatic, "gpt_fortunes.ech:22");
+    float *d_a /* [batch=8, seq=64, head=2, key=32] */ = r.work<float>(9699328);
     float *attn_wo /* [layer=4, head=2, key=32, embed=128] */ = r.state<float>(479232);
-    float *attn_wo_layer_2 = attn_wo + layer_2 * 8192;
+    float *attn_wo_layer = attn_wo + layer * 8192;
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
-    gemm(d_da, gathered_7, attn_wo_layer_2, 512, 64, 128, Form::nt, 128, 128, 64, 1.0, 0.0, Blas::tiled);
-    float *repeat_9 /* [layer=4, head=2, key=32, embed=128] */ = r.work<float>(10878976);
-    float *repeat_9_layer_2 = repeat_9 + layer_2 * 8192;
-    float *repeat_27 /* [layer=4, batch=8, seq=64, head=2, key=32] */ = r.work<float>(6291456);
-    float *repeat_27_layer_2 = repeat_27 + layer_2 * 32768;
-    gemm(repeat_9_layer_2, repeat_27_layer_2, gathered_7, 64, 128, 512, Form::tn, 64, 128, 128, 1.0, 1.0, Blas::tiled);
-    float *repeat_31 /* [layer=4, batch=8, seq=64, head=2] */ = r.work<float>(11485184);
-    float *repeat_31_layer_2 = repeat_31 + layer_2 * 1024;
-    float *t_8 /* [batch=8, head=2, seq=64] */ = r.work<float>(9437184);
+    gemm(d_a, d_y_gathered, attn_wo_layer, 512, 64, 128, Form::nt, 128, 128, 64, 1.0, 0.0, Blas::tiled);
+    float *d_attn_wo /* [layer=4, head=2, key=32, embed=128] */ = r.work<float>(10878976);
+    float *d_attn_wo_layer = d_attn_wo + layer * 8192;
+    float *a /* [layer=4, batch=8, seq=64, head=2, key=32] */ = r.work<float>(6291456);
+    float *a_layer = a + layer * 32768;
+    gemm(d_attn_wo_layer, a_layer, d_y_gathered, 64, 128, 512, Form::tn, 64, 128, 128, 1.0, 1.0, Blas::tiled);
+    float *maximum /* [layer=4, batch=8, seq=64, head=2] */ = r.work<float>(11485184);
+    float *maximum_layer = maximum + layer * 1024;
+    float *t_6 /* [batch=8, head=2, seq=64] */ = r.work<float>(9437184);
     for (int64_t batch = 0; batch < 8; ++batch) {
       for (int64_t head = 0; head < 2; ++head) {
 #pragma GCC ivdep
         for (int64_t seq = 0; seq < 64; ++seq) {
-          t_8[batch * 128 + head * 64 + seq] = repeat_31_layer_2[batch * 128 + head + seq * 2];
+          t_6[batch * 128 + head * 64 + seq] = maximum_layer[batch * 128 + head + seq * 2];
         }
       }
     }
-    float *repeat_32 /* [layer=4, batch=8, seq=64, head=2] */ = r.work<float>(11501568);
-    float *repeat_32_layer_2 = repeat_32 + layer_2 * 1024;
-    float *t_9 /* [batch=8, head=2, seq=64] */ = r.work<float>(9441280);
+    float *sum_of_exp /* [layer=4, batch=8, seq=64, head=2] */ = r.work<float>(11501568);
+    float *sum_of_exp_layer = sum_of_exp + layer * 1024;
+    float *t_7 /* [batch=8, head=2, seq=64] */ = r.work<float>(9441280);
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
     for (int64_t batch = 0; batch < 8; ++batch) {
       for (int64_t head = 0; head < 2; ++head) {
 #pragma GCC ivdep
         for (int64_t seq = 0; seq < 64; ++seq) {
-          t_9[batch * 128 + head * 64 + seq] = repeat_32_layer_2[batch * 128 + head + seq * 2];
+          t_7[batch * 128 + head * 64 + seq] = sum_of_exp_layer[batch * 128 + head + seq * 2];
         }
       }
     }
-    float *d_attention_grad /* [batch=8, seq=64, head=2, key=32] */ = r.work<float>(11272192);
-    float *d_attention_grad_2 /* [batch=8, past=64, head=2, key=32] */ = r.work<float>(10223616);
-    float *d_attention_grad_3 /* [batch=8, past=64, head=2, key=32] */ = r.work<float>(10354688);
-    float *repeat_28 /* [layer=4, batch=8, seq=64, head=2, key=32] */ = r.work<float>(6815744);
-    float *repeat_28_layer_2 = repeat_28 + layer_2 * 32768;
-    float *repeat_29 /* [layer=4, batch=8, past=64, head=2, key=32] */ = r.work<float>(7340032);
-    float *repeat_29_layer_2_2 = repeat_29 + layer_2 * 32768;
-    float *repeat_30 /* [layer=4, batch=8, past=64, head=2, key=32] */ = r.work<float>(7864320);
-    float *repeat_30_layer_2_2 = repeat_30 + layer_2 * 32768;
+    float *d_query /* [batch=8, seq=64, head=2, key=32] */ = r.work<float>(11272192);
+    float *d_key /* [batch=8, past=64, head=2, key=32] */ = r.work<float>(10223616);
+    float *d_value /* [batch=8, past=64, head=2, key=32] */ = r.work<float>(10354688);
+    float *q /* [layer=4, batch=8, seq=64, head=2, key=32] */ = r.work<float>(6815744);
+    float *q_layer = q + layer * 32768;
+    float *relabel /* [layer=4, batch=8, past=64, head=2, key=32] */ = r.work<float>(7340032);
+    float *relabel_layer = relabel + layer * 32768;
+    float *relabel_2 /* [layer=4, batch=8, past=64, head=2, key=32] */ = r.work<float>(7864320);
+    float *relabel_2_layer = relabel_2 + layer * 32768;
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
-    attention_grad(d_attention_grad, d_attention_grad_2, d_attention_grad_3, static_cast<float *>(nullptr), d_da,
-                   repeat_27_layer_2, t_8, t_9, repeat_28_layer_2, repeat_29_layer_2_2, repeat_30_layer_2_2,
+    attention_grad(d_query, d_key, d_value, static_cast<float *>(nullptr), d_a, a_layer, t_6, t_7, q_layer,
+                   relabel_layer, relabel_2_layer,
                    {8, 1, 2, 64, 64, 32, 32, 0.17677669529663687, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
                    {{4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}},
                    {{4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}});
-    float *repeat_12 /* [layer=4, head=2, key=32] */ = r.work<float>(11544576);
-    float *repeat_12_layer_2 = repeat_12 + layer_2 * 64;
-    reduce_sum(repeat_12_layer_2, d_attention_grad_3, 1, 512, 64, true);
-    float *repeat_11 /* [layer=4, head=2, key=32] */ = r.work<float>(11543552);
-    float *repeat_11_layer_2 = repeat_11 + layer_2 * 64;
-    reduce_sum(repeat_11_layer_2, d_attention_grad_2, 1, 512, 64, true);
-    float *repeat_10 /* [layer=4, head=2, key=32] */ = r.work<float>(11542528);
-    float *repeat_10_layer_2 = repeat_10 + layer_2 * 64;
-    reduce_sum(repeat_10_layer_2, d_attention_grad, 1, 512, 64, true);
-    float *d_dot_4 /* [batch=8, seq=64, embed=128] */ = r.work<float>(9437184);
+    float *d_attn_bv /* [layer=4, head=2, key=32] */ = r.work<float>(11544576);
+    float *d_attn_bv_layer = d_attn_bv + layer * 64;
+    reduce_sum(d_attn_bv_layer, d_value, 1, 512, 64, true);
+    float *d_attn_bk /* [layer=4, head=2, key=32] */ = r.work<float>(11543552);
+    float *d_attn_bk_layer = d_attn_bk + layer * 64;
+    reduce_sum(d_attn_bk_layer, d_key, 1, 512, 64, true);
+    float *d_attn_bq /* [layer=4, head=2, key=32] */ = r.work<float>(11542528);
+    float *d_attn_bq_layer = d_attn_bq + layer * 64;
+    reduce_sum(d_attn_bq_layer, d_query, 1, 512, 64, true);
+    float *d_layernorm_3 /* [batch=8, seq=64, embed=128] */ = r.work<float>(9437184);
     float *attn_wv /* [layer=4, embed=128, head=2, key=32] */ = r.state<float>(348160);
-    float *attn_wv_layer_2 = attn_wv + layer_2 * 8192;
-    gemm(d_dot_4, d_attention_grad_3, attn_wv_layer_2, 512, 128, 64, Form::nt, 64, 64, 128, 1.0, 0.0, Blas::onednn);
-    float *gathered_8 /* [batch=8, seq=64, embed=128] */ = r.work<float>(9699328);
-    float *repeat_33 /* [layer=4, batch=8, seq=32, embed=128] */ = r.work<float>(8388608);
-    float *repeat_33_layer_2 = repeat_33 + layer_2 * 32768;
+    float *attn_wv_layer = attn_wv + layer * 8192;
+    gemm(d_layernorm_3, d_value, attn_wv_layer, 512, 128, 64, Form::nt, 64, 64, 128, 1.0, 0.0, Blas::onednn);
+    float *d_layernorm_gathered_3 /* [batch=8, seq=64, embed=128] */ = r.work<float>(9699328);
+    float *layernorm_2 /* [layer=4, batch=8, seq=32, embed=128] */ = r.work<float>(8388608);
+    float *layernorm_2_layer = layernorm_2 + layer * 32768;
     // gpt_fortunes.ech:22  split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:22): 2 ranks, 0.26 MB
-    all_gather_inner(r, r.group(0), gathered_8, repeat_33_layer_2, 8, 4096, Algorithm::automatic,
+    all_gather_inner(r, r.group(0), d_layernorm_gathered_3, layernorm_2_layer, 8, 4096, Algorithm::automatic,
                      "gpt_fortunes.ech:22");
-    float *repeat_8 /* [layer=4, embed=128, head=2, key=32] */ = r.work<float>(10747904);
-    float *repeat_8_layer_2 = repeat_8 + layer_2 * 8192;
+    float *d_attn_wv /* [layer=4, embed=128, head=2, key=32] */ = r.work<float>(10747904);
+    float *d_attn_wv_layer = d_attn_wv + layer * 8192;
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
-    gemm(repeat_8_layer_2, gathered_8, d_attention_grad_3, 128, 64, 512, Form::tn, 128, 64, 64, 1.0, 1.0, Blas::onednn);
-    float *d_dot_5 /* [batch=8, seq=64, embed=128] */ = r.work<float>(9961472);
+    gemm(d_attn_wv_layer, d_layernorm_gathered_3, d_value, 128, 64, 512, Form::tn, 128, 64, 64, 1.0, 1.0, Blas::onednn);
+    float *d_layernorm_4 /* [batch=8, seq=64, embed=128] */ = r.work<float>(9961472);
     float *attn_wk /* [layer=4, embed=128, head=2, key=32] */ = r.state<float>(217088);
-    float *attn_wk_layer_2 = attn_wk + layer_2 * 8192;
-    gemm(d_dot_5, d_attention_grad_2, attn_wk_layer_2, 512, 128, 64, Form::nt, 64, 64, 128, 1.0, 0.0, Blas::onednn);
-    float *repeat_7 /* [layer=4, embed=128, head=2, key=32] */ = r.work<float>(10616832);
-    float *repeat_7_layer_2 = repeat_7 + layer_2 * 8192;
-    gemm(repeat_7_layer_2, gathered_8, d_attention_grad_2, 128, 64, 512, Form::tn, 128, 64, 64, 1.0, 1.0, Blas::onednn);
-    float *d_dot_6 /* [batch=8, seq=64, embed=128] */ = r.work<float>(10223616);
+    float *attn_wk_layer = attn_wk + layer * 8192;
+    gemm(d_layernorm_4, d_key, attn_wk_layer, 512, 128, 64, Form::nt, 64, 64, 128, 1.0, 0.0, Blas::onednn);
+    float *d_attn_wk /* [layer=4, embed=128, head=2, key=32] */ = r.work<float>(10616832);
+    float *d_attn_wk_layer = d_attn_wk + layer * 8192;
+    gemm(d_attn_wk_layer, d_layernorm_gathered_3, d_key, 128, 64, 512, Form::tn, 128, 64, 64, 1.0, 1.0, Blas::onednn);
+    float *d_layernorm_5 /* [batch=8, seq=64, embed=128] */ = r.work<float>(10223616);
     float *attn_wq /* [layer=4, embed=128, head=2, key=32] */ = r.state<float>(86016);
-    float *attn_wq_layer_2 = attn_wq + layer_2 * 8192;
-    gemm(d_dot_6, d_attention_grad, attn_wq_layer_2, 512, 128, 64, Form::nt, 64, 64, 128, 1.0, 0.0, Blas::onednn);
-    float *repeat_6 /* [layer=4, embed=128, head=2, key=32] */ = r.work<float>(10485760);
-    float *repeat_6_layer_2 = repeat_6 + layer_2 * 8192;
-    gemm(repeat_6_layer_2, gathered_8, d_attention_grad, 128, 64, 512, Form::tn, 128, 64, 64, 1.0, 1.0, Blas::onednn);
-    float *t_10 /* [batch=8, seq=64, embed=128] */ = r.work<float>(9437184);
+    float *attn_wq_layer = attn_wq + layer * 8192;
+    gemm(d_layernorm_5, d_query, attn_wq_layer, 512, 128, 64, Form::nt, 64, 64, 128, 1.0, 0.0, Blas::onednn);
+    float *d_attn_wq /* [layer=4, embed=128, head=2, key=32] */ = r.work<float>(10485760);
+    float *d_attn_wq_layer = d_attn_wq + layer * 8192;
+    gemm(d_attn_wq_layer, d_layernorm_gathered_3, d_query, 128, 64, 512, Form::tn, 128, 64, 64, 1.0, 1.0, Blas::onednn);
+    float *d_layernorm_6 /* [batch=8, seq=64, embed=128] */ = r.work<float>(9437184);
 #pragma GCC ivdep
     for (int64_t i = 0; i < 65536; ++i) {
-      t_10[i] = d_dot_4[i] + d_dot_5[i] + d_dot_6[i];
+      d_layernorm_6[i] = d_layernorm_3[i] + d_layernorm_4[i] + d_layernorm_5[i];
     }
-    float *own_part_6 /* [message=32768] */ = r.work<float>(9699328);
+    float *d_layernorm_part_3 /* [message=32768] */ = r.work<float>(9699328);
     // gpt_fortunes.ech:22  split seq over tp (layouts.ech:28): sum (gpt_fortunes.ech:22): 2 ranks, 0.26 MB
-    reduce_scatter_inner(r, r.group(0), own_part_6, t_10, 8, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:22");
-    float *repeat_5 /* [layer=4, embed=128] */ = r.work<float>(11532288);
-    float *repeat_5_layer_2 = repeat_5 + layer_2 * 128;
+    reduce_scatter_inner(r, r.group(0), d_layernorm_part_3, d_layernorm_6, 8, 4096, Sum, Algorithm::automatic,
+                         "gpt_fortunes.ech:22");
+    float *d_layernorm_beta /* [layer=4, embed=128] */ = r.work<float>(11532288);
+    float *d_layernorm_beta_layer = d_layernorm_beta + layer * 128;
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
-    reduce_sum(repeat_5_layer_2, own_part_6, 1, 256, 128, true);
+    reduce_sum(d_layernorm_beta_layer, d_layernorm_part_3, 1, 256, 128, true);
     float *layernorm_gamma_2 /* [layer=4, embed=128] */ = r.state<float>(81920);
-    float *layernorm_gamma_2_layer_2 = layernorm_gamma_2 + layer_2 * 128;
-    float *t_11 /* [batch=8, seq=32, embed=128] */ = r.work<float>(9437184);
+    float *layernorm_gamma_2_layer = layernorm_gamma_2 + layer * 128;
+    float *t_8 /* [batch=8, seq=32, embed=128] */ = r.work<float>(9437184);
     for (int64_t i = 0; i < 256; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 128; ++embed) {
-        t_11[i * 128 + embed] = own_part_6[i * 128 + embed] * layernorm_gamma_2_layer_2[embed];
+        t_8[i * 128 + embed] = d_layernorm_part_3[i * 128 + embed] * layernorm_gamma_2_layer[embed];
       }
     }
-    float *repeat_34 /* [layer=4, batch=8, seq=32, embed=128] */ = r.work<float>(8912896);
-    float *repeat_34_layer_2 = repeat_34 + layer_2 * 32768;
-    float *repeat_4 /* [layer=4, embed=128] */ = r.work<float>(11530240);
-    float *repeat_4_layer_2 = repeat_4 + layer_2 * 128;
+    float *normalize_3 /* [layer=4, batch=8, seq=32, embed=128] */ = r.work<float>(8912896);
+    float *normalize_3_layer = normalize_3 + layer * 32768;
+    float *d_layernorm_gamma /* [layer=4, embed=128] */ = r.work<float>(11530240);
+    float *d_layernorm_gamma_layer = d_layernorm_gamma + layer * 128;
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
     for (int64_t i = 0; i < 256; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 128; ++embed) {
-        repeat_4_layer_2[embed] += own_part_6[i * 128 + embed] * repeat_34_layer_2[i * 128 + embed];
+        d_layernorm_gamma_layer[embed] += d_layernorm_part_3[i * 128 + embed] * normalize_3_layer[i * 128 + embed];
       }
     }
-    float *d_dx_2 /* [batch=8, seq=32, embed=128] */ = r.work<float>(9437184);
-    float *repeat_35 /* [layer=4, batch=8, seq=32] */ = r.work<float>(11526144);
-    float *repeat_35_layer_2 = repeat_35 + layer_2 * 256;
+    float *d_x_2 /* [batch=8, seq=32, embed=128] */ = r.work<float>(9437184);
+    float *rstd_2 /* [layer=4, batch=8, seq=32] */ = r.work<float>(11526144);
+    float *rstd_2_layer = rstd_2 + layer * 256;
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
-    normalize_grad(d_dx_2, t_11, repeat_34_layer_2, repeat_35_layer_2, 256, 128);
+    normalize_grad(d_x_2, t_8, normalize_3_layer, rstd_2_layer, 256, 128);
 #pragma GCC ivdep
     for (int64_t i = 0; i < 32768; ++i) {
-      d_normalize_grad[i] = d_dy[i] + d_dx_2[i];
+      d_normalize_grad[i] = d_y[i] + d_x_2[i];
     }
   }
-  float *repeat_3 /* [seq=32, embed=128] */ = r.work<float>(11468800);
+  float *d_wpe /* [seq=32, embed=128] */ = r.work<float>(11468800);
   // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
-  reduce_sum(repeat_3, d_normalize_grad, 1, 8, 4096, true);
-  float *gathered_9 /* [batch=8, seq=64, embed=128] */ = r.work<float>(0);
+  reduce_sum(d_wpe, d_normalize_grad, 1, 8, 4096, true);
+  float *d_x_gathered /* [batch=8, seq=64, embed=128] */ = r.work<float>(0);
   // gpt_fortunes.ech:20  split seq over tp (layouts.ech:28): scatter_add (gpt_fortunes.ech:20): 2 ranks, 0.26 MB
-  all_gather_inner(r, r.group(0), gathered_9, d_normalize_grad, 8, 4096, Algorithm::automatic, "gpt_fortunes.ech:20");
+  all_gather_inner(r, r.group(0), d_x_gathered, d_normalize_grad, 8, 4096, Algorithm::automatic, "gpt_fortunes.ech:20");
   const int32_t *tokens /* [micro=2, batch=8, seq=64] */ = r.input<int32_t>(0);
   const int32_t *tokens_micro = tokens + micro * 512;
   const int64_t end_vocab = r.coordinate(1) * 128 + 128;
   // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
-  scatter_add_rows(repeat_2, gathered_9, tokens_micro, 512, 128, first_vocab, end_vocab);
+  scatter_add_rows(d_wte, d_x_gathered, tokens_micro, 512, 128, first_vocab, end_vocab);
 }
 
 void forward_3(Rank &r) {
   float *reduce /* [] */ = r.work<float>(11546752);
-  double *repeat /* [] */ = r.work<double>(11546624);
+  double *map /* [] */ = r.work<double>(11546624);
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  repeat[0] += static_cast<double>(reduce[0] / 2048.0f);
+  map[0] += static_cast<double>(reduce[0] / 2048.0f);
 }
 
 void forward_4(Rank &r) {
-  double *repeat /* [] */ = r.work<double>(11546624);
-  float *t_12 /* [] */ = r.work<float>(11522048);
+  double *map /* [] */ = r.work<double>(11546624);
+  float *t_2 /* [] */ = r.work<float>(11522048);
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  t_12[0] = static_cast<float>(repeat[0]);
+  t_2[0] = static_cast<float>(map[0]);
   // gpt_fortunes.ech:27  split batch over dp (layouts.ech:28), split head, ff, vocab, seq over tp (layouts.ech:28): rep
-  all_reduce(r, r.group(1), t_12, 1, Sum, Algorithm::automatic, "gpt_fortunes.ech:27");
+  all_reduce(r, r.group(1), t_2, 1, Sum, Algorithm::automatic, "gpt_fortunes.ech:27");
   // gpt_fortunes.ech:27  loss
-  r.report(0, t_12[0]);
+  r.report(0, t_2[0]);
 }
 
 void update(Rank &r, double lr) {
-  float *repeat_2 /* [vocab=128, embed=128] */ = r.work<float>(11403264);
+  float *d_wte /* [vocab=128, embed=128] */ = r.work<float>(11403264);
   const int64_t own_row_3 = r.coordinate(0) * 8192;
-  float *own_part_7 = repeat_2 + own_row_3;
+  float *d_wte_part = d_wte + own_row_3;
   // gpt_fortunes.ech:17  store optimizer over dp (layouts.ech:28): gradient of wte (gpt_fortunes.ech:17): 2 ranks, 0.07
-  reduce_scatter(r, r.group(2), own_part_7, repeat_2, 8192, Sum, Algorithm::automatic, "gpt_fortunes.ech:17");
-  float *repeat_3 /* [seq=32, embed=128] */ = r.work<float>(11468800);
+  reduce_scatter(r, r.group(2), d_wte_part, d_wte, 8192, Sum, Algorithm::automatic, "gpt_fortunes.ech:17");
+  float *d_wpe /* [seq=32, embed=128] */ = r.work<float>(11468800);
   float *message /* [message=140288] */ = r.work<float>(0);
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t v_dp = 0; v_dp < 2; ++v_dp) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < 2048; ++i) {
-      message[v_dp * 70144 + i] = repeat_3[v_dp * 2048 + i];
+      message[v_dp * 70144 + i] = d_wpe[v_dp * 2048 + i];
     }
   }
-  float *repeat_4 /* [layer=4, embed=128] */ = r.work<float>(11530240);
-  float *message_part = message + 2048;
+  float *d_layernorm_gamma /* [layer=4, embed=128] */ = r.work<float>(11530240);
+  float *d_layernorm_gamma_3 = message + 2048;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t v_dp = 0; v_dp < 2; ++v_dp) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < 256; ++i) {
-      message_part[v_dp * 70144 + i] = repeat_4[v_dp * 256 + i];
+      d_layernorm_gamma_3[v_dp * 70144 + i] = d_layernorm_gamma[v_dp * 256 + i];
     }
   }
-  float *repeat_5 /* [layer=4, embed=128] */ = r.work<float>(11532288);
-  float *message_part_2 = message + 2304;
+  float *d_layernorm_beta /* [layer=4, embed=128] */ = r.work<float>(11532288);
+  float *d_layernorm_beta_3 = message + 2304;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t v_dp = 0; v_dp < 2; ++v_dp) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < 256; ++i) {
-      message_part_2[v_dp * 70144 + i] = repeat_5[v_dp * 256 + i];
+      d_layernorm_beta_3[v_dp * 70144 + i] = d_layernorm_beta[v_dp * 256 + i];
     }
   }
-  float *repeat_6 /* [layer=4, embed=128, head=2, key=32] */ = r.work<float>(10485760);
-  float *message_part_3 = message + 2560;
+  float *d_attn_wq /* [layer=4, embed=128, head=2, key=32] */ = r.work<float>(10485760);
+  float *d_attn_wq_2 = message + 2560;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t v_dp = 0; v_dp < 2; ++v_dp) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < 16384; ++i) {
-      message_part_3[v_dp * 70144 + i] = repeat_6[v_dp * 16384 + i];
+      d_attn_wq_2[v_dp * 70144 + i] = d_attn_wq[v_dp * 16384 + i];
     }
   }
-  float *repeat_7 /* [layer=4, embed=128, head=2, key=32] */ = r.work<float>(10616832);
-  float *message_part_4 = message + 18944;
+  float *d_attn_wk /* [layer=4, embed=128, head=2, key=32] */ = r.work<float>(10616832);
+  float *d_attn_wk_2 = message + 18944;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t v_dp = 0; v_dp < 2; ++v_dp) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < 16384; ++i) {
-      message_part_4[v_dp * 70144 + i] = repeat_7[v_dp * 16384 + i];
+      d_attn_wk_2[v_dp * 70144 + i] = d_attn_wk[v_dp * 16384 + i];
     }
   }
-  float *repeat_8 /* [layer=4, embed=128, head=2, key=32] */ = r.work<float>(10747904);
-  float *message_part_5 = message + 35328;
+  float *d_attn_wv /* [layer=4, embed=128, head=2, key=32] */ = r.work<float>(10747904);
+  float *d_attn_wv_2 = message + 35328;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t v_dp = 0; v_dp < 2; ++v_dp) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < 16384; ++i) {
-      message_part_5[v_dp * 70144 + i] = repeat_8[v_dp * 16384 + i];
+      d_attn_wv_2[v_dp * 70144 + i] = d_attn_wv[v_dp * 16384 + i];
     }
   }
-  float *repeat_9 /* [layer=4, head=2, key=32, embed=128] */ = r.work<float>(10878976);
-  float *message_part_6 = message + 51712;
+  float *d_attn_wo /* [layer=4, head=2, key=32, embed=128] */ = r.work<float>(10878976);
+  float *d_attn_wo_2 = message + 51712;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t v_dp = 0; v_dp < 2; ++v_dp) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < 16384; ++i) {
-      message_part_6[v_dp * 70144 + i] = repeat_9[v_dp * 16384 + i];
+      d_attn_wo_2[v_dp * 70144 + i] = d_attn_wo[v_dp * 16384 + i];
     }
   }
-  float *repeat_10 /* [layer=4, head=2, key=32] */ = r.work<float>(11542528);
-  float *message_part_7 = message + 68096;
+  float *d_attn_bq /* [layer=4, head=2, key=32] */ = r.work<float>(11542528);
+  float *d_attn_bq_2 = message + 68096;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t v_dp = 0; v_dp < 2; ++v_dp) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < 128; ++i) {
-      message_part_7[v_dp * 70144 + i] = repeat_10[v_dp * 128 + i];
+      d_attn_bq_2[v_dp * 70144 + i] = d_attn_bq[v_dp * 128 + i];
     }
   }
-  float *repeat_11 /* [layer=4, head=2, key=32] */ = r.work<float>(11543552);
-  float *message_part_8 = message + 68224;
+  float *d_attn_bk /* [layer=4, head=2, key=32] */ = r.work<float>(11543552);
+  float *d_attn_bk_2 = message + 68224;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t v_dp = 0; v_dp < 2; ++v_dp) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < 128; ++i) {
-      message_part_8[v_dp * 70144 + i] = repeat_11[v_dp * 128 + i];
+      d_attn_bk_2[v_dp * 70144 + i] = d_attn_bk[v_dp * 128 + i];
     }
   }
-  float *repeat_12 /* [layer=4, head=2, key=32] */ = r.work<float>(11544576);
-  float *message_part_9 = message + 68352;
+  float *d_attn_bv /* [layer=4, head=2, key=32] */ = r.work<float>(11544576);
+  float *d_attn_bv_2 = message + 68352;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t v_dp = 0; v_dp < 2; ++v_dp) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < 128; ++i) {
-      message_part_9[v_dp * 70144 + i] = repeat_12[v_dp * 128 + i];
+      d_attn_bv_2[v_dp * 70144 + i] = d_attn_bv[v_dp * 128 + i];
     }
   }
-  float *repeat_13 /* [layer=4, embed=128] */ = r.work<float>(11534336);
-  float *message_part_10 = message + 68480;
+  float *d_attn_bo /* [layer=4, embed=128] */ = r.work<float>(11534336);
+  float *d_attn_bo_2 = message + 68480;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t v_dp = 0; v_dp < 2; ++v_dp) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < 256; ++i) {
-      message_part_10[v_dp * 70144 + i] = repeat_13[v_dp * 256 + i];
+      d_attn_bo_2[v_dp * 70144 + i] = d_attn_bo[v_dp * 256 + i];
     }
   }
-  float *repeat_14 /* [layer=4, embed=128] */ = r.work<float>(11536384);
-  float *message_part_11 = message + 68736;
+  float *d_layernorm_2_gamma /* [layer=4, embed=128] */ = r.work<float>(11536384);
+  float *d_layernorm_2_gamma_2 = message + 68736;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t v_dp = 0; v_dp < 2; ++v_dp) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < 256; ++i) {
-      message_part_11[v_dp * 70144 + i] = repeat_14[v_dp * 256 + i];
+      d_layernorm_2_gamma_2[v_dp * 70144 + i] = d_layernorm_2_gamma[v_dp * 256 + i];
     }
   }
-  float *repeat_15 /* [layer=4, embed=128] */ = r.work<float>(11538432);
-  float *message_part_12 = message + 68992;
+  float *d_layernorm_2_beta /* [layer=4, embed=128] */ = r.work<float>(11538432);
+  float *d_layernorm_2_beta_2 = message + 68992;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t v_dp = 0; v_dp < 2; ++v_dp) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < 256; ++i) {
-      message_part_12[v_dp * 70144 + i] = repeat_15[v_dp * 256 + i];
+      d_layernorm_2_beta_2[v_dp * 70144 + i] = d_layernorm_2_beta[v_dp * 256 + i];
     }
   }
-  float *repeat_17 /* [layer=4, ff=256] */ = r.work<float>(11517952);
-  float *message_part_13 = message + 69248;
+  float *d_mlp_b1 /* [layer=4, ff=256] */ = r.work<float>(11517952);
+  float *d_mlp_b1_2 = message + 69248;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t v_dp = 0; v_dp < 2; ++v_dp) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < 512; ++i) {
-      message_part_13[v_dp * 70144 + i] = repeat_17[v_dp * 512 + i];
+      d_mlp_b1_2[v_dp * 70144 + i] = d_mlp_b1[v_dp * 512 + i];
     }
   }
-  float *repeat_19 /* [layer=4, embed=128] */ = r.work<float>(11540480);
-  float *message_part_14 = message + 69760;
+  float *d_mlp_b2 /* [layer=4, embed=128] */ = r.work<float>(11540480);
+  float *d_mlp_b2_2 = message + 69760;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t v_dp = 0; v_dp < 2; ++v_dp) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < 256; ++i) {
-      message_part_14[v_dp * 70144 + i] = repeat_19[v_dp * 256 + i];
+      d_mlp_b2_2[v_dp * 70144 + i] = d_mlp_b2[v_dp * 256 + i];
     }
   }
-  float *repeat_20 /* [embed=128] */ = r.work<float>(11545600);
-  float *message_part_15 = message + 70016;
+  float *d_layernorm_gamma_2 /* [embed=128] */ = r.work<float>(11545600);
+  float *d_layernorm_gamma_4 = message + 70016;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t v_dp = 0; v_dp < 2; ++v_dp) {
 #pragma GCC ivdep
     for (int64_t embed = 0; embed < 64; ++embed) {
-      message_part_15[v_dp * 70144 + embed] = repeat_20[v_dp * 64 + embed];
+      d_layernorm_gamma_4[v_dp * 70144 + embed] = d_layernorm_gamma_2[v_dp * 64 + embed];
     }
   }
-  float *repeat_21 /* [embed=128] */ = r.work<float>(11546112);
-  float *message_part_16 = message + 70080;
+  float *d_layernorm_beta_2 /* [embed=128] */ = r.work<float>(11546112);
+  float *d_layernorm_beta_4 = message + 70080;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t v_dp = 0; v_dp < 2; ++v_dp) {
 #pragma GCC ivdep
     for (int64_t embed = 0; embed < 64; ++embed) {
-      message_part_16[v_dp * 70144 + embed] = repeat_21[v_dp * 64 + embed];
+      d_layernorm_beta_4[v_dp * 70144 + embed] = d_layernorm_beta_2[v_dp * 64 + embed];
     }
   }
   const int64_t own_row_2 = r.coordinate(0) * 70144;
-  float *own_part_8 = message + own_row_2;
+  float *part = message + own_row_2;
   // gpt_fortunes.ech:18  store optimizer over dp (layouts.ech:28); store optimizer over dp (layouts.ech:28), split head
-  reduce_scatter(r, r.group(2), own_part_8, message, 70144, Sum, Algorithm::automatic, "gpt_fortunes.ech:18");
-  float *message_part_18 = message + 2048 + own_row_2;
+  reduce_scatter(r, r.group(2), part, message, 70144, Sum, Algorithm::automatic, "gpt_fortunes.ech:18");
+  float *d_layernorm_gamma_5 = message + 2048 + own_row_2;
   float *message_2 /* [message=1664] */ = r.work<float>(561152);
   // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
 #pragma GCC ivdep
   for (int64_t i = 0; i < 256; ++i) {
-    message_2[i] = message_part_18[i];
+    message_2[i] = d_layernorm_gamma_5[i];
   }
-  float *message_part_19 = message + 2304 + own_row_2;
+  float *d_layernorm_beta_5 = message + 2304 + own_row_2;
   float *message_2_part = message_2 + 256;
   // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
 #pragma GCC ivdep
   for (int64_t i = 0; i < 256; ++i) {
-    message_2_part[i] = message_part_19[i];
+    message_2_part[i] = d_layernorm_beta_5[i];
   }
-  float *message_part_27 = message + 68480 + own_row_2;
+  float *d_attn_bo_3 = message + 68480 + own_row_2;
   float *message_2_part_2 = message_2 + 512;
   // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
 #pragma GCC ivdep
   for (int64_t i = 0; i < 256; ++i) {
-    message_2_part_2[i] = message_part_27[i];
+    message_2_part_2[i] = d_attn_bo_3[i];
   }
-  float *message_part_28 = message + 68736 + own_row_2;
+  float *d_layernorm_2_gamma_3 = message + 68736 + own_row_2;
   float *message_2_part_3 = message_2 + 768;
   // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
 #pragma GCC ivdep
   for (int64_t i = 0; i < 256; ++i) {
-    message_2_part_3[i] = message_part_28[i];
+    message_2_part_3[i] = d_layernorm_2_gamma_3[i];
   }
-  float *message_part_29 = message + 68992 + own_row_2;
+  float *d_layernorm_2_beta_3 = message + 68992 + own_row_2;
   float *message_2_part_4 = message_2 + 1024;
   // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
 #pragma GCC ivdep
   for (int64_t i = 0; i < 256; ++i) {
-    message_2_part_4[i] = message_part_29[i];
+    message_2_part_4[i] = d_layernorm_2_beta_3[i];
   }
-  float *message_part_31 = message + 69760 + own_row_2;
+  float *d_mlp_b2_3 = message + 69760 + own_row_2;
   float *message_2_part_5 = message_2 + 1280;
   // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
 #pragma GCC ivdep
   for (int64_t i = 0; i < 256; ++i) {
-    message_2_part_5[i] = message_part_31[i];
+    message_2_part_5[i] = d_mlp_b2_3[i];
   }
-  float *message_part_32 = message + 70016 + own_row_2;
+  float *d_layernorm_gamma_6 = message + 70016 + own_row_2;
   float *message_2_part_6 = message_2 + 1536;
   // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
 #pragma GCC ivdep
   for (int64_t embed = 0; embed < 64; ++embed) {
-    message_2_part_6[embed] = message_part_32[embed];
+    message_2_part_6[embed] = d_layernorm_gamma_6[embed];
   }
-  float *message_part_33 = message + 70080 + own_row_2;
+  float *d_layernorm_beta_6 = message + 70080 + own_row_2;
   float *message_2_part_7 = message_2 + 1600;
   // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
 #pragma GCC ivdep
   for (int64_t embed = 0; embed < 64; ++embed) {
-    message_2_part_7[embed] = message_part_33[embed];
+    message_2_part_7[embed] = d_layernorm_beta_6[embed];
   }
   // gpt_fortunes.ech:22  store optimizer over dp (layouts.ech:28), split head, ff, vocab, seq over tp (layouts.ech:28):
   all_reduce(r, r.group(0), message_2, 1664, Sum, Algorithm::automatic, "gpt_fortunes.ech:22");
-  float *repeat_16 /* [layer=4, embed=128, ff=256] */ = r.work<float>(4194304);
+  float *d_mlp_w1 /* [layer=4, embed=128, ff=256] */ = r.work<float>(4194304);
   const int64_t own_row = r.coordinate(0) * 65536;
-  float *own_part_9 = repeat_16 + own_row;
+  float *d_mlp_w1_part = d_mlp_w1 + own_row;
   // gpt_fortunes.ech:23  store optimizer over dp (layouts.ech:28): gradient of layer.mlp.w1 (gpt_fortunes.ech:23): 2 ra
-  reduce_scatter(r, r.group(2), own_part_9, repeat_16, 65536, Sum, Algorithm::automatic, "gpt_fortunes.ech:23");
-  float *repeat_18 /* [layer=4, ff=256, embed=128] */ = r.work<float>(4718592);
-  float *own_part_10 = repeat_18 + own_row;
+  reduce_scatter(r, r.group(2), d_mlp_w1_part, d_mlp_w1, 65536, Sum, Algorithm::automatic, "gpt_fortunes.ech:23");
+  float *d_mlp_w2 /* [layer=4, ff=256, embed=128] */ = r.work<float>(4718592);
+  float *d_mlp_w2_part = d_mlp_w2 + own_row;
   // gpt_fortunes.ech:23  store optimizer over dp (layouts.ech:28): gradient of layer.mlp.w2 (gpt_fortunes.ech:23): 2 ra
-  reduce_scatter(r, r.group(2), own_part_10, repeat_18, 65536, Sum, Algorithm::automatic, "gpt_fortunes.ech:23");
+  reduce_scatter(r, r.group(2), d_mlp_w2_part, d_mlp_w2, 65536, Sum, Algorithm::automatic, "gpt_fortunes.ech:23");
   double *sum_of_squares /* [] */ = r.work<double>(567808);
   // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
   fill(sum_of_squares, 1, 0.0);
-  float *repeat_2_part = repeat_2 + own_row_3;
-  add_squares(sum_of_squares, repeat_2_part, 8192);
+  float *d_wte_part_2 = d_wte + own_row_3;
+  add_squares(sum_of_squares, d_wte_part_2, 8192);
   r.watch("wte", sum_of_squares);
-  float *message_part_17 = message + own_row_2;
-  add_squares(sum_of_squares, message_part_17, 2048);
+  float *d_wpe_2 = message + own_row_2;
+  add_squares(sum_of_squares, d_wpe_2, 2048);
   r.watch("wpe", sum_of_squares);
   add_squares(sum_of_squares, message_2, 256, r.coordinate(1) == 0 ? 1.0 : 0.0);
   r.watch("layer.layernorm.gamma", sum_of_squares);
   float *message_2_part_8 = message_2 + 256;
   add_squares(sum_of_squares, message_2_part_8, 256, r.coordinate(1) == 0 ? 1.0 : 0.0);
   r.watch("layer.layernorm.beta", sum_of_squares);
-  float *message_part_20 = message + 2560 + own_row_2;
-  add_squares(sum_of_squares, message_part_20, 16384);
+  float *d_attn_wq_3 = message + 2560 + own_row_2;
+  add_squares(sum_of_squares, d_attn_wq_3, 16384);
   r.watch("layer.attn.wq", sum_of_squares);
-  float *message_part_21 = message + 18944 + own_row_2;
-  add_squares(sum_of_squares, message_part_21, 16384);
+  float *d_attn_wk_3 = message + 18944 + own_row_2;
+  add_squares(sum_of_squares, d_attn_wk_3, 16384);
   r.watch("layer.attn.wk", sum_of_squares);
-  float *message_part_22 = message + 35328 + own_row_2;
-  add_squares(sum_of_squares, message_part_22, 16384);
+  float *d_attn_wv_3 = message + 35328 + own_row_2;
+  add_squares(sum_of_squares, d_attn_wv_3, 16384);
   r.watch("layer.attn.wv", sum_of_squares);
-  float *message_part_23 = message + 51712 + own_row_2;
-  add_squares(sum_of_squares, message_part_23, 16384);
+  float *d_attn_wo_3 = message + 51712 + own_row_2;
+  add_squares(sum_of_squares, d_attn_wo_3, 16384);
   r.watch("layer.attn.wo", sum_of_squares);
-  float *message_part_24 = message + 68096 + own_row_2;
-  add_squares(sum_of_squares, message_part_24, 128);
+  float *d_attn_bq_3 = message + 68096 + own_row_2;
+  add_squares(sum_of_squares, d_attn_bq_3, 128);
   r.watch("layer.attn.bq", sum_of_squares);
-  float *message_part_25 = message + 68224 + own_row_2;
-  add_squares(sum_of_squares, message_part_25, 128);
+  float *d_attn_bk_3 = message + 68224 + own_row_2;
+  add_squares(sum_of_squares, d_attn_bk_3, 128);
   r.watch("layer.attn.bk", sum_of_squares);
-  float *message_part_26 = message + 68352 + own_row_2;
-  add_squares(sum_of_squares, message_part_26, 128);
+  float *d_attn_bv_3 = message + 68352 + own_row_2;
+  add_squares(sum_of_squares, d_attn_bv_3, 128);
   r.watch("layer.attn.bv", sum_of_squares);
   float *message_2_part_9 = message_2 + 512;
   add_squares(sum_of_squares, message_2_part_9, 256, r.coordinate(1) == 0 ? 1.0 : 0.0);
@@ -994,14 +1000,14 @@ void update(Rank &r, double lr) {
   float *message_2_part_11 = message_2 + 1024;
   add_squares(sum_of_squares, message_2_part_11, 256, r.coordinate(1) == 0 ? 1.0 : 0.0);
   r.watch("layer.layernorm_2.beta", sum_of_squares);
-  float *repeat_16_part = repeat_16 + own_row;
-  add_squares(sum_of_squares, repeat_16_part, 65536);
+  float *d_mlp_w1_part_2 = d_mlp_w1 + own_row;
+  add_squares(sum_of_squares, d_mlp_w1_part_2, 65536);
   r.watch("layer.mlp.w1", sum_of_squares);
-  float *message_part_30 = message + 69248 + own_row_2;
-  add_squares(sum_of_squares, message_part_30, 512);
+  float *d_mlp_b1_3 = message + 69248 + own_row_2;
+  add_squares(sum_of_squares, d_mlp_b1_3, 512);
   r.watch("layer.mlp.b1", sum_of_squares);
-  float *repeat_18_part = repeat_18 + own_row;
-  add_squares(sum_of_squares, repeat_18_part, 65536);
+  float *d_mlp_w2_part_2 = d_mlp_w2 + own_row;
+  add_squares(sum_of_squares, d_mlp_w2_part_2, 65536);
   r.watch("layer.mlp.w2", sum_of_squares);
   float *message_2_part_12 = message_2 + 1280;
   add_squares(sum_of_squares, message_2_part_12, 256, r.coordinate(1) == 0 ? 1.0 : 0.0);
@@ -1025,14 +1031,14 @@ void update(Rank &r, double lr) {
   // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
   scale[0] = math::min(1.0f, 1.0f / (norm[0] + 1e-06f));
   const double bias_correction = 1 - std::pow(0.95, static_cast<double>(r.updates()));
-  float *t_13 /* [] */ = r.work<float>(567808);
+  float *t_3 /* [] */ = r.work<float>(567808);
   // gpt_fortunes.ech:17  param wte[vocab, embed] ~ normal(0.02)
-  t_13[0] = math::sqrt(static_cast<float>(bias_correction));
-  float *t_14 /* [] */ = r.work<float>(567936);
-  t_14[0] = 1.0f - static_cast<float>(lr) * 0.1f;
+  t_3[0] = math::sqrt(static_cast<float>(bias_correction));
+  float *t_4 /* [] */ = r.work<float>(567936);
+  t_4[0] = 1.0f - static_cast<float>(lr) * 0.1f;
   const double bias_correction_2 = 1 - std::pow(0.9, static_cast<double>(r.updates()));
-  float *t_15 /* [] */ = r.work<float>(568000);
-  t_15[0] = static_cast<float>(lr) / static_cast<float>(bias_correction_2);
+  float *t_5 /* [] */ = r.work<float>(568000);
+  t_5[0] = static_cast<float>(lr) / static_cast<float>(bias_correction_2);
   float *m_wte /* [vocab=64, embed=128] */ = r.state<float>(1675264);
   float *v_wte /* [vocab=64, embed=128] */ = r.state<float>(1708032);
   float *wte /* [vocab=128, embed=128] */ = r.state<float>(0);
@@ -1040,21 +1046,21 @@ void update(Rank &r, double lr) {
   float *wte_part = wte + part_of_vocab * 128;
   float *wte_part_2 = wte + part_of_vocab * 128;
   const float scale_value = scale[0];
-  const float t_13_value = t_13[0];
-  const float t_14_value = t_14[0];
-  const float t_15_value = t_15[0];
+  const float t_3_value = t_3[0];
+  const float t_4_value = t_4[0];
+  const float t_5_value = t_5[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 8192; ++i) {
     const float m_wte_before = m_wte[i];
     const float v_wte_before = v_wte[i];
     const float wte_part_before = wte_part[i];
-    const float dwte = repeat_2_part[i] * scale_value;
-    const float optimizer_m_wte = m_wte_before * 0.9f + dwte * 0.09999999999999998f;
-    const float optimizer_v_wte = v_wte_before * 0.95f + dwte * dwte * 0.050000000000000044f;
-    const float e = optimizer_m_wte / (math::sqrt(optimizer_v_wte) / t_13_value + 1e-08f) * t_15_value;
+    const float d_wte_2 = d_wte_part_2[i] * scale_value;
+    const float optimizer_m_wte = m_wte_before * 0.9f + d_wte_2 * 0.09999999999999998f;
+    const float optimizer_v_wte = v_wte_before * 0.95f + d_wte_2 * d_wte_2 * 0.050000000000000044f;
+    const float e = optimizer_m_wte / (math::sqrt(optimizer_v_wte) / t_3_value + 1e-08f) * t_5_value;
     m_wte[i] = optimizer_m_wte;
     v_wte[i] = optimizer_v_wte;
-    wte_part_2[i] = wte_part_before * t_14_value - e;
+    wte_part_2[i] = wte_part_before * t_4_value - e;
   }
   // gpt_fortunes.ech:17  store optimizer over dp (layouts.ech:28): write of wte (gpt_fortunes.ech:17): 2 ranks, 0.07 MB
   all_gather(r, r.group(2), wte, wte_part_2, 8192, Algorithm::automatic, "gpt_fortunes.ech:17");
@@ -1069,7 +1075,7 @@ void update(Rank &r, double lr) {
 #pragma GCC ivdep
   for (int64_t i = 0; i < 2048; ++i) {
     const float momentum_wpe_before = momentum_wpe[i];
-    const float optimizer_momentum_wpe = momentum_wpe_before * 0.9f + message_part_17[i] * scale_value_2;
+    const float optimizer_momentum_wpe = momentum_wpe_before * 0.9f + d_wpe_2[i] * scale_value_2;
     momentum_wpe[i] = optimizer_momentum_wpe;
     wpe_2[i] = wpe_part[i] - optimizer_momentum_wpe * static_cast<float>(lr__3);
   }
@@ -1081,22 +1087,22 @@ void update(Rank &r, double lr) {
   float *layer_layernorm_gamma_2 /* [layer=2, embed=128] */ = r.work<float>(1114112);
   // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
   const float scale_value_3 = scale[0];
-  const float t_13_value_2 = t_13[0];
-  const float t_15_value_2 = t_15[0];
+  const float t_3_value_2 = t_3[0];
+  const float t_5_value_2 = t_5[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 256; ++i) {
     const float m_layernorm_gamma_2_before = m_layernorm_gamma_2[i];
     const float v_layernorm_gamma_2_before = v_layernorm_gamma_2[i];
-    const float dlayer_layernorm_gamma = message_2[i] * scale_value_3;
+    const float d_layer_layernorm_gamma = message_2[i] * scale_value_3;
     const float optimizer_m_layer_layernorm_gamma =
-        m_layernorm_gamma_2_before * 0.9f + dlayer_layernorm_gamma * 0.09999999999999998f;
-    const float optimizer_v_layer_layernorm_gamma =
-        v_layernorm_gamma_2_before * 0.95f + dlayer_layernorm_gamma * dlayer_layernorm_gamma * 0.050000000000000044f;
-    const float e =
-        optimizer_m_layer_layernorm_gamma / (math::sqrt(optimizer_v_layer_layernorm_gamma) / t_13_value_2 + 1e-08f);
+        m_layernorm_gamma_2_before * 0.9f + d_layer_layernorm_gamma * 0.09999999999999998f;
+    const float e = d_layer_layernorm_gamma * d_layer_layernorm_gamma * 0.050000000000000044f;
+    const float optimizer_v_layer_layernorm_gamma = v_layernorm_gamma_2_before * 0.95f + e;
+    const float e_2 =
+        optimizer_m_layer_layernorm_gamma / (math::sqrt(optimizer_v_layer_layernorm_gamma) / t_3_value_2 + 1e-08f);
     m_layernorm_gamma_2[i] = optimizer_m_layer_layernorm_gamma;
     v_layernorm_gamma_2[i] = optimizer_v_layer_layernorm_gamma;
-    layer_layernorm_gamma_2[i] = layer_layernorm_gamma[i] - e * t_15_value_2;
+    layer_layernorm_gamma_2[i] = layer_layernorm_gamma[i] - e_2 * t_5_value_2;
   }
   float *m_layernorm_beta_2 /* [layer=2, embed=128] */ = r.state<float>(1751040);
   float *v_layernorm_beta_2 /* [layer=2, embed=128] */ = r.state<float>(1752064);
@@ -1105,22 +1111,22 @@ void update(Rank &r, double lr) {
   float *layer_layernorm_beta_2 /* [layer=2, embed=128] */ = r.work<float>(1115136);
   // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
   const float scale_value_4 = scale[0];
-  const float t_13_value_3 = t_13[0];
-  const float t_15_value_3 = t_15[0];
+  const float t_3_value_3 = t_3[0];
+  const float t_5_value_3 = t_5[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 256; ++i) {
     const float m_layernorm_beta_2_before = m_layernorm_beta_2[i];
     const float v_layernorm_beta_2_before = v_layernorm_beta_2[i];
-    const float dlayer_layernorm_beta = message_2_part_8[i] * scale_value_4;
+    const float d_layer_layernorm_beta = message_2_part_8[i] * scale_value_4;
     const float optimizer_m_layer_layernorm_beta =
-        m_layernorm_beta_2_before * 0.9f + dlayer_layernorm_beta * 0.09999999999999998f;
+        m_layernorm_beta_2_before * 0.9f + d_layer_layernorm_beta * 0.09999999999999998f;
     const float optimizer_v_layer_layernorm_beta =
-        v_layernorm_beta_2_before * 0.95f + dlayer_layernorm_beta * dlayer_layernorm_beta * 0.050000000000000044f;
+        v_layernorm_beta_2_before * 0.95f + d_layer_layernorm_beta * d_layer_layernorm_beta * 0.050000000000000044f;
     const float e =
-        optimizer_m_layer_layernorm_beta / (math::sqrt(optimizer_v_layer_layernorm_beta) / t_13_value_3 + 1e-08f);
+        optimizer_m_layer_layernorm_beta / (math::sqrt(optimizer_v_layer_layernorm_beta) / t_3_value_3 + 1e-08f);
     m_layernorm_beta_2[i] = optimizer_m_layer_layernorm_beta;
     v_layernorm_beta_2[i] = optimizer_v_layer_layernorm_beta;
-    layer_layernorm_beta_2[i] = layer_layernorm_beta[i] - e * t_15_value_3;
+    layer_layernorm_beta_2[i] = layer_layernorm_beta[i] - e * t_5_value_3;
   }
   float *m_attn_wq /* [layer=2, embed=128, head=2, key=32] */ = r.state<float>(1753088);
   float *v_attn_wq /* [layer=2, embed=128, head=2, key=32] */ = r.state<float>(1818624);
@@ -1129,21 +1135,21 @@ void update(Rank &r, double lr) {
   float *layer_attn_wq /* [layer=2, embed=128, head=2, key=32] */ = r.work<float>(841728);
   // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
   const float scale_value_5 = scale[0];
-  const float t_13_value_4 = t_13[0];
-  const float t_14_value_2 = t_14[0];
-  const float t_15_value_4 = t_15[0];
+  const float t_3_value_4 = t_3[0];
+  const float t_4_value_2 = t_4[0];
+  const float t_5_value_4 = t_5[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 16384; ++i) {
     const float m_attn_wq_before = m_attn_wq[i];
     const float v_attn_wq_before = v_attn_wq[i];
-    const float dlayer_attn_wq = message_part_20[i] * scale_value_5;
-    const float optimizer_m_layer_attn_wq = m_attn_wq_before * 0.9f + dlayer_attn_wq * 0.09999999999999998f;
+    const float d_layer_attn_wq = d_attn_wq_3[i] * scale_value_5;
+    const float optimizer_m_layer_attn_wq = m_attn_wq_before * 0.9f + d_layer_attn_wq * 0.09999999999999998f;
     const float optimizer_v_layer_attn_wq =
-        v_attn_wq_before * 0.95f + dlayer_attn_wq * dlayer_attn_wq * 0.050000000000000044f;
-    const float e = optimizer_m_layer_attn_wq / (math::sqrt(optimizer_v_layer_attn_wq) / t_13_value_4 + 1e-08f);
+        v_attn_wq_before * 0.95f + d_layer_attn_wq * d_layer_attn_wq * 0.050000000000000044f;
+    const float e = optimizer_m_layer_attn_wq / (math::sqrt(optimizer_v_layer_attn_wq) / t_3_value_4 + 1e-08f);
     m_attn_wq[i] = optimizer_m_layer_attn_wq;
     v_attn_wq[i] = optimizer_v_layer_attn_wq;
-    layer_attn_wq[i] = attn_wq_part[i] * t_14_value_2 - e * t_15_value_4;
+    layer_attn_wq[i] = attn_wq_part[i] * t_4_value_2 - e * t_5_value_4;
   }
   float *m_attn_wk /* [layer=2, embed=128, head=2, key=32] */ = r.state<float>(1884160);
   float *v_attn_wk /* [layer=2, embed=128, head=2, key=32] */ = r.state<float>(1949696);
@@ -1152,21 +1158,21 @@ void update(Rank &r, double lr) {
   float *layer_attn_wk /* [layer=2, embed=128, head=2, key=32] */ = r.work<float>(907264);
   // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
   const float scale_value_6 = scale[0];
-  const float t_13_value_5 = t_13[0];
-  const float t_14_value_3 = t_14[0];
-  const float t_15_value_5 = t_15[0];
+  const float t_3_value_5 = t_3[0];
+  const float t_4_value_3 = t_4[0];
+  const float t_5_value_5 = t_5[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 16384; ++i) {
     const float m_attn_wk_before = m_attn_wk[i];
     const float v_attn_wk_before = v_attn_wk[i];
-    const float dlayer_attn_wk = message_part_21[i] * scale_value_6;
-    const float optimizer_m_layer_attn_wk = m_attn_wk_before * 0.9f + dlayer_attn_wk * 0.09999999999999998f;
+    const float d_layer_attn_wk = d_attn_wk_3[i] * scale_value_6;
+    const float optimizer_m_layer_attn_wk = m_attn_wk_before * 0.9f + d_layer_attn_wk * 0.09999999999999998f;
     const float optimizer_v_layer_attn_wk =
-        v_attn_wk_before * 0.95f + dlayer_attn_wk * dlayer_attn_wk * 0.050000000000000044f;
-    const float e = optimizer_m_layer_attn_wk / (math::sqrt(optimizer_v_layer_attn_wk) / t_13_value_5 + 1e-08f);
+        v_attn_wk_before * 0.95f + d_layer_attn_wk * d_layer_attn_wk * 0.050000000000000044f;
+    const float e = optimizer_m_layer_attn_wk / (math::sqrt(optimizer_v_layer_attn_wk) / t_3_value_5 + 1e-08f);
     m_attn_wk[i] = optimizer_m_layer_attn_wk;
     v_attn_wk[i] = optimizer_v_layer_attn_wk;
-    layer_attn_wk[i] = attn_wk_part[i] * t_14_value_3 - e * t_15_value_5;
+    layer_attn_wk[i] = attn_wk_part[i] * t_4_value_3 - e * t_5_value_5;
   }
   float *m_attn_wv /* [layer=2, embed=128, head=2, key=32] */ = r.state<float>(2015232);
   float *v_attn_wv /* [layer=2, embed=128, head=2, key=32] */ = r.state<float>(2080768);
@@ -1175,21 +1181,21 @@ void update(Rank &r, double lr) {
   float *layer_attn_wv /* [layer=2, embed=128, head=2, key=32] */ = r.work<float>(972800);
   // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
   const float scale_value_7 = scale[0];
-  const float t_13_value_6 = t_13[0];
-  const float t_14_value_4 = t_14[0];
-  const float t_15_value_6 = t_15[0];
+  const float t_3_value_6 = t_3[0];
+  const float t_4_value_4 = t_4[0];
+  const float t_5_value_6 = t_5[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 16384; ++i) {
     const float m_attn_wv_before = m_attn_wv[i];
     const float v_attn_wv_before = v_attn_wv[i];
-    const float dlayer_attn_wv = message_part_22[i] * scale_value_7;
-    const float optimizer_m_layer_attn_wv = m_attn_wv_before * 0.9f + dlayer_attn_wv * 0.09999999999999998f;
+    const float d_layer_attn_wv = d_attn_wv_3[i] * scale_value_7;
+    const float optimizer_m_layer_attn_wv = m_attn_wv_before * 0.9f + d_layer_attn_wv * 0.09999999999999998f;
     const float optimizer_v_layer_attn_wv =
-        v_attn_wv_before * 0.95f + dlayer_attn_wv * dlayer_attn_wv * 0.050000000000000044f;
-    const float e = optimizer_m_layer_attn_wv / (math::sqrt(optimizer_v_layer_attn_wv) / t_13_value_6 + 1e-08f);
+        v_attn_wv_before * 0.95f + d_layer_attn_wv * d_layer_attn_wv * 0.050000000000000044f;
+    const float e = optimizer_m_layer_attn_wv / (math::sqrt(optimizer_v_layer_attn_wv) / t_3_value_6 + 1e-08f);
     m_attn_wv[i] = optimizer_m_layer_attn_wv;
     v_attn_wv[i] = optimizer_v_layer_attn_wv;
-    layer_attn_wv[i] = attn_wv_part[i] * t_14_value_4 - e * t_15_value_6;
+    layer_attn_wv[i] = attn_wv_part[i] * t_4_value_4 - e * t_5_value_6;
   }
   float *m_attn_wo /* [layer=2, head=2, key=32, embed=128] */ = r.state<float>(2146304);
   float *v_attn_wo /* [layer=2, head=2, key=32, embed=128] */ = r.state<float>(2211840);
@@ -1198,21 +1204,21 @@ void update(Rank &r, double lr) {
   float *layer_attn_wo /* [layer=2, head=2, key=32, embed=128] */ = r.work<float>(1038336);
   // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
   const float scale_value_8 = scale[0];
-  const float t_13_value_7 = t_13[0];
-  const float t_14_value_5 = t_14[0];
-  const float t_15_value_7 = t_15[0];
+  const float t_3_value_7 = t_3[0];
+  const float t_4_value_5 = t_4[0];
+  const float t_5_value_7 = t_5[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 16384; ++i) {
     const float m_attn_wo_before = m_attn_wo[i];
     const float v_attn_wo_before = v_attn_wo[i];
-    const float dlayer_attn_wo = message_part_23[i] * scale_value_8;
-    const float optimizer_m_layer_attn_wo = m_attn_wo_before * 0.9f + dlayer_attn_wo * 0.09999999999999998f;
+    const float d_layer_attn_wo = d_attn_wo_3[i] * scale_value_8;
+    const float optimizer_m_layer_attn_wo = m_attn_wo_before * 0.9f + d_layer_attn_wo * 0.09999999999999998f;
     const float optimizer_v_layer_attn_wo =
-        v_attn_wo_before * 0.95f + dlayer_attn_wo * dlayer_attn_wo * 0.050000000000000044f;
-    const float e = optimizer_m_layer_attn_wo / (math::sqrt(optimizer_v_layer_attn_wo) / t_13_value_7 + 1e-08f);
+        v_attn_wo_before * 0.95f + d_layer_attn_wo * d_layer_attn_wo * 0.050000000000000044f;
+    const float e = optimizer_m_layer_attn_wo / (math::sqrt(optimizer_v_layer_attn_wo) / t_3_value_7 + 1e-08f);
     m_attn_wo[i] = optimizer_m_layer_attn_wo;
     v_attn_wo[i] = optimizer_v_layer_attn_wo;
-    layer_attn_wo[i] = attn_wo_part[i] * t_14_value_5 - e * t_15_value_7;
+    layer_attn_wo[i] = attn_wo_part[i] * t_4_value_5 - e * t_5_value_7;
   }
   float *m_attn_bq /* [layer=2, head=2, key=32] */ = r.state<float>(2277376);
   float *v_attn_bq /* [layer=2, head=2, key=32] */ = r.state<float>(2277888);
@@ -1221,20 +1227,20 @@ void update(Rank &r, double lr) {
   float *layer_attn_bq_2 /* [layer=2, head=2, key=32] */ = r.work<float>(1119232);
   // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
   const float scale_value_9 = scale[0];
-  const float t_13_value_8 = t_13[0];
-  const float t_15_value_8 = t_15[0];
+  const float t_3_value_8 = t_3[0];
+  const float t_5_value_8 = t_5[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 128; ++i) {
     const float m_attn_bq_before = m_attn_bq[i];
     const float v_attn_bq_before = v_attn_bq[i];
-    const float dlayer_attn_bq = message_part_24[i] * scale_value_9;
-    const float optimizer_m_layer_attn_bq = m_attn_bq_before * 0.9f + dlayer_attn_bq * 0.09999999999999998f;
+    const float d_layer_attn_bq = d_attn_bq_3[i] * scale_value_9;
+    const float optimizer_m_layer_attn_bq = m_attn_bq_before * 0.9f + d_layer_attn_bq * 0.09999999999999998f;
     const float optimizer_v_layer_attn_bq =
-        v_attn_bq_before * 0.95f + dlayer_attn_bq * dlayer_attn_bq * 0.050000000000000044f;
-    const float e = optimizer_m_layer_attn_bq / (math::sqrt(optimizer_v_layer_attn_bq) / t_13_value_8 + 1e-08f);
+        v_attn_bq_before * 0.95f + d_layer_attn_bq * d_layer_attn_bq * 0.050000000000000044f;
+    const float e = optimizer_m_layer_attn_bq / (math::sqrt(optimizer_v_layer_attn_bq) / t_3_value_8 + 1e-08f);
     m_attn_bq[i] = optimizer_m_layer_attn_bq;
     v_attn_bq[i] = optimizer_v_layer_attn_bq;
-    layer_attn_bq_2[i] = layer_attn_bq[i] - e * t_15_value_8;
+    layer_attn_bq_2[i] = layer_attn_bq[i] - e * t_5_value_8;
   }
   float *m_attn_bk /* [layer=2, head=2, key=32] */ = r.state<float>(2278400);
   float *v_attn_bk /* [layer=2, head=2, key=32] */ = r.state<float>(2278912);
@@ -1243,20 +1249,20 @@ void update(Rank &r, double lr) {
   float *layer_attn_bk_2 /* [layer=2, head=2, key=32] */ = r.work<float>(1119744);
   // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
   const float scale_value_10 = scale[0];
-  const float t_13_value_9 = t_13[0];
-  const float t_15_value_9 = t_15[0];
+  const float t_3_value_9 = t_3[0];
+  const float t_5_value_9 = t_5[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 128; ++i) {
     const float m_attn_bk_before = m_attn_bk[i];
     const float v_attn_bk_before = v_attn_bk[i];
-    const float dlayer_attn_bk = message_part_25[i] * scale_value_10;
-    const float optimizer_m_layer_attn_bk = m_attn_bk_before * 0.9f + dlayer_attn_bk * 0.09999999999999998f;
+    const float d_layer_attn_bk = d_attn_bk_3[i] * scale_value_10;
+    const float optimizer_m_layer_attn_bk = m_attn_bk_before * 0.9f + d_layer_attn_bk * 0.09999999999999998f;
     const float optimizer_v_layer_attn_bk =
-        v_attn_bk_before * 0.95f + dlayer_attn_bk * dlayer_attn_bk * 0.050000000000000044f;
-    const float e = optimizer_m_layer_attn_bk / (math::sqrt(optimizer_v_layer_attn_bk) / t_13_value_9 + 1e-08f);
+        v_attn_bk_before * 0.95f + d_layer_attn_bk * d_layer_attn_bk * 0.050000000000000044f;
+    const float e = optimizer_m_layer_attn_bk / (math::sqrt(optimizer_v_layer_attn_bk) / t_3_value_9 + 1e-08f);
     m_attn_bk[i] = optimizer_m_layer_attn_bk;
     v_attn_bk[i] = optimizer_v_layer_attn_bk;
-    layer_attn_bk_2[i] = layer_attn_bk[i] - e * t_15_value_9;
+    layer_attn_bk_2[i] = layer_attn_bk[i] - e * t_5_value_9;
   }
   float *m_attn_bv /* [layer=2, head=2, key=32] */ = r.state<float>(2279424);
   float *v_attn_bv /* [layer=2, head=2, key=32] */ = r.state<float>(2279936);
@@ -1265,20 +1271,20 @@ void update(Rank &r, double lr) {
   float *layer_attn_bv_2 /* [layer=2, head=2, key=32] */ = r.work<float>(1120256);
   // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
   const float scale_value_11 = scale[0];
-  const float t_13_value_10 = t_13[0];
-  const float t_15_value_10 = t_15[0];
+  const float t_3_value_10 = t_3[0];
+  const float t_5_value_10 = t_5[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 128; ++i) {
     const float m_attn_bv_before = m_attn_bv[i];
     const float v_attn_bv_before = v_attn_bv[i];
-    const float dlayer_attn_bv = message_part_26[i] * scale_value_11;
-    const float optimizer_m_layer_attn_bv = m_attn_bv_before * 0.9f + dlayer_attn_bv * 0.09999999999999998f;
+    const float d_layer_attn_bv = d_attn_bv_3[i] * scale_value_11;
+    const float optimizer_m_layer_attn_bv = m_attn_bv_before * 0.9f + d_layer_attn_bv * 0.09999999999999998f;
     const float optimizer_v_layer_attn_bv =
-        v_attn_bv_before * 0.95f + dlayer_attn_bv * dlayer_attn_bv * 0.050000000000000044f;
-    const float e = optimizer_m_layer_attn_bv / (math::sqrt(optimizer_v_layer_attn_bv) / t_13_value_10 + 1e-08f);
+        v_attn_bv_before * 0.95f + d_layer_attn_bv * d_layer_attn_bv * 0.050000000000000044f;
+    const float e = optimizer_m_layer_attn_bv / (math::sqrt(optimizer_v_layer_attn_bv) / t_3_value_10 + 1e-08f);
     m_attn_bv[i] = optimizer_m_layer_attn_bv;
     v_attn_bv[i] = optimizer_v_layer_attn_bv;
-    layer_attn_bv_2[i] = layer_attn_bv[i] - e * t_15_value_10;
+    layer_attn_bv_2[i] = layer_attn_bv[i] - e * t_5_value_10;
   }
   float *m_attn_bo /* [layer=2, embed=128] */ = r.state<float>(2280448);
   float *v_attn_bo /* [layer=2, embed=128] */ = r.state<float>(2281472);
@@ -1287,20 +1293,20 @@ void update(Rank &r, double lr) {
   float *layer_attn_bo_2 /* [layer=2, embed=128] */ = r.work<float>(1116160);
   // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
   const float scale_value_12 = scale[0];
-  const float t_13_value_11 = t_13[0];
-  const float t_15_value_11 = t_15[0];
+  const float t_3_value_11 = t_3[0];
+  const float t_5_value_11 = t_5[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 256; ++i) {
     const float m_attn_bo_before = m_attn_bo[i];
     const float v_attn_bo_before = v_attn_bo[i];
-    const float dlayer_attn_bo = message_2_part_9[i] * scale_value_12;
-    const float optimizer_m_layer_attn_bo = m_attn_bo_before * 0.9f + dlayer_attn_bo * 0.09999999999999998f;
+    const float d_layer_attn_bo = message_2_part_9[i] * scale_value_12;
+    const float optimizer_m_layer_attn_bo = m_attn_bo_before * 0.9f + d_layer_attn_bo * 0.09999999999999998f;
     const float optimizer_v_layer_attn_bo =
-        v_attn_bo_before * 0.95f + dlayer_attn_bo * dlayer_attn_bo * 0.050000000000000044f;
-    const float e = optimizer_m_layer_attn_bo / (math::sqrt(optimizer_v_layer_attn_bo) / t_13_value_11 + 1e-08f);
+        v_attn_bo_before * 0.95f + d_layer_attn_bo * d_layer_attn_bo * 0.050000000000000044f;
+    const float e = optimizer_m_layer_attn_bo / (math::sqrt(optimizer_v_layer_attn_bo) / t_3_value_11 + 1e-08f);
     m_attn_bo[i] = optimizer_m_layer_attn_bo;
     v_attn_bo[i] = optimizer_v_layer_attn_bo;
-    layer_attn_bo_2[i] = layer_attn_bo[i] - e * t_15_value_11;
+    layer_attn_bo_2[i] = layer_attn_bo[i] - e * t_5_value_11;
   }
   float *m_layernorm_2_gamma /* [layer=2, embed=128] */ = r.state<float>(2282496);
   float *v_layernorm_2_gamma /* [layer=2, embed=128] */ = r.state<float>(2283520);
@@ -1309,22 +1315,22 @@ void update(Rank &r, double lr) {
   float *layer_layernorm_2_gamma_2 /* [layer=2, embed=128] */ = r.work<float>(1117184);
   // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
   const float scale_value_13 = scale[0];
-  const float t_13_value_12 = t_13[0];
-  const float t_15_value_12 = t_15[0];
+  const float t_3_value_12 = t_3[0];
+  const float t_5_value_12 = t_5[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 256; ++i) {
     const float m_layernorm_2_gamma_before = m_layernorm_2_gamma[i];
     const float v_layernorm_2_gamma_before = v_layernorm_2_gamma[i];
-    const float dlayer_layernorm_2_gamma = message_2_part_10[i] * scale_value_13;
+    const float d_layer_layernorm_2_gamma = message_2_part_10[i] * scale_value_13;
     const float optimizer_m_layer_layernorm_2_gamma =
-        m_layernorm_2_gamma_before * 0.9f + dlayer_layernorm_2_gamma * 0.09999999999999998f;
-    const float e = dlayer_layernorm_2_gamma * dlayer_layernorm_2_gamma * 0.050000000000000044f;
+        m_layernorm_2_gamma_before * 0.9f + d_layer_layernorm_2_gamma * 0.09999999999999998f;
+    const float e = d_layer_layernorm_2_gamma * d_layer_layernorm_2_gamma * 0.050000000000000044f;
     const float optimizer_v_layer_layernorm_2_gamma = v_layernorm_2_gamma_before * 0.95f + e;
-    const float e_2 = optimizer_m_layer_layernorm_2_gamma /
-        (math::sqrt(optimizer_v_layer_layernorm_2_gamma) / t_13_value_12 + 1e-08f);
+    const float e_2 =
+        optimizer_m_layer_layernorm_2_gamma / (math::sqrt(optimizer_v_layer_layernorm_2_gamma) / t_3_value_12 + 1e-08f);
     m_layernorm_2_gamma[i] = optimizer_m_layer_layernorm_2_gamma;
     v_layernorm_2_gamma[i] = optimizer_v_layer_layernorm_2_gamma;
-    layer_layernorm_2_gamma_2[i] = layer_layernorm_2_gamma[i] - e_2 * t_15_value_12;
+    layer_layernorm_2_gamma_2[i] = layer_layernorm_2_gamma[i] - e_2 * t_5_value_12;
   }
   float *m_layernorm_2_beta /* [layer=2, embed=128] */ = r.state<float>(2284544);
   float *v_layernorm_2_beta /* [layer=2, embed=128] */ = r.state<float>(2285568);
@@ -1333,22 +1339,22 @@ void update(Rank &r, double lr) {
   float *layer_layernorm_2_beta_2 /* [layer=2, embed=128] */ = r.work<float>(1118208);
   // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
   const float scale_value_14 = scale[0];
-  const float t_13_value_13 = t_13[0];
-  const float t_15_value_13 = t_15[0];
+  const float t_3_value_13 = t_3[0];
+  const float t_5_value_13 = t_5[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 256; ++i) {
     const float m_layernorm_2_beta_before = m_layernorm_2_beta[i];
     const float v_layernorm_2_beta_before = v_layernorm_2_beta[i];
-    const float dlayer_layernorm_2_beta = message_2_part_11[i] * scale_value_14;
+    const float d_layer_layernorm_2_beta = message_2_part_11[i] * scale_value_14;
     const float optimizer_m_layer_layernorm_2_beta =
-        m_layernorm_2_beta_before * 0.9f + dlayer_layernorm_2_beta * 0.09999999999999998f;
-    const float e = dlayer_layernorm_2_beta * dlayer_layernorm_2_beta * 0.050000000000000044f;
+        m_layernorm_2_beta_before * 0.9f + d_layer_layernorm_2_beta * 0.09999999999999998f;
+    const float e = d_layer_layernorm_2_beta * d_layer_layernorm_2_beta * 0.050000000000000044f;
     const float optimizer_v_layer_layernorm_2_beta = v_layernorm_2_beta_before * 0.95f + e;
     const float e_2 =
-        optimizer_m_layer_layernorm_2_beta / (math::sqrt(optimizer_v_layer_layernorm_2_beta) / t_13_value_13 + 1e-08f);
+        optimizer_m_layer_layernorm_2_beta / (math::sqrt(optimizer_v_layer_layernorm_2_beta) / t_3_value_13 + 1e-08f);
     m_layernorm_2_beta[i] = optimizer_m_layer_layernorm_2_beta;
     v_layernorm_2_beta[i] = optimizer_v_layer_layernorm_2_beta;
-    layer_layernorm_2_beta_2[i] = layer_layernorm_2_beta[i] - e_2 * t_15_value_13;
+    layer_layernorm_2_beta_2[i] = layer_layernorm_2_beta[i] - e_2 * t_5_value_13;
   }
   float *m_mlp_w1 /* [layer=2, embed=128, ff=256] */ = r.state<float>(2286592);
   float *v_mlp_w1 /* [layer=2, embed=128, ff=256] */ = r.state<float>(2548736);
@@ -1357,22 +1363,22 @@ void update(Rank &r, double lr) {
   float *mlp_w1_part_2 = mlp_w1 + part_of_layer * 32768;
   // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
   const float scale_value_15 = scale[0];
-  const float t_13_value_14 = t_13[0];
-  const float t_14_value_6 = t_14[0];
-  const float t_15_value_14 = t_15[0];
+  const float t_3_value_14 = t_3[0];
+  const float t_4_value_6 = t_4[0];
+  const float t_5_value_14 = t_5[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 65536; ++i) {
     const float m_mlp_w1_before = m_mlp_w1[i];
     const float v_mlp_w1_before = v_mlp_w1[i];
     const float mlp_w1_part_before = mlp_w1_part[i];
-    const float dlayer_mlp_w1 = repeat_16_part[i] * scale_value_15;
-    const float optimizer_m_layer_mlp_w1 = m_mlp_w1_before * 0.9f + dlayer_mlp_w1 * 0.09999999999999998f;
+    const float d_layer_mlp_w1 = d_mlp_w1_part_2[i] * scale_value_15;
+    const float optimizer_m_layer_mlp_w1 = m_mlp_w1_before * 0.9f + d_layer_mlp_w1 * 0.09999999999999998f;
     const float optimizer_v_layer_mlp_w1 =
-        v_mlp_w1_before * 0.95f + dlayer_mlp_w1 * dlayer_mlp_w1 * 0.050000000000000044f;
-    const float e = optimizer_m_layer_mlp_w1 / (math::sqrt(optimizer_v_layer_mlp_w1) / t_13_value_14 + 1e-08f);
+        v_mlp_w1_before * 0.95f + d_layer_mlp_w1 * d_layer_mlp_w1 * 0.050000000000000044f;
+    const float e = optimizer_m_layer_mlp_w1 / (math::sqrt(optimizer_v_layer_mlp_w1) / t_3_value_14 + 1e-08f);
     m_mlp_w1[i] = optimizer_m_layer_mlp_w1;
     v_mlp_w1[i] = optimizer_v_layer_mlp_w1;
-    mlp_w1_part_2[i] = mlp_w1_part_before * t_14_value_6 - e * t_15_value_14;
+    mlp_w1_part_2[i] = mlp_w1_part_before * t_4_value_6 - e * t_5_value_14;
   }
   // gpt_fortunes.ech:23  store optimizer over dp (layouts.ech:28): write of layer.mlp.w1 (gpt_fortunes.ech:23): 2 ranks
   all_gather(r, r.group(2), mlp_w1, mlp_w1_part_2, 65536, Algorithm::automatic, "gpt_fortunes.ech:23");
@@ -1383,20 +1389,20 @@ void update(Rank &r, double lr) {
   float *layer_mlp_b1_2 /* [layer=2, ff=256] */ = r.work<float>(1112064);
   // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
   const float scale_value_16 = scale[0];
-  const float t_13_value_15 = t_13[0];
-  const float t_15_value_15 = t_15[0];
+  const float t_3_value_15 = t_3[0];
+  const float t_5_value_15 = t_5[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 512; ++i) {
     const float m_mlp_b1_before = m_mlp_b1[i];
     const float v_mlp_b1_before = v_mlp_b1[i];
-    const float dlayer_mlp_b1 = message_part_30[i] * scale_value_16;
-    const float optimizer_m_layer_mlp_b1 = m_mlp_b1_before * 0.9f + dlayer_mlp_b1 * 0.09999999999999998f;
+    const float d_layer_mlp_b1 = d_mlp_b1_3[i] * scale_value_16;
+    const float optimizer_m_layer_mlp_b1 = m_mlp_b1_before * 0.9f + d_layer_mlp_b1 * 0.09999999999999998f;
     const float optimizer_v_layer_mlp_b1 =
-        v_mlp_b1_before * 0.95f + dlayer_mlp_b1 * dlayer_mlp_b1 * 0.050000000000000044f;
-    const float e = optimizer_m_layer_mlp_b1 / (math::sqrt(optimizer_v_layer_mlp_b1) / t_13_value_15 + 1e-08f);
+        v_mlp_b1_before * 0.95f + d_layer_mlp_b1 * d_layer_mlp_b1 * 0.050000000000000044f;
+    const float e = optimizer_m_layer_mlp_b1 / (math::sqrt(optimizer_v_layer_mlp_b1) / t_3_value_15 + 1e-08f);
     m_mlp_b1[i] = optimizer_m_layer_mlp_b1;
     v_mlp_b1[i] = optimizer_v_layer_mlp_b1;
-    layer_mlp_b1_2[i] = layer_mlp_b1[i] - e * t_15_value_15;
+    layer_mlp_b1_2[i] = layer_mlp_b1[i] - e * t_5_value_15;
   }
   float *m_mlp_w2 /* [layer=2, ff=256, embed=128] */ = r.state<float>(2814976);
   float *v_mlp_w2 /* [layer=2, ff=256, embed=128] */ = r.state<float>(3077120);
@@ -1405,22 +1411,22 @@ void update(Rank &r, double lr) {
   float *mlp_w2_part_2 = mlp_w2 + part_of_layer * 32768;
   // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
   const float scale_value_17 = scale[0];
-  const float t_13_value_16 = t_13[0];
-  const float t_14_value_7 = t_14[0];
-  const float t_15_value_16 = t_15[0];
+  const float t_3_value_16 = t_3[0];
+  const float t_4_value_7 = t_4[0];
+  const float t_5_value_16 = t_5[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 65536; ++i) {
     const float m_mlp_w2_before = m_mlp_w2[i];
     const float v_mlp_w2_before = v_mlp_w2[i];
     const float mlp_w2_part_before = mlp_w2_part[i];
-    const float dlayer_mlp_w2 = repeat_18_part[i] * scale_value_17;
-    const float optimizer_m_layer_mlp_w2 = m_mlp_w2_before * 0.9f + dlayer_mlp_w2 * 0.09999999999999998f;
+    const float d_layer_mlp_w2 = d_mlp_w2_part_2[i] * scale_value_17;
+    const float optimizer_m_layer_mlp_w2 = m_mlp_w2_before * 0.9f + d_layer_mlp_w2 * 0.09999999999999998f;
     const float optimizer_v_layer_mlp_w2 =
-        v_mlp_w2_before * 0.95f + dlayer_mlp_w2 * dlayer_mlp_w2 * 0.050000000000000044f;
-    const float e = optimizer_m_layer_mlp_w2 / (math::sqrt(optimizer_v_layer_mlp_w2) / t_13_value_16 + 1e-08f);
+        v_mlp_w2_before * 0.95f + d_layer_mlp_w2 * d_layer_mlp_w2 * 0.050000000000000044f;
+    const float e = optimizer_m_layer_mlp_w2 / (math::sqrt(optimizer_v_layer_mlp_w2) / t_3_value_16 + 1e-08f);
     m_mlp_w2[i] = optimizer_m_layer_mlp_w2;
     v_mlp_w2[i] = optimizer_v_layer_mlp_w2;
-    mlp_w2_part_2[i] = mlp_w2_part_before * t_14_value_7 - e * t_15_value_16;
+    mlp_w2_part_2[i] = mlp_w2_part_before * t_4_value_7 - e * t_5_value_16;
   }
   // gpt_fortunes.ech:23  store optimizer over dp (layouts.ech:28): write of layer.mlp.w2 (gpt_fortunes.ech:23): 2 ranks
   all_gather(r, r.group(2), mlp_w2, mlp_w2_part_2, 65536, Algorithm::automatic, "gpt_fortunes.ech:23");
@@ -1431,20 +1437,20 @@ void update(Rank &r, double lr) {
   float *layer_mlp_b2_2 /* [layer=2, embed=128] */ = r.work<float>(0);
   // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
   const float scale_value_18 = scale[0];
-  const float t_13_value_17 = t_13[0];
-  const float t_15_value_17 = t_15[0];
+  const float t_3_value_17 = t_3[0];
+  const float t_5_value_17 = t_5[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 256; ++i) {
     const float m_mlp_b2_before = m_mlp_b2[i];
     const float v_mlp_b2_before = v_mlp_b2[i];
-    const float dlayer_mlp_b2 = message_2_part_12[i] * scale_value_18;
-    const float optimizer_m_layer_mlp_b2 = m_mlp_b2_before * 0.9f + dlayer_mlp_b2 * 0.09999999999999998f;
+    const float d_layer_mlp_b2 = message_2_part_12[i] * scale_value_18;
+    const float optimizer_m_layer_mlp_b2 = m_mlp_b2_before * 0.9f + d_layer_mlp_b2 * 0.09999999999999998f;
     const float optimizer_v_layer_mlp_b2 =
-        v_mlp_b2_before * 0.95f + dlayer_mlp_b2 * dlayer_mlp_b2 * 0.050000000000000044f;
-    const float e = optimizer_m_layer_mlp_b2 / (math::sqrt(optimizer_v_layer_mlp_b2) / t_13_value_17 + 1e-08f);
+        v_mlp_b2_before * 0.95f + d_layer_mlp_b2 * d_layer_mlp_b2 * 0.050000000000000044f;
+    const float e = optimizer_m_layer_mlp_b2 / (math::sqrt(optimizer_v_layer_mlp_b2) / t_3_value_17 + 1e-08f);
     m_mlp_b2[i] = optimizer_m_layer_mlp_b2;
     v_mlp_b2[i] = optimizer_v_layer_mlp_b2;
-    layer_mlp_b2_2[i] = layer_mlp_b2[i] - e * t_15_value_17;
+    layer_mlp_b2_2[i] = layer_mlp_b2[i] - e * t_5_value_17;
   }
   float *m_layernorm_gamma /* [embed=64] */ = r.state<float>(3341312);
   float *v_layernorm_gamma /* [embed=64] */ = r.state<float>(3341568);
@@ -1453,20 +1459,21 @@ void update(Rank &r, double lr) {
   float *layernorm_gamma_4 /* [embed=64] */ = r.work<float>(1024);
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
   const float scale_value_19 = scale[0];
-  const float t_13_value_18 = t_13[0];
-  const float t_15_value_18 = t_15[0];
+  const float t_3_value_18 = t_3[0];
+  const float t_5_value_18 = t_5[0];
 #pragma GCC ivdep
   for (int64_t embed = 0; embed < 64; ++embed) {
     const float m_layernorm_gamma_before = m_layernorm_gamma[embed];
     const float v_layernorm_gamma_before = v_layernorm_gamma[embed];
-    const float dlayernorm_gamma = message_2_part_13[embed] * scale_value_19;
-    const float optimizer_m_layernorm_gamma = m_layernorm_gamma_before * 0.9f + dlayernorm_gamma * 0.09999999999999998f;
+    const float d_layernorm_gamma_7 = message_2_part_13[embed] * scale_value_19;
+    const float optimizer_m_layernorm_gamma =
+        m_layernorm_gamma_before * 0.9f + d_layernorm_gamma_7 * 0.09999999999999998f;
     const float optimizer_v_layernorm_gamma =
-        v_layernorm_gamma_before * 0.95f + dlayernorm_gamma * dlayernorm_gamma * 0.050000000000000044f;
-    const float e = optimizer_m_layernorm_gamma / (math::sqrt(optimizer_v_layernorm_gamma) / t_13_value_18 + 1e-08f);
+        v_layernorm_gamma_before * 0.95f + d_layernorm_gamma_7 * d_layernorm_gamma_7 * 0.050000000000000044f;
+    const float e = optimizer_m_layernorm_gamma / (math::sqrt(optimizer_v_layernorm_gamma) / t_3_value_18 + 1e-08f);
     m_layernorm_gamma[embed] = optimizer_m_layernorm_gamma;
     v_layernorm_gamma[embed] = optimizer_v_layernorm_gamma;
-    layernorm_gamma_4[embed] = layernorm_gamma_3[embed] - e * t_15_value_18;
+    layernorm_gamma_4[embed] = layernorm_gamma_3[embed] - e * t_5_value_18;
   }
   float *m_layernorm_beta /* [embed=64] */ = r.state<float>(3341824);
   float *v_layernorm_beta /* [embed=64] */ = r.state<float>(3342080);
@@ -1475,20 +1482,20 @@ void update(Rank &r, double lr) {
   float *layernorm_beta_4 /* [embed=64] */ = r.work<float>(1280);
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
   const float scale_value_20 = scale[0];
-  const float t_13_value_19 = t_13[0];
-  const float t_15_value_19 = t_15[0];
+  const float t_3_value_19 = t_3[0];
+  const float t_5_value_19 = t_5[0];
 #pragma GCC ivdep
   for (int64_t embed = 0; embed < 64; ++embed) {
     const float m_layernorm_beta_before = m_layernorm_beta[embed];
     const float v_layernorm_beta_before = v_layernorm_beta[embed];
-    const float dlayernorm_beta = message_2_part_14[embed] * scale_value_20;
-    const float optimizer_m_layernorm_beta = m_layernorm_beta_before * 0.9f + dlayernorm_beta * 0.09999999999999998f;
+    const float d_layernorm_beta_7 = message_2_part_14[embed] * scale_value_20;
+    const float optimizer_m_layernorm_beta = m_layernorm_beta_before * 0.9f + d_layernorm_beta_7 * 0.09999999999999998f;
     const float optimizer_v_layernorm_beta =
-        v_layernorm_beta_before * 0.95f + dlayernorm_beta * dlayernorm_beta * 0.050000000000000044f;
-    const float e = optimizer_m_layernorm_beta / (math::sqrt(optimizer_v_layernorm_beta) / t_13_value_19 + 1e-08f);
+        v_layernorm_beta_before * 0.95f + d_layernorm_beta_7 * d_layernorm_beta_7 * 0.050000000000000044f;
+    const float e = optimizer_m_layernorm_beta / (math::sqrt(optimizer_v_layernorm_beta) / t_3_value_19 + 1e-08f);
     m_layernorm_beta[embed] = optimizer_m_layernorm_beta;
     v_layernorm_beta[embed] = optimizer_v_layernorm_beta;
-    layernorm_beta_4[embed] = layernorm_beta_3[embed] - e * t_15_value_19;
+    layernorm_beta_4[embed] = layernorm_beta_3[embed] - e * t_5_value_19;
   }
   float *message_3 /* [message=70144] */ = r.work<float>(561152);
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
@@ -1496,238 +1503,238 @@ void update(Rank &r, double lr) {
   for (int64_t i = 0; i < 2048; ++i) {
     message_3[i] = wpe_2[i];
   }
-  float *layer_layernorm_gamma_3 = message_3 + 2048;
+  float *layernorm_gamma_5 = message_3 + 2048;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
 #pragma GCC ivdep
   for (int64_t i = 0; i < 256; ++i) {
-    layer_layernorm_gamma_3[i] = layer_layernorm_gamma_2[i];
+    layernorm_gamma_5[i] = layer_layernorm_gamma_2[i];
   }
-  float *layer_layernorm_beta_3 = message_3 + 2304;
+  float *layernorm_beta_5 = message_3 + 2304;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
 #pragma GCC ivdep
   for (int64_t i = 0; i < 256; ++i) {
-    layer_layernorm_beta_3[i] = layer_layernorm_beta_2[i];
+    layernorm_beta_5[i] = layer_layernorm_beta_2[i];
   }
-  float *layer_attn_wq_2 = message_3 + 2560;
+  float *attn_wq_2 = message_3 + 2560;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
 #pragma GCC ivdep
   for (int64_t i = 0; i < 16384; ++i) {
-    layer_attn_wq_2[i] = layer_attn_wq[i];
+    attn_wq_2[i] = layer_attn_wq[i];
   }
-  float *layer_attn_wk_2 = message_3 + 18944;
+  float *attn_wk_2 = message_3 + 18944;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
 #pragma GCC ivdep
   for (int64_t i = 0; i < 16384; ++i) {
-    layer_attn_wk_2[i] = layer_attn_wk[i];
+    attn_wk_2[i] = layer_attn_wk[i];
   }
-  float *layer_attn_wv_2 = message_3 + 35328;
+  float *attn_wv_2 = message_3 + 35328;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
 #pragma GCC ivdep
   for (int64_t i = 0; i < 16384; ++i) {
-    layer_attn_wv_2[i] = layer_attn_wv[i];
+    attn_wv_2[i] = layer_attn_wv[i];
   }
-  float *layer_attn_wo_2 = message_3 + 51712;
+  float *attn_wo_2 = message_3 + 51712;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
 #pragma GCC ivdep
   for (int64_t i = 0; i < 16384; ++i) {
-    layer_attn_wo_2[i] = layer_attn_wo[i];
+    attn_wo_2[i] = layer_attn_wo[i];
   }
-  float *layer_attn_bq_3 = message_3 + 68096;
+  float *attn_bq_2 = message_3 + 68096;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
 #pragma GCC ivdep
   for (int64_t i = 0; i < 128; ++i) {
-    layer_attn_bq_3[i] = layer_attn_bq_2[i];
+    attn_bq_2[i] = layer_attn_bq_2[i];
   }
-  float *layer_attn_bk_3 = message_3 + 68224;
+  float *attn_bk_2 = message_3 + 68224;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
 #pragma GCC ivdep
   for (int64_t i = 0; i < 128; ++i) {
-    layer_attn_bk_3[i] = layer_attn_bk_2[i];
+    attn_bk_2[i] = layer_attn_bk_2[i];
   }
-  float *layer_attn_bv_3 = message_3 + 68352;
+  float *attn_bv_2 = message_3 + 68352;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
 #pragma GCC ivdep
   for (int64_t i = 0; i < 128; ++i) {
-    layer_attn_bv_3[i] = layer_attn_bv_2[i];
+    attn_bv_2[i] = layer_attn_bv_2[i];
   }
-  float *layer_attn_bo_3 = message_3 + 68480;
+  float *attn_bo_2 = message_3 + 68480;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
 #pragma GCC ivdep
   for (int64_t i = 0; i < 256; ++i) {
-    layer_attn_bo_3[i] = layer_attn_bo_2[i];
+    attn_bo_2[i] = layer_attn_bo_2[i];
   }
-  float *layer_layernorm_2_gamma_3 = message_3 + 68736;
+  float *layernorm_2_gamma_2 = message_3 + 68736;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
 #pragma GCC ivdep
   for (int64_t i = 0; i < 256; ++i) {
-    layer_layernorm_2_gamma_3[i] = layer_layernorm_2_gamma_2[i];
+    layernorm_2_gamma_2[i] = layer_layernorm_2_gamma_2[i];
   }
-  float *layer_layernorm_2_beta_3 = message_3 + 68992;
+  float *layernorm_2_beta_2 = message_3 + 68992;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
 #pragma GCC ivdep
   for (int64_t i = 0; i < 256; ++i) {
-    layer_layernorm_2_beta_3[i] = layer_layernorm_2_beta_2[i];
+    layernorm_2_beta_2[i] = layer_layernorm_2_beta_2[i];
   }
-  float *layer_mlp_b1_3 = message_3 + 69248;
+  float *mlp_b1_2 = message_3 + 69248;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
 #pragma GCC ivdep
   for (int64_t i = 0; i < 512; ++i) {
-    layer_mlp_b1_3[i] = layer_mlp_b1_2[i];
+    mlp_b1_2[i] = layer_mlp_b1_2[i];
   }
-  float *layer_mlp_b2_3 = message_3 + 69760;
+  float *mlp_b2_2 = message_3 + 69760;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
 #pragma GCC ivdep
   for (int64_t i = 0; i < 256; ++i) {
-    layer_mlp_b2_3[i] = layer_mlp_b2_2[i];
+    mlp_b2_2[i] = layer_mlp_b2_2[i];
   }
-  float *layernorm_gamma_5 = message_3 + 70016;
+  float *layernorm_gamma_6 = message_3 + 70016;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
 #pragma GCC ivdep
   for (int64_t embed = 0; embed < 64; ++embed) {
-    layernorm_gamma_5[embed] = layernorm_gamma_4[embed];
+    layernorm_gamma_6[embed] = layernorm_gamma_4[embed];
   }
-  float *layernorm_beta_5 = message_3 + 70080;
+  float *layernorm_beta_6 = message_3 + 70080;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
 #pragma GCC ivdep
   for (int64_t embed = 0; embed < 64; ++embed) {
-    layernorm_beta_5[embed] = layernorm_beta_4[embed];
+    layernorm_beta_6[embed] = layernorm_beta_4[embed];
   }
-  float *gathered_10 /* [message=140288] */ = r.work<float>(0);
+  float *gathered /* [message=140288] */ = r.work<float>(0);
   // gpt_fortunes.ech:18  store optimizer over dp (layouts.ech:28): write of wpe (gpt_fortunes.ech:18), write of layer.l
-  all_gather(r, r.group(2), gathered_10, message_3, 70144, Algorithm::automatic, "gpt_fortunes.ech:18");
+  all_gather(r, r.group(2), gathered, message_3, 70144, Algorithm::automatic, "gpt_fortunes.ech:18");
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t v_dp = 0; v_dp < 2; ++v_dp) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < 2048; ++i) {
-      wpe[v_dp * 2048 + i] = gathered_10[v_dp * 70144 + i];
+      wpe[v_dp * 2048 + i] = gathered[v_dp * 70144 + i];
     }
   }
-  float *layer_layernorm_gamma_4 = gathered_10 + 2048;
+  float *layernorm_gamma_7 = gathered + 2048;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t v_dp = 0; v_dp < 2; ++v_dp) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < 256; ++i) {
-      layernorm_gamma_2[v_dp * 256 + i] = layer_layernorm_gamma_4[v_dp * 70144 + i];
+      layernorm_gamma_2[v_dp * 256 + i] = layernorm_gamma_7[v_dp * 70144 + i];
     }
   }
-  float *layer_layernorm_beta_4 = gathered_10 + 2304;
+  float *layernorm_beta_7 = gathered + 2304;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t v_dp = 0; v_dp < 2; ++v_dp) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < 256; ++i) {
-      layernorm_beta_2[v_dp * 256 + i] = layer_layernorm_beta_4[v_dp * 70144 + i];
+      layernorm_beta_2[v_dp * 256 + i] = layernorm_beta_7[v_dp * 70144 + i];
     }
   }
-  float *layer_attn_wq_3 = gathered_10 + 2560;
+  float *attn_wq_3 = gathered + 2560;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t v_dp = 0; v_dp < 2; ++v_dp) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < 16384; ++i) {
-      attn_wq[v_dp * 16384 + i] = layer_attn_wq_3[v_dp * 70144 + i];
+      attn_wq[v_dp * 16384 + i] = attn_wq_3[v_dp * 70144 + i];
     }
   }
-  float *layer_attn_wk_3 = gathered_10 + 18944;
+  float *attn_wk_3 = gathered + 18944;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t v_dp = 0; v_dp < 2; ++v_dp) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < 16384; ++i) {
-      attn_wk[v_dp * 16384 + i] = layer_attn_wk_3[v_dp * 70144 + i];
+      attn_wk[v_dp * 16384 + i] = attn_wk_3[v_dp * 70144 + i];
     }
   }
-  float *layer_attn_wv_3 = gathered_10 + 35328;
+  float *attn_wv_3 = gathered + 35328;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t v_dp = 0; v_dp < 2; ++v_dp) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < 16384; ++i) {
-      attn_wv[v_dp * 16384 + i] = layer_attn_wv_3[v_dp * 70144 + i];
+      attn_wv[v_dp * 16384 + i] = attn_wv_3[v_dp * 70144 + i];
     }
   }
-  float *layer_attn_wo_3 = gathered_10 + 51712;
+  float *attn_wo_3 = gathered + 51712;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t v_dp = 0; v_dp < 2; ++v_dp) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < 16384; ++i) {
-      attn_wo[v_dp * 16384 + i] = layer_attn_wo_3[v_dp * 70144 + i];
+      attn_wo[v_dp * 16384 + i] = attn_wo_3[v_dp * 70144 + i];
     }
   }
-  float *layer_attn_bq_4 = gathered_10 + 68096;
+  float *attn_bq_3 = gathered + 68096;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t v_dp = 0; v_dp < 2; ++v_dp) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < 128; ++i) {
-      attn_bq[v_dp * 128 + i] = layer_attn_bq_4[v_dp * 70144 + i];
+      attn_bq[v_dp * 128 + i] = attn_bq_3[v_dp * 70144 + i];
     }
   }
-  float *layer_attn_bk_4 = gathered_10 + 68224;
+  float *attn_bk_3 = gathered + 68224;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t v_dp = 0; v_dp < 2; ++v_dp) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < 128; ++i) {
-      attn_bk[v_dp * 128 + i] = layer_attn_bk_4[v_dp * 70144 + i];
+      attn_bk[v_dp * 128 + i] = attn_bk_3[v_dp * 70144 + i];
     }
   }
-  float *layer_attn_bv_4 = gathered_10 + 68352;
+  float *attn_bv_3 = gathered + 68352;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t v_dp = 0; v_dp < 2; ++v_dp) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < 128; ++i) {
-      attn_bv[v_dp * 128 + i] = layer_attn_bv_4[v_dp * 70144 + i];
+      attn_bv[v_dp * 128 + i] = attn_bv_3[v_dp * 70144 + i];
     }
   }
-  float *layer_attn_bo_4 = gathered_10 + 68480;
+  float *attn_bo_3 = gathered + 68480;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t v_dp = 0; v_dp < 2; ++v_dp) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < 256; ++i) {
-      attn_bo[v_dp * 256 + i] = layer_attn_bo_4[v_dp * 70144 + i];
+      attn_bo[v_dp * 256 + i] = attn_bo_3[v_dp * 70144 + i];
     }
   }
-  float *layer_layernorm_2_gamma_4 = gathered_10 + 68736;
+  float *layernorm_2_gamma_3 = gathered + 68736;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t v_dp = 0; v_dp < 2; ++v_dp) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < 256; ++i) {
-      layernorm_2_gamma[v_dp * 256 + i] = layer_layernorm_2_gamma_4[v_dp * 70144 + i];
+      layernorm_2_gamma[v_dp * 256 + i] = layernorm_2_gamma_3[v_dp * 70144 + i];
     }
   }
-  float *layer_layernorm_2_beta_4 = gathered_10 + 68992;
+  float *layernorm_2_beta_3 = gathered + 68992;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t v_dp = 0; v_dp < 2; ++v_dp) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < 256; ++i) {
-      layernorm_2_beta[v_dp * 256 + i] = layer_layernorm_2_beta_4[v_dp * 70144 + i];
+      layernorm_2_beta[v_dp * 256 + i] = layernorm_2_beta_3[v_dp * 70144 + i];
     }
   }
-  float *layer_mlp_b1_4 = gathered_10 + 69248;
+  float *mlp_b1_3 = gathered + 69248;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t v_dp = 0; v_dp < 2; ++v_dp) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < 512; ++i) {
-      mlp_b1[v_dp * 512 + i] = layer_mlp_b1_4[v_dp * 70144 + i];
+      mlp_b1[v_dp * 512 + i] = mlp_b1_3[v_dp * 70144 + i];
     }
   }
-  float *layer_mlp_b2_4 = gathered_10 + 69760;
+  float *mlp_b2_3 = gathered + 69760;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t v_dp = 0; v_dp < 2; ++v_dp) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < 256; ++i) {
-      mlp_b2[v_dp * 256 + i] = layer_mlp_b2_4[v_dp * 70144 + i];
+      mlp_b2[v_dp * 256 + i] = mlp_b2_3[v_dp * 70144 + i];
     }
   }
-  float *layernorm_gamma_6 = gathered_10 + 70016;
+  float *layernorm_gamma_8 = gathered + 70016;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t v_dp = 0; v_dp < 2; ++v_dp) {
 #pragma GCC ivdep
     for (int64_t embed = 0; embed < 64; ++embed) {
-      layernorm_gamma[v_dp * 64 + embed] = layernorm_gamma_6[v_dp * 70144 + embed];
+      layernorm_gamma[v_dp * 64 + embed] = layernorm_gamma_8[v_dp * 70144 + embed];
     }
   }
-  float *layernorm_beta_6 = gathered_10 + 70080;
+  float *layernorm_beta_8 = gathered + 70080;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t v_dp = 0; v_dp < 2; ++v_dp) {
 #pragma GCC ivdep
     for (int64_t embed = 0; embed < 64; ++embed) {
-      layernorm_beta[v_dp * 64 + embed] = layernorm_beta_6[v_dp * 70144 + embed];
+      layernorm_beta[v_dp * 64 + embed] = layernorm_beta_8[v_dp * 70144 + embed];
     }
   }
 }
@@ -1747,11 +1754,11 @@ void step(Rank &r, double lr) {
 
 /// Before the held-out samples.
 void evaluate_begin(Rank &r) {
-  double *repeat /* [] */ = r.work<double>(2097152);
+  double *map /* [] */ = r.work<double>(2097152);
   // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
-  fill(repeat, 1, 0.0);
-  double *repeat_2 /* [] */ = r.work<double>(2097216);
-  fill(repeat_2, 1, 0.0);
+  fill(map, 1, 0.0);
+  double *map_2 /* [] */ = r.work<double>(2097216);
+  fill(map_2, 1, 0.0);
 }
 
 /// For each batch of held-out samples.
@@ -1763,51 +1770,52 @@ void evaluate_batch(Rank &r) {
   const int64_t end_vocab = r.coordinate(1) * 128 + 128;
   // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
   gather_rows(gather, wte, tokens, 1024, 128, first_vocab, end_vocab);
-  float *own_part /* [message=65536] */ = r.work<float>(524288);
+  float *part /* [message=65536] */ = r.work<float>(524288);
   // gpt_fortunes.ech:20  split seq over tp (layouts.ech:28): add (gpt_fortunes.ech:20): 2 ranks, 0.52 MB
-  reduce_scatter_inner(r, r.group(0), own_part, gather, 16, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:20");
+  reduce_scatter_inner(r, r.group(0), part, gather, 16, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:20");
   float *wpe /* [seq=32, embed=128] */ = r.state<float>(65536);
   float *x /* [batch=16, seq=32, embed=128] */ = r.work<float>(1572864);
   // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
   for (int64_t batch = 0; batch < 16; ++batch) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < 4096; ++i) {
-      x[batch * 4096 + i] = own_part[batch * 4096 + i] + wpe[i];
+      x[batch * 4096 + i] = part[batch * 4096 + i] + wpe[i];
     }
   }
   for (int64_t layer = 0; layer < 4; ++layer) {
     float *normalize_2 /* [batch=16, seq=32, embed=128] */ = r.work<float>(524288);
-    float *normalize_3 /* [batch=16, seq=32] */ = r.work<float>(0);
+    float *rstd /* [batch=16, seq=32] */ = r.work<float>(0);
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
-    normalize(normalize_2, normalize_3, x, 512, 128, 1e-5);
+    normalize(normalize_2, rstd, x, 512, 128, 1e-5);
     float *layernorm_gamma_2 /* [layer=4, embed=128] */ = r.state<float>(81920);
     float *layernorm_gamma_2_layer = layernorm_gamma_2 + layer * 128;
     float *layernorm_beta_2 /* [layer=4, embed=128] */ = r.state<float>(83968);
     float *layernorm_beta_2_layer = layernorm_beta_2 + layer * 128;
-    float *t /* [batch=16, seq=32, embed=128] */ = r.work<float>(524288);
+    float *layernorm /* [batch=16, seq=32, embed=128] */ = r.work<float>(524288);
     for (int64_t i = 0; i < 512; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 128; ++embed) {
-        t[i * 128 + embed] =
+        layernorm[i * 128 + embed] =
             normalize_2[i * 128 + embed] * layernorm_gamma_2_layer[embed] + layernorm_beta_2_layer[embed];
       }
     }
-    float *gathered /* [batch=16, seq=64, embed=128] */ = r.work<float>(0);
+    float *layernorm_gathered /* [batch=16, seq=64, embed=128] */ = r.work<float>(0);
     // gpt_fortunes.ech:22  split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:22): 2 ranks, 0.52 MB
-    all_gather_inner(r, r.group(0), gathered, t, 16, 4096, Algorithm::automatic, "gpt_fortunes.ech:22");
+    all_gather_inner(r, r.group(0), layernorm_gathered, layernorm, 16, 4096, Algorithm::automatic,
+                     "gpt_fortunes.ech:22");
     float *q /* [batch=16, seq=64, head=2, key=32] */ = r.work<float>(524288);
     float *attn_wq /* [layer=4, embed=128, head=2, key=32] */ = r.state<float>(86016);
     float *attn_wq_layer = attn_wq + layer * 8192;
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
-    gemm(q, gathered, attn_wq_layer, 1024, 64, 128, Form::nn, 128, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(q, layernorm_gathered, attn_wq_layer, 1024, 64, 128, Form::nn, 128, 64, 64, 1.0, 0.0, Blas::onednn);
     float *k /* [batch=16, seq=64, head=2, key=32] */ = r.work<float>(786432);
     float *attn_wk /* [layer=4, embed=128, head=2, key=32] */ = r.state<float>(217088);
     float *attn_wk_layer = attn_wk + layer * 8192;
-    gemm(k, gathered, attn_wk_layer, 1024, 64, 128, Form::nn, 128, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(k, layernorm_gathered, attn_wk_layer, 1024, 64, 128, Form::nn, 128, 64, 64, 1.0, 0.0, Blas::onednn);
     float *v /* [batch=16, seq=64, head=2, key=32] */ = r.work<float>(1048576);
     float *attn_wv /* [layer=4, embed=128, head=2, key=32] */ = r.state<float>(348160);
     float *attn_wv_layer = attn_wv + layer * 8192;
-    gemm(v, gathered, attn_wv_layer, 1024, 64, 128, Form::nn, 128, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(v, layernorm_gathered, attn_wv_layer, 1024, 64, 128, Form::nn, 128, 64, 64, 1.0, 0.0, Blas::onednn);
     float *attn_bq /* [layer=4, head=2, key=32] */ = r.state<float>(610304);
     float *attn_bq_layer = attn_bq + layer * 64;
     float *q_2 /* [batch=16, seq=64, head=2, key=32] */ = r.work<float>(524288);
@@ -1858,111 +1866,112 @@ void evaluate_batch(Rank &r) {
         y_2[i * 128 + embed] = y[i * 128 + embed] + attn_bo_layer[embed] * static_cast<float>(counts);
       }
     }
-    float *own_part_2 /* [message=65536] */ = r.work<float>(524288);
+    float *y_part /* [message=65536] */ = r.work<float>(524288);
     // gpt_fortunes.ech:22  split seq over tp (layouts.ech:28): add (gpt_fortunes.ech:22): 2 ranks, 0.52 MB
-    reduce_scatter_inner(r, r.group(0), own_part_2, y_2, 16, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:22");
+    reduce_scatter_inner(r, r.group(0), y_part, y_2, 16, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:22");
     float *x_2 /* [batch=16, seq=32, embed=128] */ = r.work<float>(1835008);
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
 #pragma GCC ivdep
     for (int64_t i = 0; i < 65536; ++i) {
-      x_2[i] = x[i] + own_part_2[i];
+      x_2[i] = x[i] + y_part[i];
     }
-    float *normalize_4 /* [batch=16, seq=32, embed=128] */ = r.work<float>(0);
-    float *normalize_5 /* [batch=16, seq=32] */ = r.work<float>(262144);
+    float *normalize_3 /* [batch=16, seq=32, embed=128] */ = r.work<float>(0);
+    float *rstd_2 /* [batch=16, seq=32] */ = r.work<float>(262144);
     // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-    normalize(normalize_4, normalize_5, x_2, 512, 128, 1e-5);
+    normalize(normalize_3, rstd_2, x_2, 512, 128, 1e-5);
     float *layernorm_2_gamma /* [layer=4, embed=128] */ = r.state<float>(615424);
     float *layernorm_2_gamma_layer = layernorm_2_gamma + layer * 128;
     float *layernorm_2_beta /* [layer=4, embed=128] */ = r.state<float>(617472);
     float *layernorm_2_beta_layer = layernorm_2_beta + layer * 128;
-    float *t_2 /* [batch=16, seq=32, embed=128] */ = r.work<float>(0);
+    float *layernorm_2 /* [batch=16, seq=32, embed=128] */ = r.work<float>(0);
     for (int64_t i = 0; i < 512; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 128; ++embed) {
-        t_2[i * 128 + embed] =
-            normalize_4[i * 128 + embed] * layernorm_2_gamma_layer[embed] + layernorm_2_beta_layer[embed];
+        layernorm_2[i * 128 + embed] =
+            normalize_3[i * 128 + embed] * layernorm_2_gamma_layer[embed] + layernorm_2_beta_layer[embed];
       }
     }
-    float *gathered_2 /* [batch=16, seq=64, embed=128] */ = r.work<float>(1048576);
+    float *layernorm_gathered_2 /* [batch=16, seq=64, embed=128] */ = r.work<float>(1048576);
     // gpt_fortunes.ech:23  split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:23): 2 ranks, 0.52 MB
-    all_gather_inner(r, r.group(0), gathered_2, t_2, 16, 4096, Algorithm::automatic, "gpt_fortunes.ech:23");
+    all_gather_inner(r, r.group(0), layernorm_gathered_2, layernorm_2, 16, 4096, Algorithm::automatic,
+                     "gpt_fortunes.ech:23");
     float *dot /* [batch=16, seq=64, ff=256] */ = r.work<float>(0);
     float *mlp_w1 /* [layer=4, embed=128, ff=256] */ = r.state<float>(619520);
     float *mlp_w1_layer = mlp_w1 + layer * 32768;
     // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-    gemm(dot, gathered_2, mlp_w1_layer, 1024, 256, 128, Form::nn, 128, 256, 256, 1.0, 0.0, Blas::tiled);
+    gemm(dot, layernorm_gathered_2, mlp_w1_layer, 1024, 256, 128, Form::nn, 128, 256, 256, 1.0, 0.0, Blas::tiled);
     float *mlp_b1 /* [layer=4, ff=256] */ = r.state<float>(1143808);
     float *mlp_b1_layer = mlp_b1 + layer * 256;
-    float *t_3 /* [batch=16, seq=64, ff=256] */ = r.work<float>(0);
+    float *t /* [batch=16, seq=64, ff=256] */ = r.work<float>(0);
     for (int64_t i = 0; i < 1024; ++i) {
 #pragma GCC ivdep
       for (int64_t ff = 0; ff < 256; ++ff) {
-        t_3[i * 256 + ff] = math::gelu(dot[i * 256 + ff] + mlp_b1_layer[ff]);
+        t[i * 256 + ff] = math::gelu(dot[i * 256 + ff] + mlp_b1_layer[ff]);
       }
     }
     float *dot_2 /* [batch=16, seq=64, embed=128] */ = r.work<float>(1048576);
     float *mlp_w2 /* [layer=4, ff=256, embed=128] */ = r.state<float>(1147904);
     float *mlp_w2_layer = mlp_w2 + layer * 32768;
     // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-    gemm(dot_2, t_3, mlp_w2_layer, 1024, 128, 256, Form::nn, 256, 128, 128, 1.0, 0.0, Blas::tiled);
+    gemm(dot_2, t, mlp_w2_layer, 1024, 128, 256, Form::nn, 256, 128, 128, 1.0, 0.0, Blas::tiled);
     const double counts_2 = r.coordinate(1) == 0 ? 1.0 : 0.0;
     float *mlp_b2 /* [layer=4, embed=128] */ = r.state<float>(1672192);
     float *mlp_b2_layer = mlp_b2 + layer * 128;
-    float *t_4 /* [batch=16, seq=64, embed=128] */ = r.work<float>(1048576);
+    float *mlp /* [batch=16, seq=64, embed=128] */ = r.work<float>(1048576);
     for (int64_t i = 0; i < 1024; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 128; ++embed) {
-        t_4[i * 128 + embed] = dot_2[i * 128 + embed] + mlp_b2_layer[embed] * static_cast<float>(counts_2);
+        mlp[i * 128 + embed] = dot_2[i * 128 + embed] + mlp_b2_layer[embed] * static_cast<float>(counts_2);
       }
     }
-    float *own_part_3 /* [message=65536] */ = r.work<float>(0);
+    float *mlp_part /* [message=65536] */ = r.work<float>(0);
     // gpt_fortunes.ech:23  split seq over tp (layouts.ech:28): add (gpt_fortunes.ech:23): 2 ranks, 0.52 MB
-    reduce_scatter_inner(r, r.group(0), own_part_3, t_4, 16, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:23");
+    reduce_scatter_inner(r, r.group(0), mlp_part, mlp, 16, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:23");
     // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
 #pragma GCC ivdep
     for (int64_t i = 0; i < 65536; ++i) {
-      x[i] = x_2[i] + own_part_3[i];
+      x[i] = x_2[i] + mlp_part[i];
     }
   }
-  float *normalize_6 /* [batch=16, seq=32, embed=128] */ = r.work<float>(1572864);
-  float *normalize_7 /* [batch=16, seq=32] */ = r.work<float>(0);
+  float *normalize_2 /* [batch=16, seq=32, embed=128] */ = r.work<float>(1572864);
+  float *rstd /* [batch=16, seq=32] */ = r.work<float>(0);
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  normalize(normalize_6, normalize_7, x, 512, 128, 1e-5);
+  normalize(normalize_2, rstd, x, 512, 128, 1e-5);
   float *layernorm_gamma /* [embed=128] */ = r.state<float>(1674240);
   float *layernorm_beta /* [embed=128] */ = r.state<float>(1674752);
-  float *t_5 /* [batch=16, seq=32, embed=128] */ = r.work<float>(1572864);
+  float *layernorm /* [batch=16, seq=32, embed=128] */ = r.work<float>(1572864);
   for (int64_t i = 0; i < 512; ++i) {
 #pragma GCC ivdep
     for (int64_t embed = 0; embed < 128; ++embed) {
-      t_5[i * 128 + embed] = normalize_6[i * 128 + embed] * layernorm_gamma[embed] + layernorm_beta[embed];
+      layernorm[i * 128 + embed] = normalize_2[i * 128 + embed] * layernorm_gamma[embed] + layernorm_beta[embed];
     }
   }
-  float *gathered_3 /* [batch=16, seq=64, embed=128] */ = r.work<float>(0);
+  float *layernorm_gathered /* [batch=16, seq=64, embed=128] */ = r.work<float>(0);
   // gpt_fortunes.ech:25  split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:25): 2 ranks, 0.52 MB
-  all_gather_inner(r, r.group(0), gathered_3, t_5, 16, 4096, Algorithm::automatic, "gpt_fortunes.ech:25");
+  all_gather_inner(r, r.group(0), layernorm_gathered, layernorm, 16, 4096, Algorithm::automatic, "gpt_fortunes.ech:25");
   float *logits /* [batch=16, seq=64, vocab=128] */ = r.work<float>(524288);
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  gemm(logits, gathered_3, wte, 1024, 128, 128, Form::nt, 128, 128, 128, 1.0, 0.0, Blas::tiled);
-  float *cross_entropy_2 /* [batch=16, seq=64] */ = r.work<float>(8192);
+  gemm(logits, layernorm_gathered, wte, 1024, 128, 128, Form::nt, 128, 128, 128, 1.0, 0.0, Blas::tiled);
+  float *maximum /* [batch=16, seq=64] */ = r.work<float>(8192);
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  reduce_max(cross_entropy_2, logits, 1024, 128, 1);
+  reduce_max(maximum, logits, 1024, 128, 1);
   // gpt_fortunes.ech:27  split vocab over tp (layouts.ech:28): inside cross_entropy (gpt_fortunes.ech:27): 2 ranks, 409
-  all_reduce(r, r.group(0), cross_entropy_2, 1024, Max, Algorithm::automatic, "gpt_fortunes.ech:27");
-  float *sums /* [part=2, batch=16, seq=64] */ = r.work<float>(0);
-  float *picked = sums + 1024;
+  all_reduce(r, r.group(0), maximum, 1024, Max, Algorithm::automatic, "gpt_fortunes.ech:27");
+  float *message_2 /* [message=2048] */ = r.work<float>(0);
+  float *picked = message_2 + 1024;
   const int32_t *labels_2 /* [batch=16, seq=64] */ = r.input<int32_t>(14336);
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  cross_entropy_local(sums, picked, logits, cross_entropy_2, labels_2, 1024, 128, first_vocab);
+  cross_entropy_local(message_2, picked, logits, maximum, labels_2, 1024, 128, first_vocab);
   // gpt_fortunes.ech:27  split vocab over tp (layouts.ech:28): inside cross_entropy (gpt_fortunes.ech:27): 2 ranks, 819
-  all_reduce(r, r.group(0), sums, 2048, Sum, Algorithm::automatic, "gpt_fortunes.ech:27");
+  all_reduce(r, r.group(0), message_2, 2048, Sum, Algorithm::automatic, "gpt_fortunes.ech:27");
   float *cross_entropy /* [batch=16, seq=64] */ = r.work<float>(8192);
-  float *cross_entropy_3 /* [batch=16, seq=64] */ = r.work<float>(12288);
+  float *log_sum /* [batch=16, seq=64] */ = r.work<float>(12288);
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  cross_entropy_finish(cross_entropy, cross_entropy_3, sums, picked, 1024);
+  cross_entropy_finish(cross_entropy, log_sum, message_2, picked, 1024);
   const int64_t first_batch = r.coordinate(0) * 16;
   const int64_t part_of_seq = r.coordinate(1) * 32;
   float *cross_entropy_part = cross_entropy + part_of_seq;
-  float *t_6 /* [] */ = r.work<float>(40960);
+  float *t /* [] */ = r.work<float>(32768);
   double sum = 0;
   for (int64_t batch = 0; batch < 16; ++batch) {
     const bool e = static_cast<int32_t>(first_batch + batch) < static_cast<int32_t>(r.validSamples());
@@ -1973,47 +1982,49 @@ void evaluate_batch(Rank &r) {
     }
     sum += block;
   }
-  t_6[0] = static_cast<float>(sum);
-  float *largest /* [batch=16, seq=64] */ = r.work<float>(36864);
-  int32_t *argmax /* [batch=16, seq=64] */ = r.work<int32_t>(32768);
+  t[0] = static_cast<float>(sum);
+  float *largest /* [batch=16, seq=64] */ = r.work<float>(0);
+  int32_t *place /* [batch=16, seq=64] */ = r.work<int32_t>(4096);
   // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
-  max_with_index(largest, argmax, logits, 1024, 128, 1, first_vocab);
-  float *message_2 /* [part=2, batch=16, seq=64] */ = r.work<float>(16384);
+  max_with_index(largest, place, logits, 1024, 128, 1, first_vocab);
+  float *largest_2 /* [part=2, batch=16, seq=64] */ = r.work<float>(16384);
 #pragma GCC ivdep
   for (int64_t i = 0; i < 1024; ++i) {
-    message_2[i] = largest[i];
+    largest_2[i] = largest[i];
   }
-  float *message_2_part = message_2 + 1024;
+  float *largest_3 = largest_2 + 1024;
   // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
 #pragma GCC ivdep
   for (int64_t i = 0; i < 1024; ++i) {
-    message_2_part[i] = static_cast<float>(argmax[i]);
+    largest_3[i] = static_cast<float>(place[i]);
   }
-  float *gathered_4 /* [rank=2, part=2, batch=16, seq=64] */ = r.work<float>(0);
+  float *largest_of_all /* [rank=2, part=2, batch=16, seq=64] */ = r.work<float>(0);
   // gpt_fortunes.ech:28  split vocab over tp (layouts.ech:28): inside argmax (gpt_fortunes.ech:28): 2 ranks, 0.02 MB
-  all_gather(r, r.group(0), gathered_4, message_2, 2048, Algorithm::automatic, "gpt_fortunes.ech:28");
-  float *largest_of_all /* [rank=2, batch=16, seq=64] */ = r.work<float>(16384);
+  all_gather(r, r.group(0), largest_of_all, largest_2, 2048, Algorithm::automatic, "gpt_fortunes.ech:28");
+  float *values_of_all /* [rank=2, batch=16, seq=64] */ = r.work<float>(16384);
   // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
   for (int64_t rank = 0; rank < 2; ++rank) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < 1024; ++i) {
-      largest_of_all[rank * 1024 + i] = gathered_4[rank * 2048 + i];
+      values_of_all[rank * 1024 + i] = largest_of_all[rank * 2048 + i];
     }
   }
-  float *gathered_4_part = gathered_4 + 1024;
+  float *largest_of_all_part = largest_of_all + 1024;
   int32_t *places_of_all /* [rank=2, batch=16, seq=64] */ = r.work<int32_t>(24576);
   // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
   for (int64_t rank = 0; rank < 2; ++rank) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < 1024; ++i) {
-      places_of_all[rank * 1024 + i] = static_cast<int32_t>(gathered_4_part[rank * 2048 + i]);
+      places_of_all[rank * 1024 + i] = static_cast<int32_t>(largest_of_all_part[rank * 2048 + i]);
     }
   }
+  float *largest_4 /* [batch=16, seq=64] */ = r.work<float>(4096);
+  int32_t *argmax /* [batch=16, seq=64] */ = r.work<int32_t>(0);
   // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
-  combine_max_with_index(largest, argmax, largest_of_all, places_of_all, 2, 1024);
+  combine_max_with_index(largest_4, argmax, values_of_all, places_of_all, 2, 1024);
   int32_t *argmax_part = argmax + part_of_seq;
   const int32_t *labels /* [batch=16, seq=32] */ = r.input<int32_t>(12288);
-  float *t_7 /* [] */ = r.work<float>(36864);
+  float *t_2 /* [] */ = r.work<float>(4096);
   // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
   double sum_2 = 0;
@@ -2026,34 +2037,33 @@ void evaluate_batch(Rank &r) {
     }
     sum_2 += block;
   }
-  t_7[0] = static_cast<float>(sum_2);
-  double *repeat /* [] */ = r.work<double>(2097152);
+  t_2[0] = static_cast<float>(sum_2);
+  double *map /* [] */ = r.work<double>(2097152);
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  repeat[0] += static_cast<double>(t_6[0]);
-  double *repeat_2 /* [] */ = r.work<double>(2097216);
+  map[0] += static_cast<double>(t[0]);
+  double *map_2 /* [] */ = r.work<double>(2097216);
   // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
-  repeat_2[0] += static_cast<double>(t_7[0]);
+  map_2[0] += static_cast<double>(t_2[0]);
 }
 
 /// Metrics of all held-out samples.
 void evaluate_end(Rank &r) {
-  const double number_3 = static_cast<double>(r.sampleCount());
-  double *repeat /* [] */ = r.work<double>(2097152);
-  double *repeat_2 /* [] */ = r.work<double>(2097216);
+  const double number = static_cast<double>(r.sampleCount());
+  double *map /* [] */ = r.work<double>(2097152);
+  double *map_2 /* [] */ = r.work<double>(2097216);
   float *message /* [message=2] */ = r.work<float>(0);
   float *message_part = message + 1;
   // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  const float e = static_cast<float>(number_3) * 64.0f;
-  message[0] = static_cast<float>(repeat[0]) / e;
-  message_part[0] = static_cast<float>(repeat_2[0]) / e;
+  const float e = static_cast<float>(number) * 64.0f;
+  message[0] = static_cast<float>(map[0]) / e;
+  message_part[0] = static_cast<float>(map_2[0]) / e;
   // gpt_fortunes.ech:27  split batch over dp (layouts.ech:28), split head, ff, vocab, seq over tp (layouts.ech:28): rep
   all_reduce(r, r.group(1), message, 2, Sum, Algorithm::automatic, "gpt_fortunes.ech:27");
   // gpt_fortunes.ech:27  loss
   r.report(0, message[0]);
-  float *message_part_3 = message + 1;
   // gpt_fortunes.ech:28  accuracy
-  r.report(2, message_part_3[0]);
+  r.report(2, message_part[0]);
 }
 
 /// What the training loop, snapshots and logs know of the program. Tables only: optimising them takes long and gains

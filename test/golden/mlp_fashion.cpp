@@ -56,11 +56,11 @@ void forward(Rank &r) {
     }
   }
   float *cross_entropy_2 /* [batch=64] */ = r.work<float>(439872);
-  float *cross_entropy_3 /* [batch=64] */ = r.work<float>(440128);
-  float *cross_entropy_4 /* [batch=64] */ = r.work<float>(440384);
+  float *shift /* [batch=64] */ = r.work<float>(440128);
+  float *log_sum /* [batch=64] */ = r.work<float>(440384);
   const int32_t *label /* [batch=64] */ = r.input<int32_t>(200704);
   // mlp_fashion.ech:19  loss mean(cross_entropy(logits, label, over = class))
-  cross_entropy(cross_entropy_2, cross_entropy_3, cross_entropy_4, y_2, label, 64, 10);
+  cross_entropy(cross_entropy_2, shift, log_sum, y_2, label, 64, 10);
   float *reduce /* [] */ = r.work<float>(440640);
   reduce_sum(reduce, cross_entropy_2, 1, 64, 1);
   float *t /* [] */ = r.work<float>(440640);
@@ -73,53 +73,53 @@ void forward(Rank &r) {
 
 void backward(Rank &r) {
   float *y_2 /* [batch=64, class=10] */ = r.work<float>(472640);
-  float *cross_entropy_3 /* [batch=64] */ = r.work<float>(440128);
-  float *cross_entropy_4 /* [batch=64] */ = r.work<float>(440384);
+  float *shift /* [batch=64] */ = r.work<float>(440128);
+  float *log_sum /* [batch=64] */ = r.work<float>(440384);
   const int32_t *label /* [batch=64] */ = r.input<int32_t>(200704);
-  float *d_dy /* [batch=64, class=10] */ = r.work<float>(472640);
+  float *d_y /* [batch=64, class=10] */ = r.work<float>(472640);
   float *message /* [message=101770] */ = r.work<float>(0);
   // mlp_fashion.ech:17  logits = nn.linear(h, hidden, class) as head
   // mlp_fashion.ech:19  loss mean(cross_entropy(logits, label, over = class))
   fill(message, 10, 0.0f);
   const float e = 1.0f / 128.0f;
   for (int64_t batch = 0; batch < 64; ++batch) {
-    const float cross_entropy_3_batch = cross_entropy_3[batch];
-    const float cross_entropy_4_batch = cross_entropy_4[batch];
+    const float shift_batch = shift[batch];
+    const float log_sum_batch = log_sum[batch];
     const int32_t label_batch = label[batch];
 #pragma GCC ivdep
     for (int64_t class_ = 0; class_ < 10; ++class_) {
       const float y_2_before = y_2[batch * 10 + class_];
-      const float e_2 = math::exp(y_2_before - cross_entropy_3_batch - cross_entropy_4_batch) -
+      const float e_2 = math::exp(y_2_before - shift_batch - log_sum_batch) -
           (static_cast<int32_t>(class_) == label_batch ? 1.0f : 0.0f);
-      const float dy = e_2 * e;
-      d_dy[batch * 10 + class_] = dy;
-      message[class_] += dy;
+      const float d_y_2 = e_2 * e;
+      d_y[batch * 10 + class_] = d_y_2;
+      message[class_] += d_y_2;
     }
   }
-  float *d_dh /* [batch=64, hidden=128] */ = r.work<float>(439872);
+  float *d_h /* [batch=64, hidden=128] */ = r.work<float>(439872);
   float *head_w /* [hidden=128, class=10] */ = r.state<float>(401920);
   // mlp_fashion.ech:17  logits = nn.linear(h, hidden, class) as head
-  gemm(d_dh, d_dy, head_w, 64, 128, 10, Form::nt, 10, 10, 128, 1.0, 0.0, Blas::onednn);
-  float *dhead_w = message + 10;
+  gemm(d_h, d_y, head_w, 64, 128, 10, Form::nt, 10, 10, 128, 1.0, 0.0, Blas::onednn);
+  float *d_head_w = message + 10;
   float *h /* [batch=64, hidden=128] */ = r.work<float>(407104);
-  gemm(dhead_w, h, d_dy, 128, 10, 64, Form::tn, 128, 10, 10, 1.0, 0.0, Blas::onednn);
+  gemm(d_head_w, h, d_y, 128, 10, 64, Form::tn, 128, 10, 10, 1.0, 0.0, Blas::onednn);
   float *t_2 /* [batch=64, hidden=128] */ = r.work<float>(407104);
-  float *db1 = message + 1290;
+  float *d_b1 = message + 1290;
   // mlp_fashion.ech:16  h = relu(dot(image, w1, over = (row, column)) + b1)
-  fill(db1, 128, 0.0f);
+  fill(d_b1, 128, 0.0f);
   for (int64_t batch = 0; batch < 64; ++batch) {
 #pragma GCC ivdep
     for (int64_t hidden = 0; hidden < 128; ++hidden) {
       const float h_before = h[batch * 128 + hidden];
-      const float e_2 = math::select(h_before > 0.0f, d_dh[batch * 128 + hidden], 0.0f);
+      const float e_2 = math::select(h_before > 0.0f, d_h[batch * 128 + hidden], 0.0f);
       t_2[batch * 128 + hidden] = e_2;
-      db1[hidden] += e_2;
+      d_b1[hidden] += e_2;
     }
   }
-  float *dw1 = message + 1418;
+  float *d_w1 = message + 1418;
   const float *image /* [batch=64, row=28, column=28] */ = r.input<float>(0);
   // mlp_fashion.ech:16  h = relu(dot(image, w1, over = (row, column)) + b1)
-  gemm(dw1, image, t_2, 784, 128, 64, Form::tn, 784, 128, 128, 1.0, 0.0, Blas::tiled);
+  gemm(d_w1, image, t_2, 784, 128, 64, Form::tn, 784, 128, 128, 1.0, 0.0, Blas::tiled);
 }
 
 void update(Rank &r, double lr) {
@@ -129,14 +129,14 @@ void update(Rank &r, double lr) {
   double *sum_of_squares /* [] */ = r.work<double>(407104);
   // mlp_fashion.ech:4  model MLP(width = 128) {
   fill(sum_of_squares, 1, 0.0);
-  float *dw1_3 = message + 1418;
-  add_squares(sum_of_squares, dw1_3, 100352);
+  float *d_w1 = message + 1418;
+  add_squares(sum_of_squares, d_w1, 100352);
   r.watch("w1", sum_of_squares);
-  float *db1_3 = message + 1290;
-  add_squares(sum_of_squares, db1_3, 128);
+  float *d_b1 = message + 1290;
+  add_squares(sum_of_squares, d_b1, 128);
   r.watch("b1", sum_of_squares);
-  float *dhead_w_3 = message + 10;
-  add_squares(sum_of_squares, dhead_w_3, 1280);
+  float *d_head_w = message + 10;
+  add_squares(sum_of_squares, d_head_w, 1280);
   r.watch("head.w", sum_of_squares);
   add_squares(sum_of_squares, message, 10);
   r.watch("head.b", sum_of_squares);
@@ -153,7 +153,7 @@ void update(Rank &r, double lr) {
   for (int64_t i = 0; i < 100352; ++i) {
     const float momentum_w1_before = momentum_w1[i];
     const float w1_before = w1[i];
-    const float optimizer_momentum_w1 = momentum_w1_before * 0.9f + dw1_3[i];
+    const float optimizer_momentum_w1 = momentum_w1_before * 0.9f + d_w1[i];
     momentum_w1[i] = optimizer_momentum_w1;
     w1[i] = w1_before - optimizer_momentum_w1 * static_cast<float>(lr);
   }
@@ -164,7 +164,7 @@ void update(Rank &r, double lr) {
   for (int64_t hidden = 0; hidden < 128; ++hidden) {
     const float momentum_b1_before = momentum_b1[hidden];
     const float b1_before = b1[hidden];
-    const float optimizer_momentum_b1 = momentum_b1_before * 0.9f + db1_3[hidden];
+    const float optimizer_momentum_b1 = momentum_b1_before * 0.9f + d_b1[hidden];
     momentum_b1[hidden] = optimizer_momentum_b1;
     b1[hidden] = b1_before - optimizer_momentum_b1 * static_cast<float>(lr);
   }
@@ -175,7 +175,7 @@ void update(Rank &r, double lr) {
   for (int64_t i = 0; i < 1280; ++i) {
     const float momentum_head_w_before = momentum_head_w[i];
     const float head_w_before = head_w[i];
-    const float optimizer_momentum_head_w = momentum_head_w_before * 0.9f + dhead_w_3[i];
+    const float optimizer_momentum_head_w = momentum_head_w_before * 0.9f + d_head_w[i];
     momentum_head_w[i] = optimizer_momentum_head_w;
     head_w[i] = head_w_before - optimizer_momentum_head_w * static_cast<float>(lr);
   }
@@ -201,11 +201,11 @@ void step(Rank &r, double lr) {
 
 /// Before the held-out samples.
 void evaluate_begin(Rank &r) {
-  double *repeat /* [] */ = r.work<double>(35328);
+  double *map /* [] */ = r.work<double>(35328);
   // mlp_fashion.ech:4  model MLP(width = 128) {
-  fill(repeat, 1, 0.0);
-  double *repeat_2 /* [] */ = r.work<double>(35392);
-  fill(repeat_2, 1, 0.0);
+  fill(map, 1, 0.0);
+  double *map_2 /* [] */ = r.work<double>(35392);
+  fill(map_2, 1, 0.0);
 }
 
 /// For each batch of held-out samples.
@@ -236,11 +236,11 @@ void evaluate_batch(Rank &r) {
     }
   }
   float *cross_entropy_2 /* [batch=64] */ = r.work<float>(0);
-  float *cross_entropy_3 /* [batch=64] */ = r.work<float>(256);
-  float *cross_entropy_4 /* [batch=64] */ = r.work<float>(512);
+  float *shift /* [batch=64] */ = r.work<float>(256);
+  float *log_sum /* [batch=64] */ = r.work<float>(512);
   const int32_t *label /* [batch=64] */ = r.input<int32_t>(200704);
   // mlp_fashion.ech:19  loss mean(cross_entropy(logits, label, over = class))
-  cross_entropy(cross_entropy_2, cross_entropy_3, cross_entropy_4, y_2, label, 64, 10);
+  cross_entropy(cross_entropy_2, shift, log_sum, y_2, label, 64, 10);
   const int64_t first_batch = r.coordinate(0) * 64;
   float *t /* [] */ = r.work<float>(256);
   float sum = 0;
@@ -263,33 +263,32 @@ void evaluate_batch(Rank &r) {
     sum_2 += math::select(e, argmax_2[batch] == label[batch] ? 1.0f : 0.0f, 0.0f);
   }
   t_2[0] = sum_2;
-  double *repeat /* [] */ = r.work<double>(35328);
+  double *map /* [] */ = r.work<double>(35328);
   // mlp_fashion.ech:19  loss mean(cross_entropy(logits, label, over = class))
-  repeat[0] += static_cast<double>(t[0]);
-  double *repeat_2 /* [] */ = r.work<double>(35392);
+  map[0] += static_cast<double>(t[0]);
+  double *map_2 /* [] */ = r.work<double>(35392);
   // mlp_fashion.ech:20  metric accuracy = mean(argmax(logits, over = class) == label)
-  repeat_2[0] += static_cast<double>(t_2[0]);
+  map_2[0] += static_cast<double>(t_2[0]);
 }
 
 /// Metrics of all held-out samples.
 void evaluate_end(Rank &r) {
-  const double number_3 = static_cast<double>(r.sampleCount());
-  double *repeat /* [] */ = r.work<double>(35328);
+  const double number = static_cast<double>(r.sampleCount());
+  double *map /* [] */ = r.work<double>(35328);
   float *message /* [message=2] */ = r.work<float>(0);
   // mlp_fashion.ech:19  loss mean(cross_entropy(logits, label, over = class))
-  message[0] = static_cast<float>(repeat[0]) / static_cast<float>(number_3);
-  const double number_4 = static_cast<double>(r.sampleCount());
-  double *repeat_2 /* [] */ = r.work<double>(35392);
+  message[0] = static_cast<float>(map[0]) / static_cast<float>(number);
+  const double number_2 = static_cast<double>(r.sampleCount());
+  double *map_2 /* [] */ = r.work<double>(35392);
   float *message_part = message + 1;
   // mlp_fashion.ech:20  metric accuracy = mean(argmax(logits, over = class) == label)
-  message_part[0] = static_cast<float>(repeat_2[0]) / static_cast<float>(number_4);
+  message_part[0] = static_cast<float>(map_2[0]) / static_cast<float>(number_2);
   // mlp_fashion.ech:19  split batch over dp (mlp_fashion.ech:33): report of loss (mlp_fashion.ech:19), report of accura
   all_reduce(r, r.group(0), message, 2, Sum, Algorithm::automatic, "mlp_fashion.ech:19");
   // mlp_fashion.ech:19  loss
   r.report(0, message[0]);
-  float *message_part_3 = message + 1;
   // mlp_fashion.ech:20  accuracy
-  r.report(2, message_part_3[0]);
+  r.report(2, message_part[0]);
 }
 
 /// What the training loop, snapshots and logs know of the program. Tables only: optimising them takes long and gains

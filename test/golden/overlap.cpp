@@ -78,12 +78,12 @@ double learning_rate(int64_t) { return 0.001; }
 
 /// Collectives under way from one function to the next.
 struct Messages {
-  Ticket all_reduce_of_d_repeat_6[2];
-  Ticket all_reduce_of_d_repeat_5[2];
-  Ticket all_reduce_of_d_repeat_4[2];
-  Ticket all_reduce_of_d_repeat_3[2];
-  Ticket all_reduce_of_d_repeat_2[2];
-  Ticket all_reduce_of_d_repeat[2];
+  Ticket all_reduce_of_d_mlp_w2[2];
+  Ticket all_reduce_of_d_mlp_w1[2];
+  Ticket all_reduce_of_d_attn_wo[2];
+  Ticket all_reduce_of_d_attn_wv[2];
+  Ticket all_reduce_of_d_attn_wk[2];
+  Ticket all_reduce_of_d_attn_wq[2];
 };
 
 void forward(Rank &r) {
@@ -101,84 +101,84 @@ void forward(Rank &r) {
     }
   }
   for (int64_t layer = 0; layer < 2; ++layer) {
-    float *repeat_13 /* [layer=2, batch=8, seq=64, embed=128] */ = r.work<float>(8912896);
-    float *repeat_13_layer = repeat_13 + layer * 65536;
-    float *repeat_14 /* [layer=2, batch=8, seq=64] */ = r.work<float>(11896832);
-    float *repeat_14_layer = repeat_14 + layer * 512;
+    float *normalize_3 /* [layer=2, batch=8, seq=64, embed=128] */ = r.work<float>(8912896);
+    float *normalize_3_layer = normalize_3 + layer * 65536;
+    float *rstd_2 /* [layer=2, batch=8, seq=64] */ = r.work<float>(11896832);
+    float *rstd_2_layer = rstd_2 + layer * 512;
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
-    normalize(repeat_13_layer, repeat_14_layer, x, 512, 128, 1e-5);
+    normalize(normalize_3_layer, rstd_2_layer, x, 512, 128, 1e-5);
     float *layernorm_gamma_2 /* [layer=2, embed=128] */ = r.state<float>(163840);
     float *layernorm_gamma_2_layer = layernorm_gamma_2 + layer * 128;
     float *layernorm_beta_2 /* [layer=2, embed=128] */ = r.state<float>(164864);
     float *layernorm_beta_2_layer = layernorm_beta_2 + layer * 128;
-    float *repeat_12 /* [layer=2, batch=8, seq=64, embed=128] */ = r.work<float>(8388608);
-    float *repeat_12_layer = repeat_12 + layer * 65536;
+    float *layernorm_2 /* [layer=2, batch=8, seq=64, embed=128] */ = r.work<float>(8388608);
+    float *layernorm_2_layer = layernorm_2 + layer * 65536;
     for (int64_t i = 0; i < 512; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 128; ++embed) {
-        repeat_12_layer[i * 128 + embed] =
-            repeat_13_layer[i * 128 + embed] * layernorm_gamma_2_layer[embed] + layernorm_beta_2_layer[embed];
+        layernorm_2_layer[i * 128 + embed] =
+            normalize_3_layer[i * 128 + embed] * layernorm_gamma_2_layer[embed] + layernorm_beta_2_layer[embed];
       }
     }
-    float *q /* [batch=8, seq=64, head=4, key=32] */ = r.work<float>(4194304);
+    float *q_2 /* [batch=8, seq=64, head=4, key=32] */ = r.work<float>(4194304);
     float *attn_wq /* [layer=2, embed=128, head=4, key=32] */ = r.state<float>(165888);
     float *attn_wq_layer = attn_wq + layer * 16384;
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
-    gemm(q, repeat_12_layer, attn_wq_layer, 512, 128, 128, Form::nn, 128, 128, 128, 1.0, 0.0, Blas::tiled);
+    gemm(q_2, layernorm_2_layer, attn_wq_layer, 512, 128, 128, Form::nn, 128, 128, 128, 1.0, 0.0, Blas::tiled);
     float *k /* [batch=8, seq=64, head=4, key=32] */ = r.work<float>(4456448);
     float *attn_wk /* [layer=2, embed=128, head=4, key=32] */ = r.state<float>(296960);
     float *attn_wk_layer = attn_wk + layer * 16384;
-    gemm(k, repeat_12_layer, attn_wk_layer, 512, 128, 128, Form::nn, 128, 128, 128, 1.0, 0.0, Blas::tiled);
+    gemm(k, layernorm_2_layer, attn_wk_layer, 512, 128, 128, Form::nn, 128, 128, 128, 1.0, 0.0, Blas::tiled);
     float *v /* [batch=8, seq=64, head=4, key=32] */ = r.work<float>(4718592);
     float *attn_wv /* [layer=2, embed=128, head=4, key=32] */ = r.state<float>(428032);
     float *attn_wv_layer = attn_wv + layer * 16384;
-    gemm(v, repeat_12_layer, attn_wv_layer, 512, 128, 128, Form::nn, 128, 128, 128, 1.0, 0.0, Blas::tiled);
+    gemm(v, layernorm_2_layer, attn_wv_layer, 512, 128, 128, Form::nn, 128, 128, 128, 1.0, 0.0, Blas::tiled);
     float *attn_bq /* [layer=2, head=4, key=32] */ = r.state<float>(690176);
     float *attn_bq_layer = attn_bq + layer * 128;
-    float *repeat_7 /* [layer=2, batch=8, seq=64, head=4, key=32] */ = r.work<float>(6815744);
-    float *repeat_7_layer = repeat_7 + layer * 65536;
+    float *q /* [layer=2, batch=8, seq=64, head=4, key=32] */ = r.work<float>(6815744);
+    float *q_layer = q + layer * 65536;
     for (int64_t i = 0; i < 512; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 128; ++i_2) {
-        repeat_7_layer[i * 128 + i_2] = q[i * 128 + i_2] + attn_bq_layer[i_2];
+        q_layer[i * 128 + i_2] = q_2[i * 128 + i_2] + attn_bq_layer[i_2];
       }
     }
     float *attn_bk /* [layer=2, head=4, key=32] */ = r.state<float>(691200);
     float *attn_bk_layer = attn_bk + layer * 128;
-    float *repeat_8 /* [layer=2, batch=8, past=64, head=4, key=32] */ = r.work<float>(7340032);
-    float *repeat_8_layer_2 = repeat_8 + layer * 65536;
+    float *relabel /* [layer=2, batch=8, past=64, head=4, key=32] */ = r.work<float>(7340032);
+    float *relabel_layer_2 = relabel + layer * 65536;
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
     for (int64_t i = 0; i < 512; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 128; ++i_2) {
-        repeat_8_layer_2[i * 128 + i_2] = k[i * 128 + i_2] + attn_bk_layer[i_2];
+        relabel_layer_2[i * 128 + i_2] = k[i * 128 + i_2] + attn_bk_layer[i_2];
       }
     }
     float *attn_bv /* [layer=2, head=4, key=32] */ = r.state<float>(692224);
     float *attn_bv_layer = attn_bv + layer * 128;
-    float *repeat_9 /* [layer=2, batch=8, past=64, head=4, key=32] */ = r.work<float>(7864320);
-    float *repeat_9_layer_2 = repeat_9 + layer * 65536;
+    float *relabel_2 /* [layer=2, batch=8, past=64, head=4, key=32] */ = r.work<float>(7864320);
+    float *relabel_2_layer_2 = relabel_2 + layer * 65536;
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
     for (int64_t i = 0; i < 512; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 128; ++i_2) {
-        repeat_9_layer_2[i * 128 + i_2] = v[i * 128 + i_2] + attn_bv_layer[i_2];
+        relabel_2_layer_2[i * 128 + i_2] = v[i * 128 + i_2] + attn_bv_layer[i_2];
       }
     }
-    float *repeat_6 /* [layer=2, batch=8, seq=64, head=4, key=32] */ = r.work<float>(6291456);
-    float *repeat_6_layer = repeat_6 + layer * 65536;
-    float *a /* [batch=8, head=4, seq=64] */ = r.work<float>(9961472);
-    float *a_2 /* [batch=8, head=4, seq=64] */ = r.work<float>(9969664);
-    float *repeat_8_layer_3 = repeat_8 + layer * 65536;
-    float *repeat_9_layer_3 = repeat_9 + layer * 65536;
+    float *a /* [layer=2, batch=8, seq=64, head=4, key=32] */ = r.work<float>(6291456);
+    float *a_layer = a + layer * 65536;
+    float *a_2 /* [batch=8, head=4, seq=64] */ = r.work<float>(9961472);
+    float *a_3 /* [batch=8, head=4, seq=64] */ = r.work<float>(9969664);
+    float *relabel_layer_3 = relabel + layer * 65536;
+    float *relabel_2_layer_3 = relabel_2 + layer * 65536;
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
-    attention(repeat_6_layer, a, a_2, repeat_7_layer, repeat_8_layer_3, repeat_9_layer_3,
+    attention(a_layer, a_2, a_3, q_layer, relabel_layer_3, relabel_2_layer_3,
               {8, 1, 4, 64, 64, 32, 32, 0.17677669529663687, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{8192, 0, 32, 128}, {8192, 0, 32, 128}, {8192, 0, 32, 128}, {8192, 0, 32, 128}});
     float *y /* [batch=8, seq=64, embed=128] */ = r.work<float>(9699328);
     float *attn_wo /* [layer=2, head=4, key=32, embed=128] */ = r.state<float>(559104);
     float *attn_wo_layer = attn_wo + layer * 16384;
-    gemm(y, repeat_6_layer, attn_wo_layer, 512, 128, 128, Form::nn, 128, 128, 128, 1.0, 0.0, Blas::tiled);
+    gemm(y, a_layer, attn_wo_layer, 512, 128, 128, Form::nn, 128, 128, 128, 1.0, 0.0, Blas::tiled);
     float *attn_bo /* [layer=2, embed=128] */ = r.state<float>(693248);
     float *attn_bo_layer = attn_bo + layer * 128;
     float *x_2 /* [batch=8, seq=64, embed=128] */ = r.work<float>(9699328);
@@ -188,49 +188,49 @@ void forward(Rank &r) {
         x_2[i * 128 + embed] = x[i * 128 + embed] + (y[i * 128 + embed] + attn_bo_layer[embed]);
       }
     }
-    float *repeat_4 /* [layer=2, batch=8, seq=64, embed=128] */ = r.work<float>(5767168);
-    float *repeat_4_layer = repeat_4 + layer * 65536;
-    float *repeat_5 /* [layer=2, batch=8, seq=64] */ = r.work<float>(11892736);
-    float *repeat_5_layer = repeat_5 + layer * 512;
+    float *normalize_2 /* [layer=2, batch=8, seq=64, embed=128] */ = r.work<float>(5767168);
+    float *normalize_2_layer = normalize_2 + layer * 65536;
+    float *rstd /* [layer=2, batch=8, seq=64] */ = r.work<float>(11892736);
+    float *rstd_layer = rstd + layer * 512;
     // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-    normalize(repeat_4_layer, repeat_5_layer, x_2, 512, 128, 1e-5);
+    normalize(normalize_2_layer, rstd_layer, x_2, 512, 128, 1e-5);
     float *layernorm_2_gamma /* [layer=2, embed=128] */ = r.state<float>(694272);
     float *layernorm_2_gamma_layer = layernorm_2_gamma + layer * 128;
     float *layernorm_2_beta /* [layer=2, embed=128] */ = r.state<float>(695296);
     float *layernorm_2_beta_layer = layernorm_2_beta + layer * 128;
-    float *repeat_3 /* [layer=2, batch=8, seq=64, embed=128] */ = r.work<float>(5242880);
-    float *repeat_3_layer = repeat_3 + layer * 65536;
+    float *layernorm /* [layer=2, batch=8, seq=64, embed=128] */ = r.work<float>(5242880);
+    float *layernorm_layer = layernorm + layer * 65536;
     for (int64_t i = 0; i < 512; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 128; ++embed) {
-        repeat_3_layer[i * 128 + embed] =
-            repeat_4_layer[i * 128 + embed] * layernorm_2_gamma_layer[embed] + layernorm_2_beta_layer[embed];
+        layernorm_layer[i * 128 + embed] =
+            normalize_2_layer[i * 128 + embed] * layernorm_2_gamma_layer[embed] + layernorm_2_beta_layer[embed];
       }
     }
     float *dot /* [batch=8, seq=64, ff=512] */ = r.work<float>(4194304);
     float *mlp_w1 /* [layer=2, embed=128, ff=512] */ = r.state<float>(696320);
     float *mlp_w1_layer = mlp_w1 + layer * 65536;
     // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-    gemm(dot, repeat_3_layer, mlp_w1_layer, 512, 512, 128, Form::nn, 128, 512, 512, 1.0, 0.0, Blas::tiled);
+    gemm(dot, layernorm_layer, mlp_w1_layer, 512, 512, 128, Form::nn, 128, 512, 512, 1.0, 0.0, Blas::tiled);
     float *mlp_b1 /* [layer=2, ff=512] */ = r.state<float>(1220608);
     float *mlp_b1_layer = mlp_b1 + layer * 512;
-    float *repeat_2 /* [layer=2, batch=8, seq=64, ff=512] */ = r.work<float>(2097152);
-    float *repeat_2_layer = repeat_2 + layer * 262144;
-    float *repeat /* [layer=2, batch=8, seq=64, ff=512] */ = r.work<float>(0);
-    float *repeat_layer = repeat + layer * 262144;
+    float *map_2 /* [layer=2, batch=8, seq=64, ff=512] */ = r.work<float>(2097152);
+    float *map_2_layer = map_2 + layer * 262144;
+    float *map /* [layer=2, batch=8, seq=64, ff=512] */ = r.work<float>(0);
+    float *map_layer = map + layer * 262144;
     for (int64_t i = 0; i < 512; ++i) {
 #pragma GCC ivdep
       for (int64_t ff = 0; ff < 512; ++ff) {
         const float e = dot[i * 512 + ff] + mlp_b1_layer[ff];
-        repeat_2_layer[i * 512 + ff] = e;
-        repeat_layer[i * 512 + ff] = math::gelu(e);
+        map_2_layer[i * 512 + ff] = e;
+        map_layer[i * 512 + ff] = math::gelu(e);
       }
     }
     float *dot_2 /* [batch=8, seq=64, embed=128] */ = r.work<float>(4194304);
     float *mlp_w2 /* [layer=2, ff=512, embed=128] */ = r.state<float>(1224704);
     float *mlp_w2_layer = mlp_w2 + layer * 65536;
     // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-    gemm(dot_2, repeat_layer, mlp_w2_layer, 512, 128, 512, Form::nn, 512, 128, 128, 1.0, 0.0, Blas::tiled);
+    gemm(dot_2, map_layer, mlp_w2_layer, 512, 128, 512, Form::nn, 512, 128, 128, 1.0, 0.0, Blas::tiled);
     float *mlp_b2 /* [layer=2, embed=128] */ = r.state<float>(1748992);
     float *mlp_b2_layer = mlp_b2 + layer * 128;
     for (int64_t i = 0; i < 512; ++i) {
@@ -239,344 +239,342 @@ void forward(Rank &r) {
         x[i * 128 + embed] = x_2[i * 128 + embed] + (dot_2[i * 128 + embed] + mlp_b2_layer[embed]);
       }
     }
-    float *repeat_10 /* [layer=2, batch=8, seq=64, head=4] */ = r.work<float>(11843584);
-    float *repeat_10_layer = repeat_10 + layer * 2048;
+    float *maximum /* [layer=2, batch=8, seq=64, head=4] */ = r.work<float>(11843584);
+    float *maximum_layer = maximum + layer * 2048;
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
     for (int64_t batch = 0; batch < 8; ++batch) {
       for (int64_t seq = 0; seq < 64; ++seq) {
 #pragma GCC ivdep
         for (int64_t head = 0; head < 4; ++head) {
-          repeat_10_layer[batch * 256 + seq * 4 + head] = a[batch * 256 + seq + head * 64];
+          maximum_layer[batch * 256 + seq * 4 + head] = a_2[batch * 256 + seq + head * 64];
         }
       }
     }
-    float *repeat_11 /* [layer=2, batch=8, seq=64, head=4] */ = r.work<float>(11859968);
-    float *repeat_11_layer = repeat_11 + layer * 2048;
+    float *sum_of_exp /* [layer=2, batch=8, seq=64, head=4] */ = r.work<float>(11859968);
+    float *sum_of_exp_layer = sum_of_exp + layer * 2048;
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
     for (int64_t batch = 0; batch < 8; ++batch) {
       for (int64_t seq = 0; seq < 64; ++seq) {
 #pragma GCC ivdep
         for (int64_t head = 0; head < 4; ++head) {
-          repeat_11_layer[batch * 256 + seq * 4 + head] = a_2[batch * 256 + seq + head * 64];
+          sum_of_exp_layer[batch * 256 + seq * 4 + head] = a_3[batch * 256 + seq + head * 64];
         }
       }
     }
   }
-  float *normalize_2 /* [batch=8, seq=64, embed=128] */ = r.work<float>(9437184);
-  float *normalize_3 /* [batch=8, seq=64] */ = r.work<float>(11876352);
+  float *normalize_4 /* [batch=8, seq=64, embed=128] */ = r.work<float>(9437184);
+  float *rstd_3 /* [batch=8, seq=64] */ = r.work<float>(11876352);
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  normalize(normalize_2, normalize_3, x, 512, 128, 1e-5);
+  normalize(normalize_4, rstd_3, x, 512, 128, 1e-5);
   float *layernorm_gamma /* [embed=128] */ = r.state<float>(1750016);
   float *layernorm_beta /* [embed=128] */ = r.state<float>(1750528);
-  float *t /* [batch=8, seq=64, embed=128] */ = r.work<float>(4718592);
+  float *layernorm_3 /* [batch=8, seq=64, embed=128] */ = r.work<float>(4718592);
   for (int64_t i = 0; i < 512; ++i) {
 #pragma GCC ivdep
     for (int64_t embed = 0; embed < 128; ++embed) {
-      t[i * 128 + embed] = normalize_2[i * 128 + embed] * layernorm_gamma[embed] + layernorm_beta[embed];
+      layernorm_3[i * 128 + embed] = normalize_4[i * 128 + embed] * layernorm_gamma[embed] + layernorm_beta[embed];
     }
   }
   float *logits /* [batch=8, seq=64, vocab=256] */ = r.work<float>(4194304);
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  gemm(logits, t, wte, 512, 256, 128, Form::nt, 128, 128, 256, 1.0, 0.0, Blas::tiled);
+  gemm(logits, layernorm_3, wte, 512, 256, 128, Form::nt, 128, 128, 256, 1.0, 0.0, Blas::tiled);
   float *cross_entropy_2 /* [batch=8, seq=64] */ = r.work<float>(11878400);
-  float *cross_entropy_3 /* [batch=8, seq=64] */ = r.work<float>(11880448);
-  float *cross_entropy_4 /* [batch=8, seq=64] */ = r.work<float>(11882496);
+  float *shift /* [batch=8, seq=64] */ = r.work<float>(11880448);
+  float *log_sum /* [batch=8, seq=64] */ = r.work<float>(11882496);
   const int32_t *labels /* [batch=8, seq=64] */ = r.input<int32_t>(2048);
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  cross_entropy(cross_entropy_2, cross_entropy_3, cross_entropy_4, logits, labels, 512, 256);
+  cross_entropy(cross_entropy_2, shift, log_sum, logits, labels, 512, 256);
   float *reduce /* [] */ = r.work<float>(11884544);
   reduce_sum(reduce, cross_entropy_2, 1, 512, 1);
-  float *t_2 /* [] */ = r.work<float>(11884544);
-  t_2[0] = reduce[0] / 2048.0f;
+  float *t /* [] */ = r.work<float>(11884544);
+  t[0] = reduce[0] / 2048.0f;
   // gpt_fortunes.ech:27  split batch over dp (layouts.ech:40): report of loss (gpt_fortunes.ech:27): 4 ranks, 4 bytes
-  all_reduce(r, r.group(0), t_2, 1, Sum, Algorithm::automatic, "gpt_fortunes.ech:27");
+  all_reduce(r, r.group(0), t, 1, Sum, Algorithm::automatic, "gpt_fortunes.ech:27");
   // gpt_fortunes.ech:27  loss
-  r.report(0, t_2[0]);
+  r.report(0, t[0]);
 }
 
 void backward(Rank &r, Messages &messages) {
   float *logits /* [batch=8, seq=64, vocab=256] */ = r.work<float>(4194304);
-  float *cross_entropy_3 /* [batch=8, seq=64] */ = r.work<float>(11880448);
-  float *cross_entropy_4 /* [batch=8, seq=64] */ = r.work<float>(11882496);
+  float *shift /* [batch=8, seq=64] */ = r.work<float>(11880448);
+  float *log_sum /* [batch=8, seq=64] */ = r.work<float>(11882496);
   const int32_t *labels /* [batch=8, seq=64] */ = r.input<int32_t>(2048);
-  float *d_dlogits /* [batch=8, seq=64, vocab=256] */ = r.work<float>(4194304);
+  float *d_logits /* [batch=8, seq=64, vocab=256] */ = r.work<float>(4194304);
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
   const float e = 1.0f / 2048.0f;
   for (int64_t i = 0; i < 512; ++i) {
-    const float cross_entropy_3_i = cross_entropy_3[i];
-    const float cross_entropy_4_i = cross_entropy_4[i];
+    const float shift_i = shift[i];
+    const float log_sum_i = log_sum[i];
     const int32_t labels_i = labels[i];
 #pragma GCC ivdep
     for (int64_t vocab = 0; vocab < 256; ++vocab) {
-      const float e_2 = math::exp(logits[i * 256 + vocab] - cross_entropy_3_i - cross_entropy_4_i);
-      d_dlogits[i * 256 + vocab] = (e_2 - (static_cast<int32_t>(vocab) == labels_i ? 1.0f : 0.0f)) * e;
+      const float e_2 = math::exp(logits[i * 256 + vocab] - shift_i - log_sum_i) -
+          (static_cast<int32_t>(vocab) == labels_i ? 1.0f : 0.0f);
+      d_logits[i * 256 + vocab] = e_2 * e;
     }
   }
-  float *d_dot /* [batch=8, seq=64, embed=128] */ = r.work<float>(4980736);
+  float *d_layernorm /* [batch=8, seq=64, embed=128] */ = r.work<float>(4980736);
   float *wte /* [vocab=256, embed=128] */ = r.state<float>(0);
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  gemm(d_dot, d_dlogits, wte, 512, 128, 256, Form::nn, 256, 128, 128, 1.0, 0.0, Blas::tiled);
-  float *d_dwte /* [vocab=256, embed=128] */ = r.work<float>(11188224);
-  float *t /* [batch=8, seq=64, embed=128] */ = r.work<float>(4718592);
-  gemm(d_dwte, d_dlogits, t, 256, 128, 512, Form::tn, 256, 128, 128, 1.0, 0.0, Blas::tiled);
+  gemm(d_layernorm, d_logits, wte, 512, 128, 256, Form::nn, 256, 128, 128, 1.0, 0.0, Blas::tiled);
+  float *d_wte_2 /* [vocab=256, embed=128] */ = r.work<float>(11188224);
+  float *layernorm_3 /* [batch=8, seq=64, embed=128] */ = r.work<float>(4718592);
+  gemm(d_wte_2, d_logits, layernorm_3, 256, 128, 512, Form::tn, 256, 128, 128, 1.0, 0.0, Blas::tiled);
   float *message /* [message=44544] */ = r.work<float>(11010048);
-  reduce_sum(message, d_dot, 1, 512, 128);
+  reduce_sum(message, d_layernorm, 1, 512, 128);
   float *layernorm_gamma /* [embed=128] */ = r.state<float>(1750016);
-  float *t_3 /* [batch=8, seq=64, embed=128] */ = r.work<float>(10485760);
+  float *t_2 /* [batch=8, seq=64, embed=128] */ = r.work<float>(10485760);
   for (int64_t i = 0; i < 512; ++i) {
 #pragma GCC ivdep
     for (int64_t embed = 0; embed < 128; ++embed) {
-      t_3[i * 128 + embed] = d_dot[i * 128 + embed] * layernorm_gamma[embed];
+      t_2[i * 128 + embed] = d_layernorm[i * 128 + embed] * layernorm_gamma[embed];
     }
   }
-  float *normalize_2 /* [batch=8, seq=64, embed=128] */ = r.work<float>(9437184);
-  float *dlayernorm_gamma = message + 128;
+  float *normalize_4 /* [batch=8, seq=64, embed=128] */ = r.work<float>(9437184);
+  float *d_layernorm_gamma = message + 128;
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  LongSum total(dlayernorm_gamma, 128);
+  LongSum total(d_layernorm_gamma, 128);
   for (int64_t i = 0; i < 512; ++i) {
 #pragma GCC ivdep
     for (int64_t embed = 0; embed < 128; ++embed) {
-      dlayernorm_gamma[embed] += d_dot[i * 128 + embed] * normalize_2[i * 128 + embed];
+      d_layernorm_gamma[embed] += d_layernorm[i * 128 + embed] * normalize_4[i * 128 + embed];
     }
     total.row();
   }
   total.finish();
   float *d_normalize_grad /* [batch=8, seq=64, embed=128] */ = r.work<float>(10485760);
-  float *normalize_3 /* [batch=8, seq=64] */ = r.work<float>(11876352);
+  float *rstd_3 /* [batch=8, seq=64] */ = r.work<float>(11876352);
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  normalize_grad(d_normalize_grad, t_3, normalize_2, normalize_3, 512, 128);
-  for (int64_t layer_2 = 1; layer_2 >= 0; --layer_2) {
-    float *message_layer_2_10 = message + 3328 + layer_2 * 128;
+  normalize_grad(d_normalize_grad, t_2, normalize_4, rstd_3, 512, 128);
+  for (int64_t layer = 1; layer >= 0; --layer) {
+    float *message_layer_10 = message + 3328 + layer * 128;
     // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-    reduce_sum(message_layer_2_10, d_normalize_grad, 1, 512, 128);
-    float *d_dot_2 /* [batch=8, seq=64, ff=512] */ = r.work<float>(4194304);
+    reduce_sum(message_layer_10, d_normalize_grad, 1, 512, 128);
+    float *d_dot /* [batch=8, seq=64, ff=512] */ = r.work<float>(4194304);
     float *mlp_w2 /* [layer=2, ff=512, embed=128] */ = r.state<float>(1224704);
-    float *mlp_w2_layer_2 = mlp_w2 + layer_2 * 65536;
-    gemm(d_dot_2, d_normalize_grad, mlp_w2_layer_2, 512, 512, 128, Form::nt, 128, 128, 512, 1.0, 0.0, Blas::tiled);
-    float *d_repeat_6 /* [layer=2, ff=512, embed=128] */ = r.work<float>(9961472);
-    float *d_repeat_6_layer_2 = d_repeat_6 + layer_2 * 65536;
-    float *repeat /* [layer=2, batch=8, seq=64, ff=512] */ = r.work<float>(0);
-    float *repeat_layer_2 = repeat + layer_2 * 262144;
-    gemm(d_repeat_6_layer_2, repeat_layer_2, d_normalize_grad, 512, 128, 512, Form::tn, 512, 128, 128, 1.0, 0.0,
-         Blas::tiled);
+    float *mlp_w2_layer = mlp_w2 + layer * 65536;
+    gemm(d_dot, d_normalize_grad, mlp_w2_layer, 512, 512, 128, Form::nt, 128, 128, 512, 1.0, 0.0, Blas::tiled);
+    float *d_mlp_w2 /* [layer=2, ff=512, embed=128] */ = r.work<float>(9961472);
+    float *d_mlp_w2_layer = d_mlp_w2 + layer * 65536;
+    float *map /* [layer=2, batch=8, seq=64, ff=512] */ = r.work<float>(0);
+    float *map_layer = map + layer * 262144;
+    gemm(d_mlp_w2_layer, map_layer, d_normalize_grad, 512, 128, 512, Form::tn, 512, 128, 128, 1.0, 0.0, Blas::tiled);
     // gpt_fortunes.ech:23  split batch over dp (layouts.ech:40): gradient of layer.mlp.w2 (gpt_fortunes.ech:23): 4 rank
-    messages.all_reduce_of_d_repeat_6[layer_2] = all_reduce_start(r, r.group(0), d_repeat_6_layer_2, 65536, Sum,
-                                                                  Algorithm::automatic, "gpt_fortunes.ech:23");
-    float *repeat_2 /* [layer=2, batch=8, seq=64, ff=512] */ = r.work<float>(2097152);
-    float *repeat_2_layer_2 = repeat_2 + layer_2 * 262144;
-    float *t_4 /* [batch=8, seq=64, ff=512] */ = r.work<float>(4194304);
-    float *message_layer_2_9 = message + 2304 + layer_2 * 512;
+    messages.all_reduce_of_d_mlp_w2[layer] = all_reduce_start(r, r.group(0), d_mlp_w2_layer, 65536, Sum,
+                                                              Algorithm::automatic, "gpt_fortunes.ech:23");
+    float *map_2 /* [layer=2, batch=8, seq=64, ff=512] */ = r.work<float>(2097152);
+    float *map_2_layer = map_2 + layer * 262144;
+    float *t_3 /* [batch=8, seq=64, ff=512] */ = r.work<float>(4194304);
+    float *message_layer_9 = message + 2304 + layer * 512;
     // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-    LongSum total_2(message_layer_2_9, 512);
+    LongSum total_2(message_layer_9, 512);
     for (int64_t i = 0; i < 512; ++i) {
 #pragma GCC ivdep
       for (int64_t ff = 0; ff < 512; ++ff) {
-        const float d_dot_2_before = d_dot_2[i * 512 + ff];
-        const float e_2 = d_dot_2_before * math::gelu_grad(repeat_2_layer_2[i * 512 + ff]);
-        t_4[i * 512 + ff] = e_2;
-        message_layer_2_9[ff] += e_2;
+        const float d_dot_before = d_dot[i * 512 + ff];
+        const float e_2 = d_dot_before * math::gelu_grad(map_2_layer[i * 512 + ff]);
+        t_3[i * 512 + ff] = e_2;
+        message_layer_9[ff] += e_2;
       }
       total_2.row();
     }
     total_2.finish();
-    float *d_dot_3 /* [batch=8, seq=64, embed=128] */ = r.work<float>(10747904);
+    float *d_layernorm_2 /* [batch=8, seq=64, embed=128] */ = r.work<float>(10747904);
     float *mlp_w1 /* [layer=2, embed=128, ff=512] */ = r.state<float>(696320);
-    float *mlp_w1_layer_2 = mlp_w1 + layer_2 * 65536;
+    float *mlp_w1_layer = mlp_w1 + layer * 65536;
     // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-    gemm(d_dot_3, t_4, mlp_w1_layer_2, 512, 128, 512, Form::nt, 512, 512, 128, 1.0, 0.0, Blas::tiled);
-    float *d_repeat_5 /* [layer=2, embed=128, ff=512] */ = r.work<float>(9437184);
-    float *d_repeat_5_layer_2 = d_repeat_5 + layer_2 * 65536;
-    float *repeat_3 /* [layer=2, batch=8, seq=64, embed=128] */ = r.work<float>(5242880);
-    float *repeat_3_layer_2 = repeat_3 + layer_2 * 65536;
-    gemm(d_repeat_5_layer_2, repeat_3_layer_2, t_4, 128, 512, 512, Form::tn, 128, 512, 512, 1.0, 0.0, Blas::tiled);
+    gemm(d_layernorm_2, t_3, mlp_w1_layer, 512, 128, 512, Form::nt, 512, 512, 128, 1.0, 0.0, Blas::tiled);
+    float *d_mlp_w1 /* [layer=2, embed=128, ff=512] */ = r.work<float>(9437184);
+    float *d_mlp_w1_layer = d_mlp_w1 + layer * 65536;
+    float *layernorm /* [layer=2, batch=8, seq=64, embed=128] */ = r.work<float>(5242880);
+    float *layernorm_layer = layernorm + layer * 65536;
+    gemm(d_mlp_w1_layer, layernorm_layer, t_3, 128, 512, 512, Form::tn, 128, 512, 512, 1.0, 0.0, Blas::tiled);
     // gpt_fortunes.ech:23  split batch over dp (layouts.ech:40): gradient of layer.mlp.w1 (gpt_fortunes.ech:23): 4 rank
-    messages.all_reduce_of_d_repeat_5[layer_2] = all_reduce_start(r, r.group(0), d_repeat_5_layer_2, 65536, Sum,
-                                                                  Algorithm::automatic, "gpt_fortunes.ech:23");
-    float *message_layer_2_8 = message + 2048 + layer_2 * 128;
+    messages.all_reduce_of_d_mlp_w1[layer] = all_reduce_start(r, r.group(0), d_mlp_w1_layer, 65536, Sum,
+                                                              Algorithm::automatic, "gpt_fortunes.ech:23");
+    float *message_layer_8 = message + 2048 + layer * 128;
     // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-    reduce_sum(message_layer_2_8, d_dot_3, 1, 512, 128);
+    reduce_sum(message_layer_8, d_layernorm_2, 1, 512, 128);
     float *layernorm_2_gamma /* [layer=2, embed=128] */ = r.state<float>(694272);
-    float *layernorm_2_gamma_layer_2 = layernorm_2_gamma + layer_2 * 128;
-    float *t_5 /* [batch=8, seq=64, embed=128] */ = r.work<float>(4194304);
+    float *layernorm_2_gamma_layer = layernorm_2_gamma + layer * 128;
+    float *t_4 /* [batch=8, seq=64, embed=128] */ = r.work<float>(4194304);
     for (int64_t i = 0; i < 512; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 128; ++embed) {
-        t_5[i * 128 + embed] = d_dot_3[i * 128 + embed] * layernorm_2_gamma_layer_2[embed];
+        t_4[i * 128 + embed] = d_layernorm_2[i * 128 + embed] * layernorm_2_gamma_layer[embed];
       }
     }
-    float *repeat_4 /* [layer=2, batch=8, seq=64, embed=128] */ = r.work<float>(5767168);
-    float *repeat_4_layer_2 = repeat_4 + layer_2 * 65536;
-    float *message_layer_2_7 = message + 1792 + layer_2 * 128;
+    float *normalize_2 /* [layer=2, batch=8, seq=64, embed=128] */ = r.work<float>(5767168);
+    float *normalize_2_layer = normalize_2 + layer * 65536;
+    float *message_layer_7 = message + 1792 + layer * 128;
     // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-    LongSum total_3(message_layer_2_7, 128);
+    LongSum total_3(message_layer_7, 128);
     for (int64_t i = 0; i < 512; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 128; ++embed) {
-        message_layer_2_7[embed] += d_dot_3[i * 128 + embed] * repeat_4_layer_2[i * 128 + embed];
+        message_layer_7[embed] += d_layernorm_2[i * 128 + embed] * normalize_2_layer[i * 128 + embed];
       }
       total_3.row();
     }
     total_3.finish();
-    float *d_dx /* [batch=8, seq=64, embed=128] */ = r.work<float>(4194304);
-    float *repeat_5 /* [layer=2, batch=8, seq=64] */ = r.work<float>(11892736);
-    float *repeat_5_layer_2 = repeat_5 + layer_2 * 512;
+    float *d_x /* [batch=8, seq=64, embed=128] */ = r.work<float>(4194304);
+    float *rstd /* [layer=2, batch=8, seq=64] */ = r.work<float>(11892736);
+    float *rstd_layer = rstd + layer * 512;
     // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-    normalize_grad(d_dx, t_5, repeat_4_layer_2, repeat_5_layer_2, 512, 128);
-    float *d_dy /* [batch=8, seq=64, embed=128] */ = r.work<float>(4194304);
-    float *message_layer_2_6 = message + 1536 + layer_2 * 128;
+    normalize_grad(d_x, t_4, normalize_2_layer, rstd_layer, 512, 128);
+    float *d_y /* [batch=8, seq=64, embed=128] */ = r.work<float>(4194304);
+    float *message_layer_6 = message + 1536 + layer * 128;
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
-    LongSum total_4(message_layer_2_6, 128);
+    LongSum total_4(message_layer_6, 128);
     for (int64_t i = 0; i < 512; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 128; ++embed) {
-        const float d_dx_before = d_dx[i * 128 + embed];
-        const float dy = d_normalize_grad[i * 128 + embed] + d_dx_before;
-        d_dy[i * 128 + embed] = dy;
-        message_layer_2_6[embed] += dy;
+        const float d_x_before = d_x[i * 128 + embed];
+        const float d_y_2 = d_normalize_grad[i * 128 + embed] + d_x_before;
+        d_y[i * 128 + embed] = d_y_2;
+        message_layer_6[embed] += d_y_2;
       }
       total_4.row();
     }
     total_4.finish();
-    float *d_da /* [batch=8, seq=64, head=4, key=32] */ = r.work<float>(4456448);
+    float *d_a /* [batch=8, seq=64, head=4, key=32] */ = r.work<float>(4456448);
     float *attn_wo /* [layer=2, head=4, key=32, embed=128] */ = r.state<float>(559104);
-    float *attn_wo_layer_2 = attn_wo + layer_2 * 16384;
+    float *attn_wo_layer = attn_wo + layer * 16384;
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
-    gemm(d_da, d_dy, attn_wo_layer_2, 512, 128, 128, Form::nt, 128, 128, 128, 1.0, 0.0, Blas::tiled);
-    float *d_repeat_4 /* [layer=2, head=4, key=32, embed=128] */ = r.work<float>(11712512);
-    float *d_repeat_4_layer_2 = d_repeat_4 + layer_2 * 16384;
-    float *repeat_6 /* [layer=2, batch=8, seq=64, head=4, key=32] */ = r.work<float>(6291456);
-    float *repeat_6_layer_2 = repeat_6 + layer_2 * 65536;
-    gemm(d_repeat_4_layer_2, repeat_6_layer_2, d_dy, 128, 128, 512, Form::tn, 128, 128, 128, 1.0, 0.0, Blas::tiled);
+    gemm(d_a, d_y, attn_wo_layer, 512, 128, 128, Form::nt, 128, 128, 128, 1.0, 0.0, Blas::tiled);
+    float *d_attn_wo /* [layer=2, head=4, key=32, embed=128] */ = r.work<float>(11712512);
+    float *d_attn_wo_layer = d_attn_wo + layer * 16384;
+    float *a /* [layer=2, batch=8, seq=64, head=4, key=32] */ = r.work<float>(6291456);
+    float *a_layer = a + layer * 65536;
+    gemm(d_attn_wo_layer, a_layer, d_y, 128, 128, 512, Form::tn, 128, 128, 128, 1.0, 0.0, Blas::tiled);
     // gpt_fortunes.ech:22  split batch over dp (layouts.ech:40): gradient of layer.attn.wo (gpt_fortunes.ech:22): 4 ran
-    messages.all_reduce_of_d_repeat_4[layer_2] = all_reduce_start(r, r.group(0), d_repeat_4_layer_2, 16384, Sum,
-                                                                  Algorithm::automatic, "gpt_fortunes.ech:22");
-    float *repeat_10 /* [layer=2, batch=8, seq=64, head=4] */ = r.work<float>(11843584);
-    float *repeat_10_layer_2 = repeat_10 + layer_2 * 2048;
-    float *t_6 /* [batch=8, head=4, seq=64] */ = r.work<float>(11876352);
+    messages.all_reduce_of_d_attn_wo[layer] = all_reduce_start(r, r.group(0), d_attn_wo_layer, 16384, Sum,
+                                                               Algorithm::automatic, "gpt_fortunes.ech:22");
+    float *maximum /* [layer=2, batch=8, seq=64, head=4] */ = r.work<float>(11843584);
+    float *maximum_layer = maximum + layer * 2048;
+    float *t_5 /* [batch=8, head=4, seq=64] */ = r.work<float>(11876352);
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
     for (int64_t batch = 0; batch < 8; ++batch) {
       for (int64_t head = 0; head < 4; ++head) {
 #pragma GCC ivdep
         for (int64_t seq = 0; seq < 64; ++seq) {
-          t_6[batch * 256 + head * 64 + seq] = repeat_10_layer_2[batch * 256 + head + seq * 4];
+          t_5[batch * 256 + head * 64 + seq] = maximum_layer[batch * 256 + head + seq * 4];
         }
       }
     }
-    float *repeat_11 /* [layer=2, batch=8, seq=64, head=4] */ = r.work<float>(11859968);
-    float *repeat_11_layer_2 = repeat_11 + layer_2 * 2048;
-    float *t_7 /* [batch=8, head=4, seq=64] */ = r.work<float>(11884544);
+    float *sum_of_exp /* [layer=2, batch=8, seq=64, head=4] */ = r.work<float>(11859968);
+    float *sum_of_exp_layer = sum_of_exp + layer * 2048;
+    float *t_6 /* [batch=8, head=4, seq=64] */ = r.work<float>(11884544);
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
     for (int64_t batch = 0; batch < 8; ++batch) {
       for (int64_t head = 0; head < 4; ++head) {
 #pragma GCC ivdep
         for (int64_t seq = 0; seq < 64; ++seq) {
-          t_7[batch * 256 + head * 64 + seq] = repeat_11_layer_2[batch * 256 + head + seq * 4];
+          t_6[batch * 256 + head * 64 + seq] = sum_of_exp_layer[batch * 256 + head + seq * 4];
         }
       }
     }
-    float *d_attention_grad /* [batch=8, seq=64, head=4, key=32] */ = r.work<float>(4718592);
-    float *d_attention_grad_2 /* [batch=8, past=64, head=4, key=32] */ = r.work<float>(4980736);
-    float *d_attention_grad_3 /* [batch=8, past=64, head=4, key=32] */ = r.work<float>(10747904);
-    float *repeat_7 /* [layer=2, batch=8, seq=64, head=4, key=32] */ = r.work<float>(6815744);
-    float *repeat_7_layer_2 = repeat_7 + layer_2 * 65536;
-    float *repeat_8 /* [layer=2, batch=8, past=64, head=4, key=32] */ = r.work<float>(7340032);
-    float *repeat_8_layer_2_2 = repeat_8 + layer_2 * 65536;
-    float *repeat_9 /* [layer=2, batch=8, past=64, head=4, key=32] */ = r.work<float>(7864320);
-    float *repeat_9_layer_2_2 = repeat_9 + layer_2 * 65536;
+    float *d_query /* [batch=8, seq=64, head=4, key=32] */ = r.work<float>(4718592);
+    float *d_key /* [batch=8, past=64, head=4, key=32] */ = r.work<float>(4980736);
+    float *d_value /* [batch=8, past=64, head=4, key=32] */ = r.work<float>(10747904);
+    float *q /* [layer=2, batch=8, seq=64, head=4, key=32] */ = r.work<float>(6815744);
+    float *q_layer = q + layer * 65536;
+    float *relabel /* [layer=2, batch=8, past=64, head=4, key=32] */ = r.work<float>(7340032);
+    float *relabel_layer = relabel + layer * 65536;
+    float *relabel_2 /* [layer=2, batch=8, past=64, head=4, key=32] */ = r.work<float>(7864320);
+    float *relabel_2_layer = relabel_2 + layer * 65536;
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
-    attention_grad(d_attention_grad, d_attention_grad_2, d_attention_grad_3, static_cast<float *>(nullptr), d_da,
-                   repeat_6_layer_2, t_6, t_7, repeat_7_layer_2, repeat_8_layer_2_2, repeat_9_layer_2_2,
+    attention_grad(d_query, d_key, d_value, static_cast<float *>(nullptr), d_a, a_layer, t_5, t_6, q_layer,
+                   relabel_layer, relabel_2_layer,
                    {8, 1, 4, 64, 64, 32, 32, 0.17677669529663687, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
                    {{8192, 0, 32, 128}, {8192, 0, 32, 128}, {8192, 0, 32, 128}, {8192, 0, 32, 128}},
                    {{8192, 0, 32, 128}, {8192, 0, 32, 128}, {8192, 0, 32, 128}, {8192, 0, 32, 128}});
-    float *message_layer_2_5 = message + 1280 + layer_2 * 128;
-    reduce_sum(message_layer_2_5, d_attention_grad_3, 1, 512, 128);
-    float *message_layer_2_4 = message + 1024 + layer_2 * 128;
-    reduce_sum(message_layer_2_4, d_attention_grad_2, 1, 512, 128);
-    float *message_layer_2_3 = message + 768 + layer_2 * 128;
-    reduce_sum(message_layer_2_3, d_attention_grad, 1, 512, 128);
-    float *d_dot_4 /* [batch=8, seq=64, embed=128] */ = r.work<float>(4456448);
+    float *message_layer_5 = message + 1280 + layer * 128;
+    reduce_sum(message_layer_5, d_value, 1, 512, 128);
+    float *message_layer_4 = message + 1024 + layer * 128;
+    reduce_sum(message_layer_4, d_key, 1, 512, 128);
+    float *message_layer_3 = message + 768 + layer * 128;
+    reduce_sum(message_layer_3, d_query, 1, 512, 128);
+    float *d_layernorm_3 /* [batch=8, seq=64, embed=128] */ = r.work<float>(4456448);
     float *attn_wv /* [layer=2, embed=128, head=4, key=32] */ = r.state<float>(428032);
-    float *attn_wv_layer_2 = attn_wv + layer_2 * 16384;
-    gemm(d_dot_4, d_attention_grad_3, attn_wv_layer_2, 512, 128, 128, Form::nt, 128, 128, 128, 1.0, 0.0, Blas::tiled);
-    float *d_repeat_3 /* [layer=2, embed=128, head=4, key=32] */ = r.work<float>(11581440);
-    float *d_repeat_3_layer_2 = d_repeat_3 + layer_2 * 16384;
-    float *repeat_12 /* [layer=2, batch=8, seq=64, embed=128] */ = r.work<float>(8388608);
-    float *repeat_12_layer_2 = repeat_12 + layer_2 * 65536;
-    gemm(d_repeat_3_layer_2, repeat_12_layer_2, d_attention_grad_3, 128, 128, 512, Form::tn, 128, 128, 128, 1.0, 0.0,
-         Blas::tiled);
+    float *attn_wv_layer = attn_wv + layer * 16384;
+    gemm(d_layernorm_3, d_value, attn_wv_layer, 512, 128, 128, Form::nt, 128, 128, 128, 1.0, 0.0, Blas::tiled);
+    float *d_attn_wv /* [layer=2, embed=128, head=4, key=32] */ = r.work<float>(11581440);
+    float *d_attn_wv_layer = d_attn_wv + layer * 16384;
+    float *layernorm_2 /* [layer=2, batch=8, seq=64, embed=128] */ = r.work<float>(8388608);
+    float *layernorm_2_layer = layernorm_2 + layer * 65536;
+    gemm(d_attn_wv_layer, layernorm_2_layer, d_value, 128, 128, 512, Form::tn, 128, 128, 128, 1.0, 0.0, Blas::tiled);
     // gpt_fortunes.ech:22  split batch over dp (layouts.ech:40): gradient of layer.attn.wv (gpt_fortunes.ech:22): 4 ran
-    messages.all_reduce_of_d_repeat_3[layer_2] = all_reduce_start(r, r.group(0), d_repeat_3_layer_2, 16384, Sum,
-                                                                  Algorithm::automatic, "gpt_fortunes.ech:22");
-    float *d_dot_5 /* [batch=8, seq=64, embed=128] */ = r.work<float>(10747904);
+    messages.all_reduce_of_d_attn_wv[layer] = all_reduce_start(r, r.group(0), d_attn_wv_layer, 16384, Sum,
+                                                               Algorithm::automatic, "gpt_fortunes.ech:22");
+    float *d_layernorm_4 /* [batch=8, seq=64, embed=128] */ = r.work<float>(10747904);
     float *attn_wk /* [layer=2, embed=128, head=4, key=32] */ = r.state<float>(296960);
-    float *attn_wk_layer_2 = attn_wk + layer_2 * 16384;
+    float *attn_wk_layer = attn_wk + layer * 16384;
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
-    gemm(d_dot_5, d_attention_grad_2, attn_wk_layer_2, 512, 128, 128, Form::nt, 128, 128, 128, 1.0, 0.0, Blas::tiled);
-    float *d_repeat_2 /* [layer=2, embed=128, head=4, key=32] */ = r.work<float>(11450368);
-    float *d_repeat_2_layer_2 = d_repeat_2 + layer_2 * 16384;
-    gemm(d_repeat_2_layer_2, repeat_12_layer_2, d_attention_grad_2, 128, 128, 512, Form::tn, 128, 128, 128, 1.0, 0.0,
-         Blas::tiled);
+    gemm(d_layernorm_4, d_key, attn_wk_layer, 512, 128, 128, Form::nt, 128, 128, 128, 1.0, 0.0, Blas::tiled);
+    float *d_attn_wk /* [layer=2, embed=128, head=4, key=32] */ = r.work<float>(11450368);
+    float *d_attn_wk_layer = d_attn_wk + layer * 16384;
+    gemm(d_attn_wk_layer, layernorm_2_layer, d_key, 128, 128, 512, Form::tn, 128, 128, 128, 1.0, 0.0, Blas::tiled);
     // gpt_fortunes.ech:22  split batch over dp (layouts.ech:40): gradient of layer.attn.wk (gpt_fortunes.ech:22): 4 ran
-    messages.all_reduce_of_d_repeat_2[layer_2] = all_reduce_start(r, r.group(0), d_repeat_2_layer_2, 16384, Sum,
-                                                                  Algorithm::automatic, "gpt_fortunes.ech:22");
-    float *d_dot_6 /* [batch=8, seq=64, embed=128] */ = r.work<float>(4980736);
+    messages.all_reduce_of_d_attn_wk[layer] = all_reduce_start(r, r.group(0), d_attn_wk_layer, 16384, Sum,
+                                                               Algorithm::automatic, "gpt_fortunes.ech:22");
+    float *d_layernorm_5 /* [batch=8, seq=64, embed=128] */ = r.work<float>(4980736);
     float *attn_wq /* [layer=2, embed=128, head=4, key=32] */ = r.state<float>(165888);
-    float *attn_wq_layer_2 = attn_wq + layer_2 * 16384;
+    float *attn_wq_layer = attn_wq + layer * 16384;
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
-    gemm(d_dot_6, d_attention_grad, attn_wq_layer_2, 512, 128, 128, Form::nt, 128, 128, 128, 1.0, 0.0, Blas::tiled);
-    float *d_repeat /* [layer=2, embed=128, head=4, key=32] */ = r.work<float>(11319296);
-    float *d_repeat_layer_2 = d_repeat + layer_2 * 16384;
-    gemm(d_repeat_layer_2, repeat_12_layer_2, d_attention_grad, 128, 128, 512, Form::tn, 128, 128, 128, 1.0, 0.0,
-         Blas::tiled);
+    gemm(d_layernorm_5, d_query, attn_wq_layer, 512, 128, 128, Form::nt, 128, 128, 128, 1.0, 0.0, Blas::tiled);
+    float *d_attn_wq /* [layer=2, embed=128, head=4, key=32] */ = r.work<float>(11319296);
+    float *d_attn_wq_layer = d_attn_wq + layer * 16384;
+    gemm(d_attn_wq_layer, layernorm_2_layer, d_query, 128, 128, 512, Form::tn, 128, 128, 128, 1.0, 0.0, Blas::tiled);
     // gpt_fortunes.ech:22  split batch over dp (layouts.ech:40): gradient of layer.attn.wq (gpt_fortunes.ech:22): 4 ran
-    messages.all_reduce_of_d_repeat[layer_2] = all_reduce_start(r, r.group(0), d_repeat_layer_2, 16384, Sum,
-                                                                Algorithm::automatic, "gpt_fortunes.ech:22");
+    messages.all_reduce_of_d_attn_wq[layer] = all_reduce_start(r, r.group(0), d_attn_wq_layer, 16384, Sum,
+                                                               Algorithm::automatic, "gpt_fortunes.ech:22");
     float *layernorm_gamma_2 /* [layer=2, embed=128] */ = r.state<float>(163840);
-    float *layernorm_gamma_2_layer_2 = layernorm_gamma_2 + layer_2 * 128;
-    float *repeat_13 /* [layer=2, batch=8, seq=64, embed=128] */ = r.work<float>(8912896);
-    float *repeat_13_layer_2 = repeat_13 + layer_2 * 65536;
-    float *message_layer_2_2 = message + 512 + layer_2 * 128;
-    float *t_8 /* [batch=8, seq=64, embed=128] */ = r.work<float>(4456448);
-    float *message_layer_2 = message + 256 + layer_2 * 128;
+    float *layernorm_gamma_2_layer = layernorm_gamma_2 + layer * 128;
+    float *normalize_3 /* [layer=2, batch=8, seq=64, embed=128] */ = r.work<float>(8912896);
+    float *normalize_3_layer = normalize_3 + layer * 65536;
+    float *message_layer_2 = message + 512 + layer * 128;
+    float *t_7 /* [batch=8, seq=64, embed=128] */ = r.work<float>(4456448);
+    float *message_layer = message + 256 + layer * 128;
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
-    LongSum total_5(message_layer_2_2, 128);
-    LongSum total_6(message_layer_2, 128);
+    LongSum total_5(message_layer_2, 128);
+    LongSum total_6(message_layer, 128);
     for (int64_t i = 0; i < 512; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 128; ++embed) {
-        const float d_dot_4_before = d_dot_4[i * 128 + embed];
-        const float e_2 = d_dot_4_before + d_dot_5[i * 128 + embed] + d_dot_6[i * 128 + embed];
-        message_layer_2_2[embed] += e_2;
-        t_8[i * 128 + embed] = e_2 * layernorm_gamma_2_layer_2[embed];
-        message_layer_2[embed] += e_2 * repeat_13_layer_2[i * 128 + embed];
+        const float d_layernorm_3_before = d_layernorm_3[i * 128 + embed];
+        const float d_layernorm_6 =
+            d_layernorm_3_before + d_layernorm_4[i * 128 + embed] + d_layernorm_5[i * 128 + embed];
+        message_layer_2[embed] += d_layernorm_6;
+        t_7[i * 128 + embed] = d_layernorm_6 * layernorm_gamma_2_layer[embed];
+        message_layer[embed] += d_layernorm_6 * normalize_3_layer[i * 128 + embed];
       }
       total_5.row();
       total_6.row();
     }
     total_5.finish();
     total_6.finish();
-    float *d_dx_2 /* [batch=8, seq=64, embed=128] */ = r.work<float>(4456448);
-    float *repeat_14 /* [layer=2, batch=8, seq=64] */ = r.work<float>(11896832);
-    float *repeat_14_layer_2 = repeat_14 + layer_2 * 512;
+    float *d_x_2 /* [batch=8, seq=64, embed=128] */ = r.work<float>(4456448);
+    float *rstd_2 /* [layer=2, batch=8, seq=64] */ = r.work<float>(11896832);
+    float *rstd_2_layer = rstd_2 + layer * 512;
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
-    normalize_grad(d_dx_2, t_8, repeat_13_layer_2, repeat_14_layer_2, 512, 128);
+    normalize_grad(d_x_2, t_7, normalize_3_layer, rstd_2_layer, 512, 128);
 #pragma GCC ivdep
     for (int64_t i = 0; i < 65536; ++i) {
-      d_normalize_grad[i] = d_dy[i] + d_dx_2[i];
+      d_normalize_grad[i] = d_y[i] + d_x_2[i];
     }
   }
-  float *dwpe = message + 3584;
+  float *d_wpe = message + 3584;
   // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
-  reduce_sum(dwpe, d_normalize_grad, 1, 8, 8192);
-  float *d_dwte_2 /* [vocab=256, embed=128] */ = r.work<float>(10747904);
-  fill(d_dwte_2, 32768, 0.0f);
+  reduce_sum(d_wpe, d_normalize_grad, 1, 8, 8192);
+  float *d_wte_3 /* [vocab=256, embed=128] */ = r.work<float>(10747904);
+  fill(d_wte_3, 32768, 0.0f);
   const int32_t *tokens /* [batch=8, seq=64] */ = r.input<int32_t>(0);
-  scatter_add_rows(d_dwte_2, d_normalize_grad, tokens, 512, 128, 0, 256);
-  float *dwte = message + 11776;
+  scatter_add_rows(d_wte_3, d_normalize_grad, tokens, 512, 128, 0, 256);
+  float *d_wte = message + 11776;
 #pragma GCC ivdep
   for (int64_t i = 0; i < 32768; ++i) {
-    dwte[i] = d_dwte[i] + d_dwte_2[i];
+    d_wte[i] = d_wte_2[i] + d_wte_3[i];
   }
 }
 
@@ -585,72 +583,72 @@ void update(Rank &r, Messages &messages, double lr) {
   // gpt_fortunes.ech:25  split batch over dp (layouts.ech:40): gradients of layernorm.beta, layernorm.gamma, layer.laye
   all_reduce(r, r.group(0), message, 44544, Sum, Algorithm::automatic, "gpt_fortunes.ech:25");
   // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
-  wait(messages.all_reduce_of_d_repeat);
-  wait(messages.all_reduce_of_d_repeat_2);
-  wait(messages.all_reduce_of_d_repeat_3);
-  wait(messages.all_reduce_of_d_repeat_4);
+  wait(messages.all_reduce_of_d_attn_wq);
+  wait(messages.all_reduce_of_d_attn_wk);
+  wait(messages.all_reduce_of_d_attn_wv);
+  wait(messages.all_reduce_of_d_attn_wo);
   // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-  wait(messages.all_reduce_of_d_repeat_5);
-  wait(messages.all_reduce_of_d_repeat_6);
+  wait(messages.all_reduce_of_d_mlp_w1);
+  wait(messages.all_reduce_of_d_mlp_w2);
   double *sum_of_squares /* [] */ = r.work<double>(11188224);
   // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
   fill(sum_of_squares, 1, 0.0);
-  float *dwte_3 = message + 11776;
-  add_squares(sum_of_squares, dwte_3, 32768);
+  float *d_wte = message + 11776;
+  add_squares(sum_of_squares, d_wte, 32768);
   r.watch("wte", sum_of_squares);
-  float *dwpe_3 = message + 3584;
-  add_squares(sum_of_squares, dwpe_3, 8192);
+  float *d_wpe = message + 3584;
+  add_squares(sum_of_squares, d_wpe, 8192);
   r.watch("wpe", sum_of_squares);
-  float *message_part_21 = message + 256;
-  add_squares(sum_of_squares, message_part_21, 256);
+  float *d_layernorm_gamma_2 = message + 256;
+  add_squares(sum_of_squares, d_layernorm_gamma_2, 256);
   r.watch("layer.layernorm.gamma", sum_of_squares);
-  float *message_part_22 = message + 512;
-  add_squares(sum_of_squares, message_part_22, 256);
+  float *d_layernorm_beta = message + 512;
+  add_squares(sum_of_squares, d_layernorm_beta, 256);
   r.watch("layer.layernorm.beta", sum_of_squares);
-  float *d_repeat /* [layer=2, embed=128, head=4, key=32] */ = r.work<float>(11319296);
-  add_squares(sum_of_squares, d_repeat, 32768);
+  float *d_attn_wq /* [layer=2, embed=128, head=4, key=32] */ = r.work<float>(11319296);
+  add_squares(sum_of_squares, d_attn_wq, 32768);
   r.watch("layer.attn.wq", sum_of_squares);
-  float *d_repeat_2 /* [layer=2, embed=128, head=4, key=32] */ = r.work<float>(11450368);
-  add_squares(sum_of_squares, d_repeat_2, 32768);
+  float *d_attn_wk /* [layer=2, embed=128, head=4, key=32] */ = r.work<float>(11450368);
+  add_squares(sum_of_squares, d_attn_wk, 32768);
   r.watch("layer.attn.wk", sum_of_squares);
-  float *d_repeat_3 /* [layer=2, embed=128, head=4, key=32] */ = r.work<float>(11581440);
-  add_squares(sum_of_squares, d_repeat_3, 32768);
+  float *d_attn_wv /* [layer=2, embed=128, head=4, key=32] */ = r.work<float>(11581440);
+  add_squares(sum_of_squares, d_attn_wv, 32768);
   r.watch("layer.attn.wv", sum_of_squares);
-  float *d_repeat_4 /* [layer=2, head=4, key=32, embed=128] */ = r.work<float>(11712512);
-  add_squares(sum_of_squares, d_repeat_4, 32768);
+  float *d_attn_wo /* [layer=2, head=4, key=32, embed=128] */ = r.work<float>(11712512);
+  add_squares(sum_of_squares, d_attn_wo, 32768);
   r.watch("layer.attn.wo", sum_of_squares);
-  float *message_part_23 = message + 768;
-  add_squares(sum_of_squares, message_part_23, 256);
+  float *d_attn_bq = message + 768;
+  add_squares(sum_of_squares, d_attn_bq, 256);
   r.watch("layer.attn.bq", sum_of_squares);
-  float *message_part_24 = message + 1024;
-  add_squares(sum_of_squares, message_part_24, 256);
+  float *d_attn_bk = message + 1024;
+  add_squares(sum_of_squares, d_attn_bk, 256);
   r.watch("layer.attn.bk", sum_of_squares);
-  float *message_part_25 = message + 1280;
-  add_squares(sum_of_squares, message_part_25, 256);
+  float *d_attn_bv = message + 1280;
+  add_squares(sum_of_squares, d_attn_bv, 256);
   r.watch("layer.attn.bv", sum_of_squares);
-  float *message_part_26 = message + 1536;
-  add_squares(sum_of_squares, message_part_26, 256);
+  float *d_attn_bo = message + 1536;
+  add_squares(sum_of_squares, d_attn_bo, 256);
   r.watch("layer.attn.bo", sum_of_squares);
-  float *message_part_27 = message + 1792;
-  add_squares(sum_of_squares, message_part_27, 256);
+  float *d_layernorm_2_gamma = message + 1792;
+  add_squares(sum_of_squares, d_layernorm_2_gamma, 256);
   r.watch("layer.layernorm_2.gamma", sum_of_squares);
-  float *message_part_28 = message + 2048;
-  add_squares(sum_of_squares, message_part_28, 256);
+  float *d_layernorm_2_beta = message + 2048;
+  add_squares(sum_of_squares, d_layernorm_2_beta, 256);
   r.watch("layer.layernorm_2.beta", sum_of_squares);
-  float *d_repeat_5 /* [layer=2, embed=128, ff=512] */ = r.work<float>(9437184);
-  add_squares(sum_of_squares, d_repeat_5, 131072);
+  float *d_mlp_w1 /* [layer=2, embed=128, ff=512] */ = r.work<float>(9437184);
+  add_squares(sum_of_squares, d_mlp_w1, 131072);
   r.watch("layer.mlp.w1", sum_of_squares);
-  float *message_part_29 = message + 2304;
-  add_squares(sum_of_squares, message_part_29, 1024);
+  float *d_mlp_b1 = message + 2304;
+  add_squares(sum_of_squares, d_mlp_b1, 1024);
   r.watch("layer.mlp.b1", sum_of_squares);
-  float *d_repeat_6 /* [layer=2, ff=512, embed=128] */ = r.work<float>(9961472);
-  add_squares(sum_of_squares, d_repeat_6, 131072);
+  float *d_mlp_w2 /* [layer=2, ff=512, embed=128] */ = r.work<float>(9961472);
+  add_squares(sum_of_squares, d_mlp_w2, 131072);
   r.watch("layer.mlp.w2", sum_of_squares);
-  float *message_part_30 = message + 3328;
-  add_squares(sum_of_squares, message_part_30, 256);
+  float *d_mlp_b2 = message + 3328;
+  add_squares(sum_of_squares, d_mlp_b2, 256);
   r.watch("layer.mlp.b2", sum_of_squares);
-  float *dlayernorm_gamma_3 = message + 128;
-  add_squares(sum_of_squares, dlayernorm_gamma_3, 128);
+  float *d_layernorm_gamma = message + 128;
+  add_squares(sum_of_squares, d_layernorm_gamma, 128);
   r.watch("layernorm.gamma", sum_of_squares);
   add_squares(sum_of_squares, message, 128);
   r.watch("layernorm.beta", sum_of_squares);
@@ -661,25 +659,25 @@ void update(Rank &r, Messages &messages, double lr) {
   if (r.isBroken())
     return; // a loss or the norm is not finite: nothing is updated
   const double bias_correction = 1 - std::pow(0.999, static_cast<double>(r.updates()));
-  float *t_9 /* [] */ = r.work<float>(11188224);
+  float *t_3 /* [] */ = r.work<float>(11188224);
   // gpt_fortunes.ech:17  param wte[vocab, embed] ~ normal(0.02)
-  t_9[0] = math::sqrt(static_cast<float>(bias_correction));
+  t_3[0] = math::sqrt(static_cast<float>(bias_correction));
   const double bias_correction_2 = 1 - std::pow(0.9, static_cast<double>(r.updates()));
-  float *t_10 /* [] */ = r.work<float>(11188288);
-  t_10[0] = static_cast<float>(lr) / static_cast<float>(bias_correction_2);
+  float *t_4 /* [] */ = r.work<float>(11188288);
+  t_4[0] = static_cast<float>(lr) / static_cast<float>(bias_correction_2);
   float *m_wte /* [vocab=256, embed=128] */ = r.state<float>(1751040);
   float *v_wte /* [vocab=256, embed=128] */ = r.state<float>(1882112);
   float *wte /* [vocab=256, embed=128] */ = r.state<float>(0);
-  const float t_9_value = t_9[0];
-  const float t_10_value = t_10[0];
+  const float t_3_value = t_3[0];
+  const float t_4_value = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 32768; ++i) {
     const float m_wte_before = m_wte[i];
     const float v_wte_before = v_wte[i];
     const float wte_before = wte[i];
-    const float optimizer_m_wte = m_wte_before * 0.9f + dwte_3[i] * 0.09999999999999998f;
-    const float optimizer_v_wte = v_wte_before * 0.999f + dwte_3[i] * dwte_3[i] * 0.0010000000000000009f;
-    const float e = optimizer_m_wte / (math::sqrt(optimizer_v_wte) / t_9_value + 1e-08f) * t_10_value;
+    const float optimizer_m_wte = m_wte_before * 0.9f + d_wte[i] * 0.09999999999999998f;
+    const float optimizer_v_wte = v_wte_before * 0.999f + d_wte[i] * d_wte[i] * 0.0010000000000000009f;
+    const float e = optimizer_m_wte / (math::sqrt(optimizer_v_wte) / t_3_value + 1e-08f) * t_4_value;
     m_wte[i] = optimizer_m_wte;
     v_wte[i] = optimizer_v_wte;
     wte[i] = wte_before - e;
@@ -688,16 +686,16 @@ void update(Rank &r, Messages &messages, double lr) {
   float *v_wpe /* [seq=64, embed=128] */ = r.state<float>(2045952);
   float *wpe /* [seq=64, embed=128] */ = r.state<float>(131072);
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
-  const float t_9_value_2 = t_9[0];
-  const float t_10_value_2 = t_10[0];
+  const float t_3_value_2 = t_3[0];
+  const float t_4_value_2 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 8192; ++i) {
     const float m_wpe_before = m_wpe[i];
     const float v_wpe_before = v_wpe[i];
     const float wpe_before = wpe[i];
-    const float optimizer_m_wpe = m_wpe_before * 0.9f + dwpe_3[i] * 0.09999999999999998f;
-    const float optimizer_v_wpe = v_wpe_before * 0.999f + dwpe_3[i] * dwpe_3[i] * 0.0010000000000000009f;
-    const float e = optimizer_m_wpe / (math::sqrt(optimizer_v_wpe) / t_9_value_2 + 1e-08f) * t_10_value_2;
+    const float optimizer_m_wpe = m_wpe_before * 0.9f + d_wpe[i] * 0.09999999999999998f;
+    const float optimizer_v_wpe = v_wpe_before * 0.999f + d_wpe[i] * d_wpe[i] * 0.0010000000000000009f;
+    const float e = optimizer_m_wpe / (math::sqrt(optimizer_v_wpe) / t_3_value_2 + 1e-08f) * t_4_value_2;
     m_wpe[i] = optimizer_m_wpe;
     v_wpe[i] = optimizer_v_wpe;
     wpe[i] = wpe_before - e;
@@ -706,340 +704,340 @@ void update(Rank &r, Messages &messages, double lr) {
   float *v_layernorm_gamma_2 /* [layer=2, embed=128] */ = r.state<float>(2079744);
   float *layernorm_gamma_2 /* [layer=2, embed=128] */ = r.state<float>(163840);
   // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
-  const float t_9_value_3 = t_9[0];
-  const float t_10_value_3 = t_10[0];
+  const float t_3_value_3 = t_3[0];
+  const float t_4_value_3 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 256; ++i) {
     const float m_layernorm_gamma_2_before = m_layernorm_gamma_2[i];
     const float v_layernorm_gamma_2_before = v_layernorm_gamma_2[i];
     const float layernorm_gamma_2_before = layernorm_gamma_2[i];
     const float optimizer_m_layer_layernorm_gamma =
-        m_layernorm_gamma_2_before * 0.9f + message_part_21[i] * 0.09999999999999998f;
+        m_layernorm_gamma_2_before * 0.9f + d_layernorm_gamma_2[i] * 0.09999999999999998f;
     const float optimizer_v_layer_layernorm_gamma =
-        v_layernorm_gamma_2_before * 0.999f + message_part_21[i] * message_part_21[i] * 0.0010000000000000009f;
+        v_layernorm_gamma_2_before * 0.999f + d_layernorm_gamma_2[i] * d_layernorm_gamma_2[i] * 0.0010000000000000009f;
     const float e =
-        optimizer_m_layer_layernorm_gamma / (math::sqrt(optimizer_v_layer_layernorm_gamma) / t_9_value_3 + 1e-08f);
+        optimizer_m_layer_layernorm_gamma / (math::sqrt(optimizer_v_layer_layernorm_gamma) / t_3_value_3 + 1e-08f);
     m_layernorm_gamma_2[i] = optimizer_m_layer_layernorm_gamma;
     v_layernorm_gamma_2[i] = optimizer_v_layer_layernorm_gamma;
-    layernorm_gamma_2[i] = layernorm_gamma_2_before - e * t_10_value_3;
+    layernorm_gamma_2[i] = layernorm_gamma_2_before - e * t_4_value_3;
   }
   float *m_layernorm_beta_2 /* [layer=2, embed=128] */ = r.state<float>(2080768);
   float *v_layernorm_beta_2 /* [layer=2, embed=128] */ = r.state<float>(2081792);
   float *layernorm_beta_2 /* [layer=2, embed=128] */ = r.state<float>(164864);
   // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
-  const float t_9_value_4 = t_9[0];
-  const float t_10_value_4 = t_10[0];
+  const float t_3_value_4 = t_3[0];
+  const float t_4_value_4 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 256; ++i) {
     const float m_layernorm_beta_2_before = m_layernorm_beta_2[i];
     const float v_layernorm_beta_2_before = v_layernorm_beta_2[i];
     const float layernorm_beta_2_before = layernorm_beta_2[i];
     const float optimizer_m_layer_layernorm_beta =
-        m_layernorm_beta_2_before * 0.9f + message_part_22[i] * 0.09999999999999998f;
+        m_layernorm_beta_2_before * 0.9f + d_layernorm_beta[i] * 0.09999999999999998f;
     const float optimizer_v_layer_layernorm_beta =
-        v_layernorm_beta_2_before * 0.999f + message_part_22[i] * message_part_22[i] * 0.0010000000000000009f;
+        v_layernorm_beta_2_before * 0.999f + d_layernorm_beta[i] * d_layernorm_beta[i] * 0.0010000000000000009f;
     const float e =
-        optimizer_m_layer_layernorm_beta / (math::sqrt(optimizer_v_layer_layernorm_beta) / t_9_value_4 + 1e-08f);
+        optimizer_m_layer_layernorm_beta / (math::sqrt(optimizer_v_layer_layernorm_beta) / t_3_value_4 + 1e-08f);
     m_layernorm_beta_2[i] = optimizer_m_layer_layernorm_beta;
     v_layernorm_beta_2[i] = optimizer_v_layer_layernorm_beta;
-    layernorm_beta_2[i] = layernorm_beta_2_before - e * t_10_value_4;
+    layernorm_beta_2[i] = layernorm_beta_2_before - e * t_4_value_4;
   }
   float *m_attn_wq /* [layer=2, embed=128, head=4, key=32] */ = r.state<float>(2082816);
   float *v_attn_wq /* [layer=2, embed=128, head=4, key=32] */ = r.state<float>(2213888);
   float *attn_wq /* [layer=2, embed=128, head=4, key=32] */ = r.state<float>(165888);
   // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
-  const float t_9_value_5 = t_9[0];
-  const float t_10_value_5 = t_10[0];
+  const float t_3_value_5 = t_3[0];
+  const float t_4_value_5 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 32768; ++i) {
     const float m_attn_wq_before = m_attn_wq[i];
     const float v_attn_wq_before = v_attn_wq[i];
     const float attn_wq_before = attn_wq[i];
-    const float optimizer_m_layer_attn_wq = m_attn_wq_before * 0.9f + d_repeat[i] * 0.09999999999999998f;
+    const float optimizer_m_layer_attn_wq = m_attn_wq_before * 0.9f + d_attn_wq[i] * 0.09999999999999998f;
     const float optimizer_v_layer_attn_wq =
-        v_attn_wq_before * 0.999f + d_repeat[i] * d_repeat[i] * 0.0010000000000000009f;
-    const float e = optimizer_m_layer_attn_wq / (math::sqrt(optimizer_v_layer_attn_wq) / t_9_value_5 + 1e-08f);
+        v_attn_wq_before * 0.999f + d_attn_wq[i] * d_attn_wq[i] * 0.0010000000000000009f;
+    const float e = optimizer_m_layer_attn_wq / (math::sqrt(optimizer_v_layer_attn_wq) / t_3_value_5 + 1e-08f);
     m_attn_wq[i] = optimizer_m_layer_attn_wq;
     v_attn_wq[i] = optimizer_v_layer_attn_wq;
-    attn_wq[i] = attn_wq_before - e * t_10_value_5;
+    attn_wq[i] = attn_wq_before - e * t_4_value_5;
   }
   float *m_attn_wk /* [layer=2, embed=128, head=4, key=32] */ = r.state<float>(2344960);
   float *v_attn_wk /* [layer=2, embed=128, head=4, key=32] */ = r.state<float>(2476032);
   float *attn_wk /* [layer=2, embed=128, head=4, key=32] */ = r.state<float>(296960);
   // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
-  const float t_9_value_6 = t_9[0];
-  const float t_10_value_6 = t_10[0];
+  const float t_3_value_6 = t_3[0];
+  const float t_4_value_6 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 32768; ++i) {
     const float m_attn_wk_before = m_attn_wk[i];
     const float v_attn_wk_before = v_attn_wk[i];
     const float attn_wk_before = attn_wk[i];
-    const float optimizer_m_layer_attn_wk = m_attn_wk_before * 0.9f + d_repeat_2[i] * 0.09999999999999998f;
+    const float optimizer_m_layer_attn_wk = m_attn_wk_before * 0.9f + d_attn_wk[i] * 0.09999999999999998f;
     const float optimizer_v_layer_attn_wk =
-        v_attn_wk_before * 0.999f + d_repeat_2[i] * d_repeat_2[i] * 0.0010000000000000009f;
-    const float e = optimizer_m_layer_attn_wk / (math::sqrt(optimizer_v_layer_attn_wk) / t_9_value_6 + 1e-08f);
+        v_attn_wk_before * 0.999f + d_attn_wk[i] * d_attn_wk[i] * 0.0010000000000000009f;
+    const float e = optimizer_m_layer_attn_wk / (math::sqrt(optimizer_v_layer_attn_wk) / t_3_value_6 + 1e-08f);
     m_attn_wk[i] = optimizer_m_layer_attn_wk;
     v_attn_wk[i] = optimizer_v_layer_attn_wk;
-    attn_wk[i] = attn_wk_before - e * t_10_value_6;
+    attn_wk[i] = attn_wk_before - e * t_4_value_6;
   }
   float *m_attn_wv /* [layer=2, embed=128, head=4, key=32] */ = r.state<float>(2607104);
   float *v_attn_wv /* [layer=2, embed=128, head=4, key=32] */ = r.state<float>(2738176);
   float *attn_wv /* [layer=2, embed=128, head=4, key=32] */ = r.state<float>(428032);
   // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
-  const float t_9_value_7 = t_9[0];
-  const float t_10_value_7 = t_10[0];
+  const float t_3_value_7 = t_3[0];
+  const float t_4_value_7 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 32768; ++i) {
     const float m_attn_wv_before = m_attn_wv[i];
     const float v_attn_wv_before = v_attn_wv[i];
     const float attn_wv_before = attn_wv[i];
-    const float optimizer_m_layer_attn_wv = m_attn_wv_before * 0.9f + d_repeat_3[i] * 0.09999999999999998f;
+    const float optimizer_m_layer_attn_wv = m_attn_wv_before * 0.9f + d_attn_wv[i] * 0.09999999999999998f;
     const float optimizer_v_layer_attn_wv =
-        v_attn_wv_before * 0.999f + d_repeat_3[i] * d_repeat_3[i] * 0.0010000000000000009f;
-    const float e = optimizer_m_layer_attn_wv / (math::sqrt(optimizer_v_layer_attn_wv) / t_9_value_7 + 1e-08f);
+        v_attn_wv_before * 0.999f + d_attn_wv[i] * d_attn_wv[i] * 0.0010000000000000009f;
+    const float e = optimizer_m_layer_attn_wv / (math::sqrt(optimizer_v_layer_attn_wv) / t_3_value_7 + 1e-08f);
     m_attn_wv[i] = optimizer_m_layer_attn_wv;
     v_attn_wv[i] = optimizer_v_layer_attn_wv;
-    attn_wv[i] = attn_wv_before - e * t_10_value_7;
+    attn_wv[i] = attn_wv_before - e * t_4_value_7;
   }
   float *m_attn_wo /* [layer=2, head=4, key=32, embed=128] */ = r.state<float>(2869248);
   float *v_attn_wo /* [layer=2, head=4, key=32, embed=128] */ = r.state<float>(3000320);
   float *attn_wo /* [layer=2, head=4, key=32, embed=128] */ = r.state<float>(559104);
   // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
-  const float t_9_value_8 = t_9[0];
-  const float t_10_value_8 = t_10[0];
+  const float t_3_value_8 = t_3[0];
+  const float t_4_value_8 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 32768; ++i) {
     const float m_attn_wo_before = m_attn_wo[i];
     const float v_attn_wo_before = v_attn_wo[i];
     const float attn_wo_before = attn_wo[i];
-    const float optimizer_m_layer_attn_wo = m_attn_wo_before * 0.9f + d_repeat_4[i] * 0.09999999999999998f;
+    const float optimizer_m_layer_attn_wo = m_attn_wo_before * 0.9f + d_attn_wo[i] * 0.09999999999999998f;
     const float optimizer_v_layer_attn_wo =
-        v_attn_wo_before * 0.999f + d_repeat_4[i] * d_repeat_4[i] * 0.0010000000000000009f;
-    const float e = optimizer_m_layer_attn_wo / (math::sqrt(optimizer_v_layer_attn_wo) / t_9_value_8 + 1e-08f);
+        v_attn_wo_before * 0.999f + d_attn_wo[i] * d_attn_wo[i] * 0.0010000000000000009f;
+    const float e = optimizer_m_layer_attn_wo / (math::sqrt(optimizer_v_layer_attn_wo) / t_3_value_8 + 1e-08f);
     m_attn_wo[i] = optimizer_m_layer_attn_wo;
     v_attn_wo[i] = optimizer_v_layer_attn_wo;
-    attn_wo[i] = attn_wo_before - e * t_10_value_8;
+    attn_wo[i] = attn_wo_before - e * t_4_value_8;
   }
   float *m_attn_bq /* [layer=2, head=4, key=32] */ = r.state<float>(3131392);
   float *v_attn_bq /* [layer=2, head=4, key=32] */ = r.state<float>(3132416);
   float *attn_bq /* [layer=2, head=4, key=32] */ = r.state<float>(690176);
   // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
-  const float t_9_value_9 = t_9[0];
-  const float t_10_value_9 = t_10[0];
+  const float t_3_value_9 = t_3[0];
+  const float t_4_value_9 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 256; ++i) {
     const float m_attn_bq_before = m_attn_bq[i];
     const float v_attn_bq_before = v_attn_bq[i];
     const float attn_bq_before = attn_bq[i];
-    const float optimizer_m_layer_attn_bq = m_attn_bq_before * 0.9f + message_part_23[i] * 0.09999999999999998f;
+    const float optimizer_m_layer_attn_bq = m_attn_bq_before * 0.9f + d_attn_bq[i] * 0.09999999999999998f;
     const float optimizer_v_layer_attn_bq =
-        v_attn_bq_before * 0.999f + message_part_23[i] * message_part_23[i] * 0.0010000000000000009f;
-    const float e = optimizer_m_layer_attn_bq / (math::sqrt(optimizer_v_layer_attn_bq) / t_9_value_9 + 1e-08f);
+        v_attn_bq_before * 0.999f + d_attn_bq[i] * d_attn_bq[i] * 0.0010000000000000009f;
+    const float e = optimizer_m_layer_attn_bq / (math::sqrt(optimizer_v_layer_attn_bq) / t_3_value_9 + 1e-08f);
     m_attn_bq[i] = optimizer_m_layer_attn_bq;
     v_attn_bq[i] = optimizer_v_layer_attn_bq;
-    attn_bq[i] = attn_bq_before - e * t_10_value_9;
+    attn_bq[i] = attn_bq_before - e * t_4_value_9;
   }
   float *m_attn_bk /* [layer=2, head=4, key=32] */ = r.state<float>(3133440);
   float *v_attn_bk /* [layer=2, head=4, key=32] */ = r.state<float>(3134464);
   float *attn_bk /* [layer=2, head=4, key=32] */ = r.state<float>(691200);
   // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
-  const float t_9_value_10 = t_9[0];
-  const float t_10_value_10 = t_10[0];
+  const float t_3_value_10 = t_3[0];
+  const float t_4_value_10 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 256; ++i) {
     const float m_attn_bk_before = m_attn_bk[i];
     const float v_attn_bk_before = v_attn_bk[i];
     const float attn_bk_before = attn_bk[i];
-    const float optimizer_m_layer_attn_bk = m_attn_bk_before * 0.9f + message_part_24[i] * 0.09999999999999998f;
+    const float optimizer_m_layer_attn_bk = m_attn_bk_before * 0.9f + d_attn_bk[i] * 0.09999999999999998f;
     const float optimizer_v_layer_attn_bk =
-        v_attn_bk_before * 0.999f + message_part_24[i] * message_part_24[i] * 0.0010000000000000009f;
-    const float e = optimizer_m_layer_attn_bk / (math::sqrt(optimizer_v_layer_attn_bk) / t_9_value_10 + 1e-08f);
+        v_attn_bk_before * 0.999f + d_attn_bk[i] * d_attn_bk[i] * 0.0010000000000000009f;
+    const float e = optimizer_m_layer_attn_bk / (math::sqrt(optimizer_v_layer_attn_bk) / t_3_value_10 + 1e-08f);
     m_attn_bk[i] = optimizer_m_layer_attn_bk;
     v_attn_bk[i] = optimizer_v_layer_attn_bk;
-    attn_bk[i] = attn_bk_before - e * t_10_value_10;
+    attn_bk[i] = attn_bk_before - e * t_4_value_10;
   }
   float *m_attn_bv /* [layer=2, head=4, key=32] */ = r.state<float>(3135488);
   float *v_attn_bv /* [layer=2, head=4, key=32] */ = r.state<float>(3136512);
   float *attn_bv /* [layer=2, head=4, key=32] */ = r.state<float>(692224);
   // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
-  const float t_9_value_11 = t_9[0];
-  const float t_10_value_11 = t_10[0];
+  const float t_3_value_11 = t_3[0];
+  const float t_4_value_11 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 256; ++i) {
     const float m_attn_bv_before = m_attn_bv[i];
     const float v_attn_bv_before = v_attn_bv[i];
     const float attn_bv_before = attn_bv[i];
-    const float optimizer_m_layer_attn_bv = m_attn_bv_before * 0.9f + message_part_25[i] * 0.09999999999999998f;
+    const float optimizer_m_layer_attn_bv = m_attn_bv_before * 0.9f + d_attn_bv[i] * 0.09999999999999998f;
     const float optimizer_v_layer_attn_bv =
-        v_attn_bv_before * 0.999f + message_part_25[i] * message_part_25[i] * 0.0010000000000000009f;
-    const float e = optimizer_m_layer_attn_bv / (math::sqrt(optimizer_v_layer_attn_bv) / t_9_value_11 + 1e-08f);
+        v_attn_bv_before * 0.999f + d_attn_bv[i] * d_attn_bv[i] * 0.0010000000000000009f;
+    const float e = optimizer_m_layer_attn_bv / (math::sqrt(optimizer_v_layer_attn_bv) / t_3_value_11 + 1e-08f);
     m_attn_bv[i] = optimizer_m_layer_attn_bv;
     v_attn_bv[i] = optimizer_v_layer_attn_bv;
-    attn_bv[i] = attn_bv_before - e * t_10_value_11;
+    attn_bv[i] = attn_bv_before - e * t_4_value_11;
   }
   float *m_attn_bo /* [layer=2, embed=128] */ = r.state<float>(3137536);
   float *v_attn_bo /* [layer=2, embed=128] */ = r.state<float>(3138560);
   float *attn_bo /* [layer=2, embed=128] */ = r.state<float>(693248);
   // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
-  const float t_9_value_12 = t_9[0];
-  const float t_10_value_12 = t_10[0];
+  const float t_3_value_12 = t_3[0];
+  const float t_4_value_12 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 256; ++i) {
     const float m_attn_bo_before = m_attn_bo[i];
     const float v_attn_bo_before = v_attn_bo[i];
     const float attn_bo_before = attn_bo[i];
-    const float optimizer_m_layer_attn_bo = m_attn_bo_before * 0.9f + message_part_26[i] * 0.09999999999999998f;
+    const float optimizer_m_layer_attn_bo = m_attn_bo_before * 0.9f + d_attn_bo[i] * 0.09999999999999998f;
     const float optimizer_v_layer_attn_bo =
-        v_attn_bo_before * 0.999f + message_part_26[i] * message_part_26[i] * 0.0010000000000000009f;
-    const float e = optimizer_m_layer_attn_bo / (math::sqrt(optimizer_v_layer_attn_bo) / t_9_value_12 + 1e-08f);
+        v_attn_bo_before * 0.999f + d_attn_bo[i] * d_attn_bo[i] * 0.0010000000000000009f;
+    const float e = optimizer_m_layer_attn_bo / (math::sqrt(optimizer_v_layer_attn_bo) / t_3_value_12 + 1e-08f);
     m_attn_bo[i] = optimizer_m_layer_attn_bo;
     v_attn_bo[i] = optimizer_v_layer_attn_bo;
-    attn_bo[i] = attn_bo_before - e * t_10_value_12;
+    attn_bo[i] = attn_bo_before - e * t_4_value_12;
   }
   float *m_layernorm_2_gamma /* [layer=2, embed=128] */ = r.state<float>(3139584);
   float *v_layernorm_2_gamma /* [layer=2, embed=128] */ = r.state<float>(3140608);
   float *layernorm_2_gamma /* [layer=2, embed=128] */ = r.state<float>(694272);
   // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-  const float t_9_value_13 = t_9[0];
-  const float t_10_value_13 = t_10[0];
+  const float t_3_value_13 = t_3[0];
+  const float t_4_value_13 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 256; ++i) {
     const float m_layernorm_2_gamma_before = m_layernorm_2_gamma[i];
     const float v_layernorm_2_gamma_before = v_layernorm_2_gamma[i];
     const float layernorm_2_gamma_before = layernorm_2_gamma[i];
     const float optimizer_m_layer_layernorm_2_gamma =
-        m_layernorm_2_gamma_before * 0.9f + message_part_27[i] * 0.09999999999999998f;
+        m_layernorm_2_gamma_before * 0.9f + d_layernorm_2_gamma[i] * 0.09999999999999998f;
     const float optimizer_v_layer_layernorm_2_gamma =
-        v_layernorm_2_gamma_before * 0.999f + message_part_27[i] * message_part_27[i] * 0.0010000000000000009f;
+        v_layernorm_2_gamma_before * 0.999f + d_layernorm_2_gamma[i] * d_layernorm_2_gamma[i] * 0.0010000000000000009f;
     const float e =
-        optimizer_m_layer_layernorm_2_gamma / (math::sqrt(optimizer_v_layer_layernorm_2_gamma) / t_9_value_13 + 1e-08f);
+        optimizer_m_layer_layernorm_2_gamma / (math::sqrt(optimizer_v_layer_layernorm_2_gamma) / t_3_value_13 + 1e-08f);
     m_layernorm_2_gamma[i] = optimizer_m_layer_layernorm_2_gamma;
     v_layernorm_2_gamma[i] = optimizer_v_layer_layernorm_2_gamma;
-    layernorm_2_gamma[i] = layernorm_2_gamma_before - e * t_10_value_13;
+    layernorm_2_gamma[i] = layernorm_2_gamma_before - e * t_4_value_13;
   }
   float *m_layernorm_2_beta /* [layer=2, embed=128] */ = r.state<float>(3141632);
   float *v_layernorm_2_beta /* [layer=2, embed=128] */ = r.state<float>(3142656);
   float *layernorm_2_beta /* [layer=2, embed=128] */ = r.state<float>(695296);
   // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-  const float t_9_value_14 = t_9[0];
-  const float t_10_value_14 = t_10[0];
+  const float t_3_value_14 = t_3[0];
+  const float t_4_value_14 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 256; ++i) {
     const float m_layernorm_2_beta_before = m_layernorm_2_beta[i];
     const float v_layernorm_2_beta_before = v_layernorm_2_beta[i];
     const float layernorm_2_beta_before = layernorm_2_beta[i];
     const float optimizer_m_layer_layernorm_2_beta =
-        m_layernorm_2_beta_before * 0.9f + message_part_28[i] * 0.09999999999999998f;
+        m_layernorm_2_beta_before * 0.9f + d_layernorm_2_beta[i] * 0.09999999999999998f;
     const float optimizer_v_layer_layernorm_2_beta =
-        v_layernorm_2_beta_before * 0.999f + message_part_28[i] * message_part_28[i] * 0.0010000000000000009f;
+        v_layernorm_2_beta_before * 0.999f + d_layernorm_2_beta[i] * d_layernorm_2_beta[i] * 0.0010000000000000009f;
     const float e =
-        optimizer_m_layer_layernorm_2_beta / (math::sqrt(optimizer_v_layer_layernorm_2_beta) / t_9_value_14 + 1e-08f);
+        optimizer_m_layer_layernorm_2_beta / (math::sqrt(optimizer_v_layer_layernorm_2_beta) / t_3_value_14 + 1e-08f);
     m_layernorm_2_beta[i] = optimizer_m_layer_layernorm_2_beta;
     v_layernorm_2_beta[i] = optimizer_v_layer_layernorm_2_beta;
-    layernorm_2_beta[i] = layernorm_2_beta_before - e * t_10_value_14;
+    layernorm_2_beta[i] = layernorm_2_beta_before - e * t_4_value_14;
   }
   float *m_mlp_w1 /* [layer=2, embed=128, ff=512] */ = r.state<float>(3143680);
   float *v_mlp_w1 /* [layer=2, embed=128, ff=512] */ = r.state<float>(3667968);
   float *mlp_w1 /* [layer=2, embed=128, ff=512] */ = r.state<float>(696320);
   // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-  const float t_9_value_15 = t_9[0];
-  const float t_10_value_15 = t_10[0];
+  const float t_3_value_15 = t_3[0];
+  const float t_4_value_15 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 131072; ++i) {
     const float m_mlp_w1_before = m_mlp_w1[i];
     const float v_mlp_w1_before = v_mlp_w1[i];
     const float mlp_w1_before = mlp_w1[i];
-    const float optimizer_m_layer_mlp_w1 = m_mlp_w1_before * 0.9f + d_repeat_5[i] * 0.09999999999999998f;
+    const float optimizer_m_layer_mlp_w1 = m_mlp_w1_before * 0.9f + d_mlp_w1[i] * 0.09999999999999998f;
     const float optimizer_v_layer_mlp_w1 =
-        v_mlp_w1_before * 0.999f + d_repeat_5[i] * d_repeat_5[i] * 0.0010000000000000009f;
-    const float e = optimizer_m_layer_mlp_w1 / (math::sqrt(optimizer_v_layer_mlp_w1) / t_9_value_15 + 1e-08f);
+        v_mlp_w1_before * 0.999f + d_mlp_w1[i] * d_mlp_w1[i] * 0.0010000000000000009f;
+    const float e = optimizer_m_layer_mlp_w1 / (math::sqrt(optimizer_v_layer_mlp_w1) / t_3_value_15 + 1e-08f);
     m_mlp_w1[i] = optimizer_m_layer_mlp_w1;
     v_mlp_w1[i] = optimizer_v_layer_mlp_w1;
-    mlp_w1[i] = mlp_w1_before - e * t_10_value_15;
+    mlp_w1[i] = mlp_w1_before - e * t_4_value_15;
   }
   float *m_mlp_b1 /* [layer=2, ff=512] */ = r.state<float>(4192256);
   float *v_mlp_b1 /* [layer=2, ff=512] */ = r.state<float>(4196352);
   float *mlp_b1 /* [layer=2, ff=512] */ = r.state<float>(1220608);
   // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-  const float t_9_value_16 = t_9[0];
-  const float t_10_value_16 = t_10[0];
+  const float t_3_value_16 = t_3[0];
+  const float t_4_value_16 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 1024; ++i) {
     const float m_mlp_b1_before = m_mlp_b1[i];
     const float v_mlp_b1_before = v_mlp_b1[i];
     const float mlp_b1_before = mlp_b1[i];
-    const float optimizer_m_layer_mlp_b1 = m_mlp_b1_before * 0.9f + message_part_29[i] * 0.09999999999999998f;
+    const float optimizer_m_layer_mlp_b1 = m_mlp_b1_before * 0.9f + d_mlp_b1[i] * 0.09999999999999998f;
     const float optimizer_v_layer_mlp_b1 =
-        v_mlp_b1_before * 0.999f + message_part_29[i] * message_part_29[i] * 0.0010000000000000009f;
-    const float e = optimizer_m_layer_mlp_b1 / (math::sqrt(optimizer_v_layer_mlp_b1) / t_9_value_16 + 1e-08f);
+        v_mlp_b1_before * 0.999f + d_mlp_b1[i] * d_mlp_b1[i] * 0.0010000000000000009f;
+    const float e = optimizer_m_layer_mlp_b1 / (math::sqrt(optimizer_v_layer_mlp_b1) / t_3_value_16 + 1e-08f);
     m_mlp_b1[i] = optimizer_m_layer_mlp_b1;
     v_mlp_b1[i] = optimizer_v_layer_mlp_b1;
-    mlp_b1[i] = mlp_b1_before - e * t_10_value_16;
+    mlp_b1[i] = mlp_b1_before - e * t_4_value_16;
   }
   float *m_mlp_w2 /* [layer=2, ff=512, embed=128] */ = r.state<float>(4200448);
   float *v_mlp_w2 /* [layer=2, ff=512, embed=128] */ = r.state<float>(4724736);
   float *mlp_w2 /* [layer=2, ff=512, embed=128] */ = r.state<float>(1224704);
   // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-  const float t_9_value_17 = t_9[0];
-  const float t_10_value_17 = t_10[0];
+  const float t_3_value_17 = t_3[0];
+  const float t_4_value_17 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 131072; ++i) {
     const float m_mlp_w2_before = m_mlp_w2[i];
     const float v_mlp_w2_before = v_mlp_w2[i];
     const float mlp_w2_before = mlp_w2[i];
-    const float optimizer_m_layer_mlp_w2 = m_mlp_w2_before * 0.9f + d_repeat_6[i] * 0.09999999999999998f;
+    const float optimizer_m_layer_mlp_w2 = m_mlp_w2_before * 0.9f + d_mlp_w2[i] * 0.09999999999999998f;
     const float optimizer_v_layer_mlp_w2 =
-        v_mlp_w2_before * 0.999f + d_repeat_6[i] * d_repeat_6[i] * 0.0010000000000000009f;
-    const float e = optimizer_m_layer_mlp_w2 / (math::sqrt(optimizer_v_layer_mlp_w2) / t_9_value_17 + 1e-08f);
+        v_mlp_w2_before * 0.999f + d_mlp_w2[i] * d_mlp_w2[i] * 0.0010000000000000009f;
+    const float e = optimizer_m_layer_mlp_w2 / (math::sqrt(optimizer_v_layer_mlp_w2) / t_3_value_17 + 1e-08f);
     m_mlp_w2[i] = optimizer_m_layer_mlp_w2;
     v_mlp_w2[i] = optimizer_v_layer_mlp_w2;
-    mlp_w2[i] = mlp_w2_before - e * t_10_value_17;
+    mlp_w2[i] = mlp_w2_before - e * t_4_value_17;
   }
   float *m_mlp_b2 /* [layer=2, embed=128] */ = r.state<float>(5249024);
   float *v_mlp_b2 /* [layer=2, embed=128] */ = r.state<float>(5250048);
   float *mlp_b2 /* [layer=2, embed=128] */ = r.state<float>(1748992);
   // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-  const float t_9_value_18 = t_9[0];
-  const float t_10_value_18 = t_10[0];
+  const float t_3_value_18 = t_3[0];
+  const float t_4_value_18 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 256; ++i) {
     const float m_mlp_b2_before = m_mlp_b2[i];
     const float v_mlp_b2_before = v_mlp_b2[i];
     const float mlp_b2_before = mlp_b2[i];
-    const float optimizer_m_layer_mlp_b2 = m_mlp_b2_before * 0.9f + message_part_30[i] * 0.09999999999999998f;
+    const float optimizer_m_layer_mlp_b2 = m_mlp_b2_before * 0.9f + d_mlp_b2[i] * 0.09999999999999998f;
     const float optimizer_v_layer_mlp_b2 =
-        v_mlp_b2_before * 0.999f + message_part_30[i] * message_part_30[i] * 0.0010000000000000009f;
-    const float e = optimizer_m_layer_mlp_b2 / (math::sqrt(optimizer_v_layer_mlp_b2) / t_9_value_18 + 1e-08f);
+        v_mlp_b2_before * 0.999f + d_mlp_b2[i] * d_mlp_b2[i] * 0.0010000000000000009f;
+    const float e = optimizer_m_layer_mlp_b2 / (math::sqrt(optimizer_v_layer_mlp_b2) / t_3_value_18 + 1e-08f);
     m_mlp_b2[i] = optimizer_m_layer_mlp_b2;
     v_mlp_b2[i] = optimizer_v_layer_mlp_b2;
-    mlp_b2[i] = mlp_b2_before - e * t_10_value_18;
+    mlp_b2[i] = mlp_b2_before - e * t_4_value_18;
   }
   float *m_layernorm_gamma /* [embed=128] */ = r.state<float>(5251072);
   float *v_layernorm_gamma /* [embed=128] */ = r.state<float>(5251584);
   float *layernorm_gamma /* [embed=128] */ = r.state<float>(1750016);
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  const float t_9_value_19 = t_9[0];
-  const float t_10_value_19 = t_10[0];
+  const float t_3_value_19 = t_3[0];
+  const float t_4_value_19 = t_4[0];
 #pragma GCC ivdep
   for (int64_t embed = 0; embed < 128; ++embed) {
     const float m_layernorm_gamma_before = m_layernorm_gamma[embed];
     const float v_layernorm_gamma_before = v_layernorm_gamma[embed];
     const float layernorm_gamma_before = layernorm_gamma[embed];
     const float optimizer_m_layernorm_gamma =
-        m_layernorm_gamma_before * 0.9f + dlayernorm_gamma_3[embed] * 0.09999999999999998f;
-    const float e = dlayernorm_gamma_3[embed] * dlayernorm_gamma_3[embed] * 0.0010000000000000009f;
+        m_layernorm_gamma_before * 0.9f + d_layernorm_gamma[embed] * 0.09999999999999998f;
+    const float e = d_layernorm_gamma[embed] * d_layernorm_gamma[embed] * 0.0010000000000000009f;
     const float optimizer_v_layernorm_gamma = v_layernorm_gamma_before * 0.999f + e;
-    const float e_2 = optimizer_m_layernorm_gamma / (math::sqrt(optimizer_v_layernorm_gamma) / t_9_value_19 + 1e-08f);
+    const float e_2 = optimizer_m_layernorm_gamma / (math::sqrt(optimizer_v_layernorm_gamma) / t_3_value_19 + 1e-08f);
     m_layernorm_gamma[embed] = optimizer_m_layernorm_gamma;
     v_layernorm_gamma[embed] = optimizer_v_layernorm_gamma;
-    layernorm_gamma[embed] = layernorm_gamma_before - e_2 * t_10_value_19;
+    layernorm_gamma[embed] = layernorm_gamma_before - e_2 * t_4_value_19;
   }
   float *m_layernorm_beta /* [embed=128] */ = r.state<float>(5252096);
   float *v_layernorm_beta /* [embed=128] */ = r.state<float>(5252608);
   float *layernorm_beta /* [embed=128] */ = r.state<float>(1750528);
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  const float t_9_value_20 = t_9[0];
-  const float t_10_value_20 = t_10[0];
+  const float t_3_value_20 = t_3[0];
+  const float t_4_value_20 = t_4[0];
 #pragma GCC ivdep
   for (int64_t embed = 0; embed < 128; ++embed) {
     const float m_layernorm_beta_before = m_layernorm_beta[embed];
@@ -1048,10 +1046,10 @@ void update(Rank &r, Messages &messages, double lr) {
     const float optimizer_m_layernorm_beta = m_layernorm_beta_before * 0.9f + message[embed] * 0.09999999999999998f;
     const float optimizer_v_layernorm_beta =
         v_layernorm_beta_before * 0.999f + message[embed] * message[embed] * 0.0010000000000000009f;
-    const float e = optimizer_m_layernorm_beta / (math::sqrt(optimizer_v_layernorm_beta) / t_9_value_20 + 1e-08f);
+    const float e = optimizer_m_layernorm_beta / (math::sqrt(optimizer_v_layernorm_beta) / t_3_value_20 + 1e-08f);
     m_layernorm_beta[embed] = optimizer_m_layernorm_beta;
     v_layernorm_beta[embed] = optimizer_v_layernorm_beta;
-    layernorm_beta[embed] = layernorm_beta_before - e * t_10_value_20;
+    layernorm_beta[embed] = layernorm_beta_before - e * t_4_value_20;
   }
 }
 
@@ -1065,11 +1063,11 @@ void step(Rank &r, double lr) {
 
 /// Before the held-out samples.
 void evaluate_begin(Rank &r) {
-  double *repeat /* [] */ = r.work<double>(1835008);
+  double *map /* [] */ = r.work<double>(1835008);
   // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
-  fill(repeat, 1, 0.0);
-  double *repeat_2 /* [] */ = r.work<double>(1835072);
-  fill(repeat_2, 1, 0.0);
+  fill(map, 1, 0.0);
+  double *map_2 /* [] */ = r.work<double>(1835072);
+  fill(map_2, 1, 0.0);
 }
 
 /// For each batch of held-out samples.
@@ -1089,18 +1087,18 @@ void evaluate_batch(Rank &r) {
   }
   for (int64_t layer = 0; layer < 2; ++layer) {
     float *normalize_2 /* [batch=8, seq=64, embed=128] */ = r.work<float>(0);
-    float *normalize_3 /* [batch=8, seq=64] */ = r.work<float>(262144);
+    float *rstd /* [batch=8, seq=64] */ = r.work<float>(262144);
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
-    normalize(normalize_2, normalize_3, x, 512, 128, 1e-5);
+    normalize(normalize_2, rstd, x, 512, 128, 1e-5);
     float *layernorm_gamma_2 /* [layer=2, embed=128] */ = r.state<float>(163840);
     float *layernorm_gamma_2_layer = layernorm_gamma_2 + layer * 128;
     float *layernorm_beta_2 /* [layer=2, embed=128] */ = r.state<float>(164864);
     float *layernorm_beta_2_layer = layernorm_beta_2 + layer * 128;
-    float *t /* [batch=8, seq=64, embed=128] */ = r.work<float>(0);
+    float *layernorm /* [batch=8, seq=64, embed=128] */ = r.work<float>(0);
     for (int64_t i = 0; i < 512; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 128; ++embed) {
-        t[i * 128 + embed] =
+        layernorm[i * 128 + embed] =
             normalize_2[i * 128 + embed] * layernorm_gamma_2_layer[embed] + layernorm_beta_2_layer[embed];
       }
     }
@@ -1108,15 +1106,15 @@ void evaluate_batch(Rank &r) {
     float *attn_wq /* [layer=2, embed=128, head=4, key=32] */ = r.state<float>(165888);
     float *attn_wq_layer = attn_wq + layer * 16384;
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
-    gemm(q, t, attn_wq_layer, 512, 128, 128, Form::nn, 128, 128, 128, 1.0, 0.0, Blas::tiled);
+    gemm(q, layernorm, attn_wq_layer, 512, 128, 128, Form::nn, 128, 128, 128, 1.0, 0.0, Blas::tiled);
     float *k /* [batch=8, seq=64, head=4, key=32] */ = r.work<float>(524288);
     float *attn_wk /* [layer=2, embed=128, head=4, key=32] */ = r.state<float>(296960);
     float *attn_wk_layer = attn_wk + layer * 16384;
-    gemm(k, t, attn_wk_layer, 512, 128, 128, Form::nn, 128, 128, 128, 1.0, 0.0, Blas::tiled);
+    gemm(k, layernorm, attn_wk_layer, 512, 128, 128, Form::nn, 128, 128, 128, 1.0, 0.0, Blas::tiled);
     float *v /* [batch=8, seq=64, head=4, key=32] */ = r.work<float>(786432);
     float *attn_wv /* [layer=2, embed=128, head=4, key=32] */ = r.state<float>(428032);
     float *attn_wv_layer = attn_wv + layer * 16384;
-    gemm(v, t, attn_wv_layer, 512, 128, 128, Form::nn, 128, 128, 128, 1.0, 0.0, Blas::tiled);
+    gemm(v, layernorm, attn_wv_layer, 512, 128, 128, Form::nn, 128, 128, 128, 1.0, 0.0, Blas::tiled);
     float *attn_bq /* [layer=2, head=4, key=32] */ = r.state<float>(690176);
     float *attn_bq_layer = attn_bq + layer * 128;
     float *q_2 /* [batch=8, seq=64, head=4, key=32] */ = r.work<float>(262144);
@@ -1166,41 +1164,41 @@ void evaluate_batch(Rank &r) {
         x_2[i * 128 + embed] = x[i * 128 + embed] + (y[i * 128 + embed] + attn_bo_layer[embed]);
       }
     }
-    float *normalize_4 /* [batch=8, seq=64, embed=128] */ = r.work<float>(1572864);
-    float *normalize_5 /* [batch=8, seq=64] */ = r.work<float>(0);
+    float *normalize_3 /* [batch=8, seq=64, embed=128] */ = r.work<float>(1572864);
+    float *rstd_2 /* [batch=8, seq=64] */ = r.work<float>(0);
     // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-    normalize(normalize_4, normalize_5, x_2, 512, 128, 1e-5);
+    normalize(normalize_3, rstd_2, x_2, 512, 128, 1e-5);
     float *layernorm_2_gamma /* [layer=2, embed=128] */ = r.state<float>(694272);
     float *layernorm_2_gamma_layer = layernorm_2_gamma + layer * 128;
     float *layernorm_2_beta /* [layer=2, embed=128] */ = r.state<float>(695296);
     float *layernorm_2_beta_layer = layernorm_2_beta + layer * 128;
-    float *t_2 /* [batch=8, seq=64, embed=128] */ = r.work<float>(1572864);
+    float *layernorm_2 /* [batch=8, seq=64, embed=128] */ = r.work<float>(1572864);
     for (int64_t i = 0; i < 512; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 128; ++embed) {
-        t_2[i * 128 + embed] =
-            normalize_4[i * 128 + embed] * layernorm_2_gamma_layer[embed] + layernorm_2_beta_layer[embed];
+        layernorm_2[i * 128 + embed] =
+            normalize_3[i * 128 + embed] * layernorm_2_gamma_layer[embed] + layernorm_2_beta_layer[embed];
       }
     }
     float *dot /* [batch=8, seq=64, ff=512] */ = r.work<float>(0);
     float *mlp_w1 /* [layer=2, embed=128, ff=512] */ = r.state<float>(696320);
     float *mlp_w1_layer = mlp_w1 + layer * 65536;
     // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-    gemm(dot, t_2, mlp_w1_layer, 512, 512, 128, Form::nn, 128, 512, 512, 1.0, 0.0, Blas::tiled);
+    gemm(dot, layernorm_2, mlp_w1_layer, 512, 512, 128, Form::nn, 128, 512, 512, 1.0, 0.0, Blas::tiled);
     float *mlp_b1 /* [layer=2, ff=512] */ = r.state<float>(1220608);
     float *mlp_b1_layer = mlp_b1 + layer * 512;
-    float *t_3 /* [batch=8, seq=64, ff=512] */ = r.work<float>(0);
+    float *t /* [batch=8, seq=64, ff=512] */ = r.work<float>(0);
     for (int64_t i = 0; i < 512; ++i) {
 #pragma GCC ivdep
       for (int64_t ff = 0; ff < 512; ++ff) {
-        t_3[i * 512 + ff] = math::gelu(dot[i * 512 + ff] + mlp_b1_layer[ff]);
+        t[i * 512 + ff] = math::gelu(dot[i * 512 + ff] + mlp_b1_layer[ff]);
       }
     }
     float *dot_2 /* [batch=8, seq=64, embed=128] */ = r.work<float>(1572864);
     float *mlp_w2 /* [layer=2, ff=512, embed=128] */ = r.state<float>(1224704);
     float *mlp_w2_layer = mlp_w2 + layer * 65536;
     // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-    gemm(dot_2, t_3, mlp_w2_layer, 512, 128, 512, Form::nn, 512, 128, 128, 1.0, 0.0, Blas::tiled);
+    gemm(dot_2, t, mlp_w2_layer, 512, 128, 512, Form::nn, 512, 128, 128, 1.0, 0.0, Blas::tiled);
     float *mlp_b2 /* [layer=2, embed=128] */ = r.state<float>(1748992);
     float *mlp_b2_layer = mlp_b2 + layer * 128;
     for (int64_t i = 0; i < 512; ++i) {
@@ -1210,30 +1208,30 @@ void evaluate_batch(Rank &r) {
       }
     }
   }
-  float *normalize_6 /* [batch=8, seq=64, embed=128] */ = r.work<float>(1048576);
-  float *normalize_7 /* [batch=8, seq=64] */ = r.work<float>(0);
+  float *normalize_2 /* [batch=8, seq=64, embed=128] */ = r.work<float>(1048576);
+  float *rstd /* [batch=8, seq=64] */ = r.work<float>(0);
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  normalize(normalize_6, normalize_7, x, 512, 128, 1e-5);
+  normalize(normalize_2, rstd, x, 512, 128, 1e-5);
   float *layernorm_gamma /* [embed=128] */ = r.state<float>(1750016);
   float *layernorm_beta /* [embed=128] */ = r.state<float>(1750528);
-  float *t_4 /* [batch=8, seq=64, embed=128] */ = r.work<float>(1048576);
+  float *layernorm /* [batch=8, seq=64, embed=128] */ = r.work<float>(1048576);
   for (int64_t i = 0; i < 512; ++i) {
 #pragma GCC ivdep
     for (int64_t embed = 0; embed < 128; ++embed) {
-      t_4[i * 128 + embed] = normalize_6[i * 128 + embed] * layernorm_gamma[embed] + layernorm_beta[embed];
+      layernorm[i * 128 + embed] = normalize_2[i * 128 + embed] * layernorm_gamma[embed] + layernorm_beta[embed];
     }
   }
   float *logits /* [batch=8, seq=64, vocab=256] */ = r.work<float>(0);
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  gemm(logits, t_4, wte, 512, 256, 128, Form::nt, 128, 128, 256, 1.0, 0.0, Blas::tiled);
+  gemm(logits, layernorm, wte, 512, 256, 128, Form::nt, 128, 128, 256, 1.0, 0.0, Blas::tiled);
   float *cross_entropy_2 /* [batch=8, seq=64] */ = r.work<float>(524288);
-  float *cross_entropy_3 /* [batch=8, seq=64] */ = r.work<float>(526336);
-  float *cross_entropy_4 /* [batch=8, seq=64] */ = r.work<float>(528384);
+  float *shift /* [batch=8, seq=64] */ = r.work<float>(526336);
+  float *log_sum /* [batch=8, seq=64] */ = r.work<float>(528384);
   const int32_t *labels /* [batch=8, seq=64] */ = r.input<int32_t>(2048);
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  cross_entropy(cross_entropy_2, cross_entropy_3, cross_entropy_4, logits, labels, 512, 256);
+  cross_entropy(cross_entropy_2, shift, log_sum, logits, labels, 512, 256);
   const int64_t first_batch = r.coordinate(0) * 8;
-  float *t_5 /* [] */ = r.work<float>(526336);
+  float *t /* [] */ = r.work<float>(526336);
   double sum = 0;
   for (int64_t batch = 0; batch < 8; ++batch) {
     const bool e = static_cast<int32_t>(first_batch + batch) < static_cast<int32_t>(r.validSamples());
@@ -1244,11 +1242,11 @@ void evaluate_batch(Rank &r) {
     }
     sum += block;
   }
-  t_5[0] = static_cast<float>(sum);
+  t[0] = static_cast<float>(sum);
   int32_t *argmax_2 /* [batch=8, seq=64] */ = r.work<int32_t>(524288);
   // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
   argmax(argmax_2, logits, 512, 256, 1);
-  float *t_6 /* [] */ = r.work<float>(0);
+  float *t_2 /* [] */ = r.work<float>(0);
   // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
   double sum_2 = 0;
@@ -1261,34 +1259,33 @@ void evaluate_batch(Rank &r) {
     }
     sum_2 += block;
   }
-  t_6[0] = static_cast<float>(sum_2);
-  double *repeat /* [] */ = r.work<double>(1835008);
+  t_2[0] = static_cast<float>(sum_2);
+  double *map /* [] */ = r.work<double>(1835008);
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  repeat[0] += static_cast<double>(t_5[0]);
-  double *repeat_2 /* [] */ = r.work<double>(1835072);
+  map[0] += static_cast<double>(t[0]);
+  double *map_2 /* [] */ = r.work<double>(1835072);
   // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
-  repeat_2[0] += static_cast<double>(t_6[0]);
+  map_2[0] += static_cast<double>(t_2[0]);
 }
 
 /// Metrics of all held-out samples.
 void evaluate_end(Rank &r) {
-  const double number_3 = static_cast<double>(r.sampleCount());
-  double *repeat /* [] */ = r.work<double>(1835008);
-  double *repeat_2 /* [] */ = r.work<double>(1835072);
+  const double number = static_cast<double>(r.sampleCount());
+  double *map /* [] */ = r.work<double>(1835008);
+  double *map_2 /* [] */ = r.work<double>(1835072);
   float *message /* [message=2] */ = r.work<float>(0);
   float *message_part = message + 1;
   // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  const float e = static_cast<float>(number_3) * 64.0f;
-  message[0] = static_cast<float>(repeat[0]) / e;
-  message_part[0] = static_cast<float>(repeat_2[0]) / e;
+  const float e = static_cast<float>(number) * 64.0f;
+  message[0] = static_cast<float>(map[0]) / e;
+  message_part[0] = static_cast<float>(map_2[0]) / e;
   // gpt_fortunes.ech:27  split batch over dp (layouts.ech:40): report of loss (gpt_fortunes.ech:27), report of accuracy
   all_reduce(r, r.group(0), message, 2, Sum, Algorithm::automatic, "gpt_fortunes.ech:27");
   // gpt_fortunes.ech:27  loss
   r.report(0, message[0]);
-  float *message_part_3 = message + 1;
   // gpt_fortunes.ech:28  accuracy
-  r.report(2, message_part_3[0]);
+  r.report(2, message_part[0]);
 }
 
 /// What the training loop, snapshots and logs know of the program. Tables only: optimising them takes long and gains

@@ -176,84 +176,84 @@ void forward(Rank &r) {
     }
   }
   for (int64_t encoder = 0; encoder < 2; ++encoder) {
-    float *repeat_13 /* [encoder=2, batch=32, src=12, embed=64] */ = r.work<float>(5858816);
-    float *repeat_13_encoder = repeat_13 + encoder * 24576;
-    float *repeat_14 /* [encoder=2, batch=32, src=12] */ = r.work<float>(9290240);
-    float *repeat_14_encoder = repeat_14 + encoder * 384;
+    float *normalize_3 /* [encoder=2, batch=32, src=12, embed=64] */ = r.work<float>(5858816);
+    float *normalize_3_encoder = normalize_3 + encoder * 24576;
+    float *rstd_2 /* [encoder=2, batch=32, src=12] */ = r.work<float>(9290240);
+    float *rstd_2_encoder = rstd_2 + encoder * 384;
     // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
-    normalize(repeat_13_encoder, repeat_14_encoder, m, 384, 64, 1e-5);
+    normalize(normalize_3_encoder, rstd_2_encoder, m, 384, 64, 1e-5);
     float *layernorm_gamma_3 /* [encoder=2, embed=64] */ = r.state<float>(9216);
     float *layernorm_gamma_3_encoder = layernorm_gamma_3 + encoder * 64;
     float *layernorm_beta_3 /* [encoder=2, embed=64] */ = r.state<float>(9728);
     float *layernorm_beta_3_encoder = layernorm_beta_3 + encoder * 64;
-    float *repeat_12 /* [encoder=2, batch=32, src=12, embed=64] */ = r.work<float>(5662208);
-    float *repeat_12_encoder = repeat_12 + encoder * 24576;
+    float *layernorm_2 /* [encoder=2, batch=32, src=12, embed=64] */ = r.work<float>(5662208);
+    float *layernorm_2_encoder = layernorm_2 + encoder * 24576;
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
-        repeat_12_encoder[i * 64 + embed] =
-            repeat_13_encoder[i * 64 + embed] * layernorm_gamma_3_encoder[embed] + layernorm_beta_3_encoder[embed];
+        layernorm_2_encoder[i * 64 + embed] =
+            normalize_3_encoder[i * 64 + embed] * layernorm_gamma_3_encoder[embed] + layernorm_beta_3_encoder[embed];
       }
     }
-    float *q /* [batch=32, src=12, head=4, key=16] */ = r.work<float>(0);
+    float *q_2 /* [batch=32, src=12, head=4, key=16] */ = r.work<float>(0);
     float *attn_wq_2 /* [encoder=2, embed=64, head=4, key=16] */ = r.state<float>(10240);
     float *attn_wq_2_encoder = attn_wq_2 + encoder * 4096;
     // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
-    gemm(q, repeat_12_encoder, attn_wq_2_encoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(q_2, layernorm_2_encoder, attn_wq_2_encoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *k /* [batch=32, src=12, head=4, key=16] */ = r.work<float>(98304);
     float *attn_wk_2 /* [encoder=2, embed=64, head=4, key=16] */ = r.state<float>(43008);
     float *attn_wk_2_encoder = attn_wk_2 + encoder * 4096;
-    gemm(k, repeat_12_encoder, attn_wk_2_encoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(k, layernorm_2_encoder, attn_wk_2_encoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *v /* [batch=32, src=12, head=4, key=16] */ = r.work<float>(196608);
     float *attn_wv_2 /* [encoder=2, embed=64, head=4, key=16] */ = r.state<float>(75776);
     float *attn_wv_2_encoder = attn_wv_2 + encoder * 4096;
-    gemm(v, repeat_12_encoder, attn_wv_2_encoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(v, layernorm_2_encoder, attn_wv_2_encoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *attn_bq_2 /* [encoder=2, head=4, key=16] */ = r.state<float>(141312);
     float *attn_bq_2_encoder = attn_bq_2 + encoder * 64;
-    float *repeat_7 /* [encoder=2, batch=32, src=12, head=4, key=16] */ = r.work<float>(5072384);
-    float *repeat_7_encoder = repeat_7 + encoder * 24576;
+    float *q /* [encoder=2, batch=32, src=12, head=4, key=16] */ = r.work<float>(5072384);
+    float *q_encoder = q + encoder * 24576;
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
-        repeat_7_encoder[i * 64 + i_2] = q[i * 64 + i_2] + attn_bq_2_encoder[i_2];
+        q_encoder[i * 64 + i_2] = q_2[i * 64 + i_2] + attn_bq_2_encoder[i_2];
       }
     }
     float *attn_bk_2 /* [encoder=2, head=4, key=16] */ = r.state<float>(141824);
     float *attn_bk_2_encoder = attn_bk_2 + encoder * 64;
-    float *repeat_8 /* [encoder=2, batch=32, src2=12, head=4, key=16] */ = r.work<float>(5268992);
-    float *repeat_8_encoder_2 = repeat_8 + encoder * 24576;
+    float *relabel /* [encoder=2, batch=32, src2=12, head=4, key=16] */ = r.work<float>(5268992);
+    float *relabel_encoder_2 = relabel + encoder * 24576;
     // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
-        repeat_8_encoder_2[i * 64 + i_2] = k[i * 64 + i_2] + attn_bk_2_encoder[i_2];
+        relabel_encoder_2[i * 64 + i_2] = k[i * 64 + i_2] + attn_bk_2_encoder[i_2];
       }
     }
     float *attn_bv_2 /* [encoder=2, head=4, key=16] */ = r.state<float>(142336);
     float *attn_bv_2_encoder = attn_bv_2 + encoder * 64;
-    float *repeat_9 /* [encoder=2, batch=32, src2=12, head=4, key=16] */ = r.work<float>(5465600);
-    float *repeat_9_encoder_2 = repeat_9 + encoder * 24576;
+    float *relabel_2 /* [encoder=2, batch=32, src2=12, head=4, key=16] */ = r.work<float>(5465600);
+    float *relabel_2_encoder_2 = relabel_2 + encoder * 24576;
     // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
-        repeat_9_encoder_2[i * 64 + i_2] = v[i * 64 + i_2] + attn_bv_2_encoder[i_2];
+        relabel_2_encoder_2[i * 64 + i_2] = v[i * 64 + i_2] + attn_bv_2_encoder[i_2];
       }
     }
-    float *repeat_6 /* [encoder=2, batch=32, src=12, head=4, key=16] */ = r.work<float>(4875776);
-    float *repeat_6_encoder = repeat_6 + encoder * 24576;
-    float *a /* [batch=32, head=4, src=12] */ = r.work<float>(8906240);
-    float *a_2 /* [batch=32, head=4, src=12] */ = r.work<float>(8912384);
-    float *repeat_8_encoder_3 = repeat_8 + encoder * 24576;
-    float *repeat_9_encoder_3 = repeat_9 + encoder * 24576;
+    float *a /* [encoder=2, batch=32, src=12, head=4, key=16] */ = r.work<float>(4875776);
+    float *a_encoder = a + encoder * 24576;
+    float *a_2 /* [batch=32, head=4, src=12] */ = r.work<float>(8906240);
+    float *a_3 /* [batch=32, head=4, src=12] */ = r.work<float>(8912384);
+    float *relabel_encoder_3 = relabel + encoder * 24576;
+    float *relabel_2_encoder_3 = relabel_2 + encoder * 24576;
     // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
-    attention(repeat_6_encoder, a, a_2, repeat_7_encoder, repeat_8_encoder_3, repeat_9_encoder_3,
+    attention(a_encoder, a_2, a_3, q_encoder, relabel_encoder_3, relabel_2_encoder_3,
               {32, 1, 4, 12, 12, 16, 16, 0.25, false, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}});
     float *y /* [batch=32, src=12, embed=64] */ = r.work<float>(393216);
     float *attn_wo_2 /* [encoder=2, head=4, key=16, embed=64] */ = r.state<float>(108544);
     float *attn_wo_2_encoder = attn_wo_2 + encoder * 4096;
-    gemm(y, repeat_6_encoder, attn_wo_2_encoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(y, a_encoder, attn_wo_2_encoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *attn_bo_2 /* [encoder=2, embed=64] */ = r.state<float>(142848);
     float *attn_bo_2_encoder = attn_bo_2 + encoder * 64;
     float *m_2 /* [batch=32, src=12, embed=64] */ = r.work<float>(393216);
@@ -263,49 +263,49 @@ void forward(Rank &r) {
         m_2[i * 64 + embed] = m[i * 64 + embed] + (y[i * 64 + embed] + attn_bo_2_encoder[embed]);
       }
     }
-    float *repeat_4 /* [encoder=2, batch=32, src=12, embed=64] */ = r.work<float>(4679168);
-    float *repeat_4_encoder = repeat_4 + encoder * 24576;
-    float *repeat_5 /* [encoder=2, batch=32, src=12] */ = r.work<float>(9287168);
-    float *repeat_5_encoder = repeat_5 + encoder * 384;
+    float *normalize_2 /* [encoder=2, batch=32, src=12, embed=64] */ = r.work<float>(4679168);
+    float *normalize_2_encoder = normalize_2 + encoder * 24576;
+    float *rstd /* [encoder=2, batch=32, src=12] */ = r.work<float>(9287168);
+    float *rstd_encoder = rstd + encoder * 384;
     // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
-    normalize(repeat_4_encoder, repeat_5_encoder, m_2, 384, 64, 1e-5);
+    normalize(normalize_2_encoder, rstd_encoder, m_2, 384, 64, 1e-5);
     float *layernorm_2_gamma_2 /* [encoder=2, embed=64] */ = r.state<float>(143360);
     float *layernorm_2_gamma_2_encoder = layernorm_2_gamma_2 + encoder * 64;
     float *layernorm_2_beta_2 /* [encoder=2, embed=64] */ = r.state<float>(143872);
     float *layernorm_2_beta_2_encoder = layernorm_2_beta_2 + encoder * 64;
-    float *repeat_3 /* [encoder=2, batch=32, src=12, embed=64] */ = r.work<float>(4482560);
-    float *repeat_3_encoder = repeat_3 + encoder * 24576;
+    float *layernorm /* [encoder=2, batch=32, src=12, embed=64] */ = r.work<float>(4482560);
+    float *layernorm_encoder = layernorm + encoder * 24576;
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
-        repeat_3_encoder[i * 64 + embed] =
-            repeat_4_encoder[i * 64 + embed] * layernorm_2_gamma_2_encoder[embed] + layernorm_2_beta_2_encoder[embed];
+        layernorm_encoder[i * 64 + embed] = normalize_2_encoder[i * 64 + embed] * layernorm_2_gamma_2_encoder[embed] +
+            layernorm_2_beta_2_encoder[embed];
       }
     }
     float *dot /* [batch=32, src=12, ff=256] */ = r.work<float>(0);
     float *mlp_w1_2 /* [encoder=2, embed=64, ff=256] */ = r.state<float>(144384);
     float *mlp_w1_2_encoder = mlp_w1_2 + encoder * 16384;
     // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
-    gemm(dot, repeat_3_encoder, mlp_w1_2_encoder, 384, 256, 64, Form::nn, 64, 256, 256, 1.0, 0.0, Blas::tiled);
+    gemm(dot, layernorm_encoder, mlp_w1_2_encoder, 384, 256, 64, Form::nn, 64, 256, 256, 1.0, 0.0, Blas::tiled);
     float *mlp_b1_2 /* [encoder=2, ff=256] */ = r.state<float>(275456);
     float *mlp_b1_2_encoder = mlp_b1_2 + encoder * 256;
-    float *repeat_2 /* [encoder=2, batch=32, src=12, ff=256] */ = r.work<float>(1730048);
-    float *repeat_2_encoder = repeat_2 + encoder * 98304;
-    float *repeat /* [encoder=2, batch=32, src=12, ff=256] */ = r.work<float>(943616);
-    float *repeat_encoder = repeat + encoder * 98304;
+    float *map_2 /* [encoder=2, batch=32, src=12, ff=256] */ = r.work<float>(1730048);
+    float *map_2_encoder = map_2 + encoder * 98304;
+    float *map /* [encoder=2, batch=32, src=12, ff=256] */ = r.work<float>(943616);
+    float *map_encoder = map + encoder * 98304;
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t ff = 0; ff < 256; ++ff) {
         const float e = dot[i * 256 + ff] + mlp_b1_2_encoder[ff];
-        repeat_2_encoder[i * 256 + ff] = e;
-        repeat_encoder[i * 256 + ff] = math::gelu(e);
+        map_2_encoder[i * 256 + ff] = e;
+        map_encoder[i * 256 + ff] = math::gelu(e);
       }
     }
     float *dot_2 /* [batch=32, src=12, embed=64] */ = r.work<float>(0);
     float *mlp_w2_2 /* [encoder=2, ff=256, embed=64] */ = r.state<float>(277504);
     float *mlp_w2_2_encoder = mlp_w2_2 + encoder * 16384;
     // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
-    gemm(dot_2, repeat_encoder, mlp_w2_2_encoder, 384, 64, 256, Form::nn, 256, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(dot_2, map_encoder, mlp_w2_2_encoder, 384, 64, 256, Form::nn, 256, 64, 64, 1.0, 0.0, Blas::onednn);
     float *mlp_b2_2 /* [encoder=2, embed=64] */ = r.state<float>(408576);
     float *mlp_b2_2_encoder = mlp_b2_2 + encoder * 64;
     for (int64_t i = 0; i < 384; ++i) {
@@ -314,25 +314,25 @@ void forward(Rank &r) {
         m[i * 64 + embed] = m_2[i * 64 + embed] + (dot_2[i * 64 + embed] + mlp_b2_2_encoder[embed]);
       }
     }
-    float *repeat_10 /* [encoder=2, batch=32, src=12, head=4] */ = r.work<float>(9201152);
-    float *repeat_10_encoder = repeat_10 + encoder * 1536;
+    float *maximum /* [encoder=2, batch=32, src=12, head=4] */ = r.work<float>(9201152);
+    float *maximum_encoder = maximum + encoder * 1536;
     // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
     for (int64_t batch = 0; batch < 32; ++batch) {
       for (int64_t src = 0; src < 12; ++src) {
 #pragma GCC ivdep
         for (int64_t head = 0; head < 4; ++head) {
-          repeat_10_encoder[batch * 48 + src * 4 + head] = a[batch * 48 + src + head * 12];
+          maximum_encoder[batch * 48 + src * 4 + head] = a_2[batch * 48 + src + head * 12];
         }
       }
     }
-    float *repeat_11 /* [encoder=2, batch=32, src=12, head=4] */ = r.work<float>(9213440);
-    float *repeat_11_encoder = repeat_11 + encoder * 1536;
+    float *sum_of_exp /* [encoder=2, batch=32, src=12, head=4] */ = r.work<float>(9213440);
+    float *sum_of_exp_encoder = sum_of_exp + encoder * 1536;
     // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
     for (int64_t batch = 0; batch < 32; ++batch) {
       for (int64_t src = 0; src < 12; ++src) {
 #pragma GCC ivdep
         for (int64_t head = 0; head < 4; ++head) {
-          repeat_11_encoder[batch * 48 + src * 4 + head] = a_2[batch * 48 + src + head * 12];
+          sum_of_exp_encoder[batch * 48 + src * 4 + head] = a_3[batch * 48 + src + head * 12];
         }
       }
     }
@@ -350,117 +350,117 @@ void forward(Rank &r) {
     }
   }
   for (int64_t decoder = 0; decoder < 2; ++decoder) {
-    float *repeat_36 /* [decoder=2, batch=32, dst=12, embed=64] */ = r.work<float>(8611328);
-    float *repeat_36_decoder = repeat_36 + decoder * 24576;
-    float *repeat_37 /* [decoder=2, batch=32, dst=12] */ = r.work<float>(9299456);
-    float *repeat_37_decoder = repeat_37 + decoder * 384;
+    float *normalize_6 /* [decoder=2, batch=32, dst=12, embed=64] */ = r.work<float>(8611328);
+    float *normalize_6_decoder = normalize_6 + decoder * 24576;
+    float *rstd_5 /* [decoder=2, batch=32, dst=12] */ = r.work<float>(9299456);
+    float *rstd_5_decoder = rstd_5 + decoder * 384;
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
-    normalize(repeat_36_decoder, repeat_37_decoder, x, 384, 64, 1e-5);
+    normalize(normalize_6_decoder, rstd_5_decoder, x, 384, 64, 1e-5);
     float *layernorm_gamma_2 /* [decoder=2, embed=64] */ = r.state<float>(409088);
     float *layernorm_gamma_2_decoder = layernorm_gamma_2 + decoder * 64;
     float *layernorm_beta_2 /* [decoder=2, embed=64] */ = r.state<float>(409600);
     float *layernorm_beta_2_decoder = layernorm_beta_2 + decoder * 64;
-    float *repeat_35 /* [decoder=2, batch=32, dst=12, embed=64] */ = r.work<float>(8414720);
-    float *repeat_35_decoder = repeat_35 + decoder * 24576;
+    float *layernorm_5 /* [decoder=2, batch=32, dst=12, embed=64] */ = r.work<float>(8414720);
+    float *layernorm_5_decoder = layernorm_5 + decoder * 24576;
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
-        repeat_35_decoder[i * 64 + embed] =
-            repeat_36_decoder[i * 64 + embed] * layernorm_gamma_2_decoder[embed] + layernorm_beta_2_decoder[embed];
+        layernorm_5_decoder[i * 64 + embed] =
+            normalize_6_decoder[i * 64 + embed] * layernorm_gamma_2_decoder[embed] + layernorm_beta_2_decoder[embed];
       }
     }
-    float *q_2 /* [batch=32, dst=12, head=4, key=16] */ = r.work<float>(4187648);
+    float *q_4 /* [batch=32, dst=12, head=4, key=16] */ = r.work<float>(4187648);
     float *attn_wq /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(410112);
     float *attn_wq_decoder = attn_wq + decoder * 4096;
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
-    gemm(q_2, repeat_35_decoder, attn_wq_decoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(q_4, layernorm_5_decoder, attn_wq_decoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *k_2 /* [batch=32, dst=12, head=4, key=16] */ = r.work<float>(4285952);
     float *attn_wk /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(442880);
     float *attn_wk_decoder = attn_wk + decoder * 4096;
-    gemm(k_2, repeat_35_decoder, attn_wk_decoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(k_2, layernorm_5_decoder, attn_wk_decoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *v_2 /* [batch=32, dst=12, head=4, key=16] */ = r.work<float>(4384256);
     float *attn_wv /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(475648);
     float *attn_wv_decoder = attn_wv + decoder * 4096;
-    gemm(v_2, repeat_35_decoder, attn_wv_decoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(v_2, layernorm_5_decoder, attn_wv_decoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *attn_bq /* [decoder=2, head=4, key=16] */ = r.state<float>(541184);
     float *attn_bq_decoder = attn_bq + decoder * 64;
-    float *repeat_30 /* [decoder=2, batch=32, dst=12, head=4, key=16] */ = r.work<float>(7824896);
-    float *repeat_30_decoder = repeat_30 + decoder * 24576;
+    float *q_3 /* [decoder=2, batch=32, dst=12, head=4, key=16] */ = r.work<float>(7824896);
+    float *q_3_decoder = q_3 + decoder * 24576;
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
-        repeat_30_decoder[i * 64 + i_2] = q_2[i * 64 + i_2] + attn_bq_decoder[i_2];
+        q_3_decoder[i * 64 + i_2] = q_4[i * 64 + i_2] + attn_bq_decoder[i_2];
       }
     }
     float *attn_bk /* [decoder=2, head=4, key=16] */ = r.state<float>(541696);
     float *attn_bk_decoder = attn_bk + decoder * 64;
-    float *repeat_31 /* [decoder=2, batch=32, dst2=12, head=4, key=16] */ = r.work<float>(8021504);
-    float *repeat_31_decoder_2 = repeat_31 + decoder * 24576;
+    float *relabel_3 /* [decoder=2, batch=32, dst2=12, head=4, key=16] */ = r.work<float>(8021504);
+    float *relabel_3_decoder_2 = relabel_3 + decoder * 24576;
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
-        repeat_31_decoder_2[i * 64 + i_2] = k_2[i * 64 + i_2] + attn_bk_decoder[i_2];
+        relabel_3_decoder_2[i * 64 + i_2] = k_2[i * 64 + i_2] + attn_bk_decoder[i_2];
       }
     }
     float *attn_bv /* [decoder=2, head=4, key=16] */ = r.state<float>(542208);
     float *attn_bv_decoder = attn_bv + decoder * 64;
-    float *repeat_32 /* [decoder=2, batch=32, dst2=12, head=4, key=16] */ = r.work<float>(8218112);
-    float *repeat_32_decoder_2 = repeat_32 + decoder * 24576;
+    float *relabel_4 /* [decoder=2, batch=32, dst2=12, head=4, key=16] */ = r.work<float>(8218112);
+    float *relabel_4_decoder_2 = relabel_4 + decoder * 24576;
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
-        repeat_32_decoder_2[i * 64 + i_2] = v_2[i * 64 + i_2] + attn_bv_decoder[i_2];
+        relabel_4_decoder_2[i * 64 + i_2] = v_2[i * 64 + i_2] + attn_bv_decoder[i_2];
       }
     }
-    float *repeat_29 /* [decoder=2, batch=32, dst=12, head=4, key=16] */ = r.work<float>(7628288);
-    float *repeat_29_decoder = repeat_29 + decoder * 24576;
-    float *a_3 /* [batch=32, head=4, dst=12] */ = r.work<float>(8906240);
-    float *a_4 /* [batch=32, head=4, dst=12] */ = r.work<float>(8912384);
-    float *repeat_31_decoder_3 = repeat_31 + decoder * 24576;
-    float *repeat_32_decoder_3 = repeat_32 + decoder * 24576;
+    float *a_3 /* [decoder=2, batch=32, dst=12, head=4, key=16] */ = r.work<float>(7628288);
+    float *a_3_decoder = a_3 + decoder * 24576;
+    float *a_4 /* [batch=32, head=4, dst=12] */ = r.work<float>(8906240);
+    float *a_5 /* [batch=32, head=4, dst=12] */ = r.work<float>(8912384);
+    float *relabel_3_decoder_3 = relabel_3 + decoder * 24576;
+    float *relabel_4_decoder_3 = relabel_4 + decoder * 24576;
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
-    attention(repeat_29_decoder, a_3, a_4, repeat_30_decoder, repeat_31_decoder_3, repeat_32_decoder_3,
+    attention(a_3_decoder, a_4, a_5, q_3_decoder, relabel_3_decoder_3, relabel_4_decoder_3,
               {32, 1, 4, 12, 12, 16, 16, 0.25, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}});
-    float *y_2 /* [batch=32, dst=12, embed=64] */ = r.work<float>(4187648);
+    float *y /* [batch=32, dst=12, embed=64] */ = r.work<float>(4187648);
     float *attn_wo /* [decoder=2, head=4, key=16, embed=64] */ = r.state<float>(508416);
     float *attn_wo_decoder = attn_wo + decoder * 4096;
-    gemm(y_2, repeat_29_decoder, attn_wo_decoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(y, a_3_decoder, attn_wo_decoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *attn_bo /* [decoder=2, embed=64] */ = r.state<float>(542720);
     float *attn_bo_decoder = attn_bo + decoder * 64;
     float *x_2 /* [batch=32, dst=12, embed=64] */ = r.work<float>(4187648);
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
-        x_2[i * 64 + embed] = x[i * 64 + embed] + (y_2[i * 64 + embed] + attn_bo_decoder[embed]);
+        x_2[i * 64 + embed] = x[i * 64 + embed] + (y[i * 64 + embed] + attn_bo_decoder[embed]);
       }
     }
-    float *repeat_27 /* [decoder=2, batch=32, dst=12, embed=64] */ = r.work<float>(7431680);
-    float *repeat_27_decoder = repeat_27 + decoder * 24576;
-    float *repeat_28 /* [decoder=2, batch=32, dst=12] */ = r.work<float>(9296384);
-    float *repeat_28_decoder = repeat_28 + decoder * 384;
+    float *normalize_5 /* [decoder=2, batch=32, dst=12, embed=64] */ = r.work<float>(7431680);
+    float *normalize_5_decoder = normalize_5 + decoder * 24576;
+    float *rstd_4 /* [decoder=2, batch=32, dst=12] */ = r.work<float>(9296384);
+    float *rstd_4_decoder = rstd_4 + decoder * 384;
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
-    normalize(repeat_27_decoder, repeat_28_decoder, x_2, 384, 64, 1e-5);
+    normalize(normalize_5_decoder, rstd_4_decoder, x_2, 384, 64, 1e-5);
     float *layernorm_2_gamma /* [decoder=2, embed=64] */ = r.state<float>(543232);
     float *layernorm_2_gamma_decoder = layernorm_2_gamma + decoder * 64;
     float *layernorm_2_beta /* [decoder=2, embed=64] */ = r.state<float>(543744);
     float *layernorm_2_beta_decoder = layernorm_2_beta + decoder * 64;
-    float *repeat_26 /* [decoder=2, batch=32, dst=12, embed=64] */ = r.work<float>(7235072);
-    float *repeat_26_decoder = repeat_26 + decoder * 24576;
+    float *layernorm_4 /* [decoder=2, batch=32, dst=12, embed=64] */ = r.work<float>(7235072);
+    float *layernorm_4_decoder = layernorm_4 + decoder * 24576;
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
-        repeat_26_decoder[i * 64 + embed] =
-            repeat_27_decoder[i * 64 + embed] * layernorm_2_gamma_decoder[embed] + layernorm_2_beta_decoder[embed];
+        layernorm_4_decoder[i * 64 + embed] =
+            normalize_5_decoder[i * 64 + embed] * layernorm_2_gamma_decoder[embed] + layernorm_2_beta_decoder[embed];
       }
     }
-    float *q_3 /* [batch=32, dst=12, head=4, key=16] */ = r.work<float>(4285952);
+    float *q_5 /* [batch=32, dst=12, head=4, key=16] */ = r.work<float>(4285952);
     float *cross_wq /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(544256);
     float *cross_wq_decoder = cross_wq + decoder * 4096;
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
-    gemm(q_3, repeat_26_decoder, cross_wq_decoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(q_5, layernorm_4_decoder, cross_wq_decoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *k_3 /* [batch=32, src=12, head=4, key=16] */ = r.work<float>(4384256);
     float *cross_wk /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(577024);
     float *cross_wk_decoder = cross_wk + decoder * 4096;
@@ -471,763 +471,758 @@ void forward(Rank &r) {
     gemm(v_3, m, cross_wv_decoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *cross_bq /* [decoder=2, head=4, key=16] */ = r.state<float>(675328);
     float *cross_bq_decoder = cross_bq + decoder * 64;
-    float *repeat_21 /* [decoder=2, batch=32, dst=12, head=4, key=16] */ = r.work<float>(6645248);
-    float *repeat_21_decoder = repeat_21 + decoder * 24576;
+    float *q_2 /* [decoder=2, batch=32, dst=12, head=4, key=16] */ = r.work<float>(6645248);
+    float *q_2_decoder = q_2 + decoder * 24576;
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
-        repeat_21_decoder[i * 64 + i_2] = q_3[i * 64 + i_2] + cross_bq_decoder[i_2];
+        q_2_decoder[i * 64 + i_2] = q_5[i * 64 + i_2] + cross_bq_decoder[i_2];
       }
     }
     float *cross_bk /* [decoder=2, head=4, key=16] */ = r.state<float>(675840);
     float *cross_bk_decoder = cross_bk + decoder * 64;
-    float *repeat_22 /* [decoder=2, batch=32, src=12, head=4, key=16] */ = r.work<float>(6841856);
-    float *repeat_22_decoder = repeat_22 + decoder * 24576;
+    float *k /* [decoder=2, batch=32, src=12, head=4, key=16] */ = r.work<float>(6841856);
+    float *k_decoder = k + decoder * 24576;
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
-        repeat_22_decoder[i * 64 + i_2] = k_3[i * 64 + i_2] + cross_bk_decoder[i_2];
+        k_decoder[i * 64 + i_2] = k_3[i * 64 + i_2] + cross_bk_decoder[i_2];
       }
     }
     float *cross_bv /* [decoder=2, head=4, key=16] */ = r.state<float>(676352);
     float *cross_bv_decoder = cross_bv + decoder * 64;
-    float *repeat_23 /* [decoder=2, batch=32, src=12, head=4, key=16] */ = r.work<float>(7038464);
-    float *repeat_23_decoder = repeat_23 + decoder * 24576;
+    float *v /* [decoder=2, batch=32, src=12, head=4, key=16] */ = r.work<float>(7038464);
+    float *v_decoder = v + decoder * 24576;
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
-        repeat_23_decoder[i * 64 + i_2] = v_3[i * 64 + i_2] + cross_bv_decoder[i_2];
+        v_decoder[i * 64 + i_2] = v_3[i * 64 + i_2] + cross_bv_decoder[i_2];
       }
     }
-    float *repeat_20 /* [decoder=2, batch=32, dst=12, head=4, key=16] */ = r.work<float>(6448640);
-    float *repeat_20_decoder = repeat_20 + decoder * 24576;
-    float *a_5 /* [batch=32, head=4, dst=12] */ = r.work<float>(4384256);
-    float *a_6 /* [batch=32, head=4, dst=12] */ = r.work<float>(4390400);
+    float *a_2 /* [decoder=2, batch=32, dst=12, head=4, key=16] */ = r.work<float>(6448640);
+    float *a_2_decoder = a_2 + decoder * 24576;
+    float *a_6 /* [batch=32, head=4, dst=12] */ = r.work<float>(4384256);
+    float *a_7 /* [batch=32, head=4, dst=12] */ = r.work<float>(4390400);
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
-    attention(repeat_20_decoder, a_5, a_6, repeat_21_decoder, repeat_22_decoder, repeat_23_decoder,
+    attention(a_2_decoder, a_6, a_7, q_2_decoder, k_decoder, v_decoder,
               {32, 1, 4, 12, 12, 16, 16, 0.25, false, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}});
-    float *y_3 /* [batch=32, dst=12, embed=64] */ = r.work<float>(4285952);
+    float *y_2 /* [batch=32, dst=12, embed=64] */ = r.work<float>(4285952);
     float *cross_wo /* [decoder=2, head=4, key=16, embed=64] */ = r.state<float>(642560);
     float *cross_wo_decoder = cross_wo + decoder * 4096;
-    gemm(y_3, repeat_20_decoder, cross_wo_decoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(y_2, a_2_decoder, cross_wo_decoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *cross_bo /* [decoder=2, embed=64] */ = r.state<float>(676864);
     float *cross_bo_decoder = cross_bo + decoder * 64;
     float *x_3 /* [batch=32, dst=12, embed=64] */ = r.work<float>(4285952);
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
-        x_3[i * 64 + embed] = x_2[i * 64 + embed] + (y_3[i * 64 + embed] + cross_bo_decoder[embed]);
+        x_3[i * 64 + embed] = x_2[i * 64 + embed] + (y_2[i * 64 + embed] + cross_bo_decoder[embed]);
       }
     }
-    float *repeat_18 /* [decoder=2, batch=32, dst=12, embed=64] */ = r.work<float>(6252032);
-    float *repeat_18_decoder = repeat_18 + decoder * 24576;
-    float *repeat_19 /* [decoder=2, batch=32, dst=12] */ = r.work<float>(9293312);
-    float *repeat_19_decoder = repeat_19 + decoder * 384;
+    float *normalize_4 /* [decoder=2, batch=32, dst=12, embed=64] */ = r.work<float>(6252032);
+    float *normalize_4_decoder = normalize_4 + decoder * 24576;
+    float *rstd_3 /* [decoder=2, batch=32, dst=12] */ = r.work<float>(9293312);
+    float *rstd_3_decoder = rstd_3 + decoder * 384;
     // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-    normalize(repeat_18_decoder, repeat_19_decoder, x_3, 384, 64, 1e-5);
+    normalize(normalize_4_decoder, rstd_3_decoder, x_3, 384, 64, 1e-5);
     float *layernorm_3_gamma /* [decoder=2, embed=64] */ = r.state<float>(677376);
     float *layernorm_3_gamma_decoder = layernorm_3_gamma + decoder * 64;
     float *layernorm_3_beta /* [decoder=2, embed=64] */ = r.state<float>(677888);
     float *layernorm_3_beta_decoder = layernorm_3_beta + decoder * 64;
-    float *repeat_17 /* [decoder=2, batch=32, dst=12, embed=64] */ = r.work<float>(6055424);
-    float *repeat_17_decoder = repeat_17 + decoder * 24576;
+    float *layernorm_3 /* [decoder=2, batch=32, dst=12, embed=64] */ = r.work<float>(6055424);
+    float *layernorm_3_decoder = layernorm_3 + decoder * 24576;
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
-        repeat_17_decoder[i * 64 + embed] =
-            repeat_18_decoder[i * 64 + embed] * layernorm_3_gamma_decoder[embed] + layernorm_3_beta_decoder[embed];
+        layernorm_3_decoder[i * 64 + embed] =
+            normalize_4_decoder[i * 64 + embed] * layernorm_3_gamma_decoder[embed] + layernorm_3_beta_decoder[embed];
       }
     }
-    float *dot_3 /* [batch=32, dst=12, ff=256] */ = r.work<float>(0);
+    float *dot /* [batch=32, dst=12, ff=256] */ = r.work<float>(0);
     float *mlp_w1 /* [decoder=2, embed=64, ff=256] */ = r.state<float>(678400);
     float *mlp_w1_decoder = mlp_w1 + decoder * 16384;
     // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-    gemm(dot_3, repeat_17_decoder, mlp_w1_decoder, 384, 256, 64, Form::nn, 64, 256, 256, 1.0, 0.0, Blas::tiled);
+    gemm(dot, layernorm_3_decoder, mlp_w1_decoder, 384, 256, 64, Form::nn, 64, 256, 256, 1.0, 0.0, Blas::tiled);
     float *mlp_b1 /* [decoder=2, ff=256] */ = r.state<float>(809472);
     float *mlp_b1_decoder = mlp_b1 + decoder * 256;
-    float *repeat_16 /* [decoder=2, batch=32, dst=12, ff=256] */ = r.work<float>(3302912);
-    float *repeat_16_decoder = repeat_16 + decoder * 98304;
-    float *repeat_15 /* [decoder=2, batch=32, dst=12, ff=256] */ = r.work<float>(2516480);
-    float *repeat_15_decoder = repeat_15 + decoder * 98304;
+    float *map_4 /* [decoder=2, batch=32, dst=12, ff=256] */ = r.work<float>(3302912);
+    float *map_4_decoder = map_4 + decoder * 98304;
+    float *map_3 /* [decoder=2, batch=32, dst=12, ff=256] */ = r.work<float>(2516480);
+    float *map_3_decoder = map_3 + decoder * 98304;
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t ff = 0; ff < 256; ++ff) {
-        const float e = dot_3[i * 256 + ff] + mlp_b1_decoder[ff];
-        repeat_16_decoder[i * 256 + ff] = e;
-        repeat_15_decoder[i * 256 + ff] = math::gelu(e);
+        const float e = dot[i * 256 + ff] + mlp_b1_decoder[ff];
+        map_4_decoder[i * 256 + ff] = e;
+        map_3_decoder[i * 256 + ff] = math::gelu(e);
       }
     }
-    float *dot_4 /* [batch=32, dst=12, embed=64] */ = r.work<float>(4187648);
+    float *dot_2 /* [batch=32, dst=12, embed=64] */ = r.work<float>(4187648);
     float *mlp_w2 /* [decoder=2, ff=256, embed=64] */ = r.state<float>(811520);
     float *mlp_w2_decoder = mlp_w2 + decoder * 16384;
     // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-    gemm(dot_4, repeat_15_decoder, mlp_w2_decoder, 384, 64, 256, Form::nn, 256, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(dot_2, map_3_decoder, mlp_w2_decoder, 384, 64, 256, Form::nn, 256, 64, 64, 1.0, 0.0, Blas::onednn);
     float *mlp_b2 /* [decoder=2, embed=64] */ = r.state<float>(942592);
     float *mlp_b2_decoder = mlp_b2 + decoder * 64;
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
-        x[i * 64 + embed] = x_3[i * 64 + embed] + (dot_4[i * 64 + embed] + mlp_b2_decoder[embed]);
+        x[i * 64 + embed] = x_3[i * 64 + embed] + (dot_2[i * 64 + embed] + mlp_b2_decoder[embed]);
       }
     }
-    float *repeat_24 /* [decoder=2, batch=32, dst=12, head=4] */ = r.work<float>(9225728);
-    float *repeat_24_decoder = repeat_24 + decoder * 1536;
+    float *maximum_2 /* [decoder=2, batch=32, dst=12, head=4] */ = r.work<float>(9225728);
+    float *maximum_2_decoder = maximum_2 + decoder * 1536;
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
     for (int64_t batch = 0; batch < 32; ++batch) {
       for (int64_t dst = 0; dst < 12; ++dst) {
 #pragma GCC ivdep
         for (int64_t head = 0; head < 4; ++head) {
-          repeat_24_decoder[batch * 48 + dst * 4 + head] = a_5[batch * 48 + dst + head * 12];
+          maximum_2_decoder[batch * 48 + dst * 4 + head] = a_6[batch * 48 + dst + head * 12];
         }
       }
     }
-    float *repeat_25 /* [decoder=2, batch=32, dst=12, head=4] */ = r.work<float>(9238016);
-    float *repeat_25_decoder = repeat_25 + decoder * 1536;
+    float *sum_of_exp_2 /* [decoder=2, batch=32, dst=12, head=4] */ = r.work<float>(9238016);
+    float *sum_of_exp_2_decoder = sum_of_exp_2 + decoder * 1536;
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
     for (int64_t batch = 0; batch < 32; ++batch) {
       for (int64_t dst = 0; dst < 12; ++dst) {
 #pragma GCC ivdep
         for (int64_t head = 0; head < 4; ++head) {
-          repeat_25_decoder[batch * 48 + dst * 4 + head] = a_6[batch * 48 + dst + head * 12];
+          sum_of_exp_2_decoder[batch * 48 + dst * 4 + head] = a_7[batch * 48 + dst + head * 12];
         }
       }
     }
-    float *repeat_33 /* [decoder=2, batch=32, dst=12, head=4] */ = r.work<float>(9250304);
-    float *repeat_33_decoder = repeat_33 + decoder * 1536;
+    float *maximum_3 /* [decoder=2, batch=32, dst=12, head=4] */ = r.work<float>(9250304);
+    float *maximum_3_decoder = maximum_3 + decoder * 1536;
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
     for (int64_t batch = 0; batch < 32; ++batch) {
       for (int64_t dst = 0; dst < 12; ++dst) {
 #pragma GCC ivdep
         for (int64_t head = 0; head < 4; ++head) {
-          repeat_33_decoder[batch * 48 + dst * 4 + head] = a_3[batch * 48 + dst + head * 12];
+          maximum_3_decoder[batch * 48 + dst * 4 + head] = a_4[batch * 48 + dst + head * 12];
         }
       }
     }
-    float *repeat_34 /* [decoder=2, batch=32, dst=12, head=4] */ = r.work<float>(9262592);
-    float *repeat_34_decoder = repeat_34 + decoder * 1536;
+    float *sum_of_exp_3 /* [decoder=2, batch=32, dst=12, head=4] */ = r.work<float>(9262592);
+    float *sum_of_exp_3_decoder = sum_of_exp_3 + decoder * 1536;
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
     for (int64_t batch = 0; batch < 32; ++batch) {
       for (int64_t dst = 0; dst < 12; ++dst) {
 #pragma GCC ivdep
         for (int64_t head = 0; head < 4; ++head) {
-          repeat_34_decoder[batch * 48 + dst * 4 + head] = a_4[batch * 48 + dst + head * 12];
+          sum_of_exp_3_decoder[batch * 48 + dst * 4 + head] = a_5[batch * 48 + dst + head * 12];
         }
       }
     }
   }
-  float *normalize_2 /* [batch=32, dst=12, embed=64] */ = r.work<float>(4089344);
-  float *normalize_3 /* [batch=32, dst=12] */ = r.work<float>(9274880);
+  float *normalize_7 /* [batch=32, dst=12, embed=64] */ = r.work<float>(4089344);
+  float *rstd_6 /* [batch=32, dst=12] */ = r.work<float>(9274880);
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  normalize(normalize_2, normalize_3, x, 384, 64, 1e-5);
+  normalize(normalize_7, rstd_6, x, 384, 64, 1e-5);
   float *layernorm_gamma /* [embed=64] */ = r.state<float>(943104);
   float *layernorm_beta /* [embed=64] */ = r.state<float>(943360);
-  float *t /* [batch=32, dst=12, embed=64] */ = r.work<float>(4187648);
+  float *layernorm_6 /* [batch=32, dst=12, embed=64] */ = r.work<float>(4187648);
   for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
     for (int64_t embed = 0; embed < 64; ++embed) {
-      t[i * 64 + embed] = normalize_2[i * 64 + embed] * layernorm_gamma[embed] + layernorm_beta[embed];
+      layernorm_6[i * 64 + embed] = normalize_7[i * 64 + embed] * layernorm_gamma[embed] + layernorm_beta[embed];
     }
   }
   float *logits /* [batch=32, dst=12, vocab=12] */ = r.work<float>(4384256);
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  gemm(logits, t, wte, 384, 12, 64, Form::nt, 64, 64, 12, 1.0, 0.0, Blas::onednn);
+  gemm(logits, layernorm_6, wte, 384, 12, 64, Form::nt, 64, 64, 12, 1.0, 0.0, Blas::onednn);
   float *cross_entropy_2 /* [batch=32, dst=12] */ = r.work<float>(9276416);
-  float *cross_entropy_3 /* [batch=32, dst=12] */ = r.work<float>(9277952);
-  float *cross_entropy_4 /* [batch=32, dst=12] */ = r.work<float>(9279488);
+  float *shift /* [batch=32, dst=12] */ = r.work<float>(9277952);
+  float *log_sum /* [batch=32, dst=12] */ = r.work<float>(9279488);
   const int32_t *answer /* [batch=32, dst=12] */ = r.input<int32_t>(3072);
   // sort_digits.ech:36  loss mean(cross_entropy(logits, answer, over = vocab))
-  cross_entropy(cross_entropy_2, cross_entropy_3, cross_entropy_4, logits, answer, 384, 12);
+  cross_entropy(cross_entropy_2, shift, log_sum, logits, answer, 384, 12);
   float *reduce /* [] */ = r.work<float>(9281024);
   reduce_sum(reduce, cross_entropy_2, 1, 384, 1);
-  float *t_2 /* [] */ = r.work<float>(9281024);
-  t_2[0] = reduce[0] / 768.0f;
+  float *t /* [] */ = r.work<float>(9281024);
+  t[0] = reduce[0] / 768.0f;
   // sort_digits.ech:36  split batch over dp (sort_digits.ech:50): report of loss (sort_digits.ech:36): 2 ranks, 4 bytes
-  all_reduce(r, r.group(0), t_2, 1, Sum, Algorithm::automatic, "sort_digits.ech:36");
+  all_reduce(r, r.group(0), t, 1, Sum, Algorithm::automatic, "sort_digits.ech:36");
   // sort_digits.ech:36  loss
-  r.report(0, t_2[0]);
+  r.report(0, t[0]);
 }
 
 void backward(Rank &r) {
   float *logits /* [batch=32, dst=12, vocab=12] */ = r.work<float>(4384256);
-  float *cross_entropy_3 /* [batch=32, dst=12] */ = r.work<float>(9277952);
-  float *cross_entropy_4 /* [batch=32, dst=12] */ = r.work<float>(9279488);
+  float *shift /* [batch=32, dst=12] */ = r.work<float>(9277952);
+  float *log_sum /* [batch=32, dst=12] */ = r.work<float>(9279488);
   const int32_t *answer /* [batch=32, dst=12] */ = r.input<int32_t>(3072);
-  float *d_dlogits /* [batch=32, dst=12, vocab=12] */ = r.work<float>(4384256);
+  float *d_logits /* [batch=32, dst=12, vocab=12] */ = r.work<float>(4384256);
   // sort_digits.ech:36  loss mean(cross_entropy(logits, answer, over = vocab))
   const float e = 1.0f / 768.0f;
   for (int64_t i = 0; i < 384; ++i) {
-    const float cross_entropy_3_i = cross_entropy_3[i];
-    const float cross_entropy_4_i = cross_entropy_4[i];
+    const float shift_i = shift[i];
+    const float log_sum_i = log_sum[i];
     const int32_t answer_i = answer[i];
 #pragma GCC ivdep
     for (int64_t vocab = 0; vocab < 12; ++vocab) {
-      const float e_2 = math::exp(logits[i * 12 + vocab] - cross_entropy_3_i - cross_entropy_4_i);
-      d_dlogits[i * 12 + vocab] = (e_2 - (static_cast<int32_t>(vocab) == answer_i ? 1.0f : 0.0f)) * e;
+      const float e_2 = math::exp(logits[i * 12 + vocab] - shift_i - log_sum_i) -
+          (static_cast<int32_t>(vocab) == answer_i ? 1.0f : 0.0f);
+      d_logits[i * 12 + vocab] = e_2 * e;
     }
   }
-  float *d_dot /* [batch=32, dst=12, embed=64] */ = r.work<float>(4285952);
+  float *d_layernorm /* [batch=32, dst=12, embed=64] */ = r.work<float>(4285952);
   float *wte /* [vocab=12, embed=64] */ = r.state<float>(0);
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  gemm(d_dot, d_dlogits, wte, 384, 64, 12, Form::nn, 12, 64, 64, 1.0, 0.0, Blas::onednn);
-  float *d_dwte /* [vocab=12, embed=64] */ = r.work<float>(9302528);
-  float *t /* [batch=32, dst=12, embed=64] */ = r.work<float>(4187648);
-  gemm(d_dwte, d_dlogits, t, 12, 64, 384, Form::tn, 12, 64, 64, 1.0, 0.0, Blas::onednn);
+  gemm(d_layernorm, d_logits, wte, 384, 64, 12, Form::nn, 12, 64, 64, 1.0, 0.0, Blas::onednn);
+  float *d_wte_2 /* [vocab=12, embed=64] */ = r.work<float>(9302528);
+  float *layernorm_6 /* [batch=32, dst=12, embed=64] */ = r.work<float>(4187648);
+  gemm(d_wte_2, d_logits, layernorm_6, 12, 64, 384, Form::tn, 12, 64, 64, 1.0, 0.0, Blas::onednn);
   float *message /* [message=235904] */ = r.work<float>(0);
-  reduce_sum(message, d_dot, 1, 384, 64);
+  reduce_sum(message, d_layernorm, 1, 384, 64);
   float *layernorm_gamma /* [embed=64] */ = r.state<float>(943104);
-  float *t_3 /* [batch=32, dst=12, embed=64] */ = r.work<float>(8906240);
+  float *t_2 /* [batch=32, dst=12, embed=64] */ = r.work<float>(8906240);
   for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
     for (int64_t embed = 0; embed < 64; ++embed) {
-      t_3[i * 64 + embed] = d_dot[i * 64 + embed] * layernorm_gamma[embed];
+      t_2[i * 64 + embed] = d_layernorm[i * 64 + embed] * layernorm_gamma[embed];
     }
   }
-  float *normalize_2 /* [batch=32, dst=12, embed=64] */ = r.work<float>(4089344);
-  float *dlayernorm_gamma = message + 64;
+  float *normalize_7 /* [batch=32, dst=12, embed=64] */ = r.work<float>(4089344);
+  float *d_layernorm_gamma = message + 64;
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  LongSum total(dlayernorm_gamma, 64);
+  LongSum total(d_layernorm_gamma, 64);
   for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
     for (int64_t embed = 0; embed < 64; ++embed) {
-      dlayernorm_gamma[embed] += d_dot[i * 64 + embed] * normalize_2[i * 64 + embed];
+      d_layernorm_gamma[embed] += d_layernorm[i * 64 + embed] * normalize_7[i * 64 + embed];
     }
     total.row();
   }
   total.finish();
   float *d_normalize_grad /* [batch=32, dst=12, embed=64] */ = r.work<float>(8906240);
-  float *normalize_3 /* [batch=32, dst=12] */ = r.work<float>(9274880);
+  float *rstd_6 /* [batch=32, dst=12] */ = r.work<float>(9274880);
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  normalize_grad(d_normalize_grad, t_3, normalize_2, normalize_3, 384, 64);
-  float *d_repeat /* [batch=32, src=12, embed=64] */ = r.work<float>(9004544);
+  normalize_grad(d_normalize_grad, t_2, normalize_7, rstd_6, 384, 64);
+  float *d_map /* [batch=32, src=12, embed=64] */ = r.work<float>(9004544);
   // sort_digits.ech:30  repeat decoder = layers {
-  fill(d_repeat, 24576, 0.0f);
-  for (int64_t decoder_2 = 1; decoder_2 >= 0; --decoder_2) {
-    float *message_decoder_2_26 = message + 133504 + decoder_2 * 64;
+  fill(d_map, 24576, 0.0f);
+  for (int64_t decoder = 1; decoder >= 0; --decoder) {
+    float *message_decoder_26 = message + 133504 + decoder * 64;
     // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-    reduce_sum(message_decoder_2_26, d_normalize_grad, 1, 384, 64);
-    float *d_dot_2 /* [batch=32, dst=12, ff=256] */ = r.work<float>(4089344);
+    reduce_sum(message_decoder_26, d_normalize_grad, 1, 384, 64);
+    float *d_dot /* [batch=32, dst=12, ff=256] */ = r.work<float>(4089344);
     float *mlp_w2 /* [decoder=2, ff=256, embed=64] */ = r.state<float>(811520);
-    float *mlp_w2_decoder_2 = mlp_w2 + decoder_2 * 16384;
-    gemm(d_dot_2, d_normalize_grad, mlp_w2_decoder_2, 384, 256, 64, Form::nt, 64, 64, 256, 1.0, 0.0, Blas::onednn);
-    float *message_decoder_2_25 = message + 100736 + decoder_2 * 16384;
-    float *repeat_15 /* [decoder=2, batch=32, dst=12, ff=256] */ = r.work<float>(2516480);
-    float *repeat_15_decoder_2 = repeat_15 + decoder_2 * 98304;
-    gemm(message_decoder_2_25, repeat_15_decoder_2, d_normalize_grad, 256, 64, 384, Form::tn, 256, 64, 64, 1.0, 0.0,
+    float *mlp_w2_decoder = mlp_w2 + decoder * 16384;
+    gemm(d_dot, d_normalize_grad, mlp_w2_decoder, 384, 256, 64, Form::nt, 64, 64, 256, 1.0, 0.0, Blas::onednn);
+    float *message_decoder_25 = message + 100736 + decoder * 16384;
+    float *map_3 /* [decoder=2, batch=32, dst=12, ff=256] */ = r.work<float>(2516480);
+    float *map_3_decoder = map_3 + decoder * 98304;
+    gemm(message_decoder_25, map_3_decoder, d_normalize_grad, 256, 64, 384, Form::tn, 256, 64, 64, 1.0, 0.0,
          Blas::onednn);
-    float *repeat_16 /* [decoder=2, batch=32, dst=12, ff=256] */ = r.work<float>(3302912);
-    float *repeat_16_decoder_2 = repeat_16 + decoder_2 * 98304;
-    float *t_4 /* [batch=32, dst=12, ff=256] */ = r.work<float>(4089344);
-    float *message_decoder_2_24 = message + 100224 + decoder_2 * 256;
-    LongSum total_2(message_decoder_2_24, 256);
+    float *map_4 /* [decoder=2, batch=32, dst=12, ff=256] */ = r.work<float>(3302912);
+    float *map_4_decoder = map_4 + decoder * 98304;
+    float *t_3 /* [batch=32, dst=12, ff=256] */ = r.work<float>(4089344);
+    float *message_decoder_24 = message + 100224 + decoder * 256;
+    LongSum total_2(message_decoder_24, 256);
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t ff = 0; ff < 256; ++ff) {
-        const float d_dot_2_before = d_dot_2[i * 256 + ff];
-        const float e_2 = d_dot_2_before * math::gelu_grad(repeat_16_decoder_2[i * 256 + ff]);
-        t_4[i * 256 + ff] = e_2;
-        message_decoder_2_24[ff] += e_2;
+        const float d_dot_before = d_dot[i * 256 + ff];
+        const float e_2 = d_dot_before * math::gelu_grad(map_4_decoder[i * 256 + ff]);
+        t_3[i * 256 + ff] = e_2;
+        message_decoder_24[ff] += e_2;
       }
       total_2.row();
     }
     total_2.finish();
-    float *d_dot_3 /* [batch=32, dst=12, embed=64] */ = r.work<float>(9102848);
+    float *d_layernorm_2 /* [batch=32, dst=12, embed=64] */ = r.work<float>(9102848);
     float *mlp_w1 /* [decoder=2, embed=64, ff=256] */ = r.state<float>(678400);
-    float *mlp_w1_decoder_2 = mlp_w1 + decoder_2 * 16384;
+    float *mlp_w1_decoder = mlp_w1 + decoder * 16384;
     // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-    gemm(d_dot_3, t_4, mlp_w1_decoder_2, 384, 64, 256, Form::nt, 256, 256, 64, 1.0, 0.0, Blas::tiled);
-    float *message_decoder_2_23 = message + 67456 + decoder_2 * 16384;
-    float *repeat_17 /* [decoder=2, batch=32, dst=12, embed=64] */ = r.work<float>(6055424);
-    float *repeat_17_decoder_2 = repeat_17 + decoder_2 * 24576;
-    gemm(message_decoder_2_23, repeat_17_decoder_2, t_4, 64, 256, 384, Form::tn, 64, 256, 256, 1.0, 0.0, Blas::tiled);
-    float *message_decoder_2_22 = message + 67328 + decoder_2 * 64;
-    reduce_sum(message_decoder_2_22, d_dot_3, 1, 384, 64);
+    gemm(d_layernorm_2, t_3, mlp_w1_decoder, 384, 64, 256, Form::nt, 256, 256, 64, 1.0, 0.0, Blas::tiled);
+    float *message_decoder_23 = message + 67456 + decoder * 16384;
+    float *layernorm_3 /* [decoder=2, batch=32, dst=12, embed=64] */ = r.work<float>(6055424);
+    float *layernorm_3_decoder = layernorm_3 + decoder * 24576;
+    gemm(message_decoder_23, layernorm_3_decoder, t_3, 64, 256, 384, Form::tn, 64, 256, 256, 1.0, 0.0, Blas::tiled);
+    float *message_decoder_22 = message + 67328 + decoder * 64;
+    reduce_sum(message_decoder_22, d_layernorm_2, 1, 384, 64);
     float *layernorm_3_gamma /* [decoder=2, embed=64] */ = r.state<float>(677376);
-    float *layernorm_3_gamma_decoder_2 = layernorm_3_gamma + decoder_2 * 64;
-    float *t_5 /* [batch=32, dst=12, embed=64] */ = r.work<float>(4089344);
+    float *layernorm_3_gamma_decoder = layernorm_3_gamma + decoder * 64;
+    float *t_4 /* [batch=32, dst=12, embed=64] */ = r.work<float>(4089344);
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
-        t_5[i * 64 + embed] = d_dot_3[i * 64 + embed] * layernorm_3_gamma_decoder_2[embed];
+        t_4[i * 64 + embed] = d_layernorm_2[i * 64 + embed] * layernorm_3_gamma_decoder[embed];
       }
     }
-    float *repeat_18 /* [decoder=2, batch=32, dst=12, embed=64] */ = r.work<float>(6252032);
-    float *repeat_18_decoder_2 = repeat_18 + decoder_2 * 24576;
-    float *message_decoder_2_21 = message + 67200 + decoder_2 * 64;
+    float *normalize_4 /* [decoder=2, batch=32, dst=12, embed=64] */ = r.work<float>(6252032);
+    float *normalize_4_decoder = normalize_4 + decoder * 24576;
+    float *message_decoder_21 = message + 67200 + decoder * 64;
     // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-    LongSum total_3(message_decoder_2_21, 64);
+    LongSum total_3(message_decoder_21, 64);
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
-        message_decoder_2_21[embed] += d_dot_3[i * 64 + embed] * repeat_18_decoder_2[i * 64 + embed];
+        message_decoder_21[embed] += d_layernorm_2[i * 64 + embed] * normalize_4_decoder[i * 64 + embed];
       }
       total_3.row();
     }
     total_3.finish();
-    float *d_dx /* [batch=32, dst=12, embed=64] */ = r.work<float>(4089344);
-    float *repeat_19 /* [decoder=2, batch=32, dst=12] */ = r.work<float>(9293312);
-    float *repeat_19_decoder_2 = repeat_19 + decoder_2 * 384;
+    float *d_x /* [batch=32, dst=12, embed=64] */ = r.work<float>(4089344);
+    float *rstd_3 /* [decoder=2, batch=32, dst=12] */ = r.work<float>(9293312);
+    float *rstd_3_decoder = rstd_3 + decoder * 384;
     // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-    normalize_grad(d_dx, t_5, repeat_18_decoder_2, repeat_19_decoder_2, 384, 64);
-    float *d_dy /* [batch=32, dst=12, embed=64] */ = r.work<float>(4089344);
-    float *message_decoder_2_20 = message + 67072 + decoder_2 * 64;
+    normalize_grad(d_x, t_4, normalize_4_decoder, rstd_3_decoder, 384, 64);
+    float *d_y /* [batch=32, dst=12, embed=64] */ = r.work<float>(4089344);
+    float *message_decoder_20 = message + 67072 + decoder * 64;
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
-    LongSum total_4(message_decoder_2_20, 64);
+    LongSum total_4(message_decoder_20, 64);
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
-        const float d_dx_before = d_dx[i * 64 + embed];
-        const float dy = d_normalize_grad[i * 64 + embed] + d_dx_before;
-        d_dy[i * 64 + embed] = dy;
-        message_decoder_2_20[embed] += dy;
+        const float d_x_before = d_x[i * 64 + embed];
+        const float d_y_3 = d_normalize_grad[i * 64 + embed] + d_x_before;
+        d_y[i * 64 + embed] = d_y_3;
+        message_decoder_20[embed] += d_y_3;
       }
       total_4.row();
     }
     total_4.finish();
-    float *d_da /* [batch=32, dst=12, head=4, key=16] */ = r.work<float>(4187648);
+    float *d_a /* [batch=32, dst=12, head=4, key=16] */ = r.work<float>(4187648);
     float *cross_wo /* [decoder=2, head=4, key=16, embed=64] */ = r.state<float>(642560);
-    float *cross_wo_decoder_2 = cross_wo + decoder_2 * 4096;
+    float *cross_wo_decoder = cross_wo + decoder * 4096;
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
-    gemm(d_da, d_dy, cross_wo_decoder_2, 384, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
-    float *message_decoder_2_19 = message + 58496 + decoder_2 * 4096;
-    float *repeat_20 /* [decoder=2, batch=32, dst=12, head=4, key=16] */ = r.work<float>(6448640);
-    float *repeat_20_decoder_2 = repeat_20 + decoder_2 * 24576;
-    gemm(message_decoder_2_19, repeat_20_decoder_2, d_dy, 64, 64, 384, Form::tn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
-    float *repeat_24 /* [decoder=2, batch=32, dst=12, head=4] */ = r.work<float>(9225728);
-    float *repeat_24_decoder_2 = repeat_24 + decoder_2 * 1536;
-    float *d_dv /* [batch=32, head=4, dst=12] */ = r.work<float>(9274880);
+    gemm(d_a, d_y, cross_wo_decoder, 384, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    float *message_decoder_19 = message + 58496 + decoder * 4096;
+    float *a_2 /* [decoder=2, batch=32, dst=12, head=4, key=16] */ = r.work<float>(6448640);
+    float *a_2_decoder = a_2 + decoder * 24576;
+    gemm(message_decoder_19, a_2_decoder, d_y, 64, 64, 384, Form::tn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    float *maximum_2 /* [decoder=2, batch=32, dst=12, head=4] */ = r.work<float>(9225728);
+    float *maximum_2_decoder = maximum_2 + decoder * 1536;
+    float *d_v /* [batch=32, head=4, dst=12] */ = r.work<float>(9274880);
     for (int64_t batch = 0; batch < 32; ++batch) {
       for (int64_t head = 0; head < 4; ++head) {
 #pragma GCC ivdep
         for (int64_t dst = 0; dst < 12; ++dst) {
-          d_dv[batch * 48 + head * 12 + dst] = repeat_24_decoder_2[batch * 48 + head + dst * 4];
+          d_v[batch * 48 + head * 12 + dst] = maximum_2_decoder[batch * 48 + head + dst * 4];
         }
       }
     }
-    float *repeat_25 /* [decoder=2, batch=32, dst=12, head=4] */ = r.work<float>(9238016);
-    float *repeat_25_decoder_2 = repeat_25 + decoder_2 * 1536;
-    float *d_dv_2 /* [batch=32, head=4, dst=12] */ = r.work<float>(9281024);
+    float *sum_of_exp_2 /* [decoder=2, batch=32, dst=12, head=4] */ = r.work<float>(9238016);
+    float *sum_of_exp_2_decoder = sum_of_exp_2 + decoder * 1536;
+    float *d_v_2 /* [batch=32, head=4, dst=12] */ = r.work<float>(9281024);
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
     for (int64_t batch = 0; batch < 32; ++batch) {
       for (int64_t head = 0; head < 4; ++head) {
 #pragma GCC ivdep
         for (int64_t dst = 0; dst < 12; ++dst) {
-          d_dv_2[batch * 48 + head * 12 + dst] = repeat_25_decoder_2[batch * 48 + head + dst * 4];
+          d_v_2[batch * 48 + head * 12 + dst] = sum_of_exp_2_decoder[batch * 48 + head + dst * 4];
         }
       }
     }
-    float *d_dv_3 /* [batch=32, dst=12, head=4, key=16] */ = r.work<float>(4285952);
-    float *d_dv_4 /* [batch=32, src=12, head=4, key=16] */ = r.work<float>(4384256);
-    float *d_dv_5 /* [batch=32, src=12, head=4, key=16] */ = r.work<float>(9102848);
-    float *repeat_21 /* [decoder=2, batch=32, dst=12, head=4, key=16] */ = r.work<float>(6645248);
-    float *repeat_21_decoder_2 = repeat_21 + decoder_2 * 24576;
-    float *repeat_22 /* [decoder=2, batch=32, src=12, head=4, key=16] */ = r.work<float>(6841856);
-    float *repeat_22_decoder_2 = repeat_22 + decoder_2 * 24576;
-    float *repeat_23 /* [decoder=2, batch=32, src=12, head=4, key=16] */ = r.work<float>(7038464);
-    float *repeat_23_decoder_2 = repeat_23 + decoder_2 * 24576;
+    float *d_query /* [batch=32, dst=12, head=4, key=16] */ = r.work<float>(4285952);
+    float *d_key /* [batch=32, src=12, head=4, key=16] */ = r.work<float>(4384256);
+    float *d_value /* [batch=32, src=12, head=4, key=16] */ = r.work<float>(9102848);
+    float *q_2 /* [decoder=2, batch=32, dst=12, head=4, key=16] */ = r.work<float>(6645248);
+    float *q_2_decoder = q_2 + decoder * 24576;
+    float *k /* [decoder=2, batch=32, src=12, head=4, key=16] */ = r.work<float>(6841856);
+    float *k_decoder = k + decoder * 24576;
+    float *v /* [decoder=2, batch=32, src=12, head=4, key=16] */ = r.work<float>(7038464);
+    float *v_decoder = v + decoder * 24576;
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
-    attention_grad(d_dv_3, d_dv_4, d_dv_5, static_cast<float *>(nullptr), d_da, repeat_20_decoder_2, d_dv, d_dv_2,
-                   repeat_21_decoder_2, repeat_22_decoder_2, repeat_23_decoder_2,
-                   {32, 1, 4, 12, 12, 16, 16, 0.25, false, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
+    attention_grad(d_query, d_key, d_value, static_cast<float *>(nullptr), d_a, a_2_decoder, d_v, d_v_2, q_2_decoder,
+                   k_decoder, v_decoder, {32, 1, 4, 12, 12, 16, 16, 0.25, false, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
                    {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}},
                    {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}});
-    float *message_decoder_2_18 = message + 66944 + decoder_2 * 64;
-    reduce_sum(message_decoder_2_18, d_dv_5, 1, 384, 64);
-    float *message_decoder_2_17 = message + 66816 + decoder_2 * 64;
-    reduce_sum(message_decoder_2_17, d_dv_4, 1, 384, 64);
-    float *message_decoder_2_16 = message + 66688 + decoder_2 * 64;
-    reduce_sum(message_decoder_2_16, d_dv_3, 1, 384, 64);
+    float *message_decoder_18 = message + 66944 + decoder * 64;
+    reduce_sum(message_decoder_18, d_value, 1, 384, 64);
+    float *message_decoder_17 = message + 66816 + decoder * 64;
+    reduce_sum(message_decoder_17, d_key, 1, 384, 64);
+    float *message_decoder_16 = message + 66688 + decoder * 64;
+    reduce_sum(message_decoder_16, d_query, 1, 384, 64);
     float *cross_wv /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(609792);
-    float *cross_wv_decoder_2 = cross_wv + decoder_2 * 4096;
-    gemm(d_repeat, d_dv_5, cross_wv_decoder_2, 384, 64, 64, Form::nt, 64, 64, 64, 1.0, 1.0, Blas::onednn);
-    float *message_decoder_2_15 = message + 50304 + decoder_2 * 4096;
+    float *cross_wv_decoder = cross_wv + decoder * 4096;
+    gemm(d_map, d_value, cross_wv_decoder, 384, 64, 64, Form::nt, 64, 64, 64, 1.0, 1.0, Blas::onednn);
+    float *message_decoder_15 = message + 50304 + decoder * 4096;
     float *m /* [batch=32, src=12, embed=64] */ = r.work<float>(8807936);
-    gemm(message_decoder_2_15, m, d_dv_5, 64, 64, 384, Form::tn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(message_decoder_15, m, d_value, 64, 64, 384, Form::tn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *cross_wk /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(577024);
-    float *cross_wk_decoder_2 = cross_wk + decoder_2 * 4096;
-    gemm(d_repeat, d_dv_4, cross_wk_decoder_2, 384, 64, 64, Form::nt, 64, 64, 64, 1.0, 1.0, Blas::onednn);
-    float *message_decoder_2_14 = message + 42112 + decoder_2 * 4096;
-    gemm(message_decoder_2_14, m, d_dv_4, 64, 64, 384, Form::tn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
-    float *d_dot_4 /* [batch=32, dst=12, embed=64] */ = r.work<float>(4187648);
+    float *cross_wk_decoder = cross_wk + decoder * 4096;
+    gemm(d_map, d_key, cross_wk_decoder, 384, 64, 64, Form::nt, 64, 64, 64, 1.0, 1.0, Blas::onednn);
+    float *message_decoder_14 = message + 42112 + decoder * 4096;
+    gemm(message_decoder_14, m, d_key, 64, 64, 384, Form::tn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    float *d_layernorm_3 /* [batch=32, dst=12, embed=64] */ = r.work<float>(4187648);
     float *cross_wq /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(544256);
-    float *cross_wq_decoder_2 = cross_wq + decoder_2 * 4096;
-    gemm(d_dot_4, d_dv_3, cross_wq_decoder_2, 384, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
-    float *message_decoder_2_13 = message + 33920 + decoder_2 * 4096;
-    float *repeat_26 /* [decoder=2, batch=32, dst=12, embed=64] */ = r.work<float>(7235072);
-    float *repeat_26_decoder_2 = repeat_26 + decoder_2 * 24576;
-    gemm(message_decoder_2_13, repeat_26_decoder_2, d_dv_3, 64, 64, 384, Form::tn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
-    float *message_decoder_2_12 = message + 33792 + decoder_2 * 64;
-    reduce_sum(message_decoder_2_12, d_dot_4, 1, 384, 64);
+    float *cross_wq_decoder = cross_wq + decoder * 4096;
+    gemm(d_layernorm_3, d_query, cross_wq_decoder, 384, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    float *message_decoder_13 = message + 33920 + decoder * 4096;
+    float *layernorm_4 /* [decoder=2, batch=32, dst=12, embed=64] */ = r.work<float>(7235072);
+    float *layernorm_4_decoder = layernorm_4 + decoder * 24576;
+    gemm(message_decoder_13, layernorm_4_decoder, d_query, 64, 64, 384, Form::tn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    float *message_decoder_12 = message + 33792 + decoder * 64;
+    reduce_sum(message_decoder_12, d_layernorm_3, 1, 384, 64);
     float *layernorm_2_gamma /* [decoder=2, embed=64] */ = r.state<float>(543232);
-    float *layernorm_2_gamma_decoder_2 = layernorm_2_gamma + decoder_2 * 64;
-    float *t_6 /* [batch=32, dst=12, embed=64] */ = r.work<float>(4285952);
+    float *layernorm_2_gamma_decoder = layernorm_2_gamma + decoder * 64;
+    float *t_5 /* [batch=32, dst=12, embed=64] */ = r.work<float>(4285952);
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
-        t_6[i * 64 + embed] = d_dot_4[i * 64 + embed] * layernorm_2_gamma_decoder_2[embed];
+        t_5[i * 64 + embed] = d_layernorm_3[i * 64 + embed] * layernorm_2_gamma_decoder[embed];
       }
     }
-    float *repeat_27 /* [decoder=2, batch=32, dst=12, embed=64] */ = r.work<float>(7431680);
-    float *repeat_27_decoder_2 = repeat_27 + decoder_2 * 24576;
-    float *message_decoder_2_11 = message + 33664 + decoder_2 * 64;
+    float *normalize_5 /* [decoder=2, batch=32, dst=12, embed=64] */ = r.work<float>(7431680);
+    float *normalize_5_decoder = normalize_5 + decoder * 24576;
+    float *message_decoder_11 = message + 33664 + decoder * 64;
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
-    LongSum total_5(message_decoder_2_11, 64);
+    LongSum total_5(message_decoder_11, 64);
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
-        message_decoder_2_11[embed] += d_dot_4[i * 64 + embed] * repeat_27_decoder_2[i * 64 + embed];
+        message_decoder_11[embed] += d_layernorm_3[i * 64 + embed] * normalize_5_decoder[i * 64 + embed];
       }
       total_5.row();
     }
     total_5.finish();
-    float *d_dx_2 /* [batch=32, dst=12, embed=64] */ = r.work<float>(4285952);
-    float *repeat_28 /* [decoder=2, batch=32, dst=12] */ = r.work<float>(9296384);
-    float *repeat_28_decoder_2 = repeat_28 + decoder_2 * 384;
+    float *d_x_2 /* [batch=32, dst=12, embed=64] */ = r.work<float>(4285952);
+    float *rstd_4 /* [decoder=2, batch=32, dst=12] */ = r.work<float>(9296384);
+    float *rstd_4_decoder = rstd_4 + decoder * 384;
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
-    normalize_grad(d_dx_2, t_6, repeat_27_decoder_2, repeat_28_decoder_2, 384, 64);
-    float *d_dy_2 /* [batch=32, dst=12, embed=64] */ = r.work<float>(4089344);
-    float *message_decoder_2_10 = message + 33536 + decoder_2 * 64;
+    normalize_grad(d_x_2, t_5, normalize_5_decoder, rstd_4_decoder, 384, 64);
+    float *d_y_2 /* [batch=32, dst=12, embed=64] */ = r.work<float>(4089344);
+    float *message_decoder_10 = message + 33536 + decoder * 64;
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
-    LongSum total_6(message_decoder_2_10, 64);
+    LongSum total_6(message_decoder_10, 64);
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
-        const float d_dy_before = d_dy[i * 64 + embed];
-        const float dy = d_dy_before + d_dx_2[i * 64 + embed];
-        d_dy_2[i * 64 + embed] = dy;
-        message_decoder_2_10[embed] += dy;
+        const float d_y_before = d_y[i * 64 + embed];
+        const float d_y_3 = d_y_before + d_x_2[i * 64 + embed];
+        d_y_2[i * 64 + embed] = d_y_3;
+        message_decoder_10[embed] += d_y_3;
       }
       total_6.row();
     }
     total_6.finish();
-    float *d_da_2 /* [batch=32, dst=12, head=4, key=16] */ = r.work<float>(4187648);
+    float *d_a_2 /* [batch=32, dst=12, head=4, key=16] */ = r.work<float>(4187648);
     float *attn_wo /* [decoder=2, head=4, key=16, embed=64] */ = r.state<float>(508416);
-    float *attn_wo_decoder_2 = attn_wo + decoder_2 * 4096;
+    float *attn_wo_decoder = attn_wo + decoder * 4096;
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
-    gemm(d_da_2, d_dy_2, attn_wo_decoder_2, 384, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
-    float *message_decoder_2_9 = message + 24960 + decoder_2 * 4096;
-    float *repeat_29 /* [decoder=2, batch=32, dst=12, head=4, key=16] */ = r.work<float>(7628288);
-    float *repeat_29_decoder_2 = repeat_29 + decoder_2 * 24576;
-    gemm(message_decoder_2_9, repeat_29_decoder_2, d_dy_2, 64, 64, 384, Form::tn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
-    float *repeat_33 /* [decoder=2, batch=32, dst=12, head=4] */ = r.work<float>(9250304);
-    float *repeat_33_decoder_2 = repeat_33 + decoder_2 * 1536;
-    float *t_7 /* [batch=32, head=4, dst=12] */ = r.work<float>(9274880);
+    gemm(d_a_2, d_y_2, attn_wo_decoder, 384, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    float *message_decoder_9 = message + 24960 + decoder * 4096;
+    float *a_3 /* [decoder=2, batch=32, dst=12, head=4, key=16] */ = r.work<float>(7628288);
+    float *a_3_decoder = a_3 + decoder * 24576;
+    gemm(message_decoder_9, a_3_decoder, d_y_2, 64, 64, 384, Form::tn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    float *maximum_3 /* [decoder=2, batch=32, dst=12, head=4] */ = r.work<float>(9250304);
+    float *maximum_3_decoder = maximum_3 + decoder * 1536;
+    float *t_6 /* [batch=32, head=4, dst=12] */ = r.work<float>(9274880);
     for (int64_t batch = 0; batch < 32; ++batch) {
       for (int64_t head = 0; head < 4; ++head) {
 #pragma GCC ivdep
         for (int64_t dst = 0; dst < 12; ++dst) {
-          t_7[batch * 48 + head * 12 + dst] = repeat_33_decoder_2[batch * 48 + head + dst * 4];
+          t_6[batch * 48 + head * 12 + dst] = maximum_3_decoder[batch * 48 + head + dst * 4];
         }
       }
     }
-    float *repeat_34 /* [decoder=2, batch=32, dst=12, head=4] */ = r.work<float>(9262592);
-    float *repeat_34_decoder_2 = repeat_34 + decoder_2 * 1536;
-    float *t_8 /* [batch=32, head=4, dst=12] */ = r.work<float>(9281024);
+    float *sum_of_exp_3 /* [decoder=2, batch=32, dst=12, head=4] */ = r.work<float>(9262592);
+    float *sum_of_exp_3_decoder = sum_of_exp_3 + decoder * 1536;
+    float *t_7 /* [batch=32, head=4, dst=12] */ = r.work<float>(9281024);
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
     for (int64_t batch = 0; batch < 32; ++batch) {
       for (int64_t head = 0; head < 4; ++head) {
 #pragma GCC ivdep
         for (int64_t dst = 0; dst < 12; ++dst) {
-          t_8[batch * 48 + head * 12 + dst] = repeat_34_decoder_2[batch * 48 + head + dst * 4];
+          t_7[batch * 48 + head * 12 + dst] = sum_of_exp_3_decoder[batch * 48 + head + dst * 4];
         }
       }
     }
-    float *d_attention_grad /* [batch=32, dst=12, head=4, key=16] */ = r.work<float>(4285952);
-    float *d_attention_grad_2 /* [batch=32, dst2=12, head=4, key=16] */ = r.work<float>(4384256);
-    float *d_attention_grad_3 /* [batch=32, dst2=12, head=4, key=16] */ = r.work<float>(9102848);
-    float *repeat_30 /* [decoder=2, batch=32, dst=12, head=4, key=16] */ = r.work<float>(7824896);
-    float *repeat_30_decoder_2 = repeat_30 + decoder_2 * 24576;
-    float *repeat_31 /* [decoder=2, batch=32, dst2=12, head=4, key=16] */ = r.work<float>(8021504);
-    float *repeat_31_decoder_2_2 = repeat_31 + decoder_2 * 24576;
-    float *repeat_32 /* [decoder=2, batch=32, dst2=12, head=4, key=16] */ = r.work<float>(8218112);
-    float *repeat_32_decoder_2_2 = repeat_32 + decoder_2 * 24576;
+    float *d_query_2 /* [batch=32, dst=12, head=4, key=16] */ = r.work<float>(4285952);
+    float *d_key_2 /* [batch=32, dst2=12, head=4, key=16] */ = r.work<float>(4384256);
+    float *d_value_2 /* [batch=32, dst2=12, head=4, key=16] */ = r.work<float>(9102848);
+    float *q_3 /* [decoder=2, batch=32, dst=12, head=4, key=16] */ = r.work<float>(7824896);
+    float *q_3_decoder = q_3 + decoder * 24576;
+    float *relabel_3 /* [decoder=2, batch=32, dst2=12, head=4, key=16] */ = r.work<float>(8021504);
+    float *relabel_3_decoder = relabel_3 + decoder * 24576;
+    float *relabel_4 /* [decoder=2, batch=32, dst2=12, head=4, key=16] */ = r.work<float>(8218112);
+    float *relabel_4_decoder = relabel_4 + decoder * 24576;
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
-    attention_grad(d_attention_grad, d_attention_grad_2, d_attention_grad_3, static_cast<float *>(nullptr), d_da_2,
-                   repeat_29_decoder_2, t_7, t_8, repeat_30_decoder_2, repeat_31_decoder_2_2, repeat_32_decoder_2_2,
+    attention_grad(d_query_2, d_key_2, d_value_2, static_cast<float *>(nullptr), d_a_2, a_3_decoder, t_6, t_7,
+                   q_3_decoder, relabel_3_decoder, relabel_4_decoder,
                    {32, 1, 4, 12, 12, 16, 16, 0.25, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
                    {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}},
                    {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}});
-    float *message_decoder_2_8 = message + 33408 + decoder_2 * 64;
-    reduce_sum(message_decoder_2_8, d_attention_grad_3, 1, 384, 64);
-    float *message_decoder_2_7 = message + 33280 + decoder_2 * 64;
-    reduce_sum(message_decoder_2_7, d_attention_grad_2, 1, 384, 64);
-    float *message_decoder_2_6 = message + 33152 + decoder_2 * 64;
-    reduce_sum(message_decoder_2_6, d_attention_grad, 1, 384, 64);
-    float *d_dot_5 /* [batch=32, dst=12, embed=64] */ = r.work<float>(4187648);
+    float *message_decoder_8 = message + 33408 + decoder * 64;
+    reduce_sum(message_decoder_8, d_value_2, 1, 384, 64);
+    float *message_decoder_7 = message + 33280 + decoder * 64;
+    reduce_sum(message_decoder_7, d_key_2, 1, 384, 64);
+    float *message_decoder_6 = message + 33152 + decoder * 64;
+    reduce_sum(message_decoder_6, d_query_2, 1, 384, 64);
+    float *d_layernorm_4 /* [batch=32, dst=12, embed=64] */ = r.work<float>(4187648);
     float *attn_wv /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(475648);
-    float *attn_wv_decoder_2 = attn_wv + decoder_2 * 4096;
-    gemm(d_dot_5, d_attention_grad_3, attn_wv_decoder_2, 384, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
-    float *message_decoder_2_5 = message + 16768 + decoder_2 * 4096;
-    float *repeat_35 /* [decoder=2, batch=32, dst=12, embed=64] */ = r.work<float>(8414720);
-    float *repeat_35_decoder_2 = repeat_35 + decoder_2 * 24576;
-    gemm(message_decoder_2_5, repeat_35_decoder_2, d_attention_grad_3, 64, 64, 384, Form::tn, 64, 64, 64, 1.0, 0.0,
-         Blas::onednn);
-    float *d_dot_6 /* [batch=32, dst=12, embed=64] */ = r.work<float>(9102848);
+    float *attn_wv_decoder = attn_wv + decoder * 4096;
+    gemm(d_layernorm_4, d_value_2, attn_wv_decoder, 384, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    float *message_decoder_5 = message + 16768 + decoder * 4096;
+    float *layernorm_5 /* [decoder=2, batch=32, dst=12, embed=64] */ = r.work<float>(8414720);
+    float *layernorm_5_decoder = layernorm_5 + decoder * 24576;
+    gemm(message_decoder_5, layernorm_5_decoder, d_value_2, 64, 64, 384, Form::tn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    float *d_layernorm_5 /* [batch=32, dst=12, embed=64] */ = r.work<float>(9102848);
     float *attn_wk /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(442880);
-    float *attn_wk_decoder_2 = attn_wk + decoder_2 * 4096;
-    gemm(d_dot_6, d_attention_grad_2, attn_wk_decoder_2, 384, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
-    float *message_decoder_2_4 = message + 8576 + decoder_2 * 4096;
-    gemm(message_decoder_2_4, repeat_35_decoder_2, d_attention_grad_2, 64, 64, 384, Form::tn, 64, 64, 64, 1.0, 0.0,
-         Blas::onednn);
-    float *d_dot_7 /* [batch=32, dst=12, embed=64] */ = r.work<float>(4384256);
+    float *attn_wk_decoder = attn_wk + decoder * 4096;
+    gemm(d_layernorm_5, d_key_2, attn_wk_decoder, 384, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    float *message_decoder_4 = message + 8576 + decoder * 4096;
+    gemm(message_decoder_4, layernorm_5_decoder, d_key_2, 64, 64, 384, Form::tn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    float *d_layernorm_6 /* [batch=32, dst=12, embed=64] */ = r.work<float>(4384256);
     float *attn_wq /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(410112);
-    float *attn_wq_decoder_2 = attn_wq + decoder_2 * 4096;
-    gemm(d_dot_7, d_attention_grad, attn_wq_decoder_2, 384, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
-    float *message_decoder_2_3 = message + 384 + decoder_2 * 4096;
-    gemm(message_decoder_2_3, repeat_35_decoder_2, d_attention_grad, 64, 64, 384, Form::tn, 64, 64, 64, 1.0, 0.0,
-         Blas::onednn);
+    float *attn_wq_decoder = attn_wq + decoder * 4096;
+    gemm(d_layernorm_6, d_query_2, attn_wq_decoder, 384, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    float *message_decoder_3 = message + 384 + decoder * 4096;
+    gemm(message_decoder_3, layernorm_5_decoder, d_query_2, 64, 64, 384, Form::tn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *layernorm_gamma_2 /* [decoder=2, embed=64] */ = r.state<float>(409088);
-    float *layernorm_gamma_2_decoder_2 = layernorm_gamma_2 + decoder_2 * 64;
-    float *repeat_36 /* [decoder=2, batch=32, dst=12, embed=64] */ = r.work<float>(8611328);
-    float *repeat_36_decoder_2 = repeat_36 + decoder_2 * 24576;
-    float *message_decoder_2_2 = message + 256 + decoder_2 * 64;
-    float *t_9 /* [batch=32, dst=12, embed=64] */ = r.work<float>(4187648);
-    float *message_decoder_2 = message + 128 + decoder_2 * 64;
-    LongSum total_7(message_decoder_2_2, 64);
-    LongSum total_8(message_decoder_2, 64);
+    float *layernorm_gamma_2_decoder = layernorm_gamma_2 + decoder * 64;
+    float *normalize_6 /* [decoder=2, batch=32, dst=12, embed=64] */ = r.work<float>(8611328);
+    float *normalize_6_decoder = normalize_6 + decoder * 24576;
+    float *message_decoder_2 = message + 256 + decoder * 64;
+    float *t_8 /* [batch=32, dst=12, embed=64] */ = r.work<float>(4187648);
+    float *message_decoder = message + 128 + decoder * 64;
+    LongSum total_7(message_decoder_2, 64);
+    LongSum total_8(message_decoder, 64);
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
-        const float d_dot_5_before = d_dot_5[i * 64 + embed];
-        const float e_2 = d_dot_5_before + d_dot_6[i * 64 + embed] + d_dot_7[i * 64 + embed];
-        message_decoder_2_2[embed] += e_2;
-        t_9[i * 64 + embed] = e_2 * layernorm_gamma_2_decoder_2[embed];
-        message_decoder_2[embed] += e_2 * repeat_36_decoder_2[i * 64 + embed];
+        const float d_layernorm_4_before = d_layernorm_4[i * 64 + embed];
+        const float d_layernorm_7 =
+            d_layernorm_4_before + d_layernorm_5[i * 64 + embed] + d_layernorm_6[i * 64 + embed];
+        message_decoder_2[embed] += d_layernorm_7;
+        t_8[i * 64 + embed] = d_layernorm_7 * layernorm_gamma_2_decoder[embed];
+        message_decoder[embed] += d_layernorm_7 * normalize_6_decoder[i * 64 + embed];
       }
       total_7.row();
       total_8.row();
     }
     total_7.finish();
     total_8.finish();
-    float *d_dx_3 /* [batch=32, dst=12, embed=64] */ = r.work<float>(4187648);
-    float *repeat_37 /* [decoder=2, batch=32, dst=12] */ = r.work<float>(9299456);
-    float *repeat_37_decoder_2 = repeat_37 + decoder_2 * 384;
+    float *d_x_3 /* [batch=32, dst=12, embed=64] */ = r.work<float>(4187648);
+    float *rstd_5 /* [decoder=2, batch=32, dst=12] */ = r.work<float>(9299456);
+    float *rstd_5_decoder = rstd_5 + decoder * 384;
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
-    normalize_grad(d_dx_3, t_9, repeat_36_decoder_2, repeat_37_decoder_2, 384, 64);
+    normalize_grad(d_x_3, t_8, normalize_6_decoder, rstd_5_decoder, 384, 64);
 #pragma GCC ivdep
     for (int64_t i = 0; i < 24576; ++i) {
-      d_normalize_grad[i] = d_dy_2[i] + d_dx_3[i];
+      d_normalize_grad[i] = d_y_2[i] + d_x_3[i];
     }
   }
-  float *dwdst = message + 133632;
+  float *d_wdst = message + 133632;
   // sort_digits.ech:29  x = wte[vocab = target] + wdst
-  reduce_sum(dwdst, d_normalize_grad, 1, 32, 768);
-  float *d_dwte_2 /* [vocab=12, embed=64] */ = r.work<float>(9293312);
-  fill(d_dwte_2, 768, 0.0f);
+  reduce_sum(d_wdst, d_normalize_grad, 1, 32, 768);
+  float *d_wte_3 /* [vocab=12, embed=64] */ = r.work<float>(9293312);
+  fill(d_wte_3, 768, 0.0f);
   const int32_t *target /* [batch=32, dst=12] */ = r.input<int32_t>(1536);
-  scatter_add_rows(d_dwte_2, d_normalize_grad, target, 384, 64, 0, 12);
-  float *d_repeat_2 /* [batch=32, src=12, embed=64] */ = r.work<float>(9004544);
+  scatter_add_rows(d_wte_3, d_normalize_grad, target, 384, 64, 0, 12);
+  float *d_m /* [batch=32, src=12, embed=64] */ = r.work<float>(9004544);
   // sort_digits.ech:25  repeat encoder = layers {
 #pragma GCC ivdep
   for (int64_t i = 0; i < 24576; ++i) {
-    d_repeat_2[i] = d_repeat[i];
+    d_m[i] = d_map[i];
   }
-  for (int64_t encoder_2 = 1; encoder_2 >= 0; --encoder_2) {
-    float *message_encoder_2_16 = message + 234240 + encoder_2 * 64;
+  for (int64_t encoder = 1; encoder >= 0; --encoder) {
+    float *message_encoder_16 = message + 234240 + encoder * 64;
     // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
-    reduce_sum(message_encoder_2_16, d_repeat_2, 1, 384, 64);
-    float *d_dot_8 /* [batch=32, src=12, ff=256] */ = r.work<float>(2516480);
+    reduce_sum(message_encoder_16, d_m, 1, 384, 64);
+    float *d_dot /* [batch=32, src=12, ff=256] */ = r.work<float>(2516480);
     float *mlp_w2_2 /* [encoder=2, ff=256, embed=64] */ = r.state<float>(277504);
-    float *mlp_w2_2_encoder_2 = mlp_w2_2 + encoder_2 * 16384;
-    gemm(d_dot_8, d_repeat_2, mlp_w2_2_encoder_2, 384, 256, 64, Form::nt, 64, 64, 256, 1.0, 0.0, Blas::onednn);
-    float *message_encoder_2_15 = message + 201472 + encoder_2 * 16384;
-    float *repeat /* [encoder=2, batch=32, src=12, ff=256] */ = r.work<float>(943616);
-    float *repeat_encoder_2 = repeat + encoder_2 * 98304;
-    gemm(message_encoder_2_15, repeat_encoder_2, d_repeat_2, 256, 64, 384, Form::tn, 256, 64, 64, 1.0, 0.0,
-         Blas::onednn);
-    float *repeat_2 /* [encoder=2, batch=32, src=12, ff=256] */ = r.work<float>(1730048);
-    float *repeat_2_encoder_2 = repeat_2 + encoder_2 * 98304;
-    float *t_10 /* [batch=32, src=12, ff=256] */ = r.work<float>(2516480);
-    float *message_encoder_2_14 = message + 200960 + encoder_2 * 256;
-    LongSum total_2(message_encoder_2_14, 256);
+    float *mlp_w2_2_encoder = mlp_w2_2 + encoder * 16384;
+    gemm(d_dot, d_m, mlp_w2_2_encoder, 384, 256, 64, Form::nt, 64, 64, 256, 1.0, 0.0, Blas::onednn);
+    float *message_encoder_15 = message + 201472 + encoder * 16384;
+    float *map /* [encoder=2, batch=32, src=12, ff=256] */ = r.work<float>(943616);
+    float *map_encoder = map + encoder * 98304;
+    gemm(message_encoder_15, map_encoder, d_m, 256, 64, 384, Form::tn, 256, 64, 64, 1.0, 0.0, Blas::onednn);
+    float *map_2 /* [encoder=2, batch=32, src=12, ff=256] */ = r.work<float>(1730048);
+    float *map_2_encoder = map_2 + encoder * 98304;
+    float *t_3 /* [batch=32, src=12, ff=256] */ = r.work<float>(2516480);
+    float *message_encoder_14 = message + 200960 + encoder * 256;
+    LongSum total_2(message_encoder_14, 256);
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t ff = 0; ff < 256; ++ff) {
-        const float d_dot_8_before = d_dot_8[i * 256 + ff];
-        const float e_2 = d_dot_8_before * math::gelu_grad(repeat_2_encoder_2[i * 256 + ff]);
-        t_10[i * 256 + ff] = e_2;
-        message_encoder_2_14[ff] += e_2;
+        const float d_dot_before = d_dot[i * 256 + ff];
+        const float e_2 = d_dot_before * math::gelu_grad(map_2_encoder[i * 256 + ff]);
+        t_3[i * 256 + ff] = e_2;
+        message_encoder_14[ff] += e_2;
       }
       total_2.row();
     }
     total_2.finish();
-    float *d_dot_9 /* [batch=32, src=12, embed=64] */ = r.work<float>(2909696);
+    float *d_layernorm_2 /* [batch=32, src=12, embed=64] */ = r.work<float>(2909696);
     float *mlp_w1_2 /* [encoder=2, embed=64, ff=256] */ = r.state<float>(144384);
-    float *mlp_w1_2_encoder_2 = mlp_w1_2 + encoder_2 * 16384;
+    float *mlp_w1_2_encoder = mlp_w1_2 + encoder * 16384;
     // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
-    gemm(d_dot_9, t_10, mlp_w1_2_encoder_2, 384, 64, 256, Form::nt, 256, 256, 64, 1.0, 0.0, Blas::tiled);
-    float *message_encoder_2_13 = message + 168192 + encoder_2 * 16384;
-    float *repeat_3 /* [encoder=2, batch=32, src=12, embed=64] */ = r.work<float>(4482560);
-    float *repeat_3_encoder_2 = repeat_3 + encoder_2 * 24576;
-    gemm(message_encoder_2_13, repeat_3_encoder_2, t_10, 64, 256, 384, Form::tn, 64, 256, 256, 1.0, 0.0, Blas::tiled);
-    float *message_encoder_2_12 = message + 168064 + encoder_2 * 64;
-    reduce_sum(message_encoder_2_12, d_dot_9, 1, 384, 64);
+    gemm(d_layernorm_2, t_3, mlp_w1_2_encoder, 384, 64, 256, Form::nt, 256, 256, 64, 1.0, 0.0, Blas::tiled);
+    float *message_encoder_13 = message + 168192 + encoder * 16384;
+    float *layernorm /* [encoder=2, batch=32, src=12, embed=64] */ = r.work<float>(4482560);
+    float *layernorm_encoder = layernorm + encoder * 24576;
+    gemm(message_encoder_13, layernorm_encoder, t_3, 64, 256, 384, Form::tn, 64, 256, 256, 1.0, 0.0, Blas::tiled);
+    float *message_encoder_12 = message + 168064 + encoder * 64;
+    reduce_sum(message_encoder_12, d_layernorm_2, 1, 384, 64);
     float *layernorm_2_gamma_2 /* [encoder=2, embed=64] */ = r.state<float>(143360);
-    float *layernorm_2_gamma_2_encoder_2 = layernorm_2_gamma_2 + encoder_2 * 64;
-    float *t_11 /* [batch=32, src=12, embed=64] */ = r.work<float>(2516480);
+    float *layernorm_2_gamma_2_encoder = layernorm_2_gamma_2 + encoder * 64;
+    float *t_4 /* [batch=32, src=12, embed=64] */ = r.work<float>(2516480);
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
-        t_11[i * 64 + embed] = d_dot_9[i * 64 + embed] * layernorm_2_gamma_2_encoder_2[embed];
+        t_4[i * 64 + embed] = d_layernorm_2[i * 64 + embed] * layernorm_2_gamma_2_encoder[embed];
       }
     }
-    float *repeat_4 /* [encoder=2, batch=32, src=12, embed=64] */ = r.work<float>(4679168);
-    float *repeat_4_encoder_2 = repeat_4 + encoder_2 * 24576;
-    float *message_encoder_2_11 = message + 167936 + encoder_2 * 64;
+    float *normalize_2 /* [encoder=2, batch=32, src=12, embed=64] */ = r.work<float>(4679168);
+    float *normalize_2_encoder = normalize_2 + encoder * 24576;
+    float *message_encoder_11 = message + 167936 + encoder * 64;
     // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
-    LongSum total_3(message_encoder_2_11, 64);
+    LongSum total_3(message_encoder_11, 64);
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
-        message_encoder_2_11[embed] += d_dot_9[i * 64 + embed] * repeat_4_encoder_2[i * 64 + embed];
+        message_encoder_11[embed] += d_layernorm_2[i * 64 + embed] * normalize_2_encoder[i * 64 + embed];
       }
       total_3.row();
     }
     total_3.finish();
-    float *d_dm /* [batch=32, src=12, embed=64] */ = r.work<float>(2516480);
-    float *repeat_5 /* [encoder=2, batch=32, src=12] */ = r.work<float>(9287168);
-    float *repeat_5_encoder_2 = repeat_5 + encoder_2 * 384;
+    float *d_m_2 /* [batch=32, src=12, embed=64] */ = r.work<float>(2516480);
+    float *rstd /* [encoder=2, batch=32, src=12] */ = r.work<float>(9287168);
+    float *rstd_encoder = rstd + encoder * 384;
     // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
-    normalize_grad(d_dm, t_11, repeat_4_encoder_2, repeat_5_encoder_2, 384, 64);
-    float *d_dy_3 /* [batch=32, src=12, embed=64] */ = r.work<float>(2516480);
-    float *message_encoder_2_10 = message + 167808 + encoder_2 * 64;
+    normalize_grad(d_m_2, t_4, normalize_2_encoder, rstd_encoder, 384, 64);
+    float *d_y /* [batch=32, src=12, embed=64] */ = r.work<float>(2516480);
+    float *message_encoder_10 = message + 167808 + encoder * 64;
     // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
-    LongSum total_4(message_encoder_2_10, 64);
+    LongSum total_4(message_encoder_10, 64);
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
-        const float d_dm_before = d_dm[i * 64 + embed];
-        const float dy = d_repeat_2[i * 64 + embed] + d_dm_before;
-        d_dy_3[i * 64 + embed] = dy;
-        message_encoder_2_10[embed] += dy;
+        const float d_m_2_before = d_m_2[i * 64 + embed];
+        const float d_y_3 = d_m[i * 64 + embed] + d_m_2_before;
+        d_y[i * 64 + embed] = d_y_3;
+        message_encoder_10[embed] += d_y_3;
       }
       total_4.row();
     }
     total_4.finish();
-    float *d_da_3 /* [batch=32, src=12, head=4, key=16] */ = r.work<float>(2614784);
+    float *d_a /* [batch=32, src=12, head=4, key=16] */ = r.work<float>(2614784);
     float *attn_wo_2 /* [encoder=2, head=4, key=16, embed=64] */ = r.state<float>(108544);
-    float *attn_wo_2_encoder_2 = attn_wo_2 + encoder_2 * 4096;
+    float *attn_wo_2_encoder = attn_wo_2 + encoder * 4096;
     // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
-    gemm(d_da_3, d_dy_3, attn_wo_2_encoder_2, 384, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
-    float *message_encoder_2_9 = message + 159232 + encoder_2 * 4096;
-    float *repeat_6 /* [encoder=2, batch=32, src=12, head=4, key=16] */ = r.work<float>(4875776);
-    float *repeat_6_encoder_2 = repeat_6 + encoder_2 * 24576;
-    gemm(message_encoder_2_9, repeat_6_encoder_2, d_dy_3, 64, 64, 384, Form::tn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
-    float *repeat_10 /* [encoder=2, batch=32, src=12, head=4] */ = r.work<float>(9201152);
-    float *repeat_10_encoder_2 = repeat_10 + encoder_2 * 1536;
-    float *t_12 /* [batch=32, head=4, src=12] */ = r.work<float>(9102848);
+    gemm(d_a, d_y, attn_wo_2_encoder, 384, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    float *message_encoder_9 = message + 159232 + encoder * 4096;
+    float *a /* [encoder=2, batch=32, src=12, head=4, key=16] */ = r.work<float>(4875776);
+    float *a_encoder = a + encoder * 24576;
+    gemm(message_encoder_9, a_encoder, d_y, 64, 64, 384, Form::tn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    float *maximum /* [encoder=2, batch=32, src=12, head=4] */ = r.work<float>(9201152);
+    float *maximum_encoder = maximum + encoder * 1536;
+    float *t_5 /* [batch=32, head=4, src=12] */ = r.work<float>(9102848);
     for (int64_t batch = 0; batch < 32; ++batch) {
       for (int64_t head = 0; head < 4; ++head) {
 #pragma GCC ivdep
         for (int64_t src = 0; src < 12; ++src) {
-          t_12[batch * 48 + head * 12 + src] = repeat_10_encoder_2[batch * 48 + head + src * 4];
+          t_5[batch * 48 + head * 12 + src] = maximum_encoder[batch * 48 + head + src * 4];
         }
       }
     }
-    float *repeat_11 /* [encoder=2, batch=32, src=12, head=4] */ = r.work<float>(9213440);
-    float *repeat_11_encoder_2 = repeat_11 + encoder_2 * 1536;
-    float *t_13 /* [batch=32, head=4, src=12] */ = r.work<float>(9108992);
+    float *sum_of_exp /* [encoder=2, batch=32, src=12, head=4] */ = r.work<float>(9213440);
+    float *sum_of_exp_encoder = sum_of_exp + encoder * 1536;
+    float *t_6 /* [batch=32, head=4, src=12] */ = r.work<float>(9108992);
     // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
     for (int64_t batch = 0; batch < 32; ++batch) {
       for (int64_t head = 0; head < 4; ++head) {
 #pragma GCC ivdep
         for (int64_t src = 0; src < 12; ++src) {
-          t_13[batch * 48 + head * 12 + src] = repeat_11_encoder_2[batch * 48 + head + src * 4];
+          t_6[batch * 48 + head * 12 + src] = sum_of_exp_encoder[batch * 48 + head + src * 4];
         }
       }
     }
-    float *d_attention_grad_4 /* [batch=32, src=12, head=4, key=16] */ = r.work<float>(2713088);
-    float *d_attention_grad_5 /* [batch=32, src2=12, head=4, key=16] */ = r.work<float>(2811392);
-    float *d_attention_grad_6 /* [batch=32, src2=12, head=4, key=16] */ = r.work<float>(2909696);
-    float *repeat_7 /* [encoder=2, batch=32, src=12, head=4, key=16] */ = r.work<float>(5072384);
-    float *repeat_7_encoder_2 = repeat_7 + encoder_2 * 24576;
-    float *repeat_8 /* [encoder=2, batch=32, src2=12, head=4, key=16] */ = r.work<float>(5268992);
-    float *repeat_8_encoder_2_2 = repeat_8 + encoder_2 * 24576;
-    float *repeat_9 /* [encoder=2, batch=32, src2=12, head=4, key=16] */ = r.work<float>(5465600);
-    float *repeat_9_encoder_2_2 = repeat_9 + encoder_2 * 24576;
+    float *d_query /* [batch=32, src=12, head=4, key=16] */ = r.work<float>(2713088);
+    float *d_key /* [batch=32, src2=12, head=4, key=16] */ = r.work<float>(2811392);
+    float *d_value /* [batch=32, src2=12, head=4, key=16] */ = r.work<float>(2909696);
+    float *q /* [encoder=2, batch=32, src=12, head=4, key=16] */ = r.work<float>(5072384);
+    float *q_encoder = q + encoder * 24576;
+    float *relabel /* [encoder=2, batch=32, src2=12, head=4, key=16] */ = r.work<float>(5268992);
+    float *relabel_encoder = relabel + encoder * 24576;
+    float *relabel_2 /* [encoder=2, batch=32, src2=12, head=4, key=16] */ = r.work<float>(5465600);
+    float *relabel_2_encoder = relabel_2 + encoder * 24576;
     // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
-    attention_grad(d_attention_grad_4, d_attention_grad_5, d_attention_grad_6, static_cast<float *>(nullptr), d_da_3,
-                   repeat_6_encoder_2, t_12, t_13, repeat_7_encoder_2, repeat_8_encoder_2_2, repeat_9_encoder_2_2,
+    attention_grad(d_query, d_key, d_value, static_cast<float *>(nullptr), d_a, a_encoder, t_5, t_6, q_encoder,
+                   relabel_encoder, relabel_2_encoder,
                    {32, 1, 4, 12, 12, 16, 16, 0.25, false, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
                    {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}},
                    {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}});
-    float *message_encoder_2_8 = message + 167680 + encoder_2 * 64;
-    reduce_sum(message_encoder_2_8, d_attention_grad_6, 1, 384, 64);
-    float *message_encoder_2_7 = message + 167552 + encoder_2 * 64;
-    reduce_sum(message_encoder_2_7, d_attention_grad_5, 1, 384, 64);
-    float *message_encoder_2_6 = message + 167424 + encoder_2 * 64;
-    reduce_sum(message_encoder_2_6, d_attention_grad_4, 1, 384, 64);
-    float *d_dot_10 /* [batch=32, src=12, embed=64] */ = r.work<float>(2614784);
+    float *message_encoder_8 = message + 167680 + encoder * 64;
+    reduce_sum(message_encoder_8, d_value, 1, 384, 64);
+    float *message_encoder_7 = message + 167552 + encoder * 64;
+    reduce_sum(message_encoder_7, d_key, 1, 384, 64);
+    float *message_encoder_6 = message + 167424 + encoder * 64;
+    reduce_sum(message_encoder_6, d_query, 1, 384, 64);
+    float *d_layernorm_3 /* [batch=32, src=12, embed=64] */ = r.work<float>(2614784);
     float *attn_wv_2 /* [encoder=2, embed=64, head=4, key=16] */ = r.state<float>(75776);
-    float *attn_wv_2_encoder_2 = attn_wv_2 + encoder_2 * 4096;
-    gemm(d_dot_10, d_attention_grad_6, attn_wv_2_encoder_2, 384, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
-    float *message_encoder_2_5 = message + 151040 + encoder_2 * 4096;
-    float *repeat_12 /* [encoder=2, batch=32, src=12, embed=64] */ = r.work<float>(5662208);
-    float *repeat_12_encoder_2 = repeat_12 + encoder_2 * 24576;
-    gemm(message_encoder_2_5, repeat_12_encoder_2, d_attention_grad_6, 64, 64, 384, Form::tn, 64, 64, 64, 1.0, 0.0,
-         Blas::onednn);
-    float *d_dot_11 /* [batch=32, src=12, embed=64] */ = r.work<float>(2909696);
+    float *attn_wv_2_encoder = attn_wv_2 + encoder * 4096;
+    gemm(d_layernorm_3, d_value, attn_wv_2_encoder, 384, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    float *message_encoder_5 = message + 151040 + encoder * 4096;
+    float *layernorm_2 /* [encoder=2, batch=32, src=12, embed=64] */ = r.work<float>(5662208);
+    float *layernorm_2_encoder = layernorm_2 + encoder * 24576;
+    gemm(message_encoder_5, layernorm_2_encoder, d_value, 64, 64, 384, Form::tn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    float *d_layernorm_4 /* [batch=32, src=12, embed=64] */ = r.work<float>(2909696);
     float *attn_wk_2 /* [encoder=2, embed=64, head=4, key=16] */ = r.state<float>(43008);
-    float *attn_wk_2_encoder_2 = attn_wk_2 + encoder_2 * 4096;
-    gemm(d_dot_11, d_attention_grad_5, attn_wk_2_encoder_2, 384, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
-    float *message_encoder_2_4 = message + 142848 + encoder_2 * 4096;
-    gemm(message_encoder_2_4, repeat_12_encoder_2, d_attention_grad_5, 64, 64, 384, Form::tn, 64, 64, 64, 1.0, 0.0,
-         Blas::onednn);
-    float *d_dot_12 /* [batch=32, src=12, embed=64] */ = r.work<float>(2811392);
+    float *attn_wk_2_encoder = attn_wk_2 + encoder * 4096;
+    gemm(d_layernorm_4, d_key, attn_wk_2_encoder, 384, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    float *message_encoder_4 = message + 142848 + encoder * 4096;
+    gemm(message_encoder_4, layernorm_2_encoder, d_key, 64, 64, 384, Form::tn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    float *d_layernorm_5 /* [batch=32, src=12, embed=64] */ = r.work<float>(2811392);
     float *attn_wq_2 /* [encoder=2, embed=64, head=4, key=16] */ = r.state<float>(10240);
-    float *attn_wq_2_encoder_2 = attn_wq_2 + encoder_2 * 4096;
-    gemm(d_dot_12, d_attention_grad_4, attn_wq_2_encoder_2, 384, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
-    float *message_encoder_2_3 = message + 134656 + encoder_2 * 4096;
-    gemm(message_encoder_2_3, repeat_12_encoder_2, d_attention_grad_4, 64, 64, 384, Form::tn, 64, 64, 64, 1.0, 0.0,
-         Blas::onednn);
+    float *attn_wq_2_encoder = attn_wq_2 + encoder * 4096;
+    gemm(d_layernorm_5, d_query, attn_wq_2_encoder, 384, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    float *message_encoder_3 = message + 134656 + encoder * 4096;
+    gemm(message_encoder_3, layernorm_2_encoder, d_query, 64, 64, 384, Form::tn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *layernorm_gamma_3 /* [encoder=2, embed=64] */ = r.state<float>(9216);
-    float *layernorm_gamma_3_encoder_2 = layernorm_gamma_3 + encoder_2 * 64;
-    float *repeat_13 /* [encoder=2, batch=32, src=12, embed=64] */ = r.work<float>(5858816);
-    float *repeat_13_encoder_2 = repeat_13 + encoder_2 * 24576;
-    float *message_encoder_2_2 = message + 134528 + encoder_2 * 64;
-    float *t_14 /* [batch=32, src=12, embed=64] */ = r.work<float>(2614784);
-    float *message_encoder_2 = message + 134400 + encoder_2 * 64;
-    LongSum total_5(message_encoder_2_2, 64);
-    LongSum total_6(message_encoder_2, 64);
+    float *layernorm_gamma_3_encoder = layernorm_gamma_3 + encoder * 64;
+    float *normalize_3 /* [encoder=2, batch=32, src=12, embed=64] */ = r.work<float>(5858816);
+    float *normalize_3_encoder = normalize_3 + encoder * 24576;
+    float *message_encoder_2 = message + 134528 + encoder * 64;
+    float *t_7 /* [batch=32, src=12, embed=64] */ = r.work<float>(2614784);
+    float *message_encoder = message + 134400 + encoder * 64;
+    LongSum total_5(message_encoder_2, 64);
+    LongSum total_6(message_encoder, 64);
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
-        const float d_dot_10_before = d_dot_10[i * 64 + embed];
-        const float e_2 = d_dot_10_before + d_dot_11[i * 64 + embed] + d_dot_12[i * 64 + embed];
-        message_encoder_2_2[embed] += e_2;
-        t_14[i * 64 + embed] = e_2 * layernorm_gamma_3_encoder_2[embed];
-        message_encoder_2[embed] += e_2 * repeat_13_encoder_2[i * 64 + embed];
+        const float d_layernorm_3_before = d_layernorm_3[i * 64 + embed];
+        const float d_layernorm_7 =
+            d_layernorm_3_before + d_layernorm_4[i * 64 + embed] + d_layernorm_5[i * 64 + embed];
+        message_encoder_2[embed] += d_layernorm_7;
+        t_7[i * 64 + embed] = d_layernorm_7 * layernorm_gamma_3_encoder[embed];
+        message_encoder[embed] += d_layernorm_7 * normalize_3_encoder[i * 64 + embed];
       }
       total_5.row();
       total_6.row();
     }
     total_5.finish();
     total_6.finish();
-    float *d_dm_2 /* [batch=32, src=12, embed=64] */ = r.work<float>(2614784);
-    float *repeat_14 /* [encoder=2, batch=32, src=12] */ = r.work<float>(9290240);
-    float *repeat_14_encoder_2 = repeat_14 + encoder_2 * 384;
+    float *d_m_3 /* [batch=32, src=12, embed=64] */ = r.work<float>(2614784);
+    float *rstd_2 /* [encoder=2, batch=32, src=12] */ = r.work<float>(9290240);
+    float *rstd_2_encoder = rstd_2 + encoder * 384;
     // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
-    normalize_grad(d_dm_2, t_14, repeat_13_encoder_2, repeat_14_encoder_2, 384, 64);
+    normalize_grad(d_m_3, t_7, normalize_3_encoder, rstd_2_encoder, 384, 64);
 #pragma GCC ivdep
     for (int64_t i = 0; i < 24576; ++i) {
-      d_repeat_2[i] = d_dy_3[i] + d_dm_2[i];
+      d_m[i] = d_y[i] + d_m_3[i];
     }
   }
-  float *dwsrc = message + 234368;
+  float *d_wsrc = message + 234368;
   // sort_digits.ech:24  m = wte[vocab = source] + wsrc
-  reduce_sum(dwsrc, d_repeat_2, 1, 32, 768);
-  float *d_dwte_3 /* [vocab=12, embed=64] */ = r.work<float>(9296384);
-  fill(d_dwte_3, 768, 0.0f);
+  reduce_sum(d_wsrc, d_m, 1, 32, 768);
+  float *d_wte_4 /* [vocab=12, embed=64] */ = r.work<float>(9296384);
+  fill(d_wte_4, 768, 0.0f);
   const int32_t *source /* [batch=32, src=12] */ = r.input<int32_t>(0);
-  scatter_add_rows(d_dwte_3, d_repeat_2, source, 384, 64, 0, 12);
-  float *dwte = message + 235136;
+  scatter_add_rows(d_wte_4, d_m, source, 384, 64, 0, 12);
+  float *d_wte = message + 235136;
   // sort_digits.ech:24  m = wte[vocab = source] + wsrc
   // sort_digits.ech:29  x = wte[vocab = target] + wdst
 #pragma GCC ivdep
   for (int64_t i = 0; i < 768; ++i) {
-    dwte[i] = d_dwte[i] + d_dwte_2[i] + d_dwte_3[i];
+    d_wte[i] = d_wte_2[i] + d_wte_3[i] + d_wte_4[i];
   }
 }
 
@@ -1238,143 +1233,143 @@ void update(Rank &r, double lr) {
   double *sum_of_squares /* [] */ = r.work<double>(943616);
   // sort_digits.ech:4  model Seq2Seq(layers = 2, heads = 4, width = 64) {
   fill(sum_of_squares, 1, 0.0);
-  float *dwte_3 = message + 235136;
-  add_squares(sum_of_squares, dwte_3, 768);
+  float *d_wte = message + 235136;
+  add_squares(sum_of_squares, d_wte, 768);
   r.watch("wte", sum_of_squares);
-  float *dwsrc_3 = message + 234368;
-  add_squares(sum_of_squares, dwsrc_3, 768);
+  float *d_wsrc = message + 234368;
+  add_squares(sum_of_squares, d_wsrc, 768);
   r.watch("wsrc", sum_of_squares);
-  float *dwdst_3 = message + 133632;
-  add_squares(sum_of_squares, dwdst_3, 768);
+  float *d_wdst = message + 133632;
+  add_squares(sum_of_squares, d_wdst, 768);
   r.watch("wdst", sum_of_squares);
-  float *message_part_111 = message + 134400;
-  add_squares(sum_of_squares, message_part_111, 128);
+  float *d_layernorm_gamma_3 = message + 134400;
+  add_squares(sum_of_squares, d_layernorm_gamma_3, 128);
   r.watch("encoder.layernorm.gamma", sum_of_squares);
-  float *message_part_112 = message + 134528;
-  add_squares(sum_of_squares, message_part_112, 128);
+  float *d_layernorm_beta_2 = message + 134528;
+  add_squares(sum_of_squares, d_layernorm_beta_2, 128);
   r.watch("encoder.layernorm.beta", sum_of_squares);
-  float *message_part_113 = message + 134656;
-  add_squares(sum_of_squares, message_part_113, 8192);
+  float *d_attn_wq_2 = message + 134656;
+  add_squares(sum_of_squares, d_attn_wq_2, 8192);
   r.watch("encoder.attn.wq", sum_of_squares);
-  float *message_part_114 = message + 142848;
-  add_squares(sum_of_squares, message_part_114, 8192);
+  float *d_attn_wk_2 = message + 142848;
+  add_squares(sum_of_squares, d_attn_wk_2, 8192);
   r.watch("encoder.attn.wk", sum_of_squares);
-  float *message_part_115 = message + 151040;
-  add_squares(sum_of_squares, message_part_115, 8192);
+  float *d_attn_wv_2 = message + 151040;
+  add_squares(sum_of_squares, d_attn_wv_2, 8192);
   r.watch("encoder.attn.wv", sum_of_squares);
-  float *message_part_116 = message + 159232;
-  add_squares(sum_of_squares, message_part_116, 8192);
+  float *d_attn_wo_2 = message + 159232;
+  add_squares(sum_of_squares, d_attn_wo_2, 8192);
   r.watch("encoder.attn.wo", sum_of_squares);
-  float *message_part_117 = message + 167424;
-  add_squares(sum_of_squares, message_part_117, 128);
+  float *d_attn_bq_2 = message + 167424;
+  add_squares(sum_of_squares, d_attn_bq_2, 128);
   r.watch("encoder.attn.bq", sum_of_squares);
-  float *message_part_118 = message + 167552;
-  add_squares(sum_of_squares, message_part_118, 128);
+  float *d_attn_bk_2 = message + 167552;
+  add_squares(sum_of_squares, d_attn_bk_2, 128);
   r.watch("encoder.attn.bk", sum_of_squares);
-  float *message_part_119 = message + 167680;
-  add_squares(sum_of_squares, message_part_119, 128);
+  float *d_attn_bv_2 = message + 167680;
+  add_squares(sum_of_squares, d_attn_bv_2, 128);
   r.watch("encoder.attn.bv", sum_of_squares);
-  float *message_part_120 = message + 167808;
-  add_squares(sum_of_squares, message_part_120, 128);
+  float *d_attn_bo_2 = message + 167808;
+  add_squares(sum_of_squares, d_attn_bo_2, 128);
   r.watch("encoder.attn.bo", sum_of_squares);
-  float *message_part_121 = message + 167936;
-  add_squares(sum_of_squares, message_part_121, 128);
+  float *d_layernorm_2_gamma_2 = message + 167936;
+  add_squares(sum_of_squares, d_layernorm_2_gamma_2, 128);
   r.watch("encoder.layernorm_2.gamma", sum_of_squares);
-  float *message_part_122 = message + 168064;
-  add_squares(sum_of_squares, message_part_122, 128);
+  float *d_layernorm_2_beta_2 = message + 168064;
+  add_squares(sum_of_squares, d_layernorm_2_beta_2, 128);
   r.watch("encoder.layernorm_2.beta", sum_of_squares);
-  float *message_part_123 = message + 168192;
-  add_squares(sum_of_squares, message_part_123, 32768);
+  float *d_mlp_w1_2 = message + 168192;
+  add_squares(sum_of_squares, d_mlp_w1_2, 32768);
   r.watch("encoder.mlp.w1", sum_of_squares);
-  float *message_part_124 = message + 200960;
-  add_squares(sum_of_squares, message_part_124, 512);
+  float *d_mlp_b1_2 = message + 200960;
+  add_squares(sum_of_squares, d_mlp_b1_2, 512);
   r.watch("encoder.mlp.b1", sum_of_squares);
-  float *message_part_125 = message + 201472;
-  add_squares(sum_of_squares, message_part_125, 32768);
+  float *d_mlp_w2_2 = message + 201472;
+  add_squares(sum_of_squares, d_mlp_w2_2, 32768);
   r.watch("encoder.mlp.w2", sum_of_squares);
-  float *message_part_126 = message + 234240;
-  add_squares(sum_of_squares, message_part_126, 128);
+  float *d_mlp_b2_2 = message + 234240;
+  add_squares(sum_of_squares, d_mlp_b2_2, 128);
   r.watch("encoder.mlp.b2", sum_of_squares);
-  float *message_part_85 = message + 128;
-  add_squares(sum_of_squares, message_part_85, 128);
+  float *d_layernorm_gamma_2 = message + 128;
+  add_squares(sum_of_squares, d_layernorm_gamma_2, 128);
   r.watch("decoder.layernorm.gamma", sum_of_squares);
-  float *message_part_86 = message + 256;
-  add_squares(sum_of_squares, message_part_86, 128);
+  float *d_layernorm_beta = message + 256;
+  add_squares(sum_of_squares, d_layernorm_beta, 128);
   r.watch("decoder.layernorm.beta", sum_of_squares);
-  float *message_part_87 = message + 384;
-  add_squares(sum_of_squares, message_part_87, 8192);
+  float *d_attn_wq = message + 384;
+  add_squares(sum_of_squares, d_attn_wq, 8192);
   r.watch("decoder.attn.wq", sum_of_squares);
-  float *message_part_88 = message + 8576;
-  add_squares(sum_of_squares, message_part_88, 8192);
+  float *d_attn_wk = message + 8576;
+  add_squares(sum_of_squares, d_attn_wk, 8192);
   r.watch("decoder.attn.wk", sum_of_squares);
-  float *message_part_89 = message + 16768;
-  add_squares(sum_of_squares, message_part_89, 8192);
+  float *d_attn_wv = message + 16768;
+  add_squares(sum_of_squares, d_attn_wv, 8192);
   r.watch("decoder.attn.wv", sum_of_squares);
-  float *message_part_90 = message + 24960;
-  add_squares(sum_of_squares, message_part_90, 8192);
+  float *d_attn_wo = message + 24960;
+  add_squares(sum_of_squares, d_attn_wo, 8192);
   r.watch("decoder.attn.wo", sum_of_squares);
-  float *message_part_91 = message + 33152;
-  add_squares(sum_of_squares, message_part_91, 128);
+  float *d_attn_bq = message + 33152;
+  add_squares(sum_of_squares, d_attn_bq, 128);
   r.watch("decoder.attn.bq", sum_of_squares);
-  float *message_part_92 = message + 33280;
-  add_squares(sum_of_squares, message_part_92, 128);
+  float *d_attn_bk = message + 33280;
+  add_squares(sum_of_squares, d_attn_bk, 128);
   r.watch("decoder.attn.bk", sum_of_squares);
-  float *message_part_93 = message + 33408;
-  add_squares(sum_of_squares, message_part_93, 128);
+  float *d_attn_bv = message + 33408;
+  add_squares(sum_of_squares, d_attn_bv, 128);
   r.watch("decoder.attn.bv", sum_of_squares);
-  float *message_part_94 = message + 33536;
-  add_squares(sum_of_squares, message_part_94, 128);
+  float *d_attn_bo = message + 33536;
+  add_squares(sum_of_squares, d_attn_bo, 128);
   r.watch("decoder.attn.bo", sum_of_squares);
-  float *message_part_95 = message + 33664;
-  add_squares(sum_of_squares, message_part_95, 128);
+  float *d_layernorm_2_gamma = message + 33664;
+  add_squares(sum_of_squares, d_layernorm_2_gamma, 128);
   r.watch("decoder.layernorm_2.gamma", sum_of_squares);
-  float *message_part_96 = message + 33792;
-  add_squares(sum_of_squares, message_part_96, 128);
+  float *d_layernorm_2_beta = message + 33792;
+  add_squares(sum_of_squares, d_layernorm_2_beta, 128);
   r.watch("decoder.layernorm_2.beta", sum_of_squares);
-  float *message_part_97 = message + 33920;
-  add_squares(sum_of_squares, message_part_97, 8192);
+  float *d_cross_wq = message + 33920;
+  add_squares(sum_of_squares, d_cross_wq, 8192);
   r.watch("decoder.cross.wq", sum_of_squares);
-  float *message_part_98 = message + 42112;
-  add_squares(sum_of_squares, message_part_98, 8192);
+  float *d_cross_wk = message + 42112;
+  add_squares(sum_of_squares, d_cross_wk, 8192);
   r.watch("decoder.cross.wk", sum_of_squares);
-  float *message_part_99 = message + 50304;
-  add_squares(sum_of_squares, message_part_99, 8192);
+  float *d_cross_wv = message + 50304;
+  add_squares(sum_of_squares, d_cross_wv, 8192);
   r.watch("decoder.cross.wv", sum_of_squares);
-  float *message_part_100 = message + 58496;
-  add_squares(sum_of_squares, message_part_100, 8192);
+  float *d_cross_wo = message + 58496;
+  add_squares(sum_of_squares, d_cross_wo, 8192);
   r.watch("decoder.cross.wo", sum_of_squares);
-  float *message_part_101 = message + 66688;
-  add_squares(sum_of_squares, message_part_101, 128);
+  float *d_cross_bq = message + 66688;
+  add_squares(sum_of_squares, d_cross_bq, 128);
   r.watch("decoder.cross.bq", sum_of_squares);
-  float *message_part_102 = message + 66816;
-  add_squares(sum_of_squares, message_part_102, 128);
+  float *d_cross_bk = message + 66816;
+  add_squares(sum_of_squares, d_cross_bk, 128);
   r.watch("decoder.cross.bk", sum_of_squares);
-  float *message_part_103 = message + 66944;
-  add_squares(sum_of_squares, message_part_103, 128);
+  float *d_cross_bv = message + 66944;
+  add_squares(sum_of_squares, d_cross_bv, 128);
   r.watch("decoder.cross.bv", sum_of_squares);
-  float *message_part_104 = message + 67072;
-  add_squares(sum_of_squares, message_part_104, 128);
+  float *d_cross_bo = message + 67072;
+  add_squares(sum_of_squares, d_cross_bo, 128);
   r.watch("decoder.cross.bo", sum_of_squares);
-  float *message_part_105 = message + 67200;
-  add_squares(sum_of_squares, message_part_105, 128);
+  float *d_layernorm_3_gamma = message + 67200;
+  add_squares(sum_of_squares, d_layernorm_3_gamma, 128);
   r.watch("decoder.layernorm_3.gamma", sum_of_squares);
-  float *message_part_106 = message + 67328;
-  add_squares(sum_of_squares, message_part_106, 128);
+  float *d_layernorm_3_beta = message + 67328;
+  add_squares(sum_of_squares, d_layernorm_3_beta, 128);
   r.watch("decoder.layernorm_3.beta", sum_of_squares);
-  float *message_part_107 = message + 67456;
-  add_squares(sum_of_squares, message_part_107, 32768);
+  float *d_mlp_w1 = message + 67456;
+  add_squares(sum_of_squares, d_mlp_w1, 32768);
   r.watch("decoder.mlp.w1", sum_of_squares);
-  float *message_part_108 = message + 100224;
-  add_squares(sum_of_squares, message_part_108, 512);
+  float *d_mlp_b1 = message + 100224;
+  add_squares(sum_of_squares, d_mlp_b1, 512);
   r.watch("decoder.mlp.b1", sum_of_squares);
-  float *message_part_109 = message + 100736;
-  add_squares(sum_of_squares, message_part_109, 32768);
+  float *d_mlp_w2 = message + 100736;
+  add_squares(sum_of_squares, d_mlp_w2, 32768);
   r.watch("decoder.mlp.w2", sum_of_squares);
-  float *message_part_110 = message + 133504;
-  add_squares(sum_of_squares, message_part_110, 128);
+  float *d_mlp_b2 = message + 133504;
+  add_squares(sum_of_squares, d_mlp_b2, 128);
   r.watch("decoder.mlp.b2", sum_of_squares);
-  float *dlayernorm_gamma_3 = message + 64;
-  add_squares(sum_of_squares, dlayernorm_gamma_3, 64);
+  float *d_layernorm_gamma = message + 64;
+  add_squares(sum_of_squares, d_layernorm_gamma, 64);
   r.watch("layernorm.gamma", sum_of_squares);
   add_squares(sum_of_squares, message, 64);
   r.watch("layernorm.beta", sum_of_squares);
@@ -1385,25 +1380,25 @@ void update(Rank &r, double lr) {
   if (r.isBroken())
     return; // a loss or the norm is not finite: nothing is updated
   const double bias_correction = 1 - std::pow(0.999, static_cast<double>(r.updates()));
-  float *t_15 /* [] */ = r.work<float>(943616);
+  float *t_3 /* [] */ = r.work<float>(943616);
   // sort_digits.ech:20  param wte[vocab, embed] ~ normal(0.02)
-  t_15[0] = math::sqrt(static_cast<float>(bias_correction));
+  t_3[0] = math::sqrt(static_cast<float>(bias_correction));
   const double bias_correction_2 = 1 - std::pow(0.9, static_cast<double>(r.updates()));
-  float *t_16 /* [] */ = r.work<float>(943680);
-  t_16[0] = static_cast<float>(lr) / static_cast<float>(bias_correction_2);
+  float *t_4 /* [] */ = r.work<float>(943680);
+  t_4[0] = static_cast<float>(lr) / static_cast<float>(bias_correction_2);
   float *m_wte /* [vocab=12, embed=64] */ = r.state<float>(943616);
   float *v_wte /* [vocab=12, embed=64] */ = r.state<float>(946688);
   float *wte /* [vocab=12, embed=64] */ = r.state<float>(0);
-  const float t_15_value = t_15[0];
-  const float t_16_value = t_16[0];
+  const float t_3_value = t_3[0];
+  const float t_4_value = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 768; ++i) {
     const float m_wte_before = m_wte[i];
     const float v_wte_before = v_wte[i];
     const float wte_before = wte[i];
-    const float optimizer_m_wte = m_wte_before * 0.9f + dwte_3[i] * 0.09999999999999998f;
-    const float optimizer_v_wte = v_wte_before * 0.999f + dwte_3[i] * dwte_3[i] * 0.0010000000000000009f;
-    const float e = optimizer_m_wte / (math::sqrt(optimizer_v_wte) / t_15_value + 1e-08f) * t_16_value;
+    const float optimizer_m_wte = m_wte_before * 0.9f + d_wte[i] * 0.09999999999999998f;
+    const float optimizer_v_wte = v_wte_before * 0.999f + d_wte[i] * d_wte[i] * 0.0010000000000000009f;
+    const float e = optimizer_m_wte / (math::sqrt(optimizer_v_wte) / t_3_value + 1e-08f) * t_4_value;
     m_wte[i] = optimizer_m_wte;
     v_wte[i] = optimizer_v_wte;
     wte[i] = wte_before - e;
@@ -1412,876 +1407,879 @@ void update(Rank &r, double lr) {
   float *v_wsrc /* [src=12, embed=64] */ = r.state<float>(952832);
   float *wsrc /* [src=12, embed=64] */ = r.state<float>(3072);
   // sort_digits.ech:21  param wsrc[src, embed] ~ normal(0.02)
-  const float t_15_value_2 = t_15[0];
-  const float t_16_value_2 = t_16[0];
+  const float t_3_value_2 = t_3[0];
+  const float t_4_value_2 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 768; ++i) {
     const float m_wsrc_before = m_wsrc[i];
     const float v_wsrc_before = v_wsrc[i];
     const float wsrc_before = wsrc[i];
-    const float optimizer_m_wsrc = m_wsrc_before * 0.9f + dwsrc_3[i] * 0.09999999999999998f;
-    const float optimizer_v_wsrc = v_wsrc_before * 0.999f + dwsrc_3[i] * dwsrc_3[i] * 0.0010000000000000009f;
-    const float e = optimizer_m_wsrc / (math::sqrt(optimizer_v_wsrc) / t_15_value_2 + 1e-08f);
+    const float optimizer_m_wsrc = m_wsrc_before * 0.9f + d_wsrc[i] * 0.09999999999999998f;
+    const float optimizer_v_wsrc = v_wsrc_before * 0.999f + d_wsrc[i] * d_wsrc[i] * 0.0010000000000000009f;
+    const float e = optimizer_m_wsrc / (math::sqrt(optimizer_v_wsrc) / t_3_value_2 + 1e-08f) * t_4_value_2;
     m_wsrc[i] = optimizer_m_wsrc;
     v_wsrc[i] = optimizer_v_wsrc;
-    wsrc[i] = wsrc_before - e * t_16_value_2;
+    wsrc[i] = wsrc_before - e;
   }
   float *m_wdst /* [dst=12, embed=64] */ = r.state<float>(955904);
   float *v_wdst /* [dst=12, embed=64] */ = r.state<float>(958976);
   float *wdst /* [dst=12, embed=64] */ = r.state<float>(6144);
   // sort_digits.ech:22  param wdst[dst, embed] ~ normal(0.02)
-  const float t_15_value_3 = t_15[0];
-  const float t_16_value_3 = t_16[0];
+  const float t_3_value_3 = t_3[0];
+  const float t_4_value_3 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 768; ++i) {
     const float m_wdst_before = m_wdst[i];
     const float v_wdst_before = v_wdst[i];
     const float wdst_before = wdst[i];
-    const float optimizer_m_wdst = m_wdst_before * 0.9f + dwdst_3[i] * 0.09999999999999998f;
-    const float optimizer_v_wdst = v_wdst_before * 0.999f + dwdst_3[i] * dwdst_3[i] * 0.0010000000000000009f;
-    const float e = optimizer_m_wdst / (math::sqrt(optimizer_v_wdst) / t_15_value_3 + 1e-08f);
+    const float optimizer_m_wdst = m_wdst_before * 0.9f + d_wdst[i] * 0.09999999999999998f;
+    const float optimizer_v_wdst = v_wdst_before * 0.999f + d_wdst[i] * d_wdst[i] * 0.0010000000000000009f;
+    const float e = optimizer_m_wdst / (math::sqrt(optimizer_v_wdst) / t_3_value_3 + 1e-08f) * t_4_value_3;
     m_wdst[i] = optimizer_m_wdst;
     v_wdst[i] = optimizer_v_wdst;
-    wdst[i] = wdst_before - e * t_16_value_3;
+    wdst[i] = wdst_before - e;
   }
   float *m_layernorm_gamma_3 /* [encoder=2, embed=64] */ = r.state<float>(962048);
   float *v_layernorm_gamma_3 /* [encoder=2, embed=64] */ = r.state<float>(962560);
   float *layernorm_gamma_3 /* [encoder=2, embed=64] */ = r.state<float>(9216);
   // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
-  const float t_15_value_4 = t_15[0];
-  const float t_16_value_4 = t_16[0];
+  const float t_3_value_4 = t_3[0];
+  const float t_4_value_4 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 128; ++i) {
     const float m_layernorm_gamma_3_before = m_layernorm_gamma_3[i];
     const float v_layernorm_gamma_3_before = v_layernorm_gamma_3[i];
     const float layernorm_gamma_3_before = layernorm_gamma_3[i];
     const float optimizer_m_encoder_layernorm_gamma =
-        m_layernorm_gamma_3_before * 0.9f + message_part_111[i] * 0.09999999999999998f;
+        m_layernorm_gamma_3_before * 0.9f + d_layernorm_gamma_3[i] * 0.09999999999999998f;
     const float optimizer_v_encoder_layernorm_gamma =
-        v_layernorm_gamma_3_before * 0.999f + message_part_111[i] * message_part_111[i] * 0.0010000000000000009f;
+        v_layernorm_gamma_3_before * 0.999f + d_layernorm_gamma_3[i] * d_layernorm_gamma_3[i] * 0.0010000000000000009f;
     const float e =
-        optimizer_m_encoder_layernorm_gamma / (math::sqrt(optimizer_v_encoder_layernorm_gamma) / t_15_value_4 + 1e-08f);
+        optimizer_m_encoder_layernorm_gamma / (math::sqrt(optimizer_v_encoder_layernorm_gamma) / t_3_value_4 + 1e-08f);
     m_layernorm_gamma_3[i] = optimizer_m_encoder_layernorm_gamma;
     v_layernorm_gamma_3[i] = optimizer_v_encoder_layernorm_gamma;
-    layernorm_gamma_3[i] = layernorm_gamma_3_before - e * t_16_value_4;
+    layernorm_gamma_3[i] = layernorm_gamma_3_before - e * t_4_value_4;
   }
   float *m_layernorm_beta_3 /* [encoder=2, embed=64] */ = r.state<float>(963072);
   float *v_layernorm_beta_3 /* [encoder=2, embed=64] */ = r.state<float>(963584);
   float *layernorm_beta_3 /* [encoder=2, embed=64] */ = r.state<float>(9728);
   // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
-  const float t_15_value_5 = t_15[0];
-  const float t_16_value_5 = t_16[0];
+  const float t_3_value_5 = t_3[0];
+  const float t_4_value_5 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 128; ++i) {
     const float m_layernorm_beta_3_before = m_layernorm_beta_3[i];
     const float v_layernorm_beta_3_before = v_layernorm_beta_3[i];
     const float layernorm_beta_3_before = layernorm_beta_3[i];
     const float optimizer_m_encoder_layernorm_beta =
-        m_layernorm_beta_3_before * 0.9f + message_part_112[i] * 0.09999999999999998f;
+        m_layernorm_beta_3_before * 0.9f + d_layernorm_beta_2[i] * 0.09999999999999998f;
     const float optimizer_v_encoder_layernorm_beta =
-        v_layernorm_beta_3_before * 0.999f + message_part_112[i] * message_part_112[i] * 0.0010000000000000009f;
+        v_layernorm_beta_3_before * 0.999f + d_layernorm_beta_2[i] * d_layernorm_beta_2[i] * 0.0010000000000000009f;
     const float e =
-        optimizer_m_encoder_layernorm_beta / (math::sqrt(optimizer_v_encoder_layernorm_beta) / t_15_value_5 + 1e-08f);
+        optimizer_m_encoder_layernorm_beta / (math::sqrt(optimizer_v_encoder_layernorm_beta) / t_3_value_5 + 1e-08f);
     m_layernorm_beta_3[i] = optimizer_m_encoder_layernorm_beta;
     v_layernorm_beta_3[i] = optimizer_v_encoder_layernorm_beta;
-    layernorm_beta_3[i] = layernorm_beta_3_before - e * t_16_value_5;
+    layernorm_beta_3[i] = layernorm_beta_3_before - e * t_4_value_5;
   }
   float *m_attn_wq_2 /* [encoder=2, embed=64, head=4, key=16] */ = r.state<float>(964096);
   float *v_attn_wq_2 /* [encoder=2, embed=64, head=4, key=16] */ = r.state<float>(996864);
   float *attn_wq_2 /* [encoder=2, embed=64, head=4, key=16] */ = r.state<float>(10240);
   // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
-  const float t_15_value_6 = t_15[0];
-  const float t_16_value_6 = t_16[0];
+  const float t_3_value_6 = t_3[0];
+  const float t_4_value_6 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 8192; ++i) {
     const float m_attn_wq_2_before = m_attn_wq_2[i];
     const float v_attn_wq_2_before = v_attn_wq_2[i];
     const float attn_wq_2_before = attn_wq_2[i];
-    const float optimizer_m_encoder_attn_wq = m_attn_wq_2_before * 0.9f + message_part_113[i] * 0.09999999999999998f;
+    const float optimizer_m_encoder_attn_wq = m_attn_wq_2_before * 0.9f + d_attn_wq_2[i] * 0.09999999999999998f;
     const float optimizer_v_encoder_attn_wq =
-        v_attn_wq_2_before * 0.999f + message_part_113[i] * message_part_113[i] * 0.0010000000000000009f;
-    const float e = optimizer_m_encoder_attn_wq / (math::sqrt(optimizer_v_encoder_attn_wq) / t_15_value_6 + 1e-08f);
+        v_attn_wq_2_before * 0.999f + d_attn_wq_2[i] * d_attn_wq_2[i] * 0.0010000000000000009f;
+    const float e = optimizer_m_encoder_attn_wq / (math::sqrt(optimizer_v_encoder_attn_wq) / t_3_value_6 + 1e-08f);
     m_attn_wq_2[i] = optimizer_m_encoder_attn_wq;
     v_attn_wq_2[i] = optimizer_v_encoder_attn_wq;
-    attn_wq_2[i] = attn_wq_2_before - e * t_16_value_6;
+    attn_wq_2[i] = attn_wq_2_before - e * t_4_value_6;
   }
   float *m_attn_wk_2 /* [encoder=2, embed=64, head=4, key=16] */ = r.state<float>(1029632);
   float *v_attn_wk_2 /* [encoder=2, embed=64, head=4, key=16] */ = r.state<float>(1062400);
   float *attn_wk_2 /* [encoder=2, embed=64, head=4, key=16] */ = r.state<float>(43008);
   // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
-  const float t_15_value_7 = t_15[0];
-  const float t_16_value_7 = t_16[0];
+  const float t_3_value_7 = t_3[0];
+  const float t_4_value_7 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 8192; ++i) {
     const float m_attn_wk_2_before = m_attn_wk_2[i];
     const float v_attn_wk_2_before = v_attn_wk_2[i];
     const float attn_wk_2_before = attn_wk_2[i];
-    const float optimizer_m_encoder_attn_wk = m_attn_wk_2_before * 0.9f + message_part_114[i] * 0.09999999999999998f;
+    const float optimizer_m_encoder_attn_wk = m_attn_wk_2_before * 0.9f + d_attn_wk_2[i] * 0.09999999999999998f;
     const float optimizer_v_encoder_attn_wk =
-        v_attn_wk_2_before * 0.999f + message_part_114[i] * message_part_114[i] * 0.0010000000000000009f;
-    const float e = optimizer_m_encoder_attn_wk / (math::sqrt(optimizer_v_encoder_attn_wk) / t_15_value_7 + 1e-08f);
+        v_attn_wk_2_before * 0.999f + d_attn_wk_2[i] * d_attn_wk_2[i] * 0.0010000000000000009f;
+    const float e = optimizer_m_encoder_attn_wk / (math::sqrt(optimizer_v_encoder_attn_wk) / t_3_value_7 + 1e-08f);
     m_attn_wk_2[i] = optimizer_m_encoder_attn_wk;
     v_attn_wk_2[i] = optimizer_v_encoder_attn_wk;
-    attn_wk_2[i] = attn_wk_2_before - e * t_16_value_7;
+    attn_wk_2[i] = attn_wk_2_before - e * t_4_value_7;
   }
   float *m_attn_wv_2 /* [encoder=2, embed=64, head=4, key=16] */ = r.state<float>(1095168);
   float *v_attn_wv_2 /* [encoder=2, embed=64, head=4, key=16] */ = r.state<float>(1127936);
   float *attn_wv_2 /* [encoder=2, embed=64, head=4, key=16] */ = r.state<float>(75776);
   // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
-  const float t_15_value_8 = t_15[0];
-  const float t_16_value_8 = t_16[0];
+  const float t_3_value_8 = t_3[0];
+  const float t_4_value_8 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 8192; ++i) {
     const float m_attn_wv_2_before = m_attn_wv_2[i];
     const float v_attn_wv_2_before = v_attn_wv_2[i];
     const float attn_wv_2_before = attn_wv_2[i];
-    const float optimizer_m_encoder_attn_wv = m_attn_wv_2_before * 0.9f + message_part_115[i] * 0.09999999999999998f;
+    const float optimizer_m_encoder_attn_wv = m_attn_wv_2_before * 0.9f + d_attn_wv_2[i] * 0.09999999999999998f;
     const float optimizer_v_encoder_attn_wv =
-        v_attn_wv_2_before * 0.999f + message_part_115[i] * message_part_115[i] * 0.0010000000000000009f;
-    const float e = optimizer_m_encoder_attn_wv / (math::sqrt(optimizer_v_encoder_attn_wv) / t_15_value_8 + 1e-08f);
+        v_attn_wv_2_before * 0.999f + d_attn_wv_2[i] * d_attn_wv_2[i] * 0.0010000000000000009f;
+    const float e = optimizer_m_encoder_attn_wv / (math::sqrt(optimizer_v_encoder_attn_wv) / t_3_value_8 + 1e-08f);
     m_attn_wv_2[i] = optimizer_m_encoder_attn_wv;
     v_attn_wv_2[i] = optimizer_v_encoder_attn_wv;
-    attn_wv_2[i] = attn_wv_2_before - e * t_16_value_8;
+    attn_wv_2[i] = attn_wv_2_before - e * t_4_value_8;
   }
   float *m_attn_wo_2 /* [encoder=2, head=4, key=16, embed=64] */ = r.state<float>(1160704);
   float *v_attn_wo_2 /* [encoder=2, head=4, key=16, embed=64] */ = r.state<float>(1193472);
   float *attn_wo_2 /* [encoder=2, head=4, key=16, embed=64] */ = r.state<float>(108544);
   // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
-  const float t_15_value_9 = t_15[0];
-  const float t_16_value_9 = t_16[0];
+  const float t_3_value_9 = t_3[0];
+  const float t_4_value_9 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 8192; ++i) {
     const float m_attn_wo_2_before = m_attn_wo_2[i];
     const float v_attn_wo_2_before = v_attn_wo_2[i];
     const float attn_wo_2_before = attn_wo_2[i];
-    const float optimizer_m_encoder_attn_wo = m_attn_wo_2_before * 0.9f + message_part_116[i] * 0.09999999999999998f;
+    const float optimizer_m_encoder_attn_wo = m_attn_wo_2_before * 0.9f + d_attn_wo_2[i] * 0.09999999999999998f;
     const float optimizer_v_encoder_attn_wo =
-        v_attn_wo_2_before * 0.999f + message_part_116[i] * message_part_116[i] * 0.0010000000000000009f;
-    const float e = optimizer_m_encoder_attn_wo / (math::sqrt(optimizer_v_encoder_attn_wo) / t_15_value_9 + 1e-08f);
+        v_attn_wo_2_before * 0.999f + d_attn_wo_2[i] * d_attn_wo_2[i] * 0.0010000000000000009f;
+    const float e = optimizer_m_encoder_attn_wo / (math::sqrt(optimizer_v_encoder_attn_wo) / t_3_value_9 + 1e-08f);
     m_attn_wo_2[i] = optimizer_m_encoder_attn_wo;
     v_attn_wo_2[i] = optimizer_v_encoder_attn_wo;
-    attn_wo_2[i] = attn_wo_2_before - e * t_16_value_9;
+    attn_wo_2[i] = attn_wo_2_before - e * t_4_value_9;
   }
   float *m_attn_bq_2 /* [encoder=2, head=4, key=16] */ = r.state<float>(1226240);
   float *v_attn_bq_2 /* [encoder=2, head=4, key=16] */ = r.state<float>(1226752);
   float *attn_bq_2 /* [encoder=2, head=4, key=16] */ = r.state<float>(141312);
   // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
-  const float t_15_value_10 = t_15[0];
-  const float t_16_value_10 = t_16[0];
+  const float t_3_value_10 = t_3[0];
+  const float t_4_value_10 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 128; ++i) {
     const float m_attn_bq_2_before = m_attn_bq_2[i];
     const float v_attn_bq_2_before = v_attn_bq_2[i];
     const float attn_bq_2_before = attn_bq_2[i];
-    const float optimizer_m_encoder_attn_bq = m_attn_bq_2_before * 0.9f + message_part_117[i] * 0.09999999999999998f;
+    const float optimizer_m_encoder_attn_bq = m_attn_bq_2_before * 0.9f + d_attn_bq_2[i] * 0.09999999999999998f;
     const float optimizer_v_encoder_attn_bq =
-        v_attn_bq_2_before * 0.999f + message_part_117[i] * message_part_117[i] * 0.0010000000000000009f;
-    const float e = optimizer_m_encoder_attn_bq / (math::sqrt(optimizer_v_encoder_attn_bq) / t_15_value_10 + 1e-08f);
+        v_attn_bq_2_before * 0.999f + d_attn_bq_2[i] * d_attn_bq_2[i] * 0.0010000000000000009f;
+    const float e = optimizer_m_encoder_attn_bq / (math::sqrt(optimizer_v_encoder_attn_bq) / t_3_value_10 + 1e-08f);
     m_attn_bq_2[i] = optimizer_m_encoder_attn_bq;
     v_attn_bq_2[i] = optimizer_v_encoder_attn_bq;
-    attn_bq_2[i] = attn_bq_2_before - e * t_16_value_10;
+    attn_bq_2[i] = attn_bq_2_before - e * t_4_value_10;
   }
   float *m_attn_bk_2 /* [encoder=2, head=4, key=16] */ = r.state<float>(1227264);
   float *v_attn_bk_2 /* [encoder=2, head=4, key=16] */ = r.state<float>(1227776);
   float *attn_bk_2 /* [encoder=2, head=4, key=16] */ = r.state<float>(141824);
   // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
-  const float t_15_value_11 = t_15[0];
-  const float t_16_value_11 = t_16[0];
+  const float t_3_value_11 = t_3[0];
+  const float t_4_value_11 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 128; ++i) {
     const float m_attn_bk_2_before = m_attn_bk_2[i];
     const float v_attn_bk_2_before = v_attn_bk_2[i];
     const float attn_bk_2_before = attn_bk_2[i];
-    const float optimizer_m_encoder_attn_bk = m_attn_bk_2_before * 0.9f + message_part_118[i] * 0.09999999999999998f;
+    const float optimizer_m_encoder_attn_bk = m_attn_bk_2_before * 0.9f + d_attn_bk_2[i] * 0.09999999999999998f;
     const float optimizer_v_encoder_attn_bk =
-        v_attn_bk_2_before * 0.999f + message_part_118[i] * message_part_118[i] * 0.0010000000000000009f;
-    const float e = optimizer_m_encoder_attn_bk / (math::sqrt(optimizer_v_encoder_attn_bk) / t_15_value_11 + 1e-08f);
+        v_attn_bk_2_before * 0.999f + d_attn_bk_2[i] * d_attn_bk_2[i] * 0.0010000000000000009f;
+    const float e = optimizer_m_encoder_attn_bk / (math::sqrt(optimizer_v_encoder_attn_bk) / t_3_value_11 + 1e-08f);
     m_attn_bk_2[i] = optimizer_m_encoder_attn_bk;
     v_attn_bk_2[i] = optimizer_v_encoder_attn_bk;
-    attn_bk_2[i] = attn_bk_2_before - e * t_16_value_11;
+    attn_bk_2[i] = attn_bk_2_before - e * t_4_value_11;
   }
   float *m_attn_bv_2 /* [encoder=2, head=4, key=16] */ = r.state<float>(1228288);
   float *v_attn_bv_2 /* [encoder=2, head=4, key=16] */ = r.state<float>(1228800);
   float *attn_bv_2 /* [encoder=2, head=4, key=16] */ = r.state<float>(142336);
   // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
-  const float t_15_value_12 = t_15[0];
-  const float t_16_value_12 = t_16[0];
+  const float t_3_value_12 = t_3[0];
+  const float t_4_value_12 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 128; ++i) {
     const float m_attn_bv_2_before = m_attn_bv_2[i];
     const float v_attn_bv_2_before = v_attn_bv_2[i];
     const float attn_bv_2_before = attn_bv_2[i];
-    const float optimizer_m_encoder_attn_bv = m_attn_bv_2_before * 0.9f + message_part_119[i] * 0.09999999999999998f;
+    const float optimizer_m_encoder_attn_bv = m_attn_bv_2_before * 0.9f + d_attn_bv_2[i] * 0.09999999999999998f;
     const float optimizer_v_encoder_attn_bv =
-        v_attn_bv_2_before * 0.999f + message_part_119[i] * message_part_119[i] * 0.0010000000000000009f;
-    const float e = optimizer_m_encoder_attn_bv / (math::sqrt(optimizer_v_encoder_attn_bv) / t_15_value_12 + 1e-08f);
+        v_attn_bv_2_before * 0.999f + d_attn_bv_2[i] * d_attn_bv_2[i] * 0.0010000000000000009f;
+    const float e = optimizer_m_encoder_attn_bv / (math::sqrt(optimizer_v_encoder_attn_bv) / t_3_value_12 + 1e-08f);
     m_attn_bv_2[i] = optimizer_m_encoder_attn_bv;
     v_attn_bv_2[i] = optimizer_v_encoder_attn_bv;
-    attn_bv_2[i] = attn_bv_2_before - e * t_16_value_12;
+    attn_bv_2[i] = attn_bv_2_before - e * t_4_value_12;
   }
   float *m_attn_bo_2 /* [encoder=2, embed=64] */ = r.state<float>(1229312);
   float *v_attn_bo_2 /* [encoder=2, embed=64] */ = r.state<float>(1229824);
   float *attn_bo_2 /* [encoder=2, embed=64] */ = r.state<float>(142848);
   // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
-  const float t_15_value_13 = t_15[0];
-  const float t_16_value_13 = t_16[0];
+  const float t_3_value_13 = t_3[0];
+  const float t_4_value_13 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 128; ++i) {
     const float m_attn_bo_2_before = m_attn_bo_2[i];
     const float v_attn_bo_2_before = v_attn_bo_2[i];
     const float attn_bo_2_before = attn_bo_2[i];
-    const float optimizer_m_encoder_attn_bo = m_attn_bo_2_before * 0.9f + message_part_120[i] * 0.09999999999999998f;
+    const float optimizer_m_encoder_attn_bo = m_attn_bo_2_before * 0.9f + d_attn_bo_2[i] * 0.09999999999999998f;
     const float optimizer_v_encoder_attn_bo =
-        v_attn_bo_2_before * 0.999f + message_part_120[i] * message_part_120[i] * 0.0010000000000000009f;
-    const float e = optimizer_m_encoder_attn_bo / (math::sqrt(optimizer_v_encoder_attn_bo) / t_15_value_13 + 1e-08f);
+        v_attn_bo_2_before * 0.999f + d_attn_bo_2[i] * d_attn_bo_2[i] * 0.0010000000000000009f;
+    const float e = optimizer_m_encoder_attn_bo / (math::sqrt(optimizer_v_encoder_attn_bo) / t_3_value_13 + 1e-08f);
     m_attn_bo_2[i] = optimizer_m_encoder_attn_bo;
     v_attn_bo_2[i] = optimizer_v_encoder_attn_bo;
-    attn_bo_2[i] = attn_bo_2_before - e * t_16_value_13;
+    attn_bo_2[i] = attn_bo_2_before - e * t_4_value_13;
   }
   float *m_layernorm_2_gamma_2 /* [encoder=2, embed=64] */ = r.state<float>(1230336);
   float *v_layernorm_2_gamma_2 /* [encoder=2, embed=64] */ = r.state<float>(1230848);
   float *layernorm_2_gamma_2 /* [encoder=2, embed=64] */ = r.state<float>(143360);
   // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
-  const float t_15_value_14 = t_15[0];
-  const float t_16_value_14 = t_16[0];
+  const float t_3_value_14 = t_3[0];
+  const float t_4_value_14 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 128; ++i) {
     const float m_layernorm_2_gamma_2_before = m_layernorm_2_gamma_2[i];
     const float v_layernorm_2_gamma_2_before = v_layernorm_2_gamma_2[i];
     const float layernorm_2_gamma_2_before = layernorm_2_gamma_2[i];
     const float optimizer_m_encoder_layernorm_2_gamma =
-        m_layernorm_2_gamma_2_before * 0.9f + message_part_121[i] * 0.09999999999999998f;
-    const float optimizer_v_encoder_layernorm_2_gamma =
-        v_layernorm_2_gamma_2_before * 0.999f + message_part_121[i] * message_part_121[i] * 0.0010000000000000009f;
-    const float e = math::sqrt(optimizer_v_encoder_layernorm_2_gamma) / t_15_value_14 + 1e-08f;
+        m_layernorm_2_gamma_2_before * 0.9f + d_layernorm_2_gamma_2[i] * 0.09999999999999998f;
+    const float e = d_layernorm_2_gamma_2[i] * d_layernorm_2_gamma_2[i] * 0.0010000000000000009f;
+    const float optimizer_v_encoder_layernorm_2_gamma = v_layernorm_2_gamma_2_before * 0.999f + e;
+    const float e_2 = math::sqrt(optimizer_v_encoder_layernorm_2_gamma) / t_3_value_14 + 1e-08f;
     m_layernorm_2_gamma_2[i] = optimizer_m_encoder_layernorm_2_gamma;
     v_layernorm_2_gamma_2[i] = optimizer_v_encoder_layernorm_2_gamma;
-    layernorm_2_gamma_2[i] = layernorm_2_gamma_2_before - optimizer_m_encoder_layernorm_2_gamma / e * t_16_value_14;
+    layernorm_2_gamma_2[i] = layernorm_2_gamma_2_before - optimizer_m_encoder_layernorm_2_gamma / e_2 * t_4_value_14;
   }
   float *m_layernorm_2_beta_2 /* [encoder=2, embed=64] */ = r.state<float>(1231360);
   float *v_layernorm_2_beta_2 /* [encoder=2, embed=64] */ = r.state<float>(1231872);
   float *layernorm_2_beta_2 /* [encoder=2, embed=64] */ = r.state<float>(143872);
   // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
-  const float t_15_value_15 = t_15[0];
-  const float t_16_value_15 = t_16[0];
+  const float t_3_value_15 = t_3[0];
+  const float t_4_value_15 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 128; ++i) {
     const float m_layernorm_2_beta_2_before = m_layernorm_2_beta_2[i];
     const float v_layernorm_2_beta_2_before = v_layernorm_2_beta_2[i];
     const float layernorm_2_beta_2_before = layernorm_2_beta_2[i];
     const float optimizer_m_encoder_layernorm_2_beta =
-        m_layernorm_2_beta_2_before * 0.9f + message_part_122[i] * 0.09999999999999998f;
-    const float optimizer_v_encoder_layernorm_2_beta =
-        v_layernorm_2_beta_2_before * 0.999f + message_part_122[i] * message_part_122[i] * 0.0010000000000000009f;
-    const float e = math::sqrt(optimizer_v_encoder_layernorm_2_beta) / t_15_value_15 + 1e-08f;
+        m_layernorm_2_beta_2_before * 0.9f + d_layernorm_2_beta_2[i] * 0.09999999999999998f;
+    const float e = d_layernorm_2_beta_2[i] * d_layernorm_2_beta_2[i] * 0.0010000000000000009f;
+    const float optimizer_v_encoder_layernorm_2_beta = v_layernorm_2_beta_2_before * 0.999f + e;
+    const float e_2 = optimizer_m_encoder_layernorm_2_beta /
+        (math::sqrt(optimizer_v_encoder_layernorm_2_beta) / t_3_value_15 + 1e-08f);
     m_layernorm_2_beta_2[i] = optimizer_m_encoder_layernorm_2_beta;
     v_layernorm_2_beta_2[i] = optimizer_v_encoder_layernorm_2_beta;
-    layernorm_2_beta_2[i] = layernorm_2_beta_2_before - optimizer_m_encoder_layernorm_2_beta / e * t_16_value_15;
+    layernorm_2_beta_2[i] = layernorm_2_beta_2_before - e_2 * t_4_value_15;
   }
   float *m_mlp_w1_2 /* [encoder=2, embed=64, ff=256] */ = r.state<float>(1232384);
   float *v_mlp_w1_2 /* [encoder=2, embed=64, ff=256] */ = r.state<float>(1363456);
   float *mlp_w1_2 /* [encoder=2, embed=64, ff=256] */ = r.state<float>(144384);
   // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
-  const float t_15_value_16 = t_15[0];
-  const float t_16_value_16 = t_16[0];
+  const float t_3_value_16 = t_3[0];
+  const float t_4_value_16 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 32768; ++i) {
     const float m_mlp_w1_2_before = m_mlp_w1_2[i];
     const float v_mlp_w1_2_before = v_mlp_w1_2[i];
     const float mlp_w1_2_before = mlp_w1_2[i];
-    const float optimizer_m_encoder_mlp_w1 = m_mlp_w1_2_before * 0.9f + message_part_123[i] * 0.09999999999999998f;
+    const float optimizer_m_encoder_mlp_w1 = m_mlp_w1_2_before * 0.9f + d_mlp_w1_2[i] * 0.09999999999999998f;
     const float optimizer_v_encoder_mlp_w1 =
-        v_mlp_w1_2_before * 0.999f + message_part_123[i] * message_part_123[i] * 0.0010000000000000009f;
-    const float e = optimizer_m_encoder_mlp_w1 / (math::sqrt(optimizer_v_encoder_mlp_w1) / t_15_value_16 + 1e-08f);
+        v_mlp_w1_2_before * 0.999f + d_mlp_w1_2[i] * d_mlp_w1_2[i] * 0.0010000000000000009f;
+    const float e = optimizer_m_encoder_mlp_w1 / (math::sqrt(optimizer_v_encoder_mlp_w1) / t_3_value_16 + 1e-08f);
     m_mlp_w1_2[i] = optimizer_m_encoder_mlp_w1;
     v_mlp_w1_2[i] = optimizer_v_encoder_mlp_w1;
-    mlp_w1_2[i] = mlp_w1_2_before - e * t_16_value_16;
+    mlp_w1_2[i] = mlp_w1_2_before - e * t_4_value_16;
   }
   float *m_mlp_b1_2 /* [encoder=2, ff=256] */ = r.state<float>(1494528);
   float *v_mlp_b1_2 /* [encoder=2, ff=256] */ = r.state<float>(1496576);
   float *mlp_b1_2 /* [encoder=2, ff=256] */ = r.state<float>(275456);
   // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
-  const float t_15_value_17 = t_15[0];
-  const float t_16_value_17 = t_16[0];
+  const float t_3_value_17 = t_3[0];
+  const float t_4_value_17 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 512; ++i) {
     const float m_mlp_b1_2_before = m_mlp_b1_2[i];
     const float v_mlp_b1_2_before = v_mlp_b1_2[i];
     const float mlp_b1_2_before = mlp_b1_2[i];
-    const float optimizer_m_encoder_mlp_b1 = m_mlp_b1_2_before * 0.9f + message_part_124[i] * 0.09999999999999998f;
+    const float optimizer_m_encoder_mlp_b1 = m_mlp_b1_2_before * 0.9f + d_mlp_b1_2[i] * 0.09999999999999998f;
     const float optimizer_v_encoder_mlp_b1 =
-        v_mlp_b1_2_before * 0.999f + message_part_124[i] * message_part_124[i] * 0.0010000000000000009f;
-    const float e = optimizer_m_encoder_mlp_b1 / (math::sqrt(optimizer_v_encoder_mlp_b1) / t_15_value_17 + 1e-08f);
+        v_mlp_b1_2_before * 0.999f + d_mlp_b1_2[i] * d_mlp_b1_2[i] * 0.0010000000000000009f;
+    const float e = optimizer_m_encoder_mlp_b1 / (math::sqrt(optimizer_v_encoder_mlp_b1) / t_3_value_17 + 1e-08f);
     m_mlp_b1_2[i] = optimizer_m_encoder_mlp_b1;
     v_mlp_b1_2[i] = optimizer_v_encoder_mlp_b1;
-    mlp_b1_2[i] = mlp_b1_2_before - e * t_16_value_17;
+    mlp_b1_2[i] = mlp_b1_2_before - e * t_4_value_17;
   }
   float *m_mlp_w2_2 /* [encoder=2, ff=256, embed=64] */ = r.state<float>(1498624);
   float *v_mlp_w2_2 /* [encoder=2, ff=256, embed=64] */ = r.state<float>(1629696);
   float *mlp_w2_2 /* [encoder=2, ff=256, embed=64] */ = r.state<float>(277504);
   // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
-  const float t_15_value_18 = t_15[0];
-  const float t_16_value_18 = t_16[0];
+  const float t_3_value_18 = t_3[0];
+  const float t_4_value_18 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 32768; ++i) {
     const float m_mlp_w2_2_before = m_mlp_w2_2[i];
     const float v_mlp_w2_2_before = v_mlp_w2_2[i];
     const float mlp_w2_2_before = mlp_w2_2[i];
-    const float optimizer_m_encoder_mlp_w2 = m_mlp_w2_2_before * 0.9f + message_part_125[i] * 0.09999999999999998f;
+    const float optimizer_m_encoder_mlp_w2 = m_mlp_w2_2_before * 0.9f + d_mlp_w2_2[i] * 0.09999999999999998f;
     const float optimizer_v_encoder_mlp_w2 =
-        v_mlp_w2_2_before * 0.999f + message_part_125[i] * message_part_125[i] * 0.0010000000000000009f;
-    const float e = optimizer_m_encoder_mlp_w2 / (math::sqrt(optimizer_v_encoder_mlp_w2) / t_15_value_18 + 1e-08f);
+        v_mlp_w2_2_before * 0.999f + d_mlp_w2_2[i] * d_mlp_w2_2[i] * 0.0010000000000000009f;
+    const float e = optimizer_m_encoder_mlp_w2 / (math::sqrt(optimizer_v_encoder_mlp_w2) / t_3_value_18 + 1e-08f);
     m_mlp_w2_2[i] = optimizer_m_encoder_mlp_w2;
     v_mlp_w2_2[i] = optimizer_v_encoder_mlp_w2;
-    mlp_w2_2[i] = mlp_w2_2_before - e * t_16_value_18;
+    mlp_w2_2[i] = mlp_w2_2_before - e * t_4_value_18;
   }
   float *m_mlp_b2_2 /* [encoder=2, embed=64] */ = r.state<float>(1760768);
   float *v_mlp_b2_2 /* [encoder=2, embed=64] */ = r.state<float>(1761280);
   float *mlp_b2_2 /* [encoder=2, embed=64] */ = r.state<float>(408576);
   // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
-  const float t_15_value_19 = t_15[0];
-  const float t_16_value_19 = t_16[0];
+  const float t_3_value_19 = t_3[0];
+  const float t_4_value_19 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 128; ++i) {
     const float m_mlp_b2_2_before = m_mlp_b2_2[i];
     const float v_mlp_b2_2_before = v_mlp_b2_2[i];
     const float mlp_b2_2_before = mlp_b2_2[i];
-    const float optimizer_m_encoder_mlp_b2 = m_mlp_b2_2_before * 0.9f + message_part_126[i] * 0.09999999999999998f;
+    const float optimizer_m_encoder_mlp_b2 = m_mlp_b2_2_before * 0.9f + d_mlp_b2_2[i] * 0.09999999999999998f;
     const float optimizer_v_encoder_mlp_b2 =
-        v_mlp_b2_2_before * 0.999f + message_part_126[i] * message_part_126[i] * 0.0010000000000000009f;
-    const float e = optimizer_m_encoder_mlp_b2 / (math::sqrt(optimizer_v_encoder_mlp_b2) / t_15_value_19 + 1e-08f);
+        v_mlp_b2_2_before * 0.999f + d_mlp_b2_2[i] * d_mlp_b2_2[i] * 0.0010000000000000009f;
+    const float e = optimizer_m_encoder_mlp_b2 / (math::sqrt(optimizer_v_encoder_mlp_b2) / t_3_value_19 + 1e-08f);
     m_mlp_b2_2[i] = optimizer_m_encoder_mlp_b2;
     v_mlp_b2_2[i] = optimizer_v_encoder_mlp_b2;
-    mlp_b2_2[i] = mlp_b2_2_before - e * t_16_value_19;
+    mlp_b2_2[i] = mlp_b2_2_before - e * t_4_value_19;
   }
   float *m_layernorm_gamma_2 /* [decoder=2, embed=64] */ = r.state<float>(1761792);
   float *v_layernorm_gamma_2 /* [decoder=2, embed=64] */ = r.state<float>(1762304);
   float *layernorm_gamma_2 /* [decoder=2, embed=64] */ = r.state<float>(409088);
   // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as att
-  const float t_15_value_20 = t_15[0];
-  const float t_16_value_20 = t_16[0];
+  const float t_3_value_20 = t_3[0];
+  const float t_4_value_20 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 128; ++i) {
     const float m_layernorm_gamma_2_before = m_layernorm_gamma_2[i];
     const float v_layernorm_gamma_2_before = v_layernorm_gamma_2[i];
     const float layernorm_gamma_2_before = layernorm_gamma_2[i];
     const float optimizer_m_decoder_layernorm_gamma =
-        m_layernorm_gamma_2_before * 0.9f + message_part_85[i] * 0.09999999999999998f;
+        m_layernorm_gamma_2_before * 0.9f + d_layernorm_gamma_2[i] * 0.09999999999999998f;
     const float optimizer_v_decoder_layernorm_gamma =
-        v_layernorm_gamma_2_before * 0.999f + message_part_85[i] * message_part_85[i] * 0.0010000000000000009f;
-    const float e = optimizer_m_decoder_layernorm_gamma /
-        (math::sqrt(optimizer_v_decoder_layernorm_gamma) / t_15_value_20 + 1e-08f);
+        v_layernorm_gamma_2_before * 0.999f + d_layernorm_gamma_2[i] * d_layernorm_gamma_2[i] * 0.0010000000000000009f;
+    const float e =
+        optimizer_m_decoder_layernorm_gamma / (math::sqrt(optimizer_v_decoder_layernorm_gamma) / t_3_value_20 + 1e-08f);
     m_layernorm_gamma_2[i] = optimizer_m_decoder_layernorm_gamma;
     v_layernorm_gamma_2[i] = optimizer_v_decoder_layernorm_gamma;
-    layernorm_gamma_2[i] = layernorm_gamma_2_before - e * t_16_value_20;
+    layernorm_gamma_2[i] = layernorm_gamma_2_before - e * t_4_value_20;
   }
   float *m_layernorm_beta_2 /* [decoder=2, embed=64] */ = r.state<float>(1762816);
   float *v_layernorm_beta_2 /* [decoder=2, embed=64] */ = r.state<float>(1763328);
   float *layernorm_beta_2 /* [decoder=2, embed=64] */ = r.state<float>(409600);
   // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as att
-  const float t_15_value_21 = t_15[0];
-  const float t_16_value_21 = t_16[0];
+  const float t_3_value_21 = t_3[0];
+  const float t_4_value_21 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 128; ++i) {
     const float m_layernorm_beta_2_before = m_layernorm_beta_2[i];
     const float v_layernorm_beta_2_before = v_layernorm_beta_2[i];
     const float layernorm_beta_2_before = layernorm_beta_2[i];
     const float optimizer_m_decoder_layernorm_beta =
-        m_layernorm_beta_2_before * 0.9f + message_part_86[i] * 0.09999999999999998f;
+        m_layernorm_beta_2_before * 0.9f + d_layernorm_beta[i] * 0.09999999999999998f;
     const float optimizer_v_decoder_layernorm_beta =
-        v_layernorm_beta_2_before * 0.999f + message_part_86[i] * message_part_86[i] * 0.0010000000000000009f;
+        v_layernorm_beta_2_before * 0.999f + d_layernorm_beta[i] * d_layernorm_beta[i] * 0.0010000000000000009f;
     const float e =
-        optimizer_m_decoder_layernorm_beta / (math::sqrt(optimizer_v_decoder_layernorm_beta) / t_15_value_21 + 1e-08f);
+        optimizer_m_decoder_layernorm_beta / (math::sqrt(optimizer_v_decoder_layernorm_beta) / t_3_value_21 + 1e-08f);
     m_layernorm_beta_2[i] = optimizer_m_decoder_layernorm_beta;
     v_layernorm_beta_2[i] = optimizer_v_decoder_layernorm_beta;
-    layernorm_beta_2[i] = layernorm_beta_2_before - e * t_16_value_21;
+    layernorm_beta_2[i] = layernorm_beta_2_before - e * t_4_value_21;
   }
   float *m_attn_wq /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(1763840);
   float *v_attn_wq /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(1796608);
   float *attn_wq /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(410112);
   // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as att
-  const float t_15_value_22 = t_15[0];
-  const float t_16_value_22 = t_16[0];
+  const float t_3_value_22 = t_3[0];
+  const float t_4_value_22 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 8192; ++i) {
     const float m_attn_wq_before = m_attn_wq[i];
     const float v_attn_wq_before = v_attn_wq[i];
     const float attn_wq_before = attn_wq[i];
-    const float optimizer_m_decoder_attn_wq = m_attn_wq_before * 0.9f + message_part_87[i] * 0.09999999999999998f;
+    const float optimizer_m_decoder_attn_wq = m_attn_wq_before * 0.9f + d_attn_wq[i] * 0.09999999999999998f;
     const float optimizer_v_decoder_attn_wq =
-        v_attn_wq_before * 0.999f + message_part_87[i] * message_part_87[i] * 0.0010000000000000009f;
-    const float e = optimizer_m_decoder_attn_wq / (math::sqrt(optimizer_v_decoder_attn_wq) / t_15_value_22 + 1e-08f);
+        v_attn_wq_before * 0.999f + d_attn_wq[i] * d_attn_wq[i] * 0.0010000000000000009f;
+    const float e = optimizer_m_decoder_attn_wq / (math::sqrt(optimizer_v_decoder_attn_wq) / t_3_value_22 + 1e-08f);
     m_attn_wq[i] = optimizer_m_decoder_attn_wq;
     v_attn_wq[i] = optimizer_v_decoder_attn_wq;
-    attn_wq[i] = attn_wq_before - e * t_16_value_22;
+    attn_wq[i] = attn_wq_before - e * t_4_value_22;
   }
   float *m_attn_wk /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(1829376);
   float *v_attn_wk /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(1862144);
   float *attn_wk /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(442880);
   // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as att
-  const float t_15_value_23 = t_15[0];
-  const float t_16_value_23 = t_16[0];
+  const float t_3_value_23 = t_3[0];
+  const float t_4_value_23 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 8192; ++i) {
     const float m_attn_wk_before = m_attn_wk[i];
     const float v_attn_wk_before = v_attn_wk[i];
     const float attn_wk_before = attn_wk[i];
-    const float optimizer_m_decoder_attn_wk = m_attn_wk_before * 0.9f + message_part_88[i] * 0.09999999999999998f;
+    const float optimizer_m_decoder_attn_wk = m_attn_wk_before * 0.9f + d_attn_wk[i] * 0.09999999999999998f;
     const float optimizer_v_decoder_attn_wk =
-        v_attn_wk_before * 0.999f + message_part_88[i] * message_part_88[i] * 0.0010000000000000009f;
-    const float e = optimizer_m_decoder_attn_wk / (math::sqrt(optimizer_v_decoder_attn_wk) / t_15_value_23 + 1e-08f);
+        v_attn_wk_before * 0.999f + d_attn_wk[i] * d_attn_wk[i] * 0.0010000000000000009f;
+    const float e = optimizer_m_decoder_attn_wk / (math::sqrt(optimizer_v_decoder_attn_wk) / t_3_value_23 + 1e-08f);
     m_attn_wk[i] = optimizer_m_decoder_attn_wk;
     v_attn_wk[i] = optimizer_v_decoder_attn_wk;
-    attn_wk[i] = attn_wk_before - e * t_16_value_23;
+    attn_wk[i] = attn_wk_before - e * t_4_value_23;
   }
   float *m_attn_wv /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(1894912);
   float *v_attn_wv /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(1927680);
   float *attn_wv /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(475648);
   // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as att
-  const float t_15_value_24 = t_15[0];
-  const float t_16_value_24 = t_16[0];
+  const float t_3_value_24 = t_3[0];
+  const float t_4_value_24 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 8192; ++i) {
     const float m_attn_wv_before = m_attn_wv[i];
     const float v_attn_wv_before = v_attn_wv[i];
     const float attn_wv_before = attn_wv[i];
-    const float optimizer_m_decoder_attn_wv = m_attn_wv_before * 0.9f + message_part_89[i] * 0.09999999999999998f;
+    const float optimizer_m_decoder_attn_wv = m_attn_wv_before * 0.9f + d_attn_wv[i] * 0.09999999999999998f;
     const float optimizer_v_decoder_attn_wv =
-        v_attn_wv_before * 0.999f + message_part_89[i] * message_part_89[i] * 0.0010000000000000009f;
-    const float e = optimizer_m_decoder_attn_wv / (math::sqrt(optimizer_v_decoder_attn_wv) / t_15_value_24 + 1e-08f);
+        v_attn_wv_before * 0.999f + d_attn_wv[i] * d_attn_wv[i] * 0.0010000000000000009f;
+    const float e = optimizer_m_decoder_attn_wv / (math::sqrt(optimizer_v_decoder_attn_wv) / t_3_value_24 + 1e-08f);
     m_attn_wv[i] = optimizer_m_decoder_attn_wv;
     v_attn_wv[i] = optimizer_v_decoder_attn_wv;
-    attn_wv[i] = attn_wv_before - e * t_16_value_24;
+    attn_wv[i] = attn_wv_before - e * t_4_value_24;
   }
   float *m_attn_wo /* [decoder=2, head=4, key=16, embed=64] */ = r.state<float>(1960448);
   float *v_attn_wo /* [decoder=2, head=4, key=16, embed=64] */ = r.state<float>(1993216);
   float *attn_wo /* [decoder=2, head=4, key=16, embed=64] */ = r.state<float>(508416);
   // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as att
-  const float t_15_value_25 = t_15[0];
-  const float t_16_value_25 = t_16[0];
+  const float t_3_value_25 = t_3[0];
+  const float t_4_value_25 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 8192; ++i) {
     const float m_attn_wo_before = m_attn_wo[i];
     const float v_attn_wo_before = v_attn_wo[i];
     const float attn_wo_before = attn_wo[i];
-    const float optimizer_m_decoder_attn_wo = m_attn_wo_before * 0.9f + message_part_90[i] * 0.09999999999999998f;
+    const float optimizer_m_decoder_attn_wo = m_attn_wo_before * 0.9f + d_attn_wo[i] * 0.09999999999999998f;
     const float optimizer_v_decoder_attn_wo =
-        v_attn_wo_before * 0.999f + message_part_90[i] * message_part_90[i] * 0.0010000000000000009f;
-    const float e = optimizer_m_decoder_attn_wo / (math::sqrt(optimizer_v_decoder_attn_wo) / t_15_value_25 + 1e-08f);
+        v_attn_wo_before * 0.999f + d_attn_wo[i] * d_attn_wo[i] * 0.0010000000000000009f;
+    const float e = optimizer_m_decoder_attn_wo / (math::sqrt(optimizer_v_decoder_attn_wo) / t_3_value_25 + 1e-08f);
     m_attn_wo[i] = optimizer_m_decoder_attn_wo;
     v_attn_wo[i] = optimizer_v_decoder_attn_wo;
-    attn_wo[i] = attn_wo_before - e * t_16_value_25;
+    attn_wo[i] = attn_wo_before - e * t_4_value_25;
   }
   float *m_attn_bq /* [decoder=2, head=4, key=16] */ = r.state<float>(2025984);
   float *v_attn_bq /* [decoder=2, head=4, key=16] */ = r.state<float>(2026496);
   float *attn_bq /* [decoder=2, head=4, key=16] */ = r.state<float>(541184);
   // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as att
-  const float t_15_value_26 = t_15[0];
-  const float t_16_value_26 = t_16[0];
+  const float t_3_value_26 = t_3[0];
+  const float t_4_value_26 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 128; ++i) {
     const float m_attn_bq_before = m_attn_bq[i];
     const float v_attn_bq_before = v_attn_bq[i];
     const float attn_bq_before = attn_bq[i];
-    const float optimizer_m_decoder_attn_bq = m_attn_bq_before * 0.9f + message_part_91[i] * 0.09999999999999998f;
+    const float optimizer_m_decoder_attn_bq = m_attn_bq_before * 0.9f + d_attn_bq[i] * 0.09999999999999998f;
     const float optimizer_v_decoder_attn_bq =
-        v_attn_bq_before * 0.999f + message_part_91[i] * message_part_91[i] * 0.0010000000000000009f;
-    const float e = optimizer_m_decoder_attn_bq / (math::sqrt(optimizer_v_decoder_attn_bq) / t_15_value_26 + 1e-08f);
+        v_attn_bq_before * 0.999f + d_attn_bq[i] * d_attn_bq[i] * 0.0010000000000000009f;
+    const float e = optimizer_m_decoder_attn_bq / (math::sqrt(optimizer_v_decoder_attn_bq) / t_3_value_26 + 1e-08f);
     m_attn_bq[i] = optimizer_m_decoder_attn_bq;
     v_attn_bq[i] = optimizer_v_decoder_attn_bq;
-    attn_bq[i] = attn_bq_before - e * t_16_value_26;
+    attn_bq[i] = attn_bq_before - e * t_4_value_26;
   }
   float *m_attn_bk /* [decoder=2, head=4, key=16] */ = r.state<float>(2027008);
   float *v_attn_bk /* [decoder=2, head=4, key=16] */ = r.state<float>(2027520);
   float *attn_bk /* [decoder=2, head=4, key=16] */ = r.state<float>(541696);
   // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as att
-  const float t_15_value_27 = t_15[0];
-  const float t_16_value_27 = t_16[0];
+  const float t_3_value_27 = t_3[0];
+  const float t_4_value_27 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 128; ++i) {
     const float m_attn_bk_before = m_attn_bk[i];
     const float v_attn_bk_before = v_attn_bk[i];
     const float attn_bk_before = attn_bk[i];
-    const float optimizer_m_decoder_attn_bk = m_attn_bk_before * 0.9f + message_part_92[i] * 0.09999999999999998f;
+    const float optimizer_m_decoder_attn_bk = m_attn_bk_before * 0.9f + d_attn_bk[i] * 0.09999999999999998f;
     const float optimizer_v_decoder_attn_bk =
-        v_attn_bk_before * 0.999f + message_part_92[i] * message_part_92[i] * 0.0010000000000000009f;
-    const float e = optimizer_m_decoder_attn_bk / (math::sqrt(optimizer_v_decoder_attn_bk) / t_15_value_27 + 1e-08f);
+        v_attn_bk_before * 0.999f + d_attn_bk[i] * d_attn_bk[i] * 0.0010000000000000009f;
+    const float e = optimizer_m_decoder_attn_bk / (math::sqrt(optimizer_v_decoder_attn_bk) / t_3_value_27 + 1e-08f);
     m_attn_bk[i] = optimizer_m_decoder_attn_bk;
     v_attn_bk[i] = optimizer_v_decoder_attn_bk;
-    attn_bk[i] = attn_bk_before - e * t_16_value_27;
+    attn_bk[i] = attn_bk_before - e * t_4_value_27;
   }
   float *m_attn_bv /* [decoder=2, head=4, key=16] */ = r.state<float>(2028032);
   float *v_attn_bv /* [decoder=2, head=4, key=16] */ = r.state<float>(2028544);
   float *attn_bv /* [decoder=2, head=4, key=16] */ = r.state<float>(542208);
   // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as att
-  const float t_15_value_28 = t_15[0];
-  const float t_16_value_28 = t_16[0];
+  const float t_3_value_28 = t_3[0];
+  const float t_4_value_28 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 128; ++i) {
     const float m_attn_bv_before = m_attn_bv[i];
     const float v_attn_bv_before = v_attn_bv[i];
     const float attn_bv_before = attn_bv[i];
-    const float optimizer_m_decoder_attn_bv = m_attn_bv_before * 0.9f + message_part_93[i] * 0.09999999999999998f;
+    const float optimizer_m_decoder_attn_bv = m_attn_bv_before * 0.9f + d_attn_bv[i] * 0.09999999999999998f;
     const float optimizer_v_decoder_attn_bv =
-        v_attn_bv_before * 0.999f + message_part_93[i] * message_part_93[i] * 0.0010000000000000009f;
-    const float e = optimizer_m_decoder_attn_bv / (math::sqrt(optimizer_v_decoder_attn_bv) / t_15_value_28 + 1e-08f);
+        v_attn_bv_before * 0.999f + d_attn_bv[i] * d_attn_bv[i] * 0.0010000000000000009f;
+    const float e = optimizer_m_decoder_attn_bv / (math::sqrt(optimizer_v_decoder_attn_bv) / t_3_value_28 + 1e-08f);
     m_attn_bv[i] = optimizer_m_decoder_attn_bv;
     v_attn_bv[i] = optimizer_v_decoder_attn_bv;
-    attn_bv[i] = attn_bv_before - e * t_16_value_28;
+    attn_bv[i] = attn_bv_before - e * t_4_value_28;
   }
   float *m_attn_bo /* [decoder=2, embed=64] */ = r.state<float>(2029056);
   float *v_attn_bo /* [decoder=2, embed=64] */ = r.state<float>(2029568);
   float *attn_bo /* [decoder=2, embed=64] */ = r.state<float>(542720);
   // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as att
-  const float t_15_value_29 = t_15[0];
-  const float t_16_value_29 = t_16[0];
+  const float t_3_value_29 = t_3[0];
+  const float t_4_value_29 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 128; ++i) {
     const float m_attn_bo_before = m_attn_bo[i];
     const float v_attn_bo_before = v_attn_bo[i];
     const float attn_bo_before = attn_bo[i];
-    const float optimizer_m_decoder_attn_bo = m_attn_bo_before * 0.9f + message_part_94[i] * 0.09999999999999998f;
+    const float optimizer_m_decoder_attn_bo = m_attn_bo_before * 0.9f + d_attn_bo[i] * 0.09999999999999998f;
     const float optimizer_v_decoder_attn_bo =
-        v_attn_bo_before * 0.999f + message_part_94[i] * message_part_94[i] * 0.0010000000000000009f;
-    const float e = optimizer_m_decoder_attn_bo / (math::sqrt(optimizer_v_decoder_attn_bo) / t_15_value_29 + 1e-08f);
+        v_attn_bo_before * 0.999f + d_attn_bo[i] * d_attn_bo[i] * 0.0010000000000000009f;
+    const float e = optimizer_m_decoder_attn_bo / (math::sqrt(optimizer_v_decoder_attn_bo) / t_3_value_29 + 1e-08f);
     m_attn_bo[i] = optimizer_m_decoder_attn_bo;
     v_attn_bo[i] = optimizer_v_decoder_attn_bo;
-    attn_bo[i] = attn_bo_before - e * t_16_value_29;
+    attn_bo[i] = attn_bo_before - e * t_4_value_29;
   }
   float *m_layernorm_2_gamma /* [decoder=2, embed=64] */ = r.state<float>(2030080);
   float *v_layernorm_2_gamma /* [decoder=2, embed=64] */ = r.state<float>(2030592);
   float *layernorm_2_gamma /* [decoder=2, embed=64] */ = r.state<float>(543232);
   // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
-  const float t_15_value_30 = t_15[0];
-  const float t_16_value_30 = t_16[0];
+  const float t_3_value_30 = t_3[0];
+  const float t_4_value_30 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 128; ++i) {
     const float m_layernorm_2_gamma_before = m_layernorm_2_gamma[i];
     const float v_layernorm_2_gamma_before = v_layernorm_2_gamma[i];
     const float layernorm_2_gamma_before = layernorm_2_gamma[i];
     const float optimizer_m_decoder_layernorm_2_gamma =
-        m_layernorm_2_gamma_before * 0.9f + message_part_95[i] * 0.09999999999999998f;
+        m_layernorm_2_gamma_before * 0.9f + d_layernorm_2_gamma[i] * 0.09999999999999998f;
     const float optimizer_v_decoder_layernorm_2_gamma =
-        v_layernorm_2_gamma_before * 0.999f + message_part_95[i] * message_part_95[i] * 0.0010000000000000009f;
-    const float e = math::sqrt(optimizer_v_decoder_layernorm_2_gamma) / t_15_value_30 + 1e-08f;
+        v_layernorm_2_gamma_before * 0.999f + d_layernorm_2_gamma[i] * d_layernorm_2_gamma[i] * 0.0010000000000000009f;
+    const float e = math::sqrt(optimizer_v_decoder_layernorm_2_gamma) / t_3_value_30 + 1e-08f;
     m_layernorm_2_gamma[i] = optimizer_m_decoder_layernorm_2_gamma;
     v_layernorm_2_gamma[i] = optimizer_v_decoder_layernorm_2_gamma;
-    layernorm_2_gamma[i] = layernorm_2_gamma_before - optimizer_m_decoder_layernorm_2_gamma / e * t_16_value_30;
+    layernorm_2_gamma[i] = layernorm_2_gamma_before - optimizer_m_decoder_layernorm_2_gamma / e * t_4_value_30;
   }
   float *m_layernorm_2_beta /* [decoder=2, embed=64] */ = r.state<float>(2031104);
   float *v_layernorm_2_beta /* [decoder=2, embed=64] */ = r.state<float>(2031616);
   float *layernorm_2_beta /* [decoder=2, embed=64] */ = r.state<float>(543744);
   // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
-  const float t_15_value_31 = t_15[0];
-  const float t_16_value_31 = t_16[0];
+  const float t_3_value_31 = t_3[0];
+  const float t_4_value_31 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 128; ++i) {
     const float m_layernorm_2_beta_before = m_layernorm_2_beta[i];
     const float v_layernorm_2_beta_before = v_layernorm_2_beta[i];
     const float layernorm_2_beta_before = layernorm_2_beta[i];
     const float optimizer_m_decoder_layernorm_2_beta =
-        m_layernorm_2_beta_before * 0.9f + message_part_96[i] * 0.09999999999999998f;
+        m_layernorm_2_beta_before * 0.9f + d_layernorm_2_beta[i] * 0.09999999999999998f;
     const float optimizer_v_decoder_layernorm_2_beta =
-        v_layernorm_2_beta_before * 0.999f + message_part_96[i] * message_part_96[i] * 0.0010000000000000009f;
-    const float e = math::sqrt(optimizer_v_decoder_layernorm_2_beta) / t_15_value_31 + 1e-08f;
+        v_layernorm_2_beta_before * 0.999f + d_layernorm_2_beta[i] * d_layernorm_2_beta[i] * 0.0010000000000000009f;
+    const float e = optimizer_m_decoder_layernorm_2_beta /
+        (math::sqrt(optimizer_v_decoder_layernorm_2_beta) / t_3_value_31 + 1e-08f);
     m_layernorm_2_beta[i] = optimizer_m_decoder_layernorm_2_beta;
     v_layernorm_2_beta[i] = optimizer_v_decoder_layernorm_2_beta;
-    layernorm_2_beta[i] = layernorm_2_beta_before - optimizer_m_decoder_layernorm_2_beta / e * t_16_value_31;
+    layernorm_2_beta[i] = layernorm_2_beta_before - e * t_4_value_31;
   }
   float *m_cross_wq /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(2032128);
   float *v_cross_wq /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(2064896);
   float *cross_wq /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(544256);
   // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
-  const float t_15_value_32 = t_15[0];
-  const float t_16_value_32 = t_16[0];
+  const float t_3_value_32 = t_3[0];
+  const float t_4_value_32 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 8192; ++i) {
     const float m_cross_wq_before = m_cross_wq[i];
     const float v_cross_wq_before = v_cross_wq[i];
     const float cross_wq_before = cross_wq[i];
-    const float optimizer_m_decoder_cross_wq = m_cross_wq_before * 0.9f + message_part_97[i] * 0.09999999999999998f;
+    const float optimizer_m_decoder_cross_wq = m_cross_wq_before * 0.9f + d_cross_wq[i] * 0.09999999999999998f;
     const float optimizer_v_decoder_cross_wq =
-        v_cross_wq_before * 0.999f + message_part_97[i] * message_part_97[i] * 0.0010000000000000009f;
-    const float e = optimizer_m_decoder_cross_wq / (math::sqrt(optimizer_v_decoder_cross_wq) / t_15_value_32 + 1e-08f);
+        v_cross_wq_before * 0.999f + d_cross_wq[i] * d_cross_wq[i] * 0.0010000000000000009f;
+    const float e = optimizer_m_decoder_cross_wq / (math::sqrt(optimizer_v_decoder_cross_wq) / t_3_value_32 + 1e-08f);
     m_cross_wq[i] = optimizer_m_decoder_cross_wq;
     v_cross_wq[i] = optimizer_v_decoder_cross_wq;
-    cross_wq[i] = cross_wq_before - e * t_16_value_32;
+    cross_wq[i] = cross_wq_before - e * t_4_value_32;
   }
   float *m_cross_wk /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(2097664);
   float *v_cross_wk /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(2130432);
   float *cross_wk /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(577024);
   // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
-  const float t_15_value_33 = t_15[0];
-  const float t_16_value_33 = t_16[0];
+  const float t_3_value_33 = t_3[0];
+  const float t_4_value_33 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 8192; ++i) {
     const float m_cross_wk_before = m_cross_wk[i];
     const float v_cross_wk_before = v_cross_wk[i];
     const float cross_wk_before = cross_wk[i];
-    const float optimizer_m_decoder_cross_wk = m_cross_wk_before * 0.9f + message_part_98[i] * 0.09999999999999998f;
+    const float optimizer_m_decoder_cross_wk = m_cross_wk_before * 0.9f + d_cross_wk[i] * 0.09999999999999998f;
     const float optimizer_v_decoder_cross_wk =
-        v_cross_wk_before * 0.999f + message_part_98[i] * message_part_98[i] * 0.0010000000000000009f;
-    const float e = optimizer_m_decoder_cross_wk / (math::sqrt(optimizer_v_decoder_cross_wk) / t_15_value_33 + 1e-08f);
+        v_cross_wk_before * 0.999f + d_cross_wk[i] * d_cross_wk[i] * 0.0010000000000000009f;
+    const float e = optimizer_m_decoder_cross_wk / (math::sqrt(optimizer_v_decoder_cross_wk) / t_3_value_33 + 1e-08f);
     m_cross_wk[i] = optimizer_m_decoder_cross_wk;
     v_cross_wk[i] = optimizer_v_decoder_cross_wk;
-    cross_wk[i] = cross_wk_before - e * t_16_value_33;
+    cross_wk[i] = cross_wk_before - e * t_4_value_33;
   }
   float *m_cross_wv /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(2163200);
   float *v_cross_wv /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(2195968);
   float *cross_wv /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(609792);
   // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
-  const float t_15_value_34 = t_15[0];
-  const float t_16_value_34 = t_16[0];
+  const float t_3_value_34 = t_3[0];
+  const float t_4_value_34 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 8192; ++i) {
     const float m_cross_wv_before = m_cross_wv[i];
     const float v_cross_wv_before = v_cross_wv[i];
     const float cross_wv_before = cross_wv[i];
-    const float optimizer_m_decoder_cross_wv = m_cross_wv_before * 0.9f + message_part_99[i] * 0.09999999999999998f;
+    const float optimizer_m_decoder_cross_wv = m_cross_wv_before * 0.9f + d_cross_wv[i] * 0.09999999999999998f;
     const float optimizer_v_decoder_cross_wv =
-        v_cross_wv_before * 0.999f + message_part_99[i] * message_part_99[i] * 0.0010000000000000009f;
-    const float e = optimizer_m_decoder_cross_wv / (math::sqrt(optimizer_v_decoder_cross_wv) / t_15_value_34 + 1e-08f);
+        v_cross_wv_before * 0.999f + d_cross_wv[i] * d_cross_wv[i] * 0.0010000000000000009f;
+    const float e = optimizer_m_decoder_cross_wv / (math::sqrt(optimizer_v_decoder_cross_wv) / t_3_value_34 + 1e-08f);
     m_cross_wv[i] = optimizer_m_decoder_cross_wv;
     v_cross_wv[i] = optimizer_v_decoder_cross_wv;
-    cross_wv[i] = cross_wv_before - e * t_16_value_34;
+    cross_wv[i] = cross_wv_before - e * t_4_value_34;
   }
   float *m_cross_wo /* [decoder=2, head=4, key=16, embed=64] */ = r.state<float>(2228736);
   float *v_cross_wo /* [decoder=2, head=4, key=16, embed=64] */ = r.state<float>(2261504);
   float *cross_wo /* [decoder=2, head=4, key=16, embed=64] */ = r.state<float>(642560);
   // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
-  const float t_15_value_35 = t_15[0];
-  const float t_16_value_35 = t_16[0];
+  const float t_3_value_35 = t_3[0];
+  const float t_4_value_35 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 8192; ++i) {
     const float m_cross_wo_before = m_cross_wo[i];
     const float v_cross_wo_before = v_cross_wo[i];
     const float cross_wo_before = cross_wo[i];
-    const float optimizer_m_decoder_cross_wo = m_cross_wo_before * 0.9f + message_part_100[i] * 0.09999999999999998f;
+    const float optimizer_m_decoder_cross_wo = m_cross_wo_before * 0.9f + d_cross_wo[i] * 0.09999999999999998f;
     const float optimizer_v_decoder_cross_wo =
-        v_cross_wo_before * 0.999f + message_part_100[i] * message_part_100[i] * 0.0010000000000000009f;
-    const float e = optimizer_m_decoder_cross_wo / (math::sqrt(optimizer_v_decoder_cross_wo) / t_15_value_35 + 1e-08f);
+        v_cross_wo_before * 0.999f + d_cross_wo[i] * d_cross_wo[i] * 0.0010000000000000009f;
+    const float e = optimizer_m_decoder_cross_wo / (math::sqrt(optimizer_v_decoder_cross_wo) / t_3_value_35 + 1e-08f);
     m_cross_wo[i] = optimizer_m_decoder_cross_wo;
     v_cross_wo[i] = optimizer_v_decoder_cross_wo;
-    cross_wo[i] = cross_wo_before - e * t_16_value_35;
+    cross_wo[i] = cross_wo_before - e * t_4_value_35;
   }
   float *m_cross_bq /* [decoder=2, head=4, key=16] */ = r.state<float>(2294272);
   float *v_cross_bq /* [decoder=2, head=4, key=16] */ = r.state<float>(2294784);
   float *cross_bq /* [decoder=2, head=4, key=16] */ = r.state<float>(675328);
   // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
-  const float t_15_value_36 = t_15[0];
-  const float t_16_value_36 = t_16[0];
+  const float t_3_value_36 = t_3[0];
+  const float t_4_value_36 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 128; ++i) {
     const float m_cross_bq_before = m_cross_bq[i];
     const float v_cross_bq_before = v_cross_bq[i];
     const float cross_bq_before = cross_bq[i];
-    const float optimizer_m_decoder_cross_bq = m_cross_bq_before * 0.9f + message_part_101[i] * 0.09999999999999998f;
+    const float optimizer_m_decoder_cross_bq = m_cross_bq_before * 0.9f + d_cross_bq[i] * 0.09999999999999998f;
     const float optimizer_v_decoder_cross_bq =
-        v_cross_bq_before * 0.999f + message_part_101[i] * message_part_101[i] * 0.0010000000000000009f;
-    const float e = optimizer_m_decoder_cross_bq / (math::sqrt(optimizer_v_decoder_cross_bq) / t_15_value_36 + 1e-08f);
+        v_cross_bq_before * 0.999f + d_cross_bq[i] * d_cross_bq[i] * 0.0010000000000000009f;
+    const float e = optimizer_m_decoder_cross_bq / (math::sqrt(optimizer_v_decoder_cross_bq) / t_3_value_36 + 1e-08f);
     m_cross_bq[i] = optimizer_m_decoder_cross_bq;
     v_cross_bq[i] = optimizer_v_decoder_cross_bq;
-    cross_bq[i] = cross_bq_before - e * t_16_value_36;
+    cross_bq[i] = cross_bq_before - e * t_4_value_36;
   }
   float *m_cross_bk /* [decoder=2, head=4, key=16] */ = r.state<float>(2295296);
   float *v_cross_bk /* [decoder=2, head=4, key=16] */ = r.state<float>(2295808);
   float *cross_bk /* [decoder=2, head=4, key=16] */ = r.state<float>(675840);
   // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
-  const float t_15_value_37 = t_15[0];
-  const float t_16_value_37 = t_16[0];
+  const float t_3_value_37 = t_3[0];
+  const float t_4_value_37 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 128; ++i) {
     const float m_cross_bk_before = m_cross_bk[i];
     const float v_cross_bk_before = v_cross_bk[i];
     const float cross_bk_before = cross_bk[i];
-    const float optimizer_m_decoder_cross_bk = m_cross_bk_before * 0.9f + message_part_102[i] * 0.09999999999999998f;
+    const float optimizer_m_decoder_cross_bk = m_cross_bk_before * 0.9f + d_cross_bk[i] * 0.09999999999999998f;
     const float optimizer_v_decoder_cross_bk =
-        v_cross_bk_before * 0.999f + message_part_102[i] * message_part_102[i] * 0.0010000000000000009f;
-    const float e = optimizer_m_decoder_cross_bk / (math::sqrt(optimizer_v_decoder_cross_bk) / t_15_value_37 + 1e-08f);
+        v_cross_bk_before * 0.999f + d_cross_bk[i] * d_cross_bk[i] * 0.0010000000000000009f;
+    const float e = optimizer_m_decoder_cross_bk / (math::sqrt(optimizer_v_decoder_cross_bk) / t_3_value_37 + 1e-08f);
     m_cross_bk[i] = optimizer_m_decoder_cross_bk;
     v_cross_bk[i] = optimizer_v_decoder_cross_bk;
-    cross_bk[i] = cross_bk_before - e * t_16_value_37;
+    cross_bk[i] = cross_bk_before - e * t_4_value_37;
   }
   float *m_cross_bv /* [decoder=2, head=4, key=16] */ = r.state<float>(2296320);
   float *v_cross_bv /* [decoder=2, head=4, key=16] */ = r.state<float>(2296832);
   float *cross_bv /* [decoder=2, head=4, key=16] */ = r.state<float>(676352);
   // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
-  const float t_15_value_38 = t_15[0];
-  const float t_16_value_38 = t_16[0];
+  const float t_3_value_38 = t_3[0];
+  const float t_4_value_38 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 128; ++i) {
     const float m_cross_bv_before = m_cross_bv[i];
     const float v_cross_bv_before = v_cross_bv[i];
     const float cross_bv_before = cross_bv[i];
-    const float optimizer_m_decoder_cross_bv = m_cross_bv_before * 0.9f + message_part_103[i] * 0.09999999999999998f;
+    const float optimizer_m_decoder_cross_bv = m_cross_bv_before * 0.9f + d_cross_bv[i] * 0.09999999999999998f;
     const float optimizer_v_decoder_cross_bv =
-        v_cross_bv_before * 0.999f + message_part_103[i] * message_part_103[i] * 0.0010000000000000009f;
-    const float e = optimizer_m_decoder_cross_bv / (math::sqrt(optimizer_v_decoder_cross_bv) / t_15_value_38 + 1e-08f);
+        v_cross_bv_before * 0.999f + d_cross_bv[i] * d_cross_bv[i] * 0.0010000000000000009f;
+    const float e = optimizer_m_decoder_cross_bv / (math::sqrt(optimizer_v_decoder_cross_bv) / t_3_value_38 + 1e-08f);
     m_cross_bv[i] = optimizer_m_decoder_cross_bv;
     v_cross_bv[i] = optimizer_v_decoder_cross_bv;
-    cross_bv[i] = cross_bv_before - e * t_16_value_38;
+    cross_bv[i] = cross_bv_before - e * t_4_value_38;
   }
   float *m_cross_bo /* [decoder=2, embed=64] */ = r.state<float>(2297344);
   float *v_cross_bo /* [decoder=2, embed=64] */ = r.state<float>(2297856);
   float *cross_bo /* [decoder=2, embed=64] */ = r.state<float>(676864);
   // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
-  const float t_15_value_39 = t_15[0];
-  const float t_16_value_39 = t_16[0];
+  const float t_3_value_39 = t_3[0];
+  const float t_4_value_39 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 128; ++i) {
     const float m_cross_bo_before = m_cross_bo[i];
     const float v_cross_bo_before = v_cross_bo[i];
     const float cross_bo_before = cross_bo[i];
-    const float optimizer_m_decoder_cross_bo = m_cross_bo_before * 0.9f + message_part_104[i] * 0.09999999999999998f;
+    const float optimizer_m_decoder_cross_bo = m_cross_bo_before * 0.9f + d_cross_bo[i] * 0.09999999999999998f;
     const float optimizer_v_decoder_cross_bo =
-        v_cross_bo_before * 0.999f + message_part_104[i] * message_part_104[i] * 0.0010000000000000009f;
-    const float e = optimizer_m_decoder_cross_bo / (math::sqrt(optimizer_v_decoder_cross_bo) / t_15_value_39 + 1e-08f);
+        v_cross_bo_before * 0.999f + d_cross_bo[i] * d_cross_bo[i] * 0.0010000000000000009f;
+    const float e = optimizer_m_decoder_cross_bo / (math::sqrt(optimizer_v_decoder_cross_bo) / t_3_value_39 + 1e-08f);
     m_cross_bo[i] = optimizer_m_decoder_cross_bo;
     v_cross_bo[i] = optimizer_v_decoder_cross_bo;
-    cross_bo[i] = cross_bo_before - e * t_16_value_39;
+    cross_bo[i] = cross_bo_before - e * t_4_value_39;
   }
   float *m_layernorm_3_gamma /* [decoder=2, embed=64] */ = r.state<float>(2298368);
   float *v_layernorm_3_gamma /* [decoder=2, embed=64] */ = r.state<float>(2298880);
   float *layernorm_3_gamma /* [decoder=2, embed=64] */ = r.state<float>(677376);
   // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-  const float t_15_value_40 = t_15[0];
-  const float t_16_value_40 = t_16[0];
+  const float t_3_value_40 = t_3[0];
+  const float t_4_value_40 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 128; ++i) {
     const float m_layernorm_3_gamma_before = m_layernorm_3_gamma[i];
     const float v_layernorm_3_gamma_before = v_layernorm_3_gamma[i];
     const float layernorm_3_gamma_before = layernorm_3_gamma[i];
     const float optimizer_m_decoder_layernorm_3_gamma =
-        m_layernorm_3_gamma_before * 0.9f + message_part_105[i] * 0.09999999999999998f;
+        m_layernorm_3_gamma_before * 0.9f + d_layernorm_3_gamma[i] * 0.09999999999999998f;
     const float optimizer_v_decoder_layernorm_3_gamma =
-        v_layernorm_3_gamma_before * 0.999f + message_part_105[i] * message_part_105[i] * 0.0010000000000000009f;
-    const float e = math::sqrt(optimizer_v_decoder_layernorm_3_gamma) / t_15_value_40 + 1e-08f;
+        v_layernorm_3_gamma_before * 0.999f + d_layernorm_3_gamma[i] * d_layernorm_3_gamma[i] * 0.0010000000000000009f;
+    const float e = math::sqrt(optimizer_v_decoder_layernorm_3_gamma) / t_3_value_40 + 1e-08f;
     m_layernorm_3_gamma[i] = optimizer_m_decoder_layernorm_3_gamma;
     v_layernorm_3_gamma[i] = optimizer_v_decoder_layernorm_3_gamma;
-    layernorm_3_gamma[i] = layernorm_3_gamma_before - optimizer_m_decoder_layernorm_3_gamma / e * t_16_value_40;
+    layernorm_3_gamma[i] = layernorm_3_gamma_before - optimizer_m_decoder_layernorm_3_gamma / e * t_4_value_40;
   }
   float *m_layernorm_3_beta /* [decoder=2, embed=64] */ = r.state<float>(2299392);
   float *v_layernorm_3_beta /* [decoder=2, embed=64] */ = r.state<float>(2299904);
   float *layernorm_3_beta /* [decoder=2, embed=64] */ = r.state<float>(677888);
   // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-  const float t_15_value_41 = t_15[0];
-  const float t_16_value_41 = t_16[0];
+  const float t_3_value_41 = t_3[0];
+  const float t_4_value_41 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 128; ++i) {
     const float m_layernorm_3_beta_before = m_layernorm_3_beta[i];
     const float v_layernorm_3_beta_before = v_layernorm_3_beta[i];
     const float layernorm_3_beta_before = layernorm_3_beta[i];
     const float optimizer_m_decoder_layernorm_3_beta =
-        m_layernorm_3_beta_before * 0.9f + message_part_106[i] * 0.09999999999999998f;
+        m_layernorm_3_beta_before * 0.9f + d_layernorm_3_beta[i] * 0.09999999999999998f;
     const float optimizer_v_decoder_layernorm_3_beta =
-        v_layernorm_3_beta_before * 0.999f + message_part_106[i] * message_part_106[i] * 0.0010000000000000009f;
-    const float e = math::sqrt(optimizer_v_decoder_layernorm_3_beta) / t_15_value_41 + 1e-08f;
+        v_layernorm_3_beta_before * 0.999f + d_layernorm_3_beta[i] * d_layernorm_3_beta[i] * 0.0010000000000000009f;
+    const float e = optimizer_m_decoder_layernorm_3_beta /
+        (math::sqrt(optimizer_v_decoder_layernorm_3_beta) / t_3_value_41 + 1e-08f);
     m_layernorm_3_beta[i] = optimizer_m_decoder_layernorm_3_beta;
     v_layernorm_3_beta[i] = optimizer_v_decoder_layernorm_3_beta;
-    layernorm_3_beta[i] = layernorm_3_beta_before - optimizer_m_decoder_layernorm_3_beta / e * t_16_value_41;
+    layernorm_3_beta[i] = layernorm_3_beta_before - e * t_4_value_41;
   }
   float *m_mlp_w1 /* [decoder=2, embed=64, ff=256] */ = r.state<float>(2300416);
   float *v_mlp_w1 /* [decoder=2, embed=64, ff=256] */ = r.state<float>(2431488);
   float *mlp_w1 /* [decoder=2, embed=64, ff=256] */ = r.state<float>(678400);
   // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-  const float t_15_value_42 = t_15[0];
-  const float t_16_value_42 = t_16[0];
+  const float t_3_value_42 = t_3[0];
+  const float t_4_value_42 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 32768; ++i) {
     const float m_mlp_w1_before = m_mlp_w1[i];
     const float v_mlp_w1_before = v_mlp_w1[i];
     const float mlp_w1_before = mlp_w1[i];
-    const float optimizer_m_decoder_mlp_w1 = m_mlp_w1_before * 0.9f + message_part_107[i] * 0.09999999999999998f;
+    const float optimizer_m_decoder_mlp_w1 = m_mlp_w1_before * 0.9f + d_mlp_w1[i] * 0.09999999999999998f;
     const float optimizer_v_decoder_mlp_w1 =
-        v_mlp_w1_before * 0.999f + message_part_107[i] * message_part_107[i] * 0.0010000000000000009f;
-    const float e = optimizer_m_decoder_mlp_w1 / (math::sqrt(optimizer_v_decoder_mlp_w1) / t_15_value_42 + 1e-08f);
+        v_mlp_w1_before * 0.999f + d_mlp_w1[i] * d_mlp_w1[i] * 0.0010000000000000009f;
+    const float e = optimizer_m_decoder_mlp_w1 / (math::sqrt(optimizer_v_decoder_mlp_w1) / t_3_value_42 + 1e-08f);
     m_mlp_w1[i] = optimizer_m_decoder_mlp_w1;
     v_mlp_w1[i] = optimizer_v_decoder_mlp_w1;
-    mlp_w1[i] = mlp_w1_before - e * t_16_value_42;
+    mlp_w1[i] = mlp_w1_before - e * t_4_value_42;
   }
   float *m_mlp_b1 /* [decoder=2, ff=256] */ = r.state<float>(2562560);
   float *v_mlp_b1 /* [decoder=2, ff=256] */ = r.state<float>(2564608);
   float *mlp_b1 /* [decoder=2, ff=256] */ = r.state<float>(809472);
   // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-  const float t_15_value_43 = t_15[0];
-  const float t_16_value_43 = t_16[0];
+  const float t_3_value_43 = t_3[0];
+  const float t_4_value_43 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 512; ++i) {
     const float m_mlp_b1_before = m_mlp_b1[i];
     const float v_mlp_b1_before = v_mlp_b1[i];
     const float mlp_b1_before = mlp_b1[i];
-    const float optimizer_m_decoder_mlp_b1 = m_mlp_b1_before * 0.9f + message_part_108[i] * 0.09999999999999998f;
+    const float optimizer_m_decoder_mlp_b1 = m_mlp_b1_before * 0.9f + d_mlp_b1[i] * 0.09999999999999998f;
     const float optimizer_v_decoder_mlp_b1 =
-        v_mlp_b1_before * 0.999f + message_part_108[i] * message_part_108[i] * 0.0010000000000000009f;
-    const float e = optimizer_m_decoder_mlp_b1 / (math::sqrt(optimizer_v_decoder_mlp_b1) / t_15_value_43 + 1e-08f);
+        v_mlp_b1_before * 0.999f + d_mlp_b1[i] * d_mlp_b1[i] * 0.0010000000000000009f;
+    const float e = optimizer_m_decoder_mlp_b1 / (math::sqrt(optimizer_v_decoder_mlp_b1) / t_3_value_43 + 1e-08f);
     m_mlp_b1[i] = optimizer_m_decoder_mlp_b1;
     v_mlp_b1[i] = optimizer_v_decoder_mlp_b1;
-    mlp_b1[i] = mlp_b1_before - e * t_16_value_43;
+    mlp_b1[i] = mlp_b1_before - e * t_4_value_43;
   }
   float *m_mlp_w2 /* [decoder=2, ff=256, embed=64] */ = r.state<float>(2566656);
   float *v_mlp_w2 /* [decoder=2, ff=256, embed=64] */ = r.state<float>(2697728);
   float *mlp_w2 /* [decoder=2, ff=256, embed=64] */ = r.state<float>(811520);
   // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-  const float t_15_value_44 = t_15[0];
-  const float t_16_value_44 = t_16[0];
+  const float t_3_value_44 = t_3[0];
+  const float t_4_value_44 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 32768; ++i) {
     const float m_mlp_w2_before = m_mlp_w2[i];
     const float v_mlp_w2_before = v_mlp_w2[i];
     const float mlp_w2_before = mlp_w2[i];
-    const float optimizer_m_decoder_mlp_w2 = m_mlp_w2_before * 0.9f + message_part_109[i] * 0.09999999999999998f;
+    const float optimizer_m_decoder_mlp_w2 = m_mlp_w2_before * 0.9f + d_mlp_w2[i] * 0.09999999999999998f;
     const float optimizer_v_decoder_mlp_w2 =
-        v_mlp_w2_before * 0.999f + message_part_109[i] * message_part_109[i] * 0.0010000000000000009f;
-    const float e = optimizer_m_decoder_mlp_w2 / (math::sqrt(optimizer_v_decoder_mlp_w2) / t_15_value_44 + 1e-08f);
+        v_mlp_w2_before * 0.999f + d_mlp_w2[i] * d_mlp_w2[i] * 0.0010000000000000009f;
+    const float e = optimizer_m_decoder_mlp_w2 / (math::sqrt(optimizer_v_decoder_mlp_w2) / t_3_value_44 + 1e-08f);
     m_mlp_w2[i] = optimizer_m_decoder_mlp_w2;
     v_mlp_w2[i] = optimizer_v_decoder_mlp_w2;
-    mlp_w2[i] = mlp_w2_before - e * t_16_value_44;
+    mlp_w2[i] = mlp_w2_before - e * t_4_value_44;
   }
   float *m_mlp_b2 /* [decoder=2, embed=64] */ = r.state<float>(2828800);
   float *v_mlp_b2 /* [decoder=2, embed=64] */ = r.state<float>(2829312);
   float *mlp_b2 /* [decoder=2, embed=64] */ = r.state<float>(942592);
   // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-  const float t_15_value_45 = t_15[0];
-  const float t_16_value_45 = t_16[0];
+  const float t_3_value_45 = t_3[0];
+  const float t_4_value_45 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 128; ++i) {
     const float m_mlp_b2_before = m_mlp_b2[i];
     const float v_mlp_b2_before = v_mlp_b2[i];
     const float mlp_b2_before = mlp_b2[i];
-    const float optimizer_m_decoder_mlp_b2 = m_mlp_b2_before * 0.9f + message_part_110[i] * 0.09999999999999998f;
+    const float optimizer_m_decoder_mlp_b2 = m_mlp_b2_before * 0.9f + d_mlp_b2[i] * 0.09999999999999998f;
     const float optimizer_v_decoder_mlp_b2 =
-        v_mlp_b2_before * 0.999f + message_part_110[i] * message_part_110[i] * 0.0010000000000000009f;
-    const float e = optimizer_m_decoder_mlp_b2 / (math::sqrt(optimizer_v_decoder_mlp_b2) / t_15_value_45 + 1e-08f);
+        v_mlp_b2_before * 0.999f + d_mlp_b2[i] * d_mlp_b2[i] * 0.0010000000000000009f;
+    const float e = optimizer_m_decoder_mlp_b2 / (math::sqrt(optimizer_v_decoder_mlp_b2) / t_3_value_45 + 1e-08f);
     m_mlp_b2[i] = optimizer_m_decoder_mlp_b2;
     v_mlp_b2[i] = optimizer_v_decoder_mlp_b2;
-    mlp_b2[i] = mlp_b2_before - e * t_16_value_45;
+    mlp_b2[i] = mlp_b2_before - e * t_4_value_45;
   }
   float *m_layernorm_gamma /* [embed=64] */ = r.state<float>(2829824);
   float *v_layernorm_gamma /* [embed=64] */ = r.state<float>(2830080);
   float *layernorm_gamma /* [embed=64] */ = r.state<float>(943104);
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  const float t_15_value_46 = t_15[0];
-  const float t_16_value_46 = t_16[0];
+  const float t_3_value_46 = t_3[0];
+  const float t_4_value_46 = t_4[0];
 #pragma GCC ivdep
   for (int64_t embed = 0; embed < 64; ++embed) {
     const float m_layernorm_gamma_before = m_layernorm_gamma[embed];
     const float v_layernorm_gamma_before = v_layernorm_gamma[embed];
     const float layernorm_gamma_before = layernorm_gamma[embed];
     const float optimizer_m_layernorm_gamma =
-        m_layernorm_gamma_before * 0.9f + dlayernorm_gamma_3[embed] * 0.09999999999999998f;
-    const float e = dlayernorm_gamma_3[embed] * dlayernorm_gamma_3[embed] * 0.0010000000000000009f;
+        m_layernorm_gamma_before * 0.9f + d_layernorm_gamma[embed] * 0.09999999999999998f;
+    const float e = d_layernorm_gamma[embed] * d_layernorm_gamma[embed] * 0.0010000000000000009f;
     const float optimizer_v_layernorm_gamma = v_layernorm_gamma_before * 0.999f + e;
-    const float e_2 = optimizer_m_layernorm_gamma / (math::sqrt(optimizer_v_layernorm_gamma) / t_15_value_46 + 1e-08f);
+    const float e_2 = optimizer_m_layernorm_gamma / (math::sqrt(optimizer_v_layernorm_gamma) / t_3_value_46 + 1e-08f);
     m_layernorm_gamma[embed] = optimizer_m_layernorm_gamma;
     v_layernorm_gamma[embed] = optimizer_v_layernorm_gamma;
-    layernorm_gamma[embed] = layernorm_gamma_before - e_2 * t_16_value_46;
+    layernorm_gamma[embed] = layernorm_gamma_before - e_2 * t_4_value_46;
   }
   float *m_layernorm_beta /* [embed=64] */ = r.state<float>(2830336);
   float *v_layernorm_beta /* [embed=64] */ = r.state<float>(2830592);
   float *layernorm_beta /* [embed=64] */ = r.state<float>(943360);
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  const float t_15_value_47 = t_15[0];
-  const float t_16_value_47 = t_16[0];
+  const float t_3_value_47 = t_3[0];
+  const float t_4_value_47 = t_4[0];
 #pragma GCC ivdep
   for (int64_t embed = 0; embed < 64; ++embed) {
     const float m_layernorm_beta_before = m_layernorm_beta[embed];
@@ -2290,10 +2288,10 @@ void update(Rank &r, double lr) {
     const float optimizer_m_layernorm_beta = m_layernorm_beta_before * 0.9f + message[embed] * 0.09999999999999998f;
     const float optimizer_v_layernorm_beta =
         v_layernorm_beta_before * 0.999f + message[embed] * message[embed] * 0.0010000000000000009f;
-    const float e = optimizer_m_layernorm_beta / (math::sqrt(optimizer_v_layernorm_beta) / t_15_value_47 + 1e-08f);
+    const float e = optimizer_m_layernorm_beta / (math::sqrt(optimizer_v_layernorm_beta) / t_3_value_47 + 1e-08f);
     m_layernorm_beta[embed] = optimizer_m_layernorm_beta;
     v_layernorm_beta[embed] = optimizer_v_layernorm_beta;
-    layernorm_beta[embed] = layernorm_beta_before - e * t_16_value_47;
+    layernorm_beta[embed] = layernorm_beta_before - e * t_4_value_47;
   }
 }
 
@@ -2306,11 +2304,11 @@ void step(Rank &r, double lr) {
 
 /// Before the held-out samples.
 void evaluate_begin(Rank &r) {
-  double *repeat /* [] */ = r.work<double>(786432);
+  double *map /* [] */ = r.work<double>(786432);
   // sort_digits.ech:4  model Seq2Seq(layers = 2, heads = 4, width = 64) {
-  fill(repeat, 1, 0.0);
-  double *repeat_2 /* [] */ = r.work<double>(786496);
-  fill(repeat_2, 1, 0.0);
+  fill(map, 1, 0.0);
+  double *map_2 /* [] */ = r.work<double>(786496);
+  fill(map_2, 1, 0.0);
 }
 
 /// For each batch of held-out samples.
@@ -2330,18 +2328,18 @@ void evaluate_batch(Rank &r) {
   }
   for (int64_t encoder = 0; encoder < 2; ++encoder) {
     float *normalize_2 /* [batch=32, src=12, embed=64] */ = r.work<float>(0);
-    float *normalize_3 /* [batch=32, src=12] */ = r.work<float>(98304);
+    float *rstd /* [batch=32, src=12] */ = r.work<float>(98304);
     // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
-    normalize(normalize_2, normalize_3, m, 384, 64, 1e-5);
+    normalize(normalize_2, rstd, m, 384, 64, 1e-5);
     float *layernorm_gamma_3 /* [encoder=2, embed=64] */ = r.state<float>(9216);
     float *layernorm_gamma_3_encoder = layernorm_gamma_3 + encoder * 64;
     float *layernorm_beta_3 /* [encoder=2, embed=64] */ = r.state<float>(9728);
     float *layernorm_beta_3_encoder = layernorm_beta_3 + encoder * 64;
-    float *t /* [batch=32, src=12, embed=64] */ = r.work<float>(0);
+    float *layernorm /* [batch=32, src=12, embed=64] */ = r.work<float>(0);
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
-        t[i * 64 + embed] =
+        layernorm[i * 64 + embed] =
             normalize_2[i * 64 + embed] * layernorm_gamma_3_encoder[embed] + layernorm_beta_3_encoder[embed];
       }
     }
@@ -2349,15 +2347,15 @@ void evaluate_batch(Rank &r) {
     float *attn_wq_2 /* [encoder=2, embed=64, head=4, key=16] */ = r.state<float>(10240);
     float *attn_wq_2_encoder = attn_wq_2 + encoder * 4096;
     // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
-    gemm(q, t, attn_wq_2_encoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(q, layernorm, attn_wq_2_encoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *k /* [batch=32, src=12, head=4, key=16] */ = r.work<float>(196608);
     float *attn_wk_2 /* [encoder=2, embed=64, head=4, key=16] */ = r.state<float>(43008);
     float *attn_wk_2_encoder = attn_wk_2 + encoder * 4096;
-    gemm(k, t, attn_wk_2_encoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(k, layernorm, attn_wk_2_encoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *v /* [batch=32, src=12, head=4, key=16] */ = r.work<float>(294912);
     float *attn_wv_2 /* [encoder=2, embed=64, head=4, key=16] */ = r.state<float>(75776);
     float *attn_wv_2_encoder = attn_wv_2 + encoder * 4096;
-    gemm(v, t, attn_wv_2_encoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(v, layernorm, attn_wv_2_encoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *attn_bq_2 /* [encoder=2, head=4, key=16] */ = r.state<float>(141312);
     float *attn_bq_2_encoder = attn_bq_2 + encoder * 64;
     float *q_2 /* [batch=32, src=12, head=4, key=16] */ = r.work<float>(98304);
@@ -2406,41 +2404,41 @@ void evaluate_batch(Rank &r) {
         m_2[i * 64 + embed] = m[i * 64 + embed] + (y[i * 64 + embed] + attn_bo_2_encoder[embed]);
       }
     }
-    float *normalize_4 /* [batch=32, src=12, embed=64] */ = r.work<float>(589824);
-    float *normalize_5 /* [batch=32, src=12] */ = r.work<float>(0);
+    float *normalize_3 /* [batch=32, src=12, embed=64] */ = r.work<float>(589824);
+    float *rstd_2 /* [batch=32, src=12] */ = r.work<float>(0);
     // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
-    normalize(normalize_4, normalize_5, m_2, 384, 64, 1e-5);
+    normalize(normalize_3, rstd_2, m_2, 384, 64, 1e-5);
     float *layernorm_2_gamma_2 /* [encoder=2, embed=64] */ = r.state<float>(143360);
     float *layernorm_2_gamma_2_encoder = layernorm_2_gamma_2 + encoder * 64;
     float *layernorm_2_beta_2 /* [encoder=2, embed=64] */ = r.state<float>(143872);
     float *layernorm_2_beta_2_encoder = layernorm_2_beta_2 + encoder * 64;
-    float *t_2 /* [batch=32, src=12, embed=64] */ = r.work<float>(589824);
+    float *layernorm_2 /* [batch=32, src=12, embed=64] */ = r.work<float>(589824);
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
-        t_2[i * 64 + embed] =
-            normalize_4[i * 64 + embed] * layernorm_2_gamma_2_encoder[embed] + layernorm_2_beta_2_encoder[embed];
+        layernorm_2[i * 64 + embed] =
+            normalize_3[i * 64 + embed] * layernorm_2_gamma_2_encoder[embed] + layernorm_2_beta_2_encoder[embed];
       }
     }
     float *dot /* [batch=32, src=12, ff=256] */ = r.work<float>(0);
     float *mlp_w1_2 /* [encoder=2, embed=64, ff=256] */ = r.state<float>(144384);
     float *mlp_w1_2_encoder = mlp_w1_2 + encoder * 16384;
     // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
-    gemm(dot, t_2, mlp_w1_2_encoder, 384, 256, 64, Form::nn, 64, 256, 256, 1.0, 0.0, Blas::tiled);
+    gemm(dot, layernorm_2, mlp_w1_2_encoder, 384, 256, 64, Form::nn, 64, 256, 256, 1.0, 0.0, Blas::tiled);
     float *mlp_b1_2 /* [encoder=2, ff=256] */ = r.state<float>(275456);
     float *mlp_b1_2_encoder = mlp_b1_2 + encoder * 256;
-    float *t_3 /* [batch=32, src=12, ff=256] */ = r.work<float>(0);
+    float *t /* [batch=32, src=12, ff=256] */ = r.work<float>(0);
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t ff = 0; ff < 256; ++ff) {
-        t_3[i * 256 + ff] = math::gelu(dot[i * 256 + ff] + mlp_b1_2_encoder[ff]);
+        t[i * 256 + ff] = math::gelu(dot[i * 256 + ff] + mlp_b1_2_encoder[ff]);
       }
     }
     float *dot_2 /* [batch=32, src=12, embed=64] */ = r.work<float>(589824);
     float *mlp_w2_2 /* [encoder=2, ff=256, embed=64] */ = r.state<float>(277504);
     float *mlp_w2_2_encoder = mlp_w2_2 + encoder * 16384;
     // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
-    gemm(dot_2, t_3, mlp_w2_2_encoder, 384, 64, 256, Form::nn, 256, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(dot_2, t, mlp_w2_2_encoder, 384, 64, 256, Form::nn, 256, 64, 64, 1.0, 0.0, Blas::onednn);
     float *mlp_b2_2 /* [encoder=2, embed=64] */ = r.state<float>(408576);
     float *mlp_b2_2_encoder = mlp_b2_2 + encoder * 64;
     for (int64_t i = 0; i < 384; ++i) {
@@ -2463,229 +2461,229 @@ void evaluate_batch(Rank &r) {
     }
   }
   for (int64_t decoder = 0; decoder < 2; ++decoder) {
-    float *normalize_6 /* [batch=32, dst=12, embed=64] */ = r.work<float>(0);
-    float *normalize_7 /* [batch=32, dst=12] */ = r.work<float>(98304);
+    float *normalize_2 /* [batch=32, dst=12, embed=64] */ = r.work<float>(0);
+    float *rstd /* [batch=32, dst=12] */ = r.work<float>(98304);
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
-    normalize(normalize_6, normalize_7, x, 384, 64, 1e-5);
+    normalize(normalize_2, rstd, x, 384, 64, 1e-5);
     float *layernorm_gamma_2 /* [decoder=2, embed=64] */ = r.state<float>(409088);
     float *layernorm_gamma_2_decoder = layernorm_gamma_2 + decoder * 64;
     float *layernorm_beta_2 /* [decoder=2, embed=64] */ = r.state<float>(409600);
     float *layernorm_beta_2_decoder = layernorm_beta_2 + decoder * 64;
-    float *t_4 /* [batch=32, dst=12, embed=64] */ = r.work<float>(0);
+    float *layernorm /* [batch=32, dst=12, embed=64] */ = r.work<float>(0);
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
-        t_4[i * 64 + embed] =
-            normalize_6[i * 64 + embed] * layernorm_gamma_2_decoder[embed] + layernorm_beta_2_decoder[embed];
+        layernorm[i * 64 + embed] =
+            normalize_2[i * 64 + embed] * layernorm_gamma_2_decoder[embed] + layernorm_beta_2_decoder[embed];
       }
     }
-    float *q_3 /* [batch=32, dst=12, head=4, key=16] */ = r.work<float>(98304);
+    float *q /* [batch=32, dst=12, head=4, key=16] */ = r.work<float>(98304);
     float *attn_wq /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(410112);
     float *attn_wq_decoder = attn_wq + decoder * 4096;
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
-    gemm(q_3, t_4, attn_wq_decoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
-    float *k_3 /* [batch=32, dst=12, head=4, key=16] */ = r.work<float>(196608);
+    gemm(q, layernorm, attn_wq_decoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    float *k /* [batch=32, dst=12, head=4, key=16] */ = r.work<float>(196608);
     float *attn_wk /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(442880);
     float *attn_wk_decoder = attn_wk + decoder * 4096;
-    gemm(k_3, t_4, attn_wk_decoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
-    float *v_3 /* [batch=32, dst=12, head=4, key=16] */ = r.work<float>(294912);
+    gemm(k, layernorm, attn_wk_decoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    float *v /* [batch=32, dst=12, head=4, key=16] */ = r.work<float>(294912);
     float *attn_wv /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(475648);
     float *attn_wv_decoder = attn_wv + decoder * 4096;
-    gemm(v_3, t_4, attn_wv_decoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(v, layernorm, attn_wv_decoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *attn_bq /* [decoder=2, head=4, key=16] */ = r.state<float>(541184);
     float *attn_bq_decoder = attn_bq + decoder * 64;
-    float *q_4 /* [batch=32, dst=12, head=4, key=16] */ = r.work<float>(98304);
+    float *q_2 /* [batch=32, dst=12, head=4, key=16] */ = r.work<float>(98304);
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
-        q_4[i * 64 + i_2] = q_3[i * 64 + i_2] + attn_bq_decoder[i_2];
+        q_2[i * 64 + i_2] = q[i * 64 + i_2] + attn_bq_decoder[i_2];
       }
     }
     float *attn_bk /* [decoder=2, head=4, key=16] */ = r.state<float>(541696);
     float *attn_bk_decoder = attn_bk + decoder * 64;
-    float *k_4 /* [batch=32, dst=12, head=4, key=16] */ = r.work<float>(196608);
+    float *k_2 /* [batch=32, dst=12, head=4, key=16] */ = r.work<float>(196608);
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
-        k_4[i * 64 + i_2] = k_3[i * 64 + i_2] + attn_bk_decoder[i_2];
+        k_2[i * 64 + i_2] = k[i * 64 + i_2] + attn_bk_decoder[i_2];
       }
     }
     float *attn_bv /* [decoder=2, head=4, key=16] */ = r.state<float>(542208);
     float *attn_bv_decoder = attn_bv + decoder * 64;
-    float *v_4 /* [batch=32, dst=12, head=4, key=16] */ = r.work<float>(294912);
+    float *v_2 /* [batch=32, dst=12, head=4, key=16] */ = r.work<float>(294912);
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
-        v_4[i * 64 + i_2] = v_3[i * 64 + i_2] + attn_bv_decoder[i_2];
+        v_2[i * 64 + i_2] = v[i * 64 + i_2] + attn_bv_decoder[i_2];
       }
     }
-    float *a_4 /* [batch=32, dst=12, head=4, key=16] */ = r.work<float>(0);
-    float *a_5 /* [batch=32, head=4, dst=12] */ = r.work<float>(589824);
-    float *a_6 /* [batch=32, head=4, dst=12] */ = r.work<float>(595968);
+    float *a /* [batch=32, dst=12, head=4, key=16] */ = r.work<float>(0);
+    float *a_2 /* [batch=32, head=4, dst=12] */ = r.work<float>(589824);
+    float *a_3 /* [batch=32, head=4, dst=12] */ = r.work<float>(595968);
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
-    attention(a_4, a_5, a_6, q_4, k_4, v_4, {32, 1, 4, 12, 12, 16, 16, 0.25, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
+    attention(a, a_2, a_3, q_2, k_2, v_2, {32, 1, 4, 12, 12, 16, 16, 0.25, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}});
-    float *y_2 /* [batch=32, dst=12, embed=64] */ = r.work<float>(98304);
+    float *y /* [batch=32, dst=12, embed=64] */ = r.work<float>(98304);
     float *attn_wo /* [decoder=2, head=4, key=16, embed=64] */ = r.state<float>(508416);
     float *attn_wo_decoder = attn_wo + decoder * 4096;
-    gemm(y_2, a_4, attn_wo_decoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(y, a, attn_wo_decoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *attn_bo /* [decoder=2, embed=64] */ = r.state<float>(542720);
     float *attn_bo_decoder = attn_bo + decoder * 64;
     float *x_2 /* [batch=32, dst=12, embed=64] */ = r.work<float>(98304);
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
-        x_2[i * 64 + embed] = x[i * 64 + embed] + (y_2[i * 64 + embed] + attn_bo_decoder[embed]);
+        x_2[i * 64 + embed] = x[i * 64 + embed] + (y[i * 64 + embed] + attn_bo_decoder[embed]);
       }
     }
-    float *normalize_8 /* [batch=32, dst=12, embed=64] */ = r.work<float>(0);
-    float *normalize_9 /* [batch=32, dst=12] */ = r.work<float>(196608);
+    float *normalize_3 /* [batch=32, dst=12, embed=64] */ = r.work<float>(0);
+    float *rstd_2 /* [batch=32, dst=12] */ = r.work<float>(196608);
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
-    normalize(normalize_8, normalize_9, x_2, 384, 64, 1e-5);
+    normalize(normalize_3, rstd_2, x_2, 384, 64, 1e-5);
     float *layernorm_2_gamma /* [decoder=2, embed=64] */ = r.state<float>(543232);
     float *layernorm_2_gamma_decoder = layernorm_2_gamma + decoder * 64;
     float *layernorm_2_beta /* [decoder=2, embed=64] */ = r.state<float>(543744);
     float *layernorm_2_beta_decoder = layernorm_2_beta + decoder * 64;
-    float *t_5 /* [batch=32, dst=12, embed=64] */ = r.work<float>(0);
+    float *layernorm_2 /* [batch=32, dst=12, embed=64] */ = r.work<float>(0);
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
-        t_5[i * 64 + embed] =
-            normalize_8[i * 64 + embed] * layernorm_2_gamma_decoder[embed] + layernorm_2_beta_decoder[embed];
+        layernorm_2[i * 64 + embed] =
+            normalize_3[i * 64 + embed] * layernorm_2_gamma_decoder[embed] + layernorm_2_beta_decoder[embed];
       }
     }
-    float *q_5 /* [batch=32, dst=12, head=4, key=16] */ = r.work<float>(196608);
+    float *q_3 /* [batch=32, dst=12, head=4, key=16] */ = r.work<float>(196608);
     float *cross_wq /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(544256);
     float *cross_wq_decoder = cross_wq + decoder * 4096;
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
-    gemm(q_5, t_5, cross_wq_decoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
-    float *k_5 /* [batch=32, src=12, head=4, key=16] */ = r.work<float>(0);
+    gemm(q_3, layernorm_2, cross_wq_decoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    float *k_3 /* [batch=32, src=12, head=4, key=16] */ = r.work<float>(0);
     float *cross_wk /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(577024);
     float *cross_wk_decoder = cross_wk + decoder * 4096;
-    gemm(k_5, m, cross_wk_decoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
-    float *v_5 /* [batch=32, src=12, head=4, key=16] */ = r.work<float>(294912);
+    gemm(k_3, m, cross_wk_decoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    float *v_3 /* [batch=32, src=12, head=4, key=16] */ = r.work<float>(294912);
     float *cross_wv /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(609792);
     float *cross_wv_decoder = cross_wv + decoder * 4096;
-    gemm(v_5, m, cross_wv_decoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(v_3, m, cross_wv_decoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *cross_bq /* [decoder=2, head=4, key=16] */ = r.state<float>(675328);
     float *cross_bq_decoder = cross_bq + decoder * 64;
-    float *q_6 /* [batch=32, dst=12, head=4, key=16] */ = r.work<float>(196608);
+    float *q_4 /* [batch=32, dst=12, head=4, key=16] */ = r.work<float>(196608);
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
-        q_6[i * 64 + i_2] = q_5[i * 64 + i_2] + cross_bq_decoder[i_2];
+        q_4[i * 64 + i_2] = q_3[i * 64 + i_2] + cross_bq_decoder[i_2];
       }
     }
     float *cross_bk /* [decoder=2, head=4, key=16] */ = r.state<float>(675840);
     float *cross_bk_decoder = cross_bk + decoder * 64;
-    float *k_6 /* [batch=32, src=12, head=4, key=16] */ = r.work<float>(0);
+    float *k_4 /* [batch=32, src=12, head=4, key=16] */ = r.work<float>(0);
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
-        k_6[i * 64 + i_2] = k_5[i * 64 + i_2] + cross_bk_decoder[i_2];
+        k_4[i * 64 + i_2] = k_3[i * 64 + i_2] + cross_bk_decoder[i_2];
       }
     }
     float *cross_bv /* [decoder=2, head=4, key=16] */ = r.state<float>(676352);
     float *cross_bv_decoder = cross_bv + decoder * 64;
-    float *v_6 /* [batch=32, src=12, head=4, key=16] */ = r.work<float>(294912);
+    float *v_4 /* [batch=32, src=12, head=4, key=16] */ = r.work<float>(294912);
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
-        v_6[i * 64 + i_2] = v_5[i * 64 + i_2] + cross_bv_decoder[i_2];
+        v_4[i * 64 + i_2] = v_3[i * 64 + i_2] + cross_bv_decoder[i_2];
       }
     }
-    float *a_7 /* [batch=32, dst=12, head=4, key=16] */ = r.work<float>(589824);
-    float *a_8 /* [batch=32, head=4, dst=12] */ = r.work<float>(688128);
-    float *a_9 /* [batch=32, head=4, dst=12] */ = r.work<float>(694272);
+    float *a_4 /* [batch=32, dst=12, head=4, key=16] */ = r.work<float>(589824);
+    float *a_5 /* [batch=32, head=4, dst=12] */ = r.work<float>(688128);
+    float *a_6 /* [batch=32, head=4, dst=12] */ = r.work<float>(694272);
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
-    attention(a_7, a_8, a_9, q_6, k_6, v_6,
+    attention(a_4, a_5, a_6, q_4, k_4, v_4,
               {32, 1, 4, 12, 12, 16, 16, 0.25, false, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}});
-    float *y_3 /* [batch=32, dst=12, embed=64] */ = r.work<float>(688128);
+    float *y_2 /* [batch=32, dst=12, embed=64] */ = r.work<float>(688128);
     float *cross_wo /* [decoder=2, head=4, key=16, embed=64] */ = r.state<float>(642560);
     float *cross_wo_decoder = cross_wo + decoder * 4096;
-    gemm(y_3, a_7, cross_wo_decoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(y_2, a_4, cross_wo_decoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *cross_bo /* [decoder=2, embed=64] */ = r.state<float>(676864);
     float *cross_bo_decoder = cross_bo + decoder * 64;
     float *x_3 /* [batch=32, dst=12, embed=64] */ = r.work<float>(688128);
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
-        x_3[i * 64 + embed] = x_2[i * 64 + embed] + (y_3[i * 64 + embed] + cross_bo_decoder[embed]);
+        x_3[i * 64 + embed] = x_2[i * 64 + embed] + (y_2[i * 64 + embed] + cross_bo_decoder[embed]);
       }
     }
-    float *normalize_10 /* [batch=32, dst=12, embed=64] */ = r.work<float>(589824);
-    float *normalize_11 /* [batch=32, dst=12] */ = r.work<float>(0);
+    float *normalize_4 /* [batch=32, dst=12, embed=64] */ = r.work<float>(589824);
+    float *rstd_3 /* [batch=32, dst=12] */ = r.work<float>(0);
     // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-    normalize(normalize_10, normalize_11, x_3, 384, 64, 1e-5);
+    normalize(normalize_4, rstd_3, x_3, 384, 64, 1e-5);
     float *layernorm_3_gamma /* [decoder=2, embed=64] */ = r.state<float>(677376);
     float *layernorm_3_gamma_decoder = layernorm_3_gamma + decoder * 64;
     float *layernorm_3_beta /* [decoder=2, embed=64] */ = r.state<float>(677888);
     float *layernorm_3_beta_decoder = layernorm_3_beta + decoder * 64;
-    float *t_6 /* [batch=32, dst=12, embed=64] */ = r.work<float>(589824);
+    float *layernorm_3 /* [batch=32, dst=12, embed=64] */ = r.work<float>(589824);
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
-        t_6[i * 64 + embed] =
-            normalize_10[i * 64 + embed] * layernorm_3_gamma_decoder[embed] + layernorm_3_beta_decoder[embed];
+        layernorm_3[i * 64 + embed] =
+            normalize_4[i * 64 + embed] * layernorm_3_gamma_decoder[embed] + layernorm_3_beta_decoder[embed];
       }
     }
-    float *dot_3 /* [batch=32, dst=12, ff=256] */ = r.work<float>(0);
+    float *dot /* [batch=32, dst=12, ff=256] */ = r.work<float>(0);
     float *mlp_w1 /* [decoder=2, embed=64, ff=256] */ = r.state<float>(678400);
     float *mlp_w1_decoder = mlp_w1 + decoder * 16384;
     // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-    gemm(dot_3, t_6, mlp_w1_decoder, 384, 256, 64, Form::nn, 64, 256, 256, 1.0, 0.0, Blas::tiled);
+    gemm(dot, layernorm_3, mlp_w1_decoder, 384, 256, 64, Form::nn, 64, 256, 256, 1.0, 0.0, Blas::tiled);
     float *mlp_b1 /* [decoder=2, ff=256] */ = r.state<float>(809472);
     float *mlp_b1_decoder = mlp_b1 + decoder * 256;
-    float *t_7 /* [batch=32, dst=12, ff=256] */ = r.work<float>(0);
+    float *t /* [batch=32, dst=12, ff=256] */ = r.work<float>(0);
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t ff = 0; ff < 256; ++ff) {
-        t_7[i * 256 + ff] = math::gelu(dot_3[i * 256 + ff] + mlp_b1_decoder[ff]);
+        t[i * 256 + ff] = math::gelu(dot[i * 256 + ff] + mlp_b1_decoder[ff]);
       }
     }
-    float *dot_4 /* [batch=32, dst=12, embed=64] */ = r.work<float>(589824);
+    float *dot_2 /* [batch=32, dst=12, embed=64] */ = r.work<float>(589824);
     float *mlp_w2 /* [decoder=2, ff=256, embed=64] */ = r.state<float>(811520);
     float *mlp_w2_decoder = mlp_w2 + decoder * 16384;
     // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-    gemm(dot_4, t_7, mlp_w2_decoder, 384, 64, 256, Form::nn, 256, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(dot_2, t, mlp_w2_decoder, 384, 64, 256, Form::nn, 256, 64, 64, 1.0, 0.0, Blas::onednn);
     float *mlp_b2 /* [decoder=2, embed=64] */ = r.state<float>(942592);
     float *mlp_b2_decoder = mlp_b2 + decoder * 64;
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
-        x[i * 64 + embed] = x_3[i * 64 + embed] + (dot_4[i * 64 + embed] + mlp_b2_decoder[embed]);
+        x[i * 64 + embed] = x_3[i * 64 + embed] + (dot_2[i * 64 + embed] + mlp_b2_decoder[embed]);
       }
     }
   }
-  float *normalize_12 /* [batch=32, dst=12, embed=64] */ = r.work<float>(491520);
-  float *normalize_13 /* [batch=32, dst=12] */ = r.work<float>(0);
+  float *normalize_2 /* [batch=32, dst=12, embed=64] */ = r.work<float>(491520);
+  float *rstd /* [batch=32, dst=12] */ = r.work<float>(0);
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  normalize(normalize_12, normalize_13, x, 384, 64, 1e-5);
+  normalize(normalize_2, rstd, x, 384, 64, 1e-5);
   float *layernorm_gamma /* [embed=64] */ = r.state<float>(943104);
   float *layernorm_beta /* [embed=64] */ = r.state<float>(943360);
-  float *t_8 /* [batch=32, dst=12, embed=64] */ = r.work<float>(491520);
+  float *layernorm /* [batch=32, dst=12, embed=64] */ = r.work<float>(491520);
   for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
     for (int64_t embed = 0; embed < 64; ++embed) {
-      t_8[i * 64 + embed] = normalize_12[i * 64 + embed] * layernorm_gamma[embed] + layernorm_beta[embed];
+      layernorm[i * 64 + embed] = normalize_2[i * 64 + embed] * layernorm_gamma[embed] + layernorm_beta[embed];
     }
   }
   float *logits /* [batch=32, dst=12, vocab=12] */ = r.work<float>(0);
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  gemm(logits, t_8, wte, 384, 12, 64, Form::nt, 64, 64, 12, 1.0, 0.0, Blas::onednn);
+  gemm(logits, layernorm, wte, 384, 12, 64, Form::nt, 64, 64, 12, 1.0, 0.0, Blas::onednn);
   float *cross_entropy_2 /* [batch=32, dst=12] */ = r.work<float>(18432);
-  float *cross_entropy_3 /* [batch=32, dst=12] */ = r.work<float>(19968);
-  float *cross_entropy_4 /* [batch=32, dst=12] */ = r.work<float>(21504);
+  float *shift /* [batch=32, dst=12] */ = r.work<float>(19968);
+  float *log_sum /* [batch=32, dst=12] */ = r.work<float>(21504);
   const int32_t *answer /* [batch=32, dst=12] */ = r.input<int32_t>(3072);
   // sort_digits.ech:36  loss mean(cross_entropy(logits, answer, over = vocab))
-  cross_entropy(cross_entropy_2, cross_entropy_3, cross_entropy_4, logits, answer, 384, 12);
+  cross_entropy(cross_entropy_2, shift, log_sum, logits, answer, 384, 12);
   const int64_t first_batch = r.coordinate(0) * 32;
-  float *t_9 /* [] */ = r.work<float>(19968);
+  float *t /* [] */ = r.work<float>(19968);
   double sum = 0;
   for (int64_t batch = 0; batch < 32; ++batch) {
     const bool e = static_cast<int32_t>(first_batch + batch) < static_cast<int32_t>(r.validSamples());
@@ -2696,11 +2694,11 @@ void evaluate_batch(Rank &r) {
     }
     sum += block;
   }
-  t_9[0] = static_cast<float>(sum);
+  t[0] = static_cast<float>(sum);
   int32_t *argmax_2 /* [batch=32, dst=12] */ = r.work<int32_t>(18432);
   // sort_digits.ech:37  metric accuracy = mean(argmax(logits, over = vocab) == answer)
   argmax(argmax_2, logits, 384, 12, 1);
-  float *t_10 /* [] */ = r.work<float>(0);
+  float *t_2 /* [] */ = r.work<float>(0);
   // sort_digits.ech:37  metric accuracy = mean(argmax(logits, over = vocab) == answer)
   // sort_digits.ech:36  loss mean(cross_entropy(logits, answer, over = vocab))
   double sum_2 = 0;
@@ -2713,34 +2711,33 @@ void evaluate_batch(Rank &r) {
     }
     sum_2 += block;
   }
-  t_10[0] = static_cast<float>(sum_2);
-  double *repeat /* [] */ = r.work<double>(786432);
+  t_2[0] = static_cast<float>(sum_2);
+  double *map /* [] */ = r.work<double>(786432);
   // sort_digits.ech:36  loss mean(cross_entropy(logits, answer, over = vocab))
-  repeat[0] += static_cast<double>(t_9[0]);
-  double *repeat_2 /* [] */ = r.work<double>(786496);
+  map[0] += static_cast<double>(t[0]);
+  double *map_2 /* [] */ = r.work<double>(786496);
   // sort_digits.ech:37  metric accuracy = mean(argmax(logits, over = vocab) == answer)
-  repeat_2[0] += static_cast<double>(t_10[0]);
+  map_2[0] += static_cast<double>(t_2[0]);
 }
 
 /// Metrics of all held-out samples.
 void evaluate_end(Rank &r) {
-  const double number_3 = static_cast<double>(r.sampleCount());
-  double *repeat /* [] */ = r.work<double>(786432);
-  double *repeat_2 /* [] */ = r.work<double>(786496);
+  const double number = static_cast<double>(r.sampleCount());
+  double *map /* [] */ = r.work<double>(786432);
+  double *map_2 /* [] */ = r.work<double>(786496);
   float *message /* [message=2] */ = r.work<float>(0);
   float *message_part = message + 1;
   // sort_digits.ech:37  metric accuracy = mean(argmax(logits, over = vocab) == answer)
   // sort_digits.ech:36  loss mean(cross_entropy(logits, answer, over = vocab))
-  const float e = static_cast<float>(number_3) * 12.0f;
-  message[0] = static_cast<float>(repeat[0]) / e;
-  message_part[0] = static_cast<float>(repeat_2[0]) / e;
+  const float e = static_cast<float>(number) * 12.0f;
+  message[0] = static_cast<float>(map[0]) / e;
+  message_part[0] = static_cast<float>(map_2[0]) / e;
   // sort_digits.ech:36  split batch over dp (sort_digits.ech:50): report of loss (sort_digits.ech:36), report of accura
   all_reduce(r, r.group(0), message, 2, Sum, Algorithm::automatic, "sort_digits.ech:36");
   // sort_digits.ech:36  loss
   r.report(0, message[0]);
-  float *message_part_3 = message + 1;
   // sort_digits.ech:37  accuracy
-  r.report(2, message_part_3[0]);
+  r.report(2, message_part[0]);
 }
 
 /// What the training loop, snapshots and logs know of the program. Tables only: optimising them takes long and gains

@@ -163,9 +163,9 @@ double learning_rate(int64_t step) {
 
 /// Collectives under way from one function to the next.
 struct Messages {
-  Ticket reduce_scatter_of_own_part_5;
-  Ticket reduce_scatter_of_own_part_6;
-  Ticket reduce_scatter_of_own_part_7;
+  Ticket reduce_scatter_of_part;
+  Ticket reduce_scatter_of_d_mlp_w2_part;
+  Ticket reduce_scatter_of_d_mlp_w1_part;
   Ticket all_reduce_of_message;
 };
 
@@ -190,48 +190,49 @@ void forward(Rank &r) {
     double *moments_of_all /* [rank=4, batch=64, src=12, moment=3] */ = r.work<double>(3145728);
     // sort_digits.ech:26  split embed over cp (layouts.ech:62): inside normalize (sort_digits.ech:26): 4 ranks, 0.07 MB
     all_gather(r, r.group(0), moments_of_all, moments, 2304, Algorithm::automatic, "sort_digits.ech:26");
+    double *moments_2 /* [batch=64, src=12, moment=3] */ = r.work<double>(8568832);
     // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
-    combine_moments(moments, moments_of_all, 4, 768);
-    float *repeat_13 /* [encoder=2, batch=64, src=12, embed=16] */ = r.work<float>(7438336);
-    float *repeat_13_encoder = repeat_13 + encoder * 12288;
-    float *repeat_14 /* [encoder=2, batch=64, src=12] */ = r.work<float>(9082880);
-    float *repeat_14_encoder = repeat_14 + encoder * 768;
-    normalize_finish(repeat_13_encoder, repeat_14_encoder, m, moments, 768, 16, 1e-5);
+    combine_moments(moments_2, moments_of_all, 4, 768);
+    float *normalize_3 /* [encoder=2, batch=64, src=12, embed=16] */ = r.work<float>(7438336);
+    float *normalize_3_encoder = normalize_3 + encoder * 12288;
+    float *rstd_2 /* [encoder=2, batch=64, src=12] */ = r.work<float>(9082880);
+    float *rstd_2_encoder = rstd_2 + encoder * 768;
+    normalize_finish(normalize_3_encoder, rstd_2_encoder, m, moments_2, 768, 16, 1e-5);
     float *layernorm_gamma_3 /* [encoder=2, embed=16] */ = r.state<float>(2304);
     float *layernorm_gamma_3_encoder = layernorm_gamma_3 + encoder * 16;
     float *layernorm_beta_3 /* [encoder=2, embed=16] */ = r.state<float>(2432);
     float *layernorm_beta_3_encoder = layernorm_beta_3 + encoder * 16;
-    float *repeat_12 /* [encoder=2, batch=64, src=12, embed=16] */ = r.work<float>(7340032);
-    float *repeat_12_encoder = repeat_12 + encoder * 12288;
+    float *layernorm_2 /* [encoder=2, batch=64, src=12, embed=16] */ = r.work<float>(7340032);
+    float *layernorm_2_encoder = layernorm_2 + encoder * 12288;
     for (int64_t i = 0; i < 768; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 16; ++embed) {
-        repeat_12_encoder[i * 16 + embed] =
-            repeat_13_encoder[i * 16 + embed] * layernorm_gamma_3_encoder[embed] + layernorm_beta_3_encoder[embed];
+        layernorm_2_encoder[i * 16 + embed] =
+            normalize_3_encoder[i * 16 + embed] * layernorm_gamma_3_encoder[embed] + layernorm_beta_3_encoder[embed];
       }
     }
     float *q /* [batch=64, src=12, head=4, key=16] */ = r.work<float>(3145728);
     float *attn_wq_2 /* [encoder=2, embed=16, head=4, key=16] */ = r.state<float>(2560);
     float *attn_wq_2_encoder = attn_wq_2 + encoder * 1024;
     // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
-    gemm(q, repeat_12_encoder, attn_wq_2_encoder, 768, 64, 16, Form::nn, 16, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(q, layernorm_2_encoder, attn_wq_2_encoder, 768, 64, 16, Form::nn, 16, 64, 64, 1.0, 0.0, Blas::onednn);
     float *k /* [batch=64, src=12, head=4, key=16] */ = r.work<float>(3342336);
     float *attn_wk_2 /* [encoder=2, embed=16, head=4, key=16] */ = r.state<float>(10752);
     float *attn_wk_2_encoder = attn_wk_2 + encoder * 1024;
-    gemm(k, repeat_12_encoder, attn_wk_2_encoder, 768, 64, 16, Form::nn, 16, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(k, layernorm_2_encoder, attn_wk_2_encoder, 768, 64, 16, Form::nn, 16, 64, 64, 1.0, 0.0, Blas::onednn);
     float *v /* [batch=64, src=12, head=4, key=16] */ = r.work<float>(3538944);
     float *attn_wv_2 /* [encoder=2, embed=16, head=4, key=16] */ = r.state<float>(18944);
     float *attn_wv_2_encoder = attn_wv_2 + encoder * 1024;
-    gemm(v, repeat_12_encoder, attn_wv_2_encoder, 768, 64, 16, Form::nn, 16, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(v, layernorm_2_encoder, attn_wv_2_encoder, 768, 64, 16, Form::nn, 16, 64, 64, 1.0, 0.0, Blas::onednn);
     const double counts = r.coordinate(0) == 0 ? 1.0 : 0.0;
     float *attn_bq_2 /* [encoder=2, head=4, key=16] */ = r.state<float>(35328);
     float *attn_bq_2_encoder = attn_bq_2 + encoder * 64;
-    float *repeat_7 /* [encoder=2, batch=64, src=12, head=4, key=16] */ = r.work<float>(4325376);
-    float *repeat_7_encoder = repeat_7 + encoder * 49152;
+    float *a_2 /* [encoder=2, batch=64, src=12, head=4, key=16] */ = r.work<float>(4325376);
+    float *a_2_encoder = a_2 + encoder * 49152;
     for (int64_t i = 0; i < 768; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
-        repeat_7_encoder[i * 64 + i_2] = q[i * 64 + i_2] + attn_bq_2_encoder[i_2] * static_cast<float>(counts);
+        a_2_encoder[i * 64 + i_2] = q[i * 64 + i_2] + attn_bq_2_encoder[i_2] * static_cast<float>(counts);
       }
     }
     const double counts_2 = r.coordinate(0) == 0 ? 1.0 : 0.0;
@@ -257,28 +258,28 @@ void forward(Rank &r) {
       }
     }
     // sort_digits.ech:26  split src2, dst, embed over cp (layouts.ech:62): attention (sort_digits.ech:26): 4 ranks, 0.2
-    all_reduce(r, r.group(0), repeat_7_encoder, 49152, Sum, Algorithm::automatic, "sort_digits.ech:26");
-    float *own_part /* [message=12288] */ = r.work<float>(7536640);
+    all_reduce(r, r.group(0), a_2_encoder, 49152, Sum, Algorithm::automatic, "sort_digits.ech:26");
+    float *part /* [message=12288] */ = r.work<float>(7536640);
     // sort_digits.ech:26  split src2 over cp (layouts.ech:62): attention (sort_digits.ech:26): 4 ranks, 0.20 MB
-    reduce_scatter_inner(r, r.group(0), own_part, k_2, 64, 192, Sum, Algorithm::automatic, "sort_digits.ech:26");
-    float *gathered /* [batch=64, src2=12, head=4, key=16] */ = r.work<float>(3735552);
-    all_gather_inner(r, r.group(0), gathered, own_part, 64, 192, Algorithm::automatic, "sort_digits.ech:26");
-    float *own_part_2 /* [message=12288] */ = r.work<float>(7585792);
-    reduce_scatter_inner(r, r.group(0), own_part_2, v_2, 64, 192, Sum, Algorithm::automatic, "sort_digits.ech:26");
-    float *gathered_2 /* [batch=64, src2=12, head=4, key=16] */ = r.work<float>(3145728);
-    all_gather_inner(r, r.group(0), gathered_2, own_part_2, 64, 192, Algorithm::automatic, "sort_digits.ech:26");
-    float *repeat_6 /* [encoder=2, batch=64, src=12, head=4, key=16] */ = r.work<float>(3932160);
-    float *repeat_6_encoder = repeat_6 + encoder * 49152;
-    float *a /* [batch=64, head=4, src=12] */ = r.work<float>(8587264);
-    float *a_2 /* [batch=64, head=4, src=12] */ = r.work<float>(8599552);
+    reduce_scatter_inner(r, r.group(0), part, k_2, 64, 192, Sum, Algorithm::automatic, "sort_digits.ech:26");
+    float *a_gathered /* [batch=64, src2=12, head=4, key=16] */ = r.work<float>(3735552);
+    all_gather_inner(r, r.group(0), a_gathered, part, 64, 192, Algorithm::automatic, "sort_digits.ech:26");
+    float *part_2 /* [message=12288] */ = r.work<float>(7585792);
+    reduce_scatter_inner(r, r.group(0), part_2, v_2, 64, 192, Sum, Algorithm::automatic, "sort_digits.ech:26");
+    float *a_gathered_2 /* [batch=64, src2=12, head=4, key=16] */ = r.work<float>(3145728);
+    all_gather_inner(r, r.group(0), a_gathered_2, part_2, 64, 192, Algorithm::automatic, "sort_digits.ech:26");
+    float *a /* [encoder=2, batch=64, src=12, head=4, key=16] */ = r.work<float>(3932160);
+    float *a_encoder = a + encoder * 49152;
+    float *a_5 /* [batch=64, head=4, src=12] */ = r.work<float>(8587264);
+    float *a_6 /* [batch=64, head=4, src=12] */ = r.work<float>(8599552);
     // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
-    attention(repeat_6_encoder, a, a_2, repeat_7_encoder, gathered, gathered_2,
+    attention(a_encoder, a_5, a_6, a_2_encoder, a_gathered, a_gathered_2,
               {64, 1, 4, 12, 12, 16, 16, 0.25, false, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}});
     float *y /* [batch=64, src=12, embed=16] */ = r.work<float>(7634944);
     float *attn_wo_2 /* [encoder=2, head=4, key=16, embed=16] */ = r.state<float>(27136);
     float *attn_wo_2_encoder = attn_wo_2 + encoder * 1024;
-    gemm(y, repeat_6_encoder, attn_wo_2_encoder, 768, 16, 64, Form::nn, 64, 16, 16, 1.0, 0.0, Blas::onednn);
+    gemm(y, a_encoder, attn_wo_2_encoder, 768, 16, 64, Form::nn, 64, 16, 16, 1.0, 0.0, Blas::onednn);
     float *attn_bo_2 /* [encoder=2, embed=16] */ = r.state<float>(36864);
     float *attn_bo_2_encoder = attn_bo_2 + encoder * 16;
     float *m_2 /* [batch=64, src=12, embed=16] */ = r.work<float>(7634944);
@@ -288,62 +289,63 @@ void forward(Rank &r) {
         m_2[i * 16 + embed] = m[i * 16 + embed] + (y[i * 16 + embed] + attn_bo_2_encoder[embed]);
       }
     }
-    double *moments_2 /* [batch=64, src=12, moment=3] */ = r.work<double>(8568832);
+    double *moments_3 /* [batch=64, src=12, moment=3] */ = r.work<double>(8568832);
     // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
-    local_moments(moments_2, m_2, 1, 768, 16);
+    local_moments(moments_3, m_2, 1, 768, 16);
     double *moments_of_all_2 /* [rank=4, batch=64, src=12, moment=3] */ = r.work<double>(3145728);
     // sort_digits.ech:27  split embed over cp (layouts.ech:62): inside normalize (sort_digits.ech:27): 4 ranks, 0.07 MB
-    all_gather(r, r.group(0), moments_of_all_2, moments_2, 2304, Algorithm::automatic, "sort_digits.ech:27");
+    all_gather(r, r.group(0), moments_of_all_2, moments_3, 2304, Algorithm::automatic, "sort_digits.ech:27");
+    double *moments_4 /* [batch=64, src=12, moment=3] */ = r.work<double>(8568832);
     // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
-    combine_moments(moments_2, moments_of_all_2, 4, 768);
-    float *repeat_4 /* [encoder=2, batch=64, src=12, embed=16] */ = r.work<float>(7045120);
-    float *repeat_4_encoder = repeat_4 + encoder * 12288;
-    float *repeat_5 /* [encoder=2, batch=64, src=12] */ = r.work<float>(9076736);
-    float *repeat_5_encoder = repeat_5 + encoder * 768;
-    normalize_finish(repeat_4_encoder, repeat_5_encoder, m_2, moments_2, 768, 16, 1e-5);
+    combine_moments(moments_4, moments_of_all_2, 4, 768);
+    float *normalize_2 /* [encoder=2, batch=64, src=12, embed=16] */ = r.work<float>(7045120);
+    float *normalize_2_encoder = normalize_2 + encoder * 12288;
+    float *rstd /* [encoder=2, batch=64, src=12] */ = r.work<float>(9076736);
+    float *rstd_encoder = rstd + encoder * 768;
+    normalize_finish(normalize_2_encoder, rstd_encoder, m_2, moments_4, 768, 16, 1e-5);
     float *layernorm_2_gamma_2 /* [encoder=2, embed=16] */ = r.state<float>(36992);
     float *layernorm_2_gamma_2_encoder = layernorm_2_gamma_2 + encoder * 16;
     float *layernorm_2_beta_2 /* [encoder=2, embed=16] */ = r.state<float>(37120);
     float *layernorm_2_beta_2_encoder = layernorm_2_beta_2 + encoder * 16;
-    float *repeat_3 /* [encoder=2, batch=64, src=12, embed=16] */ = r.work<float>(6946816);
-    float *repeat_3_encoder = repeat_3 + encoder * 12288;
+    float *layernorm /* [encoder=2, batch=64, src=12, embed=16] */ = r.work<float>(6946816);
+    float *layernorm_encoder = layernorm + encoder * 12288;
     for (int64_t i = 0; i < 768; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 16; ++embed) {
-        repeat_3_encoder[i * 16 + embed] =
-            repeat_4_encoder[i * 16 + embed] * layernorm_2_gamma_2_encoder[embed] + layernorm_2_beta_2_encoder[embed];
+        layernorm_encoder[i * 16 + embed] = normalize_2_encoder[i * 16 + embed] * layernorm_2_gamma_2_encoder[embed] +
+            layernorm_2_beta_2_encoder[embed];
       }
     }
     float *dot /* [batch=64, src=12, ff=256] */ = r.work<float>(3145728);
     float *mlp_w1_2 /* [encoder=2, embed=16, ff=256] */ = r.state<float>(37248);
     float *mlp_w1_2_encoder = mlp_w1_2 + encoder * 4096;
     // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
-    gemm(dot, repeat_3_encoder, mlp_w1_2_encoder, 768, 256, 16, Form::nn, 16, 256, 256, 1.0, 0.0, Blas::onednn);
+    gemm(dot, layernorm_encoder, mlp_w1_2_encoder, 768, 256, 16, Form::nn, 16, 256, 256, 1.0, 0.0, Blas::onednn);
     const double counts_4 = r.coordinate(0) == 0 ? 1.0 : 0.0;
     float *mlp_b1_2 /* [encoder=2, ff=256] */ = r.state<float>(70016);
     float *mlp_b1_2_encoder = mlp_b1_2 + encoder * 256;
-    float *repeat_2 /* [encoder=2, batch=64, src=12, ff=256] */ = r.work<float>(1572864);
-    float *repeat_2_encoder = repeat_2 + encoder * 196608;
+    float *all_reduce_2 /* [encoder=2, batch=64, src=12, ff=256] */ = r.work<float>(1572864);
+    float *all_reduce_2_encoder = all_reduce_2 + encoder * 196608;
     for (int64_t i = 0; i < 768; ++i) {
 #pragma GCC ivdep
       for (int64_t ff = 0; ff < 256; ++ff) {
-        repeat_2_encoder[i * 256 + ff] = dot[i * 256 + ff] + mlp_b1_2_encoder[ff] * static_cast<float>(counts_4);
+        all_reduce_2_encoder[i * 256 + ff] = dot[i * 256 + ff] + mlp_b1_2_encoder[ff] * static_cast<float>(counts_4);
       }
     }
     // sort_digits.ech:27  split src2, dst, embed over cp (layouts.ech:62): gelu (sort_digits.ech:27): 4 ranks, 0.79 MB
-    all_reduce(r, r.group(0), repeat_2_encoder, 196608, Sum, Algorithm::automatic, "sort_digits.ech:27");
-    float *repeat /* [encoder=2, batch=64, src=12, ff=256] */ = r.work<float>(0);
-    float *repeat_encoder = repeat + encoder * 196608;
+    all_reduce(r, r.group(0), all_reduce_2_encoder, 196608, Sum, Algorithm::automatic, "sort_digits.ech:27");
+    float *map /* [encoder=2, batch=64, src=12, ff=256] */ = r.work<float>(0);
+    float *map_encoder = map + encoder * 196608;
     // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
 #pragma GCC ivdep
     for (int64_t i = 0; i < 196608; ++i) {
-      repeat_encoder[i] = math::gelu(repeat_2_encoder[i]);
+      map_encoder[i] = math::gelu(all_reduce_2_encoder[i]);
     }
     float *dot_2 /* [batch=64, src=12, embed=16] */ = r.work<float>(3145728);
     float *mlp_w2_2 /* [encoder=2, ff=256, embed=16] */ = r.state<float>(72064);
     float *mlp_w2_2_encoder = mlp_w2_2 + encoder * 4096;
     // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
-    gemm(dot_2, repeat_encoder, mlp_w2_2_encoder, 768, 16, 256, Form::nn, 256, 16, 16, 1.0, 0.0, Blas::onednn);
+    gemm(dot_2, map_encoder, mlp_w2_2_encoder, 768, 16, 256, Form::nn, 256, 16, 16, 1.0, 0.0, Blas::onednn);
     float *mlp_b2_2 /* [encoder=2, embed=16] */ = r.state<float>(104832);
     float *mlp_b2_2_encoder = mlp_b2_2 + encoder * 16;
     for (int64_t i = 0; i < 768; ++i) {
@@ -352,60 +354,60 @@ void forward(Rank &r) {
         m[i * 16 + embed] = m_2[i * 16 + embed] + (dot_2[i * 16 + embed] + mlp_b2_2_encoder[embed]);
       }
     }
-    float *repeat_8 /* [encoder=2, batch=64, src2=3, head=4, key=16] */ = r.work<float>(7143424);
-    float *repeat_8_encoder = repeat_8 + encoder * 12288;
+    float *a_3 /* [encoder=2, batch=64, src2=3, head=4, key=16] */ = r.work<float>(7143424);
+    float *a_3_encoder = a_3 + encoder * 12288;
     // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
 #pragma GCC ivdep
     for (int64_t i = 0; i < 12288; ++i) {
-      repeat_8_encoder[i] = own_part[i];
+      a_3_encoder[i] = part[i];
     }
-    float *repeat_9 /* [encoder=2, batch=64, src2=3, head=4, key=16] */ = r.work<float>(7241728);
-    float *repeat_9_encoder = repeat_9 + encoder * 12288;
+    float *a_4 /* [encoder=2, batch=64, src2=3, head=4, key=16] */ = r.work<float>(7241728);
+    float *a_4_encoder = a_4 + encoder * 12288;
     // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
 #pragma GCC ivdep
     for (int64_t i = 0; i < 12288; ++i) {
-      repeat_9_encoder[i] = own_part_2[i];
+      a_4_encoder[i] = part_2[i];
     }
-    float *repeat_10 /* [encoder=2, batch=64, src=12, head=4] */ = r.work<float>(9011200);
-    float *repeat_10_encoder = repeat_10 + encoder * 3072;
+    float *maximum /* [encoder=2, batch=64, src=12, head=4] */ = r.work<float>(9011200);
+    float *maximum_encoder = maximum + encoder * 3072;
     // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
     for (int64_t batch = 0; batch < 64; ++batch) {
       for (int64_t src = 0; src < 12; ++src) {
 #pragma GCC ivdep
         for (int64_t head = 0; head < 4; ++head) {
-          repeat_10_encoder[batch * 48 + src * 4 + head] = a[batch * 48 + src + head * 12];
+          maximum_encoder[batch * 48 + src * 4 + head] = a_5[batch * 48 + src + head * 12];
         }
       }
     }
-    float *repeat_11 /* [encoder=2, batch=64, src=12, head=4] */ = r.work<float>(9035776);
-    float *repeat_11_encoder = repeat_11 + encoder * 3072;
+    float *sum_of_exp /* [encoder=2, batch=64, src=12, head=4] */ = r.work<float>(9035776);
+    float *sum_of_exp_encoder = sum_of_exp + encoder * 3072;
     // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
     for (int64_t batch = 0; batch < 64; ++batch) {
       for (int64_t src = 0; src < 12; ++src) {
 #pragma GCC ivdep
         for (int64_t head = 0; head < 4; ++head) {
-          repeat_11_encoder[batch * 48 + src * 4 + head] = a_2[batch * 48 + src + head * 12];
+          sum_of_exp_encoder[batch * 48 + src * 4 + head] = a_6[batch * 48 + src + head * 12];
         }
       }
     }
   }
-  float *gathered_3 /* [message=768] */ = r.work<float>(9060352);
+  float *wte_gathered /* [message=768] */ = r.work<float>(9060352);
   // sort_digits.ech:29  split embed over cp (layouts.ech:62): gather (sort_digits.ech:29): 4 ranks, 3072 bytes
-  all_gather(r, r.group(0), gathered_3, wte, 192, Algorithm::automatic, "sort_digits.ech:29");
-  float *gathered_4 /* [vocab=12, embed=64] */ = r.work<float>(9063424);
+  all_gather(r, r.group(0), wte_gathered, wte, 192, Algorithm::automatic, "sort_digits.ech:29");
+  float *wte_gathered_2 /* [vocab=12, embed=64] */ = r.work<float>(9063424);
   // sort_digits.ech:29  x = wte[vocab = target] + wdst
   for (int64_t v_cp = 0; v_cp < 4; ++v_cp) {
     for (int64_t vocab = 0; vocab < 12; ++vocab) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 16; ++embed) {
-        gathered_4[v_cp * 16 + vocab * 64 + embed] = gathered_3[v_cp * 192 + vocab * 16 + embed];
+        wte_gathered_2[v_cp * 16 + vocab * 64 + embed] = wte_gathered[v_cp * 192 + vocab * 16 + embed];
       }
     }
   }
   float *gather_2 /* [batch=64, dst=3, embed=64] */ = r.work<float>(6684672);
   const int32_t *target /* [batch=64, dst=3] */ = r.input<int32_t>(3072);
   // sort_digits.ech:29  x = wte[vocab = target] + wdst
-  gather_rows(gather_2, gathered_4, target, 192, 64, 0, 12);
+  gather_rows(gather_2, wte_gathered_2, target, 192, 64, 0, 12);
   float *wdst /* [dst=3, embed=64] */ = r.state<float>(1536);
   float *x /* [batch=64, dst=3, embed=64] */ = r.work<float>(6684672);
   for (int64_t batch = 0; batch < 64; ++batch) {
@@ -415,1094 +417,1112 @@ void forward(Rank &r) {
     }
   }
   for (int64_t decoder = 0; decoder < 2; ++decoder) {
-    float *repeat_36 /* [decoder=2, batch=64, dst=3, embed=64] */ = r.work<float>(8421376);
-    float *repeat_36_decoder = repeat_36 + decoder * 12288;
-    float *repeat_37 /* [decoder=2, batch=64, dst=3] */ = r.work<float>(9129984);
-    float *repeat_37_decoder = repeat_37 + decoder * 192;
+    float *normalize_6 /* [decoder=2, batch=64, dst=3, embed=64] */ = r.work<float>(8421376);
+    float *normalize_6_decoder = normalize_6 + decoder * 12288;
+    float *rstd_5 /* [decoder=2, batch=64, dst=3] */ = r.work<float>(9129984);
+    float *rstd_5_decoder = rstd_5 + decoder * 192;
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
-    normalize(repeat_36_decoder, repeat_37_decoder, x, 192, 64, 1e-5);
-    float *gathered_5 /* [embed=64] */ = r.work<float>(9060352);
+    normalize(normalize_6_decoder, rstd_5_decoder, x, 192, 64, 1e-5);
+    float *layernorm_gamma_gathered /* [embed=64] */ = r.work<float>(9060352);
     float *layernorm_gamma_2 /* [decoder=2, embed=16] */ = r.state<float>(104960);
     float *layernorm_gamma_2_decoder = layernorm_gamma_2 + decoder * 16;
     // sort_digits.ech:31  split embed over cp (layouts.ech:62): mul (sort_digits.ech:31): 4 ranks, 256 bytes
-    all_gather(r, r.group(0), gathered_5, layernorm_gamma_2_decoder, 16, Algorithm::automatic, "sort_digits.ech:31");
-    float *gathered_6 /* [embed=64] */ = r.work<float>(9060608);
+    all_gather(r, r.group(0), layernorm_gamma_gathered, layernorm_gamma_2_decoder, 16, Algorithm::automatic,
+               "sort_digits.ech:31");
+    float *layernorm_beta_gathered /* [embed=64] */ = r.work<float>(9060608);
     float *layernorm_beta_2 /* [decoder=2, embed=16] */ = r.state<float>(105088);
     float *layernorm_beta_2_decoder = layernorm_beta_2 + decoder * 16;
     // sort_digits.ech:31  split embed over cp (layouts.ech:62): add (sort_digits.ech:31): 4 ranks, 256 bytes
-    all_gather(r, r.group(0), gathered_6, layernorm_beta_2_decoder, 16, Algorithm::automatic, "sort_digits.ech:31");
-    float *repeat_35 /* [decoder=2, batch=64, dst=3, embed=64] */ = r.work<float>(8323072);
-    float *repeat_35_decoder = repeat_35 + decoder * 12288;
+    all_gather(r, r.group(0), layernorm_beta_gathered, layernorm_beta_2_decoder, 16, Algorithm::automatic,
+               "sort_digits.ech:31");
+    float *layernorm_5 /* [decoder=2, batch=64, dst=3, embed=64] */ = r.work<float>(8323072);
+    float *layernorm_5_decoder = layernorm_5 + decoder * 12288;
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
     for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
-        repeat_35_decoder[i * 64 + embed] = repeat_36_decoder[i * 64 + embed] * gathered_5[embed] + gathered_6[embed];
+        layernorm_5_decoder[i * 64 + embed] =
+            normalize_6_decoder[i * 64 + embed] * layernorm_gamma_gathered[embed] + layernorm_beta_gathered[embed];
       }
     }
-    float *gathered_7 /* [embed=64, head=4, key=16] */ = r.work<float>(6782976);
+    float *attn_wq_gathered /* [embed=64, head=4, key=16] */ = r.work<float>(6782976);
     float *attn_wq /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(105216);
     float *attn_wq_decoder = attn_wq + decoder * 1024;
     // sort_digits.ech:31  split embed over cp (layouts.ech:62): dot (sort_digits.ech:31): 4 ranks, 0.02 MB
-    all_gather(r, r.group(0), gathered_7, attn_wq_decoder, 1024, Algorithm::automatic, "sort_digits.ech:31");
-    float *q_2 /* [batch=64, dst=3, head=4, key=16] */ = r.work<float>(6733824);
+    all_gather(r, r.group(0), attn_wq_gathered, attn_wq_decoder, 1024, Algorithm::automatic, "sort_digits.ech:31");
+    float *q_3 /* [batch=64, dst=3, head=4, key=16] */ = r.work<float>(6733824);
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
-    gemm(q_2, repeat_35_decoder, gathered_7, 192, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
-    float *gathered_8 /* [embed=64, head=4, key=16] */ = r.work<float>(6832128);
+    gemm(q_3, layernorm_5_decoder, attn_wq_gathered, 192, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    float *attn_wk_gathered /* [embed=64, head=4, key=16] */ = r.work<float>(6832128);
     float *attn_wk /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(113408);
     float *attn_wk_decoder = attn_wk + decoder * 1024;
     // sort_digits.ech:31  split embed over cp (layouts.ech:62): dot (sort_digits.ech:31): 4 ranks, 0.02 MB
-    all_gather(r, r.group(0), gathered_8, attn_wk_decoder, 1024, Algorithm::automatic, "sort_digits.ech:31");
-    float *k_3 /* [batch=64, dst=3, head=4, key=16] */ = r.work<float>(6782976);
+    all_gather(r, r.group(0), attn_wk_gathered, attn_wk_decoder, 1024, Algorithm::automatic, "sort_digits.ech:31");
+    float *k /* [batch=64, dst=3, head=4, key=16] */ = r.work<float>(6782976);
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
-    gemm(k_3, repeat_35_decoder, gathered_8, 192, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
-    float *gathered_9 /* [embed=64, head=4, key=16] */ = r.work<float>(6881280);
+    gemm(k, layernorm_5_decoder, attn_wk_gathered, 192, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    float *attn_wv_gathered /* [embed=64, head=4, key=16] */ = r.work<float>(6881280);
     float *attn_wv /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(121600);
     float *attn_wv_decoder = attn_wv + decoder * 1024;
     // sort_digits.ech:31  split embed over cp (layouts.ech:62): dot (sort_digits.ech:31): 4 ranks, 0.02 MB
-    all_gather(r, r.group(0), gathered_9, attn_wv_decoder, 1024, Algorithm::automatic, "sort_digits.ech:31");
-    float *v_3 /* [batch=64, dst=3, head=4, key=16] */ = r.work<float>(6832128);
+    all_gather(r, r.group(0), attn_wv_gathered, attn_wv_decoder, 1024, Algorithm::automatic, "sort_digits.ech:31");
+    float *v /* [batch=64, dst=3, head=4, key=16] */ = r.work<float>(6832128);
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
-    gemm(v_3, repeat_35_decoder, gathered_9, 192, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(v, layernorm_5_decoder, attn_wv_gathered, 192, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *attn_bq /* [decoder=2, head=4, key=16] */ = r.state<float>(137984);
     float *attn_bq_decoder = attn_bq + decoder * 64;
-    float *repeat_30 /* [decoder=2, batch=64, dst=3, head=4, key=16] */ = r.work<float>(8224768);
-    float *repeat_30_decoder = repeat_30 + decoder * 12288;
+    float *q_2 /* [decoder=2, batch=64, dst=3, head=4, key=16] */ = r.work<float>(8224768);
+    float *q_2_decoder = q_2 + decoder * 12288;
     for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
-        repeat_30_decoder[i * 64 + i_2] = q_2[i * 64 + i_2] + attn_bq_decoder[i_2];
+        q_2_decoder[i * 64 + i_2] = q_3[i * 64 + i_2] + attn_bq_decoder[i_2];
       }
     }
     float *attn_bk /* [decoder=2, head=4, key=16] */ = r.state<float>(138496);
     float *attn_bk_decoder = attn_bk + decoder * 64;
-    float *k_4 /* [batch=64, dst=3, head=4, key=16] */ = r.work<float>(6782976);
+    float *k_2 /* [batch=64, dst=3, head=4, key=16] */ = r.work<float>(6782976);
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
     for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
-        k_4[i * 64 + i_2] = k_3[i * 64 + i_2] + attn_bk_decoder[i_2];
+        k_2[i * 64 + i_2] = k[i * 64 + i_2] + attn_bk_decoder[i_2];
       }
     }
     float *attn_bv /* [decoder=2, head=4, key=16] */ = r.state<float>(139008);
     float *attn_bv_decoder = attn_bv + decoder * 64;
-    float *v_4 /* [batch=64, dst=3, head=4, key=16] */ = r.work<float>(6832128);
+    float *v_2 /* [batch=64, dst=3, head=4, key=16] */ = r.work<float>(6832128);
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
     for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
-        v_4[i * 64 + i_2] = v_3[i * 64 + i_2] + attn_bv_decoder[i_2];
+        v_2[i * 64 + i_2] = v[i * 64 + i_2] + attn_bv_decoder[i_2];
       }
     }
-    float *repeat_31 /* [decoder=2, batch=64, dst2=12, head=4, key=16] */ = r.work<float>(5505024);
-    float *repeat_31_decoder = repeat_31 + decoder * 49152;
+    float *all_gather_2 /* [decoder=2, batch=64, dst2=12, head=4, key=16] */ = r.work<float>(5505024);
+    float *all_gather_2_decoder = all_gather_2 + decoder * 49152;
     // sort_digits.ech:31  store optimizer over cp: relabel (sort_digits.ech:31): 4 ranks, 0.20 MB
-    all_gather_inner(r, r.group(0), repeat_31_decoder, k_4, 64, 192, Algorithm::automatic, "sort_digits.ech:31");
-    float *repeat_32 /* [decoder=2, batch=64, dst2=12, head=4, key=16] */ = r.work<float>(5898240);
-    float *repeat_32_decoder = repeat_32 + decoder * 49152;
-    all_gather_inner(r, r.group(0), repeat_32_decoder, v_4, 64, 192, Algorithm::automatic, "sort_digits.ech:31");
-    float *repeat_29 /* [decoder=2, batch=64, dst=3, head=4, key=16] */ = r.work<float>(8126464);
-    float *repeat_29_decoder = repeat_29 + decoder * 12288;
-    float *a_3 /* [batch=64, head=4, dst=3] */ = r.work<float>(9060352);
-    float *a_4 /* [batch=64, head=4, dst=3] */ = r.work<float>(9066496);
+    all_gather_inner(r, r.group(0), all_gather_2_decoder, k_2, 64, 192, Algorithm::automatic, "sort_digits.ech:31");
+    float *all_gather_3 /* [decoder=2, batch=64, dst2=12, head=4, key=16] */ = r.work<float>(5898240);
+    float *all_gather_3_decoder = all_gather_3 + decoder * 49152;
+    all_gather_inner(r, r.group(0), all_gather_3_decoder, v_2, 64, 192, Algorithm::automatic, "sort_digits.ech:31");
+    float *a_8 /* [decoder=2, batch=64, dst=3, head=4, key=16] */ = r.work<float>(8126464);
+    float *a_8_decoder = a_8 + decoder * 12288;
+    float *a_9 /* [batch=64, head=4, dst=3] */ = r.work<float>(9060352);
+    float *a_10 /* [batch=64, head=4, dst=3] */ = r.work<float>(9066496);
     const int64_t dst_minus_dst2 = r.coordinate(0) * 3;
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
-    attention(repeat_29_decoder, a_3, a_4, repeat_30_decoder, repeat_31_decoder, repeat_32_decoder,
+    attention(a_8_decoder, a_9, a_10, q_2_decoder, all_gather_2_decoder, all_gather_3_decoder,
               {64, 1, 4, 3, 12, 16, 16, 0.25, true, dst_minus_dst2, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{192, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {192, 0, 16, 64}});
-    float *gathered_10 /* [message=4096] */ = r.work<float>(6733824);
+    float *attn_wo_gathered /* [message=4096] */ = r.work<float>(6733824);
     float *attn_wo /* [decoder=2, head=4, key=16, embed=16] */ = r.state<float>(129792);
     float *attn_wo_decoder = attn_wo + decoder * 1024;
     // sort_digits.ech:31  split embed over cp (layouts.ech:62): dot (sort_digits.ech:31): 4 ranks, 0.02 MB
-    all_gather(r, r.group(0), gathered_10, attn_wo_decoder, 1024, Algorithm::automatic, "sort_digits.ech:31");
-    float *gathered_11 /* [head=4, key=16, embed=64] */ = r.work<float>(6782976);
+    all_gather(r, r.group(0), attn_wo_gathered, attn_wo_decoder, 1024, Algorithm::automatic, "sort_digits.ech:31");
+    float *attn_wo_gathered_2 /* [head=4, key=16, embed=64] */ = r.work<float>(6782976);
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
     for (int64_t v_cp = 0; v_cp < 4; ++v_cp) {
       for (int64_t i = 0; i < 64; ++i) {
 #pragma GCC ivdep
         for (int64_t embed = 0; embed < 16; ++embed) {
-          gathered_11[v_cp * 16 + i * 64 + embed] = gathered_10[v_cp * 1024 + i * 16 + embed];
+          attn_wo_gathered_2[v_cp * 16 + i * 64 + embed] = attn_wo_gathered[v_cp * 1024 + i * 16 + embed];
         }
       }
     }
-    float *y_2 /* [batch=64, dst=3, embed=64] */ = r.work<float>(6733824);
+    float *y /* [batch=64, dst=3, embed=64] */ = r.work<float>(6733824);
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
-    gemm(y_2, repeat_29_decoder, gathered_11, 192, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
-    float *gathered_12 /* [embed=64] */ = r.work<float>(9069568);
+    gemm(y, a_8_decoder, attn_wo_gathered_2, 192, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    float *attn_bo_gathered /* [embed=64] */ = r.work<float>(9069568);
     float *attn_bo /* [decoder=2, embed=16] */ = r.state<float>(139520);
     float *attn_bo_decoder = attn_bo + decoder * 16;
     // sort_digits.ech:31  split embed over cp (layouts.ech:62): add (sort_digits.ech:31): 4 ranks, 256 bytes
-    all_gather(r, r.group(0), gathered_12, attn_bo_decoder, 16, Algorithm::automatic, "sort_digits.ech:31");
+    all_gather(r, r.group(0), attn_bo_gathered, attn_bo_decoder, 16, Algorithm::automatic, "sort_digits.ech:31");
     float *x_2 /* [batch=64, dst=3, embed=64] */ = r.work<float>(6733824);
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
     for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
-        x_2[i * 64 + embed] = x[i * 64 + embed] + (y_2[i * 64 + embed] + gathered_12[embed]);
+        x_2[i * 64 + embed] = x[i * 64 + embed] + (y[i * 64 + embed] + attn_bo_gathered[embed]);
       }
     }
-    float *repeat_27 /* [decoder=2, batch=64, dst=3, embed=64] */ = r.work<float>(8028160);
-    float *repeat_27_decoder = repeat_27 + decoder * 12288;
-    float *repeat_28 /* [decoder=2, batch=64, dst=3] */ = r.work<float>(9128448);
-    float *repeat_28_decoder = repeat_28 + decoder * 192;
+    float *normalize_5 /* [decoder=2, batch=64, dst=3, embed=64] */ = r.work<float>(8028160);
+    float *normalize_5_decoder = normalize_5 + decoder * 12288;
+    float *rstd_4 /* [decoder=2, batch=64, dst=3] */ = r.work<float>(9128448);
+    float *rstd_4_decoder = rstd_4 + decoder * 192;
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
-    normalize(repeat_27_decoder, repeat_28_decoder, x_2, 192, 64, 1e-5);
-    float *gathered_13 /* [embed=64] */ = r.work<float>(9069568);
+    normalize(normalize_5_decoder, rstd_4_decoder, x_2, 192, 64, 1e-5);
+    float *layernorm_2_gamma_gathered /* [embed=64] */ = r.work<float>(9069568);
     float *layernorm_2_gamma /* [decoder=2, embed=16] */ = r.state<float>(139648);
     float *layernorm_2_gamma_decoder = layernorm_2_gamma + decoder * 16;
     // sort_digits.ech:32  split embed over cp (layouts.ech:62): mul (sort_digits.ech:32): 4 ranks, 256 bytes
-    all_gather(r, r.group(0), gathered_13, layernorm_2_gamma_decoder, 16, Algorithm::automatic, "sort_digits.ech:32");
-    float *gathered_14 /* [embed=64] */ = r.work<float>(9069824);
+    all_gather(r, r.group(0), layernorm_2_gamma_gathered, layernorm_2_gamma_decoder, 16, Algorithm::automatic,
+               "sort_digits.ech:32");
+    float *layernorm_2_beta_gathered /* [embed=64] */ = r.work<float>(9069824);
     float *layernorm_2_beta /* [decoder=2, embed=16] */ = r.state<float>(139776);
     float *layernorm_2_beta_decoder = layernorm_2_beta + decoder * 16;
     // sort_digits.ech:32  split embed over cp (layouts.ech:62): add (sort_digits.ech:32): 4 ranks, 256 bytes
-    all_gather(r, r.group(0), gathered_14, layernorm_2_beta_decoder, 16, Algorithm::automatic, "sort_digits.ech:32");
-    float *repeat_26 /* [decoder=2, batch=64, dst=3, embed=64] */ = r.work<float>(7929856);
-    float *repeat_26_decoder = repeat_26 + decoder * 12288;
+    all_gather(r, r.group(0), layernorm_2_beta_gathered, layernorm_2_beta_decoder, 16, Algorithm::automatic,
+               "sort_digits.ech:32");
+    float *layernorm_4 /* [decoder=2, batch=64, dst=3, embed=64] */ = r.work<float>(7929856);
+    float *layernorm_4_decoder = layernorm_4 + decoder * 12288;
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
     for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
-        repeat_26_decoder[i * 64 + embed] = repeat_27_decoder[i * 64 + embed] * gathered_13[embed] + gathered_14[embed];
+        layernorm_4_decoder[i * 64 + embed] =
+            normalize_5_decoder[i * 64 + embed] * layernorm_2_gamma_gathered[embed] + layernorm_2_beta_gathered[embed];
       }
     }
-    float *gathered_15 /* [embed=64, head=4, key=16] */ = r.work<float>(6832128);
+    float *cross_wq_gathered /* [embed=64, head=4, key=16] */ = r.work<float>(6832128);
     float *cross_wq /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(139904);
     float *cross_wq_decoder = cross_wq + decoder * 1024;
     // sort_digits.ech:32  split embed over cp (layouts.ech:62): dot (sort_digits.ech:32): 4 ranks, 0.02 MB
-    all_gather(r, r.group(0), gathered_15, cross_wq_decoder, 1024, Algorithm::automatic, "sort_digits.ech:32");
-    float *q_3 /* [batch=64, dst=3, head=4, key=16] */ = r.work<float>(6782976);
+    all_gather(r, r.group(0), cross_wq_gathered, cross_wq_decoder, 1024, Algorithm::automatic, "sort_digits.ech:32");
+    float *q_4 /* [batch=64, dst=3, head=4, key=16] */ = r.work<float>(6782976);
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
-    gemm(q_3, repeat_26_decoder, gathered_15, 192, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
-    float *k_5 /* [batch=64, src=12, head=4, key=16] */ = r.work<float>(6291456);
+    gemm(q_4, layernorm_4_decoder, cross_wq_gathered, 192, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    float *k_3 /* [batch=64, src=12, head=4, key=16] */ = r.work<float>(6291456);
     float *cross_wk /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(148096);
     float *cross_wk_decoder = cross_wk + decoder * 1024;
-    gemm(k_5, m, cross_wk_decoder, 768, 64, 16, Form::nn, 16, 64, 64, 1.0, 0.0, Blas::onednn);
-    float *v_5 /* [batch=64, src=12, head=4, key=16] */ = r.work<float>(6488064);
+    gemm(k_3, m, cross_wk_decoder, 768, 64, 16, Form::nn, 16, 64, 64, 1.0, 0.0, Blas::onednn);
+    float *v_3 /* [batch=64, src=12, head=4, key=16] */ = r.work<float>(6488064);
     float *cross_wv /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(156288);
     float *cross_wv_decoder = cross_wv + decoder * 1024;
-    gemm(v_5, m, cross_wv_decoder, 768, 64, 16, Form::nn, 16, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(v_3, m, cross_wv_decoder, 768, 64, 16, Form::nn, 16, 64, 64, 1.0, 0.0, Blas::onednn);
     float *cross_bq /* [decoder=2, head=4, key=16] */ = r.state<float>(172672);
     float *cross_bq_decoder = cross_bq + decoder * 64;
-    float *repeat_21 /* [decoder=2, batch=64, dst=3, head=4, key=16] */ = r.work<float>(7831552);
-    float *repeat_21_decoder = repeat_21 + decoder * 12288;
+    float *q /* [decoder=2, batch=64, dst=3, head=4, key=16] */ = r.work<float>(7831552);
+    float *q_decoder = q + decoder * 12288;
     for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
-        repeat_21_decoder[i * 64 + i_2] = q_3[i * 64 + i_2] + cross_bq_decoder[i_2];
+        q_decoder[i * 64 + i_2] = q_4[i * 64 + i_2] + cross_bq_decoder[i_2];
       }
     }
-    const double counts_5 = r.coordinate(0) == 0 ? 1.0 : 0.0;
+    const double counts = r.coordinate(0) == 0 ? 1.0 : 0.0;
     float *cross_bk /* [decoder=2, head=4, key=16] */ = r.state<float>(173184);
     float *cross_bk_decoder = cross_bk + decoder * 64;
-    float *repeat_22 /* [decoder=2, batch=64, src=12, head=4, key=16] */ = r.work<float>(4718592);
-    float *repeat_22_decoder = repeat_22 + decoder * 49152;
+    float *a_6 /* [decoder=2, batch=64, src=12, head=4, key=16] */ = r.work<float>(4718592);
+    float *a_6_decoder = a_6 + decoder * 49152;
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
     for (int64_t i = 0; i < 768; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
-        repeat_22_decoder[i * 64 + i_2] = k_5[i * 64 + i_2] + cross_bk_decoder[i_2] * static_cast<float>(counts_5);
+        a_6_decoder[i * 64 + i_2] = k_3[i * 64 + i_2] + cross_bk_decoder[i_2] * static_cast<float>(counts);
       }
     }
-    const double counts_6 = r.coordinate(0) == 0 ? 1.0 : 0.0;
+    const double counts_2 = r.coordinate(0) == 0 ? 1.0 : 0.0;
     float *cross_bv /* [decoder=2, head=4, key=16] */ = r.state<float>(173696);
     float *cross_bv_decoder = cross_bv + decoder * 64;
-    float *repeat_23 /* [decoder=2, batch=64, src=12, head=4, key=16] */ = r.work<float>(5111808);
-    float *repeat_23_decoder = repeat_23 + decoder * 49152;
+    float *a_7 /* [decoder=2, batch=64, src=12, head=4, key=16] */ = r.work<float>(5111808);
+    float *a_7_decoder = a_7 + decoder * 49152;
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
     for (int64_t i = 0; i < 768; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
-        repeat_23_decoder[i * 64 + i_2] = v_5[i * 64 + i_2] + cross_bv_decoder[i_2] * static_cast<float>(counts_6);
+        a_7_decoder[i * 64 + i_2] = v_3[i * 64 + i_2] + cross_bv_decoder[i_2] * static_cast<float>(counts_2);
       }
     }
     // sort_digits.ech:32  split src2, dst, embed over cp (layouts.ech:62): attention (sort_digits.ech:32): 4 ranks, 0.2
-    all_reduce(r, r.group(0), repeat_22_decoder, 49152, Sum, Algorithm::automatic, "sort_digits.ech:32");
-    all_reduce(r, r.group(0), repeat_23_decoder, 49152, Sum, Algorithm::automatic, "sort_digits.ech:32");
-    float *repeat_20 /* [decoder=2, batch=64, dst=3, head=4, key=16] */ = r.work<float>(7733248);
-    float *repeat_20_decoder = repeat_20 + decoder * 12288;
-    float *a_5 /* [batch=64, head=4, dst=3] */ = r.work<float>(9069568);
-    float *a_6 /* [batch=64, head=4, dst=3] */ = r.work<float>(9072640);
+    all_reduce(r, r.group(0), a_6_decoder, 49152, Sum, Algorithm::automatic, "sort_digits.ech:32");
+    all_reduce(r, r.group(0), a_7_decoder, 49152, Sum, Algorithm::automatic, "sort_digits.ech:32");
+    float *a_5 /* [decoder=2, batch=64, dst=3, head=4, key=16] */ = r.work<float>(7733248);
+    float *a_5_decoder = a_5 + decoder * 12288;
+    float *a_11 /* [batch=64, head=4, dst=3] */ = r.work<float>(9069568);
+    float *a_12 /* [batch=64, head=4, dst=3] */ = r.work<float>(9072640);
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
-    attention(repeat_20_decoder, a_5, a_6, repeat_21_decoder, repeat_22_decoder, repeat_23_decoder,
+    attention(a_5_decoder, a_11, a_12, q_decoder, a_6_decoder, a_7_decoder,
               {64, 1, 4, 3, 12, 16, 16, 0.25, false, dst_minus_dst2, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{192, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {192, 0, 16, 64}});
-    float *gathered_16 /* [message=4096] */ = r.work<float>(6782976);
+    float *cross_wo_gathered /* [message=4096] */ = r.work<float>(6782976);
     float *cross_wo /* [decoder=2, head=4, key=16, embed=16] */ = r.state<float>(164480);
     float *cross_wo_decoder = cross_wo + decoder * 1024;
     // sort_digits.ech:32  split embed over cp (layouts.ech:62): dot (sort_digits.ech:32): 4 ranks, 0.02 MB
-    all_gather(r, r.group(0), gathered_16, cross_wo_decoder, 1024, Algorithm::automatic, "sort_digits.ech:32");
-    float *gathered_17 /* [head=4, key=16, embed=64] */ = r.work<float>(6602752);
+    all_gather(r, r.group(0), cross_wo_gathered, cross_wo_decoder, 1024, Algorithm::automatic, "sort_digits.ech:32");
+    float *cross_wo_gathered_2 /* [head=4, key=16, embed=64] */ = r.work<float>(6602752);
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
     for (int64_t v_cp = 0; v_cp < 4; ++v_cp) {
       for (int64_t i = 0; i < 64; ++i) {
 #pragma GCC ivdep
         for (int64_t embed = 0; embed < 16; ++embed) {
-          gathered_17[v_cp * 16 + i * 64 + embed] = gathered_16[v_cp * 1024 + i * 16 + embed];
+          cross_wo_gathered_2[v_cp * 16 + i * 64 + embed] = cross_wo_gathered[v_cp * 1024 + i * 16 + embed];
         }
       }
     }
-    float *y_3 /* [batch=64, dst=3, embed=64] */ = r.work<float>(6553600);
+    float *y_2 /* [batch=64, dst=3, embed=64] */ = r.work<float>(6553600);
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
-    gemm(y_3, repeat_20_decoder, gathered_17, 192, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
-    float *gathered_18 /* [embed=64] */ = r.work<float>(9075712);
+    gemm(y_2, a_5_decoder, cross_wo_gathered_2, 192, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    float *cross_bo_gathered /* [embed=64] */ = r.work<float>(9075712);
     float *cross_bo /* [decoder=2, embed=16] */ = r.state<float>(174208);
     float *cross_bo_decoder = cross_bo + decoder * 16;
     // sort_digits.ech:32  split embed over cp (layouts.ech:62): add (sort_digits.ech:32): 4 ranks, 256 bytes
-    all_gather(r, r.group(0), gathered_18, cross_bo_decoder, 16, Algorithm::automatic, "sort_digits.ech:32");
+    all_gather(r, r.group(0), cross_bo_gathered, cross_bo_decoder, 16, Algorithm::automatic, "sort_digits.ech:32");
     float *x_3 /* [batch=64, dst=3, embed=64] */ = r.work<float>(6553600);
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
     for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
-        x_3[i * 64 + embed] = x_2[i * 64 + embed] + (y_3[i * 64 + embed] + gathered_18[embed]);
+        x_3[i * 64 + embed] = x_2[i * 64 + embed] + (y_2[i * 64 + embed] + cross_bo_gathered[embed]);
       }
     }
-    float *repeat_18 /* [decoder=2, batch=64, dst=3, embed=64] */ = r.work<float>(7634944);
-    float *repeat_18_decoder = repeat_18 + decoder * 12288;
-    float *repeat_19 /* [decoder=2, batch=64, dst=3] */ = r.work<float>(9126912);
-    float *repeat_19_decoder = repeat_19 + decoder * 192;
+    float *normalize_4 /* [decoder=2, batch=64, dst=3, embed=64] */ = r.work<float>(7634944);
+    float *normalize_4_decoder = normalize_4 + decoder * 12288;
+    float *rstd_3 /* [decoder=2, batch=64, dst=3] */ = r.work<float>(9126912);
+    float *rstd_3_decoder = rstd_3 + decoder * 192;
     // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-    normalize(repeat_18_decoder, repeat_19_decoder, x_3, 192, 64, 1e-5);
-    float *gathered_19 /* [embed=64] */ = r.work<float>(9075712);
+    normalize(normalize_4_decoder, rstd_3_decoder, x_3, 192, 64, 1e-5);
+    float *layernorm_3_gamma_gathered /* [embed=64] */ = r.work<float>(9075712);
     float *layernorm_3_gamma /* [decoder=2, embed=16] */ = r.state<float>(174336);
     float *layernorm_3_gamma_decoder = layernorm_3_gamma + decoder * 16;
     // sort_digits.ech:33  split embed over cp (layouts.ech:62): mul (sort_digits.ech:33): 4 ranks, 256 bytes
-    all_gather(r, r.group(0), gathered_19, layernorm_3_gamma_decoder, 16, Algorithm::automatic, "sort_digits.ech:33");
-    float *gathered_20 /* [embed=64] */ = r.work<float>(9075968);
+    all_gather(r, r.group(0), layernorm_3_gamma_gathered, layernorm_3_gamma_decoder, 16, Algorithm::automatic,
+               "sort_digits.ech:33");
+    float *layernorm_3_beta_gathered /* [embed=64] */ = r.work<float>(9075968);
     float *layernorm_3_beta /* [decoder=2, embed=16] */ = r.state<float>(174464);
     float *layernorm_3_beta_decoder = layernorm_3_beta + decoder * 16;
     // sort_digits.ech:33  split embed over cp (layouts.ech:62): add (sort_digits.ech:33): 4 ranks, 256 bytes
-    all_gather(r, r.group(0), gathered_20, layernorm_3_beta_decoder, 16, Algorithm::automatic, "sort_digits.ech:33");
-    float *repeat_17 /* [decoder=2, batch=64, dst=3, embed=64] */ = r.work<float>(7536640);
-    float *repeat_17_decoder = repeat_17 + decoder * 12288;
+    all_gather(r, r.group(0), layernorm_3_beta_gathered, layernorm_3_beta_decoder, 16, Algorithm::automatic,
+               "sort_digits.ech:33");
+    float *layernorm_3 /* [decoder=2, batch=64, dst=3, embed=64] */ = r.work<float>(7536640);
+    float *layernorm_3_decoder = layernorm_3 + decoder * 12288;
     // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
     for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
-        repeat_17_decoder[i * 64 + embed] = repeat_18_decoder[i * 64 + embed] * gathered_19[embed] + gathered_20[embed];
+        layernorm_3_decoder[i * 64 + embed] =
+            normalize_4_decoder[i * 64 + embed] * layernorm_3_gamma_gathered[embed] + layernorm_3_beta_gathered[embed];
       }
     }
-    float *gathered_21 /* [embed=64, ff=256] */ = r.work<float>(6488064);
+    float *mlp_w1_gathered /* [embed=64, ff=256] */ = r.work<float>(6488064);
     float *mlp_w1 /* [decoder=2, embed=16, ff=256] */ = r.state<float>(174592);
     float *mlp_w1_decoder = mlp_w1 + decoder * 4096;
     // sort_digits.ech:33  split embed over cp (layouts.ech:62): dot (sort_digits.ech:33): 4 ranks, 0.07 MB
-    all_gather(r, r.group(0), gathered_21, mlp_w1_decoder, 4096, Algorithm::automatic, "sort_digits.ech:33");
-    float *dot_3 /* [batch=64, dst=3, ff=256] */ = r.work<float>(6291456);
+    all_gather(r, r.group(0), mlp_w1_gathered, mlp_w1_decoder, 4096, Algorithm::automatic, "sort_digits.ech:33");
+    float *dot /* [batch=64, dst=3, ff=256] */ = r.work<float>(6291456);
     // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-    gemm(dot_3, repeat_17_decoder, gathered_21, 192, 256, 64, Form::nn, 64, 256, 256, 1.0, 0.0, Blas::tiled);
+    gemm(dot, layernorm_3_decoder, mlp_w1_gathered, 192, 256, 64, Form::nn, 64, 256, 256, 1.0, 0.0, Blas::tiled);
     float *mlp_b1 /* [decoder=2, ff=256] */ = r.state<float>(207360);
     float *mlp_b1_decoder = mlp_b1 + decoder * 256;
-    float *repeat_16 /* [decoder=2, batch=64, dst=3, ff=256] */ = r.work<float>(3538944);
-    float *repeat_16_decoder = repeat_16 + decoder * 49152;
-    float *repeat_15 /* [decoder=2, batch=64, dst=3, ff=256] */ = r.work<float>(3145728);
-    float *repeat_15_decoder = repeat_15 + decoder * 49152;
+    float *map_3 /* [decoder=2, batch=64, dst=3, ff=256] */ = r.work<float>(3538944);
+    float *map_3_decoder = map_3 + decoder * 49152;
+    float *map_2 /* [decoder=2, batch=64, dst=3, ff=256] */ = r.work<float>(3145728);
+    float *map_2_decoder = map_2 + decoder * 49152;
     for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
       for (int64_t ff = 0; ff < 256; ++ff) {
-        const float e = dot_3[i * 256 + ff] + mlp_b1_decoder[ff];
-        repeat_16_decoder[i * 256 + ff] = e;
-        repeat_15_decoder[i * 256 + ff] = math::gelu(e);
+        const float e = dot[i * 256 + ff] + mlp_b1_decoder[ff];
+        map_3_decoder[i * 256 + ff] = e;
+        map_2_decoder[i * 256 + ff] = math::gelu(e);
       }
     }
-    float *gathered_22 /* [message=16384] */ = r.work<float>(6291456);
+    float *mlp_w2_gathered /* [message=16384] */ = r.work<float>(6291456);
     float *mlp_w2 /* [decoder=2, ff=256, embed=16] */ = r.state<float>(209408);
     float *mlp_w2_decoder = mlp_w2 + decoder * 4096;
     // sort_digits.ech:33  split embed over cp (layouts.ech:62): dot (sort_digits.ech:33): 4 ranks, 0.07 MB
-    all_gather(r, r.group(0), gathered_22, mlp_w2_decoder, 4096, Algorithm::automatic, "sort_digits.ech:33");
-    float *gathered_23 /* [ff=256, embed=64] */ = r.work<float>(6356992);
+    all_gather(r, r.group(0), mlp_w2_gathered, mlp_w2_decoder, 4096, Algorithm::automatic, "sort_digits.ech:33");
+    float *mlp_w2_gathered_2 /* [ff=256, embed=64] */ = r.work<float>(6356992);
     // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
     for (int64_t v_cp = 0; v_cp < 4; ++v_cp) {
       for (int64_t ff = 0; ff < 256; ++ff) {
 #pragma GCC ivdep
         for (int64_t embed = 0; embed < 16; ++embed) {
-          gathered_23[v_cp * 16 + ff * 64 + embed] = gathered_22[v_cp * 4096 + ff * 16 + embed];
+          mlp_w2_gathered_2[v_cp * 16 + ff * 64 + embed] = mlp_w2_gathered[v_cp * 4096 + ff * 16 + embed];
         }
       }
     }
-    float *dot_4 /* [batch=64, dst=3, embed=64] */ = r.work<float>(6291456);
+    float *dot_2 /* [batch=64, dst=3, embed=64] */ = r.work<float>(6291456);
     // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-    gemm(dot_4, repeat_15_decoder, gathered_23, 192, 64, 256, Form::nn, 256, 64, 64, 1.0, 0.0, Blas::onednn);
-    float *gathered_24 /* [embed=64] */ = r.work<float>(9075712);
+    gemm(dot_2, map_2_decoder, mlp_w2_gathered_2, 192, 64, 256, Form::nn, 256, 64, 64, 1.0, 0.0, Blas::onednn);
+    float *mlp_b2_gathered /* [embed=64] */ = r.work<float>(9075712);
     float *mlp_b2 /* [decoder=2, embed=16] */ = r.state<float>(242176);
     float *mlp_b2_decoder = mlp_b2 + decoder * 16;
     // sort_digits.ech:33  split embed over cp (layouts.ech:62): add (sort_digits.ech:33): 4 ranks, 256 bytes
-    all_gather(r, r.group(0), gathered_24, mlp_b2_decoder, 16, Algorithm::automatic, "sort_digits.ech:33");
+    all_gather(r, r.group(0), mlp_b2_gathered, mlp_b2_decoder, 16, Algorithm::automatic, "sort_digits.ech:33");
     // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
     for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
-        x[i * 64 + embed] = x_3[i * 64 + embed] + (dot_4[i * 64 + embed] + gathered_24[embed]);
+        x[i * 64 + embed] = x_3[i * 64 + embed] + (dot_2[i * 64 + embed] + mlp_b2_gathered[embed]);
       }
     }
-    float *repeat_24 /* [decoder=2, batch=64, dst=3, head=4] */ = r.work<float>(9089024);
-    float *repeat_24_decoder = repeat_24 + decoder * 768;
+    float *maximum_2 /* [decoder=2, batch=64, dst=3, head=4] */ = r.work<float>(9089024);
+    float *maximum_2_decoder = maximum_2 + decoder * 768;
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
     for (int64_t batch = 0; batch < 64; ++batch) {
       for (int64_t dst = 0; dst < 3; ++dst) {
 #pragma GCC ivdep
         for (int64_t head = 0; head < 4; ++head) {
-          repeat_24_decoder[batch * 12 + dst * 4 + head] = a_5[batch * 12 + dst + head * 3];
+          maximum_2_decoder[batch * 12 + dst * 4 + head] = a_11[batch * 12 + dst + head * 3];
         }
       }
     }
-    float *repeat_25 /* [decoder=2, batch=64, dst=3, head=4] */ = r.work<float>(9095168);
-    float *repeat_25_decoder = repeat_25 + decoder * 768;
+    float *sum_of_exp_2 /* [decoder=2, batch=64, dst=3, head=4] */ = r.work<float>(9095168);
+    float *sum_of_exp_2_decoder = sum_of_exp_2 + decoder * 768;
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
     for (int64_t batch = 0; batch < 64; ++batch) {
       for (int64_t dst = 0; dst < 3; ++dst) {
 #pragma GCC ivdep
         for (int64_t head = 0; head < 4; ++head) {
-          repeat_25_decoder[batch * 12 + dst * 4 + head] = a_6[batch * 12 + dst + head * 3];
+          sum_of_exp_2_decoder[batch * 12 + dst * 4 + head] = a_12[batch * 12 + dst + head * 3];
         }
       }
     }
-    float *repeat_33 /* [decoder=2, batch=64, dst=3, head=4] */ = r.work<float>(9101312);
-    float *repeat_33_decoder = repeat_33 + decoder * 768;
+    float *maximum_3 /* [decoder=2, batch=64, dst=3, head=4] */ = r.work<float>(9101312);
+    float *maximum_3_decoder = maximum_3 + decoder * 768;
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
     for (int64_t batch = 0; batch < 64; ++batch) {
       for (int64_t dst = 0; dst < 3; ++dst) {
 #pragma GCC ivdep
         for (int64_t head = 0; head < 4; ++head) {
-          repeat_33_decoder[batch * 12 + dst * 4 + head] = a_3[batch * 12 + dst + head * 3];
+          maximum_3_decoder[batch * 12 + dst * 4 + head] = a_9[batch * 12 + dst + head * 3];
         }
       }
     }
-    float *repeat_34 /* [decoder=2, batch=64, dst=3, head=4] */ = r.work<float>(9107456);
-    float *repeat_34_decoder = repeat_34 + decoder * 768;
+    float *sum_of_exp_3 /* [decoder=2, batch=64, dst=3, head=4] */ = r.work<float>(9107456);
+    float *sum_of_exp_3_decoder = sum_of_exp_3 + decoder * 768;
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
     for (int64_t batch = 0; batch < 64; ++batch) {
       for (int64_t dst = 0; dst < 3; ++dst) {
 #pragma GCC ivdep
         for (int64_t head = 0; head < 4; ++head) {
-          repeat_34_decoder[batch * 12 + dst * 4 + head] = a_4[batch * 12 + dst + head * 3];
+          sum_of_exp_3_decoder[batch * 12 + dst * 4 + head] = a_10[batch * 12 + dst + head * 3];
         }
       }
     }
   }
-  float *normalize_2 /* [batch=64, dst=3, embed=64] */ = r.work<float>(6684672);
-  float *normalize_3 /* [batch=64, dst=3] */ = r.work<float>(9113600);
+  float *normalize_7 /* [batch=64, dst=3, embed=64] */ = r.work<float>(6684672);
+  float *rstd_6 /* [batch=64, dst=3] */ = r.work<float>(9113600);
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  normalize(normalize_2, normalize_3, x, 192, 64, 1e-5);
-  float *gathered_25 /* [embed=64] */ = r.work<float>(9060352);
+  normalize(normalize_7, rstd_6, x, 192, 64, 1e-5);
+  float *layernorm_gamma_gathered /* [embed=64] */ = r.work<float>(9060352);
   float *layernorm_gamma /* [embed=16] */ = r.state<float>(242304);
   // sort_digits.ech:35  split embed over cp (layouts.ech:62): mul (sort_digits.ech:35): 4 ranks, 256 bytes
-  all_gather(r, r.group(0), gathered_25, layernorm_gamma, 16, Algorithm::automatic, "sort_digits.ech:35");
-  float *gathered_26 /* [embed=64] */ = r.work<float>(9060608);
+  all_gather(r, r.group(0), layernorm_gamma_gathered, layernorm_gamma, 16, Algorithm::automatic, "sort_digits.ech:35");
+  float *layernorm_beta_gathered /* [embed=64] */ = r.work<float>(9060608);
   float *layernorm_beta /* [embed=16] */ = r.state<float>(242368);
   // sort_digits.ech:35  split embed over cp (layouts.ech:62): add (sort_digits.ech:35): 4 ranks, 256 bytes
-  all_gather(r, r.group(0), gathered_26, layernorm_beta, 16, Algorithm::automatic, "sort_digits.ech:35");
-  float *t /* [batch=64, dst=3, embed=64] */ = r.work<float>(6733824);
+  all_gather(r, r.group(0), layernorm_beta_gathered, layernorm_beta, 16, Algorithm::automatic, "sort_digits.ech:35");
+  float *layernorm_6 /* [batch=64, dst=3, embed=64] */ = r.work<float>(6733824);
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
   for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
     for (int64_t embed = 0; embed < 64; ++embed) {
-      t[i * 64 + embed] = normalize_2[i * 64 + embed] * gathered_25[embed] + gathered_26[embed];
+      layernorm_6[i * 64 + embed] =
+          normalize_7[i * 64 + embed] * layernorm_gamma_gathered[embed] + layernorm_beta_gathered[embed];
     }
   }
   float *logits /* [batch=64, dst=3, vocab=12] */ = r.work<float>(6832128);
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  gemm(logits, t, gathered_4, 192, 12, 64, Form::nt, 64, 64, 12, 1.0, 0.0, Blas::onednn);
+  gemm(logits, layernorm_6, wte_gathered_2, 192, 12, 64, Form::nt, 64, 64, 12, 1.0, 0.0, Blas::onednn);
   float *cross_entropy_2 /* [batch=64, dst=3] */ = r.work<float>(9114368);
-  float *cross_entropy_3 /* [batch=64, dst=3] */ = r.work<float>(9115136);
-  float *cross_entropy_4 /* [batch=64, dst=3] */ = r.work<float>(9115904);
+  float *shift /* [batch=64, dst=3] */ = r.work<float>(9115136);
+  float *log_sum /* [batch=64, dst=3] */ = r.work<float>(9115904);
   const int32_t *answer /* [batch=64, dst=3] */ = r.input<int32_t>(3840);
   // sort_digits.ech:36  loss mean(cross_entropy(logits, answer, over = vocab))
-  cross_entropy(cross_entropy_2, cross_entropy_3, cross_entropy_4, logits, answer, 192, 12);
+  cross_entropy(cross_entropy_2, shift, log_sum, logits, answer, 192, 12);
   float *reduce /* [] */ = r.work<float>(9116672);
   reduce_sum(reduce, cross_entropy_2, 1, 192, 1);
-  float *t_2 /* [] */ = r.work<float>(9116672);
-  t_2[0] = reduce[0] / 768.0f;
+  float *t /* [] */ = r.work<float>(9116672);
+  t[0] = reduce[0] / 768.0f;
   // sort_digits.ech:36  split src2, dst, embed over cp (layouts.ech:62): report of loss (sort_digits.ech:36): 4 ranks,
-  all_reduce(r, r.group(0), t_2, 1, Sum, Algorithm::automatic, "sort_digits.ech:36");
+  all_reduce(r, r.group(0), t, 1, Sum, Algorithm::automatic, "sort_digits.ech:36");
   // sort_digits.ech:36  loss
-  r.report(0, t_2[0]);
+  r.report(0, t[0]);
 }
 
 void backward(Rank &r) {
   float *logits /* [batch=64, dst=3, vocab=12] */ = r.work<float>(6832128);
-  float *cross_entropy_3 /* [batch=64, dst=3] */ = r.work<float>(9115136);
-  float *cross_entropy_4 /* [batch=64, dst=3] */ = r.work<float>(9115904);
+  float *shift /* [batch=64, dst=3] */ = r.work<float>(9115136);
+  float *log_sum /* [batch=64, dst=3] */ = r.work<float>(9115904);
   const int32_t *answer /* [batch=64, dst=3] */ = r.input<int32_t>(3840);
-  float *d_dlogits /* [batch=64, dst=3, vocab=12] */ = r.work<float>(6832128);
+  float *d_logits /* [batch=64, dst=3, vocab=12] */ = r.work<float>(6832128);
   // sort_digits.ech:36  loss mean(cross_entropy(logits, answer, over = vocab))
   const float e = 1.0f / 768.0f;
   for (int64_t i = 0; i < 192; ++i) {
-    const float cross_entropy_3_i = cross_entropy_3[i];
-    const float cross_entropy_4_i = cross_entropy_4[i];
+    const float shift_i = shift[i];
+    const float log_sum_i = log_sum[i];
     const int32_t answer_i = answer[i];
 #pragma GCC ivdep
     for (int64_t vocab = 0; vocab < 12; ++vocab) {
-      const float e_2 = math::exp(logits[i * 12 + vocab] - cross_entropy_3_i - cross_entropy_4_i);
-      d_dlogits[i * 12 + vocab] = (e_2 - (static_cast<int32_t>(vocab) == answer_i ? 1.0f : 0.0f)) * e;
+      const float e_2 = math::exp(logits[i * 12 + vocab] - shift_i - log_sum_i) -
+          (static_cast<int32_t>(vocab) == answer_i ? 1.0f : 0.0f);
+      d_logits[i * 12 + vocab] = e_2 * e;
     }
   }
-  float *gathered_27 /* [message=768] */ = r.work<float>(9060352);
+  float *d_wte_gathered /* [message=768] */ = r.work<float>(9060352);
   float *wte /* [vocab=12, embed=16] */ = r.state<float>(0);
   // sort_digits.ech:35  split embed over cp (layouts.ech:62): dot (sort_digits.ech:35): 4 ranks, 3072 bytes
-  all_gather(r, r.group(0), gathered_27, wte, 192, Algorithm::automatic, "sort_digits.ech:35");
-  float *gathered_28 /* [vocab=12, embed=64] */ = r.work<float>(9063424);
+  all_gather(r, r.group(0), d_wte_gathered, wte, 192, Algorithm::automatic, "sort_digits.ech:35");
+  float *d_wte_gathered_2 /* [vocab=12, embed=64] */ = r.work<float>(9063424);
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
   for (int64_t v_cp = 0; v_cp < 4; ++v_cp) {
     for (int64_t vocab = 0; vocab < 12; ++vocab) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 16; ++embed) {
-        gathered_28[v_cp * 16 + vocab * 64 + embed] = gathered_27[v_cp * 192 + vocab * 16 + embed];
+        d_wte_gathered_2[v_cp * 16 + vocab * 64 + embed] = d_wte_gathered[v_cp * 192 + vocab * 16 + embed];
       }
     }
   }
-  float *d_dot /* [batch=64, dst=3, embed=64] */ = r.work<float>(6782976);
+  float *d_layernorm /* [batch=64, dst=3, embed=64] */ = r.work<float>(6782976);
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  gemm(d_dot, d_dlogits, gathered_28, 192, 64, 12, Form::nn, 12, 64, 64, 1.0, 0.0, Blas::onednn);
-  float *d_dwte /* [vocab=12, embed=64] */ = r.work<float>(9117696);
-  float *t /* [batch=64, dst=3, embed=64] */ = r.work<float>(6733824);
-  gemm(d_dwte, d_dlogits, t, 12, 64, 192, Form::tn, 12, 64, 64, 1.0, 0.0, Blas::onednn);
-  float *d_dlayernorm_beta /* [embed=64] */ = r.work<float>(9137152);
-  reduce_sum(d_dlayernorm_beta, d_dot, 1, 192, 64);
-  float *gathered_29 /* [embed=64] */ = r.work<float>(9114368);
+  gemm(d_layernorm, d_logits, d_wte_gathered_2, 192, 64, 12, Form::nn, 12, 64, 64, 1.0, 0.0, Blas::onednn);
+  float *d_wte /* [vocab=12, embed=64] */ = r.work<float>(9117696);
+  float *layernorm_6 /* [batch=64, dst=3, embed=64] */ = r.work<float>(6733824);
+  gemm(d_wte, d_logits, layernorm_6, 12, 64, 192, Form::tn, 12, 64, 64, 1.0, 0.0, Blas::onednn);
+  float *d_layernorm_beta /* [embed=64] */ = r.work<float>(9137152);
+  reduce_sum(d_layernorm_beta, d_layernorm, 1, 192, 64);
+  float *d_layernorm_gamma_gathered /* [embed=64] */ = r.work<float>(9114368);
   float *layernorm_gamma /* [embed=16] */ = r.state<float>(242304);
   // sort_digits.ech:35  split embed over cp (layouts.ech:62): mul (sort_digits.ech:35): 4 ranks, 256 bytes
-  all_gather(r, r.group(0), gathered_29, layernorm_gamma, 16, Algorithm::automatic, "sort_digits.ech:35");
-  float *t_3 /* [batch=64, dst=3, embed=64] */ = r.work<float>(8568832);
+  all_gather(r, r.group(0), d_layernorm_gamma_gathered, layernorm_gamma, 16, Algorithm::automatic,
+             "sort_digits.ech:35");
+  float *t_2 /* [batch=64, dst=3, embed=64] */ = r.work<float>(8568832);
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
   for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
     for (int64_t embed = 0; embed < 64; ++embed) {
-      t_3[i * 64 + embed] = d_dot[i * 64 + embed] * gathered_29[embed];
+      t_2[i * 64 + embed] = d_layernorm[i * 64 + embed] * d_layernorm_gamma_gathered[embed];
     }
   }
-  float *normalize_2 /* [batch=64, dst=3, embed=64] */ = r.work<float>(6684672);
-  float *d_dlayernorm_gamma /* [embed=64] */ = r.work<float>(9137408);
+  float *normalize_7 /* [batch=64, dst=3, embed=64] */ = r.work<float>(6684672);
+  float *d_layernorm_gamma /* [embed=64] */ = r.work<float>(9137408);
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  fill(d_dlayernorm_gamma, 64, 0.0f);
+  fill(d_layernorm_gamma, 64, 0.0f);
   for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
     for (int64_t embed = 0; embed < 64; ++embed) {
-      d_dlayernorm_gamma[embed] += d_dot[i * 64 + embed] * normalize_2[i * 64 + embed];
+      d_layernorm_gamma[embed] += d_layernorm[i * 64 + embed] * normalize_7[i * 64 + embed];
     }
   }
   float *d_normalize_grad /* [batch=64, dst=3, embed=64] */ = r.work<float>(8568832);
-  float *normalize_3 /* [batch=64, dst=3] */ = r.work<float>(9113600);
+  float *rstd_6 /* [batch=64, dst=3] */ = r.work<float>(9113600);
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  normalize_grad(d_normalize_grad, t_3, normalize_2, normalize_3, 192, 64);
-  float *d_repeat_22 /* [batch=64, src=12, embed=16] */ = r.work<float>(8617984);
+  normalize_grad(d_normalize_grad, t_2, normalize_7, rstd_6, 192, 64);
+  float *d_map /* [batch=64, src=12, embed=16] */ = r.work<float>(8617984);
   // sort_digits.ech:30  repeat decoder = layers {
-  fill(d_repeat_22, 12288, 0.0f);
-  for (int64_t decoder_2 = 1; decoder_2 >= 0; --decoder_2) {
-    float *d_repeat_21 /* [decoder=2, embed=64] */ = r.work<float>(9136640);
-    float *d_repeat_21_decoder_2 = d_repeat_21 + decoder_2 * 64;
+  fill(d_map, 12288, 0.0f);
+  for (int64_t decoder = 1; decoder >= 0; --decoder) {
+    float *d_mlp_b2 /* [decoder=2, embed=64] */ = r.work<float>(9136640);
+    float *d_mlp_b2_decoder = d_mlp_b2 + decoder * 64;
     // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-    reduce_sum(d_repeat_21_decoder_2, d_normalize_grad, 1, 192, 64);
-    float *gathered_30 /* [message=16384] */ = r.work<float>(6291456);
+    reduce_sum(d_mlp_b2_decoder, d_normalize_grad, 1, 192, 64);
+    float *d_mlp_w2_gathered /* [message=16384] */ = r.work<float>(6291456);
     float *mlp_w2 /* [decoder=2, ff=256, embed=16] */ = r.state<float>(209408);
-    float *mlp_w2_decoder_2 = mlp_w2 + decoder_2 * 4096;
+    float *mlp_w2_decoder = mlp_w2 + decoder * 4096;
     // sort_digits.ech:33  split embed over cp (layouts.ech:62): dot (sort_digits.ech:33): 4 ranks, 0.07 MB
-    all_gather(r, r.group(0), gathered_30, mlp_w2_decoder_2, 4096, Algorithm::automatic, "sort_digits.ech:33");
-    float *gathered_31 /* [ff=256, embed=64] */ = r.work<float>(6488064);
+    all_gather(r, r.group(0), d_mlp_w2_gathered, mlp_w2_decoder, 4096, Algorithm::automatic, "sort_digits.ech:33");
+    float *d_mlp_w2_gathered_2 /* [ff=256, embed=64] */ = r.work<float>(6488064);
     // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
     for (int64_t v_cp = 0; v_cp < 4; ++v_cp) {
       for (int64_t ff = 0; ff < 256; ++ff) {
 #pragma GCC ivdep
         for (int64_t embed = 0; embed < 16; ++embed) {
-          gathered_31[v_cp * 16 + ff * 64 + embed] = gathered_30[v_cp * 4096 + ff * 16 + embed];
+          d_mlp_w2_gathered_2[v_cp * 16 + ff * 64 + embed] = d_mlp_w2_gathered[v_cp * 4096 + ff * 16 + embed];
         }
       }
     }
-    float *d_dot_2 /* [batch=64, dst=3, ff=256] */ = r.work<float>(6291456);
+    float *d_dot /* [batch=64, dst=3, ff=256] */ = r.work<float>(6291456);
     // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-    gemm(d_dot_2, d_normalize_grad, gathered_31, 192, 256, 64, Form::nt, 64, 64, 256, 1.0, 0.0, Blas::onednn);
-    float *d_repeat_20 /* [decoder=2, ff=256, embed=64] */ = r.work<float>(6815744);
-    float *d_repeat_20_decoder_2 = d_repeat_20 + decoder_2 * 16384;
-    float *repeat_15 /* [decoder=2, batch=64, dst=3, ff=256] */ = r.work<float>(3145728);
-    float *repeat_15_decoder_2 = repeat_15 + decoder_2 * 49152;
-    gemm(d_repeat_20_decoder_2, repeat_15_decoder_2, d_normalize_grad, 256, 64, 192, Form::tn, 256, 64, 64, 1.0, 0.0,
+    gemm(d_dot, d_normalize_grad, d_mlp_w2_gathered_2, 192, 256, 64, Form::nt, 64, 64, 256, 1.0, 0.0, Blas::onednn);
+    float *d_mlp_w2 /* [decoder=2, ff=256, embed=64] */ = r.work<float>(6815744);
+    float *d_mlp_w2_decoder = d_mlp_w2 + decoder * 16384;
+    float *map_2 /* [decoder=2, batch=64, dst=3, ff=256] */ = r.work<float>(3145728);
+    float *map_2_decoder = map_2 + decoder * 49152;
+    gemm(d_mlp_w2_decoder, map_2_decoder, d_normalize_grad, 256, 64, 192, Form::tn, 256, 64, 64, 1.0, 0.0,
          Blas::onednn);
-    float *repeat_16 /* [decoder=2, batch=64, dst=3, ff=256] */ = r.work<float>(3538944);
-    float *repeat_16_decoder_2 = repeat_16 + decoder_2 * 49152;
-    float *t_4 /* [batch=64, dst=3, ff=256] */ = r.work<float>(6291456);
+    float *map_3 /* [decoder=2, batch=64, dst=3, ff=256] */ = r.work<float>(3538944);
+    float *map_3_decoder = map_3 + decoder * 49152;
+    float *t_3 /* [batch=64, dst=3, ff=256] */ = r.work<float>(6291456);
     float *message /* [message=1024] */ = r.work<float>(9113600);
-    float *message_decoder_2_5 = message + 512 + decoder_2 * 256;
-    fill(message_decoder_2_5, 256, 0.0f);
+    float *message_decoder_5 = message + 512 + decoder * 256;
+    fill(message_decoder_5, 256, 0.0f);
     for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
       for (int64_t ff = 0; ff < 256; ++ff) {
-        const float d_dot_2_before = d_dot_2[i * 256 + ff];
-        const float e_2 = d_dot_2_before * math::gelu_grad(repeat_16_decoder_2[i * 256 + ff]);
-        t_4[i * 256 + ff] = e_2;
-        message_decoder_2_5[ff] += e_2;
+        const float d_dot_before = d_dot[i * 256 + ff];
+        const float e_2 = d_dot_before * math::gelu_grad(map_3_decoder[i * 256 + ff]);
+        t_3[i * 256 + ff] = e_2;
+        message_decoder_5[ff] += e_2;
       }
     }
-    float *gathered_32 /* [embed=64, ff=256] */ = r.work<float>(6488064);
+    float *d_mlp_w1_gathered /* [embed=64, ff=256] */ = r.work<float>(6488064);
     float *mlp_w1 /* [decoder=2, embed=16, ff=256] */ = r.state<float>(174592);
-    float *mlp_w1_decoder_2 = mlp_w1 + decoder_2 * 4096;
+    float *mlp_w1_decoder = mlp_w1 + decoder * 4096;
     // sort_digits.ech:33  split embed over cp (layouts.ech:62): dot (sort_digits.ech:33): 4 ranks, 0.07 MB
-    all_gather(r, r.group(0), gathered_32, mlp_w1_decoder_2, 4096, Algorithm::automatic, "sort_digits.ech:33");
-    float *d_dot_3 /* [batch=64, dst=3, embed=64] */ = r.work<float>(6553600);
+    all_gather(r, r.group(0), d_mlp_w1_gathered, mlp_w1_decoder, 4096, Algorithm::automatic, "sort_digits.ech:33");
+    float *d_layernorm_2 /* [batch=64, dst=3, embed=64] */ = r.work<float>(6553600);
     // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-    gemm(d_dot_3, t_4, gathered_32, 192, 64, 256, Form::nt, 256, 256, 64, 1.0, 0.0, Blas::tiled);
-    float *d_repeat_19 /* [decoder=2, embed=64, ff=256] */ = r.work<float>(6684672);
-    float *d_repeat_19_decoder_2 = d_repeat_19 + decoder_2 * 16384;
-    float *repeat_17 /* [decoder=2, batch=64, dst=3, embed=64] */ = r.work<float>(7536640);
-    float *repeat_17_decoder_2 = repeat_17 + decoder_2 * 12288;
-    gemm(d_repeat_19_decoder_2, repeat_17_decoder_2, t_4, 64, 256, 192, Form::tn, 64, 256, 256, 1.0, 0.0, Blas::tiled);
-    float *d_repeat_18 /* [decoder=2, embed=64] */ = r.work<float>(9136128);
-    float *d_repeat_18_decoder_2 = d_repeat_18 + decoder_2 * 64;
-    reduce_sum(d_repeat_18_decoder_2, d_dot_3, 1, 192, 64);
-    float *gathered_33 /* [embed=64] */ = r.work<float>(9120768);
+    gemm(d_layernorm_2, t_3, d_mlp_w1_gathered, 192, 64, 256, Form::nt, 256, 256, 64, 1.0, 0.0, Blas::tiled);
+    float *d_mlp_w1 /* [decoder=2, embed=64, ff=256] */ = r.work<float>(6684672);
+    float *d_mlp_w1_decoder = d_mlp_w1 + decoder * 16384;
+    float *layernorm_3 /* [decoder=2, batch=64, dst=3, embed=64] */ = r.work<float>(7536640);
+    float *layernorm_3_decoder = layernorm_3 + decoder * 12288;
+    gemm(d_mlp_w1_decoder, layernorm_3_decoder, t_3, 64, 256, 192, Form::tn, 64, 256, 256, 1.0, 0.0, Blas::tiled);
+    float *d_layernorm_3_beta /* [decoder=2, embed=64] */ = r.work<float>(9136128);
+    float *d_layernorm_3_beta_decoder = d_layernorm_3_beta + decoder * 64;
+    reduce_sum(d_layernorm_3_beta_decoder, d_layernorm_2, 1, 192, 64);
+    float *d_layernorm_3_gamma_gathered /* [embed=64] */ = r.work<float>(9120768);
     float *layernorm_3_gamma /* [decoder=2, embed=16] */ = r.state<float>(174336);
-    float *layernorm_3_gamma_decoder_2 = layernorm_3_gamma + decoder_2 * 16;
+    float *layernorm_3_gamma_decoder = layernorm_3_gamma + decoder * 16;
     // sort_digits.ech:33  split embed over cp (layouts.ech:62): mul (sort_digits.ech:33): 4 ranks, 256 bytes
-    all_gather(r, r.group(0), gathered_33, layernorm_3_gamma_decoder_2, 16, Algorithm::automatic, "sort_digits.ech:33");
-    float *t_5 /* [batch=64, dst=3, embed=64] */ = r.work<float>(8667136);
+    all_gather(r, r.group(0), d_layernorm_3_gamma_gathered, layernorm_3_gamma_decoder, 16, Algorithm::automatic,
+               "sort_digits.ech:33");
+    float *t_4 /* [batch=64, dst=3, embed=64] */ = r.work<float>(8667136);
     // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
     for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
-        t_5[i * 64 + embed] = d_dot_3[i * 64 + embed] * gathered_33[embed];
+        t_4[i * 64 + embed] = d_layernorm_2[i * 64 + embed] * d_layernorm_3_gamma_gathered[embed];
       }
     }
-    float *repeat_18 /* [decoder=2, batch=64, dst=3, embed=64] */ = r.work<float>(7634944);
-    float *repeat_18_decoder_2 = repeat_18 + decoder_2 * 12288;
-    float *d_repeat_17 /* [decoder=2, embed=64] */ = r.work<float>(9135616);
-    float *d_repeat_17_decoder_2 = d_repeat_17 + decoder_2 * 64;
+    float *normalize_4 /* [decoder=2, batch=64, dst=3, embed=64] */ = r.work<float>(7634944);
+    float *normalize_4_decoder = normalize_4 + decoder * 12288;
+    float *d_layernorm_3_gamma /* [decoder=2, embed=64] */ = r.work<float>(9135616);
+    float *d_layernorm_3_gamma_decoder = d_layernorm_3_gamma + decoder * 64;
     // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-    fill(d_repeat_17_decoder_2, 64, 0.0f);
+    fill(d_layernorm_3_gamma_decoder, 64, 0.0f);
     for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
-        d_repeat_17_decoder_2[embed] += d_dot_3[i * 64 + embed] * repeat_18_decoder_2[i * 64 + embed];
+        d_layernorm_3_gamma_decoder[embed] += d_layernorm_2[i * 64 + embed] * normalize_4_decoder[i * 64 + embed];
       }
     }
-    float *d_dx /* [batch=64, dst=3, embed=64] */ = r.work<float>(8667136);
-    float *repeat_19 /* [decoder=2, batch=64, dst=3] */ = r.work<float>(9126912);
-    float *repeat_19_decoder_2 = repeat_19 + decoder_2 * 192;
+    float *d_x /* [batch=64, dst=3, embed=64] */ = r.work<float>(8667136);
+    float *rstd_3 /* [decoder=2, batch=64, dst=3] */ = r.work<float>(9126912);
+    float *rstd_3_decoder = rstd_3 + decoder * 192;
     // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-    normalize_grad(d_dx, t_5, repeat_18_decoder_2, repeat_19_decoder_2, 192, 64);
-    float *d_dy /* [batch=64, dst=3, embed=64] */ = r.work<float>(8667136);
-    float *d_repeat_16 /* [decoder=2, embed=64] */ = r.work<float>(9135104);
-    float *d_repeat_16_decoder_2 = d_repeat_16 + decoder_2 * 64;
+    normalize_grad(d_x, t_4, normalize_4_decoder, rstd_3_decoder, 192, 64);
+    float *d_y /* [batch=64, dst=3, embed=64] */ = r.work<float>(8667136);
+    float *d_cross_bo /* [decoder=2, embed=64] */ = r.work<float>(9135104);
+    float *d_cross_bo_decoder = d_cross_bo + decoder * 64;
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
-    fill(d_repeat_16_decoder_2, 64, 0.0f);
+    fill(d_cross_bo_decoder, 64, 0.0f);
     for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
-        const float d_dx_before = d_dx[i * 64 + embed];
-        const float dy = d_normalize_grad[i * 64 + embed] + d_dx_before;
-        d_dy[i * 64 + embed] = dy;
-        d_repeat_16_decoder_2[embed] += dy;
+        const float d_x_before = d_x[i * 64 + embed];
+        const float d_y_3 = d_normalize_grad[i * 64 + embed] + d_x_before;
+        d_y[i * 64 + embed] = d_y_3;
+        d_cross_bo_decoder[embed] += d_y_3;
       }
     }
-    float *gathered_34 /* [message=4096] */ = r.work<float>(8716288);
+    float *d_cross_wo_gathered /* [message=4096] */ = r.work<float>(8716288);
     float *cross_wo /* [decoder=2, head=4, key=16, embed=16] */ = r.state<float>(164480);
-    float *cross_wo_decoder_2 = cross_wo + decoder_2 * 1024;
+    float *cross_wo_decoder = cross_wo + decoder * 1024;
     // sort_digits.ech:32  split embed over cp (layouts.ech:62): dot (sort_digits.ech:32): 4 ranks, 0.02 MB
-    all_gather(r, r.group(0), gathered_34, cross_wo_decoder_2, 1024, Algorithm::automatic, "sort_digits.ech:32");
-    float *gathered_35 /* [head=4, key=16, embed=64] */ = r.work<float>(8765440);
+    all_gather(r, r.group(0), d_cross_wo_gathered, cross_wo_decoder, 1024, Algorithm::automatic, "sort_digits.ech:32");
+    float *d_cross_wo_gathered_2 /* [head=4, key=16, embed=64] */ = r.work<float>(8765440);
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
     for (int64_t v_cp = 0; v_cp < 4; ++v_cp) {
       for (int64_t i = 0; i < 64; ++i) {
 #pragma GCC ivdep
         for (int64_t embed = 0; embed < 16; ++embed) {
-          gathered_35[v_cp * 16 + i * 64 + embed] = gathered_34[v_cp * 1024 + i * 16 + embed];
+          d_cross_wo_gathered_2[v_cp * 16 + i * 64 + embed] = d_cross_wo_gathered[v_cp * 1024 + i * 16 + embed];
         }
       }
     }
-    float *d_da /* [batch=64, dst=3, head=4, key=16] */ = r.work<float>(8716288);
+    float *d_a /* [batch=64, dst=3, head=4, key=16] */ = r.work<float>(8716288);
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
-    gemm(d_da, d_dy, gathered_35, 192, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
-    float *d_repeat_15 /* [decoder=2, head=4, key=16, embed=64] */ = r.work<float>(8978432);
-    float *d_repeat_15_decoder_2 = d_repeat_15 + decoder_2 * 4096;
-    float *repeat_20 /* [decoder=2, batch=64, dst=3, head=4, key=16] */ = r.work<float>(7733248);
-    float *repeat_20_decoder_2 = repeat_20 + decoder_2 * 12288;
-    gemm(d_repeat_15_decoder_2, repeat_20_decoder_2, d_dy, 64, 64, 192, Form::tn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
-    float *repeat_24 /* [decoder=2, batch=64, dst=3, head=4] */ = r.work<float>(9089024);
-    float *repeat_24_decoder_2 = repeat_24 + decoder_2 * 768;
-    float *d_dv /* [batch=64, head=4, dst=3] */ = r.work<float>(9120768);
+    gemm(d_a, d_y, d_cross_wo_gathered_2, 192, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    float *d_cross_wo /* [decoder=2, head=4, key=16, embed=64] */ = r.work<float>(8978432);
+    float *d_cross_wo_decoder = d_cross_wo + decoder * 4096;
+    float *a_5 /* [decoder=2, batch=64, dst=3, head=4, key=16] */ = r.work<float>(7733248);
+    float *a_5_decoder = a_5 + decoder * 12288;
+    gemm(d_cross_wo_decoder, a_5_decoder, d_y, 64, 64, 192, Form::tn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    float *maximum_2 /* [decoder=2, batch=64, dst=3, head=4] */ = r.work<float>(9089024);
+    float *maximum_2_decoder = maximum_2 + decoder * 768;
+    float *d_v /* [batch=64, head=4, dst=3] */ = r.work<float>(9120768);
     for (int64_t batch = 0; batch < 64; ++batch) {
       for (int64_t head = 0; head < 4; ++head) {
 #pragma GCC ivdep
         for (int64_t dst = 0; dst < 3; ++dst) {
-          d_dv[batch * 12 + head * 3 + dst] = repeat_24_decoder_2[batch * 12 + head + dst * 4];
+          d_v[batch * 12 + head * 3 + dst] = maximum_2_decoder[batch * 12 + head + dst * 4];
         }
       }
     }
-    float *repeat_25 /* [decoder=2, batch=64, dst=3, head=4] */ = r.work<float>(9095168);
-    float *repeat_25_decoder_2 = repeat_25 + decoder_2 * 768;
-    float *d_dv_2 /* [batch=64, head=4, dst=3] */ = r.work<float>(9123840);
+    float *sum_of_exp_2 /* [decoder=2, batch=64, dst=3, head=4] */ = r.work<float>(9095168);
+    float *sum_of_exp_2_decoder = sum_of_exp_2 + decoder * 768;
+    float *d_v_2 /* [batch=64, head=4, dst=3] */ = r.work<float>(9123840);
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
     for (int64_t batch = 0; batch < 64; ++batch) {
       for (int64_t head = 0; head < 4; ++head) {
 #pragma GCC ivdep
         for (int64_t dst = 0; dst < 3; ++dst) {
-          d_dv_2[batch * 12 + head * 3 + dst] = repeat_25_decoder_2[batch * 12 + head + dst * 4];
+          d_v_2[batch * 12 + head * 3 + dst] = sum_of_exp_2_decoder[batch * 12 + head + dst * 4];
         }
       }
     }
-    float *d_dv_3 /* [batch=64, dst=3, head=4, key=16] */ = r.work<float>(8765440);
-    float *d_dv_4 /* [batch=64, src=12, head=4, key=16] */ = r.work<float>(6291456);
-    float *d_dv_5 /* [batch=64, src=12, head=4, key=16] */ = r.work<float>(6488064);
-    float *repeat_21 /* [decoder=2, batch=64, dst=3, head=4, key=16] */ = r.work<float>(7831552);
-    float *repeat_21_decoder_2 = repeat_21 + decoder_2 * 12288;
-    float *repeat_22 /* [decoder=2, batch=64, src=12, head=4, key=16] */ = r.work<float>(4718592);
-    float *repeat_22_decoder_2 = repeat_22 + decoder_2 * 49152;
-    float *repeat_23 /* [decoder=2, batch=64, src=12, head=4, key=16] */ = r.work<float>(5111808);
-    float *repeat_23_decoder_2 = repeat_23 + decoder_2 * 49152;
+    float *d_query /* [batch=64, dst=3, head=4, key=16] */ = r.work<float>(8765440);
+    float *d_key /* [batch=64, src=12, head=4, key=16] */ = r.work<float>(6291456);
+    float *d_value /* [batch=64, src=12, head=4, key=16] */ = r.work<float>(6488064);
+    float *q /* [decoder=2, batch=64, dst=3, head=4, key=16] */ = r.work<float>(7831552);
+    float *q_decoder = q + decoder * 12288;
+    float *a_6 /* [decoder=2, batch=64, src=12, head=4, key=16] */ = r.work<float>(4718592);
+    float *a_6_decoder = a_6 + decoder * 49152;
+    float *a_7 /* [decoder=2, batch=64, src=12, head=4, key=16] */ = r.work<float>(5111808);
+    float *a_7_decoder = a_7 + decoder * 49152;
     const int64_t dst_minus_dst2 = r.coordinate(0) * 3;
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
-    attention_grad(d_dv_3, d_dv_4, d_dv_5, static_cast<float *>(nullptr), d_da, repeat_20_decoder_2, d_dv, d_dv_2,
-                   repeat_21_decoder_2, repeat_22_decoder_2, repeat_23_decoder_2,
+    attention_grad(d_query, d_key, d_value, static_cast<float *>(nullptr), d_a, a_5_decoder, d_v, d_v_2, q_decoder,
+                   a_6_decoder, a_7_decoder,
                    {64, 1, 4, 3, 12, 16, 16, 0.25, false, dst_minus_dst2, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
                    {{192, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {192, 0, 16, 64}},
                    {{192, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {192, 0, 16, 64}});
     // sort_digits.ech:32  split src2, dst, embed over cp (layouts.ech:62): sum (sort_digits.ech:32): 4 ranks, 0.20 MB
-    all_reduce(r, r.group(0), d_dv_5, 49152, Sum, Algorithm::automatic, "sort_digits.ech:32");
-    float *d_repeat_14 /* [decoder=2, head=4, key=16] */ = r.work<float>(9134592);
-    float *d_repeat_14_decoder_2 = d_repeat_14 + decoder_2 * 64;
+    all_reduce(r, r.group(0), d_value, 49152, Sum, Algorithm::automatic, "sort_digits.ech:32");
+    float *d_cross_bv /* [decoder=2, head=4, key=16] */ = r.work<float>(9134592);
+    float *d_cross_bv_decoder = d_cross_bv + decoder * 64;
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
-    reduce_sum(d_repeat_14_decoder_2, d_dv_5, 1, 768, 64);
+    reduce_sum(d_cross_bv_decoder, d_value, 1, 768, 64);
     // sort_digits.ech:32  split src2, dst, embed over cp (layouts.ech:62): sum (sort_digits.ech:32): 4 ranks, 0.20 MB
-    all_reduce(r, r.group(0), d_dv_4, 49152, Sum, Algorithm::automatic, "sort_digits.ech:32");
-    float *d_repeat_13 /* [decoder=2, head=4, key=16] */ = r.work<float>(9134080);
-    float *d_repeat_13_decoder_2 = d_repeat_13 + decoder_2 * 64;
+    all_reduce(r, r.group(0), d_key, 49152, Sum, Algorithm::automatic, "sort_digits.ech:32");
+    float *d_cross_bk /* [decoder=2, head=4, key=16] */ = r.work<float>(9134080);
+    float *d_cross_bk_decoder = d_cross_bk + decoder * 64;
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
-    reduce_sum(d_repeat_13_decoder_2, d_dv_4, 1, 768, 64);
-    float *message_decoder_2_4 = message + 384 + decoder_2 * 64;
-    reduce_sum(message_decoder_2_4, d_dv_3, 1, 192, 64);
+    reduce_sum(d_cross_bk_decoder, d_key, 1, 768, 64);
+    float *message_decoder_4 = message + 384 + decoder * 64;
+    reduce_sum(message_decoder_4, d_query, 1, 192, 64);
     float *cross_wv /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(156288);
-    float *cross_wv_decoder_2 = cross_wv + decoder_2 * 1024;
-    gemm(d_repeat_22, d_dv_5, cross_wv_decoder_2, 768, 16, 64, Form::nt, 64, 64, 16, 1.0, 1.0, Blas::onednn);
-    float *d_repeat_12 /* [decoder=2, embed=16, head=4, key=16] */ = r.work<float>(9068544);
-    float *d_repeat_12_decoder_2 = d_repeat_12 + decoder_2 * 1024;
+    float *cross_wv_decoder = cross_wv + decoder * 1024;
+    gemm(d_map, d_value, cross_wv_decoder, 768, 16, 64, Form::nt, 64, 64, 16, 1.0, 1.0, Blas::onednn);
+    float *d_cross_wv /* [decoder=2, embed=16, head=4, key=16] */ = r.work<float>(9068544);
+    float *d_cross_wv_decoder = d_cross_wv + decoder * 1024;
     float *m /* [batch=64, src=12, embed=16] */ = r.work<float>(8519680);
-    gemm(d_repeat_12_decoder_2, m, d_dv_5, 16, 64, 768, Form::tn, 16, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(d_cross_wv_decoder, m, d_value, 16, 64, 768, Form::tn, 16, 64, 64, 1.0, 0.0, Blas::onednn);
     float *cross_wk /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(148096);
-    float *cross_wk_decoder_2 = cross_wk + decoder_2 * 1024;
-    gemm(d_repeat_22, d_dv_4, cross_wk_decoder_2, 768, 16, 64, Form::nt, 64, 64, 16, 1.0, 1.0, Blas::onednn);
-    float *d_repeat_11 /* [decoder=2, embed=16, head=4, key=16] */ = r.work<float>(9060352);
-    float *d_repeat_11_decoder_2 = d_repeat_11 + decoder_2 * 1024;
-    gemm(d_repeat_11_decoder_2, m, d_dv_4, 16, 64, 768, Form::tn, 16, 64, 64, 1.0, 0.0, Blas::onednn);
-    float *gathered_36 /* [embed=64, head=4, key=16] */ = r.work<float>(6291456);
+    float *cross_wk_decoder = cross_wk + decoder * 1024;
+    gemm(d_map, d_key, cross_wk_decoder, 768, 16, 64, Form::nt, 64, 64, 16, 1.0, 1.0, Blas::onednn);
+    float *d_cross_wk /* [decoder=2, embed=16, head=4, key=16] */ = r.work<float>(9060352);
+    float *d_cross_wk_decoder = d_cross_wk + decoder * 1024;
+    gemm(d_cross_wk_decoder, m, d_key, 16, 64, 768, Form::tn, 16, 64, 64, 1.0, 0.0, Blas::onednn);
+    float *d_cross_wq_gathered /* [embed=64, head=4, key=16] */ = r.work<float>(6291456);
     float *cross_wq /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(139904);
-    float *cross_wq_decoder_2 = cross_wq + decoder_2 * 1024;
+    float *cross_wq_decoder = cross_wq + decoder * 1024;
     // sort_digits.ech:32  split embed over cp (layouts.ech:62): dot (sort_digits.ech:32): 4 ranks, 0.02 MB
-    all_gather(r, r.group(0), gathered_36, cross_wq_decoder_2, 1024, Algorithm::automatic, "sort_digits.ech:32");
-    float *d_dot_4 /* [batch=64, dst=3, embed=64] */ = r.work<float>(8716288);
+    all_gather(r, r.group(0), d_cross_wq_gathered, cross_wq_decoder, 1024, Algorithm::automatic, "sort_digits.ech:32");
+    float *d_layernorm_3 /* [batch=64, dst=3, embed=64] */ = r.work<float>(8716288);
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
-    gemm(d_dot_4, d_dv_3, gathered_36, 192, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
-    float *d_repeat_10 /* [decoder=2, embed=64, head=4, key=16] */ = r.work<float>(8945664);
-    float *d_repeat_10_decoder_2 = d_repeat_10 + decoder_2 * 4096;
-    float *repeat_26 /* [decoder=2, batch=64, dst=3, embed=64] */ = r.work<float>(7929856);
-    float *repeat_26_decoder_2 = repeat_26 + decoder_2 * 12288;
-    gemm(d_repeat_10_decoder_2, repeat_26_decoder_2, d_dv_3, 64, 64, 192, Form::tn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
-    float *d_repeat_9 /* [decoder=2, embed=64] */ = r.work<float>(9133568);
-    float *d_repeat_9_decoder_2 = d_repeat_9 + decoder_2 * 64;
-    reduce_sum(d_repeat_9_decoder_2, d_dot_4, 1, 192, 64);
-    float *gathered_37 /* [embed=64] */ = r.work<float>(9120768);
+    gemm(d_layernorm_3, d_query, d_cross_wq_gathered, 192, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    float *d_cross_wq /* [decoder=2, embed=64, head=4, key=16] */ = r.work<float>(8945664);
+    float *d_cross_wq_decoder = d_cross_wq + decoder * 4096;
+    float *layernorm_4 /* [decoder=2, batch=64, dst=3, embed=64] */ = r.work<float>(7929856);
+    float *layernorm_4_decoder = layernorm_4 + decoder * 12288;
+    gemm(d_cross_wq_decoder, layernorm_4_decoder, d_query, 64, 64, 192, Form::tn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    float *d_layernorm_2_beta /* [decoder=2, embed=64] */ = r.work<float>(9133568);
+    float *d_layernorm_2_beta_decoder = d_layernorm_2_beta + decoder * 64;
+    reduce_sum(d_layernorm_2_beta_decoder, d_layernorm_3, 1, 192, 64);
+    float *d_layernorm_2_gamma_gathered /* [embed=64] */ = r.work<float>(9120768);
     float *layernorm_2_gamma /* [decoder=2, embed=16] */ = r.state<float>(139648);
-    float *layernorm_2_gamma_decoder_2 = layernorm_2_gamma + decoder_2 * 16;
+    float *layernorm_2_gamma_decoder = layernorm_2_gamma + decoder * 16;
     // sort_digits.ech:32  split embed over cp (layouts.ech:62): mul (sort_digits.ech:32): 4 ranks, 256 bytes
-    all_gather(r, r.group(0), gathered_37, layernorm_2_gamma_decoder_2, 16, Algorithm::automatic, "sort_digits.ech:32");
-    float *t_6 /* [batch=64, dst=3, embed=64] */ = r.work<float>(6291456);
+    all_gather(r, r.group(0), d_layernorm_2_gamma_gathered, layernorm_2_gamma_decoder, 16, Algorithm::automatic,
+               "sort_digits.ech:32");
+    float *t_5 /* [batch=64, dst=3, embed=64] */ = r.work<float>(6291456);
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
     for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
-        t_6[i * 64 + embed] = d_dot_4[i * 64 + embed] * gathered_37[embed];
+        t_5[i * 64 + embed] = d_layernorm_3[i * 64 + embed] * d_layernorm_2_gamma_gathered[embed];
       }
     }
-    float *repeat_27 /* [decoder=2, batch=64, dst=3, embed=64] */ = r.work<float>(8028160);
-    float *repeat_27_decoder_2 = repeat_27 + decoder_2 * 12288;
-    float *d_repeat_8 /* [decoder=2, embed=64] */ = r.work<float>(9133056);
-    float *d_repeat_8_decoder_2 = d_repeat_8 + decoder_2 * 64;
+    float *normalize_5 /* [decoder=2, batch=64, dst=3, embed=64] */ = r.work<float>(8028160);
+    float *normalize_5_decoder = normalize_5 + decoder * 12288;
+    float *d_layernorm_2_gamma /* [decoder=2, embed=64] */ = r.work<float>(9133056);
+    float *d_layernorm_2_gamma_decoder = d_layernorm_2_gamma + decoder * 64;
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
-    fill(d_repeat_8_decoder_2, 64, 0.0f);
+    fill(d_layernorm_2_gamma_decoder, 64, 0.0f);
     for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
-        d_repeat_8_decoder_2[embed] += d_dot_4[i * 64 + embed] * repeat_27_decoder_2[i * 64 + embed];
+        d_layernorm_2_gamma_decoder[embed] += d_layernorm_3[i * 64 + embed] * normalize_5_decoder[i * 64 + embed];
       }
     }
-    float *d_dx_2 /* [batch=64, dst=3, embed=64] */ = r.work<float>(6291456);
-    float *repeat_28 /* [decoder=2, batch=64, dst=3] */ = r.work<float>(9128448);
-    float *repeat_28_decoder_2 = repeat_28 + decoder_2 * 192;
+    float *d_x_2 /* [batch=64, dst=3, embed=64] */ = r.work<float>(6291456);
+    float *rstd_4 /* [decoder=2, batch=64, dst=3] */ = r.work<float>(9128448);
+    float *rstd_4_decoder = rstd_4 + decoder * 192;
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
-    normalize_grad(d_dx_2, t_6, repeat_27_decoder_2, repeat_28_decoder_2, 192, 64);
-    float *d_dy_2 /* [batch=64, dst=3, embed=64] */ = r.work<float>(8667136);
-    float *d_repeat_7 /* [decoder=2, embed=64] */ = r.work<float>(9132544);
-    float *d_repeat_7_decoder_2 = d_repeat_7 + decoder_2 * 64;
+    normalize_grad(d_x_2, t_5, normalize_5_decoder, rstd_4_decoder, 192, 64);
+    float *d_y_2 /* [batch=64, dst=3, embed=64] */ = r.work<float>(8667136);
+    float *d_attn_bo /* [decoder=2, embed=64] */ = r.work<float>(9132544);
+    float *d_attn_bo_decoder = d_attn_bo + decoder * 64;
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
-    fill(d_repeat_7_decoder_2, 64, 0.0f);
+    fill(d_attn_bo_decoder, 64, 0.0f);
     for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
-        const float d_dy_before = d_dy[i * 64 + embed];
-        const float dy = d_dy_before + d_dx_2[i * 64 + embed];
-        d_dy_2[i * 64 + embed] = dy;
-        d_repeat_7_decoder_2[embed] += dy;
+        const float d_y_before = d_y[i * 64 + embed];
+        const float d_y_3 = d_y_before + d_x_2[i * 64 + embed];
+        d_y_2[i * 64 + embed] = d_y_3;
+        d_attn_bo_decoder[embed] += d_y_3;
       }
     }
-    float *gathered_38 /* [message=4096] */ = r.work<float>(8716288);
+    float *d_attn_wo_gathered /* [message=4096] */ = r.work<float>(8716288);
     float *attn_wo /* [decoder=2, head=4, key=16, embed=16] */ = r.state<float>(129792);
-    float *attn_wo_decoder_2 = attn_wo + decoder_2 * 1024;
+    float *attn_wo_decoder = attn_wo + decoder * 1024;
     // sort_digits.ech:31  split embed over cp (layouts.ech:62): dot (sort_digits.ech:31): 4 ranks, 0.02 MB
-    all_gather(r, r.group(0), gathered_38, attn_wo_decoder_2, 1024, Algorithm::automatic, "sort_digits.ech:31");
-    float *gathered_39 /* [head=4, key=16, embed=64] */ = r.work<float>(8765440);
+    all_gather(r, r.group(0), d_attn_wo_gathered, attn_wo_decoder, 1024, Algorithm::automatic, "sort_digits.ech:31");
+    float *d_attn_wo_gathered_2 /* [head=4, key=16, embed=64] */ = r.work<float>(8765440);
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
     for (int64_t v_cp = 0; v_cp < 4; ++v_cp) {
       for (int64_t i = 0; i < 64; ++i) {
 #pragma GCC ivdep
         for (int64_t embed = 0; embed < 16; ++embed) {
-          gathered_39[v_cp * 16 + i * 64 + embed] = gathered_38[v_cp * 1024 + i * 16 + embed];
+          d_attn_wo_gathered_2[v_cp * 16 + i * 64 + embed] = d_attn_wo_gathered[v_cp * 1024 + i * 16 + embed];
         }
       }
     }
-    float *d_da_2 /* [batch=64, dst=3, head=4, key=16] */ = r.work<float>(8716288);
+    float *d_a_2 /* [batch=64, dst=3, head=4, key=16] */ = r.work<float>(8716288);
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
-    gemm(d_da_2, d_dy_2, gathered_39, 192, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
-    float *d_repeat_6 /* [decoder=2, head=4, key=16, embed=64] */ = r.work<float>(8912896);
-    float *d_repeat_6_decoder_2 = d_repeat_6 + decoder_2 * 4096;
-    float *repeat_29 /* [decoder=2, batch=64, dst=3, head=4, key=16] */ = r.work<float>(8126464);
-    float *repeat_29_decoder_2 = repeat_29 + decoder_2 * 12288;
-    gemm(d_repeat_6_decoder_2, repeat_29_decoder_2, d_dy_2, 64, 64, 192, Form::tn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
-    float *repeat_33 /* [decoder=2, batch=64, dst=3, head=4] */ = r.work<float>(9101312);
-    float *repeat_33_decoder_2 = repeat_33 + decoder_2 * 768;
-    float *t_7 /* [batch=64, head=4, dst=3] */ = r.work<float>(9120768);
+    gemm(d_a_2, d_y_2, d_attn_wo_gathered_2, 192, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    float *d_attn_wo /* [decoder=2, head=4, key=16, embed=64] */ = r.work<float>(8912896);
+    float *d_attn_wo_decoder = d_attn_wo + decoder * 4096;
+    float *a_8 /* [decoder=2, batch=64, dst=3, head=4, key=16] */ = r.work<float>(8126464);
+    float *a_8_decoder = a_8 + decoder * 12288;
+    gemm(d_attn_wo_decoder, a_8_decoder, d_y_2, 64, 64, 192, Form::tn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    float *maximum_3 /* [decoder=2, batch=64, dst=3, head=4] */ = r.work<float>(9101312);
+    float *maximum_3_decoder = maximum_3 + decoder * 768;
+    float *t_6 /* [batch=64, head=4, dst=3] */ = r.work<float>(9120768);
     for (int64_t batch = 0; batch < 64; ++batch) {
       for (int64_t head = 0; head < 4; ++head) {
 #pragma GCC ivdep
         for (int64_t dst = 0; dst < 3; ++dst) {
-          t_7[batch * 12 + head * 3 + dst] = repeat_33_decoder_2[batch * 12 + head + dst * 4];
+          t_6[batch * 12 + head * 3 + dst] = maximum_3_decoder[batch * 12 + head + dst * 4];
         }
       }
     }
-    float *repeat_34 /* [decoder=2, batch=64, dst=3, head=4] */ = r.work<float>(9107456);
-    float *repeat_34_decoder_2 = repeat_34 + decoder_2 * 768;
-    float *t_8 /* [batch=64, head=4, dst=3] */ = r.work<float>(9123840);
+    float *sum_of_exp_3 /* [decoder=2, batch=64, dst=3, head=4] */ = r.work<float>(9107456);
+    float *sum_of_exp_3_decoder = sum_of_exp_3 + decoder * 768;
+    float *t_7 /* [batch=64, head=4, dst=3] */ = r.work<float>(9123840);
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
     for (int64_t batch = 0; batch < 64; ++batch) {
       for (int64_t head = 0; head < 4; ++head) {
 #pragma GCC ivdep
         for (int64_t dst = 0; dst < 3; ++dst) {
-          t_8[batch * 12 + head * 3 + dst] = repeat_34_decoder_2[batch * 12 + head + dst * 4];
+          t_7[batch * 12 + head * 3 + dst] = sum_of_exp_3_decoder[batch * 12 + head + dst * 4];
         }
       }
     }
-    float *d_attention_grad /* [batch=64, dst=3, head=4, key=16] */ = r.work<float>(8765440);
-    float *d_attention_grad_2 /* [batch=64, dst2=12, head=4, key=16] */ = r.work<float>(6291456);
-    float *d_attention_grad_3 /* [batch=64, dst2=12, head=4, key=16] */ = r.work<float>(6488064);
-    float *repeat_30 /* [decoder=2, batch=64, dst=3, head=4, key=16] */ = r.work<float>(8224768);
-    float *repeat_30_decoder_2 = repeat_30 + decoder_2 * 12288;
-    float *repeat_31 /* [decoder=2, batch=64, dst2=12, head=4, key=16] */ = r.work<float>(5505024);
-    float *repeat_31_decoder_2_2 = repeat_31 + decoder_2 * 49152;
-    float *repeat_32 /* [decoder=2, batch=64, dst2=12, head=4, key=16] */ = r.work<float>(5898240);
-    float *repeat_32_decoder_2_2 = repeat_32 + decoder_2 * 49152;
+    float *d_query_2 /* [batch=64, dst=3, head=4, key=16] */ = r.work<float>(8765440);
+    float *d_key_2 /* [batch=64, dst2=12, head=4, key=16] */ = r.work<float>(6291456);
+    float *d_value_2 /* [batch=64, dst2=12, head=4, key=16] */ = r.work<float>(6488064);
+    float *q_2 /* [decoder=2, batch=64, dst=3, head=4, key=16] */ = r.work<float>(8224768);
+    float *q_2_decoder = q_2 + decoder * 12288;
+    float *all_gather_2 /* [decoder=2, batch=64, dst2=12, head=4, key=16] */ = r.work<float>(5505024);
+    float *all_gather_2_decoder = all_gather_2 + decoder * 49152;
+    float *all_gather_3 /* [decoder=2, batch=64, dst2=12, head=4, key=16] */ = r.work<float>(5898240);
+    float *all_gather_3_decoder = all_gather_3 + decoder * 49152;
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
-    attention_grad(d_attention_grad, d_attention_grad_2, d_attention_grad_3, static_cast<float *>(nullptr), d_da_2,
-                   repeat_29_decoder_2, t_7, t_8, repeat_30_decoder_2, repeat_31_decoder_2_2, repeat_32_decoder_2_2,
+    attention_grad(d_query_2, d_key_2, d_value_2, static_cast<float *>(nullptr), d_a_2, a_8_decoder, t_6, t_7,
+                   q_2_decoder, all_gather_2_decoder, all_gather_3_decoder,
                    {64, 1, 4, 3, 12, 16, 16, 0.25, true, dst_minus_dst2, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
                    {{192, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {192, 0, 16, 64}},
                    {{192, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {192, 0, 16, 64}});
-    float *own_part_3 /* [message=12288] */ = r.work<float>(8716288);
+    float *d_v_part /* [message=12288] */ = r.work<float>(8716288);
     // sort_digits.ech:31  split dst over cp (layouts.ech:62): sum (sort_digits.ech:31): 4 ranks, 0.20 MB
-    reduce_scatter_inner(r, r.group(0), own_part_3, d_attention_grad_3, 64, 192, Sum, Algorithm::automatic,
-                         "sort_digits.ech:31");
-    float *message_decoder_2_3 = message + 256 + decoder_2 * 64;
+    reduce_scatter_inner(r, r.group(0), d_v_part, d_value_2, 64, 192, Sum, Algorithm::automatic, "sort_digits.ech:31");
+    float *message_decoder_3 = message + 256 + decoder * 64;
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
-    reduce_sum(message_decoder_2_3, own_part_3, 1, 192, 64);
-    float *own_part_4 /* [message=12288] */ = r.work<float>(6488064);
+    reduce_sum(message_decoder_3, d_v_part, 1, 192, 64);
+    float *d_k_part /* [message=12288] */ = r.work<float>(6488064);
     // sort_digits.ech:31  split dst over cp (layouts.ech:62): sum (sort_digits.ech:31): 4 ranks, 0.20 MB
-    reduce_scatter_inner(r, r.group(0), own_part_4, d_attention_grad_2, 64, 192, Sum, Algorithm::automatic,
-                         "sort_digits.ech:31");
-    float *message_decoder_2_2 = message + 128 + decoder_2 * 64;
+    reduce_scatter_inner(r, r.group(0), d_k_part, d_key_2, 64, 192, Sum, Algorithm::automatic, "sort_digits.ech:31");
+    float *message_decoder_2 = message + 128 + decoder * 64;
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
-    reduce_sum(message_decoder_2_2, own_part_4, 1, 192, 64);
-    float *message_decoder_2 = message + decoder_2 * 64;
-    reduce_sum(message_decoder_2, d_attention_grad, 1, 192, 64);
-    float *gathered_40 /* [embed=64, head=4, key=16] */ = r.work<float>(6586368);
+    reduce_sum(message_decoder_2, d_k_part, 1, 192, 64);
+    float *message_decoder = message + decoder * 64;
+    reduce_sum(message_decoder, d_query_2, 1, 192, 64);
+    float *d_attn_wv_gathered /* [embed=64, head=4, key=16] */ = r.work<float>(6586368);
     float *attn_wv /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(121600);
-    float *attn_wv_decoder_2 = attn_wv + decoder_2 * 1024;
+    float *attn_wv_decoder = attn_wv + decoder * 1024;
     // sort_digits.ech:31  split embed over cp (layouts.ech:62): dot (sort_digits.ech:31): 4 ranks, 0.02 MB
-    all_gather(r, r.group(0), gathered_40, attn_wv_decoder_2, 1024, Algorithm::automatic, "sort_digits.ech:31");
-    float *d_dot_5 /* [batch=64, dst=3, embed=64] */ = r.work<float>(6537216);
+    all_gather(r, r.group(0), d_attn_wv_gathered, attn_wv_decoder, 1024, Algorithm::automatic, "sort_digits.ech:31");
+    float *d_layernorm_4 /* [batch=64, dst=3, embed=64] */ = r.work<float>(6537216);
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
-    gemm(d_dot_5, own_part_3, gathered_40, 192, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
-    float *d_repeat_5 /* [decoder=2, embed=64, head=4, key=16] */ = r.work<float>(8880128);
-    float *d_repeat_5_decoder_2 = d_repeat_5 + decoder_2 * 4096;
-    float *repeat_35 /* [decoder=2, batch=64, dst=3, embed=64] */ = r.work<float>(8323072);
-    float *repeat_35_decoder_2 = repeat_35 + decoder_2 * 12288;
-    gemm(d_repeat_5_decoder_2, repeat_35_decoder_2, own_part_3, 64, 64, 192, Form::tn, 64, 64, 64, 1.0, 0.0,
-         Blas::onednn);
-    float *gathered_41 /* [embed=64, head=4, key=16] */ = r.work<float>(6586368);
+    gemm(d_layernorm_4, d_v_part, d_attn_wv_gathered, 192, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    float *d_attn_wv /* [decoder=2, embed=64, head=4, key=16] */ = r.work<float>(8880128);
+    float *d_attn_wv_decoder = d_attn_wv + decoder * 4096;
+    float *layernorm_5 /* [decoder=2, batch=64, dst=3, embed=64] */ = r.work<float>(8323072);
+    float *layernorm_5_decoder = layernorm_5 + decoder * 12288;
+    gemm(d_attn_wv_decoder, layernorm_5_decoder, d_v_part, 64, 64, 192, Form::tn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    float *d_attn_wk_gathered /* [embed=64, head=4, key=16] */ = r.work<float>(6586368);
     float *attn_wk /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(113408);
-    float *attn_wk_decoder_2 = attn_wk + decoder_2 * 1024;
+    float *attn_wk_decoder = attn_wk + decoder * 1024;
     // sort_digits.ech:31  split embed over cp (layouts.ech:62): dot (sort_digits.ech:31): 4 ranks, 0.02 MB
-    all_gather(r, r.group(0), gathered_41, attn_wk_decoder_2, 1024, Algorithm::automatic, "sort_digits.ech:31");
-    float *d_dot_6 /* [batch=64, dst=3, embed=64] */ = r.work<float>(8716288);
+    all_gather(r, r.group(0), d_attn_wk_gathered, attn_wk_decoder, 1024, Algorithm::automatic, "sort_digits.ech:31");
+    float *d_layernorm_5 /* [batch=64, dst=3, embed=64] */ = r.work<float>(8716288);
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
-    gemm(d_dot_6, own_part_4, gathered_41, 192, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
-    float *d_repeat_4 /* [decoder=2, embed=64, head=4, key=16] */ = r.work<float>(8847360);
-    float *d_repeat_4_decoder_2 = d_repeat_4 + decoder_2 * 4096;
-    gemm(d_repeat_4_decoder_2, repeat_35_decoder_2, own_part_4, 64, 64, 192, Form::tn, 64, 64, 64, 1.0, 0.0,
-         Blas::onednn);
-    float *gathered_42 /* [embed=64, head=4, key=16] */ = r.work<float>(6635520);
+    gemm(d_layernorm_5, d_k_part, d_attn_wk_gathered, 192, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    float *d_attn_wk /* [decoder=2, embed=64, head=4, key=16] */ = r.work<float>(8847360);
+    float *d_attn_wk_decoder = d_attn_wk + decoder * 4096;
+    gemm(d_attn_wk_decoder, layernorm_5_decoder, d_k_part, 64, 64, 192, Form::tn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    float *d_attn_wq_gathered /* [embed=64, head=4, key=16] */ = r.work<float>(6635520);
     float *attn_wq /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(105216);
-    float *attn_wq_decoder_2 = attn_wq + decoder_2 * 1024;
+    float *attn_wq_decoder = attn_wq + decoder * 1024;
     // sort_digits.ech:31  split embed over cp (layouts.ech:62): dot (sort_digits.ech:31): 4 ranks, 0.02 MB
-    all_gather(r, r.group(0), gathered_42, attn_wq_decoder_2, 1024, Algorithm::automatic, "sort_digits.ech:31");
-    float *d_dot_7 /* [batch=64, dst=3, embed=64] */ = r.work<float>(6586368);
+    all_gather(r, r.group(0), d_attn_wq_gathered, attn_wq_decoder, 1024, Algorithm::automatic, "sort_digits.ech:31");
+    float *d_layernorm_6 /* [batch=64, dst=3, embed=64] */ = r.work<float>(6586368);
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
-    gemm(d_dot_7, d_attention_grad, gathered_42, 192, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
-    float *d_repeat_3 /* [decoder=2, embed=64, head=4, key=16] */ = r.work<float>(8814592);
-    float *d_repeat_3_decoder_2 = d_repeat_3 + decoder_2 * 4096;
-    gemm(d_repeat_3_decoder_2, repeat_35_decoder_2, d_attention_grad, 64, 64, 192, Form::tn, 64, 64, 64, 1.0, 0.0,
-         Blas::onednn);
-    float *gathered_43 /* [embed=64] */ = r.work<float>(9120768);
+    gemm(d_layernorm_6, d_query_2, d_attn_wq_gathered, 192, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    float *d_attn_wq /* [decoder=2, embed=64, head=4, key=16] */ = r.work<float>(8814592);
+    float *d_attn_wq_decoder = d_attn_wq + decoder * 4096;
+    gemm(d_attn_wq_decoder, layernorm_5_decoder, d_query_2, 64, 64, 192, Form::tn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    float *d_layernorm_gamma_gathered_2 /* [embed=64] */ = r.work<float>(9120768);
     float *layernorm_gamma_2 /* [decoder=2, embed=16] */ = r.state<float>(104960);
-    float *layernorm_gamma_2_decoder_2 = layernorm_gamma_2 + decoder_2 * 16;
+    float *layernorm_gamma_2_decoder = layernorm_gamma_2 + decoder * 16;
     // sort_digits.ech:31  split embed over cp (layouts.ech:62): mul (sort_digits.ech:31): 4 ranks, 256 bytes
-    all_gather(r, r.group(0), gathered_43, layernorm_gamma_2_decoder_2, 16, Algorithm::automatic, "sort_digits.ech:31");
-    float *repeat_36 /* [decoder=2, batch=64, dst=3, embed=64] */ = r.work<float>(8421376);
-    float *repeat_36_decoder_2 = repeat_36 + decoder_2 * 12288;
-    float *d_repeat_2 /* [decoder=2, embed=64] */ = r.work<float>(9132032);
-    float *d_repeat_2_decoder_2 = d_repeat_2 + decoder_2 * 64;
-    float *t_9 /* [batch=64, dst=3, embed=64] */ = r.work<float>(6537216);
-    float *d_repeat /* [decoder=2, embed=64] */ = r.work<float>(9131520);
-    float *d_repeat_decoder_2 = d_repeat + decoder_2 * 64;
+    all_gather(r, r.group(0), d_layernorm_gamma_gathered_2, layernorm_gamma_2_decoder, 16, Algorithm::automatic,
+               "sort_digits.ech:31");
+    float *normalize_6 /* [decoder=2, batch=64, dst=3, embed=64] */ = r.work<float>(8421376);
+    float *normalize_6_decoder = normalize_6 + decoder * 12288;
+    float *d_layernorm_beta_2 /* [decoder=2, embed=64] */ = r.work<float>(9132032);
+    float *d_layernorm_beta_2_decoder = d_layernorm_beta_2 + decoder * 64;
+    float *t_8 /* [batch=64, dst=3, embed=64] */ = r.work<float>(6537216);
+    float *d_layernorm_gamma_2 /* [decoder=2, embed=64] */ = r.work<float>(9131520);
+    float *d_layernorm_gamma_2_decoder = d_layernorm_gamma_2 + decoder * 64;
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
-    fill(d_repeat_2_decoder_2, 64, 0.0f);
-    fill(d_repeat_decoder_2, 64, 0.0f);
+    fill(d_layernorm_beta_2_decoder, 64, 0.0f);
+    fill(d_layernorm_gamma_2_decoder, 64, 0.0f);
     for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
-        const float d_dot_5_before = d_dot_5[i * 64 + embed];
-        const float e_2 = d_dot_5_before + d_dot_6[i * 64 + embed] + d_dot_7[i * 64 + embed];
-        d_repeat_2_decoder_2[embed] += e_2;
-        t_9[i * 64 + embed] = e_2 * gathered_43[embed];
-        d_repeat_decoder_2[embed] += e_2 * repeat_36_decoder_2[i * 64 + embed];
+        const float d_layernorm_4_before = d_layernorm_4[i * 64 + embed];
+        const float d_layernorm_7 =
+            d_layernorm_4_before + d_layernorm_5[i * 64 + embed] + d_layernorm_6[i * 64 + embed];
+        d_layernorm_beta_2_decoder[embed] += d_layernorm_7;
+        t_8[i * 64 + embed] = d_layernorm_7 * d_layernorm_gamma_gathered_2[embed];
+        d_layernorm_gamma_2_decoder[embed] += d_layernorm_7 * normalize_6_decoder[i * 64 + embed];
       }
     }
-    float *d_dx_3 /* [batch=64, dst=3, embed=64] */ = r.work<float>(6537216);
-    float *repeat_37 /* [decoder=2, batch=64, dst=3] */ = r.work<float>(9129984);
-    float *repeat_37_decoder_2 = repeat_37 + decoder_2 * 192;
+    float *d_x_3 /* [batch=64, dst=3, embed=64] */ = r.work<float>(6537216);
+    float *rstd_5 /* [decoder=2, batch=64, dst=3] */ = r.work<float>(9129984);
+    float *rstd_5_decoder = rstd_5 + decoder * 192;
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
-    normalize_grad(d_dx_3, t_9, repeat_36_decoder_2, repeat_37_decoder_2, 192, 64);
+    normalize_grad(d_x_3, t_8, normalize_6_decoder, rstd_5_decoder, 192, 64);
 #pragma GCC ivdep
     for (int64_t i = 0; i < 12288; ++i) {
-      d_normalize_grad[i] = d_dy_2[i] + d_dx_3[i];
+      d_normalize_grad[i] = d_y_2[i] + d_x_3[i];
     }
   }
 }
 
 void update(Rank &r, Messages &messages) {
-  float *d_dlayernorm_beta /* [embed=64] */ = r.work<float>(9137152);
+  float *d_layernorm_beta /* [embed=64] */ = r.work<float>(9137152);
   float *message_2 /* [message=50432] */ = r.work<float>(4718592);
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
   for (int64_t v_cp = 0; v_cp < 4; ++v_cp) {
 #pragma GCC ivdep
     for (int64_t embed = 0; embed < 16; ++embed) {
-      message_2[v_cp * 12608 + embed] = d_dlayernorm_beta[v_cp * 16 + embed];
+      message_2[v_cp * 12608 + embed] = d_layernorm_beta[v_cp * 16 + embed];
     }
   }
-  float *d_dlayernorm_gamma /* [embed=64] */ = r.work<float>(9137408);
-  float *dlayernorm_gamma = message_2 + 16;
+  float *d_layernorm_gamma /* [embed=64] */ = r.work<float>(9137408);
+  float *d_layernorm_gamma_3 = message_2 + 16;
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
   for (int64_t v_cp = 0; v_cp < 4; ++v_cp) {
 #pragma GCC ivdep
     for (int64_t embed = 0; embed < 16; ++embed) {
-      dlayernorm_gamma[v_cp * 12608 + embed] = d_dlayernorm_gamma[v_cp * 16 + embed];
+      d_layernorm_gamma_3[v_cp * 12608 + embed] = d_layernorm_gamma[v_cp * 16 + embed];
     }
   }
-  float *d_repeat /* [decoder=2, embed=64] */ = r.work<float>(9131520);
-  float *message_2_part = message_2 + 32;
+  float *d_layernorm_gamma_2 /* [decoder=2, embed=64] */ = r.work<float>(9131520);
+  float *d_layernorm_gamma_4 = message_2 + 32;
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
   for (int64_t v_cp = 0; v_cp < 4; ++v_cp) {
-    for (int64_t decoder_3 = 0; decoder_3 < 2; ++decoder_3) {
+    for (int64_t decoder_2 = 0; decoder_2 < 2; ++decoder_2) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 16; ++embed) {
-        message_2_part[v_cp * 12608 + decoder_3 * 16 + embed] = d_repeat[v_cp * 16 + decoder_3 * 64 + embed];
+        d_layernorm_gamma_4[v_cp * 12608 + decoder_2 * 16 + embed] =
+            d_layernorm_gamma_2[v_cp * 16 + decoder_2 * 64 + embed];
       }
     }
   }
-  float *d_repeat_2 /* [decoder=2, embed=64] */ = r.work<float>(9132032);
-  float *message_2_part_2 = message_2 + 64;
+  float *d_layernorm_beta_2 /* [decoder=2, embed=64] */ = r.work<float>(9132032);
+  float *d_layernorm_beta_3 = message_2 + 64;
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
   for (int64_t v_cp = 0; v_cp < 4; ++v_cp) {
-    for (int64_t decoder_3 = 0; decoder_3 < 2; ++decoder_3) {
+    for (int64_t decoder_2 = 0; decoder_2 < 2; ++decoder_2) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 16; ++embed) {
-        message_2_part_2[v_cp * 12608 + decoder_3 * 16 + embed] = d_repeat_2[v_cp * 16 + decoder_3 * 64 + embed];
+        d_layernorm_beta_3[v_cp * 12608 + decoder_2 * 16 + embed] =
+            d_layernorm_beta_2[v_cp * 16 + decoder_2 * 64 + embed];
       }
     }
   }
-  float *d_repeat_3 /* [decoder=2, embed=64, head=4, key=16] */ = r.work<float>(8814592);
-  float *message_2_part_3 = message_2 + 96;
+  float *d_attn_wq /* [decoder=2, embed=64, head=4, key=16] */ = r.work<float>(8814592);
+  float *d_attn_wq_2 = message_2 + 96;
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
   for (int64_t v_cp = 0; v_cp < 4; ++v_cp) {
-    for (int64_t decoder_3 = 0; decoder_3 < 2; ++decoder_3) {
+    for (int64_t decoder_2 = 0; decoder_2 < 2; ++decoder_2) {
 #pragma GCC ivdep
       for (int64_t i = 0; i < 1024; ++i) {
-        message_2_part_3[v_cp * 12608 + decoder_3 * 1024 + i] = d_repeat_3[v_cp * 1024 + decoder_3 * 4096 + i];
+        d_attn_wq_2[v_cp * 12608 + decoder_2 * 1024 + i] = d_attn_wq[v_cp * 1024 + decoder_2 * 4096 + i];
       }
     }
   }
-  float *d_repeat_4 /* [decoder=2, embed=64, head=4, key=16] */ = r.work<float>(8847360);
-  float *message_2_part_4 = message_2 + 2144;
+  float *d_attn_wk /* [decoder=2, embed=64, head=4, key=16] */ = r.work<float>(8847360);
+  float *d_attn_wk_2 = message_2 + 2144;
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
   for (int64_t v_cp = 0; v_cp < 4; ++v_cp) {
-    for (int64_t decoder_3 = 0; decoder_3 < 2; ++decoder_3) {
+    for (int64_t decoder_2 = 0; decoder_2 < 2; ++decoder_2) {
 #pragma GCC ivdep
       for (int64_t i = 0; i < 1024; ++i) {
-        message_2_part_4[v_cp * 12608 + decoder_3 * 1024 + i] = d_repeat_4[v_cp * 1024 + decoder_3 * 4096 + i];
+        d_attn_wk_2[v_cp * 12608 + decoder_2 * 1024 + i] = d_attn_wk[v_cp * 1024 + decoder_2 * 4096 + i];
       }
     }
   }
-  float *d_repeat_5 /* [decoder=2, embed=64, head=4, key=16] */ = r.work<float>(8880128);
-  float *message_2_part_5 = message_2 + 4192;
+  float *d_attn_wv /* [decoder=2, embed=64, head=4, key=16] */ = r.work<float>(8880128);
+  float *d_attn_wv_2 = message_2 + 4192;
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
   for (int64_t v_cp = 0; v_cp < 4; ++v_cp) {
-    for (int64_t decoder_3 = 0; decoder_3 < 2; ++decoder_3) {
+    for (int64_t decoder_2 = 0; decoder_2 < 2; ++decoder_2) {
 #pragma GCC ivdep
       for (int64_t i = 0; i < 1024; ++i) {
-        message_2_part_5[v_cp * 12608 + decoder_3 * 1024 + i] = d_repeat_5[v_cp * 1024 + decoder_3 * 4096 + i];
+        d_attn_wv_2[v_cp * 12608 + decoder_2 * 1024 + i] = d_attn_wv[v_cp * 1024 + decoder_2 * 4096 + i];
       }
     }
   }
-  float *d_repeat_6 /* [decoder=2, head=4, key=16, embed=64] */ = r.work<float>(8912896);
-  float *message_2_part_6 = message_2 + 6240;
+  float *d_attn_wo /* [decoder=2, head=4, key=16, embed=64] */ = r.work<float>(8912896);
+  float *d_attn_wo_2 = message_2 + 6240;
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
   for (int64_t v_cp = 0; v_cp < 4; ++v_cp) {
     for (int64_t i = 0; i < 128; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 16; ++embed) {
-        message_2_part_6[v_cp * 12608 + i * 16 + embed] = d_repeat_6[v_cp * 16 + i * 64 + embed];
+        d_attn_wo_2[v_cp * 12608 + i * 16 + embed] = d_attn_wo[v_cp * 16 + i * 64 + embed];
       }
     }
   }
-  float *d_repeat_7 /* [decoder=2, embed=64] */ = r.work<float>(9132544);
-  float *message_2_part_7 = message_2 + 8288;
+  float *d_attn_bo /* [decoder=2, embed=64] */ = r.work<float>(9132544);
+  float *d_attn_bo_2 = message_2 + 8288;
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
   for (int64_t v_cp = 0; v_cp < 4; ++v_cp) {
-    for (int64_t decoder_3 = 0; decoder_3 < 2; ++decoder_3) {
+    for (int64_t decoder_2 = 0; decoder_2 < 2; ++decoder_2) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 16; ++embed) {
-        message_2_part_7[v_cp * 12608 + decoder_3 * 16 + embed] = d_repeat_7[v_cp * 16 + decoder_3 * 64 + embed];
+        d_attn_bo_2[v_cp * 12608 + decoder_2 * 16 + embed] = d_attn_bo[v_cp * 16 + decoder_2 * 64 + embed];
       }
     }
   }
-  float *d_repeat_8 /* [decoder=2, embed=64] */ = r.work<float>(9133056);
-  float *message_2_part_8 = message_2 + 8320;
+  float *d_layernorm_2_gamma /* [decoder=2, embed=64] */ = r.work<float>(9133056);
+  float *d_layernorm_2_gamma_2 = message_2 + 8320;
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
   for (int64_t v_cp = 0; v_cp < 4; ++v_cp) {
-    for (int64_t decoder_3 = 0; decoder_3 < 2; ++decoder_3) {
+    for (int64_t decoder_2 = 0; decoder_2 < 2; ++decoder_2) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 16; ++embed) {
-        message_2_part_8[v_cp * 12608 + decoder_3 * 16 + embed] = d_repeat_8[v_cp * 16 + decoder_3 * 64 + embed];
+        d_layernorm_2_gamma_2[v_cp * 12608 + decoder_2 * 16 + embed] =
+            d_layernorm_2_gamma[v_cp * 16 + decoder_2 * 64 + embed];
       }
     }
   }
-  float *d_repeat_9 /* [decoder=2, embed=64] */ = r.work<float>(9133568);
-  float *message_2_part_9 = message_2 + 8352;
+  float *d_layernorm_2_beta /* [decoder=2, embed=64] */ = r.work<float>(9133568);
+  float *d_layernorm_2_beta_2 = message_2 + 8352;
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
   for (int64_t v_cp = 0; v_cp < 4; ++v_cp) {
-    for (int64_t decoder_3 = 0; decoder_3 < 2; ++decoder_3) {
+    for (int64_t decoder_2 = 0; decoder_2 < 2; ++decoder_2) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 16; ++embed) {
-        message_2_part_9[v_cp * 12608 + decoder_3 * 16 + embed] = d_repeat_9[v_cp * 16 + decoder_3 * 64 + embed];
+        d_layernorm_2_beta_2[v_cp * 12608 + decoder_2 * 16 + embed] =
+            d_layernorm_2_beta[v_cp * 16 + decoder_2 * 64 + embed];
       }
     }
   }
-  float *d_repeat_10 /* [decoder=2, embed=64, head=4, key=16] */ = r.work<float>(8945664);
-  float *message_2_part_10 = message_2 + 8384;
+  float *d_cross_wq /* [decoder=2, embed=64, head=4, key=16] */ = r.work<float>(8945664);
+  float *d_cross_wq_2 = message_2 + 8384;
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
   for (int64_t v_cp = 0; v_cp < 4; ++v_cp) {
-    for (int64_t decoder_3 = 0; decoder_3 < 2; ++decoder_3) {
+    for (int64_t decoder_2 = 0; decoder_2 < 2; ++decoder_2) {
 #pragma GCC ivdep
       for (int64_t i = 0; i < 1024; ++i) {
-        message_2_part_10[v_cp * 12608 + decoder_3 * 1024 + i] = d_repeat_10[v_cp * 1024 + decoder_3 * 4096 + i];
+        d_cross_wq_2[v_cp * 12608 + decoder_2 * 1024 + i] = d_cross_wq[v_cp * 1024 + decoder_2 * 4096 + i];
       }
     }
   }
-  float *d_repeat_15 /* [decoder=2, head=4, key=16, embed=64] */ = r.work<float>(8978432);
-  float *message_2_part_11 = message_2 + 10432;
+  float *d_cross_wo /* [decoder=2, head=4, key=16, embed=64] */ = r.work<float>(8978432);
+  float *d_cross_wo_2 = message_2 + 10432;
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
   for (int64_t v_cp = 0; v_cp < 4; ++v_cp) {
     for (int64_t i = 0; i < 128; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 16; ++embed) {
-        message_2_part_11[v_cp * 12608 + i * 16 + embed] = d_repeat_15[v_cp * 16 + i * 64 + embed];
+        d_cross_wo_2[v_cp * 12608 + i * 16 + embed] = d_cross_wo[v_cp * 16 + i * 64 + embed];
       }
     }
   }
-  float *d_repeat_16 /* [decoder=2, embed=64] */ = r.work<float>(9135104);
-  float *message_2_part_12 = message_2 + 12480;
+  float *d_cross_bo /* [decoder=2, embed=64] */ = r.work<float>(9135104);
+  float *d_cross_bo_2 = message_2 + 12480;
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
   for (int64_t v_cp = 0; v_cp < 4; ++v_cp) {
-    for (int64_t decoder_3 = 0; decoder_3 < 2; ++decoder_3) {
+    for (int64_t decoder_2 = 0; decoder_2 < 2; ++decoder_2) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 16; ++embed) {
-        message_2_part_12[v_cp * 12608 + decoder_3 * 16 + embed] = d_repeat_16[v_cp * 16 + decoder_3 * 64 + embed];
+        d_cross_bo_2[v_cp * 12608 + decoder_2 * 16 + embed] = d_cross_bo[v_cp * 16 + decoder_2 * 64 + embed];
       }
     }
   }
-  float *d_repeat_17 /* [decoder=2, embed=64] */ = r.work<float>(9135616);
-  float *message_2_part_13 = message_2 + 12512;
+  float *d_layernorm_3_gamma /* [decoder=2, embed=64] */ = r.work<float>(9135616);
+  float *d_layernorm_3_gamma_2 = message_2 + 12512;
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
   for (int64_t v_cp = 0; v_cp < 4; ++v_cp) {
-    for (int64_t decoder_3 = 0; decoder_3 < 2; ++decoder_3) {
+    for (int64_t decoder_2 = 0; decoder_2 < 2; ++decoder_2) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 16; ++embed) {
-        message_2_part_13[v_cp * 12608 + decoder_3 * 16 + embed] = d_repeat_17[v_cp * 16 + decoder_3 * 64 + embed];
+        d_layernorm_3_gamma_2[v_cp * 12608 + decoder_2 * 16 + embed] =
+            d_layernorm_3_gamma[v_cp * 16 + decoder_2 * 64 + embed];
       }
     }
   }
-  float *d_repeat_18 /* [decoder=2, embed=64] */ = r.work<float>(9136128);
-  float *message_2_part_14 = message_2 + 12544;
+  float *d_layernorm_3_beta /* [decoder=2, embed=64] */ = r.work<float>(9136128);
+  float *d_layernorm_3_beta_2 = message_2 + 12544;
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
   for (int64_t v_cp = 0; v_cp < 4; ++v_cp) {
-    for (int64_t decoder_3 = 0; decoder_3 < 2; ++decoder_3) {
+    for (int64_t decoder_2 = 0; decoder_2 < 2; ++decoder_2) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 16; ++embed) {
-        message_2_part_14[v_cp * 12608 + decoder_3 * 16 + embed] = d_repeat_18[v_cp * 16 + decoder_3 * 64 + embed];
+        d_layernorm_3_beta_2[v_cp * 12608 + decoder_2 * 16 + embed] =
+            d_layernorm_3_beta[v_cp * 16 + decoder_2 * 64 + embed];
       }
     }
   }
-  float *d_repeat_21 /* [decoder=2, embed=64] */ = r.work<float>(9136640);
-  float *message_2_part_15 = message_2 + 12576;
+  float *d_mlp_b2 /* [decoder=2, embed=64] */ = r.work<float>(9136640);
+  float *d_mlp_b2_2 = message_2 + 12576;
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
   for (int64_t v_cp = 0; v_cp < 4; ++v_cp) {
-    for (int64_t decoder_3 = 0; decoder_3 < 2; ++decoder_3) {
+    for (int64_t decoder_2 = 0; decoder_2 < 2; ++decoder_2) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 16; ++embed) {
-        message_2_part_15[v_cp * 12608 + decoder_3 * 16 + embed] = d_repeat_21[v_cp * 16 + decoder_3 * 64 + embed];
+        d_mlp_b2_2[v_cp * 12608 + decoder_2 * 16 + embed] = d_mlp_b2[v_cp * 16 + decoder_2 * 64 + embed];
       }
     }
   }
   const int64_t own_row_3 = r.coordinate(0) * 12608;
-  float *own_part_5 = message_2 + own_row_3;
+  float *part = message_2 + own_row_3;
   // sort_digits.ech:35  split embed over cp (layouts.ech:62): gradients of layernorm.beta, layernorm.gamma, decoder.lay
-  messages.reduce_scatter_of_own_part_5 = reduce_scatter_start(r, r.group(0), own_part_5, message_2, 12608, Sum,
-                                                               Algorithm::automatic, "sort_digits.ech:35");
-  float *d_repeat_20 /* [decoder=2, ff=256, embed=64] */ = r.work<float>(6815744);
+  messages.reduce_scatter_of_part = reduce_scatter_start(r, r.group(0), part, message_2, 12608, Sum,
+                                                         Algorithm::automatic, "sort_digits.ech:35");
+  float *d_mlp_w2 /* [decoder=2, ff=256, embed=64] */ = r.work<float>(6815744);
   float *message_3 /* [@cp=4, decoder=2, ff=256, embed=16] */ = r.work<float>(5313536);
   // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
   for (int64_t v_cp = 0; v_cp < 4; ++v_cp) {
     for (int64_t i = 0; i < 512; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 16; ++embed) {
-        message_3[v_cp * 8192 + i * 16 + embed] = d_repeat_20[v_cp * 16 + i * 64 + embed];
+        message_3[v_cp * 8192 + i * 16 + embed] = d_mlp_w2[v_cp * 16 + i * 64 + embed];
       }
     }
   }
   const int64_t own_row_2 = r.coordinate(0) * 8192;
-  float *own_part_6 = message_3 + own_row_2;
+  float *d_mlp_w2_part = message_3 + own_row_2;
   // sort_digits.ech:33  split embed over cp (layouts.ech:62): gradient of decoder.mlp.w2 (sort_digits.ech:33): 4 ranks,
-  messages.reduce_scatter_of_own_part_6 = reduce_scatter_start(r, r.group(0), own_part_6, message_3, 8192, Sum,
-                                                               Algorithm::automatic, "sort_digits.ech:33");
-  float *own_part_7 /* [message=8192] */ = r.work<float>(6914048);
-  float *d_repeat_19 /* [decoder=2, embed=64, ff=256] */ = r.work<float>(6684672);
+  messages.reduce_scatter_of_d_mlp_w2_part = reduce_scatter_start(r, r.group(0), d_mlp_w2_part, message_3, 8192, Sum,
+                                                                  Algorithm::automatic, "sort_digits.ech:33");
+  float *d_mlp_w1_part /* [message=8192] */ = r.work<float>(6914048);
+  float *d_mlp_w1 /* [decoder=2, embed=64, ff=256] */ = r.work<float>(6684672);
   // sort_digits.ech:33  split embed over cp (layouts.ech:62): gradient of decoder.mlp.w1 (sort_digits.ech:33): 4 ranks,
-  messages.reduce_scatter_of_own_part_7 = reduce_scatter_inner_start(r, r.group(0), own_part_7, d_repeat_19, 2, 4096,
-                                                                     Sum, Algorithm::automatic, "sort_digits.ech:33");
+  messages.reduce_scatter_of_d_mlp_w1_part = reduce_scatter_inner_start(r, r.group(0), d_mlp_w1_part, d_mlp_w1, 2, 4096,
+                                                                        Sum, Algorithm::automatic,
+                                                                        "sort_digits.ech:33");
   float *message /* [message=1024] */ = r.work<float>(9113600);
   // sort_digits.ech:31  split src2, dst, embed over cp (layouts.ech:62): gradients of decoder.attn.bq, decoder.attn.bk,
   messages.all_reduce_of_message = all_reduce_start(r, r.group(0), message, 1024, Sum, Algorithm::automatic,
@@ -1510,229 +1530,223 @@ void update(Rank &r, Messages &messages) {
 }
 
 void backward_2(Rank &r) {
-  float *d_dwdst /* [dst=3, embed=64] */ = r.work<float>(9091072);
+  float *d_wdst /* [dst=3, embed=64] */ = r.work<float>(9091072);
   float *d_normalize_grad /* [batch=64, dst=3, embed=64] */ = r.work<float>(8568832);
   // sort_digits.ech:29  x = wte[vocab = target] + wdst
-  reduce_sum(d_dwdst, d_normalize_grad, 1, 64, 192);
-  float *d_dwte /* [vocab=12, embed=64] */ = r.work<float>(9117696);
+  reduce_sum(d_wdst, d_normalize_grad, 1, 64, 192);
+  float *d_wte /* [vocab=12, embed=64] */ = r.work<float>(9117696);
   const int32_t *target /* [batch=64, dst=3] */ = r.input<int32_t>(3072);
-  scatter_add_rows(d_dwte, d_normalize_grad, target, 192, 64, 0, 12);
-  float *d_repeat_22 /* [batch=64, src=12, embed=16] */ = r.work<float>(8617984);
-  float *d_repeat_23 /* [batch=64, src=12, embed=16] */ = r.work<float>(8617984);
+  scatter_add_rows(d_wte, d_normalize_grad, target, 192, 64, 0, 12);
+  float *d_map /* [batch=64, src=12, embed=16] */ = r.work<float>(8617984);
+  float *d_m /* [batch=64, src=12, embed=16] */ = r.work<float>(8617984);
   // sort_digits.ech:25  repeat encoder = layers {
 #pragma GCC ivdep
   for (int64_t i = 0; i < 12288; ++i) {
-    d_repeat_23[i] = d_repeat_22[i];
+    d_m[i] = d_map[i];
   }
-  for (int64_t encoder_2 = 1; encoder_2 >= 0; --encoder_2) {
-    float *d_repeat_39 /* [encoder=2, embed=16] */ = r.work<float>(9122944);
-    float *d_repeat_39_encoder_2 = d_repeat_39 + encoder_2 * 16;
+  for (int64_t encoder = 1; encoder >= 0; --encoder) {
+    float *d_mlp_b2_3 /* [encoder=2, embed=16] */ = r.work<float>(9122944);
+    float *d_mlp_b2_3_encoder = d_mlp_b2_3 + encoder * 16;
     // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
-    reduce_sum(d_repeat_39_encoder_2, d_repeat_23, 1, 768, 16);
-    float *d_dot_8 /* [batch=64, src=12, ff=256] */ = r.work<float>(3145728);
+    reduce_sum(d_mlp_b2_3_encoder, d_m, 1, 768, 16);
+    float *d_dot /* [batch=64, src=12, ff=256] */ = r.work<float>(3145728);
     float *mlp_w2_2 /* [encoder=2, ff=256, embed=16] */ = r.state<float>(72064);
-    float *mlp_w2_2_encoder_2 = mlp_w2_2 + encoder_2 * 4096;
-    gemm(d_dot_8, d_repeat_23, mlp_w2_2_encoder_2, 768, 256, 16, Form::nt, 16, 16, 256, 1.0, 0.0, Blas::onednn);
-    float *d_repeat_38 /* [encoder=2, ff=256, embed=16] */ = r.work<float>(7569408);
-    float *d_repeat_38_encoder_2 = d_repeat_38 + encoder_2 * 4096;
-    float *repeat /* [encoder=2, batch=64, src=12, ff=256] */ = r.work<float>(0);
-    float *repeat_encoder_2 = repeat + encoder_2 * 196608;
-    gemm(d_repeat_38_encoder_2, repeat_encoder_2, d_repeat_23, 256, 16, 768, Form::tn, 256, 16, 16, 1.0, 0.0,
-         Blas::onednn);
+    float *mlp_w2_2_encoder = mlp_w2_2 + encoder * 4096;
+    gemm(d_dot, d_m, mlp_w2_2_encoder, 768, 256, 16, Form::nt, 16, 16, 256, 1.0, 0.0, Blas::onednn);
+    float *d_mlp_w2_2 /* [encoder=2, ff=256, embed=16] */ = r.work<float>(7569408);
+    float *d_mlp_w2_2_encoder = d_mlp_w2_2 + encoder * 4096;
+    float *map /* [encoder=2, batch=64, src=12, ff=256] */ = r.work<float>(0);
+    float *map_encoder = map + encoder * 196608;
+    gemm(d_mlp_w2_2_encoder, map_encoder, d_m, 256, 16, 768, Form::tn, 256, 16, 16, 1.0, 0.0, Blas::onednn);
     // sort_digits.ech:27  split src2, dst, embed over cp (layouts.ech:62): mul (sort_digits.ech:27): 4 ranks, 0.79 MB
-    all_reduce(r, r.group(0), d_dot_8, 196608, Sum, Algorithm::automatic, "sort_digits.ech:27");
-    float *repeat_2 /* [encoder=2, batch=64, src=12, ff=256] */ = r.work<float>(1572864);
-    float *repeat_2_encoder_2 = repeat_2 + encoder_2 * 196608;
-    float *t_10 /* [batch=64, src=12, ff=256] */ = r.work<float>(3145728);
-    float *d_repeat_37 /* [encoder=2, ff=256] */ = r.work<float>(9089024);
-    float *d_repeat_37_encoder_2 = d_repeat_37 + encoder_2 * 256;
+    all_reduce(r, r.group(0), d_dot, 196608, Sum, Algorithm::automatic, "sort_digits.ech:27");
+    float *all_reduce_2 /* [encoder=2, batch=64, src=12, ff=256] */ = r.work<float>(1572864);
+    float *all_reduce_2_encoder = all_reduce_2 + encoder * 196608;
+    float *t_3 /* [batch=64, src=12, ff=256] */ = r.work<float>(3145728);
+    float *d_mlp_b1_3 /* [encoder=2, ff=256] */ = r.work<float>(9089024);
+    float *d_mlp_b1_3_encoder = d_mlp_b1_3 + encoder * 256;
     // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
-    LongSum total(d_repeat_37_encoder_2, 256);
+    LongSum total(d_mlp_b1_3_encoder, 256);
     for (int64_t i = 0; i < 768; ++i) {
 #pragma GCC ivdep
       for (int64_t ff = 0; ff < 256; ++ff) {
-        const float d_dot_8_before = d_dot_8[i * 256 + ff];
-        const float e = d_dot_8_before * math::gelu_grad(repeat_2_encoder_2[i * 256 + ff]);
-        t_10[i * 256 + ff] = e;
-        d_repeat_37_encoder_2[ff] += e;
+        const float d_dot_before = d_dot[i * 256 + ff];
+        const float e = d_dot_before * math::gelu_grad(all_reduce_2_encoder[i * 256 + ff]);
+        t_3[i * 256 + ff] = e;
+        d_mlp_b1_3_encoder[ff] += e;
       }
       total.row();
     }
     total.finish();
-    float *d_dot_9 /* [batch=64, src=12, embed=16] */ = r.work<float>(6815744);
+    float *d_layernorm_2 /* [batch=64, src=12, embed=16] */ = r.work<float>(6815744);
     float *mlp_w1_2 /* [encoder=2, embed=16, ff=256] */ = r.state<float>(37248);
-    float *mlp_w1_2_encoder_2 = mlp_w1_2 + encoder_2 * 4096;
+    float *mlp_w1_2_encoder = mlp_w1_2 + encoder * 4096;
     // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
-    gemm(d_dot_9, t_10, mlp_w1_2_encoder_2, 768, 16, 256, Form::nt, 256, 256, 16, 1.0, 0.0, Blas::tiled);
-    float *d_repeat_36 /* [encoder=2, embed=16, ff=256] */ = r.work<float>(7536640);
-    float *d_repeat_36_encoder_2 = d_repeat_36 + encoder_2 * 4096;
-    float *repeat_3 /* [encoder=2, batch=64, src=12, embed=16] */ = r.work<float>(6946816);
-    float *repeat_3_encoder_2 = repeat_3 + encoder_2 * 12288;
-    gemm(d_repeat_36_encoder_2, repeat_3_encoder_2, t_10, 16, 256, 768, Form::tn, 16, 256, 256, 1.0, 0.0, Blas::onednn);
-    float *d_repeat_35 /* [encoder=2, embed=16] */ = r.work<float>(9122816);
-    float *d_repeat_35_encoder_2 = d_repeat_35 + encoder_2 * 16;
-    reduce_sum(d_repeat_35_encoder_2, d_dot_9, 1, 768, 16);
+    gemm(d_layernorm_2, t_3, mlp_w1_2_encoder, 768, 16, 256, Form::nt, 256, 256, 16, 1.0, 0.0, Blas::tiled);
+    float *d_mlp_w1_2 /* [encoder=2, embed=16, ff=256] */ = r.work<float>(7536640);
+    float *d_mlp_w1_2_encoder = d_mlp_w1_2 + encoder * 4096;
+    float *layernorm /* [encoder=2, batch=64, src=12, embed=16] */ = r.work<float>(6946816);
+    float *layernorm_encoder = layernorm + encoder * 12288;
+    gemm(d_mlp_w1_2_encoder, layernorm_encoder, t_3, 16, 256, 768, Form::tn, 16, 256, 256, 1.0, 0.0, Blas::onednn);
+    float *d_layernorm_2_beta_3 /* [encoder=2, embed=16] */ = r.work<float>(9122816);
+    float *d_layernorm_2_beta_3_encoder = d_layernorm_2_beta_3 + encoder * 16;
+    reduce_sum(d_layernorm_2_beta_3_encoder, d_layernorm_2, 1, 768, 16);
     float *layernorm_2_gamma_2 /* [encoder=2, embed=16] */ = r.state<float>(36992);
-    float *layernorm_2_gamma_2_encoder_2 = layernorm_2_gamma_2 + encoder_2 * 16;
-    float *t_11 /* [batch=64, src=12, embed=16] */ = r.work<float>(6864896);
+    float *layernorm_2_gamma_2_encoder = layernorm_2_gamma_2 + encoder * 16;
+    float *t_4 /* [batch=64, src=12, embed=16] */ = r.work<float>(6864896);
     for (int64_t i = 0; i < 768; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 16; ++embed) {
-        t_11[i * 16 + embed] = d_dot_9[i * 16 + embed] * layernorm_2_gamma_2_encoder_2[embed];
+        t_4[i * 16 + embed] = d_layernorm_2[i * 16 + embed] * layernorm_2_gamma_2_encoder[embed];
       }
     }
-    float *repeat_4 /* [encoder=2, batch=64, src=12, embed=16] */ = r.work<float>(7045120);
-    float *repeat_4_encoder_2 = repeat_4 + encoder_2 * 12288;
-    float *d_repeat_34 /* [encoder=2, embed=16] */ = r.work<float>(9122688);
-    float *d_repeat_34_encoder_2 = d_repeat_34 + encoder_2 * 16;
+    float *normalize_2 /* [encoder=2, batch=64, src=12, embed=16] */ = r.work<float>(7045120);
+    float *normalize_2_encoder = normalize_2 + encoder * 12288;
+    float *d_layernorm_2_gamma_3 /* [encoder=2, embed=16] */ = r.work<float>(9122688);
+    float *d_layernorm_2_gamma_3_encoder = d_layernorm_2_gamma_3 + encoder * 16;
     // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
-    LongSum total_2(d_repeat_34_encoder_2, 16);
+    LongSum total_2(d_layernorm_2_gamma_3_encoder, 16);
     for (int64_t i = 0; i < 768; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 16; ++embed) {
-        d_repeat_34_encoder_2[embed] += d_dot_9[i * 16 + embed] * repeat_4_encoder_2[i * 16 + embed];
+        d_layernorm_2_gamma_3_encoder[embed] += d_layernorm_2[i * 16 + embed] * normalize_2_encoder[i * 16 + embed];
       }
       total_2.row();
     }
     total_2.finish();
     double *d_sums /* [batch=64, src=12, part=2] */ = r.work<double>(6815744);
     // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
-    normalize_grad_local(d_sums, t_11, repeat_4_encoder_2, 768, 16);
+    normalize_grad_local(d_sums, t_4, normalize_2_encoder, 768, 16);
     // sort_digits.ech:27  split embed over cp (layouts.ech:62): inside normalize_grad (sort_digits.ech:27): 4 ranks, 0.
     all_reduce(r, r.group(0), d_sums, 1536, Sum, Algorithm::automatic, "sort_digits.ech:27");
-    float *d_dm /* [batch=64, src=12, embed=16] */ = r.work<float>(6864896);
-    float *repeat_5 /* [encoder=2, batch=64, src=12] */ = r.work<float>(9076736);
-    float *repeat_5_encoder_2 = repeat_5 + encoder_2 * 768;
+    float *d_m_2 /* [batch=64, src=12, embed=16] */ = r.work<float>(6864896);
+    float *rstd /* [encoder=2, batch=64, src=12] */ = r.work<float>(9076736);
+    float *rstd_encoder = rstd + encoder * 768;
     // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
-    normalize_grad_finish(d_dm, t_11, repeat_4_encoder_2, repeat_5_encoder_2, d_sums, 768, 16, 64);
-    float *d_dy_3 /* [batch=64, src=12, embed=16] */ = r.work<float>(6864896);
-    float *d_repeat_33 /* [encoder=2, embed=16] */ = r.work<float>(9122560);
-    float *d_repeat_33_encoder_2 = d_repeat_33 + encoder_2 * 16;
+    normalize_grad_finish(d_m_2, t_4, normalize_2_encoder, rstd_encoder, d_sums, 768, 16, 64);
+    float *d_y /* [batch=64, src=12, embed=16] */ = r.work<float>(6864896);
+    float *d_attn_bo_3 /* [encoder=2, embed=16] */ = r.work<float>(9122560);
+    float *d_attn_bo_3_encoder = d_attn_bo_3 + encoder * 16;
     // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
-    LongSum total_3(d_repeat_33_encoder_2, 16);
+    LongSum total_3(d_attn_bo_3_encoder, 16);
     for (int64_t i = 0; i < 768; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 16; ++embed) {
-        const float d_dm_before = d_dm[i * 16 + embed];
-        const float dy = d_repeat_23[i * 16 + embed] + d_dm_before;
-        d_dy_3[i * 16 + embed] = dy;
-        d_repeat_33_encoder_2[embed] += dy;
+        const float d_m_2_before = d_m_2[i * 16 + embed];
+        const float d_y_3 = d_m[i * 16 + embed] + d_m_2_before;
+        d_y[i * 16 + embed] = d_y_3;
+        d_attn_bo_3_encoder[embed] += d_y_3;
       }
       total_3.row();
     }
     total_3.finish();
-    float *d_da_3 /* [batch=64, src=12, head=4, key=16] */ = r.work<float>(3145728);
+    float *d_a /* [batch=64, src=12, head=4, key=16] */ = r.work<float>(3145728);
     float *attn_wo_2 /* [encoder=2, head=4, key=16, embed=16] */ = r.state<float>(27136);
-    float *attn_wo_2_encoder_2 = attn_wo_2 + encoder_2 * 1024;
+    float *attn_wo_2_encoder = attn_wo_2 + encoder * 1024;
     // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
-    gemm(d_da_3, d_dy_3, attn_wo_2_encoder_2, 768, 64, 16, Form::nt, 16, 16, 64, 1.0, 0.0, Blas::onednn);
-    float *d_repeat_32 /* [encoder=2, head=4, key=16, embed=16] */ = r.work<float>(8704000);
-    float *d_repeat_32_encoder_2 = d_repeat_32 + encoder_2 * 1024;
-    float *repeat_6 /* [encoder=2, batch=64, src=12, head=4, key=16] */ = r.work<float>(3932160);
-    float *repeat_6_encoder_2 = repeat_6 + encoder_2 * 49152;
-    gemm(d_repeat_32_encoder_2, repeat_6_encoder_2, d_dy_3, 64, 16, 768, Form::tn, 64, 16, 16, 1.0, 0.0, Blas::onednn);
+    gemm(d_a, d_y, attn_wo_2_encoder, 768, 64, 16, Form::nt, 16, 16, 64, 1.0, 0.0, Blas::onednn);
+    float *d_attn_wo_3 /* [encoder=2, head=4, key=16, embed=16] */ = r.work<float>(8704000);
+    float *d_attn_wo_3_encoder = d_attn_wo_3 + encoder * 1024;
+    float *a /* [encoder=2, batch=64, src=12, head=4, key=16] */ = r.work<float>(3932160);
+    float *a_encoder = a + encoder * 49152;
+    gemm(d_attn_wo_3_encoder, a_encoder, d_y, 64, 16, 768, Form::tn, 64, 16, 16, 1.0, 0.0, Blas::onednn);
     // sort_digits.ech:26  split src2, dst, embed over cp (layouts.ech:62): attention_grad (sort_digits.ech:26): 4 ranks
-    all_reduce(r, r.group(0), d_da_3, 49152, Sum, Algorithm::automatic, "sort_digits.ech:26");
-    float *gathered_44 /* [batch=64, src2=12, head=4, key=16] */ = r.work<float>(3342336);
-    float *repeat_8 /* [encoder=2, batch=64, src2=3, head=4, key=16] */ = r.work<float>(7143424);
-    float *repeat_8_encoder_2 = repeat_8 + encoder_2 * 12288;
+    all_reduce(r, r.group(0), d_a, 49152, Sum, Algorithm::automatic, "sort_digits.ech:26");
+    float *gathered /* [batch=64, src2=12, head=4, key=16] */ = r.work<float>(3342336);
+    float *a_3 /* [encoder=2, batch=64, src2=3, head=4, key=16] */ = r.work<float>(7143424);
+    float *a_3_encoder = a_3 + encoder * 12288;
     // sort_digits.ech:26  split src2 over cp (layouts.ech:62): attention_grad (sort_digits.ech:26): 4 ranks, 0.20 MB
-    all_gather_inner(r, r.group(0), gathered_44, repeat_8_encoder_2, 64, 192, Algorithm::automatic,
-                     "sort_digits.ech:26");
-    float *gathered_45 /* [batch=64, src2=12, head=4, key=16] */ = r.work<float>(3538944);
-    float *repeat_9 /* [encoder=2, batch=64, src2=3, head=4, key=16] */ = r.work<float>(7241728);
-    float *repeat_9_encoder_2 = repeat_9 + encoder_2 * 12288;
-    all_gather_inner(r, r.group(0), gathered_45, repeat_9_encoder_2, 64, 192, Algorithm::automatic,
-                     "sort_digits.ech:26");
-    float *repeat_10 /* [encoder=2, batch=64, src=12, head=4] */ = r.work<float>(9011200);
-    float *repeat_10_encoder_2 = repeat_10 + encoder_2 * 3072;
-    float *t_12 /* [batch=64, head=4, src=12] */ = r.work<float>(6815744);
+    all_gather_inner(r, r.group(0), gathered, a_3_encoder, 64, 192, Algorithm::automatic, "sort_digits.ech:26");
+    float *gathered_2 /* [batch=64, src2=12, head=4, key=16] */ = r.work<float>(3538944);
+    float *a_4 /* [encoder=2, batch=64, src2=3, head=4, key=16] */ = r.work<float>(7241728);
+    float *a_4_encoder = a_4 + encoder * 12288;
+    all_gather_inner(r, r.group(0), gathered_2, a_4_encoder, 64, 192, Algorithm::automatic, "sort_digits.ech:26");
+    float *maximum /* [encoder=2, batch=64, src=12, head=4] */ = r.work<float>(9011200);
+    float *maximum_encoder = maximum + encoder * 3072;
+    float *t_5 /* [batch=64, head=4, src=12] */ = r.work<float>(6815744);
     // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
     for (int64_t batch = 0; batch < 64; ++batch) {
       for (int64_t head = 0; head < 4; ++head) {
 #pragma GCC ivdep
         for (int64_t src = 0; src < 12; ++src) {
-          t_12[batch * 48 + head * 12 + src] = repeat_10_encoder_2[batch * 48 + head + src * 4];
+          t_5[batch * 48 + head * 12 + src] = maximum_encoder[batch * 48 + head + src * 4];
         }
       }
     }
-    float *repeat_11 /* [encoder=2, batch=64, src=12, head=4] */ = r.work<float>(9035776);
-    float *repeat_11_encoder_2 = repeat_11 + encoder_2 * 3072;
-    float *t_13 /* [batch=64, head=4, src=12] */ = r.work<float>(6828032);
+    float *sum_of_exp /* [encoder=2, batch=64, src=12, head=4] */ = r.work<float>(9035776);
+    float *sum_of_exp_encoder = sum_of_exp + encoder * 3072;
+    float *t_6 /* [batch=64, head=4, src=12] */ = r.work<float>(6828032);
     // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
     for (int64_t batch = 0; batch < 64; ++batch) {
       for (int64_t head = 0; head < 4; ++head) {
 #pragma GCC ivdep
         for (int64_t src = 0; src < 12; ++src) {
-          t_13[batch * 48 + head * 12 + src] = repeat_11_encoder_2[batch * 48 + head + src * 4];
+          t_6[batch * 48 + head * 12 + src] = sum_of_exp_encoder[batch * 48 + head + src * 4];
         }
       }
     }
-    float *d_attention_grad_4 /* [batch=64, src=12, head=4, key=16] */ = r.work<float>(3735552);
-    float *d_attention_grad_5 /* [batch=64, src2=12, head=4, key=16] */ = r.work<float>(4920320);
-    float *d_attention_grad_6 /* [batch=64, src2=12, head=4, key=16] */ = r.work<float>(5116928);
-    float *repeat_7 /* [encoder=2, batch=64, src=12, head=4, key=16] */ = r.work<float>(4325376);
-    float *repeat_7_encoder_2 = repeat_7 + encoder_2 * 49152;
+    float *d_query /* [batch=64, src=12, head=4, key=16] */ = r.work<float>(3735552);
+    float *d_key /* [batch=64, src2=12, head=4, key=16] */ = r.work<float>(4920320);
+    float *d_value /* [batch=64, src2=12, head=4, key=16] */ = r.work<float>(5116928);
+    float *a_2 /* [encoder=2, batch=64, src=12, head=4, key=16] */ = r.work<float>(4325376);
+    float *a_2_encoder = a_2 + encoder * 49152;
     // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
-    attention_grad(d_attention_grad_4, d_attention_grad_5, d_attention_grad_6, static_cast<float *>(nullptr), d_da_3,
-                   repeat_6_encoder_2, t_12, t_13, repeat_7_encoder_2, gathered_44, gathered_45,
-                   {64, 1, 4, 12, 12, 16, 16, 0.25, false, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
+    attention_grad(d_query, d_key, d_value, static_cast<float *>(nullptr), d_a, a_encoder, t_5, t_6, a_2_encoder,
+                   gathered, gathered_2, {64, 1, 4, 12, 12, 16, 16, 0.25, false, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
                    {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}},
                    {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}});
-    float *d_repeat_31 /* [encoder=2, head=4, key=16] */ = r.work<float>(9121792);
-    float *d_repeat_31_encoder_2 = d_repeat_31 + encoder_2 * 64;
-    reduce_sum(d_repeat_31_encoder_2, d_attention_grad_6, 1, 768, 64);
-    float *d_repeat_30 /* [encoder=2, head=4, key=16] */ = r.work<float>(9121280);
-    float *d_repeat_30_encoder_2 = d_repeat_30 + encoder_2 * 64;
-    reduce_sum(d_repeat_30_encoder_2, d_attention_grad_5, 1, 768, 64);
-    float *d_repeat_29 /* [encoder=2, head=4, key=16] */ = r.work<float>(9120768);
-    float *d_repeat_29_encoder_2 = d_repeat_29 + encoder_2 * 64;
-    reduce_sum(d_repeat_29_encoder_2, d_attention_grad_4, 1, 768, 64);
-    float *d_dot_10 /* [batch=64, src=12, embed=16] */ = r.work<float>(6815744);
+    float *d_attn_bv_3 /* [encoder=2, head=4, key=16] */ = r.work<float>(9121792);
+    float *d_attn_bv_3_encoder = d_attn_bv_3 + encoder * 64;
+    reduce_sum(d_attn_bv_3_encoder, d_value, 1, 768, 64);
+    float *d_attn_bk_3 /* [encoder=2, head=4, key=16] */ = r.work<float>(9121280);
+    float *d_attn_bk_3_encoder = d_attn_bk_3 + encoder * 64;
+    reduce_sum(d_attn_bk_3_encoder, d_key, 1, 768, 64);
+    float *d_attn_bq /* [encoder=2, head=4, key=16] */ = r.work<float>(9120768);
+    float *d_attn_bq_encoder = d_attn_bq + encoder * 64;
+    reduce_sum(d_attn_bq_encoder, d_query, 1, 768, 64);
+    float *d_layernorm_3 /* [batch=64, src=12, embed=16] */ = r.work<float>(6815744);
     float *attn_wv_2 /* [encoder=2, embed=16, head=4, key=16] */ = r.state<float>(18944);
-    float *attn_wv_2_encoder_2 = attn_wv_2 + encoder_2 * 1024;
-    gemm(d_dot_10, d_attention_grad_6, attn_wv_2_encoder_2, 768, 16, 64, Form::nt, 64, 64, 16, 1.0, 0.0, Blas::onednn);
-    float *d_repeat_28 /* [encoder=2, embed=16, head=4, key=16] */ = r.work<float>(8695808);
-    float *d_repeat_28_encoder_2 = d_repeat_28 + encoder_2 * 1024;
-    float *repeat_12 /* [encoder=2, batch=64, src=12, embed=16] */ = r.work<float>(7340032);
-    float *repeat_12_encoder_2 = repeat_12 + encoder_2 * 12288;
-    gemm(d_repeat_28_encoder_2, repeat_12_encoder_2, d_attention_grad_6, 16, 64, 768, Form::tn, 16, 64, 64, 1.0, 0.0,
-         Blas::onednn);
-    float *d_dot_11 /* [batch=64, src=12, embed=16] */ = r.work<float>(5116928);
+    float *attn_wv_2_encoder = attn_wv_2 + encoder * 1024;
+    gemm(d_layernorm_3, d_value, attn_wv_2_encoder, 768, 16, 64, Form::nt, 64, 64, 16, 1.0, 0.0, Blas::onednn);
+    float *d_attn_wv_3 /* [encoder=2, embed=16, head=4, key=16] */ = r.work<float>(8695808);
+    float *d_attn_wv_3_encoder = d_attn_wv_3 + encoder * 1024;
+    float *layernorm_2 /* [encoder=2, batch=64, src=12, embed=16] */ = r.work<float>(7340032);
+    float *layernorm_2_encoder = layernorm_2 + encoder * 12288;
+    gemm(d_attn_wv_3_encoder, layernorm_2_encoder, d_value, 16, 64, 768, Form::tn, 16, 64, 64, 1.0, 0.0, Blas::onednn);
+    float *d_layernorm_4 /* [batch=64, src=12, embed=16] */ = r.work<float>(5116928);
     float *attn_wk_2 /* [encoder=2, embed=16, head=4, key=16] */ = r.state<float>(10752);
-    float *attn_wk_2_encoder_2 = attn_wk_2 + encoder_2 * 1024;
-    gemm(d_dot_11, d_attention_grad_5, attn_wk_2_encoder_2, 768, 16, 64, Form::nt, 64, 64, 16, 1.0, 0.0, Blas::onednn);
-    float *d_repeat_27 /* [encoder=2, embed=16, head=4, key=16] */ = r.work<float>(8687616);
-    float *d_repeat_27_encoder_2 = d_repeat_27 + encoder_2 * 1024;
-    gemm(d_repeat_27_encoder_2, repeat_12_encoder_2, d_attention_grad_5, 16, 64, 768, Form::tn, 16, 64, 64, 1.0, 0.0,
-         Blas::onednn);
-    float *d_dot_12 /* [batch=64, src=12, embed=16] */ = r.work<float>(5166080);
+    float *attn_wk_2_encoder = attn_wk_2 + encoder * 1024;
+    gemm(d_layernorm_4, d_key, attn_wk_2_encoder, 768, 16, 64, Form::nt, 64, 64, 16, 1.0, 0.0, Blas::onednn);
+    float *d_attn_wk_3 /* [encoder=2, embed=16, head=4, key=16] */ = r.work<float>(8687616);
+    float *d_attn_wk_3_encoder = d_attn_wk_3 + encoder * 1024;
+    gemm(d_attn_wk_3_encoder, layernorm_2_encoder, d_key, 16, 64, 768, Form::tn, 16, 64, 64, 1.0, 0.0, Blas::onednn);
+    float *d_layernorm_5 /* [batch=64, src=12, embed=16] */ = r.work<float>(5166080);
     float *attn_wq_2 /* [encoder=2, embed=16, head=4, key=16] */ = r.state<float>(2560);
-    float *attn_wq_2_encoder_2 = attn_wq_2 + encoder_2 * 1024;
-    gemm(d_dot_12, d_attention_grad_4, attn_wq_2_encoder_2, 768, 16, 64, Form::nt, 64, 64, 16, 1.0, 0.0, Blas::onednn);
-    float *d_repeat_26 /* [encoder=2, embed=16, head=4, key=16] */ = r.work<float>(8679424);
-    float *d_repeat_26_encoder_2 = d_repeat_26 + encoder_2 * 1024;
-    gemm(d_repeat_26_encoder_2, repeat_12_encoder_2, d_attention_grad_4, 16, 64, 768, Form::tn, 16, 64, 64, 1.0, 0.0,
-         Blas::onednn);
+    float *attn_wq_2_encoder = attn_wq_2 + encoder * 1024;
+    gemm(d_layernorm_5, d_query, attn_wq_2_encoder, 768, 16, 64, Form::nt, 64, 64, 16, 1.0, 0.0, Blas::onednn);
+    float *d_attn_wq_3 /* [encoder=2, embed=16, head=4, key=16] */ = r.work<float>(8679424);
+    float *d_attn_wq_3_encoder = d_attn_wq_3 + encoder * 1024;
+    gemm(d_attn_wq_3_encoder, layernorm_2_encoder, d_query, 16, 64, 768, Form::tn, 16, 64, 64, 1.0, 0.0, Blas::onednn);
     float *layernorm_gamma_3 /* [encoder=2, embed=16] */ = r.state<float>(2304);
-    float *layernorm_gamma_3_encoder_2 = layernorm_gamma_3 + encoder_2 * 16;
-    float *repeat_13 /* [encoder=2, batch=64, src=12, embed=16] */ = r.work<float>(7438336);
-    float *repeat_13_encoder_2 = repeat_13 + encoder_2 * 12288;
-    float *d_repeat_25 /* [encoder=2, embed=16] */ = r.work<float>(9122432);
-    float *d_repeat_25_encoder_2 = d_repeat_25 + encoder_2 * 16;
-    float *t_14 /* [batch=64, src=12, embed=16] */ = r.work<float>(6815744);
-    float *d_repeat_24 /* [encoder=2, embed=16] */ = r.work<float>(9122304);
-    float *d_repeat_24_encoder_2 = d_repeat_24 + encoder_2 * 16;
-    LongSum total_4(d_repeat_25_encoder_2, 16);
-    LongSum total_5(d_repeat_24_encoder_2, 16);
+    float *layernorm_gamma_3_encoder = layernorm_gamma_3 + encoder * 16;
+    float *normalize_3 /* [encoder=2, batch=64, src=12, embed=16] */ = r.work<float>(7438336);
+    float *normalize_3_encoder = normalize_3 + encoder * 12288;
+    float *d_layernorm_beta_4 /* [encoder=2, embed=16] */ = r.work<float>(9122432);
+    float *d_layernorm_beta_4_encoder = d_layernorm_beta_4 + encoder * 16;
+    float *t_7 /* [batch=64, src=12, embed=16] */ = r.work<float>(6815744);
+    float *d_layernorm_gamma_5 /* [encoder=2, embed=16] */ = r.work<float>(9122304);
+    float *d_layernorm_gamma_5_encoder = d_layernorm_gamma_5 + encoder * 16;
+    LongSum total_4(d_layernorm_beta_4_encoder, 16);
+    LongSum total_5(d_layernorm_gamma_5_encoder, 16);
     for (int64_t i = 0; i < 768; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 16; ++embed) {
-        const float d_dot_10_before = d_dot_10[i * 16 + embed];
-        const float e = d_dot_10_before + d_dot_11[i * 16 + embed] + d_dot_12[i * 16 + embed];
-        d_repeat_25_encoder_2[embed] += e;
-        t_14[i * 16 + embed] = e * layernorm_gamma_3_encoder_2[embed];
-        d_repeat_24_encoder_2[embed] += e * repeat_13_encoder_2[i * 16 + embed];
+        const float d_layernorm_3_before = d_layernorm_3[i * 16 + embed];
+        const float d_layernorm_7 =
+            d_layernorm_3_before + d_layernorm_4[i * 16 + embed] + d_layernorm_5[i * 16 + embed];
+        d_layernorm_beta_4_encoder[embed] += d_layernorm_7;
+        t_7[i * 16 + embed] = d_layernorm_7 * layernorm_gamma_3_encoder[embed];
+        d_layernorm_gamma_5_encoder[embed] += d_layernorm_7 * normalize_3_encoder[i * 16 + embed];
       }
       total_4.row();
       total_5.row();
@@ -1741,45 +1755,45 @@ void backward_2(Rank &r) {
     total_5.finish();
     double *d_sums_2 /* [batch=64, src=12, part=2] */ = r.work<double>(8667136);
     // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
-    normalize_grad_local(d_sums_2, t_14, repeat_13_encoder_2, 768, 16);
+    normalize_grad_local(d_sums_2, t_7, normalize_3_encoder, 768, 16);
     // sort_digits.ech:26  split embed over cp (layouts.ech:62): inside normalize_grad (sort_digits.ech:26): 4 ranks, 0.
     all_reduce(r, r.group(0), d_sums_2, 1536, Sum, Algorithm::automatic, "sort_digits.ech:26");
-    float *d_dm_2 /* [batch=64, src=12, embed=16] */ = r.work<float>(6815744);
-    float *repeat_14 /* [encoder=2, batch=64, src=12] */ = r.work<float>(9082880);
-    float *repeat_14_encoder_2 = repeat_14 + encoder_2 * 768;
+    float *d_m_3 /* [batch=64, src=12, embed=16] */ = r.work<float>(6815744);
+    float *rstd_2 /* [encoder=2, batch=64, src=12] */ = r.work<float>(9082880);
+    float *rstd_2_encoder = rstd_2 + encoder * 768;
     // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
-    normalize_grad_finish(d_dm_2, t_14, repeat_13_encoder_2, repeat_14_encoder_2, d_sums_2, 768, 16, 64);
+    normalize_grad_finish(d_m_3, t_7, normalize_3_encoder, rstd_2_encoder, d_sums_2, 768, 16, 64);
 #pragma GCC ivdep
     for (int64_t i = 0; i < 12288; ++i) {
-      d_repeat_23[i] = d_dy_3[i] + d_dm_2[i];
+      d_m[i] = d_y[i] + d_m_3[i];
     }
   }
-  float *d_dwsrc /* [src=12, embed=16] */ = r.work<float>(9079808);
+  float *d_wsrc /* [src=12, embed=16] */ = r.work<float>(9079808);
   // sort_digits.ech:24  m = wte[vocab = source] + wsrc
-  reduce_sum(d_dwsrc, d_repeat_23, 1, 64, 192);
-  float *d_dwte_2 /* [vocab=12, embed=16] */ = r.work<float>(9080576);
-  fill(d_dwte_2, 192, 0.0f);
+  reduce_sum(d_wsrc, d_m, 1, 64, 192);
+  float *d_wte_2 /* [vocab=12, embed=16] */ = r.work<float>(9080576);
+  fill(d_wte_2, 192, 0.0f);
   const int32_t *source /* [batch=64, src=12] */ = r.input<int32_t>(0);
-  scatter_add_rows(d_dwte_2, d_repeat_23, source, 768, 16, 0, 12);
+  scatter_add_rows(d_wte_2, d_m, source, 768, 16, 0, 12);
   float *message_4 /* [@cp=4, vocab=12, embed=16] */ = r.work<float>(9076736);
   for (int64_t v_cp = 0; v_cp < 4; ++v_cp) {
     for (int64_t vocab = 0; vocab < 12; ++vocab) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 16; ++embed) {
-        message_4[v_cp * 192 + vocab * 16 + embed] = d_dwte[v_cp * 16 + vocab * 64 + embed];
+        message_4[v_cp * 192 + vocab * 16 + embed] = d_wte[v_cp * 16 + vocab * 64 + embed];
       }
     }
   }
   const int64_t own_row = r.coordinate(0) * 192;
-  float *own_part_8 = message_4 + own_row;
+  float *d_wte_part = message_4 + own_row;
   // sort_digits.ech:24  split embed over cp (layouts.ech:62): add (sort_digits.ech:24): 4 ranks, 3072 bytes
-  reduce_scatter(r, r.group(0), own_part_8, message_4, 192, Sum, Algorithm::automatic, "sort_digits.ech:24");
-  float *dwte = message_4 + own_row;
-  float *d_dwte_3 /* [vocab=12, embed=16] */ = r.work<float>(9080576);
+  reduce_scatter(r, r.group(0), d_wte_part, message_4, 192, Sum, Algorithm::automatic, "sort_digits.ech:24");
+  float *d_wte_3 = message_4 + own_row;
+  float *d_wte_4 /* [vocab=12, embed=16] */ = r.work<float>(9080576);
   // sort_digits.ech:24  m = wte[vocab = source] + wsrc
 #pragma GCC ivdep
   for (int64_t i = 0; i < 192; ++i) {
-    d_dwte_3[i] = dwte[i] + d_dwte_2[i];
+    d_wte_4[i] = d_wte_3[i] + d_wte_2[i];
   }
 }
 
@@ -1787,157 +1801,157 @@ void update_2(Rank &r, Messages &messages, double lr) {
   // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as att
   wait(messages.all_reduce_of_message);
   // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-  wait(messages.reduce_scatter_of_own_part_7);
-  wait(messages.reduce_scatter_of_own_part_6);
+  wait(messages.reduce_scatter_of_d_mlp_w1_part);
+  wait(messages.reduce_scatter_of_d_mlp_w2_part);
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  wait(messages.reduce_scatter_of_own_part_5);
+  wait(messages.reduce_scatter_of_part);
   double *sum_of_squares /* [] */ = r.work<double>(9076736);
   // sort_digits.ech:4  model Seq2Seq(layers = 2, heads = 4, width = 64) {
   fill(sum_of_squares, 1, 0.0);
-  float *d_dwte_3 /* [vocab=12, embed=16] */ = r.work<float>(9080576);
-  add_squares(sum_of_squares, d_dwte_3, 192);
+  float *d_wte_4 /* [vocab=12, embed=16] */ = r.work<float>(9080576);
+  add_squares(sum_of_squares, d_wte_4, 192);
   r.watch("wte", sum_of_squares);
-  float *d_dwsrc /* [src=12, embed=16] */ = r.work<float>(9079808);
-  add_squares(sum_of_squares, d_dwsrc, 192);
+  float *d_wsrc /* [src=12, embed=16] */ = r.work<float>(9079808);
+  add_squares(sum_of_squares, d_wsrc, 192);
   r.watch("wsrc", sum_of_squares);
-  float *d_dwdst /* [dst=3, embed=64] */ = r.work<float>(9091072);
-  add_squares(sum_of_squares, d_dwdst, 192);
+  float *d_wdst /* [dst=3, embed=64] */ = r.work<float>(9091072);
+  add_squares(sum_of_squares, d_wdst, 192);
   r.watch("wdst", sum_of_squares);
-  float *d_repeat_24 /* [encoder=2, embed=16] */ = r.work<float>(9122304);
-  add_squares(sum_of_squares, d_repeat_24, 32);
+  float *d_layernorm_gamma_5 /* [encoder=2, embed=16] */ = r.work<float>(9122304);
+  add_squares(sum_of_squares, d_layernorm_gamma_5, 32);
   r.watch("encoder.layernorm.gamma", sum_of_squares);
-  float *d_repeat_25 /* [encoder=2, embed=16] */ = r.work<float>(9122432);
-  add_squares(sum_of_squares, d_repeat_25, 32);
+  float *d_layernorm_beta_4 /* [encoder=2, embed=16] */ = r.work<float>(9122432);
+  add_squares(sum_of_squares, d_layernorm_beta_4, 32);
   r.watch("encoder.layernorm.beta", sum_of_squares);
-  float *d_repeat_26 /* [encoder=2, embed=16, head=4, key=16] */ = r.work<float>(8679424);
-  add_squares(sum_of_squares, d_repeat_26, 2048);
+  float *d_attn_wq_3 /* [encoder=2, embed=16, head=4, key=16] */ = r.work<float>(8679424);
+  add_squares(sum_of_squares, d_attn_wq_3, 2048);
   r.watch("encoder.attn.wq", sum_of_squares);
-  float *d_repeat_27 /* [encoder=2, embed=16, head=4, key=16] */ = r.work<float>(8687616);
-  add_squares(sum_of_squares, d_repeat_27, 2048);
+  float *d_attn_wk_3 /* [encoder=2, embed=16, head=4, key=16] */ = r.work<float>(8687616);
+  add_squares(sum_of_squares, d_attn_wk_3, 2048);
   r.watch("encoder.attn.wk", sum_of_squares);
-  float *d_repeat_28 /* [encoder=2, embed=16, head=4, key=16] */ = r.work<float>(8695808);
-  add_squares(sum_of_squares, d_repeat_28, 2048);
+  float *d_attn_wv_3 /* [encoder=2, embed=16, head=4, key=16] */ = r.work<float>(8695808);
+  add_squares(sum_of_squares, d_attn_wv_3, 2048);
   r.watch("encoder.attn.wv", sum_of_squares);
-  float *d_repeat_32 /* [encoder=2, head=4, key=16, embed=16] */ = r.work<float>(8704000);
-  add_squares(sum_of_squares, d_repeat_32, 2048);
+  float *d_attn_wo_3 /* [encoder=2, head=4, key=16, embed=16] */ = r.work<float>(8704000);
+  add_squares(sum_of_squares, d_attn_wo_3, 2048);
   r.watch("encoder.attn.wo", sum_of_squares);
-  float *d_repeat_29 /* [encoder=2, head=4, key=16] */ = r.work<float>(9120768);
-  add_squares(sum_of_squares, d_repeat_29, 128, r.coordinate(0) == 0 ? 1.0 : 0.0);
+  float *d_attn_bq /* [encoder=2, head=4, key=16] */ = r.work<float>(9120768);
+  add_squares(sum_of_squares, d_attn_bq, 128, r.coordinate(0) == 0 ? 1.0 : 0.0);
   r.watch("encoder.attn.bq", sum_of_squares);
-  float *d_repeat_30 /* [encoder=2, head=4, key=16] */ = r.work<float>(9121280);
-  add_squares(sum_of_squares, d_repeat_30, 128, r.coordinate(0) == 0 ? 1.0 : 0.0);
+  float *d_attn_bk_3 /* [encoder=2, head=4, key=16] */ = r.work<float>(9121280);
+  add_squares(sum_of_squares, d_attn_bk_3, 128, r.coordinate(0) == 0 ? 1.0 : 0.0);
   r.watch("encoder.attn.bk", sum_of_squares);
-  float *d_repeat_31 /* [encoder=2, head=4, key=16] */ = r.work<float>(9121792);
-  add_squares(sum_of_squares, d_repeat_31, 128, r.coordinate(0) == 0 ? 1.0 : 0.0);
+  float *d_attn_bv_3 /* [encoder=2, head=4, key=16] */ = r.work<float>(9121792);
+  add_squares(sum_of_squares, d_attn_bv_3, 128, r.coordinate(0) == 0 ? 1.0 : 0.0);
   r.watch("encoder.attn.bv", sum_of_squares);
-  float *d_repeat_33 /* [encoder=2, embed=16] */ = r.work<float>(9122560);
-  add_squares(sum_of_squares, d_repeat_33, 32);
+  float *d_attn_bo_3 /* [encoder=2, embed=16] */ = r.work<float>(9122560);
+  add_squares(sum_of_squares, d_attn_bo_3, 32);
   r.watch("encoder.attn.bo", sum_of_squares);
-  float *d_repeat_34 /* [encoder=2, embed=16] */ = r.work<float>(9122688);
-  add_squares(sum_of_squares, d_repeat_34, 32);
+  float *d_layernorm_2_gamma_3 /* [encoder=2, embed=16] */ = r.work<float>(9122688);
+  add_squares(sum_of_squares, d_layernorm_2_gamma_3, 32);
   r.watch("encoder.layernorm_2.gamma", sum_of_squares);
-  float *d_repeat_35 /* [encoder=2, embed=16] */ = r.work<float>(9122816);
-  add_squares(sum_of_squares, d_repeat_35, 32);
+  float *d_layernorm_2_beta_3 /* [encoder=2, embed=16] */ = r.work<float>(9122816);
+  add_squares(sum_of_squares, d_layernorm_2_beta_3, 32);
   r.watch("encoder.layernorm_2.beta", sum_of_squares);
-  float *d_repeat_36 /* [encoder=2, embed=16, ff=256] */ = r.work<float>(7536640);
-  add_squares(sum_of_squares, d_repeat_36, 8192);
+  float *d_mlp_w1_2 /* [encoder=2, embed=16, ff=256] */ = r.work<float>(7536640);
+  add_squares(sum_of_squares, d_mlp_w1_2, 8192);
   r.watch("encoder.mlp.w1", sum_of_squares);
-  float *d_repeat_37 /* [encoder=2, ff=256] */ = r.work<float>(9089024);
-  add_squares(sum_of_squares, d_repeat_37, 512, r.coordinate(0) == 0 ? 1.0 : 0.0);
+  float *d_mlp_b1_3 /* [encoder=2, ff=256] */ = r.work<float>(9089024);
+  add_squares(sum_of_squares, d_mlp_b1_3, 512, r.coordinate(0) == 0 ? 1.0 : 0.0);
   r.watch("encoder.mlp.b1", sum_of_squares);
-  float *d_repeat_38 /* [encoder=2, ff=256, embed=16] */ = r.work<float>(7569408);
-  add_squares(sum_of_squares, d_repeat_38, 8192);
+  float *d_mlp_w2_2 /* [encoder=2, ff=256, embed=16] */ = r.work<float>(7569408);
+  add_squares(sum_of_squares, d_mlp_w2_2, 8192);
   r.watch("encoder.mlp.w2", sum_of_squares);
-  float *d_repeat_39 /* [encoder=2, embed=16] */ = r.work<float>(9122944);
-  add_squares(sum_of_squares, d_repeat_39, 32);
+  float *d_mlp_b2_3 /* [encoder=2, embed=16] */ = r.work<float>(9122944);
+  add_squares(sum_of_squares, d_mlp_b2_3, 32);
   r.watch("encoder.mlp.b2", sum_of_squares);
   float *message_2 /* [message=50432] */ = r.work<float>(4718592);
   const int64_t own_row_3 = r.coordinate(0) * 12608;
-  float *message_2_part_16 = message_2 + 32 + own_row_3;
-  add_squares(sum_of_squares, message_2_part_16, 32);
+  float *d_layernorm_gamma_7 = message_2 + 32 + own_row_3;
+  add_squares(sum_of_squares, d_layernorm_gamma_7, 32);
   r.watch("decoder.layernorm.gamma", sum_of_squares);
-  float *message_2_part_17 = message_2 + 64 + own_row_3;
-  add_squares(sum_of_squares, message_2_part_17, 32);
+  float *d_layernorm_beta_6 = message_2 + 64 + own_row_3;
+  add_squares(sum_of_squares, d_layernorm_beta_6, 32);
   r.watch("decoder.layernorm.beta", sum_of_squares);
-  float *message_2_part_18 = message_2 + 96 + own_row_3;
-  add_squares(sum_of_squares, message_2_part_18, 2048);
+  float *d_attn_wq_4 = message_2 + 96 + own_row_3;
+  add_squares(sum_of_squares, d_attn_wq_4, 2048);
   r.watch("decoder.attn.wq", sum_of_squares);
-  float *message_2_part_19 = message_2 + 2144 + own_row_3;
-  add_squares(sum_of_squares, message_2_part_19, 2048);
+  float *d_attn_wk_4 = message_2 + 2144 + own_row_3;
+  add_squares(sum_of_squares, d_attn_wk_4, 2048);
   r.watch("decoder.attn.wk", sum_of_squares);
-  float *message_2_part_20 = message_2 + 4192 + own_row_3;
-  add_squares(sum_of_squares, message_2_part_20, 2048);
+  float *d_attn_wv_4 = message_2 + 4192 + own_row_3;
+  add_squares(sum_of_squares, d_attn_wv_4, 2048);
   r.watch("decoder.attn.wv", sum_of_squares);
-  float *message_2_part_21 = message_2 + 6240 + own_row_3;
-  add_squares(sum_of_squares, message_2_part_21, 2048);
+  float *d_attn_wo_4 = message_2 + 6240 + own_row_3;
+  add_squares(sum_of_squares, d_attn_wo_4, 2048);
   r.watch("decoder.attn.wo", sum_of_squares);
   float *message /* [message=1024] */ = r.work<float>(9113600);
   add_squares(sum_of_squares, message, 128, r.coordinate(0) == 0 ? 1.0 : 0.0);
   r.watch("decoder.attn.bq", sum_of_squares);
-  float *message_part_9 = message + 128;
-  add_squares(sum_of_squares, message_part_9, 128, r.coordinate(0) == 0 ? 1.0 : 0.0);
+  float *d_attn_bk = message + 128;
+  add_squares(sum_of_squares, d_attn_bk, 128, r.coordinate(0) == 0 ? 1.0 : 0.0);
   r.watch("decoder.attn.bk", sum_of_squares);
-  float *message_part_10 = message + 256;
-  add_squares(sum_of_squares, message_part_10, 128, r.coordinate(0) == 0 ? 1.0 : 0.0);
+  float *d_attn_bv = message + 256;
+  add_squares(sum_of_squares, d_attn_bv, 128, r.coordinate(0) == 0 ? 1.0 : 0.0);
   r.watch("decoder.attn.bv", sum_of_squares);
-  float *message_2_part_22 = message_2 + 8288 + own_row_3;
-  add_squares(sum_of_squares, message_2_part_22, 32);
+  float *d_attn_bo_4 = message_2 + 8288 + own_row_3;
+  add_squares(sum_of_squares, d_attn_bo_4, 32);
   r.watch("decoder.attn.bo", sum_of_squares);
-  float *message_2_part_23 = message_2 + 8320 + own_row_3;
-  add_squares(sum_of_squares, message_2_part_23, 32);
+  float *d_layernorm_2_gamma_4 = message_2 + 8320 + own_row_3;
+  add_squares(sum_of_squares, d_layernorm_2_gamma_4, 32);
   r.watch("decoder.layernorm_2.gamma", sum_of_squares);
-  float *message_2_part_24 = message_2 + 8352 + own_row_3;
-  add_squares(sum_of_squares, message_2_part_24, 32);
+  float *d_layernorm_2_beta_4 = message_2 + 8352 + own_row_3;
+  add_squares(sum_of_squares, d_layernorm_2_beta_4, 32);
   r.watch("decoder.layernorm_2.beta", sum_of_squares);
-  float *message_2_part_25 = message_2 + 8384 + own_row_3;
-  add_squares(sum_of_squares, message_2_part_25, 2048);
+  float *d_cross_wq_3 = message_2 + 8384 + own_row_3;
+  add_squares(sum_of_squares, d_cross_wq_3, 2048);
   r.watch("decoder.cross.wq", sum_of_squares);
-  float *d_repeat_11 /* [decoder=2, embed=16, head=4, key=16] */ = r.work<float>(9060352);
-  add_squares(sum_of_squares, d_repeat_11, 2048);
+  float *d_cross_wk /* [decoder=2, embed=16, head=4, key=16] */ = r.work<float>(9060352);
+  add_squares(sum_of_squares, d_cross_wk, 2048);
   r.watch("decoder.cross.wk", sum_of_squares);
-  float *d_repeat_12 /* [decoder=2, embed=16, head=4, key=16] */ = r.work<float>(9068544);
-  add_squares(sum_of_squares, d_repeat_12, 2048);
+  float *d_cross_wv /* [decoder=2, embed=16, head=4, key=16] */ = r.work<float>(9068544);
+  add_squares(sum_of_squares, d_cross_wv, 2048);
   r.watch("decoder.cross.wv", sum_of_squares);
-  float *message_2_part_26 = message_2 + 10432 + own_row_3;
-  add_squares(sum_of_squares, message_2_part_26, 2048);
+  float *d_cross_wo_3 = message_2 + 10432 + own_row_3;
+  add_squares(sum_of_squares, d_cross_wo_3, 2048);
   r.watch("decoder.cross.wo", sum_of_squares);
-  float *message_part_11 = message + 384;
-  add_squares(sum_of_squares, message_part_11, 128, r.coordinate(0) == 0 ? 1.0 : 0.0);
+  float *d_cross_bq = message + 384;
+  add_squares(sum_of_squares, d_cross_bq, 128, r.coordinate(0) == 0 ? 1.0 : 0.0);
   r.watch("decoder.cross.bq", sum_of_squares);
-  float *d_repeat_13 /* [decoder=2, head=4, key=16] */ = r.work<float>(9134080);
-  add_squares(sum_of_squares, d_repeat_13, 128, r.coordinate(0) == 0 ? 1.0 : 0.0);
+  float *d_cross_bk /* [decoder=2, head=4, key=16] */ = r.work<float>(9134080);
+  add_squares(sum_of_squares, d_cross_bk, 128, r.coordinate(0) == 0 ? 1.0 : 0.0);
   r.watch("decoder.cross.bk", sum_of_squares);
-  float *d_repeat_14 /* [decoder=2, head=4, key=16] */ = r.work<float>(9134592);
-  add_squares(sum_of_squares, d_repeat_14, 128, r.coordinate(0) == 0 ? 1.0 : 0.0);
+  float *d_cross_bv /* [decoder=2, head=4, key=16] */ = r.work<float>(9134592);
+  add_squares(sum_of_squares, d_cross_bv, 128, r.coordinate(0) == 0 ? 1.0 : 0.0);
   r.watch("decoder.cross.bv", sum_of_squares);
-  float *message_2_part_27 = message_2 + 12480 + own_row_3;
-  add_squares(sum_of_squares, message_2_part_27, 32);
+  float *d_cross_bo_3 = message_2 + 12480 + own_row_3;
+  add_squares(sum_of_squares, d_cross_bo_3, 32);
   r.watch("decoder.cross.bo", sum_of_squares);
-  float *message_2_part_28 = message_2 + 12512 + own_row_3;
-  add_squares(sum_of_squares, message_2_part_28, 32);
+  float *d_layernorm_3_gamma_3 = message_2 + 12512 + own_row_3;
+  add_squares(sum_of_squares, d_layernorm_3_gamma_3, 32);
   r.watch("decoder.layernorm_3.gamma", sum_of_squares);
-  float *message_2_part_29 = message_2 + 12544 + own_row_3;
-  add_squares(sum_of_squares, message_2_part_29, 32);
+  float *d_layernorm_3_beta_3 = message_2 + 12544 + own_row_3;
+  add_squares(sum_of_squares, d_layernorm_3_beta_3, 32);
   r.watch("decoder.layernorm_3.beta", sum_of_squares);
-  float *own_part_7 /* [message=8192] */ = r.work<float>(6914048);
-  add_squares(sum_of_squares, own_part_7, 8192);
+  float *d_mlp_w1_part /* [message=8192] */ = r.work<float>(6914048);
+  add_squares(sum_of_squares, d_mlp_w1_part, 8192);
   r.watch("decoder.mlp.w1", sum_of_squares);
-  float *message_part_12 = message + 512;
-  add_squares(sum_of_squares, message_part_12, 512, r.coordinate(0) == 0 ? 1.0 : 0.0);
+  float *d_mlp_b1 = message + 512;
+  add_squares(sum_of_squares, d_mlp_b1, 512, r.coordinate(0) == 0 ? 1.0 : 0.0);
   r.watch("decoder.mlp.b1", sum_of_squares);
   float *message_3 /* [@cp=4, decoder=2, ff=256, embed=16] */ = r.work<float>(5313536);
   const int64_t own_row_2 = r.coordinate(0) * 8192;
-  float *message_3_part = message_3 + own_row_2;
-  add_squares(sum_of_squares, message_3_part, 8192);
+  float *d_mlp_w2_3 = message_3 + own_row_2;
+  add_squares(sum_of_squares, d_mlp_w2_3, 8192);
   r.watch("decoder.mlp.w2", sum_of_squares);
-  float *message_2_part_30 = message_2 + 12576 + own_row_3;
-  add_squares(sum_of_squares, message_2_part_30, 32);
+  float *d_mlp_b2_4 = message_2 + 12576 + own_row_3;
+  add_squares(sum_of_squares, d_mlp_b2_4, 32);
   r.watch("decoder.mlp.b2", sum_of_squares);
-  float *dlayernorm_gamma_2 = message_2 + 16 + own_row_3;
-  add_squares(sum_of_squares, dlayernorm_gamma_2, 16);
+  float *d_layernorm_gamma_6 = message_2 + 16 + own_row_3;
+  add_squares(sum_of_squares, d_layernorm_gamma_6, 16);
   r.watch("layernorm.gamma", sum_of_squares);
-  float *dlayernorm_beta = message_2 + own_row_3;
-  add_squares(sum_of_squares, dlayernorm_beta, 16);
+  float *d_layernorm_beta_5 = message_2 + own_row_3;
+  add_squares(sum_of_squares, d_layernorm_beta_5, 16);
   r.watch("layernorm.beta", sum_of_squares);
   // sort_digits.ech:4  split embed over cp (layouts.ech:62): inside the norm of all gradients (sort_digits.ech:4): 4 ra
   all_reduce(r, r.group(0), sum_of_squares, 1, Sum, Algorithm::automatic, "sort_digits.ech:4");
@@ -1952,27 +1966,27 @@ void update_2(Rank &r, Messages &messages, double lr) {
   // sort_digits.ech:4  model Seq2Seq(layers = 2, heads = 4, width = 64) {
   scale[0] = math::min(1.0f, 1.0f / (norm[0] + 1e-06f));
   const double bias_correction = 1 - std::pow(0.999, static_cast<double>(r.updates()));
-  float *t_15 /* [] */ = r.work<float>(9076736);
+  float *t_3 /* [] */ = r.work<float>(9076736);
   // sort_digits.ech:20  param wte[vocab, embed] ~ normal(0.02)
-  t_15[0] = math::sqrt(static_cast<float>(bias_correction));
+  t_3[0] = math::sqrt(static_cast<float>(bias_correction));
   const double bias_correction_2 = 1 - std::pow(0.9, static_cast<double>(r.updates()));
-  float *t_16 /* [] */ = r.work<float>(9076864);
-  t_16[0] = static_cast<float>(lr) / static_cast<float>(bias_correction_2);
+  float *t_4 /* [] */ = r.work<float>(9076864);
+  t_4[0] = static_cast<float>(lr) / static_cast<float>(bias_correction_2);
   float *m_wte /* [vocab=12, embed=16] */ = r.state<float>(242432);
   float *v_wte /* [vocab=12, embed=16] */ = r.state<float>(243200);
   float *wte /* [vocab=12, embed=16] */ = r.state<float>(0);
   const float scale_value = scale[0];
-  const float t_15_value = t_15[0];
-  const float t_16_value = t_16[0];
+  const float t_3_value = t_3[0];
+  const float t_4_value = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 192; ++i) {
     const float m_wte_before = m_wte[i];
     const float v_wte_before = v_wte[i];
     const float wte_before = wte[i];
-    const float dwte_2 = d_dwte_3[i] * scale_value;
-    const float optimizer_m_wte = m_wte_before * 0.9f + dwte_2 * 0.09999999999999998f;
-    const float optimizer_v_wte = v_wte_before * 0.999f + dwte_2 * dwte_2 * 0.0010000000000000009f;
-    const float e = optimizer_m_wte / (math::sqrt(optimizer_v_wte) / t_15_value + 1e-08f) * t_16_value;
+    const float d_wte_5 = d_wte_4[i] * scale_value;
+    const float optimizer_m_wte = m_wte_before * 0.9f + d_wte_5 * 0.09999999999999998f;
+    const float optimizer_v_wte = v_wte_before * 0.999f + d_wte_5 * d_wte_5 * 0.0010000000000000009f;
+    const float e = optimizer_m_wte / (math::sqrt(optimizer_v_wte) / t_3_value + 1e-08f) * t_4_value;
     m_wte[i] = optimizer_m_wte;
     v_wte[i] = optimizer_v_wte;
     wte[i] = wte_before - e;
@@ -1982,979 +1996,982 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *wsrc /* [src=12, embed=16] */ = r.state<float>(768);
   // sort_digits.ech:21  param wsrc[src, embed] ~ normal(0.02)
   const float scale_value_2 = scale[0];
-  const float t_15_value_2 = t_15[0];
-  const float t_16_value_2 = t_16[0];
+  const float t_3_value_2 = t_3[0];
+  const float t_4_value_2 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 192; ++i) {
     const float m_wsrc_before = m_wsrc[i];
     const float v_wsrc_before = v_wsrc[i];
     const float wsrc_before = wsrc[i];
-    const float dwsrc = d_dwsrc[i] * scale_value_2;
-    const float optimizer_m_wsrc = m_wsrc_before * 0.9f + dwsrc * 0.09999999999999998f;
-    const float optimizer_v_wsrc = v_wsrc_before * 0.999f + dwsrc * dwsrc * 0.0010000000000000009f;
-    const float e = optimizer_m_wsrc / (math::sqrt(optimizer_v_wsrc) / t_15_value_2 + 1e-08f);
+    const float d_wsrc_2 = d_wsrc[i] * scale_value_2;
+    const float optimizer_m_wsrc = m_wsrc_before * 0.9f + d_wsrc_2 * 0.09999999999999998f;
+    const float optimizer_v_wsrc = v_wsrc_before * 0.999f + d_wsrc_2 * d_wsrc_2 * 0.0010000000000000009f;
+    const float e = optimizer_m_wsrc / (math::sqrt(optimizer_v_wsrc) / t_3_value_2 + 1e-08f) * t_4_value_2;
     m_wsrc[i] = optimizer_m_wsrc;
     v_wsrc[i] = optimizer_v_wsrc;
-    wsrc[i] = wsrc_before - e * t_16_value_2;
+    wsrc[i] = wsrc_before - e;
   }
   float *m_wdst /* [dst=3, embed=64] */ = r.state<float>(245504);
   float *v_wdst /* [dst=3, embed=64] */ = r.state<float>(246272);
   float *wdst /* [dst=3, embed=64] */ = r.state<float>(1536);
   // sort_digits.ech:22  param wdst[dst, embed] ~ normal(0.02)
   const float scale_value_3 = scale[0];
-  const float t_15_value_3 = t_15[0];
-  const float t_16_value_3 = t_16[0];
+  const float t_3_value_3 = t_3[0];
+  const float t_4_value_3 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 192; ++i) {
     const float m_wdst_before = m_wdst[i];
     const float v_wdst_before = v_wdst[i];
     const float wdst_before = wdst[i];
-    const float dwdst = d_dwdst[i] * scale_value_3;
-    const float optimizer_m_wdst = m_wdst_before * 0.9f + dwdst * 0.09999999999999998f;
-    const float optimizer_v_wdst = v_wdst_before * 0.999f + dwdst * dwdst * 0.0010000000000000009f;
-    const float e = optimizer_m_wdst / (math::sqrt(optimizer_v_wdst) / t_15_value_3 + 1e-08f);
+    const float d_wdst_2 = d_wdst[i] * scale_value_3;
+    const float optimizer_m_wdst = m_wdst_before * 0.9f + d_wdst_2 * 0.09999999999999998f;
+    const float optimizer_v_wdst = v_wdst_before * 0.999f + d_wdst_2 * d_wdst_2 * 0.0010000000000000009f;
+    const float e = optimizer_m_wdst / (math::sqrt(optimizer_v_wdst) / t_3_value_3 + 1e-08f) * t_4_value_3;
     m_wdst[i] = optimizer_m_wdst;
     v_wdst[i] = optimizer_v_wdst;
-    wdst[i] = wdst_before - e * t_16_value_3;
+    wdst[i] = wdst_before - e;
   }
   float *m_layernorm_gamma_3 /* [encoder=2, embed=16] */ = r.state<float>(247040);
   float *v_layernorm_gamma_3 /* [encoder=2, embed=16] */ = r.state<float>(247168);
   float *layernorm_gamma_3 /* [encoder=2, embed=16] */ = r.state<float>(2304);
   // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
   const float scale_value_4 = scale[0];
-  const float t_15_value_4 = t_15[0];
-  const float t_16_value_4 = t_16[0];
+  const float t_3_value_4 = t_3[0];
+  const float t_4_value_4 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 32; ++i) {
     const float m_layernorm_gamma_3_before = m_layernorm_gamma_3[i];
     const float v_layernorm_gamma_3_before = v_layernorm_gamma_3[i];
     const float layernorm_gamma_3_before = layernorm_gamma_3[i];
-    const float dencoder_layernorm_gamma = d_repeat_24[i] * scale_value_4;
+    const float d_encoder_layernorm_gamma = d_layernorm_gamma_5[i] * scale_value_4;
     const float optimizer_m_encoder_layernorm_gamma =
-        m_layernorm_gamma_3_before * 0.9f + dencoder_layernorm_gamma * 0.09999999999999998f;
-    const float e = dencoder_layernorm_gamma * dencoder_layernorm_gamma * 0.0010000000000000009f;
+        m_layernorm_gamma_3_before * 0.9f + d_encoder_layernorm_gamma * 0.09999999999999998f;
+    const float e = d_encoder_layernorm_gamma * d_encoder_layernorm_gamma * 0.0010000000000000009f;
     const float optimizer_v_encoder_layernorm_gamma = v_layernorm_gamma_3_before * 0.999f + e;
     const float e_2 =
-        optimizer_m_encoder_layernorm_gamma / (math::sqrt(optimizer_v_encoder_layernorm_gamma) / t_15_value_4 + 1e-08f);
+        optimizer_m_encoder_layernorm_gamma / (math::sqrt(optimizer_v_encoder_layernorm_gamma) / t_3_value_4 + 1e-08f);
     m_layernorm_gamma_3[i] = optimizer_m_encoder_layernorm_gamma;
     v_layernorm_gamma_3[i] = optimizer_v_encoder_layernorm_gamma;
-    layernorm_gamma_3[i] = layernorm_gamma_3_before - e_2 * t_16_value_4;
+    layernorm_gamma_3[i] = layernorm_gamma_3_before - e_2 * t_4_value_4;
   }
   float *m_layernorm_beta_3 /* [encoder=2, embed=16] */ = r.state<float>(247296);
   float *v_layernorm_beta_3 /* [encoder=2, embed=16] */ = r.state<float>(247424);
   float *layernorm_beta_3 /* [encoder=2, embed=16] */ = r.state<float>(2432);
   // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
   const float scale_value_5 = scale[0];
-  const float t_15_value_5 = t_15[0];
-  const float t_16_value_5 = t_16[0];
+  const float t_3_value_5 = t_3[0];
+  const float t_4_value_5 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 32; ++i) {
     const float m_layernorm_beta_3_before = m_layernorm_beta_3[i];
     const float v_layernorm_beta_3_before = v_layernorm_beta_3[i];
     const float layernorm_beta_3_before = layernorm_beta_3[i];
-    const float dencoder_layernorm_beta = d_repeat_25[i] * scale_value_5;
+    const float d_encoder_layernorm_beta = d_layernorm_beta_4[i] * scale_value_5;
     const float optimizer_m_encoder_layernorm_beta =
-        m_layernorm_beta_3_before * 0.9f + dencoder_layernorm_beta * 0.09999999999999998f;
-    const float e = dencoder_layernorm_beta * dencoder_layernorm_beta * 0.0010000000000000009f;
+        m_layernorm_beta_3_before * 0.9f + d_encoder_layernorm_beta * 0.09999999999999998f;
+    const float e = d_encoder_layernorm_beta * d_encoder_layernorm_beta * 0.0010000000000000009f;
     const float optimizer_v_encoder_layernorm_beta = v_layernorm_beta_3_before * 0.999f + e;
     const float e_2 =
-        optimizer_m_encoder_layernorm_beta / (math::sqrt(optimizer_v_encoder_layernorm_beta) / t_15_value_5 + 1e-08f);
+        optimizer_m_encoder_layernorm_beta / (math::sqrt(optimizer_v_encoder_layernorm_beta) / t_3_value_5 + 1e-08f);
     m_layernorm_beta_3[i] = optimizer_m_encoder_layernorm_beta;
     v_layernorm_beta_3[i] = optimizer_v_encoder_layernorm_beta;
-    layernorm_beta_3[i] = layernorm_beta_3_before - e_2 * t_16_value_5;
+    layernorm_beta_3[i] = layernorm_beta_3_before - e_2 * t_4_value_5;
   }
   float *m_attn_wq_2 /* [encoder=2, embed=16, head=4, key=16] */ = r.state<float>(247552);
   float *v_attn_wq_2 /* [encoder=2, embed=16, head=4, key=16] */ = r.state<float>(255744);
   float *attn_wq_2 /* [encoder=2, embed=16, head=4, key=16] */ = r.state<float>(2560);
   // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
   const float scale_value_6 = scale[0];
-  const float t_15_value_6 = t_15[0];
-  const float t_16_value_6 = t_16[0];
+  const float t_3_value_6 = t_3[0];
+  const float t_4_value_6 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 2048; ++i) {
     const float m_attn_wq_2_before = m_attn_wq_2[i];
     const float v_attn_wq_2_before = v_attn_wq_2[i];
     const float attn_wq_2_before = attn_wq_2[i];
-    const float dencoder_attn_wq = d_repeat_26[i] * scale_value_6;
-    const float optimizer_m_encoder_attn_wq = m_attn_wq_2_before * 0.9f + dencoder_attn_wq * 0.09999999999999998f;
+    const float d_encoder_attn_wq = d_attn_wq_3[i] * scale_value_6;
+    const float optimizer_m_encoder_attn_wq = m_attn_wq_2_before * 0.9f + d_encoder_attn_wq * 0.09999999999999998f;
     const float optimizer_v_encoder_attn_wq =
-        v_attn_wq_2_before * 0.999f + dencoder_attn_wq * dencoder_attn_wq * 0.0010000000000000009f;
-    const float e = optimizer_m_encoder_attn_wq / (math::sqrt(optimizer_v_encoder_attn_wq) / t_15_value_6 + 1e-08f);
+        v_attn_wq_2_before * 0.999f + d_encoder_attn_wq * d_encoder_attn_wq * 0.0010000000000000009f;
+    const float e = optimizer_m_encoder_attn_wq / (math::sqrt(optimizer_v_encoder_attn_wq) / t_3_value_6 + 1e-08f);
     m_attn_wq_2[i] = optimizer_m_encoder_attn_wq;
     v_attn_wq_2[i] = optimizer_v_encoder_attn_wq;
-    attn_wq_2[i] = attn_wq_2_before - e * t_16_value_6;
+    attn_wq_2[i] = attn_wq_2_before - e * t_4_value_6;
   }
   float *m_attn_wk_2 /* [encoder=2, embed=16, head=4, key=16] */ = r.state<float>(263936);
   float *v_attn_wk_2 /* [encoder=2, embed=16, head=4, key=16] */ = r.state<float>(272128);
   float *attn_wk_2 /* [encoder=2, embed=16, head=4, key=16] */ = r.state<float>(10752);
   // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
   const float scale_value_7 = scale[0];
-  const float t_15_value_7 = t_15[0];
-  const float t_16_value_7 = t_16[0];
+  const float t_3_value_7 = t_3[0];
+  const float t_4_value_7 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 2048; ++i) {
     const float m_attn_wk_2_before = m_attn_wk_2[i];
     const float v_attn_wk_2_before = v_attn_wk_2[i];
     const float attn_wk_2_before = attn_wk_2[i];
-    const float dencoder_attn_wk = d_repeat_27[i] * scale_value_7;
-    const float optimizer_m_encoder_attn_wk = m_attn_wk_2_before * 0.9f + dencoder_attn_wk * 0.09999999999999998f;
+    const float d_encoder_attn_wk = d_attn_wk_3[i] * scale_value_7;
+    const float optimizer_m_encoder_attn_wk = m_attn_wk_2_before * 0.9f + d_encoder_attn_wk * 0.09999999999999998f;
     const float optimizer_v_encoder_attn_wk =
-        v_attn_wk_2_before * 0.999f + dencoder_attn_wk * dencoder_attn_wk * 0.0010000000000000009f;
-    const float e = optimizer_m_encoder_attn_wk / (math::sqrt(optimizer_v_encoder_attn_wk) / t_15_value_7 + 1e-08f);
+        v_attn_wk_2_before * 0.999f + d_encoder_attn_wk * d_encoder_attn_wk * 0.0010000000000000009f;
+    const float e = optimizer_m_encoder_attn_wk / (math::sqrt(optimizer_v_encoder_attn_wk) / t_3_value_7 + 1e-08f);
     m_attn_wk_2[i] = optimizer_m_encoder_attn_wk;
     v_attn_wk_2[i] = optimizer_v_encoder_attn_wk;
-    attn_wk_2[i] = attn_wk_2_before - e * t_16_value_7;
+    attn_wk_2[i] = attn_wk_2_before - e * t_4_value_7;
   }
   float *m_attn_wv_2 /* [encoder=2, embed=16, head=4, key=16] */ = r.state<float>(280320);
   float *v_attn_wv_2 /* [encoder=2, embed=16, head=4, key=16] */ = r.state<float>(288512);
   float *attn_wv_2 /* [encoder=2, embed=16, head=4, key=16] */ = r.state<float>(18944);
   // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
   const float scale_value_8 = scale[0];
-  const float t_15_value_8 = t_15[0];
-  const float t_16_value_8 = t_16[0];
+  const float t_3_value_8 = t_3[0];
+  const float t_4_value_8 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 2048; ++i) {
     const float m_attn_wv_2_before = m_attn_wv_2[i];
     const float v_attn_wv_2_before = v_attn_wv_2[i];
     const float attn_wv_2_before = attn_wv_2[i];
-    const float dencoder_attn_wv = d_repeat_28[i] * scale_value_8;
-    const float optimizer_m_encoder_attn_wv = m_attn_wv_2_before * 0.9f + dencoder_attn_wv * 0.09999999999999998f;
+    const float d_encoder_attn_wv = d_attn_wv_3[i] * scale_value_8;
+    const float optimizer_m_encoder_attn_wv = m_attn_wv_2_before * 0.9f + d_encoder_attn_wv * 0.09999999999999998f;
     const float optimizer_v_encoder_attn_wv =
-        v_attn_wv_2_before * 0.999f + dencoder_attn_wv * dencoder_attn_wv * 0.0010000000000000009f;
-    const float e = optimizer_m_encoder_attn_wv / (math::sqrt(optimizer_v_encoder_attn_wv) / t_15_value_8 + 1e-08f);
+        v_attn_wv_2_before * 0.999f + d_encoder_attn_wv * d_encoder_attn_wv * 0.0010000000000000009f;
+    const float e = optimizer_m_encoder_attn_wv / (math::sqrt(optimizer_v_encoder_attn_wv) / t_3_value_8 + 1e-08f);
     m_attn_wv_2[i] = optimizer_m_encoder_attn_wv;
     v_attn_wv_2[i] = optimizer_v_encoder_attn_wv;
-    attn_wv_2[i] = attn_wv_2_before - e * t_16_value_8;
+    attn_wv_2[i] = attn_wv_2_before - e * t_4_value_8;
   }
   float *m_attn_wo_2 /* [encoder=2, head=4, key=16, embed=16] */ = r.state<float>(296704);
   float *v_attn_wo_2 /* [encoder=2, head=4, key=16, embed=16] */ = r.state<float>(304896);
   float *attn_wo_2 /* [encoder=2, head=4, key=16, embed=16] */ = r.state<float>(27136);
   // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
   const float scale_value_9 = scale[0];
-  const float t_15_value_9 = t_15[0];
-  const float t_16_value_9 = t_16[0];
+  const float t_3_value_9 = t_3[0];
+  const float t_4_value_9 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 2048; ++i) {
     const float m_attn_wo_2_before = m_attn_wo_2[i];
     const float v_attn_wo_2_before = v_attn_wo_2[i];
     const float attn_wo_2_before = attn_wo_2[i];
-    const float dencoder_attn_wo = d_repeat_32[i] * scale_value_9;
-    const float optimizer_m_encoder_attn_wo = m_attn_wo_2_before * 0.9f + dencoder_attn_wo * 0.09999999999999998f;
+    const float d_encoder_attn_wo = d_attn_wo_3[i] * scale_value_9;
+    const float optimizer_m_encoder_attn_wo = m_attn_wo_2_before * 0.9f + d_encoder_attn_wo * 0.09999999999999998f;
     const float optimizer_v_encoder_attn_wo =
-        v_attn_wo_2_before * 0.999f + dencoder_attn_wo * dencoder_attn_wo * 0.0010000000000000009f;
-    const float e = optimizer_m_encoder_attn_wo / (math::sqrt(optimizer_v_encoder_attn_wo) / t_15_value_9 + 1e-08f);
+        v_attn_wo_2_before * 0.999f + d_encoder_attn_wo * d_encoder_attn_wo * 0.0010000000000000009f;
+    const float e = optimizer_m_encoder_attn_wo / (math::sqrt(optimizer_v_encoder_attn_wo) / t_3_value_9 + 1e-08f);
     m_attn_wo_2[i] = optimizer_m_encoder_attn_wo;
     v_attn_wo_2[i] = optimizer_v_encoder_attn_wo;
-    attn_wo_2[i] = attn_wo_2_before - e * t_16_value_9;
+    attn_wo_2[i] = attn_wo_2_before - e * t_4_value_9;
   }
   float *m_attn_bq_2 /* [encoder=2, head=4, key=16] */ = r.state<float>(313088);
   float *v_attn_bq_2 /* [encoder=2, head=4, key=16] */ = r.state<float>(313600);
   float *attn_bq_2 /* [encoder=2, head=4, key=16] */ = r.state<float>(35328);
   // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
   const float scale_value_10 = scale[0];
-  const float t_15_value_10 = t_15[0];
-  const float t_16_value_10 = t_16[0];
+  const float t_3_value_10 = t_3[0];
+  const float t_4_value_10 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 128; ++i) {
     const float m_attn_bq_2_before = m_attn_bq_2[i];
     const float v_attn_bq_2_before = v_attn_bq_2[i];
     const float attn_bq_2_before = attn_bq_2[i];
-    const float dencoder_attn_bq = d_repeat_29[i] * scale_value_10;
-    const float optimizer_m_encoder_attn_bq = m_attn_bq_2_before * 0.9f + dencoder_attn_bq * 0.09999999999999998f;
+    const float d_encoder_attn_bq = d_attn_bq[i] * scale_value_10;
+    const float optimizer_m_encoder_attn_bq = m_attn_bq_2_before * 0.9f + d_encoder_attn_bq * 0.09999999999999998f;
     const float optimizer_v_encoder_attn_bq =
-        v_attn_bq_2_before * 0.999f + dencoder_attn_bq * dencoder_attn_bq * 0.0010000000000000009f;
-    const float e = optimizer_m_encoder_attn_bq / (math::sqrt(optimizer_v_encoder_attn_bq) / t_15_value_10 + 1e-08f);
+        v_attn_bq_2_before * 0.999f + d_encoder_attn_bq * d_encoder_attn_bq * 0.0010000000000000009f;
+    const float e = optimizer_m_encoder_attn_bq / (math::sqrt(optimizer_v_encoder_attn_bq) / t_3_value_10 + 1e-08f);
     m_attn_bq_2[i] = optimizer_m_encoder_attn_bq;
     v_attn_bq_2[i] = optimizer_v_encoder_attn_bq;
-    attn_bq_2[i] = attn_bq_2_before - e * t_16_value_10;
+    attn_bq_2[i] = attn_bq_2_before - e * t_4_value_10;
   }
   float *m_attn_bk_2 /* [encoder=2, head=4, key=16] */ = r.state<float>(314112);
   float *v_attn_bk_2 /* [encoder=2, head=4, key=16] */ = r.state<float>(314624);
   float *attn_bk_2 /* [encoder=2, head=4, key=16] */ = r.state<float>(35840);
   // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
   const float scale_value_11 = scale[0];
-  const float t_15_value_11 = t_15[0];
-  const float t_16_value_11 = t_16[0];
+  const float t_3_value_11 = t_3[0];
+  const float t_4_value_11 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 128; ++i) {
     const float m_attn_bk_2_before = m_attn_bk_2[i];
     const float v_attn_bk_2_before = v_attn_bk_2[i];
     const float attn_bk_2_before = attn_bk_2[i];
-    const float dencoder_attn_bk = d_repeat_30[i] * scale_value_11;
-    const float optimizer_m_encoder_attn_bk = m_attn_bk_2_before * 0.9f + dencoder_attn_bk * 0.09999999999999998f;
+    const float d_encoder_attn_bk = d_attn_bk_3[i] * scale_value_11;
+    const float optimizer_m_encoder_attn_bk = m_attn_bk_2_before * 0.9f + d_encoder_attn_bk * 0.09999999999999998f;
     const float optimizer_v_encoder_attn_bk =
-        v_attn_bk_2_before * 0.999f + dencoder_attn_bk * dencoder_attn_bk * 0.0010000000000000009f;
-    const float e = optimizer_m_encoder_attn_bk / (math::sqrt(optimizer_v_encoder_attn_bk) / t_15_value_11 + 1e-08f);
+        v_attn_bk_2_before * 0.999f + d_encoder_attn_bk * d_encoder_attn_bk * 0.0010000000000000009f;
+    const float e = optimizer_m_encoder_attn_bk / (math::sqrt(optimizer_v_encoder_attn_bk) / t_3_value_11 + 1e-08f);
     m_attn_bk_2[i] = optimizer_m_encoder_attn_bk;
     v_attn_bk_2[i] = optimizer_v_encoder_attn_bk;
-    attn_bk_2[i] = attn_bk_2_before - e * t_16_value_11;
+    attn_bk_2[i] = attn_bk_2_before - e * t_4_value_11;
   }
   float *m_attn_bv_2 /* [encoder=2, head=4, key=16] */ = r.state<float>(315136);
   float *v_attn_bv_2 /* [encoder=2, head=4, key=16] */ = r.state<float>(315648);
   float *attn_bv_2 /* [encoder=2, head=4, key=16] */ = r.state<float>(36352);
   // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
   const float scale_value_12 = scale[0];
-  const float t_15_value_12 = t_15[0];
-  const float t_16_value_12 = t_16[0];
+  const float t_3_value_12 = t_3[0];
+  const float t_4_value_12 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 128; ++i) {
     const float m_attn_bv_2_before = m_attn_bv_2[i];
     const float v_attn_bv_2_before = v_attn_bv_2[i];
     const float attn_bv_2_before = attn_bv_2[i];
-    const float dencoder_attn_bv = d_repeat_31[i] * scale_value_12;
-    const float optimizer_m_encoder_attn_bv = m_attn_bv_2_before * 0.9f + dencoder_attn_bv * 0.09999999999999998f;
+    const float d_encoder_attn_bv = d_attn_bv_3[i] * scale_value_12;
+    const float optimizer_m_encoder_attn_bv = m_attn_bv_2_before * 0.9f + d_encoder_attn_bv * 0.09999999999999998f;
     const float optimizer_v_encoder_attn_bv =
-        v_attn_bv_2_before * 0.999f + dencoder_attn_bv * dencoder_attn_bv * 0.0010000000000000009f;
-    const float e = optimizer_m_encoder_attn_bv / (math::sqrt(optimizer_v_encoder_attn_bv) / t_15_value_12 + 1e-08f);
+        v_attn_bv_2_before * 0.999f + d_encoder_attn_bv * d_encoder_attn_bv * 0.0010000000000000009f;
+    const float e = optimizer_m_encoder_attn_bv / (math::sqrt(optimizer_v_encoder_attn_bv) / t_3_value_12 + 1e-08f);
     m_attn_bv_2[i] = optimizer_m_encoder_attn_bv;
     v_attn_bv_2[i] = optimizer_v_encoder_attn_bv;
-    attn_bv_2[i] = attn_bv_2_before - e * t_16_value_12;
+    attn_bv_2[i] = attn_bv_2_before - e * t_4_value_12;
   }
   float *m_attn_bo_2 /* [encoder=2, embed=16] */ = r.state<float>(316160);
   float *v_attn_bo_2 /* [encoder=2, embed=16] */ = r.state<float>(316288);
   float *attn_bo_2 /* [encoder=2, embed=16] */ = r.state<float>(36864);
   // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
   const float scale_value_13 = scale[0];
-  const float t_15_value_13 = t_15[0];
-  const float t_16_value_13 = t_16[0];
+  const float t_3_value_13 = t_3[0];
+  const float t_4_value_13 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 32; ++i) {
     const float m_attn_bo_2_before = m_attn_bo_2[i];
     const float v_attn_bo_2_before = v_attn_bo_2[i];
     const float attn_bo_2_before = attn_bo_2[i];
-    const float dencoder_attn_bo = d_repeat_33[i] * scale_value_13;
-    const float optimizer_m_encoder_attn_bo = m_attn_bo_2_before * 0.9f + dencoder_attn_bo * 0.09999999999999998f;
+    const float d_encoder_attn_bo = d_attn_bo_3[i] * scale_value_13;
+    const float optimizer_m_encoder_attn_bo = m_attn_bo_2_before * 0.9f + d_encoder_attn_bo * 0.09999999999999998f;
     const float optimizer_v_encoder_attn_bo =
-        v_attn_bo_2_before * 0.999f + dencoder_attn_bo * dencoder_attn_bo * 0.0010000000000000009f;
-    const float e = optimizer_m_encoder_attn_bo / (math::sqrt(optimizer_v_encoder_attn_bo) / t_15_value_13 + 1e-08f);
+        v_attn_bo_2_before * 0.999f + d_encoder_attn_bo * d_encoder_attn_bo * 0.0010000000000000009f;
+    const float e = optimizer_m_encoder_attn_bo / (math::sqrt(optimizer_v_encoder_attn_bo) / t_3_value_13 + 1e-08f);
     m_attn_bo_2[i] = optimizer_m_encoder_attn_bo;
     v_attn_bo_2[i] = optimizer_v_encoder_attn_bo;
-    attn_bo_2[i] = attn_bo_2_before - e * t_16_value_13;
+    attn_bo_2[i] = attn_bo_2_before - e * t_4_value_13;
   }
   float *m_layernorm_2_gamma_2 /* [encoder=2, embed=16] */ = r.state<float>(316416);
   float *v_layernorm_2_gamma_2 /* [encoder=2, embed=16] */ = r.state<float>(316544);
   float *layernorm_2_gamma_2 /* [encoder=2, embed=16] */ = r.state<float>(36992);
   // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
   const float scale_value_14 = scale[0];
-  const float t_15_value_14 = t_15[0];
-  const float t_16_value_14 = t_16[0];
+  const float t_3_value_14 = t_3[0];
+  const float t_4_value_14 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 32; ++i) {
     const float m_layernorm_2_gamma_2_before = m_layernorm_2_gamma_2[i];
     const float v_layernorm_2_gamma_2_before = v_layernorm_2_gamma_2[i];
     const float layernorm_2_gamma_2_before = layernorm_2_gamma_2[i];
-    const float dencoder_layernorm_2_gamma = d_repeat_34[i] * scale_value_14;
+    const float d_encoder_layernorm_2_gamma = d_layernorm_2_gamma_3[i] * scale_value_14;
     const float optimizer_m_encoder_layernorm_2_gamma =
-        m_layernorm_2_gamma_2_before * 0.9f + dencoder_layernorm_2_gamma * 0.09999999999999998f;
-    const float e = dencoder_layernorm_2_gamma * dencoder_layernorm_2_gamma * 0.0010000000000000009f;
+        m_layernorm_2_gamma_2_before * 0.9f + d_encoder_layernorm_2_gamma * 0.09999999999999998f;
+    const float e = d_encoder_layernorm_2_gamma * d_encoder_layernorm_2_gamma * 0.0010000000000000009f;
     const float optimizer_v_encoder_layernorm_2_gamma = v_layernorm_2_gamma_2_before * 0.999f + e;
-    const float e_2 = math::sqrt(optimizer_v_encoder_layernorm_2_gamma) / t_15_value_14 + 1e-08f;
+    const float e_2 = math::sqrt(optimizer_v_encoder_layernorm_2_gamma) / t_3_value_14 + 1e-08f;
     m_layernorm_2_gamma_2[i] = optimizer_m_encoder_layernorm_2_gamma;
     v_layernorm_2_gamma_2[i] = optimizer_v_encoder_layernorm_2_gamma;
-    layernorm_2_gamma_2[i] = layernorm_2_gamma_2_before - optimizer_m_encoder_layernorm_2_gamma / e_2 * t_16_value_14;
+    layernorm_2_gamma_2[i] = layernorm_2_gamma_2_before - optimizer_m_encoder_layernorm_2_gamma / e_2 * t_4_value_14;
   }
   float *m_layernorm_2_beta_2 /* [encoder=2, embed=16] */ = r.state<float>(316672);
   float *v_layernorm_2_beta_2 /* [encoder=2, embed=16] */ = r.state<float>(316800);
   float *layernorm_2_beta_2 /* [encoder=2, embed=16] */ = r.state<float>(37120);
   // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
   const float scale_value_15 = scale[0];
-  const float t_15_value_15 = t_15[0];
-  const float t_16_value_15 = t_16[0];
+  const float t_3_value_15 = t_3[0];
+  const float t_4_value_15 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 32; ++i) {
     const float m_layernorm_2_beta_2_before = m_layernorm_2_beta_2[i];
     const float v_layernorm_2_beta_2_before = v_layernorm_2_beta_2[i];
     const float layernorm_2_beta_2_before = layernorm_2_beta_2[i];
-    const float dencoder_layernorm_2_beta = d_repeat_35[i] * scale_value_15;
+    const float d_encoder_layernorm_2_beta = d_layernorm_2_beta_3[i] * scale_value_15;
     const float optimizer_m_encoder_layernorm_2_beta =
-        m_layernorm_2_beta_2_before * 0.9f + dencoder_layernorm_2_beta * 0.09999999999999998f;
-    const float e = dencoder_layernorm_2_beta * dencoder_layernorm_2_beta * 0.0010000000000000009f;
+        m_layernorm_2_beta_2_before * 0.9f + d_encoder_layernorm_2_beta * 0.09999999999999998f;
+    const float e = d_encoder_layernorm_2_beta * d_encoder_layernorm_2_beta * 0.0010000000000000009f;
     const float optimizer_v_encoder_layernorm_2_beta = v_layernorm_2_beta_2_before * 0.999f + e;
-    const float e_2 = math::sqrt(optimizer_v_encoder_layernorm_2_beta) / t_15_value_15 + 1e-08f;
+    const float e_2 = optimizer_m_encoder_layernorm_2_beta /
+        (math::sqrt(optimizer_v_encoder_layernorm_2_beta) / t_3_value_15 + 1e-08f);
     m_layernorm_2_beta_2[i] = optimizer_m_encoder_layernorm_2_beta;
     v_layernorm_2_beta_2[i] = optimizer_v_encoder_layernorm_2_beta;
-    layernorm_2_beta_2[i] = layernorm_2_beta_2_before - optimizer_m_encoder_layernorm_2_beta / e_2 * t_16_value_15;
+    layernorm_2_beta_2[i] = layernorm_2_beta_2_before - e_2 * t_4_value_15;
   }
   float *m_mlp_w1_2 /* [encoder=2, embed=16, ff=256] */ = r.state<float>(316928);
   float *v_mlp_w1_2 /* [encoder=2, embed=16, ff=256] */ = r.state<float>(349696);
   float *mlp_w1_2 /* [encoder=2, embed=16, ff=256] */ = r.state<float>(37248);
   // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
   const float scale_value_16 = scale[0];
-  const float t_15_value_16 = t_15[0];
-  const float t_16_value_16 = t_16[0];
+  const float t_3_value_16 = t_3[0];
+  const float t_4_value_16 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 8192; ++i) {
     const float m_mlp_w1_2_before = m_mlp_w1_2[i];
     const float v_mlp_w1_2_before = v_mlp_w1_2[i];
     const float mlp_w1_2_before = mlp_w1_2[i];
-    const float dencoder_mlp_w1 = d_repeat_36[i] * scale_value_16;
-    const float optimizer_m_encoder_mlp_w1 = m_mlp_w1_2_before * 0.9f + dencoder_mlp_w1 * 0.09999999999999998f;
+    const float d_encoder_mlp_w1 = d_mlp_w1_2[i] * scale_value_16;
+    const float optimizer_m_encoder_mlp_w1 = m_mlp_w1_2_before * 0.9f + d_encoder_mlp_w1 * 0.09999999999999998f;
     const float optimizer_v_encoder_mlp_w1 =
-        v_mlp_w1_2_before * 0.999f + dencoder_mlp_w1 * dencoder_mlp_w1 * 0.0010000000000000009f;
-    const float e = optimizer_m_encoder_mlp_w1 / (math::sqrt(optimizer_v_encoder_mlp_w1) / t_15_value_16 + 1e-08f);
+        v_mlp_w1_2_before * 0.999f + d_encoder_mlp_w1 * d_encoder_mlp_w1 * 0.0010000000000000009f;
+    const float e = optimizer_m_encoder_mlp_w1 / (math::sqrt(optimizer_v_encoder_mlp_w1) / t_3_value_16 + 1e-08f);
     m_mlp_w1_2[i] = optimizer_m_encoder_mlp_w1;
     v_mlp_w1_2[i] = optimizer_v_encoder_mlp_w1;
-    mlp_w1_2[i] = mlp_w1_2_before - e * t_16_value_16;
+    mlp_w1_2[i] = mlp_w1_2_before - e * t_4_value_16;
   }
   float *m_mlp_b1_2 /* [encoder=2, ff=256] */ = r.state<float>(382464);
   float *v_mlp_b1_2 /* [encoder=2, ff=256] */ = r.state<float>(384512);
   float *mlp_b1_2 /* [encoder=2, ff=256] */ = r.state<float>(70016);
   // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
   const float scale_value_17 = scale[0];
-  const float t_15_value_17 = t_15[0];
-  const float t_16_value_17 = t_16[0];
+  const float t_3_value_17 = t_3[0];
+  const float t_4_value_17 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 512; ++i) {
     const float m_mlp_b1_2_before = m_mlp_b1_2[i];
     const float v_mlp_b1_2_before = v_mlp_b1_2[i];
     const float mlp_b1_2_before = mlp_b1_2[i];
-    const float dencoder_mlp_b1 = d_repeat_37[i] * scale_value_17;
-    const float optimizer_m_encoder_mlp_b1 = m_mlp_b1_2_before * 0.9f + dencoder_mlp_b1 * 0.09999999999999998f;
+    const float d_encoder_mlp_b1 = d_mlp_b1_3[i] * scale_value_17;
+    const float optimizer_m_encoder_mlp_b1 = m_mlp_b1_2_before * 0.9f + d_encoder_mlp_b1 * 0.09999999999999998f;
     const float optimizer_v_encoder_mlp_b1 =
-        v_mlp_b1_2_before * 0.999f + dencoder_mlp_b1 * dencoder_mlp_b1 * 0.0010000000000000009f;
-    const float e = optimizer_m_encoder_mlp_b1 / (math::sqrt(optimizer_v_encoder_mlp_b1) / t_15_value_17 + 1e-08f);
+        v_mlp_b1_2_before * 0.999f + d_encoder_mlp_b1 * d_encoder_mlp_b1 * 0.0010000000000000009f;
+    const float e = optimizer_m_encoder_mlp_b1 / (math::sqrt(optimizer_v_encoder_mlp_b1) / t_3_value_17 + 1e-08f);
     m_mlp_b1_2[i] = optimizer_m_encoder_mlp_b1;
     v_mlp_b1_2[i] = optimizer_v_encoder_mlp_b1;
-    mlp_b1_2[i] = mlp_b1_2_before - e * t_16_value_17;
+    mlp_b1_2[i] = mlp_b1_2_before - e * t_4_value_17;
   }
   float *m_mlp_w2_2 /* [encoder=2, ff=256, embed=16] */ = r.state<float>(386560);
   float *v_mlp_w2_2 /* [encoder=2, ff=256, embed=16] */ = r.state<float>(419328);
   float *mlp_w2_2 /* [encoder=2, ff=256, embed=16] */ = r.state<float>(72064);
   // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
   const float scale_value_18 = scale[0];
-  const float t_15_value_18 = t_15[0];
-  const float t_16_value_18 = t_16[0];
+  const float t_3_value_18 = t_3[0];
+  const float t_4_value_18 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 8192; ++i) {
     const float m_mlp_w2_2_before = m_mlp_w2_2[i];
     const float v_mlp_w2_2_before = v_mlp_w2_2[i];
     const float mlp_w2_2_before = mlp_w2_2[i];
-    const float dencoder_mlp_w2 = d_repeat_38[i] * scale_value_18;
-    const float optimizer_m_encoder_mlp_w2 = m_mlp_w2_2_before * 0.9f + dencoder_mlp_w2 * 0.09999999999999998f;
+    const float d_encoder_mlp_w2 = d_mlp_w2_2[i] * scale_value_18;
+    const float optimizer_m_encoder_mlp_w2 = m_mlp_w2_2_before * 0.9f + d_encoder_mlp_w2 * 0.09999999999999998f;
     const float optimizer_v_encoder_mlp_w2 =
-        v_mlp_w2_2_before * 0.999f + dencoder_mlp_w2 * dencoder_mlp_w2 * 0.0010000000000000009f;
-    const float e = optimizer_m_encoder_mlp_w2 / (math::sqrt(optimizer_v_encoder_mlp_w2) / t_15_value_18 + 1e-08f);
+        v_mlp_w2_2_before * 0.999f + d_encoder_mlp_w2 * d_encoder_mlp_w2 * 0.0010000000000000009f;
+    const float e = optimizer_m_encoder_mlp_w2 / (math::sqrt(optimizer_v_encoder_mlp_w2) / t_3_value_18 + 1e-08f);
     m_mlp_w2_2[i] = optimizer_m_encoder_mlp_w2;
     v_mlp_w2_2[i] = optimizer_v_encoder_mlp_w2;
-    mlp_w2_2[i] = mlp_w2_2_before - e * t_16_value_18;
+    mlp_w2_2[i] = mlp_w2_2_before - e * t_4_value_18;
   }
   float *m_mlp_b2_2 /* [encoder=2, embed=16] */ = r.state<float>(452096);
   float *v_mlp_b2_2 /* [encoder=2, embed=16] */ = r.state<float>(452224);
   float *mlp_b2_2 /* [encoder=2, embed=16] */ = r.state<float>(104832);
   // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
   const float scale_value_19 = scale[0];
-  const float t_15_value_19 = t_15[0];
-  const float t_16_value_19 = t_16[0];
+  const float t_3_value_19 = t_3[0];
+  const float t_4_value_19 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 32; ++i) {
     const float m_mlp_b2_2_before = m_mlp_b2_2[i];
     const float v_mlp_b2_2_before = v_mlp_b2_2[i];
     const float mlp_b2_2_before = mlp_b2_2[i];
-    const float dencoder_mlp_b2 = d_repeat_39[i] * scale_value_19;
-    const float optimizer_m_encoder_mlp_b2 = m_mlp_b2_2_before * 0.9f + dencoder_mlp_b2 * 0.09999999999999998f;
+    const float d_encoder_mlp_b2 = d_mlp_b2_3[i] * scale_value_19;
+    const float optimizer_m_encoder_mlp_b2 = m_mlp_b2_2_before * 0.9f + d_encoder_mlp_b2 * 0.09999999999999998f;
     const float optimizer_v_encoder_mlp_b2 =
-        v_mlp_b2_2_before * 0.999f + dencoder_mlp_b2 * dencoder_mlp_b2 * 0.0010000000000000009f;
-    const float e = optimizer_m_encoder_mlp_b2 / (math::sqrt(optimizer_v_encoder_mlp_b2) / t_15_value_19 + 1e-08f);
+        v_mlp_b2_2_before * 0.999f + d_encoder_mlp_b2 * d_encoder_mlp_b2 * 0.0010000000000000009f;
+    const float e = optimizer_m_encoder_mlp_b2 / (math::sqrt(optimizer_v_encoder_mlp_b2) / t_3_value_19 + 1e-08f);
     m_mlp_b2_2[i] = optimizer_m_encoder_mlp_b2;
     v_mlp_b2_2[i] = optimizer_v_encoder_mlp_b2;
-    mlp_b2_2[i] = mlp_b2_2_before - e * t_16_value_19;
+    mlp_b2_2[i] = mlp_b2_2_before - e * t_4_value_19;
   }
   float *m_layernorm_gamma_2 /* [decoder=2, embed=16] */ = r.state<float>(452352);
   float *v_layernorm_gamma_2 /* [decoder=2, embed=16] */ = r.state<float>(452480);
   float *layernorm_gamma_2 /* [decoder=2, embed=16] */ = r.state<float>(104960);
   // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as att
   const float scale_value_20 = scale[0];
-  const float t_15_value_20 = t_15[0];
-  const float t_16_value_20 = t_16[0];
+  const float t_3_value_20 = t_3[0];
+  const float t_4_value_20 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 32; ++i) {
     const float m_layernorm_gamma_2_before = m_layernorm_gamma_2[i];
     const float v_layernorm_gamma_2_before = v_layernorm_gamma_2[i];
     const float layernorm_gamma_2_before = layernorm_gamma_2[i];
-    const float ddecoder_layernorm_gamma = message_2_part_16[i] * scale_value_20;
+    const float d_decoder_layernorm_gamma = d_layernorm_gamma_7[i] * scale_value_20;
     const float optimizer_m_decoder_layernorm_gamma =
-        m_layernorm_gamma_2_before * 0.9f + ddecoder_layernorm_gamma * 0.09999999999999998f;
-    const float e = ddecoder_layernorm_gamma * ddecoder_layernorm_gamma * 0.0010000000000000009f;
+        m_layernorm_gamma_2_before * 0.9f + d_decoder_layernorm_gamma * 0.09999999999999998f;
+    const float e = d_decoder_layernorm_gamma * d_decoder_layernorm_gamma * 0.0010000000000000009f;
     const float optimizer_v_decoder_layernorm_gamma = v_layernorm_gamma_2_before * 0.999f + e;
-    const float e_2 = optimizer_m_decoder_layernorm_gamma /
-        (math::sqrt(optimizer_v_decoder_layernorm_gamma) / t_15_value_20 + 1e-08f);
+    const float e_2 =
+        optimizer_m_decoder_layernorm_gamma / (math::sqrt(optimizer_v_decoder_layernorm_gamma) / t_3_value_20 + 1e-08f);
     m_layernorm_gamma_2[i] = optimizer_m_decoder_layernorm_gamma;
     v_layernorm_gamma_2[i] = optimizer_v_decoder_layernorm_gamma;
-    layernorm_gamma_2[i] = layernorm_gamma_2_before - e_2 * t_16_value_20;
+    layernorm_gamma_2[i] = layernorm_gamma_2_before - e_2 * t_4_value_20;
   }
   float *m_layernorm_beta_2 /* [decoder=2, embed=16] */ = r.state<float>(452608);
   float *v_layernorm_beta_2 /* [decoder=2, embed=16] */ = r.state<float>(452736);
   float *layernorm_beta_2 /* [decoder=2, embed=16] */ = r.state<float>(105088);
   // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as att
   const float scale_value_21 = scale[0];
-  const float t_15_value_21 = t_15[0];
-  const float t_16_value_21 = t_16[0];
+  const float t_3_value_21 = t_3[0];
+  const float t_4_value_21 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 32; ++i) {
     const float m_layernorm_beta_2_before = m_layernorm_beta_2[i];
     const float v_layernorm_beta_2_before = v_layernorm_beta_2[i];
     const float layernorm_beta_2_before = layernorm_beta_2[i];
-    const float ddecoder_layernorm_beta = message_2_part_17[i] * scale_value_21;
+    const float d_decoder_layernorm_beta = d_layernorm_beta_6[i] * scale_value_21;
     const float optimizer_m_decoder_layernorm_beta =
-        m_layernorm_beta_2_before * 0.9f + ddecoder_layernorm_beta * 0.09999999999999998f;
-    const float e = ddecoder_layernorm_beta * ddecoder_layernorm_beta * 0.0010000000000000009f;
+        m_layernorm_beta_2_before * 0.9f + d_decoder_layernorm_beta * 0.09999999999999998f;
+    const float e = d_decoder_layernorm_beta * d_decoder_layernorm_beta * 0.0010000000000000009f;
     const float optimizer_v_decoder_layernorm_beta = v_layernorm_beta_2_before * 0.999f + e;
     const float e_2 =
-        optimizer_m_decoder_layernorm_beta / (math::sqrt(optimizer_v_decoder_layernorm_beta) / t_15_value_21 + 1e-08f);
+        optimizer_m_decoder_layernorm_beta / (math::sqrt(optimizer_v_decoder_layernorm_beta) / t_3_value_21 + 1e-08f);
     m_layernorm_beta_2[i] = optimizer_m_decoder_layernorm_beta;
     v_layernorm_beta_2[i] = optimizer_v_decoder_layernorm_beta;
-    layernorm_beta_2[i] = layernorm_beta_2_before - e_2 * t_16_value_21;
+    layernorm_beta_2[i] = layernorm_beta_2_before - e_2 * t_4_value_21;
   }
   float *m_attn_wq /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(452864);
   float *v_attn_wq /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(461056);
   float *attn_wq /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(105216);
   // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as att
   const float scale_value_22 = scale[0];
-  const float t_15_value_22 = t_15[0];
-  const float t_16_value_22 = t_16[0];
+  const float t_3_value_22 = t_3[0];
+  const float t_4_value_22 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 2048; ++i) {
     const float m_attn_wq_before = m_attn_wq[i];
     const float v_attn_wq_before = v_attn_wq[i];
     const float attn_wq_before = attn_wq[i];
-    const float ddecoder_attn_wq = message_2_part_18[i] * scale_value_22;
-    const float optimizer_m_decoder_attn_wq = m_attn_wq_before * 0.9f + ddecoder_attn_wq * 0.09999999999999998f;
+    const float d_decoder_attn_wq = d_attn_wq_4[i] * scale_value_22;
+    const float optimizer_m_decoder_attn_wq = m_attn_wq_before * 0.9f + d_decoder_attn_wq * 0.09999999999999998f;
     const float optimizer_v_decoder_attn_wq =
-        v_attn_wq_before * 0.999f + ddecoder_attn_wq * ddecoder_attn_wq * 0.0010000000000000009f;
-    const float e = optimizer_m_decoder_attn_wq / (math::sqrt(optimizer_v_decoder_attn_wq) / t_15_value_22 + 1e-08f);
+        v_attn_wq_before * 0.999f + d_decoder_attn_wq * d_decoder_attn_wq * 0.0010000000000000009f;
+    const float e = optimizer_m_decoder_attn_wq / (math::sqrt(optimizer_v_decoder_attn_wq) / t_3_value_22 + 1e-08f);
     m_attn_wq[i] = optimizer_m_decoder_attn_wq;
     v_attn_wq[i] = optimizer_v_decoder_attn_wq;
-    attn_wq[i] = attn_wq_before - e * t_16_value_22;
+    attn_wq[i] = attn_wq_before - e * t_4_value_22;
   }
   float *m_attn_wk /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(469248);
   float *v_attn_wk /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(477440);
   float *attn_wk /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(113408);
   // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as att
   const float scale_value_23 = scale[0];
-  const float t_15_value_23 = t_15[0];
-  const float t_16_value_23 = t_16[0];
+  const float t_3_value_23 = t_3[0];
+  const float t_4_value_23 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 2048; ++i) {
     const float m_attn_wk_before = m_attn_wk[i];
     const float v_attn_wk_before = v_attn_wk[i];
     const float attn_wk_before = attn_wk[i];
-    const float ddecoder_attn_wk = message_2_part_19[i] * scale_value_23;
-    const float optimizer_m_decoder_attn_wk = m_attn_wk_before * 0.9f + ddecoder_attn_wk * 0.09999999999999998f;
+    const float d_decoder_attn_wk = d_attn_wk_4[i] * scale_value_23;
+    const float optimizer_m_decoder_attn_wk = m_attn_wk_before * 0.9f + d_decoder_attn_wk * 0.09999999999999998f;
     const float optimizer_v_decoder_attn_wk =
-        v_attn_wk_before * 0.999f + ddecoder_attn_wk * ddecoder_attn_wk * 0.0010000000000000009f;
-    const float e = optimizer_m_decoder_attn_wk / (math::sqrt(optimizer_v_decoder_attn_wk) / t_15_value_23 + 1e-08f);
+        v_attn_wk_before * 0.999f + d_decoder_attn_wk * d_decoder_attn_wk * 0.0010000000000000009f;
+    const float e = optimizer_m_decoder_attn_wk / (math::sqrt(optimizer_v_decoder_attn_wk) / t_3_value_23 + 1e-08f);
     m_attn_wk[i] = optimizer_m_decoder_attn_wk;
     v_attn_wk[i] = optimizer_v_decoder_attn_wk;
-    attn_wk[i] = attn_wk_before - e * t_16_value_23;
+    attn_wk[i] = attn_wk_before - e * t_4_value_23;
   }
   float *m_attn_wv /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(485632);
   float *v_attn_wv /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(493824);
   float *attn_wv /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(121600);
   // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as att
   const float scale_value_24 = scale[0];
-  const float t_15_value_24 = t_15[0];
-  const float t_16_value_24 = t_16[0];
+  const float t_3_value_24 = t_3[0];
+  const float t_4_value_24 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 2048; ++i) {
     const float m_attn_wv_before = m_attn_wv[i];
     const float v_attn_wv_before = v_attn_wv[i];
     const float attn_wv_before = attn_wv[i];
-    const float ddecoder_attn_wv = message_2_part_20[i] * scale_value_24;
-    const float optimizer_m_decoder_attn_wv = m_attn_wv_before * 0.9f + ddecoder_attn_wv * 0.09999999999999998f;
+    const float d_decoder_attn_wv = d_attn_wv_4[i] * scale_value_24;
+    const float optimizer_m_decoder_attn_wv = m_attn_wv_before * 0.9f + d_decoder_attn_wv * 0.09999999999999998f;
     const float optimizer_v_decoder_attn_wv =
-        v_attn_wv_before * 0.999f + ddecoder_attn_wv * ddecoder_attn_wv * 0.0010000000000000009f;
-    const float e = optimizer_m_decoder_attn_wv / (math::sqrt(optimizer_v_decoder_attn_wv) / t_15_value_24 + 1e-08f);
+        v_attn_wv_before * 0.999f + d_decoder_attn_wv * d_decoder_attn_wv * 0.0010000000000000009f;
+    const float e = optimizer_m_decoder_attn_wv / (math::sqrt(optimizer_v_decoder_attn_wv) / t_3_value_24 + 1e-08f);
     m_attn_wv[i] = optimizer_m_decoder_attn_wv;
     v_attn_wv[i] = optimizer_v_decoder_attn_wv;
-    attn_wv[i] = attn_wv_before - e * t_16_value_24;
+    attn_wv[i] = attn_wv_before - e * t_4_value_24;
   }
   float *m_attn_wo /* [decoder=2, head=4, key=16, embed=16] */ = r.state<float>(502016);
   float *v_attn_wo /* [decoder=2, head=4, key=16, embed=16] */ = r.state<float>(510208);
   float *attn_wo /* [decoder=2, head=4, key=16, embed=16] */ = r.state<float>(129792);
   // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as att
   const float scale_value_25 = scale[0];
-  const float t_15_value_25 = t_15[0];
-  const float t_16_value_25 = t_16[0];
+  const float t_3_value_25 = t_3[0];
+  const float t_4_value_25 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 2048; ++i) {
     const float m_attn_wo_before = m_attn_wo[i];
     const float v_attn_wo_before = v_attn_wo[i];
     const float attn_wo_before = attn_wo[i];
-    const float ddecoder_attn_wo = message_2_part_21[i] * scale_value_25;
-    const float optimizer_m_decoder_attn_wo = m_attn_wo_before * 0.9f + ddecoder_attn_wo * 0.09999999999999998f;
+    const float d_decoder_attn_wo = d_attn_wo_4[i] * scale_value_25;
+    const float optimizer_m_decoder_attn_wo = m_attn_wo_before * 0.9f + d_decoder_attn_wo * 0.09999999999999998f;
     const float optimizer_v_decoder_attn_wo =
-        v_attn_wo_before * 0.999f + ddecoder_attn_wo * ddecoder_attn_wo * 0.0010000000000000009f;
-    const float e = optimizer_m_decoder_attn_wo / (math::sqrt(optimizer_v_decoder_attn_wo) / t_15_value_25 + 1e-08f);
+        v_attn_wo_before * 0.999f + d_decoder_attn_wo * d_decoder_attn_wo * 0.0010000000000000009f;
+    const float e = optimizer_m_decoder_attn_wo / (math::sqrt(optimizer_v_decoder_attn_wo) / t_3_value_25 + 1e-08f);
     m_attn_wo[i] = optimizer_m_decoder_attn_wo;
     v_attn_wo[i] = optimizer_v_decoder_attn_wo;
-    attn_wo[i] = attn_wo_before - e * t_16_value_25;
+    attn_wo[i] = attn_wo_before - e * t_4_value_25;
   }
   float *m_attn_bq /* [decoder=2, head=4, key=16] */ = r.state<float>(518400);
   float *v_attn_bq /* [decoder=2, head=4, key=16] */ = r.state<float>(518912);
   float *attn_bq /* [decoder=2, head=4, key=16] */ = r.state<float>(137984);
   // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as att
   const float scale_value_26 = scale[0];
-  const float t_15_value_26 = t_15[0];
-  const float t_16_value_26 = t_16[0];
+  const float t_3_value_26 = t_3[0];
+  const float t_4_value_26 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 128; ++i) {
     const float m_attn_bq_before = m_attn_bq[i];
     const float v_attn_bq_before = v_attn_bq[i];
     const float attn_bq_before = attn_bq[i];
-    const float ddecoder_attn_bq = message[i] * scale_value_26;
-    const float optimizer_m_decoder_attn_bq = m_attn_bq_before * 0.9f + ddecoder_attn_bq * 0.09999999999999998f;
+    const float d_decoder_attn_bq = message[i] * scale_value_26;
+    const float optimizer_m_decoder_attn_bq = m_attn_bq_before * 0.9f + d_decoder_attn_bq * 0.09999999999999998f;
     const float optimizer_v_decoder_attn_bq =
-        v_attn_bq_before * 0.999f + ddecoder_attn_bq * ddecoder_attn_bq * 0.0010000000000000009f;
-    const float e = optimizer_m_decoder_attn_bq / (math::sqrt(optimizer_v_decoder_attn_bq) / t_15_value_26 + 1e-08f);
+        v_attn_bq_before * 0.999f + d_decoder_attn_bq * d_decoder_attn_bq * 0.0010000000000000009f;
+    const float e = optimizer_m_decoder_attn_bq / (math::sqrt(optimizer_v_decoder_attn_bq) / t_3_value_26 + 1e-08f);
     m_attn_bq[i] = optimizer_m_decoder_attn_bq;
     v_attn_bq[i] = optimizer_v_decoder_attn_bq;
-    attn_bq[i] = attn_bq_before - e * t_16_value_26;
+    attn_bq[i] = attn_bq_before - e * t_4_value_26;
   }
   float *m_attn_bk /* [decoder=2, head=4, key=16] */ = r.state<float>(519424);
   float *v_attn_bk /* [decoder=2, head=4, key=16] */ = r.state<float>(519936);
   float *attn_bk /* [decoder=2, head=4, key=16] */ = r.state<float>(138496);
   // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as att
   const float scale_value_27 = scale[0];
-  const float t_15_value_27 = t_15[0];
-  const float t_16_value_27 = t_16[0];
+  const float t_3_value_27 = t_3[0];
+  const float t_4_value_27 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 128; ++i) {
     const float m_attn_bk_before = m_attn_bk[i];
     const float v_attn_bk_before = v_attn_bk[i];
     const float attn_bk_before = attn_bk[i];
-    const float ddecoder_attn_bk = message_part_9[i] * scale_value_27;
-    const float optimizer_m_decoder_attn_bk = m_attn_bk_before * 0.9f + ddecoder_attn_bk * 0.09999999999999998f;
+    const float d_decoder_attn_bk = d_attn_bk[i] * scale_value_27;
+    const float optimizer_m_decoder_attn_bk = m_attn_bk_before * 0.9f + d_decoder_attn_bk * 0.09999999999999998f;
     const float optimizer_v_decoder_attn_bk =
-        v_attn_bk_before * 0.999f + ddecoder_attn_bk * ddecoder_attn_bk * 0.0010000000000000009f;
-    const float e = optimizer_m_decoder_attn_bk / (math::sqrt(optimizer_v_decoder_attn_bk) / t_15_value_27 + 1e-08f);
+        v_attn_bk_before * 0.999f + d_decoder_attn_bk * d_decoder_attn_bk * 0.0010000000000000009f;
+    const float e = optimizer_m_decoder_attn_bk / (math::sqrt(optimizer_v_decoder_attn_bk) / t_3_value_27 + 1e-08f);
     m_attn_bk[i] = optimizer_m_decoder_attn_bk;
     v_attn_bk[i] = optimizer_v_decoder_attn_bk;
-    attn_bk[i] = attn_bk_before - e * t_16_value_27;
+    attn_bk[i] = attn_bk_before - e * t_4_value_27;
   }
   float *m_attn_bv /* [decoder=2, head=4, key=16] */ = r.state<float>(520448);
   float *v_attn_bv /* [decoder=2, head=4, key=16] */ = r.state<float>(520960);
   float *attn_bv /* [decoder=2, head=4, key=16] */ = r.state<float>(139008);
   // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as att
   const float scale_value_28 = scale[0];
-  const float t_15_value_28 = t_15[0];
-  const float t_16_value_28 = t_16[0];
+  const float t_3_value_28 = t_3[0];
+  const float t_4_value_28 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 128; ++i) {
     const float m_attn_bv_before = m_attn_bv[i];
     const float v_attn_bv_before = v_attn_bv[i];
     const float attn_bv_before = attn_bv[i];
-    const float ddecoder_attn_bv = message_part_10[i] * scale_value_28;
-    const float optimizer_m_decoder_attn_bv = m_attn_bv_before * 0.9f + ddecoder_attn_bv * 0.09999999999999998f;
+    const float d_decoder_attn_bv = d_attn_bv[i] * scale_value_28;
+    const float optimizer_m_decoder_attn_bv = m_attn_bv_before * 0.9f + d_decoder_attn_bv * 0.09999999999999998f;
     const float optimizer_v_decoder_attn_bv =
-        v_attn_bv_before * 0.999f + ddecoder_attn_bv * ddecoder_attn_bv * 0.0010000000000000009f;
-    const float e = optimizer_m_decoder_attn_bv / (math::sqrt(optimizer_v_decoder_attn_bv) / t_15_value_28 + 1e-08f);
+        v_attn_bv_before * 0.999f + d_decoder_attn_bv * d_decoder_attn_bv * 0.0010000000000000009f;
+    const float e = optimizer_m_decoder_attn_bv / (math::sqrt(optimizer_v_decoder_attn_bv) / t_3_value_28 + 1e-08f);
     m_attn_bv[i] = optimizer_m_decoder_attn_bv;
     v_attn_bv[i] = optimizer_v_decoder_attn_bv;
-    attn_bv[i] = attn_bv_before - e * t_16_value_28;
+    attn_bv[i] = attn_bv_before - e * t_4_value_28;
   }
   float *m_attn_bo /* [decoder=2, embed=16] */ = r.state<float>(521472);
   float *v_attn_bo /* [decoder=2, embed=16] */ = r.state<float>(521600);
   float *attn_bo /* [decoder=2, embed=16] */ = r.state<float>(139520);
   // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as att
   const float scale_value_29 = scale[0];
-  const float t_15_value_29 = t_15[0];
-  const float t_16_value_29 = t_16[0];
+  const float t_3_value_29 = t_3[0];
+  const float t_4_value_29 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 32; ++i) {
     const float m_attn_bo_before = m_attn_bo[i];
     const float v_attn_bo_before = v_attn_bo[i];
     const float attn_bo_before = attn_bo[i];
-    const float ddecoder_attn_bo = message_2_part_22[i] * scale_value_29;
-    const float optimizer_m_decoder_attn_bo = m_attn_bo_before * 0.9f + ddecoder_attn_bo * 0.09999999999999998f;
+    const float d_decoder_attn_bo = d_attn_bo_4[i] * scale_value_29;
+    const float optimizer_m_decoder_attn_bo = m_attn_bo_before * 0.9f + d_decoder_attn_bo * 0.09999999999999998f;
     const float optimizer_v_decoder_attn_bo =
-        v_attn_bo_before * 0.999f + ddecoder_attn_bo * ddecoder_attn_bo * 0.0010000000000000009f;
-    const float e = optimizer_m_decoder_attn_bo / (math::sqrt(optimizer_v_decoder_attn_bo) / t_15_value_29 + 1e-08f);
+        v_attn_bo_before * 0.999f + d_decoder_attn_bo * d_decoder_attn_bo * 0.0010000000000000009f;
+    const float e = optimizer_m_decoder_attn_bo / (math::sqrt(optimizer_v_decoder_attn_bo) / t_3_value_29 + 1e-08f);
     m_attn_bo[i] = optimizer_m_decoder_attn_bo;
     v_attn_bo[i] = optimizer_v_decoder_attn_bo;
-    attn_bo[i] = attn_bo_before - e * t_16_value_29;
+    attn_bo[i] = attn_bo_before - e * t_4_value_29;
   }
   float *m_layernorm_2_gamma /* [decoder=2, embed=16] */ = r.state<float>(521728);
   float *v_layernorm_2_gamma /* [decoder=2, embed=16] */ = r.state<float>(521856);
   float *layernorm_2_gamma /* [decoder=2, embed=16] */ = r.state<float>(139648);
   // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
   const float scale_value_30 = scale[0];
-  const float t_15_value_30 = t_15[0];
-  const float t_16_value_30 = t_16[0];
+  const float t_3_value_30 = t_3[0];
+  const float t_4_value_30 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 32; ++i) {
     const float m_layernorm_2_gamma_before = m_layernorm_2_gamma[i];
     const float v_layernorm_2_gamma_before = v_layernorm_2_gamma[i];
     const float layernorm_2_gamma_before = layernorm_2_gamma[i];
-    const float ddecoder_layernorm_2_gamma = message_2_part_23[i] * scale_value_30;
+    const float d_decoder_layernorm_2_gamma = d_layernorm_2_gamma_4[i] * scale_value_30;
     const float optimizer_m_decoder_layernorm_2_gamma =
-        m_layernorm_2_gamma_before * 0.9f + ddecoder_layernorm_2_gamma * 0.09999999999999998f;
-    const float e = ddecoder_layernorm_2_gamma * ddecoder_layernorm_2_gamma * 0.0010000000000000009f;
+        m_layernorm_2_gamma_before * 0.9f + d_decoder_layernorm_2_gamma * 0.09999999999999998f;
+    const float e = d_decoder_layernorm_2_gamma * d_decoder_layernorm_2_gamma * 0.0010000000000000009f;
     const float optimizer_v_decoder_layernorm_2_gamma = v_layernorm_2_gamma_before * 0.999f + e;
-    const float e_2 = math::sqrt(optimizer_v_decoder_layernorm_2_gamma) / t_15_value_30 + 1e-08f;
+    const float e_2 = math::sqrt(optimizer_v_decoder_layernorm_2_gamma) / t_3_value_30 + 1e-08f;
     m_layernorm_2_gamma[i] = optimizer_m_decoder_layernorm_2_gamma;
     v_layernorm_2_gamma[i] = optimizer_v_decoder_layernorm_2_gamma;
-    layernorm_2_gamma[i] = layernorm_2_gamma_before - optimizer_m_decoder_layernorm_2_gamma / e_2 * t_16_value_30;
+    layernorm_2_gamma[i] = layernorm_2_gamma_before - optimizer_m_decoder_layernorm_2_gamma / e_2 * t_4_value_30;
   }
   float *m_layernorm_2_beta /* [decoder=2, embed=16] */ = r.state<float>(521984);
   float *v_layernorm_2_beta /* [decoder=2, embed=16] */ = r.state<float>(522112);
   float *layernorm_2_beta /* [decoder=2, embed=16] */ = r.state<float>(139776);
   // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
   const float scale_value_31 = scale[0];
-  const float t_15_value_31 = t_15[0];
-  const float t_16_value_31 = t_16[0];
+  const float t_3_value_31 = t_3[0];
+  const float t_4_value_31 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 32; ++i) {
     const float m_layernorm_2_beta_before = m_layernorm_2_beta[i];
     const float v_layernorm_2_beta_before = v_layernorm_2_beta[i];
     const float layernorm_2_beta_before = layernorm_2_beta[i];
-    const float ddecoder_layernorm_2_beta = message_2_part_24[i] * scale_value_31;
+    const float d_decoder_layernorm_2_beta = d_layernorm_2_beta_4[i] * scale_value_31;
     const float optimizer_m_decoder_layernorm_2_beta =
-        m_layernorm_2_beta_before * 0.9f + ddecoder_layernorm_2_beta * 0.09999999999999998f;
-    const float e = ddecoder_layernorm_2_beta * ddecoder_layernorm_2_beta * 0.0010000000000000009f;
+        m_layernorm_2_beta_before * 0.9f + d_decoder_layernorm_2_beta * 0.09999999999999998f;
+    const float e = d_decoder_layernorm_2_beta * d_decoder_layernorm_2_beta * 0.0010000000000000009f;
     const float optimizer_v_decoder_layernorm_2_beta = v_layernorm_2_beta_before * 0.999f + e;
-    const float e_2 = math::sqrt(optimizer_v_decoder_layernorm_2_beta) / t_15_value_31 + 1e-08f;
+    const float e_2 = optimizer_m_decoder_layernorm_2_beta /
+        (math::sqrt(optimizer_v_decoder_layernorm_2_beta) / t_3_value_31 + 1e-08f);
     m_layernorm_2_beta[i] = optimizer_m_decoder_layernorm_2_beta;
     v_layernorm_2_beta[i] = optimizer_v_decoder_layernorm_2_beta;
-    layernorm_2_beta[i] = layernorm_2_beta_before - optimizer_m_decoder_layernorm_2_beta / e_2 * t_16_value_31;
+    layernorm_2_beta[i] = layernorm_2_beta_before - e_2 * t_4_value_31;
   }
   float *m_cross_wq /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(522240);
   float *v_cross_wq /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(530432);
   float *cross_wq /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(139904);
   // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
   const float scale_value_32 = scale[0];
-  const float t_15_value_32 = t_15[0];
-  const float t_16_value_32 = t_16[0];
+  const float t_3_value_32 = t_3[0];
+  const float t_4_value_32 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 2048; ++i) {
     const float m_cross_wq_before = m_cross_wq[i];
     const float v_cross_wq_before = v_cross_wq[i];
     const float cross_wq_before = cross_wq[i];
-    const float ddecoder_cross_wq = message_2_part_25[i] * scale_value_32;
-    const float optimizer_m_decoder_cross_wq = m_cross_wq_before * 0.9f + ddecoder_cross_wq * 0.09999999999999998f;
+    const float d_decoder_cross_wq = d_cross_wq_3[i] * scale_value_32;
+    const float optimizer_m_decoder_cross_wq = m_cross_wq_before * 0.9f + d_decoder_cross_wq * 0.09999999999999998f;
     const float optimizer_v_decoder_cross_wq =
-        v_cross_wq_before * 0.999f + ddecoder_cross_wq * ddecoder_cross_wq * 0.0010000000000000009f;
-    const float e = optimizer_m_decoder_cross_wq / (math::sqrt(optimizer_v_decoder_cross_wq) / t_15_value_32 + 1e-08f);
+        v_cross_wq_before * 0.999f + d_decoder_cross_wq * d_decoder_cross_wq * 0.0010000000000000009f;
+    const float e = optimizer_m_decoder_cross_wq / (math::sqrt(optimizer_v_decoder_cross_wq) / t_3_value_32 + 1e-08f);
     m_cross_wq[i] = optimizer_m_decoder_cross_wq;
     v_cross_wq[i] = optimizer_v_decoder_cross_wq;
-    cross_wq[i] = cross_wq_before - e * t_16_value_32;
+    cross_wq[i] = cross_wq_before - e * t_4_value_32;
   }
   float *m_cross_wk /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(538624);
   float *v_cross_wk /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(546816);
   float *cross_wk /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(148096);
   // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
   const float scale_value_33 = scale[0];
-  const float t_15_value_33 = t_15[0];
-  const float t_16_value_33 = t_16[0];
+  const float t_3_value_33 = t_3[0];
+  const float t_4_value_33 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 2048; ++i) {
     const float m_cross_wk_before = m_cross_wk[i];
     const float v_cross_wk_before = v_cross_wk[i];
     const float cross_wk_before = cross_wk[i];
-    const float ddecoder_cross_wk = d_repeat_11[i] * scale_value_33;
-    const float optimizer_m_decoder_cross_wk = m_cross_wk_before * 0.9f + ddecoder_cross_wk * 0.09999999999999998f;
+    const float d_decoder_cross_wk = d_cross_wk[i] * scale_value_33;
+    const float optimizer_m_decoder_cross_wk = m_cross_wk_before * 0.9f + d_decoder_cross_wk * 0.09999999999999998f;
     const float optimizer_v_decoder_cross_wk =
-        v_cross_wk_before * 0.999f + ddecoder_cross_wk * ddecoder_cross_wk * 0.0010000000000000009f;
-    const float e = optimizer_m_decoder_cross_wk / (math::sqrt(optimizer_v_decoder_cross_wk) / t_15_value_33 + 1e-08f);
+        v_cross_wk_before * 0.999f + d_decoder_cross_wk * d_decoder_cross_wk * 0.0010000000000000009f;
+    const float e = optimizer_m_decoder_cross_wk / (math::sqrt(optimizer_v_decoder_cross_wk) / t_3_value_33 + 1e-08f);
     m_cross_wk[i] = optimizer_m_decoder_cross_wk;
     v_cross_wk[i] = optimizer_v_decoder_cross_wk;
-    cross_wk[i] = cross_wk_before - e * t_16_value_33;
+    cross_wk[i] = cross_wk_before - e * t_4_value_33;
   }
   float *m_cross_wv /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(555008);
   float *v_cross_wv /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(563200);
   float *cross_wv /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(156288);
   // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
   const float scale_value_34 = scale[0];
-  const float t_15_value_34 = t_15[0];
-  const float t_16_value_34 = t_16[0];
+  const float t_3_value_34 = t_3[0];
+  const float t_4_value_34 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 2048; ++i) {
     const float m_cross_wv_before = m_cross_wv[i];
     const float v_cross_wv_before = v_cross_wv[i];
     const float cross_wv_before = cross_wv[i];
-    const float ddecoder_cross_wv = d_repeat_12[i] * scale_value_34;
-    const float optimizer_m_decoder_cross_wv = m_cross_wv_before * 0.9f + ddecoder_cross_wv * 0.09999999999999998f;
+    const float d_decoder_cross_wv = d_cross_wv[i] * scale_value_34;
+    const float optimizer_m_decoder_cross_wv = m_cross_wv_before * 0.9f + d_decoder_cross_wv * 0.09999999999999998f;
     const float optimizer_v_decoder_cross_wv =
-        v_cross_wv_before * 0.999f + ddecoder_cross_wv * ddecoder_cross_wv * 0.0010000000000000009f;
-    const float e = optimizer_m_decoder_cross_wv / (math::sqrt(optimizer_v_decoder_cross_wv) / t_15_value_34 + 1e-08f);
+        v_cross_wv_before * 0.999f + d_decoder_cross_wv * d_decoder_cross_wv * 0.0010000000000000009f;
+    const float e = optimizer_m_decoder_cross_wv / (math::sqrt(optimizer_v_decoder_cross_wv) / t_3_value_34 + 1e-08f);
     m_cross_wv[i] = optimizer_m_decoder_cross_wv;
     v_cross_wv[i] = optimizer_v_decoder_cross_wv;
-    cross_wv[i] = cross_wv_before - e * t_16_value_34;
+    cross_wv[i] = cross_wv_before - e * t_4_value_34;
   }
   float *m_cross_wo /* [decoder=2, head=4, key=16, embed=16] */ = r.state<float>(571392);
   float *v_cross_wo /* [decoder=2, head=4, key=16, embed=16] */ = r.state<float>(579584);
   float *cross_wo /* [decoder=2, head=4, key=16, embed=16] */ = r.state<float>(164480);
   // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
   const float scale_value_35 = scale[0];
-  const float t_15_value_35 = t_15[0];
-  const float t_16_value_35 = t_16[0];
+  const float t_3_value_35 = t_3[0];
+  const float t_4_value_35 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 2048; ++i) {
     const float m_cross_wo_before = m_cross_wo[i];
     const float v_cross_wo_before = v_cross_wo[i];
     const float cross_wo_before = cross_wo[i];
-    const float ddecoder_cross_wo = message_2_part_26[i] * scale_value_35;
-    const float optimizer_m_decoder_cross_wo = m_cross_wo_before * 0.9f + ddecoder_cross_wo * 0.09999999999999998f;
+    const float d_decoder_cross_wo = d_cross_wo_3[i] * scale_value_35;
+    const float optimizer_m_decoder_cross_wo = m_cross_wo_before * 0.9f + d_decoder_cross_wo * 0.09999999999999998f;
     const float optimizer_v_decoder_cross_wo =
-        v_cross_wo_before * 0.999f + ddecoder_cross_wo * ddecoder_cross_wo * 0.0010000000000000009f;
-    const float e = optimizer_m_decoder_cross_wo / (math::sqrt(optimizer_v_decoder_cross_wo) / t_15_value_35 + 1e-08f);
+        v_cross_wo_before * 0.999f + d_decoder_cross_wo * d_decoder_cross_wo * 0.0010000000000000009f;
+    const float e = optimizer_m_decoder_cross_wo / (math::sqrt(optimizer_v_decoder_cross_wo) / t_3_value_35 + 1e-08f);
     m_cross_wo[i] = optimizer_m_decoder_cross_wo;
     v_cross_wo[i] = optimizer_v_decoder_cross_wo;
-    cross_wo[i] = cross_wo_before - e * t_16_value_35;
+    cross_wo[i] = cross_wo_before - e * t_4_value_35;
   }
   float *m_cross_bq /* [decoder=2, head=4, key=16] */ = r.state<float>(587776);
   float *v_cross_bq /* [decoder=2, head=4, key=16] */ = r.state<float>(588288);
   float *cross_bq /* [decoder=2, head=4, key=16] */ = r.state<float>(172672);
   // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
   const float scale_value_36 = scale[0];
-  const float t_15_value_36 = t_15[0];
-  const float t_16_value_36 = t_16[0];
+  const float t_3_value_36 = t_3[0];
+  const float t_4_value_36 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 128; ++i) {
     const float m_cross_bq_before = m_cross_bq[i];
     const float v_cross_bq_before = v_cross_bq[i];
     const float cross_bq_before = cross_bq[i];
-    const float ddecoder_cross_bq = message_part_11[i] * scale_value_36;
-    const float optimizer_m_decoder_cross_bq = m_cross_bq_before * 0.9f + ddecoder_cross_bq * 0.09999999999999998f;
+    const float d_decoder_cross_bq = d_cross_bq[i] * scale_value_36;
+    const float optimizer_m_decoder_cross_bq = m_cross_bq_before * 0.9f + d_decoder_cross_bq * 0.09999999999999998f;
     const float optimizer_v_decoder_cross_bq =
-        v_cross_bq_before * 0.999f + ddecoder_cross_bq * ddecoder_cross_bq * 0.0010000000000000009f;
-    const float e = optimizer_m_decoder_cross_bq / (math::sqrt(optimizer_v_decoder_cross_bq) / t_15_value_36 + 1e-08f);
+        v_cross_bq_before * 0.999f + d_decoder_cross_bq * d_decoder_cross_bq * 0.0010000000000000009f;
+    const float e = optimizer_m_decoder_cross_bq / (math::sqrt(optimizer_v_decoder_cross_bq) / t_3_value_36 + 1e-08f);
     m_cross_bq[i] = optimizer_m_decoder_cross_bq;
     v_cross_bq[i] = optimizer_v_decoder_cross_bq;
-    cross_bq[i] = cross_bq_before - e * t_16_value_36;
+    cross_bq[i] = cross_bq_before - e * t_4_value_36;
   }
   float *m_cross_bk /* [decoder=2, head=4, key=16] */ = r.state<float>(588800);
   float *v_cross_bk /* [decoder=2, head=4, key=16] */ = r.state<float>(589312);
   float *cross_bk /* [decoder=2, head=4, key=16] */ = r.state<float>(173184);
   // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
   const float scale_value_37 = scale[0];
-  const float t_15_value_37 = t_15[0];
-  const float t_16_value_37 = t_16[0];
+  const float t_3_value_37 = t_3[0];
+  const float t_4_value_37 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 128; ++i) {
     const float m_cross_bk_before = m_cross_bk[i];
     const float v_cross_bk_before = v_cross_bk[i];
     const float cross_bk_before = cross_bk[i];
-    const float ddecoder_cross_bk = d_repeat_13[i] * scale_value_37;
-    const float optimizer_m_decoder_cross_bk = m_cross_bk_before * 0.9f + ddecoder_cross_bk * 0.09999999999999998f;
+    const float d_decoder_cross_bk = d_cross_bk[i] * scale_value_37;
+    const float optimizer_m_decoder_cross_bk = m_cross_bk_before * 0.9f + d_decoder_cross_bk * 0.09999999999999998f;
     const float optimizer_v_decoder_cross_bk =
-        v_cross_bk_before * 0.999f + ddecoder_cross_bk * ddecoder_cross_bk * 0.0010000000000000009f;
-    const float e = optimizer_m_decoder_cross_bk / (math::sqrt(optimizer_v_decoder_cross_bk) / t_15_value_37 + 1e-08f);
+        v_cross_bk_before * 0.999f + d_decoder_cross_bk * d_decoder_cross_bk * 0.0010000000000000009f;
+    const float e = optimizer_m_decoder_cross_bk / (math::sqrt(optimizer_v_decoder_cross_bk) / t_3_value_37 + 1e-08f);
     m_cross_bk[i] = optimizer_m_decoder_cross_bk;
     v_cross_bk[i] = optimizer_v_decoder_cross_bk;
-    cross_bk[i] = cross_bk_before - e * t_16_value_37;
+    cross_bk[i] = cross_bk_before - e * t_4_value_37;
   }
   float *m_cross_bv /* [decoder=2, head=4, key=16] */ = r.state<float>(589824);
   float *v_cross_bv /* [decoder=2, head=4, key=16] */ = r.state<float>(590336);
   float *cross_bv /* [decoder=2, head=4, key=16] */ = r.state<float>(173696);
   // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
   const float scale_value_38 = scale[0];
-  const float t_15_value_38 = t_15[0];
-  const float t_16_value_38 = t_16[0];
+  const float t_3_value_38 = t_3[0];
+  const float t_4_value_38 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 128; ++i) {
     const float m_cross_bv_before = m_cross_bv[i];
     const float v_cross_bv_before = v_cross_bv[i];
     const float cross_bv_before = cross_bv[i];
-    const float ddecoder_cross_bv = d_repeat_14[i] * scale_value_38;
-    const float optimizer_m_decoder_cross_bv = m_cross_bv_before * 0.9f + ddecoder_cross_bv * 0.09999999999999998f;
+    const float d_decoder_cross_bv = d_cross_bv[i] * scale_value_38;
+    const float optimizer_m_decoder_cross_bv = m_cross_bv_before * 0.9f + d_decoder_cross_bv * 0.09999999999999998f;
     const float optimizer_v_decoder_cross_bv =
-        v_cross_bv_before * 0.999f + ddecoder_cross_bv * ddecoder_cross_bv * 0.0010000000000000009f;
-    const float e = optimizer_m_decoder_cross_bv / (math::sqrt(optimizer_v_decoder_cross_bv) / t_15_value_38 + 1e-08f);
+        v_cross_bv_before * 0.999f + d_decoder_cross_bv * d_decoder_cross_bv * 0.0010000000000000009f;
+    const float e = optimizer_m_decoder_cross_bv / (math::sqrt(optimizer_v_decoder_cross_bv) / t_3_value_38 + 1e-08f);
     m_cross_bv[i] = optimizer_m_decoder_cross_bv;
     v_cross_bv[i] = optimizer_v_decoder_cross_bv;
-    cross_bv[i] = cross_bv_before - e * t_16_value_38;
+    cross_bv[i] = cross_bv_before - e * t_4_value_38;
   }
   float *m_cross_bo /* [decoder=2, embed=16] */ = r.state<float>(590848);
   float *v_cross_bo /* [decoder=2, embed=16] */ = r.state<float>(590976);
   float *cross_bo /* [decoder=2, embed=16] */ = r.state<float>(174208);
   // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
   const float scale_value_39 = scale[0];
-  const float t_15_value_39 = t_15[0];
-  const float t_16_value_39 = t_16[0];
+  const float t_3_value_39 = t_3[0];
+  const float t_4_value_39 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 32; ++i) {
     const float m_cross_bo_before = m_cross_bo[i];
     const float v_cross_bo_before = v_cross_bo[i];
     const float cross_bo_before = cross_bo[i];
-    const float ddecoder_cross_bo = message_2_part_27[i] * scale_value_39;
-    const float optimizer_m_decoder_cross_bo = m_cross_bo_before * 0.9f + ddecoder_cross_bo * 0.09999999999999998f;
+    const float d_decoder_cross_bo = d_cross_bo_3[i] * scale_value_39;
+    const float optimizer_m_decoder_cross_bo = m_cross_bo_before * 0.9f + d_decoder_cross_bo * 0.09999999999999998f;
     const float optimizer_v_decoder_cross_bo =
-        v_cross_bo_before * 0.999f + ddecoder_cross_bo * ddecoder_cross_bo * 0.0010000000000000009f;
-    const float e = optimizer_m_decoder_cross_bo / (math::sqrt(optimizer_v_decoder_cross_bo) / t_15_value_39 + 1e-08f);
+        v_cross_bo_before * 0.999f + d_decoder_cross_bo * d_decoder_cross_bo * 0.0010000000000000009f;
+    const float e = optimizer_m_decoder_cross_bo / (math::sqrt(optimizer_v_decoder_cross_bo) / t_3_value_39 + 1e-08f);
     m_cross_bo[i] = optimizer_m_decoder_cross_bo;
     v_cross_bo[i] = optimizer_v_decoder_cross_bo;
-    cross_bo[i] = cross_bo_before - e * t_16_value_39;
+    cross_bo[i] = cross_bo_before - e * t_4_value_39;
   }
   float *m_layernorm_3_gamma /* [decoder=2, embed=16] */ = r.state<float>(591104);
   float *v_layernorm_3_gamma /* [decoder=2, embed=16] */ = r.state<float>(591232);
   float *layernorm_3_gamma /* [decoder=2, embed=16] */ = r.state<float>(174336);
   // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
   const float scale_value_40 = scale[0];
-  const float t_15_value_40 = t_15[0];
-  const float t_16_value_40 = t_16[0];
+  const float t_3_value_40 = t_3[0];
+  const float t_4_value_40 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 32; ++i) {
     const float m_layernorm_3_gamma_before = m_layernorm_3_gamma[i];
     const float v_layernorm_3_gamma_before = v_layernorm_3_gamma[i];
     const float layernorm_3_gamma_before = layernorm_3_gamma[i];
-    const float ddecoder_layernorm_3_gamma = message_2_part_28[i] * scale_value_40;
+    const float d_decoder_layernorm_3_gamma = d_layernorm_3_gamma_3[i] * scale_value_40;
     const float optimizer_m_decoder_layernorm_3_gamma =
-        m_layernorm_3_gamma_before * 0.9f + ddecoder_layernorm_3_gamma * 0.09999999999999998f;
-    const float e = ddecoder_layernorm_3_gamma * ddecoder_layernorm_3_gamma * 0.0010000000000000009f;
+        m_layernorm_3_gamma_before * 0.9f + d_decoder_layernorm_3_gamma * 0.09999999999999998f;
+    const float e = d_decoder_layernorm_3_gamma * d_decoder_layernorm_3_gamma * 0.0010000000000000009f;
     const float optimizer_v_decoder_layernorm_3_gamma = v_layernorm_3_gamma_before * 0.999f + e;
-    const float e_2 = math::sqrt(optimizer_v_decoder_layernorm_3_gamma) / t_15_value_40 + 1e-08f;
+    const float e_2 = math::sqrt(optimizer_v_decoder_layernorm_3_gamma) / t_3_value_40 + 1e-08f;
     m_layernorm_3_gamma[i] = optimizer_m_decoder_layernorm_3_gamma;
     v_layernorm_3_gamma[i] = optimizer_v_decoder_layernorm_3_gamma;
-    layernorm_3_gamma[i] = layernorm_3_gamma_before - optimizer_m_decoder_layernorm_3_gamma / e_2 * t_16_value_40;
+    layernorm_3_gamma[i] = layernorm_3_gamma_before - optimizer_m_decoder_layernorm_3_gamma / e_2 * t_4_value_40;
   }
   float *m_layernorm_3_beta /* [decoder=2, embed=16] */ = r.state<float>(591360);
   float *v_layernorm_3_beta /* [decoder=2, embed=16] */ = r.state<float>(591488);
   float *layernorm_3_beta /* [decoder=2, embed=16] */ = r.state<float>(174464);
   // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
   const float scale_value_41 = scale[0];
-  const float t_15_value_41 = t_15[0];
-  const float t_16_value_41 = t_16[0];
+  const float t_3_value_41 = t_3[0];
+  const float t_4_value_41 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 32; ++i) {
     const float m_layernorm_3_beta_before = m_layernorm_3_beta[i];
     const float v_layernorm_3_beta_before = v_layernorm_3_beta[i];
     const float layernorm_3_beta_before = layernorm_3_beta[i];
-    const float ddecoder_layernorm_3_beta = message_2_part_29[i] * scale_value_41;
+    const float d_decoder_layernorm_3_beta = d_layernorm_3_beta_3[i] * scale_value_41;
     const float optimizer_m_decoder_layernorm_3_beta =
-        m_layernorm_3_beta_before * 0.9f + ddecoder_layernorm_3_beta * 0.09999999999999998f;
-    const float e = ddecoder_layernorm_3_beta * ddecoder_layernorm_3_beta * 0.0010000000000000009f;
+        m_layernorm_3_beta_before * 0.9f + d_decoder_layernorm_3_beta * 0.09999999999999998f;
+    const float e = d_decoder_layernorm_3_beta * d_decoder_layernorm_3_beta * 0.0010000000000000009f;
     const float optimizer_v_decoder_layernorm_3_beta = v_layernorm_3_beta_before * 0.999f + e;
-    const float e_2 = math::sqrt(optimizer_v_decoder_layernorm_3_beta) / t_15_value_41 + 1e-08f;
+    const float e_2 = optimizer_m_decoder_layernorm_3_beta /
+        (math::sqrt(optimizer_v_decoder_layernorm_3_beta) / t_3_value_41 + 1e-08f);
     m_layernorm_3_beta[i] = optimizer_m_decoder_layernorm_3_beta;
     v_layernorm_3_beta[i] = optimizer_v_decoder_layernorm_3_beta;
-    layernorm_3_beta[i] = layernorm_3_beta_before - optimizer_m_decoder_layernorm_3_beta / e_2 * t_16_value_41;
+    layernorm_3_beta[i] = layernorm_3_beta_before - e_2 * t_4_value_41;
   }
   float *m_mlp_w1 /* [decoder=2, embed=16, ff=256] */ = r.state<float>(591616);
   float *v_mlp_w1 /* [decoder=2, embed=16, ff=256] */ = r.state<float>(624384);
   float *mlp_w1 /* [decoder=2, embed=16, ff=256] */ = r.state<float>(174592);
   // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
   const float scale_value_42 = scale[0];
-  const float t_15_value_42 = t_15[0];
-  const float t_16_value_42 = t_16[0];
+  const float t_3_value_42 = t_3[0];
+  const float t_4_value_42 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 8192; ++i) {
     const float m_mlp_w1_before = m_mlp_w1[i];
     const float v_mlp_w1_before = v_mlp_w1[i];
     const float mlp_w1_before = mlp_w1[i];
-    const float ddecoder_mlp_w1 = own_part_7[i] * scale_value_42;
-    const float optimizer_m_decoder_mlp_w1 = m_mlp_w1_before * 0.9f + ddecoder_mlp_w1 * 0.09999999999999998f;
+    const float d_decoder_mlp_w1 = d_mlp_w1_part[i] * scale_value_42;
+    const float optimizer_m_decoder_mlp_w1 = m_mlp_w1_before * 0.9f + d_decoder_mlp_w1 * 0.09999999999999998f;
     const float optimizer_v_decoder_mlp_w1 =
-        v_mlp_w1_before * 0.999f + ddecoder_mlp_w1 * ddecoder_mlp_w1 * 0.0010000000000000009f;
-    const float e = optimizer_m_decoder_mlp_w1 / (math::sqrt(optimizer_v_decoder_mlp_w1) / t_15_value_42 + 1e-08f);
+        v_mlp_w1_before * 0.999f + d_decoder_mlp_w1 * d_decoder_mlp_w1 * 0.0010000000000000009f;
+    const float e = optimizer_m_decoder_mlp_w1 / (math::sqrt(optimizer_v_decoder_mlp_w1) / t_3_value_42 + 1e-08f);
     m_mlp_w1[i] = optimizer_m_decoder_mlp_w1;
     v_mlp_w1[i] = optimizer_v_decoder_mlp_w1;
-    mlp_w1[i] = mlp_w1_before - e * t_16_value_42;
+    mlp_w1[i] = mlp_w1_before - e * t_4_value_42;
   }
   float *m_mlp_b1 /* [decoder=2, ff=256] */ = r.state<float>(657152);
   float *v_mlp_b1 /* [decoder=2, ff=256] */ = r.state<float>(659200);
   float *mlp_b1 /* [decoder=2, ff=256] */ = r.state<float>(207360);
   // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
   const float scale_value_43 = scale[0];
-  const float t_15_value_43 = t_15[0];
-  const float t_16_value_43 = t_16[0];
+  const float t_3_value_43 = t_3[0];
+  const float t_4_value_43 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 512; ++i) {
     const float m_mlp_b1_before = m_mlp_b1[i];
     const float v_mlp_b1_before = v_mlp_b1[i];
     const float mlp_b1_before = mlp_b1[i];
-    const float ddecoder_mlp_b1 = message_part_12[i] * scale_value_43;
-    const float optimizer_m_decoder_mlp_b1 = m_mlp_b1_before * 0.9f + ddecoder_mlp_b1 * 0.09999999999999998f;
+    const float d_decoder_mlp_b1 = d_mlp_b1[i] * scale_value_43;
+    const float optimizer_m_decoder_mlp_b1 = m_mlp_b1_before * 0.9f + d_decoder_mlp_b1 * 0.09999999999999998f;
     const float optimizer_v_decoder_mlp_b1 =
-        v_mlp_b1_before * 0.999f + ddecoder_mlp_b1 * ddecoder_mlp_b1 * 0.0010000000000000009f;
-    const float e = optimizer_m_decoder_mlp_b1 / (math::sqrt(optimizer_v_decoder_mlp_b1) / t_15_value_43 + 1e-08f);
+        v_mlp_b1_before * 0.999f + d_decoder_mlp_b1 * d_decoder_mlp_b1 * 0.0010000000000000009f;
+    const float e = optimizer_m_decoder_mlp_b1 / (math::sqrt(optimizer_v_decoder_mlp_b1) / t_3_value_43 + 1e-08f);
     m_mlp_b1[i] = optimizer_m_decoder_mlp_b1;
     v_mlp_b1[i] = optimizer_v_decoder_mlp_b1;
-    mlp_b1[i] = mlp_b1_before - e * t_16_value_43;
+    mlp_b1[i] = mlp_b1_before - e * t_4_value_43;
   }
   float *m_mlp_w2 /* [decoder=2, ff=256, embed=16] */ = r.state<float>(661248);
   float *v_mlp_w2 /* [decoder=2, ff=256, embed=16] */ = r.state<float>(694016);
   float *mlp_w2 /* [decoder=2, ff=256, embed=16] */ = r.state<float>(209408);
   // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
   const float scale_value_44 = scale[0];
-  const float t_15_value_44 = t_15[0];
-  const float t_16_value_44 = t_16[0];
+  const float t_3_value_44 = t_3[0];
+  const float t_4_value_44 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 8192; ++i) {
     const float m_mlp_w2_before = m_mlp_w2[i];
     const float v_mlp_w2_before = v_mlp_w2[i];
     const float mlp_w2_before = mlp_w2[i];
-    const float ddecoder_mlp_w2 = message_3_part[i] * scale_value_44;
-    const float optimizer_m_decoder_mlp_w2 = m_mlp_w2_before * 0.9f + ddecoder_mlp_w2 * 0.09999999999999998f;
+    const float d_decoder_mlp_w2 = d_mlp_w2_3[i] * scale_value_44;
+    const float optimizer_m_decoder_mlp_w2 = m_mlp_w2_before * 0.9f + d_decoder_mlp_w2 * 0.09999999999999998f;
     const float optimizer_v_decoder_mlp_w2 =
-        v_mlp_w2_before * 0.999f + ddecoder_mlp_w2 * ddecoder_mlp_w2 * 0.0010000000000000009f;
-    const float e = optimizer_m_decoder_mlp_w2 / (math::sqrt(optimizer_v_decoder_mlp_w2) / t_15_value_44 + 1e-08f);
+        v_mlp_w2_before * 0.999f + d_decoder_mlp_w2 * d_decoder_mlp_w2 * 0.0010000000000000009f;
+    const float e = optimizer_m_decoder_mlp_w2 / (math::sqrt(optimizer_v_decoder_mlp_w2) / t_3_value_44 + 1e-08f);
     m_mlp_w2[i] = optimizer_m_decoder_mlp_w2;
     v_mlp_w2[i] = optimizer_v_decoder_mlp_w2;
-    mlp_w2[i] = mlp_w2_before - e * t_16_value_44;
+    mlp_w2[i] = mlp_w2_before - e * t_4_value_44;
   }
   float *m_mlp_b2 /* [decoder=2, embed=16] */ = r.state<float>(726784);
   float *v_mlp_b2 /* [decoder=2, embed=16] */ = r.state<float>(726912);
   float *mlp_b2 /* [decoder=2, embed=16] */ = r.state<float>(242176);
   // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
   const float scale_value_45 = scale[0];
-  const float t_15_value_45 = t_15[0];
-  const float t_16_value_45 = t_16[0];
+  const float t_3_value_45 = t_3[0];
+  const float t_4_value_45 = t_4[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < 32; ++i) {
     const float m_mlp_b2_before = m_mlp_b2[i];
     const float v_mlp_b2_before = v_mlp_b2[i];
     const float mlp_b2_before = mlp_b2[i];
-    const float ddecoder_mlp_b2 = message_2_part_30[i] * scale_value_45;
-    const float optimizer_m_decoder_mlp_b2 = m_mlp_b2_before * 0.9f + ddecoder_mlp_b2 * 0.09999999999999998f;
+    const float d_decoder_mlp_b2 = d_mlp_b2_4[i] * scale_value_45;
+    const float optimizer_m_decoder_mlp_b2 = m_mlp_b2_before * 0.9f + d_decoder_mlp_b2 * 0.09999999999999998f;
     const float optimizer_v_decoder_mlp_b2 =
-        v_mlp_b2_before * 0.999f + ddecoder_mlp_b2 * ddecoder_mlp_b2 * 0.0010000000000000009f;
-    const float e = optimizer_m_decoder_mlp_b2 / (math::sqrt(optimizer_v_decoder_mlp_b2) / t_15_value_45 + 1e-08f);
+        v_mlp_b2_before * 0.999f + d_decoder_mlp_b2 * d_decoder_mlp_b2 * 0.0010000000000000009f;
+    const float e = optimizer_m_decoder_mlp_b2 / (math::sqrt(optimizer_v_decoder_mlp_b2) / t_3_value_45 + 1e-08f);
     m_mlp_b2[i] = optimizer_m_decoder_mlp_b2;
     v_mlp_b2[i] = optimizer_v_decoder_mlp_b2;
-    mlp_b2[i] = mlp_b2_before - e * t_16_value_45;
+    mlp_b2[i] = mlp_b2_before - e * t_4_value_45;
   }
   float *m_layernorm_gamma /* [embed=16] */ = r.state<float>(727040);
   float *v_layernorm_gamma /* [embed=16] */ = r.state<float>(727104);
   float *layernorm_gamma /* [embed=16] */ = r.state<float>(242304);
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
   const float scale_value_46 = scale[0];
-  const float t_15_value_46 = t_15[0];
-  const float t_16_value_46 = t_16[0];
+  const float t_3_value_46 = t_3[0];
+  const float t_4_value_46 = t_4[0];
 #pragma GCC ivdep
   for (int64_t embed = 0; embed < 16; ++embed) {
     const float m_layernorm_gamma_before = m_layernorm_gamma[embed];
     const float v_layernorm_gamma_before = v_layernorm_gamma[embed];
     const float layernorm_gamma_before = layernorm_gamma[embed];
-    const float dlayernorm_gamma_3 = dlayernorm_gamma_2[embed] * scale_value_46;
+    const float d_layernorm_gamma_8 = d_layernorm_gamma_6[embed] * scale_value_46;
     const float optimizer_m_layernorm_gamma =
-        m_layernorm_gamma_before * 0.9f + dlayernorm_gamma_3 * 0.09999999999999998f;
+        m_layernorm_gamma_before * 0.9f + d_layernorm_gamma_8 * 0.09999999999999998f;
     const float optimizer_v_layernorm_gamma =
-        v_layernorm_gamma_before * 0.999f + dlayernorm_gamma_3 * dlayernorm_gamma_3 * 0.0010000000000000009f;
-    const float e = optimizer_m_layernorm_gamma / (math::sqrt(optimizer_v_layernorm_gamma) / t_15_value_46 + 1e-08f);
+        v_layernorm_gamma_before * 0.999f + d_layernorm_gamma_8 * d_layernorm_gamma_8 * 0.0010000000000000009f;
+    const float e = optimizer_m_layernorm_gamma / (math::sqrt(optimizer_v_layernorm_gamma) / t_3_value_46 + 1e-08f);
     m_layernorm_gamma[embed] = optimizer_m_layernorm_gamma;
     v_layernorm_gamma[embed] = optimizer_v_layernorm_gamma;
-    layernorm_gamma[embed] = layernorm_gamma_before - e * t_16_value_46;
+    layernorm_gamma[embed] = layernorm_gamma_before - e * t_4_value_46;
   }
   float *m_layernorm_beta /* [embed=16] */ = r.state<float>(727168);
   float *v_layernorm_beta /* [embed=16] */ = r.state<float>(727232);
   float *layernorm_beta /* [embed=16] */ = r.state<float>(242368);
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
   const float scale_value_47 = scale[0];
-  const float t_15_value_47 = t_15[0];
-  const float t_16_value_47 = t_16[0];
+  const float t_3_value_47 = t_3[0];
+  const float t_4_value_47 = t_4[0];
 #pragma GCC ivdep
   for (int64_t embed = 0; embed < 16; ++embed) {
     const float m_layernorm_beta_before = m_layernorm_beta[embed];
     const float v_layernorm_beta_before = v_layernorm_beta[embed];
     const float layernorm_beta_before = layernorm_beta[embed];
-    const float dlayernorm_beta_2 = dlayernorm_beta[embed] * scale_value_47;
-    const float optimizer_m_layernorm_beta = m_layernorm_beta_before * 0.9f + dlayernorm_beta_2 * 0.09999999999999998f;
+    const float d_layernorm_beta_7 = d_layernorm_beta_5[embed] * scale_value_47;
+    const float optimizer_m_layernorm_beta = m_layernorm_beta_before * 0.9f + d_layernorm_beta_7 * 0.09999999999999998f;
     const float optimizer_v_layernorm_beta =
-        v_layernorm_beta_before * 0.999f + dlayernorm_beta_2 * dlayernorm_beta_2 * 0.0010000000000000009f;
-    const float e = optimizer_m_layernorm_beta / (math::sqrt(optimizer_v_layernorm_beta) / t_15_value_47 + 1e-08f);
+        v_layernorm_beta_before * 0.999f + d_layernorm_beta_7 * d_layernorm_beta_7 * 0.0010000000000000009f;
+    const float e = optimizer_m_layernorm_beta / (math::sqrt(optimizer_v_layernorm_beta) / t_3_value_47 + 1e-08f);
     m_layernorm_beta[embed] = optimizer_m_layernorm_beta;
     v_layernorm_beta[embed] = optimizer_v_layernorm_beta;
-    layernorm_beta[embed] = layernorm_beta_before - e * t_16_value_47;
+    layernorm_beta[embed] = layernorm_beta_before - e * t_4_value_47;
   }
 }
 
@@ -2970,33 +2987,33 @@ void step(Rank &r, double lr) {
 
 /// Before the held-out samples.
 void evaluate_begin(Rank &r) {
-  float *gathered /* [message=768] */ = r.work<float>(0);
+  float *wte_gathered /* [message=768] */ = r.work<float>(0);
   float *wte /* [vocab=12, embed=16] */ = r.state<float>(0);
   // sort_digits.ech:29  split embed over cp (layouts.ech:62): gather (sort_digits.ech:29): 4 ranks, 3072 bytes
-  all_gather(r, r.group(0), gathered, wte, 192, Algorithm::automatic, "sort_digits.ech:29");
-  float *gathered_2 /* [vocab=12, embed=64] */ = r.work<float>(933888);
+  all_gather(r, r.group(0), wte_gathered, wte, 192, Algorithm::automatic, "sort_digits.ech:29");
+  float *wte_gathered_2 /* [vocab=12, embed=64] */ = r.work<float>(933888);
   // sort_digits.ech:29  x = wte[vocab = target] + wdst
   for (int64_t v_cp = 0; v_cp < 4; ++v_cp) {
     for (int64_t vocab = 0; vocab < 12; ++vocab) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 16; ++embed) {
-        gathered_2[v_cp * 16 + vocab * 64 + embed] = gathered[v_cp * 192 + vocab * 16 + embed];
+        wte_gathered_2[v_cp * 16 + vocab * 64 + embed] = wte_gathered[v_cp * 192 + vocab * 16 + embed];
       }
     }
   }
-  float *gathered_3 /* [embed=64] */ = r.work<float>(936960);
+  float *layernorm_gamma_gathered /* [embed=64] */ = r.work<float>(936960);
   float *layernorm_gamma /* [embed=16] */ = r.state<float>(242304);
   // sort_digits.ech:35  split embed over cp (layouts.ech:62): mul (sort_digits.ech:35): 4 ranks, 256 bytes
-  all_gather(r, r.group(0), gathered_3, layernorm_gamma, 16, Algorithm::automatic, "sort_digits.ech:35");
-  float *gathered_4 /* [embed=64] */ = r.work<float>(937216);
+  all_gather(r, r.group(0), layernorm_gamma_gathered, layernorm_gamma, 16, Algorithm::automatic, "sort_digits.ech:35");
+  float *layernorm_beta_gathered /* [embed=64] */ = r.work<float>(937216);
   float *layernorm_beta /* [embed=16] */ = r.state<float>(242368);
   // sort_digits.ech:35  split embed over cp (layouts.ech:62): add (sort_digits.ech:35): 4 ranks, 256 bytes
-  all_gather(r, r.group(0), gathered_4, layernorm_beta, 16, Algorithm::automatic, "sort_digits.ech:35");
-  double *repeat /* [] */ = r.work<double>(937472);
+  all_gather(r, r.group(0), layernorm_beta_gathered, layernorm_beta, 16, Algorithm::automatic, "sort_digits.ech:35");
+  double *map /* [] */ = r.work<double>(937472);
   // sort_digits.ech:4  model Seq2Seq(layers = 2, heads = 4, width = 64) {
-  fill(repeat, 1, 0.0);
-  double *repeat_2 /* [] */ = r.work<double>(937536);
-  fill(repeat_2, 1, 0.0);
+  fill(map, 1, 0.0);
+  double *map_2 /* [] */ = r.work<double>(937536);
+  fill(map_2, 1, 0.0);
 }
 
 /// For each batch of held-out samples.
@@ -3015,26 +3032,27 @@ void evaluate_batch(Rank &r) {
     }
   }
   for (int64_t encoder = 0; encoder < 2; ++encoder) {
-    double *moments /* [batch=64, src=12, moment=3] */ = r.work<double>(638976);
+    double *moments /* [batch=64, src=12, moment=3] */ = r.work<double>(73728);
     // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
     local_moments(moments, m, 1, 768, 16);
     double *moments_of_all /* [rank=4, batch=64, src=12, moment=3] */ = r.work<double>(0);
     // sort_digits.ech:26  split embed over cp (layouts.ech:62): inside normalize (sort_digits.ech:26): 4 ranks, 0.07 MB
     all_gather(r, r.group(0), moments_of_all, moments, 2304, Algorithm::automatic, "sort_digits.ech:26");
+    double *moments_2 /* [batch=64, src=12, moment=3] */ = r.work<double>(638976);
     // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
-    combine_moments(moments, moments_of_all, 4, 768);
+    combine_moments(moments_2, moments_of_all, 4, 768);
     float *normalize_2 /* [batch=64, src=12, embed=16] */ = r.work<float>(589824);
-    float *normalize_3 /* [batch=64, src=12] */ = r.work<float>(835584);
-    normalize_finish(normalize_2, normalize_3, m, moments, 768, 16, 1e-5);
+    float *rstd /* [batch=64, src=12] */ = r.work<float>(835584);
+    normalize_finish(normalize_2, rstd, m, moments_2, 768, 16, 1e-5);
     float *layernorm_gamma_3 /* [encoder=2, embed=16] */ = r.state<float>(2304);
     float *layernorm_gamma_3_encoder = layernorm_gamma_3 + encoder * 16;
     float *layernorm_beta_3 /* [encoder=2, embed=16] */ = r.state<float>(2432);
     float *layernorm_beta_3_encoder = layernorm_beta_3 + encoder * 16;
-    float *t /* [batch=64, src=12, embed=16] */ = r.work<float>(589824);
+    float *layernorm /* [batch=64, src=12, embed=16] */ = r.work<float>(589824);
     for (int64_t i = 0; i < 768; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 16; ++embed) {
-        t[i * 16 + embed] =
+        layernorm[i * 16 + embed] =
             normalize_2[i * 16 + embed] * layernorm_gamma_3_encoder[embed] + layernorm_beta_3_encoder[embed];
       }
     }
@@ -3042,15 +3060,15 @@ void evaluate_batch(Rank &r) {
     float *attn_wq_2 /* [encoder=2, embed=16, head=4, key=16] */ = r.state<float>(2560);
     float *attn_wq_2_encoder = attn_wq_2 + encoder * 1024;
     // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
-    gemm(q, t, attn_wq_2_encoder, 768, 64, 16, Form::nn, 16, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(q, layernorm, attn_wq_2_encoder, 768, 64, 16, Form::nn, 16, 64, 64, 1.0, 0.0, Blas::onednn);
     float *k /* [batch=64, src=12, head=4, key=16] */ = r.work<float>(196608);
     float *attn_wk_2 /* [encoder=2, embed=16, head=4, key=16] */ = r.state<float>(10752);
     float *attn_wk_2_encoder = attn_wk_2 + encoder * 1024;
-    gemm(k, t, attn_wk_2_encoder, 768, 64, 16, Form::nn, 16, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(k, layernorm, attn_wk_2_encoder, 768, 64, 16, Form::nn, 16, 64, 64, 1.0, 0.0, Blas::onednn);
     float *v /* [batch=64, src=12, head=4, key=16] */ = r.work<float>(393216);
     float *attn_wv_2 /* [encoder=2, embed=16, head=4, key=16] */ = r.state<float>(18944);
     float *attn_wv_2_encoder = attn_wv_2 + encoder * 1024;
-    gemm(v, t, attn_wv_2_encoder, 768, 64, 16, Form::nn, 16, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(v, layernorm, attn_wv_2_encoder, 768, 64, 16, Form::nn, 16, 64, 64, 1.0, 0.0, Blas::onednn);
     const double counts = r.coordinate(0) == 0 ? 1.0 : 0.0;
     float *attn_bq_2 /* [encoder=2, head=4, key=16] */ = r.state<float>(35328);
     float *attn_bq_2_encoder = attn_bq_2 + encoder * 64;
@@ -3085,20 +3103,20 @@ void evaluate_batch(Rank &r) {
     }
     // sort_digits.ech:26  split src2, dst, embed over cp (layouts.ech:62): attention (sort_digits.ech:26): 4 ranks, 0.2
     all_reduce(r, r.group(0), q_2, 49152, Sum, Algorithm::automatic, "sort_digits.ech:26");
-    float *own_part /* [message=12288] */ = r.work<float>(589824);
+    float *part /* [message=12288] */ = r.work<float>(589824);
     // sort_digits.ech:26  split src2 over cp (layouts.ech:62): attention (sort_digits.ech:26): 4 ranks, 0.20 MB
-    reduce_scatter_inner(r, r.group(0), own_part, k_2, 64, 192, Sum, Algorithm::automatic, "sort_digits.ech:26");
-    float *gathered_5 /* [batch=64, src2=12, head=4, key=16] */ = r.work<float>(196608);
-    all_gather_inner(r, r.group(0), gathered_5, own_part, 64, 192, Algorithm::automatic, "sort_digits.ech:26");
-    float *own_part_2 /* [message=12288] */ = r.work<float>(589824);
-    reduce_scatter_inner(r, r.group(0), own_part_2, v_2, 64, 192, Sum, Algorithm::automatic, "sort_digits.ech:26");
-    float *gathered_6 /* [batch=64, src2=12, head=4, key=16] */ = r.work<float>(393216);
-    all_gather_inner(r, r.group(0), gathered_6, own_part_2, 64, 192, Algorithm::automatic, "sort_digits.ech:26");
+    reduce_scatter_inner(r, r.group(0), part, k_2, 64, 192, Sum, Algorithm::automatic, "sort_digits.ech:26");
+    float *a_gathered /* [batch=64, src2=12, head=4, key=16] */ = r.work<float>(196608);
+    all_gather_inner(r, r.group(0), a_gathered, part, 64, 192, Algorithm::automatic, "sort_digits.ech:26");
+    float *part_2 /* [message=12288] */ = r.work<float>(589824);
+    reduce_scatter_inner(r, r.group(0), part_2, v_2, 64, 192, Sum, Algorithm::automatic, "sort_digits.ech:26");
+    float *a_gathered_2 /* [batch=64, src2=12, head=4, key=16] */ = r.work<float>(393216);
+    all_gather_inner(r, r.group(0), a_gathered_2, part_2, 64, 192, Algorithm::automatic, "sort_digits.ech:26");
     float *a /* [batch=64, src=12, head=4, key=16] */ = r.work<float>(589824);
     float *a_2 /* [batch=64, head=4, src=12] */ = r.work<float>(835584);
     float *a_3 /* [batch=64, head=4, src=12] */ = r.work<float>(847872);
     // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
-    attention(a, a_2, a_3, q_2, gathered_5, gathered_6,
+    attention(a, a_2, a_3, q_2, a_gathered, a_gathered_2,
               {64, 1, 4, 12, 12, 16, 16, 0.25, false, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}});
     float *y /* [batch=64, src=12, embed=16] */ = r.work<float>(835584);
@@ -3114,57 +3132,58 @@ void evaluate_batch(Rank &r) {
         m_2[i * 16 + embed] = m[i * 16 + embed] + (y[i * 16 + embed] + attn_bo_2_encoder[embed]);
       }
     }
-    double *moments_2 /* [batch=64, src=12, moment=3] */ = r.work<double>(73728);
+    double *moments_3 /* [batch=64, src=12, moment=3] */ = r.work<double>(73728);
     // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
-    local_moments(moments_2, m_2, 1, 768, 16);
+    local_moments(moments_3, m_2, 1, 768, 16);
     double *moments_of_all_2 /* [rank=4, batch=64, src=12, moment=3] */ = r.work<double>(0);
     // sort_digits.ech:27  split embed over cp (layouts.ech:62): inside normalize (sort_digits.ech:27): 4 ranks, 0.07 MB
-    all_gather(r, r.group(0), moments_of_all_2, moments_2, 2304, Algorithm::automatic, "sort_digits.ech:27");
+    all_gather(r, r.group(0), moments_of_all_2, moments_3, 2304, Algorithm::automatic, "sort_digits.ech:27");
+    double *moments_4 /* [batch=64, src=12, moment=3] */ = r.work<double>(73728);
     // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
-    combine_moments(moments_2, moments_of_all_2, 4, 768);
-    float *normalize_4 /* [batch=64, src=12, embed=16] */ = r.work<float>(884736);
-    float *normalize_5 /* [batch=64, src=12] */ = r.work<float>(0);
-    normalize_finish(normalize_4, normalize_5, m_2, moments_2, 768, 16, 1e-5);
+    combine_moments(moments_4, moments_of_all_2, 4, 768);
+    float *normalize_3 /* [batch=64, src=12, embed=16] */ = r.work<float>(884736);
+    float *rstd_2 /* [batch=64, src=12] */ = r.work<float>(0);
+    normalize_finish(normalize_3, rstd_2, m_2, moments_4, 768, 16, 1e-5);
     float *layernorm_2_gamma_2 /* [encoder=2, embed=16] */ = r.state<float>(36992);
     float *layernorm_2_gamma_2_encoder = layernorm_2_gamma_2 + encoder * 16;
     float *layernorm_2_beta_2 /* [encoder=2, embed=16] */ = r.state<float>(37120);
     float *layernorm_2_beta_2_encoder = layernorm_2_beta_2 + encoder * 16;
-    float *t_2 /* [batch=64, src=12, embed=16] */ = r.work<float>(884736);
+    float *layernorm_2 /* [batch=64, src=12, embed=16] */ = r.work<float>(884736);
     for (int64_t i = 0; i < 768; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 16; ++embed) {
-        t_2[i * 16 + embed] =
-            normalize_4[i * 16 + embed] * layernorm_2_gamma_2_encoder[embed] + layernorm_2_beta_2_encoder[embed];
+        layernorm_2[i * 16 + embed] =
+            normalize_3[i * 16 + embed] * layernorm_2_gamma_2_encoder[embed] + layernorm_2_beta_2_encoder[embed];
       }
     }
     float *dot /* [batch=64, src=12, ff=256] */ = r.work<float>(0);
     float *mlp_w1_2 /* [encoder=2, embed=16, ff=256] */ = r.state<float>(37248);
     float *mlp_w1_2_encoder = mlp_w1_2 + encoder * 4096;
     // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
-    gemm(dot, t_2, mlp_w1_2_encoder, 768, 256, 16, Form::nn, 16, 256, 256, 1.0, 0.0, Blas::onednn);
+    gemm(dot, layernorm_2, mlp_w1_2_encoder, 768, 256, 16, Form::nn, 16, 256, 256, 1.0, 0.0, Blas::onednn);
     const double counts_4 = r.coordinate(0) == 0 ? 1.0 : 0.0;
     float *mlp_b1_2 /* [encoder=2, ff=256] */ = r.state<float>(70016);
     float *mlp_b1_2_encoder = mlp_b1_2 + encoder * 256;
-    float *t_3 /* [batch=64, src=12, ff=256] */ = r.work<float>(0);
+    float *t /* [batch=64, src=12, ff=256] */ = r.work<float>(0);
     for (int64_t i = 0; i < 768; ++i) {
 #pragma GCC ivdep
       for (int64_t ff = 0; ff < 256; ++ff) {
-        t_3[i * 256 + ff] = dot[i * 256 + ff] + mlp_b1_2_encoder[ff] * static_cast<float>(counts_4);
+        t[i * 256 + ff] = dot[i * 256 + ff] + mlp_b1_2_encoder[ff] * static_cast<float>(counts_4);
       }
     }
     // sort_digits.ech:27  split src2, dst, embed over cp (layouts.ech:62): gelu (sort_digits.ech:27): 4 ranks, 0.79 MB
-    all_reduce(r, r.group(0), t_3, 196608, Sum, Algorithm::automatic, "sort_digits.ech:27");
-    float *t_4 /* [batch=64, src=12, ff=256] */ = r.work<float>(0);
+    all_reduce(r, r.group(0), t, 196608, Sum, Algorithm::automatic, "sort_digits.ech:27");
+    float *t_2 /* [batch=64, src=12, ff=256] */ = r.work<float>(0);
     // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
 #pragma GCC ivdep
     for (int64_t i = 0; i < 196608; ++i) {
-      t_4[i] = math::gelu(t_3[i]);
+      t_2[i] = math::gelu(t[i]);
     }
     float *dot_2 /* [batch=64, src=12, embed=16] */ = r.work<float>(884736);
     float *mlp_w2_2 /* [encoder=2, ff=256, embed=16] */ = r.state<float>(72064);
     float *mlp_w2_2_encoder = mlp_w2_2 + encoder * 4096;
     // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
-    gemm(dot_2, t_4, mlp_w2_2_encoder, 768, 16, 256, Form::nn, 256, 16, 16, 1.0, 0.0, Blas::onednn);
+    gemm(dot_2, t_2, mlp_w2_2_encoder, 768, 16, 256, Form::nn, 256, 16, 16, 1.0, 0.0, Blas::onednn);
     float *mlp_b2_2 /* [encoder=2, embed=16] */ = r.state<float>(104832);
     float *mlp_b2_2_encoder = mlp_b2_2 + encoder * 16;
     for (int64_t i = 0; i < 768; ++i) {
@@ -3175,10 +3194,10 @@ void evaluate_batch(Rank &r) {
     }
   }
   float *gather_2 /* [batch=64, dst=3, embed=64] */ = r.work<float>(393216);
-  float *gathered_2 /* [vocab=12, embed=64] */ = r.work<float>(933888);
+  float *wte_gathered_2 /* [vocab=12, embed=64] */ = r.work<float>(933888);
   const int32_t *target /* [batch=64, dst=3] */ = r.input<int32_t>(3072);
   // sort_digits.ech:29  x = wte[vocab = target] + wdst
-  gather_rows(gather_2, gathered_2, target, 192, 64, 0, 12);
+  gather_rows(gather_2, wte_gathered_2, target, 192, 64, 0, 12);
   float *wdst /* [dst=3, embed=64] */ = r.state<float>(1536);
   float *x /* [batch=64, dst=3, embed=64] */ = r.work<float>(393216);
   for (int64_t batch = 0; batch < 64; ++batch) {
@@ -3188,328 +3207,338 @@ void evaluate_batch(Rank &r) {
     }
   }
   for (int64_t decoder = 0; decoder < 2; ++decoder) {
-    float *normalize_6 /* [batch=64, dst=3, embed=64] */ = r.work<float>(442368);
-    float *normalize_7 /* [batch=64, dst=3] */ = r.work<float>(835584);
+    float *normalize_2 /* [batch=64, dst=3, embed=64] */ = r.work<float>(442368);
+    float *rstd /* [batch=64, dst=3] */ = r.work<float>(835584);
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
-    normalize(normalize_6, normalize_7, x, 192, 64, 1e-5);
-    float *gathered_7 /* [embed=64] */ = r.work<float>(835584);
+    normalize(normalize_2, rstd, x, 192, 64, 1e-5);
+    float *layernorm_gamma_gathered_2 /* [embed=64] */ = r.work<float>(835584);
     float *layernorm_gamma_2 /* [decoder=2, embed=16] */ = r.state<float>(104960);
     float *layernorm_gamma_2_decoder = layernorm_gamma_2 + decoder * 16;
     // sort_digits.ech:31  split embed over cp (layouts.ech:62): mul (sort_digits.ech:31): 4 ranks, 256 bytes
-    all_gather(r, r.group(0), gathered_7, layernorm_gamma_2_decoder, 16, Algorithm::automatic, "sort_digits.ech:31");
-    float *gathered_8 /* [embed=64] */ = r.work<float>(835840);
+    all_gather(r, r.group(0), layernorm_gamma_gathered_2, layernorm_gamma_2_decoder, 16, Algorithm::automatic,
+               "sort_digits.ech:31");
+    float *layernorm_beta_gathered_2 /* [embed=64] */ = r.work<float>(835840);
     float *layernorm_beta_2 /* [decoder=2, embed=16] */ = r.state<float>(105088);
     float *layernorm_beta_2_decoder = layernorm_beta_2 + decoder * 16;
     // sort_digits.ech:31  split embed over cp (layouts.ech:62): add (sort_digits.ech:31): 4 ranks, 256 bytes
-    all_gather(r, r.group(0), gathered_8, layernorm_beta_2_decoder, 16, Algorithm::automatic, "sort_digits.ech:31");
-    float *t_5 /* [batch=64, dst=3, embed=64] */ = r.work<float>(442368);
+    all_gather(r, r.group(0), layernorm_beta_gathered_2, layernorm_beta_2_decoder, 16, Algorithm::automatic,
+               "sort_digits.ech:31");
+    float *layernorm /* [batch=64, dst=3, embed=64] */ = r.work<float>(442368);
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
     for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
-        t_5[i * 64 + embed] = normalize_6[i * 64 + embed] * gathered_7[embed] + gathered_8[embed];
+        layernorm[i * 64 + embed] =
+            normalize_2[i * 64 + embed] * layernorm_gamma_gathered_2[embed] + layernorm_beta_gathered_2[embed];
       }
     }
-    float *gathered_9 /* [embed=64, head=4, key=16] */ = r.work<float>(540672);
+    float *attn_wq_gathered /* [embed=64, head=4, key=16] */ = r.work<float>(540672);
     float *attn_wq /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(105216);
     float *attn_wq_decoder = attn_wq + decoder * 1024;
     // sort_digits.ech:31  split embed over cp (layouts.ech:62): dot (sort_digits.ech:31): 4 ranks, 0.02 MB
-    all_gather(r, r.group(0), gathered_9, attn_wq_decoder, 1024, Algorithm::automatic, "sort_digits.ech:31");
-    float *q_3 /* [batch=64, dst=3, head=4, key=16] */ = r.work<float>(491520);
+    all_gather(r, r.group(0), attn_wq_gathered, attn_wq_decoder, 1024, Algorithm::automatic, "sort_digits.ech:31");
+    float *q /* [batch=64, dst=3, head=4, key=16] */ = r.work<float>(491520);
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
-    gemm(q_3, t_5, gathered_9, 192, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
-    float *gathered_10 /* [embed=64, head=4, key=16] */ = r.work<float>(245760);
+    gemm(q, layernorm, attn_wq_gathered, 192, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    float *attn_wk_gathered /* [embed=64, head=4, key=16] */ = r.work<float>(245760);
     float *attn_wk /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(113408);
     float *attn_wk_decoder = attn_wk + decoder * 1024;
     // sort_digits.ech:31  split embed over cp (layouts.ech:62): dot (sort_digits.ech:31): 4 ranks, 0.02 MB
-    all_gather(r, r.group(0), gathered_10, attn_wk_decoder, 1024, Algorithm::automatic, "sort_digits.ech:31");
-    float *k_3 /* [batch=64, dst=3, head=4, key=16] */ = r.work<float>(196608);
+    all_gather(r, r.group(0), attn_wk_gathered, attn_wk_decoder, 1024, Algorithm::automatic, "sort_digits.ech:31");
+    float *k /* [batch=64, dst=3, head=4, key=16] */ = r.work<float>(196608);
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
-    gemm(k_3, t_5, gathered_10, 192, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
-    float *gathered_11 /* [embed=64, head=4, key=16] */ = r.work<float>(245760);
+    gemm(k, layernorm, attn_wk_gathered, 192, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    float *attn_wv_gathered /* [embed=64, head=4, key=16] */ = r.work<float>(245760);
     float *attn_wv /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(121600);
     float *attn_wv_decoder = attn_wv + decoder * 1024;
     // sort_digits.ech:31  split embed over cp (layouts.ech:62): dot (sort_digits.ech:31): 4 ranks, 0.02 MB
-    all_gather(r, r.group(0), gathered_11, attn_wv_decoder, 1024, Algorithm::automatic, "sort_digits.ech:31");
-    float *v_3 /* [batch=64, dst=3, head=4, key=16] */ = r.work<float>(540672);
+    all_gather(r, r.group(0), attn_wv_gathered, attn_wv_decoder, 1024, Algorithm::automatic, "sort_digits.ech:31");
+    float *v /* [batch=64, dst=3, head=4, key=16] */ = r.work<float>(540672);
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
-    gemm(v_3, t_5, gathered_11, 192, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(v, layernorm, attn_wv_gathered, 192, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *attn_bq /* [decoder=2, head=4, key=16] */ = r.state<float>(137984);
     float *attn_bq_decoder = attn_bq + decoder * 64;
-    float *q_4 /* [batch=64, dst=3, head=4, key=16] */ = r.work<float>(491520);
+    float *q_2 /* [batch=64, dst=3, head=4, key=16] */ = r.work<float>(491520);
     for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
-        q_4[i * 64 + i_2] = q_3[i * 64 + i_2] + attn_bq_decoder[i_2];
+        q_2[i * 64 + i_2] = q[i * 64 + i_2] + attn_bq_decoder[i_2];
       }
     }
     float *attn_bk /* [decoder=2, head=4, key=16] */ = r.state<float>(138496);
     float *attn_bk_decoder = attn_bk + decoder * 64;
-    float *k_4 /* [batch=64, dst=3, head=4, key=16] */ = r.work<float>(196608);
+    float *k_2 /* [batch=64, dst=3, head=4, key=16] */ = r.work<float>(196608);
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
     for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
-        k_4[i * 64 + i_2] = k_3[i * 64 + i_2] + attn_bk_decoder[i_2];
+        k_2[i * 64 + i_2] = k[i * 64 + i_2] + attn_bk_decoder[i_2];
       }
     }
     float *attn_bv /* [decoder=2, head=4, key=16] */ = r.state<float>(139008);
     float *attn_bv_decoder = attn_bv + decoder * 64;
-    float *v_4 /* [batch=64, dst=3, head=4, key=16] */ = r.work<float>(540672);
+    float *v_2 /* [batch=64, dst=3, head=4, key=16] */ = r.work<float>(540672);
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
     for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
-        v_4[i * 64 + i_2] = v_3[i * 64 + i_2] + attn_bv_decoder[i_2];
+        v_2[i * 64 + i_2] = v[i * 64 + i_2] + attn_bv_decoder[i_2];
       }
     }
-    float *gathered_12 /* [batch=64, dst2=12, head=4, key=16] */ = r.work<float>(0);
+    float *gathered /* [batch=64, dst2=12, head=4, key=16] */ = r.work<float>(0);
     // sort_digits.ech:31  store optimizer over cp: relabel (sort_digits.ech:31): 4 ranks, 0.20 MB
-    all_gather_inner(r, r.group(0), gathered_12, k_4, 64, 192, Algorithm::automatic, "sort_digits.ech:31");
-    float *gathered_13 /* [batch=64, dst2=12, head=4, key=16] */ = r.work<float>(196608);
-    all_gather_inner(r, r.group(0), gathered_13, v_4, 64, 192, Algorithm::automatic, "sort_digits.ech:31");
-    float *a_4 /* [batch=64, dst=3, head=4, key=16] */ = r.work<float>(442368);
-    float *a_5 /* [batch=64, head=4, dst=3] */ = r.work<float>(835584);
-    float *a_6 /* [batch=64, head=4, dst=3] */ = r.work<float>(838656);
+    all_gather_inner(r, r.group(0), gathered, k_2, 64, 192, Algorithm::automatic, "sort_digits.ech:31");
+    float *gathered_2 /* [batch=64, dst2=12, head=4, key=16] */ = r.work<float>(196608);
+    all_gather_inner(r, r.group(0), gathered_2, v_2, 64, 192, Algorithm::automatic, "sort_digits.ech:31");
+    float *a /* [batch=64, dst=3, head=4, key=16] */ = r.work<float>(442368);
+    float *a_2 /* [batch=64, head=4, dst=3] */ = r.work<float>(835584);
+    float *a_3 /* [batch=64, head=4, dst=3] */ = r.work<float>(838656);
     const int64_t dst_minus_dst2 = r.coordinate(0) * 3;
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
-    attention(a_4, a_5, a_6, q_4, gathered_12, gathered_13,
+    attention(a, a_2, a_3, q_2, gathered, gathered_2,
               {64, 1, 4, 3, 12, 16, 16, 0.25, true, dst_minus_dst2, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{192, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {192, 0, 16, 64}});
-    float *gathered_14 /* [message=4096] */ = r.work<float>(491520);
+    float *attn_wo_gathered /* [message=4096] */ = r.work<float>(491520);
     float *attn_wo /* [decoder=2, head=4, key=16, embed=16] */ = r.state<float>(129792);
     float *attn_wo_decoder = attn_wo + decoder * 1024;
     // sort_digits.ech:31  split embed over cp (layouts.ech:62): dot (sort_digits.ech:31): 4 ranks, 0.02 MB
-    all_gather(r, r.group(0), gathered_14, attn_wo_decoder, 1024, Algorithm::automatic, "sort_digits.ech:31");
-    float *gathered_15 /* [head=4, key=16, embed=64] */ = r.work<float>(540672);
+    all_gather(r, r.group(0), attn_wo_gathered, attn_wo_decoder, 1024, Algorithm::automatic, "sort_digits.ech:31");
+    float *attn_wo_gathered_2 /* [head=4, key=16, embed=64] */ = r.work<float>(540672);
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
     for (int64_t v_cp = 0; v_cp < 4; ++v_cp) {
       for (int64_t i = 0; i < 64; ++i) {
 #pragma GCC ivdep
         for (int64_t embed = 0; embed < 16; ++embed) {
-          gathered_15[v_cp * 16 + i * 64 + embed] = gathered_14[v_cp * 1024 + i * 16 + embed];
+          attn_wo_gathered_2[v_cp * 16 + i * 64 + embed] = attn_wo_gathered[v_cp * 1024 + i * 16 + embed];
         }
       }
     }
-    float *y_2 /* [batch=64, dst=3, embed=64] */ = r.work<float>(491520);
+    float *y /* [batch=64, dst=3, embed=64] */ = r.work<float>(491520);
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
-    gemm(y_2, a_4, gathered_15, 192, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
-    float *gathered_16 /* [embed=64] */ = r.work<float>(442368);
+    gemm(y, a, attn_wo_gathered_2, 192, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    float *attn_bo_gathered /* [embed=64] */ = r.work<float>(442368);
     float *attn_bo /* [decoder=2, embed=16] */ = r.state<float>(139520);
     float *attn_bo_decoder = attn_bo + decoder * 16;
     // sort_digits.ech:31  split embed over cp (layouts.ech:62): add (sort_digits.ech:31): 4 ranks, 256 bytes
-    all_gather(r, r.group(0), gathered_16, attn_bo_decoder, 16, Algorithm::automatic, "sort_digits.ech:31");
+    all_gather(r, r.group(0), attn_bo_gathered, attn_bo_decoder, 16, Algorithm::automatic, "sort_digits.ech:31");
     float *x_2 /* [batch=64, dst=3, embed=64] */ = r.work<float>(491520);
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
     for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
-        x_2[i * 64 + embed] = x[i * 64 + embed] + (y_2[i * 64 + embed] + gathered_16[embed]);
+        x_2[i * 64 + embed] = x[i * 64 + embed] + (y[i * 64 + embed] + attn_bo_gathered[embed]);
       }
     }
-    float *normalize_8 /* [batch=64, dst=3, embed=64] */ = r.work<float>(442368);
-    float *normalize_9 /* [batch=64, dst=3] */ = r.work<float>(835584);
+    float *normalize_3 /* [batch=64, dst=3, embed=64] */ = r.work<float>(442368);
+    float *rstd_2 /* [batch=64, dst=3] */ = r.work<float>(835584);
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
-    normalize(normalize_8, normalize_9, x_2, 192, 64, 1e-5);
-    float *gathered_17 /* [embed=64] */ = r.work<float>(835584);
+    normalize(normalize_3, rstd_2, x_2, 192, 64, 1e-5);
+    float *layernorm_2_gamma_gathered /* [embed=64] */ = r.work<float>(835584);
     float *layernorm_2_gamma /* [decoder=2, embed=16] */ = r.state<float>(139648);
     float *layernorm_2_gamma_decoder = layernorm_2_gamma + decoder * 16;
     // sort_digits.ech:32  split embed over cp (layouts.ech:62): mul (sort_digits.ech:32): 4 ranks, 256 bytes
-    all_gather(r, r.group(0), gathered_17, layernorm_2_gamma_decoder, 16, Algorithm::automatic, "sort_digits.ech:32");
-    float *gathered_18 /* [embed=64] */ = r.work<float>(835840);
+    all_gather(r, r.group(0), layernorm_2_gamma_gathered, layernorm_2_gamma_decoder, 16, Algorithm::automatic,
+               "sort_digits.ech:32");
+    float *layernorm_2_beta_gathered /* [embed=64] */ = r.work<float>(835840);
     float *layernorm_2_beta /* [decoder=2, embed=16] */ = r.state<float>(139776);
     float *layernorm_2_beta_decoder = layernorm_2_beta + decoder * 16;
     // sort_digits.ech:32  split embed over cp (layouts.ech:62): add (sort_digits.ech:32): 4 ranks, 256 bytes
-    all_gather(r, r.group(0), gathered_18, layernorm_2_beta_decoder, 16, Algorithm::automatic, "sort_digits.ech:32");
-    float *t_6 /* [batch=64, dst=3, embed=64] */ = r.work<float>(442368);
+    all_gather(r, r.group(0), layernorm_2_beta_gathered, layernorm_2_beta_decoder, 16, Algorithm::automatic,
+               "sort_digits.ech:32");
+    float *layernorm_2 /* [batch=64, dst=3, embed=64] */ = r.work<float>(442368);
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
     for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
-        t_6[i * 64 + embed] = normalize_8[i * 64 + embed] * gathered_17[embed] + gathered_18[embed];
+        layernorm_2[i * 64 + embed] =
+            normalize_3[i * 64 + embed] * layernorm_2_gamma_gathered[embed] + layernorm_2_beta_gathered[embed];
       }
     }
-    float *gathered_19 /* [embed=64, head=4, key=16] */ = r.work<float>(589824);
+    float *cross_wq_gathered /* [embed=64, head=4, key=16] */ = r.work<float>(589824);
     float *cross_wq /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(139904);
     float *cross_wq_decoder = cross_wq + decoder * 1024;
     // sort_digits.ech:32  split embed over cp (layouts.ech:62): dot (sort_digits.ech:32): 4 ranks, 0.02 MB
-    all_gather(r, r.group(0), gathered_19, cross_wq_decoder, 1024, Algorithm::automatic, "sort_digits.ech:32");
-    float *q_5 /* [batch=64, dst=3, head=4, key=16] */ = r.work<float>(540672);
+    all_gather(r, r.group(0), cross_wq_gathered, cross_wq_decoder, 1024, Algorithm::automatic, "sort_digits.ech:32");
+    float *q_3 /* [batch=64, dst=3, head=4, key=16] */ = r.work<float>(540672);
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
-    gemm(q_5, t_6, gathered_19, 192, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
-    float *k_5 /* [batch=64, src=12, head=4, key=16] */ = r.work<float>(0);
+    gemm(q_3, layernorm_2, cross_wq_gathered, 192, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    float *k_3 /* [batch=64, src=12, head=4, key=16] */ = r.work<float>(0);
     float *cross_wk /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(148096);
     float *cross_wk_decoder = cross_wk + decoder * 1024;
-    gemm(k_5, m, cross_wk_decoder, 768, 64, 16, Form::nn, 16, 64, 64, 1.0, 0.0, Blas::onednn);
-    float *v_5 /* [batch=64, src=12, head=4, key=16] */ = r.work<float>(196608);
+    gemm(k_3, m, cross_wk_decoder, 768, 64, 16, Form::nn, 16, 64, 64, 1.0, 0.0, Blas::onednn);
+    float *v_3 /* [batch=64, src=12, head=4, key=16] */ = r.work<float>(196608);
     float *cross_wv /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(156288);
     float *cross_wv_decoder = cross_wv + decoder * 1024;
-    gemm(v_5, m, cross_wv_decoder, 768, 64, 16, Form::nn, 16, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(v_3, m, cross_wv_decoder, 768, 64, 16, Form::nn, 16, 64, 64, 1.0, 0.0, Blas::onednn);
     float *cross_bq /* [decoder=2, head=4, key=16] */ = r.state<float>(172672);
     float *cross_bq_decoder = cross_bq + decoder * 64;
-    float *q_6 /* [batch=64, dst=3, head=4, key=16] */ = r.work<float>(540672);
+    float *q_4 /* [batch=64, dst=3, head=4, key=16] */ = r.work<float>(540672);
     for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
-        q_6[i * 64 + i_2] = q_5[i * 64 + i_2] + cross_bq_decoder[i_2];
+        q_4[i * 64 + i_2] = q_3[i * 64 + i_2] + cross_bq_decoder[i_2];
       }
     }
-    const double counts_5 = r.coordinate(0) == 0 ? 1.0 : 0.0;
+    const double counts = r.coordinate(0) == 0 ? 1.0 : 0.0;
     float *cross_bk /* [decoder=2, head=4, key=16] */ = r.state<float>(173184);
     float *cross_bk_decoder = cross_bk + decoder * 64;
-    float *k_6 /* [batch=64, src=12, head=4, key=16] */ = r.work<float>(0);
+    float *k_4 /* [batch=64, src=12, head=4, key=16] */ = r.work<float>(0);
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
     for (int64_t i = 0; i < 768; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
-        k_6[i * 64 + i_2] = k_5[i * 64 + i_2] + cross_bk_decoder[i_2] * static_cast<float>(counts_5);
+        k_4[i * 64 + i_2] = k_3[i * 64 + i_2] + cross_bk_decoder[i_2] * static_cast<float>(counts);
       }
     }
-    const double counts_6 = r.coordinate(0) == 0 ? 1.0 : 0.0;
+    const double counts_2 = r.coordinate(0) == 0 ? 1.0 : 0.0;
     float *cross_bv /* [decoder=2, head=4, key=16] */ = r.state<float>(173696);
     float *cross_bv_decoder = cross_bv + decoder * 64;
-    float *v_6 /* [batch=64, src=12, head=4, key=16] */ = r.work<float>(196608);
+    float *v_4 /* [batch=64, src=12, head=4, key=16] */ = r.work<float>(196608);
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
     for (int64_t i = 0; i < 768; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
-        v_6[i * 64 + i_2] = v_5[i * 64 + i_2] + cross_bv_decoder[i_2] * static_cast<float>(counts_6);
+        v_4[i * 64 + i_2] = v_3[i * 64 + i_2] + cross_bv_decoder[i_2] * static_cast<float>(counts_2);
       }
     }
     // sort_digits.ech:32  split src2, dst, embed over cp (layouts.ech:62): attention (sort_digits.ech:32): 4 ranks, 0.2
-    all_reduce(r, r.group(0), k_6, 49152, Sum, Algorithm::automatic, "sort_digits.ech:32");
-    all_reduce(r, r.group(0), v_6, 49152, Sum, Algorithm::automatic, "sort_digits.ech:32");
-    float *a_7 /* [batch=64, dst=3, head=4, key=16] */ = r.work<float>(442368);
-    float *a_8 /* [batch=64, head=4, dst=3] */ = r.work<float>(835584);
-    float *a_9 /* [batch=64, head=4, dst=3] */ = r.work<float>(838656);
+    all_reduce(r, r.group(0), k_4, 49152, Sum, Algorithm::automatic, "sort_digits.ech:32");
+    all_reduce(r, r.group(0), v_4, 49152, Sum, Algorithm::automatic, "sort_digits.ech:32");
+    float *a_4 /* [batch=64, dst=3, head=4, key=16] */ = r.work<float>(442368);
+    float *a_5 /* [batch=64, head=4, dst=3] */ = r.work<float>(835584);
+    float *a_6 /* [batch=64, head=4, dst=3] */ = r.work<float>(838656);
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
-    attention(a_7, a_8, a_9, q_6, k_6, v_6,
+    attention(a_4, a_5, a_6, q_4, k_4, v_4,
               {64, 1, 4, 3, 12, 16, 16, 0.25, false, dst_minus_dst2, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{192, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {192, 0, 16, 64}});
-    float *gathered_20 /* [message=4096] */ = r.work<float>(540672);
+    float *cross_wo_gathered /* [message=4096] */ = r.work<float>(540672);
     float *cross_wo /* [decoder=2, head=4, key=16, embed=16] */ = r.state<float>(164480);
     float *cross_wo_decoder = cross_wo + decoder * 1024;
     // sort_digits.ech:32  split embed over cp (layouts.ech:62): dot (sort_digits.ech:32): 4 ranks, 0.02 MB
-    all_gather(r, r.group(0), gathered_20, cross_wo_decoder, 1024, Algorithm::automatic, "sort_digits.ech:32");
-    float *gathered_21 /* [head=4, key=16, embed=64] */ = r.work<float>(376832);
+    all_gather(r, r.group(0), cross_wo_gathered, cross_wo_decoder, 1024, Algorithm::automatic, "sort_digits.ech:32");
+    float *cross_wo_gathered_2 /* [head=4, key=16, embed=64] */ = r.work<float>(376832);
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
     for (int64_t v_cp = 0; v_cp < 4; ++v_cp) {
       for (int64_t i = 0; i < 64; ++i) {
 #pragma GCC ivdep
         for (int64_t embed = 0; embed < 16; ++embed) {
-          gathered_21[v_cp * 16 + i * 64 + embed] = gathered_20[v_cp * 1024 + i * 16 + embed];
+          cross_wo_gathered_2[v_cp * 16 + i * 64 + embed] = cross_wo_gathered[v_cp * 1024 + i * 16 + embed];
         }
       }
     }
-    float *y_3 /* [batch=64, dst=3, embed=64] */ = r.work<float>(327680);
+    float *y_2 /* [batch=64, dst=3, embed=64] */ = r.work<float>(327680);
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
-    gemm(y_3, a_7, gathered_21, 192, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
-    float *gathered_22 /* [embed=64] */ = r.work<float>(376832);
+    gemm(y_2, a_4, cross_wo_gathered_2, 192, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    float *cross_bo_gathered /* [embed=64] */ = r.work<float>(376832);
     float *cross_bo /* [decoder=2, embed=16] */ = r.state<float>(174208);
     float *cross_bo_decoder = cross_bo + decoder * 16;
     // sort_digits.ech:32  split embed over cp (layouts.ech:62): add (sort_digits.ech:32): 4 ranks, 256 bytes
-    all_gather(r, r.group(0), gathered_22, cross_bo_decoder, 16, Algorithm::automatic, "sort_digits.ech:32");
+    all_gather(r, r.group(0), cross_bo_gathered, cross_bo_decoder, 16, Algorithm::automatic, "sort_digits.ech:32");
     float *x_3 /* [batch=64, dst=3, embed=64] */ = r.work<float>(327680);
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
     for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
-        x_3[i * 64 + embed] = x_2[i * 64 + embed] + (y_3[i * 64 + embed] + gathered_22[embed]);
+        x_3[i * 64 + embed] = x_2[i * 64 + embed] + (y_2[i * 64 + embed] + cross_bo_gathered[embed]);
       }
     }
-    float *normalize_10 /* [batch=64, dst=3, embed=64] */ = r.work<float>(262144);
-    float *normalize_11 /* [batch=64, dst=3] */ = r.work<float>(311296);
+    float *normalize_4 /* [batch=64, dst=3, embed=64] */ = r.work<float>(262144);
+    float *rstd_3 /* [batch=64, dst=3] */ = r.work<float>(311296);
     // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-    normalize(normalize_10, normalize_11, x_3, 192, 64, 1e-5);
-    float *gathered_23 /* [embed=64] */ = r.work<float>(311296);
+    normalize(normalize_4, rstd_3, x_3, 192, 64, 1e-5);
+    float *layernorm_3_gamma_gathered /* [embed=64] */ = r.work<float>(311296);
     float *layernorm_3_gamma /* [decoder=2, embed=16] */ = r.state<float>(174336);
     float *layernorm_3_gamma_decoder = layernorm_3_gamma + decoder * 16;
     // sort_digits.ech:33  split embed over cp (layouts.ech:62): mul (sort_digits.ech:33): 4 ranks, 256 bytes
-    all_gather(r, r.group(0), gathered_23, layernorm_3_gamma_decoder, 16, Algorithm::automatic, "sort_digits.ech:33");
-    float *gathered_24 /* [embed=64] */ = r.work<float>(311552);
+    all_gather(r, r.group(0), layernorm_3_gamma_gathered, layernorm_3_gamma_decoder, 16, Algorithm::automatic,
+               "sort_digits.ech:33");
+    float *layernorm_3_beta_gathered /* [embed=64] */ = r.work<float>(311552);
     float *layernorm_3_beta /* [decoder=2, embed=16] */ = r.state<float>(174464);
     float *layernorm_3_beta_decoder = layernorm_3_beta + decoder * 16;
     // sort_digits.ech:33  split embed over cp (layouts.ech:62): add (sort_digits.ech:33): 4 ranks, 256 bytes
-    all_gather(r, r.group(0), gathered_24, layernorm_3_beta_decoder, 16, Algorithm::automatic, "sort_digits.ech:33");
-    float *t_7 /* [batch=64, dst=3, embed=64] */ = r.work<float>(262144);
+    all_gather(r, r.group(0), layernorm_3_beta_gathered, layernorm_3_beta_decoder, 16, Algorithm::automatic,
+               "sort_digits.ech:33");
+    float *layernorm_3 /* [batch=64, dst=3, embed=64] */ = r.work<float>(262144);
     // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
     for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
-        t_7[i * 64 + embed] = normalize_10[i * 64 + embed] * gathered_23[embed] + gathered_24[embed];
+        layernorm_3[i * 64 + embed] =
+            normalize_4[i * 64 + embed] * layernorm_3_gamma_gathered[embed] + layernorm_3_beta_gathered[embed];
       }
     }
-    float *gathered_25 /* [embed=64, ff=256] */ = r.work<float>(196608);
+    float *mlp_w1_gathered /* [embed=64, ff=256] */ = r.work<float>(196608);
     float *mlp_w1 /* [decoder=2, embed=16, ff=256] */ = r.state<float>(174592);
     float *mlp_w1_decoder = mlp_w1 + decoder * 4096;
     // sort_digits.ech:33  split embed over cp (layouts.ech:62): dot (sort_digits.ech:33): 4 ranks, 0.07 MB
-    all_gather(r, r.group(0), gathered_25, mlp_w1_decoder, 4096, Algorithm::automatic, "sort_digits.ech:33");
-    float *dot_3 /* [batch=64, dst=3, ff=256] */ = r.work<float>(0);
+    all_gather(r, r.group(0), mlp_w1_gathered, mlp_w1_decoder, 4096, Algorithm::automatic, "sort_digits.ech:33");
+    float *dot /* [batch=64, dst=3, ff=256] */ = r.work<float>(0);
     // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-    gemm(dot_3, t_7, gathered_25, 192, 256, 64, Form::nn, 64, 256, 256, 1.0, 0.0, Blas::tiled);
+    gemm(dot, layernorm_3, mlp_w1_gathered, 192, 256, 64, Form::nn, 64, 256, 256, 1.0, 0.0, Blas::tiled);
     float *mlp_b1 /* [decoder=2, ff=256] */ = r.state<float>(207360);
     float *mlp_b1_decoder = mlp_b1 + decoder * 256;
-    float *t_8 /* [batch=64, dst=3, ff=256] */ = r.work<float>(0);
+    float *t /* [batch=64, dst=3, ff=256] */ = r.work<float>(0);
     for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
       for (int64_t ff = 0; ff < 256; ++ff) {
-        t_8[i * 256 + ff] = math::gelu(dot_3[i * 256 + ff] + mlp_b1_decoder[ff]);
+        t[i * 256 + ff] = math::gelu(dot[i * 256 + ff] + mlp_b1_decoder[ff]);
       }
     }
-    float *gathered_26 /* [message=16384] */ = r.work<float>(196608);
+    float *mlp_w2_gathered /* [message=16384] */ = r.work<float>(196608);
     float *mlp_w2 /* [decoder=2, ff=256, embed=16] */ = r.state<float>(209408);
     float *mlp_w2_decoder = mlp_w2 + decoder * 4096;
     // sort_digits.ech:33  split embed over cp (layouts.ech:62): dot (sort_digits.ech:33): 4 ranks, 0.07 MB
-    all_gather(r, r.group(0), gathered_26, mlp_w2_decoder, 4096, Algorithm::automatic, "sort_digits.ech:33");
-    float *gathered_27 /* [ff=256, embed=64] */ = r.work<float>(262144);
+    all_gather(r, r.group(0), mlp_w2_gathered, mlp_w2_decoder, 4096, Algorithm::automatic, "sort_digits.ech:33");
+    float *mlp_w2_gathered_2 /* [ff=256, embed=64] */ = r.work<float>(262144);
     // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
     for (int64_t v_cp = 0; v_cp < 4; ++v_cp) {
       for (int64_t ff = 0; ff < 256; ++ff) {
 #pragma GCC ivdep
         for (int64_t embed = 0; embed < 16; ++embed) {
-          gathered_27[v_cp * 16 + ff * 64 + embed] = gathered_26[v_cp * 4096 + ff * 16 + embed];
+          mlp_w2_gathered_2[v_cp * 16 + ff * 64 + embed] = mlp_w2_gathered[v_cp * 4096 + ff * 16 + embed];
         }
       }
     }
-    float *dot_4 /* [batch=64, dst=3, embed=64] */ = r.work<float>(196608);
+    float *dot_2 /* [batch=64, dst=3, embed=64] */ = r.work<float>(196608);
     // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
-    gemm(dot_4, t_8, gathered_27, 192, 64, 256, Form::nn, 256, 64, 64, 1.0, 0.0, Blas::onednn);
-    float *gathered_28 /* [embed=64] */ = r.work<float>(376832);
+    gemm(dot_2, t, mlp_w2_gathered_2, 192, 64, 256, Form::nn, 256, 64, 64, 1.0, 0.0, Blas::onednn);
+    float *mlp_b2_gathered /* [embed=64] */ = r.work<float>(376832);
     float *mlp_b2 /* [decoder=2, embed=16] */ = r.state<float>(242176);
     float *mlp_b2_decoder = mlp_b2 + decoder * 16;
     // sort_digits.ech:33  split embed over cp (layouts.ech:62): add (sort_digits.ech:33): 4 ranks, 256 bytes
-    all_gather(r, r.group(0), gathered_28, mlp_b2_decoder, 16, Algorithm::automatic, "sort_digits.ech:33");
+    all_gather(r, r.group(0), mlp_b2_gathered, mlp_b2_decoder, 16, Algorithm::automatic, "sort_digits.ech:33");
     // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
     for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
-        x[i * 64 + embed] = x_3[i * 64 + embed] + (dot_4[i * 64 + embed] + gathered_28[embed]);
+        x[i * 64 + embed] = x_3[i * 64 + embed] + (dot_2[i * 64 + embed] + mlp_b2_gathered[embed]);
       }
     }
   }
-  float *normalize_12 /* [batch=64, dst=3, embed=64] */ = r.work<float>(393216);
-  float *normalize_13 /* [batch=64, dst=3] */ = r.work<float>(0);
+  float *normalize_2 /* [batch=64, dst=3, embed=64] */ = r.work<float>(393216);
+  float *rstd /* [batch=64, dst=3] */ = r.work<float>(0);
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  normalize(normalize_12, normalize_13, x, 192, 64, 1e-5);
-  float *gathered_3 /* [embed=64] */ = r.work<float>(936960);
-  float *gathered_4 /* [embed=64] */ = r.work<float>(937216);
-  float *t_9 /* [batch=64, dst=3, embed=64] */ = r.work<float>(393216);
+  normalize(normalize_2, rstd, x, 192, 64, 1e-5);
+  float *layernorm_gamma_gathered /* [embed=64] */ = r.work<float>(936960);
+  float *layernorm_beta_gathered /* [embed=64] */ = r.work<float>(937216);
+  float *layernorm /* [batch=64, dst=3, embed=64] */ = r.work<float>(393216);
   for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
     for (int64_t embed = 0; embed < 64; ++embed) {
-      t_9[i * 64 + embed] = normalize_12[i * 64 + embed] * gathered_3[embed] + gathered_4[embed];
+      layernorm[i * 64 + embed] =
+          normalize_2[i * 64 + embed] * layernorm_gamma_gathered[embed] + layernorm_beta_gathered[embed];
     }
   }
   float *logits /* [batch=64, dst=3, vocab=12] */ = r.work<float>(0);
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  gemm(logits, t_9, gathered_2, 192, 12, 64, Form::nt, 64, 64, 12, 1.0, 0.0, Blas::onednn);
+  gemm(logits, layernorm, wte_gathered_2, 192, 12, 64, Form::nt, 64, 64, 12, 1.0, 0.0, Blas::onednn);
   float *cross_entropy_2 /* [batch=64, dst=3] */ = r.work<float>(9216);
-  float *cross_entropy_3 /* [batch=64, dst=3] */ = r.work<float>(9984);
-  float *cross_entropy_4 /* [batch=64, dst=3] */ = r.work<float>(10752);
+  float *shift /* [batch=64, dst=3] */ = r.work<float>(9984);
+  float *log_sum /* [batch=64, dst=3] */ = r.work<float>(10752);
   const int32_t *answer /* [batch=64, dst=3] */ = r.input<int32_t>(3840);
   // sort_digits.ech:36  loss mean(cross_entropy(logits, answer, over = vocab))
-  cross_entropy(cross_entropy_2, cross_entropy_3, cross_entropy_4, logits, answer, 192, 12);
-  float *t_10 /* [] */ = r.work<float>(9984);
+  cross_entropy(cross_entropy_2, shift, log_sum, logits, answer, 192, 12);
+  float *t /* [] */ = r.work<float>(9984);
   float sum = 0;
   for (int64_t batch = 0; batch < 64; ++batch) {
     const bool e = static_cast<int32_t>(batch) < static_cast<int32_t>(r.validSamples());
@@ -3518,11 +3547,11 @@ void evaluate_batch(Rank &r) {
       sum += math::select(e, cross_entropy_2[batch * 3 + dst], 0.0f);
     }
   }
-  t_10[0] = sum;
+  t[0] = sum;
   int32_t *argmax_2 /* [batch=64, dst=3] */ = r.work<int32_t>(9216);
   // sort_digits.ech:37  metric accuracy = mean(argmax(logits, over = vocab) == answer)
   argmax(argmax_2, logits, 192, 12, 1);
-  float *t_11 /* [] */ = r.work<float>(0);
+  float *t_2 /* [] */ = r.work<float>(0);
   // sort_digits.ech:37  metric accuracy = mean(argmax(logits, over = vocab) == answer)
   // sort_digits.ech:36  loss mean(cross_entropy(logits, answer, over = vocab))
   float sum_2 = 0;
@@ -3533,34 +3562,33 @@ void evaluate_batch(Rank &r) {
       sum_2 += math::select(e, argmax_2[batch * 3 + dst] == answer[batch * 3 + dst] ? 1.0f : 0.0f, 0.0f);
     }
   }
-  t_11[0] = sum_2;
-  double *repeat /* [] */ = r.work<double>(937472);
+  t_2[0] = sum_2;
+  double *map /* [] */ = r.work<double>(937472);
   // sort_digits.ech:36  loss mean(cross_entropy(logits, answer, over = vocab))
-  repeat[0] += static_cast<double>(t_10[0]);
-  double *repeat_2 /* [] */ = r.work<double>(937536);
+  map[0] += static_cast<double>(t[0]);
+  double *map_2 /* [] */ = r.work<double>(937536);
   // sort_digits.ech:37  metric accuracy = mean(argmax(logits, over = vocab) == answer)
-  repeat_2[0] += static_cast<double>(t_11[0]);
+  map_2[0] += static_cast<double>(t_2[0]);
 }
 
 /// Metrics of all held-out samples.
 void evaluate_end(Rank &r) {
-  const double number_3 = static_cast<double>(r.sampleCount());
-  double *repeat /* [] */ = r.work<double>(937472);
-  double *repeat_2 /* [] */ = r.work<double>(937536);
+  const double number = static_cast<double>(r.sampleCount());
+  double *map /* [] */ = r.work<double>(937472);
+  double *map_2 /* [] */ = r.work<double>(937536);
   float *message /* [message=2] */ = r.work<float>(0);
   float *message_part = message + 1;
   // sort_digits.ech:37  metric accuracy = mean(argmax(logits, over = vocab) == answer)
   // sort_digits.ech:36  loss mean(cross_entropy(logits, answer, over = vocab))
-  const float e = static_cast<float>(number_3) * 12.0f;
-  message[0] = static_cast<float>(repeat[0]) / e;
-  message_part[0] = static_cast<float>(repeat_2[0]) / e;
+  const float e = static_cast<float>(number) * 12.0f;
+  message[0] = static_cast<float>(map[0]) / e;
+  message_part[0] = static_cast<float>(map_2[0]) / e;
   // sort_digits.ech:36  split src2, dst, embed over cp (layouts.ech:62): report of loss (sort_digits.ech:36), report of
   all_reduce(r, r.group(0), message, 2, Sum, Algorithm::automatic, "sort_digits.ech:36");
   // sort_digits.ech:36  loss
   r.report(0, message[0]);
-  float *message_part_3 = message + 1;
   // sort_digits.ech:37  accuracy
-  r.report(2, message_part_3[0]);
+  r.report(2, message_part[0]);
 }
 
 /// What the training loop, snapshots and logs know of the program. Tables only: optimising them takes long and gains

@@ -1,6 +1,6 @@
-// What operations send inside of them: by the algorithm that a clause says, and in memory whose axes are no axis of the
+// What operations sent inside of them: by the algorithm that a clause says, and in memory whose axes are no axis of the
 // model.
-// RUN: echelon-opt %s --dist-fuse --dist-lower-to-rt | FileCheck %s
+// RUN: echelon-opt %s --dist-split-inside --dist-fuse --dist-lower-to-rt | FileCheck %s
 
 !x = !ech.tensor<[rank=3, vocab=10], f32, #dist.state<tp = split vocab>>
 !i = !ech.tensor<[rank=3], i32, #dist.state<tp = whole>>

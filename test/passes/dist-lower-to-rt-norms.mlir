@@ -1,4 +1,4 @@
-// RUN: echelon-opt %s --dist-lower-to-rt --split-input-file | FileCheck %s
+// RUN: echelon-opt %s --dist-split-inside --dist-lower-to-rt --split-input-file | FileCheck %s
 
 // Rows are normalized by one kernel, and one row is a row though nothing is kept. Of channels whose result nobody reads
 // the statistics are taken of x as it lies: (outer, channels, inner).
@@ -26,9 +26,9 @@ ech.step @train {
 // Over ranks that hold pieces: moments of each, gathered, combined, finished.
 // CHECK-LABEL: rt.function @train
 // CHECK:       rt.call "local_moments"(%[[M:.*]], %[[X:.*]], 2, 2, 8)
-// CHECK-NEXT:  rt.collective "all_gather" %[[M]], %[[ALL:.*]] count 6
-// CHECK-NEXT:  rt.call "combine_moments"(%[[M]], %[[ALL]], 2, 2)
-// CHECK:       rt.call "channel_statistics_finish"(%{{.*}}, %[[M]], 2, "1e-5", %{{.*}}, %{{.*}}, %{{.*}}) writes [0, 2, 3, 4] reads [1]
+// CHECK:       rt.collective "all_gather" %[[M]], %[[ALL:.*]] count 6
+// CHECK:       rt.call "combine_moments"(%[[U:.*]], %[[ALL]], 2, 2)
+// CHECK:       rt.call "channel_statistics_finish"(%{{.*}}, %[[U]], 2, "1e-5", %{{.*}}, %{{.*}}, %{{.*}}) writes [0, 2, 3, 4] reads [1]
 !x = !ech.tensor<[batch=4, c=2, width=8], f32, #dist.state<dp = split batch>>
 !c = !ech.tensor<[c=2], f32, #dist.state<dp = whole>>
 module attributes {dist.mesh = #dist.mesh<dp = 2 [batch]>} {

@@ -1,4 +1,4 @@
-// RUN: echelon-opt %s --dist-fuse --dist-lower-to-rt | FileCheck %s
+// RUN: echelon-opt %s --dist-split-inside --dist-fuse --dist-lower-to-rt | FileCheck %s
 
 module attributes {dist.mesh = #dist.mesh<dp = 2 [batch], tp = 2 [vocab]>} {
 ech.variable param @w : !ech.tensor<[in=6, hidden=8], f32, #dist.state<dp = whole, tp = whole>> = constant(0.0, 0.0)

@@ -12,7 +12,7 @@
 
 namespace echelon {
 
-mlir::OpPrintingFlags readableIr() { return mlir::OpPrintingFlags().printNameLocAsPrefix(true); }
+mlir::OpPrintingFlags readableIr() { return mlir::OpPrintingFlags().useLocalScope().printNameLocAsPrefix(true); }
 
 namespace {
 class StageDump : public mlir::PassInstrumentation {

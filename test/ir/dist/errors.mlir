@@ -153,3 +153,68 @@ module attributes {dist.mesh = #dist.mesh<tp = 2 [seq]>} {
     %2 = dist.wait_each %1 : !wholes
   }
 }
+
+// -----
+!own = !ech.tensor<[seq=8], f32, #dist.state<tp = own>>
+!whole = !ech.tensor<[seq=8], f32, #dist.state<tp = whole>>
+module attributes {dist.mesh = #dist.mesh<tp = 2 [seq]>} {
+  ech.step @train {
+    %w = ech.constant 1.0 : !own
+    // expected-error@+1 {{'dist.all_reduce' op does not make whole of own over tp}}
+    %0 = dist.all_reduce %w over ["tp"] why "" : (!own) -> !whole
+  }
+}
+
+// -----
+!own = !ech.tensor<[seq=8], f32, #dist.state<tp = own>>
+!whole = !ech.tensor<[seq=8], f32, #dist.state<tp = whole>>
+module attributes {dist.mesh = #dist.mesh<tp = 2 [seq]>} {
+  ech.step @train {
+    %w = ech.constant 1.0 : !own
+    // expected-error@+1 {{'dist.all_reduce' op is by max, by min, or a sum, not by mean}}
+    %0 = dist.all_reduce %w by "mean" over ["tp"] why "" : (!own) -> !whole
+  }
+}
+
+// -----
+!x = !ech.tensor<[batch=2, seq=8], f32, #dist.state<tp = split seq>>
+!row = !ech.tensor<[batch=2], f32, #dist.state<tp = whole>>
+module attributes {dist.mesh = #dist.mesh<tp = 2 [seq]>} {
+  ech.step @train {
+    %w = ech.constant 1.0 : !x
+    // expected-error@+1 {{'dist.partial' op sum_of_exp has 2 operands and 1 results, not 1 and 1}}
+    %0 = dist.partial sum_of_exp %w along ["seq"] : (!x) -> !row
+  }
+}
+
+// -----
+!x = !ech.tensor<[batch=2, seq=8], f32, #dist.state<tp = split seq>>
+!row = !ech.tensor<[batch=2], f64, #dist.state<tp = whole>>
+module attributes {dist.mesh = #dist.mesh<tp = 2 [seq]>} {
+  ech.step @train {
+    %w = ech.constant 1.0 : !x
+    // expected-error@+1 {{'dist.partial' op is a sum over the mesh axes that divide its operand, not #dist.state<tp = whole>}}
+    %0 = dist.partial squares %w along ["seq"] : (!x) -> !row
+  }
+}
+
+// -----
+!own = !ech.tensor<[batch=2], f32, #dist.state<tp = own>>
+!all = !ech.tensor<[rank=4, batch=2], f32, #dist.state<tp = whole>>
+module attributes {dist.mesh = #dist.mesh<tp = 2 [seq]>} {
+  ech.step @train {
+    %w = ech.constant 1.0 : !own
+    // expected-error@+1 {{'dist.collect' op adds the axis rank = 2 before those of [batch = 2], not [rank = 4, batch = 2]}}
+    %0 = dist.collect %w into "rank" over ["tp"] why "" : !own -> !all
+  }
+}
+
+// -----
+!row = !ech.tensor<[batch=2], f32, #dist.state<tp = whole>>
+module attributes {dist.mesh = #dist.mesh<tp = 2 [seq]>} {
+  ech.step @train {
+    %w = ech.constant 1.0 : !row
+    // expected-error@+1 {{'dist.combine' op logsumexp has 2 operands and 3 results, not 1 and 1}}
+    %0 = dist.combine logsumexp %w along ["seq"] : (!row) -> !row
+  }
+}

@@ -1,5 +1,6 @@
 // All ranks of a laid-out step, run on numbers.
 #include "test/passes/layout/Ranks.h"
+#include "test/passes/layout/Partials.h"
 #include <cmath>
 
 using namespace mlir;
@@ -98,7 +99,8 @@ struct Ranks {
   }
 
   /// What the ranks hold together that differ from `rank` only over `group`: sums added, parts put together.
-  Array together(const PerRank &x, Tensor type, int64_t rank, ArrayRef<int> group) {
+  /// `reduction`: "max" or "min" of what each found instead.
+  Array together(const PerRank &x, Tensor type, int64_t rank, ArrayRef<int> group, StringRef reduction = "") {
     StateAttr state = stateOf(type);
     Array sum(type);
     std::vector<char> any(type.count(), 0);
@@ -117,7 +119,11 @@ struct Ranks {
       const std::vector<char> &mask = held(type, r);
       for (size_t i = 0; i < sum.data.size(); ++i)
         if (mask[i]) {
-          sum.data[i] += x[r].data[i];
+          const double one = x[r].data[i], so = sum.data[i];
+          sum.data[i] = reduction.empty()    ? so + one
+                        : !any[i]            ? one
+                        : reduction == "max" ? std::max(so, one)
+                                             : std::min(so, one);
           any[i] = 1;
         }
     };
@@ -189,9 +195,14 @@ struct Ranks {
         Array mine = inside ? together(x, type, r, meshAxes(inside)) : x[r];
         // along an axis that the result sums away, what others hold is nothing
         StateAttr state = stateOf(type);
+        auto extreme = dyn_cast<ech::ReduceOp>(op);
+        const double nothing = !extreme || extreme.getKind() == ech::Reduction::Sum ? 0
+                               : extreme.getKind() == ech::Reduction::Max           ? -INFINITY
+                                                                                    : INFINITY;
         for (int m = 0; !inside && m < mesh.size(); ++m) {
           bool summed = state[m].hold == Hold::Split && llvm::any_of(op->getResults(), [&](Value v) {
-                          return stateOf(ech::tensor(v))[m].hold == Hold::Sum;
+                          Hold hold = stateOf(ech::tensor(v))[m].hold;
+                          return hold == Hold::Sum || hold == Hold::Own;
                         });
           if (!summed)
             continue;
@@ -202,7 +213,7 @@ struct Ranks {
           const std::vector<char> &mask = held(alone, r);
           for (size_t i = 0; i < mine.data.size(); ++i)
             if (!mask[i])
-              mine.data[i] = 0;
+              mine.data[i] = nothing;
         }
         operands.push_back(std::move(mine));
       }
@@ -273,6 +284,58 @@ struct Ranks {
     space.each([&] { into.data[space.in(into) + position * into.stride(axis)] = x.data[space.in(x)]; });
   }
 
+  /// What each rank finds of its part, or makes of what all found.
+  void local(Operation *op) {
+    std::vector<PerRank> results(op->getNumResults());
+    for (int64_t r = 0; r < ranks(); ++r) {
+      std::vector<Array> operands;
+      for (Value operand : op->getOperands())
+        operands.push_back(values[operand][r]);
+      std::vector<Array> made;
+      if (auto partial = dyn_cast<dist::PartialOp>(op)) {
+        auto isCounted = [&](unsigned i) { // where it is whole over an axis of the sum, coordinate 0 counts it
+          for (int m : dist::sums(ech::tensor(op->getResult(0))))
+            if (!stateOf(ech::tensor(op->getOperand(i)))[m].isPart() && coordinates[r][m] != 0)
+              return false;
+          return true;
+        };
+        auto heldOf = [&](unsigned i) -> const std::vector<char> & { return held(ech::tensor(op->getOperand(i)), r); };
+        made = partialOf(partial, operands, heldOf, isCounted);
+      } else {
+        made = combined(cast<dist::CombineOp>(op), operands);
+      }
+      for (auto [i, y] : llvm::enumerate(made)) {
+        keep(y, ech::tensor(op->getResult(i)), r);
+        results[i].push_back(std::move(y));
+      }
+    }
+    for (auto [result, value] : llvm::zip(op->getResults(), results))
+      values[result] = std::move(value);
+  }
+  /// On each rank what those of its group found, one behind the other.
+  void collect(dist::CollectOp op) {
+    Tensor type = ech::tensor(op.getResult());
+    SmallVector<int> group = meshAxes(op.getOver());
+    llvm::sort(group);
+    PerRank result;
+    for (int64_t r = 0; r < ranks(); ++r) {
+      Array all(type);
+      const size_t count = all.data.size() / type.getAxes()[0].size;
+      for (int64_t i = 0; i < int64_t(type.getAxes()[0].size); ++i) {
+        Coordinates at = coordinates[r];
+        int64_t left = i;
+        for (int m : llvm::reverse(group)) {
+          at[m] = left % mesh.sizeOf(m);
+          left /= mesh.sizeOf(m);
+        }
+        const Array &part = values[op.getValue()][rankAt(at)];
+        std::copy(part.data.begin(), part.data.end(), all.data.begin() + i * count);
+      }
+      result.push_back(std::move(all));
+    }
+    values[op.getResult()] = std::move(result);
+  }
+
   void operation(Operation *op) {
     if (auto read = dyn_cast<ech::ReadOp>(op)) {
       values[read.getValue()] = fed(read.getSource(), ech::tensor(read.getValue()));
@@ -296,6 +359,19 @@ struct Ranks {
     } else if (auto mask = dyn_cast<dist::MaskOp>(op)) {
       PerRank same = values[mask.getValue()]; // whole arrays have no padding
       values[mask.getResult()] = std::move(same);
+    } else if (isa<dist::PartialOp, dist::CombineOp>(op)) {
+      local(op);
+    } else if (auto all = dyn_cast<dist::CollectOp>(op)) {
+      collect(all);
+    } else if (auto reduce = dyn_cast<dist::AllReduceOp>(op); reduce && reduce.getReduction()) {
+      for (auto [x, y] : llvm::zip(reduce.getValues(), reduce.getResults())) {
+        PerRank result;
+        for (int64_t r = 0; r < ranks(); ++r) {
+          result.push_back(together(values[x], ech::tensor(x), r, meshAxes(reduce.getOver()), *reduce.getReduction()));
+          keep(result.back(), ech::tensor(y), r);
+        }
+        values[y] = std::move(result);
+      }
     } else if (auto convert = dyn_cast<dist::ConvertOp>(op)) {
       messages(op, op->getOperands(), op->getResults(), allAxes());
     } else if (op->getName().getDialectNamespace() == "dist") {
@@ -354,8 +430,6 @@ std::map<std::string, int64_t> echelon::test::countMessages(ModuleOp module, Str
           StringRef kind = started ? started.getValue() : op->getName().stripDialect();
           counts[kind.str() + " " + joined(over)] += times;
         }
-      } else if (auto inside = op->getAttrOfType<ArrayAttr>(dist::kInside)) {
-        counts["inside " + op->getName().stripDialect().str() + " " + joined(inside)] += times;
       }
     });
   }

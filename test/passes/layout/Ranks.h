@@ -22,8 +22,7 @@ using Feed = std::map<std::string, Array>;
 std::string runStep(mlir::ModuleOp module, llvm::StringRef step, const Feed &feed, Outcome &outcome,
                     const Surroundings &around = {});
 
-/// Messages of the module: kind and mesh axes, e.g. "all_gather tp", with how often each runs a step; those inside
-/// operations are "inside cross_entropy tp".
+/// Messages of the module: kind and mesh axes, e.g. "all_gather tp", with how often each runs a step.
 std::map<std::string, int64_t> countMessages(mlir::ModuleOp module, llvm::StringRef step);
 
 } // namespace echelon::test

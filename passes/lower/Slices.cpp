@@ -1,0 +1,66 @@
+#include "passes/lower/Slices.h"
+#include "passes/Passes.h"
+
+using namespace mlir;
+using namespace echelon;
+using namespace echelon::lower;
+
+Slices::Slices(Lowering &l, Operation *op, Value operand, ArrayAttr overNames)
+    : l(l), loc(op->getLoc()), over(ech::strings(overNames)) {
+  x = withMiddle(l, operand, over, outer, n, inner);
+  element = rt::buffer(x).getElement();
+  for (const Axis &a : rt::buffer(x).getAxes())
+    if (!llvm::is_contained(over, a.name.getValue()))
+      rest.push_back(a);
+}
+
+Classes::Classes(Lowering &l, Value logits, Value given, StringRef over) {
+  SmallVector<Axis> all;
+  Axis classes;
+  for (const Axis &a : l.local(logits).getAxes())
+    if (a.name == over)
+      classes = a;
+    else
+      rows.push_back(a);
+  all = rows;
+  all.push_back(classes);
+  x = l.denseAs(l.read(logits), all, logits.getLoc());
+  count = Buffer::dense(rows, rt::buffer(x).getElement()).count();
+  vocab = classes.size;
+  hasTarget = l.local(given).has(over);
+  labels = l.denseAs(l.read(given), hasTarget ? all : rows, given.getLoc());
+}
+
+void echelon::lower::addSquares(Lowering &l, Operation *op, Value sum, ArrayRef<int> mesh) {
+  Location loc = op->getLoc();
+  l.fill(sum, 0, loc);
+  auto names = op->getAttrOfType<ArrayAttr>(kParameters);
+  for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
+    Value x = l.dense(operand);
+    Lowering::Call call(l, "add_squares", loc);
+    call.inOut(sum).in(x).number(rt::buffer(x).count());
+    std::string first;
+    for (int m : mesh)
+      if (!dist::stateOf(operand)[m].isPart())
+        first += (first.empty() ? "" : " && ") + ("r.coordinate(" + std::to_string(m) + ") == 0");
+    if (!first.empty())
+      call.word(first + " ? 1.0 : 0.0");
+    call.done();
+    if (names && i < names.size())
+      Lowering::Call(l, "r.watch", loc)
+          .word(("\"" + cast<StringAttr>(names[i]).getValue() + "\"").str())
+          .inOut(sum)
+          .done();
+  }
+}
+
+LogicalResult echelon::lower::root(Lowering &l, Value result, Value sum, Location loc) {
+  Type f64 = l.b.getF64Type();
+  Value out = l.result(result);
+  l.loop(loc, out, sum, {}, "store", [&](OpBuilder &inner, ValueRange x) -> Value {
+    Value root = rt::ComputeOp::create(inner, loc, f64, "sqrt", ValueRange{x[0]});
+    Type element = rt::buffer(out).getElement();
+    return element == f64 ? root : rt::ComputeOp::create(inner, loc, element, "cast", ValueRange{root}).getResult();
+  });
+  return success();
+}
