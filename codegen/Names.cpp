@@ -50,6 +50,16 @@ void addPhases(Value buffer, Phases &phases) {
       phases.backward |= phase.getValue() == "backward";
   }
 }
+/// The same for views that begin at the same element.
+std::string keyOf(rt::ViewOp view) {
+  std::string key;
+  llvm::raw_string_ostream text(key);
+  text << view.getBase().getAsOpaquePointer() << " " << view.getOffset() << " "
+       << rt::buffer(view.getView()).getElement();
+  for (auto [index, factor] : llvm::zip(view.getIndices(), view.getFactors()))
+    text << " " << index.getAsOpaquePointer() << "*" << factor;
+  return key;
+}
 /// What the backward pass alone makes and reads: of a value named x it is called d_x.
 bool madeBackward(Value buffer) {
   Phases phases;
@@ -108,6 +118,7 @@ Names::Names(ModuleOp module) {
 void Names::inScope(Block &block) {
   const llvm::StringSet<> outerTaken = taken;
   const llvm::StringMap<int> outerNumbers = numbers;
+  const llvm::StringMap<std::string> outerViews = views;
   if (auto loop = dyn_cast<rt::ForOp>(block.getParentOp()))
     give(loop.position(), loop.getAxis());
   for (Operation &op : block) {
@@ -119,6 +130,7 @@ void Names::inScope(Block &block) {
     everywhere.insert(name);
   taken = outerTaken;
   numbers = outerNumbers;
+  views = outerViews;
 }
 
 void Names::name(Operation &op) {
@@ -137,6 +149,11 @@ void Names::name(Operation &op) {
       names[view.getView()] = base;
       return;
     }
+    std::string &same = views[keyOf(view)];
+    if (!same.empty()) {
+      names[view.getView()] = same;
+      return;
+    }
     StringRef own = rt::nameOf(op.getLoc());
     std::string name = own.empty() || own == base ? base : own.str();
     if (view.getIndices().size() == 1 && names.count(view.getIndices()[0]) && isa<BlockArgument>(view.getIndices()[0]))
@@ -144,6 +161,7 @@ void Names::name(Operation &op) {
     else if (name == base)
       name += "_part";
     give(view.getView(), name);
+    same = names[view.getView()];
   } else if (auto number = dyn_cast<rt::NumberOp>(op)) {
     give(number.getResult(), wanted("number"));
   } else if (auto offset = dyn_cast<rt::OffsetOp>(op)) {

@@ -24,6 +24,7 @@ private:
   void name(mlir::Operation &op);
   llvm::DenseMap<mlir::Value, std::string> names;
   llvm::StringSet<> taken, temporary, everywhere;
+  llvm::StringMap<std::string> views; // names of parts of buffers, by what they are
   llvm::StringMap<int> numbers; // behind a base; all below, and the base alone (1), are taken
 };
 

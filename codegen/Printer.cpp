@@ -22,13 +22,35 @@ FileLineColLoc placeOf(Location loc) {
     return placeOf(call.getCaller());
   return dyn_cast<FileLineColLoc>(loc);
 }
+
+/// The line of the library that an operation comes from; null where the spec's own line makes it.
+FileLineColLoc libraryPlaceOf(Location loc) {
+  if (auto named = dyn_cast<NameLoc>(loc))
+    return libraryPlaceOf(named.getChildLoc());
+  auto fused = dyn_cast<FusedLoc>(loc);
+  if (!fused)
+    return {};
+  if (auto place = dyn_cast_or_null<FileLineColLoc>(fused.getMetadata()))
+    return place;
+  for (Location part : fused.getLocations())
+    if (placeOf(part))
+      return libraryPlaceOf(part);
+  return {};
+}
+
+std::string labelOf(FileLineColLoc place) {
+  StringRef file = llvm::sys::path::filename(place.getFilename().getValue());
+  if (file.consume_front("<")) // of the library
+    file.consume_back(">");
+  return (file + ":" + Twine(place.getLine())).str();
+}
 } // namespace
 
 std::string SourceLines::label(Location loc) {
   FileLineColLoc place = placeOf(loc);
   if (!place)
     return "";
-  return (llvm::sys::path::filename(place.getFilename().getValue()) + ":" + Twine(place.getLine())).str();
+  return labelOf(place);
 }
 
 std::string SourceLines::of(Location loc) const {
@@ -36,6 +58,10 @@ std::string SourceLines::of(Location loc) const {
   if (!place)
     return "";
   std::string text = label(loc);
+  if (FileLineColLoc library = libraryPlaceOf(loc)) {
+    text = labelOf(library) + " at " + text;
+    place = library;
+  }
   for (size_t f = 0; f < sources.size(); ++f)
     if (sources.name(static_cast<int>(f)) == place.getFilename().getValue()) {
       StringRef line(sources.line(static_cast<int>(f), place.getLine()).data(),
@@ -118,9 +144,17 @@ void Printer::comment(ArrayRef<std::string> texts) {
   if (all == lastSource)
     return;
   lastSource = all;
-  for (StringRef text : texts)
-    if (!text.empty())
-      line("// " + commented(text, kLineLength - 3 - 2 * depth));
+  for (StringRef text : texts) {
+    std::string rest = commented(text);
+    const size_t length = kLineLength - 3 - 2 * depth;
+    for (std::string indent; !rest.empty(); indent = "    ") { // wrapped at the last space that fits
+      size_t end = rest.size() + indent.size() <= length ? rest.size() : rest.rfind(' ', length - indent.size());
+      if (end == std::string::npos || end == 0)
+        end = std::min(rest.find(' '), rest.size());
+      line("// " + indent + commented(StringRef(rest).take_front(end)));
+      rest = StringRef(rest).drop_front(end).ltrim().str();
+    }
+  }
 }
 
 void Printer::assign(StringRef target, StringRef op, StringRef expression) {
@@ -182,10 +216,15 @@ std::string codegen::describe(rt::Buffer type) {
 }
 
 void Printer::declare(Value value) {
+  const std::string &own = names.of(value);
+  const bool isKnown = llvm::any_of(scopes, [&](ArrayRef<Value> scope) {
+    return llvm::any_of(scope, [&](Value other) { return names.of(other) == own; });
+  });
   declared.insert(value);
   if (!scopes.empty())
     scopes.back().push_back(value);
-  const std::string &own = names.of(value);
+  if (isKnown) // the same part of a buffer, seen with other axes
+    return;
   Operation *op = value.getDefiningOp();
   if (auto alloc = dyn_cast<rt::AllocOp>(op)) {
     std::string type = rt::storedAs(rt::buffer(value).getElement()).str();

@@ -176,8 +176,8 @@ def SplitInside : DistPass<"dist-split-inside"> {
     ```
     becomes
     ```mlir
-    %largest = ech.reduce max %x over ["past"]
-    %maximum = dist.all_reduce %largest by "max" over ["cp"] why "split past over cp: softmax"
+    %own = dist.partial maximum %x along ["past"]
+    %maximum = dist.all_reduce %own by "max" over ["cp"] why "split past over cp: softmax"
     %part = dist.partial sum_of_exp %x, %maximum along ["past"]
     %sum = dist.all_reduce %part over ["cp"] why "split past over cp: softmax"
     %p = dist.combine softmax %x, %maximum, %sum along ["past"]

@@ -66,13 +66,14 @@ public:
     made->setLoc(NameLoc::get(builder.getStringAttr(made.nameOf(0)), op->getLoc()));
     return SmallVector<Value>(inPhase(made)->getResults());
   }
-  /// The extreme along axes of what all ranks hold.
-  Value extreme(Reduction kind, Value x, ArrayAttr along, Location loc) {
-    auto own = inPhase(ReduceOp::create(builder, loc, without(x, along, Hold::Own), kind, x, along));
+  /// The extreme along an axis of what all ranks hold.
+  Value extreme(Reduction kind, Value x, ArrayAttr along) {
+    auto own = inPhase(ReduceOp::create(builder, op->getLoc(), without(x, along, Hold::Own), kind, x, along));
     return allReduce(own->getResults(), kind == Reduction::Max ? "max" : "min")[0];
   }
+  /// The same of the maximum along several axes.
   Value maximum(Value x, ArrayAttr along) {
-    return extreme(Reduction::Max, x, along, NameLoc::get(builder.getStringAttr("maximum"), op->getLoc()));
+    return allReduce(partial(Partial::Maximum, x, along, without(x, along, Hold::Own)), "max")[0];
   }
   SmallVector<Value> allReduce(ValueRange values, StringRef reduction = "") {
     SmallVector<Type> types = llvm::map_to_vector(values.getTypes(), [&](Type type) -> Type {
@@ -125,7 +126,7 @@ private:
 };
 
 void split(Parts &parts, ReduceOp op) {
-  op.getResult().replaceAllUsesWith(parts.extreme(op.getKind(), op.getOperand(), op.getOver(), op.getLoc()));
+  op.getResult().replaceAllUsesWith(parts.extreme(op.getKind(), op.getOperand(), op.getOver()));
 }
 
 void split(Parts &parts, ArgMaxOp op) {

@@ -149,9 +149,10 @@ struct SplitNorms : echelon::impl::SplitNormsBase<SplitNorms> {
     });
     if (inside) {
       auto why = op->getAttrOfType<StringAttr>(kWhy);
-      auto message = at.marked(dist::AllReduceOp::create(
-          at.builder, at.loc, TypeRange{whole, whole}, ValueRange{sum, product}, inside,
-          why ? why : at.builder.getStringAttr("sums of a norm's derivative"), at.builder.getStringAttr("auto"), StringAttr()));
+      auto message = at.marked(
+          dist::AllReduceOp::create(at.builder, at.loc, TypeRange{whole, whole}, ValueRange{sum, product}, inside,
+                                    why ? why : at.builder.getStringAttr("sums of a norm's derivative"),
+                                    at.builder.getStringAttr("auto"), StringAttr()));
       sum = message.getResult(0), product = message.getResult(1);
     }
     Tensor scalar = Tensor::get(&getContext(), {}, whole.getElement(), mesh ? dist::wholeState(mesh) : Attribute());

@@ -240,7 +240,7 @@ Val Lowering::apply(Function f, ArrayRef<Val> given, SourceRange range, const st
 }
 
 void Lowering::notePartial(StringRef function, SourceRange range) {
-  auto place = dyn_cast<FileLineColLoc>(location(range));
+  auto place = dyn_cast<FileLineColLoc>(location(usersPlace(range)));
   if (!place || scope->isLibrary)
     return;
   Location line = FileLineColLoc::get(place.getFilename(), place.getLine(), 1);

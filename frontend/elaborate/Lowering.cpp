@@ -28,10 +28,16 @@ SourceRange Lowering::usersPlace(SourceRange range) const {
 }
 
 Location Lowering::location(SourceRange range) const {
-  range = usersPlace(range);
-  if (!range.valid())
+  auto place = [&](SourceRange at) {
+    return FileLineColLoc::get(&shared.context, shared.sources.name(at.file), at.line, at.column);
+  };
+  const SourceRange users = usersPlace(range);
+  if (!users.valid())
     return UnknownLoc::get(&shared.context);
-  return FileLineColLoc::get(&shared.context, shared.sources.name(range.file), range.line, range.column);
+  if (!range.valid() || users.file == range.file)
+    return place(users);
+  // The line of the library goes along as metadata: whoever looks for a place finds the user's.
+  return FusedLoc::get(&shared.context, {place(users)}, place(range));
 }
 
 echelon::frontend::Diagnostic &Lowering::error(Code code, SourceRange range, std::string message) {

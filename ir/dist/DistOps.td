@@ -169,7 +169,8 @@ def Dist_Partial : I32EnumAttr<"Partial", "", [
   I32EnumAttrCase<"SumOfExp", 0, "sum_of_exp">, I32EnumAttrCase<"CrossEntropy", 1, "cross_entropy">,
   I32EnumAttrCase<"Largest", 2, "largest">, I32EnumAttrCase<"Moments", 3, "moments">,
   I32EnumAttrCase<"Squares", 4, "squares">, I32EnumAttrCase<"NormSums", 5, "norm_sums">,
-  I32EnumAttrCase<"RmsSums", 6, "rms_sums">, I32EnumAttrCase<"AllSquares", 7, "all_squares">]> {
+  I32EnumAttrCase<"RmsSums", 6, "rms_sums">, I32EnumAttrCase<"AllSquares", 7, "all_squares">,
+  I32EnumAttrCase<"Maximum", 8, "maximum">]> {
   let cppNamespace = "::echelon::dist";
   let genSpecializedAttr = 0;
 }
@@ -180,6 +181,7 @@ def Dist_PartialOp : Dist_Op<"partial", [Pure]> {
     No communication. x is the rank's part; sums are `sum` over the mesh axes that divide it, the others `own`.
     | kind | operands | results, without the axes of `over` |
     | --- | --- | --- |
+    | `maximum` | x | the largest value |
     | `sum_of_exp` | x, maximum | sum exp(x - maximum) |
     | `cross_entropy` | logits, maximum, labels | sum exp(x - maximum); x[label] - maximum, or sum target * (x - maximum); with a target: sum target |
     | `largest` | x | (part = 2): the largest value and its place, the lowest among equals |

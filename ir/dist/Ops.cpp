@@ -108,6 +108,8 @@ StringRef PartialOp::nameOf(unsigned result) {
     return "sums";
   case Partial::AllSquares:
     return "sum_of_squares";
+  case Partial::Maximum:
+    return "maximum";
   }
   llvm_unreachable("all partials are named");
 }
@@ -135,14 +137,14 @@ LogicalResult PartialOp::verify() {
   if (failed(mesh))
     return failure();
   const bool hasTarget = getKind() == Partial::CrossEntropy && getNumResults() == 3;
-  static constexpr unsigned kOperands[] = {2, 3, 1, 1, 1, 2, 2};
+  static constexpr unsigned kOperands[] = {2, 3, 1, 1, 1, 2, 2, 0, 1};
   unsigned operands = getKind() == Partial::AllSquares ? getNumOperands() : kOperands[unsigned(getKind())];
   if (failed(verifyCounts(*this, stringifyPartial(getKind()), operands,
                           getKind() != Partial::CrossEntropy ? 1
                           : hasTarget                        ? 3
                                                              : 2)))
     return failure();
-  const bool isOwn = getKind() == Partial::Largest || getKind() == Partial::Moments;
+  const bool isOwn = llvm::is_contained({Partial::Largest, Partial::Moments, Partial::Maximum}, getKind());
   for (Value result : getResults()) {
     StateAttr state = stateOf(ech::tensor(result));
     if (llvm::none_of(state.getEntries(), [&](const Entry &e) { return e.hold == (isOwn ? Hold::Own : Hold::Sum); }))

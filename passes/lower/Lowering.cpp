@@ -134,7 +134,7 @@ Value Lowering::resultAs(Value v, ArrayRef<Axis> order) {
   Buffer dense = Buffer::dense(order, local(v).getElement());
   if (dense == bufferType(v))
     return result(v);
-  Value own = alloc(dense, v.getLoc());
+  Value own = alloc(dense, locOf(v));
   bind(v, view(own, 0, permuted(dense, local(v).getAxes()), v.getLoc()));
   return own;
 }
@@ -164,7 +164,20 @@ Value Lowering::view(Value base, int64_t offset, Buffer type, Location loc, Valu
     SmallVector<int64_t> times(inner.getFactors());
     llvm::append_range(all, indices);
     llvm::append_range(times, factors);
-    return rt::ViewOp::create(b, loc, type, inner.getBase(), inner.getOffset() + offset, all, times);
+    return viewOnce(inner.getBase(), inner.getOffset() + offset, type, loc, all, times);
+  }
+  return viewOnce(base, offset, type, loc, indices, factors);
+}
+
+Value Lowering::viewOnce(Value base, int64_t offset, Buffer type, Location loc, ValueRange indices,
+                         ArrayRef<int64_t> factors) {
+  for (Operation *user : base.getUsers()) {
+    auto known = dyn_cast<rt::ViewOp>(user);
+    if (known && known.getType() == type && known.getOffset() == uint64_t(offset) &&
+        llvm::equal(known.getIndices(), indices) && known.getFactors() == factors &&
+        known->getBlock() == b.getInsertionBlock() &&
+        (b.getInsertionPoint() == known->getBlock()->end() || known->isBeforeInBlock(&*b.getInsertionPoint())))
+      return known;
   }
   return rt::ViewOp::create(b, loc, type, base, offset, indices, factors);
 }

@@ -150,6 +150,9 @@ public:
   bool evaluates = false; ///< in @evaluate
 
 private:
+  /// A view of a buffer that is no view itself; one that is there already in this block serves again.
+  Value viewOnce(Value base, int64_t offset, Buffer type, Location loc, mlir::ValueRange indices,
+                 llvm::ArrayRef<int64_t> factors);
   /// The place of a value, named after its operation where the user gave no name.
   Location locOf(Value v);
   /// Whether a slot's memory may be written where `producer` stands: nobody reads what it holds there or later.

@@ -16,6 +16,13 @@ LogicalResult lowerSumOfExp(Lowering &l, dist::PartialOp op) {
   return success();
 }
 
+LogicalResult lowerMaximum(Lowering &l, dist::PartialOp op) {
+  Slices s(l, op, op.getOperands()[0], op.getAlong());
+  Value maximum = l.resultAs(op.getResults()[0], s.rest);
+  s.call("reduce_max").out(maximum).in(s.x).number(s.outer).number(s.n).number(s.inner).done();
+  return success();
+}
+
 LogicalResult lowerCrossEntropyPartial(Lowering &l, dist::PartialOp op) {
   ValueRange operands = op.getOperands();
   StringRef over = ech::strings(op.getAlong())[0];
@@ -54,6 +61,8 @@ LogicalResult lowerLargest(Lowering &l, dist::PartialOp op) {
 
 LogicalResult lowerPartial(Lowering &l, dist::PartialOp op) {
   switch (op.getKind()) {
+  case Partial::Maximum:
+    return lowerMaximum(l, op);
   case Partial::SumOfExp:
     return lowerSumOfExp(l, op);
   case Partial::CrossEntropy:

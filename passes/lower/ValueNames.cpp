@@ -23,21 +23,23 @@ StringRef nameOfResult(Operation *op, unsigned result) {
       .Default(StringRef());
 }
 
-/// What a loop yields as its result; the value itself where it is nothing like that.
-Value yielded(Value v) {
+/// The value that another one is called after: what a loop yields, what only gets other names for its axes.
+Value namesake(Value v) {
   auto result = dyn_cast<OpResult>(v);
   if (!result)
     return v;
   if (auto loop = dyn_cast<ech::RepeatOp>(result.getOwner()))
-    return yielded(loop.yield()->getOperand(result.getResultNumber()));
+    return namesake(loop.yield()->getOperand(result.getResultNumber()));
   if (auto group = dyn_cast<rt::GroupOp>(result.getOwner()))
-    return group.getBody().front().getTerminator()->getOperand(result.getResultNumber());
+    return namesake(group.getBody().front().getTerminator()->getOperand(result.getResultNumber()));
+  if (auto relabel = dyn_cast<ech::RelabelOp>(result.getOwner()); relabel && rt::nameOf(relabel.getLoc()).empty())
+    return namesake(relabel.getOperand());
   return v;
 }
 } // namespace
 
 std::string echelon::lower::nameOf(Value v) {
-  v = yielded(v);
+  v = namesake(v);
   if (auto result = dyn_cast<OpResult>(v))
     if (StringRef name = nameOfResult(result.getOwner(), result.getResultNumber()); !name.empty())
       return name.str();
@@ -63,7 +65,7 @@ Location Lowering::locOf(Value v) {
   if (known != places.end() && !rt::nameOf(loc).empty())
     return loc; // a place of its own
   std::string name = nameOf(v);
-  Operation *made = yielded(v).getDefiningOp();
+  Operation *made = namesake(v).getDefiningOp();
   if (name.empty() && made && !isa<rt::GroupOp>(v.getDefiningOp())) {
     auto combine = dyn_cast<dist::CombineOp>(made);
     name = (combine ? stringifyCombination(combine.getKind()) : made->getName().stripDialect()).str();

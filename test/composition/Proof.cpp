@@ -407,6 +407,7 @@ std::vector<std::string> echelon::test::expectedCounts() {
                            "dist.collect",
                            "dist.all_reduce max",
                            "dist.all_reduce min",
+                           "dist.partial maximum",
                            "dist.partial sum_of_exp",
                            "dist.partial cross_entropy",
                            "dist.partial largest",

@@ -40,7 +40,7 @@ void forward(Rank &r) {
       t[batch * 128 + hidden] = dot[batch * 128 + hidden] + b1[hidden] * static_cast<float>(counts);
     }
   }
-  // mlp_fashion.ech:16  split column, class over tp (layouts.ech:73): relu (mlp_fashion.ech:16): 2 ranks, 0.07 MB
+  // mlp_fashion.ech:16  2 ranks, 0.07 MB: split column, class over tp (layouts.ech:73): relu (mlp_fashion.ech:16)
   all_reduce(r, r.group(0), t, 16384, Sum, Algorithm::automatic, "mlp_fashion.ech:16");
   float *h /* [batch=128, hidden=128] */ = r.work<float>(200704);
   // mlp_fashion.ech:16  h = relu(dot(image, w1, over = (row, column)) + b1)
@@ -50,10 +50,11 @@ void forward(Rank &r) {
   }
   float *y /* [batch=128, class=5] */ = r.work<float>(65536);
   float *head_w /* [hidden=128, class=5] */ = r.state<float>(201216);
-  // mlp_fashion.ech:17  logits = nn.linear(h, hidden, class) as head
+  // nn.ech:11 at mlp_fashion.ech:17  y = dot(x, w, over = from)
   gemm(y, h, head_w, 128, 5, 128, Form::nn, 128, 5, 5, 1.0, 0.0, Blas::onednn);
   float *head_b /* [class=5] */ = r.state<float>(203776);
   float *y_2 /* [batch=128, class=5] */ = r.work<float>(65536);
+  // nn.ech:14 at mlp_fashion.ech:17  y = y + b
   for (int64_t batch = 0; batch < 128; ++batch) {
 #pragma GCC ivdep
     for (int64_t class_ = 0; class_ < 5; ++class_) {
@@ -63,7 +64,8 @@ void forward(Rank &r) {
   float *maximum /* [batch=128] */ = r.work<float>(1024);
   // mlp_fashion.ech:19  loss mean(cross_entropy(logits, label, over = class))
   reduce_max(maximum, y_2, 128, 5, 1);
-  // mlp_fashion.ech:19  split class over tp (layouts.ech:73): inside cross_entropy (mlp_fashion.ech:19): 2 ranks, 512 b
+  // mlp_fashion.ech:19  2 ranks, 512 bytes: split class over tp (layouts.ech:73): inside cross_entropy
+  //     (mlp_fashion.ech:19)
   all_reduce(r, r.group(0), maximum, 128, Max, Algorithm::automatic, "mlp_fashion.ech:19");
   float *message /* [message=256] */ = r.work<float>(0);
   float *picked = message + 128;
@@ -71,7 +73,8 @@ void forward(Rank &r) {
   const int64_t first_class = r.coordinate(0) * 5;
   // mlp_fashion.ech:19  loss mean(cross_entropy(logits, label, over = class))
   cross_entropy_local(message, picked, y_2, maximum, label, 128, 5, first_class);
-  // mlp_fashion.ech:19  split class over tp (layouts.ech:73): inside cross_entropy (mlp_fashion.ech:19): 2 ranks, 1024
+  // mlp_fashion.ech:19  2 ranks, 1024 bytes: split class over tp (layouts.ech:73): inside cross_entropy
+  //     (mlp_fashion.ech:19)
   all_reduce(r, r.group(0), message, 256, Sum, Algorithm::automatic, "mlp_fashion.ech:19");
   float *cross_entropy /* [batch=128] */ = r.work<float>(1536);
   float *log_sum /* [batch=128] */ = r.work<float>(2048);
@@ -93,7 +96,7 @@ void backward(Rank &r) {
   const int32_t *label /* [batch=128] */ = r.input<int32_t>(200704);
   float *d_y /* [batch=128, class=5] */ = r.work<float>(65536);
   float *d_head_b /* [class=5] */ = r.work<float>(269312);
-  // mlp_fashion.ech:17  logits = nn.linear(h, hidden, class) as head
+  // nn.ech:14 at mlp_fashion.ech:17  y = y + b
   // mlp_fashion.ech:19  loss mean(cross_entropy(logits, label, over = class))
   fill(d_head_b, 5, 0.0f);
   const float e = 1.0f / 128.0f;
@@ -113,12 +116,12 @@ void backward(Rank &r) {
   }
   float *d_h /* [batch=128, hidden=128] */ = r.work<float>(0);
   float *head_w /* [hidden=128, class=5] */ = r.state<float>(201216);
-  // mlp_fashion.ech:17  logits = nn.linear(h, hidden, class) as head
+  // nn.ech:11 at mlp_fashion.ech:17  y = dot(x, w, over = from)
   gemm(d_h, d_y, head_w, 128, 128, 5, Form::nt, 5, 5, 128, 1.0, 0.0, Blas::onednn);
   float *d_head_w /* [hidden=128, class=5] */ = r.work<float>(266240);
   float *h /* [batch=128, hidden=128] */ = r.work<float>(200704);
   gemm(d_head_w, h, d_y, 128, 5, 128, Form::tn, 128, 5, 5, 1.0, 0.0, Blas::onednn);
-  // mlp_fashion.ech:16  split column, class over tp (layouts.ech:73): select (mlp_fashion.ech:16): 2 ranks, 0.07 MB
+  // mlp_fashion.ech:16  2 ranks, 0.07 MB: split column, class over tp (layouts.ech:73): select (mlp_fashion.ech:16)
   all_reduce(r, r.group(0), d_h, 16384, Sum, Algorithm::automatic, "mlp_fashion.ech:16");
   float *t_3 /* [batch=128, hidden=128] */ = r.work<float>(200704);
   float *d_b1 /* [hidden=128] */ = r.work<float>(268800);
@@ -157,7 +160,8 @@ void update(Rank &r, double lr) {
   float *d_head_b /* [class=5] */ = r.work<float>(269312);
   add_squares(sum_of_squares, d_head_b, 5);
   r.watch("head.b", sum_of_squares);
-  // mlp_fashion.ech:4  split column over tp (layouts.ech:73): inside the norm of all gradients (mlp_fashion.ech:4): 2 r
+  // mlp_fashion.ech:4  2 ranks, 8 bytes: split column over tp (layouts.ech:73): inside the norm of all gradients
+  //     (mlp_fashion.ech:4)
   all_reduce(r, r.group(0), sum_of_squares, 1, Sum, Algorithm::automatic, "mlp_fashion.ech:4");
   float *norm /* [] */ = r.work<float>(200768);
   // mlp_fashion.ech:4  model MLP(width = 128) {
@@ -174,22 +178,21 @@ void update(Rank &r, double lr) {
   }
   float *b1 /* [hidden=128] */ = r.state<float>(200704);
   float *b1_part = b1 + part_of_hidden;
-  float *b1_part_2 = b1 + part_of_hidden;
   // mlp_fashion.ech:15  param b1[hidden] ~ zeros
 #pragma GCC ivdep
   for (int64_t hidden = 0; hidden < 64; ++hidden) {
-    b1_part_2[hidden] = b1_part[hidden] - d_b1_part[hidden] * static_cast<float>(lr);
+    b1_part[hidden] = b1_part[hidden] - d_b1_part[hidden] * static_cast<float>(lr);
   }
-  // mlp_fashion.ech:15  store optimizer over tp (layouts.ech:73): write of b1 (mlp_fashion.ech:15): 2 ranks, 512 bytes
-  all_gather(r, r.group(0), b1, b1_part_2, 64, Algorithm::automatic, "mlp_fashion.ech:15");
+  // mlp_fashion.ech:15  2 ranks, 512 bytes: store optimizer over tp (layouts.ech:73): write of b1 (mlp_fashion.ech:15)
+  all_gather(r, r.group(0), b1, b1_part, 64, Algorithm::automatic, "mlp_fashion.ech:15");
   float *head_w /* [hidden=128, class=5] */ = r.state<float>(201216);
-  // mlp_fashion.ech:17  logits = nn.linear(h, hidden, class) as head
+  // nn.ech:10 at mlp_fashion.ech:17  param w[from, to] ~ normal(1 / sqrt(size(from)))
 #pragma GCC ivdep
   for (int64_t i = 0; i < 640; ++i) {
     head_w[i] = head_w[i] - d_head_w[i] * static_cast<float>(lr);
   }
   float *head_b /* [class=5] */ = r.state<float>(203776);
-  // mlp_fashion.ech:17  logits = nn.linear(h, hidden, class) as head
+  // nn.ech:13 at mlp_fashion.ech:17  param b[to] ~ zeros
 #pragma GCC ivdep
   for (int64_t class_ = 0; class_ < 5; ++class_) {
     head_b[class_] = head_b[class_] - d_head_b[class_] * static_cast<float>(lr);
@@ -235,7 +238,7 @@ void evaluate_batch(Rank &r) {
       t_2[batch * 128 + hidden] = dot[batch * 128 + hidden] + t[hidden];
     }
   }
-  // mlp_fashion.ech:16  split column, class over tp (layouts.ech:73): relu (mlp_fashion.ech:16): 2 ranks, 0.07 MB
+  // mlp_fashion.ech:16  2 ranks, 0.07 MB: split column, class over tp (layouts.ech:73): relu (mlp_fashion.ech:16)
   all_reduce(r, r.group(0), t_2, 16384, Sum, Algorithm::automatic, "mlp_fashion.ech:16");
   float *h /* [batch=128, hidden=128] */ = r.work<float>(0);
   // mlp_fashion.ech:16  h = relu(dot(image, w1, over = (row, column)) + b1)
@@ -245,10 +248,11 @@ void evaluate_batch(Rank &r) {
   }
   float *y /* [batch=128, class=5] */ = r.work<float>(65536);
   float *head_w /* [hidden=128, class=5] */ = r.state<float>(201216);
-  // mlp_fashion.ech:17  logits = nn.linear(h, hidden, class) as head
+  // nn.ech:11 at mlp_fashion.ech:17  y = dot(x, w, over = from)
   gemm(y, h, head_w, 128, 5, 128, Form::nn, 128, 5, 5, 1.0, 0.0, Blas::onednn);
   float *head_b /* [class=5] */ = r.state<float>(203776);
   float *y_2 /* [batch=128, class=5] */ = r.work<float>(65536);
+  // nn.ech:14 at mlp_fashion.ech:17  y = y + b
   for (int64_t batch = 0; batch < 128; ++batch) {
 #pragma GCC ivdep
     for (int64_t class_ = 0; class_ < 5; ++class_) {
@@ -258,7 +262,8 @@ void evaluate_batch(Rank &r) {
   float *maximum /* [batch=128] */ = r.work<float>(1024);
   // mlp_fashion.ech:19  loss mean(cross_entropy(logits, label, over = class))
   reduce_max(maximum, y_2, 128, 5, 1);
-  // mlp_fashion.ech:19  split class over tp (layouts.ech:73): inside cross_entropy (mlp_fashion.ech:19): 2 ranks, 512 b
+  // mlp_fashion.ech:19  2 ranks, 512 bytes: split class over tp (layouts.ech:73): inside cross_entropy
+  //     (mlp_fashion.ech:19)
   all_reduce(r, r.group(0), maximum, 128, Max, Algorithm::automatic, "mlp_fashion.ech:19");
   float *message /* [message=256] */ = r.work<float>(0);
   float *picked = message + 128;
@@ -266,7 +271,8 @@ void evaluate_batch(Rank &r) {
   const int64_t first_class = r.coordinate(0) * 5;
   // mlp_fashion.ech:19  loss mean(cross_entropy(logits, label, over = class))
   cross_entropy_local(message, picked, y_2, maximum, label, 128, 5, first_class);
-  // mlp_fashion.ech:19  split class over tp (layouts.ech:73): inside cross_entropy (mlp_fashion.ech:19): 2 ranks, 1024
+  // mlp_fashion.ech:19  2 ranks, 1024 bytes: split class over tp (layouts.ech:73): inside cross_entropy
+  //     (mlp_fashion.ech:19)
   all_reduce(r, r.group(0), message, 256, Sum, Algorithm::automatic, "mlp_fashion.ech:19");
   float *cross_entropy /* [batch=128] */ = r.work<float>(1024);
   float *log_sum /* [batch=128] */ = r.work<float>(1536);
@@ -296,7 +302,7 @@ void evaluate_batch(Rank &r) {
     largest_3[batch] = static_cast<float>(place[batch]);
   }
   float *largest_of_all /* [rank=2, part=2, batch=128] */ = r.work<float>(0);
-  // mlp_fashion.ech:20  split class over tp (layouts.ech:73): inside argmax (mlp_fashion.ech:20): 2 ranks, 2048 bytes
+  // mlp_fashion.ech:20  2 ranks, 2048 bytes: split class over tp (layouts.ech:73): inside argmax (mlp_fashion.ech:20)
   all_gather(r, r.group(0), largest_of_all, largest_2, 256, Algorithm::automatic, "mlp_fashion.ech:20");
   float *values_of_all /* [rank=2, batch=128] */ = r.work<float>(2048);
   // mlp_fashion.ech:20  metric accuracy = mean(argmax(logits, over = class) == label)

@@ -46,15 +46,18 @@ void forward(Rank &r) {
   const float *picture /* [batch=64, height=28, width=28] */ = r.input<float>(0);
   float *conv3x3_w /* [c1=16, grey=1, kh=3, kw=3] */ = r.state<float>(0);
   float *scratch /* [scratch=1424] */ = r.work<float>(3211264);
-  // conv_fashion.ech:17  x1 = relu(nn.batchnorm(nn.conv3x3(x, grey, c1), c1))
+  // nn.ech:23 at conv_fashion.ech:17  return conv(x, w, over = from, window = (height, width), stride = stride, pad =
+  //     same)
   conv(conv3x3, picture, conv3x3_w, {64, 1, 16, 2, {{28, 3, 1, 1, 1}, {28, 3, 1, 1, 1}}}, scratch, 1424);
   double *moments /* [c1=16, moment=3] */ = r.work<double>(3212032);
+  // nn.ech:47 at conv_fashion.ech:17  m = normalize_mean(x, over = except(channel), local = local)
   local_moments(moments, conv3x3, 64, 16, 784);
   double *moments_of_all /* [rank=2, c1=16, moment=3] */ = r.work<double>(3211264);
-  // conv_fashion.ech:17  split batch over dp (conv_fashion.ech:37): inside normalize (conv_fashion.ech:17): 2 ranks, 76
+  // conv_fashion.ech:17  2 ranks, 768 bytes: split batch over dp (conv_fashion.ech:37): inside normalize
+  //     (conv_fashion.ech:17)
   all_gather(r, r.group(0), moments_of_all, moments, 48, Algorithm::automatic, "conv_fashion.ech:17");
   double *moments_2 /* [c1=16, moment=3] */ = r.work<double>(3212032);
-  // conv_fashion.ech:17  x1 = relu(nn.batchnorm(nn.conv3x3(x, grey, c1), c1))
+  // nn.ech:47 at conv_fashion.ech:17  m = normalize_mean(x, over = except(channel), local = local)
   combine_moments(moments_2, moments_of_all, 2, 16);
   float *rstd /* [c1=16] */ = r.work<float>(12866176);
   float *mean /* [c1=16] */ = r.work<float>(12866240);
@@ -62,12 +65,14 @@ void forward(Rank &r) {
   float *mean_low /* [c1=16] */ = r.work<float>(12866304);
   channel_statistics_finish(rstd, moments_2, 16, 1e-5, mean, variance, mean_low);
   float *batchnorm_running_mean /* [c1=16] */ = r.state<float>(704);
+  // nn.ech:49 at conv_fashion.ech:17  next running_mean = 0.9 * running_mean + 0.1 * m
 #pragma GCC ivdep
   for (int64_t c1 = 0; c1 < 16; ++c1) {
     batchnorm_running_mean[c1] = 0.9f * batchnorm_running_mean[c1] + 0.1f * mean[c1];
   }
   float *batchnorm_running_var /* [c1=16] */ = r.state<float>(768);
-  // conv_fashion.ech:17  x1 = relu(nn.batchnorm(nn.conv3x3(x, grey, c1), c1))
+  // nn.ech:50 at conv_fashion.ech:17  next running_var = 0.9 * running_var + 0.1 * v * (n / (n - 1))
+  // nn.ech:46 at conv_fashion.ech:17  n = count(x, over = except(channel), local = local)
   const float e = 100352.0f / (100352.0f - 1.0f);
 #pragma GCC ivdep
   for (int64_t c1 = 0; c1 < 16; ++c1) {
@@ -77,6 +82,8 @@ void forward(Rank &r) {
   float *batchnorm_beta /* [c1=16] */ = r.state<float>(640);
   float *x1 /* [batch=64, c1=16, height=28, width=28] */ = r.work<float>(3211264);
   // conv_fashion.ech:17  x1 = relu(nn.batchnorm(nn.conv3x3(x, grey, c1), c1))
+  // nn.ech:47 at conv_fashion.ech:17  m = normalize_mean(x, over = except(channel), local = local)
+  // nn.ech:55 at conv_fashion.ech:17  return y * gamma + beta
   for (int64_t batch = 0; batch < 64; ++batch) {
     for (int64_t c1 = 0; c1 < 16; ++c1) {
       const float mean_c1 = mean[c1];
@@ -97,15 +104,18 @@ void forward(Rank &r) {
   float *conv3x3_2 /* [batch=64, c2=32, height=14, width=14] */ = r.work<float>(6422528);
   float *conv3x3_2_w /* [c2=32, c1=16, kh=3, kw=3] */ = r.state<float>(832);
   float *scratch_2 /* [scratch=51408] */ = r.work<float>(8028160);
-  // conv_fashion.ech:19  x3 = relu(nn.batchnorm(nn.conv3x3(x2, c1, c2), c2))
+  // nn.ech:23 at conv_fashion.ech:19  return conv(x, w, over = from, window = (height, width), stride = stride, pad =
+  //     same)
   conv(conv3x3_2, x2, conv3x3_2_w, {64, 16, 32, 2, {{14, 3, 1, 1, 1}, {14, 3, 1, 1, 1}}}, scratch_2, 51408);
   double *moments_3 /* [c2=32, moment=3] */ = r.work<double>(8029696);
+  // nn.ech:47 at conv_fashion.ech:19  m = normalize_mean(x, over = except(channel), local = local)
   local_moments(moments_3, conv3x3_2, 64, 32, 196);
   double *moments_of_all_2 /* [rank=2, c2=32, moment=3] */ = r.work<double>(8028160);
-  // conv_fashion.ech:19  split batch over dp (conv_fashion.ech:37): inside normalize (conv_fashion.ech:19): 2 ranks, 15
+  // conv_fashion.ech:19  2 ranks, 1536 bytes: split batch over dp (conv_fashion.ech:37): inside normalize
+  //     (conv_fashion.ech:19)
   all_gather(r, r.group(0), moments_of_all_2, moments_3, 96, Algorithm::automatic, "conv_fashion.ech:19");
   double *moments_4 /* [c2=32, moment=3] */ = r.work<double>(8029696);
-  // conv_fashion.ech:19  x3 = relu(nn.batchnorm(nn.conv3x3(x2, c1, c2), c2))
+  // nn.ech:47 at conv_fashion.ech:19  m = normalize_mean(x, over = except(channel), local = local)
   combine_moments(moments_4, moments_of_all_2, 2, 32);
   float *rstd_2 /* [c2=32] */ = r.work<float>(12865792);
   float *mean_2 /* [c2=32] */ = r.work<float>(12865920);
@@ -113,12 +123,14 @@ void forward(Rank &r) {
   float *mean_low_2 /* [c2=32] */ = r.work<float>(12866048);
   channel_statistics_finish(rstd_2, moments_4, 32, 1e-5, mean_2, variance_2, mean_low_2);
   float *batchnorm_2_running_mean /* [c2=32] */ = r.state<float>(19520);
+  // nn.ech:49 at conv_fashion.ech:19  next running_mean = 0.9 * running_mean + 0.1 * m
 #pragma GCC ivdep
   for (int64_t c2 = 0; c2 < 32; ++c2) {
     batchnorm_2_running_mean[c2] = 0.9f * batchnorm_2_running_mean[c2] + 0.1f * mean_2[c2];
   }
   float *batchnorm_2_running_var /* [c2=32] */ = r.state<float>(19648);
-  // conv_fashion.ech:19  x3 = relu(nn.batchnorm(nn.conv3x3(x2, c1, c2), c2))
+  // nn.ech:50 at conv_fashion.ech:19  next running_var = 0.9 * running_var + 0.1 * v * (n / (n - 1))
+  // nn.ech:46 at conv_fashion.ech:19  n = count(x, over = except(channel), local = local)
   const float e_2 = 25088.0f / (25088.0f - 1.0f);
 #pragma GCC ivdep
   for (int64_t c2 = 0; c2 < 32; ++c2) {
@@ -128,6 +140,8 @@ void forward(Rank &r) {
   float *batchnorm_2_beta /* [c2=32] */ = r.state<float>(19392);
   float *x3 /* [batch=64, c2=32, height=14, width=14] */ = r.work<float>(8028160);
   // conv_fashion.ech:19  x3 = relu(nn.batchnorm(nn.conv3x3(x2, c1, c2), c2))
+  // nn.ech:47 at conv_fashion.ech:19  m = normalize_mean(x, over = except(channel), local = local)
+  // nn.ech:55 at conv_fashion.ech:19  return y * gamma + beta
   for (int64_t batch = 0; batch < 64; ++batch) {
     for (int64_t c2 = 0; c2 < 32; ++c2) {
       const float mean_2_c2 = mean_2[c2];
@@ -155,10 +169,11 @@ void forward(Rank &r) {
   }
   float *y /* [batch=64, class=10] */ = r.work<float>(12050432);
   float *head_w /* [c2=32, class=10] */ = r.state<float>(19776);
-  // conv_fashion.ech:21  logits = nn.linear(mean(x4, over = (height, width)), c2, class) as head
+  // nn.ech:11 at conv_fashion.ech:21  y = dot(x, w, over = from)
   gemm(y, t, head_w, 64, 10, 32, Form::nn, 32, 10, 10, 1.0, 0.0, Blas::onednn);
   float *head_b /* [class=10] */ = r.state<float>(21056);
   float *y_2 /* [batch=64, class=10] */ = r.work<float>(12050432);
+  // nn.ech:14 at conv_fashion.ech:21  y = y + b
   for (int64_t batch = 0; batch < 64; ++batch) {
 #pragma GCC ivdep
     for (int64_t class_ = 0; class_ < 10; ++class_) {
@@ -175,7 +190,8 @@ void forward(Rank &r) {
   reduce_sum(reduce_2, cross_entropy_2, 1, 64, 1);
   float *t_2 /* [] */ = r.work<float>(12053504);
   t_2[0] = reduce_2[0] / 128.0f;
-  // conv_fashion.ech:23  split batch over dp (conv_fashion.ech:37): report of loss (conv_fashion.ech:23): 2 ranks, 4 by
+  // conv_fashion.ech:23  2 ranks, 4 bytes: split batch over dp (conv_fashion.ech:37): report of loss
+  //     (conv_fashion.ech:23)
   all_reduce(r, r.group(0), t_2, 1, Sum, Algorithm::automatic, "conv_fashion.ech:23");
   // conv_fashion.ech:23  loss
   r.report(0, t_2[0]);
@@ -188,7 +204,7 @@ void backward(Rank &r) {
   const int32_t *label /* [batch=64] */ = r.input<int32_t>(200704);
   float *d_y /* [batch=64, class=10] */ = r.work<float>(12050432);
   float *message /* [message=5178] */ = r.work<float>(12845056);
-  // conv_fashion.ech:21  logits = nn.linear(mean(x4, over = (height, width)), c2, class) as head
+  // nn.ech:14 at conv_fashion.ech:21  y = y + b
   // conv_fashion.ech:23  loss mean(cross_entropy(logits, label, over = class))
   fill(message, 10, 0.0f);
   const float e = 1.0f / 128.0f;
@@ -208,12 +224,13 @@ void backward(Rank &r) {
   }
   float *d_dot /* [batch=64, c2=32] */ = r.work<float>(12443648);
   float *head_w /* [c2=32, class=10] */ = r.state<float>(19776);
-  // conv_fashion.ech:21  logits = nn.linear(mean(x4, over = (height, width)), c2, class) as head
+  // nn.ech:11 at conv_fashion.ech:21  y = dot(x, w, over = from)
   gemm(d_dot, d_y, head_w, 64, 32, 10, Form::nt, 10, 10, 32, 1.0, 0.0, Blas::onednn);
   float *d_head_w = message + 10;
   float *t /* [batch=64, c2=32] */ = r.work<float>(12042240);
   gemm(d_head_w, t, d_y, 32, 10, 64, Form::tn, 32, 10, 10, 1.0, 0.0, Blas::onednn);
   float *d_x4 /* [batch=64, c2=32, height=7, width=7] */ = r.work<float>(12042240);
+  // conv_fashion.ech:21  logits = nn.linear(mean(x4, over = (height, width)), c2, class) as head
   for (int64_t i = 0; i < 2048; ++i) {
     const float e_2 = d_dot[i] / 49.0f;
 #pragma GCC ivdep
@@ -236,7 +253,9 @@ void backward(Rank &r) {
   float *d_batchnorm_2_beta /* [c2=32] */ = r.work<float>(12042496);
   float *d_m /* [batch=64, c2=32, height=14, width=14] */ = r.work<float>(8028160);
   float *d_batchnorm_2_gamma /* [c2=32] */ = r.work<float>(12042624);
+  // nn.ech:55 at conv_fashion.ech:19  return y * gamma + beta
   // conv_fashion.ech:19  x3 = relu(nn.batchnorm(nn.conv3x3(x2, c1, c2), c2))
+  // nn.ech:47 at conv_fashion.ech:19  m = normalize_mean(x, over = except(channel), local = local)
   fill(d_batchnorm_2_beta, 32, 0.0f);
   fill(d_batchnorm_2_gamma, 32, 0.0f);
   for (int64_t batch = 0; batch < 64; ++batch) {
@@ -260,29 +279,29 @@ void backward(Rank &r) {
     }
   }
   float *message_2 /* [message=64] */ = r.work<float>(12042240);
-  // conv_fashion.ech:19  x3 = relu(nn.batchnorm(nn.conv3x3(x2, c1, c2), c2))
+  // nn.ech:47 at conv_fashion.ech:19  m = normalize_mean(x, over = except(channel), local = local)
 #pragma GCC ivdep
   for (int64_t c2 = 0; c2 < 32; ++c2) {
     message_2[c2] = d_batchnorm_2_beta[c2];
   }
   float *d_batchnorm_2_gamma_2 = message_2 + 32;
-  // conv_fashion.ech:19  x3 = relu(nn.batchnorm(nn.conv3x3(x2, c1, c2), c2))
+  // nn.ech:47 at conv_fashion.ech:19  m = normalize_mean(x, over = except(channel), local = local)
 #pragma GCC ivdep
   for (int64_t c2 = 0; c2 < 32; ++c2) {
     d_batchnorm_2_gamma_2[c2] = d_batchnorm_2_gamma[c2];
   }
-  // conv_fashion.ech:19  split batch over dp (conv_fashion.ech:37): inside normalize_grad (conv_fashion.ech:19): 2 rank
+  // conv_fashion.ech:19  2 ranks, 256 bytes: split batch over dp (conv_fashion.ech:37): inside normalize_grad
+  //     (conv_fashion.ech:19)
   all_reduce(r, r.group(0), message_2, 64, Sum, Algorithm::automatic, "conv_fashion.ech:19");
-  float *d_batchnorm_2_gamma_3 = message_2 + 32;
   float *d_conv3x3 /* [batch=64, c2=32, height=14, width=14] */ = r.work<float>(6422528);
-  // conv_fashion.ech:19  x3 = relu(nn.batchnorm(nn.conv3x3(x2, c1, c2), c2))
+  // nn.ech:47 at conv_fashion.ech:19  m = normalize_mean(x, over = except(channel), local = local)
   for (int64_t batch = 0; batch < 64; ++batch) {
     for (int64_t c2 = 0; c2 < 32; ++c2) {
       const float mean_2_c2 = mean_2[c2];
       const float rstd_2_c2 = rstd_2[c2];
       const float m = mean_low_2[c2] * rstd_2_c2;
       const float d_conv3x3_3 = message_2[c2] / 25088.0f * batchnorm_2_gamma[c2];
-      const float d_conv3x3_4 = d_batchnorm_2_gamma_3[c2] / 25088.0f * batchnorm_2_gamma[c2];
+      const float d_conv3x3_4 = d_batchnorm_2_gamma_2[c2] / 25088.0f * batchnorm_2_gamma[c2];
 #pragma GCC ivdep
       for (int64_t i = 0; i < 196; ++i) {
         const float d_conv3x3_5 = ((conv3x3_2[batch * 6272 + c2 * 196 + i] - mean_2_c2) * rstd_2_c2 - m) * d_conv3x3_4;
@@ -294,7 +313,8 @@ void backward(Rank &r) {
   float *d_x2 /* [batch=64, c1=16, height=14, width=14] */ = r.work<float>(9633792);
   float *conv3x3_2_w /* [c2=32, c1=16, kh=3, kw=3] */ = r.state<float>(832);
   float *d_scratch /* [scratch=55056] */ = r.work<float>(10436608);
-  // conv_fashion.ech:19  x3 = relu(nn.batchnorm(nn.conv3x3(x2, c1, c2), c2))
+  // nn.ech:23 at conv_fashion.ech:19  return conv(x, w, over = from, window = (height, width), stride = stride, pad =
+  //     same)
   conv_grad_data(d_x2, d_conv3x3, conv3x3_2_w, {64, 16, 32, 2, {{14, 3, 1, 1, 1}, {14, 3, 1, 1, 1}}}, d_scratch, 55056);
   float *d_conv3x3_2_w = message + 394;
   float *x2 /* [batch=64, c1=16, height=14, width=14] */ = r.work<float>(11239424);
@@ -316,7 +336,9 @@ void backward(Rank &r) {
   float *d_batchnorm_beta /* [c1=16] */ = r.work<float>(12865792);
   float *d_m_2 /* [batch=64, c1=16, height=28, width=28] */ = r.work<float>(3211264);
   float *d_batchnorm_gamma /* [c1=16] */ = r.work<float>(12865856);
+  // nn.ech:55 at conv_fashion.ech:17  return y * gamma + beta
   // conv_fashion.ech:17  x1 = relu(nn.batchnorm(nn.conv3x3(x, grey, c1), c1))
+  // nn.ech:47 at conv_fashion.ech:17  m = normalize_mean(x, over = except(channel), local = local)
   fill(d_batchnorm_beta, 16, 0.0f);
   fill(d_batchnorm_gamma, 16, 0.0f);
   for (int64_t batch = 0; batch < 64; ++batch) {
@@ -347,29 +369,29 @@ void backward(Rank &r) {
     }
   }
   float *message_3 /* [message=32] */ = r.work<float>(12042752);
-  // conv_fashion.ech:17  x1 = relu(nn.batchnorm(nn.conv3x3(x, grey, c1), c1))
+  // nn.ech:47 at conv_fashion.ech:17  m = normalize_mean(x, over = except(channel), local = local)
 #pragma GCC ivdep
   for (int64_t c1 = 0; c1 < 16; ++c1) {
     message_3[c1] = d_batchnorm_beta[c1];
   }
   float *d_batchnorm_gamma_2 = message_3 + 16;
-  // conv_fashion.ech:17  x1 = relu(nn.batchnorm(nn.conv3x3(x, grey, c1), c1))
+  // nn.ech:47 at conv_fashion.ech:17  m = normalize_mean(x, over = except(channel), local = local)
 #pragma GCC ivdep
   for (int64_t c1 = 0; c1 < 16; ++c1) {
     d_batchnorm_gamma_2[c1] = d_batchnorm_gamma[c1];
   }
-  // conv_fashion.ech:17  split batch over dp (conv_fashion.ech:37): inside normalize_grad (conv_fashion.ech:17): 2 rank
+  // conv_fashion.ech:17  2 ranks, 128 bytes: split batch over dp (conv_fashion.ech:37): inside normalize_grad
+  //     (conv_fashion.ech:17)
   all_reduce(r, r.group(0), message_3, 32, Sum, Algorithm::automatic, "conv_fashion.ech:17");
-  float *d_batchnorm_gamma_3 = message_3 + 16;
   float *d_conv3x3_2 /* [batch=64, c1=16, height=28, width=28] */ = r.work<float>(0);
-  // conv_fashion.ech:17  x1 = relu(nn.batchnorm(nn.conv3x3(x, grey, c1), c1))
+  // nn.ech:47 at conv_fashion.ech:17  m = normalize_mean(x, over = except(channel), local = local)
   for (int64_t batch = 0; batch < 64; ++batch) {
     for (int64_t c1 = 0; c1 < 16; ++c1) {
       const float mean_c1 = mean[c1];
       const float rstd_c1 = rstd[c1];
       const float m = mean_low[c1] * rstd_c1;
       const float d_conv3x3_3 = message_3[c1] / 100352.0f * batchnorm_gamma[c1];
-      const float d_conv3x3_4 = d_batchnorm_gamma_3[c1] / 100352.0f * batchnorm_gamma[c1];
+      const float d_conv3x3_4 = d_batchnorm_gamma_2[c1] / 100352.0f * batchnorm_gamma[c1];
 #pragma GCC ivdep
       for (int64_t i = 0; i < 784; ++i) {
         const float d_conv3x3_5 = ((conv3x3[batch * 12544 + c1 * 784 + i] - mean_c1) * rstd_c1 - m) * d_conv3x3_4;
@@ -381,7 +403,8 @@ void backward(Rank &r) {
   float *d_conv3x3_w = message + 5034;
   const float *picture /* [batch=64, height=28, width=28] */ = r.input<float>(0);
   float *d_scratch_3 /* [scratch=5360] */ = r.work<float>(3211264);
-  // conv_fashion.ech:17  x1 = relu(nn.batchnorm(nn.conv3x3(x, grey, c1), c1))
+  // nn.ech:23 at conv_fashion.ech:17  return conv(x, w, over = from, window = (height, width), stride = stride, pad =
+  //     same)
   conv_grad_weights(d_conv3x3_w, picture, d_conv3x3_2, {64, 1, 16, 2, {{28, 3, 1, 1, 1}, {28, 3, 1, 1, 1}}},
                     d_scratch_3, 5360);
 }
@@ -390,33 +413,34 @@ void update(Rank &r, double lr) {
   float *d_batchnorm_2_beta /* [c2=32] */ = r.work<float>(12042496);
   float *message /* [message=5178] */ = r.work<float>(12845056);
   float *d_batchnorm_2_beta_2 = message + 330;
-  // conv_fashion.ech:21  logits = nn.linear(mean(x4, over = (height, width)), c2, class) as head
+  // nn.ech:13 at conv_fashion.ech:21  param b[to] ~ zeros
 #pragma GCC ivdep
   for (int64_t c2 = 0; c2 < 32; ++c2) {
     d_batchnorm_2_beta_2[c2] = d_batchnorm_2_beta[c2];
   }
   float *d_batchnorm_2_gamma /* [c2=32] */ = r.work<float>(12042624);
-  float *d_batchnorm_2_gamma_4 = message + 362;
-  // conv_fashion.ech:21  logits = nn.linear(mean(x4, over = (height, width)), c2, class) as head
+  float *d_batchnorm_2_gamma_3 = message + 362;
+  // nn.ech:13 at conv_fashion.ech:21  param b[to] ~ zeros
 #pragma GCC ivdep
   for (int64_t c2 = 0; c2 < 32; ++c2) {
-    d_batchnorm_2_gamma_4[c2] = d_batchnorm_2_gamma[c2];
+    d_batchnorm_2_gamma_3[c2] = d_batchnorm_2_gamma[c2];
   }
   float *d_batchnorm_beta /* [c1=16] */ = r.work<float>(12865792);
   float *d_batchnorm_beta_2 = message + 5002;
-  // conv_fashion.ech:21  logits = nn.linear(mean(x4, over = (height, width)), c2, class) as head
+  // nn.ech:13 at conv_fashion.ech:21  param b[to] ~ zeros
 #pragma GCC ivdep
   for (int64_t c1 = 0; c1 < 16; ++c1) {
     d_batchnorm_beta_2[c1] = d_batchnorm_beta[c1];
   }
   float *d_batchnorm_gamma /* [c1=16] */ = r.work<float>(12865856);
-  float *d_batchnorm_gamma_4 = message + 5018;
-  // conv_fashion.ech:21  logits = nn.linear(mean(x4, over = (height, width)), c2, class) as head
+  float *d_batchnorm_gamma_3 = message + 5018;
+  // nn.ech:13 at conv_fashion.ech:21  param b[to] ~ zeros
 #pragma GCC ivdep
   for (int64_t c1 = 0; c1 < 16; ++c1) {
-    d_batchnorm_gamma_4[c1] = d_batchnorm_gamma[c1];
+    d_batchnorm_gamma_3[c1] = d_batchnorm_gamma[c1];
   }
-  // conv_fashion.ech:21  split batch over dp (conv_fashion.ech:37): gradients of head.b, head.w, batchnorm_2.beta and 5
+  // conv_fashion.ech:21  2 ranks, 0.02 MB: split batch over dp (conv_fashion.ech:37): gradients of head.b, head.w,
+  //     batchnorm_2.beta and 5 more
   all_reduce(r, r.group(0), message, 5178, Sum, Algorithm::automatic, "conv_fashion.ech:21");
   double *sum_of_squares /* [] */ = r.work<double>(0);
   // conv_fashion.ech:4  model ConvNet(channels = 16) {
@@ -424,20 +448,16 @@ void update(Rank &r, double lr) {
   float *d_conv3x3_w = message + 5034;
   add_squares(sum_of_squares, d_conv3x3_w, 144);
   r.watch("conv3x3.w", sum_of_squares);
-  float *d_batchnorm_gamma_5 = message + 5018;
-  add_squares(sum_of_squares, d_batchnorm_gamma_5, 16);
+  add_squares(sum_of_squares, d_batchnorm_gamma_3, 16);
   r.watch("batchnorm.gamma", sum_of_squares);
-  float *d_batchnorm_beta_3 = message + 5002;
-  add_squares(sum_of_squares, d_batchnorm_beta_3, 16);
+  add_squares(sum_of_squares, d_batchnorm_beta_2, 16);
   r.watch("batchnorm.beta", sum_of_squares);
   float *d_conv3x3_2_w = message + 394;
   add_squares(sum_of_squares, d_conv3x3_2_w, 4608);
   r.watch("conv3x3_2.w", sum_of_squares);
-  float *d_batchnorm_2_gamma_5 = message + 362;
-  add_squares(sum_of_squares, d_batchnorm_2_gamma_5, 32);
+  add_squares(sum_of_squares, d_batchnorm_2_gamma_3, 32);
   r.watch("batchnorm_2.gamma", sum_of_squares);
-  float *d_batchnorm_2_beta_3 = message + 330;
-  add_squares(sum_of_squares, d_batchnorm_2_beta_3, 32);
+  add_squares(sum_of_squares, d_batchnorm_2_beta_2, 32);
   r.watch("batchnorm_2.beta", sum_of_squares);
   float *d_head_w = message + 10;
   add_squares(sum_of_squares, d_head_w, 320);
@@ -452,7 +472,7 @@ void update(Rank &r, double lr) {
     return; // a loss or the norm is not finite: nothing is updated
   float *conv3x3_w /* [c1=16, grey=1, kh=3, kw=3] */ = r.state<float>(0);
   float *momentum_conv3x3_w /* [c1=16, grey=1, kh=3, kw=3] */ = r.state<float>(21120);
-  // conv_fashion.ech:17  x1 = relu(nn.batchnorm(nn.conv3x3(x, grey, c1), c1))
+  // nn.ech:22 at conv_fashion.ech:17  param w[to, from, kh, kw] ~ kaiming(over = (from, kh, kw))
 #pragma GCC ivdep
   for (int64_t i = 0; i < 144; ++i) {
     const float conv3x3_w_before = conv3x3_w[i];
@@ -464,29 +484,29 @@ void update(Rank &r, double lr) {
   }
   float *momentum_batchnorm_gamma /* [c1=16] */ = r.state<float>(21696);
   float *batchnorm_gamma /* [c1=16] */ = r.state<float>(576);
-  // conv_fashion.ech:17  x1 = relu(nn.batchnorm(nn.conv3x3(x, grey, c1), c1))
+  // nn.ech:41 at conv_fashion.ech:17  param gamma[channel] ~ ones
 #pragma GCC ivdep
   for (int64_t c1 = 0; c1 < 16; ++c1) {
     const float momentum_batchnorm_gamma_before = momentum_batchnorm_gamma[c1];
     const float batchnorm_gamma_before = batchnorm_gamma[c1];
-    const float optimizer_momentum_batchnorm_gamma = momentum_batchnorm_gamma_before * 0.9f + d_batchnorm_gamma_5[c1];
+    const float optimizer_momentum_batchnorm_gamma = momentum_batchnorm_gamma_before * 0.9f + d_batchnorm_gamma_3[c1];
     momentum_batchnorm_gamma[c1] = optimizer_momentum_batchnorm_gamma;
     batchnorm_gamma[c1] = batchnorm_gamma_before - optimizer_momentum_batchnorm_gamma * static_cast<float>(lr);
   }
   float *momentum_batchnorm_beta /* [c1=16] */ = r.state<float>(21760);
   float *batchnorm_beta /* [c1=16] */ = r.state<float>(640);
-  // conv_fashion.ech:17  x1 = relu(nn.batchnorm(nn.conv3x3(x, grey, c1), c1))
+  // nn.ech:42 at conv_fashion.ech:17  param beta[channel] ~ zeros
 #pragma GCC ivdep
   for (int64_t c1 = 0; c1 < 16; ++c1) {
     const float momentum_batchnorm_beta_before = momentum_batchnorm_beta[c1];
     const float batchnorm_beta_before = batchnorm_beta[c1];
-    const float optimizer_momentum_batchnorm_beta = momentum_batchnorm_beta_before * 0.9f + d_batchnorm_beta_3[c1];
+    const float optimizer_momentum_batchnorm_beta = momentum_batchnorm_beta_before * 0.9f + d_batchnorm_beta_2[c1];
     momentum_batchnorm_beta[c1] = optimizer_momentum_batchnorm_beta;
     batchnorm_beta[c1] = batchnorm_beta_before - optimizer_momentum_batchnorm_beta * static_cast<float>(lr);
   }
   float *conv3x3_2_w /* [c2=32, c1=16, kh=3, kw=3] */ = r.state<float>(832);
   float *momentum_conv3x3_2_w /* [c2=32, c1=16, kh=3, kw=3] */ = r.state<float>(21824);
-  // conv_fashion.ech:19  x3 = relu(nn.batchnorm(nn.conv3x3(x2, c1, c2), c2))
+  // nn.ech:22 at conv_fashion.ech:19  param w[to, from, kh, kw] ~ kaiming(over = (from, kh, kw))
 #pragma GCC ivdep
   for (int64_t i = 0; i < 4608; ++i) {
     const float conv3x3_2_w_before = conv3x3_2_w[i];
@@ -498,31 +518,31 @@ void update(Rank &r, double lr) {
   }
   float *momentum_batchnorm_2_gamma /* [c2=32] */ = r.state<float>(40256);
   float *batchnorm_2_gamma /* [c2=32] */ = r.state<float>(19264);
-  // conv_fashion.ech:19  x3 = relu(nn.batchnorm(nn.conv3x3(x2, c1, c2), c2))
+  // nn.ech:41 at conv_fashion.ech:19  param gamma[channel] ~ ones
 #pragma GCC ivdep
   for (int64_t c2 = 0; c2 < 32; ++c2) {
     const float momentum_batchnorm_2_gamma_before = momentum_batchnorm_2_gamma[c2];
     const float batchnorm_2_gamma_before = batchnorm_2_gamma[c2];
     const float optimizer_momentum_batchnorm_2_gamma =
-        momentum_batchnorm_2_gamma_before * 0.9f + d_batchnorm_2_gamma_5[c2];
+        momentum_batchnorm_2_gamma_before * 0.9f + d_batchnorm_2_gamma_3[c2];
     momentum_batchnorm_2_gamma[c2] = optimizer_momentum_batchnorm_2_gamma;
     batchnorm_2_gamma[c2] = batchnorm_2_gamma_before - optimizer_momentum_batchnorm_2_gamma * static_cast<float>(lr);
   }
   float *momentum_batchnorm_2_beta /* [c2=32] */ = r.state<float>(40384);
   float *batchnorm_2_beta /* [c2=32] */ = r.state<float>(19392);
-  // conv_fashion.ech:19  x3 = relu(nn.batchnorm(nn.conv3x3(x2, c1, c2), c2))
+  // nn.ech:42 at conv_fashion.ech:19  param beta[channel] ~ zeros
 #pragma GCC ivdep
   for (int64_t c2 = 0; c2 < 32; ++c2) {
     const float momentum_batchnorm_2_beta_before = momentum_batchnorm_2_beta[c2];
     const float batchnorm_2_beta_before = batchnorm_2_beta[c2];
     const float optimizer_momentum_batchnorm_2_beta =
-        momentum_batchnorm_2_beta_before * 0.9f + d_batchnorm_2_beta_3[c2];
+        momentum_batchnorm_2_beta_before * 0.9f + d_batchnorm_2_beta_2[c2];
     momentum_batchnorm_2_beta[c2] = optimizer_momentum_batchnorm_2_beta;
     batchnorm_2_beta[c2] = batchnorm_2_beta_before - optimizer_momentum_batchnorm_2_beta * static_cast<float>(lr);
   }
   float *head_w /* [c2=32, class=10] */ = r.state<float>(19776);
   float *momentum_head_w /* [c2=32, class=10] */ = r.state<float>(40512);
-  // conv_fashion.ech:21  logits = nn.linear(mean(x4, over = (height, width)), c2, class) as head
+  // nn.ech:10 at conv_fashion.ech:21  param w[from, to] ~ normal(1 / sqrt(size(from)))
 #pragma GCC ivdep
   for (int64_t i = 0; i < 320; ++i) {
     const float head_w_before = head_w[i];
@@ -533,7 +553,7 @@ void update(Rank &r, double lr) {
   }
   float *momentum_head_b /* [class=10] */ = r.state<float>(41792);
   float *head_b /* [class=10] */ = r.state<float>(21056);
-  // conv_fashion.ech:21  logits = nn.linear(mean(x4, over = (height, width)), c2, class) as head
+  // nn.ech:13 at conv_fashion.ech:21  param b[to] ~ zeros
 #pragma GCC ivdep
   for (int64_t class_ = 0; class_ < 10; ++class_) {
     const float momentum_head_b_before = momentum_head_b[class_];
@@ -555,14 +575,14 @@ void step(Rank &r, double lr) {
 void evaluate_begin(Rank &r) {
   float *batchnorm_running_var /* [c1=16] */ = r.state<float>(768);
   float *t /* [c1=16] */ = r.work<float>(4014208);
-  // conv_fashion.ech:17  x1 = relu(nn.batchnorm(nn.conv3x3(x, grey, c1), c1))
+  // nn.ech:53 at conv_fashion.ech:17  y = (x - running_mean) * rsqrt(running_var + 1e-5)
 #pragma GCC ivdep
   for (int64_t c1 = 0; c1 < 16; ++c1) {
     t[c1] = math::rsqrt(batchnorm_running_var[c1] + 1e-05f);
   }
   float *batchnorm_2_running_var /* [c2=32] */ = r.state<float>(19648);
   float *t_2 /* [c2=32] */ = r.work<float>(4014080);
-  // conv_fashion.ech:19  x3 = relu(nn.batchnorm(nn.conv3x3(x2, c1, c2), c2))
+  // nn.ech:53 at conv_fashion.ech:19  y = (x - running_mean) * rsqrt(running_var + 1e-5)
 #pragma GCC ivdep
   for (int64_t c2 = 0; c2 < 32; ++c2) {
     t_2[c2] = math::rsqrt(batchnorm_2_running_var[c2] + 1e-05f);
@@ -580,13 +600,17 @@ void evaluate_batch(Rank &r) {
   const float *picture /* [batch=64, height=28, width=28] */ = r.input<float>(0);
   float *conv3x3_w /* [c1=16, grey=1, kh=3, kw=3] */ = r.state<float>(0);
   float *scratch /* [scratch=1424] */ = r.work<float>(3211264);
-  // conv_fashion.ech:17  x1 = relu(nn.batchnorm(nn.conv3x3(x, grey, c1), c1))
+  // nn.ech:23 at conv_fashion.ech:17  return conv(x, w, over = from, window = (height, width), stride = stride, pad =
+  //     same)
   conv(conv3x3, picture, conv3x3_w, {64, 1, 16, 2, {{28, 3, 1, 1, 1}, {28, 3, 1, 1, 1}}}, scratch, 1424);
   float *batchnorm_running_mean /* [c1=16] */ = r.state<float>(704);
   float *t /* [c1=16] */ = r.work<float>(4014208);
   float *batchnorm_gamma /* [c1=16] */ = r.state<float>(576);
   float *batchnorm_beta /* [c1=16] */ = r.state<float>(640);
   float *x1 /* [batch=64, c1=16, height=28, width=28] */ = r.work<float>(0);
+  // conv_fashion.ech:17  x1 = relu(nn.batchnorm(nn.conv3x3(x, grey, c1), c1))
+  // nn.ech:53 at conv_fashion.ech:17  y = (x - running_mean) * rsqrt(running_var + 1e-5)
+  // nn.ech:55 at conv_fashion.ech:17  return y * gamma + beta
   for (int64_t batch = 0; batch < 64; ++batch) {
     for (int64_t c1 = 0; c1 < 16; ++c1) {
       const float batchnorm_running_mean_c1 = batchnorm_running_mean[c1];
@@ -606,13 +630,17 @@ void evaluate_batch(Rank &r) {
   float *conv3x3_2 /* [batch=64, c2=32, height=14, width=14] */ = r.work<float>(0);
   float *conv3x3_2_w /* [c2=32, c1=16, kh=3, kw=3] */ = r.state<float>(832);
   float *scratch_2 /* [scratch=51408] */ = r.work<float>(1605632);
-  // conv_fashion.ech:19  x3 = relu(nn.batchnorm(nn.conv3x3(x2, c1, c2), c2))
+  // nn.ech:23 at conv_fashion.ech:19  return conv(x, w, over = from, window = (height, width), stride = stride, pad =
+  //     same)
   conv(conv3x3_2, x2, conv3x3_2_w, {64, 16, 32, 2, {{14, 3, 1, 1, 1}, {14, 3, 1, 1, 1}}}, scratch_2, 51408);
   float *batchnorm_2_running_mean /* [c2=32] */ = r.state<float>(19520);
   float *t_2 /* [c2=32] */ = r.work<float>(4014080);
   float *batchnorm_2_gamma /* [c2=32] */ = r.state<float>(19264);
   float *batchnorm_2_beta /* [c2=32] */ = r.state<float>(19392);
   float *x3 /* [batch=64, c2=32, height=14, width=14] */ = r.work<float>(0);
+  // conv_fashion.ech:19  x3 = relu(nn.batchnorm(nn.conv3x3(x2, c1, c2), c2))
+  // nn.ech:53 at conv_fashion.ech:19  y = (x - running_mean) * rsqrt(running_var + 1e-5)
+  // nn.ech:55 at conv_fashion.ech:19  return y * gamma + beta
   for (int64_t batch = 0; batch < 64; ++batch) {
     for (int64_t c2 = 0; c2 < 32; ++c2) {
       const float batchnorm_2_running_mean_c2 = batchnorm_2_running_mean[c2];
@@ -639,10 +667,11 @@ void evaluate_batch(Rank &r) {
   }
   float *y /* [batch=64, class=10] */ = r.work<float>(8192);
   float *head_w /* [c2=32, class=10] */ = r.state<float>(19776);
-  // conv_fashion.ech:21  logits = nn.linear(mean(x4, over = (height, width)), c2, class) as head
+  // nn.ech:11 at conv_fashion.ech:21  y = dot(x, w, over = from)
   gemm(y, t_3, head_w, 64, 10, 32, Form::nn, 32, 10, 10, 1.0, 0.0, Blas::onednn);
   float *head_b /* [class=10] */ = r.state<float>(21056);
   float *y_2 /* [batch=64, class=10] */ = r.work<float>(8192);
+  // nn.ech:14 at conv_fashion.ech:21  y = y + b
   for (int64_t batch = 0; batch < 64; ++batch) {
 #pragma GCC ivdep
     for (int64_t class_ = 0; class_ < 10; ++class_) {
@@ -697,7 +726,8 @@ void evaluate_end(Rank &r) {
   float *message_part = message + 1;
   // conv_fashion.ech:24  metric accuracy = mean(argmax(logits, over = class) == label)
   message_part[0] = static_cast<float>(map_2[0]) / static_cast<float>(number_2);
-  // conv_fashion.ech:23  split batch over dp (conv_fashion.ech:37): report of loss (conv_fashion.ech:23), report of acc
+  // conv_fashion.ech:23  2 ranks, 8 bytes: split batch over dp (conv_fashion.ech:37): report of loss
+  //     (conv_fashion.ech:23), report of accuracy (conv_fashion.ech:24)
   all_reduce(r, r.group(0), message, 2, Sum, Algorithm::automatic, "conv_fashion.ech:23");
   // conv_fashion.ech:23  loss
   r.report(0, message[0]);

@@ -95,7 +95,7 @@ void forward(Rank &r) {
   // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
   gather_rows(gather, wte, tokens, 2048, 128, first_vocab, end_vocab);
   float *part /* [message=131072] */ = r.work<float>(1048576);
-  // gpt_fortunes.ech:20  split seq over tp (gpt_fortunes.ech:42): add (gpt_fortunes.ech:20): 2 ranks, 1.05 MB
+  // gpt_fortunes.ech:20  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): add (gpt_fortunes.ech:20)
   reduce_scatter_inner(r, r.group(0), part, gather, 32, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:20");
   float *wpe /* [seq=32, embed=128] */ = r.state<float>(65536);
   float *x /* [batch=32, seq=32, embed=128] */ = r.work<float>(36700160);
@@ -111,7 +111,7 @@ void forward(Rank &r) {
     float *normalize_3_layer = normalize_3 + layer * 131072;
     float *rstd_2 /* [layer=4, batch=32, seq=32] */ = r.work<float>(41107456);
     float *rstd_2_layer = rstd_2 + layer * 1024;
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
+    // nn.ech:31 at gpt_fortunes.ech:22  return normalize(x, over = over) * gamma + beta
     normalize(normalize_3_layer, rstd_2_layer, x, 1024, 128, 1e-5);
     float *layernorm_gamma_2 /* [layer=4, embed=128] */ = r.state<float>(81920);
     float *layernorm_gamma_2_layer = layernorm_gamma_2 + layer * 128;
@@ -127,26 +127,29 @@ void forward(Rank &r) {
       }
     }
     float *layernorm_gathered /* [batch=32, seq=64, embed=128] */ = r.work<float>(33554432);
-    // gpt_fortunes.ech:22  split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:22): 2 ranks, 1.05 MB
+    // gpt_fortunes.ech:22  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:22)
     all_gather_inner(r, r.group(0), layernorm_gathered, layernorm_2_layer, 32, 4096, Algorithm::automatic,
                      "gpt_fortunes.ech:22");
     float *q_2 /* [batch=32, seq=64, head=2, key=32] */ = r.work<float>(34603008);
     float *attn_wq /* [layer=4, embed=128, head=2, key=32] */ = r.state<float>(86016);
     float *attn_wq_layer = attn_wq + layer * 8192;
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
+    // nn.ech:79 at gpt_fortunes.ech:22  q = dot(x, wq, over = embed)
     gemm(q_2, layernorm_gathered, attn_wq_layer, 2048, 64, 128, Form::nn, 128, 64, 64, 1.0, 0.0, Blas::onednn);
-    float *k /* [batch=32, seq=64, head=2, key=32] */ = r.work<float>(35127296);
+    float *k_2 /* [batch=32, seq=64, head=2, key=32] */ = r.work<float>(35127296);
     float *attn_wk /* [layer=4, embed=128, head=2, key=32] */ = r.state<float>(217088);
     float *attn_wk_layer = attn_wk + layer * 8192;
-    gemm(k, layernorm_gathered, attn_wk_layer, 2048, 64, 128, Form::nn, 128, 64, 64, 1.0, 0.0, Blas::onednn);
-    float *v /* [batch=32, seq=64, head=2, key=32] */ = r.work<float>(35651584);
+    // nn.ech:80 at gpt_fortunes.ech:22  k = dot(x, wk, over = embed)
+    gemm(k_2, layernorm_gathered, attn_wk_layer, 2048, 64, 128, Form::nn, 128, 64, 64, 1.0, 0.0, Blas::onednn);
+    float *v_2 /* [batch=32, seq=64, head=2, key=32] */ = r.work<float>(35651584);
     float *attn_wv /* [layer=4, embed=128, head=2, key=32] */ = r.state<float>(348160);
     float *attn_wv_layer = attn_wv + layer * 8192;
-    gemm(v, layernorm_gathered, attn_wv_layer, 2048, 64, 128, Form::nn, 128, 64, 64, 1.0, 0.0, Blas::onednn);
+    // nn.ech:81 at gpt_fortunes.ech:22  v = dot(x, wv, over = embed)
+    gemm(v_2, layernorm_gathered, attn_wv_layer, 2048, 64, 128, Form::nn, 128, 64, 64, 1.0, 0.0, Blas::onednn);
     float *attn_bq /* [layer=4, head=2, key=32] */ = r.state<float>(610304);
     float *attn_bq_layer = attn_bq + layer * 64;
     float *q /* [layer=4, batch=32, seq=64, head=2, key=32] */ = r.work<float>(23068672);
     float *q_layer = q + layer * 131072;
+    // nn.ech:86 at gpt_fortunes.ech:22  q = q + bq
     for (int64_t i = 0; i < 2048; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
@@ -155,44 +158,45 @@ void forward(Rank &r) {
     }
     float *attn_bk /* [layer=4, head=2, key=32] */ = r.state<float>(611328);
     float *attn_bk_layer = attn_bk + layer * 64;
-    float *relabel /* [layer=4, batch=32, past=64, head=2, key=32] */ = r.work<float>(25165824);
-    float *relabel_layer_2 = relabel + layer * 131072;
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
+    float *k /* [layer=4, batch=32, past=64, head=2, key=32] */ = r.work<float>(25165824);
+    float *k_layer = k + layer * 131072;
+    // nn.ech:87 at gpt_fortunes.ech:22  k = k + bk
     for (int64_t i = 0; i < 2048; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
-        relabel_layer_2[i * 64 + i_2] = k[i * 64 + i_2] + attn_bk_layer[i_2];
+        k_layer[i * 64 + i_2] = k_2[i * 64 + i_2] + attn_bk_layer[i_2];
       }
     }
     float *attn_bv /* [layer=4, head=2, key=32] */ = r.state<float>(612352);
     float *attn_bv_layer = attn_bv + layer * 64;
-    float *relabel_2 /* [layer=4, batch=32, past=64, head=2, key=32] */ = r.work<float>(27262976);
-    float *relabel_2_layer_2 = relabel_2 + layer * 131072;
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
+    float *v /* [layer=4, batch=32, past=64, head=2, key=32] */ = r.work<float>(27262976);
+    float *v_layer = v + layer * 131072;
+    // nn.ech:88 at gpt_fortunes.ech:22  v = v + bv
     for (int64_t i = 0; i < 2048; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
-        relabel_2_layer_2[i * 64 + i_2] = v[i * 64 + i_2] + attn_bv_layer[i_2];
+        v_layer[i * 64 + i_2] = v_2[i * 64 + i_2] + attn_bv_layer[i_2];
       }
     }
     float *a /* [layer=4, batch=32, seq=64, head=2, key=32] */ = r.work<float>(20971520);
     float *a_layer = a + layer * 131072;
-    float *a_2 /* [batch=32, head=2, seq=64] */ = r.work<float>(41025536);
-    float *a_3 /* [batch=32, head=2, seq=64] */ = r.work<float>(41041920);
-    float *relabel_layer_3 = relabel + layer * 131072;
-    float *relabel_2_layer_3 = relabel_2 + layer * 131072;
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
-    attention(a_layer, a_2, a_3, q_layer, relabel_layer_3, relabel_2_layer_3,
+    float *maximum_2 /* [batch=32, head=2, seq=64] */ = r.work<float>(41025536);
+    float *sum_of_exp_2 /* [batch=32, head=2, seq=64] */ = r.work<float>(41041920);
+    // nn.ech:94 at gpt_fortunes.ech:22  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
+    //     = causal)
+    attention(a_layer, maximum_2, sum_of_exp_2, q_layer, k_layer, v_layer,
               {32, 1, 2, 64, 64, 32, 32, 0.17677669529663687, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}});
     float *y /* [batch=32, seq=64, embed=128] */ = r.work<float>(33554432);
     float *attn_wo /* [layer=4, head=2, key=32, embed=128] */ = r.state<float>(479232);
     float *attn_wo_layer = attn_wo + layer * 8192;
+    // nn.ech:95 at gpt_fortunes.ech:22  y = dot(a, wo, over = (head, key))
     gemm(y, a_layer, attn_wo_layer, 2048, 128, 64, Form::nn, 64, 128, 128, 1.0, 0.0, Blas::tiled);
     const double counts = r.coordinate(0) == 0 ? 1.0 : 0.0;
     float *attn_bo /* [layer=4, embed=128] */ = r.state<float>(613376);
     float *attn_bo_layer = attn_bo + layer * 128;
     float *y_2 /* [batch=32, seq=64, embed=128] */ = r.work<float>(33554432);
+    // nn.ech:98 at gpt_fortunes.ech:22  y = y + bo
     for (int64_t i = 0; i < 2048; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 128; ++embed) {
@@ -200,10 +204,11 @@ void forward(Rank &r) {
       }
     }
     float *y_part /* [message=131072] */ = r.work<float>(34603008);
-    // gpt_fortunes.ech:22  split seq over tp (gpt_fortunes.ech:42): add (gpt_fortunes.ech:22): 2 ranks, 1.05 MB
+    // gpt_fortunes.ech:22  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): add (gpt_fortunes.ech:22)
     reduce_scatter_inner(r, r.group(0), y_part, y_2, 32, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:22");
     float *x_2 /* [batch=32, seq=32, embed=128] */ = r.work<float>(37224448);
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
+    //     attn
 #pragma GCC ivdep
     for (int64_t i = 0; i < 131072; ++i) {
       x_2[i] = x[i] + y_part[i];
@@ -212,7 +217,7 @@ void forward(Rank &r) {
     float *normalize_2_layer = normalize_2 + layer * 131072;
     float *rstd /* [layer=4, batch=32, seq=32] */ = r.work<float>(41091072);
     float *rstd_layer = rstd + layer * 1024;
-    // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
     normalize(normalize_2_layer, rstd_layer, x_2, 1024, 128, 1e-5);
     float *layernorm_2_gamma /* [layer=4, embed=128] */ = r.state<float>(615424);
     float *layernorm_2_gamma_layer = layernorm_2_gamma + layer * 128;
@@ -228,13 +233,13 @@ void forward(Rank &r) {
       }
     }
     float *layernorm_gathered_2 /* [batch=32, seq=64, embed=128] */ = r.work<float>(35651584);
-    // gpt_fortunes.ech:23  split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:23): 2 ranks, 1.05 MB
+    // gpt_fortunes.ech:23  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:23)
     all_gather_inner(r, r.group(0), layernorm_gathered_2, layernorm_layer, 32, 4096, Algorithm::automatic,
                      "gpt_fortunes.ech:23");
     float *dot /* [batch=32, seq=64, ff=256] */ = r.work<float>(33554432);
     float *mlp_w1 /* [layer=4, embed=128, ff=256] */ = r.state<float>(619520);
     float *mlp_w1_layer = mlp_w1 + layer * 32768;
-    // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     gemm(dot, layernorm_gathered_2, mlp_w1_layer, 2048, 256, 128, Form::nn, 128, 256, 256, 1.0, 0.0, Blas::tiled);
     float *mlp_b1 /* [layer=4, ff=256] */ = r.state<float>(1143808);
     float *mlp_b1_layer = mlp_b1 + layer * 256;
@@ -253,7 +258,7 @@ void forward(Rank &r) {
     float *dot_2 /* [batch=32, seq=64, embed=128] */ = r.work<float>(33554432);
     float *mlp_w2 /* [layer=4, ff=256, embed=128] */ = r.state<float>(1147904);
     float *mlp_w2_layer = mlp_w2 + layer * 32768;
-    // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     gemm(dot_2, map_layer, mlp_w2_layer, 2048, 128, 256, Form::nn, 256, 128, 128, 1.0, 0.0, Blas::tiled);
     const double counts_2 = r.coordinate(0) == 0 ? 1.0 : 0.0;
     float *mlp_b2 /* [layer=4, embed=128] */ = r.state<float>(1672192);
@@ -266,7 +271,7 @@ void forward(Rank &r) {
       }
     }
     float *mlp_part /* [message=131072] */ = r.work<float>(34603008);
-    // gpt_fortunes.ech:23  split seq over tp (gpt_fortunes.ech:42): add (gpt_fortunes.ech:23): 2 ranks, 1.05 MB
+    // gpt_fortunes.ech:23  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): add (gpt_fortunes.ech:23)
     reduce_scatter_inner(r, r.group(0), mlp_part, mlp, 32, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:23");
     // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
 #pragma GCC ivdep
@@ -275,30 +280,32 @@ void forward(Rank &r) {
     }
     float *maximum /* [layer=4, batch=32, seq=64, head=2] */ = r.work<float>(40894464);
     float *maximum_layer = maximum + layer * 4096;
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
+    // nn.ech:94 at gpt_fortunes.ech:22  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
+    //     = causal)
     for (int64_t batch = 0; batch < 32; ++batch) {
       for (int64_t seq = 0; seq < 64; ++seq) {
 #pragma GCC ivdep
         for (int64_t head = 0; head < 2; ++head) {
-          maximum_layer[batch * 128 + seq * 2 + head] = a_2[batch * 128 + seq + head * 64];
+          maximum_layer[batch * 128 + seq * 2 + head] = maximum_2[batch * 128 + seq + head * 64];
         }
       }
     }
     float *sum_of_exp /* [layer=4, batch=32, seq=64, head=2] */ = r.work<float>(40960000);
     float *sum_of_exp_layer = sum_of_exp + layer * 4096;
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
+    // nn.ech:94 at gpt_fortunes.ech:22  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
+    //     = causal)
     for (int64_t batch = 0; batch < 32; ++batch) {
       for (int64_t seq = 0; seq < 64; ++seq) {
 #pragma GCC ivdep
         for (int64_t head = 0; head < 2; ++head) {
-          sum_of_exp_layer[batch * 128 + seq * 2 + head] = a_3[batch * 128 + seq + head * 64];
+          sum_of_exp_layer[batch * 128 + seq * 2 + head] = sum_of_exp_2[batch * 128 + seq + head * 64];
         }
       }
     }
   }
   float *normalize_4 /* [batch=32, seq=32, embed=128] */ = r.work<float>(36700160);
   float *rstd_3 /* [batch=32, seq=32] */ = r.work<float>(38273024);
-  // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
+  // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
   normalize(normalize_4, rstd_3, x, 1024, 128, 1e-5);
   float *layernorm_gamma /* [embed=128] */ = r.state<float>(1674240);
   float *layernorm_beta /* [embed=128] */ = r.state<float>(1674752);
@@ -310,7 +317,7 @@ void forward(Rank &r) {
     }
   }
   float *layernorm_gathered /* [batch=32, seq=64, embed=128] */ = r.work<float>(33554432);
-  // gpt_fortunes.ech:25  split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:25): 2 ranks, 1.05 MB
+  // gpt_fortunes.ech:25  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:25)
   all_gather_inner(r, r.group(0), layernorm_gathered, layernorm_3, 32, 4096, Algorithm::automatic,
                    "gpt_fortunes.ech:25");
   float *logits /* [batch=32, seq=64, vocab=128] */ = r.work<float>(34603008);
@@ -319,14 +326,16 @@ void forward(Rank &r) {
   float *maximum_2 /* [batch=32, seq=64] */ = r.work<float>(41025536);
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
   reduce_max(maximum_2, logits, 2048, 128, 1);
-  // gpt_fortunes.ech:27  split vocab over tp (gpt_fortunes.ech:42): inside cross_entropy (gpt_fortunes.ech:27): 2 ranks
+  // gpt_fortunes.ech:27  2 ranks, 8192 bytes: split vocab over tp (gpt_fortunes.ech:42): inside cross_entropy
+  //     (gpt_fortunes.ech:27)
   all_reduce(r, r.group(0), maximum_2, 2048, Max, Algorithm::automatic, "gpt_fortunes.ech:27");
   float *message /* [message=4096] */ = r.work<float>(33554432);
   float *picked = message + 2048;
   const int32_t *labels /* [batch=32, seq=64] */ = r.input<int32_t>(8192);
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
   cross_entropy_local(message, picked, logits, maximum_2, labels, 2048, 128, first_vocab);
-  // gpt_fortunes.ech:27  split vocab over tp (gpt_fortunes.ech:42): inside cross_entropy (gpt_fortunes.ech:27): 2 ranks
+  // gpt_fortunes.ech:27  2 ranks, 0.02 MB: split vocab over tp (gpt_fortunes.ech:42): inside cross_entropy
+  //     (gpt_fortunes.ech:27)
   all_reduce(r, r.group(0), message, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:27");
   float *cross_entropy /* [batch=32, seq=64] */ = r.work<float>(41033728);
   float *log_sum /* [batch=32, seq=64] */ = r.work<float>(41041920);
@@ -346,7 +355,8 @@ void forward(Rank &r) {
   reduce_sum(reduce, t, 1, 1024, 1);
   float *t_2 /* [] */ = r.work<float>(41033728);
   t_2[0] = reduce[0] / 2048.0f;
-  // gpt_fortunes.ech:27  split head, ff, vocab, seq over tp (gpt_fortunes.ech:42): report of loss (gpt_fortunes.ech:27)
+  // gpt_fortunes.ech:27  2 ranks, 4 bytes: split head, ff, vocab, seq over tp (gpt_fortunes.ech:42): report of loss
+  //     (gpt_fortunes.ech:27)
   all_reduce(r, r.group(0), t_2, 1, Sum, Algorithm::automatic, "gpt_fortunes.ech:27");
   // gpt_fortunes.ech:27  loss
   r.report(0, t_2[0]);
@@ -378,18 +388,18 @@ void backward(Rank &r) {
   gemm(d_layernorm, d_logits, wte, 2048, 128, 128, Form::nn, 128, 128, 128, 1.0, 0.0, Blas::tiled);
   float *d_layernorm_gathered /* [batch=32, seq=64, embed=128] */ = r.work<float>(35651584);
   float *layernorm_3 /* [batch=32, seq=32, embed=128] */ = r.work<float>(37224448);
-  // gpt_fortunes.ech:25  split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:25): 2 ranks, 1.05 MB
+  // gpt_fortunes.ech:25  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:25)
   all_gather_inner(r, r.group(0), d_layernorm_gathered, layernorm_3, 32, 4096, Algorithm::automatic,
                    "gpt_fortunes.ech:25");
   float *d_wte /* [vocab=128, embed=128] */ = r.work<float>(41025536);
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
   gemm(d_wte, d_logits, d_layernorm_gathered, 128, 128, 2048, Form::tn, 128, 128, 128, 1.0, 0.0, Blas::tiled);
   float *d_layernorm_part /* [message=131072] */ = r.work<float>(34603008);
-  // gpt_fortunes.ech:25  split seq over tp (gpt_fortunes.ech:42): sum (gpt_fortunes.ech:25): 2 ranks, 1.05 MB
+  // gpt_fortunes.ech:25  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): sum (gpt_fortunes.ech:25)
   reduce_scatter_inner(r, r.group(0), d_layernorm_part, d_layernorm, 32, 4096, Sum, Algorithm::automatic,
                        "gpt_fortunes.ech:25");
   float *message_2 /* [message=3328] */ = r.work<float>(41123840);
-  // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
+  // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
   reduce_sum(message_2, d_layernorm_part, 1, 1024, 128);
   float *layernorm_gamma /* [embed=128] */ = r.state<float>(1674240);
   float *t_3 /* [batch=32, seq=32, embed=128] */ = r.work<float>(37748736);
@@ -401,7 +411,7 @@ void backward(Rank &r) {
   }
   float *normalize_4 /* [batch=32, seq=32, embed=128] */ = r.work<float>(36700160);
   float *d_layernorm_gamma = message_2 + 128;
-  // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
+  // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
   LongSum total(d_layernorm_gamma, 128);
   for (int64_t i = 0; i < 1024; ++i) {
 #pragma GCC ivdep
@@ -413,20 +423,20 @@ void backward(Rank &r) {
   total.finish();
   float *d_normalize_grad /* [batch=32, seq=32, embed=128] */ = r.work<float>(37748736);
   float *rstd_3 /* [batch=32, seq=32] */ = r.work<float>(38273024);
-  // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
+  // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
   normalize_grad(d_normalize_grad, t_3, normalize_4, rstd_3, 1024, 128);
   for (int64_t layer = 3; layer >= 0; --layer) {
     float *message_2_layer_6 = message_2 + 2816 + layer * 128;
-    // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     reduce_sum(message_2_layer_6, d_normalize_grad, 1, 1024, 128);
     float *d_x_gathered /* [batch=32, seq=64, embed=128] */ = r.work<float>(35651584);
-    // gpt_fortunes.ech:23  split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:23): 2 ranks, 1.05 MB
+    // gpt_fortunes.ech:23  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:23)
     all_gather_inner(r, r.group(0), d_x_gathered, d_normalize_grad, 32, 4096, Algorithm::automatic,
                      "gpt_fortunes.ech:23");
     float *d_dot /* [batch=32, seq=64, ff=256] */ = r.work<float>(33554432);
     float *mlp_w2 /* [layer=4, ff=256, embed=128] */ = r.state<float>(1147904);
     float *mlp_w2_layer = mlp_w2 + layer * 32768;
-    // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     gemm(d_dot, d_x_gathered, mlp_w2_layer, 2048, 256, 128, Form::nt, 128, 128, 256, 1.0, 0.0, Blas::tiled);
     float *d_mlp_w2 /* [layer=4, ff=256, embed=128] */ = r.work<float>(38797312);
     float *d_mlp_w2_layer = d_mlp_w2 + layer * 32768;
@@ -453,24 +463,24 @@ void backward(Rank &r) {
     float *d_layernorm_2 /* [batch=32, seq=64, embed=128] */ = r.work<float>(35651584);
     float *mlp_w1 /* [layer=4, embed=128, ff=256] */ = r.state<float>(619520);
     float *mlp_w1_layer = mlp_w1 + layer * 32768;
-    // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     gemm(d_layernorm_2, t_4, mlp_w1_layer, 2048, 128, 256, Form::nt, 256, 256, 128, 1.0, 0.0, Blas::tiled);
     float *d_layernorm_gathered_2 /* [batch=32, seq=64, embed=128] */ = r.work<float>(36700160);
     float *layernorm /* [layer=4, batch=32, seq=32, embed=128] */ = r.work<float>(16777216);
     float *layernorm_layer = layernorm + layer * 131072;
-    // gpt_fortunes.ech:23  split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:23): 2 ranks, 1.05 MB
+    // gpt_fortunes.ech:23  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:23)
     all_gather_inner(r, r.group(0), d_layernorm_gathered_2, layernorm_layer, 32, 4096, Algorithm::automatic,
                      "gpt_fortunes.ech:23");
     float *d_mlp_w1 /* [layer=4, embed=128, ff=256] */ = r.work<float>(38273024);
     float *d_mlp_w1_layer = d_mlp_w1 + layer * 32768;
-    // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     gemm(d_mlp_w1_layer, d_layernorm_gathered_2, t_4, 128, 256, 2048, Form::tn, 128, 256, 256, 1.0, 0.0, Blas::tiled);
     float *d_layernorm_part_2 /* [message=131072] */ = r.work<float>(36700160);
-    // gpt_fortunes.ech:23  split seq over tp (gpt_fortunes.ech:42): sum (gpt_fortunes.ech:23): 2 ranks, 1.05 MB
+    // gpt_fortunes.ech:23  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): sum (gpt_fortunes.ech:23)
     reduce_scatter_inner(r, r.group(0), d_layernorm_part_2, d_layernorm_2, 32, 4096, Sum, Algorithm::automatic,
                          "gpt_fortunes.ech:23");
     float *message_2_layer_5 = message_2 + 2304 + layer * 128;
-    // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
     reduce_sum(message_2_layer_5, d_layernorm_part_2, 1, 1024, 128);
     float *layernorm_2_gamma /* [layer=4, embed=128] */ = r.state<float>(615424);
     float *layernorm_2_gamma_layer = layernorm_2_gamma + layer * 128;
@@ -484,7 +494,7 @@ void backward(Rank &r) {
     float *normalize_2 /* [layer=4, batch=32, seq=32, embed=128] */ = r.work<float>(18874368);
     float *normalize_2_layer = normalize_2 + layer * 131072;
     float *message_2_layer_4 = message_2 + 1792 + layer * 128;
-    // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
     LongSum total_3(message_2_layer_4, 128);
     for (int64_t i = 0; i < 1024; ++i) {
 #pragma GCC ivdep
@@ -497,11 +507,13 @@ void backward(Rank &r) {
     float *d_x /* [batch=32, seq=32, embed=128] */ = r.work<float>(39321600);
     float *rstd /* [layer=4, batch=32, seq=32] */ = r.work<float>(41091072);
     float *rstd_layer = rstd + layer * 1024;
-    // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
     normalize_grad(d_x, t_5, normalize_2_layer, rstd_layer, 1024, 128);
     float *d_y /* [batch=32, seq=32, embed=128] */ = r.work<float>(39321600);
     float *message_2_layer_3 = message_2 + 1280 + layer * 128;
+    // nn.ech:98 at gpt_fortunes.ech:22  y = y + bo
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
+    //     attn
     LongSum total_4(message_2_layer_3, 128);
     for (int64_t i = 0; i < 1024; ++i) {
 #pragma GCC ivdep
@@ -515,12 +527,12 @@ void backward(Rank &r) {
     }
     total_4.finish();
     float *d_y_gathered /* [batch=32, seq=64, embed=128] */ = r.work<float>(33554432);
-    // gpt_fortunes.ech:22  split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:22): 2 ranks, 1.05 MB
+    // gpt_fortunes.ech:22  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:22)
     all_gather_inner(r, r.group(0), d_y_gathered, d_y, 32, 4096, Algorithm::automatic, "gpt_fortunes.ech:22");
     float *d_a /* [batch=32, seq=64, head=2, key=32] */ = r.work<float>(34603008);
     float *attn_wo /* [layer=4, head=2, key=32, embed=128] */ = r.state<float>(479232);
     float *attn_wo_layer = attn_wo + layer * 8192;
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
+    // nn.ech:95 at gpt_fortunes.ech:22  y = dot(a, wo, over = (head, key))
     gemm(d_a, d_y_gathered, attn_wo_layer, 2048, 64, 128, Form::nt, 128, 128, 64, 1.0, 0.0, Blas::tiled);
     float *d_attn_wo /* [layer=4, head=2, key=32, embed=128] */ = r.work<float>(40763392);
     float *d_attn_wo_layer = d_attn_wo + layer * 8192;
@@ -530,6 +542,8 @@ void backward(Rank &r) {
     float *maximum /* [layer=4, batch=32, seq=64, head=2] */ = r.work<float>(40894464);
     float *maximum_layer = maximum + layer * 4096;
     float *t_6 /* [batch=32, head=2, seq=64] */ = r.work<float>(33554432);
+    // nn.ech:94 at gpt_fortunes.ech:22  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
+    //     = causal)
     for (int64_t batch = 0; batch < 32; ++batch) {
       for (int64_t head = 0; head < 2; ++head) {
 #pragma GCC ivdep
@@ -541,7 +555,8 @@ void backward(Rank &r) {
     float *sum_of_exp /* [layer=4, batch=32, seq=64, head=2] */ = r.work<float>(40960000);
     float *sum_of_exp_layer = sum_of_exp + layer * 4096;
     float *t_7 /* [batch=32, head=2, seq=64] */ = r.work<float>(33570816);
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
+    // nn.ech:94 at gpt_fortunes.ech:22  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
+    //     = causal)
     for (int64_t batch = 0; batch < 32; ++batch) {
       for (int64_t head = 0; head < 2; ++head) {
 #pragma GCC ivdep
@@ -555,43 +570,48 @@ void backward(Rank &r) {
     float *d_value /* [batch=32, past=64, head=2, key=32] */ = r.work<float>(37224448);
     float *q /* [layer=4, batch=32, seq=64, head=2, key=32] */ = r.work<float>(23068672);
     float *q_layer = q + layer * 131072;
-    float *relabel /* [layer=4, batch=32, past=64, head=2, key=32] */ = r.work<float>(25165824);
-    float *relabel_layer = relabel + layer * 131072;
-    float *relabel_2 /* [layer=4, batch=32, past=64, head=2, key=32] */ = r.work<float>(27262976);
-    float *relabel_2_layer = relabel_2 + layer * 131072;
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
-    attention_grad(d_query, d_key, d_value, static_cast<float *>(nullptr), d_a, a_layer, t_6, t_7, q_layer,
-                   relabel_layer, relabel_2_layer,
-                   {32, 1, 2, 64, 64, 32, 32, 0.17677669529663687, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
+    float *k /* [layer=4, batch=32, past=64, head=2, key=32] */ = r.work<float>(25165824);
+    float *k_layer = k + layer * 131072;
+    float *v /* [layer=4, batch=32, past=64, head=2, key=32] */ = r.work<float>(27262976);
+    float *v_layer = v + layer * 131072;
+    // nn.ech:94 at gpt_fortunes.ech:22  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
+    //     = causal)
+    attention_grad(d_query, d_key, d_value, static_cast<float *>(nullptr), d_a, a_layer, t_6, t_7, q_layer, k_layer,
+                   v_layer, {32, 1, 2, 64, 64, 32, 32, 0.17677669529663687, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
                    {{4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}},
                    {{4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}});
     float *d_attn_bv /* [layer=4, head=2, key=32] */ = r.work<float>(41143296);
     float *d_attn_bv_layer = d_attn_bv + layer * 64;
+    // nn.ech:88 at gpt_fortunes.ech:22  v = v + bv
     reduce_sum(d_attn_bv_layer, d_value, 1, 2048, 64);
     float *d_attn_bk /* [layer=4, head=2, key=32] */ = r.work<float>(41142272);
     float *d_attn_bk_layer = d_attn_bk + layer * 64;
+    // nn.ech:87 at gpt_fortunes.ech:22  k = k + bk
     reduce_sum(d_attn_bk_layer, d_key, 1, 2048, 64);
     float *d_attn_bq /* [layer=4, head=2, key=32] */ = r.work<float>(41141248);
     float *d_attn_bq_layer = d_attn_bq + layer * 64;
+    // nn.ech:86 at gpt_fortunes.ech:22  q = q + bq
     reduce_sum(d_attn_bq_layer, d_query, 1, 2048, 64);
     float *d_layernorm_3 /* [batch=32, seq=64, embed=128] */ = r.work<float>(33554432);
     float *attn_wv /* [layer=4, embed=128, head=2, key=32] */ = r.state<float>(348160);
     float *attn_wv_layer = attn_wv + layer * 8192;
+    // nn.ech:81 at gpt_fortunes.ech:22  v = dot(x, wv, over = embed)
     gemm(d_layernorm_3, d_value, attn_wv_layer, 2048, 128, 64, Form::nt, 64, 64, 128, 1.0, 0.0, Blas::onednn);
     float *d_layernorm_gathered_3 /* [batch=32, seq=64, embed=128] */ = r.work<float>(34603008);
     float *layernorm_2 /* [layer=4, batch=32, seq=32, embed=128] */ = r.work<float>(29360128);
     float *layernorm_2_layer = layernorm_2 + layer * 131072;
-    // gpt_fortunes.ech:22  split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:22): 2 ranks, 1.05 MB
+    // gpt_fortunes.ech:22  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:22)
     all_gather_inner(r, r.group(0), d_layernorm_gathered_3, layernorm_2_layer, 32, 4096, Algorithm::automatic,
                      "gpt_fortunes.ech:22");
     float *d_attn_wv /* [layer=4, embed=128, head=2, key=32] */ = r.work<float>(40632320);
     float *d_attn_wv_layer = d_attn_wv + layer * 8192;
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
+    // nn.ech:81 at gpt_fortunes.ech:22  v = dot(x, wv, over = embed)
     gemm(d_attn_wv_layer, d_layernorm_gathered_3, d_value, 128, 64, 2048, Form::tn, 128, 64, 64, 1.0, 0.0,
          Blas::onednn);
     float *d_layernorm_4 /* [batch=32, seq=64, embed=128] */ = r.work<float>(35651584);
     float *attn_wk /* [layer=4, embed=128, head=2, key=32] */ = r.state<float>(217088);
     float *attn_wk_layer = attn_wk + layer * 8192;
+    // nn.ech:80 at gpt_fortunes.ech:22  k = dot(x, wk, over = embed)
     gemm(d_layernorm_4, d_key, attn_wk_layer, 2048, 128, 64, Form::nt, 64, 64, 128, 1.0, 0.0, Blas::onednn);
     float *d_attn_wk /* [layer=4, embed=128, head=2, key=32] */ = r.work<float>(40501248);
     float *d_attn_wk_layer = d_attn_wk + layer * 8192;
@@ -599,22 +619,25 @@ void backward(Rank &r) {
     float *d_layernorm_5 /* [batch=32, seq=64, embed=128] */ = r.work<float>(36700160);
     float *attn_wq /* [layer=4, embed=128, head=2, key=32] */ = r.state<float>(86016);
     float *attn_wq_layer = attn_wq + layer * 8192;
+    // nn.ech:79 at gpt_fortunes.ech:22  q = dot(x, wq, over = embed)
     gemm(d_layernorm_5, d_query, attn_wq_layer, 2048, 128, 64, Form::nt, 64, 64, 128, 1.0, 0.0, Blas::onednn);
     float *d_attn_wq /* [layer=4, embed=128, head=2, key=32] */ = r.work<float>(40370176);
     float *d_attn_wq_layer = d_attn_wq + layer * 8192;
     gemm(d_attn_wq_layer, d_layernorm_gathered_3, d_query, 128, 64, 2048, Form::tn, 128, 64, 64, 1.0, 0.0,
          Blas::onednn);
     float *d_layernorm_6 /* [batch=32, seq=64, embed=128] */ = r.work<float>(33554432);
+    // nn.ech:79 at gpt_fortunes.ech:22  q = dot(x, wq, over = embed)
+    // nn.ech:80 at gpt_fortunes.ech:22  k = dot(x, wk, over = embed)
 #pragma GCC ivdep
     for (int64_t i = 0; i < 262144; ++i) {
       d_layernorm_6[i] = d_layernorm_3[i] + d_layernorm_4[i] + d_layernorm_5[i];
     }
     float *d_layernorm_part_3 /* [message=131072] */ = r.work<float>(34603008);
-    // gpt_fortunes.ech:22  split seq over tp (gpt_fortunes.ech:42): sum (gpt_fortunes.ech:22): 2 ranks, 1.05 MB
+    // gpt_fortunes.ech:22  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): sum (gpt_fortunes.ech:22)
     reduce_scatter_inner(r, r.group(0), d_layernorm_part_3, d_layernorm_6, 32, 4096, Sum, Algorithm::automatic,
                          "gpt_fortunes.ech:22");
     float *message_2_layer_2 = message_2 + 768 + layer * 128;
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
+    // nn.ech:31 at gpt_fortunes.ech:22  return normalize(x, over = over) * gamma + beta
     reduce_sum(message_2_layer_2, d_layernorm_part_3, 1, 1024, 128);
     float *layernorm_gamma_2 /* [layer=4, embed=128] */ = r.state<float>(81920);
     float *layernorm_gamma_2_layer = layernorm_gamma_2 + layer * 128;
@@ -628,7 +651,7 @@ void backward(Rank &r) {
     float *normalize_3 /* [layer=4, batch=32, seq=32, embed=128] */ = r.work<float>(31457280);
     float *normalize_3_layer = normalize_3 + layer * 131072;
     float *message_2_layer = message_2 + 256 + layer * 128;
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
+    // nn.ech:31 at gpt_fortunes.ech:22  return normalize(x, over = over) * gamma + beta
     LongSum total_5(message_2_layer, 128);
     for (int64_t i = 0; i < 1024; ++i) {
 #pragma GCC ivdep
@@ -641,7 +664,7 @@ void backward(Rank &r) {
     float *d_x_2 /* [batch=32, seq=32, embed=128] */ = r.work<float>(33554432);
     float *rstd_2 /* [layer=4, batch=32, seq=32] */ = r.work<float>(41107456);
     float *rstd_2_layer = rstd_2 + layer * 1024;
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
+    // nn.ech:31 at gpt_fortunes.ech:22  return normalize(x, over = over) * gamma + beta
     normalize_grad(d_x_2, t_8, normalize_3_layer, rstd_2_layer, 1024, 128);
 #pragma GCC ivdep
     for (int64_t i = 0; i < 131072; ++i) {
@@ -652,7 +675,8 @@ void backward(Rank &r) {
 
 void update(Rank &r, Messages &messages) {
   float *message_2 /* [message=3328] */ = r.work<float>(41123840);
-  // gpt_fortunes.ech:25  split head, ff, vocab, seq over tp (gpt_fortunes.ech:42): gradients of layernorm.beta, layerno
+  // gpt_fortunes.ech:25  2 ranks, 0.01 MB: split head, ff, vocab, seq over tp (gpt_fortunes.ech:42): gradients of
+  //     layernorm.beta, layernorm.gamma, layer.layernorm.gamma and 5 more
   messages.all_reduce_of_message_2 = all_reduce_start(r, r.group(0), message_2, 3328, Sum, Algorithm::automatic,
                                                       "gpt_fortunes.ech:25");
 }
@@ -663,7 +687,7 @@ void backward_2(Rank &r) {
   // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
   reduce_sum(d_wpe, d_normalize_grad, 1, 32, 4096);
   float *d_x_gathered /* [batch=32, seq=64, embed=128] */ = r.work<float>(0);
-  // gpt_fortunes.ech:20  split seq over tp (gpt_fortunes.ech:42): scatter_add (gpt_fortunes.ech:20): 2 ranks, 1.05 MB
+  // gpt_fortunes.ech:20  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): scatter_add (gpt_fortunes.ech:20)
   all_gather_inner(r, r.group(0), d_x_gathered, d_normalize_grad, 32, 4096, Algorithm::automatic,
                    "gpt_fortunes.ech:20");
   float *d_wte /* [vocab=128, embed=128] */ = r.work<float>(41025536);
@@ -675,7 +699,7 @@ void backward_2(Rank &r) {
 }
 
 void update_2(Rank &r, Messages &messages, double lr) {
-  // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
+  // nn.ech:30 at gpt_fortunes.ech:25  param beta[over] ~ zeros
   wait(messages.all_reduce_of_message_2);
   double *sum_of_squares /* [] */ = r.work<double>(41091072);
   // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
@@ -740,7 +764,8 @@ void update_2(Rank &r, Messages &messages, double lr) {
   r.watch("layernorm.gamma", sum_of_squares);
   add_squares(sum_of_squares, message_2, 128, r.coordinate(0) == 0 ? 1.0 : 0.0);
   r.watch("layernorm.beta", sum_of_squares);
-  // gpt_fortunes.ech:4  split vocab over tp (gpt_fortunes.ech:42): inside the norm of all gradients (gpt_fortunes.ech:4
+  // gpt_fortunes.ech:4  2 ranks, 8 bytes: split vocab over tp (gpt_fortunes.ech:42): inside the norm of all gradients
+  //     (gpt_fortunes.ech:4)
   all_reduce(r, r.group(0), sum_of_squares, 1, Sum, Algorithm::automatic, "gpt_fortunes.ech:4");
   float *norm /* [] */ = r.work<float>(41091136);
   // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
@@ -804,7 +829,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_layernorm_gamma_2 /* [layer=4, embed=128] */ = r.state<float>(1839104);
   float *v_layernorm_gamma_2 /* [layer=4, embed=128] */ = r.state<float>(1841152);
   float *layernorm_gamma_2 /* [layer=4, embed=128] */ = r.state<float>(81920);
-  // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
+  // nn.ech:29 at gpt_fortunes.ech:22  param gamma[over] ~ ones
   const float scale_value_3 = scale[0];
   const float t_4_value_3 = t_4[0];
   const float t_6_value_3 = t_6[0];
@@ -827,7 +852,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_layernorm_beta_2 /* [layer=4, embed=128] */ = r.state<float>(1843200);
   float *v_layernorm_beta_2 /* [layer=4, embed=128] */ = r.state<float>(1845248);
   float *layernorm_beta_2 /* [layer=4, embed=128] */ = r.state<float>(83968);
-  // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
+  // nn.ech:30 at gpt_fortunes.ech:22  param beta[over] ~ zeros
   const float scale_value_4 = scale[0];
   const float t_4_value_4 = t_4[0];
   const float t_6_value_4 = t_6[0];
@@ -850,7 +875,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_attn_wq /* [layer=4, embed=128, head=2, key=32] */ = r.state<float>(1847296);
   float *v_attn_wq /* [layer=4, embed=128, head=2, key=32] */ = r.state<float>(1978368);
   float *attn_wq /* [layer=4, embed=128, head=2, key=32] */ = r.state<float>(86016);
-  // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
+  // nn.ech:75 at gpt_fortunes.ech:22  param wq[embed, head, key] ~ normal(1 / sqrt(size(embed)))
   const float scale_value_5 = scale[0];
   const float t_4_value_5 = t_4[0];
   const float t_5_value_2 = t_5[0];
@@ -872,7 +897,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_attn_wk /* [layer=4, embed=128, head=2, key=32] */ = r.state<float>(2109440);
   float *v_attn_wk /* [layer=4, embed=128, head=2, key=32] */ = r.state<float>(2240512);
   float *attn_wk /* [layer=4, embed=128, head=2, key=32] */ = r.state<float>(217088);
-  // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
+  // nn.ech:76 at gpt_fortunes.ech:22  param wk[embed, head, key] ~ normal(1 / sqrt(size(embed)))
   const float scale_value_6 = scale[0];
   const float t_4_value_6 = t_4[0];
   const float t_5_value_3 = t_5[0];
@@ -894,7 +919,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_attn_wv /* [layer=4, embed=128, head=2, key=32] */ = r.state<float>(2371584);
   float *v_attn_wv /* [layer=4, embed=128, head=2, key=32] */ = r.state<float>(2502656);
   float *attn_wv /* [layer=4, embed=128, head=2, key=32] */ = r.state<float>(348160);
-  // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
+  // nn.ech:77 at gpt_fortunes.ech:22  param wv[embed, head, key] ~ normal(1 / sqrt(size(embed)))
   const float scale_value_7 = scale[0];
   const float t_4_value_7 = t_4[0];
   const float t_5_value_4 = t_5[0];
@@ -916,7 +941,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_attn_wo /* [layer=4, head=2, key=32, embed=128] */ = r.state<float>(2633728);
   float *v_attn_wo /* [layer=4, head=2, key=32, embed=128] */ = r.state<float>(2764800);
   float *attn_wo /* [layer=4, head=2, key=32, embed=128] */ = r.state<float>(479232);
-  // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
+  // nn.ech:78 at gpt_fortunes.ech:22  param wo[head, key, embed] ~ normal(1 / sqrt(size(head) * size(key)))
   const float scale_value_8 = scale[0];
   const float t_4_value_8 = t_4[0];
   const float t_5_value_5 = t_5[0];
@@ -938,7 +963,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_attn_bq /* [layer=4, head=2, key=32] */ = r.state<float>(2895872);
   float *v_attn_bq /* [layer=4, head=2, key=32] */ = r.state<float>(2896896);
   float *attn_bq /* [layer=4, head=2, key=32] */ = r.state<float>(610304);
-  // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
+  // nn.ech:83 at gpt_fortunes.ech:22  param bq[head, key] ~ zeros
   const float scale_value_9 = scale[0];
   const float t_4_value_9 = t_4[0];
   const float t_6_value_9 = t_6[0];
@@ -959,7 +984,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_attn_bk /* [layer=4, head=2, key=32] */ = r.state<float>(2897920);
   float *v_attn_bk /* [layer=4, head=2, key=32] */ = r.state<float>(2898944);
   float *attn_bk /* [layer=4, head=2, key=32] */ = r.state<float>(611328);
-  // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
+  // nn.ech:84 at gpt_fortunes.ech:22  param bk[head, key] ~ zeros
   const float scale_value_10 = scale[0];
   const float t_4_value_10 = t_4[0];
   const float t_6_value_10 = t_6[0];
@@ -980,7 +1005,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_attn_bv /* [layer=4, head=2, key=32] */ = r.state<float>(2899968);
   float *v_attn_bv /* [layer=4, head=2, key=32] */ = r.state<float>(2900992);
   float *attn_bv /* [layer=4, head=2, key=32] */ = r.state<float>(612352);
-  // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
+  // nn.ech:85 at gpt_fortunes.ech:22  param bv[head, key] ~ zeros
   const float scale_value_11 = scale[0];
   const float t_4_value_11 = t_4[0];
   const float t_6_value_11 = t_6[0];
@@ -1001,7 +1026,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_attn_bo /* [layer=4, embed=128] */ = r.state<float>(2902016);
   float *v_attn_bo /* [layer=4, embed=128] */ = r.state<float>(2904064);
   float *attn_bo /* [layer=4, embed=128] */ = r.state<float>(613376);
-  // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
+  // nn.ech:97 at gpt_fortunes.ech:22  param bo[embed] ~ zeros
   const float scale_value_12 = scale[0];
   const float t_4_value_12 = t_4[0];
   const float t_6_value_12 = t_6[0];
@@ -1022,7 +1047,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_layernorm_2_gamma /* [layer=4, embed=128] */ = r.state<float>(2906112);
   float *v_layernorm_2_gamma /* [layer=4, embed=128] */ = r.state<float>(2908160);
   float *layernorm_2_gamma /* [layer=4, embed=128] */ = r.state<float>(615424);
-  // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+  // nn.ech:29 at gpt_fortunes.ech:23  param gamma[over] ~ ones
   const float scale_value_13 = scale[0];
   const float t_4_value_13 = t_4[0];
   const float t_6_value_13 = t_6[0];
@@ -1045,7 +1070,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_layernorm_2_beta /* [layer=4, embed=128] */ = r.state<float>(2910208);
   float *v_layernorm_2_beta /* [layer=4, embed=128] */ = r.state<float>(2912256);
   float *layernorm_2_beta /* [layer=4, embed=128] */ = r.state<float>(617472);
-  // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+  // nn.ech:30 at gpt_fortunes.ech:23  param beta[over] ~ zeros
   const float scale_value_14 = scale[0];
   const float t_4_value_14 = t_4[0];
   const float t_6_value_14 = t_6[0];
@@ -1068,7 +1093,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_mlp_w1 /* [layer=4, embed=128, ff=256] */ = r.state<float>(2914304);
   float *v_mlp_w1 /* [layer=4, embed=128, ff=256] */ = r.state<float>(3438592);
   float *mlp_w1 /* [layer=4, embed=128, ff=256] */ = r.state<float>(619520);
-  // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+  // nn.ech:149 at gpt_fortunes.ech:23  param w1[embed, ff] ~ normal(1 / sqrt(size(embed)))
   const float scale_value_15 = scale[0];
   const float t_4_value_15 = t_4[0];
   const float t_5_value_6 = t_5[0];
@@ -1090,7 +1115,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_mlp_b1 /* [layer=4, ff=256] */ = r.state<float>(3962880);
   float *v_mlp_b1 /* [layer=4, ff=256] */ = r.state<float>(3966976);
   float *mlp_b1 /* [layer=4, ff=256] */ = r.state<float>(1143808);
-  // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+  // nn.ech:150 at gpt_fortunes.ech:23  param b1[ff] ~ zeros
   const float scale_value_16 = scale[0];
   const float t_4_value_16 = t_4[0];
   const float t_6_value_16 = t_6[0];
@@ -1111,7 +1136,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_mlp_w2 /* [layer=4, ff=256, embed=128] */ = r.state<float>(3971072);
   float *v_mlp_w2 /* [layer=4, ff=256, embed=128] */ = r.state<float>(4495360);
   float *mlp_w2 /* [layer=4, ff=256, embed=128] */ = r.state<float>(1147904);
-  // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+  // nn.ech:151 at gpt_fortunes.ech:23  param w2[ff, embed] ~ normal(1 / sqrt(size(ff)))
   const float scale_value_17 = scale[0];
   const float t_4_value_17 = t_4[0];
   const float t_5_value_7 = t_5[0];
@@ -1133,7 +1158,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_mlp_b2 /* [layer=4, embed=128] */ = r.state<float>(5019648);
   float *v_mlp_b2 /* [layer=4, embed=128] */ = r.state<float>(5021696);
   float *mlp_b2 /* [layer=4, embed=128] */ = r.state<float>(1672192);
-  // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+  // nn.ech:152 at gpt_fortunes.ech:23  param b2[embed] ~ zeros
   const float scale_value_18 = scale[0];
   const float t_4_value_18 = t_4[0];
   const float t_6_value_18 = t_6[0];
@@ -1154,7 +1179,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_layernorm_gamma /* [embed=128] */ = r.state<float>(5023744);
   float *v_layernorm_gamma /* [embed=128] */ = r.state<float>(5024256);
   float *layernorm_gamma /* [embed=128] */ = r.state<float>(1674240);
-  // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
+  // nn.ech:29 at gpt_fortunes.ech:25  param gamma[over] ~ ones
   const float scale_value_19 = scale[0];
   const float t_4_value_19 = t_4[0];
   const float t_6_value_19 = t_6[0];
@@ -1163,11 +1188,11 @@ void update_2(Rank &r, Messages &messages, double lr) {
     const float m_layernorm_gamma_before = m_layernorm_gamma[embed];
     const float v_layernorm_gamma_before = v_layernorm_gamma[embed];
     const float layernorm_gamma_before = layernorm_gamma[embed];
-    const float d_layernorm_gamma_5 = d_layernorm_gamma[embed] * scale_value_19;
+    const float d_layernorm_gamma_3 = d_layernorm_gamma[embed] * scale_value_19;
     const float optimizer_m_layernorm_gamma =
-        m_layernorm_gamma_before * 0.9f + d_layernorm_gamma_5 * 0.09999999999999998f;
+        m_layernorm_gamma_before * 0.9f + d_layernorm_gamma_3 * 0.09999999999999998f;
     const float optimizer_v_layernorm_gamma =
-        v_layernorm_gamma_before * 0.95f + d_layernorm_gamma_5 * d_layernorm_gamma_5 * 0.050000000000000044f;
+        v_layernorm_gamma_before * 0.95f + d_layernorm_gamma_3 * d_layernorm_gamma_3 * 0.050000000000000044f;
     const float e = optimizer_m_layernorm_gamma / (math::sqrt(optimizer_v_layernorm_gamma) / t_4_value_19 + 1e-08f);
     m_layernorm_gamma[embed] = optimizer_m_layernorm_gamma;
     v_layernorm_gamma[embed] = optimizer_v_layernorm_gamma;
@@ -1176,7 +1201,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_layernorm_beta /* [embed=128] */ = r.state<float>(5024768);
   float *v_layernorm_beta /* [embed=128] */ = r.state<float>(5025280);
   float *layernorm_beta /* [embed=128] */ = r.state<float>(1674752);
-  // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
+  // nn.ech:30 at gpt_fortunes.ech:25  param beta[over] ~ zeros
   const float scale_value_20 = scale[0];
   const float t_4_value_20 = t_4[0];
   const float t_6_value_20 = t_6[0];
@@ -1185,10 +1210,10 @@ void update_2(Rank &r, Messages &messages, double lr) {
     const float m_layernorm_beta_before = m_layernorm_beta[embed];
     const float v_layernorm_beta_before = v_layernorm_beta[embed];
     const float layernorm_beta_before = layernorm_beta[embed];
-    const float d_layernorm_beta_3 = message_2[embed] * scale_value_20;
-    const float optimizer_m_layernorm_beta = m_layernorm_beta_before * 0.9f + d_layernorm_beta_3 * 0.09999999999999998f;
+    const float d_layernorm_beta_2 = message_2[embed] * scale_value_20;
+    const float optimizer_m_layernorm_beta = m_layernorm_beta_before * 0.9f + d_layernorm_beta_2 * 0.09999999999999998f;
     const float optimizer_v_layernorm_beta =
-        v_layernorm_beta_before * 0.95f + d_layernorm_beta_3 * d_layernorm_beta_3 * 0.050000000000000044f;
+        v_layernorm_beta_before * 0.95f + d_layernorm_beta_2 * d_layernorm_beta_2 * 0.050000000000000044f;
     const float e = optimizer_m_layernorm_beta / (math::sqrt(optimizer_v_layernorm_beta) / t_4_value_20 + 1e-08f);
     m_layernorm_beta[embed] = optimizer_m_layernorm_beta;
     v_layernorm_beta[embed] = optimizer_v_layernorm_beta;
@@ -1225,7 +1250,7 @@ void evaluate_batch(Rank &r) {
   // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
   gather_rows(gather, wte, tokens, 2048, 128, first_vocab, end_vocab);
   float *part /* [message=131072] */ = r.work<float>(1048576);
-  // gpt_fortunes.ech:20  split seq over tp (gpt_fortunes.ech:42): add (gpt_fortunes.ech:20): 2 ranks, 1.05 MB
+  // gpt_fortunes.ech:20  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): add (gpt_fortunes.ech:20)
   reduce_scatter_inner(r, r.group(0), part, gather, 32, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:20");
   float *wpe /* [seq=32, embed=128] */ = r.state<float>(65536);
   float *x /* [batch=32, seq=32, embed=128] */ = r.work<float>(3145728);
@@ -1239,7 +1264,7 @@ void evaluate_batch(Rank &r) {
   for (int64_t layer = 0; layer < 4; ++layer) {
     float *normalize_2 /* [batch=32, seq=32, embed=128] */ = r.work<float>(1048576);
     float *rstd /* [batch=32, seq=32] */ = r.work<float>(0);
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
+    // nn.ech:31 at gpt_fortunes.ech:22  return normalize(x, over = over) * gamma + beta
     normalize(normalize_2, rstd, x, 1024, 128, 1e-5);
     float *layernorm_gamma_2 /* [layer=4, embed=128] */ = r.state<float>(81920);
     float *layernorm_gamma_2_layer = layernorm_gamma_2 + layer * 128;
@@ -1254,25 +1279,28 @@ void evaluate_batch(Rank &r) {
       }
     }
     float *layernorm_gathered /* [batch=32, seq=64, embed=128] */ = r.work<float>(0);
-    // gpt_fortunes.ech:22  split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:22): 2 ranks, 1.05 MB
+    // gpt_fortunes.ech:22  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:22)
     all_gather_inner(r, r.group(0), layernorm_gathered, layernorm, 32, 4096, Algorithm::automatic,
                      "gpt_fortunes.ech:22");
     float *q /* [batch=32, seq=64, head=2, key=32] */ = r.work<float>(1048576);
     float *attn_wq /* [layer=4, embed=128, head=2, key=32] */ = r.state<float>(86016);
     float *attn_wq_layer = attn_wq + layer * 8192;
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
+    // nn.ech:79 at gpt_fortunes.ech:22  q = dot(x, wq, over = embed)
     gemm(q, layernorm_gathered, attn_wq_layer, 2048, 64, 128, Form::nn, 128, 64, 64, 1.0, 0.0, Blas::onednn);
     float *k /* [batch=32, seq=64, head=2, key=32] */ = r.work<float>(1572864);
     float *attn_wk /* [layer=4, embed=128, head=2, key=32] */ = r.state<float>(217088);
     float *attn_wk_layer = attn_wk + layer * 8192;
+    // nn.ech:80 at gpt_fortunes.ech:22  k = dot(x, wk, over = embed)
     gemm(k, layernorm_gathered, attn_wk_layer, 2048, 64, 128, Form::nn, 128, 64, 64, 1.0, 0.0, Blas::onednn);
     float *v /* [batch=32, seq=64, head=2, key=32] */ = r.work<float>(2097152);
     float *attn_wv /* [layer=4, embed=128, head=2, key=32] */ = r.state<float>(348160);
     float *attn_wv_layer = attn_wv + layer * 8192;
+    // nn.ech:81 at gpt_fortunes.ech:22  v = dot(x, wv, over = embed)
     gemm(v, layernorm_gathered, attn_wv_layer, 2048, 64, 128, Form::nn, 128, 64, 64, 1.0, 0.0, Blas::onednn);
     float *attn_bq /* [layer=4, head=2, key=32] */ = r.state<float>(610304);
     float *attn_bq_layer = attn_bq + layer * 64;
     float *q_2 /* [batch=32, seq=64, head=2, key=32] */ = r.work<float>(1048576);
+    // nn.ech:86 at gpt_fortunes.ech:22  q = q + bq
     for (int64_t i = 0; i < 2048; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
@@ -1282,7 +1310,7 @@ void evaluate_batch(Rank &r) {
     float *attn_bk /* [layer=4, head=2, key=32] */ = r.state<float>(611328);
     float *attn_bk_layer = attn_bk + layer * 64;
     float *k_2 /* [batch=32, seq=64, head=2, key=32] */ = r.work<float>(1572864);
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
+    // nn.ech:87 at gpt_fortunes.ech:22  k = k + bk
     for (int64_t i = 0; i < 2048; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
@@ -1292,7 +1320,7 @@ void evaluate_batch(Rank &r) {
     float *attn_bv /* [layer=4, head=2, key=32] */ = r.state<float>(612352);
     float *attn_bv_layer = attn_bv + layer * 64;
     float *v_2 /* [batch=32, seq=64, head=2, key=32] */ = r.work<float>(2097152);
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
+    // nn.ech:88 at gpt_fortunes.ech:22  v = v + bv
     for (int64_t i = 0; i < 2048; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
@@ -1300,20 +1328,23 @@ void evaluate_batch(Rank &r) {
       }
     }
     float *a /* [batch=32, seq=64, head=2, key=32] */ = r.work<float>(2621440);
-    float *a_2 /* [batch=32, head=2, seq=64] */ = r.work<float>(0);
-    float *a_3 /* [batch=32, head=2, seq=64] */ = r.work<float>(16384);
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
-    attention(a, a_2, a_3, q_2, k_2, v_2,
+    float *maximum /* [batch=32, head=2, seq=64] */ = r.work<float>(0);
+    float *sum_of_exp /* [batch=32, head=2, seq=64] */ = r.work<float>(16384);
+    // nn.ech:94 at gpt_fortunes.ech:22  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
+    //     = causal)
+    attention(a, maximum, sum_of_exp, q_2, k_2, v_2,
               {32, 1, 2, 64, 64, 32, 32, 0.17677669529663687, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}});
     float *y /* [batch=32, seq=64, embed=128] */ = r.work<float>(0);
     float *attn_wo /* [layer=4, head=2, key=32, embed=128] */ = r.state<float>(479232);
     float *attn_wo_layer = attn_wo + layer * 8192;
+    // nn.ech:95 at gpt_fortunes.ech:22  y = dot(a, wo, over = (head, key))
     gemm(y, a, attn_wo_layer, 2048, 128, 64, Form::nn, 64, 128, 128, 1.0, 0.0, Blas::tiled);
     const double counts = r.coordinate(0) == 0 ? 1.0 : 0.0;
     float *attn_bo /* [layer=4, embed=128] */ = r.state<float>(613376);
     float *attn_bo_layer = attn_bo + layer * 128;
     float *y_2 /* [batch=32, seq=64, embed=128] */ = r.work<float>(0);
+    // nn.ech:98 at gpt_fortunes.ech:22  y = y + bo
     for (int64_t i = 0; i < 2048; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 128; ++embed) {
@@ -1321,17 +1352,18 @@ void evaluate_batch(Rank &r) {
       }
     }
     float *y_part /* [message=131072] */ = r.work<float>(1048576);
-    // gpt_fortunes.ech:22  split seq over tp (gpt_fortunes.ech:42): add (gpt_fortunes.ech:22): 2 ranks, 1.05 MB
+    // gpt_fortunes.ech:22  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): add (gpt_fortunes.ech:22)
     reduce_scatter_inner(r, r.group(0), y_part, y_2, 32, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:22");
     float *x_2 /* [batch=32, seq=32, embed=128] */ = r.work<float>(3670016);
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
+    //     attn
 #pragma GCC ivdep
     for (int64_t i = 0; i < 131072; ++i) {
       x_2[i] = x[i] + y_part[i];
     }
     float *normalize_3 /* [batch=32, seq=32, embed=128] */ = r.work<float>(0);
     float *rstd_2 /* [batch=32, seq=32] */ = r.work<float>(524288);
-    // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
     normalize(normalize_3, rstd_2, x_2, 1024, 128, 1e-5);
     float *layernorm_2_gamma /* [layer=4, embed=128] */ = r.state<float>(615424);
     float *layernorm_2_gamma_layer = layernorm_2_gamma + layer * 128;
@@ -1346,13 +1378,13 @@ void evaluate_batch(Rank &r) {
       }
     }
     float *layernorm_gathered_2 /* [batch=32, seq=64, embed=128] */ = r.work<float>(2097152);
-    // gpt_fortunes.ech:23  split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:23): 2 ranks, 1.05 MB
+    // gpt_fortunes.ech:23  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:23)
     all_gather_inner(r, r.group(0), layernorm_gathered_2, layernorm_2, 32, 4096, Algorithm::automatic,
                      "gpt_fortunes.ech:23");
     float *dot /* [batch=32, seq=64, ff=256] */ = r.work<float>(0);
     float *mlp_w1 /* [layer=4, embed=128, ff=256] */ = r.state<float>(619520);
     float *mlp_w1_layer = mlp_w1 + layer * 32768;
-    // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     gemm(dot, layernorm_gathered_2, mlp_w1_layer, 2048, 256, 128, Form::nn, 128, 256, 256, 1.0, 0.0, Blas::tiled);
     float *mlp_b1 /* [layer=4, ff=256] */ = r.state<float>(1143808);
     float *mlp_b1_layer = mlp_b1 + layer * 256;
@@ -1366,7 +1398,7 @@ void evaluate_batch(Rank &r) {
     float *dot_2 /* [batch=32, seq=64, embed=128] */ = r.work<float>(2097152);
     float *mlp_w2 /* [layer=4, ff=256, embed=128] */ = r.state<float>(1147904);
     float *mlp_w2_layer = mlp_w2 + layer * 32768;
-    // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     gemm(dot_2, t, mlp_w2_layer, 2048, 128, 256, Form::nn, 256, 128, 128, 1.0, 0.0, Blas::tiled);
     const double counts_2 = r.coordinate(0) == 0 ? 1.0 : 0.0;
     float *mlp_b2 /* [layer=4, embed=128] */ = r.state<float>(1672192);
@@ -1379,7 +1411,7 @@ void evaluate_batch(Rank &r) {
       }
     }
     float *mlp_part /* [message=131072] */ = r.work<float>(0);
-    // gpt_fortunes.ech:23  split seq over tp (gpt_fortunes.ech:42): add (gpt_fortunes.ech:23): 2 ranks, 1.05 MB
+    // gpt_fortunes.ech:23  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): add (gpt_fortunes.ech:23)
     reduce_scatter_inner(r, r.group(0), mlp_part, mlp, 32, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:23");
     // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
 #pragma GCC ivdep
@@ -1389,7 +1421,7 @@ void evaluate_batch(Rank &r) {
   }
   float *normalize_2 /* [batch=32, seq=32, embed=128] */ = r.work<float>(3145728);
   float *rstd /* [batch=32, seq=32] */ = r.work<float>(0);
-  // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
+  // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
   normalize(normalize_2, rstd, x, 1024, 128, 1e-5);
   float *layernorm_gamma /* [embed=128] */ = r.state<float>(1674240);
   float *layernorm_beta /* [embed=128] */ = r.state<float>(1674752);
@@ -1401,7 +1433,7 @@ void evaluate_batch(Rank &r) {
     }
   }
   float *layernorm_gathered /* [batch=32, seq=64, embed=128] */ = r.work<float>(0);
-  // gpt_fortunes.ech:25  split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:25): 2 ranks, 1.05 MB
+  // gpt_fortunes.ech:25  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:25)
   all_gather_inner(r, r.group(0), layernorm_gathered, layernorm, 32, 4096, Algorithm::automatic, "gpt_fortunes.ech:25");
   float *logits /* [batch=32, seq=64, vocab=128] */ = r.work<float>(1048576);
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
@@ -1409,14 +1441,16 @@ void evaluate_batch(Rank &r) {
   float *maximum /* [batch=32, seq=64] */ = r.work<float>(16384);
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
   reduce_max(maximum, logits, 2048, 128, 1);
-  // gpt_fortunes.ech:27  split vocab over tp (gpt_fortunes.ech:42): inside cross_entropy (gpt_fortunes.ech:27): 2 ranks
+  // gpt_fortunes.ech:27  2 ranks, 8192 bytes: split vocab over tp (gpt_fortunes.ech:42): inside cross_entropy
+  //     (gpt_fortunes.ech:27)
   all_reduce(r, r.group(0), maximum, 2048, Max, Algorithm::automatic, "gpt_fortunes.ech:27");
   float *message_2 /* [message=4096] */ = r.work<float>(0);
   float *picked = message_2 + 2048;
   const int32_t *labels_2 /* [batch=32, seq=64] */ = r.input<int32_t>(8192);
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
   cross_entropy_local(message_2, picked, logits, maximum, labels_2, 2048, 128, first_vocab);
-  // gpt_fortunes.ech:27  split vocab over tp (gpt_fortunes.ech:42): inside cross_entropy (gpt_fortunes.ech:27): 2 ranks
+  // gpt_fortunes.ech:27  2 ranks, 0.02 MB: split vocab over tp (gpt_fortunes.ech:42): inside cross_entropy
+  //     (gpt_fortunes.ech:27)
   all_reduce(r, r.group(0), message_2, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:27");
   float *cross_entropy /* [batch=32, seq=64] */ = r.work<float>(16384);
   float *log_sum /* [batch=32, seq=64] */ = r.work<float>(24576);
@@ -1452,7 +1486,8 @@ void evaluate_batch(Rank &r) {
     largest_3[i] = static_cast<float>(place[i]);
   }
   float *largest_of_all /* [rank=2, part=2, batch=32, seq=64] */ = r.work<float>(0);
-  // gpt_fortunes.ech:28  split vocab over tp (gpt_fortunes.ech:42): inside argmax (gpt_fortunes.ech:28): 2 ranks, 0.03
+  // gpt_fortunes.ech:28  2 ranks, 0.03 MB: split vocab over tp (gpt_fortunes.ech:42): inside argmax
+  //     (gpt_fortunes.ech:28)
   all_gather(r, r.group(0), largest_of_all, largest_2, 4096, Algorithm::automatic, "gpt_fortunes.ech:28");
   float *values_of_all /* [rank=2, batch=32, seq=64] */ = r.work<float>(32768);
   // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
@@ -1511,7 +1546,8 @@ void evaluate_end(Rank &r) {
   const float e = static_cast<float>(number) * 64.0f;
   message[0] = static_cast<float>(map[0]) / e;
   message_part[0] = static_cast<float>(map_2[0]) / e;
-  // gpt_fortunes.ech:27  split head, ff, vocab, seq over tp (gpt_fortunes.ech:42): report of loss (gpt_fortunes.ech:27)
+  // gpt_fortunes.ech:27  2 ranks, 8 bytes: split head, ff, vocab, seq over tp (gpt_fortunes.ech:42): report of loss
+  //     (gpt_fortunes.ech:27), report of accuracy (gpt_fortunes.ech:28)
   all_reduce(r, r.group(0), message, 2, Sum, Algorithm::automatic, "gpt_fortunes.ech:27");
   // gpt_fortunes.ech:27  loss
   r.report(0, message[0]);

@@ -154,7 +154,7 @@ void forward_2(Rank &r, int64_t micro) {
   // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
   gather_rows(gather, wte, tokens_micro, 512, 128, first_vocab, end_vocab);
   float *part /* [message=32768] */ = r.work<float>(262144);
-  // gpt_fortunes.ech:20  split seq over tp (layouts.ech:28): add (gpt_fortunes.ech:20): 2 ranks, 0.26 MB
+  // gpt_fortunes.ech:20  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): add (gpt_fortunes.ech:20)
   reduce_scatter_inner(r, r.group(0), part, gather, 8, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:20");
   float *wpe /* [seq=32, embed=128] */ = r.state<float>(65536);
   float *x /* [batch=8, seq=32, embed=128] */ = r.work<float>(10223616);
@@ -170,7 +170,7 @@ void forward_2(Rank &r, int64_t micro) {
     float *normalize_3_layer = normalize_3 + layer * 32768;
     float *rstd_2 /* [layer=4, batch=8, seq=32] */ = r.work<float>(11526144);
     float *rstd_2_layer = rstd_2 + layer * 256;
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
+    // nn.ech:31 at gpt_fortunes.ech:22  return normalize(x, over = over) * gamma + beta
     normalize(normalize_3_layer, rstd_2_layer, x, 256, 128, 1e-5);
     float *layernorm_gamma_2 /* [layer=4, embed=128] */ = r.state<float>(81920);
     float *layernorm_gamma_2_layer = layernorm_gamma_2 + layer * 128;
@@ -186,26 +186,29 @@ void forward_2(Rank &r, int64_t micro) {
       }
     }
     float *layernorm_gathered /* [batch=8, seq=64, embed=128] */ = r.work<float>(9437184);
-    // gpt_fortunes.ech:22  split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:22): 2 ranks, 0.26 MB
+    // gpt_fortunes.ech:22  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:22)
     all_gather_inner(r, r.group(0), layernorm_gathered, layernorm_2_layer, 8, 4096, Algorithm::automatic,
                      "gpt_fortunes.ech:22");
     float *q_2 /* [batch=8, seq=64, head=2, key=32] */ = r.work<float>(10354688);
     float *attn_wq /* [layer=4, embed=128, head=2, key=32] */ = r.state<float>(86016);
     float *attn_wq_layer = attn_wq + layer * 8192;
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
+    // nn.ech:79 at gpt_fortunes.ech:22  q = dot(x, wq, over = embed)
     gemm(q_2, layernorm_gathered, attn_wq_layer, 512, 64, 128, Form::nn, 128, 64, 64, 1.0, 0.0, Blas::onednn);
-    float *k /* [batch=8, seq=64, head=2, key=32] */ = r.work<float>(9699328);
+    float *k_2 /* [batch=8, seq=64, head=2, key=32] */ = r.work<float>(9699328);
     float *attn_wk /* [layer=4, embed=128, head=2, key=32] */ = r.state<float>(217088);
     float *attn_wk_layer = attn_wk + layer * 8192;
-    gemm(k, layernorm_gathered, attn_wk_layer, 512, 64, 128, Form::nn, 128, 64, 64, 1.0, 0.0, Blas::onednn);
-    float *v /* [batch=8, seq=64, head=2, key=32] */ = r.work<float>(9830400);
+    // nn.ech:80 at gpt_fortunes.ech:22  k = dot(x, wk, over = embed)
+    gemm(k_2, layernorm_gathered, attn_wk_layer, 512, 64, 128, Form::nn, 128, 64, 64, 1.0, 0.0, Blas::onednn);
+    float *v_2 /* [batch=8, seq=64, head=2, key=32] */ = r.work<float>(9830400);
     float *attn_wv /* [layer=4, embed=128, head=2, key=32] */ = r.state<float>(348160);
     float *attn_wv_layer = attn_wv + layer * 8192;
-    gemm(v, layernorm_gathered, attn_wv_layer, 512, 64, 128, Form::nn, 128, 64, 64, 1.0, 0.0, Blas::onednn);
+    // nn.ech:81 at gpt_fortunes.ech:22  v = dot(x, wv, over = embed)
+    gemm(v_2, layernorm_gathered, attn_wv_layer, 512, 64, 128, Form::nn, 128, 64, 64, 1.0, 0.0, Blas::onednn);
     float *attn_bq /* [layer=4, head=2, key=32] */ = r.state<float>(610304);
     float *attn_bq_layer = attn_bq + layer * 64;
     float *q /* [layer=4, batch=8, seq=64, head=2, key=32] */ = r.work<float>(6815744);
     float *q_layer = q + layer * 32768;
+    // nn.ech:86 at gpt_fortunes.ech:22  q = q + bq
     for (int64_t i = 0; i < 512; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
@@ -214,44 +217,45 @@ void forward_2(Rank &r, int64_t micro) {
     }
     float *attn_bk /* [layer=4, head=2, key=32] */ = r.state<float>(611328);
     float *attn_bk_layer = attn_bk + layer * 64;
-    float *relabel /* [layer=4, batch=8, past=64, head=2, key=32] */ = r.work<float>(7340032);
-    float *relabel_layer_2 = relabel + layer * 32768;
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
+    float *k /* [layer=4, batch=8, past=64, head=2, key=32] */ = r.work<float>(7340032);
+    float *k_layer = k + layer * 32768;
+    // nn.ech:87 at gpt_fortunes.ech:22  k = k + bk
     for (int64_t i = 0; i < 512; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
-        relabel_layer_2[i * 64 + i_2] = k[i * 64 + i_2] + attn_bk_layer[i_2];
+        k_layer[i * 64 + i_2] = k_2[i * 64 + i_2] + attn_bk_layer[i_2];
       }
     }
     float *attn_bv /* [layer=4, head=2, key=32] */ = r.state<float>(612352);
     float *attn_bv_layer = attn_bv + layer * 64;
-    float *relabel_2 /* [layer=4, batch=8, past=64, head=2, key=32] */ = r.work<float>(7864320);
-    float *relabel_2_layer_2 = relabel_2 + layer * 32768;
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
+    float *v /* [layer=4, batch=8, past=64, head=2, key=32] */ = r.work<float>(7864320);
+    float *v_layer = v + layer * 32768;
+    // nn.ech:88 at gpt_fortunes.ech:22  v = v + bv
     for (int64_t i = 0; i < 512; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
-        relabel_2_layer_2[i * 64 + i_2] = v[i * 64 + i_2] + attn_bv_layer[i_2];
+        v_layer[i * 64 + i_2] = v_2[i * 64 + i_2] + attn_bv_layer[i_2];
       }
     }
     float *a /* [layer=4, batch=8, seq=64, head=2, key=32] */ = r.work<float>(6291456);
     float *a_layer = a + layer * 32768;
-    float *a_2 /* [batch=8, head=2, seq=64] */ = r.work<float>(11141120);
-    float *a_3 /* [batch=8, head=2, seq=64] */ = r.work<float>(11145216);
-    float *relabel_layer_3 = relabel + layer * 32768;
-    float *relabel_2_layer_3 = relabel_2 + layer * 32768;
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
-    attention(a_layer, a_2, a_3, q_layer, relabel_layer_3, relabel_2_layer_3,
+    float *maximum_2 /* [batch=8, head=2, seq=64] */ = r.work<float>(11141120);
+    float *sum_of_exp_2 /* [batch=8, head=2, seq=64] */ = r.work<float>(11145216);
+    // nn.ech:94 at gpt_fortunes.ech:22  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
+    //     = causal)
+    attention(a_layer, maximum_2, sum_of_exp_2, q_layer, k_layer, v_layer,
               {8, 1, 2, 64, 64, 32, 32, 0.17677669529663687, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}});
     float *y /* [batch=8, seq=64, embed=128] */ = r.work<float>(9437184);
     float *attn_wo /* [layer=4, head=2, key=32, embed=128] */ = r.state<float>(479232);
     float *attn_wo_layer = attn_wo + layer * 8192;
+    // nn.ech:95 at gpt_fortunes.ech:22  y = dot(a, wo, over = (head, key))
     gemm(y, a_layer, attn_wo_layer, 512, 128, 64, Form::nn, 64, 128, 128, 1.0, 0.0, Blas::tiled);
     const double counts = r.coordinate(1) == 0 ? 1.0 : 0.0;
     float *attn_bo /* [layer=4, embed=128] */ = r.state<float>(613376);
     float *attn_bo_layer = attn_bo + layer * 128;
     float *y_2 /* [batch=8, seq=64, embed=128] */ = r.work<float>(9437184);
+    // nn.ech:98 at gpt_fortunes.ech:22  y = y + bo
     for (int64_t i = 0; i < 512; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 128; ++embed) {
@@ -259,10 +263,11 @@ void forward_2(Rank &r, int64_t micro) {
       }
     }
     float *y_part /* [message=32768] */ = r.work<float>(10354688);
-    // gpt_fortunes.ech:22  split seq over tp (layouts.ech:28): add (gpt_fortunes.ech:22): 2 ranks, 0.26 MB
+    // gpt_fortunes.ech:22  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): add (gpt_fortunes.ech:22)
     reduce_scatter_inner(r, r.group(0), y_part, y_2, 8, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:22");
     float *x_2 /* [batch=8, seq=32, embed=128] */ = r.work<float>(11010048);
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
+    //     attn
 #pragma GCC ivdep
     for (int64_t i = 0; i < 32768; ++i) {
       x_2[i] = x[i] + y_part[i];
@@ -271,7 +276,7 @@ void forward_2(Rank &r, int64_t micro) {
     float *normalize_2_layer = normalize_2 + layer * 32768;
     float *rstd /* [layer=4, batch=8, seq=32] */ = r.work<float>(11522048);
     float *rstd_layer = rstd + layer * 256;
-    // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
     normalize(normalize_2_layer, rstd_layer, x_2, 256, 128, 1e-5);
     float *layernorm_2_gamma /* [layer=4, embed=128] */ = r.state<float>(615424);
     float *layernorm_2_gamma_layer = layernorm_2_gamma + layer * 128;
@@ -287,13 +292,13 @@ void forward_2(Rank &r, int64_t micro) {
       }
     }
     float *layernorm_gathered_2 /* [batch=8, seq=64, embed=128] */ = r.work<float>(9961472);
-    // gpt_fortunes.ech:23  split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:23): 2 ranks, 0.26 MB
+    // gpt_fortunes.ech:23  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:23)
     all_gather_inner(r, r.group(0), layernorm_gathered_2, layernorm_layer, 8, 4096, Algorithm::automatic,
                      "gpt_fortunes.ech:23");
     float *dot /* [batch=8, seq=64, ff=256] */ = r.work<float>(9437184);
     float *mlp_w1 /* [layer=4, embed=128, ff=256] */ = r.state<float>(619520);
     float *mlp_w1_layer = mlp_w1 + layer * 32768;
-    // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     gemm(dot, layernorm_gathered_2, mlp_w1_layer, 512, 256, 128, Form::nn, 128, 256, 256, 1.0, 0.0, Blas::tiled);
     float *mlp_b1 /* [layer=4, ff=256] */ = r.state<float>(1143808);
     float *mlp_b1_layer = mlp_b1 + layer * 256;
@@ -312,7 +317,7 @@ void forward_2(Rank &r, int64_t micro) {
     float *dot_2 /* [batch=8, seq=64, embed=128] */ = r.work<float>(9437184);
     float *mlp_w2 /* [layer=4, ff=256, embed=128] */ = r.state<float>(1147904);
     float *mlp_w2_layer = mlp_w2 + layer * 32768;
-    // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     gemm(dot_2, map_2_layer, mlp_w2_layer, 512, 128, 256, Form::nn, 256, 128, 128, 1.0, 0.0, Blas::tiled);
     const double counts_2 = r.coordinate(1) == 0 ? 1.0 : 0.0;
     float *mlp_b2 /* [layer=4, embed=128] */ = r.state<float>(1672192);
@@ -325,7 +330,7 @@ void forward_2(Rank &r, int64_t micro) {
       }
     }
     float *mlp_part /* [message=32768] */ = r.work<float>(10354688);
-    // gpt_fortunes.ech:23  split seq over tp (layouts.ech:28): add (gpt_fortunes.ech:23): 2 ranks, 0.26 MB
+    // gpt_fortunes.ech:23  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): add (gpt_fortunes.ech:23)
     reduce_scatter_inner(r, r.group(0), mlp_part, mlp, 8, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:23");
     // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
 #pragma GCC ivdep
@@ -334,30 +339,32 @@ void forward_2(Rank &r, int64_t micro) {
     }
     float *maximum /* [layer=4, batch=8, seq=64, head=2] */ = r.work<float>(11485184);
     float *maximum_layer = maximum + layer * 1024;
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
+    // nn.ech:94 at gpt_fortunes.ech:22  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
+    //     = causal)
     for (int64_t batch = 0; batch < 8; ++batch) {
       for (int64_t seq = 0; seq < 64; ++seq) {
 #pragma GCC ivdep
         for (int64_t head = 0; head < 2; ++head) {
-          maximum_layer[batch * 128 + seq * 2 + head] = a_2[batch * 128 + seq + head * 64];
+          maximum_layer[batch * 128 + seq * 2 + head] = maximum_2[batch * 128 + seq + head * 64];
         }
       }
     }
     float *sum_of_exp /* [layer=4, batch=8, seq=64, head=2] */ = r.work<float>(11501568);
     float *sum_of_exp_layer = sum_of_exp + layer * 1024;
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
+    // nn.ech:94 at gpt_fortunes.ech:22  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
+    //     = causal)
     for (int64_t batch = 0; batch < 8; ++batch) {
       for (int64_t seq = 0; seq < 64; ++seq) {
 #pragma GCC ivdep
         for (int64_t head = 0; head < 2; ++head) {
-          sum_of_exp_layer[batch * 128 + seq * 2 + head] = a_3[batch * 128 + seq + head * 64];
+          sum_of_exp_layer[batch * 128 + seq * 2 + head] = sum_of_exp_2[batch * 128 + seq + head * 64];
         }
       }
     }
   }
   float *normalize_4 /* [batch=8, seq=32, embed=128] */ = r.work<float>(10223616);
   float *rstd_3 /* [batch=8, seq=32] */ = r.work<float>(11141120);
-  // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
+  // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
   normalize(normalize_4, rstd_3, x, 256, 128, 1e-5);
   float *layernorm_gamma /* [embed=128] */ = r.state<float>(1674240);
   float *layernorm_beta /* [embed=128] */ = r.state<float>(1674752);
@@ -369,7 +376,7 @@ void forward_2(Rank &r, int64_t micro) {
     }
   }
   float *layernorm_gathered /* [batch=8, seq=64, embed=128] */ = r.work<float>(9437184);
-  // gpt_fortunes.ech:25  split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:25): 2 ranks, 0.26 MB
+  // gpt_fortunes.ech:25  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:25)
   all_gather_inner(r, r.group(0), layernorm_gathered, layernorm_3, 8, 4096, Algorithm::automatic,
                    "gpt_fortunes.ech:25");
   float *logits /* [batch=8, seq=64, vocab=128] */ = r.work<float>(9699328);
@@ -378,7 +385,8 @@ void forward_2(Rank &r, int64_t micro) {
   float *maximum_2 /* [batch=8, seq=64] */ = r.work<float>(9441280);
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
   reduce_max(maximum_2, logits, 512, 128, 1);
-  // gpt_fortunes.ech:27  split vocab over tp (layouts.ech:28): inside cross_entropy (gpt_fortunes.ech:27): 2 ranks, 204
+  // gpt_fortunes.ech:27  2 ranks, 2048 bytes: split vocab over tp (layouts.ech:28): inside cross_entropy
+  //     (gpt_fortunes.ech:27)
   all_reduce(r, r.group(0), maximum_2, 512, Max, Algorithm::automatic, "gpt_fortunes.ech:27");
   float *message /* [message=1024] */ = r.work<float>(9437184);
   float *picked = message + 512;
@@ -386,7 +394,8 @@ void forward_2(Rank &r, int64_t micro) {
   const int32_t *labels_micro = labels + micro * 512;
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
   cross_entropy_local(message, picked, logits, maximum_2, labels_micro, 512, 128, first_vocab);
-  // gpt_fortunes.ech:27  split vocab over tp (layouts.ech:28): inside cross_entropy (gpt_fortunes.ech:27): 2 ranks, 409
+  // gpt_fortunes.ech:27  2 ranks, 4096 bytes: split vocab over tp (layouts.ech:28): inside cross_entropy
+  //     (gpt_fortunes.ech:27)
   all_reduce(r, r.group(0), message, 1024, Sum, Algorithm::automatic, "gpt_fortunes.ech:27");
   float *cross_entropy /* [batch=8, seq=64] */ = r.work<float>(9443328);
   float *log_sum /* [batch=8, seq=64] */ = r.work<float>(9445376);
@@ -433,18 +442,18 @@ void backward_2(Rank &r, int64_t micro) {
   gemm(d_layernorm, d_logits, wte, 512, 128, 128, Form::nn, 128, 128, 128, 1.0, 0.0, Blas::tiled);
   float *d_layernorm_gathered /* [batch=8, seq=64, embed=128] */ = r.work<float>(9961472);
   float *layernorm_3 /* [batch=8, seq=32, embed=128] */ = r.work<float>(10354688);
-  // gpt_fortunes.ech:25  split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:25): 2 ranks, 0.26 MB
+  // gpt_fortunes.ech:25  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:25)
   all_gather_inner(r, r.group(0), d_layernorm_gathered, layernorm_3, 8, 4096, Algorithm::automatic,
                    "gpt_fortunes.ech:25");
   float *d_wte /* [vocab=128, embed=128] */ = r.work<float>(11403264);
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
   gemm(d_wte, d_logits, d_layernorm_gathered, 128, 128, 512, Form::tn, 128, 128, 128, 1.0, 1.0, Blas::tiled);
   float *d_layernorm_part /* [message=32768] */ = r.work<float>(10354688);
-  // gpt_fortunes.ech:25  split seq over tp (layouts.ech:28): sum (gpt_fortunes.ech:25): 2 ranks, 0.26 MB
+  // gpt_fortunes.ech:25  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): sum (gpt_fortunes.ech:25)
   reduce_scatter_inner(r, r.group(0), d_layernorm_part, d_layernorm, 8, 4096, Sum, Algorithm::automatic,
                        "gpt_fortunes.ech:25");
   float *d_layernorm_beta_2 /* [embed=128] */ = r.work<float>(11546112);
-  // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
+  // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
   reduce_sum(d_layernorm_beta_2, d_layernorm_part, 1, 256, 128, true);
   float *layernorm_gamma /* [embed=128] */ = r.state<float>(1674240);
   float *t_3 /* [batch=8, seq=32, embed=128] */ = r.work<float>(11010048);
@@ -456,7 +465,7 @@ void backward_2(Rank &r, int64_t micro) {
   }
   float *normalize_4 /* [batch=8, seq=32, embed=128] */ = r.work<float>(10223616);
   float *d_layernorm_gamma_2 /* [embed=128] */ = r.work<float>(11545600);
-  // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
+  // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
   for (int64_t i = 0; i < 256; ++i) {
 #pragma GCC ivdep
     for (int64_t embed = 0; embed < 128; ++embed) {
@@ -465,21 +474,21 @@ void backward_2(Rank &r, int64_t micro) {
   }
   float *d_normalize_grad /* [batch=8, seq=32, embed=128] */ = r.work<float>(11010048);
   float *rstd_3 /* [batch=8, seq=32] */ = r.work<float>(11141120);
-  // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
+  // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
   normalize_grad(d_normalize_grad, t_3, normalize_4, rstd_3, 256, 128);
   for (int64_t layer = 3; layer >= 0; --layer) {
     float *d_mlp_b2 /* [layer=4, embed=128] */ = r.work<float>(11540480);
     float *d_mlp_b2_layer = d_mlp_b2 + layer * 128;
-    // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     reduce_sum(d_mlp_b2_layer, d_normalize_grad, 1, 256, 128, true);
     float *d_x_gathered /* [batch=8, seq=64, embed=128] */ = r.work<float>(9961472);
-    // gpt_fortunes.ech:23  split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:23): 2 ranks, 0.26 MB
+    // gpt_fortunes.ech:23  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:23)
     all_gather_inner(r, r.group(0), d_x_gathered, d_normalize_grad, 8, 4096, Algorithm::automatic,
                      "gpt_fortunes.ech:23");
     float *d_dot /* [batch=8, seq=64, ff=256] */ = r.work<float>(9437184);
     float *mlp_w2 /* [layer=4, ff=256, embed=128] */ = r.state<float>(1147904);
     float *mlp_w2_layer = mlp_w2 + layer * 32768;
-    // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     gemm(d_dot, d_x_gathered, mlp_w2_layer, 512, 256, 128, Form::nt, 128, 128, 256, 1.0, 0.0, Blas::tiled);
     float *d_mlp_w2 /* [layer=4, ff=256, embed=128] */ = r.work<float>(4718592);
     float *d_mlp_w2_layer = d_mlp_w2 + layer * 32768;
@@ -506,25 +515,25 @@ void backward_2(Rank &r, int64_t micro) {
     float *d_layernorm_2 /* [batch=8, seq=64, embed=128] */ = r.work<float>(9961472);
     float *mlp_w1 /* [layer=4, embed=128, ff=256] */ = r.state<float>(619520);
     float *mlp_w1_layer = mlp_w1 + layer * 32768;
-    // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     gemm(d_layernorm_2, t_4, mlp_w1_layer, 512, 128, 256, Form::nt, 256, 256, 128, 1.0, 0.0, Blas::tiled);
     float *d_layernorm_gathered_2 /* [batch=8, seq=64, embed=128] */ = r.work<float>(10223616);
     float *layernorm /* [layer=4, batch=8, seq=32, embed=128] */ = r.work<float>(5242880);
     float *layernorm_layer = layernorm + layer * 32768;
-    // gpt_fortunes.ech:23  split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:23): 2 ranks, 0.26 MB
+    // gpt_fortunes.ech:23  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:23)
     all_gather_inner(r, r.group(0), d_layernorm_gathered_2, layernorm_layer, 8, 4096, Algorithm::automatic,
                      "gpt_fortunes.ech:23");
     float *d_mlp_w1 /* [layer=4, embed=128, ff=256] */ = r.work<float>(4194304);
     float *d_mlp_w1_layer = d_mlp_w1 + layer * 32768;
-    // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     gemm(d_mlp_w1_layer, d_layernorm_gathered_2, t_4, 128, 256, 512, Form::tn, 128, 256, 256, 1.0, 1.0, Blas::tiled);
     float *d_layernorm_part_2 /* [message=32768] */ = r.work<float>(10223616);
-    // gpt_fortunes.ech:23  split seq over tp (layouts.ech:28): sum (gpt_fortunes.ech:23): 2 ranks, 0.26 MB
+    // gpt_fortunes.ech:23  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): sum (gpt_fortunes.ech:23)
     reduce_scatter_inner(r, r.group(0), d_layernorm_part_2, d_layernorm_2, 8, 4096, Sum, Algorithm::automatic,
                          "gpt_fortunes.ech:23");
     float *d_layernorm_2_beta /* [layer=4, embed=128] */ = r.work<float>(11538432);
     float *d_layernorm_2_beta_layer = d_layernorm_2_beta + layer * 128;
-    // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
     reduce_sum(d_layernorm_2_beta_layer, d_layernorm_part_2, 1, 256, 128, true);
     float *layernorm_2_gamma /* [layer=4, embed=128] */ = r.state<float>(615424);
     float *layernorm_2_gamma_layer = layernorm_2_gamma + layer * 128;
@@ -539,7 +548,7 @@ void backward_2(Rank &r, int64_t micro) {
     float *normalize_2_layer = normalize_2 + layer * 32768;
     float *d_layernorm_2_gamma /* [layer=4, embed=128] */ = r.work<float>(11536384);
     float *d_layernorm_2_gamma_layer = d_layernorm_2_gamma + layer * 128;
-    // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
     for (int64_t i = 0; i < 256; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 128; ++embed) {
@@ -549,12 +558,14 @@ void backward_2(Rank &r, int64_t micro) {
     float *d_x /* [batch=8, seq=32, embed=128] */ = r.work<float>(11141120);
     float *rstd /* [layer=4, batch=8, seq=32] */ = r.work<float>(11522048);
     float *rstd_layer = rstd + layer * 256;
-    // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
     normalize_grad(d_x, t_5, normalize_2_layer, rstd_layer, 256, 128);
     float *d_y /* [batch=8, seq=32, embed=128] */ = r.work<float>(11141120);
     float *d_attn_bo /* [layer=4, embed=128] */ = r.work<float>(11534336);
     float *d_attn_bo_layer = d_attn_bo + layer * 128;
+    // nn.ech:98 at gpt_fortunes.ech:22  y = y + bo
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
+    //     attn
     for (int64_t i = 0; i < 256; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 128; ++embed) {
@@ -565,12 +576,12 @@ void backward_2(Rank &r, int64_t micro) {
       }
     }
     float *d_y_gathered /* [batch=8, seq=64, embed=128] */ = r.work<float>(9437184);
-    // gpt_fortunes.ech:22  split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:22): 2 ranks, 0.26 MB
+    // gpt_fortunes.ech:22  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:22)
     all_gather_inner(r, r.group(0), d_y_gathered, d_y, 8, 4096, Algorithm::automatic, "gpt_fortunes.ech:22");
     float *d_a /* [batch=8, seq=64, head=2, key=32] */ = r.work<float>(9699328);
     float *attn_wo /* [layer=4, head=2, key=32, embed=128] */ = r.state<float>(479232);
     float *attn_wo_layer = attn_wo + layer * 8192;
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
+    // nn.ech:95 at gpt_fortunes.ech:22  y = dot(a, wo, over = (head, key))
     gemm(d_a, d_y_gathered, attn_wo_layer, 512, 64, 128, Form::nt, 128, 128, 64, 1.0, 0.0, Blas::tiled);
     float *d_attn_wo /* [layer=4, head=2, key=32, embed=128] */ = r.work<float>(10878976);
     float *d_attn_wo_layer = d_attn_wo + layer * 8192;
@@ -580,6 +591,8 @@ void backward_2(Rank &r, int64_t micro) {
     float *maximum /* [layer=4, batch=8, seq=64, head=2] */ = r.work<float>(11485184);
     float *maximum_layer = maximum + layer * 1024;
     float *t_6 /* [batch=8, head=2, seq=64] */ = r.work<float>(9437184);
+    // nn.ech:94 at gpt_fortunes.ech:22  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
+    //     = causal)
     for (int64_t batch = 0; batch < 8; ++batch) {
       for (int64_t head = 0; head < 2; ++head) {
 #pragma GCC ivdep
@@ -591,7 +604,8 @@ void backward_2(Rank &r, int64_t micro) {
     float *sum_of_exp /* [layer=4, batch=8, seq=64, head=2] */ = r.work<float>(11501568);
     float *sum_of_exp_layer = sum_of_exp + layer * 1024;
     float *t_7 /* [batch=8, head=2, seq=64] */ = r.work<float>(9441280);
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
+    // nn.ech:94 at gpt_fortunes.ech:22  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
+    //     = causal)
     for (int64_t batch = 0; batch < 8; ++batch) {
       for (int64_t head = 0; head < 2; ++head) {
 #pragma GCC ivdep
@@ -605,42 +619,47 @@ void backward_2(Rank &r, int64_t micro) {
     float *d_value /* [batch=8, past=64, head=2, key=32] */ = r.work<float>(10354688);
     float *q /* [layer=4, batch=8, seq=64, head=2, key=32] */ = r.work<float>(6815744);
     float *q_layer = q + layer * 32768;
-    float *relabel /* [layer=4, batch=8, past=64, head=2, key=32] */ = r.work<float>(7340032);
-    float *relabel_layer = relabel + layer * 32768;
-    float *relabel_2 /* [layer=4, batch=8, past=64, head=2, key=32] */ = r.work<float>(7864320);
-    float *relabel_2_layer = relabel_2 + layer * 32768;
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
-    attention_grad(d_query, d_key, d_value, static_cast<float *>(nullptr), d_a, a_layer, t_6, t_7, q_layer,
-                   relabel_layer, relabel_2_layer,
-                   {8, 1, 2, 64, 64, 32, 32, 0.17677669529663687, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
+    float *k /* [layer=4, batch=8, past=64, head=2, key=32] */ = r.work<float>(7340032);
+    float *k_layer = k + layer * 32768;
+    float *v /* [layer=4, batch=8, past=64, head=2, key=32] */ = r.work<float>(7864320);
+    float *v_layer = v + layer * 32768;
+    // nn.ech:94 at gpt_fortunes.ech:22  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
+    //     = causal)
+    attention_grad(d_query, d_key, d_value, static_cast<float *>(nullptr), d_a, a_layer, t_6, t_7, q_layer, k_layer,
+                   v_layer, {8, 1, 2, 64, 64, 32, 32, 0.17677669529663687, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
                    {{4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}},
                    {{4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}});
     float *d_attn_bv /* [layer=4, head=2, key=32] */ = r.work<float>(11544576);
     float *d_attn_bv_layer = d_attn_bv + layer * 64;
+    // nn.ech:88 at gpt_fortunes.ech:22  v = v + bv
     reduce_sum(d_attn_bv_layer, d_value, 1, 512, 64, true);
     float *d_attn_bk /* [layer=4, head=2, key=32] */ = r.work<float>(11543552);
     float *d_attn_bk_layer = d_attn_bk + layer * 64;
+    // nn.ech:87 at gpt_fortunes.ech:22  k = k + bk
     reduce_sum(d_attn_bk_layer, d_key, 1, 512, 64, true);
     float *d_attn_bq /* [layer=4, head=2, key=32] */ = r.work<float>(11542528);
     float *d_attn_bq_layer = d_attn_bq + layer * 64;
+    // nn.ech:86 at gpt_fortunes.ech:22  q = q + bq
     reduce_sum(d_attn_bq_layer, d_query, 1, 512, 64, true);
     float *d_layernorm_3 /* [batch=8, seq=64, embed=128] */ = r.work<float>(9437184);
     float *attn_wv /* [layer=4, embed=128, head=2, key=32] */ = r.state<float>(348160);
     float *attn_wv_layer = attn_wv + layer * 8192;
+    // nn.ech:81 at gpt_fortunes.ech:22  v = dot(x, wv, over = embed)
     gemm(d_layernorm_3, d_value, attn_wv_layer, 512, 128, 64, Form::nt, 64, 64, 128, 1.0, 0.0, Blas::onednn);
     float *d_layernorm_gathered_3 /* [batch=8, seq=64, embed=128] */ = r.work<float>(9699328);
     float *layernorm_2 /* [layer=4, batch=8, seq=32, embed=128] */ = r.work<float>(8388608);
     float *layernorm_2_layer = layernorm_2 + layer * 32768;
-    // gpt_fortunes.ech:22  split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:22): 2 ranks, 0.26 MB
+    // gpt_fortunes.ech:22  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:22)
     all_gather_inner(r, r.group(0), d_layernorm_gathered_3, layernorm_2_layer, 8, 4096, Algorithm::automatic,
                      "gpt_fortunes.ech:22");
     float *d_attn_wv /* [layer=4, embed=128, head=2, key=32] */ = r.work<float>(10747904);
     float *d_attn_wv_layer = d_attn_wv + layer * 8192;
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
+    // nn.ech:81 at gpt_fortunes.ech:22  v = dot(x, wv, over = embed)
     gemm(d_attn_wv_layer, d_layernorm_gathered_3, d_value, 128, 64, 512, Form::tn, 128, 64, 64, 1.0, 1.0, Blas::onednn);
     float *d_layernorm_4 /* [batch=8, seq=64, embed=128] */ = r.work<float>(9961472);
     float *attn_wk /* [layer=4, embed=128, head=2, key=32] */ = r.state<float>(217088);
     float *attn_wk_layer = attn_wk + layer * 8192;
+    // nn.ech:80 at gpt_fortunes.ech:22  k = dot(x, wk, over = embed)
     gemm(d_layernorm_4, d_key, attn_wk_layer, 512, 128, 64, Form::nt, 64, 64, 128, 1.0, 0.0, Blas::onednn);
     float *d_attn_wk /* [layer=4, embed=128, head=2, key=32] */ = r.work<float>(10616832);
     float *d_attn_wk_layer = d_attn_wk + layer * 8192;
@@ -648,22 +667,25 @@ void backward_2(Rank &r, int64_t micro) {
     float *d_layernorm_5 /* [batch=8, seq=64, embed=128] */ = r.work<float>(10223616);
     float *attn_wq /* [layer=4, embed=128, head=2, key=32] */ = r.state<float>(86016);
     float *attn_wq_layer = attn_wq + layer * 8192;
+    // nn.ech:79 at gpt_fortunes.ech:22  q = dot(x, wq, over = embed)
     gemm(d_layernorm_5, d_query, attn_wq_layer, 512, 128, 64, Form::nt, 64, 64, 128, 1.0, 0.0, Blas::onednn);
     float *d_attn_wq /* [layer=4, embed=128, head=2, key=32] */ = r.work<float>(10485760);
     float *d_attn_wq_layer = d_attn_wq + layer * 8192;
     gemm(d_attn_wq_layer, d_layernorm_gathered_3, d_query, 128, 64, 512, Form::tn, 128, 64, 64, 1.0, 1.0, Blas::onednn);
     float *d_layernorm_6 /* [batch=8, seq=64, embed=128] */ = r.work<float>(9437184);
+    // nn.ech:79 at gpt_fortunes.ech:22  q = dot(x, wq, over = embed)
+    // nn.ech:80 at gpt_fortunes.ech:22  k = dot(x, wk, over = embed)
 #pragma GCC ivdep
     for (int64_t i = 0; i < 65536; ++i) {
       d_layernorm_6[i] = d_layernorm_3[i] + d_layernorm_4[i] + d_layernorm_5[i];
     }
     float *d_layernorm_part_3 /* [message=32768] */ = r.work<float>(9699328);
-    // gpt_fortunes.ech:22  split seq over tp (layouts.ech:28): sum (gpt_fortunes.ech:22): 2 ranks, 0.26 MB
+    // gpt_fortunes.ech:22  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): sum (gpt_fortunes.ech:22)
     reduce_scatter_inner(r, r.group(0), d_layernorm_part_3, d_layernorm_6, 8, 4096, Sum, Algorithm::automatic,
                          "gpt_fortunes.ech:22");
     float *d_layernorm_beta /* [layer=4, embed=128] */ = r.work<float>(11532288);
     float *d_layernorm_beta_layer = d_layernorm_beta + layer * 128;
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
+    // nn.ech:31 at gpt_fortunes.ech:22  return normalize(x, over = over) * gamma + beta
     reduce_sum(d_layernorm_beta_layer, d_layernorm_part_3, 1, 256, 128, true);
     float *layernorm_gamma_2 /* [layer=4, embed=128] */ = r.state<float>(81920);
     float *layernorm_gamma_2_layer = layernorm_gamma_2 + layer * 128;
@@ -678,7 +700,7 @@ void backward_2(Rank &r, int64_t micro) {
     float *normalize_3_layer = normalize_3 + layer * 32768;
     float *d_layernorm_gamma /* [layer=4, embed=128] */ = r.work<float>(11530240);
     float *d_layernorm_gamma_layer = d_layernorm_gamma + layer * 128;
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
+    // nn.ech:31 at gpt_fortunes.ech:22  return normalize(x, over = over) * gamma + beta
     for (int64_t i = 0; i < 256; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 128; ++embed) {
@@ -688,7 +710,7 @@ void backward_2(Rank &r, int64_t micro) {
     float *d_x_2 /* [batch=8, seq=32, embed=128] */ = r.work<float>(9437184);
     float *rstd_2 /* [layer=4, batch=8, seq=32] */ = r.work<float>(11526144);
     float *rstd_2_layer = rstd_2 + layer * 256;
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
+    // nn.ech:31 at gpt_fortunes.ech:22  return normalize(x, over = over) * gamma + beta
     normalize_grad(d_x_2, t_8, normalize_3_layer, rstd_2_layer, 256, 128);
 #pragma GCC ivdep
     for (int64_t i = 0; i < 32768; ++i) {
@@ -699,7 +721,7 @@ void backward_2(Rank &r, int64_t micro) {
   // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
   reduce_sum(d_wpe, d_normalize_grad, 1, 8, 4096, true);
   float *d_x_gathered /* [batch=8, seq=64, embed=128] */ = r.work<float>(0);
-  // gpt_fortunes.ech:20  split seq over tp (layouts.ech:28): scatter_add (gpt_fortunes.ech:20): 2 ranks, 0.26 MB
+  // gpt_fortunes.ech:20  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): scatter_add (gpt_fortunes.ech:20)
   all_gather_inner(r, r.group(0), d_x_gathered, d_normalize_grad, 8, 4096, Algorithm::automatic, "gpt_fortunes.ech:20");
   const int32_t *tokens /* [micro=2, batch=8, seq=64] */ = r.input<int32_t>(0);
   const int32_t *tokens_micro = tokens + micro * 512;
@@ -720,7 +742,8 @@ void forward_4(Rank &r) {
   float *t_2 /* [] */ = r.work<float>(11522048);
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
   t_2[0] = static_cast<float>(map[0]);
-  // gpt_fortunes.ech:27  split batch over dp (layouts.ech:28), split head, ff, vocab, seq over tp (layouts.ech:28): rep
+  // gpt_fortunes.ech:27  4 ranks, 4 bytes: split batch over dp (layouts.ech:28), split head, ff, vocab, seq over tp
+  //     (layouts.ech:28): report of loss (gpt_fortunes.ech:27)
   all_reduce(r, r.group(1), t_2, 1, Sum, Algorithm::automatic, "gpt_fortunes.ech:27");
   // gpt_fortunes.ech:27  loss
   r.report(0, t_2[0]);
@@ -730,7 +753,8 @@ void update(Rank &r, double lr) {
   float *d_wte /* [vocab=128, embed=128] */ = r.work<float>(11403264);
   const int64_t own_row_3 = r.coordinate(0) * 8192;
   float *d_wte_part = d_wte + own_row_3;
-  // gpt_fortunes.ech:17  store optimizer over dp (layouts.ech:28): gradient of wte (gpt_fortunes.ech:17): 2 ranks, 0.07
+  // gpt_fortunes.ech:17  2 ranks, 0.07 MB: store optimizer over dp (layouts.ech:28): gradient of wte
+  //     (gpt_fortunes.ech:17)
   reduce_scatter(r, r.group(2), d_wte_part, d_wte, 8192, Sum, Algorithm::automatic, "gpt_fortunes.ech:17");
   float *d_wpe /* [seq=32, embed=128] */ = r.work<float>(11468800);
   float *message /* [message=140288] */ = r.work<float>(0);
@@ -887,88 +911,90 @@ void update(Rank &r, double lr) {
   }
   const int64_t own_row_2 = r.coordinate(0) * 70144;
   float *part = message + own_row_2;
-  // gpt_fortunes.ech:18  store optimizer over dp (layouts.ech:28); store optimizer over dp (layouts.ech:28), split head
+  // gpt_fortunes.ech:18  2 ranks, 0.56 MB: store optimizer over dp (layouts.ech:28); store optimizer over dp
+  //     (layouts.ech:28), split head, ff, vocab, seq over tp (layouts.ech:28): gradients of wpe, layer.layernorm.gamma,
+  //     layer.layernorm.beta and 14 more
   reduce_scatter(r, r.group(2), part, message, 70144, Sum, Algorithm::automatic, "gpt_fortunes.ech:18");
   float *d_layernorm_gamma_5 = message + 2048 + own_row_2;
   float *message_2 /* [message=1664] */ = r.work<float>(561152);
-  // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
+  // nn.ech:29 at gpt_fortunes.ech:22  param gamma[over] ~ ones
 #pragma GCC ivdep
   for (int64_t i = 0; i < 256; ++i) {
     message_2[i] = d_layernorm_gamma_5[i];
   }
   float *d_layernorm_beta_5 = message + 2304 + own_row_2;
   float *message_2_part = message_2 + 256;
-  // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
+  // nn.ech:29 at gpt_fortunes.ech:22  param gamma[over] ~ ones
 #pragma GCC ivdep
   for (int64_t i = 0; i < 256; ++i) {
     message_2_part[i] = d_layernorm_beta_5[i];
   }
   float *d_attn_bo_3 = message + 68480 + own_row_2;
   float *message_2_part_2 = message_2 + 512;
-  // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
+  // nn.ech:29 at gpt_fortunes.ech:22  param gamma[over] ~ ones
 #pragma GCC ivdep
   for (int64_t i = 0; i < 256; ++i) {
     message_2_part_2[i] = d_attn_bo_3[i];
   }
   float *d_layernorm_2_gamma_3 = message + 68736 + own_row_2;
   float *message_2_part_3 = message_2 + 768;
-  // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
+  // nn.ech:29 at gpt_fortunes.ech:22  param gamma[over] ~ ones
 #pragma GCC ivdep
   for (int64_t i = 0; i < 256; ++i) {
     message_2_part_3[i] = d_layernorm_2_gamma_3[i];
   }
   float *d_layernorm_2_beta_3 = message + 68992 + own_row_2;
   float *message_2_part_4 = message_2 + 1024;
-  // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
+  // nn.ech:29 at gpt_fortunes.ech:22  param gamma[over] ~ ones
 #pragma GCC ivdep
   for (int64_t i = 0; i < 256; ++i) {
     message_2_part_4[i] = d_layernorm_2_beta_3[i];
   }
   float *d_mlp_b2_3 = message + 69760 + own_row_2;
   float *message_2_part_5 = message_2 + 1280;
-  // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
+  // nn.ech:29 at gpt_fortunes.ech:22  param gamma[over] ~ ones
 #pragma GCC ivdep
   for (int64_t i = 0; i < 256; ++i) {
     message_2_part_5[i] = d_mlp_b2_3[i];
   }
   float *d_layernorm_gamma_6 = message + 70016 + own_row_2;
   float *message_2_part_6 = message_2 + 1536;
-  // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
+  // nn.ech:29 at gpt_fortunes.ech:22  param gamma[over] ~ ones
 #pragma GCC ivdep
   for (int64_t embed = 0; embed < 64; ++embed) {
     message_2_part_6[embed] = d_layernorm_gamma_6[embed];
   }
   float *d_layernorm_beta_6 = message + 70080 + own_row_2;
   float *message_2_part_7 = message_2 + 1600;
-  // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
+  // nn.ech:29 at gpt_fortunes.ech:22  param gamma[over] ~ ones
 #pragma GCC ivdep
   for (int64_t embed = 0; embed < 64; ++embed) {
     message_2_part_7[embed] = d_layernorm_beta_6[embed];
   }
-  // gpt_fortunes.ech:22  store optimizer over dp (layouts.ech:28), split head, ff, vocab, seq over tp (layouts.ech:28):
+  // gpt_fortunes.ech:22  2 ranks, 6656 bytes: store optimizer over dp (layouts.ech:28), split head, ff, vocab, seq over
+  //     tp (layouts.ech:28): gradients of layer.layernorm.gamma, layer.layernorm.beta, layer.attn.bo and 5 more
   all_reduce(r, r.group(0), message_2, 1664, Sum, Algorithm::automatic, "gpt_fortunes.ech:22");
   float *d_mlp_w1 /* [layer=4, embed=128, ff=256] */ = r.work<float>(4194304);
   const int64_t own_row = r.coordinate(0) * 65536;
   float *d_mlp_w1_part = d_mlp_w1 + own_row;
-  // gpt_fortunes.ech:23  store optimizer over dp (layouts.ech:28): gradient of layer.mlp.w1 (gpt_fortunes.ech:23): 2 ra
+  // gpt_fortunes.ech:23  2 ranks, 0.52 MB: store optimizer over dp (layouts.ech:28): gradient of layer.mlp.w1
+  //     (gpt_fortunes.ech:23)
   reduce_scatter(r, r.group(2), d_mlp_w1_part, d_mlp_w1, 65536, Sum, Algorithm::automatic, "gpt_fortunes.ech:23");
   float *d_mlp_w2 /* [layer=4, ff=256, embed=128] */ = r.work<float>(4718592);
   float *d_mlp_w2_part = d_mlp_w2 + own_row;
-  // gpt_fortunes.ech:23  store optimizer over dp (layouts.ech:28): gradient of layer.mlp.w2 (gpt_fortunes.ech:23): 2 ra
+  // gpt_fortunes.ech:23  2 ranks, 0.52 MB: store optimizer over dp (layouts.ech:28): gradient of layer.mlp.w2
+  //     (gpt_fortunes.ech:23)
   reduce_scatter(r, r.group(2), d_mlp_w2_part, d_mlp_w2, 65536, Sum, Algorithm::automatic, "gpt_fortunes.ech:23");
   double *sum_of_squares /* [] */ = r.work<double>(567808);
   // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
   fill(sum_of_squares, 1, 0.0);
-  float *d_wte_part_2 = d_wte + own_row_3;
-  add_squares(sum_of_squares, d_wte_part_2, 8192);
+  add_squares(sum_of_squares, d_wte_part, 8192);
   r.watch("wte", sum_of_squares);
-  float *d_wpe_2 = message + own_row_2;
-  add_squares(sum_of_squares, d_wpe_2, 2048);
+  add_squares(sum_of_squares, part, 2048);
   r.watch("wpe", sum_of_squares);
   add_squares(sum_of_squares, message_2, 256, r.coordinate(1) == 0 ? 1.0 : 0.0);
   r.watch("layer.layernorm.gamma", sum_of_squares);
-  float *message_2_part_8 = message_2 + 256;
-  add_squares(sum_of_squares, message_2_part_8, 256, r.coordinate(1) == 0 ? 1.0 : 0.0);
+  add_squares(sum_of_squares, message_2_part, 256, r.coordinate(1) == 0 ? 1.0 : 0.0);
   r.watch("layer.layernorm.beta", sum_of_squares);
   float *d_attn_wq_3 = message + 2560 + own_row_2;
   add_squares(sum_of_squares, d_attn_wq_3, 16384);
@@ -991,34 +1017,27 @@ void update(Rank &r, double lr) {
   float *d_attn_bv_3 = message + 68352 + own_row_2;
   add_squares(sum_of_squares, d_attn_bv_3, 128);
   r.watch("layer.attn.bv", sum_of_squares);
-  float *message_2_part_9 = message_2 + 512;
-  add_squares(sum_of_squares, message_2_part_9, 256, r.coordinate(1) == 0 ? 1.0 : 0.0);
+  add_squares(sum_of_squares, message_2_part_2, 256, r.coordinate(1) == 0 ? 1.0 : 0.0);
   r.watch("layer.attn.bo", sum_of_squares);
-  float *message_2_part_10 = message_2 + 768;
-  add_squares(sum_of_squares, message_2_part_10, 256, r.coordinate(1) == 0 ? 1.0 : 0.0);
+  add_squares(sum_of_squares, message_2_part_3, 256, r.coordinate(1) == 0 ? 1.0 : 0.0);
   r.watch("layer.layernorm_2.gamma", sum_of_squares);
-  float *message_2_part_11 = message_2 + 1024;
-  add_squares(sum_of_squares, message_2_part_11, 256, r.coordinate(1) == 0 ? 1.0 : 0.0);
+  add_squares(sum_of_squares, message_2_part_4, 256, r.coordinate(1) == 0 ? 1.0 : 0.0);
   r.watch("layer.layernorm_2.beta", sum_of_squares);
-  float *d_mlp_w1_part_2 = d_mlp_w1 + own_row;
-  add_squares(sum_of_squares, d_mlp_w1_part_2, 65536);
+  add_squares(sum_of_squares, d_mlp_w1_part, 65536);
   r.watch("layer.mlp.w1", sum_of_squares);
   float *d_mlp_b1_3 = message + 69248 + own_row_2;
   add_squares(sum_of_squares, d_mlp_b1_3, 512);
   r.watch("layer.mlp.b1", sum_of_squares);
-  float *d_mlp_w2_part_2 = d_mlp_w2 + own_row;
-  add_squares(sum_of_squares, d_mlp_w2_part_2, 65536);
+  add_squares(sum_of_squares, d_mlp_w2_part, 65536);
   r.watch("layer.mlp.w2", sum_of_squares);
-  float *message_2_part_12 = message_2 + 1280;
-  add_squares(sum_of_squares, message_2_part_12, 256, r.coordinate(1) == 0 ? 1.0 : 0.0);
+  add_squares(sum_of_squares, message_2_part_5, 256, r.coordinate(1) == 0 ? 1.0 : 0.0);
   r.watch("layer.mlp.b2", sum_of_squares);
-  float *message_2_part_13 = message_2 + 1536;
-  add_squares(sum_of_squares, message_2_part_13, 64, r.coordinate(1) == 0 ? 1.0 : 0.0);
+  add_squares(sum_of_squares, message_2_part_6, 64, r.coordinate(1) == 0 ? 1.0 : 0.0);
   r.watch("layernorm.gamma", sum_of_squares);
-  float *message_2_part_14 = message_2 + 1600;
-  add_squares(sum_of_squares, message_2_part_14, 64, r.coordinate(1) == 0 ? 1.0 : 0.0);
+  add_squares(sum_of_squares, message_2_part_7, 64, r.coordinate(1) == 0 ? 1.0 : 0.0);
   r.watch("layernorm.beta", sum_of_squares);
-  // gpt_fortunes.ech:4  store optimizer over dp (layouts.ech:28), split vocab over tp (layouts.ech:28): inside the norm
+  // gpt_fortunes.ech:4  4 ranks, 8 bytes: store optimizer over dp (layouts.ech:28), split vocab over tp
+  //     (layouts.ech:28): inside the norm of all gradients (gpt_fortunes.ech:4)
   all_reduce(r, r.group(1), sum_of_squares, 1, Sum, Algorithm::automatic, "gpt_fortunes.ech:4");
   float *norm /* [] */ = r.work<float>(567872);
   // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
@@ -1044,7 +1063,6 @@ void update(Rank &r, double lr) {
   float *wte /* [vocab=128, embed=128] */ = r.state<float>(0);
   const int64_t part_of_vocab = r.coordinate(0) * 64;
   float *wte_part = wte + part_of_vocab * 128;
-  float *wte_part_2 = wte + part_of_vocab * 128;
   const float scale_value = scale[0];
   const float t_3_value = t_3[0];
   const float t_4_value = t_4[0];
@@ -1054,16 +1072,16 @@ void update(Rank &r, double lr) {
     const float m_wte_before = m_wte[i];
     const float v_wte_before = v_wte[i];
     const float wte_part_before = wte_part[i];
-    const float d_wte_2 = d_wte_part_2[i] * scale_value;
+    const float d_wte_2 = d_wte_part[i] * scale_value;
     const float optimizer_m_wte = m_wte_before * 0.9f + d_wte_2 * 0.09999999999999998f;
     const float optimizer_v_wte = v_wte_before * 0.95f + d_wte_2 * d_wte_2 * 0.050000000000000044f;
     const float e = optimizer_m_wte / (math::sqrt(optimizer_v_wte) / t_3_value + 1e-08f) * t_5_value;
     m_wte[i] = optimizer_m_wte;
     v_wte[i] = optimizer_v_wte;
-    wte_part_2[i] = wte_part_before * t_4_value - e;
+    wte_part[i] = wte_part_before * t_4_value - e;
   }
-  // gpt_fortunes.ech:17  store optimizer over dp (layouts.ech:28): write of wte (gpt_fortunes.ech:17): 2 ranks, 0.07 MB
-  all_gather(r, r.group(2), wte, wte_part_2, 8192, Algorithm::automatic, "gpt_fortunes.ech:17");
+  // gpt_fortunes.ech:17  2 ranks, 0.07 MB: store optimizer over dp (layouts.ech:28): write of wte (gpt_fortunes.ech:17)
+  all_gather(r, r.group(2), wte, wte_part, 8192, Algorithm::automatic, "gpt_fortunes.ech:17");
   const double lr__3 = learning_rate_0(r.step());
   float *momentum_wpe /* [seq=16, embed=128] */ = r.state<float>(1740800);
   float *wpe /* [seq=32, embed=128] */ = r.state<float>(65536);
@@ -1075,7 +1093,7 @@ void update(Rank &r, double lr) {
 #pragma GCC ivdep
   for (int64_t i = 0; i < 2048; ++i) {
     const float momentum_wpe_before = momentum_wpe[i];
-    const float optimizer_momentum_wpe = momentum_wpe_before * 0.9f + d_wpe_2[i] * scale_value_2;
+    const float optimizer_momentum_wpe = momentum_wpe_before * 0.9f + part[i] * scale_value_2;
     momentum_wpe[i] = optimizer_momentum_wpe;
     wpe_2[i] = wpe_part[i] - optimizer_momentum_wpe * static_cast<float>(lr__3);
   }
@@ -1085,7 +1103,7 @@ void update(Rank &r, double lr) {
   const int64_t part_of_layer = r.coordinate(0) * 2;
   float *layer_layernorm_gamma = layernorm_gamma_2 + part_of_layer * 128;
   float *layer_layernorm_gamma_2 /* [layer=2, embed=128] */ = r.work<float>(1114112);
-  // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
+  // nn.ech:29 at gpt_fortunes.ech:22  param gamma[over] ~ ones
   const float scale_value_3 = scale[0];
   const float t_3_value_2 = t_3[0];
   const float t_5_value_2 = t_5[0];
@@ -1109,7 +1127,7 @@ void update(Rank &r, double lr) {
   float *layernorm_beta_2 /* [layer=4, embed=128] */ = r.state<float>(83968);
   float *layer_layernorm_beta = layernorm_beta_2 + part_of_layer * 128;
   float *layer_layernorm_beta_2 /* [layer=2, embed=128] */ = r.work<float>(1115136);
-  // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
+  // nn.ech:30 at gpt_fortunes.ech:22  param beta[over] ~ zeros
   const float scale_value_4 = scale[0];
   const float t_3_value_3 = t_3[0];
   const float t_5_value_3 = t_5[0];
@@ -1117,7 +1135,7 @@ void update(Rank &r, double lr) {
   for (int64_t i = 0; i < 256; ++i) {
     const float m_layernorm_beta_2_before = m_layernorm_beta_2[i];
     const float v_layernorm_beta_2_before = v_layernorm_beta_2[i];
-    const float d_layer_layernorm_beta = message_2_part_8[i] * scale_value_4;
+    const float d_layer_layernorm_beta = message_2_part[i] * scale_value_4;
     const float optimizer_m_layer_layernorm_beta =
         m_layernorm_beta_2_before * 0.9f + d_layer_layernorm_beta * 0.09999999999999998f;
     const float optimizer_v_layer_layernorm_beta =
@@ -1133,7 +1151,7 @@ void update(Rank &r, double lr) {
   float *attn_wq /* [layer=4, embed=128, head=2, key=32] */ = r.state<float>(86016);
   float *attn_wq_part = attn_wq + part_of_layer * 8192;
   float *layer_attn_wq /* [layer=2, embed=128, head=2, key=32] */ = r.work<float>(841728);
-  // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
+  // nn.ech:75 at gpt_fortunes.ech:22  param wq[embed, head, key] ~ normal(1 / sqrt(size(embed)))
   const float scale_value_5 = scale[0];
   const float t_3_value_4 = t_3[0];
   const float t_4_value_2 = t_4[0];
@@ -1156,7 +1174,7 @@ void update(Rank &r, double lr) {
   float *attn_wk /* [layer=4, embed=128, head=2, key=32] */ = r.state<float>(217088);
   float *attn_wk_part = attn_wk + part_of_layer * 8192;
   float *layer_attn_wk /* [layer=2, embed=128, head=2, key=32] */ = r.work<float>(907264);
-  // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
+  // nn.ech:76 at gpt_fortunes.ech:22  param wk[embed, head, key] ~ normal(1 / sqrt(size(embed)))
   const float scale_value_6 = scale[0];
   const float t_3_value_5 = t_3[0];
   const float t_4_value_3 = t_4[0];
@@ -1179,7 +1197,7 @@ void update(Rank &r, double lr) {
   float *attn_wv /* [layer=4, embed=128, head=2, key=32] */ = r.state<float>(348160);
   float *attn_wv_part = attn_wv + part_of_layer * 8192;
   float *layer_attn_wv /* [layer=2, embed=128, head=2, key=32] */ = r.work<float>(972800);
-  // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
+  // nn.ech:77 at gpt_fortunes.ech:22  param wv[embed, head, key] ~ normal(1 / sqrt(size(embed)))
   const float scale_value_7 = scale[0];
   const float t_3_value_6 = t_3[0];
   const float t_4_value_4 = t_4[0];
@@ -1202,7 +1220,7 @@ void update(Rank &r, double lr) {
   float *attn_wo /* [layer=4, head=2, key=32, embed=128] */ = r.state<float>(479232);
   float *attn_wo_part = attn_wo + part_of_layer * 8192;
   float *layer_attn_wo /* [layer=2, head=2, key=32, embed=128] */ = r.work<float>(1038336);
-  // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
+  // nn.ech:78 at gpt_fortunes.ech:22  param wo[head, key, embed] ~ normal(1 / sqrt(size(head) * size(key)))
   const float scale_value_8 = scale[0];
   const float t_3_value_7 = t_3[0];
   const float t_4_value_5 = t_4[0];
@@ -1225,7 +1243,7 @@ void update(Rank &r, double lr) {
   float *attn_bq /* [layer=4, head=2, key=32] */ = r.state<float>(610304);
   float *layer_attn_bq = attn_bq + part_of_layer * 64;
   float *layer_attn_bq_2 /* [layer=2, head=2, key=32] */ = r.work<float>(1119232);
-  // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
+  // nn.ech:83 at gpt_fortunes.ech:22  param bq[head, key] ~ zeros
   const float scale_value_9 = scale[0];
   const float t_3_value_8 = t_3[0];
   const float t_5_value_8 = t_5[0];
@@ -1247,7 +1265,7 @@ void update(Rank &r, double lr) {
   float *attn_bk /* [layer=4, head=2, key=32] */ = r.state<float>(611328);
   float *layer_attn_bk = attn_bk + part_of_layer * 64;
   float *layer_attn_bk_2 /* [layer=2, head=2, key=32] */ = r.work<float>(1119744);
-  // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
+  // nn.ech:84 at gpt_fortunes.ech:22  param bk[head, key] ~ zeros
   const float scale_value_10 = scale[0];
   const float t_3_value_9 = t_3[0];
   const float t_5_value_9 = t_5[0];
@@ -1269,7 +1287,7 @@ void update(Rank &r, double lr) {
   float *attn_bv /* [layer=4, head=2, key=32] */ = r.state<float>(612352);
   float *layer_attn_bv = attn_bv + part_of_layer * 64;
   float *layer_attn_bv_2 /* [layer=2, head=2, key=32] */ = r.work<float>(1120256);
-  // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
+  // nn.ech:85 at gpt_fortunes.ech:22  param bv[head, key] ~ zeros
   const float scale_value_11 = scale[0];
   const float t_3_value_10 = t_3[0];
   const float t_5_value_10 = t_5[0];
@@ -1291,7 +1309,7 @@ void update(Rank &r, double lr) {
   float *attn_bo /* [layer=4, embed=128] */ = r.state<float>(613376);
   float *layer_attn_bo = attn_bo + part_of_layer * 128;
   float *layer_attn_bo_2 /* [layer=2, embed=128] */ = r.work<float>(1116160);
-  // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
+  // nn.ech:97 at gpt_fortunes.ech:22  param bo[embed] ~ zeros
   const float scale_value_12 = scale[0];
   const float t_3_value_11 = t_3[0];
   const float t_5_value_11 = t_5[0];
@@ -1299,7 +1317,7 @@ void update(Rank &r, double lr) {
   for (int64_t i = 0; i < 256; ++i) {
     const float m_attn_bo_before = m_attn_bo[i];
     const float v_attn_bo_before = v_attn_bo[i];
-    const float d_layer_attn_bo = message_2_part_9[i] * scale_value_12;
+    const float d_layer_attn_bo = message_2_part_2[i] * scale_value_12;
     const float optimizer_m_layer_attn_bo = m_attn_bo_before * 0.9f + d_layer_attn_bo * 0.09999999999999998f;
     const float optimizer_v_layer_attn_bo =
         v_attn_bo_before * 0.95f + d_layer_attn_bo * d_layer_attn_bo * 0.050000000000000044f;
@@ -1313,7 +1331,7 @@ void update(Rank &r, double lr) {
   float *layernorm_2_gamma /* [layer=4, embed=128] */ = r.state<float>(615424);
   float *layer_layernorm_2_gamma = layernorm_2_gamma + part_of_layer * 128;
   float *layer_layernorm_2_gamma_2 /* [layer=2, embed=128] */ = r.work<float>(1117184);
-  // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+  // nn.ech:29 at gpt_fortunes.ech:23  param gamma[over] ~ ones
   const float scale_value_13 = scale[0];
   const float t_3_value_12 = t_3[0];
   const float t_5_value_12 = t_5[0];
@@ -1321,7 +1339,7 @@ void update(Rank &r, double lr) {
   for (int64_t i = 0; i < 256; ++i) {
     const float m_layernorm_2_gamma_before = m_layernorm_2_gamma[i];
     const float v_layernorm_2_gamma_before = v_layernorm_2_gamma[i];
-    const float d_layer_layernorm_2_gamma = message_2_part_10[i] * scale_value_13;
+    const float d_layer_layernorm_2_gamma = message_2_part_3[i] * scale_value_13;
     const float optimizer_m_layer_layernorm_2_gamma =
         m_layernorm_2_gamma_before * 0.9f + d_layer_layernorm_2_gamma * 0.09999999999999998f;
     const float e = d_layer_layernorm_2_gamma * d_layer_layernorm_2_gamma * 0.050000000000000044f;
@@ -1337,7 +1355,7 @@ void update(Rank &r, double lr) {
   float *layernorm_2_beta /* [layer=4, embed=128] */ = r.state<float>(617472);
   float *layer_layernorm_2_beta = layernorm_2_beta + part_of_layer * 128;
   float *layer_layernorm_2_beta_2 /* [layer=2, embed=128] */ = r.work<float>(1118208);
-  // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+  // nn.ech:30 at gpt_fortunes.ech:23  param beta[over] ~ zeros
   const float scale_value_14 = scale[0];
   const float t_3_value_13 = t_3[0];
   const float t_5_value_13 = t_5[0];
@@ -1345,7 +1363,7 @@ void update(Rank &r, double lr) {
   for (int64_t i = 0; i < 256; ++i) {
     const float m_layernorm_2_beta_before = m_layernorm_2_beta[i];
     const float v_layernorm_2_beta_before = v_layernorm_2_beta[i];
-    const float d_layer_layernorm_2_beta = message_2_part_11[i] * scale_value_14;
+    const float d_layer_layernorm_2_beta = message_2_part_4[i] * scale_value_14;
     const float optimizer_m_layer_layernorm_2_beta =
         m_layernorm_2_beta_before * 0.9f + d_layer_layernorm_2_beta * 0.09999999999999998f;
     const float e = d_layer_layernorm_2_beta * d_layer_layernorm_2_beta * 0.050000000000000044f;
@@ -1360,8 +1378,7 @@ void update(Rank &r, double lr) {
   float *v_mlp_w1 /* [layer=2, embed=128, ff=256] */ = r.state<float>(2548736);
   float *mlp_w1 /* [layer=4, embed=128, ff=256] */ = r.state<float>(619520);
   float *mlp_w1_part = mlp_w1 + part_of_layer * 32768;
-  float *mlp_w1_part_2 = mlp_w1 + part_of_layer * 32768;
-  // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+  // nn.ech:149 at gpt_fortunes.ech:23  param w1[embed, ff] ~ normal(1 / sqrt(size(embed)))
   const float scale_value_15 = scale[0];
   const float t_3_value_14 = t_3[0];
   const float t_4_value_6 = t_4[0];
@@ -1371,23 +1388,24 @@ void update(Rank &r, double lr) {
     const float m_mlp_w1_before = m_mlp_w1[i];
     const float v_mlp_w1_before = v_mlp_w1[i];
     const float mlp_w1_part_before = mlp_w1_part[i];
-    const float d_layer_mlp_w1 = d_mlp_w1_part_2[i] * scale_value_15;
+    const float d_layer_mlp_w1 = d_mlp_w1_part[i] * scale_value_15;
     const float optimizer_m_layer_mlp_w1 = m_mlp_w1_before * 0.9f + d_layer_mlp_w1 * 0.09999999999999998f;
     const float optimizer_v_layer_mlp_w1 =
         v_mlp_w1_before * 0.95f + d_layer_mlp_w1 * d_layer_mlp_w1 * 0.050000000000000044f;
     const float e = optimizer_m_layer_mlp_w1 / (math::sqrt(optimizer_v_layer_mlp_w1) / t_3_value_14 + 1e-08f);
     m_mlp_w1[i] = optimizer_m_layer_mlp_w1;
     v_mlp_w1[i] = optimizer_v_layer_mlp_w1;
-    mlp_w1_part_2[i] = mlp_w1_part_before * t_4_value_6 - e * t_5_value_14;
+    mlp_w1_part[i] = mlp_w1_part_before * t_4_value_6 - e * t_5_value_14;
   }
-  // gpt_fortunes.ech:23  store optimizer over dp (layouts.ech:28): write of layer.mlp.w1 (gpt_fortunes.ech:23): 2 ranks
-  all_gather(r, r.group(2), mlp_w1, mlp_w1_part_2, 65536, Algorithm::automatic, "gpt_fortunes.ech:23");
+  // gpt_fortunes.ech:23  2 ranks, 0.52 MB: store optimizer over dp (layouts.ech:28): write of layer.mlp.w1
+  //     (gpt_fortunes.ech:23)
+  all_gather(r, r.group(2), mlp_w1, mlp_w1_part, 65536, Algorithm::automatic, "gpt_fortunes.ech:23");
   float *m_mlp_b1 /* [layer=2, ff=256] */ = r.state<float>(2810880);
   float *v_mlp_b1 /* [layer=2, ff=256] */ = r.state<float>(2812928);
   float *mlp_b1 /* [layer=4, ff=256] */ = r.state<float>(1143808);
   float *layer_mlp_b1 = mlp_b1 + part_of_layer * 256;
   float *layer_mlp_b1_2 /* [layer=2, ff=256] */ = r.work<float>(1112064);
-  // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+  // nn.ech:150 at gpt_fortunes.ech:23  param b1[ff] ~ zeros
   const float scale_value_16 = scale[0];
   const float t_3_value_15 = t_3[0];
   const float t_5_value_15 = t_5[0];
@@ -1408,8 +1426,7 @@ void update(Rank &r, double lr) {
   float *v_mlp_w2 /* [layer=2, ff=256, embed=128] */ = r.state<float>(3077120);
   float *mlp_w2 /* [layer=4, ff=256, embed=128] */ = r.state<float>(1147904);
   float *mlp_w2_part = mlp_w2 + part_of_layer * 32768;
-  float *mlp_w2_part_2 = mlp_w2 + part_of_layer * 32768;
-  // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+  // nn.ech:151 at gpt_fortunes.ech:23  param w2[ff, embed] ~ normal(1 / sqrt(size(ff)))
   const float scale_value_17 = scale[0];
   const float t_3_value_16 = t_3[0];
   const float t_4_value_7 = t_4[0];
@@ -1419,23 +1436,24 @@ void update(Rank &r, double lr) {
     const float m_mlp_w2_before = m_mlp_w2[i];
     const float v_mlp_w2_before = v_mlp_w2[i];
     const float mlp_w2_part_before = mlp_w2_part[i];
-    const float d_layer_mlp_w2 = d_mlp_w2_part_2[i] * scale_value_17;
+    const float d_layer_mlp_w2 = d_mlp_w2_part[i] * scale_value_17;
     const float optimizer_m_layer_mlp_w2 = m_mlp_w2_before * 0.9f + d_layer_mlp_w2 * 0.09999999999999998f;
     const float optimizer_v_layer_mlp_w2 =
         v_mlp_w2_before * 0.95f + d_layer_mlp_w2 * d_layer_mlp_w2 * 0.050000000000000044f;
     const float e = optimizer_m_layer_mlp_w2 / (math::sqrt(optimizer_v_layer_mlp_w2) / t_3_value_16 + 1e-08f);
     m_mlp_w2[i] = optimizer_m_layer_mlp_w2;
     v_mlp_w2[i] = optimizer_v_layer_mlp_w2;
-    mlp_w2_part_2[i] = mlp_w2_part_before * t_4_value_7 - e * t_5_value_16;
+    mlp_w2_part[i] = mlp_w2_part_before * t_4_value_7 - e * t_5_value_16;
   }
-  // gpt_fortunes.ech:23  store optimizer over dp (layouts.ech:28): write of layer.mlp.w2 (gpt_fortunes.ech:23): 2 ranks
-  all_gather(r, r.group(2), mlp_w2, mlp_w2_part_2, 65536, Algorithm::automatic, "gpt_fortunes.ech:23");
+  // gpt_fortunes.ech:23  2 ranks, 0.52 MB: store optimizer over dp (layouts.ech:28): write of layer.mlp.w2
+  //     (gpt_fortunes.ech:23)
+  all_gather(r, r.group(2), mlp_w2, mlp_w2_part, 65536, Algorithm::automatic, "gpt_fortunes.ech:23");
   float *m_mlp_b2 /* [layer=2, embed=128] */ = r.state<float>(3339264);
   float *v_mlp_b2 /* [layer=2, embed=128] */ = r.state<float>(3340288);
   float *mlp_b2 /* [layer=4, embed=128] */ = r.state<float>(1672192);
   float *layer_mlp_b2 = mlp_b2 + part_of_layer * 128;
   float *layer_mlp_b2_2 /* [layer=2, embed=128] */ = r.work<float>(0);
-  // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+  // nn.ech:152 at gpt_fortunes.ech:23  param b2[embed] ~ zeros
   const float scale_value_18 = scale[0];
   const float t_3_value_17 = t_3[0];
   const float t_5_value_17 = t_5[0];
@@ -1443,7 +1461,7 @@ void update(Rank &r, double lr) {
   for (int64_t i = 0; i < 256; ++i) {
     const float m_mlp_b2_before = m_mlp_b2[i];
     const float v_mlp_b2_before = v_mlp_b2[i];
-    const float d_layer_mlp_b2 = message_2_part_12[i] * scale_value_18;
+    const float d_layer_mlp_b2 = message_2_part_5[i] * scale_value_18;
     const float optimizer_m_layer_mlp_b2 = m_mlp_b2_before * 0.9f + d_layer_mlp_b2 * 0.09999999999999998f;
     const float optimizer_v_layer_mlp_b2 =
         v_mlp_b2_before * 0.95f + d_layer_mlp_b2 * d_layer_mlp_b2 * 0.050000000000000044f;
@@ -1457,7 +1475,7 @@ void update(Rank &r, double lr) {
   float *layernorm_gamma /* [embed=128] */ = r.state<float>(1674240);
   float *layernorm_gamma_3 = layernorm_gamma + part_of_vocab;
   float *layernorm_gamma_4 /* [embed=64] */ = r.work<float>(1024);
-  // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
+  // nn.ech:29 at gpt_fortunes.ech:25  param gamma[over] ~ ones
   const float scale_value_19 = scale[0];
   const float t_3_value_18 = t_3[0];
   const float t_5_value_18 = t_5[0];
@@ -1465,7 +1483,7 @@ void update(Rank &r, double lr) {
   for (int64_t embed = 0; embed < 64; ++embed) {
     const float m_layernorm_gamma_before = m_layernorm_gamma[embed];
     const float v_layernorm_gamma_before = v_layernorm_gamma[embed];
-    const float d_layernorm_gamma_7 = message_2_part_13[embed] * scale_value_19;
+    const float d_layernorm_gamma_7 = message_2_part_6[embed] * scale_value_19;
     const float optimizer_m_layernorm_gamma =
         m_layernorm_gamma_before * 0.9f + d_layernorm_gamma_7 * 0.09999999999999998f;
     const float optimizer_v_layernorm_gamma =
@@ -1480,7 +1498,7 @@ void update(Rank &r, double lr) {
   float *layernorm_beta /* [embed=128] */ = r.state<float>(1674752);
   float *layernorm_beta_3 = layernorm_beta + part_of_vocab;
   float *layernorm_beta_4 /* [embed=64] */ = r.work<float>(1280);
-  // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
+  // nn.ech:30 at gpt_fortunes.ech:25  param beta[over] ~ zeros
   const float scale_value_20 = scale[0];
   const float t_3_value_19 = t_3[0];
   const float t_5_value_19 = t_5[0];
@@ -1488,7 +1506,7 @@ void update(Rank &r, double lr) {
   for (int64_t embed = 0; embed < 64; ++embed) {
     const float m_layernorm_beta_before = m_layernorm_beta[embed];
     const float v_layernorm_beta_before = v_layernorm_beta[embed];
-    const float d_layernorm_beta_7 = message_2_part_14[embed] * scale_value_20;
+    const float d_layernorm_beta_7 = message_2_part_7[embed] * scale_value_20;
     const float optimizer_m_layernorm_beta = m_layernorm_beta_before * 0.9f + d_layernorm_beta_7 * 0.09999999999999998f;
     const float optimizer_v_layernorm_beta =
         v_layernorm_beta_before * 0.95f + d_layernorm_beta_7 * d_layernorm_beta_7 * 0.050000000000000044f;
@@ -1600,7 +1618,9 @@ void update(Rank &r, double lr) {
     layernorm_beta_6[embed] = layernorm_beta_4[embed];
   }
   float *gathered /* [message=140288] */ = r.work<float>(0);
-  // gpt_fortunes.ech:18  store optimizer over dp (layouts.ech:28): write of wpe (gpt_fortunes.ech:18), write of layer.l
+  // gpt_fortunes.ech:18  2 ranks, 0.56 MB: store optimizer over dp (layouts.ech:28): write of wpe
+  //     (gpt_fortunes.ech:18), write of layer.layernorm.gamma (gpt_fortunes.ech:22), write of layer.layernorm.beta
+  //     (gpt_fortunes.ech:22) and 14 more
   all_gather(r, r.group(2), gathered, message_3, 70144, Algorithm::automatic, "gpt_fortunes.ech:18");
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t v_dp = 0; v_dp < 2; ++v_dp) {
@@ -1771,7 +1791,7 @@ void evaluate_batch(Rank &r) {
   // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
   gather_rows(gather, wte, tokens, 1024, 128, first_vocab, end_vocab);
   float *part /* [message=65536] */ = r.work<float>(524288);
-  // gpt_fortunes.ech:20  split seq over tp (layouts.ech:28): add (gpt_fortunes.ech:20): 2 ranks, 0.52 MB
+  // gpt_fortunes.ech:20  2 ranks, 0.52 MB: split seq over tp (layouts.ech:28): add (gpt_fortunes.ech:20)
   reduce_scatter_inner(r, r.group(0), part, gather, 16, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:20");
   float *wpe /* [seq=32, embed=128] */ = r.state<float>(65536);
   float *x /* [batch=16, seq=32, embed=128] */ = r.work<float>(1572864);
@@ -1785,7 +1805,7 @@ void evaluate_batch(Rank &r) {
   for (int64_t layer = 0; layer < 4; ++layer) {
     float *normalize_2 /* [batch=16, seq=32, embed=128] */ = r.work<float>(524288);
     float *rstd /* [batch=16, seq=32] */ = r.work<float>(0);
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
+    // nn.ech:31 at gpt_fortunes.ech:22  return normalize(x, over = over) * gamma + beta
     normalize(normalize_2, rstd, x, 512, 128, 1e-5);
     float *layernorm_gamma_2 /* [layer=4, embed=128] */ = r.state<float>(81920);
     float *layernorm_gamma_2_layer = layernorm_gamma_2 + layer * 128;
@@ -1800,25 +1820,28 @@ void evaluate_batch(Rank &r) {
       }
     }
     float *layernorm_gathered /* [batch=16, seq=64, embed=128] */ = r.work<float>(0);
-    // gpt_fortunes.ech:22  split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:22): 2 ranks, 0.52 MB
+    // gpt_fortunes.ech:22  2 ranks, 0.52 MB: split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:22)
     all_gather_inner(r, r.group(0), layernorm_gathered, layernorm, 16, 4096, Algorithm::automatic,
                      "gpt_fortunes.ech:22");
     float *q /* [batch=16, seq=64, head=2, key=32] */ = r.work<float>(524288);
     float *attn_wq /* [layer=4, embed=128, head=2, key=32] */ = r.state<float>(86016);
     float *attn_wq_layer = attn_wq + layer * 8192;
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
+    // nn.ech:79 at gpt_fortunes.ech:22  q = dot(x, wq, over = embed)
     gemm(q, layernorm_gathered, attn_wq_layer, 1024, 64, 128, Form::nn, 128, 64, 64, 1.0, 0.0, Blas::onednn);
     float *k /* [batch=16, seq=64, head=2, key=32] */ = r.work<float>(786432);
     float *attn_wk /* [layer=4, embed=128, head=2, key=32] */ = r.state<float>(217088);
     float *attn_wk_layer = attn_wk + layer * 8192;
+    // nn.ech:80 at gpt_fortunes.ech:22  k = dot(x, wk, over = embed)
     gemm(k, layernorm_gathered, attn_wk_layer, 1024, 64, 128, Form::nn, 128, 64, 64, 1.0, 0.0, Blas::onednn);
     float *v /* [batch=16, seq=64, head=2, key=32] */ = r.work<float>(1048576);
     float *attn_wv /* [layer=4, embed=128, head=2, key=32] */ = r.state<float>(348160);
     float *attn_wv_layer = attn_wv + layer * 8192;
+    // nn.ech:81 at gpt_fortunes.ech:22  v = dot(x, wv, over = embed)
     gemm(v, layernorm_gathered, attn_wv_layer, 1024, 64, 128, Form::nn, 128, 64, 64, 1.0, 0.0, Blas::onednn);
     float *attn_bq /* [layer=4, head=2, key=32] */ = r.state<float>(610304);
     float *attn_bq_layer = attn_bq + layer * 64;
     float *q_2 /* [batch=16, seq=64, head=2, key=32] */ = r.work<float>(524288);
+    // nn.ech:86 at gpt_fortunes.ech:22  q = q + bq
     for (int64_t i = 0; i < 1024; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
@@ -1828,7 +1851,7 @@ void evaluate_batch(Rank &r) {
     float *attn_bk /* [layer=4, head=2, key=32] */ = r.state<float>(611328);
     float *attn_bk_layer = attn_bk + layer * 64;
     float *k_2 /* [batch=16, seq=64, head=2, key=32] */ = r.work<float>(786432);
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
+    // nn.ech:87 at gpt_fortunes.ech:22  k = k + bk
     for (int64_t i = 0; i < 1024; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
@@ -1838,7 +1861,7 @@ void evaluate_batch(Rank &r) {
     float *attn_bv /* [layer=4, head=2, key=32] */ = r.state<float>(612352);
     float *attn_bv_layer = attn_bv + layer * 64;
     float *v_2 /* [batch=16, seq=64, head=2, key=32] */ = r.work<float>(1048576);
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
+    // nn.ech:88 at gpt_fortunes.ech:22  v = v + bv
     for (int64_t i = 0; i < 1024; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
@@ -1846,20 +1869,23 @@ void evaluate_batch(Rank &r) {
       }
     }
     float *a /* [batch=16, seq=64, head=2, key=32] */ = r.work<float>(1310720);
-    float *a_2 /* [batch=16, head=2, seq=64] */ = r.work<float>(0);
-    float *a_3 /* [batch=16, head=2, seq=64] */ = r.work<float>(8192);
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
-    attention(a, a_2, a_3, q_2, k_2, v_2,
+    float *maximum /* [batch=16, head=2, seq=64] */ = r.work<float>(0);
+    float *sum_of_exp /* [batch=16, head=2, seq=64] */ = r.work<float>(8192);
+    // nn.ech:94 at gpt_fortunes.ech:22  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
+    //     = causal)
+    attention(a, maximum, sum_of_exp, q_2, k_2, v_2,
               {16, 1, 2, 64, 64, 32, 32, 0.17677669529663687, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}});
     float *y /* [batch=16, seq=64, embed=128] */ = r.work<float>(0);
     float *attn_wo /* [layer=4, head=2, key=32, embed=128] */ = r.state<float>(479232);
     float *attn_wo_layer = attn_wo + layer * 8192;
+    // nn.ech:95 at gpt_fortunes.ech:22  y = dot(a, wo, over = (head, key))
     gemm(y, a, attn_wo_layer, 1024, 128, 64, Form::nn, 64, 128, 128, 1.0, 0.0, Blas::tiled);
     const double counts = r.coordinate(1) == 0 ? 1.0 : 0.0;
     float *attn_bo /* [layer=4, embed=128] */ = r.state<float>(613376);
     float *attn_bo_layer = attn_bo + layer * 128;
     float *y_2 /* [batch=16, seq=64, embed=128] */ = r.work<float>(0);
+    // nn.ech:98 at gpt_fortunes.ech:22  y = y + bo
     for (int64_t i = 0; i < 1024; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 128; ++embed) {
@@ -1867,17 +1893,18 @@ void evaluate_batch(Rank &r) {
       }
     }
     float *y_part /* [message=65536] */ = r.work<float>(524288);
-    // gpt_fortunes.ech:22  split seq over tp (layouts.ech:28): add (gpt_fortunes.ech:22): 2 ranks, 0.52 MB
+    // gpt_fortunes.ech:22  2 ranks, 0.52 MB: split seq over tp (layouts.ech:28): add (gpt_fortunes.ech:22)
     reduce_scatter_inner(r, r.group(0), y_part, y_2, 16, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:22");
     float *x_2 /* [batch=16, seq=32, embed=128] */ = r.work<float>(1835008);
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
+    //     attn
 #pragma GCC ivdep
     for (int64_t i = 0; i < 65536; ++i) {
       x_2[i] = x[i] + y_part[i];
     }
     float *normalize_3 /* [batch=16, seq=32, embed=128] */ = r.work<float>(0);
     float *rstd_2 /* [batch=16, seq=32] */ = r.work<float>(262144);
-    // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
     normalize(normalize_3, rstd_2, x_2, 512, 128, 1e-5);
     float *layernorm_2_gamma /* [layer=4, embed=128] */ = r.state<float>(615424);
     float *layernorm_2_gamma_layer = layernorm_2_gamma + layer * 128;
@@ -1892,13 +1919,13 @@ void evaluate_batch(Rank &r) {
       }
     }
     float *layernorm_gathered_2 /* [batch=16, seq=64, embed=128] */ = r.work<float>(1048576);
-    // gpt_fortunes.ech:23  split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:23): 2 ranks, 0.52 MB
+    // gpt_fortunes.ech:23  2 ranks, 0.52 MB: split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:23)
     all_gather_inner(r, r.group(0), layernorm_gathered_2, layernorm_2, 16, 4096, Algorithm::automatic,
                      "gpt_fortunes.ech:23");
     float *dot /* [batch=16, seq=64, ff=256] */ = r.work<float>(0);
     float *mlp_w1 /* [layer=4, embed=128, ff=256] */ = r.state<float>(619520);
     float *mlp_w1_layer = mlp_w1 + layer * 32768;
-    // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     gemm(dot, layernorm_gathered_2, mlp_w1_layer, 1024, 256, 128, Form::nn, 128, 256, 256, 1.0, 0.0, Blas::tiled);
     float *mlp_b1 /* [layer=4, ff=256] */ = r.state<float>(1143808);
     float *mlp_b1_layer = mlp_b1 + layer * 256;
@@ -1912,7 +1939,7 @@ void evaluate_batch(Rank &r) {
     float *dot_2 /* [batch=16, seq=64, embed=128] */ = r.work<float>(1048576);
     float *mlp_w2 /* [layer=4, ff=256, embed=128] */ = r.state<float>(1147904);
     float *mlp_w2_layer = mlp_w2 + layer * 32768;
-    // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     gemm(dot_2, t, mlp_w2_layer, 1024, 128, 256, Form::nn, 256, 128, 128, 1.0, 0.0, Blas::tiled);
     const double counts_2 = r.coordinate(1) == 0 ? 1.0 : 0.0;
     float *mlp_b2 /* [layer=4, embed=128] */ = r.state<float>(1672192);
@@ -1925,7 +1952,7 @@ void evaluate_batch(Rank &r) {
       }
     }
     float *mlp_part /* [message=65536] */ = r.work<float>(0);
-    // gpt_fortunes.ech:23  split seq over tp (layouts.ech:28): add (gpt_fortunes.ech:23): 2 ranks, 0.52 MB
+    // gpt_fortunes.ech:23  2 ranks, 0.52 MB: split seq over tp (layouts.ech:28): add (gpt_fortunes.ech:23)
     reduce_scatter_inner(r, r.group(0), mlp_part, mlp, 16, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:23");
     // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
 #pragma GCC ivdep
@@ -1935,7 +1962,7 @@ void evaluate_batch(Rank &r) {
   }
   float *normalize_2 /* [batch=16, seq=32, embed=128] */ = r.work<float>(1572864);
   float *rstd /* [batch=16, seq=32] */ = r.work<float>(0);
-  // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
+  // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
   normalize(normalize_2, rstd, x, 512, 128, 1e-5);
   float *layernorm_gamma /* [embed=128] */ = r.state<float>(1674240);
   float *layernorm_beta /* [embed=128] */ = r.state<float>(1674752);
@@ -1947,7 +1974,7 @@ void evaluate_batch(Rank &r) {
     }
   }
   float *layernorm_gathered /* [batch=16, seq=64, embed=128] */ = r.work<float>(0);
-  // gpt_fortunes.ech:25  split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:25): 2 ranks, 0.52 MB
+  // gpt_fortunes.ech:25  2 ranks, 0.52 MB: split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:25)
   all_gather_inner(r, r.group(0), layernorm_gathered, layernorm, 16, 4096, Algorithm::automatic, "gpt_fortunes.ech:25");
   float *logits /* [batch=16, seq=64, vocab=128] */ = r.work<float>(524288);
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
@@ -1955,14 +1982,16 @@ void evaluate_batch(Rank &r) {
   float *maximum /* [batch=16, seq=64] */ = r.work<float>(8192);
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
   reduce_max(maximum, logits, 1024, 128, 1);
-  // gpt_fortunes.ech:27  split vocab over tp (layouts.ech:28): inside cross_entropy (gpt_fortunes.ech:27): 2 ranks, 409
+  // gpt_fortunes.ech:27  2 ranks, 4096 bytes: split vocab over tp (layouts.ech:28): inside cross_entropy
+  //     (gpt_fortunes.ech:27)
   all_reduce(r, r.group(0), maximum, 1024, Max, Algorithm::automatic, "gpt_fortunes.ech:27");
   float *message_2 /* [message=2048] */ = r.work<float>(0);
   float *picked = message_2 + 1024;
   const int32_t *labels_2 /* [batch=16, seq=64] */ = r.input<int32_t>(14336);
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
   cross_entropy_local(message_2, picked, logits, maximum, labels_2, 1024, 128, first_vocab);
-  // gpt_fortunes.ech:27  split vocab over tp (layouts.ech:28): inside cross_entropy (gpt_fortunes.ech:27): 2 ranks, 819
+  // gpt_fortunes.ech:27  2 ranks, 8192 bytes: split vocab over tp (layouts.ech:28): inside cross_entropy
+  //     (gpt_fortunes.ech:27)
   all_reduce(r, r.group(0), message_2, 2048, Sum, Algorithm::automatic, "gpt_fortunes.ech:27");
   float *cross_entropy /* [batch=16, seq=64] */ = r.work<float>(8192);
   float *log_sum /* [batch=16, seq=64] */ = r.work<float>(12288);
@@ -1999,7 +2028,7 @@ void evaluate_batch(Rank &r) {
     largest_3[i] = static_cast<float>(place[i]);
   }
   float *largest_of_all /* [rank=2, part=2, batch=16, seq=64] */ = r.work<float>(0);
-  // gpt_fortunes.ech:28  split vocab over tp (layouts.ech:28): inside argmax (gpt_fortunes.ech:28): 2 ranks, 0.02 MB
+  // gpt_fortunes.ech:28  2 ranks, 0.02 MB: split vocab over tp (layouts.ech:28): inside argmax (gpt_fortunes.ech:28)
   all_gather(r, r.group(0), largest_of_all, largest_2, 2048, Algorithm::automatic, "gpt_fortunes.ech:28");
   float *values_of_all /* [rank=2, batch=16, seq=64] */ = r.work<float>(16384);
   // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
@@ -2058,7 +2087,8 @@ void evaluate_end(Rank &r) {
   const float e = static_cast<float>(number) * 64.0f;
   message[0] = static_cast<float>(map[0]) / e;
   message_part[0] = static_cast<float>(map_2[0]) / e;
-  // gpt_fortunes.ech:27  split batch over dp (layouts.ech:28), split head, ff, vocab, seq over tp (layouts.ech:28): rep
+  // gpt_fortunes.ech:27  4 ranks, 8 bytes: split batch over dp (layouts.ech:28), split head, ff, vocab, seq over tp
+  //     (layouts.ech:28): report of loss (gpt_fortunes.ech:27), report of accuracy (gpt_fortunes.ech:28)
   all_reduce(r, r.group(1), message, 2, Sum, Algorithm::automatic, "gpt_fortunes.ech:27");
   // gpt_fortunes.ech:27  loss
   r.report(0, message[0]);
@@ -2183,30 +2213,45 @@ void evaluate_end(Rank &r) {
       "%2 = value wte [ 'vocab=256 'embed=128 ] f32 @2\n"
       "line 3 gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)\n"
       "%3 = value wpe [ 'seq=64 'embed=128 ] f32 @3\n"
-      "line 4 gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as attn\n"
+      "line 4 nn.ech:29 at gpt_fortunes.ech:22  param gamma[over] ~ ones\n"
       "%4 = value layer.layernorm.gamma [ 'layer=4 'embed=128 ] f32 @4\n"
-      "%5 = value layer.layernorm.beta [ 'layer=4 'embed=128 ] f32 @4\n"
-      "%6 = value layer.attn.wq [ 'layer=4 'embed=128 'head=4 'key=32 ] f32 @4\n"
-      "%7 = value layer.attn.wk [ 'layer=4 'embed=128 'head=4 'key=32 ] f32 @4\n"
-      "%8 = value layer.attn.wv [ 'layer=4 'embed=128 'head=4 'key=32 ] f32 @4\n"
-      "%9 = value layer.attn.wo [ 'layer=4 'head=4 'key=32 'embed=128 ] f32 @4\n"
-      "%10 = value layer.attn.bq [ 'layer=4 'head=4 'key=32 ] f32 @4\n"
-      "%11 = value layer.attn.bk [ 'layer=4 'head=4 'key=32 ] f32 @4\n"
-      "%12 = value layer.attn.bv [ 'layer=4 'head=4 'key=32 ] f32 @4\n"
-      "%13 = value layer.attn.bo [ 'layer=4 'embed=128 ] f32 @4\n"
-      "line 5 gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp\n"
-      "%14 = value layer.layernorm_2.gamma [ 'layer=4 'embed=128 ] f32 @5\n"
-      "%15 = value layer.layernorm_2.beta [ 'layer=4 'embed=128 ] f32 @5\n"
-      "%16 = value layer.mlp.w1 [ 'layer=4 'embed=128 'ff=512 ] f32 @5\n"
-      "%17 = value layer.mlp.b1 [ 'layer=4 'ff=512 ] f32 @5\n"
-      "%18 = value layer.mlp.w2 [ 'layer=4 'ff=512 'embed=128 ] f32 @5\n"
-      "%19 = value layer.mlp.b2 [ 'layer=4 'embed=128 ] f32 @5\n"
-      "line 6 gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)\n"
-      "%20 = value layernorm.gamma [ 'embed=128 ] f32 @6\n"
-      "%21 = value layernorm.beta [ 'embed=128 ] f32 @6\n"
-      "line 7 gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe\n"
-      "%22 = gather %2 %0 at 'vocab [ 'batch 'seq=64 'embed=128 ] f32 @7\n"
-      "%23 = add %22 %3 [ 'batch 'seq=64 'embed=128 ] f32 @7\n"
+      "line 5 nn.ech:30 at gpt_fortunes.ech:22  param beta[over] ~ zeros\n"
+      "%5 = value layer.layernorm.beta [ 'layer=4 'embed=128 ] f32 @5\n"
+      "line 6 nn.ech:75 at gpt_fortunes.ech:22  param wq[embed, head, key] ~ normal(1 / sqrt(size(embed)))\n"
+      "%6 = value layer.attn.wq [ 'layer=4 'embed=128 'head=4 'key=32 ] f32 @6\n"
+      "line 7 nn.ech:76 at gpt_fortunes.ech:22  param wk[embed, head, key] ~ normal(1 / sqrt(size(embed)))\n"
+      "%7 = value layer.attn.wk [ 'layer=4 'embed=128 'head=4 'key=32 ] f32 @7\n"
+      "line 8 nn.ech:77 at gpt_fortunes.ech:22  param wv[embed, head, key] ~ normal(1 / sqrt(size(embed)))\n"
+      "%8 = value layer.attn.wv [ 'layer=4 'embed=128 'head=4 'key=32 ] f32 @8\n"
+      "line 9 nn.ech:78 at gpt_fortunes.ech:22  param wo[head, key, embed] ~ normal(1 / sqrt(size(head) * size(key)))\n"
+      "%9 = value layer.attn.wo [ 'layer=4 'head=4 'key=32 'embed=128 ] f32 @9\n"
+      "line 10 nn.ech:83 at gpt_fortunes.ech:22  param bq[head, key] ~ zeros\n"
+      "%10 = value layer.attn.bq [ 'layer=4 'head=4 'key=32 ] f32 @10\n"
+      "line 11 nn.ech:84 at gpt_fortunes.ech:22  param bk[head, key] ~ zeros\n"
+      "%11 = value layer.attn.bk [ 'layer=4 'head=4 'key=32 ] f32 @11\n"
+      "line 12 nn.ech:85 at gpt_fortunes.ech:22  param bv[head, key] ~ zeros\n"
+      "%12 = value layer.attn.bv [ 'layer=4 'head=4 'key=32 ] f32 @12\n"
+      "line 13 nn.ech:97 at gpt_fortunes.ech:22  param bo[embed] ~ zeros\n"
+      "%13 = value layer.attn.bo [ 'layer=4 'embed=128 ] f32 @13\n"
+      "line 14 nn.ech:29 at gpt_fortunes.ech:23  param gamma[over] ~ ones\n"
+      "%14 = value layer.layernorm_2.gamma [ 'layer=4 'embed=128 ] f32 @14\n"
+      "line 15 nn.ech:30 at gpt_fortunes.ech:23  param beta[over] ~ zeros\n"
+      "%15 = value layer.layernorm_2.beta [ 'layer=4 'embed=128 ] f32 @15\n"
+      "line 16 nn.ech:149 at gpt_fortunes.ech:23  param w1[embed, ff] ~ normal(1 / sqrt(size(embed)))\n"
+      "%16 = value layer.mlp.w1 [ 'layer=4 'embed=128 'ff=512 ] f32 @16\n"
+      "line 17 nn.ech:150 at gpt_fortunes.ech:23  param b1[ff] ~ zeros\n"
+      "%17 = value layer.mlp.b1 [ 'layer=4 'ff=512 ] f32 @17\n"
+      "line 18 nn.ech:151 at gpt_fortunes.ech:23  param w2[ff, embed] ~ normal(1 / sqrt(size(ff)))\n"
+      "%18 = value layer.mlp.w2 [ 'layer=4 'ff=512 'embed=128 ] f32 @18\n"
+      "line 19 nn.ech:152 at gpt_fortunes.ech:23  param b2[embed] ~ zeros\n"
+      "%19 = value layer.mlp.b2 [ 'layer=4 'embed=128 ] f32 @19\n"
+      "line 20 nn.ech:29 at gpt_fortunes.ech:25  param gamma[over] ~ ones\n"
+      "%20 = value layernorm.gamma [ 'embed=128 ] f32 @20\n"
+      "line 21 nn.ech:30 at gpt_fortunes.ech:25  param beta[over] ~ zeros\n"
+      "%21 = value layernorm.beta [ 'embed=128 ] f32 @21\n"
+      "line 22 gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe\n"
+      "%22 = gather %2 %0 at 'vocab [ 'batch 'seq=64 'embed=128 ] f32 @22\n"
+      "%23 = add %22 %3 [ 'batch 'seq=64 'embed=128 ] f32 @22\n"
       "%24 = carried 'layer=4 %23 [ 'batch 'seq=64 'embed=128 ] f32\n"
       "%25 = position 'layer=4 %4 [ 'embed=128 ] f32\n"
       "%26 = position 'layer=4 %5 [ 'embed=128 ] f32\n"
@@ -2224,42 +2269,58 @@ void evaluate_end(Rank &r) {
       "%38 = position 'layer=4 %17 [ 'ff=512 ] f32\n"
       "%39 = position 'layer=4 %18 [ 'ff=512 'embed=128 ] f32\n"
       "%40 = position 'layer=4 %19 [ 'embed=128 ] f32\n"
-      "%41 = normalize %24 over [ 'embed ] [ 'batch 'seq=64 'embed=128 ] f32 @4\n"
-      "%42 = mul %41 %25 [ 'batch 'seq=64 'embed=128 ] f32 @4\n"
-      "%43 = add %42 %26 [ 'batch 'seq=64 'embed=128 ] f32 @4\n"
-      "%44 = dot %43 %27 over [ 'embed ] [ 'batch 'seq=64 'head=4 'key=32 ] f32 @4\n"
-      "%45 = dot %43 %28 over [ 'embed ] [ 'batch 'seq=64 'head=4 'key=32 ] f32 @4\n"
-      "%46 = dot %43 %29 over [ 'embed ] [ 'batch 'seq=64 'head=4 'key=32 ] f32 @4\n"
-      "%47 = add %44 %30 [ 'batch 'seq=64 'head=4 'key=32 ] f32 @4\n"
-      "%48 = add %45 %31 [ 'batch 'seq=64 'head=4 'key=32 ] f32 @4\n"
-      "%49 = add %46 %32 [ 'batch 'seq=64 'head=4 'key=32 ] f32 @4\n"
-      "%50 = rename %48 'seq ; to 'past ; [ 'batch 'past=64 'head=4 'key=32 ] f32 @4\n"
-      "%51 = rename %49 'seq ; to 'past ; [ 'batch 'past=64 'head=4 'key=32 ] f32 @4\n"
-      "%52 = attention %47 %50 %51 query 'seq past 'past key 'key scale #0.17677669529663687 causal [ 'batch 'seq=64 'head=4 'key=32 ] f32 @4\n"
-      "%53 = dot %52 %33 over [ 'head 'key ] [ 'batch 'seq=64 'embed=128 ] f32 @4\n"
-      "%54 = add %53 %34 [ 'batch 'seq=64 'embed=128 ] f32 @4\n"
-      "%55 = add %24 %54 [ 'batch 'seq=64 'embed=128 ] f32 @4\n"
-      "%56 = normalize %55 over [ 'embed ] [ 'batch 'seq=64 'embed=128 ] f32 @5\n"
-      "%57 = mul %56 %35 [ 'batch 'seq=64 'embed=128 ] f32 @5\n"
-      "%58 = add %57 %36 [ 'batch 'seq=64 'embed=128 ] f32 @5\n"
-      "%59 = dot %58 %37 over [ 'embed ] [ 'batch 'seq=64 'ff=512 ] f32 @5\n"
-      "%60 = add %59 %38 [ 'batch 'seq=64 'ff=512 ] f32 @5\n"
-      "%61 = gelu %60 [ 'batch 'seq=64 'ff=512 ] f32 @5\n"
-      "%62 = dot %61 %39 over [ 'ff ] [ 'batch 'seq=64 'embed=128 ] f32 @5\n"
-      "%63 = add %62 %40 [ 'batch 'seq=64 'embed=128 ] f32 @5\n"
-      "%64 = add %55 %63 [ 'batch 'seq=64 'embed=128 ] f32 @5\n"
+      "line 23 nn.ech:31 at gpt_fortunes.ech:22  return normalize(x, over = over) * gamma + beta\n"
+      "%41 = normalize %24 over [ 'embed ] [ 'batch 'seq=64 'embed=128 ] f32 @23\n"
+      "%42 = mul %41 %25 [ 'batch 'seq=64 'embed=128 ] f32 @23\n"
+      "%43 = add %42 %26 [ 'batch 'seq=64 'embed=128 ] f32 @23\n"
+      "line 24 nn.ech:79 at gpt_fortunes.ech:22  q = dot(x, wq, over = embed)\n"
+      "%44 = dot %43 %27 over [ 'embed ] [ 'batch 'seq=64 'head=4 'key=32 ] f32 @24\n"
+      "line 25 nn.ech:80 at gpt_fortunes.ech:22  k = dot(x, wk, over = embed)\n"
+      "%45 = dot %43 %28 over [ 'embed ] [ 'batch 'seq=64 'head=4 'key=32 ] f32 @25\n"
+      "line 26 nn.ech:81 at gpt_fortunes.ech:22  v = dot(x, wv, over = embed)\n"
+      "%46 = dot %43 %29 over [ 'embed ] [ 'batch 'seq=64 'head=4 'key=32 ] f32 @26\n"
+      "line 27 nn.ech:86 at gpt_fortunes.ech:22  q = q + bq\n"
+      "%47 = add %44 %30 [ 'batch 'seq=64 'head=4 'key=32 ] f32 @27\n"
+      "line 28 nn.ech:87 at gpt_fortunes.ech:22  k = k + bk\n"
+      "%48 = add %45 %31 [ 'batch 'seq=64 'head=4 'key=32 ] f32 @28\n"
+      "line 29 nn.ech:88 at gpt_fortunes.ech:22  v = v + bv\n"
+      "%49 = add %46 %32 [ 'batch 'seq=64 'head=4 'key=32 ] f32 @29\n"
+      "line 30 nn.ech:94 at gpt_fortunes.ech:22  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal = causal)\n"
+      "%50 = rename %48 'seq ; to 'past ; [ 'batch 'past=64 'head=4 'key=32 ] f32 @30\n"
+      "%51 = rename %49 'seq ; to 'past ; [ 'batch 'past=64 'head=4 'key=32 ] f32 @30\n"
+      "%52 = attention %47 %50 %51 query 'seq past 'past key 'key scale #0.17677669529663687 causal [ 'batch 'seq=64 'head=4 'key=32 ] f32 @30\n"
+      "line 31 nn.ech:95 at gpt_fortunes.ech:22  y = dot(a, wo, over = (head, key))\n"
+      "%53 = dot %52 %33 over [ 'head 'key ] [ 'batch 'seq=64 'embed=128 ] f32 @31\n"
+      "line 32 nn.ech:98 at gpt_fortunes.ech:22  y = y + bo\n"
+      "%54 = add %53 %34 [ 'batch 'seq=64 'embed=128 ] f32 @32\n"
+      "line 33 gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as attn\n"
+      "%55 = add %24 %54 [ 'batch 'seq=64 'embed=128 ] f32 @33\n"
+      "line 34 nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta\n"
+      "%56 = normalize %55 over [ 'embed ] [ 'batch 'seq=64 'embed=128 ] f32 @34\n"
+      "%57 = mul %56 %35 [ 'batch 'seq=64 'embed=128 ] f32 @34\n"
+      "%58 = add %57 %36 [ 'batch 'seq=64 'embed=128 ] f32 @34\n"
+      "line 35 nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2\n"
+      "%59 = dot %58 %37 over [ 'embed ] [ 'batch 'seq=64 'ff=512 ] f32 @35\n"
+      "%60 = add %59 %38 [ 'batch 'seq=64 'ff=512 ] f32 @35\n"
+      "%61 = gelu %60 [ 'batch 'seq=64 'ff=512 ] f32 @35\n"
+      "%62 = dot %61 %39 over [ 'ff ] [ 'batch 'seq=64 'embed=128 ] f32 @35\n"
+      "%63 = add %62 %40 [ 'batch 'seq=64 'embed=128 ] f32 @35\n"
+      "line 36 gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp\n"
+      "%64 = add %55 %63 [ 'batch 'seq=64 'embed=128 ] f32 @36\n"
       "carry %24 %64\n"
       "%65 = after 'layer=4 %24 [ 'batch 'seq=64 'embed=128 ] f32\n"
-      "%66 = normalize %65 over [ 'embed ] [ 'batch 'seq=64 'embed=128 ] f32 @6\n"
-      "%67 = mul %66 %20 [ 'batch 'seq=64 'embed=128 ] f32 @6\n"
-      "%68 = add %67 %21 [ 'batch 'seq=64 'embed=128 ] f32 @6\n"
-      "%69 = dot %68 %2 over [ 'embed ] [ 'batch 'seq=64 'vocab=256 ] f32 @6\n"
-      "line 8 gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))\n"
-      "%70 = cross_entropy %69 %1 over [ 'vocab ] [ 'batch 'seq=64 ] f32 @8\n"
-      "%71 = count [ 'batch 'seq=64 ] [ ] f32 @8\n"
-      "%72 = sum_over %70 [ 'batch 'seq ] [ ] f32 @8\n"
-      "%73 = div %72 %71 [ ] f32 @8\n"
-      "loss loss %73 @8\n"});
+      "line 37 nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta\n"
+      "%66 = normalize %65 over [ 'embed ] [ 'batch 'seq=64 'embed=128 ] f32 @37\n"
+      "%67 = mul %66 %20 [ 'batch 'seq=64 'embed=128 ] f32 @37\n"
+      "%68 = add %67 %21 [ 'batch 'seq=64 'embed=128 ] f32 @37\n"
+      "line 38 gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)\n"
+      "%69 = dot %68 %2 over [ 'embed ] [ 'batch 'seq=64 'vocab=256 ] f32 @38\n"
+      "line 39 gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))\n"
+      "%70 = cross_entropy %69 %1 over [ 'vocab ] [ 'batch 'seq=64 ] f32 @39\n"
+      "%71 = count [ 'batch 'seq=64 ] [ ] f32 @39\n"
+      "%72 = sum_over %70 [ 'batch 'seq ] [ ] f32 @39\n"
+      "%73 = div %72 %71 [ ] f32 @39\n"
+      "loss loss %73 @39\n"});
   p.fingerprints.push_back({"data",
       "source: next_token of text\n"
       "path: /usr/share/games/fortunes/cookie\n"

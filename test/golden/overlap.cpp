@@ -105,7 +105,7 @@ void forward(Rank &r) {
     float *normalize_3_layer = normalize_3 + layer * 65536;
     float *rstd_2 /* [layer=2, batch=8, seq=64] */ = r.work<float>(11896832);
     float *rstd_2_layer = rstd_2 + layer * 512;
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
+    // nn.ech:31 at gpt_fortunes.ech:22  return normalize(x, over = over) * gamma + beta
     normalize(normalize_3_layer, rstd_2_layer, x, 512, 128, 1e-5);
     float *layernorm_gamma_2 /* [layer=2, embed=128] */ = r.state<float>(163840);
     float *layernorm_gamma_2_layer = layernorm_gamma_2 + layer * 128;
@@ -123,20 +123,23 @@ void forward(Rank &r) {
     float *q_2 /* [batch=8, seq=64, head=4, key=32] */ = r.work<float>(4194304);
     float *attn_wq /* [layer=2, embed=128, head=4, key=32] */ = r.state<float>(165888);
     float *attn_wq_layer = attn_wq + layer * 16384;
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
+    // nn.ech:79 at gpt_fortunes.ech:22  q = dot(x, wq, over = embed)
     gemm(q_2, layernorm_2_layer, attn_wq_layer, 512, 128, 128, Form::nn, 128, 128, 128, 1.0, 0.0, Blas::tiled);
-    float *k /* [batch=8, seq=64, head=4, key=32] */ = r.work<float>(4456448);
+    float *k_2 /* [batch=8, seq=64, head=4, key=32] */ = r.work<float>(4456448);
     float *attn_wk /* [layer=2, embed=128, head=4, key=32] */ = r.state<float>(296960);
     float *attn_wk_layer = attn_wk + layer * 16384;
-    gemm(k, layernorm_2_layer, attn_wk_layer, 512, 128, 128, Form::nn, 128, 128, 128, 1.0, 0.0, Blas::tiled);
-    float *v /* [batch=8, seq=64, head=4, key=32] */ = r.work<float>(4718592);
+    // nn.ech:80 at gpt_fortunes.ech:22  k = dot(x, wk, over = embed)
+    gemm(k_2, layernorm_2_layer, attn_wk_layer, 512, 128, 128, Form::nn, 128, 128, 128, 1.0, 0.0, Blas::tiled);
+    float *v_2 /* [batch=8, seq=64, head=4, key=32] */ = r.work<float>(4718592);
     float *attn_wv /* [layer=2, embed=128, head=4, key=32] */ = r.state<float>(428032);
     float *attn_wv_layer = attn_wv + layer * 16384;
-    gemm(v, layernorm_2_layer, attn_wv_layer, 512, 128, 128, Form::nn, 128, 128, 128, 1.0, 0.0, Blas::tiled);
+    // nn.ech:81 at gpt_fortunes.ech:22  v = dot(x, wv, over = embed)
+    gemm(v_2, layernorm_2_layer, attn_wv_layer, 512, 128, 128, Form::nn, 128, 128, 128, 1.0, 0.0, Blas::tiled);
     float *attn_bq /* [layer=2, head=4, key=32] */ = r.state<float>(690176);
     float *attn_bq_layer = attn_bq + layer * 128;
     float *q /* [layer=2, batch=8, seq=64, head=4, key=32] */ = r.work<float>(6815744);
     float *q_layer = q + layer * 65536;
+    // nn.ech:86 at gpt_fortunes.ech:22  q = q + bq
     for (int64_t i = 0; i < 512; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 128; ++i_2) {
@@ -145,43 +148,46 @@ void forward(Rank &r) {
     }
     float *attn_bk /* [layer=2, head=4, key=32] */ = r.state<float>(691200);
     float *attn_bk_layer = attn_bk + layer * 128;
-    float *relabel /* [layer=2, batch=8, past=64, head=4, key=32] */ = r.work<float>(7340032);
-    float *relabel_layer_2 = relabel + layer * 65536;
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
+    float *k /* [layer=2, batch=8, past=64, head=4, key=32] */ = r.work<float>(7340032);
+    float *k_layer = k + layer * 65536;
+    // nn.ech:87 at gpt_fortunes.ech:22  k = k + bk
     for (int64_t i = 0; i < 512; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 128; ++i_2) {
-        relabel_layer_2[i * 128 + i_2] = k[i * 128 + i_2] + attn_bk_layer[i_2];
+        k_layer[i * 128 + i_2] = k_2[i * 128 + i_2] + attn_bk_layer[i_2];
       }
     }
     float *attn_bv /* [layer=2, head=4, key=32] */ = r.state<float>(692224);
     float *attn_bv_layer = attn_bv + layer * 128;
-    float *relabel_2 /* [layer=2, batch=8, past=64, head=4, key=32] */ = r.work<float>(7864320);
-    float *relabel_2_layer_2 = relabel_2 + layer * 65536;
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
+    float *v /* [layer=2, batch=8, past=64, head=4, key=32] */ = r.work<float>(7864320);
+    float *v_layer = v + layer * 65536;
+    // nn.ech:88 at gpt_fortunes.ech:22  v = v + bv
     for (int64_t i = 0; i < 512; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 128; ++i_2) {
-        relabel_2_layer_2[i * 128 + i_2] = v[i * 128 + i_2] + attn_bv_layer[i_2];
+        v_layer[i * 128 + i_2] = v_2[i * 128 + i_2] + attn_bv_layer[i_2];
       }
     }
     float *a /* [layer=2, batch=8, seq=64, head=4, key=32] */ = r.work<float>(6291456);
     float *a_layer = a + layer * 65536;
-    float *a_2 /* [batch=8, head=4, seq=64] */ = r.work<float>(9961472);
-    float *a_3 /* [batch=8, head=4, seq=64] */ = r.work<float>(9969664);
-    float *relabel_layer_3 = relabel + layer * 65536;
-    float *relabel_2_layer_3 = relabel_2 + layer * 65536;
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
-    attention(a_layer, a_2, a_3, q_layer, relabel_layer_3, relabel_2_layer_3,
+    float *maximum_2 /* [batch=8, head=4, seq=64] */ = r.work<float>(9961472);
+    float *sum_of_exp_2 /* [batch=8, head=4, seq=64] */ = r.work<float>(9969664);
+    // nn.ech:94 at gpt_fortunes.ech:22  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
+    //     = causal)
+    attention(a_layer, maximum_2, sum_of_exp_2, q_layer, k_layer, v_layer,
               {8, 1, 4, 64, 64, 32, 32, 0.17677669529663687, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{8192, 0, 32, 128}, {8192, 0, 32, 128}, {8192, 0, 32, 128}, {8192, 0, 32, 128}});
     float *y /* [batch=8, seq=64, embed=128] */ = r.work<float>(9699328);
     float *attn_wo /* [layer=2, head=4, key=32, embed=128] */ = r.state<float>(559104);
     float *attn_wo_layer = attn_wo + layer * 16384;
+    // nn.ech:95 at gpt_fortunes.ech:22  y = dot(a, wo, over = (head, key))
     gemm(y, a_layer, attn_wo_layer, 512, 128, 128, Form::nn, 128, 128, 128, 1.0, 0.0, Blas::tiled);
     float *attn_bo /* [layer=2, embed=128] */ = r.state<float>(693248);
     float *attn_bo_layer = attn_bo + layer * 128;
     float *x_2 /* [batch=8, seq=64, embed=128] */ = r.work<float>(9699328);
+    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
+    //     attn
+    // nn.ech:98 at gpt_fortunes.ech:22  y = y + bo
     for (int64_t i = 0; i < 512; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 128; ++embed) {
@@ -192,7 +198,7 @@ void forward(Rank &r) {
     float *normalize_2_layer = normalize_2 + layer * 65536;
     float *rstd /* [layer=2, batch=8, seq=64] */ = r.work<float>(11892736);
     float *rstd_layer = rstd + layer * 512;
-    // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
     normalize(normalize_2_layer, rstd_layer, x_2, 512, 128, 1e-5);
     float *layernorm_2_gamma /* [layer=2, embed=128] */ = r.state<float>(694272);
     float *layernorm_2_gamma_layer = layernorm_2_gamma + layer * 128;
@@ -210,7 +216,7 @@ void forward(Rank &r) {
     float *dot /* [batch=8, seq=64, ff=512] */ = r.work<float>(4194304);
     float *mlp_w1 /* [layer=2, embed=128, ff=512] */ = r.state<float>(696320);
     float *mlp_w1_layer = mlp_w1 + layer * 65536;
-    // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     gemm(dot, layernorm_layer, mlp_w1_layer, 512, 512, 128, Form::nn, 128, 512, 512, 1.0, 0.0, Blas::tiled);
     float *mlp_b1 /* [layer=2, ff=512] */ = r.state<float>(1220608);
     float *mlp_b1_layer = mlp_b1 + layer * 512;
@@ -229,10 +235,12 @@ void forward(Rank &r) {
     float *dot_2 /* [batch=8, seq=64, embed=128] */ = r.work<float>(4194304);
     float *mlp_w2 /* [layer=2, ff=512, embed=128] */ = r.state<float>(1224704);
     float *mlp_w2_layer = mlp_w2 + layer * 65536;
-    // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     gemm(dot_2, map_layer, mlp_w2_layer, 512, 128, 512, Form::nn, 512, 128, 128, 1.0, 0.0, Blas::tiled);
     float *mlp_b2 /* [layer=2, embed=128] */ = r.state<float>(1748992);
     float *mlp_b2_layer = mlp_b2 + layer * 128;
+    // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     for (int64_t i = 0; i < 512; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 128; ++embed) {
@@ -241,30 +249,32 @@ void forward(Rank &r) {
     }
     float *maximum /* [layer=2, batch=8, seq=64, head=4] */ = r.work<float>(11843584);
     float *maximum_layer = maximum + layer * 2048;
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
+    // nn.ech:94 at gpt_fortunes.ech:22  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
+    //     = causal)
     for (int64_t batch = 0; batch < 8; ++batch) {
       for (int64_t seq = 0; seq < 64; ++seq) {
 #pragma GCC ivdep
         for (int64_t head = 0; head < 4; ++head) {
-          maximum_layer[batch * 256 + seq * 4 + head] = a_2[batch * 256 + seq + head * 64];
+          maximum_layer[batch * 256 + seq * 4 + head] = maximum_2[batch * 256 + seq + head * 64];
         }
       }
     }
     float *sum_of_exp /* [layer=2, batch=8, seq=64, head=4] */ = r.work<float>(11859968);
     float *sum_of_exp_layer = sum_of_exp + layer * 2048;
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
+    // nn.ech:94 at gpt_fortunes.ech:22  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
+    //     = causal)
     for (int64_t batch = 0; batch < 8; ++batch) {
       for (int64_t seq = 0; seq < 64; ++seq) {
 #pragma GCC ivdep
         for (int64_t head = 0; head < 4; ++head) {
-          sum_of_exp_layer[batch * 256 + seq * 4 + head] = a_3[batch * 256 + seq + head * 64];
+          sum_of_exp_layer[batch * 256 + seq * 4 + head] = sum_of_exp_2[batch * 256 + seq + head * 64];
         }
       }
     }
   }
   float *normalize_4 /* [batch=8, seq=64, embed=128] */ = r.work<float>(9437184);
   float *rstd_3 /* [batch=8, seq=64] */ = r.work<float>(11876352);
-  // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
+  // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
   normalize(normalize_4, rstd_3, x, 512, 128, 1e-5);
   float *layernorm_gamma /* [embed=128] */ = r.state<float>(1750016);
   float *layernorm_beta /* [embed=128] */ = r.state<float>(1750528);
@@ -288,7 +298,7 @@ void forward(Rank &r) {
   reduce_sum(reduce, cross_entropy_2, 1, 512, 1);
   float *t /* [] */ = r.work<float>(11884544);
   t[0] = reduce[0] / 2048.0f;
-  // gpt_fortunes.ech:27  split batch over dp (layouts.ech:40): report of loss (gpt_fortunes.ech:27): 4 ranks, 4 bytes
+  // gpt_fortunes.ech:27  4 ranks, 4 bytes: split batch over dp (layouts.ech:40): report of loss (gpt_fortunes.ech:27)
   all_reduce(r, r.group(0), t, 1, Sum, Algorithm::automatic, "gpt_fortunes.ech:27");
   // gpt_fortunes.ech:27  loss
   r.report(0, t[0]);
@@ -321,6 +331,7 @@ void backward(Rank &r, Messages &messages) {
   float *layernorm_3 /* [batch=8, seq=64, embed=128] */ = r.work<float>(4718592);
   gemm(d_wte_2, d_logits, layernorm_3, 256, 128, 512, Form::tn, 256, 128, 128, 1.0, 0.0, Blas::tiled);
   float *message /* [message=44544] */ = r.work<float>(11010048);
+  // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
   reduce_sum(message, d_layernorm, 1, 512, 128);
   float *layernorm_gamma /* [embed=128] */ = r.state<float>(1750016);
   float *t_2 /* [batch=8, seq=64, embed=128] */ = r.work<float>(10485760);
@@ -332,7 +343,7 @@ void backward(Rank &r, Messages &messages) {
   }
   float *normalize_4 /* [batch=8, seq=64, embed=128] */ = r.work<float>(9437184);
   float *d_layernorm_gamma = message + 128;
-  // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
+  // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
   LongSum total(d_layernorm_gamma, 128);
   for (int64_t i = 0; i < 512; ++i) {
 #pragma GCC ivdep
@@ -344,11 +355,11 @@ void backward(Rank &r, Messages &messages) {
   total.finish();
   float *d_normalize_grad /* [batch=8, seq=64, embed=128] */ = r.work<float>(10485760);
   float *rstd_3 /* [batch=8, seq=64] */ = r.work<float>(11876352);
-  // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
+  // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
   normalize_grad(d_normalize_grad, t_2, normalize_4, rstd_3, 512, 128);
   for (int64_t layer = 1; layer >= 0; --layer) {
     float *message_layer_10 = message + 3328 + layer * 128;
-    // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     reduce_sum(message_layer_10, d_normalize_grad, 1, 512, 128);
     float *d_dot /* [batch=8, seq=64, ff=512] */ = r.work<float>(4194304);
     float *mlp_w2 /* [layer=2, ff=512, embed=128] */ = r.state<float>(1224704);
@@ -359,14 +370,15 @@ void backward(Rank &r, Messages &messages) {
     float *map /* [layer=2, batch=8, seq=64, ff=512] */ = r.work<float>(0);
     float *map_layer = map + layer * 262144;
     gemm(d_mlp_w2_layer, map_layer, d_normalize_grad, 512, 128, 512, Form::tn, 512, 128, 128, 1.0, 0.0, Blas::tiled);
-    // gpt_fortunes.ech:23  split batch over dp (layouts.ech:40): gradient of layer.mlp.w2 (gpt_fortunes.ech:23): 4 rank
+    // gpt_fortunes.ech:23  4 ranks, 0.26 MB: split batch over dp (layouts.ech:40): gradient of layer.mlp.w2
+    //     (gpt_fortunes.ech:23)
     messages.all_reduce_of_d_mlp_w2[layer] = all_reduce_start(r, r.group(0), d_mlp_w2_layer, 65536, Sum,
                                                               Algorithm::automatic, "gpt_fortunes.ech:23");
     float *map_2 /* [layer=2, batch=8, seq=64, ff=512] */ = r.work<float>(2097152);
     float *map_2_layer = map_2 + layer * 262144;
     float *t_3 /* [batch=8, seq=64, ff=512] */ = r.work<float>(4194304);
     float *message_layer_9 = message + 2304 + layer * 512;
-    // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     LongSum total_2(message_layer_9, 512);
     for (int64_t i = 0; i < 512; ++i) {
 #pragma GCC ivdep
@@ -382,18 +394,19 @@ void backward(Rank &r, Messages &messages) {
     float *d_layernorm_2 /* [batch=8, seq=64, embed=128] */ = r.work<float>(10747904);
     float *mlp_w1 /* [layer=2, embed=128, ff=512] */ = r.state<float>(696320);
     float *mlp_w1_layer = mlp_w1 + layer * 65536;
-    // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     gemm(d_layernorm_2, t_3, mlp_w1_layer, 512, 128, 512, Form::nt, 512, 512, 128, 1.0, 0.0, Blas::tiled);
     float *d_mlp_w1 /* [layer=2, embed=128, ff=512] */ = r.work<float>(9437184);
     float *d_mlp_w1_layer = d_mlp_w1 + layer * 65536;
     float *layernorm /* [layer=2, batch=8, seq=64, embed=128] */ = r.work<float>(5242880);
     float *layernorm_layer = layernorm + layer * 65536;
     gemm(d_mlp_w1_layer, layernorm_layer, t_3, 128, 512, 512, Form::tn, 128, 512, 512, 1.0, 0.0, Blas::tiled);
-    // gpt_fortunes.ech:23  split batch over dp (layouts.ech:40): gradient of layer.mlp.w1 (gpt_fortunes.ech:23): 4 rank
+    // gpt_fortunes.ech:23  4 ranks, 0.26 MB: split batch over dp (layouts.ech:40): gradient of layer.mlp.w1
+    //     (gpt_fortunes.ech:23)
     messages.all_reduce_of_d_mlp_w1[layer] = all_reduce_start(r, r.group(0), d_mlp_w1_layer, 65536, Sum,
                                                               Algorithm::automatic, "gpt_fortunes.ech:23");
     float *message_layer_8 = message + 2048 + layer * 128;
-    // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
     reduce_sum(message_layer_8, d_layernorm_2, 1, 512, 128);
     float *layernorm_2_gamma /* [layer=2, embed=128] */ = r.state<float>(694272);
     float *layernorm_2_gamma_layer = layernorm_2_gamma + layer * 128;
@@ -407,7 +420,7 @@ void backward(Rank &r, Messages &messages) {
     float *normalize_2 /* [layer=2, batch=8, seq=64, embed=128] */ = r.work<float>(5767168);
     float *normalize_2_layer = normalize_2 + layer * 65536;
     float *message_layer_7 = message + 1792 + layer * 128;
-    // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
     LongSum total_3(message_layer_7, 128);
     for (int64_t i = 0; i < 512; ++i) {
 #pragma GCC ivdep
@@ -420,11 +433,13 @@ void backward(Rank &r, Messages &messages) {
     float *d_x /* [batch=8, seq=64, embed=128] */ = r.work<float>(4194304);
     float *rstd /* [layer=2, batch=8, seq=64] */ = r.work<float>(11892736);
     float *rstd_layer = rstd + layer * 512;
-    // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
     normalize_grad(d_x, t_4, normalize_2_layer, rstd_layer, 512, 128);
     float *d_y /* [batch=8, seq=64, embed=128] */ = r.work<float>(4194304);
     float *message_layer_6 = message + 1536 + layer * 128;
+    // nn.ech:98 at gpt_fortunes.ech:22  y = y + bo
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
+    //     attn
     LongSum total_4(message_layer_6, 128);
     for (int64_t i = 0; i < 512; ++i) {
 #pragma GCC ivdep
@@ -440,20 +455,22 @@ void backward(Rank &r, Messages &messages) {
     float *d_a /* [batch=8, seq=64, head=4, key=32] */ = r.work<float>(4456448);
     float *attn_wo /* [layer=2, head=4, key=32, embed=128] */ = r.state<float>(559104);
     float *attn_wo_layer = attn_wo + layer * 16384;
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
+    // nn.ech:95 at gpt_fortunes.ech:22  y = dot(a, wo, over = (head, key))
     gemm(d_a, d_y, attn_wo_layer, 512, 128, 128, Form::nt, 128, 128, 128, 1.0, 0.0, Blas::tiled);
     float *d_attn_wo /* [layer=2, head=4, key=32, embed=128] */ = r.work<float>(11712512);
     float *d_attn_wo_layer = d_attn_wo + layer * 16384;
     float *a /* [layer=2, batch=8, seq=64, head=4, key=32] */ = r.work<float>(6291456);
     float *a_layer = a + layer * 65536;
     gemm(d_attn_wo_layer, a_layer, d_y, 128, 128, 512, Form::tn, 128, 128, 128, 1.0, 0.0, Blas::tiled);
-    // gpt_fortunes.ech:22  split batch over dp (layouts.ech:40): gradient of layer.attn.wo (gpt_fortunes.ech:22): 4 ran
+    // gpt_fortunes.ech:22  4 ranks, 0.07 MB: split batch over dp (layouts.ech:40): gradient of layer.attn.wo
+    //     (gpt_fortunes.ech:22)
     messages.all_reduce_of_d_attn_wo[layer] = all_reduce_start(r, r.group(0), d_attn_wo_layer, 16384, Sum,
                                                                Algorithm::automatic, "gpt_fortunes.ech:22");
     float *maximum /* [layer=2, batch=8, seq=64, head=4] */ = r.work<float>(11843584);
     float *maximum_layer = maximum + layer * 2048;
     float *t_5 /* [batch=8, head=4, seq=64] */ = r.work<float>(11876352);
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
+    // nn.ech:94 at gpt_fortunes.ech:22  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
+    //     = causal)
     for (int64_t batch = 0; batch < 8; ++batch) {
       for (int64_t head = 0; head < 4; ++head) {
 #pragma GCC ivdep
@@ -465,7 +482,8 @@ void backward(Rank &r, Messages &messages) {
     float *sum_of_exp /* [layer=2, batch=8, seq=64, head=4] */ = r.work<float>(11859968);
     float *sum_of_exp_layer = sum_of_exp + layer * 2048;
     float *t_6 /* [batch=8, head=4, seq=64] */ = r.work<float>(11884544);
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
+    // nn.ech:94 at gpt_fortunes.ech:22  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
+    //     = causal)
     for (int64_t batch = 0; batch < 8; ++batch) {
       for (int64_t head = 0; head < 4; ++head) {
 #pragma GCC ivdep
@@ -479,54 +497,61 @@ void backward(Rank &r, Messages &messages) {
     float *d_value /* [batch=8, past=64, head=4, key=32] */ = r.work<float>(10747904);
     float *q /* [layer=2, batch=8, seq=64, head=4, key=32] */ = r.work<float>(6815744);
     float *q_layer = q + layer * 65536;
-    float *relabel /* [layer=2, batch=8, past=64, head=4, key=32] */ = r.work<float>(7340032);
-    float *relabel_layer = relabel + layer * 65536;
-    float *relabel_2 /* [layer=2, batch=8, past=64, head=4, key=32] */ = r.work<float>(7864320);
-    float *relabel_2_layer = relabel_2 + layer * 65536;
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
-    attention_grad(d_query, d_key, d_value, static_cast<float *>(nullptr), d_a, a_layer, t_5, t_6, q_layer,
-                   relabel_layer, relabel_2_layer,
-                   {8, 1, 4, 64, 64, 32, 32, 0.17677669529663687, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
+    float *k /* [layer=2, batch=8, past=64, head=4, key=32] */ = r.work<float>(7340032);
+    float *k_layer = k + layer * 65536;
+    float *v /* [layer=2, batch=8, past=64, head=4, key=32] */ = r.work<float>(7864320);
+    float *v_layer = v + layer * 65536;
+    // nn.ech:94 at gpt_fortunes.ech:22  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
+    //     = causal)
+    attention_grad(d_query, d_key, d_value, static_cast<float *>(nullptr), d_a, a_layer, t_5, t_6, q_layer, k_layer,
+                   v_layer, {8, 1, 4, 64, 64, 32, 32, 0.17677669529663687, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
                    {{8192, 0, 32, 128}, {8192, 0, 32, 128}, {8192, 0, 32, 128}, {8192, 0, 32, 128}},
                    {{8192, 0, 32, 128}, {8192, 0, 32, 128}, {8192, 0, 32, 128}, {8192, 0, 32, 128}});
     float *message_layer_5 = message + 1280 + layer * 128;
+    // nn.ech:88 at gpt_fortunes.ech:22  v = v + bv
     reduce_sum(message_layer_5, d_value, 1, 512, 128);
     float *message_layer_4 = message + 1024 + layer * 128;
+    // nn.ech:87 at gpt_fortunes.ech:22  k = k + bk
     reduce_sum(message_layer_4, d_key, 1, 512, 128);
     float *message_layer_3 = message + 768 + layer * 128;
+    // nn.ech:86 at gpt_fortunes.ech:22  q = q + bq
     reduce_sum(message_layer_3, d_query, 1, 512, 128);
     float *d_layernorm_3 /* [batch=8, seq=64, embed=128] */ = r.work<float>(4456448);
     float *attn_wv /* [layer=2, embed=128, head=4, key=32] */ = r.state<float>(428032);
     float *attn_wv_layer = attn_wv + layer * 16384;
+    // nn.ech:81 at gpt_fortunes.ech:22  v = dot(x, wv, over = embed)
     gemm(d_layernorm_3, d_value, attn_wv_layer, 512, 128, 128, Form::nt, 128, 128, 128, 1.0, 0.0, Blas::tiled);
     float *d_attn_wv /* [layer=2, embed=128, head=4, key=32] */ = r.work<float>(11581440);
     float *d_attn_wv_layer = d_attn_wv + layer * 16384;
     float *layernorm_2 /* [layer=2, batch=8, seq=64, embed=128] */ = r.work<float>(8388608);
     float *layernorm_2_layer = layernorm_2 + layer * 65536;
     gemm(d_attn_wv_layer, layernorm_2_layer, d_value, 128, 128, 512, Form::tn, 128, 128, 128, 1.0, 0.0, Blas::tiled);
-    // gpt_fortunes.ech:22  split batch over dp (layouts.ech:40): gradient of layer.attn.wv (gpt_fortunes.ech:22): 4 ran
+    // gpt_fortunes.ech:22  4 ranks, 0.07 MB: split batch over dp (layouts.ech:40): gradient of layer.attn.wv
+    //     (gpt_fortunes.ech:22)
     messages.all_reduce_of_d_attn_wv[layer] = all_reduce_start(r, r.group(0), d_attn_wv_layer, 16384, Sum,
                                                                Algorithm::automatic, "gpt_fortunes.ech:22");
     float *d_layernorm_4 /* [batch=8, seq=64, embed=128] */ = r.work<float>(10747904);
     float *attn_wk /* [layer=2, embed=128, head=4, key=32] */ = r.state<float>(296960);
     float *attn_wk_layer = attn_wk + layer * 16384;
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
+    // nn.ech:80 at gpt_fortunes.ech:22  k = dot(x, wk, over = embed)
     gemm(d_layernorm_4, d_key, attn_wk_layer, 512, 128, 128, Form::nt, 128, 128, 128, 1.0, 0.0, Blas::tiled);
     float *d_attn_wk /* [layer=2, embed=128, head=4, key=32] */ = r.work<float>(11450368);
     float *d_attn_wk_layer = d_attn_wk + layer * 16384;
     gemm(d_attn_wk_layer, layernorm_2_layer, d_key, 128, 128, 512, Form::tn, 128, 128, 128, 1.0, 0.0, Blas::tiled);
-    // gpt_fortunes.ech:22  split batch over dp (layouts.ech:40): gradient of layer.attn.wk (gpt_fortunes.ech:22): 4 ran
+    // gpt_fortunes.ech:22  4 ranks, 0.07 MB: split batch over dp (layouts.ech:40): gradient of layer.attn.wk
+    //     (gpt_fortunes.ech:22)
     messages.all_reduce_of_d_attn_wk[layer] = all_reduce_start(r, r.group(0), d_attn_wk_layer, 16384, Sum,
                                                                Algorithm::automatic, "gpt_fortunes.ech:22");
     float *d_layernorm_5 /* [batch=8, seq=64, embed=128] */ = r.work<float>(4980736);
     float *attn_wq /* [layer=2, embed=128, head=4, key=32] */ = r.state<float>(165888);
     float *attn_wq_layer = attn_wq + layer * 16384;
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
+    // nn.ech:79 at gpt_fortunes.ech:22  q = dot(x, wq, over = embed)
     gemm(d_layernorm_5, d_query, attn_wq_layer, 512, 128, 128, Form::nt, 128, 128, 128, 1.0, 0.0, Blas::tiled);
     float *d_attn_wq /* [layer=2, embed=128, head=4, key=32] */ = r.work<float>(11319296);
     float *d_attn_wq_layer = d_attn_wq + layer * 16384;
     gemm(d_attn_wq_layer, layernorm_2_layer, d_query, 128, 128, 512, Form::tn, 128, 128, 128, 1.0, 0.0, Blas::tiled);
-    // gpt_fortunes.ech:22  split batch over dp (layouts.ech:40): gradient of layer.attn.wq (gpt_fortunes.ech:22): 4 ran
+    // gpt_fortunes.ech:22  4 ranks, 0.07 MB: split batch over dp (layouts.ech:40): gradient of layer.attn.wq
+    //     (gpt_fortunes.ech:22)
     messages.all_reduce_of_d_attn_wq[layer] = all_reduce_start(r, r.group(0), d_attn_wq_layer, 16384, Sum,
                                                                Algorithm::automatic, "gpt_fortunes.ech:22");
     float *layernorm_gamma_2 /* [layer=2, embed=128] */ = r.state<float>(163840);
@@ -536,7 +561,9 @@ void backward(Rank &r, Messages &messages) {
     float *message_layer_2 = message + 512 + layer * 128;
     float *t_7 /* [batch=8, seq=64, embed=128] */ = r.work<float>(4456448);
     float *message_layer = message + 256 + layer * 128;
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
+    // nn.ech:31 at gpt_fortunes.ech:22  return normalize(x, over = over) * gamma + beta
+    // nn.ech:80 at gpt_fortunes.ech:22  k = dot(x, wk, over = embed)
+    // nn.ech:79 at gpt_fortunes.ech:22  q = dot(x, wq, over = embed)
     LongSum total_5(message_layer_2, 128);
     LongSum total_6(message_layer, 128);
     for (int64_t i = 0; i < 512; ++i) {
@@ -557,7 +584,7 @@ void backward(Rank &r, Messages &messages) {
     float *d_x_2 /* [batch=8, seq=64, embed=128] */ = r.work<float>(4456448);
     float *rstd_2 /* [layer=2, batch=8, seq=64] */ = r.work<float>(11896832);
     float *rstd_2_layer = rstd_2 + layer * 512;
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
+    // nn.ech:31 at gpt_fortunes.ech:22  return normalize(x, over = over) * gamma + beta
     normalize_grad(d_x_2, t_7, normalize_3_layer, rstd_2_layer, 512, 128);
 #pragma GCC ivdep
     for (int64_t i = 0; i < 65536; ++i) {
@@ -580,15 +607,20 @@ void backward(Rank &r, Messages &messages) {
 
 void update(Rank &r, Messages &messages, double lr) {
   float *message /* [message=44544] */ = r.work<float>(11010048);
-  // gpt_fortunes.ech:25  split batch over dp (layouts.ech:40): gradients of layernorm.beta, layernorm.gamma, layer.laye
+  // gpt_fortunes.ech:25  4 ranks, 0.18 MB: split batch over dp (layouts.ech:40): gradients of layernorm.beta,
+  //     layernorm.gamma, layer.layernorm.gamma and 11 more
   all_reduce(r, r.group(0), message, 44544, Sum, Algorithm::automatic, "gpt_fortunes.ech:25");
-  // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
+  // nn.ech:75 at gpt_fortunes.ech:22  param wq[embed, head, key] ~ normal(1 / sqrt(size(embed)))
   wait(messages.all_reduce_of_d_attn_wq);
+  // nn.ech:76 at gpt_fortunes.ech:22  param wk[embed, head, key] ~ normal(1 / sqrt(size(embed)))
   wait(messages.all_reduce_of_d_attn_wk);
+  // nn.ech:77 at gpt_fortunes.ech:22  param wv[embed, head, key] ~ normal(1 / sqrt(size(embed)))
   wait(messages.all_reduce_of_d_attn_wv);
+  // nn.ech:78 at gpt_fortunes.ech:22  param wo[head, key, embed] ~ normal(1 / sqrt(size(head) * size(key)))
   wait(messages.all_reduce_of_d_attn_wo);
-  // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+  // nn.ech:149 at gpt_fortunes.ech:23  param w1[embed, ff] ~ normal(1 / sqrt(size(embed)))
   wait(messages.all_reduce_of_d_mlp_w1);
+  // nn.ech:151 at gpt_fortunes.ech:23  param w2[ff, embed] ~ normal(1 / sqrt(size(ff)))
   wait(messages.all_reduce_of_d_mlp_w2);
   double *sum_of_squares /* [] */ = r.work<double>(11188224);
   // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
@@ -703,7 +735,7 @@ void update(Rank &r, Messages &messages, double lr) {
   float *m_layernorm_gamma_2 /* [layer=2, embed=128] */ = r.state<float>(2078720);
   float *v_layernorm_gamma_2 /* [layer=2, embed=128] */ = r.state<float>(2079744);
   float *layernorm_gamma_2 /* [layer=2, embed=128] */ = r.state<float>(163840);
-  // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
+  // nn.ech:29 at gpt_fortunes.ech:22  param gamma[over] ~ ones
   const float t_3_value_3 = t_3[0];
   const float t_4_value_3 = t_4[0];
 #pragma GCC ivdep
@@ -724,7 +756,7 @@ void update(Rank &r, Messages &messages, double lr) {
   float *m_layernorm_beta_2 /* [layer=2, embed=128] */ = r.state<float>(2080768);
   float *v_layernorm_beta_2 /* [layer=2, embed=128] */ = r.state<float>(2081792);
   float *layernorm_beta_2 /* [layer=2, embed=128] */ = r.state<float>(164864);
-  // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
+  // nn.ech:30 at gpt_fortunes.ech:22  param beta[over] ~ zeros
   const float t_3_value_4 = t_3[0];
   const float t_4_value_4 = t_4[0];
 #pragma GCC ivdep
@@ -745,7 +777,7 @@ void update(Rank &r, Messages &messages, double lr) {
   float *m_attn_wq /* [layer=2, embed=128, head=4, key=32] */ = r.state<float>(2082816);
   float *v_attn_wq /* [layer=2, embed=128, head=4, key=32] */ = r.state<float>(2213888);
   float *attn_wq /* [layer=2, embed=128, head=4, key=32] */ = r.state<float>(165888);
-  // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
+  // nn.ech:75 at gpt_fortunes.ech:22  param wq[embed, head, key] ~ normal(1 / sqrt(size(embed)))
   const float t_3_value_5 = t_3[0];
   const float t_4_value_5 = t_4[0];
 #pragma GCC ivdep
@@ -764,7 +796,7 @@ void update(Rank &r, Messages &messages, double lr) {
   float *m_attn_wk /* [layer=2, embed=128, head=4, key=32] */ = r.state<float>(2344960);
   float *v_attn_wk /* [layer=2, embed=128, head=4, key=32] */ = r.state<float>(2476032);
   float *attn_wk /* [layer=2, embed=128, head=4, key=32] */ = r.state<float>(296960);
-  // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
+  // nn.ech:76 at gpt_fortunes.ech:22  param wk[embed, head, key] ~ normal(1 / sqrt(size(embed)))
   const float t_3_value_6 = t_3[0];
   const float t_4_value_6 = t_4[0];
 #pragma GCC ivdep
@@ -783,7 +815,7 @@ void update(Rank &r, Messages &messages, double lr) {
   float *m_attn_wv /* [layer=2, embed=128, head=4, key=32] */ = r.state<float>(2607104);
   float *v_attn_wv /* [layer=2, embed=128, head=4, key=32] */ = r.state<float>(2738176);
   float *attn_wv /* [layer=2, embed=128, head=4, key=32] */ = r.state<float>(428032);
-  // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
+  // nn.ech:77 at gpt_fortunes.ech:22  param wv[embed, head, key] ~ normal(1 / sqrt(size(embed)))
   const float t_3_value_7 = t_3[0];
   const float t_4_value_7 = t_4[0];
 #pragma GCC ivdep
@@ -802,7 +834,7 @@ void update(Rank &r, Messages &messages, double lr) {
   float *m_attn_wo /* [layer=2, head=4, key=32, embed=128] */ = r.state<float>(2869248);
   float *v_attn_wo /* [layer=2, head=4, key=32, embed=128] */ = r.state<float>(3000320);
   float *attn_wo /* [layer=2, head=4, key=32, embed=128] */ = r.state<float>(559104);
-  // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
+  // nn.ech:78 at gpt_fortunes.ech:22  param wo[head, key, embed] ~ normal(1 / sqrt(size(head) * size(key)))
   const float t_3_value_8 = t_3[0];
   const float t_4_value_8 = t_4[0];
 #pragma GCC ivdep
@@ -821,7 +853,7 @@ void update(Rank &r, Messages &messages, double lr) {
   float *m_attn_bq /* [layer=2, head=4, key=32] */ = r.state<float>(3131392);
   float *v_attn_bq /* [layer=2, head=4, key=32] */ = r.state<float>(3132416);
   float *attn_bq /* [layer=2, head=4, key=32] */ = r.state<float>(690176);
-  // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
+  // nn.ech:83 at gpt_fortunes.ech:22  param bq[head, key] ~ zeros
   const float t_3_value_9 = t_3[0];
   const float t_4_value_9 = t_4[0];
 #pragma GCC ivdep
@@ -840,7 +872,7 @@ void update(Rank &r, Messages &messages, double lr) {
   float *m_attn_bk /* [layer=2, head=4, key=32] */ = r.state<float>(3133440);
   float *v_attn_bk /* [layer=2, head=4, key=32] */ = r.state<float>(3134464);
   float *attn_bk /* [layer=2, head=4, key=32] */ = r.state<float>(691200);
-  // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
+  // nn.ech:84 at gpt_fortunes.ech:22  param bk[head, key] ~ zeros
   const float t_3_value_10 = t_3[0];
   const float t_4_value_10 = t_4[0];
 #pragma GCC ivdep
@@ -859,7 +891,7 @@ void update(Rank &r, Messages &messages, double lr) {
   float *m_attn_bv /* [layer=2, head=4, key=32] */ = r.state<float>(3135488);
   float *v_attn_bv /* [layer=2, head=4, key=32] */ = r.state<float>(3136512);
   float *attn_bv /* [layer=2, head=4, key=32] */ = r.state<float>(692224);
-  // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
+  // nn.ech:85 at gpt_fortunes.ech:22  param bv[head, key] ~ zeros
   const float t_3_value_11 = t_3[0];
   const float t_4_value_11 = t_4[0];
 #pragma GCC ivdep
@@ -878,7 +910,7 @@ void update(Rank &r, Messages &messages, double lr) {
   float *m_attn_bo /* [layer=2, embed=128] */ = r.state<float>(3137536);
   float *v_attn_bo /* [layer=2, embed=128] */ = r.state<float>(3138560);
   float *attn_bo /* [layer=2, embed=128] */ = r.state<float>(693248);
-  // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as at
+  // nn.ech:97 at gpt_fortunes.ech:22  param bo[embed] ~ zeros
   const float t_3_value_12 = t_3[0];
   const float t_4_value_12 = t_4[0];
 #pragma GCC ivdep
@@ -897,7 +929,7 @@ void update(Rank &r, Messages &messages, double lr) {
   float *m_layernorm_2_gamma /* [layer=2, embed=128] */ = r.state<float>(3139584);
   float *v_layernorm_2_gamma /* [layer=2, embed=128] */ = r.state<float>(3140608);
   float *layernorm_2_gamma /* [layer=2, embed=128] */ = r.state<float>(694272);
-  // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+  // nn.ech:29 at gpt_fortunes.ech:23  param gamma[over] ~ ones
   const float t_3_value_13 = t_3[0];
   const float t_4_value_13 = t_4[0];
 #pragma GCC ivdep
@@ -918,7 +950,7 @@ void update(Rank &r, Messages &messages, double lr) {
   float *m_layernorm_2_beta /* [layer=2, embed=128] */ = r.state<float>(3141632);
   float *v_layernorm_2_beta /* [layer=2, embed=128] */ = r.state<float>(3142656);
   float *layernorm_2_beta /* [layer=2, embed=128] */ = r.state<float>(695296);
-  // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+  // nn.ech:30 at gpt_fortunes.ech:23  param beta[over] ~ zeros
   const float t_3_value_14 = t_3[0];
   const float t_4_value_14 = t_4[0];
 #pragma GCC ivdep
@@ -939,7 +971,7 @@ void update(Rank &r, Messages &messages, double lr) {
   float *m_mlp_w1 /* [layer=2, embed=128, ff=512] */ = r.state<float>(3143680);
   float *v_mlp_w1 /* [layer=2, embed=128, ff=512] */ = r.state<float>(3667968);
   float *mlp_w1 /* [layer=2, embed=128, ff=512] */ = r.state<float>(696320);
-  // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+  // nn.ech:149 at gpt_fortunes.ech:23  param w1[embed, ff] ~ normal(1 / sqrt(size(embed)))
   const float t_3_value_15 = t_3[0];
   const float t_4_value_15 = t_4[0];
 #pragma GCC ivdep
@@ -958,7 +990,7 @@ void update(Rank &r, Messages &messages, double lr) {
   float *m_mlp_b1 /* [layer=2, ff=512] */ = r.state<float>(4192256);
   float *v_mlp_b1 /* [layer=2, ff=512] */ = r.state<float>(4196352);
   float *mlp_b1 /* [layer=2, ff=512] */ = r.state<float>(1220608);
-  // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+  // nn.ech:150 at gpt_fortunes.ech:23  param b1[ff] ~ zeros
   const float t_3_value_16 = t_3[0];
   const float t_4_value_16 = t_4[0];
 #pragma GCC ivdep
@@ -977,7 +1009,7 @@ void update(Rank &r, Messages &messages, double lr) {
   float *m_mlp_w2 /* [layer=2, ff=512, embed=128] */ = r.state<float>(4200448);
   float *v_mlp_w2 /* [layer=2, ff=512, embed=128] */ = r.state<float>(4724736);
   float *mlp_w2 /* [layer=2, ff=512, embed=128] */ = r.state<float>(1224704);
-  // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+  // nn.ech:151 at gpt_fortunes.ech:23  param w2[ff, embed] ~ normal(1 / sqrt(size(ff)))
   const float t_3_value_17 = t_3[0];
   const float t_4_value_17 = t_4[0];
 #pragma GCC ivdep
@@ -996,7 +1028,7 @@ void update(Rank &r, Messages &messages, double lr) {
   float *m_mlp_b2 /* [layer=2, embed=128] */ = r.state<float>(5249024);
   float *v_mlp_b2 /* [layer=2, embed=128] */ = r.state<float>(5250048);
   float *mlp_b2 /* [layer=2, embed=128] */ = r.state<float>(1748992);
-  // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+  // nn.ech:152 at gpt_fortunes.ech:23  param b2[embed] ~ zeros
   const float t_3_value_18 = t_3[0];
   const float t_4_value_18 = t_4[0];
 #pragma GCC ivdep
@@ -1015,7 +1047,7 @@ void update(Rank &r, Messages &messages, double lr) {
   float *m_layernorm_gamma /* [embed=128] */ = r.state<float>(5251072);
   float *v_layernorm_gamma /* [embed=128] */ = r.state<float>(5251584);
   float *layernorm_gamma /* [embed=128] */ = r.state<float>(1750016);
-  // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
+  // nn.ech:29 at gpt_fortunes.ech:25  param gamma[over] ~ ones
   const float t_3_value_19 = t_3[0];
   const float t_4_value_19 = t_4[0];
 #pragma GCC ivdep
@@ -1035,7 +1067,7 @@ void update(Rank &r, Messages &messages, double lr) {
   float *m_layernorm_beta /* [embed=128] */ = r.state<float>(5252096);
   float *v_layernorm_beta /* [embed=128] */ = r.state<float>(5252608);
   float *layernorm_beta /* [embed=128] */ = r.state<float>(1750528);
-  // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
+  // nn.ech:30 at gpt_fortunes.ech:25  param beta[over] ~ zeros
   const float t_3_value_20 = t_3[0];
   const float t_4_value_20 = t_4[0];
 #pragma GCC ivdep
@@ -1088,7 +1120,7 @@ void evaluate_batch(Rank &r) {
   for (int64_t layer = 0; layer < 2; ++layer) {
     float *normalize_2 /* [batch=8, seq=64, embed=128] */ = r.work<float>(0);
     float *rstd /* [batch=8, seq=64] */ = r.work<float>(262144);
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
+    // nn.ech:31 at gpt_fortunes.ech:22  return normalize(x, over = over) * gamma + beta
     normalize(normalize_2, rstd, x, 512, 128, 1e-5);
     float *layernorm_gamma_2 /* [layer=2, embed=128] */ = r.state<float>(163840);
     float *layernorm_gamma_2_layer = layernorm_gamma_2 + layer * 128;
@@ -1105,19 +1137,22 @@ void evaluate_batch(Rank &r) {
     float *q /* [batch=8, seq=64, head=4, key=32] */ = r.work<float>(262144);
     float *attn_wq /* [layer=2, embed=128, head=4, key=32] */ = r.state<float>(165888);
     float *attn_wq_layer = attn_wq + layer * 16384;
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
+    // nn.ech:79 at gpt_fortunes.ech:22  q = dot(x, wq, over = embed)
     gemm(q, layernorm, attn_wq_layer, 512, 128, 128, Form::nn, 128, 128, 128, 1.0, 0.0, Blas::tiled);
     float *k /* [batch=8, seq=64, head=4, key=32] */ = r.work<float>(524288);
     float *attn_wk /* [layer=2, embed=128, head=4, key=32] */ = r.state<float>(296960);
     float *attn_wk_layer = attn_wk + layer * 16384;
+    // nn.ech:80 at gpt_fortunes.ech:22  k = dot(x, wk, over = embed)
     gemm(k, layernorm, attn_wk_layer, 512, 128, 128, Form::nn, 128, 128, 128, 1.0, 0.0, Blas::tiled);
     float *v /* [batch=8, seq=64, head=4, key=32] */ = r.work<float>(786432);
     float *attn_wv /* [layer=2, embed=128, head=4, key=32] */ = r.state<float>(428032);
     float *attn_wv_layer = attn_wv + layer * 16384;
+    // nn.ech:81 at gpt_fortunes.ech:22  v = dot(x, wv, over = embed)
     gemm(v, layernorm, attn_wv_layer, 512, 128, 128, Form::nn, 128, 128, 128, 1.0, 0.0, Blas::tiled);
     float *attn_bq /* [layer=2, head=4, key=32] */ = r.state<float>(690176);
     float *attn_bq_layer = attn_bq + layer * 128;
     float *q_2 /* [batch=8, seq=64, head=4, key=32] */ = r.work<float>(262144);
+    // nn.ech:86 at gpt_fortunes.ech:22  q = q + bq
     for (int64_t i = 0; i < 512; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 128; ++i_2) {
@@ -1127,7 +1162,7 @@ void evaluate_batch(Rank &r) {
     float *attn_bk /* [layer=2, head=4, key=32] */ = r.state<float>(691200);
     float *attn_bk_layer = attn_bk + layer * 128;
     float *k_2 /* [batch=8, seq=64, head=4, key=32] */ = r.work<float>(524288);
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
+    // nn.ech:87 at gpt_fortunes.ech:22  k = k + bk
     for (int64_t i = 0; i < 512; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 128; ++i_2) {
@@ -1137,7 +1172,7 @@ void evaluate_batch(Rank &r) {
     float *attn_bv /* [layer=2, head=4, key=32] */ = r.state<float>(692224);
     float *attn_bv_layer = attn_bv + layer * 128;
     float *v_2 /* [batch=8, seq=64, head=4, key=32] */ = r.work<float>(786432);
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
+    // nn.ech:88 at gpt_fortunes.ech:22  v = v + bv
     for (int64_t i = 0; i < 512; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 128; ++i_2) {
@@ -1145,19 +1180,24 @@ void evaluate_batch(Rank &r) {
       }
     }
     float *a /* [batch=8, seq=64, head=4, key=32] */ = r.work<float>(0);
-    float *a_2 /* [batch=8, head=4, seq=64] */ = r.work<float>(1310720);
-    float *a_3 /* [batch=8, head=4, seq=64] */ = r.work<float>(1318912);
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
-    attention(a, a_2, a_3, q_2, k_2, v_2,
+    float *maximum /* [batch=8, head=4, seq=64] */ = r.work<float>(1310720);
+    float *sum_of_exp /* [batch=8, head=4, seq=64] */ = r.work<float>(1318912);
+    // nn.ech:94 at gpt_fortunes.ech:22  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
+    //     = causal)
+    attention(a, maximum, sum_of_exp, q_2, k_2, v_2,
               {8, 1, 4, 64, 64, 32, 32, 0.17677669529663687, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{8192, 0, 32, 128}, {8192, 0, 32, 128}, {8192, 0, 32, 128}, {8192, 0, 32, 128}});
     float *y /* [batch=8, seq=64, embed=128] */ = r.work<float>(1310720);
     float *attn_wo /* [layer=2, head=4, key=32, embed=128] */ = r.state<float>(559104);
     float *attn_wo_layer = attn_wo + layer * 16384;
+    // nn.ech:95 at gpt_fortunes.ech:22  y = dot(a, wo, over = (head, key))
     gemm(y, a, attn_wo_layer, 512, 128, 128, Form::nn, 128, 128, 128, 1.0, 0.0, Blas::tiled);
     float *attn_bo /* [layer=2, embed=128] */ = r.state<float>(693248);
     float *attn_bo_layer = attn_bo + layer * 128;
     float *x_2 /* [batch=8, seq=64, embed=128] */ = r.work<float>(1310720);
+    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
+    //     attn
+    // nn.ech:98 at gpt_fortunes.ech:22  y = y + bo
     for (int64_t i = 0; i < 512; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 128; ++embed) {
@@ -1166,7 +1206,7 @@ void evaluate_batch(Rank &r) {
     }
     float *normalize_3 /* [batch=8, seq=64, embed=128] */ = r.work<float>(1572864);
     float *rstd_2 /* [batch=8, seq=64] */ = r.work<float>(0);
-    // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
     normalize(normalize_3, rstd_2, x_2, 512, 128, 1e-5);
     float *layernorm_2_gamma /* [layer=2, embed=128] */ = r.state<float>(694272);
     float *layernorm_2_gamma_layer = layernorm_2_gamma + layer * 128;
@@ -1183,7 +1223,7 @@ void evaluate_batch(Rank &r) {
     float *dot /* [batch=8, seq=64, ff=512] */ = r.work<float>(0);
     float *mlp_w1 /* [layer=2, embed=128, ff=512] */ = r.state<float>(696320);
     float *mlp_w1_layer = mlp_w1 + layer * 65536;
-    // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     gemm(dot, layernorm_2, mlp_w1_layer, 512, 512, 128, Form::nn, 128, 512, 512, 1.0, 0.0, Blas::tiled);
     float *mlp_b1 /* [layer=2, ff=512] */ = r.state<float>(1220608);
     float *mlp_b1_layer = mlp_b1 + layer * 512;
@@ -1197,10 +1237,12 @@ void evaluate_batch(Rank &r) {
     float *dot_2 /* [batch=8, seq=64, embed=128] */ = r.work<float>(1572864);
     float *mlp_w2 /* [layer=2, ff=512, embed=128] */ = r.state<float>(1224704);
     float *mlp_w2_layer = mlp_w2 + layer * 65536;
-    // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     gemm(dot_2, t, mlp_w2_layer, 512, 128, 512, Form::nn, 512, 128, 128, 1.0, 0.0, Blas::tiled);
     float *mlp_b2 /* [layer=2, embed=128] */ = r.state<float>(1748992);
     float *mlp_b2_layer = mlp_b2 + layer * 128;
+    // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     for (int64_t i = 0; i < 512; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 128; ++embed) {
@@ -1210,7 +1252,7 @@ void evaluate_batch(Rank &r) {
   }
   float *normalize_2 /* [batch=8, seq=64, embed=128] */ = r.work<float>(1048576);
   float *rstd /* [batch=8, seq=64] */ = r.work<float>(0);
-  // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
+  // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
   normalize(normalize_2, rstd, x, 512, 128, 1e-5);
   float *layernorm_gamma /* [embed=128] */ = r.state<float>(1750016);
   float *layernorm_beta /* [embed=128] */ = r.state<float>(1750528);
@@ -1280,7 +1322,8 @@ void evaluate_end(Rank &r) {
   const float e = static_cast<float>(number) * 64.0f;
   message[0] = static_cast<float>(map[0]) / e;
   message_part[0] = static_cast<float>(map_2[0]) / e;
-  // gpt_fortunes.ech:27  split batch over dp (layouts.ech:40): report of loss (gpt_fortunes.ech:27), report of accuracy
+  // gpt_fortunes.ech:27  4 ranks, 8 bytes: split batch over dp (layouts.ech:40): report of loss (gpt_fortunes.ech:27),
+  //     report of accuracy (gpt_fortunes.ech:28)
   all_reduce(r, r.group(0), message, 2, Sum, Algorithm::automatic, "gpt_fortunes.ech:27");
   // gpt_fortunes.ech:27  loss
   r.report(0, message[0]);

@@ -46,20 +46,24 @@ void forward(Rank &r) {
   const float *picture /* [batch=128, height=28, width=28] */ = r.input<float>(0);
   float *conv3x3_w /* [c1=8, grey=1, kh=3, kw=3] */ = r.state<float>(0);
   float *scratch /* [scratch=1352] */ = r.work<float>(3211264);
-  // conv_fashion.ech:17  x1 = relu(nn.batchnorm(nn.conv3x3(x, grey, c1), c1))
+  // nn.ech:23 at conv_fashion.ech:17  return conv(x, w, over = from, window = (height, width), stride = stride, pad =
+  //     same)
   conv(conv3x3, picture, conv3x3_w, {128, 1, 8, 2, {{28, 3, 1, 1, 1}, {28, 3, 1, 1, 1}}}, scratch, 1352);
   float *rstd /* [c1=8] */ = r.work<float>(15506048);
   float *mean /* [c1=8] */ = r.work<float>(15506112);
   float *variance /* [c1=8] */ = r.work<float>(3211264);
   float *mean_low /* [c1=8] */ = r.work<float>(15506176);
+  // nn.ech:47 at conv_fashion.ech:17  m = normalize_mean(x, over = except(channel), local = local)
   channel_statistics(rstd, conv3x3, 128, 8, 784, 1e-5, mean, variance, mean_low);
   float *batchnorm_running_mean /* [c1=8] */ = r.state<float>(448);
+  // nn.ech:49 at conv_fashion.ech:17  next running_mean = 0.9 * running_mean + 0.1 * m
 #pragma GCC ivdep
   for (int64_t c1 = 0; c1 < 8; ++c1) {
     batchnorm_running_mean[c1] = 0.9f * batchnorm_running_mean[c1] + 0.1f * mean[c1];
   }
   float *batchnorm_running_var /* [c1=8] */ = r.state<float>(512);
-  // conv_fashion.ech:17  x1 = relu(nn.batchnorm(nn.conv3x3(x, grey, c1), c1))
+  // nn.ech:50 at conv_fashion.ech:17  next running_var = 0.9 * running_var + 0.1 * v * (n / (n - 1))
+  // nn.ech:46 at conv_fashion.ech:17  n = count(x, over = except(channel), local = local)
   const float e = 100352.0f / (100352.0f - 1.0f);
 #pragma GCC ivdep
   for (int64_t c1 = 0; c1 < 8; ++c1) {
@@ -69,6 +73,8 @@ void forward(Rank &r) {
   float *batchnorm_beta /* [c1=8] */ = r.state<float>(384);
   float *x1 /* [batch=128, c1=8, height=28, width=28] */ = r.work<float>(3211264);
   // conv_fashion.ech:17  x1 = relu(nn.batchnorm(nn.conv3x3(x, grey, c1), c1))
+  // nn.ech:47 at conv_fashion.ech:17  m = normalize_mean(x, over = except(channel), local = local)
+  // nn.ech:55 at conv_fashion.ech:17  return y * gamma + beta
   for (int64_t batch = 0; batch < 128; ++batch) {
     for (int64_t c1 = 0; c1 < 8; ++c1) {
       const float mean_c1 = mean[c1];
@@ -88,7 +94,8 @@ void forward(Rank &r) {
   maxpool(x2, nullptr, x1, {1024, 2, {{28, 2, 2, 0, 0}, {28, 2, 2, 0, 0}}});
   const int64_t first_c1 = r.coordinate(0) * 8;
   float *conv3x3_2 /* [batch=128, c1=8, height=14, width=14] */ = r.work<float>(9433088);
-  // conv_fashion.ech:19  x3 = relu(nn.batchnorm(nn.conv3x3(x2, c1, c2), c2))
+  // nn.ech:23 at conv_fashion.ech:19  return conv(x, w, over = from, window = (height, width), stride = stride, pad =
+  //     same)
   for (int64_t batch = 0; batch < 128; ++batch) {
     for (int64_t c1 = 0; c1 < 8; ++c1) {
       const bool conv3x3_5 = static_cast<int32_t>(first_c1 + c1) < 15;
@@ -100,7 +107,8 @@ void forward(Rank &r) {
   }
   float *conv3x3_2_w /* [c2=30, c1=8, kh=3, kw=3] */ = r.state<float>(576);
   float *conv3x3_3 /* [c2=30, c1=8, kh=3, kw=3] */ = r.work<float>(10391872);
-  // conv_fashion.ech:19  x3 = relu(nn.batchnorm(nn.conv3x3(x2, c1, c2), c2))
+  // nn.ech:23 at conv_fashion.ech:19  return conv(x, w, over = from, window = (height, width), stride = stride, pad =
+  //     same)
   for (int64_t c2 = 0; c2 < 30; ++c2) {
     for (int64_t c1 = 0; c1 < 8; ++c1) {
       const bool conv3x3_5 = static_cast<int32_t>(first_c1 + c1) < 15;
@@ -112,20 +120,22 @@ void forward(Rank &r) {
   }
   float *conv3x3_4 /* [batch=128, c2=30, height=14, width=14] */ = r.work<float>(6422528);
   float *scratch_2 /* [scratch=38992] */ = r.work<float>(10235904);
-  // conv_fashion.ech:19  x3 = relu(nn.batchnorm(nn.conv3x3(x2, c1, c2), c2))
+  // nn.ech:23 at conv_fashion.ech:19  return conv(x, w, over = from, window = (height, width), stride = stride, pad =
+  //     same)
   conv(conv3x3_4, conv3x3_2, conv3x3_3, {128, 8, 30, 2, {{14, 3, 1, 1, 1}, {14, 3, 1, 1, 1}}}, scratch_2, 38992);
   float *conv3x3_part /* [message=376320] */ = r.work<float>(9433088);
-  // conv_fashion.ech:19  split height over tp (layouts.ech:51): normalize (conv_fashion.ech:19): 2 ranks, 3.01 MB
+  // conv_fashion.ech:19  2 ranks, 3.01 MB: split height over tp (layouts.ech:51): normalize (conv_fashion.ech:19)
   reduce_scatter_inner(r, r.group(0), conv3x3_part, conv3x3_4, 3840, 98, Sum, Algorithm::automatic,
                        "conv_fashion.ech:19");
   double *moments /* [c2=30, moment=3] */ = r.work<double>(10939840);
-  // conv_fashion.ech:19  x3 = relu(nn.batchnorm(nn.conv3x3(x2, c1, c2), c2))
+  // nn.ech:47 at conv_fashion.ech:19  m = normalize_mean(x, over = except(channel), local = local)
   local_moments(moments, conv3x3_part, 128, 30, 98);
   double *moments_of_all /* [rank=2, c2=30, moment=3] */ = r.work<double>(10938368);
-  // conv_fashion.ech:19  split height over tp (layouts.ech:51): inside normalize (conv_fashion.ech:19): 2 ranks, 1440 b
+  // conv_fashion.ech:19  2 ranks, 1440 bytes: split height over tp (layouts.ech:51): inside normalize
+  //     (conv_fashion.ech:19)
   all_gather(r, r.group(0), moments_of_all, moments, 90, Algorithm::automatic, "conv_fashion.ech:19");
   double *moments_2 /* [c2=30, moment=3] */ = r.work<double>(10939840);
-  // conv_fashion.ech:19  x3 = relu(nn.batchnorm(nn.conv3x3(x2, c1, c2), c2))
+  // nn.ech:47 at conv_fashion.ech:19  m = normalize_mean(x, over = except(channel), local = local)
   combine_moments(moments_2, moments_of_all, 2, 30);
   float *rstd_2 /* [c2=30] */ = r.work<float>(15505600);
   float *mean_2 /* [c2=30] */ = r.work<float>(15505728);
@@ -133,12 +143,14 @@ void forward(Rank &r) {
   float *mean_low_2 /* [c2=30] */ = r.work<float>(15505856);
   channel_statistics_finish(rstd_2, moments_2, 30, 1e-5, mean_2, variance_2, mean_low_2);
   float *batchnorm_2_running_mean /* [c2=30] */ = r.state<float>(9472);
+  // nn.ech:49 at conv_fashion.ech:19  next running_mean = 0.9 * running_mean + 0.1 * m
 #pragma GCC ivdep
   for (int64_t c2 = 0; c2 < 30; ++c2) {
     batchnorm_2_running_mean[c2] = 0.9f * batchnorm_2_running_mean[c2] + 0.1f * mean_2[c2];
   }
   float *batchnorm_2_running_var /* [c2=30] */ = r.state<float>(9600);
-  // conv_fashion.ech:19  x3 = relu(nn.batchnorm(nn.conv3x3(x2, c1, c2), c2))
+  // nn.ech:50 at conv_fashion.ech:19  next running_var = 0.9 * running_var + 0.1 * v * (n / (n - 1))
+  // nn.ech:46 at conv_fashion.ech:19  n = count(x, over = except(channel), local = local)
   const float e_2 = 25088.0f / (25088.0f - 1.0f);
 #pragma GCC ivdep
   for (int64_t c2 = 0; c2 < 30; ++c2) {
@@ -148,6 +160,8 @@ void forward(Rank &r) {
   float *batchnorm_2_beta /* [c2=30] */ = r.state<float>(9344);
   float *x3 /* [batch=128, c2=30, height=7, width=14] */ = r.work<float>(10938368);
   // conv_fashion.ech:19  x3 = relu(nn.batchnorm(nn.conv3x3(x2, c1, c2), c2))
+  // nn.ech:47 at conv_fashion.ech:19  m = normalize_mean(x, over = except(channel), local = local)
+  // nn.ech:55 at conv_fashion.ech:19  return y * gamma + beta
   for (int64_t batch = 0; batch < 128; ++batch) {
     for (int64_t c2 = 0; c2 < 30; ++c2) {
       const float mean_2_c2 = mean_2[c2];
@@ -164,7 +178,7 @@ void forward(Rank &r) {
     }
   }
   float *x3_gathered /* [batch=128, c2=30, height=14, width=14] */ = r.work<float>(6422528);
-  // conv_fashion.ech:20  split height over tp (layouts.ech:51): pool (conv_fashion.ech:20): 2 ranks, 3.01 MB
+  // conv_fashion.ech:20  2 ranks, 3.01 MB: split height over tp (layouts.ech:51): pool (conv_fashion.ech:20)
   all_gather_inner(r, r.group(0), x3_gathered, x3, 3840, 98, Algorithm::automatic, "conv_fashion.ech:20");
   float *x4 /* [batch=128, c2=30, height=7, width=7] */ = r.work<float>(13246464);
   // conv_fashion.ech:20  x4 = maxpool(x3, window = (height, width), size = 2, stride = 2)
@@ -199,14 +213,15 @@ void forward(Rank &r) {
   for (int64_t i = 0; i < 3840; ++i) {
     t_3[i] = t_2[i] / 49.0f;
   }
-  // conv_fashion.ech:21  split c1, height over tp (layouts.ech:51): dot (conv_fashion.ech:21): 2 ranks, 0.02 MB
+  // conv_fashion.ech:21  2 ranks, 0.02 MB: split c1, height over tp (layouts.ech:51): dot (conv_fashion.ech:21)
   all_reduce(r, r.group(0), t_3, 3840, Sum, Algorithm::automatic, "conv_fashion.ech:21");
   float *y /* [batch=128, class=10] */ = r.work<float>(6437888);
   float *head_w /* [c2=30, class=10] */ = r.state<float>(9728);
-  // conv_fashion.ech:21  logits = nn.linear(mean(x4, over = (height, width)), c2, class) as head
+  // nn.ech:11 at conv_fashion.ech:21  y = dot(x, w, over = from)
   gemm(y, t_3, head_w, 128, 10, 30, Form::nn, 30, 10, 10, 1.0, 0.0, Blas::onednn);
   float *head_b /* [class=10] */ = r.state<float>(10944);
   float *y_2 /* [batch=128, class=10] */ = r.work<float>(6437888);
+  // nn.ech:14 at conv_fashion.ech:21  y = y + b
   for (int64_t batch = 0; batch < 128; ++batch) {
 #pragma GCC ivdep
     for (int64_t class_ = 0; class_ < 10; ++class_) {
@@ -234,7 +249,7 @@ void backward(Rank &r) {
   const int32_t *label /* [batch=128] */ = r.input<int32_t>(401408);
   float *d_y /* [batch=128, class=10] */ = r.work<float>(6437888);
   float *d_head_b /* [class=10] */ = r.work<float>(15505984);
-  // conv_fashion.ech:21  logits = nn.linear(mean(x4, over = (height, width)), c2, class) as head
+  // nn.ech:14 at conv_fashion.ech:21  y = y + b
   // conv_fashion.ech:23  loss mean(cross_entropy(logits, label, over = class))
   fill(d_head_b, 10, 0.0f);
   const float e = 1.0f / 128.0f;
@@ -254,12 +269,13 @@ void backward(Rank &r) {
   }
   float *d_dot /* [batch=128, c2=30] */ = r.work<float>(6422528);
   float *head_w /* [c2=30, class=10] */ = r.state<float>(9728);
-  // conv_fashion.ech:21  logits = nn.linear(mean(x4, over = (height, width)), c2, class) as head
+  // nn.ech:11 at conv_fashion.ech:21  y = dot(x, w, over = from)
   gemm(d_dot, d_y, head_w, 128, 30, 10, Form::nt, 10, 10, 30, 1.0, 0.0, Blas::onednn);
   float *d_head_w /* [c2=30, class=10] */ = r.work<float>(15504384);
   float *t_3 /* [batch=128, c2=30] */ = r.work<float>(7282688);
   gemm(d_head_w, t_3, d_y, 30, 10, 128, Form::tn, 30, 10, 10, 1.0, 0.0, Blas::onednn);
   float *d_x4 /* [batch=128, c2=30, height=4, width=7] */ = r.work<float>(7282688);
+  // conv_fashion.ech:21  logits = nn.linear(mean(x4, over = (height, width)), c2, class) as head
   for (int64_t i = 0; i < 3840; ++i) {
     const float e_2 = d_dot[i] / 49.0f;
 #pragma GCC ivdep
@@ -268,7 +284,7 @@ void backward(Rank &r) {
     }
   }
   float *d_x4_gathered /* [message=215040] */ = r.work<float>(6422528);
-  // conv_fashion.ech:20  split height over tp (layouts.ech:51): pool_grad (conv_fashion.ech:20): 2 ranks, 0.86 MB
+  // conv_fashion.ech:20  2 ranks, 0.86 MB: split height over tp (layouts.ech:51): pool_grad (conv_fashion.ech:20)
   all_gather(r, r.group(0), d_x4_gathered, d_x4, 107520, Algorithm::automatic, "conv_fashion.ech:20");
   float *d_x3 /* [batch=128, c2=30, height=8, width=7] */ = r.work<float>(7282688);
   // conv_fashion.ech:20  x4 = maxpool(x3, window = (height, width), size = 2, stride = 2)
@@ -290,7 +306,7 @@ void backward(Rank &r) {
   }
   float *d_x3_gathered /* [batch=128, c2=30, height=14, width=14] */ = r.work<float>(6422528);
   float *x3 /* [batch=128, c2=30, height=7, width=14] */ = r.work<float>(10938368);
-  // conv_fashion.ech:20  split height over tp (layouts.ech:51): pool_grad (conv_fashion.ech:20): 2 ranks, 3.01 MB
+  // conv_fashion.ech:20  2 ranks, 3.01 MB: split height over tp (layouts.ech:51): pool_grad (conv_fashion.ech:20)
   all_gather_inner(r, r.group(0), d_x3_gathered, x3, 3840, 98, Algorithm::automatic, "conv_fashion.ech:20");
   float *d_maxima /* [batch=128, c2=30, height=7, width=7] */ = r.work<float>(13999104);
   int32_t *d_places /* [batch=128, c2=30, height=7, width=7] */ = r.work<int32_t>(14751744);
@@ -308,7 +324,9 @@ void backward(Rank &r) {
   float *d_batchnorm_2_beta /* [c2=30] */ = r.work<float>(13246976);
   float *d_m /* [batch=128, c2=30, height=7, width=14] */ = r.work<float>(10938368);
   float *d_batchnorm_2_gamma /* [c2=30] */ = r.work<float>(13247104);
+  // nn.ech:55 at conv_fashion.ech:19  return y * gamma + beta
   // conv_fashion.ech:19  x3 = relu(nn.batchnorm(nn.conv3x3(x2, c1, c2), c2))
+  // nn.ech:47 at conv_fashion.ech:19  m = normalize_mean(x, over = except(channel), local = local)
   fill(d_batchnorm_2_beta, 30, 0.0f);
   fill(d_batchnorm_2_gamma, 30, 0.0f);
   for (int64_t batch = 0; batch < 128; ++batch) {
@@ -336,19 +354,20 @@ void backward(Rank &r) {
 void update(Rank &r, Messages &messages) {
   float *d_batchnorm_2_beta /* [c2=30] */ = r.work<float>(13246976);
   float *message /* [message=60] */ = r.work<float>(13246464);
-  // conv_fashion.ech:19  x3 = relu(nn.batchnorm(nn.conv3x3(x2, c1, c2), c2))
+  // nn.ech:42 at conv_fashion.ech:19  param beta[channel] ~ zeros
 #pragma GCC ivdep
   for (int64_t c2 = 0; c2 < 30; ++c2) {
     message[c2] = d_batchnorm_2_beta[c2];
   }
   float *d_batchnorm_2_gamma /* [c2=30] */ = r.work<float>(13247104);
   float *d_batchnorm_2_gamma_2 = message + 30;
-  // conv_fashion.ech:19  x3 = relu(nn.batchnorm(nn.conv3x3(x2, c1, c2), c2))
+  // nn.ech:42 at conv_fashion.ech:19  param beta[channel] ~ zeros
 #pragma GCC ivdep
   for (int64_t c2 = 0; c2 < 30; ++c2) {
     d_batchnorm_2_gamma_2[c2] = d_batchnorm_2_gamma[c2];
   }
-  // conv_fashion.ech:19  split c1, height over tp (layouts.ech:51): gradients of batchnorm_2.beta, batchnorm_2.gamma: 2
+  // conv_fashion.ech:19  2 ranks, 240 bytes: split c1, height over tp (layouts.ech:51): gradients of batchnorm_2.beta,
+  //     batchnorm_2.gamma
   messages.all_reduce_of_message = all_reduce_start(r, r.group(0), message, 60, Sum, Algorithm::automatic,
                                                     "conv_fashion.ech:19");
 }
@@ -356,19 +375,20 @@ void update(Rank &r, Messages &messages) {
 void backward_2(Rank &r) {
   float *d_batchnorm_2_beta /* [c2=30] */ = r.work<float>(13246976);
   float *message_2 /* [message=60] */ = r.work<float>(13246720);
-  // conv_fashion.ech:19  x3 = relu(nn.batchnorm(nn.conv3x3(x2, c1, c2), c2))
+  // nn.ech:47 at conv_fashion.ech:19  m = normalize_mean(x, over = except(channel), local = local)
 #pragma GCC ivdep
   for (int64_t c2 = 0; c2 < 30; ++c2) {
     message_2[c2] = d_batchnorm_2_beta[c2];
   }
   float *d_batchnorm_2_gamma /* [c2=30] */ = r.work<float>(13247104);
   float *d_batchnorm_2_gamma_3 = message_2 + 30;
-  // conv_fashion.ech:19  x3 = relu(nn.batchnorm(nn.conv3x3(x2, c1, c2), c2))
+  // nn.ech:47 at conv_fashion.ech:19  m = normalize_mean(x, over = except(channel), local = local)
 #pragma GCC ivdep
   for (int64_t c2 = 0; c2 < 30; ++c2) {
     d_batchnorm_2_gamma_3[c2] = d_batchnorm_2_gamma[c2];
   }
-  // conv_fashion.ech:19  split height over tp (layouts.ech:51): inside normalize_grad (conv_fashion.ech:19): 2 ranks, 2
+  // conv_fashion.ech:19  2 ranks, 240 bytes: split height over tp (layouts.ech:51): inside normalize_grad
+  //     (conv_fashion.ech:19)
   all_reduce(r, r.group(0), message_2, 60, Sum, Algorithm::automatic, "conv_fashion.ech:19");
   float *conv3x3_part /* [message=376320] */ = r.work<float>(9433088);
   float *mean_2 /* [c2=30] */ = r.work<float>(15505728);
@@ -376,16 +396,15 @@ void backward_2(Rank &r) {
   float *mean_low_2 /* [c2=30] */ = r.work<float>(15505856);
   float *batchnorm_2_gamma /* [c2=30] */ = r.state<float>(9216);
   float *d_m /* [batch=128, c2=30, height=7, width=14] */ = r.work<float>(10938368);
-  float *d_batchnorm_2_gamma_4 = message_2 + 30;
   float *d_conv3x3 /* [batch=128, c2=30, height=7, width=14] */ = r.work<float>(10938368);
-  // conv_fashion.ech:19  x3 = relu(nn.batchnorm(nn.conv3x3(x2, c1, c2), c2))
+  // nn.ech:47 at conv_fashion.ech:19  m = normalize_mean(x, over = except(channel), local = local)
   for (int64_t batch = 0; batch < 128; ++batch) {
     for (int64_t c2 = 0; c2 < 30; ++c2) {
       const float mean_2_c2 = mean_2[c2];
       const float rstd_2_c2 = rstd_2[c2];
       const float m = mean_low_2[c2] * rstd_2_c2;
       const float d_conv3x3_3 = message_2[c2] / 25088.0f * batchnorm_2_gamma[c2];
-      const float d_conv3x3_4 = d_batchnorm_2_gamma_4[c2] / 25088.0f * batchnorm_2_gamma[c2];
+      const float d_conv3x3_4 = d_batchnorm_2_gamma_3[c2] / 25088.0f * batchnorm_2_gamma[c2];
 #pragma GCC ivdep
       for (int64_t i = 0; i < 98; ++i) {
         const float d_conv3x3_5 =
@@ -396,12 +415,13 @@ void backward_2(Rank &r) {
     }
   }
   float *d_conv3x3_gathered /* [batch=128, c2=30, height=14, width=14] */ = r.work<float>(6422528);
-  // conv_fashion.ech:19  split height over tp (layouts.ech:51): conv_grad_x (conv_fashion.ech:19): 2 ranks, 3.01 MB
+  // conv_fashion.ech:19  2 ranks, 3.01 MB: split height over tp (layouts.ech:51): conv_grad_x (conv_fashion.ech:19)
   all_gather_inner(r, r.group(0), d_conv3x3_gathered, d_conv3x3, 3840, 98, Algorithm::automatic, "conv_fashion.ech:19");
   float *d_x2 /* [batch=128, c1=8, height=14, width=14] */ = r.work<float>(9633792);
   float *conv3x3_2_w /* [c2=30, c1=8, kh=3, kw=3] */ = r.state<float>(576);
   float *d_scratch /* [scratch=44464] */ = r.work<float>(9433088);
-  // conv_fashion.ech:19  x3 = relu(nn.batchnorm(nn.conv3x3(x2, c1, c2), c2))
+  // nn.ech:23 at conv_fashion.ech:19  return conv(x, w, over = from, window = (height, width), stride = stride, pad =
+  //     same)
   conv_grad_data(d_x2, d_conv3x3_gathered, conv3x3_2_w, {128, 8, 30, 2, {{14, 3, 1, 1, 1}, {14, 3, 1, 1, 1}}},
                  d_scratch, 44464);
   float *d_conv3x3_2_w /* [c2=30, c1=8, kh=3, kw=3] */ = r.work<float>(11239424);
@@ -444,7 +464,9 @@ void backward_3(Rank &r) {
   float *d_batchnorm_beta /* [c1=8] */ = r.work<float>(15505600);
   float *d_m_2 /* [batch=128, c1=8, height=28, width=28] */ = r.work<float>(3211264);
   float *d_batchnorm_gamma /* [c1=8] */ = r.work<float>(15505664);
+  // nn.ech:55 at conv_fashion.ech:17  return y * gamma + beta
   // conv_fashion.ech:17  x1 = relu(nn.batchnorm(nn.conv3x3(x, grey, c1), c1))
+  // nn.ech:47 at conv_fashion.ech:17  m = normalize_mean(x, over = except(channel), local = local)
   fill(d_batchnorm_beta, 8, 0.0f);
   fill(d_batchnorm_gamma, 8, 0.0f);
   for (int64_t batch = 0; batch < 128; ++batch) {
@@ -504,7 +526,7 @@ void backward_4(Rank &r) {
   float *d_m_2 /* [batch=128, c1=8, height=28, width=28] */ = r.work<float>(3211264);
   float *d_batchnorm_gamma /* [c1=8] */ = r.work<float>(15505664);
   float *d_conv3x3_2 /* [batch=128, c1=8, height=28, width=28] */ = r.work<float>(0);
-  // conv_fashion.ech:17  x1 = relu(nn.batchnorm(nn.conv3x3(x, grey, c1), c1))
+  // nn.ech:47 at conv_fashion.ech:17  m = normalize_mean(x, over = except(channel), local = local)
   for (int64_t batch = 0; batch < 128; ++batch) {
     for (int64_t c1 = 0; c1 < 8; ++c1) {
       const float mean_c1 = mean[c1];
@@ -523,7 +545,8 @@ void backward_4(Rank &r) {
   float *d_conv3x3_w /* [c1=8, grey=1, kh=3, kw=3] */ = r.work<float>(11256704);
   const float *picture /* [batch=128, height=28, width=28] */ = r.input<float>(0);
   float *d_scratch_3 /* [scratch=5360] */ = r.work<float>(3211264);
-  // conv_fashion.ech:17  x1 = relu(nn.batchnorm(nn.conv3x3(x, grey, c1), c1))
+  // nn.ech:23 at conv_fashion.ech:17  return conv(x, w, over = from, window = (height, width), stride = stride, pad =
+  //     same)
   conv_grad_weights(d_conv3x3_w, picture, d_conv3x3_2, {128, 1, 8, 2, {{28, 3, 1, 1, 1}, {28, 3, 1, 1, 1}}},
                     d_scratch_3, 5360);
 }
@@ -540,7 +563,7 @@ void update_4(Rank &r, Messages &messages, double lr) {
       norm_4[c1 * 9 + i] = math::select(norm_6, d_conv3x3_w[c1 * 9 + i], 0.0f);
     }
   }
-  // conv_fashion.ech:19  x3 = relu(nn.batchnorm(nn.conv3x3(x2, c1, c2), c2))
+  // nn.ech:42 at conv_fashion.ech:19  param beta[channel] ~ zeros
   wait(messages.all_reduce_of_message);
   double *sum_of_squares /* [] */ = r.work<double>(15505856);
   // conv_fashion.ech:4  model ConvNet(channels = 16) {
@@ -557,8 +580,8 @@ void update_4(Rank &r, Messages &messages, double lr) {
   add_squares(sum_of_squares, norm, 2160);
   r.watch("conv3x3_2.w", sum_of_squares);
   float *message /* [message=60] */ = r.work<float>(13246464);
-  float *d_batchnorm_2_gamma_5 = message + 30;
-  add_squares(sum_of_squares, d_batchnorm_2_gamma_5, 30, r.coordinate(0) == 0 ? 1.0 : 0.0);
+  float *d_batchnorm_2_gamma_2 = message + 30;
+  add_squares(sum_of_squares, d_batchnorm_2_gamma_2, 30, r.coordinate(0) == 0 ? 1.0 : 0.0);
   r.watch("batchnorm_2.gamma", sum_of_squares);
   add_squares(sum_of_squares, message, 30, r.coordinate(0) == 0 ? 1.0 : 0.0);
   r.watch("batchnorm_2.beta", sum_of_squares);
@@ -568,7 +591,8 @@ void update_4(Rank &r, Messages &messages, double lr) {
   float *d_head_b /* [class=10] */ = r.work<float>(15505984);
   add_squares(sum_of_squares, d_head_b, 10, r.coordinate(0) == 0 ? 1.0 : 0.0);
   r.watch("head.b", sum_of_squares);
-  // conv_fashion.ech:4  split c1 over tp (layouts.ech:51): inside the norm of all gradients (conv_fashion.ech:4): 2 ran
+  // conv_fashion.ech:4  2 ranks, 8 bytes: split c1 over tp (layouts.ech:51): inside the norm of all gradients
+  //     (conv_fashion.ech:4)
   all_reduce(r, r.group(0), sum_of_squares, 1, Sum, Algorithm::automatic, "conv_fashion.ech:4");
   float *norm_5 /* [] */ = r.work<float>(15505920);
   // conv_fashion.ech:4  model ConvNet(channels = 16) {
@@ -579,7 +603,7 @@ void update_4(Rank &r, Messages &messages, double lr) {
     return; // a loss or the norm is not finite: nothing is updated
   float *conv3x3_w /* [c1=8, grey=1, kh=3, kw=3] */ = r.state<float>(0);
   float *momentum_conv3x3_w /* [c1=8, grey=1, kh=3, kw=3] */ = r.state<float>(11008);
-  // conv_fashion.ech:17  x1 = relu(nn.batchnorm(nn.conv3x3(x, grey, c1), c1))
+  // nn.ech:22 at conv_fashion.ech:17  param w[to, from, kh, kw] ~ kaiming(over = (from, kh, kw))
 #pragma GCC ivdep
   for (int64_t i = 0; i < 72; ++i) {
     const float conv3x3_w_before = conv3x3_w[i];
@@ -592,7 +616,7 @@ void update_4(Rank &r, Messages &messages, double lr) {
   float *momentum_batchnorm_gamma /* [c1=8] */ = r.state<float>(11328);
   float *d_batchnorm_gamma /* [c1=8] */ = r.work<float>(15505664);
   float *batchnorm_gamma /* [c1=8] */ = r.state<float>(320);
-  // conv_fashion.ech:17  x1 = relu(nn.batchnorm(nn.conv3x3(x, grey, c1), c1))
+  // nn.ech:41 at conv_fashion.ech:17  param gamma[channel] ~ ones
 #pragma GCC ivdep
   for (int64_t c1 = 0; c1 < 8; ++c1) {
     const float momentum_batchnorm_gamma_before = momentum_batchnorm_gamma[c1];
@@ -604,7 +628,7 @@ void update_4(Rank &r, Messages &messages, double lr) {
   float *momentum_batchnorm_beta /* [c1=8] */ = r.state<float>(11392);
   float *d_batchnorm_beta /* [c1=8] */ = r.work<float>(15505600);
   float *batchnorm_beta /* [c1=8] */ = r.state<float>(384);
-  // conv_fashion.ech:17  x1 = relu(nn.batchnorm(nn.conv3x3(x, grey, c1), c1))
+  // nn.ech:42 at conv_fashion.ech:17  param beta[channel] ~ zeros
 #pragma GCC ivdep
   for (int64_t c1 = 0; c1 < 8; ++c1) {
     const float momentum_batchnorm_beta_before = momentum_batchnorm_beta[c1];
@@ -616,7 +640,7 @@ void update_4(Rank &r, Messages &messages, double lr) {
   float *conv3x3_2_w /* [c2=30, c1=8, kh=3, kw=3] */ = r.state<float>(576);
   float *d_conv3x3_2_w /* [c2=30, c1=8, kh=3, kw=3] */ = r.work<float>(11239424);
   float *momentum_conv3x3_2_w /* [c2=30, c1=8, kh=3, kw=3] */ = r.state<float>(11456);
-  // conv_fashion.ech:19  x3 = relu(nn.batchnorm(nn.conv3x3(x2, c1, c2), c2))
+  // nn.ech:22 at conv_fashion.ech:19  param w[to, from, kh, kw] ~ kaiming(over = (from, kh, kw))
 #pragma GCC ivdep
   for (int64_t i = 0; i < 2160; ++i) {
     const float conv3x3_2_w_before = conv3x3_2_w[i];
@@ -628,19 +652,19 @@ void update_4(Rank &r, Messages &messages, double lr) {
   }
   float *momentum_batchnorm_2_gamma /* [c2=30] */ = r.state<float>(20096);
   float *batchnorm_2_gamma /* [c2=30] */ = r.state<float>(9216);
-  // conv_fashion.ech:19  x3 = relu(nn.batchnorm(nn.conv3x3(x2, c1, c2), c2))
+  // nn.ech:41 at conv_fashion.ech:19  param gamma[channel] ~ ones
 #pragma GCC ivdep
   for (int64_t c2 = 0; c2 < 30; ++c2) {
     const float momentum_batchnorm_2_gamma_before = momentum_batchnorm_2_gamma[c2];
     const float batchnorm_2_gamma_before = batchnorm_2_gamma[c2];
     const float optimizer_momentum_batchnorm_2_gamma =
-        momentum_batchnorm_2_gamma_before * 0.9f + d_batchnorm_2_gamma_5[c2];
+        momentum_batchnorm_2_gamma_before * 0.9f + d_batchnorm_2_gamma_2[c2];
     momentum_batchnorm_2_gamma[c2] = optimizer_momentum_batchnorm_2_gamma;
     batchnorm_2_gamma[c2] = batchnorm_2_gamma_before - optimizer_momentum_batchnorm_2_gamma * static_cast<float>(lr);
   }
   float *momentum_batchnorm_2_beta /* [c2=30] */ = r.state<float>(20224);
   float *batchnorm_2_beta /* [c2=30] */ = r.state<float>(9344);
-  // conv_fashion.ech:19  x3 = relu(nn.batchnorm(nn.conv3x3(x2, c1, c2), c2))
+  // nn.ech:42 at conv_fashion.ech:19  param beta[channel] ~ zeros
 #pragma GCC ivdep
   for (int64_t c2 = 0; c2 < 30; ++c2) {
     const float momentum_batchnorm_2_beta_before = momentum_batchnorm_2_beta[c2];
@@ -651,7 +675,7 @@ void update_4(Rank &r, Messages &messages, double lr) {
   }
   float *head_w /* [c2=30, class=10] */ = r.state<float>(9728);
   float *momentum_head_w /* [c2=30, class=10] */ = r.state<float>(20352);
-  // conv_fashion.ech:21  logits = nn.linear(mean(x4, over = (height, width)), c2, class) as head
+  // nn.ech:10 at conv_fashion.ech:21  param w[from, to] ~ normal(1 / sqrt(size(from)))
 #pragma GCC ivdep
   for (int64_t i = 0; i < 300; ++i) {
     const float head_w_before = head_w[i];
@@ -662,7 +686,7 @@ void update_4(Rank &r, Messages &messages, double lr) {
   }
   float *momentum_head_b /* [class=10] */ = r.state<float>(21568);
   float *head_b /* [class=10] */ = r.state<float>(10944);
-  // conv_fashion.ech:21  logits = nn.linear(mean(x4, over = (height, width)), c2, class) as head
+  // nn.ech:13 at conv_fashion.ech:21  param b[to] ~ zeros
 #pragma GCC ivdep
   for (int64_t class_ = 0; class_ < 10; ++class_) {
     const float momentum_head_b_before = momentum_head_b[class_];
@@ -691,14 +715,14 @@ void step(Rank &r, double lr) {
 void evaluate_begin(Rank &r) {
   float *batchnorm_running_var /* [c1=8] */ = r.state<float>(512);
   float *t /* [c1=8] */ = r.work<float>(6021376);
-  // conv_fashion.ech:17  x1 = relu(nn.batchnorm(nn.conv3x3(x, grey, c1), c1))
+  // nn.ech:53 at conv_fashion.ech:17  y = (x - running_mean) * rsqrt(running_var + 1e-5)
 #pragma GCC ivdep
   for (int64_t c1 = 0; c1 < 8; ++c1) {
     t[c1] = math::rsqrt(batchnorm_running_var[c1] + 1e-05f);
   }
   float *batchnorm_2_running_var /* [c2=30] */ = r.state<float>(9600);
   float *t_2 /* [c2=30] */ = r.work<float>(6021120);
-  // conv_fashion.ech:19  x3 = relu(nn.batchnorm(nn.conv3x3(x2, c1, c2), c2))
+  // nn.ech:53 at conv_fashion.ech:19  y = (x - running_mean) * rsqrt(running_var + 1e-5)
 #pragma GCC ivdep
   for (int64_t c2 = 0; c2 < 30; ++c2) {
     t_2[c2] = math::rsqrt(batchnorm_2_running_var[c2] + 1e-05f);
@@ -706,7 +730,7 @@ void evaluate_begin(Rank &r) {
   const double counts = r.coordinate(0) == 0 ? 1.0 : 0.0;
   float *batchnorm_2_running_mean /* [c2=30] */ = r.state<float>(9472);
   float *t_3 /* [c2=30] */ = r.work<float>(6021248);
-  // conv_fashion.ech:19  x3 = relu(nn.batchnorm(nn.conv3x3(x2, c1, c2), c2))
+  // nn.ech:53 at conv_fashion.ech:19  y = (x - running_mean) * rsqrt(running_var + 1e-5)
 #pragma GCC ivdep
   for (int64_t c2 = 0; c2 < 30; ++c2) {
     t_3[c2] = batchnorm_2_running_mean[c2] * static_cast<float>(counts);
@@ -724,13 +748,17 @@ void evaluate_batch(Rank &r) {
   const float *picture /* [batch=128, height=28, width=28] */ = r.input<float>(0);
   float *conv3x3_w /* [c1=8, grey=1, kh=3, kw=3] */ = r.state<float>(0);
   float *scratch /* [scratch=1352] */ = r.work<float>(3211264);
-  // conv_fashion.ech:17  x1 = relu(nn.batchnorm(nn.conv3x3(x, grey, c1), c1))
+  // nn.ech:23 at conv_fashion.ech:17  return conv(x, w, over = from, window = (height, width), stride = stride, pad =
+  //     same)
   conv(conv3x3, picture, conv3x3_w, {128, 1, 8, 2, {{28, 3, 1, 1, 1}, {28, 3, 1, 1, 1}}}, scratch, 1352);
   float *batchnorm_running_mean /* [c1=8] */ = r.state<float>(448);
   float *t /* [c1=8] */ = r.work<float>(6021376);
   float *batchnorm_gamma /* [c1=8] */ = r.state<float>(320);
   float *batchnorm_beta /* [c1=8] */ = r.state<float>(384);
   float *x1 /* [batch=128, c1=8, height=28, width=28] */ = r.work<float>(0);
+  // conv_fashion.ech:17  x1 = relu(nn.batchnorm(nn.conv3x3(x, grey, c1), c1))
+  // nn.ech:53 at conv_fashion.ech:17  y = (x - running_mean) * rsqrt(running_var + 1e-5)
+  // nn.ech:55 at conv_fashion.ech:17  return y * gamma + beta
   for (int64_t batch = 0; batch < 128; ++batch) {
     for (int64_t c1 = 0; c1 < 8; ++c1) {
       const float batchnorm_running_mean_c1 = batchnorm_running_mean[c1];
@@ -749,7 +777,8 @@ void evaluate_batch(Rank &r) {
   maxpool(x2, nullptr, x1, {1024, 2, {{28, 2, 2, 0, 0}, {28, 2, 2, 0, 0}}});
   const int64_t first_c1 = r.coordinate(0) * 8;
   float *conv3x3_2 /* [batch=128, c1=8, height=14, width=14] */ = r.work<float>(3211264);
-  // conv_fashion.ech:19  x3 = relu(nn.batchnorm(nn.conv3x3(x2, c1, c2), c2))
+  // nn.ech:23 at conv_fashion.ech:19  return conv(x, w, over = from, window = (height, width), stride = stride, pad =
+  //     same)
   for (int64_t batch = 0; batch < 128; ++batch) {
     for (int64_t c1 = 0; c1 < 8; ++c1) {
       const bool conv3x3_5 = static_cast<int32_t>(first_c1 + c1) < 15;
@@ -761,7 +790,8 @@ void evaluate_batch(Rank &r) {
   }
   float *conv3x3_2_w /* [c2=30, c1=8, kh=3, kw=3] */ = r.state<float>(576);
   float *conv3x3_3 /* [c2=30, c1=8, kh=3, kw=3] */ = r.work<float>(3166528);
-  // conv_fashion.ech:19  x3 = relu(nn.batchnorm(nn.conv3x3(x2, c1, c2), c2))
+  // nn.ech:23 at conv_fashion.ech:19  return conv(x, w, over = from, window = (height, width), stride = stride, pad =
+  //     same)
   for (int64_t c2 = 0; c2 < 30; ++c2) {
     for (int64_t c1 = 0; c1 < 8; ++c1) {
       const bool conv3x3_5 = static_cast<int32_t>(first_c1 + c1) < 15;
@@ -773,10 +803,12 @@ void evaluate_batch(Rank &r) {
   }
   float *conv3x3_4 /* [batch=128, c2=30, height=14, width=14] */ = r.work<float>(0);
   float *scratch_2 /* [scratch=38992] */ = r.work<float>(3010560);
-  // conv_fashion.ech:19  x3 = relu(nn.batchnorm(nn.conv3x3(x2, c1, c2), c2))
+  // nn.ech:23 at conv_fashion.ech:19  return conv(x, w, over = from, window = (height, width), stride = stride, pad =
+  //     same)
   conv(conv3x3_4, conv3x3_2, conv3x3_3, {128, 8, 30, 2, {{14, 3, 1, 1, 1}, {14, 3, 1, 1, 1}}}, scratch_2, 38992);
   float *t_3 /* [c2=30] */ = r.work<float>(6021248);
   float *t_4 /* [batch=128, c2=30, height=14, width=14] */ = r.work<float>(0);
+  // nn.ech:53 at conv_fashion.ech:19  y = (x - running_mean) * rsqrt(running_var + 1e-5)
   for (int64_t batch = 0; batch < 128; ++batch) {
     for (int64_t c2 = 0; c2 < 30; ++c2) {
       const float t_3_c2 = t_3[c2];
@@ -787,13 +819,15 @@ void evaluate_batch(Rank &r) {
     }
   }
   float *part /* [message=376320] */ = r.work<float>(3010560);
-  // conv_fashion.ech:19  split height over tp (layouts.ech:51): mul (conv_fashion.ech:19): 2 ranks, 3.01 MB
+  // conv_fashion.ech:19  2 ranks, 3.01 MB: split height over tp (layouts.ech:51): mul (conv_fashion.ech:19)
   reduce_scatter_inner(r, r.group(0), part, t_4, 3840, 98, Sum, Algorithm::automatic, "conv_fashion.ech:19");
   float *t_2 /* [c2=30] */ = r.work<float>(6021120);
   float *batchnorm_2_gamma /* [c2=30] */ = r.state<float>(9216);
   float *batchnorm_2_beta /* [c2=30] */ = r.state<float>(9344);
   float *x3 /* [batch=128, c2=30, height=7, width=14] */ = r.work<float>(4515840);
   // conv_fashion.ech:19  x3 = relu(nn.batchnorm(nn.conv3x3(x2, c1, c2), c2))
+  // nn.ech:53 at conv_fashion.ech:19  y = (x - running_mean) * rsqrt(running_var + 1e-5)
+  // nn.ech:55 at conv_fashion.ech:19  return y * gamma + beta
   for (int64_t batch = 0; batch < 128; ++batch) {
     for (int64_t c2 = 0; c2 < 30; ++c2) {
       const float t_2_c2 = t_2[c2];
@@ -807,7 +841,7 @@ void evaluate_batch(Rank &r) {
     }
   }
   float *x3_gathered /* [batch=128, c2=30, height=14, width=14] */ = r.work<float>(0);
-  // conv_fashion.ech:20  split height over tp (layouts.ech:51): pool (conv_fashion.ech:20): 2 ranks, 3.01 MB
+  // conv_fashion.ech:20  2 ranks, 3.01 MB: split height over tp (layouts.ech:51): pool (conv_fashion.ech:20)
   all_gather_inner(r, r.group(0), x3_gathered, x3, 3840, 98, Algorithm::automatic, "conv_fashion.ech:20");
   float *x4 /* [batch=128, c2=30, height=7, width=7] */ = r.work<float>(3010560);
   // conv_fashion.ech:20  x4 = maxpool(x3, window = (height, width), size = 2, stride = 2)
@@ -842,14 +876,15 @@ void evaluate_batch(Rank &r) {
   for (int64_t i = 0; i < 3840; ++i) {
     t_7[i] = t_6[i] / 49.0f;
   }
-  // conv_fashion.ech:21  split c1, height over tp (layouts.ech:51): dot (conv_fashion.ech:21): 2 ranks, 0.02 MB
+  // conv_fashion.ech:21  2 ranks, 0.02 MB: split c1, height over tp (layouts.ech:51): dot (conv_fashion.ech:21)
   all_reduce(r, r.group(0), t_7, 3840, Sum, Algorithm::automatic, "conv_fashion.ech:21");
   float *y /* [batch=128, class=10] */ = r.work<float>(0);
   float *head_w /* [c2=30, class=10] */ = r.state<float>(9728);
-  // conv_fashion.ech:21  logits = nn.linear(mean(x4, over = (height, width)), c2, class) as head
+  // nn.ech:11 at conv_fashion.ech:21  y = dot(x, w, over = from)
   gemm(y, t_7, head_w, 128, 10, 30, Form::nn, 30, 10, 10, 1.0, 0.0, Blas::onednn);
   float *head_b /* [class=10] */ = r.state<float>(10944);
   float *y_2 /* [batch=128, class=10] */ = r.work<float>(0);
+  // nn.ech:14 at conv_fashion.ech:21  y = y + b
   for (int64_t batch = 0; batch < 128; ++batch) {
 #pragma GCC ivdep
     for (int64_t class_ = 0; class_ < 10; ++class_) {

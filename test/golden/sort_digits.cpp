@@ -180,7 +180,7 @@ void forward(Rank &r) {
     float *normalize_3_encoder = normalize_3 + encoder * 24576;
     float *rstd_2 /* [encoder=2, batch=32, src=12] */ = r.work<float>(9290240);
     float *rstd_2_encoder = rstd_2 + encoder * 384;
-    // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
+    // nn.ech:31 at sort_digits.ech:26  return normalize(x, over = over) * gamma + beta
     normalize(normalize_3_encoder, rstd_2_encoder, m, 384, 64, 1e-5);
     float *layernorm_gamma_3 /* [encoder=2, embed=64] */ = r.state<float>(9216);
     float *layernorm_gamma_3_encoder = layernorm_gamma_3 + encoder * 64;
@@ -198,20 +198,23 @@ void forward(Rank &r) {
     float *q_2 /* [batch=32, src=12, head=4, key=16] */ = r.work<float>(0);
     float *attn_wq_2 /* [encoder=2, embed=64, head=4, key=16] */ = r.state<float>(10240);
     float *attn_wq_2_encoder = attn_wq_2 + encoder * 4096;
-    // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
+    // nn.ech:79 at sort_digits.ech:26  q = dot(x, wq, over = embed)
     gemm(q_2, layernorm_2_encoder, attn_wq_2_encoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
-    float *k /* [batch=32, src=12, head=4, key=16] */ = r.work<float>(98304);
+    float *k_2 /* [batch=32, src=12, head=4, key=16] */ = r.work<float>(98304);
     float *attn_wk_2 /* [encoder=2, embed=64, head=4, key=16] */ = r.state<float>(43008);
     float *attn_wk_2_encoder = attn_wk_2 + encoder * 4096;
-    gemm(k, layernorm_2_encoder, attn_wk_2_encoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
-    float *v /* [batch=32, src=12, head=4, key=16] */ = r.work<float>(196608);
+    // nn.ech:80 at sort_digits.ech:26  k = dot(x, wk, over = embed)
+    gemm(k_2, layernorm_2_encoder, attn_wk_2_encoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    float *v_2 /* [batch=32, src=12, head=4, key=16] */ = r.work<float>(196608);
     float *attn_wv_2 /* [encoder=2, embed=64, head=4, key=16] */ = r.state<float>(75776);
     float *attn_wv_2_encoder = attn_wv_2 + encoder * 4096;
-    gemm(v, layernorm_2_encoder, attn_wv_2_encoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    // nn.ech:81 at sort_digits.ech:26  v = dot(x, wv, over = embed)
+    gemm(v_2, layernorm_2_encoder, attn_wv_2_encoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *attn_bq_2 /* [encoder=2, head=4, key=16] */ = r.state<float>(141312);
     float *attn_bq_2_encoder = attn_bq_2 + encoder * 64;
     float *q /* [encoder=2, batch=32, src=12, head=4, key=16] */ = r.work<float>(5072384);
     float *q_encoder = q + encoder * 24576;
+    // nn.ech:86 at sort_digits.ech:26  q = q + bq
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
@@ -220,43 +223,45 @@ void forward(Rank &r) {
     }
     float *attn_bk_2 /* [encoder=2, head=4, key=16] */ = r.state<float>(141824);
     float *attn_bk_2_encoder = attn_bk_2 + encoder * 64;
-    float *relabel /* [encoder=2, batch=32, src2=12, head=4, key=16] */ = r.work<float>(5268992);
-    float *relabel_encoder_2 = relabel + encoder * 24576;
-    // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
+    float *k /* [encoder=2, batch=32, src2=12, head=4, key=16] */ = r.work<float>(5268992);
+    float *k_encoder = k + encoder * 24576;
+    // nn.ech:87 at sort_digits.ech:26  k = k + bk
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
-        relabel_encoder_2[i * 64 + i_2] = k[i * 64 + i_2] + attn_bk_2_encoder[i_2];
+        k_encoder[i * 64 + i_2] = k_2[i * 64 + i_2] + attn_bk_2_encoder[i_2];
       }
     }
     float *attn_bv_2 /* [encoder=2, head=4, key=16] */ = r.state<float>(142336);
     float *attn_bv_2_encoder = attn_bv_2 + encoder * 64;
-    float *relabel_2 /* [encoder=2, batch=32, src2=12, head=4, key=16] */ = r.work<float>(5465600);
-    float *relabel_2_encoder_2 = relabel_2 + encoder * 24576;
-    // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
+    float *v /* [encoder=2, batch=32, src2=12, head=4, key=16] */ = r.work<float>(5465600);
+    float *v_encoder = v + encoder * 24576;
+    // nn.ech:88 at sort_digits.ech:26  v = v + bv
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
-        relabel_2_encoder_2[i * 64 + i_2] = v[i * 64 + i_2] + attn_bv_2_encoder[i_2];
+        v_encoder[i * 64 + i_2] = v_2[i * 64 + i_2] + attn_bv_2_encoder[i_2];
       }
     }
     float *a /* [encoder=2, batch=32, src=12, head=4, key=16] */ = r.work<float>(4875776);
     float *a_encoder = a + encoder * 24576;
-    float *a_2 /* [batch=32, head=4, src=12] */ = r.work<float>(8906240);
-    float *a_3 /* [batch=32, head=4, src=12] */ = r.work<float>(8912384);
-    float *relabel_encoder_3 = relabel + encoder * 24576;
-    float *relabel_2_encoder_3 = relabel_2 + encoder * 24576;
-    // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
-    attention(a_encoder, a_2, a_3, q_encoder, relabel_encoder_3, relabel_2_encoder_3,
+    float *maximum_2 /* [batch=32, head=4, src=12] */ = r.work<float>(8906240);
+    float *sum_of_exp_2 /* [batch=32, head=4, src=12] */ = r.work<float>(8912384);
+    // nn.ech:94 at sort_digits.ech:26  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
+    //     = causal)
+    attention(a_encoder, maximum_2, sum_of_exp_2, q_encoder, k_encoder, v_encoder,
               {32, 1, 4, 12, 12, 16, 16, 0.25, false, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}});
     float *y /* [batch=32, src=12, embed=64] */ = r.work<float>(393216);
     float *attn_wo_2 /* [encoder=2, head=4, key=16, embed=64] */ = r.state<float>(108544);
     float *attn_wo_2_encoder = attn_wo_2 + encoder * 4096;
+    // nn.ech:95 at sort_digits.ech:26  y = dot(a, wo, over = (head, key))
     gemm(y, a_encoder, attn_wo_2_encoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *attn_bo_2 /* [encoder=2, embed=64] */ = r.state<float>(142848);
     float *attn_bo_2_encoder = attn_bo_2 + encoder * 64;
     float *m_2 /* [batch=32, src=12, embed=64] */ = r.work<float>(393216);
+    // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
+    // nn.ech:98 at sort_digits.ech:26  y = y + bo
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
@@ -267,7 +272,7 @@ void forward(Rank &r) {
     float *normalize_2_encoder = normalize_2 + encoder * 24576;
     float *rstd /* [encoder=2, batch=32, src=12] */ = r.work<float>(9287168);
     float *rstd_encoder = rstd + encoder * 384;
-    // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
+    // nn.ech:31 at sort_digits.ech:27  return normalize(x, over = over) * gamma + beta
     normalize(normalize_2_encoder, rstd_encoder, m_2, 384, 64, 1e-5);
     float *layernorm_2_gamma_2 /* [encoder=2, embed=64] */ = r.state<float>(143360);
     float *layernorm_2_gamma_2_encoder = layernorm_2_gamma_2 + encoder * 64;
@@ -285,7 +290,7 @@ void forward(Rank &r) {
     float *dot /* [batch=32, src=12, ff=256] */ = r.work<float>(0);
     float *mlp_w1_2 /* [encoder=2, embed=64, ff=256] */ = r.state<float>(144384);
     float *mlp_w1_2_encoder = mlp_w1_2 + encoder * 16384;
-    // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
+    // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     gemm(dot, layernorm_encoder, mlp_w1_2_encoder, 384, 256, 64, Form::nn, 64, 256, 256, 1.0, 0.0, Blas::tiled);
     float *mlp_b1_2 /* [encoder=2, ff=256] */ = r.state<float>(275456);
     float *mlp_b1_2_encoder = mlp_b1_2 + encoder * 256;
@@ -304,10 +309,12 @@ void forward(Rank &r) {
     float *dot_2 /* [batch=32, src=12, embed=64] */ = r.work<float>(0);
     float *mlp_w2_2 /* [encoder=2, ff=256, embed=64] */ = r.state<float>(277504);
     float *mlp_w2_2_encoder = mlp_w2_2 + encoder * 16384;
-    // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
+    // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     gemm(dot_2, map_encoder, mlp_w2_2_encoder, 384, 64, 256, Form::nn, 256, 64, 64, 1.0, 0.0, Blas::onednn);
     float *mlp_b2_2 /* [encoder=2, embed=64] */ = r.state<float>(408576);
     float *mlp_b2_2_encoder = mlp_b2_2 + encoder * 64;
+    // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
+    // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
@@ -316,23 +323,25 @@ void forward(Rank &r) {
     }
     float *maximum /* [encoder=2, batch=32, src=12, head=4] */ = r.work<float>(9201152);
     float *maximum_encoder = maximum + encoder * 1536;
-    // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
+    // nn.ech:94 at sort_digits.ech:26  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
+    //     = causal)
     for (int64_t batch = 0; batch < 32; ++batch) {
       for (int64_t src = 0; src < 12; ++src) {
 #pragma GCC ivdep
         for (int64_t head = 0; head < 4; ++head) {
-          maximum_encoder[batch * 48 + src * 4 + head] = a_2[batch * 48 + src + head * 12];
+          maximum_encoder[batch * 48 + src * 4 + head] = maximum_2[batch * 48 + src + head * 12];
         }
       }
     }
     float *sum_of_exp /* [encoder=2, batch=32, src=12, head=4] */ = r.work<float>(9213440);
     float *sum_of_exp_encoder = sum_of_exp + encoder * 1536;
-    // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
+    // nn.ech:94 at sort_digits.ech:26  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
+    //     = causal)
     for (int64_t batch = 0; batch < 32; ++batch) {
       for (int64_t src = 0; src < 12; ++src) {
 #pragma GCC ivdep
         for (int64_t head = 0; head < 4; ++head) {
-          sum_of_exp_encoder[batch * 48 + src * 4 + head] = a_3[batch * 48 + src + head * 12];
+          sum_of_exp_encoder[batch * 48 + src * 4 + head] = sum_of_exp_2[batch * 48 + src + head * 12];
         }
       }
     }
@@ -354,7 +363,7 @@ void forward(Rank &r) {
     float *normalize_6_decoder = normalize_6 + decoder * 24576;
     float *rstd_5 /* [decoder=2, batch=32, dst=12] */ = r.work<float>(9299456);
     float *rstd_5_decoder = rstd_5 + decoder * 384;
-    // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
+    // nn.ech:31 at sort_digits.ech:31  return normalize(x, over = over) * gamma + beta
     normalize(normalize_6_decoder, rstd_5_decoder, x, 384, 64, 1e-5);
     float *layernorm_gamma_2 /* [decoder=2, embed=64] */ = r.state<float>(409088);
     float *layernorm_gamma_2_decoder = layernorm_gamma_2 + decoder * 64;
@@ -372,20 +381,23 @@ void forward(Rank &r) {
     float *q_4 /* [batch=32, dst=12, head=4, key=16] */ = r.work<float>(4187648);
     float *attn_wq /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(410112);
     float *attn_wq_decoder = attn_wq + decoder * 4096;
-    // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
+    // nn.ech:79 at sort_digits.ech:31  q = dot(x, wq, over = embed)
     gemm(q_4, layernorm_5_decoder, attn_wq_decoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
-    float *k_2 /* [batch=32, dst=12, head=4, key=16] */ = r.work<float>(4285952);
+    float *k_4 /* [batch=32, dst=12, head=4, key=16] */ = r.work<float>(4285952);
     float *attn_wk /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(442880);
     float *attn_wk_decoder = attn_wk + decoder * 4096;
-    gemm(k_2, layernorm_5_decoder, attn_wk_decoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
-    float *v_2 /* [batch=32, dst=12, head=4, key=16] */ = r.work<float>(4384256);
+    // nn.ech:80 at sort_digits.ech:31  k = dot(x, wk, over = embed)
+    gemm(k_4, layernorm_5_decoder, attn_wk_decoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    float *v_4 /* [batch=32, dst=12, head=4, key=16] */ = r.work<float>(4384256);
     float *attn_wv /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(475648);
     float *attn_wv_decoder = attn_wv + decoder * 4096;
-    gemm(v_2, layernorm_5_decoder, attn_wv_decoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    // nn.ech:81 at sort_digits.ech:31  v = dot(x, wv, over = embed)
+    gemm(v_4, layernorm_5_decoder, attn_wv_decoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *attn_bq /* [decoder=2, head=4, key=16] */ = r.state<float>(541184);
     float *attn_bq_decoder = attn_bq + decoder * 64;
     float *q_3 /* [decoder=2, batch=32, dst=12, head=4, key=16] */ = r.work<float>(7824896);
     float *q_3_decoder = q_3 + decoder * 24576;
+    // nn.ech:86 at sort_digits.ech:31  q = q + bq
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
@@ -394,43 +406,46 @@ void forward(Rank &r) {
     }
     float *attn_bk /* [decoder=2, head=4, key=16] */ = r.state<float>(541696);
     float *attn_bk_decoder = attn_bk + decoder * 64;
-    float *relabel_3 /* [decoder=2, batch=32, dst2=12, head=4, key=16] */ = r.work<float>(8021504);
-    float *relabel_3_decoder_2 = relabel_3 + decoder * 24576;
-    // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
+    float *k_3 /* [decoder=2, batch=32, dst2=12, head=4, key=16] */ = r.work<float>(8021504);
+    float *k_3_decoder = k_3 + decoder * 24576;
+    // nn.ech:87 at sort_digits.ech:31  k = k + bk
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
-        relabel_3_decoder_2[i * 64 + i_2] = k_2[i * 64 + i_2] + attn_bk_decoder[i_2];
+        k_3_decoder[i * 64 + i_2] = k_4[i * 64 + i_2] + attn_bk_decoder[i_2];
       }
     }
     float *attn_bv /* [decoder=2, head=4, key=16] */ = r.state<float>(542208);
     float *attn_bv_decoder = attn_bv + decoder * 64;
-    float *relabel_4 /* [decoder=2, batch=32, dst2=12, head=4, key=16] */ = r.work<float>(8218112);
-    float *relabel_4_decoder_2 = relabel_4 + decoder * 24576;
-    // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
+    float *v_3 /* [decoder=2, batch=32, dst2=12, head=4, key=16] */ = r.work<float>(8218112);
+    float *v_3_decoder = v_3 + decoder * 24576;
+    // nn.ech:88 at sort_digits.ech:31  v = v + bv
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
-        relabel_4_decoder_2[i * 64 + i_2] = v_2[i * 64 + i_2] + attn_bv_decoder[i_2];
+        v_3_decoder[i * 64 + i_2] = v_4[i * 64 + i_2] + attn_bv_decoder[i_2];
       }
     }
     float *a_3 /* [decoder=2, batch=32, dst=12, head=4, key=16] */ = r.work<float>(7628288);
     float *a_3_decoder = a_3 + decoder * 24576;
-    float *a_4 /* [batch=32, head=4, dst=12] */ = r.work<float>(8906240);
-    float *a_5 /* [batch=32, head=4, dst=12] */ = r.work<float>(8912384);
-    float *relabel_3_decoder_3 = relabel_3 + decoder * 24576;
-    float *relabel_4_decoder_3 = relabel_4 + decoder * 24576;
-    // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
-    attention(a_3_decoder, a_4, a_5, q_3_decoder, relabel_3_decoder_3, relabel_4_decoder_3,
+    float *maximum_4 /* [batch=32, head=4, dst=12] */ = r.work<float>(8906240);
+    float *sum_of_exp_4 /* [batch=32, head=4, dst=12] */ = r.work<float>(8912384);
+    // nn.ech:94 at sort_digits.ech:31  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
+    //     = causal)
+    attention(a_3_decoder, maximum_4, sum_of_exp_4, q_3_decoder, k_3_decoder, v_3_decoder,
               {32, 1, 4, 12, 12, 16, 16, 0.25, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}});
     float *y /* [batch=32, dst=12, embed=64] */ = r.work<float>(4187648);
     float *attn_wo /* [decoder=2, head=4, key=16, embed=64] */ = r.state<float>(508416);
     float *attn_wo_decoder = attn_wo + decoder * 4096;
+    // nn.ech:95 at sort_digits.ech:31  y = dot(a, wo, over = (head, key))
     gemm(y, a_3_decoder, attn_wo_decoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *attn_bo /* [decoder=2, embed=64] */ = r.state<float>(542720);
     float *attn_bo_decoder = attn_bo + decoder * 64;
     float *x_2 /* [batch=32, dst=12, embed=64] */ = r.work<float>(4187648);
+    // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as
+    //     attn
+    // nn.ech:98 at sort_digits.ech:31  y = y + bo
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
@@ -441,7 +456,7 @@ void forward(Rank &r) {
     float *normalize_5_decoder = normalize_5 + decoder * 24576;
     float *rstd_4 /* [decoder=2, batch=32, dst=12] */ = r.work<float>(9296384);
     float *rstd_4_decoder = rstd_4 + decoder * 384;
-    // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+    // nn.ech:31 at sort_digits.ech:32  return normalize(x, over = over) * gamma + beta
     normalize(normalize_5_decoder, rstd_4_decoder, x_2, 384, 64, 1e-5);
     float *layernorm_2_gamma /* [decoder=2, embed=64] */ = r.state<float>(543232);
     float *layernorm_2_gamma_decoder = layernorm_2_gamma + decoder * 64;
@@ -459,20 +474,23 @@ void forward(Rank &r) {
     float *q_5 /* [batch=32, dst=12, head=4, key=16] */ = r.work<float>(4285952);
     float *cross_wq /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(544256);
     float *cross_wq_decoder = cross_wq + decoder * 4096;
-    // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+    // nn.ech:126 at sort_digits.ech:32  q = dot(x, wq, over = embed)
     gemm(q_5, layernorm_4_decoder, cross_wq_decoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
-    float *k_3 /* [batch=32, src=12, head=4, key=16] */ = r.work<float>(4384256);
+    float *k_5 /* [batch=32, src=12, head=4, key=16] */ = r.work<float>(4384256);
     float *cross_wk /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(577024);
     float *cross_wk_decoder = cross_wk + decoder * 4096;
-    gemm(k_3, m, cross_wk_decoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
-    float *v_3 /* [batch=32, src=12, head=4, key=16] */ = r.work<float>(0);
+    // nn.ech:127 at sort_digits.ech:32  k = dot(memory, wk, over = embed)
+    gemm(k_5, m, cross_wk_decoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    float *v_5 /* [batch=32, src=12, head=4, key=16] */ = r.work<float>(0);
     float *cross_wv /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(609792);
     float *cross_wv_decoder = cross_wv + decoder * 4096;
-    gemm(v_3, m, cross_wv_decoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    // nn.ech:128 at sort_digits.ech:32  v = dot(memory, wv, over = embed)
+    gemm(v_5, m, cross_wv_decoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *cross_bq /* [decoder=2, head=4, key=16] */ = r.state<float>(675328);
     float *cross_bq_decoder = cross_bq + decoder * 64;
     float *q_2 /* [decoder=2, batch=32, dst=12, head=4, key=16] */ = r.work<float>(6645248);
     float *q_2_decoder = q_2 + decoder * 24576;
+    // nn.ech:133 at sort_digits.ech:32  q = q + bq
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
@@ -481,41 +499,44 @@ void forward(Rank &r) {
     }
     float *cross_bk /* [decoder=2, head=4, key=16] */ = r.state<float>(675840);
     float *cross_bk_decoder = cross_bk + decoder * 64;
-    float *k /* [decoder=2, batch=32, src=12, head=4, key=16] */ = r.work<float>(6841856);
-    float *k_decoder = k + decoder * 24576;
-    // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+    float *k_2 /* [decoder=2, batch=32, src=12, head=4, key=16] */ = r.work<float>(6841856);
+    float *k_2_decoder = k_2 + decoder * 24576;
+    // nn.ech:134 at sort_digits.ech:32  k = k + bk
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
-        k_decoder[i * 64 + i_2] = k_3[i * 64 + i_2] + cross_bk_decoder[i_2];
+        k_2_decoder[i * 64 + i_2] = k_5[i * 64 + i_2] + cross_bk_decoder[i_2];
       }
     }
     float *cross_bv /* [decoder=2, head=4, key=16] */ = r.state<float>(676352);
     float *cross_bv_decoder = cross_bv + decoder * 64;
-    float *v /* [decoder=2, batch=32, src=12, head=4, key=16] */ = r.work<float>(7038464);
-    float *v_decoder = v + decoder * 24576;
-    // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+    float *v_2 /* [decoder=2, batch=32, src=12, head=4, key=16] */ = r.work<float>(7038464);
+    float *v_2_decoder = v_2 + decoder * 24576;
+    // nn.ech:135 at sort_digits.ech:32  v = v + bv
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
-        v_decoder[i * 64 + i_2] = v_3[i * 64 + i_2] + cross_bv_decoder[i_2];
+        v_2_decoder[i * 64 + i_2] = v_5[i * 64 + i_2] + cross_bv_decoder[i_2];
       }
     }
     float *a_2 /* [decoder=2, batch=32, dst=12, head=4, key=16] */ = r.work<float>(6448640);
     float *a_2_decoder = a_2 + decoder * 24576;
-    float *a_6 /* [batch=32, head=4, dst=12] */ = r.work<float>(4384256);
-    float *a_7 /* [batch=32, head=4, dst=12] */ = r.work<float>(4390400);
-    // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
-    attention(a_2_decoder, a_6, a_7, q_2_decoder, k_decoder, v_decoder,
+    float *maximum_5 /* [batch=32, head=4, dst=12] */ = r.work<float>(4384256);
+    float *sum_of_exp_5 /* [batch=32, head=4, dst=12] */ = r.work<float>(4390400);
+    // nn.ech:137 at sort_digits.ech:32  a = attention(q, k, v, over = src, key = key)
+    attention(a_2_decoder, maximum_5, sum_of_exp_5, q_2_decoder, k_2_decoder, v_2_decoder,
               {32, 1, 4, 12, 12, 16, 16, 0.25, false, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}});
     float *y_2 /* [batch=32, dst=12, embed=64] */ = r.work<float>(4285952);
     float *cross_wo /* [decoder=2, head=4, key=16, embed=64] */ = r.state<float>(642560);
     float *cross_wo_decoder = cross_wo + decoder * 4096;
+    // nn.ech:138 at sort_digits.ech:32  y = dot(a, wo, over = (head, key))
     gemm(y_2, a_2_decoder, cross_wo_decoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *cross_bo /* [decoder=2, embed=64] */ = r.state<float>(676864);
     float *cross_bo_decoder = cross_bo + decoder * 64;
     float *x_3 /* [batch=32, dst=12, embed=64] */ = r.work<float>(4285952);
+    // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+    // nn.ech:141 at sort_digits.ech:32  y = y + bo
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
@@ -526,7 +547,7 @@ void forward(Rank &r) {
     float *normalize_4_decoder = normalize_4 + decoder * 24576;
     float *rstd_3 /* [decoder=2, batch=32, dst=12] */ = r.work<float>(9293312);
     float *rstd_3_decoder = rstd_3 + decoder * 384;
-    // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:31 at sort_digits.ech:33  return normalize(x, over = over) * gamma + beta
     normalize(normalize_4_decoder, rstd_3_decoder, x_3, 384, 64, 1e-5);
     float *layernorm_3_gamma /* [decoder=2, embed=64] */ = r.state<float>(677376);
     float *layernorm_3_gamma_decoder = layernorm_3_gamma + decoder * 64;
@@ -544,7 +565,7 @@ void forward(Rank &r) {
     float *dot /* [batch=32, dst=12, ff=256] */ = r.work<float>(0);
     float *mlp_w1 /* [decoder=2, embed=64, ff=256] */ = r.state<float>(678400);
     float *mlp_w1_decoder = mlp_w1 + decoder * 16384;
-    // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     gemm(dot, layernorm_3_decoder, mlp_w1_decoder, 384, 256, 64, Form::nn, 64, 256, 256, 1.0, 0.0, Blas::tiled);
     float *mlp_b1 /* [decoder=2, ff=256] */ = r.state<float>(809472);
     float *mlp_b1_decoder = mlp_b1 + decoder * 256;
@@ -563,10 +584,12 @@ void forward(Rank &r) {
     float *dot_2 /* [batch=32, dst=12, embed=64] */ = r.work<float>(4187648);
     float *mlp_w2 /* [decoder=2, ff=256, embed=64] */ = r.state<float>(811520);
     float *mlp_w2_decoder = mlp_w2 + decoder * 16384;
-    // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     gemm(dot_2, map_3_decoder, mlp_w2_decoder, 384, 64, 256, Form::nn, 256, 64, 64, 1.0, 0.0, Blas::onednn);
     float *mlp_b2 /* [decoder=2, embed=64] */ = r.state<float>(942592);
     float *mlp_b2_decoder = mlp_b2 + decoder * 64;
+    // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
@@ -575,52 +598,54 @@ void forward(Rank &r) {
     }
     float *maximum_2 /* [decoder=2, batch=32, dst=12, head=4] */ = r.work<float>(9225728);
     float *maximum_2_decoder = maximum_2 + decoder * 1536;
-    // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+    // nn.ech:137 at sort_digits.ech:32  a = attention(q, k, v, over = src, key = key)
     for (int64_t batch = 0; batch < 32; ++batch) {
       for (int64_t dst = 0; dst < 12; ++dst) {
 #pragma GCC ivdep
         for (int64_t head = 0; head < 4; ++head) {
-          maximum_2_decoder[batch * 48 + dst * 4 + head] = a_6[batch * 48 + dst + head * 12];
+          maximum_2_decoder[batch * 48 + dst * 4 + head] = maximum_5[batch * 48 + dst + head * 12];
         }
       }
     }
     float *sum_of_exp_2 /* [decoder=2, batch=32, dst=12, head=4] */ = r.work<float>(9238016);
     float *sum_of_exp_2_decoder = sum_of_exp_2 + decoder * 1536;
-    // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+    // nn.ech:137 at sort_digits.ech:32  a = attention(q, k, v, over = src, key = key)
     for (int64_t batch = 0; batch < 32; ++batch) {
       for (int64_t dst = 0; dst < 12; ++dst) {
 #pragma GCC ivdep
         for (int64_t head = 0; head < 4; ++head) {
-          sum_of_exp_2_decoder[batch * 48 + dst * 4 + head] = a_7[batch * 48 + dst + head * 12];
+          sum_of_exp_2_decoder[batch * 48 + dst * 4 + head] = sum_of_exp_5[batch * 48 + dst + head * 12];
         }
       }
     }
     float *maximum_3 /* [decoder=2, batch=32, dst=12, head=4] */ = r.work<float>(9250304);
     float *maximum_3_decoder = maximum_3 + decoder * 1536;
-    // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
+    // nn.ech:94 at sort_digits.ech:31  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
+    //     = causal)
     for (int64_t batch = 0; batch < 32; ++batch) {
       for (int64_t dst = 0; dst < 12; ++dst) {
 #pragma GCC ivdep
         for (int64_t head = 0; head < 4; ++head) {
-          maximum_3_decoder[batch * 48 + dst * 4 + head] = a_4[batch * 48 + dst + head * 12];
+          maximum_3_decoder[batch * 48 + dst * 4 + head] = maximum_4[batch * 48 + dst + head * 12];
         }
       }
     }
     float *sum_of_exp_3 /* [decoder=2, batch=32, dst=12, head=4] */ = r.work<float>(9262592);
     float *sum_of_exp_3_decoder = sum_of_exp_3 + decoder * 1536;
-    // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
+    // nn.ech:94 at sort_digits.ech:31  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
+    //     = causal)
     for (int64_t batch = 0; batch < 32; ++batch) {
       for (int64_t dst = 0; dst < 12; ++dst) {
 #pragma GCC ivdep
         for (int64_t head = 0; head < 4; ++head) {
-          sum_of_exp_3_decoder[batch * 48 + dst * 4 + head] = a_5[batch * 48 + dst + head * 12];
+          sum_of_exp_3_decoder[batch * 48 + dst * 4 + head] = sum_of_exp_4[batch * 48 + dst + head * 12];
         }
       }
     }
   }
   float *normalize_7 /* [batch=32, dst=12, embed=64] */ = r.work<float>(4089344);
   float *rstd_6 /* [batch=32, dst=12] */ = r.work<float>(9274880);
-  // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
+  // nn.ech:31 at sort_digits.ech:35  return normalize(x, over = over) * gamma + beta
   normalize(normalize_7, rstd_6, x, 384, 64, 1e-5);
   float *layernorm_gamma /* [embed=64] */ = r.state<float>(943104);
   float *layernorm_beta /* [embed=64] */ = r.state<float>(943360);
@@ -644,7 +669,7 @@ void forward(Rank &r) {
   reduce_sum(reduce, cross_entropy_2, 1, 384, 1);
   float *t /* [] */ = r.work<float>(9281024);
   t[0] = reduce[0] / 768.0f;
-  // sort_digits.ech:36  split batch over dp (sort_digits.ech:50): report of loss (sort_digits.ech:36): 2 ranks, 4 bytes
+  // sort_digits.ech:36  2 ranks, 4 bytes: split batch over dp (sort_digits.ech:50): report of loss (sort_digits.ech:36)
   all_reduce(r, r.group(0), t, 1, Sum, Algorithm::automatic, "sort_digits.ech:36");
   // sort_digits.ech:36  loss
   r.report(0, t[0]);
@@ -677,6 +702,7 @@ void backward(Rank &r) {
   float *layernorm_6 /* [batch=32, dst=12, embed=64] */ = r.work<float>(4187648);
   gemm(d_wte_2, d_logits, layernorm_6, 12, 64, 384, Form::tn, 12, 64, 64, 1.0, 0.0, Blas::onednn);
   float *message /* [message=235904] */ = r.work<float>(0);
+  // nn.ech:31 at sort_digits.ech:35  return normalize(x, over = over) * gamma + beta
   reduce_sum(message, d_layernorm, 1, 384, 64);
   float *layernorm_gamma /* [embed=64] */ = r.state<float>(943104);
   float *t_2 /* [batch=32, dst=12, embed=64] */ = r.work<float>(8906240);
@@ -688,7 +714,7 @@ void backward(Rank &r) {
   }
   float *normalize_7 /* [batch=32, dst=12, embed=64] */ = r.work<float>(4089344);
   float *d_layernorm_gamma = message + 64;
-  // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
+  // nn.ech:31 at sort_digits.ech:35  return normalize(x, over = over) * gamma + beta
   LongSum total(d_layernorm_gamma, 64);
   for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
@@ -700,14 +726,14 @@ void backward(Rank &r) {
   total.finish();
   float *d_normalize_grad /* [batch=32, dst=12, embed=64] */ = r.work<float>(8906240);
   float *rstd_6 /* [batch=32, dst=12] */ = r.work<float>(9274880);
-  // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
+  // nn.ech:31 at sort_digits.ech:35  return normalize(x, over = over) * gamma + beta
   normalize_grad(d_normalize_grad, t_2, normalize_7, rstd_6, 384, 64);
   float *d_map /* [batch=32, src=12, embed=64] */ = r.work<float>(9004544);
   // sort_digits.ech:30  repeat decoder = layers {
   fill(d_map, 24576, 0.0f);
   for (int64_t decoder = 1; decoder >= 0; --decoder) {
     float *message_decoder_26 = message + 133504 + decoder * 64;
-    // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     reduce_sum(message_decoder_26, d_normalize_grad, 1, 384, 64);
     float *d_dot /* [batch=32, dst=12, ff=256] */ = r.work<float>(4089344);
     float *mlp_w2 /* [decoder=2, ff=256, embed=64] */ = r.state<float>(811520);
@@ -737,13 +763,14 @@ void backward(Rank &r) {
     float *d_layernorm_2 /* [batch=32, dst=12, embed=64] */ = r.work<float>(9102848);
     float *mlp_w1 /* [decoder=2, embed=64, ff=256] */ = r.state<float>(678400);
     float *mlp_w1_decoder = mlp_w1 + decoder * 16384;
-    // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     gemm(d_layernorm_2, t_3, mlp_w1_decoder, 384, 64, 256, Form::nt, 256, 256, 64, 1.0, 0.0, Blas::tiled);
     float *message_decoder_23 = message + 67456 + decoder * 16384;
     float *layernorm_3 /* [decoder=2, batch=32, dst=12, embed=64] */ = r.work<float>(6055424);
     float *layernorm_3_decoder = layernorm_3 + decoder * 24576;
     gemm(message_decoder_23, layernorm_3_decoder, t_3, 64, 256, 384, Form::tn, 64, 256, 256, 1.0, 0.0, Blas::tiled);
     float *message_decoder_22 = message + 67328 + decoder * 64;
+    // nn.ech:31 at sort_digits.ech:33  return normalize(x, over = over) * gamma + beta
     reduce_sum(message_decoder_22, d_layernorm_2, 1, 384, 64);
     float *layernorm_3_gamma /* [decoder=2, embed=64] */ = r.state<float>(677376);
     float *layernorm_3_gamma_decoder = layernorm_3_gamma + decoder * 64;
@@ -757,7 +784,7 @@ void backward(Rank &r) {
     float *normalize_4 /* [decoder=2, batch=32, dst=12, embed=64] */ = r.work<float>(6252032);
     float *normalize_4_decoder = normalize_4 + decoder * 24576;
     float *message_decoder_21 = message + 67200 + decoder * 64;
-    // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:31 at sort_digits.ech:33  return normalize(x, over = over) * gamma + beta
     LongSum total_3(message_decoder_21, 64);
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
@@ -770,10 +797,11 @@ void backward(Rank &r) {
     float *d_x /* [batch=32, dst=12, embed=64] */ = r.work<float>(4089344);
     float *rstd_3 /* [decoder=2, batch=32, dst=12] */ = r.work<float>(9293312);
     float *rstd_3_decoder = rstd_3 + decoder * 384;
-    // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:31 at sort_digits.ech:33  return normalize(x, over = over) * gamma + beta
     normalize_grad(d_x, t_4, normalize_4_decoder, rstd_3_decoder, 384, 64);
     float *d_y /* [batch=32, dst=12, embed=64] */ = r.work<float>(4089344);
     float *message_decoder_20 = message + 67072 + decoder * 64;
+    // nn.ech:141 at sort_digits.ech:32  y = y + bo
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
     LongSum total_4(message_decoder_20, 64);
     for (int64_t i = 0; i < 384; ++i) {
@@ -790,7 +818,7 @@ void backward(Rank &r) {
     float *d_a /* [batch=32, dst=12, head=4, key=16] */ = r.work<float>(4187648);
     float *cross_wo /* [decoder=2, head=4, key=16, embed=64] */ = r.state<float>(642560);
     float *cross_wo_decoder = cross_wo + decoder * 4096;
-    // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+    // nn.ech:138 at sort_digits.ech:32  y = dot(a, wo, over = (head, key))
     gemm(d_a, d_y, cross_wo_decoder, 384, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *message_decoder_19 = message + 58496 + decoder * 4096;
     float *a_2 /* [decoder=2, batch=32, dst=12, head=4, key=16] */ = r.work<float>(6448640);
@@ -799,6 +827,7 @@ void backward(Rank &r) {
     float *maximum_2 /* [decoder=2, batch=32, dst=12, head=4] */ = r.work<float>(9225728);
     float *maximum_2_decoder = maximum_2 + decoder * 1536;
     float *d_v /* [batch=32, head=4, dst=12] */ = r.work<float>(9274880);
+    // nn.ech:137 at sort_digits.ech:32  a = attention(q, k, v, over = src, key = key)
     for (int64_t batch = 0; batch < 32; ++batch) {
       for (int64_t head = 0; head < 4; ++head) {
 #pragma GCC ivdep
@@ -810,7 +839,7 @@ void backward(Rank &r) {
     float *sum_of_exp_2 /* [decoder=2, batch=32, dst=12, head=4] */ = r.work<float>(9238016);
     float *sum_of_exp_2_decoder = sum_of_exp_2 + decoder * 1536;
     float *d_v_2 /* [batch=32, head=4, dst=12] */ = r.work<float>(9281024);
-    // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+    // nn.ech:137 at sort_digits.ech:32  a = attention(q, k, v, over = src, key = key)
     for (int64_t batch = 0; batch < 32; ++batch) {
       for (int64_t head = 0; head < 4; ++head) {
 #pragma GCC ivdep
@@ -824,41 +853,49 @@ void backward(Rank &r) {
     float *d_value /* [batch=32, src=12, head=4, key=16] */ = r.work<float>(9102848);
     float *q_2 /* [decoder=2, batch=32, dst=12, head=4, key=16] */ = r.work<float>(6645248);
     float *q_2_decoder = q_2 + decoder * 24576;
-    float *k /* [decoder=2, batch=32, src=12, head=4, key=16] */ = r.work<float>(6841856);
-    float *k_decoder = k + decoder * 24576;
-    float *v /* [decoder=2, batch=32, src=12, head=4, key=16] */ = r.work<float>(7038464);
-    float *v_decoder = v + decoder * 24576;
-    // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+    float *k_2 /* [decoder=2, batch=32, src=12, head=4, key=16] */ = r.work<float>(6841856);
+    float *k_2_decoder = k_2 + decoder * 24576;
+    float *v_2 /* [decoder=2, batch=32, src=12, head=4, key=16] */ = r.work<float>(7038464);
+    float *v_2_decoder = v_2 + decoder * 24576;
+    // nn.ech:137 at sort_digits.ech:32  a = attention(q, k, v, over = src, key = key)
     attention_grad(d_query, d_key, d_value, static_cast<float *>(nullptr), d_a, a_2_decoder, d_v, d_v_2, q_2_decoder,
-                   k_decoder, v_decoder, {32, 1, 4, 12, 12, 16, 16, 0.25, false, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
+                   k_2_decoder, v_2_decoder,
+                   {32, 1, 4, 12, 12, 16, 16, 0.25, false, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
                    {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}},
                    {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}});
     float *message_decoder_18 = message + 66944 + decoder * 64;
+    // nn.ech:135 at sort_digits.ech:32  v = v + bv
     reduce_sum(message_decoder_18, d_value, 1, 384, 64);
     float *message_decoder_17 = message + 66816 + decoder * 64;
+    // nn.ech:134 at sort_digits.ech:32  k = k + bk
     reduce_sum(message_decoder_17, d_key, 1, 384, 64);
     float *message_decoder_16 = message + 66688 + decoder * 64;
+    // nn.ech:133 at sort_digits.ech:32  q = q + bq
     reduce_sum(message_decoder_16, d_query, 1, 384, 64);
     float *cross_wv /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(609792);
     float *cross_wv_decoder = cross_wv + decoder * 4096;
+    // nn.ech:128 at sort_digits.ech:32  v = dot(memory, wv, over = embed)
     gemm(d_map, d_value, cross_wv_decoder, 384, 64, 64, Form::nt, 64, 64, 64, 1.0, 1.0, Blas::onednn);
     float *message_decoder_15 = message + 50304 + decoder * 4096;
     float *m /* [batch=32, src=12, embed=64] */ = r.work<float>(8807936);
     gemm(message_decoder_15, m, d_value, 64, 64, 384, Form::tn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *cross_wk /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(577024);
     float *cross_wk_decoder = cross_wk + decoder * 4096;
+    // nn.ech:127 at sort_digits.ech:32  k = dot(memory, wk, over = embed)
     gemm(d_map, d_key, cross_wk_decoder, 384, 64, 64, Form::nt, 64, 64, 64, 1.0, 1.0, Blas::onednn);
     float *message_decoder_14 = message + 42112 + decoder * 4096;
     gemm(message_decoder_14, m, d_key, 64, 64, 384, Form::tn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *d_layernorm_3 /* [batch=32, dst=12, embed=64] */ = r.work<float>(4187648);
     float *cross_wq /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(544256);
     float *cross_wq_decoder = cross_wq + decoder * 4096;
+    // nn.ech:126 at sort_digits.ech:32  q = dot(x, wq, over = embed)
     gemm(d_layernorm_3, d_query, cross_wq_decoder, 384, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *message_decoder_13 = message + 33920 + decoder * 4096;
     float *layernorm_4 /* [decoder=2, batch=32, dst=12, embed=64] */ = r.work<float>(7235072);
     float *layernorm_4_decoder = layernorm_4 + decoder * 24576;
     gemm(message_decoder_13, layernorm_4_decoder, d_query, 64, 64, 384, Form::tn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *message_decoder_12 = message + 33792 + decoder * 64;
+    // nn.ech:31 at sort_digits.ech:32  return normalize(x, over = over) * gamma + beta
     reduce_sum(message_decoder_12, d_layernorm_3, 1, 384, 64);
     float *layernorm_2_gamma /* [decoder=2, embed=64] */ = r.state<float>(543232);
     float *layernorm_2_gamma_decoder = layernorm_2_gamma + decoder * 64;
@@ -872,7 +909,7 @@ void backward(Rank &r) {
     float *normalize_5 /* [decoder=2, batch=32, dst=12, embed=64] */ = r.work<float>(7431680);
     float *normalize_5_decoder = normalize_5 + decoder * 24576;
     float *message_decoder_11 = message + 33664 + decoder * 64;
-    // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+    // nn.ech:31 at sort_digits.ech:32  return normalize(x, over = over) * gamma + beta
     LongSum total_5(message_decoder_11, 64);
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
@@ -885,11 +922,13 @@ void backward(Rank &r) {
     float *d_x_2 /* [batch=32, dst=12, embed=64] */ = r.work<float>(4285952);
     float *rstd_4 /* [decoder=2, batch=32, dst=12] */ = r.work<float>(9296384);
     float *rstd_4_decoder = rstd_4 + decoder * 384;
-    // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+    // nn.ech:31 at sort_digits.ech:32  return normalize(x, over = over) * gamma + beta
     normalize_grad(d_x_2, t_5, normalize_5_decoder, rstd_4_decoder, 384, 64);
     float *d_y_2 /* [batch=32, dst=12, embed=64] */ = r.work<float>(4089344);
     float *message_decoder_10 = message + 33536 + decoder * 64;
-    // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
+    // nn.ech:98 at sort_digits.ech:31  y = y + bo
+    // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as
+    //     attn
     LongSum total_6(message_decoder_10, 64);
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
@@ -905,7 +944,7 @@ void backward(Rank &r) {
     float *d_a_2 /* [batch=32, dst=12, head=4, key=16] */ = r.work<float>(4187648);
     float *attn_wo /* [decoder=2, head=4, key=16, embed=64] */ = r.state<float>(508416);
     float *attn_wo_decoder = attn_wo + decoder * 4096;
-    // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
+    // nn.ech:95 at sort_digits.ech:31  y = dot(a, wo, over = (head, key))
     gemm(d_a_2, d_y_2, attn_wo_decoder, 384, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *message_decoder_9 = message + 24960 + decoder * 4096;
     float *a_3 /* [decoder=2, batch=32, dst=12, head=4, key=16] */ = r.work<float>(7628288);
@@ -914,6 +953,8 @@ void backward(Rank &r) {
     float *maximum_3 /* [decoder=2, batch=32, dst=12, head=4] */ = r.work<float>(9250304);
     float *maximum_3_decoder = maximum_3 + decoder * 1536;
     float *t_6 /* [batch=32, head=4, dst=12] */ = r.work<float>(9274880);
+    // nn.ech:94 at sort_digits.ech:31  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
+    //     = causal)
     for (int64_t batch = 0; batch < 32; ++batch) {
       for (int64_t head = 0; head < 4; ++head) {
 #pragma GCC ivdep
@@ -925,7 +966,8 @@ void backward(Rank &r) {
     float *sum_of_exp_3 /* [decoder=2, batch=32, dst=12, head=4] */ = r.work<float>(9262592);
     float *sum_of_exp_3_decoder = sum_of_exp_3 + decoder * 1536;
     float *t_7 /* [batch=32, head=4, dst=12] */ = r.work<float>(9281024);
-    // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
+    // nn.ech:94 at sort_digits.ech:31  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
+    //     = causal)
     for (int64_t batch = 0; batch < 32; ++batch) {
       for (int64_t head = 0; head < 4; ++head) {
 #pragma GCC ivdep
@@ -939,25 +981,30 @@ void backward(Rank &r) {
     float *d_value_2 /* [batch=32, dst2=12, head=4, key=16] */ = r.work<float>(9102848);
     float *q_3 /* [decoder=2, batch=32, dst=12, head=4, key=16] */ = r.work<float>(7824896);
     float *q_3_decoder = q_3 + decoder * 24576;
-    float *relabel_3 /* [decoder=2, batch=32, dst2=12, head=4, key=16] */ = r.work<float>(8021504);
-    float *relabel_3_decoder = relabel_3 + decoder * 24576;
-    float *relabel_4 /* [decoder=2, batch=32, dst2=12, head=4, key=16] */ = r.work<float>(8218112);
-    float *relabel_4_decoder = relabel_4 + decoder * 24576;
-    // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
+    float *k_3 /* [decoder=2, batch=32, dst2=12, head=4, key=16] */ = r.work<float>(8021504);
+    float *k_3_decoder = k_3 + decoder * 24576;
+    float *v_3 /* [decoder=2, batch=32, dst2=12, head=4, key=16] */ = r.work<float>(8218112);
+    float *v_3_decoder = v_3 + decoder * 24576;
+    // nn.ech:94 at sort_digits.ech:31  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
+    //     = causal)
     attention_grad(d_query_2, d_key_2, d_value_2, static_cast<float *>(nullptr), d_a_2, a_3_decoder, t_6, t_7,
-                   q_3_decoder, relabel_3_decoder, relabel_4_decoder,
+                   q_3_decoder, k_3_decoder, v_3_decoder,
                    {32, 1, 4, 12, 12, 16, 16, 0.25, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
                    {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}},
                    {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}});
     float *message_decoder_8 = message + 33408 + decoder * 64;
+    // nn.ech:88 at sort_digits.ech:31  v = v + bv
     reduce_sum(message_decoder_8, d_value_2, 1, 384, 64);
     float *message_decoder_7 = message + 33280 + decoder * 64;
+    // nn.ech:87 at sort_digits.ech:31  k = k + bk
     reduce_sum(message_decoder_7, d_key_2, 1, 384, 64);
     float *message_decoder_6 = message + 33152 + decoder * 64;
+    // nn.ech:86 at sort_digits.ech:31  q = q + bq
     reduce_sum(message_decoder_6, d_query_2, 1, 384, 64);
     float *d_layernorm_4 /* [batch=32, dst=12, embed=64] */ = r.work<float>(4187648);
     float *attn_wv /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(475648);
     float *attn_wv_decoder = attn_wv + decoder * 4096;
+    // nn.ech:81 at sort_digits.ech:31  v = dot(x, wv, over = embed)
     gemm(d_layernorm_4, d_value_2, attn_wv_decoder, 384, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *message_decoder_5 = message + 16768 + decoder * 4096;
     float *layernorm_5 /* [decoder=2, batch=32, dst=12, embed=64] */ = r.work<float>(8414720);
@@ -966,12 +1013,14 @@ void backward(Rank &r) {
     float *d_layernorm_5 /* [batch=32, dst=12, embed=64] */ = r.work<float>(9102848);
     float *attn_wk /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(442880);
     float *attn_wk_decoder = attn_wk + decoder * 4096;
+    // nn.ech:80 at sort_digits.ech:31  k = dot(x, wk, over = embed)
     gemm(d_layernorm_5, d_key_2, attn_wk_decoder, 384, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *message_decoder_4 = message + 8576 + decoder * 4096;
     gemm(message_decoder_4, layernorm_5_decoder, d_key_2, 64, 64, 384, Form::tn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *d_layernorm_6 /* [batch=32, dst=12, embed=64] */ = r.work<float>(4384256);
     float *attn_wq /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(410112);
     float *attn_wq_decoder = attn_wq + decoder * 4096;
+    // nn.ech:79 at sort_digits.ech:31  q = dot(x, wq, over = embed)
     gemm(d_layernorm_6, d_query_2, attn_wq_decoder, 384, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *message_decoder_3 = message + 384 + decoder * 4096;
     gemm(message_decoder_3, layernorm_5_decoder, d_query_2, 64, 64, 384, Form::tn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
@@ -982,6 +1031,9 @@ void backward(Rank &r) {
     float *message_decoder_2 = message + 256 + decoder * 64;
     float *t_8 /* [batch=32, dst=12, embed=64] */ = r.work<float>(4187648);
     float *message_decoder = message + 128 + decoder * 64;
+    // nn.ech:31 at sort_digits.ech:31  return normalize(x, over = over) * gamma + beta
+    // nn.ech:80 at sort_digits.ech:31  k = dot(x, wk, over = embed)
+    // nn.ech:79 at sort_digits.ech:31  q = dot(x, wq, over = embed)
     LongSum total_7(message_decoder_2, 64);
     LongSum total_8(message_decoder, 64);
     for (int64_t i = 0; i < 384; ++i) {
@@ -1002,7 +1054,7 @@ void backward(Rank &r) {
     float *d_x_3 /* [batch=32, dst=12, embed=64] */ = r.work<float>(4187648);
     float *rstd_5 /* [decoder=2, batch=32, dst=12] */ = r.work<float>(9299456);
     float *rstd_5_decoder = rstd_5 + decoder * 384;
-    // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
+    // nn.ech:31 at sort_digits.ech:31  return normalize(x, over = over) * gamma + beta
     normalize_grad(d_x_3, t_8, normalize_6_decoder, rstd_5_decoder, 384, 64);
 #pragma GCC ivdep
     for (int64_t i = 0; i < 24576; ++i) {
@@ -1024,7 +1076,7 @@ void backward(Rank &r) {
   }
   for (int64_t encoder = 1; encoder >= 0; --encoder) {
     float *message_encoder_16 = message + 234240 + encoder * 64;
-    // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
+    // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     reduce_sum(message_encoder_16, d_m, 1, 384, 64);
     float *d_dot /* [batch=32, src=12, ff=256] */ = r.work<float>(2516480);
     float *mlp_w2_2 /* [encoder=2, ff=256, embed=64] */ = r.state<float>(277504);
@@ -1053,13 +1105,14 @@ void backward(Rank &r) {
     float *d_layernorm_2 /* [batch=32, src=12, embed=64] */ = r.work<float>(2909696);
     float *mlp_w1_2 /* [encoder=2, embed=64, ff=256] */ = r.state<float>(144384);
     float *mlp_w1_2_encoder = mlp_w1_2 + encoder * 16384;
-    // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
+    // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     gemm(d_layernorm_2, t_3, mlp_w1_2_encoder, 384, 64, 256, Form::nt, 256, 256, 64, 1.0, 0.0, Blas::tiled);
     float *message_encoder_13 = message + 168192 + encoder * 16384;
     float *layernorm /* [encoder=2, batch=32, src=12, embed=64] */ = r.work<float>(4482560);
     float *layernorm_encoder = layernorm + encoder * 24576;
     gemm(message_encoder_13, layernorm_encoder, t_3, 64, 256, 384, Form::tn, 64, 256, 256, 1.0, 0.0, Blas::tiled);
     float *message_encoder_12 = message + 168064 + encoder * 64;
+    // nn.ech:31 at sort_digits.ech:27  return normalize(x, over = over) * gamma + beta
     reduce_sum(message_encoder_12, d_layernorm_2, 1, 384, 64);
     float *layernorm_2_gamma_2 /* [encoder=2, embed=64] */ = r.state<float>(143360);
     float *layernorm_2_gamma_2_encoder = layernorm_2_gamma_2 + encoder * 64;
@@ -1073,7 +1126,7 @@ void backward(Rank &r) {
     float *normalize_2 /* [encoder=2, batch=32, src=12, embed=64] */ = r.work<float>(4679168);
     float *normalize_2_encoder = normalize_2 + encoder * 24576;
     float *message_encoder_11 = message + 167936 + encoder * 64;
-    // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
+    // nn.ech:31 at sort_digits.ech:27  return normalize(x, over = over) * gamma + beta
     LongSum total_3(message_encoder_11, 64);
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
@@ -1086,10 +1139,11 @@ void backward(Rank &r) {
     float *d_m_2 /* [batch=32, src=12, embed=64] */ = r.work<float>(2516480);
     float *rstd /* [encoder=2, batch=32, src=12] */ = r.work<float>(9287168);
     float *rstd_encoder = rstd + encoder * 384;
-    // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
+    // nn.ech:31 at sort_digits.ech:27  return normalize(x, over = over) * gamma + beta
     normalize_grad(d_m_2, t_4, normalize_2_encoder, rstd_encoder, 384, 64);
     float *d_y /* [batch=32, src=12, embed=64] */ = r.work<float>(2516480);
     float *message_encoder_10 = message + 167808 + encoder * 64;
+    // nn.ech:98 at sort_digits.ech:26  y = y + bo
     // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
     LongSum total_4(message_encoder_10, 64);
     for (int64_t i = 0; i < 384; ++i) {
@@ -1106,7 +1160,7 @@ void backward(Rank &r) {
     float *d_a /* [batch=32, src=12, head=4, key=16] */ = r.work<float>(2614784);
     float *attn_wo_2 /* [encoder=2, head=4, key=16, embed=64] */ = r.state<float>(108544);
     float *attn_wo_2_encoder = attn_wo_2 + encoder * 4096;
-    // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
+    // nn.ech:95 at sort_digits.ech:26  y = dot(a, wo, over = (head, key))
     gemm(d_a, d_y, attn_wo_2_encoder, 384, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *message_encoder_9 = message + 159232 + encoder * 4096;
     float *a /* [encoder=2, batch=32, src=12, head=4, key=16] */ = r.work<float>(4875776);
@@ -1115,6 +1169,8 @@ void backward(Rank &r) {
     float *maximum /* [encoder=2, batch=32, src=12, head=4] */ = r.work<float>(9201152);
     float *maximum_encoder = maximum + encoder * 1536;
     float *t_5 /* [batch=32, head=4, src=12] */ = r.work<float>(9102848);
+    // nn.ech:94 at sort_digits.ech:26  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
+    //     = causal)
     for (int64_t batch = 0; batch < 32; ++batch) {
       for (int64_t head = 0; head < 4; ++head) {
 #pragma GCC ivdep
@@ -1126,7 +1182,8 @@ void backward(Rank &r) {
     float *sum_of_exp /* [encoder=2, batch=32, src=12, head=4] */ = r.work<float>(9213440);
     float *sum_of_exp_encoder = sum_of_exp + encoder * 1536;
     float *t_6 /* [batch=32, head=4, src=12] */ = r.work<float>(9108992);
-    // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
+    // nn.ech:94 at sort_digits.ech:26  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
+    //     = causal)
     for (int64_t batch = 0; batch < 32; ++batch) {
       for (int64_t head = 0; head < 4; ++head) {
 #pragma GCC ivdep
@@ -1140,25 +1197,29 @@ void backward(Rank &r) {
     float *d_value /* [batch=32, src2=12, head=4, key=16] */ = r.work<float>(2909696);
     float *q /* [encoder=2, batch=32, src=12, head=4, key=16] */ = r.work<float>(5072384);
     float *q_encoder = q + encoder * 24576;
-    float *relabel /* [encoder=2, batch=32, src2=12, head=4, key=16] */ = r.work<float>(5268992);
-    float *relabel_encoder = relabel + encoder * 24576;
-    float *relabel_2 /* [encoder=2, batch=32, src2=12, head=4, key=16] */ = r.work<float>(5465600);
-    float *relabel_2_encoder = relabel_2 + encoder * 24576;
-    // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
+    float *k /* [encoder=2, batch=32, src2=12, head=4, key=16] */ = r.work<float>(5268992);
+    float *k_encoder = k + encoder * 24576;
+    float *v /* [encoder=2, batch=32, src2=12, head=4, key=16] */ = r.work<float>(5465600);
+    float *v_encoder = v + encoder * 24576;
+    // nn.ech:94 at sort_digits.ech:26  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
+    //     = causal)
     attention_grad(d_query, d_key, d_value, static_cast<float *>(nullptr), d_a, a_encoder, t_5, t_6, q_encoder,
-                   relabel_encoder, relabel_2_encoder,
-                   {32, 1, 4, 12, 12, 16, 16, 0.25, false, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
+                   k_encoder, v_encoder, {32, 1, 4, 12, 12, 16, 16, 0.25, false, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
                    {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}},
                    {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}});
     float *message_encoder_8 = message + 167680 + encoder * 64;
+    // nn.ech:88 at sort_digits.ech:26  v = v + bv
     reduce_sum(message_encoder_8, d_value, 1, 384, 64);
     float *message_encoder_7 = message + 167552 + encoder * 64;
+    // nn.ech:87 at sort_digits.ech:26  k = k + bk
     reduce_sum(message_encoder_7, d_key, 1, 384, 64);
     float *message_encoder_6 = message + 167424 + encoder * 64;
+    // nn.ech:86 at sort_digits.ech:26  q = q + bq
     reduce_sum(message_encoder_6, d_query, 1, 384, 64);
     float *d_layernorm_3 /* [batch=32, src=12, embed=64] */ = r.work<float>(2614784);
     float *attn_wv_2 /* [encoder=2, embed=64, head=4, key=16] */ = r.state<float>(75776);
     float *attn_wv_2_encoder = attn_wv_2 + encoder * 4096;
+    // nn.ech:81 at sort_digits.ech:26  v = dot(x, wv, over = embed)
     gemm(d_layernorm_3, d_value, attn_wv_2_encoder, 384, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *message_encoder_5 = message + 151040 + encoder * 4096;
     float *layernorm_2 /* [encoder=2, batch=32, src=12, embed=64] */ = r.work<float>(5662208);
@@ -1167,12 +1228,14 @@ void backward(Rank &r) {
     float *d_layernorm_4 /* [batch=32, src=12, embed=64] */ = r.work<float>(2909696);
     float *attn_wk_2 /* [encoder=2, embed=64, head=4, key=16] */ = r.state<float>(43008);
     float *attn_wk_2_encoder = attn_wk_2 + encoder * 4096;
+    // nn.ech:80 at sort_digits.ech:26  k = dot(x, wk, over = embed)
     gemm(d_layernorm_4, d_key, attn_wk_2_encoder, 384, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *message_encoder_4 = message + 142848 + encoder * 4096;
     gemm(message_encoder_4, layernorm_2_encoder, d_key, 64, 64, 384, Form::tn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *d_layernorm_5 /* [batch=32, src=12, embed=64] */ = r.work<float>(2811392);
     float *attn_wq_2 /* [encoder=2, embed=64, head=4, key=16] */ = r.state<float>(10240);
     float *attn_wq_2_encoder = attn_wq_2 + encoder * 4096;
+    // nn.ech:79 at sort_digits.ech:26  q = dot(x, wq, over = embed)
     gemm(d_layernorm_5, d_query, attn_wq_2_encoder, 384, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *message_encoder_3 = message + 134656 + encoder * 4096;
     gemm(message_encoder_3, layernorm_2_encoder, d_query, 64, 64, 384, Form::tn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
@@ -1183,6 +1246,9 @@ void backward(Rank &r) {
     float *message_encoder_2 = message + 134528 + encoder * 64;
     float *t_7 /* [batch=32, src=12, embed=64] */ = r.work<float>(2614784);
     float *message_encoder = message + 134400 + encoder * 64;
+    // nn.ech:31 at sort_digits.ech:26  return normalize(x, over = over) * gamma + beta
+    // nn.ech:80 at sort_digits.ech:26  k = dot(x, wk, over = embed)
+    // nn.ech:79 at sort_digits.ech:26  q = dot(x, wq, over = embed)
     LongSum total_5(message_encoder_2, 64);
     LongSum total_6(message_encoder, 64);
     for (int64_t i = 0; i < 384; ++i) {
@@ -1203,7 +1269,7 @@ void backward(Rank &r) {
     float *d_m_3 /* [batch=32, src=12, embed=64] */ = r.work<float>(2614784);
     float *rstd_2 /* [encoder=2, batch=32, src=12] */ = r.work<float>(9290240);
     float *rstd_2_encoder = rstd_2 + encoder * 384;
-    // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
+    // nn.ech:31 at sort_digits.ech:26  return normalize(x, over = over) * gamma + beta
     normalize_grad(d_m_3, t_7, normalize_3_encoder, rstd_2_encoder, 384, 64);
 #pragma GCC ivdep
     for (int64_t i = 0; i < 24576; ++i) {
@@ -1228,7 +1294,8 @@ void backward(Rank &r) {
 
 void update(Rank &r, double lr) {
   float *message /* [message=235904] */ = r.work<float>(0);
-  // sort_digits.ech:35  split batch over dp (sort_digits.ech:50): gradients of layernorm.beta, layernorm.gamma, decoder
+  // sort_digits.ech:35  2 ranks, 0.94 MB: split batch over dp (sort_digits.ech:50): gradients of layernorm.beta,
+  //     layernorm.gamma, decoder.layernorm.gamma and 44 more
   all_reduce(r, r.group(0), message, 235904, Sum, Algorithm::automatic, "sort_digits.ech:35");
   double *sum_of_squares /* [] */ = r.work<double>(943616);
   // sort_digits.ech:4  model Seq2Seq(layers = 2, heads = 4, width = 64) {
@@ -1442,7 +1509,7 @@ void update(Rank &r, double lr) {
   float *m_layernorm_gamma_3 /* [encoder=2, embed=64] */ = r.state<float>(962048);
   float *v_layernorm_gamma_3 /* [encoder=2, embed=64] */ = r.state<float>(962560);
   float *layernorm_gamma_3 /* [encoder=2, embed=64] */ = r.state<float>(9216);
-  // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
+  // nn.ech:29 at sort_digits.ech:26  param gamma[over] ~ ones
   const float t_3_value_4 = t_3[0];
   const float t_4_value_4 = t_4[0];
 #pragma GCC ivdep
@@ -1463,7 +1530,7 @@ void update(Rank &r, double lr) {
   float *m_layernorm_beta_3 /* [encoder=2, embed=64] */ = r.state<float>(963072);
   float *v_layernorm_beta_3 /* [encoder=2, embed=64] */ = r.state<float>(963584);
   float *layernorm_beta_3 /* [encoder=2, embed=64] */ = r.state<float>(9728);
-  // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
+  // nn.ech:30 at sort_digits.ech:26  param beta[over] ~ zeros
   const float t_3_value_5 = t_3[0];
   const float t_4_value_5 = t_4[0];
 #pragma GCC ivdep
@@ -1484,7 +1551,7 @@ void update(Rank &r, double lr) {
   float *m_attn_wq_2 /* [encoder=2, embed=64, head=4, key=16] */ = r.state<float>(964096);
   float *v_attn_wq_2 /* [encoder=2, embed=64, head=4, key=16] */ = r.state<float>(996864);
   float *attn_wq_2 /* [encoder=2, embed=64, head=4, key=16] */ = r.state<float>(10240);
-  // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
+  // nn.ech:75 at sort_digits.ech:26  param wq[embed, head, key] ~ normal(1 / sqrt(size(embed)))
   const float t_3_value_6 = t_3[0];
   const float t_4_value_6 = t_4[0];
 #pragma GCC ivdep
@@ -1503,7 +1570,7 @@ void update(Rank &r, double lr) {
   float *m_attn_wk_2 /* [encoder=2, embed=64, head=4, key=16] */ = r.state<float>(1029632);
   float *v_attn_wk_2 /* [encoder=2, embed=64, head=4, key=16] */ = r.state<float>(1062400);
   float *attn_wk_2 /* [encoder=2, embed=64, head=4, key=16] */ = r.state<float>(43008);
-  // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
+  // nn.ech:76 at sort_digits.ech:26  param wk[embed, head, key] ~ normal(1 / sqrt(size(embed)))
   const float t_3_value_7 = t_3[0];
   const float t_4_value_7 = t_4[0];
 #pragma GCC ivdep
@@ -1522,7 +1589,7 @@ void update(Rank &r, double lr) {
   float *m_attn_wv_2 /* [encoder=2, embed=64, head=4, key=16] */ = r.state<float>(1095168);
   float *v_attn_wv_2 /* [encoder=2, embed=64, head=4, key=16] */ = r.state<float>(1127936);
   float *attn_wv_2 /* [encoder=2, embed=64, head=4, key=16] */ = r.state<float>(75776);
-  // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
+  // nn.ech:77 at sort_digits.ech:26  param wv[embed, head, key] ~ normal(1 / sqrt(size(embed)))
   const float t_3_value_8 = t_3[0];
   const float t_4_value_8 = t_4[0];
 #pragma GCC ivdep
@@ -1541,7 +1608,7 @@ void update(Rank &r, double lr) {
   float *m_attn_wo_2 /* [encoder=2, head=4, key=16, embed=64] */ = r.state<float>(1160704);
   float *v_attn_wo_2 /* [encoder=2, head=4, key=16, embed=64] */ = r.state<float>(1193472);
   float *attn_wo_2 /* [encoder=2, head=4, key=16, embed=64] */ = r.state<float>(108544);
-  // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
+  // nn.ech:78 at sort_digits.ech:26  param wo[head, key, embed] ~ normal(1 / sqrt(size(head) * size(key)))
   const float t_3_value_9 = t_3[0];
   const float t_4_value_9 = t_4[0];
 #pragma GCC ivdep
@@ -1560,7 +1627,7 @@ void update(Rank &r, double lr) {
   float *m_attn_bq_2 /* [encoder=2, head=4, key=16] */ = r.state<float>(1226240);
   float *v_attn_bq_2 /* [encoder=2, head=4, key=16] */ = r.state<float>(1226752);
   float *attn_bq_2 /* [encoder=2, head=4, key=16] */ = r.state<float>(141312);
-  // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
+  // nn.ech:83 at sort_digits.ech:26  param bq[head, key] ~ zeros
   const float t_3_value_10 = t_3[0];
   const float t_4_value_10 = t_4[0];
 #pragma GCC ivdep
@@ -1579,7 +1646,7 @@ void update(Rank &r, double lr) {
   float *m_attn_bk_2 /* [encoder=2, head=4, key=16] */ = r.state<float>(1227264);
   float *v_attn_bk_2 /* [encoder=2, head=4, key=16] */ = r.state<float>(1227776);
   float *attn_bk_2 /* [encoder=2, head=4, key=16] */ = r.state<float>(141824);
-  // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
+  // nn.ech:84 at sort_digits.ech:26  param bk[head, key] ~ zeros
   const float t_3_value_11 = t_3[0];
   const float t_4_value_11 = t_4[0];
 #pragma GCC ivdep
@@ -1598,7 +1665,7 @@ void update(Rank &r, double lr) {
   float *m_attn_bv_2 /* [encoder=2, head=4, key=16] */ = r.state<float>(1228288);
   float *v_attn_bv_2 /* [encoder=2, head=4, key=16] */ = r.state<float>(1228800);
   float *attn_bv_2 /* [encoder=2, head=4, key=16] */ = r.state<float>(142336);
-  // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
+  // nn.ech:85 at sort_digits.ech:26  param bv[head, key] ~ zeros
   const float t_3_value_12 = t_3[0];
   const float t_4_value_12 = t_4[0];
 #pragma GCC ivdep
@@ -1617,7 +1684,7 @@ void update(Rank &r, double lr) {
   float *m_attn_bo_2 /* [encoder=2, embed=64] */ = r.state<float>(1229312);
   float *v_attn_bo_2 /* [encoder=2, embed=64] */ = r.state<float>(1229824);
   float *attn_bo_2 /* [encoder=2, embed=64] */ = r.state<float>(142848);
-  // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
+  // nn.ech:97 at sort_digits.ech:26  param bo[embed] ~ zeros
   const float t_3_value_13 = t_3[0];
   const float t_4_value_13 = t_4[0];
 #pragma GCC ivdep
@@ -1636,7 +1703,7 @@ void update(Rank &r, double lr) {
   float *m_layernorm_2_gamma_2 /* [encoder=2, embed=64] */ = r.state<float>(1230336);
   float *v_layernorm_2_gamma_2 /* [encoder=2, embed=64] */ = r.state<float>(1230848);
   float *layernorm_2_gamma_2 /* [encoder=2, embed=64] */ = r.state<float>(143360);
-  // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
+  // nn.ech:29 at sort_digits.ech:27  param gamma[over] ~ ones
   const float t_3_value_14 = t_3[0];
   const float t_4_value_14 = t_4[0];
 #pragma GCC ivdep
@@ -1656,7 +1723,7 @@ void update(Rank &r, double lr) {
   float *m_layernorm_2_beta_2 /* [encoder=2, embed=64] */ = r.state<float>(1231360);
   float *v_layernorm_2_beta_2 /* [encoder=2, embed=64] */ = r.state<float>(1231872);
   float *layernorm_2_beta_2 /* [encoder=2, embed=64] */ = r.state<float>(143872);
-  // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
+  // nn.ech:30 at sort_digits.ech:27  param beta[over] ~ zeros
   const float t_3_value_15 = t_3[0];
   const float t_4_value_15 = t_4[0];
 #pragma GCC ivdep
@@ -1677,7 +1744,7 @@ void update(Rank &r, double lr) {
   float *m_mlp_w1_2 /* [encoder=2, embed=64, ff=256] */ = r.state<float>(1232384);
   float *v_mlp_w1_2 /* [encoder=2, embed=64, ff=256] */ = r.state<float>(1363456);
   float *mlp_w1_2 /* [encoder=2, embed=64, ff=256] */ = r.state<float>(144384);
-  // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
+  // nn.ech:149 at sort_digits.ech:27  param w1[embed, ff] ~ normal(1 / sqrt(size(embed)))
   const float t_3_value_16 = t_3[0];
   const float t_4_value_16 = t_4[0];
 #pragma GCC ivdep
@@ -1696,7 +1763,7 @@ void update(Rank &r, double lr) {
   float *m_mlp_b1_2 /* [encoder=2, ff=256] */ = r.state<float>(1494528);
   float *v_mlp_b1_2 /* [encoder=2, ff=256] */ = r.state<float>(1496576);
   float *mlp_b1_2 /* [encoder=2, ff=256] */ = r.state<float>(275456);
-  // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
+  // nn.ech:150 at sort_digits.ech:27  param b1[ff] ~ zeros
   const float t_3_value_17 = t_3[0];
   const float t_4_value_17 = t_4[0];
 #pragma GCC ivdep
@@ -1715,7 +1782,7 @@ void update(Rank &r, double lr) {
   float *m_mlp_w2_2 /* [encoder=2, ff=256, embed=64] */ = r.state<float>(1498624);
   float *v_mlp_w2_2 /* [encoder=2, ff=256, embed=64] */ = r.state<float>(1629696);
   float *mlp_w2_2 /* [encoder=2, ff=256, embed=64] */ = r.state<float>(277504);
-  // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
+  // nn.ech:151 at sort_digits.ech:27  param w2[ff, embed] ~ normal(1 / sqrt(size(ff)))
   const float t_3_value_18 = t_3[0];
   const float t_4_value_18 = t_4[0];
 #pragma GCC ivdep
@@ -1734,7 +1801,7 @@ void update(Rank &r, double lr) {
   float *m_mlp_b2_2 /* [encoder=2, embed=64] */ = r.state<float>(1760768);
   float *v_mlp_b2_2 /* [encoder=2, embed=64] */ = r.state<float>(1761280);
   float *mlp_b2_2 /* [encoder=2, embed=64] */ = r.state<float>(408576);
-  // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
+  // nn.ech:152 at sort_digits.ech:27  param b2[embed] ~ zeros
   const float t_3_value_19 = t_3[0];
   const float t_4_value_19 = t_4[0];
 #pragma GCC ivdep
@@ -1753,7 +1820,7 @@ void update(Rank &r, double lr) {
   float *m_layernorm_gamma_2 /* [decoder=2, embed=64] */ = r.state<float>(1761792);
   float *v_layernorm_gamma_2 /* [decoder=2, embed=64] */ = r.state<float>(1762304);
   float *layernorm_gamma_2 /* [decoder=2, embed=64] */ = r.state<float>(409088);
-  // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as att
+  // nn.ech:29 at sort_digits.ech:31  param gamma[over] ~ ones
   const float t_3_value_20 = t_3[0];
   const float t_4_value_20 = t_4[0];
 #pragma GCC ivdep
@@ -1774,7 +1841,7 @@ void update(Rank &r, double lr) {
   float *m_layernorm_beta_2 /* [decoder=2, embed=64] */ = r.state<float>(1762816);
   float *v_layernorm_beta_2 /* [decoder=2, embed=64] */ = r.state<float>(1763328);
   float *layernorm_beta_2 /* [decoder=2, embed=64] */ = r.state<float>(409600);
-  // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as att
+  // nn.ech:30 at sort_digits.ech:31  param beta[over] ~ zeros
   const float t_3_value_21 = t_3[0];
   const float t_4_value_21 = t_4[0];
 #pragma GCC ivdep
@@ -1795,7 +1862,7 @@ void update(Rank &r, double lr) {
   float *m_attn_wq /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(1763840);
   float *v_attn_wq /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(1796608);
   float *attn_wq /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(410112);
-  // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as att
+  // nn.ech:75 at sort_digits.ech:31  param wq[embed, head, key] ~ normal(1 / sqrt(size(embed)))
   const float t_3_value_22 = t_3[0];
   const float t_4_value_22 = t_4[0];
 #pragma GCC ivdep
@@ -1814,7 +1881,7 @@ void update(Rank &r, double lr) {
   float *m_attn_wk /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(1829376);
   float *v_attn_wk /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(1862144);
   float *attn_wk /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(442880);
-  // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as att
+  // nn.ech:76 at sort_digits.ech:31  param wk[embed, head, key] ~ normal(1 / sqrt(size(embed)))
   const float t_3_value_23 = t_3[0];
   const float t_4_value_23 = t_4[0];
 #pragma GCC ivdep
@@ -1833,7 +1900,7 @@ void update(Rank &r, double lr) {
   float *m_attn_wv /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(1894912);
   float *v_attn_wv /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(1927680);
   float *attn_wv /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(475648);
-  // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as att
+  // nn.ech:77 at sort_digits.ech:31  param wv[embed, head, key] ~ normal(1 / sqrt(size(embed)))
   const float t_3_value_24 = t_3[0];
   const float t_4_value_24 = t_4[0];
 #pragma GCC ivdep
@@ -1852,7 +1919,7 @@ void update(Rank &r, double lr) {
   float *m_attn_wo /* [decoder=2, head=4, key=16, embed=64] */ = r.state<float>(1960448);
   float *v_attn_wo /* [decoder=2, head=4, key=16, embed=64] */ = r.state<float>(1993216);
   float *attn_wo /* [decoder=2, head=4, key=16, embed=64] */ = r.state<float>(508416);
-  // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as att
+  // nn.ech:78 at sort_digits.ech:31  param wo[head, key, embed] ~ normal(1 / sqrt(size(head) * size(key)))
   const float t_3_value_25 = t_3[0];
   const float t_4_value_25 = t_4[0];
 #pragma GCC ivdep
@@ -1871,7 +1938,7 @@ void update(Rank &r, double lr) {
   float *m_attn_bq /* [decoder=2, head=4, key=16] */ = r.state<float>(2025984);
   float *v_attn_bq /* [decoder=2, head=4, key=16] */ = r.state<float>(2026496);
   float *attn_bq /* [decoder=2, head=4, key=16] */ = r.state<float>(541184);
-  // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as att
+  // nn.ech:83 at sort_digits.ech:31  param bq[head, key] ~ zeros
   const float t_3_value_26 = t_3[0];
   const float t_4_value_26 = t_4[0];
 #pragma GCC ivdep
@@ -1890,7 +1957,7 @@ void update(Rank &r, double lr) {
   float *m_attn_bk /* [decoder=2, head=4, key=16] */ = r.state<float>(2027008);
   float *v_attn_bk /* [decoder=2, head=4, key=16] */ = r.state<float>(2027520);
   float *attn_bk /* [decoder=2, head=4, key=16] */ = r.state<float>(541696);
-  // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as att
+  // nn.ech:84 at sort_digits.ech:31  param bk[head, key] ~ zeros
   const float t_3_value_27 = t_3[0];
   const float t_4_value_27 = t_4[0];
 #pragma GCC ivdep
@@ -1909,7 +1976,7 @@ void update(Rank &r, double lr) {
   float *m_attn_bv /* [decoder=2, head=4, key=16] */ = r.state<float>(2028032);
   float *v_attn_bv /* [decoder=2, head=4, key=16] */ = r.state<float>(2028544);
   float *attn_bv /* [decoder=2, head=4, key=16] */ = r.state<float>(542208);
-  // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as att
+  // nn.ech:85 at sort_digits.ech:31  param bv[head, key] ~ zeros
   const float t_3_value_28 = t_3[0];
   const float t_4_value_28 = t_4[0];
 #pragma GCC ivdep
@@ -1928,7 +1995,7 @@ void update(Rank &r, double lr) {
   float *m_attn_bo /* [decoder=2, embed=64] */ = r.state<float>(2029056);
   float *v_attn_bo /* [decoder=2, embed=64] */ = r.state<float>(2029568);
   float *attn_bo /* [decoder=2, embed=64] */ = r.state<float>(542720);
-  // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as att
+  // nn.ech:97 at sort_digits.ech:31  param bo[embed] ~ zeros
   const float t_3_value_29 = t_3[0];
   const float t_4_value_29 = t_4[0];
 #pragma GCC ivdep
@@ -1947,7 +2014,7 @@ void update(Rank &r, double lr) {
   float *m_layernorm_2_gamma /* [decoder=2, embed=64] */ = r.state<float>(2030080);
   float *v_layernorm_2_gamma /* [decoder=2, embed=64] */ = r.state<float>(2030592);
   float *layernorm_2_gamma /* [decoder=2, embed=64] */ = r.state<float>(543232);
-  // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+  // nn.ech:29 at sort_digits.ech:32  param gamma[over] ~ ones
   const float t_3_value_30 = t_3[0];
   const float t_4_value_30 = t_4[0];
 #pragma GCC ivdep
@@ -1967,7 +2034,7 @@ void update(Rank &r, double lr) {
   float *m_layernorm_2_beta /* [decoder=2, embed=64] */ = r.state<float>(2031104);
   float *v_layernorm_2_beta /* [decoder=2, embed=64] */ = r.state<float>(2031616);
   float *layernorm_2_beta /* [decoder=2, embed=64] */ = r.state<float>(543744);
-  // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+  // nn.ech:30 at sort_digits.ech:32  param beta[over] ~ zeros
   const float t_3_value_31 = t_3[0];
   const float t_4_value_31 = t_4[0];
 #pragma GCC ivdep
@@ -1988,7 +2055,7 @@ void update(Rank &r, double lr) {
   float *m_cross_wq /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(2032128);
   float *v_cross_wq /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(2064896);
   float *cross_wq /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(544256);
-  // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+  // nn.ech:122 at sort_digits.ech:32  param wq[embed, head, key] ~ normal(1 / sqrt(size(embed)))
   const float t_3_value_32 = t_3[0];
   const float t_4_value_32 = t_4[0];
 #pragma GCC ivdep
@@ -2007,7 +2074,7 @@ void update(Rank &r, double lr) {
   float *m_cross_wk /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(2097664);
   float *v_cross_wk /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(2130432);
   float *cross_wk /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(577024);
-  // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+  // nn.ech:123 at sort_digits.ech:32  param wk[embed, head, key] ~ normal(1 / sqrt(size(embed)))
   const float t_3_value_33 = t_3[0];
   const float t_4_value_33 = t_4[0];
 #pragma GCC ivdep
@@ -2026,7 +2093,7 @@ void update(Rank &r, double lr) {
   float *m_cross_wv /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(2163200);
   float *v_cross_wv /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(2195968);
   float *cross_wv /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(609792);
-  // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+  // nn.ech:124 at sort_digits.ech:32  param wv[embed, head, key] ~ normal(1 / sqrt(size(embed)))
   const float t_3_value_34 = t_3[0];
   const float t_4_value_34 = t_4[0];
 #pragma GCC ivdep
@@ -2045,7 +2112,7 @@ void update(Rank &r, double lr) {
   float *m_cross_wo /* [decoder=2, head=4, key=16, embed=64] */ = r.state<float>(2228736);
   float *v_cross_wo /* [decoder=2, head=4, key=16, embed=64] */ = r.state<float>(2261504);
   float *cross_wo /* [decoder=2, head=4, key=16, embed=64] */ = r.state<float>(642560);
-  // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+  // nn.ech:125 at sort_digits.ech:32  param wo[head, key, embed] ~ normal(1 / sqrt(size(head) * size(key)))
   const float t_3_value_35 = t_3[0];
   const float t_4_value_35 = t_4[0];
 #pragma GCC ivdep
@@ -2064,7 +2131,7 @@ void update(Rank &r, double lr) {
   float *m_cross_bq /* [decoder=2, head=4, key=16] */ = r.state<float>(2294272);
   float *v_cross_bq /* [decoder=2, head=4, key=16] */ = r.state<float>(2294784);
   float *cross_bq /* [decoder=2, head=4, key=16] */ = r.state<float>(675328);
-  // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+  // nn.ech:130 at sort_digits.ech:32  param bq[head, key] ~ zeros
   const float t_3_value_36 = t_3[0];
   const float t_4_value_36 = t_4[0];
 #pragma GCC ivdep
@@ -2083,7 +2150,7 @@ void update(Rank &r, double lr) {
   float *m_cross_bk /* [decoder=2, head=4, key=16] */ = r.state<float>(2295296);
   float *v_cross_bk /* [decoder=2, head=4, key=16] */ = r.state<float>(2295808);
   float *cross_bk /* [decoder=2, head=4, key=16] */ = r.state<float>(675840);
-  // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+  // nn.ech:131 at sort_digits.ech:32  param bk[head, key] ~ zeros
   const float t_3_value_37 = t_3[0];
   const float t_4_value_37 = t_4[0];
 #pragma GCC ivdep
@@ -2102,7 +2169,7 @@ void update(Rank &r, double lr) {
   float *m_cross_bv /* [decoder=2, head=4, key=16] */ = r.state<float>(2296320);
   float *v_cross_bv /* [decoder=2, head=4, key=16] */ = r.state<float>(2296832);
   float *cross_bv /* [decoder=2, head=4, key=16] */ = r.state<float>(676352);
-  // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+  // nn.ech:132 at sort_digits.ech:32  param bv[head, key] ~ zeros
   const float t_3_value_38 = t_3[0];
   const float t_4_value_38 = t_4[0];
 #pragma GCC ivdep
@@ -2121,7 +2188,7 @@ void update(Rank &r, double lr) {
   float *m_cross_bo /* [decoder=2, embed=64] */ = r.state<float>(2297344);
   float *v_cross_bo /* [decoder=2, embed=64] */ = r.state<float>(2297856);
   float *cross_bo /* [decoder=2, embed=64] */ = r.state<float>(676864);
-  // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+  // nn.ech:140 at sort_digits.ech:32  param bo[embed] ~ zeros
   const float t_3_value_39 = t_3[0];
   const float t_4_value_39 = t_4[0];
 #pragma GCC ivdep
@@ -2140,7 +2207,7 @@ void update(Rank &r, double lr) {
   float *m_layernorm_3_gamma /* [decoder=2, embed=64] */ = r.state<float>(2298368);
   float *v_layernorm_3_gamma /* [decoder=2, embed=64] */ = r.state<float>(2298880);
   float *layernorm_3_gamma /* [decoder=2, embed=64] */ = r.state<float>(677376);
-  // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+  // nn.ech:29 at sort_digits.ech:33  param gamma[over] ~ ones
   const float t_3_value_40 = t_3[0];
   const float t_4_value_40 = t_4[0];
 #pragma GCC ivdep
@@ -2160,7 +2227,7 @@ void update(Rank &r, double lr) {
   float *m_layernorm_3_beta /* [decoder=2, embed=64] */ = r.state<float>(2299392);
   float *v_layernorm_3_beta /* [decoder=2, embed=64] */ = r.state<float>(2299904);
   float *layernorm_3_beta /* [decoder=2, embed=64] */ = r.state<float>(677888);
-  // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+  // nn.ech:30 at sort_digits.ech:33  param beta[over] ~ zeros
   const float t_3_value_41 = t_3[0];
   const float t_4_value_41 = t_4[0];
 #pragma GCC ivdep
@@ -2181,7 +2248,7 @@ void update(Rank &r, double lr) {
   float *m_mlp_w1 /* [decoder=2, embed=64, ff=256] */ = r.state<float>(2300416);
   float *v_mlp_w1 /* [decoder=2, embed=64, ff=256] */ = r.state<float>(2431488);
   float *mlp_w1 /* [decoder=2, embed=64, ff=256] */ = r.state<float>(678400);
-  // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+  // nn.ech:149 at sort_digits.ech:33  param w1[embed, ff] ~ normal(1 / sqrt(size(embed)))
   const float t_3_value_42 = t_3[0];
   const float t_4_value_42 = t_4[0];
 #pragma GCC ivdep
@@ -2200,7 +2267,7 @@ void update(Rank &r, double lr) {
   float *m_mlp_b1 /* [decoder=2, ff=256] */ = r.state<float>(2562560);
   float *v_mlp_b1 /* [decoder=2, ff=256] */ = r.state<float>(2564608);
   float *mlp_b1 /* [decoder=2, ff=256] */ = r.state<float>(809472);
-  // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+  // nn.ech:150 at sort_digits.ech:33  param b1[ff] ~ zeros
   const float t_3_value_43 = t_3[0];
   const float t_4_value_43 = t_4[0];
 #pragma GCC ivdep
@@ -2219,7 +2286,7 @@ void update(Rank &r, double lr) {
   float *m_mlp_w2 /* [decoder=2, ff=256, embed=64] */ = r.state<float>(2566656);
   float *v_mlp_w2 /* [decoder=2, ff=256, embed=64] */ = r.state<float>(2697728);
   float *mlp_w2 /* [decoder=2, ff=256, embed=64] */ = r.state<float>(811520);
-  // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+  // nn.ech:151 at sort_digits.ech:33  param w2[ff, embed] ~ normal(1 / sqrt(size(ff)))
   const float t_3_value_44 = t_3[0];
   const float t_4_value_44 = t_4[0];
 #pragma GCC ivdep
@@ -2238,7 +2305,7 @@ void update(Rank &r, double lr) {
   float *m_mlp_b2 /* [decoder=2, embed=64] */ = r.state<float>(2828800);
   float *v_mlp_b2 /* [decoder=2, embed=64] */ = r.state<float>(2829312);
   float *mlp_b2 /* [decoder=2, embed=64] */ = r.state<float>(942592);
-  // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+  // nn.ech:152 at sort_digits.ech:33  param b2[embed] ~ zeros
   const float t_3_value_45 = t_3[0];
   const float t_4_value_45 = t_4[0];
 #pragma GCC ivdep
@@ -2257,7 +2324,7 @@ void update(Rank &r, double lr) {
   float *m_layernorm_gamma /* [embed=64] */ = r.state<float>(2829824);
   float *v_layernorm_gamma /* [embed=64] */ = r.state<float>(2830080);
   float *layernorm_gamma /* [embed=64] */ = r.state<float>(943104);
-  // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
+  // nn.ech:29 at sort_digits.ech:35  param gamma[over] ~ ones
   const float t_3_value_46 = t_3[0];
   const float t_4_value_46 = t_4[0];
 #pragma GCC ivdep
@@ -2277,7 +2344,7 @@ void update(Rank &r, double lr) {
   float *m_layernorm_beta /* [embed=64] */ = r.state<float>(2830336);
   float *v_layernorm_beta /* [embed=64] */ = r.state<float>(2830592);
   float *layernorm_beta /* [embed=64] */ = r.state<float>(943360);
-  // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
+  // nn.ech:30 at sort_digits.ech:35  param beta[over] ~ zeros
   const float t_3_value_47 = t_3[0];
   const float t_4_value_47 = t_4[0];
 #pragma GCC ivdep
@@ -2329,7 +2396,7 @@ void evaluate_batch(Rank &r) {
   for (int64_t encoder = 0; encoder < 2; ++encoder) {
     float *normalize_2 /* [batch=32, src=12, embed=64] */ = r.work<float>(0);
     float *rstd /* [batch=32, src=12] */ = r.work<float>(98304);
-    // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
+    // nn.ech:31 at sort_digits.ech:26  return normalize(x, over = over) * gamma + beta
     normalize(normalize_2, rstd, m, 384, 64, 1e-5);
     float *layernorm_gamma_3 /* [encoder=2, embed=64] */ = r.state<float>(9216);
     float *layernorm_gamma_3_encoder = layernorm_gamma_3 + encoder * 64;
@@ -2346,19 +2413,22 @@ void evaluate_batch(Rank &r) {
     float *q /* [batch=32, src=12, head=4, key=16] */ = r.work<float>(98304);
     float *attn_wq_2 /* [encoder=2, embed=64, head=4, key=16] */ = r.state<float>(10240);
     float *attn_wq_2_encoder = attn_wq_2 + encoder * 4096;
-    // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
+    // nn.ech:79 at sort_digits.ech:26  q = dot(x, wq, over = embed)
     gemm(q, layernorm, attn_wq_2_encoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *k /* [batch=32, src=12, head=4, key=16] */ = r.work<float>(196608);
     float *attn_wk_2 /* [encoder=2, embed=64, head=4, key=16] */ = r.state<float>(43008);
     float *attn_wk_2_encoder = attn_wk_2 + encoder * 4096;
+    // nn.ech:80 at sort_digits.ech:26  k = dot(x, wk, over = embed)
     gemm(k, layernorm, attn_wk_2_encoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *v /* [batch=32, src=12, head=4, key=16] */ = r.work<float>(294912);
     float *attn_wv_2 /* [encoder=2, embed=64, head=4, key=16] */ = r.state<float>(75776);
     float *attn_wv_2_encoder = attn_wv_2 + encoder * 4096;
+    // nn.ech:81 at sort_digits.ech:26  v = dot(x, wv, over = embed)
     gemm(v, layernorm, attn_wv_2_encoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *attn_bq_2 /* [encoder=2, head=4, key=16] */ = r.state<float>(141312);
     float *attn_bq_2_encoder = attn_bq_2 + encoder * 64;
     float *q_2 /* [batch=32, src=12, head=4, key=16] */ = r.work<float>(98304);
+    // nn.ech:86 at sort_digits.ech:26  q = q + bq
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
@@ -2368,7 +2438,7 @@ void evaluate_batch(Rank &r) {
     float *attn_bk_2 /* [encoder=2, head=4, key=16] */ = r.state<float>(141824);
     float *attn_bk_2_encoder = attn_bk_2 + encoder * 64;
     float *k_2 /* [batch=32, src=12, head=4, key=16] */ = r.work<float>(196608);
-    // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
+    // nn.ech:87 at sort_digits.ech:26  k = k + bk
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
@@ -2378,7 +2448,7 @@ void evaluate_batch(Rank &r) {
     float *attn_bv_2 /* [encoder=2, head=4, key=16] */ = r.state<float>(142336);
     float *attn_bv_2_encoder = attn_bv_2 + encoder * 64;
     float *v_2 /* [batch=32, src=12, head=4, key=16] */ = r.work<float>(294912);
-    // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
+    // nn.ech:88 at sort_digits.ech:26  v = v + bv
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
@@ -2386,18 +2456,23 @@ void evaluate_batch(Rank &r) {
       }
     }
     float *a /* [batch=32, src=12, head=4, key=16] */ = r.work<float>(0);
-    float *a_2 /* [batch=32, head=4, src=12] */ = r.work<float>(491520);
-    float *a_3 /* [batch=32, head=4, src=12] */ = r.work<float>(497664);
-    // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
-    attention(a, a_2, a_3, q_2, k_2, v_2, {32, 1, 4, 12, 12, 16, 16, 0.25, false, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
+    float *maximum /* [batch=32, head=4, src=12] */ = r.work<float>(491520);
+    float *sum_of_exp /* [batch=32, head=4, src=12] */ = r.work<float>(497664);
+    // nn.ech:94 at sort_digits.ech:26  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
+    //     = causal)
+    attention(a, maximum, sum_of_exp, q_2, k_2, v_2,
+              {32, 1, 4, 12, 12, 16, 16, 0.25, false, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}});
     float *y /* [batch=32, src=12, embed=64] */ = r.work<float>(491520);
     float *attn_wo_2 /* [encoder=2, head=4, key=16, embed=64] */ = r.state<float>(108544);
     float *attn_wo_2_encoder = attn_wo_2 + encoder * 4096;
+    // nn.ech:95 at sort_digits.ech:26  y = dot(a, wo, over = (head, key))
     gemm(y, a, attn_wo_2_encoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *attn_bo_2 /* [encoder=2, embed=64] */ = r.state<float>(142848);
     float *attn_bo_2_encoder = attn_bo_2 + encoder * 64;
     float *m_2 /* [batch=32, src=12, embed=64] */ = r.work<float>(491520);
+    // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
+    // nn.ech:98 at sort_digits.ech:26  y = y + bo
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
@@ -2406,7 +2481,7 @@ void evaluate_batch(Rank &r) {
     }
     float *normalize_3 /* [batch=32, src=12, embed=64] */ = r.work<float>(589824);
     float *rstd_2 /* [batch=32, src=12] */ = r.work<float>(0);
-    // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
+    // nn.ech:31 at sort_digits.ech:27  return normalize(x, over = over) * gamma + beta
     normalize(normalize_3, rstd_2, m_2, 384, 64, 1e-5);
     float *layernorm_2_gamma_2 /* [encoder=2, embed=64] */ = r.state<float>(143360);
     float *layernorm_2_gamma_2_encoder = layernorm_2_gamma_2 + encoder * 64;
@@ -2423,7 +2498,7 @@ void evaluate_batch(Rank &r) {
     float *dot /* [batch=32, src=12, ff=256] */ = r.work<float>(0);
     float *mlp_w1_2 /* [encoder=2, embed=64, ff=256] */ = r.state<float>(144384);
     float *mlp_w1_2_encoder = mlp_w1_2 + encoder * 16384;
-    // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
+    // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     gemm(dot, layernorm_2, mlp_w1_2_encoder, 384, 256, 64, Form::nn, 64, 256, 256, 1.0, 0.0, Blas::tiled);
     float *mlp_b1_2 /* [encoder=2, ff=256] */ = r.state<float>(275456);
     float *mlp_b1_2_encoder = mlp_b1_2 + encoder * 256;
@@ -2437,10 +2512,12 @@ void evaluate_batch(Rank &r) {
     float *dot_2 /* [batch=32, src=12, embed=64] */ = r.work<float>(589824);
     float *mlp_w2_2 /* [encoder=2, ff=256, embed=64] */ = r.state<float>(277504);
     float *mlp_w2_2_encoder = mlp_w2_2 + encoder * 16384;
-    // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
+    // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     gemm(dot_2, t, mlp_w2_2_encoder, 384, 64, 256, Form::nn, 256, 64, 64, 1.0, 0.0, Blas::onednn);
     float *mlp_b2_2 /* [encoder=2, embed=64] */ = r.state<float>(408576);
     float *mlp_b2_2_encoder = mlp_b2_2 + encoder * 64;
+    // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
+    // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
@@ -2463,7 +2540,7 @@ void evaluate_batch(Rank &r) {
   for (int64_t decoder = 0; decoder < 2; ++decoder) {
     float *normalize_2 /* [batch=32, dst=12, embed=64] */ = r.work<float>(0);
     float *rstd /* [batch=32, dst=12] */ = r.work<float>(98304);
-    // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
+    // nn.ech:31 at sort_digits.ech:31  return normalize(x, over = over) * gamma + beta
     normalize(normalize_2, rstd, x, 384, 64, 1e-5);
     float *layernorm_gamma_2 /* [decoder=2, embed=64] */ = r.state<float>(409088);
     float *layernorm_gamma_2_decoder = layernorm_gamma_2 + decoder * 64;
@@ -2480,19 +2557,22 @@ void evaluate_batch(Rank &r) {
     float *q /* [batch=32, dst=12, head=4, key=16] */ = r.work<float>(98304);
     float *attn_wq /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(410112);
     float *attn_wq_decoder = attn_wq + decoder * 4096;
-    // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
+    // nn.ech:79 at sort_digits.ech:31  q = dot(x, wq, over = embed)
     gemm(q, layernorm, attn_wq_decoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *k /* [batch=32, dst=12, head=4, key=16] */ = r.work<float>(196608);
     float *attn_wk /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(442880);
     float *attn_wk_decoder = attn_wk + decoder * 4096;
+    // nn.ech:80 at sort_digits.ech:31  k = dot(x, wk, over = embed)
     gemm(k, layernorm, attn_wk_decoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *v /* [batch=32, dst=12, head=4, key=16] */ = r.work<float>(294912);
     float *attn_wv /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(475648);
     float *attn_wv_decoder = attn_wv + decoder * 4096;
+    // nn.ech:81 at sort_digits.ech:31  v = dot(x, wv, over = embed)
     gemm(v, layernorm, attn_wv_decoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *attn_bq /* [decoder=2, head=4, key=16] */ = r.state<float>(541184);
     float *attn_bq_decoder = attn_bq + decoder * 64;
     float *q_2 /* [batch=32, dst=12, head=4, key=16] */ = r.work<float>(98304);
+    // nn.ech:86 at sort_digits.ech:31  q = q + bq
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
@@ -2502,7 +2582,7 @@ void evaluate_batch(Rank &r) {
     float *attn_bk /* [decoder=2, head=4, key=16] */ = r.state<float>(541696);
     float *attn_bk_decoder = attn_bk + decoder * 64;
     float *k_2 /* [batch=32, dst=12, head=4, key=16] */ = r.work<float>(196608);
-    // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
+    // nn.ech:87 at sort_digits.ech:31  k = k + bk
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
@@ -2512,7 +2592,7 @@ void evaluate_batch(Rank &r) {
     float *attn_bv /* [decoder=2, head=4, key=16] */ = r.state<float>(542208);
     float *attn_bv_decoder = attn_bv + decoder * 64;
     float *v_2 /* [batch=32, dst=12, head=4, key=16] */ = r.work<float>(294912);
-    // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
+    // nn.ech:88 at sort_digits.ech:31  v = v + bv
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
@@ -2520,18 +2600,24 @@ void evaluate_batch(Rank &r) {
       }
     }
     float *a /* [batch=32, dst=12, head=4, key=16] */ = r.work<float>(0);
-    float *a_2 /* [batch=32, head=4, dst=12] */ = r.work<float>(589824);
-    float *a_3 /* [batch=32, head=4, dst=12] */ = r.work<float>(595968);
-    // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
-    attention(a, a_2, a_3, q_2, k_2, v_2, {32, 1, 4, 12, 12, 16, 16, 0.25, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
+    float *maximum /* [batch=32, head=4, dst=12] */ = r.work<float>(589824);
+    float *sum_of_exp /* [batch=32, head=4, dst=12] */ = r.work<float>(595968);
+    // nn.ech:94 at sort_digits.ech:31  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
+    //     = causal)
+    attention(a, maximum, sum_of_exp, q_2, k_2, v_2,
+              {32, 1, 4, 12, 12, 16, 16, 0.25, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}});
     float *y /* [batch=32, dst=12, embed=64] */ = r.work<float>(98304);
     float *attn_wo /* [decoder=2, head=4, key=16, embed=64] */ = r.state<float>(508416);
     float *attn_wo_decoder = attn_wo + decoder * 4096;
+    // nn.ech:95 at sort_digits.ech:31  y = dot(a, wo, over = (head, key))
     gemm(y, a, attn_wo_decoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *attn_bo /* [decoder=2, embed=64] */ = r.state<float>(542720);
     float *attn_bo_decoder = attn_bo + decoder * 64;
     float *x_2 /* [batch=32, dst=12, embed=64] */ = r.work<float>(98304);
+    // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as
+    //     attn
+    // nn.ech:98 at sort_digits.ech:31  y = y + bo
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
@@ -2540,7 +2626,7 @@ void evaluate_batch(Rank &r) {
     }
     float *normalize_3 /* [batch=32, dst=12, embed=64] */ = r.work<float>(0);
     float *rstd_2 /* [batch=32, dst=12] */ = r.work<float>(196608);
-    // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+    // nn.ech:31 at sort_digits.ech:32  return normalize(x, over = over) * gamma + beta
     normalize(normalize_3, rstd_2, x_2, 384, 64, 1e-5);
     float *layernorm_2_gamma /* [decoder=2, embed=64] */ = r.state<float>(543232);
     float *layernorm_2_gamma_decoder = layernorm_2_gamma + decoder * 64;
@@ -2557,19 +2643,22 @@ void evaluate_batch(Rank &r) {
     float *q_3 /* [batch=32, dst=12, head=4, key=16] */ = r.work<float>(196608);
     float *cross_wq /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(544256);
     float *cross_wq_decoder = cross_wq + decoder * 4096;
-    // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+    // nn.ech:126 at sort_digits.ech:32  q = dot(x, wq, over = embed)
     gemm(q_3, layernorm_2, cross_wq_decoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *k_3 /* [batch=32, src=12, head=4, key=16] */ = r.work<float>(0);
     float *cross_wk /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(577024);
     float *cross_wk_decoder = cross_wk + decoder * 4096;
+    // nn.ech:127 at sort_digits.ech:32  k = dot(memory, wk, over = embed)
     gemm(k_3, m, cross_wk_decoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *v_3 /* [batch=32, src=12, head=4, key=16] */ = r.work<float>(294912);
     float *cross_wv /* [decoder=2, embed=64, head=4, key=16] */ = r.state<float>(609792);
     float *cross_wv_decoder = cross_wv + decoder * 4096;
+    // nn.ech:128 at sort_digits.ech:32  v = dot(memory, wv, over = embed)
     gemm(v_3, m, cross_wv_decoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *cross_bq /* [decoder=2, head=4, key=16] */ = r.state<float>(675328);
     float *cross_bq_decoder = cross_bq + decoder * 64;
     float *q_4 /* [batch=32, dst=12, head=4, key=16] */ = r.work<float>(196608);
+    // nn.ech:133 at sort_digits.ech:32  q = q + bq
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
@@ -2579,7 +2668,7 @@ void evaluate_batch(Rank &r) {
     float *cross_bk /* [decoder=2, head=4, key=16] */ = r.state<float>(675840);
     float *cross_bk_decoder = cross_bk + decoder * 64;
     float *k_4 /* [batch=32, src=12, head=4, key=16] */ = r.work<float>(0);
-    // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+    // nn.ech:134 at sort_digits.ech:32  k = k + bk
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
@@ -2589,27 +2678,30 @@ void evaluate_batch(Rank &r) {
     float *cross_bv /* [decoder=2, head=4, key=16] */ = r.state<float>(676352);
     float *cross_bv_decoder = cross_bv + decoder * 64;
     float *v_4 /* [batch=32, src=12, head=4, key=16] */ = r.work<float>(294912);
-    // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+    // nn.ech:135 at sort_digits.ech:32  v = v + bv
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
         v_4[i * 64 + i_2] = v_3[i * 64 + i_2] + cross_bv_decoder[i_2];
       }
     }
-    float *a_4 /* [batch=32, dst=12, head=4, key=16] */ = r.work<float>(589824);
-    float *a_5 /* [batch=32, head=4, dst=12] */ = r.work<float>(688128);
-    float *a_6 /* [batch=32, head=4, dst=12] */ = r.work<float>(694272);
-    // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
-    attention(a_4, a_5, a_6, q_4, k_4, v_4,
+    float *a_2 /* [batch=32, dst=12, head=4, key=16] */ = r.work<float>(589824);
+    float *maximum_2 /* [batch=32, head=4, dst=12] */ = r.work<float>(688128);
+    float *sum_of_exp_2 /* [batch=32, head=4, dst=12] */ = r.work<float>(694272);
+    // nn.ech:137 at sort_digits.ech:32  a = attention(q, k, v, over = src, key = key)
+    attention(a_2, maximum_2, sum_of_exp_2, q_4, k_4, v_4,
               {32, 1, 4, 12, 12, 16, 16, 0.25, false, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}});
     float *y_2 /* [batch=32, dst=12, embed=64] */ = r.work<float>(688128);
     float *cross_wo /* [decoder=2, head=4, key=16, embed=64] */ = r.state<float>(642560);
     float *cross_wo_decoder = cross_wo + decoder * 4096;
-    gemm(y_2, a_4, cross_wo_decoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    // nn.ech:138 at sort_digits.ech:32  y = dot(a, wo, over = (head, key))
+    gemm(y_2, a_2, cross_wo_decoder, 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *cross_bo /* [decoder=2, embed=64] */ = r.state<float>(676864);
     float *cross_bo_decoder = cross_bo + decoder * 64;
     float *x_3 /* [batch=32, dst=12, embed=64] */ = r.work<float>(688128);
+    // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+    // nn.ech:141 at sort_digits.ech:32  y = y + bo
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
@@ -2618,7 +2710,7 @@ void evaluate_batch(Rank &r) {
     }
     float *normalize_4 /* [batch=32, dst=12, embed=64] */ = r.work<float>(589824);
     float *rstd_3 /* [batch=32, dst=12] */ = r.work<float>(0);
-    // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:31 at sort_digits.ech:33  return normalize(x, over = over) * gamma + beta
     normalize(normalize_4, rstd_3, x_3, 384, 64, 1e-5);
     float *layernorm_3_gamma /* [decoder=2, embed=64] */ = r.state<float>(677376);
     float *layernorm_3_gamma_decoder = layernorm_3_gamma + decoder * 64;
@@ -2635,7 +2727,7 @@ void evaluate_batch(Rank &r) {
     float *dot /* [batch=32, dst=12, ff=256] */ = r.work<float>(0);
     float *mlp_w1 /* [decoder=2, embed=64, ff=256] */ = r.state<float>(678400);
     float *mlp_w1_decoder = mlp_w1 + decoder * 16384;
-    // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     gemm(dot, layernorm_3, mlp_w1_decoder, 384, 256, 64, Form::nn, 64, 256, 256, 1.0, 0.0, Blas::tiled);
     float *mlp_b1 /* [decoder=2, ff=256] */ = r.state<float>(809472);
     float *mlp_b1_decoder = mlp_b1 + decoder * 256;
@@ -2649,10 +2741,12 @@ void evaluate_batch(Rank &r) {
     float *dot_2 /* [batch=32, dst=12, embed=64] */ = r.work<float>(589824);
     float *mlp_w2 /* [decoder=2, ff=256, embed=64] */ = r.state<float>(811520);
     float *mlp_w2_decoder = mlp_w2 + decoder * 16384;
-    // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     gemm(dot_2, t, mlp_w2_decoder, 384, 64, 256, Form::nn, 256, 64, 64, 1.0, 0.0, Blas::onednn);
     float *mlp_b2 /* [decoder=2, embed=64] */ = r.state<float>(942592);
     float *mlp_b2_decoder = mlp_b2 + decoder * 64;
+    // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     for (int64_t i = 0; i < 384; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
@@ -2662,7 +2756,7 @@ void evaluate_batch(Rank &r) {
   }
   float *normalize_2 /* [batch=32, dst=12, embed=64] */ = r.work<float>(491520);
   float *rstd /* [batch=32, dst=12] */ = r.work<float>(0);
-  // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
+  // nn.ech:31 at sort_digits.ech:35  return normalize(x, over = over) * gamma + beta
   normalize(normalize_2, rstd, x, 384, 64, 1e-5);
   float *layernorm_gamma /* [embed=64] */ = r.state<float>(943104);
   float *layernorm_beta /* [embed=64] */ = r.state<float>(943360);
@@ -2732,7 +2826,8 @@ void evaluate_end(Rank &r) {
   const float e = static_cast<float>(number) * 12.0f;
   message[0] = static_cast<float>(map[0]) / e;
   message_part[0] = static_cast<float>(map_2[0]) / e;
-  // sort_digits.ech:36  split batch over dp (sort_digits.ech:50): report of loss (sort_digits.ech:36), report of accura
+  // sort_digits.ech:36  2 ranks, 8 bytes: split batch over dp (sort_digits.ech:50): report of loss
+  //     (sort_digits.ech:36), report of accuracy (sort_digits.ech:37)
   all_reduce(r, r.group(0), message, 2, Sum, Algorithm::automatic, "sort_digits.ech:36");
   // sort_digits.ech:36  loss
   r.report(0, message[0]);

@@ -185,13 +185,13 @@ void forward(Rank &r) {
   }
   for (int64_t encoder = 0; encoder < 2; ++encoder) {
     double *moments /* [batch=64, src=12, moment=3] */ = r.work<double>(8568832);
-    // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
+    // nn.ech:31 at sort_digits.ech:26  return normalize(x, over = over) * gamma + beta
     local_moments(moments, m, 1, 768, 16);
     double *moments_of_all /* [rank=4, batch=64, src=12, moment=3] */ = r.work<double>(3145728);
-    // sort_digits.ech:26  split embed over cp (layouts.ech:62): inside normalize (sort_digits.ech:26): 4 ranks, 0.07 MB
+    // sort_digits.ech:26  4 ranks, 0.07 MB: split embed over cp (layouts.ech:62): inside normalize (sort_digits.ech:26)
     all_gather(r, r.group(0), moments_of_all, moments, 2304, Algorithm::automatic, "sort_digits.ech:26");
     double *moments_2 /* [batch=64, src=12, moment=3] */ = r.work<double>(8568832);
-    // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
+    // nn.ech:31 at sort_digits.ech:26  return normalize(x, over = over) * gamma + beta
     combine_moments(moments_2, moments_of_all, 4, 768);
     float *normalize_3 /* [encoder=2, batch=64, src=12, embed=16] */ = r.work<float>(7438336);
     float *normalize_3_encoder = normalize_3 + encoder * 12288;
@@ -214,21 +214,24 @@ void forward(Rank &r) {
     float *q /* [batch=64, src=12, head=4, key=16] */ = r.work<float>(3145728);
     float *attn_wq_2 /* [encoder=2, embed=16, head=4, key=16] */ = r.state<float>(2560);
     float *attn_wq_2_encoder = attn_wq_2 + encoder * 1024;
-    // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
+    // nn.ech:79 at sort_digits.ech:26  q = dot(x, wq, over = embed)
     gemm(q, layernorm_2_encoder, attn_wq_2_encoder, 768, 64, 16, Form::nn, 16, 64, 64, 1.0, 0.0, Blas::onednn);
     float *k /* [batch=64, src=12, head=4, key=16] */ = r.work<float>(3342336);
     float *attn_wk_2 /* [encoder=2, embed=16, head=4, key=16] */ = r.state<float>(10752);
     float *attn_wk_2_encoder = attn_wk_2 + encoder * 1024;
+    // nn.ech:80 at sort_digits.ech:26  k = dot(x, wk, over = embed)
     gemm(k, layernorm_2_encoder, attn_wk_2_encoder, 768, 64, 16, Form::nn, 16, 64, 64, 1.0, 0.0, Blas::onednn);
     float *v /* [batch=64, src=12, head=4, key=16] */ = r.work<float>(3538944);
     float *attn_wv_2 /* [encoder=2, embed=16, head=4, key=16] */ = r.state<float>(18944);
     float *attn_wv_2_encoder = attn_wv_2 + encoder * 1024;
+    // nn.ech:81 at sort_digits.ech:26  v = dot(x, wv, over = embed)
     gemm(v, layernorm_2_encoder, attn_wv_2_encoder, 768, 64, 16, Form::nn, 16, 64, 64, 1.0, 0.0, Blas::onednn);
     const double counts = r.coordinate(0) == 0 ? 1.0 : 0.0;
     float *attn_bq_2 /* [encoder=2, head=4, key=16] */ = r.state<float>(35328);
     float *attn_bq_2_encoder = attn_bq_2 + encoder * 64;
     float *a_2 /* [encoder=2, batch=64, src=12, head=4, key=16] */ = r.work<float>(4325376);
     float *a_2_encoder = a_2 + encoder * 49152;
+    // nn.ech:86 at sort_digits.ech:26  q = q + bq
     for (int64_t i = 0; i < 768; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
@@ -239,7 +242,7 @@ void forward(Rank &r) {
     float *attn_bk_2 /* [encoder=2, head=4, key=16] */ = r.state<float>(35840);
     float *attn_bk_2_encoder = attn_bk_2 + encoder * 64;
     float *k_2 /* [batch=64, src=12, head=4, key=16] */ = r.work<float>(3342336);
-    // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
+    // nn.ech:87 at sort_digits.ech:26  k = k + bk
     for (int64_t i = 0; i < 768; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
@@ -250,39 +253,44 @@ void forward(Rank &r) {
     float *attn_bv_2 /* [encoder=2, head=4, key=16] */ = r.state<float>(36352);
     float *attn_bv_2_encoder = attn_bv_2 + encoder * 64;
     float *v_2 /* [batch=64, src=12, head=4, key=16] */ = r.work<float>(3538944);
-    // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
+    // nn.ech:88 at sort_digits.ech:26  v = v + bv
     for (int64_t i = 0; i < 768; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
         v_2[i * 64 + i_2] = v[i * 64 + i_2] + attn_bv_2_encoder[i_2] * static_cast<float>(counts_3);
       }
     }
-    // sort_digits.ech:26  split src2, dst, embed over cp (layouts.ech:62): attention (sort_digits.ech:26): 4 ranks, 0.2
+    // sort_digits.ech:26  4 ranks, 0.20 MB: split src2, dst, embed over cp (layouts.ech:62): attention
+    //     (sort_digits.ech:26)
     all_reduce(r, r.group(0), a_2_encoder, 49152, Sum, Algorithm::automatic, "sort_digits.ech:26");
-    float *part /* [message=12288] */ = r.work<float>(7536640);
-    // sort_digits.ech:26  split src2 over cp (layouts.ech:62): attention (sort_digits.ech:26): 4 ranks, 0.20 MB
-    reduce_scatter_inner(r, r.group(0), part, k_2, 64, 192, Sum, Algorithm::automatic, "sort_digits.ech:26");
+    float *k_part /* [message=12288] */ = r.work<float>(7536640);
+    // sort_digits.ech:26  4 ranks, 0.20 MB: split src2 over cp (layouts.ech:62): attention (sort_digits.ech:26)
+    reduce_scatter_inner(r, r.group(0), k_part, k_2, 64, 192, Sum, Algorithm::automatic, "sort_digits.ech:26");
     float *a_gathered /* [batch=64, src2=12, head=4, key=16] */ = r.work<float>(3735552);
-    all_gather_inner(r, r.group(0), a_gathered, part, 64, 192, Algorithm::automatic, "sort_digits.ech:26");
-    float *part_2 /* [message=12288] */ = r.work<float>(7585792);
-    reduce_scatter_inner(r, r.group(0), part_2, v_2, 64, 192, Sum, Algorithm::automatic, "sort_digits.ech:26");
+    all_gather_inner(r, r.group(0), a_gathered, k_part, 64, 192, Algorithm::automatic, "sort_digits.ech:26");
+    float *v_part /* [message=12288] */ = r.work<float>(7585792);
+    reduce_scatter_inner(r, r.group(0), v_part, v_2, 64, 192, Sum, Algorithm::automatic, "sort_digits.ech:26");
     float *a_gathered_2 /* [batch=64, src2=12, head=4, key=16] */ = r.work<float>(3145728);
-    all_gather_inner(r, r.group(0), a_gathered_2, part_2, 64, 192, Algorithm::automatic, "sort_digits.ech:26");
+    all_gather_inner(r, r.group(0), a_gathered_2, v_part, 64, 192, Algorithm::automatic, "sort_digits.ech:26");
     float *a /* [encoder=2, batch=64, src=12, head=4, key=16] */ = r.work<float>(3932160);
     float *a_encoder = a + encoder * 49152;
-    float *a_5 /* [batch=64, head=4, src=12] */ = r.work<float>(8587264);
-    float *a_6 /* [batch=64, head=4, src=12] */ = r.work<float>(8599552);
-    // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
-    attention(a_encoder, a_5, a_6, a_2_encoder, a_gathered, a_gathered_2,
+    float *maximum_2 /* [batch=64, head=4, src=12] */ = r.work<float>(8587264);
+    float *sum_of_exp_2 /* [batch=64, head=4, src=12] */ = r.work<float>(8599552);
+    // nn.ech:94 at sort_digits.ech:26  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
+    //     = causal)
+    attention(a_encoder, maximum_2, sum_of_exp_2, a_2_encoder, a_gathered, a_gathered_2,
               {64, 1, 4, 12, 12, 16, 16, 0.25, false, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}});
     float *y /* [batch=64, src=12, embed=16] */ = r.work<float>(7634944);
     float *attn_wo_2 /* [encoder=2, head=4, key=16, embed=16] */ = r.state<float>(27136);
     float *attn_wo_2_encoder = attn_wo_2 + encoder * 1024;
+    // nn.ech:95 at sort_digits.ech:26  y = dot(a, wo, over = (head, key))
     gemm(y, a_encoder, attn_wo_2_encoder, 768, 16, 64, Form::nn, 64, 16, 16, 1.0, 0.0, Blas::onednn);
     float *attn_bo_2 /* [encoder=2, embed=16] */ = r.state<float>(36864);
     float *attn_bo_2_encoder = attn_bo_2 + encoder * 16;
     float *m_2 /* [batch=64, src=12, embed=16] */ = r.work<float>(7634944);
+    // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
+    // nn.ech:98 at sort_digits.ech:26  y = y + bo
     for (int64_t i = 0; i < 768; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 16; ++embed) {
@@ -290,13 +298,13 @@ void forward(Rank &r) {
       }
     }
     double *moments_3 /* [batch=64, src=12, moment=3] */ = r.work<double>(8568832);
-    // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
+    // nn.ech:31 at sort_digits.ech:27  return normalize(x, over = over) * gamma + beta
     local_moments(moments_3, m_2, 1, 768, 16);
     double *moments_of_all_2 /* [rank=4, batch=64, src=12, moment=3] */ = r.work<double>(3145728);
-    // sort_digits.ech:27  split embed over cp (layouts.ech:62): inside normalize (sort_digits.ech:27): 4 ranks, 0.07 MB
+    // sort_digits.ech:27  4 ranks, 0.07 MB: split embed over cp (layouts.ech:62): inside normalize (sort_digits.ech:27)
     all_gather(r, r.group(0), moments_of_all_2, moments_3, 2304, Algorithm::automatic, "sort_digits.ech:27");
     double *moments_4 /* [batch=64, src=12, moment=3] */ = r.work<double>(8568832);
-    // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
+    // nn.ech:31 at sort_digits.ech:27  return normalize(x, over = over) * gamma + beta
     combine_moments(moments_4, moments_of_all_2, 4, 768);
     float *normalize_2 /* [encoder=2, batch=64, src=12, embed=16] */ = r.work<float>(7045120);
     float *normalize_2_encoder = normalize_2 + encoder * 12288;
@@ -319,7 +327,7 @@ void forward(Rank &r) {
     float *dot /* [batch=64, src=12, ff=256] */ = r.work<float>(3145728);
     float *mlp_w1_2 /* [encoder=2, embed=16, ff=256] */ = r.state<float>(37248);
     float *mlp_w1_2_encoder = mlp_w1_2 + encoder * 4096;
-    // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
+    // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     gemm(dot, layernorm_encoder, mlp_w1_2_encoder, 768, 256, 16, Form::nn, 16, 256, 256, 1.0, 0.0, Blas::onednn);
     const double counts_4 = r.coordinate(0) == 0 ? 1.0 : 0.0;
     float *mlp_b1_2 /* [encoder=2, ff=256] */ = r.state<float>(70016);
@@ -332,11 +340,11 @@ void forward(Rank &r) {
         all_reduce_2_encoder[i * 256 + ff] = dot[i * 256 + ff] + mlp_b1_2_encoder[ff] * static_cast<float>(counts_4);
       }
     }
-    // sort_digits.ech:27  split src2, dst, embed over cp (layouts.ech:62): gelu (sort_digits.ech:27): 4 ranks, 0.79 MB
+    // sort_digits.ech:27  4 ranks, 0.79 MB: split src2, dst, embed over cp (layouts.ech:62): gelu (sort_digits.ech:27)
     all_reduce(r, r.group(0), all_reduce_2_encoder, 196608, Sum, Algorithm::automatic, "sort_digits.ech:27");
     float *map /* [encoder=2, batch=64, src=12, ff=256] */ = r.work<float>(0);
     float *map_encoder = map + encoder * 196608;
-    // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
+    // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
 #pragma GCC ivdep
     for (int64_t i = 0; i < 196608; ++i) {
       map_encoder[i] = math::gelu(all_reduce_2_encoder[i]);
@@ -344,10 +352,12 @@ void forward(Rank &r) {
     float *dot_2 /* [batch=64, src=12, embed=16] */ = r.work<float>(3145728);
     float *mlp_w2_2 /* [encoder=2, ff=256, embed=16] */ = r.state<float>(72064);
     float *mlp_w2_2_encoder = mlp_w2_2 + encoder * 4096;
-    // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
+    // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     gemm(dot_2, map_encoder, mlp_w2_2_encoder, 768, 16, 256, Form::nn, 256, 16, 16, 1.0, 0.0, Blas::onednn);
     float *mlp_b2_2 /* [encoder=2, embed=16] */ = r.state<float>(104832);
     float *mlp_b2_2_encoder = mlp_b2_2 + encoder * 16;
+    // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
+    // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     for (int64_t i = 0; i < 768; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 16; ++embed) {
@@ -356,43 +366,47 @@ void forward(Rank &r) {
     }
     float *a_3 /* [encoder=2, batch=64, src2=3, head=4, key=16] */ = r.work<float>(7143424);
     float *a_3_encoder = a_3 + encoder * 12288;
-    // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
+    // nn.ech:94 at sort_digits.ech:26  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
+    //     = causal)
 #pragma GCC ivdep
     for (int64_t i = 0; i < 12288; ++i) {
-      a_3_encoder[i] = part[i];
+      a_3_encoder[i] = k_part[i];
     }
     float *a_4 /* [encoder=2, batch=64, src2=3, head=4, key=16] */ = r.work<float>(7241728);
     float *a_4_encoder = a_4 + encoder * 12288;
-    // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
+    // nn.ech:94 at sort_digits.ech:26  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
+    //     = causal)
 #pragma GCC ivdep
     for (int64_t i = 0; i < 12288; ++i) {
-      a_4_encoder[i] = part_2[i];
+      a_4_encoder[i] = v_part[i];
     }
     float *maximum /* [encoder=2, batch=64, src=12, head=4] */ = r.work<float>(9011200);
     float *maximum_encoder = maximum + encoder * 3072;
-    // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
+    // nn.ech:94 at sort_digits.ech:26  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
+    //     = causal)
     for (int64_t batch = 0; batch < 64; ++batch) {
       for (int64_t src = 0; src < 12; ++src) {
 #pragma GCC ivdep
         for (int64_t head = 0; head < 4; ++head) {
-          maximum_encoder[batch * 48 + src * 4 + head] = a_5[batch * 48 + src + head * 12];
+          maximum_encoder[batch * 48 + src * 4 + head] = maximum_2[batch * 48 + src + head * 12];
         }
       }
     }
     float *sum_of_exp /* [encoder=2, batch=64, src=12, head=4] */ = r.work<float>(9035776);
     float *sum_of_exp_encoder = sum_of_exp + encoder * 3072;
-    // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
+    // nn.ech:94 at sort_digits.ech:26  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
+    //     = causal)
     for (int64_t batch = 0; batch < 64; ++batch) {
       for (int64_t src = 0; src < 12; ++src) {
 #pragma GCC ivdep
         for (int64_t head = 0; head < 4; ++head) {
-          sum_of_exp_encoder[batch * 48 + src * 4 + head] = a_6[batch * 48 + src + head * 12];
+          sum_of_exp_encoder[batch * 48 + src * 4 + head] = sum_of_exp_2[batch * 48 + src + head * 12];
         }
       }
     }
   }
   float *wte_gathered /* [message=768] */ = r.work<float>(9060352);
-  // sort_digits.ech:29  split embed over cp (layouts.ech:62): gather (sort_digits.ech:29): 4 ranks, 3072 bytes
+  // sort_digits.ech:29  4 ranks, 3072 bytes: split embed over cp (layouts.ech:62): gather (sort_digits.ech:29)
   all_gather(r, r.group(0), wte_gathered, wte, 192, Algorithm::automatic, "sort_digits.ech:29");
   float *wte_gathered_2 /* [vocab=12, embed=64] */ = r.work<float>(9063424);
   // sort_digits.ech:29  x = wte[vocab = target] + wdst
@@ -421,23 +435,23 @@ void forward(Rank &r) {
     float *normalize_6_decoder = normalize_6 + decoder * 12288;
     float *rstd_5 /* [decoder=2, batch=64, dst=3] */ = r.work<float>(9129984);
     float *rstd_5_decoder = rstd_5 + decoder * 192;
-    // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
+    // nn.ech:31 at sort_digits.ech:31  return normalize(x, over = over) * gamma + beta
     normalize(normalize_6_decoder, rstd_5_decoder, x, 192, 64, 1e-5);
     float *layernorm_gamma_gathered /* [embed=64] */ = r.work<float>(9060352);
     float *layernorm_gamma_2 /* [decoder=2, embed=16] */ = r.state<float>(104960);
     float *layernorm_gamma_2_decoder = layernorm_gamma_2 + decoder * 16;
-    // sort_digits.ech:31  split embed over cp (layouts.ech:62): mul (sort_digits.ech:31): 4 ranks, 256 bytes
+    // sort_digits.ech:31  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): mul (sort_digits.ech:31)
     all_gather(r, r.group(0), layernorm_gamma_gathered, layernorm_gamma_2_decoder, 16, Algorithm::automatic,
                "sort_digits.ech:31");
     float *layernorm_beta_gathered /* [embed=64] */ = r.work<float>(9060608);
     float *layernorm_beta_2 /* [decoder=2, embed=16] */ = r.state<float>(105088);
     float *layernorm_beta_2_decoder = layernorm_beta_2 + decoder * 16;
-    // sort_digits.ech:31  split embed over cp (layouts.ech:62): add (sort_digits.ech:31): 4 ranks, 256 bytes
+    // sort_digits.ech:31  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): add (sort_digits.ech:31)
     all_gather(r, r.group(0), layernorm_beta_gathered, layernorm_beta_2_decoder, 16, Algorithm::automatic,
                "sort_digits.ech:31");
     float *layernorm_5 /* [decoder=2, batch=64, dst=3, embed=64] */ = r.work<float>(8323072);
     float *layernorm_5_decoder = layernorm_5 + decoder * 12288;
-    // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
+    // nn.ech:31 at sort_digits.ech:31  return normalize(x, over = over) * gamma + beta
     for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
@@ -448,31 +462,32 @@ void forward(Rank &r) {
     float *attn_wq_gathered /* [embed=64, head=4, key=16] */ = r.work<float>(6782976);
     float *attn_wq /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(105216);
     float *attn_wq_decoder = attn_wq + decoder * 1024;
-    // sort_digits.ech:31  split embed over cp (layouts.ech:62): dot (sort_digits.ech:31): 4 ranks, 0.02 MB
+    // sort_digits.ech:31  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:31)
     all_gather(r, r.group(0), attn_wq_gathered, attn_wq_decoder, 1024, Algorithm::automatic, "sort_digits.ech:31");
     float *q_3 /* [batch=64, dst=3, head=4, key=16] */ = r.work<float>(6733824);
-    // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
+    // nn.ech:79 at sort_digits.ech:31  q = dot(x, wq, over = embed)
     gemm(q_3, layernorm_5_decoder, attn_wq_gathered, 192, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *attn_wk_gathered /* [embed=64, head=4, key=16] */ = r.work<float>(6832128);
     float *attn_wk /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(113408);
     float *attn_wk_decoder = attn_wk + decoder * 1024;
-    // sort_digits.ech:31  split embed over cp (layouts.ech:62): dot (sort_digits.ech:31): 4 ranks, 0.02 MB
+    // sort_digits.ech:31  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:31)
     all_gather(r, r.group(0), attn_wk_gathered, attn_wk_decoder, 1024, Algorithm::automatic, "sort_digits.ech:31");
     float *k /* [batch=64, dst=3, head=4, key=16] */ = r.work<float>(6782976);
-    // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
+    // nn.ech:80 at sort_digits.ech:31  k = dot(x, wk, over = embed)
     gemm(k, layernorm_5_decoder, attn_wk_gathered, 192, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *attn_wv_gathered /* [embed=64, head=4, key=16] */ = r.work<float>(6881280);
     float *attn_wv /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(121600);
     float *attn_wv_decoder = attn_wv + decoder * 1024;
-    // sort_digits.ech:31  split embed over cp (layouts.ech:62): dot (sort_digits.ech:31): 4 ranks, 0.02 MB
+    // sort_digits.ech:31  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:31)
     all_gather(r, r.group(0), attn_wv_gathered, attn_wv_decoder, 1024, Algorithm::automatic, "sort_digits.ech:31");
     float *v /* [batch=64, dst=3, head=4, key=16] */ = r.work<float>(6832128);
-    // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
+    // nn.ech:81 at sort_digits.ech:31  v = dot(x, wv, over = embed)
     gemm(v, layernorm_5_decoder, attn_wv_gathered, 192, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *attn_bq /* [decoder=2, head=4, key=16] */ = r.state<float>(137984);
     float *attn_bq_decoder = attn_bq + decoder * 64;
     float *q_2 /* [decoder=2, batch=64, dst=3, head=4, key=16] */ = r.work<float>(8224768);
     float *q_2_decoder = q_2 + decoder * 12288;
+    // nn.ech:86 at sort_digits.ech:31  q = q + bq
     for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
@@ -482,7 +497,7 @@ void forward(Rank &r) {
     float *attn_bk /* [decoder=2, head=4, key=16] */ = r.state<float>(138496);
     float *attn_bk_decoder = attn_bk + decoder * 64;
     float *k_2 /* [batch=64, dst=3, head=4, key=16] */ = r.work<float>(6782976);
-    // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
+    // nn.ech:87 at sort_digits.ech:31  k = k + bk
     for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
@@ -492,7 +507,7 @@ void forward(Rank &r) {
     float *attn_bv /* [decoder=2, head=4, key=16] */ = r.state<float>(139008);
     float *attn_bv_decoder = attn_bv + decoder * 64;
     float *v_2 /* [batch=64, dst=3, head=4, key=16] */ = r.work<float>(6832128);
-    // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
+    // nn.ech:88 at sort_digits.ech:31  v = v + bv
     for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
@@ -501,27 +516,28 @@ void forward(Rank &r) {
     }
     float *all_gather_2 /* [decoder=2, batch=64, dst2=12, head=4, key=16] */ = r.work<float>(5505024);
     float *all_gather_2_decoder = all_gather_2 + decoder * 49152;
-    // sort_digits.ech:31  store optimizer over cp: relabel (sort_digits.ech:31): 4 ranks, 0.20 MB
+    // sort_digits.ech:31  4 ranks, 0.20 MB: store optimizer over cp: relabel (sort_digits.ech:31)
     all_gather_inner(r, r.group(0), all_gather_2_decoder, k_2, 64, 192, Algorithm::automatic, "sort_digits.ech:31");
     float *all_gather_3 /* [decoder=2, batch=64, dst2=12, head=4, key=16] */ = r.work<float>(5898240);
     float *all_gather_3_decoder = all_gather_3 + decoder * 49152;
     all_gather_inner(r, r.group(0), all_gather_3_decoder, v_2, 64, 192, Algorithm::automatic, "sort_digits.ech:31");
     float *a_8 /* [decoder=2, batch=64, dst=3, head=4, key=16] */ = r.work<float>(8126464);
     float *a_8_decoder = a_8 + decoder * 12288;
-    float *a_9 /* [batch=64, head=4, dst=3] */ = r.work<float>(9060352);
-    float *a_10 /* [batch=64, head=4, dst=3] */ = r.work<float>(9066496);
+    float *maximum_4 /* [batch=64, head=4, dst=3] */ = r.work<float>(9060352);
+    float *sum_of_exp_4 /* [batch=64, head=4, dst=3] */ = r.work<float>(9066496);
     const int64_t dst_minus_dst2 = r.coordinate(0) * 3;
-    // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
-    attention(a_8_decoder, a_9, a_10, q_2_decoder, all_gather_2_decoder, all_gather_3_decoder,
+    // nn.ech:94 at sort_digits.ech:31  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
+    //     = causal)
+    attention(a_8_decoder, maximum_4, sum_of_exp_4, q_2_decoder, all_gather_2_decoder, all_gather_3_decoder,
               {64, 1, 4, 3, 12, 16, 16, 0.25, true, dst_minus_dst2, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{192, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {192, 0, 16, 64}});
     float *attn_wo_gathered /* [message=4096] */ = r.work<float>(6733824);
     float *attn_wo /* [decoder=2, head=4, key=16, embed=16] */ = r.state<float>(129792);
     float *attn_wo_decoder = attn_wo + decoder * 1024;
-    // sort_digits.ech:31  split embed over cp (layouts.ech:62): dot (sort_digits.ech:31): 4 ranks, 0.02 MB
+    // sort_digits.ech:31  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:31)
     all_gather(r, r.group(0), attn_wo_gathered, attn_wo_decoder, 1024, Algorithm::automatic, "sort_digits.ech:31");
     float *attn_wo_gathered_2 /* [head=4, key=16, embed=64] */ = r.work<float>(6782976);
-    // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
+    // nn.ech:95 at sort_digits.ech:31  y = dot(a, wo, over = (head, key))
     for (int64_t v_cp = 0; v_cp < 4; ++v_cp) {
       for (int64_t i = 0; i < 64; ++i) {
 #pragma GCC ivdep
@@ -531,15 +547,17 @@ void forward(Rank &r) {
       }
     }
     float *y /* [batch=64, dst=3, embed=64] */ = r.work<float>(6733824);
-    // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
+    // nn.ech:95 at sort_digits.ech:31  y = dot(a, wo, over = (head, key))
     gemm(y, a_8_decoder, attn_wo_gathered_2, 192, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *attn_bo_gathered /* [embed=64] */ = r.work<float>(9069568);
     float *attn_bo /* [decoder=2, embed=16] */ = r.state<float>(139520);
     float *attn_bo_decoder = attn_bo + decoder * 16;
-    // sort_digits.ech:31  split embed over cp (layouts.ech:62): add (sort_digits.ech:31): 4 ranks, 256 bytes
+    // sort_digits.ech:31  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): add (sort_digits.ech:31)
     all_gather(r, r.group(0), attn_bo_gathered, attn_bo_decoder, 16, Algorithm::automatic, "sort_digits.ech:31");
     float *x_2 /* [batch=64, dst=3, embed=64] */ = r.work<float>(6733824);
-    // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
+    // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as
+    //     attn
+    // nn.ech:98 at sort_digits.ech:31  y = y + bo
     for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
@@ -550,23 +568,23 @@ void forward(Rank &r) {
     float *normalize_5_decoder = normalize_5 + decoder * 12288;
     float *rstd_4 /* [decoder=2, batch=64, dst=3] */ = r.work<float>(9128448);
     float *rstd_4_decoder = rstd_4 + decoder * 192;
-    // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+    // nn.ech:31 at sort_digits.ech:32  return normalize(x, over = over) * gamma + beta
     normalize(normalize_5_decoder, rstd_4_decoder, x_2, 192, 64, 1e-5);
     float *layernorm_2_gamma_gathered /* [embed=64] */ = r.work<float>(9069568);
     float *layernorm_2_gamma /* [decoder=2, embed=16] */ = r.state<float>(139648);
     float *layernorm_2_gamma_decoder = layernorm_2_gamma + decoder * 16;
-    // sort_digits.ech:32  split embed over cp (layouts.ech:62): mul (sort_digits.ech:32): 4 ranks, 256 bytes
+    // sort_digits.ech:32  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): mul (sort_digits.ech:32)
     all_gather(r, r.group(0), layernorm_2_gamma_gathered, layernorm_2_gamma_decoder, 16, Algorithm::automatic,
                "sort_digits.ech:32");
     float *layernorm_2_beta_gathered /* [embed=64] */ = r.work<float>(9069824);
     float *layernorm_2_beta /* [decoder=2, embed=16] */ = r.state<float>(139776);
     float *layernorm_2_beta_decoder = layernorm_2_beta + decoder * 16;
-    // sort_digits.ech:32  split embed over cp (layouts.ech:62): add (sort_digits.ech:32): 4 ranks, 256 bytes
+    // sort_digits.ech:32  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): add (sort_digits.ech:32)
     all_gather(r, r.group(0), layernorm_2_beta_gathered, layernorm_2_beta_decoder, 16, Algorithm::automatic,
                "sort_digits.ech:32");
     float *layernorm_4 /* [decoder=2, batch=64, dst=3, embed=64] */ = r.work<float>(7929856);
     float *layernorm_4_decoder = layernorm_4 + decoder * 12288;
-    // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+    // nn.ech:31 at sort_digits.ech:32  return normalize(x, over = over) * gamma + beta
     for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
@@ -577,23 +595,26 @@ void forward(Rank &r) {
     float *cross_wq_gathered /* [embed=64, head=4, key=16] */ = r.work<float>(6832128);
     float *cross_wq /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(139904);
     float *cross_wq_decoder = cross_wq + decoder * 1024;
-    // sort_digits.ech:32  split embed over cp (layouts.ech:62): dot (sort_digits.ech:32): 4 ranks, 0.02 MB
+    // sort_digits.ech:32  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:32)
     all_gather(r, r.group(0), cross_wq_gathered, cross_wq_decoder, 1024, Algorithm::automatic, "sort_digits.ech:32");
     float *q_4 /* [batch=64, dst=3, head=4, key=16] */ = r.work<float>(6782976);
-    // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+    // nn.ech:126 at sort_digits.ech:32  q = dot(x, wq, over = embed)
     gemm(q_4, layernorm_4_decoder, cross_wq_gathered, 192, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *k_3 /* [batch=64, src=12, head=4, key=16] */ = r.work<float>(6291456);
     float *cross_wk /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(148096);
     float *cross_wk_decoder = cross_wk + decoder * 1024;
+    // nn.ech:127 at sort_digits.ech:32  k = dot(memory, wk, over = embed)
     gemm(k_3, m, cross_wk_decoder, 768, 64, 16, Form::nn, 16, 64, 64, 1.0, 0.0, Blas::onednn);
     float *v_3 /* [batch=64, src=12, head=4, key=16] */ = r.work<float>(6488064);
     float *cross_wv /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(156288);
     float *cross_wv_decoder = cross_wv + decoder * 1024;
+    // nn.ech:128 at sort_digits.ech:32  v = dot(memory, wv, over = embed)
     gemm(v_3, m, cross_wv_decoder, 768, 64, 16, Form::nn, 16, 64, 64, 1.0, 0.0, Blas::onednn);
     float *cross_bq /* [decoder=2, head=4, key=16] */ = r.state<float>(172672);
     float *cross_bq_decoder = cross_bq + decoder * 64;
     float *q /* [decoder=2, batch=64, dst=3, head=4, key=16] */ = r.work<float>(7831552);
     float *q_decoder = q + decoder * 12288;
+    // nn.ech:133 at sort_digits.ech:32  q = q + bq
     for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
@@ -605,7 +626,7 @@ void forward(Rank &r) {
     float *cross_bk_decoder = cross_bk + decoder * 64;
     float *a_6 /* [decoder=2, batch=64, src=12, head=4, key=16] */ = r.work<float>(4718592);
     float *a_6_decoder = a_6 + decoder * 49152;
-    // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+    // nn.ech:134 at sort_digits.ech:32  k = k + bk
     for (int64_t i = 0; i < 768; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
@@ -617,31 +638,32 @@ void forward(Rank &r) {
     float *cross_bv_decoder = cross_bv + decoder * 64;
     float *a_7 /* [decoder=2, batch=64, src=12, head=4, key=16] */ = r.work<float>(5111808);
     float *a_7_decoder = a_7 + decoder * 49152;
-    // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+    // nn.ech:135 at sort_digits.ech:32  v = v + bv
     for (int64_t i = 0; i < 768; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
         a_7_decoder[i * 64 + i_2] = v_3[i * 64 + i_2] + cross_bv_decoder[i_2] * static_cast<float>(counts_2);
       }
     }
-    // sort_digits.ech:32  split src2, dst, embed over cp (layouts.ech:62): attention (sort_digits.ech:32): 4 ranks, 0.2
+    // sort_digits.ech:32  4 ranks, 0.20 MB: split src2, dst, embed over cp (layouts.ech:62): attention
+    //     (sort_digits.ech:32)
     all_reduce(r, r.group(0), a_6_decoder, 49152, Sum, Algorithm::automatic, "sort_digits.ech:32");
     all_reduce(r, r.group(0), a_7_decoder, 49152, Sum, Algorithm::automatic, "sort_digits.ech:32");
     float *a_5 /* [decoder=2, batch=64, dst=3, head=4, key=16] */ = r.work<float>(7733248);
     float *a_5_decoder = a_5 + decoder * 12288;
-    float *a_11 /* [batch=64, head=4, dst=3] */ = r.work<float>(9069568);
-    float *a_12 /* [batch=64, head=4, dst=3] */ = r.work<float>(9072640);
-    // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
-    attention(a_5_decoder, a_11, a_12, q_decoder, a_6_decoder, a_7_decoder,
+    float *maximum_5 /* [batch=64, head=4, dst=3] */ = r.work<float>(9069568);
+    float *sum_of_exp_5 /* [batch=64, head=4, dst=3] */ = r.work<float>(9072640);
+    // nn.ech:137 at sort_digits.ech:32  a = attention(q, k, v, over = src, key = key)
+    attention(a_5_decoder, maximum_5, sum_of_exp_5, q_decoder, a_6_decoder, a_7_decoder,
               {64, 1, 4, 3, 12, 16, 16, 0.25, false, dst_minus_dst2, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{192, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {192, 0, 16, 64}});
     float *cross_wo_gathered /* [message=4096] */ = r.work<float>(6782976);
     float *cross_wo /* [decoder=2, head=4, key=16, embed=16] */ = r.state<float>(164480);
     float *cross_wo_decoder = cross_wo + decoder * 1024;
-    // sort_digits.ech:32  split embed over cp (layouts.ech:62): dot (sort_digits.ech:32): 4 ranks, 0.02 MB
+    // sort_digits.ech:32  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:32)
     all_gather(r, r.group(0), cross_wo_gathered, cross_wo_decoder, 1024, Algorithm::automatic, "sort_digits.ech:32");
     float *cross_wo_gathered_2 /* [head=4, key=16, embed=64] */ = r.work<float>(6602752);
-    // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+    // nn.ech:138 at sort_digits.ech:32  y = dot(a, wo, over = (head, key))
     for (int64_t v_cp = 0; v_cp < 4; ++v_cp) {
       for (int64_t i = 0; i < 64; ++i) {
 #pragma GCC ivdep
@@ -651,15 +673,16 @@ void forward(Rank &r) {
       }
     }
     float *y_2 /* [batch=64, dst=3, embed=64] */ = r.work<float>(6553600);
-    // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+    // nn.ech:138 at sort_digits.ech:32  y = dot(a, wo, over = (head, key))
     gemm(y_2, a_5_decoder, cross_wo_gathered_2, 192, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *cross_bo_gathered /* [embed=64] */ = r.work<float>(9075712);
     float *cross_bo /* [decoder=2, embed=16] */ = r.state<float>(174208);
     float *cross_bo_decoder = cross_bo + decoder * 16;
-    // sort_digits.ech:32  split embed over cp (layouts.ech:62): add (sort_digits.ech:32): 4 ranks, 256 bytes
+    // sort_digits.ech:32  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): add (sort_digits.ech:32)
     all_gather(r, r.group(0), cross_bo_gathered, cross_bo_decoder, 16, Algorithm::automatic, "sort_digits.ech:32");
     float *x_3 /* [batch=64, dst=3, embed=64] */ = r.work<float>(6553600);
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+    // nn.ech:141 at sort_digits.ech:32  y = y + bo
     for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
@@ -670,23 +693,23 @@ void forward(Rank &r) {
     float *normalize_4_decoder = normalize_4 + decoder * 12288;
     float *rstd_3 /* [decoder=2, batch=64, dst=3] */ = r.work<float>(9126912);
     float *rstd_3_decoder = rstd_3 + decoder * 192;
-    // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:31 at sort_digits.ech:33  return normalize(x, over = over) * gamma + beta
     normalize(normalize_4_decoder, rstd_3_decoder, x_3, 192, 64, 1e-5);
     float *layernorm_3_gamma_gathered /* [embed=64] */ = r.work<float>(9075712);
     float *layernorm_3_gamma /* [decoder=2, embed=16] */ = r.state<float>(174336);
     float *layernorm_3_gamma_decoder = layernorm_3_gamma + decoder * 16;
-    // sort_digits.ech:33  split embed over cp (layouts.ech:62): mul (sort_digits.ech:33): 4 ranks, 256 bytes
+    // sort_digits.ech:33  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): mul (sort_digits.ech:33)
     all_gather(r, r.group(0), layernorm_3_gamma_gathered, layernorm_3_gamma_decoder, 16, Algorithm::automatic,
                "sort_digits.ech:33");
     float *layernorm_3_beta_gathered /* [embed=64] */ = r.work<float>(9075968);
     float *layernorm_3_beta /* [decoder=2, embed=16] */ = r.state<float>(174464);
     float *layernorm_3_beta_decoder = layernorm_3_beta + decoder * 16;
-    // sort_digits.ech:33  split embed over cp (layouts.ech:62): add (sort_digits.ech:33): 4 ranks, 256 bytes
+    // sort_digits.ech:33  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): add (sort_digits.ech:33)
     all_gather(r, r.group(0), layernorm_3_beta_gathered, layernorm_3_beta_decoder, 16, Algorithm::automatic,
                "sort_digits.ech:33");
     float *layernorm_3 /* [decoder=2, batch=64, dst=3, embed=64] */ = r.work<float>(7536640);
     float *layernorm_3_decoder = layernorm_3 + decoder * 12288;
-    // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:31 at sort_digits.ech:33  return normalize(x, over = over) * gamma + beta
     for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
@@ -697,10 +720,10 @@ void forward(Rank &r) {
     float *mlp_w1_gathered /* [embed=64, ff=256] */ = r.work<float>(6488064);
     float *mlp_w1 /* [decoder=2, embed=16, ff=256] */ = r.state<float>(174592);
     float *mlp_w1_decoder = mlp_w1 + decoder * 4096;
-    // sort_digits.ech:33  split embed over cp (layouts.ech:62): dot (sort_digits.ech:33): 4 ranks, 0.07 MB
+    // sort_digits.ech:33  4 ranks, 0.07 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:33)
     all_gather(r, r.group(0), mlp_w1_gathered, mlp_w1_decoder, 4096, Algorithm::automatic, "sort_digits.ech:33");
     float *dot /* [batch=64, dst=3, ff=256] */ = r.work<float>(6291456);
-    // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     gemm(dot, layernorm_3_decoder, mlp_w1_gathered, 192, 256, 64, Form::nn, 64, 256, 256, 1.0, 0.0, Blas::tiled);
     float *mlp_b1 /* [decoder=2, ff=256] */ = r.state<float>(207360);
     float *mlp_b1_decoder = mlp_b1 + decoder * 256;
@@ -719,10 +742,10 @@ void forward(Rank &r) {
     float *mlp_w2_gathered /* [message=16384] */ = r.work<float>(6291456);
     float *mlp_w2 /* [decoder=2, ff=256, embed=16] */ = r.state<float>(209408);
     float *mlp_w2_decoder = mlp_w2 + decoder * 4096;
-    // sort_digits.ech:33  split embed over cp (layouts.ech:62): dot (sort_digits.ech:33): 4 ranks, 0.07 MB
+    // sort_digits.ech:33  4 ranks, 0.07 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:33)
     all_gather(r, r.group(0), mlp_w2_gathered, mlp_w2_decoder, 4096, Algorithm::automatic, "sort_digits.ech:33");
     float *mlp_w2_gathered_2 /* [ff=256, embed=64] */ = r.work<float>(6356992);
-    // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     for (int64_t v_cp = 0; v_cp < 4; ++v_cp) {
       for (int64_t ff = 0; ff < 256; ++ff) {
 #pragma GCC ivdep
@@ -732,14 +755,15 @@ void forward(Rank &r) {
       }
     }
     float *dot_2 /* [batch=64, dst=3, embed=64] */ = r.work<float>(6291456);
-    // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     gemm(dot_2, map_2_decoder, mlp_w2_gathered_2, 192, 64, 256, Form::nn, 256, 64, 64, 1.0, 0.0, Blas::onednn);
     float *mlp_b2_gathered /* [embed=64] */ = r.work<float>(9075712);
     float *mlp_b2 /* [decoder=2, embed=16] */ = r.state<float>(242176);
     float *mlp_b2_decoder = mlp_b2 + decoder * 16;
-    // sort_digits.ech:33  split embed over cp (layouts.ech:62): add (sort_digits.ech:33): 4 ranks, 256 bytes
+    // sort_digits.ech:33  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): add (sort_digits.ech:33)
     all_gather(r, r.group(0), mlp_b2_gathered, mlp_b2_decoder, 16, Algorithm::automatic, "sort_digits.ech:33");
     // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
@@ -748,63 +772,65 @@ void forward(Rank &r) {
     }
     float *maximum_2 /* [decoder=2, batch=64, dst=3, head=4] */ = r.work<float>(9089024);
     float *maximum_2_decoder = maximum_2 + decoder * 768;
-    // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+    // nn.ech:137 at sort_digits.ech:32  a = attention(q, k, v, over = src, key = key)
     for (int64_t batch = 0; batch < 64; ++batch) {
       for (int64_t dst = 0; dst < 3; ++dst) {
 #pragma GCC ivdep
         for (int64_t head = 0; head < 4; ++head) {
-          maximum_2_decoder[batch * 12 + dst * 4 + head] = a_11[batch * 12 + dst + head * 3];
+          maximum_2_decoder[batch * 12 + dst * 4 + head] = maximum_5[batch * 12 + dst + head * 3];
         }
       }
     }
     float *sum_of_exp_2 /* [decoder=2, batch=64, dst=3, head=4] */ = r.work<float>(9095168);
     float *sum_of_exp_2_decoder = sum_of_exp_2 + decoder * 768;
-    // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+    // nn.ech:137 at sort_digits.ech:32  a = attention(q, k, v, over = src, key = key)
     for (int64_t batch = 0; batch < 64; ++batch) {
       for (int64_t dst = 0; dst < 3; ++dst) {
 #pragma GCC ivdep
         for (int64_t head = 0; head < 4; ++head) {
-          sum_of_exp_2_decoder[batch * 12 + dst * 4 + head] = a_12[batch * 12 + dst + head * 3];
+          sum_of_exp_2_decoder[batch * 12 + dst * 4 + head] = sum_of_exp_5[batch * 12 + dst + head * 3];
         }
       }
     }
     float *maximum_3 /* [decoder=2, batch=64, dst=3, head=4] */ = r.work<float>(9101312);
     float *maximum_3_decoder = maximum_3 + decoder * 768;
-    // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
+    // nn.ech:94 at sort_digits.ech:31  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
+    //     = causal)
     for (int64_t batch = 0; batch < 64; ++batch) {
       for (int64_t dst = 0; dst < 3; ++dst) {
 #pragma GCC ivdep
         for (int64_t head = 0; head < 4; ++head) {
-          maximum_3_decoder[batch * 12 + dst * 4 + head] = a_9[batch * 12 + dst + head * 3];
+          maximum_3_decoder[batch * 12 + dst * 4 + head] = maximum_4[batch * 12 + dst + head * 3];
         }
       }
     }
     float *sum_of_exp_3 /* [decoder=2, batch=64, dst=3, head=4] */ = r.work<float>(9107456);
     float *sum_of_exp_3_decoder = sum_of_exp_3 + decoder * 768;
-    // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
+    // nn.ech:94 at sort_digits.ech:31  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
+    //     = causal)
     for (int64_t batch = 0; batch < 64; ++batch) {
       for (int64_t dst = 0; dst < 3; ++dst) {
 #pragma GCC ivdep
         for (int64_t head = 0; head < 4; ++head) {
-          sum_of_exp_3_decoder[batch * 12 + dst * 4 + head] = a_10[batch * 12 + dst + head * 3];
+          sum_of_exp_3_decoder[batch * 12 + dst * 4 + head] = sum_of_exp_4[batch * 12 + dst + head * 3];
         }
       }
     }
   }
   float *normalize_7 /* [batch=64, dst=3, embed=64] */ = r.work<float>(6684672);
   float *rstd_6 /* [batch=64, dst=3] */ = r.work<float>(9113600);
-  // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
+  // nn.ech:31 at sort_digits.ech:35  return normalize(x, over = over) * gamma + beta
   normalize(normalize_7, rstd_6, x, 192, 64, 1e-5);
   float *layernorm_gamma_gathered /* [embed=64] */ = r.work<float>(9060352);
   float *layernorm_gamma /* [embed=16] */ = r.state<float>(242304);
-  // sort_digits.ech:35  split embed over cp (layouts.ech:62): mul (sort_digits.ech:35): 4 ranks, 256 bytes
+  // sort_digits.ech:35  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): mul (sort_digits.ech:35)
   all_gather(r, r.group(0), layernorm_gamma_gathered, layernorm_gamma, 16, Algorithm::automatic, "sort_digits.ech:35");
   float *layernorm_beta_gathered /* [embed=64] */ = r.work<float>(9060608);
   float *layernorm_beta /* [embed=16] */ = r.state<float>(242368);
-  // sort_digits.ech:35  split embed over cp (layouts.ech:62): add (sort_digits.ech:35): 4 ranks, 256 bytes
+  // sort_digits.ech:35  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): add (sort_digits.ech:35)
   all_gather(r, r.group(0), layernorm_beta_gathered, layernorm_beta, 16, Algorithm::automatic, "sort_digits.ech:35");
   float *layernorm_6 /* [batch=64, dst=3, embed=64] */ = r.work<float>(6733824);
-  // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
+  // nn.ech:31 at sort_digits.ech:35  return normalize(x, over = over) * gamma + beta
   for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
     for (int64_t embed = 0; embed < 64; ++embed) {
@@ -825,7 +851,8 @@ void forward(Rank &r) {
   reduce_sum(reduce, cross_entropy_2, 1, 192, 1);
   float *t /* [] */ = r.work<float>(9116672);
   t[0] = reduce[0] / 768.0f;
-  // sort_digits.ech:36  split src2, dst, embed over cp (layouts.ech:62): report of loss (sort_digits.ech:36): 4 ranks,
+  // sort_digits.ech:36  4 ranks, 4 bytes: split src2, dst, embed over cp (layouts.ech:62): report of loss
+  //     (sort_digits.ech:36)
   all_reduce(r, r.group(0), t, 1, Sum, Algorithm::automatic, "sort_digits.ech:36");
   // sort_digits.ech:36  loss
   r.report(0, t[0]);
@@ -852,7 +879,7 @@ void backward(Rank &r) {
   }
   float *d_wte_gathered /* [message=768] */ = r.work<float>(9060352);
   float *wte /* [vocab=12, embed=16] */ = r.state<float>(0);
-  // sort_digits.ech:35  split embed over cp (layouts.ech:62): dot (sort_digits.ech:35): 4 ranks, 3072 bytes
+  // sort_digits.ech:35  4 ranks, 3072 bytes: split embed over cp (layouts.ech:62): dot (sort_digits.ech:35)
   all_gather(r, r.group(0), d_wte_gathered, wte, 192, Algorithm::automatic, "sort_digits.ech:35");
   float *d_wte_gathered_2 /* [vocab=12, embed=64] */ = r.work<float>(9063424);
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
@@ -871,14 +898,15 @@ void backward(Rank &r) {
   float *layernorm_6 /* [batch=64, dst=3, embed=64] */ = r.work<float>(6733824);
   gemm(d_wte, d_logits, layernorm_6, 12, 64, 192, Form::tn, 12, 64, 64, 1.0, 0.0, Blas::onednn);
   float *d_layernorm_beta /* [embed=64] */ = r.work<float>(9137152);
+  // nn.ech:31 at sort_digits.ech:35  return normalize(x, over = over) * gamma + beta
   reduce_sum(d_layernorm_beta, d_layernorm, 1, 192, 64);
   float *d_layernorm_gamma_gathered /* [embed=64] */ = r.work<float>(9114368);
   float *layernorm_gamma /* [embed=16] */ = r.state<float>(242304);
-  // sort_digits.ech:35  split embed over cp (layouts.ech:62): mul (sort_digits.ech:35): 4 ranks, 256 bytes
+  // sort_digits.ech:35  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): mul (sort_digits.ech:35)
   all_gather(r, r.group(0), d_layernorm_gamma_gathered, layernorm_gamma, 16, Algorithm::automatic,
              "sort_digits.ech:35");
   float *t_2 /* [batch=64, dst=3, embed=64] */ = r.work<float>(8568832);
-  // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
+  // nn.ech:31 at sort_digits.ech:35  return normalize(x, over = over) * gamma + beta
   for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
     for (int64_t embed = 0; embed < 64; ++embed) {
@@ -887,7 +915,7 @@ void backward(Rank &r) {
   }
   float *normalize_7 /* [batch=64, dst=3, embed=64] */ = r.work<float>(6684672);
   float *d_layernorm_gamma /* [embed=64] */ = r.work<float>(9137408);
-  // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
+  // nn.ech:31 at sort_digits.ech:35  return normalize(x, over = over) * gamma + beta
   fill(d_layernorm_gamma, 64, 0.0f);
   for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
@@ -897,7 +925,7 @@ void backward(Rank &r) {
   }
   float *d_normalize_grad /* [batch=64, dst=3, embed=64] */ = r.work<float>(8568832);
   float *rstd_6 /* [batch=64, dst=3] */ = r.work<float>(9113600);
-  // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
+  // nn.ech:31 at sort_digits.ech:35  return normalize(x, over = over) * gamma + beta
   normalize_grad(d_normalize_grad, t_2, normalize_7, rstd_6, 192, 64);
   float *d_map /* [batch=64, src=12, embed=16] */ = r.work<float>(8617984);
   // sort_digits.ech:30  repeat decoder = layers {
@@ -905,15 +933,15 @@ void backward(Rank &r) {
   for (int64_t decoder = 1; decoder >= 0; --decoder) {
     float *d_mlp_b2 /* [decoder=2, embed=64] */ = r.work<float>(9136640);
     float *d_mlp_b2_decoder = d_mlp_b2 + decoder * 64;
-    // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     reduce_sum(d_mlp_b2_decoder, d_normalize_grad, 1, 192, 64);
     float *d_mlp_w2_gathered /* [message=16384] */ = r.work<float>(6291456);
     float *mlp_w2 /* [decoder=2, ff=256, embed=16] */ = r.state<float>(209408);
     float *mlp_w2_decoder = mlp_w2 + decoder * 4096;
-    // sort_digits.ech:33  split embed over cp (layouts.ech:62): dot (sort_digits.ech:33): 4 ranks, 0.07 MB
+    // sort_digits.ech:33  4 ranks, 0.07 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:33)
     all_gather(r, r.group(0), d_mlp_w2_gathered, mlp_w2_decoder, 4096, Algorithm::automatic, "sort_digits.ech:33");
     float *d_mlp_w2_gathered_2 /* [ff=256, embed=64] */ = r.work<float>(6488064);
-    // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     for (int64_t v_cp = 0; v_cp < 4; ++v_cp) {
       for (int64_t ff = 0; ff < 256; ++ff) {
 #pragma GCC ivdep
@@ -923,7 +951,7 @@ void backward(Rank &r) {
       }
     }
     float *d_dot /* [batch=64, dst=3, ff=256] */ = r.work<float>(6291456);
-    // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     gemm(d_dot, d_normalize_grad, d_mlp_w2_gathered_2, 192, 256, 64, Form::nt, 64, 64, 256, 1.0, 0.0, Blas::onednn);
     float *d_mlp_w2 /* [decoder=2, ff=256, embed=64] */ = r.work<float>(6815744);
     float *d_mlp_w2_decoder = d_mlp_w2 + decoder * 16384;
@@ -949,10 +977,10 @@ void backward(Rank &r) {
     float *d_mlp_w1_gathered /* [embed=64, ff=256] */ = r.work<float>(6488064);
     float *mlp_w1 /* [decoder=2, embed=16, ff=256] */ = r.state<float>(174592);
     float *mlp_w1_decoder = mlp_w1 + decoder * 4096;
-    // sort_digits.ech:33  split embed over cp (layouts.ech:62): dot (sort_digits.ech:33): 4 ranks, 0.07 MB
+    // sort_digits.ech:33  4 ranks, 0.07 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:33)
     all_gather(r, r.group(0), d_mlp_w1_gathered, mlp_w1_decoder, 4096, Algorithm::automatic, "sort_digits.ech:33");
     float *d_layernorm_2 /* [batch=64, dst=3, embed=64] */ = r.work<float>(6553600);
-    // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     gemm(d_layernorm_2, t_3, d_mlp_w1_gathered, 192, 64, 256, Form::nt, 256, 256, 64, 1.0, 0.0, Blas::tiled);
     float *d_mlp_w1 /* [decoder=2, embed=64, ff=256] */ = r.work<float>(6684672);
     float *d_mlp_w1_decoder = d_mlp_w1 + decoder * 16384;
@@ -961,15 +989,16 @@ void backward(Rank &r) {
     gemm(d_mlp_w1_decoder, layernorm_3_decoder, t_3, 64, 256, 192, Form::tn, 64, 256, 256, 1.0, 0.0, Blas::tiled);
     float *d_layernorm_3_beta /* [decoder=2, embed=64] */ = r.work<float>(9136128);
     float *d_layernorm_3_beta_decoder = d_layernorm_3_beta + decoder * 64;
+    // nn.ech:31 at sort_digits.ech:33  return normalize(x, over = over) * gamma + beta
     reduce_sum(d_layernorm_3_beta_decoder, d_layernorm_2, 1, 192, 64);
     float *d_layernorm_3_gamma_gathered /* [embed=64] */ = r.work<float>(9120768);
     float *layernorm_3_gamma /* [decoder=2, embed=16] */ = r.state<float>(174336);
     float *layernorm_3_gamma_decoder = layernorm_3_gamma + decoder * 16;
-    // sort_digits.ech:33  split embed over cp (layouts.ech:62): mul (sort_digits.ech:33): 4 ranks, 256 bytes
+    // sort_digits.ech:33  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): mul (sort_digits.ech:33)
     all_gather(r, r.group(0), d_layernorm_3_gamma_gathered, layernorm_3_gamma_decoder, 16, Algorithm::automatic,
                "sort_digits.ech:33");
     float *t_4 /* [batch=64, dst=3, embed=64] */ = r.work<float>(8667136);
-    // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:31 at sort_digits.ech:33  return normalize(x, over = over) * gamma + beta
     for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
@@ -980,7 +1009,7 @@ void backward(Rank &r) {
     float *normalize_4_decoder = normalize_4 + decoder * 12288;
     float *d_layernorm_3_gamma /* [decoder=2, embed=64] */ = r.work<float>(9135616);
     float *d_layernorm_3_gamma_decoder = d_layernorm_3_gamma + decoder * 64;
-    // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:31 at sort_digits.ech:33  return normalize(x, over = over) * gamma + beta
     fill(d_layernorm_3_gamma_decoder, 64, 0.0f);
     for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
@@ -991,11 +1020,12 @@ void backward(Rank &r) {
     float *d_x /* [batch=64, dst=3, embed=64] */ = r.work<float>(8667136);
     float *rstd_3 /* [decoder=2, batch=64, dst=3] */ = r.work<float>(9126912);
     float *rstd_3_decoder = rstd_3 + decoder * 192;
-    // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:31 at sort_digits.ech:33  return normalize(x, over = over) * gamma + beta
     normalize_grad(d_x, t_4, normalize_4_decoder, rstd_3_decoder, 192, 64);
     float *d_y /* [batch=64, dst=3, embed=64] */ = r.work<float>(8667136);
     float *d_cross_bo /* [decoder=2, embed=64] */ = r.work<float>(9135104);
     float *d_cross_bo_decoder = d_cross_bo + decoder * 64;
+    // nn.ech:141 at sort_digits.ech:32  y = y + bo
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
     fill(d_cross_bo_decoder, 64, 0.0f);
     for (int64_t i = 0; i < 192; ++i) {
@@ -1010,10 +1040,10 @@ void backward(Rank &r) {
     float *d_cross_wo_gathered /* [message=4096] */ = r.work<float>(8716288);
     float *cross_wo /* [decoder=2, head=4, key=16, embed=16] */ = r.state<float>(164480);
     float *cross_wo_decoder = cross_wo + decoder * 1024;
-    // sort_digits.ech:32  split embed over cp (layouts.ech:62): dot (sort_digits.ech:32): 4 ranks, 0.02 MB
+    // sort_digits.ech:32  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:32)
     all_gather(r, r.group(0), d_cross_wo_gathered, cross_wo_decoder, 1024, Algorithm::automatic, "sort_digits.ech:32");
     float *d_cross_wo_gathered_2 /* [head=4, key=16, embed=64] */ = r.work<float>(8765440);
-    // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+    // nn.ech:138 at sort_digits.ech:32  y = dot(a, wo, over = (head, key))
     for (int64_t v_cp = 0; v_cp < 4; ++v_cp) {
       for (int64_t i = 0; i < 64; ++i) {
 #pragma GCC ivdep
@@ -1023,7 +1053,7 @@ void backward(Rank &r) {
       }
     }
     float *d_a /* [batch=64, dst=3, head=4, key=16] */ = r.work<float>(8716288);
-    // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+    // nn.ech:138 at sort_digits.ech:32  y = dot(a, wo, over = (head, key))
     gemm(d_a, d_y, d_cross_wo_gathered_2, 192, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *d_cross_wo /* [decoder=2, head=4, key=16, embed=64] */ = r.work<float>(8978432);
     float *d_cross_wo_decoder = d_cross_wo + decoder * 4096;
@@ -1033,6 +1063,7 @@ void backward(Rank &r) {
     float *maximum_2 /* [decoder=2, batch=64, dst=3, head=4] */ = r.work<float>(9089024);
     float *maximum_2_decoder = maximum_2 + decoder * 768;
     float *d_v /* [batch=64, head=4, dst=3] */ = r.work<float>(9120768);
+    // nn.ech:137 at sort_digits.ech:32  a = attention(q, k, v, over = src, key = key)
     for (int64_t batch = 0; batch < 64; ++batch) {
       for (int64_t head = 0; head < 4; ++head) {
 #pragma GCC ivdep
@@ -1044,7 +1075,7 @@ void backward(Rank &r) {
     float *sum_of_exp_2 /* [decoder=2, batch=64, dst=3, head=4] */ = r.work<float>(9095168);
     float *sum_of_exp_2_decoder = sum_of_exp_2 + decoder * 768;
     float *d_v_2 /* [batch=64, head=4, dst=3] */ = r.work<float>(9123840);
-    // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+    // nn.ech:137 at sort_digits.ech:32  a = attention(q, k, v, over = src, key = key)
     for (int64_t batch = 0; batch < 64; ++batch) {
       for (int64_t head = 0; head < 4; ++head) {
 #pragma GCC ivdep
@@ -1063,28 +1094,30 @@ void backward(Rank &r) {
     float *a_7 /* [decoder=2, batch=64, src=12, head=4, key=16] */ = r.work<float>(5111808);
     float *a_7_decoder = a_7 + decoder * 49152;
     const int64_t dst_minus_dst2 = r.coordinate(0) * 3;
-    // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+    // nn.ech:137 at sort_digits.ech:32  a = attention(q, k, v, over = src, key = key)
     attention_grad(d_query, d_key, d_value, static_cast<float *>(nullptr), d_a, a_5_decoder, d_v, d_v_2, q_decoder,
                    a_6_decoder, a_7_decoder,
                    {64, 1, 4, 3, 12, 16, 16, 0.25, false, dst_minus_dst2, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
                    {{192, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {192, 0, 16, 64}},
                    {{192, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {192, 0, 16, 64}});
-    // sort_digits.ech:32  split src2, dst, embed over cp (layouts.ech:62): sum (sort_digits.ech:32): 4 ranks, 0.20 MB
+    // sort_digits.ech:32  4 ranks, 0.20 MB: split src2, dst, embed over cp (layouts.ech:62): sum (sort_digits.ech:32)
     all_reduce(r, r.group(0), d_value, 49152, Sum, Algorithm::automatic, "sort_digits.ech:32");
     float *d_cross_bv /* [decoder=2, head=4, key=16] */ = r.work<float>(9134592);
     float *d_cross_bv_decoder = d_cross_bv + decoder * 64;
-    // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+    // nn.ech:135 at sort_digits.ech:32  v = v + bv
     reduce_sum(d_cross_bv_decoder, d_value, 1, 768, 64);
-    // sort_digits.ech:32  split src2, dst, embed over cp (layouts.ech:62): sum (sort_digits.ech:32): 4 ranks, 0.20 MB
+    // sort_digits.ech:32  4 ranks, 0.20 MB: split src2, dst, embed over cp (layouts.ech:62): sum (sort_digits.ech:32)
     all_reduce(r, r.group(0), d_key, 49152, Sum, Algorithm::automatic, "sort_digits.ech:32");
     float *d_cross_bk /* [decoder=2, head=4, key=16] */ = r.work<float>(9134080);
     float *d_cross_bk_decoder = d_cross_bk + decoder * 64;
-    // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+    // nn.ech:134 at sort_digits.ech:32  k = k + bk
     reduce_sum(d_cross_bk_decoder, d_key, 1, 768, 64);
     float *message_decoder_4 = message + 384 + decoder * 64;
+    // nn.ech:133 at sort_digits.ech:32  q = q + bq
     reduce_sum(message_decoder_4, d_query, 1, 192, 64);
     float *cross_wv /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(156288);
     float *cross_wv_decoder = cross_wv + decoder * 1024;
+    // nn.ech:128 at sort_digits.ech:32  v = dot(memory, wv, over = embed)
     gemm(d_map, d_value, cross_wv_decoder, 768, 16, 64, Form::nt, 64, 64, 16, 1.0, 1.0, Blas::onednn);
     float *d_cross_wv /* [decoder=2, embed=16, head=4, key=16] */ = r.work<float>(9068544);
     float *d_cross_wv_decoder = d_cross_wv + decoder * 1024;
@@ -1092,6 +1125,7 @@ void backward(Rank &r) {
     gemm(d_cross_wv_decoder, m, d_value, 16, 64, 768, Form::tn, 16, 64, 64, 1.0, 0.0, Blas::onednn);
     float *cross_wk /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(148096);
     float *cross_wk_decoder = cross_wk + decoder * 1024;
+    // nn.ech:127 at sort_digits.ech:32  k = dot(memory, wk, over = embed)
     gemm(d_map, d_key, cross_wk_decoder, 768, 16, 64, Form::nt, 64, 64, 16, 1.0, 1.0, Blas::onednn);
     float *d_cross_wk /* [decoder=2, embed=16, head=4, key=16] */ = r.work<float>(9060352);
     float *d_cross_wk_decoder = d_cross_wk + decoder * 1024;
@@ -1099,10 +1133,10 @@ void backward(Rank &r) {
     float *d_cross_wq_gathered /* [embed=64, head=4, key=16] */ = r.work<float>(6291456);
     float *cross_wq /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(139904);
     float *cross_wq_decoder = cross_wq + decoder * 1024;
-    // sort_digits.ech:32  split embed over cp (layouts.ech:62): dot (sort_digits.ech:32): 4 ranks, 0.02 MB
+    // sort_digits.ech:32  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:32)
     all_gather(r, r.group(0), d_cross_wq_gathered, cross_wq_decoder, 1024, Algorithm::automatic, "sort_digits.ech:32");
     float *d_layernorm_3 /* [batch=64, dst=3, embed=64] */ = r.work<float>(8716288);
-    // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+    // nn.ech:126 at sort_digits.ech:32  q = dot(x, wq, over = embed)
     gemm(d_layernorm_3, d_query, d_cross_wq_gathered, 192, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *d_cross_wq /* [decoder=2, embed=64, head=4, key=16] */ = r.work<float>(8945664);
     float *d_cross_wq_decoder = d_cross_wq + decoder * 4096;
@@ -1111,15 +1145,16 @@ void backward(Rank &r) {
     gemm(d_cross_wq_decoder, layernorm_4_decoder, d_query, 64, 64, 192, Form::tn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *d_layernorm_2_beta /* [decoder=2, embed=64] */ = r.work<float>(9133568);
     float *d_layernorm_2_beta_decoder = d_layernorm_2_beta + decoder * 64;
+    // nn.ech:31 at sort_digits.ech:32  return normalize(x, over = over) * gamma + beta
     reduce_sum(d_layernorm_2_beta_decoder, d_layernorm_3, 1, 192, 64);
     float *d_layernorm_2_gamma_gathered /* [embed=64] */ = r.work<float>(9120768);
     float *layernorm_2_gamma /* [decoder=2, embed=16] */ = r.state<float>(139648);
     float *layernorm_2_gamma_decoder = layernorm_2_gamma + decoder * 16;
-    // sort_digits.ech:32  split embed over cp (layouts.ech:62): mul (sort_digits.ech:32): 4 ranks, 256 bytes
+    // sort_digits.ech:32  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): mul (sort_digits.ech:32)
     all_gather(r, r.group(0), d_layernorm_2_gamma_gathered, layernorm_2_gamma_decoder, 16, Algorithm::automatic,
                "sort_digits.ech:32");
     float *t_5 /* [batch=64, dst=3, embed=64] */ = r.work<float>(6291456);
-    // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+    // nn.ech:31 at sort_digits.ech:32  return normalize(x, over = over) * gamma + beta
     for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
@@ -1130,7 +1165,7 @@ void backward(Rank &r) {
     float *normalize_5_decoder = normalize_5 + decoder * 12288;
     float *d_layernorm_2_gamma /* [decoder=2, embed=64] */ = r.work<float>(9133056);
     float *d_layernorm_2_gamma_decoder = d_layernorm_2_gamma + decoder * 64;
-    // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+    // nn.ech:31 at sort_digits.ech:32  return normalize(x, over = over) * gamma + beta
     fill(d_layernorm_2_gamma_decoder, 64, 0.0f);
     for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
@@ -1141,12 +1176,14 @@ void backward(Rank &r) {
     float *d_x_2 /* [batch=64, dst=3, embed=64] */ = r.work<float>(6291456);
     float *rstd_4 /* [decoder=2, batch=64, dst=3] */ = r.work<float>(9128448);
     float *rstd_4_decoder = rstd_4 + decoder * 192;
-    // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+    // nn.ech:31 at sort_digits.ech:32  return normalize(x, over = over) * gamma + beta
     normalize_grad(d_x_2, t_5, normalize_5_decoder, rstd_4_decoder, 192, 64);
     float *d_y_2 /* [batch=64, dst=3, embed=64] */ = r.work<float>(8667136);
     float *d_attn_bo /* [decoder=2, embed=64] */ = r.work<float>(9132544);
     float *d_attn_bo_decoder = d_attn_bo + decoder * 64;
-    // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
+    // nn.ech:98 at sort_digits.ech:31  y = y + bo
+    // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as
+    //     attn
     fill(d_attn_bo_decoder, 64, 0.0f);
     for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
@@ -1160,10 +1197,10 @@ void backward(Rank &r) {
     float *d_attn_wo_gathered /* [message=4096] */ = r.work<float>(8716288);
     float *attn_wo /* [decoder=2, head=4, key=16, embed=16] */ = r.state<float>(129792);
     float *attn_wo_decoder = attn_wo + decoder * 1024;
-    // sort_digits.ech:31  split embed over cp (layouts.ech:62): dot (sort_digits.ech:31): 4 ranks, 0.02 MB
+    // sort_digits.ech:31  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:31)
     all_gather(r, r.group(0), d_attn_wo_gathered, attn_wo_decoder, 1024, Algorithm::automatic, "sort_digits.ech:31");
     float *d_attn_wo_gathered_2 /* [head=4, key=16, embed=64] */ = r.work<float>(8765440);
-    // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
+    // nn.ech:95 at sort_digits.ech:31  y = dot(a, wo, over = (head, key))
     for (int64_t v_cp = 0; v_cp < 4; ++v_cp) {
       for (int64_t i = 0; i < 64; ++i) {
 #pragma GCC ivdep
@@ -1173,7 +1210,7 @@ void backward(Rank &r) {
       }
     }
     float *d_a_2 /* [batch=64, dst=3, head=4, key=16] */ = r.work<float>(8716288);
-    // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
+    // nn.ech:95 at sort_digits.ech:31  y = dot(a, wo, over = (head, key))
     gemm(d_a_2, d_y_2, d_attn_wo_gathered_2, 192, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *d_attn_wo /* [decoder=2, head=4, key=16, embed=64] */ = r.work<float>(8912896);
     float *d_attn_wo_decoder = d_attn_wo + decoder * 4096;
@@ -1183,6 +1220,8 @@ void backward(Rank &r) {
     float *maximum_3 /* [decoder=2, batch=64, dst=3, head=4] */ = r.work<float>(9101312);
     float *maximum_3_decoder = maximum_3 + decoder * 768;
     float *t_6 /* [batch=64, head=4, dst=3] */ = r.work<float>(9120768);
+    // nn.ech:94 at sort_digits.ech:31  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
+    //     = causal)
     for (int64_t batch = 0; batch < 64; ++batch) {
       for (int64_t head = 0; head < 4; ++head) {
 #pragma GCC ivdep
@@ -1194,7 +1233,8 @@ void backward(Rank &r) {
     float *sum_of_exp_3 /* [decoder=2, batch=64, dst=3, head=4] */ = r.work<float>(9107456);
     float *sum_of_exp_3_decoder = sum_of_exp_3 + decoder * 768;
     float *t_7 /* [batch=64, head=4, dst=3] */ = r.work<float>(9123840);
-    // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
+    // nn.ech:94 at sort_digits.ech:31  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
+    //     = causal)
     for (int64_t batch = 0; batch < 64; ++batch) {
       for (int64_t head = 0; head < 4; ++head) {
 #pragma GCC ivdep
@@ -1212,33 +1252,35 @@ void backward(Rank &r) {
     float *all_gather_2_decoder = all_gather_2 + decoder * 49152;
     float *all_gather_3 /* [decoder=2, batch=64, dst2=12, head=4, key=16] */ = r.work<float>(5898240);
     float *all_gather_3_decoder = all_gather_3 + decoder * 49152;
-    // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
+    // nn.ech:94 at sort_digits.ech:31  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
+    //     = causal)
     attention_grad(d_query_2, d_key_2, d_value_2, static_cast<float *>(nullptr), d_a_2, a_8_decoder, t_6, t_7,
                    q_2_decoder, all_gather_2_decoder, all_gather_3_decoder,
                    {64, 1, 4, 3, 12, 16, 16, 0.25, true, dst_minus_dst2, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
                    {{192, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {192, 0, 16, 64}},
                    {{192, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {192, 0, 16, 64}});
     float *d_v_part /* [message=12288] */ = r.work<float>(8716288);
-    // sort_digits.ech:31  split dst over cp (layouts.ech:62): sum (sort_digits.ech:31): 4 ranks, 0.20 MB
+    // sort_digits.ech:31  4 ranks, 0.20 MB: split dst over cp (layouts.ech:62): sum (sort_digits.ech:31)
     reduce_scatter_inner(r, r.group(0), d_v_part, d_value_2, 64, 192, Sum, Algorithm::automatic, "sort_digits.ech:31");
     float *message_decoder_3 = message + 256 + decoder * 64;
-    // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
+    // nn.ech:88 at sort_digits.ech:31  v = v + bv
     reduce_sum(message_decoder_3, d_v_part, 1, 192, 64);
     float *d_k_part /* [message=12288] */ = r.work<float>(6488064);
-    // sort_digits.ech:31  split dst over cp (layouts.ech:62): sum (sort_digits.ech:31): 4 ranks, 0.20 MB
+    // sort_digits.ech:31  4 ranks, 0.20 MB: split dst over cp (layouts.ech:62): sum (sort_digits.ech:31)
     reduce_scatter_inner(r, r.group(0), d_k_part, d_key_2, 64, 192, Sum, Algorithm::automatic, "sort_digits.ech:31");
     float *message_decoder_2 = message + 128 + decoder * 64;
-    // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
+    // nn.ech:87 at sort_digits.ech:31  k = k + bk
     reduce_sum(message_decoder_2, d_k_part, 1, 192, 64);
     float *message_decoder = message + decoder * 64;
+    // nn.ech:86 at sort_digits.ech:31  q = q + bq
     reduce_sum(message_decoder, d_query_2, 1, 192, 64);
     float *d_attn_wv_gathered /* [embed=64, head=4, key=16] */ = r.work<float>(6586368);
     float *attn_wv /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(121600);
     float *attn_wv_decoder = attn_wv + decoder * 1024;
-    // sort_digits.ech:31  split embed over cp (layouts.ech:62): dot (sort_digits.ech:31): 4 ranks, 0.02 MB
+    // sort_digits.ech:31  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:31)
     all_gather(r, r.group(0), d_attn_wv_gathered, attn_wv_decoder, 1024, Algorithm::automatic, "sort_digits.ech:31");
     float *d_layernorm_4 /* [batch=64, dst=3, embed=64] */ = r.work<float>(6537216);
-    // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
+    // nn.ech:81 at sort_digits.ech:31  v = dot(x, wv, over = embed)
     gemm(d_layernorm_4, d_v_part, d_attn_wv_gathered, 192, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *d_attn_wv /* [decoder=2, embed=64, head=4, key=16] */ = r.work<float>(8880128);
     float *d_attn_wv_decoder = d_attn_wv + decoder * 4096;
@@ -1248,10 +1290,10 @@ void backward(Rank &r) {
     float *d_attn_wk_gathered /* [embed=64, head=4, key=16] */ = r.work<float>(6586368);
     float *attn_wk /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(113408);
     float *attn_wk_decoder = attn_wk + decoder * 1024;
-    // sort_digits.ech:31  split embed over cp (layouts.ech:62): dot (sort_digits.ech:31): 4 ranks, 0.02 MB
+    // sort_digits.ech:31  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:31)
     all_gather(r, r.group(0), d_attn_wk_gathered, attn_wk_decoder, 1024, Algorithm::automatic, "sort_digits.ech:31");
     float *d_layernorm_5 /* [batch=64, dst=3, embed=64] */ = r.work<float>(8716288);
-    // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
+    // nn.ech:80 at sort_digits.ech:31  k = dot(x, wk, over = embed)
     gemm(d_layernorm_5, d_k_part, d_attn_wk_gathered, 192, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *d_attn_wk /* [decoder=2, embed=64, head=4, key=16] */ = r.work<float>(8847360);
     float *d_attn_wk_decoder = d_attn_wk + decoder * 4096;
@@ -1259,10 +1301,10 @@ void backward(Rank &r) {
     float *d_attn_wq_gathered /* [embed=64, head=4, key=16] */ = r.work<float>(6635520);
     float *attn_wq /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(105216);
     float *attn_wq_decoder = attn_wq + decoder * 1024;
-    // sort_digits.ech:31  split embed over cp (layouts.ech:62): dot (sort_digits.ech:31): 4 ranks, 0.02 MB
+    // sort_digits.ech:31  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:31)
     all_gather(r, r.group(0), d_attn_wq_gathered, attn_wq_decoder, 1024, Algorithm::automatic, "sort_digits.ech:31");
     float *d_layernorm_6 /* [batch=64, dst=3, embed=64] */ = r.work<float>(6586368);
-    // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
+    // nn.ech:79 at sort_digits.ech:31  q = dot(x, wq, over = embed)
     gemm(d_layernorm_6, d_query_2, d_attn_wq_gathered, 192, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *d_attn_wq /* [decoder=2, embed=64, head=4, key=16] */ = r.work<float>(8814592);
     float *d_attn_wq_decoder = d_attn_wq + decoder * 4096;
@@ -1270,7 +1312,7 @@ void backward(Rank &r) {
     float *d_layernorm_gamma_gathered_2 /* [embed=64] */ = r.work<float>(9120768);
     float *layernorm_gamma_2 /* [decoder=2, embed=16] */ = r.state<float>(104960);
     float *layernorm_gamma_2_decoder = layernorm_gamma_2 + decoder * 16;
-    // sort_digits.ech:31  split embed over cp (layouts.ech:62): mul (sort_digits.ech:31): 4 ranks, 256 bytes
+    // sort_digits.ech:31  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): mul (sort_digits.ech:31)
     all_gather(r, r.group(0), d_layernorm_gamma_gathered_2, layernorm_gamma_2_decoder, 16, Algorithm::automatic,
                "sort_digits.ech:31");
     float *normalize_6 /* [decoder=2, batch=64, dst=3, embed=64] */ = r.work<float>(8421376);
@@ -1280,7 +1322,9 @@ void backward(Rank &r) {
     float *t_8 /* [batch=64, dst=3, embed=64] */ = r.work<float>(6537216);
     float *d_layernorm_gamma_2 /* [decoder=2, embed=64] */ = r.work<float>(9131520);
     float *d_layernorm_gamma_2_decoder = d_layernorm_gamma_2 + decoder * 64;
-    // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
+    // nn.ech:31 at sort_digits.ech:31  return normalize(x, over = over) * gamma + beta
+    // nn.ech:80 at sort_digits.ech:31  k = dot(x, wk, over = embed)
+    // nn.ech:79 at sort_digits.ech:31  q = dot(x, wq, over = embed)
     fill(d_layernorm_beta_2_decoder, 64, 0.0f);
     fill(d_layernorm_gamma_2_decoder, 64, 0.0f);
     for (int64_t i = 0; i < 192; ++i) {
@@ -1297,7 +1341,7 @@ void backward(Rank &r) {
     float *d_x_3 /* [batch=64, dst=3, embed=64] */ = r.work<float>(6537216);
     float *rstd_5 /* [decoder=2, batch=64, dst=3] */ = r.work<float>(9129984);
     float *rstd_5_decoder = rstd_5 + decoder * 192;
-    // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
+    // nn.ech:31 at sort_digits.ech:31  return normalize(x, over = over) * gamma + beta
     normalize_grad(d_x_3, t_8, normalize_6_decoder, rstd_5_decoder, 192, 64);
 #pragma GCC ivdep
     for (int64_t i = 0; i < 12288; ++i) {
@@ -1309,7 +1353,7 @@ void backward(Rank &r) {
 void update(Rank &r, Messages &messages) {
   float *d_layernorm_beta /* [embed=64] */ = r.work<float>(9137152);
   float *message_2 /* [message=50432] */ = r.work<float>(4718592);
-  // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
+  // nn.ech:30 at sort_digits.ech:35  param beta[over] ~ zeros
   for (int64_t v_cp = 0; v_cp < 4; ++v_cp) {
 #pragma GCC ivdep
     for (int64_t embed = 0; embed < 16; ++embed) {
@@ -1318,7 +1362,7 @@ void update(Rank &r, Messages &messages) {
   }
   float *d_layernorm_gamma /* [embed=64] */ = r.work<float>(9137408);
   float *d_layernorm_gamma_3 = message_2 + 16;
-  // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
+  // nn.ech:30 at sort_digits.ech:35  param beta[over] ~ zeros
   for (int64_t v_cp = 0; v_cp < 4; ++v_cp) {
 #pragma GCC ivdep
     for (int64_t embed = 0; embed < 16; ++embed) {
@@ -1327,7 +1371,7 @@ void update(Rank &r, Messages &messages) {
   }
   float *d_layernorm_gamma_2 /* [decoder=2, embed=64] */ = r.work<float>(9131520);
   float *d_layernorm_gamma_4 = message_2 + 32;
-  // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
+  // nn.ech:30 at sort_digits.ech:35  param beta[over] ~ zeros
   for (int64_t v_cp = 0; v_cp < 4; ++v_cp) {
     for (int64_t decoder_2 = 0; decoder_2 < 2; ++decoder_2) {
 #pragma GCC ivdep
@@ -1339,7 +1383,7 @@ void update(Rank &r, Messages &messages) {
   }
   float *d_layernorm_beta_2 /* [decoder=2, embed=64] */ = r.work<float>(9132032);
   float *d_layernorm_beta_3 = message_2 + 64;
-  // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
+  // nn.ech:30 at sort_digits.ech:35  param beta[over] ~ zeros
   for (int64_t v_cp = 0; v_cp < 4; ++v_cp) {
     for (int64_t decoder_2 = 0; decoder_2 < 2; ++decoder_2) {
 #pragma GCC ivdep
@@ -1351,7 +1395,7 @@ void update(Rank &r, Messages &messages) {
   }
   float *d_attn_wq /* [decoder=2, embed=64, head=4, key=16] */ = r.work<float>(8814592);
   float *d_attn_wq_2 = message_2 + 96;
-  // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
+  // nn.ech:30 at sort_digits.ech:35  param beta[over] ~ zeros
   for (int64_t v_cp = 0; v_cp < 4; ++v_cp) {
     for (int64_t decoder_2 = 0; decoder_2 < 2; ++decoder_2) {
 #pragma GCC ivdep
@@ -1362,7 +1406,7 @@ void update(Rank &r, Messages &messages) {
   }
   float *d_attn_wk /* [decoder=2, embed=64, head=4, key=16] */ = r.work<float>(8847360);
   float *d_attn_wk_2 = message_2 + 2144;
-  // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
+  // nn.ech:30 at sort_digits.ech:35  param beta[over] ~ zeros
   for (int64_t v_cp = 0; v_cp < 4; ++v_cp) {
     for (int64_t decoder_2 = 0; decoder_2 < 2; ++decoder_2) {
 #pragma GCC ivdep
@@ -1373,7 +1417,7 @@ void update(Rank &r, Messages &messages) {
   }
   float *d_attn_wv /* [decoder=2, embed=64, head=4, key=16] */ = r.work<float>(8880128);
   float *d_attn_wv_2 = message_2 + 4192;
-  // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
+  // nn.ech:30 at sort_digits.ech:35  param beta[over] ~ zeros
   for (int64_t v_cp = 0; v_cp < 4; ++v_cp) {
     for (int64_t decoder_2 = 0; decoder_2 < 2; ++decoder_2) {
 #pragma GCC ivdep
@@ -1384,7 +1428,7 @@ void update(Rank &r, Messages &messages) {
   }
   float *d_attn_wo /* [decoder=2, head=4, key=16, embed=64] */ = r.work<float>(8912896);
   float *d_attn_wo_2 = message_2 + 6240;
-  // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
+  // nn.ech:30 at sort_digits.ech:35  param beta[over] ~ zeros
   for (int64_t v_cp = 0; v_cp < 4; ++v_cp) {
     for (int64_t i = 0; i < 128; ++i) {
 #pragma GCC ivdep
@@ -1395,7 +1439,7 @@ void update(Rank &r, Messages &messages) {
   }
   float *d_attn_bo /* [decoder=2, embed=64] */ = r.work<float>(9132544);
   float *d_attn_bo_2 = message_2 + 8288;
-  // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
+  // nn.ech:30 at sort_digits.ech:35  param beta[over] ~ zeros
   for (int64_t v_cp = 0; v_cp < 4; ++v_cp) {
     for (int64_t decoder_2 = 0; decoder_2 < 2; ++decoder_2) {
 #pragma GCC ivdep
@@ -1406,7 +1450,7 @@ void update(Rank &r, Messages &messages) {
   }
   float *d_layernorm_2_gamma /* [decoder=2, embed=64] */ = r.work<float>(9133056);
   float *d_layernorm_2_gamma_2 = message_2 + 8320;
-  // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
+  // nn.ech:30 at sort_digits.ech:35  param beta[over] ~ zeros
   for (int64_t v_cp = 0; v_cp < 4; ++v_cp) {
     for (int64_t decoder_2 = 0; decoder_2 < 2; ++decoder_2) {
 #pragma GCC ivdep
@@ -1418,7 +1462,7 @@ void update(Rank &r, Messages &messages) {
   }
   float *d_layernorm_2_beta /* [decoder=2, embed=64] */ = r.work<float>(9133568);
   float *d_layernorm_2_beta_2 = message_2 + 8352;
-  // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
+  // nn.ech:30 at sort_digits.ech:35  param beta[over] ~ zeros
   for (int64_t v_cp = 0; v_cp < 4; ++v_cp) {
     for (int64_t decoder_2 = 0; decoder_2 < 2; ++decoder_2) {
 #pragma GCC ivdep
@@ -1430,7 +1474,7 @@ void update(Rank &r, Messages &messages) {
   }
   float *d_cross_wq /* [decoder=2, embed=64, head=4, key=16] */ = r.work<float>(8945664);
   float *d_cross_wq_2 = message_2 + 8384;
-  // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
+  // nn.ech:30 at sort_digits.ech:35  param beta[over] ~ zeros
   for (int64_t v_cp = 0; v_cp < 4; ++v_cp) {
     for (int64_t decoder_2 = 0; decoder_2 < 2; ++decoder_2) {
 #pragma GCC ivdep
@@ -1441,7 +1485,7 @@ void update(Rank &r, Messages &messages) {
   }
   float *d_cross_wo /* [decoder=2, head=4, key=16, embed=64] */ = r.work<float>(8978432);
   float *d_cross_wo_2 = message_2 + 10432;
-  // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
+  // nn.ech:30 at sort_digits.ech:35  param beta[over] ~ zeros
   for (int64_t v_cp = 0; v_cp < 4; ++v_cp) {
     for (int64_t i = 0; i < 128; ++i) {
 #pragma GCC ivdep
@@ -1452,7 +1496,7 @@ void update(Rank &r, Messages &messages) {
   }
   float *d_cross_bo /* [decoder=2, embed=64] */ = r.work<float>(9135104);
   float *d_cross_bo_2 = message_2 + 12480;
-  // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
+  // nn.ech:30 at sort_digits.ech:35  param beta[over] ~ zeros
   for (int64_t v_cp = 0; v_cp < 4; ++v_cp) {
     for (int64_t decoder_2 = 0; decoder_2 < 2; ++decoder_2) {
 #pragma GCC ivdep
@@ -1463,7 +1507,7 @@ void update(Rank &r, Messages &messages) {
   }
   float *d_layernorm_3_gamma /* [decoder=2, embed=64] */ = r.work<float>(9135616);
   float *d_layernorm_3_gamma_2 = message_2 + 12512;
-  // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
+  // nn.ech:30 at sort_digits.ech:35  param beta[over] ~ zeros
   for (int64_t v_cp = 0; v_cp < 4; ++v_cp) {
     for (int64_t decoder_2 = 0; decoder_2 < 2; ++decoder_2) {
 #pragma GCC ivdep
@@ -1475,7 +1519,7 @@ void update(Rank &r, Messages &messages) {
   }
   float *d_layernorm_3_beta /* [decoder=2, embed=64] */ = r.work<float>(9136128);
   float *d_layernorm_3_beta_2 = message_2 + 12544;
-  // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
+  // nn.ech:30 at sort_digits.ech:35  param beta[over] ~ zeros
   for (int64_t v_cp = 0; v_cp < 4; ++v_cp) {
     for (int64_t decoder_2 = 0; decoder_2 < 2; ++decoder_2) {
 #pragma GCC ivdep
@@ -1487,7 +1531,7 @@ void update(Rank &r, Messages &messages) {
   }
   float *d_mlp_b2 /* [decoder=2, embed=64] */ = r.work<float>(9136640);
   float *d_mlp_b2_2 = message_2 + 12576;
-  // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
+  // nn.ech:30 at sort_digits.ech:35  param beta[over] ~ zeros
   for (int64_t v_cp = 0; v_cp < 4; ++v_cp) {
     for (int64_t decoder_2 = 0; decoder_2 < 2; ++decoder_2) {
 #pragma GCC ivdep
@@ -1498,12 +1542,13 @@ void update(Rank &r, Messages &messages) {
   }
   const int64_t own_row_3 = r.coordinate(0) * 12608;
   float *part = message_2 + own_row_3;
-  // sort_digits.ech:35  split embed over cp (layouts.ech:62): gradients of layernorm.beta, layernorm.gamma, decoder.lay
+  // sort_digits.ech:35  4 ranks, 0.20 MB: split embed over cp (layouts.ech:62): gradients of layernorm.beta,
+  //     layernorm.gamma, decoder.layernorm.gamma and 14 more
   messages.reduce_scatter_of_part = reduce_scatter_start(r, r.group(0), part, message_2, 12608, Sum,
                                                          Algorithm::automatic, "sort_digits.ech:35");
   float *d_mlp_w2 /* [decoder=2, ff=256, embed=64] */ = r.work<float>(6815744);
   float *message_3 /* [@cp=4, decoder=2, ff=256, embed=16] */ = r.work<float>(5313536);
-  // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+  // nn.ech:151 at sort_digits.ech:33  param w2[ff, embed] ~ normal(1 / sqrt(size(ff)))
   for (int64_t v_cp = 0; v_cp < 4; ++v_cp) {
     for (int64_t i = 0; i < 512; ++i) {
 #pragma GCC ivdep
@@ -1514,17 +1559,20 @@ void update(Rank &r, Messages &messages) {
   }
   const int64_t own_row_2 = r.coordinate(0) * 8192;
   float *d_mlp_w2_part = message_3 + own_row_2;
-  // sort_digits.ech:33  split embed over cp (layouts.ech:62): gradient of decoder.mlp.w2 (sort_digits.ech:33): 4 ranks,
+  // sort_digits.ech:33  4 ranks, 0.13 MB: split embed over cp (layouts.ech:62): gradient of decoder.mlp.w2
+  //     (sort_digits.ech:33)
   messages.reduce_scatter_of_d_mlp_w2_part = reduce_scatter_start(r, r.group(0), d_mlp_w2_part, message_3, 8192, Sum,
                                                                   Algorithm::automatic, "sort_digits.ech:33");
   float *d_mlp_w1_part /* [message=8192] */ = r.work<float>(6914048);
   float *d_mlp_w1 /* [decoder=2, embed=64, ff=256] */ = r.work<float>(6684672);
-  // sort_digits.ech:33  split embed over cp (layouts.ech:62): gradient of decoder.mlp.w1 (sort_digits.ech:33): 4 ranks,
+  // sort_digits.ech:33  4 ranks, 0.13 MB: split embed over cp (layouts.ech:62): gradient of decoder.mlp.w1
+  //     (sort_digits.ech:33)
   messages.reduce_scatter_of_d_mlp_w1_part = reduce_scatter_inner_start(r, r.group(0), d_mlp_w1_part, d_mlp_w1, 2, 4096,
                                                                         Sum, Algorithm::automatic,
                                                                         "sort_digits.ech:33");
   float *message /* [message=1024] */ = r.work<float>(9113600);
-  // sort_digits.ech:31  split src2, dst, embed over cp (layouts.ech:62): gradients of decoder.attn.bq, decoder.attn.bk,
+  // sort_digits.ech:31  4 ranks, 4096 bytes: split src2, dst, embed over cp (layouts.ech:62): gradients of
+  //     decoder.attn.bq, decoder.attn.bk, decoder.attn.bv and 2 more
   messages.all_reduce_of_message = all_reduce_start(r, r.group(0), message, 1024, Sum, Algorithm::automatic,
                                                     "sort_digits.ech:31");
 }
@@ -1547,7 +1595,7 @@ void backward_2(Rank &r) {
   for (int64_t encoder = 1; encoder >= 0; --encoder) {
     float *d_mlp_b2_3 /* [encoder=2, embed=16] */ = r.work<float>(9122944);
     float *d_mlp_b2_3_encoder = d_mlp_b2_3 + encoder * 16;
-    // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
+    // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     reduce_sum(d_mlp_b2_3_encoder, d_m, 1, 768, 16);
     float *d_dot /* [batch=64, src=12, ff=256] */ = r.work<float>(3145728);
     float *mlp_w2_2 /* [encoder=2, ff=256, embed=16] */ = r.state<float>(72064);
@@ -1558,22 +1606,22 @@ void backward_2(Rank &r) {
     float *map /* [encoder=2, batch=64, src=12, ff=256] */ = r.work<float>(0);
     float *map_encoder = map + encoder * 196608;
     gemm(d_mlp_w2_2_encoder, map_encoder, d_m, 256, 16, 768, Form::tn, 256, 16, 16, 1.0, 0.0, Blas::onednn);
-    // sort_digits.ech:27  split src2, dst, embed over cp (layouts.ech:62): mul (sort_digits.ech:27): 4 ranks, 0.79 MB
+    // sort_digits.ech:27  4 ranks, 0.79 MB: split src2, dst, embed over cp (layouts.ech:62): mul (sort_digits.ech:27)
     all_reduce(r, r.group(0), d_dot, 196608, Sum, Algorithm::automatic, "sort_digits.ech:27");
     float *all_reduce_2 /* [encoder=2, batch=64, src=12, ff=256] */ = r.work<float>(1572864);
     float *all_reduce_2_encoder = all_reduce_2 + encoder * 196608;
     float *t_3 /* [batch=64, src=12, ff=256] */ = r.work<float>(3145728);
-    float *d_mlp_b1_3 /* [encoder=2, ff=256] */ = r.work<float>(9089024);
-    float *d_mlp_b1_3_encoder = d_mlp_b1_3 + encoder * 256;
-    // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
-    LongSum total(d_mlp_b1_3_encoder, 256);
+    float *d_mlp_b1_2 /* [encoder=2, ff=256] */ = r.work<float>(9089024);
+    float *d_mlp_b1_2_encoder = d_mlp_b1_2 + encoder * 256;
+    // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
+    LongSum total(d_mlp_b1_2_encoder, 256);
     for (int64_t i = 0; i < 768; ++i) {
 #pragma GCC ivdep
       for (int64_t ff = 0; ff < 256; ++ff) {
         const float d_dot_before = d_dot[i * 256 + ff];
         const float e = d_dot_before * math::gelu_grad(all_reduce_2_encoder[i * 256 + ff]);
         t_3[i * 256 + ff] = e;
-        d_mlp_b1_3_encoder[ff] += e;
+        d_mlp_b1_2_encoder[ff] += e;
       }
       total.row();
     }
@@ -1581,7 +1629,7 @@ void backward_2(Rank &r) {
     float *d_layernorm_2 /* [batch=64, src=12, embed=16] */ = r.work<float>(6815744);
     float *mlp_w1_2 /* [encoder=2, embed=16, ff=256] */ = r.state<float>(37248);
     float *mlp_w1_2_encoder = mlp_w1_2 + encoder * 4096;
-    // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
+    // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     gemm(d_layernorm_2, t_3, mlp_w1_2_encoder, 768, 16, 256, Form::nt, 256, 256, 16, 1.0, 0.0, Blas::tiled);
     float *d_mlp_w1_2 /* [encoder=2, embed=16, ff=256] */ = r.work<float>(7536640);
     float *d_mlp_w1_2_encoder = d_mlp_w1_2 + encoder * 4096;
@@ -1590,6 +1638,7 @@ void backward_2(Rank &r) {
     gemm(d_mlp_w1_2_encoder, layernorm_encoder, t_3, 16, 256, 768, Form::tn, 16, 256, 256, 1.0, 0.0, Blas::onednn);
     float *d_layernorm_2_beta_3 /* [encoder=2, embed=16] */ = r.work<float>(9122816);
     float *d_layernorm_2_beta_3_encoder = d_layernorm_2_beta_3 + encoder * 16;
+    // nn.ech:31 at sort_digits.ech:27  return normalize(x, over = over) * gamma + beta
     reduce_sum(d_layernorm_2_beta_3_encoder, d_layernorm_2, 1, 768, 16);
     float *layernorm_2_gamma_2 /* [encoder=2, embed=16] */ = r.state<float>(36992);
     float *layernorm_2_gamma_2_encoder = layernorm_2_gamma_2 + encoder * 16;
@@ -1604,7 +1653,7 @@ void backward_2(Rank &r) {
     float *normalize_2_encoder = normalize_2 + encoder * 12288;
     float *d_layernorm_2_gamma_3 /* [encoder=2, embed=16] */ = r.work<float>(9122688);
     float *d_layernorm_2_gamma_3_encoder = d_layernorm_2_gamma_3 + encoder * 16;
-    // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
+    // nn.ech:31 at sort_digits.ech:27  return normalize(x, over = over) * gamma + beta
     LongSum total_2(d_layernorm_2_gamma_3_encoder, 16);
     for (int64_t i = 0; i < 768; ++i) {
 #pragma GCC ivdep
@@ -1615,18 +1664,20 @@ void backward_2(Rank &r) {
     }
     total_2.finish();
     double *d_sums /* [batch=64, src=12, part=2] */ = r.work<double>(6815744);
-    // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
+    // nn.ech:31 at sort_digits.ech:27  return normalize(x, over = over) * gamma + beta
     normalize_grad_local(d_sums, t_4, normalize_2_encoder, 768, 16);
-    // sort_digits.ech:27  split embed over cp (layouts.ech:62): inside normalize_grad (sort_digits.ech:27): 4 ranks, 0.
+    // sort_digits.ech:27  4 ranks, 0.01 MB: split embed over cp (layouts.ech:62): inside normalize_grad
+    //     (sort_digits.ech:27)
     all_reduce(r, r.group(0), d_sums, 1536, Sum, Algorithm::automatic, "sort_digits.ech:27");
     float *d_m_2 /* [batch=64, src=12, embed=16] */ = r.work<float>(6864896);
     float *rstd /* [encoder=2, batch=64, src=12] */ = r.work<float>(9076736);
     float *rstd_encoder = rstd + encoder * 768;
-    // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
+    // nn.ech:31 at sort_digits.ech:27  return normalize(x, over = over) * gamma + beta
     normalize_grad_finish(d_m_2, t_4, normalize_2_encoder, rstd_encoder, d_sums, 768, 16, 64);
     float *d_y /* [batch=64, src=12, embed=16] */ = r.work<float>(6864896);
     float *d_attn_bo_3 /* [encoder=2, embed=16] */ = r.work<float>(9122560);
     float *d_attn_bo_3_encoder = d_attn_bo_3 + encoder * 16;
+    // nn.ech:98 at sort_digits.ech:26  y = y + bo
     // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
     LongSum total_3(d_attn_bo_3_encoder, 16);
     for (int64_t i = 0; i < 768; ++i) {
@@ -1643,19 +1694,20 @@ void backward_2(Rank &r) {
     float *d_a /* [batch=64, src=12, head=4, key=16] */ = r.work<float>(3145728);
     float *attn_wo_2 /* [encoder=2, head=4, key=16, embed=16] */ = r.state<float>(27136);
     float *attn_wo_2_encoder = attn_wo_2 + encoder * 1024;
-    // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
+    // nn.ech:95 at sort_digits.ech:26  y = dot(a, wo, over = (head, key))
     gemm(d_a, d_y, attn_wo_2_encoder, 768, 64, 16, Form::nt, 16, 16, 64, 1.0, 0.0, Blas::onednn);
     float *d_attn_wo_3 /* [encoder=2, head=4, key=16, embed=16] */ = r.work<float>(8704000);
     float *d_attn_wo_3_encoder = d_attn_wo_3 + encoder * 1024;
     float *a /* [encoder=2, batch=64, src=12, head=4, key=16] */ = r.work<float>(3932160);
     float *a_encoder = a + encoder * 49152;
     gemm(d_attn_wo_3_encoder, a_encoder, d_y, 64, 16, 768, Form::tn, 64, 16, 16, 1.0, 0.0, Blas::onednn);
-    // sort_digits.ech:26  split src2, dst, embed over cp (layouts.ech:62): attention_grad (sort_digits.ech:26): 4 ranks
+    // sort_digits.ech:26  4 ranks, 0.20 MB: split src2, dst, embed over cp (layouts.ech:62): attention_grad
+    //     (sort_digits.ech:26)
     all_reduce(r, r.group(0), d_a, 49152, Sum, Algorithm::automatic, "sort_digits.ech:26");
     float *gathered /* [batch=64, src2=12, head=4, key=16] */ = r.work<float>(3342336);
     float *a_3 /* [encoder=2, batch=64, src2=3, head=4, key=16] */ = r.work<float>(7143424);
     float *a_3_encoder = a_3 + encoder * 12288;
-    // sort_digits.ech:26  split src2 over cp (layouts.ech:62): attention_grad (sort_digits.ech:26): 4 ranks, 0.20 MB
+    // sort_digits.ech:26  4 ranks, 0.20 MB: split src2 over cp (layouts.ech:62): attention_grad (sort_digits.ech:26)
     all_gather_inner(r, r.group(0), gathered, a_3_encoder, 64, 192, Algorithm::automatic, "sort_digits.ech:26");
     float *gathered_2 /* [batch=64, src2=12, head=4, key=16] */ = r.work<float>(3538944);
     float *a_4 /* [encoder=2, batch=64, src2=3, head=4, key=16] */ = r.work<float>(7241728);
@@ -1664,7 +1716,8 @@ void backward_2(Rank &r) {
     float *maximum /* [encoder=2, batch=64, src=12, head=4] */ = r.work<float>(9011200);
     float *maximum_encoder = maximum + encoder * 3072;
     float *t_5 /* [batch=64, head=4, src=12] */ = r.work<float>(6815744);
-    // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
+    // nn.ech:94 at sort_digits.ech:26  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
+    //     = causal)
     for (int64_t batch = 0; batch < 64; ++batch) {
       for (int64_t head = 0; head < 4; ++head) {
 #pragma GCC ivdep
@@ -1676,7 +1729,8 @@ void backward_2(Rank &r) {
     float *sum_of_exp /* [encoder=2, batch=64, src=12, head=4] */ = r.work<float>(9035776);
     float *sum_of_exp_encoder = sum_of_exp + encoder * 3072;
     float *t_6 /* [batch=64, head=4, src=12] */ = r.work<float>(6828032);
-    // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
+    // nn.ech:94 at sort_digits.ech:26  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
+    //     = causal)
     for (int64_t batch = 0; batch < 64; ++batch) {
       for (int64_t head = 0; head < 4; ++head) {
 #pragma GCC ivdep
@@ -1690,23 +1744,28 @@ void backward_2(Rank &r) {
     float *d_value /* [batch=64, src2=12, head=4, key=16] */ = r.work<float>(5116928);
     float *a_2 /* [encoder=2, batch=64, src=12, head=4, key=16] */ = r.work<float>(4325376);
     float *a_2_encoder = a_2 + encoder * 49152;
-    // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
+    // nn.ech:94 at sort_digits.ech:26  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
+    //     = causal)
     attention_grad(d_query, d_key, d_value, static_cast<float *>(nullptr), d_a, a_encoder, t_5, t_6, a_2_encoder,
                    gathered, gathered_2, {64, 1, 4, 12, 12, 16, 16, 0.25, false, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
                    {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}},
                    {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}});
-    float *d_attn_bv_3 /* [encoder=2, head=4, key=16] */ = r.work<float>(9121792);
-    float *d_attn_bv_3_encoder = d_attn_bv_3 + encoder * 64;
-    reduce_sum(d_attn_bv_3_encoder, d_value, 1, 768, 64);
-    float *d_attn_bk_3 /* [encoder=2, head=4, key=16] */ = r.work<float>(9121280);
-    float *d_attn_bk_3_encoder = d_attn_bk_3 + encoder * 64;
-    reduce_sum(d_attn_bk_3_encoder, d_key, 1, 768, 64);
+    float *d_attn_bv_2 /* [encoder=2, head=4, key=16] */ = r.work<float>(9121792);
+    float *d_attn_bv_2_encoder = d_attn_bv_2 + encoder * 64;
+    // nn.ech:88 at sort_digits.ech:26  v = v + bv
+    reduce_sum(d_attn_bv_2_encoder, d_value, 1, 768, 64);
+    float *d_attn_bk_2 /* [encoder=2, head=4, key=16] */ = r.work<float>(9121280);
+    float *d_attn_bk_2_encoder = d_attn_bk_2 + encoder * 64;
+    // nn.ech:87 at sort_digits.ech:26  k = k + bk
+    reduce_sum(d_attn_bk_2_encoder, d_key, 1, 768, 64);
     float *d_attn_bq /* [encoder=2, head=4, key=16] */ = r.work<float>(9120768);
     float *d_attn_bq_encoder = d_attn_bq + encoder * 64;
+    // nn.ech:86 at sort_digits.ech:26  q = q + bq
     reduce_sum(d_attn_bq_encoder, d_query, 1, 768, 64);
     float *d_layernorm_3 /* [batch=64, src=12, embed=16] */ = r.work<float>(6815744);
     float *attn_wv_2 /* [encoder=2, embed=16, head=4, key=16] */ = r.state<float>(18944);
     float *attn_wv_2_encoder = attn_wv_2 + encoder * 1024;
+    // nn.ech:81 at sort_digits.ech:26  v = dot(x, wv, over = embed)
     gemm(d_layernorm_3, d_value, attn_wv_2_encoder, 768, 16, 64, Form::nt, 64, 64, 16, 1.0, 0.0, Blas::onednn);
     float *d_attn_wv_3 /* [encoder=2, embed=16, head=4, key=16] */ = r.work<float>(8695808);
     float *d_attn_wv_3_encoder = d_attn_wv_3 + encoder * 1024;
@@ -1716,6 +1775,7 @@ void backward_2(Rank &r) {
     float *d_layernorm_4 /* [batch=64, src=12, embed=16] */ = r.work<float>(5116928);
     float *attn_wk_2 /* [encoder=2, embed=16, head=4, key=16] */ = r.state<float>(10752);
     float *attn_wk_2_encoder = attn_wk_2 + encoder * 1024;
+    // nn.ech:80 at sort_digits.ech:26  k = dot(x, wk, over = embed)
     gemm(d_layernorm_4, d_key, attn_wk_2_encoder, 768, 16, 64, Form::nt, 64, 64, 16, 1.0, 0.0, Blas::onednn);
     float *d_attn_wk_3 /* [encoder=2, embed=16, head=4, key=16] */ = r.work<float>(8687616);
     float *d_attn_wk_3_encoder = d_attn_wk_3 + encoder * 1024;
@@ -1723,6 +1783,7 @@ void backward_2(Rank &r) {
     float *d_layernorm_5 /* [batch=64, src=12, embed=16] */ = r.work<float>(5166080);
     float *attn_wq_2 /* [encoder=2, embed=16, head=4, key=16] */ = r.state<float>(2560);
     float *attn_wq_2_encoder = attn_wq_2 + encoder * 1024;
+    // nn.ech:79 at sort_digits.ech:26  q = dot(x, wq, over = embed)
     gemm(d_layernorm_5, d_query, attn_wq_2_encoder, 768, 16, 64, Form::nt, 64, 64, 16, 1.0, 0.0, Blas::onednn);
     float *d_attn_wq_3 /* [encoder=2, embed=16, head=4, key=16] */ = r.work<float>(8679424);
     float *d_attn_wq_3_encoder = d_attn_wq_3 + encoder * 1024;
@@ -1736,6 +1797,9 @@ void backward_2(Rank &r) {
     float *t_7 /* [batch=64, src=12, embed=16] */ = r.work<float>(6815744);
     float *d_layernorm_gamma_5 /* [encoder=2, embed=16] */ = r.work<float>(9122304);
     float *d_layernorm_gamma_5_encoder = d_layernorm_gamma_5 + encoder * 16;
+    // nn.ech:31 at sort_digits.ech:26  return normalize(x, over = over) * gamma + beta
+    // nn.ech:80 at sort_digits.ech:26  k = dot(x, wk, over = embed)
+    // nn.ech:79 at sort_digits.ech:26  q = dot(x, wq, over = embed)
     LongSum total_4(d_layernorm_beta_4_encoder, 16);
     LongSum total_5(d_layernorm_gamma_5_encoder, 16);
     for (int64_t i = 0; i < 768; ++i) {
@@ -1754,14 +1818,15 @@ void backward_2(Rank &r) {
     total_4.finish();
     total_5.finish();
     double *d_sums_2 /* [batch=64, src=12, part=2] */ = r.work<double>(8667136);
-    // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
+    // nn.ech:31 at sort_digits.ech:26  return normalize(x, over = over) * gamma + beta
     normalize_grad_local(d_sums_2, t_7, normalize_3_encoder, 768, 16);
-    // sort_digits.ech:26  split embed over cp (layouts.ech:62): inside normalize_grad (sort_digits.ech:26): 4 ranks, 0.
+    // sort_digits.ech:26  4 ranks, 0.01 MB: split embed over cp (layouts.ech:62): inside normalize_grad
+    //     (sort_digits.ech:26)
     all_reduce(r, r.group(0), d_sums_2, 1536, Sum, Algorithm::automatic, "sort_digits.ech:26");
     float *d_m_3 /* [batch=64, src=12, embed=16] */ = r.work<float>(6815744);
     float *rstd_2 /* [encoder=2, batch=64, src=12] */ = r.work<float>(9082880);
     float *rstd_2_encoder = rstd_2 + encoder * 768;
-    // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
+    // nn.ech:31 at sort_digits.ech:26  return normalize(x, over = over) * gamma + beta
     normalize_grad_finish(d_m_3, t_7, normalize_3_encoder, rstd_2_encoder, d_sums_2, 768, 16, 64);
 #pragma GCC ivdep
     for (int64_t i = 0; i < 12288; ++i) {
@@ -1786,30 +1851,30 @@ void backward_2(Rank &r) {
   }
   const int64_t own_row = r.coordinate(0) * 192;
   float *d_wte_part = message_4 + own_row;
-  // sort_digits.ech:24  split embed over cp (layouts.ech:62): add (sort_digits.ech:24): 4 ranks, 3072 bytes
+  // sort_digits.ech:24  4 ranks, 3072 bytes: split embed over cp (layouts.ech:62): add (sort_digits.ech:24)
   reduce_scatter(r, r.group(0), d_wte_part, message_4, 192, Sum, Algorithm::automatic, "sort_digits.ech:24");
-  float *d_wte_3 = message_4 + own_row;
-  float *d_wte_4 /* [vocab=12, embed=16] */ = r.work<float>(9080576);
+  float *d_wte_3 /* [vocab=12, embed=16] */ = r.work<float>(9080576);
   // sort_digits.ech:24  m = wte[vocab = source] + wsrc
 #pragma GCC ivdep
   for (int64_t i = 0; i < 192; ++i) {
-    d_wte_4[i] = d_wte_3[i] + d_wte_2[i];
+    d_wte_3[i] = d_wte_part[i] + d_wte_2[i];
   }
 }
 
 void update_2(Rank &r, Messages &messages, double lr) {
-  // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as att
+  // nn.ech:83 at sort_digits.ech:31  param bq[head, key] ~ zeros
   wait(messages.all_reduce_of_message);
-  // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+  // nn.ech:149 at sort_digits.ech:33  param w1[embed, ff] ~ normal(1 / sqrt(size(embed)))
   wait(messages.reduce_scatter_of_d_mlp_w1_part);
+  // nn.ech:151 at sort_digits.ech:33  param w2[ff, embed] ~ normal(1 / sqrt(size(ff)))
   wait(messages.reduce_scatter_of_d_mlp_w2_part);
-  // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
+  // nn.ech:30 at sort_digits.ech:35  param beta[over] ~ zeros
   wait(messages.reduce_scatter_of_part);
   double *sum_of_squares /* [] */ = r.work<double>(9076736);
   // sort_digits.ech:4  model Seq2Seq(layers = 2, heads = 4, width = 64) {
   fill(sum_of_squares, 1, 0.0);
-  float *d_wte_4 /* [vocab=12, embed=16] */ = r.work<float>(9080576);
-  add_squares(sum_of_squares, d_wte_4, 192);
+  float *d_wte_3 /* [vocab=12, embed=16] */ = r.work<float>(9080576);
+  add_squares(sum_of_squares, d_wte_3, 192);
   r.watch("wte", sum_of_squares);
   float *d_wsrc /* [src=12, embed=16] */ = r.work<float>(9079808);
   add_squares(sum_of_squares, d_wsrc, 192);
@@ -1838,11 +1903,11 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *d_attn_bq /* [encoder=2, head=4, key=16] */ = r.work<float>(9120768);
   add_squares(sum_of_squares, d_attn_bq, 128, r.coordinate(0) == 0 ? 1.0 : 0.0);
   r.watch("encoder.attn.bq", sum_of_squares);
-  float *d_attn_bk_3 /* [encoder=2, head=4, key=16] */ = r.work<float>(9121280);
-  add_squares(sum_of_squares, d_attn_bk_3, 128, r.coordinate(0) == 0 ? 1.0 : 0.0);
+  float *d_attn_bk_2 /* [encoder=2, head=4, key=16] */ = r.work<float>(9121280);
+  add_squares(sum_of_squares, d_attn_bk_2, 128, r.coordinate(0) == 0 ? 1.0 : 0.0);
   r.watch("encoder.attn.bk", sum_of_squares);
-  float *d_attn_bv_3 /* [encoder=2, head=4, key=16] */ = r.work<float>(9121792);
-  add_squares(sum_of_squares, d_attn_bv_3, 128, r.coordinate(0) == 0 ? 1.0 : 0.0);
+  float *d_attn_bv_2 /* [encoder=2, head=4, key=16] */ = r.work<float>(9121792);
+  add_squares(sum_of_squares, d_attn_bv_2, 128, r.coordinate(0) == 0 ? 1.0 : 0.0);
   r.watch("encoder.attn.bv", sum_of_squares);
   float *d_attn_bo_3 /* [encoder=2, embed=16] */ = r.work<float>(9122560);
   add_squares(sum_of_squares, d_attn_bo_3, 32);
@@ -1856,8 +1921,8 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *d_mlp_w1_2 /* [encoder=2, embed=16, ff=256] */ = r.work<float>(7536640);
   add_squares(sum_of_squares, d_mlp_w1_2, 8192);
   r.watch("encoder.mlp.w1", sum_of_squares);
-  float *d_mlp_b1_3 /* [encoder=2, ff=256] */ = r.work<float>(9089024);
-  add_squares(sum_of_squares, d_mlp_b1_3, 512, r.coordinate(0) == 0 ? 1.0 : 0.0);
+  float *d_mlp_b1_2 /* [encoder=2, ff=256] */ = r.work<float>(9089024);
+  add_squares(sum_of_squares, d_mlp_b1_2, 512, r.coordinate(0) == 0 ? 1.0 : 0.0);
   r.watch("encoder.mlp.b1", sum_of_squares);
   float *d_mlp_w2_2 /* [encoder=2, ff=256, embed=16] */ = r.work<float>(7569408);
   add_squares(sum_of_squares, d_mlp_w2_2, 8192);
@@ -1870,8 +1935,8 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *d_layernorm_gamma_7 = message_2 + 32 + own_row_3;
   add_squares(sum_of_squares, d_layernorm_gamma_7, 32);
   r.watch("decoder.layernorm.gamma", sum_of_squares);
-  float *d_layernorm_beta_6 = message_2 + 64 + own_row_3;
-  add_squares(sum_of_squares, d_layernorm_beta_6, 32);
+  float *d_layernorm_beta_5 = message_2 + 64 + own_row_3;
+  add_squares(sum_of_squares, d_layernorm_beta_5, 32);
   r.watch("decoder.layernorm.beta", sum_of_squares);
   float *d_attn_wq_4 = message_2 + 96 + own_row_3;
   add_squares(sum_of_squares, d_attn_wq_4, 2048);
@@ -1941,8 +2006,8 @@ void update_2(Rank &r, Messages &messages, double lr) {
   r.watch("decoder.mlp.b1", sum_of_squares);
   float *message_3 /* [@cp=4, decoder=2, ff=256, embed=16] */ = r.work<float>(5313536);
   const int64_t own_row_2 = r.coordinate(0) * 8192;
-  float *d_mlp_w2_3 = message_3 + own_row_2;
-  add_squares(sum_of_squares, d_mlp_w2_3, 8192);
+  float *d_mlp_w2_part = message_3 + own_row_2;
+  add_squares(sum_of_squares, d_mlp_w2_part, 8192);
   r.watch("decoder.mlp.w2", sum_of_squares);
   float *d_mlp_b2_4 = message_2 + 12576 + own_row_3;
   add_squares(sum_of_squares, d_mlp_b2_4, 32);
@@ -1950,10 +2015,11 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *d_layernorm_gamma_6 = message_2 + 16 + own_row_3;
   add_squares(sum_of_squares, d_layernorm_gamma_6, 16);
   r.watch("layernorm.gamma", sum_of_squares);
-  float *d_layernorm_beta_5 = message_2 + own_row_3;
-  add_squares(sum_of_squares, d_layernorm_beta_5, 16);
+  float *part = message_2 + own_row_3;
+  add_squares(sum_of_squares, part, 16);
   r.watch("layernorm.beta", sum_of_squares);
-  // sort_digits.ech:4  split embed over cp (layouts.ech:62): inside the norm of all gradients (sort_digits.ech:4): 4 ra
+  // sort_digits.ech:4  4 ranks, 8 bytes: split embed over cp (layouts.ech:62): inside the norm of all gradients
+  //     (sort_digits.ech:4)
   all_reduce(r, r.group(0), sum_of_squares, 1, Sum, Algorithm::automatic, "sort_digits.ech:4");
   float *norm /* [] */ = r.work<float>(9076800);
   // sort_digits.ech:4  model Seq2Seq(layers = 2, heads = 4, width = 64) {
@@ -1983,9 +2049,9 @@ void update_2(Rank &r, Messages &messages, double lr) {
     const float m_wte_before = m_wte[i];
     const float v_wte_before = v_wte[i];
     const float wte_before = wte[i];
-    const float d_wte_5 = d_wte_4[i] * scale_value;
-    const float optimizer_m_wte = m_wte_before * 0.9f + d_wte_5 * 0.09999999999999998f;
-    const float optimizer_v_wte = v_wte_before * 0.999f + d_wte_5 * d_wte_5 * 0.0010000000000000009f;
+    const float d_wte_4 = d_wte_3[i] * scale_value;
+    const float optimizer_m_wte = m_wte_before * 0.9f + d_wte_4 * 0.09999999999999998f;
+    const float optimizer_v_wte = v_wte_before * 0.999f + d_wte_4 * d_wte_4 * 0.0010000000000000009f;
     const float e = optimizer_m_wte / (math::sqrt(optimizer_v_wte) / t_3_value + 1e-08f) * t_4_value;
     m_wte[i] = optimizer_m_wte;
     v_wte[i] = optimizer_v_wte;
@@ -2034,7 +2100,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_layernorm_gamma_3 /* [encoder=2, embed=16] */ = r.state<float>(247040);
   float *v_layernorm_gamma_3 /* [encoder=2, embed=16] */ = r.state<float>(247168);
   float *layernorm_gamma_3 /* [encoder=2, embed=16] */ = r.state<float>(2304);
-  // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
+  // nn.ech:29 at sort_digits.ech:26  param gamma[over] ~ ones
   const float scale_value_4 = scale[0];
   const float t_3_value_4 = t_3[0];
   const float t_4_value_4 = t_4[0];
@@ -2057,7 +2123,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_layernorm_beta_3 /* [encoder=2, embed=16] */ = r.state<float>(247296);
   float *v_layernorm_beta_3 /* [encoder=2, embed=16] */ = r.state<float>(247424);
   float *layernorm_beta_3 /* [encoder=2, embed=16] */ = r.state<float>(2432);
-  // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
+  // nn.ech:30 at sort_digits.ech:26  param beta[over] ~ zeros
   const float scale_value_5 = scale[0];
   const float t_3_value_5 = t_3[0];
   const float t_4_value_5 = t_4[0];
@@ -2080,7 +2146,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_attn_wq_2 /* [encoder=2, embed=16, head=4, key=16] */ = r.state<float>(247552);
   float *v_attn_wq_2 /* [encoder=2, embed=16, head=4, key=16] */ = r.state<float>(255744);
   float *attn_wq_2 /* [encoder=2, embed=16, head=4, key=16] */ = r.state<float>(2560);
-  // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
+  // nn.ech:75 at sort_digits.ech:26  param wq[embed, head, key] ~ normal(1 / sqrt(size(embed)))
   const float scale_value_6 = scale[0];
   const float t_3_value_6 = t_3[0];
   const float t_4_value_6 = t_4[0];
@@ -2101,7 +2167,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_attn_wk_2 /* [encoder=2, embed=16, head=4, key=16] */ = r.state<float>(263936);
   float *v_attn_wk_2 /* [encoder=2, embed=16, head=4, key=16] */ = r.state<float>(272128);
   float *attn_wk_2 /* [encoder=2, embed=16, head=4, key=16] */ = r.state<float>(10752);
-  // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
+  // nn.ech:76 at sort_digits.ech:26  param wk[embed, head, key] ~ normal(1 / sqrt(size(embed)))
   const float scale_value_7 = scale[0];
   const float t_3_value_7 = t_3[0];
   const float t_4_value_7 = t_4[0];
@@ -2122,7 +2188,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_attn_wv_2 /* [encoder=2, embed=16, head=4, key=16] */ = r.state<float>(280320);
   float *v_attn_wv_2 /* [encoder=2, embed=16, head=4, key=16] */ = r.state<float>(288512);
   float *attn_wv_2 /* [encoder=2, embed=16, head=4, key=16] */ = r.state<float>(18944);
-  // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
+  // nn.ech:77 at sort_digits.ech:26  param wv[embed, head, key] ~ normal(1 / sqrt(size(embed)))
   const float scale_value_8 = scale[0];
   const float t_3_value_8 = t_3[0];
   const float t_4_value_8 = t_4[0];
@@ -2143,7 +2209,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_attn_wo_2 /* [encoder=2, head=4, key=16, embed=16] */ = r.state<float>(296704);
   float *v_attn_wo_2 /* [encoder=2, head=4, key=16, embed=16] */ = r.state<float>(304896);
   float *attn_wo_2 /* [encoder=2, head=4, key=16, embed=16] */ = r.state<float>(27136);
-  // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
+  // nn.ech:78 at sort_digits.ech:26  param wo[head, key, embed] ~ normal(1 / sqrt(size(head) * size(key)))
   const float scale_value_9 = scale[0];
   const float t_3_value_9 = t_3[0];
   const float t_4_value_9 = t_4[0];
@@ -2164,7 +2230,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_attn_bq_2 /* [encoder=2, head=4, key=16] */ = r.state<float>(313088);
   float *v_attn_bq_2 /* [encoder=2, head=4, key=16] */ = r.state<float>(313600);
   float *attn_bq_2 /* [encoder=2, head=4, key=16] */ = r.state<float>(35328);
-  // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
+  // nn.ech:83 at sort_digits.ech:26  param bq[head, key] ~ zeros
   const float scale_value_10 = scale[0];
   const float t_3_value_10 = t_3[0];
   const float t_4_value_10 = t_4[0];
@@ -2185,7 +2251,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_attn_bk_2 /* [encoder=2, head=4, key=16] */ = r.state<float>(314112);
   float *v_attn_bk_2 /* [encoder=2, head=4, key=16] */ = r.state<float>(314624);
   float *attn_bk_2 /* [encoder=2, head=4, key=16] */ = r.state<float>(35840);
-  // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
+  // nn.ech:84 at sort_digits.ech:26  param bk[head, key] ~ zeros
   const float scale_value_11 = scale[0];
   const float t_3_value_11 = t_3[0];
   const float t_4_value_11 = t_4[0];
@@ -2194,7 +2260,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
     const float m_attn_bk_2_before = m_attn_bk_2[i];
     const float v_attn_bk_2_before = v_attn_bk_2[i];
     const float attn_bk_2_before = attn_bk_2[i];
-    const float d_encoder_attn_bk = d_attn_bk_3[i] * scale_value_11;
+    const float d_encoder_attn_bk = d_attn_bk_2[i] * scale_value_11;
     const float optimizer_m_encoder_attn_bk = m_attn_bk_2_before * 0.9f + d_encoder_attn_bk * 0.09999999999999998f;
     const float optimizer_v_encoder_attn_bk =
         v_attn_bk_2_before * 0.999f + d_encoder_attn_bk * d_encoder_attn_bk * 0.0010000000000000009f;
@@ -2206,7 +2272,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_attn_bv_2 /* [encoder=2, head=4, key=16] */ = r.state<float>(315136);
   float *v_attn_bv_2 /* [encoder=2, head=4, key=16] */ = r.state<float>(315648);
   float *attn_bv_2 /* [encoder=2, head=4, key=16] */ = r.state<float>(36352);
-  // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
+  // nn.ech:85 at sort_digits.ech:26  param bv[head, key] ~ zeros
   const float scale_value_12 = scale[0];
   const float t_3_value_12 = t_3[0];
   const float t_4_value_12 = t_4[0];
@@ -2215,7 +2281,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
     const float m_attn_bv_2_before = m_attn_bv_2[i];
     const float v_attn_bv_2_before = v_attn_bv_2[i];
     const float attn_bv_2_before = attn_bv_2[i];
-    const float d_encoder_attn_bv = d_attn_bv_3[i] * scale_value_12;
+    const float d_encoder_attn_bv = d_attn_bv_2[i] * scale_value_12;
     const float optimizer_m_encoder_attn_bv = m_attn_bv_2_before * 0.9f + d_encoder_attn_bv * 0.09999999999999998f;
     const float optimizer_v_encoder_attn_bv =
         v_attn_bv_2_before * 0.999f + d_encoder_attn_bv * d_encoder_attn_bv * 0.0010000000000000009f;
@@ -2227,7 +2293,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_attn_bo_2 /* [encoder=2, embed=16] */ = r.state<float>(316160);
   float *v_attn_bo_2 /* [encoder=2, embed=16] */ = r.state<float>(316288);
   float *attn_bo_2 /* [encoder=2, embed=16] */ = r.state<float>(36864);
-  // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
+  // nn.ech:97 at sort_digits.ech:26  param bo[embed] ~ zeros
   const float scale_value_13 = scale[0];
   const float t_3_value_13 = t_3[0];
   const float t_4_value_13 = t_4[0];
@@ -2248,7 +2314,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_layernorm_2_gamma_2 /* [encoder=2, embed=16] */ = r.state<float>(316416);
   float *v_layernorm_2_gamma_2 /* [encoder=2, embed=16] */ = r.state<float>(316544);
   float *layernorm_2_gamma_2 /* [encoder=2, embed=16] */ = r.state<float>(36992);
-  // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
+  // nn.ech:29 at sort_digits.ech:27  param gamma[over] ~ ones
   const float scale_value_14 = scale[0];
   const float t_3_value_14 = t_3[0];
   const float t_4_value_14 = t_4[0];
@@ -2270,7 +2336,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_layernorm_2_beta_2 /* [encoder=2, embed=16] */ = r.state<float>(316672);
   float *v_layernorm_2_beta_2 /* [encoder=2, embed=16] */ = r.state<float>(316800);
   float *layernorm_2_beta_2 /* [encoder=2, embed=16] */ = r.state<float>(37120);
-  // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
+  // nn.ech:30 at sort_digits.ech:27  param beta[over] ~ zeros
   const float scale_value_15 = scale[0];
   const float t_3_value_15 = t_3[0];
   const float t_4_value_15 = t_4[0];
@@ -2293,7 +2359,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_mlp_w1_2 /* [encoder=2, embed=16, ff=256] */ = r.state<float>(316928);
   float *v_mlp_w1_2 /* [encoder=2, embed=16, ff=256] */ = r.state<float>(349696);
   float *mlp_w1_2 /* [encoder=2, embed=16, ff=256] */ = r.state<float>(37248);
-  // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
+  // nn.ech:149 at sort_digits.ech:27  param w1[embed, ff] ~ normal(1 / sqrt(size(embed)))
   const float scale_value_16 = scale[0];
   const float t_3_value_16 = t_3[0];
   const float t_4_value_16 = t_4[0];
@@ -2314,7 +2380,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_mlp_b1_2 /* [encoder=2, ff=256] */ = r.state<float>(382464);
   float *v_mlp_b1_2 /* [encoder=2, ff=256] */ = r.state<float>(384512);
   float *mlp_b1_2 /* [encoder=2, ff=256] */ = r.state<float>(70016);
-  // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
+  // nn.ech:150 at sort_digits.ech:27  param b1[ff] ~ zeros
   const float scale_value_17 = scale[0];
   const float t_3_value_17 = t_3[0];
   const float t_4_value_17 = t_4[0];
@@ -2323,7 +2389,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
     const float m_mlp_b1_2_before = m_mlp_b1_2[i];
     const float v_mlp_b1_2_before = v_mlp_b1_2[i];
     const float mlp_b1_2_before = mlp_b1_2[i];
-    const float d_encoder_mlp_b1 = d_mlp_b1_3[i] * scale_value_17;
+    const float d_encoder_mlp_b1 = d_mlp_b1_2[i] * scale_value_17;
     const float optimizer_m_encoder_mlp_b1 = m_mlp_b1_2_before * 0.9f + d_encoder_mlp_b1 * 0.09999999999999998f;
     const float optimizer_v_encoder_mlp_b1 =
         v_mlp_b1_2_before * 0.999f + d_encoder_mlp_b1 * d_encoder_mlp_b1 * 0.0010000000000000009f;
@@ -2335,7 +2401,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_mlp_w2_2 /* [encoder=2, ff=256, embed=16] */ = r.state<float>(386560);
   float *v_mlp_w2_2 /* [encoder=2, ff=256, embed=16] */ = r.state<float>(419328);
   float *mlp_w2_2 /* [encoder=2, ff=256, embed=16] */ = r.state<float>(72064);
-  // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
+  // nn.ech:151 at sort_digits.ech:27  param w2[ff, embed] ~ normal(1 / sqrt(size(ff)))
   const float scale_value_18 = scale[0];
   const float t_3_value_18 = t_3[0];
   const float t_4_value_18 = t_4[0];
@@ -2356,7 +2422,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_mlp_b2_2 /* [encoder=2, embed=16] */ = r.state<float>(452096);
   float *v_mlp_b2_2 /* [encoder=2, embed=16] */ = r.state<float>(452224);
   float *mlp_b2_2 /* [encoder=2, embed=16] */ = r.state<float>(104832);
-  // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
+  // nn.ech:152 at sort_digits.ech:27  param b2[embed] ~ zeros
   const float scale_value_19 = scale[0];
   const float t_3_value_19 = t_3[0];
   const float t_4_value_19 = t_4[0];
@@ -2377,7 +2443,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_layernorm_gamma_2 /* [decoder=2, embed=16] */ = r.state<float>(452352);
   float *v_layernorm_gamma_2 /* [decoder=2, embed=16] */ = r.state<float>(452480);
   float *layernorm_gamma_2 /* [decoder=2, embed=16] */ = r.state<float>(104960);
-  // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as att
+  // nn.ech:29 at sort_digits.ech:31  param gamma[over] ~ ones
   const float scale_value_20 = scale[0];
   const float t_3_value_20 = t_3[0];
   const float t_4_value_20 = t_4[0];
@@ -2400,7 +2466,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_layernorm_beta_2 /* [decoder=2, embed=16] */ = r.state<float>(452608);
   float *v_layernorm_beta_2 /* [decoder=2, embed=16] */ = r.state<float>(452736);
   float *layernorm_beta_2 /* [decoder=2, embed=16] */ = r.state<float>(105088);
-  // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as att
+  // nn.ech:30 at sort_digits.ech:31  param beta[over] ~ zeros
   const float scale_value_21 = scale[0];
   const float t_3_value_21 = t_3[0];
   const float t_4_value_21 = t_4[0];
@@ -2409,7 +2475,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
     const float m_layernorm_beta_2_before = m_layernorm_beta_2[i];
     const float v_layernorm_beta_2_before = v_layernorm_beta_2[i];
     const float layernorm_beta_2_before = layernorm_beta_2[i];
-    const float d_decoder_layernorm_beta = d_layernorm_beta_6[i] * scale_value_21;
+    const float d_decoder_layernorm_beta = d_layernorm_beta_5[i] * scale_value_21;
     const float optimizer_m_decoder_layernorm_beta =
         m_layernorm_beta_2_before * 0.9f + d_decoder_layernorm_beta * 0.09999999999999998f;
     const float e = d_decoder_layernorm_beta * d_decoder_layernorm_beta * 0.0010000000000000009f;
@@ -2423,7 +2489,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_attn_wq /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(452864);
   float *v_attn_wq /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(461056);
   float *attn_wq /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(105216);
-  // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as att
+  // nn.ech:75 at sort_digits.ech:31  param wq[embed, head, key] ~ normal(1 / sqrt(size(embed)))
   const float scale_value_22 = scale[0];
   const float t_3_value_22 = t_3[0];
   const float t_4_value_22 = t_4[0];
@@ -2444,7 +2510,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_attn_wk /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(469248);
   float *v_attn_wk /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(477440);
   float *attn_wk /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(113408);
-  // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as att
+  // nn.ech:76 at sort_digits.ech:31  param wk[embed, head, key] ~ normal(1 / sqrt(size(embed)))
   const float scale_value_23 = scale[0];
   const float t_3_value_23 = t_3[0];
   const float t_4_value_23 = t_4[0];
@@ -2465,7 +2531,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_attn_wv /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(485632);
   float *v_attn_wv /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(493824);
   float *attn_wv /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(121600);
-  // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as att
+  // nn.ech:77 at sort_digits.ech:31  param wv[embed, head, key] ~ normal(1 / sqrt(size(embed)))
   const float scale_value_24 = scale[0];
   const float t_3_value_24 = t_3[0];
   const float t_4_value_24 = t_4[0];
@@ -2486,7 +2552,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_attn_wo /* [decoder=2, head=4, key=16, embed=16] */ = r.state<float>(502016);
   float *v_attn_wo /* [decoder=2, head=4, key=16, embed=16] */ = r.state<float>(510208);
   float *attn_wo /* [decoder=2, head=4, key=16, embed=16] */ = r.state<float>(129792);
-  // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as att
+  // nn.ech:78 at sort_digits.ech:31  param wo[head, key, embed] ~ normal(1 / sqrt(size(head) * size(key)))
   const float scale_value_25 = scale[0];
   const float t_3_value_25 = t_3[0];
   const float t_4_value_25 = t_4[0];
@@ -2507,7 +2573,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_attn_bq /* [decoder=2, head=4, key=16] */ = r.state<float>(518400);
   float *v_attn_bq /* [decoder=2, head=4, key=16] */ = r.state<float>(518912);
   float *attn_bq /* [decoder=2, head=4, key=16] */ = r.state<float>(137984);
-  // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as att
+  // nn.ech:83 at sort_digits.ech:31  param bq[head, key] ~ zeros
   const float scale_value_26 = scale[0];
   const float t_3_value_26 = t_3[0];
   const float t_4_value_26 = t_4[0];
@@ -2528,7 +2594,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_attn_bk /* [decoder=2, head=4, key=16] */ = r.state<float>(519424);
   float *v_attn_bk /* [decoder=2, head=4, key=16] */ = r.state<float>(519936);
   float *attn_bk /* [decoder=2, head=4, key=16] */ = r.state<float>(138496);
-  // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as att
+  // nn.ech:84 at sort_digits.ech:31  param bk[head, key] ~ zeros
   const float scale_value_27 = scale[0];
   const float t_3_value_27 = t_3[0];
   const float t_4_value_27 = t_4[0];
@@ -2549,7 +2615,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_attn_bv /* [decoder=2, head=4, key=16] */ = r.state<float>(520448);
   float *v_attn_bv /* [decoder=2, head=4, key=16] */ = r.state<float>(520960);
   float *attn_bv /* [decoder=2, head=4, key=16] */ = r.state<float>(139008);
-  // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as att
+  // nn.ech:85 at sort_digits.ech:31  param bv[head, key] ~ zeros
   const float scale_value_28 = scale[0];
   const float t_3_value_28 = t_3[0];
   const float t_4_value_28 = t_4[0];
@@ -2570,7 +2636,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_attn_bo /* [decoder=2, embed=16] */ = r.state<float>(521472);
   float *v_attn_bo /* [decoder=2, embed=16] */ = r.state<float>(521600);
   float *attn_bo /* [decoder=2, embed=16] */ = r.state<float>(139520);
-  // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as att
+  // nn.ech:97 at sort_digits.ech:31  param bo[embed] ~ zeros
   const float scale_value_29 = scale[0];
   const float t_3_value_29 = t_3[0];
   const float t_4_value_29 = t_4[0];
@@ -2591,7 +2657,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_layernorm_2_gamma /* [decoder=2, embed=16] */ = r.state<float>(521728);
   float *v_layernorm_2_gamma /* [decoder=2, embed=16] */ = r.state<float>(521856);
   float *layernorm_2_gamma /* [decoder=2, embed=16] */ = r.state<float>(139648);
-  // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+  // nn.ech:29 at sort_digits.ech:32  param gamma[over] ~ ones
   const float scale_value_30 = scale[0];
   const float t_3_value_30 = t_3[0];
   const float t_4_value_30 = t_4[0];
@@ -2613,7 +2679,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_layernorm_2_beta /* [decoder=2, embed=16] */ = r.state<float>(521984);
   float *v_layernorm_2_beta /* [decoder=2, embed=16] */ = r.state<float>(522112);
   float *layernorm_2_beta /* [decoder=2, embed=16] */ = r.state<float>(139776);
-  // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+  // nn.ech:30 at sort_digits.ech:32  param beta[over] ~ zeros
   const float scale_value_31 = scale[0];
   const float t_3_value_31 = t_3[0];
   const float t_4_value_31 = t_4[0];
@@ -2636,7 +2702,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_cross_wq /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(522240);
   float *v_cross_wq /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(530432);
   float *cross_wq /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(139904);
-  // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+  // nn.ech:122 at sort_digits.ech:32  param wq[embed, head, key] ~ normal(1 / sqrt(size(embed)))
   const float scale_value_32 = scale[0];
   const float t_3_value_32 = t_3[0];
   const float t_4_value_32 = t_4[0];
@@ -2657,7 +2723,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_cross_wk /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(538624);
   float *v_cross_wk /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(546816);
   float *cross_wk /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(148096);
-  // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+  // nn.ech:123 at sort_digits.ech:32  param wk[embed, head, key] ~ normal(1 / sqrt(size(embed)))
   const float scale_value_33 = scale[0];
   const float t_3_value_33 = t_3[0];
   const float t_4_value_33 = t_4[0];
@@ -2678,7 +2744,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_cross_wv /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(555008);
   float *v_cross_wv /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(563200);
   float *cross_wv /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(156288);
-  // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+  // nn.ech:124 at sort_digits.ech:32  param wv[embed, head, key] ~ normal(1 / sqrt(size(embed)))
   const float scale_value_34 = scale[0];
   const float t_3_value_34 = t_3[0];
   const float t_4_value_34 = t_4[0];
@@ -2699,7 +2765,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_cross_wo /* [decoder=2, head=4, key=16, embed=16] */ = r.state<float>(571392);
   float *v_cross_wo /* [decoder=2, head=4, key=16, embed=16] */ = r.state<float>(579584);
   float *cross_wo /* [decoder=2, head=4, key=16, embed=16] */ = r.state<float>(164480);
-  // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+  // nn.ech:125 at sort_digits.ech:32  param wo[head, key, embed] ~ normal(1 / sqrt(size(head) * size(key)))
   const float scale_value_35 = scale[0];
   const float t_3_value_35 = t_3[0];
   const float t_4_value_35 = t_4[0];
@@ -2720,7 +2786,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_cross_bq /* [decoder=2, head=4, key=16] */ = r.state<float>(587776);
   float *v_cross_bq /* [decoder=2, head=4, key=16] */ = r.state<float>(588288);
   float *cross_bq /* [decoder=2, head=4, key=16] */ = r.state<float>(172672);
-  // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+  // nn.ech:130 at sort_digits.ech:32  param bq[head, key] ~ zeros
   const float scale_value_36 = scale[0];
   const float t_3_value_36 = t_3[0];
   const float t_4_value_36 = t_4[0];
@@ -2741,7 +2807,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_cross_bk /* [decoder=2, head=4, key=16] */ = r.state<float>(588800);
   float *v_cross_bk /* [decoder=2, head=4, key=16] */ = r.state<float>(589312);
   float *cross_bk /* [decoder=2, head=4, key=16] */ = r.state<float>(173184);
-  // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+  // nn.ech:131 at sort_digits.ech:32  param bk[head, key] ~ zeros
   const float scale_value_37 = scale[0];
   const float t_3_value_37 = t_3[0];
   const float t_4_value_37 = t_4[0];
@@ -2762,7 +2828,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_cross_bv /* [decoder=2, head=4, key=16] */ = r.state<float>(589824);
   float *v_cross_bv /* [decoder=2, head=4, key=16] */ = r.state<float>(590336);
   float *cross_bv /* [decoder=2, head=4, key=16] */ = r.state<float>(173696);
-  // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+  // nn.ech:132 at sort_digits.ech:32  param bv[head, key] ~ zeros
   const float scale_value_38 = scale[0];
   const float t_3_value_38 = t_3[0];
   const float t_4_value_38 = t_4[0];
@@ -2783,7 +2849,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_cross_bo /* [decoder=2, embed=16] */ = r.state<float>(590848);
   float *v_cross_bo /* [decoder=2, embed=16] */ = r.state<float>(590976);
   float *cross_bo /* [decoder=2, embed=16] */ = r.state<float>(174208);
-  // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+  // nn.ech:140 at sort_digits.ech:32  param bo[embed] ~ zeros
   const float scale_value_39 = scale[0];
   const float t_3_value_39 = t_3[0];
   const float t_4_value_39 = t_4[0];
@@ -2804,7 +2870,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_layernorm_3_gamma /* [decoder=2, embed=16] */ = r.state<float>(591104);
   float *v_layernorm_3_gamma /* [decoder=2, embed=16] */ = r.state<float>(591232);
   float *layernorm_3_gamma /* [decoder=2, embed=16] */ = r.state<float>(174336);
-  // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+  // nn.ech:29 at sort_digits.ech:33  param gamma[over] ~ ones
   const float scale_value_40 = scale[0];
   const float t_3_value_40 = t_3[0];
   const float t_4_value_40 = t_4[0];
@@ -2826,7 +2892,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_layernorm_3_beta /* [decoder=2, embed=16] */ = r.state<float>(591360);
   float *v_layernorm_3_beta /* [decoder=2, embed=16] */ = r.state<float>(591488);
   float *layernorm_3_beta /* [decoder=2, embed=16] */ = r.state<float>(174464);
-  // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+  // nn.ech:30 at sort_digits.ech:33  param beta[over] ~ zeros
   const float scale_value_41 = scale[0];
   const float t_3_value_41 = t_3[0];
   const float t_4_value_41 = t_4[0];
@@ -2849,7 +2915,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_mlp_w1 /* [decoder=2, embed=16, ff=256] */ = r.state<float>(591616);
   float *v_mlp_w1 /* [decoder=2, embed=16, ff=256] */ = r.state<float>(624384);
   float *mlp_w1 /* [decoder=2, embed=16, ff=256] */ = r.state<float>(174592);
-  // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+  // nn.ech:149 at sort_digits.ech:33  param w1[embed, ff] ~ normal(1 / sqrt(size(embed)))
   const float scale_value_42 = scale[0];
   const float t_3_value_42 = t_3[0];
   const float t_4_value_42 = t_4[0];
@@ -2870,7 +2936,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_mlp_b1 /* [decoder=2, ff=256] */ = r.state<float>(657152);
   float *v_mlp_b1 /* [decoder=2, ff=256] */ = r.state<float>(659200);
   float *mlp_b1 /* [decoder=2, ff=256] */ = r.state<float>(207360);
-  // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+  // nn.ech:150 at sort_digits.ech:33  param b1[ff] ~ zeros
   const float scale_value_43 = scale[0];
   const float t_3_value_43 = t_3[0];
   const float t_4_value_43 = t_4[0];
@@ -2891,7 +2957,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_mlp_w2 /* [decoder=2, ff=256, embed=16] */ = r.state<float>(661248);
   float *v_mlp_w2 /* [decoder=2, ff=256, embed=16] */ = r.state<float>(694016);
   float *mlp_w2 /* [decoder=2, ff=256, embed=16] */ = r.state<float>(209408);
-  // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+  // nn.ech:151 at sort_digits.ech:33  param w2[ff, embed] ~ normal(1 / sqrt(size(ff)))
   const float scale_value_44 = scale[0];
   const float t_3_value_44 = t_3[0];
   const float t_4_value_44 = t_4[0];
@@ -2900,7 +2966,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
     const float m_mlp_w2_before = m_mlp_w2[i];
     const float v_mlp_w2_before = v_mlp_w2[i];
     const float mlp_w2_before = mlp_w2[i];
-    const float d_decoder_mlp_w2 = d_mlp_w2_3[i] * scale_value_44;
+    const float d_decoder_mlp_w2 = d_mlp_w2_part[i] * scale_value_44;
     const float optimizer_m_decoder_mlp_w2 = m_mlp_w2_before * 0.9f + d_decoder_mlp_w2 * 0.09999999999999998f;
     const float optimizer_v_decoder_mlp_w2 =
         v_mlp_w2_before * 0.999f + d_decoder_mlp_w2 * d_decoder_mlp_w2 * 0.0010000000000000009f;
@@ -2912,7 +2978,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_mlp_b2 /* [decoder=2, embed=16] */ = r.state<float>(726784);
   float *v_mlp_b2 /* [decoder=2, embed=16] */ = r.state<float>(726912);
   float *mlp_b2 /* [decoder=2, embed=16] */ = r.state<float>(242176);
-  // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+  // nn.ech:152 at sort_digits.ech:33  param b2[embed] ~ zeros
   const float scale_value_45 = scale[0];
   const float t_3_value_45 = t_3[0];
   const float t_4_value_45 = t_4[0];
@@ -2933,7 +2999,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_layernorm_gamma /* [embed=16] */ = r.state<float>(727040);
   float *v_layernorm_gamma /* [embed=16] */ = r.state<float>(727104);
   float *layernorm_gamma /* [embed=16] */ = r.state<float>(242304);
-  // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
+  // nn.ech:29 at sort_digits.ech:35  param gamma[over] ~ ones
   const float scale_value_46 = scale[0];
   const float t_3_value_46 = t_3[0];
   const float t_4_value_46 = t_4[0];
@@ -2955,7 +3021,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   float *m_layernorm_beta /* [embed=16] */ = r.state<float>(727168);
   float *v_layernorm_beta /* [embed=16] */ = r.state<float>(727232);
   float *layernorm_beta /* [embed=16] */ = r.state<float>(242368);
-  // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
+  // nn.ech:30 at sort_digits.ech:35  param beta[over] ~ zeros
   const float scale_value_47 = scale[0];
   const float t_3_value_47 = t_3[0];
   const float t_4_value_47 = t_4[0];
@@ -2964,10 +3030,10 @@ void update_2(Rank &r, Messages &messages, double lr) {
     const float m_layernorm_beta_before = m_layernorm_beta[embed];
     const float v_layernorm_beta_before = v_layernorm_beta[embed];
     const float layernorm_beta_before = layernorm_beta[embed];
-    const float d_layernorm_beta_7 = d_layernorm_beta_5[embed] * scale_value_47;
-    const float optimizer_m_layernorm_beta = m_layernorm_beta_before * 0.9f + d_layernorm_beta_7 * 0.09999999999999998f;
+    const float d_layernorm_beta_6 = part[embed] * scale_value_47;
+    const float optimizer_m_layernorm_beta = m_layernorm_beta_before * 0.9f + d_layernorm_beta_6 * 0.09999999999999998f;
     const float optimizer_v_layernorm_beta =
-        v_layernorm_beta_before * 0.999f + d_layernorm_beta_7 * d_layernorm_beta_7 * 0.0010000000000000009f;
+        v_layernorm_beta_before * 0.999f + d_layernorm_beta_6 * d_layernorm_beta_6 * 0.0010000000000000009f;
     const float e = optimizer_m_layernorm_beta / (math::sqrt(optimizer_v_layernorm_beta) / t_3_value_47 + 1e-08f);
     m_layernorm_beta[embed] = optimizer_m_layernorm_beta;
     v_layernorm_beta[embed] = optimizer_v_layernorm_beta;
@@ -2989,7 +3055,7 @@ void step(Rank &r, double lr) {
 void evaluate_begin(Rank &r) {
   float *wte_gathered /* [message=768] */ = r.work<float>(0);
   float *wte /* [vocab=12, embed=16] */ = r.state<float>(0);
-  // sort_digits.ech:29  split embed over cp (layouts.ech:62): gather (sort_digits.ech:29): 4 ranks, 3072 bytes
+  // sort_digits.ech:29  4 ranks, 3072 bytes: split embed over cp (layouts.ech:62): gather (sort_digits.ech:29)
   all_gather(r, r.group(0), wte_gathered, wte, 192, Algorithm::automatic, "sort_digits.ech:29");
   float *wte_gathered_2 /* [vocab=12, embed=64] */ = r.work<float>(933888);
   // sort_digits.ech:29  x = wte[vocab = target] + wdst
@@ -3003,11 +3069,11 @@ void evaluate_begin(Rank &r) {
   }
   float *layernorm_gamma_gathered /* [embed=64] */ = r.work<float>(936960);
   float *layernorm_gamma /* [embed=16] */ = r.state<float>(242304);
-  // sort_digits.ech:35  split embed over cp (layouts.ech:62): mul (sort_digits.ech:35): 4 ranks, 256 bytes
+  // sort_digits.ech:35  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): mul (sort_digits.ech:35)
   all_gather(r, r.group(0), layernorm_gamma_gathered, layernorm_gamma, 16, Algorithm::automatic, "sort_digits.ech:35");
   float *layernorm_beta_gathered /* [embed=64] */ = r.work<float>(937216);
   float *layernorm_beta /* [embed=16] */ = r.state<float>(242368);
-  // sort_digits.ech:35  split embed over cp (layouts.ech:62): add (sort_digits.ech:35): 4 ranks, 256 bytes
+  // sort_digits.ech:35  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): add (sort_digits.ech:35)
   all_gather(r, r.group(0), layernorm_beta_gathered, layernorm_beta, 16, Algorithm::automatic, "sort_digits.ech:35");
   double *map /* [] */ = r.work<double>(937472);
   // sort_digits.ech:4  model Seq2Seq(layers = 2, heads = 4, width = 64) {
@@ -3033,13 +3099,13 @@ void evaluate_batch(Rank &r) {
   }
   for (int64_t encoder = 0; encoder < 2; ++encoder) {
     double *moments /* [batch=64, src=12, moment=3] */ = r.work<double>(73728);
-    // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
+    // nn.ech:31 at sort_digits.ech:26  return normalize(x, over = over) * gamma + beta
     local_moments(moments, m, 1, 768, 16);
     double *moments_of_all /* [rank=4, batch=64, src=12, moment=3] */ = r.work<double>(0);
-    // sort_digits.ech:26  split embed over cp (layouts.ech:62): inside normalize (sort_digits.ech:26): 4 ranks, 0.07 MB
+    // sort_digits.ech:26  4 ranks, 0.07 MB: split embed over cp (layouts.ech:62): inside normalize (sort_digits.ech:26)
     all_gather(r, r.group(0), moments_of_all, moments, 2304, Algorithm::automatic, "sort_digits.ech:26");
     double *moments_2 /* [batch=64, src=12, moment=3] */ = r.work<double>(638976);
-    // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
+    // nn.ech:31 at sort_digits.ech:26  return normalize(x, over = over) * gamma + beta
     combine_moments(moments_2, moments_of_all, 4, 768);
     float *normalize_2 /* [batch=64, src=12, embed=16] */ = r.work<float>(589824);
     float *rstd /* [batch=64, src=12] */ = r.work<float>(835584);
@@ -3059,20 +3125,23 @@ void evaluate_batch(Rank &r) {
     float *q /* [batch=64, src=12, head=4, key=16] */ = r.work<float>(0);
     float *attn_wq_2 /* [encoder=2, embed=16, head=4, key=16] */ = r.state<float>(2560);
     float *attn_wq_2_encoder = attn_wq_2 + encoder * 1024;
-    // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
+    // nn.ech:79 at sort_digits.ech:26  q = dot(x, wq, over = embed)
     gemm(q, layernorm, attn_wq_2_encoder, 768, 64, 16, Form::nn, 16, 64, 64, 1.0, 0.0, Blas::onednn);
     float *k /* [batch=64, src=12, head=4, key=16] */ = r.work<float>(196608);
     float *attn_wk_2 /* [encoder=2, embed=16, head=4, key=16] */ = r.state<float>(10752);
     float *attn_wk_2_encoder = attn_wk_2 + encoder * 1024;
+    // nn.ech:80 at sort_digits.ech:26  k = dot(x, wk, over = embed)
     gemm(k, layernorm, attn_wk_2_encoder, 768, 64, 16, Form::nn, 16, 64, 64, 1.0, 0.0, Blas::onednn);
     float *v /* [batch=64, src=12, head=4, key=16] */ = r.work<float>(393216);
     float *attn_wv_2 /* [encoder=2, embed=16, head=4, key=16] */ = r.state<float>(18944);
     float *attn_wv_2_encoder = attn_wv_2 + encoder * 1024;
+    // nn.ech:81 at sort_digits.ech:26  v = dot(x, wv, over = embed)
     gemm(v, layernorm, attn_wv_2_encoder, 768, 64, 16, Form::nn, 16, 64, 64, 1.0, 0.0, Blas::onednn);
     const double counts = r.coordinate(0) == 0 ? 1.0 : 0.0;
     float *attn_bq_2 /* [encoder=2, head=4, key=16] */ = r.state<float>(35328);
     float *attn_bq_2_encoder = attn_bq_2 + encoder * 64;
     float *q_2 /* [batch=64, src=12, head=4, key=16] */ = r.work<float>(0);
+    // nn.ech:86 at sort_digits.ech:26  q = q + bq
     for (int64_t i = 0; i < 768; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
@@ -3083,7 +3152,7 @@ void evaluate_batch(Rank &r) {
     float *attn_bk_2 /* [encoder=2, head=4, key=16] */ = r.state<float>(35840);
     float *attn_bk_2_encoder = attn_bk_2 + encoder * 64;
     float *k_2 /* [batch=64, src=12, head=4, key=16] */ = r.work<float>(196608);
-    // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
+    // nn.ech:87 at sort_digits.ech:26  k = k + bk
     for (int64_t i = 0; i < 768; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
@@ -3094,38 +3163,43 @@ void evaluate_batch(Rank &r) {
     float *attn_bv_2 /* [encoder=2, head=4, key=16] */ = r.state<float>(36352);
     float *attn_bv_2_encoder = attn_bv_2 + encoder * 64;
     float *v_2 /* [batch=64, src=12, head=4, key=16] */ = r.work<float>(393216);
-    // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
+    // nn.ech:88 at sort_digits.ech:26  v = v + bv
     for (int64_t i = 0; i < 768; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
         v_2[i * 64 + i_2] = v[i * 64 + i_2] + attn_bv_2_encoder[i_2] * static_cast<float>(counts_3);
       }
     }
-    // sort_digits.ech:26  split src2, dst, embed over cp (layouts.ech:62): attention (sort_digits.ech:26): 4 ranks, 0.2
+    // sort_digits.ech:26  4 ranks, 0.20 MB: split src2, dst, embed over cp (layouts.ech:62): attention
+    //     (sort_digits.ech:26)
     all_reduce(r, r.group(0), q_2, 49152, Sum, Algorithm::automatic, "sort_digits.ech:26");
-    float *part /* [message=12288] */ = r.work<float>(589824);
-    // sort_digits.ech:26  split src2 over cp (layouts.ech:62): attention (sort_digits.ech:26): 4 ranks, 0.20 MB
-    reduce_scatter_inner(r, r.group(0), part, k_2, 64, 192, Sum, Algorithm::automatic, "sort_digits.ech:26");
+    float *k_part /* [message=12288] */ = r.work<float>(589824);
+    // sort_digits.ech:26  4 ranks, 0.20 MB: split src2 over cp (layouts.ech:62): attention (sort_digits.ech:26)
+    reduce_scatter_inner(r, r.group(0), k_part, k_2, 64, 192, Sum, Algorithm::automatic, "sort_digits.ech:26");
     float *a_gathered /* [batch=64, src2=12, head=4, key=16] */ = r.work<float>(196608);
-    all_gather_inner(r, r.group(0), a_gathered, part, 64, 192, Algorithm::automatic, "sort_digits.ech:26");
-    float *part_2 /* [message=12288] */ = r.work<float>(589824);
-    reduce_scatter_inner(r, r.group(0), part_2, v_2, 64, 192, Sum, Algorithm::automatic, "sort_digits.ech:26");
+    all_gather_inner(r, r.group(0), a_gathered, k_part, 64, 192, Algorithm::automatic, "sort_digits.ech:26");
+    float *v_part /* [message=12288] */ = r.work<float>(589824);
+    reduce_scatter_inner(r, r.group(0), v_part, v_2, 64, 192, Sum, Algorithm::automatic, "sort_digits.ech:26");
     float *a_gathered_2 /* [batch=64, src2=12, head=4, key=16] */ = r.work<float>(393216);
-    all_gather_inner(r, r.group(0), a_gathered_2, part_2, 64, 192, Algorithm::automatic, "sort_digits.ech:26");
+    all_gather_inner(r, r.group(0), a_gathered_2, v_part, 64, 192, Algorithm::automatic, "sort_digits.ech:26");
     float *a /* [batch=64, src=12, head=4, key=16] */ = r.work<float>(589824);
-    float *a_2 /* [batch=64, head=4, src=12] */ = r.work<float>(835584);
-    float *a_3 /* [batch=64, head=4, src=12] */ = r.work<float>(847872);
-    // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
-    attention(a, a_2, a_3, q_2, a_gathered, a_gathered_2,
+    float *maximum /* [batch=64, head=4, src=12] */ = r.work<float>(835584);
+    float *sum_of_exp /* [batch=64, head=4, src=12] */ = r.work<float>(847872);
+    // nn.ech:94 at sort_digits.ech:26  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
+    //     = causal)
+    attention(a, maximum, sum_of_exp, q_2, a_gathered, a_gathered_2,
               {64, 1, 4, 12, 12, 16, 16, 0.25, false, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}});
     float *y /* [batch=64, src=12, embed=16] */ = r.work<float>(835584);
     float *attn_wo_2 /* [encoder=2, head=4, key=16, embed=16] */ = r.state<float>(27136);
     float *attn_wo_2_encoder = attn_wo_2 + encoder * 1024;
+    // nn.ech:95 at sort_digits.ech:26  y = dot(a, wo, over = (head, key))
     gemm(y, a, attn_wo_2_encoder, 768, 16, 64, Form::nn, 64, 16, 16, 1.0, 0.0, Blas::onednn);
     float *attn_bo_2 /* [encoder=2, embed=16] */ = r.state<float>(36864);
     float *attn_bo_2_encoder = attn_bo_2 + encoder * 16;
     float *m_2 /* [batch=64, src=12, embed=16] */ = r.work<float>(835584);
+    // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
+    // nn.ech:98 at sort_digits.ech:26  y = y + bo
     for (int64_t i = 0; i < 768; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 16; ++embed) {
@@ -3133,13 +3207,13 @@ void evaluate_batch(Rank &r) {
       }
     }
     double *moments_3 /* [batch=64, src=12, moment=3] */ = r.work<double>(73728);
-    // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
+    // nn.ech:31 at sort_digits.ech:27  return normalize(x, over = over) * gamma + beta
     local_moments(moments_3, m_2, 1, 768, 16);
     double *moments_of_all_2 /* [rank=4, batch=64, src=12, moment=3] */ = r.work<double>(0);
-    // sort_digits.ech:27  split embed over cp (layouts.ech:62): inside normalize (sort_digits.ech:27): 4 ranks, 0.07 MB
+    // sort_digits.ech:27  4 ranks, 0.07 MB: split embed over cp (layouts.ech:62): inside normalize (sort_digits.ech:27)
     all_gather(r, r.group(0), moments_of_all_2, moments_3, 2304, Algorithm::automatic, "sort_digits.ech:27");
     double *moments_4 /* [batch=64, src=12, moment=3] */ = r.work<double>(73728);
-    // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
+    // nn.ech:31 at sort_digits.ech:27  return normalize(x, over = over) * gamma + beta
     combine_moments(moments_4, moments_of_all_2, 4, 768);
     float *normalize_3 /* [batch=64, src=12, embed=16] */ = r.work<float>(884736);
     float *rstd_2 /* [batch=64, src=12] */ = r.work<float>(0);
@@ -3159,7 +3233,7 @@ void evaluate_batch(Rank &r) {
     float *dot /* [batch=64, src=12, ff=256] */ = r.work<float>(0);
     float *mlp_w1_2 /* [encoder=2, embed=16, ff=256] */ = r.state<float>(37248);
     float *mlp_w1_2_encoder = mlp_w1_2 + encoder * 4096;
-    // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
+    // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     gemm(dot, layernorm_2, mlp_w1_2_encoder, 768, 256, 16, Form::nn, 16, 256, 256, 1.0, 0.0, Blas::onednn);
     const double counts_4 = r.coordinate(0) == 0 ? 1.0 : 0.0;
     float *mlp_b1_2 /* [encoder=2, ff=256] */ = r.state<float>(70016);
@@ -3171,10 +3245,10 @@ void evaluate_batch(Rank &r) {
         t[i * 256 + ff] = dot[i * 256 + ff] + mlp_b1_2_encoder[ff] * static_cast<float>(counts_4);
       }
     }
-    // sort_digits.ech:27  split src2, dst, embed over cp (layouts.ech:62): gelu (sort_digits.ech:27): 4 ranks, 0.79 MB
+    // sort_digits.ech:27  4 ranks, 0.79 MB: split src2, dst, embed over cp (layouts.ech:62): gelu (sort_digits.ech:27)
     all_reduce(r, r.group(0), t, 196608, Sum, Algorithm::automatic, "sort_digits.ech:27");
     float *t_2 /* [batch=64, src=12, ff=256] */ = r.work<float>(0);
-    // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
+    // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
 #pragma GCC ivdep
     for (int64_t i = 0; i < 196608; ++i) {
       t_2[i] = math::gelu(t[i]);
@@ -3182,10 +3256,12 @@ void evaluate_batch(Rank &r) {
     float *dot_2 /* [batch=64, src=12, embed=16] */ = r.work<float>(884736);
     float *mlp_w2_2 /* [encoder=2, ff=256, embed=16] */ = r.state<float>(72064);
     float *mlp_w2_2_encoder = mlp_w2_2 + encoder * 4096;
-    // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
+    // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     gemm(dot_2, t_2, mlp_w2_2_encoder, 768, 16, 256, Form::nn, 256, 16, 16, 1.0, 0.0, Blas::onednn);
     float *mlp_b2_2 /* [encoder=2, embed=16] */ = r.state<float>(104832);
     float *mlp_b2_2_encoder = mlp_b2_2 + encoder * 16;
+    // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
+    // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     for (int64_t i = 0; i < 768; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 16; ++embed) {
@@ -3209,22 +3285,22 @@ void evaluate_batch(Rank &r) {
   for (int64_t decoder = 0; decoder < 2; ++decoder) {
     float *normalize_2 /* [batch=64, dst=3, embed=64] */ = r.work<float>(442368);
     float *rstd /* [batch=64, dst=3] */ = r.work<float>(835584);
-    // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
+    // nn.ech:31 at sort_digits.ech:31  return normalize(x, over = over) * gamma + beta
     normalize(normalize_2, rstd, x, 192, 64, 1e-5);
     float *layernorm_gamma_gathered_2 /* [embed=64] */ = r.work<float>(835584);
     float *layernorm_gamma_2 /* [decoder=2, embed=16] */ = r.state<float>(104960);
     float *layernorm_gamma_2_decoder = layernorm_gamma_2 + decoder * 16;
-    // sort_digits.ech:31  split embed over cp (layouts.ech:62): mul (sort_digits.ech:31): 4 ranks, 256 bytes
+    // sort_digits.ech:31  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): mul (sort_digits.ech:31)
     all_gather(r, r.group(0), layernorm_gamma_gathered_2, layernorm_gamma_2_decoder, 16, Algorithm::automatic,
                "sort_digits.ech:31");
     float *layernorm_beta_gathered_2 /* [embed=64] */ = r.work<float>(835840);
     float *layernorm_beta_2 /* [decoder=2, embed=16] */ = r.state<float>(105088);
     float *layernorm_beta_2_decoder = layernorm_beta_2 + decoder * 16;
-    // sort_digits.ech:31  split embed over cp (layouts.ech:62): add (sort_digits.ech:31): 4 ranks, 256 bytes
+    // sort_digits.ech:31  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): add (sort_digits.ech:31)
     all_gather(r, r.group(0), layernorm_beta_gathered_2, layernorm_beta_2_decoder, 16, Algorithm::automatic,
                "sort_digits.ech:31");
     float *layernorm /* [batch=64, dst=3, embed=64] */ = r.work<float>(442368);
-    // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
+    // nn.ech:31 at sort_digits.ech:31  return normalize(x, over = over) * gamma + beta
     for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
@@ -3235,30 +3311,31 @@ void evaluate_batch(Rank &r) {
     float *attn_wq_gathered /* [embed=64, head=4, key=16] */ = r.work<float>(540672);
     float *attn_wq /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(105216);
     float *attn_wq_decoder = attn_wq + decoder * 1024;
-    // sort_digits.ech:31  split embed over cp (layouts.ech:62): dot (sort_digits.ech:31): 4 ranks, 0.02 MB
+    // sort_digits.ech:31  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:31)
     all_gather(r, r.group(0), attn_wq_gathered, attn_wq_decoder, 1024, Algorithm::automatic, "sort_digits.ech:31");
     float *q /* [batch=64, dst=3, head=4, key=16] */ = r.work<float>(491520);
-    // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
+    // nn.ech:79 at sort_digits.ech:31  q = dot(x, wq, over = embed)
     gemm(q, layernorm, attn_wq_gathered, 192, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *attn_wk_gathered /* [embed=64, head=4, key=16] */ = r.work<float>(245760);
     float *attn_wk /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(113408);
     float *attn_wk_decoder = attn_wk + decoder * 1024;
-    // sort_digits.ech:31  split embed over cp (layouts.ech:62): dot (sort_digits.ech:31): 4 ranks, 0.02 MB
+    // sort_digits.ech:31  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:31)
     all_gather(r, r.group(0), attn_wk_gathered, attn_wk_decoder, 1024, Algorithm::automatic, "sort_digits.ech:31");
     float *k /* [batch=64, dst=3, head=4, key=16] */ = r.work<float>(196608);
-    // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
+    // nn.ech:80 at sort_digits.ech:31  k = dot(x, wk, over = embed)
     gemm(k, layernorm, attn_wk_gathered, 192, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *attn_wv_gathered /* [embed=64, head=4, key=16] */ = r.work<float>(245760);
     float *attn_wv /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(121600);
     float *attn_wv_decoder = attn_wv + decoder * 1024;
-    // sort_digits.ech:31  split embed over cp (layouts.ech:62): dot (sort_digits.ech:31): 4 ranks, 0.02 MB
+    // sort_digits.ech:31  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:31)
     all_gather(r, r.group(0), attn_wv_gathered, attn_wv_decoder, 1024, Algorithm::automatic, "sort_digits.ech:31");
     float *v /* [batch=64, dst=3, head=4, key=16] */ = r.work<float>(540672);
-    // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
+    // nn.ech:81 at sort_digits.ech:31  v = dot(x, wv, over = embed)
     gemm(v, layernorm, attn_wv_gathered, 192, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *attn_bq /* [decoder=2, head=4, key=16] */ = r.state<float>(137984);
     float *attn_bq_decoder = attn_bq + decoder * 64;
     float *q_2 /* [batch=64, dst=3, head=4, key=16] */ = r.work<float>(491520);
+    // nn.ech:86 at sort_digits.ech:31  q = q + bq
     for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
@@ -3268,7 +3345,7 @@ void evaluate_batch(Rank &r) {
     float *attn_bk /* [decoder=2, head=4, key=16] */ = r.state<float>(138496);
     float *attn_bk_decoder = attn_bk + decoder * 64;
     float *k_2 /* [batch=64, dst=3, head=4, key=16] */ = r.work<float>(196608);
-    // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
+    // nn.ech:87 at sort_digits.ech:31  k = k + bk
     for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
@@ -3278,33 +3355,34 @@ void evaluate_batch(Rank &r) {
     float *attn_bv /* [decoder=2, head=4, key=16] */ = r.state<float>(139008);
     float *attn_bv_decoder = attn_bv + decoder * 64;
     float *v_2 /* [batch=64, dst=3, head=4, key=16] */ = r.work<float>(540672);
-    // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
+    // nn.ech:88 at sort_digits.ech:31  v = v + bv
     for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
         v_2[i * 64 + i_2] = v[i * 64 + i_2] + attn_bv_decoder[i_2];
       }
     }
-    float *gathered /* [batch=64, dst2=12, head=4, key=16] */ = r.work<float>(0);
-    // sort_digits.ech:31  store optimizer over cp: relabel (sort_digits.ech:31): 4 ranks, 0.20 MB
-    all_gather_inner(r, r.group(0), gathered, k_2, 64, 192, Algorithm::automatic, "sort_digits.ech:31");
-    float *gathered_2 /* [batch=64, dst2=12, head=4, key=16] */ = r.work<float>(196608);
-    all_gather_inner(r, r.group(0), gathered_2, v_2, 64, 192, Algorithm::automatic, "sort_digits.ech:31");
+    float *k_gathered /* [batch=64, dst2=12, head=4, key=16] */ = r.work<float>(0);
+    // sort_digits.ech:31  4 ranks, 0.20 MB: store optimizer over cp: relabel (sort_digits.ech:31)
+    all_gather_inner(r, r.group(0), k_gathered, k_2, 64, 192, Algorithm::automatic, "sort_digits.ech:31");
+    float *v_gathered /* [batch=64, dst2=12, head=4, key=16] */ = r.work<float>(196608);
+    all_gather_inner(r, r.group(0), v_gathered, v_2, 64, 192, Algorithm::automatic, "sort_digits.ech:31");
     float *a /* [batch=64, dst=3, head=4, key=16] */ = r.work<float>(442368);
-    float *a_2 /* [batch=64, head=4, dst=3] */ = r.work<float>(835584);
-    float *a_3 /* [batch=64, head=4, dst=3] */ = r.work<float>(838656);
+    float *maximum /* [batch=64, head=4, dst=3] */ = r.work<float>(835584);
+    float *sum_of_exp /* [batch=64, head=4, dst=3] */ = r.work<float>(838656);
     const int64_t dst_minus_dst2 = r.coordinate(0) * 3;
-    // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
-    attention(a, a_2, a_3, q_2, gathered, gathered_2,
+    // nn.ech:94 at sort_digits.ech:31  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
+    //     = causal)
+    attention(a, maximum, sum_of_exp, q_2, k_gathered, v_gathered,
               {64, 1, 4, 3, 12, 16, 16, 0.25, true, dst_minus_dst2, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{192, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {192, 0, 16, 64}});
     float *attn_wo_gathered /* [message=4096] */ = r.work<float>(491520);
     float *attn_wo /* [decoder=2, head=4, key=16, embed=16] */ = r.state<float>(129792);
     float *attn_wo_decoder = attn_wo + decoder * 1024;
-    // sort_digits.ech:31  split embed over cp (layouts.ech:62): dot (sort_digits.ech:31): 4 ranks, 0.02 MB
+    // sort_digits.ech:31  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:31)
     all_gather(r, r.group(0), attn_wo_gathered, attn_wo_decoder, 1024, Algorithm::automatic, "sort_digits.ech:31");
     float *attn_wo_gathered_2 /* [head=4, key=16, embed=64] */ = r.work<float>(540672);
-    // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
+    // nn.ech:95 at sort_digits.ech:31  y = dot(a, wo, over = (head, key))
     for (int64_t v_cp = 0; v_cp < 4; ++v_cp) {
       for (int64_t i = 0; i < 64; ++i) {
 #pragma GCC ivdep
@@ -3314,15 +3392,17 @@ void evaluate_batch(Rank &r) {
       }
     }
     float *y /* [batch=64, dst=3, embed=64] */ = r.work<float>(491520);
-    // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
+    // nn.ech:95 at sort_digits.ech:31  y = dot(a, wo, over = (head, key))
     gemm(y, a, attn_wo_gathered_2, 192, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *attn_bo_gathered /* [embed=64] */ = r.work<float>(442368);
     float *attn_bo /* [decoder=2, embed=16] */ = r.state<float>(139520);
     float *attn_bo_decoder = attn_bo + decoder * 16;
-    // sort_digits.ech:31  split embed over cp (layouts.ech:62): add (sort_digits.ech:31): 4 ranks, 256 bytes
+    // sort_digits.ech:31  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): add (sort_digits.ech:31)
     all_gather(r, r.group(0), attn_bo_gathered, attn_bo_decoder, 16, Algorithm::automatic, "sort_digits.ech:31");
     float *x_2 /* [batch=64, dst=3, embed=64] */ = r.work<float>(491520);
-    // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as a
+    // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as
+    //     attn
+    // nn.ech:98 at sort_digits.ech:31  y = y + bo
     for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
@@ -3331,22 +3411,22 @@ void evaluate_batch(Rank &r) {
     }
     float *normalize_3 /* [batch=64, dst=3, embed=64] */ = r.work<float>(442368);
     float *rstd_2 /* [batch=64, dst=3] */ = r.work<float>(835584);
-    // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+    // nn.ech:31 at sort_digits.ech:32  return normalize(x, over = over) * gamma + beta
     normalize(normalize_3, rstd_2, x_2, 192, 64, 1e-5);
     float *layernorm_2_gamma_gathered /* [embed=64] */ = r.work<float>(835584);
     float *layernorm_2_gamma /* [decoder=2, embed=16] */ = r.state<float>(139648);
     float *layernorm_2_gamma_decoder = layernorm_2_gamma + decoder * 16;
-    // sort_digits.ech:32  split embed over cp (layouts.ech:62): mul (sort_digits.ech:32): 4 ranks, 256 bytes
+    // sort_digits.ech:32  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): mul (sort_digits.ech:32)
     all_gather(r, r.group(0), layernorm_2_gamma_gathered, layernorm_2_gamma_decoder, 16, Algorithm::automatic,
                "sort_digits.ech:32");
     float *layernorm_2_beta_gathered /* [embed=64] */ = r.work<float>(835840);
     float *layernorm_2_beta /* [decoder=2, embed=16] */ = r.state<float>(139776);
     float *layernorm_2_beta_decoder = layernorm_2_beta + decoder * 16;
-    // sort_digits.ech:32  split embed over cp (layouts.ech:62): add (sort_digits.ech:32): 4 ranks, 256 bytes
+    // sort_digits.ech:32  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): add (sort_digits.ech:32)
     all_gather(r, r.group(0), layernorm_2_beta_gathered, layernorm_2_beta_decoder, 16, Algorithm::automatic,
                "sort_digits.ech:32");
     float *layernorm_2 /* [batch=64, dst=3, embed=64] */ = r.work<float>(442368);
-    // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+    // nn.ech:31 at sort_digits.ech:32  return normalize(x, over = over) * gamma + beta
     for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
@@ -3357,22 +3437,25 @@ void evaluate_batch(Rank &r) {
     float *cross_wq_gathered /* [embed=64, head=4, key=16] */ = r.work<float>(589824);
     float *cross_wq /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(139904);
     float *cross_wq_decoder = cross_wq + decoder * 1024;
-    // sort_digits.ech:32  split embed over cp (layouts.ech:62): dot (sort_digits.ech:32): 4 ranks, 0.02 MB
+    // sort_digits.ech:32  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:32)
     all_gather(r, r.group(0), cross_wq_gathered, cross_wq_decoder, 1024, Algorithm::automatic, "sort_digits.ech:32");
     float *q_3 /* [batch=64, dst=3, head=4, key=16] */ = r.work<float>(540672);
-    // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+    // nn.ech:126 at sort_digits.ech:32  q = dot(x, wq, over = embed)
     gemm(q_3, layernorm_2, cross_wq_gathered, 192, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *k_3 /* [batch=64, src=12, head=4, key=16] */ = r.work<float>(0);
     float *cross_wk /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(148096);
     float *cross_wk_decoder = cross_wk + decoder * 1024;
+    // nn.ech:127 at sort_digits.ech:32  k = dot(memory, wk, over = embed)
     gemm(k_3, m, cross_wk_decoder, 768, 64, 16, Form::nn, 16, 64, 64, 1.0, 0.0, Blas::onednn);
     float *v_3 /* [batch=64, src=12, head=4, key=16] */ = r.work<float>(196608);
     float *cross_wv /* [decoder=2, embed=16, head=4, key=16] */ = r.state<float>(156288);
     float *cross_wv_decoder = cross_wv + decoder * 1024;
+    // nn.ech:128 at sort_digits.ech:32  v = dot(memory, wv, over = embed)
     gemm(v_3, m, cross_wv_decoder, 768, 64, 16, Form::nn, 16, 64, 64, 1.0, 0.0, Blas::onednn);
     float *cross_bq /* [decoder=2, head=4, key=16] */ = r.state<float>(172672);
     float *cross_bq_decoder = cross_bq + decoder * 64;
     float *q_4 /* [batch=64, dst=3, head=4, key=16] */ = r.work<float>(540672);
+    // nn.ech:133 at sort_digits.ech:32  q = q + bq
     for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
@@ -3383,7 +3466,7 @@ void evaluate_batch(Rank &r) {
     float *cross_bk /* [decoder=2, head=4, key=16] */ = r.state<float>(173184);
     float *cross_bk_decoder = cross_bk + decoder * 64;
     float *k_4 /* [batch=64, src=12, head=4, key=16] */ = r.work<float>(0);
-    // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+    // nn.ech:134 at sort_digits.ech:32  k = k + bk
     for (int64_t i = 0; i < 768; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
@@ -3394,30 +3477,31 @@ void evaluate_batch(Rank &r) {
     float *cross_bv /* [decoder=2, head=4, key=16] */ = r.state<float>(173696);
     float *cross_bv_decoder = cross_bv + decoder * 64;
     float *v_4 /* [batch=64, src=12, head=4, key=16] */ = r.work<float>(196608);
-    // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+    // nn.ech:135 at sort_digits.ech:32  v = v + bv
     for (int64_t i = 0; i < 768; ++i) {
 #pragma GCC ivdep
       for (int64_t i_2 = 0; i_2 < 64; ++i_2) {
         v_4[i * 64 + i_2] = v_3[i * 64 + i_2] + cross_bv_decoder[i_2] * static_cast<float>(counts_2);
       }
     }
-    // sort_digits.ech:32  split src2, dst, embed over cp (layouts.ech:62): attention (sort_digits.ech:32): 4 ranks, 0.2
+    // sort_digits.ech:32  4 ranks, 0.20 MB: split src2, dst, embed over cp (layouts.ech:62): attention
+    //     (sort_digits.ech:32)
     all_reduce(r, r.group(0), k_4, 49152, Sum, Algorithm::automatic, "sort_digits.ech:32");
     all_reduce(r, r.group(0), v_4, 49152, Sum, Algorithm::automatic, "sort_digits.ech:32");
-    float *a_4 /* [batch=64, dst=3, head=4, key=16] */ = r.work<float>(442368);
-    float *a_5 /* [batch=64, head=4, dst=3] */ = r.work<float>(835584);
-    float *a_6 /* [batch=64, head=4, dst=3] */ = r.work<float>(838656);
-    // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
-    attention(a_4, a_5, a_6, q_4, k_4, v_4,
+    float *a_2 /* [batch=64, dst=3, head=4, key=16] */ = r.work<float>(442368);
+    float *maximum_2 /* [batch=64, head=4, dst=3] */ = r.work<float>(835584);
+    float *sum_of_exp_2 /* [batch=64, head=4, dst=3] */ = r.work<float>(838656);
+    // nn.ech:137 at sort_digits.ech:32  a = attention(q, k, v, over = src, key = key)
+    attention(a_2, maximum_2, sum_of_exp_2, q_4, k_4, v_4,
               {64, 1, 4, 3, 12, 16, 16, 0.25, false, dst_minus_dst2, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{192, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {192, 0, 16, 64}});
     float *cross_wo_gathered /* [message=4096] */ = r.work<float>(540672);
     float *cross_wo /* [decoder=2, head=4, key=16, embed=16] */ = r.state<float>(164480);
     float *cross_wo_decoder = cross_wo + decoder * 1024;
-    // sort_digits.ech:32  split embed over cp (layouts.ech:62): dot (sort_digits.ech:32): 4 ranks, 0.02 MB
+    // sort_digits.ech:32  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:32)
     all_gather(r, r.group(0), cross_wo_gathered, cross_wo_decoder, 1024, Algorithm::automatic, "sort_digits.ech:32");
     float *cross_wo_gathered_2 /* [head=4, key=16, embed=64] */ = r.work<float>(376832);
-    // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+    // nn.ech:138 at sort_digits.ech:32  y = dot(a, wo, over = (head, key))
     for (int64_t v_cp = 0; v_cp < 4; ++v_cp) {
       for (int64_t i = 0; i < 64; ++i) {
 #pragma GCC ivdep
@@ -3427,15 +3511,16 @@ void evaluate_batch(Rank &r) {
       }
     }
     float *y_2 /* [batch=64, dst=3, embed=64] */ = r.work<float>(327680);
-    // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
-    gemm(y_2, a_4, cross_wo_gathered_2, 192, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    // nn.ech:138 at sort_digits.ech:32  y = dot(a, wo, over = (head, key))
+    gemm(y_2, a_2, cross_wo_gathered_2, 192, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
     float *cross_bo_gathered /* [embed=64] */ = r.work<float>(376832);
     float *cross_bo /* [decoder=2, embed=16] */ = r.state<float>(174208);
     float *cross_bo_decoder = cross_bo + decoder * 16;
-    // sort_digits.ech:32  split embed over cp (layouts.ech:62): add (sort_digits.ech:32): 4 ranks, 256 bytes
+    // sort_digits.ech:32  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): add (sort_digits.ech:32)
     all_gather(r, r.group(0), cross_bo_gathered, cross_bo_decoder, 16, Algorithm::automatic, "sort_digits.ech:32");
     float *x_3 /* [batch=64, dst=3, embed=64] */ = r.work<float>(327680);
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
+    // nn.ech:141 at sort_digits.ech:32  y = y + bo
     for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
@@ -3444,22 +3529,22 @@ void evaluate_batch(Rank &r) {
     }
     float *normalize_4 /* [batch=64, dst=3, embed=64] */ = r.work<float>(262144);
     float *rstd_3 /* [batch=64, dst=3] */ = r.work<float>(311296);
-    // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:31 at sort_digits.ech:33  return normalize(x, over = over) * gamma + beta
     normalize(normalize_4, rstd_3, x_3, 192, 64, 1e-5);
     float *layernorm_3_gamma_gathered /* [embed=64] */ = r.work<float>(311296);
     float *layernorm_3_gamma /* [decoder=2, embed=16] */ = r.state<float>(174336);
     float *layernorm_3_gamma_decoder = layernorm_3_gamma + decoder * 16;
-    // sort_digits.ech:33  split embed over cp (layouts.ech:62): mul (sort_digits.ech:33): 4 ranks, 256 bytes
+    // sort_digits.ech:33  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): mul (sort_digits.ech:33)
     all_gather(r, r.group(0), layernorm_3_gamma_gathered, layernorm_3_gamma_decoder, 16, Algorithm::automatic,
                "sort_digits.ech:33");
     float *layernorm_3_beta_gathered /* [embed=64] */ = r.work<float>(311552);
     float *layernorm_3_beta /* [decoder=2, embed=16] */ = r.state<float>(174464);
     float *layernorm_3_beta_decoder = layernorm_3_beta + decoder * 16;
-    // sort_digits.ech:33  split embed over cp (layouts.ech:62): add (sort_digits.ech:33): 4 ranks, 256 bytes
+    // sort_digits.ech:33  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): add (sort_digits.ech:33)
     all_gather(r, r.group(0), layernorm_3_beta_gathered, layernorm_3_beta_decoder, 16, Algorithm::automatic,
                "sort_digits.ech:33");
     float *layernorm_3 /* [batch=64, dst=3, embed=64] */ = r.work<float>(262144);
-    // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:31 at sort_digits.ech:33  return normalize(x, over = over) * gamma + beta
     for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
@@ -3470,10 +3555,10 @@ void evaluate_batch(Rank &r) {
     float *mlp_w1_gathered /* [embed=64, ff=256] */ = r.work<float>(196608);
     float *mlp_w1 /* [decoder=2, embed=16, ff=256] */ = r.state<float>(174592);
     float *mlp_w1_decoder = mlp_w1 + decoder * 4096;
-    // sort_digits.ech:33  split embed over cp (layouts.ech:62): dot (sort_digits.ech:33): 4 ranks, 0.07 MB
+    // sort_digits.ech:33  4 ranks, 0.07 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:33)
     all_gather(r, r.group(0), mlp_w1_gathered, mlp_w1_decoder, 4096, Algorithm::automatic, "sort_digits.ech:33");
     float *dot /* [batch=64, dst=3, ff=256] */ = r.work<float>(0);
-    // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     gemm(dot, layernorm_3, mlp_w1_gathered, 192, 256, 64, Form::nn, 64, 256, 256, 1.0, 0.0, Blas::tiled);
     float *mlp_b1 /* [decoder=2, ff=256] */ = r.state<float>(207360);
     float *mlp_b1_decoder = mlp_b1 + decoder * 256;
@@ -3487,10 +3572,10 @@ void evaluate_batch(Rank &r) {
     float *mlp_w2_gathered /* [message=16384] */ = r.work<float>(196608);
     float *mlp_w2 /* [decoder=2, ff=256, embed=16] */ = r.state<float>(209408);
     float *mlp_w2_decoder = mlp_w2 + decoder * 4096;
-    // sort_digits.ech:33  split embed over cp (layouts.ech:62): dot (sort_digits.ech:33): 4 ranks, 0.07 MB
+    // sort_digits.ech:33  4 ranks, 0.07 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:33)
     all_gather(r, r.group(0), mlp_w2_gathered, mlp_w2_decoder, 4096, Algorithm::automatic, "sort_digits.ech:33");
     float *mlp_w2_gathered_2 /* [ff=256, embed=64] */ = r.work<float>(262144);
-    // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     for (int64_t v_cp = 0; v_cp < 4; ++v_cp) {
       for (int64_t ff = 0; ff < 256; ++ff) {
 #pragma GCC ivdep
@@ -3500,14 +3585,15 @@ void evaluate_batch(Rank &r) {
       }
     }
     float *dot_2 /* [batch=64, dst=3, embed=64] */ = r.work<float>(196608);
-    // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     gemm(dot_2, t, mlp_w2_gathered_2, 192, 64, 256, Form::nn, 256, 64, 64, 1.0, 0.0, Blas::onednn);
     float *mlp_b2_gathered /* [embed=64] */ = r.work<float>(376832);
     float *mlp_b2 /* [decoder=2, embed=16] */ = r.state<float>(242176);
     float *mlp_b2_decoder = mlp_b2 + decoder * 16;
-    // sort_digits.ech:33  split embed over cp (layouts.ech:62): add (sort_digits.ech:33): 4 ranks, 256 bytes
+    // sort_digits.ech:33  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): add (sort_digits.ech:33)
     all_gather(r, r.group(0), mlp_b2_gathered, mlp_b2_decoder, 16, Algorithm::automatic, "sort_digits.ech:33");
     // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     for (int64_t i = 0; i < 192; ++i) {
 #pragma GCC ivdep
       for (int64_t embed = 0; embed < 64; ++embed) {
@@ -3517,7 +3603,7 @@ void evaluate_batch(Rank &r) {
   }
   float *normalize_2 /* [batch=64, dst=3, embed=64] */ = r.work<float>(393216);
   float *rstd /* [batch=64, dst=3] */ = r.work<float>(0);
-  // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
+  // nn.ech:31 at sort_digits.ech:35  return normalize(x, over = over) * gamma + beta
   normalize(normalize_2, rstd, x, 192, 64, 1e-5);
   float *layernorm_gamma_gathered /* [embed=64] */ = r.work<float>(936960);
   float *layernorm_beta_gathered /* [embed=64] */ = r.work<float>(937216);
@@ -3583,7 +3669,8 @@ void evaluate_end(Rank &r) {
   const float e = static_cast<float>(number) * 12.0f;
   message[0] = static_cast<float>(map[0]) / e;
   message_part[0] = static_cast<float>(map_2[0]) / e;
-  // sort_digits.ech:36  split src2, dst, embed over cp (layouts.ech:62): report of loss (sort_digits.ech:36), report of
+  // sort_digits.ech:36  4 ranks, 8 bytes: split src2, dst, embed over cp (layouts.ech:62): report of loss
+  //     (sort_digits.ech:36), report of accuracy (sort_digits.ech:37)
   all_reduce(r, r.group(0), message, 2, Sum, Algorithm::automatic, "sort_digits.ech:36");
   // sort_digits.ech:36  loss
   r.report(0, message[0]);

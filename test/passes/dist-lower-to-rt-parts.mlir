@@ -19,9 +19,8 @@ ech.variable param @w : !w = normal(0.0, 1.0)
 // CHECK:       %[[ROW:.*]] = rt.view %[[D]] from 0 plus(
 // CHECK:       rt.collective "reduce_scatter" %[[ROWS]], %[[ROW]] count 12
 // CHECK:       %[[SUM:.*]] = rt.view %[[D]] from 0 plus(
-// CHECK:       %[[OLD:.*]] = rt.view %[[W]] from 0 plus(
 // CHECK:       %[[NEW:.*]] = rt.view %[[W]] from 0 plus(
-// CHECK:       rt.fused {{.*}}(%[[OLD]], %[[SUM]]) -> ["store"](%[[NEW]])
+// CHECK:       rt.fused {{.*}}(%[[NEW]], %[[SUM]]) -> ["store"](%[[NEW]])
 // CHECK:       rt.collective "all_gather" %[[NEW]], %[[W]] count 12
 // CHECK-NOT:   rt.fused
 ech.step @train {

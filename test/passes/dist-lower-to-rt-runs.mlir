@@ -28,9 +28,9 @@ ech.variable state @s : !smalls = constant(0.0, 0.0)
 // CHECK:       rt.compute "relu"
 // CHECK:       rt.collective "all_gather" %{{.*}}, %[[Y]] count 384 runs 3 over
 // CHECK-NOT:   rt.fused
+// CHECK:       %[[TO:.*]] = rt.view %[[S]] from 0
 // CHECK:       rt.collective "all_gather" %{{.*}}, %[[ROWS_OF_S:.*]] count 12 over
 // CHECK:       %[[FROM:.*]] = rt.view %[[ROWS_OF_S]] from 0
-// CHECK:       %[[TO:.*]] = rt.view %[[S]] from 0
 // CHECK:       rt.fused {{.*}}(%[[FROM]]) -> ["store"](%[[TO]])
 // With nothing before the axis there is one run, and the gathers go to where the values do.
 // ONE:         rt.collective "reduce_scatter" %{{.*}}, %{{.*}} count 128 "Sum"

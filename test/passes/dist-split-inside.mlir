@@ -4,7 +4,7 @@
 // messages go by what the `collective` clause says, and belong to the phase of the operation.
 // CHECK-LABEL: ech.step @softmax
 // CHECK:       %[[X:.*]] = ech.read @x
-// CHECK-NEXT:  %[[OWN:.*]] = ech.reduce max %[[X]] over ["past"] {ech.phase = "backward"} : {{.*}}dp = split batch, cp = own>>
+// CHECK-NEXT:  %[[OWN:.*]] = dist.partial maximum %[[X]] along ["past"] {ech.phase = "backward"} : {{.*}}dp = split batch, cp = own>>
 // CHECK-NEXT:  %[[MAX:.*]] = dist.all_reduce %[[OWN]] by "max" over ["cp"] why "split past over cp" with "tree" {ech.phase = "backward"}
 // CHECK-NEXT:  %[[PART:.*]] = dist.partial sum_of_exp %[[X]], %[[MAX]] along ["past"] {ech.phase = "backward"} : {{.*}}cp = sum>>
 // CHECK-NEXT:  %[[SUM:.*]] = dist.all_reduce %[[PART]] over ["cp"] why "split past over cp" with "tree"

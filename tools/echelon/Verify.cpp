@@ -47,7 +47,7 @@ private:
   };
 
   bool addTrials();
-  bool isComparable(const Compilation &compilation);
+  bool isComparable(llvm::ArrayRef<std::string> others);
   bool chooseRandom();
   bool run(const Trial &trial, const std::string &transport, Trace &result);
   void judge(const Trial &trial, const std::string &transport, const Trace &result);
@@ -85,15 +85,18 @@ bool Verifier::addTrials() {
         return false;
       }
     }
-    if (good)
+    std::vector<std::string> others; // before passes take the operations apart that it looks for
+    if (good) {
       perMicroBatch = compilation.perMicroBatch();
+      others = compilation.otherMathematics();
+    }
     good = good && compilation.lower(Stage::Dist);
     compilation.printDiagnostics();
     if (!good) {
       exitCode = SpecWrong;
       return false;
     }
-    if (!isComparable(compilation))
+    if (!isComparable(others))
       return false;
     multiple = std::lcm(multiple, parts(compilation.trainPlan));
     options.warns = one.warns = false; // the model's are told
@@ -109,8 +112,7 @@ bool Verifier::addTrials() {
 }
 
 /// False, with the reason printed: the statistics of one micro batch are others under each layout, and so are results.
-bool Verifier::isComparable(const Compilation &compilation) {
-  const std::vector<std::string> others = compilation.otherMathematics();
+bool Verifier::isComparable(llvm::ArrayRef<std::string> others) {
   if (others.empty())
     return true;
   std::cerr

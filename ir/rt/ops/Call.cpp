@@ -222,7 +222,7 @@ void CollectiveOp::emit(Writer &writer) {
   double megabytes = static_cast<double>(messageBytes()) / 1e6;
   std::string size = megabytes >= 0.01 ? llvm::formatv("{0:f2} MB", megabytes).str()
                                        : llvm::formatv("{0} bytes", messageBytes()).str();
-  writer.call(*this, head, arguments, (getWhy() + ": " + llvm::Twine(getRanks()) + " ranks, " + size).str());
+  writer.call(*this, head, arguments, (llvm::Twine(getRanks()) + " ranks, " + size + ": " + getWhy()).str());
 }
 SmallVector<Value> CollectiveOp::reads() { return {getIn()}; }
 SmallVector<Value> CollectiveOp::writes() { return {getOut()}; }

@@ -128,6 +128,14 @@ std::vector<Array> echelon::test::partialOf(dist::PartialOp op, ArrayRef<Array> 
     add(x, held(0),
         [&](Space &s) { out[0].data[s.in(out[0])] += std::exp(x.data[s.in(x)] - in[1].data[s.in(in[1])]); });
     break;
+  case Partial::Maximum: {
+    std::fill(out[0].data.begin(), out[0].data.end(), -INFINITY);
+    add(x, held(0), [&](Space &s) {
+      double &largest = out[0].data[s.in(out[0])];
+      largest = std::max(largest, x.data[s.in(x)]);
+    });
+    break;
+  }
   case Partial::CrossEntropy:
     crossEntropy(op, in, held(0), out);
     break;
