@@ -2,8 +2,8 @@
 # Installs what is missing, builds Echelon and runs all its tests.
 set -euo pipefail
 cd "$(dirname "$0")"
-scripts/install-packages.sh
-scripts/build.sh
+scripts/install-packages.sh --for-tests
+scripts/build.sh build -DECHELON_TESTS=ON
 echo "== tests"
 ctest --test-dir build --output-on-failure
 echo "== sanitizers"
