@@ -285,9 +285,8 @@ def Fuse : DistPass<"dist-fuse"> {
 def LowerToRt : DistPass<"dist-lower-to-rt"> {
   let summary = "tensors become buffers, operations become calls of the runtime and loops";
   let description = [{
-    Local sizes, row-major; renames, picks and slices are views where strides allow; what an operation with communication
-    inside needs (softmax along a split axis) becomes what each rank finds, one message, what follows from all. A value
-    on its way to a place that exists (the next state, a loop's carried value, one slice of what a loop stacks up, a part
+    Local sizes, row-major; renames, picks and slices are views where strides allow. A value on its way to a place that
+    exists (the next state, a loop's carried value, one slice of what a loop stacks up, a part
     of a message, the other term of a sum of two) is computed there.
     ```mlir
     %h = ech.dot %x, %w over ["in"]              // [batch=4 split over dp = 2, in=6] x [in=6, hidden=8]

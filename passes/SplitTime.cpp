@@ -1,5 +1,6 @@
 // The batch is split over time.
-// 1. Every value gets its kind (time/Kinds.h): fixed, of samples, a sum over this pass's samples, or made of totals.
+// 1. Every value gets its kind (microbatch/Dependence.h): fixed, of samples, a sum over this pass's samples, or made of
+// totals.
 //    Loops that hold several of them which must come one after the other are cut in two (time/Distribute.h).
 // 2. Totals that a pass needs and that no parameter enters are computed first, by a loop of their own.
 // 3. What touches samples moves into `ech.repeat … time`; its sums come out as sums over the passes. All but gradients
@@ -7,7 +8,7 @@
 // 4. What is made of totals, the reports, gradients and writes follow.
 #include "mlir/IR/IRMapping.h"
 #include "passes/Passes.h"
-#include "passes/time/Distribute.h"
+#include "passes/microbatch/Distribute.h"
 #include "llvm/ADT/StringSet.h"
 
 namespace echelon {
@@ -41,19 +42,19 @@ class Split {
 public:
   Split(StepOp step, const Time &time, Type real)
       : step(step), time(time), axis(freeAxis(step, time.evaluation() ? "batches" : "micro")),
-        builder(step.getContext()), build(builder, step.getLoc(), real), kinds(step, time) {}
+        builder(step.getContext()), build(builder, step.getLoc(), real), dependences(step, time) {}
 
   LogicalResult run() {
     Block &block = step.getBody().front();
     SmallVector<Operation *> before = llvm::map_to_vector(block, [](Operation &op) { return &op; });
     builder.setInsertionPointToEnd(&block);
-    if (failed(kinds.decide()))
+    if (failed(dependences.decide()))
       return failure();
-    while (!kinds.early.empty()) {
-      SmallVector<Value> wanted(kinds.early.takeVector());
-      emit(kinds.sources(wanted).takeVector(), wanted);
-      kinds.settled.insert_range(wanted);
-      if (failed(kinds.decide()))
+    while (!dependences.early.empty()) {
+      SmallVector<Value> wanted(dependences.early.takeVector());
+      emit(dependences.sources(wanted).takeVector(), wanted);
+      dependences.settled.insert_range(wanted);
+      if (failed(dependences.decide()))
         return failure();
       follow(before);
     }
@@ -70,9 +71,9 @@ private:
   /// What is fixed now that totals are: it stands behind them.
   void follow(ArrayRef<Operation *> ops) {
     for (Operation *op : ops) {
-      if (replaced.contains(op) || kinds.isInside(op) || isGone(op))
+      if (replaced.contains(op) || dependences.isInside(op) || isGone(op))
         continue;
-      bool settled = llvm::any_of(op->getResults(), [&](Value v) { return kinds.settled.contains(v); });
+      bool settled = llvm::any_of(op->getResults(), [&](Value v) { return dependences.settled.contains(v); });
       bool late = false;
       op->walk([&](Operation *inner) {
         late |= llvm::any_of(inner->getOperands(), [&](Value v) { return totals.contains(v); });
@@ -87,11 +88,12 @@ private:
   bool isRead(Operation *op) const { return isa<ReadOp>(op); }
   /// Whether the operation is one of those that the loop and what follows it replace.
   bool isGone(Operation *op) const {
-    if (isa<ReportOp, GradientOp, WriteOp>(op) || kinds.isInside(op))
+    if (isa<ReportOp, GradientOp, WriteOp>(op) || dependences.isInside(op))
       return !isRead(op) || time.evaluation();
-    return replaced.contains(op) || llvm::any_of(op->getResults(), [&](Value v) { return kinds.of(v) == Kind::After; });
+    return replaced.contains(op) ||
+           llvm::any_of(op->getResults(), [&](Value v) { return dependences.of(v) == Dependence::AfterTotals; });
   }
-  bool isAfter(Operation *op) const { return isGone(op) && !kinds.isInside(op) && !replaced.contains(op); }
+  bool isAfter(Operation *op) const { return isGone(op) && !dependences.isInside(op) && !replaced.contains(op); }
 
   /// The loop over the passes with the inside ones of `ops`, and after it the others. `wanted`: values to have totals
   /// of.
@@ -99,14 +101,14 @@ private:
     llvm::SetVector<Value> exported;
     auto want = [&](Value value) {
       Operation *op = value.getDefiningOp();
-      if (op && kinds.isInside(op) && !isRead(op) && !totals.contains(value))
+      if (op && dependences.isInside(op) && !isRead(op) && !totals.contains(value))
         exported.insert(value);
     };
     for (Value value : wanted)
       want(value);
     SmallVector<Operation *> loop, after;
     for (Operation *op : ops) {
-      if (kinds.isInside(op))
+      if (dependences.isInside(op))
         loop.push_back(op);
       else if (isAfter(op)) {
         after.push_back(op);
@@ -148,16 +150,16 @@ private:
     }
     SmallVector<Value> summed, extremes, sums, starts, carried;
     for (Value value : exported)
-      (kinds.extreme(value) ? extremes : summed).push_back(value);
+      (dependences.extreme(value) ? extremes : summed).push_back(value);
     for (Value value : summed) {
       Value sum = mapping.lookup(value);
       build.loc = value.getLoc();
-      sum = kinds.of(value) == Kind::Partial ? sum : share(sum);
+      sum = dependences.of(value) == Dependence::PartialSum ? sum : share(sum);
       sums.push_back(isLong(value) ? build.cast(sum, builder.getF64Type()) : sum);
     }
     for (auto [i, value] : llvm::enumerate(extremes)) {
       build.loc = value.getLoc();
-      bool largest = kinds.extreme(value).getKind() == Reduction::Max;
+      bool largest = dependences.extreme(value).getKind() == Reduction::Max;
       Value sofar = block->insertArgument(static_cast<unsigned>(i), value.getType(), value.getLoc());
       carried.push_back(build.map(largest ? Function::Max : Function::Min, {sofar, mapping.lookup(value)}));
     }
@@ -166,7 +168,7 @@ private:
     builder.restoreInsertionPoint(here);
     for (Value value : extremes) {
       build.loc = value.getLoc();
-      starts.push_back(build.constant(kinds.extreme(value).neutral(), tensor(value)));
+      starts.push_back(build.constant(dependences.extreme(value).neutral(), tensor(value)));
     }
     build.loc = step.getLoc();
     auto loop = RepeatOp::create(builder, build.loc, axis, time.passes, starts, slices, ValueRange(starts).getTypes(),
@@ -218,7 +220,7 @@ private:
       OpBuilder::InsertionGuard guard(builder);
       builder.setInsertionPoint(now);
       for (auto [before, operand] : llvm::zip(old->getOpOperands(), now->getOpOperands()))
-        if (kinds.isShared(before) && !matchesZero(operand.get()))
+        if (dependences.isShared(before) && !matchesZero(operand.get()))
           operand.set(share(operand.get()));
       if (time.evaluation() && isBatchSum(old))
         maskSamples(now);
@@ -241,13 +243,13 @@ private:
 
   /// Samples that only fill the last batch are in no sum and are no extreme.
   bool isBatchSum(Operation *op) const {
-    return !isa<RepeatOp>(op) && llvm::any_of(op->getOperands(), [&](Value v) { return kinds.hasBatch(v); }) &&
-           llvm::any_of(op->getResults(), [&](Value v) { return !kinds.hasBatch(v); });
+    return !isa<RepeatOp>(op) && llvm::any_of(op->getOperands(), [&](Value v) { return dependences.hasBatch(v); }) &&
+           llvm::any_of(op->getResults(), [&](Value v) { return !dependences.hasBatch(v); });
   }
   void maskSamples(Operation *op) {
     for (OpOperand &operand : op->getOpOperands()) {
       Tensor type = tensor(operand.get());
-      if (!kinds.hasBatch(operand.get()) || type.getElement().isInteger(1))
+      if (!dependences.hasBatch(operand.get()) || type.getElement().isInteger(1))
         continue;
       if (!valid) {
         OpBuilder::InsertionGuard guard(builder);
@@ -258,7 +260,7 @@ private:
         Tensor samples = build.type({{time.batchAxis, part(operand.get())}}, builder.getI1Type());
         valid = ReadOp::create(builder, build.loc, samples, kValidSamples);
       }
-      auto extreme = kinds.extreme(op->getResult(0));
+      auto extreme = dependences.extreme(op->getResult(0));
       Value nothing = build.constant(extreme ? extreme.neutral() : 0, build.type({}, type.getElement()));
       Value kept = build.select(valid, operand.get(), nothing);
       kept.setType(type);
@@ -280,7 +282,7 @@ private:
   StringAttr axis; // of the loop over the passes
   OpBuilder builder;
   Build build;
-  Kinds kinds;
+  Dependences dependences;
   IRMapping totals;                     // what replaces values after the loops built so far
   llvm::DenseSet<Operation *> replaced; // fixed ones that stand behind early totals
   Value valid;                          // which samples of the batch are real; one read a loop

@@ -1,5 +1,5 @@
 // Calls: arguments bound to names, blocks inlined with their parameters under a path of their own.
-#include "frontend/Habits.h"
+#include "frontend/ForeignWords.h"
 #include "frontend/Parse.h"
 #include "frontend/elaborate/Lowering.h"
 
@@ -151,7 +151,7 @@ void Lowering::evaluateArguments(const CallExpr &e) {
 static std::string otherCall(const Path &callee, const std::vector<std::string> &known, const File &file,
                              bool isBuiltIn) {
   std::string text = callee.text(), last = callee.parts.back().text;
-  if (std::string instead = habit(text); !instead.empty())
+  if (std::string instead = foreignWord(text); !instead.empty())
     return instead;
   if (!callee.single() && llvm::is_contained(known, last))
     return "; write " + last + "(…)" + (isBuiltIn ? ", which is built in" : "");

@@ -1,5 +1,5 @@
 #include "frontend/parse/SyntaxErrors.h"
-#include "frontend/Habits.h"
+#include "frontend/ForeignWords.h"
 #include <InputMismatchException.h>
 #include <NoViableAltException.h>
 #include <algorithm>
@@ -224,7 +224,7 @@ bool SyntaxErrors::sayNoStatement(const Situation &s) {
   if (s.before->getType() == P::NAME || s.before->getType() == P::TIMES_SIGN || !near.empty())
     error(Code::E0012, here,
           "no statement begins with '" + word + "'; " +
-              (!habit(word).empty() ? habit(word).substr(2)
+              (!foreignWord(word).empty() ? foreignWord(word).substr(2)
                : near.empty()       ? "write " + word + " = …"
                                     : "did you mean '" + near + "'?"));
   else
@@ -360,7 +360,7 @@ void SyntaxErrors::sayUnexpected(const Situation &s) {
   if (complete && s.atName() && s.first(at)) {
     size_t rule = s.context->getRuleIndex();
     const char *what = rule == P::RuleFile ? "declaration" : rule == P::RuleBody ? "statement" : "clause";
-    std::string instead = rule == P::RuleFile || rule == P::RuleTrain ? habit(at->getText()) : "";
+    std::string instead = rule == P::RuleFile || rule == P::RuleTrain ? foreignWord(at->getText()) : "";
     if (instead.empty())
       instead = did;
     if (instead.empty() && rule == P::RuleFile)

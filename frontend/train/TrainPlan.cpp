@@ -1,5 +1,5 @@
 #include "frontend/train/TrainPlan.h"
-#include "frontend/Habits.h"
+#include "frontend/ForeignWords.h"
 #include "frontend/train/Machines.h"
 #include "frontend/train/Planner.h"
 
@@ -50,7 +50,7 @@ bool TrainPlanner::oneOf(const Ident &word, const std::vector<std::string> &know
   for (const std::string &k : known)
     if (k == word.text)
       return true;
-  std::string hint = habit(word.text);
+  std::string hint = foreignWord(word.text);
   if (hint.empty())
     hint = didYouMean(word.text, known);
   error(code, word.range,

@@ -1,8 +1,8 @@
 // A (batch, group, head) slice of attention: what both passes know of it.
 #pragma once
-#include "runtime/kernels/Ahead.h"
+#include "runtime/kernels/Prefetch.h"
 #include "runtime/kernels/Attention.h"
-#include "runtime/kernels/Strips.h"
+#include "runtime/kernels/PackedPanels.h"
 #include <vector>
 
 namespace echelon::runtime::detail {
@@ -92,7 +92,7 @@ public:
     // Larger ones would drive what this slice needs out of the L2 cache, and each of their lines is used more often.
     constexpr int64_t mostBytes = 32 << 10;
     if (rows * length * int64_t(sizeof(T)) <= mostBytes && count < kMost)
-      matrices[count++] = Ahead<T>(x, rows, step, length, turns);
+      matrices[count++] = Prefetch<T>(x, rows, step, length, turns);
   }
   void some() {
     for (int i = 0; i < count; ++i)
@@ -102,7 +102,7 @@ public:
 private:
   int64_t turns;
   static constexpr int kMost = 8; // three, their derivatives, the result and its derivative
-  Ahead<T> matrices[kMost];
+  Prefetch<T> matrices[kMost];
   int count = 0;
 };
 

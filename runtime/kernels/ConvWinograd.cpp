@@ -10,7 +10,7 @@
 //
 // Source: Lavin, Gray 2016, Fast Algorithms for Convolutional Neural Networks: F(2 x 2, 3 x 3).
 #include "runtime/kernels/ConvWinograd.h"
-#include "runtime/kernels/Ahead.h"
+#include "runtime/kernels/Prefetch.h"
 #include "runtime/kernels/ConvMemory.h"
 #include "runtime/kernels/TransposeBlock.h"
 #include <algorithm>
@@ -65,7 +65,7 @@ constexpr void (*kSums[])(T *, const T *, const T *, int64_t, const Factors<T> &
                                                                                      sums<T, 6, vectors, add>};
 
 template <bool add, typename T>
-void product(T *c, const T *a, const T *b, const Factors<T> &f, Ahead<T> &ahead, int64_t lines) {
+void product(T *c, const T *a, const T *b, const Factors<T> &f, Prefetch<T> &ahead, int64_t lines) {
   constexpr int64_t panel = 2 * kLanes<T>;
   for (int64_t j = 0; j < f.n; j += panel, b += f.bPanel) {
     const int64_t width = std::min(panel, f.n - j);
@@ -233,7 +233,7 @@ template <typename T> class Winograd {
     }
   }
   /// The group's part of the planes read.
-  Ahead<T> readBy(const Group &g, const T *from) const {
+  Prefetch<T> readBy(const Group &g, const T *from) const {
     const int64_t plane = s.rows.in * s.columns.in;
     const int64_t begin = std::max<int64_t>(0, 2 * g.row - s.rows.before);
     const int64_t end = std::min(s.rows.in, 2 * (g.row + g.rows) + 2 - s.rows.before);
@@ -283,7 +283,7 @@ public:
     overGroups([&](const Group &g, const Group &next) {
       take(x, g);
       const Factors<T> f{tilesOf(g), pixel, s.sources, s.sourceWidth, 1, 0, 2 * kLanes<T> * s.sources};
-      Ahead<T> ahead = readBy(next, x);
+      Prefetch<T> ahead = readBy(next, x);
       const int64_t lines = ahead.lines() / (kWinogradPlanes * f.m * f.n / (kHigh * 2 * kLanes<T>)+1) + 1;
       for (int64_t e = 0; e < kWinogradPlanes; ++e)
         product<false>(other + e * s.otherPlane(), source + e * s.sourcePlane(), weights + e * s.weightPlane(), f,
@@ -308,7 +308,7 @@ public:
         transformOther(tiles, strip, s);
       });
       const Factors<T> f{s.others, s.sourceWidth, tilesOf(g), 1, pixel, s.sourceWidth, 2 * kLanes<T>};
-      Ahead<T> ahead = readBy(next, x);
+      Prefetch<T> ahead = readBy(next, x);
       const int64_t lines = ahead.lines() / (kWinogradPlanes * f.m * f.n / (kHigh * 2 * kLanes<T>)+1) + 1;
       for (int64_t e = 0; e < kWinogradPlanes; ++e)
         product<true>(weights + e * s.weightPlane(), other + e * s.otherPlane(), source + e * s.sourcePlane(), f, ahead,

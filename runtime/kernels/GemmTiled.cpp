@@ -3,14 +3,14 @@
 // the other one panel or strip at a time in the L1 cache. While tiles run they ask for the cache lines of what is
 // packed next.
 #include "runtime/kernels/GemmTiled.h"
-#include "runtime/kernels/Ahead.h"
+#include "runtime/kernels/Prefetch.h"
 #include "runtime/kernels/TransposeBlock.h"
 #include <algorithm>
 
 namespace echelon::runtime {
 namespace {
 
-using Ahead = detail::Ahead<float>;
+using Prefetch = detail::Prefetch<float>;
 using detail::Vector;
 using detail::Whole;
 
@@ -123,17 +123,17 @@ void packPanel(float *panel, MatrixView a, int64_t rows, int64_t left, int64_t l
 /// panels at a time: they lie in the same cache lines.
 void packPanels(float *panels, MatrixView a, int64_t rows, int64_t left, int64_t k) {
   const bool down = a.row == 1;
-  const int64_t step = down ? Ahead::kLine / 2 : k; // more at far places would drive each other out of the L1 cache
+  const int64_t step = down ? Prefetch::kLine / 2 : k; // more at far places would drive each other out of the L1 cache
   for (int64_t l = 0; l < k; l += step) {
     const int64_t end = std::min(k, l + step), ahead = std::min(k, end + step);
     for (int64_t column = end; column < ahead; ++column)
-      for (int64_t i = 0; i < rows; i += Ahead::kLine)
+      for (int64_t i = 0; i < rows; i += Prefetch::kLine)
         __builtin_prefetch(a.at + column * a.col + i);
     float *panel = panels;
     for (int64_t i = 0, high; i < rows; i += high, panel += kPanel * k + kGap) {
       high = panelRows(rows - i);
       for (int64_t r = i + high; !down && r < std::min(rows, i + high + kPanel); ++r)
-        for (int64_t column = 0; column < k; column += Ahead::kLine)
+        for (int64_t column = 0; column < k; column += Prefetch::kLine)
           __builtin_prefetch(a.at + r * a.row + column);
       packPanel(panel, {a.at + i * a.row, a.row, a.col}, high, left - i, l, end);
     }
@@ -188,8 +188,8 @@ void Product::blockOfA(int64_t i0, int64_t high, int64_t l0, int64_t deep) const
       packStrip(scratch.one, strip, deep, std::min(kStrip, n - j));
     const int64_t nextWidth = std::clamp<int64_t>(n - j - kStrip, 0, kStrip);
     const float *next = strip.at + kStrip * b.col;
-    Ahead ahead = b.col == 1 ? Ahead(next, nextWidth ? deep : 0, b.row, kStrip, panels)
-                             : Ahead(next, nextWidth, b.col, deep, panels);
+    Prefetch ahead = b.col == 1 ? Prefetch(next, nextWidth ? deep : 0, b.row, kStrip, panels)
+                                : Prefetch(next, nextWidth, b.col, deep, panels);
     const float *at = scratch.block;
     for (int64_t i = 0, rows; i < high; i += rows, at += kPanel * deep + kGap) {
       rows = panelRows(high - i);
@@ -229,7 +229,7 @@ void Product::throughBlocksOfB() const {
       rows = panelRows(m - i);
       for (int64_t l = from; l < to; l += depth) {
         const int64_t deep = std::min(depth, to - l);
-        Ahead ahead(partOfA(i + rows, l).at, std::min(kPanel, m - i - rows), a.row, deep, columns / kStrip);
+        Prefetch ahead(partOfA(i + rows, l).at, std::min(kPanel, m - i - rows), a.row, deep, columns / kStrip);
         for (int64_t j = 0; j < n; j += kStrip) {
           ahead.some();
           tileAt<false, false>(i, rows, j, partOfA(i, l), scratch.block + (l - from) * columns + j * deep, kStrip, deep,

@@ -20,7 +20,7 @@ public:
   /// `waited` counts the ticks that this rank has waited for others; it grows while laps run.
   Laps(size_t entries, const uint64_t &waited) : sums(entries), waited(waited) {}
 
-  /// What passed until now is nobody's.
+  /// Discards the time so far.
   void start() {
     lastWaited = waited;
     last = ticks();

@@ -245,7 +245,7 @@ void Trainer::evaluateAll(int64_t step, bool force) {
     return;
   for (size_t i = 0; i < program.evaluations.size(); ++i) {
     if (force || isDue(program.evaluations[i], step)) {
-      rank.transport().setPlace(Doing::Evaluate, "");
+      rank.transport().setPlace(Activity::Evaluate, "");
       rank.transport().setComputes(true);
       evaluate(i, step);
       rank.transport().setComputes(false);

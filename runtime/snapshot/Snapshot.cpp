@@ -187,7 +187,7 @@ std::string findSnapshot(const std::string &path, Snapshot &snapshot, std::vecto
 }
 
 void saveSnapshot(Rank &rank, const std::string &directory, int64_t step, int64_t keep) {
-  rank.transport().setPlace(Doing::Save, directory.c_str());
+  rank.transport().setPlace(Activity::Save, directory.c_str());
   Turns turns(rank, "save");
   SnapshotFiles files(rank.program(), directory, step, keep);
   const std::vector<TensorPiece> tensors = storedTensors(rank);

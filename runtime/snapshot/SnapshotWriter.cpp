@@ -73,7 +73,7 @@ SnapshotWriter::~SnapshotWriter() {
   for (const size_t i : own)
     copied -= copy ? pieceBytes(rank.program(), i) : 0;
   if (rank.rank() == 0 && !written.valid()) // another rank failed while this one copied
-    rank.transport().setSaving(Saving::No);
+    rank.transport().setSnapshotPhase(SnapshotPhase::No);
   if (mail && isBegun)
     awaitThread([] {});
 }
@@ -99,7 +99,7 @@ void SnapshotWriter::begin(int64_t step) {
   if (touched.valid())
     touched.get();
   if (rank.rank() == 0) // before the others can go on, and fail
-    rank.transport().setSaving(Saving::Copies);
+    rank.transport().setSnapshotPhase(SnapshotPhase::Copies);
   const Program &program = rank.program();
   for (const size_t i : own)
     copyBytes(copy + program.stored[i].offset, rank.state<std::byte>(program.stored[i].offset), pieceBytes(program, i),
@@ -117,7 +117,7 @@ void SnapshotWriter::begin(int64_t step) {
       written = std::async(std::launch::async, [this] { return pack(); });
     return;
   }
-  rank.transport().setSaving(mail ? Saving::No : Saving::Writes); // what still has to come may never do
+  rank.transport().setSnapshotPhase(mail ? SnapshotPhase::No : SnapshotPhase::Writes); // what still has to come may never do
   auto files = std::make_shared<SnapshotFiles>(program, directory, step, keep);
   written = std::async(std::launch::async, [this, files] { return write(*files); });
 }
@@ -125,13 +125,13 @@ void SnapshotWriter::begin(int64_t step) {
 std::string SnapshotWriter::write(SnapshotFiles &files) {
   struct End {
     Transport &transport;
-    ~End() { transport.setSaving(Saving::No); }
+    ~End() { transport.setSnapshotPhase(SnapshotPhase::No); }
   } end{rank.transport()};
   std::string error = files.begin();
   for (const size_t i : SnapshotFiles::order(rank.program()))
     if (error.empty())
       error = writeTensor(files, i);
-  rank.transport().setSaving(Saving::Writes);
+  rank.transport().setSnapshotPhase(SnapshotPhase::Writes);
   if (error.empty())
     error = files.publish();
   secondsBefore += processorSecondsOfThread();
@@ -204,7 +204,7 @@ void SnapshotWriter::finish() {
   if (!isBegun)
     return;
   isBegun = false;
-  rank.transport().setPlace(Doing::Save, directory.c_str());
+  rank.transport().setPlace(Activity::Save, directory.c_str());
   Turns turns(rank, "save");
   if (rank.rank() == 0)
     awaitThread([&] { turns.stillWriting(); });

@@ -136,7 +136,7 @@ DirectCollectives::Operation &DirectCollectives::issue(GroupState &group, const 
     segment.status(rank).setPlace(doing(call.kind), call.label);
     group.knownLeft = group.left;
     for (int place = 0; place < places; ++place) {
-      Patience patience(segment, rank, deadlineSeconds);
+      WaitPolicy patience(segment, rank, deadlineSeconds);
       uint64_t left;
       while ((left = group.channels[place]->left.load(std::memory_order_acquire)) < number - kSlots) {
         pump();
@@ -321,7 +321,7 @@ void DirectCollectives::finish(GroupState &group, Operation &operation, const ch
 }
 
 void DirectCollectives::await(GroupState &group, Operation &operation) {
-  Patience patience(segment, rank, deadlineSeconds);
+  WaitPolicy patience(segment, rank, deadlineSeconds);
   auto isDone = [&] { return advance(group, operation, true); };
   if (isDone() || patience.isSoon(isDone))
     return;

@@ -13,7 +13,7 @@
 #pragma once
 
 #include "runtime/transport/DirectPass.h"
-#include "runtime/transport/Patience.h"
+#include "runtime/transport/WaitPolicy.h"
 #include "runtime/transport/Segment.h"
 
 #include <array>

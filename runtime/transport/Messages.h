@@ -23,7 +23,7 @@ public:
   bool test(int request);
   /// The rank that the request needs to come.
   int peerOf(int request) const { return requests[request].peer; }
-  Doing doingOf(int request) const { return requests[request].isSend ? Doing::Send : Doing::Receive; }
+  Activity doingOf(int request) const { return requests[request].isSend ? Activity::Send : Activity::Receive; }
   const char *labelOf(int request) const { return requests[request].label.c_str(); }
 
   /// Moves on what is under way.

@@ -140,7 +140,7 @@ Group MpiTransport::makeGroup(std::vector<int> ranks) {
   if (own == group.ranks.end())
     die("rank " + std::to_string(ownRank) + " is not in the group that it makes");
   group.index = static_cast<int>(own - group.ranks.begin());
-  setPlace(Doing::MakingGroups, "");
+  setPlace(Activity::MakingGroups, "");
   if (!comesTogether(questions)) // all come here, and then none is late in the call that has no deadline
     timeOut();
   MPI_Comm communicator;
@@ -170,7 +170,7 @@ Request MpiTransport::transfer(bool isSend, int peer, char *data, size_t bytes, 
     die("a message to or from rank " + std::to_string(peer) + ", which is not one of " + std::to_string(worldSize));
   Request request;
   Operation &operation = take(request);
-  operation.doing = isSend ? Doing::Send : Doing::Receive;
+  operation.doing = isSend ? Activity::Send : Activity::Receive;
   operation.label = label;
   size_t at = 0;
   do { // a message without bytes is a message too
@@ -493,7 +493,7 @@ void MpiTransport::stop(const char *message) {
   else
     std::fprintf(stderr, "echelon: rank %d: %s\n", ownRank, printable(message, Lines::Indented).c_str());
   std::fflush(stderr);
-  while (saving.load() == Saving::Writes)
+  while (saving.load() == SnapshotPhase::Writes)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   MPI_Abort(MPI_COMM_WORLD, 4);
   std::_Exit(4);

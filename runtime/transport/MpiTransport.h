@@ -36,10 +36,10 @@ public:
   void progress() override;
 
   void setStep(int64_t step) override { machine->setStep(step); }
-  void setPlace(Doing what, const char *label) override { machine->own().setPlace(what, label); }
+  void setPlace(Activity what, const char *label) override { machine->own().setPlace(what, label); }
   void setComputes(bool computes) override { machine->own().setComputes(computes); }
   void setAside(double seconds) override { machine->own().aside.store(seconds, std::memory_order_relaxed); }
-  void setSaving(Saving newSaving) override { saving.store(newSaving); }
+  void setSnapshotPhase(SnapshotPhase newSaving) override { saving.store(newSaving); }
   bool stopRequested() const override { return join.stopRequested->load() != 0; }
   [[noreturn]] void stop(const char *message) override;
 
@@ -53,7 +53,7 @@ private:
   };
   struct Operation {
     std::vector<MPI_Request> parts;
-    Doing doing;
+    Activity doing;
     std::string label;                    // the wait shows as these, where it is not empty
     std::vector<char> copy;               // of an input that MPI reads
     MPI_Datatype row = MPI_DATATYPE_NULL; // of an output in runs
@@ -81,7 +81,7 @@ private:
   std::vector<Request> freeRequests;
   OwnMemory ownMemory;
   std::unique_ptr<MpiMachine> machine; // there once MPI is
-  std::atomic<Saving> saving{Saving::No};
+  std::atomic<SnapshotPhase> saving{SnapshotPhase::No};
 };
 
 } // namespace echelon::runtime

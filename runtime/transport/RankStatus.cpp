@@ -32,7 +32,7 @@ void RankStatus::setStep(int64_t newStep) {
   setComputes(true);
 }
 
-void RankStatus::setPlace(Doing what, const char *newLabel) {
+void RankStatus::setPlace(Activity what, const char *newLabel) {
   doing.store(what, std::memory_order_relaxed);
   for (int word = 0; word < kLabelWords; ++word) {
     char bytes[8] = {};
@@ -75,7 +75,7 @@ std::string RankStatus::placeAndStep() const {
 std::string RankStatus::describe() const {
   const int64_t now = step.load(std::memory_order_relaxed);
   std::string text = now >= 0 ? "at step " + std::to_string(now) : "before the first step";
-  if (doing.load(std::memory_order_relaxed) != Doing::Start)
+  if (doing.load(std::memory_order_relaxed) != Activity::Start)
     text += ", " + std::string(waitsFor.load(std::memory_order_relaxed) >= 0 ? "in " : "last in ") + place();
   return text;
 }

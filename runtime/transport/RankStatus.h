@@ -40,7 +40,7 @@ struct alignas(2 * kCacheLine) RankStatus {
   static constexpr int kSomebody = std::numeric_limits<int>::max();
 
   std::atomic<int64_t> step{-1};
-  std::atomic<Doing> doing{Doing::Start};
+  std::atomic<Activity> doing{Activity::Start};
   std::atomic<uint64_t> label[kLabelWords];
   std::atomic<int> waitsFor{-1}; // the rank it waits for, after a while of waiting; or kSomebody
   std::atomic<int> process{0};   // its number, where ranks are processes of this machine
@@ -58,7 +58,7 @@ struct alignas(2 * kCacheLine) RankStatus {
   // What the rank itself writes.
   void useClockOf(bool thread); // of the one that calls, else of its process
   void setStep(int64_t newStep);
-  void setPlace(Doing what, const char *newLabel);
+  void setPlace(Activity what, const char *newLabel);
   void setComputes(bool newComputes);
 
   /// "all_reduce (mlp.ech:33)"; "start" before the first place.

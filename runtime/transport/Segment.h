@@ -20,11 +20,11 @@ struct SegmentHeader {
   std::atomic<bool> hasTold{false}; // and has said why
   std::atomic<int> stopRequested{0};
   std::atomic<bool> lost{false}; // a rank was given up: it died, or it did not come
-  std::atomic<Saving> saving{Saving::No};
+  std::atomic<SnapshotPhase> saving{SnapshotPhase::No};
 
   /// Whether the run, though it failed, lets the snapshot that is being written come to its end: what a rank found
   /// wrong is no reason to lose it. Not so where a rank was lost: the run may be about to start again.
-  bool endsAfterSave() const { return saving.load() != Saving::No && !lost.load(); }
+  bool endsAfterSave() const { return saving.load() != SnapshotPhase::No && !lost.load(); }
 };
 
 /// One collective under way as one rank shows it to the others. A slot is used again only when every rank of the group

@@ -111,7 +111,7 @@ void SharedTransport::wait(Request request) {
     return;
   if (*messages.labelOf(index))
     setPlace(messages.doingOf(index), messages.labelOf(index));
-  Patience patience(segment, ownRank, deadlineSeconds);
+  WaitPolicy patience(segment, ownRank, deadlineSeconds);
   const int peer = messages.peerOf(index);
   while (!messages.test(index)) {
     direct.progress();
@@ -142,9 +142,9 @@ void SharedTransport::setAside(double processorSeconds) {
     segment.status(ownRank).aside.store(processorSeconds, std::memory_order_relaxed);
 }
 
-void SharedTransport::setSaving(Saving saving) { segment.header().saving.store(saving); }
+void SharedTransport::setSnapshotPhase(SnapshotPhase saving) { segment.header().saving.store(saving); }
 
-void SharedTransport::setPlace(Doing what, const char *label) { segment.status(ownRank).setPlace(what, label); }
+void SharedTransport::setPlace(Activity what, const char *label) { segment.status(ownRank).setPlace(what, label); }
 
 const uint64_t &SharedTransport::waitedTicks() const { return segment.status(ownRank).waitedTicks; }
 
@@ -161,7 +161,7 @@ void SharedTransport::stop(const char *message) {
   }
   if (kind == Kind::Threads || worldSize == 1) // the process lives on: launch() returns
     throw RankStopped();
-  while (ownRank == 0 && segment.header().saving.load() == Saving::Writes && segment.header().endsAfterSave())
+  while (ownRank == 0 && segment.header().saving.load() == SnapshotPhase::Writes && segment.header().endsAfterSave())
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   std::fflush(nullptr);
   _exit(4);

@@ -33,8 +33,8 @@ public:
   void setStep(int64_t step) override;
   void setComputes(bool computes) override;
   void setAside(double processorSeconds) override;
-  void setSaving(Saving saving) override;
-  void setPlace(Doing what, const char *label) override;
+  void setSnapshotPhase(SnapshotPhase saving) override;
+  void setPlace(Activity what, const char *label) override;
   bool stopRequested() const override;
   const uint64_t &waitedTicks() const override;
   [[noreturn]] void stop(const char *message) override;

@@ -27,7 +27,7 @@ enum class Collective : uint8_t {
 };
 
 /// What a rank does, as messages name it: a collective, under the same number, or something else.
-enum class Doing : uint8_t {
+enum class Activity : uint8_t {
   Start = uint8_t(Collective::AllToAll) + 1, // before anything else
   MakingGroups,
   Send,
@@ -35,13 +35,13 @@ enum class Doing : uint8_t {
   Evaluate,
   Save
 };
-constexpr Doing doing(Collective collective) { return Doing(collective); }
+constexpr Activity doing(Collective collective) { return Activity(collective); }
 
 /// Whether rank 0 has a snapshot under way beside its steps: it copies for one, or a thread of it writes one.
-enum class Saving : uint8_t { No, Copies, Writes };
+enum class SnapshotPhase : uint8_t { No, Copies, Writes };
 
 /// "all_reduce", "send" and so on; collectives as the program calls them.
-const char *nameOf(Doing doing);
+const char *nameOf(Activity doing);
 inline const char *nameOf(Collective collective) { return nameOf(doing(collective)); }
 
 /// One collective, seen from one rank. Every rank of the group passes the same kind, type, op, count, runs and root.
@@ -175,18 +175,18 @@ public:
   /// What the launcher tells of this rank: the training step it is in. Called once a step.
   virtual void setStep(int64_t step) = 0;
   /// Whether this rank does what all ranks do alike, a step or an evaluation, and not what one does for all, as writing
-  /// files. setStep says so too. One that computes and does not come is given up before the deadline (Patience.h).
+  /// files. setStep says so too. One that computes and does not come is given up before the deadline (WaitPolicy.h).
   virtual void setComputes(bool) {}
   // Threads of this rank that work beside it may call these two, and nothing else.
   /// Processor time that they have used so far, which nobody waits for: it is not taken for that of a rank that hangs.
   virtual void setAside(double) {}
   /// Of rank 0. When it fails, or sees that another rank failed, it ends after what a thread writes; over mpi mpirun or
   /// srun may end it before.
-  virtual void setSaving(Saving) {}
+  virtual void setSnapshotPhase(SnapshotPhase) {}
 
   /// Names what this rank is about to do, as setStep does; `label`, such as its source line, is copied (64 bytes of
   /// it).
-  virtual void setPlace(Doing what, const char *label) = 0;
+  virtual void setPlace(Activity what, const char *label) = 0;
   /// Whether the user asked the run to stop (Ctrl-C, SIGTERM). Ranks may see it at different times: let rank 0 read it
   /// and the others follow its decision.
   virtual bool stopRequested() const = 0;

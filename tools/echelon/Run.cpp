@@ -7,7 +7,7 @@
 #include "tools/echelon/RunPlace.h"
 
 #include "runtime/program/Options.h"
-#include "runtime/transport/Patience.h"
+#include "runtime/transport/WaitPolicy.h"
 
 #include "llvm/Support/MathExtras.h"
 

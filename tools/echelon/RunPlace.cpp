@@ -4,7 +4,7 @@
 #include "tools/echelon/RunPlace.h"
 
 #include "runtime/launch/MachineMemory.h"
-#include "runtime/transport/Patience.h"
+#include "runtime/transport/WaitPolicy.h"
 
 #include <algorithm>
 #include <fstream>

@@ -35,7 +35,7 @@ public:
   void wait(Request) override { unexpected(); }
   void progress() override {}
   void setStep(int64_t) override {}
-  void setPlace(Doing, const char *) override {}
+  void setPlace(Activity, const char *) override {}
   bool stopRequested() const override { return false; }
   [[noreturn]] void stop(const char *) override { std::abort(); }
 

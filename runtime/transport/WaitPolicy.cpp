@@ -1,4 +1,4 @@
-#include "runtime/transport/Patience.h"
+#include "runtime/transport/WaitPolicy.h"
 
 #include "runtime/launch/Fail.h"
 
@@ -15,21 +15,21 @@ int coresOfThisProcess() {
   return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
-bool Patience::hasCores() const {
+bool WaitPolicy::hasCores() const {
   static const int cores = coresOfThisProcess();
   return segment.ranks() <= cores;
 }
 
 // A pause is some 20 to 30 ns: with a core for each rank, spin as long as a message usually takes; with fewer cores, or
 // where other work has pushed two ranks onto one, the rank that is waited for may need this very core.
-int Patience::spinsFor(int missing) {
+int WaitPolicy::spinsFor(int missing) {
   const int core = sched_getcpu();
   segment.status(rank).core.store(core, std::memory_order_relaxed);
   const bool alone = segment.status(missing).core.load(std::memory_order_relaxed) != core;
   return hasCores() && alone ? 1000 : 8;
 }
 
-void Patience::pauseLong(int missing) {
+void WaitPolicy::pauseLong(int missing) {
   RankStatus &own = segment.status(rank);
   if (!clock)
     clock.emplace();
@@ -52,7 +52,7 @@ void Patience::pauseLong(int missing) {
 }
 
 // The rank that is late may itself wait for another: follow to the one that waits for nobody.
-int Patience::lateRank(int missing) const {
+int WaitPolicy::lateRank(int missing) const {
   std::vector<bool> seen(segment.ranks(), false);
   int late = missing;
   seen[rank] = true;
@@ -71,7 +71,7 @@ int Patience::lateRank(int missing) const {
   return late;
 }
 
-void Patience::timeOut(int late, int missing, double waitedSeconds) {
+void WaitPolicy::timeOut(int late, int missing, double waitedSeconds) {
   segment.header().lost.store(true);
   const RankStatus &own = segment.status(rank), &other = segment.status(late);
   if (other.exitCode.load(std::memory_order_relaxed) < 0 && !other.isStopped() &&

@@ -1,22 +1,22 @@
-#include "runtime/snapshot/CopyMail.h"
+#include "runtime/snapshot/SnapshotTransfer.h"
 
 namespace echelon::runtime {
 
 constexpr int kTag = (1 << 19) + 2; // apart from those of groups, assemble and Turns
 
-size_t CopyMail::Letter::bytes() const {
+size_t SnapshotTransfer::ChunkParts::bytes() const {
   size_t sum = 0;
   for (const Part &part : parts)
     sum += part.bytes;
   return sum;
 }
 
-CopyMail::CopyMail(Transport &t, const std::vector<MeshAxis> &m, const std::vector<TensorPiece> &pieces,
-                   const std::vector<size_t> &order)
+SnapshotTransfer::SnapshotTransfer(Transport &t, const std::vector<MeshAxis> &m, const std::vector<TensorPiece> &pieces,
+                                   const std::vector<size_t> &order)
     : transport(t), mesh(m), tensors(pieces) {
   for (const size_t i : order) {
     const std::vector<Chunk> chunks = chunksOf(tensors[i]);
-    std::vector<Letter> ofTensor;
+    std::vector<ChunkParts> ofTensor;
     for (const Chunk chunk : chunks)
       ofTensor.push_back({i, chunk, {}});
     for (int from = 1; from < transport.size(); ++from) {
@@ -27,22 +27,22 @@ CopyMail::CopyMail(Transport &t, const std::vector<MeshAxis> &m, const std::vect
         if (bytes[c])
           ofTensor[c].parts.push_back({from, bytes[c]});
     }
-    for (Letter &letter : ofTensor)
+    for (ChunkParts &letter : ofTensor)
       if (!letter.parts.empty())
         letters.push_back(std::move(letter));
   }
 }
 
-void CopyMail::begin() {
+void SnapshotTransfer::begin() {
   moved = worked = 0;
   for (Slot &slot : slots)
     slot.isFull = false;
 }
 
-void CopyMail::start(Slot &slot, const Letter &letter) {
+void SnapshotTransfer::start(Slot &slot, const ChunkParts &letter) {
   slot.data.resize(letter.bytes());
   size_t at = 0;
-  for (const Letter::Part &part : letter.parts) {
+  for (const ChunkParts::Part &part : letter.parts) {
     std::byte *data = slot.data.data() + at;
     slot.requests.push_back(transport.rank() == 0 ? transport.ireceive(part.from, data, part.bytes, kTag, "save")
                                                   : transport.isend(0, data, part.bytes, kTag, "save"));
@@ -50,7 +50,7 @@ void CopyMail::start(Slot &slot, const Letter &letter) {
   }
 }
 
-bool CopyMail::advance() {
+bool SnapshotTransfer::advance() {
   const bool receives = transport.rank() == 0;
   while (moved < letters.size()) {
     // the oldest that is under way, and the one behind it
@@ -72,17 +72,17 @@ bool CopyMail::advance() {
   return true;
 }
 
-bool CopyMail::is(const Slot &slot, bool isFull) {
+bool SnapshotTransfer::is(const Slot &slot, bool isFull) {
   const std::lock_guard<std::mutex> lock(mutex);
   return slot.isFull == isFull;
 }
 
-void CopyMail::await(const Slot &slot, bool isFull) {
+void SnapshotTransfer::await(const Slot &slot, bool isFull) {
   std::unique_lock<std::mutex> lock(mutex);
   changed.wait(lock, [&] { return slot.isFull == isFull; });
 }
 
-void CopyMail::set(Slot &slot, bool isFull) {
+void SnapshotTransfer::set(Slot &slot, bool isFull) {
   {
     const std::lock_guard<std::mutex> lock(mutex);
     slot.isFull = isFull;
@@ -90,8 +90,8 @@ void CopyMail::set(Slot &slot, bool isFull) {
   changed.notify_all();
 }
 
-void CopyMail::pack(const std::vector<const std::byte *> &pieces, const std::function<void()> &after) {
-  for (const Letter &letter : letters) {
+void SnapshotTransfer::pack(const std::vector<const std::byte *> &pieces, const std::function<void()> &after) {
+  for (const ChunkParts &letter : letters) {
     Slot &slot = slots[worked++ % slots.size()];
     await(slot, false);
     slot.data.resize(letter.bytes());
@@ -101,14 +101,14 @@ void CopyMail::pack(const std::vector<const std::byte *> &pieces, const std::fun
   }
 }
 
-void CopyMail::take(size_t tensor, Chunk chunk, std::byte *whole) {
+void SnapshotTransfer::take(size_t tensor, Chunk chunk, std::byte *whole) {
   if (worked == letters.size() || letters[worked].tensor != tensor || letters[worked].chunk.low != chunk.low)
     return; // rank 0 has all of it
-  const Letter &letter = letters[worked];
+  const ChunkParts &letter = letters[worked];
   Slot &slot = slots[worked++ % slots.size()];
   await(slot, true);
   const std::byte *data = slot.data.data();
-  for (const Letter::Part &part : letter.parts) {
+  for (const ChunkParts::Part &part : letter.parts) {
     Share(mesh, tensors[tensor], part.from).unpack(chunk, data, whole);
     data += part.bytes;
   }

@@ -7,14 +7,14 @@ namespace echelon::runtime::detail {
 
 /// Asks for the cache lines of `rows` rows (or columns), `step` apart, of `length` elements each, some at a time, for
 /// the L2 cache.
-template <typename T> class Ahead {
+template <typename T> class Prefetch {
 public:
   static constexpr int64_t kLine = 64 / sizeof(T);
 
-  Ahead() = default;
-  Ahead(const T *at, int64_t rows, int64_t step, int64_t length) : row(at), rows(rows), step(step), length(length) {}
+  Prefetch() = default;
+  Prefetch(const T *at, int64_t rows, int64_t step, int64_t length) : row(at), rows(rows), step(step), length(length) {}
   /// In `turns` equal shares.
-  Ahead(const T *at, int64_t rows, int64_t step, int64_t length, int64_t turns) : Ahead(at, rows, step, length) {
+  Prefetch(const T *at, int64_t rows, int64_t step, int64_t length, int64_t turns) : Prefetch(at, rows, step, length) {
     share = (lines() - 1) / std::max<int64_t>(1, turns) + 1;
   }
   /// How many are left.

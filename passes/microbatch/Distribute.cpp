@@ -1,4 +1,4 @@
-#include "passes/time/Distribute.h"
+#include "passes/microbatch/Distribute.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "passes/Loops.h"
@@ -40,7 +40,8 @@ LogicalResult cutBefore(RepeatOp loop, Value value, IRRewriter &rewriter) {
 /// What follows from `seed`, a value seen in the loop's body, moves into a loop behind it.
 class CutAfter {
 public:
-  CutAfter(RepeatOp loop, Value seed, const Kinds &kinds) : loop(loop), seed(seed), kinds(kinds) {}
+  CutAfter(RepeatOp loop, Value seed, const Dependences &dependences)
+      : loop(loop), seed(seed), dependences(dependences) {}
 
   LogicalResult run(IRRewriter &rewriter) {
     findMoved();
@@ -86,7 +87,7 @@ private:
       moved.insert(seed);
     for (Operation &op : *loop.block()) // whatever else follows from totals
       for (Value result : op.getResults())
-        if (kinds.of(result) == Kind::After)
+        if (dependences.of(result) == Dependence::AfterTotals)
           moved.insert(result);
     for (size_t before = SIZE_MAX; before != moved.size();) {
       before = moved.size();
@@ -107,9 +108,9 @@ private:
   /// Sums that what moves reads are stacked up; what belongs to samples cannot be read behind.
   LogicalResult findStacked() {
     auto look = [&](Value value) {
-      if (kinds.hasBatch(value) || kinds.of(value) == Kind::Sample)
+      if (dependences.hasBatch(value) || dependences.of(value) == Dependence::PerSample)
         return false;
-      if (isOwn(value) && !moved.contains(value) && kinds.of(value) == Kind::Partial) {
+      if (isOwn(value) && !moved.contains(value) && dependences.of(value) == Dependence::PartialSum) {
         if (tensor(value).has(loop.getAxis()))
           return false;
         stacked.insert(value);
@@ -121,7 +122,7 @@ private:
       if (llvm::any_of(op.getResults(), [&](Value v) { return moved.contains(v); }))
         op.walk([&](Operation *inner) {
           fine &= llvm::all_of(inner->getOperands(), look) &&
-                  llvm::none_of(inner->getResults(), [&](Value v) { return kinds.hasBatch(v); });
+                  llvm::none_of(inner->getResults(), [&](Value v) { return dependences.hasBatch(v); });
         });
     for (auto [argument, next] : llvm::zip(loop.carriedArguments(), loop.yield().getCarried()))
       if (moved.contains(argument))
@@ -131,7 +132,7 @@ private:
 
   RepeatOp loop;
   Value seed;
-  const Kinds &kinds;
+  const Dependences &dependences;
   llvm::DenseSet<Value> moved;
   llvm::SetVector<Value> stacked;
 };
@@ -149,16 +150,17 @@ LogicalResult echelon::distributeLoops(StepOp step, const Time &time) {
         op.erase();
     if (block.empty())
       return success();
-    Kinds kinds(step, time);
+    Dependences dependences(step, time);
     do { // as if early totals were there
-      kinds.settled.insert_range(kinds.early);
-      if (failed(kinds.decide()))
+      dependences.settled.insert_range(dependences.early);
+      if (failed(dependences.decide()))
         return failure();
-    } while (!(kinds.cut && kinds.cut->before) && !kinds.early.empty());
-    if (!kinds.cut)
+    } while (!(dependences.cut && dependences.cut->before) && !dependences.early.empty());
+    if (!dependences.cut)
       return success();
-    auto [loop, value, before, op] = *kinds.cut;
-    if (--cuts < 0 || failed(before ? cutBefore(loop, value, rewriter) : CutAfter(loop, value, kinds).run(rewriter)))
-      return kinds.refuse(op);
+    auto [loop, value, before, op] = *dependences.cut;
+    if (--cuts < 0 ||
+        failed(before ? cutBefore(loop, value, rewriter) : CutAfter(loop, value, dependences).run(rewriter)))
+      return dependences.refuse(op);
   }
 }

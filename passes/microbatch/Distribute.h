@@ -5,11 +5,11 @@
 // - What follows from totals and touches no sample, as a masked mean in each layer under evaluation, moves into a loop
 //   behind, over the stacked sums.
 #pragma once
-#include "passes/time/Kinds.h"
+#include "passes/microbatch/Dependence.h"
 
 namespace echelon {
 
-/// Afterwards `Kinds` of the step finds no value that is needed as a total inside a loop; or it has told why not.
+/// Afterwards `Dependences` of the step finds no value that is needed as a total inside a loop; or it has told why not.
 mlir::LogicalResult distributeLoops(ech::StepOp step, const Time &time);
 
 } // namespace echelon

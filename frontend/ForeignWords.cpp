@@ -1,9 +1,9 @@
-#include "frontend/Habits.h"
+#include "frontend/ForeignWords.h"
 #include <map>
 
 namespace echelon::frontend {
 
-std::string habit(std::string_view word) {
+std::string foreignWord(std::string_view word) {
   static const std::string block =
                                "a model is written model NAME(ARGUMENTS) { … }, a part of one block NAME(ARGUMENTS) "
                                "{ … return VALUE }",
@@ -22,7 +22,7 @@ std::string habit(std::string_view word) {
                            order = "axes have names, so their order means nothing; x[a -> b] renames one",
                            look = "a look-up is TABLE[AXIS = INDEX], as in wte[vocab = tokens]",
                            square = "write mean((a - b) ^ 2)";
-  static const std::map<std::string, std::string, std::less<>> habits = {
+  static const std::map<std::string, std::string, std::less<>> words = {
       {"for", loop},
       {"while", loop},
       {"def", block},
@@ -89,8 +89,8 @@ std::string habit(std::string_view word) {
       {"nn.conv2d", "write nn.conv3x3(x, from, to), or conv(x, w, over = AXES, window = AXES)"},
       {"nn.maxpool2d", "write maxpool(x, window = AXES, size = 2, stride = 2)"},
       {"shuffle", "training data comes shuffled in any case"}};
-  auto it = habits.find(word);
-  return it == habits.end() ? "" : "; " + it->second;
+  auto it = words.find(word);
+  return it == words.end() ? "" : "; " + it->second;
 }
 
 } // namespace echelon::frontend

@@ -6,6 +6,6 @@
 namespace echelon::frontend {
 
 /// What is written here for such a word: "; write …"; for any other word "".
-std::string habit(std::string_view word);
+std::string foreignWord(std::string_view word);
 
 } // namespace echelon::frontend

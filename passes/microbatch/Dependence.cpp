@@ -1,11 +1,11 @@
-#include "passes/time/Kinds.h"
+#include "passes/microbatch/Dependence.h"
 
 using namespace mlir;
 using namespace echelon;
 using namespace echelon::ech;
 
-LogicalResult Kinds::decide() {
-  kinds.clear();
+LogicalResult Dependences::decide() {
+  dependences.clear();
   inside.clear();
   shared.clear();
   early.clear();
@@ -13,7 +13,7 @@ LogicalResult Kinds::decide() {
   return decide(step.getBody().front(), /*nested=*/false);
 }
 
-LogicalResult Kinds::decide(Block &block, bool nested) {
+LogicalResult Dependences::decide(Block &block, bool nested) {
   bool fine = true; // every mistake of the step is told, not only the first
   for (Operation &op : block) {
     if (!isa<ReportOp, GradientOp, WriteOp, YieldOp>(op)) {
@@ -26,89 +26,91 @@ LogicalResult Kinds::decide(Block &block, bool nested) {
   return success(fine);
 }
 
-ReduceOp Kinds::extreme(Value value) const {
+ReduceOp Dependences::extreme(Value value) const {
   auto reduce = value.getDefiningOp<ReduceOp>();
   bool found = reduce && reduce.getKind() != Reduction::Sum && has(reduce.getOver(), time.batchAxis);
   return found ? reduce : ReduceOp();
 }
 
-void Kinds::set(Value value, Kind kind) { kinds[value] = settled.contains(value) ? Kind::Fixed : kind; }
+void Dependences::set(Value value, Dependence kind) {
+  dependences[value] = settled.contains(value) ? Dependence::Invariant : kind;
+}
 
 //===- one operation ---------------------------------------------------------------------------------------------===//
 
-LogicalResult Kinds::decide(Operation *op, bool nested) {
+LogicalResult Dependences::decide(Operation *op, bool nested) {
   if (time.evaluation() && countsSamplesAgain(op))
     return refuse(op);
   auto batched = [&](ValueRange values) { return llvm::any_of(values, [&](Value v) { return hasBatch(v); }); };
-  auto any = [&](Kind kind) { return llvm::any_of(op->getOperands(), [&](Value v) { return of(v) == kind; }); };
-  auto give = [&](Kind whole) {
+  auto any = [&](Dependence kind) { return llvm::any_of(op->getOperands(), [&](Value v) { return of(v) == kind; }); };
+  auto give = [&](Dependence whole) {
     for (Value result : op->getResults())
-      set(result, hasBatch(result) ? Kind::Sample : whole);
+      set(result, hasBatch(result) ? Dependence::PerSample : whole);
   };
   if (batched(op->getOperands()) || batched(op->getResults())) {
     inside.insert(op);
     bool isExtreme = !nested && op->getNumResults() == 1 && extreme(op->getResult(0));
-    give(op->hasAttr(kLocal) ? Kind::Sample : isExtreme ? Kind::After : Kind::Partial);
+    give(op->hasAttr(kLocal) ? Dependence::PerSample : isExtreme ? Dependence::AfterTotals : Dependence::PartialSum);
     if (!isExtreme && failed(checkAlongBatch(op)))
       return failure();
     for (Value operand : op->getOperands())
-      if (Kind kind = of(operand); kind == Kind::Partial || kind == Kind::After)
+      if (Dependence kind = of(operand); kind == Dependence::PartialSum || kind == Dependence::AfterTotals)
         if (failed(needTotal(op, operand)))
           return failure();
     return success();
   }
-  if (any(Kind::Sample)) { // statistics of this pass alone
+  if (any(Dependence::PerSample)) { // statistics of this pass alone
     inside.insert(op);
     for (Value result : op->getResults())
-      set(result, Kind::Sample);
+      set(result, Dependence::PerSample);
     for (Value operand : op->getOperands())
-      if (Kind kind = of(operand); kind == Kind::Partial || kind == Kind::After)
+      if (Dependence kind = of(operand); kind == Dependence::PartialSum || kind == Dependence::AfterTotals)
         if (failed(needTotal(op, operand)))
           return failure();
     return success();
   }
-  if (!any(Kind::Partial) && !any(Kind::After)) {
-    give(!nested && llvm::any_of(op->getOperands(), [&](Value v) { return leavesLoop(v); }) ? Kind::After
-                                                                                            : Kind::Fixed);
+  if (!any(Dependence::PartialSum) && !any(Dependence::AfterTotals)) {
+    give(!nested && llvm::any_of(op->getOperands(), [&](Value v) { return leavesLoop(v); }) ? Dependence::AfterTotals
+                                                                                            : Dependence::Invariant);
     return success();
   }
   if (nested) {
     inside.insert(op);
-    give(Kind::Partial);
-    if (!any(Kind::After) && isLinear(op))
+    give(Dependence::PartialSum);
+    if (!any(Dependence::AfterTotals) && isLinear(op))
       return success();
     SmallVector<Value> first, others; // with the totals that can be computed first, it may be linear in the others
     for (Value operand : op->getOperands())
-      if (Kind kind = of(operand); kind == Kind::Partial || kind == Kind::After)
+      if (Dependence kind = of(operand); kind == Dependence::PartialSum || kind == Dependence::AfterTotals)
         (isKnownFirst(operand) ? first : others).push_back(operand);
     for (Value operand : first.empty() ? others : first)
       if (failed(needTotal(op, operand)))
         return failure();
     if (first.empty() || others.empty())
-      give(first.empty() ? Kind::After : Kind::Fixed);
+      give(first.empty() ? Dependence::AfterTotals : Dependence::Invariant);
     return success();
   }
-  if (!any(Kind::After) && !time.evaluation() && staysPending(op)) {
+  if (!any(Dependence::AfterTotals) && !time.evaluation() && staysPending(op)) {
     inside.insert(op); // one sum accumulates instead of two
-    give(Kind::Partial);
+    give(Dependence::PartialSum);
   } else {
-    give(Kind::After);
+    give(Dependence::AfterTotals);
   }
   return success();
 }
 
 /// A value that depends on no sample, and is computed in a loop that samples go through.
-bool Kinds::leavesLoop(Value value) const {
+bool Dependences::leavesLoop(Value value) const {
   Operation *op = value.getDefiningOp();
-  return op && isInside(op) && of(value) == Kind::Fixed && !settled.contains(value);
+  return op && isInside(op) && of(value) == Dependence::Invariant && !settled.contains(value);
 }
 
 /// What stays a sum over passes at the top level, too: additions of such sums, negation, numbers times one, renames.
-bool Kinds::staysPending(Operation *op) const {
+bool Dependences::staysPending(Operation *op) const {
   auto rule = dyn_cast<AxisRule>(op);
   if (!rule || op->getNumResults() != 1)
     return false;
-  auto partial = [&](Value v) { return of(v) == Kind::Partial; };
+  auto partial = [&](Value v) { return of(v) == Dependence::PartialSum; };
   switch (rule.pendingRule()) {
   case PendingRule::Add:
     return llvm::all_of(op->getOperands(), partial);
@@ -120,10 +122,10 @@ bool Kinds::staysPending(Operation *op) const {
   return false;
 }
 
-/// Whether the operation is linear in its partial operands. Fixed operands that are added to them are marked: each pass
-/// contributes a share.
-bool Kinds::isLinear(Operation *op) {
-  auto partial = [&](Value v) { return of(v) == Kind::Partial; };
+/// Whether the operation is linear in its partial operands. Invariant operands that are added to them are marked: each
+/// pass contributes a share.
+bool Dependences::isLinear(Operation *op) {
+  auto partial = [&](Value v) { return of(v) == Dependence::PartialSum; };
   auto share = [&](unsigned first) {
     for (OpOperand &operand : op->getOpOperands().drop_front(first))
       shared.insert(&operand);
@@ -162,7 +164,7 @@ bool Kinds::isLinear(Operation *op) {
 
 //===- loops -----------------------------------------------------------------------------------------------------===//
 
-LogicalResult Kinds::decideRepeat(RepeatOp op, bool nested) {
+LogicalResult Dependences::decideRepeat(RepeatOp op, bool nested) {
   if (op.getAxis() == time.batchAxis)
     return refuse(op);
   if (time.evaluation() && !nested) {
@@ -184,13 +186,13 @@ LogicalResult Kinds::decideRepeat(RepeatOp op, bool nested) {
       if (!op.getBody().isAncestor(operand.getParentRegion()))
         incoming.push_back(operand);
   });
-  auto comes = [&](Kind kind) { return llvm::any_of(incoming, [&](Value v) { return of(v) == kind; }); };
-  if (!batched && !comes(Kind::Sample)) {
-    if (!comes(Kind::Partial))
+  auto comes = [&](Dependence kind) { return llvm::any_of(incoming, [&](Value v) { return of(v) == kind; }); };
+  if (!batched && !comes(Dependence::PerSample)) {
+    if (!comes(Dependence::PartialSum))
       return decideAsOne(op, nested, incoming);
     if (!nested) { // a loop over totals follows the passes
       for (Value result : op.getResults())
-        set(result, Kind::After);
+        set(result, Dependence::AfterTotals);
       return success();
     }
   }
@@ -198,14 +200,14 @@ LogicalResult Kinds::decideRepeat(RepeatOp op, bool nested) {
 }
 
 /// A loop that neither samples nor sums over them enter: all in it is of one kind.
-LogicalResult Kinds::decideAsOne(RepeatOp op, bool nested, ArrayRef<Value> incoming) {
-  const Value *total = llvm::find_if(incoming, [&](Value v) { return of(v) == Kind::After; });
+LogicalResult Dependences::decideAsOne(RepeatOp op, bool nested, ArrayRef<Value> incoming) {
+  const Value *total = llvm::find_if(incoming, [&](Value v) { return of(v) == Dependence::AfterTotals; });
   bool leaving = !nested && llvm::any_of(incoming, [&](Value v) { return leavesLoop(v); });
-  Kind kind = total != incoming.end() || leaving ? Kind::After : Kind::Fixed;
-  if (kind == Kind::After && nested) {
+  Dependence kind = total != incoming.end() || leaving ? Dependence::AfterTotals : Dependence::Invariant;
+  if (kind == Dependence::AfterTotals && nested) {
     if (failed(needTotal(op, *total)))
       return failure();
-    kind = isKnownFirst(*total) ? Kind::Fixed : Kind::After;
+    kind = isKnownFirst(*total) ? Dependence::Invariant : Dependence::AfterTotals;
   }
   op->walk([&](Operation *inner) {
     for (Value result : inner->getResults())
@@ -214,18 +216,18 @@ LogicalResult Kinds::decideAsOne(RepeatOp op, bool nested, ArrayRef<Value> incom
   return success();
 }
 
-/// A loop that samples go through: what it carries and takes slices of has the kinds of what comes in, and what it
-/// gives those of its body.
-LogicalResult Kinds::decideInside(RepeatOp op) {
+/// A loop that samples go through: what it carries and takes slices of has the dependences of what comes in, and what
+/// it gives those of its body.
+LogicalResult Dependences::decideInside(RepeatOp op) {
   inside.insert(op);
   for (auto [operand, argument] : llvm::zip(op->getOperands(), op.block()->getArguments())) {
     set(argument, of(operand));
-    if (of(operand) != Kind::After || argument.getArgNumber() >= op.getCarried().size())
+    if (of(operand) != Dependence::AfterTotals || argument.getArgNumber() >= op.getCarried().size())
       continue; // who reads a slice of a total says so
     if (isKnownFirst(operand)) {
       if (failed(needTotal(op, operand)))
         return failure();
-      set(argument, Kind::Fixed);
+      set(argument, Dependence::Invariant);
     } else {
       needCut(op, argument, /*before=*/false, op);
     }
@@ -236,8 +238,8 @@ LogicalResult Kinds::decideInside(RepeatOp op) {
     fine = succeeded(decide(*op.block(), /*nested=*/true));
     more = false;
     for (auto [next, argument] : llvm::zip(yield.getCarried(), op.carriedArguments()))
-      if ((of(argument) == Kind::Fixed && of(next) != Kind::Fixed) ||
-          (of(argument) == Kind::Partial && of(next) == Kind::After)) {
+      if ((of(argument) == Dependence::Invariant && of(next) != Dependence::Invariant) ||
+          (of(argument) == Dependence::PartialSum && of(next) == Dependence::AfterTotals)) {
         set(argument, of(next));
         more = true;
       }
@@ -245,7 +247,7 @@ LogicalResult Kinds::decideInside(RepeatOp op) {
   if (!fine)
     return failure();
   for (auto [i, argument] : llvm::enumerate(op.carriedArguments()))
-    if (of(argument) == Kind::Partial) {
+    if (of(argument) == Dependence::PartialSum) {
       shared.insert(&op->getOpOperand(i));
       shared.insert(&yield->getOpOperand(i));
     }
@@ -261,7 +263,7 @@ LogicalResult Kinds::decideInside(RepeatOp op) {
 
 //===- what cannot be --------------------------------------------------------------------------------------------===//
 
-LogicalResult Kinds::refuse(Operation *op) {
+LogicalResult Dependences::refuse(Operation *op) {
   if (time.evaluation())
     return op->emitError()
            << "E0313: this needs all held-out samples at once, and evaluation takes them batch by "
@@ -274,7 +276,7 @@ LogicalResult Kinds::refuse(Operation *op) {
                          << (isa<ech::NormalizeOp>(op) ? ", or `local = true` for statistics of each micro batch" : "");
 }
 
-bool Kinds::countsSamplesAgain(Operation *op) const {
+bool Dependences::countsSamplesAgain(Operation *op) const {
   if (!time.likeBatch)
     return false;
   auto has = [](ValueRange values, StringRef axis) {
@@ -284,7 +286,7 @@ bool Kinds::countsSamplesAgain(Operation *op) const {
                       [&](StringAttr axis) { return has(op->getResults(), axis) && !has(op->getOperands(), axis); });
 }
 
-LogicalResult Kinds::checkAlongBatch(Operation *op) {
+LogicalResult Dependences::checkAlongBatch(Operation *op) {
   StringRef batch = time.batchAxis;
   bool places = false; // particular samples
   if (auto pick = dyn_cast<PickOp>(op))
@@ -314,7 +316,7 @@ static Value sliced(Value value) {
   return loop.getSlices()[argument.getArgNumber() - loop.getCarried().size()];
 }
 
-LogicalResult Kinds::needTotal(Operation *op, Value value) {
+LogicalResult Dependences::needTotal(Operation *op, Value value) {
   if (isKnownFirst(value)) {
     while (Value whole = sliced(value))
       value = whole;
@@ -342,7 +344,7 @@ LogicalResult Kinds::needTotal(Operation *op, Value value) {
     return refuse(op);
   for (auto loop = op->getParentOfType<RepeatOp>(); loop; loop = loop->getParentOfType<RepeatOp>()) {
     Value whole = value.getParentBlock() == loop.block() ? sliced(value) : value;
-    if (!whole && of(value) == Kind::After)
+    if (!whole && of(value) == Dependence::AfterTotals)
       return success();                   // what it is made of is needed already
     if (!whole || touchesSamples(loop)) { // it stands in this loop, or this loop is not one over totals alone
       needCut(loop, value, /*before=*/false, op);
@@ -353,7 +355,7 @@ LogicalResult Kinds::needTotal(Operation *op, Value value) {
   return refuse(op);
 }
 
-void Kinds::needCut(RepeatOp loop, Value value, bool before, Operation *op) {
+void Dependences::needCut(RepeatOp loop, Value value, bool before, Operation *op) {
   auto depth = [](Operation *loop) {
     int depth = 0;
     while ((loop = loop->getParentOp()))
@@ -364,9 +366,9 @@ void Kinds::needCut(RepeatOp loop, Value value, bool before, Operation *op) {
     cut = Cut{loop, value, before, op};
 }
 
-bool Kinds::touchesSamples(Operation *op) const {
+bool Dependences::touchesSamples(Operation *op) const {
   bool touches = false;
-  auto look = [&](Value v) { touches |= hasBatch(v) || of(v) == Kind::Sample; };
+  auto look = [&](Value v) { touches |= hasBatch(v) || of(v) == Dependence::PerSample; };
   op->walk([&](Operation *inner) {
     llvm::for_each(inner->getOperands(), look);
     llvm::for_each(inner->getResults(), look);
@@ -374,7 +376,7 @@ bool Kinds::touchesSamples(Operation *op) const {
   return touches;
 }
 
-bool Kinds::comesFromParameters(Value start) const {
+bool Dependences::comesFromParameters(Value start) const {
   llvm::DenseSet<Value> seen;
   SmallVector<Value> open{start};
   while (!open.empty()) {
@@ -410,7 +412,7 @@ bool Kinds::comesFromParameters(Value start) const {
   return false;
 }
 
-llvm::SetVector<Operation *> Kinds::sources(ArrayRef<Value> values) const {
+llvm::SetVector<Operation *> Dependences::sources(ArrayRef<Value> values) const {
   llvm::DenseSet<Operation *> found;
   SmallVector<Value> open(values);
   while (!open.empty()) {

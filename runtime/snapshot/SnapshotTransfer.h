@@ -17,14 +17,14 @@
 
 namespace echelon::runtime {
 
-class CopyMail final : public Background {
+class SnapshotTransfer final : public Background {
 public:
   /// Of the same tensors, in the same order, on each rank.
-  CopyMail(Transport &transport, const std::vector<MeshAxis> &mesh, const std::vector<TensorPiece> &tensors,
-           const std::vector<size_t> &order);
+  SnapshotTransfer(Transport &transport, const std::vector<MeshAxis> &mesh, const std::vector<TensorPiece> &tensors,
+                   const std::vector<size_t> &order);
 
   // The rank's own thread.
-  /// A snapshot's state is copied, or about to be; that before has come to its end.
+  /// A snapshot's state is copied, or about to be; the previous one has finished.
   void begin();
   /// Goes on as far as possible without waiting; true when all has been sent, or is here.
   bool advance() override;
@@ -37,7 +37,7 @@ public:
 
 private:
   /// What ranks give to one chunk.
-  struct Letter {
+  struct ChunkParts {
     struct Part {
       int from;
       size_t bytes;
@@ -52,7 +52,7 @@ private:
     std::vector<Request> requests; // of the rank's own thread, while it is under way
     bool isFull = false;           // packed, not sent yet; or received, not taken yet
   };
-  void start(Slot &slot, const Letter &letter);
+  void start(Slot &slot, const ChunkParts &letter);
   bool isStarted(const Slot &slot) const { return !slot.requests.empty(); }
   bool is(const Slot &slot, bool isFull);
   /// Waits until it is, or is no longer, full; it is the waiting thread's then, until that sets it.
@@ -62,11 +62,11 @@ private:
   Transport &transport;
   const std::vector<MeshAxis> &mesh;
   const std::vector<TensorPiece> &tensors;
-  std::vector<Letter> letters; // those that this rank sends or receives
-  std::array<Slot, 2> slots;   // of letter n: n % 2
-  size_t moved = 0;            // letters that the rank's own thread is through with
-  size_t worked = 0;           // and that the thread beside it is
-  std::mutex mutex;            // of isFull
+  std::vector<ChunkParts> letters; // those that this rank sends or receives
+  std::array<Slot, 2> slots;       // of letter n: n % 2
+  size_t moved = 0;                // letters that the rank's own thread is through with
+  size_t worked = 0;               // and that the thread beside it is
+  std::mutex mutex;                // of isFull
   std::condition_variable changed;
 };
 

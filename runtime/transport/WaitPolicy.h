@@ -14,11 +14,11 @@ namespace echelon::runtime {
 int coresOfThisProcess();
 
 /// One wait. `while (!ready()) patience.pause(missing);`, where `missing` is a rank that has not come.
-class Patience {
+class WaitPolicy {
 public:
-  Patience(Segment &segment, int rank, double deadlineSeconds)
+  WaitPolicy(Segment &segment, int rank, double deadlineSeconds)
       : segment(segment), rank(rank), deadlineSeconds(deadlineSeconds) {}
-  ~Patience() {
+  ~WaitPolicy() {
     segment.status(rank).waitedTicks += waitedTicks;
     if (clock)
       segment.status(rank).waitsFor.store(-1, std::memory_order_relaxed);

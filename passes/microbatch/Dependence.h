@@ -6,11 +6,11 @@
 
 namespace echelon {
 
-enum class Kind {
-  Fixed,   // depends on no sample: the same in each pass
-  Sample,  // belongs to samples of this pass
-  Partial, // a sum over the samples of this pass: its total is the sum over passes
-  After,   // made of totals: known after the last pass
+enum class Dependence {
+  Invariant,   // depends on no sample: the same in each pass
+  PerSample,   // belongs to samples of this pass
+  PartialSum,  // a sum over the samples of this pass: its total is the sum over passes
+  AfterTotals, // made of totals: known after the last pass
 };
 
 /// A loop that has to be cut in two, because `op` in it needs the total of `value`.
@@ -29,23 +29,23 @@ struct Time {
   bool evaluation() const { return passes == 0; }
 };
 
-/// Kinds of all values of a step, of those in its loops too.
-class Kinds {
+/// Dependences of all values of a step, of those in its loops too.
+class Dependences {
 public:
-  Kinds(ech::StepOp step, const Time &time) : step(step), time(time), last(&step.getBody().front().back()) {}
+  Dependences(ech::StepOp step, const Time &time) : step(step), time(time), last(&step.getBody().front().back()) {}
 
   /// Decides; a mistake is told at the operation's place. Values that a pass needs as totals and that depend on no
-  /// parameter are collected in `early`: they can be computed before, and are Fixed once they are `settled`. A total
-  /// that is needed inside a loop makes a `cut`.
+  /// parameter are collected in `early`: they can be computed before, and are Invariant once they are `settled`. A
+  /// total that is needed inside a loop makes a `cut`.
   mlir::LogicalResult decide();
-  Kind of(mlir::Value value) const { return kinds.lookup(value); }
+  Dependence of(mlir::Value value) const { return dependences.lookup(value); }
   bool isInside(mlir::Operation *op) const { return inside.contains(op); }
   bool hasBatch(mlir::Value value) const { return ech::tensor(value).has(time.batchAxis); }
   /// A maximum or minimum over samples: the total is that of the passes' own. Null for every other value.
   ech::ReduceOp extreme(mlir::Value value) const;
-  /// Whether a Fixed operand enters a sum of partial values: a pass contributes its share.
+  /// Whether a Invariant operand enters a sum of partial values: a pass contributes its share.
   bool isShared(mlir::OpOperand &operand) const {
-    return shared.contains(&operand) && of(operand.get()) == Kind::Fixed;
+    return shared.contains(&operand) && of(operand.get()) == Dependence::Invariant;
   }
 
   /// Says that `op` needs what a pass does not have.
@@ -53,7 +53,7 @@ public:
 
   llvm::SetVector<mlir::Value> early;   // found by the last `decide`
   std::optional<Cut> cut;               // of the last `decide`; those before come first, then those deepest inside
-  llvm::SetVector<mlir::Value> settled; // Fixed by now
+  llvm::SetVector<mlir::Value> settled; // Invariant by now
   /// The operations at the step's top level that these values come from, in order; stops at settled ones.
   llvm::SetVector<mlir::Operation *> sources(mlir::ArrayRef<mlir::Value> values) const;
 
@@ -75,13 +75,13 @@ private:
   bool isKnownFirst(mlir::Value value) const { return !time.evaluation() && !comesFromParameters(value); }
   bool isLinear(mlir::Operation *op);
   bool staysPending(mlir::Operation *op) const;
-  void set(mlir::Value value, Kind kind);
+  void set(mlir::Value value, Dependence kind);
   bool leavesLoop(mlir::Value value) const;
 
   mutable ech::StepOp step; // MLIR has no const handles
   const Time &time;
   mlir::Operation *last; // of the step as it was: what is built behind it is not looked at
-  llvm::DenseMap<mlir::Value, Kind> kinds;
+  llvm::DenseMap<mlir::Value, Dependence> dependences;
   llvm::DenseSet<mlir::Operation *> inside;
   llvm::DenseSet<mlir::OpOperand *> shared;
 };
