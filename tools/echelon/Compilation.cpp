@@ -325,8 +325,9 @@ void Compilation::warnOfUnseenMetrics() {
 bool Compilation::lower(Stage until) {
   size_t before = diagnostics.errorCount();
   mlir::PassManager manager(context.get());
+  bool isDumpIncomplete = false;
   if (!options.dumpStages.empty())
-    manager.addInstrumentation(dumpStages(*module, options.dumpStages, stemOf(options.spec)));
+    manager.addInstrumentation(dumpStages(*module, options.dumpStages, stemOf(options.spec), isDumpIncomplete));
   buildPipeline(manager, until, options.pipeline);
   if (mlir::failed(manager.run(*module))) {
     if (diagnostics.errorCount() == before)
@@ -334,7 +335,7 @@ bool Compilation::lower(Stage until) {
                         "internal error: a pass failed without saying why; please report it with this spec");
     return false;
   }
-  if (diagnostics.errorCount() > before || (until == Stage::Rt && !checkMemory()))
+  if (isDumpIncomplete || diagnostics.errorCount() > before || (until == Stage::Rt && !checkMemory()))
     return false;
   warnOfUnseenMetrics();
   return true;

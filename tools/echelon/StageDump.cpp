@@ -17,7 +17,7 @@ mlir::OpPrintingFlags readableIr() { return mlir::OpPrintingFlags().useLocalScop
 namespace {
 class StageDump : public mlir::PassInstrumentation {
 public:
-  explicit StageDump(std::filesystem::path folder) : folder(std::move(folder)) {}
+  StageDump(std::filesystem::path folder, bool &failed) : folder(std::move(folder)), failed(failed) {}
 
   void write(llvm::StringRef stage, mlir::Operation *module) {
     const std::filesystem::path file = folder / llvm::formatv("{0,0+2}_{1}.mlir", written, stage).str();
@@ -45,13 +45,13 @@ public:
 private:
   const std::filesystem::path folder;
   int written = 0;
-  bool failed = false;
+  bool &failed;
 };
 } // namespace
 
 std::unique_ptr<mlir::PassInstrumentation> dumpStages(mlir::ModuleOp module, const std::string &folder,
-                                                      const std::string &name) {
-  auto dump = std::make_unique<StageDump>(std::filesystem::path(folder) / name);
+                                                      const std::string &name, bool &failed) {
+  auto dump = std::make_unique<StageDump>(std::filesystem::path(folder) / name, failed);
   dump->write("elaborated", module);
   return dump;
 }

@@ -14,8 +14,9 @@ namespace echelon {
 mlir::OpPrintingFlags readableIr();
 
 /// Writes `DIR/NAME/00_elaborated.mlir` now, then `DIR/NAME/01_FLAG.mlir` and so on, one file for each pass that ends
-/// without an error. `name`: the spec's. What cannot be written is reported once, on standard error.
+/// without an error. `name`: the spec's. What cannot be written is reported once, on standard error, and sets `failed`,
+/// which lives as long as what is returned.
 std::unique_ptr<mlir::PassInstrumentation> dumpStages(mlir::ModuleOp module, const std::string &folder,
-                                                      const std::string &name);
+                                                      const std::string &name, bool &failed);
 
 } // namespace echelon
