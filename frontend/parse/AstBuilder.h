@@ -16,6 +16,9 @@ public:
   std::unique_ptr<File> build(P::FileContext *tree, FileId id, bool withErrors);
 
 private:
+  class StatementVisitor; // BuildModel.cpp
+  class ClauseVisitor;    // BuildTrain.cpp
+
   // BuildExpr.cpp
   ExprPtr expression(P::ExpressionContext *);
   ExprPtr conjunction(P::ConjunctionContext *);
@@ -62,7 +65,6 @@ private:
   // BuildTrain.cpp, BuildLayout.cpp
   Train train(P::TrainContext *);
   Clause clause(P::ClauseContext *);
-  Clause::What clauseBody(P::ClauseContext *);
   LayoutClause layout(P::LayoutBlockContext *);
   LayoutStatement layoutStatement(P::LayoutClauseContext *);
   SplitClause split(P::SplitClauseContext *);

@@ -1,6 +1,8 @@
 // Files, models, blocks and machines: from parse tree to syntax tree.
+#include "EchelonParserBaseVisitor.h"
 #include "frontend/parse/AstBuilder.h"
 #include "frontend/parse/SyntaxErrors.h"
+#include <cassert>
 #include <cmath>
 
 using antlr4::ParserRuleContext;
@@ -165,109 +167,126 @@ Body AstBuilder::body(P::BodyContext *c) {
 
 std::vector<Ident> AstBuilder::axes(P::AxesContext *c) { return idents(c->name()); }
 
-StatementPtr AstBuilder::statement(P::StatementContext *c) {
-  auto whole = [&](auto s) -> StatementPtr {
-    s->range = range(c);
-    return s;
-  };
-  if (auto *n = dynamic_cast<P::AssignStatementContext *>(c)) {
+/// Makes a statement of its parse tree: one function a statement of the grammar.
+class AstBuilder::StatementVisitor final : public EchelonParserBaseVisitor {
+public:
+  explicit StatementVisitor(AstBuilder &build) : b(build) {}
+  StatementPtr of(P::StatementContext *c) {
+    c->accept(this);
+    assert(made && "every statement of the grammar has its function here");
+    return std::move(made);
+  }
+
+private:
+  /// ANTLR's functions return Any, which holds nothing that cannot be copied: the statement goes to `made`.
+  antlrcpp::Any is(StatementPtr statement, SourceRange range) {
+    statement->range = range;
+    made = std::move(statement);
+    return {};
+  }
+
+  antlrcpp::Any visitAssignStatement(P::AssignStatementContext *c) override {
     auto s = std::make_unique<AssignStatement>();
-    s->name = ident(n->name());
-    s->value = expression(n->expression());
-    return whole(std::move(s));
+    s->name = b.ident(c->name());
+    s->value = b.expression(c->expression());
+    return is(std::move(s), b.range(c));
   }
-  if (auto *n = dynamic_cast<P::AxisStatementContext *>(c)) {
+  antlrcpp::Any visitAxisStatement(P::AxisStatementContext *c) override {
     auto s = std::make_unique<AxisStatement>();
-    s->name = ident(n->name(0));
-    if (n->LIKE())
-      s->like = ident(n->name(1));
-    if (n->expression())
-      s->size = expression(n->expression());
-    return whole(std::move(s));
+    s->name = b.ident(c->name(0));
+    if (c->LIKE())
+      s->like = b.ident(c->name(1));
+    if (c->expression())
+      s->size = b.expression(c->expression());
+    return is(std::move(s), b.range(c));
   }
-  if (auto *n = dynamic_cast<P::InputStatementContext *>(c)) {
+  antlrcpp::Any visitInputStatement(P::InputStatementContext *c) override {
     auto s = std::make_unique<InputStatement>();
-    auto *type = n->elementType();
-    s->name = ident(n->name());
-    s->axes = axes(n->axes());
+    auto *type = c->elementType();
+    s->name = b.ident(c->name());
+    s->axes = b.axes(c->axes());
     s->element = type->FLOAT() ? InputStatement::Float : type->BOOL() ? InputStatement::Bool : InputStatement::Int;
     if (type->INT())
-      s->below = ident(type->name());
-    s->typeRange = range(type);
-    return whole(std::move(s));
+      s->below = b.ident(type->name());
+    s->typeRange = b.range(type);
+    return is(std::move(s), b.range(c));
   }
-  if (auto *n = dynamic_cast<P::ParamStatementContext *>(c)) {
+  antlrcpp::Any visitParamStatement(P::ParamStatementContext *c) override {
     auto s = std::make_unique<ParamStatement>();
-    s->name = ident(n->name());
-    s->axes = axes(n->axes());
-    s->start = method(n->method());
-    return whole(std::move(s));
+    s->name = b.ident(c->name());
+    s->axes = b.axes(c->axes());
+    s->start = b.method(c->method());
+    return is(std::move(s), b.range(c));
   }
-  if (auto *n = dynamic_cast<P::StateStatementContext *>(c)) {
+  antlrcpp::Any visitStateStatement(P::StateStatementContext *c) override {
     auto s = std::make_unique<StateStatement>();
-    s->name = ident(n->name());
-    s->axes = axes(n->axes());
-    s->value = expression(n->expression());
-    return whole(std::move(s));
+    s->name = b.ident(c->name());
+    s->axes = b.axes(c->axes());
+    s->value = b.expression(c->expression());
+    return is(std::move(s), b.range(c));
   }
-  if (auto *n = dynamic_cast<P::NextStatementContext *>(c)) {
+  antlrcpp::Any visitNextStatement(P::NextStatementContext *c) override {
     auto s = std::make_unique<NextStatement>();
-    s->name = ident(n->name());
-    s->value = expression(n->expression());
-    return whole(std::move(s));
+    s->name = b.ident(c->name());
+    s->value = b.expression(c->expression());
+    return is(std::move(s), b.range(c));
   }
-  if (auto *n = dynamic_cast<P::RandomStatementContext *>(c)) {
+  antlrcpp::Any visitRandomStatement(P::RandomStatementContext *c) override {
     auto s = std::make_unique<RandomStatement>();
-    s->name = ident(n->name());
-    s->axes = axes(n->axes());
-    s->distribution = method(n->method());
-    return whole(std::move(s));
+    s->name = b.ident(c->name());
+    s->axes = b.axes(c->axes());
+    s->distribution = b.method(c->method());
+    return is(std::move(s), b.range(c));
   }
-  auto bodyEnd = [&](P::BodyContext *b) { return places.of(b->stop ? b->stop : b->start); };
-  if (auto *n = dynamic_cast<P::RepeatStatementContext *>(c)) {
+  antlrcpp::Any visitRepeatStatement(P::RepeatStatementContext *c) override {
     auto s = std::make_unique<RepeatStatement>();
-    s->axis = ident(n->name());
-    s->count = expression(n->expression());
-    s->body = body(n->body());
-    s->end = bodyEnd(n->body());
-    s->range = range(n->start, n->expression()->stop);
-    return s;
+    s->axis = b.ident(c->name());
+    s->count = b.expression(c->expression());
+    s->body = b.body(c->body());
+    s->end = endOf(c->body());
+    return is(std::move(s), b.range(c->start, c->expression()->stop));
   }
-  if (auto *n = dynamic_cast<P::AlongStatementContext *>(c)) {
+  antlrcpp::Any visitAlongStatement(P::AlongStatementContext *c) override {
     auto s = std::make_unique<RepeatAlongStatement>();
-    s->axis = ident(n->name());
-    s->body = body(n->body());
-    s->end = bodyEnd(n->body());
-    s->range = range(n->start, n->name()->stop);
-    return s;
+    s->axis = b.ident(c->name());
+    s->body = b.body(c->body());
+    s->end = endOf(c->body());
+    return is(std::move(s), b.range(c->start, c->name()->stop));
   }
-  if (auto *n = dynamic_cast<P::IfStatementContext *>(c)) {
+  antlrcpp::Any visitIfStatement(P::IfStatementContext *c) override {
     auto s = std::make_unique<IfStatement>();
-    for (auto *branch : n->branch())
-      s->branches.push_back({expression(branch->expression()), body(branch->body())});
-    if (n->body())
-      s->otherwise = body(n->body());
-    s->range = range(n->start, n->branch(0)->expression()->stop);
-    return s;
+    for (auto *branch : c->branch())
+      s->branches.push_back({b.expression(branch->expression()), b.body(branch->body())});
+    if (c->body())
+      s->otherwise = b.body(c->body());
+    return is(std::move(s), b.range(c->start, c->branch(0)->expression()->stop));
   }
-  if (auto *n = dynamic_cast<P::LossStatementContext *>(c)) {
+  antlrcpp::Any visitLossStatement(P::LossStatementContext *c) override {
     auto s = std::make_unique<LossStatement>();
-    if (n->name())
-      s->name = ident(n->name());
-    s->value = expression(n->expression());
-    return whole(std::move(s));
+    if (c->name())
+      s->name = b.ident(c->name());
+    s->value = b.expression(c->expression());
+    return is(std::move(s), b.range(c));
   }
-  if (auto *n = dynamic_cast<P::MetricStatementContext *>(c)) {
+  antlrcpp::Any visitMetricStatement(P::MetricStatementContext *c) override {
     auto s = std::make_unique<MetricStatement>();
-    s->name = ident(n->name());
-    s->value = expression(n->expression());
-    return whole(std::move(s));
+    s->name = b.ident(c->name());
+    s->value = b.expression(c->expression());
+    return is(std::move(s), b.range(c));
   }
-  auto *n = static_cast<P::ReturnStatementContext *>(c);
-  auto s = std::make_unique<ReturnStatement>();
-  s->value = expression(n->expression());
-  return whole(std::move(s));
-}
+  antlrcpp::Any visitReturnStatement(P::ReturnStatementContext *c) override {
+    auto s = std::make_unique<ReturnStatement>();
+    s->value = b.expression(c->expression());
+    return is(std::move(s), b.range(c));
+  }
+
+  SourceRange endOf(P::BodyContext *body) { return b.places.of(body->stop ? body->stop : body->start); }
+
+  AstBuilder &b;
+  StatementPtr made;
+};
+
+StatementPtr AstBuilder::statement(P::StatementContext *c) { return StatementVisitor(*this).of(c); }
 
 // Statements that stand where they cannot mean anything.
 void AstBuilder::checkPlaces(const Body &body, bool inBlock, int repeats) {

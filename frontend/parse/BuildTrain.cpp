@@ -1,6 +1,8 @@
 // Train blocks: from parse tree to syntax tree.
+#include "EchelonParserBaseVisitor.h"
 #include "frontend/parse/AstBuilder.h"
 #include <algorithm>
+#include <cassert>
 #include <charconv>
 #include <cmath>
 
@@ -58,116 +60,146 @@ bool AstBuilder::leftOpen(P::TrainContext &c, size_t i) {
   return skipped && clause->stop && skipped->getSymbol()->getLine() == clause->stop->getLine();
 }
 
+/// Makes what a clause says of its parse tree: one function a clause of the grammar.
+class AstBuilder::ClauseVisitor final : public EchelonParserBaseVisitor {
+public:
+  explicit ClauseVisitor(AstBuilder &build) : b(build) {}
+  Clause::What of(P::ClauseContext *c) {
+    c->accept(this);
+    assert(made && "every clause of the grammar has its function here");
+    return std::move(*made);
+  }
+
+private:
+  /// ANTLR's functions return Any, which holds nothing that cannot be copied: the clause goes to `made`.
+  antlrcpp::Any is(Clause::What clause) {
+    made = std::move(clause);
+    return {};
+  }
+
+  antlrcpp::Any visitModelClause(P::ModelClauseContext *c) override {
+    return is(ModelClause{b.path(c->path()), b.arguments(c->arguments())});
+  }
+  antlrcpp::Any visitOnClause(P::OnClauseContext *c) override {
+    return is(OnClause{b.path(c->path()), c->arguments() != nullptr, b.arguments(c->arguments())});
+  }
+  antlrcpp::Any visitOnNanClause(P::OnNanClauseContext *c) override {
+    OnNanClause out;
+    out.action = c->SKIP_WORD() ? OnNanClause::Skip : c->ROLL() ? OnNanClause::RollBack : OnNanClause::Stop;
+    if (c->count())
+      out.upTo = b.count(c->count());
+    return is(std::move(out));
+  }
+  antlrcpp::Any visitDataClause(P::DataClauseContext *c) override {
+    DataClause out;
+    out.source = b.call(c->path(), c->arguments());
+    out.inputs = b.names(c->names());
+    for (auto *m : c->method())
+      out.transforms.push_back(b.method(m));
+    return is(std::move(out));
+  }
+  antlrcpp::Any visitBatchClause(P::BatchClauseContext *c) override {
+    BatchClause out;
+    out.size = b.count(c->count(0));
+    if (c->count().size() == 2)
+      out.micro = b.count(c->count(1));
+    return is(std::move(out));
+  }
+  antlrcpp::Any visitLengthClause(P::LengthClauseContext *c) override {
+    return is(LengthClause{c->STEPS()    ? LengthClause::Steps
+                           : c->EPOCHS() ? LengthClause::Epochs
+                                         : LengthClause::Samples,
+                           b.count(c->count())});
+  }
+  antlrcpp::Any visitUntilClause(P::UntilClauseContext *c) override {
+    return is(UntilClause{b.expression(c->expression())});
+  }
+  antlrcpp::Any visitOptimizeClause(P::OptimizeClauseContext *c) override {
+    return is(OptimizeClause{b.method(c->method()), patterns(c->onPatterns())});
+  }
+  antlrcpp::Any visitAverageClause(P::AverageClauseContext *c) override {
+    return is(AverageClause{b.method(c->method())});
+  }
+  antlrcpp::Any visitEvaluateClause(P::EvaluateClauseContext *c) override {
+    EvaluateClause out;
+    if (c->name()) {
+      out.name = b.ident(c->name());
+      out.source = b.call(c->path(), c->arguments());
+    }
+    out.every = b.count(c->count(0));
+    if (c->count().size() == 2)
+      out.batches = b.count(c->count(1));
+    return is(std::move(out));
+  }
+  antlrcpp::Any visitSeedClause(P::SeedClauseContext *c) override { return is(SeedClause{b.count(c->count())}); }
+  antlrcpp::Any visitLayoutBlock(P::LayoutBlockContext *c) override { return is(b.layout(c)); }
+  antlrcpp::Any visitSyncClause(P::SyncClauseContext *c) override {
+    SyncClause out;
+    out.everyStep = c->EVERY() != nullptr;
+    if (c->method())
+      out.method = b.method(c->method());
+    out.over = meshAxes(c->meshNames());
+    return is(std::move(out));
+  }
+  antlrcpp::Any visitPrecisionClause(P::PrecisionClauseContext *c) override { return is(b.precision(c)); }
+  antlrcpp::Any visitCompressClause(P::CompressClauseContext *c) override {
+    Ident what = b.ident(c->name());
+    std::vector<Ident> over = meshAxes(c->meshNames());
+    return is(CompressClause{std::move(what), std::move(over), b.method(c->method()), c->FEEDBACK() != nullptr});
+  }
+  antlrcpp::Any visitRecomputeClause(P::RecomputeClauseContext *c) override {
+    return is(b.recompute(c->recomputePolicy()));
+  }
+  antlrcpp::Any visitCheckpointClause(P::CheckpointClauseContext *c) override { return is(b.checkpoint(c)); }
+  antlrcpp::Any visitExportClause(P::ExportClauseContext *c) override {
+    return is(ExportClause{b.stringValue(c->STRING()), b.range(c->STRING()), b.mappings(c->mappings())});
+  }
+  antlrcpp::Any visitRestartClause(P::RestartClauseContext *c) override {
+    return is(RestartClause{b.count(c->count())});
+  }
+  antlrcpp::Any visitElasticClause(P::ElasticClauseContext *c) override {
+    return is(ElasticClause{b.ident(c->name()), b.count(c->count(0)), b.count(c->count(1))});
+  }
+  antlrcpp::Any visitAdaptClause(P::AdaptClauseContext *c) override {
+    return is(AdaptClause{b.method(c->method()), patterns(c->onPatterns())});
+  }
+  antlrcpp::Any visitFreezeClause(P::FreezeClauseContext *c) override {
+    return is(FreezeClause{b.patterns(c->patterns()->pattern())});
+  }
+  antlrcpp::Any visitQuantizeClause(P::QuantizeClauseContext *c) override { return is(b.quantize(c)); }
+  antlrcpp::Any visitPruneClause(P::PruneClauseContext *c) override {
+    return is(PruneClause{b.method(c->method()), patterns(c->onPatterns())});
+  }
+  antlrcpp::Any visitStartClause(P::StartClauseContext *c) override {
+    StartClause out{b.stringValue(c->STRING()), b.range(c->STRING()), b.mappings(c->mappings()), {}, {}};
+    auto lists = c->patterns();
+    if (c->NEW())
+      out.fresh = b.patterns(lists.front()->pattern());
+    if (c->SKIP_WORD())
+      out.skip = b.patterns(lists.back()->pattern());
+    return is(std::move(out));
+  }
+  antlrcpp::Any visitSearchClause(P::SearchClauseContext *c) override { return is(b.search(c)); }
+  antlrcpp::Any visitGoalClause(P::GoalClauseContext *c) override {
+    return is(GoalClause{c->MAXIMIZE() != nullptr, b.path(c->path())});
+  }
+
+  std::vector<Pattern> patterns(P::OnPatternsContext *c) {
+    return c ? b.patterns(c->pattern()) : std::vector<Pattern>();
+  }
+  std::vector<Ident> meshAxes(P::MeshNamesContext *c) { return c ? b.axisNames(c->axisNames()) : std::vector<Ident>(); }
+
+  AstBuilder &b;
+  std::optional<Clause::What> made;
+};
+
 Clause AstBuilder::clause(P::ClauseContext *c) {
   Ident word{c->start->getText(), places.of(c->start)};
   SourceRange whole = range(c);
   rangesAllowed = dynamic_cast<P::SearchClauseContext *>(c) != nullptr;
-  Clause out{clauseBody(c), word, whole};
+  Clause out{ClauseVisitor(*this).of(c), word, whole};
   rangesAllowed = false;
   return out;
-}
-
-Clause::What AstBuilder::clauseBody(P::ClauseContext *c) {
-  if (auto *n = dynamic_cast<P::ModelClauseContext *>(c))
-    return ModelClause{path(n->path()), arguments(n->arguments())};
-  if (auto *n = dynamic_cast<P::OnClauseContext *>(c))
-    return OnClause{path(n->path()), n->arguments() != nullptr, arguments(n->arguments())};
-  if (auto *n = dynamic_cast<P::OnNanClauseContext *>(c)) {
-    OnNanClause out;
-    out.action = n->SKIP_WORD() ? OnNanClause::Skip : n->ROLL() ? OnNanClause::RollBack : OnNanClause::Stop;
-    if (n->count())
-      out.upTo = count(n->count());
-    return out;
-  }
-  if (auto *n = dynamic_cast<P::DataClauseContext *>(c)) {
-    DataClause out;
-    out.source = call(n->path(), n->arguments());
-    out.inputs = names(n->names());
-    for (auto *m : n->method())
-      out.transforms.push_back(method(m));
-    return out;
-  }
-  if (auto *n = dynamic_cast<P::BatchClauseContext *>(c)) {
-    BatchClause out;
-    out.size = count(n->count(0));
-    if (n->count().size() == 2)
-      out.micro = count(n->count(1));
-    return out;
-  }
-  if (auto *n = dynamic_cast<P::LengthClauseContext *>(c))
-    return LengthClause{n->STEPS()    ? LengthClause::Steps
-                        : n->EPOCHS() ? LengthClause::Epochs
-                                      : LengthClause::Samples,
-                        count(n->count())};
-  if (auto *n = dynamic_cast<P::UntilClauseContext *>(c))
-    return UntilClause{expression(n->expression())};
-  if (auto *n = dynamic_cast<P::OptimizeClauseContext *>(c))
-    return OptimizeClause{method(n->method()),
-                          n->onPatterns() ? patterns(n->onPatterns()->pattern()) : std::vector<Pattern>()};
-  if (auto *n = dynamic_cast<P::AverageClauseContext *>(c))
-    return AverageClause{method(n->method())};
-  if (auto *n = dynamic_cast<P::EvaluateClauseContext *>(c)) {
-    EvaluateClause out;
-    if (n->name()) {
-      out.name = ident(n->name());
-      out.source = call(n->path(), n->arguments());
-    }
-    out.every = count(n->count(0));
-    if (n->count().size() == 2)
-      out.batches = count(n->count(1));
-    return out;
-  }
-  if (auto *n = dynamic_cast<P::SeedClauseContext *>(c))
-    return SeedClause{count(n->count())};
-  if (auto *n = dynamic_cast<P::LayoutBlockContext *>(c))
-    return layout(n);
-  if (auto *n = dynamic_cast<P::SyncClauseContext *>(c)) {
-    SyncClause out;
-    out.everyStep = n->EVERY() != nullptr;
-    if (n->method())
-      out.method = method(n->method());
-    if (n->meshNames())
-      out.over = axisNames(n->meshNames()->axisNames());
-    return out;
-  }
-  if (auto *n = dynamic_cast<P::PrecisionClauseContext *>(c))
-    return precision(n);
-  if (auto *n = dynamic_cast<P::CompressClauseContext *>(c))
-    return CompressClause{ident(n->name()),
-                          n->meshNames() ? axisNames(n->meshNames()->axisNames()) : std::vector<Ident>(),
-                          method(n->method()), n->FEEDBACK() != nullptr};
-  if (auto *n = dynamic_cast<P::RecomputeClauseContext *>(c))
-    return recompute(n->recomputePolicy());
-  if (auto *n = dynamic_cast<P::CheckpointClauseContext *>(c))
-    return checkpoint(n);
-  if (auto *n = dynamic_cast<P::ExportClauseContext *>(c))
-    return ExportClause{stringValue(n->STRING()), range(n->STRING()), mappings(n->mappings())};
-  if (auto *n = dynamic_cast<P::RestartClauseContext *>(c))
-    return RestartClause{count(n->count())};
-  if (auto *n = dynamic_cast<P::ElasticClauseContext *>(c))
-    return ElasticClause{ident(n->name()), count(n->count(0)), count(n->count(1))};
-  if (auto *n = dynamic_cast<P::AdaptClauseContext *>(c))
-    return AdaptClause{method(n->method()), patterns(n->onPatterns()->pattern())};
-  if (auto *n = dynamic_cast<P::FreezeClauseContext *>(c))
-    return FreezeClause{patterns(n->patterns()->pattern())};
-  if (auto *n = dynamic_cast<P::QuantizeClauseContext *>(c))
-    return quantize(n);
-  if (auto *n = dynamic_cast<P::PruneClauseContext *>(c))
-    return PruneClause{method(n->method()),
-                       n->onPatterns() ? patterns(n->onPatterns()->pattern()) : std::vector<Pattern>()};
-  if (auto *n = dynamic_cast<P::StartClauseContext *>(c)) {
-    StartClause out{stringValue(n->STRING()), range(n->STRING()), mappings(n->mappings()), {}, {}};
-    auto lists = n->patterns();
-    if (n->NEW())
-      out.fresh = patterns(lists.front()->pattern());
-    if (n->SKIP_WORD())
-      out.skip = patterns(lists.back()->pattern());
-    return out;
-  }
-  if (auto *n = dynamic_cast<P::SearchClauseContext *>(c))
-    return search(n);
-  auto *n = static_cast<P::GoalClauseContext *>(c);
-  return GoalClause{n->MAXIMIZE() != nullptr, path(n->path())};
 }
 
 PrecisionClause AstBuilder::precision(P::PrecisionClauseContext *c) {

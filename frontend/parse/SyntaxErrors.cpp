@@ -225,8 +225,8 @@ bool SyntaxErrors::sayNoStatement(const Situation &s) {
     error(Code::E0012, here,
           "no statement begins with '" + word + "'; " +
               (!foreignWord(word).empty() ? foreignWord(word).substr(2)
-               : near.empty()       ? "write " + word + " = …"
-                                    : "did you mean '" + near + "'?"));
+               : near.empty()             ? "write " + word + " = …"
+                                          : "did you mean '" + near + "'?"));
   else
     return false;
   return true;
@@ -282,106 +282,158 @@ static bool closesCall(TokenStream &tokens, Token *end) {
   return operand && operand->getType() == P::RPAREN;
 }
 
-void SyntaxErrors::sayUnexpected(const Situation &s) {
-  Token *at = s.at, *before = s.before;
-  size_t type = at->getType();
-  SourceRange here = places.of(at);
-  bool afterKeyword =
-      before && before == (s.statement ? s.statement->start : nullptr) && s.expected.empty() && !s.first(at);
-  if (isReserved(type) && (contains(s.expected, "a name") || afterKeyword)) {
-    error(Code::E0014, here, "'" + at->getText() + "' is a reserved word and cannot be a name");
-    return;
-  }
-  Token *beforeThat = before ? previous(s.tokens, before) : nullptr;
-  if (type == P::AS && beforeThat && beforeThat->getType() == P::IMPORT) {
-    error(Code::E0010, here,
-          "unexpected 'as'; what an import brings keeps its name, as in import nn, nn.linear(x, from, to)");
-    return;
-  }
-  if (s.context->getRuleIndex() == P::RuleFile && (at->getCharPositionInLine() > 0 || type == P::RBRACE)) {
-    error(Code::E0013, here, "no block is open here; is there a '}' too many above?");
-    return;
-  }
-  // An operator could always go on: say so only if nothing else may.
-  std::vector<std::string> expected;
+namespace {
+/// What hints look at: the token that is unexpected, those before it, and what might have stood there.
+struct Unexpected {
+  const SyntaxErrors::Situation &s;
+  Token *at, *before, *beforeThat;   // before…: null at the file's begin
+  std::vector<std::string> expected; // what an operator could always go on with is left out where there is more
+  bool isComplete;                   // what stands before may end here
+  bool isAfterOperand;
+
+  bool is(size_t type) const { return at->getType() == type; }
+  bool isAfter(size_t type) const { return before && before->getType() == type; }
+  bool expects(const char *thing) const { return contains(expected, thing); }
+  bool inStatement(size_t word) const { return s.statement && s.statement->start->getType() == word; }
+};
+
+/// One mistake that is known: when it is this one, and what to write instead.
+struct Hint {
+  bool (*when)(const Unexpected &);
+  std::string (*text)(const Unexpected &);
+};
+using U = const Unexpected &;
+
+/// The first that holds is given.
+const Hint kHints[] = {
+    {[](U u) { return u.is(P::STRING) && u.inStatement(P::DATA); },
+     [](U) -> std::string {
+       return "; the kind of data comes first, as in npy(\"x.npy\", \"y.npy\"), csv(\"x.csv\") or mnist(\"DIR\")";
+     }},
+    {[](U u) { return u.is(P::STRING) && u.expects("a pattern"); },
+     [](U) -> std::string { return "; patterns stand without quotes, as in on (*.gamma)"; }},
+    {[](U u) { return u.inStatement(P::BATCH) && u.expects("'micro'"); },
+     [](U u) -> std::string { return microBatches(u.at, u.beforeThat); }},
+    {[](U u) { return u.is(P::ASSIGN) && u.expects("'~'"); },
+     [](U u) -> std::string {
+       return u.inStatement(P::PARAM) ? "; start values stand behind '~', as in ~ zeros, ~ ones or ~ normal(0.02)"
+                                      : "; a distribution stands behind '~', as in ~ normal(0.02)";
+     }},
+    {[](U u) { return u.is(P::COLON) && u.beforeThat && u.beforeThat->getType() == P::AXIS; },
+     [](U u) -> std::string { return "; a size follows '=', as in axis " + escaped(u.before->getText()) + " = 8"; }},
+    {[](U u) { return u.is(P::NUMBER) && u.inStatement(P::INPUT); },
+     [](U u) -> std::string {
+       const bool below = u.before && u.before->getText() == "below";
+       return "; an axis stands here by its name: declare axis NAME = " + u.at->getText() + ", and write " +
+              (below ? "int below NAME" : "NAME");
+     }},
+    {[](U u) { return isPlaceRule(u.s.context->getRuleIndex()); },
+     [](U) -> std::string { return "; brackets name the axis, as in x[seq = 0] or wte[vocab = tokens]"; }},
+    {[](U u) { return u.is(P::DOT) && u.isAfterOperand; },
+     [](U) -> std::string { return "; functions stand before their values, as in relu(x)"; }},
+    {[](U u) {
+       const bool isWith = u.before && u.before->getText() == "with" && u.s.atName();
+       return (u.is(P::AS) || isWith) && closesCall(u.s.tokens, u.is(P::AS) ? u.before : u.beforeThat);
+     },
+     [](U) -> std::string {
+       return "; the name of a call stands right behind it, as in (nn.linear(x, from, to) as up)[to -> from]";
+     }},
+    {[](U u) { return u.is(P::SLASH) && u.s.first(u.at); },
+     [](U) -> std::string { return "; comments begin with '#'"; }},
+    {[](U u) { return u.is(P::SLASH) && u.isAfter(P::SLASH); },
+     [](U) -> std::string { return "; comments begin with '#', and the whole part of a quotient is floor(a / b)"; }},
+    {[](U u) { return u.is(P::PERCENT); },
+     [](U) -> std::string { return "; '%' follows a number and means a hundredth, and the remainder is mod(a, b)"; }},
+    {[](U u) { return u.is(P::STAR) && u.isAfter(P::STAR); },
+     [](U) -> std::string { return "; a power is written '^'"; }},
+    {[](U u) {
+       const bool inStatement = u.s.statement && u.s.statement->getRuleIndex() == P::RuleStatement;
+       return u.is(P::ASSIGN) && !u.expects("'~'") && (u.isComplete || (u.isAfterOperand && inStatement));
+     },
+     [](U) -> std::string { return "; to compare, write '=='"; }},
+};
+
+std::string hintFor(U u) {
+  for (const Hint &hint : kHints)
+    if (hint.when(u))
+      return hint.text(u);
+  return "";
+}
+
+/// What may stand there. An operator could always go on: it is named only if nothing else may.
+std::vector<std::string> worthNaming(const std::vector<std::string> &all) {
   static const char *always[] = {"an operator", "a comparison", "'['",    "'as'", "'%'",
                                  "a unit",      "'.'",          "'with'", "'('",  "'..'"};
-  for (const std::string &thing : s.expected)
+  std::vector<std::string> expected;
+  for (const std::string &thing : all)
     if (std::find(std::begin(always), std::end(always), thing) == std::end(always))
       expected.push_back(thing);
-  if (expected.empty())
-    expected = s.expected;
-  bool complete = contains(expected, "a clause") || contains(expected, "a statement") ||
-                  contains(expected, "a layout clause") || contains(expected, "'import'");
-  std::string did = s.atName() ? didYouMean(at->getText(), words(s.parser, s.set)) : "";
+  return expected.empty() ? all : expected;
+}
+} // namespace
 
-  if (isComparison(type) && before && complete) {
-    error(Code::E0015, here, "unexpected " + shown(at) + "; comparisons do not chain, join them with 'and'");
+/// Tokens that are wrong whatever was expected. False: it is none.
+bool SyntaxErrors::sayMisplaced(const Situation &s, Token *beforeThat) {
+  Token *at = s.at;
+  const size_t type = at->getType();
+  const SourceRange here = places.of(at);
+  const bool afterKeyword =
+      s.before && s.before == (s.statement ? s.statement->start : nullptr) && s.expected.empty() && !s.first(at);
+  if (isReserved(type) && (contains(s.expected, "a name") || afterKeyword))
+    error(Code::E0014, here, "'" + at->getText() + "' is a reserved word and cannot be a name");
+  else if (type == P::AS && beforeThat && beforeThat->getType() == P::IMPORT)
+    error(Code::E0010, here,
+          "unexpected 'as'; what an import brings keeps its name, as in import nn, nn.linear(x, from, to)");
+  else if (s.context->getRuleIndex() == P::RuleFile && (at->getCharPositionInLine() > 0 || type == P::RBRACE))
+    error(Code::E0013, here, "no block is open here; is there a '}' too many above?");
+  else
+    return false;
+  return true;
+}
+
+/// A word where a declaration, a statement or a clause begins, and none does with this one.
+void SyntaxErrors::sayNoBeginning(const Situation &s, const std::string &nearest) {
+  const size_t rule = s.context->getRuleIndex();
+  const char *what = rule == P::RuleFile ? "declaration" : rule == P::RuleBody ? "statement" : "clause";
+  std::string instead = rule == P::RuleFile || rule == P::RuleTrain ? foreignWord(s.at->getText()) : "";
+  if (instead.empty())
+    instead = nearest;
+  if (instead.empty() && rule == P::RuleFile)
+    instead = "; declarations begin with import, model, block, train, cluster, device and link";
+  if (instead.empty() && rule == P::RuleTrain)
+    instead = "; the usual ones are model, on, data, batch, steps, optimize, evaluate, checkpoint, seed and layout";
+  error(Code::E0012, places.of(s.at), std::string("no ") + what + " begins with " + shown(s.at) + instead);
+}
+
+void SyntaxErrors::sayUnexpected(const Situation &s) {
+  Token *at = s.at, *before = s.before;
+  const size_t type = at->getType();
+  Unexpected u{s, at, before, before ? previous(s.tokens, before) : nullptr, worthNaming(s.expected), false, false};
+  if (sayMisplaced(s, u.beforeThat))
+    return;
+  u.isComplete =
+      u.expects("a clause") || u.expects("a statement") || u.expects("a layout clause") || u.expects("'import'");
+  u.isAfterOperand = u.isAfter(P::RPAREN) || u.isAfter(P::RBRACKET) || u.isAfter(P::NUMBER);
+  const std::string did = s.atName() ? didYouMean(at->getText(), words(s.parser, s.set)) : "";
+  if (isComparison(type) && before && u.isComplete) {
+    error(Code::E0015, places.of(at), "unexpected " + shown(at) + "; comparisons do not chain, join them with 'and'");
     return;
   }
-  std::string hint;
-  bool operandBefore =
-      before && (before->getType() == P::RPAREN || before->getType() == P::RBRACKET || before->getType() == P::NUMBER);
-  if (type == P::ASSIGN && !contains(expected, "'~'") &&
-      (complete || (operandBefore && s.statement && s.statement->getRuleIndex() == P::RuleStatement)))
-    hint = "; to compare, write '=='";
-  if (type == P::STAR && before && before->getType() == P::STAR)
-    hint = "; a power is written '^'";
-  if (type == P::PERCENT)
-    hint = "; '%' follows a number and means a hundredth, and the remainder is mod(a, b)";
-  if (type == P::SLASH && before && before->getType() == P::SLASH)
-    hint = "; comments begin with '#', and the whole part of a quotient is floor(a / b)";
-  if (type == P::SLASH && s.first(at))
-    hint = "; comments begin with '#'";
-  const bool named = type == P::AS || (before && before->getText() == "with" && s.atName());
-  if (named && closesCall(s.tokens, type == P::AS ? before : beforeThat))
-    hint = "; the name of a call stands right behind it, as in (nn.linear(x, from, to) as up)[to -> from]";
-  if (type == P::DOT && before && operandBefore)
-    hint = "; functions stand before their values, as in relu(x)";
-  if (isPlaceRule(s.context->getRuleIndex()))
-    hint = "; brackets name the axis, as in x[seq = 0] or wte[vocab = tokens]";
-  if (s.statement && s.statement->start->getType() == P::INPUT && type == P::NUMBER) {
-    bool below = before && before->getText() == "below";
-    hint = std::string("; an axis stands here by its name: declare axis NAME = ") + at->getText() + ", and write " +
-           (below ? "int below NAME" : "NAME");
-  }
-  if (type == P::COLON && beforeThat && beforeThat->getType() == P::AXIS)
-    hint = "; a size follows '=', as in axis " + escaped(before->getText()) + " = 8";
-  if (type == P::ASSIGN && contains(expected, "'~'"))
-    hint = s.statement && s.statement->start->getType() == P::PARAM
-               ? "; start values stand behind '~', as in ~ zeros, ~ ones or ~ normal(0.02)"
-               : "; a distribution stands behind '~', as in ~ normal(0.02)";
-  if (s.statement && s.statement->start->getType() == P::BATCH && contains(expected, "'micro'"))
-    hint = microBatches(at, beforeThat);
-  if (type == P::STRING && contains(expected, "a pattern"))
-    hint = "; patterns stand without quotes, as in on (*.gamma)";
-  if (type == P::STRING && s.statement && s.statement->start->getType() == P::DATA)
-    hint = "; the kind of data comes first, as in npy(\"x.npy\", \"y.npy\"), csv(\"x.csv\") or mnist(\"DIR\")";
-  if (complete && s.atName() && s.first(at)) {
-    size_t rule = s.context->getRuleIndex();
-    const char *what = rule == P::RuleFile ? "declaration" : rule == P::RuleBody ? "statement" : "clause";
-    std::string instead = rule == P::RuleFile || rule == P::RuleTrain ? foreignWord(at->getText()) : "";
-    if (instead.empty())
-      instead = did;
-    if (instead.empty() && rule == P::RuleFile)
-      instead = "; declarations begin with import, model, block, train, cluster, device and link";
-    if (instead.empty() && rule == P::RuleTrain)
-      instead = "; the usual ones are model, on, data, batch, steps, optimize, evaluate, checkpoint, seed and layout";
-    error(Code::E0012, here, std::string("no ") + what + " begins with " + shown(at) + instead);
-    return;
-  }
-  std::string what = !hint.empty()                             ? hint
-                     : expected.empty() || expected.size() > 8 ? ""
-                                                               : "; expected " + listed(expected, "or");
+  if (u.isComplete && s.atName() && s.first(at))
+    return sayNoBeginning(s, did);
+  const std::string hint = hintFor(u);
+  const std::string what = !did.empty()                                  ? did
+                           : !hint.empty()                               ? hint
+                           : u.expected.empty() || u.expected.size() > 8 ? ""
+                                                                         : "; expected " + listed(u.expected, "or");
   const char *form = s.statement && s.statement->start != at
                          ? formOf(s.statement->start->getType(), s.statement->getRuleIndex())
                          : nullptr;
   // Something is missing at the end of a line: point there.
-  bool ends = before && !complete && (s.first(at) || type == Token::EOF);
-  Diagnostic &d =
-      ends ? error(Code::E0011, places.after(before),
-                   (type == Token::EOF ? "the file ends here" : "this ends too early") + (did.empty() ? what : did))
-           : error(Code::E0010, here, "unexpected " + shown(at) + (did.empty() ? what : did));
+  const bool ends = before && !u.isComplete && (s.first(at) || type == Token::EOF);
+  Diagnostic &d = ends ? error(Code::E0011, places.after(before),
+                               (type == Token::EOF ? "the file ends here" : "this ends too early") + what)
+                       : error(Code::E0010, places.of(at), "unexpected " + shown(at) + what);
   if (form)
     d.note(std::string("the form is: ") + form);
 }

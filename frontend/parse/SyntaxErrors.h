@@ -18,14 +18,17 @@ public:
   void recover(antlr4::Parser *parser, std::exception_ptr e) override;
   void sync(antlr4::Parser *parser) override;
 
+  struct Situation; ///< what a report looks at
+
 private:
-  struct Situation;
   void say(antlr4::Parser *parser, antlr4::Token *at, bool known);
   bool sayLexical(antlr4::Token *at);
   bool sayUnclosed(const Situation &s);
   bool sayUnfinished(const Situation &s);
   bool sayNoStatement(const Situation &s);
   bool sayUnit(const Situation &s);
+  bool sayMisplaced(const Situation &s, antlr4::Token *beforeThat);
+  void sayNoBeginning(const Situation &s, const std::string &nearest);
   void sayUnexpected(const Situation &s);
   Diagnostic &error(Code code, SourceRange where, std::string message);
   void strayLayout(antlr4::Parser *parser);
