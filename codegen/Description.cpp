@@ -36,9 +36,9 @@ std::string dataText(const runtime::DataSpec &data) {
 
 class Tables {
 public:
-  Tables(ModuleOp module, const frontend::TrainPlan &plan, const frontend::SourceManager &sources, raw_ostream &os,
-         bool profile, const std::string &meaning)
-      : module(module), plan(plan), sources(sources), mesh(dist::meshOf(module)), os(os), profile(profile),
+  Tables(ModuleOp module, const frontend::RunSettings &settings, const frontend::SourceManager &sources,
+         raw_ostream &os, bool profile, const std::string &meaning)
+      : module(module), settings(settings), sources(sources), mesh(dist::meshOf(module)), os(os), profile(profile),
         meaning(meaning) {}
   void print();
 
@@ -67,7 +67,7 @@ private:
   void partialFunctions();
 
   ModuleOp module;
-  const frontend::TrainPlan &plan;
+  const frontend::RunSettings &settings;
   const frontend::SourceManager &sources;
   dist::MeshAttr mesh;
   raw_ostream &os;
@@ -189,7 +189,7 @@ void Tables::partialFunctions() {
 
 /// Snapshots keep them. A line of text is a line here.
 void Tables::fingerprints() {
-  for (auto &[category, text] : codegen::fingerprints(module, plan, meaning)) {
+  for (auto &[category, text] : codegen::fingerprints(module, settings, meaning)) {
     os << "  p.fingerprints.push_back({" << quoted(category) << ",";
     const bool isLong = text.find('\n') + 1 < text.size() && text.find('\n') != text.npos;
     for (size_t at = 0, end; at < text.size() || at == 0; at = end) {
@@ -204,9 +204,9 @@ void Tables::print() {
   os << "/// What the training loop, snapshots and logs know of the program. Tables only: optimising them takes long "
         "and gains\n/// nothing.\n[[gnu::optimize(\"O0\")]] Program describe() {\n  Program p;\n  // clang-format off: "
         "one line an entry\n";
-  field("name", quoted(plan.name));
-  field("model", quoted(plan.model ? plan.model->name.text : ""));
-  std::string spec = plan.modelRange.valid() ? sources.path(plan.modelRange.file) : "";
+  field("name", quoted(settings.name));
+  field("model", quoted(settings.model ? settings.model->name.text : ""));
+  std::string spec = settings.modelRange.valid() ? sources.path(settings.modelRange.file) : "";
   field("spec", quoted(spec));
   std::string folder = llvm::sys::path::parent_path(spec).str();
   field("folder", quoted(folder.empty() ? "." : folder));
@@ -216,12 +216,12 @@ void Tables::print() {
           }));
   if (auto name = module->getAttrOfType<StringAttr>("ech.batch_axis"))
     field("batchAxis", quoted(name.getValue()));
-  field("seed", Twine(plan.seed));
-  field("batch", Twine(plan.batch));
-  field("steps", Twine(plan.steps));
+  field("seed", Twine(settings.seed));
+  field("batch", Twine(settings.batch));
+  field("steps", Twine(settings.steps));
   stored();
   inputs();
-  field("data", dataText(plan.data));
+  field("data", dataText(settings.data));
   field("stateBytes", number(rt::kStateBytes));
   field("inputBytes", number(rt::kInputBytes));
   field("workBytes", number(rt::kWorkBytes));
@@ -241,17 +241,18 @@ void Tables::print() {
     }
   draws();
   partialFunctions();
-  for (const frontend::PlannedEvaluation &e : plan.evaluations)
+  for (const frontend::EvaluationSettings &e : settings.evaluations)
     os << "  p.evaluations.push_back({" << quoted(e.name) << ", "
        << (e.source ? dataText(*e.source) : std::string("{}")) << ", " << e.everySteps << ", " << e.batches << "});\n";
-  if (!plan.checkpoint.directory.empty())
-    os << "  p.checkpoint = {" << plan.checkpoint.everySteps << ", " << rt::shortest(plan.checkpoint.everySeconds)
-       << ", " << quoted(plan.checkpoint.directory) << ", " << plan.checkpoint.keep << "};\n";
-  if (plan.restarts)
-    field("restarts", std::to_string(plan.restarts));
-  if (!plan.checkpoint.directory.empty()) // else there is nothing that a run goes on from
+  if (!settings.checkpoint.directory.empty())
+    os << "  p.checkpoint = {" << settings.checkpoint.everySteps << ", "
+       << rt::shortest(settings.checkpoint.everySeconds) << ", " << quoted(settings.checkpoint.directory) << ", "
+       << settings.checkpoint.keep << "};\n";
+  if (settings.restarts)
+    field("restarts", std::to_string(settings.restarts));
+  if (!settings.checkpoint.directory.empty()) // else there is nothing that a run goes on from
     fingerprints();
-  field("plan", quoted(planOf(module, !plan.checkpoint.directory.empty()).text()));
+  field("plan", quoted(planOf(module, !settings.checkpoint.directory.empty()).text()));
   field("version", quoted(ECHELON_VERSION));
   if (SymbolTable::lookupSymbolIn(module, "train.start"))
     field("start", "start");
@@ -269,7 +270,8 @@ void Tables::print() {
 }
 } // namespace
 
-void codegen::printDescription(ModuleOp module, const frontend::TrainPlan &plan, const frontend::SourceManager &sources,
-                               raw_ostream &os, bool profile, const std::string &meaning) {
-  Tables(module, plan, sources, os, profile, meaning).print();
+void codegen::printDescription(ModuleOp module, const frontend::RunSettings &settings,
+                               const frontend::SourceManager &sources, raw_ostream &os, bool profile,
+                               const std::string &meaning) {
+  Tables(module, settings, sources, os, profile, meaning).print();
 }

@@ -41,33 +41,33 @@ struct DataLines {
   }
 };
 
-std::string dataLines(const frontend::TrainPlan &plan) {
+std::string dataLines(const frontend::RunSettings &settings) {
   DataLines data;
-  data.add(plan.data);
+  data.add(settings.data);
   std::string text = "source: " + llvm::join(data.sources, " of ") + "\n";
   auto line = [&](const char *name, const std::vector<std::string> &values) {
     if (!values.empty())
       text += std::string(name) + ": " + listed(values) + "\n";
   };
   std::vector<std::string> inputs;
-  for (const auto &input : plan.inputs)
+  for (const auto &input : settings.inputs)
     inputs.push_back(input.first);
   line("path", data.paths);
   line("numbers", data.numbers);
   line("columns", data.columns);
   line("transforms", data.transforms);
   line("fills", inputs);
-  line("batch", {std::to_string(plan.batch)});
+  line("batch", {std::to_string(settings.batch)});
   return text;
 }
 
-std::string optimizerLines(ModuleOp module, const frontend::TrainPlan &plan) {
+std::string optimizerLines(ModuleOp module, const frontend::RunSettings &settings) {
   static constexpr const char *kKinds[] = {"sgd", "adam", "adamw"};
   static constexpr const char *kSchedules[] = {"constant", "cosine", "linear", "wsd", "steps_at"};
   std::string text;
-  for (auto [i, optimizer] : llvm::enumerate(plan.optimizers)) {
+  for (auto [i, optimizer] : llvm::enumerate(settings.optimizers)) {
     const frontend::Schedule &lr = optimizer.schedule;
-    const std::string which = plan.optimizers.size() == 1 ? "" : "optimize line " + std::to_string(i + 1) + " ";
+    const std::string which = settings.optimizers.size() == 1 ? "" : "optimize line " + std::to_string(i + 1) + " ";
     auto line = [&](const char *name, const std::string &value) { text += which + name + ": " + value + "\n"; };
     line("kind", kKinds[optimizer.kind]);
     std::string patterns;
@@ -86,7 +86,7 @@ std::string optimizerLines(ModuleOp module, const frontend::TrainPlan &plan) {
       line("lr by", rt::shortest(lr.by));
     } else if (lr.kind != frontend::Schedule::Constant) {
       line("lr floor", rt::shortest(lr.floor));
-      line("lr ends at step", std::to_string(plan.steps));
+      line("lr ends at step", std::to_string(settings.steps));
     }
     if (lr.kind == frontend::Schedule::Wsd)
       line("lr decay", std::to_string(lr.decaySteps));
@@ -100,9 +100,9 @@ std::string optimizerLines(ModuleOp module, const frontend::TrainPlan &plan) {
     }
     line("decay", rt::shortest(optimizer.decay));
   }
-  text += "clip: " + (plan.clip ? rt::shortest(*plan.clip) : std::string("none")) + "\n";
+  text += "clip: " + (settings.clip ? rt::shortest(*settings.clip) : std::string("none")) + "\n";
   auto first = [&](StringRef path) -> const frontend::OptimizerLine * {
-    for (const frontend::OptimizerLine &line : plan.optimizers)
+    for (const frontend::OptimizerLine &line : settings.optimizers)
       if (line.patterns.empty() ||
           llvm::any_of(line.patterns, [&](const auto &pattern) { return matchesPattern(pattern.text, path); }))
         return &line;
@@ -115,24 +115,24 @@ std::string optimizerLines(ModuleOp module, const frontend::TrainPlan &plan) {
   return text;
 }
 
-std::string layoutLines(const frontend::TrainPlan &plan) {
+std::string layoutLines(const frontend::RunSettings &settings) {
   std::string text;
-  for (const frontend::PlannedMeshAxis &axis : plan.mesh) {
+  for (const frontend::MeshAxisSettings &axis : settings.mesh) {
     text += axis.name + ": " + std::to_string(axis.size);
     for (const auto &entry : axis.list)
       text += " " + entry.axis;
     text += std::string(axis.storesOptimizer ? " optimizer" : "") + "\n";
   }
-  return text + "micro batches: " + std::to_string(plan.microBatches) + "\n";
+  return text + "micro batches: " + std::to_string(settings.microBatches) + "\n";
 }
 
 } // namespace
 
-std::vector<std::pair<std::string, std::string>> codegen::fingerprints(ModuleOp module, const frontend::TrainPlan &plan,
-                                                                       const std::string &meaning) {
+std::vector<std::pair<std::string, std::string>>
+codegen::fingerprints(ModuleOp module, const frontend::RunSettings &settings, const std::string &meaning) {
   return {{"model", meaning},
-          {"data", dataLines(plan)},
-          {"seed", "seed: " + std::to_string(plan.seed) + "\n"},
-          {"optimizer", optimizerLines(module, plan)},
-          {"layout", layoutLines(plan)}};
+          {"data", dataLines(settings)},
+          {"seed", "seed: " + std::to_string(settings.seed) + "\n"},
+          {"optimizer", optimizerLines(module, settings)},
+          {"layout", layoutLines(settings)}};
 }

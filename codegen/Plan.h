@@ -1,6 +1,6 @@
 // What a compiled step communicates and stores: for `plan`, `plan --json` and the generated program's --plan.
 #pragma once
-#include "frontend/train/TrainPlan.h"
+#include "frontend/resolve/RunSettings.h"
 #include "mlir/IR/BuiltinOps.h"
 #include <string>
 #include <vector>

@@ -53,14 +53,14 @@ void printSchedule(const std::string &name, const Schedule &s, int64_t steps, ml
 }
 } // namespace
 
-void codegen::printSchedules(const frontend::TrainPlan &plan, llvm::raw_ostream &os) {
+void codegen::printSchedules(const frontend::RunSettings &settings, llvm::raw_ostream &os) {
   mlir::MLIRContext context;
-  for (size_t i = 0; i + 1 < plan.optimizers.size(); ++i) {
+  for (size_t i = 0; i + 1 < settings.optimizers.size(); ++i) {
     os << "/// The learning rate of optimizer line " << i << ".\n";
-    printSchedule("learning_rate_" + std::to_string(i), plan.optimizers[i].schedule, plan.steps, &context, os);
+    printSchedule("learning_rate_" + std::to_string(i), settings.optimizers[i].schedule, settings.steps, &context, os);
   }
   os << "/// The learning rate of a step, from 0.\n";
   Schedule none;
-  printSchedule("learning_rate", plan.optimizers.empty() ? none : plan.optimizers.back().schedule, plan.steps, &context,
-                os);
+  printSchedule("learning_rate", settings.optimizers.empty() ? none : settings.optimizers.back().schedule,
+                settings.steps, &context, os);
 }

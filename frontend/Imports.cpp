@@ -1,7 +1,7 @@
 // A spec and what it imports: finding, reading, and looking names up across files.
 #include "frontend/Parse.h"
 #include "frontend/parse/Tokens.h"
-#include "frontend/train/Machines.h"
+#include "frontend/resolve/Machines.h"
 #include "std/Library.h"
 #include <algorithm>
 #include <filesystem>

@@ -1,5 +1,5 @@
-// Train blocks: how a model is trained. One struct a clause, as written; frontend/train/TrainPlan.h is what they come
-// to.
+// Train blocks: how a model is trained. One struct a clause, as written; frontend/resolve/RunSettings.h is what they
+// come to.
 #pragma once
 #include "frontend/ast/Model.h"
 #include <variant>

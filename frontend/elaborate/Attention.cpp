@@ -1,5 +1,5 @@
 // attention(q, k, v, …): the fused operation, or, where its form does not hold, what it stands for.
-#include "frontend/elaborate/Lowering.h"
+#include "frontend/elaborate/Elaborator.h"
 #include <cmath>
 
 using namespace mlir;
@@ -9,8 +9,8 @@ using ech::Function;
 
 /// The axis of q that is walked against `past`: said, or past is like it, or it alone is q's own. Null where it is not
 /// clear; nothing after an error.
-std::optional<const AxisInfo *> Lowering::queryAxis(const Args &args, ech::Tensor q, ech::Tensor k,
-                                                    const AxisInfo &past) {
+std::optional<const AxisInfo *> Elaborator::queryAxis(const Args &args, ech::Tensor q, ech::Tensor k,
+                                                      const AxisInfo &past) {
   if (args["query"]) {
     const AxisInfo *query = axisOf(*args["query"], "`query`");
     if (!query || !has(q, {query->name}, args["query"]->range, "q"))
@@ -35,7 +35,7 @@ std::optional<const AxisInfo *> Lowering::queryAxis(const Args &args, ech::Tenso
   return query;
 }
 
-Val Lowering::attention(const CallExpr &e, const Args &args) {
+Val Elaborator::attention(const CallExpr &e, const Args &args) {
   auto q = realTensor(*args["q"], "attention"), k = realTensor(*args["k"], "attention"),
        v = realTensor(*args["v"], "attention");
   const AxisInfo *past = axisOf(*args["over"], "`over`"), *key = axisOf(*args["key"], "`key`");

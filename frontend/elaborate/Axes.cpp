@@ -1,15 +1,15 @@
 // Names of axes, and lists of them.
-#include "frontend/elaborate/Lowering.h"
+#include "frontend/elaborate/Elaborator.h"
 
 using namespace mlir;
 using namespace echelon::frontend;
 
-const AxisInfo *Lowering::findAxis(const std::string &name) const {
+const AxisInfo *Elaborator::findAxis(const std::string &name) const {
   auto it = scope->axes.find(name);
   return it == scope->axes.end() ? nullptr : it->second;
 }
 
-const AxisInfo *Lowering::axisOf(const Ident &name) {
+const AxisInfo *Elaborator::axisOf(const Ident &name) {
   auto it = scope->axes.find(name.text);
   if (it != scope->axes.end())
     return it->second;
@@ -29,7 +29,7 @@ const AxisInfo *Lowering::axisOf(const Ident &name) {
   return nullptr;
 }
 
-const AxisInfo *Lowering::axisOf(const Expr &e, const char *what) {
+const AxisInfo *Elaborator::axisOf(const Expr &e, const char *what) {
   const auto *word = dynCast<PathExpr>(&e);
   if (!word || !word->path.single()) {
     std::string mend = "write its name";
@@ -47,7 +47,7 @@ const AxisInfo *Lowering::axisOf(const Expr &e, const char *what) {
   return axisOf(word->path.parts[0]);
 }
 
-std::optional<SmallVector<const AxisInfo *>> Lowering::axisList(const Expr &e, const char *what) {
+std::optional<SmallVector<const AxisInfo *>> Elaborator::axisList(const Expr &e, const char *what) {
   SmallVector<const AxisInfo *> list;
   bool good = true;
   auto add = [&](const Expr &one) {
@@ -69,7 +69,7 @@ std::optional<SmallVector<const AxisInfo *>> Lowering::axisList(const Expr &e, c
   return list;
 }
 
-std::optional<SmallVector<StringAttr>> Lowering::axes(const Expr *e, ArrayRef<ech::Axis> all, const char *what) {
+std::optional<SmallVector<StringAttr>> Elaborator::axes(const Expr *e, ArrayRef<ech::Axis> all, const char *what) {
   SmallVector<StringAttr> names;
   if (!e) {
     for (const ech::Axis &axis : all)
@@ -102,11 +102,11 @@ std::optional<SmallVector<StringAttr>> Lowering::axes(const Expr *e, ArrayRef<ec
   return names;
 }
 
-SmallVector<StringRef> Lowering::refs(ArrayRef<StringAttr> names) {
+SmallVector<StringRef> Elaborator::refs(ArrayRef<StringAttr> names) {
   return llvm::map_to_vector(names, [](StringAttr n) { return n.getValue(); });
 }
 
-std::string Lowering::written(StringAttr axis) const {
+std::string Elaborator::written(StringAttr axis) const {
   // Inside the library the user knows the axis by the name outside.
   const Scope *s = scope;
   while (s && s->isLibrary)

@@ -1,7 +1,7 @@
 // Calls: arguments bound to names, blocks inlined with their parameters under a path of their own.
 #include "frontend/ForeignWords.h"
 #include "frontend/Parse.h"
-#include "frontend/elaborate/Lowering.h"
+#include "frontend/elaborate/Elaborator.h"
 
 using namespace mlir;
 using namespace echelon::frontend;
@@ -17,10 +17,10 @@ static std::string formOfCall(const std::string &callee, const std::vector<std::
   return "the form is: " + form + ")";
 }
 
-std::optional<Lowering::Args> Lowering::bind(const std::vector<Argument> &arguments,
-                                             const std::vector<std::string> &names,
-                                             const std::set<std::string> &required, const std::string &callee,
-                                             SourceRange range, const std::set<std::string> &takenAsAxes) {
+std::optional<Elaborator::Args> Elaborator::bind(const std::vector<Argument> &arguments,
+                                                 const std::vector<std::string> &names,
+                                                 const std::set<std::string> &required, const std::string &callee,
+                                                 SourceRange range, const std::set<std::string> &takenAsAxes) {
   Args args;
   bool good = true;
   size_t place = 0;
@@ -80,8 +80,8 @@ std::optional<Lowering::Args> Lowering::bind(const std::vector<Argument> &argume
   return args;
 }
 
-const std::map<std::string, Lowering::Builtin> &Lowering::builtins() {
-  using L = Lowering;
+const std::map<std::string, Elaborator::Builtin> &Elaborator::builtins() {
+  using L = Elaborator;
   static const std::map<std::string, Builtin> table = [] {
     std::map<std::string, Builtin> t;
     for (const char *name : {"exp", "log", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf", "sigmoid", "relu", "silu",
@@ -121,16 +121,16 @@ const std::map<std::string, Lowering::Builtin> &Lowering::builtins() {
 
 std::map<std::string, std::vector<std::string>> echelon::frontend::builtInFunctions() {
   std::map<std::string, std::vector<std::string>> functions;
-  for (const auto &[name, of] : Lowering::builtins())
+  for (const auto &[name, of] : Elaborator::builtins())
     functions[name].assign(of.names.begin(), of.names.end());
   return functions;
 }
 
-bool Lowering::isBlock(const File &file, const Path &path) const {
+bool Elaborator::isBlock(const File &file, const Path &path) const {
   return shared.program.findBlock(file, path) != nullptr;
 }
 
-bool Lowering::isCallable(const Ident &name) const {
+bool Elaborator::isCallable(const Ident &name) const {
   const Path bare{{name}, name.range};
   const bool isBuiltIn = builtins().count(name.text) != 0;
   const Block *block = shared.program.findBlock(*scope->file, bare);
@@ -140,7 +140,7 @@ bool Lowering::isCallable(const Ident &name) const {
          (!isBuiltIn || shared.program.file(block->name.range.file) == scope->file);
 }
 
-void Lowering::evaluateArguments(const CallExpr &e) {
+void Elaborator::evaluateArguments(const CallExpr &e) {
   for (const Argument &a : e.arguments)
     if (a.value &&
         (a.value->kind == ExprKind::Call || a.value->kind == ExprKind::Arithmetic || a.value->kind == ExprKind::Index))
@@ -167,7 +167,7 @@ static std::string otherCall(const Path &callee, const std::vector<std::string> 
   return "; nn has " + listed(blocks);
 }
 
-Val Lowering::call(const CallExpr &e) {
+Val Elaborator::call(const CallExpr &e) {
   if (exhausted(e.range))
     return Val::poison();
   if (const std::string twice = shared.program.ambiguity(*scope->file, e.callee, &File::blocks); !twice.empty())
@@ -224,7 +224,7 @@ Val Lowering::call(const CallExpr &e) {
   return (this->*builtin.handler)(e, *args);
 }
 
-std::optional<std::string> Lowering::sharedPrefix(const CallExpr &e, const Block &block) {
+std::optional<std::string> Elaborator::sharedPrefix(const CallExpr &e, const Block &block) {
   // The name is looked for in the repeat that the call stands in, then outward to its block.
   std::string text = e.with->text(), prefix = scope->prefix;
   const std::string &floor = scope->callPrefix;
@@ -269,7 +269,7 @@ std::optional<std::string> Lowering::sharedPrefix(const CallExpr &e, const Block
 }
 
 /// The axis that a formal stands for unless told: that of its name in the scopes around the call.
-const AxisInfo *Lowering::axisUnlessTold(const CallExpr &e, const Formal &formal) {
+const AxisInfo *Elaborator::axisUnlessTold(const CallExpr &e, const Formal &formal) {
   const auto *word = dynCast<PathExpr>(formal.value);
   if (!word || !word->path.single()) {
     error(Code::E0209, formal.value->range, formal.name.text + " is an axis: write its name");
@@ -285,7 +285,7 @@ const AxisInfo *Lowering::axisUnlessTold(const CallExpr &e, const Formal &formal
 }
 
 /// Gives `inner` the call's arguments. They belong to the caller: their names, their loops, their place.
-bool Lowering::passArguments(const CallExpr &e, const Block &block, Scope &inner) {
+bool Elaborator::passArguments(const CallExpr &e, const Block &block, Scope &inner) {
   std::vector<std::string> names;
   std::set<std::string> required;
   for (const Formal &f : block.formals) {
@@ -328,7 +328,7 @@ bool Lowering::passArguments(const CallExpr &e, const Block &block, Scope &inner
 }
 
 /// The paths of what the call declares: its own, or, under `with`, those of an earlier call.
-bool Lowering::choosePrefix(const CallExpr &e, const Block &block, Scope &inner) {
+bool Elaborator::choosePrefix(const CallExpr &e, const Block &block, Scope &inner) {
   if (e.with) {
     auto prefix = sharedPrefix(e, block);
     if (!prefix)
@@ -354,7 +354,7 @@ bool Lowering::choosePrefix(const CallExpr &e, const Block &block, Scope &inner)
   return true;
 }
 
-Val Lowering::callBlock(const CallExpr &e, const Block &block) {
+Val Elaborator::callBlock(const CallExpr &e, const Block &block) {
   ++callCount;
   const unsigned before = counter.order.size();
   for (Scope *s = scope; s; s = s->caller)

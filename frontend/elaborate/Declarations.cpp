@@ -1,5 +1,5 @@
 // What a model declares: axes, inputs, parameters, states, random values.
-#include "frontend/elaborate/Lowering.h"
+#include "frontend/elaborate/Elaborator.h"
 #include "frontend/elaborate/Walk.h"
 #include "mlir/IR/IRMapping.h"
 #include <cmath>
@@ -25,15 +25,15 @@ static void nameAxes(const Body &body, std::map<std::string, bool> &names) {
   });
 }
 
-void Lowering::nameAllAxes() {
+void Elaborator::nameAllAxes() {
   nameAxes(shared.options.model->body, shared.likeBatch);
   for (const auto &file : shared.program.files)
     for (const Block &block : file->blocks)
       nameAxes(block.body, shared.likeBatch);
 }
 
-const AxisInfo *Lowering::declareAxis(const Ident &name, std::optional<int64_t> size, const AxisInfo *like,
-                                      bool isBatch, bool isRepeat) {
+const AxisInfo *Elaborator::declareAxis(const Ident &name, std::optional<int64_t> size, const AxisInfo *like,
+                                        bool isBatch, bool isRepeat) {
   auto [it, isNew] = scope->axes.try_emplace(name.text, nullptr);
   if (!isNew && it->second) { // else a use above was told
     const bool canBeRunAlong = !it->second->countsSamples() && !isWalked(it->second->name);
@@ -67,7 +67,7 @@ const AxisInfo *Lowering::declareAxis(const Ident &name, std::optional<int64_t> 
   return it->second;
 }
 
-void Lowering::recordAxis(const AxisInfo &axis) {
+void Elaborator::recordAxis(const AxisInfo &axis) {
   if (!training || shared.facts.axis(axis.name.str()))
     return;
   AxisFacts fact;
@@ -82,7 +82,7 @@ void Lowering::recordAxis(const AxisInfo &axis) {
     shared.facts.batchAxis = fact.name;
 }
 
-void Lowering::axisStatement(const AxisStatement &s) {
+void Elaborator::axisStatement(const AxisStatement &s) {
   if (s.open()) {
     if (scope->block) {
       error(Code::E0018, s.range, "an open axis belongs to the model; give axis " + s.name.text + " a size, or `like`");
@@ -115,8 +115,8 @@ void Lowering::axisStatement(const AxisStatement &s) {
   declareAxis(s.name, n, like, false, false);
 }
 
-std::optional<SmallVector<ech::Axis>> Lowering::declaredAxes(const std::vector<Ident> &names, const char *what,
-                                                             bool batchAllowed) {
+std::optional<SmallVector<ech::Axis>> Elaborator::declaredAxes(const std::vector<Ident> &names, const char *what,
+                                                               bool batchAllowed) {
   SmallVector<ech::Axis> axes;
   bool good = true;
   for (const Ident &name : names) {
@@ -160,7 +160,7 @@ std::optional<SmallVector<ech::Axis>> Lowering::declaredAxes(const std::vector<I
   return axes;
 }
 
-bool Lowering::declareOnce(const Ident &name) {
+bool Elaborator::declareOnce(const Ident &name) {
   auto [it, isNew] = scope->declared.emplace(name.text, name.range);
   if (isNew)
     return true;
@@ -168,7 +168,7 @@ bool Lowering::declareOnce(const Ident &name) {
   return false;
 }
 
-bool Lowering::isOwnName(const std::string &path, const Ident &name, const char *what) {
+bool Elaborator::isOwnName(const std::string &path, const Ident &name, const char *what) {
   if (path != "train" && path != "evaluate" && path != "train.start")
     return false;
   error(Code::E0103, name.range, path + " is a name of the compiler's own; choose another for this " + what);
@@ -184,7 +184,7 @@ static bool hasOpenAxis(const Body &body) {
 
 //===- inputs, parameters, states ---------------------------------------------------------------------------------===//
 
-Value Lowering::readAtTop(StringRef symbol, ech::Tensor type, Location loc) {
+Value Elaborator::readAtTop(StringRef symbol, ech::Tensor type, Location loc) {
   OpBuilder::InsertionGuard guard(builder);
   if (lastRead)
     builder.setInsertionPointAfter(lastRead);
@@ -195,7 +195,7 @@ Value Lowering::readAtTop(StringRef symbol, ech::Tensor type, Location loc) {
   return read;
 }
 
-void Lowering::inputStatement(const InputStatement &s) {
+void Elaborator::inputStatement(const InputStatement &s) {
   if (scope->block) {
     error(Code::E0018, s.range, "inputs belong to the model; a block takes values as arguments");
     return;
@@ -258,8 +258,8 @@ void Lowering::inputStatement(const InputStatement &s) {
   scope->values[s.name.text] = v;
 }
 
-std::optional<Lowering::Start> Lowering::startOf(const Method &method, const char *what, bool forParameters,
-                                                 const SmallVectorImpl<ech::Axis> *axes) {
+std::optional<Elaborator::Start> Elaborator::startOf(const Method &method, const char *what, bool forParameters,
+                                                     const SmallVectorImpl<ech::Axis> *axes) {
   const std::string &name = method.name.text;
   auto args = [&](const std::vector<std::string> &names, const std::set<std::string> &required) {
     return bind(method.arguments, names, required, name, method.range);
@@ -326,8 +326,8 @@ std::optional<Lowering::Start> Lowering::startOf(const Method &method, const cha
   return std::nullopt;
 }
 
-Lowering::Stored *Lowering::declareVariable(const Ident &name, ech::VariableKind kind, ArrayRef<ech::Axis> axes,
-                                            Start start) {
+Elaborator::Stored *Elaborator::declareVariable(const Ident &name, ech::VariableKind kind, ArrayRef<ech::Axis> axes,
+                                                Start start) {
   std::string path = scope->prefix + name.text;
   SmallVector<ech::Axis> all;
   for (const Loop &loop : loops)
@@ -390,7 +390,7 @@ Lowering::Stored *Lowering::declareVariable(const Ident &name, ech::VariableKind
   return &storedStore.back();
 }
 
-void Lowering::paramStatement(const ParamStatement &s) {
+void Elaborator::paramStatement(const ParamStatement &s) {
   bool isNew = declareOnce(s.name);
   auto axes = declaredAxes(s.axes, "parameter", false);
   auto start = startOf(s.start, "a parameter", true, axes ? &*axes : nullptr);
@@ -405,7 +405,7 @@ void Lowering::paramStatement(const ParamStatement &s) {
   }
 }
 
-void Lowering::stateStatement(const StateStatement &s) {
+void Elaborator::stateStatement(const StateStatement &s) {
   bool isNew = declareOnce(s.name);
   auto axes = declaredAxes(s.axes, "state", false);
   Val first = s.value ? eval(*s.value) : Val::poison();
@@ -430,7 +430,7 @@ void Lowering::stateStatement(const StateStatement &s) {
   scope->states[s.name.text] = p;
 }
 
-void Lowering::startFrom(const Stored &state, const Val &first, SourceRange range) {
+void Elaborator::startFrom(const Stored &state, const Val &first, SourceRange range) {
   if (!loops.empty()) {
     error(Code::E0208, range, "inside a repeat a state starts from a number known when compiling");
     return;
@@ -474,7 +474,7 @@ void Lowering::startFrom(const Stored &state, const Val &first, SourceRange rang
   ech::WriteOp::create(builder, location(range), state.path, mapping.lookup(value));
 }
 
-void Lowering::randomStatement(const RandomStatement &s) {
+void Elaborator::randomStatement(const RandomStatement &s) {
   auto axes = declaredAxes(s.axes, "random value", true);
   auto start = startOf(s.distribution, "a random value", false);
   scope->values[s.name.text] = Val::poison();

@@ -1,7 +1,7 @@
 // Both steps of a module, and what is settled once they stand: inputs in the data source's order, decayed parameters.
 #include "frontend/elaborate/Elaborate.h"
 #include "frontend/elaborate/Decay.h"
-#include "frontend/elaborate/Lowering.h"
+#include "frontend/elaborate/Elaborator.h"
 
 using namespace mlir;
 using namespace echelon::frontend;
@@ -76,9 +76,9 @@ OwningOpRef<ModuleOp> echelon::frontend::elaborate(MLIRContext &context, const S
   Shared shared{context, sources, program, options, diagnostics, facts, *module, {}, {}, {}, {}, {}};
   // Training first: it declares everything. @evaluate is the same model read again with `training` false; a mistake
   // that both meet is told once.
-  Lowering(shared, true).run();
+  Elaborator(shared, true).run();
   shared.isTrainingWhole = diagnostics.errorCount() == 0;
-  Lowering(shared, false).run();
+  Elaborator(shared, false).run();
   orderInputs(shared);
   if (diagnostics.errorCount() > errorsBefore || !shared.wrongInputs.empty()) // their errors may be the parser's
     return nullptr;

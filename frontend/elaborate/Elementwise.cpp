@@ -1,6 +1,6 @@
 // Element-wise functions: which axes and elements meet, and what of it is known when compiling.
+#include "frontend/elaborate/Elaborator.h"
 #include "frontend/elaborate/Fold.h"
-#include "frontend/elaborate/Lowering.h"
 #include <algorithm>
 #include <cmath>
 
@@ -90,7 +90,7 @@ std::optional<Interval> bounds(Function f, ArrayRef<std::optional<Interval>> x) 
 } // namespace
 
 /// Where a value is an argmax over an axis that the other value has, and kept one that it lacks: "; write argmax …".
-std::string Lowering::otherArgMax(const Val &places, const Val &other) const {
+std::string Elaborator::otherArgMax(const Val &places, const Val &other) const {
   auto op = places.isTensor() ? places.value.getDefiningOp<ech::ArgMaxOp>() : ech::ArgMaxOp();
   if (!op || !other.isTensor())
     return "";
@@ -109,7 +109,7 @@ std::string Lowering::otherArgMax(const Val &places, const Val &other) const {
          ") leaves " + ech::describe(wanted);
 }
 
-bool Lowering::axesFit(ArrayRef<Val> operands, SourceRange range, const std::string &spelling, bool lifted) {
+bool Elaborator::axesFit(ArrayRef<Val> operands, SourceRange range, const std::string &spelling, bool lifted) {
   // Two sizes of one name never meet.
   for (auto [i, a] : llvm::enumerate(operands))
     for (const Val &b : operands.drop_front(i + 1))
@@ -157,7 +157,7 @@ static bool mayBeZero(const Val &divisor, const std::optional<Interval> &range) 
   return divisor.isTensor() && !bounded && !divisor.value.getDefiningOp<ech::CountOp>();
 }
 
-Val Lowering::apply(Function f, ArrayRef<Val> given, SourceRange range, const std::string &spelling, bool lifted) {
+Val Elaborator::apply(Function f, ArrayRef<Val> given, SourceRange range, const std::string &spelling, bool lifted) {
   SmallVector<Val> operands(given);
   lifted |= std::exchange(lift, false);
   bool isReal = false;
@@ -239,7 +239,7 @@ Val Lowering::apply(Function f, ArrayRef<Val> given, SourceRange range, const st
   return tensor(result, made, range, known);
 }
 
-void Lowering::notePartial(StringRef function, SourceRange range) {
+void Elaborator::notePartial(StringRef function, SourceRange range) {
   auto place = dyn_cast<FileLineColLoc>(location(usersPlace(range)));
   if (!place || scope->isLibrary)
     return;
@@ -247,7 +247,7 @@ void Lowering::notePartial(StringRef function, SourceRange range) {
   shared.partialFunctions.insert(NameLoc::get(builder.getStringAttr(function), line));
 }
 
-Val Lowering::raise(const Val &base, const Val &exponent, SourceRange range, bool lifted) {
+Val Elaborator::raise(const Val &base, const Val &exponent, SourceRange range, bool lifted) {
   if (base.kind == Val::Known && exponent.kind == Val::Known) {
     if (base.number.isZero() && exponent.number < Number::whole(0))
       return poison(Code::E0223, range, "zero has no negative powers");
@@ -277,7 +277,7 @@ Val Lowering::raise(const Val &base, const Val &exponent, SourceRange range, boo
   return apply(Function::Pow, {base, exponent}, range, "^", lifted);
 }
 
-Val Lowering::elementwise(const CallExpr &e, const Args &a) {
+Val Elaborator::elementwise(const CallExpr &e, const Args &a) {
   std::string name = e.callee.parts[0].text;
   bool lifted = std::exchange(lift, false);
   if (name == "mod") {
@@ -332,7 +332,7 @@ Val Lowering::elementwise(const CallExpr &e, const Args &a) {
   return apply(function, {x}, e.range, name, lifted);
 }
 
-Val Lowering::maximum(const CallExpr &e, const Args &a) {
+Val Elaborator::maximum(const CallExpr &e, const Args &a) {
   if (!a["y"])
     return reduction(e, a);
   std::string name = e.callee.parts[0].text;
@@ -347,7 +347,7 @@ Val Lowering::maximum(const CallExpr &e, const Args &a) {
   return apply(name == "max" ? Function::Max : Function::Min, {x, y}, e.range, name, lifted);
 }
 
-Val Lowering::whereCall(const CallExpr &e, const Args &a) {
+Val Elaborator::whereCall(const CallExpr &e, const Args &a) {
   bool lifted = std::exchange(lift, false);
   Val c = eval(*a["c"]), x = eval(*a["a"]), y = eval(*a["b"]);
   if (c.isPoison() || x.isPoison() || y.isPoison())
@@ -368,7 +368,7 @@ Val Lowering::whereCall(const CallExpr &e, const Args &a) {
   return result;
 }
 
-Val Lowering::outer(const CallExpr &e, const Args &a) {
+Val Elaborator::outer(const CallExpr &e, const Args &a) {
   const Expr &inner = *a["e"];
   if (const auto *chain = dynCast<ArithmeticExpr>(&inner)) {
     if (chain->rest.size() > 1)
@@ -392,7 +392,7 @@ Val Lowering::outer(const CallExpr &e, const Args &a) {
   return poison(Code::E0205, inner.range, "outer(…) takes one operation of two operands, as in outer(a + b)");
 }
 
-Val Lowering::sizeCall(const CallExpr &, const Args &a) {
+Val Elaborator::sizeCall(const CallExpr &, const Args &a) {
   const AxisInfo *axis = axisOf(*a["axis"], "the argument of size");
   if (!axis || axis->isWrong)
     return Val::poison();
@@ -408,7 +408,7 @@ Val Lowering::sizeCall(const CallExpr &, const Args &a) {
   return Val::known(Number::whole(axis->size));
 }
 
-Val Lowering::indexCall(const CallExpr &e, const Args &a) {
+Val Elaborator::indexCall(const CallExpr &e, const Args &a) {
   const AxisInfo *axis = axisOf(*a["axis"], "the argument of index");
   if (!axis || axis->isWrong)
     return Val::poison();
@@ -419,7 +419,7 @@ Val Lowering::indexCall(const CallExpr &e, const Args &a) {
   return tensor(value, true, e.range, Interval{0, axis->size - 1});
 }
 
-Val Lowering::stopGradient(const CallExpr &e, const Args &a) {
+Val Elaborator::stopGradient(const CallExpr &e, const Args &a) {
   Val x = eval(*a["x"]);
   if (!x.isTensor() || !x.type().isFloat())
     return x;

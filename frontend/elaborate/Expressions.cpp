@@ -1,12 +1,12 @@
 // Expressions: names, operators, and what is known when compiling.
-#include "frontend/elaborate/Lowering.h"
+#include "frontend/elaborate/Elaborator.h"
 #include <cmath>
 
 using namespace mlir;
 using namespace echelon::frontend;
 namespace ech = echelon::ech;
 
-Val Lowering::eval(const Expr &e) {
+Val Elaborator::eval(const Expr &e) {
   if (exhausted(e.range))
     return Val::poison();
   ++depth;
@@ -85,7 +85,7 @@ Val Lowering::eval(const Expr &e) {
 
 //===- names ------------------------------------------------------------------------------------------------------===//
 
-Val Lowering::look(const std::string &name, SourceRange range, bool *found) {
+Val Elaborator::look(const std::string &name, SourceRange range, bool *found) {
   auto it = scope->values.find(name);
   if (found)
     *found = it != scope->values.end();
@@ -104,7 +104,7 @@ Val Lowering::look(const std::string &name, SourceRange range, bool *found) {
   return v;
 }
 
-Val Lowering::evalPath(const PathExpr &e) {
+Val Elaborator::evalPath(const PathExpr &e) {
   std::string name = e.path.text();
   if (e.path.single()) {
     bool found;
@@ -149,7 +149,7 @@ Val Lowering::evalPath(const PathExpr &e) {
 
 //===- kinds of values --------------------------------------------------------------------------------------------===//
 
-Val Lowering::tensor(Value value, bool made, SourceRange range, std::optional<Interval> bounds) {
+Val Elaborator::tensor(Value value, bool made, SourceRange range, std::optional<Interval> bounds) {
   double count = 1;
   for (const ech::Axis &axis : ech::tensor(value).getAxes())
     count *= static_cast<double>(axis.size);
@@ -166,7 +166,7 @@ Val Lowering::tensor(Value value, bool made, SourceRange range, std::optional<In
   return v;
 }
 
-void Lowering::checkElement(const Number &n, SourceRange range) {
+void Elaborator::checkElement(const Number &n, SourceRange range) {
   const double x = n.value();
   const bool isSmall = x != 0 && float(x) == 0;
   if (!shared.options.f64 && (isSmall || std::isinf(float(x))))
@@ -175,7 +175,7 @@ void Lowering::checkElement(const Number &n, SourceRange range) {
                               : " is beyond fp32, which holds up to 3.402823e38"));
 }
 
-Value Lowering::constantLike(const Val &v, bool integer, SourceRange range) {
+Value Elaborator::constantLike(const Val &v, bool integer, SourceRange range) {
   if (v.kind == Val::Truth)
     return build.constant(v.truth, build.type({}, builder.getI1Type()));
   if (auto n = integer ? v.number.integer() : std::nullopt; n && *n == static_cast<int32_t>(*n))
@@ -184,7 +184,7 @@ Value Lowering::constantLike(const Val &v, bool integer, SourceRange range) {
   return build.constant(v.number.value());
 }
 
-std::optional<Val> Lowering::anyTensor(const Val &v, SourceRange range) {
+std::optional<Val> Elaborator::anyTensor(const Val &v, SourceRange range) {
   if (v.isPoison())
     return std::nullopt;
   if (v.kind == Val::Word) {
@@ -199,7 +199,7 @@ std::optional<Val> Lowering::anyTensor(const Val &v, SourceRange range) {
                     : std::nullopt);
 }
 
-std::optional<Val> Lowering::realTensor(const Val &v, SourceRange range, const char *what) {
+std::optional<Val> Elaborator::realTensor(const Val &v, SourceRange range, const char *what) {
   if (v.kind == Val::Known)
     return tensor(constantLike(v, false, range), true, range);
   auto t = anyTensor(v, range);
@@ -214,9 +214,11 @@ std::optional<Val> Lowering::realTensor(const Val &v, SourceRange range, const c
   return tensor(build.toReal(t->value), made, range);
 }
 
-std::optional<Val> Lowering::realTensor(const Expr &e, const char *what) { return realTensor(eval(e), e.range, what); }
+std::optional<Val> Elaborator::realTensor(const Expr &e, const char *what) {
+  return realTensor(eval(e), e.range, what);
+}
 
-std::optional<Number> Lowering::known(const Expr *e, const char *what) {
+std::optional<Number> Elaborator::known(const Expr *e, const char *what) {
   if (!e)
     return std::nullopt;
   Val v = eval(*e);
@@ -231,7 +233,7 @@ std::optional<Number> Lowering::known(const Expr *e, const char *what) {
   return v.number;
 }
 
-std::optional<int64_t> Lowering::whole(const Expr &e, const char *what, int64_t low, int64_t high) {
+std::optional<int64_t> Elaborator::whole(const Expr &e, const char *what, int64_t low, int64_t high) {
   auto n = known(&e, what);
   if (!n)
     return std::nullopt;
@@ -249,7 +251,7 @@ std::optional<int64_t> Lowering::whole(const Expr &e, const char *what, int64_t 
   return i;
 }
 
-std::optional<int64_t> Lowering::size(const Expr &e, const std::string &what) {
+std::optional<int64_t> Elaborator::size(const Expr &e, const std::string &what) {
   bool saved = std::exchange(inSize, true);
   Val v = eval(e);
   inSize = saved;
@@ -279,7 +281,7 @@ std::optional<int64_t> Lowering::size(const Expr &e, const std::string &what) {
   return n;
 }
 
-std::optional<bool> Lowering::flag(const Expr *e, bool otherwise, const char *what) {
+std::optional<bool> Elaborator::flag(const Expr *e, bool otherwise, const char *what) {
   if (!e)
     return otherwise;
   Val v = eval(*e);
@@ -294,7 +296,7 @@ std::optional<bool> Lowering::flag(const Expr *e, bool otherwise, const char *wh
 
 //===- operators --------------------------------------------------------------------------------------------------===//
 
-Val Lowering::foldTwo(char op, const Val &a, const Val &b, SourceRange range) {
+Val Elaborator::foldTwo(char op, const Val &a, const Val &b, SourceRange range) {
   if (op == '/' && b.number.isZero())
     return poison(Code::E0223, range, "a number is divided by zero");
   return finite(op == '+'   ? a.number + b.number
@@ -304,13 +306,13 @@ Val Lowering::foldTwo(char op, const Val &a, const Val &b, SourceRange range) {
                 range);
 }
 
-Val Lowering::finite(const Number &n, SourceRange range) {
+Val Elaborator::finite(const Number &n, SourceRange range) {
   if (!std::isfinite(n.value()))
     return poison(Code::E0223, range, "what is worked out here is " + n.text() + ", no number");
   return Val::known(n);
 }
 
-Val Lowering::arithmetic(const ArithmeticExpr &e, bool lifted) {
+Val Elaborator::arithmetic(const ArithmeticExpr &e, bool lifted) {
   Val left = eval(*e.first);
   for (const ArithmeticExpr::Rest &rest : e.rest) {
     Val right = eval(*rest.operand);
@@ -335,14 +337,14 @@ Val Lowering::arithmetic(const ArithmeticExpr &e, bool lifted) {
   return left;
 }
 
-Val Lowering::power(const PowerExpr &e, bool lifted) {
+Val Elaborator::power(const PowerExpr &e, bool lifted) {
   Val base = eval(*e.base), exponent = eval(*e.exponent);
   if (base.isPoison() || exponent.isPoison())
     return Val::poison();
   return raise(base, exponent, e.opRange, lifted);
 }
 
-Val Lowering::compare(const CompareExpr &e, bool lifted) {
+Val Elaborator::compare(const CompareExpr &e, bool lifted) {
   Val a = eval(*e.left), b = eval(*e.right);
   if (a.isPoison() || b.isPoison())
     return Val::poison();
@@ -372,7 +374,7 @@ Val Lowering::compare(const CompareExpr &e, bool lifted) {
   return apply(f, {a, b}, e.opRange, spellings[e.op], lifted);
 }
 
-Val Lowering::logic(const LogicExpr &e, bool lifted) {
+Val Elaborator::logic(const LogicExpr &e, bool lifted) {
   Val left;
   bool first = true;
   for (const ExprPtr &operand : e.operands) {

@@ -3,17 +3,17 @@
 // A loop's body is built in a block that belongs to no operation yet. Its arguments are the carried values, which are
 // known before (names that exist and that the body assigns), then slices, which are added when the body first meets an
 // outer value that has the loop's axis. At the end the operation is made around the block.
-#include "frontend/elaborate/Lowering.h"
+#include "frontend/elaborate/Elaborator.h"
 
 using namespace mlir;
 using namespace echelon::frontend;
 namespace ech = echelon::ech;
 
-bool Lowering::isWalked(StringRef axis) const {
+bool Elaborator::isWalked(StringRef axis) const {
   return llvm::any_of(loops, [&](const Loop &l) { return l.axis->name == axis; });
 }
 
-Value Lowering::sliceInto(Loop &loop, Value outer) {
+Value Elaborator::sliceInto(Loop &loop, Value outer) {
   Value &argument = loop.sliceInside[outer];
   if (!argument) {
     argument = loop.block->addArgument(ech::without(ech::tensor(outer), loop.axis->name), outer.getLoc());
@@ -22,7 +22,7 @@ Value Lowering::sliceInto(Loop &loop, Value outer) {
   return argument;
 }
 
-Value Lowering::inside(const Val &v, SourceRange range) {
+Value Elaborator::inside(const Val &v, SourceRange range) {
   Value value = v.value;
   for (size_t d = v.depth; d < loops.size(); ++d) {
     Loop &loop = loops[d];
@@ -41,8 +41,8 @@ Value Lowering::inside(const Val &v, SourceRange range) {
   return value;
 }
 
-Value Lowering::coerce(const Val &v, ech::Tensor type, Code code, SourceRange range, const std::string &what,
-                       bool carried) {
+Value Elaborator::coerce(const Val &v, ech::Tensor type, Code code, SourceRange range, const std::string &what,
+                         bool carried) {
   Value value = v.isTensor() ? inside(v, range) : constantLike(v, type.getElement().isInteger(32), range);
   auto have = ech::tensor(value);
   bool sameAxes = have.rank() == type.rank() && llvm::all_of(type.getAxes(), [&](const ech::Axis &a) {
@@ -99,7 +99,7 @@ Value Lowering::coerce(const Val &v, ech::Tensor type, Code code, SourceRange ra
   return value;
 }
 
-void Lowering::repeatStatement(const RepeatStatement &s) {
+void Elaborator::repeatStatement(const RepeatStatement &s) {
   auto count = size(*s.count, "repeat " + s.axis.text);
   const AxisInfo *axis = declareAxis(s.axis, count, nullptr, false, true);
   if (!axis)
@@ -113,7 +113,7 @@ void Lowering::repeatStatement(const RepeatStatement &s) {
   scope->prefix = prefix;
 }
 
-void Lowering::repeatAlongStatement(const RepeatAlongStatement &s) {
+void Elaborator::repeatAlongStatement(const RepeatAlongStatement &s) {
   const AxisInfo *axis = axisOf(s.axis);
   if (axis && axis->countsSamples()) {
     error(Code::E0219, s.axis.range, "samples do not depend on each other, so no repeat runs along " + s.axis.text);
@@ -130,7 +130,7 @@ void Lowering::repeatAlongStatement(const RepeatAlongStatement &s) {
   loop(axis, true, s.body, s.range, s.end);
 }
 
-void Lowering::loop(const AxisInfo *axis, bool along, const Body &body, SourceRange range, SourceRange end) {
+void Elaborator::loop(const AxisInfo *axis, bool along, const Body &body, SourceRange range, SourceRange end) {
   std::map<std::string, Val> before = scope->values;
   At at(*this, range);
   std::deque<Carried> carried = carriedBy(body, *axis);
@@ -193,7 +193,7 @@ void Lowering::loop(const AxisInfo *axis, bool along, const Body &body, SourceRa
 }
 
 /// Names that exist before the loop and that its body assigns.
-std::deque<Lowering::Carried> Lowering::carriedBy(const Body &body, const AxisInfo &axis) {
+std::deque<Elaborator::Carried> Elaborator::carriedBy(const Body &body, const AxisInfo &axis) {
   std::deque<Carried> carried;
   const std::map<std::string, Val> before = scope->values;
   for (const auto &[name, place] : namesAssigned(body)) {
@@ -224,7 +224,7 @@ std::deque<Lowering::Carried> Lowering::carriedBy(const Body &body, const AxisIn
 }
 
 /// What is assigned only in a branch that is not taken is not carried: it is the value of before.
-void Lowering::dropUnassigned(Loop &loop) {
+void Elaborator::dropUnassigned(Loop &loop) {
   for (Carried &c : loop.carried) {
     if (c.assigned)
       continue;
@@ -244,7 +244,7 @@ void Lowering::dropUnassigned(Loop &loop) {
 }
 
 /// The next values of what is carried, brought to the types of before, and what is summed.
-Lowering::Yielded Lowering::yieldOf(Loop &loop) {
+Elaborator::Yielded Elaborator::yieldOf(Loop &loop) {
   Yielded yielded;
   for (Carried &c : loop.carried) {
     const Val now = scope->values[c.name];
@@ -265,8 +265,8 @@ Lowering::Yielded Lowering::yieldOf(Loop &loop) {
 }
 
 /// Makes the operation around the loop's block, at `point`.
-ech::RepeatOp Lowering::close(Loop &loop, std::unique_ptr<mlir::Block> block, OpBuilder::InsertPoint point,
-                              const Yielded &yielded) {
+ech::RepeatOp Elaborator::close(Loop &loop, std::unique_ptr<mlir::Block> block, OpBuilder::InsertPoint point,
+                                const Yielded &yielded) {
   ech::YieldOp::create(builder, build.loc, yielded.carried, yielded.stacked, yielded.summed);
   builder.restoreInsertionPoint(point);
   SmallVector<Value> init = llvm::map_to_vector(loop.carried, [](const Carried &c) { return c.init.value; });
@@ -282,8 +282,8 @@ ech::RepeatOp Lowering::close(Loop &loop, std::unique_ptr<mlir::Block> block, Op
 }
 
 /// What the code behind the loop sees: what was there before, what was carried, and stacks of locals.
-void Lowering::showResults(ech::RepeatOp op, const Loop &ended, ArrayRef<std::pair<std::string, Val>> locals,
-                           std::map<std::string, Val> before) {
+void Elaborator::showResults(ech::RepeatOp op, const Loop &ended, ArrayRef<std::pair<std::string, Val>> locals,
+                             std::map<std::string, Val> before) {
   auto visible = [&](Value value, std::optional<Interval> bounds) {
     Val v;
     v.kind = Val::Tensor;

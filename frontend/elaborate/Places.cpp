@@ -2,16 +2,16 @@
 //
 // The places of one bracket name axes of the original value and act at once: picks and slices, which only remove, come
 // first, then one relabelling of all names, then the gathers (on the new names), then the expansions.
-#include "frontend/elaborate/Lowering.h"
+#include "frontend/elaborate/Elaborator.h"
 
 using namespace mlir;
 using namespace echelon::frontend;
 
 /// What one bracket does to a value: its places are read, in the value's own names, then all of them act at once.
-class Lowering::BracketAction {
+class Elaborator::BracketAction {
 public:
-  BracketAction(Lowering &lowering, const Val &x, const IndexExpr::Bracket &bracket)
-      : l(lowering), build(lowering.build), bracket(bracket), original(x.type()), value(x.value), range(x.range),
+  BracketAction(Elaborator &elaborator, const Val &x, const IndexExpr::Bracket &bracket)
+      : l(elaborator), build(elaborator.build), bracket(bracket), original(x.type()), value(x.value), range(x.range),
         made(x.made) {}
 
   Val run() {
@@ -81,7 +81,7 @@ private:
            !wrong(Code::E0219, name.range, "inside its repeat " + name.text + " is a position, not an axis");
   }
 
-  Lowering &l;
+  Elaborator &l;
   ech::Build &build;
   const IndexExpr::Bracket &bracket;
   const ech::Tensor original;
@@ -94,7 +94,7 @@ private:
   SmallVector<std::pair<ech::Axis, SourceRange>> expansions;
 };
 
-bool Lowering::BracketAction::readAt(const Place &p) {
+bool Elaborator::BracketAction::readAt(const Place &p) {
   const AxisInfo *a = axis(p.from[0]);
   Val at = l.eval(*p.value);
   if (!a || at.isPoison())
@@ -120,7 +120,7 @@ bool Lowering::BracketAction::readAt(const Place &p) {
   return true;
 }
 
-bool Lowering::BracketAction::pick(const Place &p, const AxisInfo &axis, const Number &position) {
+bool Elaborator::BracketAction::pick(const Place &p, const AxisInfo &axis, const Number &position) {
   int64_t size = original.sizeOf(axis.name);
   auto n = position.integer();
   if (!n || *n < 0 || *n >= size)
@@ -133,7 +133,7 @@ bool Lowering::BracketAction::pick(const Place &p, const AxisInfo &axis, const N
   return true;
 }
 
-std::optional<int64_t> Lowering::BracketAction::sliceEnd(const Expr &e, const std::string &axis, int64_t size) {
+std::optional<int64_t> Elaborator::BracketAction::sliceEnd(const Expr &e, const std::string &axis, int64_t size) {
   auto n = l.known(&e, "an end of a slice");
   if (!n)
     return std::nullopt;
@@ -145,7 +145,7 @@ std::optional<int64_t> Lowering::BracketAction::sliceEnd(const Expr &e, const st
   return std::nullopt;
 }
 
-bool Lowering::BracketAction::readSlice(const Place &p) {
+bool Elaborator::BracketAction::readSlice(const Place &p) {
   const AxisInfo *a = axis(p.from[0]);
   if (!a)
     return false;
@@ -173,7 +173,7 @@ template <typename List, typename F> static std::string product(const List &list
   return result;
 }
 
-bool Lowering::BracketAction::readGroup(const Place &p) {
+bool Elaborator::BracketAction::readGroup(const Place &p) {
   Group g;
   g.range = p.range;
   bool fits = true, samples = false;
@@ -223,7 +223,7 @@ bool Lowering::BracketAction::readGroup(const Place &p) {
   return true;
 }
 
-bool Lowering::BracketAction::readExpansion(const Place &p) {
+bool Elaborator::BracketAction::readExpansion(const Place &p) {
   const AxisInfo *a = l.axisOf(p.to[0]);
   auto n = a && p.value ? l.size(*p.value, p.to[0].text) : std::optional<int64_t>(a ? a->size : 0);
   if (!a || !n || a->isWrong || isPosition(*a, p.to[0]))
@@ -232,7 +232,7 @@ bool Lowering::BracketAction::readExpansion(const Place &p) {
   return true;
 }
 
-bool Lowering::BracketAction::relabel() {
+bool Elaborator::BracketAction::relabel() {
   // A gathered axis whose name another axis takes, from a rename or from an index, gives way under a name of its own.
   for (Gather &g : gathers) {
     bool taken = llvm::any_of(groups, [&](const Group &group) {
@@ -277,7 +277,7 @@ bool Lowering::BracketAction::relabel() {
   return true;
 }
 
-bool Lowering::BracketAction::gather() {
+bool Elaborator::BracketAction::gather() {
   if (gathers.empty())
     return true;
   SmallVector<StringRef> names;
@@ -299,7 +299,7 @@ bool Lowering::BracketAction::gather() {
   return true;
 }
 
-bool Lowering::BracketAction::expand() {
+bool Elaborator::BracketAction::expand() {
   for (const auto &[axis, where] : expansions) {
     ech::Tensor type = ech::tensor(value);
     if (type.has(axis.name))
@@ -313,7 +313,7 @@ bool Lowering::BracketAction::expand() {
   return true;
 }
 
-Val Lowering::index(const IndexExpr &e) {
+Val Elaborator::index(const IndexExpr &e) {
   Val x = eval(*e.base);
   for (const IndexExpr::Bracket &b : e.brackets) {
     // A number that is given axes is a real one: 0[+ batch] is what a repeat begins to add to.

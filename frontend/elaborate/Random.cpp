@@ -1,6 +1,6 @@
 // dropout and survive. A random value is keyed by its site: the path of the call around it and the statement's name.
+#include "frontend/elaborate/Elaborator.h"
 #include "frontend/elaborate/KnownNumbers.h"
-#include "frontend/elaborate/Lowering.h"
 
 #include <cmath>
 
@@ -9,14 +9,14 @@ using namespace echelon::frontend;
 namespace ech = echelon::ech;
 using ech::Function;
 
-std::string Lowering::randomSite(const std::string &base) {
+std::string Elaborator::randomSite(const std::string &base) {
   // `mlp.dropout`, `mlp.dropout_2`: numbered within a call, so that a branch not taken elsewhere changes nothing here.
   int n = ++randomSites[scope->prefix + base];
   return scope->prefix + base + (n == 1 ? "" : "_" + std::to_string(n));
 }
 
-Value Lowering::keepBelow(const std::string &site, ech::Tensor type, Value chance, const Expr &given, bool isJudged,
-                          bool drops) {
+Value Elaborator::keepBelow(const std::string &site, ech::Tensor type, Value chance, const Expr &given, bool isJudged,
+                            bool drops) {
   Value draw = build.random(ech::Distribution::Uniform, site, 0, 1, type);
   draw.getDefiningOp()->setAttr(ech::kChance, builder.getUnitAttr());
   Chance &noted = chances[draw.getDefiningOp()] = {usersPlace(given.range), isJudged, drops, {}};
@@ -26,7 +26,7 @@ Value Lowering::keepBelow(const std::string &site, ech::Tensor type, Value chanc
   return build.map(Function::Lt, {draw, chance});
 }
 
-void Lowering::noteChances() {
+void Elaborator::noteChances() {
   KnownNumbers known;
   step.walk([&](ech::RandomOp draw) {
     if (!draw->hasAttr(ech::kChance))
@@ -66,7 +66,7 @@ void Lowering::noteChances() {
   });
 }
 
-Val Lowering::dropout(const CallExpr &e, const Args &args) {
+Val Elaborator::dropout(const CallExpr &e, const Args &args) {
   auto x = realTensor(*args["x"], "dropout");
   Val p = eval(*args["p"]);
   if (!x || p.isPoison())
@@ -91,7 +91,7 @@ Val Lowering::dropout(const CallExpr &e, const Args &args) {
   return tensor(build.select(keep, scaled, build.constant(0)), false, e.range);
 }
 
-Val Lowering::survive(const CallExpr &e, const Args &args) {
+Val Elaborator::survive(const CallExpr &e, const Args &args) {
   auto x = realTensor(*args["x"], "survive");
   Val p = eval(*args["p"]);
   if (!x || p.isPoison())

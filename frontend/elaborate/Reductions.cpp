@@ -1,5 +1,5 @@
 // Contractions, reductions over axes, and statistics.
-#include "frontend/elaborate/Lowering.h"
+#include "frontend/elaborate/Elaborator.h"
 #include <limits>
 #include <set>
 
@@ -8,7 +8,7 @@ using namespace echelon::frontend;
 namespace ech = echelon::ech;
 using ech::Function;
 
-bool Lowering::sizesAgree(ech::Tensor a, ech::Tensor b, SourceRange range, const std::string &what) {
+bool Elaborator::sizesAgree(ech::Tensor a, ech::Tensor b, SourceRange range, const std::string &what) {
   for (const ech::Axis &axis : a.getAxes())
     if (b.has(axis.name) && b.sizeOf(axis.name) != axis.size) {
       error(Code::E0204, range,
@@ -19,7 +19,7 @@ bool Lowering::sizesAgree(ech::Tensor a, ech::Tensor b, SourceRange range, const
   return true;
 }
 
-bool Lowering::has(ech::Tensor type, ArrayRef<StringAttr> names, SourceRange range, const std::string &what) {
+bool Elaborator::has(ech::Tensor type, ArrayRef<StringAttr> names, SourceRange range, const std::string &what) {
   for (StringAttr name : names)
     if (!type.has(name)) {
       error(Code::E0206, range,
@@ -36,7 +36,7 @@ static bool isWhole(const Val &v) {
   return cast && cast.getFunction() == Function::Cast && ech::tensor(cast.getOperands()[0]).getElement().isInteger(32);
 }
 
-Val Lowering::dot(const CallExpr &e, const Args &args) {
+Val Elaborator::dot(const CallExpr &e, const Args &args) {
   auto a = realTensor(*args["a"], "dot"), b = realTensor(*args["b"], "dot");
   if (!a || !b)
     return Val::poison();
@@ -70,7 +70,7 @@ Val Lowering::dot(const CallExpr &e, const Args &args) {
   return tensor(product, a->made && b->made, e.range);
 }
 
-Val Lowering::countCall(const CallExpr &e, const Args &args) {
+Val Elaborator::countCall(const CallExpr &e, const Args &args) {
   auto x = anyTensor(eval(*args["x"]), e.range);
   if (!x)
     return Val::poison();
@@ -88,7 +88,7 @@ Val Lowering::countCall(const CallExpr &e, const Args &args) {
 
 /// `where = mask`, which meets the value as in an element-wise operation; the value gets its axes, too. Null where all
 /// counts; nothing after an error.
-std::optional<Value> Lowering::maskOf(const Expr &where, const Val &given, Val &x) {
+std::optional<Value> Elaborator::maskOf(const Expr &where, const Val &given, Val &x) {
   const char *wanted = "`where` is a mask of truth values; a comparison makes one";
   if (!given.isTensor()) {
     if (given.kind == Val::Truth)
@@ -114,7 +114,7 @@ static bool runsAlongAxes(const std::string &name) {
 }
 
 /// What `over` could be, of a value with these axes; samples are not meant.
-std::string Lowering::axesToRunAlong(ech::Tensor type) {
+std::string Elaborator::axesToRunAlong(ech::Tensor type) {
   std::vector<std::string> could;
   for (const ech::Axis &axis : type.getAxes())
     if (!isOfSamples(axis.name))
@@ -124,7 +124,7 @@ std::string Lowering::axesToRunAlong(ech::Tensor type) {
   return "as in " + listed(could, "or");
 }
 
-Val Lowering::reduction(const CallExpr &e, const Args &args) {
+Val Elaborator::reduction(const CallExpr &e, const Args &args) {
   const std::string &name = e.callee.parts[0].text;
   Val raw = eval(*args["x"]);
   Val where = args["where"] ? eval(*args["where"]) : Val::truthOf(true);
@@ -183,7 +183,7 @@ Val Lowering::reduction(const CallExpr &e, const Args &args) {
 }
 
 /// Where a mask is all false, 0. Axes that the mask lacks count whole.
-Value Lowering::meanOf(Value x, Value mask, ArrayRef<StringRef> over) {
+Value Elaborator::meanOf(Value x, Value mask, ArrayRef<StringRef> over) {
   if (!mask)
     return build.mean(x, over);
   SmallVector<StringRef> of, others;
@@ -200,7 +200,7 @@ Value Lowering::meanOf(Value x, Value mask, ArrayRef<StringRef> over) {
 
 /// One axis at a time, from the last declared to the first, so that ties go to the lowest logical index. Where a mask
 /// is all false, 0.
-Value Lowering::extremeOf(ech::Reduction kind, Value x, Value mask, ArrayRef<StringAttr> over) {
+Value Elaborator::extremeOf(ech::Reduction kind, Value x, Value mask, ArrayRef<StringAttr> over) {
   SmallVector<StringAttr> ordered(over);
   auto order = [&](StringAttr axis) {
     for (const AxisInfo &info : axisStore)
@@ -222,7 +222,7 @@ Value Lowering::extremeOf(ech::Reduction kind, Value x, Value mask, ArrayRef<Str
 }
 
 /// Whether the mask allows something along the axes; null where it always does.
-Value Lowering::allowsAny(Value mask, ArrayRef<StringRef> over) {
+Value Elaborator::allowsAny(Value mask, ArrayRef<StringRef> over) {
   if (neverEmpty(mask, over))
     return {};
   SmallVector<StringRef> of;
@@ -237,7 +237,7 @@ Value Lowering::allowsAny(Value mask, ArrayRef<StringRef> over) {
 
 /// softmax, log_softmax, logsumexp. Where a mask allows nothing the scores are taken as they are and the result is
 /// replaced by 0, so that no derivative meets infinity minus infinity.
-Value Lowering::exponentialOf(const std::string &name, Value x, Value mask, ArrayRef<StringRef> over) {
+Value Elaborator::exponentialOf(const std::string &name, Value x, Value mask, ArrayRef<StringRef> over) {
   Value zero, any, y = x;
   if (mask) {
     zero = build.constant(0);
@@ -252,7 +252,7 @@ Value Lowering::exponentialOf(const std::string &name, Value x, Value mask, Arra
   return any ? build.select(name == "softmax" ? mask : any, result, zero) : result;
 }
 
-bool Lowering::neverEmpty(Value mask, ArrayRef<StringRef> over) const {
+bool Elaborator::neverEmpty(Value mask, ArrayRef<StringRef> over) const {
   // index(a) >= index(b), over b: position 0 of b is always allowed. The causal mask.
   auto compare = mask.getDefiningOp<ech::MapOp>();
   if (!compare || over.size() != 1)
@@ -273,8 +273,8 @@ bool Lowering::neverEmpty(Value mask, ArrayRef<StringRef> over) const {
 
 /// Axes of the logits that the labels have not, which few mean; and the product that left such an axis, though both its
 /// operands have it.
-void Lowering::warnOfFurtherAxes(const CallExpr &e, const Args &args, const Val &logits, const Val &labels,
-                                 const AxisInfo &classes) {
+void Elaborator::warnOfFurtherAxes(const CallExpr &e, const Args &args, const Val &logits, const Val &labels,
+                                   const AxisInfo &classes) {
   std::vector<std::string> names;
   SmallVector<StringAttr> further;
   std::string added;
@@ -311,7 +311,7 @@ void Lowering::warnOfFurtherAxes(const CallExpr &e, const Args &args, const Val 
   }
 }
 
-Val Lowering::crossEntropy(const CallExpr &e, const Args &args) {
+Val Elaborator::crossEntropy(const CallExpr &e, const Args &args) {
   auto logits = realTensor(*args["logits"], "cross_entropy");
   Val labels = eval(*args["labels"]);
   if (!logits || labels.isPoison())
@@ -364,7 +364,7 @@ Val Lowering::crossEntropy(const CallExpr &e, const Args &args) {
   return tensor(build.crossEntropy(logits->value, target, axis->name).getLoss(), false, e.range);
 }
 
-Val Lowering::top(const CallExpr &e, const Args &args) {
+Val Elaborator::top(const CallExpr &e, const Args &args) {
   auto x = realTensor(*args["x"], "top");
   const AxisInfo *over = axisOf(*args["over"], "`over`"), *into = axisOf(*args["into"], "`into`");
   if (!x || !over || !into || !has(x->type(), {over->name}, args["over"]->range, "the value"))
@@ -384,7 +384,7 @@ Val Lowering::top(const CallExpr &e, const Args &args) {
   return tensor(build.top(x->value, over->name, into->name, *k), false, e.range, Interval{0, n - 1});
 }
 
-Val Lowering::normalize(const CallExpr &e, const Args &args) {
+Val Elaborator::normalize(const CallExpr &e, const Args &args) {
   const std::string &name = e.callee.parts[0].text;
   auto x = realTensor(*args["x"], "normalize");
   if (!x)

@@ -1,5 +1,5 @@
 // What holds of samples alone: they have no order, and nothing mixes them unless it says so.
-#include "frontend/elaborate/Lowering.h"
+#include "frontend/elaborate/Elaborator.h"
 #include "frontend/elaborate/Uses.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -10,7 +10,7 @@ namespace ech = echelon::ech;
 /// Unit, on what a reduction over all axes gives, samples among them, until the model is read.
 static constexpr llvm::StringLiteral kOverAll = "ech.over_all";
 
-bool Lowering::haveOrder(ArrayRef<StringAttr> axes, SourceRange range, const std::string &what) {
+bool Elaborator::haveOrder(ArrayRef<StringAttr> axes, SourceRange range, const std::string &what) {
   for (StringAttr name : axes)
     if (isOfSamples(name)) {
       error(Code::E0219, range, "samples have no order, so " + what + " does not run along " + written(name));
@@ -19,12 +19,12 @@ bool Lowering::haveOrder(ArrayRef<StringAttr> axes, SourceRange range, const std
   return true;
 }
 
-bool Lowering::isOfSamples(StringAttr axis) const {
+bool Elaborator::isOfSamples(StringAttr axis) const {
   auto other = shared.likeBatch.find(axis.str());
   return (batchAxis && axis == batchAxis->name) || (other != shared.likeBatch.end() && other->second);
 }
 
-void Lowering::noteOverAll(const CallExpr &e, ech::Tensor type, Value result) {
+void Elaborator::noteOverAll(const CallExpr &e, ech::Tensor type, Value result) {
   std::vector<std::string> within, all;
   bool mixes = false;
   for (const ech::Axis &axis : type.getAxes()) {
@@ -49,7 +49,7 @@ void Lowering::noteOverAll(const CallExpr &e, ech::Tensor type, Value result) {
       name + " without `over` runs over all axes, samples too, and what it gives enters each sample again; " + advice};
 }
 
-void Lowering::refuseMixedSamples() {
+void Elaborator::refuseMixedSamples() {
   auto isOfSample = [&](Operation *op) {
     return llvm::any_of(op->getResultTypes(), [&](Type type) {
       auto tensor = dyn_cast<ech::Tensor>(type);

@@ -1,5 +1,5 @@
 // The statements of bodies, and the arguments of a model.
-#include "frontend/elaborate/Lowering.h"
+#include "frontend/elaborate/Elaborator.h"
 #include "frontend/elaborate/Walk.h"
 
 using namespace mlir;
@@ -22,7 +22,7 @@ bool sameAxes(ech::Tensor a, ech::Tensor b) {
 
 //===- the model's arguments --------------------------------------------------------------------------------------===//
 
-void Lowering::bindModelArguments() {
+void Elaborator::bindModelArguments() {
   const Model &model = *shared.options.model;
   std::vector<std::string> names;
   std::set<std::string> required;
@@ -65,7 +65,7 @@ void Lowering::bindModelArguments() {
 
 //===- bodies -----------------------------------------------------------------------------------------------------===//
 
-void Lowering::execute(const Body &body) {
+void Elaborator::execute(const Body &body) {
   for (const StatementPtr &s : body) {
     if (!s)
       continue;
@@ -75,7 +75,7 @@ void Lowering::execute(const Body &body) {
   }
 }
 
-void Lowering::execute(const Statement &s) {
+void Elaborator::execute(const Statement &s) {
   At at(*this, s.range);
   switch (s.kind) {
   case StatementKind::Axis:
@@ -126,7 +126,7 @@ void Lowering::execute(const Statement &s) {
 
 //===- single statements -----------------------------------------------------------------------------------------===//
 
-void Lowering::nextStatement(const NextStatement &s) {
+void Elaborator::nextStatement(const NextStatement &s) {
   auto it = scope->states.find(s.name.text);
   if (it == scope->states.end()) {
     error(Code::E0220, s.name.range,
@@ -172,7 +172,7 @@ void Lowering::nextStatement(const NextStatement &s) {
   list.push_back({state, value, build.loc});
 }
 
-void Lowering::leaveOut(const Body &body) {
+void Elaborator::leaveOut(const Body &body) {
   forEachStatement(body, [&](const Statement &s) {
     if (const auto *assign = dynCast<AssignStatement>(&s)) {
       scope->values[assign->name.text] = Val::poison();
@@ -191,7 +191,7 @@ void Lowering::leaveOut(const Body &body) {
   });
 }
 
-void Lowering::ifStatement(const IfStatement &s) {
+void Elaborator::ifStatement(const IfStatement &s) {
   auto leaveOutBranches = [&] {
     for (const IfStatement::Branch &branch : s.branches)
       leaveOut(branch.body);
@@ -216,7 +216,7 @@ void Lowering::ifStatement(const IfStatement &s) {
     execute(*s.otherwise);
 }
 
-void Lowering::reportStatement(ech::ReportKind kind, const Ident *name, const Expr &value, SourceRange range) {
+void Elaborator::reportStatement(ech::ReportKind kind, const Ident *name, const Expr &value, SourceRange range) {
   const char *what = kind == ech::ReportKind::Metric ? "metric" : "loss";
   if (kind != ech::ReportKind::Metric)
     hasLoss = true;
@@ -265,7 +265,7 @@ void Lowering::reportStatement(ech::ReportKind kind, const Ident *name, const Ex
   (loops.empty() ? reports : loops.back().reports).push_back(p);
 }
 
-void Lowering::assignStatement(const AssignStatement &s) {
+void Elaborator::assignStatement(const AssignStatement &s) {
   unsigned before = counter.order.size();
   Val v = eval(*s.value);
   if (v.kind == Val::Word) {

@@ -1,12 +1,12 @@
 // Convolution, pooling and concatenation: what gives resized axes.
-#include "frontend/elaborate/Lowering.h"
+#include "frontend/elaborate/Elaborator.h"
 
 using namespace mlir;
 using namespace echelon::frontend;
 namespace ech = echelon::ech;
 
-std::optional<SmallVector<int64_t>> Lowering::numbers(const Expr *e, size_t count, int64_t otherwise, int64_t low,
-                                                      const char *what) {
+std::optional<SmallVector<int64_t>> Elaborator::numbers(const Expr *e, size_t count, int64_t otherwise, int64_t low,
+                                                        const char *what) {
   constexpr int64_t high = 1 << 20;
   if (!e)
     return SmallVector<int64_t>(count, otherwise);
@@ -33,7 +33,7 @@ std::optional<SmallVector<int64_t>> Lowering::numbers(const Expr *e, size_t coun
   return list;
 }
 
-Val Lowering::conv(const CallExpr &e, const Args &args) {
+Val Elaborator::conv(const CallExpr &e, const Args &args) {
   auto x = realTensor(*args["x"], "conv"), w = realTensor(*args["w"], "conv");
   if (!x || !w)
     return Val::poison();
@@ -123,7 +123,7 @@ Val Lowering::conv(const CallExpr &e, const Args &args) {
   return tensor(build.conv(x->value, w->value, refs(over), shape), false, e.range);
 }
 
-Val Lowering::pool(const CallExpr &e, const Args &args) {
+Val Elaborator::pool(const CallExpr &e, const Args &args) {
   auto x = realTensor(*args["x"], "pooling");
   if (!x)
     return Val::poison();
@@ -155,7 +155,7 @@ Val Lowering::pool(const CallExpr &e, const Args &args) {
   return tensor(build.pool(kind, x->value, refs(*window), *size, *stride, *pad), x->made, e.range);
 }
 
-Val Lowering::concat(const CallExpr &e, const Args &args) {
+Val Elaborator::concat(const CallExpr &e, const Args &args) {
   const AxisInfo *over = axisOf(*args["over"], "`over`");
   std::vector<Val> values;
   bool good = over, real = false, made = true;

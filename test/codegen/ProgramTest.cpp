@@ -45,7 +45,7 @@ Printed print(const std::string &ir, int64_t batch, int64_t steps, bool profile 
   manager.addPass(createPlanArenas());
   EXPECT_TRUE(mlir::succeeded(manager.run(*module)));
   frontend::SourceManager sources;
-  frontend::TrainPlan plan;
+  frontend::RunSettings plan;
   plan.name = "test";
   plan.batch = batch;
   plan.steps = steps;
@@ -68,7 +68,7 @@ std::string printRt(const std::string &ir) {
   auto module = mlir::parseSourceString<mlir::ModuleOp>(ir, mlir::ParserConfig(&context));
   EXPECT_TRUE(module);
   frontend::SourceManager sources;
-  frontend::TrainPlan plan;
+  frontend::RunSettings plan;
   plan.optimizers.emplace_back();
   std::string text;
   llvm::raw_string_ostream os(text);

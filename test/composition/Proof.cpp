@@ -258,7 +258,7 @@ CompileOptions optionsFor(const RandomSpec &spec, const std::string &path) {
 }
 
 bool compile(Compilation &compilation, Stage until) {
-  return compilation.parse() && compilation.plan() && compilation.elaborate() && compilation.lower(until);
+  return compilation.parse() && compilation.resolve() && compilation.elaborate() && compilation.lower(until);
 }
 
 Verdict judge(const Trace &one, const Trace &many, const std::string &what) {
@@ -297,7 +297,7 @@ std::string Proof::train(const RandomSpec &spec, const std::string &path, const 
   std::string executable = executableOf(build, exitCode);
   if (executable.empty())
     return "does not build: " + build.diagnostics.text();
-  std::vector<std::string> command = launcher(transport, build.trainPlan.ranks());
+  std::vector<std::string> command = launcher(transport, build.settings.ranks());
   command.insert(command.end(), {executable, "--folder", folder, "--out", out, "--transport", transport, "--deadline",
                                  "60", "--log", out + "/log", "--dump", out + "/dump", "--dump-state"});
   const CapturedOutput said;

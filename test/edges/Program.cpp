@@ -36,7 +36,7 @@ Ran run(const std::string &spec, const std::string &layout, const std::string &f
   fs::remove_all(out, none);
   fs::create_directories(out, none);
   ran.dump = out + "/dump";
-  std::vector<std::string> command = launcher(transport, build.trainPlan.ranks());
+  std::vector<std::string> command = launcher(transport, build.settings.ranks());
   command.insert(command.end(), {executable, "--folder", folder, "--out", out, "--transport", transport, "--deadline",
                                  "60", "--log", out + "/log", "--dump", ran.dump, "--dump-state"});
   const CapturedOutput said;

@@ -2,7 +2,7 @@
 // files anew, to be read before they are committed.
 #include "frontend/Parse.h"
 #include "frontend/parse/Tokens.h"
-#include "frontend/train/TrainPlan.h"
+#include "frontend/resolve/RunSettings.h"
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -34,7 +34,7 @@ std::string check(const std::string &path) {
   Diagnostics diagnostics(sources);
   if (auto program = parseProgram(sources, path, diagnostics))
     for (const Train &train : program->main().trains)
-      for (const NotBuilt &part : planTrain(*program, train, diagnostics).notBuilt)
+      for (const NotBuilt &part : resolveTrain(*program, train, diagnostics).notBuilt)
         diagnostics.note(Code::E0601, part.range, part.message());
   return diagnostics.text();
 }

@@ -1,7 +1,7 @@
 // Trees: what the parser makes of correct specs, and that nothing makes it crash.
 #include "frontend/Parse.h"
 #include "frontend/ast/Dump.h"
-#include "frontend/train/TrainPlan.h"
+#include "frontend/resolve/RunSettings.h"
 #include "std/Library.h"
 #include <filesystem>
 #include <fstream>
@@ -44,7 +44,7 @@ TEST(Parse, Specs) {
     Parsed p(text);
     EXPECT_EQ(p.diagnostics.text(), "");
     for (const Train &train : p.program->main().trains)
-      planTrain(*p.program, train, p.diagnostics);
+      resolveTrain(*p.program, train, p.diagnostics);
     EXPECT_EQ(p.diagnostics.text(), "");
   }
 }
@@ -179,7 +179,7 @@ TEST(Parse, Mutations) {
     Parsed p(text);
     if (p.program)
       for (const Train &train : p.program->main().trains)
-        planTrain(*p.program, train, p.diagnostics);
+        resolveTrain(*p.program, train, p.diagnostics);
     std::string told = p.diagnostics.text();
     ASSERT_EQ(told.find("internal error"), std::string::npos) << told << text;
   }

@@ -50,7 +50,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   options.allowNotBuilt = false;
   Compilation compilation(options);
   std::string program;
-  if (compilation.parse() && compilation.plan() && compilation.elaborate() && compilation.lower(Stage::Rt))
+  if (compilation.parse() && compilation.resolve() && compilation.elaborate() && compilation.lower(Stage::Rt))
     compilation.emit(program);
   expectOurs(compilation.diagnostics.text(), spec);
   return 0;

@@ -2,7 +2,7 @@
 #include "frontend/Parse.h"
 #include "frontend/ast/Dump.h"
 #include "frontend/fmt/Format.h"
-#include "frontend/train/TrainPlan.h"
+#include "frontend/resolve/RunSettings.h"
 #include "test/fuzz/Input.h"
 
 using namespace echelon;
@@ -16,7 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   const std::unique_ptr<Program> program = parseProgram(sources, id, diagnostics);
   if (program) {
     for (const Train &train : program->main().trains)
-      planTrain(*program, train, diagnostics);
+      resolveTrain(*program, train, diagnostics);
     dump(*program, sources);
   }
   fuzz::expect(!fuzz::hasInternalError(diagnostics.text(), spec));

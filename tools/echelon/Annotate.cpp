@@ -48,22 +48,22 @@ std::string Compilation::meaningOfModel() {
 
 void Compilation::annotate() {
   if (options.trainingOnly)
-    trainPlan.evaluations.clear();
-  if (trainPlan.evaluations.empty()) { // what evaluation cannot do is no fault of a run that has none
+    settings.evaluations.clear();
+  if (settings.evaluations.empty()) { // what evaluation cannot do is no fault of a run that has none
     if (mlir::Operation *step = mlir::SymbolTable::lookupSymbolIn(*module, "evaluate"))
       step->erase();
   }
   mlir::Builder b(context.get());
-  if (!trainPlan.checkpoint.directory.empty()) // else no snapshot keeps it
+  if (!settings.checkpoint.directory.empty()) // else no snapshot keeps it
     meaning = meaningOfModel();
-  (*module)->setAttr("ech.micro", b.getI64IntegerAttr(trainPlan.microBatches));
+  (*module)->setAttr("ech.micro", b.getI64IntegerAttr(settings.microBatches));
   if (options.keepGradients)
     (*module)->setAttr("ech.keep_gradients", b.getUnitAttr());
-  if (trainPlan.clip)
-    (*module)->setAttr("ech.clip", b.getF64FloatAttr(*trainPlan.clip));
-  (*module)->setAttr("ech.optimizers", optimizerLines(trainPlan.optimizers, b));
-  decayWhatIsNamed(*module, trainPlan);
-  warnOfIdleDecay(decayOf(*module, trainPlan, sources), diagnostics);
+  if (settings.clip)
+    (*module)->setAttr("ech.clip", b.getF64FloatAttr(*settings.clip));
+  (*module)->setAttr("ech.optimizers", optimizerLines(settings.optimizers, b));
+  decayWhatIsNamed(*module, settings);
+  warnOfIdleDecay(decayOf(*module, settings, sources), diagnostics);
   annotateLayout(b);
 }
 
@@ -77,10 +77,10 @@ void Compilation::annotateLayout(mlir::Builder &b) {
   llvm::SmallVector<dist::MeshAxis> axes;
   llvm::SmallVector<mlir::Attribute> stores, algorithms;
   llvm::SmallVector<mlir::NamedAttribute> places;
-  for (const PlannedMeshAxis &axis : trainPlan.mesh) {
+  for (const MeshAxisSettings &axis : settings.mesh) {
     llvm::SmallVector<llvm::StringRef> list;
     llvm::SmallVector<bool> padded;
-    for (const PlannedMeshAxis::Entry &entry : axis.list) {
+    for (const MeshAxisSettings::Entry &entry : axis.list) {
       list.push_back(entry.axis);
       padded.push_back(entry.padded);
       places.push_back(b.getNamedAttr(axis.name + "." + entry.axis, location(entry.range)));
@@ -93,14 +93,14 @@ void Compilation::annotateLayout(mlir::Builder &b) {
   }
   if (axes.empty()) // one rank: a mesh of one, which nothing is split over
     axes.push_back({b.getStringAttr("rank"), 1, b.getStrArrayAttr({}), b.getDenseBoolArrayAttr({})});
-  for (const PlannedCollective &collective : trainPlan.collectives) {
+  for (const CollectiveSettings &collective : settings.collectives) {
     llvm::SmallVector<llvm::StringRef> over(collective.over.begin(), collective.over.end());
     algorithms.push_back(b.getDictionaryAttr({b.getNamedAttr("op", b.getStringAttr(collective.kind)),
                                               b.getNamedAttr("over", b.getStrArrayAttr(over)),
                                               b.getNamedAttr("algorithm", b.getStringAttr(collective.algorithm)),
                                               b.getNamedAttr("place", location(collective.range))}));
   }
-  if (const int64_t ranks = options.nodeRanks ? options.nodeRanks : trainPlan.nodeRanks)
+  if (const int64_t ranks = options.nodeRanks ? options.nodeRanks : settings.nodeRanks)
     (*module)->setAttr(dist::kNodeRanks, b.getI64IntegerAttr(ranks));
   (*module)->setAttr(dist::kMesh, dist::MeshAttr::get(context.get(), axes));
   (*module)->setAttr(dist::kStoreOptimizer, b.getArrayAttr(stores));

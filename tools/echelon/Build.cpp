@@ -67,7 +67,7 @@ static int build(const BuildOptions &options) {
       return Usage;
     }
   }
-  if (!compilation.plan() || !compilation.elaborate())
+  if (!compilation.resolve() || !compilation.elaborate())
     return stop();
   if (compilation.wouldOverwrite(options.output)) // its data
     return Usage;

@@ -18,7 +18,7 @@ void Compilation::check() {
   for (const Train &block : program->main().trains)
     if (options.train.empty() || block.name.text == options.train) {
       checkTrain(block, whole);
-      seen.insert(trainPlan.model);
+      seen.insert(settings.model);
     }
   // Models that no train block takes can be gone into when nothing is left open.
   if (!options.train.empty())
@@ -33,9 +33,9 @@ void Compilation::checkTrain(const Train &block, bool wholeText) {
   train = &block;
   size_t before = diagnostics.errorCount();
   module = nullptr;
-  planBlock();
+  resolveBlock();
   bool whole = false, fits = false;
-  if (trainPlan.model && !trainPlan.model->broken) {
+  if (settings.model && !settings.model->broken) {
     whole = elaborateModel();
     if (!block.broken)
       checkLayoutAxes();
@@ -46,16 +46,16 @@ void Compilation::checkTrain(const Train &block, bool wholeText) {
   } else {
     checkFiles();
   }
-  if (fits && diagnostics.errorCount() == before && wholeText && trainPlan.layoutBuilt && trainPlan.batch) {
+  if (fits && diagnostics.errorCount() == before && wholeText && settings.layoutBuilt && settings.batch) {
     annotate();
-    lower(trainPlan.deviceBytes ? Stage::Rt : Stage::Dist); // memory is known at the end
+    lower(settings.deviceBytes ? Stage::Rt : Stage::Dist); // memory is known at the end
   }
 }
 
 void Compilation::checkModel(const Model &model) {
-  trainPlan = TrainPlan();
-  trainPlan.model = &model;
-  trainPlan.batch = 2;
+  settings = RunSettings();
+  settings.model = &model;
+  settings.batch = 2;
   elaborateModel();
 }
 

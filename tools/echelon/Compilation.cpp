@@ -92,37 +92,37 @@ bool Compilation::parse() {
   return true;
 }
 
-bool Compilation::plan() {
+bool Compilation::resolve() {
   if (!train) {
     diagnostics.error(Code::E0121, {},
                       quoted(options.spec) +
                           " has no train block, so there is nothing to run; add one: train NAME { model NAME() … }");
     return false;
   }
-  return planBlock();
+  return resolveBlock();
 }
 
-bool Compilation::planBlock() {
+bool Compilation::resolveBlock() {
   size_t before = diagnostics.errorCount();
-  trainPlan = planTrain(*program, *train, diagnostics, options.oneRank);
-  bool planned = diagnostics.errorCount() == before;
+  settings = resolveTrain(*program, *train, diagnostics, options.oneRank);
+  bool isResolved = diagnostics.errorCount() == before;
   if (options.microBatches)
-    trainPlan.microBatches = options.microBatches;
+    settings.microBatches = options.microBatches;
   if (options.wholeBatch)
-    trainPlan.microBatches = 1;
+    settings.microBatches = 1;
   if (options.doublePrecision)
-    trainPlan.doublePrecision = true;
+    settings.doublePrecision = true;
   if (options.batch)
-    trainPlan.batch = options.batch;
-  if (planned || options.allowNotBuilt)
+    settings.batch = options.batch;
+  if (isResolved || options.allowNotBuilt)
     reportNotBuilt();
   return diagnostics.errorCount() == before;
 }
 
 void Compilation::reportNotBuilt(size_t from) {
-  for (size_t i = from; i < trainPlan.notBuilt.size(); ++i)
+  for (size_t i = from; i < settings.notBuilt.size(); ++i)
     diagnostics.report(Code::E0601, options.allowNotBuilt ? Severity::Note : Severity::Error,
-                       trainPlan.notBuilt[i].range, trainPlan.notBuilt[i].message());
+                       settings.notBuilt[i].range, settings.notBuilt[i].message());
 }
 
 static const File *fileOf(const Program &program, const Model &model) {
@@ -196,7 +196,7 @@ std::vector<std::string> Compilation::perMicroBatch() const {
 }
 
 std::vector<std::string> Compilation::otherMathematics() const {
-  return trainPlan.microBatches > 1 ? perMicroBatch() : std::vector<std::string>();
+  return settings.microBatches > 1 ? perMicroBatch() : std::vector<std::string>();
 }
 
 // What passes say about an operation stands at the source line that the operation comes from.
@@ -236,22 +236,22 @@ bool Compilation::elaborateModel() {
   openContext();
   facts = ModelFacts();
   ElaborateOptions request;
-  request.model = trainPlan.model;
-  request.file = fileOf(*program, *trainPlan.model);
+  request.model = settings.model;
+  request.file = fileOf(*program, *settings.model);
   if (!request.file)
     return false;
   request.caller = &program->main();
-  request.arguments = trainPlan.modelArguments;
+  request.arguments = settings.modelArguments;
   request.set = options.modelArguments;
   std::vector<Path> inputs;
-  for (const auto &[name, range] : trainPlan.inputs)
+  for (const auto &[name, range] : settings.inputs)
     inputs.push_back(Path{{Ident{name, range}}, range});
-  if (trainPlan.dataRange.valid()) // else the clause is missing, which has been told
+  if (settings.dataRange.valid()) // else the clause is missing, which has been told
     request.inputs = &inputs;
-  request.modelRange = trainPlan.modelRange;
-  request.dataRange = trainPlan.dataRange;
-  request.batch = std::max<int64_t>(trainPlan.batch, 1);
-  request.f64 = trainPlan.doublePrecision;
+  request.modelRange = settings.modelRange;
+  request.dataRange = settings.dataRange;
+  request.batch = std::max<int64_t>(settings.batch, 1);
+  request.f64 = settings.doublePrecision;
   module = frontend::elaborate(*context, sources, *program, request, diagnostics, facts);
   return static_cast<bool>(module);
 }
@@ -282,16 +282,16 @@ void Compilation::checkLayoutAxes() {
       repeats.insert(axis.name);
   }
   // Where the model has errors, an axis that it declares may be missing among the facts.
-  if (!module && trainPlan.model)
-    addDeclared(*program, trainPlan.model->body, sizes, repeats);
-  size_t known = trainPlan.notBuilt.size();
-  checkAxes(trainPlan, sizes, repeats, diagnostics);
+  if (!module && settings.model)
+    addDeclared(*program, settings.model->body, sizes, repeats);
+  size_t known = settings.notBuilt.size();
+  checkAxes(settings, sizes, repeats, diagnostics);
   reportNotBuilt(known);
   if (!module)
     return;
   const llvm::StringSet<> held = axesOfTensors(*module);
-  for (const PlannedMeshAxis &mesh : trainPlan.mesh)
-    for (const PlannedMeshAxis::Entry &entry : mesh.list)
+  for (const MeshAxisSettings &mesh : settings.mesh)
+    for (const MeshAxisSettings::Entry &entry : mesh.list)
       if (sizes.count(entry.axis) && !repeats.count(entry.axis) && !held.contains(entry.axis))
         diagnostics.error(Code::E0306, entry.range,
                           "no tensor of the model has the axis " + quoted(entry.axis) + ", so " + mesh.name +
@@ -310,14 +310,14 @@ void Compilation::warnOfUnseenMetrics() {
                               "it is false");
     else
       names.push_back(metric.name.text);
-  if (names.empty() || !trainPlan.evaluations.empty())
+  if (names.empty() || !settings.evaluations.empty())
     return;
   const bool one = names.size() == 1;
   auto first = llvm::find_if(facts.metrics, [](const ModelFacts::Metric &metric) { return metric.inEvaluation; });
   diagnostics
-      .warning(Code::E0128, trainPlan.train->name.range,
+      .warning(Code::E0128, settings.train->name.range,
                std::string(one ? "metric " : "metrics ") + listed(names) + (one ? " is" : " are") +
-                   " computed in evaluations alone, and train " + trainPlan.name +
+                   " computed in evaluations alone, and train " + settings.name +
                    " makes none; add a clause, as in evaluate every 100 steps")
       .note(first->name.range, "metric " + first->name.text + " is declared here");
 }
@@ -343,7 +343,7 @@ bool Compilation::lower(Stage until) {
 
 bool Compilation::emit(std::string &text) {
   llvm::raw_string_ostream stream(text);
-  return mlir::succeeded(emitCpp(*module, trainPlan, sources, stream, options.profile, meaning)) &&
+  return mlir::succeeded(emitCpp(*module, settings, sources, stream, options.profile, meaning)) &&
          !diagnostics.hasErrors();
 }
 
@@ -364,8 +364,8 @@ static std::vector<std::string> dataFiles(const runtime::DataSpec &spec, const s
 }
 
 bool Compilation::wouldOverwrite(const std::string &file) const {
-  std::vector<std::string> inputs = dataFiles(trainPlan.data, folder());
-  for (const frontend::PlannedEvaluation &evaluation : trainPlan.evaluations)
+  std::vector<std::string> inputs = dataFiles(settings.data, folder());
+  for (const frontend::EvaluationSettings &evaluation : settings.evaluations)
     if (evaluation.source)
       for (const std::string &path : dataFiles(*evaluation.source, folder()))
         inputs.push_back(path);

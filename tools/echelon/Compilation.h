@@ -2,7 +2,7 @@
 #pragma once
 #include "frontend/Parse.h"
 #include "frontend/elaborate/Elaborate.h"
-#include "frontend/train/TrainPlan.h"
+#include "frontend/resolve/RunSettings.h"
 #include "mlir/IR/MLIRContext.h"
 #include "passes/Passes.h"
 #include "runtime/data/DataSource.h"
@@ -49,7 +49,7 @@ public:
 
   // Each stage does those before it. False: errors are in `diagnostics`.
   bool parse();     ///< text to syntax tree, settings applied
-  bool plan();      ///< the train block resolved
+  bool resolve();   ///< the train block resolved
   bool elaborate(); ///< the model in the ech dialect, with the attributes that passes read; data checked
   bool lower(Stage until);
   bool emit(std::string &text); ///< the generated program
@@ -74,7 +74,7 @@ public:
   frontend::Diagnostics diagnostics;
   std::unique_ptr<frontend::Program> program;
   const frontend::Train *train = nullptr;
-  frontend::TrainPlan trainPlan;
+  frontend::RunSettings settings;
   frontend::ModelFacts facts;
   std::unique_ptr<mlir::MLIRContext> context;
   mlir::OwningOpRef<mlir::ModuleOp> module;
@@ -82,7 +82,7 @@ public:
 
 private:
   bool chooseTrain();
-  bool planBlock();       ///< trainPlan, as the options want it; false: errors
+  bool resolveBlock();    ///< settings, as the options want it; false: errors
   bool elaborateModel();  ///< module and facts; false: errors
   void checkLayoutAxes(); ///< that the axes of `split` lines are there
   void warnOfUnseenMetrics();

@@ -64,7 +64,7 @@ std::string Compilation::openSource(const DataSpec &spec, SourceRange range, run
         shape.dims.push_back(size);
         shape.axes.push_back(name);
       }
-    const ElementType real = trainPlan.doublePrecision ? ElementType::Float64 : ElementType::Float32;
+    const ElementType real = settings.doublePrecision ? ElementType::Float64 : ElementType::Float32;
     shape.type = input.element == InputStatement::Float  ? real
                  : input.element == InputStatement::Bool ? ElementType::UInt8
                                                          : ElementType::Int32;
@@ -77,20 +77,20 @@ std::string Compilation::openSource(const DataSpec &spec, SourceRange range, run
     return "";
   found.error.text += missingHint(spec, folder());
   int input = found.error.input;
-  bool ownInputs = range.offset == trainPlan.dataRange.offset;
-  if (ownInputs && input >= 0 && input < static_cast<int>(trainPlan.inputs.size()))
-    range = trainPlan.inputs[input].second;
+  bool ownInputs = range.offset == settings.dataRange.offset;
+  if (ownInputs && input >= 0 && input < static_cast<int>(settings.inputs.size()))
+    range = settings.inputs[input].second;
   if (ownInputs && found.error.transform >= 0)
-    range = trainPlan.transformRanges[static_cast<size_t>(found.error.transform)];
+    range = settings.transformRanges[static_cast<size_t>(found.error.transform)];
   diagnostics.error(Code::E0504, range, found.error.text);
   return found.error.text;
 }
 
 bool Compilation::checkData() {
-  if (!isBuilt(trainPlan.data))
+  if (!isBuilt(settings.data))
     return true;
   runtime::DataDescription found;
-  if (!openSource(trainPlan.data, trainPlan.dataRange, found).empty())
+  if (!openSource(settings.data, settings.dataRange, found).empty())
     return false;
   bool length = setLength(found.trainSize);
   return checkEvaluations(found) && length;
@@ -110,34 +110,34 @@ void Compilation::checkFiles() {
         diagnostics.error(Code::E0504, range, error + missingHint(spec, folder()));
     }
   };
-  look(look, trainPlan.data, trainPlan.dataRange);
-  for (const PlannedEvaluation &evaluation : trainPlan.evaluations)
+  look(look, settings.data, settings.dataRange);
+  for (const EvaluationSettings &evaluation : settings.evaluations)
     if (evaluation.source)
       look(look, *evaluation.source, evaluation.range);
 }
 
 bool Compilation::setLength(int64_t trainSize) {
-  if (!trainPlan.lengthEpochs && !trainPlan.lengthSamples)
+  if (!settings.lengthEpochs && !settings.lengthSamples)
     return true;
   size_t before = diagnostics.errorCount();
-  if (trainPlan.lengthEpochs) {
+  if (settings.lengthEpochs) {
     if (trainSize == kUnlimited) {
-      diagnostics.error(Code::E0409, trainPlan.lengthRange,
+      diagnostics.error(Code::E0409, settings.lengthRange,
                         "synthetic data has no end, so epochs of it are no length; say steps or samples");
       return false;
     }
-    if (__builtin_mul_overflow(trainSize, trainPlan.lengthEpochs, &trainPlan.lengthSamples) ||
-        trainPlan.lengthSamples > int64_t(1) << 53) {
-      diagnostics.error(Code::E0704, trainPlan.lengthRange,
-                        std::to_string(trainPlan.lengthEpochs) + " epochs of " + std::to_string(trainSize) +
+    if (__builtin_mul_overflow(trainSize, settings.lengthEpochs, &settings.lengthSamples) ||
+        settings.lengthSamples > int64_t(1) << 53) {
+      diagnostics.error(Code::E0704, settings.lengthRange,
+                        std::to_string(settings.lengthEpochs) + " epochs of " + std::to_string(trainSize) +
                             " samples are more than can be counted, 2^53");
       return false;
     }
   }
-  int64_t batch = std::max<int64_t>(trainPlan.batch, 1);
-  trainPlan.steps = (trainPlan.lengthSamples + batch - 1) / batch; // a part of a step is a step
-  if (trainPlan.lengthEpochs)                                      // samples have been checked with the block
-    checkLength(trainPlan, diagnostics);
+  int64_t batch = std::max<int64_t>(settings.batch, 1);
+  settings.steps = (settings.lengthSamples + batch - 1) / batch; // a part of a step is a step
+  if (settings.lengthEpochs)                                     // samples have been checked with the block
+    checkLength(settings, diagnostics);
   return diagnostics.errorCount() == before;
 }
 
@@ -187,28 +187,28 @@ static void inheritTransforms(DataSpec &source, const DataSpec &training,
 
 bool Compilation::checkEvaluations(const runtime::DataDescription &training) {
   size_t before = diagnostics.errorCount();
-  for (PlannedEvaluation &evaluation : trainPlan.evaluations) {
+  for (EvaluationSettings &evaluation : settings.evaluations) {
     runtime::DataDescription found;
     int64_t size = training.heldOutSize;
     if (evaluation.source) {
-      if (const std::string wrong = inheritColumns(*evaluation.source, trainPlan.data, training.columns);
+      if (const std::string wrong = inheritColumns(*evaluation.source, settings.data, training.columns);
           !wrong.empty()) {
         diagnostics.error(Code::E0504, evaluation.range, wrong);
         continue;
       }
-      inheritTransforms(*evaluation.source, trainPlan.data, training.transforms);
+      inheritTransforms(*evaluation.source, settings.data, training.transforms);
       if (!isBuilt(*evaluation.source) || !openSource(*evaluation.source, evaluation.range, found).empty())
         continue;
       size = found.heldOutSize ? found.heldOutSize : found.trainSize; // as Trainer::evaluate reads it
     } else if (size == 0) {
       diagnostics.error(Code::E0504, evaluation.range,
-                        trainPlan.data.kind + " holds no samples out to evaluate on" +
-                            holdoutHint(trainPlan.data, training.trainSize));
+                        settings.data.kind + " holds no samples out to evaluate on" +
+                            holdoutHint(settings.data, training.trainSize));
     }
     if (size == kUnlimited && evaluation.batches == 0)
       diagnostics.error(Code::E0409, evaluation.range,
                         "synthetic data has no end; say how many batches to evaluate on, as in on 20 batches");
-    const int64_t batch = std::max<int64_t>(trainPlan.batch, 1), all = size / batch + (size % batch != 0);
+    const int64_t batch = std::max<int64_t>(settings.batch, 1), all = size / batch + (size % batch != 0);
     if (size > 0 && size != kUnlimited && evaluation.batches > all && !options.batch)
       diagnostics.warning(Code::E0506, evaluation.range,
                           "there are " + std::to_string(size) + " samples to evaluate on, " + std::to_string(all) +
@@ -237,7 +237,7 @@ bool Compilation::checkPatterns() {
   size_t before = diagnostics.errorCount();
   std::vector<std::string> left = parameters;
   bool hasAll = false;
-  for (const OptimizerLine &line : trainPlan.optimizers) {
+  for (const OptimizerLine &line : settings.optimizers) {
     for (const Pattern &pattern : line.patterns)
       if (llvm::none_of(parameters, [&](const std::string &path) { return matches(pattern, path); }))
         diagnostics.error(Code::E0411, pattern.range,
@@ -254,8 +254,8 @@ bool Compilation::checkPatterns() {
     hasAll |= line.patterns.empty();
     llvm::erase_if(left, takes);
   }
-  if (!left.empty() && !trainPlan.optimizers.empty()) {
-    diagnostics.error(Code::E0411, trainPlan.optimizers.back().range,
+  if (!left.empty() && !settings.optimizers.empty()) {
+    diagnostics.error(Code::E0411, settings.optimizers.back().range,
                       "no optimize line takes " + shownSome(left) +
                           "; add a pattern, or a line without 'on' as the last");
   }

@@ -134,7 +134,7 @@ static std::string cacheKey(const std::string &text, const std::string &stem) {
 
 std::string executableOf(Compilation &compilation, int &exitCode, const std::function<std::string()> &refuse) {
   exitCode = SpecWrong;
-  if (!compilation.parse() || !compilation.plan()) {
+  if (!compilation.parse() || !compilation.resolve()) {
     compilation.printDiagnostics();
     return "";
   }

@@ -7,7 +7,7 @@
 namespace echelon {
 
 /// Path of the executable; built unless the cache has it. Empty: it could not be built, everything has been printed,
-/// and `exitCode` says why. The compilation has at least been parsed and planned. `refuse`, asked before anything is
+/// and `exitCode` says why. The compilation has at least been parsed, its train block resolved. `refuse`, asked before anything is
 /// built, says why the plan does not go with the command, or reports what is wrong with the spec for it.
 std::string executableOf(Compilation &compilation, int &exitCode, const std::function<std::string()> &refuse = nullptr);
 

@@ -41,7 +41,7 @@ int64_t bytesUnder(CompileOptions options) {
   options.anyMemory = true;
   options.dumpStages.clear();
   Compilation other(std::move(options));
-  if (!other.parse() || !other.plan() || !other.elaborate() || !other.lower(Stage::Rt))
+  if (!other.parse() || !other.resolve() || !other.elaborate() || !other.lower(Stage::Rt))
     return 0;
   return planOf(*other.module).memory.total;
 }
@@ -49,7 +49,7 @@ int64_t bytesUnder(CompileOptions options) {
 
 std::string Compilation::whatFits() const {
   std::string axes;
-  for (const PlannedMeshAxis &axis : trainPlan.mesh) {
+  for (const MeshAxisSettings &axis : settings.mesh) {
     bool splitsBatch = llvm::any_of(axis.list, [&](const auto &entry) { return entry.axis == facts.batchAxis; });
     if (splitsBatch && !axis.storesOptimizer)
       axes += (axes.empty() ? "" : ", ") + axis.name;
@@ -60,10 +60,10 @@ std::string Compilation::whatFits() const {
     if (std::string text = layoutWith(sources, *train, line); !text.empty())
       layouts.push_back({line, text});
   }
-  int64_t samples = trainPlan.batch / trainPlan.batchRanks(facts.batchAxis);
-  for (int64_t micro = trainPlan.microBatches; micro <= samples; micro *= 2)
+  int64_t samples = settings.batch / settings.batchRanks(facts.batchAxis);
+  for (int64_t micro = settings.microBatches; micro <= samples; micro *= 2)
     for (const auto &[line, layout] : layouts) {
-      bool same = micro == trainPlan.microBatches;
+      bool same = micro == settings.microBatches;
       if ((same && line.empty()) || samples % micro)
         continue;
       CompileOptions tried = options;
@@ -71,11 +71,11 @@ std::string Compilation::whatFits() const {
       tried.layout = layout;
       tried.microBatches = micro;
       int64_t bytes = bytesUnder(tried);
-      if (!bytes || bytes > trainPlan.deviceBytes)
+      if (!bytes || bytes > settings.deviceBytes)
         continue;
       std::string batch =
           same ? ""
-               : "batch " + std::to_string(trainPlan.batch) + " in micro batches of " + std::to_string(samples / micro);
+               : "batch " + std::to_string(settings.batch) + " in micro batches of " + std::to_string(samples / micro);
       return line + (line.empty() || batch.empty() ? "" : " and ") + batch + " would take " + inUnits(bytes);
     }
   return "no way to store the optimizer's state or to split the batch over time makes it fit; split more axes over "
@@ -83,16 +83,16 @@ std::string Compilation::whatFits() const {
 }
 
 bool Compilation::checkMemory() {
-  if (!trainPlan.deviceBytes || options.anyMemory)
+  if (!settings.deviceBytes || options.anyMemory)
     return true;
   PlannedMemory memory = planOf(*module).memory; // without the copy: snapshots are written without it, too
-  if (memory.total <= trainPlan.deviceBytes)
+  if (memory.total <= settings.deviceBytes)
     return true;
   auto [part, bytes] = largestPart(memory);
-  diagnostics.error(Code::E0314, trainPlan.layoutRange.valid() ? trainPlan.layoutRange : trainPlan.batchRange,
-                    "a rank would take " + inUnits(memory.total) + ", and a " + trainPlan.deviceName + " has " +
-                        inUnits(trainPlan.deviceBytes) + "; the largest part is " + part + ", " + inUnits(bytes) +
-                        "; " + whatFits());
+  diagnostics.error(Code::E0314, settings.layoutRange.valid() ? settings.layoutRange : settings.batchRange,
+                    "a rank would take " + inUnits(memory.total) + ", and a " + settings.deviceName + " has " +
+                        inUnits(settings.deviceBytes) + "; the largest part is " + part + ", " + inUnits(bytes) + "; " +
+                        whatFits());
   return false;
 }
 

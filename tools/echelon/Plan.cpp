@@ -19,7 +19,7 @@ nlohmann::ordered_json toJson(const Compilation &compilation, const std::vector<
                               const ProgramPlan &plan, const std::vector<LineDecay> &decay) {
   nlohmann::ordered_json mesh = nlohmann::ordered_json::object(), messages = nlohmann::ordered_json::array(),
                          lines = nlohmann::ordered_json::array();
-  for (const frontend::PlannedMeshAxis &axis : compilation.trainPlan.mesh)
+  for (const frontend::MeshAxisSettings &axis : compilation.settings.mesh)
     mesh[axis.name] = axis.size;
   for (const PlannedMessage &m : plan.messages)
     messages.push_back({{"op", m.op},
@@ -38,10 +38,10 @@ nlohmann::ordered_json toJson(const Compilation &compilation, const std::vector<
                      {"leaves", entry.spared}});
   const PlannedMemory &memory = plan.memory;
   return {
-      {"train", compilation.trainPlan.name},
+      {"train", compilation.settings.name},
       {"mesh", mesh},
-      {"batch", compilation.trainPlan.batch},
-      {"micro_batch", compilation.trainPlan.batch / compilation.trainPlan.microBatches},
+      {"batch", compilation.settings.batch},
+      {"micro_batch", compilation.settings.batch / compilation.settings.microBatches},
       {"memory_bytes",
        {{"params", memory.params},
         {"gradients", memory.gradients},
@@ -67,7 +67,7 @@ std::string mathematicsText(const std::vector<std::string> &mathematics) {
 int plan(const PlanOptions &options) {
   Compilation compilation(options);
   std::vector<std::string> mathematics;
-  bool good = compilation.parse() && compilation.plan() && compilation.elaborate();
+  bool good = compilation.parse() && compilation.resolve() && compilation.elaborate();
   if (good) {
     mathematics = compilation.otherMathematics();
     good = compilation.lower(Stage::Rt);
@@ -77,8 +77,8 @@ int plan(const PlanOptions &options) {
     return SpecWrong;
   }
   compilation.printDiagnostics();
-  ProgramPlan made = planOf(*compilation.module, !compilation.trainPlan.checkpoint.directory.empty());
-  const std::vector<LineDecay> decay = decayOf(*compilation.module, compilation.trainPlan, compilation.sources);
+  ProgramPlan made = planOf(*compilation.module, !compilation.settings.checkpoint.directory.empty());
+  const std::vector<LineDecay> decay = decayOf(*compilation.module, compilation.settings, compilation.sources);
   if (options.json)
     std::cout
         << toJson(compilation, mathematics, made, decay).dump(2, ' ', false, nlohmann::json::error_handler_t::replace)

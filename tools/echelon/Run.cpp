@@ -54,7 +54,7 @@ std::string passedValue(const RunOptions &options, const std::string &name, cons
 /// Why the command and the plan do not go together, told before anything is built; or it is reported of the spec.
 std::string refusal(const RunOptions &options, Compilation &compilation) {
   namespace fs = std::filesystem;
-  const frontend::TrainPlan &plan = compilation.trainPlan;
+  const frontend::RunSettings &plan = compilation.settings;
   std::error_code none;
   if (passes(options, "--resume") && plan.checkpoint.directory.empty())
     return "--resume goes on from a snapshot, and train " + plan.name +
@@ -119,7 +119,7 @@ int run(RunOptions &options) {
   }
   if (compilation.wouldOverwrite(passedValue(options, "--log")))
     return Usage;
-  const int64_t ranks = compilation.trainPlan.ranks(), cores = runtime::coresOfThisProcess();
+  const int64_t ranks = compilation.settings.ranks(), cores = runtime::coresOfThisProcess();
   if (ranks > cores && options.hosts.empty())
     std::cerr << "echelon: the mesh has " << ranks << " ranks, which take turns on "
               << (cores == 1 ? "the core" : "the " + std::to_string(cores) + " cores") << " of this machine; a mesh of "

@@ -73,7 +73,7 @@ std::string whyNotNode(const Device &device, int64_t count) {
 
 /// Why the machines at hand are not the cluster; empty: they may be.
 std::string whyNotHere(const Compilation &compilation, const std::string &hosts, bool others) {
-  const TrainPlan &plan = compilation.trainPlan;
+  const RunSettings &plan = compilation.settings;
   const Cluster::Nodes &nodes = *plan.cluster->nodes;
   if (plan.device)
     if (std::string why = whyNoCore(*plan.device, compilation.program->file(plan.device->name.range.file)->isLibrary);
@@ -101,7 +101,7 @@ template <typename T> const T *clauseOf(const Train &train) {
 }
 
 /// What to write to train on this machine.
-std::string trialHere(const TrainPlan &plan) {
+std::string trialHere(const RunSettings &plan) {
   constexpr int64_t kMost = 16;
   const bool hasLayout = clauseOf<LayoutClause>(*plan.train);
   int64_t ranks = plan.ranks();
@@ -120,7 +120,7 @@ std::string trialHere(const TrainPlan &plan) {
 } // namespace
 
 void refuseElsewhere(Compilation &compilation, const std::string &hosts, bool others) {
-  const TrainPlan &plan = compilation.trainPlan;
+  const RunSettings &plan = compilation.settings;
   if (!plan.cluster || !plan.cluster->nodes || compilation.options.oneRank)
     return;
   const std::string why = whyNotHere(compilation, hosts, others);

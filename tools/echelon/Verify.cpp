@@ -62,7 +62,7 @@ private:
   int exitCode = Fine, passed = 0, failed = 0;
 };
 
-int64_t parts(const frontend::TrainPlan &plan) { return plan.microBatches * plan.ranks(); }
+int64_t parts(const frontend::RunSettings &plan) { return plan.microBatches * plan.ranks(); }
 
 /// The spec's own layout, those of --layout, then random ones; a batch that all of them divide, and of two samples or
 /// more for every rank and pass. False: it has been said why.
@@ -74,9 +74,9 @@ bool Verifier::addTrials() {
       layout = mesh;
     one.layout = layout.str();
     Compilation compilation(one);
-    bool good = compilation.parse() && compilation.plan() && compilation.elaborate();
+    bool good = compilation.parse() && compilation.resolve() && compilation.elaborate();
     if (good && one.microBatches) {
-      const frontend::TrainPlan &plan = compilation.trainPlan;
+      const frontend::RunSettings &plan = compilation.settings;
       int64_t samples = plan.batch / plan.batchRanks(compilation.facts.batchAxis);
       if (one.microBatches < 1 || samples % one.microBatches != 0) {
         std::cerr << "echelon: --layout " << frontend::quoted(title) << ": " << samples
@@ -98,7 +98,7 @@ bool Verifier::addTrials() {
     }
     if (!isComparable(others))
       return false;
-    multiple = std::lcm(multiple, parts(compilation.trainPlan));
+    multiple = std::lcm(multiple, parts(compilation.settings));
     options.warns = one.warns = false; // the model's are told
     trials.push_back({title, one});
     return true;
@@ -130,7 +130,7 @@ bool Verifier::chooseRandom() {
   if (!options.randomLayouts)
     return true;
   Compilation model(options);
-  if (!model.parse() || !model.plan() || !model.elaborate())
+  if (!model.parse() || !model.resolve() || !model.elaborate())
     return false;
   uint64_t seed = options.seed;
   for (int accepted = 0; accepted < options.randomLayouts; ++seed) {
@@ -140,7 +140,7 @@ bool Verifier::chooseRandom() {
     one.microBatches = perMicroBatch.empty() ? drawn.microBatches : 1;
     one.batch = 4 * drawn.batchMultiple;
     Compilation trial(one);
-    if (!trial.parse() || !trial.plan() || !trial.elaborate() || !trial.lower(Stage::Dist)) {
+    if (!trial.parse() || !trial.resolve() || !trial.elaborate() || !trial.lower(Stage::Dist)) {
       if (++skipped > int64_t(40) * options.randomLayouts) {
         std::cerr << "echelon: " << skipped << " random layouts were refused; the last one, " << drawn.layout
                   << ", because of:\n";
@@ -173,12 +173,12 @@ bool Verifier::run(const Trial &trial, const std::string &transport, Trace &resu
   fs::remove_all(own, none);
   fs::create_directories(own, none);
   std::string from = fs::absolute(trial.options.spec).parent_path().string();
-  std::vector<std::string> command = launcher(transport, compilation.trainPlan.ranks(), "", /*crowded=*/true);
+  std::vector<std::string> command = launcher(transport, compilation.settings.ranks(), "", /*crowded=*/true);
   command.insert(command.end(), {executable, "--folder", from, "--transport", transport, "--log", log, "--dump",
                                  own + "/dump", "--dump-state"});
-  if (!compilation.trainPlan.checkpoint.directory.empty())
+  if (!compilation.settings.checkpoint.directory.empty())
     command.insert(command.end(), {"--out", own});
-  if (compilation.trainPlan.steps > kSteps)
+  if (compilation.settings.steps > kSteps)
     command.insert(command.end(), {"--steps", std::to_string(kSteps)});
   const CapturedOutput said;
   const int status = transport == "mpi" ? captureMpirun(command, executable, said) : runProgram(command, said);

@@ -17,7 +17,7 @@ namespace {
 bool isMatched(const Pattern &pattern, llvm::StringRef path) { return matchesPattern(pattern.text, path); }
 
 /// The line that takes a parameter.
-const OptimizerLine *lineOf(const TrainPlan &plan, llvm::StringRef path) {
+const OptimizerLine *lineOf(const RunSettings &plan, llvm::StringRef path) {
   for (const OptimizerLine &line : plan.optimizers)
     if (line.patterns.empty() ||
         llvm::any_of(line.patterns, [&](const Pattern &pattern) { return isMatched(pattern, path); }))
@@ -71,7 +71,7 @@ std::string row(const std::string &title, const std::vector<std::string> &names)
 
 } // namespace
 
-void decayWhatIsNamed(mlir::ModuleOp module, const TrainPlan &plan) {
+void decayWhatIsNamed(mlir::ModuleOp module, const RunSettings &plan) {
   for (auto variable : module.getOps<ech::VariableOp>()) {
     if (variable.getKind() != ech::VariableKind::Param)
       continue;
@@ -81,7 +81,7 @@ void decayWhatIsNamed(mlir::ModuleOp module, const TrainPlan &plan) {
   }
 }
 
-std::vector<LineDecay> decayOf(mlir::ModuleOp module, const TrainPlan &plan, const SourceManager &sources) {
+std::vector<LineDecay> decayOf(mlir::ModuleOp module, const RunSettings &plan, const SourceManager &sources) {
   static constexpr const char *kNames[] = {"sgd", "adam", "adamw"};
   std::vector<LineDecay> lines;
   for (const OptimizerLine &line : plan.optimizers) {

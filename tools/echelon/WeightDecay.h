@@ -1,7 +1,7 @@
 // Which parameters weight decay takes, line by line of `optimize`.
 #pragma once
 #include "frontend/Diagnostics.h"
-#include "frontend/train/TrainPlan.h"
+#include "frontend/resolve/RunSettings.h"
 #include "mlir/IR/BuiltinOps.h"
 #include <string>
 #include <vector>
@@ -17,9 +17,9 @@ struct LineDecay {
 };
 
 /// A pattern that ends in a name takes what it names at its word: with a decay in its line that decays, gain or not.
-void decayWhatIsNamed(mlir::ModuleOp module, const frontend::TrainPlan &plan);
+void decayWhatIsNamed(mlir::ModuleOp module, const frontend::RunSettings &plan);
 
-std::vector<LineDecay> decayOf(mlir::ModuleOp module, const frontend::TrainPlan &plan,
+std::vector<LineDecay> decayOf(mlir::ModuleOp module, const frontend::RunSettings &plan,
                                const frontend::SourceManager &sources);
 
 /// Warns at each line whose decay takes no parameter.

@@ -1,5 +1,5 @@
 // What a train block comes to.
-#include "frontend/train/TrainPlan.h"
+#include "frontend/resolve/RunSettings.h"
 #include "frontend/Parse.h"
 #include <gtest/gtest.h>
 
@@ -14,17 +14,17 @@ struct Planned {
   SourceManager sources;
   Diagnostics diagnostics{sources};
   std::unique_ptr<Program> program;
-  TrainPlan plan;
+  RunSettings plan;
   explicit Planned(const std::string &clauses, bool oneRank = false) {
     program = parseProgram(sources, sources.add("test.ech", model + ("train t {\n" + clauses + "}\n")), diagnostics);
-    plan = planTrain(*program, program->main().trains[0], diagnostics, oneRank);
+    plan = resolveTrain(*program, program->main().trains[0], diagnostics, oneRank);
   }
 };
 
 const std::string common = "model M()\non here\ndata mnist(\"d\") -> x, y\n";
 
 // On one rank there are as many micro batches as the layout has, and where those do not divide the batch, its own.
-TEST(TrainPlan, MicroBatchesOfOneRank) {
+TEST(RunSettings, MicroBatchesOfOneRank) {
   auto microBatches = [](const std::string &batch) {
     Planned p(common + batch + "\nsteps 10\noptimize sgd(lr = 1)\nlayout mesh(dp = 4) { split batch over dp }\n", true);
     EXPECT_EQ(p.diagnostics.text(), "");
@@ -36,7 +36,7 @@ TEST(TrainPlan, MicroBatchesOfOneRank) {
 }
 
 // Mesh axes with their lists, stores and micro batches: 64 samples, 4 a pass on each of 4 ranks.
-TEST(TrainPlan, Layout) {
+TEST(RunSettings, Layout) {
   Planned p(common + "batch 64 in micro batches of 4\nsteps 10\noptimize sgd(lr = 1)\nlayout mesh(dp = 4, tp = 2) {\n  "
                      "split batch over dp\n"
                      "  split hidden over tp with padding\n  store optimizer over dp\n  collective all_reduce over "
@@ -53,7 +53,7 @@ TEST(TrainPlan, Layout) {
 }
 
 // One rank takes a batch that the ranks of the layout could not divide.
-TEST(TrainPlan, OneRankWhateverTheLayout) {
+TEST(RunSettings, OneRankWhateverTheLayout) {
   const std::string clauses = common + "batch 3\nsteps 10\noptimize sgd(lr = 1)\n",
                     layout = "layout mesh(dp = 2) { split batch over dp }\n";
   for (const std::string &text : {clauses, clauses + layout}) {
@@ -65,7 +65,7 @@ TEST(TrainPlan, OneRankWhateverTheLayout) {
 }
 
 // Without a layout the batch is split over all ranks of the cluster.
-TEST(TrainPlan, NoLayout) {
+TEST(RunSettings, NoLayout) {
   Planned p(common + "batch 64\nsamples 130\noptimize sgd(lr = 1)\n");
   ASSERT_EQ(p.diagnostics.text(), "");
   ASSERT_EQ(p.plan.mesh.size(), 1u);
@@ -75,7 +75,7 @@ TEST(TrainPlan, NoLayout) {
 }
 
 // Optimizer, schedule, and the linear scaling rule on peak and floor.
-TEST(TrainPlan, Optimizer) {
+TEST(RunSettings, Optimizer) {
   Planned p(common + "batch 64\nsteps 100\noptimize adamw(lr = cosine(peak = 1e-3, warmup = 10, floor = 1e-4), betas = "
                      "(0.8, 0.9), decay = 10%, clip = 1, "
                      "scale_lr = linear(base = 32)) on (*.w)\noptimize sgd(0.5, momentum = 0.9, nesterov = true)\n");
@@ -94,7 +94,7 @@ TEST(TrainPlan, Optimizer) {
 }
 
 // Sources nest; transforms carry their numbers.
-TEST(TrainPlan, Data) {
+TEST(RunSettings, Data) {
   Planned p("model M()\ndata next_token(text(\"a.txt\"), holdout = 10%) -> x, y\nbatch 64\nsteps 100\noptimize sgd(1)\n"
             "evaluate big on cifar10(\"c\") every 10 steps on 2 batches\nevaluate every 20 steps\n");
   ASSERT_EQ(p.diagnostics.text(), "");
@@ -108,7 +108,7 @@ TEST(TrainPlan, Data) {
 }
 
 // Snapshots, seed, precision.
-TEST(TrainPlan, Rest) {
+TEST(RunSettings, Rest) {
   Planned p(common + "batch 64\nepochs 3\noptimize sgd(1)\nseed 7\nprecision fp64\ncheckpoint every 10 min to \"c\" "
                      "keep 2\nsync every step\nrecompute none\n");
   ASSERT_EQ(p.diagnostics.text(), "");
@@ -123,7 +123,7 @@ TEST(TrainPlan, Rest) {
 }
 
 // Tokens of a width that there is not are no data: nothing opens them.
-TEST(TrainPlan, TokensOfAWrongWidth) {
+TEST(RunSettings, TokensOfAWrongWidth) {
   Planned p("model M()\non here\ndata next_token(tokens(\"x\", bits = 0)) -> x, y\nbatch 64\nsteps 10\noptimize "
             "sgd(lr = 1)\n");
   EXPECT_NE(p.diagnostics.text().find("'bits' of tokens is 16, 32 or 64, not 0"), std::string::npos);
@@ -131,7 +131,7 @@ TEST(TrainPlan, TokensOfAWrongWidth) {
 }
 
 // What a model is evaluated on is normalized as what it is trained on.
-TEST(TrainPlan, EvaluationsAreNormalized) {
+TEST(RunSettings, EvaluationsAreNormalized) {
   Planned p("model M()\non here\ndata mnist(\"d\") -> x, y with flip, normalize(mean = 0.5, std = 2)\nbatch "
             "64\nsteps 10\noptimize sgd(lr = 1)\nevaluate test on mnist(\"e\") every 5 steps\n");
   ASSERT_EQ(p.diagnostics.text(), "");
@@ -143,7 +143,7 @@ TEST(TrainPlan, EvaluationsAreNormalized) {
 }
 
 // Axes are checked against the model's; a split of a repeat is a pipeline, which is not built.
-TEST(TrainPlan, Axes) {
+TEST(RunSettings, Axes) {
   Planned p(common + "batch 64\nsteps 3\noptimize sgd(1)\nlayout mesh(dp = 2, tp = 2, pp = 2) {\n  split batch over "
                      "dp\n  split hiden over tp\n  split layer over pp\n}\n");
   checkAxes(p.plan, {{"batch", 64}, {"hidden", 8}}, {"layer"}, p.diagnostics);

@@ -37,9 +37,9 @@ struct Shared {
   bool isTrainingWhole = false; // read without an error, and without one of the parser
 };
 
-class Lowering {
+class Elaborator {
 public:
-  Lowering(Shared &shared, bool training);
+  Elaborator(Shared &shared, bool training);
   /// Elaborates the model; what is wrong with it is told.
   void run();
 
@@ -127,12 +127,12 @@ private:
   mlir::Location location(SourceRange range) const;
   /// Sets the place of what is built until it goes out of scope.
   struct At {
-    Lowering &lowering;
+    Elaborator &elaborator;
     mlir::Location saved;
-    At(Lowering &lowering, SourceRange range) : lowering(lowering), saved(lowering.build.loc) {
-      lowering.build.loc = lowering.location(range);
+    At(Elaborator &elaborator, SourceRange range) : elaborator(elaborator), saved(elaborator.build.loc) {
+      elaborator.build.loc = elaborator.location(range);
     }
-    ~At() { lowering.build.loc = saved; }
+    ~At() { elaborator.build.loc = saved; }
   };
   /// Whether the budget of operations, calls and nesting is used up; tells so once.
   bool exhausted(SourceRange range);
@@ -214,7 +214,7 @@ private:
       return it == given.end() ? nullptr : it->second->value.get();
     }
   };
-  using Handler = Val (Lowering::*)(const CallExpr &, const Args &);
+  using Handler = Val (Elaborator::*)(const CallExpr &, const Args &);
   struct Builtin {
     std::vector<const char *> names;
     size_t required;

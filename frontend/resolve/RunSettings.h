@@ -11,7 +11,7 @@
 namespace echelon::frontend {
 
 /// One mesh axis with the axes of its `split` lines, top to bottom.
-struct PlannedMeshAxis {
+struct MeshAxisSettings {
   struct Entry {
     std::string axis;
     bool padded = false;
@@ -25,7 +25,7 @@ struct PlannedMeshAxis {
 };
 
 /// `collective all_reduce over dp with ring`
-struct PlannedCollective {
+struct CollectiveSettings {
   std::string kind;              // all_reduce, all_gather, reduce_scatter, all_to_all, broadcast
   std::vector<std::string> over; // mesh axes, in mesh order
   std::string algorithm;         // ring, tree, butterfly, one_to_all, native
@@ -52,7 +52,7 @@ struct OptimizerLine {
   SourceRange range;
 };
 
-struct PlannedEvaluation {
+struct EvaluationSettings {
   std::string name;                        // empty: the held-out part of `data`
   std::optional<runtime::DataSpec> source; // of `evaluate NAME on SOURCE`
   int64_t everySteps = 0, batches = 0;     // batches 0: all
@@ -68,7 +68,7 @@ struct NotBuilt {
   std::string message() const { return what + " is not built yet; " + instead; }
 };
 
-struct TrainPlan {
+struct RunSettings {
   const Train *train = nullptr;
   std::string name;
   const Model *model = nullptr; // resolved
@@ -78,11 +78,11 @@ struct TrainPlan {
   int64_t nodeRanks = 0;    // of these, on one machine; 0: all
   int64_t deviceBytes = 0;  // memory of one of its devices; 0: not said
   std::string deviceName;
-  const Cluster *cluster = nullptr;  // of a clause `on` or called `here`; null: this machine
-  const Device *device = nullptr;    // its devices, where they are known
-  SourceRange onRange;               // the clause `on`, else the train block's name
-  std::vector<PlannedMeshAxis> mesh; // outermost first; at least one axis
-  std::vector<PlannedCollective> collectives;
+  const Cluster *cluster = nullptr;   // of a clause `on` or called `here`; null: this machine
+  const Device *device = nullptr;     // its devices, where they are known
+  SourceRange onRange;                // the clause `on`, else the train block's name
+  std::vector<MeshAxisSettings> mesh; // outermost first; at least one axis
+  std::vector<CollectiveSettings> collectives;
   bool layoutBuilt = true; // nothing in the layout waits to be built
   SourceRange layoutRange, batchRange, dataRange, lengthRange;
   int64_t batch = 0, microBatches = 1; // samples a step over all ranks; passes a step
@@ -93,7 +93,7 @@ struct TrainPlan {
   std::vector<std::pair<std::string, SourceRange>> inputs; // `-> image, label`
   std::vector<OptimizerLine> optimizers;
   std::optional<double> clip;
-  std::vector<PlannedEvaluation> evaluations;
+  std::vector<EvaluationSettings> evaluations;
   uint64_t seed = 0;
   bool doublePrecision = false; // precision fp64
   struct {
@@ -106,15 +106,15 @@ struct TrainPlan {
 
   int64_t ranks() const {
     int64_t n = 1;
-    for (const PlannedMeshAxis &axis : mesh)
+    for (const MeshAxisSettings &axis : mesh)
       n *= axis.size;
     return n;
   }
   /// Over how many ranks the batch is split.
   int64_t batchRanks(const std::string &batchAxis) const {
     int64_t n = 1;
-    for (const PlannedMeshAxis &axis : mesh)
-      for (const PlannedMeshAxis::Entry &entry : axis.list)
+    for (const MeshAxisSettings &axis : mesh)
+      for (const MeshAxisSettings::Entry &entry : axis.list)
         if (entry.axis == batchAxis)
           n *= axis.size;
     return n;
@@ -124,15 +124,15 @@ struct TrainPlan {
 /// Resolves a train block. Everything wrong is reported; what is returned is whole only without errors.
 /// `oneRank`: for one rank, whatever the layout (`--ranks 1`): without a mesh, with as many micro
 /// batches as the layout has; where those do not divide the batch, with as many as one rank has.
-TrainPlan planTrain(const Program &program, const Train &train, Diagnostics &diagnostics, bool oneRank = false);
+RunSettings resolveTrain(const Program &program, const Train &train, Diagnostics &diagnostics, bool oneRank = false);
 
 /// The checks that need the run's steps: that schedules and drops lie within them, that places in the data's stream can
 /// be counted. Where the length is `epochs`, once the data's size is known.
-void checkLength(const TrainPlan &plan, Diagnostics &diagnostics);
+void checkLength(const RunSettings &settings, Diagnostics &diagnostics);
 
 /// The checks that need the model's axes: every listed axis exists (nearest name otherwise). Sizes: all axes of the
 /// model by name; `repeats` are the axes of repeats, whose split (a pipeline) is not built yet.
-void checkAxes(TrainPlan &plan, const std::map<std::string, int64_t> &sizes, const std::set<std::string> &repeats,
+void checkAxes(RunSettings &settings, const std::map<std::string, int64_t> &sizes, const std::set<std::string> &repeats,
                Diagnostics &diagnostics);
 
 } // namespace echelon::frontend

@@ -1,5 +1,5 @@
 // The layout: mesh axes and their lists, what is stored over them, and whether the batch divides.
-#include "frontend/train/Planner.h"
+#include "frontend/resolve/Resolver.h"
 #include <algorithm>
 
 namespace echelon::frontend {
@@ -13,25 +13,25 @@ std::string withArticle(int64_t ranks) { return std::to_string(ranks) + (ranks =
 } // namespace
 
 // The open axis of the model.
-std::string TrainPlanner::batchAxis() const {
-  if (plan.model)
-    for (const StatementPtr &s : plan.model->body)
+std::string TrainResolver::batchAxis() const {
+  if (settings.model)
+    for (const StatementPtr &s : settings.model->body)
       if (auto *axis = dynCast<AxisStatement>(s); axis && axis->open())
         return axis->name.text;
   return "batch";
 }
 
-void TrainPlanner::take(const LayoutClause &c, const Clause &clause) {
+void TrainResolver::take(const LayoutClause &c, const Clause &clause) {
   if (hasLayout)
     return; // reported as given twice
   hasLayout = true;
-  plan.layoutRange = c.meshRange;
+  settings.layoutRange = c.meshRange;
   if (c.isAuto) {
     layoutNotBuilt(c.meshRange, "layout auto", "write the mesh, as in layout mesh(dp = 2) { split batch over dp }");
     layoutOpen = true;
   }
   for (const MeshAxis &m : c.mesh) {
-    PlannedMeshAxis axis;
+    MeshAxisSettings axis;
     axis.name = m.name.text;
     axis.range = m.name.range;
     if (!m.size) {
@@ -43,31 +43,31 @@ void TrainPlanner::take(const LayoutClause &c, const Clause &clause) {
       axis.size = std::max<int64_t>(m.size->value, 1);
     }
     bool twice = false;
-    for (const PlannedMeshAxis &other : plan.mesh)
+    for (const MeshAxisSettings &other : settings.mesh)
       if (other.name == axis.name) {
         error(Code::E0301, m.name.range, "mesh axis " + quoted(axis.name) + " is declared twice")
             .note(other.range, "it is declared here first");
         twice = true;
       }
     if (!twice)
-      plan.mesh.push_back(std::move(axis));
+      settings.mesh.push_back(std::move(axis));
   }
   double product = 1;
-  for (const PlannedMeshAxis &axis : plan.mesh)
+  for (const MeshAxisSettings &axis : settings.mesh)
     product *= double(axis.size);
   bool onGiven = program.findCluster(program.main(), Path{{{"here", {}}}, {}}) != nullptr;
   for (const Clause &other : train.clauses)
     onGiven |= std::holds_alternative<OnClause>(other.what);
-  const bool beyondCluster = onGiven && plan.clusterRanks && product > double(plan.clusterRanks);
+  const bool beyondCluster = onGiven && settings.clusterRanks && product > double(settings.clusterRanks);
   meshTooLarge = beyondCluster || product > double(1 << 20);
   if (beyondCluster)
     error(Code::E0302, c.meshRange,
-          "the mesh has " + plain(product) + " ranks, and the cluster offers " + std::to_string(plan.clusterRanks) +
+          "the mesh has " + plain(product) + " ranks, and the cluster offers " + std::to_string(settings.clusterRanks) +
               "; the product of the sizes is at most that");
   else if (meshTooLarge)
     error(Code::E0302, c.meshRange, "the mesh has " + plain(product) + " ranks; that is more than any cluster has");
   else if (!onGiven)
-    plan.clusterRanks = int64_t(product);
+    settings.clusterRanks = int64_t(product);
   for (const LayoutStatement &s : c.statements) {
     if (auto *x = std::get_if<SplitClause>(&s))
       split(*x);
@@ -80,7 +80,7 @@ void TrainPlanner::take(const LayoutClause &c, const Clause &clause) {
   }
   if (layoutOpen || train.broken)
     return;
-  for (const PlannedMeshAxis &axis : plan.mesh) {
+  for (const MeshAxisSettings &axis : settings.mesh) {
     bool stores = axis.storesOptimizer;
     for (const LayoutStatement &s : c.statements)
       if (auto *x = std::get_if<StoreClause>(&s))
@@ -94,14 +94,14 @@ void TrainPlanner::take(const LayoutClause &c, const Clause &clause) {
 }
 
 // The mesh axes behind `over`; unknown and repeated ones are reported and left out.
-std::vector<PlannedMeshAxis *> TrainPlanner::meshAxes(const std::vector<Ident> &over) {
-  std::vector<PlannedMeshAxis *> out;
+std::vector<MeshAxisSettings *> TrainResolver::meshAxes(const std::vector<Ident> &over) {
+  std::vector<MeshAxisSettings *> out;
   std::vector<std::string> known;
-  for (const PlannedMeshAxis &axis : plan.mesh)
+  for (const MeshAxisSettings &axis : settings.mesh)
     known.push_back(axis.name);
   for (const Ident &name : over) {
-    PlannedMeshAxis *found = nullptr;
-    for (PlannedMeshAxis &axis : plan.mesh)
+    MeshAxisSettings *found = nullptr;
+    for (MeshAxisSettings &axis : settings.mesh)
       if (axis.name == name.text)
         found = &axis;
     if (!found) {
@@ -125,7 +125,7 @@ std::vector<PlannedMeshAxis *> TrainPlanner::meshAxes(const std::vector<Ident> &
   return out;
 }
 
-void TrainPlanner::split(const SplitClause &c) {
+void TrainResolver::split(const SplitClause &c) {
   bool padded = false;
   std::set<std::string> seen;
   for (const Method &m : c.with) {
@@ -153,9 +153,9 @@ void TrainPlanner::split(const SplitClause &c) {
     layoutNotBuilt(c.partsRange, "uneven split", "leave `as` out; the parts are equal");
   for (const Count &n : c.counts)
     atLeastOne(n, "a part of a split");
-  std::vector<PlannedMeshAxis *> over = meshAxes(c.over);
+  std::vector<MeshAxisSettings *> over = meshAxes(c.over);
   if (c.parts == SplitClause::Given)
-    for (PlannedMeshAxis *axis : over)
+    for (MeshAxisSettings *axis : over)
       if (over.size() == 1 && !layoutOpen && int64_t(c.counts.size()) != axis->size)
         error(Code::E0404, c.partsRange,
               std::to_string(c.counts.size()) + " parts are given, and " + axis->name + " = " +
@@ -165,9 +165,9 @@ void TrainPlanner::split(const SplitClause &c) {
       layoutNotBuilt(join(chain.front().range, chain.back().range),
                      "split " + chain.front().text + " then " + chain[1].text, splitAxes);
     for (const Ident &name : chain)
-      for (PlannedMeshAxis *axis : over) {
+      for (MeshAxisSettings *axis : over) {
         bool listed = false;
-        for (const PlannedMeshAxis::Entry &entry : axis->list)
+        for (const MeshAxisSettings::Entry &entry : axis->list)
           if (entry.axis == name.text && !listed) {
             error(Code::E0304, name.range, "axis " + quoted(name.text) + " is listed twice for mesh axis " + axis->name)
                 .note(entry.range, "it is listed here first");
@@ -179,8 +179,8 @@ void TrainPlanner::split(const SplitClause &c) {
   }
 }
 
-void TrainPlanner::store(const StoreClause &c) {
-  std::vector<PlannedMeshAxis *> over = meshAxes(c.over);
+void TrainResolver::store(const StoreClause &c) {
+  std::vector<MeshAxisSettings *> over = meshAxes(c.over);
   std::set<std::string> seen;
   for (const Ident &what : c.what) {
     if (!oneOf(what, stored, "thing to store"))
@@ -193,7 +193,7 @@ void TrainPlanner::store(const StoreClause &c) {
       layoutNotBuilt(what.range, "store " + what.text, "store optimizer is");
       continue;
     }
-    for (PlannedMeshAxis *axis : over) {
+    for (MeshAxisSettings *axis : over) {
       if (axis->storesOptimizer)
         error(Code::E0307, what.range, "the optimizer is stored over " + quoted(axis->name) + " already");
       axis->storesOptimizer = true;
@@ -201,7 +201,7 @@ void TrainPlanner::store(const StoreClause &c) {
   }
 }
 
-void TrainPlanner::offload(const OffloadClause &c) {
+void TrainResolver::offload(const OffloadClause &c) {
   for (const Ident &what : c.what)
     oneOf(what, {"optimizer", "gradients", "params", "activations"}, "thing to offload");
   if (c.place)
@@ -209,46 +209,46 @@ void TrainPlanner::offload(const OffloadClause &c) {
   notBuilt(c.range, "offload", "leave it out; store optimizer over a mesh axis takes less memory");
 }
 
-void TrainPlanner::collective(const CollectiveClause &c) {
+void TrainResolver::collective(const CollectiveClause &c) {
   bool known = oneOf(c.what, {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast"}, "collective");
   known &= oneOf(c.with.name, {"ring", "tree", "butterfly", "one_to_all", "hierarchical", "native"}, "algorithm");
   Arguments(c.with.name.text, c.with.range, c.with.arguments, {}, diagnostics);
-  std::vector<PlannedMeshAxis *> over = meshAxes(c.over);
+  std::vector<MeshAxisSettings *> over = meshAxes(c.over);
   if (!known || over.empty())
     return;
   if (c.with.name.text == "hierarchical") {
     notBuilt(c.range, "collective with hierarchical", "ring, tree, butterfly, one_to_all and native are");
     return;
   }
-  PlannedCollective out{c.what.text, {}, c.with.name.text, c.range};
-  for (const PlannedMeshAxis &axis : plan.mesh)
+  CollectiveSettings out{c.what.text, {}, c.with.name.text, c.range};
+  for (const MeshAxisSettings &axis : settings.mesh)
     if (std::find(over.begin(), over.end(), &axis) != over.end())
       out.over.push_back(axis.name);
-  for (const PlannedCollective &other : plan.collectives)
+  for (const CollectiveSettings &other : settings.collectives)
     if (other.kind == out.kind && other.over == out.over)
       error(Code::E0409, c.range,
             "the algorithm of " + out.kind + " over " + listed(out.over) + " is given already: " + other.algorithm);
-  plan.collectives.push_back(std::move(out));
+  settings.collectives.push_back(std::move(out));
 }
 
 // Without a layout, the batch is split over all ranks. Then: does the batch divide?
-void TrainPlanner::finishLayout() {
+void TrainResolver::finishLayout() {
   std::string batch = batchAxis();
-  if (!hasLayout || (plan.mesh.empty() && layoutOpen)) {
-    PlannedMeshAxis axis;
+  if (!hasLayout || (settings.mesh.empty() && layoutOpen)) {
+    MeshAxisSettings axis;
     axis.name = "dp";
-    axis.size = hasLayout || oneRank ? 1 : std::max<int64_t>(plan.clusterRanks, 1);
-    axis.range = plan.batchRange;
-    axis.list.push_back({batch, false, plan.batchRange});
-    plan.layoutRange = hasLayout ? plan.layoutRange : plan.batchRange;
-    plan.mesh.push_back(std::move(axis));
+    axis.size = hasLayout || oneRank ? 1 : std::max<int64_t>(settings.clusterRanks, 1);
+    axis.range = settings.batchRange;
+    axis.list.push_back({batch, false, settings.batchRange});
+    settings.layoutRange = hasLayout ? settings.layoutRange : settings.batchRange;
+    settings.mesh.push_back(std::move(axis));
   }
-  if (layoutOpen || meshTooLarge || plan.batch == 0)
+  if (layoutOpen || meshTooLarge || settings.batch == 0)
     return;
-  int64_t ranks = plan.batchRanks(batch);
+  int64_t ranks = settings.batchRanks(batch);
   bool padded = false;
-  for (const PlannedMeshAxis &axis : plan.mesh)
-    for (const PlannedMeshAxis::Entry &entry : axis.list)
+  for (const MeshAxisSettings &axis : settings.mesh)
+    for (const MeshAxisSettings::Entry &entry : axis.list)
       padded |= entry.axis == batch && entry.padded;
   const BatchClause *clause = nullptr;
   for (const Clause &c : train.clauses)
@@ -258,36 +258,36 @@ void TrainPlanner::finishLayout() {
     return;
   std::string over = ranks > 1 ? withArticle(ranks) : "";
   if (!clause->micro) {
-    if (plan.batch % ranks != 0 && !padded && !oneRank)
+    if (settings.batch % ranks != 0 && !padded && !oneRank)
       error(Code::E0308, clause->size.range,
-            "a batch of " + std::to_string(plan.batch) + " does not divide over " + over + "; " +
-                std::to_string(plan.batch / ranks * ranks + ranks) + " would");
+            "a batch of " + std::to_string(settings.batch) + " does not divide over " + over + "; " +
+                std::to_string(settings.batch / ranks * ranks + ranks) + " would");
     return;
   }
   int64_t micro = clause->micro->value;
   if (!clause->micro->known || micro < 1)
     return;
   int64_t pass = 0;
-  auto divides = [&] { return !__builtin_mul_overflow(micro, ranks, &pass) && plan.batch % pass == 0; };
+  auto divides = [&] { return !__builtin_mul_overflow(micro, ranks, &pass) && settings.batch % pass == 0; };
   if (oneRank && !divides()) { // else as many as the layout has, whose numbers these are
     ranks = 1;
     over.clear();
   }
   if (!divides()) {
     int64_t fits = 0;
-    if (plan.batch % ranks == 0)
-      for (int64_t n = std::min(micro, plan.batch / ranks), tries = 1 << 16; n > 0 && tries && !fits; --n, --tries)
-        fits = plan.batch / ranks % n == 0 ? n : 0;
+    if (settings.batch % ranks == 0)
+      for (int64_t n = std::min(micro, settings.batch / ranks), tries = 1 << 16; n > 0 && tries && !fits; --n, --tries)
+        fits = settings.batch / ranks % n == 0 ? n : 0;
     std::string remedy = fits ? "; micro batches of " + std::to_string(fits) + " would"
                               : "; the batch is a multiple of " + std::to_string(ranks);
     error(Code::E0308, join(clause->size.range, clause->micro->range),
-          "a batch of " + std::to_string(plan.batch) + " does not divide into micro batches of " +
+          "a batch of " + std::to_string(settings.batch) + " does not divide into micro batches of " +
               std::to_string(micro) +
               (over.empty() ? "" : " on each of " + over + ", " + plain(double(micro) * double(ranks)) + " a pass") +
               remedy);
     return;
   }
-  plan.microBatches = plan.batch / pass;
+  settings.microBatches = settings.batch / pass;
 }
 
 namespace {
@@ -308,24 +308,25 @@ const std::vector<Ident> *axesOf(const Body &body, const std::string &name) {
 }
 } // namespace
 
-void checkAxes(TrainPlan &plan, const std::map<std::string, int64_t> &sizes, const std::set<std::string> &repeats,
+void checkAxes(RunSettings &settings, const std::map<std::string, int64_t> &sizes, const std::set<std::string> &repeats,
                Diagnostics &diagnostics) {
   std::vector<std::string> known;
   for (const auto &[name, size] : sizes)
     known.push_back(name);
   for (const std::string &name : repeats)
     known.push_back(name);
-  for (const PlannedMeshAxis &mesh : plan.mesh)
-    for (const PlannedMeshAxis::Entry &entry : mesh.list) {
+  for (const MeshAxisSettings &mesh : settings.mesh)
+    for (const MeshAxisSettings::Entry &entry : mesh.list) {
       if (repeats.count(entry.axis)) {
-        plan.layoutBuilt = false;
-        plan.notBuilt.push_back(
+        settings.layoutBuilt = false;
+        settings.notBuilt.push_back(
             {entry.range, "split " + entry.axis + " over " + mesh.name + " (a pipeline)", splitAxes});
       } else if (!sizes.count(entry.axis)) {
         std::string hint = didYouMean(entry.axis, known);
         if (hint.empty())
           hint = "; its axes are " + listed(known);
-        if (const auto *axes = plan.model ? axesOf(plan.model->body, entry.axis) : nullptr; axes && !axes->empty()) {
+        if (const auto *axes = settings.model ? axesOf(settings.model->body, entry.axis) : nullptr;
+            axes && !axes->empty()) {
           std::vector<std::string> names;
           for (const Ident &axis : *axes)
             names.push_back(axis.text);

@@ -1,15 +1,15 @@
-#include "frontend/train/TrainPlan.h"
+#include "frontend/resolve/RunSettings.h"
 #include "frontend/ForeignWords.h"
-#include "frontend/train/Machines.h"
-#include "frontend/train/Planner.h"
+#include "frontend/resolve/Machines.h"
+#include "frontend/resolve/Resolver.h"
 
 namespace echelon::frontend {
 
-TrainPlan planTrain(const Program &program, const Train &train, Diagnostics &diagnostics, bool oneRank) {
-  return TrainPlanner(program, train, diagnostics, oneRank).run();
+RunSettings resolveTrain(const Program &program, const Train &train, Diagnostics &diagnostics, bool oneRank) {
+  return TrainResolver(program, train, diagnostics, oneRank).run();
 }
 
-TrainPlan TrainPlanner::run() {
+RunSettings TrainResolver::run() {
   checkOnce();
   checkRequired();
   // The layout needs the cluster and the model, whatever the order of the clauses.
@@ -30,23 +30,24 @@ TrainPlan TrainPlanner::run() {
   };
   takeDefaultCluster();
   pass(0);
-  if (plan.lengthSamples && plan.batch)
-    plan.steps = (plan.lengthSamples + plan.batch - 1) / plan.batch;
+  if (settings.lengthSamples && settings.batch)
+    settings.steps = (settings.lengthSamples + settings.batch - 1) / settings.batch;
   pass(1);
   finishLayout();
   pass(2);
   normalizeEvaluations();
   checkSchedules();
-  checkLength(plan, diagnostics);
+  checkLength(settings, diagnostics);
   if (oneRank) {
-    plan.mesh.clear();
-    plan.collectives.clear();
-    plan.clusterRanks = 1;
+    settings.mesh.clear();
+    settings.collectives.clear();
+    settings.clusterRanks = 1;
   }
-  return std::move(plan);
+  return std::move(settings);
 }
 
-bool TrainPlanner::oneOf(const Ident &word, const std::vector<std::string> &known, const std::string &what, Code code) {
+bool TrainResolver::oneOf(const Ident &word, const std::vector<std::string> &known, const std::string &what,
+                          Code code) {
   for (const std::string &k : known)
     if (k == word.text)
       return true;
@@ -59,18 +60,18 @@ bool TrainPlanner::oneOf(const Ident &word, const std::vector<std::string> &know
   return false;
 }
 
-void TrainPlanner::wantKind(const Quantity &q, UnitKind kind, const std::string &what) {
+void TrainResolver::wantKind(const Quantity &q, UnitKind kind, const std::string &what) {
   if (q.kind != kind)
     error(Code::E0403, q.range, what + " is " + describe(kind) + ", not " + describe(q.kind));
 }
 
-void TrainPlanner::atLeastOne(const Count &count, const std::string &what) {
+void TrainResolver::atLeastOne(const Count &count, const std::string &what) {
   if (count.value < 1)
     error(Code::E0404, count.range, what + " is at least 1, not " + std::to_string(count.value));
 }
 
 // Each clause once. Lines of `optimize` have patterns when there are several; lines of `evaluate` have names.
-void TrainPlanner::checkOnce() {
+void TrainResolver::checkOnce() {
   std::map<std::string, const Clause *> seen;
   bool wholeOptimizer = false;
   for (const Clause &clause : train.clauses) {
@@ -108,7 +109,7 @@ void TrainPlanner::checkOnce() {
   }
 }
 
-void TrainPlanner::checkRequired() {
+void TrainResolver::checkRequired() {
   if (train.broken) // the clause may be one that could not be read
     return;
   bool model = false, data = false, batch = false, length = false, optimize = false;
@@ -134,15 +135,15 @@ void TrainPlanner::checkRequired() {
     error(Code::E0401, train.range, "train " + train.name.text + " lacks " + listed(missing));
 }
 
-void TrainPlanner::take(const ModelClause &c, const Clause &clause) {
-  plan.modelArguments = &c.arguments;
-  plan.modelRange = clause.range;
+void TrainResolver::take(const ModelClause &c, const Clause &clause) {
+  settings.modelArguments = &c.arguments;
+  settings.modelRange = clause.range;
   if (const std::string twice = program.ambiguity(program.main(), c.model, &File::models); !twice.empty()) {
     error(Code::E0103, c.model.range, twice);
     return;
   }
-  plan.model = program.findModel(program.main(), c.model);
-  if (plan.model || program.main().mayLack())
+  settings.model = program.findModel(program.main(), c.model);
+  if (settings.model || program.main().mayLack())
     return;
   std::vector<std::string> known = program.modelNames(program.main());
   std::string hint = didYouMean(c.model.text(), known);
@@ -151,22 +152,22 @@ void TrainPlanner::take(const ModelClause &c, const Clause &clause) {
             (hint.empty() && !known.empty() ? "; there is " + listed(known) : hint));
 }
 
-void TrainPlanner::take(const OnClause &c, const Clause &clause) {
+void TrainResolver::take(const OnClause &c, const Clause &clause) {
   const File &main = program.main();
-  plan.onRange = clause.range;
+  settings.onRange = clause.range;
   if (c.hasArguments) {
     takeDevices(nullptr); // not those of the cluster called `here`
-    plan.clusterRanks = localRanks(c.cluster, c.arguments, clause.range, diagnostics).value_or(0);
+    settings.clusterRanks = localRanks(c.cluster, c.arguments, clause.range, diagnostics).value_or(0);
     return;
   }
   if (const std::string twice = program.ambiguity(main, c.cluster, &File::clusters); !twice.empty()) {
-    plan.clusterRanks = 0;
+    settings.clusterRanks = 0;
     error(Code::E0103, c.cluster.range, twice);
     return;
   }
   const Cluster *cluster = program.findCluster(main, c.cluster);
   if (!cluster) {
-    plan.clusterRanks = 0;
+    settings.clusterRanks = 0;
     if (main.mayLack())
       return;
     std::vector<std::string> known = program.clusterNames(main);
@@ -181,24 +182,24 @@ void TrainPlanner::take(const OnClause &c, const Clause &clause) {
   takeCluster(*cluster);
 }
 
-void TrainPlanner::takeCluster(const Cluster &cluster) {
-  plan.clusterRanks = clusterRanks(cluster, diagnostics).value_or(0);
+void TrainResolver::takeCluster(const Cluster &cluster) {
+  settings.clusterRanks = clusterRanks(cluster, diagnostics).value_or(0);
   takeDevices(&cluster);
 }
 
-void TrainPlanner::takeDevices(const Cluster *cluster) {
+void TrainResolver::takeDevices(const Cluster *cluster) {
   const auto *nodes = cluster && cluster->nodes ? &*cluster->nodes : nullptr;
   const Device *device = nodes ? program.findDevice(*program.file(cluster->name.range.file), nodes->device) : nullptr;
-  plan.cluster = cluster;
-  plan.device = device;
-  plan.nodeRanks = nodes ? nodes->devices : 0;
-  plan.deviceBytes = device && device->memory && device->memory->value < 9e18 ? int64_t(device->memory->value) : 0;
-  plan.deviceName = device ? device->name.text : "";
+  settings.cluster = cluster;
+  settings.device = device;
+  settings.nodeRanks = nodes ? nodes->devices : 0;
+  settings.deviceBytes = device && device->memory && device->memory->value < 9e18 ? int64_t(device->memory->value) : 0;
+  settings.deviceName = device ? device->name.text : "";
 }
 
 /// The cluster called `here`, where no clause says another.
-void TrainPlanner::takeDefaultCluster() {
-  plan.onRange = train.name.range;
+void TrainResolver::takeDefaultCluster() {
+  settings.onRange = train.name.range;
   const Path path{{{"here", {}}}, {}};
   const std::string twice = program.ambiguity(program.main(), path, &File::clusters);
   auto saysWhere = [](const Clause &clause) { return std::holds_alternative<OnClause>(clause.what); };
@@ -206,32 +207,32 @@ void TrainPlanner::takeDefaultCluster() {
     if (const Cluster *here = program.findCluster(program.main(), path))
       takeCluster(*here);
   } else {
-    plan.clusterRanks = 0;
+    settings.clusterRanks = 0;
     if (std::none_of(train.clauses.begin(), train.clauses.end(), saysWhere))
       error(Code::E0103, train.name.range, "train " + train.name.text + " has no clause `on`, and " + twice);
   }
 }
 
-void TrainPlanner::take(const BatchClause &c, const Clause &clause) {
-  plan.batchRange = clause.range;
+void TrainResolver::take(const BatchClause &c, const Clause &clause) {
+  settings.batchRange = clause.range;
   atLeastOne(c.size, "the batch");
-  plan.batch = std::max<int64_t>(c.size.value, 1);
+  settings.batch = std::max<int64_t>(c.size.value, 1);
   if (c.micro)
     atLeastOne(*c.micro, "the micro batch");
 }
 
-void TrainPlanner::take(const LengthClause &c, const Clause &clause) {
+void TrainResolver::take(const LengthClause &c, const Clause &clause) {
   atLeastOne(c.count, "the number of " + clause.word.text);
   int64_t n = std::max<int64_t>(c.count.value, 1);
-  plan.lengthRange = clause.range;
-  if (!c.count.known || plan.steps || plan.lengthSamples || plan.lengthEpochs)
+  settings.lengthRange = clause.range;
+  if (!c.count.known || settings.steps || settings.lengthSamples || settings.lengthEpochs)
     return; // reported: as no count, or as given twice
-  (c.unit == LengthClause::Steps    ? plan.steps
-   : c.unit == LengthClause::Epochs ? plan.lengthEpochs
-                                    : plan.lengthSamples) = n;
+  (c.unit == LengthClause::Steps    ? settings.steps
+   : c.unit == LengthClause::Epochs ? settings.lengthEpochs
+                                    : settings.lengthSamples) = n;
 }
 
-void TrainPlanner::take(const UntilClause &c, const Clause &clause) {
+void TrainResolver::take(const UntilClause &c, const Clause &clause) {
   auto *compare = dynCast<CompareExpr>(c.condition);
   bool fine = compare && dynCast<PathExpr>(compare->left) && constant(*compare->right) &&
               compare->op != CompareExpr::Eq && compare->op != CompareExpr::Ne;
@@ -241,8 +242,8 @@ void TrainPlanner::take(const UntilClause &c, const Clause &clause) {
     notBuilt(clause.range, "until", "say how long, as in steps 1000");
 }
 
-void TrainPlanner::take(const EvaluateClause &c, const Clause &clause) {
-  PlannedEvaluation e;
+void TrainResolver::take(const EvaluateClause &c, const Clause &clause) {
+  EvaluationSettings e;
   e.range = clause.range;
   atLeastOne(c.every, "the number of steps between evaluations");
   e.everySteps = c.every.value;
@@ -250,7 +251,7 @@ void TrainPlanner::take(const EvaluateClause &c, const Clause &clause) {
     atLeastOne(*c.batches, "the number of batches");
     e.batches = c.batches->value;
     // Samples are counted up to 2^53.
-    if (double(e.batches) * double(std::max<int64_t>(plan.batch, 1)) > 9007199254740992.0) {
+    if (double(e.batches) * double(std::max<int64_t>(settings.batch, 1)) > 9007199254740992.0) {
       error(Code::E0704, c.batches->range, "the batches have more samples than can be counted, 2^53");
       e.batches = 1;
     }
@@ -265,29 +266,29 @@ void TrainPlanner::take(const EvaluateClause &c, const Clause &clause) {
     if (!e.source)
       return; // which has been told
   }
-  plan.evaluations.push_back(std::move(e));
+  settings.evaluations.push_back(std::move(e));
 }
 
-void TrainPlanner::take(const SeedClause &c, const Clause &) { plan.seed = uint64_t(c.seed.value); }
+void TrainResolver::take(const SeedClause &c, const Clause &) { settings.seed = uint64_t(c.seed.value); }
 
-void TrainPlanner::take(const CheckpointClause &c, const Clause &clause) {
+void TrainResolver::take(const CheckpointClause &c, const Clause &clause) {
   if (c.isAuto)
     notBuilt(clause.range, "checkpoint auto", "say how often, as in checkpoint every 200 steps");
   if (c.steps) {
     atLeastOne(*c.steps, "the number of steps between snapshots");
-    plan.checkpoint.everySteps = c.steps->value;
+    settings.checkpoint.everySteps = c.steps->value;
   }
   if (c.period) {
     wantKind(*c.period, UnitKind::Seconds, "the time between snapshots");
     if (c.period->kind == UnitKind::Seconds && !(c.period->value > 0))
       error(Code::E0404, c.period->range, "the time between snapshots is more than 0");
-    plan.checkpoint.everySeconds = c.period->value;
+    settings.checkpoint.everySeconds = c.period->value;
   }
   if (c.keep) {
     atLeastOne(*c.keep, "the number of snapshots to keep");
-    plan.checkpoint.keep = c.keep->value;
+    settings.checkpoint.keep = c.keep->value;
   }
-  plan.checkpoint.directory = c.folder ? *c.folder : "ckpt/" + train.name.text;
+  settings.checkpoint.directory = c.folder ? *c.folder : "ckpt/" + train.name.text;
   if (c.folder && c.folder->empty())
     error(Code::E0404, c.folderRange, "the folder of the snapshots has no name");
 }

@@ -1,5 +1,5 @@
-#include "frontend/train/Machines.h"
-#include "frontend/train/Arguments.h"
+#include "frontend/resolve/Machines.h"
+#include "frontend/resolve/Arguments.h"
 #include <algorithm>
 
 namespace echelon::frontend {

@@ -1,5 +1,5 @@
-// The frame of a lowering: places, errors, budgets, and what a step begins and ends with.
-#include "frontend/elaborate/Lowering.h"
+// The frame of a elaborator: places, errors, budgets, and what a step begins and ends with.
+#include "frontend/elaborate/Elaborator.h"
 #include "frontend/elaborate/Uses.h"
 #include "mlir/IR/Iterators.h"
 
@@ -14,20 +14,20 @@ constexpr size_t maxErrors = 1'000;  // ten times what is told; each may look fo
 constexpr unsigned maxDepth = 1'500; // of nested calls and expressions together: keeps the stack below a few MiB
 } // namespace
 
-Lowering::Lowering(Shared &shared, bool training)
+Elaborator::Elaborator(Shared &shared, bool training)
     : shared(shared), training(training), builder(&shared.context),
       build(builder, UnknownLoc::get(&shared.context),
             shared.options.f64 ? Type(Float64Type::get(&shared.context)) : Type(Float32Type::get(&shared.context))) {
   builder.setListener(&counter);
 }
 
-SourceRange Lowering::usersPlace(SourceRange range) const {
+SourceRange Elaborator::usersPlace(SourceRange range) const {
   for (const Scope *s = scope; s && s->isLibrary; s = s->caller)
     range = s->callRange;
   return range;
 }
 
-Location Lowering::location(SourceRange range) const {
+Location Elaborator::location(SourceRange range) const {
   auto place = [&](SourceRange at) {
     return FileLineColLoc::get(&shared.context, shared.sources.name(at.file), at.line, at.column);
   };
@@ -40,7 +40,7 @@ Location Lowering::location(SourceRange range) const {
   return FusedLoc::get(&shared.context, {place(users)}, place(range));
 }
 
-echelon::frontend::Diagnostic &Lowering::error(Code code, SourceRange range, std::string message) {
+echelon::frontend::Diagnostic &Elaborator::error(Code code, SourceRange range, std::string message) {
   const Scope *s = scope;
   SourceRange inner = range;
   std::string where;
@@ -63,7 +63,7 @@ echelon::frontend::Diagnostic &Lowering::error(Code code, SourceRange range, std
   return d;
 }
 
-bool Lowering::exhausted(SourceRange range) {
+bool Elaborator::exhausted(SourceRange range) {
   // Training and evaluation are lowered apart.
   if (told || shared.diagnostics.told(Code::E0706) || shared.diagnostics.errorCount() > maxErrors)
     return told = true;
@@ -91,7 +91,7 @@ static const AssignStatement *valueCalledLoss(const Body &body) {
   return nullptr;
 }
 
-void Lowering::run() {
+void Elaborator::run() {
   const ElaborateOptions &options = shared.options;
   builder.setInsertionPointToEnd(shared.module.getBody());
   {
@@ -140,7 +140,7 @@ static bool isLoss(Operation *op) {
 }
 
 /// In training those that no loss depends on, in evaluation those that training does not have.
-void Lowering::warnOfIdleParameters() {
+void Elaborator::warnOfIdleParameters() {
   std::vector<std::pair<SourceRange, std::vector<std::string>>> idle; // those of one call together
   for (const Stored &variable : storedStore) {
     const bool learns = training ? reaches(topReads[variable.path], isLoss) : !variable.isNew;
@@ -165,7 +165,7 @@ static void eraseUnread(ech::StepOp step) {
   });
 }
 
-void Lowering::finish() {
+void Elaborator::finish() {
   // Losses of one name add up, and a metric is the mean of those of its name, at the place of the first.
   std::vector<Pending> sums;
   for (const Pending &p : reports) {

@@ -1,4 +1,4 @@
-#include "frontend/train/Arguments.h"
+#include "frontend/resolve/Arguments.h"
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

@@ -1,11 +1,11 @@
 // Clauses that change the mathematics: sync, precision, compression and surgeries. All but fp32 and fp64 with
 // `sync every step` are checked here and left to come.
-#include "frontend/train/Planner.h"
+#include "frontend/resolve/Resolver.h"
 #include <algorithm>
 
 namespace echelon::frontend {
 
-void TrainPlanner::take(const SyncClause &c, const Clause &clause) {
+void TrainResolver::take(const SyncClause &c, const Clause &clause) {
   meshAxes(c.over);
   if (c.everyStep)
     return;
@@ -41,7 +41,7 @@ void TrainPlanner::take(const SyncClause &c, const Clause &clause) {
   notBuilt(clause.range, "sync " + m.name.text, "leave it out: every step is synchronous");
 }
 
-void TrainPlanner::take(const PrecisionClause &c, const Clause &clause) {
+void TrainResolver::take(const PrecisionClause &c, const Clause &clause) {
   using Item = PrecisionClause::Item;
   static const std::vector<std::string> precisions = {"fp64", "fp32", "tf32", "bf16", "fp16", "fp8"};
   static const char *names[] = {"", "compute", "params", "reduce", "keep", "scale"};
@@ -76,12 +76,12 @@ void TrainPlanner::take(const PrecisionClause &c, const Clause &clause) {
   const bool isOne = c.items.size() == 1 && c.items.front().what == Item::All;
   const std::string ofAll = isOne ? c.items.front().word.text : "";
   if (ofAll == "fp64")
-    plan.doublePrecision = true;
+    settings.doublePrecision = true;
   else if (good && ofAll != "fp32")
     notBuilt(clause.range, "precision " + described, "precision fp32 and precision fp64 are");
 }
 
-void TrainPlanner::take(const CompressClause &c, const Clause &clause) {
+void TrainResolver::take(const CompressClause &c, const Clause &clause) {
   oneOf(c.what, {"gradients", "deltas"}, "thing to compress");
   meshAxes(c.over);
   static const std::map<std::string, std::vector<std::string>> forms = {
@@ -104,7 +104,7 @@ void TrainPlanner::take(const CompressClause &c, const Clause &clause) {
   notBuilt(clause.range, "compress with " + c.with.name.text);
 }
 
-void TrainPlanner::take(const AdaptClause &c, const Clause &clause) {
+void TrainResolver::take(const AdaptClause &c, const Clause &clause) {
   if (!oneOf(c.method.name, {"lora"}, "adapter"))
     return;
   Arguments args("lora", c.method.range, c.method.arguments, {"rank", "alpha"}, diagnostics);
@@ -114,12 +114,12 @@ void TrainPlanner::take(const AdaptClause &c, const Clause &clause) {
   notBuilt(clause.range, "adapt lora");
 }
 
-void TrainPlanner::take(const FreezeClause &, const Clause &clause) {
+void TrainResolver::take(const FreezeClause &, const Clause &clause) {
   notBuilt(clause.range, "freeze",
            "optimize sgd(lr = 0) on (PATTERNS) leaves them as they are, though `clip` counts their gradients");
 }
 
-void TrainPlanner::take(const QuantizeClause &c, const Clause &clause) {
+void TrainResolver::take(const QuantizeClause &c, const Clause &clause) {
   for (const QuantizeClause::Item &item : c.items) {
     oneOf(item.what, {"weights", "activations"}, "thing to quantize");
     oneOf(item.type, {"int8", "int4", "fp8"}, "type");
@@ -129,7 +129,7 @@ void TrainPlanner::take(const QuantizeClause &c, const Clause &clause) {
   notBuilt(clause.range, "quantize");
 }
 
-void TrainPlanner::take(const PruneClause &c, const Clause &clause) {
+void TrainResolver::take(const PruneClause &c, const Clause &clause) {
   if (!oneOf(c.method.name, {"magnitude", "filters", "kernels", "layers"}, "way of pruning"))
     return;
   Arguments args(c.method.name.text, c.method.range, c.method.arguments, {"sparsity", "rounds", "retrain"},

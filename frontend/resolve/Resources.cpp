@@ -1,12 +1,12 @@
 // Clauses about memory, faults, files and search. They are checked here and, all but `restart` and those that say what
 // happens anyway, `recompute none` and `on nan stop`, left to come.
-#include "frontend/train/Planner.h"
+#include "frontend/resolve/Resolver.h"
 
 #include <algorithm>
 
 namespace echelon::frontend {
 
-void TrainPlanner::take(const RecomputeClause &c, const Clause &clause) {
+void TrainResolver::take(const RecomputeClause &c, const Clause &clause) {
   if (c.every)
     atLeastOne(*c.every, "the number of iterations between kept ones");
   if (c.within)
@@ -29,13 +29,13 @@ void TrainPlanner::take(const RecomputeClause &c, const Clause &clause) {
   }
 }
 
-void TrainPlanner::take(const ExportClause &c, const Clause &clause) {
+void TrainResolver::take(const ExportClause &c, const Clause &clause) {
   if (c.file.empty())
     error(Code::E0404, c.fileRange, "the file has no name");
   notBuilt(clause.range, "export", "leave it out; checkpoint writes snapshots as safetensors");
 }
 
-void TrainPlanner::take(const RestartClause &c, const Clause &clause) {
+void TrainResolver::take(const RestartClause &c, const Clause &clause) {
   constexpr int64_t kMost = 1000000;
   atLeastOne(c.times, "the number of restarts");
   if (c.times.value > kMost)
@@ -45,10 +45,10 @@ void TrainPlanner::take(const RestartClause &c, const Clause &clause) {
     error(Code::E0401, clause.range,
           "'restart' goes on from the newest snapshot, and train " + train.name.text +
               " writes none: add a line as 'checkpoint every 200 steps'");
-  plan.restarts = c.times.value;
+  settings.restarts = c.times.value;
 }
 
-void TrainPlanner::take(const ElasticClause &c, const Clause &clause) {
+void TrainResolver::take(const ElasticClause &c, const Clause &clause) {
   meshAxes({c.axis});
   atLeastOne(c.from, "the smallest size of a mesh axis");
   if (c.from.known && c.to.known && c.to.value < c.from.value)
@@ -58,19 +58,19 @@ void TrainPlanner::take(const ElasticClause &c, const Clause &clause) {
   notBuilt(clause.range, "elastic");
 }
 
-void TrainPlanner::take(const OnNanClause &c, const Clause &clause) {
+void TrainResolver::take(const OnNanClause &c, const Clause &clause) {
   if (c.action != OnNanClause::Stop)
     notBuilt(clause.range, c.action == OnNanClause::Skip ? "on nan skip" : "on nan roll back",
              "on nan stop is, which happens anyway");
 }
 
-void TrainPlanner::take(const StartClause &c, const Clause &clause) {
+void TrainResolver::take(const StartClause &c, const Clause &clause) {
   if (c.file.empty())
     error(Code::E0404, c.fileRange, "the file has no name");
   notBuilt(clause.range, "start from", "leave it out; echelon run --resume goes on from a snapshot");
 }
 
-void TrainPlanner::take(const SearchClause &c, const Clause &clause) {
+void TrainResolver::take(const SearchClause &c, const Clause &clause) {
   for (const SearchClause::Item &item : c.items) {
     if (!item.scale)
       continue;
@@ -96,7 +96,7 @@ void TrainPlanner::take(const SearchClause &c, const Clause &clause) {
   notBuilt(clause.range, "search", "leave it out; echelon run --set optimize.lr=3e-4 tries one value");
 }
 
-void TrainPlanner::take(const GoalClause &c, const Clause &clause) {
+void TrainResolver::take(const GoalClause &c, const Clause &clause) {
   notBuilt(clause.range, c.maximize ? "maximize" : "minimize");
 }
 

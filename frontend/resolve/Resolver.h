@@ -1,21 +1,21 @@
-// How a train block is resolved: one function a clause, all writing into one TrainPlan.
+// How a train block is resolved: one function a clause, all writing into one RunSettings.
 #pragma once
-#include "frontend/train/Arguments.h"
-#include "frontend/train/TrainPlan.h"
+#include "frontend/resolve/Arguments.h"
+#include "frontend/resolve/RunSettings.h"
 
 namespace echelon::frontend {
 
-class TrainPlanner {
+class TrainResolver {
 public:
-  TrainPlanner(const Program &program, const Train &train, Diagnostics &diagnostics, bool oneRank)
+  TrainResolver(const Program &program, const Train &train, Diagnostics &diagnostics, bool oneRank)
       : program(program), train(train), diagnostics(diagnostics), oneRank(oneRank) {
-    plan.train = &train;
-    plan.name = train.name.text;
+    settings.train = &train;
+    settings.name = train.name.text;
   }
-  TrainPlan run();
+  RunSettings run();
 
 private:
-  // TrainPlan.cpp
+  // RunSettings.cpp
   void checkOnce();
   void checkRequired();
   void take(const ModelClause &, const Clause &);
@@ -54,7 +54,7 @@ private:
   void offload(const OffloadClause &);
   void collective(const CollectiveClause &);
   void finishLayout();
-  std::vector<PlannedMeshAxis *> meshAxes(const std::vector<Ident> &over);
+  std::vector<MeshAxisSettings *> meshAxes(const std::vector<Ident> &over);
   std::string batchAxis() const;
   // Mathematics.cpp: what changes the mathematics
   void take(const SyncClause &, const Clause &);
@@ -78,10 +78,10 @@ private:
     return diagnostics.error(code, range, std::move(message));
   }
   void notBuilt(SourceRange range, std::string what, std::string instead = "leave it out") {
-    plan.notBuilt.push_back({range, std::move(what), std::move(instead)});
+    settings.notBuilt.push_back({range, std::move(what), std::move(instead)});
   }
   void layoutNotBuilt(SourceRange range, std::string what, std::string instead) {
-    plan.layoutBuilt = false;
+    settings.layoutBuilt = false;
     notBuilt(range, std::move(what), std::move(instead));
   }
   /// Reports a word that is none of `known`; true when it is one.
@@ -94,7 +94,7 @@ private:
   const Train &train;
   Diagnostics &diagnostics;
   bool oneRank;
-  TrainPlan plan;
+  RunSettings settings;
   bool hasLayout = false, wrongMeshAxis = false;
   bool meshTooLarge = false; // which is told; whether the batch divides over it is not
   bool layoutOpen = false;   // parts of it are left to a planner that is not built, or could not be read

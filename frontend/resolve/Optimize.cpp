@@ -1,9 +1,9 @@
 // Optimizers, their numbers and schedules of the learning rate.
-#include "frontend/train/Planner.h"
+#include "frontend/resolve/Resolver.h"
 
 namespace echelon::frontend {
 
-void TrainPlanner::take(const OptimizeClause &c, const Clause &clause) {
+void TrainResolver::take(const OptimizeClause &c, const Clause &clause) {
   const std::string &kind = c.method.name.text;
   if (!oneOf(c.method.name, {"sgd", "adam", "adamw", "lamb"}, "optimizer", Code::E0405))
     return;
@@ -40,10 +40,10 @@ void TrainPlanner::take(const OptimizeClause &c, const Clause &clause) {
     }
   }
   if (auto clip = args.number("clip", above(0))) {
-    if (plan.clip)
+    if (settings.clip)
       error(Code::E0402, args.rangeOf("clip"), "'clip' is one norm over all gradients; say it once")
           .note(clipRange, "it is given here first");
-    plan.clip = clip;
+    settings.clip = clip;
     clipRange = args.rangeOf("clip");
   }
   if (const CallExpr *rule = args.call("scale_lr")) {
@@ -53,16 +53,16 @@ void TrainPlanner::take(const OptimizeClause &c, const Clause &clause) {
     } else {
       Arguments inner("linear", rule->range, rule->arguments, {"base"}, diagnostics);
       if (auto base = inner.require("base") ? inner.whole("base", atLeast(1)) : std::nullopt) {
-        double factor = double(plan.batch) / double(*base);
+        double factor = double(settings.batch) / double(*base);
         line.schedule.peak *= factor;
         line.schedule.floor *= factor;
       }
     }
   }
-  plan.optimizers.push_back(std::move(line));
+  settings.optimizers.push_back(std::move(line));
 }
 
-std::optional<Schedule> TrainPlanner::schedule(const Expr &rate) {
+std::optional<Schedule> TrainResolver::schedule(const Expr &rate) {
   Schedule s;
   auto *call = dynCast<CallExpr>(&rate);
   if (!call) {
@@ -121,38 +121,38 @@ std::optional<Schedule> TrainPlanner::schedule(const Expr &rate) {
   return s;
 }
 
-void checkLength(const TrainPlan &plan, Diagnostics &diagnostics) {
-  if (!plan.steps)
+void checkLength(const RunSettings &settings, Diagnostics &diagnostics) {
+  if (!settings.steps)
     return;
   int64_t samples = 0;
   constexpr int64_t most = int64_t(1) << 53;
-  if (__builtin_mul_overflow(plan.steps, std::max<int64_t>(plan.batch, 1), &samples) || samples > most)
-    diagnostics.error(Code::E0704, plan.lengthRange,
-                      "the run takes " + plain(double(plan.steps) * double(plan.batch)) +
+  if (__builtin_mul_overflow(settings.steps, std::max<int64_t>(settings.batch, 1), &samples) || samples > most)
+    diagnostics.error(Code::E0704, settings.lengthRange,
+                      "the run takes " + plain(double(settings.steps) * double(settings.batch)) +
                           " samples; they are counted up to 2^53");
   static const char *names[] = {"constant", "cosine", "linear", "wsd", "steps_at"};
-  for (const OptimizerLine &line : plan.optimizers) {
+  for (const OptimizerLine &line : settings.optimizers) {
     const Schedule &s = line.schedule;
-    if (!s.drops.empty() && s.drops.back() >= plan.steps)
+    if (!s.drops.empty() && s.drops.back() >= settings.steps)
       diagnostics.error(Code::E0410, s.dropsRange,
                         "the drop at step " + std::to_string(s.drops.back()) + " lies behind the run's last step, " +
-                            std::to_string(plan.steps - 1));
-    if (!s.drops.empty() && s.drops.front() < s.warmup && s.warmup <= plan.steps)
+                            std::to_string(settings.steps - 1));
+    if (!s.drops.empty() && s.drops.front() < s.warmup && s.warmup <= settings.steps)
       diagnostics.error(Code::E0410, s.dropsRange,
                         "the drop at step " + std::to_string(s.drops.front()) + " lies in the warmup, which takes " +
                             std::to_string(s.warmup) + " steps");
-    if (s.warmup + s.decaySteps > plan.steps)
+    if (s.warmup + s.decaySteps > settings.steps)
       diagnostics.error(Code::E0404, s.endRange,
                         std::string("the warmup") + (s.decaySteps ? " and the decay of " : " of ") + names[s.kind] +
                             (s.decaySteps ? " take " : " takes ") + std::to_string(s.warmup + s.decaySteps) +
-                            " steps; the run has " + std::to_string(plan.steps));
+                            " steps; the run has " + std::to_string(settings.steps));
   }
 }
 
 // A line for all parameters is the last: what stands behind it would match nothing.
-void TrainPlanner::checkSchedules() {
+void TrainResolver::checkSchedules() {
   const OptimizerLine *all = nullptr;
-  for (const OptimizerLine &line : plan.optimizers) {
+  for (const OptimizerLine &line : settings.optimizers) {
     if (all && !line.patterns.empty())
       error(Code::E0410, line.range,
             "this line matches nothing: the first match wins, and the line above takes all parameters")
@@ -162,7 +162,7 @@ void TrainPlanner::checkSchedules() {
   }
 }
 
-void TrainPlanner::take(const AverageClause &c, const Clause &clause) {
+void TrainResolver::take(const AverageClause &c, const Clause &clause) {
   if (!oneOf(c.method.name, {"ema"}, "average"))
     return;
   Arguments args("ema", c.method.range, c.method.arguments, {"decay"}, diagnostics);

@@ -1,5 +1,5 @@
 // The data clause: sources, how they nest, how many values they give, and transforms.
-#include "frontend/train/Planner.h"
+#include "frontend/resolve/Resolver.h"
 #include <algorithm>
 
 namespace echelon::frontend {
@@ -24,48 +24,48 @@ bool isWord(const Argument &a) {
 std::string number(size_t n, const std::string &what) { return std::to_string(n) + " " + what + (n == 1 ? "" : "s"); }
 } // namespace
 
-void TrainPlanner::take(const DataClause &c, const Clause &clause) {
-  if (plan.dataRange.valid()) // that it is given twice is told
+void TrainResolver::take(const DataClause &c, const Clause &clause) {
+  if (settings.dataRange.valid()) // that it is given twice is told
     return;
-  plan.dataRange = clause.range;
+  settings.dataRange = clause.range;
   std::map<std::string, SourceRange> seen;
   for (const Path &input : c.inputs) {
-    plan.inputs.push_back({input.text(), input.range});
+    settings.inputs.push_back({input.text(), input.range});
     auto [it, fresh] = seen.emplace(input.text(), input.range);
     if (!fresh)
       error(Code::E0505, input.range, "input " + quoted(input.text()) + " is filled twice")
           .note(it->second, "it is filled here first");
   }
   if (auto spec = source(cast<CallExpr>(*c.source), c.inputs.size(), false))
-    plan.data = std::move(*spec);
+    settings.data = std::move(*spec);
   for (const Method &m : c.transforms)
     if (auto t = transform(m, c.inputs)) {
       // Mirrored or cut, a text is another one, and its labels stay. A table's rows may be pictures where axes are
       // named.
-      bool pictures = plan.data.kind == "mnist" || plan.data.kind == "cifar10" || plan.data.kind == "npy" ||
-                      (plan.data.kind == "csv" && !t->axes.empty());
-      if (t->kind != "normalize" && !plan.data.kind.empty() && !pictures) {
+      bool pictures = settings.data.kind == "mnist" || settings.data.kind == "cifar10" || settings.data.kind == "npy" ||
+                      (settings.data.kind == "csv" && !t->axes.empty());
+      if (t->kind != "normalize" && !settings.data.kind.empty() && !pictures) {
         error(Code::E0504, m.range,
-              t->kind + " is for pictures, from mnist, cifar10 or npy, and " + plan.data.kind +
+              t->kind + " is for pictures, from mnist, cifar10 or npy, and " + settings.data.kind +
                   " gives none; leave it out");
         continue;
       }
-      plan.data.transforms.push_back(std::move(*t));
-      plan.transformRanges.push_back(m.range);
+      settings.data.transforms.push_back(std::move(*t));
+      settings.transformRanges.push_back(m.range);
     }
 }
 
 // A model sees the same scale in training and in evaluation; the other transforms are of training alone.
-void TrainPlanner::normalizeEvaluations() {
-  for (PlannedEvaluation &evaluation : plan.evaluations)
+void TrainResolver::normalizeEvaluations() {
+  for (EvaluationSettings &evaluation : settings.evaluations)
     if (evaluation.source)
-      for (const runtime::TransformSpec &t : plan.data.transforms)
+      for (const runtime::TransformSpec &t : settings.data.transforms)
         if (t.kind == "normalize")
           evaluation.source->transforms.push_back(t);
 }
 
 // `inputs`: how many values it must give, unless `wrapped` in another source.
-std::optional<runtime::DataSpec> TrainPlanner::source(const CallExpr &call, size_t inputs, bool wrapped) {
+std::optional<runtime::DataSpec> TrainResolver::source(const CallExpr &call, size_t inputs, bool wrapped) {
   runtime::DataSpec spec;
   spec.kind = call.callee.text();
   if (!oneOf({spec.kind, call.callee.range}, sourceNames(), "data source", Code::E0501))
@@ -105,7 +105,7 @@ std::optional<runtime::DataSpec> TrainPlanner::source(const CallExpr &call, size
 }
 
 // `columns = (age, income)`: names, as strings where they are no words.
-bool TrainPlanner::columns(const Argument &a, runtime::DataSpec &spec) {
+bool TrainResolver::columns(const Argument &a, runtime::DataSpec &spec) {
   std::vector<const Expr *> list;
   if (auto *tuple = dynCast<TupleExpr>(a.value))
     for (const ExprPtr &e : tuple->elements)
@@ -135,7 +135,7 @@ bool TrainPlanner::columns(const Argument &a, runtime::DataSpec &spec) {
 }
 
 // The files of a source that takes nothing else, `most` of them.
-bool TrainPlanner::paths(const CallExpr &call, size_t most, runtime::DataSpec &spec) {
+bool TrainResolver::paths(const CallExpr &call, size_t most, runtime::DataSpec &spec) {
   for (const Argument &a : call.arguments) {
     auto *s = dynCast<StringExpr>(a.value);
     if (spec.kind == "csv" && a.name && a.name->text == "columns") {
@@ -173,7 +173,7 @@ bool TrainPlanner::paths(const CallExpr &call, size_t most, runtime::DataSpec &s
 }
 
 // `tokens("a.bin", "b.bin", bits = 16)`: the files are one stream, in their order.
-bool TrainPlanner::tokens(const CallExpr &call, runtime::DataSpec &spec) {
+bool TrainResolver::tokens(const CallExpr &call, runtime::DataSpec &spec) {
   auto isFile = [](const Argument &a) {
     return dynCast<StringExpr>(a.value) != nullptr && (!a.name || a.name->text == "file");
   };
@@ -203,7 +203,7 @@ bool TrainPlanner::tokens(const CallExpr &call, runtime::DataSpec &spec) {
   return fine && !odd && (bits || !args.has("bits"));
 }
 
-bool TrainPlanner::nextToken(const CallExpr &call, size_t inputs, runtime::DataSpec &spec) {
+bool TrainResolver::nextToken(const CallExpr &call, size_t inputs, runtime::DataSpec &spec) {
   Arguments args("next_token", call.range, call.arguments, {"source", "holdout"}, diagnostics);
   auto holdout = args.number("holdout", {0, 1, true, true});
   spec.args = {holdout.value_or(0)};
@@ -224,7 +224,7 @@ bool TrainPlanner::nextToken(const CallExpr &call, size_t inputs, runtime::DataS
   return holdout || !args.has("holdout");
 }
 
-bool TrainPlanner::synthetic(const CallExpr &call, runtime::DataSpec &spec) {
+bool TrainResolver::synthetic(const CallExpr &call, runtime::DataSpec &spec) {
   Arguments args("synthetic", call.range, call.arguments, {"name"}, diagnostics);
   auto name = args.require("name") ? args.word("name") : std::nullopt;
   if (!name || !oneOf({*name, args.expr("name")->range}, {"tokens", "sorted_digits"}, "synthetic data", Code::E0501))
@@ -234,7 +234,7 @@ bool TrainPlanner::synthetic(const CallExpr &call, runtime::DataSpec &spec) {
 }
 
 // mix and pack, whose sources are checked though nothing opens them yet.
-void TrainPlanner::mixture(const CallExpr &call, size_t inputs, const std::string &kind) {
+void TrainResolver::mixture(const CallExpr &call, size_t inputs, const std::string &kind) {
   double shares = 0;
   bool areKnown = true;
   for (const Argument &a : call.arguments) {
@@ -259,7 +259,7 @@ void TrainPlanner::mixture(const CallExpr &call, size_t inputs, const std::strin
 }
 
 // `on = image`, `on = (image, mask)`: the inputs that a transform acts on.
-bool TrainPlanner::actsOn(const Arguments &args, const std::vector<Path> &inputs, runtime::TransformSpec &t) {
+bool TrainResolver::actsOn(const Arguments &args, const std::vector<Path> &inputs, runtime::TransformSpec &t) {
   const Expr *given = args.expr("on");
   if (!given)
     return true;
@@ -286,7 +286,7 @@ bool TrainPlanner::actsOn(const Arguments &args, const std::vector<Path> &inputs
 }
 
 // The axes that a transform acts along: words without a name.
-bool TrainPlanner::actsAlong(const Method &method, runtime::TransformSpec &t) {
+bool TrainResolver::actsAlong(const Method &method, runtime::TransformSpec &t) {
   for (const Argument &a : method.arguments) {
     if (!isWord(a)) {
       if (t.kind != "flip" || a.name)
@@ -310,7 +310,7 @@ bool TrainPlanner::actsAlong(const Method &method, runtime::TransformSpec &t) {
   return true;
 }
 
-std::optional<runtime::TransformSpec> TrainPlanner::transform(const Method &method, const std::vector<Path> &inputs) {
+std::optional<runtime::TransformSpec> TrainResolver::transform(const Method &method, const std::vector<Path> &inputs) {
   runtime::TransformSpec t;
   t.kind = method.name.text;
   if (!oneOf(method.name, {"flip", "crop", "normalize"}, "transform", Code::E0502) || !actsAlong(method, t))
