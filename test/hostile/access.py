@@ -236,13 +236,14 @@ class Rules:
     def __init__(self, watch, reads, writes, mpi, compiler):
         self.watch, self.writes, self.mpi, self.compiler = watch, writes, mpi, compiler
         self.tmp, self.cache = watch.path("tmp"), watch.path("cache")
-        self.reads = reads + writes + [watch.echelon, os.path.join(watch.build, "lib") + "/"]
+        self.headers = os.path.join(watch.source, "runtime")  # the key of the build cache looks at all of them
+        self.reads = reads + writes + [watch.echelon, os.path.join(watch.build, "lib") + "/", self.headers,
+                                       self.headers + "/"]
 
     def may_read(self, by, path):
         if not path.startswith("/") or path.startswith(SYSTEM) or within(path, self.reads):  # pipe:[…], memfd
             return True
-        headers = os.path.join(self.watch.source, "runtime") + "/"
-        if is_compiler(by) and (within(path, [headers, self.cache + "/"]) or path in ("/", self.watch.source)):
+        if is_compiler(by) and (within(path, [self.cache + "/"]) or path in ("/", self.watch.source)):
             return True
         # hwloc looks for devices
         return self.mpi and (path.startswith(("/dev/shm/", self.tmp + "/", self.watch.path("home") + "/.openmpi"))
