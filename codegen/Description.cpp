@@ -6,6 +6,7 @@
 #include "codegen/Text.h"
 #include "ir/dist/State.h"
 #include "ir/rt/ops/Expression.h"
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Path.h"
 
@@ -48,10 +49,7 @@ private:
     auto value = module->getAttrOfType<IntegerAttr>(attribute);
     return std::to_string(value ? value.getInt() : 0);
   }
-  std::string axisNames(ech::Tensor type) {
-    return braced(type.names(), [](StringRef name) { return quoted(name); });
-  }
-  std::string layout(ech::Tensor type);
+  std::string shape(ech::Tensor type);
   std::string element(ech::Tensor type) {
     Type e = type.getElement();
     return e.isF32()         ? "ElementType::Float32"
@@ -60,6 +58,7 @@ private:
                              : "ElementType::UInt8";
   }
   std::string init(ech::VariableOp op);
+  ech::VariableOp momentOf(ech::VariableOp op);
   void stored();
   void inputs();
   void draws();
@@ -75,47 +74,72 @@ private:
   const std::string &meaning;
 };
 
-std::string Tables::layout(ech::Tensor type) {
-  bool laidOut = mesh && type.getState();
-  auto text = [](int m) { return std::to_string(m); };
-  std::string axes = braced(type.getAxes(), [&](const ech::Axis &a) {
-    SmallVector<int> over;
-    std::string padded;
-    if (laidOut) {
-      over = dist::over(type, a.name, mesh);
-      if (dist::isPadded(type, a.name, mesh))
-        padded = ", " + std::to_string(dist::paddedSize(type, a.name, mesh));
-    }
-    return "{" + quoted(a.name) + ", " + std::to_string(a.size) + ", " + braced(over, text) + padded + "}";
-  });
-  return "{" + axes + ", " + braced(laidOut ? dist::flatCuts(type) : SmallVector<int>(), text) + "}";
+/// As runtime::layoutOf reads it.
+std::string Tables::shape(ech::Tensor type) {
+  const bool laidOut = mesh && type.getState();
+  std::string text;
+  auto over = [&](ArrayRef<int> meshAxes) {
+    for (int m : meshAxes)
+      text += "/" + mesh.getAxes()[m].name.str();
+  };
+  for (const ech::Axis &axis : type.getAxes()) {
+    text += (text.empty() ? "" : " ") + axis.name.str() + "=" + std::to_string(axis.size);
+    if (!laidOut)
+      continue;
+    if (dist::isPadded(type, axis.name, mesh))
+      text += ":" + std::to_string(dist::paddedSize(type, axis.name, mesh));
+    over(dist::over(type, axis.name, mesh));
+  }
+  if (laidOut && !dist::flatCuts(type).empty()) {
+    text += text.empty() ? "flat" : " flat";
+    over(dist::flatCuts(type));
+  }
+  return quoted(text);
 }
 
 std::string Tables::init(ech::VariableOp op) {
   double a = op.getA().convertToDouble(), b = op.getB().convertToDouble();
   switch (op.getInit()) {
   case ech::Distribution::Normal:
-    return "{Init::Normal, " + rt::shortest(b) + ", 0}";
+    return "{Init::Normal, " + rt::shortest(b) + "}";
   case ech::Distribution::Uniform:
     return "{Init::Uniform, " + rt::shortest(a) + ", " + rt::shortest(b) + "}";
   default:
-    return a == 0   ? "{Init::Zeros, 0, 0}"
-           : a == 1 ? "{Init::Ones, 0, 0}"
-                    : "{Init::Constant, " + rt::shortest(a) + ", 0}";
+    return a == 0 ? "{Init::Zeros}" : a == 1 ? "{Init::Ones}" : "{Init::Constant, " + rt::shortest(a) + "}";
   }
 }
 
+/// "wq" of "optimizer.m.wq", whose type it has, and zeros; null for every other variable.
+ech::VariableOp Tables::momentOf(ech::VariableOp op) {
+  StringRef path = op.getSymName();
+  if (op.getKind() != ech::VariableKind::Optimizer || !path.consume_front("optimizer.") || init(op) != "{Init::Zeros}")
+    return {};
+  auto param = SymbolTable(module).lookup<ech::VariableOp>(path.split('.').second);
+  return param && param.getKind() == ech::VariableKind::Param && param.getType() == op.getType() ? param
+                                                                                                  : ech::VariableOp();
+}
+
 void Tables::stored() {
+  llvm::MapVector<StringRef, SmallVector<std::string>> moments; // by parameter
   for (auto op : module.getOps<ech::VariableOp>()) {
     auto type = cast<ech::Tensor>(op.getType());
     const char *kind = op.getKind() == ech::VariableKind::Param   ? "Stored::Param"
                        : op.getKind() == ech::VariableKind::State ? "Stored::State"
                                                                   : "Stored::Optimizer";
-    auto offset = op->getAttrOfType<IntegerAttr>("rt.offset");
-    os << "  p.stored.push_back({" << kind << ", " << quoted(op.getSymName()) << ", " << axisNames(type) << ", "
-       << layout(type) << ", " << element(type) << ", " << init(op) << ", " << (offset ? offset.getInt() : 0)
-       << "});\n";
+    auto at = op->getAttrOfType<IntegerAttr>("rt.offset");
+    const std::string offset = std::to_string(at ? at.getInt() : 0);
+    if (ech::VariableOp param = momentOf(op)) {
+      StringRef name = op.getSymName().drop_front(StringRef("optimizer.").size()).split('.').first;
+      moments[param.getSymName()].push_back("{" + quoted(name) + ", " + offset + "}");
+      continue;
+    }
+    SmallVector<std::string> arguments{kind, quoted(op.getSymName()), shape(type), init(op), offset};
+    if (!type.getElement().isF32())
+      arguments.push_back(element(type));
+    os << codegen::filled("p.store(", arguments, ");", 2) << "\n";
   }
+  for (auto &[path, list] : moments)
+    os << codegen::filled(("p.storeMoments(" + quoted(path) + ", {"), list, "});", 2) << "\n";
 }
 
 void Tables::inputs() {
@@ -126,23 +150,19 @@ void Tables::inputs() {
     auto names = [](Attribute group) {
       return braced(cast<ArrayAttr>(group).getAsRange<StringAttr>(), [](StringAttr a) { return quoted(a.getValue()); });
     };
-    auto places = op->getAttrOfType<ArrayAttr>("rt.places");
-    std::string sizes = braced(type.getAxes(), [](const ech::Axis &a) { return std::to_string(a.size); });
-    os << "  p.inputs.push_back({" << quoted(op.getSymName()) << ", " << op.getPlace() << ", " << axisNames(type)
-       << ", " << sizes << ", " << element(type) << ", " << op.getBelow() << ", "
-       << braced(places,
-                 [&](Attribute item) {
-                   auto place = cast<DictionaryAttr>(item);
-                   auto read = cast<ech::Tensor>(place.getAs<TypeAttr>("type").getValue());
-                   std::string renamed;
-                   if (auto from = place.getAs<ArrayAttr>("from"))
-                     renamed = ", " + braced(llvm::zip(from, place.getAs<ArrayAttr>("to")), [&](auto pair) {
-                                 return "{" + names(std::get<0>(pair)) + ", " + names(std::get<1>(pair)) + "}";
-                               });
-                   return "{" + layout(read) + ", " + element(read) + ", " +
-                          std::to_string(place.getAs<IntegerAttr>("offset").getInt()) + renamed + "}";
-                 })
-       << "});\n";
+    SmallVector<std::string> arguments{quoted(op.getSymName()), std::to_string(op.getPlace()), shape(type),
+                                       element(type), std::to_string(op.getBelow())};
+    arguments.push_back(braced(op->getAttrOfType<ArrayAttr>("rt.places"), [&](Attribute item) {
+      auto place = cast<DictionaryAttr>(item);
+      std::string renamed;
+      if (auto from = place.getAs<ArrayAttr>("from"))
+        renamed = ", " + braced(llvm::zip(from, place.getAs<ArrayAttr>("to")), [&](auto pair) {
+                    return "{" + names(std::get<0>(pair)) + ", " + names(std::get<1>(pair)) + "}";
+                  });
+      return "{" + shape(cast<ech::Tensor>(place.getAs<TypeAttr>("type").getValue())) + ", " +
+             std::to_string(place.getAs<IntegerAttr>("offset").getInt()) + renamed + "}";
+    }));
+    os << codegen::filled("p.take(", arguments, ");", 2) << "\n";
   }
 }
 
@@ -187,23 +207,27 @@ void Tables::partialFunctions() {
   field("partialFunctions", quoted(llvm::join(texts, ", ")));
 }
 
-/// Snapshots keep them. A line of text is a line here.
+/// A text as C++ strings, one a line of it, each at a column.
+std::string linesOf(StringRef text, size_t column) {
+  std::string out;
+  for (size_t at = 0, end; at < text.size(); at = end) {
+    end = std::min(text.find('\n', at), text.size() - 1) + 1;
+    out += "\n" + std::string(column, ' ') + quoted(text.slice(at, end));
+  }
+  return out;
+}
+
+/// Snapshots keep them.
 void Tables::fingerprints() {
   for (auto &[category, text] : codegen::fingerprints(module, settings, meaning)) {
-    os << "  p.fingerprints.push_back({" << quoted(category) << ",";
     const bool isLong = text.find('\n') + 1 < text.size() && text.find('\n') != text.npos;
-    for (size_t at = 0, end; at < text.size() || at == 0; at = end) {
-      end = text.empty() ? 1 : std::min(text.find('\n', at), text.size() - 1) + 1;
-      os << (isLong ? "\n      " : " ") << quoted(StringRef(text).slice(at, end));
-    }
-    os << "});\n";
+    os << "  p.fingerprints.push_back({" << quoted(category) << "," << (isLong ? linesOf(text, 6) : " " + quoted(text))
+       << "});\n";
   }
 }
 
 void Tables::print() {
-  os << "/// What the training loop, snapshots and logs know of the program. Tables only: optimising them takes long "
-        "and gains\n/// nothing.\n[[gnu::optimize(\"O0\")]] Program describe() {\n  Program p;\n  // clang-format off: "
-        "one line an entry\n";
+  os << "/// What the training loop, snapshots and logs know of the program.\nProgram describe() {\n  Program p;\n";
   field("name", quoted(settings.name));
   field("model", quoted(settings.model ? settings.model->name.text : ""));
   std::string spec = settings.modelRange.valid() ? sources.path(settings.modelRange.file) : "";
@@ -252,7 +276,7 @@ void Tables::print() {
     field("restarts", std::to_string(settings.restarts));
   if (!settings.checkpoint.directory.empty()) // else there is nothing that a run goes on from
     fingerprints();
-  field("plan", quoted(planOf(module, !settings.checkpoint.directory.empty()).text()));
+  os << "  p.plan =" << linesOf(planOf(module, !settings.checkpoint.directory.empty()).text(), 6) << ";\n";
   field("version", quoted(ECHELON_VERSION));
   if (SymbolTable::lookupSymbolIn(module, "train.start"))
     field("start", "start");
@@ -266,7 +290,7 @@ void Tables::print() {
   field("learningRate", "learning_rate");
   if (profile)
     field("profiled", "profiled");
-  os << "  // clang-format on\n  return p;\n}\n";
+  os << "  return p;\n}\n";
 }
 } // namespace
 

@@ -5,7 +5,6 @@
 #include "codegen/Plan.h"
 #include "codegen/Text.h"
 #include "ir/dist/State.h"
-#include "llvm/Support/Format.h"
 #include "llvm/Support/Path.h"
 
 using namespace mlir;
@@ -13,7 +12,7 @@ using namespace echelon;
 using namespace echelon::codegen;
 
 namespace {
-/// Mesh, arenas, and what each stored tensor is on one rank.
+/// Mesh and arenas.
 void printHeader(ModuleOp module, const frontend::RunSettings &settings, const frontend::SourceManager &sources,
                  raw_ostream &os) {
   std::string spec = settings.modelRange.valid() ? sources.name(settings.modelRange.file) : "";
@@ -30,18 +29,7 @@ void printHeader(ModuleOp module, const frontend::RunSettings &settings, const f
     });
   ProgramPlan program = planOf(module);
   os << "\n// Bytes of one rank: " << program.stateBytes << " state, " << program.inputBytes << " input, "
-     << program.workBytes << " work.\n//\n// Stored, in the state arena:\n";
-  for (auto variable : module.getOps<ech::VariableOp>()) {
-    auto type = cast<ech::Tensor>(variable.getType());
-    if (mesh && type.getState())
-      type = dist::localType(type, mesh);
-    auto offset = variable->getAttrOfType<IntegerAttr>("rt.offset");
-    std::string text = "[";
-    for (const ech::Axis &a : type.getAxes())
-      text += (text.size() > 1 ? ", " : "") + a.name.str() + "=" + std::to_string(a.size);
-    os << llvm::format("// %10lld  ", static_cast<long long>(offset ? offset.getInt() : 0)) << variable.getSymName()
-       << " " << text << "]\n";
-  }
+     << program.workBytes << " work.\n";
 }
 } // namespace
 
@@ -49,25 +37,29 @@ LogicalResult echelon::emitCpp(ModuleOp module, const frontend::RunSettings &set
                                const frontend::SourceManager &sources, raw_ostream &os, bool profile,
                                const std::string &meaning) {
   Names names(module);
+  SizeTable sizes(module);
+  Structs structs(module);
   SourceLines lines(sources);
+  Probes probes;
+  const Text text{names, sizes, structs, lines, profile ? &probes : nullptr};
+  std::string functions; // sizes and probes that they ask for stand before them
+  llvm::raw_string_ostream body(functions);
+  structs.print(sizes, body);
+  for (auto function : module.getOps<rt::FunctionOp>()) {
+    if (function.getSymName() == "train")
+      printTraining(function, text, body);
+    else if (function.getSymName() == "train.start")
+      printStart(function, text, body);
+    else if (function.getSymName() == "evaluate")
+      printEvaluation(function, text, body);
+    else
+      printRule(function, text, body);
+  }
   printHeader(module, settings, sources, os);
   os << "#include \"runtime/Runtime.h\"\n\n#include <algorithm>\n#include <cmath>\n#include <limits>\n\n"
      << "using namespace echelon::runtime;\n\nnamespace {\n\n";
+  sizes.print(os);
   printSchedules(settings, os);
-  Probes probes(names);
-  std::string functions; // the table of what is in them stands before them
-  llvm::raw_string_ostream body(functions);
-  for (auto function : module.getOps<rt::FunctionOp>()) {
-    if (function.getSymName() == "train")
-      printTraining(function, names, lines, body, profile ? &probes : nullptr);
-    else if (function.getSymName() == "train.start")
-      printStart(function, names, lines, body);
-    else if (function.getSymName() == "evaluate")
-      printEvaluation(function, names, lines, body);
-    else
-      return function.emitError() << "internal error, please report: no program has a function @"
-                                  << function.getSymName();
-  }
   if (profile)
     probes.print(os);
   os << functions;

@@ -1,15 +1,26 @@
-// The functions of a program: one step cut by phase, the evaluation cut at its loop over batches.
+// The functions of a program, as rt-cut-functions says which operation is in which.
 #pragma once
 #include "codegen/Printer.h"
 
 namespace echelon::codegen {
 
-/// `forward`, `backward`, `update`, and `step`, which calls them; with probes where there are any.
-void printTraining(rt::FunctionOp train, Names &names, const SourceLines &sources, llvm::raw_ostream &os,
-                   Probes *probes = nullptr);
+/// What functions are printed with.
+struct Text {
+  Names &names;
+  SizeTable &sizes;
+  const Structs &structs;
+  const SourceLines &sources;
+  Probes *probes; ///< null: the program is not profiled
+  Printer printer() const { return {names, sizes, structs, sources, probes}; }
+};
+
+/// A rule of the update.
+void printRule(rt::FunctionOp rule, const Text &text, llvm::raw_ostream &os);
+/// The functions of a training step, and `step`, which calls them.
+void printTraining(rt::FunctionOp train, const Text &text, llvm::raw_ostream &os);
 /// `start`, run once.
-void printStart(rt::FunctionOp start, Names &names, const SourceLines &sources, llvm::raw_ostream &os);
+void printStart(rt::FunctionOp start, const Text &text, llvm::raw_ostream &os);
 /// `evaluate_begin`, `evaluate_batch`, `evaluate_end`.
-void printEvaluation(rt::FunctionOp evaluate, Names &names, const SourceLines &sources, llvm::raw_ostream &os);
+void printEvaluation(rt::FunctionOp evaluate, const Text &text, llvm::raw_ostream &os);
 
 } // namespace echelon::codegen

@@ -102,34 +102,58 @@ std::string codegen::filled(StringRef head, ArrayRef<std::string> parts, StringR
   return text + end.str();
 }
 
+void Printer::write(size_t column, StringRef text) {
+  written.append(column, ' ');
+  written += text;
+  written += '\n';
+}
 void Printer::line(const Twine &text) {
   std::string s = text.str();
-  os.indent(s[0] == '#' ? 0 : 2 * depth) << s << "\n";
+  write(s[0] == '#' ? 0 : 2 * scopes.size(), s);
+  count(s[0] == '#' ? 0 : StringRef(s).starts_with("//") ? 2 : 1);
 }
 void Printer::open(const Twine &head) {
   line(head);
-  ++depth;
   lastSource.clear();
   scopes.emplace_back();
-  locals.emplace_back();
+  scopes.back().brace = written.size() - 3; // " {"
 }
 void Printer::close() {
-  for (Value v : scopes.pop_back_val())
+  Scope scope = scopes.pop_back_val();
+  for (Value v : scope.values)
     declared.erase(v);
-  for (const std::string &name : locals.pop_back_val())
+  for (const std::string &name : scope.locals)
     names.release(name);
-  --depth;
-  line("}");
   lastSource.clear();
+  if (scope.statements == 1 && !scopes.empty()) { // a loop over one statement
+    written.erase(scope.brace, 2);
+    return;
+  }
+  write(2 * scopes.size(), "}");
+}
+
+void Printer::function(const Twine &head, ArrayRef<Operation *> ops, llvm::function_ref<void()> body) {
+  used.clear();
+  names.enter(ops);
+  open(head);
+  const size_t begin = written.size();
+  body();
+  std::string structs;
+  for (const Group &group : groups())
+    if (used.contains(group.type))
+      structs += ("  const " + group.type + " " + group.variable + "{r};\n").str();
+  written.insert(begin, structs);
+  close();
 }
 
 void Printer::call(Operation *op, StringRef head, ArrayRef<std::string> arguments, StringRef remark) {
-  std::string text = filled((head + "(").str(), arguments, ");", 2 * depth);
+  std::string text = filled((head + "(").str(), arguments, ");", 2 * scopes.size());
   std::string source = sourceLines.of(op->getLoc());
   if (!remark.empty())
     source = source.empty() ? remark.str() : SourceLines::label(op->getLoc()) + "  " + remark.str();
   comment({source});
-  os << text << "\n";
+  write(0, text);
+  count(1);
 }
 
 std::string Printer::place(Operation *op) {
@@ -146,7 +170,7 @@ void Printer::comment(ArrayRef<std::string> texts) {
   lastSource = all;
   for (StringRef text : texts) {
     std::string rest = commented(text);
-    const size_t length = kLineLength - 3 - 2 * depth;
+    const size_t length = kLineLength - 3 - 2 * scopes.size();
     for (std::string indent; !rest.empty(); indent = "    ") { // wrapped at the last space that fits
       size_t end = rest.size() + indent.size() <= length ? rest.size() : rest.rfind(' ', length - indent.size());
       if (end == std::string::npos || end == 0)
@@ -158,19 +182,21 @@ void Printer::comment(ArrayRef<std::string> texts) {
 }
 
 void Printer::assign(StringRef target, StringRef op, StringRef expression) {
+  const size_t column = 2 * scopes.size();
   std::string text = (target + " " + op + " " + expression + ";").str();
-  if (2 * depth + text.size() <= kLineLength) {
+  if (column + text.size() <= kLineLength) {
     line(text);
     return;
   }
-  if (2 * depth + 4 + expression.size() + 1 <= kLineLength) { // whole on a line of its own
-    line(target + " " + op);
-    os.indent(2 * depth + 4) << expression << ";\n";
+  count(1);
+  if (column + 4 + expression.size() + 1 <= kLineLength) { // whole on a line of its own
+    write(column, (target + " " + op).str());
+    write(column + 4, (expression + ";").str());
     return;
   }
   // break before the limit, behind an operator or a comma, at the outermost bracket possible
   std::string rest = text;
-  size_t indent = 2 * depth;
+  size_t indent = column;
   while (indent + rest.size() > kLineLength) {
     size_t limit = kLineLength - indent, at = 0;
     int level = 0, best = INT_MAX;
@@ -184,11 +210,11 @@ void Printer::assign(StringRef target, StringRef op, StringRef expression) {
     }
     if (!at)
       break;
-    os.indent(indent) << rest.substr(0, at) << "\n";
+    write(indent, StringRef(rest).take_front(at));
     rest = rest.substr(at + 1);
-    indent = 2 * depth + 4;
+    indent = column + 4;
   }
-  os.indent(indent) << rest << "\n";
+  write(indent, rest);
 }
 
 void Printer::sources(ArrayRef<Operation *> ops) {
@@ -215,24 +241,53 @@ std::string codegen::describe(rt::Buffer type) {
   return text + "]";
 }
 
-void Printer::declare(Value value) {
-  const std::string &own = names.of(value);
-  const bool isKnown = llvm::any_of(scopes, [&](ArrayRef<Value> scope) {
-    return llvm::any_of(scope, [&](Value other) { return names.of(other) == own; });
-  });
+std::string codegen::shape(rt::Buffer type, SizeTable &sizes) {
+  std::string text = "[";
+  for (const ech::Axis &axis : type.getAxes()) {
+    std::string name = sizes.of(axis);
+    text += (text.size() > 1 ? ", " : "") +
+            (name.empty() ? axis.name.str() + "=" + std::to_string(axis.size) : name);
+  }
+  return text + "]";
+}
+
+/// "p.wq", or of a stack a place of it, "p.wq[l]", or all of it, "p.wq.all".
+std::string Printer::member(Operation *op) {
+  auto parts = op->getAttrOfType<ArrayAttr>(rt::kMember);
+  StringRef type = cast<StringAttr>(parts[0]).getValue();
+  if (type == "Messages")
+    return "messages." + cast<StringAttr>(parts[1]).str();
+  used.insert(type);
+  std::string text = (groupOf(type).variable + "." + identifier(cast<StringAttr>(parts[1]).getValue())).str();
+  auto view = dyn_cast<rt::ViewOp>(op);
+  auto position = op->getAttrOfType<IntegerAttr>(rt::kPosition);
+  if (!view || !position)
+    return structs.isStack(parts) ? text + ".all" : text;
+  std::string index = view.getIndices().empty() ? "" : name(view.getIndices()[0]);
+  if (index.empty() || position.getInt() != 0)
+    index += (index.empty() ? "" : " + ") + std::to_string(position.getInt());
+  return text + "[" + index + "]";
+}
+
+void Printer::keep(Value value) {
   declared.insert(value);
   if (!scopes.empty())
-    scopes.back().push_back(value);
-  if (isKnown) // the same part of a buffer, seen with other axes
+    scopes.back().values.push_back(value);
+}
+
+void Printer::declare(Value value) {
+  const std::string own = nameOf(value);
+  const bool isKnown = llvm::any_of(scopes, [&](const Scope &scope) {
+    return llvm::any_of(scope.values, [&](Value other) { return nameOf(other) == own; });
+  });
+  keep(value);
+  if (isKnown) // the same memory, seen with other axes or as another value
     return;
   Operation *op = value.getDefiningOp();
   if (auto alloc = dyn_cast<rt::AllocOp>(op)) {
     std::string type = rt::storedAs(rt::buffer(value).getElement()).str();
-    StringRef arena = rt::stringifyArena(alloc.getArena());
-    line(((alloc.getArena() == rt::Arena::Input ? "const " : "") + type + " *" + own + " /* " +
-          describe(rt::buffer(value)) + " */ = r." + arena + "<" + type + ">(" +
-          std::to_string(alloc.getOffset().value_or(0)) + ");")
-             .str());
+    line(type + " *" + own + " = r." + rt::stringifyArena(alloc.getArena()) + "<" + type + ">(" +
+         Twine(alloc.getOffset().value_or(0)) + "); // " + shape(rt::buffer(value), sizes));
   } else if (auto view = dyn_cast<rt::ViewOp>(op)) {
     bool constant = rt::allocOf(view.getBase()).getArena() == rt::Arena::Input;
     std::string text = name(view.getBase());
@@ -240,66 +295,66 @@ void Printer::declare(Value value) {
       text += " + " + std::to_string(view.getOffset());
     for (auto [index, factor] : llvm::zip(view.getIndices(), view.getFactors()))
       text += " + " + name(index) + (factor == 1 ? "" : " * " + std::to_string(factor));
-    line(((constant ? "const " : "") + rt::storedAs(rt::buffer(value).getElement()) + " *" + own + " = " + text + ";")
-             .str());
+    line((constant ? "const " : "") + rt::storedAs(rt::buffer(value).getElement()) + " *" + own + " = " + text + ";");
   } else if (auto number = dyn_cast<rt::NumberOp>(op)) {
     line((number.getType().isF64() ? "const double " : "const int64_t ") + own + " = " + number.getText() + ";");
-  } else if (auto offset = dyn_cast<rt::OffsetOp>(op)) {
-    offset.emit(*this);
-  } else if (isa<rt::TicketType>(value.getType())) {
-    line("Ticket " + own + ";");
   }
 }
 
 std::string Printer::name(Value value) {
-  if (shared.contains(value))
-    return "messages." + names.of(value);
-  if (auto number = value.getDefiningOp<rt::NumberOp>()) {
+  if (isa<BlockArgument>(value))
+    return nameOf(value);
+  Operation *op = value.getDefiningOp();
+  if (op->hasAttr(rt::kMember))
+    return member(op);
+  if (auto number = dyn_cast<rt::NumberOp>(op)) {
     StringRef text = number.getText();
     if (llvm::all_of(text, [](char c) { return llvm::isAlnum(c) || c == '_'; }) || text.ends_with("Count()") ||
         text.ends_with("Samples()"))
       return text.str();
   }
-  if (auto view = value.getDefiningOp<rt::ViewOp>(); view && view.getOffset() == 0 && view.getIndices().empty())
+  if (auto view = dyn_cast<rt::ViewOp>(op); view && view.getOffset() == 0 && view.getIndices().empty())
     return name(view.getBase());
-  if (isa<BlockArgument>(value) || declared.contains(value))
-    return names.of(value);
-  if (value.getDefiningOp<rt::OffsetOp>()) { // its own line names it
-    declared.insert(value);
-    if (!scopes.empty())
-      scopes.back().push_back(value);
-    value.getDefiningOp<rt::OffsetOp>().emit(*this);
-    return names.of(value);
+  if (declared.contains(value) || op->hasAttr(rt::kVariable))
+    return nameOf(value);
+  if (auto offset = dyn_cast<rt::OffsetOp>(op)) { // its own line names it
+    keep(value);
+    offset.emit(*this);
+    return nameOf(value);
   }
   declare(value);
-  return names.of(value);
+  return nameOf(value);
+}
+
+std::string Printer::element(Value buffer) { return isVariable(buffer) ? nameOf(buffer) : name(buffer) + "[0]"; }
+
+bool Printer::isVariable(Value buffer) {
+  return buffer.getDefiningOp() && buffer.getDefiningOp()->hasAttr(rt::kVariable);
 }
 
 std::string Printer::define(Value ticket) {
-  if (shared.contains(ticket))
-    return name(ticket);
-  declared.insert(ticket);
-  if (!scopes.empty())
-    scopes.back().push_back(ticket);
-  return "Ticket " + names.of(ticket);
+  if (ticket.getDefiningOp()->hasAttr(rt::kMember))
+    return member(ticket.getDefiningOp());
+  keep(ticket);
+  return "Ticket " + nameOf(ticket);
 }
 
 void Printer::tickets(Value array, int64_t count) {
-  if (!shared.contains(array))
+  if (!array.getDefiningOp()->hasAttr(rt::kMember))
     line(define(array) + "[" + Twine(count) + "];");
 }
 
 std::string Printer::local(StringRef wanted) {
   std::string name = names.fresh(wanted);
-  if (!locals.empty())
-    locals.back().push_back(name);
+  if (!scopes.empty())
+    scopes.back().locals.push_back(name);
   return name;
 }
 
-std::string Printer::fresh(StringRef wanted) { return loops.emplace_back(names.fresh(wanted)); }
+std::string Printer::fresh(StringRef axis) { return loops.emplace_back(names.position(axis)); }
 
 void Printer::operation(Operation &op) {
-  if (isa<rt::AllocOp, rt::ViewOp, rt::NumberOp, rt::OffsetOp>(op))
+  if (rt::isDeclaration(op))
     return; // declared where they are first used
   cast<rt::Printable>(op).emit(*this);
   if (std::string lap = probes ? probes->behind(op) : ""; !lap.empty())

@@ -2,6 +2,8 @@
 #pragma once
 #include "codegen/Names.h"
 #include "codegen/Probes.h"
+#include "codegen/SizeTable.h"
+#include "codegen/Structs.h"
 #include "frontend/Source.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -23,14 +25,17 @@ private:
 
 class Printer : public rt::Writer {
 public:
-  Printer(Names &names, const SourceLines &sources, llvm::raw_ostream &os)
-      : names(names), sourceLines(sources), os(os) {}
+  Printer(Names &names, SizeTable &sizes, const Structs &structs, const SourceLines &sources, Probes *probes = nullptr)
+      : probes(probes), names(names), sizes(sizes), structs(structs), sourceLines(sources) {}
 
   std::string name(mlir::Value value) override;
+  std::string element(mlir::Value buffer) override;
+  bool isVariable(mlir::Value buffer) override;
+  std::string size(llvm::ArrayRef<ech::Axis> axes) override { return sizes.product(axes); }
   std::string define(mlir::Value ticket) override;
   void tickets(mlir::Value array, int64_t count) override;
   std::string local(llvm::StringRef wanted) override;
-  std::string fresh(llvm::StringRef wanted) override;
+  std::string fresh(llvm::StringRef axis) override;
   void call(mlir::Operation *op, llvm::StringRef head, llvm::ArrayRef<std::string> arguments,
             llvm::StringRef remark) override;
   std::string place(mlir::Operation *op) override;
@@ -43,28 +48,48 @@ public:
 
   /// Prints one operation, declarations before it included.
   void operation(mlir::Operation &op);
-  /// Tickets that several functions share are members of `messages`.
-  llvm::DenseSet<mlir::Value> shared;
-  /// Where the program is to be profiled.
-  Probes *probes = nullptr;
+  /// Prints a function of operations: `head`, the structs that it uses, made of `r`, and what `body` prints.
+  void function(const llvm::Twine &head, llvm::ArrayRef<mlir::Operation *> ops, llvm::function_ref<void()> body);
+  /// The text so far.
+  const std::string &text() const { return written; }
+  /// Where the program is to be profiled, else null.
+  Probes *probes;
 
 private:
+  /// An open brace: what was declared in it, and whether it can go without.
+  struct Scope {
+    size_t brace;           ///< where its brace stands in the text
+    int statements = 0;     ///< a comment or a declaration counts as two
+    llvm::SmallVector<mlir::Value> values;
+    llvm::SmallVector<std::string> locals;
+  };
+
   void declare(mlir::Value value);
+  void keep(mlir::Value value);
+  std::string member(mlir::Operation *op);
   void comment(llvm::ArrayRef<std::string> texts);
+  void write(size_t column, llvm::StringRef text);
+  void count(int statements) {
+    if (!scopes.empty())
+      scopes.back().statements += statements;
+  }
 
   Names &names;
+  SizeTable &sizes;
+  const Structs &structs;
   const SourceLines &sourceLines;
-  llvm::raw_ostream &os;
-  size_t depth = 0;
-  llvm::SmallVector<llvm::SmallVector<mlir::Value>> scopes; // what was declared in each open brace
-  llvm::SmallVector<llvm::SmallVector<std::string>> locals; // names of variables in each open brace
-  llvm::SmallVector<std::string> loops;                     // names of loop variables of the statement
+  std::string written;
+  llvm::SmallVector<Scope> scopes;
+  llvm::SmallVector<std::string> loops; // names of loop variables of the statement
   llvm::DenseSet<mlir::Value> declared;
+  llvm::StringSet<> used; // structs
   std::string lastSource;
 };
 
 /// "[batch=32, hidden=128]".
 std::string describe(rt::Buffer type);
+/// "[batch, hidden]", by the names of sizes; a size without a name stands beside its axis: "[row=14]".
+std::string shape(rt::Buffer type, SizeTable &sizes);
 
 /// Writes `head{parts…}end` at a column with parts filled into lines.
 std::string filled(llvm::StringRef head, llvm::ArrayRef<std::string> parts, llvm::StringRef end, size_t indent);

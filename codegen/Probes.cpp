@@ -19,6 +19,15 @@ std::string linesOf(Operation &op) {
     return "";
   return labels.front() + (labels.size() > 1 ? " +" + std::to_string(labels.size() - 1) : "");
 }
+/// "q", of a member and of a variable.
+std::string nameIn(Value v) {
+  auto view = v.getDefiningOp<rt::ViewOp>();
+  Operation *op = v.getDefiningOp();
+  if (auto member = op ? op->getAttrOfType<ArrayAttr>(rt::kMember) : ArrayAttr())
+    return cast<StringAttr>(member[1]).str();
+  std::string name = nameOf(v);
+  return name.empty() && view ? nameIn(view.getBase()) : name;
+}
 } // namespace
 
 std::string Probes::behind(Operation &op) {
@@ -28,7 +37,7 @@ std::string Probes::behind(Operation &op) {
   rt::Cost cost = costed.cost();
   std::string name = cost.name;
   if (cost.about)
-    name += " " + names.of(cost.about) + " " + describe(rt::buffer(cost.about));
+    name += " " + nameIn(cost.about) + " " + describe(rt::buffer(cost.about));
   entries.push_back("{" + quoted(name) + ", " + quoted(linesOf(op)) + ", " + quoted(cost.kind) + ", " +
                     std::to_string(cost.flops) + ", " + std::to_string(cost.bytes) + "}");
   return "r.lap(" + std::to_string(entries.size() - 1) + ");";

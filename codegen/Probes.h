@@ -8,14 +8,12 @@ namespace echelon::codegen {
 
 class Probes {
 public:
-  explicit Probes(const Names &names) : names(names) {}
   /// The line behind an operation that was printed; empty where its parts are measured, not it.
   std::string behind(mlir::Operation &op);
   /// The table, one line an operation that has a line behind it.
   void print(llvm::raw_ostream &os) const;
 
 private:
-  const Names &names;
   llvm::SmallVector<std::string> entries;
 };
 

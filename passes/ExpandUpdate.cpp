@@ -158,6 +158,8 @@ struct ExpandUpdate : echelon::impl::ExpandUpdateBase<ExpandUpdate> {
     if (scale)
       g = named(build, ("d_" + param.getSymName()).str(), build.mul(g, scale));
     double decay = param.getDecayed() ? line.number("decay") : 0;
+    const bool isSpared = decay == 0 && line.number("decay") != 0;
+    param->setAttr(kUpdateRule, build.builder.getStringAttr(line.kind() + (isSpared ? "_without_decay" : "")));
     if (decay != 0 && line.kind() != "adamw")
       g = build.add(g, build.mul(w, build.constant(decay)));
     Value lr = named(build, "lr", build.scalar("learning_rate", line.index()));
@@ -188,13 +190,15 @@ struct ExpandUpdate : echelon::impl::ExpandUpdateBase<ExpandUpdate> {
     };
     Value m = mix(moment(param, "m"), b1, g);
     Value v = mix(moment(param, "v"), b2, build.mul(g, g));
-    Value step = build.div(lr, build.scalar("bias_correction", 0, b1));
-    Value root = build.map(Function::Sqrt, {build.scalar("bias_correction", 0, b2)});
+    Value correction1 = named(build, "bias_correction1", build.scalar("bias_correction", 0, b1));
+    Value step = named(build, "step_size", build.div(lr, correction1));
+    Value correction2 = named(build, "bias_correction2", build.scalar("bias_correction", 0, b2));
+    Value root = named(build, "bias_correction2_sqrt", build.map(Function::Sqrt, {correction2}));
     Value epsilon = build.constant(line.number("epsilon"));
     Value scale = build.add(build.div(build.map(Function::Sqrt, {v}), root), epsilon);
     if (line.kind() == "adamw" && decay != 0) {
       Value lost = build.mul(lr, build.constant(decay));
-      w = build.mul(w, build.sub(build.constant(1), lost));
+      w = build.mul(w, named(build, "kept", build.sub(build.constant(1), lost)));
     }
     return build.sub(w, build.mul(build.div(m, scale), step));
   }

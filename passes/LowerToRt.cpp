@@ -24,6 +24,7 @@ namespace {
 struct LowerToRt : echelon::impl::LowerToRtBase<LowerToRt> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
+    keepAxes(module);
     for (auto step : llvm::make_early_inc_range(module.getOps<ech::StepOp>())) {
       lower::Lowering lowering(module, dist::meshOf(module));
       lowering.b.setInsertionPoint(step);
@@ -35,6 +36,21 @@ struct LowerToRt : echelon::impl::LowerToRtBase<LowerToRt> {
     numberGroups(module);
     if (failed(checkClauses(module)))
       signalPassFailure();
+  }
+
+  /// Buffers have the sizes of one rank; what the model says of an axis is kept.
+  void keepAxes(ModuleOp module) {
+    NamedAttrList axes;
+    Builder b(module.getContext());
+    module.walk([&](Operation *op) {
+      if (isa_and_nonnull<ech::EchDialect>(op->getDialect()))
+        for (Type type : op->getResultTypes())
+          if (auto tensor = dyn_cast<ech::Tensor>(type))
+            for (const ech::Axis &axis : tensor.getAxes())
+              if (!axes.get(axis.name))
+                axes.set(axis.name, b.getI64IntegerAttr(axis.size));
+    });
+    module->setAttr(rt::kAxes, axes.getDictionary(&getContext()));
   }
 
   /// A `collective` clause that no collective follows would change nothing.

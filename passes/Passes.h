@@ -33,5 +33,7 @@ enum class Stage { Ech, Dist, Rt };
 
 /// The order of the passes, one line each.
 void buildPipeline(mlir::OpPassManager &manager, Stage until, PipelineOptions options = {});
+/// Its last passes: how a program reads whose arenas are planned.
+void shapeProgram(mlir::OpPassManager &manager);
 
 } // namespace echelon

@@ -308,7 +308,74 @@ def PlanArenas : EchelonPass<"rt-plan-arenas"> {
     The state arena holds stored tensors, the input arena inputs, the work arena everything else: buffers that are not
     alive at the same time share bytes, 64-byte aligned. `rt.alloc work : <[n=64], f32>` becomes
     `rt.alloc work at 256 : <[n=64], f32>`. The module's `rt.state_bytes`, `rt.input_bytes` and `rt.work_bytes` are what
-    the program allocates, exactly. Runs last: every buffer and the order of operations are settled.
+    the program allocates, exactly. Runs when every buffer and the order of operations are settled; what follows changes
+    how a program reads, and no byte of what it does.
+  }];
+  let dependentDialects = ["::echelon::rt::RtDialect"];
+}
+
+//===------------------------------------------------------------------------------------------------------------===//
+// rt: how the program reads
+//===------------------------------------------------------------------------------------------------------------===//
+
+def OutlineUpdates : EchelonPass<"rt-outline-updates"> {
+  let summary = "an optimizer's rule becomes one function, which is called for each parameter";
+  let description = [{
+    Loops of the update that compute the same of other buffers are one rule: the first becomes a function of rows of any
+    length, each an rt.invoke of it. The rule has the optimizer's name.
+    ```mlir
+    rt.fused ["batch"] = [64] (%d_w, %m, %w) numbers (%lr) -> ["store", "store"] (%m, %w) { … }
+    rt.fused ["batch"] = [32] (%d_b, %n, %b) numbers (%lr) -> ["store", "store"] (%n, %b) { … }
+    ```
+    becomes
+    ```mlir
+    rt.function @sgd { ^bb0(%w: !rt.buffer<[n=?], f32>, %d_w: …, %m: …, %n: index, %lr: f64): … }
+    rt.invoke @sgd(%w, %d_w, %m, %lr) count 64 writes [0, 2]
+    rt.invoke @sgd(%b, %d_b, %n, %lr) count 32 writes [0, 2]
+    ```
+    Runs after arenas are planned: whether two buffers share bytes is known then.
+  }];
+  let dependentDialects = ["::echelon::rt::RtDialect"];
+}
+
+def CutFunctions : EchelonPass<"rt-cut-functions"> {
+  let summary = "every operation of a step is in a function of the program";
+  let description = [{
+    A run of operations of one phase is a function: forward, backward, update; `rt.function = "forward"` on each. What a
+    run only starts belongs to it, whatever its phase. A loop with several phases inside stays in the step, around calls.
+    An evaluation has evaluate_begin, evaluate_batch and evaluate_end.
+    Runs before names and structs, which depend on what functions share.
+  }];
+  let dependentDialects = ["::echelon::rt::RtDialect"];
+}
+
+def BindBuffers : EchelonPass<"rt-bind-buffers"> {
+  let summary = "buffers that outlive a function become members of the program's structs";
+  let description = [{
+    `rt.member = ["Params", "wq"]` on an rt.alloc says that a member holds its address: of Params, OptimizerState,
+    State, Inputs, or of what one function leaves to another: Gradients, Activations, Sums. A part of a message that is a
+    gradient is a member, too. With `rt.stack = 4096` the places of a loop lie 4096 elements apart, and a view of one is
+    that member at `rt.position`. `rt.variable` marks a number that needs no memory.
+    Runs after functions are cut, before names: a member has a name in its struct alone.
+  }];
+  let dependentDialects = ["::echelon::rt::RtDialect"];
+}
+
+def NameSizes : EchelonPass<"rt-name-sizes"> {
+  let summary = "sizes of axes get names: those of the axes";
+  let description = [{
+    The module's `rt.sizes` lists them: `{axis = "seq", name = "seq_tp", over = ["tp"], size = 32, whole = 64}` is the
+    part of an axis of 64 that one rank of tp = 2 holds. Runs before names of values: a size is known everywhere.
+  }];
+  let dependentDialects = ["::echelon::rt::RtDialect"];
+}
+
+def NameValues : EchelonPass<"rt-name-values"> {
+  let summary = "buffers, numbers, positions and tickets get the names that the program prints";
+  let description = [{
+    `rt.name = "logits"` on what makes a value. A name is the user's where there is one, unique in each function that
+    uses the value, and free again after the loop that it is in. A ticket that another function waits for is a member of
+    Messages. Runs last.
   }];
   let dependentDialects = ["::echelon::rt::RtDialect"];
 }

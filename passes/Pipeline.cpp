@@ -22,4 +22,13 @@ void echelon::buildPipeline(mlir::OpPassManager &manager, Stage until, PipelineO
   manager.addPass(createFuse());
   manager.addPass(createLowerToRt());
   manager.addPass(createPlanArenas());
+  shapeProgram(manager);
+}
+
+void echelon::shapeProgram(mlir::OpPassManager &manager) {
+  manager.addPass(createOutlineUpdates());
+  manager.addPass(createCutFunctions());
+  manager.addPass(createBindBuffers());
+  manager.addPass(createNameSizes());
+  manager.addPass(createNameValues());
 }

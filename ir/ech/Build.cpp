@@ -357,6 +357,9 @@ Value Build::pool(Pooling kind, Value x, Names window, ArrayRef<int64_t> size, A
 AttentionOp Build::attention(Value q, Value k, Value v, Value mask, Value bias, StringRef query, StringRef past,
                              StringRef key, double scale, bool causal) {
   Tensor result = tensor(q), statistic = without(result, key);
+  SmallVector<Axis> order(statistic.getAxes()); // as kernels leave it: a row for each head
+  std::stable_partition(order.begin(), order.end(), [&](const Axis &a) { return a.name != query; });
+  statistic = statistic.withAxes(order);
   return AttentionOp::create(builder, loc, result, statistic, statistic, q, k, v, mask, bias,
                              builder.getStringAttr(query), builder.getStringAttr(past), builder.getStringAttr(key),
                              builder.getF64FloatAttr(scale), causal ? builder.getUnitAttr() : UnitAttr());

@@ -55,6 +55,8 @@ llvm::StringRef batchAxisOf(mlir::ModuleOp module);
 inline constexpr llvm::StringLiteral kPartialFunctions = "ech.partial_functions";
 
 /// Discardable attributes that passes set and read.
+/// On a parameter: what updates it, "adamw" or "adamw_without_decay".
+inline constexpr llvm::StringLiteral kUpdateRule = "ech.update_rule";
 inline constexpr llvm::StringLiteral kPhase = "ech.phase"; // "forward" (absent), "backward", "update"
 inline constexpr llvm::StringLiteral kWhy = "ech.why";     // string: layout clause and op that need a collective
 inline constexpr llvm::StringLiteral kLocal =

@@ -7,6 +7,28 @@ using namespace mlir;
 using namespace echelon::rt;
 using echelon::ech::Axis;
 
+namespace {
+/// [32, 128]; [?] of rows of any length.
+ParseResult parseLengths(OpAsmParser &parser, DenseI64ArrayAttr &lengths) {
+  SmallVector<int64_t> values;
+  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&]() -> ParseResult {
+        if (succeeded(parser.parseOptionalQuestion()))
+          return values.push_back(kAnyLength), success();
+        return parser.parseInteger(values.emplace_back());
+      }))
+    return failure();
+  lengths = parser.getBuilder().getDenseI64ArrayAttr(values);
+  return success();
+}
+void printLengths(OpAsmPrinter &printer, Operation *, DenseI64ArrayAttr lengths) {
+  printer << "[";
+  llvm::interleaveComma(lengths.asArrayRef(), printer, [&](int64_t length) {
+    length == kAnyLength ? printer << "?" : printer << length;
+  });
+  printer << "]";
+}
+} // namespace
+
 #include "ir/rt/RtDialect.cpp.inc"
 #include "ir/rt/RtEnums.cpp.inc"
 #define GET_TYPEDEF_CLASSES
@@ -83,7 +105,11 @@ Type Buffer::parse(AsmParser &parser) {
   auto parseAxis = [&]() -> ParseResult {
     std::string name;
     int64_t size;
-    if (parser.parseKeywordOrString(&name) || parser.parseEqual() || parser.parseInteger(size))
+    if (parser.parseKeywordOrString(&name) || parser.parseEqual())
+      return failure();
+    if (succeeded(parser.parseOptionalQuestion()))
+      size = kAnyLength;
+    else if (parser.parseInteger(size))
       return failure();
     axes.push_back({StringAttr::get(parser.getContext(), name), size});
     return success();
@@ -106,7 +132,8 @@ void Buffer::print(AsmPrinter &printer) const {
   printer << "<[";
   llvm::interleaveComma(getAxes(), printer, [&](const Axis &axis) {
     printer.printKeywordOrString(axis.name.getValue());
-    printer << "=" << axis.size;
+    printer << "=";
+    axis.size == kAnyLength ? printer << "?" : printer << axis.size;
   });
   printer << "], " << getElement();
   if (getStrides() != ArrayRef(denseStrides(getAxes())))
@@ -175,6 +202,13 @@ AllocOp echelon::rt::allocOf(Value value) {
 StringRef echelon::rt::nameOf(Location loc) {
   if (auto name = dyn_cast<NameLoc>(loc))
     return name.getName().getValue();
+  return "";
+}
+
+StringRef echelon::rt::functionOf(Operation *op) {
+  for (; op && !isa<FunctionOp>(op); op = op->getParentOp())
+    if (auto function = op->getAttrOfType<StringAttr>(kFunction))
+      return function.getValue();
   return "";
 }
 

@@ -3,6 +3,7 @@
 #include "ir/ech/Ech.h"
 #include "ir/rt/Cost.h"
 #include "ir/rt/Writer.h"
+#include "mlir/IR/BuiltinTypes.h"
 
 #include "ir/rt/RtDialect.h.inc"
 #include "ir/rt/RtEnums.h.inc"
@@ -19,6 +20,8 @@ namespace echelon::rt {
 inline Buffer buffer(mlir::Value value) { return llvm::cast<Buffer>(value.getType()); }
 /// The rt.alloc whose memory a buffer is, through views.
 AllocOp allocOf(mlir::Value buffer);
+/// Whether an operation only says what a value is, and stands nowhere in a program.
+inline bool isDeclaration(mlir::Operation &op) { return llvm::isa<AllocOp, ViewOp, NumberOp, OffsetOp>(op); }
 /// The name that the user gave a value, or "".
 llvm::StringRef nameOf(mlir::Location loc);
 
@@ -26,6 +29,31 @@ llvm::StringRef nameOf(mlir::Location loc);
 inline constexpr llvm::StringLiteral kStateBytes = "rt.state_bytes";
 inline constexpr llvm::StringLiteral kInputBytes = "rt.input_bytes";
 inline constexpr llvm::StringLiteral kWorkBytes = "rt.work_bytes";
+
+/// What the passes that shape a program say of its operations and values; printers read it.
+/// On an operation of a step: the function of the program that it is in.
+inline constexpr llvm::StringLiteral kFunction = "rt.function";
+/// On an rt.alloc or rt.view: [struct, member] that holds its address. A view with indices is a place of a stack.
+inline constexpr llvm::StringLiteral kMember = "rt.member";
+/// On the same: the member is a stack, whose places lie this many elements apart.
+inline constexpr llvm::StringLiteral kStack = "rt.stack";
+/// On a view of a stack: the position that it begins at, where it has an index: added to that.
+inline constexpr llvm::StringLiteral kPosition = "rt.position";
+/// On an rt.alloc of one element: it is a variable of the function that computes it, and no memory.
+inline constexpr llvm::StringLiteral kVariable = "rt.variable";
+/// On the module: the axes of the model that no stored tensor and no input has, with their sizes.
+inline constexpr llvm::StringLiteral kAxes = "rt.axes";
+/// On the module: sizes of axes that have names, a list of {axis, size, name}; with {whole, over} where ranks or micro
+/// batches hold parts of `whole`.
+inline constexpr llvm::StringLiteral kSizes = "rt.sizes";
+/// On an operation: what the program calls its result, a loop's position; on a function: its arguments.
+inline constexpr llvm::StringLiteral kName = "rt.name";
+
+/// The function of the program that an operation is in; empty before rt-cut-functions, and of what stays in the step.
+llvm::StringRef functionOf(mlir::Operation *op);
+
+/// The length of a row that a function is given.
+inline constexpr int64_t kAnyLength = mlir::ShapedType::kDynamic;
 
 /// "float", "double", "int32_t", "uint8_t": what the program stores elements as.
 llvm::StringRef storedAs(mlir::Type element);

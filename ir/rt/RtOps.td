@@ -30,7 +30,8 @@ def Rt_Buffer : TypeDef<Rt_Dialect, "Buffer"> {
   let description = [{
     `!rt.buffer<[batch=32, hidden=128], f32>` is dense and row-major; `!rt.buffer<[hidden=128, batch=32], f32, [1, 128]>`
     is the same memory with its axes in another order. Sizes are those of this rank; strides are in elements, 0 where
-    all positions along the axis are one. Elements: f32, f64, i32, i1 (a byte each).
+    all positions along the axis are one. Elements: f32, f64, i32, i1 (a byte each). `[n=?]` is a row of a length that
+    the function is given.
   }];
   let parameters = (ins ArrayRefParameter<"::echelon::ech::Axis", "axes">:$axes, "::mlir::Type":$element,
                         ArrayRefParameter<"int64_t", "strides">:$strides);
@@ -70,12 +71,32 @@ class Rt_Op<string mnemonic, list<Trait> traits = []> : Op<Rt_Dialect, mnemonic,
 //===------------------------------------------------------------------------------------------------------------===//
 
 def Rt_FunctionOp : Rt_Op<"function", [Symbol, IsolatedFromAbove, SingleBlock, NoTerminator]> {
-  let summary = "what one rank does in a step: @train or @evaluate";
+  let summary = "what one rank does in a step: @train or @evaluate; or a rule that these invoke";
+  let description = [{
+    The steps have no arguments. A rule has: buffers, among them such of `n` elements (`!rt.buffer<[n=?], f32>`),
+    numbers, and `n` itself as an index.
+  }];
   let arguments = (ins SymbolNameAttr:$sym_name);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "$sym_name $body attr-dict";
   let skipDefaultBuilders = 1;
   let builders = [OpBuilder<(ins "::llvm::StringRef":$name)>];
+}
+
+def Rt_InvokeOp : Rt_Op<"invoke", [DeclareOpInterfaceMethods<Printable>, DeclareOpInterfaceMethods<Touches>,
+                                   DeclareOpInterfaceMethods<Costed>]> {
+  let summary = "runs a function of the module on other buffers";
+  let description = [{
+    `rt.invoke @adamw(%w, %d_w, %m, %v, %scale) count 512 writes [0, 2, 3] : …`. One operand for each argument of the
+    function but its index, which is `count`: the elements of each row. Where the argument is a number, the operand is one
+    or a buffer of one element.
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$callee, Variadic<AnyType>:$operands, I64Attr:$count,
+                       DenseI64ArrayAttr:$written);
+  let assemblyFormat = [{
+    $callee `(` $operands `)` `count` $count `writes` $written attr-dict `:` type($operands)
+  }];
+  let hasVerifier = 1;
 }
 
 def Rt_AllocOp : Rt_Op<"alloc"> {
@@ -251,12 +272,13 @@ def Rt_FusedOp : Rt_Op<"fused", [SingleBlock, AttrSizedOperandSegments,
     - `store`: the value, which depends on the output's axes only;
     - `sum`: the sum over the axes that the output lacks, from 0, in the order of the loops but for the innermost;
     - `add`: the same, or the value itself, added to what the output holds.
+    In a function of rows of any length the one axis is `n` and its size unknown.
   }];
   let arguments = (ins StrArrayAttr:$axes, DenseI64ArrayAttr:$sizes, Variadic<Rt_Buffer>:$inputs,
-                       Variadic<AnyTypeOf<[F64, Index]>>:$numbers, StrArrayAttr:$modes, Variadic<Rt_Buffer>:$outputs);
+                       Variadic<AnyTypeOf<[AnyFloat, Index]>>:$numbers, StrArrayAttr:$modes, Variadic<Rt_Buffer>:$outputs);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
-    $axes `=` $sizes `(` $inputs `)` (`numbers` `(` $numbers^ `:` type($numbers) `)`)? `->` $modes `(` $outputs `)`
+    $axes `=` custom<Lengths>($sizes) `(` $inputs `)` (`numbers` `(` $numbers^ `:` type($numbers) `)`)? `->` $modes `(` $outputs `)`
     $body attr-dict `:` `(` type($inputs) `)` `->` `(` type($outputs) `)`
   }];
   let hasRegionVerifier = 1;

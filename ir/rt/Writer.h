@@ -10,6 +10,10 @@ class Block;
 class Operation;
 } // namespace mlir
 
+namespace echelon::ech {
+struct Axis;
+} // namespace echelon::ech
+
 namespace echelon::rt {
 
 class Writer {
@@ -18,13 +22,19 @@ public:
   /// What the program calls a buffer, number, position or ticket. Declares it, where that is still to be done, before
   /// what is written next.
   virtual std::string name(mlir::Value value) = 0;
+  /// The one element of a buffer, as an expression.
+  virtual std::string element(mlir::Value buffer) = 0;
+  /// Whether a buffer of one element is a variable of the function; `name` is then its value.
+  virtual bool isVariable(mlir::Value buffer) = 0;
+  /// The product of the sizes of axes, by their names: "batch * seq"; "1" of none.
+  virtual std::string size(llvm::ArrayRef<ech::Axis> axes) = 0;
   /// The left side of a ticket's start: its name, with its type where this declares it.
   virtual std::string define(mlir::Value ticket) = 0;
   /// Declares an array of `count` tickets, unless it is declared elsewhere.
   virtual void tickets(mlir::Value array, int64_t count) = 0;
   /// A name for a variable that is declared next, in the innermost open brace.
   virtual std::string local(llvm::StringRef wanted) = 0;
-  /// A name for a loop variable of the statement being written.
+  /// A name for a variable of a loop over an axis ("" of several), of the statement being written.
   virtual std::string fresh(llvm::StringRef wanted) = 0;
   /// `head(arguments…);` with line breaks where needed, and the operation's source line behind or before it.
   virtual void call(mlir::Operation *op, llvm::StringRef head, llvm::ArrayRef<std::string> arguments,

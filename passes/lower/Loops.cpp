@@ -162,7 +162,8 @@ FailureOr<Value> NestBuilder::scalarOf(ech::ScalarOp op) {
   } else if (name == "bias_correction") {
     text = "1 - std::pow(" + rt::literal(op.getBeta().convertToDouble(), l.b.getF64Type()) +
            ", static_cast<double>(r.updates()))";
-    named = NameLoc::get(l.b.getStringAttr("bias_correction"), op.getLoc());
+    if (rt::nameOf(named).empty())
+      named = NameLoc::get(l.b.getStringAttr("bias_correction"), op.getLoc());
   } else if (name == "step") {
     text = "static_cast<double>(r.step())";
   } else if (name == "samples") {

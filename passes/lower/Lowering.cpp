@@ -314,7 +314,13 @@ void Lowering::fill(Value to, double value, Location loc) {
 //===- calls ------------------------------------------------------------------------------------------------------===//
 
 Value Lowering::number(StringRef text, Type type, Location loc) {
-  return rt::NumberOp::create(b, loc, type, b.getStringAttr(text));
+  Value &known = numbers[text];
+  if (!known) { // at the start: for all that need it
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(&function.getBody().front());
+    known = rt::NumberOp::create(b, loc, type, b.getStringAttr(text));
+  }
+  return known;
 }
 
 Value Lowering::collective(StringRef kind, Value in, Value out, int64_t count, StringRef reduction,

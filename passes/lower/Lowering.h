@@ -6,6 +6,7 @@
 #include "ir/dist/State.h"
 #include "ir/ech/Build.h"
 #include "ir/rt/Rt.h"
+#include "passes/lower/ValueNames.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/StringMap.h"
 #include <functional>
@@ -172,7 +173,7 @@ private:
   /// A copy between orders of axes, by the kernel for transposes.
   void copyTransposed(Value to, Value from, Location loc);
   Value offset(const Terms &terms, int64_t plus, const llvm::Twine &name);
-  llvm::StringMap<Value> offsets; ///< of this function
+  llvm::StringMap<Value> offsets, numbers; ///< of this function
 };
 
 /// Builds one rt.call.
@@ -231,9 +232,6 @@ private:
 /// What a value is called: as the spec says, after the result that it is ("rstd"), after what a repeat yields; empty:
 /// it has no name.
 std::string nameOf(Value v);
-/// "layer.attn.wq" is called `attn_wq`: the block's call and the parameter. `m_attn_wq` is a moment of it, `d_attn_wq`
-/// its gradient.
-std::string shortName(llvm::StringRef path);
 
 /// Axes of `x` around `over`, which must lie together: sizes before, of, behind. False where they do not.
 bool middle(Buffer x, llvm::ArrayRef<llvm::StringRef> over, int64_t &outer, int64_t &n, int64_t &inner);

@@ -409,7 +409,7 @@ LogicalResult lowerSlice(Lowering &l, dist::SliceOp op) {
 
 Value Lowering::isFirst(int m, Location loc) {
   return number("r.coordinate(" + std::to_string(m) + ") == 0 ? 1.0 : 0.0", b.getF64Type(),
-                NameLoc::get(b.getStringAttr("counts"), loc));
+                NameLoc::get(b.getStringAttr("is_first_" + mesh.getAxes()[m].name.str()), loc));
 }
 
 Value Lowering::ownRow(Value rows, int64_t count, ArrayRef<int> over, Location loc) {

@@ -23,6 +23,67 @@ StringRef nameOfResult(Operation *op, unsigned result) {
       .Default(StringRef());
 }
 
+/// What the result of an operation is called that nobody named: what it is.
+StringRef nounOf(Operation *op) {
+  return llvm::TypeSwitch<Operation *, StringRef>(op)
+      .Case([](ech::DotOp) { return "product"; })
+      .Case([](ech::MapOp) { return "value"; })
+      .Case([](ech::ReduceOp reduce) {
+        return reduce.getKind() == ech::Reduction::Sum ? "sum"
+               : reduce.getKind() == ech::Reduction::Max ? "largest"
+                                                         : "smallest";
+      })
+      .Case([](ech::CrossEntropyOp) { return "row_loss"; })
+      .Case([](ech::ArgMaxOp) { return "index_of_max"; })
+      .Case([](ech::SoftmaxOp) { return "probabilities"; })
+      .Case([](ech::LogSumExpOp) { return "log_sum_exp"; })
+      .Case([](ech::NormalizeOp) { return "normalized"; })
+      .Case([](ech::NormalizeGradOp) { return "d_input"; })
+      .Case([](ech::GatherOp) { return "rows"; })
+      .Case([](ech::ScatterAddOp) { return "table"; })
+      .Case([](ech::AttentionOp) { return "attended"; })
+      .Case<ech::ConvOp, ech::ConvGradXOp, ech::ConvGradWOp>([](auto) { return "convolved"; })
+      .Case<ech::PoolOp, ech::PoolGradOp>([](auto) { return "pooled"; })
+      .Case([](ech::ConcatOp) { return "joined"; })
+      .Case([](ech::PadOp) { return "padded"; })
+      .Case([](ech::RandomOp) { return "drawn"; })
+      .Case([](dist::CombineOp combine) {
+        switch (combine.getKind()) {
+        case dist::Combination::CrossEntropy:
+          return StringRef("row_loss");
+        case dist::Combination::ArgMax:
+          return StringRef("index_of_max");
+        case dist::Combination::Softmax:
+          return StringRef("probabilities");
+        case dist::Combination::Normalize:
+        case dist::Combination::RmsNormalize:
+          return StringRef("normalized");
+        case dist::Combination::NormalizeGrad:
+        case dist::Combination::RmsGrad:
+          return StringRef("d_input");
+        default:
+          return stringifyCombination(combine.getKind());
+        }
+      })
+      .Default([](Operation *op) { return op->getName().stripDialect(); });
+}
+
+/// What the log calls a value that is reported, and used for nothing else.
+StringRef reportedAs(Value v) {
+  if (!v.hasOneUse())
+    return "";
+  Operation *user = *v.user_begin();
+  if (auto report = dyn_cast<ech::ReportOp>(user))
+    return report.getName();
+  auto message = dyn_cast<dist::AllReduceOp>(user);
+  return message ? reportedAs(message.getResults()[v.use_begin()->getOperandNumber()]) : "";
+}
+
+bool isOfBackward(Value v) {
+  auto phase = v.getDefiningOp() ? v.getDefiningOp()->getAttrOfType<StringAttr>(ech::kPhase) : StringAttr();
+  return phase && phase.getValue() == "backward";
+}
+
 /// The value that another one is called after: what a loop yields, what only gets other names for its axes.
 Value namesake(Value v) {
   auto result = dyn_cast<OpResult>(v);
@@ -66,9 +127,11 @@ Location Lowering::locOf(Value v) {
     return loc; // a place of its own
   std::string name = nameOf(v);
   Operation *made = namesake(v).getDefiningOp();
-  if (name.empty() && made && !isa<rt::GroupOp>(v.getDefiningOp())) {
-    auto combine = dyn_cast<dist::CombineOp>(made);
-    name = (combine ? stringifyCombination(combine.getKind()) : made->getName().stripDialect()).str();
-  }
+  if (name.empty())
+    name = reportedAs(v).str();
+  if (name.empty() && made)
+    name = nounOf(made).str();
+  if (!name.empty() && isOfBackward(v) && !StringRef(name).starts_with("d_"))
+    name = "d_" + name; // of a value named x, what the backward pass makes is called d_x
   return name.empty() ? loc : Location(NameLoc::get(b.getStringAttr(name), loc));
 }

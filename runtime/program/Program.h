@@ -7,7 +7,9 @@
 #include "runtime/random/Philox.h"
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace echelon::runtime {
@@ -122,6 +124,18 @@ struct Course {
   int64_t step = 0, samples = 0, momentsFrom = 0;
 };
 
+/// An InputPlace of a program that is being described: its shape, as layoutOf reads it.
+struct PlaceOfInput {
+  std::string shape;
+  int64_t offset;
+  std::vector<Renamed> renamed = {};
+};
+
+/// The layout that a text tells: "layer=4 head=6:8/tp key=32 flat/dp" has the axes layer, head and key in storage order
+/// with their logical sizes; head is split over tp, and has 8 in storage over all ranks; what is left is cut flat over
+/// dp. Several mesh axes stand one behind the other, the slowest first: "ff=512/tp/dp".
+Layout layoutOf(const std::vector<MeshAxis> &mesh, const std::string &shape);
+
 struct Program {
   std::string name;   // of the train block
   std::string model;  // it trains
@@ -149,6 +163,15 @@ struct Program {
   std::string plan;                 // text for --plan
   std::string version;              // of the compiler
   Course course;                    // set where the run goes on from a snapshot
+
+  /// Describes a stored tensor; `shape` as layoutOf reads it, axes in declared order. After `mesh` is told.
+  void store(Stored::Kind kind, const std::string &path, const std::string &shape, Init init, int64_t offset,
+             ElementType type = ElementType::Float32);
+  /// What the optimizer keeps of a parameter, each (name, offset): "optimizer.NAME.PATH", zeros of its shape.
+  void storeMoments(const std::string &path, std::initializer_list<std::pair<const char *, int64_t>> moments);
+  /// Describes an input; `shape` is the global batch's.
+  void take(const std::string &name, int output, const std::string &shape, ElementType type, int64_t below,
+            const std::vector<PlaceOfInput> &places);
 
   /// Samples seen before a step (from 0): its place in the stream of the data.
   int64_t samplesBefore(int64_t step_) const { return course.samples + (step_ - course.step) * batch; }

@@ -18,6 +18,13 @@ size_t arenaBytes(const Program &program);
 /// Bytes of the copy of its state that a rank's snapshots are written from; 0 where the program writes none.
 size_t copyBytes(const Program &program);
 
+/// A row of equal parts, one for each position of a loop: `stride` elements apart.
+template <class T> struct Stack {
+  T *all;
+  int64_t stride;
+  T *operator[](int64_t position) const { return all + position * stride; }
+};
+
 class Rank {
 public:
   /// Collective: all ranks of the transport build theirs with the same program.

@@ -13,8 +13,8 @@ ech.step @train {
   ech.write @s, %x : !r
 }
 // CHECK-LABEL: rt.function @evaluate
-// CHECK:       %[[OWN:.*]] = rt.offset [0] times [4]
-// CHECK:       %[[BATCH:.*]] = rt.number "r.batchOffset()"
+// CHECK-DAG:   %[[OWN:.*]] = rt.offset [0] times [4]
+// CHECK-DAG:   %[[BATCH:.*]] = rt.number "r.batchOffset()"
 // CHECK:       "fill_random"({{.*}}, {{\[\[}}3, 0, 1], [1, %[[BATCH]], 3], [4, %[[OWN]], 3]])
 ech.step @evaluate {
   %x = ech.random normal "e"(0.0, 1.0) : !r

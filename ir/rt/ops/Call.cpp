@@ -1,6 +1,7 @@
 // What is one call: kernels, collectives, reports, waits.
 #include "ir/ech/Ech.h"
 #include "ir/rt/Rt.h"
+#include "mlir/IR/SymbolTable.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
@@ -172,6 +173,61 @@ ParseResult CallOp::parse(OpAsmParser &parser, OperationState &state) {
   return parser.resolveOperands(operands, types, at, state.operands);
 }
 
+//===- rt.invoke -------------------------------------------------------------------------------------------------===//
+
+namespace {
+FunctionOp calleeOf(InvokeOp op) { return SymbolTable::lookupNearestSymbolFrom<FunctionOp>(op, op.getCalleeAttr()); }
+} // namespace
+
+LogicalResult InvokeOp::verify() {
+  FunctionOp callee = calleeOf(*this);
+  if (!callee)
+    return emitOpError() << "invokes " << getCallee() << ", which is no function of the module";
+  SmallVector<Type> wanted;
+  for (Type type : callee.getBody().getArgumentTypes())
+    if (!type.isIndex())
+      wanted.push_back(type);
+  if (wanted.size() != getOperands().size())
+    return emitOpError() << "has " << getOperands().size() << " operands, and " << getCallee() << " takes "
+                         << wanted.size();
+  for (auto [operand, type] : llvm::zip(getOperands(), wanted)) {
+    auto has = dyn_cast<Buffer>(operand.getType()), takes = dyn_cast<Buffer>(type);
+    if (takes ? !has || has.getElement() != takes.getElement() || !has.isDense() || has.count() != static_cast<int64_t>(getCount())
+              : (has && has.count() == 1 ? has.getElement() : operand.getType()) != type)
+      return emitOpError() << "gives " << operand.getType() << " where " << getCallee() << " takes " << type;
+  }
+  for (int64_t i : getWritten())
+    if (i < 0 || i >= static_cast<int64_t>(getOperands().size()))
+      return emitOpError() << "names operands that it has";
+  return success();
+}
+
+SmallVector<Value> InvokeOp::writes() {
+  return llvm::map_to_vector(getWritten(), [&](int64_t i) { return Value(getOperands()[i]); });
+}
+SmallVector<Value> InvokeOp::reads() {
+  return llvm::filter_to_vector(getOperands(), [](Value v) { return isa<Buffer>(v.getType()); });
+}
+
+void InvokeOp::emit(Writer &writer) {
+  SmallVector<std::string> arguments;
+  auto operands = getOperands().begin();
+  for (Type type : calleeOf(*this).getBody().getArgumentTypes()) {
+    if (type.isIndex()) {
+      auto row = llvm::find_if(getOperands(), [&](Value v) {
+        auto buffer = dyn_cast<Buffer>(v.getType());
+        return buffer && buffer.count() == static_cast<int64_t>(getCount());
+      });
+      arguments.push_back(writer.size(buffer(*row).getAxes()));
+      continue;
+    }
+    Value operand = *operands++;
+    arguments.push_back(isa<Buffer>(operand.getType()) && !isa<Buffer>(type) ? writer.element(operand)
+                                                                             : writer.name(operand));
+  }
+  writer.call(*this, getCallee(), arguments);
+}
+
 //===- collectives -----------------------------------------------------------------------------------------------===//
 
 int64_t CollectiveOp::messageBytes() {
@@ -239,7 +295,7 @@ void WaitOp::emit(Writer &writer) { writer.call(*this, "wait", {writer.name(getT
 //===- numbers ---------------------------------------------------------------------------------------------------===//
 
 void ReportOp::emit(Writer &writer) {
-  writer.call(*this, "r.report", {std::to_string(getSlot()), writer.name(getValue()) + "[0]"}, getName());
+  writer.call(*this, "r.report", {std::to_string(getSlot()), writer.element(getValue())}, getName());
   if (getKind() == ech::stringifyReportKind(ech::ReportKind::Norm)) {
     writer.line("if (r.isBroken())");
     writer.line("  return; // a loss or the norm is not finite: nothing is updated");
@@ -264,9 +320,11 @@ void OffsetOp::emit(Writer &writer) {
 //===- loops -----------------------------------------------------------------------------------------------------===//
 
 void ForOp::emit(Writer &writer) {
-  std::string i = writer.name(position()), n = std::to_string(getCount());
+  std::string i = writer.name(position());
+  ech::Axis axis{getAxisAttr(), static_cast<int64_t>(getCount())};
+  std::string n = writer.size(axis);
   if (getReverse())
-    writer.open("for (int64_t " + i + " = " + std::to_string(getCount() - 1) + "; " + i + " >= 0; --" + i + ") {");
+    writer.open("for (int64_t " + i + " = " + n + " - 1; " + i + " >= 0; --" + i + ") {");
   else
     writer.open("for (int64_t " + i + " = 0; " + i + " < " + n + "; ++" + i + ") {");
   writer.block(getBody().front());

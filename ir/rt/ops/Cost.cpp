@@ -1,5 +1,6 @@
 // What operations cost. A roofline needs lower bounds: the arithmetic and the bytes that no kernel can do without.
 #include "ir/rt/Rt.h"
+#include "mlir/IR/SymbolTable.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
@@ -40,6 +41,15 @@ Cost FusedOp::cost() {
   for (int64_t size : getSizes())
     points *= size;
   return {"loop", "loops", points * functions, touchedBytes(*this), firstWritten(*this)};
+}
+
+// Those of the loop that it runs, over its own rows.
+Cost InvokeOp::cost() {
+  int64_t functions = 0;
+  if (auto callee = SymbolTable::lookupNearestSymbolFrom<FunctionOp>(*this, getCalleeAttr()))
+    callee.walk([&](ComputeOp) { ++functions; });
+  return {getCallee().str(), "loops", static_cast<int64_t>(getCount()) * functions, touchedBytes(*this),
+          firstWritten(*this)};
 }
 
 // What one rank must get from the others where bandwidth is the limit: n - 1 of n parts, once to sum them up, once to

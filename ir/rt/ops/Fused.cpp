@@ -12,6 +12,7 @@
 
 using namespace mlir;
 using namespace echelon::rt;
+using echelon::ech::Axis;
 
 LogicalResult FusedOp::verifyRegions() {
   if (getAxes().size() != getSizes().size())
@@ -63,9 +64,43 @@ bool FusedOp::mayShare(Value written, Value read) {
 namespace {
 bool overlap(Value a, Value b);
 
+/// Axes of a buffer whose sizes multiply to a stride of it: those that lie inside of it, slowest first.
+std::optional<SmallVector<Axis>> axesWithin(Buffer type, int64_t stride) {
+  SmallVector<std::pair<int64_t, Axis>> inside;
+  for (auto [axis, own] : llvm::zip(type.getAxes(), type.getStrides()))
+    if (own > 0 && own < stride && axis.size > 1)
+      inside.push_back({own, axis});
+  llvm::stable_sort(inside, [](const auto &a, const auto &b) { return a.first > b.first; });
+  SmallVector<Axis> axes;
+  for (const auto &[own, axis] : inside) {
+    if (own * axis.size != stride)
+      return std::nullopt;
+    stride = own;
+    axes.push_back(axis);
+  }
+  return stride == 1 ? std::optional(axes) : std::nullopt;
+}
+
+/// "q" of "act.q[l]".
+std::string ownName(StringRef text) {
+  text = text.take_until([](char c) { return c == '['; });
+  return text.substr(text.rfind('.') + 1).str();
+}
+
+/// A stride as text: by the names of the axes inside of it, those of the part or of the memory that it is part of.
+std::string strideText(Value v, int64_t stride, Writer &writer) {
+  if (auto axes = axesWithin(buffer(v), stride))
+    return writer.size(*axes);
+  if (AllocOp alloc = allocOf(v))
+    if (auto axes = axesWithin(buffer(alloc), stride))
+      return writer.size(*axes);
+  return std::to_string(stride);
+}
+
 struct Loop {
   std::string name;
   int64_t size;
+  SmallVector<Axis> axes; // that it walks, slowest first
 };
 
 constexpr int64_t kSumBlock = 256; // floats, as in the runtime's sums
@@ -81,7 +116,14 @@ private:
   void findNames();
   int levelOf(ArrayRef<int64_t> strides) const;
   std::string place(Value buffer, ArrayRef<int64_t> strides);
+  std::string bound(const Loop &loop) { return writer.size(loop.axes); }
   std::string place(size_t access, Value buffer) { return place(buffer, strides[access]); }
+  /// What a value is assigned to: a place, or the variable that is declared so.
+  std::string target(size_t output) {
+    Value out = op.getOutputs()[output];
+    std::string text = place(op.getInputs().size() + output, out);
+    return writer.isVariable(out) ? ("const " + storedAs(buffer(out).getElement()) + " " + text).str() : text;
+  }
   Expression expression(Value value);
   void declareAt(int level);
   void nameOverwritten(int level);
@@ -156,6 +198,7 @@ void Nest::findLoops() {
         loopOf[name] = -1;
       continue;
     }
+    Axis walked{cast<StringAttr>(axis), size};
     SmallVector<int64_t> here = llvm::map_to_vector(buffers, [&](Value v) { return buffer(v).strideOf(name); });
     bool joins = !loops.empty() && !isIndexed && !lastIndexed;
     for (size_t b = 0; joins && b < buffers.size(); ++b)
@@ -163,10 +206,11 @@ void Nest::findLoops() {
     if (joins) {
       loops.back().size *= size;
       loops.back().name = "";
+      loops.back().axes.push_back(walked);
       for (size_t b = 0; b < buffers.size(); ++b)
         strides[b].back() = here[b];
     } else {
-      loops.push_back({name.str(), size});
+      loops.push_back({size == kAnyLength ? "" : name.str(), size, {walked}});
       for (size_t b = 0; b < buffers.size(); ++b)
         strides[b].push_back(here[b]);
     }
@@ -175,7 +219,7 @@ void Nest::findLoops() {
     lastIndexed = isIndexed;
   }
   for (Loop &loop : loops)
-    loop.name = writer.fresh(loop.name.empty() ? "i" : loop.name);
+    loop.name = writer.fresh(loop.name);
   for (size_t o = 0; o < op.getOutputs().size(); ++o)
     depth.push_back(levelOf(strides[op.getInputs().size() + o]));
 }
@@ -208,8 +252,8 @@ std::string Nest::place(Value buffer, ArrayRef<int64_t> s) {
   std::string index;
   for (auto [loop, stride] : llvm::zip(loops, s))
     if (stride != 0)
-      index += (index.empty() ? "" : " + ") + loop.name + (stride == 1 ? "" : " * " + std::to_string(stride));
-  return writer.name(buffer) + "[" + (index.empty() ? "0" : index) + "]";
+      index += (index.empty() ? "" : " + ") + loop.name + (stride == 1 ? "" : " * " + strideText(buffer, stride, writer));
+  return index.empty() ? writer.element(buffer) : writer.name(buffer) + "[" + index + "]";
 }
 
 Expression Nest::expression(Value value) {
@@ -289,13 +333,12 @@ void Nest::emitLevel(int at) {
     // stores that lie at this depth come before the loops inside
     for (auto [o, out] : llvm::enumerate(op.getOutputs()))
       if (!isSum(o) && depth[o] == at)
-        writer.assign(place(inputs + o, out), mode(o, "add") ? "+=" : "=", expression(yield.getValues()[o]).text);
+        writer.assign(target(o), mode(o, "add") ? "+=" : "=", expression(yield.getValues()[o]).text);
     if (at + 1 == int(loops.size())) {
       emitInnermost(at);
     } else {
       const Loop &loop = loops[at];
-      writer.open("for (int64_t " + loop.name + " = 0; " + loop.name + " < " + llvm::Twine(loop.size) + "; ++" +
-                  loop.name + ") {");
+      writer.open("for (int64_t " + loop.name + " = 0; " + loop.name + " < " + bound(loop) + "; ++" + loop.name + ") {");
       emitLevel(at + 1);
       for (size_t o = 0; o < totals.size(); ++o)
         if (!totals[o].empty() && int(rowLoops(o)) == at + 1)
@@ -310,7 +353,7 @@ void Nest::emitLevel(int at) {
       else if (isSum(o))
         writer.assign(place(inputs + o, out), "+=", value);
       else if (depth[o] == at)
-        writer.assign(place(inputs + o, out), mode(o, "add") ? "+=" : "=", value);
+        writer.assign(target(o), mode(o, "add") ? "+=" : "=", value);
     }
   }
   finishLevel(at);
@@ -323,7 +366,7 @@ void Nest::emitInnermost(int at) {
   for (size_t o = 0; o < op.getOutputs().size(); ++o)
     if (isLong(o))
       longs.push_back(o);
-  const std::string block = llvm::Twine(kSumBlock).str(), size = llvm::Twine(loop.size).str();
+  const std::string block = llvm::Twine(kSumBlock).str(), size = bound(loop);
   const bool cut = !longs.empty() && loop.size > kSumBlock;
   std::string first = "0", end = size;
   if (cut) {
@@ -356,7 +399,7 @@ void Nest::finishLevel(int at) {
   for (auto [o, out] : llvm::enumerate(op.getOutputs()))
     if (isInner(o) && depth[o] == at) {
       bool outer = llvm::is_contained(stridesOut(o).take_front(at), 0);
-      writer.assign(place(op.getInputs().size() + o, out), outer || mode(o, "add") ? "+=" : "=",
+      writer.assign(target(o), outer || mode(o, "add") ? "+=" : "=",
                     isLong(o) ? "static_cast<float>(" + sums[o] + ")" : sums[o]);
     }
 }
@@ -364,6 +407,8 @@ void Nest::finishLevel(int at) {
 /// Whether two buffers lie in the same bytes, now that arenas are planned.
 bool overlap(Value a, Value b) {
   AllocOp x = allocOf(a), y = allocOf(b);
+  if (!x || !y) // rows that a function is given
+    return a == b;
   if (x == y)
     return true;
   if (x.getArena() != y.getArena() || !x.getOffset() || !y.getOffset())
@@ -384,7 +429,7 @@ void Nest::nameOverwritten(int at) {
         llvm::none_of(op.getOutputs(), [&](Value out) { return overlap(in, out); }))
       continue;
     StringRef type = argument.getType().isInteger(1) ? "bool" : storedAs(argument.getType());
-    std::string name = writer.local(writer.name(in) + "_before");
+    std::string name = writer.local(ownName(writer.name(in)) + "_before");
     writer.assign(("const " + type + " " + name).str(), "=", expression(argument).text);
     names[argument] = name;
   }
@@ -395,10 +440,11 @@ void Nest::nameOverwritten(int at) {
 void Nest::nameInvariant(int at) {
   for (size_t i = 0; i < op.getInputs().size() && at < int(loops.size()); ++i) {
     BlockArgument argument = body.getArgument(i);
-    if (level.lookup(argument) != at || names.count(argument) || !isUsedBelow(argument, at))
+    if (level.lookup(argument) != at || names.count(argument) || !isUsedBelow(argument, at) ||
+        writer.isVariable(op.getInputs()[i]))
       continue;
     StringRef type = argument.getType().isInteger(1) ? "bool" : storedAs(argument.getType());
-    std::string name = writer.local(writer.name(op.getInputs()[i]) + "_" + (at ? loops[at - 1].name : "value"));
+    std::string name = writer.local(ownName(writer.name(op.getInputs()[i])) + "_" + (at ? loops[at - 1].name : "value"));
     writer.assign(("const " + type + " " + name).str(), "=", expression(argument).text);
     names[argument] = name;
   }
@@ -439,11 +485,11 @@ void Nest::emit() {
       const std::string further = mode(o, "add") ? ", " + std::to_string(values) + ", LongSum::FromPlace"
                                   : values == 1  ? ""
                                                  : ", " + std::to_string(values);
-      writer.line("LongSum " + totals[o] + "(" + writer.name(out) + ", " + llvm::Twine(buffer(out).count()) + further +
-                  ");");
+      writer.line("LongSum " + totals[o] + "(" + writer.name(out) + ", " + writer.size(buffer(out).getAxes()) +
+                  further + ");");
     } else if (isSum(o) && mode(o, "sum") && llvm::is_contained(s.take_front(depth[o]), 0)) {
       std::string zero = literal(0, buffer(out).getElement());
-      writer.line("fill(" + writer.name(out) + ", " + llvm::Twine(buffer(out).count()) + ", " + zero + ");");
+      writer.line("fill(" + writer.name(out) + ", " + writer.size(buffer(out).getAxes()) + ", " + zero + ");");
     }
   }
   emitLevel(0);

@@ -140,3 +140,33 @@ rt.function @train {
   %each = rt.tickets 3
   rt.wait %each
 }
+
+// -----
+
+rt.function @train {
+  %x = rt.alloc work : !rt.buffer<[a=2], f32>
+  // expected-error @+1 {{invokes adamw, which is no function of the module}}
+  rt.invoke @adamw(%x) count 2 writes [0] : !rt.buffer<[a=2], f32>
+}
+
+// -----
+
+rt.function @sgd {
+^bb0(%w: !rt.buffer<[n=?], f32>, %n: index, %lr: f32):
+}
+rt.function @train {
+  %x = rt.alloc work : !rt.buffer<[a=2], f32>
+  // expected-error @+1 {{has 1 operands, and sgd takes 2}}
+  rt.invoke @sgd(%x) count 2 writes [0] : !rt.buffer<[a=2], f32>
+}
+
+// -----
+
+rt.function @sgd {
+^bb0(%w: !rt.buffer<[n=?], f32>, %n: index, %lr: f32):
+}
+rt.function @train {
+  %x = rt.alloc work : !rt.buffer<[a=2], f32>
+  // expected-error @+1 {{gives '!rt.buffer<[a=2], f32>' where sgd takes 'f32'}}
+  rt.invoke @sgd(%x, %x) count 2 writes [0] : !rt.buffer<[a=2], f32>, !rt.buffer<[a=2], f32>
+}

@@ -65,3 +65,23 @@ rt.function @strides {
   // CHECK: rt.view %{{.*}} from 0 : <[a=2, b=3], f64> -> <[b=3, a=2], f64, [1, 3]>
   %y = rt.view %x from 0 : !rt.buffer<[a=2, b=3], f64> -> !rt.buffer<[b=3, a=2], f64, [1, 3]>
 }
+
+// A function of rows of any length, and what runs it on some.
+// CHECK-LABEL: rt.function @sgd
+// CHECK-NEXT:  ^bb0(%[[W:.*]]: !rt.buffer<[n=?], f32>, %{{.*}}: index, %[[LR:.*]]: f64):
+// CHECK-NEXT:    rt.fused ["n"] = [?](%[[W]]) numbers(%[[LR]] : f64) -> ["store"](%[[W]]) {
+rt.function @sgd {
+^bb0(%w: !rt.buffer<[n=?], f32>, %n: index, %lr: f64):
+  rt.fused ["n"] = [?](%w) numbers(%lr : f64) -> ["store"](%w) {
+  ^bb0(%a: f32, %r: f32):
+    %s = rt.compute "mul" %a, %r : (f32, f32) -> f32
+    rt.yield %s : f32
+  } : (!rt.buffer<[n=?], f32>) -> (!rt.buffer<[n=?], f32>)
+}
+// CHECK-LABEL: rt.function @train.start
+rt.function @train.start {
+  %w = rt.alloc work : !rt.buffer<[batch=2, embed=8], f32>
+  %lr = rt.number "lr" : f64
+  // CHECK: rt.invoke @sgd(%{{.*}}, %{{.*}}) count 16 writes [0] : !rt.buffer<[batch=2, embed=8], f32>, f64
+  rt.invoke @sgd(%w, %lr) count 16 writes [0] : !rt.buffer<[batch=2, embed=8], f32>, f64
+}

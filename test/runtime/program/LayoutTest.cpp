@@ -1,4 +1,5 @@
 #include "runtime/program/Layout.h"
+#include "runtime/program/Program.h"
 
 #include <gtest/gtest.h>
 
@@ -33,6 +34,36 @@ void expectCover(const Layout &layout, const std::vector<std::string> &declared,
 }
 
 // Ranks are row-major over the mesh, the last axis fastest.
+// A shape as text: axes in storage order, what splits each, sizes with padding, flat cuts.
+TEST(Layout, IsReadFromText) {
+  Layout layout = layoutOf(kMesh, "layer=4 head=5:6/tp/dp key=32 flat/dp");
+  ASSERT_EQ(layout.axes.size(), 3u);
+  EXPECT_EQ(layout.axes[0].name, "layer");
+  EXPECT_EQ(layout.axes[0].size, 4);
+  EXPECT_TRUE(layout.axes[0].over.empty());
+  EXPECT_EQ(layout.axes[1].size, 5);
+  EXPECT_EQ(layout.axes[1].padded, 6);
+  EXPECT_EQ(layout.axes[1].over, (std::vector<int>{1, 0}));
+  EXPECT_EQ(layout.axes[2].padded, 0);
+  EXPECT_EQ(layout.flatCuts, std::vector<int>{0});
+  EXPECT_TRUE(layoutOf(kMesh, "").axes.empty());
+}
+
+// What the optimizer keeps has its parameter's shape.
+TEST(Layout, MomentsAreLikeTheirParameter) {
+  Program program;
+  program.mesh = kMesh;
+  program.store(Stored::Param, "w", "a=4/dp b=3", {Init::Normal, 0.1}, 64, ElementType::Float64);
+  program.storeMoments("w", {{"m", 128}, {"v", 192}});
+  ASSERT_EQ(program.stored.size(), 3u);
+  EXPECT_EQ(program.stored[2].path, "optimizer.v.w");
+  EXPECT_EQ(program.stored[2].offset, 192);
+  EXPECT_EQ(program.stored[2].axes, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(program.stored[2].layout.axes[0].over, std::vector<int>{0});
+  EXPECT_EQ(program.stored[2].type, ElementType::Float64);
+  EXPECT_EQ(program.stored[2].init.kind, Init::Zeros);
+}
+
 TEST(Layout, Coordinates) {
   EXPECT_EQ(meshCoordinates(kMesh, 2), (std::vector<int>{1, 0}));
   EXPECT_EQ(meshCoordinates({{"a", 2}, {"b", 3}, {"c", 2}}, 9), (std::vector<int>{1, 1, 1}));

@@ -1,0 +1,104 @@
+#include "codegen/Structs.h"
+#include "codegen/Printer.h"
+#include "llvm/Support/Format.h"
+
+using namespace mlir;
+using namespace echelon;
+using namespace echelon::codegen;
+
+ArrayRef<Group> codegen::groups() {
+  static constexpr Group kGroups[] = {
+      {"Inputs", "in", "The batch."},
+      {"Params", "p", "Parameters."},
+      {"State", "state", "What the model keeps from one step to the next."},
+      {"OptimizerState", "opt", "What the optimizer keeps from one step to the next."},
+      {"Activations", "act", "What one function of a step computes and another one reads."},
+      {"Gradients", "grad", "Gradients, as the update takes them."},
+      {"Sums", "sums", "Sums over the batches of an evaluation."}};
+  return kGroups;
+}
+const Group &codegen::groupOf(StringRef type) {
+  return *llvm::find_if(groups(), [&](const Group &group) { return group.type == type; });
+}
+
+namespace {
+int64_t offsetOf(Operation *op) {
+  auto alloc = dyn_cast<rt::AllocOp>(op);
+  return alloc ? alloc.getOffset().value_or(0) : 0;
+}
+} // namespace
+
+Structs::Structs(ModuleOp module) {
+  llvm::DenseSet<Attribute> known;
+  module.walk([&](Operation *op) {
+    auto name = op->getAttrOfType<ArrayAttr>(rt::kMember);
+    auto view = dyn_cast<rt::ViewOp>(op);
+    if (!name || !(isa<rt::AllocOp>(op) || view))
+      return;
+    if (view && (op->hasAttr(rt::kPosition) || !view.getIndices().empty() ||
+                 view.getBase().getDefiningOp()->getAttr(rt::kMember) == name))
+      return; // a place of a member, or the whole of it
+    if (known.insert(name).second)
+      members[cast<StringAttr>(name[0]).getValue()].push_back({op, name});
+  });
+  for (const Group &group : groups()) {
+    auto &list = members[group.type];
+    if (group.type != "Activations" && group.type != "Gradients" && group.type != "Sums")
+      llvm::stable_sort(list, [](const Member &a, const Member &b) { return offsetOf(a.op) < offsetOf(b.op); });
+    // a message stands before its parts
+    llvm::stable_sort(list, [](const Member &a, const Member &b) {
+      return isa<rt::AllocOp>(a.op) && isa<rt::ViewOp>(b.op);
+    });
+  }
+}
+
+bool Structs::isStack(ArrayAttr member) const {
+  auto group = members.find(cast<StringAttr>(member[0]).getValue());
+  if (group == members.end())
+    return false;
+  auto at = llvm::find_if(group->second, [&](const Member &m) { return m.name == member; });
+  return at != group->second.end() && at->op->hasAttr(rt::kStack);
+}
+
+std::string Structs::definition(const Member &member, SizeTable &sizes) const {
+  Value value = member.op->getResult(0);
+  rt::Buffer type = rt::buffer(value);
+  std::string element = rt::storedAs(type.getElement()).str(), address;
+  if (auto alloc = dyn_cast<rt::AllocOp>(member.op)) {
+    address = ("r." + rt::stringifyArena(alloc.getArena()) + "<" + element + ">(" +
+               Twine(alloc.getOffset().value_or(0)) + ")")
+                  .str();
+    if (alloc.getArena() == rt::Arena::Input)
+      element = "const " + element;
+  } else {
+    auto view = cast<rt::ViewOp>(member.op);
+    auto base = view.getBase().getDefiningOp()->getAttrOfType<ArrayAttr>(rt::kMember);
+    address = identifier(cast<StringAttr>(base[1]).getValue());
+    if (isStack(base))
+      address += ".all";
+    if (view.getOffset())
+      address += " + " + std::to_string(view.getOffset());
+  }
+  const std::string name = identifier(cast<StringAttr>(member.name[1]).getValue());
+  if (!member.op->hasAttr(rt::kStack))
+    return element + " *" + name + " = " + address;
+  return "Stack<" + element + "> " + name + "{" + address + ", " + sizes.product(type.getAxes().drop_front()) + "}";
+}
+
+void Structs::print(SizeTable &sizes, raw_ostream &os) const {
+  for (const Group &group : groups()) {
+    auto list = members.find(group.type);
+    if (list == members.end() || list->second.empty())
+      continue;
+    SmallVector<std::pair<std::string, std::string>> lines; // definition, shape
+    size_t width = 0;
+    for (const Member &member : list->second) {
+      lines.push_back({definition(member, sizes) + ";", shape(rt::buffer(member.op->getResult(0)), sizes)});
+      width = std::max(width, lines.back().first.size());
+    }
+    os << "/// " << group.summary << "\nstruct " << group.type << " {\n  Rank &r;\n";
+    for (const auto &[text, comment] : lines)
+      os << "  " << llvm::left_justify(text, std::min<size_t>(width, 84)) << " // " << comment << "\n";
+    os << "};\n\n";
+  }
+}

@@ -1,0 +1,123 @@
+// rt-cut-functions: which function of the program each operation of a step is in.
+//
+// 1. Of @train, a run of operations of one phase is a function: forward, backward, update. A loop with several phases
+//    inside stays in the step, and is cut inside.
+// 2. A message that is only started belongs to the run that it stands in: what is computed meanwhile is of that run.
+// 3. Of @evaluate, what comes before, in and after the loop over batches: evaluate_begin, _batch and _end.
+#include "ir/rt/Rt.h"
+#include "passes/Passes.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringMap.h"
+
+namespace echelon {
+#define GEN_PASS_DEF_CUTFUNCTIONS
+#include "passes/Passes.h.inc"
+} // namespace echelon
+
+using namespace mlir;
+using namespace echelon;
+
+namespace {
+/// Whether something of a program is in a block.
+bool hasWork(Block &block) {
+  return llvm::any_of(block, [](Operation &op) {
+    auto loop = dyn_cast<rt::ForOp>(op);
+    return loop ? hasWork(loop.getBody().front()) : !rt::isDeclaration(op);
+  });
+}
+
+bool isStarted(Operation &op) {
+  auto message = dyn_cast<rt::CollectiveOp>(op);
+  return isa<rt::TicketsOp>(op) || (message && message.isStarted());
+}
+
+StringRef phaseOf(Operation &op) {
+  auto phase = op.getAttrOfType<StringAttr>(ech::kPhase);
+  return phase ? phase.getValue() : "forward";
+}
+
+void phasesOf(Operation &op, llvm::SmallSetVector<StringRef, 4> &phases) {
+  if (auto loop = dyn_cast<rt::ForOp>(op)) {
+    for (Operation &inner : loop.getBody().front())
+      phasesOf(inner, phases);
+    return;
+  }
+  if (!rt::isDeclaration(op) && !isStarted(op))
+    phases.insert(phaseOf(op));
+}
+
+class Cut {
+public:
+  explicit Cut(rt::FunctionOp step) : step(step), builder(step.getContext()) {}
+  void train() { phases(step.getBody().front()); }
+  void evaluate();
+
+private:
+  void phases(Block &block);
+  void label(Operation &op, StringRef function) {
+    if (!rt::isDeclaration(op))
+      op.setAttr(rt::kFunction, builder.getStringAttr(function));
+  }
+  std::string next(StringRef phase) {
+    int n = ++count[phase];
+    return n == 1 ? phase.str() : (phase + "_" + Twine(n)).str();
+  }
+
+  rt::FunctionOp step;
+  Builder builder;
+  llvm::StringMap<int> count; // functions of a phase so far
+};
+
+void Cut::phases(Block &block) {
+  std::string function;
+  StringRef phase;
+  for (Operation &op : block) {
+    llvm::SmallSetVector<StringRef, 4> inside;
+    phasesOf(op, inside);
+    if (inside.size() > 1) {
+      function.clear();
+      phases(cast<rt::ForOp>(op).getBody().front());
+      continue;
+    }
+    auto loop = dyn_cast<rt::ForOp>(op);
+    if (rt::isDeclaration(op) || (loop && !hasWork(loop.getBody().front())))
+      continue;
+    StringRef wanted = !inside.empty() ? inside[0] : function.empty() ? phaseOf(op) : phase;
+    if (function.empty() || wanted != phase)
+      function = next(wanted);
+    phase = wanted;
+    label(op, function);
+  }
+}
+
+void Cut::evaluate() {
+  StringRef function = "evaluate_begin";
+  Block &block = step.getBody().front();
+  auto isOverBatches = [](Operation &op) {
+    auto loop = dyn_cast<rt::ForOp>(op);
+    return loop && loop.getTime() && loop.getCount() == 0;
+  };
+  if (llvm::none_of(block, isOverBatches)) // nothing depends on samples
+    function = "evaluate_end";
+  for (Operation &op : block) {
+    if (!isOverBatches(op)) {
+      label(op, function);
+      continue;
+    }
+    for (Operation &inner : cast<rt::ForOp>(op).getBody().front())
+      label(inner, "evaluate_batch");
+    function = "evaluate_end";
+  }
+}
+
+struct CutFunctions : echelon::impl::CutFunctionsBase<CutFunctions> {
+  void runOnOperation() override {
+    for (auto step : getOperation().getOps<rt::FunctionOp>()) {
+      if (step.getSymName() == "train")
+        Cut(step).train();
+      else if (step.getSymName() == "evaluate")
+        Cut(step).evaluate();
+    }
+  }
+};
+} // namespace

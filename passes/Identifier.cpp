@@ -1,0 +1,71 @@
+#include "passes/Identifier.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace llvm;
+using namespace echelon;
+
+namespace {
+// Words that a variable of a program cannot be called: those of C++, macros of the headers that programs include, and
+// what programs use bare, which a local variable would hide.
+constexpr llvm::StringLiteral kReserved[] = {
+    // C++
+    "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t class "
+    "compl const constexpr const_cast continue decltype default delete do double dynamic_cast else enum "
+    "explicit export extern false float for friend goto if inline int long mutable namespace new noexcept "
+    "not not_eq nullptr operator or or_eq private protected public register reinterpret_cast return short "
+    "signed sizeof static static_assert static_cast struct switch template this thread_local throw true try "
+    "typedef typeid typename union unsigned using virtual void volatile wchar_t while xor xor_eq",
+    // macros
+    "assert errno linux unix stdin stdout stderr NULL EOF NAN INFINITY HUGE_VAL MATH_ERRNO MATH_ERREXCEPT "
+    "RAND_MAX BUFSIZ",
+    // the program's own
+    "r lr math std echelon runtime main step forward backward update describe int32_t int64_t uint8_t Sum "
+    "Max Min Form Blas Algorithm Rank Program Ticket Stored Init Scalar messages wait fill learning_rate "
+    "evaluate_begin evaluate_batch evaluate_end path_hash Distribution ElementType run_program LongSum Stack",
+    // its structs and what it calls them
+    "Params Activations Gradients OptimizerState State Inputs Sums Messages p act grad opt state in sums"};
+
+bool isReserved(StringRef name) {
+  static const llvm::StringSet<> words = [] {
+    llvm::StringSet<> set;
+    for (StringRef list : kReserved)
+      for (StringRef word : llvm::split(list, ' '))
+        set.insert(word);
+    return set;
+  }();
+  return words.contains(name) || name.starts_with("M_") || name.starts_with("FP_");
+}
+} // namespace
+
+std::string echelon::identifier(StringRef text) {
+  std::string name;
+  for (char c : text)
+    name += llvm::isAlnum(c) ? c : '_';
+  while (name.find("__") != std::string::npos)
+    name.erase(name.find("__"), 1);
+  if (name.empty() || llvm::isDigit(name[0]))
+    name = "v" + name;
+  if (name[0] == '_')
+    name = "v" + name;
+  if (isReserved(name))
+    name += "_";
+  return name;
+}
+
+std::string echelon::shortest(StringRef name, function_ref<bool(StringRef)> isTaken) {
+  if (name.empty())
+    for (StringRef each : {"i", "j", "k"})
+      if (!isTaken(each))
+        return each.str();
+  for (size_t letters = 1; letters < std::max<size_t>(name.size(), 2); ++letters) {
+    std::string beginning = name.take_front(letters).str();
+    if (identifier(beginning) == beginning && beginning.back() != '_' && !isTaken(beginning))
+      return beginning;
+  }
+  const std::string base = name.empty() ? "i" : identifier(name) + "_i";
+  std::string free = base;
+  for (int i = 2; isTaken(free); ++i)
+    free = base + "_" + std::to_string(i);
+  return free;
+}

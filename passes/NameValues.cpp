@@ -1,0 +1,221 @@
+// rt-name-values: what the program calls its buffers, parts of them, numbers, positions and tickets.
+//
+// 1. A value has the name that the user gave it, or that the lowering gave it after its operation.
+// 2. Names are unique in the functions that use a value; a loop's own names are free again after it.
+// 3. A buffer that takes the place of another of its name and shape has that name, too: it is one variable.
+// 4. A ticket that one function starts and another one waits for is a member of the messages of a step.
+#include "ir/rt/Rt.h"
+#include "passes/Identifier.h"
+#include "passes/Passes.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
+
+namespace echelon {
+#define GEN_PASS_DEF_NAMEVALUES
+#include "passes/Passes.h.inc"
+} // namespace echelon
+
+using namespace mlir;
+using namespace echelon;
+
+namespace {
+using Functions = llvm::SmallSetVector<StringRef, 2>;
+
+class Namer {
+public:
+  Namer(rt::FunctionOp step, const llvm::StringSet<> &reserved) : step(step), b(step.getContext()) {
+    everywhere = reserved;
+  }
+  void run();
+
+private:
+  void inScope(Block &block);
+  void name(Operation &op);
+  void nameView(rt::ViewOp view);
+  void nameTicket(Operation *op, Value ticket, rt::CollectiveOp started);
+  Functions functionsOf(Value v);
+  bool isTaken(StringRef name, const Functions &functions);
+  std::string free(StringRef wanted, const Functions &functions);
+  void take(StringRef name, const Functions &functions);
+  void give(Operation *op, StringRef wanted, const Functions &functions) {
+    std::string name = free(wanted, functions);
+    take(name, functions);
+    op->setAttr(rt::kName, b.getStringAttr(name));
+  }
+  static StringRef nameOf(Operation *op) {
+    auto name = op->getAttrOfType<StringAttr>(rt::kName);
+    return name ? name.getValue() : "";
+  }
+  /// The name of the memory that a buffer is (part of).
+  StringRef memoryOf(Value v) {
+    rt::AllocOp alloc = rt::allocOf(v);
+    if (auto member = alloc->getAttrOfType<ArrayAttr>(rt::kMember))
+      return cast<StringAttr>(member[1]).getValue();
+    return nameOf(alloc);
+  }
+
+  rt::FunctionOp step;
+  Builder b;
+  llvm::StringMap<llvm::StringSet<>> taken; // by function
+  llvm::StringSet<> everywhere;             // in all of them
+  llvm::StringMap<std::string> places;      // names of local memory, by what it is
+  llvm::StringMap<std::string> views;       // of parts, by what they are
+};
+
+void addFunctions(Value v, Functions &functions) {
+  for (Operation *user : v.getUsers())
+    if (auto view = dyn_cast<rt::ViewOp>(user))
+      addFunctions(view.getView(), functions);
+    else
+      functions.insert(rt::functionOf(user));
+}
+Functions Namer::functionsOf(Value v) {
+  Functions functions;
+  addFunctions(v, functions);
+  return functions;
+}
+
+bool Namer::isTaken(StringRef name, const Functions &functions) {
+  return everywhere.contains(name) ||
+         llvm::any_of(functions, [&](StringRef function) { return taken[function].contains(name); });
+}
+void Namer::take(StringRef name, const Functions &functions) {
+  for (StringRef function : functions)
+    taken[function].insert(name);
+}
+std::string Namer::free(StringRef wanted, const Functions &functions) {
+  const std::string base = identifier(wanted);
+  std::string name = base;
+  for (int i = 2; isTaken(name, functions); ++i)
+    name = base + "_" + std::to_string(i);
+  return name;
+}
+
+void Namer::nameView(rt::ViewOp view) {
+  if (view->hasAttr(rt::kMember) || (view.getOffset() == 0 && view.getIndices().empty()))
+    return; // a place of a member; the whole with other axes
+  std::string key;
+  llvm::raw_string_ostream text(key);
+  text << view.getBase().getAsOpaquePointer() << " " << view.getOffset() << " "
+       << rt::buffer(view.getView()).getElement();
+  for (auto [index, factor] : llvm::zip(view.getIndices(), view.getFactors()))
+    text << " " << index.getAsOpaquePointer() << "*" << factor;
+  Functions functions = functionsOf(view);
+  for (StringRef function : functions)
+    text << " " << function;
+  if (auto known = views.find(key); known != views.end()) {
+    view->setAttr(rt::kName, b.getStringAttr(known->second));
+    return;
+  }
+  StringRef own = rt::nameOf(view.getLoc()), base = memoryOf(view.getBase());
+  std::string wanted = own.empty() || own == base ? (base + "_part").str() : own.str();
+  if (view.getIndices().size() == 1)
+    if (auto position = dyn_cast<BlockArgument>(view.getIndices()[0]))
+      wanted = (base + "_" + nameOf(position.getOwner()->getParentOp())).str();
+  give(view, wanted, functions);
+  views[key] = nameOf(view).str();
+}
+
+void Namer::nameTicket(Operation *op, Value ticket, rt::CollectiveOp started) {
+  Functions functions = functionsOf(ticket);
+  functions.insert(rt::functionOf(started));
+  std::string wanted = (started.getKind() + "_of_" + memoryOf(started.getOut())).str();
+  if (functions.size() == 1) {
+    give(op, wanted, functions);
+    return;
+  }
+  const std::string name = free(wanted, {});
+  everywhere.insert(name);
+  op->setAttr(rt::kMember, b.getStrArrayAttr({"Messages", name}));
+}
+
+void Namer::name(Operation &op) {
+  auto wanted = [&](StringRef otherwise) {
+    StringRef name = rt::nameOf(op.getLoc());
+    return name.empty() ? otherwise : name;
+  };
+  if (auto alloc = dyn_cast<rt::AllocOp>(op)) {
+    if (alloc->hasAttr(rt::kMember))
+      return;
+    Functions functions = functionsOf(alloc);
+    std::string key;
+    llvm::raw_string_ostream(key) << identifier(wanted("t")) << alloc.getOffset().value_or(-1) << alloc.getType()
+                                  << (functions.empty() ? "" : functions[0]);
+    auto known = places.find(key);
+    if (known != places.end() && alloc.getOffset() && !alloc->hasAttr(rt::kVariable)) {
+      alloc->setAttr(rt::kName, b.getStringAttr(known->second));
+      return;
+    }
+    give(alloc, wanted("t"), functions);
+    if (!alloc->hasAttr(rt::kVariable))
+      places[key] = nameOf(alloc).str();
+  } else if (auto view = dyn_cast<rt::ViewOp>(op)) {
+    nameView(view);
+  } else if (auto number = dyn_cast<rt::NumberOp>(op)) {
+    give(number, wanted("number"), functionsOf(number));
+  } else if (auto offset = dyn_cast<rt::OffsetOp>(op)) {
+    give(offset, wanted("first"), functionsOf(offset));
+  } else if (auto tickets = dyn_cast<rt::TicketsOp>(op)) {
+    for (Operation *user : tickets.getTickets().getUsers())
+      if (auto kept = dyn_cast<rt::CollectiveOp>(user))
+        nameTicket(tickets, tickets.getTickets(), kept);
+  } else if (auto started = dyn_cast<rt::CollectiveOp>(op); started && started.getTicket()) {
+    nameTicket(started, started.getTicket(), started);
+  }
+}
+
+void Namer::inScope(Block &block) {
+  const auto outerTaken = taken;
+  const auto outerPlaces = places, outerViews = views;
+  for (Operation &op : block) {
+    name(op);
+    auto loop = dyn_cast<rt::ForOp>(op);
+    if (!loop)
+      continue;
+    Functions functions = functionsOf(loop.position());
+    loop.walk([&](Operation *inner) { functions.insert(rt::functionOf(inner)); });
+    const auto beforeLoop = taken;
+    std::string position = shortest(loop.getAxis(), [&](StringRef name) { return isTaken(name, functions); });
+    loop->setAttr(rt::kName, b.getStringAttr(position));
+    take(position, functions);
+    inScope(loop.getBody().front());
+    taken = beforeLoop;
+  }
+  taken = outerTaken;
+  places = outerPlaces;
+  views = outerViews;
+}
+
+void Namer::run() { inScope(step.getBody().front()); }
+
+struct NameValues : echelon::impl::NameValuesBase<NameValues> {
+  void runOnOperation() override {
+    llvm::StringSet<> reserved = reservedNames(getOperation());
+    Builder b(&getContext());
+    for (auto function : getOperation().getOps<rt::FunctionOp>()) {
+      SmallVector<StringRef> arguments;
+      for (Value argument : function.getBody().getArguments())
+        arguments.push_back(rt::nameOf(argument.getLoc()));
+      if (!arguments.empty())
+        function->setAttr(rt::kName, b.getStrArrayAttr(arguments));
+      Namer(function, reserved).run();
+    }
+  }
+
+  /// What is called in programs, and sizes with names.
+  static llvm::StringSet<> reservedNames(ModuleOp module) {
+    llvm::StringSet<> names;
+    module.walk([&](rt::CallOp call) { names.insert(call.getCallee()); });
+    module.walk([&](rt::InvokeOp call) { names.insert(call.getCallee()); });
+    module.walk([&](rt::CollectiveOp op) {
+      for (const char *form : {"", "_start", "_inner", "_inner_start"})
+        names.insert((op.getKind() + form).str());
+    });
+    if (auto sizes = module->getAttrOfType<ArrayAttr>(rt::kSizes))
+      for (auto size : sizes.getAsRange<DictionaryAttr>())
+        names.insert(identifier(size.getAs<StringAttr>("name").getValue()));
+    return names;
+  }
+};
+} // namespace

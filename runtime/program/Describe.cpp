@@ -1,0 +1,75 @@
+// How a program tells of its tensors: shapes as text.
+#include "runtime/launch/Fail.h"
+#include "runtime/program/Program.h"
+
+#include <algorithm>
+#include <sstream>
+
+namespace echelon::runtime {
+
+namespace {
+int meshIndex(const std::vector<MeshAxis> &mesh, const std::string &name) {
+  auto at = std::find_if(mesh.begin(), mesh.end(), [&](const MeshAxis &axis) { return axis.name == name; });
+  if (at == mesh.end())
+    fail("internal error, please report: no mesh axis is called " + name);
+  return static_cast<int>(at - mesh.begin());
+}
+
+std::vector<std::string> namesOf(const Layout &layout) {
+  std::vector<std::string> names;
+  for (const AxisPiece &axis : layout.axes)
+    names.push_back(axis.name);
+  return names;
+}
+} // namespace
+
+Layout layoutOf(const std::vector<MeshAxis> &mesh, const std::string &shape) {
+  Layout layout;
+  std::istringstream words(shape);
+  for (std::string word; words >> word;) {
+    std::istringstream parts(word);
+    std::string head, over;
+    std::getline(parts, head, '/');
+    std::vector<int> cuts;
+    while (std::getline(parts, over, '/'))
+      cuts.push_back(meshIndex(mesh, over));
+    const size_t equals = head.find('=');
+    if (equals == std::string::npos) { // "flat"
+      layout.flatCuts = cuts;
+      continue;
+    }
+    const size_t colon = head.find(':', equals);
+    layout.axes.push_back({head.substr(0, equals), std::stoll(head.substr(equals + 1)), cuts,
+                           colon == std::string::npos ? 0 : std::stoll(head.substr(colon + 1))});
+  }
+  return layout;
+}
+
+void Program::store(Stored::Kind kind, const std::string &path, const std::string &shape, Init init, int64_t offset,
+                    ElementType type) {
+  Layout layout = layoutOf(mesh, shape);
+  stored.push_back({kind, path, namesOf(layout), layout, type, init, offset});
+}
+
+void Program::storeMoments(const std::string &path, std::initializer_list<std::pair<const char *, int64_t>> moments) {
+  auto param = std::find_if(stored.begin(), stored.end(), [&](const Stored &s) { return s.path == path; });
+  if (param == stored.end())
+    fail("internal error, please report: no parameter is called " + path);
+  const Stored like = *param;
+  for (const auto &[name, offset] : moments)
+    stored.push_back({Stored::Optimizer, std::string("optimizer.") + name + "." + path, like.axes, like.layout,
+                      like.type, {}, offset});
+}
+
+void Program::take(const std::string &name, int output, const std::string &shape, ElementType type, int64_t below,
+                   const std::vector<PlaceOfInput> &places) {
+  Layout whole = layoutOf({}, shape);
+  Input input{name, output, namesOf(whole), {}, type, below, {}};
+  for (const AxisPiece &axis : whole.axes)
+    input.sizes.push_back(axis.size);
+  for (const PlaceOfInput &place : places)
+    input.places.push_back({layoutOf(mesh, place.shape), type, place.offset, place.renamed});
+  inputs.push_back(input);
+}
+
+} // namespace echelon::runtime
