@@ -31,7 +31,7 @@ SmallVector<Operation *> operationsOf(rt::FunctionOp function) {
 
 bool isRate(Value v) {
   auto number = v.getDefiningOp<rt::NumberOp>();
-  return number && number.getText() == "lr";
+  return number && number.getKind() == rt::Number::LearningRate && !number.getOf();
 }
 bool isOfMessages(Value v) {
   auto member = v.getDefiningOp() ? v.getDefiningOp()->getAttrOfType<ArrayAttr>(rt::kMember) : ArrayAttr();

@@ -19,8 +19,6 @@ std::string codegen::nameOf(Value value) {
 
 Names::Names(ModuleOp module) {
   module.walk([&](Operation *op) {
-    if (auto call = dyn_cast<rt::CallOp>(op))
-      common.insert(call.getCallee());
     if (auto call = dyn_cast<rt::InvokeOp>(op))
       common.insert(call.getCallee());
   });

@@ -1,6 +1,7 @@
 // Lines of functions.
 #include "codegen/Printer.h"
 #include "codegen/Text.h"
+#include "codegen/cpu/Kernels.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Path.h"
 
@@ -156,6 +157,14 @@ void Printer::call(Operation *op, StringRef head, ArrayRef<std::string> argument
   count(1);
 }
 
+void Printer::kernel(Operation *op) {
+  const cpu::Call made = cpu::callOf(op, *this);
+  auto squares = dyn_cast<rt::AddSquaresOp>(op);
+  call(op, made.function, made.arguments, "");
+  if (squares && squares.getParameter())
+    line("r.watch(" + quoted(*squares.getParameter()) + ", " + name(squares.getSum()) + ");");
+}
+
 std::string Printer::place(Operation *op) {
   std::string label = SourceLines::label(op->getLoc());
   return label.empty() ? "" : quoted(label);
@@ -297,7 +306,7 @@ void Printer::declare(Value value) {
       text += " + " + name(index) + (factor == 1 ? "" : " * " + std::to_string(factor));
     line((constant ? "const " : "") + rt::storedAs(rt::buffer(value).getElement()) + " *" + own + " = " + text + ";");
   } else if (auto number = dyn_cast<rt::NumberOp>(op)) {
-    line((number.getType().isF64() ? "const double " : "const int64_t ") + own + " = " + number.getText() + ";");
+    line((number.getType().isF64() ? "const double " : "const int64_t ") + own + " = " + cpu::textOf(number) + ";");
   }
 }
 
@@ -307,12 +316,8 @@ std::string Printer::name(Value value) {
   Operation *op = value.getDefiningOp();
   if (op->hasAttr(rt::kMember))
     return member(op);
-  if (auto number = dyn_cast<rt::NumberOp>(op)) {
-    StringRef text = number.getText();
-    if (llvm::all_of(text, [](char c) { return llvm::isAlnum(c) || c == '_'; }) || text.ends_with("Count()") ||
-        text.ends_with("Samples()"))
-      return text.str();
-  }
+  if (auto number = dyn_cast<rt::NumberOp>(op); number && cpu::isInline(number))
+    return cpu::textOf(number);
   if (auto view = dyn_cast<rt::ViewOp>(op); view && view.getOffset() == 0 && view.getIndices().empty())
     return name(view.getBase());
   if (declared.contains(value) || op->hasAttr(rt::kVariable))

@@ -38,6 +38,7 @@ public:
   std::string fresh(llvm::StringRef axis) override;
   void call(mlir::Operation *op, llvm::StringRef head, llvm::ArrayRef<std::string> arguments,
             llvm::StringRef remark) override;
+  void kernel(mlir::Operation *op) override;
   std::string place(mlir::Operation *op) override;
   void line(const llvm::Twine &text) override;
   void open(const llvm::Twine &head) override;

@@ -23,6 +23,15 @@ constexpr llvm::StringLiteral kReserved[] = {
     "r lr math std echelon runtime main step forward backward update describe int32_t int64_t uint8_t Sum "
     "Max Min Form Blas Algorithm Rank Program Ticket Stored Init Scalar messages wait fill learning_rate "
     "evaluate_begin evaluate_batch evaluate_end path_hash Distribution ElementType run_program LongSum Stack",
+    // kernels
+    "gemm gemm_batched gather gather_rows scatter_add scatter_add_rows fill_random copy_strided reduce_sum "
+    "reduce_max reduce_min argmax max_with_index combine_max_with_index softmax softmax_finish local_sum_exp "
+    "logsumexp logsumexp_finish cumsum top_k cross_entropy cross_entropy_target cross_entropy_local "
+    "cross_entropy_target_local cross_entropy_finish cross_entropy_target_finish add_squares normalize "
+    "normalize_grad normalize_finish normalize_grad_local normalize_grad_finish rms_normalize rms_normalize_grad "
+    "rms_local rms_finish rms_grad_local rms_grad_finish channel_statistics channel_statistics_finish "
+    "local_moments combine_moments conv conv_grad_data conv_grad_weights maxpool avgpool maxpool_grad avgpool_grad "
+    "attention attention_grad",
     // its structs and what it calls them
     "Params Activations Gradients OptimizerState State Inputs Sums Messages p act grad opt state in sums"};
 

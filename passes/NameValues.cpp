@@ -153,7 +153,7 @@ void Namer::name(Operation &op) {
   } else if (auto view = dyn_cast<rt::ViewOp>(op)) {
     nameView(view);
   } else if (auto number = dyn_cast<rt::NumberOp>(op)) {
-    give(number, wanted("number"), functionsOf(number));
+    give(number, wanted(rt::stringifyNumber(number.getKind())), functionsOf(number));
   } else if (auto offset = dyn_cast<rt::OffsetOp>(op)) {
     give(offset, wanted("first"), functionsOf(offset));
   } else if (auto tickets = dyn_cast<rt::TicketsOp>(op)) {
@@ -206,7 +206,6 @@ struct NameValues : echelon::impl::NameValuesBase<NameValues> {
   /// What is called in programs, and sizes with names.
   static llvm::StringSet<> reservedNames(ModuleOp module) {
     llvm::StringSet<> names;
-    module.walk([&](rt::CallOp call) { names.insert(call.getCallee()); });
     module.walk([&](rt::InvokeOp call) { names.insert(call.getCallee()); });
     module.walk([&](rt::CollectiveOp op) {
       for (const char *form : {"", "_start", "_inner", "_inner_start"})

@@ -205,7 +205,7 @@ struct OutlineUpdates : echelon::impl::OutlineUpdatesBase<OutlineUpdates> {
       Location loc = number.getDefiningOp() ? number.getDefiningOp()->getLoc() : number.getLoc();
       StringRef name = rt::nameOf(loc);
       if (auto provided = number.getDefiningOp<rt::NumberOp>(); provided && name.empty())
-        name = provided.getText();
+        name = provided.getKind() == rt::Number::LearningRate ? "lr" : rt::stringifyNumber(provided.getKind());
       numbers.push_back(
           block.addArgument(buffer ? buffer.getElement() : number.getType(), named(name.empty() ? "x" : name)));
     }

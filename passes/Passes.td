@@ -283,7 +283,7 @@ def Fuse : DistPass<"dist-fuse"> {
 //===------------------------------------------------------------------------------------------------------------===//
 
 def LowerToRt : DistPass<"dist-lower-to-rt"> {
-  let summary = "tensors become buffers, operations become calls of the runtime and loops";
+  let summary = "tensors become buffers, operations become kernels and loops";
   let description = [{
     Local sizes, row-major; renames, picks and slices are views where strides allow. A value on its way to a place that
     exists (the next state, a loop's carried value, one slice of what a loop stacks up, a part
@@ -294,7 +294,7 @@ def LowerToRt : DistPass<"dist-lower-to-rt"> {
     ```
     becomes
     ```mlir
-    rt.call "gemm"(%h, %x, %w, 2, 8, 6, "Form::nn", 6, 8, 8, "1.0", "0.0", "Blas::onednn")
+    rt.gemm %h, %x, %w m <batch=2> n <hidden=8> k <in=6> ld <in=6> <hidden=8> <hidden=8> with onednn
     rt.collective "all_reduce" %d, %d count 48 "Sum" over [0] ranks 2 "dp" with "automatic" why "split batch over dp"
     ```
     Runs after `dist-fuse`, before `rt-plan-arenas`.

@@ -149,6 +149,37 @@ LogicalResult Buffer::verify(function_ref<InFlightDiagnostic()> emitError, Array
   return success();
 }
 
+//===- sizes -----------------------------------------------------------------------------------------------------===//
+
+int64_t SizeAttr::count() const {
+  int64_t count = 1;
+  for (const Axis &axis : getAxes())
+    count *= axis.size;
+  return count;
+}
+Attribute SizeAttr::parse(AsmParser &parser, Type) {
+  SmallVector<Axis> axes;
+  auto one = [&]() -> ParseResult {
+    std::string name;
+    int64_t size;
+    if (parser.parseKeywordOrString(&name) || parser.parseEqual() || parser.parseInteger(size))
+      return failure();
+    axes.push_back({StringAttr::get(parser.getContext(), name), size});
+    return success();
+  };
+  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::LessGreater, one))
+    return {};
+  return get(parser.getContext(), axes);
+}
+void SizeAttr::print(AsmPrinter &printer) const {
+  printer << "<";
+  llvm::interleaveComma(getAxes(), printer, [&](const Axis &axis) {
+    printer.printKeywordOrString(axis.name.getValue());
+    printer << "=" << axis.size;
+  });
+  printer << ">";
+}
+
 //===- structure -------------------------------------------------------------------------------------------------===//
 
 void FunctionOp::build(OpBuilder &builder, OperationState &state, StringRef name) {
@@ -191,6 +222,31 @@ LogicalResult ComputeOp::verify() {
   if (!ech::symbolizeFunction(getFunction()))
     return emitOpError() << "knows no function " << getFunction();
   return success();
+}
+
+namespace {
+std::optional<SmallVector<Axis>> axesWithinType(Buffer type, int64_t stride) {
+  SmallVector<std::pair<int64_t, Axis>> inside;
+  for (auto [axis, own] : llvm::zip(type.getAxes(), type.getStrides()))
+    if (own > 0 && own < stride && axis.size > 1)
+      inside.push_back({own, axis});
+  llvm::stable_sort(inside, [](const auto &a, const auto &b) { return a.first > b.first; });
+  SmallVector<Axis> axes;
+  for (const auto &[own, axis] : inside) {
+    if (own * axis.size != stride)
+      return std::nullopt;
+    stride = own;
+    axes.push_back(axis);
+  }
+  return stride == 1 ? std::optional(axes) : std::nullopt;
+}
+} // namespace
+
+std::optional<SmallVector<Axis>> echelon::rt::axesWithin(Value v, int64_t stride) {
+  if (auto axes = axesWithinType(buffer(v), stride))
+    return axes;
+  AllocOp alloc = allocOf(v);
+  return alloc ? axesWithinType(buffer(alloc), stride) : std::nullopt;
 }
 
 AllocOp echelon::rt::allocOf(Value value) {

@@ -20,6 +20,9 @@ namespace echelon::rt {
 inline Buffer buffer(mlir::Value value) { return llvm::cast<Buffer>(value.getType()); }
 /// The rt.alloc whose memory a buffer is, through views.
 AllocOp allocOf(mlir::Value buffer);
+/// Axes of a buffer, or of the memory that it is part of, whose sizes multiply to a stride of it: those inside of it,
+/// the slowest first. Nothing where axes do not lie so.
+std::optional<llvm::SmallVector<ech::Axis>> axesWithin(mlir::Value buffer, int64_t stride);
 /// Whether an operation only says what a value is, and stands nowhere in a program.
 inline bool isDeclaration(mlir::Operation &op) { return llvm::isa<AllocOp, ViewOp, NumberOp, OffsetOp>(op); }
 /// The name that the user gave a value, or "".

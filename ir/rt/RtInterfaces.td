@@ -8,7 +8,8 @@ def Printable : OpInterface<"Printable"> {
   let cppNamespace = "::echelon::rt";
   let description = [{One operation is one call (or one loop) of the program that is printed; it knows how it reads.}];
   let methods = [
-    InterfaceMethod<[{Writes the operation as C++.}], "void", "emit", (ins "::echelon::rt::Writer &":$writer)>,
+    InterfaceMethod<[{Writes the operation as C++. A kernel leaves that to the target.}], "void", "emit",
+      (ins "::echelon::rt::Writer &":$writer), "", [{ writer.kernel($_op); }]>,
   ];
 }
 
@@ -16,8 +17,10 @@ def Touches : OpInterface<"Touches"> {
   let cppNamespace = "::echelon::rt";
   let description = [{Which buffers an operation reads and writes: what liveness and scheduling need.}];
   let methods = [
-    InterfaceMethod<[{Buffers whose content enters.}], "::llvm::SmallVector<::mlir::Value>", "reads", (ins)>,
-    InterfaceMethod<[{Buffers whose content changes.}], "::llvm::SmallVector<::mlir::Value>", "writes", (ins)>,
+    InterfaceMethod<[{Buffers whose content enters.}], "::llvm::SmallVector<::mlir::Value>", "reads", (ins), "",
+      [{ return ::echelon::rt::buffersRead($_op); }]>,
+    InterfaceMethod<[{Buffers whose content changes.}], "::llvm::SmallVector<::mlir::Value>", "writes", (ins), "",
+      [{ return ::echelon::rt::buffersWritten($_op); }]>,
     InterfaceMethod<[{Whether `written` may lie where `read`, which nobody needs afterwards, lies: every element is read
                       before it is written.}], "bool", "mayShare",
       (ins "::mlir::Value":$written, "::mlir::Value":$read), "", [{ return false; }]>,
@@ -29,7 +32,8 @@ def Costed : OpInterface<"Costed"> {
   let description = [{What one execution of the operation does: what a profile holds its time against. A loop over other
                       operations is none.}];
   let methods = [
-    InterfaceMethod<[{Its name, kind, arithmetic and traffic.}], "::echelon::rt::Cost", "cost", (ins)>,
+    InterfaceMethod<[{Its name, kind, arithmetic and traffic.}], "::echelon::rt::Cost", "cost", (ins), "",
+      [{ return ::echelon::rt::costOfKernel($_op); }]>,
   ];
 }
 

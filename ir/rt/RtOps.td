@@ -83,8 +83,8 @@ def Rt_FunctionOp : Rt_Op<"function", [Symbol, IsolatedFromAbove, SingleBlock, N
   let builders = [OpBuilder<(ins "::llvm::StringRef":$name)>];
 }
 
-def Rt_InvokeOp : Rt_Op<"invoke", [DeclareOpInterfaceMethods<Printable>, DeclareOpInterfaceMethods<Touches>,
-                                   DeclareOpInterfaceMethods<Costed>]> {
+def Rt_InvokeOp : Rt_Op<"invoke", [DeclareOpInterfaceMethods<Printable, ["emit"]>, DeclareOpInterfaceMethods<Touches, ["reads", "writes"]>,
+                                   DeclareOpInterfaceMethods<Costed, ["cost"]>]> {
   let summary = "runs a function of the module on other buffers";
   let description = [{
     `rt.invoke @adamw(%w, %d_w, %m, %v, %scale) count 512 writes [0, 2, 3] : …`. One operand for each argument of the
@@ -127,7 +127,7 @@ def Rt_ViewOp : Rt_Op<"view", [Pure]> {
 }
 
 def Rt_ForOp : Rt_Op<"for", [SingleBlock, NoTerminator, RecursiveMemoryEffects,
-                             DeclareOpInterfaceMethods<Printable>]> {
+                             DeclareOpInterfaceMethods<Printable, ["emit"]>]> {
   let summary = "a loop: a layer stack, a recurrence, micro batches";
   let description = [{`rt.for "layer" = 4 reverse { ^bb0(%i: index): … }`: the block's argument is the position.}];
   let arguments = (ins StrAttr:$axis, I64Attr:$count, UnitAttr:$reverse, UnitAttr:$time);
@@ -140,8 +140,8 @@ def Rt_ForOp : Rt_Op<"for", [SingleBlock, NoTerminator, RecursiveMemoryEffects,
   }];
 }
 
-def Rt_ReportOp : Rt_Op<"report", [DeclareOpInterfaceMethods<Printable>, DeclareOpInterfaceMethods<Touches>,
-                                   DeclareOpInterfaceMethods<Costed>]> {
+def Rt_ReportOp : Rt_Op<"report", [DeclareOpInterfaceMethods<Printable, ["emit"]>, DeclareOpInterfaceMethods<Touches, ["reads", "writes"]>,
+                                   DeclareOpInterfaceMethods<Costed, ["cost"]>]> {
   let summary = "gives the run a scalar: its slot in the program's table";
   let arguments = (ins I64Attr:$slot, StrAttr:$kind, StrAttr:$name, Rt_Buffer:$value);
   let assemblyFormat = "$slot $kind $name `,` $value attr-dict `:` type($value)";
@@ -151,52 +151,50 @@ def Rt_ReportOp : Rt_Op<"report", [DeclareOpInterfaceMethods<Printable>, Declare
 // Numbers
 //===------------------------------------------------------------------------------------------------------------===//
 
-def Rt_OffsetOp : Rt_Op<"offset", [Pure, DeclareOpInterfaceMethods<Printable>]> {
+def Rt_OffsetOp : Rt_Op<"offset", [Pure, DeclareOpInterfaceMethods<Printable, ["emit"]>]> {
   let summary = "where this rank's piece begins: sum of mesh coordinates times factors";
   let arguments = (ins DenseI64ArrayAttr:$mesh, DenseI64ArrayAttr:$factors, DefaultValuedAttr<I64Attr, "0">:$plus);
   let results = (outs Index:$result);
   let assemblyFormat = "$mesh `times` $factors (`plus` $plus^)? attr-dict";
 }
+def Rt_Number : I32EnumAttr<"Number", "what a run provides", [
+  I32EnumAttrCase<"LearningRate", 0, "learning_rate">, I32EnumAttrCase<"BiasCorrection", 1, "bias_correction">,
+  I32EnumAttrCase<"Step", 2, "step">, I32EnumAttrCase<"SampleCount", 3, "sample_count">,
+  I32EnumAttrCase<"ValidSamples", 4, "valid_samples">, I32EnumAttrCase<"BatchOffset", 5, "batch_offset">,
+  I32EnumAttrCase<"IsFirst", 6, "is_first">]> {
+  let cppNamespace = "::echelon::rt";
+  let genSpecializedAttr = 0;
+}
+def Rt_NumberKindAttr : EnumAttr<Rt_Dialect, Rt_Number, "number_kind">;
 def Rt_NumberOp : Rt_Op<"number", [Pure]> {
-  let summary = "a number that the run provides, as the program reads it";
-  let description = [{`rt.number "lr" : f64`, `rt.number "r.sampleCount()" : f64`, `rt.number "r.validSamples()" : index`}];
-  let arguments = (ins StrAttr:$text);
-  let results = (outs AnyTypeOf<[F64, Index]>:$result);
-  let assemblyFormat = "$text attr-dict `:` type($result)";
-}
-
-//===------------------------------------------------------------------------------------------------------------===//
-// Calls
-//===------------------------------------------------------------------------------------------------------------===//
-
-def Rt_CallOp : Rt_Op<"call", [DeclareOpInterfaceMethods<Printable>,
-                               DeclareOpInterfaceMethods<Touches, ["mayShare"]>,
-                               DeclareOpInterfaceMethods<Costed>]> {
-  let summary = "one call of a kernel";
+  let summary = "a number that the run provides";
   let description = [{
-    `rt.call "gemm"(%c, %a, %b, 32, 128, 784, "Form::nn", …) writes [0] : types of the operands`. `args` has one entry a
-    C++ argument: a unit for the next operand, a number, a word, or a list of such in braces. `writes` lists the operands
-    that change, `reads` those whose content enters, `share` pairs (written, read) that may be one memory.
-    `does "products" 6422528` is its kind and how many additions and multiplications it needs (none told: a kernel that
-    memory bounds); `moves N` the bytes that it must read and write, where that is not what its operands hold.
-    Left room for: a stream operand, before the others.
+    - `learning_rate of 1`: that of an `optimize` line; of the last one without a line
+    - `bias_correction by 0.9`: 1 - 0.9^t after t updates
+    - `step`: steps done before; `sample_count`: samples of the batch or the evaluation
+    - `valid_samples`, `batch_offset` (index): how many samples of a batch are no padding, and how many came before it
+    - `is_first of 0`: 1 at coordinate 0 of a mesh axis, else 0
   }];
-  let arguments = (ins StrAttr:$callee, Variadic<AnyType>:$operands, ArrayAttr:$args, DenseI64ArrayAttr:$written,
-                       DenseI64ArrayAttr:$read, DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$share,
-                       OptionalAttr<StrAttr>:$work, OptionalAttr<I64Attr>:$flops, OptionalAttr<I64Attr>:$moved);
-  let hasCustomAssemblyFormat = 1;
-  let hasVerifier = 1;
+  let arguments = (ins Rt_NumberKindAttr:$kind, OptionalAttr<I64Attr>:$of, OptionalAttr<F64Attr>:$by);
+  let results = (outs AnyTypeOf<[F64, Index]>:$result);
+  let assemblyFormat = "$kind (`of` $of^)? (`by` $by^)? attr-dict `:` type($result)";
 }
 
-def Rt_TicketsOp : Rt_Op<"tickets", [DeclareOpInterfaceMethods<Printable>]> {
+include "ir/rt/RtKernels.td"
+
+//===------------------------------------------------------------------------------------------------------------===//
+// Messages
+//===------------------------------------------------------------------------------------------------------------===//
+
+def Rt_TicketsOp : Rt_Op<"tickets", [DeclareOpInterfaceMethods<Printable, ["emit"]>]> {
   let summary = "a ticket for each iteration of the loop that follows; none is under way yet";
   let arguments = (ins I64Attr:$count);
   let results = (outs Rt_Ticket:$tickets);
   let assemblyFormat = "$count attr-dict";
   let hasVerifier = 1;
 }
-def Rt_CollectiveOp : Rt_Op<"collective", [DeclareOpInterfaceMethods<Printable>, DeclareOpInterfaceMethods<Touches>,
-                                           DeclareOpInterfaceMethods<Costed>, AttrSizedOperandSegments]> {
+def Rt_CollectiveOp : Rt_Op<"collective", [DeclareOpInterfaceMethods<Printable, ["emit"]>, DeclareOpInterfaceMethods<Touches, ["reads", "writes"]>,
+                                           DeclareOpInterfaceMethods<Costed, ["cost"]>, AttrSizedOperandSegments]> {
   let summary = "one collective over the ranks that differ in `mesh` axes alone";
   let description = [{
     `rt.collective "all_reduce" %d, %d count 1024 "Sum" over [0] ranks 4 "dp" with "ring" why "…" : …`. `in` and `out`
@@ -224,7 +222,7 @@ def Rt_CollectiveOp : Rt_Op<"collective", [DeclareOpInterfaceMethods<Printable>,
     int64_t messageBytes();
   }];
 }
-def Rt_WaitOp : Rt_Op<"wait", [DeclareOpInterfaceMethods<Printable>, DeclareOpInterfaceMethods<Costed>]> {
+def Rt_WaitOp : Rt_Op<"wait", [DeclareOpInterfaceMethods<Printable, ["emit"]>, DeclareOpInterfaceMethods<Costed, ["cost"]>]> {
   let summary = "returns when a started collective is done, or those of all iterations are";
   let arguments = (ins Rt_Ticket:$ticket);
   let assemblyFormat = "$ticket attr-dict";
@@ -254,9 +252,9 @@ def Rt_YieldOp : Rt_Op<"yield", [Pure, Terminator, HasParent<"GroupOp, FusedOp">
 }
 
 def Rt_FusedOp : Rt_Op<"fused", [SingleBlock, AttrSizedOperandSegments,
-                                 DeclareOpInterfaceMethods<Printable>,
-                                 DeclareOpInterfaceMethods<Touches, ["mayShare"]>,
-                                 DeclareOpInterfaceMethods<Costed>]> {
+                                 DeclareOpInterfaceMethods<Printable, ["emit"]>,
+                                 DeclareOpInterfaceMethods<Touches, ["reads", "writes", "mayShare"]>,
+                                 DeclareOpInterfaceMethods<Costed, ["cost"]>]> {
   let summary = "a loop nest over named axes: scalar expressions, element-wise outputs, sums";
   let description = [{
     ```mlir

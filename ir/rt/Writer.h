@@ -39,6 +39,8 @@ public:
   /// `head(arguments…);` with line breaks where needed, and the operation's source line behind or before it.
   virtual void call(mlir::Operation *op, llvm::StringRef head, llvm::ArrayRef<std::string> arguments,
                     llvm::StringRef remark = "") = 0;
+  /// A kernel, as the target calls it.
+  virtual void kernel(mlir::Operation *op) = 0;
   /// Where the operation stands in the source, as a string literal: "mlp.ech:33"; empty where that is not known.
   virtual std::string place(mlir::Operation *op) = 0;
   /// One line, indented; `open` ends with a brace and indents what follows, `close` closes it.

@@ -134,20 +134,30 @@ struct Heads {
     return sums.back().first;
   }
 
-  void shape(Lowering &l, Lowering::Call &call, Value q, Value k, double scale, bool causal, int64_t value,
-             ArrayRef<int64_t> mask, ArrayRef<int64_t> bias, int64_t products) const {
-    call.open().number(batch.size).number(group.size).number(head.size).number(seq).number(pastSize).number(keySize);
-    call.number(value).real(scale).flag(causal);
-    Value between = query.empty() ? Value() : l.offsetBetween(ech::tensor(q), query, ech::tensor(k), past);
-    between ? call.index(between) : call.number(0);
-    call.numbers(mask).numbers(bias).close();
-    // of half the scores where they are causal; as many products run over keys as over values
-    int64_t scores = batch.size * group.size * head.size * seq * pastSize / (causal ? 2 : 1);
-    call.does("attention", scores * (keySize + value) * products);
+  /// batch, group, head, seq, past, key and value.
+  ArrayAttr sizes(Lowering &l, Value q, Value k, Value v) const {
+    auto axis = [&](Value of, StringRef name) -> Attribute {
+      Tensor type = l.local(of);
+      return l.size(name.empty() ? ArrayRef<Axis>() : ArrayRef<Axis>(type.getAxes()[type.position(name)]));
+    };
+    SmallVector<Attribute> all{l.size(batch.axes), l.size(group.axes), l.size(head.axes), axis(q, query),
+                               axis(k, past),      axis(q, key),       axis(v, key)};
+    return l.b.getArrayAttr(all);
+  }
+  /// How far this rank's queries begin behind its keys; null: nowhere.
+  Value between(Lowering &l, Value q, Value k) const {
+    return query.empty() ? Value() : l.offsetBetween(ech::tensor(q), query, ech::tensor(k), past);
   }
 
   SmallVector<std::pair<Value, Value>> sums; // (buffer, the value that it is to be added up to)
 };
+
+DenseI64ArrayAttr joined(Lowering &l, std::initializer_list<ArrayRef<int64_t>> lists) {
+  SmallVector<int64_t> all;
+  for (ArrayRef<int64_t> list : lists)
+    llvm::append_range(all, list);
+  return l.list(all);
+}
 
 LogicalResult lowerAttention(Lowering &l, ech::AttentionOp op) {
   Location loc = op.getLoc();
@@ -160,16 +170,9 @@ LogicalResult lowerAttention(Lowering &l, ech::AttentionOp op) {
   const SmallVector<Axis> rows = h.statistics(l.local(op.getMaximum()));
   Value maximum = l.resultAs(op.getMaximum(), rows), sum = l.resultAs(op.getSum(), rows);
   Value mask = h.scores(l, op.getMask(), sm, loc), bias = h.scores(l, op.getBias(), sb, loc);
-  Lowering::Call call(l, "attention", loc);
-  call.out(out).out(maximum).out(sum).in(q).in(k).in(v);
-  h.shape(l, call, op.getQ(), op.getK(), op.getScale().convertToDouble(), op.getCausal(),
-          l.local(op.getV()).sizeOf(h.key), sm, sb, 2);
-  call.open().numbers(sq).numbers(sk).numbers(sv).numbers(so).close();
-  if (mask || bias)
-    mask ? call.in(mask) : call.word("nullptr");
-  if (bias)
-    call.in(bias);
-  call.done();
+  rt::AttentionOp::create(l.b, loc, out, maximum, sum, q, k, v, mask, bias, h.between(l, op.getQ(), op.getK()),
+                          h.sizes(l, op.getQ(), op.getK(), op.getV()), op.getScaleAttr(), op.getCausalAttr(),
+                          l.list(sm), l.list(sb), joined(l, {sq, sk, sv, so}));
   return success();
 }
 
@@ -188,22 +191,10 @@ LogicalResult lowerAttentionGrad(Lowering &l, ech::AttentionGradOp op) {
   Value dq = h.result(l, op.getDq(), h.query, gq), dk = h.result(l, op.getDk(), h.past, gk);
   Value dv = h.result(l, op.getDv(), h.past, gv);
   Value dbias = h.biasCotangent(l, op.getDbias(), bias, sb, loc);
-  Lowering::Call call(l, "attention_grad", loc);
-  call.out(dq).out(dk).out(dv);
-  // a bare nullptr would leave the element type open
-  dbias ? call.out(dbias)
-        : call.word(rt::buffer(dq).getElement().isF32() ? "static_cast<float *>(nullptr)"
-                                                        : "static_cast<double *>(nullptr)");
-  call.in(dout).in(out).in(maximum).in(sum).in(q).in(k).in(v);
-  h.shape(l, call, op.getQ(), op.getK(), op.getScale().convertToDouble(), op.getCausal(),
-          l.local(op.getV()).sizeOf(h.key), sm, sb, 5);
-  call.open().numbers(sq).numbers(sk).numbers(sv).numbers(so).close();
-  call.open().numbers(gq).numbers(gk).numbers(gv).numbers(go).close();
-  if (mask || bias)
-    mask ? call.in(mask) : call.word("nullptr");
-  if (bias)
-    call.in(bias);
-  call.done();
+  rt::AttentionGradOp::create(l.b, loc, dq, dk, dv, dbias, dout, out, maximum, sum, q, k, v, mask, bias,
+                              h.between(l, op.getQ(), op.getK()), h.sizes(l, op.getQ(), op.getK(), op.getV()),
+                              op.getScaleAttr(), op.getCausalAttr(), l.list(sm), l.list(sb),
+                              joined(l, {sq, sk, sv, so}), joined(l, {gq, gk, gv, go}));
   h.addUp(l, loc);
   return success();
 }

@@ -15,11 +15,12 @@ using namespace echelon::lower;
 namespace {
 struct Dim {
   int64_t size, c, a, b; // strides
+  SmallVector<Axis> axes; // that it is made of, the slowest first
 };
 
 struct Plan {
   SmallVector<Dim> batch;
-  Dim m{1, 0, 0, 0}, n{1, 0, 0, 0}, k{1, 0, 0, 0};
+  Dim m{1, 0, 0, 0, {}}, n{1, 0, 0, 0, {}}, k{1, 0, 0, 0, {}};
 };
 
 /// Merges neighbours that every operand walks in one stride; slowest (in `by`) first.
@@ -30,7 +31,8 @@ SmallVector<Dim> merged(SmallVector<Dim> dims, int64_t Dim::*by) {
     if (!result.empty()) {
       Dim &last = result.back();
       if (last.c == d.c * d.size && last.a == d.a * d.size && last.b == d.b * d.size) {
-        last = {last.size * d.size, d.c, d.a, d.b};
+        last = {last.size * d.size, d.c, d.a, d.b, last.axes};
+        llvm::append_range(last.axes, d.axes);
         continue;
       }
     }
@@ -42,7 +44,7 @@ SmallVector<Dim> merged(SmallVector<Dim> dims, int64_t Dim::*by) {
 /// Takes the dimension for the product: the largest among those with stride 1 in some operand, else the largest.
 Dim take(SmallVector<Dim> dims, SmallVector<Dim> &batch, llvm::function_ref<bool(const Dim &)> preferred) {
   if (dims.empty())
-    return {1, 0, 0, 0};
+    return {1, 0, 0, 0, {}};
   auto *best = std::max_element(dims.begin(), dims.end(), [&](const Dim &x, const Dim &y) {
     return std::pair(preferred(x), x.size) < std::pair(preferred(y), y.size);
   });
@@ -60,7 +62,7 @@ Plan planFor(Buffer a, Buffer b, Buffer c) {
       StringRef name = axis.name.getValue();
       if (axis.size == 1 || !seen.insert(name).second)
         continue;
-      Dim d{axis.size, c.strideOf(name), a.strideOf(name), b.strideOf(name)};
+      Dim d{axis.size, c.strideOf(name), a.strideOf(name), b.strideOf(name), {axis}};
       auto &kind = !c.has(name) ? k : !b.has(name) ? m : !a.has(name) ? n : batch;
       kind.push_back(d);
     }
@@ -90,6 +92,16 @@ bool isMatrix(int64_t rows, int64_t rowStride, int64_t columns, int64_t columnSt
     return ld >= rows && ld > 0;
   }
   return false;
+}
+
+/// A leading dimension: the stride of a buffer's rows, or the length of a matrix of one row.
+rt::SizeAttr leading(Lowering &l, Value x, int64_t ld, const Plan &plan) {
+  for (const Dim *d : {&plan.k, &plan.n, &plan.m})
+    if (d->size == ld && ld > 1 && llvm::all_of(d->axes, [&](const Axis &axis) { return rt::buffer(x).has(axis.name); }))
+      return l.size(d->axes);
+  if (auto axes = rt::axesWithin(x, ld))
+    return l.size(*axes);
+  return l.size(ld == 1 ? ArrayRef<Axis>() : ArrayRef<Axis>(Axis{l.b.getStringAttr(""), ld}));
 }
 
 LogicalResult lowerDot(Lowering &l, ech::DotOp op) {
@@ -151,29 +163,15 @@ LogicalResult lowerDot(Lowering &l, ech::DotOp op) {
   Buffer type = rt::buffer(c);
   bool isReal32 = type.getElement().isF32();
   auto by = runtime::choose_gemm(plan.m.size, plan.n.size, plan.k.size, transA, transB, isReal32 ? 4 : 8);
-  std::string form = std::string("Form::") + (transA ? "t" : "n") + (transB ? "t" : "n");
-  Lowering::Call call(l, plan.batch.empty() ? "gemm" : "gemm_batched", loc);
-  if (adds)
-    call.inOut(c);
-  else
-    call.out(c);
-  call.in(a).in(b).number(plan.m.size).number(plan.n.size).number(plan.k.size).word(form);
-  call.number(lda).number(ldb).number(ldc);
-  if (!plan.batch.empty()) {
-    call.open();
-    for (const Dim &d : plan.batch)
-      call.numbers({d.size, d.c, d.a, d.b});
-    call.close();
-  }
-  call.word("1.0").word(adds ? "1.0" : "0.0");
-  call.word(by == runtime::Blas::tiled    ? "Blas::tiled"
-            : by == runtime::Blas::onednn ? "Blas::onednn"
-                                          : "Blas::openblas");
-  int64_t products = 1;
+  auto library = by == runtime::Blas::tiled    ? rt::Blas::Tiled
+                 : by == runtime::Blas::onednn ? rt::Blas::OneDnn
+                                               : rt::Blas::OpenBlas;
+  SmallVector<int64_t> batch;
   for (const Dim &d : plan.batch)
-    products *= d.size;
-  call.does("products", 2 * products * plan.m.size * plan.n.size * plan.k.size);
-  call.done();
+    batch.append({d.size, d.c, d.a, d.b});
+  rt::GemmOp::create(l.b, loc, c, a, b, l.size(plan.m.axes), l.size(plan.n.axes), l.size(plan.k.axes), transA, transB,
+                     leading(l, a, lda, plan), leading(l, b, ldb, plan), leading(l, c, ldc, plan), l.list(batch), adds,
+                     library);
   if (c != slot.buffer)
     l.copy(slot.buffer, c, loc, slot.adds);
   return success();

@@ -6,17 +6,23 @@ using namespace echelon;
 using namespace echelon::lower;
 
 namespace {
-/// The first and one past the last position of the gathered axis that this rank holds, as arguments of a call.
-void bounds(Lowering &l, Lowering::Call &call, Tensor table, StringRef axis, bool narrow) {
-  Value lo = l.offsetOf(table, axis), hi = l.endOf(table, axis);
-  for (auto [value, whole] : {std::pair(lo, int64_t(0)), std::pair(hi, table.sizeOf(axis))})
-    if (!value)
-      call.number(whole);
-    else if (narrow)
-      call.open().word("static_cast<int32_t>(").index(value).close();
-    else
-      call.index(value);
-}
+/// The positions of gathered axes that this rank holds.
+struct Bounds {
+  Bounds(Lowering &l, Tensor table, ArrayRef<StringRef> axes) {
+    for (StringRef axis : axes) {
+      sizes.push_back(table.sizeOf(axis));
+      Value lo = l.offsetOf(table, axis);
+      bounded.push_back(static_cast<bool>(lo));
+      if (lo) {
+        lower.push_back(lo);
+        upper.push_back(l.endOf(table, axis));
+      }
+    }
+  }
+  SmallVector<Value> lower, upper;
+  SmallVector<int64_t> sizes;
+  SmallVector<bool> bounded;
+};
 
 /// One gathered axis that is the table's first, and rows without the index's axes: the fast case.
 bool isByRows(Buffer table, ArrayRef<StringRef> axes, Buffer index, Buffer values) {
@@ -33,24 +39,6 @@ bool isByRows(Buffer table, ArrayRef<StringRef> axes, Buffer index, Buffer value
   return true;
 }
 
-/// The lists of the general kernels: dimensions of the values with the table's strides; the indices.
-void general(Lowering &l, Lowering::Call &call, Tensor type, Buffer table, ArrayRef<StringRef> axes,
-             ArrayRef<Value> indices, Buffer values) {
-  call.open();
-  for (const Axis &a : values.getAxes())
-    call.numbers({a.size, llvm::is_contained(axes, a.name.getValue()) ? 0 : table.strideOf(a.name)});
-  call.close().open();
-  for (auto [axis, index] : llvm::zip(axes, indices)) {
-    call.open().in(index).open();
-    for (const Axis &a : values.getAxes())
-      call.number(rt::buffer(index).strideOf(a.name));
-    call.close().number(table.strideOf(axis));
-    bounds(l, call, type, axis, /*narrow=*/true);
-    call.close();
-  }
-  call.close();
-}
-
 /// Of a table, only the rows that are picked are touched: bytes of these, of what they become and of the indices.
 int64_t pickedBytes(Buffer values, ArrayRef<Value> indices, int timesValues) {
   int64_t bytes = timesValues * values.bytes();
@@ -64,20 +52,12 @@ LogicalResult lowerGather(Lowering &l, ech::GatherOp op) {
   Tensor type = ech::tensor(op.getTable());
   Value table = l.read(op.getTable()), out = l.result(op.getResult());
   SmallVector<Value> indices = llvm::map_to_vector(op.getIndices(), [&](Value v) { return l.read(v); });
-  Location loc = op.getLoc();
-  if (indices.size() == 1 && rt::buffer(indices[0]).isDense() &&
-      isByRows(rt::buffer(table), axes, rt::buffer(indices[0]), rt::buffer(out))) {
-    int64_t count = rt::buffer(indices[0]).count();
-    Lowering::Call call(l, "gather_rows", loc);
-    call.out(out).in(table).in(indices[0]).number(count).number(rt::buffer(out).count() / std::max<int64_t>(count, 1));
-    bounds(l, call, type, axes[0], false);
-    call.moves(pickedBytes(rt::buffer(out), indices, 2)).done();
-    return success();
-  }
-  Lowering::Call call(l, "gather", loc);
-  call.out(out).in(table);
-  general(l, call, type, rt::buffer(table), axes, indices, rt::buffer(out));
-  call.moves(pickedBytes(rt::buffer(out), indices, 2)).done();
+  const bool rows = indices.size() == 1 && rt::buffer(indices[0]).isDense() &&
+                    isByRows(rt::buffer(table), axes, rt::buffer(indices[0]), rt::buffer(out));
+  Bounds bounds(l, type, axes);
+  rt::GatherOp::create(l.b, op.getLoc(), out, table, indices, bounds.lower, bounds.upper, op.getAxes(),
+                       l.list(bounds.sizes), l.b.getDenseBoolArrayAttr(bounds.bounded), l.flag(rows),
+                       l.b.getI64IntegerAttr(pickedBytes(rt::buffer(out), indices, 2)));
   return success();
 }
 
@@ -90,20 +70,12 @@ LogicalResult lowerScatterAdd(Lowering &l, ech::ScatterAddOp op) {
   SmallVector<Value> indices = llvm::map_to_vector(op.getIndices(), [&](Value v) { return l.read(v); });
   if (!slot.adds)
     l.fill(table, 0, loc);
-  if (indices.size() == 1 && rt::buffer(indices[0]).isDense() &&
-      isByRows(rt::buffer(table), axes, rt::buffer(indices[0]), rt::buffer(values))) {
-    int64_t count = rt::buffer(indices[0]).count();
-    Lowering::Call call(l, "scatter_add_rows", loc);
-    call.inOut(table).in(values).in(indices[0]).number(count);
-    call.number(rt::buffer(values).count() / std::max<int64_t>(count, 1));
-    bounds(l, call, type, axes[0], false);
-    call.moves(pickedBytes(rt::buffer(values), indices, 3)).done();
-    return success();
-  }
-  Lowering::Call call(l, "scatter_add", loc);
-  call.inOut(table).in(values);
-  general(l, call, type, rt::buffer(table), axes, indices, rt::buffer(values));
-  call.moves(pickedBytes(rt::buffer(values), indices, 3)).done();
+  const bool rows = indices.size() == 1 && rt::buffer(indices[0]).isDense() &&
+                    isByRows(rt::buffer(table), axes, rt::buffer(indices[0]), rt::buffer(values));
+  Bounds bounds(l, type, axes);
+  rt::ScatterAddOp::create(l.b, loc, table, values, indices, bounds.lower, bounds.upper, op.getAxes(),
+                           l.list(bounds.sizes), l.b.getDenseBoolArrayAttr(bounds.bounded), l.flag(rows),
+                           l.b.getI64IntegerAttr(pickedBytes(rt::buffer(values), indices, 3)));
   return success();
 }
 
@@ -129,7 +101,7 @@ LogicalResult lowerRandom(Lowering &l, ech::RandomOp op) {
     bool samples = a.name == batchAxis;
     if (samples && l.evaluates) { // how many there are is known by the run: outside of all others, see below
       rows.push_back({l.local(type).sizeOf(a.name), 0, l.offsetOf(type, a.name)});
-      rows.push_back({1, 0, l.number("r.batchOffset()", b.getIndexType(), op.getLoc())});
+      rows.push_back({1, 0, l.number(rt::Number::BatchOffset, b.getIndexType(), op.getLoc())});
       continue;
     }
     rows.push_back({l.local(type).sizeOf(a.name), stride, l.offsetOf(type, a.name)});
@@ -153,15 +125,19 @@ LogicalResult lowerRandom(Lowering &l, ech::RandomOp op) {
     rows.push_back({1, 1, {}});
   bool normal = op.getDistribution() == ech::Distribution::Normal;
   double a = op.getA().convertToDouble(), spread = op.getB().convertToDouble();
-  Lowering::Call call(l, "fill_random", op.getLoc());
-  call.out(out).word(("r.randomKey(path_hash(\"" + op.getSite() + "\"))").str());
-  call.word(normal ? "Distribution::Normal" : "Distribution::Uniform").real(a).real(spread).open();
+  SmallVector<int64_t> counts, strides;
+  SmallVector<bool> moved;
+  SmallVector<Value> offsets;
   for (const Row &row : llvm::reverse(rows)) {
-    call.open().number(row.size);
-    row.offset ? call.index(row.offset) : call.number(0);
-    call.number(row.stride).close();
+    counts.push_back(row.size);
+    strides.push_back(row.stride);
+    moved.push_back(static_cast<bool>(row.offset));
+    if (row.offset)
+      offsets.push_back(row.offset);
   }
-  call.close().done();
+  rt::RandomOp::create(b, op.getLoc(), out, op.getSiteAttr(), l.flag(normal), b.getF64FloatAttr(a),
+                       b.getF64FloatAttr(spread), offsets, l.list(counts), l.list(strides),
+                       b.getDenseBoolArrayAttr(moved));
   if (!l.evaluates) {
     SmallVector<Attribute> list;
     if (auto known = l.module->getAttrOfType<ArrayAttr>("rt.draws"))

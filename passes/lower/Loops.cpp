@@ -147,31 +147,27 @@ Value NestBuilder::scalarOf(ech::CountOp op) {
   Value others = literal(product, element, op.getLoc());
   if (!samples)
     return others;
-  Value run = number(l.number("r.sampleCount()", l.b.getF64Type(), op.getLoc()), element);
+  Value run = number(l.number(rt::Number::SampleCount, l.b.getF64Type(), op.getLoc()), element);
   return product == 1 ? run : compute("mul", {run, others}, element, op.getLoc());
 }
 
 FailureOr<Value> NestBuilder::scalarOf(ech::ScalarOp op) {
+  Type f64 = l.b.getF64Type(), element = elementOf(op.getResult());
   StringRef name = op.getName();
-  std::string text;
-  Location named = op.getLoc();
   if (name == "learning_rate") {
     auto lines = l.module->getAttrOfType<ArrayAttr>("ech.optimizers");
-    bool last = !lines || lines.size() == op.getLine() + 1;
-    text = last ? "lr" : "learning_rate_" + std::to_string(op.getLine()) + "(r.step())";
-  } else if (name == "bias_correction") {
-    text = "1 - std::pow(" + rt::literal(op.getBeta().convertToDouble(), l.b.getF64Type()) +
-           ", static_cast<double>(r.updates()))";
-    if (rt::nameOf(named).empty())
-      named = NameLoc::get(l.b.getStringAttr("bias_correction"), op.getLoc());
-  } else if (name == "step") {
-    text = "static_cast<double>(r.step())";
-  } else if (name == "samples") {
-    text = "static_cast<double>(r.sampleCount())";
-  } else {
-    return l.refuse(op, "names a number that no run provides: " + name);
+    const int64_t line = op.getLine();
+    const bool isLast = !lines || static_cast<int64_t>(lines.size()) == line + 1;
+    return number(l.number(rt::Number::LearningRate, f64, op.getLoc(), isLast ? std::nullopt : std::optional(line)),
+                  element);
   }
-  return number(l.number(text, l.b.getF64Type(), named), elementOf(op.getResult()));
+  if (name == "bias_correction")
+    return number(l.number(rt::Number::BiasCorrection, f64, op.getLoc(), {}, op.getBeta().convertToDouble()), element);
+  if (name == "step")
+    return number(l.number(rt::Number::Step, f64, op.getLoc()), element);
+  if (name == "samples")
+    return number(l.number(rt::Number::SampleCount, f64, op.getLoc()), element);
+  return l.refuse(op, "names a number that no run provides: " + name);
 }
 
 /// Whether a sample is one of those that are valid.
@@ -180,7 +176,7 @@ FailureOr<Value> NestBuilder::scalarOf(ech::ReadOp op) {
     return l.refuse(op, "cannot stand in a loop nest");
   Value result = op.getValue();
   Value place = along(result, l.local(result).getAxes()[0].name.getValue(), op.getLoc());
-  Value count = number(l.number("r.validSamples()", l.b.getIndexType(), op.getLoc()), l.b.getI32Type());
+  Value count = number(l.number(rt::Number::ValidSamples, l.b.getIndexType(), op.getLoc()), l.b.getI32Type());
   return compute("lt", {place, count}, elementOf(result), op.getLoc());
 }
 

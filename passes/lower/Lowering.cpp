@@ -274,17 +274,6 @@ bool isTransposed(Buffer to, Buffer from) {
 }
 } // namespace
 
-void Lowering::copyTransposed(Value to, Value from, Location loc) {
-  Buffer type = rt::buffer(to), source = rt::buffer(from);
-  SmallVector<int64_t> targetStrides, strides, sizes;
-  for (const Axis &a : type.getAxes()) {
-    targetStrides.push_back(type.strideOf(a.name));
-    strides.push_back(source.strideOf(a.name));
-    sizes.push_back(a.size);
-  }
-  Call(*this, "copy_strided", loc).out(to).numbers(targetStrides).in(from).numbers(strides).numbers(sizes).done();
-}
-
 void Lowering::copy(Value to, Value from, Location loc, bool adds) {
   if (!adds && isSame(to, from))
     return;
@@ -292,7 +281,7 @@ void Lowering::copy(Value to, Value from, Location loc, bool adds) {
   constexpr size_t kMostAxes = 8; // of copy_strided
   if (!adds && element == rt::buffer(from).getElement() && rt::buffer(to).getAxes().size() <= kMostAxes &&
       isTransposed(rt::buffer(to), rt::buffer(from)))
-    return copyTransposed(to, from, loc);
+    return void(rt::CopyStridedOp::create(b, loc, to, from));
   loop(loc, to, from, rt::buffer(to).getAxes(), adds ? "add" : "store", [&](OpBuilder &inner, ValueRange x) -> Value {
     if (x[0].getType() == element)
       return x[0];
@@ -303,7 +292,7 @@ void Lowering::copy(Value to, Value from, Location loc, bool adds) {
 void Lowering::fill(Value to, double value, Location loc) {
   Buffer type = rt::buffer(to);
   if (type.isDense()) {
-    Call(*this, "fill", loc).out(to).number(type.count()).word(rt::literal(value, type.getElement())).done();
+    rt::FillOp::create(b, loc, to, b.getF64FloatAttr(value));
     return;
   }
   loop(loc, to, {}, type.getAxes(), "store", [&](OpBuilder &inner, ValueRange) -> Value {
@@ -313,12 +302,18 @@ void Lowering::fill(Value to, double value, Location loc) {
 
 //===- calls ------------------------------------------------------------------------------------------------------===//
 
-Value Lowering::number(StringRef text, Type type, Location loc) {
-  Value &known = numbers[text];
+Value Lowering::number(rt::Number kind, Type type, Location loc, std::optional<int64_t> of,
+                       std::optional<double> by) {
+  auto ofAttr = of ? b.getI64IntegerAttr(*of) : IntegerAttr();
+  auto byAttr = by ? b.getF64FloatAttr(*by) : FloatAttr();
+  SmallVector<Attribute> key{rt::NumberAttr::get(b.getContext(), kind), b.getUnitAttr()};
+  for (Attribute part : {Attribute(ofAttr), Attribute(byAttr)})
+    key.push_back(part ? part : b.getUnitAttr());
+  Value &known = numbers[b.getArrayAttr(key)];
   if (!known) { // at the start: for all that need it
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(&function.getBody().front());
-    known = rt::NumberOp::create(b, loc, type, b.getStringAttr(text));
+    known = rt::NumberOp::create(b, loc, type, kind, ofAttr, byAttr);
   }
   return known;
 }
@@ -342,59 +337,32 @@ Value Lowering::collective(StringRef kind, Value in, Value out, int64_t count, S
   return op.toWaitFor();
 }
 
-Lowering::Call &Lowering::Call::operand(Value v, bool writes, bool reads) {
-  int64_t place = operands.size();
-  operands.push_back(v);
-  if (writes)
-    written.push_back(place);
-  if (reads)
-    read.push_back(place);
-  return push(lowering.b.getUnitAttr());
-}
-Lowering::Call &Lowering::Call::numbers(ArrayRef<int64_t> list) {
-  open();
-  for (int64_t n : list)
-    number(n);
-  return close();
-}
-Lowering::Call &Lowering::Call::close() {
-  Attribute list = lowering.b.getArrayAttr(lists.pop_back_val());
-  return push(list);
-}
-rt::CallOp Lowering::Call::done() {
-  OpBuilder &b = lowering.b;
-  return rt::CallOp::create(b, loc, b.getStringAttr(callee), operands, b.getArrayAttr(lists.back()),
-                            b.getDenseI64ArrayAttr(written), b.getDenseI64ArrayAttr(read),
-                            b.getDenseI64ArrayAttr(shared), work.empty() ? StringAttr() : b.getStringAttr(work),
-                            work.empty() ? IntegerAttr() : b.getI64IntegerAttr(flops),
-                            moved < 0 ? IntegerAttr() : b.getI64IntegerAttr(moved));
-}
-
 //===- shapes of kernels ------------------------------------------------------------------------------------------===//
 
-bool echelon::lower::middle(Buffer x, ArrayRef<StringRef> over, int64_t &outer, int64_t &n, int64_t &inner) {
-  outer = n = inner = 1;
+std::optional<Around> echelon::lower::around(Buffer x, ArrayRef<StringRef> over) {
+  Around axes;
   int part = 0; // before, in, behind
   for (const Axis &a : x.getAxes()) {
     bool in = llvm::is_contained(over, a.name.getValue());
     if (a.size == 1)
       continue;
     if (in && part == 2)
-      return false;
+      return std::nullopt;
     part = in ? 1 : part == 0 ? 0 : 2;
-    (part == 0 ? outer : part == 1 ? n : inner) *= a.size;
+    (part == 0 ? axes.outer : part == 1 ? axes.n : axes.inner).push_back(a);
   }
-  return true;
+  return axes;
 }
 
-Value echelon::lower::withMiddle(Lowering &l, Value v, ArrayRef<StringRef> over, int64_t &outer, int64_t &n,
-                                 int64_t &inner) {
+Value echelon::lower::withMiddle(Lowering &l, Value v, ArrayRef<StringRef> over, Around &axes) {
   SmallVector<Axis> order(l.local(v).getAxes());
-  Buffer type = Buffer::dense(order, l.local(v).getElement());
-  if (!middle(type, over, outer, n, inner)) {
+  Type element = l.local(v).getElement();
+  auto found = around(Buffer::dense(order, element), over);
+  if (!found) {
     std::stable_partition(order.begin(), order.end(),
                           [&](const Axis &a) { return !llvm::is_contained(over, a.name.getValue()); });
-    middle(Buffer::dense(order, type.getElement()), over, outer, n, inner);
+    found = around(Buffer::dense(order, element), over);
   }
+  axes = *found;
   return l.denseAs(l.read(v), order, v.getLoc());
 }

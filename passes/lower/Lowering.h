@@ -104,9 +104,12 @@ public:
             llvm::function_ref<Value(mlir::OpBuilder &, mlir::ValueRange)> build);
 
   //===- calls ------------------------------------------------------------------------------------------------------//
-  class Call;
-  /// A number known when the program runs.
-  Value number(llvm::StringRef text, mlir::Type type, Location loc);
+  rt::SizeAttr size(llvm::ArrayRef<Axis> axes) { return rt::SizeAttr::get(b.getContext(), axes); }
+  mlir::DenseI64ArrayAttr list(llvm::ArrayRef<int64_t> numbers) { return b.getDenseI64ArrayAttr(numbers); }
+  mlir::UnitAttr flag(bool is) { return is ? b.getUnitAttr() : mlir::UnitAttr(); }
+  /// A number known when the program runs; one that is there already serves again.
+  Value number(rt::Number kind, mlir::Type type, Location loc, std::optional<int64_t> of = {},
+               std::optional<double> by = {});
   /// 1 at coordinate 0 of a mesh axis, which holds what is shared out as a sum, else 0.
   Value isFirst(int meshAxis, Location loc);
   /// That a collective is started only.
@@ -170,74 +173,23 @@ private:
     llvm::SmallVector<int64_t> mesh, factors;
   };
   Terms termsOf(Tensor type, llvm::StringRef axis);
-  /// A copy between orders of axes, by the kernel for transposes.
-  void copyTransposed(Value to, Value from, Location loc);
   Value offset(const Terms &terms, int64_t plus, const llvm::Twine &name);
-  llvm::StringMap<Value> offsets, numbers; ///< of this function
-};
-
-/// Builds one rt.call.
-class Lowering::Call {
-public:
-  Call(Lowering &lowering, llvm::StringRef callee, Location loc) : lowering(lowering), callee(callee), loc(loc) {}
-  Call &in(Value v) { return operand(v, false, true); }
-  Call &out(Value v) { return operand(v, true, false); }
-  Call &inOut(Value v) { return operand(v, true, true); }
-  Call &index(Value v) { return operand(v, false, false); }
-  Call &number(int64_t n) { return push(lowering.b.getI64IntegerAttr(n)); }
-  Call &numbers(llvm::ArrayRef<int64_t> list);
-  Call &real(double x) { return push(lowering.b.getF64FloatAttr(x)); }
-  Call &flag(bool x) { return push(lowering.b.getBoolAttr(x)); }
-  Call &word(llvm::StringRef text) { return push(lowering.b.getStringAttr(text)); }
-  /// What comes until `close` stands in braces.
-  Call &open() {
-    lists.emplace_back();
-    return *this;
-  }
-  Call &close();
-  /// The written operand `i` may lie where the read operand `j` lies (numbers among operands, in order).
-  Call &share(int64_t i, int64_t j) {
-    shared.append({i, j});
-    return *this;
-  }
-  /// What it does: its kind in a profile, additions and multiplications.
-  Call &does(llvm::StringRef kind, int64_t count) {
-    work = kind;
-    flops = count;
-    return *this;
-  }
-  /// Bytes that it must read and write, where that is not all of its operands.
-  Call &moves(int64_t bytes) {
-    moved = bytes;
-    return *this;
-  }
-  rt::CallOp done();
-
-private:
-  Call &operand(Value v, bool writes, bool reads);
-  Call &push(mlir::Attribute attribute) {
-    lists.back().push_back(attribute);
-    return *this;
-  }
-  Lowering &lowering;
-  std::string callee;
-  Location loc;
-  llvm::SmallVector<Value> operands;
-  llvm::SmallVector<llvm::SmallVector<mlir::Attribute>> lists{1};
-  llvm::SmallVector<int64_t> written, read, shared;
-  llvm::StringRef work;
-  int64_t flops = 0, moved = -1;
+  llvm::StringMap<Value> offsets;          ///< of this function
+  llvm::DenseMap<mlir::Attribute, Value> numbers; ///< the same
 };
 
 /// What a value is called: as the spec says, after the result that it is ("rstd"), after what a repeat yields; empty:
 /// it has no name.
 std::string nameOf(Value v);
 
-/// Axes of `x` around `over`, which must lie together: sizes before, of, behind. False where they do not.
-bool middle(Buffer x, llvm::ArrayRef<llvm::StringRef> over, int64_t &outer, int64_t &n, int64_t &inner);
-/// x dense with `over` together, and its (outer, n, inner).
-Value withMiddle(Lowering &l, Value v, llvm::ArrayRef<llvm::StringRef> over, int64_t &outer, int64_t &n,
-                 int64_t &inner);
+/// The axes of a buffer around some that lie together: before, of, behind them.
+struct Around {
+  llvm::SmallVector<Axis> outer, n, inner;
+};
+/// Axes of `x` around `over`; nothing where these do not lie together.
+std::optional<Around> around(Buffer x, llvm::ArrayRef<llvm::StringRef> over);
+/// x dense with `over` together, and its axes around them.
+Value withMiddle(Lowering &l, Value v, llvm::ArrayRef<llvm::StringRef> over, Around &axes);
 
 // One function a file of this folder: the rules of its operations.
 void addStructure(Lowering &l);

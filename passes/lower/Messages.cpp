@@ -207,7 +207,8 @@ void Message::scatter(Row &row) {
   else if (own)
     row.out = l.ownRow(row.in, row.count, mesh, named(nameAfter(row, "part")));
   else
-    row.out = l.alloc({axis("message", row.count)}, row.element, named(nameAfter(row, "part")));
+    row.out = l.alloc(row.members.size() == 1 ? ArrayRef<Axis>(row.parts[0]) : axis("message", row.count), row.element,
+                      named(nameAfter(row, "part")));
 }
 
 /// The row of an all_reduce or a broadcast, in place: one value where it lies if nobody else reads this rank's share;
@@ -408,8 +409,8 @@ LogicalResult lowerSlice(Lowering &l, dist::SliceOp op) {
 } // namespace
 
 Value Lowering::isFirst(int m, Location loc) {
-  return number("r.coordinate(" + std::to_string(m) + ") == 0 ? 1.0 : 0.0", b.getF64Type(),
-                NameLoc::get(b.getStringAttr("is_first_" + mesh.getAxes()[m].name.str()), loc));
+  return number(rt::Number::IsFirst, b.getF64Type(),
+                NameLoc::get(b.getStringAttr("is_first_" + mesh.getAxes()[m].name.str()), loc), m);
 }
 
 Value Lowering::ownRow(Value rows, int64_t count, ArrayRef<int> over, Location loc) {

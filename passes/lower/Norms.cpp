@@ -7,13 +7,13 @@ using namespace echelon;
 using namespace echelon::lower;
 
 namespace {
-constexpr const char *kEpsilon = "1e-5";
+constexpr double kEpsilon = 1e-5;
 
 /// How a tensor is seen: x (outer, channels, inner), reduced over outer and inner; by rows, outer is 1.
 struct Form {
   SmallVector<Axis> order; // of x
   SmallVector<Axis> kept;  // of the statistics
-  int64_t outer = 1, channels = 1, inner = 1;
+  SmallVector<Axis> outer, channels, inner;
 };
 
 Form formOf(Tensor local, ArrayRef<StringRef> over, bool byRows) {
@@ -23,25 +23,25 @@ Form formOf(Tensor local, ArrayRef<StringRef> over, bool byRows) {
   llvm::copy_if(form.order, std::back_inserter(form.kept), [&](const Axis &a) { return !isReduced(a); });
   auto classify = [&] {
     int part = 0;
-    form.outer = form.channels = form.inner = 1;
+    form.outer = form.channels = form.inner = {};
     for (const Axis &a : form.order) {
       if (a.size == 1)
         continue;
       if (isReduced(a)) {
         part = part == 1 ? 2 : part;
-        (part == 0 ? form.outer : form.inner) *= a.size;
+        (part == 0 ? form.outer : form.inner).push_back(a);
       } else {
         if (part == 2)
           return false;
         part = 1;
-        form.channels *= a.size;
+        form.channels.push_back(a);
       }
     }
     if (part == 0) // one row
       std::swap(form.outer, form.inner);
     return true;
   };
-  if (!classify() || (byRows && form.outer > 1)) {
+  if (!classify() || (byRows && !form.outer.empty())) {
     std::stable_partition(form.order.begin(), form.order.end(), [&](const Axis &a) { return !isReduced(a); });
     classify();
   }
@@ -64,18 +64,18 @@ LogicalResult lowerRms(Lowering &l, ech::NormalizeOp op) {
   const Form form = formOf(l.local(op.getOperand()), over, true);
   Value x = l.denseAs(l.read(op.getOperand()), form.order, loc);
   Value y = l.resultAs(op.getResult(), form.order), rstd = l.result(op.getRstd());
-  Lowering::Call call(l, "rms_normalize", loc);
-  call.out(y).out(rstd).in(x).number(form.channels).number(form.inner).word(kEpsilon).share(0, 2).done();
+  rt::NormalizeOp::create(l.b, loc, true, y, rstd, ValueRange(), x, l.size(form.channels), l.size(form.inner),
+                          APFloat(kEpsilon));
   return success();
 }
 
-/// The last arguments of a call that makes statistics: mean, variance and mean_low, where somebody reads one of them.
-Lowering::Call &withStatistics(Lowering::Call &call, Lowering &l, ValueRange statistics) {
-  call.word(kEpsilon);
+/// Where mean, variance and mean_low go, if somebody reads one of them.
+SmallVector<Value> placesOf(Lowering &l, ValueRange statistics) {
+  SmallVector<Value> places;
   if (llvm::any_of(statistics, [](Value v) { return !v.use_empty(); }))
     for (Value v : statistics)
-      call.out(l.result(v));
-  return call;
+      places.push_back(l.result(v));
+  return places;
 }
 
 /// The statistics alone.
@@ -83,9 +83,8 @@ LogicalResult lowerStatistics(Lowering &l, ech::NormalizeOp op) {
   Location loc = op.getLoc();
   const Form form = formOf(l.local(op.getOperand()), ech::strings(op.getOver()), false);
   Value x = l.denseAs(l.read(op.getOperand()), form.order, loc), rstd = l.result(op.getRstd());
-  Lowering::Call call(l, "channel_statistics", loc);
-  call.out(rstd).in(x).number(form.outer).number(form.channels).number(form.inner);
-  withStatistics(call, l, op->getResults().take_back(3)).done();
+  rt::ChannelStatisticsOp::create(l.b, loc, rstd, placesOf(l, op->getResults().take_back(3)), x, l.size(form.outer),
+                                  l.size(form.channels), l.size(form.inner), APFloat(kEpsilon));
   return success();
 }
 
@@ -98,9 +97,8 @@ LogicalResult lowerNormalize(Lowering &l, ech::NormalizeOp op) {
   const Form form = formOf(l.local(op.getOperand()), ech::strings(op.getOver()), true);
   Value x = l.denseAs(l.read(op.getOperand()), form.order, loc);
   Value y = l.resultAs(op.getResult(), form.order), rstd = l.result(op.getRstd());
-  Lowering::Call call(l, "normalize", loc);
-  call.out(y).out(rstd).in(x).number(form.channels).number(form.inner);
-  withStatistics(call, l, op->getResults().take_back(3)).share(0, 2).done();
+  rt::NormalizeOp::create(l.b, loc, false, y, rstd, placesOf(l, op->getResults().take_back(3)), x,
+                          l.size(form.channels), l.size(form.inner), APFloat(kEpsilon));
   return success();
 }
 
@@ -111,19 +109,26 @@ LogicalResult lowerNormalizeGrad(Lowering &l, ech::NormalizeGradOp op) {
   Value y = l.denseAs(l.read(op.getResult()), form.order, loc);
   Value rstd = l.denseAs(l.read(op.getRstd()), form.kept, loc);
   Value dx = l.resultAs(op.getOperandCotangent(), form.order);
-  Lowering::Call call(l, op.getRms() ? "rms_normalize_grad" : "normalize_grad", loc);
-  call.out(dx).in(dy).in(y).in(rstd).number(form.channels).number(form.inner).share(0, 1).share(0, 2).done();
+  rt::NormalizeGradOp::create(l.b, loc, op.getRms(), dx, dy, y, rstd, l.size(form.channels), l.size(form.inner));
   return success();
 }
 
 //===- where several ranks hold what is reduced ------------------------------------------------------------------===//
 
+void combine(Lowering &l, Location loc, rt::CombineKind kind, ValueRange outs, ValueRange inputs,
+             ArrayRef<rt::SizeAttr> sizes, std::optional<int64_t> total = {}, std::optional<double> epsilon = {}) {
+  SmallVector<Attribute> all(sizes.begin(), sizes.end());
+  rt::CombineOp::create(l.b, loc, kind, outs, inputs, l.b.getArrayAttr(all),
+                        total ? l.b.getI64IntegerAttr(*total) : IntegerAttr(),
+                        epsilon ? l.b.getF64FloatAttr(*epsilon) : FloatAttr());
+}
+
 /// The moments of what all ranks hold, combined in rank order.
-Value momentsOfAll(Lowering &l, Value gathered, int64_t channels, Location loc) {
+Value momentsOfAll(Lowering &l, Value gathered, rt::SizeAttr channels, Location loc) {
   Value all = l.dense(gathered);
   ArrayRef<Axis> axes = rt::buffer(all).getAxes();
   Value moments = l.alloc(axes.drop_front(), l.b.getF64Type(), NameLoc::get(l.b.getStringAttr("moments"), loc));
-  Lowering::Call(l, "combine_moments", loc).out(moments).in(all).number(axes[0].size).number(channels).done();
+  combine(l, loc, rt::CombineKind::Moments, moments, all, {l.size(axes[0]), channels});
   return moments;
 }
 
@@ -133,20 +138,21 @@ LogicalResult lowerNormalizeOfAll(Lowering &l, dist::CombineOp op) {
   const Form form = formOf(l.local(operand), ech::strings(op.getAlong()), true);
   Value x = l.denseAs(l.read(operand), form.order, loc);
   Value y = l.resultAs(op.getResults()[0], form.order), rstd = l.result(op.getResults()[1]);
-  Value moments = momentsOfAll(l, op.getOperands()[1], form.channels, loc);
-  Lowering::Call call(l, "normalize_finish", loc);
-  call.out(y).out(rstd).in(x).in(moments).number(form.channels).number(form.inner);
-  withStatistics(call, l, op.getResults().take_back(3)).share(0, 2).done();
+  Value moments = momentsOfAll(l, op.getOperands()[1], l.size(form.channels), loc);
+  SmallVector<Value> outs{y, rstd};
+  llvm::append_range(outs, placesOf(l, op.getResults().take_back(3)));
+  combine(l, loc, rt::CombineKind::Normalize, outs, {x, moments}, {l.size(form.channels), l.size(form.inner)}, {},
+          kEpsilon);
   return success();
 }
 
 LogicalResult lowerStatisticsOfAll(Lowering &l, dist::CombineOp op) {
   Value rstd = l.result(op.getResults()[0]);
-  const int64_t channels = rt::buffer(rstd).count();
+  const rt::SizeAttr channels = l.size(rt::buffer(rstd).getAxes());
   Value moments = momentsOfAll(l, op.getOperands()[0], channels, op.getLoc());
-  Lowering::Call call(l, "channel_statistics_finish", op.getLoc());
-  call.out(rstd).in(moments).number(channels);
-  withStatistics(call, l, op.getResults().take_back(3)).done();
+  SmallVector<Value> outs{rstd};
+  llvm::append_range(outs, placesOf(l, op.getResults().take_back(3)));
+  combine(l, op.getLoc(), rt::CombineKind::Statistics, outs, moments, channels, {}, kEpsilon);
   return success();
 }
 
@@ -157,13 +163,12 @@ LogicalResult lowerRmsOfAll(Lowering &l, dist::CombineOp op) {
   const Form form = formOf(l.local(operand), over, true);
   Value x = l.denseAs(l.read(operand), form.order, loc), squares = l.dense(op.getOperands()[1]);
   Value y = l.resultAs(op.getResults()[0], form.order), rstd = l.result(op.getResults()[1]);
-  Lowering::Call call(l, "rms_finish", loc);
-  call.out(y).out(rstd).in(x).in(squares).number(form.channels).number(form.inner);
-  call.number(totalOf(operand, over)).word(kEpsilon).share(0, 2).done();
+  combine(l, loc, rt::CombineKind::RmsNormalize, {y, rstd}, {x, squares}, {l.size(form.channels), l.size(form.inner)},
+          totalOf(operand, over), kEpsilon);
   return success();
 }
 
-LogicalResult lowerGradOfAll(Lowering &l, dist::CombineOp op, StringRef callee) {
+LogicalResult lowerGradOfAll(Lowering &l, dist::CombineOp op, rt::CombineKind kind) {
   Location loc = op.getLoc();
   ValueRange operands = op.getOperands();
   auto over = ech::strings(op.getAlong());
@@ -171,9 +176,8 @@ LogicalResult lowerGradOfAll(Lowering &l, dist::CombineOp op, StringRef callee) 
   Value dy = l.denseAs(l.read(operands[0]), form.order, loc), y = l.denseAs(l.read(operands[1]), form.order, loc);
   Value rstd = l.denseAs(l.read(operands[2]), form.kept, loc), sums = l.dense(operands[3]);
   Value dx = l.resultAs(op.getResults()[0], form.order);
-  Lowering::Call call(l, callee, loc);
-  call.out(dx).in(dy).in(y).in(rstd).in(sums).number(form.channels).number(form.inner);
-  call.number(totalOf(operands[1], over)).share(0, 1).share(0, 2).done();
+  combine(l, loc, kind, dx, {dy, y, rstd, sums}, {l.size(form.channels), l.size(form.inner)},
+          totalOf(operands[1], over));
   return success();
 }
 } // namespace
@@ -189,17 +193,14 @@ LogicalResult echelon::lower::lowerNormPartial(Lowering &l, dist::PartialOp op) 
   const Form form = formOf(l.local(op.getOperands().back()), ech::strings(op.getAlong()), !isOfMoments);
   SmallVector<Value> operands =
       llvm::map_to_vector(op.getOperands(), [&](Value operand) { return l.denseAs(l.read(operand), form.order, loc); });
-  const char *callee = isOfMoments                               ? "local_moments"
-                       : op.getKind() == dist::Partial::Squares  ? "rms_local"
-                       : op.getKind() == dist::Partial::NormSums ? "normalize_grad_local"
-                                                                 : "rms_grad_local";
-  Lowering::Call call(l, callee, loc);
-  call.out(l.result(op.getResults()[0]));
-  for (Value operand : operands)
-    call.in(operand);
+  auto kind = isOfMoments                               ? rt::PartialKind::Moments
+              : op.getKind() == dist::Partial::Squares  ? rt::PartialKind::Squares
+              : op.getKind() == dist::Partial::NormSums ? rt::PartialKind::NormSums
+                                                        : rt::PartialKind::RmsSums;
+  SmallVector<Attribute> sizes{l.size(form.channels), l.size(form.inner)};
   if (isOfMoments)
-    call.number(form.outer);
-  call.number(form.channels).number(form.inner).done();
+    sizes.insert(sizes.begin(), l.size(form.outer));
+  rt::PartialOp::create(l.b, loc, kind, l.result(op.getResults()[0]), operands, l.b.getArrayAttr(sizes), Value());
   return success();
 }
 
@@ -212,9 +213,9 @@ LogicalResult echelon::lower::lowerNormCombine(Lowering &l, dist::CombineOp op) 
   case dist::Combination::RmsNormalize:
     return lowerRmsOfAll(l, op);
   case dist::Combination::NormalizeGrad:
-    return lowerGradOfAll(l, op, "normalize_grad_finish");
+    return lowerGradOfAll(l, op, rt::CombineKind::NormalizeGrad);
   case dist::Combination::RmsGrad:
-    return lowerGradOfAll(l, op, "rms_grad_finish");
+    return lowerGradOfAll(l, op, rt::CombineKind::RmsGrad);
   default:
     return l.refuse(op, "is no norm");
   }

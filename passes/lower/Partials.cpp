@@ -9,17 +9,28 @@ using dist::Combination;
 using dist::Partial;
 
 namespace {
+void partial(Lowering &l, Location loc, rt::PartialKind kind, ValueRange outs, ValueRange inputs,
+             ArrayRef<rt::SizeAttr> sizes, Value first = {}) {
+  SmallVector<Attribute> all(sizes.begin(), sizes.end());
+  rt::PartialOp::create(l.b, loc, kind, outs, inputs, l.b.getArrayAttr(all), first);
+}
+void combine(Lowering &l, Location loc, rt::CombineKind kind, ValueRange outs, ValueRange inputs,
+             ArrayRef<rt::SizeAttr> sizes) {
+  SmallVector<Attribute> all(sizes.begin(), sizes.end());
+  rt::CombineOp::create(l.b, loc, kind, outs, inputs, l.b.getArrayAttr(all), IntegerAttr(), FloatAttr());
+}
+
 LogicalResult lowerSumOfExp(Lowering &l, dist::PartialOp op) {
   Slices s(l, op, op.getOperands()[0], op.getAlong());
   Value maximum = l.denseAs(l.read(op.getOperands()[1]), s.rest, s.loc), sum = l.resultAs(op.getResults()[0], s.rest);
-  s.call("local_sum_exp").out(sum).in(s.x).in(maximum).number(s.outer).number(s.n).number(s.inner).done();
+  partial(l, s.loc, rt::PartialKind::SumExp, sum, {s.x, maximum}, {s.outer, s.n, s.inner});
   return success();
 }
 
 LogicalResult lowerMaximum(Lowering &l, dist::PartialOp op) {
   Slices s(l, op, op.getOperands()[0], op.getAlong());
   Value maximum = l.resultAs(op.getResults()[0], s.rest);
-  s.call("reduce_max").out(maximum).in(s.x).number(s.outer).number(s.n).number(s.inner).done();
+  rt::ReduceOp::create(l.b, s.loc, rt::Reduction::Max, maximum, s.x, s.outer, s.n, s.inner, false);
   return success();
 }
 
@@ -28,18 +39,15 @@ LogicalResult lowerCrossEntropyPartial(Lowering &l, dist::PartialOp op) {
   StringRef over = ech::strings(op.getAlong())[0];
   const Classes c(l, operands[0], operands[2], over);
   Value shift = l.denseAs(l.read(operands[1]), c.rows, op.getLoc());
-  Lowering::Call call(l, c.hasTarget ? "cross_entropy_target_local" : "cross_entropy_local", op.getLoc());
+  SmallVector<Value> results;
   for (Value result : op.getResults()) {
     l.places.insert(
         {result, NameLoc::get(l.b.getStringAttr(op.nameOf(cast<OpResult>(result).getResultNumber())), op.getLoc())});
-    call.out(l.result(result));
+    results.push_back(l.result(result));
   }
-  call.in(c.x).in(shift).in(c.labels).number(c.count).number(c.vocab);
-  if (!c.hasTarget) {
-    Value first = l.offsetOf(ech::tensor(operands[0]), over);
-    first ? call.index(first) : call.number(0);
-  }
-  call.done();
+  auto kind = c.hasTarget ? rt::PartialKind::CrossEntropyTarget : rt::PartialKind::CrossEntropy;
+  Value first = c.hasTarget ? Value() : l.offsetOf(ech::tensor(operands[0]), over);
+  partial(l, op.getLoc(), kind, results, {c.x, shift, c.labels}, {c.count, c.vocab}, first);
   return success();
 }
 
@@ -49,9 +57,7 @@ LogicalResult lowerLargest(Lowering &l, dist::PartialOp op) {
   Slices s(l, op, x, op.getAlong());
   Value largest = s.temporary("largest"), place = l.alloc(s.rest, l.b.getI32Type(), s.named("place"));
   Value first = l.offsetOf(ech::tensor(x), s.over[0]);
-  auto call = s.call("max_with_index");
-  call.out(largest).out(place).in(s.x).number(s.outer).number(s.n).number(s.inner);
-  (first ? call.index(first) : call.number(0)).done();
+  partial(l, s.loc, rt::PartialKind::Largest, {largest, place}, s.x, {s.outer, s.n, s.inner}, first);
   Value both = l.result(op.getResults()[0]);
   StringRef part = rt::buffer(both).getAxes()[0].name;
   l.copy(l.slice(both, part, 0, s.loc), largest, s.loc);
@@ -93,19 +99,18 @@ LogicalResult lowerSoftmaxOfAll(Lowering &l, dist::CombineOp op) {
   Slices s(l, op, operands[0], op.getAlong());
   Value maximum = l.denseAs(l.read(operands[1]), s.rest, s.loc), sum = l.denseAs(l.read(operands[2]), s.rest, s.loc);
   Value out = l.resultAs(op.getResults()[0], rt::buffer(s.x).getAxes());
-  auto call = s.call("softmax_finish");
-  call.out(out).in(s.x).in(maximum).in(sum).number(s.outer).number(s.n).number(s.inner).share(0, 1).done();
+  combine(l, s.loc, rt::CombineKind::Softmax, out, {s.x, maximum, sum}, {s.outer, s.n, s.inner});
   return success();
 }
 
 /// All operands and results have the same axes.
-LogicalResult lowerOfSums(Lowering &l, dist::CombineOp op, StringRef callee) {
-  Lowering::Call call(l, callee, op.getLoc());
+LogicalResult lowerOfSums(Lowering &l, dist::CombineOp op, rt::CombineKind kind) {
+  SmallVector<Value> results, operands;
   for (Value result : op.getResults())
-    call.out(l.result(result));
+    results.push_back(l.result(result));
   for (Value operand : op.getOperands())
-    call.in(l.denseAs(l.read(operand), l.local(op.getResults()[0]).getAxes(), op.getLoc()));
-  call.number(rt::buffer(l.read(op.getResults()[0])).count()).done();
+    operands.push_back(l.denseAs(l.read(operand), l.local(op.getResults()[0]).getAxes(), op.getLoc()));
+  combine(l, op.getLoc(), kind, results, operands, l.size(rt::buffer(results[0]).getAxes()));
   return success();
 }
 
@@ -122,8 +127,8 @@ LogicalResult lowerArgMaxOfAll(Lowering &l, dist::CombineOp op) {
   l.copy(values, l.slice(all, part, 0, loc), loc);
   l.copy(places, l.slice(all, part, 1, loc), loc);
   Value largest = l.alloc(ArrayRef<Axis>(axes).drop_front(), type.getElement(), named("largest"));
-  Lowering::Call call(l, "combine_max_with_index", loc);
-  call.out(largest).out(out).in(values).in(places).number(axes[0].size).number(rt::buffer(out).count()).done();
+  combine(l, loc, rt::CombineKind::Largest, {largest, out}, {values, places},
+          {l.size(axes[0]), l.size(rt::buffer(out).getAxes())});
   return success();
 }
 
@@ -132,9 +137,10 @@ LogicalResult lowerCombine(Lowering &l, dist::CombineOp op) {
   case Combination::Softmax:
     return lowerSoftmaxOfAll(l, op);
   case Combination::LogSumExp:
-    return lowerOfSums(l, op, "logsumexp_finish");
+    return lowerOfSums(l, op, rt::CombineKind::LogSumExp);
   case Combination::CrossEntropy:
-    return lowerOfSums(l, op, op.getNumOperands() == 3 ? "cross_entropy_target_finish" : "cross_entropy_finish");
+    return lowerOfSums(l, op, op.getNumOperands() == 3 ? rt::CombineKind::CrossEntropyTarget
+                                                       : rt::CombineKind::CrossEntropy);
   case Combination::ArgMax:
     return lowerArgMaxOfAll(l, op);
   case Combination::Root:

@@ -7,47 +7,43 @@ using namespace echelon;
 using namespace echelon::lower;
 
 namespace {
+void reduce(Slices &s, rt::Reduction kind, Value out, bool adds = false) {
+  rt::ReduceOp::create(s.l.b, s.loc, kind, out, s.x, s.outer, s.n, s.inner, adds);
+}
+
 LogicalResult lowerReduce(Lowering &l, ech::ReduceOp op) {
   Slices s(l, op, op.getOperand(), op.getOver());
-  if (op.getKind() == ech::Reduction::Sum) {
-    Buffer natural = Buffer::dense(s.rest, s.element);
-    if (natural == l.bufferType(op.getResult())) {
-      Slot slot = l.target(op.getResult());
-      if (rt::buffer(slot.buffer).isDense()) {
-        auto call = s.call("reduce_sum");
-        (slot.adds ? call.inOut(slot.buffer) : call.out(slot.buffer)).in(s.x);
-        call.number(s.outer).number(s.n).number(s.inner);
-        if (slot.adds)
-          call.flag(true);
-        call.done();
-        return success();
-      }
-      Value own = l.alloc(natural, op.getLoc());
-      s.call("reduce_sum").out(own).in(s.x).number(s.outer).number(s.n).number(s.inner).done();
-      l.copy(slot.buffer, own, op.getLoc(), slot.adds);
-      return success();
-    }
-    Value out = l.resultAs(op.getResult(), s.rest);
-    s.call("reduce_sum").out(out).in(s.x).number(s.outer).number(s.n).number(s.inner).done();
+  if (op.getKind() != ech::Reduction::Sum) {
+    const bool isMax = op.getKind() == ech::Reduction::Max;
+    reduce(s, isMax ? rt::Reduction::Max : rt::Reduction::Min, l.resultAs(op.getResult(), s.rest));
     return success();
   }
-  bool max = op.getKind() == ech::Reduction::Max;
-  Value out = l.resultAs(op.getResult(), s.rest);
-  s.call(max ? "reduce_max" : "reduce_min").out(out).in(s.x).number(s.outer).number(s.n).number(s.inner).done();
+  Buffer natural = Buffer::dense(s.rest, s.element);
+  if (natural != l.bufferType(op.getResult())) {
+    reduce(s, rt::Reduction::Sum, l.resultAs(op.getResult(), s.rest));
+    return success();
+  }
+  Slot slot = l.target(op.getResult());
+  if (rt::buffer(slot.buffer).isDense()) {
+    reduce(s, rt::Reduction::Sum, slot.buffer, slot.adds);
+    return success();
+  }
+  Value own = l.alloc(natural, op.getLoc());
+  reduce(s, rt::Reduction::Sum, own);
+  l.copy(slot.buffer, own, op.getLoc(), slot.adds);
   return success();
 }
 
 LogicalResult lowerArgMax(Lowering &l, ech::ArgMaxOp op) {
   Slices s(l, op, op.getOperand(), op.getOver());
-  Value out = l.resultAs(op.getResult(), s.rest);
-  s.call("argmax").out(out).in(s.x).number(s.outer).number(s.n).number(s.inner).done();
+  reduce(s, rt::Reduction::ArgMax, l.resultAs(op.getResult(), s.rest));
   return success();
 }
 
 LogicalResult lowerSoftmax(Lowering &l, ech::SoftmaxOp op) {
   Slices s(l, op, op.getOperand(), op.getOver());
   Value out = l.resultAs(op.getResult(), rt::buffer(s.x).getAxes());
-  s.call("softmax").out(out).in(s.x).number(s.outer).number(s.n).number(s.inner).share(0, 1).done();
+  rt::SoftmaxOp::create(l.b, s.loc, out, s.x, s.outer, s.n, s.inner);
   return success();
 }
 
@@ -55,8 +51,7 @@ LogicalResult lowerLogSumExp(Lowering &l, ech::LogSumExpOp op) {
   Slices s(l, op, op.getOperand(), op.getOver());
   Value out = l.resultAs(op.getResult(), s.rest);
   Value shift = l.resultAs(op.getShift(), s.rest), logSum = l.resultAs(op.getLogSum(), s.rest);
-  auto call = s.call("logsumexp");
-  call.out(out).out(shift).out(logSum).in(s.x).number(s.outer).number(s.n).number(s.inner).done();
+  rt::LogSumExpOp::create(l.b, s.loc, out, shift, logSum, s.x, s.outer, s.n, s.inner);
   return success();
 }
 
@@ -64,25 +59,17 @@ LogicalResult lowerCrossEntropy(Lowering &l, ech::CrossEntropyOp op) {
   const Classes c(l, op.getLogits(), op.getLabels(), ech::strings(op.getOver())[0]);
   Location loc = op.getLoc();
   Value loss = l.result(op.getLoss()), shift = l.result(op.getShift()), logSum = l.result(op.getLogSum());
-  if (!c.hasTarget) {
-    Lowering::Call call(l, "cross_entropy", loc);
-    call.out(loss).out(shift).out(logSum).in(c.x).in(c.labels).number(c.count).number(c.vocab).done();
-    return success();
-  }
-  Value mass = l.alloc(c.rows, rt::buffer(c.x).getElement(), NameLoc::get(l.b.getStringAttr("mass"), loc));
-  Lowering::Call call(l, "cross_entropy_target", loc);
-  call.out(loss).out(shift).out(logSum).out(mass).in(c.x).in(c.labels).number(c.count).number(c.vocab).done();
+  Value mass = c.hasTarget
+                   ? l.alloc(c.rows, rt::buffer(c.x).getElement(), NameLoc::get(l.b.getStringAttr("mass"), loc))
+                   : Value();
+  rt::CrossEntropyOp::create(l.b, loc, loss, shift, logSum, mass, c.x, c.labels, c.count, c.vocab);
   return success();
 }
 
 LogicalResult lowerCumSum(Lowering &l, ech::CumSumOp op) {
   Slices s(l, op, op.getOperand(), op.getOver());
   Value out = l.resultAs(op.getResult(), rt::buffer(s.x).getAxes());
-  auto call = s.call("cumsum");
-  call.out(out).in(s.x).number(s.outer).number(s.n).number(s.inner).share(0, 1);
-  if (op.getReverse())
-    call.flag(true);
-  call.done();
+  rt::CumSumOp::create(l.b, s.loc, out, s.x, s.outer, s.n, s.inner, op.getReverse());
   return success();
 }
 
@@ -93,7 +80,7 @@ LogicalResult lowerTop(Lowering &l, ech::TopOp op) {
   for (const Axis &a : rt::buffer(s.x).getAxes())
     order.push_back(a.name == s.over[0] ? Axis{op.getIntoAttr(), k} : a);
   Value out = l.resultAs(op.getResult(), order);
-  s.call("top_k").out(out).in(s.x).number(s.outer).number(s.n).number(s.inner).number(k).done();
+  rt::TopKOp::create(l.b, s.loc, out, s.x, s.outer, s.n, s.inner, k);
   return success();
 }
 

@@ -7,7 +7,11 @@ using namespace echelon::lower;
 
 Slices::Slices(Lowering &l, Operation *op, Value operand, ArrayAttr overNames)
     : l(l), loc(op->getLoc()), over(ech::strings(overNames)) {
-  x = withMiddle(l, operand, over, outer, n, inner);
+  Around axes;
+  x = withMiddle(l, operand, over, axes);
+  outer = l.size(axes.outer);
+  n = l.size(axes.n);
+  inner = l.size(axes.inner);
   element = rt::buffer(x).getElement();
   for (const Axis &a : rt::buffer(x).getAxes())
     if (!llvm::is_contained(over, a.name.getValue()))
@@ -25,8 +29,8 @@ Classes::Classes(Lowering &l, Value logits, Value given, StringRef over) {
   all = rows;
   all.push_back(classes);
   x = l.denseAs(l.read(logits), all, logits.getLoc());
-  count = Buffer::dense(rows, rt::buffer(x).getElement()).count();
-  vocab = classes.size;
+  count = l.size(rows);
+  vocab = l.size(classes);
   hasTarget = l.local(given).has(over);
   labels = l.denseAs(l.read(given), hasTarget ? all : rows, given.getLoc());
 }
@@ -36,21 +40,12 @@ void echelon::lower::addSquares(Lowering &l, Operation *op, Value sum, ArrayRef<
   l.fill(sum, 0, loc);
   auto names = op->getAttrOfType<ArrayAttr>(kParameters);
   for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
-    Value x = l.dense(operand);
-    Lowering::Call call(l, "add_squares", loc);
-    call.inOut(sum).in(x).number(rt::buffer(x).count());
-    std::string first;
+    SmallVector<int64_t> first; // where coordinate 0 alone counts it
     for (int m : mesh)
       if (!dist::stateOf(operand)[m].isPart())
-        first += (first.empty() ? "" : " && ") + ("r.coordinate(" + std::to_string(m) + ") == 0");
-    if (!first.empty())
-      call.word(first + " ? 1.0 : 0.0");
-    call.done();
-    if (names && i < names.size())
-      Lowering::Call(l, "r.watch", loc)
-          .word(("\"" + cast<StringAttr>(names[i]).getValue() + "\"").str())
-          .inOut(sum)
-          .done();
+        first.push_back(m);
+    rt::AddSquaresOp::create(l.b, loc, sum, l.dense(operand), l.list(first),
+                             names && i < names.size() ? cast<StringAttr>(names[i]) : StringAttr());
   }
 }
 

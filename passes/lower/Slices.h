@@ -8,11 +8,9 @@ namespace echelon::lower {
 struct Slices {
   Slices(Lowering &l, mlir::Operation *op, Value operand, mlir::ArrayAttr overNames);
 
-  int64_t count() const { return outer * inner; }
   mlir::NameLoc named(llvm::StringRef name) { return mlir::NameLoc::get(l.b.getStringAttr(name), loc); }
   /// A buffer of what is left.
   Value temporary(llvm::StringRef name) { return l.alloc(rest, element, named(name)); }
-  Lowering::Call call(llvm::StringRef callee) { return Lowering::Call(l, callee, loc); }
 
   Lowering &l;
   Location loc;
@@ -20,7 +18,7 @@ struct Slices {
   Value x;
   mlir::Type element;
   llvm::SmallVector<Axis> rest;
-  int64_t outer, n, inner;
+  rt::SizeAttr outer, n, inner;
 };
 
 /// Logits as (rows, classes), labels beside them: of one class a row, or a distribution over the classes.
@@ -30,7 +28,7 @@ struct Classes {
   llvm::SmallVector<Axis> rows;
   Value x, labels;
   bool hasTarget; ///< labels are a distribution
-  int64_t count, vocab;
+  rt::SizeAttr count, vocab;
 };
 
 /// sum = the squares of all elements of all operands, added up in double. Over the mesh axes given, coordinate 0 alone

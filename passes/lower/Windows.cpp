@@ -61,57 +61,48 @@ struct Conv {
   Axes x() const { return joined({batch, from, inWindow}); }
   Axes w() const { return joined({to, from, kernelAxes}); }
   Axes y() const { return joined({batch, to, outWindow}); }
-  /// The shape, and memory for what the kernel puts into other formats.
-  void shapeAndScratch(Lowering &l, Lowering::Call &call, runtime::ConvKind kind, Type element, Location loc) const {
+  /// The call, with memory for what the kernel puts into other formats.
+  void call(Lowering &l, rt::ConvKind kind, Value result, Value lhs, Value rhs, Location loc) const {
+    constexpr runtime::ConvKind kKinds[] = {runtime::ConvKind::forward, runtime::ConvKind::gradData,
+                                            runtime::ConvKind::gradWeights};
+    Type element = rt::buffer(result).getElement();
+    const int64_t bytes = element.getIntOrFloatBitWidth() / 8;
     runtime::ConvShape s{product(batch), product(from), product(to), static_cast<int>(window.size()), {}};
-    for (size_t i = 0; i < window.size() && i < runtime::kMaxWindowRank; ++i)
-      s.dims[i] = {inWindow[i].size, kernelAxes[i].size, stride[i], low[i], high[i]};
-    int64_t count = runtime::conv_scratch(kind, s, element.getIntOrFloatBitWidth() / 8);
+    SmallVector<int64_t> dims;
+    for (size_t i = 0; i < window.size(); ++i) {
+      dims.append({inWindow[i].size, kernelAxes[i].size, stride[i], low[i], high[i]});
+      if (i < runtime::kMaxWindowRank)
+        s.dims[i] = {inWindow[i].size, kernelAxes[i].size, stride[i], low[i], high[i]};
+    }
+    int64_t count = runtime::conv_scratch(kKinds[static_cast<int>(kind)], s, bytes);
     Value scratch =
         l.alloc({{l.b.getStringAttr("scratch"), count}}, element, NameLoc::get(l.b.getStringAttr("scratch"), loc));
-    shape(call);
-    call.out(scratch).number(count);
     int64_t y = product(batch) * product(to) * product(outWindow),
             w = product(to) * product(from) * product(kernelAxes);
     int64_t x = product(batch) * product(from) * product(inWindow);
-    call.does("convolutions", 2 * y * product(from) * product(kernelAxes));
-    call.moves((x + w + y) * (element.getIntOrFloatBitWidth() / 8));
-  }
-  void shape(Lowering::Call &call) const {
-    call.open().number(product(batch)).number(product(from)).number(product(to)).number(window.size()).open();
-    for (size_t i = 0; i < window.size(); ++i)
-      call.numbers({inWindow[i].size, kernelAxes[i].size, stride[i], low[i], high[i]});
-    call.close().close();
+    rt::ConvOp::create(l.b, loc, kind, result, lhs, rhs, scratch, l.size(batch), l.size(from), l.size(to),
+                       l.list(dims), 2 * y * product(from) * product(kernelAxes), (x + w + y) * bytes);
   }
 };
 
 LogicalResult lowerConv(Lowering &l, ech::ConvOp op) {
   Conv c(l, op, op.getX(), op.getW(), op.getResult());
   Value x = l.denseAs(l.read(op.getX()), c.x(), op.getLoc()), w = l.denseAs(l.read(op.getW()), c.w(), op.getLoc());
-  Lowering::Call call(l, "conv", op.getLoc());
-  call.out(l.resultAs(op.getResult(), c.y())).in(x).in(w);
-  c.shapeAndScratch(l, call, runtime::ConvKind::forward, rt::buffer(w).getElement(), op.getLoc());
-  call.done();
+  c.call(l, rt::ConvKind::Forward, l.resultAs(op.getResult(), c.y()), x, w, op.getLoc());
   return success();
 }
 LogicalResult lowerConvGradX(Lowering &l, ech::ConvGradXOp op) {
   Conv c(l, op, op.getResult(), op.getW(), op.getCotangent());
   Value dy = l.denseAs(l.read(op.getCotangent()), c.y(), op.getLoc());
   Value w = l.denseAs(l.read(op.getW()), c.w(), op.getLoc());
-  Lowering::Call call(l, "conv_grad_data", op.getLoc());
-  call.out(l.resultAs(op.getResult(), c.x())).in(dy).in(w);
-  c.shapeAndScratch(l, call, runtime::ConvKind::gradData, rt::buffer(w).getElement(), op.getLoc());
-  call.done();
+  c.call(l, rt::ConvKind::GradData, l.resultAs(op.getResult(), c.x()), dy, w, op.getLoc());
   return success();
 }
 LogicalResult lowerConvGradW(Lowering &l, ech::ConvGradWOp op) {
   Conv c(l, op, op.getX(), op.getResult(), op.getCotangent());
   Value dy = l.denseAs(l.read(op.getCotangent()), c.y(), op.getLoc());
   Value x = l.denseAs(l.read(op.getX()), c.x(), op.getLoc());
-  Lowering::Call call(l, "conv_grad_weights", op.getLoc());
-  call.out(l.resultAs(op.getResult(), c.w())).in(x).in(dy);
-  c.shapeAndScratch(l, call, runtime::ConvKind::gradWeights, rt::buffer(x).getElement(), op.getLoc());
-  call.done();
+  c.call(l, rt::ConvKind::GradWeights, l.resultAs(op.getResult(), c.w()), x, dy, op.getLoc());
   return success();
 }
 
@@ -125,15 +116,15 @@ template <typename Op> struct Pool {
     in = named(l.local(x), window);
     out = named(l.local(y), window);
   }
-  void shape(Lowering::Call &call) const {
+  SmallVector<int64_t> dims() const {
     Op o = op;
-    call.open().number(product(planes)).number(in.size()).open();
+    SmallVector<int64_t> dims;
     for (size_t i = 0; i < in.size(); ++i) {
       // what the windows do not reach is no part of them: the high padding follows from the size of y
       int64_t high = (out[i].size - 1) * o.getStride()[i] + o.getSize()[i] - in[i].size - o.getPad()[i];
-      call.numbers({in[i].size, o.getSize()[i], o.getStride()[i], o.getPad()[i], high});
+      dims.append({in[i].size, o.getSize()[i], o.getStride()[i], o.getPad()[i], high});
     }
-    call.close().close();
+    return dims;
   }
 };
 
@@ -142,13 +133,7 @@ LogicalResult lowerPool(Lowering &l, ech::PoolOp op) {
   Value x = l.denseAs(l.read(op.getOperand()), joined({p.planes, p.in}), op.getLoc());
   Value y = l.resultAs(op.getResult(), joined({p.planes, p.out}));
   bool max = op.getKind() == ech::Pooling::Max;
-  Lowering::Call call(l, max ? "maxpool" : "avgpool", op.getLoc());
-  call.out(y);
-  if (max)
-    call.word("nullptr");
-  call.in(x);
-  p.shape(call);
-  call.done();
+  rt::PoolOp::create(l.b, op.getLoc(), max, y, Value(), x, l.size(p.planes), l.list(p.dims()));
   return success();
 }
 
@@ -157,10 +142,8 @@ LogicalResult lowerPoolGrad(Lowering &l, ech::PoolGradOp op) {
   Pool<ech::PoolGradOp> p(l, op, op.getOperand(), op.getCotangent());
   Value dy = l.denseAs(l.read(op.getCotangent()), joined({p.planes, p.out}), loc);
   if (op.getKind() != ech::Pooling::Max) {
-    Lowering::Call call(l, "avgpool_grad", loc);
-    call.out(l.resultAs(op.getResult(), joined({p.planes, p.in}))).in(dy);
-    p.shape(call);
-    call.done();
+    Value dx = l.resultAs(op.getResult(), joined({p.planes, p.in}));
+    rt::PoolGradOp::create(l.b, loc, dx, dy, Value(), l.size(p.planes), l.list(p.dims()));
     return success();
   }
   // where the maxima lie is found again
@@ -168,14 +151,9 @@ LogicalResult lowerPoolGrad(Lowering &l, ech::PoolGradOp op) {
   auto name = [&](StringRef text) { return NameLoc::get(l.b.getStringAttr(text), loc); };
   Value y = l.alloc(joined({p.planes, p.out}), rt::buffer(x).getElement(), name("maxima"));
   Value index = l.alloc(joined({p.planes, p.out}), l.b.getI32Type(), name("places"));
-  Lowering::Call find(l, "maxpool", loc);
-  find.out(y).out(index).in(x);
-  p.shape(find);
-  find.done();
-  Lowering::Call call(l, "maxpool_grad", loc);
-  call.out(l.resultAs(op.getResult(), joined({p.planes, p.in}))).in(dy).in(index);
-  p.shape(call);
-  call.done();
+  rt::PoolOp::create(l.b, loc, true, y, index, x, l.size(p.planes), l.list(p.dims()));
+  Value dx = l.resultAs(op.getResult(), joined({p.planes, p.in}));
+  rt::PoolGradOp::create(l.b, loc, dx, dy, index, l.size(p.planes), l.list(p.dims()));
   return success();
 }
 } // namespace

@@ -116,7 +116,7 @@ TEST(Program, DepthChangesNothingButNumerals) {
 
 TEST(Program, ReadsLikeTheModel) {
   std::string text = print(testFile("mlp.mlir"), 8, 3).text;
-  EXPECT_NE(text.find("  // mlp.ech:3\n  gemm(a, in.x, p.w1, 8, 5, 6, Form::nn, 6, 5, 5, 1.0, 0.0, Blas::onednn);\n"),
+  EXPECT_NE(text.find("  // mlp.ech:3\n  gemm(a, in.x, p.w1, batch, hidden, in_, Form::nn, in_, hidden, hidden, 1.0, 0.0, Blas::onednn);\n"),
             std::string::npos);
   EXPECT_NE(text.find("  float *h = r.work<float>("), std::string::npos);
   EXPECT_NE(text.find("act.h[b * hidden + h] = math::relu("), std::string::npos) << text;
@@ -171,7 +171,7 @@ TEST(Program, MessagesOutliveTheFunctionThatStartsThem) {
       %y = rt.alloc work at 64 : !rt.buffer<[embed=8], f32>
       %t = rt.collective "all_reduce" %x, %x count 8 "Sum" over [0] ranks 2 "dp" with "ring" why "t"
           {ech.phase = "update", rt.group = 0 : i64} : !rt.buffer<[embed=8], f32>, !rt.buffer<[embed=8], f32> -> !rt.ticket
-      rt.call "fill"(%y, 8, "0.0f") writes [0] reads [] {ech.phase = "backward"} : !rt.buffer<[embed=8], f32>
+      rt.fill %y with 0.0 {ech.phase = "backward"} : !rt.buffer<[embed=8], f32>
       rt.wait %t {ech.phase = "update"}
     })");
   EXPECT_NE(text.find("void step(Rank &r, double /*lr*/) {\n  Messages messages;\n  update(r, messages);\n"

@@ -79,7 +79,8 @@ void forward(Rank &r) {
   const Activations act{r};
   float *product = r.work<float>(200704); // [batch, hidden]
   // mlp_fashion.ech:16  h = relu(dot(image, w1, over = (row, column)) + b1)
-  gemm(product, in.image, p.w1, 128, 128, 392, Form::nn, 392, 128, 128, 1.0, 0.0, Blas::tiled);
+  gemm(product, in.image, p.w1, batch, hidden, row * column, Form::nn, row * column, hidden, hidden, 1.0, 0.0,
+       Blas::tiled);
   const double is_first_tp = r.coordinate(0) == 0 ? 1.0 : 0.0;
   float *value = r.work<float>(200704); // [batch, hidden]
   for (int64_t b = 0; b < batch; ++b)
@@ -87,37 +88,37 @@ void forward(Rank &r) {
     for (int64_t h = 0; h < hidden; ++h)
       value[b * hidden + h] = product[b * hidden + h] + p.b1[h] * static_cast<float>(is_first_tp);
   // mlp_fashion.ech:16  2 ranks, 0.07 MB: split column, class over tp (layouts.ech:73): relu (mlp_fashion.ech:16)
-  all_reduce(r, r.group(0), value, 16384, Sum, Algorithm::automatic, "mlp_fashion.ech:16");
+  all_reduce(r, r.group(0), value, batch * hidden, Sum, Algorithm::automatic, "mlp_fashion.ech:16");
   // mlp_fashion.ech:16  h = relu(dot(image, w1, over = (row, column)) + b1)
 #pragma GCC ivdep
   for (int64_t i = 0; i < batch * hidden; ++i)
     act.h[i] = math::relu(value[i]);
   float *y = r.work<float>(65536); // [batch, class_]
   // nn.ech:11 at mlp_fashion.ech:17  y = dot(x, w, over = from)
-  gemm(y, act.h, p.head_w, 128, 5, 128, Form::nn, 128, 5, 5, 1.0, 0.0, Blas::onednn);
+  gemm(y, act.h, p.head_w, batch, class_, hidden, Form::nn, hidden, class_, class_, 1.0, 0.0, Blas::onednn);
   // nn.ech:14 at mlp_fashion.ech:17  y = y + b
   for (int64_t b = 0; b < batch; ++b)
 #pragma GCC ivdep
     for (int64_t c = 0; c < class_; ++c)
       act.y[b * class_ + c] = y[b * class_ + c] + p.head_b[c];
   // mlp_fashion.ech:19  loss mean(cross_entropy(logits, label, over = class))
-  reduce_max(act.maximum, act.y, 128, 5, 1);
+  reduce_max(act.maximum, act.y, batch, class_, 1);
   // mlp_fashion.ech:19  2 ranks, 512 bytes: split class over tp (layouts.ech:73): inside cross_entropy
   //     (mlp_fashion.ech:19)
-  all_reduce(r, r.group(0), act.maximum, 128, Max, Algorithm::automatic, "mlp_fashion.ech:19");
+  all_reduce(r, r.group(0), act.maximum, batch, Max, Algorithm::automatic, "mlp_fashion.ech:19");
   float *message = r.work<float>(0); // [message=256]
   float *picked = message + 128;
   const int64_t first_class = r.coordinate(0) * 5;
   // mlp_fashion.ech:19  loss mean(cross_entropy(logits, label, over = class))
-  cross_entropy_local(message, picked, act.y, act.maximum, in.label, 128, 5, first_class);
+  cross_entropy_local(message, picked, act.y, act.maximum, in.label, batch, class_, first_class);
   // mlp_fashion.ech:19  2 ranks, 1024 bytes: split class over tp (layouts.ech:73): inside cross_entropy
   //     (mlp_fashion.ech:19)
   all_reduce(r, r.group(0), message, 256, Sum, Algorithm::automatic, "mlp_fashion.ech:19");
   float *row_loss = r.work<float>(1536); // [batch]
   // mlp_fashion.ech:19  loss mean(cross_entropy(logits, label, over = class))
-  cross_entropy_finish(row_loss, act.log_sum, message, picked, 128);
+  cross_entropy_finish(row_loss, act.log_sum, message, picked, batch);
   float *sum = r.work<float>(0); // []
-  reduce_sum(sum, row_loss, 1, 128, 1);
+  reduce_sum(sum, row_loss, 1, batch, 1);
   const float loss = sum[0] / 128.0f;
   // mlp_fashion.ech:19  loss
   r.report(0, loss);
@@ -150,10 +151,10 @@ void backward(Rank &r) {
   }
   float *d_h = r.work<float>(0); // [batch, hidden]
   // nn.ech:11 at mlp_fashion.ech:17  y = dot(x, w, over = from)
-  gemm(d_h, d_y, p.head_w, 128, 128, 5, Form::nt, 5, 5, 128, 1.0, 0.0, Blas::onednn);
-  gemm(grad.head_w, act.h, d_y, 128, 5, 128, Form::tn, 128, 5, 5, 1.0, 0.0, Blas::onednn);
+  gemm(d_h, d_y, p.head_w, batch, hidden, class_, Form::nt, class_, class_, hidden, 1.0, 0.0, Blas::onednn);
+  gemm(grad.head_w, act.h, d_y, hidden, class_, batch, Form::tn, batch, class_, class_, 1.0, 0.0, Blas::onednn);
   // mlp_fashion.ech:16  2 ranks, 0.07 MB: split column, class over tp (layouts.ech:73): select (mlp_fashion.ech:16)
-  all_reduce(r, r.group(0), d_h, 16384, Sum, Algorithm::automatic, "mlp_fashion.ech:16");
+  all_reduce(r, r.group(0), d_h, batch * hidden, Sum, Algorithm::automatic, "mlp_fashion.ech:16");
   float *d_value = r.work<float>(200704); // [batch, hidden]
   // mlp_fashion.ech:16  h = relu(dot(image, w1, over = (row, column)) + b1)
   fill(act.d_b1, hidden, 0.0f);
@@ -166,7 +167,8 @@ void backward(Rank &r) {
       act.d_b1[h] += e_2;
     }
   // mlp_fashion.ech:16  h = relu(dot(image, w1, over = (row, column)) + b1)
-  gemm(grad.w1, in.image, d_value, 392, 128, 128, Form::tn, 392, 128, 128, 1.0, 0.0, Blas::tiled);
+  gemm(grad.w1, in.image, d_value, row * column, hidden, batch, Form::tn, row * column, batch, hidden, 1.0, 0.0,
+       Blas::tiled);
 }
 
 void update(Rank &r, double lr) {
@@ -176,15 +178,15 @@ void update(Rank &r, double lr) {
   double *sum_of_squares = r.work<double>(200704); // []
   // mlp_fashion.ech:4  model MLP(width = 128) {
   fill(sum_of_squares, 1, 0.0);
-  add_squares(sum_of_squares, grad.w1, 50176);
+  add_squares(sum_of_squares, grad.w1, row * column * hidden);
   r.watch("w1", sum_of_squares);
   const int64_t part_of_hidden = r.coordinate(0) * 64;
   float *d_b1_part = act.d_b1 + part_of_hidden;
   add_squares(sum_of_squares, d_b1_part, 64);
   r.watch("b1", sum_of_squares);
-  add_squares(sum_of_squares, grad.head_w, 640);
+  add_squares(sum_of_squares, grad.head_w, hidden * class_);
   r.watch("head.w", sum_of_squares);
-  add_squares(sum_of_squares, grad.head_b, 5);
+  add_squares(sum_of_squares, grad.head_b, class_);
   r.watch("head.b", sum_of_squares);
   // mlp_fashion.ech:4  2 ranks, 8 bytes: split column over tp (layouts.ech:73): inside the norm of all gradients
   //     (mlp_fashion.ech:4)
@@ -236,14 +238,15 @@ void evaluate_batch(Rank &r) {
   const Sums sums{r};
   float *product = r.work<float>(0); // [batch, hidden]
   // mlp_fashion.ech:16  h = relu(dot(image, w1, over = (row, column)) + b1)
-  gemm(product, in.image, p.w1, 128, 128, 392, Form::nn, 392, 128, 128, 1.0, 0.0, Blas::tiled);
+  gemm(product, in.image, p.w1, batch, hidden, row * column, Form::nn, row * column, hidden, hidden, 1.0, 0.0,
+       Blas::tiled);
   float *value = r.work<float>(0); // [batch, hidden]
   for (int64_t b = 0; b < batch; ++b)
 #pragma GCC ivdep
     for (int64_t hi = 0; hi < hidden; ++hi)
       value[b * hidden + hi] = product[b * hidden + hi] + sums.slice[hi];
   // mlp_fashion.ech:16  2 ranks, 0.07 MB: split column, class over tp (layouts.ech:73): relu (mlp_fashion.ech:16)
-  all_reduce(r, r.group(0), value, 16384, Sum, Algorithm::automatic, "mlp_fashion.ech:16");
+  all_reduce(r, r.group(0), value, batch * hidden, Sum, Algorithm::automatic, "mlp_fashion.ech:16");
   float *h = r.work<float>(0); // [batch, hidden]
   // mlp_fashion.ech:16  h = relu(dot(image, w1, over = (row, column)) + b1)
 #pragma GCC ivdep
@@ -251,7 +254,7 @@ void evaluate_batch(Rank &r) {
     h[i] = math::relu(value[i]);
   float *y = r.work<float>(65536); // [batch, class_]
   // nn.ech:11 at mlp_fashion.ech:17  y = dot(x, w, over = from)
-  gemm(y, h, p.head_w, 128, 5, 128, Form::nn, 128, 5, 5, 1.0, 0.0, Blas::onednn);
+  gemm(y, h, p.head_w, batch, class_, hidden, Form::nn, hidden, class_, class_, 1.0, 0.0, Blas::onednn);
   // nn.ech:14 at mlp_fashion.ech:17  y = y + b
   for (int64_t b = 0; b < batch; ++b)
 #pragma GCC ivdep
@@ -259,22 +262,22 @@ void evaluate_batch(Rank &r) {
       y[b * class_ + c] = y[b * class_ + c] + p.head_b[c];
   float *maximum = r.work<float>(1024); // [batch]
   // mlp_fashion.ech:19  loss mean(cross_entropy(logits, label, over = class))
-  reduce_max(maximum, y, 128, 5, 1);
+  reduce_max(maximum, y, batch, class_, 1);
   // mlp_fashion.ech:19  2 ranks, 512 bytes: split class over tp (layouts.ech:73): inside cross_entropy
   //     (mlp_fashion.ech:19)
-  all_reduce(r, r.group(0), maximum, 128, Max, Algorithm::automatic, "mlp_fashion.ech:19");
+  all_reduce(r, r.group(0), maximum, batch, Max, Algorithm::automatic, "mlp_fashion.ech:19");
   float *message = r.work<float>(0); // [message=256]
   float *picked = message + 128;
   const int64_t first_class = r.coordinate(0) * 5;
   // mlp_fashion.ech:19  loss mean(cross_entropy(logits, label, over = class))
-  cross_entropy_local(message, picked, y, maximum, in.label, 128, 5, first_class);
+  cross_entropy_local(message, picked, y, maximum, in.label, batch, class_, first_class);
   // mlp_fashion.ech:19  2 ranks, 1024 bytes: split class over tp (layouts.ech:73): inside cross_entropy
   //     (mlp_fashion.ech:19)
   all_reduce(r, r.group(0), message, 256, Sum, Algorithm::automatic, "mlp_fashion.ech:19");
   float *row_loss = r.work<float>(1024); // [batch]
   float *log_sum = r.work<float>(1536); // [batch]
   // mlp_fashion.ech:19  loss mean(cross_entropy(logits, label, over = class))
-  cross_entropy_finish(row_loss, log_sum, message, picked, 128);
+  cross_entropy_finish(row_loss, log_sum, message, picked, batch);
   float sum_3 = 0;
 #pragma omp simd reduction(+ : sum_3)
   for (int64_t b = 0; b < batch; ++b)
@@ -283,7 +286,7 @@ void evaluate_batch(Rank &r) {
   float *largest = r.work<float>(0); // [batch]
   int32_t *place = r.work<int32_t>(512); // [batch]
   // mlp_fashion.ech:20  metric accuracy = mean(argmax(logits, over = class) == label)
-  max_with_index(largest, place, y, 128, 5, 1, first_class);
+  max_with_index(largest, place, y, batch, class_, 1, first_class);
   float *largest_2 = r.work<float>(2048); // [part=2, batch]
 #pragma GCC ivdep
   for (int64_t b = 0; b < batch; ++b)
@@ -295,7 +298,7 @@ void evaluate_batch(Rank &r) {
     largest_3[b] = static_cast<float>(place[b]);
   float *largest_of_all = r.work<float>(0); // [rank=2, part=2, batch]
   // mlp_fashion.ech:20  2 ranks, 2048 bytes: split class over tp (layouts.ech:73): inside argmax (mlp_fashion.ech:20)
-  all_gather(r, r.group(0), largest_of_all, largest_2, 256, Algorithm::automatic, "mlp_fashion.ech:20");
+  all_gather(r, r.group(0), largest_of_all, largest_2, 2 * batch, Algorithm::automatic, "mlp_fashion.ech:20");
   float *values_of_all = r.work<float>(2048); // [rank=2, batch]
   // mlp_fashion.ech:20  metric accuracy = mean(argmax(logits, over = class) == label)
   for (int64_t ra = 0; ra < 2; ++ra)
@@ -312,7 +315,7 @@ void evaluate_batch(Rank &r) {
   float *largest_4 = r.work<float>(512); // [batch]
   int32_t *index_of_max = r.work<int32_t>(0); // [batch]
   // mlp_fashion.ech:20  metric accuracy = mean(argmax(logits, over = class) == label)
-  combine_max_with_index(largest_4, index_of_max, values_of_all, places_of_all, 2, 128);
+  combine_max_with_index(largest_4, index_of_max, values_of_all, places_of_all, 2, batch);
   // mlp_fashion.ech:20  metric accuracy = mean(argmax(logits, over = class) == label)
   // mlp_fashion.ech:19  loss mean(cross_entropy(logits, label, over = class))
   float sum_4 = 0;
@@ -330,11 +333,11 @@ void evaluate_batch(Rank &r) {
 /// Metrics of all held-out samples.
 void evaluate_end(Rank &r) {
   const Sums sums{r};
-  const double number = static_cast<double>(r.sampleCount());
+  const double sample_count = static_cast<double>(r.sampleCount());
   // mlp_fashion.ech:19  loss mean(cross_entropy(logits, label, over = class))
-  const float loss = static_cast<float>(sums.value[0]) / static_cast<float>(number);
+  const float loss = static_cast<float>(sums.value[0]) / static_cast<float>(sample_count);
   // mlp_fashion.ech:20  metric accuracy = mean(argmax(logits, over = class) == label)
-  const float accuracy = static_cast<float>(sums.value_2[0]) / static_cast<float>(number);
+  const float accuracy = static_cast<float>(sums.value_2[0]) / static_cast<float>(sample_count);
   // mlp_fashion.ech:19  loss
   r.report(0, loss);
   // mlp_fashion.ech:20  accuracy

@@ -145,18 +145,18 @@ void forward(Rank &r) {
   float *scratch = r.work<float>(3211264); // [scratch=1424]
   // nn.ech:23 at conv_fashion.ech:17  return conv(x, w, over = from, window = (height, width), stride = stride, pad =
   //     same)
-  conv(act.conv3x3, in.picture, p.conv3x3_w, {64, 1, 16, 2, {{28, 3, 1, 1, 1}, {28, 3, 1, 1, 1}}}, scratch, 1424);
+  conv(act.conv3x3, in.picture, p.conv3x3_w, {batch, 1, c1, 2, {{28, 3, 1, 1, 1}, {28, 3, 1, 1, 1}}}, scratch, 1424);
   double *moments = r.work<double>(3212032); // [c1, moment=3]
   // nn.ech:47 at conv_fashion.ech:17  m = normalize_mean(x, over = except(channel), local = local)
-  local_moments(moments, act.conv3x3, 64, 16, 784);
+  local_moments(moments, act.conv3x3, batch, c1, height * width);
   double *moments_of_all = r.work<double>(3211264); // [rank=2, c1, moment=3]
   // conv_fashion.ech:17  2 ranks, 768 bytes: split batch over dp (conv_fashion.ech:37): inside normalize
   //     (conv_fashion.ech:17)
-  all_gather(r, r.group(0), moments_of_all, moments, 48, Algorithm::automatic, "conv_fashion.ech:17");
+  all_gather(r, r.group(0), moments_of_all, moments, c1 * 3, Algorithm::automatic, "conv_fashion.ech:17");
   // nn.ech:47 at conv_fashion.ech:17  m = normalize_mean(x, over = except(channel), local = local)
-  combine_moments(moments, moments_of_all, 2, 16);
+  combine_moments(moments, moments_of_all, 2, c1);
   float *variance = r.work<float>(3211264); // [c1]
-  channel_statistics_finish(act.rstd, moments, 16, 1e-5, act.mean, variance, act.mean_low);
+  channel_statistics_finish(act.rstd, moments, c1, 1e-05, act.mean, variance, act.mean_low);
   // nn.ech:49 at conv_fashion.ech:17  next running_mean = 0.9 * running_mean + 0.1 * m
 #pragma GCC ivdep
   for (int64_t c = 0; c < c1; ++c)
@@ -185,22 +185,23 @@ void forward(Rank &r) {
       }
     }
   // conv_fashion.ech:18  x2 = maxpool(x1, window = (height, width), size = 2, stride = 2)
-  maxpool(act.x2, nullptr, act.x1, {1024, 2, {{28, 2, 2, 0, 0}, {28, 2, 2, 0, 0}}});
+  maxpool(act.x2, nullptr, act.x1, {batch * c1, 2, {{28, 2, 2, 0, 0}, {28, 2, 2, 0, 0}}});
   float *scratch_2 = r.work<float>(8028160); // [scratch=51408]
   // nn.ech:23 at conv_fashion.ech:19  return conv(x, w, over = from, window = (height, width), stride = stride, pad =
   //     same)
-  conv(act.conv3x3_2, act.x2, p.conv3x3_2_w, {64, 16, 32, 2, {{14, 3, 1, 1, 1}, {14, 3, 1, 1, 1}}}, scratch_2, 51408);
+  conv(act.conv3x3_2, act.x2, p.conv3x3_2_w, {batch, c1, c2, 2, {{14, 3, 1, 1, 1}, {14, 3, 1, 1, 1}}}, scratch_2,
+       51408);
   double *moments_2 = r.work<double>(8029696); // [c2, moment=3]
   // nn.ech:47 at conv_fashion.ech:19  m = normalize_mean(x, over = except(channel), local = local)
-  local_moments(moments_2, act.conv3x3_2, 64, 32, 196);
+  local_moments(moments_2, act.conv3x3_2, batch, c2, height_dp * width_dp);
   double *moments_of_all_2 = r.work<double>(8028160); // [rank=2, c2, moment=3]
   // conv_fashion.ech:19  2 ranks, 1536 bytes: split batch over dp (conv_fashion.ech:37): inside normalize
   //     (conv_fashion.ech:19)
-  all_gather(r, r.group(0), moments_of_all_2, moments_2, 96, Algorithm::automatic, "conv_fashion.ech:19");
+  all_gather(r, r.group(0), moments_of_all_2, moments_2, c2 * 3, Algorithm::automatic, "conv_fashion.ech:19");
   // nn.ech:47 at conv_fashion.ech:19  m = normalize_mean(x, over = except(channel), local = local)
-  combine_moments(moments_2, moments_of_all_2, 2, 32);
+  combine_moments(moments_2, moments_of_all_2, 2, c2);
   float *variance_2 = r.work<float>(8028160); // [c2]
-  channel_statistics_finish(act.rstd_2, moments_2, 32, 1e-5, act.mean_2, variance_2, act.mean_low_2);
+  channel_statistics_finish(act.rstd_2, moments_2, c2, 1e-05, act.mean_2, variance_2, act.mean_low_2);
   // nn.ech:49 at conv_fashion.ech:19  next running_mean = 0.9 * running_mean + 0.1 * m
 #pragma GCC ivdep
   for (int64_t c = 0; c < c2; ++c)
@@ -230,16 +231,16 @@ void forward(Rank &r) {
     }
   float *x4 = r.work<float>(9633792); // [batch, c2, height=7, width=7]
   // conv_fashion.ech:20  x4 = maxpool(x3, window = (height, width), size = 2, stride = 2)
-  maxpool(x4, nullptr, act.x3, {2048, 2, {{14, 2, 2, 0, 0}, {14, 2, 2, 0, 0}}});
+  maxpool(x4, nullptr, act.x3, {batch * c2, 2, {{14, 2, 2, 0, 0}, {14, 2, 2, 0, 0}}});
   float *sum = r.work<float>(12042240); // [batch, c2]
   // conv_fashion.ech:21  logits = nn.linear(mean(x4, over = (height, width)), c2, class) as head
-  reduce_sum(sum, x4, 2048, 49, 1);
+  reduce_sum(sum, x4, batch * c2, 49, 1);
 #pragma GCC ivdep
   for (int64_t i = 0; i < batch * c2; ++i)
     act.value[i] = sum[i] / 49.0f;
   float *y = r.work<float>(12050432); // [batch, class_]
   // nn.ech:11 at conv_fashion.ech:21  y = dot(x, w, over = from)
-  gemm(y, act.value, p.head_w, 64, 10, 32, Form::nn, 32, 10, 10, 1.0, 0.0, Blas::onednn);
+  gemm(y, act.value, p.head_w, batch, class_, c2, Form::nn, c2, class_, class_, 1.0, 0.0, Blas::onednn);
   // nn.ech:14 at conv_fashion.ech:21  y = y + b
   for (int64_t b = 0; b < batch; ++b)
 #pragma GCC ivdep
@@ -247,9 +248,9 @@ void forward(Rank &r) {
       act.y[b * class_ + c] = y[b * class_ + c] + p.head_b[c];
   float *row_loss = r.work<float>(9633792); // [batch]
   // conv_fashion.ech:23  loss mean(cross_entropy(logits, label, over = class))
-  cross_entropy(row_loss, act.shift, act.log_sum, act.y, in.label, 64, 10);
+  cross_entropy(row_loss, act.shift, act.log_sum, act.y, in.label, batch, class_);
   float *sum_2 = r.work<float>(12053504); // []
-  reduce_sum(sum_2, row_loss, 1, 64, 1);
+  reduce_sum(sum_2, row_loss, 1, batch, 1);
   float *loss = r.work<float>(12053504); // []
   loss[0] = sum_2[0] / 128.0f;
   // conv_fashion.ech:23  2 ranks, 4 bytes: split batch over dp (conv_fashion.ech:37): report of loss
@@ -284,8 +285,8 @@ void backward(Rank &r) {
   }
   float *d_product = r.work<float>(12443648); // [batch, c2]
   // nn.ech:11 at conv_fashion.ech:21  y = dot(x, w, over = from)
-  gemm(d_product, d_y, p.head_w, 64, 32, 10, Form::nt, 10, 10, 32, 1.0, 0.0, Blas::onednn);
-  gemm(grad.head_w, act.value, d_y, 32, 10, 64, Form::tn, 32, 10, 10, 1.0, 0.0, Blas::onednn);
+  gemm(d_product, d_y, p.head_w, batch, c2, class_, Form::nt, class_, class_, c2, 1.0, 0.0, Blas::onednn);
+  gemm(grad.head_w, act.value, d_y, c2, class_, batch, Form::tn, c2, class_, class_, 1.0, 0.0, Blas::onednn);
   float *d_x4 = r.work<float>(12042240); // [batch, c2, height=7, width=7]
   // conv_fashion.ech:21  logits = nn.linear(mean(x4, over = (height, width)), c2, class) as head
   for (int64_t i = 0; i < batch * c2; ++i) {
@@ -297,9 +298,9 @@ void backward(Rank &r) {
   float *maxima = r.work<float>(9633792); // [batch, c2, height=7, width=7]
   int32_t *places = r.work<int32_t>(12443648); // [batch, c2, height=7, width=7]
   // conv_fashion.ech:20  x4 = maxpool(x3, window = (height, width), size = 2, stride = 2)
-  maxpool(maxima, places, act.x3, {2048, 2, {{14, 2, 2, 0, 0}, {14, 2, 2, 0, 0}}});
+  maxpool(maxima, places, act.x3, {batch * c2, 2, {{14, 2, 2, 0, 0}, {14, 2, 2, 0, 0}}});
   float *d_x3 = r.work<float>(9633792); // [batch, c2, height_dp, width_dp]
-  maxpool_grad(d_x3, d_x4, places, {2048, 2, {{14, 2, 2, 0, 0}, {14, 2, 2, 0, 0}}});
+  maxpool_grad(d_x3, d_x4, places, {batch * c2, 2, {{14, 2, 2, 0, 0}, {14, 2, 2, 0, 0}}});
   float *d_m = r.work<float>(8028160); // [batch, c2, height_dp, width_dp]
   // nn.ech:55 at conv_fashion.ech:19  return y * gamma + beta
   // conv_fashion.ech:19  x3 = relu(nn.batchnorm(nn.conv3x3(x2, c1, c2), c2))
@@ -361,16 +362,17 @@ void backward(Rank &r) {
   float *scratch = r.work<float>(10436608); // [scratch=55056]
   // nn.ech:23 at conv_fashion.ech:19  return conv(x, w, over = from, window = (height, width), stride = stride, pad =
   //     same)
-  conv_grad_data(d_x2, d_conv3x3, p.conv3x3_2_w, {64, 16, 32, 2, {{14, 3, 1, 1, 1}, {14, 3, 1, 1, 1}}}, scratch, 55056);
+  conv_grad_data(d_x2, d_conv3x3, p.conv3x3_2_w, {batch, c1, c2, 2, {{14, 3, 1, 1, 1}, {14, 3, 1, 1, 1}}}, scratch,
+                 55056);
   float *scratch_2 = r.work<float>(10436608); // [scratch=51408]
-  conv_grad_weights(grad.conv3x3_2_w, act.x2, d_conv3x3, {64, 16, 32, 2, {{14, 3, 1, 1, 1}, {14, 3, 1, 1, 1}}},
+  conv_grad_weights(grad.conv3x3_2_w, act.x2, d_conv3x3, {batch, c1, c2, 2, {{14, 3, 1, 1, 1}, {14, 3, 1, 1, 1}}},
                     scratch_2, 51408);
   float *maxima_2 = r.work<float>(6422528); // [batch, c1, height_dp, width_dp]
   int32_t *places_2 = r.work<int32_t>(10436608); // [batch, c1, height_dp, width_dp]
   // conv_fashion.ech:18  x2 = maxpool(x1, window = (height, width), size = 2, stride = 2)
-  maxpool(maxima_2, places_2, act.x1, {1024, 2, {{28, 2, 2, 0, 0}, {28, 2, 2, 0, 0}}});
+  maxpool(maxima_2, places_2, act.x1, {batch * c1, 2, {{28, 2, 2, 0, 0}, {28, 2, 2, 0, 0}}});
   float *d_x1 = r.work<float>(6422528); // [batch, c1, height, width]
-  maxpool_grad(d_x1, d_x2, places_2, {1024, 2, {{28, 2, 2, 0, 0}, {28, 2, 2, 0, 0}}});
+  maxpool_grad(d_x1, d_x2, places_2, {batch * c1, 2, {{28, 2, 2, 0, 0}, {28, 2, 2, 0, 0}}});
   float *d_m_2 = r.work<float>(3211264); // [batch, c1, height, width]
   // nn.ech:55 at conv_fashion.ech:17  return y * gamma + beta
   // conv_fashion.ech:17  x1 = relu(nn.batchnorm(nn.conv3x3(x, grey, c1), c1))
@@ -438,7 +440,7 @@ void backward(Rank &r) {
   float *scratch_3 = r.work<float>(3211264); // [scratch=5360]
   // nn.ech:23 at conv_fashion.ech:17  return conv(x, w, over = from, window = (height, width), stride = stride, pad =
   //     same)
-  conv_grad_weights(grad.conv3x3_w, in.picture, d_conv3x3_2, {64, 1, 16, 2, {{28, 3, 1, 1, 1}, {28, 3, 1, 1, 1}}},
+  conv_grad_weights(grad.conv3x3_w, in.picture, d_conv3x3_2, {batch, 1, c1, 2, {{28, 3, 1, 1, 1}, {28, 3, 1, 1, 1}}},
                     scratch_3, 5360);
 }
 
@@ -469,21 +471,21 @@ void update(Rank &r, double lr) {
   double *sum_of_squares = r.work<double>(0); // []
   // conv_fashion.ech:4  model ConvNet(channels = 16) {
   fill(sum_of_squares, 1, 0.0);
-  add_squares(sum_of_squares, grad.conv3x3_w, 144);
+  add_squares(sum_of_squares, grad.conv3x3_w, c1 * kh * kw);
   r.watch("conv3x3.w", sum_of_squares);
-  add_squares(sum_of_squares, grad.batchnorm_gamma, 16);
+  add_squares(sum_of_squares, grad.batchnorm_gamma, c1);
   r.watch("batchnorm.gamma", sum_of_squares);
-  add_squares(sum_of_squares, grad.batchnorm_beta, 16);
+  add_squares(sum_of_squares, grad.batchnorm_beta, c1);
   r.watch("batchnorm.beta", sum_of_squares);
-  add_squares(sum_of_squares, grad.conv3x3_2_w, 4608);
+  add_squares(sum_of_squares, grad.conv3x3_2_w, c2 * c1 * kh * kw);
   r.watch("conv3x3_2.w", sum_of_squares);
-  add_squares(sum_of_squares, grad.batchnorm_2_gamma, 32);
+  add_squares(sum_of_squares, grad.batchnorm_2_gamma, c2);
   r.watch("batchnorm_2.gamma", sum_of_squares);
-  add_squares(sum_of_squares, grad.batchnorm_2_beta, 32);
+  add_squares(sum_of_squares, grad.batchnorm_2_beta, c2);
   r.watch("batchnorm_2.beta", sum_of_squares);
-  add_squares(sum_of_squares, grad.head_w, 320);
+  add_squares(sum_of_squares, grad.head_w, c2 * class_);
   r.watch("head.w", sum_of_squares);
-  add_squares(sum_of_squares, grad.head_b, 10);
+  add_squares(sum_of_squares, grad.head_b, class_);
   r.watch("head.b", sum_of_squares);
   const float norm = static_cast<float>(math::sqrt(sum_of_squares[0]));
   // conv_fashion.ech:4  norm
@@ -542,7 +544,7 @@ void evaluate_batch(Rank &r) {
   float *scratch = r.work<float>(3211264); // [scratch=1424]
   // nn.ech:23 at conv_fashion.ech:17  return conv(x, w, over = from, window = (height, width), stride = stride, pad =
   //     same)
-  conv(conv3x3, in.picture, p.conv3x3_w, {64, 1, 16, 2, {{28, 3, 1, 1, 1}, {28, 3, 1, 1, 1}}}, scratch, 1424);
+  conv(conv3x3, in.picture, p.conv3x3_w, {batch, 1, c1, 2, {{28, 3, 1, 1, 1}, {28, 3, 1, 1, 1}}}, scratch, 1424);
   float *x1 = r.work<float>(0); // [batch, c1, height, width]
   // conv_fashion.ech:17  x1 = relu(nn.batchnorm(nn.conv3x3(x, grey, c1), c1))
   // nn.ech:53 at conv_fashion.ech:17  y = (x - running_mean) * rsqrt(running_var + 1e-5)
@@ -562,12 +564,12 @@ void evaluate_batch(Rank &r) {
     }
   float *x2 = r.work<float>(3211264); // [batch, c1, height_dp, width_dp]
   // conv_fashion.ech:18  x2 = maxpool(x1, window = (height, width), size = 2, stride = 2)
-  maxpool(x2, nullptr, x1, {1024, 2, {{28, 2, 2, 0, 0}, {28, 2, 2, 0, 0}}});
+  maxpool(x2, nullptr, x1, {batch * c1, 2, {{28, 2, 2, 0, 0}, {28, 2, 2, 0, 0}}});
   float *conv3x3_2 = r.work<float>(0); // [batch, c2, height_dp, width_dp]
   float *scratch_2 = r.work<float>(1605632); // [scratch=51408]
   // nn.ech:23 at conv_fashion.ech:19  return conv(x, w, over = from, window = (height, width), stride = stride, pad =
   //     same)
-  conv(conv3x3_2, x2, p.conv3x3_2_w, {64, 16, 32, 2, {{14, 3, 1, 1, 1}, {14, 3, 1, 1, 1}}}, scratch_2, 51408);
+  conv(conv3x3_2, x2, p.conv3x3_2_w, {batch, c1, c2, 2, {{14, 3, 1, 1, 1}, {14, 3, 1, 1, 1}}}, scratch_2, 51408);
   float *x3 = r.work<float>(0); // [batch, c2, height_dp, width_dp]
   // conv_fashion.ech:19  x3 = relu(nn.batchnorm(nn.conv3x3(x2, c1, c2), c2))
   // nn.ech:53 at conv_fashion.ech:19  y = (x - running_mean) * rsqrt(running_var + 1e-5)
@@ -588,17 +590,17 @@ void evaluate_batch(Rank &r) {
     }
   float *x4 = r.work<float>(1605632); // [batch, c2, height=7, width=7]
   // conv_fashion.ech:20  x4 = maxpool(x3, window = (height, width), size = 2, stride = 2)
-  maxpool(x4, nullptr, x3, {2048, 2, {{14, 2, 2, 0, 0}, {14, 2, 2, 0, 0}}});
+  maxpool(x4, nullptr, x3, {batch * c2, 2, {{14, 2, 2, 0, 0}, {14, 2, 2, 0, 0}}});
   float *sum = r.work<float>(0); // [batch, c2]
   // conv_fashion.ech:21  logits = nn.linear(mean(x4, over = (height, width)), c2, class) as head
-  reduce_sum(sum, x4, 2048, 49, 1);
+  reduce_sum(sum, x4, batch * c2, 49, 1);
   float *value = r.work<float>(0); // [batch, c2]
 #pragma GCC ivdep
   for (int64_t i = 0; i < batch * c2; ++i)
     value[i] = sum[i] / 49.0f;
   float *y = r.work<float>(8192); // [batch, class_]
   // nn.ech:11 at conv_fashion.ech:21  y = dot(x, w, over = from)
-  gemm(y, value, p.head_w, 64, 10, 32, Form::nn, 32, 10, 10, 1.0, 0.0, Blas::onednn);
+  gemm(y, value, p.head_w, batch, class_, c2, Form::nn, c2, class_, class_, 1.0, 0.0, Blas::onednn);
   // nn.ech:14 at conv_fashion.ech:21  y = y + b
   for (int64_t b = 0; b < batch; ++b)
 #pragma GCC ivdep
@@ -608,7 +610,7 @@ void evaluate_batch(Rank &r) {
   float *shift = r.work<float>(256); // [batch]
   float *log_sum = r.work<float>(512); // [batch]
   // conv_fashion.ech:23  loss mean(cross_entropy(logits, label, over = class))
-  cross_entropy(row_loss, shift, log_sum, y, in.label, 64, 10);
+  cross_entropy(row_loss, shift, log_sum, y, in.label, batch, class_);
   const int64_t first_batch = r.coordinate(0) * 64;
   float sum_4 = 0;
 #pragma omp simd reduction(+ : sum_4)
@@ -619,7 +621,7 @@ void evaluate_batch(Rank &r) {
   const float sum_2 = sum_4;
   int32_t *index_of_max = r.work<int32_t>(0); // [batch]
   // conv_fashion.ech:24  metric accuracy = mean(argmax(logits, over = class) == label)
-  argmax(index_of_max, y, 64, 10, 1);
+  argmax(index_of_max, y, batch, class_, 1);
   // conv_fashion.ech:24  metric accuracy = mean(argmax(logits, over = class) == label)
   // conv_fashion.ech:23  loss mean(cross_entropy(logits, label, over = class))
   float sum_5 = 0;
@@ -638,13 +640,13 @@ void evaluate_batch(Rank &r) {
 /// Metrics of all held-out samples.
 void evaluate_end(Rank &r) {
   const Sums sums{r};
-  const double number = static_cast<double>(r.sampleCount());
+  const double sample_count = static_cast<double>(r.sampleCount());
   float *message = r.work<float>(0); // [message=2]
   // conv_fashion.ech:23  loss mean(cross_entropy(logits, label, over = class))
-  message[0] = static_cast<float>(sums.value_3[0]) / static_cast<float>(number);
+  message[0] = static_cast<float>(sums.value_3[0]) / static_cast<float>(sample_count);
   float *accuracy = message + 1;
   // conv_fashion.ech:24  metric accuracy = mean(argmax(logits, over = class) == label)
-  accuracy[0] = static_cast<float>(sums.value_4[0]) / static_cast<float>(number);
+  accuracy[0] = static_cast<float>(sums.value_4[0]) / static_cast<float>(sample_count);
   // conv_fashion.ech:23  2 ranks, 8 bytes: split batch over dp (conv_fashion.ech:37): report of loss
   //     (conv_fashion.ech:23), report of accuracy (conv_fashion.ech:24)
   all_reduce(r, r.group(0), message, 2, Sum, Algorithm::automatic, "conv_fashion.ech:23");

@@ -209,10 +209,11 @@ void forward(Rank &r) {
   const int64_t first_vocab = r.coordinate(0) * 128;
   const int64_t end_vocab = r.coordinate(0) * 128 + 128;
   // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
-  gather_rows(rows, p.wte, in.tokens, 2048, 128, first_vocab, end_vocab);
-  float *part = r.work<float>(1048576); // [message=131072]
+  gather_rows(rows, p.wte, in.tokens, batch * seq, embed, first_vocab, end_vocab);
+  float *part = r.work<float>(36700160); // [batch, seq_tp, embed]
   // gpt_fortunes.ech:20  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): add (gpt_fortunes.ech:20)
-  reduce_scatter_inner(r, r.group(0), part, rows, 32, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:20");
+  reduce_scatter_inner(r, r.group(0), part, rows, batch, seq_tp * embed, Sum, Algorithm::automatic,
+                       "gpt_fortunes.ech:20");
   float *x = r.work<float>(36700160); // [batch, seq_tp, embed]
   // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
   for (int64_t b = 0; b < batch; ++b)
@@ -221,7 +222,7 @@ void forward(Rank &r) {
       x[b * seq_tp * embed + i] = part[b * seq_tp * embed + i] + p.wpe[i];
   for (int64_t l = 0; l < layer; ++l) {
     // nn.ech:31 at gpt_fortunes.ech:22  return normalize(x, over = over) * gamma + beta
-    normalize(act.normalized_2[l], act.rstd_2[l], x, 1024, 128, 1e-5);
+    normalize(act.normalized_2[l], act.rstd_2[l], x, batch * seq_tp, embed, 1e-05);
     for (int64_t i = 0; i < batch * seq_tp; ++i)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed; ++e)
@@ -229,17 +230,20 @@ void forward(Rank &r) {
             act.normalized_2[l][i * embed + e] * p.layer_layernorm_gamma[l][e] + p.layer_layernorm_beta[l][e];
     float *layernorm_gathered = r.work<float>(33554432); // [batch, seq, embed]
     // gpt_fortunes.ech:22  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:22)
-    all_gather_inner(r, r.group(0), layernorm_gathered, act.layernorm_2[l], 32, 4096, Algorithm::automatic,
+    all_gather_inner(r, r.group(0), layernorm_gathered, act.layernorm_2[l], batch, seq_tp * embed, Algorithm::automatic,
                      "gpt_fortunes.ech:22");
     float *q = r.work<float>(34603008); // [batch, seq, head, key]
     // nn.ech:79 at gpt_fortunes.ech:22  q = dot(x, wq, over = embed)
-    gemm(q, layernorm_gathered, p.attn_wq[l], 2048, 64, 128, Form::nn, 128, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(q, layernorm_gathered, p.attn_wq[l], batch * seq, head * key, embed, Form::nn, embed, head * key, head * key,
+         1.0, 0.0, Blas::onednn);
     float *k = r.work<float>(35127296); // [batch, seq, head, key]
     // nn.ech:80 at gpt_fortunes.ech:22  k = dot(x, wk, over = embed)
-    gemm(k, layernorm_gathered, p.attn_wk[l], 2048, 64, 128, Form::nn, 128, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(k, layernorm_gathered, p.attn_wk[l], batch * seq, head * key, embed, Form::nn, embed, head * key, head * key,
+         1.0, 0.0, Blas::onednn);
     float *v = r.work<float>(35651584); // [batch, seq, head, key]
     // nn.ech:81 at gpt_fortunes.ech:22  v = dot(x, wv, over = embed)
-    gemm(v, layernorm_gathered, p.attn_wv[l], 2048, 64, 128, Form::nn, 128, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(v, layernorm_gathered, p.attn_wv[l], batch * seq, head * key, embed, Form::nn, embed, head * key, head * key,
+         1.0, 0.0, Blas::onednn);
     // nn.ech:86 at gpt_fortunes.ech:22  q = q + bq
     for (int64_t i = 0; i < batch * seq; ++i)
 #pragma GCC ivdep
@@ -258,20 +262,22 @@ void forward(Rank &r) {
     // nn.ech:94 at gpt_fortunes.ech:22  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
     //     = causal)
     attention(act.a[l], act.maximum[l], act.sum_of_exp[l], act.q[l], act.k[l], act.v[l],
-              {32, 1, 2, 64, 64, 32, 32, 0.17677669529663687, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
+              {batch, 1, head, seq, past, key, key, 0.17677669529663687, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}});
     float *y = r.work<float>(33554432); // [batch, seq, embed]
     // nn.ech:95 at gpt_fortunes.ech:22  y = dot(a, wo, over = (head, key))
-    gemm(y, act.a[l], p.attn_wo[l], 2048, 128, 64, Form::nn, 64, 128, 128, 1.0, 0.0, Blas::tiled);
+    gemm(y, act.a[l], p.attn_wo[l], batch * seq, embed, head * key, Form::nn, head * key, embed, embed, 1.0, 0.0,
+         Blas::tiled);
     const double is_first_tp = r.coordinate(0) == 0 ? 1.0 : 0.0;
     // nn.ech:98 at gpt_fortunes.ech:22  y = y + bo
     for (int64_t i = 0; i < batch * seq; ++i)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed; ++e)
         y[i * embed + e] = y[i * embed + e] + p.attn_bo[l][e] * static_cast<float>(is_first_tp);
-    float *y_part = r.work<float>(34603008); // [message=131072]
+    float *y_part = r.work<float>(37224448); // [batch, seq_tp, embed]
     // gpt_fortunes.ech:22  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): add (gpt_fortunes.ech:22)
-    reduce_scatter_inner(r, r.group(0), y_part, y, 32, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:22");
+    reduce_scatter_inner(r, r.group(0), y_part, y, batch, seq_tp * embed, Sum, Algorithm::automatic,
+                         "gpt_fortunes.ech:22");
     float *x_2 = r.work<float>(37224448); // [batch, seq_tp, embed]
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
     //     attn
@@ -279,7 +285,7 @@ void forward(Rank &r) {
     for (int64_t i = 0; i < batch * seq_tp * embed; ++i)
       x_2[i] = x[i] + y_part[i];
     // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
-    normalize(act.normalized[l], act.rstd[l], x_2, 1024, 128, 1e-5);
+    normalize(act.normalized[l], act.rstd[l], x_2, batch * seq_tp, embed, 1e-05);
     for (int64_t i = 0; i < batch * seq_tp; ++i)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed; ++e)
@@ -287,11 +293,12 @@ void forward(Rank &r) {
             act.normalized[l][i * embed + e] * p.layernorm_2_gamma[l][e] + p.layernorm_2_beta[l][e];
     float *layernorm_gathered_2 = r.work<float>(35651584); // [batch, seq, embed]
     // gpt_fortunes.ech:23  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:23)
-    all_gather_inner(r, r.group(0), layernorm_gathered_2, act.layernorm[l], 32, 4096, Algorithm::automatic,
+    all_gather_inner(r, r.group(0), layernorm_gathered_2, act.layernorm[l], batch, seq_tp * embed, Algorithm::automatic,
                      "gpt_fortunes.ech:23");
     float *product = r.work<float>(33554432); // [batch, seq, ff]
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(product, layernorm_gathered_2, p.mlp_w1[l], 2048, 256, 128, Form::nn, 128, 256, 256, 1.0, 0.0, Blas::tiled);
+    gemm(product, layernorm_gathered_2, p.mlp_w1[l], batch * seq, ff, embed, Form::nn, embed, ff, ff, 1.0, 0.0,
+         Blas::tiled);
     for (int64_t i = 0; i < batch * seq; ++i)
 #pragma GCC ivdep
       for (int64_t f = 0; f < ff; ++f) {
@@ -301,47 +308,50 @@ void forward(Rank &r) {
       }
     float *product_2 = r.work<float>(33554432); // [batch, seq, embed]
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(product_2, act.value[l], p.mlp_w2[l], 2048, 128, 256, Form::nn, 256, 128, 128, 1.0, 0.0, Blas::tiled);
+    gemm(product_2, act.value[l], p.mlp_w2[l], batch * seq, embed, ff, Form::nn, ff, embed, embed, 1.0, 0.0,
+         Blas::tiled);
     float *mlp = r.work<float>(33554432); // [batch, seq, embed]
     for (int64_t i = 0; i < batch * seq; ++i)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed; ++e)
         mlp[i * embed + e] = product_2[i * embed + e] + p.mlp_b2[l][e] * static_cast<float>(is_first_tp);
-    float *mlp_part = r.work<float>(34603008); // [message=131072]
+    float *mlp_part = r.work<float>(34603008); // [batch, seq_tp, embed]
     // gpt_fortunes.ech:23  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): add (gpt_fortunes.ech:23)
-    reduce_scatter_inner(r, r.group(0), mlp_part, mlp, 32, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:23");
+    reduce_scatter_inner(r, r.group(0), mlp_part, mlp, batch, seq_tp * embed, Sum, Algorithm::automatic,
+                         "gpt_fortunes.ech:23");
     // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
 #pragma GCC ivdep
     for (int64_t i = 0; i < batch * seq_tp * embed; ++i)
       x[i] = x_2[i] + mlp_part[i];
   }
   // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
-  normalize(act.normalized_3, act.rstd_3, x, 1024, 128, 1e-5);
+  normalize(act.normalized_3, act.rstd_3, x, batch * seq_tp, embed, 1e-05);
   for (int64_t i = 0; i < batch * seq_tp; ++i)
 #pragma GCC ivdep
     for (int64_t e = 0; e < embed; ++e)
       act.layernorm_3[i * embed + e] = act.normalized_3[i * embed + e] * p.layernorm_gamma[e] + p.layernorm_beta[e];
   float *layernorm_gathered = r.work<float>(33554432); // [batch, seq, embed]
   // gpt_fortunes.ech:25  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:25)
-  all_gather_inner(r, r.group(0), layernorm_gathered, act.layernorm_3, 32, 4096, Algorithm::automatic,
+  all_gather_inner(r, r.group(0), layernorm_gathered, act.layernorm_3, batch, seq_tp * embed, Algorithm::automatic,
                    "gpt_fortunes.ech:25");
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  gemm(act.logits, layernorm_gathered, p.wte, 2048, 128, 128, Form::nt, 128, 128, 128, 1.0, 0.0, Blas::tiled);
+  gemm(act.logits, layernorm_gathered, p.wte, batch * seq, vocab, embed, Form::nt, embed, embed, vocab, 1.0, 0.0,
+       Blas::tiled);
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  reduce_max(act.maximum_2, act.logits, 2048, 128, 1);
+  reduce_max(act.maximum_2, act.logits, batch * seq, vocab, 1);
   // gpt_fortunes.ech:27  2 ranks, 8192 bytes: split vocab over tp (gpt_fortunes.ech:42): inside cross_entropy
   //     (gpt_fortunes.ech:27)
-  all_reduce(r, r.group(0), act.maximum_2, 2048, Max, Algorithm::automatic, "gpt_fortunes.ech:27");
+  all_reduce(r, r.group(0), act.maximum_2, batch * seq, Max, Algorithm::automatic, "gpt_fortunes.ech:27");
   float *message = r.work<float>(33554432); // [message=4096]
   float *picked = message + 2048;
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  cross_entropy_local(message, picked, act.logits, act.maximum_2, in.labels, 2048, 128, first_vocab);
+  cross_entropy_local(message, picked, act.logits, act.maximum_2, in.labels, batch * seq, vocab, first_vocab);
   // gpt_fortunes.ech:27  2 ranks, 0.02 MB: split vocab over tp (gpt_fortunes.ech:42): inside cross_entropy
   //     (gpt_fortunes.ech:27)
   all_reduce(r, r.group(0), message, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:27");
   float *row_loss = r.work<float>(41033728); // [batch, seq]
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  cross_entropy_finish(row_loss, act.log_sum, message, picked, 2048);
+  cross_entropy_finish(row_loss, act.log_sum, message, picked, batch * seq);
   const int64_t part_of_seq = r.coordinate(0) * 32;
   float *row_loss_part = row_loss + part_of_seq;
   float *t = r.work<float>(41050112); // [batch, seq_tp]
@@ -351,7 +361,7 @@ void forward(Rank &r) {
       t[b * seq_tp + s] = row_loss_part[b * seq + s];
   float *sum = r.work<float>(41033728); // []
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  reduce_sum(sum, t, 1, 1024, 1);
+  reduce_sum(sum, t, 1, batch * seq_tp, 1);
   float *loss = r.work<float>(41033728); // []
   loss[0] = sum[0] / 2048.0f;
   // gpt_fortunes.ech:27  2 ranks, 4 bytes: split head, ff, vocab, seq over tp (gpt_fortunes.ech:42): report of loss
@@ -383,19 +393,20 @@ void backward(Rank &r, Messages &messages) {
   }
   float *d_layernorm = r.work<float>(33554432); // [batch, seq, embed]
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  gemm(d_layernorm, d_logits, p.wte, 2048, 128, 128, Form::nn, 128, 128, 128, 1.0, 0.0, Blas::tiled);
+  gemm(d_layernorm, d_logits, p.wte, batch * seq, embed, vocab, Form::nn, vocab, vocab, embed, 1.0, 0.0, Blas::tiled);
   float *layernorm_gathered = r.work<float>(35651584); // [batch, seq, embed]
   // gpt_fortunes.ech:25  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:25)
-  all_gather_inner(r, r.group(0), layernorm_gathered, act.layernorm_3, 32, 4096, Algorithm::automatic,
+  all_gather_inner(r, r.group(0), layernorm_gathered, act.layernorm_3, batch, seq_tp * embed, Algorithm::automatic,
                    "gpt_fortunes.ech:25");
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  gemm(grad.wte, d_logits, layernorm_gathered, 128, 128, 2048, Form::tn, 128, 128, 128, 1.0, 0.0, Blas::tiled);
-  float *d_layernorm_part = r.work<float>(34603008); // [message=131072]
+  gemm(grad.wte, d_logits, layernorm_gathered, vocab, embed, batch * seq, Form::tn, vocab, embed, embed, 1.0, 0.0,
+       Blas::tiled);
+  float *d_layernorm_part = r.work<float>(34603008); // [batch, seq_tp, embed]
   // gpt_fortunes.ech:25  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): sum (gpt_fortunes.ech:25)
-  reduce_scatter_inner(r, r.group(0), d_layernorm_part, d_layernorm, 32, 4096, Sum, Algorithm::automatic,
+  reduce_scatter_inner(r, r.group(0), d_layernorm_part, d_layernorm, batch, seq_tp * embed, Sum, Algorithm::automatic,
                        "gpt_fortunes.ech:25");
   // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
-  reduce_sum(grad.layernorm_beta, d_layernorm_part, 1, 1024, 128);
+  reduce_sum(grad.layernorm_beta, d_layernorm_part, 1, batch * seq_tp, embed);
   float *d_value = r.work<float>(37748736); // [batch, seq_tp, embed]
   for (int64_t i = 0; i < batch * seq_tp; ++i)
 #pragma GCC ivdep
@@ -412,17 +423,20 @@ void backward(Rank &r, Messages &messages) {
   total.finish();
   float *d_input = r.work<float>(37748736); // [batch, seq_tp, embed]
   // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
-  normalize_grad(d_input, d_value, act.normalized_3, act.rstd_3, 1024, 128);
+  normalize_grad(d_input, d_value, act.normalized_3, act.rstd_3, batch * seq_tp, embed);
   for (int64_t l = layer - 1; l >= 0; --l) {
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    reduce_sum(grad.mlp_b2[l], d_input, 1, 1024, 128);
+    reduce_sum(grad.mlp_b2[l], d_input, 1, batch * seq_tp, embed);
     float *d_x_gathered = r.work<float>(35651584); // [batch, seq, embed]
     // gpt_fortunes.ech:23  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:23)
-    all_gather_inner(r, r.group(0), d_x_gathered, d_input, 32, 4096, Algorithm::automatic, "gpt_fortunes.ech:23");
+    all_gather_inner(r, r.group(0), d_x_gathered, d_input, batch, seq_tp * embed, Algorithm::automatic,
+                     "gpt_fortunes.ech:23");
     float *d_product = r.work<float>(33554432); // [batch, seq, ff]
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(d_product, d_x_gathered, p.mlp_w2[l], 2048, 256, 128, Form::nt, 128, 128, 256, 1.0, 0.0, Blas::tiled);
-    gemm(grad.mlp_w2[l], act.value[l], d_x_gathered, 256, 128, 2048, Form::tn, 256, 128, 128, 1.0, 0.0, Blas::tiled);
+    gemm(d_product, d_x_gathered, p.mlp_w2[l], batch * seq, ff, embed, Form::nt, embed, embed, ff, 1.0, 0.0,
+         Blas::tiled);
+    gemm(grad.mlp_w2[l], act.value[l], d_x_gathered, ff, embed, batch * seq, Form::tn, ff, embed, embed, 1.0, 0.0,
+         Blas::tiled);
     float *d_value_2 = r.work<float>(33554432); // [batch, seq, ff]
     LongSum total_2(grad.mlp_b1[l], ff);
     for (int64_t i = 0; i < batch * seq; ++i) {
@@ -438,20 +452,20 @@ void backward(Rank &r, Messages &messages) {
     total_2.finish();
     float *d_layernorm_2 = r.work<float>(35651584); // [batch, seq, embed]
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(d_layernorm_2, d_value_2, p.mlp_w1[l], 2048, 128, 256, Form::nt, 256, 256, 128, 1.0, 0.0, Blas::tiled);
+    gemm(d_layernorm_2, d_value_2, p.mlp_w1[l], batch * seq, embed, ff, Form::nt, ff, ff, embed, 1.0, 0.0, Blas::tiled);
     float *layernorm_gathered_2 = r.work<float>(36700160); // [batch, seq, embed]
     // gpt_fortunes.ech:23  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:23)
-    all_gather_inner(r, r.group(0), layernorm_gathered_2, act.layernorm[l], 32, 4096, Algorithm::automatic,
+    all_gather_inner(r, r.group(0), layernorm_gathered_2, act.layernorm[l], batch, seq_tp * embed, Algorithm::automatic,
                      "gpt_fortunes.ech:23");
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(grad.mlp_w1[l], layernorm_gathered_2, d_value_2, 128, 256, 2048, Form::tn, 128, 256, 256, 1.0, 0.0,
+    gemm(grad.mlp_w1[l], layernorm_gathered_2, d_value_2, embed, ff, batch * seq, Form::tn, embed, ff, ff, 1.0, 0.0,
          Blas::tiled);
-    float *d_layernorm_part_2 = r.work<float>(36700160); // [message=131072]
+    float *d_layernorm_part_2 = r.work<float>(36700160); // [batch, seq_tp, embed]
     // gpt_fortunes.ech:23  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): sum (gpt_fortunes.ech:23)
-    reduce_scatter_inner(r, r.group(0), d_layernorm_part_2, d_layernorm_2, 32, 4096, Sum, Algorithm::automatic,
-                         "gpt_fortunes.ech:23");
+    reduce_scatter_inner(r, r.group(0), d_layernorm_part_2, d_layernorm_2, batch, seq_tp * embed, Sum,
+                         Algorithm::automatic, "gpt_fortunes.ech:23");
     // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
-    reduce_sum(grad.layernorm_2_beta[l], d_layernorm_part_2, 1, 1024, 128);
+    reduce_sum(grad.layernorm_2_beta[l], d_layernorm_part_2, 1, batch * seq_tp, embed);
     float *d_value_3 = r.work<float>(39321600); // [batch, seq_tp, embed]
     for (int64_t i = 0; i < batch * seq_tp; ++i)
 #pragma GCC ivdep
@@ -468,7 +482,7 @@ void backward(Rank &r, Messages &messages) {
     total_3.finish();
     float *d_x = r.work<float>(39321600); // [batch, seq_tp, embed]
     // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
-    normalize_grad(d_x, d_value_3, act.normalized[l], act.rstd[l], 1024, 128);
+    normalize_grad(d_x, d_value_3, act.normalized[l], act.rstd[l], batch * seq_tp, embed);
     float *d_y = r.work<float>(39321600); // [batch, seq_tp, embed]
     // nn.ech:98 at gpt_fortunes.ech:22  y = y + bo
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
@@ -487,11 +501,14 @@ void backward(Rank &r, Messages &messages) {
     total_4.finish();
     float *d_y_gathered = r.work<float>(33554432); // [batch, seq, embed]
     // gpt_fortunes.ech:22  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:22)
-    all_gather_inner(r, r.group(0), d_y_gathered, d_y, 32, 4096, Algorithm::automatic, "gpt_fortunes.ech:22");
+    all_gather_inner(r, r.group(0), d_y_gathered, d_y, batch, seq_tp * embed, Algorithm::automatic,
+                     "gpt_fortunes.ech:22");
     float *d_a = r.work<float>(34603008); // [batch, seq, head, key]
     // nn.ech:95 at gpt_fortunes.ech:22  y = dot(a, wo, over = (head, key))
-    gemm(d_a, d_y_gathered, p.attn_wo[l], 2048, 64, 128, Form::nt, 128, 128, 64, 1.0, 0.0, Blas::tiled);
-    gemm(grad.attn_wo[l], act.a[l], d_y_gathered, 64, 128, 2048, Form::tn, 64, 128, 128, 1.0, 0.0, Blas::tiled);
+    gemm(d_a, d_y_gathered, p.attn_wo[l], batch * seq, head * key, embed, Form::nt, embed, embed, head * key, 1.0, 0.0,
+         Blas::tiled);
+    gemm(grad.attn_wo[l], act.a[l], d_y_gathered, head * key, embed, batch * seq, Form::tn, head * key, embed, embed,
+         1.0, 0.0, Blas::tiled);
     float *d_query = r.work<float>(39845888); // [batch, seq, head, key]
     float *d_key = r.work<float>(36700160); // [batch, past, head, key]
     float *d_value_4 = r.work<float>(37224448); // [batch, past, head, key]
@@ -499,41 +516,46 @@ void backward(Rank &r, Messages &messages) {
     //     = causal)
     attention_grad(d_query, d_key, d_value_4, static_cast<float *>(nullptr), d_a, act.a[l], act.maximum[l],
                    act.sum_of_exp[l], act.q[l], act.k[l], act.v[l],
-                   {32, 1, 2, 64, 64, 32, 32, 0.17677669529663687, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
+                   {batch, 1, head, seq, past, key, key, 0.17677669529663687, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
                    {{4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}},
                    {{4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}});
     // nn.ech:88 at gpt_fortunes.ech:22  v = v + bv
-    reduce_sum(grad.attn_bv[l], d_value_4, 1, 2048, 64);
+    reduce_sum(grad.attn_bv[l], d_value_4, 1, batch * seq, head * key);
     // nn.ech:87 at gpt_fortunes.ech:22  k = k + bk
-    reduce_sum(grad.attn_bk[l], d_key, 1, 2048, 64);
+    reduce_sum(grad.attn_bk[l], d_key, 1, batch * seq, head * key);
     // nn.ech:86 at gpt_fortunes.ech:22  q = q + bq
-    reduce_sum(grad.attn_bq[l], d_query, 1, 2048, 64);
+    reduce_sum(grad.attn_bq[l], d_query, 1, batch * seq, head * key);
     // nn.ech:81 at gpt_fortunes.ech:22  v = dot(x, wv, over = embed)
-    gemm(d_layernorm, d_value_4, p.attn_wv[l], 2048, 128, 64, Form::nt, 64, 64, 128, 1.0, 0.0, Blas::onednn);
+    gemm(d_layernorm, d_value_4, p.attn_wv[l], batch * seq, embed, head * key, Form::nt, head * key, head * key, embed,
+         1.0, 0.0, Blas::onednn);
     float *layernorm_gathered_3 = r.work<float>(34603008); // [batch, seq, embed]
     // gpt_fortunes.ech:22  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:22)
-    all_gather_inner(r, r.group(0), layernorm_gathered_3, act.layernorm_2[l], 32, 4096, Algorithm::automatic,
-                     "gpt_fortunes.ech:22");
+    all_gather_inner(r, r.group(0), layernorm_gathered_3, act.layernorm_2[l], batch, seq_tp * embed,
+                     Algorithm::automatic, "gpt_fortunes.ech:22");
     // nn.ech:81 at gpt_fortunes.ech:22  v = dot(x, wv, over = embed)
-    gemm(grad.attn_wv[l], layernorm_gathered_3, d_value_4, 128, 64, 2048, Form::tn, 128, 64, 64, 1.0, 0.0,
-         Blas::onednn);
+    gemm(grad.attn_wv[l], layernorm_gathered_3, d_value_4, embed, head * key, batch * seq, Form::tn, embed, head * key,
+         head * key, 1.0, 0.0, Blas::onednn);
     // nn.ech:80 at gpt_fortunes.ech:22  k = dot(x, wk, over = embed)
-    gemm(d_layernorm_2, d_key, p.attn_wk[l], 2048, 128, 64, Form::nt, 64, 64, 128, 1.0, 0.0, Blas::onednn);
-    gemm(grad.attn_wk[l], layernorm_gathered_3, d_key, 128, 64, 2048, Form::tn, 128, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(d_layernorm_2, d_key, p.attn_wk[l], batch * seq, embed, head * key, Form::nt, head * key, head * key, embed,
+         1.0, 0.0, Blas::onednn);
+    gemm(grad.attn_wk[l], layernorm_gathered_3, d_key, embed, head * key, batch * seq, Form::tn, embed, head * key,
+         head * key, 1.0, 0.0, Blas::onednn);
     float *d_layernorm_3 = r.work<float>(36700160); // [batch, seq, embed]
     // nn.ech:79 at gpt_fortunes.ech:22  q = dot(x, wq, over = embed)
-    gemm(d_layernorm_3, d_query, p.attn_wq[l], 2048, 128, 64, Form::nt, 64, 64, 128, 1.0, 0.0, Blas::onednn);
-    gemm(grad.attn_wq[l], layernorm_gathered_3, d_query, 128, 64, 2048, Form::tn, 128, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(d_layernorm_3, d_query, p.attn_wq[l], batch * seq, embed, head * key, Form::nt, head * key, head * key, embed,
+         1.0, 0.0, Blas::onednn);
+    gemm(grad.attn_wq[l], layernorm_gathered_3, d_query, embed, head * key, batch * seq, Form::tn, embed, head * key,
+         head * key, 1.0, 0.0, Blas::onednn);
     // nn.ech:79 at gpt_fortunes.ech:22  q = dot(x, wq, over = embed)
     // nn.ech:80 at gpt_fortunes.ech:22  k = dot(x, wk, over = embed)
 #pragma GCC ivdep
     for (int64_t i = 0; i < batch * seq * embed; ++i)
       d_layernorm[i] = d_layernorm[i] + d_layernorm_2[i] + d_layernorm_3[i];
     // gpt_fortunes.ech:22  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): sum (gpt_fortunes.ech:22)
-    reduce_scatter_inner(r, r.group(0), d_layernorm_part, d_layernorm, 32, 4096, Sum, Algorithm::automatic,
+    reduce_scatter_inner(r, r.group(0), d_layernorm_part, d_layernorm, batch, seq_tp * embed, Sum, Algorithm::automatic,
                          "gpt_fortunes.ech:22");
     // nn.ech:31 at gpt_fortunes.ech:22  return normalize(x, over = over) * gamma + beta
-    reduce_sum(grad.layer_layernorm_beta[l], d_layernorm_part, 1, 1024, 128);
+    reduce_sum(grad.layer_layernorm_beta[l], d_layernorm_part, 1, batch * seq_tp, embed);
     float *d_value_5 = r.work<float>(33554432); // [batch, seq_tp, embed]
     for (int64_t i = 0; i < batch * seq_tp; ++i)
 #pragma GCC ivdep
@@ -550,7 +572,7 @@ void backward(Rank &r, Messages &messages) {
     total_5.finish();
     float *d_x_2 = r.work<float>(33554432); // [batch, seq_tp, embed]
     // nn.ech:31 at gpt_fortunes.ech:22  return normalize(x, over = over) * gamma + beta
-    normalize_grad(d_x_2, d_value_5, act.normalized_2[l], act.rstd_2[l], 1024, 128);
+    normalize_grad(d_x_2, d_value_5, act.normalized_2[l], act.rstd_2[l], batch * seq_tp, embed);
 #pragma GCC ivdep
     for (int64_t i = 0; i < batch * seq_tp * embed; ++i)
       d_input[i] = d_y[i] + d_x_2[i];
@@ -560,13 +582,14 @@ void backward(Rank &r, Messages &messages) {
   messages.all_reduce_of_message = all_reduce_start(r, r.group(0), grad.message, 3328, Sum, Algorithm::automatic,
                                                     "gpt_fortunes.ech:25");
   // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
-  reduce_sum(grad.wpe, d_input, 1, 32, 4096);
+  reduce_sum(grad.wpe, d_input, 1, batch, seq_tp * embed);
   float *d_x_gathered = r.work<float>(0); // [batch, seq, embed]
   // gpt_fortunes.ech:20  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): scatter_add (gpt_fortunes.ech:20)
-  all_gather_inner(r, r.group(0), d_x_gathered, d_input, 32, 4096, Algorithm::automatic, "gpt_fortunes.ech:20");
+  all_gather_inner(r, r.group(0), d_x_gathered, d_input, batch, seq_tp * embed, Algorithm::automatic,
+                   "gpt_fortunes.ech:20");
   const int64_t end_vocab = r.coordinate(0) * 128 + 128;
   // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
-  scatter_add_rows(grad.wte, d_x_gathered, in.tokens, 2048, 128, first_vocab, end_vocab);
+  scatter_add_rows(grad.wte, d_x_gathered, in.tokens, batch * seq, embed, first_vocab, end_vocab);
 }
 
 void update(Rank &r, Messages &messages, double lr) {
@@ -578,45 +601,45 @@ void update(Rank &r, Messages &messages, double lr) {
   double *sum_of_squares = r.work<double>(41091072); // []
   // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
   fill(sum_of_squares, 1, 0.0);
-  add_squares(sum_of_squares, grad.wte, 16384);
+  add_squares(sum_of_squares, grad.wte, vocab * embed);
   r.watch("wte", sum_of_squares);
-  add_squares(sum_of_squares, grad.wpe, 4096);
+  add_squares(sum_of_squares, grad.wpe, seq_tp * embed);
   r.watch("wpe", sum_of_squares);
-  add_squares(sum_of_squares, grad.layer_layernorm_gamma.all, 512, r.coordinate(0) == 0 ? 1.0 : 0.0);
+  add_squares(sum_of_squares, grad.layer_layernorm_gamma.all, layer * embed, r.coordinate(0) == 0 ? 1.0 : 0.0);
   r.watch("layer.layernorm.gamma", sum_of_squares);
-  add_squares(sum_of_squares, grad.layer_layernorm_beta.all, 512, r.coordinate(0) == 0 ? 1.0 : 0.0);
+  add_squares(sum_of_squares, grad.layer_layernorm_beta.all, layer * embed, r.coordinate(0) == 0 ? 1.0 : 0.0);
   r.watch("layer.layernorm.beta", sum_of_squares);
-  add_squares(sum_of_squares, grad.attn_wq.all, 32768);
+  add_squares(sum_of_squares, grad.attn_wq.all, layer * embed * head * key);
   r.watch("layer.attn.wq", sum_of_squares);
-  add_squares(sum_of_squares, grad.attn_wk.all, 32768);
+  add_squares(sum_of_squares, grad.attn_wk.all, layer * embed * head * key);
   r.watch("layer.attn.wk", sum_of_squares);
-  add_squares(sum_of_squares, grad.attn_wv.all, 32768);
+  add_squares(sum_of_squares, grad.attn_wv.all, layer * embed * head * key);
   r.watch("layer.attn.wv", sum_of_squares);
-  add_squares(sum_of_squares, grad.attn_wo.all, 32768);
+  add_squares(sum_of_squares, grad.attn_wo.all, layer * head * key * embed);
   r.watch("layer.attn.wo", sum_of_squares);
-  add_squares(sum_of_squares, grad.attn_bq.all, 256);
+  add_squares(sum_of_squares, grad.attn_bq.all, layer * head * key);
   r.watch("layer.attn.bq", sum_of_squares);
-  add_squares(sum_of_squares, grad.attn_bk.all, 256);
+  add_squares(sum_of_squares, grad.attn_bk.all, layer * head * key);
   r.watch("layer.attn.bk", sum_of_squares);
-  add_squares(sum_of_squares, grad.attn_bv.all, 256);
+  add_squares(sum_of_squares, grad.attn_bv.all, layer * head * key);
   r.watch("layer.attn.bv", sum_of_squares);
-  add_squares(sum_of_squares, grad.attn_bo.all, 512, r.coordinate(0) == 0 ? 1.0 : 0.0);
+  add_squares(sum_of_squares, grad.attn_bo.all, layer * embed, r.coordinate(0) == 0 ? 1.0 : 0.0);
   r.watch("layer.attn.bo", sum_of_squares);
-  add_squares(sum_of_squares, grad.layernorm_2_gamma.all, 512, r.coordinate(0) == 0 ? 1.0 : 0.0);
+  add_squares(sum_of_squares, grad.layernorm_2_gamma.all, layer * embed, r.coordinate(0) == 0 ? 1.0 : 0.0);
   r.watch("layer.layernorm_2.gamma", sum_of_squares);
-  add_squares(sum_of_squares, grad.layernorm_2_beta.all, 512, r.coordinate(0) == 0 ? 1.0 : 0.0);
+  add_squares(sum_of_squares, grad.layernorm_2_beta.all, layer * embed, r.coordinate(0) == 0 ? 1.0 : 0.0);
   r.watch("layer.layernorm_2.beta", sum_of_squares);
-  add_squares(sum_of_squares, grad.mlp_w1.all, 131072);
+  add_squares(sum_of_squares, grad.mlp_w1.all, layer * embed * ff);
   r.watch("layer.mlp.w1", sum_of_squares);
-  add_squares(sum_of_squares, grad.mlp_b1.all, 1024);
+  add_squares(sum_of_squares, grad.mlp_b1.all, layer * ff);
   r.watch("layer.mlp.b1", sum_of_squares);
-  add_squares(sum_of_squares, grad.mlp_w2.all, 131072);
+  add_squares(sum_of_squares, grad.mlp_w2.all, layer * ff * embed);
   r.watch("layer.mlp.w2", sum_of_squares);
-  add_squares(sum_of_squares, grad.mlp_b2.all, 512, r.coordinate(0) == 0 ? 1.0 : 0.0);
+  add_squares(sum_of_squares, grad.mlp_b2.all, layer * embed, r.coordinate(0) == 0 ? 1.0 : 0.0);
   r.watch("layer.mlp.b2", sum_of_squares);
-  add_squares(sum_of_squares, grad.layernorm_gamma, 128, r.coordinate(0) == 0 ? 1.0 : 0.0);
+  add_squares(sum_of_squares, grad.layernorm_gamma, embed, r.coordinate(0) == 0 ? 1.0 : 0.0);
   r.watch("layernorm.gamma", sum_of_squares);
-  add_squares(sum_of_squares, grad.layernorm_beta, 128, r.coordinate(0) == 0 ? 1.0 : 0.0);
+  add_squares(sum_of_squares, grad.layernorm_beta, embed, r.coordinate(0) == 0 ? 1.0 : 0.0);
   r.watch("layernorm.beta", sum_of_squares);
   // gpt_fortunes.ech:4  2 ranks, 8 bytes: split vocab over tp (gpt_fortunes.ech:42): inside the norm of all gradients
   //     (gpt_fortunes.ech:4)
@@ -719,10 +742,11 @@ void evaluate_batch(Rank &r) {
   const int64_t first_vocab = r.coordinate(0) * 128;
   const int64_t end_vocab = r.coordinate(0) * 128 + 128;
   // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
-  gather_rows(rows, p.wte, in.tokens, 2048, 128, first_vocab, end_vocab);
-  float *part = r.work<float>(1048576); // [message=131072]
+  gather_rows(rows, p.wte, in.tokens, batch * seq, embed, first_vocab, end_vocab);
+  float *part = r.work<float>(3145728); // [batch, seq_tp, embed]
   // gpt_fortunes.ech:20  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): add (gpt_fortunes.ech:20)
-  reduce_scatter_inner(r, r.group(0), part, rows, 32, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:20");
+  reduce_scatter_inner(r, r.group(0), part, rows, batch, seq_tp * embed, Sum, Algorithm::automatic,
+                       "gpt_fortunes.ech:20");
   float *x = r.work<float>(3145728); // [batch, seq_tp, embed]
   // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
   for (int64_t b = 0; b < batch; ++b)
@@ -733,7 +757,7 @@ void evaluate_batch(Rank &r) {
     float *normalized = r.work<float>(1048576); // [batch, seq_tp, embed]
     float *rstd = r.work<float>(0); // [batch, seq_tp]
     // nn.ech:31 at gpt_fortunes.ech:22  return normalize(x, over = over) * gamma + beta
-    normalize(normalized, rstd, x, 1024, 128, 1e-5);
+    normalize(normalized, rstd, x, batch * seq_tp, embed, 1e-05);
     float *layernorm = r.work<float>(1048576); // [batch, seq_tp, embed]
     for (int64_t i = 0; i < batch * seq_tp; ++i)
 #pragma GCC ivdep
@@ -742,17 +766,20 @@ void evaluate_batch(Rank &r) {
             normalized[i * embed + e] * p.layer_layernorm_gamma[l][e] + p.layer_layernorm_beta[l][e];
     float *layernorm_gathered = r.work<float>(0); // [batch, seq, embed]
     // gpt_fortunes.ech:22  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:22)
-    all_gather_inner(r, r.group(0), layernorm_gathered, layernorm, 32, 4096, Algorithm::automatic,
+    all_gather_inner(r, r.group(0), layernorm_gathered, layernorm, batch, seq_tp * embed, Algorithm::automatic,
                      "gpt_fortunes.ech:22");
     float *q = r.work<float>(1048576); // [batch, seq, head, key]
     // nn.ech:79 at gpt_fortunes.ech:22  q = dot(x, wq, over = embed)
-    gemm(q, layernorm_gathered, p.attn_wq[l], 2048, 64, 128, Form::nn, 128, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(q, layernorm_gathered, p.attn_wq[l], batch * seq, head * key, embed, Form::nn, embed, head * key, head * key,
+         1.0, 0.0, Blas::onednn);
     float *k = r.work<float>(1572864); // [batch, seq, head, key]
     // nn.ech:80 at gpt_fortunes.ech:22  k = dot(x, wk, over = embed)
-    gemm(k, layernorm_gathered, p.attn_wk[l], 2048, 64, 128, Form::nn, 128, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(k, layernorm_gathered, p.attn_wk[l], batch * seq, head * key, embed, Form::nn, embed, head * key, head * key,
+         1.0, 0.0, Blas::onednn);
     float *v = r.work<float>(2097152); // [batch, seq, head, key]
     // nn.ech:81 at gpt_fortunes.ech:22  v = dot(x, wv, over = embed)
-    gemm(v, layernorm_gathered, p.attn_wv[l], 2048, 64, 128, Form::nn, 128, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(v, layernorm_gathered, p.attn_wv[l], batch * seq, head * key, embed, Form::nn, embed, head * key, head * key,
+         1.0, 0.0, Blas::onednn);
     // nn.ech:86 at gpt_fortunes.ech:22  q = q + bq
     for (int64_t i = 0; i < batch * seq; ++i)
 #pragma GCC ivdep
@@ -774,20 +801,21 @@ void evaluate_batch(Rank &r) {
     // nn.ech:94 at gpt_fortunes.ech:22  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
     //     = causal)
     attention(a, maximum, sum_of_exp, q, k, v,
-              {32, 1, 2, 64, 64, 32, 32, 0.17677669529663687, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
+              {batch, 1, head, seq, past, key, key, 0.17677669529663687, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}});
     float *y = r.work<float>(0); // [batch, seq, embed]
     // nn.ech:95 at gpt_fortunes.ech:22  y = dot(a, wo, over = (head, key))
-    gemm(y, a, p.attn_wo[l], 2048, 128, 64, Form::nn, 64, 128, 128, 1.0, 0.0, Blas::tiled);
+    gemm(y, a, p.attn_wo[l], batch * seq, embed, head * key, Form::nn, head * key, embed, embed, 1.0, 0.0, Blas::tiled);
     const double is_first_tp = r.coordinate(0) == 0 ? 1.0 : 0.0;
     // nn.ech:98 at gpt_fortunes.ech:22  y = y + bo
     for (int64_t i = 0; i < batch * seq; ++i)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed; ++e)
         y[i * embed + e] = y[i * embed + e] + p.attn_bo[l][e] * static_cast<float>(is_first_tp);
-    float *y_part = r.work<float>(1048576); // [message=131072]
+    float *y_part = r.work<float>(3670016); // [batch, seq_tp, embed]
     // gpt_fortunes.ech:22  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): add (gpt_fortunes.ech:22)
-    reduce_scatter_inner(r, r.group(0), y_part, y, 32, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:22");
+    reduce_scatter_inner(r, r.group(0), y_part, y, batch, seq_tp * embed, Sum, Algorithm::automatic,
+                         "gpt_fortunes.ech:22");
     float *x_2 = r.work<float>(3670016); // [batch, seq_tp, embed]
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
     //     attn
@@ -797,7 +825,7 @@ void evaluate_batch(Rank &r) {
     float *normalized_2 = r.work<float>(0); // [batch, seq_tp, embed]
     float *rstd_2 = r.work<float>(524288); // [batch, seq_tp]
     // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
-    normalize(normalized_2, rstd_2, x_2, 1024, 128, 1e-5);
+    normalize(normalized_2, rstd_2, x_2, batch * seq_tp, embed, 1e-05);
     float *layernorm_2 = r.work<float>(0); // [batch, seq_tp, embed]
     for (int64_t i = 0; i < batch * seq_tp; ++i)
 #pragma GCC ivdep
@@ -805,11 +833,12 @@ void evaluate_batch(Rank &r) {
         layernorm_2[i * embed + e] = normalized_2[i * embed + e] * p.layernorm_2_gamma[l][e] + p.layernorm_2_beta[l][e];
     float *layernorm_gathered_2 = r.work<float>(2097152); // [batch, seq, embed]
     // gpt_fortunes.ech:23  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:23)
-    all_gather_inner(r, r.group(0), layernorm_gathered_2, layernorm_2, 32, 4096, Algorithm::automatic,
+    all_gather_inner(r, r.group(0), layernorm_gathered_2, layernorm_2, batch, seq_tp * embed, Algorithm::automatic,
                      "gpt_fortunes.ech:23");
     float *product = r.work<float>(0); // [batch, seq, ff]
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(product, layernorm_gathered_2, p.mlp_w1[l], 2048, 256, 128, Form::nn, 128, 256, 256, 1.0, 0.0, Blas::tiled);
+    gemm(product, layernorm_gathered_2, p.mlp_w1[l], batch * seq, ff, embed, Form::nn, embed, ff, ff, 1.0, 0.0,
+         Blas::tiled);
     float *value = r.work<float>(0); // [batch, seq, ff]
     for (int64_t i = 0; i < batch * seq; ++i)
 #pragma GCC ivdep
@@ -817,15 +846,16 @@ void evaluate_batch(Rank &r) {
         value[i * ff + f] = math::gelu(product[i * ff + f] + p.mlp_b1[l][f]);
     float *product_2 = r.work<float>(2097152); // [batch, seq, embed]
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(product_2, value, p.mlp_w2[l], 2048, 128, 256, Form::nn, 256, 128, 128, 1.0, 0.0, Blas::tiled);
+    gemm(product_2, value, p.mlp_w2[l], batch * seq, embed, ff, Form::nn, ff, embed, embed, 1.0, 0.0, Blas::tiled);
     float *mlp = r.work<float>(2097152); // [batch, seq, embed]
     for (int64_t i = 0; i < batch * seq; ++i)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed; ++e)
         mlp[i * embed + e] = product_2[i * embed + e] + p.mlp_b2[l][e] * static_cast<float>(is_first_tp);
-    float *mlp_part = r.work<float>(0); // [message=131072]
+    float *mlp_part = r.work<float>(0); // [batch, seq_tp, embed]
     // gpt_fortunes.ech:23  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): add (gpt_fortunes.ech:23)
-    reduce_scatter_inner(r, r.group(0), mlp_part, mlp, 32, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:23");
+    reduce_scatter_inner(r, r.group(0), mlp_part, mlp, batch, seq_tp * embed, Sum, Algorithm::automatic,
+                         "gpt_fortunes.ech:23");
     // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
 #pragma GCC ivdep
     for (int64_t i = 0; i < batch * seq_tp * embed; ++i)
@@ -834,7 +864,7 @@ void evaluate_batch(Rank &r) {
   float *normalized = r.work<float>(3145728); // [batch, seq_tp, embed]
   float *rstd = r.work<float>(0); // [batch, seq_tp]
   // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
-  normalize(normalized, rstd, x, 1024, 128, 1e-5);
+  normalize(normalized, rstd, x, batch * seq_tp, embed, 1e-05);
   float *layernorm = r.work<float>(3145728); // [batch, seq_tp, embed]
   for (int64_t i = 0; i < batch * seq_tp; ++i)
 #pragma GCC ivdep
@@ -842,27 +872,29 @@ void evaluate_batch(Rank &r) {
       layernorm[i * embed + e] = normalized[i * embed + e] * p.layernorm_gamma[e] + p.layernorm_beta[e];
   float *layernorm_gathered = r.work<float>(0); // [batch, seq, embed]
   // gpt_fortunes.ech:25  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:25)
-  all_gather_inner(r, r.group(0), layernorm_gathered, layernorm, 32, 4096, Algorithm::automatic, "gpt_fortunes.ech:25");
+  all_gather_inner(r, r.group(0), layernorm_gathered, layernorm, batch, seq_tp * embed, Algorithm::automatic,
+                   "gpt_fortunes.ech:25");
   float *logits = r.work<float>(1048576); // [batch, seq, vocab]
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  gemm(logits, layernorm_gathered, p.wte, 2048, 128, 128, Form::nt, 128, 128, 128, 1.0, 0.0, Blas::tiled);
+  gemm(logits, layernorm_gathered, p.wte, batch * seq, vocab, embed, Form::nt, embed, embed, vocab, 1.0, 0.0,
+       Blas::tiled);
   float *maximum = r.work<float>(16384); // [batch, seq]
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  reduce_max(maximum, logits, 2048, 128, 1);
+  reduce_max(maximum, logits, batch * seq, vocab, 1);
   // gpt_fortunes.ech:27  2 ranks, 8192 bytes: split vocab over tp (gpt_fortunes.ech:42): inside cross_entropy
   //     (gpt_fortunes.ech:27)
-  all_reduce(r, r.group(0), maximum, 2048, Max, Algorithm::automatic, "gpt_fortunes.ech:27");
+  all_reduce(r, r.group(0), maximum, batch * seq, Max, Algorithm::automatic, "gpt_fortunes.ech:27");
   float *message = r.work<float>(0); // [message=4096]
   float *picked = message + 2048;
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  cross_entropy_local(message, picked, logits, maximum, in.labels, 2048, 128, first_vocab);
+  cross_entropy_local(message, picked, logits, maximum, in.labels, batch * seq, vocab, first_vocab);
   // gpt_fortunes.ech:27  2 ranks, 0.02 MB: split vocab over tp (gpt_fortunes.ech:42): inside cross_entropy
   //     (gpt_fortunes.ech:27)
   all_reduce(r, r.group(0), message, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:27");
   float *row_loss = r.work<float>(16384); // [batch, seq]
   float *log_sum = r.work<float>(24576); // [batch, seq]
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  cross_entropy_finish(row_loss, log_sum, message, picked, 2048);
+  cross_entropy_finish(row_loss, log_sum, message, picked, batch * seq);
   const int64_t part_of_seq = r.coordinate(0) * 32;
   float *row_loss_part = row_loss + part_of_seq;
   double sum_3 = 0;
@@ -878,7 +910,7 @@ void evaluate_batch(Rank &r) {
   float *largest = r.work<float>(0); // [batch, seq]
   int32_t *place = r.work<int32_t>(8192); // [batch, seq]
   // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
-  max_with_index(largest, place, logits, 2048, 128, 1, first_vocab);
+  max_with_index(largest, place, logits, batch * seq, vocab, 1, first_vocab);
   float *largest_2 = r.work<float>(32768); // [part=2, batch, seq]
 #pragma GCC ivdep
   for (int64_t i = 0; i < batch * seq; ++i)
@@ -891,7 +923,7 @@ void evaluate_batch(Rank &r) {
   float *largest_of_all = r.work<float>(0); // [rank=2, part=2, batch, seq]
   // gpt_fortunes.ech:28  2 ranks, 0.03 MB: split vocab over tp (gpt_fortunes.ech:42): inside argmax
   //     (gpt_fortunes.ech:28)
-  all_gather(r, r.group(0), largest_of_all, largest_2, 4096, Algorithm::automatic, "gpt_fortunes.ech:28");
+  all_gather(r, r.group(0), largest_of_all, largest_2, 2 * batch * seq, Algorithm::automatic, "gpt_fortunes.ech:28");
   float *values_of_all = r.work<float>(32768); // [rank=2, batch, seq]
   // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
   for (int64_t ra = 0; ra < 2; ++ra)
@@ -908,7 +940,7 @@ void evaluate_batch(Rank &r) {
   float *largest_4 = r.work<float>(8192); // [batch, seq]
   int32_t *index_of_max = r.work<int32_t>(0); // [batch, seq]
   // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
-  combine_max_with_index(largest_4, index_of_max, values_of_all, places_of_all, 2, 2048);
+  combine_max_with_index(largest_4, index_of_max, values_of_all, places_of_all, 2, batch * seq);
   int32_t *index_of_max_part = index_of_max + part_of_seq;
   // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
@@ -933,12 +965,12 @@ void evaluate_batch(Rank &r) {
 /// Metrics of all held-out samples.
 void evaluate_end(Rank &r) {
   const Sums sums{r};
-  const double number = static_cast<double>(r.sampleCount());
+  const double sample_count = static_cast<double>(r.sampleCount());
   float *message = r.work<float>(0); // [message=2]
   float *accuracy = message + 1;
   // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  const float e = static_cast<float>(number) * 64.0f;
+  const float e = static_cast<float>(sample_count) * 64.0f;
   message[0] = static_cast<float>(sums.value[0]) / e;
   accuracy[0] = static_cast<float>(sums.value_2[0]) / e;
   // gpt_fortunes.ech:27  2 ranks, 8 bytes: split head, ff, vocab, seq over tp (gpt_fortunes.ech:42): report of loss

@@ -200,26 +200,26 @@ void forward(Rank &r) {
   const Activations act{r};
   // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
   fill(act.value, 1, 0.0);
-  fill(act.d_wte, 16384, 0.0f);
-  fill(act.d_wpe, 4096, 0.0f);
-  fill(act.d_layernorm_gamma.all, 512, 0.0f);
-  fill(act.d_layernorm_beta.all, 512, 0.0f);
-  fill(act.d_attn_wq.all, 32768, 0.0f);
-  fill(act.d_attn_wk.all, 32768, 0.0f);
-  fill(act.d_attn_wv.all, 32768, 0.0f);
-  fill(act.d_attn_wo.all, 32768, 0.0f);
-  fill(act.d_attn_bq.all, 256, 0.0f);
-  fill(act.d_attn_bk.all, 256, 0.0f);
-  fill(act.d_attn_bv.all, 256, 0.0f);
-  fill(act.d_attn_bo.all, 512, 0.0f);
-  fill(act.d_layernorm_2_gamma.all, 512, 0.0f);
-  fill(act.d_layernorm_2_beta.all, 512, 0.0f);
-  fill(act.d_mlp_w1.all, 131072, 0.0f);
-  fill(act.d_mlp_b1.all, 1024, 0.0f);
-  fill(act.d_mlp_w2.all, 131072, 0.0f);
-  fill(act.d_mlp_b2.all, 512, 0.0f);
-  fill(act.d_layernorm_gamma_2, 128, 0.0f);
-  fill(act.d_layernorm_beta_2, 128, 0.0f);
+  fill(act.d_wte, vocab_dp * embed, 0.0f);
+  fill(act.d_wpe, seq_dp * embed, 0.0f);
+  fill(act.d_layernorm_gamma.all, layer * embed, 0.0f);
+  fill(act.d_layernorm_beta.all, layer * embed, 0.0f);
+  fill(act.d_attn_wq.all, layer * embed * head * key, 0.0f);
+  fill(act.d_attn_wk.all, layer * embed * head * key, 0.0f);
+  fill(act.d_attn_wv.all, layer * embed * head * key, 0.0f);
+  fill(act.d_attn_wo.all, layer * head * key * embed, 0.0f);
+  fill(act.d_attn_bq.all, layer * head * key, 0.0f);
+  fill(act.d_attn_bk.all, layer * head * key, 0.0f);
+  fill(act.d_attn_bv.all, layer * head * key, 0.0f);
+  fill(act.d_attn_bo.all, layer * embed, 0.0f);
+  fill(act.d_layernorm_2_gamma.all, layer * embed, 0.0f);
+  fill(act.d_layernorm_2_beta.all, layer * embed, 0.0f);
+  fill(act.d_mlp_w1.all, layer * embed * ff, 0.0f);
+  fill(act.d_mlp_b1.all, layer * ff, 0.0f);
+  fill(act.d_mlp_w2.all, layer * ff * embed, 0.0f);
+  fill(act.d_mlp_b2.all, layer * embed, 0.0f);
+  fill(act.d_layernorm_gamma_2, embed, 0.0f);
+  fill(act.d_layernorm_beta_2, embed, 0.0f);
 }
 
 void forward_2(Rank &r, int64_t m) {
@@ -230,10 +230,11 @@ void forward_2(Rank &r, int64_t m) {
   const int64_t first_vocab = r.coordinate(1) * 128;
   const int64_t end_vocab = r.coordinate(1) * 128 + 128;
   // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
-  gather_rows(rows, p.wte, in.tokens[m], 512, 128, first_vocab, end_vocab);
-  float *part = r.work<float>(262144); // [message=32768]
+  gather_rows(rows, p.wte, in.tokens[m], batch_dp_tp * seq, embed, first_vocab, end_vocab);
+  float *part = r.work<float>(10223616); // [batch_dp_tp, seq_dp, embed]
   // gpt_fortunes.ech:20  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): add (gpt_fortunes.ech:20)
-  reduce_scatter_inner(r, r.group(0), part, rows, 8, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:20");
+  reduce_scatter_inner(r, r.group(0), part, rows, batch_dp_tp, seq_dp * embed, Sum, Algorithm::automatic,
+                       "gpt_fortunes.ech:20");
   float *x = r.work<float>(10223616); // [batch_dp_tp, seq_dp, embed]
   // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
   for (int64_t b = 0; b < batch_dp_tp; ++b)
@@ -242,7 +243,7 @@ void forward_2(Rank &r, int64_t m) {
       x[b * seq_dp * embed + i] = part[b * seq_dp * embed + i] + p.wpe[i];
   for (int64_t l = 0; l < layer; ++l) {
     // nn.ech:31 at gpt_fortunes.ech:22  return normalize(x, over = over) * gamma + beta
-    normalize(act.normalized_2[l], act.rstd_2[l], x, 256, 128, 1e-5);
+    normalize(act.normalized_2[l], act.rstd_2[l], x, batch_dp_tp * seq_dp, embed, 1e-05);
     for (int64_t i = 0; i < batch_dp_tp * seq_dp; ++i)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed; ++e)
@@ -250,17 +251,20 @@ void forward_2(Rank &r, int64_t m) {
             act.normalized_2[l][i * embed + e] * p.layer_layernorm_gamma[l][e] + p.layer_layernorm_beta[l][e];
     float *layernorm_gathered = r.work<float>(9437184); // [batch_dp_tp, seq, embed]
     // gpt_fortunes.ech:22  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:22)
-    all_gather_inner(r, r.group(0), layernorm_gathered, act.layernorm_2[l], 8, 4096, Algorithm::automatic,
-                     "gpt_fortunes.ech:22");
+    all_gather_inner(r, r.group(0), layernorm_gathered, act.layernorm_2[l], batch_dp_tp, seq_dp * embed,
+                     Algorithm::automatic, "gpt_fortunes.ech:22");
     float *q = r.work<float>(10354688); // [batch_dp_tp, seq, head, key]
     // nn.ech:79 at gpt_fortunes.ech:22  q = dot(x, wq, over = embed)
-    gemm(q, layernorm_gathered, p.attn_wq[l], 512, 64, 128, Form::nn, 128, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(q, layernorm_gathered, p.attn_wq[l], batch_dp_tp * seq, head * key, embed, Form::nn, embed, head * key,
+         head * key, 1.0, 0.0, Blas::onednn);
     float *k = r.work<float>(9699328); // [batch_dp_tp, seq, head, key]
     // nn.ech:80 at gpt_fortunes.ech:22  k = dot(x, wk, over = embed)
-    gemm(k, layernorm_gathered, p.attn_wk[l], 512, 64, 128, Form::nn, 128, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(k, layernorm_gathered, p.attn_wk[l], batch_dp_tp * seq, head * key, embed, Form::nn, embed, head * key,
+         head * key, 1.0, 0.0, Blas::onednn);
     float *v = r.work<float>(9830400); // [batch_dp_tp, seq, head, key]
     // nn.ech:81 at gpt_fortunes.ech:22  v = dot(x, wv, over = embed)
-    gemm(v, layernorm_gathered, p.attn_wv[l], 512, 64, 128, Form::nn, 128, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(v, layernorm_gathered, p.attn_wv[l], batch_dp_tp * seq, head * key, embed, Form::nn, embed, head * key,
+         head * key, 1.0, 0.0, Blas::onednn);
     // nn.ech:86 at gpt_fortunes.ech:22  q = q + bq
     for (int64_t i = 0; i < batch_dp_tp * seq; ++i)
 #pragma GCC ivdep
@@ -279,28 +283,30 @@ void forward_2(Rank &r, int64_t m) {
     // nn.ech:94 at gpt_fortunes.ech:22  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
     //     = causal)
     attention(act.a[l], act.maximum[l], act.sum_of_exp[l], act.q[l], act.k[l], act.v[l],
-              {8, 1, 2, 64, 64, 32, 32, 0.17677669529663687, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
+              {batch_dp_tp, 1, head, seq, past, key, key, 0.17677669529663687, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}});
     float *y = r.work<float>(9437184); // [batch_dp_tp, seq, embed]
     // nn.ech:95 at gpt_fortunes.ech:22  y = dot(a, wo, over = (head, key))
-    gemm(y, act.a[l], p.attn_wo[l], 512, 128, 64, Form::nn, 64, 128, 128, 1.0, 0.0, Blas::tiled);
+    gemm(y, act.a[l], p.attn_wo[l], batch_dp_tp * seq, embed, head * key, Form::nn, head * key, embed, embed, 1.0, 0.0,
+         Blas::tiled);
     const double is_first_tp = r.coordinate(1) == 0 ? 1.0 : 0.0;
     // nn.ech:98 at gpt_fortunes.ech:22  y = y + bo
     for (int64_t i = 0; i < batch_dp_tp * seq; ++i)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed; ++e)
         y[i * embed + e] = y[i * embed + e] + p.attn_bo[l][e] * static_cast<float>(is_first_tp);
-    float *y_part = r.work<float>(10354688); // [message=32768]
+    float *y_part = r.work<float>(10354688); // [batch_dp_tp, seq_dp, embed]
     // gpt_fortunes.ech:22  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): add (gpt_fortunes.ech:22)
-    reduce_scatter_inner(r, r.group(0), y_part, y, 8, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:22");
-    float *x_2 = r.work<float>(11010048); // [batch_dp_tp, seq_dp, embed]
+    reduce_scatter_inner(r, r.group(0), y_part, y, batch_dp_tp, seq_dp * embed, Sum, Algorithm::automatic,
+                         "gpt_fortunes.ech:22");
+    float *x_2 = r.work<float>(10354688); // [batch_dp_tp, seq_dp, embed]
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
     //     attn
 #pragma GCC ivdep
     for (int64_t i = 0; i < batch_dp_tp * seq_dp * embed; ++i)
       x_2[i] = x[i] + y_part[i];
     // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
-    normalize(act.normalized[l], act.rstd[l], x_2, 256, 128, 1e-5);
+    normalize(act.normalized[l], act.rstd[l], x_2, batch_dp_tp * seq_dp, embed, 1e-05);
     for (int64_t i = 0; i < batch_dp_tp * seq_dp; ++i)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed; ++e)
@@ -308,11 +314,12 @@ void forward_2(Rank &r, int64_t m) {
             act.normalized[l][i * embed + e] * p.layernorm_2_gamma[l][e] + p.layernorm_2_beta[l][e];
     float *layernorm_gathered_2 = r.work<float>(9961472); // [batch_dp_tp, seq, embed]
     // gpt_fortunes.ech:23  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:23)
-    all_gather_inner(r, r.group(0), layernorm_gathered_2, act.layernorm[l], 8, 4096, Algorithm::automatic,
-                     "gpt_fortunes.ech:23");
+    all_gather_inner(r, r.group(0), layernorm_gathered_2, act.layernorm[l], batch_dp_tp, seq_dp * embed,
+                     Algorithm::automatic, "gpt_fortunes.ech:23");
     float *product = r.work<float>(9437184); // [batch_dp_tp, seq, ff]
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(product, layernorm_gathered_2, p.mlp_w1[l], 512, 256, 128, Form::nn, 128, 256, 256, 1.0, 0.0, Blas::tiled);
+    gemm(product, layernorm_gathered_2, p.mlp_w1[l], batch_dp_tp * seq, ff, embed, Form::nn, embed, ff, ff, 1.0, 0.0,
+         Blas::tiled);
     for (int64_t i = 0; i < batch_dp_tp * seq; ++i)
 #pragma GCC ivdep
       for (int64_t f = 0; f < ff; ++f) {
@@ -322,47 +329,51 @@ void forward_2(Rank &r, int64_t m) {
       }
     float *product_2 = r.work<float>(9437184); // [batch_dp_tp, seq, embed]
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(product_2, act.value_2[l], p.mlp_w2[l], 512, 128, 256, Form::nn, 256, 128, 128, 1.0, 0.0, Blas::tiled);
+    gemm(product_2, act.value_2[l], p.mlp_w2[l], batch_dp_tp * seq, embed, ff, Form::nn, ff, embed, embed, 1.0, 0.0,
+         Blas::tiled);
     float *mlp = r.work<float>(9437184); // [batch_dp_tp, seq, embed]
     for (int64_t i = 0; i < batch_dp_tp * seq; ++i)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed; ++e)
         mlp[i * embed + e] = product_2[i * embed + e] + p.mlp_b2[l][e] * static_cast<float>(is_first_tp);
-    float *mlp_part = r.work<float>(10354688); // [message=32768]
+    float *mlp_part = r.work<float>(9699328); // [batch_dp_tp, seq_dp, embed]
     // gpt_fortunes.ech:23  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): add (gpt_fortunes.ech:23)
-    reduce_scatter_inner(r, r.group(0), mlp_part, mlp, 8, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:23");
+    reduce_scatter_inner(r, r.group(0), mlp_part, mlp, batch_dp_tp, seq_dp * embed, Sum, Algorithm::automatic,
+                         "gpt_fortunes.ech:23");
     // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
 #pragma GCC ivdep
     for (int64_t i = 0; i < batch_dp_tp * seq_dp * embed; ++i)
       x[i] = x_2[i] + mlp_part[i];
   }
   // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
-  normalize(act.normalized_3, act.rstd_3, x, 256, 128, 1e-5);
+  normalize(act.normalized_3, act.rstd_3, x, batch_dp_tp * seq_dp, embed, 1e-05);
   for (int64_t i = 0; i < batch_dp_tp * seq_dp; ++i)
 #pragma GCC ivdep
     for (int64_t e = 0; e < embed; ++e)
       act.layernorm_3[i * embed + e] = act.normalized_3[i * embed + e] * p.layernorm_gamma[e] + p.layernorm_beta[e];
   float *layernorm_gathered = r.work<float>(9437184); // [batch_dp_tp, seq, embed]
   // gpt_fortunes.ech:25  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:25)
-  all_gather_inner(r, r.group(0), layernorm_gathered, act.layernorm_3, 8, 4096, Algorithm::automatic,
-                   "gpt_fortunes.ech:25");
+  all_gather_inner(r, r.group(0), layernorm_gathered, act.layernorm_3, batch_dp_tp, seq_dp * embed,
+                   Algorithm::automatic, "gpt_fortunes.ech:25");
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  gemm(act.logits, layernorm_gathered, p.wte, 512, 128, 128, Form::nt, 128, 128, 128, 1.0, 0.0, Blas::tiled);
+  gemm(act.logits, layernorm_gathered, p.wte, batch_dp_tp * seq, vocab_dp, embed, Form::nt, embed, embed, vocab_dp, 1.0,
+       0.0, Blas::tiled);
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  reduce_max(act.maximum_2, act.logits, 512, 128, 1);
+  reduce_max(act.maximum_2, act.logits, batch_dp_tp * seq, vocab_dp, 1);
   // gpt_fortunes.ech:27  2 ranks, 2048 bytes: split vocab over tp (layouts.ech:28): inside cross_entropy
   //     (gpt_fortunes.ech:27)
-  all_reduce(r, r.group(0), act.maximum_2, 512, Max, Algorithm::automatic, "gpt_fortunes.ech:27");
+  all_reduce(r, r.group(0), act.maximum_2, batch_dp_tp * seq, Max, Algorithm::automatic, "gpt_fortunes.ech:27");
   float *message = r.work<float>(9437184); // [message=1024]
   float *picked = message + 512;
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  cross_entropy_local(message, picked, act.logits, act.maximum_2, in.labels[m], 512, 128, first_vocab);
+  cross_entropy_local(message, picked, act.logits, act.maximum_2, in.labels[m], batch_dp_tp * seq, vocab_dp,
+                      first_vocab);
   // gpt_fortunes.ech:27  2 ranks, 4096 bytes: split vocab over tp (layouts.ech:28): inside cross_entropy
   //     (gpt_fortunes.ech:27)
   all_reduce(r, r.group(0), message, 1024, Sum, Algorithm::automatic, "gpt_fortunes.ech:27");
   float *row_loss = r.work<float>(9443328); // [batch_dp_tp, seq]
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  cross_entropy_finish(row_loss, act.log_sum, message, picked, 512);
+  cross_entropy_finish(row_loss, act.log_sum, message, picked, batch_dp_tp * seq);
   const int64_t part_of_seq = r.coordinate(1) * 32;
   float *row_loss_part = row_loss + part_of_seq;
   float *t = r.work<float>(9437184); // [batch_dp_tp, seq_dp]
@@ -371,7 +382,7 @@ void forward_2(Rank &r, int64_t m) {
     for (int64_t s = 0; s < seq_dp; ++s)
       t[b * seq_dp + s] = row_loss_part[b * seq + s];
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  reduce_sum(act.sum, t, 1, 256, 1);
+  reduce_sum(act.sum, t, 1, batch_dp_tp * seq_dp, 1);
 }
 
 void backward_2(Rank &r, int64_t m) {
@@ -395,19 +406,21 @@ void backward_2(Rank &r, int64_t m) {
   }
   float *d_layernorm = r.work<float>(9437184); // [batch_dp_tp, seq, embed]
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  gemm(d_layernorm, d_logits, p.wte, 512, 128, 128, Form::nn, 128, 128, 128, 1.0, 0.0, Blas::tiled);
+  gemm(d_layernorm, d_logits, p.wte, batch_dp_tp * seq, embed, vocab_dp, Form::nn, vocab_dp, vocab_dp, embed, 1.0, 0.0,
+       Blas::tiled);
   float *layernorm_gathered = r.work<float>(9961472); // [batch_dp_tp, seq, embed]
   // gpt_fortunes.ech:25  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:25)
-  all_gather_inner(r, r.group(0), layernorm_gathered, act.layernorm_3, 8, 4096, Algorithm::automatic,
-                   "gpt_fortunes.ech:25");
+  all_gather_inner(r, r.group(0), layernorm_gathered, act.layernorm_3, batch_dp_tp, seq_dp * embed,
+                   Algorithm::automatic, "gpt_fortunes.ech:25");
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  gemm(act.d_wte, d_logits, layernorm_gathered, 128, 128, 512, Form::tn, 128, 128, 128, 1.0, 1.0, Blas::tiled);
-  float *d_layernorm_part = r.work<float>(10354688); // [message=32768]
+  gemm(act.d_wte, d_logits, layernorm_gathered, vocab_dp, embed, batch_dp_tp * seq, Form::tn, vocab_dp, embed, embed,
+       1.0, 1.0, Blas::tiled);
+  float *d_layernorm_part = r.work<float>(10354688); // [batch_dp_tp, seq_dp, embed]
   // gpt_fortunes.ech:25  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): sum (gpt_fortunes.ech:25)
-  reduce_scatter_inner(r, r.group(0), d_layernorm_part, d_layernorm, 8, 4096, Sum, Algorithm::automatic,
-                       "gpt_fortunes.ech:25");
+  reduce_scatter_inner(r, r.group(0), d_layernorm_part, d_layernorm, batch_dp_tp, seq_dp * embed, Sum,
+                       Algorithm::automatic, "gpt_fortunes.ech:25");
   // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
-  reduce_sum(act.d_layernorm_beta_2, d_layernorm_part, 1, 256, 128, true);
+  reduce_sum(act.d_layernorm_beta_2, d_layernorm_part, 1, batch_dp_tp * seq_dp, embed, true);
   float *d_value = r.work<float>(11010048); // [batch_dp_tp, seq_dp, embed]
   for (int64_t i = 0; i < batch_dp_tp * seq_dp; ++i)
 #pragma GCC ivdep
@@ -420,17 +433,20 @@ void backward_2(Rank &r, int64_t m) {
       act.d_layernorm_gamma_2[e] += d_layernorm_part[i * embed + e] * act.normalized_3[i * embed + e];
   float *d_input = r.work<float>(11010048); // [batch_dp_tp, seq_dp, embed]
   // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
-  normalize_grad(d_input, d_value, act.normalized_3, act.rstd_3, 256, 128);
+  normalize_grad(d_input, d_value, act.normalized_3, act.rstd_3, batch_dp_tp * seq_dp, embed);
   for (int64_t l = layer - 1; l >= 0; --l) {
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    reduce_sum(act.d_mlp_b2[l], d_input, 1, 256, 128, true);
+    reduce_sum(act.d_mlp_b2[l], d_input, 1, batch_dp_tp * seq_dp, embed, true);
     float *d_x_gathered = r.work<float>(9961472); // [batch_dp_tp, seq, embed]
     // gpt_fortunes.ech:23  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:23)
-    all_gather_inner(r, r.group(0), d_x_gathered, d_input, 8, 4096, Algorithm::automatic, "gpt_fortunes.ech:23");
+    all_gather_inner(r, r.group(0), d_x_gathered, d_input, batch_dp_tp, seq_dp * embed, Algorithm::automatic,
+                     "gpt_fortunes.ech:23");
     float *d_product = r.work<float>(9437184); // [batch_dp_tp, seq, ff]
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(d_product, d_x_gathered, p.mlp_w2[l], 512, 256, 128, Form::nt, 128, 128, 256, 1.0, 0.0, Blas::tiled);
-    gemm(act.d_mlp_w2[l], act.value_2[l], d_x_gathered, 256, 128, 512, Form::tn, 256, 128, 128, 1.0, 1.0, Blas::tiled);
+    gemm(d_product, d_x_gathered, p.mlp_w2[l], batch_dp_tp * seq, ff, embed, Form::nt, embed, embed, ff, 1.0, 0.0,
+         Blas::tiled);
+    gemm(act.d_mlp_w2[l], act.value_2[l], d_x_gathered, ff, embed, batch_dp_tp * seq, Form::tn, ff, embed, embed, 1.0,
+         1.0, Blas::tiled);
     float *d_value_2 = r.work<float>(9437184); // [batch_dp_tp, seq, ff]
     LongSum total(act.d_mlp_b1[l], ff, 1, LongSum::FromPlace);
     for (int64_t i = 0; i < batch_dp_tp * seq; ++i) {
@@ -446,20 +462,21 @@ void backward_2(Rank &r, int64_t m) {
     total.finish();
     float *d_layernorm_2 = r.work<float>(9961472); // [batch_dp_tp, seq, embed]
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(d_layernorm_2, d_value_2, p.mlp_w1[l], 512, 128, 256, Form::nt, 256, 256, 128, 1.0, 0.0, Blas::tiled);
+    gemm(d_layernorm_2, d_value_2, p.mlp_w1[l], batch_dp_tp * seq, embed, ff, Form::nt, ff, ff, embed, 1.0, 0.0,
+         Blas::tiled);
     float *layernorm_gathered_2 = r.work<float>(10223616); // [batch_dp_tp, seq, embed]
     // gpt_fortunes.ech:23  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:23)
-    all_gather_inner(r, r.group(0), layernorm_gathered_2, act.layernorm[l], 8, 4096, Algorithm::automatic,
-                     "gpt_fortunes.ech:23");
+    all_gather_inner(r, r.group(0), layernorm_gathered_2, act.layernorm[l], batch_dp_tp, seq_dp * embed,
+                     Algorithm::automatic, "gpt_fortunes.ech:23");
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(act.d_mlp_w1[l], layernorm_gathered_2, d_value_2, 128, 256, 512, Form::tn, 128, 256, 256, 1.0, 1.0,
-         Blas::tiled);
-    float *d_layernorm_part_2 = r.work<float>(10223616); // [message=32768]
+    gemm(act.d_mlp_w1[l], layernorm_gathered_2, d_value_2, embed, ff, batch_dp_tp * seq, Form::tn, embed, ff, ff, 1.0,
+         1.0, Blas::tiled);
+    float *d_layernorm_part_2 = r.work<float>(10223616); // [batch_dp_tp, seq_dp, embed]
     // gpt_fortunes.ech:23  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): sum (gpt_fortunes.ech:23)
-    reduce_scatter_inner(r, r.group(0), d_layernorm_part_2, d_layernorm_2, 8, 4096, Sum, Algorithm::automatic,
-                         "gpt_fortunes.ech:23");
+    reduce_scatter_inner(r, r.group(0), d_layernorm_part_2, d_layernorm_2, batch_dp_tp, seq_dp * embed, Sum,
+                         Algorithm::automatic, "gpt_fortunes.ech:23");
     // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
-    reduce_sum(act.d_layernorm_2_beta[l], d_layernorm_part_2, 1, 256, 128, true);
+    reduce_sum(act.d_layernorm_2_beta[l], d_layernorm_part_2, 1, batch_dp_tp * seq_dp, embed, true);
     float *d_value_3 = r.work<float>(11141120); // [batch_dp_tp, seq_dp, embed]
     for (int64_t i = 0; i < batch_dp_tp * seq_dp; ++i)
 #pragma GCC ivdep
@@ -472,7 +489,7 @@ void backward_2(Rank &r, int64_t m) {
         act.d_layernorm_2_gamma[l][e] += d_layernorm_part_2[i * embed + e] * act.normalized[l][i * embed + e];
     float *d_x = r.work<float>(11141120); // [batch_dp_tp, seq_dp, embed]
     // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
-    normalize_grad(d_x, d_value_3, act.normalized[l], act.rstd[l], 256, 128);
+    normalize_grad(d_x, d_value_3, act.normalized[l], act.rstd[l], batch_dp_tp * seq_dp, embed);
     float *d_y = r.work<float>(11141120); // [batch_dp_tp, seq_dp, embed]
     // nn.ech:98 at gpt_fortunes.ech:22  y = y + bo
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
@@ -487,11 +504,14 @@ void backward_2(Rank &r, int64_t m) {
       }
     float *d_y_gathered = r.work<float>(9437184); // [batch_dp_tp, seq, embed]
     // gpt_fortunes.ech:22  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:22)
-    all_gather_inner(r, r.group(0), d_y_gathered, d_y, 8, 4096, Algorithm::automatic, "gpt_fortunes.ech:22");
+    all_gather_inner(r, r.group(0), d_y_gathered, d_y, batch_dp_tp, seq_dp * embed, Algorithm::automatic,
+                     "gpt_fortunes.ech:22");
     float *d_a = r.work<float>(9699328); // [batch_dp_tp, seq, head, key]
     // nn.ech:95 at gpt_fortunes.ech:22  y = dot(a, wo, over = (head, key))
-    gemm(d_a, d_y_gathered, p.attn_wo[l], 512, 64, 128, Form::nt, 128, 128, 64, 1.0, 0.0, Blas::tiled);
-    gemm(act.d_attn_wo[l], act.a[l], d_y_gathered, 64, 128, 512, Form::tn, 64, 128, 128, 1.0, 1.0, Blas::tiled);
+    gemm(d_a, d_y_gathered, p.attn_wo[l], batch_dp_tp * seq, head * key, embed, Form::nt, embed, embed, head * key, 1.0,
+         0.0, Blas::tiled);
+    gemm(act.d_attn_wo[l], act.a[l], d_y_gathered, head * key, embed, batch_dp_tp * seq, Form::tn, head * key, embed,
+         embed, 1.0, 1.0, Blas::tiled);
     float *d_query = r.work<float>(11272192); // [batch_dp_tp, seq, head, key]
     float *d_key = r.work<float>(10223616); // [batch_dp_tp, past, head, key]
     float *d_value_4 = r.work<float>(10354688); // [batch_dp_tp, past, head, key]
@@ -499,42 +519,47 @@ void backward_2(Rank &r, int64_t m) {
     //     = causal)
     attention_grad(d_query, d_key, d_value_4, static_cast<float *>(nullptr), d_a, act.a[l], act.maximum[l],
                    act.sum_of_exp[l], act.q[l], act.k[l], act.v[l],
-                   {8, 1, 2, 64, 64, 32, 32, 0.17677669529663687, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
+                   {batch_dp_tp, 1, head, seq, past, key, key, 0.17677669529663687, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
                    {{4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}},
                    {{4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}});
     // nn.ech:88 at gpt_fortunes.ech:22  v = v + bv
-    reduce_sum(act.d_attn_bv[l], d_value_4, 1, 512, 64, true);
+    reduce_sum(act.d_attn_bv[l], d_value_4, 1, batch_dp_tp * seq, head * key, true);
     // nn.ech:87 at gpt_fortunes.ech:22  k = k + bk
-    reduce_sum(act.d_attn_bk[l], d_key, 1, 512, 64, true);
+    reduce_sum(act.d_attn_bk[l], d_key, 1, batch_dp_tp * seq, head * key, true);
     // nn.ech:86 at gpt_fortunes.ech:22  q = q + bq
-    reduce_sum(act.d_attn_bq[l], d_query, 1, 512, 64, true);
+    reduce_sum(act.d_attn_bq[l], d_query, 1, batch_dp_tp * seq, head * key, true);
     // nn.ech:81 at gpt_fortunes.ech:22  v = dot(x, wv, over = embed)
-    gemm(d_layernorm, d_value_4, p.attn_wv[l], 512, 128, 64, Form::nt, 64, 64, 128, 1.0, 0.0, Blas::onednn);
+    gemm(d_layernorm, d_value_4, p.attn_wv[l], batch_dp_tp * seq, embed, head * key, Form::nt, head * key, head * key,
+         embed, 1.0, 0.0, Blas::onednn);
     float *layernorm_gathered_3 = r.work<float>(9699328); // [batch_dp_tp, seq, embed]
     // gpt_fortunes.ech:22  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:22)
-    all_gather_inner(r, r.group(0), layernorm_gathered_3, act.layernorm_2[l], 8, 4096, Algorithm::automatic,
-                     "gpt_fortunes.ech:22");
+    all_gather_inner(r, r.group(0), layernorm_gathered_3, act.layernorm_2[l], batch_dp_tp, seq_dp * embed,
+                     Algorithm::automatic, "gpt_fortunes.ech:22");
     // nn.ech:81 at gpt_fortunes.ech:22  v = dot(x, wv, over = embed)
-    gemm(act.d_attn_wv[l], layernorm_gathered_3, d_value_4, 128, 64, 512, Form::tn, 128, 64, 64, 1.0, 1.0,
-         Blas::onednn);
+    gemm(act.d_attn_wv[l], layernorm_gathered_3, d_value_4, embed, head * key, batch_dp_tp * seq, Form::tn, embed,
+         head * key, head * key, 1.0, 1.0, Blas::onednn);
     // nn.ech:80 at gpt_fortunes.ech:22  k = dot(x, wk, over = embed)
-    gemm(d_layernorm_2, d_key, p.attn_wk[l], 512, 128, 64, Form::nt, 64, 64, 128, 1.0, 0.0, Blas::onednn);
-    gemm(act.d_attn_wk[l], layernorm_gathered_3, d_key, 128, 64, 512, Form::tn, 128, 64, 64, 1.0, 1.0, Blas::onednn);
+    gemm(d_layernorm_2, d_key, p.attn_wk[l], batch_dp_tp * seq, embed, head * key, Form::nt, head * key, head * key,
+         embed, 1.0, 0.0, Blas::onednn);
+    gemm(act.d_attn_wk[l], layernorm_gathered_3, d_key, embed, head * key, batch_dp_tp * seq, Form::tn, embed,
+         head * key, head * key, 1.0, 1.0, Blas::onednn);
     float *d_layernorm_3 = r.work<float>(10223616); // [batch_dp_tp, seq, embed]
     // nn.ech:79 at gpt_fortunes.ech:22  q = dot(x, wq, over = embed)
-    gemm(d_layernorm_3, d_query, p.attn_wq[l], 512, 128, 64, Form::nt, 64, 64, 128, 1.0, 0.0, Blas::onednn);
-    gemm(act.d_attn_wq[l], layernorm_gathered_3, d_query, 128, 64, 512, Form::tn, 128, 64, 64, 1.0, 1.0, Blas::onednn);
+    gemm(d_layernorm_3, d_query, p.attn_wq[l], batch_dp_tp * seq, embed, head * key, Form::nt, head * key, head * key,
+         embed, 1.0, 0.0, Blas::onednn);
+    gemm(act.d_attn_wq[l], layernorm_gathered_3, d_query, embed, head * key, batch_dp_tp * seq, Form::tn, embed,
+         head * key, head * key, 1.0, 1.0, Blas::onednn);
     // nn.ech:79 at gpt_fortunes.ech:22  q = dot(x, wq, over = embed)
     // nn.ech:80 at gpt_fortunes.ech:22  k = dot(x, wk, over = embed)
 #pragma GCC ivdep
     for (int64_t i = 0; i < batch_dp_tp * seq * embed; ++i)
       d_layernorm[i] = d_layernorm[i] + d_layernorm_2[i] + d_layernorm_3[i];
-    float *d_layernorm_part_3 = r.work<float>(9699328); // [message=32768]
+    float *d_layernorm_part_3 = r.work<float>(9699328); // [batch_dp_tp, seq_dp, embed]
     // gpt_fortunes.ech:22  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): sum (gpt_fortunes.ech:22)
-    reduce_scatter_inner(r, r.group(0), d_layernorm_part_3, d_layernorm, 8, 4096, Sum, Algorithm::automatic,
-                         "gpt_fortunes.ech:22");
+    reduce_scatter_inner(r, r.group(0), d_layernorm_part_3, d_layernorm, batch_dp_tp, seq_dp * embed, Sum,
+                         Algorithm::automatic, "gpt_fortunes.ech:22");
     // nn.ech:31 at gpt_fortunes.ech:22  return normalize(x, over = over) * gamma + beta
-    reduce_sum(act.d_layernorm_beta[l], d_layernorm_part_3, 1, 256, 128, true);
+    reduce_sum(act.d_layernorm_beta[l], d_layernorm_part_3, 1, batch_dp_tp * seq_dp, embed, true);
     float *d_value_5 = r.work<float>(9437184); // [batch_dp_tp, seq_dp, embed]
     for (int64_t i = 0; i < batch_dp_tp * seq_dp; ++i)
 #pragma GCC ivdep
@@ -547,19 +572,20 @@ void backward_2(Rank &r, int64_t m) {
         act.d_layernorm_gamma[l][e] += d_layernorm_part_3[i * embed + e] * act.normalized_2[l][i * embed + e];
     float *d_x_2 = r.work<float>(9437184); // [batch_dp_tp, seq_dp, embed]
     // nn.ech:31 at gpt_fortunes.ech:22  return normalize(x, over = over) * gamma + beta
-    normalize_grad(d_x_2, d_value_5, act.normalized_2[l], act.rstd_2[l], 256, 128);
+    normalize_grad(d_x_2, d_value_5, act.normalized_2[l], act.rstd_2[l], batch_dp_tp * seq_dp, embed);
 #pragma GCC ivdep
     for (int64_t i = 0; i < batch_dp_tp * seq_dp * embed; ++i)
       d_input[i] = d_y[i] + d_x_2[i];
   }
   // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
-  reduce_sum(act.d_wpe, d_input, 1, 8, 4096, true);
+  reduce_sum(act.d_wpe, d_input, 1, batch_dp_tp, seq_dp * embed, true);
   float *d_x_gathered = r.work<float>(0); // [batch_dp_tp, seq, embed]
   // gpt_fortunes.ech:20  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): scatter_add (gpt_fortunes.ech:20)
-  all_gather_inner(r, r.group(0), d_x_gathered, d_input, 8, 4096, Algorithm::automatic, "gpt_fortunes.ech:20");
+  all_gather_inner(r, r.group(0), d_x_gathered, d_input, batch_dp_tp, seq_dp * embed, Algorithm::automatic,
+                   "gpt_fortunes.ech:20");
   const int64_t end_vocab = r.coordinate(1) * 128 + 128;
   // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
-  scatter_add_rows(act.d_wte, d_x_gathered, in.tokens[m], 512, 128, first_vocab, end_vocab);
+  scatter_add_rows(act.d_wte, d_x_gathered, in.tokens[m], batch_dp_tp * seq, embed, first_vocab, end_vocab);
 }
 
 void forward_3(Rank &r) {
@@ -588,7 +614,8 @@ void update(Rank &r, double lr) {
   float *d_wte_part = act.d_wte + own_row_3;
   // gpt_fortunes.ech:17  2 ranks, 0.07 MB: store optimizer over dp (layouts.ech:28): gradient of wte
   //     (gpt_fortunes.ech:17)
-  reduce_scatter(r, r.group(2), d_wte_part, act.d_wte, 8192, Sum, Algorithm::automatic, "gpt_fortunes.ech:17");
+  reduce_scatter(r, r.group(2), d_wte_part, act.d_wte, vocab_dp_tp * embed, Sum, Algorithm::automatic,
+                 "gpt_fortunes.ech:17");
   float *message = r.work<float>(0); // [message=140288]
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t v_dp_i = 0; v_dp_i < 2; ++v_dp_i)
@@ -752,63 +779,63 @@ void update(Rank &r, double lr) {
   float *d_mlp_w1_part = act.d_mlp_w1.all + own_row;
   // gpt_fortunes.ech:23  2 ranks, 0.52 MB: store optimizer over dp (layouts.ech:28): gradient of layer.mlp.w1
   //     (gpt_fortunes.ech:23)
-  reduce_scatter(r, r.group(2), d_mlp_w1_part, act.d_mlp_w1.all, 65536, Sum, Algorithm::automatic,
+  reduce_scatter(r, r.group(2), d_mlp_w1_part, act.d_mlp_w1.all, layer_dp * embed * ff, Sum, Algorithm::automatic,
                  "gpt_fortunes.ech:23");
   float *d_mlp_w2_part = act.d_mlp_w2.all + own_row;
   // gpt_fortunes.ech:23  2 ranks, 0.52 MB: store optimizer over dp (layouts.ech:28): gradient of layer.mlp.w2
   //     (gpt_fortunes.ech:23)
-  reduce_scatter(r, r.group(2), d_mlp_w2_part, act.d_mlp_w2.all, 65536, Sum, Algorithm::automatic,
+  reduce_scatter(r, r.group(2), d_mlp_w2_part, act.d_mlp_w2.all, layer_dp * ff * embed, Sum, Algorithm::automatic,
                  "gpt_fortunes.ech:23");
   double *sum_of_squares = r.work<double>(567808); // []
   // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
   fill(sum_of_squares, 1, 0.0);
-  add_squares(sum_of_squares, d_wte_part, 8192);
+  add_squares(sum_of_squares, d_wte_part, vocab_dp_tp * embed);
   r.watch("wte", sum_of_squares);
-  add_squares(sum_of_squares, part, 2048);
+  add_squares(sum_of_squares, part, seq_dp_tp * embed);
   r.watch("wpe", sum_of_squares);
-  add_squares(sum_of_squares, message_2, 256, r.coordinate(1) == 0 ? 1.0 : 0.0);
+  add_squares(sum_of_squares, message_2, layer_dp * embed, r.coordinate(1) == 0 ? 1.0 : 0.0);
   r.watch("layer.layernorm.gamma", sum_of_squares);
-  add_squares(sum_of_squares, message_2_part, 256, r.coordinate(1) == 0 ? 1.0 : 0.0);
+  add_squares(sum_of_squares, message_2_part, layer_dp * embed, r.coordinate(1) == 0 ? 1.0 : 0.0);
   r.watch("layer.layernorm.beta", sum_of_squares);
   float *d_attn_wq_2 = message + 2560 + own_row_2;
-  add_squares(sum_of_squares, d_attn_wq_2, 16384);
+  add_squares(sum_of_squares, d_attn_wq_2, layer_dp * embed * head * key);
   r.watch("layer.attn.wq", sum_of_squares);
   float *d_attn_wk_2 = message + 18944 + own_row_2;
-  add_squares(sum_of_squares, d_attn_wk_2, 16384);
+  add_squares(sum_of_squares, d_attn_wk_2, layer_dp * embed * head * key);
   r.watch("layer.attn.wk", sum_of_squares);
   float *d_attn_wv_2 = message + 35328 + own_row_2;
-  add_squares(sum_of_squares, d_attn_wv_2, 16384);
+  add_squares(sum_of_squares, d_attn_wv_2, layer_dp * embed * head * key);
   r.watch("layer.attn.wv", sum_of_squares);
   float *d_attn_wo_2 = message + 51712 + own_row_2;
-  add_squares(sum_of_squares, d_attn_wo_2, 16384);
+  add_squares(sum_of_squares, d_attn_wo_2, layer_dp * head * key * embed);
   r.watch("layer.attn.wo", sum_of_squares);
   float *d_attn_bq_2 = message + 68096 + own_row_2;
-  add_squares(sum_of_squares, d_attn_bq_2, 128);
+  add_squares(sum_of_squares, d_attn_bq_2, layer_dp * head * key);
   r.watch("layer.attn.bq", sum_of_squares);
   float *d_attn_bk_2 = message + 68224 + own_row_2;
-  add_squares(sum_of_squares, d_attn_bk_2, 128);
+  add_squares(sum_of_squares, d_attn_bk_2, layer_dp * head * key);
   r.watch("layer.attn.bk", sum_of_squares);
   float *d_attn_bv_2 = message + 68352 + own_row_2;
-  add_squares(sum_of_squares, d_attn_bv_2, 128);
+  add_squares(sum_of_squares, d_attn_bv_2, layer_dp * head * key);
   r.watch("layer.attn.bv", sum_of_squares);
-  add_squares(sum_of_squares, message_2_part_2, 256, r.coordinate(1) == 0 ? 1.0 : 0.0);
+  add_squares(sum_of_squares, message_2_part_2, layer_dp * embed, r.coordinate(1) == 0 ? 1.0 : 0.0);
   r.watch("layer.attn.bo", sum_of_squares);
-  add_squares(sum_of_squares, message_2_part_3, 256, r.coordinate(1) == 0 ? 1.0 : 0.0);
+  add_squares(sum_of_squares, message_2_part_3, layer_dp * embed, r.coordinate(1) == 0 ? 1.0 : 0.0);
   r.watch("layer.layernorm_2.gamma", sum_of_squares);
-  add_squares(sum_of_squares, message_2_part_4, 256, r.coordinate(1) == 0 ? 1.0 : 0.0);
+  add_squares(sum_of_squares, message_2_part_4, layer_dp * embed, r.coordinate(1) == 0 ? 1.0 : 0.0);
   r.watch("layer.layernorm_2.beta", sum_of_squares);
-  add_squares(sum_of_squares, d_mlp_w1_part, 65536);
+  add_squares(sum_of_squares, d_mlp_w1_part, layer_dp * embed * ff);
   r.watch("layer.mlp.w1", sum_of_squares);
   float *d_mlp_b1_2 = message + 69248 + own_row_2;
-  add_squares(sum_of_squares, d_mlp_b1_2, 512);
+  add_squares(sum_of_squares, d_mlp_b1_2, layer_dp * ff);
   r.watch("layer.mlp.b1", sum_of_squares);
-  add_squares(sum_of_squares, d_mlp_w2_part, 65536);
+  add_squares(sum_of_squares, d_mlp_w2_part, layer_dp * ff * embed);
   r.watch("layer.mlp.w2", sum_of_squares);
-  add_squares(sum_of_squares, message_2_part_5, 256, r.coordinate(1) == 0 ? 1.0 : 0.0);
+  add_squares(sum_of_squares, message_2_part_5, layer_dp * embed, r.coordinate(1) == 0 ? 1.0 : 0.0);
   r.watch("layer.mlp.b2", sum_of_squares);
-  add_squares(sum_of_squares, message_2_part_6, 64, r.coordinate(1) == 0 ? 1.0 : 0.0);
+  add_squares(sum_of_squares, message_2_part_6, embed_dp, r.coordinate(1) == 0 ? 1.0 : 0.0);
   r.watch("layernorm.gamma", sum_of_squares);
-  add_squares(sum_of_squares, message_2_part_7, 64, r.coordinate(1) == 0 ? 1.0 : 0.0);
+  add_squares(sum_of_squares, message_2_part_7, embed_dp, r.coordinate(1) == 0 ? 1.0 : 0.0);
   r.watch("layernorm.beta", sum_of_squares);
   // gpt_fortunes.ech:4  4 ranks, 8 bytes: store optimizer over dp (layouts.ech:28), split vocab over tp
   //     (layouts.ech:28): inside the norm of all gradients (gpt_fortunes.ech:4)
@@ -831,7 +858,7 @@ void update(Rank &r, double lr) {
   float *wte_part = p.wte + part_of_vocab * 128;
   adamw(wte_part, d_wte_part, opt.m_wte, opt.v_wte, vocab_dp_tp * embed, scale, bias_correction2_sqrt, kept, step_size);
   // gpt_fortunes.ech:17  2 ranks, 0.07 MB: store optimizer over dp (layouts.ech:28): write of wte (gpt_fortunes.ech:17)
-  all_gather(r, r.group(2), p.wte, wte_part, 8192, Algorithm::automatic, "gpt_fortunes.ech:17");
+  all_gather(r, r.group(2), p.wte, wte_part, vocab_dp_tp * embed, Algorithm::automatic, "gpt_fortunes.ech:17");
   const double lr_ = learning_rate_0(r.step());
   const int64_t part_of_seq = r.coordinate(0) * 16;
   float *wpe_part = p.wpe + part_of_seq * 128;
@@ -1055,7 +1082,8 @@ void update(Rank &r, double lr) {
         kept, step_size);
   // gpt_fortunes.ech:23  2 ranks, 0.52 MB: store optimizer over dp (layouts.ech:28): write of layer.mlp.w1
   //     (gpt_fortunes.ech:23)
-  all_gather(r, r.group(2), p.mlp_w1.all, mlp_w1_part, 65536, Algorithm::automatic, "gpt_fortunes.ech:23");
+  all_gather(r, r.group(2), p.mlp_w1.all, mlp_w1_part, layer_dp * embed * ff, Algorithm::automatic,
+             "gpt_fortunes.ech:23");
   float *layer_mlp_b1 = p.mlp_b1.all + part_of_layer * 256;
   float *layer_mlp_b1_2 = r.work<float>(1112064); // [layer_dp, ff]
   // nn.ech:150 at gpt_fortunes.ech:23  param b1[ff] ~ zeros
@@ -1078,7 +1106,8 @@ void update(Rank &r, double lr) {
         kept, step_size);
   // gpt_fortunes.ech:23  2 ranks, 0.52 MB: store optimizer over dp (layouts.ech:28): write of layer.mlp.w2
   //     (gpt_fortunes.ech:23)
-  all_gather(r, r.group(2), p.mlp_w2.all, mlp_w2_part, 65536, Algorithm::automatic, "gpt_fortunes.ech:23");
+  all_gather(r, r.group(2), p.mlp_w2.all, mlp_w2_part, layer_dp * ff * embed, Algorithm::automatic,
+             "gpt_fortunes.ech:23");
   float *layer_mlp_b2 = p.mlp_b2.all + part_of_layer * 128;
   float *layer_mlp_b2_2 = r.work<float>(0); // [layer_dp, embed]
   // nn.ech:152 at gpt_fortunes.ech:23  param b2[embed] ~ zeros
@@ -1353,10 +1382,11 @@ void evaluate_batch(Rank &r) {
   const int64_t first_vocab = r.coordinate(1) * 128;
   const int64_t end_vocab = r.coordinate(1) * 128 + 128;
   // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
-  gather_rows(rows, p.wte, in.tokens_part, 1024, 128, first_vocab, end_vocab);
-  float *part = r.work<float>(524288); // [message=65536]
+  gather_rows(rows, p.wte, in.tokens_part, batch_dp * seq, embed, first_vocab, end_vocab);
+  float *part = r.work<float>(1572864); // [batch_dp, seq_dp, embed]
   // gpt_fortunes.ech:20  2 ranks, 0.52 MB: split seq over tp (layouts.ech:28): add (gpt_fortunes.ech:20)
-  reduce_scatter_inner(r, r.group(0), part, rows, 16, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:20");
+  reduce_scatter_inner(r, r.group(0), part, rows, batch_dp, seq_dp * embed, Sum, Algorithm::automatic,
+                       "gpt_fortunes.ech:20");
   float *x = r.work<float>(1572864); // [batch_dp, seq_dp, embed]
   // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
   for (int64_t b = 0; b < batch_dp; ++b)
@@ -1367,7 +1397,7 @@ void evaluate_batch(Rank &r) {
     float *normalized = r.work<float>(524288); // [batch_dp, seq_dp, embed]
     float *rstd = r.work<float>(0); // [batch_dp, seq_dp]
     // nn.ech:31 at gpt_fortunes.ech:22  return normalize(x, over = over) * gamma + beta
-    normalize(normalized, rstd, x, 512, 128, 1e-5);
+    normalize(normalized, rstd, x, batch_dp * seq_dp, embed, 1e-05);
     float *layernorm = r.work<float>(524288); // [batch_dp, seq_dp, embed]
     for (int64_t i = 0; i < batch_dp * seq_dp; ++i)
 #pragma GCC ivdep
@@ -1376,17 +1406,20 @@ void evaluate_batch(Rank &r) {
             normalized[i * embed + e] * p.layer_layernorm_gamma[l][e] + p.layer_layernorm_beta[l][e];
     float *layernorm_gathered = r.work<float>(0); // [batch_dp, seq, embed]
     // gpt_fortunes.ech:22  2 ranks, 0.52 MB: split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:22)
-    all_gather_inner(r, r.group(0), layernorm_gathered, layernorm, 16, 4096, Algorithm::automatic,
+    all_gather_inner(r, r.group(0), layernorm_gathered, layernorm, batch_dp, seq_dp * embed, Algorithm::automatic,
                      "gpt_fortunes.ech:22");
     float *q = r.work<float>(524288); // [batch_dp, seq, head, key]
     // nn.ech:79 at gpt_fortunes.ech:22  q = dot(x, wq, over = embed)
-    gemm(q, layernorm_gathered, p.attn_wq[l], 1024, 64, 128, Form::nn, 128, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(q, layernorm_gathered, p.attn_wq[l], batch_dp * seq, head * key, embed, Form::nn, embed, head * key,
+         head * key, 1.0, 0.0, Blas::onednn);
     float *k = r.work<float>(786432); // [batch_dp, seq, head, key]
     // nn.ech:80 at gpt_fortunes.ech:22  k = dot(x, wk, over = embed)
-    gemm(k, layernorm_gathered, p.attn_wk[l], 1024, 64, 128, Form::nn, 128, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(k, layernorm_gathered, p.attn_wk[l], batch_dp * seq, head * key, embed, Form::nn, embed, head * key,
+         head * key, 1.0, 0.0, Blas::onednn);
     float *v = r.work<float>(1048576); // [batch_dp, seq, head, key]
     // nn.ech:81 at gpt_fortunes.ech:22  v = dot(x, wv, over = embed)
-    gemm(v, layernorm_gathered, p.attn_wv[l], 1024, 64, 128, Form::nn, 128, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(v, layernorm_gathered, p.attn_wv[l], batch_dp * seq, head * key, embed, Form::nn, embed, head * key,
+         head * key, 1.0, 0.0, Blas::onednn);
     // nn.ech:86 at gpt_fortunes.ech:22  q = q + bq
     for (int64_t i = 0; i < batch_dp * seq; ++i)
 #pragma GCC ivdep
@@ -1408,20 +1441,22 @@ void evaluate_batch(Rank &r) {
     // nn.ech:94 at gpt_fortunes.ech:22  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
     //     = causal)
     attention(a, maximum, sum_of_exp, q, k, v,
-              {16, 1, 2, 64, 64, 32, 32, 0.17677669529663687, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
+              {batch_dp, 1, head, seq, past, key, key, 0.17677669529663687, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}});
     float *y = r.work<float>(0); // [batch_dp, seq, embed]
     // nn.ech:95 at gpt_fortunes.ech:22  y = dot(a, wo, over = (head, key))
-    gemm(y, a, p.attn_wo[l], 1024, 128, 64, Form::nn, 64, 128, 128, 1.0, 0.0, Blas::tiled);
+    gemm(y, a, p.attn_wo[l], batch_dp * seq, embed, head * key, Form::nn, head * key, embed, embed, 1.0, 0.0,
+         Blas::tiled);
     const double is_first_tp = r.coordinate(1) == 0 ? 1.0 : 0.0;
     // nn.ech:98 at gpt_fortunes.ech:22  y = y + bo
     for (int64_t i = 0; i < batch_dp * seq; ++i)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed; ++e)
         y[i * embed + e] = y[i * embed + e] + p.attn_bo[l][e] * static_cast<float>(is_first_tp);
-    float *y_part = r.work<float>(524288); // [message=65536]
+    float *y_part = r.work<float>(1835008); // [batch_dp, seq_dp, embed]
     // gpt_fortunes.ech:22  2 ranks, 0.52 MB: split seq over tp (layouts.ech:28): add (gpt_fortunes.ech:22)
-    reduce_scatter_inner(r, r.group(0), y_part, y, 16, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:22");
+    reduce_scatter_inner(r, r.group(0), y_part, y, batch_dp, seq_dp * embed, Sum, Algorithm::automatic,
+                         "gpt_fortunes.ech:22");
     float *x_2 = r.work<float>(1835008); // [batch_dp, seq_dp, embed]
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
     //     attn
@@ -1431,7 +1466,7 @@ void evaluate_batch(Rank &r) {
     float *normalized_2 = r.work<float>(0); // [batch_dp, seq_dp, embed]
     float *rstd_2 = r.work<float>(262144); // [batch_dp, seq_dp]
     // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
-    normalize(normalized_2, rstd_2, x_2, 512, 128, 1e-5);
+    normalize(normalized_2, rstd_2, x_2, batch_dp * seq_dp, embed, 1e-05);
     float *layernorm_2 = r.work<float>(0); // [batch_dp, seq_dp, embed]
     for (int64_t i = 0; i < batch_dp * seq_dp; ++i)
 #pragma GCC ivdep
@@ -1439,11 +1474,12 @@ void evaluate_batch(Rank &r) {
         layernorm_2[i * embed + e] = normalized_2[i * embed + e] * p.layernorm_2_gamma[l][e] + p.layernorm_2_beta[l][e];
     float *layernorm_gathered_2 = r.work<float>(1048576); // [batch_dp, seq, embed]
     // gpt_fortunes.ech:23  2 ranks, 0.52 MB: split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:23)
-    all_gather_inner(r, r.group(0), layernorm_gathered_2, layernorm_2, 16, 4096, Algorithm::automatic,
+    all_gather_inner(r, r.group(0), layernorm_gathered_2, layernorm_2, batch_dp, seq_dp * embed, Algorithm::automatic,
                      "gpt_fortunes.ech:23");
     float *product = r.work<float>(0); // [batch_dp, seq, ff]
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(product, layernorm_gathered_2, p.mlp_w1[l], 1024, 256, 128, Form::nn, 128, 256, 256, 1.0, 0.0, Blas::tiled);
+    gemm(product, layernorm_gathered_2, p.mlp_w1[l], batch_dp * seq, ff, embed, Form::nn, embed, ff, ff, 1.0, 0.0,
+         Blas::tiled);
     float *value = r.work<float>(0); // [batch_dp, seq, ff]
     for (int64_t i = 0; i < batch_dp * seq; ++i)
 #pragma GCC ivdep
@@ -1451,15 +1487,16 @@ void evaluate_batch(Rank &r) {
         value[i * ff + f] = math::gelu(product[i * ff + f] + p.mlp_b1[l][f]);
     float *product_2 = r.work<float>(1048576); // [batch_dp, seq, embed]
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(product_2, value, p.mlp_w2[l], 1024, 128, 256, Form::nn, 256, 128, 128, 1.0, 0.0, Blas::tiled);
+    gemm(product_2, value, p.mlp_w2[l], batch_dp * seq, embed, ff, Form::nn, ff, embed, embed, 1.0, 0.0, Blas::tiled);
     float *mlp = r.work<float>(1048576); // [batch_dp, seq, embed]
     for (int64_t i = 0; i < batch_dp * seq; ++i)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed; ++e)
         mlp[i * embed + e] = product_2[i * embed + e] + p.mlp_b2[l][e] * static_cast<float>(is_first_tp);
-    float *mlp_part = r.work<float>(0); // [message=65536]
+    float *mlp_part = r.work<float>(0); // [batch_dp, seq_dp, embed]
     // gpt_fortunes.ech:23  2 ranks, 0.52 MB: split seq over tp (layouts.ech:28): add (gpt_fortunes.ech:23)
-    reduce_scatter_inner(r, r.group(0), mlp_part, mlp, 16, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:23");
+    reduce_scatter_inner(r, r.group(0), mlp_part, mlp, batch_dp, seq_dp * embed, Sum, Algorithm::automatic,
+                         "gpt_fortunes.ech:23");
     // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
 #pragma GCC ivdep
     for (int64_t i = 0; i < batch_dp * seq_dp * embed; ++i)
@@ -1468,7 +1505,7 @@ void evaluate_batch(Rank &r) {
   float *normalized = r.work<float>(1572864); // [batch_dp, seq_dp, embed]
   float *rstd = r.work<float>(0); // [batch_dp, seq_dp]
   // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
-  normalize(normalized, rstd, x, 512, 128, 1e-5);
+  normalize(normalized, rstd, x, batch_dp * seq_dp, embed, 1e-05);
   float *layernorm = r.work<float>(1572864); // [batch_dp, seq_dp, embed]
   for (int64_t i = 0; i < batch_dp * seq_dp; ++i)
 #pragma GCC ivdep
@@ -1476,27 +1513,29 @@ void evaluate_batch(Rank &r) {
       layernorm[i * embed + e] = normalized[i * embed + e] * p.layernorm_gamma[e] + p.layernorm_beta[e];
   float *layernorm_gathered = r.work<float>(0); // [batch_dp, seq, embed]
   // gpt_fortunes.ech:25  2 ranks, 0.52 MB: split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:25)
-  all_gather_inner(r, r.group(0), layernorm_gathered, layernorm, 16, 4096, Algorithm::automatic, "gpt_fortunes.ech:25");
+  all_gather_inner(r, r.group(0), layernorm_gathered, layernorm, batch_dp, seq_dp * embed, Algorithm::automatic,
+                   "gpt_fortunes.ech:25");
   float *logits = r.work<float>(524288); // [batch_dp, seq, vocab_dp]
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  gemm(logits, layernorm_gathered, p.wte, 1024, 128, 128, Form::nt, 128, 128, 128, 1.0, 0.0, Blas::tiled);
+  gemm(logits, layernorm_gathered, p.wte, batch_dp * seq, vocab_dp, embed, Form::nt, embed, embed, vocab_dp, 1.0, 0.0,
+       Blas::tiled);
   float *maximum = r.work<float>(8192); // [batch_dp, seq]
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  reduce_max(maximum, logits, 1024, 128, 1);
+  reduce_max(maximum, logits, batch_dp * seq, vocab_dp, 1);
   // gpt_fortunes.ech:27  2 ranks, 4096 bytes: split vocab over tp (layouts.ech:28): inside cross_entropy
   //     (gpt_fortunes.ech:27)
-  all_reduce(r, r.group(0), maximum, 1024, Max, Algorithm::automatic, "gpt_fortunes.ech:27");
+  all_reduce(r, r.group(0), maximum, batch_dp * seq, Max, Algorithm::automatic, "gpt_fortunes.ech:27");
   float *message = r.work<float>(0); // [message=2048]
   float *picked = message + 1024;
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  cross_entropy_local(message, picked, logits, maximum, in.labels_2, 1024, 128, first_vocab);
+  cross_entropy_local(message, picked, logits, maximum, in.labels_2, batch_dp * seq, vocab_dp, first_vocab);
   // gpt_fortunes.ech:27  2 ranks, 8192 bytes: split vocab over tp (layouts.ech:28): inside cross_entropy
   //     (gpt_fortunes.ech:27)
   all_reduce(r, r.group(0), message, 2048, Sum, Algorithm::automatic, "gpt_fortunes.ech:27");
   float *row_loss = r.work<float>(8192); // [batch_dp, seq]
   float *log_sum = r.work<float>(12288); // [batch_dp, seq]
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  cross_entropy_finish(row_loss, log_sum, message, picked, 1024);
+  cross_entropy_finish(row_loss, log_sum, message, picked, batch_dp * seq);
   const int64_t first_batch = r.coordinate(0) * 16;
   const int64_t part_of_seq = r.coordinate(1) * 32;
   float *row_loss_part = row_loss + part_of_seq;
@@ -1513,7 +1552,7 @@ void evaluate_batch(Rank &r) {
   float *largest = r.work<float>(0); // [batch_dp, seq]
   int32_t *place = r.work<int32_t>(4096); // [batch_dp, seq]
   // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
-  max_with_index(largest, place, logits, 1024, 128, 1, first_vocab);
+  max_with_index(largest, place, logits, batch_dp * seq, vocab_dp, 1, first_vocab);
   float *largest_2 = r.work<float>(16384); // [part=2, batch_dp, seq]
 #pragma GCC ivdep
   for (int64_t i = 0; i < batch_dp * seq; ++i)
@@ -1525,7 +1564,7 @@ void evaluate_batch(Rank &r) {
     largest_3[i] = static_cast<float>(place[i]);
   float *largest_of_all = r.work<float>(0); // [rank=2, part=2, batch_dp, seq]
   // gpt_fortunes.ech:28  2 ranks, 0.02 MB: split vocab over tp (layouts.ech:28): inside argmax (gpt_fortunes.ech:28)
-  all_gather(r, r.group(0), largest_of_all, largest_2, 2048, Algorithm::automatic, "gpt_fortunes.ech:28");
+  all_gather(r, r.group(0), largest_of_all, largest_2, 2 * batch_dp * seq, Algorithm::automatic, "gpt_fortunes.ech:28");
   float *values_of_all = r.work<float>(16384); // [rank=2, batch_dp, seq]
   // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
   for (int64_t ra = 0; ra < 2; ++ra)
@@ -1542,7 +1581,7 @@ void evaluate_batch(Rank &r) {
   float *largest_4 = r.work<float>(4096); // [batch_dp, seq]
   int32_t *index_of_max = r.work<int32_t>(0); // [batch_dp, seq]
   // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
-  combine_max_with_index(largest_4, index_of_max, values_of_all, places_of_all, 2, 1024);
+  combine_max_with_index(largest_4, index_of_max, values_of_all, places_of_all, 2, batch_dp * seq);
   int32_t *index_of_max_part = index_of_max + part_of_seq;
   // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
@@ -1567,12 +1606,12 @@ void evaluate_batch(Rank &r) {
 /// Metrics of all held-out samples.
 void evaluate_end(Rank &r) {
   const Sums sums{r};
-  const double number = static_cast<double>(r.sampleCount());
+  const double sample_count = static_cast<double>(r.sampleCount());
   float *message = r.work<float>(0); // [message=2]
   float *accuracy = message + 1;
   // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  const float e = static_cast<float>(number) * 64.0f;
+  const float e = static_cast<float>(sample_count) * 64.0f;
   message[0] = static_cast<float>(sums.value[0]) / e;
   accuracy[0] = static_cast<float>(sums.value_2[0]) / e;
   // gpt_fortunes.ech:27  4 ranks, 8 bytes: split batch over dp (layouts.ech:28), split head, ff, vocab, seq over tp

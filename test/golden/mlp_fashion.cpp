@@ -93,14 +93,15 @@ void forward(Rank &r) {
   const Activations act{r};
   float *product = r.work<float>(407104); // [batch, hidden]
   // mlp_fashion.ech:16  h = relu(dot(image, w1, over = (row, column)) + b1)
-  gemm(product, in.image, p.w1, 64, 128, 784, Form::nn, 784, 128, 128, 1.0, 0.0, Blas::tiled);
+  gemm(product, in.image, p.w1, batch, hidden, row * column, Form::nn, row * column, hidden, hidden, 1.0, 0.0,
+       Blas::tiled);
   for (int64_t b = 0; b < batch; ++b)
 #pragma GCC ivdep
     for (int64_t h = 0; h < hidden; ++h)
       act.h[b * hidden + h] = math::relu(product[b * hidden + h] + p.b1[h]);
   float *y = r.work<float>(472640); // [batch, class_]
   // nn.ech:11 at mlp_fashion.ech:17  y = dot(x, w, over = from)
-  gemm(y, act.h, p.head_w, 64, 10, 128, Form::nn, 128, 10, 10, 1.0, 0.0, Blas::onednn);
+  gemm(y, act.h, p.head_w, batch, class_, hidden, Form::nn, hidden, class_, class_, 1.0, 0.0, Blas::onednn);
   // nn.ech:14 at mlp_fashion.ech:17  y = y + b
   for (int64_t b = 0; b < batch; ++b)
 #pragma GCC ivdep
@@ -108,9 +109,9 @@ void forward(Rank &r) {
       act.y[b * class_ + c] = y[b * class_ + c] + p.head_b[c];
   float *row_loss = r.work<float>(439872); // [batch]
   // mlp_fashion.ech:19  loss mean(cross_entropy(logits, label, over = class))
-  cross_entropy(row_loss, act.shift, act.log_sum, act.y, in.label, 64, 10);
+  cross_entropy(row_loss, act.shift, act.log_sum, act.y, in.label, batch, class_);
   float *sum = r.work<float>(440640); // []
-  reduce_sum(sum, row_loss, 1, 64, 1);
+  reduce_sum(sum, row_loss, 1, batch, 1);
   float *loss = r.work<float>(440640); // []
   loss[0] = sum[0] / 128.0f;
   // mlp_fashion.ech:19  2 ranks, 4 bytes: split batch over dp (mlp_fashion.ech:33): report of loss (mlp_fashion.ech:19)
@@ -144,8 +145,8 @@ void backward(Rank &r) {
   }
   float *d_h = r.work<float>(439872); // [batch, hidden]
   // nn.ech:11 at mlp_fashion.ech:17  y = dot(x, w, over = from)
-  gemm(d_h, d_y, p.head_w, 64, 128, 10, Form::nt, 10, 10, 128, 1.0, 0.0, Blas::onednn);
-  gemm(grad.head_w, act.h, d_y, 128, 10, 64, Form::tn, 128, 10, 10, 1.0, 0.0, Blas::onednn);
+  gemm(d_h, d_y, p.head_w, batch, hidden, class_, Form::nt, class_, class_, hidden, 1.0, 0.0, Blas::onednn);
+  gemm(grad.head_w, act.h, d_y, hidden, class_, batch, Form::tn, hidden, class_, class_, 1.0, 0.0, Blas::onednn);
   float *d_value = r.work<float>(407104); // [batch, hidden]
   // mlp_fashion.ech:16  h = relu(dot(image, w1, over = (row, column)) + b1)
   fill(grad.b1, hidden, 0.0f);
@@ -158,7 +159,8 @@ void backward(Rank &r) {
       grad.b1[h] += e_2;
     }
   // mlp_fashion.ech:16  h = relu(dot(image, w1, over = (row, column)) + b1)
-  gemm(grad.w1, in.image, d_value, 784, 128, 64, Form::tn, 784, 128, 128, 1.0, 0.0, Blas::tiled);
+  gemm(grad.w1, in.image, d_value, row * column, hidden, batch, Form::tn, row * column, hidden, hidden, 1.0, 0.0,
+       Blas::tiled);
 }
 
 void update(Rank &r, double lr) {
@@ -171,13 +173,13 @@ void update(Rank &r, double lr) {
   double *sum_of_squares = r.work<double>(407104); // []
   // mlp_fashion.ech:4  model MLP(width = 128) {
   fill(sum_of_squares, 1, 0.0);
-  add_squares(sum_of_squares, grad.w1, 100352);
+  add_squares(sum_of_squares, grad.w1, row * column * hidden);
   r.watch("w1", sum_of_squares);
-  add_squares(sum_of_squares, grad.b1, 128);
+  add_squares(sum_of_squares, grad.b1, hidden);
   r.watch("b1", sum_of_squares);
-  add_squares(sum_of_squares, grad.head_w, 1280);
+  add_squares(sum_of_squares, grad.head_w, hidden * class_);
   r.watch("head.w", sum_of_squares);
-  add_squares(sum_of_squares, grad.head_b, 10);
+  add_squares(sum_of_squares, grad.head_b, class_);
   r.watch("head.b", sum_of_squares);
   const float norm = static_cast<float>(math::sqrt(sum_of_squares[0]));
   // mlp_fashion.ech:4  norm
@@ -216,7 +218,8 @@ void evaluate_batch(Rank &r) {
   const Sums sums{r};
   float *product = r.work<float>(0); // [batch, hidden]
   // mlp_fashion.ech:16  h = relu(dot(image, w1, over = (row, column)) + b1)
-  gemm(product, in.image, p.w1, 64, 128, 784, Form::nn, 784, 128, 128, 1.0, 0.0, Blas::tiled);
+  gemm(product, in.image, p.w1, batch, hidden, row * column, Form::nn, row * column, hidden, hidden, 1.0, 0.0,
+       Blas::tiled);
   float *h = r.work<float>(0); // [batch, hidden]
   for (int64_t b = 0; b < batch; ++b)
 #pragma GCC ivdep
@@ -224,7 +227,7 @@ void evaluate_batch(Rank &r) {
       h[b * hidden + hi] = math::relu(product[b * hidden + hi] + p.b1[hi]);
   float *y = r.work<float>(32768); // [batch, class_]
   // nn.ech:11 at mlp_fashion.ech:17  y = dot(x, w, over = from)
-  gemm(y, h, p.head_w, 64, 10, 128, Form::nn, 128, 10, 10, 1.0, 0.0, Blas::onednn);
+  gemm(y, h, p.head_w, batch, class_, hidden, Form::nn, hidden, class_, class_, 1.0, 0.0, Blas::onednn);
   // nn.ech:14 at mlp_fashion.ech:17  y = y + b
   for (int64_t b = 0; b < batch; ++b)
 #pragma GCC ivdep
@@ -234,7 +237,7 @@ void evaluate_batch(Rank &r) {
   float *shift = r.work<float>(256); // [batch]
   float *log_sum = r.work<float>(512); // [batch]
   // mlp_fashion.ech:19  loss mean(cross_entropy(logits, label, over = class))
-  cross_entropy(row_loss, shift, log_sum, y, in.label, 64, 10);
+  cross_entropy(row_loss, shift, log_sum, y, in.label, batch, class_);
   const int64_t first_batch = r.coordinate(0) * 64;
   float sum_3 = 0;
 #pragma omp simd reduction(+ : sum_3)
@@ -245,7 +248,7 @@ void evaluate_batch(Rank &r) {
   const float sum = sum_3;
   int32_t *index_of_max = r.work<int32_t>(0); // [batch]
   // mlp_fashion.ech:20  metric accuracy = mean(argmax(logits, over = class) == label)
-  argmax(index_of_max, y, 64, 10, 1);
+  argmax(index_of_max, y, batch, class_, 1);
   // mlp_fashion.ech:20  metric accuracy = mean(argmax(logits, over = class) == label)
   // mlp_fashion.ech:19  loss mean(cross_entropy(logits, label, over = class))
   float sum_4 = 0;
@@ -264,13 +267,13 @@ void evaluate_batch(Rank &r) {
 /// Metrics of all held-out samples.
 void evaluate_end(Rank &r) {
   const Sums sums{r};
-  const double number = static_cast<double>(r.sampleCount());
+  const double sample_count = static_cast<double>(r.sampleCount());
   float *message = r.work<float>(0); // [message=2]
   // mlp_fashion.ech:19  loss mean(cross_entropy(logits, label, over = class))
-  message[0] = static_cast<float>(sums.value[0]) / static_cast<float>(number);
+  message[0] = static_cast<float>(sums.value[0]) / static_cast<float>(sample_count);
   float *accuracy = message + 1;
   // mlp_fashion.ech:20  metric accuracy = mean(argmax(logits, over = class) == label)
-  accuracy[0] = static_cast<float>(sums.value_2[0]) / static_cast<float>(number);
+  accuracy[0] = static_cast<float>(sums.value_2[0]) / static_cast<float>(sample_count);
   // mlp_fashion.ech:19  2 ranks, 8 bytes: split batch over dp (mlp_fashion.ech:33): report of loss
   //     (mlp_fashion.ech:19), report of accuracy (mlp_fashion.ech:20)
   all_reduce(r, r.group(0), message, 2, Sum, Algorithm::automatic, "mlp_fashion.ech:19");

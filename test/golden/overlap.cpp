@@ -186,7 +186,7 @@ void forward(Rank &r) {
   const Activations act{r};
   float *rows = r.work<float>(9437184); // [batch, seq, embed]
   // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
-  gather_rows(rows, p.wte, in.tokens, 512, 128, 0, 256);
+  gather_rows(rows, p.wte, in.tokens, batch * seq, embed, 0, 256);
   float *x = r.work<float>(9437184); // [batch, seq, embed]
   for (int64_t b = 0; b < batch; ++b)
 #pragma GCC ivdep
@@ -194,7 +194,7 @@ void forward(Rank &r) {
       x[b * seq * embed + i] = rows[b * seq * embed + i] + p.wpe[i];
   for (int64_t l = 0; l < layer; ++l) {
     // nn.ech:31 at gpt_fortunes.ech:22  return normalize(x, over = over) * gamma + beta
-    normalize(act.normalized_2[l], act.rstd_2[l], x, 512, 128, 1e-5);
+    normalize(act.normalized_2[l], act.rstd_2[l], x, batch * seq, embed, 1e-05);
     for (int64_t i = 0; i < batch * seq; ++i)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed; ++e)
@@ -202,13 +202,16 @@ void forward(Rank &r) {
             act.normalized_2[l][i * embed + e] * p.layer_layernorm_gamma[l][e] + p.layer_layernorm_beta[l][e];
     float *q = r.work<float>(4194304); // [batch, seq, head, key]
     // nn.ech:79 at gpt_fortunes.ech:22  q = dot(x, wq, over = embed)
-    gemm(q, act.layernorm_2[l], p.attn_wq[l], 512, 128, 128, Form::nn, 128, 128, 128, 1.0, 0.0, Blas::tiled);
+    gemm(q, act.layernorm_2[l], p.attn_wq[l], batch * seq, head * key, embed, Form::nn, embed, embed, head * key, 1.0,
+         0.0, Blas::tiled);
     float *k = r.work<float>(4456448); // [batch, seq, head, key]
     // nn.ech:80 at gpt_fortunes.ech:22  k = dot(x, wk, over = embed)
-    gemm(k, act.layernorm_2[l], p.attn_wk[l], 512, 128, 128, Form::nn, 128, 128, 128, 1.0, 0.0, Blas::tiled);
+    gemm(k, act.layernorm_2[l], p.attn_wk[l], batch * seq, head * key, embed, Form::nn, embed, embed, head * key, 1.0,
+         0.0, Blas::tiled);
     float *v = r.work<float>(4718592); // [batch, seq, head, key]
     // nn.ech:81 at gpt_fortunes.ech:22  v = dot(x, wv, over = embed)
-    gemm(v, act.layernorm_2[l], p.attn_wv[l], 512, 128, 128, Form::nn, 128, 128, 128, 1.0, 0.0, Blas::tiled);
+    gemm(v, act.layernorm_2[l], p.attn_wv[l], batch * seq, head * key, embed, Form::nn, embed, embed, head * key, 1.0,
+         0.0, Blas::tiled);
     // nn.ech:86 at gpt_fortunes.ech:22  q = q + bq
     for (int64_t i = 0; i < batch * seq; ++i)
 #pragma GCC ivdep
@@ -227,11 +230,12 @@ void forward(Rank &r) {
     // nn.ech:94 at gpt_fortunes.ech:22  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
     //     = causal)
     attention(act.a[l], act.maximum[l], act.sum_of_exp[l], act.q[l], act.k[l], act.v[l],
-              {8, 1, 4, 64, 64, 32, 32, 0.17677669529663687, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
+              {batch, 1, head, seq, past, key, key, 0.17677669529663687, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{8192, 0, 32, 128}, {8192, 0, 32, 128}, {8192, 0, 32, 128}, {8192, 0, 32, 128}});
     float *y = r.work<float>(9699328); // [batch, seq, embed]
     // nn.ech:95 at gpt_fortunes.ech:22  y = dot(a, wo, over = (head, key))
-    gemm(y, act.a[l], p.attn_wo[l], 512, 128, 128, Form::nn, 128, 128, 128, 1.0, 0.0, Blas::tiled);
+    gemm(y, act.a[l], p.attn_wo[l], batch * seq, embed, head * key, Form::nn, head * key, head * key, embed, 1.0, 0.0,
+         Blas::tiled);
     float *x_2 = r.work<float>(9699328); // [batch, seq, embed]
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
     //     attn
@@ -241,7 +245,7 @@ void forward(Rank &r) {
       for (int64_t e = 0; e < embed; ++e)
         x_2[i * embed + e] = x[i * embed + e] + (y[i * embed + e] + p.attn_bo[l][e]);
     // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
-    normalize(act.normalized[l], act.rstd[l], x_2, 512, 128, 1e-5);
+    normalize(act.normalized[l], act.rstd[l], x_2, batch * seq, embed, 1e-05);
     for (int64_t i = 0; i < batch * seq; ++i)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed; ++e)
@@ -249,7 +253,8 @@ void forward(Rank &r) {
             act.normalized[l][i * embed + e] * p.layernorm_2_gamma[l][e] + p.layernorm_2_beta[l][e];
     float *product = r.work<float>(4194304); // [batch, seq, ff]
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(product, act.layernorm[l], p.mlp_w1[l], 512, 512, 128, Form::nn, 128, 512, 512, 1.0, 0.0, Blas::tiled);
+    gemm(product, act.layernorm[l], p.mlp_w1[l], batch * seq, ff, embed, Form::nn, embed, ff, ff, 1.0, 0.0,
+         Blas::tiled);
     for (int64_t i = 0; i < batch * seq; ++i)
 #pragma GCC ivdep
       for (int64_t f = 0; f < ff; ++f) {
@@ -259,7 +264,8 @@ void forward(Rank &r) {
       }
     float *product_2 = r.work<float>(4194304); // [batch, seq, embed]
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(product_2, act.value[l], p.mlp_w2[l], 512, 128, 512, Form::nn, 512, 128, 128, 1.0, 0.0, Blas::tiled);
+    gemm(product_2, act.value[l], p.mlp_w2[l], batch * seq, embed, ff, Form::nn, ff, embed, embed, 1.0, 0.0,
+         Blas::tiled);
     // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     for (int64_t i = 0; i < batch * seq; ++i)
@@ -268,18 +274,19 @@ void forward(Rank &r) {
         x[i * embed + e] = x_2[i * embed + e] + (product_2[i * embed + e] + p.mlp_b2[l][e]);
   }
   // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
-  normalize(act.normalized_3, act.rstd_3, x, 512, 128, 1e-5);
+  normalize(act.normalized_3, act.rstd_3, x, batch * seq, embed, 1e-05);
   for (int64_t i = 0; i < batch * seq; ++i)
 #pragma GCC ivdep
     for (int64_t e = 0; e < embed; ++e)
       act.layernorm_3[i * embed + e] = act.normalized_3[i * embed + e] * p.layernorm_gamma[e] + p.layernorm_beta[e];
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  gemm(act.logits, act.layernorm_3, p.wte, 512, 256, 128, Form::nt, 128, 128, 256, 1.0, 0.0, Blas::tiled);
+  gemm(act.logits, act.layernorm_3, p.wte, batch * seq, vocab, embed, Form::nt, embed, embed, vocab, 1.0, 0.0,
+       Blas::tiled);
   float *row_loss = r.work<float>(4980736); // [batch, seq]
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  cross_entropy(row_loss, act.shift, act.log_sum, act.logits, in.labels, 512, 256);
+  cross_entropy(row_loss, act.shift, act.log_sum, act.logits, in.labels, batch * seq, vocab);
   float *sum = r.work<float>(4986880); // []
-  reduce_sum(sum, row_loss, 1, 512, 1);
+  reduce_sum(sum, row_loss, 1, batch * seq, 1);
   float *loss = r.work<float>(4986880); // []
   loss[0] = sum[0] / 2048.0f;
   // gpt_fortunes.ech:27  4 ranks, 4 bytes: split batch over dp (layouts.ech:40): report of loss (gpt_fortunes.ech:27)
@@ -309,11 +316,12 @@ void backward(Rank &r, Messages &messages) {
   }
   float *d_layernorm = r.work<float>(4980736); // [batch, seq, embed]
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  gemm(d_layernorm, d_logits, p.wte, 512, 128, 256, Form::nn, 256, 128, 128, 1.0, 0.0, Blas::tiled);
+  gemm(d_layernorm, d_logits, p.wte, batch * seq, embed, vocab, Form::nn, vocab, embed, embed, 1.0, 0.0, Blas::tiled);
   float *d_wte = r.work<float>(11188224); // [vocab, embed]
-  gemm(d_wte, d_logits, act.layernorm_3, 256, 128, 512, Form::tn, 256, 128, 128, 1.0, 0.0, Blas::tiled);
+  gemm(d_wte, d_logits, act.layernorm_3, vocab, embed, batch * seq, Form::tn, vocab, embed, embed, 1.0, 0.0,
+       Blas::tiled);
   // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
-  reduce_sum(grad.layernorm_beta, d_layernorm, 1, 512, 128);
+  reduce_sum(grad.layernorm_beta, d_layernorm, 1, batch * seq, embed);
   float *d_value = r.work<float>(10485760); // [batch, seq, embed]
   for (int64_t i = 0; i < batch * seq; ++i)
 #pragma GCC ivdep
@@ -330,17 +338,18 @@ void backward(Rank &r, Messages &messages) {
   total.finish();
   float *d_input = r.work<float>(10485760); // [batch, seq, embed]
   // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
-  normalize_grad(d_input, d_value, act.normalized_3, act.rstd_3, 512, 128);
+  normalize_grad(d_input, d_value, act.normalized_3, act.rstd_3, batch * seq, embed);
   for (int64_t l = layer - 1; l >= 0; --l) {
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    reduce_sum(grad.mlp_b2[l], d_input, 1, 512, 128);
+    reduce_sum(grad.mlp_b2[l], d_input, 1, batch * seq, embed);
     float *d_product = r.work<float>(4194304); // [batch, seq, ff]
-    gemm(d_product, d_input, p.mlp_w2[l], 512, 512, 128, Form::nt, 128, 128, 512, 1.0, 0.0, Blas::tiled);
-    gemm(grad.mlp_w2[l], act.value[l], d_input, 512, 128, 512, Form::tn, 512, 128, 128, 1.0, 0.0, Blas::tiled);
+    gemm(d_product, d_input, p.mlp_w2[l], batch * seq, ff, embed, Form::nt, embed, embed, ff, 1.0, 0.0, Blas::tiled);
+    gemm(grad.mlp_w2[l], act.value[l], d_input, ff, embed, batch * seq, Form::tn, batch * seq, embed, embed, 1.0, 0.0,
+         Blas::tiled);
     // gpt_fortunes.ech:23  4 ranks, 0.26 MB: split batch over dp (layouts.ech:40): gradient of layer.mlp.w2
     //     (gpt_fortunes.ech:23)
-    messages.all_reduce_of_mlp_w2[l] = all_reduce_start(r, r.group(0), grad.mlp_w2[l], 65536, Sum, Algorithm::automatic,
-                                                        "gpt_fortunes.ech:23");
+    messages.all_reduce_of_mlp_w2[l] = all_reduce_start(r, r.group(0), grad.mlp_w2[l], ff * embed, Sum,
+                                                        Algorithm::automatic, "gpt_fortunes.ech:23");
     float *d_value_2 = r.work<float>(4194304); // [batch, seq, ff]
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     LongSum total_2(grad.mlp_b1[l], ff);
@@ -357,14 +366,15 @@ void backward(Rank &r, Messages &messages) {
     total_2.finish();
     float *d_layernorm_2 = r.work<float>(10747904); // [batch, seq, embed]
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(d_layernorm_2, d_value_2, p.mlp_w1[l], 512, 128, 512, Form::nt, 512, 512, 128, 1.0, 0.0, Blas::tiled);
-    gemm(grad.mlp_w1[l], act.layernorm[l], d_value_2, 128, 512, 512, Form::tn, 128, 512, 512, 1.0, 0.0, Blas::tiled);
+    gemm(d_layernorm_2, d_value_2, p.mlp_w1[l], batch * seq, embed, ff, Form::nt, ff, ff, embed, 1.0, 0.0, Blas::tiled);
+    gemm(grad.mlp_w1[l], act.layernorm[l], d_value_2, embed, ff, batch * seq, Form::tn, embed, batch * seq, ff, 1.0,
+         0.0, Blas::tiled);
     // gpt_fortunes.ech:23  4 ranks, 0.26 MB: split batch over dp (layouts.ech:40): gradient of layer.mlp.w1
     //     (gpt_fortunes.ech:23)
-    messages.all_reduce_of_mlp_w1[l] = all_reduce_start(r, r.group(0), grad.mlp_w1[l], 65536, Sum, Algorithm::automatic,
-                                                        "gpt_fortunes.ech:23");
+    messages.all_reduce_of_mlp_w1[l] = all_reduce_start(r, r.group(0), grad.mlp_w1[l], embed * ff, Sum,
+                                                        Algorithm::automatic, "gpt_fortunes.ech:23");
     // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
-    reduce_sum(grad.layernorm_2_beta[l], d_layernorm_2, 1, 512, 128);
+    reduce_sum(grad.layernorm_2_beta[l], d_layernorm_2, 1, batch * seq, embed);
     float *d_value_3 = r.work<float>(4194304); // [batch, seq, embed]
     for (int64_t i = 0; i < batch * seq; ++i)
 #pragma GCC ivdep
@@ -381,7 +391,7 @@ void backward(Rank &r, Messages &messages) {
     total_3.finish();
     float *d_x = r.work<float>(4194304); // [batch, seq, embed]
     // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
-    normalize_grad(d_x, d_value_3, act.normalized[l], act.rstd[l], 512, 128);
+    normalize_grad(d_x, d_value_3, act.normalized[l], act.rstd[l], batch * seq, embed);
     float *d_y = r.work<float>(4194304); // [batch, seq, embed]
     // nn.ech:98 at gpt_fortunes.ech:22  y = y + bo
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
@@ -400,11 +410,13 @@ void backward(Rank &r, Messages &messages) {
     total_4.finish();
     float *d_a = r.work<float>(4456448); // [batch, seq, head, key]
     // nn.ech:95 at gpt_fortunes.ech:22  y = dot(a, wo, over = (head, key))
-    gemm(d_a, d_y, p.attn_wo[l], 512, 128, 128, Form::nt, 128, 128, 128, 1.0, 0.0, Blas::tiled);
-    gemm(grad.attn_wo[l], act.a[l], d_y, 128, 128, 512, Form::tn, 128, 128, 128, 1.0, 0.0, Blas::tiled);
+    gemm(d_a, d_y, p.attn_wo[l], batch * seq, head * key, embed, Form::nt, embed, embed, head * key, 1.0, 0.0,
+         Blas::tiled);
+    gemm(grad.attn_wo[l], act.a[l], d_y, head * key, embed, batch * seq, Form::tn, head * key, embed, embed, 1.0, 0.0,
+         Blas::tiled);
     // gpt_fortunes.ech:22  4 ranks, 0.07 MB: split batch over dp (layouts.ech:40): gradient of layer.attn.wo
     //     (gpt_fortunes.ech:22)
-    messages.all_reduce_of_attn_wo[l] = all_reduce_start(r, r.group(0), grad.attn_wo[l], 16384, Sum,
+    messages.all_reduce_of_attn_wo[l] = all_reduce_start(r, r.group(0), grad.attn_wo[l], head * key * embed, Sum,
                                                          Algorithm::automatic, "gpt_fortunes.ech:22");
     float *d_query = r.work<float>(4718592); // [batch, seq, head, key]
     float *d_key = r.work<float>(4980736); // [batch, past, head, key]
@@ -413,36 +425,42 @@ void backward(Rank &r, Messages &messages) {
     //     = causal)
     attention_grad(d_query, d_key, d_value_4, static_cast<float *>(nullptr), d_a, act.a[l], act.maximum[l],
                    act.sum_of_exp[l], act.q[l], act.k[l], act.v[l],
-                   {8, 1, 4, 64, 64, 32, 32, 0.17677669529663687, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
+                   {batch, 1, head, seq, past, key, key, 0.17677669529663687, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
                    {{8192, 0, 32, 128}, {8192, 0, 32, 128}, {8192, 0, 32, 128}, {8192, 0, 32, 128}},
                    {{8192, 0, 32, 128}, {8192, 0, 32, 128}, {8192, 0, 32, 128}, {8192, 0, 32, 128}});
     // nn.ech:88 at gpt_fortunes.ech:22  v = v + bv
-    reduce_sum(grad.attn_bv[l], d_value_4, 1, 512, 128);
+    reduce_sum(grad.attn_bv[l], d_value_4, 1, batch * seq, head * key);
     // nn.ech:87 at gpt_fortunes.ech:22  k = k + bk
-    reduce_sum(grad.attn_bk[l], d_key, 1, 512, 128);
+    reduce_sum(grad.attn_bk[l], d_key, 1, batch * seq, head * key);
     // nn.ech:86 at gpt_fortunes.ech:22  q = q + bq
-    reduce_sum(grad.attn_bq[l], d_query, 1, 512, 128);
+    reduce_sum(grad.attn_bq[l], d_query, 1, batch * seq, head * key);
     float *d_layernorm_3 = r.work<float>(4456448); // [batch, seq, embed]
     // nn.ech:81 at gpt_fortunes.ech:22  v = dot(x, wv, over = embed)
-    gemm(d_layernorm_3, d_value_4, p.attn_wv[l], 512, 128, 128, Form::nt, 128, 128, 128, 1.0, 0.0, Blas::tiled);
-    gemm(grad.attn_wv[l], act.layernorm_2[l], d_value_4, 128, 128, 512, Form::tn, 128, 128, 128, 1.0, 0.0, Blas::tiled);
+    gemm(d_layernorm_3, d_value_4, p.attn_wv[l], batch * seq, embed, head * key, Form::nt, head * key, head * key,
+         embed, 1.0, 0.0, Blas::tiled);
+    gemm(grad.attn_wv[l], act.layernorm_2[l], d_value_4, embed, head * key, batch * seq, Form::tn, embed, head * key,
+         head * key, 1.0, 0.0, Blas::tiled);
     // gpt_fortunes.ech:22  4 ranks, 0.07 MB: split batch over dp (layouts.ech:40): gradient of layer.attn.wv
     //     (gpt_fortunes.ech:22)
-    messages.all_reduce_of_attn_wv[l] = all_reduce_start(r, r.group(0), grad.attn_wv[l], 16384, Sum,
+    messages.all_reduce_of_attn_wv[l] = all_reduce_start(r, r.group(0), grad.attn_wv[l], embed * head * key, Sum,
                                                          Algorithm::automatic, "gpt_fortunes.ech:22");
     // nn.ech:80 at gpt_fortunes.ech:22  k = dot(x, wk, over = embed)
-    gemm(d_layernorm_2, d_key, p.attn_wk[l], 512, 128, 128, Form::nt, 128, 128, 128, 1.0, 0.0, Blas::tiled);
-    gemm(grad.attn_wk[l], act.layernorm_2[l], d_key, 128, 128, 512, Form::tn, 128, 128, 128, 1.0, 0.0, Blas::tiled);
+    gemm(d_layernorm_2, d_key, p.attn_wk[l], batch * seq, embed, head * key, Form::nt, head * key, head * key, embed,
+         1.0, 0.0, Blas::tiled);
+    gemm(grad.attn_wk[l], act.layernorm_2[l], d_key, embed, head * key, batch * seq, Form::tn, embed, head * key,
+         head * key, 1.0, 0.0, Blas::tiled);
     // gpt_fortunes.ech:22  4 ranks, 0.07 MB: split batch over dp (layouts.ech:40): gradient of layer.attn.wk
     //     (gpt_fortunes.ech:22)
-    messages.all_reduce_of_attn_wk[l] = all_reduce_start(r, r.group(0), grad.attn_wk[l], 16384, Sum,
+    messages.all_reduce_of_attn_wk[l] = all_reduce_start(r, r.group(0), grad.attn_wk[l], embed * head * key, Sum,
                                                          Algorithm::automatic, "gpt_fortunes.ech:22");
     // nn.ech:79 at gpt_fortunes.ech:22  q = dot(x, wq, over = embed)
-    gemm(d_layernorm, d_query, p.attn_wq[l], 512, 128, 128, Form::nt, 128, 128, 128, 1.0, 0.0, Blas::tiled);
-    gemm(grad.attn_wq[l], act.layernorm_2[l], d_query, 128, 128, 512, Form::tn, 128, 128, 128, 1.0, 0.0, Blas::tiled);
+    gemm(d_layernorm, d_query, p.attn_wq[l], batch * seq, embed, head * key, Form::nt, head * key, head * key, embed,
+         1.0, 0.0, Blas::tiled);
+    gemm(grad.attn_wq[l], act.layernorm_2[l], d_query, embed, head * key, batch * seq, Form::tn, embed, head * key,
+         head * key, 1.0, 0.0, Blas::tiled);
     // gpt_fortunes.ech:22  4 ranks, 0.07 MB: split batch over dp (layouts.ech:40): gradient of layer.attn.wq
     //     (gpt_fortunes.ech:22)
-    messages.all_reduce_of_attn_wq[l] = all_reduce_start(r, r.group(0), grad.attn_wq[l], 16384, Sum,
+    messages.all_reduce_of_attn_wq[l] = all_reduce_start(r, r.group(0), grad.attn_wq[l], embed * head * key, Sum,
                                                          Algorithm::automatic, "gpt_fortunes.ech:22");
     float *d_value_5 = r.work<float>(4456448); // [batch, seq, embed]
     // nn.ech:31 at gpt_fortunes.ech:22  return normalize(x, over = over) * gamma + beta
@@ -466,16 +484,16 @@ void backward(Rank &r, Messages &messages) {
     total_6.finish();
     float *d_x_2 = r.work<float>(4456448); // [batch, seq, embed]
     // nn.ech:31 at gpt_fortunes.ech:22  return normalize(x, over = over) * gamma + beta
-    normalize_grad(d_x_2, d_value_5, act.normalized_2[l], act.rstd_2[l], 512, 128);
+    normalize_grad(d_x_2, d_value_5, act.normalized_2[l], act.rstd_2[l], batch * seq, embed);
 #pragma GCC ivdep
     for (int64_t i = 0; i < batch * seq * embed; ++i)
       d_input[i] = d_y[i] + d_x_2[i];
   }
   // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
-  reduce_sum(grad.wpe, d_input, 1, 8, 8192);
+  reduce_sum(grad.wpe, d_input, 1, batch, seq * embed);
   float *d_wte_2 = r.work<float>(10747904); // [vocab, embed]
-  fill(d_wte_2, 32768, 0.0f);
-  scatter_add_rows(d_wte_2, d_input, in.tokens, 512, 128, 0, 256);
+  fill(d_wte_2, vocab * embed, 0.0f);
+  scatter_add_rows(d_wte_2, d_input, in.tokens, batch * seq, embed, 0, 256);
 #pragma GCC ivdep
   for (int64_t i = 0; i < vocab * embed; ++i)
     grad.wte[i] = d_wte[i] + d_wte_2[i];
@@ -503,45 +521,45 @@ void update(Rank &r, Messages &messages, double lr) {
   double *sum_of_squares = r.work<double>(11188224); // []
   // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
   fill(sum_of_squares, 1, 0.0);
-  add_squares(sum_of_squares, grad.wte, 32768);
+  add_squares(sum_of_squares, grad.wte, vocab * embed);
   r.watch("wte", sum_of_squares);
-  add_squares(sum_of_squares, grad.wpe, 8192);
+  add_squares(sum_of_squares, grad.wpe, seq * embed);
   r.watch("wpe", sum_of_squares);
-  add_squares(sum_of_squares, grad.layer_layernorm_gamma.all, 256);
+  add_squares(sum_of_squares, grad.layer_layernorm_gamma.all, layer * embed);
   r.watch("layer.layernorm.gamma", sum_of_squares);
-  add_squares(sum_of_squares, grad.layer_layernorm_beta.all, 256);
+  add_squares(sum_of_squares, grad.layer_layernorm_beta.all, layer * embed);
   r.watch("layer.layernorm.beta", sum_of_squares);
-  add_squares(sum_of_squares, grad.attn_wq.all, 32768);
+  add_squares(sum_of_squares, grad.attn_wq.all, layer * embed * head * key);
   r.watch("layer.attn.wq", sum_of_squares);
-  add_squares(sum_of_squares, grad.attn_wk.all, 32768);
+  add_squares(sum_of_squares, grad.attn_wk.all, layer * embed * head * key);
   r.watch("layer.attn.wk", sum_of_squares);
-  add_squares(sum_of_squares, grad.attn_wv.all, 32768);
+  add_squares(sum_of_squares, grad.attn_wv.all, layer * embed * head * key);
   r.watch("layer.attn.wv", sum_of_squares);
-  add_squares(sum_of_squares, grad.attn_wo.all, 32768);
+  add_squares(sum_of_squares, grad.attn_wo.all, layer * head * key * embed);
   r.watch("layer.attn.wo", sum_of_squares);
-  add_squares(sum_of_squares, grad.attn_bq.all, 256);
+  add_squares(sum_of_squares, grad.attn_bq.all, layer * head * key);
   r.watch("layer.attn.bq", sum_of_squares);
-  add_squares(sum_of_squares, grad.attn_bk.all, 256);
+  add_squares(sum_of_squares, grad.attn_bk.all, layer * head * key);
   r.watch("layer.attn.bk", sum_of_squares);
-  add_squares(sum_of_squares, grad.attn_bv.all, 256);
+  add_squares(sum_of_squares, grad.attn_bv.all, layer * head * key);
   r.watch("layer.attn.bv", sum_of_squares);
-  add_squares(sum_of_squares, grad.attn_bo.all, 256);
+  add_squares(sum_of_squares, grad.attn_bo.all, layer * embed);
   r.watch("layer.attn.bo", sum_of_squares);
-  add_squares(sum_of_squares, grad.layernorm_2_gamma.all, 256);
+  add_squares(sum_of_squares, grad.layernorm_2_gamma.all, layer * embed);
   r.watch("layer.layernorm_2.gamma", sum_of_squares);
-  add_squares(sum_of_squares, grad.layernorm_2_beta.all, 256);
+  add_squares(sum_of_squares, grad.layernorm_2_beta.all, layer * embed);
   r.watch("layer.layernorm_2.beta", sum_of_squares);
-  add_squares(sum_of_squares, grad.mlp_w1.all, 131072);
+  add_squares(sum_of_squares, grad.mlp_w1.all, layer * embed * ff);
   r.watch("layer.mlp.w1", sum_of_squares);
-  add_squares(sum_of_squares, grad.mlp_b1.all, 1024);
+  add_squares(sum_of_squares, grad.mlp_b1.all, layer * ff);
   r.watch("layer.mlp.b1", sum_of_squares);
-  add_squares(sum_of_squares, grad.mlp_w2.all, 131072);
+  add_squares(sum_of_squares, grad.mlp_w2.all, layer * ff * embed);
   r.watch("layer.mlp.w2", sum_of_squares);
-  add_squares(sum_of_squares, grad.mlp_b2.all, 256);
+  add_squares(sum_of_squares, grad.mlp_b2.all, layer * embed);
   r.watch("layer.mlp.b2", sum_of_squares);
-  add_squares(sum_of_squares, grad.layernorm_gamma, 128);
+  add_squares(sum_of_squares, grad.layernorm_gamma, embed);
   r.watch("layernorm.gamma", sum_of_squares);
-  add_squares(sum_of_squares, grad.layernorm_beta, 128);
+  add_squares(sum_of_squares, grad.layernorm_beta, embed);
   r.watch("layernorm.beta", sum_of_squares);
   const float norm = static_cast<float>(math::sqrt(sum_of_squares[0]));
   // gpt_fortunes.ech:4  norm
@@ -632,7 +650,7 @@ void evaluate_batch(Rank &r) {
   const Sums sums{r};
   float *rows = r.work<float>(1048576); // [batch, seq, embed]
   // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
-  gather_rows(rows, p.wte, in.tokens, 512, 128, 0, 256);
+  gather_rows(rows, p.wte, in.tokens, batch * seq, embed, 0, 256);
   float *x = r.work<float>(1048576); // [batch, seq, embed]
   for (int64_t b = 0; b < batch; ++b)
 #pragma GCC ivdep
@@ -642,7 +660,7 @@ void evaluate_batch(Rank &r) {
     float *normalized = r.work<float>(0); // [batch, seq, embed]
     float *rstd = r.work<float>(262144); // [batch, seq]
     // nn.ech:31 at gpt_fortunes.ech:22  return normalize(x, over = over) * gamma + beta
-    normalize(normalized, rstd, x, 512, 128, 1e-5);
+    normalize(normalized, rstd, x, batch * seq, embed, 1e-05);
     float *layernorm = r.work<float>(0); // [batch, seq, embed]
     for (int64_t i = 0; i < batch * seq; ++i)
 #pragma GCC ivdep
@@ -651,13 +669,16 @@ void evaluate_batch(Rank &r) {
             normalized[i * embed + e] * p.layer_layernorm_gamma[l][e] + p.layer_layernorm_beta[l][e];
     float *q = r.work<float>(262144); // [batch, seq, head, key]
     // nn.ech:79 at gpt_fortunes.ech:22  q = dot(x, wq, over = embed)
-    gemm(q, layernorm, p.attn_wq[l], 512, 128, 128, Form::nn, 128, 128, 128, 1.0, 0.0, Blas::tiled);
+    gemm(q, layernorm, p.attn_wq[l], batch * seq, head * key, embed, Form::nn, embed, embed, head * key, 1.0, 0.0,
+         Blas::tiled);
     float *k = r.work<float>(524288); // [batch, seq, head, key]
     // nn.ech:80 at gpt_fortunes.ech:22  k = dot(x, wk, over = embed)
-    gemm(k, layernorm, p.attn_wk[l], 512, 128, 128, Form::nn, 128, 128, 128, 1.0, 0.0, Blas::tiled);
+    gemm(k, layernorm, p.attn_wk[l], batch * seq, head * key, embed, Form::nn, embed, embed, head * key, 1.0, 0.0,
+         Blas::tiled);
     float *v = r.work<float>(786432); // [batch, seq, head, key]
     // nn.ech:81 at gpt_fortunes.ech:22  v = dot(x, wv, over = embed)
-    gemm(v, layernorm, p.attn_wv[l], 512, 128, 128, Form::nn, 128, 128, 128, 1.0, 0.0, Blas::tiled);
+    gemm(v, layernorm, p.attn_wv[l], batch * seq, head * key, embed, Form::nn, embed, embed, head * key, 1.0, 0.0,
+         Blas::tiled);
     // nn.ech:86 at gpt_fortunes.ech:22  q = q + bq
     for (int64_t i = 0; i < batch * seq; ++i)
 #pragma GCC ivdep
@@ -679,11 +700,12 @@ void evaluate_batch(Rank &r) {
     // nn.ech:94 at gpt_fortunes.ech:22  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
     //     = causal)
     attention(a, maximum, sum_of_exp, q, k, v,
-              {8, 1, 4, 64, 64, 32, 32, 0.17677669529663687, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
+              {batch, 1, head, seq, past, key, key, 0.17677669529663687, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{8192, 0, 32, 128}, {8192, 0, 32, 128}, {8192, 0, 32, 128}, {8192, 0, 32, 128}});
     float *y = r.work<float>(1310720); // [batch, seq, embed]
     // nn.ech:95 at gpt_fortunes.ech:22  y = dot(a, wo, over = (head, key))
-    gemm(y, a, p.attn_wo[l], 512, 128, 128, Form::nn, 128, 128, 128, 1.0, 0.0, Blas::tiled);
+    gemm(y, a, p.attn_wo[l], batch * seq, embed, head * key, Form::nn, head * key, head * key, embed, 1.0, 0.0,
+         Blas::tiled);
     float *x_2 = r.work<float>(1310720); // [batch, seq, embed]
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
     //     attn
@@ -695,7 +717,7 @@ void evaluate_batch(Rank &r) {
     float *normalized_2 = r.work<float>(1572864); // [batch, seq, embed]
     float *rstd_2 = r.work<float>(0); // [batch, seq]
     // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
-    normalize(normalized_2, rstd_2, x_2, 512, 128, 1e-5);
+    normalize(normalized_2, rstd_2, x_2, batch * seq, embed, 1e-05);
     float *layernorm_2 = r.work<float>(1572864); // [batch, seq, embed]
     for (int64_t i = 0; i < batch * seq; ++i)
 #pragma GCC ivdep
@@ -703,7 +725,7 @@ void evaluate_batch(Rank &r) {
         layernorm_2[i * embed + e] = normalized_2[i * embed + e] * p.layernorm_2_gamma[l][e] + p.layernorm_2_beta[l][e];
     float *product = r.work<float>(0); // [batch, seq, ff]
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(product, layernorm_2, p.mlp_w1[l], 512, 512, 128, Form::nn, 128, 512, 512, 1.0, 0.0, Blas::tiled);
+    gemm(product, layernorm_2, p.mlp_w1[l], batch * seq, ff, embed, Form::nn, embed, ff, ff, 1.0, 0.0, Blas::tiled);
     float *value = r.work<float>(0); // [batch, seq, ff]
     for (int64_t i = 0; i < batch * seq; ++i)
 #pragma GCC ivdep
@@ -711,7 +733,7 @@ void evaluate_batch(Rank &r) {
         value[i * ff + f] = math::gelu(product[i * ff + f] + p.mlp_b1[l][f]);
     float *product_2 = r.work<float>(1572864); // [batch, seq, embed]
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(product_2, value, p.mlp_w2[l], 512, 128, 512, Form::nn, 512, 128, 128, 1.0, 0.0, Blas::tiled);
+    gemm(product_2, value, p.mlp_w2[l], batch * seq, embed, ff, Form::nn, ff, embed, embed, 1.0, 0.0, Blas::tiled);
     // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     for (int64_t i = 0; i < batch * seq; ++i)
@@ -722,7 +744,7 @@ void evaluate_batch(Rank &r) {
   float *normalized = r.work<float>(1048576); // [batch, seq, embed]
   float *rstd = r.work<float>(0); // [batch, seq]
   // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
-  normalize(normalized, rstd, x, 512, 128, 1e-5);
+  normalize(normalized, rstd, x, batch * seq, embed, 1e-05);
   float *layernorm = r.work<float>(1048576); // [batch, seq, embed]
   for (int64_t i = 0; i < batch * seq; ++i)
 #pragma GCC ivdep
@@ -730,12 +752,12 @@ void evaluate_batch(Rank &r) {
       layernorm[i * embed + e] = normalized[i * embed + e] * p.layernorm_gamma[e] + p.layernorm_beta[e];
   float *logits = r.work<float>(0); // [batch, seq, vocab]
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  gemm(logits, layernorm, p.wte, 512, 256, 128, Form::nt, 128, 128, 256, 1.0, 0.0, Blas::tiled);
+  gemm(logits, layernorm, p.wte, batch * seq, vocab, embed, Form::nt, embed, embed, vocab, 1.0, 0.0, Blas::tiled);
   float *row_loss = r.work<float>(524288); // [batch, seq]
   float *shift = r.work<float>(526336); // [batch, seq]
   float *log_sum = r.work<float>(528384); // [batch, seq]
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  cross_entropy(row_loss, shift, log_sum, logits, in.labels, 512, 256);
+  cross_entropy(row_loss, shift, log_sum, logits, in.labels, batch * seq, vocab);
   const int64_t first_batch = r.coordinate(0) * 8;
   double sum_3 = 0;
   for (int64_t b = 0; b < batch; ++b) {
@@ -749,7 +771,7 @@ void evaluate_batch(Rank &r) {
   const float sum = static_cast<float>(sum_3);
   int32_t *index_of_max = r.work<int32_t>(524288); // [batch, seq]
   // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
-  argmax(index_of_max, logits, 512, 256, 1);
+  argmax(index_of_max, logits, batch * seq, vocab, 1);
   // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
   double sum_4 = 0;
@@ -771,12 +793,12 @@ void evaluate_batch(Rank &r) {
 /// Metrics of all held-out samples.
 void evaluate_end(Rank &r) {
   const Sums sums{r};
-  const double number = static_cast<double>(r.sampleCount());
+  const double sample_count = static_cast<double>(r.sampleCount());
   float *message = r.work<float>(0); // [message=2]
   float *accuracy = message + 1;
   // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  const float e = static_cast<float>(number) * 64.0f;
+  const float e = static_cast<float>(sample_count) * 64.0f;
   message[0] = static_cast<float>(sums.value[0]) / e;
   accuracy[0] = static_cast<float>(sums.value_2[0]) / e;
   // gpt_fortunes.ech:27  4 ranks, 8 bytes: split batch over dp (layouts.ech:40): report of loss (gpt_fortunes.ech:27),

@@ -70,7 +70,7 @@ struct Activations {
   float *mean_low = r.work<float>(15506176);            // [c1=8]
   float *x1 = r.work<float>(3211264);                   // [batch, c1=8, height, width]
   float *x2 = r.work<float>(12443648);                  // [batch, c1=8, height_tp, width_tp]
-  float *conv3x3_part = r.work<float>(9433088);         // [message=376320]
+  float *conv3x3_part = r.work<float>(9433088);         // [batch, c2, height=7, width_tp]
   float *rstd_2 = r.work<float>(15505600);              // [c2]
   float *mean_2 = r.work<float>(15505728);              // [c2]
   float *mean_low_2 = r.work<float>(15505856);          // [c2]
@@ -106,11 +106,11 @@ struct Gradients {
 /// Sums over the batches of an evaluation.
 struct Sums {
   Rank &r;
-  float *value = r.work<float>(6021376);     // [c1=8]
-  float *value_2 = r.work<float>(6021120);   // [c2]
-  float *slice = r.work<float>(6021248);     // [c2]
-  double *value_3 = r.work<double>(6021440); // []
-  double *value_4 = r.work<double>(6021504); // []
+  float *value = r.work<float>(4516096);     // [c1=8]
+  float *value_2 = r.work<float>(4515840);   // [c2]
+  float *slice = r.work<float>(4515968);     // [c2]
+  double *value_3 = r.work<double>(4516160); // []
+  double *value_4 = r.work<double>(4516224); // []
 };
 
 /// The update of one parameter, of n elements on this rank.
@@ -150,10 +150,10 @@ void forward(Rank &r) {
   float *scratch = r.work<float>(3211264); // [scratch=1352]
   // nn.ech:23 at conv_fashion.ech:17  return conv(x, w, over = from, window = (height, width), stride = stride, pad =
   //     same)
-  conv(act.conv3x3, in.picture, p.conv3x3_w, {128, 1, 8, 2, {{28, 3, 1, 1, 1}, {28, 3, 1, 1, 1}}}, scratch, 1352);
+  conv(act.conv3x3, in.picture, p.conv3x3_w, {batch, 1, 8, 2, {{28, 3, 1, 1, 1}, {28, 3, 1, 1, 1}}}, scratch, 1352);
   float *variance = r.work<float>(3211264); // [c1=8]
   // nn.ech:47 at conv_fashion.ech:17  m = normalize_mean(x, over = except(channel), local = local)
-  channel_statistics(act.rstd, act.conv3x3, 128, 8, 784, 1e-5, act.mean, variance, act.mean_low);
+  channel_statistics(act.rstd, act.conv3x3, batch, 8, height * width, 1e-05, act.mean, variance, act.mean_low);
   // nn.ech:49 at conv_fashion.ech:17  next running_mean = 0.9 * running_mean + 0.1 * m
 #pragma GCC ivdep
   for (int64_t c = 0; c < 8; ++c)
@@ -182,7 +182,7 @@ void forward(Rank &r) {
       }
     }
   // conv_fashion.ech:18  x2 = maxpool(x1, window = (height, width), size = 2, stride = 2)
-  maxpool(act.x2, nullptr, act.x1, {1024, 2, {{28, 2, 2, 0, 0}, {28, 2, 2, 0, 0}}});
+  maxpool(act.x2, nullptr, act.x1, {batch * 8, 2, {{28, 2, 2, 0, 0}, {28, 2, 2, 0, 0}}});
   const int64_t first_c1 = r.coordinate(0) * 8;
   float *conv3x3 = r.work<float>(9433088); // [batch, c1=8, height_tp, width_tp]
   // nn.ech:23 at conv_fashion.ech:19  return conv(x, w, over = from, window = (height, width), stride = stride, pad =
@@ -210,21 +210,21 @@ void forward(Rank &r) {
   float *scratch_2 = r.work<float>(10235904); // [scratch=38992]
   // nn.ech:23 at conv_fashion.ech:19  return conv(x, w, over = from, window = (height, width), stride = stride, pad =
   //     same)
-  conv(conv3x3_3, conv3x3, conv3x3_2, {128, 8, 30, 2, {{14, 3, 1, 1, 1}, {14, 3, 1, 1, 1}}}, scratch_2, 38992);
+  conv(conv3x3_3, conv3x3, conv3x3_2, {batch, 8, c2, 2, {{14, 3, 1, 1, 1}, {14, 3, 1, 1, 1}}}, scratch_2, 38992);
   // conv_fashion.ech:19  2 ranks, 3.01 MB: split height over tp (layouts.ech:51): normalize (conv_fashion.ech:19)
-  reduce_scatter_inner(r, r.group(0), act.conv3x3_part, conv3x3_3, 3840, 98, Sum, Algorithm::automatic,
+  reduce_scatter_inner(r, r.group(0), act.conv3x3_part, conv3x3_3, batch * c2, 7 * width_tp, Sum, Algorithm::automatic,
                        "conv_fashion.ech:19");
   double *moments = r.work<double>(10939840); // [c2, moment=3]
   // nn.ech:47 at conv_fashion.ech:19  m = normalize_mean(x, over = except(channel), local = local)
-  local_moments(moments, act.conv3x3_part, 128, 30, 98);
+  local_moments(moments, act.conv3x3_part, batch, c2, 7 * width_tp);
   double *moments_of_all = r.work<double>(10938368); // [rank=2, c2, moment=3]
   // conv_fashion.ech:19  2 ranks, 1440 bytes: split height over tp (layouts.ech:51): inside normalize
   //     (conv_fashion.ech:19)
-  all_gather(r, r.group(0), moments_of_all, moments, 90, Algorithm::automatic, "conv_fashion.ech:19");
+  all_gather(r, r.group(0), moments_of_all, moments, c2 * 3, Algorithm::automatic, "conv_fashion.ech:19");
   // nn.ech:47 at conv_fashion.ech:19  m = normalize_mean(x, over = except(channel), local = local)
-  combine_moments(moments, moments_of_all, 2, 30);
+  combine_moments(moments, moments_of_all, 2, c2);
   float *variance_2 = r.work<float>(10938368); // [c2]
-  channel_statistics_finish(act.rstd_2, moments, 30, 1e-5, act.mean_2, variance_2, act.mean_low_2);
+  channel_statistics_finish(act.rstd_2, moments, c2, 1e-05, act.mean_2, variance_2, act.mean_low_2);
   // nn.ech:49 at conv_fashion.ech:19  next running_mean = 0.9 * running_mean + 0.1 * m
 #pragma GCC ivdep
   for (int64_t c = 0; c < c2; ++c)
@@ -254,13 +254,14 @@ void forward(Rank &r) {
     }
   float *x3_gathered = r.work<float>(6422528); // [batch, c2, height_tp, width_tp]
   // conv_fashion.ech:20  2 ranks, 3.01 MB: split height over tp (layouts.ech:51): pool (conv_fashion.ech:20)
-  all_gather_inner(r, r.group(0), x3_gathered, act.x3, 3840, 98, Algorithm::automatic, "conv_fashion.ech:20");
+  all_gather_inner(r, r.group(0), x3_gathered, act.x3, batch * c2, 7 * width_tp, Algorithm::automatic,
+                   "conv_fashion.ech:20");
   float *x4 = r.work<float>(13246464); // [batch, c2, height=7, width=7]
   // conv_fashion.ech:20  x4 = maxpool(x3, window = (height, width), size = 2, stride = 2)
-  maxpool(x4, nullptr, x3_gathered, {3840, 2, {{14, 2, 2, 0, 0}, {14, 2, 2, 0, 0}}});
+  maxpool(x4, nullptr, x3_gathered, {batch * c2, 2, {{14, 2, 2, 0, 0}, {14, 2, 2, 0, 0}}});
   float *t = r.work<float>(6422528); // [batch, c2, height=8, width=7]
   // conv_fashion.ech:21  logits = nn.linear(mean(x4, over = (height, width)), c2, class) as head
-  fill(t, 215040, 0.0f);
+  fill(t, batch * c2 * 56, 0.0f);
   for (int64_t i = 0; i < batch * c2; ++i)
 #pragma GCC ivdep
     for (int64_t j = 0; j < 49; ++j)
@@ -284,10 +285,10 @@ void forward(Rank &r) {
   for (int64_t i = 0; i < batch * c2; ++i)
     act.value[i] = sum[i] / 49.0f;
   // conv_fashion.ech:21  2 ranks, 0.02 MB: split c1, height over tp (layouts.ech:51): dot (conv_fashion.ech:21)
-  all_reduce(r, r.group(0), act.value, 3840, Sum, Algorithm::automatic, "conv_fashion.ech:21");
+  all_reduce(r, r.group(0), act.value, batch * c2, Sum, Algorithm::automatic, "conv_fashion.ech:21");
   float *y = r.work<float>(6437888); // [batch, class_]
   // nn.ech:11 at conv_fashion.ech:21  y = dot(x, w, over = from)
-  gemm(y, act.value, p.head_w, 128, 10, 30, Form::nn, 30, 10, 10, 1.0, 0.0, Blas::onednn);
+  gemm(y, act.value, p.head_w, batch, class_, c2, Form::nn, c2, class_, class_, 1.0, 0.0, Blas::onednn);
   // nn.ech:14 at conv_fashion.ech:21  y = y + b
   for (int64_t b = 0; b < batch; ++b)
 #pragma GCC ivdep
@@ -295,9 +296,9 @@ void forward(Rank &r) {
       act.y[b * class_ + c] = y[b * class_ + c] + p.head_b[c];
   float *row_loss = r.work<float>(6422528); // [batch]
   // conv_fashion.ech:23  loss mean(cross_entropy(logits, label, over = class))
-  cross_entropy(row_loss, act.shift, act.log_sum, act.y, in.label, 128, 10);
+  cross_entropy(row_loss, act.shift, act.log_sum, act.y, in.label, batch, class_);
   float *sum_2 = r.work<float>(15505984); // []
-  reduce_sum(sum_2, row_loss, 1, 128, 1);
+  reduce_sum(sum_2, row_loss, 1, batch, 1);
   const float loss = sum_2[0] / 128.0f;
   // conv_fashion.ech:23  loss
   r.report(0, loss);
@@ -328,8 +329,8 @@ void backward(Rank &r) {
   }
   float *d_product = r.work<float>(6422528); // [batch, c2]
   // nn.ech:11 at conv_fashion.ech:21  y = dot(x, w, over = from)
-  gemm(d_product, d_y, p.head_w, 128, 30, 10, Form::nt, 10, 10, 30, 1.0, 0.0, Blas::onednn);
-  gemm(grad.head_w, act.value, d_y, 30, 10, 128, Form::tn, 30, 10, 10, 1.0, 0.0, Blas::onednn);
+  gemm(d_product, d_y, p.head_w, batch, c2, class_, Form::nt, class_, class_, c2, 1.0, 0.0, Blas::onednn);
+  gemm(grad.head_w, act.value, d_y, c2, class_, batch, Form::tn, c2, class_, class_, 1.0, 0.0, Blas::onednn);
   float *d_x4 = r.work<float>(7282688); // [batch, c2, height=4, width=7]
   // conv_fashion.ech:21  logits = nn.linear(mean(x4, over = (height, width)), c2, class) as head
   for (int64_t i = 0; i < batch * c2; ++i) {
@@ -340,7 +341,7 @@ void backward(Rank &r) {
   }
   float *d_x4_gathered = r.work<float>(6422528); // [message=215040]
   // conv_fashion.ech:20  2 ranks, 0.86 MB: split height over tp (layouts.ech:51): pool_grad (conv_fashion.ech:20)
-  all_gather(r, r.group(0), d_x4_gathered, d_x4, 107520, Algorithm::automatic, "conv_fashion.ech:20");
+  all_gather(r, r.group(0), d_x4_gathered, d_x4, batch * c2 * 28, Algorithm::automatic, "conv_fashion.ech:20");
   float *d_x3 = r.work<float>(7282688); // [batch, c2, height=8, width=7]
   // conv_fashion.ech:20  x4 = maxpool(x3, window = (height, width), size = 2, stride = 2)
   for (int64_t v_tp_i = 0; v_tp_i < 2; ++v_tp_i)
@@ -356,13 +357,14 @@ void backward(Rank &r) {
       d_x4_gathered_2[i * 49 + j] = d_x3[i * 56 + j];
   float *x3_gathered = r.work<float>(6422528); // [batch, c2, height_tp, width_tp]
   // conv_fashion.ech:20  2 ranks, 3.01 MB: split height over tp (layouts.ech:51): pool_grad (conv_fashion.ech:20)
-  all_gather_inner(r, r.group(0), x3_gathered, act.x3, 3840, 98, Algorithm::automatic, "conv_fashion.ech:20");
+  all_gather_inner(r, r.group(0), x3_gathered, act.x3, batch * c2, 7 * width_tp, Algorithm::automatic,
+                   "conv_fashion.ech:20");
   float *maxima = r.work<float>(13999104); // [batch, c2, height=7, width=7]
   int32_t *places = r.work<int32_t>(14751744); // [batch, c2, height=7, width=7]
   // conv_fashion.ech:20  x4 = maxpool(x3, window = (height, width), size = 2, stride = 2)
-  maxpool(maxima, places, x3_gathered, {3840, 2, {{14, 2, 2, 0, 0}, {14, 2, 2, 0, 0}}});
+  maxpool(maxima, places, x3_gathered, {batch * c2, 2, {{14, 2, 2, 0, 0}, {14, 2, 2, 0, 0}}});
   float *d_x3_2 = r.work<float>(6422528); // [batch, c2, height_tp, width_tp]
-  maxpool_grad(d_x3_2, d_x4_gathered_2, places, {3840, 2, {{14, 2, 2, 0, 0}, {14, 2, 2, 0, 0}}});
+  maxpool_grad(d_x3_2, d_x4_gathered_2, places, {batch * c2, 2, {{14, 2, 2, 0, 0}, {14, 2, 2, 0, 0}}});
   const int64_t part_of_height = r.coordinate(0) * 7;
   float *d_batchnorm = d_x3_2 + part_of_height * 14;
   // nn.ech:55 at conv_fashion.ech:19  return y * gamma + beta
@@ -427,7 +429,7 @@ void backward_2(Rank &r) {
   // conv_fashion.ech:19  2 ranks, 240 bytes: split height over tp (layouts.ech:51): inside normalize_grad
   //     (conv_fashion.ech:19)
   all_reduce(r, r.group(0), message, 60, Sum, Algorithm::automatic, "conv_fashion.ech:19");
-  float *d_conv3x3 = r.work<float>(10938368); // [batch, c2, height=7, width_tp]
+  float *d_conv3x3 = r.work<float>(9433088); // [batch, c2, height=7, width_tp]
   // nn.ech:47 at conv_fashion.ech:19  m = normalize_mean(x, over = except(channel), local = local)
   for (int64_t b = 0; b < batch; ++b)
     for (int64_t c = 0; c < c2; ++c) {
@@ -446,15 +448,16 @@ void backward_2(Rank &r) {
     }
   float *d_conv3x3_gathered = r.work<float>(6422528); // [batch, c2, height_tp, width_tp]
   // conv_fashion.ech:19  2 ranks, 3.01 MB: split height over tp (layouts.ech:51): conv_grad_x (conv_fashion.ech:19)
-  all_gather_inner(r, r.group(0), d_conv3x3_gathered, d_conv3x3, 3840, 98, Algorithm::automatic, "conv_fashion.ech:19");
+  all_gather_inner(r, r.group(0), d_conv3x3_gathered, d_conv3x3, batch * c2, 7 * width_tp, Algorithm::automatic,
+                   "conv_fashion.ech:19");
   float *scratch = r.work<float>(9433088); // [scratch=44464]
   // nn.ech:23 at conv_fashion.ech:19  return conv(x, w, over = from, window = (height, width), stride = stride, pad =
   //     same)
-  conv_grad_data(act.d_x2, d_conv3x3_gathered, p.conv3x3_2_w, {128, 8, 30, 2, {{14, 3, 1, 1, 1}, {14, 3, 1, 1, 1}}},
+  conv_grad_data(act.d_x2, d_conv3x3_gathered, p.conv3x3_2_w, {batch, 8, c2, 2, {{14, 3, 1, 1, 1}, {14, 3, 1, 1, 1}}},
                  scratch, 44464);
   float *scratch_2 = r.work<float>(9433088); // [scratch=38992]
-  conv_grad_weights(grad.conv3x3_2_w, act.x2, d_conv3x3_gathered, {128, 8, 30, 2, {{14, 3, 1, 1, 1}, {14, 3, 1, 1, 1}}},
-                    scratch_2, 38992);
+  conv_grad_weights(grad.conv3x3_2_w, act.x2, d_conv3x3_gathered,
+                    {batch, 8, c2, 2, {{14, 3, 1, 1, 1}, {14, 3, 1, 1, 1}}}, scratch_2, 38992);
 }
 
 void update_2(Rank &r) {
@@ -479,9 +482,9 @@ void backward_3(Rank &r) {
   float *maxima = r.work<float>(6422528); // [batch, c1=8, height_tp, width_tp]
   int32_t *places = r.work<int32_t>(10436608); // [batch, c1=8, height_tp, width_tp]
   // conv_fashion.ech:18  x2 = maxpool(x1, window = (height, width), size = 2, stride = 2)
-  maxpool(maxima, places, act.x1, {1024, 2, {{28, 2, 2, 0, 0}, {28, 2, 2, 0, 0}}});
+  maxpool(maxima, places, act.x1, {batch * 8, 2, {{28, 2, 2, 0, 0}, {28, 2, 2, 0, 0}}});
   float *d_x1 = r.work<float>(6422528); // [batch, c1=8, height, width]
-  maxpool_grad(d_x1, act.d_x2, places, {1024, 2, {{28, 2, 2, 0, 0}, {28, 2, 2, 0, 0}}});
+  maxpool_grad(d_x1, act.d_x2, places, {batch * 8, 2, {{28, 2, 2, 0, 0}, {28, 2, 2, 0, 0}}});
   // nn.ech:55 at conv_fashion.ech:17  return y * gamma + beta
   // conv_fashion.ech:17  x1 = relu(nn.batchnorm(nn.conv3x3(x, grey, c1), c1))
   // nn.ech:47 at conv_fashion.ech:17  m = normalize_mean(x, over = except(channel), local = local)
@@ -556,7 +559,7 @@ void backward_4(Rank &r) {
   float *scratch = r.work<float>(3211264); // [scratch=5360]
   // nn.ech:23 at conv_fashion.ech:17  return conv(x, w, over = from, window = (height, width), stride = stride, pad =
   //     same)
-  conv_grad_weights(grad.conv3x3_w, in.picture, d_conv3x3, {128, 1, 8, 2, {{28, 3, 1, 1, 1}, {28, 3, 1, 1, 1}}},
+  conv_grad_weights(grad.conv3x3_w, in.picture, d_conv3x3, {batch, 1, 8, 2, {{28, 3, 1, 1, 1}, {28, 3, 1, 1, 1}}},
                     scratch, 5360);
 }
 
@@ -579,21 +582,21 @@ void update_4(Rank &r, Messages &messages, double lr) {
   double *sum_of_squares = r.work<double>(15505856); // []
   // conv_fashion.ech:4  model ConvNet(channels = 16) {
   fill(sum_of_squares, 1, 0.0);
-  add_squares(sum_of_squares, norm, 72);
+  add_squares(sum_of_squares, norm, 8 * kh * kw);
   r.watch("conv3x3.w", sum_of_squares);
   add_squares(sum_of_squares, act.norm_3, 8);
   r.watch("batchnorm.gamma", sum_of_squares);
   add_squares(sum_of_squares, act.norm_2, 8);
   r.watch("batchnorm.beta", sum_of_squares);
-  add_squares(sum_of_squares, act.norm, 2160);
+  add_squares(sum_of_squares, act.norm, c2 * 8 * kh * kw);
   r.watch("conv3x3_2.w", sum_of_squares);
-  add_squares(sum_of_squares, grad.batchnorm_2_gamma, 30, r.coordinate(0) == 0 ? 1.0 : 0.0);
+  add_squares(sum_of_squares, grad.batchnorm_2_gamma, c2, r.coordinate(0) == 0 ? 1.0 : 0.0);
   r.watch("batchnorm_2.gamma", sum_of_squares);
-  add_squares(sum_of_squares, grad.batchnorm_2_beta, 30, r.coordinate(0) == 0 ? 1.0 : 0.0);
+  add_squares(sum_of_squares, grad.batchnorm_2_beta, c2, r.coordinate(0) == 0 ? 1.0 : 0.0);
   r.watch("batchnorm_2.beta", sum_of_squares);
-  add_squares(sum_of_squares, grad.head_w, 300, r.coordinate(0) == 0 ? 1.0 : 0.0);
+  add_squares(sum_of_squares, grad.head_w, c2 * class_, r.coordinate(0) == 0 ? 1.0 : 0.0);
   r.watch("head.w", sum_of_squares);
-  add_squares(sum_of_squares, grad.head_b, 10, r.coordinate(0) == 0 ? 1.0 : 0.0);
+  add_squares(sum_of_squares, grad.head_b, class_, r.coordinate(0) == 0 ? 1.0 : 0.0);
   r.watch("head.b", sum_of_squares);
   // conv_fashion.ech:4  2 ranks, 8 bytes: split c1 over tp (layouts.ech:51): inside the norm of all gradients
   //     (conv_fashion.ech:4)
@@ -668,7 +671,7 @@ void evaluate_batch(Rank &r) {
   float *scratch = r.work<float>(3211264); // [scratch=1352]
   // nn.ech:23 at conv_fashion.ech:17  return conv(x, w, over = from, window = (height, width), stride = stride, pad =
   //     same)
-  conv(conv3x3, in.picture, p.conv3x3_w, {128, 1, 8, 2, {{28, 3, 1, 1, 1}, {28, 3, 1, 1, 1}}}, scratch, 1352);
+  conv(conv3x3, in.picture, p.conv3x3_w, {batch, 1, 8, 2, {{28, 3, 1, 1, 1}, {28, 3, 1, 1, 1}}}, scratch, 1352);
   float *x1 = r.work<float>(0); // [batch, c1=8, height, width]
   // conv_fashion.ech:17  x1 = relu(nn.batchnorm(nn.conv3x3(x, grey, c1), c1))
   // nn.ech:53 at conv_fashion.ech:17  y = (x - running_mean) * rsqrt(running_var + 1e-5)
@@ -688,7 +691,7 @@ void evaluate_batch(Rank &r) {
     }
   float *x2 = r.work<float>(3211264); // [batch, c1=8, height_tp, width_tp]
   // conv_fashion.ech:18  x2 = maxpool(x1, window = (height, width), size = 2, stride = 2)
-  maxpool(x2, nullptr, x1, {1024, 2, {{28, 2, 2, 0, 0}, {28, 2, 2, 0, 0}}});
+  maxpool(x2, nullptr, x1, {batch * 8, 2, {{28, 2, 2, 0, 0}, {28, 2, 2, 0, 0}}});
   const int64_t first_c1 = r.coordinate(0) * 8;
   float *conv3x3_2 = r.work<float>(3211264); // [batch, c1=8, height_tp, width_tp]
   // nn.ech:23 at conv_fashion.ech:19  return conv(x, w, over = from, window = (height, width), stride = stride, pad =
@@ -716,7 +719,7 @@ void evaluate_batch(Rank &r) {
   float *scratch_2 = r.work<float>(3010560); // [scratch=38992]
   // nn.ech:23 at conv_fashion.ech:19  return conv(x, w, over = from, window = (height, width), stride = stride, pad =
   //     same)
-  conv(conv3x3_4, conv3x3_2, conv3x3_3, {128, 8, 30, 2, {{14, 3, 1, 1, 1}, {14, 3, 1, 1, 1}}}, scratch_2, 38992);
+  conv(conv3x3_4, conv3x3_2, conv3x3_3, {batch, 8, c2, 2, {{14, 3, 1, 1, 1}, {14, 3, 1, 1, 1}}}, scratch_2, 38992);
   float *value = r.work<float>(0); // [batch, c2, height_tp, width_tp]
   // nn.ech:53 at conv_fashion.ech:19  y = (x - running_mean) * rsqrt(running_var + 1e-5)
   for (int64_t b = 0; b < batch; ++b)
@@ -727,10 +730,11 @@ void evaluate_batch(Rank &r) {
         value[b * c2 * height_tp * width_tp + c * height_tp * width_tp + i] =
             conv3x3_4[b * c2 * height_tp * width_tp + c * height_tp * width_tp + i] - slice_c;
     }
-  float *part = r.work<float>(3010560); // [message=376320]
+  float *part = r.work<float>(3010560); // [batch, c2, height=7, width_tp]
   // conv_fashion.ech:19  2 ranks, 3.01 MB: split height over tp (layouts.ech:51): mul (conv_fashion.ech:19)
-  reduce_scatter_inner(r, r.group(0), part, value, 3840, 98, Sum, Algorithm::automatic, "conv_fashion.ech:19");
-  float *x3 = r.work<float>(4515840); // [batch, c2, height=7, width_tp]
+  reduce_scatter_inner(r, r.group(0), part, value, batch * c2, 7 * width_tp, Sum, Algorithm::automatic,
+                       "conv_fashion.ech:19");
+  float *x3 = r.work<float>(3010560); // [batch, c2, height=7, width_tp]
   // conv_fashion.ech:19  x3 = relu(nn.batchnorm(nn.conv3x3(x2, c1, c2), c2))
   // nn.ech:53 at conv_fashion.ech:19  y = (x - running_mean) * rsqrt(running_var + 1e-5)
   // nn.ech:55 at conv_fashion.ech:19  return y * gamma + beta
@@ -747,13 +751,14 @@ void evaluate_batch(Rank &r) {
     }
   float *x3_gathered = r.work<float>(0); // [batch, c2, height_tp, width_tp]
   // conv_fashion.ech:20  2 ranks, 3.01 MB: split height over tp (layouts.ech:51): pool (conv_fashion.ech:20)
-  all_gather_inner(r, r.group(0), x3_gathered, x3, 3840, 98, Algorithm::automatic, "conv_fashion.ech:20");
+  all_gather_inner(r, r.group(0), x3_gathered, x3, batch * c2, 7 * width_tp, Algorithm::automatic,
+                   "conv_fashion.ech:20");
   float *x4 = r.work<float>(3010560); // [batch, c2, height=7, width=7]
   // conv_fashion.ech:20  x4 = maxpool(x3, window = (height, width), size = 2, stride = 2)
-  maxpool(x4, nullptr, x3_gathered, {3840, 2, {{14, 2, 2, 0, 0}, {14, 2, 2, 0, 0}}});
+  maxpool(x4, nullptr, x3_gathered, {batch * c2, 2, {{14, 2, 2, 0, 0}, {14, 2, 2, 0, 0}}});
   float *t = r.work<float>(0); // [batch, c2, height=8, width=7]
   // conv_fashion.ech:21  logits = nn.linear(mean(x4, over = (height, width)), c2, class) as head
-  fill(t, 215040, 0.0f);
+  fill(t, batch * c2 * 56, 0.0f);
   for (int64_t i = 0; i < batch * c2; ++i)
 #pragma GCC ivdep
     for (int64_t j = 0; j < 49; ++j)
@@ -778,10 +783,10 @@ void evaluate_batch(Rank &r) {
   for (int64_t i = 0; i < batch * c2; ++i)
     value_2[i] = sum[i] / 49.0f;
   // conv_fashion.ech:21  2 ranks, 0.02 MB: split c1, height over tp (layouts.ech:51): dot (conv_fashion.ech:21)
-  all_reduce(r, r.group(0), value_2, 3840, Sum, Algorithm::automatic, "conv_fashion.ech:21");
+  all_reduce(r, r.group(0), value_2, batch * c2, Sum, Algorithm::automatic, "conv_fashion.ech:21");
   float *y = r.work<float>(0); // [batch, class_]
   // nn.ech:11 at conv_fashion.ech:21  y = dot(x, w, over = from)
-  gemm(y, value_2, p.head_w, 128, 10, 30, Form::nn, 30, 10, 10, 1.0, 0.0, Blas::onednn);
+  gemm(y, value_2, p.head_w, batch, class_, c2, Form::nn, c2, class_, class_, 1.0, 0.0, Blas::onednn);
   // nn.ech:14 at conv_fashion.ech:21  y = y + b
   for (int64_t b = 0; b < batch; ++b)
 #pragma GCC ivdep
@@ -791,7 +796,7 @@ void evaluate_batch(Rank &r) {
   float *shift = r.work<float>(5632); // [batch]
   float *log_sum = r.work<float>(6144); // [batch]
   // conv_fashion.ech:23  loss mean(cross_entropy(logits, label, over = class))
-  cross_entropy(row_loss, shift, log_sum, y, in.label, 128, 10);
+  cross_entropy(row_loss, shift, log_sum, y, in.label, batch, class_);
   float sum_4 = 0;
 #pragma omp simd reduction(+ : sum_4)
   for (int64_t b = 0; b < batch; ++b)
@@ -799,7 +804,7 @@ void evaluate_batch(Rank &r) {
   const float sum_2 = sum_4;
   int32_t *index_of_max = r.work<int32_t>(5120); // [batch]
   // conv_fashion.ech:24  metric accuracy = mean(argmax(logits, over = class) == label)
-  argmax(index_of_max, y, 128, 10, 1);
+  argmax(index_of_max, y, batch, class_, 1);
   // conv_fashion.ech:24  metric accuracy = mean(argmax(logits, over = class) == label)
   // conv_fashion.ech:23  loss mean(cross_entropy(logits, label, over = class))
   float sum_5 = 0;
@@ -817,11 +822,11 @@ void evaluate_batch(Rank &r) {
 /// Metrics of all held-out samples.
 void evaluate_end(Rank &r) {
   const Sums sums{r};
-  const double number = static_cast<double>(r.sampleCount());
+  const double sample_count = static_cast<double>(r.sampleCount());
   // conv_fashion.ech:23  loss mean(cross_entropy(logits, label, over = class))
-  const float loss = static_cast<float>(sums.value_3[0]) / static_cast<float>(number);
+  const float loss = static_cast<float>(sums.value_3[0]) / static_cast<float>(sample_count);
   // conv_fashion.ech:24  metric accuracy = mean(argmax(logits, over = class) == label)
-  const float accuracy = static_cast<float>(sums.value_4[0]) / static_cast<float>(number);
+  const float accuracy = static_cast<float>(sums.value_4[0]) / static_cast<float>(sample_count);
   // conv_fashion.ech:23  loss
   r.report(0, loss);
   // conv_fashion.ech:24  accuracy

@@ -314,14 +314,14 @@ void forward(Rank &r) {
   const Activations act{r};
   float *rows = r.work<float>(8807936); // [batch, src, embed]
   // sort_digits.ech:24  m = wte[vocab = source] + wsrc
-  gather_rows(rows, p.wte, in.source, 384, 64, 0, 12);
+  gather_rows(rows, p.wte, in.source, batch * src, embed, 0, 12);
   for (int64_t b = 0; b < batch; ++b)
 #pragma GCC ivdep
     for (int64_t i = 0; i < src * embed; ++i)
       act.m[b * src * embed + i] = rows[b * src * embed + i] + p.wsrc[i];
   for (int64_t e = 0; e < encoder; ++e) {
     // nn.ech:31 at sort_digits.ech:26  return normalize(x, over = over) * gamma + beta
-    normalize(act.normalized_2[e], act.rstd_2[e], act.m, 384, 64, 1e-5);
+    normalize(act.normalized_2[e], act.rstd_2[e], act.m, batch * src, embed, 1e-05);
     for (int64_t i = 0; i < batch * src; ++i)
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em)
@@ -329,13 +329,16 @@ void forward(Rank &r) {
             act.normalized_2[e][i * embed + em] * p.encoder_layernorm_gamma[e][em] + p.encoder_layernorm_beta[e][em];
     float *q = r.work<float>(0); // [batch, src, head, key]
     // nn.ech:79 at sort_digits.ech:26  q = dot(x, wq, over = embed)
-    gemm(q, act.layernorm_2[e], p.encoder_attn_wq[e], 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(q, act.layernorm_2[e], p.encoder_attn_wq[e], batch * src, head * key, embed, Form::nn, embed, embed,
+         head * key, 1.0, 0.0, Blas::onednn);
     float *k = r.work<float>(98304); // [batch, src, head, key]
     // nn.ech:80 at sort_digits.ech:26  k = dot(x, wk, over = embed)
-    gemm(k, act.layernorm_2[e], p.encoder_attn_wk[e], 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(k, act.layernorm_2[e], p.encoder_attn_wk[e], batch * src, head * key, embed, Form::nn, embed, embed,
+         head * key, 1.0, 0.0, Blas::onednn);
     float *v = r.work<float>(196608); // [batch, src, head, key]
     // nn.ech:81 at sort_digits.ech:26  v = dot(x, wv, over = embed)
-    gemm(v, act.layernorm_2[e], p.encoder_attn_wv[e], 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(v, act.layernorm_2[e], p.encoder_attn_wv[e], batch * src, head * key, embed, Form::nn, embed, embed,
+         head * key, 1.0, 0.0, Blas::onednn);
     // nn.ech:86 at sort_digits.ech:26  q = q + bq
     for (int64_t i = 0; i < batch * src; ++i)
 #pragma GCC ivdep
@@ -354,11 +357,12 @@ void forward(Rank &r) {
     // nn.ech:94 at sort_digits.ech:26  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
     //     = causal)
     attention(act.a[e], act.maximum[e], act.sum_of_exp[e], act.q[e], act.k[e], act.v[e],
-              {32, 1, 4, 12, 12, 16, 16, 0.25, false, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
+              {batch, 1, head, src, src2, key, key, 0.25, false, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}});
     float *y = r.work<float>(393216); // [batch, src, embed]
     // nn.ech:95 at sort_digits.ech:26  y = dot(a, wo, over = (head, key))
-    gemm(y, act.a[e], p.encoder_attn_wo[e], 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(y, act.a[e], p.encoder_attn_wo[e], batch * src, embed, head * key, Form::nn, head * key, head * key, embed,
+         1.0, 0.0, Blas::onednn);
     float *m = r.work<float>(393216); // [batch, src, embed]
     // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
     // nn.ech:98 at sort_digits.ech:26  y = y + bo
@@ -367,7 +371,7 @@ void forward(Rank &r) {
       for (int64_t em = 0; em < embed; ++em)
         m[i * embed + em] = act.m[i * embed + em] + (y[i * embed + em] + p.encoder_attn_bo[e][em]);
     // nn.ech:31 at sort_digits.ech:27  return normalize(x, over = over) * gamma + beta
-    normalize(act.normalized[e], act.rstd[e], m, 384, 64, 1e-5);
+    normalize(act.normalized[e], act.rstd[e], m, batch * src, embed, 1e-05);
     for (int64_t i = 0; i < batch * src; ++i)
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em)
@@ -375,7 +379,8 @@ void forward(Rank &r) {
             act.normalized[e][i * embed + em] * p.encoder_layernorm_2_gamma[e][em] + p.encoder_layernorm_2_beta[e][em];
     float *product = r.work<float>(0); // [batch, src, ff]
     // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(product, act.layernorm[e], p.encoder_mlp_w1[e], 384, 256, 64, Form::nn, 64, 256, 256, 1.0, 0.0, Blas::tiled);
+    gemm(product, act.layernorm[e], p.encoder_mlp_w1[e], batch * src, ff, embed, Form::nn, embed, ff, ff, 1.0, 0.0,
+         Blas::tiled);
     for (int64_t i = 0; i < batch * src; ++i)
 #pragma GCC ivdep
       for (int64_t f = 0; f < ff; ++f) {
@@ -385,7 +390,8 @@ void forward(Rank &r) {
       }
     float *product_2 = r.work<float>(0); // [batch, src, embed]
     // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(product_2, act.value[e], p.encoder_mlp_w2[e], 384, 64, 256, Form::nn, 256, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(product_2, act.value[e], p.encoder_mlp_w2[e], batch * src, embed, ff, Form::nn, ff, embed, embed, 1.0, 0.0,
+         Blas::onednn);
     // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
     // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     for (int64_t i = 0; i < batch * src; ++i)
@@ -395,7 +401,7 @@ void forward(Rank &r) {
   }
   float *rows_2 = r.work<float>(4089344); // [batch, dst, embed]
   // sort_digits.ech:29  x = wte[vocab = target] + wdst
-  gather_rows(rows_2, p.wte, in.target, 384, 64, 0, 12);
+  gather_rows(rows_2, p.wte, in.target, batch * dst, embed, 0, 12);
   float *x = r.work<float>(4089344); // [batch, dst, embed]
   for (int64_t b = 0; b < batch; ++b)
 #pragma GCC ivdep
@@ -403,7 +409,7 @@ void forward(Rank &r) {
       x[b * dst * embed + i] = rows_2[b * dst * embed + i] + p.wdst[i];
   for (int64_t d = 0; d < decoder; ++d) {
     // nn.ech:31 at sort_digits.ech:31  return normalize(x, over = over) * gamma + beta
-    normalize(act.normalized_5[d], act.rstd_5[d], x, 384, 64, 1e-5);
+    normalize(act.normalized_5[d], act.rstd_5[d], x, batch * dst, embed, 1e-05);
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em)
@@ -411,13 +417,16 @@ void forward(Rank &r) {
             act.normalized_5[d][i * embed + em] * p.decoder_layernorm_gamma[d][em] + p.decoder_layernorm_beta[d][em];
     float *q = r.work<float>(4187648); // [batch, dst, head, key]
     // nn.ech:79 at sort_digits.ech:31  q = dot(x, wq, over = embed)
-    gemm(q, act.layernorm_5[d], p.attn_wq[d], 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(q, act.layernorm_5[d], p.attn_wq[d], batch * dst, head * key, embed, Form::nn, embed, embed, head * key, 1.0,
+         0.0, Blas::onednn);
     float *k = r.work<float>(4285952); // [batch, dst, head, key]
     // nn.ech:80 at sort_digits.ech:31  k = dot(x, wk, over = embed)
-    gemm(k, act.layernorm_5[d], p.attn_wk[d], 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(k, act.layernorm_5[d], p.attn_wk[d], batch * dst, head * key, embed, Form::nn, embed, embed, head * key, 1.0,
+         0.0, Blas::onednn);
     float *v = r.work<float>(4384256); // [batch, dst, head, key]
     // nn.ech:81 at sort_digits.ech:31  v = dot(x, wv, over = embed)
-    gemm(v, act.layernorm_5[d], p.attn_wv[d], 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(v, act.layernorm_5[d], p.attn_wv[d], batch * dst, head * key, embed, Form::nn, embed, embed, head * key, 1.0,
+         0.0, Blas::onednn);
     // nn.ech:86 at sort_digits.ech:31  q = q + bq
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
@@ -436,11 +445,12 @@ void forward(Rank &r) {
     // nn.ech:94 at sort_digits.ech:31  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
     //     = causal)
     attention(act.a_3[d], act.maximum_3[d], act.sum_of_exp_3[d], act.q_3[d], act.k_3[d], act.v_3[d],
-              {32, 1, 4, 12, 12, 16, 16, 0.25, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
+              {batch, 1, head, dst, dst2, key, key, 0.25, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}});
     float *y = r.work<float>(4187648); // [batch, dst, embed]
     // nn.ech:95 at sort_digits.ech:31  y = dot(a, wo, over = (head, key))
-    gemm(y, act.a_3[d], p.attn_wo[d], 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(y, act.a_3[d], p.attn_wo[d], batch * dst, embed, head * key, Form::nn, head * key, head * key, embed, 1.0, 0.0,
+         Blas::onednn);
     float *x_2 = r.work<float>(4187648); // [batch, dst, embed]
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as
     //     attn
@@ -450,7 +460,7 @@ void forward(Rank &r) {
       for (int64_t em = 0; em < embed; ++em)
         x_2[i * embed + em] = x[i * embed + em] + (y[i * embed + em] + p.attn_bo[d][em]);
     // nn.ech:31 at sort_digits.ech:32  return normalize(x, over = over) * gamma + beta
-    normalize(act.normalized_4[d], act.rstd_4[d], x_2, 384, 64, 1e-5);
+    normalize(act.normalized_4[d], act.rstd_4[d], x_2, batch * dst, embed, 1e-05);
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em)
@@ -458,13 +468,16 @@ void forward(Rank &r) {
             act.normalized_4[d][i * embed + em] * p.layernorm_2_gamma[d][em] + p.layernorm_2_beta[d][em];
     float *q_2 = r.work<float>(4285952); // [batch, dst, head, key]
     // nn.ech:126 at sort_digits.ech:32  q = dot(x, wq, over = embed)
-    gemm(q_2, act.layernorm_4[d], p.cross_wq[d], 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(q_2, act.layernorm_4[d], p.cross_wq[d], batch * dst, head * key, embed, Form::nn, embed, embed, head * key,
+         1.0, 0.0, Blas::onednn);
     float *k_2 = r.work<float>(4384256); // [batch, src, head, key]
     // nn.ech:127 at sort_digits.ech:32  k = dot(memory, wk, over = embed)
-    gemm(k_2, act.m, p.cross_wk[d], 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(k_2, act.m, p.cross_wk[d], batch * src, head * key, embed, Form::nn, embed, embed, head * key, 1.0, 0.0,
+         Blas::onednn);
     float *v_2 = r.work<float>(0); // [batch, src, head, key]
     // nn.ech:128 at sort_digits.ech:32  v = dot(memory, wv, over = embed)
-    gemm(v_2, act.m, p.cross_wv[d], 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(v_2, act.m, p.cross_wv[d], batch * src, head * key, embed, Form::nn, embed, embed, head * key, 1.0, 0.0,
+         Blas::onednn);
     // nn.ech:133 at sort_digits.ech:32  q = q + bq
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
@@ -482,11 +495,12 @@ void forward(Rank &r) {
         act.v_2[d][i * head * key + j] = v_2[i * head * key + j] + p.cross_bv[d][j];
     // nn.ech:137 at sort_digits.ech:32  a = attention(q, k, v, over = src, key = key)
     attention(act.a_2[d], act.maximum_2[d], act.sum_of_exp_2[d], act.q_2[d], act.k_2[d], act.v_2[d],
-              {32, 1, 4, 12, 12, 16, 16, 0.25, false, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
+              {batch, 1, head, dst, src, key, key, 0.25, false, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}});
     float *y_2 = r.work<float>(4285952); // [batch, dst, embed]
     // nn.ech:138 at sort_digits.ech:32  y = dot(a, wo, over = (head, key))
-    gemm(y_2, act.a_2[d], p.cross_wo[d], 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(y_2, act.a_2[d], p.cross_wo[d], batch * dst, embed, head * key, Form::nn, head * key, head * key, embed, 1.0,
+         0.0, Blas::onednn);
     float *x_3 = r.work<float>(4285952); // [batch, dst, embed]
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
     // nn.ech:141 at sort_digits.ech:32  y = y + bo
@@ -495,7 +509,7 @@ void forward(Rank &r) {
       for (int64_t em = 0; em < embed; ++em)
         x_3[i * embed + em] = x_2[i * embed + em] + (y_2[i * embed + em] + p.cross_bo[d][em]);
     // nn.ech:31 at sort_digits.ech:33  return normalize(x, over = over) * gamma + beta
-    normalize(act.normalized_3[d], act.rstd_3[d], x_3, 384, 64, 1e-5);
+    normalize(act.normalized_3[d], act.rstd_3[d], x_3, batch * dst, embed, 1e-05);
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em)
@@ -503,7 +517,8 @@ void forward(Rank &r) {
             act.normalized_3[d][i * embed + em] * p.layernorm_3_gamma[d][em] + p.layernorm_3_beta[d][em];
     float *product = r.work<float>(0); // [batch, dst, ff]
     // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(product, act.layernorm_3[d], p.mlp_w1[d], 384, 256, 64, Form::nn, 64, 256, 256, 1.0, 0.0, Blas::tiled);
+    gemm(product, act.layernorm_3[d], p.mlp_w1[d], batch * dst, ff, embed, Form::nn, embed, ff, ff, 1.0, 0.0,
+         Blas::tiled);
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
       for (int64_t f = 0; f < ff; ++f) {
@@ -513,7 +528,8 @@ void forward(Rank &r) {
       }
     float *product_2 = r.work<float>(4187648); // [batch, dst, embed]
     // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(product_2, act.value_3[d], p.mlp_w2[d], 384, 64, 256, Form::nn, 256, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(product_2, act.value_3[d], p.mlp_w2[d], batch * dst, embed, ff, Form::nn, ff, embed, embed, 1.0, 0.0,
+         Blas::onednn);
     // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
     // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     for (int64_t i = 0; i < batch * dst; ++i)
@@ -522,18 +538,19 @@ void forward(Rank &r) {
         x[i * embed + em] = x_3[i * embed + em] + (product_2[i * embed + em] + p.mlp_b2[d][em]);
   }
   // nn.ech:31 at sort_digits.ech:35  return normalize(x, over = over) * gamma + beta
-  normalize(act.normalized_6, act.rstd_6, x, 384, 64, 1e-5);
+  normalize(act.normalized_6, act.rstd_6, x, batch * dst, embed, 1e-05);
   for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
     for (int64_t em = 0; em < embed; ++em)
       act.layernorm_6[i * embed + em] = act.normalized_6[i * embed + em] * p.layernorm_gamma[em] + p.layernorm_beta[em];
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  gemm(act.logits, act.layernorm_6, p.wte, 384, 12, 64, Form::nt, 64, 64, 12, 1.0, 0.0, Blas::onednn);
+  gemm(act.logits, act.layernorm_6, p.wte, batch * dst, vocab, embed, Form::nt, embed, embed, vocab, 1.0, 0.0,
+       Blas::onednn);
   float *row_loss = r.work<float>(4404224); // [batch, dst]
   // sort_digits.ech:36  loss mean(cross_entropy(logits, answer, over = vocab))
-  cross_entropy(row_loss, act.shift, act.log_sum, act.logits, in.answer, 384, 12);
+  cross_entropy(row_loss, act.shift, act.log_sum, act.logits, in.answer, batch * dst, vocab);
   float *sum = r.work<float>(4408832); // []
-  reduce_sum(sum, row_loss, 1, 384, 1);
+  reduce_sum(sum, row_loss, 1, batch * dst, 1);
   float *loss = r.work<float>(4408832); // []
   loss[0] = sum[0] / 768.0f;
   // sort_digits.ech:36  2 ranks, 4 bytes: split batch over dp (sort_digits.ech:50): report of loss (sort_digits.ech:36)
@@ -563,11 +580,12 @@ void backward(Rank &r) {
   }
   float *d_layernorm = r.work<float>(4285952); // [batch, dst, embed]
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  gemm(d_layernorm, d_logits, p.wte, 384, 64, 12, Form::nn, 12, 64, 64, 1.0, 0.0, Blas::onednn);
+  gemm(d_layernorm, d_logits, p.wte, batch * dst, embed, vocab, Form::nn, vocab, embed, embed, 1.0, 0.0, Blas::onednn);
   float *d_wte = r.work<float>(9290240); // [vocab, embed]
-  gemm(d_wte, d_logits, act.layernorm_6, 12, 64, 384, Form::tn, 12, 64, 64, 1.0, 0.0, Blas::onednn);
+  gemm(d_wte, d_logits, act.layernorm_6, vocab, embed, batch * dst, Form::tn, vocab, embed, embed, 1.0, 0.0,
+       Blas::onednn);
   // nn.ech:31 at sort_digits.ech:35  return normalize(x, over = over) * gamma + beta
-  reduce_sum(grad.layernorm_beta, d_layernorm, 1, 384, 64);
+  reduce_sum(grad.layernorm_beta, d_layernorm, 1, batch * dst, embed);
   float *d_value = r.work<float>(8906240); // [batch, dst, embed]
   for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
@@ -584,16 +602,17 @@ void backward(Rank &r) {
   total.finish();
   float *d_input = r.work<float>(8906240); // [batch, dst, embed]
   // nn.ech:31 at sort_digits.ech:35  return normalize(x, over = over) * gamma + beta
-  normalize_grad(d_input, d_value, act.normalized_6, act.rstd_6, 384, 64);
+  normalize_grad(d_input, d_value, act.normalized_6, act.rstd_6, batch * dst, embed);
   float *d_value_2 = r.work<float>(9004544); // [batch, src, embed]
   // sort_digits.ech:30  repeat decoder = layers {
-  fill(d_value_2, 24576, 0.0f);
+  fill(d_value_2, batch * src * embed, 0.0f);
   for (int64_t d = decoder - 1; d >= 0; --d) {
     // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    reduce_sum(grad.mlp_b2[d], d_input, 1, 384, 64);
+    reduce_sum(grad.mlp_b2[d], d_input, 1, batch * dst, embed);
     float *d_product = r.work<float>(4089344); // [batch, dst, ff]
-    gemm(d_product, d_input, p.mlp_w2[d], 384, 256, 64, Form::nt, 64, 64, 256, 1.0, 0.0, Blas::onednn);
-    gemm(grad.mlp_w2[d], act.value_3[d], d_input, 256, 64, 384, Form::tn, 256, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(d_product, d_input, p.mlp_w2[d], batch * dst, ff, embed, Form::nt, embed, embed, ff, 1.0, 0.0, Blas::onednn);
+    gemm(grad.mlp_w2[d], act.value_3[d], d_input, ff, embed, batch * dst, Form::tn, ff, embed, embed, 1.0, 0.0,
+         Blas::onednn);
     float *d_value_3 = r.work<float>(4089344); // [batch, dst, ff]
     LongSum total_2(grad.mlp_b1[d], ff);
     for (int64_t i = 0; i < batch * dst; ++i) {
@@ -609,10 +628,11 @@ void backward(Rank &r) {
     total_2.finish();
     float *d_layernorm_2 = r.work<float>(9102848); // [batch, dst, embed]
     // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(d_layernorm_2, d_value_3, p.mlp_w1[d], 384, 64, 256, Form::nt, 256, 256, 64, 1.0, 0.0, Blas::tiled);
-    gemm(grad.mlp_w1[d], act.layernorm_3[d], d_value_3, 64, 256, 384, Form::tn, 64, 256, 256, 1.0, 0.0, Blas::tiled);
+    gemm(d_layernorm_2, d_value_3, p.mlp_w1[d], batch * dst, embed, ff, Form::nt, ff, ff, embed, 1.0, 0.0, Blas::tiled);
+    gemm(grad.mlp_w1[d], act.layernorm_3[d], d_value_3, embed, ff, batch * dst, Form::tn, embed, ff, ff, 1.0, 0.0,
+         Blas::tiled);
     // nn.ech:31 at sort_digits.ech:33  return normalize(x, over = over) * gamma + beta
-    reduce_sum(grad.layernorm_3_beta[d], d_layernorm_2, 1, 384, 64);
+    reduce_sum(grad.layernorm_3_beta[d], d_layernorm_2, 1, batch * dst, embed);
     float *d_value_4 = r.work<float>(4089344); // [batch, dst, embed]
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
@@ -629,7 +649,7 @@ void backward(Rank &r) {
     total_3.finish();
     float *d_x = r.work<float>(4089344); // [batch, dst, embed]
     // nn.ech:31 at sort_digits.ech:33  return normalize(x, over = over) * gamma + beta
-    normalize_grad(d_x, d_value_4, act.normalized_3[d], act.rstd_3[d], 384, 64);
+    normalize_grad(d_x, d_value_4, act.normalized_3[d], act.rstd_3[d], batch * dst, embed);
     float *d_y = r.work<float>(4089344); // [batch, dst, embed]
     // nn.ech:141 at sort_digits.ech:32  y = y + bo
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
@@ -647,35 +667,43 @@ void backward(Rank &r) {
     total_4.finish();
     float *d_a = r.work<float>(4187648); // [batch, dst, head, key]
     // nn.ech:138 at sort_digits.ech:32  y = dot(a, wo, over = (head, key))
-    gemm(d_a, d_y, p.cross_wo[d], 384, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
-    gemm(grad.cross_wo[d], act.a_2[d], d_y, 64, 64, 384, Form::tn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(d_a, d_y, p.cross_wo[d], batch * dst, head * key, embed, Form::nt, embed, embed, head * key, 1.0, 0.0,
+         Blas::onednn);
+    gemm(grad.cross_wo[d], act.a_2[d], d_y, head * key, embed, batch * dst, Form::tn, head * key, embed, embed, 1.0,
+         0.0, Blas::onednn);
     float *d_query = r.work<float>(4285952); // [batch, dst, head, key]
     float *d_key = r.work<float>(4384256); // [batch, src, head, key]
     float *d_value_5 = r.work<float>(9102848); // [batch, src, head, key]
     // nn.ech:137 at sort_digits.ech:32  a = attention(q, k, v, over = src, key = key)
     attention_grad(d_query, d_key, d_value_5, static_cast<float *>(nullptr), d_a, act.a_2[d], act.maximum_2[d],
                    act.sum_of_exp_2[d], act.q_2[d], act.k_2[d], act.v_2[d],
-                   {32, 1, 4, 12, 12, 16, 16, 0.25, false, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
+                   {batch, 1, head, dst, src, key, key, 0.25, false, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
                    {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}},
                    {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}});
     // nn.ech:135 at sort_digits.ech:32  v = v + bv
-    reduce_sum(grad.cross_bv[d], d_value_5, 1, 384, 64);
+    reduce_sum(grad.cross_bv[d], d_value_5, 1, batch * src, head * key);
     // nn.ech:134 at sort_digits.ech:32  k = k + bk
-    reduce_sum(grad.cross_bk[d], d_key, 1, 384, 64);
+    reduce_sum(grad.cross_bk[d], d_key, 1, batch * src, head * key);
     // nn.ech:133 at sort_digits.ech:32  q = q + bq
-    reduce_sum(grad.cross_bq[d], d_query, 1, 384, 64);
+    reduce_sum(grad.cross_bq[d], d_query, 1, batch * dst, head * key);
     // nn.ech:128 at sort_digits.ech:32  v = dot(memory, wv, over = embed)
-    gemm(d_value_2, d_value_5, p.cross_wv[d], 384, 64, 64, Form::nt, 64, 64, 64, 1.0, 1.0, Blas::onednn);
-    gemm(grad.cross_wv[d], act.m, d_value_5, 64, 64, 384, Form::tn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(d_value_2, d_value_5, p.cross_wv[d], batch * src, embed, head * key, Form::nt, head * key, head * key, embed,
+         1.0, 1.0, Blas::onednn);
+    gemm(grad.cross_wv[d], act.m, d_value_5, embed, head * key, batch * src, Form::tn, embed, head * key, head * key,
+         1.0, 0.0, Blas::onednn);
     // nn.ech:127 at sort_digits.ech:32  k = dot(memory, wk, over = embed)
-    gemm(d_value_2, d_key, p.cross_wk[d], 384, 64, 64, Form::nt, 64, 64, 64, 1.0, 1.0, Blas::onednn);
-    gemm(grad.cross_wk[d], act.m, d_key, 64, 64, 384, Form::tn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(d_value_2, d_key, p.cross_wk[d], batch * src, embed, head * key, Form::nt, head * key, head * key, embed, 1.0,
+         1.0, Blas::onednn);
+    gemm(grad.cross_wk[d], act.m, d_key, embed, head * key, batch * src, Form::tn, embed, head * key, head * key, 1.0,
+         0.0, Blas::onednn);
     float *d_layernorm_3 = r.work<float>(4187648); // [batch, dst, embed]
     // nn.ech:126 at sort_digits.ech:32  q = dot(x, wq, over = embed)
-    gemm(d_layernorm_3, d_query, p.cross_wq[d], 384, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
-    gemm(grad.cross_wq[d], act.layernorm_4[d], d_query, 64, 64, 384, Form::tn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(d_layernorm_3, d_query, p.cross_wq[d], batch * dst, embed, head * key, Form::nt, head * key, head * key, embed,
+         1.0, 0.0, Blas::onednn);
+    gemm(grad.cross_wq[d], act.layernorm_4[d], d_query, embed, head * key, batch * dst, Form::tn, embed, head * key,
+         head * key, 1.0, 0.0, Blas::onednn);
     // nn.ech:31 at sort_digits.ech:32  return normalize(x, over = over) * gamma + beta
-    reduce_sum(grad.layernorm_2_beta[d], d_layernorm_3, 1, 384, 64);
+    reduce_sum(grad.layernorm_2_beta[d], d_layernorm_3, 1, batch * dst, embed);
     float *d_value_6 = r.work<float>(4285952); // [batch, dst, embed]
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
@@ -692,7 +720,7 @@ void backward(Rank &r) {
     total_5.finish();
     float *d_x_2 = r.work<float>(4285952); // [batch, dst, embed]
     // nn.ech:31 at sort_digits.ech:32  return normalize(x, over = over) * gamma + beta
-    normalize_grad(d_x_2, d_value_6, act.normalized_4[d], act.rstd_4[d], 384, 64);
+    normalize_grad(d_x_2, d_value_6, act.normalized_4[d], act.rstd_4[d], batch * dst, embed);
     // nn.ech:98 at sort_digits.ech:31  y = y + bo
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as
     //     attn
@@ -709,33 +737,41 @@ void backward(Rank &r) {
     }
     total_6.finish();
     // nn.ech:95 at sort_digits.ech:31  y = dot(a, wo, over = (head, key))
-    gemm(d_a, d_y, p.attn_wo[d], 384, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
-    gemm(grad.attn_wo[d], act.a_3[d], d_y, 64, 64, 384, Form::tn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(d_a, d_y, p.attn_wo[d], batch * dst, head * key, embed, Form::nt, embed, embed, head * key, 1.0, 0.0,
+         Blas::onednn);
+    gemm(grad.attn_wo[d], act.a_3[d], d_y, head * key, embed, batch * dst, Form::tn, head * key, embed, embed, 1.0, 0.0,
+         Blas::onednn);
     float *d_key_2 = r.work<float>(4384256); // [batch, dst2, head, key]
     float *d_value_7 = r.work<float>(9102848); // [batch, dst2, head, key]
     // nn.ech:94 at sort_digits.ech:31  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
     //     = causal)
     attention_grad(d_query, d_key_2, d_value_7, static_cast<float *>(nullptr), d_a, act.a_3[d], act.maximum_3[d],
                    act.sum_of_exp_3[d], act.q_3[d], act.k_3[d], act.v_3[d],
-                   {32, 1, 4, 12, 12, 16, 16, 0.25, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
+                   {batch, 1, head, dst, dst2, key, key, 0.25, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
                    {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}},
                    {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}});
     // nn.ech:88 at sort_digits.ech:31  v = v + bv
-    reduce_sum(grad.attn_bv[d], d_value_7, 1, 384, 64);
+    reduce_sum(grad.attn_bv[d], d_value_7, 1, batch * dst, head * key);
     // nn.ech:87 at sort_digits.ech:31  k = k + bk
-    reduce_sum(grad.attn_bk[d], d_key_2, 1, 384, 64);
+    reduce_sum(grad.attn_bk[d], d_key_2, 1, batch * dst, head * key);
     // nn.ech:86 at sort_digits.ech:31  q = q + bq
-    reduce_sum(grad.attn_bq[d], d_query, 1, 384, 64);
+    reduce_sum(grad.attn_bq[d], d_query, 1, batch * dst, head * key);
     // nn.ech:81 at sort_digits.ech:31  v = dot(x, wv, over = embed)
-    gemm(d_layernorm_3, d_value_7, p.attn_wv[d], 384, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
-    gemm(grad.attn_wv[d], act.layernorm_5[d], d_value_7, 64, 64, 384, Form::tn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(d_layernorm_3, d_value_7, p.attn_wv[d], batch * dst, embed, head * key, Form::nt, head * key, head * key,
+         embed, 1.0, 0.0, Blas::onednn);
+    gemm(grad.attn_wv[d], act.layernorm_5[d], d_value_7, embed, head * key, batch * dst, Form::tn, embed, head * key,
+         head * key, 1.0, 0.0, Blas::onednn);
     // nn.ech:80 at sort_digits.ech:31  k = dot(x, wk, over = embed)
-    gemm(d_layernorm_2, d_key_2, p.attn_wk[d], 384, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
-    gemm(grad.attn_wk[d], act.layernorm_5[d], d_key_2, 64, 64, 384, Form::tn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(d_layernorm_2, d_key_2, p.attn_wk[d], batch * dst, embed, head * key, Form::nt, head * key, head * key, embed,
+         1.0, 0.0, Blas::onednn);
+    gemm(grad.attn_wk[d], act.layernorm_5[d], d_key_2, embed, head * key, batch * dst, Form::tn, embed, head * key,
+         head * key, 1.0, 0.0, Blas::onednn);
     float *d_layernorm_4 = r.work<float>(4384256); // [batch, dst, embed]
     // nn.ech:79 at sort_digits.ech:31  q = dot(x, wq, over = embed)
-    gemm(d_layernorm_4, d_query, p.attn_wq[d], 384, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
-    gemm(grad.attn_wq[d], act.layernorm_5[d], d_query, 64, 64, 384, Form::tn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(d_layernorm_4, d_query, p.attn_wq[d], batch * dst, embed, head * key, Form::nt, head * key, head * key, embed,
+         1.0, 0.0, Blas::onednn);
+    gemm(grad.attn_wq[d], act.layernorm_5[d], d_query, embed, head * key, batch * dst, Form::tn, embed, head * key,
+         head * key, 1.0, 0.0, Blas::onednn);
     float *d_value_8 = r.work<float>(4187648); // [batch, dst, embed]
     // nn.ech:31 at sort_digits.ech:31  return normalize(x, over = over) * gamma + beta
     // nn.ech:80 at sort_digits.ech:31  k = dot(x, wk, over = embed)
@@ -759,16 +795,16 @@ void backward(Rank &r) {
     total_8.finish();
     float *d_x_3 = r.work<float>(4187648); // [batch, dst, embed]
     // nn.ech:31 at sort_digits.ech:31  return normalize(x, over = over) * gamma + beta
-    normalize_grad(d_x_3, d_value_8, act.normalized_5[d], act.rstd_5[d], 384, 64);
+    normalize_grad(d_x_3, d_value_8, act.normalized_5[d], act.rstd_5[d], batch * dst, embed);
 #pragma GCC ivdep
     for (int64_t i = 0; i < batch * dst * embed; ++i)
       d_input[i] = d_y[i] + d_x_3[i];
   }
   // sort_digits.ech:29  x = wte[vocab = target] + wdst
-  reduce_sum(grad.wdst, d_input, 1, 32, 768);
+  reduce_sum(grad.wdst, d_input, 1, batch, dst * embed);
   float *d_wte_2 = r.work<float>(9281024); // [vocab, embed]
-  fill(d_wte_2, 768, 0.0f);
-  scatter_add_rows(d_wte_2, d_input, in.target, 384, 64, 0, 12);
+  fill(d_wte_2, vocab * embed, 0.0f);
+  scatter_add_rows(d_wte_2, d_input, in.target, batch * dst, embed, 0, 12);
   float *d_m = r.work<float>(9004544); // [batch, src, embed]
   // sort_digits.ech:25  repeat encoder = layers {
 #pragma GCC ivdep
@@ -776,10 +812,12 @@ void backward(Rank &r) {
     d_m[i] = d_value_2[i];
   for (int64_t e = encoder - 1; e >= 0; --e) {
     // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    reduce_sum(grad.encoder_mlp_b2[e], d_m, 1, 384, 64);
+    reduce_sum(grad.encoder_mlp_b2[e], d_m, 1, batch * src, embed);
     float *d_product = r.work<float>(2516480); // [batch, src, ff]
-    gemm(d_product, d_m, p.encoder_mlp_w2[e], 384, 256, 64, Form::nt, 64, 64, 256, 1.0, 0.0, Blas::onednn);
-    gemm(grad.encoder_mlp_w2[e], act.value[e], d_m, 256, 64, 384, Form::tn, 256, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(d_product, d_m, p.encoder_mlp_w2[e], batch * src, ff, embed, Form::nt, embed, embed, ff, 1.0, 0.0,
+         Blas::onednn);
+    gemm(grad.encoder_mlp_w2[e], act.value[e], d_m, ff, embed, batch * src, Form::tn, ff, embed, embed, 1.0, 0.0,
+         Blas::onednn);
     float *d_value_3 = r.work<float>(2516480); // [batch, src, ff]
     LongSum total_2(grad.encoder_mlp_b1[e], ff);
     for (int64_t i = 0; i < batch * src; ++i) {
@@ -795,11 +833,12 @@ void backward(Rank &r) {
     total_2.finish();
     float *d_layernorm_2 = r.work<float>(2909696); // [batch, src, embed]
     // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(d_layernorm_2, d_value_3, p.encoder_mlp_w1[e], 384, 64, 256, Form::nt, 256, 256, 64, 1.0, 0.0, Blas::tiled);
-    gemm(grad.encoder_mlp_w1[e], act.layernorm[e], d_value_3, 64, 256, 384, Form::tn, 64, 256, 256, 1.0, 0.0,
+    gemm(d_layernorm_2, d_value_3, p.encoder_mlp_w1[e], batch * src, embed, ff, Form::nt, ff, ff, embed, 1.0, 0.0,
+         Blas::tiled);
+    gemm(grad.encoder_mlp_w1[e], act.layernorm[e], d_value_3, embed, ff, batch * src, Form::tn, embed, ff, ff, 1.0, 0.0,
          Blas::tiled);
     // nn.ech:31 at sort_digits.ech:27  return normalize(x, over = over) * gamma + beta
-    reduce_sum(grad.encoder_layernorm_2_beta[e], d_layernorm_2, 1, 384, 64);
+    reduce_sum(grad.encoder_layernorm_2_beta[e], d_layernorm_2, 1, batch * src, embed);
     float *d_value_4 = r.work<float>(2516480); // [batch, src, embed]
     for (int64_t i = 0; i < batch * src; ++i)
 #pragma GCC ivdep
@@ -816,7 +855,7 @@ void backward(Rank &r) {
     total_3.finish();
     float *d_m_2 = r.work<float>(2516480); // [batch, src, embed]
     // nn.ech:31 at sort_digits.ech:27  return normalize(x, over = over) * gamma + beta
-    normalize_grad(d_m_2, d_value_4, act.normalized[e], act.rstd[e], 384, 64);
+    normalize_grad(d_m_2, d_value_4, act.normalized[e], act.rstd[e], batch * src, embed);
     float *d_y = r.work<float>(2516480); // [batch, src, embed]
     // nn.ech:98 at sort_digits.ech:26  y = y + bo
     // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
@@ -834,8 +873,10 @@ void backward(Rank &r) {
     total_4.finish();
     float *d_a = r.work<float>(2614784); // [batch, src, head, key]
     // nn.ech:95 at sort_digits.ech:26  y = dot(a, wo, over = (head, key))
-    gemm(d_a, d_y, p.encoder_attn_wo[e], 384, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
-    gemm(grad.encoder_attn_wo[e], act.a[e], d_y, 64, 64, 384, Form::tn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(d_a, d_y, p.encoder_attn_wo[e], batch * src, head * key, embed, Form::nt, embed, embed, head * key, 1.0, 0.0,
+         Blas::onednn);
+    gemm(grad.encoder_attn_wo[e], act.a[e], d_y, head * key, embed, batch * src, Form::tn, head * key, embed, embed,
+         1.0, 0.0, Blas::onednn);
     float *d_query = r.work<float>(2713088); // [batch, src, head, key]
     float *d_key = r.work<float>(2811392); // [batch, src2, head, key]
     float *d_value_5 = r.work<float>(2909696); // [batch, src2, head, key]
@@ -843,28 +884,32 @@ void backward(Rank &r) {
     //     = causal)
     attention_grad(d_query, d_key, d_value_5, static_cast<float *>(nullptr), d_a, act.a[e], act.maximum[e],
                    act.sum_of_exp[e], act.q[e], act.k[e], act.v[e],
-                   {32, 1, 4, 12, 12, 16, 16, 0.25, false, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
+                   {batch, 1, head, src, src2, key, key, 0.25, false, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
                    {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}},
                    {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}});
     // nn.ech:88 at sort_digits.ech:26  v = v + bv
-    reduce_sum(grad.encoder_attn_bv[e], d_value_5, 1, 384, 64);
+    reduce_sum(grad.encoder_attn_bv[e], d_value_5, 1, batch * src, head * key);
     // nn.ech:87 at sort_digits.ech:26  k = k + bk
-    reduce_sum(grad.encoder_attn_bk[e], d_key, 1, 384, 64);
+    reduce_sum(grad.encoder_attn_bk[e], d_key, 1, batch * src, head * key);
     // nn.ech:86 at sort_digits.ech:26  q = q + bq
-    reduce_sum(grad.encoder_attn_bq[e], d_query, 1, 384, 64);
+    reduce_sum(grad.encoder_attn_bq[e], d_query, 1, batch * src, head * key);
     float *d_layernorm_3 = r.work<float>(2614784); // [batch, src, embed]
     // nn.ech:81 at sort_digits.ech:26  v = dot(x, wv, over = embed)
-    gemm(d_layernorm_3, d_value_5, p.encoder_attn_wv[e], 384, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
-    gemm(grad.encoder_attn_wv[e], act.layernorm_2[e], d_value_5, 64, 64, 384, Form::tn, 64, 64, 64, 1.0, 0.0,
-         Blas::onednn);
+    gemm(d_layernorm_3, d_value_5, p.encoder_attn_wv[e], batch * src, embed, head * key, Form::nt, head * key,
+         head * key, embed, 1.0, 0.0, Blas::onednn);
+    gemm(grad.encoder_attn_wv[e], act.layernorm_2[e], d_value_5, embed, head * key, batch * src, Form::tn, embed,
+         head * key, head * key, 1.0, 0.0, Blas::onednn);
     // nn.ech:80 at sort_digits.ech:26  k = dot(x, wk, over = embed)
-    gemm(d_layernorm_2, d_key, p.encoder_attn_wk[e], 384, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
-    gemm(grad.encoder_attn_wk[e], act.layernorm_2[e], d_key, 64, 64, 384, Form::tn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(d_layernorm_2, d_key, p.encoder_attn_wk[e], batch * src, embed, head * key, Form::nt, head * key, head * key,
+         embed, 1.0, 0.0, Blas::onednn);
+    gemm(grad.encoder_attn_wk[e], act.layernorm_2[e], d_key, embed, head * key, batch * src, Form::tn, embed,
+         head * key, head * key, 1.0, 0.0, Blas::onednn);
     float *d_layernorm_4 = r.work<float>(2811392); // [batch, src, embed]
     // nn.ech:79 at sort_digits.ech:26  q = dot(x, wq, over = embed)
-    gemm(d_layernorm_4, d_query, p.encoder_attn_wq[e], 384, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
-    gemm(grad.encoder_attn_wq[e], act.layernorm_2[e], d_query, 64, 64, 384, Form::tn, 64, 64, 64, 1.0, 0.0,
-         Blas::onednn);
+    gemm(d_layernorm_4, d_query, p.encoder_attn_wq[e], batch * src, embed, head * key, Form::nt, head * key, head * key,
+         embed, 1.0, 0.0, Blas::onednn);
+    gemm(grad.encoder_attn_wq[e], act.layernorm_2[e], d_query, embed, head * key, batch * src, Form::tn, embed,
+         head * key, head * key, 1.0, 0.0, Blas::onednn);
     float *d_value_6 = r.work<float>(2614784); // [batch, src, embed]
     // nn.ech:31 at sort_digits.ech:26  return normalize(x, over = over) * gamma + beta
     // nn.ech:80 at sort_digits.ech:26  k = dot(x, wk, over = embed)
@@ -888,16 +933,16 @@ void backward(Rank &r) {
     total_6.finish();
     float *d_m_3 = r.work<float>(2614784); // [batch, src, embed]
     // nn.ech:31 at sort_digits.ech:26  return normalize(x, over = over) * gamma + beta
-    normalize_grad(d_m_3, d_value_6, act.normalized_2[e], act.rstd_2[e], 384, 64);
+    normalize_grad(d_m_3, d_value_6, act.normalized_2[e], act.rstd_2[e], batch * src, embed);
 #pragma GCC ivdep
     for (int64_t i = 0; i < batch * src * embed; ++i)
       d_m[i] = d_y[i] + d_m_3[i];
   }
   // sort_digits.ech:24  m = wte[vocab = source] + wsrc
-  reduce_sum(grad.wsrc, d_m, 1, 32, 768);
+  reduce_sum(grad.wsrc, d_m, 1, batch, src * embed);
   float *d_wte_3 = r.work<float>(9284096); // [vocab, embed]
-  fill(d_wte_3, 768, 0.0f);
-  scatter_add_rows(d_wte_3, d_m, in.source, 384, 64, 0, 12);
+  fill(d_wte_3, vocab * embed, 0.0f);
+  scatter_add_rows(d_wte_3, d_m, in.source, batch * src, embed, 0, 12);
   // sort_digits.ech:24  m = wte[vocab = source] + wsrc
   // sort_digits.ech:29  x = wte[vocab = target] + wdst
 #pragma GCC ivdep
@@ -915,99 +960,99 @@ void update(Rank &r, double lr) {
   double *sum_of_squares = r.work<double>(943616); // []
   // sort_digits.ech:4  model Seq2Seq(layers = 2, heads = 4, width = 64) {
   fill(sum_of_squares, 1, 0.0);
-  add_squares(sum_of_squares, grad.wte, 768);
+  add_squares(sum_of_squares, grad.wte, vocab * embed);
   r.watch("wte", sum_of_squares);
-  add_squares(sum_of_squares, grad.wsrc, 768);
+  add_squares(sum_of_squares, grad.wsrc, src * embed);
   r.watch("wsrc", sum_of_squares);
-  add_squares(sum_of_squares, grad.wdst, 768);
+  add_squares(sum_of_squares, grad.wdst, dst * embed);
   r.watch("wdst", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_layernorm_gamma.all, 128);
+  add_squares(sum_of_squares, grad.encoder_layernorm_gamma.all, encoder * embed);
   r.watch("encoder.layernorm.gamma", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_layernorm_beta.all, 128);
+  add_squares(sum_of_squares, grad.encoder_layernorm_beta.all, encoder * embed);
   r.watch("encoder.layernorm.beta", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_attn_wq.all, 8192);
+  add_squares(sum_of_squares, grad.encoder_attn_wq.all, encoder * embed * head * key);
   r.watch("encoder.attn.wq", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_attn_wk.all, 8192);
+  add_squares(sum_of_squares, grad.encoder_attn_wk.all, encoder * embed * head * key);
   r.watch("encoder.attn.wk", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_attn_wv.all, 8192);
+  add_squares(sum_of_squares, grad.encoder_attn_wv.all, encoder * embed * head * key);
   r.watch("encoder.attn.wv", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_attn_wo.all, 8192);
+  add_squares(sum_of_squares, grad.encoder_attn_wo.all, encoder * head * key * embed);
   r.watch("encoder.attn.wo", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_attn_bq.all, 128);
+  add_squares(sum_of_squares, grad.encoder_attn_bq.all, encoder * head * key);
   r.watch("encoder.attn.bq", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_attn_bk.all, 128);
+  add_squares(sum_of_squares, grad.encoder_attn_bk.all, encoder * head * key);
   r.watch("encoder.attn.bk", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_attn_bv.all, 128);
+  add_squares(sum_of_squares, grad.encoder_attn_bv.all, encoder * head * key);
   r.watch("encoder.attn.bv", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_attn_bo.all, 128);
+  add_squares(sum_of_squares, grad.encoder_attn_bo.all, encoder * embed);
   r.watch("encoder.attn.bo", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_layernorm_2_gamma.all, 128);
+  add_squares(sum_of_squares, grad.encoder_layernorm_2_gamma.all, encoder * embed);
   r.watch("encoder.layernorm_2.gamma", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_layernorm_2_beta.all, 128);
+  add_squares(sum_of_squares, grad.encoder_layernorm_2_beta.all, encoder * embed);
   r.watch("encoder.layernorm_2.beta", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_mlp_w1.all, 32768);
+  add_squares(sum_of_squares, grad.encoder_mlp_w1.all, encoder * embed * ff);
   r.watch("encoder.mlp.w1", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_mlp_b1.all, 512);
+  add_squares(sum_of_squares, grad.encoder_mlp_b1.all, encoder * ff);
   r.watch("encoder.mlp.b1", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_mlp_w2.all, 32768);
+  add_squares(sum_of_squares, grad.encoder_mlp_w2.all, encoder * ff * embed);
   r.watch("encoder.mlp.w2", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_mlp_b2.all, 128);
+  add_squares(sum_of_squares, grad.encoder_mlp_b2.all, encoder * embed);
   r.watch("encoder.mlp.b2", sum_of_squares);
-  add_squares(sum_of_squares, grad.decoder_layernorm_gamma.all, 128);
+  add_squares(sum_of_squares, grad.decoder_layernorm_gamma.all, decoder * embed);
   r.watch("decoder.layernorm.gamma", sum_of_squares);
-  add_squares(sum_of_squares, grad.decoder_layernorm_beta.all, 128);
+  add_squares(sum_of_squares, grad.decoder_layernorm_beta.all, decoder * embed);
   r.watch("decoder.layernorm.beta", sum_of_squares);
-  add_squares(sum_of_squares, grad.attn_wq.all, 8192);
+  add_squares(sum_of_squares, grad.attn_wq.all, decoder * embed * head * key);
   r.watch("decoder.attn.wq", sum_of_squares);
-  add_squares(sum_of_squares, grad.attn_wk.all, 8192);
+  add_squares(sum_of_squares, grad.attn_wk.all, decoder * embed * head * key);
   r.watch("decoder.attn.wk", sum_of_squares);
-  add_squares(sum_of_squares, grad.attn_wv.all, 8192);
+  add_squares(sum_of_squares, grad.attn_wv.all, decoder * embed * head * key);
   r.watch("decoder.attn.wv", sum_of_squares);
-  add_squares(sum_of_squares, grad.attn_wo.all, 8192);
+  add_squares(sum_of_squares, grad.attn_wo.all, decoder * head * key * embed);
   r.watch("decoder.attn.wo", sum_of_squares);
-  add_squares(sum_of_squares, grad.attn_bq.all, 128);
+  add_squares(sum_of_squares, grad.attn_bq.all, decoder * head * key);
   r.watch("decoder.attn.bq", sum_of_squares);
-  add_squares(sum_of_squares, grad.attn_bk.all, 128);
+  add_squares(sum_of_squares, grad.attn_bk.all, decoder * head * key);
   r.watch("decoder.attn.bk", sum_of_squares);
-  add_squares(sum_of_squares, grad.attn_bv.all, 128);
+  add_squares(sum_of_squares, grad.attn_bv.all, decoder * head * key);
   r.watch("decoder.attn.bv", sum_of_squares);
-  add_squares(sum_of_squares, grad.attn_bo.all, 128);
+  add_squares(sum_of_squares, grad.attn_bo.all, decoder * embed);
   r.watch("decoder.attn.bo", sum_of_squares);
-  add_squares(sum_of_squares, grad.layernorm_2_gamma.all, 128);
+  add_squares(sum_of_squares, grad.layernorm_2_gamma.all, decoder * embed);
   r.watch("decoder.layernorm_2.gamma", sum_of_squares);
-  add_squares(sum_of_squares, grad.layernorm_2_beta.all, 128);
+  add_squares(sum_of_squares, grad.layernorm_2_beta.all, decoder * embed);
   r.watch("decoder.layernorm_2.beta", sum_of_squares);
-  add_squares(sum_of_squares, grad.cross_wq.all, 8192);
+  add_squares(sum_of_squares, grad.cross_wq.all, decoder * embed * head * key);
   r.watch("decoder.cross.wq", sum_of_squares);
-  add_squares(sum_of_squares, grad.cross_wk.all, 8192);
+  add_squares(sum_of_squares, grad.cross_wk.all, decoder * embed * head * key);
   r.watch("decoder.cross.wk", sum_of_squares);
-  add_squares(sum_of_squares, grad.cross_wv.all, 8192);
+  add_squares(sum_of_squares, grad.cross_wv.all, decoder * embed * head * key);
   r.watch("decoder.cross.wv", sum_of_squares);
-  add_squares(sum_of_squares, grad.cross_wo.all, 8192);
+  add_squares(sum_of_squares, grad.cross_wo.all, decoder * head * key * embed);
   r.watch("decoder.cross.wo", sum_of_squares);
-  add_squares(sum_of_squares, grad.cross_bq.all, 128);
+  add_squares(sum_of_squares, grad.cross_bq.all, decoder * head * key);
   r.watch("decoder.cross.bq", sum_of_squares);
-  add_squares(sum_of_squares, grad.cross_bk.all, 128);
+  add_squares(sum_of_squares, grad.cross_bk.all, decoder * head * key);
   r.watch("decoder.cross.bk", sum_of_squares);
-  add_squares(sum_of_squares, grad.cross_bv.all, 128);
+  add_squares(sum_of_squares, grad.cross_bv.all, decoder * head * key);
   r.watch("decoder.cross.bv", sum_of_squares);
-  add_squares(sum_of_squares, grad.cross_bo.all, 128);
+  add_squares(sum_of_squares, grad.cross_bo.all, decoder * embed);
   r.watch("decoder.cross.bo", sum_of_squares);
-  add_squares(sum_of_squares, grad.layernorm_3_gamma.all, 128);
+  add_squares(sum_of_squares, grad.layernorm_3_gamma.all, decoder * embed);
   r.watch("decoder.layernorm_3.gamma", sum_of_squares);
-  add_squares(sum_of_squares, grad.layernorm_3_beta.all, 128);
+  add_squares(sum_of_squares, grad.layernorm_3_beta.all, decoder * embed);
   r.watch("decoder.layernorm_3.beta", sum_of_squares);
-  add_squares(sum_of_squares, grad.mlp_w1.all, 32768);
+  add_squares(sum_of_squares, grad.mlp_w1.all, decoder * embed * ff);
   r.watch("decoder.mlp.w1", sum_of_squares);
-  add_squares(sum_of_squares, grad.mlp_b1.all, 512);
+  add_squares(sum_of_squares, grad.mlp_b1.all, decoder * ff);
   r.watch("decoder.mlp.b1", sum_of_squares);
-  add_squares(sum_of_squares, grad.mlp_w2.all, 32768);
+  add_squares(sum_of_squares, grad.mlp_w2.all, decoder * ff * embed);
   r.watch("decoder.mlp.w2", sum_of_squares);
-  add_squares(sum_of_squares, grad.mlp_b2.all, 128);
+  add_squares(sum_of_squares, grad.mlp_b2.all, decoder * embed);
   r.watch("decoder.mlp.b2", sum_of_squares);
-  add_squares(sum_of_squares, grad.layernorm_gamma, 64);
+  add_squares(sum_of_squares, grad.layernorm_gamma, embed);
   r.watch("layernorm.gamma", sum_of_squares);
-  add_squares(sum_of_squares, grad.layernorm_beta, 64);
+  add_squares(sum_of_squares, grad.layernorm_beta, embed);
   r.watch("layernorm.beta", sum_of_squares);
   const float norm = static_cast<float>(math::sqrt(sum_of_squares[0]));
   // sort_digits.ech:4  norm
@@ -1178,7 +1223,7 @@ void evaluate_batch(Rank &r) {
   const Sums sums{r};
   float *rows = r.work<float>(393216); // [batch, src, embed]
   // sort_digits.ech:24  m = wte[vocab = source] + wsrc
-  gather_rows(rows, p.wte, in.source, 384, 64, 0, 12);
+  gather_rows(rows, p.wte, in.source, batch * src, embed, 0, 12);
   float *m = r.work<float>(393216); // [batch, src, embed]
   for (int64_t b = 0; b < batch; ++b)
 #pragma GCC ivdep
@@ -1188,7 +1233,7 @@ void evaluate_batch(Rank &r) {
     float *normalized = r.work<float>(0); // [batch, src, embed]
     float *rstd = r.work<float>(98304); // [batch, src]
     // nn.ech:31 at sort_digits.ech:26  return normalize(x, over = over) * gamma + beta
-    normalize(normalized, rstd, m, 384, 64, 1e-5);
+    normalize(normalized, rstd, m, batch * src, embed, 1e-05);
     float *layernorm = r.work<float>(0); // [batch, src, embed]
     for (int64_t i = 0; i < batch * src; ++i)
 #pragma GCC ivdep
@@ -1197,13 +1242,16 @@ void evaluate_batch(Rank &r) {
             normalized[i * embed + em] * p.encoder_layernorm_gamma[e][em] + p.encoder_layernorm_beta[e][em];
     float *q = r.work<float>(98304); // [batch, src, head, key]
     // nn.ech:79 at sort_digits.ech:26  q = dot(x, wq, over = embed)
-    gemm(q, layernorm, p.encoder_attn_wq[e], 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(q, layernorm, p.encoder_attn_wq[e], batch * src, head * key, embed, Form::nn, embed, embed, head * key, 1.0,
+         0.0, Blas::onednn);
     float *k = r.work<float>(196608); // [batch, src, head, key]
     // nn.ech:80 at sort_digits.ech:26  k = dot(x, wk, over = embed)
-    gemm(k, layernorm, p.encoder_attn_wk[e], 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(k, layernorm, p.encoder_attn_wk[e], batch * src, head * key, embed, Form::nn, embed, embed, head * key, 1.0,
+         0.0, Blas::onednn);
     float *v = r.work<float>(294912); // [batch, src, head, key]
     // nn.ech:81 at sort_digits.ech:26  v = dot(x, wv, over = embed)
-    gemm(v, layernorm, p.encoder_attn_wv[e], 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(v, layernorm, p.encoder_attn_wv[e], batch * src, head * key, embed, Form::nn, embed, embed, head * key, 1.0,
+         0.0, Blas::onednn);
     // nn.ech:86 at sort_digits.ech:26  q = q + bq
     for (int64_t i = 0; i < batch * src; ++i)
 #pragma GCC ivdep
@@ -1225,11 +1273,12 @@ void evaluate_batch(Rank &r) {
     // nn.ech:94 at sort_digits.ech:26  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
     //     = causal)
     attention(a, maximum, sum_of_exp, q, k, v,
-              {32, 1, 4, 12, 12, 16, 16, 0.25, false, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
+              {batch, 1, head, src, src2, key, key, 0.25, false, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}});
     float *y = r.work<float>(491520); // [batch, src, embed]
     // nn.ech:95 at sort_digits.ech:26  y = dot(a, wo, over = (head, key))
-    gemm(y, a, p.encoder_attn_wo[e], 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(y, a, p.encoder_attn_wo[e], batch * src, embed, head * key, Form::nn, head * key, head * key, embed, 1.0, 0.0,
+         Blas::onednn);
     float *m_2 = r.work<float>(491520); // [batch, src, embed]
     // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
     // nn.ech:98 at sort_digits.ech:26  y = y + bo
@@ -1240,7 +1289,7 @@ void evaluate_batch(Rank &r) {
     float *normalized_2 = r.work<float>(589824); // [batch, src, embed]
     float *rstd_2 = r.work<float>(0); // [batch, src]
     // nn.ech:31 at sort_digits.ech:27  return normalize(x, over = over) * gamma + beta
-    normalize(normalized_2, rstd_2, m_2, 384, 64, 1e-5);
+    normalize(normalized_2, rstd_2, m_2, batch * src, embed, 1e-05);
     float *layernorm_2 = r.work<float>(589824); // [batch, src, embed]
     for (int64_t i = 0; i < batch * src; ++i)
 #pragma GCC ivdep
@@ -1249,7 +1298,8 @@ void evaluate_batch(Rank &r) {
             normalized_2[i * embed + em] * p.encoder_layernorm_2_gamma[e][em] + p.encoder_layernorm_2_beta[e][em];
     float *product = r.work<float>(0); // [batch, src, ff]
     // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(product, layernorm_2, p.encoder_mlp_w1[e], 384, 256, 64, Form::nn, 64, 256, 256, 1.0, 0.0, Blas::tiled);
+    gemm(product, layernorm_2, p.encoder_mlp_w1[e], batch * src, ff, embed, Form::nn, embed, ff, ff, 1.0, 0.0,
+         Blas::tiled);
     float *value = r.work<float>(0); // [batch, src, ff]
     for (int64_t i = 0; i < batch * src; ++i)
 #pragma GCC ivdep
@@ -1257,7 +1307,8 @@ void evaluate_batch(Rank &r) {
         value[i * ff + f] = math::gelu(product[i * ff + f] + p.encoder_mlp_b1[e][f]);
     float *product_2 = r.work<float>(589824); // [batch, src, embed]
     // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(product_2, value, p.encoder_mlp_w2[e], 384, 64, 256, Form::nn, 256, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(product_2, value, p.encoder_mlp_w2[e], batch * src, embed, ff, Form::nn, ff, embed, embed, 1.0, 0.0,
+         Blas::onednn);
     // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
     // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     for (int64_t i = 0; i < batch * src; ++i)
@@ -1267,7 +1318,7 @@ void evaluate_batch(Rank &r) {
   }
   float *rows_2 = r.work<float>(491520); // [batch, dst, embed]
   // sort_digits.ech:29  x = wte[vocab = target] + wdst
-  gather_rows(rows_2, p.wte, in.target, 384, 64, 0, 12);
+  gather_rows(rows_2, p.wte, in.target, batch * dst, embed, 0, 12);
   float *x = r.work<float>(491520); // [batch, dst, embed]
   for (int64_t b = 0; b < batch; ++b)
 #pragma GCC ivdep
@@ -1277,7 +1328,7 @@ void evaluate_batch(Rank &r) {
     float *normalized = r.work<float>(0); // [batch, dst, embed]
     float *rstd = r.work<float>(98304); // [batch, dst]
     // nn.ech:31 at sort_digits.ech:31  return normalize(x, over = over) * gamma + beta
-    normalize(normalized, rstd, x, 384, 64, 1e-5);
+    normalize(normalized, rstd, x, batch * dst, embed, 1e-05);
     float *layernorm = r.work<float>(0); // [batch, dst, embed]
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
@@ -1286,13 +1337,16 @@ void evaluate_batch(Rank &r) {
             normalized[i * embed + em] * p.decoder_layernorm_gamma[d][em] + p.decoder_layernorm_beta[d][em];
     float *q = r.work<float>(98304); // [batch, dst, head, key]
     // nn.ech:79 at sort_digits.ech:31  q = dot(x, wq, over = embed)
-    gemm(q, layernorm, p.attn_wq[d], 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(q, layernorm, p.attn_wq[d], batch * dst, head * key, embed, Form::nn, embed, embed, head * key, 1.0, 0.0,
+         Blas::onednn);
     float *k = r.work<float>(196608); // [batch, dst, head, key]
     // nn.ech:80 at sort_digits.ech:31  k = dot(x, wk, over = embed)
-    gemm(k, layernorm, p.attn_wk[d], 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(k, layernorm, p.attn_wk[d], batch * dst, head * key, embed, Form::nn, embed, embed, head * key, 1.0, 0.0,
+         Blas::onednn);
     float *v = r.work<float>(294912); // [batch, dst, head, key]
     // nn.ech:81 at sort_digits.ech:31  v = dot(x, wv, over = embed)
-    gemm(v, layernorm, p.attn_wv[d], 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(v, layernorm, p.attn_wv[d], batch * dst, head * key, embed, Form::nn, embed, embed, head * key, 1.0, 0.0,
+         Blas::onednn);
     // nn.ech:86 at sort_digits.ech:31  q = q + bq
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
@@ -1314,11 +1368,12 @@ void evaluate_batch(Rank &r) {
     // nn.ech:94 at sort_digits.ech:31  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
     //     = causal)
     attention(a, maximum, sum_of_exp, q, k, v,
-              {32, 1, 4, 12, 12, 16, 16, 0.25, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
+              {batch, 1, head, dst, dst2, key, key, 0.25, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}});
     float *y = r.work<float>(98304); // [batch, dst, embed]
     // nn.ech:95 at sort_digits.ech:31  y = dot(a, wo, over = (head, key))
-    gemm(y, a, p.attn_wo[d], 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(y, a, p.attn_wo[d], batch * dst, embed, head * key, Form::nn, head * key, head * key, embed, 1.0, 0.0,
+         Blas::onednn);
     float *x_2 = r.work<float>(98304); // [batch, dst, embed]
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as
     //     attn
@@ -1329,20 +1384,23 @@ void evaluate_batch(Rank &r) {
         x_2[i * embed + em] = x[i * embed + em] + (y[i * embed + em] + p.attn_bo[d][em]);
     float *rstd_2 = r.work<float>(196608); // [batch, dst]
     // nn.ech:31 at sort_digits.ech:32  return normalize(x, over = over) * gamma + beta
-    normalize(normalized, rstd_2, x_2, 384, 64, 1e-5);
+    normalize(normalized, rstd_2, x_2, batch * dst, embed, 1e-05);
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em)
         layernorm[i * embed + em] = normalized[i * embed + em] * p.layernorm_2_gamma[d][em] + p.layernorm_2_beta[d][em];
     float *q_2 = r.work<float>(196608); // [batch, dst, head, key]
     // nn.ech:126 at sort_digits.ech:32  q = dot(x, wq, over = embed)
-    gemm(q_2, layernorm, p.cross_wq[d], 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(q_2, layernorm, p.cross_wq[d], batch * dst, head * key, embed, Form::nn, embed, embed, head * key, 1.0, 0.0,
+         Blas::onednn);
     float *k_2 = r.work<float>(0); // [batch, src, head, key]
     // nn.ech:127 at sort_digits.ech:32  k = dot(memory, wk, over = embed)
-    gemm(k_2, m, p.cross_wk[d], 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(k_2, m, p.cross_wk[d], batch * src, head * key, embed, Form::nn, embed, embed, head * key, 1.0, 0.0,
+         Blas::onednn);
     float *v_2 = r.work<float>(294912); // [batch, src, head, key]
     // nn.ech:128 at sort_digits.ech:32  v = dot(memory, wv, over = embed)
-    gemm(v_2, m, p.cross_wv[d], 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(v_2, m, p.cross_wv[d], batch * src, head * key, embed, Form::nn, embed, embed, head * key, 1.0, 0.0,
+         Blas::onednn);
     // nn.ech:133 at sort_digits.ech:32  q = q + bq
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
@@ -1363,11 +1421,12 @@ void evaluate_batch(Rank &r) {
     float *sum_of_exp_2 = r.work<float>(694272); // [batch, head, dst]
     // nn.ech:137 at sort_digits.ech:32  a = attention(q, k, v, over = src, key = key)
     attention(a_2, maximum_2, sum_of_exp_2, q_2, k_2, v_2,
-              {32, 1, 4, 12, 12, 16, 16, 0.25, false, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
+              {batch, 1, head, dst, src, key, key, 0.25, false, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}});
     float *y_2 = r.work<float>(688128); // [batch, dst, embed]
     // nn.ech:138 at sort_digits.ech:32  y = dot(a, wo, over = (head, key))
-    gemm(y_2, a_2, p.cross_wo[d], 384, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(y_2, a_2, p.cross_wo[d], batch * dst, embed, head * key, Form::nn, head * key, head * key, embed, 1.0, 0.0,
+         Blas::onednn);
     float *x_3 = r.work<float>(688128); // [batch, dst, embed]
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
     // nn.ech:141 at sort_digits.ech:32  y = y + bo
@@ -1378,7 +1437,7 @@ void evaluate_batch(Rank &r) {
     float *normalized_2 = r.work<float>(589824); // [batch, dst, embed]
     float *rstd_3 = r.work<float>(0); // [batch, dst]
     // nn.ech:31 at sort_digits.ech:33  return normalize(x, over = over) * gamma + beta
-    normalize(normalized_2, rstd_3, x_3, 384, 64, 1e-5);
+    normalize(normalized_2, rstd_3, x_3, batch * dst, embed, 1e-05);
     float *layernorm_2 = r.work<float>(589824); // [batch, dst, embed]
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
@@ -1387,7 +1446,7 @@ void evaluate_batch(Rank &r) {
             normalized_2[i * embed + em] * p.layernorm_3_gamma[d][em] + p.layernorm_3_beta[d][em];
     float *product = r.work<float>(0); // [batch, dst, ff]
     // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(product, layernorm_2, p.mlp_w1[d], 384, 256, 64, Form::nn, 64, 256, 256, 1.0, 0.0, Blas::tiled);
+    gemm(product, layernorm_2, p.mlp_w1[d], batch * dst, ff, embed, Form::nn, embed, ff, ff, 1.0, 0.0, Blas::tiled);
     float *value = r.work<float>(0); // [batch, dst, ff]
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
@@ -1395,7 +1454,7 @@ void evaluate_batch(Rank &r) {
         value[i * ff + f] = math::gelu(product[i * ff + f] + p.mlp_b1[d][f]);
     float *product_2 = r.work<float>(589824); // [batch, dst, embed]
     // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(product_2, value, p.mlp_w2[d], 384, 64, 256, Form::nn, 256, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(product_2, value, p.mlp_w2[d], batch * dst, embed, ff, Form::nn, ff, embed, embed, 1.0, 0.0, Blas::onednn);
     // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
     // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     for (int64_t i = 0; i < batch * dst; ++i)
@@ -1406,7 +1465,7 @@ void evaluate_batch(Rank &r) {
   float *normalized = r.work<float>(491520); // [batch, dst, embed]
   float *rstd = r.work<float>(0); // [batch, dst]
   // nn.ech:31 at sort_digits.ech:35  return normalize(x, over = over) * gamma + beta
-  normalize(normalized, rstd, x, 384, 64, 1e-5);
+  normalize(normalized, rstd, x, batch * dst, embed, 1e-05);
   float *layernorm = r.work<float>(491520); // [batch, dst, embed]
   for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
@@ -1414,12 +1473,12 @@ void evaluate_batch(Rank &r) {
       layernorm[i * embed + em] = normalized[i * embed + em] * p.layernorm_gamma[em] + p.layernorm_beta[em];
   float *logits = r.work<float>(0); // [batch, dst, vocab]
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  gemm(logits, layernorm, p.wte, 384, 12, 64, Form::nt, 64, 64, 12, 1.0, 0.0, Blas::onednn);
+  gemm(logits, layernorm, p.wte, batch * dst, vocab, embed, Form::nt, embed, embed, vocab, 1.0, 0.0, Blas::onednn);
   float *row_loss = r.work<float>(18432); // [batch, dst]
   float *shift = r.work<float>(19968); // [batch, dst]
   float *log_sum = r.work<float>(21504); // [batch, dst]
   // sort_digits.ech:36  loss mean(cross_entropy(logits, answer, over = vocab))
-  cross_entropy(row_loss, shift, log_sum, logits, in.answer, 384, 12);
+  cross_entropy(row_loss, shift, log_sum, logits, in.answer, batch * dst, vocab);
   const int64_t first_batch = r.coordinate(0) * 32;
   double sum_3 = 0;
   for (int64_t b = 0; b < batch; ++b) {
@@ -1433,7 +1492,7 @@ void evaluate_batch(Rank &r) {
   const float sum = static_cast<float>(sum_3);
   int32_t *index_of_max = r.work<int32_t>(18432); // [batch, dst]
   // sort_digits.ech:37  metric accuracy = mean(argmax(logits, over = vocab) == answer)
-  argmax(index_of_max, logits, 384, 12, 1);
+  argmax(index_of_max, logits, batch * dst, vocab, 1);
   // sort_digits.ech:37  metric accuracy = mean(argmax(logits, over = vocab) == answer)
   // sort_digits.ech:36  loss mean(cross_entropy(logits, answer, over = vocab))
   double sum_4 = 0;
@@ -1455,12 +1514,12 @@ void evaluate_batch(Rank &r) {
 /// Metrics of all held-out samples.
 void evaluate_end(Rank &r) {
   const Sums sums{r};
-  const double number = static_cast<double>(r.sampleCount());
+  const double sample_count = static_cast<double>(r.sampleCount());
   float *message = r.work<float>(0); // [message=2]
   float *accuracy = message + 1;
   // sort_digits.ech:37  metric accuracy = mean(argmax(logits, over = vocab) == answer)
   // sort_digits.ech:36  loss mean(cross_entropy(logits, answer, over = vocab))
-  const float e = static_cast<float>(number) * 12.0f;
+  const float e = static_cast<float>(sample_count) * 12.0f;
   message[0] = static_cast<float>(sums.value[0]) / e;
   accuracy[0] = static_cast<float>(sums.value_2[0]) / e;
   // sort_digits.ech:36  2 ranks, 8 bytes: split batch over dp (sort_digits.ech:50): report of loss

@@ -264,7 +264,7 @@ struct Gradients {
   Stack<float> cross_wv{r.work<float>(9068544), embed_cp * head * key};        // [decoder, embed_cp, head, key]
   Stack<float> cross_bk{r.work<float>(9127936), head * key};                   // [decoder, head, key]
   Stack<float> cross_bv{r.work<float>(9128448), head * key};                   // [decoder, head, key]
-  float *message_2 = r.work<float>(6914048);                                   // [message=8192]
+  float *mlp_w1 = r.work<float>(6914048);                                      // [decoder, embed_cp, ff]
   float *wdst = r.work<float>(9091072);                                        // [dst, embed]
   Stack<float> encoder_layernorm_gamma{r.work<float>(9122304), embed_cp};      // [encoder, embed_cp]
   Stack<float> encoder_layernorm_beta{r.work<float>(9122432), embed_cp};       // [encoder, embed_cp]
@@ -289,7 +289,6 @@ struct Gradients {
   Stack<float> attn_bv{message + 256, head * key};                             // [decoder, head, key]
   Stack<float> cross_bq{message + 384, head * key};                            // [decoder, head, key]
   Stack<float> mlp_b1{message + 512, ff};                                      // [decoder, ff]
-  float *mlp_w1 = message_2;                                                   // [decoder, embed_cp, ff]
 };
 
 /// Sums over the batches of an evaluation.
@@ -324,7 +323,7 @@ void adam(float *w, const float *d_w, float *m, float *v, int64_t n, float scale
 struct Messages {
   Ticket reduce_scatter_of_message;
   Ticket reduce_scatter_of_message_2;
-  Ticket reduce_scatter_of_message_2_2;
+  Ticket reduce_scatter_of_mlp_w1;
   Ticket all_reduce_of_message;
 };
 
@@ -334,7 +333,7 @@ void forward(Rank &r) {
   const Activations act{r};
   float *rows = r.work<float>(8519680); // [batch, src, embed_cp]
   // sort_digits.ech:24  m = wte[vocab = source] + wsrc
-  gather_rows(rows, p.wte, in.source, 768, 16, 0, 12);
+  gather_rows(rows, p.wte, in.source, batch * src, embed_cp, 0, 12);
   for (int64_t b = 0; b < batch; ++b)
 #pragma GCC ivdep
     for (int64_t i = 0; i < src * embed_cp; ++i)
@@ -342,13 +341,13 @@ void forward(Rank &r) {
   for (int64_t e = 0; e < encoder; ++e) {
     double *moments = r.work<double>(8568832); // [batch, src, moment=3]
     // nn.ech:31 at sort_digits.ech:26  return normalize(x, over = over) * gamma + beta
-    local_moments(moments, act.m, 1, 768, 16);
+    local_moments(moments, act.m, 1, batch * src, embed_cp);
     double *moments_of_all = r.work<double>(3145728); // [rank=4, batch, src, moment=3]
     // sort_digits.ech:26  4 ranks, 0.07 MB: split embed over cp (layouts.ech:62): inside normalize (sort_digits.ech:26)
-    all_gather(r, r.group(0), moments_of_all, moments, 2304, Algorithm::automatic, "sort_digits.ech:26");
+    all_gather(r, r.group(0), moments_of_all, moments, batch * src * 3, Algorithm::automatic, "sort_digits.ech:26");
     // nn.ech:31 at sort_digits.ech:26  return normalize(x, over = over) * gamma + beta
-    combine_moments(moments, moments_of_all, 4, 768);
-    normalize_finish(act.normalized_2[e], act.rstd_2[e], act.m, moments, 768, 16, 1e-5);
+    combine_moments(moments, moments_of_all, 4, batch * src);
+    normalize_finish(act.normalized_2[e], act.rstd_2[e], act.m, moments, batch * src, embed_cp, 1e-05);
     for (int64_t i = 0; i < batch * src; ++i)
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed_cp; ++em) {
@@ -357,13 +356,16 @@ void forward(Rank &r) {
       }
     float *q = r.work<float>(3145728); // [batch, src, head, key]
     // nn.ech:79 at sort_digits.ech:26  q = dot(x, wq, over = embed)
-    gemm(q, act.layernorm_2[e], p.encoder_attn_wq[e], 768, 64, 16, Form::nn, 16, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(q, act.layernorm_2[e], p.encoder_attn_wq[e], batch * src, head * key, embed_cp, Form::nn, embed_cp, head * key,
+         head * key, 1.0, 0.0, Blas::onednn);
     float *k = r.work<float>(3342336); // [batch, src, head, key]
     // nn.ech:80 at sort_digits.ech:26  k = dot(x, wk, over = embed)
-    gemm(k, act.layernorm_2[e], p.encoder_attn_wk[e], 768, 64, 16, Form::nn, 16, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(k, act.layernorm_2[e], p.encoder_attn_wk[e], batch * src, head * key, embed_cp, Form::nn, embed_cp, head * key,
+         head * key, 1.0, 0.0, Blas::onednn);
     float *v = r.work<float>(3538944); // [batch, src, head, key]
     // nn.ech:81 at sort_digits.ech:26  v = dot(x, wv, over = embed)
-    gemm(v, act.layernorm_2[e], p.encoder_attn_wv[e], 768, 64, 16, Form::nn, 16, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(v, act.layernorm_2[e], p.encoder_attn_wv[e], batch * src, head * key, embed_cp, Form::nn, embed_cp, head * key,
+         head * key, 1.0, 0.0, Blas::onednn);
     const double is_first_cp = r.coordinate(0) == 0 ? 1.0 : 0.0;
     // nn.ech:86 at sort_digits.ech:26  q = q + bq
     for (int64_t i = 0; i < batch * src; ++i)
@@ -383,24 +385,29 @@ void forward(Rank &r) {
         v[i * head * key + j] = v[i * head * key + j] + p.encoder_attn_bv[e][j] * static_cast<float>(is_first_cp);
     // sort_digits.ech:26  4 ranks, 0.20 MB: split src2, dst, embed over cp (layouts.ech:62): attention
     //     (sort_digits.ech:26)
-    all_reduce(r, r.group(0), act.a_2[e], 49152, Sum, Algorithm::automatic, "sort_digits.ech:26");
-    float *k_part = r.work<float>(7536640); // [message=12288]
+    all_reduce(r, r.group(0), act.a_2[e], batch * src * head * key, Sum, Algorithm::automatic, "sort_digits.ech:26");
+    float *k_part = r.work<float>(7536640); // [batch, src2_cp, head, key]
     // sort_digits.ech:26  4 ranks, 0.20 MB: split src2 over cp (layouts.ech:62): attention (sort_digits.ech:26)
-    reduce_scatter_inner(r, r.group(0), k_part, k, 64, 192, Sum, Algorithm::automatic, "sort_digits.ech:26");
+    reduce_scatter_inner(r, r.group(0), k_part, k, batch, src2_cp * head * key, Sum, Algorithm::automatic,
+                         "sort_digits.ech:26");
     float *a_gathered = r.work<float>(3735552); // [batch, src2, head, key]
-    all_gather_inner(r, r.group(0), a_gathered, k_part, 64, 192, Algorithm::automatic, "sort_digits.ech:26");
-    float *v_part = r.work<float>(7585792); // [message=12288]
-    reduce_scatter_inner(r, r.group(0), v_part, v, 64, 192, Sum, Algorithm::automatic, "sort_digits.ech:26");
+    all_gather_inner(r, r.group(0), a_gathered, k_part, batch, src2_cp * head * key, Algorithm::automatic,
+                     "sort_digits.ech:26");
+    float *v_part = r.work<float>(7585792); // [batch, src2_cp, head, key]
+    reduce_scatter_inner(r, r.group(0), v_part, v, batch, src2_cp * head * key, Sum, Algorithm::automatic,
+                         "sort_digits.ech:26");
     float *a_gathered_2 = r.work<float>(3145728); // [batch, src2, head, key]
-    all_gather_inner(r, r.group(0), a_gathered_2, v_part, 64, 192, Algorithm::automatic, "sort_digits.ech:26");
+    all_gather_inner(r, r.group(0), a_gathered_2, v_part, batch, src2_cp * head * key, Algorithm::automatic,
+                     "sort_digits.ech:26");
     // nn.ech:94 at sort_digits.ech:26  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
     //     = causal)
     attention(act.a[e], act.maximum[e], act.sum_of_exp[e], act.a_2[e], a_gathered, a_gathered_2,
-              {64, 1, 4, 12, 12, 16, 16, 0.25, false, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
+              {batch, 1, head, src, src2, key, key, 0.25, false, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}});
     float *y = r.work<float>(7634944); // [batch, src, embed_cp]
     // nn.ech:95 at sort_digits.ech:26  y = dot(a, wo, over = (head, key))
-    gemm(y, act.a[e], p.encoder_attn_wo[e], 768, 16, 64, Form::nn, 64, 16, 16, 1.0, 0.0, Blas::onednn);
+    gemm(y, act.a[e], p.encoder_attn_wo[e], batch * src, embed_cp, head * key, Form::nn, head * key, embed_cp, embed_cp,
+         1.0, 0.0, Blas::onednn);
     float *m = r.work<float>(7634944); // [batch, src, embed_cp]
     // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
     // nn.ech:98 at sort_digits.ech:26  y = y + bo
@@ -409,12 +416,12 @@ void forward(Rank &r) {
       for (int64_t em = 0; em < embed_cp; ++em)
         m[i * embed_cp + em] = act.m[i * embed_cp + em] + (y[i * embed_cp + em] + p.encoder_attn_bo[e][em]);
     // nn.ech:31 at sort_digits.ech:27  return normalize(x, over = over) * gamma + beta
-    local_moments(moments, m, 1, 768, 16);
+    local_moments(moments, m, 1, batch * src, embed_cp);
     // sort_digits.ech:27  4 ranks, 0.07 MB: split embed over cp (layouts.ech:62): inside normalize (sort_digits.ech:27)
-    all_gather(r, r.group(0), moments_of_all, moments, 2304, Algorithm::automatic, "sort_digits.ech:27");
+    all_gather(r, r.group(0), moments_of_all, moments, batch * src * 3, Algorithm::automatic, "sort_digits.ech:27");
     // nn.ech:31 at sort_digits.ech:27  return normalize(x, over = over) * gamma + beta
-    combine_moments(moments, moments_of_all, 4, 768);
-    normalize_finish(act.normalized[e], act.rstd[e], m, moments, 768, 16, 1e-5);
+    combine_moments(moments, moments_of_all, 4, batch * src);
+    normalize_finish(act.normalized[e], act.rstd[e], m, moments, batch * src, embed_cp, 1e-05);
     for (int64_t i = 0; i < batch * src; ++i)
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed_cp; ++em) {
@@ -423,20 +430,22 @@ void forward(Rank &r) {
       }
     float *product = r.work<float>(3145728); // [batch, src, ff]
     // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(product, act.layernorm[e], p.encoder_mlp_w1[e], 768, 256, 16, Form::nn, 16, 256, 256, 1.0, 0.0, Blas::onednn);
+    gemm(product, act.layernorm[e], p.encoder_mlp_w1[e], batch * src, ff, embed_cp, Form::nn, embed_cp, ff, ff, 1.0,
+         0.0, Blas::onednn);
     for (int64_t i = 0; i < batch * src; ++i)
 #pragma GCC ivdep
       for (int64_t f = 0; f < ff; ++f)
         act.all_reduce[e][i * ff + f] = product[i * ff + f] + p.encoder_mlp_b1[e][f] * static_cast<float>(is_first_cp);
     // sort_digits.ech:27  4 ranks, 0.79 MB: split src2, dst, embed over cp (layouts.ech:62): gelu (sort_digits.ech:27)
-    all_reduce(r, r.group(0), act.all_reduce[e], 196608, Sum, Algorithm::automatic, "sort_digits.ech:27");
+    all_reduce(r, r.group(0), act.all_reduce[e], batch * src * ff, Sum, Algorithm::automatic, "sort_digits.ech:27");
     // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
 #pragma GCC ivdep
     for (int64_t i = 0; i < batch * src * ff; ++i)
       act.value[e][i] = math::gelu(act.all_reduce[e][i]);
     float *product_2 = r.work<float>(3145728); // [batch, src, embed_cp]
     // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(product_2, act.value[e], p.encoder_mlp_w2[e], 768, 16, 256, Form::nn, 256, 16, 16, 1.0, 0.0, Blas::onednn);
+    gemm(product_2, act.value[e], p.encoder_mlp_w2[e], batch * src, embed_cp, ff, Form::nn, ff, embed_cp, embed_cp, 1.0,
+         0.0, Blas::onednn);
     // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
     // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     for (int64_t i = 0; i < batch * src; ++i)
@@ -456,7 +465,7 @@ void forward(Rank &r) {
   }
   float *wte_gathered = r.work<float>(9060352); // [message=768]
   // sort_digits.ech:29  4 ranks, 3072 bytes: split embed over cp (layouts.ech:62): gather (sort_digits.ech:29)
-  all_gather(r, r.group(0), wte_gathered, p.wte, 192, Algorithm::automatic, "sort_digits.ech:29");
+  all_gather(r, r.group(0), wte_gathered, p.wte, vocab * embed_cp, Algorithm::automatic, "sort_digits.ech:29");
   float *wte_gathered_2 = r.work<float>(9063424); // [vocab, embed]
   // sort_digits.ech:29  x = wte[vocab = target] + wdst
   for (int64_t v_cp_i = 0; v_cp_i < 4; ++v_cp_i)
@@ -467,7 +476,7 @@ void forward(Rank &r) {
             wte_gathered[v_cp_i * vocab * embed_cp + vo * embed_cp + em];
   float *rows_2 = r.work<float>(6684672); // [batch, dst, embed]
   // sort_digits.ech:29  x = wte[vocab = target] + wdst
-  gather_rows(rows_2, wte_gathered_2, in.target, 192, 64, 0, 12);
+  gather_rows(rows_2, wte_gathered_2, in.target, batch * dst, embed, 0, 12);
   float *x = r.work<float>(6684672); // [batch, dst, embed]
   for (int64_t b = 0; b < batch; ++b)
 #pragma GCC ivdep
@@ -475,14 +484,14 @@ void forward(Rank &r) {
       x[b * dst * embed + i] = rows_2[b * dst * embed + i] + p.wdst[i];
   for (int64_t d = 0; d < decoder; ++d) {
     // nn.ech:31 at sort_digits.ech:31  return normalize(x, over = over) * gamma + beta
-    normalize(act.normalized_5[d], act.rstd_5[d], x, 192, 64, 1e-5);
+    normalize(act.normalized_5[d], act.rstd_5[d], x, batch * dst, embed, 1e-05);
     float *layernorm_gamma_gathered = r.work<float>(9060352); // [embed]
     // sort_digits.ech:31  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): mul (sort_digits.ech:31)
-    all_gather(r, r.group(0), layernorm_gamma_gathered, p.decoder_layernorm_gamma[d], 16, Algorithm::automatic,
+    all_gather(r, r.group(0), layernorm_gamma_gathered, p.decoder_layernorm_gamma[d], embed_cp, Algorithm::automatic,
                "sort_digits.ech:31");
     float *layernorm_beta_gathered = r.work<float>(9060608); // [embed]
     // sort_digits.ech:31  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): add (sort_digits.ech:31)
-    all_gather(r, r.group(0), layernorm_beta_gathered, p.decoder_layernorm_beta[d], 16, Algorithm::automatic,
+    all_gather(r, r.group(0), layernorm_beta_gathered, p.decoder_layernorm_beta[d], embed_cp, Algorithm::automatic,
                "sort_digits.ech:31");
     // nn.ech:31 at sort_digits.ech:31  return normalize(x, over = over) * gamma + beta
     for (int64_t i = 0; i < batch * dst; ++i)
@@ -492,22 +501,28 @@ void forward(Rank &r) {
             act.normalized_5[d][i * embed + em] * layernorm_gamma_gathered[em] + layernorm_beta_gathered[em];
     float *attn_wq_gathered = r.work<float>(6782976); // [embed, head, key]
     // sort_digits.ech:31  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:31)
-    all_gather(r, r.group(0), attn_wq_gathered, p.attn_wq[d], 1024, Algorithm::automatic, "sort_digits.ech:31");
+    all_gather(r, r.group(0), attn_wq_gathered, p.attn_wq[d], embed_cp * head * key, Algorithm::automatic,
+               "sort_digits.ech:31");
     float *q = r.work<float>(6733824); // [batch, dst, head, key]
     // nn.ech:79 at sort_digits.ech:31  q = dot(x, wq, over = embed)
-    gemm(q, act.layernorm_5[d], attn_wq_gathered, 192, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(q, act.layernorm_5[d], attn_wq_gathered, batch * dst, head * key, embed, Form::nn, embed, embed, head * key,
+         1.0, 0.0, Blas::onednn);
     float *attn_wk_gathered = r.work<float>(6832128); // [embed, head, key]
     // sort_digits.ech:31  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:31)
-    all_gather(r, r.group(0), attn_wk_gathered, p.attn_wk[d], 1024, Algorithm::automatic, "sort_digits.ech:31");
+    all_gather(r, r.group(0), attn_wk_gathered, p.attn_wk[d], embed_cp * head * key, Algorithm::automatic,
+               "sort_digits.ech:31");
     float *k = r.work<float>(6782976); // [batch, dst, head, key]
     // nn.ech:80 at sort_digits.ech:31  k = dot(x, wk, over = embed)
-    gemm(k, act.layernorm_5[d], attn_wk_gathered, 192, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(k, act.layernorm_5[d], attn_wk_gathered, batch * dst, head * key, embed, Form::nn, embed, embed, head * key,
+         1.0, 0.0, Blas::onednn);
     float *attn_wv_gathered = r.work<float>(6881280); // [embed, head, key]
     // sort_digits.ech:31  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:31)
-    all_gather(r, r.group(0), attn_wv_gathered, p.attn_wv[d], 1024, Algorithm::automatic, "sort_digits.ech:31");
+    all_gather(r, r.group(0), attn_wv_gathered, p.attn_wv[d], embed_cp * head * key, Algorithm::automatic,
+               "sort_digits.ech:31");
     float *v = r.work<float>(6832128); // [batch, dst, head, key]
     // nn.ech:81 at sort_digits.ech:31  v = dot(x, wv, over = embed)
-    gemm(v, act.layernorm_5[d], attn_wv_gathered, 192, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(v, act.layernorm_5[d], attn_wv_gathered, batch * dst, head * key, embed, Form::nn, embed, embed, head * key,
+         1.0, 0.0, Blas::onednn);
     // nn.ech:86 at sort_digits.ech:31  q = q + bq
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
@@ -524,17 +539,20 @@ void forward(Rank &r) {
       for (int64_t j = 0; j < head * key; ++j)
         v[i * head * key + j] = v[i * head * key + j] + p.attn_bv[d][j];
     // sort_digits.ech:31  4 ranks, 0.20 MB: store optimizer over cp: relabel (sort_digits.ech:31)
-    all_gather_inner(r, r.group(0), act.all_gather[d], k, 64, 192, Algorithm::automatic, "sort_digits.ech:31");
-    all_gather_inner(r, r.group(0), act.all_gather_2[d], v, 64, 192, Algorithm::automatic, "sort_digits.ech:31");
+    all_gather_inner(r, r.group(0), act.all_gather[d], k, batch, 3 * head * key, Algorithm::automatic,
+                     "sort_digits.ech:31");
+    all_gather_inner(r, r.group(0), act.all_gather_2[d], v, batch, 3 * head * key, Algorithm::automatic,
+                     "sort_digits.ech:31");
     const int64_t dst_minus_dst2 = r.coordinate(0) * 3;
     // nn.ech:94 at sort_digits.ech:31  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
     //     = causal)
     attention(act.a_8[d], act.maximum_3[d], act.sum_of_exp_3[d], act.q_2[d], act.all_gather[d], act.all_gather_2[d],
-              {64, 1, 4, 3, 12, 16, 16, 0.25, true, dst_minus_dst2, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
+              {batch, 1, head, dst, dst2, key, key, 0.25, true, dst_minus_dst2, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{192, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {192, 0, 16, 64}});
     float *attn_wo_gathered = r.work<float>(6733824); // [message=4096]
     // sort_digits.ech:31  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:31)
-    all_gather(r, r.group(0), attn_wo_gathered, p.attn_wo[d], 1024, Algorithm::automatic, "sort_digits.ech:31");
+    all_gather(r, r.group(0), attn_wo_gathered, p.attn_wo[d], head * key * embed_cp, Algorithm::automatic,
+               "sort_digits.ech:31");
     float *attn_wo_gathered_2 = r.work<float>(6782976); // [head, key, embed]
     // nn.ech:95 at sort_digits.ech:31  y = dot(a, wo, over = (head, key))
     for (int64_t v_cp_i = 0; v_cp_i < 4; ++v_cp_i)
@@ -545,10 +563,11 @@ void forward(Rank &r) {
               attn_wo_gathered[v_cp_i * head * key * embed_cp + i * embed_cp + em];
     float *y = r.work<float>(6733824); // [batch, dst, embed]
     // nn.ech:95 at sort_digits.ech:31  y = dot(a, wo, over = (head, key))
-    gemm(y, act.a_8[d], attn_wo_gathered_2, 192, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(y, act.a_8[d], attn_wo_gathered_2, batch * dst, embed, head * key, Form::nn, head * key, head * key, embed,
+         1.0, 0.0, Blas::onednn);
     float *attn_bo_gathered = r.work<float>(9060352); // [embed]
     // sort_digits.ech:31  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): add (sort_digits.ech:31)
-    all_gather(r, r.group(0), attn_bo_gathered, p.attn_bo[d], 16, Algorithm::automatic, "sort_digits.ech:31");
+    all_gather(r, r.group(0), attn_bo_gathered, p.attn_bo[d], embed_cp, Algorithm::automatic, "sort_digits.ech:31");
     float *x_2 = r.work<float>(6733824); // [batch, dst, embed]
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as
     //     attn
@@ -558,14 +577,14 @@ void forward(Rank &r) {
       for (int64_t em = 0; em < embed; ++em)
         x_2[i * embed + em] = x[i * embed + em] + (y[i * embed + em] + attn_bo_gathered[em]);
     // nn.ech:31 at sort_digits.ech:32  return normalize(x, over = over) * gamma + beta
-    normalize(act.normalized_4[d], act.rstd_4[d], x_2, 192, 64, 1e-5);
+    normalize(act.normalized_4[d], act.rstd_4[d], x_2, batch * dst, embed, 1e-05);
     float *layernorm_2_gamma_gathered = r.work<float>(9060352); // [embed]
     // sort_digits.ech:32  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): mul (sort_digits.ech:32)
-    all_gather(r, r.group(0), layernorm_2_gamma_gathered, p.layernorm_2_gamma[d], 16, Algorithm::automatic,
+    all_gather(r, r.group(0), layernorm_2_gamma_gathered, p.layernorm_2_gamma[d], embed_cp, Algorithm::automatic,
                "sort_digits.ech:32");
     float *layernorm_2_beta_gathered = r.work<float>(9060608); // [embed]
     // sort_digits.ech:32  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): add (sort_digits.ech:32)
-    all_gather(r, r.group(0), layernorm_2_beta_gathered, p.layernorm_2_beta[d], 16, Algorithm::automatic,
+    all_gather(r, r.group(0), layernorm_2_beta_gathered, p.layernorm_2_beta[d], embed_cp, Algorithm::automatic,
                "sort_digits.ech:32");
     // nn.ech:31 at sort_digits.ech:32  return normalize(x, over = over) * gamma + beta
     for (int64_t i = 0; i < batch * dst; ++i)
@@ -575,16 +594,20 @@ void forward(Rank &r) {
             act.normalized_4[d][i * embed + em] * layernorm_2_gamma_gathered[em] + layernorm_2_beta_gathered[em];
     float *cross_wq_gathered = r.work<float>(6832128); // [embed, head, key]
     // sort_digits.ech:32  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:32)
-    all_gather(r, r.group(0), cross_wq_gathered, p.cross_wq[d], 1024, Algorithm::automatic, "sort_digits.ech:32");
+    all_gather(r, r.group(0), cross_wq_gathered, p.cross_wq[d], embed_cp * head * key, Algorithm::automatic,
+               "sort_digits.ech:32");
     float *q_2 = r.work<float>(6782976); // [batch, dst, head, key]
     // nn.ech:126 at sort_digits.ech:32  q = dot(x, wq, over = embed)
-    gemm(q_2, act.layernorm_4[d], cross_wq_gathered, 192, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(q_2, act.layernorm_4[d], cross_wq_gathered, batch * dst, head * key, embed, Form::nn, embed, embed, head * key,
+         1.0, 0.0, Blas::onednn);
     float *k_2 = r.work<float>(6291456); // [batch, src, head, key]
     // nn.ech:127 at sort_digits.ech:32  k = dot(memory, wk, over = embed)
-    gemm(k_2, act.m, p.cross_wk[d], 768, 64, 16, Form::nn, 16, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(k_2, act.m, p.cross_wk[d], batch * src, head * key, embed_cp, Form::nn, embed_cp, head * key, head * key, 1.0,
+         0.0, Blas::onednn);
     float *v_2 = r.work<float>(6488064); // [batch, src, head, key]
     // nn.ech:128 at sort_digits.ech:32  v = dot(memory, wv, over = embed)
-    gemm(v_2, act.m, p.cross_wv[d], 768, 64, 16, Form::nn, 16, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(v_2, act.m, p.cross_wv[d], batch * src, head * key, embed_cp, Form::nn, embed_cp, head * key, head * key, 1.0,
+         0.0, Blas::onednn);
     // nn.ech:133 at sort_digits.ech:32  q = q + bq
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
@@ -603,15 +626,16 @@ void forward(Rank &r) {
         act.a_7[d][i * head * key + j] = v_2[i * head * key + j] + p.cross_bv[d][j] * static_cast<float>(is_first_cp);
     // sort_digits.ech:32  4 ranks, 0.20 MB: split src2, dst, embed over cp (layouts.ech:62): attention
     //     (sort_digits.ech:32)
-    all_reduce(r, r.group(0), act.a_6[d], 49152, Sum, Algorithm::automatic, "sort_digits.ech:32");
-    all_reduce(r, r.group(0), act.a_7[d], 49152, Sum, Algorithm::automatic, "sort_digits.ech:32");
+    all_reduce(r, r.group(0), act.a_6[d], batch * src * head * key, Sum, Algorithm::automatic, "sort_digits.ech:32");
+    all_reduce(r, r.group(0), act.a_7[d], batch * src * head * key, Sum, Algorithm::automatic, "sort_digits.ech:32");
     // nn.ech:137 at sort_digits.ech:32  a = attention(q, k, v, over = src, key = key)
     attention(act.a_5[d], act.maximum_2[d], act.sum_of_exp_2[d], act.q[d], act.a_6[d], act.a_7[d],
-              {64, 1, 4, 3, 12, 16, 16, 0.25, false, dst_minus_dst2, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
+              {batch, 1, head, dst, src, key, key, 0.25, false, dst_minus_dst2, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{192, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {192, 0, 16, 64}});
     float *cross_wo_gathered = r.work<float>(6782976); // [message=4096]
     // sort_digits.ech:32  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:32)
-    all_gather(r, r.group(0), cross_wo_gathered, p.cross_wo[d], 1024, Algorithm::automatic, "sort_digits.ech:32");
+    all_gather(r, r.group(0), cross_wo_gathered, p.cross_wo[d], head * key * embed_cp, Algorithm::automatic,
+               "sort_digits.ech:32");
     float *cross_wo_gathered_2 = r.work<float>(6602752); // [head, key, embed]
     // nn.ech:138 at sort_digits.ech:32  y = dot(a, wo, over = (head, key))
     for (int64_t v_cp_i = 0; v_cp_i < 4; ++v_cp_i)
@@ -622,10 +646,11 @@ void forward(Rank &r) {
               cross_wo_gathered[v_cp_i * head * key * embed_cp + i * embed_cp + em];
     float *y_2 = r.work<float>(6553600); // [batch, dst, embed]
     // nn.ech:138 at sort_digits.ech:32  y = dot(a, wo, over = (head, key))
-    gemm(y_2, act.a_5[d], cross_wo_gathered_2, 192, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(y_2, act.a_5[d], cross_wo_gathered_2, batch * dst, embed, head * key, Form::nn, head * key, head * key, embed,
+         1.0, 0.0, Blas::onednn);
     float *cross_bo_gathered = r.work<float>(9060352); // [embed]
     // sort_digits.ech:32  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): add (sort_digits.ech:32)
-    all_gather(r, r.group(0), cross_bo_gathered, p.cross_bo[d], 16, Algorithm::automatic, "sort_digits.ech:32");
+    all_gather(r, r.group(0), cross_bo_gathered, p.cross_bo[d], embed_cp, Algorithm::automatic, "sort_digits.ech:32");
     float *x_3 = r.work<float>(6553600); // [batch, dst, embed]
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
     // nn.ech:141 at sort_digits.ech:32  y = y + bo
@@ -634,14 +659,14 @@ void forward(Rank &r) {
       for (int64_t em = 0; em < embed; ++em)
         x_3[i * embed + em] = x_2[i * embed + em] + (y_2[i * embed + em] + cross_bo_gathered[em]);
     // nn.ech:31 at sort_digits.ech:33  return normalize(x, over = over) * gamma + beta
-    normalize(act.normalized_3[d], act.rstd_3[d], x_3, 192, 64, 1e-5);
+    normalize(act.normalized_3[d], act.rstd_3[d], x_3, batch * dst, embed, 1e-05);
     float *layernorm_3_gamma_gathered = r.work<float>(9060352); // [embed]
     // sort_digits.ech:33  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): mul (sort_digits.ech:33)
-    all_gather(r, r.group(0), layernorm_3_gamma_gathered, p.layernorm_3_gamma[d], 16, Algorithm::automatic,
+    all_gather(r, r.group(0), layernorm_3_gamma_gathered, p.layernorm_3_gamma[d], embed_cp, Algorithm::automatic,
                "sort_digits.ech:33");
     float *layernorm_3_beta_gathered = r.work<float>(9060608); // [embed]
     // sort_digits.ech:33  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): add (sort_digits.ech:33)
-    all_gather(r, r.group(0), layernorm_3_beta_gathered, p.layernorm_3_beta[d], 16, Algorithm::automatic,
+    all_gather(r, r.group(0), layernorm_3_beta_gathered, p.layernorm_3_beta[d], embed_cp, Algorithm::automatic,
                "sort_digits.ech:33");
     // nn.ech:31 at sort_digits.ech:33  return normalize(x, over = over) * gamma + beta
     for (int64_t i = 0; i < batch * dst; ++i)
@@ -651,10 +676,11 @@ void forward(Rank &r) {
             act.normalized_3[d][i * embed + em] * layernorm_3_gamma_gathered[em] + layernorm_3_beta_gathered[em];
     float *mlp_w1_gathered = r.work<float>(6488064); // [embed, ff]
     // sort_digits.ech:33  4 ranks, 0.07 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:33)
-    all_gather(r, r.group(0), mlp_w1_gathered, p.mlp_w1[d], 4096, Algorithm::automatic, "sort_digits.ech:33");
+    all_gather(r, r.group(0), mlp_w1_gathered, p.mlp_w1[d], embed_cp * ff, Algorithm::automatic, "sort_digits.ech:33");
     float *product = r.work<float>(6291456); // [batch, dst, ff]
     // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(product, act.layernorm_3[d], mlp_w1_gathered, 192, 256, 64, Form::nn, 64, 256, 256, 1.0, 0.0, Blas::tiled);
+    gemm(product, act.layernorm_3[d], mlp_w1_gathered, batch * dst, ff, embed, Form::nn, embed, ff, ff, 1.0, 0.0,
+         Blas::tiled);
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
       for (int64_t f = 0; f < ff; ++f) {
@@ -664,7 +690,7 @@ void forward(Rank &r) {
       }
     float *mlp_w2_gathered = r.work<float>(6291456); // [message=16384]
     // sort_digits.ech:33  4 ranks, 0.07 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:33)
-    all_gather(r, r.group(0), mlp_w2_gathered, p.mlp_w2[d], 4096, Algorithm::automatic, "sort_digits.ech:33");
+    all_gather(r, r.group(0), mlp_w2_gathered, p.mlp_w2[d], ff * embed_cp, Algorithm::automatic, "sort_digits.ech:33");
     float *mlp_w2_gathered_2 = r.work<float>(6356992); // [ff, embed]
     // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     for (int64_t v_cp_i = 0; v_cp_i < 4; ++v_cp_i)
@@ -675,10 +701,11 @@ void forward(Rank &r) {
               mlp_w2_gathered[v_cp_i * ff * embed_cp + f * embed_cp + em];
     float *product_2 = r.work<float>(6291456); // [batch, dst, embed]
     // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(product_2, act.value_2[d], mlp_w2_gathered_2, 192, 64, 256, Form::nn, 256, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(product_2, act.value_2[d], mlp_w2_gathered_2, batch * dst, embed, ff, Form::nn, ff, embed, embed, 1.0, 0.0,
+         Blas::onednn);
     float *mlp_b2_gathered = r.work<float>(9060352); // [embed]
     // sort_digits.ech:33  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): add (sort_digits.ech:33)
-    all_gather(r, r.group(0), mlp_b2_gathered, p.mlp_b2[d], 16, Algorithm::automatic, "sort_digits.ech:33");
+    all_gather(r, r.group(0), mlp_b2_gathered, p.mlp_b2[d], embed_cp, Algorithm::automatic, "sort_digits.ech:33");
     // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
     // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     for (int64_t i = 0; i < batch * dst; ++i)
@@ -687,14 +714,15 @@ void forward(Rank &r) {
         x[i * embed + em] = x_3[i * embed + em] + (product_2[i * embed + em] + mlp_b2_gathered[em]);
   }
   // nn.ech:31 at sort_digits.ech:35  return normalize(x, over = over) * gamma + beta
-  normalize(act.normalized_6, act.rstd_6, x, 192, 64, 1e-5);
+  normalize(act.normalized_6, act.rstd_6, x, batch * dst, embed, 1e-05);
   float *layernorm_gamma_gathered = r.work<float>(9060352); // [embed]
   // sort_digits.ech:35  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): mul (sort_digits.ech:35)
-  all_gather(r, r.group(0), layernorm_gamma_gathered, p.layernorm_gamma, 16, Algorithm::automatic,
+  all_gather(r, r.group(0), layernorm_gamma_gathered, p.layernorm_gamma, embed_cp, Algorithm::automatic,
              "sort_digits.ech:35");
   float *layernorm_beta_gathered = r.work<float>(9060608); // [embed]
   // sort_digits.ech:35  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): add (sort_digits.ech:35)
-  all_gather(r, r.group(0), layernorm_beta_gathered, p.layernorm_beta, 16, Algorithm::automatic, "sort_digits.ech:35");
+  all_gather(r, r.group(0), layernorm_beta_gathered, p.layernorm_beta, embed_cp, Algorithm::automatic,
+             "sort_digits.ech:35");
   // nn.ech:31 at sort_digits.ech:35  return normalize(x, over = over) * gamma + beta
   for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
@@ -702,12 +730,13 @@ void forward(Rank &r) {
       act.layernorm_6[i * embed + em] =
           act.normalized_6[i * embed + em] * layernorm_gamma_gathered[em] + layernorm_beta_gathered[em];
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  gemm(act.logits, act.layernorm_6, wte_gathered_2, 192, 12, 64, Form::nt, 64, 64, 12, 1.0, 0.0, Blas::onednn);
+  gemm(act.logits, act.layernorm_6, wte_gathered_2, batch * dst, vocab, embed, Form::nt, embed, embed, vocab, 1.0, 0.0,
+       Blas::onednn);
   float *row_loss = r.work<float>(9114368); // [batch, dst]
   // sort_digits.ech:36  loss mean(cross_entropy(logits, answer, over = vocab))
-  cross_entropy(row_loss, act.shift, act.log_sum, act.logits, in.answer, 192, 12);
+  cross_entropy(row_loss, act.shift, act.log_sum, act.logits, in.answer, batch * dst, vocab);
   float *sum = r.work<float>(9116672); // []
-  reduce_sum(sum, row_loss, 1, 192, 1);
+  reduce_sum(sum, row_loss, 1, batch * dst, 1);
   float *loss = r.work<float>(9116672); // []
   loss[0] = sum[0] / 768.0f;
   // sort_digits.ech:36  4 ranks, 4 bytes: split src2, dst, embed over cp (layouts.ech:62): report of loss
@@ -738,7 +767,7 @@ void backward(Rank &r) {
   }
   float *wte_gathered = r.work<float>(9060352); // [message=768]
   // sort_digits.ech:35  4 ranks, 3072 bytes: split embed over cp (layouts.ech:62): dot (sort_digits.ech:35)
-  all_gather(r, r.group(0), wte_gathered, p.wte, 192, Algorithm::automatic, "sort_digits.ech:35");
+  all_gather(r, r.group(0), wte_gathered, p.wte, vocab * embed_cp, Algorithm::automatic, "sort_digits.ech:35");
   float *wte_gathered_2 = r.work<float>(9063424); // [vocab, embed]
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
   for (int64_t v_cp_i = 0; v_cp_i < 4; ++v_cp_i)
@@ -749,13 +778,15 @@ void backward(Rank &r) {
             wte_gathered[v_cp_i * vocab * embed_cp + v * embed_cp + em];
   float *d_layernorm = r.work<float>(6782976); // [batch, dst, embed]
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  gemm(d_layernorm, d_logits, wte_gathered_2, 192, 64, 12, Form::nn, 12, 64, 64, 1.0, 0.0, Blas::onednn);
-  gemm(act.d_wte, d_logits, act.layernorm_6, 12, 64, 192, Form::tn, 12, 64, 64, 1.0, 0.0, Blas::onednn);
+  gemm(d_layernorm, d_logits, wte_gathered_2, batch * dst, embed, vocab, Form::nn, vocab, embed, embed, 1.0, 0.0,
+       Blas::onednn);
+  gemm(act.d_wte, d_logits, act.layernorm_6, vocab, embed, batch * dst, Form::tn, vocab, embed, embed, 1.0, 0.0,
+       Blas::onednn);
   // nn.ech:31 at sort_digits.ech:35  return normalize(x, over = over) * gamma + beta
-  reduce_sum(act.d_layernorm_beta, d_layernorm, 1, 192, 64);
+  reduce_sum(act.d_layernorm_beta, d_layernorm, 1, batch * dst, embed);
   float *layernorm_gamma_gathered = r.work<float>(9114368); // [embed]
   // sort_digits.ech:35  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): mul (sort_digits.ech:35)
-  all_gather(r, r.group(0), layernorm_gamma_gathered, p.layernorm_gamma, 16, Algorithm::automatic,
+  all_gather(r, r.group(0), layernorm_gamma_gathered, p.layernorm_gamma, embed_cp, Algorithm::automatic,
              "sort_digits.ech:35");
   float *d_value = r.work<float>(8568832); // [batch, dst, embed]
   // nn.ech:31 at sort_digits.ech:35  return normalize(x, over = over) * gamma + beta
@@ -770,15 +801,15 @@ void backward(Rank &r) {
     for (int64_t em = 0; em < embed; ++em)
       act.d_layernorm_gamma[em] += d_layernorm[i * embed + em] * act.normalized_6[i * embed + em];
   // nn.ech:31 at sort_digits.ech:35  return normalize(x, over = over) * gamma + beta
-  normalize_grad(act.d_input, d_value, act.normalized_6, act.rstd_6, 192, 64);
+  normalize_grad(act.d_input, d_value, act.normalized_6, act.rstd_6, batch * dst, embed);
   // sort_digits.ech:30  repeat decoder = layers {
-  fill(act.d_value, 12288, 0.0f);
+  fill(act.d_value, batch * src * embed_cp, 0.0f);
   for (int64_t d = decoder - 1; d >= 0; --d) {
     // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    reduce_sum(act.d_mlp_b2[d], act.d_input, 1, 192, 64);
+    reduce_sum(act.d_mlp_b2[d], act.d_input, 1, batch * dst, embed);
     float *mlp_w2_gathered = r.work<float>(6291456); // [message=16384]
     // sort_digits.ech:33  4 ranks, 0.07 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:33)
-    all_gather(r, r.group(0), mlp_w2_gathered, p.mlp_w2[d], 4096, Algorithm::automatic, "sort_digits.ech:33");
+    all_gather(r, r.group(0), mlp_w2_gathered, p.mlp_w2[d], ff * embed_cp, Algorithm::automatic, "sort_digits.ech:33");
     float *mlp_w2_gathered_2 = r.work<float>(6488064); // [ff, embed]
     // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     for (int64_t v_cp_i = 0; v_cp_i < 4; ++v_cp_i)
@@ -789,8 +820,10 @@ void backward(Rank &r) {
               mlp_w2_gathered[v_cp_i * ff * embed_cp + f * embed_cp + em];
     float *d_product = r.work<float>(6291456); // [batch, dst, ff]
     // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(d_product, act.d_input, mlp_w2_gathered_2, 192, 256, 64, Form::nt, 64, 64, 256, 1.0, 0.0, Blas::onednn);
-    gemm(act.d_mlp_w2[d], act.value_2[d], act.d_input, 256, 64, 192, Form::tn, 256, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(d_product, act.d_input, mlp_w2_gathered_2, batch * dst, ff, embed, Form::nt, embed, embed, ff, 1.0, 0.0,
+         Blas::onednn);
+    gemm(act.d_mlp_w2[d], act.value_2[d], act.d_input, ff, embed, batch * dst, Form::tn, ff, embed, embed, 1.0, 0.0,
+         Blas::onednn);
     float *d_value_2 = r.work<float>(6291456); // [batch, dst, ff]
     fill(grad.mlp_b1[d], ff, 0.0f);
     for (int64_t i = 0; i < batch * dst; ++i)
@@ -803,16 +836,18 @@ void backward(Rank &r) {
       }
     float *mlp_w1_gathered = r.work<float>(6488064); // [embed, ff]
     // sort_digits.ech:33  4 ranks, 0.07 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:33)
-    all_gather(r, r.group(0), mlp_w1_gathered, p.mlp_w1[d], 4096, Algorithm::automatic, "sort_digits.ech:33");
+    all_gather(r, r.group(0), mlp_w1_gathered, p.mlp_w1[d], embed_cp * ff, Algorithm::automatic, "sort_digits.ech:33");
     float *d_layernorm_2 = r.work<float>(6553600); // [batch, dst, embed]
     // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(d_layernorm_2, d_value_2, mlp_w1_gathered, 192, 64, 256, Form::nt, 256, 256, 64, 1.0, 0.0, Blas::tiled);
-    gemm(act.d_mlp_w1[d], act.layernorm_3[d], d_value_2, 64, 256, 192, Form::tn, 64, 256, 256, 1.0, 0.0, Blas::tiled);
+    gemm(d_layernorm_2, d_value_2, mlp_w1_gathered, batch * dst, embed, ff, Form::nt, ff, ff, embed, 1.0, 0.0,
+         Blas::tiled);
+    gemm(act.d_mlp_w1[d], act.layernorm_3[d], d_value_2, embed, ff, batch * dst, Form::tn, embed, ff, ff, 1.0, 0.0,
+         Blas::tiled);
     // nn.ech:31 at sort_digits.ech:33  return normalize(x, over = over) * gamma + beta
-    reduce_sum(act.d_layernorm_3_beta[d], d_layernorm_2, 1, 192, 64);
+    reduce_sum(act.d_layernorm_3_beta[d], d_layernorm_2, 1, batch * dst, embed);
     float *layernorm_3_gamma_gathered = r.work<float>(6602752); // [embed]
     // sort_digits.ech:33  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): mul (sort_digits.ech:33)
-    all_gather(r, r.group(0), layernorm_3_gamma_gathered, p.layernorm_3_gamma[d], 16, Algorithm::automatic,
+    all_gather(r, r.group(0), layernorm_3_gamma_gathered, p.layernorm_3_gamma[d], embed_cp, Algorithm::automatic,
                "sort_digits.ech:33");
     float *d_value_3 = r.work<float>(8667136); // [batch, dst, embed]
     // nn.ech:31 at sort_digits.ech:33  return normalize(x, over = over) * gamma + beta
@@ -828,7 +863,7 @@ void backward(Rank &r) {
         act.d_layernorm_3_gamma[d][em] += d_layernorm_2[i * embed + em] * act.normalized_3[d][i * embed + em];
     float *d_x = r.work<float>(8667136); // [batch, dst, embed]
     // nn.ech:31 at sort_digits.ech:33  return normalize(x, over = over) * gamma + beta
-    normalize_grad(d_x, d_value_3, act.normalized_3[d], act.rstd_3[d], 192, 64);
+    normalize_grad(d_x, d_value_3, act.normalized_3[d], act.rstd_3[d], batch * dst, embed);
     float *d_y = r.work<float>(8667136); // [batch, dst, embed]
     // nn.ech:141 at sort_digits.ech:32  y = y + bo
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
@@ -843,7 +878,8 @@ void backward(Rank &r) {
       }
     float *cross_wo_gathered = r.work<float>(8716288); // [message=4096]
     // sort_digits.ech:32  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:32)
-    all_gather(r, r.group(0), cross_wo_gathered, p.cross_wo[d], 1024, Algorithm::automatic, "sort_digits.ech:32");
+    all_gather(r, r.group(0), cross_wo_gathered, p.cross_wo[d], head * key * embed_cp, Algorithm::automatic,
+               "sort_digits.ech:32");
     float *cross_wo_gathered_2 = r.work<float>(8765440); // [head, key, embed]
     // nn.ech:138 at sort_digits.ech:32  y = dot(a, wo, over = (head, key))
     for (int64_t v_cp_i = 0; v_cp_i < 4; ++v_cp_i)
@@ -854,8 +890,10 @@ void backward(Rank &r) {
               cross_wo_gathered[v_cp_i * head * key * embed_cp + i * embed_cp + em];
     float *d_a = r.work<float>(8716288); // [batch, dst, head, key]
     // nn.ech:138 at sort_digits.ech:32  y = dot(a, wo, over = (head, key))
-    gemm(d_a, d_y, cross_wo_gathered_2, 192, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
-    gemm(act.d_cross_wo[d], act.a_5[d], d_y, 64, 64, 192, Form::tn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(d_a, d_y, cross_wo_gathered_2, batch * dst, head * key, embed, Form::nt, embed, embed, head * key, 1.0, 0.0,
+         Blas::onednn);
+    gemm(act.d_cross_wo[d], act.a_5[d], d_y, head * key, embed, batch * dst, Form::tn, head * key, embed, embed, 1.0,
+         0.0, Blas::onednn);
     float *d_query = r.work<float>(8765440); // [batch, dst, head, key]
     float *d_key = r.work<float>(6291456); // [batch, src, head, key]
     float *d_value_4 = r.work<float>(6488064); // [batch, src, head, key]
@@ -863,37 +901,44 @@ void backward(Rank &r) {
     // nn.ech:137 at sort_digits.ech:32  a = attention(q, k, v, over = src, key = key)
     attention_grad(d_query, d_key, d_value_4, static_cast<float *>(nullptr), d_a, act.a_5[d], act.maximum_2[d],
                    act.sum_of_exp_2[d], act.q[d], act.a_6[d], act.a_7[d],
-                   {64, 1, 4, 3, 12, 16, 16, 0.25, false, dst_minus_dst2, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
+                   {batch, 1, head, dst, src, key, key, 0.25, false, dst_minus_dst2, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
                    {{192, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {192, 0, 16, 64}},
                    {{192, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {192, 0, 16, 64}});
     // sort_digits.ech:32  4 ranks, 0.20 MB: split src2, dst, embed over cp (layouts.ech:62): sum (sort_digits.ech:32)
-    all_reduce(r, r.group(0), d_value_4, 49152, Sum, Algorithm::automatic, "sort_digits.ech:32");
+    all_reduce(r, r.group(0), d_value_4, batch * src * head * key, Sum, Algorithm::automatic, "sort_digits.ech:32");
     // nn.ech:135 at sort_digits.ech:32  v = v + bv
-    reduce_sum(grad.cross_bv[d], d_value_4, 1, 768, 64);
+    reduce_sum(grad.cross_bv[d], d_value_4, 1, batch * src, head * key);
     // sort_digits.ech:32  4 ranks, 0.20 MB: split src2, dst, embed over cp (layouts.ech:62): sum (sort_digits.ech:32)
-    all_reduce(r, r.group(0), d_key, 49152, Sum, Algorithm::automatic, "sort_digits.ech:32");
+    all_reduce(r, r.group(0), d_key, batch * src * head * key, Sum, Algorithm::automatic, "sort_digits.ech:32");
     // nn.ech:134 at sort_digits.ech:32  k = k + bk
-    reduce_sum(grad.cross_bk[d], d_key, 1, 768, 64);
+    reduce_sum(grad.cross_bk[d], d_key, 1, batch * src, head * key);
     // nn.ech:133 at sort_digits.ech:32  q = q + bq
-    reduce_sum(grad.cross_bq[d], d_query, 1, 192, 64);
+    reduce_sum(grad.cross_bq[d], d_query, 1, batch * dst, head * key);
     // nn.ech:128 at sort_digits.ech:32  v = dot(memory, wv, over = embed)
-    gemm(act.d_value, d_value_4, p.cross_wv[d], 768, 16, 64, Form::nt, 64, 64, 16, 1.0, 1.0, Blas::onednn);
-    gemm(grad.cross_wv[d], act.m, d_value_4, 16, 64, 768, Form::tn, 16, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(act.d_value, d_value_4, p.cross_wv[d], batch * src, embed_cp, head * key, Form::nt, head * key, head * key,
+         embed_cp, 1.0, 1.0, Blas::onednn);
+    gemm(grad.cross_wv[d], act.m, d_value_4, embed_cp, head * key, batch * src, Form::tn, embed_cp, head * key,
+         head * key, 1.0, 0.0, Blas::onednn);
     // nn.ech:127 at sort_digits.ech:32  k = dot(memory, wk, over = embed)
-    gemm(act.d_value, d_key, p.cross_wk[d], 768, 16, 64, Form::nt, 64, 64, 16, 1.0, 1.0, Blas::onednn);
-    gemm(grad.cross_wk[d], act.m, d_key, 16, 64, 768, Form::tn, 16, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(act.d_value, d_key, p.cross_wk[d], batch * src, embed_cp, head * key, Form::nt, head * key, head * key,
+         embed_cp, 1.0, 1.0, Blas::onednn);
+    gemm(grad.cross_wk[d], act.m, d_key, embed_cp, head * key, batch * src, Form::tn, embed_cp, head * key, head * key,
+         1.0, 0.0, Blas::onednn);
     float *cross_wq_gathered = r.work<float>(6291456); // [embed, head, key]
     // sort_digits.ech:32  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:32)
-    all_gather(r, r.group(0), cross_wq_gathered, p.cross_wq[d], 1024, Algorithm::automatic, "sort_digits.ech:32");
+    all_gather(r, r.group(0), cross_wq_gathered, p.cross_wq[d], embed_cp * head * key, Algorithm::automatic,
+               "sort_digits.ech:32");
     float *d_layernorm_3 = r.work<float>(8716288); // [batch, dst, embed]
     // nn.ech:126 at sort_digits.ech:32  q = dot(x, wq, over = embed)
-    gemm(d_layernorm_3, d_query, cross_wq_gathered, 192, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
-    gemm(act.d_cross_wq[d], act.layernorm_4[d], d_query, 64, 64, 192, Form::tn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(d_layernorm_3, d_query, cross_wq_gathered, batch * dst, embed, head * key, Form::nt, head * key, head * key,
+         embed, 1.0, 0.0, Blas::onednn);
+    gemm(act.d_cross_wq[d], act.layernorm_4[d], d_query, embed, head * key, batch * dst, Form::tn, embed, head * key,
+         head * key, 1.0, 0.0, Blas::onednn);
     // nn.ech:31 at sort_digits.ech:32  return normalize(x, over = over) * gamma + beta
-    reduce_sum(act.d_layernorm_2_beta[d], d_layernorm_3, 1, 192, 64);
+    reduce_sum(act.d_layernorm_2_beta[d], d_layernorm_3, 1, batch * dst, embed);
     float *layernorm_2_gamma_gathered = r.work<float>(8765440); // [embed]
     // sort_digits.ech:32  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): mul (sort_digits.ech:32)
-    all_gather(r, r.group(0), layernorm_2_gamma_gathered, p.layernorm_2_gamma[d], 16, Algorithm::automatic,
+    all_gather(r, r.group(0), layernorm_2_gamma_gathered, p.layernorm_2_gamma[d], embed_cp, Algorithm::automatic,
                "sort_digits.ech:32");
     float *d_value_5 = r.work<float>(6291456); // [batch, dst, embed]
     // nn.ech:31 at sort_digits.ech:32  return normalize(x, over = over) * gamma + beta
@@ -909,7 +954,7 @@ void backward(Rank &r) {
         act.d_layernorm_2_gamma[d][em] += d_layernorm_3[i * embed + em] * act.normalized_4[d][i * embed + em];
     float *d_x_2 = r.work<float>(6291456); // [batch, dst, embed]
     // nn.ech:31 at sort_digits.ech:32  return normalize(x, over = over) * gamma + beta
-    normalize_grad(d_x_2, d_value_5, act.normalized_4[d], act.rstd_4[d], 192, 64);
+    normalize_grad(d_x_2, d_value_5, act.normalized_4[d], act.rstd_4[d], batch * dst, embed);
     // nn.ech:98 at sort_digits.ech:31  y = y + bo
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as
     //     attn
@@ -924,7 +969,8 @@ void backward(Rank &r) {
       }
     float *attn_wo_gathered = r.work<float>(8716288); // [message=4096]
     // sort_digits.ech:31  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:31)
-    all_gather(r, r.group(0), attn_wo_gathered, p.attn_wo[d], 1024, Algorithm::automatic, "sort_digits.ech:31");
+    all_gather(r, r.group(0), attn_wo_gathered, p.attn_wo[d], head * key * embed_cp, Algorithm::automatic,
+               "sort_digits.ech:31");
     float *attn_wo_gathered_2 = r.work<float>(8765440); // [head, key, embed]
     // nn.ech:95 at sort_digits.ech:31  y = dot(a, wo, over = (head, key))
     for (int64_t v_cp_i = 0; v_cp_i < 4; ++v_cp_i)
@@ -934,52 +980,65 @@ void backward(Rank &r) {
           attn_wo_gathered_2[v_cp_i * embed_cp + i * 4 * embed_cp + em] =
               attn_wo_gathered[v_cp_i * head * key * embed_cp + i * embed_cp + em];
     // nn.ech:95 at sort_digits.ech:31  y = dot(a, wo, over = (head, key))
-    gemm(d_a, d_y, attn_wo_gathered_2, 192, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
-    gemm(act.d_attn_wo[d], act.a_8[d], d_y, 64, 64, 192, Form::tn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(d_a, d_y, attn_wo_gathered_2, batch * dst, head * key, embed, Form::nt, embed, embed, head * key, 1.0, 0.0,
+         Blas::onednn);
+    gemm(act.d_attn_wo[d], act.a_8[d], d_y, head * key, embed, batch * dst, Form::tn, head * key, embed, embed, 1.0,
+         0.0, Blas::onednn);
     float *d_key_2 = r.work<float>(6291456); // [batch, dst2, head, key]
     float *d_value_6 = r.work<float>(6488064); // [batch, dst2, head, key]
     // nn.ech:94 at sort_digits.ech:31  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
     //     = causal)
     attention_grad(d_query, d_key_2, d_value_6, static_cast<float *>(nullptr), d_a, act.a_8[d], act.maximum_3[d],
                    act.sum_of_exp_3[d], act.q_2[d], act.all_gather[d], act.all_gather_2[d],
-                   {64, 1, 4, 3, 12, 16, 16, 0.25, true, dst_minus_dst2, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
+                   {batch, 1, head, dst, dst2, key, key, 0.25, true, dst_minus_dst2, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
                    {{192, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {192, 0, 16, 64}},
                    {{192, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {192, 0, 16, 64}});
-    float *d_v_part = r.work<float>(8716288); // [message=12288]
+    float *d_v_part = r.work<float>(8716288); // [batch, dst, head, key]
     // sort_digits.ech:31  4 ranks, 0.20 MB: split dst over cp (layouts.ech:62): sum (sort_digits.ech:31)
-    reduce_scatter_inner(r, r.group(0), d_v_part, d_value_6, 64, 192, Sum, Algorithm::automatic, "sort_digits.ech:31");
+    reduce_scatter_inner(r, r.group(0), d_v_part, d_value_6, batch, dst * head * key, Sum, Algorithm::automatic,
+                         "sort_digits.ech:31");
     // nn.ech:88 at sort_digits.ech:31  v = v + bv
-    reduce_sum(grad.attn_bv[d], d_v_part, 1, 192, 64);
-    float *d_k_part = r.work<float>(6488064); // [message=12288]
+    reduce_sum(grad.attn_bv[d], d_v_part, 1, batch * dst, head * key);
+    float *d_k_part = r.work<float>(6488064); // [batch, dst, head, key]
     // sort_digits.ech:31  4 ranks, 0.20 MB: split dst over cp (layouts.ech:62): sum (sort_digits.ech:31)
-    reduce_scatter_inner(r, r.group(0), d_k_part, d_key_2, 64, 192, Sum, Algorithm::automatic, "sort_digits.ech:31");
+    reduce_scatter_inner(r, r.group(0), d_k_part, d_key_2, batch, dst * head * key, Sum, Algorithm::automatic,
+                         "sort_digits.ech:31");
     // nn.ech:87 at sort_digits.ech:31  k = k + bk
-    reduce_sum(grad.attn_bk[d], d_k_part, 1, 192, 64);
+    reduce_sum(grad.attn_bk[d], d_k_part, 1, batch * dst, head * key);
     // nn.ech:86 at sort_digits.ech:31  q = q + bq
-    reduce_sum(grad.attn_bq[d], d_query, 1, 192, 64);
+    reduce_sum(grad.attn_bq[d], d_query, 1, batch * dst, head * key);
     float *attn_wv_gathered = r.work<float>(6586368); // [embed, head, key]
     // sort_digits.ech:31  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:31)
-    all_gather(r, r.group(0), attn_wv_gathered, p.attn_wv[d], 1024, Algorithm::automatic, "sort_digits.ech:31");
+    all_gather(r, r.group(0), attn_wv_gathered, p.attn_wv[d], embed_cp * head * key, Algorithm::automatic,
+               "sort_digits.ech:31");
     float *d_layernorm_4 = r.work<float>(6537216); // [batch, dst, embed]
     // nn.ech:81 at sort_digits.ech:31  v = dot(x, wv, over = embed)
-    gemm(d_layernorm_4, d_v_part, attn_wv_gathered, 192, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
-    gemm(act.d_attn_wv[d], act.layernorm_5[d], d_v_part, 64, 64, 192, Form::tn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(d_layernorm_4, d_v_part, attn_wv_gathered, batch * dst, embed, head * key, Form::nt, head * key, head * key,
+         embed, 1.0, 0.0, Blas::onednn);
+    gemm(act.d_attn_wv[d], act.layernorm_5[d], d_v_part, embed, head * key, batch * dst, Form::tn, embed, head * key,
+         head * key, 1.0, 0.0, Blas::onednn);
     float *attn_wk_gathered = r.work<float>(6586368); // [embed, head, key]
     // sort_digits.ech:31  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:31)
-    all_gather(r, r.group(0), attn_wk_gathered, p.attn_wk[d], 1024, Algorithm::automatic, "sort_digits.ech:31");
+    all_gather(r, r.group(0), attn_wk_gathered, p.attn_wk[d], embed_cp * head * key, Algorithm::automatic,
+               "sort_digits.ech:31");
     // nn.ech:80 at sort_digits.ech:31  k = dot(x, wk, over = embed)
-    gemm(d_layernorm_3, d_k_part, attn_wk_gathered, 192, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
-    gemm(act.d_attn_wk[d], act.layernorm_5[d], d_k_part, 64, 64, 192, Form::tn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(d_layernorm_3, d_k_part, attn_wk_gathered, batch * dst, embed, head * key, Form::nt, head * key, head * key,
+         embed, 1.0, 0.0, Blas::onednn);
+    gemm(act.d_attn_wk[d], act.layernorm_5[d], d_k_part, embed, head * key, batch * dst, Form::tn, embed, head * key,
+         head * key, 1.0, 0.0, Blas::onednn);
     float *attn_wq_gathered = r.work<float>(6635520); // [embed, head, key]
     // sort_digits.ech:31  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:31)
-    all_gather(r, r.group(0), attn_wq_gathered, p.attn_wq[d], 1024, Algorithm::automatic, "sort_digits.ech:31");
+    all_gather(r, r.group(0), attn_wq_gathered, p.attn_wq[d], embed_cp * head * key, Algorithm::automatic,
+               "sort_digits.ech:31");
     float *d_layernorm_5 = r.work<float>(6586368); // [batch, dst, embed]
     // nn.ech:79 at sort_digits.ech:31  q = dot(x, wq, over = embed)
-    gemm(d_layernorm_5, d_query, attn_wq_gathered, 192, 64, 64, Form::nt, 64, 64, 64, 1.0, 0.0, Blas::onednn);
-    gemm(act.d_attn_wq[d], act.layernorm_5[d], d_query, 64, 64, 192, Form::tn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(d_layernorm_5, d_query, attn_wq_gathered, batch * dst, embed, head * key, Form::nt, head * key, head * key,
+         embed, 1.0, 0.0, Blas::onednn);
+    gemm(act.d_attn_wq[d], act.layernorm_5[d], d_query, embed, head * key, batch * dst, Form::tn, embed, head * key,
+         head * key, 1.0, 0.0, Blas::onednn);
     float *layernorm_gamma_gathered_2 = r.work<float>(6635520); // [embed]
     // sort_digits.ech:31  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): mul (sort_digits.ech:31)
-    all_gather(r, r.group(0), layernorm_gamma_gathered_2, p.decoder_layernorm_gamma[d], 16, Algorithm::automatic,
+    all_gather(r, r.group(0), layernorm_gamma_gathered_2, p.decoder_layernorm_gamma[d], embed_cp, Algorithm::automatic,
                "sort_digits.ech:31");
     float *d_value_7 = r.work<float>(6537216); // [batch, dst, embed]
     // nn.ech:31 at sort_digits.ech:31  return normalize(x, over = over) * gamma + beta
@@ -999,7 +1058,7 @@ void backward(Rank &r) {
       }
     float *d_x_3 = r.work<float>(6537216); // [batch, dst, embed]
     // nn.ech:31 at sort_digits.ech:31  return normalize(x, over = over) * gamma + beta
-    normalize_grad(d_x_3, d_value_7, act.normalized_5[d], act.rstd_5[d], 192, 64);
+    normalize_grad(d_x_3, d_value_7, act.normalized_5[d], act.rstd_5[d], batch * dst, embed);
 #pragma GCC ivdep
     for (int64_t i = 0; i < batch * dst * embed; ++i)
       act.d_input[i] = d_y[i] + d_x_3[i];
@@ -1152,13 +1211,14 @@ void update(Rank &r, Messages &messages) {
   float *d_mlp_w2_part = act.message_2 + own_row;
   // sort_digits.ech:33  4 ranks, 0.13 MB: split embed over cp (layouts.ech:62): gradient of decoder.mlp.w2
   //     (sort_digits.ech:33)
-  messages.reduce_scatter_of_message_2 = reduce_scatter_start(r, r.group(0), d_mlp_w2_part, act.message_2, 8192, Sum,
-                                                              Algorithm::automatic, "sort_digits.ech:33");
+  messages.reduce_scatter_of_message_2 = reduce_scatter_start(r, r.group(0), d_mlp_w2_part, act.message_2,
+                                                              decoder * ff * embed_cp, Sum, Algorithm::automatic,
+                                                              "sort_digits.ech:33");
   // sort_digits.ech:33  4 ranks, 0.13 MB: split embed over cp (layouts.ech:62): gradient of decoder.mlp.w1
   //     (sort_digits.ech:33)
-  messages.reduce_scatter_of_message_2_2 = reduce_scatter_inner_start(r, r.group(0), grad.message_2, act.d_mlp_w1.all,
-                                                                      2, 4096, Sum, Algorithm::automatic,
-                                                                      "sort_digits.ech:33");
+  messages.reduce_scatter_of_mlp_w1 = reduce_scatter_inner_start(r, r.group(0), grad.mlp_w1, act.d_mlp_w1.all, decoder,
+                                                                 embed_cp * ff, Sum, Algorithm::automatic,
+                                                                 "sort_digits.ech:33");
   // sort_digits.ech:31  4 ranks, 4096 bytes: split src2, dst, embed over cp (layouts.ech:62): gradients of
   //     decoder.attn.bq, decoder.attn.bk, decoder.attn.bv and 2 more
   messages.all_reduce_of_message = all_reduce_start(r, r.group(0), grad.message, 1024, Sum, Algorithm::automatic,
@@ -1171,8 +1231,8 @@ void backward_2(Rank &r) {
   const Activations act{r};
   const Gradients grad{r};
   // sort_digits.ech:29  x = wte[vocab = target] + wdst
-  reduce_sum(grad.wdst, act.d_input, 1, 64, 192);
-  scatter_add_rows(act.d_wte, act.d_input, in.target, 192, 64, 0, 12);
+  reduce_sum(grad.wdst, act.d_input, 1, batch, dst * embed);
+  scatter_add_rows(act.d_wte, act.d_input, in.target, batch * dst, embed, 0, 12);
   float *d_m = r.work<float>(8617984); // [batch, src, embed_cp]
   // sort_digits.ech:25  repeat encoder = layers {
 #pragma GCC ivdep
@@ -1180,12 +1240,14 @@ void backward_2(Rank &r) {
     d_m[i] = act.d_value[i];
   for (int64_t e = encoder - 1; e >= 0; --e) {
     // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    reduce_sum(grad.encoder_mlp_b2[e], d_m, 1, 768, 16);
+    reduce_sum(grad.encoder_mlp_b2[e], d_m, 1, batch * src, embed_cp);
     float *d_product = r.work<float>(3145728); // [batch, src, ff]
-    gemm(d_product, d_m, p.encoder_mlp_w2[e], 768, 256, 16, Form::nt, 16, 16, 256, 1.0, 0.0, Blas::onednn);
-    gemm(grad.encoder_mlp_w2[e], act.value[e], d_m, 256, 16, 768, Form::tn, 256, 16, 16, 1.0, 0.0, Blas::onednn);
+    gemm(d_product, d_m, p.encoder_mlp_w2[e], batch * src, ff, embed_cp, Form::nt, embed_cp, embed_cp, ff, 1.0, 0.0,
+         Blas::onednn);
+    gemm(grad.encoder_mlp_w2[e], act.value[e], d_m, ff, embed_cp, batch * src, Form::tn, ff, embed_cp, embed_cp, 1.0,
+         0.0, Blas::onednn);
     // sort_digits.ech:27  4 ranks, 0.79 MB: split src2, dst, embed over cp (layouts.ech:62): mul (sort_digits.ech:27)
-    all_reduce(r, r.group(0), d_product, 196608, Sum, Algorithm::automatic, "sort_digits.ech:27");
+    all_reduce(r, r.group(0), d_product, batch * src * ff, Sum, Algorithm::automatic, "sort_digits.ech:27");
     float *d_value = r.work<float>(3145728); // [batch, src, ff]
     // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     LongSum total(grad.encoder_mlp_b1[e], ff);
@@ -1202,11 +1264,12 @@ void backward_2(Rank &r) {
     total.finish();
     float *d_layernorm = r.work<float>(6815744); // [batch, src, embed_cp]
     // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(d_layernorm, d_value, p.encoder_mlp_w1[e], 768, 16, 256, Form::nt, 256, 256, 16, 1.0, 0.0, Blas::tiled);
-    gemm(grad.encoder_mlp_w1[e], act.layernorm[e], d_value, 16, 256, 768, Form::tn, 16, 256, 256, 1.0, 0.0,
-         Blas::onednn);
+    gemm(d_layernorm, d_value, p.encoder_mlp_w1[e], batch * src, embed_cp, ff, Form::nt, ff, ff, embed_cp, 1.0, 0.0,
+         Blas::tiled);
+    gemm(grad.encoder_mlp_w1[e], act.layernorm[e], d_value, embed_cp, ff, batch * src, Form::tn, embed_cp, ff, ff, 1.0,
+         0.0, Blas::onednn);
     // nn.ech:31 at sort_digits.ech:27  return normalize(x, over = over) * gamma + beta
-    reduce_sum(grad.encoder_layernorm_2_beta[e], d_layernorm, 1, 768, 16);
+    reduce_sum(grad.encoder_layernorm_2_beta[e], d_layernorm, 1, batch * src, embed_cp);
     float *d_value_2 = r.work<float>(6864896); // [batch, src, embed_cp]
     for (int64_t i = 0; i < batch * src; ++i)
 #pragma GCC ivdep
@@ -1223,13 +1286,13 @@ void backward_2(Rank &r) {
     total_2.finish();
     double *d_sums = r.work<double>(6815744); // [batch, src, part=2]
     // nn.ech:31 at sort_digits.ech:27  return normalize(x, over = over) * gamma + beta
-    normalize_grad_local(d_sums, d_value_2, act.normalized[e], 768, 16);
+    normalize_grad_local(d_sums, d_value_2, act.normalized[e], batch * src, embed_cp);
     // sort_digits.ech:27  4 ranks, 0.01 MB: split embed over cp (layouts.ech:62): inside normalize_grad
     //     (sort_digits.ech:27)
-    all_reduce(r, r.group(0), d_sums, 1536, Sum, Algorithm::automatic, "sort_digits.ech:27");
+    all_reduce(r, r.group(0), d_sums, batch * src * 2, Sum, Algorithm::automatic, "sort_digits.ech:27");
     float *d_m_2 = r.work<float>(6864896); // [batch, src, embed_cp]
     // nn.ech:31 at sort_digits.ech:27  return normalize(x, over = over) * gamma + beta
-    normalize_grad_finish(d_m_2, d_value_2, act.normalized[e], act.rstd[e], d_sums, 768, 16, 64);
+    normalize_grad_finish(d_m_2, d_value_2, act.normalized[e], act.rstd[e], d_sums, batch * src, embed_cp, 64);
     float *d_y = r.work<float>(6864896); // [batch, src, embed_cp]
     // nn.ech:98 at sort_digits.ech:26  y = y + bo
     // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
@@ -1247,16 +1310,20 @@ void backward_2(Rank &r) {
     total_3.finish();
     float *d_a = r.work<float>(3145728); // [batch, src, head, key]
     // nn.ech:95 at sort_digits.ech:26  y = dot(a, wo, over = (head, key))
-    gemm(d_a, d_y, p.encoder_attn_wo[e], 768, 64, 16, Form::nt, 16, 16, 64, 1.0, 0.0, Blas::onednn);
-    gemm(grad.encoder_attn_wo[e], act.a[e], d_y, 64, 16, 768, Form::tn, 64, 16, 16, 1.0, 0.0, Blas::onednn);
+    gemm(d_a, d_y, p.encoder_attn_wo[e], batch * src, head * key, embed_cp, Form::nt, embed_cp, embed_cp, head * key,
+         1.0, 0.0, Blas::onednn);
+    gemm(grad.encoder_attn_wo[e], act.a[e], d_y, head * key, embed_cp, batch * src, Form::tn, head * key, embed_cp,
+         embed_cp, 1.0, 0.0, Blas::onednn);
     // sort_digits.ech:26  4 ranks, 0.20 MB: split src2, dst, embed over cp (layouts.ech:62): attention_grad
     //     (sort_digits.ech:26)
-    all_reduce(r, r.group(0), d_a, 49152, Sum, Algorithm::automatic, "sort_digits.ech:26");
+    all_reduce(r, r.group(0), d_a, batch * src * head * key, Sum, Algorithm::automatic, "sort_digits.ech:26");
     float *gathered = r.work<float>(3342336); // [batch, src2, head, key]
     // sort_digits.ech:26  4 ranks, 0.20 MB: split src2 over cp (layouts.ech:62): attention_grad (sort_digits.ech:26)
-    all_gather_inner(r, r.group(0), gathered, act.a_3[e], 64, 192, Algorithm::automatic, "sort_digits.ech:26");
+    all_gather_inner(r, r.group(0), gathered, act.a_3[e], batch, src2_cp * head * key, Algorithm::automatic,
+                     "sort_digits.ech:26");
     float *gathered_2 = r.work<float>(3538944); // [batch, src2, head, key]
-    all_gather_inner(r, r.group(0), gathered_2, act.a_4[e], 64, 192, Algorithm::automatic, "sort_digits.ech:26");
+    all_gather_inner(r, r.group(0), gathered_2, act.a_4[e], batch, src2_cp * head * key, Algorithm::automatic,
+                     "sort_digits.ech:26");
     float *d_query = r.work<float>(3735552); // [batch, src, head, key]
     float *d_key = r.work<float>(4920320); // [batch, src2, head, key]
     float *d_value_3 = r.work<float>(5116928); // [batch, src2, head, key]
@@ -1264,28 +1331,32 @@ void backward_2(Rank &r) {
     //     = causal)
     attention_grad(d_query, d_key, d_value_3, static_cast<float *>(nullptr), d_a, act.a[e], act.maximum[e],
                    act.sum_of_exp[e], act.a_2[e], gathered, gathered_2,
-                   {64, 1, 4, 12, 12, 16, 16, 0.25, false, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
+                   {batch, 1, head, src, src2, key, key, 0.25, false, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
                    {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}},
                    {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}});
     // nn.ech:88 at sort_digits.ech:26  v = v + bv
-    reduce_sum(grad.encoder_attn_bv[e], d_value_3, 1, 768, 64);
+    reduce_sum(grad.encoder_attn_bv[e], d_value_3, 1, batch * src, head * key);
     // nn.ech:87 at sort_digits.ech:26  k = k + bk
-    reduce_sum(grad.encoder_attn_bk[e], d_key, 1, 768, 64);
+    reduce_sum(grad.encoder_attn_bk[e], d_key, 1, batch * src, head * key);
     // nn.ech:86 at sort_digits.ech:26  q = q + bq
-    reduce_sum(grad.encoder_attn_bq[e], d_query, 1, 768, 64);
+    reduce_sum(grad.encoder_attn_bq[e], d_query, 1, batch * src, head * key);
     // nn.ech:81 at sort_digits.ech:26  v = dot(x, wv, over = embed)
-    gemm(d_layernorm, d_value_3, p.encoder_attn_wv[e], 768, 16, 64, Form::nt, 64, 64, 16, 1.0, 0.0, Blas::onednn);
-    gemm(grad.encoder_attn_wv[e], act.layernorm_2[e], d_value_3, 16, 64, 768, Form::tn, 16, 64, 64, 1.0, 0.0,
-         Blas::onednn);
+    gemm(d_layernorm, d_value_3, p.encoder_attn_wv[e], batch * src, embed_cp, head * key, Form::nt, head * key,
+         head * key, embed_cp, 1.0, 0.0, Blas::onednn);
+    gemm(grad.encoder_attn_wv[e], act.layernorm_2[e], d_value_3, embed_cp, head * key, batch * src, Form::tn, embed_cp,
+         head * key, head * key, 1.0, 0.0, Blas::onednn);
     float *d_layernorm_2 = r.work<float>(5116928); // [batch, src, embed_cp]
     // nn.ech:80 at sort_digits.ech:26  k = dot(x, wk, over = embed)
-    gemm(d_layernorm_2, d_key, p.encoder_attn_wk[e], 768, 16, 64, Form::nt, 64, 64, 16, 1.0, 0.0, Blas::onednn);
-    gemm(grad.encoder_attn_wk[e], act.layernorm_2[e], d_key, 16, 64, 768, Form::tn, 16, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(d_layernorm_2, d_key, p.encoder_attn_wk[e], batch * src, embed_cp, head * key, Form::nt, head * key,
+         head * key, embed_cp, 1.0, 0.0, Blas::onednn);
+    gemm(grad.encoder_attn_wk[e], act.layernorm_2[e], d_key, embed_cp, head * key, batch * src, Form::tn, embed_cp,
+         head * key, head * key, 1.0, 0.0, Blas::onednn);
     float *d_layernorm_3 = r.work<float>(5166080); // [batch, src, embed_cp]
     // nn.ech:79 at sort_digits.ech:26  q = dot(x, wq, over = embed)
-    gemm(d_layernorm_3, d_query, p.encoder_attn_wq[e], 768, 16, 64, Form::nt, 64, 64, 16, 1.0, 0.0, Blas::onednn);
-    gemm(grad.encoder_attn_wq[e], act.layernorm_2[e], d_query, 16, 64, 768, Form::tn, 16, 64, 64, 1.0, 0.0,
-         Blas::onednn);
+    gemm(d_layernorm_3, d_query, p.encoder_attn_wq[e], batch * src, embed_cp, head * key, Form::nt, head * key,
+         head * key, embed_cp, 1.0, 0.0, Blas::onednn);
+    gemm(grad.encoder_attn_wq[e], act.layernorm_2[e], d_query, embed_cp, head * key, batch * src, Form::tn, embed_cp,
+         head * key, head * key, 1.0, 0.0, Blas::onednn);
     float *d_value_4 = r.work<float>(6815744); // [batch, src, embed_cp]
     // nn.ech:31 at sort_digits.ech:26  return normalize(x, over = over) * gamma + beta
     // nn.ech:80 at sort_digits.ech:26  k = dot(x, wk, over = embed)
@@ -1309,22 +1380,22 @@ void backward_2(Rank &r) {
     total_5.finish();
     double *d_sums_2 = r.work<double>(8667136); // [batch, src, part=2]
     // nn.ech:31 at sort_digits.ech:26  return normalize(x, over = over) * gamma + beta
-    normalize_grad_local(d_sums_2, d_value_4, act.normalized_2[e], 768, 16);
+    normalize_grad_local(d_sums_2, d_value_4, act.normalized_2[e], batch * src, embed_cp);
     // sort_digits.ech:26  4 ranks, 0.01 MB: split embed over cp (layouts.ech:62): inside normalize_grad
     //     (sort_digits.ech:26)
-    all_reduce(r, r.group(0), d_sums_2, 1536, Sum, Algorithm::automatic, "sort_digits.ech:26");
+    all_reduce(r, r.group(0), d_sums_2, batch * src * 2, Sum, Algorithm::automatic, "sort_digits.ech:26");
     float *d_m_3 = r.work<float>(6815744); // [batch, src, embed_cp]
     // nn.ech:31 at sort_digits.ech:26  return normalize(x, over = over) * gamma + beta
-    normalize_grad_finish(d_m_3, d_value_4, act.normalized_2[e], act.rstd_2[e], d_sums_2, 768, 16, 64);
+    normalize_grad_finish(d_m_3, d_value_4, act.normalized_2[e], act.rstd_2[e], d_sums_2, batch * src, embed_cp, 64);
 #pragma GCC ivdep
     for (int64_t i = 0; i < batch * src * embed_cp; ++i)
       d_m[i] = d_y[i] + d_m_3[i];
   }
   // sort_digits.ech:24  m = wte[vocab = source] + wsrc
-  reduce_sum(grad.wsrc, d_m, 1, 64, 192);
+  reduce_sum(grad.wsrc, d_m, 1, batch, src * embed_cp);
   float *d_wte = r.work<float>(9080576); // [vocab, embed_cp]
-  fill(d_wte, 192, 0.0f);
-  scatter_add_rows(d_wte, d_m, in.source, 768, 16, 0, 12);
+  fill(d_wte, vocab * embed_cp, 0.0f);
+  scatter_add_rows(d_wte, d_m, in.source, batch * src, embed_cp, 0, 12);
   float *message = r.work<float>(9076736); // [@cp=4, vocab, embed_cp]
   for (int64_t v_cp_i = 0; v_cp_i < 4; ++v_cp_i)
     for (int64_t v = 0; v < vocab; ++v)
@@ -1334,7 +1405,7 @@ void backward_2(Rank &r) {
   const int64_t own_row = r.coordinate(0) * 192;
   float *d_wte_part = message + own_row;
   // sort_digits.ech:24  4 ranks, 3072 bytes: split embed over cp (layouts.ech:62): add (sort_digits.ech:24)
-  reduce_scatter(r, r.group(0), d_wte_part, message, 192, Sum, Algorithm::automatic, "sort_digits.ech:24");
+  reduce_scatter(r, r.group(0), d_wte_part, message, vocab * embed_cp, Sum, Algorithm::automatic, "sort_digits.ech:24");
   // sort_digits.ech:24  m = wte[vocab = source] + wsrc
 #pragma GCC ivdep
   for (int64_t i = 0; i < vocab * embed_cp; ++i)
@@ -1349,7 +1420,7 @@ void update_2(Rank &r, Messages &messages, double lr) {
   // nn.ech:83 at sort_digits.ech:31  param bq[head, key] ~ zeros
   wait(messages.all_reduce_of_message);
   // nn.ech:149 at sort_digits.ech:33  param w1[embed, ff] ~ normal(1 / sqrt(size(embed)))
-  wait(messages.reduce_scatter_of_message_2_2);
+  wait(messages.reduce_scatter_of_mlp_w1);
   // nn.ech:151 at sort_digits.ech:33  param w2[ff, embed] ~ normal(1 / sqrt(size(ff)))
   wait(messages.reduce_scatter_of_message_2);
   // nn.ech:30 at sort_digits.ech:35  param beta[over] ~ zeros
@@ -1357,119 +1428,119 @@ void update_2(Rank &r, Messages &messages, double lr) {
   double *sum_of_squares = r.work<double>(9076736); // []
   // sort_digits.ech:4  model Seq2Seq(layers = 2, heads = 4, width = 64) {
   fill(sum_of_squares, 1, 0.0);
-  add_squares(sum_of_squares, grad.wte, 192);
+  add_squares(sum_of_squares, grad.wte, vocab * embed_cp);
   r.watch("wte", sum_of_squares);
-  add_squares(sum_of_squares, grad.wsrc, 192);
+  add_squares(sum_of_squares, grad.wsrc, src * embed_cp);
   r.watch("wsrc", sum_of_squares);
-  add_squares(sum_of_squares, grad.wdst, 192);
+  add_squares(sum_of_squares, grad.wdst, dst * embed);
   r.watch("wdst", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_layernorm_gamma.all, 32);
+  add_squares(sum_of_squares, grad.encoder_layernorm_gamma.all, encoder * embed_cp);
   r.watch("encoder.layernorm.gamma", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_layernorm_beta.all, 32);
+  add_squares(sum_of_squares, grad.encoder_layernorm_beta.all, encoder * embed_cp);
   r.watch("encoder.layernorm.beta", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_attn_wq.all, 2048);
+  add_squares(sum_of_squares, grad.encoder_attn_wq.all, encoder * embed_cp * head * key);
   r.watch("encoder.attn.wq", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_attn_wk.all, 2048);
+  add_squares(sum_of_squares, grad.encoder_attn_wk.all, encoder * embed_cp * head * key);
   r.watch("encoder.attn.wk", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_attn_wv.all, 2048);
+  add_squares(sum_of_squares, grad.encoder_attn_wv.all, encoder * embed_cp * head * key);
   r.watch("encoder.attn.wv", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_attn_wo.all, 2048);
+  add_squares(sum_of_squares, grad.encoder_attn_wo.all, encoder * head * key * embed_cp);
   r.watch("encoder.attn.wo", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_attn_bq.all, 128, r.coordinate(0) == 0 ? 1.0 : 0.0);
+  add_squares(sum_of_squares, grad.encoder_attn_bq.all, encoder * head * key, r.coordinate(0) == 0 ? 1.0 : 0.0);
   r.watch("encoder.attn.bq", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_attn_bk.all, 128, r.coordinate(0) == 0 ? 1.0 : 0.0);
+  add_squares(sum_of_squares, grad.encoder_attn_bk.all, encoder * head * key, r.coordinate(0) == 0 ? 1.0 : 0.0);
   r.watch("encoder.attn.bk", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_attn_bv.all, 128, r.coordinate(0) == 0 ? 1.0 : 0.0);
+  add_squares(sum_of_squares, grad.encoder_attn_bv.all, encoder * head * key, r.coordinate(0) == 0 ? 1.0 : 0.0);
   r.watch("encoder.attn.bv", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_attn_bo.all, 32);
+  add_squares(sum_of_squares, grad.encoder_attn_bo.all, encoder * embed_cp);
   r.watch("encoder.attn.bo", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_layernorm_2_gamma.all, 32);
+  add_squares(sum_of_squares, grad.encoder_layernorm_2_gamma.all, encoder * embed_cp);
   r.watch("encoder.layernorm_2.gamma", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_layernorm_2_beta.all, 32);
+  add_squares(sum_of_squares, grad.encoder_layernorm_2_beta.all, encoder * embed_cp);
   r.watch("encoder.layernorm_2.beta", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_mlp_w1.all, 8192);
+  add_squares(sum_of_squares, grad.encoder_mlp_w1.all, encoder * embed_cp * ff);
   r.watch("encoder.mlp.w1", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_mlp_b1.all, 512, r.coordinate(0) == 0 ? 1.0 : 0.0);
+  add_squares(sum_of_squares, grad.encoder_mlp_b1.all, encoder * ff, r.coordinate(0) == 0 ? 1.0 : 0.0);
   r.watch("encoder.mlp.b1", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_mlp_w2.all, 8192);
+  add_squares(sum_of_squares, grad.encoder_mlp_w2.all, encoder * ff * embed_cp);
   r.watch("encoder.mlp.w2", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_mlp_b2.all, 32);
+  add_squares(sum_of_squares, grad.encoder_mlp_b2.all, encoder * embed_cp);
   r.watch("encoder.mlp.b2", sum_of_squares);
   const int64_t own_row_2 = r.coordinate(0) * 12608;
   float *d_layernorm_gamma_2 = act.message + 32 + own_row_2;
-  add_squares(sum_of_squares, d_layernorm_gamma_2, 32);
+  add_squares(sum_of_squares, d_layernorm_gamma_2, decoder * embed_cp);
   r.watch("decoder.layernorm.gamma", sum_of_squares);
   float *d_layernorm_beta_2 = act.message + 64 + own_row_2;
-  add_squares(sum_of_squares, d_layernorm_beta_2, 32);
+  add_squares(sum_of_squares, d_layernorm_beta_2, decoder * embed_cp);
   r.watch("decoder.layernorm.beta", sum_of_squares);
   float *d_attn_wq = act.message + 96 + own_row_2;
-  add_squares(sum_of_squares, d_attn_wq, 2048);
+  add_squares(sum_of_squares, d_attn_wq, decoder * embed_cp * head * key);
   r.watch("decoder.attn.wq", sum_of_squares);
   float *d_attn_wk = act.message + 2144 + own_row_2;
-  add_squares(sum_of_squares, d_attn_wk, 2048);
+  add_squares(sum_of_squares, d_attn_wk, decoder * embed_cp * head * key);
   r.watch("decoder.attn.wk", sum_of_squares);
   float *d_attn_wv = act.message + 4192 + own_row_2;
-  add_squares(sum_of_squares, d_attn_wv, 2048);
+  add_squares(sum_of_squares, d_attn_wv, decoder * embed_cp * head * key);
   r.watch("decoder.attn.wv", sum_of_squares);
   float *d_attn_wo = act.message + 6240 + own_row_2;
-  add_squares(sum_of_squares, d_attn_wo, 2048);
+  add_squares(sum_of_squares, d_attn_wo, decoder * head * key * embed_cp);
   r.watch("decoder.attn.wo", sum_of_squares);
-  add_squares(sum_of_squares, grad.attn_bq.all, 128, r.coordinate(0) == 0 ? 1.0 : 0.0);
+  add_squares(sum_of_squares, grad.attn_bq.all, decoder * head * key, r.coordinate(0) == 0 ? 1.0 : 0.0);
   r.watch("decoder.attn.bq", sum_of_squares);
-  add_squares(sum_of_squares, grad.attn_bk.all, 128, r.coordinate(0) == 0 ? 1.0 : 0.0);
+  add_squares(sum_of_squares, grad.attn_bk.all, decoder * head * key, r.coordinate(0) == 0 ? 1.0 : 0.0);
   r.watch("decoder.attn.bk", sum_of_squares);
-  add_squares(sum_of_squares, grad.attn_bv.all, 128, r.coordinate(0) == 0 ? 1.0 : 0.0);
+  add_squares(sum_of_squares, grad.attn_bv.all, decoder * head * key, r.coordinate(0) == 0 ? 1.0 : 0.0);
   r.watch("decoder.attn.bv", sum_of_squares);
   float *d_attn_bo = act.message + 8288 + own_row_2;
-  add_squares(sum_of_squares, d_attn_bo, 32);
+  add_squares(sum_of_squares, d_attn_bo, decoder * embed_cp);
   r.watch("decoder.attn.bo", sum_of_squares);
   float *d_layernorm_2_gamma = act.message + 8320 + own_row_2;
-  add_squares(sum_of_squares, d_layernorm_2_gamma, 32);
+  add_squares(sum_of_squares, d_layernorm_2_gamma, decoder * embed_cp);
   r.watch("decoder.layernorm_2.gamma", sum_of_squares);
   float *d_layernorm_2_beta = act.message + 8352 + own_row_2;
-  add_squares(sum_of_squares, d_layernorm_2_beta, 32);
+  add_squares(sum_of_squares, d_layernorm_2_beta, decoder * embed_cp);
   r.watch("decoder.layernorm_2.beta", sum_of_squares);
   float *d_cross_wq = act.message + 8384 + own_row_2;
-  add_squares(sum_of_squares, d_cross_wq, 2048);
+  add_squares(sum_of_squares, d_cross_wq, decoder * embed_cp * head * key);
   r.watch("decoder.cross.wq", sum_of_squares);
-  add_squares(sum_of_squares, grad.cross_wk.all, 2048);
+  add_squares(sum_of_squares, grad.cross_wk.all, decoder * embed_cp * head * key);
   r.watch("decoder.cross.wk", sum_of_squares);
-  add_squares(sum_of_squares, grad.cross_wv.all, 2048);
+  add_squares(sum_of_squares, grad.cross_wv.all, decoder * embed_cp * head * key);
   r.watch("decoder.cross.wv", sum_of_squares);
   float *d_cross_wo = act.message + 10432 + own_row_2;
-  add_squares(sum_of_squares, d_cross_wo, 2048);
+  add_squares(sum_of_squares, d_cross_wo, decoder * head * key * embed_cp);
   r.watch("decoder.cross.wo", sum_of_squares);
-  add_squares(sum_of_squares, grad.cross_bq.all, 128, r.coordinate(0) == 0 ? 1.0 : 0.0);
+  add_squares(sum_of_squares, grad.cross_bq.all, decoder * head * key, r.coordinate(0) == 0 ? 1.0 : 0.0);
   r.watch("decoder.cross.bq", sum_of_squares);
-  add_squares(sum_of_squares, grad.cross_bk.all, 128, r.coordinate(0) == 0 ? 1.0 : 0.0);
+  add_squares(sum_of_squares, grad.cross_bk.all, decoder * head * key, r.coordinate(0) == 0 ? 1.0 : 0.0);
   r.watch("decoder.cross.bk", sum_of_squares);
-  add_squares(sum_of_squares, grad.cross_bv.all, 128, r.coordinate(0) == 0 ? 1.0 : 0.0);
+  add_squares(sum_of_squares, grad.cross_bv.all, decoder * head * key, r.coordinate(0) == 0 ? 1.0 : 0.0);
   r.watch("decoder.cross.bv", sum_of_squares);
   float *d_cross_bo = act.message + 12480 + own_row_2;
-  add_squares(sum_of_squares, d_cross_bo, 32);
+  add_squares(sum_of_squares, d_cross_bo, decoder * embed_cp);
   r.watch("decoder.cross.bo", sum_of_squares);
   float *d_layernorm_3_gamma = act.message + 12512 + own_row_2;
-  add_squares(sum_of_squares, d_layernorm_3_gamma, 32);
+  add_squares(sum_of_squares, d_layernorm_3_gamma, decoder * embed_cp);
   r.watch("decoder.layernorm_3.gamma", sum_of_squares);
   float *d_layernorm_3_beta = act.message + 12544 + own_row_2;
-  add_squares(sum_of_squares, d_layernorm_3_beta, 32);
+  add_squares(sum_of_squares, d_layernorm_3_beta, decoder * embed_cp);
   r.watch("decoder.layernorm_3.beta", sum_of_squares);
-  add_squares(sum_of_squares, grad.mlp_w1, 8192);
+  add_squares(sum_of_squares, grad.mlp_w1, decoder * embed_cp * ff);
   r.watch("decoder.mlp.w1", sum_of_squares);
-  add_squares(sum_of_squares, grad.mlp_b1.all, 512, r.coordinate(0) == 0 ? 1.0 : 0.0);
+  add_squares(sum_of_squares, grad.mlp_b1.all, decoder * ff, r.coordinate(0) == 0 ? 1.0 : 0.0);
   r.watch("decoder.mlp.b1", sum_of_squares);
   const int64_t own_row = r.coordinate(0) * 8192;
   float *d_mlp_w2 = act.message_2 + own_row;
-  add_squares(sum_of_squares, d_mlp_w2, 8192);
+  add_squares(sum_of_squares, d_mlp_w2, decoder * ff * embed_cp);
   r.watch("decoder.mlp.w2", sum_of_squares);
   float *d_mlp_b2 = act.message + 12576 + own_row_2;
-  add_squares(sum_of_squares, d_mlp_b2, 32);
+  add_squares(sum_of_squares, d_mlp_b2, decoder * embed_cp);
   r.watch("decoder.mlp.b2", sum_of_squares);
   float *d_layernorm_gamma = act.message + 16 + own_row_2;
-  add_squares(sum_of_squares, d_layernorm_gamma, 16);
+  add_squares(sum_of_squares, d_layernorm_gamma, embed_cp);
   r.watch("layernorm.gamma", sum_of_squares);
   float *d_layernorm_beta = act.message + own_row_2;
-  add_squares(sum_of_squares, d_layernorm_beta, 16);
+  add_squares(sum_of_squares, d_layernorm_beta, embed_cp);
   r.watch("layernorm.beta", sum_of_squares);
   // sort_digits.ech:4  4 ranks, 8 bytes: split embed over cp (layouts.ech:62): inside the norm of all gradients
   //     (sort_digits.ech:4)
@@ -1641,7 +1712,7 @@ void evaluate_begin(Rank &r) {
   const Sums sums{r};
   float *wte_gathered = r.work<float>(0); // [message=768]
   // sort_digits.ech:29  4 ranks, 3072 bytes: split embed over cp (layouts.ech:62): gather (sort_digits.ech:29)
-  all_gather(r, r.group(0), wte_gathered, p.wte, 192, Algorithm::automatic, "sort_digits.ech:29");
+  all_gather(r, r.group(0), wte_gathered, p.wte, vocab * embed_cp, Algorithm::automatic, "sort_digits.ech:29");
   // sort_digits.ech:29  x = wte[vocab = target] + wdst
   for (int64_t v_cp_i = 0; v_cp_i < 4; ++v_cp_i)
     for (int64_t v = 0; v < vocab; ++v)
@@ -1650,10 +1721,10 @@ void evaluate_begin(Rank &r) {
         sums.wte_gathered[v_cp_i * embed_cp + v * 4 * embed_cp + e] =
             wte_gathered[v_cp_i * vocab * embed_cp + v * embed_cp + e];
   // sort_digits.ech:35  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): mul (sort_digits.ech:35)
-  all_gather(r, r.group(0), sums.layernorm_gamma_gathered, p.layernorm_gamma, 16, Algorithm::automatic,
+  all_gather(r, r.group(0), sums.layernorm_gamma_gathered, p.layernorm_gamma, embed_cp, Algorithm::automatic,
              "sort_digits.ech:35");
   // sort_digits.ech:35  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): add (sort_digits.ech:35)
-  all_gather(r, r.group(0), sums.layernorm_beta_gathered, p.layernorm_beta, 16, Algorithm::automatic,
+  all_gather(r, r.group(0), sums.layernorm_beta_gathered, p.layernorm_beta, embed_cp, Algorithm::automatic,
              "sort_digits.ech:35");
   // sort_digits.ech:4  model Seq2Seq(layers = 2, heads = 4, width = 64) {
   fill(sums.value, 1, 0.0);
@@ -1667,7 +1738,7 @@ void evaluate_batch(Rank &r) {
   const Sums sums{r};
   float *rows = r.work<float>(786432); // [batch, src, embed_cp]
   // sort_digits.ech:24  m = wte[vocab = source] + wsrc
-  gather_rows(rows, p.wte, in.source, 768, 16, 0, 12);
+  gather_rows(rows, p.wte, in.source, batch * src, embed_cp, 0, 12);
   float *m = r.work<float>(786432); // [batch, src, embed_cp]
   for (int64_t b = 0; b < batch; ++b)
 #pragma GCC ivdep
@@ -1676,16 +1747,16 @@ void evaluate_batch(Rank &r) {
   for (int64_t e = 0; e < encoder; ++e) {
     double *moments = r.work<double>(73728); // [batch, src, moment=3]
     // nn.ech:31 at sort_digits.ech:26  return normalize(x, over = over) * gamma + beta
-    local_moments(moments, m, 1, 768, 16);
+    local_moments(moments, m, 1, batch * src, embed_cp);
     double *moments_of_all = r.work<double>(0); // [rank=4, batch, src, moment=3]
     // sort_digits.ech:26  4 ranks, 0.07 MB: split embed over cp (layouts.ech:62): inside normalize (sort_digits.ech:26)
-    all_gather(r, r.group(0), moments_of_all, moments, 2304, Algorithm::automatic, "sort_digits.ech:26");
+    all_gather(r, r.group(0), moments_of_all, moments, batch * src * 3, Algorithm::automatic, "sort_digits.ech:26");
     double *moments_2 = r.work<double>(638976); // [batch, src, moment=3]
     // nn.ech:31 at sort_digits.ech:26  return normalize(x, over = over) * gamma + beta
-    combine_moments(moments_2, moments_of_all, 4, 768);
+    combine_moments(moments_2, moments_of_all, 4, batch * src);
     float *normalized = r.work<float>(589824); // [batch, src, embed_cp]
     float *rstd = r.work<float>(835584); // [batch, src]
-    normalize_finish(normalized, rstd, m, moments_2, 768, 16, 1e-5);
+    normalize_finish(normalized, rstd, m, moments_2, batch * src, embed_cp, 1e-05);
     float *layernorm = r.work<float>(589824); // [batch, src, embed_cp]
     for (int64_t i = 0; i < batch * src; ++i)
 #pragma GCC ivdep
@@ -1694,13 +1765,16 @@ void evaluate_batch(Rank &r) {
             normalized[i * embed_cp + em] * p.encoder_layernorm_gamma[e][em] + p.encoder_layernorm_beta[e][em];
     float *q = r.work<float>(0); // [batch, src, head, key]
     // nn.ech:79 at sort_digits.ech:26  q = dot(x, wq, over = embed)
-    gemm(q, layernorm, p.encoder_attn_wq[e], 768, 64, 16, Form::nn, 16, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(q, layernorm, p.encoder_attn_wq[e], batch * src, head * key, embed_cp, Form::nn, embed_cp, head * key,
+         head * key, 1.0, 0.0, Blas::onednn);
     float *k = r.work<float>(196608); // [batch, src, head, key]
     // nn.ech:80 at sort_digits.ech:26  k = dot(x, wk, over = embed)
-    gemm(k, layernorm, p.encoder_attn_wk[e], 768, 64, 16, Form::nn, 16, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(k, layernorm, p.encoder_attn_wk[e], batch * src, head * key, embed_cp, Form::nn, embed_cp, head * key,
+         head * key, 1.0, 0.0, Blas::onednn);
     float *v = r.work<float>(393216); // [batch, src, head, key]
     // nn.ech:81 at sort_digits.ech:26  v = dot(x, wv, over = embed)
-    gemm(v, layernorm, p.encoder_attn_wv[e], 768, 64, 16, Form::nn, 16, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(v, layernorm, p.encoder_attn_wv[e], batch * src, head * key, embed_cp, Form::nn, embed_cp, head * key,
+         head * key, 1.0, 0.0, Blas::onednn);
     const double is_first_cp = r.coordinate(0) == 0 ? 1.0 : 0.0;
     // nn.ech:86 at sort_digits.ech:26  q = q + bq
     for (int64_t i = 0; i < batch * src; ++i)
@@ -1719,27 +1793,32 @@ void evaluate_batch(Rank &r) {
         v[i * head * key + j] = v[i * head * key + j] + p.encoder_attn_bv[e][j] * static_cast<float>(is_first_cp);
     // sort_digits.ech:26  4 ranks, 0.20 MB: split src2, dst, embed over cp (layouts.ech:62): attention
     //     (sort_digits.ech:26)
-    all_reduce(r, r.group(0), q, 49152, Sum, Algorithm::automatic, "sort_digits.ech:26");
-    float *k_part = r.work<float>(589824); // [message=12288]
+    all_reduce(r, r.group(0), q, batch * src * head * key, Sum, Algorithm::automatic, "sort_digits.ech:26");
+    float *k_part = r.work<float>(589824); // [batch, src2_cp, head, key]
     // sort_digits.ech:26  4 ranks, 0.20 MB: split src2 over cp (layouts.ech:62): attention (sort_digits.ech:26)
-    reduce_scatter_inner(r, r.group(0), k_part, k, 64, 192, Sum, Algorithm::automatic, "sort_digits.ech:26");
+    reduce_scatter_inner(r, r.group(0), k_part, k, batch, src2_cp * head * key, Sum, Algorithm::automatic,
+                         "sort_digits.ech:26");
     float *a_gathered = r.work<float>(196608); // [batch, src2, head, key]
-    all_gather_inner(r, r.group(0), a_gathered, k_part, 64, 192, Algorithm::automatic, "sort_digits.ech:26");
-    float *v_part = r.work<float>(589824); // [message=12288]
-    reduce_scatter_inner(r, r.group(0), v_part, v, 64, 192, Sum, Algorithm::automatic, "sort_digits.ech:26");
+    all_gather_inner(r, r.group(0), a_gathered, k_part, batch, src2_cp * head * key, Algorithm::automatic,
+                     "sort_digits.ech:26");
+    float *v_part = r.work<float>(589824); // [batch, src2_cp, head, key]
+    reduce_scatter_inner(r, r.group(0), v_part, v, batch, src2_cp * head * key, Sum, Algorithm::automatic,
+                         "sort_digits.ech:26");
     float *a_gathered_2 = r.work<float>(393216); // [batch, src2, head, key]
-    all_gather_inner(r, r.group(0), a_gathered_2, v_part, 64, 192, Algorithm::automatic, "sort_digits.ech:26");
+    all_gather_inner(r, r.group(0), a_gathered_2, v_part, batch, src2_cp * head * key, Algorithm::automatic,
+                     "sort_digits.ech:26");
     float *a = r.work<float>(589824); // [batch, src, head, key]
     float *maximum = r.work<float>(835584); // [batch, head, src]
     float *sum_of_exp = r.work<float>(847872); // [batch, head, src]
     // nn.ech:94 at sort_digits.ech:26  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
     //     = causal)
     attention(a, maximum, sum_of_exp, q, a_gathered, a_gathered_2,
-              {64, 1, 4, 12, 12, 16, 16, 0.25, false, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
+              {batch, 1, head, src, src2, key, key, 0.25, false, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}});
     float *y = r.work<float>(835584); // [batch, src, embed_cp]
     // nn.ech:95 at sort_digits.ech:26  y = dot(a, wo, over = (head, key))
-    gemm(y, a, p.encoder_attn_wo[e], 768, 16, 64, Form::nn, 64, 16, 16, 1.0, 0.0, Blas::onednn);
+    gemm(y, a, p.encoder_attn_wo[e], batch * src, embed_cp, head * key, Form::nn, head * key, embed_cp, embed_cp, 1.0,
+         0.0, Blas::onednn);
     float *m_2 = r.work<float>(835584); // [batch, src, embed_cp]
     // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
     // nn.ech:98 at sort_digits.ech:26  y = y + bo
@@ -1748,14 +1827,14 @@ void evaluate_batch(Rank &r) {
       for (int64_t em = 0; em < embed_cp; ++em)
         m_2[i * embed_cp + em] = m[i * embed_cp + em] + (y[i * embed_cp + em] + p.encoder_attn_bo[e][em]);
     // nn.ech:31 at sort_digits.ech:27  return normalize(x, over = over) * gamma + beta
-    local_moments(moments, m_2, 1, 768, 16);
+    local_moments(moments, m_2, 1, batch * src, embed_cp);
     // sort_digits.ech:27  4 ranks, 0.07 MB: split embed over cp (layouts.ech:62): inside normalize (sort_digits.ech:27)
-    all_gather(r, r.group(0), moments_of_all, moments, 2304, Algorithm::automatic, "sort_digits.ech:27");
+    all_gather(r, r.group(0), moments_of_all, moments, batch * src * 3, Algorithm::automatic, "sort_digits.ech:27");
     // nn.ech:31 at sort_digits.ech:27  return normalize(x, over = over) * gamma + beta
-    combine_moments(moments, moments_of_all, 4, 768);
+    combine_moments(moments, moments_of_all, 4, batch * src);
     float *normalized_2 = r.work<float>(884736); // [batch, src, embed_cp]
     float *rstd_2 = r.work<float>(0); // [batch, src]
-    normalize_finish(normalized_2, rstd_2, m_2, moments, 768, 16, 1e-5);
+    normalize_finish(normalized_2, rstd_2, m_2, moments, batch * src, embed_cp, 1e-05);
     float *layernorm_2 = r.work<float>(884736); // [batch, src, embed_cp]
     for (int64_t i = 0; i < batch * src; ++i)
 #pragma GCC ivdep
@@ -1764,21 +1843,23 @@ void evaluate_batch(Rank &r) {
             normalized_2[i * embed_cp + em] * p.encoder_layernorm_2_gamma[e][em] + p.encoder_layernorm_2_beta[e][em];
     float *product = r.work<float>(0); // [batch, src, ff]
     // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(product, layernorm_2, p.encoder_mlp_w1[e], 768, 256, 16, Form::nn, 16, 256, 256, 1.0, 0.0, Blas::onednn);
+    gemm(product, layernorm_2, p.encoder_mlp_w1[e], batch * src, ff, embed_cp, Form::nn, embed_cp, ff, ff, 1.0, 0.0,
+         Blas::onednn);
     float *value = r.work<float>(0); // [batch, src, ff]
     for (int64_t i = 0; i < batch * src; ++i)
 #pragma GCC ivdep
       for (int64_t f = 0; f < ff; ++f)
         value[i * ff + f] = product[i * ff + f] + p.encoder_mlp_b1[e][f] * static_cast<float>(is_first_cp);
     // sort_digits.ech:27  4 ranks, 0.79 MB: split src2, dst, embed over cp (layouts.ech:62): gelu (sort_digits.ech:27)
-    all_reduce(r, r.group(0), value, 196608, Sum, Algorithm::automatic, "sort_digits.ech:27");
+    all_reduce(r, r.group(0), value, batch * src * ff, Sum, Algorithm::automatic, "sort_digits.ech:27");
     // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
 #pragma GCC ivdep
     for (int64_t i = 0; i < batch * src * ff; ++i)
       value[i] = math::gelu(value[i]);
     float *product_2 = r.work<float>(884736); // [batch, src, embed_cp]
     // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(product_2, value, p.encoder_mlp_w2[e], 768, 16, 256, Form::nn, 256, 16, 16, 1.0, 0.0, Blas::onednn);
+    gemm(product_2, value, p.encoder_mlp_w2[e], batch * src, embed_cp, ff, Form::nn, ff, embed_cp, embed_cp, 1.0, 0.0,
+         Blas::onednn);
     // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
     // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     for (int64_t i = 0; i < batch * src; ++i)
@@ -1788,7 +1869,7 @@ void evaluate_batch(Rank &r) {
   }
   float *rows_2 = r.work<float>(393216); // [batch, dst, embed]
   // sort_digits.ech:29  x = wte[vocab = target] + wdst
-  gather_rows(rows_2, sums.wte_gathered, in.target, 192, 64, 0, 12);
+  gather_rows(rows_2, sums.wte_gathered, in.target, batch * dst, embed, 0, 12);
   float *x = r.work<float>(393216); // [batch, dst, embed]
   for (int64_t b = 0; b < batch; ++b)
 #pragma GCC ivdep
@@ -1798,14 +1879,14 @@ void evaluate_batch(Rank &r) {
     float *normalized = r.work<float>(442368); // [batch, dst, embed]
     float *rstd = r.work<float>(835584); // [batch, dst]
     // nn.ech:31 at sort_digits.ech:31  return normalize(x, over = over) * gamma + beta
-    normalize(normalized, rstd, x, 192, 64, 1e-5);
+    normalize(normalized, rstd, x, batch * dst, embed, 1e-05);
     float *layernorm_gamma_gathered = r.work<float>(835584); // [embed]
     // sort_digits.ech:31  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): mul (sort_digits.ech:31)
-    all_gather(r, r.group(0), layernorm_gamma_gathered, p.decoder_layernorm_gamma[d], 16, Algorithm::automatic,
+    all_gather(r, r.group(0), layernorm_gamma_gathered, p.decoder_layernorm_gamma[d], embed_cp, Algorithm::automatic,
                "sort_digits.ech:31");
     float *layernorm_beta_gathered = r.work<float>(835840); // [embed]
     // sort_digits.ech:31  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): add (sort_digits.ech:31)
-    all_gather(r, r.group(0), layernorm_beta_gathered, p.decoder_layernorm_beta[d], 16, Algorithm::automatic,
+    all_gather(r, r.group(0), layernorm_beta_gathered, p.decoder_layernorm_beta[d], embed_cp, Algorithm::automatic,
                "sort_digits.ech:31");
     float *layernorm = r.work<float>(442368); // [batch, dst, embed]
     // nn.ech:31 at sort_digits.ech:31  return normalize(x, over = over) * gamma + beta
@@ -1816,22 +1897,28 @@ void evaluate_batch(Rank &r) {
             normalized[i * embed + em] * layernorm_gamma_gathered[em] + layernorm_beta_gathered[em];
     float *attn_wq_gathered = r.work<float>(540672); // [embed, head, key]
     // sort_digits.ech:31  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:31)
-    all_gather(r, r.group(0), attn_wq_gathered, p.attn_wq[d], 1024, Algorithm::automatic, "sort_digits.ech:31");
+    all_gather(r, r.group(0), attn_wq_gathered, p.attn_wq[d], embed_cp * head * key, Algorithm::automatic,
+               "sort_digits.ech:31");
     float *q = r.work<float>(491520); // [batch, dst, head, key]
     // nn.ech:79 at sort_digits.ech:31  q = dot(x, wq, over = embed)
-    gemm(q, layernorm, attn_wq_gathered, 192, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(q, layernorm, attn_wq_gathered, batch * dst, head * key, embed, Form::nn, embed, embed, head * key, 1.0, 0.0,
+         Blas::onednn);
     float *attn_wk_gathered = r.work<float>(245760); // [embed, head, key]
     // sort_digits.ech:31  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:31)
-    all_gather(r, r.group(0), attn_wk_gathered, p.attn_wk[d], 1024, Algorithm::automatic, "sort_digits.ech:31");
+    all_gather(r, r.group(0), attn_wk_gathered, p.attn_wk[d], embed_cp * head * key, Algorithm::automatic,
+               "sort_digits.ech:31");
     float *k = r.work<float>(196608); // [batch, dst, head, key]
     // nn.ech:80 at sort_digits.ech:31  k = dot(x, wk, over = embed)
-    gemm(k, layernorm, attn_wk_gathered, 192, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(k, layernorm, attn_wk_gathered, batch * dst, head * key, embed, Form::nn, embed, embed, head * key, 1.0, 0.0,
+         Blas::onednn);
     float *attn_wv_gathered = r.work<float>(245760); // [embed, head, key]
     // sort_digits.ech:31  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:31)
-    all_gather(r, r.group(0), attn_wv_gathered, p.attn_wv[d], 1024, Algorithm::automatic, "sort_digits.ech:31");
+    all_gather(r, r.group(0), attn_wv_gathered, p.attn_wv[d], embed_cp * head * key, Algorithm::automatic,
+               "sort_digits.ech:31");
     float *v = r.work<float>(540672); // [batch, dst, head, key]
     // nn.ech:81 at sort_digits.ech:31  v = dot(x, wv, over = embed)
-    gemm(v, layernorm, attn_wv_gathered, 192, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(v, layernorm, attn_wv_gathered, batch * dst, head * key, embed, Form::nn, embed, embed, head * key, 1.0, 0.0,
+         Blas::onednn);
     // nn.ech:86 at sort_digits.ech:31  q = q + bq
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
@@ -1849,9 +1936,9 @@ void evaluate_batch(Rank &r) {
         v[i * head * key + j] = v[i * head * key + j] + p.attn_bv[d][j];
     float *k_gathered = r.work<float>(0); // [batch, dst2, head, key]
     // sort_digits.ech:31  4 ranks, 0.20 MB: store optimizer over cp: relabel (sort_digits.ech:31)
-    all_gather_inner(r, r.group(0), k_gathered, k, 64, 192, Algorithm::automatic, "sort_digits.ech:31");
+    all_gather_inner(r, r.group(0), k_gathered, k, batch, 3 * head * key, Algorithm::automatic, "sort_digits.ech:31");
     float *v_gathered = r.work<float>(196608); // [batch, dst2, head, key]
-    all_gather_inner(r, r.group(0), v_gathered, v, 64, 192, Algorithm::automatic, "sort_digits.ech:31");
+    all_gather_inner(r, r.group(0), v_gathered, v, batch, 3 * head * key, Algorithm::automatic, "sort_digits.ech:31");
     float *a = r.work<float>(442368); // [batch, dst, head, key]
     float *maximum = r.work<float>(835584); // [batch, head, dst]
     float *sum_of_exp = r.work<float>(838656); // [batch, head, dst]
@@ -1859,11 +1946,12 @@ void evaluate_batch(Rank &r) {
     // nn.ech:94 at sort_digits.ech:31  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
     //     = causal)
     attention(a, maximum, sum_of_exp, q, k_gathered, v_gathered,
-              {64, 1, 4, 3, 12, 16, 16, 0.25, true, dst_minus_dst2, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
+              {batch, 1, head, dst, dst2, key, key, 0.25, true, dst_minus_dst2, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{192, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {192, 0, 16, 64}});
     float *attn_wo_gathered = r.work<float>(491520); // [message=4096]
     // sort_digits.ech:31  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:31)
-    all_gather(r, r.group(0), attn_wo_gathered, p.attn_wo[d], 1024, Algorithm::automatic, "sort_digits.ech:31");
+    all_gather(r, r.group(0), attn_wo_gathered, p.attn_wo[d], head * key * embed_cp, Algorithm::automatic,
+               "sort_digits.ech:31");
     float *attn_wo_gathered_2 = r.work<float>(540672); // [head, key, embed]
     // nn.ech:95 at sort_digits.ech:31  y = dot(a, wo, over = (head, key))
     for (int64_t v_cp_i = 0; v_cp_i < 4; ++v_cp_i)
@@ -1874,10 +1962,11 @@ void evaluate_batch(Rank &r) {
               attn_wo_gathered[v_cp_i * head * key * embed_cp + i * embed_cp + em];
     float *y = r.work<float>(491520); // [batch, dst, embed]
     // nn.ech:95 at sort_digits.ech:31  y = dot(a, wo, over = (head, key))
-    gemm(y, a, attn_wo_gathered_2, 192, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(y, a, attn_wo_gathered_2, batch * dst, embed, head * key, Form::nn, head * key, head * key, embed, 1.0, 0.0,
+         Blas::onednn);
     float *attn_bo_gathered = r.work<float>(442368); // [embed]
     // sort_digits.ech:31  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): add (sort_digits.ech:31)
-    all_gather(r, r.group(0), attn_bo_gathered, p.attn_bo[d], 16, Algorithm::automatic, "sort_digits.ech:31");
+    all_gather(r, r.group(0), attn_bo_gathered, p.attn_bo[d], embed_cp, Algorithm::automatic, "sort_digits.ech:31");
     float *x_2 = r.work<float>(491520); // [batch, dst, embed]
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as
     //     attn
@@ -1887,14 +1976,14 @@ void evaluate_batch(Rank &r) {
       for (int64_t em = 0; em < embed; ++em)
         x_2[i * embed + em] = x[i * embed + em] + (y[i * embed + em] + attn_bo_gathered[em]);
     // nn.ech:31 at sort_digits.ech:32  return normalize(x, over = over) * gamma + beta
-    normalize(normalized, rstd, x_2, 192, 64, 1e-5);
+    normalize(normalized, rstd, x_2, batch * dst, embed, 1e-05);
     float *layernorm_2_gamma_gathered = r.work<float>(835584); // [embed]
     // sort_digits.ech:32  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): mul (sort_digits.ech:32)
-    all_gather(r, r.group(0), layernorm_2_gamma_gathered, p.layernorm_2_gamma[d], 16, Algorithm::automatic,
+    all_gather(r, r.group(0), layernorm_2_gamma_gathered, p.layernorm_2_gamma[d], embed_cp, Algorithm::automatic,
                "sort_digits.ech:32");
     float *layernorm_2_beta_gathered = r.work<float>(835840); // [embed]
     // sort_digits.ech:32  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): add (sort_digits.ech:32)
-    all_gather(r, r.group(0), layernorm_2_beta_gathered, p.layernorm_2_beta[d], 16, Algorithm::automatic,
+    all_gather(r, r.group(0), layernorm_2_beta_gathered, p.layernorm_2_beta[d], embed_cp, Algorithm::automatic,
                "sort_digits.ech:32");
     // nn.ech:31 at sort_digits.ech:32  return normalize(x, over = over) * gamma + beta
     for (int64_t i = 0; i < batch * dst; ++i)
@@ -1904,16 +1993,20 @@ void evaluate_batch(Rank &r) {
             normalized[i * embed + em] * layernorm_2_gamma_gathered[em] + layernorm_2_beta_gathered[em];
     float *cross_wq_gathered = r.work<float>(589824); // [embed, head, key]
     // sort_digits.ech:32  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:32)
-    all_gather(r, r.group(0), cross_wq_gathered, p.cross_wq[d], 1024, Algorithm::automatic, "sort_digits.ech:32");
+    all_gather(r, r.group(0), cross_wq_gathered, p.cross_wq[d], embed_cp * head * key, Algorithm::automatic,
+               "sort_digits.ech:32");
     float *q_2 = r.work<float>(540672); // [batch, dst, head, key]
     // nn.ech:126 at sort_digits.ech:32  q = dot(x, wq, over = embed)
-    gemm(q_2, layernorm, cross_wq_gathered, 192, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(q_2, layernorm, cross_wq_gathered, batch * dst, head * key, embed, Form::nn, embed, embed, head * key, 1.0,
+         0.0, Blas::onednn);
     float *k_2 = r.work<float>(0); // [batch, src, head, key]
     // nn.ech:127 at sort_digits.ech:32  k = dot(memory, wk, over = embed)
-    gemm(k_2, m, p.cross_wk[d], 768, 64, 16, Form::nn, 16, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(k_2, m, p.cross_wk[d], batch * src, head * key, embed_cp, Form::nn, embed_cp, head * key, head * key, 1.0, 0.0,
+         Blas::onednn);
     float *v_2 = r.work<float>(196608); // [batch, src, head, key]
     // nn.ech:128 at sort_digits.ech:32  v = dot(memory, wv, over = embed)
-    gemm(v_2, m, p.cross_wv[d], 768, 64, 16, Form::nn, 16, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(v_2, m, p.cross_wv[d], batch * src, head * key, embed_cp, Form::nn, embed_cp, head * key, head * key, 1.0, 0.0,
+         Blas::onednn);
     // nn.ech:133 at sort_digits.ech:32  q = q + bq
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
@@ -1932,15 +2025,16 @@ void evaluate_batch(Rank &r) {
         v_2[i * head * key + j] = v_2[i * head * key + j] + p.cross_bv[d][j] * static_cast<float>(is_first_cp);
     // sort_digits.ech:32  4 ranks, 0.20 MB: split src2, dst, embed over cp (layouts.ech:62): attention
     //     (sort_digits.ech:32)
-    all_reduce(r, r.group(0), k_2, 49152, Sum, Algorithm::automatic, "sort_digits.ech:32");
-    all_reduce(r, r.group(0), v_2, 49152, Sum, Algorithm::automatic, "sort_digits.ech:32");
+    all_reduce(r, r.group(0), k_2, batch * src * head * key, Sum, Algorithm::automatic, "sort_digits.ech:32");
+    all_reduce(r, r.group(0), v_2, batch * src * head * key, Sum, Algorithm::automatic, "sort_digits.ech:32");
     // nn.ech:137 at sort_digits.ech:32  a = attention(q, k, v, over = src, key = key)
     attention(a, maximum, sum_of_exp, q_2, k_2, v_2,
-              {64, 1, 4, 3, 12, 16, 16, 0.25, false, dst_minus_dst2, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
+              {batch, 1, head, dst, src, key, key, 0.25, false, dst_minus_dst2, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{192, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {192, 0, 16, 64}});
     float *cross_wo_gathered = r.work<float>(540672); // [message=4096]
     // sort_digits.ech:32  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:32)
-    all_gather(r, r.group(0), cross_wo_gathered, p.cross_wo[d], 1024, Algorithm::automatic, "sort_digits.ech:32");
+    all_gather(r, r.group(0), cross_wo_gathered, p.cross_wo[d], head * key * embed_cp, Algorithm::automatic,
+               "sort_digits.ech:32");
     float *cross_wo_gathered_2 = r.work<float>(376832); // [head, key, embed]
     // nn.ech:138 at sort_digits.ech:32  y = dot(a, wo, over = (head, key))
     for (int64_t v_cp_i = 0; v_cp_i < 4; ++v_cp_i)
@@ -1951,10 +2045,11 @@ void evaluate_batch(Rank &r) {
               cross_wo_gathered[v_cp_i * head * key * embed_cp + i * embed_cp + em];
     float *y_2 = r.work<float>(327680); // [batch, dst, embed]
     // nn.ech:138 at sort_digits.ech:32  y = dot(a, wo, over = (head, key))
-    gemm(y_2, a, cross_wo_gathered_2, 192, 64, 64, Form::nn, 64, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(y_2, a, cross_wo_gathered_2, batch * dst, embed, head * key, Form::nn, head * key, head * key, embed, 1.0, 0.0,
+         Blas::onednn);
     float *cross_bo_gathered = r.work<float>(376832); // [embed]
     // sort_digits.ech:32  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): add (sort_digits.ech:32)
-    all_gather(r, r.group(0), cross_bo_gathered, p.cross_bo[d], 16, Algorithm::automatic, "sort_digits.ech:32");
+    all_gather(r, r.group(0), cross_bo_gathered, p.cross_bo[d], embed_cp, Algorithm::automatic, "sort_digits.ech:32");
     float *x_3 = r.work<float>(327680); // [batch, dst, embed]
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
     // nn.ech:141 at sort_digits.ech:32  y = y + bo
@@ -1965,14 +2060,14 @@ void evaluate_batch(Rank &r) {
     float *normalized_2 = r.work<float>(262144); // [batch, dst, embed]
     float *rstd_2 = r.work<float>(311296); // [batch, dst]
     // nn.ech:31 at sort_digits.ech:33  return normalize(x, over = over) * gamma + beta
-    normalize(normalized_2, rstd_2, x_3, 192, 64, 1e-5);
+    normalize(normalized_2, rstd_2, x_3, batch * dst, embed, 1e-05);
     float *layernorm_3_gamma_gathered = r.work<float>(311296); // [embed]
     // sort_digits.ech:33  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): mul (sort_digits.ech:33)
-    all_gather(r, r.group(0), layernorm_3_gamma_gathered, p.layernorm_3_gamma[d], 16, Algorithm::automatic,
+    all_gather(r, r.group(0), layernorm_3_gamma_gathered, p.layernorm_3_gamma[d], embed_cp, Algorithm::automatic,
                "sort_digits.ech:33");
     float *layernorm_3_beta_gathered = r.work<float>(311552); // [embed]
     // sort_digits.ech:33  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): add (sort_digits.ech:33)
-    all_gather(r, r.group(0), layernorm_3_beta_gathered, p.layernorm_3_beta[d], 16, Algorithm::automatic,
+    all_gather(r, r.group(0), layernorm_3_beta_gathered, p.layernorm_3_beta[d], embed_cp, Algorithm::automatic,
                "sort_digits.ech:33");
     float *layernorm_2 = r.work<float>(262144); // [batch, dst, embed]
     // nn.ech:31 at sort_digits.ech:33  return normalize(x, over = over) * gamma + beta
@@ -1983,10 +2078,10 @@ void evaluate_batch(Rank &r) {
             normalized_2[i * embed + em] * layernorm_3_gamma_gathered[em] + layernorm_3_beta_gathered[em];
     float *mlp_w1_gathered = r.work<float>(196608); // [embed, ff]
     // sort_digits.ech:33  4 ranks, 0.07 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:33)
-    all_gather(r, r.group(0), mlp_w1_gathered, p.mlp_w1[d], 4096, Algorithm::automatic, "sort_digits.ech:33");
+    all_gather(r, r.group(0), mlp_w1_gathered, p.mlp_w1[d], embed_cp * ff, Algorithm::automatic, "sort_digits.ech:33");
     float *product = r.work<float>(0); // [batch, dst, ff]
     // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(product, layernorm_2, mlp_w1_gathered, 192, 256, 64, Form::nn, 64, 256, 256, 1.0, 0.0, Blas::tiled);
+    gemm(product, layernorm_2, mlp_w1_gathered, batch * dst, ff, embed, Form::nn, embed, ff, ff, 1.0, 0.0, Blas::tiled);
     float *value = r.work<float>(0); // [batch, dst, ff]
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
@@ -1994,7 +2089,7 @@ void evaluate_batch(Rank &r) {
         value[i * ff + f] = math::gelu(product[i * ff + f] + p.mlp_b1[d][f]);
     float *mlp_w2_gathered = r.work<float>(196608); // [message=16384]
     // sort_digits.ech:33  4 ranks, 0.07 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:33)
-    all_gather(r, r.group(0), mlp_w2_gathered, p.mlp_w2[d], 4096, Algorithm::automatic, "sort_digits.ech:33");
+    all_gather(r, r.group(0), mlp_w2_gathered, p.mlp_w2[d], ff * embed_cp, Algorithm::automatic, "sort_digits.ech:33");
     float *mlp_w2_gathered_2 = r.work<float>(262144); // [ff, embed]
     // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     for (int64_t v_cp_i = 0; v_cp_i < 4; ++v_cp_i)
@@ -2005,10 +2100,11 @@ void evaluate_batch(Rank &r) {
               mlp_w2_gathered[v_cp_i * ff * embed_cp + f * embed_cp + em];
     float *product_2 = r.work<float>(196608); // [batch, dst, embed]
     // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(product_2, value, mlp_w2_gathered_2, 192, 64, 256, Form::nn, 256, 64, 64, 1.0, 0.0, Blas::onednn);
+    gemm(product_2, value, mlp_w2_gathered_2, batch * dst, embed, ff, Form::nn, ff, embed, embed, 1.0, 0.0,
+         Blas::onednn);
     float *mlp_b2_gathered = r.work<float>(376832); // [embed]
     // sort_digits.ech:33  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): add (sort_digits.ech:33)
-    all_gather(r, r.group(0), mlp_b2_gathered, p.mlp_b2[d], 16, Algorithm::automatic, "sort_digits.ech:33");
+    all_gather(r, r.group(0), mlp_b2_gathered, p.mlp_b2[d], embed_cp, Algorithm::automatic, "sort_digits.ech:33");
     // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
     // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     for (int64_t i = 0; i < batch * dst; ++i)
@@ -2019,7 +2115,7 @@ void evaluate_batch(Rank &r) {
   float *normalized = r.work<float>(393216); // [batch, dst, embed]
   float *rstd = r.work<float>(0); // [batch, dst]
   // nn.ech:31 at sort_digits.ech:35  return normalize(x, over = over) * gamma + beta
-  normalize(normalized, rstd, x, 192, 64, 1e-5);
+  normalize(normalized, rstd, x, batch * dst, embed, 1e-05);
   float *layernorm = r.work<float>(393216); // [batch, dst, embed]
   for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
@@ -2028,12 +2124,13 @@ void evaluate_batch(Rank &r) {
           normalized[i * embed + em] * sums.layernorm_gamma_gathered[em] + sums.layernorm_beta_gathered[em];
   float *logits = r.work<float>(0); // [batch, dst, vocab]
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  gemm(logits, layernorm, sums.wte_gathered, 192, 12, 64, Form::nt, 64, 64, 12, 1.0, 0.0, Blas::onednn);
+  gemm(logits, layernorm, sums.wte_gathered, batch * dst, vocab, embed, Form::nt, embed, embed, vocab, 1.0, 0.0,
+       Blas::onednn);
   float *row_loss = r.work<float>(9216); // [batch, dst]
   float *shift = r.work<float>(9984); // [batch, dst]
   float *log_sum = r.work<float>(10752); // [batch, dst]
   // sort_digits.ech:36  loss mean(cross_entropy(logits, answer, over = vocab))
-  cross_entropy(row_loss, shift, log_sum, logits, in.answer, 192, 12);
+  cross_entropy(row_loss, shift, log_sum, logits, in.answer, batch * dst, vocab);
   float sum_3 = 0;
   for (int64_t b = 0; b < batch; ++b) {
     const bool e_2 = static_cast<int32_t>(b) < static_cast<int32_t>(r.validSamples());
@@ -2044,7 +2141,7 @@ void evaluate_batch(Rank &r) {
   const float sum = sum_3;
   int32_t *index_of_max = r.work<int32_t>(9216); // [batch, dst]
   // sort_digits.ech:37  metric accuracy = mean(argmax(logits, over = vocab) == answer)
-  argmax(index_of_max, logits, 192, 12, 1);
+  argmax(index_of_max, logits, batch * dst, vocab, 1);
   // sort_digits.ech:37  metric accuracy = mean(argmax(logits, over = vocab) == answer)
   // sort_digits.ech:36  loss mean(cross_entropy(logits, answer, over = vocab))
   float sum_4 = 0;
@@ -2064,12 +2161,12 @@ void evaluate_batch(Rank &r) {
 /// Metrics of all held-out samples.
 void evaluate_end(Rank &r) {
   const Sums sums{r};
-  const double number = static_cast<double>(r.sampleCount());
+  const double sample_count = static_cast<double>(r.sampleCount());
   float *message = r.work<float>(0); // [message=2]
   float *accuracy = message + 1;
   // sort_digits.ech:37  metric accuracy = mean(argmax(logits, over = vocab) == answer)
   // sort_digits.ech:36  loss mean(cross_entropy(logits, answer, over = vocab))
-  const float e = static_cast<float>(number) * 12.0f;
+  const float e = static_cast<float>(sample_count) * 12.0f;
   message[0] = static_cast<float>(sums.value[0]) / e;
   accuracy[0] = static_cast<float>(sums.value_2[0]) / e;
   // sort_digits.ech:36  4 ranks, 8 bytes: split src2, dst, embed over cp (layouts.ech:62): report of loss

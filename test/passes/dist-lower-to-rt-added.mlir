@@ -13,12 +13,12 @@ ech.input @d 2 : !logits below 0
 ech.variable state @n : !norm = constant(0.0, 0.0)
 
 // CHECK-LABEL: rt.function @train
-// CHECK:       rt.call "gemm"(%[[SUM:.*]], %{{.*}}, %{{.*}}, 16, 8, 4
+// CHECK:       rt.gemm %[[SUM:.*]], %{{.*}}, %{{.*}} m <vocab=16> n <embed=8> k <batch=4>
 // CHECK-NOT:   rt.alloc work
-// CHECK-NOT:   "fill"(%[[SUM]]
-// CHECK:       rt.call "scatter_add_rows"(%[[SUM]],
+// CHECK-NOT:   rt.fill %[[SUM]]
+// CHECK:       rt.scatter_add %[[SUM]]{{\[}}
 // CHECK-NOT:   rt.fused
-// CHECK:       rt.call "add_squares"({{.*}}%[[SUM]]
+// CHECK:       rt.add_squares %{{.*}}, %[[SUM]]
 ech.step @train {
   %ids = ech.read @ids : !ids
   %x = ech.read @x : !rows
@@ -32,12 +32,12 @@ ech.step @train {
 
 // A term that is read again keeps its own memory, and so does the sum.
 // CHECK-LABEL: rt.function @evaluate
-// CHECK:       rt.call "gemm"(%[[A:.*]], %{{.*}}, %{{.*}}, 16, 8, 4
-// CHECK:       rt.call "fill"(%[[B:.*]], 128
-// CHECK:       rt.call "scatter_add_rows"(%[[B]],
+// CHECK:       rt.gemm %[[A:.*]], %{{.*}}, %{{.*}} m <vocab=16> n <embed=8> k <batch=4>
+// CHECK:       rt.fill %[[B:.*]] with 0.000000e+00 :
+// CHECK:       rt.scatter_add %[[B]]{{\[}}
 // CHECK:       rt.fused {{.*}}(%[[A]], %[[B]]) -> ["store"](%[[SUM:.*]])
-// CHECK:       rt.call "add_squares"({{.*}}%[[SUM]]
-// CHECK:       rt.call "add_squares"({{.*}}%[[A]]
+// CHECK:       rt.add_squares %{{.*}}, %[[SUM]]
+// CHECK:       rt.add_squares %{{.*}}, %[[A]]
 ech.step @evaluate {
   %ids = ech.read @ids : !ids
   %x = ech.read @x : !rows

@@ -13,8 +13,8 @@ ech.variable param @b : !b = constant(0.0, 0.0)
 // CHECK-DAG:   %[[B:.*]] = rt.alloc state of @b
 // CHECK:       %[[ALL:.*]] = rt.alloc work : <[kind=2, head=3, seq=4, past=4], f32>
 // CHECK-NEXT:  rt.fused ["kind", "head", "seq", "past"] = [2, 3, 4, 4](%[[B]]) -> ["store"](%[[ALL]])
-// CHECK:       rt.call "attention"({{.*}}[0, 0, 16, 4, 1]{{.*}}%[[ALL]])
-// CHECK:       rt.call "attention_grad"(%{{[0-9]+}}, %{{[0-9]+}}, %{{[0-9]+}}, %[[DB:[0-9]+]],
+// CHECK:       rt.attention {{.*}} bias %[[ALL]] : {{.*}} bias_strides [0, 0, 16, 4, 1]
+// CHECK:       rt.attention_grad %{{[0-9]+}}, %{{[0-9]+}}, %{{[0-9]+}} dbias %[[DB:[0-9]+]] :
 // CHECK-NEXT:  %[[SUM:.*]] = rt.alloc work : <[head=3, seq=4, past=4], f32>
 // CHECK-NEXT:  rt.fused ["kind", "head", "seq", "past"] = [2, 3, 4, 4](%[[DB]]) -> ["sum"](%[[SUM]])
 ech.step @train {
@@ -31,8 +31,8 @@ ech.step @train {
 ech.variable param @v : !v = constant(0.0, 0.0)
 // CHECK-LABEL: rt.function @values
 // CHECK:       rt.fused ["batch", "kind", "head", "past", "key"] = [2, 2, 3, 4, 8](%[[V:.*]]) -> ["store"](%[[VS:.*]])
-// CHECK:       rt.call "attention"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %[[VS]],
-// CHECK:       rt.call "attention_grad"(%{{[0-9]+}}, %{{[0-9]+}}, %[[DV:[0-9]+]], "static_cast<float *>(nullptr)"
+// CHECK:       rt.attention %{{[0-9]+}}, %{{[0-9]+}}, %{{[0-9]+}}, %{{[0-9]+}}, %{{[0-9]+}}, %[[VS]] of
+// CHECK:       rt.attention_grad %{{[0-9]+}}, %{{[0-9]+}}, %[[DV:[0-9]+]], %
 // CHECK-NEXT:  %[[SUM:.*]] = rt.alloc work : <[batch=2, head=3, past=4, key=8], f32>
 // CHECK-NEXT:  rt.fused ["batch", "kind", "head", "past", "key"] = [2, 2, 3, 4, 8](%[[DV]]) -> ["sum"](%[[SUM]])
 ech.step @values {

@@ -10,7 +10,7 @@ ech.variable state @b : !b = constant(0.0, 0.0)
 
 // CHECK-LABEL: rt.function @train
 // CHECK:       %[[T:.*]] = rt.alloc work : <[batch=3, columns=9, rows=16], f32>
-// CHECK-NEXT:  rt.call "copy_strided"(%[[T]], [144, 16, 1], %{{.*}}, [144, 1, 9], [3, 9, 16])
+// CHECK-NEXT:  rt.copy_strided %[[T]], %{{.*}} : <[batch=3, columns=9, rows=16], f32>, <[batch=3, columns=9, rows=16], f32, [144, 1, 9]>
 // CHECK:       %[[B:.*]] = rt.alloc work : <[rows=16, batch=3, columns=9], f32>
 // CHECK-NEXT:  rt.fused ["rows", "batch", "columns"] = [16, 3, 9](%{{.*}}) -> ["store"](%[[B]])
 ech.step @train {

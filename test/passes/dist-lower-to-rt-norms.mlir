@@ -11,11 +11,11 @@ ech.variable state @x : !x = constant(0.0, 0.0)
 ech.variable state @mean : !c = constant(0.0, 0.0)
 ech.step @train {
   %x = ech.read @x : !x
-  // CHECK: rt.call "normalize"(%{{.*}}, %{{.*}}, %[[X:.*]], 8, 8, "1e-5") writes [0, 1] reads [2] share [0, 2]
+  // CHECK: rt.normalize %{{[0-9]+}}, %{{[0-9]+}}, %[[X:.*]] of <batch=4, c=2> <width=8> epsilon 1.000000e-05
   %y, %rstd, %m, %v, %lo = ech.normalize %x over ["width"] : (!x) -> (!x, !row, !row, !row, !row)
-  // CHECK: rt.call "normalize"(%{{.*}}, %{{.*}}, %{{.*}}, 1, 64, "1e-5")
+  // CHECK: rt.normalize %{{[0-9]+}}, %{{[0-9]+}}, %{{[0-9]+}} of <> <batch=4, c=2, width=8> epsilon
   %z, %rstd_z, %m_z, %v_z, %lo_z = ech.normalize %y over ["batch", "c", "width"] : (!x) -> (!x, !one, !one, !one, !one)
-  // CHECK: rt.call "channel_statistics"(%{{.*}}, %[[X]], 4, 2, 8, "1e-5", %{{.*}}, %{{.*}}, %{{.*}}) writes [0, 2, 3, 4] reads [1]
+  // CHECK: rt.channel_statistics %{{[0-9]+}} statistics %{{[0-9]+}}, %{{[0-9]+}}, %{{[0-9]+}} : {{.*}}, %[[X]] of <batch=4> <c=2> <width=8> epsilon
   %u, %rstd_u, %m_u, %v_u, %lo_u = ech.normalize %x over ["batch", "width"] : (!x) -> (!x, !c, !c, !c, !c)
   ech.write @x, %z : !x
   ech.write @mean, %m_u : !c
@@ -25,10 +25,10 @@ ech.step @train {
 
 // Over ranks that hold pieces: moments of each, gathered, combined, finished.
 // CHECK-LABEL: rt.function @train
-// CHECK:       rt.call "local_moments"(%[[M:.*]], %[[X:.*]], 2, 2, 8)
+// CHECK:       rt.partial moments(%[[X:.*]]) -> (%[[M:.*]]) of [#rt.size<batch=2>, #rt.size<c=2>, #rt.size<width=8>]
 // CHECK:       rt.collective "all_gather" %[[M]], %[[ALL:.*]] count 6
-// CHECK:       rt.call "combine_moments"(%[[U:.*]], %[[ALL]], 2, 2)
-// CHECK:       rt.call "channel_statistics_finish"(%{{.*}}, %[[U]], 2, "1e-5", %{{.*}}, %{{.*}}, %{{.*}}) writes [0, 2, 3, 4] reads [1]
+// CHECK:       rt.combine moments(%[[ALL]]) -> (%[[U:.*]]) of [#rt.size<rank=2>, #rt.size<c=2>]
+// CHECK:       rt.combine statistics(%[[U]]) -> (%{{[0-9]+}}, %{{[0-9]+}}, %{{[0-9]+}}, %{{[0-9]+}}) of [#rt.size<c=2>] epsilon
 !x = !ech.tensor<[batch=4, c=2, width=8], f32, #dist.state<dp = split batch>>
 !c = !ech.tensor<[c=2], f32, #dist.state<dp = whole>>
 module attributes {dist.mesh = #dist.mesh<dp = 2 [batch]>} {

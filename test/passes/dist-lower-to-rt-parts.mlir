@@ -14,7 +14,7 @@ ech.variable param @w : !w = normal(0.0, 1.0)
 
 // CHECK-LABEL: rt.function @train
 // CHECK:       %[[W:.*]] = rt.alloc  state of @w
-// CHECK:       rt.call "gemm"(%[[D:[0-9]+]],
+// CHECK:       rt.gemm %[[D:[0-9]+]],
 // CHECK:       %[[ROWS:.*]] = rt.view %[[D]] from 0 : {{.*}}"@dp"=2
 // CHECK:       %[[ROW:.*]] = rt.view %[[D]] from 0 plus(
 // CHECK:       rt.collective "reduce_scatter" %[[ROWS]], %[[ROW]] count 12

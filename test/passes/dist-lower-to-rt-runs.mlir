@@ -21,7 +21,7 @@ ech.variable state @s : !smalls = constant(0.0, 0.0)
 // CHECK-LABEL: rt.function @train
 // CHECK-DAG:   %[[Y:.*]] = rt.alloc  state of @y
 // CHECK-DAG:   %[[S:.*]] = rt.alloc  state of @s
-// CHECK:       rt.call "gemm"(%[[D:[0-9]+]],
+// CHECK:       rt.gemm %[[D:[0-9]+]],
 // CHECK-NEXT:  %[[ROWS:.*]] = rt.view %[[D]] from 0 : {{.*}} -> <["@tp"=2, batch=3, seq=4, embed=32], f32, [128, 256, 32, 1]>
 // CHECK-NEXT:  %[[ROW:.*]] = rt.alloc  work
 // CHECK-NEXT:  rt.collective "reduce_scatter" %[[ROWS]], %[[ROW]] count 384 runs 3 "Sum"

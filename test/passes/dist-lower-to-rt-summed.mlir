@@ -15,14 +15,14 @@ ech.variable state @out : !x = constant(0.0, 0.0)
 
 // CHECK-LABEL: rt.function @train
 // CHECK:       rt.for
-// CHECK:         rt.call "gemm"(%[[Y:.*]], %{{.*}}, %{{.*}}, 4, 8, 4
+// CHECK:         rt.gemm %[[Y:.*]], %{{.*}}, %{{.*}} m <batch=4> n <to=8> k <embed=4>
 // CHECK-NOT:     rt.fused
 // CHECK:         rt.fused {{.*}}(%[[X:[0-9]+]], %{{[0-9]+}}) numbers{{.*}} -> ["store"](%[[X]])
 // CHECK:         rt.compute "mul"
 // CHECK:         rt.compute "add"
 // CHECK:         rt.collective "all_reduce" %[[X]], %[[X]] count 32
 // CHECK-NOT:     rt.fused
-// CHECK-NOT:     rt.call
+// CHECK-NOT:     rt.{{gemm|copy|fill}}
 // CHECK:       }
 ech.step @train {
   %x = ech.read @x : !x

@@ -11,8 +11,8 @@ ech.input @z 1 : !ech.tensor<[batch=4, vocab=10], f32> below 0
 // CHECK-LABEL: rt.function @train
 // CHECK-DAG:   %[[W:.*]] = rt.alloc state of @w : <[in=6, hidden=8], f32>
 // CHECK-DAG:   %[[X:.*]] = rt.alloc input of @x {{.*}} : <[batch=2, in=6], f32>
-// CHECK:       rt.call "gemm"(%[[H:.*]], %[[X]], %[[W]], 2, 8, 6, "Form::nn", 6, 8, 8, "1.0", "0.0", "Blas::onednn"){{.*}} does "products" 192 :
-// CHECK:       rt.call "gemm"(%[[D:.*]], %[[X]], %[[H]], 6, 8, 2, "Form::tn", 6, 8, 8, "1.0", "0.0", "Blas::onednn")
+// CHECK:       rt.gemm %[[H:.*]], %[[X]], %[[W]] m <batch=2> n <hidden=8> k <in=6> ld <in=6> <hidden=8> <hidden=8> with onednn :
+// CHECK:       rt.gemm %[[D:.*]], %[[X]], %[[H]] m <in=6> n <hidden=8> k <batch=2> transA ld <in=6> <hidden=8> <hidden=8> with onednn :
 // CHECK:       rt.collective "all_reduce" %[[D]], %[[D]] count 48 "Sum" over [0] ranks 2 "dp" with "automatic" why "split batch over dp"
 // CHECK:       rt.fused ["in", "hidden"] = [6, 8](%[[W]], %[[D]]) -> ["store"](%[[W]])
 ech.step @train {
@@ -27,11 +27,11 @@ ech.step @train {
 
 // Along a split axis: what each rank finds, one message, what follows from all.
 // CHECK-LABEL: rt.function @evaluate
-// CHECK:       rt.call "reduce_max"(%[[M:.*]], %[[Z:.*]], 2, 5, 1)
+// CHECK:       rt.reduce max %[[M:.*]], %[[Z:.*]] of <batch=2> <vocab=5> <> :
 // CHECK:       rt.collective "all_reduce" %[[M]], %[[M]] count 2 "Max" over [1] ranks 2 "tp"
-// CHECK:       rt.call "local_sum_exp"(%[[E:.*]], %[[Z]], %[[M]], 2, 5, 1)
+// CHECK:       rt.partial sum_exp(%[[Z]], %[[M]]) -> (%[[E:.*]]) of [#rt.size<batch=2>, #rt.size<vocab=5>, #rt.size<>] :
 // CHECK:       rt.collective "all_reduce" %[[E]], %[[E]] count 2 "Sum" over [1] ranks 2 "tp"
-// CHECK:       rt.call "softmax_finish"(%[[Y:.*]], %[[Z]], %[[M]], %[[E]], 2, 5, 1) writes [0] reads [1, 2, 3] share [0, 1]
+// CHECK:       rt.combine softmax(%[[Z]], %[[M]], %[[E]]) -> (%[[Y:.*]]) of [#rt.size<batch=2>, #rt.size<vocab=5>, #rt.size<>] :
 // A loop stays a loop; its slices are views at the position, and what it carries stays in one place.
 // CHECK:       rt.for "layer" = 3 {
 // CHECK-NEXT:  ^bb0(%[[I:.*]]: index):

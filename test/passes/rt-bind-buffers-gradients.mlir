@@ -18,7 +18,7 @@ rt.function @train {
   %b = rt.alloc state of @layer.norm.beta at 64 : !b
   // CHECK: rt.alloc work at 0 {rt.member = ["Gradients", "message"]}
   %message = rt.alloc work at 0 : !message
-  rt.call "fill"(%message, 16, "0.0f") writes [0] reads [] {rt.function = "backward"} : !message
+  rt.fill %message with 0.0 {rt.function = "backward"} : !message
   // CHECK: rt.view %{{.*}} from 0 {rt.member = ["Gradients", "norm_beta"]}
   %da = rt.view %message from 0 : !message -> !b
   // CHECK: rt.view %{{.*}} from 8 {rt.member = ["Gradients", "layer_norm_beta"]}

@@ -29,9 +29,9 @@ rt.function @train {
     %wl = rt.view %w from 0 plus(%l) times [8] : !stack -> !b
     // CHECK: rt.view {{.*}} {rt.member = ["Activations", "h"], rt.position = 1 : i64, rt.stack = 8 : i64}
     %hl = rt.view %h from 8 plus(%l) times [8] : !stack -> !b
-    rt.call "copy"(%hl, %wl) writes [0] reads [1] : !b, !b
+    rt.copy_strided %hl, %wl : !b, !b
   } {rt.function = "forward"}
-  rt.call "reduce_sum"(%taken, %local, 1, 8, 1) writes [0] reads [1] {rt.function = "backward"} : !one, !b
+  rt.reduce sum %taken, %local of <> <embed=8> <> {rt.function = "backward"} : !one, !b
   // The last place.
   // CHECK: rt.view %{{.*}} from 24 {rt.member = ["Activations", "h"], rt.position = 3 : i64, rt.stack = 8 : i64}
   %last = rt.view %h from 24 : !stack -> !b

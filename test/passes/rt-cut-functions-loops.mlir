@@ -5,11 +5,11 @@
 !b = !rt.buffer<[embed=8], f32>
 // CHECK-LABEL: rt.function @train
 // CHECK:       rt.for "micro" = 2 time {
-// CHECK:         "fill"{{.*}}rt.function = "forward"
-// CHECK:         "fill"{{.*}}rt.function = "backward"
+// CHECK:         rt.fill {{.*}}rt.function = "forward"
+// CHECK:         rt.fill {{.*}}rt.function = "backward"
 // CHECK:       }
 // CHECK-NOT:   rt.function
-// CHECK:       "fill"{{.*}}rt.function = "backward_2"
+// CHECK:       rt.fill {{.*}}rt.function = "backward_2"
 // CHECK:       rt.for "layer" = 3 {
 // CHECK:       } {{{.*}}rt.function = "backward_2"}
 // CHECK:       rt.wait {{.*}}rt.function = "backward_2"
@@ -17,10 +17,10 @@ rt.function @train {
   %x = rt.alloc work at 0 : !b
   rt.for "micro" = 2 time {
   ^bb0(%i: index):
-    rt.call "fill"(%x, 8, "0.0f") writes [0] reads [] : !b
-    rt.call "fill"(%x, 8, "1.0f") writes [0] reads [] {ech.phase = "backward"} : !b
+    rt.fill %x with 0.0 : !b
+    rt.fill %x with 1.0 {ech.phase = "backward"} : !b
   }
-  rt.call "fill"(%x, 8, "2.0f") writes [0] reads [] {ech.phase = "backward"} : !b
+  rt.fill %x with 2.0 {ech.phase = "backward"} : !b
   %each = rt.tickets 3 {ech.phase = "update"}
   rt.for "layer" = 3 {
   ^bb0(%i: index):

@@ -20,18 +20,18 @@ rt.function @train {
   // A member has its name in its struct.
   // CHECK: rt.alloc work at 256 {rt.member = ["Activations", "h"]}
   %h = rt.alloc work at 256 {rt.member = ["Activations", "h"]} : !stack
-  rt.call "fill"(%x, 8, "0.0f") writes [0] reads [] {rt.function = "forward"} : !b
-  rt.call "fill"(%x2, 8, "0.0f") writes [0] reads [] {rt.function = "forward"} : !b
-  rt.call "fill"(%x3, 8, "0.0f") writes [0] reads [] {rt.function = "forward"} : !b
-  rt.call "fill"(%s, 8, "0.0f") writes [0] reads [] {rt.function = "forward"} : !b
-  rt.call "fill"(%other, 8, "0.0f") writes [0] reads [] {rt.function = "backward"} : !b
+  rt.fill %x with 0.0 {rt.function = "forward"} : !b
+  rt.fill %x2 with 0.0 {rt.function = "forward"} : !b
+  rt.fill %x3 with 0.0 {rt.function = "forward"} : !b
+  rt.fill %s with 0.0 {rt.function = "forward"} : !b
+  rt.fill %other with 0.0 {rt.function = "backward"} : !b
   // A position is called by as few letters as can be.
   // CHECK: rt.for "layer" = 3 {
   rt.for "layer" = 3 {
   ^bb0(%l: index):
     // CHECK: rt.view %{{.*}} {rt.name = "h_l"}
     %hl = rt.view %h from 4 plus(%l) times [8] : !stack -> !b
-    rt.call "fill"(%hl, 8, "0.0f") writes [0] reads [] : !b
+    rt.fill %hl with 0.0 : !b
   // CHECK: } {rt.function = "forward", rt.name = "l"}
   } {rt.function = "forward"}
   // A ticket that another function waits for is a member of the messages.

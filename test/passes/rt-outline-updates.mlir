@@ -30,7 +30,7 @@ rt.function @train {
   %gw = rt.alloc work at 0 : !w
   %gb = rt.alloc work at 64 : !b
   %scale = rt.alloc work at 128 : !one
-  %lr = rt.number "lr" : f64
+  %lr = rt.number learning_rate : f64
   rt.fused ["batch", "embed"] = [2, 4](%gw, %mw, %w, %scale) numbers(%lr : f64) -> ["store", "store"](%mw, %w) {
   ^bb0(%g: f32, %m: f32, %old: f32, %s: f32, %r: f32):
     %scaled = rt.compute "mul" %g, %s : (f32, f32) -> f32

@@ -12,7 +12,7 @@ rt.function @train {
   // CHECK: rt.alloc work at [[Y]]
   %z = rt.alloc work : !b
   %first = rt.view %x from 0 : !b -> !rt.buffer<[embed=16], f32>
-  rt.call "fill"(%x, 64, "1.0f") writes [0] reads [] : !b
+  rt.fill %x with 1.0 : !b
   rt.fused ["seq", "embed"] = [4, 16](%x, %first) -> ["store"](%y) {
   ^bb0(%a: f32, %b: f32):
     %s = rt.compute "add" %a, %b : (f32, f32) -> f32
@@ -22,7 +22,7 @@ rt.function @train {
   ^bb0(%a: f32):
     rt.yield %a : f32
   } : (!b) -> (!b)
-  rt.call "cumsum"(%z, %z, 1, 64, 1) writes [0] reads [1] : !b, !b
+  rt.copy_strided %z, %z : !b, !b
 }
 
 // A buffer that nothing touches has no place, and its views go with it.

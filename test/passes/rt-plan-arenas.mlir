@@ -22,11 +22,11 @@ rt.function @train {
   %c = rt.alloc work : !rt.buffer<[n=64], f32>
   // CHECK: rt.alloc work at [[A]] : <[n=64], f32>
   %d = rt.alloc work : !rt.buffer<[n=64], f32>
-  rt.call "fill"(%a, 64, "1.0f") writes [0] reads [] : !rt.buffer<[n=64], f32>
-  rt.call "cumsum"(%b, %a, 1, 64, 1) writes [0] reads [1] : !rt.buffer<[n=64], f32>, !rt.buffer<[n=64], f32>
-  rt.call "cumsum"(%c, %b, 1, 64, 1) writes [0] reads [1] : !rt.buffer<[n=64], f32>, !rt.buffer<[n=64], f32>
-  rt.call "softmax"(%d, %c, 1, 64, 1) writes [0] reads [1] share [0, 1] : !rt.buffer<[n=64], f32>, !rt.buffer<[n=64], f32>
-  rt.call "cumsum"(%b, %d, 1, 64, 1) writes [0] reads [1] : !rt.buffer<[n=64], f32>, !rt.buffer<[n=64], f32>
+  rt.fill %a with 1.0 : !rt.buffer<[n=64], f32>
+  rt.copy_strided %b, %a : !rt.buffer<[n=64], f32>, !rt.buffer<[n=64], f32>
+  rt.copy_strided %c, %b : !rt.buffer<[n=64], f32>, !rt.buffer<[n=64], f32>
+  rt.softmax %d, %c of <> <n=64> <> : !rt.buffer<[n=64], f32>, !rt.buffer<[n=64], f32>
+  rt.copy_strided %b, %d : !rt.buffer<[n=64], f32>, !rt.buffer<[n=64], f32>
 }
 
 // A buffer made outside of a loop and read in it is there in every iteration: nothing of the loop may lie on it.
@@ -34,12 +34,12 @@ rt.function @train {
 rt.function @evaluate {
   // CHECK: rt.alloc work at [[K:[0-9]+]] : <[n=64], f32>
   %k = rt.alloc work : !rt.buffer<[n=64], f32>
-  rt.call "fill"(%k, 64, "1.0f") writes [0] reads [] : !rt.buffer<[n=64], f32>
+  rt.fill %k with 1.0 : !rt.buffer<[n=64], f32>
   rt.for "layer" = 2 {
   ^bb0(%i: index):
     // CHECK-NOT: rt.alloc work at [[K]] :
     %t = rt.alloc work : !rt.buffer<[n=64], f32>
-    rt.call "cumsum"(%t, %k, 1, 64, 1) writes [0] reads [1] : !rt.buffer<[n=64], f32>, !rt.buffer<[n=64], f32>
-    rt.call "cumsum"(%t, %t, 1, 64, 1) writes [0] reads [1] : !rt.buffer<[n=64], f32>, !rt.buffer<[n=64], f32>
+    rt.copy_strided %t, %k : !rt.buffer<[n=64], f32>, !rt.buffer<[n=64], f32>
+    rt.copy_strided %t, %t : !rt.buffer<[n=64], f32>, !rt.buffer<[n=64], f32>
   }
 }

@@ -1,4 +1,4 @@
-// What is one call: kernels, collectives, reports, waits.
+// What is one line of a program but kernels: rules, collectives, reports, waits, loops.
 #include "ir/ech/Ech.h"
 #include "ir/rt/Rt.h"
 #include "mlir/IR/SymbolTable.h"
@@ -6,172 +6,6 @@
 
 using namespace mlir;
 using namespace echelon::rt;
-
-//===- rt.call ---------------------------------------------------------------------------------------------------===//
-
-namespace {
-/// Number of places for operands among arguments.
-size_t placesIn(ArrayAttr args) {
-  size_t places = 0;
-  for (Attribute arg : args)
-    places += isa<UnitAttr>(arg) ? 1 : isa<ArrayAttr>(arg) ? placesIn(cast<ArrayAttr>(arg)) : 0;
-  return places;
-}
-
-std::string spell(Attribute arg, OperandRange operands, size_t &next, Writer &writer) {
-  if (isa<UnitAttr>(arg))
-    return writer.name(operands[next++]);
-  if (auto number = dyn_cast<IntegerAttr>(arg)) {
-    if (number.getType().isInteger(1))
-      return number.getInt() ? "true" : "false";
-    return std::to_string(number.getInt());
-  }
-  if (auto number = dyn_cast<FloatAttr>(arg))
-    return literal(number.getValueAsDouble(), Float64Type::get(arg.getContext()));
-  if (auto word = dyn_cast<StringAttr>(arg))
-    return word.str();
-  // a list that starts with "NAME(" is a call in itself
-  ArrayAttr list = cast<ArrayAttr>(arg);
-  if (auto head = list.empty() ? StringAttr() : dyn_cast<StringAttr>(list[0]); head && head.getValue().ends_with("(")) {
-    std::string text = head.str();
-    for (size_t i = 1; i < list.size(); ++i)
-      text += (i > 1 ? ", " : "") + spell(list[i], operands, next, writer);
-    return text + ")";
-  }
-  std::string text = "{";
-  for (Attribute part : list)
-    text += (text.size() > 1 ? ", " : "") + spell(part, operands, next, writer);
-  return text + "}";
-}
-} // namespace
-
-void CallOp::emit(Writer &writer) {
-  SmallVector<std::string> arguments;
-  size_t next = 0;
-  for (Attribute arg : getArgs())
-    arguments.push_back(spell(arg, getOperands(), next, writer));
-  writer.call(*this, getCallee(), arguments);
-}
-
-LogicalResult CallOp::verify() {
-  if (placesIn(getArgs()) != getOperands().size())
-    return emitOpError() << "has as many places for operands as operands";
-  if (getShare().size() % 2 != 0)
-    return emitOpError() << "shares memory between pairs of operands";
-  for (int64_t i : llvm::concat<const int64_t>(getWritten(), getRead(), getShare()))
-    if (i < 0 || i >= static_cast<int64_t>(getOperands().size()))
-      return emitOpError() << "names operands that it has";
-  return success();
-}
-
-SmallVector<Value> CallOp::reads() {
-  return llvm::map_to_vector(getRead(), [&](int64_t i) { return Value(getOperands()[i]); });
-}
-SmallVector<Value> CallOp::writes() {
-  return llvm::map_to_vector(getWritten(), [&](int64_t i) { return Value(getOperands()[i]); });
-}
-bool CallOp::mayShare(Value written, Value read) {
-  ArrayRef<int64_t> pairs = getShare();
-  for (size_t i = 0; i + 1 < pairs.size(); i += 2)
-    if (getOperands()[pairs[i]] == written && getOperands()[pairs[i + 1]] == read)
-      return true;
-  return false;
-}
-
-// rt.call "gemm"(%c, %a, %b, 32, "Form::nn", [32, %d]) writes [0] reads [1, 2] : types of the operands
-void CallOp::print(OpAsmPrinter &printer) {
-  printer << " " << getCalleeAttr() << "(";
-  size_t next = 0;
-  auto one = [&](auto &self, Attribute arg) -> void {
-    if (isa<UnitAttr>(arg)) {
-      printer << getOperands()[next++];
-    } else if (auto list = dyn_cast<ArrayAttr>(arg)) {
-      printer << "[";
-      llvm::interleaveComma(list, printer, [&](Attribute part) { self(self, part); });
-      printer << "]";
-    } else if (auto number = dyn_cast<IntegerAttr>(arg); number && number.getType().isInteger(64)) {
-      printer << number.getInt();
-    } else {
-      printer << arg;
-    }
-  };
-  llvm::interleaveComma(getArgs(), printer, [&](Attribute arg) { one(one, arg); });
-  printer << ") writes [" << getWritten() << "] reads [" << getRead() << "]";
-  if (!getShare().empty())
-    printer << " share [" << getShare() << "]";
-  if (getWork())
-    printer << " does " << getWorkAttr() << " " << getFlops().value_or(0);
-  if (getMoved())
-    printer << " moves " << *getMoved();
-  printer.printOptionalAttrDict((*this)->getAttrs(),
-                                {"callee", "args", "written", "read", "share", "work", "flops", "moved"});
-  printer << " : " << getOperandTypes();
-}
-
-ParseResult CallOp::parse(OpAsmParser &parser, OperationState &state) {
-  Builder &builder = parser.getBuilder();
-  Properties &properties = state.getOrAddProperties<Properties>();
-  SmallVector<OpAsmParser::UnresolvedOperand> operands;
-  SmallVector<Type> types;
-  auto list = [&](auto &self, AsmParser::Delimiter delimiter, ArrayAttr &into) -> ParseResult {
-    SmallVector<Attribute> parts;
-    auto one = [&]() -> ParseResult {
-      OpAsmParser::UnresolvedOperand operand;
-      OptionalParseResult isOperand = parser.parseOptionalOperand(operand);
-      if (isOperand.has_value()) {
-        operands.push_back(operand);
-        parts.push_back(builder.getUnitAttr());
-        return *isOperand;
-      }
-      ArrayAttr inner;
-      if (succeeded(parser.parseOptionalLSquare())) {
-        if (failed(parser.parseOptionalRSquare()) &&
-            (self(self, AsmParser::Delimiter::None, inner) || parser.parseRSquare()))
-          return failure();
-        parts.push_back(inner ? inner : builder.getArrayAttr({}));
-        return success();
-      }
-      return parser.parseAttribute(parts.emplace_back());
-    };
-    if (parser.parseCommaSeparatedList(delimiter, one))
-      return failure();
-    into = builder.getArrayAttr(parts);
-    return success();
-  };
-  auto numbers = [&](StringRef word, bool optional, DenseI64ArrayAttr &into) -> ParseResult {
-    SmallVector<int64_t> values;
-    if (failed(parser.parseOptionalKeyword(word))) {
-      into = builder.getDenseI64ArrayAttr({});
-      return optional ? success() : parser.emitError(parser.getCurrentLocation()) << "expected '" << word << "'";
-    }
-    if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Square,
-                                       [&] { return parser.parseInteger(values.emplace_back()); }))
-      return failure();
-    into = builder.getDenseI64ArrayAttr(values);
-    return success();
-  };
-  auto cost = [&]() -> ParseResult {
-    int64_t flops = 0, moved = 0;
-    if (succeeded(parser.parseOptionalKeyword("does"))) {
-      if (parser.parseAttribute(properties.work) || parser.parseInteger(flops))
-        return failure();
-      properties.flops = builder.getI64IntegerAttr(flops);
-    }
-    if (succeeded(parser.parseOptionalKeyword("moves"))) {
-      if (parser.parseInteger(moved))
-        return failure();
-      properties.moved = builder.getI64IntegerAttr(moved);
-    }
-    return success();
-  };
-  SMLoc at = parser.getCurrentLocation();
-  if (parser.parseAttribute(properties.callee) || list(list, AsmParser::Delimiter::Paren, properties.args) ||
-      numbers("writes", false, properties.written) || numbers("reads", false, properties.read) ||
-      numbers("share", true, properties.share) || cost() || parser.parseOptionalAttrDict(state.attributes) ||
-      (operands.empty() ? parser.parseColon() : parser.parseColonTypeList(types)))
-    return failure();
-  return parser.resolveOperands(operands, types, at, state.operands);
-}
 
 //===- rt.invoke -------------------------------------------------------------------------------------------------===//
 
@@ -254,6 +88,22 @@ LogicalResult CollectiveOp::verify() {
   return success();
 }
 
+namespace {
+/// A number of elements by the axes of a dense buffer that multiply to it, first or last ones; a number where none do.
+std::string elements(int64_t n, ArrayRef<Value> buffers, bool areFirst, Writer &writer) {
+  for (Value v : buffers) {
+    ArrayRef<echelon::ech::Axis> axes = buffer(v).getAxes();
+    int64_t product = 1;
+    for (size_t i = 1; i <= axes.size() && buffer(v).isDense(); ++i) {
+      product *= (areFirst ? axes[i - 1] : axes[axes.size() - i]).size;
+      if (product == n && n > 1)
+        return writer.size(areFirst ? axes.take_front(i) : axes.take_back(i));
+    }
+  }
+  return std::to_string(n);
+}
+} // namespace
+
 void CollectiveOp::emit(Writer &writer) {
   SmallVector<std::string> arguments{
       "r", "r.group(" + std::to_string((*this)->getAttrOfType<IntegerAttr>("rt.group").getInt()) + ")"};
@@ -263,9 +113,9 @@ void CollectiveOp::emit(Writer &writer) {
   std::string head = getKind().str();
   if (getRuns()) {
     head += "_inner";
-    arguments.push_back(std::to_string(*getRuns()));
+    arguments.push_back(elements(*getRuns(), {getIn(), getOut()}, true, writer));
   }
-  arguments.push_back(std::to_string(getCount() / getRuns().value_or(1)));
+  arguments.push_back(elements(getCount() / getRuns().value_or(1), {getIn(), getOut()}, false, writer));
   if (getReduction())
     arguments.push_back(getReduction()->str());
   arguments.push_back(("Algorithm::" + getAlgorithm()).str());

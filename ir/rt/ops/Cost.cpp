@@ -2,6 +2,7 @@
 #include "ir/rt/Rt.h"
 #include "mlir/IR/SymbolTable.h"
 #include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace echelon::rt;
@@ -30,9 +31,69 @@ int64_t echelon::rt::touchedBytes(Operation *op) {
   return bytes;
 }
 
-Cost CallOp::cost() {
-  return {getCallee().str(), getWork().value_or("kernels"), int64_t(getFlops().value_or(0)),
-          getMoved() ? int64_t(*getMoved()) : touchedBytes(*this), firstWritten(*this)};
+SmallVector<Value> echelon::rt::buffersWritten(Operation *op) {
+  SmallVector<Value> values;
+  for (OpOperand &operand : op->getOpOperands())
+    if (isa<Buffer>(operand.get().getType()) &&
+        cast<MemoryEffectOpInterface>(op).getEffectOnValue<MemoryEffects::Write>(operand.get()).has_value())
+      values.push_back(operand.get());
+  return values;
+}
+SmallVector<Value> echelon::rt::buffersRead(Operation *op) {
+  SmallVector<Value> values = op->hasAttr("adds") ? buffersWritten(op) : SmallVector<Value>();
+  for (OpOperand &operand : op->getOpOperands())
+    if (isa<Buffer>(operand.get().getType()) &&
+        cast<MemoryEffectOpInterface>(op).getEffectOnValue<MemoryEffects::Read>(operand.get()).has_value())
+      values.push_back(operand.get());
+  return values;
+}
+
+std::string echelon::rt::kernelName(Operation *op) {
+  std::string name = op->getName().stripDialect().str();
+  return llvm::TypeSwitch<Operation *, std::string>(op)
+      .Case([&](ReduceOp reduce) {
+        return reduce.getKind() == Reduction::ArgMax ? "argmax" : name + "_" + stringifyReduction(reduce.getKind()).str();
+      })
+      .Case([&](PartialOp partial) { return stringifyPartialKind(partial.getKind()).str() + " of a part"; })
+      .Case([&](CombineOp combine) { return stringifyCombineKind(combine.getKind()).str() + " of parts"; })
+      .Case([&](ConvOp conv) {
+        return conv.getKind() == ConvKind::Forward ? name : name + "_" + stringifyConvKind(conv.getKind()).str();
+      })
+      .Case<NormalizeOp, NormalizeGradOp>([&](auto norm) { return norm.getRms() ? "rms_" + name : name; })
+      .Default(name);
+}
+
+Cost echelon::rt::costOfKernel(Operation *op) {
+  return {kernelName(op), "kernels", 0, touchedBytes(op), firstWritten(op)};
+}
+
+Cost GemmOp::cost() {
+  int64_t products = 1;
+  for (size_t i = 0; i < getBatch().size(); i += 4)
+    products *= getBatch()[i];
+  return {kernelName(*this), "products", 2 * products * getM().count() * getN().count() * getK().count(),
+          touchedBytes(*this), getC()};
+}
+Cost GatherOp::cost() { return {kernelName(*this), "kernels", 0, static_cast<int64_t>(getMoved()), getY()}; }
+Cost ScatterAddOp::cost() { return {kernelName(*this), "kernels", 0, static_cast<int64_t>(getMoved()), getTable()}; }
+Cost ConvOp::cost() {
+  return {kernelName(*this), "convolutions", static_cast<int64_t>(getFlops()), static_cast<int64_t>(getMoved()),
+          getResult()};
+}
+
+namespace {
+/// Of half the scores where they are causal; as many products run over keys as over values.
+template <typename Op> int64_t attentionFlops(Op op, int64_t products) {
+  auto sizes = llvm::map_to_vector(op.getSizes().template getAsRange<SizeAttr>(), [](SizeAttr s) { return s.count(); });
+  int64_t scores = sizes[0] * sizes[1] * sizes[2] * sizes[3] * sizes[4] / (op.getCausal() ? 2 : 1);
+  return scores * (sizes[5] + sizes[6]) * products;
+}
+} // namespace
+Cost AttentionOp::cost() {
+  return {kernelName(*this), "attention", attentionFlops(*this, 2), touchedBytes(*this), getY()};
+}
+Cost AttentionGradOp::cost() {
+  return {kernelName(*this), "attention", attentionFlops(*this, 5), touchedBytes(*this), getDq()};
 }
 
 // Each scalar function counts as one operation at each point of the loops, though some take many.

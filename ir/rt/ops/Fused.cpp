@@ -64,37 +64,16 @@ bool FusedOp::mayShare(Value written, Value read) {
 namespace {
 bool overlap(Value a, Value b);
 
-/// Axes of a buffer whose sizes multiply to a stride of it: those that lie inside of it, slowest first.
-std::optional<SmallVector<Axis>> axesWithin(Buffer type, int64_t stride) {
-  SmallVector<std::pair<int64_t, Axis>> inside;
-  for (auto [axis, own] : llvm::zip(type.getAxes(), type.getStrides()))
-    if (own > 0 && own < stride && axis.size > 1)
-      inside.push_back({own, axis});
-  llvm::stable_sort(inside, [](const auto &a, const auto &b) { return a.first > b.first; });
-  SmallVector<Axis> axes;
-  for (const auto &[own, axis] : inside) {
-    if (own * axis.size != stride)
-      return std::nullopt;
-    stride = own;
-    axes.push_back(axis);
-  }
-  return stride == 1 ? std::optional(axes) : std::nullopt;
-}
-
 /// "q" of "act.q[l]".
 std::string ownName(StringRef text) {
   text = text.take_until([](char c) { return c == '['; });
   return text.substr(text.rfind('.') + 1).str();
 }
 
-/// A stride as text: by the names of the axes inside of it, those of the part or of the memory that it is part of.
+/// A stride as text: by the names of the axes inside of it.
 std::string strideText(Value v, int64_t stride, Writer &writer) {
-  if (auto axes = axesWithin(buffer(v), stride))
-    return writer.size(*axes);
-  if (AllocOp alloc = allocOf(v))
-    if (auto axes = axesWithin(buffer(alloc), stride))
-      return writer.size(*axes);
-  return std::to_string(stride);
+  auto axes = axesWithin(v, stride);
+  return axes ? writer.size(*axes) : std::to_string(stride);
 }
 
 struct Loop {

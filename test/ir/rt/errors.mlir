@@ -1,10 +1,19 @@
 // RUN: echelon-opt %s -split-input-file -verify-diagnostics
 
-// A call has as many places for operands among its arguments as operands.
+// What a kernel makes has as many elements as its sizes say.
 rt.function @train {
-  %x = rt.alloc work : !rt.buffer<[a=2], f32>
-  // expected-error @+1 {{names operands that it has}}
-  rt.call "fill"(%x, 2, "0.0f") writes [1] reads [] : !rt.buffer<[a=2], f32>
+  %x = rt.alloc work : !rt.buffer<[a=2, b=3], f32>
+  %y = rt.alloc work : !rt.buffer<[a=2], f32>
+  // expected-error @+1 {{makes 3 of 6 elements, not 2 of 6}}
+  rt.reduce sum %y, %x of <> <a=2> <b=3> : !rt.buffer<[a=2], f32>, !rt.buffer<[a=2, b=3], f32>
+}
+
+// -----
+
+rt.function @train {
+  %x = rt.alloc work : !rt.buffer<[a=2, b=3], f32>
+  // expected-error @+1 {{makes 4 elements, and c has 6}}
+  rt.gemm %x, %x, %x m <a=2> n <a=2> k <b=3> ld <b=3> <a=2> <a=2> with tiled : !rt.buffer<[a=2, b=3], f32>, !rt.buffer<[a=2, b=3], f32>, !rt.buffer<[a=2, b=3], f32>
 }
 
 // -----
@@ -98,11 +107,28 @@ ech.step @train {
 
 // -----
 
-// Memory is shared by pairs.
+// A kind has its numbers of results, operands and sizes.
 rt.function @train {
   %x = rt.alloc work : !rt.buffer<[a=2], f32>
-  // expected-error @+1 {{shares memory between pairs of operands}}
-  rt.call "cumsum"(%x, %x, 1, 2, 1) writes [0] reads [1] share [0] : !rt.buffer<[a=2], f32>, !rt.buffer<[a=2], f32>
+  // expected-error @+1 {{of sum_exp makes 1 of 2 by 3 sizes, not 1 of 1 by 1}}
+  rt.partial sum_exp(%x) -> (%x) of [#rt.size<a=2>] : (!rt.buffer<[a=2], f32>) -> (!rt.buffer<[a=2], f32>)
+}
+
+// -----
+
+rt.function @train {
+  %x = rt.alloc work : !rt.buffer<[a=2], f32>
+  // expected-error @+1 {{of normalize_grad makes 1 of 4 by 2 sizes, not 1 of 1 by 2}}
+  rt.combine normalize_grad(%x) -> (%x) of [#rt.size<>, #rt.size<a=2>] : (!rt.buffer<[a=2], f32>) -> (!rt.buffer<[a=2], f32>)
+}
+
+// -----
+
+rt.function @train {
+  %x = rt.alloc work : !rt.buffer<[a=2], f32>
+  %i = rt.alloc work : !rt.buffer<[], i32>
+  // expected-error @+1 {{has a first position and an end for each axis that is bounded}}
+  rt.gather %x, %x[["a"] = %i] of [2] bounded [true] moves 8 : !rt.buffer<[a=2], f32>, !rt.buffer<[a=2], f32>, !rt.buffer<[], i32>
 }
 
 // -----

@@ -11,8 +11,8 @@ rt.function @train {
   %sum = rt.alloc work : !rt.buffer<[], f32>
   // CHECK: %[[FIRST:.*]] = rt.offset [0, 1] times [8, 4] plus 4
   %first = rt.offset [0, 1] times [8, 4] plus 4
-  // CHECK: %[[LR:.*]] = rt.number "lr" : f64
-  %lr = rt.number "lr" : f64
+  // CHECK: %[[LR:.*]] = rt.number learning_rate : f64
+  %lr = rt.number learning_rate : f64
   // CHECK: rt.for "layer" = 4 reverse {
   // CHECK-NEXT: ^bb0(%[[I:.*]]: index):
   rt.for "layer" = 4 reverse {
@@ -34,10 +34,15 @@ rt.function @train {
     // CHECK: } : (!rt.buffer<[batch=2, embed=8], f32>, !rt.buffer<[embed=8], f32>) -> (!rt.buffer<[batch=2, embed=8], f32>, !rt.buffer<[], f32>)
     } : (!rt.buffer<[batch=2, embed=8], f32>, !rt.buffer<[embed=8], f32>) -> (!rt.buffer<[batch=2, embed=8], f32>, !rt.buffer<[], f32>)
   }
-  // CHECK: rt.call "softmax"(%[[X]], %[[X]], 2, 8, {{\[}}1, %[[FIRST]]], "Form::nn", true) writes [0] reads [1] share [0, 1] :
-  rt.call "softmax"(%x, %x, 2, 8, [1, %first], "Form::nn", true) writes [0] reads [1] share [0, 1] : !rt.buffer<[batch=2, embed=8], f32>, !rt.buffer<[batch=2, embed=8], f32>, index
-  // CHECK: rt.call "gather"(%[[X]], %[[X]]) writes [0] reads [1] does "products" 4096 moves 64 :
-  rt.call "gather"(%x, %x) writes [0] reads [1] does "products" 4096 moves 64 : !rt.buffer<[batch=2, embed=8], f32>, !rt.buffer<[batch=2, embed=8], f32>
+  // CHECK: rt.softmax %[[X]], %[[X]] of <> <batch=2, embed=8> <> :
+  rt.softmax %x, %x of <> <batch=2, embed=8> <> : !rt.buffer<[batch=2, embed=8], f32>, !rt.buffer<[batch=2, embed=8], f32>
+  // CHECK: rt.number bias_correction by 9.000000e-01 : f64
+  %correction = rt.number bias_correction by 0.9 : f64
+  // CHECK: rt.number is_first of 1 : f64
+  %counts = rt.number is_first of 1 : f64
+  // CHECK: rt.gather %[[X]], %[[X]][{{\["embed"\]}} = %{{.*}}] of [8] bounded [true] from %[[FIRST]] to %[[FIRST]] rows moves 64 :
+  %rows = rt.alloc work : !rt.buffer<[batch=2], i32>
+  rt.gather %x, %x[["embed"] = %rows] of [8] bounded [true] from %first to %first rows moves 64 : !rt.buffer<[batch=2, embed=8], f32>, !rt.buffer<[batch=2, embed=8], f32>, !rt.buffer<[batch=2], i32>
   // CHECK: %[[T:.*]] = rt.collective "all_reduce" %[[X]], %[[X]] count 16 "Sum" over [0] ranks 2 "dp" with "ring" why "split batch over dp"
   %t = rt.collective "all_reduce" %x, %x count 16 "Sum" over [0] ranks 2 "dp" with "ring" why "split batch over dp" : !rt.buffer<[batch=2, embed=8], f32>, !rt.buffer<[batch=2, embed=8], f32> -> !rt.ticket
   // CHECK: rt.collective "reduce_scatter" %[[X]], %{{.*}} count 8 runs 2 "Sum" over [0] ranks 2 "dp" with "automatic" why "sum of y" :
@@ -81,7 +86,7 @@ rt.function @sgd {
 // CHECK-LABEL: rt.function @train.start
 rt.function @train.start {
   %w = rt.alloc work : !rt.buffer<[batch=2, embed=8], f32>
-  %lr = rt.number "lr" : f64
+  %lr = rt.number learning_rate : f64
   // CHECK: rt.invoke @sgd(%{{.*}}, %{{.*}}) count 16 writes [0] : !rt.buffer<[batch=2, embed=8], f32>, f64
   rt.invoke @sgd(%w, %lr) count 16 writes [0] : !rt.buffer<[batch=2, embed=8], f32>, f64
 }
