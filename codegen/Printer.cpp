@@ -159,10 +159,7 @@ void Printer::call(Operation *op, StringRef head, ArrayRef<std::string> argument
 
 void Printer::kernel(Operation *op) {
   const cpu::Call made = cpu::callOf(op, *this);
-  auto squares = dyn_cast<rt::AddSquaresOp>(op);
   call(op, made.function, made.arguments, "");
-  if (squares && squares.getParameter())
-    line("r.watch(" + quoted(*squares.getParameter()) + ", " + name(squares.getSum()) + ");");
 }
 
 std::string Printer::place(Operation *op) {

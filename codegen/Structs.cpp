@@ -14,7 +14,7 @@ ArrayRef<Group> codegen::groups() {
       {"OptimizerState", "opt", "What the optimizer keeps from one step to the next."},
       {"Activations", "act", "What one function of a step computes and another one reads."},
       {"Gradients", "grad", "Gradients, as the update takes them."},
-      {"Sums", "sums", "Sums over the batches of an evaluation."}};
+      {"Sums", "sums", "What an evaluation keeps from one batch to the next: sums."}};
   return kGroups;
 }
 const Group &codegen::groupOf(StringRef type) {
@@ -85,17 +85,40 @@ std::string Structs::definition(const Member &member, SizeTable &sizes) const {
   return "Stack<" + element + "> " + name + "{" + address + ", " + sizes.product(type.getAxes().drop_front()) + "}";
 }
 
+namespace {
+/// What the optimizer keeps of one parameter stands on one line: "float *m_w = …, *v_w = …".
+void pair(SmallVectorImpl<std::pair<std::string, std::string>> &lines) {
+  auto pathOf = [](StringRef text) { // "w" of "float *m_w = …"
+    return text.take_until([](char c) { return c == '='; }).split('*').second.split('_').second.trim();
+  };
+  for (size_t i = 0; i + 1 < lines.size();) {
+    auto &[text, comment] = lines[i];
+    auto [type, rest] = StringRef(lines[i + 1].first).split('*');
+    const bool fits = text.size() + rest.size() + comment.size() + 12 <= kLineLength;
+    if (!fits || comment != lines[i + 1].second || !StringRef(text).starts_with(type) ||
+        pathOf(lines[i + 1].first) != pathOf(text)) {
+      ++i;
+      continue;
+    }
+    text += ", *" + rest.str();
+    lines.erase(lines.begin() + i + 1);
+  }
+}
+} // namespace
+
 void Structs::print(SizeTable &sizes, raw_ostream &os) const {
   for (const Group &group : groups()) {
     auto list = members.find(group.type);
     if (list == members.end() || list->second.empty())
       continue;
     SmallVector<std::pair<std::string, std::string>> lines; // definition, shape
+    for (const Member &member : list->second)
+      lines.push_back({definition(member, sizes), shape(rt::buffer(member.op->getResult(0)), sizes)});
+    if (group.type == "OptimizerState")
+      pair(lines);
     size_t width = 0;
-    for (const Member &member : list->second) {
-      lines.push_back({definition(member, sizes) + ";", shape(rt::buffer(member.op->getResult(0)), sizes)});
-      width = std::max(width, lines.back().first.size());
-    }
+    for (auto &[text, comment] : lines)
+      width = std::max(width, (text += ";").size());
     os << "/// " << group.summary << "\nstruct " << group.type << " {\n  Rank &r;\n";
     for (const auto &[text, comment] : lines)
       os << "  " << llvm::left_justify(text, std::min<size_t>(width, 84)) << " // " << comment << "\n";

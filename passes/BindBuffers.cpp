@@ -136,8 +136,9 @@ void Binder::bindWork(rt::FunctionOp step, StringRef group) {
       bindVariable(alloc);
       return;
     }
-    StringRef name = rt::nameOf(alloc.getLoc());
-    bind(alloc, group, unique(group, name.empty() ? "value" : name, "", std::to_string(names.size())));
+    StringRef path = rt::nameOf(alloc.getLoc());
+    bind(alloc, group,
+         unique(group, path.empty() ? "value" : memberName(path), path, std::to_string(names.size())));
   });
 }
 

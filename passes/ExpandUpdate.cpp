@@ -190,10 +190,10 @@ struct ExpandUpdate : echelon::impl::ExpandUpdateBase<ExpandUpdate> {
     };
     Value m = mix(moment(param, "m"), b1, g);
     Value v = mix(moment(param, "v"), b2, build.mul(g, g));
-    Value correction1 = named(build, "bias_correction1", build.scalar("bias_correction", 0, b1));
-    Value step = named(build, "step_size", build.div(lr, correction1));
-    Value correction2 = named(build, "bias_correction2", build.scalar("bias_correction", 0, b2));
-    Value root = named(build, "bias_correction2_sqrt", build.map(Function::Sqrt, {correction2}));
+    Value ofM = named(build, "m_correction", build.scalar("bias_correction", 0, b1));
+    Value step = named(build, "rate", build.div(lr, ofM));
+    Value ofV = named(build, "v_correction", build.scalar("bias_correction", 0, b2));
+    Value root = named(build, "v_root", build.map(Function::Sqrt, {ofV}));
     Value epsilon = build.constant(line.number("epsilon"));
     Value scale = build.add(build.div(build.map(Function::Sqrt, {v}), root), epsilon);
     if (line.kind() == "adamw" && decay != 0) {

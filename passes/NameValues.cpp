@@ -7,6 +7,7 @@
 #include "ir/rt/Rt.h"
 #include "passes/Identifier.h"
 #include "passes/Passes.h"
+#include "passes/lower/ValueNames.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
@@ -108,8 +109,9 @@ void Namer::nameView(rt::ViewOp view) {
     view->setAttr(rt::kName, b.getStringAttr(known->second));
     return;
   }
-  StringRef own = rt::nameOf(view.getLoc()), base = memoryOf(view.getBase());
-  std::string wanted = own.empty() || own == base ? (base + "_part").str() : own.str();
+  const std::string own = lower::shortName(rt::nameOf(view.getLoc()));
+  StringRef base = memoryOf(view.getBase());
+  std::string wanted = own.empty() || own == base ? (base + "_part").str() : own;
   if (view.getIndices().size() == 1)
     if (auto position = dyn_cast<BlockArgument>(view.getIndices()[0]))
       wanted = (base + "_" + nameOf(position.getOwner()->getParentOp())).str();
@@ -133,7 +135,7 @@ void Namer::nameTicket(Operation *op, Value ticket, rt::CollectiveOp started) {
 void Namer::name(Operation &op) {
   auto wanted = [&](StringRef otherwise) {
     StringRef name = rt::nameOf(op.getLoc());
-    return name.empty() ? otherwise : name;
+    return name.empty() ? otherwise.str() : lower::shortName(name);
   };
   if (auto alloc = dyn_cast<rt::AllocOp>(op)) {
     if (alloc->hasAttr(rt::kMember))

@@ -181,11 +181,9 @@ void spell(rt::CrossEntropyOp op, Arguments &to) {
 void spell(rt::AddSquaresOp op, Arguments &to) {
   to << op.getSum() << op.getX();
   to.countOf(op.getX());
-  std::string first;
-  for (int64_t m : op.getFirst())
-    first += (first.empty() ? "" : " && ") + ("r.coordinate(" + std::to_string(m) + ") == 0");
-  if (!first.empty())
-    to << first + " ? 1.0 : 0.0";
+  auto weights = llvm::map_to_vector(op.getWeights(), [&](Value v) { return to.name(v); });
+  if (!weights.empty())
+    to << llvm::join(weights, " * ");
 }
 void spell(rt::NormalizeOp op, Arguments &to) {
   to << op.getY() << op.getRstd() << op.getX() << op.getRows() << op.getN()
@@ -312,7 +310,7 @@ std::string functionOf(rt::CombineOp op) {
   case rt::CombineKind::CrossEntropyTarget:
     return "cross_entropy_target_finish";
   case rt::CombineKind::Largest:
-    return "combine_max_with_index";
+    return "place_of_largest";
   case rt::CombineKind::Moments:
     return "combine_moments";
   case rt::CombineKind::Normalize:
@@ -347,6 +345,7 @@ template <typename Op> std::string functionOf(Op op) { return rt::kernelName(op)
 cpu::Call cpu::callOf(Operation *kernel, rt::Writer &writer) {
   Call call;
   Arguments to(call, writer);
+  auto squares = dyn_cast<rt::AddSquaresOp>(kernel);
   llvm::TypeSwitch<Operation *>(kernel)
       .Case<rt::FillOp, rt::CopyStridedOp, rt::GemmOp, rt::GatherOp, rt::ScatterAddOp, rt::RandomOp, rt::ReduceOp,
             rt::SoftmaxOp, rt::LogSumExpOp, rt::CumSumOp, rt::TopKOp, rt::CrossEntropyOp, rt::AddSquaresOp,
@@ -356,6 +355,8 @@ cpu::Call cpu::callOf(Operation *kernel, rt::Writer &writer) {
         spell(op, to);
       })
       .DefaultUnreachable("every kernel has a call");
+  if (squares && squares.getParameter()) // the sum is looked at as it is made
+    return {"r.watch", {quoted(*squares.getParameter()), call.function + "(" + llvm::join(call.arguments, ", ") + ")"}};
   return call;
 }
 

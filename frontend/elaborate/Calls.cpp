@@ -380,6 +380,8 @@ Val Elaborator::callBlock(const CallExpr &e, const Block &block) {
   Scope *outer = scope;
   scope = &inner;
   ++depth;
+  const StringAttr outerCall = counter.within;
+  counter.within = builder.getStringAttr(inner.callPrefix);
   At at(*this, block.range);
   for (const Formal &f : block.formals)
     if (!f.isAxis && !inner.values.count(f.name.text) && f.value)
@@ -392,8 +394,9 @@ Val Elaborator::callBlock(const CallExpr &e, const Block &block) {
     error(Code::E0018, block.name.range,
           "block " + block.name.text + " does not return a value; end it with return VALUE");
   scope = outer;
+  counter.within = outerCall;
   if (Operation *made = result.isTensor() ? result.value.getDefiningOp() : nullptr;
       made && counter.order.lookup(made) >= before && counter.order.count(made) && !isa<NameLoc>(made->getLoc()))
-    made->setAttr(kCalled, builder.getStringAttr(e.as ? e.as->text : block.name.text));
+    made->setAttr(kCalled, builder.getStringAttr(StringRef(inner.callPrefix).drop_back()));
   return result;
 }

@@ -56,10 +56,13 @@ void orderInputs(Shared &shared) {
         op.setPlace(place);
 }
 
-/// Values of calls that no assignment has named are called as the calls are.
+/// Values of calls that no assignment has named are called as the calls are; others in them have the call's path with a
+/// dot behind it: passes say what they are.
 void nameCalled(ModuleOp module) {
   module.walk([](Operation *op) {
-    if (auto name = dyn_cast_or_null<StringAttr>(op->removeAttr(kCalled)); name && !isa<NameLoc>(op->getLoc()))
+    auto called = dyn_cast_or_null<StringAttr>(op->removeAttr(kCalled));
+    auto within = dyn_cast_or_null<StringAttr>(op->removeAttr(kWithin));
+    if (StringAttr name = called ? called : within; name && !isa<NameLoc>(op->getLoc()))
       op->setLoc(NameLoc::get(name, op->getLoc()));
   });
 }

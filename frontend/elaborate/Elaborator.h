@@ -19,6 +19,8 @@ namespace echelon::frontend {
 /// While a model is elaborated, on the operation that makes the value of a call and that the spec gives no name: the
 /// call's. Where no assignment names it after all, it becomes the value's name.
 inline constexpr llvm::StringLiteral kCalled = "ech.called";
+/// On an operation without a name, while its block is elaborated: the path of the call that it is in, "layer.attn.".
+inline constexpr llvm::StringLiteral kWithin = "ech.within";
 
 /// What both steps share: one set of variables and inputs.
 struct Shared {
@@ -348,8 +350,11 @@ private:
   ech::Build build;
   struct Counter : mlir::OpBuilder::Listener {
     llvm::DenseMap<mlir::Operation *, unsigned> order;
+    mlir::StringAttr within; // the call that is elaborated; null: none
     void notifyOperationInserted(mlir::Operation *op, mlir::OpBuilder::InsertPoint) override {
       order.try_emplace(op, order.size());
+      if (within)
+        op->setAttr(kWithin, within);
     }
   } counter;
   ech::StepOp step, starts; // starts: null where every state starts from a number

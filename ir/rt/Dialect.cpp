@@ -256,9 +256,12 @@ AllocOp echelon::rt::allocOf(Value value) {
 }
 
 StringRef echelon::rt::nameOf(Location loc) {
-  if (auto name = dyn_cast<NameLoc>(loc))
-    return name.getName().getValue();
-  return "";
+  auto name = dyn_cast<NameLoc>(loc);
+  return name && !name.getName().getValue().ends_with(".") ? name.getName().getValue() : "";
+}
+StringRef echelon::rt::callOf(Location loc) {
+  auto name = dyn_cast<NameLoc>(loc);
+  return name && name.getName().getValue().ends_with(".") ? name.getName().getValue() : "";
 }
 
 StringRef echelon::rt::functionOf(Operation *op) {

@@ -27,6 +27,8 @@ std::optional<llvm::SmallVector<ech::Axis>> axesWithin(mlir::Value buffer, int64
 inline bool isDeclaration(mlir::Operation &op) { return llvm::isa<AllocOp, ViewOp, NumberOp, OffsetOp>(op); }
 /// The name that the user gave a value, or "".
 llvm::StringRef nameOf(mlir::Location loc);
+/// The path of the call that a value without a name is in, "layer.attn."; empty of none.
+llvm::StringRef callOf(mlir::Location loc);
 
 /// Attributes of the module once arenas are planned: bytes of each.
 inline constexpr llvm::StringLiteral kStateBytes = "rt.state_bytes";

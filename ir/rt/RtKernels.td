@@ -178,13 +178,12 @@ def Rt_CrossEntropyOp : Rt_Kernel<"cross_entropy"> {
 def Rt_AddSquaresOp : Rt_Kernel<"add_squares"> {
   let summary = "sum += the squares of all elements of x, added up in double";
   let description = [{
-    Over the mesh axes of `first`, coordinate 0 alone adds. Where the sum is no longer finite, the program remembers
-    `parameter`, the first whose gradient made it so.
+    Times `weights`: numbers that are 1 on the ranks that count x, else 0. Where the sum is no longer finite, the program
+    remembers `parameter`, the first whose gradient made it so.
   }];
-  let arguments = (ins InOut<"sum">:$sum, In<"x">:$x, DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$first,
-                       OptionalAttr<StrAttr>:$parameter);
+  let arguments = (ins InOut<"sum">:$sum, In<"x">:$x, Variadic<F64>:$weights, OptionalAttr<StrAttr>:$parameter);
   let assemblyFormat = [{
-    $sum `,` $x (`first` $first^)? (`watch` $parameter^)? attr-dict `:` type($sum) `,` type($x)
+    $sum `,` $x (`times` $weights^)? (`watch` $parameter^)? attr-dict `:` type($sum) `,` type($x)
   }];
 }
 
@@ -273,7 +272,7 @@ def Rt_CombineOp : Rt_InPlaceKernel<"combine", [AttrSizedOperandSegments]> {
     | --- | --- | --- | --- |
     | softmax | y | x, maximum, sum | outer, n, inner |
     | logsumexp, cross_entropy, cross_entropy_target | value, log of the sum | what partials found | count |
-    | largest | value, place | values, places of all ranks | ranks, count |
+    | largest | place | values and places of all ranks | ranks, count |
     | moments | moments | those of all ranks | ranks, channels |
     | normalize | y, rstd (, statistics) | x, moments | rows, n |
     | statistics | rstd (, statistics) | moments | channels |

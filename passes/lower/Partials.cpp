@@ -55,13 +55,12 @@ LogicalResult lowerCrossEntropyPartial(Lowering &l, dist::PartialOp op) {
 LogicalResult lowerLargest(Lowering &l, dist::PartialOp op) {
   Value x = op.getOperands()[0];
   Slices s(l, op, x, op.getAlong());
-  Value largest = s.temporary("largest"), place = l.alloc(s.rest, l.b.getI32Type(), s.named("place"));
-  Value first = l.offsetOf(ech::tensor(x), s.over[0]);
-  partial(l, s.loc, rt::PartialKind::Largest, {largest, place}, s.x, {s.outer, s.n, s.inner}, first);
   Value both = l.result(op.getResults()[0]);
   StringRef part = rt::buffer(both).getAxes()[0].name;
-  l.copy(l.slice(both, part, 0, s.loc), largest, s.loc);
-  l.copy(l.slice(both, part, 1, s.loc), place, s.loc);
+  Value place = l.alloc(s.rest, l.b.getI32Type(), s.named("place"));
+  Value first = l.offsetOf(ech::tensor(x), s.over[0]), largest = l.slice(both, part, 0, s.loc);
+  partial(l, s.loc, rt::PartialKind::Largest, {largest, place}, s.x, {s.outer, s.n, s.inner}, first);
+  l.copy(l.slice(both, part, 1, s.named("places")), place, s.loc);
   return success();
 }
 
@@ -115,20 +114,9 @@ LogicalResult lowerOfSums(Lowering &l, dist::CombineOp op, rt::CombineKind kind)
 }
 
 LogicalResult lowerArgMaxOfAll(Lowering &l, dist::CombineOp op) {
-  Location loc = op.getLoc();
-  auto named = [&](StringRef name) { return NameLoc::get(l.b.getStringAttr(name), loc); };
   Value all = l.dense(op.getOperands()[0]), out = l.result(op.getResults()[0]);
-  Buffer type = rt::buffer(all); // (rank, part, …)
-  SmallVector<Axis> axes(type.getAxes());
-  StringRef part = axes[1].name;
-  axes.erase(axes.begin() + 1);
-  Value values = l.alloc(axes, type.getElement(), named("values_of_all"));
-  Value places = l.alloc(axes, l.b.getI32Type(), named("places_of_all"));
-  l.copy(values, l.slice(all, part, 0, loc), loc);
-  l.copy(places, l.slice(all, part, 1, loc), loc);
-  Value largest = l.alloc(ArrayRef<Axis>(axes).drop_front(), type.getElement(), named("largest"));
-  combine(l, loc, rt::CombineKind::Largest, {largest, out}, {values, places},
-          {l.size(axes[0]), l.size(rt::buffer(out).getAxes())});
+  combine(l, op.getLoc(), rt::CombineKind::Largest, out, all,
+          {l.size(rt::buffer(all).getAxes()[0]), l.size(rt::buffer(out).getAxes())});
   return success();
 }
 

@@ -40,11 +40,11 @@ void echelon::lower::addSquares(Lowering &l, Operation *op, Value sum, ArrayRef<
   l.fill(sum, 0, loc);
   auto names = op->getAttrOfType<ArrayAttr>(kParameters);
   for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
-    SmallVector<int64_t> first; // where coordinate 0 alone counts it
+    SmallVector<Value> counts; // where coordinate 0 alone counts it
     for (int m : mesh)
       if (!dist::stateOf(operand)[m].isPart())
-        first.push_back(m);
-    rt::AddSquaresOp::create(l.b, loc, sum, l.dense(operand), l.list(first),
+        counts.push_back(l.isFirst(m, loc));
+    rt::AddSquaresOp::create(l.b, loc, sum, l.dense(operand), counts,
                              names && i < names.size() ? cast<StringAttr>(names[i]) : StringAttr());
   }
 }

@@ -27,7 +27,11 @@ StringRef nameOfResult(Operation *op, unsigned result) {
 StringRef nounOf(Operation *op) {
   return llvm::TypeSwitch<Operation *, StringRef>(op)
       .Case([](ech::DotOp) { return "product"; })
-      .Case([](ech::MapOp) { return "value"; })
+      .Case([](ech::MapOp map) {
+        return map.getNumOperands() == 1 && map.getFunction() != ech::Function::Cast
+                   ? ech::stringifyFunction(map.getFunction())
+                   : StringRef("value");
+      })
       .Case([](ech::ReduceOp reduce) {
         return reduce.getKind() == ech::Reduction::Sum ? "sum"
                : reduce.getKind() == ech::Reduction::Max ? "largest"
@@ -68,15 +72,26 @@ StringRef nounOf(Operation *op) {
       .Default([](Operation *op) { return op->getName().stripDialect(); });
 }
 
-/// What the log calls a value that is reported, and used for nothing else.
-StringRef reportedAs(Value v) {
+/// What the log calls a value that becomes a number that is reported, and nothing else; empty: it does not. Sums over
+/// batches become one through what divides them, too.
+StringRef reportedAs(Value v, bool isSum) {
   if (!v.hasOneUse())
     return "";
-  Operation *user = *v.user_begin();
-  if (auto report = dyn_cast<ech::ReportOp>(user))
-    return report.getName();
-  auto message = dyn_cast<dist::AllReduceOp>(user);
-  return message ? reportedAs(message.getResults()[v.use_begin()->getOperandNumber()]) : "";
+  OpOperand &use = *v.use_begin();
+  Operation *user = use.getOwner();
+  return llvm::TypeSwitch<Operation *, StringRef>(user)
+      .Case([](ech::ReportOp report) { return report.getName(); })
+      .Case([&](dist::AllReduceOp message) {
+        return reportedAs(message.getResults()[use.getOperandNumber()], isSum);
+      })
+      .Case([&](ech::MapOp map) { return isSum ? reportedAs(map.getResult(), isSum) : StringRef(); })
+      .Case([&](rt::GroupOp group) {
+        return isSum ? reportedAs(group.getBody().front().getArgument(use.getOperandNumber()), isSum) : StringRef();
+      })
+      .Case([&](rt::YieldOp yield) {
+        return reportedAs(yield->getParentOp()->getResult(use.getOperandNumber()), isSum);
+      })
+      .Default([](Operation *) { return StringRef(); });
 }
 
 bool isOfBackward(Value v) {
@@ -97,15 +112,27 @@ Value namesake(Value v) {
     return namesake(relabel.getOperand());
   return v;
 }
-} // namespace
 
-std::string echelon::lower::nameOf(Value v) {
+/// A name behind the path of the call that a place is in; of derivatives, "d_" stands before both.
+std::string inCall(Location loc, StringRef name) {
+  StringRef call = rt::callOf(loc);
+  const bool isDerivative = call.consume_front("d_");
+  if (call.empty())
+    return name.str();
+  return (name.consume_front("d_") || isDerivative ? "d_" : "") + (call + name).str();
+}
+
+/// The name of a value with the path of its call before it; empty: it has none.
+std::string pathOf(Value v) {
   v = namesake(v);
   if (auto result = dyn_cast<OpResult>(v))
     if (StringRef name = nameOfResult(result.getOwner(), result.getResultNumber()); !name.empty())
-      return name.str();
-  return shortName(rt::nameOf(v.getLoc()));
+      return inCall(v.getLoc(), name);
+  return rt::nameOf(v.getLoc()).str();
 }
+} // namespace
+
+std::string echelon::lower::nameOf(Value v) { return shortName(pathOf(v)); }
 
 std::string echelon::lower::shortName(StringRef path) {
   std::string before = path.consume_front("d_") ? "d_" : "";
@@ -125,12 +152,12 @@ Location Lowering::locOf(Value v) {
   Location loc = known == places.end() ? v.getLoc() : known->second;
   if (known != places.end() && !rt::nameOf(loc).empty())
     return loc; // a place of its own
-  std::string name = nameOf(v);
+  std::string name = pathOf(v);
   Operation *made = namesake(v).getDefiningOp();
   if (name.empty())
-    name = reportedAs(v).str();
+    name = reportedAs(v, isa_and_nonnull<ech::RepeatOp>(v.getDefiningOp())).str();
   if (name.empty() && made)
-    name = nounOf(made).str();
+    name = inCall(made->getLoc(), nounOf(made));
   if (!name.empty() && isOfBackward(v) && !StringRef(name).starts_with("d_"))
     name = "d_" + name; // of a value named x, what the backward pass makes is called d_x
   return name.empty() ? loc : Location(NameLoc::get(b.getStringAttr(name), loc));

@@ -7,8 +7,10 @@ namespace echelon::runtime {
 /// sum of x[i]^2, in double, in a fixed order.
 template <typename T> double sum_of_squares(const T *x, int64_t n);
 /// sum[0] += weight * sum of x[i]^2: one tensor's share of a norm over many.
-template <typename T> inline void add_squares(double *sum, const T *x, int64_t n, double weight = 1) {
+/// Returns the sum.
+template <typename T> inline const double *add_squares(double *sum, const T *x, int64_t n, double weight = 1) {
   sum[0] += weight * sum_of_squares(x, n);
+  return sum;
 }
 
 /// The first i at which x[i] is infinite or NaN; -1 where none is.

@@ -167,24 +167,6 @@ void extremeWithIndex(T *value, int32_t *index, const T *x, int64_t outer, int64
     }
 }
 
-template <bool largest, typename T>
-void combine(T *value, int32_t *index, const T *values, const int32_t *indices, int64_t parts, int64_t count) {
-  for (int64_t j = 0; j < count; ++j) {
-    T best = values[j];
-    int32_t at = indices[j];
-    for (int64_t p = 1; p < parts; ++p) {
-      T v = values[p * count + j];
-      int32_t i = indices[p * count + j];
-      bool same = v == best || (v != v && best != best);
-      if (beats<largest>(v, best) || (same && i < at))
-        best = v, at = i;
-    }
-    if (value)
-      value[j] = best;
-    index[j] = at;
-  }
-}
-
 } // namespace
 
 template <typename T> void reduce_sum(T *y, const T *x, int64_t outer, int64_t n, int64_t inner, bool accumulate) {
@@ -223,11 +205,19 @@ template <typename T>
 void max_with_index(T *value, int32_t *index, const T *x, int64_t outer, int64_t n, int64_t inner, int32_t offset) {
   extremeWithIndex<true>(value, index, x, outer, n, inner, offset);
 }
-template <typename T>
-void combine_max_with_index(T *value, int32_t *index, const T *values, const int32_t *indices, int64_t parts,
-                            int64_t count) {
-  combine<true>(value, index, values, indices, parts, count);
+template <typename T> void place_of_largest(int32_t *index, const T *found, int64_t parts, int64_t count) {
+  for (int64_t j = 0; j < count; ++j) {
+    T best = found[j], at = found[count + j];
+    for (int64_t p = 1; p < parts; ++p) {
+      const T v = found[2 * p * count + j], place = found[(2 * p + 1) * count + j];
+      const bool same = v == best || (v != v && best != best);
+      if (beats<true>(v, best) || (same && place < at))
+        best = v, at = place;
+    }
+    index[j] = static_cast<int32_t>(at);
+  }
 }
+
 namespace reference {
 template <typename T> void reduce_sum(T *y, const T *x, int64_t outer, int64_t n, int64_t inner) {
   for (int64_t o = 0; o < outer; ++o)
@@ -269,7 +259,7 @@ void min_with_index(T *value, int32_t *index, const T *x, int64_t outer, int64_t
   template void reduce_min<T>(T *, const T *, int64_t, int64_t, int64_t);                                              \
   template void argmax<T>(int32_t *, const T *, int64_t, int64_t, int64_t);                                            \
   template void max_with_index<T>(T *, int32_t *, const T *, int64_t, int64_t, int64_t, int32_t);                      \
-  template void combine_max_with_index<T>(T *, int32_t *, const T *, const int32_t *, int64_t, int64_t);               \
+  template void place_of_largest<T>(int32_t *, const T *, int64_t, int64_t);                                           \
   template void reference::reduce_sum<T>(T *, const T *, int64_t, int64_t, int64_t);                                   \
   template void reference::max_with_index<T>(T *, int32_t *, const T *, int64_t, int64_t, int64_t, int32_t);           \
   template void reference::min_with_index<T>(T *, int32_t *, const T *, int64_t, int64_t, int64_t, int32_t);

@@ -18,15 +18,13 @@ template <typename T> void reduce_min(T *y, const T *x, int64_t outer, int64_t n
 template <typename T> void argmax(int32_t *index, const T *x, int64_t outer, int64_t n, int64_t inner);
 
 // A distributed maximum with its place: each rank finds (value, offset + position) in its piece, the caller gathers
-// both from `parts` ranks, every rank combines. The lowest index wins ties.
+// both from `parts` ranks, every rank combines. The lowest place wins ties.
 
 /// value, index: (outer, inner).
 template <typename T>
 void max_with_index(T *value, int32_t *index, const T *x, int64_t outer, int64_t n, int64_t inner, int32_t offset);
-/// value, index: (count); values, indices: (parts, count).
-template <typename T>
-void combine_max_with_index(T *value, int32_t *index, const T *values, const int32_t *indices, int64_t parts,
-                            int64_t count);
+/// index: (count); found: (parts, 2, count), of each part the values, then their places as numbers of T.
+template <typename T> void place_of_largest(int32_t *index, const T *found, int64_t parts, int64_t count);
 
 namespace reference {
 template <typename T> void reduce_sum(T *y, const T *x, int64_t outer, int64_t n, int64_t inner);

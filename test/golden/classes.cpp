@@ -58,12 +58,12 @@ struct Gradients {
   float *w1 = r.work<float>(0);          // [row, column, hidden]
 };
 
-/// Sums over the batches of an evaluation.
+/// What an evaluation keeps from one batch to the next: sums.
 struct Sums {
   Rank &r;
-  float *slice = r.work<float>(68096);     // [hidden]
-  double *value = r.work<double>(68608);   // []
-  double *value_2 = r.work<double>(68672); // []
+  float *slice = r.work<float>(68096);      // [hidden]
+  double *loss = r.work<double>(68608);     // []
+  double *accuracy = r.work<double>(68672); // []
 };
 
 /// The update of one parameter, of n elements on this rank.
@@ -178,16 +178,12 @@ void update(Rank &r, double lr) {
   double *sum_of_squares = r.work<double>(200704); // []
   // mlp_fashion.ech:4  model MLP(width = 128) {
   fill(sum_of_squares, 1, 0.0);
-  add_squares(sum_of_squares, grad.w1, row * column * hidden);
-  r.watch("w1", sum_of_squares);
+  r.watch("w1", add_squares(sum_of_squares, grad.w1, row * column * hidden));
   const int64_t part_of_hidden = r.coordinate(0) * 64;
   float *d_b1_part = act.d_b1 + part_of_hidden;
-  add_squares(sum_of_squares, d_b1_part, 64);
-  r.watch("b1", sum_of_squares);
-  add_squares(sum_of_squares, grad.head_w, hidden * class_);
-  r.watch("head.w", sum_of_squares);
-  add_squares(sum_of_squares, grad.head_b, class_);
-  r.watch("head.b", sum_of_squares);
+  r.watch("b1", add_squares(sum_of_squares, d_b1_part, 64));
+  r.watch("head.w", add_squares(sum_of_squares, grad.head_w, hidden * class_));
+  r.watch("head.b", add_squares(sum_of_squares, grad.head_b, class_));
   // mlp_fashion.ech:4  2 ranks, 8 bytes: split column over tp (layouts.ech:73): inside the norm of all gradients
   //     (mlp_fashion.ech:4)
   all_reduce(r, r.group(0), sum_of_squares, 1, Sum, Algorithm::automatic, "mlp_fashion.ech:4");
@@ -227,8 +223,8 @@ void evaluate_begin(Rank &r) {
   for (int64_t h = 0; h < hidden; ++h)
     sums.slice[h] = p.b1[h] * static_cast<float>(is_first_tp);
   // mlp_fashion.ech:4  model MLP(width = 128) {
-  fill(sums.value, 1, 0.0);
-  fill(sums.value_2, 1, 0.0);
+  fill(sums.loss, 1, 0.0);
+  fill(sums.accuracy, 1, 0.0);
 }
 
 /// For each batch of held-out samples.
@@ -278,56 +274,37 @@ void evaluate_batch(Rank &r) {
   float *log_sum = r.work<float>(1536); // [batch]
   // mlp_fashion.ech:19  loss mean(cross_entropy(logits, label, over = class))
   cross_entropy_finish(row_loss, log_sum, message, picked, batch);
-  float sum_3 = 0;
-#pragma omp simd reduction(+ : sum_3)
+  float sum_sum = 0;
+#pragma omp simd reduction(+ : sum_sum)
   for (int64_t b = 0; b < batch; ++b)
-    sum_3 += math::select(static_cast<int32_t>(b) < static_cast<int32_t>(r.validSamples()), row_loss[b], 0.0f);
-  const float sum = sum_3;
-  float *largest = r.work<float>(0); // [batch]
-  int32_t *place = r.work<int32_t>(512); // [batch]
+    sum_sum += math::select(static_cast<int32_t>(b) < static_cast<int32_t>(r.validSamples()), row_loss[b], 0.0f);
+  const float sum = sum_sum;
+  float *largest = r.work<float>(2048); // [part=2, batch]
+  int32_t *place = r.work<int32_t>(0); // [batch]
   // mlp_fashion.ech:20  metric accuracy = mean(argmax(logits, over = class) == label)
   max_with_index(largest, place, y, batch, class_, 1, first_class);
-  float *largest_2 = r.work<float>(2048); // [part=2, batch]
+  float *places = largest + 128;
 #pragma GCC ivdep
   for (int64_t b = 0; b < batch; ++b)
-    largest_2[b] = largest[b];
-  float *largest_3 = largest_2 + 128;
-  // mlp_fashion.ech:20  metric accuracy = mean(argmax(logits, over = class) == label)
-#pragma GCC ivdep
-  for (int64_t b = 0; b < batch; ++b)
-    largest_3[b] = static_cast<float>(place[b]);
+    places[b] = static_cast<float>(place[b]);
   float *largest_of_all = r.work<float>(0); // [rank=2, part=2, batch]
   // mlp_fashion.ech:20  2 ranks, 2048 bytes: split class over tp (layouts.ech:73): inside argmax (mlp_fashion.ech:20)
-  all_gather(r, r.group(0), largest_of_all, largest_2, 2 * batch, Algorithm::automatic, "mlp_fashion.ech:20");
-  float *values_of_all = r.work<float>(2048); // [rank=2, batch]
+  all_gather(r, r.group(0), largest_of_all, largest, 2 * batch, Algorithm::automatic, "mlp_fashion.ech:20");
+  int32_t *index_of_max = r.work<int32_t>(2048); // [batch]
   // mlp_fashion.ech:20  metric accuracy = mean(argmax(logits, over = class) == label)
-  for (int64_t ra = 0; ra < 2; ++ra)
-#pragma GCC ivdep
-    for (int64_t b = 0; b < batch; ++b)
-      values_of_all[ra * batch + b] = largest_of_all[ra * 2 * batch + b];
-  float *largest_of_all_part = largest_of_all + 128;
-  int32_t *places_of_all = r.work<int32_t>(3072); // [rank=2, batch]
-  // mlp_fashion.ech:20  metric accuracy = mean(argmax(logits, over = class) == label)
-  for (int64_t ra = 0; ra < 2; ++ra)
-#pragma GCC ivdep
-    for (int64_t b = 0; b < batch; ++b)
-      places_of_all[ra * batch + b] = static_cast<int32_t>(largest_of_all_part[ra * 2 * batch + b]);
-  float *largest_4 = r.work<float>(512); // [batch]
-  int32_t *index_of_max = r.work<int32_t>(0); // [batch]
-  // mlp_fashion.ech:20  metric accuracy = mean(argmax(logits, over = class) == label)
-  combine_max_with_index(largest_4, index_of_max, values_of_all, places_of_all, 2, batch);
+  place_of_largest(index_of_max, largest_of_all, 2, batch);
   // mlp_fashion.ech:20  metric accuracy = mean(argmax(logits, over = class) == label)
   // mlp_fashion.ech:19  loss mean(cross_entropy(logits, label, over = class))
-  float sum_4 = 0;
-#pragma omp simd reduction(+ : sum_4)
+  float sum_2_sum = 0;
+#pragma omp simd reduction(+ : sum_2_sum)
   for (int64_t b = 0; b < batch; ++b)
-    sum_4 += math::select(static_cast<int32_t>(b) < static_cast<int32_t>(r.validSamples()), index_of_max[b] ==
+    sum_2_sum += math::select(static_cast<int32_t>(b) < static_cast<int32_t>(r.validSamples()), index_of_max[b] ==
         in.label[b] ? 1.0f : 0.0f, 0.0f);
-  const float sum_2 = sum_4;
+  const float sum_2 = sum_2_sum;
   // mlp_fashion.ech:19  loss mean(cross_entropy(logits, label, over = class))
-  sums.value[0] += static_cast<double>(sum);
+  sums.loss[0] += static_cast<double>(sum);
   // mlp_fashion.ech:20  metric accuracy = mean(argmax(logits, over = class) == label)
-  sums.value_2[0] += static_cast<double>(sum_2);
+  sums.accuracy[0] += static_cast<double>(sum_2);
 }
 
 /// Metrics of all held-out samples.
@@ -335,9 +312,9 @@ void evaluate_end(Rank &r) {
   const Sums sums{r};
   const double sample_count = static_cast<double>(r.sampleCount());
   // mlp_fashion.ech:19  loss mean(cross_entropy(logits, label, over = class))
-  const float loss = static_cast<float>(sums.value[0]) / static_cast<float>(sample_count);
+  const float loss = static_cast<float>(sums.loss[0]) / static_cast<float>(sample_count);
   // mlp_fashion.ech:20  metric accuracy = mean(argmax(logits, over = class) == label)
-  const float accuracy = static_cast<float>(sums.value_2[0]) / static_cast<float>(sample_count);
+  const float accuracy = static_cast<float>(sums.accuracy[0]) / static_cast<float>(sample_count);
   // mlp_fashion.ech:19  loss
   r.report(0, loss);
   // mlp_fashion.ech:20  accuracy

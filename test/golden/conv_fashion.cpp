@@ -104,13 +104,13 @@ struct Gradients {
   float *batchnorm_gamma = message + 5018;  // [c1]
 };
 
-/// Sums over the batches of an evaluation.
+/// What an evaluation keeps from one batch to the next: sums.
 struct Sums {
   Rank &r;
-  float *value = r.work<float>(4014208);     // [c1]
-  float *value_2 = r.work<float>(4014080);   // [c2]
-  double *value_3 = r.work<double>(4014272); // []
-  double *value_4 = r.work<double>(4014336); // []
+  float *batchnorm_rsqrt = r.work<float>(4014208);   // [c1]
+  float *batchnorm_2_rsqrt = r.work<float>(4014080); // [c2]
+  double *loss = r.work<double>(4014272);            // []
+  double *accuracy = r.work<double>(4014336);        // []
 };
 
 /// The update of one parameter, of n elements on this rank.
@@ -313,20 +313,20 @@ void backward(Rank &r) {
       const float mean_2_c = act.mean_2[c];
       const float rstd_2_c = act.rstd_2[c];
       const float m = act.mean_low_2[c] * rstd_2_c;
-      float sum = 0;
-      float sum_2 = 0;
-#pragma omp simd reduction(+ : sum, sum_2)
+      float d_batchnorm_2_beta_sum = 0;
+      float d_batchnorm_2_gamma_sum = 0;
+#pragma omp simd reduction(+ : d_batchnorm_2_beta_sum, d_batchnorm_2_gamma_sum)
       for (int64_t i = 0; i < height_dp * width_dp; ++i) {
         const float x3_before = act.x3[b * c2 * height_dp * width_dp + c * height_dp * width_dp + i];
-        const float d_batchnorm =
+        const float d_batchnorm_2 =
             math::select(x3_before > 0.0f, d_x3[b * c2 * height_dp * width_dp + c * height_dp * width_dp + i], 0.0f);
         const float m_2 = act.conv3x3_2[b * c2 * height_dp * width_dp + c * height_dp * width_dp + i] - mean_2_c;
-        sum += d_batchnorm;
-        d_m[b * c2 * height_dp * width_dp + c * height_dp * width_dp + i] = d_batchnorm * batchnorm_2_gamma_c;
-        sum_2 += d_batchnorm * (m_2 * rstd_2_c - m);
+        d_batchnorm_2_beta_sum += d_batchnorm_2;
+        d_m[b * c2 * height_dp * width_dp + c * height_dp * width_dp + i] = d_batchnorm_2 * batchnorm_2_gamma_c;
+        d_batchnorm_2_gamma_sum += d_batchnorm_2 * (m_2 * rstd_2_c - m);
       }
-      act.d_batchnorm_2_beta[c] += sum;
-      act.d_batchnorm_2_gamma[c] += sum_2;
+      act.d_batchnorm_2_beta[c] += d_batchnorm_2_beta_sum;
+      act.d_batchnorm_2_gamma[c] += d_batchnorm_2_gamma_sum;
     }
   float *message = r.work<float>(12042240); // [message=64]
   // nn.ech:47 at conv_fashion.ech:19  m = normalize_mean(x, over = except(channel), local = local)
@@ -341,31 +341,31 @@ void backward(Rank &r) {
   // conv_fashion.ech:19  2 ranks, 256 bytes: split batch over dp (conv_fashion.ech:37): inside normalize_grad
   //     (conv_fashion.ech:19)
   all_reduce(r, r.group(0), message, 64, Sum, Algorithm::automatic, "conv_fashion.ech:19");
-  float *d_conv3x3 = r.work<float>(6422528); // [batch, c2, height_dp, width_dp]
+  float *d_conv3x3_2 = r.work<float>(6422528); // [batch, c2, height_dp, width_dp]
   // nn.ech:47 at conv_fashion.ech:19  m = normalize_mean(x, over = except(channel), local = local)
   for (int64_t b = 0; b < batch; ++b)
     for (int64_t c = 0; c < c2; ++c) {
       const float mean_2_c = act.mean_2[c];
       const float rstd_2_c = act.rstd_2[c];
       const float m = act.mean_low_2[c] * rstd_2_c;
-      const float d_conv3x3_3 = message[c] / 25088.0f * p.batchnorm_2_gamma[c];
-      const float d_conv3x3_4 = d_batchnorm_2_gamma[c] / 25088.0f * p.batchnorm_2_gamma[c];
+      const float d_conv3x3_2_2 = message[c] / 25088.0f * p.batchnorm_2_gamma[c];
+      const float d_conv3x3_2_3 = d_batchnorm_2_gamma[c] / 25088.0f * p.batchnorm_2_gamma[c];
 #pragma GCC ivdep
       for (int64_t i = 0; i < height_dp * width_dp; ++i) {
         const float m_2 = act.conv3x3_2[b * c2 * height_dp * width_dp + c * height_dp * width_dp + i] - mean_2_c;
-        const float d_conv3x3_5 = d_m[b * c2 * height_dp * width_dp + c * height_dp * width_dp + i] - d_conv3x3_3;
-        d_conv3x3[b * c2 * height_dp * width_dp + c * height_dp * width_dp + i] =
-            (d_conv3x3_5 - (m_2 * rstd_2_c - m) * d_conv3x3_4) * rstd_2_c;
+        const float d_conv3x3_2_4 = d_m[b * c2 * height_dp * width_dp + c * height_dp * width_dp + i] - d_conv3x3_2_2;
+        d_conv3x3_2[b * c2 * height_dp * width_dp + c * height_dp * width_dp + i] =
+            (d_conv3x3_2_4 - (m_2 * rstd_2_c - m) * d_conv3x3_2_3) * rstd_2_c;
       }
     }
   float *d_x2 = r.work<float>(9633792); // [batch, c1, height_dp, width_dp]
   float *scratch = r.work<float>(10436608); // [scratch=55056]
   // nn.ech:23 at conv_fashion.ech:19  return conv(x, w, over = from, window = (height, width), stride = stride, pad =
   //     same)
-  conv_grad_data(d_x2, d_conv3x3, p.conv3x3_2_w, {batch, c1, c2, 2, {{14, 3, 1, 1, 1}, {14, 3, 1, 1, 1}}}, scratch,
+  conv_grad_data(d_x2, d_conv3x3_2, p.conv3x3_2_w, {batch, c1, c2, 2, {{14, 3, 1, 1, 1}, {14, 3, 1, 1, 1}}}, scratch,
                  55056);
   float *scratch_2 = r.work<float>(10436608); // [scratch=51408]
-  conv_grad_weights(grad.conv3x3_2_w, act.x2, d_conv3x3, {batch, c1, c2, 2, {{14, 3, 1, 1, 1}, {14, 3, 1, 1, 1}}},
+  conv_grad_weights(grad.conv3x3_2_w, act.x2, d_conv3x3_2, {batch, c1, c2, 2, {{14, 3, 1, 1, 1}, {14, 3, 1, 1, 1}}},
                     scratch_2, 51408);
   float *maxima_2 = r.work<float>(6422528); // [batch, c1, height_dp, width_dp]
   int32_t *places_2 = r.work<int32_t>(10436608); // [batch, c1, height_dp, width_dp]
@@ -385,8 +385,8 @@ void backward(Rank &r) {
       const float mean_c = act.mean[c];
       const float rstd_c = act.rstd[c];
       const float m = act.mean_low[c] * rstd_c;
-      double sum = 0;
-      double sum_2 = 0;
+      double d_batchnorm_beta_sum = 0;
+      double d_batchnorm_gamma_sum = 0;
       for (int64_t i_f = 0; i_f < height * width; i_f += 256) {
         const int64_t i_e = std::min<int64_t>(i_f + 256, height * width);
         float block = 0;
@@ -401,11 +401,11 @@ void backward(Rank &r) {
           d_m_2[b * c1 * height * width + c * height * width + i] = d_batchnorm * batchnorm_gamma_c;
           block_2 += d_batchnorm * (m_2 - m);
         }
-        sum += block;
-        sum_2 += block_2;
+        d_batchnorm_beta_sum += block;
+        d_batchnorm_gamma_sum += block_2;
       }
-      act.d_batchnorm_beta[c] += static_cast<float>(sum);
-      act.d_batchnorm_gamma[c] += static_cast<float>(sum_2);
+      act.d_batchnorm_beta[c] += static_cast<float>(d_batchnorm_beta_sum);
+      act.d_batchnorm_gamma[c] += static_cast<float>(d_batchnorm_gamma_sum);
     }
   float *message_2 = r.work<float>(12042752); // [message=32]
   // nn.ech:47 at conv_fashion.ech:17  m = normalize_mean(x, over = except(channel), local = local)
@@ -420,7 +420,7 @@ void backward(Rank &r) {
   // conv_fashion.ech:17  2 ranks, 128 bytes: split batch over dp (conv_fashion.ech:37): inside normalize_grad
   //     (conv_fashion.ech:17)
   all_reduce(r, r.group(0), message_2, 32, Sum, Algorithm::automatic, "conv_fashion.ech:17");
-  float *d_conv3x3_2 = r.work<float>(0); // [batch, c1, height, width]
+  float *d_conv3x3 = r.work<float>(0); // [batch, c1, height, width]
   // nn.ech:47 at conv_fashion.ech:17  m = normalize_mean(x, over = except(channel), local = local)
   for (int64_t b = 0; b < batch; ++b)
     for (int64_t c = 0; c < c1; ++c) {
@@ -434,13 +434,13 @@ void backward(Rank &r) {
         const float m_2 = (act.conv3x3[b * c1 * height * width + c * height * width + i] - mean_c) * rstd_c;
         const float d_conv3x3_5 =
             d_m_2[b * c1 * height * width + c * height * width + i] - d_conv3x3_3 - (m_2 - m) * d_conv3x3_4;
-        d_conv3x3_2[b * c1 * height * width + c * height * width + i] = d_conv3x3_5 * rstd_c;
+        d_conv3x3[b * c1 * height * width + c * height * width + i] = d_conv3x3_5 * rstd_c;
       }
     }
   float *scratch_3 = r.work<float>(3211264); // [scratch=5360]
   // nn.ech:23 at conv_fashion.ech:17  return conv(x, w, over = from, window = (height, width), stride = stride, pad =
   //     same)
-  conv_grad_weights(grad.conv3x3_w, in.picture, d_conv3x3_2, {batch, 1, c1, 2, {{28, 3, 1, 1, 1}, {28, 3, 1, 1, 1}}},
+  conv_grad_weights(grad.conv3x3_w, in.picture, d_conv3x3, {batch, 1, c1, 2, {{28, 3, 1, 1, 1}, {28, 3, 1, 1, 1}}},
                     scratch_3, 5360);
 }
 
@@ -471,22 +471,14 @@ void update(Rank &r, double lr) {
   double *sum_of_squares = r.work<double>(0); // []
   // conv_fashion.ech:4  model ConvNet(channels = 16) {
   fill(sum_of_squares, 1, 0.0);
-  add_squares(sum_of_squares, grad.conv3x3_w, c1 * kh * kw);
-  r.watch("conv3x3.w", sum_of_squares);
-  add_squares(sum_of_squares, grad.batchnorm_gamma, c1);
-  r.watch("batchnorm.gamma", sum_of_squares);
-  add_squares(sum_of_squares, grad.batchnorm_beta, c1);
-  r.watch("batchnorm.beta", sum_of_squares);
-  add_squares(sum_of_squares, grad.conv3x3_2_w, c2 * c1 * kh * kw);
-  r.watch("conv3x3_2.w", sum_of_squares);
-  add_squares(sum_of_squares, grad.batchnorm_2_gamma, c2);
-  r.watch("batchnorm_2.gamma", sum_of_squares);
-  add_squares(sum_of_squares, grad.batchnorm_2_beta, c2);
-  r.watch("batchnorm_2.beta", sum_of_squares);
-  add_squares(sum_of_squares, grad.head_w, c2 * class_);
-  r.watch("head.w", sum_of_squares);
-  add_squares(sum_of_squares, grad.head_b, class_);
-  r.watch("head.b", sum_of_squares);
+  r.watch("conv3x3.w", add_squares(sum_of_squares, grad.conv3x3_w, c1 * kh * kw));
+  r.watch("batchnorm.gamma", add_squares(sum_of_squares, grad.batchnorm_gamma, c1));
+  r.watch("batchnorm.beta", add_squares(sum_of_squares, grad.batchnorm_beta, c1));
+  r.watch("conv3x3_2.w", add_squares(sum_of_squares, grad.conv3x3_2_w, c2 * c1 * kh * kw));
+  r.watch("batchnorm_2.gamma", add_squares(sum_of_squares, grad.batchnorm_2_gamma, c2));
+  r.watch("batchnorm_2.beta", add_squares(sum_of_squares, grad.batchnorm_2_beta, c2));
+  r.watch("head.w", add_squares(sum_of_squares, grad.head_w, c2 * class_));
+  r.watch("head.b", add_squares(sum_of_squares, grad.head_b, class_));
   const float norm = static_cast<float>(math::sqrt(sum_of_squares[0]));
   // conv_fashion.ech:4  norm
   r.report(1, norm);
@@ -524,14 +516,14 @@ void evaluate_begin(Rank &r) {
   // nn.ech:53 at conv_fashion.ech:17  y = (x - running_mean) * rsqrt(running_var + 1e-5)
 #pragma GCC ivdep
   for (int64_t c = 0; c < c1; ++c)
-    sums.value[c] = math::rsqrt(state.batchnorm_running_var[c] + 1e-05f);
+    sums.batchnorm_rsqrt[c] = math::rsqrt(state.batchnorm_running_var[c] + 1e-05f);
   // nn.ech:53 at conv_fashion.ech:19  y = (x - running_mean) * rsqrt(running_var + 1e-5)
 #pragma GCC ivdep
   for (int64_t c = 0; c < c2; ++c)
-    sums.value_2[c] = math::rsqrt(state.batchnorm_2_running_var[c] + 1e-05f);
+    sums.batchnorm_2_rsqrt[c] = math::rsqrt(state.batchnorm_2_running_var[c] + 1e-05f);
   // conv_fashion.ech:4  model ConvNet(channels = 16) {
-  fill(sums.value_3, 1, 0.0);
-  fill(sums.value_4, 1, 0.0);
+  fill(sums.loss, 1, 0.0);
+  fill(sums.accuracy, 1, 0.0);
 }
 
 /// For each batch of held-out samples.
@@ -552,14 +544,14 @@ void evaluate_batch(Rank &r) {
   for (int64_t b = 0; b < batch; ++b)
     for (int64_t c = 0; c < c1; ++c) {
       const float batchnorm_running_mean_c = state.batchnorm_running_mean[c];
-      const float value_c = sums.value[c];
+      const float batchnorm_rsqrt_c = sums.batchnorm_rsqrt[c];
       const float batchnorm_gamma_c = p.batchnorm_gamma[c];
       const float batchnorm_beta_c = p.batchnorm_beta[c];
 #pragma GCC ivdep
       for (int64_t i = 0; i < height * width; ++i) {
         const float e = conv3x3[b * c1 * height * width + c * height * width + i] - batchnorm_running_mean_c;
         x1[b * c1 * height * width + c * height * width + i] =
-            math::relu(e * value_c * batchnorm_gamma_c + batchnorm_beta_c);
+            math::relu(e * batchnorm_rsqrt_c * batchnorm_gamma_c + batchnorm_beta_c);
       }
     }
   float *x2 = r.work<float>(3211264); // [batch, c1, height_dp, width_dp]
@@ -577,7 +569,7 @@ void evaluate_batch(Rank &r) {
   for (int64_t b = 0; b < batch; ++b)
     for (int64_t c = 0; c < c2; ++c) {
       const float batchnorm_2_running_mean_c = state.batchnorm_2_running_mean[c];
-      const float value_2_c = sums.value_2[c];
+      const float batchnorm_2_rsqrt_c = sums.batchnorm_2_rsqrt[c];
       const float batchnorm_2_gamma_c = p.batchnorm_2_gamma[c];
       const float batchnorm_2_beta_c = p.batchnorm_2_beta[c];
 #pragma GCC ivdep
@@ -585,7 +577,7 @@ void evaluate_batch(Rank &r) {
         const float e =
             conv3x3_2[b * c2 * height_dp * width_dp + c * height_dp * width_dp + i] - batchnorm_2_running_mean_c;
         x3[b * c2 * height_dp * width_dp + c * height_dp * width_dp + i] =
-            math::relu(e * value_2_c * batchnorm_2_gamma_c + batchnorm_2_beta_c);
+            math::relu(e * batchnorm_2_rsqrt_c * batchnorm_2_gamma_c + batchnorm_2_beta_c);
       }
     }
   float *x4 = r.work<float>(1605632); // [batch, c2, height=7, width=7]
@@ -612,29 +604,29 @@ void evaluate_batch(Rank &r) {
   // conv_fashion.ech:23  loss mean(cross_entropy(logits, label, over = class))
   cross_entropy(row_loss, shift, log_sum, y, in.label, batch, class_);
   const int64_t first_batch = r.coordinate(0) * 64;
-  float sum_4 = 0;
-#pragma omp simd reduction(+ : sum_4)
+  float sum_2_sum = 0;
+#pragma omp simd reduction(+ : sum_2_sum)
   for (int64_t b = 0; b < batch; ++b) {
     const bool e = static_cast<int32_t>(first_batch + b) < static_cast<int32_t>(r.validSamples());
-    sum_4 += math::select(e, row_loss[b], 0.0f);
+    sum_2_sum += math::select(e, row_loss[b], 0.0f);
   }
-  const float sum_2 = sum_4;
+  const float sum_2 = sum_2_sum;
   int32_t *index_of_max = r.work<int32_t>(0); // [batch]
   // conv_fashion.ech:24  metric accuracy = mean(argmax(logits, over = class) == label)
   argmax(index_of_max, y, batch, class_, 1);
   // conv_fashion.ech:24  metric accuracy = mean(argmax(logits, over = class) == label)
   // conv_fashion.ech:23  loss mean(cross_entropy(logits, label, over = class))
-  float sum_5 = 0;
-#pragma omp simd reduction(+ : sum_5)
+  float sum_3_sum = 0;
+#pragma omp simd reduction(+ : sum_3_sum)
   for (int64_t b = 0; b < batch; ++b) {
     const bool e = static_cast<int32_t>(first_batch + b) < static_cast<int32_t>(r.validSamples());
-    sum_5 += math::select(e, index_of_max[b] == in.label[b] ? 1.0f : 0.0f, 0.0f);
+    sum_3_sum += math::select(e, index_of_max[b] == in.label[b] ? 1.0f : 0.0f, 0.0f);
   }
-  const float sum_3 = sum_5;
+  const float sum_3 = sum_3_sum;
   // conv_fashion.ech:23  loss mean(cross_entropy(logits, label, over = class))
-  sums.value_3[0] += static_cast<double>(sum_2);
+  sums.loss[0] += static_cast<double>(sum_2);
   // conv_fashion.ech:24  metric accuracy = mean(argmax(logits, over = class) == label)
-  sums.value_4[0] += static_cast<double>(sum_3);
+  sums.accuracy[0] += static_cast<double>(sum_3);
 }
 
 /// Metrics of all held-out samples.
@@ -643,10 +635,10 @@ void evaluate_end(Rank &r) {
   const double sample_count = static_cast<double>(r.sampleCount());
   float *message = r.work<float>(0); // [message=2]
   // conv_fashion.ech:23  loss mean(cross_entropy(logits, label, over = class))
-  message[0] = static_cast<float>(sums.value_3[0]) / static_cast<float>(sample_count);
+  message[0] = static_cast<float>(sums.loss[0]) / static_cast<float>(sample_count);
   float *accuracy = message + 1;
   // conv_fashion.ech:24  metric accuracy = mean(argmax(logits, over = class) == label)
-  accuracy[0] = static_cast<float>(sums.value_4[0]) / static_cast<float>(sample_count);
+  accuracy[0] = static_cast<float>(sums.accuracy[0]) / static_cast<float>(sample_count);
   // conv_fashion.ech:23  2 ranks, 8 bytes: split batch over dp (conv_fashion.ech:37): report of loss
   //     (conv_fashion.ech:23), report of accuracy (conv_fashion.ech:24)
   all_reduce(r, r.group(0), message, 2, Sum, Algorithm::automatic, "conv_fashion.ech:23");

@@ -37,8 +37,8 @@ struct Params {
   Rank &r;
   float *wte = r.state<float>(0);                                   // [vocab, embed]
   float *wpe = r.state<float>(65536);                               // [seq_tp, embed]
-  Stack<float> layer_layernorm_gamma{r.state<float>(81920), embed}; // [layer, embed]
-  Stack<float> layer_layernorm_beta{r.state<float>(83968), embed};  // [layer, embed]
+  Stack<float> attn_norm_gamma{r.state<float>(81920), embed};       // [layer, embed]
+  Stack<float> attn_norm_beta{r.state<float>(83968), embed};        // [layer, embed]
   Stack<float> attn_wq{r.state<float>(86016), embed * head * key};  // [layer, embed, head, key]
   Stack<float> attn_wk{r.state<float>(217088), embed * head * key}; // [layer, embed, head, key]
   Stack<float> attn_wv{r.state<float>(348160), embed * head * key}; // [layer, embed, head, key]
@@ -47,84 +47,64 @@ struct Params {
   Stack<float> attn_bk{r.state<float>(611328), head * key};         // [layer, head, key]
   Stack<float> attn_bv{r.state<float>(612352), head * key};         // [layer, head, key]
   Stack<float> attn_bo{r.state<float>(613376), embed};              // [layer, embed]
-  Stack<float> layernorm_2_gamma{r.state<float>(615424), embed};    // [layer, embed]
-  Stack<float> layernorm_2_beta{r.state<float>(617472), embed};     // [layer, embed]
+  Stack<float> mlp_norm_gamma{r.state<float>(615424), embed};       // [layer, embed]
+  Stack<float> mlp_norm_beta{r.state<float>(617472), embed};        // [layer, embed]
   Stack<float> mlp_w1{r.state<float>(619520), embed * ff};          // [layer, embed, ff]
   Stack<float> mlp_b1{r.state<float>(1143808), ff};                 // [layer, ff]
   Stack<float> mlp_w2{r.state<float>(1147904), ff * embed};         // [layer, ff, embed]
   Stack<float> mlp_b2{r.state<float>(1672192), embed};              // [layer, embed]
-  float *layernorm_gamma = r.state<float>(1674240);                 // [embed]
-  float *layernorm_beta = r.state<float>(1674752);                  // [embed]
+  float *final_norm_gamma = r.state<float>(1674240);                // [embed]
+  float *final_norm_beta = r.state<float>(1674752);                 // [embed]
 };
 
 /// What the optimizer keeps from one step to the next.
 struct OptimizerState {
   Rank &r;
-  float *m_wte = r.state<float>(1675264);                   // [vocab, embed]
-  float *v_wte = r.state<float>(1740800);                   // [vocab, embed]
-  float *m_wpe = r.state<float>(1806336);                   // [seq_tp, embed]
-  float *v_wpe = r.state<float>(1822720);                   // [seq_tp, embed]
-  float *m_layer_layernorm_gamma = r.state<float>(1839104); // [layer, embed]
-  float *v_layer_layernorm_gamma = r.state<float>(1841152); // [layer, embed]
-  float *m_layer_layernorm_beta = r.state<float>(1843200);  // [layer, embed]
-  float *v_layer_layernorm_beta = r.state<float>(1845248);  // [layer, embed]
-  float *m_attn_wq = r.state<float>(1847296);               // [layer, embed, head, key]
-  float *v_attn_wq = r.state<float>(1978368);               // [layer, embed, head, key]
-  float *m_attn_wk = r.state<float>(2109440);               // [layer, embed, head, key]
-  float *v_attn_wk = r.state<float>(2240512);               // [layer, embed, head, key]
-  float *m_attn_wv = r.state<float>(2371584);               // [layer, embed, head, key]
-  float *v_attn_wv = r.state<float>(2502656);               // [layer, embed, head, key]
-  float *m_attn_wo = r.state<float>(2633728);               // [layer, head, key, embed]
-  float *v_attn_wo = r.state<float>(2764800);               // [layer, head, key, embed]
-  float *m_attn_bq = r.state<float>(2895872);               // [layer, head, key]
-  float *v_attn_bq = r.state<float>(2896896);               // [layer, head, key]
-  float *m_attn_bk = r.state<float>(2897920);               // [layer, head, key]
-  float *v_attn_bk = r.state<float>(2898944);               // [layer, head, key]
-  float *m_attn_bv = r.state<float>(2899968);               // [layer, head, key]
-  float *v_attn_bv = r.state<float>(2900992);               // [layer, head, key]
-  float *m_attn_bo = r.state<float>(2902016);               // [layer, embed]
-  float *v_attn_bo = r.state<float>(2904064);               // [layer, embed]
-  float *m_layernorm_2_gamma = r.state<float>(2906112);     // [layer, embed]
-  float *v_layernorm_2_gamma = r.state<float>(2908160);     // [layer, embed]
-  float *m_layernorm_2_beta = r.state<float>(2910208);      // [layer, embed]
-  float *v_layernorm_2_beta = r.state<float>(2912256);      // [layer, embed]
-  float *m_mlp_w1 = r.state<float>(2914304);                // [layer, embed, ff]
-  float *v_mlp_w1 = r.state<float>(3438592);                // [layer, embed, ff]
-  float *m_mlp_b1 = r.state<float>(3962880);                // [layer, ff]
-  float *v_mlp_b1 = r.state<float>(3966976);                // [layer, ff]
-  float *m_mlp_w2 = r.state<float>(3971072);                // [layer, ff, embed]
-  float *v_mlp_w2 = r.state<float>(4495360);                // [layer, ff, embed]
-  float *m_mlp_b2 = r.state<float>(5019648);                // [layer, embed]
-  float *v_mlp_b2 = r.state<float>(5021696);                // [layer, embed]
-  float *m_layernorm_gamma = r.state<float>(5023744);       // [embed]
-  float *v_layernorm_gamma = r.state<float>(5024256);       // [embed]
-  float *m_layernorm_beta = r.state<float>(5024768);        // [embed]
-  float *v_layernorm_beta = r.state<float>(5025280);        // [embed]
+  float *m_wte = r.state<float>(1675264), *v_wte = r.state<float>(1740800);            // [vocab, embed]
+  float *m_wpe = r.state<float>(1806336), *v_wpe = r.state<float>(1822720);            // [seq_tp, embed]
+  float *m_attn_norm_gamma = r.state<float>(1839104), *v_attn_norm_gamma = r.state<float>(1841152); // [layer, embed]
+  float *m_attn_norm_beta = r.state<float>(1843200), *v_attn_norm_beta = r.state<float>(1845248); // [layer, embed]
+  float *m_attn_wq = r.state<float>(1847296), *v_attn_wq = r.state<float>(1978368);    // [layer, embed, head, key]
+  float *m_attn_wk = r.state<float>(2109440), *v_attn_wk = r.state<float>(2240512);    // [layer, embed, head, key]
+  float *m_attn_wv = r.state<float>(2371584), *v_attn_wv = r.state<float>(2502656);    // [layer, embed, head, key]
+  float *m_attn_wo = r.state<float>(2633728), *v_attn_wo = r.state<float>(2764800);    // [layer, head, key, embed]
+  float *m_attn_bq = r.state<float>(2895872), *v_attn_bq = r.state<float>(2896896);    // [layer, head, key]
+  float *m_attn_bk = r.state<float>(2897920), *v_attn_bk = r.state<float>(2898944);    // [layer, head, key]
+  float *m_attn_bv = r.state<float>(2899968), *v_attn_bv = r.state<float>(2900992);    // [layer, head, key]
+  float *m_attn_bo = r.state<float>(2902016), *v_attn_bo = r.state<float>(2904064);    // [layer, embed]
+  float *m_mlp_norm_gamma = r.state<float>(2906112), *v_mlp_norm_gamma = r.state<float>(2908160); // [layer, embed]
+  float *m_mlp_norm_beta = r.state<float>(2910208), *v_mlp_norm_beta = r.state<float>(2912256); // [layer, embed]
+  float *m_mlp_w1 = r.state<float>(2914304), *v_mlp_w1 = r.state<float>(3438592);      // [layer, embed, ff]
+  float *m_mlp_b1 = r.state<float>(3962880), *v_mlp_b1 = r.state<float>(3966976);      // [layer, ff]
+  float *m_mlp_w2 = r.state<float>(3971072), *v_mlp_w2 = r.state<float>(4495360);      // [layer, ff, embed]
+  float *m_mlp_b2 = r.state<float>(5019648), *v_mlp_b2 = r.state<float>(5021696);      // [layer, embed]
+  float *m_final_norm_gamma = r.state<float>(5023744), *v_final_norm_gamma = r.state<float>(5024256); // [embed]
+  float *m_final_norm_beta = r.state<float>(5024768), *v_final_norm_beta = r.state<float>(5025280); // [embed]
 };
 
 /// What one function of a step computes and another one reads.
 struct Activations {
   Rank &r;
-  Stack<float> value{r.work<float>(0), batch * seq * ff};                     // [layer, batch, seq, ff]
-  Stack<float> value_2{r.work<float>(8388608), batch * seq * ff};             // [layer, batch, seq, ff]
-  Stack<float> layernorm{r.work<float>(16777216), batch * seq_tp * embed};    // [layer, batch, seq_tp, embed]
-  Stack<float> normalized{r.work<float>(18874368), batch * seq_tp * embed};   // [layer, batch, seq_tp, embed]
-  Stack<float> rstd{r.work<float>(41091072), batch * seq_tp};                 // [layer, batch, seq_tp]
-  Stack<float> a{r.work<float>(20971520), batch * seq * head * key};          // [layer, batch, seq, head, key]
-  Stack<float> q{r.work<float>(23068672), batch * seq * head * key};          // [layer, batch, seq, head, key]
-  Stack<float> k{r.work<float>(25165824), batch * past * head * key};         // [layer, batch, past, head, key]
-  Stack<float> v{r.work<float>(27262976), batch * past * head * key};         // [layer, batch, past, head, key]
-  Stack<float> maximum{r.work<float>(40894464), batch * head * seq};          // [layer, batch, head, seq]
-  Stack<float> sum_of_exp{r.work<float>(40960000), batch * head * seq};       // [layer, batch, head, seq]
-  Stack<float> layernorm_2{r.work<float>(29360128), batch * seq_tp * embed};  // [layer, batch, seq_tp, embed]
-  Stack<float> normalized_2{r.work<float>(31457280), batch * seq_tp * embed}; // [layer, batch, seq_tp, embed]
-  Stack<float> rstd_2{r.work<float>(41107456), batch * seq_tp};               // [layer, batch, seq_tp]
-  float *normalized_3 = r.work<float>(36700160);                              // [batch, seq_tp, embed]
-  float *rstd_3 = r.work<float>(38273024);                                    // [batch, seq_tp]
-  float *layernorm_3 = r.work<float>(37224448);                               // [batch, seq_tp, embed]
-  float *logits = r.work<float>(34603008);                                    // [batch, seq, vocab]
-  float *maximum_2 = r.work<float>(41025536);                                 // [batch, seq]
-  float *log_sum = r.work<float>(41041920);                                   // [batch, seq]
+  Stack<float> mlp_gelu{r.work<float>(0), batch * seq * ff};                          // [layer, batch, seq, ff]
+  Stack<float> mlp_value{r.work<float>(8388608), batch * seq * ff};                   // [layer, batch, seq, ff]
+  Stack<float> layer_mlp_norm{r.work<float>(16777216), batch * seq_tp * embed};       // [layer, batch, seq_tp, embed]
+  Stack<float> mlp_norm_normalized{r.work<float>(18874368), batch * seq_tp * embed};  // [layer, batch, seq_tp, embed]
+  Stack<float> mlp_norm_rstd{r.work<float>(41091072), batch * seq_tp};                // [layer, batch, seq_tp]
+  Stack<float> a{r.work<float>(20971520), batch * seq * head * key};                  // [layer, batch, seq, head, key]
+  Stack<float> q{r.work<float>(23068672), batch * seq * head * key};                  // [layer, batch, seq, head, key]
+  Stack<float> k{r.work<float>(25165824), batch * past * head * key};                 // [layer, batch, past, head, key]
+  Stack<float> v{r.work<float>(27262976), batch * past * head * key};                 // [layer, batch, past, head, key]
+  Stack<float> maximum{r.work<float>(40894464), batch * head * seq};                  // [layer, batch, head, seq]
+  Stack<float> sum_of_exp{r.work<float>(40960000), batch * head * seq};               // [layer, batch, head, seq]
+  Stack<float> layer_attn_norm{r.work<float>(29360128), batch * seq_tp * embed};      // [layer, batch, seq_tp, embed]
+  Stack<float> attn_norm_normalized{r.work<float>(31457280), batch * seq_tp * embed}; // [layer, batch, seq_tp, embed]
+  Stack<float> attn_norm_rstd{r.work<float>(41107456), batch * seq_tp};               // [layer, batch, seq_tp]
+  float *final_norm_normalized = r.work<float>(36700160);                             // [batch, seq_tp, embed]
+  float *final_norm_rstd = r.work<float>(38273024);                                   // [batch, seq_tp]
+  float *final_norm = r.work<float>(37224448);                                        // [batch, seq_tp, embed]
+  float *logits = r.work<float>(34603008);                                            // [batch, seq, vocab]
+  float *maximum_2 = r.work<float>(41025536);                                         // [batch, seq]
+  float *log_sum = r.work<float>(41041920);                                           // [batch, seq]
 };
 
 /// Gradients, as the update takes them.
@@ -143,26 +123,26 @@ struct Gradients {
   Stack<float> mlp_b1{r.work<float>(41137152), ff};                  // [layer, ff]
   Stack<float> mlp_w2{r.work<float>(38797312), ff * embed};          // [layer, ff, embed]
   float *wpe = r.work<float>(40894464);                              // [seq_tp, embed]
-  float *layernorm_beta = message;                                   // [embed]
-  float *layernorm_gamma = message + 128;                            // [embed]
-  Stack<float> layer_layernorm_gamma{message + 256, embed};          // [layer, embed]
-  Stack<float> layer_layernorm_beta{message + 768, embed};           // [layer, embed]
+  float *final_norm_beta = message;                                  // [embed]
+  float *final_norm_gamma = message + 128;                           // [embed]
+  Stack<float> attn_norm_gamma{message + 256, embed};                // [layer, embed]
+  Stack<float> attn_norm_beta{message + 768, embed};                 // [layer, embed]
   Stack<float> attn_bo{message + 1280, embed};                       // [layer, embed]
-  Stack<float> layernorm_2_gamma{message + 1792, embed};             // [layer, embed]
-  Stack<float> layernorm_2_beta{message + 2304, embed};              // [layer, embed]
+  Stack<float> mlp_norm_gamma{message + 1792, embed};                // [layer, embed]
+  Stack<float> mlp_norm_beta{message + 2304, embed};                 // [layer, embed]
   Stack<float> mlp_b2{message + 2816, embed};                        // [layer, embed]
 };
 
-/// Sums over the batches of an evaluation.
+/// What an evaluation keeps from one batch to the next: sums.
 struct Sums {
   Rank &r;
-  double *value = r.work<double>(4194304);   // []
-  double *value_2 = r.work<double>(4194368); // []
+  double *loss = r.work<double>(4194304);     // []
+  double *accuracy = r.work<double>(4194368); // []
 };
 
 /// The update of one parameter, of n elements on this rank.
-void adamw(float *w, const float *d_w, float *m, float *v, int64_t n, float scale, float bias_correction2_sqrt,
-           float kept, float step_size) {
+void adamw(float *w, const float *d_w, float *m, float *v, int64_t n, float scale, float v_root, float kept,
+           float rate) {
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) {
     const float m_before = m[i];
@@ -171,16 +151,15 @@ void adamw(float *w, const float *d_w, float *m, float *v, int64_t n, float scal
     const float g = d_w[i] * scale;
     const float next_m = m_before * 0.9f + g * 0.09999999999999998f;
     const float next_v = v_before * 0.95f + g * g * 0.050000000000000044f;
-    const float e = next_m / (math::sqrt(next_v) / bias_correction2_sqrt + 1e-08f) * step_size;
     m[i] = next_m;
     v[i] = next_v;
-    w[i] = w_before * kept - e;
+    w[i] = w_before * kept - next_m / (math::sqrt(next_v) / v_root + 1e-08f) * rate;
   }
 }
 
 /// The update of one parameter, of n elements on this rank.
-void adamw_without_decay(float *w, const float *d_w, float *m, float *v, int64_t n, float scale,
-                         float bias_correction2_sqrt, float step_size) {
+void adamw_without_decay(float *w, const float *d_w, float *m, float *v, int64_t n, float scale, float v_root,
+                         float rate) {
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) {
     const float m_before = m[i];
@@ -189,10 +168,9 @@ void adamw_without_decay(float *w, const float *d_w, float *m, float *v, int64_t
     const float g = d_w[i] * scale;
     const float next_m = m_before * 0.9f + g * 0.09999999999999998f;
     const float next_v = v_before * 0.95f + g * g * 0.050000000000000044f;
-    const float e = next_m / (math::sqrt(next_v) / bias_correction2_sqrt + 1e-08f) * step_size;
     m[i] = next_m;
     v[i] = next_v;
-    w[i] = w_before - e;
+    w[i] = w_before - next_m / (math::sqrt(next_v) / v_root + 1e-08f) * rate;
   }
 }
 
@@ -222,28 +200,28 @@ void forward(Rank &r) {
       x[b * seq_tp * embed + i] = part[b * seq_tp * embed + i] + p.wpe[i];
   for (int64_t l = 0; l < layer; ++l) {
     // nn.ech:31 at gpt_fortunes.ech:22  return normalize(x, over = over) * gamma + beta
-    normalize(act.normalized_2[l], act.rstd_2[l], x, batch * seq_tp, embed, 1e-05);
+    normalize(act.attn_norm_normalized[l], act.attn_norm_rstd[l], x, batch * seq_tp, embed, 1e-05);
     for (int64_t i = 0; i < batch * seq_tp; ++i)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed; ++e)
-        act.layernorm_2[l][i * embed + e] =
-            act.normalized_2[l][i * embed + e] * p.layer_layernorm_gamma[l][e] + p.layer_layernorm_beta[l][e];
-    float *layernorm_gathered = r.work<float>(33554432); // [batch, seq, embed]
+        act.layer_attn_norm[l][i * embed + e] =
+            act.attn_norm_normalized[l][i * embed + e] * p.attn_norm_gamma[l][e] + p.attn_norm_beta[l][e];
+    float *layer_attn_norm_gathered = r.work<float>(33554432); // [batch, seq, embed]
     // gpt_fortunes.ech:22  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:22)
-    all_gather_inner(r, r.group(0), layernorm_gathered, act.layernorm_2[l], batch, seq_tp * embed, Algorithm::automatic,
-                     "gpt_fortunes.ech:22");
+    all_gather_inner(r, r.group(0), layer_attn_norm_gathered, act.layer_attn_norm[l], batch, seq_tp * embed,
+                     Algorithm::automatic, "gpt_fortunes.ech:22");
     float *q = r.work<float>(34603008); // [batch, seq, head, key]
     // nn.ech:79 at gpt_fortunes.ech:22  q = dot(x, wq, over = embed)
-    gemm(q, layernorm_gathered, p.attn_wq[l], batch * seq, head * key, embed, Form::nn, embed, head * key, head * key,
-         1.0, 0.0, Blas::onednn);
+    gemm(q, layer_attn_norm_gathered, p.attn_wq[l], batch * seq, head * key, embed, Form::nn, embed, head * key,
+         head * key, 1.0, 0.0, Blas::onednn);
     float *k = r.work<float>(35127296); // [batch, seq, head, key]
     // nn.ech:80 at gpt_fortunes.ech:22  k = dot(x, wk, over = embed)
-    gemm(k, layernorm_gathered, p.attn_wk[l], batch * seq, head * key, embed, Form::nn, embed, head * key, head * key,
-         1.0, 0.0, Blas::onednn);
+    gemm(k, layer_attn_norm_gathered, p.attn_wk[l], batch * seq, head * key, embed, Form::nn, embed, head * key,
+         head * key, 1.0, 0.0, Blas::onednn);
     float *v = r.work<float>(35651584); // [batch, seq, head, key]
     // nn.ech:81 at gpt_fortunes.ech:22  v = dot(x, wv, over = embed)
-    gemm(v, layernorm_gathered, p.attn_wv[l], batch * seq, head * key, embed, Form::nn, embed, head * key, head * key,
-         1.0, 0.0, Blas::onednn);
+    gemm(v, layer_attn_norm_gathered, p.attn_wv[l], batch * seq, head * key, embed, Form::nn, embed, head * key,
+         head * key, 1.0, 0.0, Blas::onednn);
     // nn.ech:86 at gpt_fortunes.ech:22  q = q + bq
     for (int64_t i = 0; i < batch * seq; ++i)
 #pragma GCC ivdep
@@ -279,63 +257,64 @@ void forward(Rank &r) {
     reduce_scatter_inner(r, r.group(0), y_part, y, batch, seq_tp * embed, Sum, Algorithm::automatic,
                          "gpt_fortunes.ech:22");
     float *x_2 = r.work<float>(37224448); // [batch, seq_tp, embed]
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
-    //     attn
+    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed) as attn_norm, embed, head, key, seq, past,
+    //     causal = true) as attn
 #pragma GCC ivdep
     for (int64_t i = 0; i < batch * seq_tp * embed; ++i)
       x_2[i] = x[i] + y_part[i];
     // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
-    normalize(act.normalized[l], act.rstd[l], x_2, batch * seq_tp, embed, 1e-05);
+    normalize(act.mlp_norm_normalized[l], act.mlp_norm_rstd[l], x_2, batch * seq_tp, embed, 1e-05);
     for (int64_t i = 0; i < batch * seq_tp; ++i)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed; ++e)
-        act.layernorm[l][i * embed + e] =
-            act.normalized[l][i * embed + e] * p.layernorm_2_gamma[l][e] + p.layernorm_2_beta[l][e];
-    float *layernorm_gathered_2 = r.work<float>(35651584); // [batch, seq, embed]
+        act.layer_mlp_norm[l][i * embed + e] =
+            act.mlp_norm_normalized[l][i * embed + e] * p.mlp_norm_gamma[l][e] + p.mlp_norm_beta[l][e];
+    float *layer_mlp_norm_gathered = r.work<float>(35651584); // [batch, seq, embed]
     // gpt_fortunes.ech:23  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:23)
-    all_gather_inner(r, r.group(0), layernorm_gathered_2, act.layernorm[l], batch, seq_tp * embed, Algorithm::automatic,
-                     "gpt_fortunes.ech:23");
-    float *product = r.work<float>(33554432); // [batch, seq, ff]
+    all_gather_inner(r, r.group(0), layer_mlp_norm_gathered, act.layer_mlp_norm[l], batch, seq_tp * embed,
+                     Algorithm::automatic, "gpt_fortunes.ech:23");
+    float *mlp_product = r.work<float>(33554432); // [batch, seq, ff]
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(product, layernorm_gathered_2, p.mlp_w1[l], batch * seq, ff, embed, Form::nn, embed, ff, ff, 1.0, 0.0,
+    gemm(mlp_product, layer_mlp_norm_gathered, p.mlp_w1[l], batch * seq, ff, embed, Form::nn, embed, ff, ff, 1.0, 0.0,
          Blas::tiled);
     for (int64_t i = 0; i < batch * seq; ++i)
 #pragma GCC ivdep
       for (int64_t f = 0; f < ff; ++f) {
-        const float e = product[i * ff + f] + p.mlp_b1[l][f];
-        act.value_2[l][i * ff + f] = e;
-        act.value[l][i * ff + f] = math::gelu(e);
+        const float e = mlp_product[i * ff + f] + p.mlp_b1[l][f];
+        act.mlp_value[l][i * ff + f] = e;
+        act.mlp_gelu[l][i * ff + f] = math::gelu(e);
       }
-    float *product_2 = r.work<float>(33554432); // [batch, seq, embed]
+    float *mlp_product_2 = r.work<float>(33554432); // [batch, seq, embed]
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(product_2, act.value[l], p.mlp_w2[l], batch * seq, embed, ff, Form::nn, ff, embed, embed, 1.0, 0.0,
+    gemm(mlp_product_2, act.mlp_gelu[l], p.mlp_w2[l], batch * seq, embed, ff, Form::nn, ff, embed, embed, 1.0, 0.0,
          Blas::tiled);
-    float *mlp = r.work<float>(33554432); // [batch, seq, embed]
+    float *layer_mlp = r.work<float>(33554432); // [batch, seq, embed]
     for (int64_t i = 0; i < batch * seq; ++i)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed; ++e)
-        mlp[i * embed + e] = product_2[i * embed + e] + p.mlp_b2[l][e] * static_cast<float>(is_first_tp);
-    float *mlp_part = r.work<float>(34603008); // [batch, seq_tp, embed]
+        layer_mlp[i * embed + e] = mlp_product_2[i * embed + e] + p.mlp_b2[l][e] * static_cast<float>(is_first_tp);
+    float *layer_mlp_part = r.work<float>(34603008); // [batch, seq_tp, embed]
     // gpt_fortunes.ech:23  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): add (gpt_fortunes.ech:23)
-    reduce_scatter_inner(r, r.group(0), mlp_part, mlp, batch, seq_tp * embed, Sum, Algorithm::automatic,
+    reduce_scatter_inner(r, r.group(0), layer_mlp_part, layer_mlp, batch, seq_tp * embed, Sum, Algorithm::automatic,
                          "gpt_fortunes.ech:23");
-    // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed) as mlp_norm, embed, ff) as mlp
 #pragma GCC ivdep
     for (int64_t i = 0; i < batch * seq_tp * embed; ++i)
-      x[i] = x_2[i] + mlp_part[i];
+      x[i] = x_2[i] + layer_mlp_part[i];
   }
   // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
-  normalize(act.normalized_3, act.rstd_3, x, batch * seq_tp, embed, 1e-05);
+  normalize(act.final_norm_normalized, act.final_norm_rstd, x, batch * seq_tp, embed, 1e-05);
   for (int64_t i = 0; i < batch * seq_tp; ++i)
 #pragma GCC ivdep
     for (int64_t e = 0; e < embed; ++e)
-      act.layernorm_3[i * embed + e] = act.normalized_3[i * embed + e] * p.layernorm_gamma[e] + p.layernorm_beta[e];
-  float *layernorm_gathered = r.work<float>(33554432); // [batch, seq, embed]
+      act.final_norm[i * embed + e] =
+          act.final_norm_normalized[i * embed + e] * p.final_norm_gamma[e] + p.final_norm_beta[e];
+  float *final_norm_gathered = r.work<float>(33554432); // [batch, seq, embed]
   // gpt_fortunes.ech:25  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:25)
-  all_gather_inner(r, r.group(0), layernorm_gathered, act.layernorm_3, batch, seq_tp * embed, Algorithm::automatic,
+  all_gather_inner(r, r.group(0), final_norm_gathered, act.final_norm, batch, seq_tp * embed, Algorithm::automatic,
                    "gpt_fortunes.ech:25");
-  // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  gemm(act.logits, layernorm_gathered, p.wte, batch * seq, vocab, embed, Form::nt, embed, embed, vocab, 1.0, 0.0,
+  // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed) as final_norm, wte, over = embed)
+  gemm(act.logits, final_norm_gathered, p.wte, batch * seq, vocab, embed, Form::nt, embed, embed, vocab, 1.0, 0.0,
        Blas::tiled);
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
   reduce_max(act.maximum_2, act.logits, batch * seq, vocab, 1);
@@ -391,39 +370,39 @@ void backward(Rank &r, Messages &messages) {
       d_logits[i * vocab + v] = e_2 * e;
     }
   }
-  float *d_layernorm = r.work<float>(33554432); // [batch, seq, embed]
-  // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  gemm(d_layernorm, d_logits, p.wte, batch * seq, embed, vocab, Form::nn, vocab, vocab, embed, 1.0, 0.0, Blas::tiled);
-  float *layernorm_gathered = r.work<float>(35651584); // [batch, seq, embed]
+  float *d_final_norm = r.work<float>(33554432); // [batch, seq, embed]
+  // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed) as final_norm, wte, over = embed)
+  gemm(d_final_norm, d_logits, p.wte, batch * seq, embed, vocab, Form::nn, vocab, vocab, embed, 1.0, 0.0, Blas::tiled);
+  float *final_norm_gathered = r.work<float>(35651584); // [batch, seq, embed]
   // gpt_fortunes.ech:25  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:25)
-  all_gather_inner(r, r.group(0), layernorm_gathered, act.layernorm_3, batch, seq_tp * embed, Algorithm::automatic,
+  all_gather_inner(r, r.group(0), final_norm_gathered, act.final_norm, batch, seq_tp * embed, Algorithm::automatic,
                    "gpt_fortunes.ech:25");
-  // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  gemm(grad.wte, d_logits, layernorm_gathered, vocab, embed, batch * seq, Form::tn, vocab, embed, embed, 1.0, 0.0,
+  // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed) as final_norm, wte, over = embed)
+  gemm(grad.wte, d_logits, final_norm_gathered, vocab, embed, batch * seq, Form::tn, vocab, embed, embed, 1.0, 0.0,
        Blas::tiled);
-  float *d_layernorm_part = r.work<float>(34603008); // [batch, seq_tp, embed]
+  float *d_final_norm_part = r.work<float>(34603008); // [batch, seq_tp, embed]
   // gpt_fortunes.ech:25  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): sum (gpt_fortunes.ech:25)
-  reduce_scatter_inner(r, r.group(0), d_layernorm_part, d_layernorm, batch, seq_tp * embed, Sum, Algorithm::automatic,
+  reduce_scatter_inner(r, r.group(0), d_final_norm_part, d_final_norm, batch, seq_tp * embed, Sum, Algorithm::automatic,
                        "gpt_fortunes.ech:25");
   // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
-  reduce_sum(grad.layernorm_beta, d_layernorm_part, 1, batch * seq_tp, embed);
-  float *d_value = r.work<float>(37748736); // [batch, seq_tp, embed]
+  reduce_sum(grad.final_norm_beta, d_final_norm_part, 1, batch * seq_tp, embed);
+  float *d_final_norm_value = r.work<float>(37748736); // [batch, seq_tp, embed]
   for (int64_t i = 0; i < batch * seq_tp; ++i)
 #pragma GCC ivdep
     for (int64_t em = 0; em < embed; ++em)
-      d_value[i * embed + em] = d_layernorm_part[i * embed + em] * p.layernorm_gamma[em];
+      d_final_norm_value[i * embed + em] = d_final_norm_part[i * embed + em] * p.final_norm_gamma[em];
   // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
-  LongSum total(grad.layernorm_gamma, embed);
+  LongSum final_norm_gamma_sum(grad.final_norm_gamma, embed);
   for (int64_t i = 0; i < batch * seq_tp; ++i) {
 #pragma GCC ivdep
     for (int64_t em = 0; em < embed; ++em)
-      grad.layernorm_gamma[em] += d_layernorm_part[i * embed + em] * act.normalized_3[i * embed + em];
-    total.row();
+      grad.final_norm_gamma[em] += d_final_norm_part[i * embed + em] * act.final_norm_normalized[i * embed + em];
+    final_norm_gamma_sum.row();
   }
-  total.finish();
+  final_norm_gamma_sum.finish();
   float *d_input = r.work<float>(37748736); // [batch, seq_tp, embed]
   // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
-  normalize_grad(d_input, d_value, act.normalized_3, act.rstd_3, batch * seq_tp, embed);
+  normalize_grad(d_input, d_final_norm_value, act.final_norm_normalized, act.final_norm_rstd, batch * seq_tp, embed);
   for (int64_t l = layer - 1; l >= 0; --l) {
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     reduce_sum(grad.mlp_b2[l], d_input, 1, batch * seq_tp, embed);
@@ -431,63 +410,65 @@ void backward(Rank &r, Messages &messages) {
     // gpt_fortunes.ech:23  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:23)
     all_gather_inner(r, r.group(0), d_x_gathered, d_input, batch, seq_tp * embed, Algorithm::automatic,
                      "gpt_fortunes.ech:23");
-    float *d_product = r.work<float>(33554432); // [batch, seq, ff]
+    float *d_mlp_product = r.work<float>(33554432); // [batch, seq, ff]
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(d_product, d_x_gathered, p.mlp_w2[l], batch * seq, ff, embed, Form::nt, embed, embed, ff, 1.0, 0.0,
+    gemm(d_mlp_product, d_x_gathered, p.mlp_w2[l], batch * seq, ff, embed, Form::nt, embed, embed, ff, 1.0, 0.0,
          Blas::tiled);
-    gemm(grad.mlp_w2[l], act.value[l], d_x_gathered, ff, embed, batch * seq, Form::tn, ff, embed, embed, 1.0, 0.0,
+    gemm(grad.mlp_w2[l], act.mlp_gelu[l], d_x_gathered, ff, embed, batch * seq, Form::tn, ff, embed, embed, 1.0, 0.0,
          Blas::tiled);
-    float *d_value_2 = r.work<float>(33554432); // [batch, seq, ff]
-    LongSum total_2(grad.mlp_b1[l], ff);
+    float *d_mlp_value = r.work<float>(33554432); // [batch, seq, ff]
+    LongSum mlp_b1_sum(grad.mlp_b1[l], ff);
     for (int64_t i = 0; i < batch * seq; ++i) {
 #pragma GCC ivdep
       for (int64_t f = 0; f < ff; ++f) {
-        const float d_product_before = d_product[i * ff + f];
-        const float e_2 = d_product_before * math::gelu_grad(act.value_2[l][i * ff + f]);
-        d_value_2[i * ff + f] = e_2;
+        const float d_mlp_product_before = d_mlp_product[i * ff + f];
+        const float e_2 = d_mlp_product_before * math::gelu_grad(act.mlp_value[l][i * ff + f]);
+        d_mlp_value[i * ff + f] = e_2;
         grad.mlp_b1[l][f] += e_2;
       }
-      total_2.row();
+      mlp_b1_sum.row();
     }
-    total_2.finish();
-    float *d_layernorm_2 = r.work<float>(35651584); // [batch, seq, embed]
+    mlp_b1_sum.finish();
+    float *d_layer_mlp_norm = r.work<float>(35651584); // [batch, seq, embed]
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(d_layernorm_2, d_value_2, p.mlp_w1[l], batch * seq, embed, ff, Form::nt, ff, ff, embed, 1.0, 0.0, Blas::tiled);
-    float *layernorm_gathered_2 = r.work<float>(36700160); // [batch, seq, embed]
-    // gpt_fortunes.ech:23  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:23)
-    all_gather_inner(r, r.group(0), layernorm_gathered_2, act.layernorm[l], batch, seq_tp * embed, Algorithm::automatic,
-                     "gpt_fortunes.ech:23");
-    // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(grad.mlp_w1[l], layernorm_gathered_2, d_value_2, embed, ff, batch * seq, Form::tn, embed, ff, ff, 1.0, 0.0,
+    gemm(d_layer_mlp_norm, d_mlp_value, p.mlp_w1[l], batch * seq, embed, ff, Form::nt, ff, ff, embed, 1.0, 0.0,
          Blas::tiled);
-    float *d_layernorm_part_2 = r.work<float>(36700160); // [batch, seq_tp, embed]
+    float *layer_mlp_norm_gathered = r.work<float>(36700160); // [batch, seq, embed]
+    // gpt_fortunes.ech:23  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:23)
+    all_gather_inner(r, r.group(0), layer_mlp_norm_gathered, act.layer_mlp_norm[l], batch, seq_tp * embed,
+                     Algorithm::automatic, "gpt_fortunes.ech:23");
+    // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
+    gemm(grad.mlp_w1[l], layer_mlp_norm_gathered, d_mlp_value, embed, ff, batch * seq, Form::tn, embed, ff, ff, 1.0,
+         0.0, Blas::tiled);
+    float *d_layer_mlp_norm_part = r.work<float>(36700160); // [batch, seq_tp, embed]
     // gpt_fortunes.ech:23  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): sum (gpt_fortunes.ech:23)
-    reduce_scatter_inner(r, r.group(0), d_layernorm_part_2, d_layernorm_2, batch, seq_tp * embed, Sum,
+    reduce_scatter_inner(r, r.group(0), d_layer_mlp_norm_part, d_layer_mlp_norm, batch, seq_tp * embed, Sum,
                          Algorithm::automatic, "gpt_fortunes.ech:23");
     // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
-    reduce_sum(grad.layernorm_2_beta[l], d_layernorm_part_2, 1, batch * seq_tp, embed);
-    float *d_value_3 = r.work<float>(39321600); // [batch, seq_tp, embed]
+    reduce_sum(grad.mlp_norm_beta[l], d_layer_mlp_norm_part, 1, batch * seq_tp, embed);
+    float *d_mlp_norm_value = r.work<float>(39321600); // [batch, seq_tp, embed]
     for (int64_t i = 0; i < batch * seq_tp; ++i)
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em)
-        d_value_3[i * embed + em] = d_layernorm_part_2[i * embed + em] * p.layernorm_2_gamma[l][em];
+        d_mlp_norm_value[i * embed + em] = d_layer_mlp_norm_part[i * embed + em] * p.mlp_norm_gamma[l][em];
     // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
-    LongSum total_3(grad.layernorm_2_gamma[l], embed);
+    LongSum mlp_norm_gamma_sum(grad.mlp_norm_gamma[l], embed);
     for (int64_t i = 0; i < batch * seq_tp; ++i) {
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em)
-        grad.layernorm_2_gamma[l][em] += d_layernorm_part_2[i * embed + em] * act.normalized[l][i * embed + em];
-      total_3.row();
+        grad.mlp_norm_gamma[l][em] +=
+            d_layer_mlp_norm_part[i * embed + em] * act.mlp_norm_normalized[l][i * embed + em];
+      mlp_norm_gamma_sum.row();
     }
-    total_3.finish();
+    mlp_norm_gamma_sum.finish();
     float *d_x = r.work<float>(39321600); // [batch, seq_tp, embed]
     // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
-    normalize_grad(d_x, d_value_3, act.normalized[l], act.rstd[l], batch * seq_tp, embed);
+    normalize_grad(d_x, d_mlp_norm_value, act.mlp_norm_normalized[l], act.mlp_norm_rstd[l], batch * seq_tp, embed);
     float *d_y = r.work<float>(39321600); // [batch, seq_tp, embed]
     // nn.ech:98 at gpt_fortunes.ech:22  y = y + bo
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
-    //     attn
-    LongSum total_4(grad.attn_bo[l], embed);
+    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed) as attn_norm, embed, head, key, seq, past,
+    //     causal = true) as attn
+    LongSum attn_bo_sum(grad.attn_bo[l], embed);
     for (int64_t i = 0; i < batch * seq_tp; ++i) {
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em) {
@@ -496,9 +477,9 @@ void backward(Rank &r, Messages &messages) {
         d_y[i * embed + em] = d_y_2;
         grad.attn_bo[l][em] += d_y_2;
       }
-      total_4.row();
+      attn_bo_sum.row();
     }
-    total_4.finish();
+    attn_bo_sum.finish();
     float *d_y_gathered = r.work<float>(33554432); // [batch, seq, embed]
     // gpt_fortunes.ech:22  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:22)
     all_gather_inner(r, r.group(0), d_y_gathered, d_y, batch, seq_tp * embed, Algorithm::automatic,
@@ -509,76 +490,80 @@ void backward(Rank &r, Messages &messages) {
          Blas::tiled);
     gemm(grad.attn_wo[l], act.a[l], d_y_gathered, head * key, embed, batch * seq, Form::tn, head * key, embed, embed,
          1.0, 0.0, Blas::tiled);
-    float *d_query = r.work<float>(39845888); // [batch, seq, head, key]
-    float *d_key = r.work<float>(36700160); // [batch, past, head, key]
-    float *d_value_4 = r.work<float>(37224448); // [batch, past, head, key]
+    float *d_attn_d_query = r.work<float>(39845888); // [batch, seq, head, key]
+    float *d_attn_d_key = r.work<float>(36700160); // [batch, past, head, key]
+    float *d_attn_d_value = r.work<float>(37224448); // [batch, past, head, key]
     // nn.ech:94 at gpt_fortunes.ech:22  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
     //     = causal)
-    attention_grad(d_query, d_key, d_value_4, static_cast<float *>(nullptr), d_a, act.a[l], act.maximum[l],
-                   act.sum_of_exp[l], act.q[l], act.k[l], act.v[l],
+    attention_grad(d_attn_d_query, d_attn_d_key, d_attn_d_value, static_cast<float *>(nullptr), d_a, act.a[l],
+                   act.maximum[l], act.sum_of_exp[l], act.q[l], act.k[l], act.v[l],
                    {batch, 1, head, seq, past, key, key, 0.17677669529663687, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
                    {{4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}},
                    {{4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}});
     // nn.ech:88 at gpt_fortunes.ech:22  v = v + bv
-    reduce_sum(grad.attn_bv[l], d_value_4, 1, batch * seq, head * key);
+    reduce_sum(grad.attn_bv[l], d_attn_d_value, 1, batch * seq, head * key);
     // nn.ech:87 at gpt_fortunes.ech:22  k = k + bk
-    reduce_sum(grad.attn_bk[l], d_key, 1, batch * seq, head * key);
+    reduce_sum(grad.attn_bk[l], d_attn_d_key, 1, batch * seq, head * key);
     // nn.ech:86 at gpt_fortunes.ech:22  q = q + bq
-    reduce_sum(grad.attn_bq[l], d_query, 1, batch * seq, head * key);
+    reduce_sum(grad.attn_bq[l], d_attn_d_query, 1, batch * seq, head * key);
+    float *d_layer_attn_norm = r.work<float>(33554432); // [batch, seq, embed]
     // nn.ech:81 at gpt_fortunes.ech:22  v = dot(x, wv, over = embed)
-    gemm(d_layernorm, d_value_4, p.attn_wv[l], batch * seq, embed, head * key, Form::nt, head * key, head * key, embed,
-         1.0, 0.0, Blas::onednn);
-    float *layernorm_gathered_3 = r.work<float>(34603008); // [batch, seq, embed]
+    gemm(d_layer_attn_norm, d_attn_d_value, p.attn_wv[l], batch * seq, embed, head * key, Form::nt, head * key,
+         head * key, embed, 1.0, 0.0, Blas::onednn);
+    float *layer_attn_norm_gathered = r.work<float>(34603008); // [batch, seq, embed]
     // gpt_fortunes.ech:22  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:22)
-    all_gather_inner(r, r.group(0), layernorm_gathered_3, act.layernorm_2[l], batch, seq_tp * embed,
+    all_gather_inner(r, r.group(0), layer_attn_norm_gathered, act.layer_attn_norm[l], batch, seq_tp * embed,
                      Algorithm::automatic, "gpt_fortunes.ech:22");
     // nn.ech:81 at gpt_fortunes.ech:22  v = dot(x, wv, over = embed)
-    gemm(grad.attn_wv[l], layernorm_gathered_3, d_value_4, embed, head * key, batch * seq, Form::tn, embed, head * key,
-         head * key, 1.0, 0.0, Blas::onednn);
+    gemm(grad.attn_wv[l], layer_attn_norm_gathered, d_attn_d_value, embed, head * key, batch * seq, Form::tn, embed,
+         head * key, head * key, 1.0, 0.0, Blas::onednn);
+    float *d_layer_attn_norm_2 = r.work<float>(35651584); // [batch, seq, embed]
     // nn.ech:80 at gpt_fortunes.ech:22  k = dot(x, wk, over = embed)
-    gemm(d_layernorm_2, d_key, p.attn_wk[l], batch * seq, embed, head * key, Form::nt, head * key, head * key, embed,
-         1.0, 0.0, Blas::onednn);
-    gemm(grad.attn_wk[l], layernorm_gathered_3, d_key, embed, head * key, batch * seq, Form::tn, embed, head * key,
-         head * key, 1.0, 0.0, Blas::onednn);
-    float *d_layernorm_3 = r.work<float>(36700160); // [batch, seq, embed]
+    gemm(d_layer_attn_norm_2, d_attn_d_key, p.attn_wk[l], batch * seq, embed, head * key, Form::nt, head * key,
+         head * key, embed, 1.0, 0.0, Blas::onednn);
+    gemm(grad.attn_wk[l], layer_attn_norm_gathered, d_attn_d_key, embed, head * key, batch * seq, Form::tn, embed,
+         head * key, head * key, 1.0, 0.0, Blas::onednn);
+    float *d_layer_attn_norm_3 = r.work<float>(36700160); // [batch, seq, embed]
     // nn.ech:79 at gpt_fortunes.ech:22  q = dot(x, wq, over = embed)
-    gemm(d_layernorm_3, d_query, p.attn_wq[l], batch * seq, embed, head * key, Form::nt, head * key, head * key, embed,
-         1.0, 0.0, Blas::onednn);
-    gemm(grad.attn_wq[l], layernorm_gathered_3, d_query, embed, head * key, batch * seq, Form::tn, embed, head * key,
-         head * key, 1.0, 0.0, Blas::onednn);
+    gemm(d_layer_attn_norm_3, d_attn_d_query, p.attn_wq[l], batch * seq, embed, head * key, Form::nt, head * key,
+         head * key, embed, 1.0, 0.0, Blas::onednn);
+    gemm(grad.attn_wq[l], layer_attn_norm_gathered, d_attn_d_query, embed, head * key, batch * seq, Form::tn, embed,
+         head * key, head * key, 1.0, 0.0, Blas::onednn);
     // nn.ech:79 at gpt_fortunes.ech:22  q = dot(x, wq, over = embed)
     // nn.ech:80 at gpt_fortunes.ech:22  k = dot(x, wk, over = embed)
 #pragma GCC ivdep
     for (int64_t i = 0; i < batch * seq * embed; ++i)
-      d_layernorm[i] = d_layernorm[i] + d_layernorm_2[i] + d_layernorm_3[i];
+      d_layer_attn_norm[i] = d_layer_attn_norm[i] + d_layer_attn_norm_2[i] + d_layer_attn_norm_3[i];
+    float *d_layer_attn_norm_part = r.work<float>(34603008); // [batch, seq_tp, embed]
     // gpt_fortunes.ech:22  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): sum (gpt_fortunes.ech:22)
-    reduce_scatter_inner(r, r.group(0), d_layernorm_part, d_layernorm, batch, seq_tp * embed, Sum, Algorithm::automatic,
-                         "gpt_fortunes.ech:22");
+    reduce_scatter_inner(r, r.group(0), d_layer_attn_norm_part, d_layer_attn_norm, batch, seq_tp * embed, Sum,
+                         Algorithm::automatic, "gpt_fortunes.ech:22");
     // nn.ech:31 at gpt_fortunes.ech:22  return normalize(x, over = over) * gamma + beta
-    reduce_sum(grad.layer_layernorm_beta[l], d_layernorm_part, 1, batch * seq_tp, embed);
-    float *d_value_5 = r.work<float>(33554432); // [batch, seq_tp, embed]
+    reduce_sum(grad.attn_norm_beta[l], d_layer_attn_norm_part, 1, batch * seq_tp, embed);
+    float *d_attn_norm_value = r.work<float>(33554432); // [batch, seq_tp, embed]
     for (int64_t i = 0; i < batch * seq_tp; ++i)
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em)
-        d_value_5[i * embed + em] = d_layernorm_part[i * embed + em] * p.layer_layernorm_gamma[l][em];
+        d_attn_norm_value[i * embed + em] = d_layer_attn_norm_part[i * embed + em] * p.attn_norm_gamma[l][em];
     // nn.ech:31 at gpt_fortunes.ech:22  return normalize(x, over = over) * gamma + beta
-    LongSum total_5(grad.layer_layernorm_gamma[l], embed);
+    LongSum attn_norm_gamma_sum(grad.attn_norm_gamma[l], embed);
     for (int64_t i = 0; i < batch * seq_tp; ++i) {
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em)
-        grad.layer_layernorm_gamma[l][em] += d_layernorm_part[i * embed + em] * act.normalized_2[l][i * embed + em];
-      total_5.row();
+        grad.attn_norm_gamma[l][em] +=
+            d_layer_attn_norm_part[i * embed + em] * act.attn_norm_normalized[l][i * embed + em];
+      attn_norm_gamma_sum.row();
     }
-    total_5.finish();
+    attn_norm_gamma_sum.finish();
     float *d_x_2 = r.work<float>(33554432); // [batch, seq_tp, embed]
     // nn.ech:31 at gpt_fortunes.ech:22  return normalize(x, over = over) * gamma + beta
-    normalize_grad(d_x_2, d_value_5, act.normalized_2[l], act.rstd_2[l], batch * seq_tp, embed);
+    normalize_grad(d_x_2, d_attn_norm_value, act.attn_norm_normalized[l], act.attn_norm_rstd[l], batch * seq_tp, embed);
 #pragma GCC ivdep
     for (int64_t i = 0; i < batch * seq_tp * embed; ++i)
       d_input[i] = d_y[i] + d_x_2[i];
   }
   // gpt_fortunes.ech:25  2 ranks, 0.01 MB: split head, ff, vocab, seq over tp (gpt_fortunes.ech:42): gradients of
-  //     layernorm.beta, layernorm.gamma, layer.layernorm.gamma and 5 more
+  //     final_norm.beta, final_norm.gamma, layer.attn_norm.gamma and 5 more
   messages.all_reduce_of_message = all_reduce_start(r, r.group(0), grad.message, 3328, Sum, Algorithm::automatic,
                                                     "gpt_fortunes.ech:25");
   // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
@@ -601,46 +586,27 @@ void update(Rank &r, Messages &messages, double lr) {
   double *sum_of_squares = r.work<double>(41091072); // []
   // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
   fill(sum_of_squares, 1, 0.0);
-  add_squares(sum_of_squares, grad.wte, vocab * embed);
-  r.watch("wte", sum_of_squares);
-  add_squares(sum_of_squares, grad.wpe, seq_tp * embed);
-  r.watch("wpe", sum_of_squares);
-  add_squares(sum_of_squares, grad.layer_layernorm_gamma.all, layer * embed, r.coordinate(0) == 0 ? 1.0 : 0.0);
-  r.watch("layer.layernorm.gamma", sum_of_squares);
-  add_squares(sum_of_squares, grad.layer_layernorm_beta.all, layer * embed, r.coordinate(0) == 0 ? 1.0 : 0.0);
-  r.watch("layer.layernorm.beta", sum_of_squares);
-  add_squares(sum_of_squares, grad.attn_wq.all, layer * embed * head * key);
-  r.watch("layer.attn.wq", sum_of_squares);
-  add_squares(sum_of_squares, grad.attn_wk.all, layer * embed * head * key);
-  r.watch("layer.attn.wk", sum_of_squares);
-  add_squares(sum_of_squares, grad.attn_wv.all, layer * embed * head * key);
-  r.watch("layer.attn.wv", sum_of_squares);
-  add_squares(sum_of_squares, grad.attn_wo.all, layer * head * key * embed);
-  r.watch("layer.attn.wo", sum_of_squares);
-  add_squares(sum_of_squares, grad.attn_bq.all, layer * head * key);
-  r.watch("layer.attn.bq", sum_of_squares);
-  add_squares(sum_of_squares, grad.attn_bk.all, layer * head * key);
-  r.watch("layer.attn.bk", sum_of_squares);
-  add_squares(sum_of_squares, grad.attn_bv.all, layer * head * key);
-  r.watch("layer.attn.bv", sum_of_squares);
-  add_squares(sum_of_squares, grad.attn_bo.all, layer * embed, r.coordinate(0) == 0 ? 1.0 : 0.0);
-  r.watch("layer.attn.bo", sum_of_squares);
-  add_squares(sum_of_squares, grad.layernorm_2_gamma.all, layer * embed, r.coordinate(0) == 0 ? 1.0 : 0.0);
-  r.watch("layer.layernorm_2.gamma", sum_of_squares);
-  add_squares(sum_of_squares, grad.layernorm_2_beta.all, layer * embed, r.coordinate(0) == 0 ? 1.0 : 0.0);
-  r.watch("layer.layernorm_2.beta", sum_of_squares);
-  add_squares(sum_of_squares, grad.mlp_w1.all, layer * embed * ff);
-  r.watch("layer.mlp.w1", sum_of_squares);
-  add_squares(sum_of_squares, grad.mlp_b1.all, layer * ff);
-  r.watch("layer.mlp.b1", sum_of_squares);
-  add_squares(sum_of_squares, grad.mlp_w2.all, layer * ff * embed);
-  r.watch("layer.mlp.w2", sum_of_squares);
-  add_squares(sum_of_squares, grad.mlp_b2.all, layer * embed, r.coordinate(0) == 0 ? 1.0 : 0.0);
-  r.watch("layer.mlp.b2", sum_of_squares);
-  add_squares(sum_of_squares, grad.layernorm_gamma, embed, r.coordinate(0) == 0 ? 1.0 : 0.0);
-  r.watch("layernorm.gamma", sum_of_squares);
-  add_squares(sum_of_squares, grad.layernorm_beta, embed, r.coordinate(0) == 0 ? 1.0 : 0.0);
-  r.watch("layernorm.beta", sum_of_squares);
+  r.watch("wte", add_squares(sum_of_squares, grad.wte, vocab * embed));
+  r.watch("wpe", add_squares(sum_of_squares, grad.wpe, seq_tp * embed));
+  const double is_first_tp = r.coordinate(0) == 0 ? 1.0 : 0.0;
+  r.watch("layer.attn_norm.gamma", add_squares(sum_of_squares, grad.attn_norm_gamma.all, layer * embed, is_first_tp));
+  r.watch("layer.attn_norm.beta", add_squares(sum_of_squares, grad.attn_norm_beta.all, layer * embed, is_first_tp));
+  r.watch("layer.attn.wq", add_squares(sum_of_squares, grad.attn_wq.all, layer * embed * head * key));
+  r.watch("layer.attn.wk", add_squares(sum_of_squares, grad.attn_wk.all, layer * embed * head * key));
+  r.watch("layer.attn.wv", add_squares(sum_of_squares, grad.attn_wv.all, layer * embed * head * key));
+  r.watch("layer.attn.wo", add_squares(sum_of_squares, grad.attn_wo.all, layer * head * key * embed));
+  r.watch("layer.attn.bq", add_squares(sum_of_squares, grad.attn_bq.all, layer * head * key));
+  r.watch("layer.attn.bk", add_squares(sum_of_squares, grad.attn_bk.all, layer * head * key));
+  r.watch("layer.attn.bv", add_squares(sum_of_squares, grad.attn_bv.all, layer * head * key));
+  r.watch("layer.attn.bo", add_squares(sum_of_squares, grad.attn_bo.all, layer * embed, is_first_tp));
+  r.watch("layer.mlp_norm.gamma", add_squares(sum_of_squares, grad.mlp_norm_gamma.all, layer * embed, is_first_tp));
+  r.watch("layer.mlp_norm.beta", add_squares(sum_of_squares, grad.mlp_norm_beta.all, layer * embed, is_first_tp));
+  r.watch("layer.mlp.w1", add_squares(sum_of_squares, grad.mlp_w1.all, layer * embed * ff));
+  r.watch("layer.mlp.b1", add_squares(sum_of_squares, grad.mlp_b1.all, layer * ff));
+  r.watch("layer.mlp.w2", add_squares(sum_of_squares, grad.mlp_w2.all, layer * ff * embed));
+  r.watch("layer.mlp.b2", add_squares(sum_of_squares, grad.mlp_b2.all, layer * embed, is_first_tp));
+  r.watch("final_norm.gamma", add_squares(sum_of_squares, grad.final_norm_gamma, embed, is_first_tp));
+  r.watch("final_norm.beta", add_squares(sum_of_squares, grad.final_norm_beta, embed, is_first_tp));
   // gpt_fortunes.ech:4  2 ranks, 8 bytes: split vocab over tp (gpt_fortunes.ech:42): inside the norm of all gradients
   //     (gpt_fortunes.ech:4)
   all_reduce(r, r.group(0), sum_of_squares, 1, Sum, Algorithm::automatic, "gpt_fortunes.ech:4");
@@ -652,69 +618,65 @@ void update(Rank &r, Messages &messages, double lr) {
     return; // a loss or the norm is not finite: nothing is updated
   // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
   const float scale = math::min(1.0f, 1.0f / (norm + 1e-06f));
-  const double bias_correction2 = 1 - std::pow(0.95, static_cast<double>(r.updates()));
+  const double v_correction = 1 - std::pow(0.95, static_cast<double>(r.updates()));
   // gpt_fortunes.ech:17  param wte[vocab, embed] ~ normal(0.02)
-  const float bias_correction2_sqrt = math::sqrt(static_cast<float>(bias_correction2));
+  const float v_root = math::sqrt(static_cast<float>(v_correction));
   const float kept = 1.0f - static_cast<float>(lr) * 0.1f;
-  const double bias_correction1 = 1 - std::pow(0.9, static_cast<double>(r.updates()));
-  const float step_size = static_cast<float>(lr) / static_cast<float>(bias_correction1);
-  adamw(p.wte, grad.wte, opt.m_wte, opt.v_wte, vocab * embed, scale, bias_correction2_sqrt, kept, step_size);
+  const double m_correction = 1 - std::pow(0.9, static_cast<double>(r.updates()));
+  const float rate = static_cast<float>(lr) / static_cast<float>(m_correction);
+  adamw(p.wte, grad.wte, opt.m_wte, opt.v_wte, vocab * embed, scale, v_root, kept, rate);
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
-  adamw_without_decay(p.wpe, grad.wpe, opt.m_wpe, opt.v_wpe, seq_tp * embed, scale, bias_correction2_sqrt, step_size);
+  adamw_without_decay(p.wpe, grad.wpe, opt.m_wpe, opt.v_wpe, seq_tp * embed, scale, v_root, rate);
   // nn.ech:29 at gpt_fortunes.ech:22  param gamma[over] ~ ones
-  adamw_without_decay(p.layer_layernorm_gamma.all, grad.layer_layernorm_gamma.all, opt.m_layer_layernorm_gamma,
-                      opt.v_layer_layernorm_gamma, layer * embed, scale, bias_correction2_sqrt, step_size);
+  adamw_without_decay(p.attn_norm_gamma.all, grad.attn_norm_gamma.all, opt.m_attn_norm_gamma, opt.v_attn_norm_gamma,
+                      layer * embed, scale, v_root, rate);
   // nn.ech:30 at gpt_fortunes.ech:22  param beta[over] ~ zeros
-  adamw_without_decay(p.layer_layernorm_beta.all, grad.layer_layernorm_beta.all, opt.m_layer_layernorm_beta,
-                      opt.v_layer_layernorm_beta, layer * embed, scale, bias_correction2_sqrt, step_size);
+  adamw_without_decay(p.attn_norm_beta.all, grad.attn_norm_beta.all, opt.m_attn_norm_beta, opt.v_attn_norm_beta,
+                      layer * embed, scale, v_root, rate);
   // nn.ech:75 at gpt_fortunes.ech:22  param wq[embed, head, key] ~ normal(1 / sqrt(size(embed)))
-  adamw(p.attn_wq.all, grad.attn_wq.all, opt.m_attn_wq, opt.v_attn_wq, layer * embed * head * key, scale,
-        bias_correction2_sqrt, kept, step_size);
+  adamw(p.attn_wq.all, grad.attn_wq.all, opt.m_attn_wq, opt.v_attn_wq, layer * embed * head * key, scale, v_root, kept,
+        rate);
   // nn.ech:76 at gpt_fortunes.ech:22  param wk[embed, head, key] ~ normal(1 / sqrt(size(embed)))
-  adamw(p.attn_wk.all, grad.attn_wk.all, opt.m_attn_wk, opt.v_attn_wk, layer * embed * head * key, scale,
-        bias_correction2_sqrt, kept, step_size);
+  adamw(p.attn_wk.all, grad.attn_wk.all, opt.m_attn_wk, opt.v_attn_wk, layer * embed * head * key, scale, v_root, kept,
+        rate);
   // nn.ech:77 at gpt_fortunes.ech:22  param wv[embed, head, key] ~ normal(1 / sqrt(size(embed)))
-  adamw(p.attn_wv.all, grad.attn_wv.all, opt.m_attn_wv, opt.v_attn_wv, layer * embed * head * key, scale,
-        bias_correction2_sqrt, kept, step_size);
+  adamw(p.attn_wv.all, grad.attn_wv.all, opt.m_attn_wv, opt.v_attn_wv, layer * embed * head * key, scale, v_root, kept,
+        rate);
   // nn.ech:78 at gpt_fortunes.ech:22  param wo[head, key, embed] ~ normal(1 / sqrt(size(head) * size(key)))
-  adamw(p.attn_wo.all, grad.attn_wo.all, opt.m_attn_wo, opt.v_attn_wo, layer * head * key * embed, scale,
-        bias_correction2_sqrt, kept, step_size);
+  adamw(p.attn_wo.all, grad.attn_wo.all, opt.m_attn_wo, opt.v_attn_wo, layer * head * key * embed, scale, v_root, kept,
+        rate);
   // nn.ech:83 at gpt_fortunes.ech:22  param bq[head, key] ~ zeros
-  adamw_without_decay(p.attn_bq.all, grad.attn_bq.all, opt.m_attn_bq, opt.v_attn_bq, layer * head * key, scale,
-                      bias_correction2_sqrt, step_size);
+  adamw_without_decay(p.attn_bq.all, grad.attn_bq.all, opt.m_attn_bq, opt.v_attn_bq, layer * head * key, scale, v_root,
+                      rate);
   // nn.ech:84 at gpt_fortunes.ech:22  param bk[head, key] ~ zeros
-  adamw_without_decay(p.attn_bk.all, grad.attn_bk.all, opt.m_attn_bk, opt.v_attn_bk, layer * head * key, scale,
-                      bias_correction2_sqrt, step_size);
+  adamw_without_decay(p.attn_bk.all, grad.attn_bk.all, opt.m_attn_bk, opt.v_attn_bk, layer * head * key, scale, v_root,
+                      rate);
   // nn.ech:85 at gpt_fortunes.ech:22  param bv[head, key] ~ zeros
-  adamw_without_decay(p.attn_bv.all, grad.attn_bv.all, opt.m_attn_bv, opt.v_attn_bv, layer * head * key, scale,
-                      bias_correction2_sqrt, step_size);
+  adamw_without_decay(p.attn_bv.all, grad.attn_bv.all, opt.m_attn_bv, opt.v_attn_bv, layer * head * key, scale, v_root,
+                      rate);
   // nn.ech:97 at gpt_fortunes.ech:22  param bo[embed] ~ zeros
-  adamw_without_decay(p.attn_bo.all, grad.attn_bo.all, opt.m_attn_bo, opt.v_attn_bo, layer * embed, scale,
-                      bias_correction2_sqrt, step_size);
+  adamw_without_decay(p.attn_bo.all, grad.attn_bo.all, opt.m_attn_bo, opt.v_attn_bo, layer * embed, scale, v_root,
+                      rate);
   // nn.ech:29 at gpt_fortunes.ech:23  param gamma[over] ~ ones
-  adamw_without_decay(p.layernorm_2_gamma.all, grad.layernorm_2_gamma.all, opt.m_layernorm_2_gamma,
-                      opt.v_layernorm_2_gamma, layer * embed, scale, bias_correction2_sqrt, step_size);
+  adamw_without_decay(p.mlp_norm_gamma.all, grad.mlp_norm_gamma.all, opt.m_mlp_norm_gamma, opt.v_mlp_norm_gamma,
+                      layer * embed, scale, v_root, rate);
   // nn.ech:30 at gpt_fortunes.ech:23  param beta[over] ~ zeros
-  adamw_without_decay(p.layernorm_2_beta.all, grad.layernorm_2_beta.all, opt.m_layernorm_2_beta, opt.v_layernorm_2_beta,
-                      layer * embed, scale, bias_correction2_sqrt, step_size);
+  adamw_without_decay(p.mlp_norm_beta.all, grad.mlp_norm_beta.all, opt.m_mlp_norm_beta, opt.v_mlp_norm_beta,
+                      layer * embed, scale, v_root, rate);
   // nn.ech:149 at gpt_fortunes.ech:23  param w1[embed, ff] ~ normal(1 / sqrt(size(embed)))
-  adamw(p.mlp_w1.all, grad.mlp_w1.all, opt.m_mlp_w1, opt.v_mlp_w1, layer * embed * ff, scale, bias_correction2_sqrt,
-        kept, step_size);
+  adamw(p.mlp_w1.all, grad.mlp_w1.all, opt.m_mlp_w1, opt.v_mlp_w1, layer * embed * ff, scale, v_root, kept, rate);
   // nn.ech:150 at gpt_fortunes.ech:23  param b1[ff] ~ zeros
-  adamw_without_decay(p.mlp_b1.all, grad.mlp_b1.all, opt.m_mlp_b1, opt.v_mlp_b1, layer * ff, scale,
-                      bias_correction2_sqrt, step_size);
+  adamw_without_decay(p.mlp_b1.all, grad.mlp_b1.all, opt.m_mlp_b1, opt.v_mlp_b1, layer * ff, scale, v_root, rate);
   // nn.ech:151 at gpt_fortunes.ech:23  param w2[ff, embed] ~ normal(1 / sqrt(size(ff)))
-  adamw(p.mlp_w2.all, grad.mlp_w2.all, opt.m_mlp_w2, opt.v_mlp_w2, layer * ff * embed, scale, bias_correction2_sqrt,
-        kept, step_size);
+  adamw(p.mlp_w2.all, grad.mlp_w2.all, opt.m_mlp_w2, opt.v_mlp_w2, layer * ff * embed, scale, v_root, kept, rate);
   // nn.ech:152 at gpt_fortunes.ech:23  param b2[embed] ~ zeros
-  adamw_without_decay(p.mlp_b2.all, grad.mlp_b2.all, opt.m_mlp_b2, opt.v_mlp_b2, layer * embed, scale,
-                      bias_correction2_sqrt, step_size);
+  adamw_without_decay(p.mlp_b2.all, grad.mlp_b2.all, opt.m_mlp_b2, opt.v_mlp_b2, layer * embed, scale, v_root, rate);
   // nn.ech:29 at gpt_fortunes.ech:25  param gamma[over] ~ ones
-  adamw_without_decay(p.layernorm_gamma, grad.layernorm_gamma, opt.m_layernorm_gamma, opt.v_layernorm_gamma, embed,
-                      scale, bias_correction2_sqrt, step_size);
+  adamw_without_decay(p.final_norm_gamma, grad.final_norm_gamma, opt.m_final_norm_gamma, opt.v_final_norm_gamma, embed,
+                      scale, v_root, rate);
   // nn.ech:30 at gpt_fortunes.ech:25  param beta[over] ~ zeros
-  adamw_without_decay(p.layernorm_beta, grad.layernorm_beta, opt.m_layernorm_beta, opt.v_layernorm_beta, embed, scale,
-                      bias_correction2_sqrt, step_size);
+  adamw_without_decay(p.final_norm_beta, grad.final_norm_beta, opt.m_final_norm_beta, opt.v_final_norm_beta, embed,
+                      scale, v_root, rate);
 }
 
 /// One training step on the inputs already loaded.
@@ -729,8 +691,8 @@ void step(Rank &r, double lr) {
 void evaluate_begin(Rank &r) {
   const Sums sums{r};
   // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
-  fill(sums.value, 1, 0.0);
-  fill(sums.value_2, 1, 0.0);
+  fill(sums.loss, 1, 0.0);
+  fill(sums.accuracy, 1, 0.0);
 }
 
 /// For each batch of held-out samples.
@@ -754,32 +716,32 @@ void evaluate_batch(Rank &r) {
     for (int64_t i = 0; i < seq_tp * embed; ++i)
       x[b * seq_tp * embed + i] = part[b * seq_tp * embed + i] + p.wpe[i];
   for (int64_t l = 0; l < layer; ++l) {
-    float *normalized = r.work<float>(1048576); // [batch, seq_tp, embed]
-    float *rstd = r.work<float>(0); // [batch, seq_tp]
+    float *attn_norm_normalized = r.work<float>(1048576); // [batch, seq_tp, embed]
+    float *attn_norm_rstd = r.work<float>(0); // [batch, seq_tp]
     // nn.ech:31 at gpt_fortunes.ech:22  return normalize(x, over = over) * gamma + beta
-    normalize(normalized, rstd, x, batch * seq_tp, embed, 1e-05);
-    float *layernorm = r.work<float>(1048576); // [batch, seq_tp, embed]
+    normalize(attn_norm_normalized, attn_norm_rstd, x, batch * seq_tp, embed, 1e-05);
+    float *layer_attn_norm = r.work<float>(1048576); // [batch, seq_tp, embed]
     for (int64_t i = 0; i < batch * seq_tp; ++i)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed; ++e)
-        layernorm[i * embed + e] =
-            normalized[i * embed + e] * p.layer_layernorm_gamma[l][e] + p.layer_layernorm_beta[l][e];
-    float *layernorm_gathered = r.work<float>(0); // [batch, seq, embed]
+        layer_attn_norm[i * embed + e] =
+            attn_norm_normalized[i * embed + e] * p.attn_norm_gamma[l][e] + p.attn_norm_beta[l][e];
+    float *layer_attn_norm_gathered = r.work<float>(0); // [batch, seq, embed]
     // gpt_fortunes.ech:22  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:22)
-    all_gather_inner(r, r.group(0), layernorm_gathered, layernorm, batch, seq_tp * embed, Algorithm::automatic,
-                     "gpt_fortunes.ech:22");
+    all_gather_inner(r, r.group(0), layer_attn_norm_gathered, layer_attn_norm, batch, seq_tp * embed,
+                     Algorithm::automatic, "gpt_fortunes.ech:22");
     float *q = r.work<float>(1048576); // [batch, seq, head, key]
     // nn.ech:79 at gpt_fortunes.ech:22  q = dot(x, wq, over = embed)
-    gemm(q, layernorm_gathered, p.attn_wq[l], batch * seq, head * key, embed, Form::nn, embed, head * key, head * key,
-         1.0, 0.0, Blas::onednn);
+    gemm(q, layer_attn_norm_gathered, p.attn_wq[l], batch * seq, head * key, embed, Form::nn, embed, head * key,
+         head * key, 1.0, 0.0, Blas::onednn);
     float *k = r.work<float>(1572864); // [batch, seq, head, key]
     // nn.ech:80 at gpt_fortunes.ech:22  k = dot(x, wk, over = embed)
-    gemm(k, layernorm_gathered, p.attn_wk[l], batch * seq, head * key, embed, Form::nn, embed, head * key, head * key,
-         1.0, 0.0, Blas::onednn);
+    gemm(k, layer_attn_norm_gathered, p.attn_wk[l], batch * seq, head * key, embed, Form::nn, embed, head * key,
+         head * key, 1.0, 0.0, Blas::onednn);
     float *v = r.work<float>(2097152); // [batch, seq, head, key]
     // nn.ech:81 at gpt_fortunes.ech:22  v = dot(x, wv, over = embed)
-    gemm(v, layernorm_gathered, p.attn_wv[l], batch * seq, head * key, embed, Form::nn, embed, head * key, head * key,
-         1.0, 0.0, Blas::onednn);
+    gemm(v, layer_attn_norm_gathered, p.attn_wv[l], batch * seq, head * key, embed, Form::nn, embed, head * key,
+         head * key, 1.0, 0.0, Blas::onednn);
     // nn.ech:86 at gpt_fortunes.ech:22  q = q + bq
     for (int64_t i = 0; i < batch * seq; ++i)
 #pragma GCC ivdep
@@ -817,66 +779,68 @@ void evaluate_batch(Rank &r) {
     reduce_scatter_inner(r, r.group(0), y_part, y, batch, seq_tp * embed, Sum, Algorithm::automatic,
                          "gpt_fortunes.ech:22");
     float *x_2 = r.work<float>(3670016); // [batch, seq_tp, embed]
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
-    //     attn
+    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed) as attn_norm, embed, head, key, seq, past,
+    //     causal = true) as attn
 #pragma GCC ivdep
     for (int64_t i = 0; i < batch * seq_tp * embed; ++i)
       x_2[i] = x[i] + y_part[i];
-    float *normalized_2 = r.work<float>(0); // [batch, seq_tp, embed]
-    float *rstd_2 = r.work<float>(524288); // [batch, seq_tp]
+    float *mlp_norm_normalized = r.work<float>(0); // [batch, seq_tp, embed]
+    float *mlp_norm_rstd = r.work<float>(524288); // [batch, seq_tp]
     // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
-    normalize(normalized_2, rstd_2, x_2, batch * seq_tp, embed, 1e-05);
-    float *layernorm_2 = r.work<float>(0); // [batch, seq_tp, embed]
+    normalize(mlp_norm_normalized, mlp_norm_rstd, x_2, batch * seq_tp, embed, 1e-05);
+    float *layer_mlp_norm = r.work<float>(0); // [batch, seq_tp, embed]
     for (int64_t i = 0; i < batch * seq_tp; ++i)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed; ++e)
-        layernorm_2[i * embed + e] = normalized_2[i * embed + e] * p.layernorm_2_gamma[l][e] + p.layernorm_2_beta[l][e];
-    float *layernorm_gathered_2 = r.work<float>(2097152); // [batch, seq, embed]
+        layer_mlp_norm[i * embed + e] =
+            mlp_norm_normalized[i * embed + e] * p.mlp_norm_gamma[l][e] + p.mlp_norm_beta[l][e];
+    float *layer_mlp_norm_gathered = r.work<float>(2097152); // [batch, seq, embed]
     // gpt_fortunes.ech:23  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:23)
-    all_gather_inner(r, r.group(0), layernorm_gathered_2, layernorm_2, batch, seq_tp * embed, Algorithm::automatic,
-                     "gpt_fortunes.ech:23");
-    float *product = r.work<float>(0); // [batch, seq, ff]
+    all_gather_inner(r, r.group(0), layer_mlp_norm_gathered, layer_mlp_norm, batch, seq_tp * embed,
+                     Algorithm::automatic, "gpt_fortunes.ech:23");
+    float *mlp_product = r.work<float>(0); // [batch, seq, ff]
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(product, layernorm_gathered_2, p.mlp_w1[l], batch * seq, ff, embed, Form::nn, embed, ff, ff, 1.0, 0.0,
+    gemm(mlp_product, layer_mlp_norm_gathered, p.mlp_w1[l], batch * seq, ff, embed, Form::nn, embed, ff, ff, 1.0, 0.0,
          Blas::tiled);
-    float *value = r.work<float>(0); // [batch, seq, ff]
+    float *mlp_gelu = r.work<float>(0); // [batch, seq, ff]
     for (int64_t i = 0; i < batch * seq; ++i)
 #pragma GCC ivdep
       for (int64_t f = 0; f < ff; ++f)
-        value[i * ff + f] = math::gelu(product[i * ff + f] + p.mlp_b1[l][f]);
-    float *product_2 = r.work<float>(2097152); // [batch, seq, embed]
+        mlp_gelu[i * ff + f] = math::gelu(mlp_product[i * ff + f] + p.mlp_b1[l][f]);
+    float *mlp_product_2 = r.work<float>(2097152); // [batch, seq, embed]
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(product_2, value, p.mlp_w2[l], batch * seq, embed, ff, Form::nn, ff, embed, embed, 1.0, 0.0, Blas::tiled);
-    float *mlp = r.work<float>(2097152); // [batch, seq, embed]
+    gemm(mlp_product_2, mlp_gelu, p.mlp_w2[l], batch * seq, embed, ff, Form::nn, ff, embed, embed, 1.0, 0.0,
+         Blas::tiled);
+    float *layer_mlp = r.work<float>(2097152); // [batch, seq, embed]
     for (int64_t i = 0; i < batch * seq; ++i)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed; ++e)
-        mlp[i * embed + e] = product_2[i * embed + e] + p.mlp_b2[l][e] * static_cast<float>(is_first_tp);
-    float *mlp_part = r.work<float>(0); // [batch, seq_tp, embed]
+        layer_mlp[i * embed + e] = mlp_product_2[i * embed + e] + p.mlp_b2[l][e] * static_cast<float>(is_first_tp);
+    float *layer_mlp_part = r.work<float>(0); // [batch, seq_tp, embed]
     // gpt_fortunes.ech:23  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): add (gpt_fortunes.ech:23)
-    reduce_scatter_inner(r, r.group(0), mlp_part, mlp, batch, seq_tp * embed, Sum, Algorithm::automatic,
+    reduce_scatter_inner(r, r.group(0), layer_mlp_part, layer_mlp, batch, seq_tp * embed, Sum, Algorithm::automatic,
                          "gpt_fortunes.ech:23");
-    // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed) as mlp_norm, embed, ff) as mlp
 #pragma GCC ivdep
     for (int64_t i = 0; i < batch * seq_tp * embed; ++i)
-      x[i] = x_2[i] + mlp_part[i];
+      x[i] = x_2[i] + layer_mlp_part[i];
   }
-  float *normalized = r.work<float>(3145728); // [batch, seq_tp, embed]
-  float *rstd = r.work<float>(0); // [batch, seq_tp]
+  float *final_norm_normalized = r.work<float>(3145728); // [batch, seq_tp, embed]
+  float *final_norm_rstd = r.work<float>(0); // [batch, seq_tp]
   // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
-  normalize(normalized, rstd, x, batch * seq_tp, embed, 1e-05);
-  float *layernorm = r.work<float>(3145728); // [batch, seq_tp, embed]
+  normalize(final_norm_normalized, final_norm_rstd, x, batch * seq_tp, embed, 1e-05);
+  float *final_norm = r.work<float>(3145728); // [batch, seq_tp, embed]
   for (int64_t i = 0; i < batch * seq_tp; ++i)
 #pragma GCC ivdep
     for (int64_t e = 0; e < embed; ++e)
-      layernorm[i * embed + e] = normalized[i * embed + e] * p.layernorm_gamma[e] + p.layernorm_beta[e];
-  float *layernorm_gathered = r.work<float>(0); // [batch, seq, embed]
+      final_norm[i * embed + e] = final_norm_normalized[i * embed + e] * p.final_norm_gamma[e] + p.final_norm_beta[e];
+  float *final_norm_gathered = r.work<float>(0); // [batch, seq, embed]
   // gpt_fortunes.ech:25  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:25)
-  all_gather_inner(r, r.group(0), layernorm_gathered, layernorm, batch, seq_tp * embed, Algorithm::automatic,
+  all_gather_inner(r, r.group(0), final_norm_gathered, final_norm, batch, seq_tp * embed, Algorithm::automatic,
                    "gpt_fortunes.ech:25");
   float *logits = r.work<float>(1048576); // [batch, seq, vocab]
-  // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  gemm(logits, layernorm_gathered, p.wte, batch * seq, vocab, embed, Form::nt, embed, embed, vocab, 1.0, 0.0,
+  // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed) as final_norm, wte, over = embed)
+  gemm(logits, final_norm_gathered, p.wte, batch * seq, vocab, embed, Form::nt, embed, embed, vocab, 1.0, 0.0,
        Blas::tiled);
   float *maximum = r.work<float>(16384); // [batch, seq]
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
@@ -897,54 +861,35 @@ void evaluate_batch(Rank &r) {
   cross_entropy_finish(row_loss, log_sum, message, picked, batch * seq);
   const int64_t part_of_seq = r.coordinate(0) * 32;
   float *row_loss_part = row_loss + part_of_seq;
-  double sum_3 = 0;
+  double sum_sum = 0;
   for (int64_t b = 0; b < batch; ++b) {
     const bool e = static_cast<int32_t>(b) < static_cast<int32_t>(r.validSamples());
     float block = 0;
 #pragma omp simd reduction(+ : block)
     for (int64_t s = 0; s < seq_tp; ++s)
       block += math::select(e, row_loss_part[b * seq + s], 0.0f);
-    sum_3 += block;
+    sum_sum += block;
   }
-  const float sum = static_cast<float>(sum_3);
-  float *largest = r.work<float>(0); // [batch, seq]
-  int32_t *place = r.work<int32_t>(8192); // [batch, seq]
+  const float sum = static_cast<float>(sum_sum);
+  float *largest = r.work<float>(32768); // [part=2, batch, seq]
+  int32_t *place = r.work<int32_t>(0); // [batch, seq]
   // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
   max_with_index(largest, place, logits, batch * seq, vocab, 1, first_vocab);
-  float *largest_2 = r.work<float>(32768); // [part=2, batch, seq]
+  float *places = largest + 2048;
 #pragma GCC ivdep
   for (int64_t i = 0; i < batch * seq; ++i)
-    largest_2[i] = largest[i];
-  float *largest_3 = largest_2 + 2048;
-  // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
-#pragma GCC ivdep
-  for (int64_t i = 0; i < batch * seq; ++i)
-    largest_3[i] = static_cast<float>(place[i]);
+    places[i] = static_cast<float>(place[i]);
   float *largest_of_all = r.work<float>(0); // [rank=2, part=2, batch, seq]
   // gpt_fortunes.ech:28  2 ranks, 0.03 MB: split vocab over tp (gpt_fortunes.ech:42): inside argmax
   //     (gpt_fortunes.ech:28)
-  all_gather(r, r.group(0), largest_of_all, largest_2, 2 * batch * seq, Algorithm::automatic, "gpt_fortunes.ech:28");
-  float *values_of_all = r.work<float>(32768); // [rank=2, batch, seq]
+  all_gather(r, r.group(0), largest_of_all, largest, 2 * batch * seq, Algorithm::automatic, "gpt_fortunes.ech:28");
+  int32_t *index_of_max = r.work<int32_t>(32768); // [batch, seq]
   // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
-  for (int64_t ra = 0; ra < 2; ++ra)
-#pragma GCC ivdep
-    for (int64_t i = 0; i < batch * seq; ++i)
-      values_of_all[ra * batch * seq + i] = largest_of_all[ra * 2 * batch * seq + i];
-  float *largest_of_all_part = largest_of_all + 2048;
-  int32_t *places_of_all = r.work<int32_t>(49152); // [rank=2, batch, seq]
-  // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
-  for (int64_t ra = 0; ra < 2; ++ra)
-#pragma GCC ivdep
-    for (int64_t i = 0; i < batch * seq; ++i)
-      places_of_all[ra * batch * seq + i] = static_cast<int32_t>(largest_of_all_part[ra * 2 * batch * seq + i]);
-  float *largest_4 = r.work<float>(8192); // [batch, seq]
-  int32_t *index_of_max = r.work<int32_t>(0); // [batch, seq]
-  // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
-  combine_max_with_index(largest_4, index_of_max, values_of_all, places_of_all, 2, batch * seq);
+  place_of_largest(index_of_max, largest_of_all, 2, batch * seq);
   int32_t *index_of_max_part = index_of_max + part_of_seq;
   // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  double sum_4 = 0;
+  double sum_2_sum = 0;
   for (int64_t b = 0; b < batch; ++b) {
     const bool e = static_cast<int32_t>(b) < static_cast<int32_t>(r.validSamples());
     float block = 0;
@@ -953,13 +898,13 @@ void evaluate_batch(Rank &r) {
       const float e_2 = index_of_max_part[b * seq + s] == in.labels_part[b * seq_tp + s] ? 1.0f : 0.0f;
       block += math::select(e, e_2, 0.0f);
     }
-    sum_4 += block;
+    sum_2_sum += block;
   }
-  const float sum_2 = static_cast<float>(sum_4);
+  const float sum_2 = static_cast<float>(sum_2_sum);
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  sums.value[0] += static_cast<double>(sum);
+  sums.loss[0] += static_cast<double>(sum);
   // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
-  sums.value_2[0] += static_cast<double>(sum_2);
+  sums.accuracy[0] += static_cast<double>(sum_2);
 }
 
 /// Metrics of all held-out samples.
@@ -971,8 +916,8 @@ void evaluate_end(Rank &r) {
   // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
   const float e = static_cast<float>(sample_count) * 64.0f;
-  message[0] = static_cast<float>(sums.value[0]) / e;
-  accuracy[0] = static_cast<float>(sums.value_2[0]) / e;
+  message[0] = static_cast<float>(sums.loss[0]) / e;
+  accuracy[0] = static_cast<float>(sums.accuracy[0]) / e;
   // gpt_fortunes.ech:27  2 ranks, 8 bytes: split head, ff, vocab, seq over tp (gpt_fortunes.ech:42): report of loss
   //     (gpt_fortunes.ech:27), report of accuracy (gpt_fortunes.ech:28)
   all_reduce(r, r.group(0), message, 2, Sum, Algorithm::automatic, "gpt_fortunes.ech:27");
@@ -996,8 +941,8 @@ Program describe() {
   p.steps = 300;
   p.store(Stored::Param, "wte", "vocab=256/tp embed=128", {Init::Normal, 0.02}, 0);
   p.store(Stored::Param, "wpe", "seq=64/tp embed=128", {Init::Normal, 0.01}, 65536);
-  p.store(Stored::Param, "layer.layernorm.gamma", "layer=4 embed=128", {Init::Ones}, 81920);
-  p.store(Stored::Param, "layer.layernorm.beta", "layer=4 embed=128", {Init::Zeros}, 83968);
+  p.store(Stored::Param, "layer.attn_norm.gamma", "layer=4 embed=128", {Init::Ones}, 81920);
+  p.store(Stored::Param, "layer.attn_norm.beta", "layer=4 embed=128", {Init::Zeros}, 83968);
   p.store(Stored::Param, "layer.attn.wq", "layer=4 embed=128 head=4/tp key=32", {Init::Normal, 0.08838834764831843},
           86016);
   p.store(Stored::Param, "layer.attn.wk", "layer=4 embed=128 head=4/tp key=32", {Init::Normal, 0.08838834764831843},
@@ -1010,18 +955,18 @@ Program describe() {
   p.store(Stored::Param, "layer.attn.bk", "layer=4 head=4/tp key=32", {Init::Zeros}, 611328);
   p.store(Stored::Param, "layer.attn.bv", "layer=4 head=4/tp key=32", {Init::Zeros}, 612352);
   p.store(Stored::Param, "layer.attn.bo", "layer=4 embed=128", {Init::Zeros}, 613376);
-  p.store(Stored::Param, "layer.layernorm_2.gamma", "layer=4 embed=128", {Init::Ones}, 615424);
-  p.store(Stored::Param, "layer.layernorm_2.beta", "layer=4 embed=128", {Init::Zeros}, 617472);
+  p.store(Stored::Param, "layer.mlp_norm.gamma", "layer=4 embed=128", {Init::Ones}, 615424);
+  p.store(Stored::Param, "layer.mlp_norm.beta", "layer=4 embed=128", {Init::Zeros}, 617472);
   p.store(Stored::Param, "layer.mlp.w1", "layer=4 embed=128 ff=512/tp", {Init::Normal, 0.08838834764831843}, 619520);
   p.store(Stored::Param, "layer.mlp.b1", "layer=4 ff=512/tp", {Init::Zeros}, 1143808);
   p.store(Stored::Param, "layer.mlp.w2", "layer=4 ff=512/tp embed=128", {Init::Normal, 0.044194173824159216}, 1147904);
   p.store(Stored::Param, "layer.mlp.b2", "layer=4 embed=128", {Init::Zeros}, 1672192);
-  p.store(Stored::Param, "layernorm.gamma", "embed=128", {Init::Ones}, 1674240);
-  p.store(Stored::Param, "layernorm.beta", "embed=128", {Init::Zeros}, 1674752);
+  p.store(Stored::Param, "final_norm.gamma", "embed=128", {Init::Ones}, 1674240);
+  p.store(Stored::Param, "final_norm.beta", "embed=128", {Init::Zeros}, 1674752);
   p.storeMoments("wte", {{"m", 1675264}, {"v", 1740800}});
   p.storeMoments("wpe", {{"m", 1806336}, {"v", 1822720}});
-  p.storeMoments("layer.layernorm.gamma", {{"m", 1839104}, {"v", 1841152}});
-  p.storeMoments("layer.layernorm.beta", {{"m", 1843200}, {"v", 1845248}});
+  p.storeMoments("layer.attn_norm.gamma", {{"m", 1839104}, {"v", 1841152}});
+  p.storeMoments("layer.attn_norm.beta", {{"m", 1843200}, {"v", 1845248}});
   p.storeMoments("layer.attn.wq", {{"m", 1847296}, {"v", 1978368}});
   p.storeMoments("layer.attn.wk", {{"m", 2109440}, {"v", 2240512}});
   p.storeMoments("layer.attn.wv", {{"m", 2371584}, {"v", 2502656}});
@@ -1030,14 +975,14 @@ Program describe() {
   p.storeMoments("layer.attn.bk", {{"m", 2897920}, {"v", 2898944}});
   p.storeMoments("layer.attn.bv", {{"m", 2899968}, {"v", 2900992}});
   p.storeMoments("layer.attn.bo", {{"m", 2902016}, {"v", 2904064}});
-  p.storeMoments("layer.layernorm_2.gamma", {{"m", 2906112}, {"v", 2908160}});
-  p.storeMoments("layer.layernorm_2.beta", {{"m", 2910208}, {"v", 2912256}});
+  p.storeMoments("layer.mlp_norm.gamma", {{"m", 2906112}, {"v", 2908160}});
+  p.storeMoments("layer.mlp_norm.beta", {{"m", 2910208}, {"v", 2912256}});
   p.storeMoments("layer.mlp.w1", {{"m", 2914304}, {"v", 3438592}});
   p.storeMoments("layer.mlp.b1", {{"m", 3962880}, {"v", 3966976}});
   p.storeMoments("layer.mlp.w2", {{"m", 3971072}, {"v", 4495360}});
   p.storeMoments("layer.mlp.b2", {{"m", 5019648}, {"v", 5021696}});
-  p.storeMoments("layernorm.gamma", {{"m", 5023744}, {"v", 5024256}});
-  p.storeMoments("layernorm.beta", {{"m", 5024768}, {"v", 5025280}});
+  p.storeMoments("final_norm.gamma", {{"m", 5023744}, {"v", 5024256}});
+  p.storeMoments("final_norm.beta", {{"m", 5024768}, {"v", 5025280}});
   p.take("tokens", 0, "batch=32 seq=64", ElementType::Int32, 256, {{"batch=32 seq=64", 0}});
   p.take("labels", 1, "batch=32 seq=64", ElementType::Int32, 256,
          {{"batch=32 seq=64", 8192}, {"batch=32 seq=64/tp", 16384}});
@@ -1074,7 +1019,7 @@ Program describe() {
       "     4 x reduce_scatter over tp           1048576 bytes  split seq over tp (gpt_fortunes.ech:42): sum (gpt_fortunes.ech:23)\n"
       "     8 x all_gather     over tp           1048576 bytes  split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:22)\n"
       "     4 x reduce_scatter over tp           1048576 bytes  split seq over tp (gpt_fortunes.ech:42): sum (gpt_fortunes.ech:22)\n"
-      "     1 x all_reduce     over tp             13312 bytes  split head, ff, vocab, seq over tp (gpt_fortunes.ech:42): gradients of layernorm.beta, layernorm.gamma, layer.layernorm.gamma and 5 more (gpt_fortunes.ech:25)\n"
+      "     1 x all_reduce     over tp             13312 bytes  split head, ff, vocab, seq over tp (gpt_fortunes.ech:42): gradients of final_norm.beta, final_norm.gamma, layer.attn_norm.gamma and 5 more (gpt_fortunes.ech:25)\n"
       "     1 x all_gather     over tp           1048576 bytes  split seq over tp (gpt_fortunes.ech:42): scatter_add (gpt_fortunes.ech:20)\n"
       "     1 x all_reduce     over tp                 8 bytes  split vocab over tp (gpt_fortunes.ech:42): inside the norm of all gradients (gpt_fortunes.ech:4)\n"
       "  in all 50 messages, 47223820 bytes\n";

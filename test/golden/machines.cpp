@@ -53,8 +53,8 @@ struct Params {
   Rank &r;
   float *wte = r.state<float>(0);                                   // [vocab_dp, embed]
   float *wpe = r.state<float>(65536);                               // [seq_dp, embed]
-  Stack<float> layer_layernorm_gamma{r.state<float>(81920), embed}; // [layer, embed]
-  Stack<float> layer_layernorm_beta{r.state<float>(83968), embed};  // [layer, embed]
+  Stack<float> attn_norm_gamma{r.state<float>(81920), embed};       // [layer, embed]
+  Stack<float> attn_norm_beta{r.state<float>(83968), embed};        // [layer, embed]
   Stack<float> attn_wq{r.state<float>(86016), embed * head * key};  // [layer, embed, head, key]
   Stack<float> attn_wk{r.state<float>(217088), embed * head * key}; // [layer, embed, head, key]
   Stack<float> attn_wv{r.state<float>(348160), embed * head * key}; // [layer, embed, head, key]
@@ -63,118 +63,100 @@ struct Params {
   Stack<float> attn_bk{r.state<float>(611328), head * key};         // [layer, head, key]
   Stack<float> attn_bv{r.state<float>(612352), head * key};         // [layer, head, key]
   Stack<float> attn_bo{r.state<float>(613376), embed};              // [layer, embed]
-  Stack<float> layernorm_2_gamma{r.state<float>(615424), embed};    // [layer, embed]
-  Stack<float> layernorm_2_beta{r.state<float>(617472), embed};     // [layer, embed]
+  Stack<float> mlp_norm_gamma{r.state<float>(615424), embed};       // [layer, embed]
+  Stack<float> mlp_norm_beta{r.state<float>(617472), embed};        // [layer, embed]
   Stack<float> mlp_w1{r.state<float>(619520), embed * ff};          // [layer, embed, ff]
   Stack<float> mlp_b1{r.state<float>(1143808), ff};                 // [layer, ff]
   Stack<float> mlp_w2{r.state<float>(1147904), ff * embed};         // [layer, ff, embed]
   Stack<float> mlp_b2{r.state<float>(1672192), embed};              // [layer, embed]
-  float *layernorm_gamma = r.state<float>(1674240);                 // [embed]
-  float *layernorm_beta = r.state<float>(1674752);                  // [embed]
+  float *final_norm_gamma = r.state<float>(1674240);                // [embed]
+  float *final_norm_beta = r.state<float>(1674752);                 // [embed]
 };
 
 /// What the optimizer keeps from one step to the next.
 struct OptimizerState {
   Rank &r;
-  float *m_wte = r.state<float>(1675264);                   // [vocab_dp_tp, embed]
-  float *v_wte = r.state<float>(1708032);                   // [vocab_dp_tp, embed]
-  float *momentum_wpe = r.state<float>(1740800);            // [seq_dp_tp, embed]
-  float *m_layer_layernorm_gamma = r.state<float>(1748992); // [layer_dp, embed]
-  float *v_layer_layernorm_gamma = r.state<float>(1750016); // [layer_dp, embed]
-  float *m_layer_layernorm_beta = r.state<float>(1751040);  // [layer_dp, embed]
-  float *v_layer_layernorm_beta = r.state<float>(1752064);  // [layer_dp, embed]
-  float *m_attn_wq = r.state<float>(1753088);               // [layer_dp, embed, head, key]
-  float *v_attn_wq = r.state<float>(1818624);               // [layer_dp, embed, head, key]
-  float *m_attn_wk = r.state<float>(1884160);               // [layer_dp, embed, head, key]
-  float *v_attn_wk = r.state<float>(1949696);               // [layer_dp, embed, head, key]
-  float *m_attn_wv = r.state<float>(2015232);               // [layer_dp, embed, head, key]
-  float *v_attn_wv = r.state<float>(2080768);               // [layer_dp, embed, head, key]
-  float *m_attn_wo = r.state<float>(2146304);               // [layer_dp, head, key, embed]
-  float *v_attn_wo = r.state<float>(2211840);               // [layer_dp, head, key, embed]
-  float *m_attn_bq = r.state<float>(2277376);               // [layer_dp, head, key]
-  float *v_attn_bq = r.state<float>(2277888);               // [layer_dp, head, key]
-  float *m_attn_bk = r.state<float>(2278400);               // [layer_dp, head, key]
-  float *v_attn_bk = r.state<float>(2278912);               // [layer_dp, head, key]
-  float *m_attn_bv = r.state<float>(2279424);               // [layer_dp, head, key]
-  float *v_attn_bv = r.state<float>(2279936);               // [layer_dp, head, key]
-  float *m_attn_bo = r.state<float>(2280448);               // [layer_dp, embed]
-  float *v_attn_bo = r.state<float>(2281472);               // [layer_dp, embed]
-  float *m_layernorm_2_gamma = r.state<float>(2282496);     // [layer_dp, embed]
-  float *v_layernorm_2_gamma = r.state<float>(2283520);     // [layer_dp, embed]
-  float *m_layernorm_2_beta = r.state<float>(2284544);      // [layer_dp, embed]
-  float *v_layernorm_2_beta = r.state<float>(2285568);      // [layer_dp, embed]
-  float *m_mlp_w1 = r.state<float>(2286592);                // [layer_dp, embed, ff]
-  float *v_mlp_w1 = r.state<float>(2548736);                // [layer_dp, embed, ff]
-  float *m_mlp_b1 = r.state<float>(2810880);                // [layer_dp, ff]
-  float *v_mlp_b1 = r.state<float>(2812928);                // [layer_dp, ff]
-  float *m_mlp_w2 = r.state<float>(2814976);                // [layer_dp, ff, embed]
-  float *v_mlp_w2 = r.state<float>(3077120);                // [layer_dp, ff, embed]
-  float *m_mlp_b2 = r.state<float>(3339264);                // [layer_dp, embed]
-  float *v_mlp_b2 = r.state<float>(3340288);                // [layer_dp, embed]
-  float *m_layernorm_gamma = r.state<float>(3341312);       // [embed_dp]
-  float *v_layernorm_gamma = r.state<float>(3341568);       // [embed_dp]
-  float *m_layernorm_beta = r.state<float>(3341824);        // [embed_dp]
-  float *v_layernorm_beta = r.state<float>(3342080);        // [embed_dp]
+  float *m_wte = r.state<float>(1675264), *v_wte = r.state<float>(1708032);            // [vocab_dp_tp, embed]
+  float *momentum_wpe = r.state<float>(1740800);                                       // [seq_dp_tp, embed]
+  float *m_attn_norm_gamma = r.state<float>(1748992);                                  // [layer_dp, embed]
+  float *v_attn_norm_gamma = r.state<float>(1750016);                                  // [layer_dp, embed]
+  float *m_attn_norm_beta = r.state<float>(1751040), *v_attn_norm_beta = r.state<float>(1752064); // [layer_dp, embed]
+  float *m_attn_wq = r.state<float>(1753088), *v_attn_wq = r.state<float>(1818624);    // [layer_dp, embed, head, key]
+  float *m_attn_wk = r.state<float>(1884160), *v_attn_wk = r.state<float>(1949696);    // [layer_dp, embed, head, key]
+  float *m_attn_wv = r.state<float>(2015232), *v_attn_wv = r.state<float>(2080768);    // [layer_dp, embed, head, key]
+  float *m_attn_wo = r.state<float>(2146304), *v_attn_wo = r.state<float>(2211840);    // [layer_dp, head, key, embed]
+  float *m_attn_bq = r.state<float>(2277376), *v_attn_bq = r.state<float>(2277888);    // [layer_dp, head, key]
+  float *m_attn_bk = r.state<float>(2278400), *v_attn_bk = r.state<float>(2278912);    // [layer_dp, head, key]
+  float *m_attn_bv = r.state<float>(2279424), *v_attn_bv = r.state<float>(2279936);    // [layer_dp, head, key]
+  float *m_attn_bo = r.state<float>(2280448), *v_attn_bo = r.state<float>(2281472);    // [layer_dp, embed]
+  float *m_mlp_norm_gamma = r.state<float>(2282496), *v_mlp_norm_gamma = r.state<float>(2283520); // [layer_dp, embed]
+  float *m_mlp_norm_beta = r.state<float>(2284544), *v_mlp_norm_beta = r.state<float>(2285568); // [layer_dp, embed]
+  float *m_mlp_w1 = r.state<float>(2286592), *v_mlp_w1 = r.state<float>(2548736);      // [layer_dp, embed, ff]
+  float *m_mlp_b1 = r.state<float>(2810880), *v_mlp_b1 = r.state<float>(2812928);      // [layer_dp, ff]
+  float *m_mlp_w2 = r.state<float>(2814976), *v_mlp_w2 = r.state<float>(3077120);      // [layer_dp, ff, embed]
+  float *m_mlp_b2 = r.state<float>(3339264), *v_mlp_b2 = r.state<float>(3340288);      // [layer_dp, embed]
+  float *m_final_norm_gamma = r.state<float>(3341312), *v_final_norm_gamma = r.state<float>(3341568); // [embed_dp]
+  float *m_final_norm_beta = r.state<float>(3341824), *v_final_norm_beta = r.state<float>(3342080); // [embed_dp]
 };
 
 /// What one function of a step computes and another one reads.
 struct Activations {
   Rank &r;
-  float *d_value = r.work<float>(11546688);                                        // []
-  double *value = r.work<double>(11546624);                                        // []
-  float *d_wte = r.work<float>(11403264);                                          // [vocab_dp, embed]
-  float *d_wpe = r.work<float>(11468800);                                          // [seq_dp, embed]
-  Stack<float> d_layernorm_gamma{r.work<float>(11530240), embed};                  // [layer, embed]
-  Stack<float> d_layernorm_beta{r.work<float>(11532288), embed};                   // [layer, embed]
-  Stack<float> d_attn_wq{r.work<float>(10485760), embed * head * key};             // [layer, embed, head, key]
-  Stack<float> d_attn_wk{r.work<float>(10616832), embed * head * key};             // [layer, embed, head, key]
-  Stack<float> d_attn_wv{r.work<float>(10747904), embed * head * key};             // [layer, embed, head, key]
-  Stack<float> d_attn_wo{r.work<float>(10878976), head * key * embed};             // [layer, head, key, embed]
-  Stack<float> d_attn_bq{r.work<float>(11542528), head * key};                     // [layer, head, key]
-  Stack<float> d_attn_bk{r.work<float>(11543552), head * key};                     // [layer, head, key]
-  Stack<float> d_attn_bv{r.work<float>(11544576), head * key};                     // [layer, head, key]
-  Stack<float> d_attn_bo{r.work<float>(11534336), embed};                          // [layer, embed]
-  Stack<float> d_layernorm_2_gamma{r.work<float>(11536384), embed};                // [layer, embed]
-  Stack<float> d_layernorm_2_beta{r.work<float>(11538432), embed};                 // [layer, embed]
-  Stack<float> d_mlp_w1{r.work<float>(4194304), embed * ff};                       // [layer, embed, ff]
-  Stack<float> d_mlp_b1{r.work<float>(11517952), ff};                              // [layer, ff]
-  Stack<float> d_mlp_w2{r.work<float>(4718592), ff * embed};                       // [layer, ff, embed]
-  Stack<float> d_mlp_b2{r.work<float>(11540480), embed};                           // [layer, embed]
-  float *d_layernorm_gamma_2 = r.work<float>(11545600);                            // [embed]
-  float *d_layernorm_beta_2 = r.work<float>(11546112);                             // [embed]
-  Stack<float> value_2{r.work<float>(0), batch_dp_tp * seq * ff};                  // [layer, batch_dp_tp, seq, ff]
-  Stack<float> value_3{r.work<float>(2097152), batch_dp_tp * seq * ff};            // [layer, batch_dp_tp, seq, ff]
-  Stack<float> layernorm{r.work<float>(5242880), batch_dp_tp * seq_dp * embed};    // [layer, batch_dp_tp, seq_dp, embed]
-  Stack<float> normalized{r.work<float>(5767168), batch_dp_tp * seq_dp * embed};   // [layer, batch_dp_tp, seq_dp, embed]
-  Stack<float> rstd{r.work<float>(11522048), batch_dp_tp * seq_dp};                // [layer, batch_dp_tp, seq_dp]
-  Stack<float> a{r.work<float>(6291456), batch_dp_tp * seq * head * key};          // [layer, batch_dp_tp, seq, head, key]
-  Stack<float> q{r.work<float>(6815744), batch_dp_tp * seq * head * key};          // [layer, batch_dp_tp, seq, head, key]
-  Stack<float> k{r.work<float>(7340032), batch_dp_tp * past * head * key};         // [layer, batch_dp_tp, past, head, key]
-  Stack<float> v{r.work<float>(7864320), batch_dp_tp * past * head * key};         // [layer, batch_dp_tp, past, head, key]
-  Stack<float> maximum{r.work<float>(11485184), batch_dp_tp * head * seq};         // [layer, batch_dp_tp, head, seq]
-  Stack<float> sum_of_exp{r.work<float>(11501568), batch_dp_tp * head * seq};      // [layer, batch_dp_tp, head, seq]
-  Stack<float> layernorm_2{r.work<float>(8388608), batch_dp_tp * seq_dp * embed};  // [layer, batch_dp_tp, seq_dp, embed]
-  Stack<float> normalized_2{r.work<float>(8912896), batch_dp_tp * seq_dp * embed}; // [layer, batch_dp_tp, seq_dp, embed]
-  Stack<float> rstd_2{r.work<float>(11526144), batch_dp_tp * seq_dp};              // [layer, batch_dp_tp, seq_dp]
-  float *normalized_3 = r.work<float>(10223616);                                   // [batch_dp_tp, seq_dp, embed]
-  float *rstd_3 = r.work<float>(11141120);                                         // [batch_dp_tp, seq_dp]
-  float *layernorm_3 = r.work<float>(10354688);                                    // [batch_dp_tp, seq_dp, embed]
-  float *logits = r.work<float>(9699328);                                          // [batch_dp_tp, seq, vocab_dp]
-  float *maximum_2 = r.work<float>(9441280);                                       // [batch_dp_tp, seq]
-  float *log_sum = r.work<float>(9445376);                                         // [batch_dp_tp, seq]
-  float *sum = r.work<float>(11546752);                                            // []
+  float *d_value = r.work<float>(11546688);                                            // []
+  double *loss = r.work<double>(11546624);                                             // []
+  float *d_wte = r.work<float>(11403264);                                              // [vocab_dp, embed]
+  float *d_wpe = r.work<float>(11468800);                                              // [seq_dp, embed]
+  Stack<float> d_attn_norm_gamma{r.work<float>(11530240), embed};                      // [layer, embed]
+  Stack<float> d_attn_norm_beta{r.work<float>(11532288), embed};                       // [layer, embed]
+  Stack<float> d_attn_wq{r.work<float>(10485760), embed * head * key};                 // [layer, embed, head, key]
+  Stack<float> d_attn_wk{r.work<float>(10616832), embed * head * key};                 // [layer, embed, head, key]
+  Stack<float> d_attn_wv{r.work<float>(10747904), embed * head * key};                 // [layer, embed, head, key]
+  Stack<float> d_attn_wo{r.work<float>(10878976), head * key * embed};                 // [layer, head, key, embed]
+  Stack<float> d_attn_bq{r.work<float>(11542528), head * key};                         // [layer, head, key]
+  Stack<float> d_attn_bk{r.work<float>(11543552), head * key};                         // [layer, head, key]
+  Stack<float> d_attn_bv{r.work<float>(11544576), head * key};                         // [layer, head, key]
+  Stack<float> d_attn_bo{r.work<float>(11534336), embed};                              // [layer, embed]
+  Stack<float> d_mlp_norm_gamma{r.work<float>(11536384), embed};                       // [layer, embed]
+  Stack<float> d_mlp_norm_beta{r.work<float>(11538432), embed};                        // [layer, embed]
+  Stack<float> d_mlp_w1{r.work<float>(4194304), embed * ff};                           // [layer, embed, ff]
+  Stack<float> d_mlp_b1{r.work<float>(11517952), ff};                                  // [layer, ff]
+  Stack<float> d_mlp_w2{r.work<float>(4718592), ff * embed};                           // [layer, ff, embed]
+  Stack<float> d_mlp_b2{r.work<float>(11540480), embed};                               // [layer, embed]
+  float *d_final_norm_gamma = r.work<float>(11545600);                                 // [embed]
+  float *d_final_norm_beta = r.work<float>(11546112);                                  // [embed]
+  Stack<float> mlp_gelu{r.work<float>(0), batch_dp_tp * seq * ff};                     // [layer, batch_dp_tp, seq, ff]
+  Stack<float> mlp_value{r.work<float>(2097152), batch_dp_tp * seq * ff};              // [layer, batch_dp_tp, seq, ff]
+  Stack<float> layer_mlp_norm{r.work<float>(5242880), batch_dp_tp * seq_dp * embed};   // [layer, batch_dp_tp, seq_dp, embed]
+  Stack<float> mlp_norm_normalized{r.work<float>(5767168), batch_dp_tp * seq_dp * embed}; // [layer, batch_dp_tp, seq_dp, embed]
+  Stack<float> mlp_norm_rstd{r.work<float>(11522048), batch_dp_tp * seq_dp};           // [layer, batch_dp_tp, seq_dp]
+  Stack<float> a{r.work<float>(6291456), batch_dp_tp * seq * head * key};              // [layer, batch_dp_tp, seq, head, key]
+  Stack<float> q{r.work<float>(6815744), batch_dp_tp * seq * head * key};              // [layer, batch_dp_tp, seq, head, key]
+  Stack<float> k{r.work<float>(7340032), batch_dp_tp * past * head * key};             // [layer, batch_dp_tp, past, head, key]
+  Stack<float> v{r.work<float>(7864320), batch_dp_tp * past * head * key};             // [layer, batch_dp_tp, past, head, key]
+  Stack<float> maximum{r.work<float>(11485184), batch_dp_tp * head * seq};             // [layer, batch_dp_tp, head, seq]
+  Stack<float> sum_of_exp{r.work<float>(11501568), batch_dp_tp * head * seq};          // [layer, batch_dp_tp, head, seq]
+  Stack<float> layer_attn_norm{r.work<float>(8388608), batch_dp_tp * seq_dp * embed};  // [layer, batch_dp_tp, seq_dp, embed]
+  Stack<float> attn_norm_normalized{r.work<float>(8912896), batch_dp_tp * seq_dp * embed}; // [layer, batch_dp_tp, seq_dp, embed]
+  Stack<float> attn_norm_rstd{r.work<float>(11526144), batch_dp_tp * seq_dp};          // [layer, batch_dp_tp, seq_dp]
+  float *final_norm_normalized = r.work<float>(10223616);                              // [batch_dp_tp, seq_dp, embed]
+  float *final_norm_rstd = r.work<float>(11141120);                                    // [batch_dp_tp, seq_dp]
+  float *final_norm = r.work<float>(10354688);                                         // [batch_dp_tp, seq_dp, embed]
+  float *logits = r.work<float>(9699328);                                              // [batch_dp_tp, seq, vocab_dp]
+  float *maximum_2 = r.work<float>(9441280);                                           // [batch_dp_tp, seq]
+  float *log_sum = r.work<float>(9445376);                                             // [batch_dp_tp, seq]
+  float *sum = r.work<float>(11546752);                                                // []
 };
 
-/// Sums over the batches of an evaluation.
+/// What an evaluation keeps from one batch to the next: sums.
 struct Sums {
   Rank &r;
-  double *value = r.work<double>(2097152);   // []
-  double *value_2 = r.work<double>(2097216); // []
+  double *loss = r.work<double>(2097152);     // []
+  double *accuracy = r.work<double>(2097216); // []
 };
 
 /// The update of one parameter, of n elements on this rank.
-void adamw(float *w, const float *d_w, float *m, float *v, int64_t n, float scale, float bias_correction2_sqrt,
-           float kept, float step_size) {
+void adamw(float *w, const float *d_w, float *m, float *v, int64_t n, float scale, float v_root, float kept,
+           float rate) {
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) {
     const float m_before = m[i];
@@ -183,10 +165,9 @@ void adamw(float *w, const float *d_w, float *m, float *v, int64_t n, float scal
     const float g = d_w[i] * scale;
     const float next_m = m_before * 0.9f + g * 0.09999999999999998f;
     const float next_v = v_before * 0.95f + g * g * 0.050000000000000044f;
-    const float e = next_m / (math::sqrt(next_v) / bias_correction2_sqrt + 1e-08f) * step_size;
     m[i] = next_m;
     v[i] = next_v;
-    w[i] = w_before * kept - e;
+    w[i] = w_before * kept - next_m / (math::sqrt(next_v) / v_root + 1e-08f) * rate;
   }
 }
 
@@ -199,11 +180,11 @@ void backward(Rank &r) {
 void forward(Rank &r) {
   const Activations act{r};
   // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
-  fill(act.value, 1, 0.0);
+  fill(act.loss, 1, 0.0);
   fill(act.d_wte, vocab_dp * embed, 0.0f);
   fill(act.d_wpe, seq_dp * embed, 0.0f);
-  fill(act.d_layernorm_gamma.all, layer * embed, 0.0f);
-  fill(act.d_layernorm_beta.all, layer * embed, 0.0f);
+  fill(act.d_attn_norm_gamma.all, layer * embed, 0.0f);
+  fill(act.d_attn_norm_beta.all, layer * embed, 0.0f);
   fill(act.d_attn_wq.all, layer * embed * head * key, 0.0f);
   fill(act.d_attn_wk.all, layer * embed * head * key, 0.0f);
   fill(act.d_attn_wv.all, layer * embed * head * key, 0.0f);
@@ -212,14 +193,14 @@ void forward(Rank &r) {
   fill(act.d_attn_bk.all, layer * head * key, 0.0f);
   fill(act.d_attn_bv.all, layer * head * key, 0.0f);
   fill(act.d_attn_bo.all, layer * embed, 0.0f);
-  fill(act.d_layernorm_2_gamma.all, layer * embed, 0.0f);
-  fill(act.d_layernorm_2_beta.all, layer * embed, 0.0f);
+  fill(act.d_mlp_norm_gamma.all, layer * embed, 0.0f);
+  fill(act.d_mlp_norm_beta.all, layer * embed, 0.0f);
   fill(act.d_mlp_w1.all, layer * embed * ff, 0.0f);
   fill(act.d_mlp_b1.all, layer * ff, 0.0f);
   fill(act.d_mlp_w2.all, layer * ff * embed, 0.0f);
   fill(act.d_mlp_b2.all, layer * embed, 0.0f);
-  fill(act.d_layernorm_gamma_2, embed, 0.0f);
-  fill(act.d_layernorm_beta_2, embed, 0.0f);
+  fill(act.d_final_norm_gamma, embed, 0.0f);
+  fill(act.d_final_norm_beta, embed, 0.0f);
 }
 
 void forward_2(Rank &r, int64_t m) {
@@ -243,27 +224,27 @@ void forward_2(Rank &r, int64_t m) {
       x[b * seq_dp * embed + i] = part[b * seq_dp * embed + i] + p.wpe[i];
   for (int64_t l = 0; l < layer; ++l) {
     // nn.ech:31 at gpt_fortunes.ech:22  return normalize(x, over = over) * gamma + beta
-    normalize(act.normalized_2[l], act.rstd_2[l], x, batch_dp_tp * seq_dp, embed, 1e-05);
+    normalize(act.attn_norm_normalized[l], act.attn_norm_rstd[l], x, batch_dp_tp * seq_dp, embed, 1e-05);
     for (int64_t i = 0; i < batch_dp_tp * seq_dp; ++i)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed; ++e)
-        act.layernorm_2[l][i * embed + e] =
-            act.normalized_2[l][i * embed + e] * p.layer_layernorm_gamma[l][e] + p.layer_layernorm_beta[l][e];
-    float *layernorm_gathered = r.work<float>(9437184); // [batch_dp_tp, seq, embed]
+        act.layer_attn_norm[l][i * embed + e] =
+            act.attn_norm_normalized[l][i * embed + e] * p.attn_norm_gamma[l][e] + p.attn_norm_beta[l][e];
+    float *layer_attn_norm_gathered = r.work<float>(9437184); // [batch_dp_tp, seq, embed]
     // gpt_fortunes.ech:22  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:22)
-    all_gather_inner(r, r.group(0), layernorm_gathered, act.layernorm_2[l], batch_dp_tp, seq_dp * embed,
+    all_gather_inner(r, r.group(0), layer_attn_norm_gathered, act.layer_attn_norm[l], batch_dp_tp, seq_dp * embed,
                      Algorithm::automatic, "gpt_fortunes.ech:22");
     float *q = r.work<float>(10354688); // [batch_dp_tp, seq, head, key]
     // nn.ech:79 at gpt_fortunes.ech:22  q = dot(x, wq, over = embed)
-    gemm(q, layernorm_gathered, p.attn_wq[l], batch_dp_tp * seq, head * key, embed, Form::nn, embed, head * key,
+    gemm(q, layer_attn_norm_gathered, p.attn_wq[l], batch_dp_tp * seq, head * key, embed, Form::nn, embed, head * key,
          head * key, 1.0, 0.0, Blas::onednn);
     float *k = r.work<float>(9699328); // [batch_dp_tp, seq, head, key]
     // nn.ech:80 at gpt_fortunes.ech:22  k = dot(x, wk, over = embed)
-    gemm(k, layernorm_gathered, p.attn_wk[l], batch_dp_tp * seq, head * key, embed, Form::nn, embed, head * key,
+    gemm(k, layer_attn_norm_gathered, p.attn_wk[l], batch_dp_tp * seq, head * key, embed, Form::nn, embed, head * key,
          head * key, 1.0, 0.0, Blas::onednn);
     float *v = r.work<float>(9830400); // [batch_dp_tp, seq, head, key]
     // nn.ech:81 at gpt_fortunes.ech:22  v = dot(x, wv, over = embed)
-    gemm(v, layernorm_gathered, p.attn_wv[l], batch_dp_tp * seq, head * key, embed, Form::nn, embed, head * key,
+    gemm(v, layer_attn_norm_gathered, p.attn_wv[l], batch_dp_tp * seq, head * key, embed, Form::nn, embed, head * key,
          head * key, 1.0, 0.0, Blas::onednn);
     // nn.ech:86 at gpt_fortunes.ech:22  q = q + bq
     for (int64_t i = 0; i < batch_dp_tp * seq; ++i)
@@ -300,64 +281,65 @@ void forward_2(Rank &r, int64_t m) {
     reduce_scatter_inner(r, r.group(0), y_part, y, batch_dp_tp, seq_dp * embed, Sum, Algorithm::automatic,
                          "gpt_fortunes.ech:22");
     float *x_2 = r.work<float>(10354688); // [batch_dp_tp, seq_dp, embed]
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
-    //     attn
+    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed) as attn_norm, embed, head, key, seq, past,
+    //     causal = true) as attn
 #pragma GCC ivdep
     for (int64_t i = 0; i < batch_dp_tp * seq_dp * embed; ++i)
       x_2[i] = x[i] + y_part[i];
     // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
-    normalize(act.normalized[l], act.rstd[l], x_2, batch_dp_tp * seq_dp, embed, 1e-05);
+    normalize(act.mlp_norm_normalized[l], act.mlp_norm_rstd[l], x_2, batch_dp_tp * seq_dp, embed, 1e-05);
     for (int64_t i = 0; i < batch_dp_tp * seq_dp; ++i)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed; ++e)
-        act.layernorm[l][i * embed + e] =
-            act.normalized[l][i * embed + e] * p.layernorm_2_gamma[l][e] + p.layernorm_2_beta[l][e];
-    float *layernorm_gathered_2 = r.work<float>(9961472); // [batch_dp_tp, seq, embed]
+        act.layer_mlp_norm[l][i * embed + e] =
+            act.mlp_norm_normalized[l][i * embed + e] * p.mlp_norm_gamma[l][e] + p.mlp_norm_beta[l][e];
+    float *layer_mlp_norm_gathered = r.work<float>(9961472); // [batch_dp_tp, seq, embed]
     // gpt_fortunes.ech:23  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:23)
-    all_gather_inner(r, r.group(0), layernorm_gathered_2, act.layernorm[l], batch_dp_tp, seq_dp * embed,
+    all_gather_inner(r, r.group(0), layer_mlp_norm_gathered, act.layer_mlp_norm[l], batch_dp_tp, seq_dp * embed,
                      Algorithm::automatic, "gpt_fortunes.ech:23");
-    float *product = r.work<float>(9437184); // [batch_dp_tp, seq, ff]
+    float *mlp_product = r.work<float>(9437184); // [batch_dp_tp, seq, ff]
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(product, layernorm_gathered_2, p.mlp_w1[l], batch_dp_tp * seq, ff, embed, Form::nn, embed, ff, ff, 1.0, 0.0,
-         Blas::tiled);
+    gemm(mlp_product, layer_mlp_norm_gathered, p.mlp_w1[l], batch_dp_tp * seq, ff, embed, Form::nn, embed, ff, ff, 1.0,
+         0.0, Blas::tiled);
     for (int64_t i = 0; i < batch_dp_tp * seq; ++i)
 #pragma GCC ivdep
       for (int64_t f = 0; f < ff; ++f) {
-        const float e = product[i * ff + f] + p.mlp_b1[l][f];
-        act.value_3[l][i * ff + f] = e;
-        act.value_2[l][i * ff + f] = math::gelu(e);
+        const float e = mlp_product[i * ff + f] + p.mlp_b1[l][f];
+        act.mlp_value[l][i * ff + f] = e;
+        act.mlp_gelu[l][i * ff + f] = math::gelu(e);
       }
-    float *product_2 = r.work<float>(9437184); // [batch_dp_tp, seq, embed]
+    float *mlp_product_2 = r.work<float>(9437184); // [batch_dp_tp, seq, embed]
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(product_2, act.value_2[l], p.mlp_w2[l], batch_dp_tp * seq, embed, ff, Form::nn, ff, embed, embed, 1.0, 0.0,
-         Blas::tiled);
-    float *mlp = r.work<float>(9437184); // [batch_dp_tp, seq, embed]
+    gemm(mlp_product_2, act.mlp_gelu[l], p.mlp_w2[l], batch_dp_tp * seq, embed, ff, Form::nn, ff, embed, embed, 1.0,
+         0.0, Blas::tiled);
+    float *layer_mlp = r.work<float>(9437184); // [batch_dp_tp, seq, embed]
     for (int64_t i = 0; i < batch_dp_tp * seq; ++i)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed; ++e)
-        mlp[i * embed + e] = product_2[i * embed + e] + p.mlp_b2[l][e] * static_cast<float>(is_first_tp);
-    float *mlp_part = r.work<float>(9699328); // [batch_dp_tp, seq_dp, embed]
+        layer_mlp[i * embed + e] = mlp_product_2[i * embed + e] + p.mlp_b2[l][e] * static_cast<float>(is_first_tp);
+    float *layer_mlp_part = r.work<float>(9699328); // [batch_dp_tp, seq_dp, embed]
     // gpt_fortunes.ech:23  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): add (gpt_fortunes.ech:23)
-    reduce_scatter_inner(r, r.group(0), mlp_part, mlp, batch_dp_tp, seq_dp * embed, Sum, Algorithm::automatic,
-                         "gpt_fortunes.ech:23");
-    // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    reduce_scatter_inner(r, r.group(0), layer_mlp_part, layer_mlp, batch_dp_tp, seq_dp * embed, Sum,
+                         Algorithm::automatic, "gpt_fortunes.ech:23");
+    // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed) as mlp_norm, embed, ff) as mlp
 #pragma GCC ivdep
     for (int64_t i = 0; i < batch_dp_tp * seq_dp * embed; ++i)
-      x[i] = x_2[i] + mlp_part[i];
+      x[i] = x_2[i] + layer_mlp_part[i];
   }
   // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
-  normalize(act.normalized_3, act.rstd_3, x, batch_dp_tp * seq_dp, embed, 1e-05);
+  normalize(act.final_norm_normalized, act.final_norm_rstd, x, batch_dp_tp * seq_dp, embed, 1e-05);
   for (int64_t i = 0; i < batch_dp_tp * seq_dp; ++i)
 #pragma GCC ivdep
     for (int64_t e = 0; e < embed; ++e)
-      act.layernorm_3[i * embed + e] = act.normalized_3[i * embed + e] * p.layernorm_gamma[e] + p.layernorm_beta[e];
-  float *layernorm_gathered = r.work<float>(9437184); // [batch_dp_tp, seq, embed]
+      act.final_norm[i * embed + e] =
+          act.final_norm_normalized[i * embed + e] * p.final_norm_gamma[e] + p.final_norm_beta[e];
+  float *final_norm_gathered = r.work<float>(9437184); // [batch_dp_tp, seq, embed]
   // gpt_fortunes.ech:25  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:25)
-  all_gather_inner(r, r.group(0), layernorm_gathered, act.layernorm_3, batch_dp_tp, seq_dp * embed,
+  all_gather_inner(r, r.group(0), final_norm_gathered, act.final_norm, batch_dp_tp, seq_dp * embed,
                    Algorithm::automatic, "gpt_fortunes.ech:25");
-  // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  gemm(act.logits, layernorm_gathered, p.wte, batch_dp_tp * seq, vocab_dp, embed, Form::nt, embed, embed, vocab_dp, 1.0,
-       0.0, Blas::tiled);
+  // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed) as final_norm, wte, over = embed)
+  gemm(act.logits, final_norm_gathered, p.wte, batch_dp_tp * seq, vocab_dp, embed, Form::nt, embed, embed, vocab_dp,
+       1.0, 0.0, Blas::tiled);
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
   reduce_max(act.maximum_2, act.logits, batch_dp_tp * seq, vocab_dp, 1);
   // gpt_fortunes.ech:27  2 ranks, 2048 bytes: split vocab over tp (layouts.ech:28): inside cross_entropy
@@ -404,36 +386,37 @@ void backward_2(Rank &r, int64_t m) {
       d_logits[i * vocab_dp + v] = e * d_value_value;
     }
   }
-  float *d_layernorm = r.work<float>(9437184); // [batch_dp_tp, seq, embed]
-  // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  gemm(d_layernorm, d_logits, p.wte, batch_dp_tp * seq, embed, vocab_dp, Form::nn, vocab_dp, vocab_dp, embed, 1.0, 0.0,
+  float *d_final_norm = r.work<float>(9437184); // [batch_dp_tp, seq, embed]
+  // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed) as final_norm, wte, over = embed)
+  gemm(d_final_norm, d_logits, p.wte, batch_dp_tp * seq, embed, vocab_dp, Form::nn, vocab_dp, vocab_dp, embed, 1.0, 0.0,
        Blas::tiled);
-  float *layernorm_gathered = r.work<float>(9961472); // [batch_dp_tp, seq, embed]
+  float *final_norm_gathered = r.work<float>(9961472); // [batch_dp_tp, seq, embed]
   // gpt_fortunes.ech:25  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:25)
-  all_gather_inner(r, r.group(0), layernorm_gathered, act.layernorm_3, batch_dp_tp, seq_dp * embed,
+  all_gather_inner(r, r.group(0), final_norm_gathered, act.final_norm, batch_dp_tp, seq_dp * embed,
                    Algorithm::automatic, "gpt_fortunes.ech:25");
-  // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  gemm(act.d_wte, d_logits, layernorm_gathered, vocab_dp, embed, batch_dp_tp * seq, Form::tn, vocab_dp, embed, embed,
+  // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed) as final_norm, wte, over = embed)
+  gemm(act.d_wte, d_logits, final_norm_gathered, vocab_dp, embed, batch_dp_tp * seq, Form::tn, vocab_dp, embed, embed,
        1.0, 1.0, Blas::tiled);
-  float *d_layernorm_part = r.work<float>(10354688); // [batch_dp_tp, seq_dp, embed]
+  float *d_final_norm_part = r.work<float>(10354688); // [batch_dp_tp, seq_dp, embed]
   // gpt_fortunes.ech:25  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): sum (gpt_fortunes.ech:25)
-  reduce_scatter_inner(r, r.group(0), d_layernorm_part, d_layernorm, batch_dp_tp, seq_dp * embed, Sum,
+  reduce_scatter_inner(r, r.group(0), d_final_norm_part, d_final_norm, batch_dp_tp, seq_dp * embed, Sum,
                        Algorithm::automatic, "gpt_fortunes.ech:25");
   // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
-  reduce_sum(act.d_layernorm_beta_2, d_layernorm_part, 1, batch_dp_tp * seq_dp, embed, true);
-  float *d_value = r.work<float>(11010048); // [batch_dp_tp, seq_dp, embed]
+  reduce_sum(act.d_final_norm_beta, d_final_norm_part, 1, batch_dp_tp * seq_dp, embed, true);
+  float *d_final_norm_value = r.work<float>(11010048); // [batch_dp_tp, seq_dp, embed]
   for (int64_t i = 0; i < batch_dp_tp * seq_dp; ++i)
 #pragma GCC ivdep
     for (int64_t e = 0; e < embed; ++e)
-      d_value[i * embed + e] = d_layernorm_part[i * embed + e] * p.layernorm_gamma[e];
+      d_final_norm_value[i * embed + e] = d_final_norm_part[i * embed + e] * p.final_norm_gamma[e];
   // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
   for (int64_t i = 0; i < batch_dp_tp * seq_dp; ++i)
 #pragma GCC ivdep
     for (int64_t e = 0; e < embed; ++e)
-      act.d_layernorm_gamma_2[e] += d_layernorm_part[i * embed + e] * act.normalized_3[i * embed + e];
+      act.d_final_norm_gamma[e] += d_final_norm_part[i * embed + e] * act.final_norm_normalized[i * embed + e];
   float *d_input = r.work<float>(11010048); // [batch_dp_tp, seq_dp, embed]
   // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
-  normalize_grad(d_input, d_value, act.normalized_3, act.rstd_3, batch_dp_tp * seq_dp, embed);
+  normalize_grad(d_input, d_final_norm_value, act.final_norm_normalized, act.final_norm_rstd, batch_dp_tp * seq_dp,
+                 embed);
   for (int64_t l = layer - 1; l >= 0; --l) {
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     reduce_sum(act.d_mlp_b2[l], d_input, 1, batch_dp_tp * seq_dp, embed, true);
@@ -441,59 +424,60 @@ void backward_2(Rank &r, int64_t m) {
     // gpt_fortunes.ech:23  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:23)
     all_gather_inner(r, r.group(0), d_x_gathered, d_input, batch_dp_tp, seq_dp * embed, Algorithm::automatic,
                      "gpt_fortunes.ech:23");
-    float *d_product = r.work<float>(9437184); // [batch_dp_tp, seq, ff]
+    float *d_mlp_product = r.work<float>(9437184); // [batch_dp_tp, seq, ff]
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(d_product, d_x_gathered, p.mlp_w2[l], batch_dp_tp * seq, ff, embed, Form::nt, embed, embed, ff, 1.0, 0.0,
+    gemm(d_mlp_product, d_x_gathered, p.mlp_w2[l], batch_dp_tp * seq, ff, embed, Form::nt, embed, embed, ff, 1.0, 0.0,
          Blas::tiled);
-    gemm(act.d_mlp_w2[l], act.value_2[l], d_x_gathered, ff, embed, batch_dp_tp * seq, Form::tn, ff, embed, embed, 1.0,
+    gemm(act.d_mlp_w2[l], act.mlp_gelu[l], d_x_gathered, ff, embed, batch_dp_tp * seq, Form::tn, ff, embed, embed, 1.0,
          1.0, Blas::tiled);
-    float *d_value_2 = r.work<float>(9437184); // [batch_dp_tp, seq, ff]
-    LongSum total(act.d_mlp_b1[l], ff, 1, LongSum::FromPlace);
+    float *d_mlp_value = r.work<float>(9437184); // [batch_dp_tp, seq, ff]
+    LongSum d_mlp_b1_sum(act.d_mlp_b1[l], ff, 1, LongSum::FromPlace);
     for (int64_t i = 0; i < batch_dp_tp * seq; ++i) {
 #pragma GCC ivdep
       for (int64_t f = 0; f < ff; ++f) {
-        const float d_product_before = d_product[i * ff + f];
-        const float e = d_product_before * math::gelu_grad(act.value_3[l][i * ff + f]);
-        d_value_2[i * ff + f] = e;
+        const float d_mlp_product_before = d_mlp_product[i * ff + f];
+        const float e = d_mlp_product_before * math::gelu_grad(act.mlp_value[l][i * ff + f]);
+        d_mlp_value[i * ff + f] = e;
         act.d_mlp_b1[l][f] += e;
       }
-      total.row();
+      d_mlp_b1_sum.row();
     }
-    total.finish();
-    float *d_layernorm_2 = r.work<float>(9961472); // [batch_dp_tp, seq, embed]
+    d_mlp_b1_sum.finish();
+    float *d_layer_mlp_norm = r.work<float>(9961472); // [batch_dp_tp, seq, embed]
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(d_layernorm_2, d_value_2, p.mlp_w1[l], batch_dp_tp * seq, embed, ff, Form::nt, ff, ff, embed, 1.0, 0.0,
+    gemm(d_layer_mlp_norm, d_mlp_value, p.mlp_w1[l], batch_dp_tp * seq, embed, ff, Form::nt, ff, ff, embed, 1.0, 0.0,
          Blas::tiled);
-    float *layernorm_gathered_2 = r.work<float>(10223616); // [batch_dp_tp, seq, embed]
+    float *layer_mlp_norm_gathered = r.work<float>(10223616); // [batch_dp_tp, seq, embed]
     // gpt_fortunes.ech:23  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:23)
-    all_gather_inner(r, r.group(0), layernorm_gathered_2, act.layernorm[l], batch_dp_tp, seq_dp * embed,
+    all_gather_inner(r, r.group(0), layer_mlp_norm_gathered, act.layer_mlp_norm[l], batch_dp_tp, seq_dp * embed,
                      Algorithm::automatic, "gpt_fortunes.ech:23");
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(act.d_mlp_w1[l], layernorm_gathered_2, d_value_2, embed, ff, batch_dp_tp * seq, Form::tn, embed, ff, ff, 1.0,
-         1.0, Blas::tiled);
-    float *d_layernorm_part_2 = r.work<float>(10223616); // [batch_dp_tp, seq_dp, embed]
+    gemm(act.d_mlp_w1[l], layer_mlp_norm_gathered, d_mlp_value, embed, ff, batch_dp_tp * seq, Form::tn, embed, ff, ff,
+         1.0, 1.0, Blas::tiled);
+    float *d_layer_mlp_norm_part = r.work<float>(10223616); // [batch_dp_tp, seq_dp, embed]
     // gpt_fortunes.ech:23  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): sum (gpt_fortunes.ech:23)
-    reduce_scatter_inner(r, r.group(0), d_layernorm_part_2, d_layernorm_2, batch_dp_tp, seq_dp * embed, Sum,
+    reduce_scatter_inner(r, r.group(0), d_layer_mlp_norm_part, d_layer_mlp_norm, batch_dp_tp, seq_dp * embed, Sum,
                          Algorithm::automatic, "gpt_fortunes.ech:23");
     // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
-    reduce_sum(act.d_layernorm_2_beta[l], d_layernorm_part_2, 1, batch_dp_tp * seq_dp, embed, true);
-    float *d_value_3 = r.work<float>(11141120); // [batch_dp_tp, seq_dp, embed]
+    reduce_sum(act.d_mlp_norm_beta[l], d_layer_mlp_norm_part, 1, batch_dp_tp * seq_dp, embed, true);
+    float *d_mlp_norm_value = r.work<float>(11141120); // [batch_dp_tp, seq_dp, embed]
     for (int64_t i = 0; i < batch_dp_tp * seq_dp; ++i)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed; ++e)
-        d_value_3[i * embed + e] = d_layernorm_part_2[i * embed + e] * p.layernorm_2_gamma[l][e];
+        d_mlp_norm_value[i * embed + e] = d_layer_mlp_norm_part[i * embed + e] * p.mlp_norm_gamma[l][e];
     // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
     for (int64_t i = 0; i < batch_dp_tp * seq_dp; ++i)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed; ++e)
-        act.d_layernorm_2_gamma[l][e] += d_layernorm_part_2[i * embed + e] * act.normalized[l][i * embed + e];
+        act.d_mlp_norm_gamma[l][e] += d_layer_mlp_norm_part[i * embed + e] * act.mlp_norm_normalized[l][i * embed + e];
     float *d_x = r.work<float>(11141120); // [batch_dp_tp, seq_dp, embed]
     // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
-    normalize_grad(d_x, d_value_3, act.normalized[l], act.rstd[l], batch_dp_tp * seq_dp, embed);
+    normalize_grad(d_x, d_mlp_norm_value, act.mlp_norm_normalized[l], act.mlp_norm_rstd[l], batch_dp_tp * seq_dp,
+                   embed);
     float *d_y = r.work<float>(11141120); // [batch_dp_tp, seq_dp, embed]
     // nn.ech:98 at gpt_fortunes.ech:22  y = y + bo
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
-    //     attn
+    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed) as attn_norm, embed, head, key, seq, past,
+    //     causal = true) as attn
     for (int64_t i = 0; i < batch_dp_tp * seq_dp; ++i)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed; ++e) {
@@ -512,67 +496,71 @@ void backward_2(Rank &r, int64_t m) {
          0.0, Blas::tiled);
     gemm(act.d_attn_wo[l], act.a[l], d_y_gathered, head * key, embed, batch_dp_tp * seq, Form::tn, head * key, embed,
          embed, 1.0, 1.0, Blas::tiled);
-    float *d_query = r.work<float>(11272192); // [batch_dp_tp, seq, head, key]
-    float *d_key = r.work<float>(10223616); // [batch_dp_tp, past, head, key]
-    float *d_value_4 = r.work<float>(10354688); // [batch_dp_tp, past, head, key]
+    float *d_attn_d_query = r.work<float>(11272192); // [batch_dp_tp, seq, head, key]
+    float *d_attn_d_key = r.work<float>(10223616); // [batch_dp_tp, past, head, key]
+    float *d_attn_d_value = r.work<float>(10354688); // [batch_dp_tp, past, head, key]
     // nn.ech:94 at gpt_fortunes.ech:22  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
     //     = causal)
-    attention_grad(d_query, d_key, d_value_4, static_cast<float *>(nullptr), d_a, act.a[l], act.maximum[l],
-                   act.sum_of_exp[l], act.q[l], act.k[l], act.v[l],
+    attention_grad(d_attn_d_query, d_attn_d_key, d_attn_d_value, static_cast<float *>(nullptr), d_a, act.a[l],
+                   act.maximum[l], act.sum_of_exp[l], act.q[l], act.k[l], act.v[l],
                    {batch_dp_tp, 1, head, seq, past, key, key, 0.17677669529663687, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
                    {{4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}},
                    {{4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}});
     // nn.ech:88 at gpt_fortunes.ech:22  v = v + bv
-    reduce_sum(act.d_attn_bv[l], d_value_4, 1, batch_dp_tp * seq, head * key, true);
+    reduce_sum(act.d_attn_bv[l], d_attn_d_value, 1, batch_dp_tp * seq, head * key, true);
     // nn.ech:87 at gpt_fortunes.ech:22  k = k + bk
-    reduce_sum(act.d_attn_bk[l], d_key, 1, batch_dp_tp * seq, head * key, true);
+    reduce_sum(act.d_attn_bk[l], d_attn_d_key, 1, batch_dp_tp * seq, head * key, true);
     // nn.ech:86 at gpt_fortunes.ech:22  q = q + bq
-    reduce_sum(act.d_attn_bq[l], d_query, 1, batch_dp_tp * seq, head * key, true);
+    reduce_sum(act.d_attn_bq[l], d_attn_d_query, 1, batch_dp_tp * seq, head * key, true);
+    float *d_layer_attn_norm = r.work<float>(9437184); // [batch_dp_tp, seq, embed]
     // nn.ech:81 at gpt_fortunes.ech:22  v = dot(x, wv, over = embed)
-    gemm(d_layernorm, d_value_4, p.attn_wv[l], batch_dp_tp * seq, embed, head * key, Form::nt, head * key, head * key,
-         embed, 1.0, 0.0, Blas::onednn);
-    float *layernorm_gathered_3 = r.work<float>(9699328); // [batch_dp_tp, seq, embed]
+    gemm(d_layer_attn_norm, d_attn_d_value, p.attn_wv[l], batch_dp_tp * seq, embed, head * key, Form::nt, head * key,
+         head * key, embed, 1.0, 0.0, Blas::onednn);
+    float *layer_attn_norm_gathered = r.work<float>(9699328); // [batch_dp_tp, seq, embed]
     // gpt_fortunes.ech:22  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:22)
-    all_gather_inner(r, r.group(0), layernorm_gathered_3, act.layernorm_2[l], batch_dp_tp, seq_dp * embed,
+    all_gather_inner(r, r.group(0), layer_attn_norm_gathered, act.layer_attn_norm[l], batch_dp_tp, seq_dp * embed,
                      Algorithm::automatic, "gpt_fortunes.ech:22");
     // nn.ech:81 at gpt_fortunes.ech:22  v = dot(x, wv, over = embed)
-    gemm(act.d_attn_wv[l], layernorm_gathered_3, d_value_4, embed, head * key, batch_dp_tp * seq, Form::tn, embed,
-         head * key, head * key, 1.0, 1.0, Blas::onednn);
+    gemm(act.d_attn_wv[l], layer_attn_norm_gathered, d_attn_d_value, embed, head * key, batch_dp_tp * seq, Form::tn,
+         embed, head * key, head * key, 1.0, 1.0, Blas::onednn);
+    float *d_layer_attn_norm_2 = r.work<float>(9961472); // [batch_dp_tp, seq, embed]
     // nn.ech:80 at gpt_fortunes.ech:22  k = dot(x, wk, over = embed)
-    gemm(d_layernorm_2, d_key, p.attn_wk[l], batch_dp_tp * seq, embed, head * key, Form::nt, head * key, head * key,
-         embed, 1.0, 0.0, Blas::onednn);
-    gemm(act.d_attn_wk[l], layernorm_gathered_3, d_key, embed, head * key, batch_dp_tp * seq, Form::tn, embed,
-         head * key, head * key, 1.0, 1.0, Blas::onednn);
-    float *d_layernorm_3 = r.work<float>(10223616); // [batch_dp_tp, seq, embed]
+    gemm(d_layer_attn_norm_2, d_attn_d_key, p.attn_wk[l], batch_dp_tp * seq, embed, head * key, Form::nt, head * key,
+         head * key, embed, 1.0, 0.0, Blas::onednn);
+    gemm(act.d_attn_wk[l], layer_attn_norm_gathered, d_attn_d_key, embed, head * key, batch_dp_tp * seq, Form::tn,
+         embed, head * key, head * key, 1.0, 1.0, Blas::onednn);
+    float *d_layer_attn_norm_3 = r.work<float>(10223616); // [batch_dp_tp, seq, embed]
     // nn.ech:79 at gpt_fortunes.ech:22  q = dot(x, wq, over = embed)
-    gemm(d_layernorm_3, d_query, p.attn_wq[l], batch_dp_tp * seq, embed, head * key, Form::nt, head * key, head * key,
-         embed, 1.0, 0.0, Blas::onednn);
-    gemm(act.d_attn_wq[l], layernorm_gathered_3, d_query, embed, head * key, batch_dp_tp * seq, Form::tn, embed,
-         head * key, head * key, 1.0, 1.0, Blas::onednn);
+    gemm(d_layer_attn_norm_3, d_attn_d_query, p.attn_wq[l], batch_dp_tp * seq, embed, head * key, Form::nt, head * key,
+         head * key, embed, 1.0, 0.0, Blas::onednn);
+    gemm(act.d_attn_wq[l], layer_attn_norm_gathered, d_attn_d_query, embed, head * key, batch_dp_tp * seq, Form::tn,
+         embed, head * key, head * key, 1.0, 1.0, Blas::onednn);
     // nn.ech:79 at gpt_fortunes.ech:22  q = dot(x, wq, over = embed)
     // nn.ech:80 at gpt_fortunes.ech:22  k = dot(x, wk, over = embed)
 #pragma GCC ivdep
     for (int64_t i = 0; i < batch_dp_tp * seq * embed; ++i)
-      d_layernorm[i] = d_layernorm[i] + d_layernorm_2[i] + d_layernorm_3[i];
-    float *d_layernorm_part_3 = r.work<float>(9699328); // [batch_dp_tp, seq_dp, embed]
+      d_layer_attn_norm[i] = d_layer_attn_norm[i] + d_layer_attn_norm_2[i] + d_layer_attn_norm_3[i];
+    float *d_layer_attn_norm_part = r.work<float>(9699328); // [batch_dp_tp, seq_dp, embed]
     // gpt_fortunes.ech:22  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): sum (gpt_fortunes.ech:22)
-    reduce_scatter_inner(r, r.group(0), d_layernorm_part_3, d_layernorm, batch_dp_tp, seq_dp * embed, Sum,
+    reduce_scatter_inner(r, r.group(0), d_layer_attn_norm_part, d_layer_attn_norm, batch_dp_tp, seq_dp * embed, Sum,
                          Algorithm::automatic, "gpt_fortunes.ech:22");
     // nn.ech:31 at gpt_fortunes.ech:22  return normalize(x, over = over) * gamma + beta
-    reduce_sum(act.d_layernorm_beta[l], d_layernorm_part_3, 1, batch_dp_tp * seq_dp, embed, true);
-    float *d_value_5 = r.work<float>(9437184); // [batch_dp_tp, seq_dp, embed]
+    reduce_sum(act.d_attn_norm_beta[l], d_layer_attn_norm_part, 1, batch_dp_tp * seq_dp, embed, true);
+    float *d_attn_norm_value = r.work<float>(9437184); // [batch_dp_tp, seq_dp, embed]
     for (int64_t i = 0; i < batch_dp_tp * seq_dp; ++i)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed; ++e)
-        d_value_5[i * embed + e] = d_layernorm_part_3[i * embed + e] * p.layer_layernorm_gamma[l][e];
+        d_attn_norm_value[i * embed + e] = d_layer_attn_norm_part[i * embed + e] * p.attn_norm_gamma[l][e];
     // nn.ech:31 at gpt_fortunes.ech:22  return normalize(x, over = over) * gamma + beta
     for (int64_t i = 0; i < batch_dp_tp * seq_dp; ++i)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed; ++e)
-        act.d_layernorm_gamma[l][e] += d_layernorm_part_3[i * embed + e] * act.normalized_2[l][i * embed + e];
+        act.d_attn_norm_gamma[l][e] +=
+            d_layer_attn_norm_part[i * embed + e] * act.attn_norm_normalized[l][i * embed + e];
     float *d_x_2 = r.work<float>(9437184); // [batch_dp_tp, seq_dp, embed]
     // nn.ech:31 at gpt_fortunes.ech:22  return normalize(x, over = over) * gamma + beta
-    normalize_grad(d_x_2, d_value_5, act.normalized_2[l], act.rstd_2[l], batch_dp_tp * seq_dp, embed);
+    normalize_grad(d_x_2, d_attn_norm_value, act.attn_norm_normalized[l], act.attn_norm_rstd[l], batch_dp_tp * seq_dp,
+                   embed);
 #pragma GCC ivdep
     for (int64_t i = 0; i < batch_dp_tp * seq_dp * embed; ++i)
       d_input[i] = d_y[i] + d_x_2[i];
@@ -591,14 +579,14 @@ void backward_2(Rank &r, int64_t m) {
 void forward_3(Rank &r) {
   const Activations act{r};
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  act.value[0] += static_cast<double>(act.sum[0] / 2048.0f);
+  act.loss[0] += static_cast<double>(act.sum[0] / 2048.0f);
 }
 
 void forward_4(Rank &r) {
   const Activations act{r};
   float *loss = r.work<float>(11522048); // []
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  loss[0] = static_cast<float>(act.value[0]);
+  loss[0] = static_cast<float>(act.loss[0]);
   // gpt_fortunes.ech:27  4 ranks, 4 bytes: split batch over dp (layouts.ech:28), split head, ff, vocab, seq over tp
   //     (layouts.ech:28): report of loss (gpt_fortunes.ech:27)
   all_reduce(r, r.group(1), loss, 1, Sum, Algorithm::automatic, "gpt_fortunes.ech:27");
@@ -622,18 +610,18 @@ void update(Rank &r, double lr) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < seq_dp_tp * embed; ++i)
       message[v_dp_i * 70144 + i] = act.d_wpe[v_dp_i * seq_dp_tp * embed + i];
-  float *d_layernorm_gamma = message + 2048;
+  float *d_attn_norm_gamma = message + 2048;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t v_dp_i = 0; v_dp_i < 2; ++v_dp_i)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * embed; ++i)
-      d_layernorm_gamma[v_dp_i * 70144 + i] = act.d_layernorm_gamma.all[v_dp_i * layer_dp * embed + i];
-  float *d_layernorm_beta = message + 2304;
+      d_attn_norm_gamma[v_dp_i * 70144 + i] = act.d_attn_norm_gamma.all[v_dp_i * layer_dp * embed + i];
+  float *d_attn_norm_beta = message + 2304;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t v_dp_i = 0; v_dp_i < 2; ++v_dp_i)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * embed; ++i)
-      d_layernorm_beta[v_dp_i * 70144 + i] = act.d_layernorm_beta.all[v_dp_i * layer_dp * embed + i];
+      d_attn_norm_beta[v_dp_i * 70144 + i] = act.d_attn_norm_beta.all[v_dp_i * layer_dp * embed + i];
   float *d_attn_wq = message + 2560;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t v_dp_i = 0; v_dp_i < 2; ++v_dp_i)
@@ -682,18 +670,18 @@ void update(Rank &r, double lr) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * embed; ++i)
       d_attn_bo[v_dp_i * 70144 + i] = act.d_attn_bo.all[v_dp_i * layer_dp * embed + i];
-  float *d_layernorm_2_gamma = message + 68736;
+  float *d_mlp_norm_gamma = message + 68736;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t v_dp_i = 0; v_dp_i < 2; ++v_dp_i)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * embed; ++i)
-      d_layernorm_2_gamma[v_dp_i * 70144 + i] = act.d_layernorm_2_gamma.all[v_dp_i * layer_dp * embed + i];
-  float *d_layernorm_2_beta = message + 68992;
+      d_mlp_norm_gamma[v_dp_i * 70144 + i] = act.d_mlp_norm_gamma.all[v_dp_i * layer_dp * embed + i];
+  float *d_mlp_norm_beta = message + 68992;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t v_dp_i = 0; v_dp_i < 2; ++v_dp_i)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * embed; ++i)
-      d_layernorm_2_beta[v_dp_i * 70144 + i] = act.d_layernorm_2_beta.all[v_dp_i * layer_dp * embed + i];
+      d_mlp_norm_beta[v_dp_i * 70144 + i] = act.d_mlp_norm_beta.all[v_dp_i * layer_dp * embed + i];
   float *d_mlp_b1 = message + 69248;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t v_dp_i = 0; v_dp_i < 2; ++v_dp_i)
@@ -706,74 +694,74 @@ void update(Rank &r, double lr) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * embed; ++i)
       d_mlp_b2[v_dp_i * 70144 + i] = act.d_mlp_b2.all[v_dp_i * layer_dp * embed + i];
-  float *d_layernorm_gamma_2 = message + 70016;
+  float *d_final_norm_gamma = message + 70016;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t v_dp_i = 0; v_dp_i < 2; ++v_dp_i)
 #pragma GCC ivdep
     for (int64_t e = 0; e < embed_dp; ++e)
-      d_layernorm_gamma_2[v_dp_i * 70144 + e] = act.d_layernorm_gamma_2[v_dp_i * embed_dp + e];
-  float *d_layernorm_beta_2 = message + 70080;
+      d_final_norm_gamma[v_dp_i * 70144 + e] = act.d_final_norm_gamma[v_dp_i * embed_dp + e];
+  float *d_final_norm_beta = message + 70080;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t v_dp_i = 0; v_dp_i < 2; ++v_dp_i)
 #pragma GCC ivdep
     for (int64_t e = 0; e < embed_dp; ++e)
-      d_layernorm_beta_2[v_dp_i * 70144 + e] = act.d_layernorm_beta_2[v_dp_i * embed_dp + e];
+      d_final_norm_beta[v_dp_i * 70144 + e] = act.d_final_norm_beta[v_dp_i * embed_dp + e];
   const int64_t own_row_2 = r.coordinate(0) * 70144;
   float *part = message + own_row_2;
   // gpt_fortunes.ech:18  2 ranks, 0.56 MB: store optimizer over dp (layouts.ech:28); store optimizer over dp
-  //     (layouts.ech:28), split head, ff, vocab, seq over tp (layouts.ech:28): gradients of wpe, layer.layernorm.gamma,
-  //     layer.layernorm.beta and 14 more
+  //     (layouts.ech:28), split head, ff, vocab, seq over tp (layouts.ech:28): gradients of wpe, layer.attn_norm.gamma,
+  //     layer.attn_norm.beta and 14 more
   reduce_scatter(r, r.group(2), part, message, 70144, Sum, Algorithm::automatic, "gpt_fortunes.ech:18");
-  float *d_layernorm_gamma_3 = message + 2048 + own_row_2;
+  float *d_attn_norm_gamma_2 = message + 2048 + own_row_2;
   float *message_2 = r.work<float>(561152); // [message=1664]
   // nn.ech:29 at gpt_fortunes.ech:22  param gamma[over] ~ ones
 #pragma GCC ivdep
   for (int64_t i = 0; i < layer_dp * embed; ++i)
-    message_2[i] = d_layernorm_gamma_3[i];
-  float *d_layernorm_beta_3 = message + 2304 + own_row_2;
+    message_2[i] = d_attn_norm_gamma_2[i];
+  float *d_attn_norm_beta_2 = message + 2304 + own_row_2;
   float *message_2_part = message_2 + 256;
   // nn.ech:29 at gpt_fortunes.ech:22  param gamma[over] ~ ones
 #pragma GCC ivdep
   for (int64_t i = 0; i < layer_dp * embed; ++i)
-    message_2_part[i] = d_layernorm_beta_3[i];
+    message_2_part[i] = d_attn_norm_beta_2[i];
   float *d_attn_bo_2 = message + 68480 + own_row_2;
   float *message_2_part_2 = message_2 + 512;
   // nn.ech:29 at gpt_fortunes.ech:22  param gamma[over] ~ ones
 #pragma GCC ivdep
   for (int64_t i = 0; i < layer_dp * embed; ++i)
     message_2_part_2[i] = d_attn_bo_2[i];
-  float *d_layernorm_2_gamma_2 = message + 68736 + own_row_2;
+  float *d_mlp_norm_gamma_2 = message + 68736 + own_row_2;
   float *message_2_part_3 = message_2 + 768;
   // nn.ech:29 at gpt_fortunes.ech:22  param gamma[over] ~ ones
 #pragma GCC ivdep
   for (int64_t i = 0; i < layer_dp * embed; ++i)
-    message_2_part_3[i] = d_layernorm_2_gamma_2[i];
-  float *d_layernorm_2_beta_2 = message + 68992 + own_row_2;
+    message_2_part_3[i] = d_mlp_norm_gamma_2[i];
+  float *d_mlp_norm_beta_2 = message + 68992 + own_row_2;
   float *message_2_part_4 = message_2 + 1024;
   // nn.ech:29 at gpt_fortunes.ech:22  param gamma[over] ~ ones
 #pragma GCC ivdep
   for (int64_t i = 0; i < layer_dp * embed; ++i)
-    message_2_part_4[i] = d_layernorm_2_beta_2[i];
+    message_2_part_4[i] = d_mlp_norm_beta_2[i];
   float *d_mlp_b2_2 = message + 69760 + own_row_2;
   float *message_2_part_5 = message_2 + 1280;
   // nn.ech:29 at gpt_fortunes.ech:22  param gamma[over] ~ ones
 #pragma GCC ivdep
   for (int64_t i = 0; i < layer_dp * embed; ++i)
     message_2_part_5[i] = d_mlp_b2_2[i];
-  float *d_layernorm_gamma_4 = message + 70016 + own_row_2;
+  float *d_final_norm_gamma_2 = message + 70016 + own_row_2;
   float *message_2_part_6 = message_2 + 1536;
   // nn.ech:29 at gpt_fortunes.ech:22  param gamma[over] ~ ones
 #pragma GCC ivdep
   for (int64_t e = 0; e < embed_dp; ++e)
-    message_2_part_6[e] = d_layernorm_gamma_4[e];
-  float *d_layernorm_beta_4 = message + 70080 + own_row_2;
+    message_2_part_6[e] = d_final_norm_gamma_2[e];
+  float *d_final_norm_beta_2 = message + 70080 + own_row_2;
   float *message_2_part_7 = message_2 + 1600;
   // nn.ech:29 at gpt_fortunes.ech:22  param gamma[over] ~ ones
 #pragma GCC ivdep
   for (int64_t e = 0; e < embed_dp; ++e)
-    message_2_part_7[e] = d_layernorm_beta_4[e];
+    message_2_part_7[e] = d_final_norm_beta_2[e];
   // gpt_fortunes.ech:22  2 ranks, 6656 bytes: store optimizer over dp (layouts.ech:28), split head, ff, vocab, seq over
-  //     tp (layouts.ech:28): gradients of layer.layernorm.gamma, layer.layernorm.beta, layer.attn.bo and 5 more
+  //     tp (layouts.ech:28): gradients of layer.attn_norm.gamma, layer.attn_norm.beta, layer.attn.bo and 5 more
   all_reduce(r, r.group(0), message_2, 1664, Sum, Algorithm::automatic, "gpt_fortunes.ech:22");
   const int64_t own_row = r.coordinate(0) * 65536;
   float *d_mlp_w1_part = act.d_mlp_w1.all + own_row;
@@ -789,54 +777,35 @@ void update(Rank &r, double lr) {
   double *sum_of_squares = r.work<double>(567808); // []
   // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
   fill(sum_of_squares, 1, 0.0);
-  add_squares(sum_of_squares, d_wte_part, vocab_dp_tp * embed);
-  r.watch("wte", sum_of_squares);
-  add_squares(sum_of_squares, part, seq_dp_tp * embed);
-  r.watch("wpe", sum_of_squares);
-  add_squares(sum_of_squares, message_2, layer_dp * embed, r.coordinate(1) == 0 ? 1.0 : 0.0);
-  r.watch("layer.layernorm.gamma", sum_of_squares);
-  add_squares(sum_of_squares, message_2_part, layer_dp * embed, r.coordinate(1) == 0 ? 1.0 : 0.0);
-  r.watch("layer.layernorm.beta", sum_of_squares);
+  r.watch("wte", add_squares(sum_of_squares, d_wte_part, vocab_dp_tp * embed));
+  r.watch("wpe", add_squares(sum_of_squares, part, seq_dp_tp * embed));
+  const double is_first_tp = r.coordinate(1) == 0 ? 1.0 : 0.0;
+  r.watch("layer.attn_norm.gamma", add_squares(sum_of_squares, message_2, layer_dp * embed, is_first_tp));
+  r.watch("layer.attn_norm.beta", add_squares(sum_of_squares, message_2_part, layer_dp * embed, is_first_tp));
   float *d_attn_wq_2 = message + 2560 + own_row_2;
-  add_squares(sum_of_squares, d_attn_wq_2, layer_dp * embed * head * key);
-  r.watch("layer.attn.wq", sum_of_squares);
+  r.watch("layer.attn.wq", add_squares(sum_of_squares, d_attn_wq_2, layer_dp * embed * head * key));
   float *d_attn_wk_2 = message + 18944 + own_row_2;
-  add_squares(sum_of_squares, d_attn_wk_2, layer_dp * embed * head * key);
-  r.watch("layer.attn.wk", sum_of_squares);
+  r.watch("layer.attn.wk", add_squares(sum_of_squares, d_attn_wk_2, layer_dp * embed * head * key));
   float *d_attn_wv_2 = message + 35328 + own_row_2;
-  add_squares(sum_of_squares, d_attn_wv_2, layer_dp * embed * head * key);
-  r.watch("layer.attn.wv", sum_of_squares);
+  r.watch("layer.attn.wv", add_squares(sum_of_squares, d_attn_wv_2, layer_dp * embed * head * key));
   float *d_attn_wo_2 = message + 51712 + own_row_2;
-  add_squares(sum_of_squares, d_attn_wo_2, layer_dp * head * key * embed);
-  r.watch("layer.attn.wo", sum_of_squares);
+  r.watch("layer.attn.wo", add_squares(sum_of_squares, d_attn_wo_2, layer_dp * head * key * embed));
   float *d_attn_bq_2 = message + 68096 + own_row_2;
-  add_squares(sum_of_squares, d_attn_bq_2, layer_dp * head * key);
-  r.watch("layer.attn.bq", sum_of_squares);
+  r.watch("layer.attn.bq", add_squares(sum_of_squares, d_attn_bq_2, layer_dp * head * key));
   float *d_attn_bk_2 = message + 68224 + own_row_2;
-  add_squares(sum_of_squares, d_attn_bk_2, layer_dp * head * key);
-  r.watch("layer.attn.bk", sum_of_squares);
+  r.watch("layer.attn.bk", add_squares(sum_of_squares, d_attn_bk_2, layer_dp * head * key));
   float *d_attn_bv_2 = message + 68352 + own_row_2;
-  add_squares(sum_of_squares, d_attn_bv_2, layer_dp * head * key);
-  r.watch("layer.attn.bv", sum_of_squares);
-  add_squares(sum_of_squares, message_2_part_2, layer_dp * embed, r.coordinate(1) == 0 ? 1.0 : 0.0);
-  r.watch("layer.attn.bo", sum_of_squares);
-  add_squares(sum_of_squares, message_2_part_3, layer_dp * embed, r.coordinate(1) == 0 ? 1.0 : 0.0);
-  r.watch("layer.layernorm_2.gamma", sum_of_squares);
-  add_squares(sum_of_squares, message_2_part_4, layer_dp * embed, r.coordinate(1) == 0 ? 1.0 : 0.0);
-  r.watch("layer.layernorm_2.beta", sum_of_squares);
-  add_squares(sum_of_squares, d_mlp_w1_part, layer_dp * embed * ff);
-  r.watch("layer.mlp.w1", sum_of_squares);
+  r.watch("layer.attn.bv", add_squares(sum_of_squares, d_attn_bv_2, layer_dp * head * key));
+  r.watch("layer.attn.bo", add_squares(sum_of_squares, message_2_part_2, layer_dp * embed, is_first_tp));
+  r.watch("layer.mlp_norm.gamma", add_squares(sum_of_squares, message_2_part_3, layer_dp * embed, is_first_tp));
+  r.watch("layer.mlp_norm.beta", add_squares(sum_of_squares, message_2_part_4, layer_dp * embed, is_first_tp));
+  r.watch("layer.mlp.w1", add_squares(sum_of_squares, d_mlp_w1_part, layer_dp * embed * ff));
   float *d_mlp_b1_2 = message + 69248 + own_row_2;
-  add_squares(sum_of_squares, d_mlp_b1_2, layer_dp * ff);
-  r.watch("layer.mlp.b1", sum_of_squares);
-  add_squares(sum_of_squares, d_mlp_w2_part, layer_dp * ff * embed);
-  r.watch("layer.mlp.w2", sum_of_squares);
-  add_squares(sum_of_squares, message_2_part_5, layer_dp * embed, r.coordinate(1) == 0 ? 1.0 : 0.0);
-  r.watch("layer.mlp.b2", sum_of_squares);
-  add_squares(sum_of_squares, message_2_part_6, embed_dp, r.coordinate(1) == 0 ? 1.0 : 0.0);
-  r.watch("layernorm.gamma", sum_of_squares);
-  add_squares(sum_of_squares, message_2_part_7, embed_dp, r.coordinate(1) == 0 ? 1.0 : 0.0);
-  r.watch("layernorm.beta", sum_of_squares);
+  r.watch("layer.mlp.b1", add_squares(sum_of_squares, d_mlp_b1_2, layer_dp * ff));
+  r.watch("layer.mlp.w2", add_squares(sum_of_squares, d_mlp_w2_part, layer_dp * ff * embed));
+  r.watch("layer.mlp.b2", add_squares(sum_of_squares, message_2_part_5, layer_dp * embed, is_first_tp));
+  r.watch("final_norm.gamma", add_squares(sum_of_squares, message_2_part_6, embed_dp, is_first_tp));
+  r.watch("final_norm.beta", add_squares(sum_of_squares, message_2_part_7, embed_dp, is_first_tp));
   // gpt_fortunes.ech:4  4 ranks, 8 bytes: store optimizer over dp (layouts.ech:28), split vocab over tp
   //     (layouts.ech:28): inside the norm of all gradients (gpt_fortunes.ech:4)
   all_reduce(r, r.group(1), sum_of_squares, 1, Sum, Algorithm::automatic, "gpt_fortunes.ech:4");
@@ -848,15 +817,15 @@ void update(Rank &r, double lr) {
     return; // a loss or the norm is not finite: nothing is updated
   // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
   const float scale = math::min(1.0f, 1.0f / (norm + 1e-06f));
-  const double bias_correction2 = 1 - std::pow(0.95, static_cast<double>(r.updates()));
+  const double v_correction = 1 - std::pow(0.95, static_cast<double>(r.updates()));
   // gpt_fortunes.ech:17  param wte[vocab, embed] ~ normal(0.02)
-  const float bias_correction2_sqrt = math::sqrt(static_cast<float>(bias_correction2));
+  const float v_root = math::sqrt(static_cast<float>(v_correction));
   const float kept = 1.0f - static_cast<float>(lr) * 0.1f;
-  const double bias_correction1 = 1 - std::pow(0.9, static_cast<double>(r.updates()));
-  const float step_size = static_cast<float>(lr) / static_cast<float>(bias_correction1);
+  const double m_correction = 1 - std::pow(0.9, static_cast<double>(r.updates()));
+  const float rate = static_cast<float>(lr) / static_cast<float>(m_correction);
   const int64_t part_of_vocab = r.coordinate(0) * 64;
   float *wte_part = p.wte + part_of_vocab * 128;
-  adamw(wte_part, d_wte_part, opt.m_wte, opt.v_wte, vocab_dp_tp * embed, scale, bias_correction2_sqrt, kept, step_size);
+  adamw(wte_part, d_wte_part, opt.m_wte, opt.v_wte, vocab_dp_tp * embed, scale, v_root, kept, rate);
   // gpt_fortunes.ech:17  2 ranks, 0.07 MB: store optimizer over dp (layouts.ech:28): write of wte (gpt_fortunes.ech:17)
   all_gather(r, r.group(2), p.wte, wte_part, vocab_dp_tp * embed, Algorithm::automatic, "gpt_fortunes.ech:17");
   const double lr_ = learning_rate_0(r.step());
@@ -872,42 +841,43 @@ void update(Rank &r, double lr) {
     wpe[i] = wpe_part[i] - optimizer_momentum_wpe * static_cast<float>(lr_);
   }
   const int64_t part_of_layer = r.coordinate(0) * 2;
-  float *layer_layernorm_gamma = p.layer_layernorm_gamma.all + part_of_layer * 128;
-  float *layer_layernorm_gamma_2 = r.work<float>(1114112); // [layer_dp, embed]
+  float *attn_norm_gamma_part = p.attn_norm_gamma.all + part_of_layer * 128;
+  float *attn_norm_gamma = r.work<float>(1114112); // [layer_dp, embed]
   // nn.ech:29 at gpt_fortunes.ech:22  param gamma[over] ~ ones
 #pragma GCC ivdep
   for (int64_t i = 0; i < layer_dp * embed; ++i) {
-    const float m_layer_layernorm_gamma_before = opt.m_layer_layernorm_gamma[i];
-    const float v_layer_layernorm_gamma_before = opt.v_layer_layernorm_gamma[i];
-    const float d_layer_layernorm_gamma = message_2[i] * scale;
-    const float optimizer_m_layer_layernorm_gamma =
-        m_layer_layernorm_gamma_before * 0.9f + d_layer_layernorm_gamma * 0.09999999999999998f;
-    const float e = d_layer_layernorm_gamma * d_layer_layernorm_gamma * 0.050000000000000044f;
-    const float optimizer_v_layer_layernorm_gamma = v_layer_layernorm_gamma_before * 0.95f + e;
-    const float e_2 = math::sqrt(optimizer_v_layer_layernorm_gamma) / bias_correction2_sqrt + 1e-08f;
-    opt.m_layer_layernorm_gamma[i] = optimizer_m_layer_layernorm_gamma;
-    opt.v_layer_layernorm_gamma[i] = optimizer_v_layer_layernorm_gamma;
-    layer_layernorm_gamma_2[i] = layer_layernorm_gamma[i] - optimizer_m_layer_layernorm_gamma / e_2 * step_size;
+    const float m_attn_norm_gamma_before = opt.m_attn_norm_gamma[i];
+    const float v_attn_norm_gamma_before = opt.v_attn_norm_gamma[i];
+    const float d_layer_attn_norm_gamma = message_2[i] * scale;
+    const float optimizer_m_layer_attn_norm_gamma =
+        m_attn_norm_gamma_before * 0.9f + d_layer_attn_norm_gamma * 0.09999999999999998f;
+    const float e = d_layer_attn_norm_gamma * d_layer_attn_norm_gamma * 0.050000000000000044f;
+    const float optimizer_v_layer_attn_norm_gamma = v_attn_norm_gamma_before * 0.95f + e;
+    const float e_2 =
+        optimizer_m_layer_attn_norm_gamma / (math::sqrt(optimizer_v_layer_attn_norm_gamma) / v_root + 1e-08f);
+    opt.m_attn_norm_gamma[i] = optimizer_m_layer_attn_norm_gamma;
+    opt.v_attn_norm_gamma[i] = optimizer_v_layer_attn_norm_gamma;
+    attn_norm_gamma[i] = attn_norm_gamma_part[i] - e_2 * rate;
   }
-  float *layer_layernorm_beta = p.layer_layernorm_beta.all + part_of_layer * 128;
-  float *layer_layernorm_beta_2 = r.work<float>(1115136); // [layer_dp, embed]
+  float *attn_norm_beta_part = p.attn_norm_beta.all + part_of_layer * 128;
+  float *attn_norm_beta = r.work<float>(1115136); // [layer_dp, embed]
   // nn.ech:30 at gpt_fortunes.ech:22  param beta[over] ~ zeros
 #pragma GCC ivdep
   for (int64_t i = 0; i < layer_dp * embed; ++i) {
-    const float m_layer_layernorm_beta_before = opt.m_layer_layernorm_beta[i];
-    const float v_layer_layernorm_beta_before = opt.v_layer_layernorm_beta[i];
-    const float d_layer_layernorm_beta = message_2_part[i] * scale;
-    const float optimizer_m_layer_layernorm_beta =
-        m_layer_layernorm_beta_before * 0.9f + d_layer_layernorm_beta * 0.09999999999999998f;
-    const float optimizer_v_layer_layernorm_beta =
-        v_layer_layernorm_beta_before * 0.95f + d_layer_layernorm_beta * d_layer_layernorm_beta * 0.050000000000000044f;
-    const float e = math::sqrt(optimizer_v_layer_layernorm_beta) / bias_correction2_sqrt + 1e-08f;
-    opt.m_layer_layernorm_beta[i] = optimizer_m_layer_layernorm_beta;
-    opt.v_layer_layernorm_beta[i] = optimizer_v_layer_layernorm_beta;
-    layer_layernorm_beta_2[i] = layer_layernorm_beta[i] - optimizer_m_layer_layernorm_beta / e * step_size;
+    const float m_attn_norm_beta_before = opt.m_attn_norm_beta[i];
+    const float v_attn_norm_beta_before = opt.v_attn_norm_beta[i];
+    const float d_layer_attn_norm_beta = message_2_part[i] * scale;
+    const float optimizer_m_layer_attn_norm_beta =
+        m_attn_norm_beta_before * 0.9f + d_layer_attn_norm_beta * 0.09999999999999998f;
+    const float optimizer_v_layer_attn_norm_beta =
+        v_attn_norm_beta_before * 0.95f + d_layer_attn_norm_beta * d_layer_attn_norm_beta * 0.050000000000000044f;
+    const float e = optimizer_m_layer_attn_norm_beta / (math::sqrt(optimizer_v_layer_attn_norm_beta) / v_root + 1e-08f);
+    opt.m_attn_norm_beta[i] = optimizer_m_layer_attn_norm_beta;
+    opt.v_attn_norm_beta[i] = optimizer_v_layer_attn_norm_beta;
+    attn_norm_beta[i] = attn_norm_beta_part[i] - e * rate;
   }
   float *attn_wq_part = p.attn_wq.all + part_of_layer * 8192;
-  float *layer_attn_wq = r.work<float>(841728); // [layer_dp, embed, head, key]
+  float *attn_wq = r.work<float>(841728); // [layer_dp, embed, head, key]
   // nn.ech:75 at gpt_fortunes.ech:22  param wq[embed, head, key] ~ normal(1 / sqrt(size(embed)))
 #pragma GCC ivdep
   for (int64_t i = 0; i < layer_dp * embed * head * key; ++i) {
@@ -917,14 +887,13 @@ void update(Rank &r, double lr) {
     const float optimizer_m_layer_attn_wq = m_attn_wq_before * 0.9f + d_layer_attn_wq * 0.09999999999999998f;
     const float optimizer_v_layer_attn_wq =
         v_attn_wq_before * 0.95f + d_layer_attn_wq * d_layer_attn_wq * 0.050000000000000044f;
-    const float e =
-        optimizer_m_layer_attn_wq / (math::sqrt(optimizer_v_layer_attn_wq) / bias_correction2_sqrt + 1e-08f);
+    const float e = optimizer_m_layer_attn_wq / (math::sqrt(optimizer_v_layer_attn_wq) / v_root + 1e-08f);
     opt.m_attn_wq[i] = optimizer_m_layer_attn_wq;
     opt.v_attn_wq[i] = optimizer_v_layer_attn_wq;
-    layer_attn_wq[i] = attn_wq_part[i] * kept - e * step_size;
+    attn_wq[i] = attn_wq_part[i] * kept - e * rate;
   }
   float *attn_wk_part = p.attn_wk.all + part_of_layer * 8192;
-  float *layer_attn_wk = r.work<float>(907264); // [layer_dp, embed, head, key]
+  float *attn_wk = r.work<float>(907264); // [layer_dp, embed, head, key]
   // nn.ech:76 at gpt_fortunes.ech:22  param wk[embed, head, key] ~ normal(1 / sqrt(size(embed)))
 #pragma GCC ivdep
   for (int64_t i = 0; i < layer_dp * embed * head * key; ++i) {
@@ -934,14 +903,13 @@ void update(Rank &r, double lr) {
     const float optimizer_m_layer_attn_wk = m_attn_wk_before * 0.9f + d_layer_attn_wk * 0.09999999999999998f;
     const float optimizer_v_layer_attn_wk =
         v_attn_wk_before * 0.95f + d_layer_attn_wk * d_layer_attn_wk * 0.050000000000000044f;
-    const float e =
-        optimizer_m_layer_attn_wk / (math::sqrt(optimizer_v_layer_attn_wk) / bias_correction2_sqrt + 1e-08f);
+    const float e = optimizer_m_layer_attn_wk / (math::sqrt(optimizer_v_layer_attn_wk) / v_root + 1e-08f);
     opt.m_attn_wk[i] = optimizer_m_layer_attn_wk;
     opt.v_attn_wk[i] = optimizer_v_layer_attn_wk;
-    layer_attn_wk[i] = attn_wk_part[i] * kept - e * step_size;
+    attn_wk[i] = attn_wk_part[i] * kept - e * rate;
   }
   float *attn_wv_part = p.attn_wv.all + part_of_layer * 8192;
-  float *layer_attn_wv = r.work<float>(972800); // [layer_dp, embed, head, key]
+  float *attn_wv = r.work<float>(972800); // [layer_dp, embed, head, key]
   // nn.ech:77 at gpt_fortunes.ech:22  param wv[embed, head, key] ~ normal(1 / sqrt(size(embed)))
 #pragma GCC ivdep
   for (int64_t i = 0; i < layer_dp * embed * head * key; ++i) {
@@ -951,14 +919,13 @@ void update(Rank &r, double lr) {
     const float optimizer_m_layer_attn_wv = m_attn_wv_before * 0.9f + d_layer_attn_wv * 0.09999999999999998f;
     const float optimizer_v_layer_attn_wv =
         v_attn_wv_before * 0.95f + d_layer_attn_wv * d_layer_attn_wv * 0.050000000000000044f;
-    const float e =
-        optimizer_m_layer_attn_wv / (math::sqrt(optimizer_v_layer_attn_wv) / bias_correction2_sqrt + 1e-08f);
+    const float e = optimizer_m_layer_attn_wv / (math::sqrt(optimizer_v_layer_attn_wv) / v_root + 1e-08f);
     opt.m_attn_wv[i] = optimizer_m_layer_attn_wv;
     opt.v_attn_wv[i] = optimizer_v_layer_attn_wv;
-    layer_attn_wv[i] = attn_wv_part[i] * kept - e * step_size;
+    attn_wv[i] = attn_wv_part[i] * kept - e * rate;
   }
   float *attn_wo_part = p.attn_wo.all + part_of_layer * 8192;
-  float *layer_attn_wo = r.work<float>(1038336); // [layer_dp, head, key, embed]
+  float *attn_wo = r.work<float>(1038336); // [layer_dp, head, key, embed]
   // nn.ech:78 at gpt_fortunes.ech:22  param wo[head, key, embed] ~ normal(1 / sqrt(size(head) * size(key)))
 #pragma GCC ivdep
   for (int64_t i = 0; i < layer_dp * head * key * embed; ++i) {
@@ -968,14 +935,13 @@ void update(Rank &r, double lr) {
     const float optimizer_m_layer_attn_wo = m_attn_wo_before * 0.9f + d_layer_attn_wo * 0.09999999999999998f;
     const float optimizer_v_layer_attn_wo =
         v_attn_wo_before * 0.95f + d_layer_attn_wo * d_layer_attn_wo * 0.050000000000000044f;
-    const float e =
-        optimizer_m_layer_attn_wo / (math::sqrt(optimizer_v_layer_attn_wo) / bias_correction2_sqrt + 1e-08f);
+    const float e = optimizer_m_layer_attn_wo / (math::sqrt(optimizer_v_layer_attn_wo) / v_root + 1e-08f);
     opt.m_attn_wo[i] = optimizer_m_layer_attn_wo;
     opt.v_attn_wo[i] = optimizer_v_layer_attn_wo;
-    layer_attn_wo[i] = attn_wo_part[i] * kept - e * step_size;
+    attn_wo[i] = attn_wo_part[i] * kept - e * rate;
   }
-  float *layer_attn_bq = p.attn_bq.all + part_of_layer * 64;
-  float *layer_attn_bq_2 = r.work<float>(1119232); // [layer_dp, head, key]
+  float *attn_bq_part = p.attn_bq.all + part_of_layer * 64;
+  float *attn_bq = r.work<float>(1119232); // [layer_dp, head, key]
   // nn.ech:83 at gpt_fortunes.ech:22  param bq[head, key] ~ zeros
 #pragma GCC ivdep
   for (int64_t i = 0; i < layer_dp * head * key; ++i) {
@@ -985,14 +951,13 @@ void update(Rank &r, double lr) {
     const float optimizer_m_layer_attn_bq = m_attn_bq_before * 0.9f + d_layer_attn_bq * 0.09999999999999998f;
     const float optimizer_v_layer_attn_bq =
         v_attn_bq_before * 0.95f + d_layer_attn_bq * d_layer_attn_bq * 0.050000000000000044f;
-    const float e =
-        optimizer_m_layer_attn_bq / (math::sqrt(optimizer_v_layer_attn_bq) / bias_correction2_sqrt + 1e-08f);
+    const float e = optimizer_m_layer_attn_bq / (math::sqrt(optimizer_v_layer_attn_bq) / v_root + 1e-08f);
     opt.m_attn_bq[i] = optimizer_m_layer_attn_bq;
     opt.v_attn_bq[i] = optimizer_v_layer_attn_bq;
-    layer_attn_bq_2[i] = layer_attn_bq[i] - e * step_size;
+    attn_bq[i] = attn_bq_part[i] - e * rate;
   }
-  float *layer_attn_bk = p.attn_bk.all + part_of_layer * 64;
-  float *layer_attn_bk_2 = r.work<float>(1119744); // [layer_dp, head, key]
+  float *attn_bk_part = p.attn_bk.all + part_of_layer * 64;
+  float *attn_bk = r.work<float>(1119744); // [layer_dp, head, key]
   // nn.ech:84 at gpt_fortunes.ech:22  param bk[head, key] ~ zeros
 #pragma GCC ivdep
   for (int64_t i = 0; i < layer_dp * head * key; ++i) {
@@ -1002,14 +967,13 @@ void update(Rank &r, double lr) {
     const float optimizer_m_layer_attn_bk = m_attn_bk_before * 0.9f + d_layer_attn_bk * 0.09999999999999998f;
     const float optimizer_v_layer_attn_bk =
         v_attn_bk_before * 0.95f + d_layer_attn_bk * d_layer_attn_bk * 0.050000000000000044f;
-    const float e =
-        optimizer_m_layer_attn_bk / (math::sqrt(optimizer_v_layer_attn_bk) / bias_correction2_sqrt + 1e-08f);
+    const float e = optimizer_m_layer_attn_bk / (math::sqrt(optimizer_v_layer_attn_bk) / v_root + 1e-08f);
     opt.m_attn_bk[i] = optimizer_m_layer_attn_bk;
     opt.v_attn_bk[i] = optimizer_v_layer_attn_bk;
-    layer_attn_bk_2[i] = layer_attn_bk[i] - e * step_size;
+    attn_bk[i] = attn_bk_part[i] - e * rate;
   }
-  float *layer_attn_bv = p.attn_bv.all + part_of_layer * 64;
-  float *layer_attn_bv_2 = r.work<float>(1120256); // [layer_dp, head, key]
+  float *attn_bv_part = p.attn_bv.all + part_of_layer * 64;
+  float *attn_bv = r.work<float>(1120256); // [layer_dp, head, key]
   // nn.ech:85 at gpt_fortunes.ech:22  param bv[head, key] ~ zeros
 #pragma GCC ivdep
   for (int64_t i = 0; i < layer_dp * head * key; ++i) {
@@ -1019,14 +983,13 @@ void update(Rank &r, double lr) {
     const float optimizer_m_layer_attn_bv = m_attn_bv_before * 0.9f + d_layer_attn_bv * 0.09999999999999998f;
     const float optimizer_v_layer_attn_bv =
         v_attn_bv_before * 0.95f + d_layer_attn_bv * d_layer_attn_bv * 0.050000000000000044f;
-    const float e =
-        optimizer_m_layer_attn_bv / (math::sqrt(optimizer_v_layer_attn_bv) / bias_correction2_sqrt + 1e-08f);
+    const float e = optimizer_m_layer_attn_bv / (math::sqrt(optimizer_v_layer_attn_bv) / v_root + 1e-08f);
     opt.m_attn_bv[i] = optimizer_m_layer_attn_bv;
     opt.v_attn_bv[i] = optimizer_v_layer_attn_bv;
-    layer_attn_bv_2[i] = layer_attn_bv[i] - e * step_size;
+    attn_bv[i] = attn_bv_part[i] - e * rate;
   }
-  float *layer_attn_bo = p.attn_bo.all + part_of_layer * 128;
-  float *layer_attn_bo_2 = r.work<float>(1116160); // [layer_dp, embed]
+  float *attn_bo_part = p.attn_bo.all + part_of_layer * 128;
+  float *attn_bo = r.work<float>(1116160); // [layer_dp, embed]
   // nn.ech:97 at gpt_fortunes.ech:22  param bo[embed] ~ zeros
 #pragma GCC ivdep
   for (int64_t i = 0; i < layer_dp * embed; ++i) {
@@ -1036,56 +999,54 @@ void update(Rank &r, double lr) {
     const float optimizer_m_layer_attn_bo = m_attn_bo_before * 0.9f + d_layer_attn_bo * 0.09999999999999998f;
     const float optimizer_v_layer_attn_bo =
         v_attn_bo_before * 0.95f + d_layer_attn_bo * d_layer_attn_bo * 0.050000000000000044f;
-    const float e =
-        optimizer_m_layer_attn_bo / (math::sqrt(optimizer_v_layer_attn_bo) / bias_correction2_sqrt + 1e-08f);
+    const float e = optimizer_m_layer_attn_bo / (math::sqrt(optimizer_v_layer_attn_bo) / v_root + 1e-08f);
     opt.m_attn_bo[i] = optimizer_m_layer_attn_bo;
     opt.v_attn_bo[i] = optimizer_v_layer_attn_bo;
-    layer_attn_bo_2[i] = layer_attn_bo[i] - e * step_size;
+    attn_bo[i] = attn_bo_part[i] - e * rate;
   }
-  float *layer_layernorm_2_gamma = p.layernorm_2_gamma.all + part_of_layer * 128;
-  float *layer_layernorm_2_gamma_2 = r.work<float>(1117184); // [layer_dp, embed]
+  float *mlp_norm_gamma_part = p.mlp_norm_gamma.all + part_of_layer * 128;
+  float *mlp_norm_gamma = r.work<float>(1117184); // [layer_dp, embed]
   // nn.ech:29 at gpt_fortunes.ech:23  param gamma[over] ~ ones
 #pragma GCC ivdep
   for (int64_t i = 0; i < layer_dp * embed; ++i) {
-    const float m_layernorm_2_gamma_before = opt.m_layernorm_2_gamma[i];
-    const float v_layernorm_2_gamma_before = opt.v_layernorm_2_gamma[i];
-    const float d_layer_layernorm_2_gamma = message_2_part_3[i] * scale;
-    const float optimizer_m_layer_layernorm_2_gamma =
-        m_layernorm_2_gamma_before * 0.9f + d_layer_layernorm_2_gamma * 0.09999999999999998f;
-    const float e = d_layer_layernorm_2_gamma * d_layer_layernorm_2_gamma * 0.050000000000000044f;
-    const float optimizer_v_layer_layernorm_2_gamma = v_layernorm_2_gamma_before * 0.95f + e;
-    const float e_2 = math::sqrt(optimizer_v_layer_layernorm_2_gamma) / bias_correction2_sqrt + 1e-08f;
-    opt.m_layernorm_2_gamma[i] = optimizer_m_layer_layernorm_2_gamma;
-    opt.v_layernorm_2_gamma[i] = optimizer_v_layer_layernorm_2_gamma;
-    layer_layernorm_2_gamma_2[i] = layer_layernorm_2_gamma[i] - optimizer_m_layer_layernorm_2_gamma / e_2 * step_size;
+    const float m_mlp_norm_gamma_before = opt.m_mlp_norm_gamma[i];
+    const float v_mlp_norm_gamma_before = opt.v_mlp_norm_gamma[i];
+    const float d_layer_mlp_norm_gamma = message_2_part_3[i] * scale;
+    const float optimizer_m_layer_mlp_norm_gamma =
+        m_mlp_norm_gamma_before * 0.9f + d_layer_mlp_norm_gamma * 0.09999999999999998f;
+    const float optimizer_v_layer_mlp_norm_gamma =
+        v_mlp_norm_gamma_before * 0.95f + d_layer_mlp_norm_gamma * d_layer_mlp_norm_gamma * 0.050000000000000044f;
+    const float e = optimizer_m_layer_mlp_norm_gamma / (math::sqrt(optimizer_v_layer_mlp_norm_gamma) / v_root + 1e-08f);
+    opt.m_mlp_norm_gamma[i] = optimizer_m_layer_mlp_norm_gamma;
+    opt.v_mlp_norm_gamma[i] = optimizer_v_layer_mlp_norm_gamma;
+    mlp_norm_gamma[i] = mlp_norm_gamma_part[i] - e * rate;
   }
-  float *layer_layernorm_2_beta = p.layernorm_2_beta.all + part_of_layer * 128;
-  float *layer_layernorm_2_beta_2 = r.work<float>(1118208); // [layer_dp, embed]
+  float *mlp_norm_beta_part = p.mlp_norm_beta.all + part_of_layer * 128;
+  float *mlp_norm_beta = r.work<float>(1118208); // [layer_dp, embed]
   // nn.ech:30 at gpt_fortunes.ech:23  param beta[over] ~ zeros
 #pragma GCC ivdep
   for (int64_t i = 0; i < layer_dp * embed; ++i) {
-    const float m_layernorm_2_beta_before = opt.m_layernorm_2_beta[i];
-    const float v_layernorm_2_beta_before = opt.v_layernorm_2_beta[i];
-    const float d_layer_layernorm_2_beta = message_2_part_4[i] * scale;
-    const float optimizer_m_layer_layernorm_2_beta =
-        m_layernorm_2_beta_before * 0.9f + d_layer_layernorm_2_beta * 0.09999999999999998f;
-    const float e = d_layer_layernorm_2_beta * d_layer_layernorm_2_beta * 0.050000000000000044f;
-    const float optimizer_v_layer_layernorm_2_beta = v_layernorm_2_beta_before * 0.95f + e;
-    const float e_2 = math::sqrt(optimizer_v_layer_layernorm_2_beta) / bias_correction2_sqrt + 1e-08f;
-    opt.m_layernorm_2_beta[i] = optimizer_m_layer_layernorm_2_beta;
-    opt.v_layernorm_2_beta[i] = optimizer_v_layer_layernorm_2_beta;
-    layer_layernorm_2_beta_2[i] = layer_layernorm_2_beta[i] - optimizer_m_layer_layernorm_2_beta / e_2 * step_size;
+    const float m_mlp_norm_beta_before = opt.m_mlp_norm_beta[i];
+    const float v_mlp_norm_beta_before = opt.v_mlp_norm_beta[i];
+    const float d_layer_mlp_norm_beta = message_2_part_4[i] * scale;
+    const float optimizer_m_layer_mlp_norm_beta =
+        m_mlp_norm_beta_before * 0.9f + d_layer_mlp_norm_beta * 0.09999999999999998f;
+    const float optimizer_v_layer_mlp_norm_beta =
+        v_mlp_norm_beta_before * 0.95f + d_layer_mlp_norm_beta * d_layer_mlp_norm_beta * 0.050000000000000044f;
+    const float e = optimizer_m_layer_mlp_norm_beta / (math::sqrt(optimizer_v_layer_mlp_norm_beta) / v_root + 1e-08f);
+    opt.m_mlp_norm_beta[i] = optimizer_m_layer_mlp_norm_beta;
+    opt.v_mlp_norm_beta[i] = optimizer_v_layer_mlp_norm_beta;
+    mlp_norm_beta[i] = mlp_norm_beta_part[i] - e * rate;
   }
   float *mlp_w1_part = p.mlp_w1.all + part_of_layer * 32768;
   // nn.ech:149 at gpt_fortunes.ech:23  param w1[embed, ff] ~ normal(1 / sqrt(size(embed)))
-  adamw(mlp_w1_part, d_mlp_w1_part, opt.m_mlp_w1, opt.v_mlp_w1, layer_dp * embed * ff, scale, bias_correction2_sqrt,
-        kept, step_size);
+  adamw(mlp_w1_part, d_mlp_w1_part, opt.m_mlp_w1, opt.v_mlp_w1, layer_dp * embed * ff, scale, v_root, kept, rate);
   // gpt_fortunes.ech:23  2 ranks, 0.52 MB: store optimizer over dp (layouts.ech:28): write of layer.mlp.w1
   //     (gpt_fortunes.ech:23)
   all_gather(r, r.group(2), p.mlp_w1.all, mlp_w1_part, layer_dp * embed * ff, Algorithm::automatic,
              "gpt_fortunes.ech:23");
-  float *layer_mlp_b1 = p.mlp_b1.all + part_of_layer * 256;
-  float *layer_mlp_b1_2 = r.work<float>(1112064); // [layer_dp, ff]
+  float *mlp_b1_part = p.mlp_b1.all + part_of_layer * 256;
+  float *mlp_b1 = r.work<float>(1112064); // [layer_dp, ff]
   // nn.ech:150 at gpt_fortunes.ech:23  param b1[ff] ~ zeros
 #pragma GCC ivdep
   for (int64_t i = 0; i < layer_dp * ff; ++i) {
@@ -1095,21 +1056,20 @@ void update(Rank &r, double lr) {
     const float optimizer_m_layer_mlp_b1 = m_mlp_b1_before * 0.9f + d_layer_mlp_b1 * 0.09999999999999998f;
     const float optimizer_v_layer_mlp_b1 =
         v_mlp_b1_before * 0.95f + d_layer_mlp_b1 * d_layer_mlp_b1 * 0.050000000000000044f;
-    const float e = optimizer_m_layer_mlp_b1 / (math::sqrt(optimizer_v_layer_mlp_b1) / bias_correction2_sqrt + 1e-08f);
+    const float e = optimizer_m_layer_mlp_b1 / (math::sqrt(optimizer_v_layer_mlp_b1) / v_root + 1e-08f);
     opt.m_mlp_b1[i] = optimizer_m_layer_mlp_b1;
     opt.v_mlp_b1[i] = optimizer_v_layer_mlp_b1;
-    layer_mlp_b1_2[i] = layer_mlp_b1[i] - e * step_size;
+    mlp_b1[i] = mlp_b1_part[i] - e * rate;
   }
   float *mlp_w2_part = p.mlp_w2.all + part_of_layer * 32768;
   // nn.ech:151 at gpt_fortunes.ech:23  param w2[ff, embed] ~ normal(1 / sqrt(size(ff)))
-  adamw(mlp_w2_part, d_mlp_w2_part, opt.m_mlp_w2, opt.v_mlp_w2, layer_dp * ff * embed, scale, bias_correction2_sqrt,
-        kept, step_size);
+  adamw(mlp_w2_part, d_mlp_w2_part, opt.m_mlp_w2, opt.v_mlp_w2, layer_dp * ff * embed, scale, v_root, kept, rate);
   // gpt_fortunes.ech:23  2 ranks, 0.52 MB: store optimizer over dp (layouts.ech:28): write of layer.mlp.w2
   //     (gpt_fortunes.ech:23)
   all_gather(r, r.group(2), p.mlp_w2.all, mlp_w2_part, layer_dp * ff * embed, Algorithm::automatic,
              "gpt_fortunes.ech:23");
-  float *layer_mlp_b2 = p.mlp_b2.all + part_of_layer * 128;
-  float *layer_mlp_b2_2 = r.work<float>(0); // [layer_dp, embed]
+  float *mlp_b2_part = p.mlp_b2.all + part_of_layer * 128;
+  float *mlp_b2 = r.work<float>(0); // [layer_dp, embed]
   // nn.ech:152 at gpt_fortunes.ech:23  param b2[embed] ~ zeros
 #pragma GCC ivdep
   for (int64_t i = 0; i < layer_dp * embed; ++i) {
@@ -1119,134 +1079,133 @@ void update(Rank &r, double lr) {
     const float optimizer_m_layer_mlp_b2 = m_mlp_b2_before * 0.9f + d_layer_mlp_b2 * 0.09999999999999998f;
     const float optimizer_v_layer_mlp_b2 =
         v_mlp_b2_before * 0.95f + d_layer_mlp_b2 * d_layer_mlp_b2 * 0.050000000000000044f;
-    const float e = optimizer_m_layer_mlp_b2 / (math::sqrt(optimizer_v_layer_mlp_b2) / bias_correction2_sqrt + 1e-08f);
+    const float e = optimizer_m_layer_mlp_b2 / (math::sqrt(optimizer_v_layer_mlp_b2) / v_root + 1e-08f);
     opt.m_mlp_b2[i] = optimizer_m_layer_mlp_b2;
     opt.v_mlp_b2[i] = optimizer_v_layer_mlp_b2;
-    layer_mlp_b2_2[i] = layer_mlp_b2[i] - e * step_size;
+    mlp_b2[i] = mlp_b2_part[i] - e * rate;
   }
-  float *layernorm_gamma = p.layernorm_gamma + part_of_vocab;
-  float *layernorm_gamma_2 = r.work<float>(1024); // [embed_dp]
+  float *final_norm_gamma_part = p.final_norm_gamma + part_of_vocab;
+  float *final_norm_gamma = r.work<float>(1024); // [embed_dp]
   // nn.ech:29 at gpt_fortunes.ech:25  param gamma[over] ~ ones
 #pragma GCC ivdep
   for (int64_t e = 0; e < embed_dp; ++e) {
-    const float m_layernorm_gamma_before = opt.m_layernorm_gamma[e];
-    const float v_layernorm_gamma_before = opt.v_layernorm_gamma[e];
-    const float d_layernorm_gamma_5 = message_2_part_6[e] * scale;
-    const float optimizer_m_layernorm_gamma =
-        m_layernorm_gamma_before * 0.9f + d_layernorm_gamma_5 * 0.09999999999999998f;
-    const float optimizer_v_layernorm_gamma =
-        v_layernorm_gamma_before * 0.95f + d_layernorm_gamma_5 * d_layernorm_gamma_5 * 0.050000000000000044f;
-    const float e_2 =
-        optimizer_m_layernorm_gamma / (math::sqrt(optimizer_v_layernorm_gamma) / bias_correction2_sqrt + 1e-08f);
-    opt.m_layernorm_gamma[e] = optimizer_m_layernorm_gamma;
-    opt.v_layernorm_gamma[e] = optimizer_v_layernorm_gamma;
-    layernorm_gamma_2[e] = layernorm_gamma[e] - e_2 * step_size;
+    const float m_final_norm_gamma_before = opt.m_final_norm_gamma[e];
+    const float v_final_norm_gamma_before = opt.v_final_norm_gamma[e];
+    const float d_final_norm_gamma_3 = message_2_part_6[e] * scale;
+    const float optimizer_m_final_norm_gamma =
+        m_final_norm_gamma_before * 0.9f + d_final_norm_gamma_3 * 0.09999999999999998f;
+    const float optimizer_v_final_norm_gamma =
+        v_final_norm_gamma_before * 0.95f + d_final_norm_gamma_3 * d_final_norm_gamma_3 * 0.050000000000000044f;
+    const float e_2 = optimizer_m_final_norm_gamma / (math::sqrt(optimizer_v_final_norm_gamma) / v_root + 1e-08f);
+    opt.m_final_norm_gamma[e] = optimizer_m_final_norm_gamma;
+    opt.v_final_norm_gamma[e] = optimizer_v_final_norm_gamma;
+    final_norm_gamma[e] = final_norm_gamma_part[e] - e_2 * rate;
   }
-  float *layernorm_beta = p.layernorm_beta + part_of_vocab;
-  float *layernorm_beta_2 = r.work<float>(1280); // [embed_dp]
+  float *final_norm_beta_part = p.final_norm_beta + part_of_vocab;
+  float *final_norm_beta = r.work<float>(1280); // [embed_dp]
   // nn.ech:30 at gpt_fortunes.ech:25  param beta[over] ~ zeros
 #pragma GCC ivdep
   for (int64_t e = 0; e < embed_dp; ++e) {
-    const float m_layernorm_beta_before = opt.m_layernorm_beta[e];
-    const float v_layernorm_beta_before = opt.v_layernorm_beta[e];
-    const float d_layernorm_beta_5 = message_2_part_7[e] * scale;
-    const float optimizer_m_layernorm_beta = m_layernorm_beta_before * 0.9f + d_layernorm_beta_5 * 0.09999999999999998f;
-    const float optimizer_v_layernorm_beta =
-        v_layernorm_beta_before * 0.95f + d_layernorm_beta_5 * d_layernorm_beta_5 * 0.050000000000000044f;
-    const float e_2 =
-        optimizer_m_layernorm_beta / (math::sqrt(optimizer_v_layernorm_beta) / bias_correction2_sqrt + 1e-08f);
-    opt.m_layernorm_beta[e] = optimizer_m_layernorm_beta;
-    opt.v_layernorm_beta[e] = optimizer_v_layernorm_beta;
-    layernorm_beta_2[e] = layernorm_beta[e] - e_2 * step_size;
+    const float m_final_norm_beta_before = opt.m_final_norm_beta[e];
+    const float v_final_norm_beta_before = opt.v_final_norm_beta[e];
+    const float d_final_norm_beta_3 = message_2_part_7[e] * scale;
+    const float optimizer_m_final_norm_beta =
+        m_final_norm_beta_before * 0.9f + d_final_norm_beta_3 * 0.09999999999999998f;
+    const float optimizer_v_final_norm_beta =
+        v_final_norm_beta_before * 0.95f + d_final_norm_beta_3 * d_final_norm_beta_3 * 0.050000000000000044f;
+    const float e_2 = optimizer_m_final_norm_beta / (math::sqrt(optimizer_v_final_norm_beta) / v_root + 1e-08f);
+    opt.m_final_norm_beta[e] = optimizer_m_final_norm_beta;
+    opt.v_final_norm_beta[e] = optimizer_v_final_norm_beta;
+    final_norm_beta[e] = final_norm_beta_part[e] - e_2 * rate;
   }
   float *message_3 = r.work<float>(561152); // [message=70144]
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
 #pragma GCC ivdep
   for (int64_t i = 0; i < seq_dp_tp * embed; ++i)
     message_3[i] = wpe[i];
-  float *layernorm_gamma_3 = message_3 + 2048;
+  float *attn_norm_gamma_2 = message_3 + 2048;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
 #pragma GCC ivdep
   for (int64_t i = 0; i < layer_dp * embed; ++i)
-    layernorm_gamma_3[i] = layer_layernorm_gamma_2[i];
-  float *layernorm_beta_3 = message_3 + 2304;
+    attn_norm_gamma_2[i] = attn_norm_gamma[i];
+  float *attn_norm_beta_2 = message_3 + 2304;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
 #pragma GCC ivdep
   for (int64_t i = 0; i < layer_dp * embed; ++i)
-    layernorm_beta_3[i] = layer_layernorm_beta_2[i];
-  float *attn_wq = message_3 + 2560;
+    attn_norm_beta_2[i] = attn_norm_beta[i];
+  float *attn_wq_2 = message_3 + 2560;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
 #pragma GCC ivdep
   for (int64_t i = 0; i < layer_dp * embed * head * key; ++i)
-    attn_wq[i] = layer_attn_wq[i];
-  float *attn_wk = message_3 + 18944;
+    attn_wq_2[i] = attn_wq[i];
+  float *attn_wk_2 = message_3 + 18944;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
 #pragma GCC ivdep
   for (int64_t i = 0; i < layer_dp * embed * head * key; ++i)
-    attn_wk[i] = layer_attn_wk[i];
-  float *attn_wv = message_3 + 35328;
+    attn_wk_2[i] = attn_wk[i];
+  float *attn_wv_2 = message_3 + 35328;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
 #pragma GCC ivdep
   for (int64_t i = 0; i < layer_dp * embed * head * key; ++i)
-    attn_wv[i] = layer_attn_wv[i];
-  float *attn_wo = message_3 + 51712;
+    attn_wv_2[i] = attn_wv[i];
+  float *attn_wo_2 = message_3 + 51712;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
 #pragma GCC ivdep
   for (int64_t i = 0; i < layer_dp * head * key * embed; ++i)
-    attn_wo[i] = layer_attn_wo[i];
-  float *attn_bq = message_3 + 68096;
+    attn_wo_2[i] = attn_wo[i];
+  float *attn_bq_2 = message_3 + 68096;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
 #pragma GCC ivdep
   for (int64_t i = 0; i < layer_dp * head * key; ++i)
-    attn_bq[i] = layer_attn_bq_2[i];
-  float *attn_bk = message_3 + 68224;
+    attn_bq_2[i] = attn_bq[i];
+  float *attn_bk_2 = message_3 + 68224;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
 #pragma GCC ivdep
   for (int64_t i = 0; i < layer_dp * head * key; ++i)
-    attn_bk[i] = layer_attn_bk_2[i];
-  float *attn_bv = message_3 + 68352;
+    attn_bk_2[i] = attn_bk[i];
+  float *attn_bv_2 = message_3 + 68352;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
 #pragma GCC ivdep
   for (int64_t i = 0; i < layer_dp * head * key; ++i)
-    attn_bv[i] = layer_attn_bv_2[i];
-  float *attn_bo = message_3 + 68480;
+    attn_bv_2[i] = attn_bv[i];
+  float *attn_bo_2 = message_3 + 68480;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
 #pragma GCC ivdep
   for (int64_t i = 0; i < layer_dp * embed; ++i)
-    attn_bo[i] = layer_attn_bo_2[i];
-  float *layernorm_2_gamma = message_3 + 68736;
+    attn_bo_2[i] = attn_bo[i];
+  float *mlp_norm_gamma_2 = message_3 + 68736;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
 #pragma GCC ivdep
   for (int64_t i = 0; i < layer_dp * embed; ++i)
-    layernorm_2_gamma[i] = layer_layernorm_2_gamma_2[i];
-  float *layernorm_2_beta = message_3 + 68992;
+    mlp_norm_gamma_2[i] = mlp_norm_gamma[i];
+  float *mlp_norm_beta_2 = message_3 + 68992;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
 #pragma GCC ivdep
   for (int64_t i = 0; i < layer_dp * embed; ++i)
-    layernorm_2_beta[i] = layer_layernorm_2_beta_2[i];
-  float *mlp_b1 = message_3 + 69248;
+    mlp_norm_beta_2[i] = mlp_norm_beta[i];
+  float *mlp_b1_2 = message_3 + 69248;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
 #pragma GCC ivdep
   for (int64_t i = 0; i < layer_dp * ff; ++i)
-    mlp_b1[i] = layer_mlp_b1_2[i];
-  float *mlp_b2 = message_3 + 69760;
+    mlp_b1_2[i] = mlp_b1[i];
+  float *mlp_b2_2 = message_3 + 69760;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
 #pragma GCC ivdep
   for (int64_t i = 0; i < layer_dp * embed; ++i)
-    mlp_b2[i] = layer_mlp_b2_2[i];
-  float *layernorm_gamma_4 = message_3 + 70016;
+    mlp_b2_2[i] = mlp_b2[i];
+  float *final_norm_gamma_2 = message_3 + 70016;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
 #pragma GCC ivdep
   for (int64_t e = 0; e < embed_dp; ++e)
-    layernorm_gamma_4[e] = layernorm_gamma_2[e];
-  float *layernorm_beta_4 = message_3 + 70080;
+    final_norm_gamma_2[e] = final_norm_gamma[e];
+  float *final_norm_beta_2 = message_3 + 70080;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
 #pragma GCC ivdep
   for (int64_t e = 0; e < embed_dp; ++e)
-    layernorm_beta_4[e] = layernorm_beta_2[e];
+    final_norm_beta_2[e] = final_norm_beta[e];
   float *gathered = r.work<float>(0); // [message=140288]
   // gpt_fortunes.ech:18  2 ranks, 0.56 MB: store optimizer over dp (layouts.ech:28): write of wpe
-  //     (gpt_fortunes.ech:18), write of layer.layernorm.gamma (gpt_fortunes.ech:22), write of layer.layernorm.beta
+  //     (gpt_fortunes.ech:18), write of layer.attn_norm.gamma (gpt_fortunes.ech:22), write of layer.attn_norm.beta
   //     (gpt_fortunes.ech:22) and 14 more
   all_gather(r, r.group(2), gathered, message_3, 70144, Algorithm::automatic, "gpt_fortunes.ech:18");
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
@@ -1254,102 +1213,102 @@ void update(Rank &r, double lr) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < seq_dp_tp * embed; ++i)
       p.wpe[v_dp_i * seq_dp_tp * embed + i] = gathered[v_dp_i * 70144 + i];
-  float *layernorm_gamma_5 = gathered + 2048;
+  float *attn_norm_gamma_3 = gathered + 2048;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t v_dp_i = 0; v_dp_i < 2; ++v_dp_i)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * embed; ++i)
-      p.layer_layernorm_gamma.all[v_dp_i * layer_dp * embed + i] = layernorm_gamma_5[v_dp_i * 70144 + i];
-  float *layernorm_beta_5 = gathered + 2304;
+      p.attn_norm_gamma.all[v_dp_i * layer_dp * embed + i] = attn_norm_gamma_3[v_dp_i * 70144 + i];
+  float *attn_norm_beta_3 = gathered + 2304;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t v_dp_i = 0; v_dp_i < 2; ++v_dp_i)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * embed; ++i)
-      p.layer_layernorm_beta.all[v_dp_i * layer_dp * embed + i] = layernorm_beta_5[v_dp_i * 70144 + i];
-  float *attn_wq_2 = gathered + 2560;
+      p.attn_norm_beta.all[v_dp_i * layer_dp * embed + i] = attn_norm_beta_3[v_dp_i * 70144 + i];
+  float *attn_wq_3 = gathered + 2560;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t v_dp_i = 0; v_dp_i < 2; ++v_dp_i)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * embed * head * key; ++i)
-      p.attn_wq.all[v_dp_i * layer_dp * embed * head * key + i] = attn_wq_2[v_dp_i * 70144 + i];
-  float *attn_wk_2 = gathered + 18944;
+      p.attn_wq.all[v_dp_i * layer_dp * embed * head * key + i] = attn_wq_3[v_dp_i * 70144 + i];
+  float *attn_wk_3 = gathered + 18944;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t v_dp_i = 0; v_dp_i < 2; ++v_dp_i)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * embed * head * key; ++i)
-      p.attn_wk.all[v_dp_i * layer_dp * embed * head * key + i] = attn_wk_2[v_dp_i * 70144 + i];
-  float *attn_wv_2 = gathered + 35328;
+      p.attn_wk.all[v_dp_i * layer_dp * embed * head * key + i] = attn_wk_3[v_dp_i * 70144 + i];
+  float *attn_wv_3 = gathered + 35328;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t v_dp_i = 0; v_dp_i < 2; ++v_dp_i)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * embed * head * key; ++i)
-      p.attn_wv.all[v_dp_i * layer_dp * embed * head * key + i] = attn_wv_2[v_dp_i * 70144 + i];
-  float *attn_wo_2 = gathered + 51712;
+      p.attn_wv.all[v_dp_i * layer_dp * embed * head * key + i] = attn_wv_3[v_dp_i * 70144 + i];
+  float *attn_wo_3 = gathered + 51712;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t v_dp_i = 0; v_dp_i < 2; ++v_dp_i)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * head * key * embed; ++i)
-      p.attn_wo.all[v_dp_i * layer_dp * head * key * embed + i] = attn_wo_2[v_dp_i * 70144 + i];
-  float *attn_bq_2 = gathered + 68096;
+      p.attn_wo.all[v_dp_i * layer_dp * head * key * embed + i] = attn_wo_3[v_dp_i * 70144 + i];
+  float *attn_bq_3 = gathered + 68096;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t v_dp_i = 0; v_dp_i < 2; ++v_dp_i)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * head * key; ++i)
-      p.attn_bq.all[v_dp_i * layer_dp * head * key + i] = attn_bq_2[v_dp_i * 70144 + i];
-  float *attn_bk_2 = gathered + 68224;
+      p.attn_bq.all[v_dp_i * layer_dp * head * key + i] = attn_bq_3[v_dp_i * 70144 + i];
+  float *attn_bk_3 = gathered + 68224;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t v_dp_i = 0; v_dp_i < 2; ++v_dp_i)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * head * key; ++i)
-      p.attn_bk.all[v_dp_i * layer_dp * head * key + i] = attn_bk_2[v_dp_i * 70144 + i];
-  float *attn_bv_2 = gathered + 68352;
+      p.attn_bk.all[v_dp_i * layer_dp * head * key + i] = attn_bk_3[v_dp_i * 70144 + i];
+  float *attn_bv_3 = gathered + 68352;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t v_dp_i = 0; v_dp_i < 2; ++v_dp_i)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * head * key; ++i)
-      p.attn_bv.all[v_dp_i * layer_dp * head * key + i] = attn_bv_2[v_dp_i * 70144 + i];
-  float *attn_bo_2 = gathered + 68480;
+      p.attn_bv.all[v_dp_i * layer_dp * head * key + i] = attn_bv_3[v_dp_i * 70144 + i];
+  float *attn_bo_3 = gathered + 68480;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t v_dp_i = 0; v_dp_i < 2; ++v_dp_i)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * embed; ++i)
-      p.attn_bo.all[v_dp_i * layer_dp * embed + i] = attn_bo_2[v_dp_i * 70144 + i];
-  float *layernorm_2_gamma_2 = gathered + 68736;
+      p.attn_bo.all[v_dp_i * layer_dp * embed + i] = attn_bo_3[v_dp_i * 70144 + i];
+  float *mlp_norm_gamma_3 = gathered + 68736;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t v_dp_i = 0; v_dp_i < 2; ++v_dp_i)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * embed; ++i)
-      p.layernorm_2_gamma.all[v_dp_i * layer_dp * embed + i] = layernorm_2_gamma_2[v_dp_i * 70144 + i];
-  float *layernorm_2_beta_2 = gathered + 68992;
+      p.mlp_norm_gamma.all[v_dp_i * layer_dp * embed + i] = mlp_norm_gamma_3[v_dp_i * 70144 + i];
+  float *mlp_norm_beta_3 = gathered + 68992;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t v_dp_i = 0; v_dp_i < 2; ++v_dp_i)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * embed; ++i)
-      p.layernorm_2_beta.all[v_dp_i * layer_dp * embed + i] = layernorm_2_beta_2[v_dp_i * 70144 + i];
-  float *mlp_b1_2 = gathered + 69248;
+      p.mlp_norm_beta.all[v_dp_i * layer_dp * embed + i] = mlp_norm_beta_3[v_dp_i * 70144 + i];
+  float *mlp_b1_3 = gathered + 69248;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t v_dp_i = 0; v_dp_i < 2; ++v_dp_i)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * ff; ++i)
-      p.mlp_b1.all[v_dp_i * layer_dp * ff + i] = mlp_b1_2[v_dp_i * 70144 + i];
-  float *mlp_b2_2 = gathered + 69760;
+      p.mlp_b1.all[v_dp_i * layer_dp * ff + i] = mlp_b1_3[v_dp_i * 70144 + i];
+  float *mlp_b2_3 = gathered + 69760;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t v_dp_i = 0; v_dp_i < 2; ++v_dp_i)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * embed; ++i)
-      p.mlp_b2.all[v_dp_i * layer_dp * embed + i] = mlp_b2_2[v_dp_i * 70144 + i];
-  float *layernorm_gamma_6 = gathered + 70016;
+      p.mlp_b2.all[v_dp_i * layer_dp * embed + i] = mlp_b2_3[v_dp_i * 70144 + i];
+  float *final_norm_gamma_3 = gathered + 70016;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t v_dp_i = 0; v_dp_i < 2; ++v_dp_i)
 #pragma GCC ivdep
     for (int64_t e = 0; e < embed_dp; ++e)
-      p.layernorm_gamma[v_dp_i * embed_dp + e] = layernorm_gamma_6[v_dp_i * 70144 + e];
-  float *layernorm_beta_6 = gathered + 70080;
+      p.final_norm_gamma[v_dp_i * embed_dp + e] = final_norm_gamma_3[v_dp_i * 70144 + e];
+  float *final_norm_beta_3 = gathered + 70080;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t v_dp_i = 0; v_dp_i < 2; ++v_dp_i)
 #pragma GCC ivdep
     for (int64_t e = 0; e < embed_dp; ++e)
-      p.layernorm_beta[v_dp_i * embed_dp + e] = layernorm_beta_6[v_dp_i * 70144 + e];
+      p.final_norm_beta[v_dp_i * embed_dp + e] = final_norm_beta_3[v_dp_i * 70144 + e];
 }
 
 /// One training step on the inputs already loaded.
@@ -1369,8 +1328,8 @@ void step(Rank &r, double lr) {
 void evaluate_begin(Rank &r) {
   const Sums sums{r};
   // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
-  fill(sums.value, 1, 0.0);
-  fill(sums.value_2, 1, 0.0);
+  fill(sums.loss, 1, 0.0);
+  fill(sums.accuracy, 1, 0.0);
 }
 
 /// For each batch of held-out samples.
@@ -1394,31 +1353,31 @@ void evaluate_batch(Rank &r) {
     for (int64_t i = 0; i < seq_dp * embed; ++i)
       x[b * seq_dp * embed + i] = part[b * seq_dp * embed + i] + p.wpe[i];
   for (int64_t l = 0; l < layer; ++l) {
-    float *normalized = r.work<float>(524288); // [batch_dp, seq_dp, embed]
-    float *rstd = r.work<float>(0); // [batch_dp, seq_dp]
+    float *attn_norm_normalized = r.work<float>(524288); // [batch_dp, seq_dp, embed]
+    float *attn_norm_rstd = r.work<float>(0); // [batch_dp, seq_dp]
     // nn.ech:31 at gpt_fortunes.ech:22  return normalize(x, over = over) * gamma + beta
-    normalize(normalized, rstd, x, batch_dp * seq_dp, embed, 1e-05);
-    float *layernorm = r.work<float>(524288); // [batch_dp, seq_dp, embed]
+    normalize(attn_norm_normalized, attn_norm_rstd, x, batch_dp * seq_dp, embed, 1e-05);
+    float *layer_attn_norm = r.work<float>(524288); // [batch_dp, seq_dp, embed]
     for (int64_t i = 0; i < batch_dp * seq_dp; ++i)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed; ++e)
-        layernorm[i * embed + e] =
-            normalized[i * embed + e] * p.layer_layernorm_gamma[l][e] + p.layer_layernorm_beta[l][e];
-    float *layernorm_gathered = r.work<float>(0); // [batch_dp, seq, embed]
+        layer_attn_norm[i * embed + e] =
+            attn_norm_normalized[i * embed + e] * p.attn_norm_gamma[l][e] + p.attn_norm_beta[l][e];
+    float *layer_attn_norm_gathered = r.work<float>(0); // [batch_dp, seq, embed]
     // gpt_fortunes.ech:22  2 ranks, 0.52 MB: split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:22)
-    all_gather_inner(r, r.group(0), layernorm_gathered, layernorm, batch_dp, seq_dp * embed, Algorithm::automatic,
-                     "gpt_fortunes.ech:22");
+    all_gather_inner(r, r.group(0), layer_attn_norm_gathered, layer_attn_norm, batch_dp, seq_dp * embed,
+                     Algorithm::automatic, "gpt_fortunes.ech:22");
     float *q = r.work<float>(524288); // [batch_dp, seq, head, key]
     // nn.ech:79 at gpt_fortunes.ech:22  q = dot(x, wq, over = embed)
-    gemm(q, layernorm_gathered, p.attn_wq[l], batch_dp * seq, head * key, embed, Form::nn, embed, head * key,
+    gemm(q, layer_attn_norm_gathered, p.attn_wq[l], batch_dp * seq, head * key, embed, Form::nn, embed, head * key,
          head * key, 1.0, 0.0, Blas::onednn);
     float *k = r.work<float>(786432); // [batch_dp, seq, head, key]
     // nn.ech:80 at gpt_fortunes.ech:22  k = dot(x, wk, over = embed)
-    gemm(k, layernorm_gathered, p.attn_wk[l], batch_dp * seq, head * key, embed, Form::nn, embed, head * key,
+    gemm(k, layer_attn_norm_gathered, p.attn_wk[l], batch_dp * seq, head * key, embed, Form::nn, embed, head * key,
          head * key, 1.0, 0.0, Blas::onednn);
     float *v = r.work<float>(1048576); // [batch_dp, seq, head, key]
     // nn.ech:81 at gpt_fortunes.ech:22  v = dot(x, wv, over = embed)
-    gemm(v, layernorm_gathered, p.attn_wv[l], batch_dp * seq, head * key, embed, Form::nn, embed, head * key,
+    gemm(v, layer_attn_norm_gathered, p.attn_wv[l], batch_dp * seq, head * key, embed, Form::nn, embed, head * key,
          head * key, 1.0, 0.0, Blas::onednn);
     // nn.ech:86 at gpt_fortunes.ech:22  q = q + bq
     for (int64_t i = 0; i < batch_dp * seq; ++i)
@@ -1458,66 +1417,68 @@ void evaluate_batch(Rank &r) {
     reduce_scatter_inner(r, r.group(0), y_part, y, batch_dp, seq_dp * embed, Sum, Algorithm::automatic,
                          "gpt_fortunes.ech:22");
     float *x_2 = r.work<float>(1835008); // [batch_dp, seq_dp, embed]
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
-    //     attn
+    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed) as attn_norm, embed, head, key, seq, past,
+    //     causal = true) as attn
 #pragma GCC ivdep
     for (int64_t i = 0; i < batch_dp * seq_dp * embed; ++i)
       x_2[i] = x[i] + y_part[i];
-    float *normalized_2 = r.work<float>(0); // [batch_dp, seq_dp, embed]
-    float *rstd_2 = r.work<float>(262144); // [batch_dp, seq_dp]
+    float *mlp_norm_normalized = r.work<float>(0); // [batch_dp, seq_dp, embed]
+    float *mlp_norm_rstd = r.work<float>(262144); // [batch_dp, seq_dp]
     // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
-    normalize(normalized_2, rstd_2, x_2, batch_dp * seq_dp, embed, 1e-05);
-    float *layernorm_2 = r.work<float>(0); // [batch_dp, seq_dp, embed]
+    normalize(mlp_norm_normalized, mlp_norm_rstd, x_2, batch_dp * seq_dp, embed, 1e-05);
+    float *layer_mlp_norm = r.work<float>(0); // [batch_dp, seq_dp, embed]
     for (int64_t i = 0; i < batch_dp * seq_dp; ++i)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed; ++e)
-        layernorm_2[i * embed + e] = normalized_2[i * embed + e] * p.layernorm_2_gamma[l][e] + p.layernorm_2_beta[l][e];
-    float *layernorm_gathered_2 = r.work<float>(1048576); // [batch_dp, seq, embed]
+        layer_mlp_norm[i * embed + e] =
+            mlp_norm_normalized[i * embed + e] * p.mlp_norm_gamma[l][e] + p.mlp_norm_beta[l][e];
+    float *layer_mlp_norm_gathered = r.work<float>(1048576); // [batch_dp, seq, embed]
     // gpt_fortunes.ech:23  2 ranks, 0.52 MB: split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:23)
-    all_gather_inner(r, r.group(0), layernorm_gathered_2, layernorm_2, batch_dp, seq_dp * embed, Algorithm::automatic,
-                     "gpt_fortunes.ech:23");
-    float *product = r.work<float>(0); // [batch_dp, seq, ff]
+    all_gather_inner(r, r.group(0), layer_mlp_norm_gathered, layer_mlp_norm, batch_dp, seq_dp * embed,
+                     Algorithm::automatic, "gpt_fortunes.ech:23");
+    float *mlp_product = r.work<float>(0); // [batch_dp, seq, ff]
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(product, layernorm_gathered_2, p.mlp_w1[l], batch_dp * seq, ff, embed, Form::nn, embed, ff, ff, 1.0, 0.0,
-         Blas::tiled);
-    float *value = r.work<float>(0); // [batch_dp, seq, ff]
+    gemm(mlp_product, layer_mlp_norm_gathered, p.mlp_w1[l], batch_dp * seq, ff, embed, Form::nn, embed, ff, ff, 1.0,
+         0.0, Blas::tiled);
+    float *mlp_gelu = r.work<float>(0); // [batch_dp, seq, ff]
     for (int64_t i = 0; i < batch_dp * seq; ++i)
 #pragma GCC ivdep
       for (int64_t f = 0; f < ff; ++f)
-        value[i * ff + f] = math::gelu(product[i * ff + f] + p.mlp_b1[l][f]);
-    float *product_2 = r.work<float>(1048576); // [batch_dp, seq, embed]
+        mlp_gelu[i * ff + f] = math::gelu(mlp_product[i * ff + f] + p.mlp_b1[l][f]);
+    float *mlp_product_2 = r.work<float>(1048576); // [batch_dp, seq, embed]
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(product_2, value, p.mlp_w2[l], batch_dp * seq, embed, ff, Form::nn, ff, embed, embed, 1.0, 0.0, Blas::tiled);
-    float *mlp = r.work<float>(1048576); // [batch_dp, seq, embed]
+    gemm(mlp_product_2, mlp_gelu, p.mlp_w2[l], batch_dp * seq, embed, ff, Form::nn, ff, embed, embed, 1.0, 0.0,
+         Blas::tiled);
+    float *layer_mlp = r.work<float>(1048576); // [batch_dp, seq, embed]
     for (int64_t i = 0; i < batch_dp * seq; ++i)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed; ++e)
-        mlp[i * embed + e] = product_2[i * embed + e] + p.mlp_b2[l][e] * static_cast<float>(is_first_tp);
-    float *mlp_part = r.work<float>(0); // [batch_dp, seq_dp, embed]
+        layer_mlp[i * embed + e] = mlp_product_2[i * embed + e] + p.mlp_b2[l][e] * static_cast<float>(is_first_tp);
+    float *layer_mlp_part = r.work<float>(0); // [batch_dp, seq_dp, embed]
     // gpt_fortunes.ech:23  2 ranks, 0.52 MB: split seq over tp (layouts.ech:28): add (gpt_fortunes.ech:23)
-    reduce_scatter_inner(r, r.group(0), mlp_part, mlp, batch_dp, seq_dp * embed, Sum, Algorithm::automatic,
+    reduce_scatter_inner(r, r.group(0), layer_mlp_part, layer_mlp, batch_dp, seq_dp * embed, Sum, Algorithm::automatic,
                          "gpt_fortunes.ech:23");
-    // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed) as mlp_norm, embed, ff) as mlp
 #pragma GCC ivdep
     for (int64_t i = 0; i < batch_dp * seq_dp * embed; ++i)
-      x[i] = x_2[i] + mlp_part[i];
+      x[i] = x_2[i] + layer_mlp_part[i];
   }
-  float *normalized = r.work<float>(1572864); // [batch_dp, seq_dp, embed]
-  float *rstd = r.work<float>(0); // [batch_dp, seq_dp]
+  float *final_norm_normalized = r.work<float>(1572864); // [batch_dp, seq_dp, embed]
+  float *final_norm_rstd = r.work<float>(0); // [batch_dp, seq_dp]
   // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
-  normalize(normalized, rstd, x, batch_dp * seq_dp, embed, 1e-05);
-  float *layernorm = r.work<float>(1572864); // [batch_dp, seq_dp, embed]
+  normalize(final_norm_normalized, final_norm_rstd, x, batch_dp * seq_dp, embed, 1e-05);
+  float *final_norm = r.work<float>(1572864); // [batch_dp, seq_dp, embed]
   for (int64_t i = 0; i < batch_dp * seq_dp; ++i)
 #pragma GCC ivdep
     for (int64_t e = 0; e < embed; ++e)
-      layernorm[i * embed + e] = normalized[i * embed + e] * p.layernorm_gamma[e] + p.layernorm_beta[e];
-  float *layernorm_gathered = r.work<float>(0); // [batch_dp, seq, embed]
+      final_norm[i * embed + e] = final_norm_normalized[i * embed + e] * p.final_norm_gamma[e] + p.final_norm_beta[e];
+  float *final_norm_gathered = r.work<float>(0); // [batch_dp, seq, embed]
   // gpt_fortunes.ech:25  2 ranks, 0.52 MB: split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:25)
-  all_gather_inner(r, r.group(0), layernorm_gathered, layernorm, batch_dp, seq_dp * embed, Algorithm::automatic,
+  all_gather_inner(r, r.group(0), final_norm_gathered, final_norm, batch_dp, seq_dp * embed, Algorithm::automatic,
                    "gpt_fortunes.ech:25");
   float *logits = r.work<float>(524288); // [batch_dp, seq, vocab_dp]
-  // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  gemm(logits, layernorm_gathered, p.wte, batch_dp * seq, vocab_dp, embed, Form::nt, embed, embed, vocab_dp, 1.0, 0.0,
+  // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed) as final_norm, wte, over = embed)
+  gemm(logits, final_norm_gathered, p.wte, batch_dp * seq, vocab_dp, embed, Form::nt, embed, embed, vocab_dp, 1.0, 0.0,
        Blas::tiled);
   float *maximum = r.work<float>(8192); // [batch_dp, seq]
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
@@ -1539,53 +1500,34 @@ void evaluate_batch(Rank &r) {
   const int64_t first_batch = r.coordinate(0) * 16;
   const int64_t part_of_seq = r.coordinate(1) * 32;
   float *row_loss_part = row_loss + part_of_seq;
-  double sum_3 = 0;
+  double sum_sum = 0;
   for (int64_t b = 0; b < batch_dp; ++b) {
     const bool e = static_cast<int32_t>(first_batch + b) < static_cast<int32_t>(r.validSamples());
     float block = 0;
 #pragma omp simd reduction(+ : block)
     for (int64_t s = 0; s < seq_dp; ++s)
       block += math::select(e, row_loss_part[b * seq + s], 0.0f);
-    sum_3 += block;
+    sum_sum += block;
   }
-  const float sum = static_cast<float>(sum_3);
-  float *largest = r.work<float>(0); // [batch_dp, seq]
-  int32_t *place = r.work<int32_t>(4096); // [batch_dp, seq]
+  const float sum = static_cast<float>(sum_sum);
+  float *largest = r.work<float>(16384); // [part=2, batch_dp, seq]
+  int32_t *place = r.work<int32_t>(0); // [batch_dp, seq]
   // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
   max_with_index(largest, place, logits, batch_dp * seq, vocab_dp, 1, first_vocab);
-  float *largest_2 = r.work<float>(16384); // [part=2, batch_dp, seq]
+  float *places = largest + 1024;
 #pragma GCC ivdep
   for (int64_t i = 0; i < batch_dp * seq; ++i)
-    largest_2[i] = largest[i];
-  float *largest_3 = largest_2 + 1024;
-  // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
-#pragma GCC ivdep
-  for (int64_t i = 0; i < batch_dp * seq; ++i)
-    largest_3[i] = static_cast<float>(place[i]);
+    places[i] = static_cast<float>(place[i]);
   float *largest_of_all = r.work<float>(0); // [rank=2, part=2, batch_dp, seq]
   // gpt_fortunes.ech:28  2 ranks, 0.02 MB: split vocab over tp (layouts.ech:28): inside argmax (gpt_fortunes.ech:28)
-  all_gather(r, r.group(0), largest_of_all, largest_2, 2 * batch_dp * seq, Algorithm::automatic, "gpt_fortunes.ech:28");
-  float *values_of_all = r.work<float>(16384); // [rank=2, batch_dp, seq]
+  all_gather(r, r.group(0), largest_of_all, largest, 2 * batch_dp * seq, Algorithm::automatic, "gpt_fortunes.ech:28");
+  int32_t *index_of_max = r.work<int32_t>(16384); // [batch_dp, seq]
   // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
-  for (int64_t ra = 0; ra < 2; ++ra)
-#pragma GCC ivdep
-    for (int64_t i = 0; i < batch_dp * seq; ++i)
-      values_of_all[ra * batch_dp * seq + i] = largest_of_all[ra * 2 * batch_dp * seq + i];
-  float *largest_of_all_part = largest_of_all + 1024;
-  int32_t *places_of_all = r.work<int32_t>(24576); // [rank=2, batch_dp, seq]
-  // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
-  for (int64_t ra = 0; ra < 2; ++ra)
-#pragma GCC ivdep
-    for (int64_t i = 0; i < batch_dp * seq; ++i)
-      places_of_all[ra * batch_dp * seq + i] = static_cast<int32_t>(largest_of_all_part[ra * 2 * batch_dp * seq + i]);
-  float *largest_4 = r.work<float>(4096); // [batch_dp, seq]
-  int32_t *index_of_max = r.work<int32_t>(0); // [batch_dp, seq]
-  // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
-  combine_max_with_index(largest_4, index_of_max, values_of_all, places_of_all, 2, batch_dp * seq);
+  place_of_largest(index_of_max, largest_of_all, 2, batch_dp * seq);
   int32_t *index_of_max_part = index_of_max + part_of_seq;
   // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  double sum_4 = 0;
+  double sum_2_sum = 0;
   for (int64_t b = 0; b < batch_dp; ++b) {
     const bool e = static_cast<int32_t>(first_batch + b) < static_cast<int32_t>(r.validSamples());
     float block = 0;
@@ -1594,13 +1536,13 @@ void evaluate_batch(Rank &r) {
       const float e_2 = index_of_max_part[b * seq + s] == in.labels_part[b * seq_dp + s] ? 1.0f : 0.0f;
       block += math::select(e, e_2, 0.0f);
     }
-    sum_4 += block;
+    sum_2_sum += block;
   }
-  const float sum_2 = static_cast<float>(sum_4);
+  const float sum_2 = static_cast<float>(sum_2_sum);
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  sums.value[0] += static_cast<double>(sum);
+  sums.loss[0] += static_cast<double>(sum);
   // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
-  sums.value_2[0] += static_cast<double>(sum_2);
+  sums.accuracy[0] += static_cast<double>(sum_2);
 }
 
 /// Metrics of all held-out samples.
@@ -1612,8 +1554,8 @@ void evaluate_end(Rank &r) {
   // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
   const float e = static_cast<float>(sample_count) * 64.0f;
-  message[0] = static_cast<float>(sums.value[0]) / e;
-  accuracy[0] = static_cast<float>(sums.value_2[0]) / e;
+  message[0] = static_cast<float>(sums.loss[0]) / e;
+  accuracy[0] = static_cast<float>(sums.accuracy[0]) / e;
   // gpt_fortunes.ech:27  4 ranks, 8 bytes: split batch over dp (layouts.ech:28), split head, ff, vocab, seq over tp
   //     (layouts.ech:28): report of loss (gpt_fortunes.ech:27), report of accuracy (gpt_fortunes.ech:28)
   all_reduce(r, r.group(1), message, 2, Sum, Algorithm::automatic, "gpt_fortunes.ech:27");
@@ -1637,8 +1579,8 @@ Program describe() {
   p.steps = 300;
   p.store(Stored::Param, "wte", "vocab=256/tp embed=128", {Init::Normal, 0.02}, 0);
   p.store(Stored::Param, "wpe", "seq=64/tp embed=128", {Init::Normal, 0.01}, 65536);
-  p.store(Stored::Param, "layer.layernorm.gamma", "layer=4 embed=128", {Init::Ones}, 81920);
-  p.store(Stored::Param, "layer.layernorm.beta", "layer=4 embed=128", {Init::Zeros}, 83968);
+  p.store(Stored::Param, "layer.attn_norm.gamma", "layer=4 embed=128", {Init::Ones}, 81920);
+  p.store(Stored::Param, "layer.attn_norm.beta", "layer=4 embed=128", {Init::Zeros}, 83968);
   p.store(Stored::Param, "layer.attn.wq", "layer=4 embed=128 head=4/tp key=32", {Init::Normal, 0.08838834764831843},
           86016);
   p.store(Stored::Param, "layer.attn.wk", "layer=4 embed=128 head=4/tp key=32", {Init::Normal, 0.08838834764831843},
@@ -1651,21 +1593,21 @@ Program describe() {
   p.store(Stored::Param, "layer.attn.bk", "layer=4 head=4/tp key=32", {Init::Zeros}, 611328);
   p.store(Stored::Param, "layer.attn.bv", "layer=4 head=4/tp key=32", {Init::Zeros}, 612352);
   p.store(Stored::Param, "layer.attn.bo", "layer=4 embed=128", {Init::Zeros}, 613376);
-  p.store(Stored::Param, "layer.layernorm_2.gamma", "layer=4 embed=128", {Init::Ones}, 615424);
-  p.store(Stored::Param, "layer.layernorm_2.beta", "layer=4 embed=128", {Init::Zeros}, 617472);
+  p.store(Stored::Param, "layer.mlp_norm.gamma", "layer=4 embed=128", {Init::Ones}, 615424);
+  p.store(Stored::Param, "layer.mlp_norm.beta", "layer=4 embed=128", {Init::Zeros}, 617472);
   p.store(Stored::Param, "layer.mlp.w1", "layer=4 embed=128 ff=512/tp", {Init::Normal, 0.08838834764831843}, 619520);
   p.store(Stored::Param, "layer.mlp.b1", "layer=4 ff=512/tp", {Init::Zeros}, 1143808);
   p.store(Stored::Param, "layer.mlp.w2", "layer=4 ff=512/tp embed=128", {Init::Normal, 0.044194173824159216}, 1147904);
   p.store(Stored::Param, "layer.mlp.b2", "layer=4 embed=128", {Init::Zeros}, 1672192);
-  p.store(Stored::Param, "layernorm.gamma", "embed=128", {Init::Ones}, 1674240);
-  p.store(Stored::Param, "layernorm.beta", "embed=128", {Init::Zeros}, 1674752);
+  p.store(Stored::Param, "final_norm.gamma", "embed=128", {Init::Ones}, 1674240);
+  p.store(Stored::Param, "final_norm.beta", "embed=128", {Init::Zeros}, 1674752);
   p.store(Stored::Optimizer, "optimizer.m.wte", "vocab=256/tp/dp embed=128", {Init::Zeros}, 1675264);
   p.store(Stored::Optimizer, "optimizer.v.wte", "vocab=256/tp/dp embed=128", {Init::Zeros}, 1708032);
   p.store(Stored::Optimizer, "optimizer.momentum.wpe", "seq=64/tp/dp embed=128", {Init::Zeros}, 1740800);
-  p.store(Stored::Optimizer, "optimizer.m.layer.layernorm.gamma", "layer=4/dp embed=128", {Init::Zeros}, 1748992);
-  p.store(Stored::Optimizer, "optimizer.v.layer.layernorm.gamma", "layer=4/dp embed=128", {Init::Zeros}, 1750016);
-  p.store(Stored::Optimizer, "optimizer.m.layer.layernorm.beta", "layer=4/dp embed=128", {Init::Zeros}, 1751040);
-  p.store(Stored::Optimizer, "optimizer.v.layer.layernorm.beta", "layer=4/dp embed=128", {Init::Zeros}, 1752064);
+  p.store(Stored::Optimizer, "optimizer.m.layer.attn_norm.gamma", "layer=4/dp embed=128", {Init::Zeros}, 1748992);
+  p.store(Stored::Optimizer, "optimizer.v.layer.attn_norm.gamma", "layer=4/dp embed=128", {Init::Zeros}, 1750016);
+  p.store(Stored::Optimizer, "optimizer.m.layer.attn_norm.beta", "layer=4/dp embed=128", {Init::Zeros}, 1751040);
+  p.store(Stored::Optimizer, "optimizer.v.layer.attn_norm.beta", "layer=4/dp embed=128", {Init::Zeros}, 1752064);
   p.store(Stored::Optimizer, "optimizer.m.layer.attn.wq", "layer=4/dp embed=128 head=4/tp key=32", {Init::Zeros},
           1753088);
   p.store(Stored::Optimizer, "optimizer.v.layer.attn.wq", "layer=4/dp embed=128 head=4/tp key=32", {Init::Zeros},
@@ -1690,10 +1632,10 @@ Program describe() {
   p.store(Stored::Optimizer, "optimizer.v.layer.attn.bv", "layer=4/dp head=4/tp key=32", {Init::Zeros}, 2279936);
   p.store(Stored::Optimizer, "optimizer.m.layer.attn.bo", "layer=4/dp embed=128", {Init::Zeros}, 2280448);
   p.store(Stored::Optimizer, "optimizer.v.layer.attn.bo", "layer=4/dp embed=128", {Init::Zeros}, 2281472);
-  p.store(Stored::Optimizer, "optimizer.m.layer.layernorm_2.gamma", "layer=4/dp embed=128", {Init::Zeros}, 2282496);
-  p.store(Stored::Optimizer, "optimizer.v.layer.layernorm_2.gamma", "layer=4/dp embed=128", {Init::Zeros}, 2283520);
-  p.store(Stored::Optimizer, "optimizer.m.layer.layernorm_2.beta", "layer=4/dp embed=128", {Init::Zeros}, 2284544);
-  p.store(Stored::Optimizer, "optimizer.v.layer.layernorm_2.beta", "layer=4/dp embed=128", {Init::Zeros}, 2285568);
+  p.store(Stored::Optimizer, "optimizer.m.layer.mlp_norm.gamma", "layer=4/dp embed=128", {Init::Zeros}, 2282496);
+  p.store(Stored::Optimizer, "optimizer.v.layer.mlp_norm.gamma", "layer=4/dp embed=128", {Init::Zeros}, 2283520);
+  p.store(Stored::Optimizer, "optimizer.m.layer.mlp_norm.beta", "layer=4/dp embed=128", {Init::Zeros}, 2284544);
+  p.store(Stored::Optimizer, "optimizer.v.layer.mlp_norm.beta", "layer=4/dp embed=128", {Init::Zeros}, 2285568);
   p.store(Stored::Optimizer, "optimizer.m.layer.mlp.w1", "layer=4/dp embed=128 ff=512/tp", {Init::Zeros}, 2286592);
   p.store(Stored::Optimizer, "optimizer.v.layer.mlp.w1", "layer=4/dp embed=128 ff=512/tp", {Init::Zeros}, 2548736);
   p.store(Stored::Optimizer, "optimizer.m.layer.mlp.b1", "layer=4/dp ff=512/tp", {Init::Zeros}, 2810880);
@@ -1702,10 +1644,10 @@ Program describe() {
   p.store(Stored::Optimizer, "optimizer.v.layer.mlp.w2", "layer=4/dp ff=512/tp embed=128", {Init::Zeros}, 3077120);
   p.store(Stored::Optimizer, "optimizer.m.layer.mlp.b2", "layer=4/dp embed=128", {Init::Zeros}, 3339264);
   p.store(Stored::Optimizer, "optimizer.v.layer.mlp.b2", "layer=4/dp embed=128", {Init::Zeros}, 3340288);
-  p.store(Stored::Optimizer, "optimizer.m.layernorm.gamma", "embed=128/dp", {Init::Zeros}, 3341312);
-  p.store(Stored::Optimizer, "optimizer.v.layernorm.gamma", "embed=128/dp", {Init::Zeros}, 3341568);
-  p.store(Stored::Optimizer, "optimizer.m.layernorm.beta", "embed=128/dp", {Init::Zeros}, 3341824);
-  p.store(Stored::Optimizer, "optimizer.v.layernorm.beta", "embed=128/dp", {Init::Zeros}, 3342080);
+  p.store(Stored::Optimizer, "optimizer.m.final_norm.gamma", "embed=128/dp", {Init::Zeros}, 3341312);
+  p.store(Stored::Optimizer, "optimizer.v.final_norm.gamma", "embed=128/dp", {Init::Zeros}, 3341568);
+  p.store(Stored::Optimizer, "optimizer.m.final_norm.beta", "embed=128/dp", {Init::Zeros}, 3341824);
+  p.store(Stored::Optimizer, "optimizer.v.final_norm.beta", "embed=128/dp", {Init::Zeros}, 3342080);
   p.take("tokens", 0, "batch=32 seq=64", ElementType::Int32, 256,
          {{"micro=2 batch=16/dp seq=64", 0, {{{"batch"}, {"micro", "batch"}}}}, {"batch=32/dp seq=64", 4096}});
   p.take("labels", 1, "batch=32 seq=64", ElementType::Int32, 256,
@@ -1726,8 +1668,8 @@ Program describe() {
       "input labels ( 'batch 'seq=64 ) i32\n"
       "param wte ( 'vocab=256 'embed=128 ) f32\n"
       "param wpe ( 'seq=64 'embed=128 ) f32\n"
-      "param layer.layernorm.gamma ( 'layer=4 'embed=128 ) f32\n"
-      "param layer.layernorm.beta ( 'layer=4 'embed=128 ) f32\n"
+      "param layer.attn_norm.gamma ( 'layer=4 'embed=128 ) f32\n"
+      "param layer.attn_norm.beta ( 'layer=4 'embed=128 ) f32\n"
       "param layer.attn.wq ( 'layer=4 'embed=128 'head=4 'key=32 ) f32\n"
       "param layer.attn.wk ( 'layer=4 'embed=128 'head=4 'key=32 ) f32\n"
       "param layer.attn.wv ( 'layer=4 'embed=128 'head=4 'key=32 ) f32\n"
@@ -1736,14 +1678,14 @@ Program describe() {
       "param layer.attn.bk ( 'layer=4 'head=4 'key=32 ) f32\n"
       "param layer.attn.bv ( 'layer=4 'head=4 'key=32 ) f32\n"
       "param layer.attn.bo ( 'layer=4 'embed=128 ) f32\n"
-      "param layer.layernorm_2.gamma ( 'layer=4 'embed=128 ) f32\n"
-      "param layer.layernorm_2.beta ( 'layer=4 'embed=128 ) f32\n"
+      "param layer.mlp_norm.gamma ( 'layer=4 'embed=128 ) f32\n"
+      "param layer.mlp_norm.beta ( 'layer=4 'embed=128 ) f32\n"
       "param layer.mlp.w1 ( 'layer=4 'embed=128 'ff=512 ) f32\n"
       "param layer.mlp.b1 ( 'layer=4 'ff=512 ) f32\n"
       "param layer.mlp.w2 ( 'layer=4 'ff=512 'embed=128 ) f32\n"
       "param layer.mlp.b2 ( 'layer=4 'embed=128 ) f32\n"
-      "param layernorm.gamma ( 'embed=128 ) f32\n"
-      "param layernorm.beta ( 'embed=128 ) f32\n"
+      "param final_norm.gamma ( 'embed=128 ) f32\n"
+      "param final_norm.beta ( 'embed=128 ) f32\n"
       "line 0 gpt_fortunes.ech:14  input tokens[batch, seq] : int below vocab\n"
       "%0 = value tokens [ 'batch 'seq=64 ] i32 @0\n"
       "line 1 gpt_fortunes.ech:15  input labels[batch, seq] : int below vocab\n"
@@ -1753,9 +1695,9 @@ Program describe() {
       "line 3 gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)\n"
       "%3 = value wpe [ 'seq=64 'embed=128 ] f32 @3\n"
       "line 4 nn.ech:29 at gpt_fortunes.ech:22  param gamma[over] ~ ones\n"
-      "%4 = value layer.layernorm.gamma [ 'layer=4 'embed=128 ] f32 @4\n"
+      "%4 = value layer.attn_norm.gamma [ 'layer=4 'embed=128 ] f32 @4\n"
       "line 5 nn.ech:30 at gpt_fortunes.ech:22  param beta[over] ~ zeros\n"
-      "%5 = value layer.layernorm.beta [ 'layer=4 'embed=128 ] f32 @5\n"
+      "%5 = value layer.attn_norm.beta [ 'layer=4 'embed=128 ] f32 @5\n"
       "line 6 nn.ech:75 at gpt_fortunes.ech:22  param wq[embed, head, key] ~ normal(1 / sqrt(size(embed)))\n"
       "%6 = value layer.attn.wq [ 'layer=4 'embed=128 'head=4 'key=32 ] f32 @6\n"
       "line 7 nn.ech:76 at gpt_fortunes.ech:22  param wk[embed, head, key] ~ normal(1 / sqrt(size(embed)))\n"
@@ -1773,9 +1715,9 @@ Program describe() {
       "line 13 nn.ech:97 at gpt_fortunes.ech:22  param bo[embed] ~ zeros\n"
       "%13 = value layer.attn.bo [ 'layer=4 'embed=128 ] f32 @13\n"
       "line 14 nn.ech:29 at gpt_fortunes.ech:23  param gamma[over] ~ ones\n"
-      "%14 = value layer.layernorm_2.gamma [ 'layer=4 'embed=128 ] f32 @14\n"
+      "%14 = value layer.mlp_norm.gamma [ 'layer=4 'embed=128 ] f32 @14\n"
       "line 15 nn.ech:30 at gpt_fortunes.ech:23  param beta[over] ~ zeros\n"
-      "%15 = value layer.layernorm_2.beta [ 'layer=4 'embed=128 ] f32 @15\n"
+      "%15 = value layer.mlp_norm.beta [ 'layer=4 'embed=128 ] f32 @15\n"
       "line 16 nn.ech:149 at gpt_fortunes.ech:23  param w1[embed, ff] ~ normal(1 / sqrt(size(embed)))\n"
       "%16 = value layer.mlp.w1 [ 'layer=4 'embed=128 'ff=512 ] f32 @16\n"
       "line 17 nn.ech:150 at gpt_fortunes.ech:23  param b1[ff] ~ zeros\n"
@@ -1785,9 +1727,9 @@ Program describe() {
       "line 19 nn.ech:152 at gpt_fortunes.ech:23  param b2[embed] ~ zeros\n"
       "%19 = value layer.mlp.b2 [ 'layer=4 'embed=128 ] f32 @19\n"
       "line 20 nn.ech:29 at gpt_fortunes.ech:25  param gamma[over] ~ ones\n"
-      "%20 = value layernorm.gamma [ 'embed=128 ] f32 @20\n"
+      "%20 = value final_norm.gamma [ 'embed=128 ] f32 @20\n"
       "line 21 nn.ech:30 at gpt_fortunes.ech:25  param beta[over] ~ zeros\n"
-      "%21 = value layernorm.beta [ 'embed=128 ] f32 @21\n"
+      "%21 = value final_norm.beta [ 'embed=128 ] f32 @21\n"
       "line 22 gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe\n"
       "%22 = gather %2 %0 at 'vocab [ 'batch 'seq=64 'embed=128 ] f32 @22\n"
       "%23 = add %22 %3 [ 'batch 'seq=64 'embed=128 ] f32 @22\n"
@@ -1832,7 +1774,7 @@ Program describe() {
       "%53 = dot %52 %33 over [ 'head 'key ] [ 'batch 'seq=64 'embed=128 ] f32 @31\n"
       "line 32 nn.ech:98 at gpt_fortunes.ech:22  y = y + bo\n"
       "%54 = add %53 %34 [ 'batch 'seq=64 'embed=128 ] f32 @32\n"
-      "line 33 gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as attn\n"
+      "line 33 gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed) as attn_norm, embed, head, key, seq, past, causal = true) as attn\n"
       "%55 = add %24 %54 [ 'batch 'seq=64 'embed=128 ] f32 @33\n"
       "line 34 nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta\n"
       "%56 = normalize %55 over [ 'embed ] [ 'batch 'seq=64 'embed=128 ] f32 @34\n"
@@ -1844,7 +1786,7 @@ Program describe() {
       "%61 = gelu %60 [ 'batch 'seq=64 'ff=512 ] f32 @35\n"
       "%62 = dot %61 %39 over [ 'ff ] [ 'batch 'seq=64 'embed=128 ] f32 @35\n"
       "%63 = add %62 %40 [ 'batch 'seq=64 'embed=128 ] f32 @35\n"
-      "line 36 gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp\n"
+      "line 36 gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed) as mlp_norm, embed, ff) as mlp\n"
       "%64 = add %55 %63 [ 'batch 'seq=64 'embed=128 ] f32 @36\n"
       "carry %24 %64\n"
       "%65 = after 'layer=4 %24 [ 'batch 'seq=64 'embed=128 ] f32\n"
@@ -1852,7 +1794,7 @@ Program describe() {
       "%66 = normalize %65 over [ 'embed ] [ 'batch 'seq=64 'embed=128 ] f32 @37\n"
       "%67 = mul %66 %20 [ 'batch 'seq=64 'embed=128 ] f32 @37\n"
       "%68 = add %67 %21 [ 'batch 'seq=64 'embed=128 ] f32 @37\n"
-      "line 38 gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)\n"
+      "line 38 gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed) as final_norm, wte, over = embed)\n"
       "%69 = dot %68 %2 over [ 'embed ] [ 'batch 'seq=64 'vocab=256 ] f32 @38\n"
       "line 39 gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))\n"
       "%70 = cross_entropy %69 %1 over [ 'vocab ] [ 'batch 'seq=64 ] f32 @39\n"
@@ -1927,15 +1869,15 @@ Program describe() {
       "     2 x all_gather     over tp            262144 bytes  split seq over tp (layouts.ech:28): scatter_add (gpt_fortunes.ech:20)\n"
       "     1 x all_reduce     over dp+tp              4 bytes  split batch over dp (layouts.ech:28), split head, ff, vocab, seq over tp (layouts.ech:28): report of loss (gpt_fortunes.ech:27)\n"
       "     1 x reduce_scatter over dp             65536 bytes  store optimizer over dp (layouts.ech:28): gradient of wte (gpt_fortunes.ech:17)\n"
-      "     1 x reduce_scatter over dp            561152 bytes  store optimizer over dp (layouts.ech:28); store optimizer over dp (layouts.ech:28), split head, ff, vocab, seq over tp (layouts.ech:28): gradients of wpe, layer.layernorm.gamma, layer.layernorm.beta and 14 more (gpt_fortunes.ech:18)\n"
-      "     1 x all_reduce     over tp              6656 bytes  store optimizer over dp (layouts.ech:28), split head, ff, vocab, seq over tp (layouts.ech:28): gradients of layer.layernorm.gamma, layer.layernorm.beta, layer.attn.bo and 5 more (gpt_fortunes.ech:22)\n"
+      "     1 x reduce_scatter over dp            561152 bytes  store optimizer over dp (layouts.ech:28); store optimizer over dp (layouts.ech:28), split head, ff, vocab, seq over tp (layouts.ech:28): gradients of wpe, layer.attn_norm.gamma, layer.attn_norm.beta and 14 more (gpt_fortunes.ech:18)\n"
+      "     1 x all_reduce     over tp              6656 bytes  store optimizer over dp (layouts.ech:28), split head, ff, vocab, seq over tp (layouts.ech:28): gradients of layer.attn_norm.gamma, layer.attn_norm.beta, layer.attn.bo and 5 more (gpt_fortunes.ech:22)\n"
       "     1 x reduce_scatter over dp            524288 bytes  store optimizer over dp (layouts.ech:28): gradient of layer.mlp.w1 (gpt_fortunes.ech:23)\n"
       "     1 x reduce_scatter over dp            524288 bytes  store optimizer over dp (layouts.ech:28): gradient of layer.mlp.w2 (gpt_fortunes.ech:23)\n"
       "     1 x all_reduce     over dp+tp              8 bytes  store optimizer over dp (layouts.ech:28), split vocab over tp (layouts.ech:28): inside the norm of all gradients (gpt_fortunes.ech:4)\n"
       "     1 x all_gather     over dp             65536 bytes  store optimizer over dp (layouts.ech:28): write of wte (gpt_fortunes.ech:17)\n"
       "     1 x all_gather     over dp            524288 bytes  store optimizer over dp (layouts.ech:28): write of layer.mlp.w1 (gpt_fortunes.ech:23)\n"
       "     1 x all_gather     over dp            524288 bytes  store optimizer over dp (layouts.ech:28): write of layer.mlp.w2 (gpt_fortunes.ech:23)\n"
-      "     1 x all_gather     over dp            561152 bytes  store optimizer over dp (layouts.ech:28): write of wpe (gpt_fortunes.ech:18), write of layer.layernorm.gamma (gpt_fortunes.ech:22), write of layer.layernorm.beta (gpt_fortunes.ech:22) and 14 more\n"
+      "     1 x all_gather     over dp            561152 bytes  store optimizer over dp (layouts.ech:28): write of wpe (gpt_fortunes.ech:18), write of layer.attn_norm.gamma (gpt_fortunes.ech:22), write of layer.attn_norm.beta (gpt_fortunes.ech:22) and 14 more\n"
       "  in all 105 messages, 26962444 bytes\n";
   p.version = "0.1.0";
   p.step = step;

@@ -68,11 +68,11 @@ struct Gradients {
   float *w1 = message + 1418;        // [row, column, hidden]
 };
 
-/// Sums over the batches of an evaluation.
+/// What an evaluation keeps from one batch to the next: sums.
 struct Sums {
   Rank &r;
-  double *value = r.work<double>(35328);   // []
-  double *value_2 = r.work<double>(35392); // []
+  double *loss = r.work<double>(35328);     // []
+  double *accuracy = r.work<double>(35392); // []
 };
 
 /// The update of one parameter, of n elements on this rank.
@@ -173,14 +173,10 @@ void update(Rank &r, double lr) {
   double *sum_of_squares = r.work<double>(407104); // []
   // mlp_fashion.ech:4  model MLP(width = 128) {
   fill(sum_of_squares, 1, 0.0);
-  add_squares(sum_of_squares, grad.w1, row * column * hidden);
-  r.watch("w1", sum_of_squares);
-  add_squares(sum_of_squares, grad.b1, hidden);
-  r.watch("b1", sum_of_squares);
-  add_squares(sum_of_squares, grad.head_w, hidden * class_);
-  r.watch("head.w", sum_of_squares);
-  add_squares(sum_of_squares, grad.head_b, class_);
-  r.watch("head.b", sum_of_squares);
+  r.watch("w1", add_squares(sum_of_squares, grad.w1, row * column * hidden));
+  r.watch("b1", add_squares(sum_of_squares, grad.b1, hidden));
+  r.watch("head.w", add_squares(sum_of_squares, grad.head_w, hidden * class_));
+  r.watch("head.b", add_squares(sum_of_squares, grad.head_b, class_));
   const float norm = static_cast<float>(math::sqrt(sum_of_squares[0]));
   // mlp_fashion.ech:4  norm
   r.report(1, norm);
@@ -207,8 +203,8 @@ void step(Rank &r, double lr) {
 void evaluate_begin(Rank &r) {
   const Sums sums{r};
   // mlp_fashion.ech:4  model MLP(width = 128) {
-  fill(sums.value, 1, 0.0);
-  fill(sums.value_2, 1, 0.0);
+  fill(sums.loss, 1, 0.0);
+  fill(sums.accuracy, 1, 0.0);
 }
 
 /// For each batch of held-out samples.
@@ -239,29 +235,29 @@ void evaluate_batch(Rank &r) {
   // mlp_fashion.ech:19  loss mean(cross_entropy(logits, label, over = class))
   cross_entropy(row_loss, shift, log_sum, y, in.label, batch, class_);
   const int64_t first_batch = r.coordinate(0) * 64;
-  float sum_3 = 0;
-#pragma omp simd reduction(+ : sum_3)
+  float sum_sum = 0;
+#pragma omp simd reduction(+ : sum_sum)
   for (int64_t b = 0; b < batch; ++b) {
     const bool e = static_cast<int32_t>(first_batch + b) < static_cast<int32_t>(r.validSamples());
-    sum_3 += math::select(e, row_loss[b], 0.0f);
+    sum_sum += math::select(e, row_loss[b], 0.0f);
   }
-  const float sum = sum_3;
+  const float sum = sum_sum;
   int32_t *index_of_max = r.work<int32_t>(0); // [batch]
   // mlp_fashion.ech:20  metric accuracy = mean(argmax(logits, over = class) == label)
   argmax(index_of_max, y, batch, class_, 1);
   // mlp_fashion.ech:20  metric accuracy = mean(argmax(logits, over = class) == label)
   // mlp_fashion.ech:19  loss mean(cross_entropy(logits, label, over = class))
-  float sum_4 = 0;
-#pragma omp simd reduction(+ : sum_4)
+  float sum_2_sum = 0;
+#pragma omp simd reduction(+ : sum_2_sum)
   for (int64_t b = 0; b < batch; ++b) {
     const bool e = static_cast<int32_t>(first_batch + b) < static_cast<int32_t>(r.validSamples());
-    sum_4 += math::select(e, index_of_max[b] == in.label[b] ? 1.0f : 0.0f, 0.0f);
+    sum_2_sum += math::select(e, index_of_max[b] == in.label[b] ? 1.0f : 0.0f, 0.0f);
   }
-  const float sum_2 = sum_4;
+  const float sum_2 = sum_2_sum;
   // mlp_fashion.ech:19  loss mean(cross_entropy(logits, label, over = class))
-  sums.value[0] += static_cast<double>(sum);
+  sums.loss[0] += static_cast<double>(sum);
   // mlp_fashion.ech:20  metric accuracy = mean(argmax(logits, over = class) == label)
-  sums.value_2[0] += static_cast<double>(sum_2);
+  sums.accuracy[0] += static_cast<double>(sum_2);
 }
 
 /// Metrics of all held-out samples.
@@ -270,10 +266,10 @@ void evaluate_end(Rank &r) {
   const double sample_count = static_cast<double>(r.sampleCount());
   float *message = r.work<float>(0); // [message=2]
   // mlp_fashion.ech:19  loss mean(cross_entropy(logits, label, over = class))
-  message[0] = static_cast<float>(sums.value[0]) / static_cast<float>(sample_count);
+  message[0] = static_cast<float>(sums.loss[0]) / static_cast<float>(sample_count);
   float *accuracy = message + 1;
   // mlp_fashion.ech:20  metric accuracy = mean(argmax(logits, over = class) == label)
-  accuracy[0] = static_cast<float>(sums.value_2[0]) / static_cast<float>(sample_count);
+  accuracy[0] = static_cast<float>(sums.accuracy[0]) / static_cast<float>(sample_count);
   // mlp_fashion.ech:19  2 ranks, 8 bytes: split batch over dp (mlp_fashion.ech:33): report of loss
   //     (mlp_fashion.ech:19), report of accuracy (mlp_fashion.ech:20)
   all_reduce(r, r.group(0), message, 2, Sum, Algorithm::automatic, "mlp_fashion.ech:19");

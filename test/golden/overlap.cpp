@@ -29,96 +29,76 @@ struct Inputs {
 /// Parameters.
 struct Params {
   Rank &r;
-  float *wte = r.state<float>(0);                                    // [vocab, embed]
-  float *wpe = r.state<float>(131072);                               // [seq, embed]
-  Stack<float> layer_layernorm_gamma{r.state<float>(163840), embed}; // [layer, embed]
-  Stack<float> layer_layernorm_beta{r.state<float>(164864), embed};  // [layer, embed]
-  Stack<float> attn_wq{r.state<float>(165888), embed * head * key};  // [layer, embed, head, key]
-  Stack<float> attn_wk{r.state<float>(296960), embed * head * key};  // [layer, embed, head, key]
-  Stack<float> attn_wv{r.state<float>(428032), embed * head * key};  // [layer, embed, head, key]
-  Stack<float> attn_wo{r.state<float>(559104), head * key * embed};  // [layer, head, key, embed]
-  Stack<float> attn_bq{r.state<float>(690176), head * key};          // [layer, head, key]
-  Stack<float> attn_bk{r.state<float>(691200), head * key};          // [layer, head, key]
-  Stack<float> attn_bv{r.state<float>(692224), head * key};          // [layer, head, key]
-  Stack<float> attn_bo{r.state<float>(693248), embed};               // [layer, embed]
-  Stack<float> layernorm_2_gamma{r.state<float>(694272), embed};     // [layer, embed]
-  Stack<float> layernorm_2_beta{r.state<float>(695296), embed};      // [layer, embed]
-  Stack<float> mlp_w1{r.state<float>(696320), embed * ff};           // [layer, embed, ff]
-  Stack<float> mlp_b1{r.state<float>(1220608), ff};                  // [layer, ff]
-  Stack<float> mlp_w2{r.state<float>(1224704), ff * embed};          // [layer, ff, embed]
-  Stack<float> mlp_b2{r.state<float>(1748992), embed};               // [layer, embed]
-  float *layernorm_gamma = r.state<float>(1750016);                  // [embed]
-  float *layernorm_beta = r.state<float>(1750528);                   // [embed]
+  float *wte = r.state<float>(0);                                   // [vocab, embed]
+  float *wpe = r.state<float>(131072);                              // [seq, embed]
+  Stack<float> attn_norm_gamma{r.state<float>(163840), embed};      // [layer, embed]
+  Stack<float> attn_norm_beta{r.state<float>(164864), embed};       // [layer, embed]
+  Stack<float> attn_wq{r.state<float>(165888), embed * head * key}; // [layer, embed, head, key]
+  Stack<float> attn_wk{r.state<float>(296960), embed * head * key}; // [layer, embed, head, key]
+  Stack<float> attn_wv{r.state<float>(428032), embed * head * key}; // [layer, embed, head, key]
+  Stack<float> attn_wo{r.state<float>(559104), head * key * embed}; // [layer, head, key, embed]
+  Stack<float> attn_bq{r.state<float>(690176), head * key};         // [layer, head, key]
+  Stack<float> attn_bk{r.state<float>(691200), head * key};         // [layer, head, key]
+  Stack<float> attn_bv{r.state<float>(692224), head * key};         // [layer, head, key]
+  Stack<float> attn_bo{r.state<float>(693248), embed};              // [layer, embed]
+  Stack<float> mlp_norm_gamma{r.state<float>(694272), embed};       // [layer, embed]
+  Stack<float> mlp_norm_beta{r.state<float>(695296), embed};        // [layer, embed]
+  Stack<float> mlp_w1{r.state<float>(696320), embed * ff};          // [layer, embed, ff]
+  Stack<float> mlp_b1{r.state<float>(1220608), ff};                 // [layer, ff]
+  Stack<float> mlp_w2{r.state<float>(1224704), ff * embed};         // [layer, ff, embed]
+  Stack<float> mlp_b2{r.state<float>(1748992), embed};              // [layer, embed]
+  float *final_norm_gamma = r.state<float>(1750016);                // [embed]
+  float *final_norm_beta = r.state<float>(1750528);                 // [embed]
 };
 
 /// What the optimizer keeps from one step to the next.
 struct OptimizerState {
   Rank &r;
-  float *m_wte = r.state<float>(1751040);                   // [vocab, embed]
-  float *v_wte = r.state<float>(1882112);                   // [vocab, embed]
-  float *m_wpe = r.state<float>(2013184);                   // [seq, embed]
-  float *v_wpe = r.state<float>(2045952);                   // [seq, embed]
-  float *m_layer_layernorm_gamma = r.state<float>(2078720); // [layer, embed]
-  float *v_layer_layernorm_gamma = r.state<float>(2079744); // [layer, embed]
-  float *m_layer_layernorm_beta = r.state<float>(2080768);  // [layer, embed]
-  float *v_layer_layernorm_beta = r.state<float>(2081792);  // [layer, embed]
-  float *m_attn_wq = r.state<float>(2082816);               // [layer, embed, head, key]
-  float *v_attn_wq = r.state<float>(2213888);               // [layer, embed, head, key]
-  float *m_attn_wk = r.state<float>(2344960);               // [layer, embed, head, key]
-  float *v_attn_wk = r.state<float>(2476032);               // [layer, embed, head, key]
-  float *m_attn_wv = r.state<float>(2607104);               // [layer, embed, head, key]
-  float *v_attn_wv = r.state<float>(2738176);               // [layer, embed, head, key]
-  float *m_attn_wo = r.state<float>(2869248);               // [layer, head, key, embed]
-  float *v_attn_wo = r.state<float>(3000320);               // [layer, head, key, embed]
-  float *m_attn_bq = r.state<float>(3131392);               // [layer, head, key]
-  float *v_attn_bq = r.state<float>(3132416);               // [layer, head, key]
-  float *m_attn_bk = r.state<float>(3133440);               // [layer, head, key]
-  float *v_attn_bk = r.state<float>(3134464);               // [layer, head, key]
-  float *m_attn_bv = r.state<float>(3135488);               // [layer, head, key]
-  float *v_attn_bv = r.state<float>(3136512);               // [layer, head, key]
-  float *m_attn_bo = r.state<float>(3137536);               // [layer, embed]
-  float *v_attn_bo = r.state<float>(3138560);               // [layer, embed]
-  float *m_layernorm_2_gamma = r.state<float>(3139584);     // [layer, embed]
-  float *v_layernorm_2_gamma = r.state<float>(3140608);     // [layer, embed]
-  float *m_layernorm_2_beta = r.state<float>(3141632);      // [layer, embed]
-  float *v_layernorm_2_beta = r.state<float>(3142656);      // [layer, embed]
-  float *m_mlp_w1 = r.state<float>(3143680);                // [layer, embed, ff]
-  float *v_mlp_w1 = r.state<float>(3667968);                // [layer, embed, ff]
-  float *m_mlp_b1 = r.state<float>(4192256);                // [layer, ff]
-  float *v_mlp_b1 = r.state<float>(4196352);                // [layer, ff]
-  float *m_mlp_w2 = r.state<float>(4200448);                // [layer, ff, embed]
-  float *v_mlp_w2 = r.state<float>(4724736);                // [layer, ff, embed]
-  float *m_mlp_b2 = r.state<float>(5249024);                // [layer, embed]
-  float *v_mlp_b2 = r.state<float>(5250048);                // [layer, embed]
-  float *m_layernorm_gamma = r.state<float>(5251072);       // [embed]
-  float *v_layernorm_gamma = r.state<float>(5251584);       // [embed]
-  float *m_layernorm_beta = r.state<float>(5252096);        // [embed]
-  float *v_layernorm_beta = r.state<float>(5252608);        // [embed]
+  float *m_wte = r.state<float>(1751040), *v_wte = r.state<float>(1882112);            // [vocab, embed]
+  float *m_wpe = r.state<float>(2013184), *v_wpe = r.state<float>(2045952);            // [seq, embed]
+  float *m_attn_norm_gamma = r.state<float>(2078720), *v_attn_norm_gamma = r.state<float>(2079744); // [layer, embed]
+  float *m_attn_norm_beta = r.state<float>(2080768), *v_attn_norm_beta = r.state<float>(2081792); // [layer, embed]
+  float *m_attn_wq = r.state<float>(2082816), *v_attn_wq = r.state<float>(2213888);    // [layer, embed, head, key]
+  float *m_attn_wk = r.state<float>(2344960), *v_attn_wk = r.state<float>(2476032);    // [layer, embed, head, key]
+  float *m_attn_wv = r.state<float>(2607104), *v_attn_wv = r.state<float>(2738176);    // [layer, embed, head, key]
+  float *m_attn_wo = r.state<float>(2869248), *v_attn_wo = r.state<float>(3000320);    // [layer, head, key, embed]
+  float *m_attn_bq = r.state<float>(3131392), *v_attn_bq = r.state<float>(3132416);    // [layer, head, key]
+  float *m_attn_bk = r.state<float>(3133440), *v_attn_bk = r.state<float>(3134464);    // [layer, head, key]
+  float *m_attn_bv = r.state<float>(3135488), *v_attn_bv = r.state<float>(3136512);    // [layer, head, key]
+  float *m_attn_bo = r.state<float>(3137536), *v_attn_bo = r.state<float>(3138560);    // [layer, embed]
+  float *m_mlp_norm_gamma = r.state<float>(3139584), *v_mlp_norm_gamma = r.state<float>(3140608); // [layer, embed]
+  float *m_mlp_norm_beta = r.state<float>(3141632), *v_mlp_norm_beta = r.state<float>(3142656); // [layer, embed]
+  float *m_mlp_w1 = r.state<float>(3143680), *v_mlp_w1 = r.state<float>(3667968);      // [layer, embed, ff]
+  float *m_mlp_b1 = r.state<float>(4192256), *v_mlp_b1 = r.state<float>(4196352);      // [layer, ff]
+  float *m_mlp_w2 = r.state<float>(4200448), *v_mlp_w2 = r.state<float>(4724736);      // [layer, ff, embed]
+  float *m_mlp_b2 = r.state<float>(5249024), *v_mlp_b2 = r.state<float>(5250048);      // [layer, embed]
+  float *m_final_norm_gamma = r.state<float>(5251072), *v_final_norm_gamma = r.state<float>(5251584); // [embed]
+  float *m_final_norm_beta = r.state<float>(5252096), *v_final_norm_beta = r.state<float>(5252608); // [embed]
 };
 
 /// What one function of a step computes and another one reads.
 struct Activations {
   Rank &r;
-  Stack<float> value{r.work<float>(0), batch * seq * ff};                 // [layer, batch, seq, ff]
-  Stack<float> value_2{r.work<float>(2097152), batch * seq * ff};         // [layer, batch, seq, ff]
-  Stack<float> layernorm{r.work<float>(5242880), batch * seq * embed};    // [layer, batch, seq, embed]
-  Stack<float> normalized{r.work<float>(5767168), batch * seq * embed};   // [layer, batch, seq, embed]
-  Stack<float> rstd{r.work<float>(11876352), batch * seq};                // [layer, batch, seq]
-  Stack<float> a{r.work<float>(6291456), batch * seq * head * key};       // [layer, batch, seq, head, key]
-  Stack<float> q{r.work<float>(6815744), batch * seq * head * key};       // [layer, batch, seq, head, key]
-  Stack<float> k{r.work<float>(7340032), batch * past * head * key};      // [layer, batch, past, head, key]
-  Stack<float> v{r.work<float>(7864320), batch * past * head * key};      // [layer, batch, past, head, key]
-  Stack<float> maximum{r.work<float>(11843584), batch * head * seq};      // [layer, batch, head, seq]
-  Stack<float> sum_of_exp{r.work<float>(11859968), batch * head * seq};   // [layer, batch, head, seq]
-  Stack<float> layernorm_2{r.work<float>(8388608), batch * seq * embed};  // [layer, batch, seq, embed]
-  Stack<float> normalized_2{r.work<float>(8912896), batch * seq * embed}; // [layer, batch, seq, embed]
-  Stack<float> rstd_2{r.work<float>(11880448), batch * seq};              // [layer, batch, seq]
-  float *normalized_3 = r.work<float>(9437184);                           // [batch, seq, embed]
-  float *rstd_3 = r.work<float>(10747904);                                // [batch, seq]
-  float *layernorm_3 = r.work<float>(4718592);                            // [batch, seq, embed]
-  float *logits = r.work<float>(4194304);                                 // [batch, seq, vocab]
-  float *shift = r.work<float>(4982784);                                  // [batch, seq]
-  float *log_sum = r.work<float>(4984832);                                // [batch, seq]
+  Stack<float> mlp_gelu{r.work<float>(0), batch * seq * ff};                      // [layer, batch, seq, ff]
+  Stack<float> mlp_value{r.work<float>(2097152), batch * seq * ff};               // [layer, batch, seq, ff]
+  Stack<float> layer_mlp_norm{r.work<float>(5242880), batch * seq * embed};       // [layer, batch, seq, embed]
+  Stack<float> mlp_norm_normalized{r.work<float>(5767168), batch * seq * embed};  // [layer, batch, seq, embed]
+  Stack<float> mlp_norm_rstd{r.work<float>(11876352), batch * seq};               // [layer, batch, seq]
+  Stack<float> a{r.work<float>(6291456), batch * seq * head * key};               // [layer, batch, seq, head, key]
+  Stack<float> q{r.work<float>(6815744), batch * seq * head * key};               // [layer, batch, seq, head, key]
+  Stack<float> k{r.work<float>(7340032), batch * past * head * key};              // [layer, batch, past, head, key]
+  Stack<float> v{r.work<float>(7864320), batch * past * head * key};              // [layer, batch, past, head, key]
+  Stack<float> maximum{r.work<float>(11843584), batch * head * seq};              // [layer, batch, head, seq]
+  Stack<float> sum_of_exp{r.work<float>(11859968), batch * head * seq};           // [layer, batch, head, seq]
+  Stack<float> layer_attn_norm{r.work<float>(8388608), batch * seq * embed};      // [layer, batch, seq, embed]
+  Stack<float> attn_norm_normalized{r.work<float>(8912896), batch * seq * embed}; // [layer, batch, seq, embed]
+  Stack<float> attn_norm_rstd{r.work<float>(11880448), batch * seq};              // [layer, batch, seq]
+  float *final_norm_normalized = r.work<float>(9437184);                          // [batch, seq, embed]
+  float *final_norm_rstd = r.work<float>(10747904);                               // [batch, seq]
+  float *final_norm = r.work<float>(4718592);                                     // [batch, seq, embed]
+  float *logits = r.work<float>(4194304);                                         // [batch, seq, vocab]
+  float *shift = r.work<float>(4982784);                                          // [batch, seq]
+  float *log_sum = r.work<float>(4984832);                                        // [batch, seq]
 };
 
 /// Gradients, as the update takes them.
@@ -131,31 +111,31 @@ struct Gradients {
   Stack<float> attn_wo{r.work<float>(11712512), head * key * embed}; // [layer, head, key, embed]
   Stack<float> mlp_w1{r.work<float>(9437184), embed * ff};           // [layer, embed, ff]
   Stack<float> mlp_w2{r.work<float>(9961472), ff * embed};           // [layer, ff, embed]
-  float *layernorm_beta = message;                                   // [embed]
-  float *layernorm_gamma = message + 128;                            // [embed]
-  Stack<float> layer_layernorm_gamma{message + 256, embed};          // [layer, embed]
-  Stack<float> layer_layernorm_beta{message + 512, embed};           // [layer, embed]
+  float *final_norm_beta = message;                                  // [embed]
+  float *final_norm_gamma = message + 128;                           // [embed]
+  Stack<float> attn_norm_gamma{message + 256, embed};                // [layer, embed]
+  Stack<float> attn_norm_beta{message + 512, embed};                 // [layer, embed]
   Stack<float> attn_bq{message + 768, head * key};                   // [layer, head, key]
   Stack<float> attn_bk{message + 1024, head * key};                  // [layer, head, key]
   Stack<float> attn_bv{message + 1280, head * key};                  // [layer, head, key]
   Stack<float> attn_bo{message + 1536, embed};                       // [layer, embed]
-  Stack<float> layernorm_2_gamma{message + 1792, embed};             // [layer, embed]
-  Stack<float> layernorm_2_beta{message + 2048, embed};              // [layer, embed]
+  Stack<float> mlp_norm_gamma{message + 1792, embed};                // [layer, embed]
+  Stack<float> mlp_norm_beta{message + 2048, embed};                 // [layer, embed]
   Stack<float> mlp_b1{message + 2304, ff};                           // [layer, ff]
   Stack<float> mlp_b2{message + 3328, embed};                        // [layer, embed]
   float *wpe = message + 3584;                                       // [seq, embed]
   float *wte = message + 11776;                                      // [vocab, embed]
 };
 
-/// Sums over the batches of an evaluation.
+/// What an evaluation keeps from one batch to the next: sums.
 struct Sums {
   Rank &r;
-  double *value = r.work<double>(1835008);   // []
-  double *value_2 = r.work<double>(1835072); // []
+  double *loss = r.work<double>(1835008);     // []
+  double *accuracy = r.work<double>(1835072); // []
 };
 
 /// The update of one parameter, of n elements on this rank.
-void adamw(float *w, const float *d_w, float *m, float *v, int64_t n, float bias_correction2_sqrt, float step_size) {
+void adamw(float *w, const float *d_w, float *m, float *v, int64_t n, float v_root, float rate) {
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) {
     const float m_before = m[i];
@@ -163,10 +143,9 @@ void adamw(float *w, const float *d_w, float *m, float *v, int64_t n, float bias
     const float w_before = w[i];
     const float next_m = m_before * 0.9f + d_w[i] * 0.09999999999999998f;
     const float next_v = v_before * 0.999f + d_w[i] * d_w[i] * 0.0010000000000000009f;
-    const float e = next_m / (math::sqrt(next_v) / bias_correction2_sqrt + 1e-08f) * step_size;
     m[i] = next_m;
     v[i] = next_v;
-    w[i] = w_before - e;
+    w[i] = w_before - next_m / (math::sqrt(next_v) / v_root + 1e-08f) * rate;
   }
 }
 
@@ -194,24 +173,24 @@ void forward(Rank &r) {
       x[b * seq * embed + i] = rows[b * seq * embed + i] + p.wpe[i];
   for (int64_t l = 0; l < layer; ++l) {
     // nn.ech:31 at gpt_fortunes.ech:22  return normalize(x, over = over) * gamma + beta
-    normalize(act.normalized_2[l], act.rstd_2[l], x, batch * seq, embed, 1e-05);
+    normalize(act.attn_norm_normalized[l], act.attn_norm_rstd[l], x, batch * seq, embed, 1e-05);
     for (int64_t i = 0; i < batch * seq; ++i)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed; ++e)
-        act.layernorm_2[l][i * embed + e] =
-            act.normalized_2[l][i * embed + e] * p.layer_layernorm_gamma[l][e] + p.layer_layernorm_beta[l][e];
+        act.layer_attn_norm[l][i * embed + e] =
+            act.attn_norm_normalized[l][i * embed + e] * p.attn_norm_gamma[l][e] + p.attn_norm_beta[l][e];
     float *q = r.work<float>(4194304); // [batch, seq, head, key]
     // nn.ech:79 at gpt_fortunes.ech:22  q = dot(x, wq, over = embed)
-    gemm(q, act.layernorm_2[l], p.attn_wq[l], batch * seq, head * key, embed, Form::nn, embed, embed, head * key, 1.0,
-         0.0, Blas::tiled);
+    gemm(q, act.layer_attn_norm[l], p.attn_wq[l], batch * seq, head * key, embed, Form::nn, embed, embed, head * key,
+         1.0, 0.0, Blas::tiled);
     float *k = r.work<float>(4456448); // [batch, seq, head, key]
     // nn.ech:80 at gpt_fortunes.ech:22  k = dot(x, wk, over = embed)
-    gemm(k, act.layernorm_2[l], p.attn_wk[l], batch * seq, head * key, embed, Form::nn, embed, embed, head * key, 1.0,
-         0.0, Blas::tiled);
+    gemm(k, act.layer_attn_norm[l], p.attn_wk[l], batch * seq, head * key, embed, Form::nn, embed, embed, head * key,
+         1.0, 0.0, Blas::tiled);
     float *v = r.work<float>(4718592); // [batch, seq, head, key]
     // nn.ech:81 at gpt_fortunes.ech:22  v = dot(x, wv, over = embed)
-    gemm(v, act.layernorm_2[l], p.attn_wv[l], batch * seq, head * key, embed, Form::nn, embed, embed, head * key, 1.0,
-         0.0, Blas::tiled);
+    gemm(v, act.layer_attn_norm[l], p.attn_wv[l], batch * seq, head * key, embed, Form::nn, embed, embed, head * key,
+         1.0, 0.0, Blas::tiled);
     // nn.ech:86 at gpt_fortunes.ech:22  q = q + bq
     for (int64_t i = 0; i < batch * seq; ++i)
 #pragma GCC ivdep
@@ -237,50 +216,51 @@ void forward(Rank &r) {
     gemm(y, act.a[l], p.attn_wo[l], batch * seq, embed, head * key, Form::nn, head * key, head * key, embed, 1.0, 0.0,
          Blas::tiled);
     float *x_2 = r.work<float>(9699328); // [batch, seq, embed]
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
-    //     attn
+    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed) as attn_norm, embed, head, key, seq, past,
+    //     causal = true) as attn
     // nn.ech:98 at gpt_fortunes.ech:22  y = y + bo
     for (int64_t i = 0; i < batch * seq; ++i)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed; ++e)
         x_2[i * embed + e] = x[i * embed + e] + (y[i * embed + e] + p.attn_bo[l][e]);
     // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
-    normalize(act.normalized[l], act.rstd[l], x_2, batch * seq, embed, 1e-05);
+    normalize(act.mlp_norm_normalized[l], act.mlp_norm_rstd[l], x_2, batch * seq, embed, 1e-05);
     for (int64_t i = 0; i < batch * seq; ++i)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed; ++e)
-        act.layernorm[l][i * embed + e] =
-            act.normalized[l][i * embed + e] * p.layernorm_2_gamma[l][e] + p.layernorm_2_beta[l][e];
-    float *product = r.work<float>(4194304); // [batch, seq, ff]
+        act.layer_mlp_norm[l][i * embed + e] =
+            act.mlp_norm_normalized[l][i * embed + e] * p.mlp_norm_gamma[l][e] + p.mlp_norm_beta[l][e];
+    float *mlp_product = r.work<float>(4194304); // [batch, seq, ff]
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(product, act.layernorm[l], p.mlp_w1[l], batch * seq, ff, embed, Form::nn, embed, ff, ff, 1.0, 0.0,
+    gemm(mlp_product, act.layer_mlp_norm[l], p.mlp_w1[l], batch * seq, ff, embed, Form::nn, embed, ff, ff, 1.0, 0.0,
          Blas::tiled);
     for (int64_t i = 0; i < batch * seq; ++i)
 #pragma GCC ivdep
       for (int64_t f = 0; f < ff; ++f) {
-        const float e = product[i * ff + f] + p.mlp_b1[l][f];
-        act.value_2[l][i * ff + f] = e;
-        act.value[l][i * ff + f] = math::gelu(e);
+        const float e = mlp_product[i * ff + f] + p.mlp_b1[l][f];
+        act.mlp_value[l][i * ff + f] = e;
+        act.mlp_gelu[l][i * ff + f] = math::gelu(e);
       }
-    float *product_2 = r.work<float>(4194304); // [batch, seq, embed]
+    float *mlp_product_2 = r.work<float>(4194304); // [batch, seq, embed]
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(product_2, act.value[l], p.mlp_w2[l], batch * seq, embed, ff, Form::nn, ff, embed, embed, 1.0, 0.0,
+    gemm(mlp_product_2, act.mlp_gelu[l], p.mlp_w2[l], batch * seq, embed, ff, Form::nn, ff, embed, embed, 1.0, 0.0,
          Blas::tiled);
-    // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed) as mlp_norm, embed, ff) as mlp
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     for (int64_t i = 0; i < batch * seq; ++i)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed; ++e)
-        x[i * embed + e] = x_2[i * embed + e] + (product_2[i * embed + e] + p.mlp_b2[l][e]);
+        x[i * embed + e] = x_2[i * embed + e] + (mlp_product_2[i * embed + e] + p.mlp_b2[l][e]);
   }
   // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
-  normalize(act.normalized_3, act.rstd_3, x, batch * seq, embed, 1e-05);
+  normalize(act.final_norm_normalized, act.final_norm_rstd, x, batch * seq, embed, 1e-05);
   for (int64_t i = 0; i < batch * seq; ++i)
 #pragma GCC ivdep
     for (int64_t e = 0; e < embed; ++e)
-      act.layernorm_3[i * embed + e] = act.normalized_3[i * embed + e] * p.layernorm_gamma[e] + p.layernorm_beta[e];
-  // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  gemm(act.logits, act.layernorm_3, p.wte, batch * seq, vocab, embed, Form::nt, embed, embed, vocab, 1.0, 0.0,
+      act.final_norm[i * embed + e] =
+          act.final_norm_normalized[i * embed + e] * p.final_norm_gamma[e] + p.final_norm_beta[e];
+  // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed) as final_norm, wte, over = embed)
+  gemm(act.logits, act.final_norm, p.wte, batch * seq, vocab, embed, Form::nt, embed, embed, vocab, 1.0, 0.0,
        Blas::tiled);
   float *row_loss = r.work<float>(4980736); // [batch, seq]
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
@@ -314,89 +294,91 @@ void backward(Rank &r, Messages &messages) {
       d_logits[i * vocab + v] = e_2 * e;
     }
   }
-  float *d_layernorm = r.work<float>(4980736); // [batch, seq, embed]
-  // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  gemm(d_layernorm, d_logits, p.wte, batch * seq, embed, vocab, Form::nn, vocab, embed, embed, 1.0, 0.0, Blas::tiled);
+  float *d_final_norm = r.work<float>(4980736); // [batch, seq, embed]
+  // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed) as final_norm, wte, over = embed)
+  gemm(d_final_norm, d_logits, p.wte, batch * seq, embed, vocab, Form::nn, vocab, embed, embed, 1.0, 0.0, Blas::tiled);
   float *d_wte = r.work<float>(11188224); // [vocab, embed]
-  gemm(d_wte, d_logits, act.layernorm_3, vocab, embed, batch * seq, Form::tn, vocab, embed, embed, 1.0, 0.0,
+  gemm(d_wte, d_logits, act.final_norm, vocab, embed, batch * seq, Form::tn, vocab, embed, embed, 1.0, 0.0,
        Blas::tiled);
   // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
-  reduce_sum(grad.layernorm_beta, d_layernorm, 1, batch * seq, embed);
-  float *d_value = r.work<float>(10485760); // [batch, seq, embed]
+  reduce_sum(grad.final_norm_beta, d_final_norm, 1, batch * seq, embed);
+  float *d_final_norm_value = r.work<float>(10485760); // [batch, seq, embed]
   for (int64_t i = 0; i < batch * seq; ++i)
 #pragma GCC ivdep
     for (int64_t em = 0; em < embed; ++em)
-      d_value[i * embed + em] = d_layernorm[i * embed + em] * p.layernorm_gamma[em];
+      d_final_norm_value[i * embed + em] = d_final_norm[i * embed + em] * p.final_norm_gamma[em];
   // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
-  LongSum total(grad.layernorm_gamma, embed);
+  LongSum final_norm_gamma_sum(grad.final_norm_gamma, embed);
   for (int64_t i = 0; i < batch * seq; ++i) {
 #pragma GCC ivdep
     for (int64_t em = 0; em < embed; ++em)
-      grad.layernorm_gamma[em] += d_layernorm[i * embed + em] * act.normalized_3[i * embed + em];
-    total.row();
+      grad.final_norm_gamma[em] += d_final_norm[i * embed + em] * act.final_norm_normalized[i * embed + em];
+    final_norm_gamma_sum.row();
   }
-  total.finish();
+  final_norm_gamma_sum.finish();
   float *d_input = r.work<float>(10485760); // [batch, seq, embed]
   // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
-  normalize_grad(d_input, d_value, act.normalized_3, act.rstd_3, batch * seq, embed);
+  normalize_grad(d_input, d_final_norm_value, act.final_norm_normalized, act.final_norm_rstd, batch * seq, embed);
   for (int64_t l = layer - 1; l >= 0; --l) {
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     reduce_sum(grad.mlp_b2[l], d_input, 1, batch * seq, embed);
-    float *d_product = r.work<float>(4194304); // [batch, seq, ff]
-    gemm(d_product, d_input, p.mlp_w2[l], batch * seq, ff, embed, Form::nt, embed, embed, ff, 1.0, 0.0, Blas::tiled);
-    gemm(grad.mlp_w2[l], act.value[l], d_input, ff, embed, batch * seq, Form::tn, batch * seq, embed, embed, 1.0, 0.0,
+    float *d_mlp_product = r.work<float>(4194304); // [batch, seq, ff]
+    gemm(d_mlp_product, d_input, p.mlp_w2[l], batch * seq, ff, embed, Form::nt, embed, embed, ff, 1.0, 0.0,
          Blas::tiled);
+    gemm(grad.mlp_w2[l], act.mlp_gelu[l], d_input, ff, embed, batch * seq, Form::tn, batch * seq, embed, embed, 1.0,
+         0.0, Blas::tiled);
     // gpt_fortunes.ech:23  4 ranks, 0.26 MB: split batch over dp (layouts.ech:40): gradient of layer.mlp.w2
     //     (gpt_fortunes.ech:23)
     messages.all_reduce_of_mlp_w2[l] = all_reduce_start(r, r.group(0), grad.mlp_w2[l], ff * embed, Sum,
                                                         Algorithm::automatic, "gpt_fortunes.ech:23");
-    float *d_value_2 = r.work<float>(4194304); // [batch, seq, ff]
+    float *d_mlp_value = r.work<float>(4194304); // [batch, seq, ff]
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    LongSum total_2(grad.mlp_b1[l], ff);
+    LongSum mlp_b1_sum(grad.mlp_b1[l], ff);
     for (int64_t i = 0; i < batch * seq; ++i) {
 #pragma GCC ivdep
       for (int64_t f = 0; f < ff; ++f) {
-        const float d_product_before = d_product[i * ff + f];
-        const float e_2 = d_product_before * math::gelu_grad(act.value_2[l][i * ff + f]);
-        d_value_2[i * ff + f] = e_2;
+        const float d_mlp_product_before = d_mlp_product[i * ff + f];
+        const float e_2 = d_mlp_product_before * math::gelu_grad(act.mlp_value[l][i * ff + f]);
+        d_mlp_value[i * ff + f] = e_2;
         grad.mlp_b1[l][f] += e_2;
       }
-      total_2.row();
+      mlp_b1_sum.row();
     }
-    total_2.finish();
-    float *d_layernorm_2 = r.work<float>(10747904); // [batch, seq, embed]
+    mlp_b1_sum.finish();
+    float *d_layer_mlp_norm = r.work<float>(10747904); // [batch, seq, embed]
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(d_layernorm_2, d_value_2, p.mlp_w1[l], batch * seq, embed, ff, Form::nt, ff, ff, embed, 1.0, 0.0, Blas::tiled);
-    gemm(grad.mlp_w1[l], act.layernorm[l], d_value_2, embed, ff, batch * seq, Form::tn, embed, batch * seq, ff, 1.0,
-         0.0, Blas::tiled);
+    gemm(d_layer_mlp_norm, d_mlp_value, p.mlp_w1[l], batch * seq, embed, ff, Form::nt, ff, ff, embed, 1.0, 0.0,
+         Blas::tiled);
+    gemm(grad.mlp_w1[l], act.layer_mlp_norm[l], d_mlp_value, embed, ff, batch * seq, Form::tn, embed, batch * seq, ff,
+         1.0, 0.0, Blas::tiled);
     // gpt_fortunes.ech:23  4 ranks, 0.26 MB: split batch over dp (layouts.ech:40): gradient of layer.mlp.w1
     //     (gpt_fortunes.ech:23)
     messages.all_reduce_of_mlp_w1[l] = all_reduce_start(r, r.group(0), grad.mlp_w1[l], embed * ff, Sum,
                                                         Algorithm::automatic, "gpt_fortunes.ech:23");
     // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
-    reduce_sum(grad.layernorm_2_beta[l], d_layernorm_2, 1, batch * seq, embed);
-    float *d_value_3 = r.work<float>(4194304); // [batch, seq, embed]
+    reduce_sum(grad.mlp_norm_beta[l], d_layer_mlp_norm, 1, batch * seq, embed);
+    float *d_mlp_norm_value = r.work<float>(4194304); // [batch, seq, embed]
     for (int64_t i = 0; i < batch * seq; ++i)
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em)
-        d_value_3[i * embed + em] = d_layernorm_2[i * embed + em] * p.layernorm_2_gamma[l][em];
+        d_mlp_norm_value[i * embed + em] = d_layer_mlp_norm[i * embed + em] * p.mlp_norm_gamma[l][em];
     // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
-    LongSum total_3(grad.layernorm_2_gamma[l], embed);
+    LongSum mlp_norm_gamma_sum(grad.mlp_norm_gamma[l], embed);
     for (int64_t i = 0; i < batch * seq; ++i) {
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em)
-        grad.layernorm_2_gamma[l][em] += d_layernorm_2[i * embed + em] * act.normalized[l][i * embed + em];
-      total_3.row();
+        grad.mlp_norm_gamma[l][em] += d_layer_mlp_norm[i * embed + em] * act.mlp_norm_normalized[l][i * embed + em];
+      mlp_norm_gamma_sum.row();
     }
-    total_3.finish();
+    mlp_norm_gamma_sum.finish();
     float *d_x = r.work<float>(4194304); // [batch, seq, embed]
     // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
-    normalize_grad(d_x, d_value_3, act.normalized[l], act.rstd[l], batch * seq, embed);
+    normalize_grad(d_x, d_mlp_norm_value, act.mlp_norm_normalized[l], act.mlp_norm_rstd[l], batch * seq, embed);
     float *d_y = r.work<float>(4194304); // [batch, seq, embed]
     // nn.ech:98 at gpt_fortunes.ech:22  y = y + bo
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
-    //     attn
-    LongSum total_4(grad.attn_bo[l], embed);
+    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed) as attn_norm, embed, head, key, seq, past,
+    //     causal = true) as attn
+    LongSum attn_bo_sum(grad.attn_bo[l], embed);
     for (int64_t i = 0; i < batch * seq; ++i) {
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em) {
@@ -405,9 +387,9 @@ void backward(Rank &r, Messages &messages) {
         d_y[i * embed + em] = d_y_2;
         grad.attn_bo[l][em] += d_y_2;
       }
-      total_4.row();
+      attn_bo_sum.row();
     }
-    total_4.finish();
+    attn_bo_sum.finish();
     float *d_a = r.work<float>(4456448); // [batch, seq, head, key]
     // nn.ech:95 at gpt_fortunes.ech:22  y = dot(a, wo, over = (head, key))
     gemm(d_a, d_y, p.attn_wo[l], batch * seq, head * key, embed, Form::nt, embed, embed, head * key, 1.0, 0.0,
@@ -418,73 +400,76 @@ void backward(Rank &r, Messages &messages) {
     //     (gpt_fortunes.ech:22)
     messages.all_reduce_of_attn_wo[l] = all_reduce_start(r, r.group(0), grad.attn_wo[l], head * key * embed, Sum,
                                                          Algorithm::automatic, "gpt_fortunes.ech:22");
-    float *d_query = r.work<float>(4718592); // [batch, seq, head, key]
-    float *d_key = r.work<float>(4980736); // [batch, past, head, key]
-    float *d_value_4 = r.work<float>(10747904); // [batch, past, head, key]
+    float *d_attn_d_query = r.work<float>(4718592); // [batch, seq, head, key]
+    float *d_attn_d_key = r.work<float>(4980736); // [batch, past, head, key]
+    float *d_attn_d_value = r.work<float>(10747904); // [batch, past, head, key]
     // nn.ech:94 at gpt_fortunes.ech:22  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
     //     = causal)
-    attention_grad(d_query, d_key, d_value_4, static_cast<float *>(nullptr), d_a, act.a[l], act.maximum[l],
-                   act.sum_of_exp[l], act.q[l], act.k[l], act.v[l],
+    attention_grad(d_attn_d_query, d_attn_d_key, d_attn_d_value, static_cast<float *>(nullptr), d_a, act.a[l],
+                   act.maximum[l], act.sum_of_exp[l], act.q[l], act.k[l], act.v[l],
                    {batch, 1, head, seq, past, key, key, 0.17677669529663687, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
                    {{8192, 0, 32, 128}, {8192, 0, 32, 128}, {8192, 0, 32, 128}, {8192, 0, 32, 128}},
                    {{8192, 0, 32, 128}, {8192, 0, 32, 128}, {8192, 0, 32, 128}, {8192, 0, 32, 128}});
     // nn.ech:88 at gpt_fortunes.ech:22  v = v + bv
-    reduce_sum(grad.attn_bv[l], d_value_4, 1, batch * seq, head * key);
+    reduce_sum(grad.attn_bv[l], d_attn_d_value, 1, batch * seq, head * key);
     // nn.ech:87 at gpt_fortunes.ech:22  k = k + bk
-    reduce_sum(grad.attn_bk[l], d_key, 1, batch * seq, head * key);
+    reduce_sum(grad.attn_bk[l], d_attn_d_key, 1, batch * seq, head * key);
     // nn.ech:86 at gpt_fortunes.ech:22  q = q + bq
-    reduce_sum(grad.attn_bq[l], d_query, 1, batch * seq, head * key);
-    float *d_layernorm_3 = r.work<float>(4456448); // [batch, seq, embed]
+    reduce_sum(grad.attn_bq[l], d_attn_d_query, 1, batch * seq, head * key);
+    float *d_layer_attn_norm = r.work<float>(4456448); // [batch, seq, embed]
     // nn.ech:81 at gpt_fortunes.ech:22  v = dot(x, wv, over = embed)
-    gemm(d_layernorm_3, d_value_4, p.attn_wv[l], batch * seq, embed, head * key, Form::nt, head * key, head * key,
-         embed, 1.0, 0.0, Blas::tiled);
-    gemm(grad.attn_wv[l], act.layernorm_2[l], d_value_4, embed, head * key, batch * seq, Form::tn, embed, head * key,
-         head * key, 1.0, 0.0, Blas::tiled);
+    gemm(d_layer_attn_norm, d_attn_d_value, p.attn_wv[l], batch * seq, embed, head * key, Form::nt, head * key,
+         head * key, embed, 1.0, 0.0, Blas::tiled);
+    gemm(grad.attn_wv[l], act.layer_attn_norm[l], d_attn_d_value, embed, head * key, batch * seq, Form::tn, embed,
+         head * key, head * key, 1.0, 0.0, Blas::tiled);
     // gpt_fortunes.ech:22  4 ranks, 0.07 MB: split batch over dp (layouts.ech:40): gradient of layer.attn.wv
     //     (gpt_fortunes.ech:22)
     messages.all_reduce_of_attn_wv[l] = all_reduce_start(r, r.group(0), grad.attn_wv[l], embed * head * key, Sum,
                                                          Algorithm::automatic, "gpt_fortunes.ech:22");
+    float *d_layer_attn_norm_2 = r.work<float>(10747904); // [batch, seq, embed]
     // nn.ech:80 at gpt_fortunes.ech:22  k = dot(x, wk, over = embed)
-    gemm(d_layernorm_2, d_key, p.attn_wk[l], batch * seq, embed, head * key, Form::nt, head * key, head * key, embed,
-         1.0, 0.0, Blas::tiled);
-    gemm(grad.attn_wk[l], act.layernorm_2[l], d_key, embed, head * key, batch * seq, Form::tn, embed, head * key,
-         head * key, 1.0, 0.0, Blas::tiled);
+    gemm(d_layer_attn_norm_2, d_attn_d_key, p.attn_wk[l], batch * seq, embed, head * key, Form::nt, head * key,
+         head * key, embed, 1.0, 0.0, Blas::tiled);
+    gemm(grad.attn_wk[l], act.layer_attn_norm[l], d_attn_d_key, embed, head * key, batch * seq, Form::tn, embed,
+         head * key, head * key, 1.0, 0.0, Blas::tiled);
     // gpt_fortunes.ech:22  4 ranks, 0.07 MB: split batch over dp (layouts.ech:40): gradient of layer.attn.wk
     //     (gpt_fortunes.ech:22)
     messages.all_reduce_of_attn_wk[l] = all_reduce_start(r, r.group(0), grad.attn_wk[l], embed * head * key, Sum,
                                                          Algorithm::automatic, "gpt_fortunes.ech:22");
+    float *d_layer_attn_norm_3 = r.work<float>(4980736); // [batch, seq, embed]
     // nn.ech:79 at gpt_fortunes.ech:22  q = dot(x, wq, over = embed)
-    gemm(d_layernorm, d_query, p.attn_wq[l], batch * seq, embed, head * key, Form::nt, head * key, head * key, embed,
-         1.0, 0.0, Blas::tiled);
-    gemm(grad.attn_wq[l], act.layernorm_2[l], d_query, embed, head * key, batch * seq, Form::tn, embed, head * key,
-         head * key, 1.0, 0.0, Blas::tiled);
+    gemm(d_layer_attn_norm_3, d_attn_d_query, p.attn_wq[l], batch * seq, embed, head * key, Form::nt, head * key,
+         head * key, embed, 1.0, 0.0, Blas::tiled);
+    gemm(grad.attn_wq[l], act.layer_attn_norm[l], d_attn_d_query, embed, head * key, batch * seq, Form::tn, embed,
+         head * key, head * key, 1.0, 0.0, Blas::tiled);
     // gpt_fortunes.ech:22  4 ranks, 0.07 MB: split batch over dp (layouts.ech:40): gradient of layer.attn.wq
     //     (gpt_fortunes.ech:22)
     messages.all_reduce_of_attn_wq[l] = all_reduce_start(r, r.group(0), grad.attn_wq[l], embed * head * key, Sum,
                                                          Algorithm::automatic, "gpt_fortunes.ech:22");
-    float *d_value_5 = r.work<float>(4456448); // [batch, seq, embed]
+    float *d_attn_norm_value = r.work<float>(4456448); // [batch, seq, embed]
     // nn.ech:31 at gpt_fortunes.ech:22  return normalize(x, over = over) * gamma + beta
     // nn.ech:80 at gpt_fortunes.ech:22  k = dot(x, wk, over = embed)
     // nn.ech:79 at gpt_fortunes.ech:22  q = dot(x, wq, over = embed)
-    LongSum total_5(grad.layer_layernorm_beta[l], embed);
-    LongSum total_6(grad.layer_layernorm_gamma[l], embed);
+    LongSum attn_norm_beta_sum(grad.attn_norm_beta[l], embed);
+    LongSum attn_norm_gamma_sum(grad.attn_norm_gamma[l], embed);
     for (int64_t i = 0; i < batch * seq; ++i) {
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em) {
-        const float d_layernorm_3_before = d_layernorm_3[i * embed + em];
-        const float d_layernorm_4 = d_layernorm_3_before + d_layernorm_2[i * embed + em] + d_layernorm[i * embed + em];
-        grad.layer_layernorm_beta[l][em] += d_layernorm_4;
-        d_value_5[i * embed + em] = d_layernorm_4 * p.layer_layernorm_gamma[l][em];
-        grad.layer_layernorm_gamma[l][em] += d_layernorm_4 * act.normalized_2[l][i * embed + em];
+        const float d_layer_attn_norm_before = d_layer_attn_norm[i * embed + em];
+        const float d_layer_attn_norm_4 =
+            d_layer_attn_norm_before + d_layer_attn_norm_2[i * embed + em] + d_layer_attn_norm_3[i * embed + em];
+        grad.attn_norm_beta[l][em] += d_layer_attn_norm_4;
+        d_attn_norm_value[i * embed + em] = d_layer_attn_norm_4 * p.attn_norm_gamma[l][em];
+        grad.attn_norm_gamma[l][em] += d_layer_attn_norm_4 * act.attn_norm_normalized[l][i * embed + em];
       }
-      total_5.row();
-      total_6.row();
+      attn_norm_beta_sum.row();
+      attn_norm_gamma_sum.row();
     }
-    total_5.finish();
-    total_6.finish();
+    attn_norm_beta_sum.finish();
+    attn_norm_gamma_sum.finish();
     float *d_x_2 = r.work<float>(4456448); // [batch, seq, embed]
     // nn.ech:31 at gpt_fortunes.ech:22  return normalize(x, over = over) * gamma + beta
-    normalize_grad(d_x_2, d_value_5, act.normalized_2[l], act.rstd_2[l], batch * seq, embed);
+    normalize_grad(d_x_2, d_attn_norm_value, act.attn_norm_normalized[l], act.attn_norm_rstd[l], batch * seq, embed);
 #pragma GCC ivdep
     for (int64_t i = 0; i < batch * seq * embed; ++i)
       d_input[i] = d_y[i] + d_x_2[i];
@@ -503,8 +488,8 @@ void update(Rank &r, Messages &messages, double lr) {
   const Params p{r};
   const OptimizerState opt{r};
   const Gradients grad{r};
-  // gpt_fortunes.ech:25  4 ranks, 0.18 MB: split batch over dp (layouts.ech:40): gradients of layernorm.beta,
-  //     layernorm.gamma, layer.layernorm.gamma and 11 more
+  // gpt_fortunes.ech:25  4 ranks, 0.18 MB: split batch over dp (layouts.ech:40): gradients of final_norm.beta,
+  //     final_norm.gamma, layer.attn_norm.gamma and 11 more
   all_reduce(r, r.group(0), grad.message, 44544, Sum, Algorithm::automatic, "gpt_fortunes.ech:25");
   // nn.ech:75 at gpt_fortunes.ech:22  param wq[embed, head, key] ~ normal(1 / sqrt(size(embed)))
   wait(messages.all_reduce_of_attn_wq);
@@ -521,110 +506,79 @@ void update(Rank &r, Messages &messages, double lr) {
   double *sum_of_squares = r.work<double>(11188224); // []
   // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
   fill(sum_of_squares, 1, 0.0);
-  add_squares(sum_of_squares, grad.wte, vocab * embed);
-  r.watch("wte", sum_of_squares);
-  add_squares(sum_of_squares, grad.wpe, seq * embed);
-  r.watch("wpe", sum_of_squares);
-  add_squares(sum_of_squares, grad.layer_layernorm_gamma.all, layer * embed);
-  r.watch("layer.layernorm.gamma", sum_of_squares);
-  add_squares(sum_of_squares, grad.layer_layernorm_beta.all, layer * embed);
-  r.watch("layer.layernorm.beta", sum_of_squares);
-  add_squares(sum_of_squares, grad.attn_wq.all, layer * embed * head * key);
-  r.watch("layer.attn.wq", sum_of_squares);
-  add_squares(sum_of_squares, grad.attn_wk.all, layer * embed * head * key);
-  r.watch("layer.attn.wk", sum_of_squares);
-  add_squares(sum_of_squares, grad.attn_wv.all, layer * embed * head * key);
-  r.watch("layer.attn.wv", sum_of_squares);
-  add_squares(sum_of_squares, grad.attn_wo.all, layer * head * key * embed);
-  r.watch("layer.attn.wo", sum_of_squares);
-  add_squares(sum_of_squares, grad.attn_bq.all, layer * head * key);
-  r.watch("layer.attn.bq", sum_of_squares);
-  add_squares(sum_of_squares, grad.attn_bk.all, layer * head * key);
-  r.watch("layer.attn.bk", sum_of_squares);
-  add_squares(sum_of_squares, grad.attn_bv.all, layer * head * key);
-  r.watch("layer.attn.bv", sum_of_squares);
-  add_squares(sum_of_squares, grad.attn_bo.all, layer * embed);
-  r.watch("layer.attn.bo", sum_of_squares);
-  add_squares(sum_of_squares, grad.layernorm_2_gamma.all, layer * embed);
-  r.watch("layer.layernorm_2.gamma", sum_of_squares);
-  add_squares(sum_of_squares, grad.layernorm_2_beta.all, layer * embed);
-  r.watch("layer.layernorm_2.beta", sum_of_squares);
-  add_squares(sum_of_squares, grad.mlp_w1.all, layer * embed * ff);
-  r.watch("layer.mlp.w1", sum_of_squares);
-  add_squares(sum_of_squares, grad.mlp_b1.all, layer * ff);
-  r.watch("layer.mlp.b1", sum_of_squares);
-  add_squares(sum_of_squares, grad.mlp_w2.all, layer * ff * embed);
-  r.watch("layer.mlp.w2", sum_of_squares);
-  add_squares(sum_of_squares, grad.mlp_b2.all, layer * embed);
-  r.watch("layer.mlp.b2", sum_of_squares);
-  add_squares(sum_of_squares, grad.layernorm_gamma, embed);
-  r.watch("layernorm.gamma", sum_of_squares);
-  add_squares(sum_of_squares, grad.layernorm_beta, embed);
-  r.watch("layernorm.beta", sum_of_squares);
+  r.watch("wte", add_squares(sum_of_squares, grad.wte, vocab * embed));
+  r.watch("wpe", add_squares(sum_of_squares, grad.wpe, seq * embed));
+  r.watch("layer.attn_norm.gamma", add_squares(sum_of_squares, grad.attn_norm_gamma.all, layer * embed));
+  r.watch("layer.attn_norm.beta", add_squares(sum_of_squares, grad.attn_norm_beta.all, layer * embed));
+  r.watch("layer.attn.wq", add_squares(sum_of_squares, grad.attn_wq.all, layer * embed * head * key));
+  r.watch("layer.attn.wk", add_squares(sum_of_squares, grad.attn_wk.all, layer * embed * head * key));
+  r.watch("layer.attn.wv", add_squares(sum_of_squares, grad.attn_wv.all, layer * embed * head * key));
+  r.watch("layer.attn.wo", add_squares(sum_of_squares, grad.attn_wo.all, layer * head * key * embed));
+  r.watch("layer.attn.bq", add_squares(sum_of_squares, grad.attn_bq.all, layer * head * key));
+  r.watch("layer.attn.bk", add_squares(sum_of_squares, grad.attn_bk.all, layer * head * key));
+  r.watch("layer.attn.bv", add_squares(sum_of_squares, grad.attn_bv.all, layer * head * key));
+  r.watch("layer.attn.bo", add_squares(sum_of_squares, grad.attn_bo.all, layer * embed));
+  r.watch("layer.mlp_norm.gamma", add_squares(sum_of_squares, grad.mlp_norm_gamma.all, layer * embed));
+  r.watch("layer.mlp_norm.beta", add_squares(sum_of_squares, grad.mlp_norm_beta.all, layer * embed));
+  r.watch("layer.mlp.w1", add_squares(sum_of_squares, grad.mlp_w1.all, layer * embed * ff));
+  r.watch("layer.mlp.b1", add_squares(sum_of_squares, grad.mlp_b1.all, layer * ff));
+  r.watch("layer.mlp.w2", add_squares(sum_of_squares, grad.mlp_w2.all, layer * ff * embed));
+  r.watch("layer.mlp.b2", add_squares(sum_of_squares, grad.mlp_b2.all, layer * embed));
+  r.watch("final_norm.gamma", add_squares(sum_of_squares, grad.final_norm_gamma, embed));
+  r.watch("final_norm.beta", add_squares(sum_of_squares, grad.final_norm_beta, embed));
   const float norm = static_cast<float>(math::sqrt(sum_of_squares[0]));
   // gpt_fortunes.ech:4  norm
   r.report(1, norm);
   if (r.isBroken())
     return; // a loss or the norm is not finite: nothing is updated
-  const double bias_correction2 = 1 - std::pow(0.999, static_cast<double>(r.updates()));
+  const double v_correction = 1 - std::pow(0.999, static_cast<double>(r.updates()));
   // gpt_fortunes.ech:17  param wte[vocab, embed] ~ normal(0.02)
-  const float bias_correction2_sqrt = math::sqrt(static_cast<float>(bias_correction2));
-  const double bias_correction1 = 1 - std::pow(0.9, static_cast<double>(r.updates()));
-  const float step_size = static_cast<float>(lr) / static_cast<float>(bias_correction1);
-  adamw(p.wte, grad.wte, opt.m_wte, opt.v_wte, vocab * embed, bias_correction2_sqrt, step_size);
+  const float v_root = math::sqrt(static_cast<float>(v_correction));
+  const double m_correction = 1 - std::pow(0.9, static_cast<double>(r.updates()));
+  const float rate = static_cast<float>(lr) / static_cast<float>(m_correction);
+  adamw(p.wte, grad.wte, opt.m_wte, opt.v_wte, vocab * embed, v_root, rate);
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
-  adamw(p.wpe, grad.wpe, opt.m_wpe, opt.v_wpe, seq * embed, bias_correction2_sqrt, step_size);
+  adamw(p.wpe, grad.wpe, opt.m_wpe, opt.v_wpe, seq * embed, v_root, rate);
   // nn.ech:29 at gpt_fortunes.ech:22  param gamma[over] ~ ones
-  adamw(p.layer_layernorm_gamma.all, grad.layer_layernorm_gamma.all, opt.m_layer_layernorm_gamma,
-        opt.v_layer_layernorm_gamma, layer * embed, bias_correction2_sqrt, step_size);
+  adamw(p.attn_norm_gamma.all, grad.attn_norm_gamma.all, opt.m_attn_norm_gamma, opt.v_attn_norm_gamma, layer * embed,
+        v_root, rate);
   // nn.ech:30 at gpt_fortunes.ech:22  param beta[over] ~ zeros
-  adamw(p.layer_layernorm_beta.all, grad.layer_layernorm_beta.all, opt.m_layer_layernorm_beta,
-        opt.v_layer_layernorm_beta, layer * embed, bias_correction2_sqrt, step_size);
+  adamw(p.attn_norm_beta.all, grad.attn_norm_beta.all, opt.m_attn_norm_beta, opt.v_attn_norm_beta, layer * embed,
+        v_root, rate);
   // nn.ech:75 at gpt_fortunes.ech:22  param wq[embed, head, key] ~ normal(1 / sqrt(size(embed)))
-  adamw(p.attn_wq.all, grad.attn_wq.all, opt.m_attn_wq, opt.v_attn_wq, layer * embed * head * key,
-        bias_correction2_sqrt, step_size);
+  adamw(p.attn_wq.all, grad.attn_wq.all, opt.m_attn_wq, opt.v_attn_wq, layer * embed * head * key, v_root, rate);
   // nn.ech:76 at gpt_fortunes.ech:22  param wk[embed, head, key] ~ normal(1 / sqrt(size(embed)))
-  adamw(p.attn_wk.all, grad.attn_wk.all, opt.m_attn_wk, opt.v_attn_wk, layer * embed * head * key,
-        bias_correction2_sqrt, step_size);
+  adamw(p.attn_wk.all, grad.attn_wk.all, opt.m_attn_wk, opt.v_attn_wk, layer * embed * head * key, v_root, rate);
   // nn.ech:77 at gpt_fortunes.ech:22  param wv[embed, head, key] ~ normal(1 / sqrt(size(embed)))
-  adamw(p.attn_wv.all, grad.attn_wv.all, opt.m_attn_wv, opt.v_attn_wv, layer * embed * head * key,
-        bias_correction2_sqrt, step_size);
+  adamw(p.attn_wv.all, grad.attn_wv.all, opt.m_attn_wv, opt.v_attn_wv, layer * embed * head * key, v_root, rate);
   // nn.ech:78 at gpt_fortunes.ech:22  param wo[head, key, embed] ~ normal(1 / sqrt(size(head) * size(key)))
-  adamw(p.attn_wo.all, grad.attn_wo.all, opt.m_attn_wo, opt.v_attn_wo, layer * head * key * embed,
-        bias_correction2_sqrt, step_size);
+  adamw(p.attn_wo.all, grad.attn_wo.all, opt.m_attn_wo, opt.v_attn_wo, layer * head * key * embed, v_root, rate);
   // nn.ech:83 at gpt_fortunes.ech:22  param bq[head, key] ~ zeros
-  adamw(p.attn_bq.all, grad.attn_bq.all, opt.m_attn_bq, opt.v_attn_bq, layer * head * key, bias_correction2_sqrt,
-        step_size);
+  adamw(p.attn_bq.all, grad.attn_bq.all, opt.m_attn_bq, opt.v_attn_bq, layer * head * key, v_root, rate);
   // nn.ech:84 at gpt_fortunes.ech:22  param bk[head, key] ~ zeros
-  adamw(p.attn_bk.all, grad.attn_bk.all, opt.m_attn_bk, opt.v_attn_bk, layer * head * key, bias_correction2_sqrt,
-        step_size);
+  adamw(p.attn_bk.all, grad.attn_bk.all, opt.m_attn_bk, opt.v_attn_bk, layer * head * key, v_root, rate);
   // nn.ech:85 at gpt_fortunes.ech:22  param bv[head, key] ~ zeros
-  adamw(p.attn_bv.all, grad.attn_bv.all, opt.m_attn_bv, opt.v_attn_bv, layer * head * key, bias_correction2_sqrt,
-        step_size);
+  adamw(p.attn_bv.all, grad.attn_bv.all, opt.m_attn_bv, opt.v_attn_bv, layer * head * key, v_root, rate);
   // nn.ech:97 at gpt_fortunes.ech:22  param bo[embed] ~ zeros
-  adamw(p.attn_bo.all, grad.attn_bo.all, opt.m_attn_bo, opt.v_attn_bo, layer * embed, bias_correction2_sqrt, step_size);
+  adamw(p.attn_bo.all, grad.attn_bo.all, opt.m_attn_bo, opt.v_attn_bo, layer * embed, v_root, rate);
   // nn.ech:29 at gpt_fortunes.ech:23  param gamma[over] ~ ones
-  adamw(p.layernorm_2_gamma.all, grad.layernorm_2_gamma.all, opt.m_layernorm_2_gamma, opt.v_layernorm_2_gamma,
-        layer * embed, bias_correction2_sqrt, step_size);
+  adamw(p.mlp_norm_gamma.all, grad.mlp_norm_gamma.all, opt.m_mlp_norm_gamma, opt.v_mlp_norm_gamma, layer * embed,
+        v_root, rate);
   // nn.ech:30 at gpt_fortunes.ech:23  param beta[over] ~ zeros
-  adamw(p.layernorm_2_beta.all, grad.layernorm_2_beta.all, opt.m_layernorm_2_beta, opt.v_layernorm_2_beta,
-        layer * embed, bias_correction2_sqrt, step_size);
+  adamw(p.mlp_norm_beta.all, grad.mlp_norm_beta.all, opt.m_mlp_norm_beta, opt.v_mlp_norm_beta, layer * embed, v_root,
+        rate);
   // nn.ech:149 at gpt_fortunes.ech:23  param w1[embed, ff] ~ normal(1 / sqrt(size(embed)))
-  adamw(p.mlp_w1.all, grad.mlp_w1.all, opt.m_mlp_w1, opt.v_mlp_w1, layer * embed * ff, bias_correction2_sqrt,
-        step_size);
+  adamw(p.mlp_w1.all, grad.mlp_w1.all, opt.m_mlp_w1, opt.v_mlp_w1, layer * embed * ff, v_root, rate);
   // nn.ech:150 at gpt_fortunes.ech:23  param b1[ff] ~ zeros
-  adamw(p.mlp_b1.all, grad.mlp_b1.all, opt.m_mlp_b1, opt.v_mlp_b1, layer * ff, bias_correction2_sqrt, step_size);
+  adamw(p.mlp_b1.all, grad.mlp_b1.all, opt.m_mlp_b1, opt.v_mlp_b1, layer * ff, v_root, rate);
   // nn.ech:151 at gpt_fortunes.ech:23  param w2[ff, embed] ~ normal(1 / sqrt(size(ff)))
-  adamw(p.mlp_w2.all, grad.mlp_w2.all, opt.m_mlp_w2, opt.v_mlp_w2, layer * ff * embed, bias_correction2_sqrt,
-        step_size);
+  adamw(p.mlp_w2.all, grad.mlp_w2.all, opt.m_mlp_w2, opt.v_mlp_w2, layer * ff * embed, v_root, rate);
   // nn.ech:152 at gpt_fortunes.ech:23  param b2[embed] ~ zeros
-  adamw(p.mlp_b2.all, grad.mlp_b2.all, opt.m_mlp_b2, opt.v_mlp_b2, layer * embed, bias_correction2_sqrt, step_size);
+  adamw(p.mlp_b2.all, grad.mlp_b2.all, opt.m_mlp_b2, opt.v_mlp_b2, layer * embed, v_root, rate);
   // nn.ech:29 at gpt_fortunes.ech:25  param gamma[over] ~ ones
-  adamw(p.layernorm_gamma, grad.layernorm_gamma, opt.m_layernorm_gamma, opt.v_layernorm_gamma, embed,
-        bias_correction2_sqrt, step_size);
+  adamw(p.final_norm_gamma, grad.final_norm_gamma, opt.m_final_norm_gamma, opt.v_final_norm_gamma, embed, v_root, rate);
   // nn.ech:30 at gpt_fortunes.ech:25  param beta[over] ~ zeros
-  adamw(p.layernorm_beta, grad.layernorm_beta, opt.m_layernorm_beta, opt.v_layernorm_beta, embed, bias_correction2_sqrt,
-        step_size);
+  adamw(p.final_norm_beta, grad.final_norm_beta, opt.m_final_norm_beta, opt.v_final_norm_beta, embed, v_root, rate);
 }
 
 /// One training step on the inputs already loaded.
@@ -639,8 +593,8 @@ void step(Rank &r, double lr) {
 void evaluate_begin(Rank &r) {
   const Sums sums{r};
   // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
-  fill(sums.value, 1, 0.0);
-  fill(sums.value_2, 1, 0.0);
+  fill(sums.loss, 1, 0.0);
+  fill(sums.accuracy, 1, 0.0);
 }
 
 /// For each batch of held-out samples.
@@ -657,27 +611,27 @@ void evaluate_batch(Rank &r) {
     for (int64_t i = 0; i < seq * embed; ++i)
       x[b * seq * embed + i] = rows[b * seq * embed + i] + p.wpe[i];
   for (int64_t l = 0; l < layer; ++l) {
-    float *normalized = r.work<float>(0); // [batch, seq, embed]
-    float *rstd = r.work<float>(262144); // [batch, seq]
+    float *attn_norm_normalized = r.work<float>(0); // [batch, seq, embed]
+    float *attn_norm_rstd = r.work<float>(262144); // [batch, seq]
     // nn.ech:31 at gpt_fortunes.ech:22  return normalize(x, over = over) * gamma + beta
-    normalize(normalized, rstd, x, batch * seq, embed, 1e-05);
-    float *layernorm = r.work<float>(0); // [batch, seq, embed]
+    normalize(attn_norm_normalized, attn_norm_rstd, x, batch * seq, embed, 1e-05);
+    float *layer_attn_norm = r.work<float>(0); // [batch, seq, embed]
     for (int64_t i = 0; i < batch * seq; ++i)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed; ++e)
-        layernorm[i * embed + e] =
-            normalized[i * embed + e] * p.layer_layernorm_gamma[l][e] + p.layer_layernorm_beta[l][e];
+        layer_attn_norm[i * embed + e] =
+            attn_norm_normalized[i * embed + e] * p.attn_norm_gamma[l][e] + p.attn_norm_beta[l][e];
     float *q = r.work<float>(262144); // [batch, seq, head, key]
     // nn.ech:79 at gpt_fortunes.ech:22  q = dot(x, wq, over = embed)
-    gemm(q, layernorm, p.attn_wq[l], batch * seq, head * key, embed, Form::nn, embed, embed, head * key, 1.0, 0.0,
+    gemm(q, layer_attn_norm, p.attn_wq[l], batch * seq, head * key, embed, Form::nn, embed, embed, head * key, 1.0, 0.0,
          Blas::tiled);
     float *k = r.work<float>(524288); // [batch, seq, head, key]
     // nn.ech:80 at gpt_fortunes.ech:22  k = dot(x, wk, over = embed)
-    gemm(k, layernorm, p.attn_wk[l], batch * seq, head * key, embed, Form::nn, embed, embed, head * key, 1.0, 0.0,
+    gemm(k, layer_attn_norm, p.attn_wk[l], batch * seq, head * key, embed, Form::nn, embed, embed, head * key, 1.0, 0.0,
          Blas::tiled);
     float *v = r.work<float>(786432); // [batch, seq, head, key]
     // nn.ech:81 at gpt_fortunes.ech:22  v = dot(x, wv, over = embed)
-    gemm(v, layernorm, p.attn_wv[l], batch * seq, head * key, embed, Form::nn, embed, embed, head * key, 1.0, 0.0,
+    gemm(v, layer_attn_norm, p.attn_wv[l], batch * seq, head * key, embed, Form::nn, embed, embed, head * key, 1.0, 0.0,
          Blas::tiled);
     // nn.ech:86 at gpt_fortunes.ech:22  q = q + bq
     for (int64_t i = 0; i < batch * seq; ++i)
@@ -707,87 +661,90 @@ void evaluate_batch(Rank &r) {
     gemm(y, a, p.attn_wo[l], batch * seq, embed, head * key, Form::nn, head * key, head * key, embed, 1.0, 0.0,
          Blas::tiled);
     float *x_2 = r.work<float>(1310720); // [batch, seq, embed]
-    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, seq, past, causal = true) as
-    //     attn
+    // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed) as attn_norm, embed, head, key, seq, past,
+    //     causal = true) as attn
     // nn.ech:98 at gpt_fortunes.ech:22  y = y + bo
     for (int64_t i = 0; i < batch * seq; ++i)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed; ++e)
         x_2[i * embed + e] = x[i * embed + e] + (y[i * embed + e] + p.attn_bo[l][e]);
-    float *normalized_2 = r.work<float>(1572864); // [batch, seq, embed]
-    float *rstd_2 = r.work<float>(0); // [batch, seq]
+    float *mlp_norm_normalized = r.work<float>(1572864); // [batch, seq, embed]
+    float *mlp_norm_rstd = r.work<float>(0); // [batch, seq]
     // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
-    normalize(normalized_2, rstd_2, x_2, batch * seq, embed, 1e-05);
-    float *layernorm_2 = r.work<float>(1572864); // [batch, seq, embed]
+    normalize(mlp_norm_normalized, mlp_norm_rstd, x_2, batch * seq, embed, 1e-05);
+    float *layer_mlp_norm = r.work<float>(1572864); // [batch, seq, embed]
     for (int64_t i = 0; i < batch * seq; ++i)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed; ++e)
-        layernorm_2[i * embed + e] = normalized_2[i * embed + e] * p.layernorm_2_gamma[l][e] + p.layernorm_2_beta[l][e];
-    float *product = r.work<float>(0); // [batch, seq, ff]
+        layer_mlp_norm[i * embed + e] =
+            mlp_norm_normalized[i * embed + e] * p.mlp_norm_gamma[l][e] + p.mlp_norm_beta[l][e];
+    float *mlp_product = r.work<float>(0); // [batch, seq, ff]
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(product, layernorm_2, p.mlp_w1[l], batch * seq, ff, embed, Form::nn, embed, ff, ff, 1.0, 0.0, Blas::tiled);
-    float *value = r.work<float>(0); // [batch, seq, ff]
+    gemm(mlp_product, layer_mlp_norm, p.mlp_w1[l], batch * seq, ff, embed, Form::nn, embed, ff, ff, 1.0, 0.0,
+         Blas::tiled);
+    float *mlp_gelu = r.work<float>(0); // [batch, seq, ff]
     for (int64_t i = 0; i < batch * seq; ++i)
 #pragma GCC ivdep
       for (int64_t f = 0; f < ff; ++f)
-        value[i * ff + f] = math::gelu(product[i * ff + f] + p.mlp_b1[l][f]);
-    float *product_2 = r.work<float>(1572864); // [batch, seq, embed]
+        mlp_gelu[i * ff + f] = math::gelu(mlp_product[i * ff + f] + p.mlp_b1[l][f]);
+    float *mlp_product_2 = r.work<float>(1572864); // [batch, seq, embed]
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(product_2, value, p.mlp_w2[l], batch * seq, embed, ff, Form::nn, ff, embed, embed, 1.0, 0.0, Blas::tiled);
-    // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
+    gemm(mlp_product_2, mlp_gelu, p.mlp_w2[l], batch * seq, embed, ff, Form::nn, ff, embed, embed, 1.0, 0.0,
+         Blas::tiled);
+    // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed) as mlp_norm, embed, ff) as mlp
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     for (int64_t i = 0; i < batch * seq; ++i)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed; ++e)
-        x[i * embed + e] = x_2[i * embed + e] + (product_2[i * embed + e] + p.mlp_b2[l][e]);
+        x[i * embed + e] = x_2[i * embed + e] + (mlp_product_2[i * embed + e] + p.mlp_b2[l][e]);
   }
-  float *normalized = r.work<float>(1048576); // [batch, seq, embed]
-  float *rstd = r.work<float>(0); // [batch, seq]
+  float *final_norm_normalized = r.work<float>(1048576); // [batch, seq, embed]
+  float *final_norm_rstd = r.work<float>(0); // [batch, seq]
   // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
-  normalize(normalized, rstd, x, batch * seq, embed, 1e-05);
-  float *layernorm = r.work<float>(1048576); // [batch, seq, embed]
+  normalize(final_norm_normalized, final_norm_rstd, x, batch * seq, embed, 1e-05);
+  float *final_norm = r.work<float>(1048576); // [batch, seq, embed]
   for (int64_t i = 0; i < batch * seq; ++i)
 #pragma GCC ivdep
     for (int64_t e = 0; e < embed; ++e)
-      layernorm[i * embed + e] = normalized[i * embed + e] * p.layernorm_gamma[e] + p.layernorm_beta[e];
+      final_norm[i * embed + e] = final_norm_normalized[i * embed + e] * p.final_norm_gamma[e] + p.final_norm_beta[e];
   float *logits = r.work<float>(0); // [batch, seq, vocab]
-  // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  gemm(logits, layernorm, p.wte, batch * seq, vocab, embed, Form::nt, embed, embed, vocab, 1.0, 0.0, Blas::tiled);
+  // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed) as final_norm, wte, over = embed)
+  gemm(logits, final_norm, p.wte, batch * seq, vocab, embed, Form::nt, embed, embed, vocab, 1.0, 0.0, Blas::tiled);
   float *row_loss = r.work<float>(524288); // [batch, seq]
   float *shift = r.work<float>(526336); // [batch, seq]
   float *log_sum = r.work<float>(528384); // [batch, seq]
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
   cross_entropy(row_loss, shift, log_sum, logits, in.labels, batch * seq, vocab);
   const int64_t first_batch = r.coordinate(0) * 8;
-  double sum_3 = 0;
+  double sum_sum = 0;
   for (int64_t b = 0; b < batch; ++b) {
     const bool e = static_cast<int32_t>(first_batch + b) < static_cast<int32_t>(r.validSamples());
     float block = 0;
 #pragma omp simd reduction(+ : block)
     for (int64_t s = 0; s < seq; ++s)
       block += math::select(e, row_loss[b * seq + s], 0.0f);
-    sum_3 += block;
+    sum_sum += block;
   }
-  const float sum = static_cast<float>(sum_3);
+  const float sum = static_cast<float>(sum_sum);
   int32_t *index_of_max = r.work<int32_t>(524288); // [batch, seq]
   // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
   argmax(index_of_max, logits, batch * seq, vocab, 1);
   // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  double sum_4 = 0;
+  double sum_2_sum = 0;
   for (int64_t b = 0; b < batch; ++b) {
     const bool e = static_cast<int32_t>(first_batch + b) < static_cast<int32_t>(r.validSamples());
     float block = 0;
 #pragma omp simd reduction(+ : block)
     for (int64_t s = 0; s < seq; ++s)
       block += math::select(e, index_of_max[b * seq + s] == in.labels[b * seq + s] ? 1.0f : 0.0f, 0.0f);
-    sum_4 += block;
+    sum_2_sum += block;
   }
-  const float sum_2 = static_cast<float>(sum_4);
+  const float sum_2 = static_cast<float>(sum_2_sum);
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  sums.value[0] += static_cast<double>(sum);
+  sums.loss[0] += static_cast<double>(sum);
   // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
-  sums.value_2[0] += static_cast<double>(sum_2);
+  sums.accuracy[0] += static_cast<double>(sum_2);
 }
 
 /// Metrics of all held-out samples.
@@ -799,8 +756,8 @@ void evaluate_end(Rank &r) {
   // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
   const float e = static_cast<float>(sample_count) * 64.0f;
-  message[0] = static_cast<float>(sums.value[0]) / e;
-  accuracy[0] = static_cast<float>(sums.value_2[0]) / e;
+  message[0] = static_cast<float>(sums.loss[0]) / e;
+  accuracy[0] = static_cast<float>(sums.accuracy[0]) / e;
   // gpt_fortunes.ech:27  4 ranks, 8 bytes: split batch over dp (layouts.ech:40): report of loss (gpt_fortunes.ech:27),
   //     report of accuracy (gpt_fortunes.ech:28)
   all_reduce(r, r.group(0), message, 2, Sum, Algorithm::automatic, "gpt_fortunes.ech:27");
@@ -824,8 +781,8 @@ Program describe() {
   p.steps = 300;
   p.store(Stored::Param, "wte", "vocab=256 embed=128", {Init::Normal, 0.02}, 0);
   p.store(Stored::Param, "wpe", "seq=64 embed=128", {Init::Normal, 0.01}, 131072);
-  p.store(Stored::Param, "layer.layernorm.gamma", "layer=2 embed=128", {Init::Ones}, 163840);
-  p.store(Stored::Param, "layer.layernorm.beta", "layer=2 embed=128", {Init::Zeros}, 164864);
+  p.store(Stored::Param, "layer.attn_norm.gamma", "layer=2 embed=128", {Init::Ones}, 163840);
+  p.store(Stored::Param, "layer.attn_norm.beta", "layer=2 embed=128", {Init::Zeros}, 164864);
   p.store(Stored::Param, "layer.attn.wq", "layer=2 embed=128 head=4 key=32", {Init::Normal, 0.08838834764831843},
           165888);
   p.store(Stored::Param, "layer.attn.wk", "layer=2 embed=128 head=4 key=32", {Init::Normal, 0.08838834764831843},
@@ -838,18 +795,18 @@ Program describe() {
   p.store(Stored::Param, "layer.attn.bk", "layer=2 head=4 key=32", {Init::Zeros}, 691200);
   p.store(Stored::Param, "layer.attn.bv", "layer=2 head=4 key=32", {Init::Zeros}, 692224);
   p.store(Stored::Param, "layer.attn.bo", "layer=2 embed=128", {Init::Zeros}, 693248);
-  p.store(Stored::Param, "layer.layernorm_2.gamma", "layer=2 embed=128", {Init::Ones}, 694272);
-  p.store(Stored::Param, "layer.layernorm_2.beta", "layer=2 embed=128", {Init::Zeros}, 695296);
+  p.store(Stored::Param, "layer.mlp_norm.gamma", "layer=2 embed=128", {Init::Ones}, 694272);
+  p.store(Stored::Param, "layer.mlp_norm.beta", "layer=2 embed=128", {Init::Zeros}, 695296);
   p.store(Stored::Param, "layer.mlp.w1", "layer=2 embed=128 ff=512", {Init::Normal, 0.08838834764831843}, 696320);
   p.store(Stored::Param, "layer.mlp.b1", "layer=2 ff=512", {Init::Zeros}, 1220608);
   p.store(Stored::Param, "layer.mlp.w2", "layer=2 ff=512 embed=128", {Init::Normal, 0.044194173824159216}, 1224704);
   p.store(Stored::Param, "layer.mlp.b2", "layer=2 embed=128", {Init::Zeros}, 1748992);
-  p.store(Stored::Param, "layernorm.gamma", "embed=128", {Init::Ones}, 1750016);
-  p.store(Stored::Param, "layernorm.beta", "embed=128", {Init::Zeros}, 1750528);
+  p.store(Stored::Param, "final_norm.gamma", "embed=128", {Init::Ones}, 1750016);
+  p.store(Stored::Param, "final_norm.beta", "embed=128", {Init::Zeros}, 1750528);
   p.storeMoments("wte", {{"m", 1751040}, {"v", 1882112}});
   p.storeMoments("wpe", {{"m", 2013184}, {"v", 2045952}});
-  p.storeMoments("layer.layernorm.gamma", {{"m", 2078720}, {"v", 2079744}});
-  p.storeMoments("layer.layernorm.beta", {{"m", 2080768}, {"v", 2081792}});
+  p.storeMoments("layer.attn_norm.gamma", {{"m", 2078720}, {"v", 2079744}});
+  p.storeMoments("layer.attn_norm.beta", {{"m", 2080768}, {"v", 2081792}});
   p.storeMoments("layer.attn.wq", {{"m", 2082816}, {"v", 2213888}});
   p.storeMoments("layer.attn.wk", {{"m", 2344960}, {"v", 2476032}});
   p.storeMoments("layer.attn.wv", {{"m", 2607104}, {"v", 2738176}});
@@ -858,14 +815,14 @@ Program describe() {
   p.storeMoments("layer.attn.bk", {{"m", 3133440}, {"v", 3134464}});
   p.storeMoments("layer.attn.bv", {{"m", 3135488}, {"v", 3136512}});
   p.storeMoments("layer.attn.bo", {{"m", 3137536}, {"v", 3138560}});
-  p.storeMoments("layer.layernorm_2.gamma", {{"m", 3139584}, {"v", 3140608}});
-  p.storeMoments("layer.layernorm_2.beta", {{"m", 3141632}, {"v", 3142656}});
+  p.storeMoments("layer.mlp_norm.gamma", {{"m", 3139584}, {"v", 3140608}});
+  p.storeMoments("layer.mlp_norm.beta", {{"m", 3141632}, {"v", 3142656}});
   p.storeMoments("layer.mlp.w1", {{"m", 3143680}, {"v", 3667968}});
   p.storeMoments("layer.mlp.b1", {{"m", 4192256}, {"v", 4196352}});
   p.storeMoments("layer.mlp.w2", {{"m", 4200448}, {"v", 4724736}});
   p.storeMoments("layer.mlp.b2", {{"m", 5249024}, {"v", 5250048}});
-  p.storeMoments("layernorm.gamma", {{"m", 5251072}, {"v", 5251584}});
-  p.storeMoments("layernorm.beta", {{"m", 5252096}, {"v", 5252608}});
+  p.storeMoments("final_norm.gamma", {{"m", 5251072}, {"v", 5251584}});
+  p.storeMoments("final_norm.beta", {{"m", 5252096}, {"v", 5252608}});
   p.take("tokens", 0, "batch=32 seq=64", ElementType::Int32, 256, {{"batch=32/dp seq=64", 0}});
   p.take("labels", 1, "batch=32 seq=64", ElementType::Int32, 256, {{"batch=32/dp seq=64", 2048}});
   p.data = {"next_token", {}, "", {0.1}, {{"text", {"/usr/share/games/fortunes/cookie"}, "", {}, {}, {}}}, {}};
@@ -893,7 +850,7 @@ Program describe() {
       "     2 x all_reduce     over dp             65536 bytes  split batch over dp (layouts.ech:40): gradient of layer.attn.wv (gpt_fortunes.ech:22)\n"
       "     2 x all_reduce     over dp             65536 bytes  split batch over dp (layouts.ech:40): gradient of layer.attn.wk (gpt_fortunes.ech:22)\n"
       "     2 x all_reduce     over dp             65536 bytes  split batch over dp (layouts.ech:40): gradient of layer.attn.wq (gpt_fortunes.ech:22)\n"
-      "     1 x all_reduce     over dp            178176 bytes  split batch over dp (layouts.ech:40): gradients of layernorm.beta, layernorm.gamma, layer.layernorm.gamma and 11 more (gpt_fortunes.ech:25)\n"
+      "     1 x all_reduce     over dp            178176 bytes  split batch over dp (layouts.ech:40): gradients of final_norm.beta, final_norm.gamma, layer.attn_norm.gamma and 11 more (gpt_fortunes.ech:25)\n"
       "  in all 14 messages, 1751044 bytes\n";
   p.version = "0.1.0";
   p.step = step;

@@ -70,7 +70,7 @@ struct Activations {
   float *mean_low = r.work<float>(15506176);            // [c1=8]
   float *x1 = r.work<float>(3211264);                   // [batch, c1=8, height, width]
   float *x2 = r.work<float>(12443648);                  // [batch, c1=8, height_tp, width_tp]
-  float *conv3x3_part = r.work<float>(9433088);         // [batch, c2, height=7, width_tp]
+  float *conv3x3_2_part = r.work<float>(9433088);       // [batch, c2, height=7, width_tp]
   float *rstd_2 = r.work<float>(15505600);              // [c2]
   float *mean_2 = r.work<float>(15505728);              // [c2]
   float *mean_low_2 = r.work<float>(15505856);          // [c2]
@@ -103,14 +103,14 @@ struct Gradients {
   float *batchnorm_2_gamma = message + 30;          // [c2]
 };
 
-/// Sums over the batches of an evaluation.
+/// What an evaluation keeps from one batch to the next: sums.
 struct Sums {
   Rank &r;
-  float *value = r.work<float>(4516096);     // [c1=8]
-  float *value_2 = r.work<float>(4515840);   // [c2]
-  float *slice = r.work<float>(4515968);     // [c2]
-  double *value_3 = r.work<double>(4516160); // []
-  double *value_4 = r.work<double>(4516224); // []
+  float *batchnorm_rsqrt = r.work<float>(4516096);   // [c1=8]
+  float *batchnorm_2_rsqrt = r.work<float>(4515840); // [c2]
+  float *batchnorm_2_slice = r.work<float>(4515968); // [c2]
+  double *loss = r.work<double>(4516160);            // []
+  double *accuracy = r.work<double>(4516224);        // []
 };
 
 /// The update of one parameter, of n elements on this rank.
@@ -184,39 +184,39 @@ void forward(Rank &r) {
   // conv_fashion.ech:18  x2 = maxpool(x1, window = (height, width), size = 2, stride = 2)
   maxpool(act.x2, nullptr, act.x1, {batch * 8, 2, {{28, 2, 2, 0, 0}, {28, 2, 2, 0, 0}}});
   const int64_t first_c1 = r.coordinate(0) * 8;
-  float *conv3x3 = r.work<float>(9433088); // [batch, c1=8, height_tp, width_tp]
+  float *conv3x3_2 = r.work<float>(9433088); // [batch, c1=8, height_tp, width_tp]
   // nn.ech:23 at conv_fashion.ech:19  return conv(x, w, over = from, window = (height, width), stride = stride, pad =
   //     same)
   for (int64_t b = 0; b < batch; ++b)
     for (int64_t c = 0; c < 8; ++c) {
-      const bool conv3x3_4 = static_cast<int32_t>(first_c1 + c) < 15;
+      const bool conv3x3_2_4 = static_cast<int32_t>(first_c1 + c) < 15;
 #pragma GCC ivdep
       for (int64_t i = 0; i < height_tp * width_tp; ++i)
-        conv3x3[b * 8 * height_tp * width_tp + c * height_tp * width_tp + i] =
-            math::select(conv3x3_4, act.x2[b * 8 * height_tp * width_tp + c * height_tp * width_tp + i], 0.0f);
+        conv3x3_2[b * 8 * height_tp * width_tp + c * height_tp * width_tp + i] =
+            math::select(conv3x3_2_4, act.x2[b * 8 * height_tp * width_tp + c * height_tp * width_tp + i], 0.0f);
     }
-  float *conv3x3_2 = r.work<float>(10391872); // [c2, c1=8, kh, kw]
+  float *conv3x3_2_2 = r.work<float>(10391872); // [c2, c1=8, kh, kw]
   // nn.ech:23 at conv_fashion.ech:19  return conv(x, w, over = from, window = (height, width), stride = stride, pad =
   //     same)
   for (int64_t c = 0; c < c2; ++c)
     for (int64_t c1_i = 0; c1_i < 8; ++c1_i) {
-      const bool conv3x3_4 = static_cast<int32_t>(first_c1 + c1_i) < 15;
+      const bool conv3x3_2_4 = static_cast<int32_t>(first_c1 + c1_i) < 15;
 #pragma GCC ivdep
       for (int64_t i = 0; i < kh * kw; ++i)
-        conv3x3_2[c * 8 * kh * kw + c1_i * kh * kw + i] =
-            math::select(conv3x3_4, p.conv3x3_2_w[c * 8 * kh * kw + c1_i * kh * kw + i], 0.0f);
+        conv3x3_2_2[c * 8 * kh * kw + c1_i * kh * kw + i] =
+            math::select(conv3x3_2_4, p.conv3x3_2_w[c * 8 * kh * kw + c1_i * kh * kw + i], 0.0f);
     }
-  float *conv3x3_3 = r.work<float>(6422528); // [batch, c2, height_tp, width_tp]
+  float *conv3x3_2_3 = r.work<float>(6422528); // [batch, c2, height_tp, width_tp]
   float *scratch_2 = r.work<float>(10235904); // [scratch=38992]
   // nn.ech:23 at conv_fashion.ech:19  return conv(x, w, over = from, window = (height, width), stride = stride, pad =
   //     same)
-  conv(conv3x3_3, conv3x3, conv3x3_2, {batch, 8, c2, 2, {{14, 3, 1, 1, 1}, {14, 3, 1, 1, 1}}}, scratch_2, 38992);
+  conv(conv3x3_2_3, conv3x3_2, conv3x3_2_2, {batch, 8, c2, 2, {{14, 3, 1, 1, 1}, {14, 3, 1, 1, 1}}}, scratch_2, 38992);
   // conv_fashion.ech:19  2 ranks, 3.01 MB: split height over tp (layouts.ech:51): normalize (conv_fashion.ech:19)
-  reduce_scatter_inner(r, r.group(0), act.conv3x3_part, conv3x3_3, batch * c2, 7 * width_tp, Sum, Algorithm::automatic,
-                       "conv_fashion.ech:19");
+  reduce_scatter_inner(r, r.group(0), act.conv3x3_2_part, conv3x3_2_3, batch * c2, 7 * width_tp, Sum,
+                       Algorithm::automatic, "conv_fashion.ech:19");
   double *moments = r.work<double>(10939840); // [c2, moment=3]
   // nn.ech:47 at conv_fashion.ech:19  m = normalize_mean(x, over = except(channel), local = local)
-  local_moments(moments, act.conv3x3_part, batch, c2, 7 * width_tp);
+  local_moments(moments, act.conv3x3_2_part, batch, c2, 7 * width_tp);
   double *moments_of_all = r.work<double>(10938368); // [rank=2, c2, moment=3]
   // conv_fashion.ech:19  2 ranks, 1440 bytes: split height over tp (layouts.ech:51): inside normalize
   //     (conv_fashion.ech:19)
@@ -247,7 +247,7 @@ void forward(Rank &r) {
       const float m = act.mean_low_2[c] * rstd_2_c;
 #pragma GCC ivdep
       for (int64_t i = 0; i < 7 * width_tp; ++i) {
-        const float m_2 = act.conv3x3_part[b * c2 * 7 * width_tp + c * 7 * width_tp + i] - mean_2_c;
+        const float m_2 = act.conv3x3_2_part[b * c2 * 7 * width_tp + c * 7 * width_tp + i] - mean_2_c;
         act.x3[b * c2 * 7 * width_tp + c * 7 * width_tp + i] =
             math::relu((m_2 * rstd_2_c - m) * batchnorm_2_gamma_c + batchnorm_2_beta_c);
       }
@@ -271,14 +271,14 @@ void forward(Rank &r) {
   float *sum = r.work<float>(7282688); // [batch, c2]
   // conv_fashion.ech:21  logits = nn.linear(mean(x4, over = (height, width)), c2, class) as head
   for (int64_t i = 0; i < batch * c2; ++i) {
-    float sum_3 = 0;
+    float sum_sum = 0;
     for (int64_t h = 0; h < 4; ++h) {
       const bool e_3 = static_cast<int32_t>(part_of_height + h) < 7;
-#pragma omp simd reduction(+ : sum_3)
+#pragma omp simd reduction(+ : sum_sum)
       for (int64_t w = 0; w < 7; ++w)
-        sum_3 += math::select(e_3, t_part[i * 56 + h * 7 + w], 0.0f);
+        sum_sum += math::select(e_3, t_part[i * 56 + h * 7 + w], 0.0f);
     }
-    sum[i] = sum_3;
+    sum[i] = sum_sum;
   }
   // conv_fashion.ech:21  logits = nn.linear(mean(x4, over = (height, width)), c2, class) as head
 #pragma GCC ivdep
@@ -366,7 +366,7 @@ void backward(Rank &r) {
   float *d_x3_2 = r.work<float>(6422528); // [batch, c2, height_tp, width_tp]
   maxpool_grad(d_x3_2, d_x4_gathered_2, places, {batch * c2, 2, {{14, 2, 2, 0, 0}, {14, 2, 2, 0, 0}}});
   const int64_t part_of_height = r.coordinate(0) * 7;
-  float *d_batchnorm = d_x3_2 + part_of_height * 14;
+  float *d_batchnorm_2 = d_x3_2 + part_of_height * 14;
   // nn.ech:55 at conv_fashion.ech:19  return y * gamma + beta
   // conv_fashion.ech:19  x3 = relu(nn.batchnorm(nn.conv3x3(x2, c1, c2), c2))
   // nn.ech:47 at conv_fashion.ech:19  m = normalize_mean(x, over = except(channel), local = local)
@@ -378,20 +378,20 @@ void backward(Rank &r) {
       const float mean_2_c = act.mean_2[c];
       const float rstd_2_c = act.rstd_2[c];
       const float m = act.mean_low_2[c] * rstd_2_c;
-      float sum = 0;
-      float sum_2 = 0;
-#pragma omp simd reduction(+ : sum, sum_2)
+      float d_batchnorm_2_beta_sum = 0;
+      float d_batchnorm_2_gamma_sum = 0;
+#pragma omp simd reduction(+ : d_batchnorm_2_beta_sum, d_batchnorm_2_gamma_sum)
       for (int64_t i = 0; i < 7 * width_tp; ++i) {
         const float x3_before = act.x3[b * c2 * 7 * width_tp + c * 7 * width_tp + i];
-        const float d_batchnorm_2 = math::select(x3_before > 0.0f,
-            d_batchnorm[b * c2 * height_tp * width_tp + c * height_tp * width_tp + i], 0.0f);
-        const float m_2 = act.conv3x3_part[b * c2 * 7 * width_tp + c * 7 * width_tp + i] - mean_2_c;
-        sum += d_batchnorm_2;
-        act.d_m[b * c2 * 7 * width_tp + c * 7 * width_tp + i] = d_batchnorm_2 * batchnorm_2_gamma_c;
-        sum_2 += d_batchnorm_2 * (m_2 * rstd_2_c - m);
+        const float d_batchnorm_2_2 = math::select(x3_before > 0.0f,
+            d_batchnorm_2[b * c2 * height_tp * width_tp + c * height_tp * width_tp + i], 0.0f);
+        const float m_2 = act.conv3x3_2_part[b * c2 * 7 * width_tp + c * 7 * width_tp + i] - mean_2_c;
+        d_batchnorm_2_beta_sum += d_batchnorm_2_2;
+        act.d_m[b * c2 * 7 * width_tp + c * 7 * width_tp + i] = d_batchnorm_2_2 * batchnorm_2_gamma_c;
+        d_batchnorm_2_gamma_sum += d_batchnorm_2_2 * (m_2 * rstd_2_c - m);
       }
-      act.d_batchnorm_2_beta[c] += sum;
-      act.d_batchnorm_2_gamma[c] += sum_2;
+      act.d_batchnorm_2_beta[c] += d_batchnorm_2_beta_sum;
+      act.d_batchnorm_2_gamma[c] += d_batchnorm_2_gamma_sum;
     }
 }
 
@@ -429,34 +429,34 @@ void backward_2(Rank &r) {
   // conv_fashion.ech:19  2 ranks, 240 bytes: split height over tp (layouts.ech:51): inside normalize_grad
   //     (conv_fashion.ech:19)
   all_reduce(r, r.group(0), message, 60, Sum, Algorithm::automatic, "conv_fashion.ech:19");
-  float *d_conv3x3 = r.work<float>(9433088); // [batch, c2, height=7, width_tp]
+  float *d_conv3x3_2 = r.work<float>(9433088); // [batch, c2, height=7, width_tp]
   // nn.ech:47 at conv_fashion.ech:19  m = normalize_mean(x, over = except(channel), local = local)
   for (int64_t b = 0; b < batch; ++b)
     for (int64_t c = 0; c < c2; ++c) {
       const float mean_2_c = act.mean_2[c];
       const float rstd_2_c = act.rstd_2[c];
       const float m = act.mean_low_2[c] * rstd_2_c;
-      const float d_conv3x3_2 = message[c] / 25088.0f * p.batchnorm_2_gamma[c];
-      const float d_conv3x3_3 = d_batchnorm_2_gamma[c] / 25088.0f * p.batchnorm_2_gamma[c];
+      const float d_conv3x3_2_2 = message[c] / 25088.0f * p.batchnorm_2_gamma[c];
+      const float d_conv3x3_2_3 = d_batchnorm_2_gamma[c] / 25088.0f * p.batchnorm_2_gamma[c];
 #pragma GCC ivdep
       for (int64_t i = 0; i < 7 * width_tp; ++i) {
-        const float m_2 = act.conv3x3_part[b * c2 * 7 * width_tp + c * 7 * width_tp + i] - mean_2_c;
-        const float d_conv3x3_4 =
-            act.d_m[b * c2 * 7 * width_tp + c * 7 * width_tp + i] - d_conv3x3_2 - (m_2 * rstd_2_c - m) * d_conv3x3_3;
-        d_conv3x3[b * c2 * 7 * width_tp + c * 7 * width_tp + i] = d_conv3x3_4 * rstd_2_c;
+        const float m_2 = act.conv3x3_2_part[b * c2 * 7 * width_tp + c * 7 * width_tp + i] - mean_2_c;
+        const float d_conv3x3_2_4 = act.d_m[b * c2 * 7 * width_tp + c * 7 * width_tp + i] - d_conv3x3_2_2 -
+            (m_2 * rstd_2_c - m) * d_conv3x3_2_3;
+        d_conv3x3_2[b * c2 * 7 * width_tp + c * 7 * width_tp + i] = d_conv3x3_2_4 * rstd_2_c;
       }
     }
-  float *d_conv3x3_gathered = r.work<float>(6422528); // [batch, c2, height_tp, width_tp]
+  float *d_conv3x3_2_gathered = r.work<float>(6422528); // [batch, c2, height_tp, width_tp]
   // conv_fashion.ech:19  2 ranks, 3.01 MB: split height over tp (layouts.ech:51): conv_grad_x (conv_fashion.ech:19)
-  all_gather_inner(r, r.group(0), d_conv3x3_gathered, d_conv3x3, batch * c2, 7 * width_tp, Algorithm::automatic,
+  all_gather_inner(r, r.group(0), d_conv3x3_2_gathered, d_conv3x3_2, batch * c2, 7 * width_tp, Algorithm::automatic,
                    "conv_fashion.ech:19");
   float *scratch = r.work<float>(9433088); // [scratch=44464]
   // nn.ech:23 at conv_fashion.ech:19  return conv(x, w, over = from, window = (height, width), stride = stride, pad =
   //     same)
-  conv_grad_data(act.d_x2, d_conv3x3_gathered, p.conv3x3_2_w, {batch, 8, c2, 2, {{14, 3, 1, 1, 1}, {14, 3, 1, 1, 1}}},
+  conv_grad_data(act.d_x2, d_conv3x3_2_gathered, p.conv3x3_2_w, {batch, 8, c2, 2, {{14, 3, 1, 1, 1}, {14, 3, 1, 1, 1}}},
                  scratch, 44464);
   float *scratch_2 = r.work<float>(9433088); // [scratch=38992]
-  conv_grad_weights(grad.conv3x3_2_w, act.x2, d_conv3x3_gathered,
+  conv_grad_weights(grad.conv3x3_2_w, act.x2, d_conv3x3_2_gathered,
                     {batch, 8, c2, 2, {{14, 3, 1, 1, 1}, {14, 3, 1, 1, 1}}}, scratch_2, 38992);
 }
 
@@ -496,8 +496,8 @@ void backward_3(Rank &r) {
       const float mean_c = act.mean[c];
       const float rstd_c = act.rstd[c];
       const float m = act.mean_low[c] * rstd_c;
-      double sum = 0;
-      double sum_2 = 0;
+      double batchnorm_beta_sum = 0;
+      double batchnorm_gamma_sum = 0;
       for (int64_t i_f = 0; i_f < height * width; i_f += 256) {
         const int64_t i_e = std::min<int64_t>(i_f + 256, height * width);
         float block = 0;
@@ -512,11 +512,11 @@ void backward_3(Rank &r) {
           act.d_m_2[b * 8 * height * width + c * height * width + i] = d_batchnorm * batchnorm_gamma_c;
           block_2 += d_batchnorm * (m_2 - m);
         }
-        sum += block;
-        sum_2 += block_2;
+        batchnorm_beta_sum += block;
+        batchnorm_gamma_sum += block_2;
       }
-      grad.batchnorm_beta[c] += static_cast<float>(sum);
-      grad.batchnorm_gamma[c] += static_cast<float>(sum_2);
+      grad.batchnorm_beta[c] += static_cast<float>(batchnorm_beta_sum);
+      grad.batchnorm_gamma[c] += static_cast<float>(batchnorm_gamma_sum);
     }
 }
 
@@ -582,22 +582,15 @@ void update_4(Rank &r, Messages &messages, double lr) {
   double *sum_of_squares = r.work<double>(15505856); // []
   // conv_fashion.ech:4  model ConvNet(channels = 16) {
   fill(sum_of_squares, 1, 0.0);
-  add_squares(sum_of_squares, norm, 8 * kh * kw);
-  r.watch("conv3x3.w", sum_of_squares);
-  add_squares(sum_of_squares, act.norm_3, 8);
-  r.watch("batchnorm.gamma", sum_of_squares);
-  add_squares(sum_of_squares, act.norm_2, 8);
-  r.watch("batchnorm.beta", sum_of_squares);
-  add_squares(sum_of_squares, act.norm, c2 * 8 * kh * kw);
-  r.watch("conv3x3_2.w", sum_of_squares);
-  add_squares(sum_of_squares, grad.batchnorm_2_gamma, c2, r.coordinate(0) == 0 ? 1.0 : 0.0);
-  r.watch("batchnorm_2.gamma", sum_of_squares);
-  add_squares(sum_of_squares, grad.batchnorm_2_beta, c2, r.coordinate(0) == 0 ? 1.0 : 0.0);
-  r.watch("batchnorm_2.beta", sum_of_squares);
-  add_squares(sum_of_squares, grad.head_w, c2 * class_, r.coordinate(0) == 0 ? 1.0 : 0.0);
-  r.watch("head.w", sum_of_squares);
-  add_squares(sum_of_squares, grad.head_b, class_, r.coordinate(0) == 0 ? 1.0 : 0.0);
-  r.watch("head.b", sum_of_squares);
+  r.watch("conv3x3.w", add_squares(sum_of_squares, norm, 8 * kh * kw));
+  r.watch("batchnorm.gamma", add_squares(sum_of_squares, act.norm_3, 8));
+  r.watch("batchnorm.beta", add_squares(sum_of_squares, act.norm_2, 8));
+  r.watch("conv3x3_2.w", add_squares(sum_of_squares, act.norm, c2 * 8 * kh * kw));
+  const double is_first_tp = r.coordinate(0) == 0 ? 1.0 : 0.0;
+  r.watch("batchnorm_2.gamma", add_squares(sum_of_squares, grad.batchnorm_2_gamma, c2, is_first_tp));
+  r.watch("batchnorm_2.beta", add_squares(sum_of_squares, grad.batchnorm_2_beta, c2, is_first_tp));
+  r.watch("head.w", add_squares(sum_of_squares, grad.head_w, c2 * class_, is_first_tp));
+  r.watch("head.b", add_squares(sum_of_squares, grad.head_b, class_, is_first_tp));
   // conv_fashion.ech:4  2 ranks, 8 bytes: split c1 over tp (layouts.ech:51): inside the norm of all gradients
   //     (conv_fashion.ech:4)
   all_reduce(r, r.group(0), sum_of_squares, 1, Sum, Algorithm::automatic, "conv_fashion.ech:4");
@@ -646,19 +639,19 @@ void evaluate_begin(Rank &r) {
   // nn.ech:53 at conv_fashion.ech:17  y = (x - running_mean) * rsqrt(running_var + 1e-5)
 #pragma GCC ivdep
   for (int64_t c = 0; c < 8; ++c)
-    sums.value[c] = math::rsqrt(state.batchnorm_running_var[c] + 1e-05f);
+    sums.batchnorm_rsqrt[c] = math::rsqrt(state.batchnorm_running_var[c] + 1e-05f);
   // nn.ech:53 at conv_fashion.ech:19  y = (x - running_mean) * rsqrt(running_var + 1e-5)
 #pragma GCC ivdep
   for (int64_t c = 0; c < c2; ++c)
-    sums.value_2[c] = math::rsqrt(state.batchnorm_2_running_var[c] + 1e-05f);
+    sums.batchnorm_2_rsqrt[c] = math::rsqrt(state.batchnorm_2_running_var[c] + 1e-05f);
   const double is_first_tp = r.coordinate(0) == 0 ? 1.0 : 0.0;
   // nn.ech:53 at conv_fashion.ech:19  y = (x - running_mean) * rsqrt(running_var + 1e-5)
 #pragma GCC ivdep
   for (int64_t c = 0; c < c2; ++c)
-    sums.slice[c] = state.batchnorm_2_running_mean[c] * static_cast<float>(is_first_tp);
+    sums.batchnorm_2_slice[c] = state.batchnorm_2_running_mean[c] * static_cast<float>(is_first_tp);
   // conv_fashion.ech:4  model ConvNet(channels = 16) {
-  fill(sums.value_3, 1, 0.0);
-  fill(sums.value_4, 1, 0.0);
+  fill(sums.loss, 1, 0.0);
+  fill(sums.accuracy, 1, 0.0);
 }
 
 /// For each batch of held-out samples.
@@ -679,14 +672,14 @@ void evaluate_batch(Rank &r) {
   for (int64_t b = 0; b < batch; ++b)
     for (int64_t c = 0; c < 8; ++c) {
       const float batchnorm_running_mean_c = state.batchnorm_running_mean[c];
-      const float value_c = sums.value[c];
+      const float batchnorm_rsqrt_c = sums.batchnorm_rsqrt[c];
       const float batchnorm_gamma_c = p.batchnorm_gamma[c];
       const float batchnorm_beta_c = p.batchnorm_beta[c];
 #pragma GCC ivdep
       for (int64_t i = 0; i < height * width; ++i) {
         const float e = conv3x3[b * 8 * height * width + c * height * width + i] - batchnorm_running_mean_c;
         x1[b * 8 * height * width + c * height * width + i] =
-            math::relu(e * value_c * batchnorm_gamma_c + batchnorm_beta_c);
+            math::relu(e * batchnorm_rsqrt_c * batchnorm_gamma_c + batchnorm_beta_c);
       }
     }
   float *x2 = r.work<float>(3211264); // [batch, c1=8, height_tp, width_tp]
@@ -698,41 +691,41 @@ void evaluate_batch(Rank &r) {
   //     same)
   for (int64_t b = 0; b < batch; ++b)
     for (int64_t c = 0; c < 8; ++c) {
-      const bool conv3x3_5 = static_cast<int32_t>(first_c1 + c) < 15;
+      const bool conv3x3_2_4 = static_cast<int32_t>(first_c1 + c) < 15;
 #pragma GCC ivdep
       for (int64_t i = 0; i < height_tp * width_tp; ++i)
         conv3x3_2[b * 8 * height_tp * width_tp + c * height_tp * width_tp + i] =
-            math::select(conv3x3_5, x2[b * 8 * height_tp * width_tp + c * height_tp * width_tp + i], 0.0f);
+            math::select(conv3x3_2_4, x2[b * 8 * height_tp * width_tp + c * height_tp * width_tp + i], 0.0f);
     }
-  float *conv3x3_3 = r.work<float>(3166528); // [c2, c1=8, kh, kw]
+  float *conv3x3_2_2 = r.work<float>(3166528); // [c2, c1=8, kh, kw]
   // nn.ech:23 at conv_fashion.ech:19  return conv(x, w, over = from, window = (height, width), stride = stride, pad =
   //     same)
   for (int64_t c = 0; c < c2; ++c)
     for (int64_t c1_i = 0; c1_i < 8; ++c1_i) {
-      const bool conv3x3_5 = static_cast<int32_t>(first_c1 + c1_i) < 15;
+      const bool conv3x3_2_4 = static_cast<int32_t>(first_c1 + c1_i) < 15;
 #pragma GCC ivdep
       for (int64_t i = 0; i < kh * kw; ++i)
-        conv3x3_3[c * 8 * kh * kw + c1_i * kh * kw + i] =
-            math::select(conv3x3_5, p.conv3x3_2_w[c * 8 * kh * kw + c1_i * kh * kw + i], 0.0f);
+        conv3x3_2_2[c * 8 * kh * kw + c1_i * kh * kw + i] =
+            math::select(conv3x3_2_4, p.conv3x3_2_w[c * 8 * kh * kw + c1_i * kh * kw + i], 0.0f);
     }
-  float *conv3x3_4 = r.work<float>(0); // [batch, c2, height_tp, width_tp]
+  float *conv3x3_2_3 = r.work<float>(0); // [batch, c2, height_tp, width_tp]
   float *scratch_2 = r.work<float>(3010560); // [scratch=38992]
   // nn.ech:23 at conv_fashion.ech:19  return conv(x, w, over = from, window = (height, width), stride = stride, pad =
   //     same)
-  conv(conv3x3_4, conv3x3_2, conv3x3_3, {batch, 8, c2, 2, {{14, 3, 1, 1, 1}, {14, 3, 1, 1, 1}}}, scratch_2, 38992);
-  float *value = r.work<float>(0); // [batch, c2, height_tp, width_tp]
+  conv(conv3x3_2_3, conv3x3_2, conv3x3_2_2, {batch, 8, c2, 2, {{14, 3, 1, 1, 1}, {14, 3, 1, 1, 1}}}, scratch_2, 38992);
+  float *batchnorm_2_value = r.work<float>(0); // [batch, c2, height_tp, width_tp]
   // nn.ech:53 at conv_fashion.ech:19  y = (x - running_mean) * rsqrt(running_var + 1e-5)
   for (int64_t b = 0; b < batch; ++b)
     for (int64_t c = 0; c < c2; ++c) {
-      const float slice_c = sums.slice[c];
+      const float batchnorm_2_slice_c = sums.batchnorm_2_slice[c];
 #pragma GCC ivdep
       for (int64_t i = 0; i < height_tp * width_tp; ++i)
-        value[b * c2 * height_tp * width_tp + c * height_tp * width_tp + i] =
-            conv3x3_4[b * c2 * height_tp * width_tp + c * height_tp * width_tp + i] - slice_c;
+        batchnorm_2_value[b * c2 * height_tp * width_tp + c * height_tp * width_tp + i] =
+            conv3x3_2_3[b * c2 * height_tp * width_tp + c * height_tp * width_tp + i] - batchnorm_2_slice_c;
     }
   float *part = r.work<float>(3010560); // [batch, c2, height=7, width_tp]
   // conv_fashion.ech:19  2 ranks, 3.01 MB: split height over tp (layouts.ech:51): mul (conv_fashion.ech:19)
-  reduce_scatter_inner(r, r.group(0), part, value, batch * c2, 7 * width_tp, Sum, Algorithm::automatic,
+  reduce_scatter_inner(r, r.group(0), part, batchnorm_2_value, batch * c2, 7 * width_tp, Sum, Algorithm::automatic,
                        "conv_fashion.ech:19");
   float *x3 = r.work<float>(3010560); // [batch, c2, height=7, width_tp]
   // conv_fashion.ech:19  x3 = relu(nn.batchnorm(nn.conv3x3(x2, c1, c2), c2))
@@ -740,12 +733,12 @@ void evaluate_batch(Rank &r) {
   // nn.ech:55 at conv_fashion.ech:19  return y * gamma + beta
   for (int64_t b = 0; b < batch; ++b)
     for (int64_t c = 0; c < c2; ++c) {
-      const float value_2_c = sums.value_2[c];
+      const float batchnorm_2_rsqrt_c = sums.batchnorm_2_rsqrt[c];
       const float batchnorm_2_gamma_c = p.batchnorm_2_gamma[c];
       const float batchnorm_2_beta_c = p.batchnorm_2_beta[c];
 #pragma GCC ivdep
       for (int64_t i = 0; i < 7 * width_tp; ++i) {
-        const float e = part[b * c2 * 7 * width_tp + c * 7 * width_tp + i] * value_2_c * batchnorm_2_gamma_c;
+        const float e = part[b * c2 * 7 * width_tp + c * 7 * width_tp + i] * batchnorm_2_rsqrt_c * batchnorm_2_gamma_c;
         x3[b * c2 * 7 * width_tp + c * 7 * width_tp + i] = math::relu(e + batchnorm_2_beta_c);
       }
     }
@@ -768,25 +761,25 @@ void evaluate_batch(Rank &r) {
   float *sum = r.work<float>(860160); // [batch, c2]
   // conv_fashion.ech:21  logits = nn.linear(mean(x4, over = (height, width)), c2, class) as head
   for (int64_t i = 0; i < batch * c2; ++i) {
-    float sum_4 = 0;
+    float sum_sum = 0;
     for (int64_t h = 0; h < 4; ++h) {
       const bool e = static_cast<int32_t>(part_of_height + h) < 7;
-#pragma omp simd reduction(+ : sum_4)
+#pragma omp simd reduction(+ : sum_sum)
       for (int64_t w = 0; w < 7; ++w)
-        sum_4 += math::select(e, t_part[i * 56 + h * 7 + w], 0.0f);
+        sum_sum += math::select(e, t_part[i * 56 + h * 7 + w], 0.0f);
     }
-    sum[i] = sum_4;
+    sum[i] = sum_sum;
   }
-  float *value_2 = r.work<float>(860160); // [batch, c2]
+  float *value = r.work<float>(860160); // [batch, c2]
   // conv_fashion.ech:21  logits = nn.linear(mean(x4, over = (height, width)), c2, class) as head
 #pragma GCC ivdep
   for (int64_t i = 0; i < batch * c2; ++i)
-    value_2[i] = sum[i] / 49.0f;
+    value[i] = sum[i] / 49.0f;
   // conv_fashion.ech:21  2 ranks, 0.02 MB: split c1, height over tp (layouts.ech:51): dot (conv_fashion.ech:21)
-  all_reduce(r, r.group(0), value_2, batch * c2, Sum, Algorithm::automatic, "conv_fashion.ech:21");
+  all_reduce(r, r.group(0), value, batch * c2, Sum, Algorithm::automatic, "conv_fashion.ech:21");
   float *y = r.work<float>(0); // [batch, class_]
   // nn.ech:11 at conv_fashion.ech:21  y = dot(x, w, over = from)
-  gemm(y, value_2, p.head_w, batch, class_, c2, Form::nn, c2, class_, class_, 1.0, 0.0, Blas::onednn);
+  gemm(y, value, p.head_w, batch, class_, c2, Form::nn, c2, class_, class_, 1.0, 0.0, Blas::onednn);
   // nn.ech:14 at conv_fashion.ech:21  y = y + b
   for (int64_t b = 0; b < batch; ++b)
 #pragma GCC ivdep
@@ -797,26 +790,26 @@ void evaluate_batch(Rank &r) {
   float *log_sum = r.work<float>(6144); // [batch]
   // conv_fashion.ech:23  loss mean(cross_entropy(logits, label, over = class))
   cross_entropy(row_loss, shift, log_sum, y, in.label, batch, class_);
-  float sum_4 = 0;
-#pragma omp simd reduction(+ : sum_4)
+  float sum_2_sum = 0;
+#pragma omp simd reduction(+ : sum_2_sum)
   for (int64_t b = 0; b < batch; ++b)
-    sum_4 += math::select(static_cast<int32_t>(b) < static_cast<int32_t>(r.validSamples()), row_loss[b], 0.0f);
-  const float sum_2 = sum_4;
+    sum_2_sum += math::select(static_cast<int32_t>(b) < static_cast<int32_t>(r.validSamples()), row_loss[b], 0.0f);
+  const float sum_2 = sum_2_sum;
   int32_t *index_of_max = r.work<int32_t>(5120); // [batch]
   // conv_fashion.ech:24  metric accuracy = mean(argmax(logits, over = class) == label)
   argmax(index_of_max, y, batch, class_, 1);
   // conv_fashion.ech:24  metric accuracy = mean(argmax(logits, over = class) == label)
   // conv_fashion.ech:23  loss mean(cross_entropy(logits, label, over = class))
-  float sum_5 = 0;
-#pragma omp simd reduction(+ : sum_5)
+  float sum_3_sum = 0;
+#pragma omp simd reduction(+ : sum_3_sum)
   for (int64_t b = 0; b < batch; ++b)
-    sum_5 += math::select(static_cast<int32_t>(b) < static_cast<int32_t>(r.validSamples()), index_of_max[b] ==
+    sum_3_sum += math::select(static_cast<int32_t>(b) < static_cast<int32_t>(r.validSamples()), index_of_max[b] ==
         in.label[b] ? 1.0f : 0.0f, 0.0f);
-  const float sum_3 = sum_5;
+  const float sum_3 = sum_3_sum;
   // conv_fashion.ech:23  loss mean(cross_entropy(logits, label, over = class))
-  sums.value_3[0] += static_cast<double>(sum_2);
+  sums.loss[0] += static_cast<double>(sum_2);
   // conv_fashion.ech:24  metric accuracy = mean(argmax(logits, over = class) == label)
-  sums.value_4[0] += static_cast<double>(sum_3);
+  sums.accuracy[0] += static_cast<double>(sum_3);
 }
 
 /// Metrics of all held-out samples.
@@ -824,9 +817,9 @@ void evaluate_end(Rank &r) {
   const Sums sums{r};
   const double sample_count = static_cast<double>(r.sampleCount());
   // conv_fashion.ech:23  loss mean(cross_entropy(logits, label, over = class))
-  const float loss = static_cast<float>(sums.value_3[0]) / static_cast<float>(sample_count);
+  const float loss = static_cast<float>(sums.loss[0]) / static_cast<float>(sample_count);
   // conv_fashion.ech:24  metric accuracy = mean(argmax(logits, over = class) == label)
-  const float accuracy = static_cast<float>(sums.value_4[0]) / static_cast<float>(sample_count);
+  const float accuracy = static_cast<float>(sums.accuracy[0]) / static_cast<float>(sample_count);
   // conv_fashion.ech:23  loss
   r.report(0, loss);
   // conv_fashion.ech:24  accuracy

@@ -87,149 +87,122 @@ struct Params {
 /// What the optimizer keeps from one step to the next.
 struct OptimizerState {
   Rank &r;
-  float *m_wte = r.state<float>(943616);                        // [vocab, embed]
-  float *v_wte = r.state<float>(946688);                        // [vocab, embed]
-  float *m_wsrc = r.state<float>(949760);                       // [src, embed]
-  float *v_wsrc = r.state<float>(952832);                       // [src, embed]
-  float *m_wdst = r.state<float>(955904);                       // [dst, embed]
-  float *v_wdst = r.state<float>(958976);                       // [dst, embed]
-  float *m_encoder_layernorm_gamma = r.state<float>(962048);    // [encoder, embed]
-  float *v_encoder_layernorm_gamma = r.state<float>(962560);    // [encoder, embed]
-  float *m_encoder_layernorm_beta = r.state<float>(963072);     // [encoder, embed]
-  float *v_encoder_layernorm_beta = r.state<float>(963584);     // [encoder, embed]
-  float *m_encoder_attn_wq = r.state<float>(964096);            // [encoder, embed, head, key]
-  float *v_encoder_attn_wq = r.state<float>(996864);            // [encoder, embed, head, key]
-  float *m_encoder_attn_wk = r.state<float>(1029632);           // [encoder, embed, head, key]
-  float *v_encoder_attn_wk = r.state<float>(1062400);           // [encoder, embed, head, key]
-  float *m_encoder_attn_wv = r.state<float>(1095168);           // [encoder, embed, head, key]
-  float *v_encoder_attn_wv = r.state<float>(1127936);           // [encoder, embed, head, key]
-  float *m_encoder_attn_wo = r.state<float>(1160704);           // [encoder, head, key, embed]
-  float *v_encoder_attn_wo = r.state<float>(1193472);           // [encoder, head, key, embed]
-  float *m_encoder_attn_bq = r.state<float>(1226240);           // [encoder, head, key]
-  float *v_encoder_attn_bq = r.state<float>(1226752);           // [encoder, head, key]
-  float *m_encoder_attn_bk = r.state<float>(1227264);           // [encoder, head, key]
-  float *v_encoder_attn_bk = r.state<float>(1227776);           // [encoder, head, key]
-  float *m_encoder_attn_bv = r.state<float>(1228288);           // [encoder, head, key]
-  float *v_encoder_attn_bv = r.state<float>(1228800);           // [encoder, head, key]
-  float *m_encoder_attn_bo = r.state<float>(1229312);           // [encoder, embed]
-  float *v_encoder_attn_bo = r.state<float>(1229824);           // [encoder, embed]
-  float *m_encoder_layernorm_2_gamma = r.state<float>(1230336); // [encoder, embed]
-  float *v_encoder_layernorm_2_gamma = r.state<float>(1230848); // [encoder, embed]
-  float *m_encoder_layernorm_2_beta = r.state<float>(1231360);  // [encoder, embed]
-  float *v_encoder_layernorm_2_beta = r.state<float>(1231872);  // [encoder, embed]
-  float *m_encoder_mlp_w1 = r.state<float>(1232384);            // [encoder, embed, ff]
-  float *v_encoder_mlp_w1 = r.state<float>(1363456);            // [encoder, embed, ff]
-  float *m_encoder_mlp_b1 = r.state<float>(1494528);            // [encoder, ff]
-  float *v_encoder_mlp_b1 = r.state<float>(1496576);            // [encoder, ff]
-  float *m_encoder_mlp_w2 = r.state<float>(1498624);            // [encoder, ff, embed]
-  float *v_encoder_mlp_w2 = r.state<float>(1629696);            // [encoder, ff, embed]
-  float *m_encoder_mlp_b2 = r.state<float>(1760768);            // [encoder, embed]
-  float *v_encoder_mlp_b2 = r.state<float>(1761280);            // [encoder, embed]
-  float *m_decoder_layernorm_gamma = r.state<float>(1761792);   // [decoder, embed]
-  float *v_decoder_layernorm_gamma = r.state<float>(1762304);   // [decoder, embed]
-  float *m_decoder_layernorm_beta = r.state<float>(1762816);    // [decoder, embed]
-  float *v_decoder_layernorm_beta = r.state<float>(1763328);    // [decoder, embed]
-  float *m_attn_wq = r.state<float>(1763840);                   // [decoder, embed, head, key]
-  float *v_attn_wq = r.state<float>(1796608);                   // [decoder, embed, head, key]
-  float *m_attn_wk = r.state<float>(1829376);                   // [decoder, embed, head, key]
-  float *v_attn_wk = r.state<float>(1862144);                   // [decoder, embed, head, key]
-  float *m_attn_wv = r.state<float>(1894912);                   // [decoder, embed, head, key]
-  float *v_attn_wv = r.state<float>(1927680);                   // [decoder, embed, head, key]
-  float *m_attn_wo = r.state<float>(1960448);                   // [decoder, head, key, embed]
-  float *v_attn_wo = r.state<float>(1993216);                   // [decoder, head, key, embed]
-  float *m_attn_bq = r.state<float>(2025984);                   // [decoder, head, key]
-  float *v_attn_bq = r.state<float>(2026496);                   // [decoder, head, key]
-  float *m_attn_bk = r.state<float>(2027008);                   // [decoder, head, key]
-  float *v_attn_bk = r.state<float>(2027520);                   // [decoder, head, key]
-  float *m_attn_bv = r.state<float>(2028032);                   // [decoder, head, key]
-  float *v_attn_bv = r.state<float>(2028544);                   // [decoder, head, key]
-  float *m_attn_bo = r.state<float>(2029056);                   // [decoder, embed]
-  float *v_attn_bo = r.state<float>(2029568);                   // [decoder, embed]
-  float *m_layernorm_2_gamma = r.state<float>(2030080);         // [decoder, embed]
-  float *v_layernorm_2_gamma = r.state<float>(2030592);         // [decoder, embed]
-  float *m_layernorm_2_beta = r.state<float>(2031104);          // [decoder, embed]
-  float *v_layernorm_2_beta = r.state<float>(2031616);          // [decoder, embed]
-  float *m_cross_wq = r.state<float>(2032128);                  // [decoder, embed, head, key]
-  float *v_cross_wq = r.state<float>(2064896);                  // [decoder, embed, head, key]
-  float *m_cross_wk = r.state<float>(2097664);                  // [decoder, embed, head, key]
-  float *v_cross_wk = r.state<float>(2130432);                  // [decoder, embed, head, key]
-  float *m_cross_wv = r.state<float>(2163200);                  // [decoder, embed, head, key]
-  float *v_cross_wv = r.state<float>(2195968);                  // [decoder, embed, head, key]
-  float *m_cross_wo = r.state<float>(2228736);                  // [decoder, head, key, embed]
-  float *v_cross_wo = r.state<float>(2261504);                  // [decoder, head, key, embed]
-  float *m_cross_bq = r.state<float>(2294272);                  // [decoder, head, key]
-  float *v_cross_bq = r.state<float>(2294784);                  // [decoder, head, key]
-  float *m_cross_bk = r.state<float>(2295296);                  // [decoder, head, key]
-  float *v_cross_bk = r.state<float>(2295808);                  // [decoder, head, key]
-  float *m_cross_bv = r.state<float>(2296320);                  // [decoder, head, key]
-  float *v_cross_bv = r.state<float>(2296832);                  // [decoder, head, key]
-  float *m_cross_bo = r.state<float>(2297344);                  // [decoder, embed]
-  float *v_cross_bo = r.state<float>(2297856);                  // [decoder, embed]
-  float *m_layernorm_3_gamma = r.state<float>(2298368);         // [decoder, embed]
-  float *v_layernorm_3_gamma = r.state<float>(2298880);         // [decoder, embed]
-  float *m_layernorm_3_beta = r.state<float>(2299392);          // [decoder, embed]
-  float *v_layernorm_3_beta = r.state<float>(2299904);          // [decoder, embed]
-  float *m_mlp_w1 = r.state<float>(2300416);                    // [decoder, embed, ff]
-  float *v_mlp_w1 = r.state<float>(2431488);                    // [decoder, embed, ff]
-  float *m_mlp_b1 = r.state<float>(2562560);                    // [decoder, ff]
-  float *v_mlp_b1 = r.state<float>(2564608);                    // [decoder, ff]
-  float *m_mlp_w2 = r.state<float>(2566656);                    // [decoder, ff, embed]
-  float *v_mlp_w2 = r.state<float>(2697728);                    // [decoder, ff, embed]
-  float *m_mlp_b2 = r.state<float>(2828800);                    // [decoder, embed]
-  float *v_mlp_b2 = r.state<float>(2829312);                    // [decoder, embed]
-  float *m_layernorm_gamma = r.state<float>(2829824);           // [embed]
-  float *v_layernorm_gamma = r.state<float>(2830080);           // [embed]
-  float *m_layernorm_beta = r.state<float>(2830336);            // [embed]
-  float *v_layernorm_beta = r.state<float>(2830592);            // [embed]
+  float *m_wte = r.state<float>(943616), *v_wte = r.state<float>(946688);              // [vocab, embed]
+  float *m_wsrc = r.state<float>(949760), *v_wsrc = r.state<float>(952832);            // [src, embed]
+  float *m_wdst = r.state<float>(955904), *v_wdst = r.state<float>(958976);            // [dst, embed]
+  float *m_encoder_layernorm_gamma = r.state<float>(962048);                           // [encoder, embed]
+  float *v_encoder_layernorm_gamma = r.state<float>(962560);                           // [encoder, embed]
+  float *m_encoder_layernorm_beta = r.state<float>(963072);                            // [encoder, embed]
+  float *v_encoder_layernorm_beta = r.state<float>(963584);                            // [encoder, embed]
+  float *m_encoder_attn_wq = r.state<float>(964096);                                   // [encoder, embed, head, key]
+  float *v_encoder_attn_wq = r.state<float>(996864);                                   // [encoder, embed, head, key]
+  float *m_encoder_attn_wk = r.state<float>(1029632);                                  // [encoder, embed, head, key]
+  float *v_encoder_attn_wk = r.state<float>(1062400);                                  // [encoder, embed, head, key]
+  float *m_encoder_attn_wv = r.state<float>(1095168);                                  // [encoder, embed, head, key]
+  float *v_encoder_attn_wv = r.state<float>(1127936);                                  // [encoder, embed, head, key]
+  float *m_encoder_attn_wo = r.state<float>(1160704);                                  // [encoder, head, key, embed]
+  float *v_encoder_attn_wo = r.state<float>(1193472);                                  // [encoder, head, key, embed]
+  float *m_encoder_attn_bq = r.state<float>(1226240);                                  // [encoder, head, key]
+  float *v_encoder_attn_bq = r.state<float>(1226752);                                  // [encoder, head, key]
+  float *m_encoder_attn_bk = r.state<float>(1227264);                                  // [encoder, head, key]
+  float *v_encoder_attn_bk = r.state<float>(1227776);                                  // [encoder, head, key]
+  float *m_encoder_attn_bv = r.state<float>(1228288);                                  // [encoder, head, key]
+  float *v_encoder_attn_bv = r.state<float>(1228800);                                  // [encoder, head, key]
+  float *m_encoder_attn_bo = r.state<float>(1229312);                                  // [encoder, embed]
+  float *v_encoder_attn_bo = r.state<float>(1229824);                                  // [encoder, embed]
+  float *m_encoder_layernorm_2_gamma = r.state<float>(1230336);                        // [encoder, embed]
+  float *v_encoder_layernorm_2_gamma = r.state<float>(1230848);                        // [encoder, embed]
+  float *m_encoder_layernorm_2_beta = r.state<float>(1231360);                         // [encoder, embed]
+  float *v_encoder_layernorm_2_beta = r.state<float>(1231872);                         // [encoder, embed]
+  float *m_encoder_mlp_w1 = r.state<float>(1232384);                                   // [encoder, embed, ff]
+  float *v_encoder_mlp_w1 = r.state<float>(1363456);                                   // [encoder, embed, ff]
+  float *m_encoder_mlp_b1 = r.state<float>(1494528), *v_encoder_mlp_b1 = r.state<float>(1496576); // [encoder, ff]
+  float *m_encoder_mlp_w2 = r.state<float>(1498624);                                   // [encoder, ff, embed]
+  float *v_encoder_mlp_w2 = r.state<float>(1629696);                                   // [encoder, ff, embed]
+  float *m_encoder_mlp_b2 = r.state<float>(1760768), *v_encoder_mlp_b2 = r.state<float>(1761280); // [encoder, embed]
+  float *m_decoder_layernorm_gamma = r.state<float>(1761792);                          // [decoder, embed]
+  float *v_decoder_layernorm_gamma = r.state<float>(1762304);                          // [decoder, embed]
+  float *m_decoder_layernorm_beta = r.state<float>(1762816);                           // [decoder, embed]
+  float *v_decoder_layernorm_beta = r.state<float>(1763328);                           // [decoder, embed]
+  float *m_attn_wq = r.state<float>(1763840), *v_attn_wq = r.state<float>(1796608);    // [decoder, embed, head, key]
+  float *m_attn_wk = r.state<float>(1829376), *v_attn_wk = r.state<float>(1862144);    // [decoder, embed, head, key]
+  float *m_attn_wv = r.state<float>(1894912), *v_attn_wv = r.state<float>(1927680);    // [decoder, embed, head, key]
+  float *m_attn_wo = r.state<float>(1960448), *v_attn_wo = r.state<float>(1993216);    // [decoder, head, key, embed]
+  float *m_attn_bq = r.state<float>(2025984), *v_attn_bq = r.state<float>(2026496);    // [decoder, head, key]
+  float *m_attn_bk = r.state<float>(2027008), *v_attn_bk = r.state<float>(2027520);    // [decoder, head, key]
+  float *m_attn_bv = r.state<float>(2028032), *v_attn_bv = r.state<float>(2028544);    // [decoder, head, key]
+  float *m_attn_bo = r.state<float>(2029056), *v_attn_bo = r.state<float>(2029568);    // [decoder, embed]
+  float *m_layernorm_2_gamma = r.state<float>(2030080);                                // [decoder, embed]
+  float *v_layernorm_2_gamma = r.state<float>(2030592);                                // [decoder, embed]
+  float *m_layernorm_2_beta = r.state<float>(2031104);                                 // [decoder, embed]
+  float *v_layernorm_2_beta = r.state<float>(2031616);                                 // [decoder, embed]
+  float *m_cross_wq = r.state<float>(2032128), *v_cross_wq = r.state<float>(2064896);  // [decoder, embed, head, key]
+  float *m_cross_wk = r.state<float>(2097664), *v_cross_wk = r.state<float>(2130432);  // [decoder, embed, head, key]
+  float *m_cross_wv = r.state<float>(2163200), *v_cross_wv = r.state<float>(2195968);  // [decoder, embed, head, key]
+  float *m_cross_wo = r.state<float>(2228736), *v_cross_wo = r.state<float>(2261504);  // [decoder, head, key, embed]
+  float *m_cross_bq = r.state<float>(2294272), *v_cross_bq = r.state<float>(2294784);  // [decoder, head, key]
+  float *m_cross_bk = r.state<float>(2295296), *v_cross_bk = r.state<float>(2295808);  // [decoder, head, key]
+  float *m_cross_bv = r.state<float>(2296320), *v_cross_bv = r.state<float>(2296832);  // [decoder, head, key]
+  float *m_cross_bo = r.state<float>(2297344), *v_cross_bo = r.state<float>(2297856);  // [decoder, embed]
+  float *m_layernorm_3_gamma = r.state<float>(2298368);                                // [decoder, embed]
+  float *v_layernorm_3_gamma = r.state<float>(2298880);                                // [decoder, embed]
+  float *m_layernorm_3_beta = r.state<float>(2299392);                                 // [decoder, embed]
+  float *v_layernorm_3_beta = r.state<float>(2299904);                                 // [decoder, embed]
+  float *m_mlp_w1 = r.state<float>(2300416), *v_mlp_w1 = r.state<float>(2431488);      // [decoder, embed, ff]
+  float *m_mlp_b1 = r.state<float>(2562560), *v_mlp_b1 = r.state<float>(2564608);      // [decoder, ff]
+  float *m_mlp_w2 = r.state<float>(2566656), *v_mlp_w2 = r.state<float>(2697728);      // [decoder, ff, embed]
+  float *m_mlp_b2 = r.state<float>(2828800), *v_mlp_b2 = r.state<float>(2829312);      // [decoder, embed]
+  float *m_layernorm_gamma = r.state<float>(2829824), *v_layernorm_gamma = r.state<float>(2830080); // [embed]
+  float *m_layernorm_beta = r.state<float>(2830336), *v_layernorm_beta = r.state<float>(2830592); // [embed]
 };
 
 /// What one function of a step computes and another one reads.
 struct Activations {
   Rank &r;
-  float *m = r.work<float>(8807936);                                      // [batch, src, embed]
-  Stack<float> value{r.work<float>(943616), batch * src * ff};            // [encoder, batch, src, ff]
-  Stack<float> value_2{r.work<float>(1730048), batch * src * ff};         // [encoder, batch, src, ff]
-  Stack<float> layernorm{r.work<float>(4482560), batch * src * embed};    // [encoder, batch, src, embed]
-  Stack<float> normalized{r.work<float>(4679168), batch * src * embed};   // [encoder, batch, src, embed]
-  Stack<float> rstd{r.work<float>(9274880), batch * src};                 // [encoder, batch, src]
-  Stack<float> a{r.work<float>(4875776), batch * src * head * key};       // [encoder, batch, src, head, key]
-  Stack<float> q{r.work<float>(5072384), batch * src * head * key};       // [encoder, batch, src, head, key]
-  Stack<float> k{r.work<float>(5268992), batch * src2 * head * key};      // [encoder, batch, src2, head, key]
-  Stack<float> v{r.work<float>(5465600), batch * src2 * head * key};      // [encoder, batch, src2, head, key]
-  Stack<float> maximum{r.work<float>(9201152), batch * head * src};       // [encoder, batch, head, src]
-  Stack<float> sum_of_exp{r.work<float>(9213440), batch * head * src};    // [encoder, batch, head, src]
-  Stack<float> layernorm_2{r.work<float>(5662208), batch * src * embed};  // [encoder, batch, src, embed]
-  Stack<float> normalized_2{r.work<float>(5858816), batch * src * embed}; // [encoder, batch, src, embed]
-  Stack<float> rstd_2{r.work<float>(9277952), batch * src};               // [encoder, batch, src]
-  Stack<float> value_3{r.work<float>(2516480), batch * dst * ff};         // [decoder, batch, dst, ff]
-  Stack<float> value_4{r.work<float>(3302912), batch * dst * ff};         // [decoder, batch, dst, ff]
-  Stack<float> layernorm_3{r.work<float>(6055424), batch * dst * embed};  // [decoder, batch, dst, embed]
-  Stack<float> normalized_3{r.work<float>(6252032), batch * dst * embed}; // [decoder, batch, dst, embed]
-  Stack<float> rstd_3{r.work<float>(9281024), batch * dst};               // [decoder, batch, dst]
-  Stack<float> a_2{r.work<float>(6448640), batch * dst * head * key};     // [decoder, batch, dst, head, key]
-  Stack<float> q_2{r.work<float>(6645248), batch * dst * head * key};     // [decoder, batch, dst, head, key]
-  Stack<float> k_2{r.work<float>(6841856), batch * src * head * key};     // [decoder, batch, src, head, key]
-  Stack<float> v_2{r.work<float>(7038464), batch * src * head * key};     // [decoder, batch, src, head, key]
-  Stack<float> maximum_2{r.work<float>(9225728), batch * head * dst};     // [decoder, batch, head, dst]
-  Stack<float> sum_of_exp_2{r.work<float>(9238016), batch * head * dst};  // [decoder, batch, head, dst]
-  Stack<float> layernorm_4{r.work<float>(7235072), batch * dst * embed};  // [decoder, batch, dst, embed]
-  Stack<float> normalized_4{r.work<float>(7431680), batch * dst * embed}; // [decoder, batch, dst, embed]
-  Stack<float> rstd_4{r.work<float>(9284096), batch * dst};               // [decoder, batch, dst]
-  Stack<float> a_3{r.work<float>(7628288), batch * dst * head * key};     // [decoder, batch, dst, head, key]
-  Stack<float> q_3{r.work<float>(7824896), batch * dst * head * key};     // [decoder, batch, dst, head, key]
-  Stack<float> k_3{r.work<float>(8021504), batch * dst2 * head * key};    // [decoder, batch, dst2, head, key]
-  Stack<float> v_3{r.work<float>(8218112), batch * dst2 * head * key};    // [decoder, batch, dst2, head, key]
-  Stack<float> maximum_3{r.work<float>(9250304), batch * head * dst};     // [decoder, batch, head, dst]
-  Stack<float> sum_of_exp_3{r.work<float>(9262592), batch * head * dst};  // [decoder, batch, head, dst]
-  Stack<float> layernorm_5{r.work<float>(8414720), batch * dst * embed};  // [decoder, batch, dst, embed]
-  Stack<float> normalized_5{r.work<float>(8611328), batch * dst * embed}; // [decoder, batch, dst, embed]
-  Stack<float> rstd_5{r.work<float>(9287168), batch * dst};               // [decoder, batch, dst]
-  float *normalized_6 = r.work<float>(4089344);                           // [batch, dst, embed]
-  float *rstd_6 = r.work<float>(4402688);                                 // [batch, dst]
-  float *layernorm_6 = r.work<float>(4187648);                            // [batch, dst, embed]
-  float *logits = r.work<float>(4384256);                                 // [batch, dst, vocab]
-  float *shift = r.work<float>(4405760);                                  // [batch, dst]
-  float *log_sum = r.work<float>(4407296);                                // [batch, dst]
+  float *m = r.work<float>(8807936);                                                   // [batch, src, embed]
+  Stack<float> mlp_gelu{r.work<float>(943616), batch * src * ff};                      // [encoder, batch, src, ff]
+  Stack<float> mlp_value{r.work<float>(1730048), batch * src * ff};                    // [encoder, batch, src, ff]
+  Stack<float> encoder_layernorm_2{r.work<float>(4482560), batch * src * embed};       // [encoder, batch, src, embed]
+  Stack<float> layernorm_2_normalized{r.work<float>(4679168), batch * src * embed};    // [encoder, batch, src, embed]
+  Stack<float> layernorm_2_rstd{r.work<float>(9274880), batch * src};                  // [encoder, batch, src]
+  Stack<float> a{r.work<float>(4875776), batch * src * head * key};                    // [encoder, batch, src, head, key]
+  Stack<float> q{r.work<float>(5072384), batch * src * head * key};                    // [encoder, batch, src, head, key]
+  Stack<float> k{r.work<float>(5268992), batch * src2 * head * key};                   // [encoder, batch, src2, head, key]
+  Stack<float> v{r.work<float>(5465600), batch * src2 * head * key};                   // [encoder, batch, src2, head, key]
+  Stack<float> maximum{r.work<float>(9201152), batch * head * src};                    // [encoder, batch, head, src]
+  Stack<float> sum_of_exp{r.work<float>(9213440), batch * head * src};                 // [encoder, batch, head, src]
+  Stack<float> encoder_layernorm{r.work<float>(5662208), batch * src * embed};         // [encoder, batch, src, embed]
+  Stack<float> layernorm_normalized{r.work<float>(5858816), batch * src * embed};      // [encoder, batch, src, embed]
+  Stack<float> layernorm_rstd{r.work<float>(9277952), batch * src};                    // [encoder, batch, src]
+  Stack<float> decoder_mlp_gelu{r.work<float>(2516480), batch * dst * ff};             // [decoder, batch, dst, ff]
+  Stack<float> decoder_mlp_value{r.work<float>(3302912), batch * dst * ff};            // [decoder, batch, dst, ff]
+  Stack<float> decoder_layernorm_3{r.work<float>(6055424), batch * dst * embed};       // [decoder, batch, dst, embed]
+  Stack<float> layernorm_3_normalized{r.work<float>(6252032), batch * dst * embed};    // [decoder, batch, dst, embed]
+  Stack<float> layernorm_3_rstd{r.work<float>(9281024), batch * dst};                  // [decoder, batch, dst]
+  Stack<float> a_2{r.work<float>(6448640), batch * dst * head * key};                  // [decoder, batch, dst, head, key]
+  Stack<float> q_2{r.work<float>(6645248), batch * dst * head * key};                  // [decoder, batch, dst, head, key]
+  Stack<float> k_2{r.work<float>(6841856), batch * src * head * key};                  // [decoder, batch, src, head, key]
+  Stack<float> v_2{r.work<float>(7038464), batch * src * head * key};                  // [decoder, batch, src, head, key]
+  Stack<float> maximum_2{r.work<float>(9225728), batch * head * dst};                  // [decoder, batch, head, dst]
+  Stack<float> sum_of_exp_2{r.work<float>(9238016), batch * head * dst};               // [decoder, batch, head, dst]
+  Stack<float> decoder_layernorm_2{r.work<float>(7235072), batch * dst * embed};       // [decoder, batch, dst, embed]
+  Stack<float> decoder_layernorm_2_normalized{r.work<float>(7431680), batch * dst * embed}; // [decoder, batch, dst, embed]
+  Stack<float> decoder_layernorm_2_rstd{r.work<float>(9284096), batch * dst};          // [decoder, batch, dst]
+  Stack<float> a_3{r.work<float>(7628288), batch * dst * head * key};                  // [decoder, batch, dst, head, key]
+  Stack<float> q_3{r.work<float>(7824896), batch * dst * head * key};                  // [decoder, batch, dst, head, key]
+  Stack<float> k_3{r.work<float>(8021504), batch * dst2 * head * key};                 // [decoder, batch, dst2, head, key]
+  Stack<float> v_3{r.work<float>(8218112), batch * dst2 * head * key};                 // [decoder, batch, dst2, head, key]
+  Stack<float> maximum_3{r.work<float>(9250304), batch * head * dst};                  // [decoder, batch, head, dst]
+  Stack<float> sum_of_exp_3{r.work<float>(9262592), batch * head * dst};               // [decoder, batch, head, dst]
+  Stack<float> decoder_layernorm{r.work<float>(8414720), batch * dst * embed};         // [decoder, batch, dst, embed]
+  Stack<float> decoder_layernorm_normalized{r.work<float>(8611328), batch * dst * embed}; // [decoder, batch, dst, embed]
+  Stack<float> decoder_layernorm_rstd{r.work<float>(9287168), batch * dst};            // [decoder, batch, dst]
+  float *layernorm_normalized_2 = r.work<float>(4089344);                              // [batch, dst, embed]
+  float *layernorm_rstd_2 = r.work<float>(4402688);                                    // [batch, dst]
+  float *layernorm = r.work<float>(4187648);                                           // [batch, dst, embed]
+  float *logits = r.work<float>(4384256);                                              // [batch, dst, vocab]
+  float *shift = r.work<float>(4405760);                                               // [batch, dst]
+  float *log_sum = r.work<float>(4407296);                                             // [batch, dst]
 };
 
 /// Gradients, as the update takes them.
@@ -285,15 +258,15 @@ struct Gradients {
   float *wte = message + 235136;                                      // [vocab, embed]
 };
 
-/// Sums over the batches of an evaluation.
+/// What an evaluation keeps from one batch to the next: sums.
 struct Sums {
   Rank &r;
-  double *value = r.work<double>(786432);   // []
-  double *value_2 = r.work<double>(786496); // []
+  double *loss = r.work<double>(786432);     // []
+  double *accuracy = r.work<double>(786496); // []
 };
 
 /// The update of one parameter, of n elements on this rank.
-void adam(float *w, const float *d_w, float *m, float *v, int64_t n, float bias_correction2_sqrt, float step_size) {
+void adam(float *w, const float *d_w, float *m, float *v, int64_t n, float v_root, float rate) {
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) {
     const float m_before = m[i];
@@ -301,10 +274,9 @@ void adam(float *w, const float *d_w, float *m, float *v, int64_t n, float bias_
     const float w_before = w[i];
     const float next_m = m_before * 0.9f + d_w[i] * 0.09999999999999998f;
     const float next_v = v_before * 0.999f + d_w[i] * d_w[i] * 0.0010000000000000009f;
-    const float e = next_m / (math::sqrt(next_v) / bias_correction2_sqrt + 1e-08f) * step_size;
     m[i] = next_m;
     v[i] = next_v;
-    w[i] = w_before - e;
+    w[i] = w_before - next_m / (math::sqrt(next_v) / v_root + 1e-08f) * rate;
   }
 }
 
@@ -321,23 +293,24 @@ void forward(Rank &r) {
       act.m[b * src * embed + i] = rows[b * src * embed + i] + p.wsrc[i];
   for (int64_t e = 0; e < encoder; ++e) {
     // nn.ech:31 at sort_digits.ech:26  return normalize(x, over = over) * gamma + beta
-    normalize(act.normalized_2[e], act.rstd_2[e], act.m, batch * src, embed, 1e-05);
+    normalize(act.layernorm_normalized[e], act.layernorm_rstd[e], act.m, batch * src, embed, 1e-05);
     for (int64_t i = 0; i < batch * src; ++i)
 #pragma GCC ivdep
-      for (int64_t em = 0; em < embed; ++em)
-        act.layernorm_2[e][i * embed + em] =
-            act.normalized_2[e][i * embed + em] * p.encoder_layernorm_gamma[e][em] + p.encoder_layernorm_beta[e][em];
+      for (int64_t em = 0; em < embed; ++em) {
+        const float e_2 = act.layernorm_normalized[e][i * embed + em] * p.encoder_layernorm_gamma[e][em];
+        act.encoder_layernorm[e][i * embed + em] = e_2 + p.encoder_layernorm_beta[e][em];
+      }
     float *q = r.work<float>(0); // [batch, src, head, key]
     // nn.ech:79 at sort_digits.ech:26  q = dot(x, wq, over = embed)
-    gemm(q, act.layernorm_2[e], p.encoder_attn_wq[e], batch * src, head * key, embed, Form::nn, embed, embed,
+    gemm(q, act.encoder_layernorm[e], p.encoder_attn_wq[e], batch * src, head * key, embed, Form::nn, embed, embed,
          head * key, 1.0, 0.0, Blas::onednn);
     float *k = r.work<float>(98304); // [batch, src, head, key]
     // nn.ech:80 at sort_digits.ech:26  k = dot(x, wk, over = embed)
-    gemm(k, act.layernorm_2[e], p.encoder_attn_wk[e], batch * src, head * key, embed, Form::nn, embed, embed,
+    gemm(k, act.encoder_layernorm[e], p.encoder_attn_wk[e], batch * src, head * key, embed, Form::nn, embed, embed,
          head * key, 1.0, 0.0, Blas::onednn);
     float *v = r.work<float>(196608); // [batch, src, head, key]
     // nn.ech:81 at sort_digits.ech:26  v = dot(x, wv, over = embed)
-    gemm(v, act.layernorm_2[e], p.encoder_attn_wv[e], batch * src, head * key, embed, Form::nn, embed, embed,
+    gemm(v, act.encoder_layernorm[e], p.encoder_attn_wv[e], batch * src, head * key, embed, Form::nn, embed, embed,
          head * key, 1.0, 0.0, Blas::onednn);
     // nn.ech:86 at sort_digits.ech:26  q = q + bq
     for (int64_t i = 0; i < batch * src; ++i)
@@ -371,33 +344,34 @@ void forward(Rank &r) {
       for (int64_t em = 0; em < embed; ++em)
         m[i * embed + em] = act.m[i * embed + em] + (y[i * embed + em] + p.encoder_attn_bo[e][em]);
     // nn.ech:31 at sort_digits.ech:27  return normalize(x, over = over) * gamma + beta
-    normalize(act.normalized[e], act.rstd[e], m, batch * src, embed, 1e-05);
+    normalize(act.layernorm_2_normalized[e], act.layernorm_2_rstd[e], m, batch * src, embed, 1e-05);
     for (int64_t i = 0; i < batch * src; ++i)
 #pragma GCC ivdep
-      for (int64_t em = 0; em < embed; ++em)
-        act.layernorm[e][i * embed + em] =
-            act.normalized[e][i * embed + em] * p.encoder_layernorm_2_gamma[e][em] + p.encoder_layernorm_2_beta[e][em];
-    float *product = r.work<float>(0); // [batch, src, ff]
+      for (int64_t em = 0; em < embed; ++em) {
+        const float e_2 = act.layernorm_2_normalized[e][i * embed + em] * p.encoder_layernorm_2_gamma[e][em];
+        act.encoder_layernorm_2[e][i * embed + em] = e_2 + p.encoder_layernorm_2_beta[e][em];
+      }
+    float *mlp_product = r.work<float>(0); // [batch, src, ff]
     // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(product, act.layernorm[e], p.encoder_mlp_w1[e], batch * src, ff, embed, Form::nn, embed, ff, ff, 1.0, 0.0,
-         Blas::tiled);
+    gemm(mlp_product, act.encoder_layernorm_2[e], p.encoder_mlp_w1[e], batch * src, ff, embed, Form::nn, embed, ff, ff,
+         1.0, 0.0, Blas::tiled);
     for (int64_t i = 0; i < batch * src; ++i)
 #pragma GCC ivdep
       for (int64_t f = 0; f < ff; ++f) {
-        const float e_2 = product[i * ff + f] + p.encoder_mlp_b1[e][f];
-        act.value_2[e][i * ff + f] = e_2;
-        act.value[e][i * ff + f] = math::gelu(e_2);
+        const float e_2 = mlp_product[i * ff + f] + p.encoder_mlp_b1[e][f];
+        act.mlp_value[e][i * ff + f] = e_2;
+        act.mlp_gelu[e][i * ff + f] = math::gelu(e_2);
       }
-    float *product_2 = r.work<float>(0); // [batch, src, embed]
+    float *mlp_product_2 = r.work<float>(0); // [batch, src, embed]
     // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(product_2, act.value[e], p.encoder_mlp_w2[e], batch * src, embed, ff, Form::nn, ff, embed, embed, 1.0, 0.0,
-         Blas::onednn);
+    gemm(mlp_product_2, act.mlp_gelu[e], p.encoder_mlp_w2[e], batch * src, embed, ff, Form::nn, ff, embed, embed, 1.0,
+         0.0, Blas::onednn);
     // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
     // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     for (int64_t i = 0; i < batch * src; ++i)
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em)
-        act.m[i * embed + em] = m[i * embed + em] + (product_2[i * embed + em] + p.encoder_mlp_b2[e][em]);
+        act.m[i * embed + em] = m[i * embed + em] + (mlp_product_2[i * embed + em] + p.encoder_mlp_b2[e][em]);
   }
   float *rows_2 = r.work<float>(4089344); // [batch, dst, embed]
   // sort_digits.ech:29  x = wte[vocab = target] + wdst
@@ -409,24 +383,25 @@ void forward(Rank &r) {
       x[b * dst * embed + i] = rows_2[b * dst * embed + i] + p.wdst[i];
   for (int64_t d = 0; d < decoder; ++d) {
     // nn.ech:31 at sort_digits.ech:31  return normalize(x, over = over) * gamma + beta
-    normalize(act.normalized_5[d], act.rstd_5[d], x, batch * dst, embed, 1e-05);
+    normalize(act.decoder_layernorm_normalized[d], act.decoder_layernorm_rstd[d], x, batch * dst, embed, 1e-05);
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
-      for (int64_t em = 0; em < embed; ++em)
-        act.layernorm_5[d][i * embed + em] =
-            act.normalized_5[d][i * embed + em] * p.decoder_layernorm_gamma[d][em] + p.decoder_layernorm_beta[d][em];
+      for (int64_t em = 0; em < embed; ++em) {
+        const float e_2 = act.decoder_layernorm_normalized[d][i * embed + em] * p.decoder_layernorm_gamma[d][em];
+        act.decoder_layernorm[d][i * embed + em] = e_2 + p.decoder_layernorm_beta[d][em];
+      }
     float *q = r.work<float>(4187648); // [batch, dst, head, key]
     // nn.ech:79 at sort_digits.ech:31  q = dot(x, wq, over = embed)
-    gemm(q, act.layernorm_5[d], p.attn_wq[d], batch * dst, head * key, embed, Form::nn, embed, embed, head * key, 1.0,
-         0.0, Blas::onednn);
+    gemm(q, act.decoder_layernorm[d], p.attn_wq[d], batch * dst, head * key, embed, Form::nn, embed, embed, head * key,
+         1.0, 0.0, Blas::onednn);
     float *k = r.work<float>(4285952); // [batch, dst, head, key]
     // nn.ech:80 at sort_digits.ech:31  k = dot(x, wk, over = embed)
-    gemm(k, act.layernorm_5[d], p.attn_wk[d], batch * dst, head * key, embed, Form::nn, embed, embed, head * key, 1.0,
-         0.0, Blas::onednn);
+    gemm(k, act.decoder_layernorm[d], p.attn_wk[d], batch * dst, head * key, embed, Form::nn, embed, embed, head * key,
+         1.0, 0.0, Blas::onednn);
     float *v = r.work<float>(4384256); // [batch, dst, head, key]
     // nn.ech:81 at sort_digits.ech:31  v = dot(x, wv, over = embed)
-    gemm(v, act.layernorm_5[d], p.attn_wv[d], batch * dst, head * key, embed, Form::nn, embed, embed, head * key, 1.0,
-         0.0, Blas::onednn);
+    gemm(v, act.decoder_layernorm[d], p.attn_wv[d], batch * dst, head * key, embed, Form::nn, embed, embed, head * key,
+         1.0, 0.0, Blas::onednn);
     // nn.ech:86 at sort_digits.ech:31  q = q + bq
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
@@ -460,16 +435,17 @@ void forward(Rank &r) {
       for (int64_t em = 0; em < embed; ++em)
         x_2[i * embed + em] = x[i * embed + em] + (y[i * embed + em] + p.attn_bo[d][em]);
     // nn.ech:31 at sort_digits.ech:32  return normalize(x, over = over) * gamma + beta
-    normalize(act.normalized_4[d], act.rstd_4[d], x_2, batch * dst, embed, 1e-05);
+    normalize(act.decoder_layernorm_2_normalized[d], act.decoder_layernorm_2_rstd[d], x_2, batch * dst, embed, 1e-05);
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
-      for (int64_t em = 0; em < embed; ++em)
-        act.layernorm_4[d][i * embed + em] =
-            act.normalized_4[d][i * embed + em] * p.layernorm_2_gamma[d][em] + p.layernorm_2_beta[d][em];
+      for (int64_t em = 0; em < embed; ++em) {
+        const float e_2 = act.decoder_layernorm_2_normalized[d][i * embed + em] * p.layernorm_2_gamma[d][em];
+        act.decoder_layernorm_2[d][i * embed + em] = e_2 + p.layernorm_2_beta[d][em];
+      }
     float *q_2 = r.work<float>(4285952); // [batch, dst, head, key]
     // nn.ech:126 at sort_digits.ech:32  q = dot(x, wq, over = embed)
-    gemm(q_2, act.layernorm_4[d], p.cross_wq[d], batch * dst, head * key, embed, Form::nn, embed, embed, head * key,
-         1.0, 0.0, Blas::onednn);
+    gemm(q_2, act.decoder_layernorm_2[d], p.cross_wq[d], batch * dst, head * key, embed, Form::nn, embed, embed,
+         head * key, 1.0, 0.0, Blas::onednn);
     float *k_2 = r.work<float>(4384256); // [batch, src, head, key]
     // nn.ech:127 at sort_digits.ech:32  k = dot(memory, wk, over = embed)
     gemm(k_2, act.m, p.cross_wk[d], batch * src, head * key, embed, Form::nn, embed, embed, head * key, 1.0, 0.0,
@@ -509,42 +485,44 @@ void forward(Rank &r) {
       for (int64_t em = 0; em < embed; ++em)
         x_3[i * embed + em] = x_2[i * embed + em] + (y_2[i * embed + em] + p.cross_bo[d][em]);
     // nn.ech:31 at sort_digits.ech:33  return normalize(x, over = over) * gamma + beta
-    normalize(act.normalized_3[d], act.rstd_3[d], x_3, batch * dst, embed, 1e-05);
+    normalize(act.layernorm_3_normalized[d], act.layernorm_3_rstd[d], x_3, batch * dst, embed, 1e-05);
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
-      for (int64_t em = 0; em < embed; ++em)
-        act.layernorm_3[d][i * embed + em] =
-            act.normalized_3[d][i * embed + em] * p.layernorm_3_gamma[d][em] + p.layernorm_3_beta[d][em];
-    float *product = r.work<float>(0); // [batch, dst, ff]
+      for (int64_t em = 0; em < embed; ++em) {
+        const float e_2 = act.layernorm_3_normalized[d][i * embed + em] * p.layernorm_3_gamma[d][em];
+        act.decoder_layernorm_3[d][i * embed + em] = e_2 + p.layernorm_3_beta[d][em];
+      }
+    float *mlp_product = r.work<float>(0); // [batch, dst, ff]
     // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(product, act.layernorm_3[d], p.mlp_w1[d], batch * dst, ff, embed, Form::nn, embed, ff, ff, 1.0, 0.0,
-         Blas::tiled);
+    gemm(mlp_product, act.decoder_layernorm_3[d], p.mlp_w1[d], batch * dst, ff, embed, Form::nn, embed, ff, ff, 1.0,
+         0.0, Blas::tiled);
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
       for (int64_t f = 0; f < ff; ++f) {
-        const float e_2 = product[i * ff + f] + p.mlp_b1[d][f];
-        act.value_4[d][i * ff + f] = e_2;
-        act.value_3[d][i * ff + f] = math::gelu(e_2);
+        const float e_2 = mlp_product[i * ff + f] + p.mlp_b1[d][f];
+        act.decoder_mlp_value[d][i * ff + f] = e_2;
+        act.decoder_mlp_gelu[d][i * ff + f] = math::gelu(e_2);
       }
-    float *product_2 = r.work<float>(4187648); // [batch, dst, embed]
+    float *mlp_product_2 = r.work<float>(4187648); // [batch, dst, embed]
     // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(product_2, act.value_3[d], p.mlp_w2[d], batch * dst, embed, ff, Form::nn, ff, embed, embed, 1.0, 0.0,
-         Blas::onednn);
+    gemm(mlp_product_2, act.decoder_mlp_gelu[d], p.mlp_w2[d], batch * dst, embed, ff, Form::nn, ff, embed, embed, 1.0,
+         0.0, Blas::onednn);
     // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
     // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em)
-        x[i * embed + em] = x_3[i * embed + em] + (product_2[i * embed + em] + p.mlp_b2[d][em]);
+        x[i * embed + em] = x_3[i * embed + em] + (mlp_product_2[i * embed + em] + p.mlp_b2[d][em]);
   }
   // nn.ech:31 at sort_digits.ech:35  return normalize(x, over = over) * gamma + beta
-  normalize(act.normalized_6, act.rstd_6, x, batch * dst, embed, 1e-05);
+  normalize(act.layernorm_normalized_2, act.layernorm_rstd_2, x, batch * dst, embed, 1e-05);
   for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
     for (int64_t em = 0; em < embed; ++em)
-      act.layernorm_6[i * embed + em] = act.normalized_6[i * embed + em] * p.layernorm_gamma[em] + p.layernorm_beta[em];
+      act.layernorm[i * embed + em] =
+          act.layernorm_normalized_2[i * embed + em] * p.layernorm_gamma[em] + p.layernorm_beta[em];
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  gemm(act.logits, act.layernorm_6, p.wte, batch * dst, vocab, embed, Form::nt, embed, embed, vocab, 1.0, 0.0,
+  gemm(act.logits, act.layernorm, p.wte, batch * dst, vocab, embed, Form::nt, embed, embed, vocab, 1.0, 0.0,
        Blas::onednn);
   float *row_loss = r.work<float>(4404224); // [batch, dst]
   // sort_digits.ech:36  loss mean(cross_entropy(logits, answer, over = vocab))
@@ -582,78 +560,82 @@ void backward(Rank &r) {
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
   gemm(d_layernorm, d_logits, p.wte, batch * dst, embed, vocab, Form::nn, vocab, embed, embed, 1.0, 0.0, Blas::onednn);
   float *d_wte = r.work<float>(9290240); // [vocab, embed]
-  gemm(d_wte, d_logits, act.layernorm_6, vocab, embed, batch * dst, Form::tn, vocab, embed, embed, 1.0, 0.0,
+  gemm(d_wte, d_logits, act.layernorm, vocab, embed, batch * dst, Form::tn, vocab, embed, embed, 1.0, 0.0,
        Blas::onednn);
   // nn.ech:31 at sort_digits.ech:35  return normalize(x, over = over) * gamma + beta
   reduce_sum(grad.layernorm_beta, d_layernorm, 1, batch * dst, embed);
-  float *d_value = r.work<float>(8906240); // [batch, dst, embed]
+  float *d_layernorm_value = r.work<float>(8906240); // [batch, dst, embed]
   for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
     for (int64_t em = 0; em < embed; ++em)
-      d_value[i * embed + em] = d_layernorm[i * embed + em] * p.layernorm_gamma[em];
+      d_layernorm_value[i * embed + em] = d_layernorm[i * embed + em] * p.layernorm_gamma[em];
   // nn.ech:31 at sort_digits.ech:35  return normalize(x, over = over) * gamma + beta
-  LongSum total(grad.layernorm_gamma, embed);
+  LongSum layernorm_gamma_sum(grad.layernorm_gamma, embed);
   for (int64_t i = 0; i < batch * dst; ++i) {
 #pragma GCC ivdep
     for (int64_t em = 0; em < embed; ++em)
-      grad.layernorm_gamma[em] += d_layernorm[i * embed + em] * act.normalized_6[i * embed + em];
-    total.row();
+      grad.layernorm_gamma[em] += d_layernorm[i * embed + em] * act.layernorm_normalized_2[i * embed + em];
+    layernorm_gamma_sum.row();
   }
-  total.finish();
+  layernorm_gamma_sum.finish();
   float *d_input = r.work<float>(8906240); // [batch, dst, embed]
   // nn.ech:31 at sort_digits.ech:35  return normalize(x, over = over) * gamma + beta
-  normalize_grad(d_input, d_value, act.normalized_6, act.rstd_6, batch * dst, embed);
-  float *d_value_2 = r.work<float>(9004544); // [batch, src, embed]
+  normalize_grad(d_input, d_layernorm_value, act.layernorm_normalized_2, act.layernorm_rstd_2, batch * dst, embed);
+  float *d_value = r.work<float>(9004544); // [batch, src, embed]
   // sort_digits.ech:30  repeat decoder = layers {
-  fill(d_value_2, batch * src * embed, 0.0f);
+  fill(d_value, batch * src * embed, 0.0f);
   for (int64_t d = decoder - 1; d >= 0; --d) {
     // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     reduce_sum(grad.mlp_b2[d], d_input, 1, batch * dst, embed);
-    float *d_product = r.work<float>(4089344); // [batch, dst, ff]
-    gemm(d_product, d_input, p.mlp_w2[d], batch * dst, ff, embed, Form::nt, embed, embed, ff, 1.0, 0.0, Blas::onednn);
-    gemm(grad.mlp_w2[d], act.value_3[d], d_input, ff, embed, batch * dst, Form::tn, ff, embed, embed, 1.0, 0.0,
+    float *d_mlp_product = r.work<float>(4089344); // [batch, dst, ff]
+    gemm(d_mlp_product, d_input, p.mlp_w2[d], batch * dst, ff, embed, Form::nt, embed, embed, ff, 1.0, 0.0,
          Blas::onednn);
-    float *d_value_3 = r.work<float>(4089344); // [batch, dst, ff]
-    LongSum total_2(grad.mlp_b1[d], ff);
+    gemm(grad.mlp_w2[d], act.decoder_mlp_gelu[d], d_input, ff, embed, batch * dst, Form::tn, ff, embed, embed, 1.0, 0.0,
+         Blas::onednn);
+    float *d_mlp_value = r.work<float>(4089344); // [batch, dst, ff]
+    LongSum mlp_b1_sum(grad.mlp_b1[d], ff);
     for (int64_t i = 0; i < batch * dst; ++i) {
 #pragma GCC ivdep
       for (int64_t f = 0; f < ff; ++f) {
-        const float d_product_before = d_product[i * ff + f];
-        const float e_3 = d_product_before * math::gelu_grad(act.value_4[d][i * ff + f]);
-        d_value_3[i * ff + f] = e_3;
+        const float d_mlp_product_before = d_mlp_product[i * ff + f];
+        const float e_3 = d_mlp_product_before * math::gelu_grad(act.decoder_mlp_value[d][i * ff + f]);
+        d_mlp_value[i * ff + f] = e_3;
         grad.mlp_b1[d][f] += e_3;
       }
-      total_2.row();
+      mlp_b1_sum.row();
     }
-    total_2.finish();
-    float *d_layernorm_2 = r.work<float>(9102848); // [batch, dst, embed]
+    mlp_b1_sum.finish();
+    float *d_decoder_layernorm_3 = r.work<float>(9102848); // [batch, dst, embed]
     // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(d_layernorm_2, d_value_3, p.mlp_w1[d], batch * dst, embed, ff, Form::nt, ff, ff, embed, 1.0, 0.0, Blas::tiled);
-    gemm(grad.mlp_w1[d], act.layernorm_3[d], d_value_3, embed, ff, batch * dst, Form::tn, embed, ff, ff, 1.0, 0.0,
+    gemm(d_decoder_layernorm_3, d_mlp_value, p.mlp_w1[d], batch * dst, embed, ff, Form::nt, ff, ff, embed, 1.0, 0.0,
          Blas::tiled);
+    gemm(grad.mlp_w1[d], act.decoder_layernorm_3[d], d_mlp_value, embed, ff, batch * dst, Form::tn, embed, ff, ff, 1.0,
+         0.0, Blas::tiled);
     // nn.ech:31 at sort_digits.ech:33  return normalize(x, over = over) * gamma + beta
-    reduce_sum(grad.layernorm_3_beta[d], d_layernorm_2, 1, batch * dst, embed);
-    float *d_value_4 = r.work<float>(4089344); // [batch, dst, embed]
+    reduce_sum(grad.layernorm_3_beta[d], d_decoder_layernorm_3, 1, batch * dst, embed);
+    float *d_layernorm_3_value = r.work<float>(4089344); // [batch, dst, embed]
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em)
-        d_value_4[i * embed + em] = d_layernorm_2[i * embed + em] * p.layernorm_3_gamma[d][em];
+        d_layernorm_3_value[i * embed + em] = d_decoder_layernorm_3[i * embed + em] * p.layernorm_3_gamma[d][em];
     // nn.ech:31 at sort_digits.ech:33  return normalize(x, over = over) * gamma + beta
-    LongSum total_3(grad.layernorm_3_gamma[d], embed);
+    LongSum layernorm_3_gamma_sum(grad.layernorm_3_gamma[d], embed);
     for (int64_t i = 0; i < batch * dst; ++i) {
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em)
-        grad.layernorm_3_gamma[d][em] += d_layernorm_2[i * embed + em] * act.normalized_3[d][i * embed + em];
-      total_3.row();
+        grad.layernorm_3_gamma[d][em] +=
+            d_decoder_layernorm_3[i * embed + em] * act.layernorm_3_normalized[d][i * embed + em];
+      layernorm_3_gamma_sum.row();
     }
-    total_3.finish();
+    layernorm_3_gamma_sum.finish();
     float *d_x = r.work<float>(4089344); // [batch, dst, embed]
     // nn.ech:31 at sort_digits.ech:33  return normalize(x, over = over) * gamma + beta
-    normalize_grad(d_x, d_value_4, act.normalized_3[d], act.rstd_3[d], batch * dst, embed);
+    normalize_grad(d_x, d_layernorm_3_value, act.layernorm_3_normalized[d], act.layernorm_3_rstd[d], batch * dst,
+                   embed);
     float *d_y = r.work<float>(4089344); // [batch, dst, embed]
     // nn.ech:141 at sort_digits.ech:32  y = y + bo
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
-    LongSum total_4(grad.cross_bo[d], embed);
+    LongSum cross_bo_sum(grad.cross_bo[d], embed);
     for (int64_t i = 0; i < batch * dst; ++i) {
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em) {
@@ -662,9 +644,9 @@ void backward(Rank &r) {
         d_y[i * embed + em] = d_y_2;
         grad.cross_bo[d][em] += d_y_2;
       }
-      total_4.row();
+      cross_bo_sum.row();
     }
-    total_4.finish();
+    cross_bo_sum.finish();
     float *d_a = r.work<float>(4187648); // [batch, dst, head, key]
     // nn.ech:138 at sort_digits.ech:32  y = dot(a, wo, over = (head, key))
     gemm(d_a, d_y, p.cross_wo[d], batch * dst, head * key, embed, Form::nt, embed, embed, head * key, 1.0, 0.0,
@@ -673,58 +655,60 @@ void backward(Rank &r) {
          0.0, Blas::onednn);
     float *d_query = r.work<float>(4285952); // [batch, dst, head, key]
     float *d_key = r.work<float>(4384256); // [batch, src, head, key]
-    float *d_value_5 = r.work<float>(9102848); // [batch, src, head, key]
+    float *d_value_2 = r.work<float>(9102848); // [batch, src, head, key]
     // nn.ech:137 at sort_digits.ech:32  a = attention(q, k, v, over = src, key = key)
-    attention_grad(d_query, d_key, d_value_5, static_cast<float *>(nullptr), d_a, act.a_2[d], act.maximum_2[d],
+    attention_grad(d_query, d_key, d_value_2, static_cast<float *>(nullptr), d_a, act.a_2[d], act.maximum_2[d],
                    act.sum_of_exp_2[d], act.q_2[d], act.k_2[d], act.v_2[d],
                    {batch, 1, head, dst, src, key, key, 0.25, false, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
                    {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}},
                    {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}});
     // nn.ech:135 at sort_digits.ech:32  v = v + bv
-    reduce_sum(grad.cross_bv[d], d_value_5, 1, batch * src, head * key);
+    reduce_sum(grad.cross_bv[d], d_value_2, 1, batch * src, head * key);
     // nn.ech:134 at sort_digits.ech:32  k = k + bk
     reduce_sum(grad.cross_bk[d], d_key, 1, batch * src, head * key);
     // nn.ech:133 at sort_digits.ech:32  q = q + bq
     reduce_sum(grad.cross_bq[d], d_query, 1, batch * dst, head * key);
     // nn.ech:128 at sort_digits.ech:32  v = dot(memory, wv, over = embed)
-    gemm(d_value_2, d_value_5, p.cross_wv[d], batch * src, embed, head * key, Form::nt, head * key, head * key, embed,
+    gemm(d_value, d_value_2, p.cross_wv[d], batch * src, embed, head * key, Form::nt, head * key, head * key, embed,
          1.0, 1.0, Blas::onednn);
-    gemm(grad.cross_wv[d], act.m, d_value_5, embed, head * key, batch * src, Form::tn, embed, head * key, head * key,
+    gemm(grad.cross_wv[d], act.m, d_value_2, embed, head * key, batch * src, Form::tn, embed, head * key, head * key,
          1.0, 0.0, Blas::onednn);
     // nn.ech:127 at sort_digits.ech:32  k = dot(memory, wk, over = embed)
-    gemm(d_value_2, d_key, p.cross_wk[d], batch * src, embed, head * key, Form::nt, head * key, head * key, embed, 1.0,
+    gemm(d_value, d_key, p.cross_wk[d], batch * src, embed, head * key, Form::nt, head * key, head * key, embed, 1.0,
          1.0, Blas::onednn);
     gemm(grad.cross_wk[d], act.m, d_key, embed, head * key, batch * src, Form::tn, embed, head * key, head * key, 1.0,
          0.0, Blas::onednn);
-    float *d_layernorm_3 = r.work<float>(4187648); // [batch, dst, embed]
+    float *d_decoder_layernorm_2 = r.work<float>(4187648); // [batch, dst, embed]
     // nn.ech:126 at sort_digits.ech:32  q = dot(x, wq, over = embed)
-    gemm(d_layernorm_3, d_query, p.cross_wq[d], batch * dst, embed, head * key, Form::nt, head * key, head * key, embed,
-         1.0, 0.0, Blas::onednn);
-    gemm(grad.cross_wq[d], act.layernorm_4[d], d_query, embed, head * key, batch * dst, Form::tn, embed, head * key,
-         head * key, 1.0, 0.0, Blas::onednn);
+    gemm(d_decoder_layernorm_2, d_query, p.cross_wq[d], batch * dst, embed, head * key, Form::nt, head * key,
+         head * key, embed, 1.0, 0.0, Blas::onednn);
+    gemm(grad.cross_wq[d], act.decoder_layernorm_2[d], d_query, embed, head * key, batch * dst, Form::tn, embed,
+         head * key, head * key, 1.0, 0.0, Blas::onednn);
     // nn.ech:31 at sort_digits.ech:32  return normalize(x, over = over) * gamma + beta
-    reduce_sum(grad.layernorm_2_beta[d], d_layernorm_3, 1, batch * dst, embed);
-    float *d_value_6 = r.work<float>(4285952); // [batch, dst, embed]
+    reduce_sum(grad.layernorm_2_beta[d], d_decoder_layernorm_2, 1, batch * dst, embed);
+    float *d_layernorm_2_value = r.work<float>(4285952); // [batch, dst, embed]
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em)
-        d_value_6[i * embed + em] = d_layernorm_3[i * embed + em] * p.layernorm_2_gamma[d][em];
+        d_layernorm_2_value[i * embed + em] = d_decoder_layernorm_2[i * embed + em] * p.layernorm_2_gamma[d][em];
     // nn.ech:31 at sort_digits.ech:32  return normalize(x, over = over) * gamma + beta
-    LongSum total_5(grad.layernorm_2_gamma[d], embed);
+    LongSum layernorm_2_gamma_sum(grad.layernorm_2_gamma[d], embed);
     for (int64_t i = 0; i < batch * dst; ++i) {
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em)
-        grad.layernorm_2_gamma[d][em] += d_layernorm_3[i * embed + em] * act.normalized_4[d][i * embed + em];
-      total_5.row();
+        grad.layernorm_2_gamma[d][em] +=
+            d_decoder_layernorm_2[i * embed + em] * act.decoder_layernorm_2_normalized[d][i * embed + em];
+      layernorm_2_gamma_sum.row();
     }
-    total_5.finish();
+    layernorm_2_gamma_sum.finish();
     float *d_x_2 = r.work<float>(4285952); // [batch, dst, embed]
     // nn.ech:31 at sort_digits.ech:32  return normalize(x, over = over) * gamma + beta
-    normalize_grad(d_x_2, d_value_6, act.normalized_4[d], act.rstd_4[d], batch * dst, embed);
+    normalize_grad(d_x_2, d_layernorm_2_value, act.decoder_layernorm_2_normalized[d], act.decoder_layernorm_2_rstd[d],
+                   batch * dst, embed);
     // nn.ech:98 at sort_digits.ech:31  y = y + bo
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as
     //     attn
-    LongSum total_6(grad.attn_bo[d], embed);
+    LongSum attn_bo_sum(grad.attn_bo[d], embed);
     for (int64_t i = 0; i < batch * dst; ++i) {
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em) {
@@ -733,69 +717,74 @@ void backward(Rank &r) {
         d_y[i * embed + em] = d_y_2;
         grad.attn_bo[d][em] += d_y_2;
       }
-      total_6.row();
+      attn_bo_sum.row();
     }
-    total_6.finish();
+    attn_bo_sum.finish();
     // nn.ech:95 at sort_digits.ech:31  y = dot(a, wo, over = (head, key))
     gemm(d_a, d_y, p.attn_wo[d], batch * dst, head * key, embed, Form::nt, embed, embed, head * key, 1.0, 0.0,
          Blas::onednn);
     gemm(grad.attn_wo[d], act.a_3[d], d_y, head * key, embed, batch * dst, Form::tn, head * key, embed, embed, 1.0, 0.0,
          Blas::onednn);
-    float *d_key_2 = r.work<float>(4384256); // [batch, dst2, head, key]
-    float *d_value_7 = r.work<float>(9102848); // [batch, dst2, head, key]
+    float *d_attn_d_query = r.work<float>(4285952); // [batch, dst, head, key]
+    float *d_attn_d_key = r.work<float>(4384256); // [batch, dst2, head, key]
+    float *d_attn_d_value = r.work<float>(9102848); // [batch, dst2, head, key]
     // nn.ech:94 at sort_digits.ech:31  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
     //     = causal)
-    attention_grad(d_query, d_key_2, d_value_7, static_cast<float *>(nullptr), d_a, act.a_3[d], act.maximum_3[d],
-                   act.sum_of_exp_3[d], act.q_3[d], act.k_3[d], act.v_3[d],
+    attention_grad(d_attn_d_query, d_attn_d_key, d_attn_d_value, static_cast<float *>(nullptr), d_a, act.a_3[d],
+                   act.maximum_3[d], act.sum_of_exp_3[d], act.q_3[d], act.k_3[d], act.v_3[d],
                    {batch, 1, head, dst, dst2, key, key, 0.25, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
                    {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}},
                    {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}});
     // nn.ech:88 at sort_digits.ech:31  v = v + bv
-    reduce_sum(grad.attn_bv[d], d_value_7, 1, batch * dst, head * key);
+    reduce_sum(grad.attn_bv[d], d_attn_d_value, 1, batch * dst, head * key);
     // nn.ech:87 at sort_digits.ech:31  k = k + bk
-    reduce_sum(grad.attn_bk[d], d_key_2, 1, batch * dst, head * key);
+    reduce_sum(grad.attn_bk[d], d_attn_d_key, 1, batch * dst, head * key);
     // nn.ech:86 at sort_digits.ech:31  q = q + bq
-    reduce_sum(grad.attn_bq[d], d_query, 1, batch * dst, head * key);
+    reduce_sum(grad.attn_bq[d], d_attn_d_query, 1, batch * dst, head * key);
+    float *d_decoder_layernorm = r.work<float>(4187648); // [batch, dst, embed]
     // nn.ech:81 at sort_digits.ech:31  v = dot(x, wv, over = embed)
-    gemm(d_layernorm_3, d_value_7, p.attn_wv[d], batch * dst, embed, head * key, Form::nt, head * key, head * key,
-         embed, 1.0, 0.0, Blas::onednn);
-    gemm(grad.attn_wv[d], act.layernorm_5[d], d_value_7, embed, head * key, batch * dst, Form::tn, embed, head * key,
-         head * key, 1.0, 0.0, Blas::onednn);
+    gemm(d_decoder_layernorm, d_attn_d_value, p.attn_wv[d], batch * dst, embed, head * key, Form::nt, head * key,
+         head * key, embed, 1.0, 0.0, Blas::onednn);
+    gemm(grad.attn_wv[d], act.decoder_layernorm[d], d_attn_d_value, embed, head * key, batch * dst, Form::tn, embed,
+         head * key, head * key, 1.0, 0.0, Blas::onednn);
+    float *d_decoder_layernorm_4 = r.work<float>(9102848); // [batch, dst, embed]
     // nn.ech:80 at sort_digits.ech:31  k = dot(x, wk, over = embed)
-    gemm(d_layernorm_2, d_key_2, p.attn_wk[d], batch * dst, embed, head * key, Form::nt, head * key, head * key, embed,
-         1.0, 0.0, Blas::onednn);
-    gemm(grad.attn_wk[d], act.layernorm_5[d], d_key_2, embed, head * key, batch * dst, Form::tn, embed, head * key,
-         head * key, 1.0, 0.0, Blas::onednn);
-    float *d_layernorm_4 = r.work<float>(4384256); // [batch, dst, embed]
+    gemm(d_decoder_layernorm_4, d_attn_d_key, p.attn_wk[d], batch * dst, embed, head * key, Form::nt, head * key,
+         head * key, embed, 1.0, 0.0, Blas::onednn);
+    gemm(grad.attn_wk[d], act.decoder_layernorm[d], d_attn_d_key, embed, head * key, batch * dst, Form::tn, embed,
+         head * key, head * key, 1.0, 0.0, Blas::onednn);
+    float *d_decoder_layernorm_5 = r.work<float>(4384256); // [batch, dst, embed]
     // nn.ech:79 at sort_digits.ech:31  q = dot(x, wq, over = embed)
-    gemm(d_layernorm_4, d_query, p.attn_wq[d], batch * dst, embed, head * key, Form::nt, head * key, head * key, embed,
-         1.0, 0.0, Blas::onednn);
-    gemm(grad.attn_wq[d], act.layernorm_5[d], d_query, embed, head * key, batch * dst, Form::tn, embed, head * key,
-         head * key, 1.0, 0.0, Blas::onednn);
-    float *d_value_8 = r.work<float>(4187648); // [batch, dst, embed]
+    gemm(d_decoder_layernorm_5, d_attn_d_query, p.attn_wq[d], batch * dst, embed, head * key, Form::nt, head * key,
+         head * key, embed, 1.0, 0.0, Blas::onednn);
+    gemm(grad.attn_wq[d], act.decoder_layernorm[d], d_attn_d_query, embed, head * key, batch * dst, Form::tn, embed,
+         head * key, head * key, 1.0, 0.0, Blas::onednn);
+    float *d_layernorm_value_2 = r.work<float>(4187648); // [batch, dst, embed]
     // nn.ech:31 at sort_digits.ech:31  return normalize(x, over = over) * gamma + beta
     // nn.ech:80 at sort_digits.ech:31  k = dot(x, wk, over = embed)
     // nn.ech:79 at sort_digits.ech:31  q = dot(x, wq, over = embed)
-    LongSum total_7(grad.decoder_layernorm_beta[d], embed);
-    LongSum total_8(grad.decoder_layernorm_gamma[d], embed);
+    LongSum decoder_layernorm_beta_sum(grad.decoder_layernorm_beta[d], embed);
+    LongSum decoder_layernorm_gamma_sum(grad.decoder_layernorm_gamma[d], embed);
     for (int64_t i = 0; i < batch * dst; ++i) {
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em) {
-        const float d_layernorm_3_before = d_layernorm_3[i * embed + em];
-        const float d_layernorm_5 =
-            d_layernorm_3_before + d_layernorm_2[i * embed + em] + d_layernorm_4[i * embed + em];
-        grad.decoder_layernorm_beta[d][em] += d_layernorm_5;
-        d_value_8[i * embed + em] = d_layernorm_5 * p.decoder_layernorm_gamma[d][em];
-        grad.decoder_layernorm_gamma[d][em] += d_layernorm_5 * act.normalized_5[d][i * embed + em];
+        const float d_decoder_layernorm_before = d_decoder_layernorm[i * embed + em];
+        const float d_decoder_layernorm_6 =
+            d_decoder_layernorm_before + d_decoder_layernorm_4[i * embed + em] + d_decoder_layernorm_5[i * embed + em];
+        grad.decoder_layernorm_beta[d][em] += d_decoder_layernorm_6;
+        d_layernorm_value_2[i * embed + em] = d_decoder_layernorm_6 * p.decoder_layernorm_gamma[d][em];
+        grad.decoder_layernorm_gamma[d][em] +=
+            d_decoder_layernorm_6 * act.decoder_layernorm_normalized[d][i * embed + em];
       }
-      total_7.row();
-      total_8.row();
+      decoder_layernorm_beta_sum.row();
+      decoder_layernorm_gamma_sum.row();
     }
-    total_7.finish();
-    total_8.finish();
+    decoder_layernorm_beta_sum.finish();
+    decoder_layernorm_gamma_sum.finish();
     float *d_x_3 = r.work<float>(4187648); // [batch, dst, embed]
     // nn.ech:31 at sort_digits.ech:31  return normalize(x, over = over) * gamma + beta
-    normalize_grad(d_x_3, d_value_8, act.normalized_5[d], act.rstd_5[d], batch * dst, embed);
+    normalize_grad(d_x_3, d_layernorm_value_2, act.decoder_layernorm_normalized[d], act.decoder_layernorm_rstd[d],
+                   batch * dst, embed);
 #pragma GCC ivdep
     for (int64_t i = 0; i < batch * dst * embed; ++i)
       d_input[i] = d_y[i] + d_x_3[i];
@@ -809,57 +798,60 @@ void backward(Rank &r) {
   // sort_digits.ech:25  repeat encoder = layers {
 #pragma GCC ivdep
   for (int64_t i = 0; i < batch * src * embed; ++i)
-    d_m[i] = d_value_2[i];
+    d_m[i] = d_value[i];
   for (int64_t e = encoder - 1; e >= 0; --e) {
     // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     reduce_sum(grad.encoder_mlp_b2[e], d_m, 1, batch * src, embed);
-    float *d_product = r.work<float>(2516480); // [batch, src, ff]
-    gemm(d_product, d_m, p.encoder_mlp_w2[e], batch * src, ff, embed, Form::nt, embed, embed, ff, 1.0, 0.0,
+    float *d_mlp_product = r.work<float>(2516480); // [batch, src, ff]
+    gemm(d_mlp_product, d_m, p.encoder_mlp_w2[e], batch * src, ff, embed, Form::nt, embed, embed, ff, 1.0, 0.0,
          Blas::onednn);
-    gemm(grad.encoder_mlp_w2[e], act.value[e], d_m, ff, embed, batch * src, Form::tn, ff, embed, embed, 1.0, 0.0,
+    gemm(grad.encoder_mlp_w2[e], act.mlp_gelu[e], d_m, ff, embed, batch * src, Form::tn, ff, embed, embed, 1.0, 0.0,
          Blas::onednn);
-    float *d_value_3 = r.work<float>(2516480); // [batch, src, ff]
-    LongSum total_2(grad.encoder_mlp_b1[e], ff);
+    float *d_mlp_value = r.work<float>(2516480); // [batch, src, ff]
+    LongSum encoder_mlp_b1_sum(grad.encoder_mlp_b1[e], ff);
     for (int64_t i = 0; i < batch * src; ++i) {
 #pragma GCC ivdep
       for (int64_t f = 0; f < ff; ++f) {
-        const float d_product_before = d_product[i * ff + f];
-        const float e_3 = d_product_before * math::gelu_grad(act.value_2[e][i * ff + f]);
-        d_value_3[i * ff + f] = e_3;
+        const float d_mlp_product_before = d_mlp_product[i * ff + f];
+        const float e_3 = d_mlp_product_before * math::gelu_grad(act.mlp_value[e][i * ff + f]);
+        d_mlp_value[i * ff + f] = e_3;
         grad.encoder_mlp_b1[e][f] += e_3;
       }
-      total_2.row();
+      encoder_mlp_b1_sum.row();
     }
-    total_2.finish();
-    float *d_layernorm_2 = r.work<float>(2909696); // [batch, src, embed]
+    encoder_mlp_b1_sum.finish();
+    float *d_encoder_layernorm_2 = r.work<float>(2909696); // [batch, src, embed]
     // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(d_layernorm_2, d_value_3, p.encoder_mlp_w1[e], batch * src, embed, ff, Form::nt, ff, ff, embed, 1.0, 0.0,
-         Blas::tiled);
-    gemm(grad.encoder_mlp_w1[e], act.layernorm[e], d_value_3, embed, ff, batch * src, Form::tn, embed, ff, ff, 1.0, 0.0,
-         Blas::tiled);
+    gemm(d_encoder_layernorm_2, d_mlp_value, p.encoder_mlp_w1[e], batch * src, embed, ff, Form::nt, ff, ff, embed, 1.0,
+         0.0, Blas::tiled);
+    gemm(grad.encoder_mlp_w1[e], act.encoder_layernorm_2[e], d_mlp_value, embed, ff, batch * src, Form::tn, embed, ff,
+         ff, 1.0, 0.0, Blas::tiled);
     // nn.ech:31 at sort_digits.ech:27  return normalize(x, over = over) * gamma + beta
-    reduce_sum(grad.encoder_layernorm_2_beta[e], d_layernorm_2, 1, batch * src, embed);
-    float *d_value_4 = r.work<float>(2516480); // [batch, src, embed]
+    reduce_sum(grad.encoder_layernorm_2_beta[e], d_encoder_layernorm_2, 1, batch * src, embed);
+    float *d_layernorm_2_value = r.work<float>(2516480); // [batch, src, embed]
     for (int64_t i = 0; i < batch * src; ++i)
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em)
-        d_value_4[i * embed + em] = d_layernorm_2[i * embed + em] * p.encoder_layernorm_2_gamma[e][em];
+        d_layernorm_2_value[i * embed + em] =
+            d_encoder_layernorm_2[i * embed + em] * p.encoder_layernorm_2_gamma[e][em];
     // nn.ech:31 at sort_digits.ech:27  return normalize(x, over = over) * gamma + beta
-    LongSum total_3(grad.encoder_layernorm_2_gamma[e], embed);
+    LongSum encoder_layernorm_2_gamma_sum(grad.encoder_layernorm_2_gamma[e], embed);
     for (int64_t i = 0; i < batch * src; ++i) {
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em)
-        grad.encoder_layernorm_2_gamma[e][em] += d_layernorm_2[i * embed + em] * act.normalized[e][i * embed + em];
-      total_3.row();
+        grad.encoder_layernorm_2_gamma[e][em] +=
+            d_encoder_layernorm_2[i * embed + em] * act.layernorm_2_normalized[e][i * embed + em];
+      encoder_layernorm_2_gamma_sum.row();
     }
-    total_3.finish();
+    encoder_layernorm_2_gamma_sum.finish();
     float *d_m_2 = r.work<float>(2516480); // [batch, src, embed]
     // nn.ech:31 at sort_digits.ech:27  return normalize(x, over = over) * gamma + beta
-    normalize_grad(d_m_2, d_value_4, act.normalized[e], act.rstd[e], batch * src, embed);
+    normalize_grad(d_m_2, d_layernorm_2_value, act.layernorm_2_normalized[e], act.layernorm_2_rstd[e], batch * src,
+                   embed);
     float *d_y = r.work<float>(2516480); // [batch, src, embed]
     // nn.ech:98 at sort_digits.ech:26  y = y + bo
     // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
-    LongSum total_4(grad.encoder_attn_bo[e], embed);
+    LongSum encoder_attn_bo_sum(grad.encoder_attn_bo[e], embed);
     for (int64_t i = 0; i < batch * src; ++i) {
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em) {
@@ -868,72 +860,73 @@ void backward(Rank &r) {
         d_y[i * embed + em] = d_y_2;
         grad.encoder_attn_bo[e][em] += d_y_2;
       }
-      total_4.row();
+      encoder_attn_bo_sum.row();
     }
-    total_4.finish();
+    encoder_attn_bo_sum.finish();
     float *d_a = r.work<float>(2614784); // [batch, src, head, key]
     // nn.ech:95 at sort_digits.ech:26  y = dot(a, wo, over = (head, key))
     gemm(d_a, d_y, p.encoder_attn_wo[e], batch * src, head * key, embed, Form::nt, embed, embed, head * key, 1.0, 0.0,
          Blas::onednn);
     gemm(grad.encoder_attn_wo[e], act.a[e], d_y, head * key, embed, batch * src, Form::tn, head * key, embed, embed,
          1.0, 0.0, Blas::onednn);
-    float *d_query = r.work<float>(2713088); // [batch, src, head, key]
-    float *d_key = r.work<float>(2811392); // [batch, src2, head, key]
-    float *d_value_5 = r.work<float>(2909696); // [batch, src2, head, key]
+    float *d_attn_d_query = r.work<float>(2713088); // [batch, src, head, key]
+    float *d_attn_d_key = r.work<float>(2811392); // [batch, src2, head, key]
+    float *d_attn_d_value = r.work<float>(2909696); // [batch, src2, head, key]
     // nn.ech:94 at sort_digits.ech:26  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
     //     = causal)
-    attention_grad(d_query, d_key, d_value_5, static_cast<float *>(nullptr), d_a, act.a[e], act.maximum[e],
-                   act.sum_of_exp[e], act.q[e], act.k[e], act.v[e],
+    attention_grad(d_attn_d_query, d_attn_d_key, d_attn_d_value, static_cast<float *>(nullptr), d_a, act.a[e],
+                   act.maximum[e], act.sum_of_exp[e], act.q[e], act.k[e], act.v[e],
                    {batch, 1, head, src, src2, key, key, 0.25, false, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
                    {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}},
                    {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}});
     // nn.ech:88 at sort_digits.ech:26  v = v + bv
-    reduce_sum(grad.encoder_attn_bv[e], d_value_5, 1, batch * src, head * key);
+    reduce_sum(grad.encoder_attn_bv[e], d_attn_d_value, 1, batch * src, head * key);
     // nn.ech:87 at sort_digits.ech:26  k = k + bk
-    reduce_sum(grad.encoder_attn_bk[e], d_key, 1, batch * src, head * key);
+    reduce_sum(grad.encoder_attn_bk[e], d_attn_d_key, 1, batch * src, head * key);
     // nn.ech:86 at sort_digits.ech:26  q = q + bq
-    reduce_sum(grad.encoder_attn_bq[e], d_query, 1, batch * src, head * key);
-    float *d_layernorm_3 = r.work<float>(2614784); // [batch, src, embed]
+    reduce_sum(grad.encoder_attn_bq[e], d_attn_d_query, 1, batch * src, head * key);
+    float *d_encoder_layernorm = r.work<float>(2614784); // [batch, src, embed]
     // nn.ech:81 at sort_digits.ech:26  v = dot(x, wv, over = embed)
-    gemm(d_layernorm_3, d_value_5, p.encoder_attn_wv[e], batch * src, embed, head * key, Form::nt, head * key,
-         head * key, embed, 1.0, 0.0, Blas::onednn);
-    gemm(grad.encoder_attn_wv[e], act.layernorm_2[e], d_value_5, embed, head * key, batch * src, Form::tn, embed,
-         head * key, head * key, 1.0, 0.0, Blas::onednn);
+    gemm(d_encoder_layernorm, d_attn_d_value, p.encoder_attn_wv[e], batch * src, embed, head * key, Form::nt,
+         head * key, head * key, embed, 1.0, 0.0, Blas::onednn);
+    gemm(grad.encoder_attn_wv[e], act.encoder_layernorm[e], d_attn_d_value, embed, head * key, batch * src, Form::tn,
+         embed, head * key, head * key, 1.0, 0.0, Blas::onednn);
+    float *d_encoder_layernorm_3 = r.work<float>(2909696); // [batch, src, embed]
     // nn.ech:80 at sort_digits.ech:26  k = dot(x, wk, over = embed)
-    gemm(d_layernorm_2, d_key, p.encoder_attn_wk[e], batch * src, embed, head * key, Form::nt, head * key, head * key,
-         embed, 1.0, 0.0, Blas::onednn);
-    gemm(grad.encoder_attn_wk[e], act.layernorm_2[e], d_key, embed, head * key, batch * src, Form::tn, embed,
-         head * key, head * key, 1.0, 0.0, Blas::onednn);
-    float *d_layernorm_4 = r.work<float>(2811392); // [batch, src, embed]
+    gemm(d_encoder_layernorm_3, d_attn_d_key, p.encoder_attn_wk[e], batch * src, embed, head * key, Form::nt,
+         head * key, head * key, embed, 1.0, 0.0, Blas::onednn);
+    gemm(grad.encoder_attn_wk[e], act.encoder_layernorm[e], d_attn_d_key, embed, head * key, batch * src, Form::tn,
+         embed, head * key, head * key, 1.0, 0.0, Blas::onednn);
+    float *d_encoder_layernorm_4 = r.work<float>(2811392); // [batch, src, embed]
     // nn.ech:79 at sort_digits.ech:26  q = dot(x, wq, over = embed)
-    gemm(d_layernorm_4, d_query, p.encoder_attn_wq[e], batch * src, embed, head * key, Form::nt, head * key, head * key,
-         embed, 1.0, 0.0, Blas::onednn);
-    gemm(grad.encoder_attn_wq[e], act.layernorm_2[e], d_query, embed, head * key, batch * src, Form::tn, embed,
-         head * key, head * key, 1.0, 0.0, Blas::onednn);
-    float *d_value_6 = r.work<float>(2614784); // [batch, src, embed]
+    gemm(d_encoder_layernorm_4, d_attn_d_query, p.encoder_attn_wq[e], batch * src, embed, head * key, Form::nt,
+         head * key, head * key, embed, 1.0, 0.0, Blas::onednn);
+    gemm(grad.encoder_attn_wq[e], act.encoder_layernorm[e], d_attn_d_query, embed, head * key, batch * src, Form::tn,
+         embed, head * key, head * key, 1.0, 0.0, Blas::onednn);
+    float *d_layernorm_value_2 = r.work<float>(2614784); // [batch, src, embed]
     // nn.ech:31 at sort_digits.ech:26  return normalize(x, over = over) * gamma + beta
     // nn.ech:80 at sort_digits.ech:26  k = dot(x, wk, over = embed)
     // nn.ech:79 at sort_digits.ech:26  q = dot(x, wq, over = embed)
-    LongSum total_5(grad.encoder_layernorm_beta[e], embed);
-    LongSum total_6(grad.encoder_layernorm_gamma[e], embed);
+    LongSum encoder_layernorm_beta_sum(grad.encoder_layernorm_beta[e], embed);
+    LongSum encoder_layernorm_gamma_sum(grad.encoder_layernorm_gamma[e], embed);
     for (int64_t i = 0; i < batch * src; ++i) {
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em) {
-        const float d_layernorm_3_before = d_layernorm_3[i * embed + em];
-        const float d_layernorm_5 =
-            d_layernorm_3_before + d_layernorm_2[i * embed + em] + d_layernorm_4[i * embed + em];
-        grad.encoder_layernorm_beta[e][em] += d_layernorm_5;
-        d_value_6[i * embed + em] = d_layernorm_5 * p.encoder_layernorm_gamma[e][em];
-        grad.encoder_layernorm_gamma[e][em] += d_layernorm_5 * act.normalized_2[e][i * embed + em];
+        const float d_encoder_layernorm_before = d_encoder_layernorm[i * embed + em];
+        const float d_encoder_layernorm_5 =
+            d_encoder_layernorm_before + d_encoder_layernorm_3[i * embed + em] + d_encoder_layernorm_4[i * embed + em];
+        grad.encoder_layernorm_beta[e][em] += d_encoder_layernorm_5;
+        d_layernorm_value_2[i * embed + em] = d_encoder_layernorm_5 * p.encoder_layernorm_gamma[e][em];
+        grad.encoder_layernorm_gamma[e][em] += d_encoder_layernorm_5 * act.layernorm_normalized[e][i * embed + em];
       }
-      total_5.row();
-      total_6.row();
+      encoder_layernorm_beta_sum.row();
+      encoder_layernorm_gamma_sum.row();
     }
-    total_5.finish();
-    total_6.finish();
+    encoder_layernorm_beta_sum.finish();
+    encoder_layernorm_gamma_sum.finish();
     float *d_m_3 = r.work<float>(2614784); // [batch, src, embed]
     // nn.ech:31 at sort_digits.ech:26  return normalize(x, over = over) * gamma + beta
-    normalize_grad(d_m_3, d_value_6, act.normalized_2[e], act.rstd_2[e], batch * src, embed);
+    normalize_grad(d_m_3, d_layernorm_value_2, act.layernorm_normalized[e], act.layernorm_rstd[e], batch * src, embed);
 #pragma GCC ivdep
     for (int64_t i = 0; i < batch * src * embed; ++i)
       d_m[i] = d_y[i] + d_m_3[i];
@@ -960,245 +953,179 @@ void update(Rank &r, double lr) {
   double *sum_of_squares = r.work<double>(943616); // []
   // sort_digits.ech:4  model Seq2Seq(layers = 2, heads = 4, width = 64) {
   fill(sum_of_squares, 1, 0.0);
-  add_squares(sum_of_squares, grad.wte, vocab * embed);
-  r.watch("wte", sum_of_squares);
-  add_squares(sum_of_squares, grad.wsrc, src * embed);
-  r.watch("wsrc", sum_of_squares);
-  add_squares(sum_of_squares, grad.wdst, dst * embed);
-  r.watch("wdst", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_layernorm_gamma.all, encoder * embed);
-  r.watch("encoder.layernorm.gamma", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_layernorm_beta.all, encoder * embed);
-  r.watch("encoder.layernorm.beta", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_attn_wq.all, encoder * embed * head * key);
-  r.watch("encoder.attn.wq", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_attn_wk.all, encoder * embed * head * key);
-  r.watch("encoder.attn.wk", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_attn_wv.all, encoder * embed * head * key);
-  r.watch("encoder.attn.wv", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_attn_wo.all, encoder * head * key * embed);
-  r.watch("encoder.attn.wo", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_attn_bq.all, encoder * head * key);
-  r.watch("encoder.attn.bq", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_attn_bk.all, encoder * head * key);
-  r.watch("encoder.attn.bk", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_attn_bv.all, encoder * head * key);
-  r.watch("encoder.attn.bv", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_attn_bo.all, encoder * embed);
-  r.watch("encoder.attn.bo", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_layernorm_2_gamma.all, encoder * embed);
-  r.watch("encoder.layernorm_2.gamma", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_layernorm_2_beta.all, encoder * embed);
-  r.watch("encoder.layernorm_2.beta", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_mlp_w1.all, encoder * embed * ff);
-  r.watch("encoder.mlp.w1", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_mlp_b1.all, encoder * ff);
-  r.watch("encoder.mlp.b1", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_mlp_w2.all, encoder * ff * embed);
-  r.watch("encoder.mlp.w2", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_mlp_b2.all, encoder * embed);
-  r.watch("encoder.mlp.b2", sum_of_squares);
-  add_squares(sum_of_squares, grad.decoder_layernorm_gamma.all, decoder * embed);
-  r.watch("decoder.layernorm.gamma", sum_of_squares);
-  add_squares(sum_of_squares, grad.decoder_layernorm_beta.all, decoder * embed);
-  r.watch("decoder.layernorm.beta", sum_of_squares);
-  add_squares(sum_of_squares, grad.attn_wq.all, decoder * embed * head * key);
-  r.watch("decoder.attn.wq", sum_of_squares);
-  add_squares(sum_of_squares, grad.attn_wk.all, decoder * embed * head * key);
-  r.watch("decoder.attn.wk", sum_of_squares);
-  add_squares(sum_of_squares, grad.attn_wv.all, decoder * embed * head * key);
-  r.watch("decoder.attn.wv", sum_of_squares);
-  add_squares(sum_of_squares, grad.attn_wo.all, decoder * head * key * embed);
-  r.watch("decoder.attn.wo", sum_of_squares);
-  add_squares(sum_of_squares, grad.attn_bq.all, decoder * head * key);
-  r.watch("decoder.attn.bq", sum_of_squares);
-  add_squares(sum_of_squares, grad.attn_bk.all, decoder * head * key);
-  r.watch("decoder.attn.bk", sum_of_squares);
-  add_squares(sum_of_squares, grad.attn_bv.all, decoder * head * key);
-  r.watch("decoder.attn.bv", sum_of_squares);
-  add_squares(sum_of_squares, grad.attn_bo.all, decoder * embed);
-  r.watch("decoder.attn.bo", sum_of_squares);
-  add_squares(sum_of_squares, grad.layernorm_2_gamma.all, decoder * embed);
-  r.watch("decoder.layernorm_2.gamma", sum_of_squares);
-  add_squares(sum_of_squares, grad.layernorm_2_beta.all, decoder * embed);
-  r.watch("decoder.layernorm_2.beta", sum_of_squares);
-  add_squares(sum_of_squares, grad.cross_wq.all, decoder * embed * head * key);
-  r.watch("decoder.cross.wq", sum_of_squares);
-  add_squares(sum_of_squares, grad.cross_wk.all, decoder * embed * head * key);
-  r.watch("decoder.cross.wk", sum_of_squares);
-  add_squares(sum_of_squares, grad.cross_wv.all, decoder * embed * head * key);
-  r.watch("decoder.cross.wv", sum_of_squares);
-  add_squares(sum_of_squares, grad.cross_wo.all, decoder * head * key * embed);
-  r.watch("decoder.cross.wo", sum_of_squares);
-  add_squares(sum_of_squares, grad.cross_bq.all, decoder * head * key);
-  r.watch("decoder.cross.bq", sum_of_squares);
-  add_squares(sum_of_squares, grad.cross_bk.all, decoder * head * key);
-  r.watch("decoder.cross.bk", sum_of_squares);
-  add_squares(sum_of_squares, grad.cross_bv.all, decoder * head * key);
-  r.watch("decoder.cross.bv", sum_of_squares);
-  add_squares(sum_of_squares, grad.cross_bo.all, decoder * embed);
-  r.watch("decoder.cross.bo", sum_of_squares);
-  add_squares(sum_of_squares, grad.layernorm_3_gamma.all, decoder * embed);
-  r.watch("decoder.layernorm_3.gamma", sum_of_squares);
-  add_squares(sum_of_squares, grad.layernorm_3_beta.all, decoder * embed);
-  r.watch("decoder.layernorm_3.beta", sum_of_squares);
-  add_squares(sum_of_squares, grad.mlp_w1.all, decoder * embed * ff);
-  r.watch("decoder.mlp.w1", sum_of_squares);
-  add_squares(sum_of_squares, grad.mlp_b1.all, decoder * ff);
-  r.watch("decoder.mlp.b1", sum_of_squares);
-  add_squares(sum_of_squares, grad.mlp_w2.all, decoder * ff * embed);
-  r.watch("decoder.mlp.w2", sum_of_squares);
-  add_squares(sum_of_squares, grad.mlp_b2.all, decoder * embed);
-  r.watch("decoder.mlp.b2", sum_of_squares);
-  add_squares(sum_of_squares, grad.layernorm_gamma, embed);
-  r.watch("layernorm.gamma", sum_of_squares);
-  add_squares(sum_of_squares, grad.layernorm_beta, embed);
-  r.watch("layernorm.beta", sum_of_squares);
+  r.watch("wte", add_squares(sum_of_squares, grad.wte, vocab * embed));
+  r.watch("wsrc", add_squares(sum_of_squares, grad.wsrc, src * embed));
+  r.watch("wdst", add_squares(sum_of_squares, grad.wdst, dst * embed));
+  r.watch("encoder.layernorm.gamma", add_squares(sum_of_squares, grad.encoder_layernorm_gamma.all, encoder * embed));
+  r.watch("encoder.layernorm.beta", add_squares(sum_of_squares, grad.encoder_layernorm_beta.all, encoder * embed));
+  r.watch("encoder.attn.wq", add_squares(sum_of_squares, grad.encoder_attn_wq.all, encoder * embed * head * key));
+  r.watch("encoder.attn.wk", add_squares(sum_of_squares, grad.encoder_attn_wk.all, encoder * embed * head * key));
+  r.watch("encoder.attn.wv", add_squares(sum_of_squares, grad.encoder_attn_wv.all, encoder * embed * head * key));
+  r.watch("encoder.attn.wo", add_squares(sum_of_squares, grad.encoder_attn_wo.all, encoder * head * key * embed));
+  r.watch("encoder.attn.bq", add_squares(sum_of_squares, grad.encoder_attn_bq.all, encoder * head * key));
+  r.watch("encoder.attn.bk", add_squares(sum_of_squares, grad.encoder_attn_bk.all, encoder * head * key));
+  r.watch("encoder.attn.bv", add_squares(sum_of_squares, grad.encoder_attn_bv.all, encoder * head * key));
+  r.watch("encoder.attn.bo", add_squares(sum_of_squares, grad.encoder_attn_bo.all, encoder * embed));
+  r.watch("encoder.layernorm_2.gamma",
+          add_squares(sum_of_squares, grad.encoder_layernorm_2_gamma.all, encoder * embed));
+  r.watch("encoder.layernorm_2.beta", add_squares(sum_of_squares, grad.encoder_layernorm_2_beta.all, encoder * embed));
+  r.watch("encoder.mlp.w1", add_squares(sum_of_squares, grad.encoder_mlp_w1.all, encoder * embed * ff));
+  r.watch("encoder.mlp.b1", add_squares(sum_of_squares, grad.encoder_mlp_b1.all, encoder * ff));
+  r.watch("encoder.mlp.w2", add_squares(sum_of_squares, grad.encoder_mlp_w2.all, encoder * ff * embed));
+  r.watch("encoder.mlp.b2", add_squares(sum_of_squares, grad.encoder_mlp_b2.all, encoder * embed));
+  r.watch("decoder.layernorm.gamma", add_squares(sum_of_squares, grad.decoder_layernorm_gamma.all, decoder * embed));
+  r.watch("decoder.layernorm.beta", add_squares(sum_of_squares, grad.decoder_layernorm_beta.all, decoder * embed));
+  r.watch("decoder.attn.wq", add_squares(sum_of_squares, grad.attn_wq.all, decoder * embed * head * key));
+  r.watch("decoder.attn.wk", add_squares(sum_of_squares, grad.attn_wk.all, decoder * embed * head * key));
+  r.watch("decoder.attn.wv", add_squares(sum_of_squares, grad.attn_wv.all, decoder * embed * head * key));
+  r.watch("decoder.attn.wo", add_squares(sum_of_squares, grad.attn_wo.all, decoder * head * key * embed));
+  r.watch("decoder.attn.bq", add_squares(sum_of_squares, grad.attn_bq.all, decoder * head * key));
+  r.watch("decoder.attn.bk", add_squares(sum_of_squares, grad.attn_bk.all, decoder * head * key));
+  r.watch("decoder.attn.bv", add_squares(sum_of_squares, grad.attn_bv.all, decoder * head * key));
+  r.watch("decoder.attn.bo", add_squares(sum_of_squares, grad.attn_bo.all, decoder * embed));
+  r.watch("decoder.layernorm_2.gamma", add_squares(sum_of_squares, grad.layernorm_2_gamma.all, decoder * embed));
+  r.watch("decoder.layernorm_2.beta", add_squares(sum_of_squares, grad.layernorm_2_beta.all, decoder * embed));
+  r.watch("decoder.cross.wq", add_squares(sum_of_squares, grad.cross_wq.all, decoder * embed * head * key));
+  r.watch("decoder.cross.wk", add_squares(sum_of_squares, grad.cross_wk.all, decoder * embed * head * key));
+  r.watch("decoder.cross.wv", add_squares(sum_of_squares, grad.cross_wv.all, decoder * embed * head * key));
+  r.watch("decoder.cross.wo", add_squares(sum_of_squares, grad.cross_wo.all, decoder * head * key * embed));
+  r.watch("decoder.cross.bq", add_squares(sum_of_squares, grad.cross_bq.all, decoder * head * key));
+  r.watch("decoder.cross.bk", add_squares(sum_of_squares, grad.cross_bk.all, decoder * head * key));
+  r.watch("decoder.cross.bv", add_squares(sum_of_squares, grad.cross_bv.all, decoder * head * key));
+  r.watch("decoder.cross.bo", add_squares(sum_of_squares, grad.cross_bo.all, decoder * embed));
+  r.watch("decoder.layernorm_3.gamma", add_squares(sum_of_squares, grad.layernorm_3_gamma.all, decoder * embed));
+  r.watch("decoder.layernorm_3.beta", add_squares(sum_of_squares, grad.layernorm_3_beta.all, decoder * embed));
+  r.watch("decoder.mlp.w1", add_squares(sum_of_squares, grad.mlp_w1.all, decoder * embed * ff));
+  r.watch("decoder.mlp.b1", add_squares(sum_of_squares, grad.mlp_b1.all, decoder * ff));
+  r.watch("decoder.mlp.w2", add_squares(sum_of_squares, grad.mlp_w2.all, decoder * ff * embed));
+  r.watch("decoder.mlp.b2", add_squares(sum_of_squares, grad.mlp_b2.all, decoder * embed));
+  r.watch("layernorm.gamma", add_squares(sum_of_squares, grad.layernorm_gamma, embed));
+  r.watch("layernorm.beta", add_squares(sum_of_squares, grad.layernorm_beta, embed));
   const float norm = static_cast<float>(math::sqrt(sum_of_squares[0]));
   // sort_digits.ech:4  norm
   r.report(1, norm);
   if (r.isBroken())
     return; // a loss or the norm is not finite: nothing is updated
-  const double bias_correction2 = 1 - std::pow(0.999, static_cast<double>(r.updates()));
+  const double v_correction = 1 - std::pow(0.999, static_cast<double>(r.updates()));
   // sort_digits.ech:20  param wte[vocab, embed] ~ normal(0.02)
-  const float bias_correction2_sqrt = math::sqrt(static_cast<float>(bias_correction2));
-  const double bias_correction1 = 1 - std::pow(0.9, static_cast<double>(r.updates()));
-  const float step_size = static_cast<float>(lr) / static_cast<float>(bias_correction1);
-  adam(p.wte, grad.wte, opt.m_wte, opt.v_wte, vocab * embed, bias_correction2_sqrt, step_size);
+  const float v_root = math::sqrt(static_cast<float>(v_correction));
+  const double m_correction = 1 - std::pow(0.9, static_cast<double>(r.updates()));
+  const float rate = static_cast<float>(lr) / static_cast<float>(m_correction);
+  adam(p.wte, grad.wte, opt.m_wte, opt.v_wte, vocab * embed, v_root, rate);
   // sort_digits.ech:21  param wsrc[src, embed] ~ normal(0.02)
-  adam(p.wsrc, grad.wsrc, opt.m_wsrc, opt.v_wsrc, src * embed, bias_correction2_sqrt, step_size);
+  adam(p.wsrc, grad.wsrc, opt.m_wsrc, opt.v_wsrc, src * embed, v_root, rate);
   // sort_digits.ech:22  param wdst[dst, embed] ~ normal(0.02)
-  adam(p.wdst, grad.wdst, opt.m_wdst, opt.v_wdst, dst * embed, bias_correction2_sqrt, step_size);
+  adam(p.wdst, grad.wdst, opt.m_wdst, opt.v_wdst, dst * embed, v_root, rate);
   // nn.ech:29 at sort_digits.ech:26  param gamma[over] ~ ones
   adam(p.encoder_layernorm_gamma.all, grad.encoder_layernorm_gamma.all, opt.m_encoder_layernorm_gamma,
-       opt.v_encoder_layernorm_gamma, encoder * embed, bias_correction2_sqrt, step_size);
+       opt.v_encoder_layernorm_gamma, encoder * embed, v_root, rate);
   // nn.ech:30 at sort_digits.ech:26  param beta[over] ~ zeros
   adam(p.encoder_layernorm_beta.all, grad.encoder_layernorm_beta.all, opt.m_encoder_layernorm_beta,
-       opt.v_encoder_layernorm_beta, encoder * embed, bias_correction2_sqrt, step_size);
+       opt.v_encoder_layernorm_beta, encoder * embed, v_root, rate);
   // nn.ech:75 at sort_digits.ech:26  param wq[embed, head, key] ~ normal(1 / sqrt(size(embed)))
   adam(p.encoder_attn_wq.all, grad.encoder_attn_wq.all, opt.m_encoder_attn_wq, opt.v_encoder_attn_wq,
-       encoder * embed * head * key, bias_correction2_sqrt, step_size);
+       encoder * embed * head * key, v_root, rate);
   // nn.ech:76 at sort_digits.ech:26  param wk[embed, head, key] ~ normal(1 / sqrt(size(embed)))
   adam(p.encoder_attn_wk.all, grad.encoder_attn_wk.all, opt.m_encoder_attn_wk, opt.v_encoder_attn_wk,
-       encoder * embed * head * key, bias_correction2_sqrt, step_size);
+       encoder * embed * head * key, v_root, rate);
   // nn.ech:77 at sort_digits.ech:26  param wv[embed, head, key] ~ normal(1 / sqrt(size(embed)))
   adam(p.encoder_attn_wv.all, grad.encoder_attn_wv.all, opt.m_encoder_attn_wv, opt.v_encoder_attn_wv,
-       encoder * embed * head * key, bias_correction2_sqrt, step_size);
+       encoder * embed * head * key, v_root, rate);
   // nn.ech:78 at sort_digits.ech:26  param wo[head, key, embed] ~ normal(1 / sqrt(size(head) * size(key)))
   adam(p.encoder_attn_wo.all, grad.encoder_attn_wo.all, opt.m_encoder_attn_wo, opt.v_encoder_attn_wo,
-       encoder * head * key * embed, bias_correction2_sqrt, step_size);
+       encoder * head * key * embed, v_root, rate);
   // nn.ech:83 at sort_digits.ech:26  param bq[head, key] ~ zeros
   adam(p.encoder_attn_bq.all, grad.encoder_attn_bq.all, opt.m_encoder_attn_bq, opt.v_encoder_attn_bq,
-       encoder * head * key, bias_correction2_sqrt, step_size);
+       encoder * head * key, v_root, rate);
   // nn.ech:84 at sort_digits.ech:26  param bk[head, key] ~ zeros
   adam(p.encoder_attn_bk.all, grad.encoder_attn_bk.all, opt.m_encoder_attn_bk, opt.v_encoder_attn_bk,
-       encoder * head * key, bias_correction2_sqrt, step_size);
+       encoder * head * key, v_root, rate);
   // nn.ech:85 at sort_digits.ech:26  param bv[head, key] ~ zeros
   adam(p.encoder_attn_bv.all, grad.encoder_attn_bv.all, opt.m_encoder_attn_bv, opt.v_encoder_attn_bv,
-       encoder * head * key, bias_correction2_sqrt, step_size);
+       encoder * head * key, v_root, rate);
   // nn.ech:97 at sort_digits.ech:26  param bo[embed] ~ zeros
   adam(p.encoder_attn_bo.all, grad.encoder_attn_bo.all, opt.m_encoder_attn_bo, opt.v_encoder_attn_bo, encoder * embed,
-       bias_correction2_sqrt, step_size);
+       v_root, rate);
   // nn.ech:29 at sort_digits.ech:27  param gamma[over] ~ ones
   adam(p.encoder_layernorm_2_gamma.all, grad.encoder_layernorm_2_gamma.all, opt.m_encoder_layernorm_2_gamma,
-       opt.v_encoder_layernorm_2_gamma, encoder * embed, bias_correction2_sqrt, step_size);
+       opt.v_encoder_layernorm_2_gamma, encoder * embed, v_root, rate);
   // nn.ech:30 at sort_digits.ech:27  param beta[over] ~ zeros
   adam(p.encoder_layernorm_2_beta.all, grad.encoder_layernorm_2_beta.all, opt.m_encoder_layernorm_2_beta,
-       opt.v_encoder_layernorm_2_beta, encoder * embed, bias_correction2_sqrt, step_size);
+       opt.v_encoder_layernorm_2_beta, encoder * embed, v_root, rate);
   // nn.ech:149 at sort_digits.ech:27  param w1[embed, ff] ~ normal(1 / sqrt(size(embed)))
   adam(p.encoder_mlp_w1.all, grad.encoder_mlp_w1.all, opt.m_encoder_mlp_w1, opt.v_encoder_mlp_w1, encoder * embed * ff,
-       bias_correction2_sqrt, step_size);
+       v_root, rate);
   // nn.ech:150 at sort_digits.ech:27  param b1[ff] ~ zeros
-  adam(p.encoder_mlp_b1.all, grad.encoder_mlp_b1.all, opt.m_encoder_mlp_b1, opt.v_encoder_mlp_b1, encoder * ff,
-       bias_correction2_sqrt, step_size);
+  adam(p.encoder_mlp_b1.all, grad.encoder_mlp_b1.all, opt.m_encoder_mlp_b1, opt.v_encoder_mlp_b1, encoder * ff, v_root,
+       rate);
   // nn.ech:151 at sort_digits.ech:27  param w2[ff, embed] ~ normal(1 / sqrt(size(ff)))
   adam(p.encoder_mlp_w2.all, grad.encoder_mlp_w2.all, opt.m_encoder_mlp_w2, opt.v_encoder_mlp_w2, encoder * ff * embed,
-       bias_correction2_sqrt, step_size);
+       v_root, rate);
   // nn.ech:152 at sort_digits.ech:27  param b2[embed] ~ zeros
   adam(p.encoder_mlp_b2.all, grad.encoder_mlp_b2.all, opt.m_encoder_mlp_b2, opt.v_encoder_mlp_b2, encoder * embed,
-       bias_correction2_sqrt, step_size);
+       v_root, rate);
   // nn.ech:29 at sort_digits.ech:31  param gamma[over] ~ ones
   adam(p.decoder_layernorm_gamma.all, grad.decoder_layernorm_gamma.all, opt.m_decoder_layernorm_gamma,
-       opt.v_decoder_layernorm_gamma, decoder * embed, bias_correction2_sqrt, step_size);
+       opt.v_decoder_layernorm_gamma, decoder * embed, v_root, rate);
   // nn.ech:30 at sort_digits.ech:31  param beta[over] ~ zeros
   adam(p.decoder_layernorm_beta.all, grad.decoder_layernorm_beta.all, opt.m_decoder_layernorm_beta,
-       opt.v_decoder_layernorm_beta, decoder * embed, bias_correction2_sqrt, step_size);
+       opt.v_decoder_layernorm_beta, decoder * embed, v_root, rate);
   // nn.ech:75 at sort_digits.ech:31  param wq[embed, head, key] ~ normal(1 / sqrt(size(embed)))
-  adam(p.attn_wq.all, grad.attn_wq.all, opt.m_attn_wq, opt.v_attn_wq, decoder * embed * head * key,
-       bias_correction2_sqrt, step_size);
+  adam(p.attn_wq.all, grad.attn_wq.all, opt.m_attn_wq, opt.v_attn_wq, decoder * embed * head * key, v_root, rate);
   // nn.ech:76 at sort_digits.ech:31  param wk[embed, head, key] ~ normal(1 / sqrt(size(embed)))
-  adam(p.attn_wk.all, grad.attn_wk.all, opt.m_attn_wk, opt.v_attn_wk, decoder * embed * head * key,
-       bias_correction2_sqrt, step_size);
+  adam(p.attn_wk.all, grad.attn_wk.all, opt.m_attn_wk, opt.v_attn_wk, decoder * embed * head * key, v_root, rate);
   // nn.ech:77 at sort_digits.ech:31  param wv[embed, head, key] ~ normal(1 / sqrt(size(embed)))
-  adam(p.attn_wv.all, grad.attn_wv.all, opt.m_attn_wv, opt.v_attn_wv, decoder * embed * head * key,
-       bias_correction2_sqrt, step_size);
+  adam(p.attn_wv.all, grad.attn_wv.all, opt.m_attn_wv, opt.v_attn_wv, decoder * embed * head * key, v_root, rate);
   // nn.ech:78 at sort_digits.ech:31  param wo[head, key, embed] ~ normal(1 / sqrt(size(head) * size(key)))
-  adam(p.attn_wo.all, grad.attn_wo.all, opt.m_attn_wo, opt.v_attn_wo, decoder * head * key * embed,
-       bias_correction2_sqrt, step_size);
+  adam(p.attn_wo.all, grad.attn_wo.all, opt.m_attn_wo, opt.v_attn_wo, decoder * head * key * embed, v_root, rate);
   // nn.ech:83 at sort_digits.ech:31  param bq[head, key] ~ zeros
-  adam(p.attn_bq.all, grad.attn_bq.all, opt.m_attn_bq, opt.v_attn_bq, decoder * head * key, bias_correction2_sqrt,
-       step_size);
+  adam(p.attn_bq.all, grad.attn_bq.all, opt.m_attn_bq, opt.v_attn_bq, decoder * head * key, v_root, rate);
   // nn.ech:84 at sort_digits.ech:31  param bk[head, key] ~ zeros
-  adam(p.attn_bk.all, grad.attn_bk.all, opt.m_attn_bk, opt.v_attn_bk, decoder * head * key, bias_correction2_sqrt,
-       step_size);
+  adam(p.attn_bk.all, grad.attn_bk.all, opt.m_attn_bk, opt.v_attn_bk, decoder * head * key, v_root, rate);
   // nn.ech:85 at sort_digits.ech:31  param bv[head, key] ~ zeros
-  adam(p.attn_bv.all, grad.attn_bv.all, opt.m_attn_bv, opt.v_attn_bv, decoder * head * key, bias_correction2_sqrt,
-       step_size);
+  adam(p.attn_bv.all, grad.attn_bv.all, opt.m_attn_bv, opt.v_attn_bv, decoder * head * key, v_root, rate);
   // nn.ech:97 at sort_digits.ech:31  param bo[embed] ~ zeros
-  adam(p.attn_bo.all, grad.attn_bo.all, opt.m_attn_bo, opt.v_attn_bo, decoder * embed, bias_correction2_sqrt,
-       step_size);
+  adam(p.attn_bo.all, grad.attn_bo.all, opt.m_attn_bo, opt.v_attn_bo, decoder * embed, v_root, rate);
   // nn.ech:29 at sort_digits.ech:32  param gamma[over] ~ ones
   adam(p.layernorm_2_gamma.all, grad.layernorm_2_gamma.all, opt.m_layernorm_2_gamma, opt.v_layernorm_2_gamma,
-       decoder * embed, bias_correction2_sqrt, step_size);
+       decoder * embed, v_root, rate);
   // nn.ech:30 at sort_digits.ech:32  param beta[over] ~ zeros
   adam(p.layernorm_2_beta.all, grad.layernorm_2_beta.all, opt.m_layernorm_2_beta, opt.v_layernorm_2_beta,
-       decoder * embed, bias_correction2_sqrt, step_size);
+       decoder * embed, v_root, rate);
   // nn.ech:122 at sort_digits.ech:32  param wq[embed, head, key] ~ normal(1 / sqrt(size(embed)))
-  adam(p.cross_wq.all, grad.cross_wq.all, opt.m_cross_wq, opt.v_cross_wq, decoder * embed * head * key,
-       bias_correction2_sqrt, step_size);
+  adam(p.cross_wq.all, grad.cross_wq.all, opt.m_cross_wq, opt.v_cross_wq, decoder * embed * head * key, v_root, rate);
   // nn.ech:123 at sort_digits.ech:32  param wk[embed, head, key] ~ normal(1 / sqrt(size(embed)))
-  adam(p.cross_wk.all, grad.cross_wk.all, opt.m_cross_wk, opt.v_cross_wk, decoder * embed * head * key,
-       bias_correction2_sqrt, step_size);
+  adam(p.cross_wk.all, grad.cross_wk.all, opt.m_cross_wk, opt.v_cross_wk, decoder * embed * head * key, v_root, rate);
   // nn.ech:124 at sort_digits.ech:32  param wv[embed, head, key] ~ normal(1 / sqrt(size(embed)))
-  adam(p.cross_wv.all, grad.cross_wv.all, opt.m_cross_wv, opt.v_cross_wv, decoder * embed * head * key,
-       bias_correction2_sqrt, step_size);
+  adam(p.cross_wv.all, grad.cross_wv.all, opt.m_cross_wv, opt.v_cross_wv, decoder * embed * head * key, v_root, rate);
   // nn.ech:125 at sort_digits.ech:32  param wo[head, key, embed] ~ normal(1 / sqrt(size(head) * size(key)))
-  adam(p.cross_wo.all, grad.cross_wo.all, opt.m_cross_wo, opt.v_cross_wo, decoder * head * key * embed,
-       bias_correction2_sqrt, step_size);
+  adam(p.cross_wo.all, grad.cross_wo.all, opt.m_cross_wo, opt.v_cross_wo, decoder * head * key * embed, v_root, rate);
   // nn.ech:130 at sort_digits.ech:32  param bq[head, key] ~ zeros
-  adam(p.cross_bq.all, grad.cross_bq.all, opt.m_cross_bq, opt.v_cross_bq, decoder * head * key, bias_correction2_sqrt,
-       step_size);
+  adam(p.cross_bq.all, grad.cross_bq.all, opt.m_cross_bq, opt.v_cross_bq, decoder * head * key, v_root, rate);
   // nn.ech:131 at sort_digits.ech:32  param bk[head, key] ~ zeros
-  adam(p.cross_bk.all, grad.cross_bk.all, opt.m_cross_bk, opt.v_cross_bk, decoder * head * key, bias_correction2_sqrt,
-       step_size);
+  adam(p.cross_bk.all, grad.cross_bk.all, opt.m_cross_bk, opt.v_cross_bk, decoder * head * key, v_root, rate);
   // nn.ech:132 at sort_digits.ech:32  param bv[head, key] ~ zeros
-  adam(p.cross_bv.all, grad.cross_bv.all, opt.m_cross_bv, opt.v_cross_bv, decoder * head * key, bias_correction2_sqrt,
-       step_size);
+  adam(p.cross_bv.all, grad.cross_bv.all, opt.m_cross_bv, opt.v_cross_bv, decoder * head * key, v_root, rate);
   // nn.ech:140 at sort_digits.ech:32  param bo[embed] ~ zeros
-  adam(p.cross_bo.all, grad.cross_bo.all, opt.m_cross_bo, opt.v_cross_bo, decoder * embed, bias_correction2_sqrt,
-       step_size);
+  adam(p.cross_bo.all, grad.cross_bo.all, opt.m_cross_bo, opt.v_cross_bo, decoder * embed, v_root, rate);
   // nn.ech:29 at sort_digits.ech:33  param gamma[over] ~ ones
   adam(p.layernorm_3_gamma.all, grad.layernorm_3_gamma.all, opt.m_layernorm_3_gamma, opt.v_layernorm_3_gamma,
-       decoder * embed, bias_correction2_sqrt, step_size);
+       decoder * embed, v_root, rate);
   // nn.ech:30 at sort_digits.ech:33  param beta[over] ~ zeros
   adam(p.layernorm_3_beta.all, grad.layernorm_3_beta.all, opt.m_layernorm_3_beta, opt.v_layernorm_3_beta,
-       decoder * embed, bias_correction2_sqrt, step_size);
+       decoder * embed, v_root, rate);
   // nn.ech:149 at sort_digits.ech:33  param w1[embed, ff] ~ normal(1 / sqrt(size(embed)))
-  adam(p.mlp_w1.all, grad.mlp_w1.all, opt.m_mlp_w1, opt.v_mlp_w1, decoder * embed * ff, bias_correction2_sqrt,
-       step_size);
+  adam(p.mlp_w1.all, grad.mlp_w1.all, opt.m_mlp_w1, opt.v_mlp_w1, decoder * embed * ff, v_root, rate);
   // nn.ech:150 at sort_digits.ech:33  param b1[ff] ~ zeros
-  adam(p.mlp_b1.all, grad.mlp_b1.all, opt.m_mlp_b1, opt.v_mlp_b1, decoder * ff, bias_correction2_sqrt, step_size);
+  adam(p.mlp_b1.all, grad.mlp_b1.all, opt.m_mlp_b1, opt.v_mlp_b1, decoder * ff, v_root, rate);
   // nn.ech:151 at sort_digits.ech:33  param w2[ff, embed] ~ normal(1 / sqrt(size(ff)))
-  adam(p.mlp_w2.all, grad.mlp_w2.all, opt.m_mlp_w2, opt.v_mlp_w2, decoder * ff * embed, bias_correction2_sqrt,
-       step_size);
+  adam(p.mlp_w2.all, grad.mlp_w2.all, opt.m_mlp_w2, opt.v_mlp_w2, decoder * ff * embed, v_root, rate);
   // nn.ech:152 at sort_digits.ech:33  param b2[embed] ~ zeros
-  adam(p.mlp_b2.all, grad.mlp_b2.all, opt.m_mlp_b2, opt.v_mlp_b2, decoder * embed, bias_correction2_sqrt, step_size);
+  adam(p.mlp_b2.all, grad.mlp_b2.all, opt.m_mlp_b2, opt.v_mlp_b2, decoder * embed, v_root, rate);
   // nn.ech:29 at sort_digits.ech:35  param gamma[over] ~ ones
-  adam(p.layernorm_gamma, grad.layernorm_gamma, opt.m_layernorm_gamma, opt.v_layernorm_gamma, embed,
-       bias_correction2_sqrt, step_size);
+  adam(p.layernorm_gamma, grad.layernorm_gamma, opt.m_layernorm_gamma, opt.v_layernorm_gamma, embed, v_root, rate);
   // nn.ech:30 at sort_digits.ech:35  param beta[over] ~ zeros
-  adam(p.layernorm_beta, grad.layernorm_beta, opt.m_layernorm_beta, opt.v_layernorm_beta, embed, bias_correction2_sqrt,
-       step_size);
+  adam(p.layernorm_beta, grad.layernorm_beta, opt.m_layernorm_beta, opt.v_layernorm_beta, embed, v_root, rate);
 }
 
 /// One training step on the inputs already loaded.
@@ -1212,8 +1139,8 @@ void step(Rank &r, double lr) {
 void evaluate_begin(Rank &r) {
   const Sums sums{r};
   // sort_digits.ech:4  model Seq2Seq(layers = 2, heads = 4, width = 64) {
-  fill(sums.value, 1, 0.0);
-  fill(sums.value_2, 1, 0.0);
+  fill(sums.loss, 1, 0.0);
+  fill(sums.accuracy, 1, 0.0);
 }
 
 /// For each batch of held-out samples.
@@ -1230,28 +1157,28 @@ void evaluate_batch(Rank &r) {
     for (int64_t i = 0; i < src * embed; ++i)
       m[b * src * embed + i] = rows[b * src * embed + i] + p.wsrc[i];
   for (int64_t e = 0; e < encoder; ++e) {
-    float *normalized = r.work<float>(0); // [batch, src, embed]
-    float *rstd = r.work<float>(98304); // [batch, src]
+    float *layernorm_normalized = r.work<float>(0); // [batch, src, embed]
+    float *layernorm_rstd = r.work<float>(98304); // [batch, src]
     // nn.ech:31 at sort_digits.ech:26  return normalize(x, over = over) * gamma + beta
-    normalize(normalized, rstd, m, batch * src, embed, 1e-05);
-    float *layernorm = r.work<float>(0); // [batch, src, embed]
+    normalize(layernorm_normalized, layernorm_rstd, m, batch * src, embed, 1e-05);
+    float *encoder_layernorm = r.work<float>(0); // [batch, src, embed]
     for (int64_t i = 0; i < batch * src; ++i)
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em)
-        layernorm[i * embed + em] =
-            normalized[i * embed + em] * p.encoder_layernorm_gamma[e][em] + p.encoder_layernorm_beta[e][em];
+        encoder_layernorm[i * embed + em] =
+            layernorm_normalized[i * embed + em] * p.encoder_layernorm_gamma[e][em] + p.encoder_layernorm_beta[e][em];
     float *q = r.work<float>(98304); // [batch, src, head, key]
     // nn.ech:79 at sort_digits.ech:26  q = dot(x, wq, over = embed)
-    gemm(q, layernorm, p.encoder_attn_wq[e], batch * src, head * key, embed, Form::nn, embed, embed, head * key, 1.0,
-         0.0, Blas::onednn);
+    gemm(q, encoder_layernorm, p.encoder_attn_wq[e], batch * src, head * key, embed, Form::nn, embed, embed, head * key,
+         1.0, 0.0, Blas::onednn);
     float *k = r.work<float>(196608); // [batch, src, head, key]
     // nn.ech:80 at sort_digits.ech:26  k = dot(x, wk, over = embed)
-    gemm(k, layernorm, p.encoder_attn_wk[e], batch * src, head * key, embed, Form::nn, embed, embed, head * key, 1.0,
-         0.0, Blas::onednn);
+    gemm(k, encoder_layernorm, p.encoder_attn_wk[e], batch * src, head * key, embed, Form::nn, embed, embed, head * key,
+         1.0, 0.0, Blas::onednn);
     float *v = r.work<float>(294912); // [batch, src, head, key]
     // nn.ech:81 at sort_digits.ech:26  v = dot(x, wv, over = embed)
-    gemm(v, layernorm, p.encoder_attn_wv[e], batch * src, head * key, embed, Form::nn, embed, embed, head * key, 1.0,
-         0.0, Blas::onednn);
+    gemm(v, encoder_layernorm, p.encoder_attn_wv[e], batch * src, head * key, embed, Form::nn, embed, embed, head * key,
+         1.0, 0.0, Blas::onednn);
     // nn.ech:86 at sort_digits.ech:26  q = q + bq
     for (int64_t i = 0; i < batch * src; ++i)
 #pragma GCC ivdep
@@ -1286,35 +1213,36 @@ void evaluate_batch(Rank &r) {
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em)
         m_2[i * embed + em] = m[i * embed + em] + (y[i * embed + em] + p.encoder_attn_bo[e][em]);
-    float *normalized_2 = r.work<float>(589824); // [batch, src, embed]
-    float *rstd_2 = r.work<float>(0); // [batch, src]
+    float *layernorm_2_normalized = r.work<float>(589824); // [batch, src, embed]
+    float *layernorm_2_rstd = r.work<float>(0); // [batch, src]
     // nn.ech:31 at sort_digits.ech:27  return normalize(x, over = over) * gamma + beta
-    normalize(normalized_2, rstd_2, m_2, batch * src, embed, 1e-05);
-    float *layernorm_2 = r.work<float>(589824); // [batch, src, embed]
+    normalize(layernorm_2_normalized, layernorm_2_rstd, m_2, batch * src, embed, 1e-05);
+    float *encoder_layernorm_2 = r.work<float>(589824); // [batch, src, embed]
     for (int64_t i = 0; i < batch * src; ++i)
 #pragma GCC ivdep
-      for (int64_t em = 0; em < embed; ++em)
-        layernorm_2[i * embed + em] =
-            normalized_2[i * embed + em] * p.encoder_layernorm_2_gamma[e][em] + p.encoder_layernorm_2_beta[e][em];
-    float *product = r.work<float>(0); // [batch, src, ff]
+      for (int64_t em = 0; em < embed; ++em) {
+        const float e_2 = layernorm_2_normalized[i * embed + em] * p.encoder_layernorm_2_gamma[e][em];
+        encoder_layernorm_2[i * embed + em] = e_2 + p.encoder_layernorm_2_beta[e][em];
+      }
+    float *mlp_product = r.work<float>(0); // [batch, src, ff]
     // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(product, layernorm_2, p.encoder_mlp_w1[e], batch * src, ff, embed, Form::nn, embed, ff, ff, 1.0, 0.0,
-         Blas::tiled);
-    float *value = r.work<float>(0); // [batch, src, ff]
+    gemm(mlp_product, encoder_layernorm_2, p.encoder_mlp_w1[e], batch * src, ff, embed, Form::nn, embed, ff, ff, 1.0,
+         0.0, Blas::tiled);
+    float *mlp_gelu = r.work<float>(0); // [batch, src, ff]
     for (int64_t i = 0; i < batch * src; ++i)
 #pragma GCC ivdep
       for (int64_t f = 0; f < ff; ++f)
-        value[i * ff + f] = math::gelu(product[i * ff + f] + p.encoder_mlp_b1[e][f]);
-    float *product_2 = r.work<float>(589824); // [batch, src, embed]
+        mlp_gelu[i * ff + f] = math::gelu(mlp_product[i * ff + f] + p.encoder_mlp_b1[e][f]);
+    float *mlp_product_2 = r.work<float>(589824); // [batch, src, embed]
     // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(product_2, value, p.encoder_mlp_w2[e], batch * src, embed, ff, Form::nn, ff, embed, embed, 1.0, 0.0,
+    gemm(mlp_product_2, mlp_gelu, p.encoder_mlp_w2[e], batch * src, embed, ff, Form::nn, ff, embed, embed, 1.0, 0.0,
          Blas::onednn);
     // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
     // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     for (int64_t i = 0; i < batch * src; ++i)
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em)
-        m[i * embed + em] = m_2[i * embed + em] + (product_2[i * embed + em] + p.encoder_mlp_b2[e][em]);
+        m[i * embed + em] = m_2[i * embed + em] + (mlp_product_2[i * embed + em] + p.encoder_mlp_b2[e][em]);
   }
   float *rows_2 = r.work<float>(491520); // [batch, dst, embed]
   // sort_digits.ech:29  x = wte[vocab = target] + wdst
@@ -1325,28 +1253,28 @@ void evaluate_batch(Rank &r) {
     for (int64_t i = 0; i < dst * embed; ++i)
       x[b * dst * embed + i] = rows_2[b * dst * embed + i] + p.wdst[i];
   for (int64_t d = 0; d < decoder; ++d) {
-    float *normalized = r.work<float>(0); // [batch, dst, embed]
-    float *rstd = r.work<float>(98304); // [batch, dst]
+    float *layernorm_normalized = r.work<float>(0); // [batch, dst, embed]
+    float *layernorm_rstd = r.work<float>(98304); // [batch, dst]
     // nn.ech:31 at sort_digits.ech:31  return normalize(x, over = over) * gamma + beta
-    normalize(normalized, rstd, x, batch * dst, embed, 1e-05);
-    float *layernorm = r.work<float>(0); // [batch, dst, embed]
+    normalize(layernorm_normalized, layernorm_rstd, x, batch * dst, embed, 1e-05);
+    float *decoder_layernorm = r.work<float>(0); // [batch, dst, embed]
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em)
-        layernorm[i * embed + em] =
-            normalized[i * embed + em] * p.decoder_layernorm_gamma[d][em] + p.decoder_layernorm_beta[d][em];
+        decoder_layernorm[i * embed + em] =
+            layernorm_normalized[i * embed + em] * p.decoder_layernorm_gamma[d][em] + p.decoder_layernorm_beta[d][em];
     float *q = r.work<float>(98304); // [batch, dst, head, key]
     // nn.ech:79 at sort_digits.ech:31  q = dot(x, wq, over = embed)
-    gemm(q, layernorm, p.attn_wq[d], batch * dst, head * key, embed, Form::nn, embed, embed, head * key, 1.0, 0.0,
-         Blas::onednn);
+    gemm(q, decoder_layernorm, p.attn_wq[d], batch * dst, head * key, embed, Form::nn, embed, embed, head * key, 1.0,
+         0.0, Blas::onednn);
     float *k = r.work<float>(196608); // [batch, dst, head, key]
     // nn.ech:80 at sort_digits.ech:31  k = dot(x, wk, over = embed)
-    gemm(k, layernorm, p.attn_wk[d], batch * dst, head * key, embed, Form::nn, embed, embed, head * key, 1.0, 0.0,
-         Blas::onednn);
+    gemm(k, decoder_layernorm, p.attn_wk[d], batch * dst, head * key, embed, Form::nn, embed, embed, head * key, 1.0,
+         0.0, Blas::onednn);
     float *v = r.work<float>(294912); // [batch, dst, head, key]
     // nn.ech:81 at sort_digits.ech:31  v = dot(x, wv, over = embed)
-    gemm(v, layernorm, p.attn_wv[d], batch * dst, head * key, embed, Form::nn, embed, embed, head * key, 1.0, 0.0,
-         Blas::onednn);
+    gemm(v, decoder_layernorm, p.attn_wv[d], batch * dst, head * key, embed, Form::nn, embed, embed, head * key, 1.0,
+         0.0, Blas::onednn);
     // nn.ech:86 at sort_digits.ech:31  q = q + bq
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
@@ -1382,17 +1310,20 @@ void evaluate_batch(Rank &r) {
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em)
         x_2[i * embed + em] = x[i * embed + em] + (y[i * embed + em] + p.attn_bo[d][em]);
-    float *rstd_2 = r.work<float>(196608); // [batch, dst]
+    float *layernorm_2_normalized = r.work<float>(0); // [batch, dst, embed]
+    float *layernorm_2_rstd = r.work<float>(196608); // [batch, dst]
     // nn.ech:31 at sort_digits.ech:32  return normalize(x, over = over) * gamma + beta
-    normalize(normalized, rstd_2, x_2, batch * dst, embed, 1e-05);
+    normalize(layernorm_2_normalized, layernorm_2_rstd, x_2, batch * dst, embed, 1e-05);
+    float *decoder_layernorm_2 = r.work<float>(0); // [batch, dst, embed]
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em)
-        layernorm[i * embed + em] = normalized[i * embed + em] * p.layernorm_2_gamma[d][em] + p.layernorm_2_beta[d][em];
+        decoder_layernorm_2[i * embed + em] =
+            layernorm_2_normalized[i * embed + em] * p.layernorm_2_gamma[d][em] + p.layernorm_2_beta[d][em];
     float *q_2 = r.work<float>(196608); // [batch, dst, head, key]
     // nn.ech:126 at sort_digits.ech:32  q = dot(x, wq, over = embed)
-    gemm(q_2, layernorm, p.cross_wq[d], batch * dst, head * key, embed, Form::nn, embed, embed, head * key, 1.0, 0.0,
-         Blas::onednn);
+    gemm(q_2, decoder_layernorm_2, p.cross_wq[d], batch * dst, head * key, embed, Form::nn, embed, embed, head * key,
+         1.0, 0.0, Blas::onednn);
     float *k_2 = r.work<float>(0); // [batch, src, head, key]
     // nn.ech:127 at sort_digits.ech:32  k = dot(memory, wk, over = embed)
     gemm(k_2, m, p.cross_wk[d], batch * src, head * key, embed, Form::nn, embed, embed, head * key, 1.0, 0.0,
@@ -1434,43 +1365,45 @@ void evaluate_batch(Rank &r) {
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em)
         x_3[i * embed + em] = x_2[i * embed + em] + (y_2[i * embed + em] + p.cross_bo[d][em]);
-    float *normalized_2 = r.work<float>(589824); // [batch, dst, embed]
-    float *rstd_3 = r.work<float>(0); // [batch, dst]
+    float *layernorm_3_normalized = r.work<float>(589824); // [batch, dst, embed]
+    float *layernorm_3_rstd = r.work<float>(0); // [batch, dst]
     // nn.ech:31 at sort_digits.ech:33  return normalize(x, over = over) * gamma + beta
-    normalize(normalized_2, rstd_3, x_3, batch * dst, embed, 1e-05);
-    float *layernorm_2 = r.work<float>(589824); // [batch, dst, embed]
+    normalize(layernorm_3_normalized, layernorm_3_rstd, x_3, batch * dst, embed, 1e-05);
+    float *decoder_layernorm_3 = r.work<float>(589824); // [batch, dst, embed]
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em)
-        layernorm_2[i * embed + em] =
-            normalized_2[i * embed + em] * p.layernorm_3_gamma[d][em] + p.layernorm_3_beta[d][em];
-    float *product = r.work<float>(0); // [batch, dst, ff]
+        decoder_layernorm_3[i * embed + em] =
+            layernorm_3_normalized[i * embed + em] * p.layernorm_3_gamma[d][em] + p.layernorm_3_beta[d][em];
+    float *mlp_product = r.work<float>(0); // [batch, dst, ff]
     // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(product, layernorm_2, p.mlp_w1[d], batch * dst, ff, embed, Form::nn, embed, ff, ff, 1.0, 0.0, Blas::tiled);
-    float *value = r.work<float>(0); // [batch, dst, ff]
+    gemm(mlp_product, decoder_layernorm_3, p.mlp_w1[d], batch * dst, ff, embed, Form::nn, embed, ff, ff, 1.0, 0.0,
+         Blas::tiled);
+    float *mlp_gelu = r.work<float>(0); // [batch, dst, ff]
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
       for (int64_t f = 0; f < ff; ++f)
-        value[i * ff + f] = math::gelu(product[i * ff + f] + p.mlp_b1[d][f]);
-    float *product_2 = r.work<float>(589824); // [batch, dst, embed]
+        mlp_gelu[i * ff + f] = math::gelu(mlp_product[i * ff + f] + p.mlp_b1[d][f]);
+    float *mlp_product_2 = r.work<float>(589824); // [batch, dst, embed]
     // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(product_2, value, p.mlp_w2[d], batch * dst, embed, ff, Form::nn, ff, embed, embed, 1.0, 0.0, Blas::onednn);
+    gemm(mlp_product_2, mlp_gelu, p.mlp_w2[d], batch * dst, embed, ff, Form::nn, ff, embed, embed, 1.0, 0.0,
+         Blas::onednn);
     // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
     // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em)
-        x[i * embed + em] = x_3[i * embed + em] + (product_2[i * embed + em] + p.mlp_b2[d][em]);
+        x[i * embed + em] = x_3[i * embed + em] + (mlp_product_2[i * embed + em] + p.mlp_b2[d][em]);
   }
-  float *normalized = r.work<float>(491520); // [batch, dst, embed]
-  float *rstd = r.work<float>(0); // [batch, dst]
+  float *layernorm_normalized = r.work<float>(491520); // [batch, dst, embed]
+  float *layernorm_rstd = r.work<float>(0); // [batch, dst]
   // nn.ech:31 at sort_digits.ech:35  return normalize(x, over = over) * gamma + beta
-  normalize(normalized, rstd, x, batch * dst, embed, 1e-05);
+  normalize(layernorm_normalized, layernorm_rstd, x, batch * dst, embed, 1e-05);
   float *layernorm = r.work<float>(491520); // [batch, dst, embed]
   for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
     for (int64_t em = 0; em < embed; ++em)
-      layernorm[i * embed + em] = normalized[i * embed + em] * p.layernorm_gamma[em] + p.layernorm_beta[em];
+      layernorm[i * embed + em] = layernorm_normalized[i * embed + em] * p.layernorm_gamma[em] + p.layernorm_beta[em];
   float *logits = r.work<float>(0); // [batch, dst, vocab]
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
   gemm(logits, layernorm, p.wte, batch * dst, vocab, embed, Form::nt, embed, embed, vocab, 1.0, 0.0, Blas::onednn);
@@ -1480,35 +1413,35 @@ void evaluate_batch(Rank &r) {
   // sort_digits.ech:36  loss mean(cross_entropy(logits, answer, over = vocab))
   cross_entropy(row_loss, shift, log_sum, logits, in.answer, batch * dst, vocab);
   const int64_t first_batch = r.coordinate(0) * 32;
-  double sum_3 = 0;
+  double sum_sum = 0;
   for (int64_t b = 0; b < batch; ++b) {
     const bool e_2 = static_cast<int32_t>(first_batch + b) < static_cast<int32_t>(r.validSamples());
     float block = 0;
 #pragma omp simd reduction(+ : block)
     for (int64_t ds = 0; ds < dst; ++ds)
       block += math::select(e_2, row_loss[b * dst + ds], 0.0f);
-    sum_3 += block;
+    sum_sum += block;
   }
-  const float sum = static_cast<float>(sum_3);
+  const float sum = static_cast<float>(sum_sum);
   int32_t *index_of_max = r.work<int32_t>(18432); // [batch, dst]
   // sort_digits.ech:37  metric accuracy = mean(argmax(logits, over = vocab) == answer)
   argmax(index_of_max, logits, batch * dst, vocab, 1);
   // sort_digits.ech:37  metric accuracy = mean(argmax(logits, over = vocab) == answer)
   // sort_digits.ech:36  loss mean(cross_entropy(logits, answer, over = vocab))
-  double sum_4 = 0;
+  double sum_2_sum = 0;
   for (int64_t b = 0; b < batch; ++b) {
     const bool e_2 = static_cast<int32_t>(first_batch + b) < static_cast<int32_t>(r.validSamples());
     float block = 0;
 #pragma omp simd reduction(+ : block)
     for (int64_t ds = 0; ds < dst; ++ds)
       block += math::select(e_2, index_of_max[b * dst + ds] == in.answer[b * dst + ds] ? 1.0f : 0.0f, 0.0f);
-    sum_4 += block;
+    sum_2_sum += block;
   }
-  const float sum_2 = static_cast<float>(sum_4);
+  const float sum_2 = static_cast<float>(sum_2_sum);
   // sort_digits.ech:36  loss mean(cross_entropy(logits, answer, over = vocab))
-  sums.value[0] += static_cast<double>(sum);
+  sums.loss[0] += static_cast<double>(sum);
   // sort_digits.ech:37  metric accuracy = mean(argmax(logits, over = vocab) == answer)
-  sums.value_2[0] += static_cast<double>(sum_2);
+  sums.accuracy[0] += static_cast<double>(sum_2);
 }
 
 /// Metrics of all held-out samples.
@@ -1520,8 +1453,8 @@ void evaluate_end(Rank &r) {
   // sort_digits.ech:37  metric accuracy = mean(argmax(logits, over = vocab) == answer)
   // sort_digits.ech:36  loss mean(cross_entropy(logits, answer, over = vocab))
   const float e = static_cast<float>(sample_count) * 12.0f;
-  message[0] = static_cast<float>(sums.value[0]) / e;
-  accuracy[0] = static_cast<float>(sums.value_2[0]) / e;
+  message[0] = static_cast<float>(sums.loss[0]) / e;
+  accuracy[0] = static_cast<float>(sums.accuracy[0]) / e;
   // sort_digits.ech:36  2 ranks, 8 bytes: split batch over dp (sort_digits.ech:50): report of loss
   //     (sort_digits.ech:36), report of accuracy (sort_digits.ech:37)
   all_reduce(r, r.group(0), message, 2, Sum, Algorithm::automatic, "sort_digits.ech:36");

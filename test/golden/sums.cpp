@@ -87,173 +87,146 @@ struct Params {
 /// What the optimizer keeps from one step to the next.
 struct OptimizerState {
   Rank &r;
-  float *m_wte = r.state<float>(242432);                       // [vocab, embed_cp]
-  float *v_wte = r.state<float>(243200);                       // [vocab, embed_cp]
-  float *m_wsrc = r.state<float>(243968);                      // [src, embed_cp]
-  float *v_wsrc = r.state<float>(244736);                      // [src, embed_cp]
-  float *m_wdst = r.state<float>(245504);                      // [dst, embed]
-  float *v_wdst = r.state<float>(246272);                      // [dst, embed]
-  float *m_encoder_layernorm_gamma = r.state<float>(247040);   // [encoder, embed_cp]
-  float *v_encoder_layernorm_gamma = r.state<float>(247168);   // [encoder, embed_cp]
-  float *m_encoder_layernorm_beta = r.state<float>(247296);    // [encoder, embed_cp]
-  float *v_encoder_layernorm_beta = r.state<float>(247424);    // [encoder, embed_cp]
-  float *m_encoder_attn_wq = r.state<float>(247552);           // [encoder, embed_cp, head, key]
-  float *v_encoder_attn_wq = r.state<float>(255744);           // [encoder, embed_cp, head, key]
-  float *m_encoder_attn_wk = r.state<float>(263936);           // [encoder, embed_cp, head, key]
-  float *v_encoder_attn_wk = r.state<float>(272128);           // [encoder, embed_cp, head, key]
-  float *m_encoder_attn_wv = r.state<float>(280320);           // [encoder, embed_cp, head, key]
-  float *v_encoder_attn_wv = r.state<float>(288512);           // [encoder, embed_cp, head, key]
-  float *m_encoder_attn_wo = r.state<float>(296704);           // [encoder, head, key, embed_cp]
-  float *v_encoder_attn_wo = r.state<float>(304896);           // [encoder, head, key, embed_cp]
-  float *m_encoder_attn_bq = r.state<float>(313088);           // [encoder, head, key]
-  float *v_encoder_attn_bq = r.state<float>(313600);           // [encoder, head, key]
-  float *m_encoder_attn_bk = r.state<float>(314112);           // [encoder, head, key]
-  float *v_encoder_attn_bk = r.state<float>(314624);           // [encoder, head, key]
-  float *m_encoder_attn_bv = r.state<float>(315136);           // [encoder, head, key]
-  float *v_encoder_attn_bv = r.state<float>(315648);           // [encoder, head, key]
-  float *m_encoder_attn_bo = r.state<float>(316160);           // [encoder, embed_cp]
-  float *v_encoder_attn_bo = r.state<float>(316288);           // [encoder, embed_cp]
-  float *m_encoder_layernorm_2_gamma = r.state<float>(316416); // [encoder, embed_cp]
-  float *v_encoder_layernorm_2_gamma = r.state<float>(316544); // [encoder, embed_cp]
-  float *m_encoder_layernorm_2_beta = r.state<float>(316672);  // [encoder, embed_cp]
-  float *v_encoder_layernorm_2_beta = r.state<float>(316800);  // [encoder, embed_cp]
-  float *m_encoder_mlp_w1 = r.state<float>(316928);            // [encoder, embed_cp, ff]
-  float *v_encoder_mlp_w1 = r.state<float>(349696);            // [encoder, embed_cp, ff]
-  float *m_encoder_mlp_b1 = r.state<float>(382464);            // [encoder, ff]
-  float *v_encoder_mlp_b1 = r.state<float>(384512);            // [encoder, ff]
-  float *m_encoder_mlp_w2 = r.state<float>(386560);            // [encoder, ff, embed_cp]
-  float *v_encoder_mlp_w2 = r.state<float>(419328);            // [encoder, ff, embed_cp]
-  float *m_encoder_mlp_b2 = r.state<float>(452096);            // [encoder, embed_cp]
-  float *v_encoder_mlp_b2 = r.state<float>(452224);            // [encoder, embed_cp]
-  float *m_decoder_layernorm_gamma = r.state<float>(452352);   // [decoder, embed_cp]
-  float *v_decoder_layernorm_gamma = r.state<float>(452480);   // [decoder, embed_cp]
-  float *m_decoder_layernorm_beta = r.state<float>(452608);    // [decoder, embed_cp]
-  float *v_decoder_layernorm_beta = r.state<float>(452736);    // [decoder, embed_cp]
-  float *m_attn_wq = r.state<float>(452864);                   // [decoder, embed_cp, head, key]
-  float *v_attn_wq = r.state<float>(461056);                   // [decoder, embed_cp, head, key]
-  float *m_attn_wk = r.state<float>(469248);                   // [decoder, embed_cp, head, key]
-  float *v_attn_wk = r.state<float>(477440);                   // [decoder, embed_cp, head, key]
-  float *m_attn_wv = r.state<float>(485632);                   // [decoder, embed_cp, head, key]
-  float *v_attn_wv = r.state<float>(493824);                   // [decoder, embed_cp, head, key]
-  float *m_attn_wo = r.state<float>(502016);                   // [decoder, head, key, embed_cp]
-  float *v_attn_wo = r.state<float>(510208);                   // [decoder, head, key, embed_cp]
-  float *m_attn_bq = r.state<float>(518400);                   // [decoder, head, key]
-  float *v_attn_bq = r.state<float>(518912);                   // [decoder, head, key]
-  float *m_attn_bk = r.state<float>(519424);                   // [decoder, head, key]
-  float *v_attn_bk = r.state<float>(519936);                   // [decoder, head, key]
-  float *m_attn_bv = r.state<float>(520448);                   // [decoder, head, key]
-  float *v_attn_bv = r.state<float>(520960);                   // [decoder, head, key]
-  float *m_attn_bo = r.state<float>(521472);                   // [decoder, embed_cp]
-  float *v_attn_bo = r.state<float>(521600);                   // [decoder, embed_cp]
-  float *m_layernorm_2_gamma = r.state<float>(521728);         // [decoder, embed_cp]
-  float *v_layernorm_2_gamma = r.state<float>(521856);         // [decoder, embed_cp]
-  float *m_layernorm_2_beta = r.state<float>(521984);          // [decoder, embed_cp]
-  float *v_layernorm_2_beta = r.state<float>(522112);          // [decoder, embed_cp]
-  float *m_cross_wq = r.state<float>(522240);                  // [decoder, embed_cp, head, key]
-  float *v_cross_wq = r.state<float>(530432);                  // [decoder, embed_cp, head, key]
-  float *m_cross_wk = r.state<float>(538624);                  // [decoder, embed_cp, head, key]
-  float *v_cross_wk = r.state<float>(546816);                  // [decoder, embed_cp, head, key]
-  float *m_cross_wv = r.state<float>(555008);                  // [decoder, embed_cp, head, key]
-  float *v_cross_wv = r.state<float>(563200);                  // [decoder, embed_cp, head, key]
-  float *m_cross_wo = r.state<float>(571392);                  // [decoder, head, key, embed_cp]
-  float *v_cross_wo = r.state<float>(579584);                  // [decoder, head, key, embed_cp]
-  float *m_cross_bq = r.state<float>(587776);                  // [decoder, head, key]
-  float *v_cross_bq = r.state<float>(588288);                  // [decoder, head, key]
-  float *m_cross_bk = r.state<float>(588800);                  // [decoder, head, key]
-  float *v_cross_bk = r.state<float>(589312);                  // [decoder, head, key]
-  float *m_cross_bv = r.state<float>(589824);                  // [decoder, head, key]
-  float *v_cross_bv = r.state<float>(590336);                  // [decoder, head, key]
-  float *m_cross_bo = r.state<float>(590848);                  // [decoder, embed_cp]
-  float *v_cross_bo = r.state<float>(590976);                  // [decoder, embed_cp]
-  float *m_layernorm_3_gamma = r.state<float>(591104);         // [decoder, embed_cp]
-  float *v_layernorm_3_gamma = r.state<float>(591232);         // [decoder, embed_cp]
-  float *m_layernorm_3_beta = r.state<float>(591360);          // [decoder, embed_cp]
-  float *v_layernorm_3_beta = r.state<float>(591488);          // [decoder, embed_cp]
-  float *m_mlp_w1 = r.state<float>(591616);                    // [decoder, embed_cp, ff]
-  float *v_mlp_w1 = r.state<float>(624384);                    // [decoder, embed_cp, ff]
-  float *m_mlp_b1 = r.state<float>(657152);                    // [decoder, ff]
-  float *v_mlp_b1 = r.state<float>(659200);                    // [decoder, ff]
-  float *m_mlp_w2 = r.state<float>(661248);                    // [decoder, ff, embed_cp]
-  float *v_mlp_w2 = r.state<float>(694016);                    // [decoder, ff, embed_cp]
-  float *m_mlp_b2 = r.state<float>(726784);                    // [decoder, embed_cp]
-  float *v_mlp_b2 = r.state<float>(726912);                    // [decoder, embed_cp]
-  float *m_layernorm_gamma = r.state<float>(727040);           // [embed_cp]
-  float *v_layernorm_gamma = r.state<float>(727104);           // [embed_cp]
-  float *m_layernorm_beta = r.state<float>(727168);            // [embed_cp]
-  float *v_layernorm_beta = r.state<float>(727232);            // [embed_cp]
+  float *m_wte = r.state<float>(242432), *v_wte = r.state<float>(243200);              // [vocab, embed_cp]
+  float *m_wsrc = r.state<float>(243968), *v_wsrc = r.state<float>(244736);            // [src, embed_cp]
+  float *m_wdst = r.state<float>(245504), *v_wdst = r.state<float>(246272);            // [dst, embed]
+  float *m_encoder_layernorm_gamma = r.state<float>(247040);                           // [encoder, embed_cp]
+  float *v_encoder_layernorm_gamma = r.state<float>(247168);                           // [encoder, embed_cp]
+  float *m_encoder_layernorm_beta = r.state<float>(247296);                            // [encoder, embed_cp]
+  float *v_encoder_layernorm_beta = r.state<float>(247424);                            // [encoder, embed_cp]
+  float *m_encoder_attn_wq = r.state<float>(247552);                                   // [encoder, embed_cp, head, key]
+  float *v_encoder_attn_wq = r.state<float>(255744);                                   // [encoder, embed_cp, head, key]
+  float *m_encoder_attn_wk = r.state<float>(263936);                                   // [encoder, embed_cp, head, key]
+  float *v_encoder_attn_wk = r.state<float>(272128);                                   // [encoder, embed_cp, head, key]
+  float *m_encoder_attn_wv = r.state<float>(280320);                                   // [encoder, embed_cp, head, key]
+  float *v_encoder_attn_wv = r.state<float>(288512);                                   // [encoder, embed_cp, head, key]
+  float *m_encoder_attn_wo = r.state<float>(296704);                                   // [encoder, head, key, embed_cp]
+  float *v_encoder_attn_wo = r.state<float>(304896);                                   // [encoder, head, key, embed_cp]
+  float *m_encoder_attn_bq = r.state<float>(313088);                                   // [encoder, head, key]
+  float *v_encoder_attn_bq = r.state<float>(313600);                                   // [encoder, head, key]
+  float *m_encoder_attn_bk = r.state<float>(314112);                                   // [encoder, head, key]
+  float *v_encoder_attn_bk = r.state<float>(314624);                                   // [encoder, head, key]
+  float *m_encoder_attn_bv = r.state<float>(315136);                                   // [encoder, head, key]
+  float *v_encoder_attn_bv = r.state<float>(315648);                                   // [encoder, head, key]
+  float *m_encoder_attn_bo = r.state<float>(316160);                                   // [encoder, embed_cp]
+  float *v_encoder_attn_bo = r.state<float>(316288);                                   // [encoder, embed_cp]
+  float *m_encoder_layernorm_2_gamma = r.state<float>(316416);                         // [encoder, embed_cp]
+  float *v_encoder_layernorm_2_gamma = r.state<float>(316544);                         // [encoder, embed_cp]
+  float *m_encoder_layernorm_2_beta = r.state<float>(316672);                          // [encoder, embed_cp]
+  float *v_encoder_layernorm_2_beta = r.state<float>(316800);                          // [encoder, embed_cp]
+  float *m_encoder_mlp_w1 = r.state<float>(316928);                                    // [encoder, embed_cp, ff]
+  float *v_encoder_mlp_w1 = r.state<float>(349696);                                    // [encoder, embed_cp, ff]
+  float *m_encoder_mlp_b1 = r.state<float>(382464), *v_encoder_mlp_b1 = r.state<float>(384512); // [encoder, ff]
+  float *m_encoder_mlp_w2 = r.state<float>(386560);                                    // [encoder, ff, embed_cp]
+  float *v_encoder_mlp_w2 = r.state<float>(419328);                                    // [encoder, ff, embed_cp]
+  float *m_encoder_mlp_b2 = r.state<float>(452096), *v_encoder_mlp_b2 = r.state<float>(452224); // [encoder, embed_cp]
+  float *m_decoder_layernorm_gamma = r.state<float>(452352);                           // [decoder, embed_cp]
+  float *v_decoder_layernorm_gamma = r.state<float>(452480);                           // [decoder, embed_cp]
+  float *m_decoder_layernorm_beta = r.state<float>(452608);                            // [decoder, embed_cp]
+  float *v_decoder_layernorm_beta = r.state<float>(452736);                            // [decoder, embed_cp]
+  float *m_attn_wq = r.state<float>(452864), *v_attn_wq = r.state<float>(461056);      // [decoder, embed_cp, head, key]
+  float *m_attn_wk = r.state<float>(469248), *v_attn_wk = r.state<float>(477440);      // [decoder, embed_cp, head, key]
+  float *m_attn_wv = r.state<float>(485632), *v_attn_wv = r.state<float>(493824);      // [decoder, embed_cp, head, key]
+  float *m_attn_wo = r.state<float>(502016), *v_attn_wo = r.state<float>(510208);      // [decoder, head, key, embed_cp]
+  float *m_attn_bq = r.state<float>(518400), *v_attn_bq = r.state<float>(518912);      // [decoder, head, key]
+  float *m_attn_bk = r.state<float>(519424), *v_attn_bk = r.state<float>(519936);      // [decoder, head, key]
+  float *m_attn_bv = r.state<float>(520448), *v_attn_bv = r.state<float>(520960);      // [decoder, head, key]
+  float *m_attn_bo = r.state<float>(521472), *v_attn_bo = r.state<float>(521600);      // [decoder, embed_cp]
+  float *m_layernorm_2_gamma = r.state<float>(521728);                                 // [decoder, embed_cp]
+  float *v_layernorm_2_gamma = r.state<float>(521856);                                 // [decoder, embed_cp]
+  float *m_layernorm_2_beta = r.state<float>(521984);                                  // [decoder, embed_cp]
+  float *v_layernorm_2_beta = r.state<float>(522112);                                  // [decoder, embed_cp]
+  float *m_cross_wq = r.state<float>(522240), *v_cross_wq = r.state<float>(530432);    // [decoder, embed_cp, head, key]
+  float *m_cross_wk = r.state<float>(538624), *v_cross_wk = r.state<float>(546816);    // [decoder, embed_cp, head, key]
+  float *m_cross_wv = r.state<float>(555008), *v_cross_wv = r.state<float>(563200);    // [decoder, embed_cp, head, key]
+  float *m_cross_wo = r.state<float>(571392), *v_cross_wo = r.state<float>(579584);    // [decoder, head, key, embed_cp]
+  float *m_cross_bq = r.state<float>(587776), *v_cross_bq = r.state<float>(588288);    // [decoder, head, key]
+  float *m_cross_bk = r.state<float>(588800), *v_cross_bk = r.state<float>(589312);    // [decoder, head, key]
+  float *m_cross_bv = r.state<float>(589824), *v_cross_bv = r.state<float>(590336);    // [decoder, head, key]
+  float *m_cross_bo = r.state<float>(590848), *v_cross_bo = r.state<float>(590976);    // [decoder, embed_cp]
+  float *m_layernorm_3_gamma = r.state<float>(591104);                                 // [decoder, embed_cp]
+  float *v_layernorm_3_gamma = r.state<float>(591232);                                 // [decoder, embed_cp]
+  float *m_layernorm_3_beta = r.state<float>(591360);                                  // [decoder, embed_cp]
+  float *v_layernorm_3_beta = r.state<float>(591488);                                  // [decoder, embed_cp]
+  float *m_mlp_w1 = r.state<float>(591616), *v_mlp_w1 = r.state<float>(624384);        // [decoder, embed_cp, ff]
+  float *m_mlp_b1 = r.state<float>(657152), *v_mlp_b1 = r.state<float>(659200);        // [decoder, ff]
+  float *m_mlp_w2 = r.state<float>(661248), *v_mlp_w2 = r.state<float>(694016);        // [decoder, ff, embed_cp]
+  float *m_mlp_b2 = r.state<float>(726784), *v_mlp_b2 = r.state<float>(726912);        // [decoder, embed_cp]
+  float *m_layernorm_gamma = r.state<float>(727040), *v_layernorm_gamma = r.state<float>(727104); // [embed_cp]
+  float *m_layernorm_beta = r.state<float>(727168), *v_layernorm_beta = r.state<float>(727232); // [embed_cp]
 };
 
 /// What one function of a step computes and another one reads.
 struct Activations {
   Rank &r;
-  float *m = r.work<float>(8519680);                                            // [batch, src, embed_cp]
-  Stack<float> value{r.work<float>(0), batch * src * ff};                       // [encoder, batch, src, ff]
-  Stack<float> all_reduce{r.work<float>(1572864), batch * src * ff};            // [encoder, batch, src, ff]
-  Stack<float> layernorm{r.work<float>(6946816), batch * src * embed_cp};       // [encoder, batch, src, embed_cp]
-  Stack<float> normalized{r.work<float>(7045120), batch * src * embed_cp};      // [encoder, batch, src, embed_cp]
-  Stack<float> rstd{r.work<float>(9076736), batch * src};                       // [encoder, batch, src]
-  Stack<float> a{r.work<float>(3932160), batch * src * head * key};             // [encoder, batch, src, head, key]
-  Stack<float> a_2{r.work<float>(4325376), batch * src * head * key};           // [encoder, batch, src, head, key]
-  Stack<float> a_3{r.work<float>(7143424), batch * src2_cp * head * key};       // [encoder, batch, src2_cp, head, key]
-  Stack<float> a_4{r.work<float>(7241728), batch * src2_cp * head * key};       // [encoder, batch, src2_cp, head, key]
-  Stack<float> maximum{r.work<float>(9011200), batch * head * src};             // [encoder, batch, head, src]
-  Stack<float> sum_of_exp{r.work<float>(9035776), batch * head * src};          // [encoder, batch, head, src]
-  Stack<float> layernorm_2{r.work<float>(7340032), batch * src * embed_cp};     // [encoder, batch, src, embed_cp]
-  Stack<float> normalized_2{r.work<float>(7438336), batch * src * embed_cp};    // [encoder, batch, src, embed_cp]
-  Stack<float> rstd_2{r.work<float>(9082880), batch * src};                     // [encoder, batch, src]
-  Stack<float> value_2{r.work<float>(3145728), batch * dst * ff};               // [decoder, batch, dst, ff]
-  Stack<float> value_3{r.work<float>(3538944), batch * dst * ff};               // [decoder, batch, dst, ff]
-  Stack<float> layernorm_3{r.work<float>(7536640), batch * dst * embed};        // [decoder, batch, dst, embed]
-  Stack<float> normalized_3{r.work<float>(7634944), batch * dst * embed};       // [decoder, batch, dst, embed]
-  Stack<float> rstd_3{r.work<float>(9120768), batch * dst};                     // [decoder, batch, dst]
-  Stack<float> a_5{r.work<float>(7733248), batch * dst * head * key};           // [decoder, batch, dst, head, key]
-  Stack<float> q{r.work<float>(7831552), batch * dst * head * key};             // [decoder, batch, dst, head, key]
-  Stack<float> a_6{r.work<float>(4718592), batch * src * head * key};           // [decoder, batch, src, head, key]
-  Stack<float> a_7{r.work<float>(5111808), batch * src * head * key};           // [decoder, batch, src, head, key]
-  Stack<float> maximum_2{r.work<float>(9089024), batch * head * dst};           // [decoder, batch, head, dst]
-  Stack<float> sum_of_exp_2{r.work<float>(9095168), batch * head * dst};        // [decoder, batch, head, dst]
-  Stack<float> layernorm_4{r.work<float>(7929856), batch * dst * embed};        // [decoder, batch, dst, embed]
-  Stack<float> normalized_4{r.work<float>(8028160), batch * dst * embed};       // [decoder, batch, dst, embed]
-  Stack<float> rstd_4{r.work<float>(9122304), batch * dst};                     // [decoder, batch, dst]
-  Stack<float> a_8{r.work<float>(8126464), batch * dst * head * key};           // [decoder, batch, dst, head, key]
-  Stack<float> q_2{r.work<float>(8224768), batch * dst * head * key};           // [decoder, batch, dst, head, key]
-  Stack<float> all_gather{r.work<float>(5505024), batch * dst2 * head * key};   // [decoder, batch, dst2, head, key]
-  Stack<float> all_gather_2{r.work<float>(5898240), batch * dst2 * head * key}; // [decoder, batch, dst2, head, key]
-  Stack<float> maximum_3{r.work<float>(9101312), batch * head * dst};           // [decoder, batch, head, dst]
-  Stack<float> sum_of_exp_3{r.work<float>(9107456), batch * head * dst};        // [decoder, batch, head, dst]
-  Stack<float> layernorm_5{r.work<float>(8323072), batch * dst * embed};        // [decoder, batch, dst, embed]
-  Stack<float> normalized_5{r.work<float>(8421376), batch * dst * embed};       // [decoder, batch, dst, embed]
-  Stack<float> rstd_5{r.work<float>(9123840), batch * dst};                     // [decoder, batch, dst]
-  float *normalized_6 = r.work<float>(6684672);                                 // [batch, dst, embed]
-  float *rstd_6 = r.work<float>(9113600);                                       // [batch, dst]
-  float *layernorm_6 = r.work<float>(6733824);                                  // [batch, dst, embed]
-  float *logits = r.work<float>(6832128);                                       // [batch, dst, vocab]
-  float *shift = r.work<float>(9115136);                                        // [batch, dst]
-  float *log_sum = r.work<float>(9115904);                                      // [batch, dst]
-  float *d_wte = r.work<float>(9117696);                                        // [vocab, embed]
-  float *d_layernorm_beta = r.work<float>(9131008);                             // [embed]
-  float *d_layernorm_gamma = r.work<float>(9131264);                            // [embed]
-  float *d_input = r.work<float>(8568832);                                      // [batch, dst, embed]
-  Stack<float> d_layernorm_gamma_2{r.work<float>(9125376), embed};              // [decoder, embed]
-  Stack<float> d_layernorm_beta_2{r.work<float>(9125888), embed};               // [decoder, embed]
-  Stack<float> d_attn_wq{r.work<float>(8814592), embed * head * key};           // [decoder, embed, head, key]
-  Stack<float> d_attn_wk{r.work<float>(8847360), embed * head * key};           // [decoder, embed, head, key]
-  Stack<float> d_attn_wv{r.work<float>(8880128), embed * head * key};           // [decoder, embed, head, key]
-  Stack<float> d_attn_wo{r.work<float>(8912896), head * key * embed};           // [decoder, head, key, embed]
-  Stack<float> d_attn_bo{r.work<float>(9126400), embed};                        // [decoder, embed]
-  Stack<float> d_layernorm_2_gamma{r.work<float>(9126912), embed};              // [decoder, embed]
-  Stack<float> d_layernorm_2_beta{r.work<float>(9127424), embed};               // [decoder, embed]
-  Stack<float> d_cross_wq{r.work<float>(8945664), embed * head * key};          // [decoder, embed, head, key]
-  Stack<float> d_cross_wo{r.work<float>(8978432), head * key * embed};          // [decoder, head, key, embed]
-  Stack<float> d_cross_bo{r.work<float>(9128960), embed};                       // [decoder, embed]
-  Stack<float> d_layernorm_3_gamma{r.work<float>(9129472), embed};              // [decoder, embed]
-  Stack<float> d_layernorm_3_beta{r.work<float>(9129984), embed};               // [decoder, embed]
-  Stack<float> d_mlp_w1{r.work<float>(6684672), embed * ff};                    // [decoder, embed, ff]
-  Stack<float> d_mlp_w2{r.work<float>(6815744), ff * embed};                    // [decoder, ff, embed]
-  Stack<float> d_mlp_b2{r.work<float>(9130496), embed};                         // [decoder, embed]
-  float *d_value = r.work<float>(8617984);                                      // [batch, src, embed_cp]
-  float *message = r.work<float>(4718592);                                      // [message=50432]
-  float *message_2 = r.work<float>(5313536);                                    // [@cp=4, decoder, ff, embed_cp]
+  float *m = r.work<float>(8519680);                                                   // [batch, src, embed_cp]
+  Stack<float> mlp_gelu{r.work<float>(0), batch * src * ff};                           // [encoder, batch, src, ff]
+  Stack<float> mlp_all_reduce{r.work<float>(1572864), batch * src * ff};               // [encoder, batch, src, ff]
+  Stack<float> encoder_layernorm_2{r.work<float>(6946816), batch * src * embed_cp};    // [encoder, batch, src, embed_cp]
+  Stack<float> layernorm_2_normalized{r.work<float>(7045120), batch * src * embed_cp}; // [encoder, batch, src, embed_cp]
+  Stack<float> layernorm_2_rstd{r.work<float>(9076736), batch * src};                  // [encoder, batch, src]
+  Stack<float> a{r.work<float>(3932160), batch * src * head * key};                    // [encoder, batch, src, head, key]
+  Stack<float> a_2{r.work<float>(4325376), batch * src * head * key};                  // [encoder, batch, src, head, key]
+  Stack<float> a_3{r.work<float>(7143424), batch * src2_cp * head * key};              // [encoder, batch, src2_cp, head, key]
+  Stack<float> a_4{r.work<float>(7241728), batch * src2_cp * head * key};              // [encoder, batch, src2_cp, head, key]
+  Stack<float> maximum{r.work<float>(9011200), batch * head * src};                    // [encoder, batch, head, src]
+  Stack<float> sum_of_exp{r.work<float>(9035776), batch * head * src};                 // [encoder, batch, head, src]
+  Stack<float> encoder_layernorm{r.work<float>(7340032), batch * src * embed_cp};      // [encoder, batch, src, embed_cp]
+  Stack<float> layernorm_normalized{r.work<float>(7438336), batch * src * embed_cp};   // [encoder, batch, src, embed_cp]
+  Stack<float> layernorm_rstd{r.work<float>(9082880), batch * src};                    // [encoder, batch, src]
+  Stack<float> decoder_mlp_gelu{r.work<float>(3145728), batch * dst * ff};             // [decoder, batch, dst, ff]
+  Stack<float> mlp_value{r.work<float>(3538944), batch * dst * ff};                    // [decoder, batch, dst, ff]
+  Stack<float> decoder_layernorm_3{r.work<float>(7536640), batch * dst * embed};       // [decoder, batch, dst, embed]
+  Stack<float> layernorm_3_normalized{r.work<float>(7634944), batch * dst * embed};    // [decoder, batch, dst, embed]
+  Stack<float> layernorm_3_rstd{r.work<float>(9120768), batch * dst};                  // [decoder, batch, dst]
+  Stack<float> a_5{r.work<float>(7733248), batch * dst * head * key};                  // [decoder, batch, dst, head, key]
+  Stack<float> q{r.work<float>(7831552), batch * dst * head * key};                    // [decoder, batch, dst, head, key]
+  Stack<float> a_6{r.work<float>(4718592), batch * src * head * key};                  // [decoder, batch, src, head, key]
+  Stack<float> a_7{r.work<float>(5111808), batch * src * head * key};                  // [decoder, batch, src, head, key]
+  Stack<float> maximum_2{r.work<float>(9089024), batch * head * dst};                  // [decoder, batch, head, dst]
+  Stack<float> sum_of_exp_2{r.work<float>(9095168), batch * head * dst};               // [decoder, batch, head, dst]
+  Stack<float> decoder_layernorm_2{r.work<float>(7929856), batch * dst * embed};       // [decoder, batch, dst, embed]
+  Stack<float> decoder_layernorm_2_normalized{r.work<float>(8028160), batch * dst * embed}; // [decoder, batch, dst, embed]
+  Stack<float> decoder_layernorm_2_rstd{r.work<float>(9122304), batch * dst};          // [decoder, batch, dst]
+  Stack<float> a_8{r.work<float>(8126464), batch * dst * head * key};                  // [decoder, batch, dst, head, key]
+  Stack<float> q_2{r.work<float>(8224768), batch * dst * head * key};                  // [decoder, batch, dst, head, key]
+  Stack<float> attn_all_gather{r.work<float>(5505024), batch * dst2 * head * key};     // [decoder, batch, dst2, head, key]
+  Stack<float> decoder_attn_all_gather{r.work<float>(5898240), batch * dst2 * head * key}; // [decoder, batch, dst2, head, key]
+  Stack<float> maximum_3{r.work<float>(9101312), batch * head * dst};                  // [decoder, batch, head, dst]
+  Stack<float> sum_of_exp_3{r.work<float>(9107456), batch * head * dst};               // [decoder, batch, head, dst]
+  Stack<float> decoder_layernorm{r.work<float>(8323072), batch * dst * embed};         // [decoder, batch, dst, embed]
+  Stack<float> decoder_layernorm_normalized{r.work<float>(8421376), batch * dst * embed}; // [decoder, batch, dst, embed]
+  Stack<float> decoder_layernorm_rstd{r.work<float>(9123840), batch * dst};            // [decoder, batch, dst]
+  float *layernorm_normalized_2 = r.work<float>(6684672);                              // [batch, dst, embed]
+  float *layernorm_rstd_2 = r.work<float>(9113600);                                    // [batch, dst]
+  float *layernorm = r.work<float>(6733824);                                           // [batch, dst, embed]
+  float *logits = r.work<float>(6832128);                                              // [batch, dst, vocab]
+  float *shift = r.work<float>(9115136);                                               // [batch, dst]
+  float *log_sum = r.work<float>(9115904);                                             // [batch, dst]
+  float *d_wte = r.work<float>(9117696);                                               // [vocab, embed]
+  float *d_layernorm_beta = r.work<float>(9131008);                                    // [embed]
+  float *d_layernorm_gamma = r.work<float>(9131264);                                   // [embed]
+  float *d_input = r.work<float>(8568832);                                             // [batch, dst, embed]
+  Stack<float> d_decoder_layernorm_gamma{r.work<float>(9125376), embed};               // [decoder, embed]
+  Stack<float> d_decoder_layernorm_beta{r.work<float>(9125888), embed};                // [decoder, embed]
+  Stack<float> d_attn_wq{r.work<float>(8814592), embed * head * key};                  // [decoder, embed, head, key]
+  Stack<float> d_attn_wk{r.work<float>(8847360), embed * head * key};                  // [decoder, embed, head, key]
+  Stack<float> d_attn_wv{r.work<float>(8880128), embed * head * key};                  // [decoder, embed, head, key]
+  Stack<float> d_attn_wo{r.work<float>(8912896), head * key * embed};                  // [decoder, head, key, embed]
+  Stack<float> d_attn_bo{r.work<float>(9126400), embed};                               // [decoder, embed]
+  Stack<float> d_layernorm_2_gamma{r.work<float>(9126912), embed};                     // [decoder, embed]
+  Stack<float> d_layernorm_2_beta{r.work<float>(9127424), embed};                      // [decoder, embed]
+  Stack<float> d_cross_wq{r.work<float>(8945664), embed * head * key};                 // [decoder, embed, head, key]
+  Stack<float> d_cross_wo{r.work<float>(8978432), head * key * embed};                 // [decoder, head, key, embed]
+  Stack<float> d_cross_bo{r.work<float>(9128960), embed};                              // [decoder, embed]
+  Stack<float> d_layernorm_3_gamma{r.work<float>(9129472), embed};                     // [decoder, embed]
+  Stack<float> d_layernorm_3_beta{r.work<float>(9129984), embed};                      // [decoder, embed]
+  Stack<float> d_mlp_w1{r.work<float>(6684672), embed * ff};                           // [decoder, embed, ff]
+  Stack<float> d_mlp_w2{r.work<float>(6815744), ff * embed};                           // [decoder, ff, embed]
+  Stack<float> d_mlp_b2{r.work<float>(9130496), embed};                                // [decoder, embed]
+  float *d_value = r.work<float>(8617984);                                             // [batch, src, embed_cp]
+  float *message = r.work<float>(4718592);                                             // [message=50432]
+  float *message_2 = r.work<float>(5313536);                                           // [@cp=4, decoder, ff, embed_cp]
 };
 
 /// Gradients, as the update takes them.
@@ -291,19 +264,18 @@ struct Gradients {
   Stack<float> mlp_b1{message + 512, ff};                                      // [decoder, ff]
 };
 
-/// Sums over the batches of an evaluation.
+/// What an evaluation keeps from one batch to the next: sums.
 struct Sums {
   Rank &r;
   float *wte_gathered = r.work<float>(933888);             // [vocab, embed]
   float *layernorm_gamma_gathered = r.work<float>(936960); // [embed]
   float *layernorm_beta_gathered = r.work<float>(937216);  // [embed]
-  double *value = r.work<double>(937472);                  // []
-  double *value_2 = r.work<double>(937536);                // []
+  double *loss = r.work<double>(937472);                   // []
+  double *accuracy = r.work<double>(937536);               // []
 };
 
 /// The update of one parameter, of n elements on this rank.
-void adam(float *w, const float *d_w, float *m, float *v, int64_t n, float scale, float bias_correction2_sqrt,
-          float step_size) {
+void adam(float *w, const float *d_w, float *m, float *v, int64_t n, float scale, float v_root, float rate) {
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) {
     const float m_before = m[i];
@@ -312,10 +284,9 @@ void adam(float *w, const float *d_w, float *m, float *v, int64_t n, float scale
     const float g = d_w[i] * scale;
     const float next_m = m_before * 0.9f + g * 0.09999999999999998f;
     const float next_v = v_before * 0.999f + g * g * 0.0010000000000000009f;
-    const float e = next_m / (math::sqrt(next_v) / bias_correction2_sqrt + 1e-08f) * step_size;
     m[i] = next_m;
     v[i] = next_v;
-    w[i] = w_before - e;
+    w[i] = w_before - next_m / (math::sqrt(next_v) / v_root + 1e-08f) * rate;
   }
 }
 
@@ -347,25 +318,25 @@ void forward(Rank &r) {
     all_gather(r, r.group(0), moments_of_all, moments, batch * src * 3, Algorithm::automatic, "sort_digits.ech:26");
     // nn.ech:31 at sort_digits.ech:26  return normalize(x, over = over) * gamma + beta
     combine_moments(moments, moments_of_all, 4, batch * src);
-    normalize_finish(act.normalized_2[e], act.rstd_2[e], act.m, moments, batch * src, embed_cp, 1e-05);
+    normalize_finish(act.layernorm_normalized[e], act.layernorm_rstd[e], act.m, moments, batch * src, embed_cp, 1e-05);
     for (int64_t i = 0; i < batch * src; ++i)
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed_cp; ++em) {
-        const float e_2 = act.normalized_2[e][i * embed_cp + em] * p.encoder_layernorm_gamma[e][em];
-        act.layernorm_2[e][i * embed_cp + em] = e_2 + p.encoder_layernorm_beta[e][em];
+        const float e_2 = act.layernorm_normalized[e][i * embed_cp + em] * p.encoder_layernorm_gamma[e][em];
+        act.encoder_layernorm[e][i * embed_cp + em] = e_2 + p.encoder_layernorm_beta[e][em];
       }
     float *q = r.work<float>(3145728); // [batch, src, head, key]
     // nn.ech:79 at sort_digits.ech:26  q = dot(x, wq, over = embed)
-    gemm(q, act.layernorm_2[e], p.encoder_attn_wq[e], batch * src, head * key, embed_cp, Form::nn, embed_cp, head * key,
-         head * key, 1.0, 0.0, Blas::onednn);
+    gemm(q, act.encoder_layernorm[e], p.encoder_attn_wq[e], batch * src, head * key, embed_cp, Form::nn, embed_cp,
+         head * key, head * key, 1.0, 0.0, Blas::onednn);
     float *k = r.work<float>(3342336); // [batch, src, head, key]
     // nn.ech:80 at sort_digits.ech:26  k = dot(x, wk, over = embed)
-    gemm(k, act.layernorm_2[e], p.encoder_attn_wk[e], batch * src, head * key, embed_cp, Form::nn, embed_cp, head * key,
-         head * key, 1.0, 0.0, Blas::onednn);
+    gemm(k, act.encoder_layernorm[e], p.encoder_attn_wk[e], batch * src, head * key, embed_cp, Form::nn, embed_cp,
+         head * key, head * key, 1.0, 0.0, Blas::onednn);
     float *v = r.work<float>(3538944); // [batch, src, head, key]
     // nn.ech:81 at sort_digits.ech:26  v = dot(x, wv, over = embed)
-    gemm(v, act.layernorm_2[e], p.encoder_attn_wv[e], batch * src, head * key, embed_cp, Form::nn, embed_cp, head * key,
-         head * key, 1.0, 0.0, Blas::onednn);
+    gemm(v, act.encoder_layernorm[e], p.encoder_attn_wv[e], batch * src, head * key, embed_cp, Form::nn, embed_cp,
+         head * key, head * key, 1.0, 0.0, Blas::onednn);
     const double is_first_cp = r.coordinate(0) == 0 ? 1.0 : 0.0;
     // nn.ech:86 at sort_digits.ech:26  q = q + bq
     for (int64_t i = 0; i < batch * src; ++i)
@@ -421,37 +392,38 @@ void forward(Rank &r) {
     all_gather(r, r.group(0), moments_of_all, moments, batch * src * 3, Algorithm::automatic, "sort_digits.ech:27");
     // nn.ech:31 at sort_digits.ech:27  return normalize(x, over = over) * gamma + beta
     combine_moments(moments, moments_of_all, 4, batch * src);
-    normalize_finish(act.normalized[e], act.rstd[e], m, moments, batch * src, embed_cp, 1e-05);
+    normalize_finish(act.layernorm_2_normalized[e], act.layernorm_2_rstd[e], m, moments, batch * src, embed_cp, 1e-05);
     for (int64_t i = 0; i < batch * src; ++i)
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed_cp; ++em) {
-        const float e_2 = act.normalized[e][i * embed_cp + em] * p.encoder_layernorm_2_gamma[e][em];
-        act.layernorm[e][i * embed_cp + em] = e_2 + p.encoder_layernorm_2_beta[e][em];
+        const float e_2 = act.layernorm_2_normalized[e][i * embed_cp + em] * p.encoder_layernorm_2_gamma[e][em];
+        act.encoder_layernorm_2[e][i * embed_cp + em] = e_2 + p.encoder_layernorm_2_beta[e][em];
       }
-    float *product = r.work<float>(3145728); // [batch, src, ff]
+    float *mlp_product = r.work<float>(3145728); // [batch, src, ff]
     // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(product, act.layernorm[e], p.encoder_mlp_w1[e], batch * src, ff, embed_cp, Form::nn, embed_cp, ff, ff, 1.0,
-         0.0, Blas::onednn);
+    gemm(mlp_product, act.encoder_layernorm_2[e], p.encoder_mlp_w1[e], batch * src, ff, embed_cp, Form::nn, embed_cp,
+         ff, ff, 1.0, 0.0, Blas::onednn);
     for (int64_t i = 0; i < batch * src; ++i)
 #pragma GCC ivdep
       for (int64_t f = 0; f < ff; ++f)
-        act.all_reduce[e][i * ff + f] = product[i * ff + f] + p.encoder_mlp_b1[e][f] * static_cast<float>(is_first_cp);
+        act.mlp_all_reduce[e][i * ff + f] =
+            mlp_product[i * ff + f] + p.encoder_mlp_b1[e][f] * static_cast<float>(is_first_cp);
     // sort_digits.ech:27  4 ranks, 0.79 MB: split src2, dst, embed over cp (layouts.ech:62): gelu (sort_digits.ech:27)
-    all_reduce(r, r.group(0), act.all_reduce[e], batch * src * ff, Sum, Algorithm::automatic, "sort_digits.ech:27");
+    all_reduce(r, r.group(0), act.mlp_all_reduce[e], batch * src * ff, Sum, Algorithm::automatic, "sort_digits.ech:27");
     // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
 #pragma GCC ivdep
     for (int64_t i = 0; i < batch * src * ff; ++i)
-      act.value[e][i] = math::gelu(act.all_reduce[e][i]);
-    float *product_2 = r.work<float>(3145728); // [batch, src, embed_cp]
+      act.mlp_gelu[e][i] = math::gelu(act.mlp_all_reduce[e][i]);
+    float *mlp_product_2 = r.work<float>(3145728); // [batch, src, embed_cp]
     // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(product_2, act.value[e], p.encoder_mlp_w2[e], batch * src, embed_cp, ff, Form::nn, ff, embed_cp, embed_cp, 1.0,
-         0.0, Blas::onednn);
+    gemm(mlp_product_2, act.mlp_gelu[e], p.encoder_mlp_w2[e], batch * src, embed_cp, ff, Form::nn, ff, embed_cp,
+         embed_cp, 1.0, 0.0, Blas::onednn);
     // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
     // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     for (int64_t i = 0; i < batch * src; ++i)
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed_cp; ++em)
-        act.m[i * embed_cp + em] = m[i * embed_cp + em] + (product_2[i * embed_cp + em] + p.encoder_mlp_b2[e][em]);
+        act.m[i * embed_cp + em] = m[i * embed_cp + em] + (mlp_product_2[i * embed_cp + em] + p.encoder_mlp_b2[e][em]);
     // nn.ech:94 at sort_digits.ech:26  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
     //     = causal)
 #pragma GCC ivdep
@@ -484,7 +456,7 @@ void forward(Rank &r) {
       x[b * dst * embed + i] = rows_2[b * dst * embed + i] + p.wdst[i];
   for (int64_t d = 0; d < decoder; ++d) {
     // nn.ech:31 at sort_digits.ech:31  return normalize(x, over = over) * gamma + beta
-    normalize(act.normalized_5[d], act.rstd_5[d], x, batch * dst, embed, 1e-05);
+    normalize(act.decoder_layernorm_normalized[d], act.decoder_layernorm_rstd[d], x, batch * dst, embed, 1e-05);
     float *layernorm_gamma_gathered = r.work<float>(9060352); // [embed]
     // sort_digits.ech:31  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): mul (sort_digits.ech:31)
     all_gather(r, r.group(0), layernorm_gamma_gathered, p.decoder_layernorm_gamma[d], embed_cp, Algorithm::automatic,
@@ -496,33 +468,34 @@ void forward(Rank &r) {
     // nn.ech:31 at sort_digits.ech:31  return normalize(x, over = over) * gamma + beta
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
-      for (int64_t em = 0; em < embed; ++em)
-        act.layernorm_5[d][i * embed + em] =
-            act.normalized_5[d][i * embed + em] * layernorm_gamma_gathered[em] + layernorm_beta_gathered[em];
+      for (int64_t em = 0; em < embed; ++em) {
+        const float e_2 = act.decoder_layernorm_normalized[d][i * embed + em] * layernorm_gamma_gathered[em];
+        act.decoder_layernorm[d][i * embed + em] = e_2 + layernorm_beta_gathered[em];
+      }
     float *attn_wq_gathered = r.work<float>(6782976); // [embed, head, key]
     // sort_digits.ech:31  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:31)
     all_gather(r, r.group(0), attn_wq_gathered, p.attn_wq[d], embed_cp * head * key, Algorithm::automatic,
                "sort_digits.ech:31");
     float *q = r.work<float>(6733824); // [batch, dst, head, key]
     // nn.ech:79 at sort_digits.ech:31  q = dot(x, wq, over = embed)
-    gemm(q, act.layernorm_5[d], attn_wq_gathered, batch * dst, head * key, embed, Form::nn, embed, embed, head * key,
-         1.0, 0.0, Blas::onednn);
+    gemm(q, act.decoder_layernorm[d], attn_wq_gathered, batch * dst, head * key, embed, Form::nn, embed, embed,
+         head * key, 1.0, 0.0, Blas::onednn);
     float *attn_wk_gathered = r.work<float>(6832128); // [embed, head, key]
     // sort_digits.ech:31  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:31)
     all_gather(r, r.group(0), attn_wk_gathered, p.attn_wk[d], embed_cp * head * key, Algorithm::automatic,
                "sort_digits.ech:31");
     float *k = r.work<float>(6782976); // [batch, dst, head, key]
     // nn.ech:80 at sort_digits.ech:31  k = dot(x, wk, over = embed)
-    gemm(k, act.layernorm_5[d], attn_wk_gathered, batch * dst, head * key, embed, Form::nn, embed, embed, head * key,
-         1.0, 0.0, Blas::onednn);
+    gemm(k, act.decoder_layernorm[d], attn_wk_gathered, batch * dst, head * key, embed, Form::nn, embed, embed,
+         head * key, 1.0, 0.0, Blas::onednn);
     float *attn_wv_gathered = r.work<float>(6881280); // [embed, head, key]
     // sort_digits.ech:31  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:31)
     all_gather(r, r.group(0), attn_wv_gathered, p.attn_wv[d], embed_cp * head * key, Algorithm::automatic,
                "sort_digits.ech:31");
     float *v = r.work<float>(6832128); // [batch, dst, head, key]
     // nn.ech:81 at sort_digits.ech:31  v = dot(x, wv, over = embed)
-    gemm(v, act.layernorm_5[d], attn_wv_gathered, batch * dst, head * key, embed, Form::nn, embed, embed, head * key,
-         1.0, 0.0, Blas::onednn);
+    gemm(v, act.decoder_layernorm[d], attn_wv_gathered, batch * dst, head * key, embed, Form::nn, embed, embed,
+         head * key, 1.0, 0.0, Blas::onednn);
     // nn.ech:86 at sort_digits.ech:31  q = q + bq
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
@@ -539,14 +512,15 @@ void forward(Rank &r) {
       for (int64_t j = 0; j < head * key; ++j)
         v[i * head * key + j] = v[i * head * key + j] + p.attn_bv[d][j];
     // sort_digits.ech:31  4 ranks, 0.20 MB: store optimizer over cp: relabel (sort_digits.ech:31)
-    all_gather_inner(r, r.group(0), act.all_gather[d], k, batch, 3 * head * key, Algorithm::automatic,
+    all_gather_inner(r, r.group(0), act.attn_all_gather[d], k, batch, 3 * head * key, Algorithm::automatic,
                      "sort_digits.ech:31");
-    all_gather_inner(r, r.group(0), act.all_gather_2[d], v, batch, 3 * head * key, Algorithm::automatic,
+    all_gather_inner(r, r.group(0), act.decoder_attn_all_gather[d], v, batch, 3 * head * key, Algorithm::automatic,
                      "sort_digits.ech:31");
     const int64_t dst_minus_dst2 = r.coordinate(0) * 3;
     // nn.ech:94 at sort_digits.ech:31  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
     //     = causal)
-    attention(act.a_8[d], act.maximum_3[d], act.sum_of_exp_3[d], act.q_2[d], act.all_gather[d], act.all_gather_2[d],
+    attention(act.a_8[d], act.maximum_3[d], act.sum_of_exp_3[d], act.q_2[d], act.attn_all_gather[d],
+              act.decoder_attn_all_gather[d],
               {batch, 1, head, dst, dst2, key, key, 0.25, true, dst_minus_dst2, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{192, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {192, 0, 16, 64}});
     float *attn_wo_gathered = r.work<float>(6733824); // [message=4096]
@@ -577,7 +551,7 @@ void forward(Rank &r) {
       for (int64_t em = 0; em < embed; ++em)
         x_2[i * embed + em] = x[i * embed + em] + (y[i * embed + em] + attn_bo_gathered[em]);
     // nn.ech:31 at sort_digits.ech:32  return normalize(x, over = over) * gamma + beta
-    normalize(act.normalized_4[d], act.rstd_4[d], x_2, batch * dst, embed, 1e-05);
+    normalize(act.decoder_layernorm_2_normalized[d], act.decoder_layernorm_2_rstd[d], x_2, batch * dst, embed, 1e-05);
     float *layernorm_2_gamma_gathered = r.work<float>(9060352); // [embed]
     // sort_digits.ech:32  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): mul (sort_digits.ech:32)
     all_gather(r, r.group(0), layernorm_2_gamma_gathered, p.layernorm_2_gamma[d], embed_cp, Algorithm::automatic,
@@ -589,17 +563,18 @@ void forward(Rank &r) {
     // nn.ech:31 at sort_digits.ech:32  return normalize(x, over = over) * gamma + beta
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
-      for (int64_t em = 0; em < embed; ++em)
-        act.layernorm_4[d][i * embed + em] =
-            act.normalized_4[d][i * embed + em] * layernorm_2_gamma_gathered[em] + layernorm_2_beta_gathered[em];
+      for (int64_t em = 0; em < embed; ++em) {
+        const float e_2 = act.decoder_layernorm_2_normalized[d][i * embed + em] * layernorm_2_gamma_gathered[em];
+        act.decoder_layernorm_2[d][i * embed + em] = e_2 + layernorm_2_beta_gathered[em];
+      }
     float *cross_wq_gathered = r.work<float>(6832128); // [embed, head, key]
     // sort_digits.ech:32  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:32)
     all_gather(r, r.group(0), cross_wq_gathered, p.cross_wq[d], embed_cp * head * key, Algorithm::automatic,
                "sort_digits.ech:32");
     float *q_2 = r.work<float>(6782976); // [batch, dst, head, key]
     // nn.ech:126 at sort_digits.ech:32  q = dot(x, wq, over = embed)
-    gemm(q_2, act.layernorm_4[d], cross_wq_gathered, batch * dst, head * key, embed, Form::nn, embed, embed, head * key,
-         1.0, 0.0, Blas::onednn);
+    gemm(q_2, act.decoder_layernorm_2[d], cross_wq_gathered, batch * dst, head * key, embed, Form::nn, embed, embed,
+         head * key, 1.0, 0.0, Blas::onednn);
     float *k_2 = r.work<float>(6291456); // [batch, src, head, key]
     // nn.ech:127 at sort_digits.ech:32  k = dot(memory, wk, over = embed)
     gemm(k_2, act.m, p.cross_wk[d], batch * src, head * key, embed_cp, Form::nn, embed_cp, head * key, head * key, 1.0,
@@ -659,7 +634,7 @@ void forward(Rank &r) {
       for (int64_t em = 0; em < embed; ++em)
         x_3[i * embed + em] = x_2[i * embed + em] + (y_2[i * embed + em] + cross_bo_gathered[em]);
     // nn.ech:31 at sort_digits.ech:33  return normalize(x, over = over) * gamma + beta
-    normalize(act.normalized_3[d], act.rstd_3[d], x_3, batch * dst, embed, 1e-05);
+    normalize(act.layernorm_3_normalized[d], act.layernorm_3_rstd[d], x_3, batch * dst, embed, 1e-05);
     float *layernorm_3_gamma_gathered = r.work<float>(9060352); // [embed]
     // sort_digits.ech:33  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): mul (sort_digits.ech:33)
     all_gather(r, r.group(0), layernorm_3_gamma_gathered, p.layernorm_3_gamma[d], embed_cp, Algorithm::automatic,
@@ -671,22 +646,23 @@ void forward(Rank &r) {
     // nn.ech:31 at sort_digits.ech:33  return normalize(x, over = over) * gamma + beta
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
-      for (int64_t em = 0; em < embed; ++em)
-        act.layernorm_3[d][i * embed + em] =
-            act.normalized_3[d][i * embed + em] * layernorm_3_gamma_gathered[em] + layernorm_3_beta_gathered[em];
+      for (int64_t em = 0; em < embed; ++em) {
+        const float e_2 = act.layernorm_3_normalized[d][i * embed + em] * layernorm_3_gamma_gathered[em];
+        act.decoder_layernorm_3[d][i * embed + em] = e_2 + layernorm_3_beta_gathered[em];
+      }
     float *mlp_w1_gathered = r.work<float>(6488064); // [embed, ff]
     // sort_digits.ech:33  4 ranks, 0.07 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:33)
     all_gather(r, r.group(0), mlp_w1_gathered, p.mlp_w1[d], embed_cp * ff, Algorithm::automatic, "sort_digits.ech:33");
-    float *product = r.work<float>(6291456); // [batch, dst, ff]
+    float *mlp_product = r.work<float>(6291456); // [batch, dst, ff]
     // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(product, act.layernorm_3[d], mlp_w1_gathered, batch * dst, ff, embed, Form::nn, embed, ff, ff, 1.0, 0.0,
-         Blas::tiled);
+    gemm(mlp_product, act.decoder_layernorm_3[d], mlp_w1_gathered, batch * dst, ff, embed, Form::nn, embed, ff, ff, 1.0,
+         0.0, Blas::tiled);
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
       for (int64_t f = 0; f < ff; ++f) {
-        const float e_2 = product[i * ff + f] + p.mlp_b1[d][f];
-        act.value_3[d][i * ff + f] = e_2;
-        act.value_2[d][i * ff + f] = math::gelu(e_2);
+        const float e_2 = mlp_product[i * ff + f] + p.mlp_b1[d][f];
+        act.mlp_value[d][i * ff + f] = e_2;
+        act.decoder_mlp_gelu[d][i * ff + f] = math::gelu(e_2);
       }
     float *mlp_w2_gathered = r.work<float>(6291456); // [message=16384]
     // sort_digits.ech:33  4 ranks, 0.07 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:33)
@@ -699,10 +675,10 @@ void forward(Rank &r) {
         for (int64_t em = 0; em < embed_cp; ++em)
           mlp_w2_gathered_2[v_cp_i * embed_cp + f * 4 * embed_cp + em] =
               mlp_w2_gathered[v_cp_i * ff * embed_cp + f * embed_cp + em];
-    float *product_2 = r.work<float>(6291456); // [batch, dst, embed]
+    float *mlp_product_2 = r.work<float>(6291456); // [batch, dst, embed]
     // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(product_2, act.value_2[d], mlp_w2_gathered_2, batch * dst, embed, ff, Form::nn, ff, embed, embed, 1.0, 0.0,
-         Blas::onednn);
+    gemm(mlp_product_2, act.decoder_mlp_gelu[d], mlp_w2_gathered_2, batch * dst, embed, ff, Form::nn, ff, embed, embed,
+         1.0, 0.0, Blas::onednn);
     float *mlp_b2_gathered = r.work<float>(9060352); // [embed]
     // sort_digits.ech:33  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): add (sort_digits.ech:33)
     all_gather(r, r.group(0), mlp_b2_gathered, p.mlp_b2[d], embed_cp, Algorithm::automatic, "sort_digits.ech:33");
@@ -711,10 +687,10 @@ void forward(Rank &r) {
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em)
-        x[i * embed + em] = x_3[i * embed + em] + (product_2[i * embed + em] + mlp_b2_gathered[em]);
+        x[i * embed + em] = x_3[i * embed + em] + (mlp_product_2[i * embed + em] + mlp_b2_gathered[em]);
   }
   // nn.ech:31 at sort_digits.ech:35  return normalize(x, over = over) * gamma + beta
-  normalize(act.normalized_6, act.rstd_6, x, batch * dst, embed, 1e-05);
+  normalize(act.layernorm_normalized_2, act.layernorm_rstd_2, x, batch * dst, embed, 1e-05);
   float *layernorm_gamma_gathered = r.work<float>(9060352); // [embed]
   // sort_digits.ech:35  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): mul (sort_digits.ech:35)
   all_gather(r, r.group(0), layernorm_gamma_gathered, p.layernorm_gamma, embed_cp, Algorithm::automatic,
@@ -726,11 +702,12 @@ void forward(Rank &r) {
   // nn.ech:31 at sort_digits.ech:35  return normalize(x, over = over) * gamma + beta
   for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
-    for (int64_t em = 0; em < embed; ++em)
-      act.layernorm_6[i * embed + em] =
-          act.normalized_6[i * embed + em] * layernorm_gamma_gathered[em] + layernorm_beta_gathered[em];
+    for (int64_t em = 0; em < embed; ++em) {
+      const float e_2 = act.layernorm_normalized_2[i * embed + em] * layernorm_gamma_gathered[em];
+      act.layernorm[i * embed + em] = e_2 + layernorm_beta_gathered[em];
+    }
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  gemm(act.logits, act.layernorm_6, wte_gathered_2, batch * dst, vocab, embed, Form::nt, embed, embed, vocab, 1.0, 0.0,
+  gemm(act.logits, act.layernorm, wte_gathered_2, batch * dst, vocab, embed, Form::nt, embed, embed, vocab, 1.0, 0.0,
        Blas::onednn);
   float *row_loss = r.work<float>(9114368); // [batch, dst]
   // sort_digits.ech:36  loss mean(cross_entropy(logits, answer, over = vocab))
@@ -780,7 +757,7 @@ void backward(Rank &r) {
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
   gemm(d_layernorm, d_logits, wte_gathered_2, batch * dst, embed, vocab, Form::nn, vocab, embed, embed, 1.0, 0.0,
        Blas::onednn);
-  gemm(act.d_wte, d_logits, act.layernorm_6, vocab, embed, batch * dst, Form::tn, vocab, embed, embed, 1.0, 0.0,
+  gemm(act.d_wte, d_logits, act.layernorm, vocab, embed, batch * dst, Form::tn, vocab, embed, embed, 1.0, 0.0,
        Blas::onednn);
   // nn.ech:31 at sort_digits.ech:35  return normalize(x, over = over) * gamma + beta
   reduce_sum(act.d_layernorm_beta, d_layernorm, 1, batch * dst, embed);
@@ -788,20 +765,20 @@ void backward(Rank &r) {
   // sort_digits.ech:35  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): mul (sort_digits.ech:35)
   all_gather(r, r.group(0), layernorm_gamma_gathered, p.layernorm_gamma, embed_cp, Algorithm::automatic,
              "sort_digits.ech:35");
-  float *d_value = r.work<float>(8568832); // [batch, dst, embed]
+  float *d_layernorm_value = r.work<float>(8568832); // [batch, dst, embed]
   // nn.ech:31 at sort_digits.ech:35  return normalize(x, over = over) * gamma + beta
   for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
     for (int64_t em = 0; em < embed; ++em)
-      d_value[i * embed + em] = d_layernorm[i * embed + em] * layernorm_gamma_gathered[em];
+      d_layernorm_value[i * embed + em] = d_layernorm[i * embed + em] * layernorm_gamma_gathered[em];
   // nn.ech:31 at sort_digits.ech:35  return normalize(x, over = over) * gamma + beta
   fill(act.d_layernorm_gamma, embed, 0.0f);
   for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
     for (int64_t em = 0; em < embed; ++em)
-      act.d_layernorm_gamma[em] += d_layernorm[i * embed + em] * act.normalized_6[i * embed + em];
+      act.d_layernorm_gamma[em] += d_layernorm[i * embed + em] * act.layernorm_normalized_2[i * embed + em];
   // nn.ech:31 at sort_digits.ech:35  return normalize(x, over = over) * gamma + beta
-  normalize_grad(act.d_input, d_value, act.normalized_6, act.rstd_6, batch * dst, embed);
+  normalize_grad(act.d_input, d_layernorm_value, act.layernorm_normalized_2, act.layernorm_rstd_2, batch * dst, embed);
   // sort_digits.ech:30  repeat decoder = layers {
   fill(act.d_value, batch * src * embed_cp, 0.0f);
   for (int64_t d = decoder - 1; d >= 0; --d) {
@@ -818,52 +795,54 @@ void backward(Rank &r) {
         for (int64_t em = 0; em < embed_cp; ++em)
           mlp_w2_gathered_2[v_cp_i * embed_cp + f * 4 * embed_cp + em] =
               mlp_w2_gathered[v_cp_i * ff * embed_cp + f * embed_cp + em];
-    float *d_product = r.work<float>(6291456); // [batch, dst, ff]
+    float *d_mlp_product = r.work<float>(6291456); // [batch, dst, ff]
     // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(d_product, act.d_input, mlp_w2_gathered_2, batch * dst, ff, embed, Form::nt, embed, embed, ff, 1.0, 0.0,
+    gemm(d_mlp_product, act.d_input, mlp_w2_gathered_2, batch * dst, ff, embed, Form::nt, embed, embed, ff, 1.0, 0.0,
          Blas::onednn);
-    gemm(act.d_mlp_w2[d], act.value_2[d], act.d_input, ff, embed, batch * dst, Form::tn, ff, embed, embed, 1.0, 0.0,
-         Blas::onednn);
-    float *d_value_2 = r.work<float>(6291456); // [batch, dst, ff]
+    gemm(act.d_mlp_w2[d], act.decoder_mlp_gelu[d], act.d_input, ff, embed, batch * dst, Form::tn, ff, embed, embed, 1.0,
+         0.0, Blas::onednn);
+    float *d_mlp_value = r.work<float>(6291456); // [batch, dst, ff]
     fill(grad.mlp_b1[d], ff, 0.0f);
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
       for (int64_t f = 0; f < ff; ++f) {
-        const float d_product_before = d_product[i * ff + f];
-        const float e_2 = d_product_before * math::gelu_grad(act.value_3[d][i * ff + f]);
-        d_value_2[i * ff + f] = e_2;
+        const float d_mlp_product_before = d_mlp_product[i * ff + f];
+        const float e_2 = d_mlp_product_before * math::gelu_grad(act.mlp_value[d][i * ff + f]);
+        d_mlp_value[i * ff + f] = e_2;
         grad.mlp_b1[d][f] += e_2;
       }
     float *mlp_w1_gathered = r.work<float>(6488064); // [embed, ff]
     // sort_digits.ech:33  4 ranks, 0.07 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:33)
     all_gather(r, r.group(0), mlp_w1_gathered, p.mlp_w1[d], embed_cp * ff, Algorithm::automatic, "sort_digits.ech:33");
-    float *d_layernorm_2 = r.work<float>(6553600); // [batch, dst, embed]
+    float *d_decoder_layernorm_3 = r.work<float>(6553600); // [batch, dst, embed]
     // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(d_layernorm_2, d_value_2, mlp_w1_gathered, batch * dst, embed, ff, Form::nt, ff, ff, embed, 1.0, 0.0,
+    gemm(d_decoder_layernorm_3, d_mlp_value, mlp_w1_gathered, batch * dst, embed, ff, Form::nt, ff, ff, embed, 1.0, 0.0,
          Blas::tiled);
-    gemm(act.d_mlp_w1[d], act.layernorm_3[d], d_value_2, embed, ff, batch * dst, Form::tn, embed, ff, ff, 1.0, 0.0,
-         Blas::tiled);
+    gemm(act.d_mlp_w1[d], act.decoder_layernorm_3[d], d_mlp_value, embed, ff, batch * dst, Form::tn, embed, ff, ff, 1.0,
+         0.0, Blas::tiled);
     // nn.ech:31 at sort_digits.ech:33  return normalize(x, over = over) * gamma + beta
-    reduce_sum(act.d_layernorm_3_beta[d], d_layernorm_2, 1, batch * dst, embed);
+    reduce_sum(act.d_layernorm_3_beta[d], d_decoder_layernorm_3, 1, batch * dst, embed);
     float *layernorm_3_gamma_gathered = r.work<float>(6602752); // [embed]
     // sort_digits.ech:33  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): mul (sort_digits.ech:33)
     all_gather(r, r.group(0), layernorm_3_gamma_gathered, p.layernorm_3_gamma[d], embed_cp, Algorithm::automatic,
                "sort_digits.ech:33");
-    float *d_value_3 = r.work<float>(8667136); // [batch, dst, embed]
+    float *d_layernorm_3_value = r.work<float>(8667136); // [batch, dst, embed]
     // nn.ech:31 at sort_digits.ech:33  return normalize(x, over = over) * gamma + beta
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em)
-        d_value_3[i * embed + em] = d_layernorm_2[i * embed + em] * layernorm_3_gamma_gathered[em];
+        d_layernorm_3_value[i * embed + em] = d_decoder_layernorm_3[i * embed + em] * layernorm_3_gamma_gathered[em];
     // nn.ech:31 at sort_digits.ech:33  return normalize(x, over = over) * gamma + beta
     fill(act.d_layernorm_3_gamma[d], embed, 0.0f);
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em)
-        act.d_layernorm_3_gamma[d][em] += d_layernorm_2[i * embed + em] * act.normalized_3[d][i * embed + em];
+        act.d_layernorm_3_gamma[d][em] +=
+            d_decoder_layernorm_3[i * embed + em] * act.layernorm_3_normalized[d][i * embed + em];
     float *d_x = r.work<float>(8667136); // [batch, dst, embed]
     // nn.ech:31 at sort_digits.ech:33  return normalize(x, over = over) * gamma + beta
-    normalize_grad(d_x, d_value_3, act.normalized_3[d], act.rstd_3[d], batch * dst, embed);
+    normalize_grad(d_x, d_layernorm_3_value, act.layernorm_3_normalized[d], act.layernorm_3_rstd[d], batch * dst,
+                   embed);
     float *d_y = r.work<float>(8667136); // [batch, dst, embed]
     // nn.ech:141 at sort_digits.ech:32  y = y + bo
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
@@ -896,18 +875,18 @@ void backward(Rank &r) {
          0.0, Blas::onednn);
     float *d_query = r.work<float>(8765440); // [batch, dst, head, key]
     float *d_key = r.work<float>(6291456); // [batch, src, head, key]
-    float *d_value_4 = r.work<float>(6488064); // [batch, src, head, key]
+    float *d_value = r.work<float>(6488064); // [batch, src, head, key]
     const int64_t dst_minus_dst2 = r.coordinate(0) * 3;
     // nn.ech:137 at sort_digits.ech:32  a = attention(q, k, v, over = src, key = key)
-    attention_grad(d_query, d_key, d_value_4, static_cast<float *>(nullptr), d_a, act.a_5[d], act.maximum_2[d],
+    attention_grad(d_query, d_key, d_value, static_cast<float *>(nullptr), d_a, act.a_5[d], act.maximum_2[d],
                    act.sum_of_exp_2[d], act.q[d], act.a_6[d], act.a_7[d],
                    {batch, 1, head, dst, src, key, key, 0.25, false, dst_minus_dst2, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
                    {{192, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {192, 0, 16, 64}},
                    {{192, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {192, 0, 16, 64}});
     // sort_digits.ech:32  4 ranks, 0.20 MB: split src2, dst, embed over cp (layouts.ech:62): sum (sort_digits.ech:32)
-    all_reduce(r, r.group(0), d_value_4, batch * src * head * key, Sum, Algorithm::automatic, "sort_digits.ech:32");
+    all_reduce(r, r.group(0), d_value, batch * src * head * key, Sum, Algorithm::automatic, "sort_digits.ech:32");
     // nn.ech:135 at sort_digits.ech:32  v = v + bv
-    reduce_sum(grad.cross_bv[d], d_value_4, 1, batch * src, head * key);
+    reduce_sum(grad.cross_bv[d], d_value, 1, batch * src, head * key);
     // sort_digits.ech:32  4 ranks, 0.20 MB: split src2, dst, embed over cp (layouts.ech:62): sum (sort_digits.ech:32)
     all_reduce(r, r.group(0), d_key, batch * src * head * key, Sum, Algorithm::automatic, "sort_digits.ech:32");
     // nn.ech:134 at sort_digits.ech:32  k = k + bk
@@ -915,9 +894,9 @@ void backward(Rank &r) {
     // nn.ech:133 at sort_digits.ech:32  q = q + bq
     reduce_sum(grad.cross_bq[d], d_query, 1, batch * dst, head * key);
     // nn.ech:128 at sort_digits.ech:32  v = dot(memory, wv, over = embed)
-    gemm(act.d_value, d_value_4, p.cross_wv[d], batch * src, embed_cp, head * key, Form::nt, head * key, head * key,
+    gemm(act.d_value, d_value, p.cross_wv[d], batch * src, embed_cp, head * key, Form::nt, head * key, head * key,
          embed_cp, 1.0, 1.0, Blas::onednn);
-    gemm(grad.cross_wv[d], act.m, d_value_4, embed_cp, head * key, batch * src, Form::tn, embed_cp, head * key,
+    gemm(grad.cross_wv[d], act.m, d_value, embed_cp, head * key, batch * src, Form::tn, embed_cp, head * key,
          head * key, 1.0, 0.0, Blas::onednn);
     // nn.ech:127 at sort_digits.ech:32  k = dot(memory, wk, over = embed)
     gemm(act.d_value, d_key, p.cross_wk[d], batch * src, embed_cp, head * key, Form::nt, head * key, head * key,
@@ -928,33 +907,35 @@ void backward(Rank &r) {
     // sort_digits.ech:32  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:32)
     all_gather(r, r.group(0), cross_wq_gathered, p.cross_wq[d], embed_cp * head * key, Algorithm::automatic,
                "sort_digits.ech:32");
-    float *d_layernorm_3 = r.work<float>(8716288); // [batch, dst, embed]
+    float *d_decoder_layernorm_2 = r.work<float>(8716288); // [batch, dst, embed]
     // nn.ech:126 at sort_digits.ech:32  q = dot(x, wq, over = embed)
-    gemm(d_layernorm_3, d_query, cross_wq_gathered, batch * dst, embed, head * key, Form::nt, head * key, head * key,
-         embed, 1.0, 0.0, Blas::onednn);
-    gemm(act.d_cross_wq[d], act.layernorm_4[d], d_query, embed, head * key, batch * dst, Form::tn, embed, head * key,
-         head * key, 1.0, 0.0, Blas::onednn);
+    gemm(d_decoder_layernorm_2, d_query, cross_wq_gathered, batch * dst, embed, head * key, Form::nt, head * key,
+         head * key, embed, 1.0, 0.0, Blas::onednn);
+    gemm(act.d_cross_wq[d], act.decoder_layernorm_2[d], d_query, embed, head * key, batch * dst, Form::tn, embed,
+         head * key, head * key, 1.0, 0.0, Blas::onednn);
     // nn.ech:31 at sort_digits.ech:32  return normalize(x, over = over) * gamma + beta
-    reduce_sum(act.d_layernorm_2_beta[d], d_layernorm_3, 1, batch * dst, embed);
+    reduce_sum(act.d_layernorm_2_beta[d], d_decoder_layernorm_2, 1, batch * dst, embed);
     float *layernorm_2_gamma_gathered = r.work<float>(8765440); // [embed]
     // sort_digits.ech:32  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): mul (sort_digits.ech:32)
     all_gather(r, r.group(0), layernorm_2_gamma_gathered, p.layernorm_2_gamma[d], embed_cp, Algorithm::automatic,
                "sort_digits.ech:32");
-    float *d_value_5 = r.work<float>(6291456); // [batch, dst, embed]
+    float *d_layernorm_2_value = r.work<float>(6291456); // [batch, dst, embed]
     // nn.ech:31 at sort_digits.ech:32  return normalize(x, over = over) * gamma + beta
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em)
-        d_value_5[i * embed + em] = d_layernorm_3[i * embed + em] * layernorm_2_gamma_gathered[em];
+        d_layernorm_2_value[i * embed + em] = d_decoder_layernorm_2[i * embed + em] * layernorm_2_gamma_gathered[em];
     // nn.ech:31 at sort_digits.ech:32  return normalize(x, over = over) * gamma + beta
     fill(act.d_layernorm_2_gamma[d], embed, 0.0f);
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em)
-        act.d_layernorm_2_gamma[d][em] += d_layernorm_3[i * embed + em] * act.normalized_4[d][i * embed + em];
+        act.d_layernorm_2_gamma[d][em] +=
+            d_decoder_layernorm_2[i * embed + em] * act.decoder_layernorm_2_normalized[d][i * embed + em];
     float *d_x_2 = r.work<float>(6291456); // [batch, dst, embed]
     // nn.ech:31 at sort_digits.ech:32  return normalize(x, over = over) * gamma + beta
-    normalize_grad(d_x_2, d_value_5, act.normalized_4[d], act.rstd_4[d], batch * dst, embed);
+    normalize_grad(d_x_2, d_layernorm_2_value, act.decoder_layernorm_2_normalized[d], act.decoder_layernorm_2_rstd[d],
+                   batch * dst, embed);
     // nn.ech:98 at sort_digits.ech:31  y = y + bo
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as
     //     attn
@@ -984,81 +965,86 @@ void backward(Rank &r) {
          Blas::onednn);
     gemm(act.d_attn_wo[d], act.a_8[d], d_y, head * key, embed, batch * dst, Form::tn, head * key, embed, embed, 1.0,
          0.0, Blas::onednn);
-    float *d_key_2 = r.work<float>(6291456); // [batch, dst2, head, key]
-    float *d_value_6 = r.work<float>(6488064); // [batch, dst2, head, key]
+    float *d_attn_d_query = r.work<float>(8765440); // [batch, dst, head, key]
+    float *d_attn_d_key = r.work<float>(6291456); // [batch, dst2, head, key]
+    float *d_attn_d_value = r.work<float>(6488064); // [batch, dst2, head, key]
     // nn.ech:94 at sort_digits.ech:31  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
     //     = causal)
-    attention_grad(d_query, d_key_2, d_value_6, static_cast<float *>(nullptr), d_a, act.a_8[d], act.maximum_3[d],
-                   act.sum_of_exp_3[d], act.q_2[d], act.all_gather[d], act.all_gather_2[d],
+    attention_grad(d_attn_d_query, d_attn_d_key, d_attn_d_value, static_cast<float *>(nullptr), d_a, act.a_8[d],
+                   act.maximum_3[d], act.sum_of_exp_3[d], act.q_2[d], act.attn_all_gather[d],
+                   act.decoder_attn_all_gather[d],
                    {batch, 1, head, dst, dst2, key, key, 0.25, true, dst_minus_dst2, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
                    {{192, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {192, 0, 16, 64}},
                    {{192, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {192, 0, 16, 64}});
     float *d_v_part = r.work<float>(8716288); // [batch, dst, head, key]
     // sort_digits.ech:31  4 ranks, 0.20 MB: split dst over cp (layouts.ech:62): sum (sort_digits.ech:31)
-    reduce_scatter_inner(r, r.group(0), d_v_part, d_value_6, batch, dst * head * key, Sum, Algorithm::automatic,
+    reduce_scatter_inner(r, r.group(0), d_v_part, d_attn_d_value, batch, dst * head * key, Sum, Algorithm::automatic,
                          "sort_digits.ech:31");
     // nn.ech:88 at sort_digits.ech:31  v = v + bv
     reduce_sum(grad.attn_bv[d], d_v_part, 1, batch * dst, head * key);
     float *d_k_part = r.work<float>(6488064); // [batch, dst, head, key]
     // sort_digits.ech:31  4 ranks, 0.20 MB: split dst over cp (layouts.ech:62): sum (sort_digits.ech:31)
-    reduce_scatter_inner(r, r.group(0), d_k_part, d_key_2, batch, dst * head * key, Sum, Algorithm::automatic,
+    reduce_scatter_inner(r, r.group(0), d_k_part, d_attn_d_key, batch, dst * head * key, Sum, Algorithm::automatic,
                          "sort_digits.ech:31");
     // nn.ech:87 at sort_digits.ech:31  k = k + bk
     reduce_sum(grad.attn_bk[d], d_k_part, 1, batch * dst, head * key);
     // nn.ech:86 at sort_digits.ech:31  q = q + bq
-    reduce_sum(grad.attn_bq[d], d_query, 1, batch * dst, head * key);
+    reduce_sum(grad.attn_bq[d], d_attn_d_query, 1, batch * dst, head * key);
     float *attn_wv_gathered = r.work<float>(6586368); // [embed, head, key]
     // sort_digits.ech:31  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:31)
     all_gather(r, r.group(0), attn_wv_gathered, p.attn_wv[d], embed_cp * head * key, Algorithm::automatic,
                "sort_digits.ech:31");
-    float *d_layernorm_4 = r.work<float>(6537216); // [batch, dst, embed]
+    float *d_decoder_layernorm = r.work<float>(6537216); // [batch, dst, embed]
     // nn.ech:81 at sort_digits.ech:31  v = dot(x, wv, over = embed)
-    gemm(d_layernorm_4, d_v_part, attn_wv_gathered, batch * dst, embed, head * key, Form::nt, head * key, head * key,
-         embed, 1.0, 0.0, Blas::onednn);
-    gemm(act.d_attn_wv[d], act.layernorm_5[d], d_v_part, embed, head * key, batch * dst, Form::tn, embed, head * key,
-         head * key, 1.0, 0.0, Blas::onednn);
+    gemm(d_decoder_layernorm, d_v_part, attn_wv_gathered, batch * dst, embed, head * key, Form::nt, head * key,
+         head * key, embed, 1.0, 0.0, Blas::onednn);
+    gemm(act.d_attn_wv[d], act.decoder_layernorm[d], d_v_part, embed, head * key, batch * dst, Form::tn, embed,
+         head * key, head * key, 1.0, 0.0, Blas::onednn);
     float *attn_wk_gathered = r.work<float>(6586368); // [embed, head, key]
     // sort_digits.ech:31  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:31)
     all_gather(r, r.group(0), attn_wk_gathered, p.attn_wk[d], embed_cp * head * key, Algorithm::automatic,
                "sort_digits.ech:31");
+    float *d_decoder_layernorm_4 = r.work<float>(8716288); // [batch, dst, embed]
     // nn.ech:80 at sort_digits.ech:31  k = dot(x, wk, over = embed)
-    gemm(d_layernorm_3, d_k_part, attn_wk_gathered, batch * dst, embed, head * key, Form::nt, head * key, head * key,
-         embed, 1.0, 0.0, Blas::onednn);
-    gemm(act.d_attn_wk[d], act.layernorm_5[d], d_k_part, embed, head * key, batch * dst, Form::tn, embed, head * key,
-         head * key, 1.0, 0.0, Blas::onednn);
+    gemm(d_decoder_layernorm_4, d_k_part, attn_wk_gathered, batch * dst, embed, head * key, Form::nt, head * key,
+         head * key, embed, 1.0, 0.0, Blas::onednn);
+    gemm(act.d_attn_wk[d], act.decoder_layernorm[d], d_k_part, embed, head * key, batch * dst, Form::tn, embed,
+         head * key, head * key, 1.0, 0.0, Blas::onednn);
     float *attn_wq_gathered = r.work<float>(6635520); // [embed, head, key]
     // sort_digits.ech:31  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:31)
     all_gather(r, r.group(0), attn_wq_gathered, p.attn_wq[d], embed_cp * head * key, Algorithm::automatic,
                "sort_digits.ech:31");
-    float *d_layernorm_5 = r.work<float>(6586368); // [batch, dst, embed]
+    float *d_decoder_layernorm_5 = r.work<float>(6586368); // [batch, dst, embed]
     // nn.ech:79 at sort_digits.ech:31  q = dot(x, wq, over = embed)
-    gemm(d_layernorm_5, d_query, attn_wq_gathered, batch * dst, embed, head * key, Form::nt, head * key, head * key,
-         embed, 1.0, 0.0, Blas::onednn);
-    gemm(act.d_attn_wq[d], act.layernorm_5[d], d_query, embed, head * key, batch * dst, Form::tn, embed, head * key,
-         head * key, 1.0, 0.0, Blas::onednn);
+    gemm(d_decoder_layernorm_5, d_attn_d_query, attn_wq_gathered, batch * dst, embed, head * key, Form::nt, head * key,
+         head * key, embed, 1.0, 0.0, Blas::onednn);
+    gemm(act.d_attn_wq[d], act.decoder_layernorm[d], d_attn_d_query, embed, head * key, batch * dst, Form::tn, embed,
+         head * key, head * key, 1.0, 0.0, Blas::onednn);
     float *layernorm_gamma_gathered_2 = r.work<float>(6635520); // [embed]
     // sort_digits.ech:31  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): mul (sort_digits.ech:31)
     all_gather(r, r.group(0), layernorm_gamma_gathered_2, p.decoder_layernorm_gamma[d], embed_cp, Algorithm::automatic,
                "sort_digits.ech:31");
-    float *d_value_7 = r.work<float>(6537216); // [batch, dst, embed]
+    float *d_layernorm_value_2 = r.work<float>(6537216); // [batch, dst, embed]
     // nn.ech:31 at sort_digits.ech:31  return normalize(x, over = over) * gamma + beta
     // nn.ech:80 at sort_digits.ech:31  k = dot(x, wk, over = embed)
     // nn.ech:79 at sort_digits.ech:31  q = dot(x, wq, over = embed)
-    fill(act.d_layernorm_beta_2[d], embed, 0.0f);
-    fill(act.d_layernorm_gamma_2[d], embed, 0.0f);
+    fill(act.d_decoder_layernorm_beta[d], embed, 0.0f);
+    fill(act.d_decoder_layernorm_gamma[d], embed, 0.0f);
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em) {
-        const float d_layernorm_4_before = d_layernorm_4[i * embed + em];
-        const float d_layernorm_6 =
-            d_layernorm_4_before + d_layernorm_3[i * embed + em] + d_layernorm_5[i * embed + em];
-        act.d_layernorm_beta_2[d][em] += d_layernorm_6;
-        d_value_7[i * embed + em] = d_layernorm_6 * layernorm_gamma_gathered_2[em];
-        act.d_layernorm_gamma_2[d][em] += d_layernorm_6 * act.normalized_5[d][i * embed + em];
+        const float d_decoder_layernorm_before = d_decoder_layernorm[i * embed + em];
+        const float d_decoder_layernorm_6 =
+            d_decoder_layernorm_before + d_decoder_layernorm_4[i * embed + em] + d_decoder_layernorm_5[i * embed + em];
+        act.d_decoder_layernorm_beta[d][em] += d_decoder_layernorm_6;
+        d_layernorm_value_2[i * embed + em] = d_decoder_layernorm_6 * layernorm_gamma_gathered_2[em];
+        act.d_decoder_layernorm_gamma[d][em] +=
+            d_decoder_layernorm_6 * act.decoder_layernorm_normalized[d][i * embed + em];
       }
     float *d_x_3 = r.work<float>(6537216); // [batch, dst, embed]
     // nn.ech:31 at sort_digits.ech:31  return normalize(x, over = over) * gamma + beta
-    normalize_grad(d_x_3, d_value_7, act.normalized_5[d], act.rstd_5[d], batch * dst, embed);
+    normalize_grad(d_x_3, d_layernorm_value_2, act.decoder_layernorm_normalized[d], act.decoder_layernorm_rstd[d],
+                   batch * dst, embed);
 #pragma GCC ivdep
     for (int64_t i = 0; i < batch * dst * embed; ++i)
       act.d_input[i] = d_y[i] + d_x_3[i];
@@ -1086,7 +1072,7 @@ void update(Rank &r, Messages &messages) {
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed_cp; ++e)
         d_layernorm_gamma_2[v_cp_i * 12608 + d * embed_cp + e] =
-            act.d_layernorm_gamma_2.all[v_cp_i * embed_cp + d * 4 * embed_cp + e];
+            act.d_decoder_layernorm_gamma.all[v_cp_i * embed_cp + d * 4 * embed_cp + e];
   float *d_layernorm_beta = act.message + 64;
   // nn.ech:30 at sort_digits.ech:35  param beta[over] ~ zeros
   for (int64_t v_cp_i = 0; v_cp_i < 4; ++v_cp_i)
@@ -1094,7 +1080,7 @@ void update(Rank &r, Messages &messages) {
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed_cp; ++e)
         d_layernorm_beta[v_cp_i * 12608 + d * embed_cp + e] =
-            act.d_layernorm_beta_2.all[v_cp_i * embed_cp + d * 4 * embed_cp + e];
+            act.d_decoder_layernorm_beta.all[v_cp_i * embed_cp + d * 4 * embed_cp + e];
   float *d_attn_wq = act.message + 96;
   // nn.ech:30 at sort_digits.ech:35  param beta[over] ~ zeros
   for (int64_t v_cp_i = 0; v_cp_i < 4; ++v_cp_i)
@@ -1241,62 +1227,65 @@ void backward_2(Rank &r) {
   for (int64_t e = encoder - 1; e >= 0; --e) {
     // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     reduce_sum(grad.encoder_mlp_b2[e], d_m, 1, batch * src, embed_cp);
-    float *d_product = r.work<float>(3145728); // [batch, src, ff]
-    gemm(d_product, d_m, p.encoder_mlp_w2[e], batch * src, ff, embed_cp, Form::nt, embed_cp, embed_cp, ff, 1.0, 0.0,
+    float *d_mlp_product = r.work<float>(3145728); // [batch, src, ff]
+    gemm(d_mlp_product, d_m, p.encoder_mlp_w2[e], batch * src, ff, embed_cp, Form::nt, embed_cp, embed_cp, ff, 1.0, 0.0,
          Blas::onednn);
-    gemm(grad.encoder_mlp_w2[e], act.value[e], d_m, ff, embed_cp, batch * src, Form::tn, ff, embed_cp, embed_cp, 1.0,
+    gemm(grad.encoder_mlp_w2[e], act.mlp_gelu[e], d_m, ff, embed_cp, batch * src, Form::tn, ff, embed_cp, embed_cp, 1.0,
          0.0, Blas::onednn);
     // sort_digits.ech:27  4 ranks, 0.79 MB: split src2, dst, embed over cp (layouts.ech:62): mul (sort_digits.ech:27)
-    all_reduce(r, r.group(0), d_product, batch * src * ff, Sum, Algorithm::automatic, "sort_digits.ech:27");
-    float *d_value = r.work<float>(3145728); // [batch, src, ff]
+    all_reduce(r, r.group(0), d_mlp_product, batch * src * ff, Sum, Algorithm::automatic, "sort_digits.ech:27");
+    float *d_mlp_value = r.work<float>(3145728); // [batch, src, ff]
     // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    LongSum total(grad.encoder_mlp_b1[e], ff);
+    LongSum encoder_mlp_b1_sum(grad.encoder_mlp_b1[e], ff);
     for (int64_t i = 0; i < batch * src; ++i) {
 #pragma GCC ivdep
       for (int64_t f = 0; f < ff; ++f) {
-        const float d_product_before = d_product[i * ff + f];
-        const float e_2 = d_product_before * math::gelu_grad(act.all_reduce[e][i * ff + f]);
-        d_value[i * ff + f] = e_2;
+        const float d_mlp_product_before = d_mlp_product[i * ff + f];
+        const float e_2 = d_mlp_product_before * math::gelu_grad(act.mlp_all_reduce[e][i * ff + f]);
+        d_mlp_value[i * ff + f] = e_2;
         grad.encoder_mlp_b1[e][f] += e_2;
       }
-      total.row();
+      encoder_mlp_b1_sum.row();
     }
-    total.finish();
-    float *d_layernorm = r.work<float>(6815744); // [batch, src, embed_cp]
+    encoder_mlp_b1_sum.finish();
+    float *d_encoder_layernorm_2 = r.work<float>(6815744); // [batch, src, embed_cp]
     // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(d_layernorm, d_value, p.encoder_mlp_w1[e], batch * src, embed_cp, ff, Form::nt, ff, ff, embed_cp, 1.0, 0.0,
-         Blas::tiled);
-    gemm(grad.encoder_mlp_w1[e], act.layernorm[e], d_value, embed_cp, ff, batch * src, Form::tn, embed_cp, ff, ff, 1.0,
-         0.0, Blas::onednn);
+    gemm(d_encoder_layernorm_2, d_mlp_value, p.encoder_mlp_w1[e], batch * src, embed_cp, ff, Form::nt, ff, ff, embed_cp,
+         1.0, 0.0, Blas::tiled);
+    gemm(grad.encoder_mlp_w1[e], act.encoder_layernorm_2[e], d_mlp_value, embed_cp, ff, batch * src, Form::tn, embed_cp,
+         ff, ff, 1.0, 0.0, Blas::onednn);
     // nn.ech:31 at sort_digits.ech:27  return normalize(x, over = over) * gamma + beta
-    reduce_sum(grad.encoder_layernorm_2_beta[e], d_layernorm, 1, batch * src, embed_cp);
-    float *d_value_2 = r.work<float>(6864896); // [batch, src, embed_cp]
+    reduce_sum(grad.encoder_layernorm_2_beta[e], d_encoder_layernorm_2, 1, batch * src, embed_cp);
+    float *d_layernorm_2_value = r.work<float>(6864896); // [batch, src, embed_cp]
     for (int64_t i = 0; i < batch * src; ++i)
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed_cp; ++em)
-        d_value_2[i * embed_cp + em] = d_layernorm[i * embed_cp + em] * p.encoder_layernorm_2_gamma[e][em];
+        d_layernorm_2_value[i * embed_cp + em] =
+            d_encoder_layernorm_2[i * embed_cp + em] * p.encoder_layernorm_2_gamma[e][em];
     // nn.ech:31 at sort_digits.ech:27  return normalize(x, over = over) * gamma + beta
-    LongSum total_2(grad.encoder_layernorm_2_gamma[e], embed_cp);
+    LongSum encoder_layernorm_2_gamma_sum(grad.encoder_layernorm_2_gamma[e], embed_cp);
     for (int64_t i = 0; i < batch * src; ++i) {
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed_cp; ++em)
-        grad.encoder_layernorm_2_gamma[e][em] += d_layernorm[i * embed_cp + em] * act.normalized[e][i * embed_cp + em];
-      total_2.row();
+        grad.encoder_layernorm_2_gamma[e][em] +=
+            d_encoder_layernorm_2[i * embed_cp + em] * act.layernorm_2_normalized[e][i * embed_cp + em];
+      encoder_layernorm_2_gamma_sum.row();
     }
-    total_2.finish();
+    encoder_layernorm_2_gamma_sum.finish();
     double *d_sums = r.work<double>(6815744); // [batch, src, part=2]
     // nn.ech:31 at sort_digits.ech:27  return normalize(x, over = over) * gamma + beta
-    normalize_grad_local(d_sums, d_value_2, act.normalized[e], batch * src, embed_cp);
+    normalize_grad_local(d_sums, d_layernorm_2_value, act.layernorm_2_normalized[e], batch * src, embed_cp);
     // sort_digits.ech:27  4 ranks, 0.01 MB: split embed over cp (layouts.ech:62): inside normalize_grad
     //     (sort_digits.ech:27)
     all_reduce(r, r.group(0), d_sums, batch * src * 2, Sum, Algorithm::automatic, "sort_digits.ech:27");
     float *d_m_2 = r.work<float>(6864896); // [batch, src, embed_cp]
     // nn.ech:31 at sort_digits.ech:27  return normalize(x, over = over) * gamma + beta
-    normalize_grad_finish(d_m_2, d_value_2, act.normalized[e], act.rstd[e], d_sums, batch * src, embed_cp, 64);
+    normalize_grad_finish(d_m_2, d_layernorm_2_value, act.layernorm_2_normalized[e], act.layernorm_2_rstd[e], d_sums,
+                          batch * src, embed_cp, 64);
     float *d_y = r.work<float>(6864896); // [batch, src, embed_cp]
     // nn.ech:98 at sort_digits.ech:26  y = y + bo
     // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
-    LongSum total_3(grad.encoder_attn_bo[e], embed_cp);
+    LongSum encoder_attn_bo_sum(grad.encoder_attn_bo[e], embed_cp);
     for (int64_t i = 0; i < batch * src; ++i) {
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed_cp; ++em) {
@@ -1305,9 +1294,9 @@ void backward_2(Rank &r) {
         d_y[i * embed_cp + em] = d_y_2;
         grad.encoder_attn_bo[e][em] += d_y_2;
       }
-      total_3.row();
+      encoder_attn_bo_sum.row();
     }
-    total_3.finish();
+    encoder_attn_bo_sum.finish();
     float *d_a = r.work<float>(3145728); // [batch, src, head, key]
     // nn.ech:95 at sort_digits.ech:26  y = dot(a, wo, over = (head, key))
     gemm(d_a, d_y, p.encoder_attn_wo[e], batch * src, head * key, embed_cp, Form::nt, embed_cp, embed_cp, head * key,
@@ -1324,69 +1313,71 @@ void backward_2(Rank &r) {
     float *gathered_2 = r.work<float>(3538944); // [batch, src2, head, key]
     all_gather_inner(r, r.group(0), gathered_2, act.a_4[e], batch, src2_cp * head * key, Algorithm::automatic,
                      "sort_digits.ech:26");
-    float *d_query = r.work<float>(3735552); // [batch, src, head, key]
-    float *d_key = r.work<float>(4920320); // [batch, src2, head, key]
-    float *d_value_3 = r.work<float>(5116928); // [batch, src2, head, key]
+    float *d_attn_d_query = r.work<float>(3735552); // [batch, src, head, key]
+    float *d_attn_d_key = r.work<float>(4920320); // [batch, src2, head, key]
+    float *d_attn_d_value = r.work<float>(5116928); // [batch, src2, head, key]
     // nn.ech:94 at sort_digits.ech:26  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
     //     = causal)
-    attention_grad(d_query, d_key, d_value_3, static_cast<float *>(nullptr), d_a, act.a[e], act.maximum[e],
-                   act.sum_of_exp[e], act.a_2[e], gathered, gathered_2,
+    attention_grad(d_attn_d_query, d_attn_d_key, d_attn_d_value, static_cast<float *>(nullptr), d_a, act.a[e],
+                   act.maximum[e], act.sum_of_exp[e], act.a_2[e], gathered, gathered_2,
                    {batch, 1, head, src, src2, key, key, 0.25, false, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
                    {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}},
                    {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}});
     // nn.ech:88 at sort_digits.ech:26  v = v + bv
-    reduce_sum(grad.encoder_attn_bv[e], d_value_3, 1, batch * src, head * key);
+    reduce_sum(grad.encoder_attn_bv[e], d_attn_d_value, 1, batch * src, head * key);
     // nn.ech:87 at sort_digits.ech:26  k = k + bk
-    reduce_sum(grad.encoder_attn_bk[e], d_key, 1, batch * src, head * key);
+    reduce_sum(grad.encoder_attn_bk[e], d_attn_d_key, 1, batch * src, head * key);
     // nn.ech:86 at sort_digits.ech:26  q = q + bq
-    reduce_sum(grad.encoder_attn_bq[e], d_query, 1, batch * src, head * key);
+    reduce_sum(grad.encoder_attn_bq[e], d_attn_d_query, 1, batch * src, head * key);
+    float *d_encoder_layernorm = r.work<float>(6815744); // [batch, src, embed_cp]
     // nn.ech:81 at sort_digits.ech:26  v = dot(x, wv, over = embed)
-    gemm(d_layernorm, d_value_3, p.encoder_attn_wv[e], batch * src, embed_cp, head * key, Form::nt, head * key,
-         head * key, embed_cp, 1.0, 0.0, Blas::onednn);
-    gemm(grad.encoder_attn_wv[e], act.layernorm_2[e], d_value_3, embed_cp, head * key, batch * src, Form::tn, embed_cp,
-         head * key, head * key, 1.0, 0.0, Blas::onednn);
-    float *d_layernorm_2 = r.work<float>(5116928); // [batch, src, embed_cp]
+    gemm(d_encoder_layernorm, d_attn_d_value, p.encoder_attn_wv[e], batch * src, embed_cp, head * key, Form::nt,
+         head * key, head * key, embed_cp, 1.0, 0.0, Blas::onednn);
+    gemm(grad.encoder_attn_wv[e], act.encoder_layernorm[e], d_attn_d_value, embed_cp, head * key, batch * src, Form::tn,
+         embed_cp, head * key, head * key, 1.0, 0.0, Blas::onednn);
+    float *d_encoder_layernorm_3 = r.work<float>(5116928); // [batch, src, embed_cp]
     // nn.ech:80 at sort_digits.ech:26  k = dot(x, wk, over = embed)
-    gemm(d_layernorm_2, d_key, p.encoder_attn_wk[e], batch * src, embed_cp, head * key, Form::nt, head * key,
-         head * key, embed_cp, 1.0, 0.0, Blas::onednn);
-    gemm(grad.encoder_attn_wk[e], act.layernorm_2[e], d_key, embed_cp, head * key, batch * src, Form::tn, embed_cp,
-         head * key, head * key, 1.0, 0.0, Blas::onednn);
-    float *d_layernorm_3 = r.work<float>(5166080); // [batch, src, embed_cp]
+    gemm(d_encoder_layernorm_3, d_attn_d_key, p.encoder_attn_wk[e], batch * src, embed_cp, head * key, Form::nt,
+         head * key, head * key, embed_cp, 1.0, 0.0, Blas::onednn);
+    gemm(grad.encoder_attn_wk[e], act.encoder_layernorm[e], d_attn_d_key, embed_cp, head * key, batch * src, Form::tn,
+         embed_cp, head * key, head * key, 1.0, 0.0, Blas::onednn);
+    float *d_encoder_layernorm_4 = r.work<float>(5166080); // [batch, src, embed_cp]
     // nn.ech:79 at sort_digits.ech:26  q = dot(x, wq, over = embed)
-    gemm(d_layernorm_3, d_query, p.encoder_attn_wq[e], batch * src, embed_cp, head * key, Form::nt, head * key,
-         head * key, embed_cp, 1.0, 0.0, Blas::onednn);
-    gemm(grad.encoder_attn_wq[e], act.layernorm_2[e], d_query, embed_cp, head * key, batch * src, Form::tn, embed_cp,
-         head * key, head * key, 1.0, 0.0, Blas::onednn);
-    float *d_value_4 = r.work<float>(6815744); // [batch, src, embed_cp]
+    gemm(d_encoder_layernorm_4, d_attn_d_query, p.encoder_attn_wq[e], batch * src, embed_cp, head * key, Form::nt,
+         head * key, head * key, embed_cp, 1.0, 0.0, Blas::onednn);
+    gemm(grad.encoder_attn_wq[e], act.encoder_layernorm[e], d_attn_d_query, embed_cp, head * key, batch * src, Form::tn,
+         embed_cp, head * key, head * key, 1.0, 0.0, Blas::onednn);
+    float *d_layernorm_value = r.work<float>(6815744); // [batch, src, embed_cp]
     // nn.ech:31 at sort_digits.ech:26  return normalize(x, over = over) * gamma + beta
     // nn.ech:80 at sort_digits.ech:26  k = dot(x, wk, over = embed)
     // nn.ech:79 at sort_digits.ech:26  q = dot(x, wq, over = embed)
-    LongSum total_4(grad.encoder_layernorm_beta[e], embed_cp);
-    LongSum total_5(grad.encoder_layernorm_gamma[e], embed_cp);
+    LongSum encoder_layernorm_beta_sum(grad.encoder_layernorm_beta[e], embed_cp);
+    LongSum encoder_layernorm_gamma_sum(grad.encoder_layernorm_gamma[e], embed_cp);
     for (int64_t i = 0; i < batch * src; ++i) {
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed_cp; ++em) {
-        const float d_layernorm_before = d_layernorm[i * embed_cp + em];
-        const float d_layernorm_4 =
-            d_layernorm_before + d_layernorm_2[i * embed_cp + em] + d_layernorm_3[i * embed_cp + em];
-        grad.encoder_layernorm_beta[e][em] += d_layernorm_4;
-        d_value_4[i * embed_cp + em] = d_layernorm_4 * p.encoder_layernorm_gamma[e][em];
-        grad.encoder_layernorm_gamma[e][em] += d_layernorm_4 * act.normalized_2[e][i * embed_cp + em];
+        const float d_encoder_layernorm_before = d_encoder_layernorm[i * embed_cp + em];
+        const float d_encoder_layernorm_5 = d_encoder_layernorm_before + d_encoder_layernorm_3[i * embed_cp + em] +
+            d_encoder_layernorm_4[i * embed_cp + em];
+        grad.encoder_layernorm_beta[e][em] += d_encoder_layernorm_5;
+        d_layernorm_value[i * embed_cp + em] = d_encoder_layernorm_5 * p.encoder_layernorm_gamma[e][em];
+        grad.encoder_layernorm_gamma[e][em] += d_encoder_layernorm_5 * act.layernorm_normalized[e][i * embed_cp + em];
       }
-      total_4.row();
-      total_5.row();
+      encoder_layernorm_beta_sum.row();
+      encoder_layernorm_gamma_sum.row();
     }
-    total_4.finish();
-    total_5.finish();
+    encoder_layernorm_beta_sum.finish();
+    encoder_layernorm_gamma_sum.finish();
     double *d_sums_2 = r.work<double>(8667136); // [batch, src, part=2]
     // nn.ech:31 at sort_digits.ech:26  return normalize(x, over = over) * gamma + beta
-    normalize_grad_local(d_sums_2, d_value_4, act.normalized_2[e], batch * src, embed_cp);
+    normalize_grad_local(d_sums_2, d_layernorm_value, act.layernorm_normalized[e], batch * src, embed_cp);
     // sort_digits.ech:26  4 ranks, 0.01 MB: split embed over cp (layouts.ech:62): inside normalize_grad
     //     (sort_digits.ech:26)
     all_reduce(r, r.group(0), d_sums_2, batch * src * 2, Sum, Algorithm::automatic, "sort_digits.ech:26");
     float *d_m_3 = r.work<float>(6815744); // [batch, src, embed_cp]
     // nn.ech:31 at sort_digits.ech:26  return normalize(x, over = over) * gamma + beta
-    normalize_grad_finish(d_m_3, d_value_4, act.normalized_2[e], act.rstd_2[e], d_sums_2, batch * src, embed_cp, 64);
+    normalize_grad_finish(d_m_3, d_layernorm_value, act.layernorm_normalized[e], act.layernorm_rstd[e], d_sums_2,
+                          batch * src, embed_cp, 64);
 #pragma GCC ivdep
     for (int64_t i = 0; i < batch * src * embed_cp; ++i)
       d_m[i] = d_y[i] + d_m_3[i];
@@ -1428,120 +1419,76 @@ void update_2(Rank &r, Messages &messages, double lr) {
   double *sum_of_squares = r.work<double>(9076736); // []
   // sort_digits.ech:4  model Seq2Seq(layers = 2, heads = 4, width = 64) {
   fill(sum_of_squares, 1, 0.0);
-  add_squares(sum_of_squares, grad.wte, vocab * embed_cp);
-  r.watch("wte", sum_of_squares);
-  add_squares(sum_of_squares, grad.wsrc, src * embed_cp);
-  r.watch("wsrc", sum_of_squares);
-  add_squares(sum_of_squares, grad.wdst, dst * embed);
-  r.watch("wdst", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_layernorm_gamma.all, encoder * embed_cp);
-  r.watch("encoder.layernorm.gamma", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_layernorm_beta.all, encoder * embed_cp);
-  r.watch("encoder.layernorm.beta", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_attn_wq.all, encoder * embed_cp * head * key);
-  r.watch("encoder.attn.wq", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_attn_wk.all, encoder * embed_cp * head * key);
-  r.watch("encoder.attn.wk", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_attn_wv.all, encoder * embed_cp * head * key);
-  r.watch("encoder.attn.wv", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_attn_wo.all, encoder * head * key * embed_cp);
-  r.watch("encoder.attn.wo", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_attn_bq.all, encoder * head * key, r.coordinate(0) == 0 ? 1.0 : 0.0);
-  r.watch("encoder.attn.bq", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_attn_bk.all, encoder * head * key, r.coordinate(0) == 0 ? 1.0 : 0.0);
-  r.watch("encoder.attn.bk", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_attn_bv.all, encoder * head * key, r.coordinate(0) == 0 ? 1.0 : 0.0);
-  r.watch("encoder.attn.bv", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_attn_bo.all, encoder * embed_cp);
-  r.watch("encoder.attn.bo", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_layernorm_2_gamma.all, encoder * embed_cp);
-  r.watch("encoder.layernorm_2.gamma", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_layernorm_2_beta.all, encoder * embed_cp);
-  r.watch("encoder.layernorm_2.beta", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_mlp_w1.all, encoder * embed_cp * ff);
-  r.watch("encoder.mlp.w1", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_mlp_b1.all, encoder * ff, r.coordinate(0) == 0 ? 1.0 : 0.0);
-  r.watch("encoder.mlp.b1", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_mlp_w2.all, encoder * ff * embed_cp);
-  r.watch("encoder.mlp.w2", sum_of_squares);
-  add_squares(sum_of_squares, grad.encoder_mlp_b2.all, encoder * embed_cp);
-  r.watch("encoder.mlp.b2", sum_of_squares);
+  r.watch("wte", add_squares(sum_of_squares, grad.wte, vocab * embed_cp));
+  r.watch("wsrc", add_squares(sum_of_squares, grad.wsrc, src * embed_cp));
+  r.watch("wdst", add_squares(sum_of_squares, grad.wdst, dst * embed));
+  r.watch("encoder.layernorm.gamma", add_squares(sum_of_squares, grad.encoder_layernorm_gamma.all, encoder * embed_cp));
+  r.watch("encoder.layernorm.beta", add_squares(sum_of_squares, grad.encoder_layernorm_beta.all, encoder * embed_cp));
+  r.watch("encoder.attn.wq", add_squares(sum_of_squares, grad.encoder_attn_wq.all, encoder * embed_cp * head * key));
+  r.watch("encoder.attn.wk", add_squares(sum_of_squares, grad.encoder_attn_wk.all, encoder * embed_cp * head * key));
+  r.watch("encoder.attn.wv", add_squares(sum_of_squares, grad.encoder_attn_wv.all, encoder * embed_cp * head * key));
+  r.watch("encoder.attn.wo", add_squares(sum_of_squares, grad.encoder_attn_wo.all, encoder * head * key * embed_cp));
+  const double is_first_cp = r.coordinate(0) == 0 ? 1.0 : 0.0;
+  r.watch("encoder.attn.bq", add_squares(sum_of_squares, grad.encoder_attn_bq.all, encoder * head * key, is_first_cp));
+  r.watch("encoder.attn.bk", add_squares(sum_of_squares, grad.encoder_attn_bk.all, encoder * head * key, is_first_cp));
+  r.watch("encoder.attn.bv", add_squares(sum_of_squares, grad.encoder_attn_bv.all, encoder * head * key, is_first_cp));
+  r.watch("encoder.attn.bo", add_squares(sum_of_squares, grad.encoder_attn_bo.all, encoder * embed_cp));
+  r.watch("encoder.layernorm_2.gamma",
+          add_squares(sum_of_squares, grad.encoder_layernorm_2_gamma.all, encoder * embed_cp));
+  r.watch("encoder.layernorm_2.beta",
+          add_squares(sum_of_squares, grad.encoder_layernorm_2_beta.all, encoder * embed_cp));
+  r.watch("encoder.mlp.w1", add_squares(sum_of_squares, grad.encoder_mlp_w1.all, encoder * embed_cp * ff));
+  r.watch("encoder.mlp.b1", add_squares(sum_of_squares, grad.encoder_mlp_b1.all, encoder * ff, is_first_cp));
+  r.watch("encoder.mlp.w2", add_squares(sum_of_squares, grad.encoder_mlp_w2.all, encoder * ff * embed_cp));
+  r.watch("encoder.mlp.b2", add_squares(sum_of_squares, grad.encoder_mlp_b2.all, encoder * embed_cp));
   const int64_t own_row_2 = r.coordinate(0) * 12608;
   float *d_layernorm_gamma_2 = act.message + 32 + own_row_2;
-  add_squares(sum_of_squares, d_layernorm_gamma_2, decoder * embed_cp);
-  r.watch("decoder.layernorm.gamma", sum_of_squares);
+  r.watch("decoder.layernorm.gamma", add_squares(sum_of_squares, d_layernorm_gamma_2, decoder * embed_cp));
   float *d_layernorm_beta_2 = act.message + 64 + own_row_2;
-  add_squares(sum_of_squares, d_layernorm_beta_2, decoder * embed_cp);
-  r.watch("decoder.layernorm.beta", sum_of_squares);
+  r.watch("decoder.layernorm.beta", add_squares(sum_of_squares, d_layernorm_beta_2, decoder * embed_cp));
   float *d_attn_wq = act.message + 96 + own_row_2;
-  add_squares(sum_of_squares, d_attn_wq, decoder * embed_cp * head * key);
-  r.watch("decoder.attn.wq", sum_of_squares);
+  r.watch("decoder.attn.wq", add_squares(sum_of_squares, d_attn_wq, decoder * embed_cp * head * key));
   float *d_attn_wk = act.message + 2144 + own_row_2;
-  add_squares(sum_of_squares, d_attn_wk, decoder * embed_cp * head * key);
-  r.watch("decoder.attn.wk", sum_of_squares);
+  r.watch("decoder.attn.wk", add_squares(sum_of_squares, d_attn_wk, decoder * embed_cp * head * key));
   float *d_attn_wv = act.message + 4192 + own_row_2;
-  add_squares(sum_of_squares, d_attn_wv, decoder * embed_cp * head * key);
-  r.watch("decoder.attn.wv", sum_of_squares);
+  r.watch("decoder.attn.wv", add_squares(sum_of_squares, d_attn_wv, decoder * embed_cp * head * key));
   float *d_attn_wo = act.message + 6240 + own_row_2;
-  add_squares(sum_of_squares, d_attn_wo, decoder * head * key * embed_cp);
-  r.watch("decoder.attn.wo", sum_of_squares);
-  add_squares(sum_of_squares, grad.attn_bq.all, decoder * head * key, r.coordinate(0) == 0 ? 1.0 : 0.0);
-  r.watch("decoder.attn.bq", sum_of_squares);
-  add_squares(sum_of_squares, grad.attn_bk.all, decoder * head * key, r.coordinate(0) == 0 ? 1.0 : 0.0);
-  r.watch("decoder.attn.bk", sum_of_squares);
-  add_squares(sum_of_squares, grad.attn_bv.all, decoder * head * key, r.coordinate(0) == 0 ? 1.0 : 0.0);
-  r.watch("decoder.attn.bv", sum_of_squares);
+  r.watch("decoder.attn.wo", add_squares(sum_of_squares, d_attn_wo, decoder * head * key * embed_cp));
+  r.watch("decoder.attn.bq", add_squares(sum_of_squares, grad.attn_bq.all, decoder * head * key, is_first_cp));
+  r.watch("decoder.attn.bk", add_squares(sum_of_squares, grad.attn_bk.all, decoder * head * key, is_first_cp));
+  r.watch("decoder.attn.bv", add_squares(sum_of_squares, grad.attn_bv.all, decoder * head * key, is_first_cp));
   float *d_attn_bo = act.message + 8288 + own_row_2;
-  add_squares(sum_of_squares, d_attn_bo, decoder * embed_cp);
-  r.watch("decoder.attn.bo", sum_of_squares);
+  r.watch("decoder.attn.bo", add_squares(sum_of_squares, d_attn_bo, decoder * embed_cp));
   float *d_layernorm_2_gamma = act.message + 8320 + own_row_2;
-  add_squares(sum_of_squares, d_layernorm_2_gamma, decoder * embed_cp);
-  r.watch("decoder.layernorm_2.gamma", sum_of_squares);
+  r.watch("decoder.layernorm_2.gamma", add_squares(sum_of_squares, d_layernorm_2_gamma, decoder * embed_cp));
   float *d_layernorm_2_beta = act.message + 8352 + own_row_2;
-  add_squares(sum_of_squares, d_layernorm_2_beta, decoder * embed_cp);
-  r.watch("decoder.layernorm_2.beta", sum_of_squares);
+  r.watch("decoder.layernorm_2.beta", add_squares(sum_of_squares, d_layernorm_2_beta, decoder * embed_cp));
   float *d_cross_wq = act.message + 8384 + own_row_2;
-  add_squares(sum_of_squares, d_cross_wq, decoder * embed_cp * head * key);
-  r.watch("decoder.cross.wq", sum_of_squares);
-  add_squares(sum_of_squares, grad.cross_wk.all, decoder * embed_cp * head * key);
-  r.watch("decoder.cross.wk", sum_of_squares);
-  add_squares(sum_of_squares, grad.cross_wv.all, decoder * embed_cp * head * key);
-  r.watch("decoder.cross.wv", sum_of_squares);
+  r.watch("decoder.cross.wq", add_squares(sum_of_squares, d_cross_wq, decoder * embed_cp * head * key));
+  r.watch("decoder.cross.wk", add_squares(sum_of_squares, grad.cross_wk.all, decoder * embed_cp * head * key));
+  r.watch("decoder.cross.wv", add_squares(sum_of_squares, grad.cross_wv.all, decoder * embed_cp * head * key));
   float *d_cross_wo = act.message + 10432 + own_row_2;
-  add_squares(sum_of_squares, d_cross_wo, decoder * head * key * embed_cp);
-  r.watch("decoder.cross.wo", sum_of_squares);
-  add_squares(sum_of_squares, grad.cross_bq.all, decoder * head * key, r.coordinate(0) == 0 ? 1.0 : 0.0);
-  r.watch("decoder.cross.bq", sum_of_squares);
-  add_squares(sum_of_squares, grad.cross_bk.all, decoder * head * key, r.coordinate(0) == 0 ? 1.0 : 0.0);
-  r.watch("decoder.cross.bk", sum_of_squares);
-  add_squares(sum_of_squares, grad.cross_bv.all, decoder * head * key, r.coordinate(0) == 0 ? 1.0 : 0.0);
-  r.watch("decoder.cross.bv", sum_of_squares);
+  r.watch("decoder.cross.wo", add_squares(sum_of_squares, d_cross_wo, decoder * head * key * embed_cp));
+  r.watch("decoder.cross.bq", add_squares(sum_of_squares, grad.cross_bq.all, decoder * head * key, is_first_cp));
+  r.watch("decoder.cross.bk", add_squares(sum_of_squares, grad.cross_bk.all, decoder * head * key, is_first_cp));
+  r.watch("decoder.cross.bv", add_squares(sum_of_squares, grad.cross_bv.all, decoder * head * key, is_first_cp));
   float *d_cross_bo = act.message + 12480 + own_row_2;
-  add_squares(sum_of_squares, d_cross_bo, decoder * embed_cp);
-  r.watch("decoder.cross.bo", sum_of_squares);
+  r.watch("decoder.cross.bo", add_squares(sum_of_squares, d_cross_bo, decoder * embed_cp));
   float *d_layernorm_3_gamma = act.message + 12512 + own_row_2;
-  add_squares(sum_of_squares, d_layernorm_3_gamma, decoder * embed_cp);
-  r.watch("decoder.layernorm_3.gamma", sum_of_squares);
+  r.watch("decoder.layernorm_3.gamma", add_squares(sum_of_squares, d_layernorm_3_gamma, decoder * embed_cp));
   float *d_layernorm_3_beta = act.message + 12544 + own_row_2;
-  add_squares(sum_of_squares, d_layernorm_3_beta, decoder * embed_cp);
-  r.watch("decoder.layernorm_3.beta", sum_of_squares);
-  add_squares(sum_of_squares, grad.mlp_w1, decoder * embed_cp * ff);
-  r.watch("decoder.mlp.w1", sum_of_squares);
-  add_squares(sum_of_squares, grad.mlp_b1.all, decoder * ff, r.coordinate(0) == 0 ? 1.0 : 0.0);
-  r.watch("decoder.mlp.b1", sum_of_squares);
+  r.watch("decoder.layernorm_3.beta", add_squares(sum_of_squares, d_layernorm_3_beta, decoder * embed_cp));
+  r.watch("decoder.mlp.w1", add_squares(sum_of_squares, grad.mlp_w1, decoder * embed_cp * ff));
+  r.watch("decoder.mlp.b1", add_squares(sum_of_squares, grad.mlp_b1.all, decoder * ff, is_first_cp));
   const int64_t own_row = r.coordinate(0) * 8192;
   float *d_mlp_w2 = act.message_2 + own_row;
-  add_squares(sum_of_squares, d_mlp_w2, decoder * ff * embed_cp);
-  r.watch("decoder.mlp.w2", sum_of_squares);
+  r.watch("decoder.mlp.w2", add_squares(sum_of_squares, d_mlp_w2, decoder * ff * embed_cp));
   float *d_mlp_b2 = act.message + 12576 + own_row_2;
-  add_squares(sum_of_squares, d_mlp_b2, decoder * embed_cp);
-  r.watch("decoder.mlp.b2", sum_of_squares);
+  r.watch("decoder.mlp.b2", add_squares(sum_of_squares, d_mlp_b2, decoder * embed_cp));
   float *d_layernorm_gamma = act.message + 16 + own_row_2;
-  add_squares(sum_of_squares, d_layernorm_gamma, embed_cp);
-  r.watch("layernorm.gamma", sum_of_squares);
+  r.watch("layernorm.gamma", add_squares(sum_of_squares, d_layernorm_gamma, embed_cp));
   float *d_layernorm_beta = act.message + own_row_2;
-  add_squares(sum_of_squares, d_layernorm_beta, embed_cp);
-  r.watch("layernorm.beta", sum_of_squares);
+  r.watch("layernorm.beta", add_squares(sum_of_squares, d_layernorm_beta, embed_cp));
   // sort_digits.ech:4  4 ranks, 8 bytes: split embed over cp (layouts.ech:62): inside the norm of all gradients
   //     (sort_digits.ech:4)
   all_reduce(r, r.group(0), sum_of_squares, 1, Sum, Algorithm::automatic, "sort_digits.ech:4");
@@ -1553,147 +1500,131 @@ void update_2(Rank &r, Messages &messages, double lr) {
     return; // a loss or the norm is not finite: nothing is updated
   // sort_digits.ech:4  model Seq2Seq(layers = 2, heads = 4, width = 64) {
   const float scale = math::min(1.0f, 1.0f / (norm + 1e-06f));
-  const double bias_correction2 = 1 - std::pow(0.999, static_cast<double>(r.updates()));
+  const double v_correction = 1 - std::pow(0.999, static_cast<double>(r.updates()));
   // sort_digits.ech:20  param wte[vocab, embed] ~ normal(0.02)
-  const float bias_correction2_sqrt = math::sqrt(static_cast<float>(bias_correction2));
-  const double bias_correction1 = 1 - std::pow(0.9, static_cast<double>(r.updates()));
-  const float step_size = static_cast<float>(lr) / static_cast<float>(bias_correction1);
-  adam(p.wte, grad.wte, opt.m_wte, opt.v_wte, vocab * embed_cp, scale, bias_correction2_sqrt, step_size);
+  const float v_root = math::sqrt(static_cast<float>(v_correction));
+  const double m_correction = 1 - std::pow(0.9, static_cast<double>(r.updates()));
+  const float rate = static_cast<float>(lr) / static_cast<float>(m_correction);
+  adam(p.wte, grad.wte, opt.m_wte, opt.v_wte, vocab * embed_cp, scale, v_root, rate);
   // sort_digits.ech:21  param wsrc[src, embed] ~ normal(0.02)
-  adam(p.wsrc, grad.wsrc, opt.m_wsrc, opt.v_wsrc, src * embed_cp, scale, bias_correction2_sqrt, step_size);
+  adam(p.wsrc, grad.wsrc, opt.m_wsrc, opt.v_wsrc, src * embed_cp, scale, v_root, rate);
   // sort_digits.ech:22  param wdst[dst, embed] ~ normal(0.02)
-  adam(p.wdst, grad.wdst, opt.m_wdst, opt.v_wdst, dst * embed, scale, bias_correction2_sqrt, step_size);
+  adam(p.wdst, grad.wdst, opt.m_wdst, opt.v_wdst, dst * embed, scale, v_root, rate);
   // nn.ech:29 at sort_digits.ech:26  param gamma[over] ~ ones
   adam(p.encoder_layernorm_gamma.all, grad.encoder_layernorm_gamma.all, opt.m_encoder_layernorm_gamma,
-       opt.v_encoder_layernorm_gamma, encoder * embed_cp, scale, bias_correction2_sqrt, step_size);
+       opt.v_encoder_layernorm_gamma, encoder * embed_cp, scale, v_root, rate);
   // nn.ech:30 at sort_digits.ech:26  param beta[over] ~ zeros
   adam(p.encoder_layernorm_beta.all, grad.encoder_layernorm_beta.all, opt.m_encoder_layernorm_beta,
-       opt.v_encoder_layernorm_beta, encoder * embed_cp, scale, bias_correction2_sqrt, step_size);
+       opt.v_encoder_layernorm_beta, encoder * embed_cp, scale, v_root, rate);
   // nn.ech:75 at sort_digits.ech:26  param wq[embed, head, key] ~ normal(1 / sqrt(size(embed)))
   adam(p.encoder_attn_wq.all, grad.encoder_attn_wq.all, opt.m_encoder_attn_wq, opt.v_encoder_attn_wq,
-       encoder * embed_cp * head * key, scale, bias_correction2_sqrt, step_size);
+       encoder * embed_cp * head * key, scale, v_root, rate);
   // nn.ech:76 at sort_digits.ech:26  param wk[embed, head, key] ~ normal(1 / sqrt(size(embed)))
   adam(p.encoder_attn_wk.all, grad.encoder_attn_wk.all, opt.m_encoder_attn_wk, opt.v_encoder_attn_wk,
-       encoder * embed_cp * head * key, scale, bias_correction2_sqrt, step_size);
+       encoder * embed_cp * head * key, scale, v_root, rate);
   // nn.ech:77 at sort_digits.ech:26  param wv[embed, head, key] ~ normal(1 / sqrt(size(embed)))
   adam(p.encoder_attn_wv.all, grad.encoder_attn_wv.all, opt.m_encoder_attn_wv, opt.v_encoder_attn_wv,
-       encoder * embed_cp * head * key, scale, bias_correction2_sqrt, step_size);
+       encoder * embed_cp * head * key, scale, v_root, rate);
   // nn.ech:78 at sort_digits.ech:26  param wo[head, key, embed] ~ normal(1 / sqrt(size(head) * size(key)))
   adam(p.encoder_attn_wo.all, grad.encoder_attn_wo.all, opt.m_encoder_attn_wo, opt.v_encoder_attn_wo,
-       encoder * head * key * embed_cp, scale, bias_correction2_sqrt, step_size);
+       encoder * head * key * embed_cp, scale, v_root, rate);
   // nn.ech:83 at sort_digits.ech:26  param bq[head, key] ~ zeros
   adam(p.encoder_attn_bq.all, grad.encoder_attn_bq.all, opt.m_encoder_attn_bq, opt.v_encoder_attn_bq,
-       encoder * head * key, scale, bias_correction2_sqrt, step_size);
+       encoder * head * key, scale, v_root, rate);
   // nn.ech:84 at sort_digits.ech:26  param bk[head, key] ~ zeros
   adam(p.encoder_attn_bk.all, grad.encoder_attn_bk.all, opt.m_encoder_attn_bk, opt.v_encoder_attn_bk,
-       encoder * head * key, scale, bias_correction2_sqrt, step_size);
+       encoder * head * key, scale, v_root, rate);
   // nn.ech:85 at sort_digits.ech:26  param bv[head, key] ~ zeros
   adam(p.encoder_attn_bv.all, grad.encoder_attn_bv.all, opt.m_encoder_attn_bv, opt.v_encoder_attn_bv,
-       encoder * head * key, scale, bias_correction2_sqrt, step_size);
+       encoder * head * key, scale, v_root, rate);
   // nn.ech:97 at sort_digits.ech:26  param bo[embed] ~ zeros
   adam(p.encoder_attn_bo.all, grad.encoder_attn_bo.all, opt.m_encoder_attn_bo, opt.v_encoder_attn_bo,
-       encoder * embed_cp, scale, bias_correction2_sqrt, step_size);
+       encoder * embed_cp, scale, v_root, rate);
   // nn.ech:29 at sort_digits.ech:27  param gamma[over] ~ ones
   adam(p.encoder_layernorm_2_gamma.all, grad.encoder_layernorm_2_gamma.all, opt.m_encoder_layernorm_2_gamma,
-       opt.v_encoder_layernorm_2_gamma, encoder * embed_cp, scale, bias_correction2_sqrt, step_size);
+       opt.v_encoder_layernorm_2_gamma, encoder * embed_cp, scale, v_root, rate);
   // nn.ech:30 at sort_digits.ech:27  param beta[over] ~ zeros
   adam(p.encoder_layernorm_2_beta.all, grad.encoder_layernorm_2_beta.all, opt.m_encoder_layernorm_2_beta,
-       opt.v_encoder_layernorm_2_beta, encoder * embed_cp, scale, bias_correction2_sqrt, step_size);
+       opt.v_encoder_layernorm_2_beta, encoder * embed_cp, scale, v_root, rate);
   // nn.ech:149 at sort_digits.ech:27  param w1[embed, ff] ~ normal(1 / sqrt(size(embed)))
   adam(p.encoder_mlp_w1.all, grad.encoder_mlp_w1.all, opt.m_encoder_mlp_w1, opt.v_encoder_mlp_w1,
-       encoder * embed_cp * ff, scale, bias_correction2_sqrt, step_size);
+       encoder * embed_cp * ff, scale, v_root, rate);
   // nn.ech:150 at sort_digits.ech:27  param b1[ff] ~ zeros
   adam(p.encoder_mlp_b1.all, grad.encoder_mlp_b1.all, opt.m_encoder_mlp_b1, opt.v_encoder_mlp_b1, encoder * ff, scale,
-       bias_correction2_sqrt, step_size);
+       v_root, rate);
   // nn.ech:151 at sort_digits.ech:27  param w2[ff, embed] ~ normal(1 / sqrt(size(ff)))
   adam(p.encoder_mlp_w2.all, grad.encoder_mlp_w2.all, opt.m_encoder_mlp_w2, opt.v_encoder_mlp_w2,
-       encoder * ff * embed_cp, scale, bias_correction2_sqrt, step_size);
+       encoder * ff * embed_cp, scale, v_root, rate);
   // nn.ech:152 at sort_digits.ech:27  param b2[embed] ~ zeros
   adam(p.encoder_mlp_b2.all, grad.encoder_mlp_b2.all, opt.m_encoder_mlp_b2, opt.v_encoder_mlp_b2, encoder * embed_cp,
-       scale, bias_correction2_sqrt, step_size);
+       scale, v_root, rate);
   // nn.ech:29 at sort_digits.ech:31  param gamma[over] ~ ones
   adam(p.decoder_layernorm_gamma.all, d_layernorm_gamma_2, opt.m_decoder_layernorm_gamma, opt.v_decoder_layernorm_gamma,
-       decoder * embed_cp, scale, bias_correction2_sqrt, step_size);
+       decoder * embed_cp, scale, v_root, rate);
   // nn.ech:30 at sort_digits.ech:31  param beta[over] ~ zeros
   adam(p.decoder_layernorm_beta.all, d_layernorm_beta_2, opt.m_decoder_layernorm_beta, opt.v_decoder_layernorm_beta,
-       decoder * embed_cp, scale, bias_correction2_sqrt, step_size);
+       decoder * embed_cp, scale, v_root, rate);
   // nn.ech:75 at sort_digits.ech:31  param wq[embed, head, key] ~ normal(1 / sqrt(size(embed)))
-  adam(p.attn_wq.all, d_attn_wq, opt.m_attn_wq, opt.v_attn_wq, decoder * embed_cp * head * key, scale,
-       bias_correction2_sqrt, step_size);
+  adam(p.attn_wq.all, d_attn_wq, opt.m_attn_wq, opt.v_attn_wq, decoder * embed_cp * head * key, scale, v_root, rate);
   // nn.ech:76 at sort_digits.ech:31  param wk[embed, head, key] ~ normal(1 / sqrt(size(embed)))
-  adam(p.attn_wk.all, d_attn_wk, opt.m_attn_wk, opt.v_attn_wk, decoder * embed_cp * head * key, scale,
-       bias_correction2_sqrt, step_size);
+  adam(p.attn_wk.all, d_attn_wk, opt.m_attn_wk, opt.v_attn_wk, decoder * embed_cp * head * key, scale, v_root, rate);
   // nn.ech:77 at sort_digits.ech:31  param wv[embed, head, key] ~ normal(1 / sqrt(size(embed)))
-  adam(p.attn_wv.all, d_attn_wv, opt.m_attn_wv, opt.v_attn_wv, decoder * embed_cp * head * key, scale,
-       bias_correction2_sqrt, step_size);
+  adam(p.attn_wv.all, d_attn_wv, opt.m_attn_wv, opt.v_attn_wv, decoder * embed_cp * head * key, scale, v_root, rate);
   // nn.ech:78 at sort_digits.ech:31  param wo[head, key, embed] ~ normal(1 / sqrt(size(head) * size(key)))
-  adam(p.attn_wo.all, d_attn_wo, opt.m_attn_wo, opt.v_attn_wo, decoder * head * key * embed_cp, scale,
-       bias_correction2_sqrt, step_size);
+  adam(p.attn_wo.all, d_attn_wo, opt.m_attn_wo, opt.v_attn_wo, decoder * head * key * embed_cp, scale, v_root, rate);
   // nn.ech:83 at sort_digits.ech:31  param bq[head, key] ~ zeros
-  adam(p.attn_bq.all, grad.attn_bq.all, opt.m_attn_bq, opt.v_attn_bq, decoder * head * key, scale,
-       bias_correction2_sqrt, step_size);
+  adam(p.attn_bq.all, grad.attn_bq.all, opt.m_attn_bq, opt.v_attn_bq, decoder * head * key, scale, v_root, rate);
   // nn.ech:84 at sort_digits.ech:31  param bk[head, key] ~ zeros
-  adam(p.attn_bk.all, grad.attn_bk.all, opt.m_attn_bk, opt.v_attn_bk, decoder * head * key, scale,
-       bias_correction2_sqrt, step_size);
+  adam(p.attn_bk.all, grad.attn_bk.all, opt.m_attn_bk, opt.v_attn_bk, decoder * head * key, scale, v_root, rate);
   // nn.ech:85 at sort_digits.ech:31  param bv[head, key] ~ zeros
-  adam(p.attn_bv.all, grad.attn_bv.all, opt.m_attn_bv, opt.v_attn_bv, decoder * head * key, scale,
-       bias_correction2_sqrt, step_size);
+  adam(p.attn_bv.all, grad.attn_bv.all, opt.m_attn_bv, opt.v_attn_bv, decoder * head * key, scale, v_root, rate);
   // nn.ech:97 at sort_digits.ech:31  param bo[embed] ~ zeros
-  adam(p.attn_bo.all, d_attn_bo, opt.m_attn_bo, opt.v_attn_bo, decoder * embed_cp, scale, bias_correction2_sqrt,
-       step_size);
+  adam(p.attn_bo.all, d_attn_bo, opt.m_attn_bo, opt.v_attn_bo, decoder * embed_cp, scale, v_root, rate);
   // nn.ech:29 at sort_digits.ech:32  param gamma[over] ~ ones
   adam(p.layernorm_2_gamma.all, d_layernorm_2_gamma, opt.m_layernorm_2_gamma, opt.v_layernorm_2_gamma,
-       decoder * embed_cp, scale, bias_correction2_sqrt, step_size);
+       decoder * embed_cp, scale, v_root, rate);
   // nn.ech:30 at sort_digits.ech:32  param beta[over] ~ zeros
   adam(p.layernorm_2_beta.all, d_layernorm_2_beta, opt.m_layernorm_2_beta, opt.v_layernorm_2_beta, decoder * embed_cp,
-       scale, bias_correction2_sqrt, step_size);
+       scale, v_root, rate);
   // nn.ech:122 at sort_digits.ech:32  param wq[embed, head, key] ~ normal(1 / sqrt(size(embed)))
-  adam(p.cross_wq.all, d_cross_wq, opt.m_cross_wq, opt.v_cross_wq, decoder * embed_cp * head * key, scale,
-       bias_correction2_sqrt, step_size);
+  adam(p.cross_wq.all, d_cross_wq, opt.m_cross_wq, opt.v_cross_wq, decoder * embed_cp * head * key, scale, v_root,
+       rate);
   // nn.ech:123 at sort_digits.ech:32  param wk[embed, head, key] ~ normal(1 / sqrt(size(embed)))
   adam(p.cross_wk.all, grad.cross_wk.all, opt.m_cross_wk, opt.v_cross_wk, decoder * embed_cp * head * key, scale,
-       bias_correction2_sqrt, step_size);
+       v_root, rate);
   // nn.ech:124 at sort_digits.ech:32  param wv[embed, head, key] ~ normal(1 / sqrt(size(embed)))
   adam(p.cross_wv.all, grad.cross_wv.all, opt.m_cross_wv, opt.v_cross_wv, decoder * embed_cp * head * key, scale,
-       bias_correction2_sqrt, step_size);
+       v_root, rate);
   // nn.ech:125 at sort_digits.ech:32  param wo[head, key, embed] ~ normal(1 / sqrt(size(head) * size(key)))
-  adam(p.cross_wo.all, d_cross_wo, opt.m_cross_wo, opt.v_cross_wo, decoder * head * key * embed_cp, scale,
-       bias_correction2_sqrt, step_size);
+  adam(p.cross_wo.all, d_cross_wo, opt.m_cross_wo, opt.v_cross_wo, decoder * head * key * embed_cp, scale, v_root,
+       rate);
   // nn.ech:130 at sort_digits.ech:32  param bq[head, key] ~ zeros
-  adam(p.cross_bq.all, grad.cross_bq.all, opt.m_cross_bq, opt.v_cross_bq, decoder * head * key, scale,
-       bias_correction2_sqrt, step_size);
+  adam(p.cross_bq.all, grad.cross_bq.all, opt.m_cross_bq, opt.v_cross_bq, decoder * head * key, scale, v_root, rate);
   // nn.ech:131 at sort_digits.ech:32  param bk[head, key] ~ zeros
-  adam(p.cross_bk.all, grad.cross_bk.all, opt.m_cross_bk, opt.v_cross_bk, decoder * head * key, scale,
-       bias_correction2_sqrt, step_size);
+  adam(p.cross_bk.all, grad.cross_bk.all, opt.m_cross_bk, opt.v_cross_bk, decoder * head * key, scale, v_root, rate);
   // nn.ech:132 at sort_digits.ech:32  param bv[head, key] ~ zeros
-  adam(p.cross_bv.all, grad.cross_bv.all, opt.m_cross_bv, opt.v_cross_bv, decoder * head * key, scale,
-       bias_correction2_sqrt, step_size);
+  adam(p.cross_bv.all, grad.cross_bv.all, opt.m_cross_bv, opt.v_cross_bv, decoder * head * key, scale, v_root, rate);
   // nn.ech:140 at sort_digits.ech:32  param bo[embed] ~ zeros
-  adam(p.cross_bo.all, d_cross_bo, opt.m_cross_bo, opt.v_cross_bo, decoder * embed_cp, scale, bias_correction2_sqrt,
-       step_size);
+  adam(p.cross_bo.all, d_cross_bo, opt.m_cross_bo, opt.v_cross_bo, decoder * embed_cp, scale, v_root, rate);
   // nn.ech:29 at sort_digits.ech:33  param gamma[over] ~ ones
   adam(p.layernorm_3_gamma.all, d_layernorm_3_gamma, opt.m_layernorm_3_gamma, opt.v_layernorm_3_gamma,
-       decoder * embed_cp, scale, bias_correction2_sqrt, step_size);
+       decoder * embed_cp, scale, v_root, rate);
   // nn.ech:30 at sort_digits.ech:33  param beta[over] ~ zeros
   adam(p.layernorm_3_beta.all, d_layernorm_3_beta, opt.m_layernorm_3_beta, opt.v_layernorm_3_beta, decoder * embed_cp,
-       scale, bias_correction2_sqrt, step_size);
+       scale, v_root, rate);
   // nn.ech:149 at sort_digits.ech:33  param w1[embed, ff] ~ normal(1 / sqrt(size(embed)))
-  adam(p.mlp_w1.all, grad.mlp_w1, opt.m_mlp_w1, opt.v_mlp_w1, decoder * embed_cp * ff, scale, bias_correction2_sqrt,
-       step_size);
+  adam(p.mlp_w1.all, grad.mlp_w1, opt.m_mlp_w1, opt.v_mlp_w1, decoder * embed_cp * ff, scale, v_root, rate);
   // nn.ech:150 at sort_digits.ech:33  param b1[ff] ~ zeros
-  adam(p.mlp_b1.all, grad.mlp_b1.all, opt.m_mlp_b1, opt.v_mlp_b1, decoder * ff, scale, bias_correction2_sqrt,
-       step_size);
+  adam(p.mlp_b1.all, grad.mlp_b1.all, opt.m_mlp_b1, opt.v_mlp_b1, decoder * ff, scale, v_root, rate);
   // nn.ech:151 at sort_digits.ech:33  param w2[ff, embed] ~ normal(1 / sqrt(size(ff)))
-  adam(p.mlp_w2.all, d_mlp_w2, opt.m_mlp_w2, opt.v_mlp_w2, decoder * ff * embed_cp, scale, bias_correction2_sqrt,
-       step_size);
+  adam(p.mlp_w2.all, d_mlp_w2, opt.m_mlp_w2, opt.v_mlp_w2, decoder * ff * embed_cp, scale, v_root, rate);
   // nn.ech:152 at sort_digits.ech:33  param b2[embed] ~ zeros
-  adam(p.mlp_b2.all, d_mlp_b2, opt.m_mlp_b2, opt.v_mlp_b2, decoder * embed_cp, scale, bias_correction2_sqrt, step_size);
+  adam(p.mlp_b2.all, d_mlp_b2, opt.m_mlp_b2, opt.v_mlp_b2, decoder * embed_cp, scale, v_root, rate);
   // nn.ech:29 at sort_digits.ech:35  param gamma[over] ~ ones
-  adam(p.layernorm_gamma, d_layernorm_gamma, opt.m_layernorm_gamma, opt.v_layernorm_gamma, embed_cp, scale,
-       bias_correction2_sqrt, step_size);
+  adam(p.layernorm_gamma, d_layernorm_gamma, opt.m_layernorm_gamma, opt.v_layernorm_gamma, embed_cp, scale, v_root,
+       rate);
   // nn.ech:30 at sort_digits.ech:35  param beta[over] ~ zeros
-  adam(p.layernorm_beta, d_layernorm_beta, opt.m_layernorm_beta, opt.v_layernorm_beta, embed_cp, scale,
-       bias_correction2_sqrt, step_size);
+  adam(p.layernorm_beta, d_layernorm_beta, opt.m_layernorm_beta, opt.v_layernorm_beta, embed_cp, scale, v_root, rate);
 }
 
 /// One training step on the inputs already loaded.
@@ -1727,8 +1658,8 @@ void evaluate_begin(Rank &r) {
   all_gather(r, r.group(0), sums.layernorm_beta_gathered, p.layernorm_beta, embed_cp, Algorithm::automatic,
              "sort_digits.ech:35");
   // sort_digits.ech:4  model Seq2Seq(layers = 2, heads = 4, width = 64) {
-  fill(sums.value, 1, 0.0);
-  fill(sums.value_2, 1, 0.0);
+  fill(sums.loss, 1, 0.0);
+  fill(sums.accuracy, 1, 0.0);
 }
 
 /// For each batch of held-out samples.
@@ -1754,26 +1685,27 @@ void evaluate_batch(Rank &r) {
     double *moments_2 = r.work<double>(638976); // [batch, src, moment=3]
     // nn.ech:31 at sort_digits.ech:26  return normalize(x, over = over) * gamma + beta
     combine_moments(moments_2, moments_of_all, 4, batch * src);
-    float *normalized = r.work<float>(589824); // [batch, src, embed_cp]
-    float *rstd = r.work<float>(835584); // [batch, src]
-    normalize_finish(normalized, rstd, m, moments_2, batch * src, embed_cp, 1e-05);
-    float *layernorm = r.work<float>(589824); // [batch, src, embed_cp]
+    float *layernorm_normalized = r.work<float>(589824); // [batch, src, embed_cp]
+    float *layernorm_rstd = r.work<float>(835584); // [batch, src]
+    normalize_finish(layernorm_normalized, layernorm_rstd, m, moments_2, batch * src, embed_cp, 1e-05);
+    float *encoder_layernorm = r.work<float>(589824); // [batch, src, embed_cp]
     for (int64_t i = 0; i < batch * src; ++i)
 #pragma GCC ivdep
-      for (int64_t em = 0; em < embed_cp; ++em)
-        layernorm[i * embed_cp + em] =
-            normalized[i * embed_cp + em] * p.encoder_layernorm_gamma[e][em] + p.encoder_layernorm_beta[e][em];
+      for (int64_t em = 0; em < embed_cp; ++em) {
+        const float e_2 = layernorm_normalized[i * embed_cp + em] * p.encoder_layernorm_gamma[e][em];
+        encoder_layernorm[i * embed_cp + em] = e_2 + p.encoder_layernorm_beta[e][em];
+      }
     float *q = r.work<float>(0); // [batch, src, head, key]
     // nn.ech:79 at sort_digits.ech:26  q = dot(x, wq, over = embed)
-    gemm(q, layernorm, p.encoder_attn_wq[e], batch * src, head * key, embed_cp, Form::nn, embed_cp, head * key,
+    gemm(q, encoder_layernorm, p.encoder_attn_wq[e], batch * src, head * key, embed_cp, Form::nn, embed_cp, head * key,
          head * key, 1.0, 0.0, Blas::onednn);
     float *k = r.work<float>(196608); // [batch, src, head, key]
     // nn.ech:80 at sort_digits.ech:26  k = dot(x, wk, over = embed)
-    gemm(k, layernorm, p.encoder_attn_wk[e], batch * src, head * key, embed_cp, Form::nn, embed_cp, head * key,
+    gemm(k, encoder_layernorm, p.encoder_attn_wk[e], batch * src, head * key, embed_cp, Form::nn, embed_cp, head * key,
          head * key, 1.0, 0.0, Blas::onednn);
     float *v = r.work<float>(393216); // [batch, src, head, key]
     // nn.ech:81 at sort_digits.ech:26  v = dot(x, wv, over = embed)
-    gemm(v, layernorm, p.encoder_attn_wv[e], batch * src, head * key, embed_cp, Form::nn, embed_cp, head * key,
+    gemm(v, encoder_layernorm, p.encoder_attn_wv[e], batch * src, head * key, embed_cp, Form::nn, embed_cp, head * key,
          head * key, 1.0, 0.0, Blas::onednn);
     const double is_first_cp = r.coordinate(0) == 0 ? 1.0 : 0.0;
     // nn.ech:86 at sort_digits.ech:26  q = q + bq
@@ -1832,40 +1764,42 @@ void evaluate_batch(Rank &r) {
     all_gather(r, r.group(0), moments_of_all, moments, batch * src * 3, Algorithm::automatic, "sort_digits.ech:27");
     // nn.ech:31 at sort_digits.ech:27  return normalize(x, over = over) * gamma + beta
     combine_moments(moments, moments_of_all, 4, batch * src);
-    float *normalized_2 = r.work<float>(884736); // [batch, src, embed_cp]
-    float *rstd_2 = r.work<float>(0); // [batch, src]
-    normalize_finish(normalized_2, rstd_2, m_2, moments, batch * src, embed_cp, 1e-05);
-    float *layernorm_2 = r.work<float>(884736); // [batch, src, embed_cp]
+    float *layernorm_2_normalized = r.work<float>(884736); // [batch, src, embed_cp]
+    float *layernorm_2_rstd = r.work<float>(0); // [batch, src]
+    normalize_finish(layernorm_2_normalized, layernorm_2_rstd, m_2, moments, batch * src, embed_cp, 1e-05);
+    float *encoder_layernorm_2 = r.work<float>(884736); // [batch, src, embed_cp]
     for (int64_t i = 0; i < batch * src; ++i)
 #pragma GCC ivdep
-      for (int64_t em = 0; em < embed_cp; ++em)
-        layernorm_2[i * embed_cp + em] =
-            normalized_2[i * embed_cp + em] * p.encoder_layernorm_2_gamma[e][em] + p.encoder_layernorm_2_beta[e][em];
-    float *product = r.work<float>(0); // [batch, src, ff]
+      for (int64_t em = 0; em < embed_cp; ++em) {
+        const float e_2 = layernorm_2_normalized[i * embed_cp + em] * p.encoder_layernorm_2_gamma[e][em];
+        encoder_layernorm_2[i * embed_cp + em] = e_2 + p.encoder_layernorm_2_beta[e][em];
+      }
+    float *mlp_product = r.work<float>(0); // [batch, src, ff]
     // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(product, layernorm_2, p.encoder_mlp_w1[e], batch * src, ff, embed_cp, Form::nn, embed_cp, ff, ff, 1.0, 0.0,
-         Blas::onednn);
-    float *value = r.work<float>(0); // [batch, src, ff]
+    gemm(mlp_product, encoder_layernorm_2, p.encoder_mlp_w1[e], batch * src, ff, embed_cp, Form::nn, embed_cp, ff, ff,
+         1.0, 0.0, Blas::onednn);
+    float *mlp_value = r.work<float>(0); // [batch, src, ff]
     for (int64_t i = 0; i < batch * src; ++i)
 #pragma GCC ivdep
       for (int64_t f = 0; f < ff; ++f)
-        value[i * ff + f] = product[i * ff + f] + p.encoder_mlp_b1[e][f] * static_cast<float>(is_first_cp);
+        mlp_value[i * ff + f] = mlp_product[i * ff + f] + p.encoder_mlp_b1[e][f] * static_cast<float>(is_first_cp);
     // sort_digits.ech:27  4 ranks, 0.79 MB: split src2, dst, embed over cp (layouts.ech:62): gelu (sort_digits.ech:27)
-    all_reduce(r, r.group(0), value, batch * src * ff, Sum, Algorithm::automatic, "sort_digits.ech:27");
+    all_reduce(r, r.group(0), mlp_value, batch * src * ff, Sum, Algorithm::automatic, "sort_digits.ech:27");
+    float *mlp_gelu = r.work<float>(0); // [batch, src, ff]
     // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
 #pragma GCC ivdep
     for (int64_t i = 0; i < batch * src * ff; ++i)
-      value[i] = math::gelu(value[i]);
-    float *product_2 = r.work<float>(884736); // [batch, src, embed_cp]
+      mlp_gelu[i] = math::gelu(mlp_value[i]);
+    float *mlp_product_2 = r.work<float>(884736); // [batch, src, embed_cp]
     // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(product_2, value, p.encoder_mlp_w2[e], batch * src, embed_cp, ff, Form::nn, ff, embed_cp, embed_cp, 1.0, 0.0,
-         Blas::onednn);
+    gemm(mlp_product_2, mlp_gelu, p.encoder_mlp_w2[e], batch * src, embed_cp, ff, Form::nn, ff, embed_cp, embed_cp, 1.0,
+         0.0, Blas::onednn);
     // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
     // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     for (int64_t i = 0; i < batch * src; ++i)
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed_cp; ++em)
-        m[i * embed_cp + em] = m_2[i * embed_cp + em] + (product_2[i * embed_cp + em] + p.encoder_mlp_b2[e][em]);
+        m[i * embed_cp + em] = m_2[i * embed_cp + em] + (mlp_product_2[i * embed_cp + em] + p.encoder_mlp_b2[e][em]);
   }
   float *rows_2 = r.work<float>(393216); // [batch, dst, embed]
   // sort_digits.ech:29  x = wte[vocab = target] + wdst
@@ -1876,10 +1810,10 @@ void evaluate_batch(Rank &r) {
     for (int64_t i = 0; i < dst * embed; ++i)
       x[b * dst * embed + i] = rows_2[b * dst * embed + i] + p.wdst[i];
   for (int64_t d = 0; d < decoder; ++d) {
-    float *normalized = r.work<float>(442368); // [batch, dst, embed]
-    float *rstd = r.work<float>(835584); // [batch, dst]
+    float *layernorm_normalized = r.work<float>(442368); // [batch, dst, embed]
+    float *layernorm_rstd = r.work<float>(835584); // [batch, dst]
     // nn.ech:31 at sort_digits.ech:31  return normalize(x, over = over) * gamma + beta
-    normalize(normalized, rstd, x, batch * dst, embed, 1e-05);
+    normalize(layernorm_normalized, layernorm_rstd, x, batch * dst, embed, 1e-05);
     float *layernorm_gamma_gathered = r.work<float>(835584); // [embed]
     // sort_digits.ech:31  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): mul (sort_digits.ech:31)
     all_gather(r, r.group(0), layernorm_gamma_gathered, p.decoder_layernorm_gamma[d], embed_cp, Algorithm::automatic,
@@ -1888,37 +1822,37 @@ void evaluate_batch(Rank &r) {
     // sort_digits.ech:31  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): add (sort_digits.ech:31)
     all_gather(r, r.group(0), layernorm_beta_gathered, p.decoder_layernorm_beta[d], embed_cp, Algorithm::automatic,
                "sort_digits.ech:31");
-    float *layernorm = r.work<float>(442368); // [batch, dst, embed]
+    float *decoder_layernorm = r.work<float>(442368); // [batch, dst, embed]
     // nn.ech:31 at sort_digits.ech:31  return normalize(x, over = over) * gamma + beta
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em)
-        layernorm[i * embed + em] =
-            normalized[i * embed + em] * layernorm_gamma_gathered[em] + layernorm_beta_gathered[em];
+        decoder_layernorm[i * embed + em] =
+            layernorm_normalized[i * embed + em] * layernorm_gamma_gathered[em] + layernorm_beta_gathered[em];
     float *attn_wq_gathered = r.work<float>(540672); // [embed, head, key]
     // sort_digits.ech:31  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:31)
     all_gather(r, r.group(0), attn_wq_gathered, p.attn_wq[d], embed_cp * head * key, Algorithm::automatic,
                "sort_digits.ech:31");
     float *q = r.work<float>(491520); // [batch, dst, head, key]
     // nn.ech:79 at sort_digits.ech:31  q = dot(x, wq, over = embed)
-    gemm(q, layernorm, attn_wq_gathered, batch * dst, head * key, embed, Form::nn, embed, embed, head * key, 1.0, 0.0,
-         Blas::onednn);
+    gemm(q, decoder_layernorm, attn_wq_gathered, batch * dst, head * key, embed, Form::nn, embed, embed, head * key,
+         1.0, 0.0, Blas::onednn);
     float *attn_wk_gathered = r.work<float>(245760); // [embed, head, key]
     // sort_digits.ech:31  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:31)
     all_gather(r, r.group(0), attn_wk_gathered, p.attn_wk[d], embed_cp * head * key, Algorithm::automatic,
                "sort_digits.ech:31");
     float *k = r.work<float>(196608); // [batch, dst, head, key]
     // nn.ech:80 at sort_digits.ech:31  k = dot(x, wk, over = embed)
-    gemm(k, layernorm, attn_wk_gathered, batch * dst, head * key, embed, Form::nn, embed, embed, head * key, 1.0, 0.0,
-         Blas::onednn);
+    gemm(k, decoder_layernorm, attn_wk_gathered, batch * dst, head * key, embed, Form::nn, embed, embed, head * key,
+         1.0, 0.0, Blas::onednn);
     float *attn_wv_gathered = r.work<float>(245760); // [embed, head, key]
     // sort_digits.ech:31  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:31)
     all_gather(r, r.group(0), attn_wv_gathered, p.attn_wv[d], embed_cp * head * key, Algorithm::automatic,
                "sort_digits.ech:31");
     float *v = r.work<float>(540672); // [batch, dst, head, key]
     // nn.ech:81 at sort_digits.ech:31  v = dot(x, wv, over = embed)
-    gemm(v, layernorm, attn_wv_gathered, batch * dst, head * key, embed, Form::nn, embed, embed, head * key, 1.0, 0.0,
-         Blas::onednn);
+    gemm(v, decoder_layernorm, attn_wv_gathered, batch * dst, head * key, embed, Form::nn, embed, embed, head * key,
+         1.0, 0.0, Blas::onednn);
     // nn.ech:86 at sort_digits.ech:31  q = q + bq
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
@@ -1975,8 +1909,10 @@ void evaluate_batch(Rank &r) {
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em)
         x_2[i * embed + em] = x[i * embed + em] + (y[i * embed + em] + attn_bo_gathered[em]);
+    float *layernorm_2_normalized = r.work<float>(442368); // [batch, dst, embed]
+    float *layernorm_2_rstd = r.work<float>(835584); // [batch, dst]
     // nn.ech:31 at sort_digits.ech:32  return normalize(x, over = over) * gamma + beta
-    normalize(normalized, rstd, x_2, batch * dst, embed, 1e-05);
+    normalize(layernorm_2_normalized, layernorm_2_rstd, x_2, batch * dst, embed, 1e-05);
     float *layernorm_2_gamma_gathered = r.work<float>(835584); // [embed]
     // sort_digits.ech:32  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): mul (sort_digits.ech:32)
     all_gather(r, r.group(0), layernorm_2_gamma_gathered, p.layernorm_2_gamma[d], embed_cp, Algorithm::automatic,
@@ -1985,20 +1921,21 @@ void evaluate_batch(Rank &r) {
     // sort_digits.ech:32  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): add (sort_digits.ech:32)
     all_gather(r, r.group(0), layernorm_2_beta_gathered, p.layernorm_2_beta[d], embed_cp, Algorithm::automatic,
                "sort_digits.ech:32");
+    float *decoder_layernorm_2 = r.work<float>(442368); // [batch, dst, embed]
     // nn.ech:31 at sort_digits.ech:32  return normalize(x, over = over) * gamma + beta
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em)
-        layernorm[i * embed + em] =
-            normalized[i * embed + em] * layernorm_2_gamma_gathered[em] + layernorm_2_beta_gathered[em];
+        decoder_layernorm_2[i * embed + em] =
+            layernorm_2_normalized[i * embed + em] * layernorm_2_gamma_gathered[em] + layernorm_2_beta_gathered[em];
     float *cross_wq_gathered = r.work<float>(589824); // [embed, head, key]
     // sort_digits.ech:32  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:32)
     all_gather(r, r.group(0), cross_wq_gathered, p.cross_wq[d], embed_cp * head * key, Algorithm::automatic,
                "sort_digits.ech:32");
     float *q_2 = r.work<float>(540672); // [batch, dst, head, key]
     // nn.ech:126 at sort_digits.ech:32  q = dot(x, wq, over = embed)
-    gemm(q_2, layernorm, cross_wq_gathered, batch * dst, head * key, embed, Form::nn, embed, embed, head * key, 1.0,
-         0.0, Blas::onednn);
+    gemm(q_2, decoder_layernorm_2, cross_wq_gathered, batch * dst, head * key, embed, Form::nn, embed, embed,
+         head * key, 1.0, 0.0, Blas::onednn);
     float *k_2 = r.work<float>(0); // [batch, src, head, key]
     // nn.ech:127 at sort_digits.ech:32  k = dot(memory, wk, over = embed)
     gemm(k_2, m, p.cross_wk[d], batch * src, head * key, embed_cp, Form::nn, embed_cp, head * key, head * key, 1.0, 0.0,
@@ -2057,10 +1994,10 @@ void evaluate_batch(Rank &r) {
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em)
         x_3[i * embed + em] = x_2[i * embed + em] + (y_2[i * embed + em] + cross_bo_gathered[em]);
-    float *normalized_2 = r.work<float>(262144); // [batch, dst, embed]
-    float *rstd_2 = r.work<float>(311296); // [batch, dst]
+    float *layernorm_3_normalized = r.work<float>(262144); // [batch, dst, embed]
+    float *layernorm_3_rstd = r.work<float>(311296); // [batch, dst]
     // nn.ech:31 at sort_digits.ech:33  return normalize(x, over = over) * gamma + beta
-    normalize(normalized_2, rstd_2, x_3, batch * dst, embed, 1e-05);
+    normalize(layernorm_3_normalized, layernorm_3_rstd, x_3, batch * dst, embed, 1e-05);
     float *layernorm_3_gamma_gathered = r.work<float>(311296); // [embed]
     // sort_digits.ech:33  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): mul (sort_digits.ech:33)
     all_gather(r, r.group(0), layernorm_3_gamma_gathered, p.layernorm_3_gamma[d], embed_cp, Algorithm::automatic,
@@ -2069,24 +2006,25 @@ void evaluate_batch(Rank &r) {
     // sort_digits.ech:33  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): add (sort_digits.ech:33)
     all_gather(r, r.group(0), layernorm_3_beta_gathered, p.layernorm_3_beta[d], embed_cp, Algorithm::automatic,
                "sort_digits.ech:33");
-    float *layernorm_2 = r.work<float>(262144); // [batch, dst, embed]
+    float *decoder_layernorm_3 = r.work<float>(262144); // [batch, dst, embed]
     // nn.ech:31 at sort_digits.ech:33  return normalize(x, over = over) * gamma + beta
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em)
-        layernorm_2[i * embed + em] =
-            normalized_2[i * embed + em] * layernorm_3_gamma_gathered[em] + layernorm_3_beta_gathered[em];
+        decoder_layernorm_3[i * embed + em] =
+            layernorm_3_normalized[i * embed + em] * layernorm_3_gamma_gathered[em] + layernorm_3_beta_gathered[em];
     float *mlp_w1_gathered = r.work<float>(196608); // [embed, ff]
     // sort_digits.ech:33  4 ranks, 0.07 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:33)
     all_gather(r, r.group(0), mlp_w1_gathered, p.mlp_w1[d], embed_cp * ff, Algorithm::automatic, "sort_digits.ech:33");
-    float *product = r.work<float>(0); // [batch, dst, ff]
+    float *mlp_product = r.work<float>(0); // [batch, dst, ff]
     // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(product, layernorm_2, mlp_w1_gathered, batch * dst, ff, embed, Form::nn, embed, ff, ff, 1.0, 0.0, Blas::tiled);
-    float *value = r.work<float>(0); // [batch, dst, ff]
+    gemm(mlp_product, decoder_layernorm_3, mlp_w1_gathered, batch * dst, ff, embed, Form::nn, embed, ff, ff, 1.0, 0.0,
+         Blas::tiled);
+    float *mlp_gelu = r.work<float>(0); // [batch, dst, ff]
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
       for (int64_t f = 0; f < ff; ++f)
-        value[i * ff + f] = math::gelu(product[i * ff + f] + p.mlp_b1[d][f]);
+        mlp_gelu[i * ff + f] = math::gelu(mlp_product[i * ff + f] + p.mlp_b1[d][f]);
     float *mlp_w2_gathered = r.work<float>(196608); // [message=16384]
     // sort_digits.ech:33  4 ranks, 0.07 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:33)
     all_gather(r, r.group(0), mlp_w2_gathered, p.mlp_w2[d], ff * embed_cp, Algorithm::automatic, "sort_digits.ech:33");
@@ -2098,9 +2036,9 @@ void evaluate_batch(Rank &r) {
         for (int64_t em = 0; em < embed_cp; ++em)
           mlp_w2_gathered_2[v_cp_i * embed_cp + f * 4 * embed_cp + em] =
               mlp_w2_gathered[v_cp_i * ff * embed_cp + f * embed_cp + em];
-    float *product_2 = r.work<float>(196608); // [batch, dst, embed]
+    float *mlp_product_2 = r.work<float>(196608); // [batch, dst, embed]
     // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(product_2, value, mlp_w2_gathered_2, batch * dst, embed, ff, Form::nn, ff, embed, embed, 1.0, 0.0,
+    gemm(mlp_product_2, mlp_gelu, mlp_w2_gathered_2, batch * dst, embed, ff, Form::nn, ff, embed, embed, 1.0, 0.0,
          Blas::onednn);
     float *mlp_b2_gathered = r.work<float>(376832); // [embed]
     // sort_digits.ech:33  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): add (sort_digits.ech:33)
@@ -2110,18 +2048,18 @@ void evaluate_batch(Rank &r) {
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em)
-        x[i * embed + em] = x_3[i * embed + em] + (product_2[i * embed + em] + mlp_b2_gathered[em]);
+        x[i * embed + em] = x_3[i * embed + em] + (mlp_product_2[i * embed + em] + mlp_b2_gathered[em]);
   }
-  float *normalized = r.work<float>(393216); // [batch, dst, embed]
-  float *rstd = r.work<float>(0); // [batch, dst]
+  float *layernorm_normalized = r.work<float>(393216); // [batch, dst, embed]
+  float *layernorm_rstd = r.work<float>(0); // [batch, dst]
   // nn.ech:31 at sort_digits.ech:35  return normalize(x, over = over) * gamma + beta
-  normalize(normalized, rstd, x, batch * dst, embed, 1e-05);
+  normalize(layernorm_normalized, layernorm_rstd, x, batch * dst, embed, 1e-05);
   float *layernorm = r.work<float>(393216); // [batch, dst, embed]
   for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
     for (int64_t em = 0; em < embed; ++em)
       layernorm[i * embed + em] =
-          normalized[i * embed + em] * sums.layernorm_gamma_gathered[em] + sums.layernorm_beta_gathered[em];
+          layernorm_normalized[i * embed + em] * sums.layernorm_gamma_gathered[em] + sums.layernorm_beta_gathered[em];
   float *logits = r.work<float>(0); // [batch, dst, vocab]
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
   gemm(logits, layernorm, sums.wte_gathered, batch * dst, vocab, embed, Form::nt, embed, embed, vocab, 1.0, 0.0,
@@ -2131,31 +2069,31 @@ void evaluate_batch(Rank &r) {
   float *log_sum = r.work<float>(10752); // [batch, dst]
   // sort_digits.ech:36  loss mean(cross_entropy(logits, answer, over = vocab))
   cross_entropy(row_loss, shift, log_sum, logits, in.answer, batch * dst, vocab);
-  float sum_3 = 0;
+  float sum_sum = 0;
   for (int64_t b = 0; b < batch; ++b) {
     const bool e_2 = static_cast<int32_t>(b) < static_cast<int32_t>(r.validSamples());
-#pragma omp simd reduction(+ : sum_3)
+#pragma omp simd reduction(+ : sum_sum)
     for (int64_t ds = 0; ds < dst; ++ds)
-      sum_3 += math::select(e_2, row_loss[b * dst + ds], 0.0f);
+      sum_sum += math::select(e_2, row_loss[b * dst + ds], 0.0f);
   }
-  const float sum = sum_3;
+  const float sum = sum_sum;
   int32_t *index_of_max = r.work<int32_t>(9216); // [batch, dst]
   // sort_digits.ech:37  metric accuracy = mean(argmax(logits, over = vocab) == answer)
   argmax(index_of_max, logits, batch * dst, vocab, 1);
   // sort_digits.ech:37  metric accuracy = mean(argmax(logits, over = vocab) == answer)
   // sort_digits.ech:36  loss mean(cross_entropy(logits, answer, over = vocab))
-  float sum_4 = 0;
+  float sum_2_sum = 0;
   for (int64_t b = 0; b < batch; ++b) {
     const bool e_2 = static_cast<int32_t>(b) < static_cast<int32_t>(r.validSamples());
-#pragma omp simd reduction(+ : sum_4)
+#pragma omp simd reduction(+ : sum_2_sum)
     for (int64_t ds = 0; ds < dst; ++ds)
-      sum_4 += math::select(e_2, index_of_max[b * dst + ds] == in.answer[b * dst + ds] ? 1.0f : 0.0f, 0.0f);
+      sum_2_sum += math::select(e_2, index_of_max[b * dst + ds] == in.answer[b * dst + ds] ? 1.0f : 0.0f, 0.0f);
   }
-  const float sum_2 = sum_4;
+  const float sum_2 = sum_2_sum;
   // sort_digits.ech:36  loss mean(cross_entropy(logits, answer, over = vocab))
-  sums.value[0] += static_cast<double>(sum);
+  sums.loss[0] += static_cast<double>(sum);
   // sort_digits.ech:37  metric accuracy = mean(argmax(logits, over = vocab) == answer)
-  sums.value_2[0] += static_cast<double>(sum_2);
+  sums.accuracy[0] += static_cast<double>(sum_2);
 }
 
 /// Metrics of all held-out samples.
@@ -2167,8 +2105,8 @@ void evaluate_end(Rank &r) {
   // sort_digits.ech:37  metric accuracy = mean(argmax(logits, over = vocab) == answer)
   // sort_digits.ech:36  loss mean(cross_entropy(logits, answer, over = vocab))
   const float e = static_cast<float>(sample_count) * 12.0f;
-  message[0] = static_cast<float>(sums.value[0]) / e;
-  accuracy[0] = static_cast<float>(sums.value_2[0]) / e;
+  message[0] = static_cast<float>(sums.loss[0]) / e;
+  accuracy[0] = static_cast<float>(sums.accuracy[0]) / e;
   // sort_digits.ech:36  4 ranks, 8 bytes: split src2, dst, embed over cp (layouts.ech:62): report of loss
   //     (sort_digits.ech:36), report of accuracy (sort_digits.ech:37)
   all_reduce(r, r.group(0), message, 2, Sum, Algorithm::automatic, "sort_digits.ech:36");

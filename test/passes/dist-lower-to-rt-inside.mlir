@@ -13,7 +13,7 @@ ech.input @x 0 : !ech.tensor<[rank=3, vocab=10], f32> below 0
 // CHECK:       rt.collective "all_reduce" {{.*}} "Max" over [0] ranks 2 "tp" with "tree"
 // CHECK:       %[[ALL:.*]] = rt.alloc work : <[rank_=2, part=2, rank=3], f32>
 // CHECK-NEXT:  rt.collective "all_gather" %{{.*}}, %[[ALL]] {{.*}} with "automatic"
-// CHECK:       rt.fused ["rank_", "rank"] = [2, 3]
+// CHECK:       rt.combine largest(%[[ALL]]) -> (%{{.*}}) of [#rt.size<rank_=2>, #rt.size<rank=3>]
 ech.step @train {
   %x = ech.read @x : !x
   %max = ech.reduce max %x over ["vocab"] {dist.inside = ["tp"], ech.why = "split vocab over tp"} : (!x) -> !s

@@ -304,7 +304,7 @@ void Nest::emitLevel(int at) {
   declareAt(at);
   for (auto [o, out] : llvm::enumerate(op.getOutputs()))
     if (isInner(o) && depth[o] == at) {
-      sums[o] = writer.local("sum");
+      sums[o] = writer.local(ownName(writer.name(out)) + "_sum");
       StringRef type = isLong(o) ? "double" : storedAs(buffer(out).getElement());
       writer.line((type + " " + sums[o] + " = 0;").str());
     }
@@ -459,7 +459,7 @@ void Nest::emit() {
   for (auto [o, out] : llvm::enumerate(op.getOutputs())) {
     ArrayRef<int64_t> s = stridesOut(o);
     if (isLongOverRows(o)) {
-      totals[o] = writer.local("total");
+      totals[o] = writer.local(ownName(writer.name(out)) + "_sum");
       const int64_t values = terms(o, rowLoops(o), depth[o]);
       const std::string further = mode(o, "add") ? ", " + std::to_string(values) + ", LongSum::FromPlace"
                                   : values == 1  ? ""

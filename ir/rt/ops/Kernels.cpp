@@ -111,7 +111,6 @@ LogicalResult CombineOp::verify() {
     case CombineKind::CrossEntropyTarget:
       return {2, 3, 1};
     case CombineKind::Largest:
-      return {2, 2, 2};
     case CombineKind::Moments:
       return {1, 1, 2};
     case CombineKind::Normalize:

@@ -72,20 +72,21 @@ TYPED_TEST(Reduce, NanWins) {
       }
 }
 
-// An axis in three pieces gives the same value and place as the whole axis.
+// An axis in three pieces gives the same place as the whole axis.
 TYPED_TEST(Reduce, PiecesCombine) {
   using T = TypeParam;
   const int64_t parts = 3, n = 4, inner = 5;
   auto x = values<T>(parts * n * inner, 2);
   for (T &v : x)
     v = std::round(v);
-  std::vector<T> values(parts * inner), value(inner), expected(inner);
-  std::vector<int32_t> indices(parts * inner), index(inner), at(inner);
-  for (int64_t p = 0; p < parts; ++p)
-    max_with_index(&values[p * inner], &indices[p * inner], &x[p * n * inner], 1, n, inner, int32_t(p * n));
-  combine_max_with_index(value.data(), index.data(), values.data(), indices.data(), parts, inner);
+  std::vector<T> found(parts * 2 * inner), expected(inner);
+  std::vector<int32_t> places(inner), index(inner), at(inner);
+  for (int64_t p = 0; p < parts; ++p) {
+    max_with_index(&found[2 * p * inner], places.data(), &x[p * n * inner], 1, n, inner, int32_t(p * n));
+    std::copy(places.begin(), places.end(), &found[(2 * p + 1) * inner]);
+  }
+  place_of_largest(index.data(), found.data(), parts, inner);
   reference::max_with_index(expected.data(), at.data(), x.data(), 1, parts * n, inner, 0);
-  EXPECT_EQ(value, expected);
   EXPECT_EQ(index, at);
 }
 
