@@ -116,7 +116,7 @@ ech::VariableOp Tables::momentOf(ech::VariableOp op) {
     return {};
   auto param = SymbolTable(module).lookup<ech::VariableOp>(path.split('.').second);
   return param && param.getKind() == ech::VariableKind::Param && param.getType() == op.getType() ? param
-                                                                                                  : ech::VariableOp();
+                                                                                                 : ech::VariableOp();
 }
 
 void Tables::stored() {

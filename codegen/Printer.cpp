@@ -251,8 +251,7 @@ std::string codegen::shape(rt::Buffer type, SizeTable &sizes) {
   std::string text = "[";
   for (const ech::Axis &axis : type.getAxes()) {
     std::string name = sizes.of(axis);
-    text += (text.size() > 1 ? ", " : "") +
-            (name.empty() ? axis.name.str() + "=" + std::to_string(axis.size) : name);
+    text += (text.size() > 1 ? ", " : "") + (name.empty() ? axis.name.str() + "=" + std::to_string(axis.size) : name);
   }
   return text + "]";
 }

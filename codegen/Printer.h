@@ -59,8 +59,8 @@ public:
 private:
   /// An open brace: what was declared in it, and whether it can go without.
   struct Scope {
-    size_t brace;           ///< where its brace stands in the text
-    int statements = 0;     ///< a comment or a declaration counts as two
+    size_t brace;       ///< where its brace stands in the text
+    int statements = 0; ///< a comment or a declaration counts as two
     llvm::SmallVector<mlir::Value> values;
     llvm::SmallVector<std::string> locals;
   };

@@ -40,8 +40,8 @@ SizeTable::SizeTable(ModuleOp module) {
           made.over.push_back(divisor.str());
         }
       }
-      made.definition = std::to_string(entry.getAs<IntegerAttr>("whole").getInt()) + " / " +
-                        (over.size() > 1 ? "(" + by + ")" : by);
+      made.definition =
+          std::to_string(entry.getAs<IntegerAttr>("whole").getInt()) + " / " + (over.size() > 1 ? "(" + by + ")" : by);
     }
     order.push_back(keyOf(entry.getAs<StringAttr>("axis"), size));
     sizes[order.back()] = made;

@@ -22,7 +22,7 @@ private:
     std::string name, definition;
     llvm::SmallVector<std::string> over; // what it is divided by, of `divisors`
   };
-  llvm::StringMap<Size> sizes;     // by "axis=size"
+  llvm::StringMap<Size> sizes; // by "axis=size"
   llvm::SmallVector<std::string> order;
   llvm::StringMap<int64_t> divisors; // mesh axes and micro batches
   llvm::StringSet<> used;

@@ -46,9 +46,8 @@ Structs::Structs(ModuleOp module) {
     if (group.type != "Activations" && group.type != "Gradients" && group.type != "Sums")
       llvm::stable_sort(list, [](const Member &a, const Member &b) { return offsetOf(a.op) < offsetOf(b.op); });
     // a message stands before its parts
-    llvm::stable_sort(list, [](const Member &a, const Member &b) {
-      return isa<rt::AllocOp>(a.op) && isa<rt::ViewOp>(b.op);
-    });
+    llvm::stable_sort(list,
+                      [](const Member &a, const Member &b) { return isa<rt::AllocOp>(a.op) && isa<rt::ViewOp>(b.op); });
   }
 }
 

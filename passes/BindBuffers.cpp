@@ -79,10 +79,10 @@ void Binder::bindStored(rt::AllocOp alloc) {
   Operation *of = symbols.lookup(*alloc.getOf());
   auto variable = dyn_cast<ech::VariableOp>(of);
   StringRef path = *alloc.getOf();
-  StringRef group = !variable                                             ? "Inputs"
-                    : variable.getKind() == ech::VariableKind::Param      ? "Params"
+  StringRef group = !variable                                            ? "Inputs"
+                    : variable.getKind() == ech::VariableKind::Param     ? "Params"
                     : variable.getKind() == ech::VariableKind::Optimizer ? "OptimizerState"
-                                                                          : "State";
+                                                                         : "State";
   std::string key; // an input in two forms is two members
   llvm::raw_string_ostream(key) << path << alloc.getOffset().value_or(0);
   StringRef rest = path;
@@ -137,8 +137,7 @@ void Binder::bindWork(rt::FunctionOp step, StringRef group) {
       return;
     }
     StringRef path = rt::nameOf(alloc.getLoc());
-    bind(alloc, group,
-         unique(group, path.empty() ? "value" : memberName(path), path, std::to_string(names.size())));
+    bind(alloc, group, unique(group, path.empty() ? "value" : memberName(path), path, std::to_string(names.size())));
   });
 }
 
@@ -213,9 +212,8 @@ void Binder::bindPlaces(rt::AllocOp alloc) {
     const int64_t inside = static_cast<int64_t>(view.getOffset()) - region->start;
     const bool isWhole = view.getIndices().empty() && inside == 0;
     const bool isPlace = region->stride && inside % region->stride == 0 &&
-                         (view.getIndices().empty()
-                              ? rt::buffer(view).count() == region->stride
-                              : walksOneLoop(view) && view.getFactors()[0] == region->stride);
+                         (view.getIndices().empty() ? rt::buffer(view).count() == region->stride
+                                                    : walksOneLoop(view) && view.getFactors()[0] == region->stride);
     if (!isWhole && !isPlace)
       continue;
     view->setAttr(rt::kMember, region->op->getAttr(rt::kMember));

@@ -9,8 +9,9 @@ namespace echelon {
 /// Letters, digits and `_` only, not a word of C++ or of the runtime that programs use bare.
 std::string identifier(llvm::StringRef text);
 
-/// The shortest beginning of a name, of at least one letter and not the whole (but of one letter), that is an identifier and not taken; else
-/// the name with `_i` behind it, and a number where that is taken. Of no name: i, j or k.
+/// The shortest beginning of a name, of at least one letter and not the whole (but of one letter), that is an
+/// identifier and not taken; else the name with `_i` behind it, and a number where that is taken. Of no name: i, j or
+/// k.
 std::string shortest(llvm::StringRef name, llvm::function_ref<bool(llvm::StringRef)> isTaken);
 
 } // namespace echelon

@@ -227,8 +227,9 @@ struct OutlineUpdates : echelon::impl::OutlineUpdatesBase<OutlineUpdates> {
         whole.push_back(i);
     for (Value out : loop.getOutputs())
       outputs.push_back(arguments.lookup(out));
-    auto made = rt::FusedOp::create(b, loop.getLoc(), b.getStrArrayAttr({kRow}),
-                                    b.getDenseI64ArrayAttr({rt::kAnyLength}), inputs, numbers, loop.getModes(), outputs);
+    auto made =
+        rt::FusedOp::create(b, loop.getLoc(), b.getStrArrayAttr({kRow}), b.getDenseI64ArrayAttr({rt::kAnyLength}),
+                            inputs, numbers, loop.getModes(), outputs);
     made->setLoc(b.getUnknownLoc());
     Block &old = loop.getBody().front(), &body = made.getBody().emplaceBlock();
     IRMapping scalars;
@@ -261,7 +262,8 @@ struct OutlineUpdates : echelon::impl::OutlineUpdatesBase<OutlineUpdates> {
     OpBuilder b(loop);
     SmallVector<Value> operands(rule.rows);
     llvm::append_range(operands, rule.numbers);
-    auto call = rt::InvokeOp::create(b, ech::VariableOp(rule.param).getLoc(), function, operands, rule.count, rule.written);
+    auto call =
+        rt::InvokeOp::create(b, ech::VariableOp(rule.param).getLoc(), function, operands, rule.count, rule.written);
     call->setAttr(ech::kPhase, loop->getAttr(ech::kPhase));
     loop.erase();
   }

@@ -11,7 +11,7 @@
 
 #include "runtime/collectives/Collectives.h"
 #include "runtime/launch/Launch.h"
-#include "runtime/transport/CopyBytes.h"
+#include "runtime/transport/shared/CopyBytes.h"
 
 #include <cstdio>
 #include <cstdlib>

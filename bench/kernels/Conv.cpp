@@ -1,11 +1,11 @@
 // Convolutions, pools and batch norm's statistics, on images.
 #include "runtime/kernels/Conv.h"
 #include "Bench.h"
-#include "runtime/kernels/ConvDirect.h"
-#include "runtime/kernels/ConvDnnl.h"
-#include "runtime/kernels/ConvWinograd.h"
 #include "runtime/kernels/Normalize.h"
 #include "runtime/kernels/Pool.h"
+#include "runtime/kernels/cpu/ConvDirect.h"
+#include "runtime/kernels/cpu/ConvDnnl.h"
+#include "runtime/kernels/cpu/ConvWinograd.h"
 
 namespace echelon::bench {
 namespace {

@@ -1,5 +1,5 @@
 #include "Limits.h"
-#include "runtime/kernels/Vectors.h"
+#include "runtime/kernels/cpu/Vectors.h"
 #include <cstring>
 
 namespace echelon::bench {

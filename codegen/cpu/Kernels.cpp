@@ -77,8 +77,8 @@ void spell(rt::CopyStridedOp op, Arguments &to) {
 }
 void spell(rt::GemmOp op, Arguments &to) {
   to << op.getC() << op.getA() << op.getB() << op.getM() << op.getN() << op.getK()
-     << std::string("Form::") + (op.getTransA() ? "t" : "n") + (op.getTransB() ? "t" : "n") << op.getLda() << op.getLdb()
-     << op.getLdc();
+     << std::string("Form::") + (op.getTransA() ? "t" : "n") + (op.getTransB() ? "t" : "n") << op.getLda()
+     << op.getLdb() << op.getLdc();
   if (!op.getBatch().empty())
     to << grouped(op.getBatch(), 4);
   to << "1.0" << (op.getAdds() ? "1.0" : "0.0") << "Blas::" + rt::stringifyBlas(op.getBlas()).str();
@@ -102,7 +102,8 @@ template <typename Op> SmallVector<std::pair<std::string, std::string>> bounds(O
 /// Of tables, where one index picks rows: how many, how long, and bounds.
 template <typename Op> void rows(Op op, Value values, Arguments &to) {
   rt::Buffer index = rt::buffer(op.getIndices()[0]);
-  auto inRow = llvm::filter_to_vector(rt::buffer(values).getAxes(), [&](const ech::Axis &a) { return !index.has(a.name); });
+  auto inRow =
+      llvm::filter_to_vector(rt::buffer(values).getAxes(), [&](const ech::Axis &a) { return !index.has(a.name); });
   to << SizeAttr::get(op.getContext(), index.getAxes()) << SizeAttr::get(op.getContext(), inRow);
   auto [lower, upper] = bounds(op, to, false)[0];
   to << lower << upper;
@@ -145,8 +146,8 @@ void spell(rt::RandomOp op, Arguments &to) {
   SmallVector<std::string> dims;
   auto offset = op.getOffsets().begin();
   for (auto [size, stride, moved] : llvm::zip(op.getSizes(), op.getStrides(), op.getMoved()))
-    dims.push_back(braced(SmallVector<std::string>{std::to_string(size), moved ? to.name(*offset++) : "0",
-                                                   std::to_string(stride)}));
+    dims.push_back(braced(
+        SmallVector<std::string>{std::to_string(size), moved ? to.name(*offset++) : "0", std::to_string(stride)}));
   MLIRContext *context = op.getContext();
   to << op.getY() << "r.randomKey(path_hash(" + quoted(op.getSite()) + "))"
      << (op.getNormal() ? "Distribution::Normal" : "Distribution::Uniform")
@@ -227,8 +228,7 @@ void spell(rt::ConvOp op, Arguments &to) {
   to.countOf(op.getScratch());
 }
 std::string planes(SizeAttr planes, ArrayRef<int64_t> dims, Arguments &to) {
-  return braced(
-      SmallVector<std::string>{to.text(planes), std::to_string(dims.size() / 5), grouped(dims, 5)});
+  return braced(SmallVector<std::string>{to.text(planes), std::to_string(dims.size() / 5), grouped(dims, 5)});
 }
 void spell(rt::PoolOp op, Arguments &to) {
   to << op.getY();

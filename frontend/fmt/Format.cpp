@@ -1,5 +1,5 @@
 #include "frontend/fmt/Format.h"
-#include "frontend/fmt/Marks.h"
+#include "frontend/fmt/TokenRoles.h"
 
 using namespace antlr4;
 using P = EchelonParser;
@@ -26,7 +26,7 @@ size_t unitOf(const std::string &quantity) { return quantity.find_first_of("BKMG
 // Goes over the tokens once, comments among them, and puts each on a new line, behind a space, or close to the last.
 class Writer {
 public:
-  Writer(const Marks &marks, CommonTokenStream &tokens) : marks(marks), tokens(tokens) {}
+  Writer(const TokenRoles &marks, CommonTokenStream &tokens) : marks(marks), tokens(tokens) {}
 
   std::string run() {
     for (Token *token : tokens.getTokens()) {
@@ -135,7 +135,7 @@ private:
     return !(b == P::LBRACE && t == P::RBRACE);
   }
 
-  const Marks &marks;
+  const TokenRoles &marks;
   CommonTokenStream &tokens;
   std::string out, line;
   size_t depth = 0;
@@ -154,7 +154,7 @@ std::optional<std::string> format(const SourceManager &sources, FileId file, Dia
     ParseTree tree(sources, file, diagnostics);
     if (!tree.root || tree.failed || diagnostics.errorCount() != before)
       return std::nullopt;
-    return Writer(markTokens(tree.root, tree.tokens()), tree.tokens()).run();
+    return Writer(rolesOfTokens(tree.root, tree.tokens()), tree.tokens()).run();
   } catch (const std::exception &e) {
     diagnostics.error(Code::E0799, {},
                       "internal error while formatting " + quoted(sources.path(file)) + ": " + escaped(e.what()));

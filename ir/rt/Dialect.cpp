@@ -22,9 +22,8 @@ ParseResult parseLengths(OpAsmParser &parser, DenseI64ArrayAttr &lengths) {
 }
 void printLengths(OpAsmPrinter &printer, Operation *, DenseI64ArrayAttr lengths) {
   printer << "[";
-  llvm::interleaveComma(lengths.asArrayRef(), printer, [&](int64_t length) {
-    length == kAnyLength ? printer << "?" : printer << length;
-  });
+  llvm::interleaveComma(lengths.asArrayRef(), printer,
+                        [&](int64_t length) { length == kAnyLength ? printer << "?" : printer << length; });
   printer << "]";
 }
 } // namespace

@@ -14,7 +14,7 @@ using namespace echelon::lower;
 
 namespace {
 struct Dim {
-  int64_t size, c, a, b; // strides
+  int64_t size, c, a, b;  // strides
   SmallVector<Axis> axes; // that it is made of, the slowest first
 };
 
@@ -97,7 +97,8 @@ bool isMatrix(int64_t rows, int64_t rowStride, int64_t columns, int64_t columnSt
 /// A leading dimension: the stride of a buffer's rows, or the length of a matrix of one row.
 rt::SizeAttr leading(Lowering &l, Value x, int64_t ld, const Plan &plan) {
   for (const Dim *d : {&plan.k, &plan.n, &plan.m})
-    if (d->size == ld && ld > 1 && llvm::all_of(d->axes, [&](const Axis &axis) { return rt::buffer(x).has(axis.name); }))
+    if (d->size == ld && ld > 1 &&
+        llvm::all_of(d->axes, [&](const Axis &axis) { return rt::buffer(x).has(axis.name); }))
       return l.size(d->axes);
   if (auto axes = rt::axesWithin(x, ld))
     return l.size(*axes);
@@ -106,8 +107,8 @@ rt::SizeAttr leading(Lowering &l, Value x, int64_t ld, const Plan &plan) {
 
 LogicalResult lowerDot(Lowering &l, ech::DotOp op) {
   Location loc = op.getLoc();
-  Slot slot = l.target(op.getResult());
-  Value c = slot.buffer, a = l.read(op.getLhs()), b = l.read(op.getRhs());
+  Destination destination = l.target(op.getResult());
+  Value c = destination.buffer, a = l.read(op.getLhs()), b = l.read(op.getRhs());
   Plan plan = planFor(rt::buffer(a), rt::buffer(b), rt::buffer(c));
   if (plan.n.c != 1 && plan.n.size != 1 && plan.m.c == 1) { // the result lies transposed: c' = b' a'
     std::swap(a, b);
@@ -140,7 +141,7 @@ LogicalResult lowerDot(Lowering &l, ech::DotOp op) {
       b = inOrder(b, a, false);
     plan = planFor(rt::buffer(a), rt::buffer(b), rt::buffer(c));
   }
-  bool adds = slot.adds;
+  bool adds = destination.adds;
   auto isResult = [&] {
     return isMatrix(plan.m.size, plan.m.c, plan.n.size, plan.n.c, transC, ldc) && (!transC || plan.n.size == 1);
   };
@@ -172,8 +173,8 @@ LogicalResult lowerDot(Lowering &l, ech::DotOp op) {
   rt::GemmOp::create(l.b, loc, c, a, b, l.size(plan.m.axes), l.size(plan.n.axes), l.size(plan.k.axes), transA, transB,
                      leading(l, a, lda, plan), leading(l, b, ldb, plan), leading(l, c, ldc, plan), l.list(batch), adds,
                      library);
-  if (c != slot.buffer)
-    l.copy(slot.buffer, c, loc, slot.adds);
+  if (c != destination.buffer)
+    l.copy(destination.buffer, c, loc, destination.adds);
   return success();
 }
 } // namespace

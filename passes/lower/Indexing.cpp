@@ -65,10 +65,10 @@ LogicalResult lowerScatterAdd(Lowering &l, ech::ScatterAddOp op) {
   auto axes = ech::strings(op.getAxes());
   Tensor type = ech::tensor(op.getResult());
   Location loc = op.getLoc();
-  Slot slot = l.target(op.getResult());
-  Value table = slot.buffer, values = l.dense(op.getValues());
+  Destination destination = l.target(op.getResult());
+  Value table = destination.buffer, values = l.dense(op.getValues());
   SmallVector<Value> indices = llvm::map_to_vector(op.getIndices(), [&](Value v) { return l.read(v); });
-  if (!slot.adds)
+  if (!destination.adds)
     l.fill(table, 0, loc);
   const bool rows = indices.size() == 1 && rt::buffer(indices[0]).isDense() &&
                     isByRows(rt::buffer(table), axes, rt::buffer(indices[0]), rt::buffer(values));

@@ -209,10 +209,10 @@ LogicalResult NestBuilder::output(Value inner, Value outer) {
   for (const Axis &a : l.local(outer).getAxes())
     addAxis(a);
   l.places.insert({outer, inner.getLoc()});
-  Slot slot = l.target(outer);
+  Destination destination = l.target(outer);
   yields.push_back(sum != sums.end() ? sum->second : scalars.lookup(inner));
-  outputs.push_back(slot.buffer);
-  modes.push_back(slot.adds ? "add" : sum != sums.end() ? "sum" : "store");
+  outputs.push_back(destination.buffer);
+  modes.push_back(destination.adds ? "add" : sum != sums.end() ? "sum" : "store");
   return success();
 }
 

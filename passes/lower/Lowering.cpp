@@ -13,7 +13,7 @@ Lowering::Lowering(ModuleOp module, MeshAttr mesh)
   addReductions(*this);
   addPartials(*this);
   addNorms(*this);
-  addPlaces(*this);
+  addViews(*this);
   addIndexing(*this);
   addWindows(*this);
   addAttention(*this);
@@ -302,8 +302,7 @@ void Lowering::fill(Value to, double value, Location loc) {
 
 //===- calls ------------------------------------------------------------------------------------------------------===//
 
-Value Lowering::number(rt::Number kind, Type type, Location loc, std::optional<int64_t> of,
-                       std::optional<double> by) {
+Value Lowering::number(rt::Number kind, Type type, Location loc, std::optional<int64_t> of, std::optional<double> by) {
   auto ofAttr = of ? b.getI64IntegerAttr(*of) : IntegerAttr();
   auto byAttr = by ? b.getF64FloatAttr(*by) : FloatAttr();
   SmallVector<Attribute> key{rt::NumberAttr::get(b.getContext(), kind), b.getUnitAttr()};

@@ -1,13 +1,14 @@
 // From laid-out tensors to buffers: what every group of operations needs to be lowered.
 //
-// Each tensor value gets one buffer. Where a value is only on its way to a place that exists already (a slot: the next
-// state, the carried value of a loop, a slice of what a loop stacks up, a part of a message), it is computed there.
+// Each tensor value gets one buffer. Where a value is only on its way to a place that exists already (a destination:
+// the next state, the carried value of a loop, a slice of what a loop stacks up, a part of a message), it is computed
+// there.
 #pragma once
 #include "ir/dist/State.h"
 #include "ir/ech/Build.h"
 #include "ir/rt/Rt.h"
-#include "passes/lower/ValueNames.h"
 #include "mlir/IR/Builders.h"
+#include "passes/lower/ValueNames.h"
 #include "llvm/ADT/StringMap.h"
 #include <functional>
 
@@ -24,7 +25,7 @@ using mlir::Value;
 using rt::Buffer;
 
 /// Where a value goes: overwriting what is there, or added to it.
-struct Slot {
+struct Destination {
   Value buffer;
   bool adds = false;
 };
@@ -68,14 +69,14 @@ public:
   Value alloc(llvm::ArrayRef<Axis> axes, mlir::Type element, Location loc) {
     return alloc(Buffer::dense(axes, element), loc);
   }
-  /// Where to write a result: its slot, if it has one that can be written now, else a new buffer. Never adds.
+  /// Where to write a result: its destination, if it has one that can be written now, else a new buffer. Never adds.
   Value result(Value v, bool mustBeDense = true);
-  /// The same; may be a slot to which the value is to be added.
-  Slot target(Value v);
+  /// The same; may be a destination to which the value is to be added.
+  Destination target(Value v);
   /// Whether a message sums v in `buffer` because the sum goes there.
-  bool isSlotOfMessage(Value v, Value buffer);
+  bool isDestinationOfMessage(Value v, Value buffer);
   /// Whether a place that exists waits for a value, and can be written where the value is made.
-  bool hasSlot(Value v) { return static_cast<bool>(findSlot(v).buffer); }
+  bool hasDestination(Value v) { return static_cast<bool>(findDestination(v).buffer); }
   /// The same in another order of axes: where the value's own differs, the value becomes a view of what is returned.
   Value resultAs(Value v, llvm::ArrayRef<Axis> order);
   /// Whether an operation is a sum of two of which one was added to the other, or both to where the sum goes, as they
@@ -134,10 +135,10 @@ public:
   mlir::LogicalResult refuse(Operation *op, const llvm::Twine &what);
 
   llvm::DenseMap<Value, Value> buffers;
-  llvm::DenseMap<Value, Location> places;        ///< of values whose own location does not name them
-  llvm::DenseMap<mlir::OpOperand *, Slot> slots; ///< of uses that have a place of their own
-  llvm::DenseSet<Value> added;                   ///< values that were added to their slot as they were computed
-  llvm::StringMap<Value> positions;              ///< of the enclosing repeats
+  llvm::DenseMap<Value, Location> places;                      ///< of values whose own location does not name them
+  llvm::DenseMap<mlir::OpOperand *, Destination> destinations; ///< of uses that have a place of their own
+  llvm::DenseSet<Value> added;      ///< values that were added to their destination as they were computed
+  llvm::StringMap<Value> positions; ///< of the enclosing repeats
   struct Loop {
     std::string axis;
     int64_t count;
@@ -159,22 +160,22 @@ private:
                  llvm::ArrayRef<int64_t> factors);
   /// The place of a value, named after its operation where the user gave no name.
   Location locOf(Value v);
-  /// Whether a slot's memory may be written where `producer` stands: nobody reads what it holds there or later.
+  /// Whether a destination's memory may be written where `producer` stands: nobody reads what it holds there or later.
   bool isFreeAt(Value holder, Operation *producer, Value produced);
   /// Where v goes; `written`, which becomes v where it lies, is what is written there first.
-  Slot findSlot(Value v, Value written);
-  Slot findSlot(Value v) { return findSlot(v, v); }
+  Destination findDestination(Value v, Value written);
+  Destination findDestination(Value v) { return findDestination(v, v); }
   /// Of a part that is only there to be gathered: this rank's row of where the whole goes.
-  Slot slotInWhole(Value v, dist::AllGatherOp gather);
+  Destination destinationInWhole(Value v, dist::AllGatherOp gather);
   /// Of a value that is only there to be one of two terms.
-  Slot slotOfTerm(Value v);
+  Destination destinationOfTerm(Value v);
   llvm::StringMap<Rule> rules;
   struct Terms {
     llvm::SmallVector<int64_t> mesh, factors;
   };
   Terms termsOf(Tensor type, llvm::StringRef axis);
   Value offset(const Terms &terms, int64_t plus, const llvm::Twine &name);
-  llvm::StringMap<Value> offsets;          ///< of this function
+  llvm::StringMap<Value> offsets;                 ///< of this function
   llvm::DenseMap<mlir::Attribute, Value> numbers; ///< the same
 };
 
@@ -198,7 +199,7 @@ void addContractions(Lowering &l);
 void addReductions(Lowering &l);
 void addPartials(Lowering &l);
 void addNorms(Lowering &l);
-void addPlaces(Lowering &l);
+void addViews(Lowering &l);
 void addIndexing(Lowering &l);
 void addWindows(Lowering &l);
 void addAttention(Lowering &l);

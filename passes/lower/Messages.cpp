@@ -10,7 +10,7 @@
 //
 // Where one value is scattered or gathered along an axis that is not its outermost, the collective takes or leaves the
 // rows where they lie in the value, in several runs.
-#include "passes/lower/Parts.h"
+#include "passes/lower/ShardView.h"
 
 using namespace mlir;
 using namespace echelon;
@@ -56,8 +56,8 @@ private:
   bool reduces() const { return kind == "all_reduce" || kind == "broadcast"; }
   Tensor before(size_t v) const { return ech::tensor(values[v]); }
   /// How value v falls into parts as it is sent; as it is received.
-  Parts sent(size_t v) { return Parts(l, types[v], mesh, loc); }
-  Parts received(size_t v) { return Parts(l, before(v), mesh, loc); }
+  ShardView sent(size_t v) { return ShardView(l, types[v], mesh, loc); }
+  ShardView received(size_t v) { return ShardView(l, before(v), mesh, loc); }
   /// The type between gathering and taking one's part: whole over the message's mesh axes.
   Tensor whole(size_t v) {
     dist::StateAttr state = dist::stateOf(before(v));
@@ -130,7 +130,7 @@ Buffer Message::memberType(const Row &row, size_t i, bool hasRanks) {
   Buffer one = Buffer::dense(row.parts[i], row.element);
   if (!hasRanks)
     return one;
-  SmallVector<Axis> axes = Parts(l, types[row.members[i]], mesh, loc).counters(mesh);
+  SmallVector<Axis> axes = ShardView(l, types[row.members[i]], mesh, loc).counters(mesh);
   SmallVector<int64_t> strides(axes.size());
   int64_t stride = row.count / row.runs;
   for (size_t a = axes.size(); a-- > 0; stride *= axes[a].size)
@@ -217,7 +217,7 @@ void Message::inPlace(Row &row) {
   Value only = values[row.members[0]];
   if (row.members.size() == 1) {
     Value first = l.read(only);
-    bool own = mayOverwrite(only, first) || l.isSlotOfMessage(only, first);
+    bool own = mayOverwrite(only, first) || l.isDestinationOfMessage(only, first);
     row.in = own ? first : l.alloc(rt::buffer(first).getAxes(), row.element, only.getLoc());
     l.copy(row.in, first, loc);
   } else {
@@ -304,7 +304,7 @@ void Message::finish(ValueRange results) {
       if (l.buffers.lookup(result) == row.out)
         continue;
       Value parts = member(row, i, row.out, true);
-      Parts how = received(v);
+      ShardView how = received(v);
       if (kind == "exchange") {
         Tensor between = whole(v);
         Value all = l.alloc(l.local(between).getAxes(), row.element, loc);
@@ -370,9 +370,9 @@ Value ticketsOf(Lowering &l, dist::StartEachOp op, rt::ForOp loop) {
 
 /// In place, where the iteration's part of the stack lies.
 LogicalResult lowerStartEach(Lowering &l, dist::StartEachOp op) {
-  Slot slot = l.slots.lookup(op.stacked());
-  Value place = slot.buffer;
-  if (!place || slot.adds || !rt::buffer(place).isDense())
+  Destination destination = l.destinations.lookup(op.stacked());
+  Value place = destination.buffer;
+  if (!place || destination.adds || !rt::buffer(place).isDense())
     return l.refuse(op, "is stacked where it cannot be summed");
   l.copy(place, l.read(op.getValue()), op.getLoc());
   l.bind(op.getResult(), place);
@@ -516,7 +516,7 @@ void Lowering::reserveMessages(Block &block) {
     for (OpOperand &use : op.getOpOperands()) {
       Buffer type = bufferType(use.get());
       if (use.get().hasOneUse() && use.get().getDefiningOp() && use.get().getDefiningOp()->getBlock() == &block)
-        slots[&use] = {view(message->getResult(0), start, type, locOf(use.get()))};
+        destinations[&use] = {view(message->getResult(0), start, type, locOf(use.get()))};
       start += type.count();
     }
   }

@@ -127,8 +127,8 @@ LogicalResult lowerCombine(Lowering &l, dist::CombineOp op) {
   case Combination::LogSumExp:
     return lowerOfSums(l, op, rt::CombineKind::LogSumExp);
   case Combination::CrossEntropy:
-    return lowerOfSums(l, op, op.getNumOperands() == 3 ? rt::CombineKind::CrossEntropyTarget
-                                                       : rt::CombineKind::CrossEntropy);
+    return lowerOfSums(l, op,
+                       op.getNumOperands() == 3 ? rt::CombineKind::CrossEntropyTarget : rt::CombineKind::CrossEntropy);
   case Combination::ArgMax:
     return lowerArgMaxOfAll(l, op);
   case Combination::Root:

@@ -23,14 +23,14 @@ LogicalResult lowerReduce(Lowering &l, ech::ReduceOp op) {
     reduce(s, rt::Reduction::Sum, l.resultAs(op.getResult(), s.rest));
     return success();
   }
-  Slot slot = l.target(op.getResult());
-  if (rt::buffer(slot.buffer).isDense()) {
-    reduce(s, rt::Reduction::Sum, slot.buffer, slot.adds);
+  Destination destination = l.target(op.getResult());
+  if (rt::buffer(destination.buffer).isDense()) {
+    reduce(s, rt::Reduction::Sum, destination.buffer, destination.adds);
     return success();
   }
   Value own = l.alloc(natural, op.getLoc());
   reduce(s, rt::Reduction::Sum, own);
-  l.copy(slot.buffer, own, op.getLoc(), slot.adds);
+  l.copy(destination.buffer, own, op.getLoc(), destination.adds);
   return success();
 }
 
@@ -59,9 +59,8 @@ LogicalResult lowerCrossEntropy(Lowering &l, ech::CrossEntropyOp op) {
   const Classes c(l, op.getLogits(), op.getLabels(), ech::strings(op.getOver())[0]);
   Location loc = op.getLoc();
   Value loss = l.result(op.getLoss()), shift = l.result(op.getShift()), logSum = l.result(op.getLogSum());
-  Value mass = c.hasTarget
-                   ? l.alloc(c.rows, rt::buffer(c.x).getElement(), NameLoc::get(l.b.getStringAttr("mass"), loc))
-                   : Value();
+  Value mass = c.hasTarget ? l.alloc(c.rows, rt::buffer(c.x).getElement(), NameLoc::get(l.b.getStringAttr("mass"), loc))
+                           : Value();
   rt::CrossEntropyOp::create(l.b, loc, loss, shift, logSum, mass, c.x, c.labels, c.count, c.vocab);
   return success();
 }

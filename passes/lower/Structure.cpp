@@ -97,27 +97,27 @@ LogicalResult lowerStep(Lowering &l, ech::StepOp op) {
 
 LogicalResult lowerReport(Lowering &l, ech::ReportOp op) {
   Value value = l.read(op.getValue());
-  auto slots = l.module->getAttrOfType<ArrayAttr>("rt.scalars");
+  auto destinations = l.module->getAttrOfType<ArrayAttr>("rt.scalars");
   SmallVector<Attribute> list;
-  if (slots)
-    llvm::append_range(list, slots);
+  if (destinations)
+    llvm::append_range(list, destinations);
   Attribute key = l.b.getStrArrayAttr({stringifyReportKind(op.getKind()), op.getName()});
   auto at = llvm::find(list, key);
-  int64_t slot = at - list.begin();
+  int64_t destination = at - list.begin();
   if (at == list.end()) {
     list.push_back(key);
     l.module->setAttr("rt.scalars", l.b.getArrayAttr(list));
   }
-  rt::ReportOp::create(l.b, op.getLoc(), l.b.getI64IntegerAttr(slot),
+  rt::ReportOp::create(l.b, op.getLoc(), l.b.getI64IntegerAttr(destination),
                        l.b.getStringAttr(stringifyReportKind(op.getKind())), op.getNameAttr(), value);
   return success();
 }
 
 /// Where a repeat's results go, and with it the values that its body yields.
 struct Places {
-  SmallVector<Value> lists;         // of carried values: listOfCarried
-  SmallVector<Value> carried, next; // where a carried value comes into an iteration, and where it goes
-  SmallVector<Slot> stacks, sums;   // no buffer: a part of a list
+  SmallVector<Value> lists;              // of carried values: listOfCarried
+  SmallVector<Value> carried, next;      // where a carried value comes into an iteration, and where it goes
+  SmallVector<Destination> stacks, sums; // no buffer: a part of a list
 };
 
 /// Whether `start` alone lies in `first`, and was computed there.
@@ -133,10 +133,10 @@ bool isOwnMemory(Lowering &l, ech::RepeatOp op, Value start, Value first) {
 /// what the iterations leave is the same one, a place further on. So nothing is copied or kept twice. Null where the
 /// value is not stacked so, or the list is wanted in a place that exists already.
 Value listOfCarried(Lowering &l, ech::RepeatOp op, unsigned i) {
-  if (op.getReverse() || op.getTime() || l.hasSlot(op.getFinals()[i]))
+  if (op.getReverse() || op.getTime() || l.hasDestination(op.getFinals()[i]))
     return {};
   for (auto [v, stack] : llvm::zip(op.yield().getStacked(), op.getStacks())) {
-    if (v != op.carriedArguments()[i] || l.hasSlot(stack))
+    if (v != op.carriedArguments()[i] || l.hasDestination(stack))
       continue;
     Buffer shape = l.bufferType(stack);
     SmallVector<Axis> axes(shape.getAxes());
@@ -182,13 +182,13 @@ LogicalResult lowerYield(Lowering &l, ech::RepeatOp op, Places &places, Value po
   ech::YieldOp yield = op.yield();
   Location loc = yield.getLoc();
   for (auto [i, v] : llvm::enumerate(yield.getStacked())) {
-    Slot slot = l.slots.lookup(&yield->getOpOperand(yield.getCarried().size() + i));
-    if (slot.buffer && !l.added.contains(v) && !isa<BlockArgument>(v))
-      l.copy(slot.buffer, l.read(v), v.getLoc(), slot.adds);
+    Destination destination = l.destinations.lookup(&yield->getOpOperand(yield.getCarried().size() + i));
+    if (destination.buffer && !l.added.contains(v) && !isa<BlockArgument>(v))
+      l.copy(destination.buffer, l.read(v), v.getLoc(), destination.adds);
   }
   for (auto [i, v] : llvm::enumerate(yield.getSummed()))
-    if (Slot slot = places.sums[i]; !(l.added.contains(v) && l.buffers.lookup(v) == slot.buffer))
-      l.copy(slot.buffer, l.read(v), v.getLoc(), true);
+    if (Destination destination = places.sums[i]; !(l.added.contains(v) && l.buffers.lookup(v) == destination.buffer))
+      l.copy(destination.buffer, l.read(v), v.getLoc(), true);
   // a carried value that is another one's place is taken before that is overwritten
   SmallVector<Value> sources;
   for (auto [i, v] : llvm::enumerate(yield.getCarried())) {
@@ -210,7 +210,7 @@ LogicalResult lowerYield(Lowering &l, ech::RepeatOp op, Places &places, Value po
 /// The stack that is a part of a carried value's list: what comes in, or what leaves, in each iteration.
 Value partOfList(Lowering &l, ech::RepeatOp op, unsigned stack, const Places &places) {
   Value v = op.yield().getStacked()[stack];
-  if (l.hasSlot(op.getStacks()[stack]))
+  if (l.hasDestination(op.getStacks()[stack]))
     return {};
   for (auto [i, list] : llvm::enumerate(places.lists)) {
     if (!list)
@@ -233,7 +233,7 @@ void placeResults(Lowering &l, ech::RepeatOp op, Places &places) {
   }
   for (auto [i, stack] : llvm::enumerate(op.getStacks())) {
     Value part = partOfList(l, op, i, places);
-    places.stacks.push_back(part ? Slot() : l.target(stack));
+    places.stacks.push_back(part ? Destination() : l.target(stack));
     if (part)
       l.bind(stack, part);
   }
@@ -262,20 +262,20 @@ void placeValues(Lowering &l, ech::RepeatOp op, Places &places, Value position) 
   }
   unsigned next = 0;
   for (Value place : places.next)
-    l.slots[&yield->getOpOperand(next++)] = {place};
+    l.destinations[&yield->getOpOperand(next++)] = {place};
   for (auto [place, v] : llvm::zip(places.stacks, yield.getStacked())) {
     OpOperand &use = yield->getOpOperand(next++);
     if (!place.buffer)
       continue;
-    Slot slot{l.slice(place.buffer, op.getAxis(), 0, v.getLoc(), position), place.adds};
-    l.slots[&use] = slot;
+    Destination destination{l.slice(place.buffer, op.getAxis(), 0, v.getLoc(), position), place.adds};
+    l.destinations[&use] = destination;
     if (auto start = v.getDefiningOp<dist::StartEachOp>(); start && start.getValue().hasOneUse()) // summed in place
-      l.slots[&start->getOpOperand(0)] = slot;
+      l.destinations[&start->getOpOperand(0)] = destination;
     if (isa<BlockArgument>(v)) // kept as it comes in
-      l.copy(slot.buffer, l.read(v), v.getLoc(), slot.adds);
+      l.copy(destination.buffer, l.read(v), v.getLoc(), destination.adds);
   }
-  for (Slot place : places.sums)
-    l.slots[&yield->getOpOperand(next++)] = {place.buffer, true};
+  for (Destination place : places.sums)
+    l.destinations[&yield->getOpOperand(next++)] = {place.buffer, true};
 }
 
 LogicalResult lowerRepeat(Lowering &l, ech::RepeatOp op) {

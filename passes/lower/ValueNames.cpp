@@ -33,7 +33,7 @@ StringRef nounOf(Operation *op) {
                    : StringRef("value");
       })
       .Case([](ech::ReduceOp reduce) {
-        return reduce.getKind() == ech::Reduction::Sum ? "sum"
+        return reduce.getKind() == ech::Reduction::Sum   ? "sum"
                : reduce.getKind() == ech::Reduction::Max ? "largest"
                                                          : "smallest";
       })
@@ -81,16 +81,13 @@ StringRef reportedAs(Value v, bool isSum) {
   Operation *user = use.getOwner();
   return llvm::TypeSwitch<Operation *, StringRef>(user)
       .Case([](ech::ReportOp report) { return report.getName(); })
-      .Case([&](dist::AllReduceOp message) {
-        return reportedAs(message.getResults()[use.getOperandNumber()], isSum);
-      })
+      .Case([&](dist::AllReduceOp message) { return reportedAs(message.getResults()[use.getOperandNumber()], isSum); })
       .Case([&](ech::MapOp map) { return isSum ? reportedAs(map.getResult(), isSum) : StringRef(); })
       .Case([&](rt::GroupOp group) {
         return isSum ? reportedAs(group.getBody().front().getArgument(use.getOperandNumber()), isSum) : StringRef();
       })
-      .Case([&](rt::YieldOp yield) {
-        return reportedAs(yield->getParentOp()->getResult(use.getOperandNumber()), isSum);
-      })
+      .Case(
+          [&](rt::YieldOp yield) { return reportedAs(yield->getParentOp()->getResult(use.getOperandNumber()), isSum); })
       .Default([](Operation *) { return StringRef(); });
 }
 

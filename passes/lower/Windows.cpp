@@ -80,8 +80,8 @@ struct Conv {
     int64_t y = product(batch) * product(to) * product(outWindow),
             w = product(to) * product(from) * product(kernelAxes);
     int64_t x = product(batch) * product(from) * product(inWindow);
-    rt::ConvOp::create(l.b, loc, kind, result, lhs, rhs, scratch, l.size(batch), l.size(from), l.size(to),
-                       l.list(dims), 2 * y * product(from) * product(kernelAxes), (x + w + y) * bytes);
+    rt::ConvOp::create(l.b, loc, kind, result, lhs, rhs, scratch, l.size(batch), l.size(from), l.size(to), l.list(dims),
+                       2 * y * product(from) * product(kernelAxes), (x + w + y) * bytes);
   }
 };
 

@@ -1,6 +1,6 @@
 #include "runtime/collectives/Schedule.h"
 
-#include "runtime/transport/DirectPass.h"
+#include "runtime/transport/shared/DirectPass.h"
 
 #include <cstring>
 

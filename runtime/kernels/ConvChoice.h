@@ -1,7 +1,7 @@
 // How which convolution is done, and the scratch memory it wants. No dependency: the compiler includes this to plan the
 // memory, and the runtime to follow.
 #pragma once
-#include "runtime/kernels/WinogradShape.h"
+#include "runtime/kernels/cpu/WinogradShape.h"
 
 namespace echelon::runtime {
 

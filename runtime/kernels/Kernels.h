@@ -14,4 +14,4 @@
 #include "runtime/kernels/Reduce.h"
 #include "runtime/kernels/Scan.h"
 #include "runtime/kernels/Softmax.h"
-#include "runtime/kernels/Threads.h"
+#include "runtime/kernels/cpu/Threads.h"

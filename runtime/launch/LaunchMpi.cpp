@@ -3,7 +3,7 @@
 #include "runtime/launch/Launchers.h"
 
 #include "runtime/launch/Fail.h"
-#include "runtime/transport/MpiPlugin.h"
+#include "runtime/transport/mpi/MpiPlugin.h"
 
 #include <csignal>
 #include <cstdio>

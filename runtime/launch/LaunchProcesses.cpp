@@ -3,7 +3,7 @@
 #include "runtime/launch/Launchers.h"
 
 #include "runtime/launch/Fail.h"
-#include "runtime/transport/SharedTransport.h"
+#include "runtime/transport/shared/SharedTransport.h"
 
 #include <cerrno>
 #include <chrono>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "runtime/launch/Launch.h"
-#include "runtime/transport/Segment.h"
+#include "runtime/transport/shared/Segment.h"
 
 namespace echelon::runtime {
 

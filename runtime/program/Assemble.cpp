@@ -95,7 +95,7 @@ void Share::place(Chunk chunk, const std::byte *piece, std::byte *whole) const {
   });
 }
 
-void assemble(Rank &rank, Turns &turns, const TensorPiece &tensor,
+void assemble(Rank &rank, WriterTurns &turns, const TensorPiece &tensor,
               const std::function<void(const std::byte *, size_t)> &take, size_t chunkBytes) {
   constexpr int kTag = 1 << 19; // apart from the tags of generated programs, which are group numbers
   const std::vector<Chunk> chunks = chunksOf(tensor, chunkBytes);

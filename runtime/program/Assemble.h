@@ -2,7 +2,7 @@
 #pragma once
 
 #include "runtime/program/Rank.h"
-#include "runtime/program/Turns.h"
+#include "runtime/program/WriterTurns.h"
 
 #include <functional>
 #include <string>
@@ -55,7 +55,7 @@ private:
 /// Collective over all ranks. Rank 0 gets the whole tensor without padding, chunk by chunk; other ranks send what rank
 /// 0 lacks, when it is their turn. `take` may write a chunk to a slow disk; after the last tensor all ranks call
 /// turns.end().
-void assemble(Rank &rank, Turns &turns, const TensorPiece &tensor,
+void assemble(Rank &rank, WriterTurns &turns, const TensorPiece &tensor,
               const std::function<void(const std::byte *, size_t)> &take, size_t chunkBytes = kChunkBytes);
 
 /// Fills this rank's piece from the whole tensor's bytes (declared order); padding is zero.

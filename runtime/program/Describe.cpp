@@ -57,8 +57,13 @@ void Program::storeMoments(const std::string &path, std::initializer_list<std::p
     fail("internal error, please report: no parameter is called " + path);
   const Stored like = *param;
   for (const auto &[name, offset] : moments)
-    stored.push_back({Stored::Optimizer, std::string("optimizer.") + name + "." + path, like.axes, like.layout,
-                      like.type, {}, offset});
+    stored.push_back({Stored::Optimizer,
+                      std::string("optimizer.") + name + "." + path,
+                      like.axes,
+                      like.layout,
+                      like.type,
+                      {},
+                      offset});
 }
 
 void Program::take(const std::string &name, int output, const std::string &shape, ElementType type, int64_t below,

@@ -56,7 +56,7 @@ std::string stepFolder(const Rank &rank, const std::string &folder) {
 }
 
 void dumpTensors(Rank &rank, const std::string &folder, const std::vector<TensorPiece> &tensors) {
-  Turns turns(rank, "dump");
+  WriterTurns turns(rank, "dump");
   for (const TensorPiece &tensor : tensors) {
     std::unique_ptr<NpyWriter> file;
     if (rank.rank() == 0)
@@ -95,7 +95,7 @@ void dumpState(Rank &rank, const std::string &folder) {
 }
 
 void dumpBatch(Rank &rank, const DataStream &stream, const std::string &folder) {
-  Turns turns(rank, "dump");
+  WriterTurns turns(rank, "dump");
   if (rank.rank() != 0)
     return turns.end();
   const Program &program = rank.program();

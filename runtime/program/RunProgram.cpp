@@ -1,4 +1,4 @@
-#include "runtime/kernels/Threads.h"
+#include "runtime/kernels/cpu/Threads.h"
 #include "runtime/launch/Descriptors.h"
 #include "runtime/launch/Fail.h"
 #include "runtime/launch/Launch.h"

@@ -188,7 +188,7 @@ std::string findSnapshot(const std::string &path, Snapshot &snapshot, std::vecto
 
 void saveSnapshot(Rank &rank, const std::string &directory, int64_t step, int64_t keep) {
   rank.transport().setPlace(Activity::Save, directory.c_str());
-  Turns turns(rank, "save");
+  WriterTurns turns(rank, "save");
   SnapshotFiles files(rank.program(), directory, step, keep);
   const std::vector<TensorPiece> tensors = storedTensors(rank);
   auto check = [&](const std::string &error) {

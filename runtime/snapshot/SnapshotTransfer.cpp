@@ -2,7 +2,7 @@
 
 namespace echelon::runtime {
 
-constexpr int kTag = (1 << 19) + 2; // apart from those of groups, assemble and Turns
+constexpr int kTag = (1 << 19) + 2; // apart from those of groups, assemble and WriterTurns
 
 size_t SnapshotTransfer::ChunkParts::bytes() const {
   size_t sum = 0;

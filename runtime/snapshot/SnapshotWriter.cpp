@@ -3,7 +3,7 @@
 #include "runtime/launch/Fail.h"
 #include "runtime/program/Assemble.h"
 #include "runtime/snapshot/Snapshot.h"
-#include "runtime/transport/CopyBytes.h"
+#include "runtime/transport/shared/CopyBytes.h"
 
 #include <algorithm>
 #include <atomic>
@@ -117,7 +117,8 @@ void SnapshotWriter::begin(int64_t step) {
       written = std::async(std::launch::async, [this] { return pack(); });
     return;
   }
-  rank.transport().setSnapshotPhase(mail ? SnapshotPhase::No : SnapshotPhase::Writes); // what still has to come may never do
+  rank.transport().setSnapshotPhase(mail ? SnapshotPhase::No
+                                         : SnapshotPhase::Writes); // what still has to come may never do
   auto files = std::make_shared<SnapshotFiles>(program, directory, step, keep);
   written = std::async(std::launch::async, [this, files] { return write(*files); });
 }
@@ -205,7 +206,7 @@ void SnapshotWriter::finish() {
     return;
   isBegun = false;
   rank.transport().setPlace(Activity::Save, directory.c_str());
-  Turns turns(rank, "save");
+  WriterTurns turns(rank, "save");
   if (rank.rank() == 0)
     awaitThread([&] { turns.stillWriting(); });
   turns.end();

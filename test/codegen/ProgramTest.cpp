@@ -116,7 +116,8 @@ TEST(Program, DepthChangesNothingButNumerals) {
 
 TEST(Program, ReadsLikeTheModel) {
   std::string text = print(testFile("mlp.mlir"), 8, 3).text;
-  EXPECT_NE(text.find("  // mlp.ech:3\n  gemm(a, in.x, p.w1, batch, hidden, in_, Form::nn, in_, hidden, hidden, 1.0, 0.0, Blas::onednn);\n"),
+  EXPECT_NE(text.find("  // mlp.ech:3\n  gemm(a, in.x, p.w1, batch, hidden, in_, Form::nn, in_, hidden, hidden, 1.0, "
+                      "0.0, Blas::onednn);\n"),
             std::string::npos);
   EXPECT_NE(text.find("  float *h = r.work<float>("), std::string::npos);
   EXPECT_NE(text.find("act.h[b * hidden + h] = math::relu("), std::string::npos) << text;

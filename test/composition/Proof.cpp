@@ -4,12 +4,12 @@
 #include "ir/dist/State.h"
 #include "runtime/random/Philox.h"
 #include "test/passes/layout/Ranks.h"
-#include "tools/echelon/ChildProcess.h"
-#include "tools/echelon/Compilation.h"
-#include "tools/echelon/Executable.h"
-#include "tools/echelon/Mpirun.h"
-#include "tools/echelon/Npy.h"
-#include "tools/echelon/Trace.h"
+#include "tools/driver/build/Executable.h"
+#include "tools/driver/compile/Compilation.h"
+#include "tools/driver/start/ChildProcess.h"
+#include "tools/driver/start/Mpirun.h"
+#include "tools/driver/verify/Npy.h"
+#include "tools/driver/verify/Trace.h"
 
 #include <cstring>
 #include <filesystem>

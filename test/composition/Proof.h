@@ -2,7 +2,7 @@
 // the compiled program.
 #pragma once
 #include "test/composition/RandomSpec.h"
-#include "tools/echelon/Trace.h"
+#include "tools/driver/verify/Trace.h"
 #include <map>
 #include <string>
 

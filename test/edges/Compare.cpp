@@ -1,7 +1,7 @@
 // What a case gave beside what it should have.
 #include "test/edges/Program.h"
 
-#include "tools/echelon/Npy.h"
+#include "tools/driver/verify/Npy.h"
 
 #include <algorithm>
 #include <cfloat>

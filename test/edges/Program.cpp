@@ -1,10 +1,10 @@
 // A family's program: built, run, and looked at case by case.
 #include "test/edges/Program.h"
 
-#include "tools/echelon/ChildProcess.h"
-#include "tools/echelon/Compilation.h"
-#include "tools/echelon/Executable.h"
-#include "tools/echelon/Mpirun.h"
+#include "tools/driver/build/Executable.h"
+#include "tools/driver/compile/Compilation.h"
+#include "tools/driver/start/ChildProcess.h"
+#include "tools/driver/start/Mpirun.h"
 
 #include <algorithm>
 #include <filesystem>

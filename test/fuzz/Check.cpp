@@ -1,6 +1,6 @@
 // `echelon check`, and, for a spec without an error, what `echelon build --emit cpp` does before the host compiler.
 #include "test/fuzz/Input.h"
-#include "tools/echelon/Compilation.h"
+#include "tools/driver/compile/Compilation.h"
 
 using namespace echelon;
 

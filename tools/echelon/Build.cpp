@@ -1,9 +1,9 @@
 // echelon build SPEC [-o EXE] [--emit STAGE] [--dump-stages DIR]
+#include "tools/driver/build/Executable.h"
+#include "tools/driver/build/Paths.h"
+#include "tools/driver/compile/StageDump.h"
 #include "tools/echelon/Commands.h"
-#include "tools/echelon/Executable.h"
 #include "tools/echelon/Options.h"
-#include "tools/echelon/Paths.h"
-#include "tools/echelon/StageDump.h"
 
 #include "frontend/ast/Dump.h"
 #include "llvm/Support/raw_ostream.h"

@@ -1,11 +1,9 @@
-// The subcommands of `echelon`: one file each, all made of the same stages (Compilation.h).
+// The subcommands of `echelon`: one file each, all made of the same stages (tools/driver).
 #pragma once
+#include "tools/driver/ExitCode.h"
 #include <CLI/CLI.hpp>
 
 namespace echelon {
-
-/// Exit codes of the command line.
-enum ExitCode { Fine = 0, SpecWrong = 1, Usage = 2, HostCompilerFailed = 3, RunFailed = 4 };
 
 /// Each adds its subcommand to the application; when it is chosen, `exitCode` is set.
 void addCheck(CLI::App &app, int &exitCode);

@@ -1,6 +1,6 @@
 // Options that several commands share.
 #pragma once
-#include "tools/echelon/Compilation.h"
+#include "tools/driver/compile/Compilation.h"
 #include <CLI/CLI.hpp>
 #include <charconv>
 

@@ -1,8 +1,8 @@
 // echelon plan SPEC [--json]: what a step stores, communicates and decays, read off the program that would run.
 #include "codegen/Plan.h"
+#include "tools/driver/compile/WeightDecay.h"
 #include "tools/echelon/Commands.h"
 #include "tools/echelon/Options.h"
-#include "tools/echelon/WeightDecay.h"
 
 #include <iostream>
 #include <memory>

@@ -1,13 +1,13 @@
 // echelon run SPEC: build if anything changed, then become the program (or mpirun of it).
-#include "tools/echelon/ChildProcess.h"
+#include "tools/driver/build/Executable.h"
+#include "tools/driver/start/ChildProcess.h"
+#include "tools/driver/start/Mpirun.h"
+#include "tools/driver/start/RunPlace.h"
 #include "tools/echelon/Commands.h"
-#include "tools/echelon/Executable.h"
-#include "tools/echelon/Mpirun.h"
 #include "tools/echelon/Options.h"
-#include "tools/echelon/RunPlace.h"
 
 #include "runtime/program/Options.h"
-#include "runtime/transport/WaitPolicy.h"
+#include "runtime/transport/shared/WaitPolicy.h"
 
 #include "llvm/Support/MathExtras.h"
 

@@ -1,14 +1,14 @@
 // echelon verify SPEC: the generated program under the spec's layout and others against the one of one rank, in fp64:
 // loss, every gradient, every updated tensor after three steps.
-#include "tools/echelon/ChildProcess.h"
+#include "tools/driver/build/Executable.h"
+#include "tools/driver/build/Paths.h"
+#include "tools/driver/build/TemporaryFolder.h"
+#include "tools/driver/start/ChildProcess.h"
+#include "tools/driver/start/Mpirun.h"
+#include "tools/driver/verify/RandomLayout.h"
+#include "tools/driver/verify/Trace.h"
 #include "tools/echelon/Commands.h"
-#include "tools/echelon/Executable.h"
-#include "tools/echelon/Mpirun.h"
 #include "tools/echelon/Options.h"
-#include "tools/echelon/Paths.h"
-#include "tools/echelon/RandomLayout.h"
-#include "tools/echelon/TemporaryFolder.h"
-#include "tools/echelon/Trace.h"
 
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"

@@ -26,7 +26,8 @@ LogicalResult InvokeOp::verify() {
                          << wanted.size();
   for (auto [operand, type] : llvm::zip(getOperands(), wanted)) {
     auto has = dyn_cast<Buffer>(operand.getType()), takes = dyn_cast<Buffer>(type);
-    if (takes ? !has || has.getElement() != takes.getElement() || !has.isDense() || has.count() != static_cast<int64_t>(getCount())
+    if (takes ? !has || has.getElement() != takes.getElement() || !has.isDense() ||
+                    has.count() != static_cast<int64_t>(getCount())
               : (has && has.count() == 1 ? has.getElement() : operand.getType()) != type)
       return emitOpError() << "gives " << operand.getType() << " where " << getCallee() << " takes " << type;
   }

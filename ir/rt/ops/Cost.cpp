@@ -52,7 +52,8 @@ std::string echelon::rt::kernelName(Operation *op) {
   std::string name = op->getName().stripDialect().str();
   return llvm::TypeSwitch<Operation *, std::string>(op)
       .Case([&](ReduceOp reduce) {
-        return reduce.getKind() == Reduction::ArgMax ? "argmax" : name + "_" + stringifyReduction(reduce.getKind()).str();
+        return reduce.getKind() == Reduction::ArgMax ? "argmax"
+                                                     : name + "_" + stringifyReduction(reduce.getKind()).str();
       })
       .Case([&](PartialOp partial) { return stringifyPartialKind(partial.getKind()).str() + " of a part"; })
       .Case([&](CombineOp combine) { return stringifyCombineKind(combine.getKind()).str() + " of parts"; })

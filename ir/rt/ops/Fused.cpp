@@ -231,7 +231,8 @@ std::string Nest::place(Value buffer, ArrayRef<int64_t> s) {
   std::string index;
   for (auto [loop, stride] : llvm::zip(loops, s))
     if (stride != 0)
-      index += (index.empty() ? "" : " + ") + loop.name + (stride == 1 ? "" : " * " + strideText(buffer, stride, writer));
+      index +=
+          (index.empty() ? "" : " + ") + loop.name + (stride == 1 ? "" : " * " + strideText(buffer, stride, writer));
   return index.empty() ? writer.element(buffer) : writer.name(buffer) + "[" + index + "]";
 }
 
@@ -317,7 +318,8 @@ void Nest::emitLevel(int at) {
       emitInnermost(at);
     } else {
       const Loop &loop = loops[at];
-      writer.open("for (int64_t " + loop.name + " = 0; " + loop.name + " < " + bound(loop) + "; ++" + loop.name + ") {");
+      writer.open("for (int64_t " + loop.name + " = 0; " + loop.name + " < " + bound(loop) + "; ++" + loop.name +
+                  ") {");
       emitLevel(at + 1);
       for (size_t o = 0; o < totals.size(); ++o)
         if (!totals[o].empty() && int(rowLoops(o)) == at + 1)
@@ -423,7 +425,8 @@ void Nest::nameInvariant(int at) {
         writer.isVariable(op.getInputs()[i]))
       continue;
     StringRef type = argument.getType().isInteger(1) ? "bool" : storedAs(argument.getType());
-    std::string name = writer.local(ownName(writer.name(op.getInputs()[i])) + "_" + (at ? loops[at - 1].name : "value"));
+    std::string name =
+        writer.local(ownName(writer.name(op.getInputs()[i])) + "_" + (at ? loops[at - 1].name : "value"));
     writer.assign(("const " + type + " " + name).str(), "=", expression(argument).text);
     names[argument] = name;
   }

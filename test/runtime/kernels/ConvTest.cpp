@@ -1,8 +1,8 @@
 // Convolutions against plain loops: strides, asymmetric padding, one to four window dimensions.
 #include "runtime/kernels/Conv.h"
 #include "Values.h"
-#include "runtime/kernels/ConvDirect.h"
-#include "runtime/kernels/ConvWinograd.h"
+#include "runtime/kernels/cpu/ConvDirect.h"
+#include "runtime/kernels/cpu/ConvWinograd.h"
 
 namespace echelon::runtime {
 namespace {

@@ -1,8 +1,8 @@
 // Matrix products against the plain loops: both libraries and tiles, all forms, odd sizes, row lengths beyond the row.
 #include "runtime/kernels/Gemm.h"
 #include "Values.h"
-#include "runtime/kernels/GemmTiled.h"
-#include "runtime/kernels/Threads.h"
+#include "runtime/kernels/cpu/GemmTiled.h"
+#include "runtime/kernels/cpu/Threads.h"
 #include <array>
 
 namespace echelon::runtime {

@@ -1,5 +1,5 @@
 // What loops over vectors are made of: stores into the cache and past it, at every address and length.
-#include "runtime/kernels/Vectors.h"
+#include "runtime/kernels/cpu/Vectors.h"
 #include "Values.h"
 
 namespace echelon::runtime {

@@ -61,7 +61,7 @@ TEST(Assemble, EveryLayoutGivesTheSameTensor) {
       std::vector<float> whole;
       onRanks(programOf(layout, kMesh), [&](Rank &rank) {
         fillStartValues(rank);
-        Turns turns(rank, "test");
+        WriterTurns turns(rank, "test");
         assemble(
             rank, turns, storedTensors(rank)[0],
             [&](const std::byte *data, size_t bytes) {
@@ -83,7 +83,7 @@ TEST(Assemble, SlowDisk) {
     onRanks(
         programOf(layout, kMesh),
         [&](Rank &rank) {
-          Turns turns(rank, "test");
+          WriterTurns turns(rank, "test");
           assemble(
               rank, turns, storedTensors(rank)[0],
               [&](const std::byte *, size_t) { std::this_thread::sleep_for(std::chrono::milliseconds(300)); }, 100);

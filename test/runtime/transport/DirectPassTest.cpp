@@ -1,5 +1,5 @@
-#include "runtime/transport/DirectPass.h"
-#include "runtime/transport/CopyBytes.h"
+#include "runtime/transport/shared/DirectPass.h"
+#include "runtime/transport/shared/CopyBytes.h"
 
 #include <cmath>
 #include <gtest/gtest.h>

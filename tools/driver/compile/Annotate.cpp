@@ -1,0 +1,111 @@
+// What the train block says, as attributes of the module: passes see nothing else of it.
+#include "tools/driver/compile/Compilation.h"
+#include "tools/driver/compile/WeightDecay.h"
+
+#include "codegen/Meaning.h"
+#include "ir/dist/Dist.h"
+#include "mlir/Pass/PassManager.h"
+
+using namespace echelon::frontend;
+
+namespace echelon {
+
+/// One dictionary an optimize line, in their order.
+static mlir::ArrayAttr optimizerLines(const std::vector<OptimizerLine> &optimizers, mlir::Builder &b) {
+  static constexpr const char *kKinds[] = {"sgd", "adam", "adamw"};
+  llvm::SmallVector<mlir::Attribute> lines;
+  for (const OptimizerLine &line : optimizers) {
+    llvm::SmallVector<llvm::StringRef> patterns;
+    for (const Pattern &pattern : line.patterns)
+      patterns.push_back(pattern.text);
+    if (patterns.empty())
+      patterns.push_back("*");
+    lines.push_back(b.getDictionaryAttr({
+        b.getNamedAttr("kind", b.getStringAttr(kKinds[line.kind])),
+        b.getNamedAttr("patterns", b.getStrArrayAttr(patterns)),
+        b.getNamedAttr("all", b.getBoolAttr(line.patterns.empty())),
+        b.getNamedAttr("line", b.getI64IntegerAttr(static_cast<int64_t>(lines.size()))),
+        b.getNamedAttr("beta1", b.getF64FloatAttr(line.beta1)),
+        b.getNamedAttr("beta2", b.getF64FloatAttr(line.beta2)),
+        b.getNamedAttr("epsilon", b.getF64FloatAttr(line.epsilon)),
+        b.getNamedAttr("decay", b.getF64FloatAttr(line.decay)),
+        b.getNamedAttr("momentum", b.getF64FloatAttr(line.momentum)),
+        b.getNamedAttr("nesterov", b.getBoolAttr(line.nesterov)),
+    }));
+  }
+  return b.getArrayAttr(lines);
+}
+
+/// Of the model as the passes would have it before they derive it, so that what they make equal is equal.
+std::string Compilation::meaningOfModel() {
+  mlir::OwningOpRef<mlir::ModuleOp> copy = module->clone();
+  codegen::keepZeroWeights(*copy);
+  mlir::PassManager manager(context.get());
+  manager.addPass(createRecogniseAttention());
+  manager.addPass(createSimplify());
+  return mlir::succeeded(manager.run(*copy)) ? codegen::meaningOf(*copy, sources) : "";
+}
+
+void Compilation::annotate() {
+  if (options.trainingOnly)
+    settings.evaluations.clear();
+  if (settings.evaluations.empty()) { // what evaluation cannot do is no fault of a run that has none
+    if (mlir::Operation *step = mlir::SymbolTable::lookupSymbolIn(*module, "evaluate"))
+      step->erase();
+  }
+  mlir::Builder b(context.get());
+  if (!settings.checkpoint.directory.empty()) // else no snapshot keeps it
+    meaning = meaningOfModel();
+  (*module)->setAttr("ech.micro", b.getI64IntegerAttr(settings.microBatches));
+  if (options.keepGradients)
+    (*module)->setAttr("ech.keep_gradients", b.getUnitAttr());
+  if (settings.clip)
+    (*module)->setAttr("ech.clip", b.getF64FloatAttr(*settings.clip));
+  (*module)->setAttr("ech.optimizers", optimizerLines(settings.optimizers, b));
+  decayWhatIsNamed(*module, settings);
+  warnOfIdleDecay(decayOf(*module, settings, sources), diagnostics);
+  annotateLayout(b);
+}
+
+/// The mesh, and where in the spec each of its lines stands.
+void Compilation::annotateLayout(mlir::Builder &b) {
+  auto location = [&](const SourceRange &at) -> mlir::Location {
+    if (!at.valid())
+      return b.getUnknownLoc();
+    return mlir::FileLineColLoc::get(b.getStringAttr(sources.name(at.file)), at.line, at.column);
+  };
+  llvm::SmallVector<dist::MeshAxis> axes;
+  llvm::SmallVector<mlir::Attribute> stores, algorithms;
+  llvm::SmallVector<mlir::NamedAttribute> places;
+  for (const MeshAxisSettings &axis : settings.mesh) {
+    llvm::SmallVector<llvm::StringRef> list;
+    llvm::SmallVector<bool> padded;
+    for (const MeshAxisSettings::Entry &entry : axis.list) {
+      list.push_back(entry.axis);
+      padded.push_back(entry.padded);
+      places.push_back(b.getNamedAttr(axis.name + "." + entry.axis, location(entry.range)));
+    }
+    axes.push_back({b.getStringAttr(axis.name), axis.size, b.getStrArrayAttr(list), b.getDenseBoolArrayAttr(padded)});
+    if (axis.storesOptimizer) {
+      stores.push_back(b.getStringAttr(axis.name));
+      places.push_back(b.getNamedAttr(axis.name + ".store", location(axis.range)));
+    }
+  }
+  if (axes.empty()) // one rank: a mesh of one, which nothing is split over
+    axes.push_back({b.getStringAttr("rank"), 1, b.getStrArrayAttr({}), b.getDenseBoolArrayAttr({})});
+  for (const CollectiveSettings &collective : settings.collectives) {
+    llvm::SmallVector<llvm::StringRef> over(collective.over.begin(), collective.over.end());
+    algorithms.push_back(b.getDictionaryAttr({b.getNamedAttr("op", b.getStringAttr(collective.kind)),
+                                              b.getNamedAttr("over", b.getStrArrayAttr(over)),
+                                              b.getNamedAttr("algorithm", b.getStringAttr(collective.algorithm)),
+                                              b.getNamedAttr("place", location(collective.range))}));
+  }
+  if (const int64_t ranks = options.nodeRanks ? options.nodeRanks : settings.nodeRanks)
+    (*module)->setAttr(dist::kNodeRanks, b.getI64IntegerAttr(ranks));
+  (*module)->setAttr(dist::kMesh, dist::MeshAttr::get(context.get(), axes));
+  (*module)->setAttr(dist::kStoreOptimizer, b.getArrayAttr(stores));
+  (*module)->setAttr(dist::kLines, b.getDictionaryAttr(places));
+  (*module)->setAttr(dist::kAlgorithms, b.getArrayAttr(algorithms));
+}
+
+} // namespace echelon

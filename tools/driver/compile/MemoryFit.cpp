@@ -1,0 +1,99 @@
+// A plan that is larger than the memory of the cluster's devices is refused, with the nearest one that fits: first the
+// optimizer's state stored in cuts, then micro batches, halved until it fits, then both. What fits is found by
+// compiling it.
+#include "tools/driver/compile/Compilation.h"
+#include "tools/driver/compile/LayoutText.h"
+
+#include "codegen/Plan.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <algorithm>
+
+using namespace echelon::frontend;
+
+namespace echelon {
+
+namespace {
+
+std::string inUnits(int64_t bytes) {
+  static const char *units[] = {"bytes", "KB", "MB", "GB", "TB", "PB"};
+  double value = static_cast<double>(bytes);
+  size_t unit = 0;
+  for (; value >= 1000 && unit + 1 < std::size(units); ++unit)
+    value /= 1000;
+  std::string text;
+  llvm::raw_string_ostream(text) << llvm::format("%.3g ", value) << units[unit];
+  return text;
+}
+
+std::pair<const char *, int64_t> largestPart(const PlannedMemory &memory) {
+  std::vector<std::pair<const char *, int64_t>> parts = {{"parameters", memory.params},
+                                                         {"gradients", memory.gradients},
+                                                         {"the optimizer's state", memory.optimizer},
+                                                         {"activations", memory.activations},
+                                                         {"buffers", memory.buffers}};
+  return *std::max_element(parts.begin(), parts.end(), [](auto &a, auto &b) { return a.second < b.second; });
+}
+
+/// Bytes a rank of the spec under other options; 0 when these do not compile.
+int64_t bytesUnder(CompileOptions options) {
+  options.anyMemory = true;
+  options.dumpStages.clear();
+  Compilation other(std::move(options));
+  if (!other.parse() || !other.resolve() || !other.elaborate() || !other.lower(Stage::Rt))
+    return 0;
+  return planOf(*other.module).memory.total;
+}
+} // namespace
+
+std::string Compilation::whatFits() const {
+  std::string axes;
+  for (const MeshAxisSettings &axis : settings.mesh) {
+    bool splitsBatch = llvm::any_of(axis.list, [&](const auto &entry) { return entry.axis == facts.batchAxis; });
+    if (splitsBatch && !axis.storesOptimizer)
+      axes += (axes.empty() ? "" : ", ") + axis.name;
+  }
+  std::vector<std::pair<std::string, std::string>> layouts = {{"", options.layout}}; // the line added, the layout
+  if (!axes.empty() && !options.oneRank) {
+    std::string line = "store optimizer over " + axes;
+    if (std::string text = layoutWith(sources, *train, line); !text.empty())
+      layouts.push_back({line, text});
+  }
+  int64_t samples = settings.batch / settings.batchRanks(facts.batchAxis);
+  for (int64_t micro = settings.microBatches; micro <= samples; micro *= 2)
+    for (const auto &[line, layout] : layouts) {
+      bool same = micro == settings.microBatches;
+      if ((same && line.empty()) || samples % micro)
+        continue;
+      CompileOptions tried = options;
+      tried.train = train->name.text;
+      tried.layout = layout;
+      tried.microBatches = micro;
+      int64_t bytes = bytesUnder(tried);
+      if (!bytes || bytes > settings.deviceBytes)
+        continue;
+      std::string batch =
+          same ? ""
+               : "batch " + std::to_string(settings.batch) + " in micro batches of " + std::to_string(samples / micro);
+      return line + (line.empty() || batch.empty() ? "" : " and ") + batch + " would take " + inUnits(bytes);
+    }
+  return "no way to store the optimizer's state or to split the batch over time makes it fit; split more axes over "
+         "more ranks";
+}
+
+bool Compilation::checkMemory() {
+  if (!settings.deviceBytes || options.anyMemory)
+    return true;
+  PlannedMemory memory = planOf(*module).memory; // without the copy: snapshots are written without it, too
+  if (memory.total <= settings.deviceBytes)
+    return true;
+  auto [part, bytes] = largestPart(memory);
+  diagnostics.error(Code::E0314, settings.layoutRange.valid() ? settings.layoutRange : settings.batchRange,
+                    "a rank would take " + inUnits(memory.total) + ", and a " + settings.deviceName + " has " +
+                        inUnits(settings.deviceBytes) + "; the largest part is " + part + ", " + inUnits(bytes) + "; " +
+                        whatFits());
+  return false;
+}
+
+} // namespace echelon

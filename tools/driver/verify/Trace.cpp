@@ -1,0 +1,126 @@
+#include "tools/driver/verify/Trace.h"
+
+#include "tools/driver/verify/Npy.h"
+
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/FormatVariadic.h"
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+namespace fs = std::filesystem;
+
+namespace echelon {
+
+Trace readTrace(const std::string &log, const std::string &dump, int steps) {
+  Trace trace;
+  std::ifstream stream(log);
+  for (std::string line; std::getline(stream, line);) {
+    auto row = nlohmann::json::parse(line, nullptr, false);
+    if (!row.is_object())
+      continue;
+    std::map<std::string, double> values;
+    for (auto &[name, value] : row.items())
+      if (value.is_number() && name != "step" && name != "lr" && !llvm::StringRef(name).ends_with("_time_s") &&
+          name != "samples_per_s")
+        values[name] = value.get<double>();
+    if (row.contains("loss"))
+      trace.steps.emplace_back().reports = values;
+    else if (row.contains("eval_loss"))
+      trace.evaluation = values;
+  }
+  for (int step = 1; step <= std::min<int>(steps, trace.steps.size()); ++step) {
+    std::string at = dump + "/" + llvm::formatv("step-{0,0+6}", step).str();
+    std::error_code none;
+    for (const auto &file : fs::directory_iterator(at + "/after", none)) {
+      std::string stem = file.path().stem().string();
+      llvm::StringRef path = stem;
+      bool gradient = path.consume_front("gradient.");
+      (gradient ? trace.steps[step - 1].gradient : trace.steps[step - 1].after)[path.str()] =
+          readNpy(file.path().string());
+    }
+  }
+  return trace;
+}
+
+static double largest(const std::vector<double> &values) {
+  double most = 0;
+  for (double v : values)
+    most = std::max(most, std::abs(v));
+  return most;
+}
+
+/// The largest magnitude of all tensors but those whose path starts with `left`.
+static double largest(const std::map<std::string, std::vector<double>> &tensors, llvm::StringRef left) {
+  double most = 0;
+  for (const auto &[path, values] : tensors)
+    if (left.empty() || !llvm::StringRef(path).starts_with(left))
+      most = std::max(most, largest(values));
+  return most;
+}
+
+static void compareReports(const std::map<std::string, double> &one, const std::map<std::string, double> &many,
+                           const std::string &when, Worst &worst) {
+  for (auto &[name, value] : one) {
+    auto other = many.find(name);
+    // a difference of terms of the loss's size may be small itself
+    worst.see(other == many.end() ? INFINITY : std::abs(value - other->second) / (std::abs(value) + 1e-3), name + when);
+  }
+}
+
+Worst compareTraces(const Trace &one, const Trace &many) {
+  Worst worst;
+  if (one.steps.size() != many.steps.size() || one.steps.empty()) {
+    worst.see(INFINITY, "the number of steps logged");
+    return worst;
+  }
+  // How far an element's gradient stands above rounding, 0 to 1: its update is known as well as that, no better.
+  std::map<std::string, std::vector<double>> live;
+  for (size_t s = 0; s < one.steps.size() && worst.error < INFINITY; ++s) {
+    const Trace::Step &a = one.steps[s], &b = many.steps[s];
+    std::string step = " of step " + std::to_string(s + 1);
+    compareReports(a.reports, b.reports, step, worst);
+    if (a.gradient.size() != b.gradient.size() || a.after.size() != b.after.size() || a.gradient.empty())
+      worst.see(INFINITY, "the number of tensors written" + step);
+    double mostGradient = largest(a.gradient, ""), mostStored = largest(a.after, "optimizer.");
+    for (const auto &[path, values] : a.gradient) {
+      auto other = b.gradient.find(path);
+      double measure = std::max(largest(values), 1e-3 * mostGradient) + 1e-300;
+      if (other == b.gradient.end() || other->second.size() != values.size()) {
+        worst.see(INFINITY, "the shape of the gradient of " + path + step);
+        continue;
+      }
+      auto &moves = live.try_emplace(path, values.size(), 1.0).first->second;
+      for (size_t i = 0; i < values.size(); ++i) {
+        worst.see(std::abs(values[i] - other->second[i]) / measure, "gradient of " + path + step);
+        double size = std::abs(values[i]) / measure;
+        moves[i] = size > 1e-5 ? std::min(moves[i], size / 1e-3) : 0;
+      }
+    }
+    for (const auto &[path, values] : a.after) {
+      auto other = b.after.find(path);
+      if (other == b.after.end() || other->second.size() != values.size()) {
+        worst.see(INFINITY, "the shape of " + path + step);
+        continue;
+      }
+      // optimizer.m.PATH moves with PATH
+      const std::vector<double> *moves = nullptr;
+      for (const auto &[parameter, mask] : live)
+        if (path == parameter || llvm::StringRef(path).ends_with("." + parameter))
+          if (mask.size() == values.size() && (!moves || path == parameter))
+            moves = &mask;
+      double scale =
+          std::max(largest(values), moves ? 0 : 1e-3 * mostStored) + 1e-300; // a state may be 0 but for rounding
+      for (size_t i = 0; i < values.size(); ++i)
+        if (double weight = moves ? (*moves)[i] : 1; weight > 0)
+          worst.see(weight * std::abs(values[i] - other->second[i]) / scale,
+                    path + " after step " + std::to_string(s + 1));
+    }
+  }
+  compareReports(one.evaluation, many.evaluation, " of the evaluation", worst);
+  return worst;
+}
+
+} // namespace echelon
