@@ -51,11 +51,12 @@ private:
   }
   std::string shape(ech::Tensor type);
   std::string element(ech::Tensor type) {
-    Type e = type.getElement();
-    return e.isF32()         ? "ElementType::Float32"
-           : e.isF64()       ? "ElementType::Float64"
-           : e.isInteger(32) ? "ElementType::Int32"
-                             : "ElementType::UInt8";
+    static constexpr StringRef kNames[] = {
+#define ECHELON_ELEMENT(NAME, ...) #NAME,
+#include "runtime/transport/Element.def"
+#undef ECHELON_ELEMENT
+    };
+    return ("ElementType::" + kNames[static_cast<size_t>(*rt::elementOf(type.getElement()))]).str();
   }
   std::string init(ech::VariableOp op);
   ech::VariableOp momentOf(ech::VariableOp op);

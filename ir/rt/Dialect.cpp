@@ -85,10 +85,7 @@ int64_t Buffer::count() const {
     count *= a.size;
   return count;
 }
-int64_t Buffer::elementBytes() const {
-  unsigned bits = getElement().getIntOrFloatBitWidth();
-  return bits == 1 ? 1 : bits / 8;
-}
+int64_t Buffer::elementBytes() const { return runtime::bytesOf(*elementOf(getElement())); }
 bool Buffer::isDense() const {
   SmallVector<int64_t> dense = denseStrides(getAxes());
   for (auto [axis, has, wants] : llvm::zip(getAxes(), getStrides(), dense))
@@ -143,7 +140,7 @@ LogicalResult Buffer::verify(function_ref<InFlightDiagnostic()> emitError, Array
                              ArrayRef<int64_t> strides) {
   if (axes.size() != strides.size())
     return emitError() << "a buffer has one stride an axis";
-  if (!element.isF32() && !element.isF64() && !element.isInteger(32) && !element.isInteger(1))
+  if (!elementOf(element))
     return emitError() << "elements are f32, f64, i32 or i1, not " << element;
   return success();
 }
@@ -270,6 +267,21 @@ StringRef echelon::rt::functionOf(Operation *op) {
   return "";
 }
 
+std::optional<echelon::runtime::ElementType> echelon::rt::elementOf(Type type) {
+  if (!type.isIntOrFloat())
+    return std::nullopt;
+  const std::string name = (type.isInteger() ? "i" : "f") + std::to_string(type.getIntOrFloatBitWidth());
+  for (const runtime::ElementNames &each : runtime::kElements)
+    if (name == each.ir)
+      return each.type;
+  return std::nullopt;
+}
+
 StringRef echelon::rt::storedAs(Type element) {
-  return element.isF32() ? "float" : element.isF64() ? "double" : element.isInteger(1) ? "uint8_t" : "int32_t";
+  static constexpr StringRef kNames[] = {
+#define ECHELON_ELEMENT(NAME, CPP, ...) #CPP,
+#include "runtime/transport/Element.def"
+#undef ECHELON_ELEMENT
+  };
+  return kNames[static_cast<size_t>(*elementOf(element))];
 }

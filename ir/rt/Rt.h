@@ -3,6 +3,7 @@
 #include "ir/ech/Ech.h"
 #include "ir/rt/Cost.h"
 #include "ir/rt/Writer.h"
+#include "runtime/transport/Element.h"
 #include "mlir/IR/BuiltinTypes.h"
 
 #include "ir/rt/RtDialect.h.inc"
@@ -60,6 +61,8 @@ llvm::StringRef functionOf(mlir::Operation *op);
 /// The length of a row that a function is given.
 inline constexpr int64_t kAnyLength = mlir::ShapedType::kDynamic;
 
+/// The element type that a type of MLIR is in memory; nothing where it is none.
+std::optional<runtime::ElementType> elementOf(mlir::Type type);
 /// "float", "double", "int32_t", "uint8_t": what the program stores elements as.
 llvm::StringRef storedAs(mlir::Type element);
 /// A number as C++ text of the given type: "0.1f", "-1", "INFINITY".

@@ -20,8 +20,7 @@ public:
     std::error_code failed;
     std::filesystem::create_directories(folder, failed);
     file = std::fopen(path.c_str(), "wb");
-    const char *types[] = {"<f4", "<f8", "<i4", "|b1"};
-    std::string header = std::string("{'descr': '") + types[int(type)] + "', 'fortran_order': False, 'shape': (";
+    std::string header = std::string("{'descr': '") + namesOf(type).npy + "', 'fortran_order': False, 'shape': (";
     for (int64_t size : sizes)
       header += std::to_string(size) + ", ";
     header += "), }";
@@ -74,16 +73,7 @@ template <class T> void appendAs(NpyWriter &file, const std::vector<double> &val
 }
 
 void appendValues(NpyWriter &file, ElementType type, const std::vector<double> &values) {
-  switch (type) {
-  case ElementType::Float32:
-    return appendAs<float>(file, values);
-  case ElementType::Float64:
-    return appendAs<double>(file, values);
-  case ElementType::Int32:
-    return appendAs<int32_t>(file, values);
-  case ElementType::UInt8:
-    return appendAs<uint8_t>(file, values);
-  }
+  visitElement(type, [&](auto zero) { appendAs<decltype(zero)>(file, values); });
 }
 
 } // namespace

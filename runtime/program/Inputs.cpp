@@ -187,16 +187,8 @@ void InputLoader::store(const Place &place, int64_t sample, const std::vector<do
   const Place::Held &held = place.held[size_t(sample)];
   const std::vector<SampleRun> &runs = place.lists[size_t(held.list)];
   const int64_t offset = place.place->offset;
-  switch (place.place->type) {
-  case ElementType::Float32:
-    return scatter(rank.input<float>(offset) + held.start, from.data(), runs);
-  case ElementType::Float64:
-    return scatter(rank.input<double>(offset) + held.start, from.data(), runs);
-  case ElementType::Int32:
-    return scatter(rank.input<int32_t>(offset) + held.start, from.data(), runs);
-  case ElementType::UInt8:
-    return scatter(rank.input<uint8_t>(offset) + held.start, from.data(), runs);
-  }
+  visitElement(place.place->type,
+               [&](auto zero) { scatter(rank.input<decltype(zero)>(offset) + held.start, from.data(), runs); });
 }
 
 void InputLoader::load(const DataStream &stream, Reading reading, int64_t first, int64_t valid) {

@@ -4,19 +4,7 @@
 
 namespace echelon::runtime {
 
-const char *nameOf(ElementType type) {
-  switch (type) {
-  case ElementType::Float32:
-    return "float";
-  case ElementType::Float64:
-    return "double";
-  case ElementType::Int32:
-    return "int";
-  case ElementType::UInt8:
-    return "bool";
-  }
-  return "?";
-}
+const char *nameOf(ElementType type) { return namesOf(type).language; }
 
 int meshSize(const std::vector<MeshAxis> &mesh) {
   int size = 1;

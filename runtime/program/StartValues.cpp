@@ -24,16 +24,7 @@ template <class T> void fill(T *to, const Stored &stored, Rank &rank) {
 } // namespace
 
 void fillStartValue(Rank &rank, const Stored &stored) {
-  switch (stored.type) {
-  case ElementType::Float32:
-    return fill(rank.state<float>(stored.offset), stored, rank);
-  case ElementType::Float64:
-    return fill(rank.state<double>(stored.offset), stored, rank);
-  case ElementType::Int32:
-    return fill(rank.state<int32_t>(stored.offset), stored, rank);
-  case ElementType::UInt8:
-    return fill(rank.state<uint8_t>(stored.offset), stored, rank);
-  }
+  visitElement(stored.type, [&](auto zero) { fill(rank.state<decltype(zero)>(stored.offset), stored, rank); });
 }
 
 void fillStartValues(Rank &rank) {

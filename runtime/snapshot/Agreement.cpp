@@ -27,12 +27,7 @@ std::string shapeOf(ElementType type, const std::vector<int64_t> &sizes) {
   std::string text = "[";
   for (const int64_t size : sizes)
     text += (text.size() > 1 ? ", " : "") + std::to_string(size);
-  const char *names[] = {"f32", "f64", "i32", "u8"};
-  const ElementType types[] = {ElementType::Float32, ElementType::Float64, ElementType::Int32, ElementType::UInt8};
-  for (size_t i = 0; i < 4; ++i)
-    if (type == types[i])
-      return text + "] " + names[i];
-  return text + "]";
+  return text + "] " + (type == ElementType::UInt8 ? "u8" : namesOf(type).ir);
 }
 
 /// The names and order of a parameter's axes as the snapshot's model has them.

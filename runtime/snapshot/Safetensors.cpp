@@ -10,18 +10,6 @@
 
 namespace echelon::runtime {
 
-namespace {
-
-constexpr struct {
-  ElementType type;
-  const char *name;
-} kTypes[] = {{ElementType::Float32, "F32"},
-              {ElementType::Float64, "F64"},
-              {ElementType::Int32, "I32"},
-              {ElementType::UInt8, "BOOL"}};
-
-} // namespace
-
 uint32_t crc32Of(uint32_t before, const void *data, size_t bytes) {
   return uint32_t(crc32_z(before, static_cast<const Bytef *>(data), bytes));
 }
@@ -55,10 +43,7 @@ std::string SafetensorsWriter::open(const std::string &file, const std::vector<T
   header["__metadata__"] = {{"format", "echelon"}};
   size_t offset = 0;
   for (const TensorEntry &entry : entries) {
-    const char *type = "";
-    for (const auto &known : kTypes)
-      if (known.type == entry.type)
-        type = known.name;
+    const char *type = namesOf(entry.type).safetensors;
     const size_t end = offset + entry.bytes();
     header[entry.name] = {{"dtype", type}, {"shape", entry.sizes}, {"data_offsets", {offset, end}}};
     offset = end;
@@ -124,8 +109,8 @@ std::string SafetensorsFile::open(const std::string &path) {
       return bad + "tensor " + name + " is not described";
     const std::string type = value["dtype"].get<std::string>();
     const auto *known =
-        std::find_if(std::begin(kTypes), std::end(kTypes), [&](const auto &t) { return type == t.name; });
-    if (known == std::end(kTypes))
+        std::find_if(std::begin(kElements), std::end(kElements), [&](const auto &t) { return type == t.safetensors; });
+    if (known == std::end(kElements))
       return bad + "tensor " + name + " is of type " + type;
     const size_t begin = value["data_offsets"][0].get<size_t>(), end = value["data_offsets"][1].get<size_t>();
     const std::vector<int64_t> sizes = value["shape"].get<std::vector<int64_t>>();

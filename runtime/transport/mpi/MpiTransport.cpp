@@ -30,17 +30,12 @@ constexpr int kQuestionTag = 1, kAnswerTag = 2;
 constexpr size_t kPartBytes = size_t(1) << 30; // MPI counts are int
 
 MPI_Datatype typeOf(ElementType type) {
-  switch (type) {
-  case ElementType::Float32:
-    return MPI_FLOAT;
-  case ElementType::Float64:
-    return MPI_DOUBLE;
-  case ElementType::Int32:
-    return MPI_INT32_T;
-  case ElementType::UInt8:
-    return MPI_UINT8_T;
-  }
-  return MPI_BYTE;
+  const MPI_Datatype types[] = {
+#define ECHELON_ELEMENT(NAME, CPP, IR, LANGUAGE, SAFETENSORS, NPY, MPI) MPI,
+#include "runtime/transport/Element.def"
+#undef ECHELON_ELEMENT
+  };
+  return types[static_cast<size_t>(type)];
 }
 
 /// MPI's own maximum and minimum of reals drop a NaN that stands on one side; these keep it.

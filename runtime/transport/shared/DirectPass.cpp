@@ -38,16 +38,7 @@ template <typename Visit> static void visitTyped(ElementType type, ReduceOp op, 
       return visit(zero, std::integral_constant<ReduceOp, Min>());
     }
   };
-  switch (type) {
-  case ElementType::Float32:
-    return withOp(float());
-  case ElementType::Float64:
-    return withOp(double());
-  case ElementType::Int32:
-    return withOp(int32_t());
-  case ElementType::UInt8:
-    return withOp(uint8_t());
-  }
+  return visitElement(type, withOp);
 }
 
 void combine(void *target, const void *left, const void *right, int64_t count, ElementType type, ReduceOp op) {
