@@ -32,6 +32,14 @@ enum class Freedom { Never, Source, IfOperandsAre };
 /// or passes where all operands with all the result's axes are pending alike or whole (addition).
 enum class PendingRule { Resolve, Through, Add };
 
+/// Whether a sum over some of the samples goes through an operation as through an addition: it is linear in the
+/// operands that are such sums. `sharedFrom`: the first operand from which on others are added to them, so that each
+/// pass contributes a share; -1: none are.
+struct Linearity {
+  bool isLinear = false;
+  int sharedFrom = -1;
+};
+
 /// What the padding of an operand must hold before an operation reads across it: anything; a number; or nothing is
 /// known that would do.
 struct Padding {

@@ -23,6 +23,11 @@ def AxisRule : OpInterface<"AxisRule"> {
     InterfaceMethod<[{Whether the operation only gives axes other names (renames, splits and merges of axes): its operand
                       comes in whatever state it has, its result is in the new names' own state.}],
       "bool", "relabels", (ins), "", [{ return false; }]>,
+    InterfaceMethod<[{Whether it is linear in its operands that are sums over some of the samples: `partial` has one entry
+                      an operand.}],
+      "::echelon::ech::Linearity", "linearIn", (ins "::llvm::ArrayRef<bool>":$partial), "", [{ return {}; }]>,
+    InterfaceMethod<[{Whether it takes particular positions of an axis, or gives the axis another name.}],
+      "bool", "takesPositions", (ins "::llvm::StringRef":$axis), "", [{ return false; }]>,
     InterfaceMethod<[{What the padding along `axis` of operand `operand` must hold before the operation reads across it.
                       By default: nothing where all results keep the axis, since each position stays by itself; zero
                       where the operation sums it away; not known where it works along the axis inside.}],

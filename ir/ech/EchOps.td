@@ -293,7 +293,7 @@ def Ech_RandomOp : Ech_Source<"random"> {
 // Element-wise
 //===------------------------------------------------------------------------------------------------------------===//
 
-def Ech_MapOp : Ech_Counted<"map", [DeclareOpInterfaceMethods<AxisRule, ["freedom", "pendingRule"]>,
+def Ech_MapOp : Ech_Counted<"map", [DeclareOpInterfaceMethods<AxisRule, ["freedom", "pendingRule", "linearIn"]>,
                                DeclareOpInterfaceMethods<Derivable>]> {
   let summary = "an element-wise function; axes match by name, missing ones are broadcast";
   let arguments = (ins Ech_FunctionAttr:$function, Variadic<Ech_Tensor>:$operands);
@@ -301,7 +301,7 @@ def Ech_MapOp : Ech_Counted<"map", [DeclareOpInterfaceMethods<AxisRule, ["freedo
   let assemblyFormat = "$function $operands attr-dict `:` functional-type($operands, $result)";
   let hasVerifier = 1;
 }
-def Ech_ExpandOp : Ech_Pure<"expand", [DeclareOpInterfaceMethods<AxisRule, ["freedom"]>,
+def Ech_ExpandOp : Ech_Pure<"expand", [DeclareOpInterfaceMethods<AxisRule, ["freedom", "linearIn"]>,
                                      DeclareOpInterfaceMethods<Derivable>]> {
   let summary = "the same value at every position of the axes that the result has more";
   let arguments = (ins Ech_Tensor:$operand);
@@ -314,14 +314,14 @@ def Ech_ExpandOp : Ech_Pure<"expand", [DeclareOpInterfaceMethods<AxisRule, ["fre
 // Contractions and reductions
 //===------------------------------------------------------------------------------------------------------------===//
 
-def Ech_DotOp : Ech_Counted<"dot", [DeclareOpInterfaceMethods<AxisRule>, DeclareOpInterfaceMethods<Derivable>]> {
+def Ech_DotOp : Ech_Counted<"dot", [DeclareOpInterfaceMethods<AxisRule, ["linearIn"]>, DeclareOpInterfaceMethods<Derivable>]> {
   let summary = "sum over `over` (axes of both) of the product; other shared axes are batch axes";
   let arguments = (ins Ech_Tensor:$lhs, Ech_Tensor:$rhs, Names:$over);
   let results = (outs Ech_Tensor:$result);
   let assemblyFormat = "$lhs `,` $rhs `over` $over attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }
-def Ech_ReduceOp : Ech_Pure<"reduce", [DeclareOpInterfaceMethods<AxisRule, ["division", "padding"]>,
+def Ech_ReduceOp : Ech_Pure<"reduce", [DeclareOpInterfaceMethods<AxisRule, ["division", "padding", "linearIn"]>,
                                      DeclareOpInterfaceMethods<Derivable>]> {
   let summary = "sum, maximum or minimum over axes (max and min: one axis at a time)";
   let arguments = (ins Ech_ReductionAttr:$kind, Ech_Tensor:$operand, Names:$over);
@@ -383,7 +383,7 @@ def Ech_NormalizeGradOp : Ech_Pure<"normalize_grad", [DeclareOpInterfaceMethods<
   let assemblyFormat = "operands `over` $over attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }
-def Ech_CumSumOp : Ech_OverAxes<"cumsum"> {
+def Ech_CumSumOp : Ech_OverAxes<"cumsum", ["division", "linearIn"]> {
   let summary = "running sum along one axis; `reverse`: from the end";
   let arguments = (ins Ech_Tensor:$operand, Names:$over, UnitAttr:$reverse);
   let results = (outs Ech_Tensor:$result);
@@ -408,7 +408,7 @@ def Ech_GlobalNormOp : Ech_Pure<"global_norm", [DeclareOpInterfaceMethods<AxisRu
 // Places
 //===------------------------------------------------------------------------------------------------------------===//
 
-def Ech_GatherOp : Ech_Pure<"gather", [DeclareOpInterfaceMethods<AxisRule, ["padding"]>,
+def Ech_GatherOp : Ech_Pure<"gather", [DeclareOpInterfaceMethods<AxisRule, ["padding", "linearIn", "takesPositions"]>,
                                      DeclareOpInterfaceMethods<Derivable>]> {
   let summary = "table[axes = indices]: the gathered axes leave, the indices' axes come in, shared ones are matched";
   let arguments = (ins Ech_Tensor:$table, Variadic<Ech_Tensor>:$indices, Names:$axes);
@@ -416,14 +416,14 @@ def Ech_GatherOp : Ech_Pure<"gather", [DeclareOpInterfaceMethods<AxisRule, ["pad
   let assemblyFormat = "$table `at` $axes `=` $indices attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }
-def Ech_ScatterAddOp : Ech_Pure<"scatter_add", [DeclareOpInterfaceMethods<AxisRule>]> {
+def Ech_ScatterAddOp : Ech_Pure<"scatter_add", [DeclareOpInterfaceMethods<AxisRule, ["linearIn", "takesPositions"]>]> {
   let summary = "the derivative of a gather: each value added at its indices into zeros of the table's type";
   let arguments = (ins Ech_Tensor:$values, Variadic<Ech_Tensor>:$indices, Names:$axes);
   let results = (outs Ech_Tensor:$result);
   let assemblyFormat = "$values `at` $axes `=` $indices attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }
-def Ech_PickOp : Ech_Pure<"pick", [DeclareOpInterfaceMethods<AxisRule, ["padding"]>,
+def Ech_PickOp : Ech_Pure<"pick", [DeclareOpInterfaceMethods<AxisRule, ["padding", "linearIn", "takesPositions"]>,
                                  DeclareOpInterfaceMethods<Derivable>]> {
   let summary = "x[axis = position]: the axis leaves";
   let arguments = (ins Ech_Tensor:$operand, StrAttr:$axis, I64Attr:$position);
@@ -431,14 +431,14 @@ def Ech_PickOp : Ech_Pure<"pick", [DeclareOpInterfaceMethods<AxisRule, ["padding
   let assemblyFormat = "$operand `[` $axis `=` $position `]` attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }
-def Ech_PlaceOp : Ech_Pure<"place", [DeclareOpInterfaceMethods<AxisRule>, DeclareOpInterfaceMethods<Derivable>]> {
+def Ech_PlaceOp : Ech_Pure<"place", [DeclareOpInterfaceMethods<AxisRule, ["linearIn", "takesPositions"]>, DeclareOpInterfaceMethods<Derivable>]> {
   let summary = "the derivative of a pick: the value at one position of an axis, zero elsewhere";
   let arguments = (ins Ech_Tensor:$operand, StrAttr:$axis, I64Attr:$position);
   let results = (outs Ech_Tensor:$result);
   let assemblyFormat = "$operand `[` $axis `=` $position `]` attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }
-def Ech_SliceOp : Ech_Pure<"slice", [DeclareOpInterfaceMethods<AxisRule, ["division"]>,
+def Ech_SliceOp : Ech_Pure<"slice", [DeclareOpInterfaceMethods<AxisRule, ["division", "linearIn"]>,
                                    DeclareOpInterfaceMethods<Derivable>]> {
   let summary = "x[axis = start..]: a resized axis of the same name";
   let arguments = (ins Ech_Tensor:$operand, StrAttr:$axis, I64Attr:$start);
@@ -446,7 +446,7 @@ def Ech_SliceOp : Ech_Pure<"slice", [DeclareOpInterfaceMethods<AxisRule, ["divis
   let assemblyFormat = "$operand `[` $axis `from` $start `]` attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }
-def Ech_PadOp : Ech_Pure<"pad", [DeclareOpInterfaceMethods<AxisRule, ["division"]>,
+def Ech_PadOp : Ech_Pure<"pad", [DeclareOpInterfaceMethods<AxisRule, ["division", "linearIn"]>,
                                DeclareOpInterfaceMethods<Derivable>]> {
   let summary = "the derivative of a slice: the value from `start` on, zero elsewhere";
   let arguments = (ins Ech_Tensor:$operand, StrAttr:$axis, I64Attr:$start);
@@ -454,7 +454,7 @@ def Ech_PadOp : Ech_Pure<"pad", [DeclareOpInterfaceMethods<AxisRule, ["division"
   let assemblyFormat = "$operand `[` $axis `from` $start `]` attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }
-def Ech_RelabelOp : Ech_Pure<"relabel", [DeclareOpInterfaceMethods<AxisRule, ["relabels", "pendingRule", "freedom"]>,
+def Ech_RelabelOp : Ech_Pure<"relabel", [DeclareOpInterfaceMethods<AxisRule, ["relabels", "pendingRule", "freedom", "linearIn", "takesPositions"]>,
                                        DeclareOpInterfaceMethods<Derivable>]> {
   let summary = "other names for axes: a rename, a split of one axis (slowest first), a merge of several";
   let description = [{`from` and `to` are equally long lists of groups; a group is a list of names.
@@ -464,7 +464,7 @@ def Ech_RelabelOp : Ech_Pure<"relabel", [DeclareOpInterfaceMethods<AxisRule, ["r
   let assemblyFormat = "$operand $from `->` $to attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }
-def Ech_ConcatOp : Ech_Pure<"concat", [DeclareOpInterfaceMethods<AxisRule, ["division"]>,
+def Ech_ConcatOp : Ech_Pure<"concat", [DeclareOpInterfaceMethods<AxisRule, ["division", "linearIn"]>,
                                      DeclareOpInterfaceMethods<Derivable>]> {
   let summary = "operands one after the other along an axis";
   let arguments = (ins Variadic<Ech_Tensor>:$operands, StrAttr:$axis);

@@ -125,41 +125,15 @@ bool Dependences::staysPending(Operation *op) const {
 /// Whether the operation is linear in its partial operands. Invariant operands that are added to them are marked: each
 /// pass contributes a share.
 bool Dependences::isLinear(Operation *op) {
-  auto partial = [&](Value v) { return of(v) == Dependence::PartialSum; };
-  auto share = [&](unsigned first) {
-    for (OpOperand &operand : op->getOpOperands().drop_front(first))
+  auto rule = dyn_cast<AxisRule>(op);
+  if (!rule)
+    return false;
+  auto partial = llvm::map_to_vector(op->getOperands(), [&](Value v) { return of(v) == Dependence::PartialSum; });
+  const Linearity linearity = rule.linearIn(partial);
+  if (linearity.isLinear && linearity.sharedFrom >= 0)
+    for (OpOperand &operand : op->getOpOperands().drop_front(linearity.sharedFrom))
       shared.insert(&operand);
-    return true;
-  };
-  if (auto map = dyn_cast<MapOp>(op)) {
-    switch (map.getFunction()) {
-    case Function::Neg:
-    case Function::StopGradient:
-      return true;
-    case Function::Cast:
-      return tensor(map.getResult()).isFloat();
-    case Function::Add:
-    case Function::Sub:
-      return share(0);
-    case Function::Mul:
-      return llvm::count_if(op->getOperands(), partial) == 1;
-    case Function::Div:
-      return !partial(op->getOperand(1));
-    case Function::Select:
-      return !partial(op->getOperand(0)) && share(1);
-    default:
-      return false;
-    }
-  }
-  if (auto reduce = dyn_cast<ReduceOp>(op))
-    return reduce.getKind() == Reduction::Sum;
-  if (isa<DotOp>(op))
-    return llvm::count_if(op->getOperands(), partial) == 1;
-  if (isa<ConcatOp>(op))
-    return share(0);
-  if (isa<GatherOp, ScatterAddOp>(op))
-    return llvm::none_of(op->getOperands().drop_front(), partial);
-  return isa<ExpandOp, RelabelOp, CumSumOp, PickOp, PlaceOp, SliceOp, PadOp>(op);
+  return linearity.isLinear;
 }
 
 //===- loops -----------------------------------------------------------------------------------------------------===//
@@ -288,21 +262,9 @@ bool Dependences::countsSamplesAgain(Operation *op) const {
 
 LogicalResult Dependences::checkAlongBatch(Operation *op) {
   StringRef batch = time.batchAxis;
-  bool places = false; // particular samples
-  if (auto pick = dyn_cast<PickOp>(op))
-    places = pick.getAxis() == batch;
-  else if (auto place = dyn_cast<PlaceOp>(op))
-    places = place.getAxis() == batch;
-  else if (auto gather = dyn_cast<GatherOp>(op))
-    places = has(gather.getAxes(), batch);
-  else if (auto scatter = dyn_cast<ScatterAddOp>(op))
-    places = has(scatter.getAxes(), batch);
-  else if (auto relabel = dyn_cast<RelabelOp>(op))
-    for (ArrayAttr groups : {relabel.getFrom(), relabel.getTo()})
-      for (auto group : groups.getAsRange<ArrayAttr>())
-        places |= has(group, batch);
   auto rule = dyn_cast<AxisRule>(op);
-  if (places || (rule && !op->hasAttr(kLocal) && rule.division(batch) != Division::Freely))
+  const bool along = rule && !op->hasAttr(kLocal) && rule.division(batch) != Division::Freely;
+  if (along || (rule && rule.takesPositions(batch)))
     return refuse(op);
   return success();
 }

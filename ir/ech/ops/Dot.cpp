@@ -35,3 +35,5 @@ int64_t DotOp::flops() {
     points *= axis.size;
   return 2 * points;
 }
+
+Linearity DotOp::linearIn(ArrayRef<bool> partial) { return {llvm::count(partial, true) == 1}; }

@@ -53,3 +53,9 @@ LogicalResult ScatterAddOp::verify() {
     return failure();
   return checkAxes(*this, tensor(getValues()), gathered(table, getAxes(), getIndices()), "the values");
 }
+
+// In the table and in the values, not in indices.
+Linearity GatherOp::linearIn(ArrayRef<bool> partial) { return {!llvm::is_contained(partial.drop_front(), true)}; }
+Linearity ScatterAddOp::linearIn(ArrayRef<bool> partial) { return {!llvm::is_contained(partial.drop_front(), true)}; }
+bool GatherOp::takesPositions(StringRef axis) { return has(getAxes(), axis); }
+bool ScatterAddOp::takesPositions(StringRef axis) { return has(getAxes(), axis); }

@@ -210,6 +210,26 @@ SmallVector<Value> MapOp::derive(Build &build, ArrayRef<Value> cotangents, Array
 }
 
 Freedom MapOp::freedom() { return Freedom::IfOperandsAre; }
+Linearity MapOp::linearIn(ArrayRef<bool> partial) {
+  switch (getFunction()) {
+  case Function::Neg:
+  case Function::StopGradient:
+    return {true};
+  case Function::Cast:
+    return {tensor(getResult()).isFloat()};
+  case Function::Add:
+  case Function::Sub:
+    return {true, 0};
+  case Function::Mul:
+    return {llvm::count(partial, true) == 1};
+  case Function::Div:
+    return {!partial[1]};
+  case Function::Select:
+    return {!partial[0], 1};
+  default:
+    return {};
+  }
+}
 int64_t MapOp::flops() { return tensor(getResult()).count() * entry(getFunction()).flops; }
 
 PendingRule MapOp::pendingRule() {
@@ -247,3 +267,4 @@ SmallVector<Value> ExpandOp::derive(Build &build, ArrayRef<Value> cotangents, Ar
   return {inOrder(build, build.sumTo(cotangents[0], tensor(getOperand())), tensor(getOperand()))};
 }
 Freedom ExpandOp::freedom() { return Freedom::IfOperandsAre; }
+Linearity ExpandOp::linearIn(ArrayRef<bool>) { return {true}; }

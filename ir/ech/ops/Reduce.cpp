@@ -111,3 +111,6 @@ LogicalResult GlobalNormOp::verify() {
 }
 Division GlobalNormOp::division(StringRef) { return Division::Inside; }
 Padding GlobalNormOp::padding(unsigned, StringRef) { return Padding::number(0); }
+
+Linearity ReduceOp::linearIn(ArrayRef<bool>) { return {getKind() == Reduction::Sum}; }
+Linearity CumSumOp::linearIn(ArrayRef<bool>) { return {true}; }

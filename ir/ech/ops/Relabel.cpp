@@ -37,5 +37,12 @@ SmallVector<Value> RelabelOp::derive(Build &build, ArrayRef<Value> cotangents, A
   return {build.relabel(cotangents[0], getTo(), getFrom(), tensor(getOperand()))};
 }
 Freedom RelabelOp::freedom() { return Freedom::IfOperandsAre; }
+Linearity RelabelOp::linearIn(ArrayRef<bool>) { return {true}; }
+bool RelabelOp::takesPositions(StringRef axis) {
+  auto names = [&](ArrayAttr groups) {
+    return llvm::any_of(groups.getAsRange<ArrayAttr>(), [&](ArrayAttr group) { return has(group, axis); });
+  };
+  return names(getFrom()) || names(getTo());
+}
 PendingRule RelabelOp::pendingRule() { return PendingRule::Through; }
 bool RelabelOp::relabels() { return true; }

@@ -64,3 +64,10 @@ SmallVector<Value> PadOp::derive(Build &build, ArrayRef<Value> cotangents, Array
   int64_t size = tensor(getOperand()).sizeOf(getAxis());
   return {inOrder(build, build.slice(cotangents[0], getAxis(), getStart(), size), tensor(getOperand()))};
 }
+
+Linearity PickOp::linearIn(ArrayRef<bool>) { return {true}; }
+Linearity PlaceOp::linearIn(ArrayRef<bool>) { return {true}; }
+Linearity SliceOp::linearIn(ArrayRef<bool>) { return {true}; }
+Linearity PadOp::linearIn(ArrayRef<bool>) { return {true}; }
+bool PickOp::takesPositions(StringRef axis) { return getAxis() == axis; }
+bool PlaceOp::takesPositions(StringRef axis) { return getAxis() == axis; }
