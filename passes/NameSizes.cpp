@@ -19,10 +19,11 @@ using namespace mlir;
 using namespace echelon;
 
 namespace {
-/// Something that a size is divided by: a mesh axis, or the micro batches of a step.
+/// Something that sizes of some axes are divided by: a mesh axis, or the micro batches of a step.
 struct Divisor {
   StringAttr name;
   int64_t size;
+  llvm::DenseSet<StringAttr> axes; // that it divides
 };
 
 struct NameSizes : echelon::impl::NameSizesBase<NameSizes> {
@@ -70,14 +71,35 @@ struct NameSizes : echelon::impl::NameSizesBase<NameSizes> {
   void findDivisors(ModuleOp module) {
     divisors.clear();
     if (dist::MeshAttr mesh = dist::meshOf(module))
-      for (const dist::MeshAxis &axis : mesh.getAxes())
+      for (auto [m, axis] : llvm::enumerate(mesh.getAxes()))
         if (axis.size > 1)
-          divisors.push_back({axis.name, axis.size});
+          divisors.push_back({axis.name, axis.size, dividedOver(module, mesh, m)});
+    llvm::DenseSet<StringAttr> samples;
+    if (auto batch = module->getAttrOfType<StringAttr>("ech.batch_axis"))
+      samples.insert(batch);
+    if (auto like = module->getAttrOfType<ArrayAttr>("ech.like_batch"))
+      for (auto axis : like.getAsRange<StringAttr>())
+        samples.insert(axis);
     module.walk([&](rt::ForOp loop) {
       if (loop.getTime() && loop.getCount() > 1 &&
           llvm::none_of(divisors, [&](const Divisor &d) { return d.name == loop.getAxisAttr(); }))
-        divisors.push_back({loop.getAxisAttr(), static_cast<int64_t>(loop.getCount())});
+        divisors.push_back({loop.getAxisAttr(), static_cast<int64_t>(loop.getCount()), samples});
     });
+  }
+
+  /// Axes that the layout splits over a mesh axis, or cuts there to store a tensor.
+  static llvm::DenseSet<StringAttr> dividedOver(ModuleOp module, dist::MeshAttr mesh, int m) {
+    llvm::DenseSet<StringAttr> axes;
+    for (auto axis : mesh.getAxes()[m].list.getAsRange<StringAttr>())
+      axes.insert(axis);
+    for (auto variable : module.getOps<ech::VariableOp>()) {
+      auto type = cast<ech::Tensor>(variable.getType());
+      if (type.getState())
+        for (const ech::Axis &axis : type.getAxes())
+          if (llvm::is_contained(dist::over(type, axis.name, mesh), m))
+            axes.insert(axis.name);
+    }
+    return axes;
   }
 
   Attribute name(Builder &b, StringAttr axis, int64_t size, bool isOnly) {
@@ -86,7 +108,7 @@ struct NameSizes : echelon::impl::NameSizesBase<NameSizes> {
                                       {b.getStringAttr("size"), b.getI64IntegerAttr(size)}};
     std::string text = axis.str();
     if (size != whole) {
-      SmallVector<Attribute> over = dividing(whole, size);
+      SmallVector<Attribute> over = dividing(axis, whole, size);
       if (over.empty())
         return {};
       if (!isOnly)
@@ -99,9 +121,10 @@ struct NameSizes : echelon::impl::NameSizesBase<NameSizes> {
     return b.getDictionaryAttr(entry);
   }
 
-  /// The fewest divisors that make `size` of `whole`, exactly; empty: none do.
-  SmallVector<Attribute> dividing(int64_t whole, int64_t size) const {
+  /// The fewest divisors of an axis that make `size` of `whole`, exactly; empty: none do.
+  SmallVector<Attribute> dividing(StringAttr axis, int64_t whole, int64_t size) const {
     SmallVector<Attribute> best;
+    auto divisors = llvm::filter_to_vector(this->divisors, [&](const Divisor &d) { return d.axes.contains(axis); });
     const size_t count = std::min<size_t>(divisors.size(), 12);
     for (uint64_t chosen = 1; chosen < uint64_t(1) << count; ++chosen) {
       int64_t product = 1;

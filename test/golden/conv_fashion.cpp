@@ -14,7 +14,7 @@ namespace {
 // Sizes on one rank.
 constexpr int64_t dp = 2;
 constexpr int64_t class_ = 10, c2 = 32, c1 = 16, kh = 3, kw = 3, height = 28, width = 28;
-constexpr int64_t batch = 128 / dp, height_dp = 28 / dp, width_dp = 28 / dp;
+constexpr int64_t batch = 128 / dp;
 
 /// The learning rate of a step, from 0.
 double learning_rate(int64_t step) {
@@ -74,12 +74,12 @@ struct Activations {
   float *mean = r.work<float>(12866240);                // [c1]
   float *mean_low = r.work<float>(12866304);            // [c1]
   float *x1 = r.work<float>(3211264);                   // [batch, c1, height, width]
-  float *x2 = r.work<float>(11239424);                  // [batch, c1, height_dp, width_dp]
-  float *conv3x3_2 = r.work<float>(6422528);            // [batch, c2, height_dp, width_dp]
+  float *x2 = r.work<float>(11239424);                  // [batch, c1, height=14, width=14]
+  float *conv3x3_2 = r.work<float>(6422528);            // [batch, c2, height=14, width=14]
   float *rstd_2 = r.work<float>(12865792);              // [c2]
   float *mean_2 = r.work<float>(12865920);              // [c2]
   float *mean_low_2 = r.work<float>(12866048);          // [c2]
-  float *x3 = r.work<float>(8028160);                   // [batch, c2, height_dp, width_dp]
+  float *x3 = r.work<float>(8028160);                   // [batch, c2, height=14, width=14]
   float *value = r.work<float>(12042240);               // [batch, c2]
   float *y = r.work<float>(12050432);                   // [batch, class_]
   float *shift = r.work<float>(12052992);               // [batch]
@@ -193,7 +193,7 @@ void forward(Rank &r) {
        51408);
   double *moments_2 = r.work<double>(8029696); // [c2, moment=3]
   // nn.ech:47 at conv_fashion.ech:19  m = normalize_mean(x, over = except(channel), local = local)
-  local_moments(moments_2, act.conv3x3_2, batch, c2, height_dp * width_dp);
+  local_moments(moments_2, act.conv3x3_2, batch, c2, 196);
   double *moments_of_all_2 = r.work<double>(8028160); // [rank=2, c2, moment=3]
   // conv_fashion.ech:19  2 ranks, 1536 bytes: split batch over dp (conv_fashion.ech:37): inside normalize
   //     (conv_fashion.ech:19)
@@ -223,10 +223,9 @@ void forward(Rank &r) {
       const float batchnorm_2_beta_c = p.batchnorm_2_beta[c];
       const float m = act.mean_low_2[c] * rstd_2_c;
 #pragma GCC ivdep
-      for (int64_t i = 0; i < height_dp * width_dp; ++i) {
-        const float m_2 = act.conv3x3_2[b * c2 * height_dp * width_dp + c * height_dp * width_dp + i] - mean_2_c;
-        act.x3[b * c2 * height_dp * width_dp + c * height_dp * width_dp + i] =
-            math::relu((m_2 * rstd_2_c - m) * batchnorm_2_gamma_c + batchnorm_2_beta_c);
+      for (int64_t i = 0; i < 196; ++i) {
+        const float e_3 = ((act.conv3x3_2[b * c2 * 196 + c * 196 + i] - mean_2_c) * rstd_2_c - m) * batchnorm_2_gamma_c;
+        act.x3[b * c2 * 196 + c * 196 + i] = math::relu(e_3 + batchnorm_2_beta_c);
       }
     }
   float *x4 = r.work<float>(9633792); // [batch, c2, height=7, width=7]
@@ -299,9 +298,9 @@ void backward(Rank &r) {
   int32_t *places = r.work<int32_t>(12443648); // [batch, c2, height=7, width=7]
   // conv_fashion.ech:20  x4 = maxpool(x3, window = (height, width), size = 2, stride = 2)
   maxpool(maxima, places, act.x3, {batch * c2, 2, {{14, 2, 2, 0, 0}, {14, 2, 2, 0, 0}}});
-  float *d_x3 = r.work<float>(9633792); // [batch, c2, height_dp, width_dp]
+  float *d_x3 = r.work<float>(9633792); // [batch, c2, height=14, width=14]
   maxpool_grad(d_x3, d_x4, places, {batch * c2, 2, {{14, 2, 2, 0, 0}, {14, 2, 2, 0, 0}}});
-  float *d_m = r.work<float>(8028160); // [batch, c2, height_dp, width_dp]
+  float *d_m = r.work<float>(8028160); // [batch, c2, height=14, width=14]
   // nn.ech:55 at conv_fashion.ech:19  return y * gamma + beta
   // conv_fashion.ech:19  x3 = relu(nn.batchnorm(nn.conv3x3(x2, c1, c2), c2))
   // nn.ech:47 at conv_fashion.ech:19  m = normalize_mean(x, over = except(channel), local = local)
@@ -316,14 +315,13 @@ void backward(Rank &r) {
       float d_batchnorm_2_beta_sum = 0;
       float d_batchnorm_2_gamma_sum = 0;
 #pragma omp simd reduction(+ : d_batchnorm_2_beta_sum, d_batchnorm_2_gamma_sum)
-      for (int64_t i = 0; i < height_dp * width_dp; ++i) {
-        const float x3_before = act.x3[b * c2 * height_dp * width_dp + c * height_dp * width_dp + i];
-        const float d_batchnorm_2 =
-            math::select(x3_before > 0.0f, d_x3[b * c2 * height_dp * width_dp + c * height_dp * width_dp + i], 0.0f);
-        const float m_2 = act.conv3x3_2[b * c2 * height_dp * width_dp + c * height_dp * width_dp + i] - mean_2_c;
+      for (int64_t i = 0; i < 196; ++i) {
+        const float x3_before = act.x3[b * c2 * 196 + c * 196 + i];
+        const float d_batchnorm_2 = math::select(x3_before > 0.0f, d_x3[b * c2 * 196 + c * 196 + i], 0.0f);
         d_batchnorm_2_beta_sum += d_batchnorm_2;
-        d_m[b * c2 * height_dp * width_dp + c * height_dp * width_dp + i] = d_batchnorm_2 * batchnorm_2_gamma_c;
-        d_batchnorm_2_gamma_sum += d_batchnorm_2 * (m_2 * rstd_2_c - m);
+        d_m[b * c2 * 196 + c * 196 + i] = d_batchnorm_2 * batchnorm_2_gamma_c;
+        d_batchnorm_2_gamma_sum +=
+            d_batchnorm_2 * ((act.conv3x3_2[b * c2 * 196 + c * 196 + i] - mean_2_c) * rstd_2_c - m);
       }
       act.d_batchnorm_2_beta[c] += d_batchnorm_2_beta_sum;
       act.d_batchnorm_2_gamma[c] += d_batchnorm_2_gamma_sum;
@@ -341,7 +339,7 @@ void backward(Rank &r) {
   // conv_fashion.ech:19  2 ranks, 256 bytes: split batch over dp (conv_fashion.ech:37): inside normalize_grad
   //     (conv_fashion.ech:19)
   all_reduce(r, r.group(0), message, 64, Sum, Algorithm::automatic, "conv_fashion.ech:19");
-  float *d_conv3x3_2 = r.work<float>(6422528); // [batch, c2, height_dp, width_dp]
+  float *d_conv3x3_2 = r.work<float>(6422528); // [batch, c2, height=14, width=14]
   // nn.ech:47 at conv_fashion.ech:19  m = normalize_mean(x, over = except(channel), local = local)
   for (int64_t b = 0; b < batch; ++b)
     for (int64_t c = 0; c < c2; ++c) {
@@ -351,14 +349,14 @@ void backward(Rank &r) {
       const float d_conv3x3_2_2 = message[c] / 25088.0f * p.batchnorm_2_gamma[c];
       const float d_conv3x3_2_3 = d_batchnorm_2_gamma[c] / 25088.0f * p.batchnorm_2_gamma[c];
 #pragma GCC ivdep
-      for (int64_t i = 0; i < height_dp * width_dp; ++i) {
-        const float m_2 = act.conv3x3_2[b * c2 * height_dp * width_dp + c * height_dp * width_dp + i] - mean_2_c;
-        const float d_conv3x3_2_4 = d_m[b * c2 * height_dp * width_dp + c * height_dp * width_dp + i] - d_conv3x3_2_2;
-        d_conv3x3_2[b * c2 * height_dp * width_dp + c * height_dp * width_dp + i] =
-            (d_conv3x3_2_4 - (m_2 * rstd_2_c - m) * d_conv3x3_2_3) * rstd_2_c;
+      for (int64_t i = 0; i < 196; ++i) {
+        const float d_conv3x3_2_4 =
+            ((act.conv3x3_2[b * c2 * 196 + c * 196 + i] - mean_2_c) * rstd_2_c - m) * d_conv3x3_2_3;
+        d_conv3x3_2[b * c2 * 196 + c * 196 + i] =
+            (d_m[b * c2 * 196 + c * 196 + i] - d_conv3x3_2_2 - d_conv3x3_2_4) * rstd_2_c;
       }
     }
-  float *d_x2 = r.work<float>(9633792); // [batch, c1, height_dp, width_dp]
+  float *d_x2 = r.work<float>(9633792); // [batch, c1, height=14, width=14]
   float *scratch = r.work<float>(10436608); // [scratch=55056]
   // nn.ech:23 at conv_fashion.ech:19  return conv(x, w, over = from, window = (height, width), stride = stride, pad =
   //     same)
@@ -367,8 +365,8 @@ void backward(Rank &r) {
   float *scratch_2 = r.work<float>(10436608); // [scratch=51408]
   conv_grad_weights(grad.conv3x3_2_w, act.x2, d_conv3x3_2, {batch, c1, c2, 2, {{14, 3, 1, 1, 1}, {14, 3, 1, 1, 1}}},
                     scratch_2, 51408);
-  float *maxima_2 = r.work<float>(6422528); // [batch, c1, height_dp, width_dp]
-  int32_t *places_2 = r.work<int32_t>(10436608); // [batch, c1, height_dp, width_dp]
+  float *maxima_2 = r.work<float>(6422528); // [batch, c1, height=14, width=14]
+  int32_t *places_2 = r.work<int32_t>(10436608); // [batch, c1, height=14, width=14]
   // conv_fashion.ech:18  x2 = maxpool(x1, window = (height, width), size = 2, stride = 2)
   maxpool(maxima_2, places_2, act.x1, {batch * c1, 2, {{28, 2, 2, 0, 0}, {28, 2, 2, 0, 0}}});
   float *d_x1 = r.work<float>(6422528); // [batch, c1, height, width]
@@ -554,15 +552,15 @@ void evaluate_batch(Rank &r) {
             math::relu(e * batchnorm_rsqrt_c * batchnorm_gamma_c + batchnorm_beta_c);
       }
     }
-  float *x2 = r.work<float>(3211264); // [batch, c1, height_dp, width_dp]
+  float *x2 = r.work<float>(3211264); // [batch, c1, height=14, width=14]
   // conv_fashion.ech:18  x2 = maxpool(x1, window = (height, width), size = 2, stride = 2)
   maxpool(x2, nullptr, x1, {batch * c1, 2, {{28, 2, 2, 0, 0}, {28, 2, 2, 0, 0}}});
-  float *conv3x3_2 = r.work<float>(0); // [batch, c2, height_dp, width_dp]
+  float *conv3x3_2 = r.work<float>(0); // [batch, c2, height=14, width=14]
   float *scratch_2 = r.work<float>(1605632); // [scratch=51408]
   // nn.ech:23 at conv_fashion.ech:19  return conv(x, w, over = from, window = (height, width), stride = stride, pad =
   //     same)
   conv(conv3x3_2, x2, p.conv3x3_2_w, {batch, c1, c2, 2, {{14, 3, 1, 1, 1}, {14, 3, 1, 1, 1}}}, scratch_2, 51408);
-  float *x3 = r.work<float>(0); // [batch, c2, height_dp, width_dp]
+  float *x3 = r.work<float>(0); // [batch, c2, height=14, width=14]
   // conv_fashion.ech:19  x3 = relu(nn.batchnorm(nn.conv3x3(x2, c1, c2), c2))
   // nn.ech:53 at conv_fashion.ech:19  y = (x - running_mean) * rsqrt(running_var + 1e-5)
   // nn.ech:55 at conv_fashion.ech:19  return y * gamma + beta
@@ -573,11 +571,9 @@ void evaluate_batch(Rank &r) {
       const float batchnorm_2_gamma_c = p.batchnorm_2_gamma[c];
       const float batchnorm_2_beta_c = p.batchnorm_2_beta[c];
 #pragma GCC ivdep
-      for (int64_t i = 0; i < height_dp * width_dp; ++i) {
-        const float e =
-            conv3x3_2[b * c2 * height_dp * width_dp + c * height_dp * width_dp + i] - batchnorm_2_running_mean_c;
-        x3[b * c2 * height_dp * width_dp + c * height_dp * width_dp + i] =
-            math::relu(e * batchnorm_2_rsqrt_c * batchnorm_2_gamma_c + batchnorm_2_beta_c);
+      for (int64_t i = 0; i < 196; ++i) {
+        const float y_2 = (conv3x3_2[b * c2 * 196 + c * 196 + i] - batchnorm_2_running_mean_c) * batchnorm_2_rsqrt_c;
+        x3[b * c2 * 196 + c * 196 + i] = math::relu(y_2 * batchnorm_2_gamma_c + batchnorm_2_beta_c);
       }
     }
   float *x4 = r.work<float>(1605632); // [batch, c2, height=7, width=7]

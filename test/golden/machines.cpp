@@ -14,8 +14,8 @@ namespace {
 // Sizes on one rank.
 constexpr int64_t dp = 2, tp = 2;
 constexpr int64_t embed = 128, layer = 4, key = 32, seq = 64, micro = 2, past = 64;
-constexpr int64_t embed_dp = 128 / dp, layer_dp = 4 / dp, ff = 512 / dp, head = 4 / dp, seq_dp_tp = 64 / (dp * tp),
-                  seq_dp = 64 / dp, vocab_dp_tp = 256 / (dp * tp), vocab_dp = 256 / dp, batch_dp_tp = 32 / (dp * tp),
+constexpr int64_t embed_dp = 128 / dp, layer_dp = 4 / dp, ff = 512 / tp, head = 4 / tp, seq_dp_tp = 64 / (dp * tp),
+                  seq_dp = 64 / dp, vocab_dp_tp = 256 / (dp * tp), vocab_dp = 256 / dp, batch_dp_micro = 32 / (dp * 2),
                   batch_dp = 32 / dp;
 
 /// The learning rate of optimizer line 0.
@@ -41,11 +41,11 @@ double learning_rate(int64_t step) {
 /// The batch.
 struct Inputs {
   Rank &r;
-  Stack<const int32_t> tokens{r.input<int32_t>(0), batch_dp_tp * seq};    // [micro, batch_dp_tp, seq]
-  const int32_t *tokens_part = r.input<int32_t>(4096);                    // [batch_dp, seq]
-  Stack<const int32_t> labels{r.input<int32_t>(8192), batch_dp_tp * seq}; // [micro, batch_dp_tp, seq]
-  const int32_t *labels_part = r.input<int32_t>(12288);                   // [batch_dp, seq_dp]
-  const int32_t *labels_2 = r.input<int32_t>(14336);                      // [batch_dp, seq]
+  Stack<const int32_t> tokens{r.input<int32_t>(0), batch_dp_micro * seq};    // [micro, batch_dp_micro, seq]
+  const int32_t *tokens_part = r.input<int32_t>(4096);                       // [batch_dp, seq]
+  Stack<const int32_t> labels{r.input<int32_t>(8192), batch_dp_micro * seq}; // [micro, batch_dp_micro, seq]
+  const int32_t *labels_part = r.input<int32_t>(12288);                      // [batch_dp, seq_dp]
+  const int32_t *labels_2 = r.input<int32_t>(14336);                         // [batch_dp, seq]
 };
 
 /// Parameters.
@@ -124,26 +124,26 @@ struct Activations {
   Stack<float> d_mlp_b2{r.work<float>(11540480), embed};                               // [layer, embed]
   float *d_final_norm_gamma = r.work<float>(11545600);                                 // [embed]
   float *d_final_norm_beta = r.work<float>(11546112);                                  // [embed]
-  Stack<float> mlp_gelu{r.work<float>(0), batch_dp_tp * seq * ff};                     // [layer, batch_dp_tp, seq, ff]
-  Stack<float> mlp_value{r.work<float>(2097152), batch_dp_tp * seq * ff};              // [layer, batch_dp_tp, seq, ff]
-  Stack<float> layer_mlp_norm{r.work<float>(5242880), batch_dp_tp * seq_dp * embed};   // [layer, batch_dp_tp, seq_dp, embed]
-  Stack<float> mlp_norm_normalized{r.work<float>(5767168), batch_dp_tp * seq_dp * embed}; // [layer, batch_dp_tp, seq_dp, embed]
-  Stack<float> mlp_norm_rstd{r.work<float>(11522048), batch_dp_tp * seq_dp};           // [layer, batch_dp_tp, seq_dp]
-  Stack<float> a{r.work<float>(6291456), batch_dp_tp * seq * head * key};              // [layer, batch_dp_tp, seq, head, key]
-  Stack<float> q{r.work<float>(6815744), batch_dp_tp * seq * head * key};              // [layer, batch_dp_tp, seq, head, key]
-  Stack<float> k{r.work<float>(7340032), batch_dp_tp * past * head * key};             // [layer, batch_dp_tp, past, head, key]
-  Stack<float> v{r.work<float>(7864320), batch_dp_tp * past * head * key};             // [layer, batch_dp_tp, past, head, key]
-  Stack<float> maximum{r.work<float>(11485184), batch_dp_tp * head * seq};             // [layer, batch_dp_tp, head, seq]
-  Stack<float> sum_of_exp{r.work<float>(11501568), batch_dp_tp * head * seq};          // [layer, batch_dp_tp, head, seq]
-  Stack<float> layer_attn_norm{r.work<float>(8388608), batch_dp_tp * seq_dp * embed};  // [layer, batch_dp_tp, seq_dp, embed]
-  Stack<float> attn_norm_normalized{r.work<float>(8912896), batch_dp_tp * seq_dp * embed}; // [layer, batch_dp_tp, seq_dp, embed]
-  Stack<float> attn_norm_rstd{r.work<float>(11526144), batch_dp_tp * seq_dp};          // [layer, batch_dp_tp, seq_dp]
-  float *final_norm_normalized = r.work<float>(10223616);                              // [batch_dp_tp, seq_dp, embed]
-  float *final_norm_rstd = r.work<float>(11141120);                                    // [batch_dp_tp, seq_dp]
-  float *final_norm = r.work<float>(10354688);                                         // [batch_dp_tp, seq_dp, embed]
-  float *logits = r.work<float>(9699328);                                              // [batch_dp_tp, seq, vocab_dp]
-  float *maximum_2 = r.work<float>(9441280);                                           // [batch_dp_tp, seq]
-  float *log_sum = r.work<float>(9445376);                                             // [batch_dp_tp, seq]
+  Stack<float> mlp_gelu{r.work<float>(0), batch_dp_micro * seq * ff};                  // [layer, batch_dp_micro, seq, ff]
+  Stack<float> mlp_value{r.work<float>(2097152), batch_dp_micro * seq * ff};           // [layer, batch_dp_micro, seq, ff]
+  Stack<float> layer_mlp_norm{r.work<float>(5242880), batch_dp_micro * seq_dp * embed}; // [layer, batch_dp_micro, seq_dp, embed]
+  Stack<float> mlp_norm_normalized{r.work<float>(5767168), batch_dp_micro * seq_dp * embed}; // [layer, batch_dp_micro, seq_dp, embed]
+  Stack<float> mlp_norm_rstd{r.work<float>(11522048), batch_dp_micro * seq_dp};        // [layer, batch_dp_micro, seq_dp]
+  Stack<float> a{r.work<float>(6291456), batch_dp_micro * seq * head * key};           // [layer, batch_dp_micro, seq, head, key]
+  Stack<float> q{r.work<float>(6815744), batch_dp_micro * seq * head * key};           // [layer, batch_dp_micro, seq, head, key]
+  Stack<float> k{r.work<float>(7340032), batch_dp_micro * past * head * key};          // [layer, batch_dp_micro, past, head, key]
+  Stack<float> v{r.work<float>(7864320), batch_dp_micro * past * head * key};          // [layer, batch_dp_micro, past, head, key]
+  Stack<float> maximum{r.work<float>(11485184), batch_dp_micro * head * seq};          // [layer, batch_dp_micro, head, seq]
+  Stack<float> sum_of_exp{r.work<float>(11501568), batch_dp_micro * head * seq};       // [layer, batch_dp_micro, head, seq]
+  Stack<float> layer_attn_norm{r.work<float>(8388608), batch_dp_micro * seq_dp * embed}; // [layer, batch_dp_micro, seq_dp, embed]
+  Stack<float> attn_norm_normalized{r.work<float>(8912896), batch_dp_micro * seq_dp * embed}; // [layer, batch_dp_micro, seq_dp, embed]
+  Stack<float> attn_norm_rstd{r.work<float>(11526144), batch_dp_micro * seq_dp};       // [layer, batch_dp_micro, seq_dp]
+  float *final_norm_normalized = r.work<float>(10223616);                              // [batch_dp_micro, seq_dp, embed]
+  float *final_norm_rstd = r.work<float>(11141120);                                    // [batch_dp_micro, seq_dp]
+  float *final_norm = r.work<float>(10354688);                                         // [batch_dp_micro, seq_dp, embed]
+  float *logits = r.work<float>(9699328);                                              // [batch_dp_micro, seq, vocab_dp]
+  float *maximum_2 = r.work<float>(9441280);                                           // [batch_dp_micro, seq]
+  float *log_sum = r.work<float>(9445376);                                             // [batch_dp_micro, seq]
   float *sum = r.work<float>(11546752);                                                // []
 };
 
@@ -207,164 +207,164 @@ void forward_2(Rank &r, int64_t m) {
   const Inputs in{r};
   const Params p{r};
   const Activations act{r};
-  float *rows = r.work<float>(0); // [batch_dp_tp, seq, embed]
+  float *rows = r.work<float>(0); // [batch_dp_micro, seq, embed]
   const int64_t first_vocab = r.coordinate(1) * 128;
   const int64_t end_vocab = r.coordinate(1) * 128 + 128;
   // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
-  gather_rows(rows, p.wte, in.tokens[m], batch_dp_tp * seq, embed, first_vocab, end_vocab);
-  float *part = r.work<float>(10223616); // [batch_dp_tp, seq_dp, embed]
+  gather_rows(rows, p.wte, in.tokens[m], batch_dp_micro * seq, embed, first_vocab, end_vocab);
+  float *part = r.work<float>(10223616); // [batch_dp_micro, seq_dp, embed]
   // gpt_fortunes.ech:20  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): add (gpt_fortunes.ech:20)
-  reduce_scatter_inner(r, r.group(0), part, rows, batch_dp_tp, seq_dp * embed, Sum, Algorithm::automatic,
+  reduce_scatter_inner(r, r.group(0), part, rows, batch_dp_micro, seq_dp * embed, Sum, Algorithm::automatic,
                        "gpt_fortunes.ech:20");
-  float *x = r.work<float>(10223616); // [batch_dp_tp, seq_dp, embed]
+  float *x = r.work<float>(10223616); // [batch_dp_micro, seq_dp, embed]
   // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
-  for (int64_t b = 0; b < batch_dp_tp; ++b)
+  for (int64_t b = 0; b < batch_dp_micro; ++b)
 #pragma GCC ivdep
     for (int64_t i = 0; i < seq_dp * embed; ++i)
       x[b * seq_dp * embed + i] = part[b * seq_dp * embed + i] + p.wpe[i];
   for (int64_t l = 0; l < layer; ++l) {
     // nn.ech:31 at gpt_fortunes.ech:22  return normalize(x, over = over) * gamma + beta
-    normalize(act.attn_norm_normalized[l], act.attn_norm_rstd[l], x, batch_dp_tp * seq_dp, embed, 1e-05);
-    for (int64_t i = 0; i < batch_dp_tp * seq_dp; ++i)
+    normalize(act.attn_norm_normalized[l], act.attn_norm_rstd[l], x, batch_dp_micro * seq_dp, embed, 1e-05);
+    for (int64_t i = 0; i < batch_dp_micro * seq_dp; ++i)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed; ++e)
         act.layer_attn_norm[l][i * embed + e] =
             act.attn_norm_normalized[l][i * embed + e] * p.attn_norm_gamma[l][e] + p.attn_norm_beta[l][e];
-    float *layer_attn_norm_gathered = r.work<float>(9437184); // [batch_dp_tp, seq, embed]
+    float *layer_attn_norm_gathered = r.work<float>(9437184); // [batch_dp_micro, seq, embed]
     // gpt_fortunes.ech:22  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:22)
-    all_gather_inner(r, r.group(0), layer_attn_norm_gathered, act.layer_attn_norm[l], batch_dp_tp, seq_dp * embed,
+    all_gather_inner(r, r.group(0), layer_attn_norm_gathered, act.layer_attn_norm[l], batch_dp_micro, seq_dp * embed,
                      Algorithm::automatic, "gpt_fortunes.ech:22");
-    float *q = r.work<float>(10354688); // [batch_dp_tp, seq, head, key]
+    float *q = r.work<float>(10354688); // [batch_dp_micro, seq, head, key]
     // nn.ech:79 at gpt_fortunes.ech:22  q = dot(x, wq, over = embed)
-    gemm(q, layer_attn_norm_gathered, p.attn_wq[l], batch_dp_tp * seq, head * key, embed, Form::nn, embed, head * key,
-         head * key, 1.0, 0.0, Blas::onednn);
-    float *k = r.work<float>(9699328); // [batch_dp_tp, seq, head, key]
+    gemm(q, layer_attn_norm_gathered, p.attn_wq[l], batch_dp_micro * seq, head * key, embed, Form::nn, embed,
+         head * key, head * key, 1.0, 0.0, Blas::onednn);
+    float *k = r.work<float>(9699328); // [batch_dp_micro, seq, head, key]
     // nn.ech:80 at gpt_fortunes.ech:22  k = dot(x, wk, over = embed)
-    gemm(k, layer_attn_norm_gathered, p.attn_wk[l], batch_dp_tp * seq, head * key, embed, Form::nn, embed, head * key,
-         head * key, 1.0, 0.0, Blas::onednn);
-    float *v = r.work<float>(9830400); // [batch_dp_tp, seq, head, key]
+    gemm(k, layer_attn_norm_gathered, p.attn_wk[l], batch_dp_micro * seq, head * key, embed, Form::nn, embed,
+         head * key, head * key, 1.0, 0.0, Blas::onednn);
+    float *v = r.work<float>(9830400); // [batch_dp_micro, seq, head, key]
     // nn.ech:81 at gpt_fortunes.ech:22  v = dot(x, wv, over = embed)
-    gemm(v, layer_attn_norm_gathered, p.attn_wv[l], batch_dp_tp * seq, head * key, embed, Form::nn, embed, head * key,
-         head * key, 1.0, 0.0, Blas::onednn);
+    gemm(v, layer_attn_norm_gathered, p.attn_wv[l], batch_dp_micro * seq, head * key, embed, Form::nn, embed,
+         head * key, head * key, 1.0, 0.0, Blas::onednn);
     // nn.ech:86 at gpt_fortunes.ech:22  q = q + bq
-    for (int64_t i = 0; i < batch_dp_tp * seq; ++i)
+    for (int64_t i = 0; i < batch_dp_micro * seq; ++i)
 #pragma GCC ivdep
       for (int64_t j = 0; j < head * key; ++j)
         act.q[l][i * head * key + j] = q[i * head * key + j] + p.attn_bq[l][j];
     // nn.ech:87 at gpt_fortunes.ech:22  k = k + bk
-    for (int64_t i = 0; i < batch_dp_tp * seq; ++i)
+    for (int64_t i = 0; i < batch_dp_micro * seq; ++i)
 #pragma GCC ivdep
       for (int64_t j = 0; j < head * key; ++j)
         act.k[l][i * head * key + j] = k[i * head * key + j] + p.attn_bk[l][j];
     // nn.ech:88 at gpt_fortunes.ech:22  v = v + bv
-    for (int64_t i = 0; i < batch_dp_tp * seq; ++i)
+    for (int64_t i = 0; i < batch_dp_micro * seq; ++i)
 #pragma GCC ivdep
       for (int64_t j = 0; j < head * key; ++j)
         act.v[l][i * head * key + j] = v[i * head * key + j] + p.attn_bv[l][j];
     // nn.ech:94 at gpt_fortunes.ech:22  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
     //     = causal)
     attention(act.a[l], act.maximum[l], act.sum_of_exp[l], act.q[l], act.k[l], act.v[l],
-              {batch_dp_tp, 1, head, seq, past, key, key, 0.17677669529663687, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
+              {batch_dp_micro, 1, head, seq, past, key, key, 0.17677669529663687, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}});
-    float *y = r.work<float>(9437184); // [batch_dp_tp, seq, embed]
+    float *y = r.work<float>(9437184); // [batch_dp_micro, seq, embed]
     // nn.ech:95 at gpt_fortunes.ech:22  y = dot(a, wo, over = (head, key))
-    gemm(y, act.a[l], p.attn_wo[l], batch_dp_tp * seq, embed, head * key, Form::nn, head * key, embed, embed, 1.0, 0.0,
-         Blas::tiled);
+    gemm(y, act.a[l], p.attn_wo[l], batch_dp_micro * seq, embed, head * key, Form::nn, head * key, embed, embed, 1.0,
+         0.0, Blas::tiled);
     const double is_first_tp = r.coordinate(1) == 0 ? 1.0 : 0.0;
     // nn.ech:98 at gpt_fortunes.ech:22  y = y + bo
-    for (int64_t i = 0; i < batch_dp_tp * seq; ++i)
+    for (int64_t i = 0; i < batch_dp_micro * seq; ++i)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed; ++e)
         y[i * embed + e] = y[i * embed + e] + p.attn_bo[l][e] * static_cast<float>(is_first_tp);
-    float *y_part = r.work<float>(10354688); // [batch_dp_tp, seq_dp, embed]
+    float *y_part = r.work<float>(10354688); // [batch_dp_micro, seq_dp, embed]
     // gpt_fortunes.ech:22  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): add (gpt_fortunes.ech:22)
-    reduce_scatter_inner(r, r.group(0), y_part, y, batch_dp_tp, seq_dp * embed, Sum, Algorithm::automatic,
+    reduce_scatter_inner(r, r.group(0), y_part, y, batch_dp_micro, seq_dp * embed, Sum, Algorithm::automatic,
                          "gpt_fortunes.ech:22");
-    float *x_2 = r.work<float>(10354688); // [batch_dp_tp, seq_dp, embed]
+    float *x_2 = r.work<float>(10354688); // [batch_dp_micro, seq_dp, embed]
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed) as attn_norm, embed, head, key, seq, past,
     //     causal = true) as attn
 #pragma GCC ivdep
-    for (int64_t i = 0; i < batch_dp_tp * seq_dp * embed; ++i)
+    for (int64_t i = 0; i < batch_dp_micro * seq_dp * embed; ++i)
       x_2[i] = x[i] + y_part[i];
     // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
-    normalize(act.mlp_norm_normalized[l], act.mlp_norm_rstd[l], x_2, batch_dp_tp * seq_dp, embed, 1e-05);
-    for (int64_t i = 0; i < batch_dp_tp * seq_dp; ++i)
+    normalize(act.mlp_norm_normalized[l], act.mlp_norm_rstd[l], x_2, batch_dp_micro * seq_dp, embed, 1e-05);
+    for (int64_t i = 0; i < batch_dp_micro * seq_dp; ++i)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed; ++e)
         act.layer_mlp_norm[l][i * embed + e] =
             act.mlp_norm_normalized[l][i * embed + e] * p.mlp_norm_gamma[l][e] + p.mlp_norm_beta[l][e];
-    float *layer_mlp_norm_gathered = r.work<float>(9961472); // [batch_dp_tp, seq, embed]
+    float *layer_mlp_norm_gathered = r.work<float>(9961472); // [batch_dp_micro, seq, embed]
     // gpt_fortunes.ech:23  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:23)
-    all_gather_inner(r, r.group(0), layer_mlp_norm_gathered, act.layer_mlp_norm[l], batch_dp_tp, seq_dp * embed,
+    all_gather_inner(r, r.group(0), layer_mlp_norm_gathered, act.layer_mlp_norm[l], batch_dp_micro, seq_dp * embed,
                      Algorithm::automatic, "gpt_fortunes.ech:23");
-    float *mlp_product = r.work<float>(9437184); // [batch_dp_tp, seq, ff]
+    float *mlp_product = r.work<float>(9437184); // [batch_dp_micro, seq, ff]
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(mlp_product, layer_mlp_norm_gathered, p.mlp_w1[l], batch_dp_tp * seq, ff, embed, Form::nn, embed, ff, ff, 1.0,
-         0.0, Blas::tiled);
-    for (int64_t i = 0; i < batch_dp_tp * seq; ++i)
+    gemm(mlp_product, layer_mlp_norm_gathered, p.mlp_w1[l], batch_dp_micro * seq, ff, embed, Form::nn, embed, ff, ff,
+         1.0, 0.0, Blas::tiled);
+    for (int64_t i = 0; i < batch_dp_micro * seq; ++i)
 #pragma GCC ivdep
       for (int64_t f = 0; f < ff; ++f) {
         const float e = mlp_product[i * ff + f] + p.mlp_b1[l][f];
         act.mlp_value[l][i * ff + f] = e;
         act.mlp_gelu[l][i * ff + f] = math::gelu(e);
       }
-    float *mlp_product_2 = r.work<float>(9437184); // [batch_dp_tp, seq, embed]
+    float *mlp_product_2 = r.work<float>(9437184); // [batch_dp_micro, seq, embed]
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(mlp_product_2, act.mlp_gelu[l], p.mlp_w2[l], batch_dp_tp * seq, embed, ff, Form::nn, ff, embed, embed, 1.0,
+    gemm(mlp_product_2, act.mlp_gelu[l], p.mlp_w2[l], batch_dp_micro * seq, embed, ff, Form::nn, ff, embed, embed, 1.0,
          0.0, Blas::tiled);
-    float *layer_mlp = r.work<float>(9437184); // [batch_dp_tp, seq, embed]
-    for (int64_t i = 0; i < batch_dp_tp * seq; ++i)
+    float *layer_mlp = r.work<float>(9437184); // [batch_dp_micro, seq, embed]
+    for (int64_t i = 0; i < batch_dp_micro * seq; ++i)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed; ++e)
         layer_mlp[i * embed + e] = mlp_product_2[i * embed + e] + p.mlp_b2[l][e] * static_cast<float>(is_first_tp);
-    float *layer_mlp_part = r.work<float>(9699328); // [batch_dp_tp, seq_dp, embed]
+    float *layer_mlp_part = r.work<float>(9699328); // [batch_dp_micro, seq_dp, embed]
     // gpt_fortunes.ech:23  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): add (gpt_fortunes.ech:23)
-    reduce_scatter_inner(r, r.group(0), layer_mlp_part, layer_mlp, batch_dp_tp, seq_dp * embed, Sum,
+    reduce_scatter_inner(r, r.group(0), layer_mlp_part, layer_mlp, batch_dp_micro, seq_dp * embed, Sum,
                          Algorithm::automatic, "gpt_fortunes.ech:23");
     // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed) as mlp_norm, embed, ff) as mlp
 #pragma GCC ivdep
-    for (int64_t i = 0; i < batch_dp_tp * seq_dp * embed; ++i)
+    for (int64_t i = 0; i < batch_dp_micro * seq_dp * embed; ++i)
       x[i] = x_2[i] + layer_mlp_part[i];
   }
   // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
-  normalize(act.final_norm_normalized, act.final_norm_rstd, x, batch_dp_tp * seq_dp, embed, 1e-05);
-  for (int64_t i = 0; i < batch_dp_tp * seq_dp; ++i)
+  normalize(act.final_norm_normalized, act.final_norm_rstd, x, batch_dp_micro * seq_dp, embed, 1e-05);
+  for (int64_t i = 0; i < batch_dp_micro * seq_dp; ++i)
 #pragma GCC ivdep
     for (int64_t e = 0; e < embed; ++e)
       act.final_norm[i * embed + e] =
           act.final_norm_normalized[i * embed + e] * p.final_norm_gamma[e] + p.final_norm_beta[e];
-  float *final_norm_gathered = r.work<float>(9437184); // [batch_dp_tp, seq, embed]
+  float *final_norm_gathered = r.work<float>(9437184); // [batch_dp_micro, seq, embed]
   // gpt_fortunes.ech:25  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:25)
-  all_gather_inner(r, r.group(0), final_norm_gathered, act.final_norm, batch_dp_tp, seq_dp * embed,
+  all_gather_inner(r, r.group(0), final_norm_gathered, act.final_norm, batch_dp_micro, seq_dp * embed,
                    Algorithm::automatic, "gpt_fortunes.ech:25");
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed) as final_norm, wte, over = embed)
-  gemm(act.logits, final_norm_gathered, p.wte, batch_dp_tp * seq, vocab_dp, embed, Form::nt, embed, embed, vocab_dp,
+  gemm(act.logits, final_norm_gathered, p.wte, batch_dp_micro * seq, vocab_dp, embed, Form::nt, embed, embed, vocab_dp,
        1.0, 0.0, Blas::tiled);
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  reduce_max(act.maximum_2, act.logits, batch_dp_tp * seq, vocab_dp, 1);
+  reduce_max(act.maximum_2, act.logits, batch_dp_micro * seq, vocab_dp, 1);
   // gpt_fortunes.ech:27  2 ranks, 2048 bytes: split vocab over tp (layouts.ech:28): inside cross_entropy
   //     (gpt_fortunes.ech:27)
-  all_reduce(r, r.group(0), act.maximum_2, batch_dp_tp * seq, Max, Algorithm::automatic, "gpt_fortunes.ech:27");
+  all_reduce(r, r.group(0), act.maximum_2, batch_dp_micro * seq, Max, Algorithm::automatic, "gpt_fortunes.ech:27");
   float *message = r.work<float>(9437184); // [message=1024]
   float *picked = message + 512;
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  cross_entropy_local(message, picked, act.logits, act.maximum_2, in.labels[m], batch_dp_tp * seq, vocab_dp,
+  cross_entropy_local(message, picked, act.logits, act.maximum_2, in.labels[m], batch_dp_micro * seq, vocab_dp,
                       first_vocab);
   // gpt_fortunes.ech:27  2 ranks, 4096 bytes: split vocab over tp (layouts.ech:28): inside cross_entropy
   //     (gpt_fortunes.ech:27)
   all_reduce(r, r.group(0), message, 1024, Sum, Algorithm::automatic, "gpt_fortunes.ech:27");
-  float *row_loss = r.work<float>(9443328); // [batch_dp_tp, seq]
+  float *row_loss = r.work<float>(9443328); // [batch_dp_micro, seq]
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  cross_entropy_finish(row_loss, act.log_sum, message, picked, batch_dp_tp * seq);
+  cross_entropy_finish(row_loss, act.log_sum, message, picked, batch_dp_micro * seq);
   const int64_t part_of_seq = r.coordinate(1) * 32;
   float *row_loss_part = row_loss + part_of_seq;
-  float *t = r.work<float>(9437184); // [batch_dp_tp, seq_dp]
-  for (int64_t b = 0; b < batch_dp_tp; ++b)
+  float *t = r.work<float>(9437184); // [batch_dp_micro, seq_dp]
+  for (int64_t b = 0; b < batch_dp_micro; ++b)
 #pragma GCC ivdep
     for (int64_t s = 0; s < seq_dp; ++s)
       t[b * seq_dp + s] = row_loss_part[b * seq + s];
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  reduce_sum(act.sum, t, 1, batch_dp_tp * seq_dp, 1);
+  reduce_sum(act.sum, t, 1, batch_dp_micro * seq_dp, 1);
 }
 
 void backward_2(Rank &r, int64_t m) {
@@ -372,10 +372,10 @@ void backward_2(Rank &r, int64_t m) {
   const Params p{r};
   const Activations act{r};
   const int64_t first_vocab = r.coordinate(1) * 128;
-  float *d_logits = r.work<float>(9699328); // [batch_dp_tp, seq, vocab_dp]
+  float *d_logits = r.work<float>(9699328); // [batch_dp_micro, seq, vocab_dp]
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
   const float d_value_value = act.d_value[0];
-  for (int64_t i = 0; i < batch_dp_tp * seq; ++i) {
+  for (int64_t i = 0; i < batch_dp_micro * seq; ++i) {
     const float maximum_2_i = act.maximum_2[i];
     const float log_sum_i = act.log_sum[i];
     const int32_t labels_i = in.labels[m][i];
@@ -386,53 +386,53 @@ void backward_2(Rank &r, int64_t m) {
       d_logits[i * vocab_dp + v] = e * d_value_value;
     }
   }
-  float *d_final_norm = r.work<float>(9437184); // [batch_dp_tp, seq, embed]
+  float *d_final_norm = r.work<float>(9437184); // [batch_dp_micro, seq, embed]
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed) as final_norm, wte, over = embed)
-  gemm(d_final_norm, d_logits, p.wte, batch_dp_tp * seq, embed, vocab_dp, Form::nn, vocab_dp, vocab_dp, embed, 1.0, 0.0,
-       Blas::tiled);
-  float *final_norm_gathered = r.work<float>(9961472); // [batch_dp_tp, seq, embed]
+  gemm(d_final_norm, d_logits, p.wte, batch_dp_micro * seq, embed, vocab_dp, Form::nn, vocab_dp, vocab_dp, embed, 1.0,
+       0.0, Blas::tiled);
+  float *final_norm_gathered = r.work<float>(9961472); // [batch_dp_micro, seq, embed]
   // gpt_fortunes.ech:25  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:25)
-  all_gather_inner(r, r.group(0), final_norm_gathered, act.final_norm, batch_dp_tp, seq_dp * embed,
+  all_gather_inner(r, r.group(0), final_norm_gathered, act.final_norm, batch_dp_micro, seq_dp * embed,
                    Algorithm::automatic, "gpt_fortunes.ech:25");
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed) as final_norm, wte, over = embed)
-  gemm(act.d_wte, d_logits, final_norm_gathered, vocab_dp, embed, batch_dp_tp * seq, Form::tn, vocab_dp, embed, embed,
-       1.0, 1.0, Blas::tiled);
-  float *d_final_norm_part = r.work<float>(10354688); // [batch_dp_tp, seq_dp, embed]
+  gemm(act.d_wte, d_logits, final_norm_gathered, vocab_dp, embed, batch_dp_micro * seq, Form::tn, vocab_dp, embed,
+       embed, 1.0, 1.0, Blas::tiled);
+  float *d_final_norm_part = r.work<float>(10354688); // [batch_dp_micro, seq_dp, embed]
   // gpt_fortunes.ech:25  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): sum (gpt_fortunes.ech:25)
-  reduce_scatter_inner(r, r.group(0), d_final_norm_part, d_final_norm, batch_dp_tp, seq_dp * embed, Sum,
+  reduce_scatter_inner(r, r.group(0), d_final_norm_part, d_final_norm, batch_dp_micro, seq_dp * embed, Sum,
                        Algorithm::automatic, "gpt_fortunes.ech:25");
   // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
-  reduce_sum(act.d_final_norm_beta, d_final_norm_part, 1, batch_dp_tp * seq_dp, embed, true);
-  float *d_final_norm_value = r.work<float>(11010048); // [batch_dp_tp, seq_dp, embed]
-  for (int64_t i = 0; i < batch_dp_tp * seq_dp; ++i)
+  reduce_sum(act.d_final_norm_beta, d_final_norm_part, 1, batch_dp_micro * seq_dp, embed, true);
+  float *d_final_norm_value = r.work<float>(11010048); // [batch_dp_micro, seq_dp, embed]
+  for (int64_t i = 0; i < batch_dp_micro * seq_dp; ++i)
 #pragma GCC ivdep
     for (int64_t e = 0; e < embed; ++e)
       d_final_norm_value[i * embed + e] = d_final_norm_part[i * embed + e] * p.final_norm_gamma[e];
   // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
-  for (int64_t i = 0; i < batch_dp_tp * seq_dp; ++i)
+  for (int64_t i = 0; i < batch_dp_micro * seq_dp; ++i)
 #pragma GCC ivdep
     for (int64_t e = 0; e < embed; ++e)
       act.d_final_norm_gamma[e] += d_final_norm_part[i * embed + e] * act.final_norm_normalized[i * embed + e];
-  float *d_input = r.work<float>(11010048); // [batch_dp_tp, seq_dp, embed]
+  float *d_input = r.work<float>(11010048); // [batch_dp_micro, seq_dp, embed]
   // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
-  normalize_grad(d_input, d_final_norm_value, act.final_norm_normalized, act.final_norm_rstd, batch_dp_tp * seq_dp,
+  normalize_grad(d_input, d_final_norm_value, act.final_norm_normalized, act.final_norm_rstd, batch_dp_micro * seq_dp,
                  embed);
   for (int64_t l = layer - 1; l >= 0; --l) {
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    reduce_sum(act.d_mlp_b2[l], d_input, 1, batch_dp_tp * seq_dp, embed, true);
-    float *d_x_gathered = r.work<float>(9961472); // [batch_dp_tp, seq, embed]
+    reduce_sum(act.d_mlp_b2[l], d_input, 1, batch_dp_micro * seq_dp, embed, true);
+    float *d_x_gathered = r.work<float>(9961472); // [batch_dp_micro, seq, embed]
     // gpt_fortunes.ech:23  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:23)
-    all_gather_inner(r, r.group(0), d_x_gathered, d_input, batch_dp_tp, seq_dp * embed, Algorithm::automatic,
+    all_gather_inner(r, r.group(0), d_x_gathered, d_input, batch_dp_micro, seq_dp * embed, Algorithm::automatic,
                      "gpt_fortunes.ech:23");
-    float *d_mlp_product = r.work<float>(9437184); // [batch_dp_tp, seq, ff]
+    float *d_mlp_product = r.work<float>(9437184); // [batch_dp_micro, seq, ff]
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(d_mlp_product, d_x_gathered, p.mlp_w2[l], batch_dp_tp * seq, ff, embed, Form::nt, embed, embed, ff, 1.0, 0.0,
-         Blas::tiled);
-    gemm(act.d_mlp_w2[l], act.mlp_gelu[l], d_x_gathered, ff, embed, batch_dp_tp * seq, Form::tn, ff, embed, embed, 1.0,
-         1.0, Blas::tiled);
-    float *d_mlp_value = r.work<float>(9437184); // [batch_dp_tp, seq, ff]
+    gemm(d_mlp_product, d_x_gathered, p.mlp_w2[l], batch_dp_micro * seq, ff, embed, Form::nt, embed, embed, ff, 1.0,
+         0.0, Blas::tiled);
+    gemm(act.d_mlp_w2[l], act.mlp_gelu[l], d_x_gathered, ff, embed, batch_dp_micro * seq, Form::tn, ff, embed, embed,
+         1.0, 1.0, Blas::tiled);
+    float *d_mlp_value = r.work<float>(9437184); // [batch_dp_micro, seq, ff]
     LongSum d_mlp_b1_sum(act.d_mlp_b1[l], ff, 1, LongSum::FromPlace);
-    for (int64_t i = 0; i < batch_dp_tp * seq; ++i) {
+    for (int64_t i = 0; i < batch_dp_micro * seq; ++i) {
 #pragma GCC ivdep
       for (int64_t f = 0; f < ff; ++f) {
         const float d_mlp_product_before = d_mlp_product[i * ff + f];
@@ -443,42 +443,42 @@ void backward_2(Rank &r, int64_t m) {
       d_mlp_b1_sum.row();
     }
     d_mlp_b1_sum.finish();
-    float *d_layer_mlp_norm = r.work<float>(9961472); // [batch_dp_tp, seq, embed]
+    float *d_layer_mlp_norm = r.work<float>(9961472); // [batch_dp_micro, seq, embed]
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(d_layer_mlp_norm, d_mlp_value, p.mlp_w1[l], batch_dp_tp * seq, embed, ff, Form::nt, ff, ff, embed, 1.0, 0.0,
+    gemm(d_layer_mlp_norm, d_mlp_value, p.mlp_w1[l], batch_dp_micro * seq, embed, ff, Form::nt, ff, ff, embed, 1.0, 0.0,
          Blas::tiled);
-    float *layer_mlp_norm_gathered = r.work<float>(10223616); // [batch_dp_tp, seq, embed]
+    float *layer_mlp_norm_gathered = r.work<float>(10223616); // [batch_dp_micro, seq, embed]
     // gpt_fortunes.ech:23  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:23)
-    all_gather_inner(r, r.group(0), layer_mlp_norm_gathered, act.layer_mlp_norm[l], batch_dp_tp, seq_dp * embed,
+    all_gather_inner(r, r.group(0), layer_mlp_norm_gathered, act.layer_mlp_norm[l], batch_dp_micro, seq_dp * embed,
                      Algorithm::automatic, "gpt_fortunes.ech:23");
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(act.d_mlp_w1[l], layer_mlp_norm_gathered, d_mlp_value, embed, ff, batch_dp_tp * seq, Form::tn, embed, ff, ff,
-         1.0, 1.0, Blas::tiled);
-    float *d_layer_mlp_norm_part = r.work<float>(10223616); // [batch_dp_tp, seq_dp, embed]
+    gemm(act.d_mlp_w1[l], layer_mlp_norm_gathered, d_mlp_value, embed, ff, batch_dp_micro * seq, Form::tn, embed, ff,
+         ff, 1.0, 1.0, Blas::tiled);
+    float *d_layer_mlp_norm_part = r.work<float>(10223616); // [batch_dp_micro, seq_dp, embed]
     // gpt_fortunes.ech:23  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): sum (gpt_fortunes.ech:23)
-    reduce_scatter_inner(r, r.group(0), d_layer_mlp_norm_part, d_layer_mlp_norm, batch_dp_tp, seq_dp * embed, Sum,
+    reduce_scatter_inner(r, r.group(0), d_layer_mlp_norm_part, d_layer_mlp_norm, batch_dp_micro, seq_dp * embed, Sum,
                          Algorithm::automatic, "gpt_fortunes.ech:23");
     // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
-    reduce_sum(act.d_mlp_norm_beta[l], d_layer_mlp_norm_part, 1, batch_dp_tp * seq_dp, embed, true);
-    float *d_mlp_norm_value = r.work<float>(11141120); // [batch_dp_tp, seq_dp, embed]
-    for (int64_t i = 0; i < batch_dp_tp * seq_dp; ++i)
+    reduce_sum(act.d_mlp_norm_beta[l], d_layer_mlp_norm_part, 1, batch_dp_micro * seq_dp, embed, true);
+    float *d_mlp_norm_value = r.work<float>(11141120); // [batch_dp_micro, seq_dp, embed]
+    for (int64_t i = 0; i < batch_dp_micro * seq_dp; ++i)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed; ++e)
         d_mlp_norm_value[i * embed + e] = d_layer_mlp_norm_part[i * embed + e] * p.mlp_norm_gamma[l][e];
     // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
-    for (int64_t i = 0; i < batch_dp_tp * seq_dp; ++i)
+    for (int64_t i = 0; i < batch_dp_micro * seq_dp; ++i)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed; ++e)
         act.d_mlp_norm_gamma[l][e] += d_layer_mlp_norm_part[i * embed + e] * act.mlp_norm_normalized[l][i * embed + e];
-    float *d_x = r.work<float>(11141120); // [batch_dp_tp, seq_dp, embed]
+    float *d_x = r.work<float>(11141120); // [batch_dp_micro, seq_dp, embed]
     // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
-    normalize_grad(d_x, d_mlp_norm_value, act.mlp_norm_normalized[l], act.mlp_norm_rstd[l], batch_dp_tp * seq_dp,
+    normalize_grad(d_x, d_mlp_norm_value, act.mlp_norm_normalized[l], act.mlp_norm_rstd[l], batch_dp_micro * seq_dp,
                    embed);
-    float *d_y = r.work<float>(11141120); // [batch_dp_tp, seq_dp, embed]
+    float *d_y = r.work<float>(11141120); // [batch_dp_micro, seq_dp, embed]
     // nn.ech:98 at gpt_fortunes.ech:22  y = y + bo
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed) as attn_norm, embed, head, key, seq, past,
     //     causal = true) as attn
-    for (int64_t i = 0; i < batch_dp_tp * seq_dp; ++i)
+    for (int64_t i = 0; i < batch_dp_micro * seq_dp; ++i)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed; ++e) {
         const float d_x_before = d_x[i * embed + e];
@@ -486,94 +486,94 @@ void backward_2(Rank &r, int64_t m) {
         d_y[i * embed + e] = d_y_2;
         act.d_attn_bo[l][e] += d_y_2;
       }
-    float *d_y_gathered = r.work<float>(9437184); // [batch_dp_tp, seq, embed]
+    float *d_y_gathered = r.work<float>(9437184); // [batch_dp_micro, seq, embed]
     // gpt_fortunes.ech:22  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:22)
-    all_gather_inner(r, r.group(0), d_y_gathered, d_y, batch_dp_tp, seq_dp * embed, Algorithm::automatic,
+    all_gather_inner(r, r.group(0), d_y_gathered, d_y, batch_dp_micro, seq_dp * embed, Algorithm::automatic,
                      "gpt_fortunes.ech:22");
-    float *d_a = r.work<float>(9699328); // [batch_dp_tp, seq, head, key]
+    float *d_a = r.work<float>(9699328); // [batch_dp_micro, seq, head, key]
     // nn.ech:95 at gpt_fortunes.ech:22  y = dot(a, wo, over = (head, key))
-    gemm(d_a, d_y_gathered, p.attn_wo[l], batch_dp_tp * seq, head * key, embed, Form::nt, embed, embed, head * key, 1.0,
-         0.0, Blas::tiled);
-    gemm(act.d_attn_wo[l], act.a[l], d_y_gathered, head * key, embed, batch_dp_tp * seq, Form::tn, head * key, embed,
+    gemm(d_a, d_y_gathered, p.attn_wo[l], batch_dp_micro * seq, head * key, embed, Form::nt, embed, embed, head * key,
+         1.0, 0.0, Blas::tiled);
+    gemm(act.d_attn_wo[l], act.a[l], d_y_gathered, head * key, embed, batch_dp_micro * seq, Form::tn, head * key, embed,
          embed, 1.0, 1.0, Blas::tiled);
-    float *d_attn_d_query = r.work<float>(11272192); // [batch_dp_tp, seq, head, key]
-    float *d_attn_d_key = r.work<float>(10223616); // [batch_dp_tp, past, head, key]
-    float *d_attn_d_value = r.work<float>(10354688); // [batch_dp_tp, past, head, key]
+    float *d_attn_d_query = r.work<float>(11272192); // [batch_dp_micro, seq, head, key]
+    float *d_attn_d_key = r.work<float>(10223616); // [batch_dp_micro, past, head, key]
+    float *d_attn_d_value = r.work<float>(10354688); // [batch_dp_micro, past, head, key]
     // nn.ech:94 at gpt_fortunes.ech:22  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
     //     = causal)
     attention_grad(d_attn_d_query, d_attn_d_key, d_attn_d_value, static_cast<float *>(nullptr), d_a, act.a[l],
                    act.maximum[l], act.sum_of_exp[l], act.q[l], act.k[l], act.v[l],
-                   {batch_dp_tp, 1, head, seq, past, key, key, 0.17677669529663687, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
+                   {batch_dp_micro, 1, head, seq, past, key, key, 0.17677669529663687, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
                    {{4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}},
                    {{4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}});
     // nn.ech:88 at gpt_fortunes.ech:22  v = v + bv
-    reduce_sum(act.d_attn_bv[l], d_attn_d_value, 1, batch_dp_tp * seq, head * key, true);
+    reduce_sum(act.d_attn_bv[l], d_attn_d_value, 1, batch_dp_micro * seq, head * key, true);
     // nn.ech:87 at gpt_fortunes.ech:22  k = k + bk
-    reduce_sum(act.d_attn_bk[l], d_attn_d_key, 1, batch_dp_tp * seq, head * key, true);
+    reduce_sum(act.d_attn_bk[l], d_attn_d_key, 1, batch_dp_micro * seq, head * key, true);
     // nn.ech:86 at gpt_fortunes.ech:22  q = q + bq
-    reduce_sum(act.d_attn_bq[l], d_attn_d_query, 1, batch_dp_tp * seq, head * key, true);
-    float *d_layer_attn_norm = r.work<float>(9437184); // [batch_dp_tp, seq, embed]
+    reduce_sum(act.d_attn_bq[l], d_attn_d_query, 1, batch_dp_micro * seq, head * key, true);
+    float *d_layer_attn_norm = r.work<float>(9437184); // [batch_dp_micro, seq, embed]
     // nn.ech:81 at gpt_fortunes.ech:22  v = dot(x, wv, over = embed)
-    gemm(d_layer_attn_norm, d_attn_d_value, p.attn_wv[l], batch_dp_tp * seq, embed, head * key, Form::nt, head * key,
+    gemm(d_layer_attn_norm, d_attn_d_value, p.attn_wv[l], batch_dp_micro * seq, embed, head * key, Form::nt, head * key,
          head * key, embed, 1.0, 0.0, Blas::onednn);
-    float *layer_attn_norm_gathered = r.work<float>(9699328); // [batch_dp_tp, seq, embed]
+    float *layer_attn_norm_gathered = r.work<float>(9699328); // [batch_dp_micro, seq, embed]
     // gpt_fortunes.ech:22  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:22)
-    all_gather_inner(r, r.group(0), layer_attn_norm_gathered, act.layer_attn_norm[l], batch_dp_tp, seq_dp * embed,
+    all_gather_inner(r, r.group(0), layer_attn_norm_gathered, act.layer_attn_norm[l], batch_dp_micro, seq_dp * embed,
                      Algorithm::automatic, "gpt_fortunes.ech:22");
     // nn.ech:81 at gpt_fortunes.ech:22  v = dot(x, wv, over = embed)
-    gemm(act.d_attn_wv[l], layer_attn_norm_gathered, d_attn_d_value, embed, head * key, batch_dp_tp * seq, Form::tn,
+    gemm(act.d_attn_wv[l], layer_attn_norm_gathered, d_attn_d_value, embed, head * key, batch_dp_micro * seq, Form::tn,
          embed, head * key, head * key, 1.0, 1.0, Blas::onednn);
-    float *d_layer_attn_norm_2 = r.work<float>(9961472); // [batch_dp_tp, seq, embed]
+    float *d_layer_attn_norm_2 = r.work<float>(9961472); // [batch_dp_micro, seq, embed]
     // nn.ech:80 at gpt_fortunes.ech:22  k = dot(x, wk, over = embed)
-    gemm(d_layer_attn_norm_2, d_attn_d_key, p.attn_wk[l], batch_dp_tp * seq, embed, head * key, Form::nt, head * key,
+    gemm(d_layer_attn_norm_2, d_attn_d_key, p.attn_wk[l], batch_dp_micro * seq, embed, head * key, Form::nt, head * key,
          head * key, embed, 1.0, 0.0, Blas::onednn);
-    gemm(act.d_attn_wk[l], layer_attn_norm_gathered, d_attn_d_key, embed, head * key, batch_dp_tp * seq, Form::tn,
+    gemm(act.d_attn_wk[l], layer_attn_norm_gathered, d_attn_d_key, embed, head * key, batch_dp_micro * seq, Form::tn,
          embed, head * key, head * key, 1.0, 1.0, Blas::onednn);
-    float *d_layer_attn_norm_3 = r.work<float>(10223616); // [batch_dp_tp, seq, embed]
+    float *d_layer_attn_norm_3 = r.work<float>(10223616); // [batch_dp_micro, seq, embed]
     // nn.ech:79 at gpt_fortunes.ech:22  q = dot(x, wq, over = embed)
-    gemm(d_layer_attn_norm_3, d_attn_d_query, p.attn_wq[l], batch_dp_tp * seq, embed, head * key, Form::nt, head * key,
-         head * key, embed, 1.0, 0.0, Blas::onednn);
-    gemm(act.d_attn_wq[l], layer_attn_norm_gathered, d_attn_d_query, embed, head * key, batch_dp_tp * seq, Form::tn,
+    gemm(d_layer_attn_norm_3, d_attn_d_query, p.attn_wq[l], batch_dp_micro * seq, embed, head * key, Form::nt,
+         head * key, head * key, embed, 1.0, 0.0, Blas::onednn);
+    gemm(act.d_attn_wq[l], layer_attn_norm_gathered, d_attn_d_query, embed, head * key, batch_dp_micro * seq, Form::tn,
          embed, head * key, head * key, 1.0, 1.0, Blas::onednn);
     // nn.ech:79 at gpt_fortunes.ech:22  q = dot(x, wq, over = embed)
     // nn.ech:80 at gpt_fortunes.ech:22  k = dot(x, wk, over = embed)
 #pragma GCC ivdep
-    for (int64_t i = 0; i < batch_dp_tp * seq * embed; ++i)
+    for (int64_t i = 0; i < batch_dp_micro * seq * embed; ++i)
       d_layer_attn_norm[i] = d_layer_attn_norm[i] + d_layer_attn_norm_2[i] + d_layer_attn_norm_3[i];
-    float *d_layer_attn_norm_part = r.work<float>(9699328); // [batch_dp_tp, seq_dp, embed]
+    float *d_layer_attn_norm_part = r.work<float>(9699328); // [batch_dp_micro, seq_dp, embed]
     // gpt_fortunes.ech:22  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): sum (gpt_fortunes.ech:22)
-    reduce_scatter_inner(r, r.group(0), d_layer_attn_norm_part, d_layer_attn_norm, batch_dp_tp, seq_dp * embed, Sum,
+    reduce_scatter_inner(r, r.group(0), d_layer_attn_norm_part, d_layer_attn_norm, batch_dp_micro, seq_dp * embed, Sum,
                          Algorithm::automatic, "gpt_fortunes.ech:22");
     // nn.ech:31 at gpt_fortunes.ech:22  return normalize(x, over = over) * gamma + beta
-    reduce_sum(act.d_attn_norm_beta[l], d_layer_attn_norm_part, 1, batch_dp_tp * seq_dp, embed, true);
-    float *d_attn_norm_value = r.work<float>(9437184); // [batch_dp_tp, seq_dp, embed]
-    for (int64_t i = 0; i < batch_dp_tp * seq_dp; ++i)
+    reduce_sum(act.d_attn_norm_beta[l], d_layer_attn_norm_part, 1, batch_dp_micro * seq_dp, embed, true);
+    float *d_attn_norm_value = r.work<float>(9437184); // [batch_dp_micro, seq_dp, embed]
+    for (int64_t i = 0; i < batch_dp_micro * seq_dp; ++i)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed; ++e)
         d_attn_norm_value[i * embed + e] = d_layer_attn_norm_part[i * embed + e] * p.attn_norm_gamma[l][e];
     // nn.ech:31 at gpt_fortunes.ech:22  return normalize(x, over = over) * gamma + beta
-    for (int64_t i = 0; i < batch_dp_tp * seq_dp; ++i)
+    for (int64_t i = 0; i < batch_dp_micro * seq_dp; ++i)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed; ++e)
         act.d_attn_norm_gamma[l][e] +=
             d_layer_attn_norm_part[i * embed + e] * act.attn_norm_normalized[l][i * embed + e];
-    float *d_x_2 = r.work<float>(9437184); // [batch_dp_tp, seq_dp, embed]
+    float *d_x_2 = r.work<float>(9437184); // [batch_dp_micro, seq_dp, embed]
     // nn.ech:31 at gpt_fortunes.ech:22  return normalize(x, over = over) * gamma + beta
-    normalize_grad(d_x_2, d_attn_norm_value, act.attn_norm_normalized[l], act.attn_norm_rstd[l], batch_dp_tp * seq_dp,
-                   embed);
+    normalize_grad(d_x_2, d_attn_norm_value, act.attn_norm_normalized[l], act.attn_norm_rstd[l],
+                   batch_dp_micro * seq_dp, embed);
 #pragma GCC ivdep
-    for (int64_t i = 0; i < batch_dp_tp * seq_dp * embed; ++i)
+    for (int64_t i = 0; i < batch_dp_micro * seq_dp * embed; ++i)
       d_input[i] = d_y[i] + d_x_2[i];
   }
   // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
-  reduce_sum(act.d_wpe, d_input, 1, batch_dp_tp, seq_dp * embed, true);
-  float *d_x_gathered = r.work<float>(0); // [batch_dp_tp, seq, embed]
+  reduce_sum(act.d_wpe, d_input, 1, batch_dp_micro, seq_dp * embed, true);
+  float *d_x_gathered = r.work<float>(0); // [batch_dp_micro, seq, embed]
   // gpt_fortunes.ech:20  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): scatter_add (gpt_fortunes.ech:20)
-  all_gather_inner(r, r.group(0), d_x_gathered, d_input, batch_dp_tp, seq_dp * embed, Algorithm::automatic,
+  all_gather_inner(r, r.group(0), d_x_gathered, d_input, batch_dp_micro, seq_dp * embed, Algorithm::automatic,
                    "gpt_fortunes.ech:20");
   const int64_t end_vocab = r.coordinate(1) * 128 + 128;
   // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
-  scatter_add_rows(act.d_wte, d_x_gathered, in.tokens[m], batch_dp_tp * seq, embed, first_vocab, end_vocab);
+  scatter_add_rows(act.d_wte, d_x_gathered, in.tokens[m], batch_dp_micro * seq, embed, first_vocab, end_vocab);
 }
 
 void forward_3(Rank &r) {

@@ -14,7 +14,7 @@ namespace {
 // Sizes on one rank.
 constexpr int64_t tp = 2;
 constexpr int64_t class_ = 10, c2 = 30, kh = 3, kw = 3, batch = 128, height = 28, width = 28;
-constexpr int64_t height_tp = 28 / tp, width_tp = 28 / tp;
+constexpr int64_t height_tp = 28 / tp;
 
 /// The learning rate of a step, from 0.
 double learning_rate(int64_t) { return 0.1; }
@@ -69,20 +69,20 @@ struct Activations {
   float *mean = r.work<float>(15506112);                // [c1=8]
   float *mean_low = r.work<float>(15506176);            // [c1=8]
   float *x1 = r.work<float>(3211264);                   // [batch, c1=8, height, width]
-  float *x2 = r.work<float>(12443648);                  // [batch, c1=8, height_tp, width_tp]
-  float *conv3x3_2_part = r.work<float>(9433088);       // [batch, c2, height=7, width_tp]
+  float *x2 = r.work<float>(12443648);                  // [batch, c1=8, height_tp, width=14]
+  float *conv3x3_2_part = r.work<float>(9433088);       // [batch, c2, height=7, width=14]
   float *rstd_2 = r.work<float>(15505600);              // [c2]
   float *mean_2 = r.work<float>(15505728);              // [c2]
   float *mean_low_2 = r.work<float>(15505856);          // [c2]
-  float *x3 = r.work<float>(10938368);                  // [batch, c2, height=7, width_tp]
+  float *x3 = r.work<float>(10938368);                  // [batch, c2, height=7, width=14]
   float *value = r.work<float>(7282688);                // [batch, c2]
   float *y = r.work<float>(6437888);                    // [batch, class_]
   float *shift = r.work<float>(6423040);                // [batch]
   float *log_sum = r.work<float>(6423552);              // [batch]
   float *d_batchnorm_2_beta = r.work<float>(13246976);  // [c2]
-  float *d_m = r.work<float>(10938368);                 // [batch, c2, height=7, width_tp]
+  float *d_m = r.work<float>(10938368);                 // [batch, c2, height=7, width=14]
   float *d_batchnorm_2_gamma = r.work<float>(13247104); // [c2]
-  float *d_x2 = r.work<float>(9633792);                 // [batch, c1=8, height_tp, width_tp]
+  float *d_x2 = r.work<float>(9633792);                 // [batch, c1=8, height_tp, width=14]
   float *norm = r.work<float>(11248064);                // [c2, c1=8, kh, kw]
   float *d_m_2 = r.work<float>(3211264);                // [batch, c1=8, height, width]
   float *norm_2 = r.work<float>(15505728);              // [c1=8]
@@ -184,16 +184,16 @@ void forward(Rank &r) {
   // conv_fashion.ech:18  x2 = maxpool(x1, window = (height, width), size = 2, stride = 2)
   maxpool(act.x2, nullptr, act.x1, {batch * 8, 2, {{28, 2, 2, 0, 0}, {28, 2, 2, 0, 0}}});
   const int64_t first_c1 = r.coordinate(0) * 8;
-  float *conv3x3_2 = r.work<float>(9433088); // [batch, c1=8, height_tp, width_tp]
+  float *conv3x3_2 = r.work<float>(9433088); // [batch, c1=8, height_tp, width=14]
   // nn.ech:23 at conv_fashion.ech:19  return conv(x, w, over = from, window = (height, width), stride = stride, pad =
   //     same)
   for (int64_t b = 0; b < batch; ++b)
     for (int64_t c = 0; c < 8; ++c) {
       const bool conv3x3_2_4 = static_cast<int32_t>(first_c1 + c) < 15;
 #pragma GCC ivdep
-      for (int64_t i = 0; i < height_tp * width_tp; ++i)
-        conv3x3_2[b * 8 * height_tp * width_tp + c * height_tp * width_tp + i] =
-            math::select(conv3x3_2_4, act.x2[b * 8 * height_tp * width_tp + c * height_tp * width_tp + i], 0.0f);
+      for (int64_t i = 0; i < height_tp * 14; ++i)
+        conv3x3_2[b * 8 * height_tp * 14 + c * height_tp * 14 + i] =
+            math::select(conv3x3_2_4, act.x2[b * 8 * height_tp * 14 + c * height_tp * 14 + i], 0.0f);
     }
   float *conv3x3_2_2 = r.work<float>(10391872); // [c2, c1=8, kh, kw]
   // nn.ech:23 at conv_fashion.ech:19  return conv(x, w, over = from, window = (height, width), stride = stride, pad =
@@ -206,17 +206,17 @@ void forward(Rank &r) {
         conv3x3_2_2[c * 8 * kh * kw + c1_i * kh * kw + i] =
             math::select(conv3x3_2_4, p.conv3x3_2_w[c * 8 * kh * kw + c1_i * kh * kw + i], 0.0f);
     }
-  float *conv3x3_2_3 = r.work<float>(6422528); // [batch, c2, height_tp, width_tp]
+  float *conv3x3_2_3 = r.work<float>(6422528); // [batch, c2, height_tp, width=14]
   float *scratch_2 = r.work<float>(10235904); // [scratch=38992]
   // nn.ech:23 at conv_fashion.ech:19  return conv(x, w, over = from, window = (height, width), stride = stride, pad =
   //     same)
   conv(conv3x3_2_3, conv3x3_2, conv3x3_2_2, {batch, 8, c2, 2, {{14, 3, 1, 1, 1}, {14, 3, 1, 1, 1}}}, scratch_2, 38992);
   // conv_fashion.ech:19  2 ranks, 3.01 MB: split height over tp (layouts.ech:51): normalize (conv_fashion.ech:19)
-  reduce_scatter_inner(r, r.group(0), act.conv3x3_2_part, conv3x3_2_3, batch * c2, 7 * width_tp, Sum,
-                       Algorithm::automatic, "conv_fashion.ech:19");
+  reduce_scatter_inner(r, r.group(0), act.conv3x3_2_part, conv3x3_2_3, batch * c2, 98, Sum, Algorithm::automatic,
+                       "conv_fashion.ech:19");
   double *moments = r.work<double>(10939840); // [c2, moment=3]
   // nn.ech:47 at conv_fashion.ech:19  m = normalize_mean(x, over = except(channel), local = local)
-  local_moments(moments, act.conv3x3_2_part, batch, c2, 7 * width_tp);
+  local_moments(moments, act.conv3x3_2_part, batch, c2, 98);
   double *moments_of_all = r.work<double>(10938368); // [rank=2, c2, moment=3]
   // conv_fashion.ech:19  2 ranks, 1440 bytes: split height over tp (layouts.ech:51): inside normalize
   //     (conv_fashion.ech:19)
@@ -246,16 +246,15 @@ void forward(Rank &r) {
       const float batchnorm_2_beta_c = p.batchnorm_2_beta[c];
       const float m = act.mean_low_2[c] * rstd_2_c;
 #pragma GCC ivdep
-      for (int64_t i = 0; i < 7 * width_tp; ++i) {
-        const float m_2 = act.conv3x3_2_part[b * c2 * 7 * width_tp + c * 7 * width_tp + i] - mean_2_c;
-        act.x3[b * c2 * 7 * width_tp + c * 7 * width_tp + i] =
-            math::relu((m_2 * rstd_2_c - m) * batchnorm_2_gamma_c + batchnorm_2_beta_c);
+      for (int64_t i = 0; i < 98; ++i) {
+        const float e_3 =
+            ((act.conv3x3_2_part[b * c2 * 98 + c * 98 + i] - mean_2_c) * rstd_2_c - m) * batchnorm_2_gamma_c;
+        act.x3[b * c2 * 98 + c * 98 + i] = math::relu(e_3 + batchnorm_2_beta_c);
       }
     }
-  float *x3_gathered = r.work<float>(6422528); // [batch, c2, height_tp, width_tp]
+  float *x3_gathered = r.work<float>(6422528); // [batch, c2, height_tp, width=14]
   // conv_fashion.ech:20  2 ranks, 3.01 MB: split height over tp (layouts.ech:51): pool (conv_fashion.ech:20)
-  all_gather_inner(r, r.group(0), x3_gathered, act.x3, batch * c2, 7 * width_tp, Algorithm::automatic,
-                   "conv_fashion.ech:20");
+  all_gather_inner(r, r.group(0), x3_gathered, act.x3, batch * c2, 98, Algorithm::automatic, "conv_fashion.ech:20");
   float *x4 = r.work<float>(13246464); // [batch, c2, height=7, width=7]
   // conv_fashion.ech:20  x4 = maxpool(x3, window = (height, width), size = 2, stride = 2)
   maxpool(x4, nullptr, x3_gathered, {batch * c2, 2, {{14, 2, 2, 0, 0}, {14, 2, 2, 0, 0}}});
@@ -355,15 +354,14 @@ void backward(Rank &r) {
 #pragma GCC ivdep
     for (int64_t j = 0; j < 49; ++j)
       d_x4_gathered_2[i * 49 + j] = d_x3[i * 56 + j];
-  float *x3_gathered = r.work<float>(6422528); // [batch, c2, height_tp, width_tp]
+  float *x3_gathered = r.work<float>(6422528); // [batch, c2, height_tp, width=14]
   // conv_fashion.ech:20  2 ranks, 3.01 MB: split height over tp (layouts.ech:51): pool_grad (conv_fashion.ech:20)
-  all_gather_inner(r, r.group(0), x3_gathered, act.x3, batch * c2, 7 * width_tp, Algorithm::automatic,
-                   "conv_fashion.ech:20");
+  all_gather_inner(r, r.group(0), x3_gathered, act.x3, batch * c2, 98, Algorithm::automatic, "conv_fashion.ech:20");
   float *maxima = r.work<float>(13999104); // [batch, c2, height=7, width=7]
   int32_t *places = r.work<int32_t>(14751744); // [batch, c2, height=7, width=7]
   // conv_fashion.ech:20  x4 = maxpool(x3, window = (height, width), size = 2, stride = 2)
   maxpool(maxima, places, x3_gathered, {batch * c2, 2, {{14, 2, 2, 0, 0}, {14, 2, 2, 0, 0}}});
-  float *d_x3_2 = r.work<float>(6422528); // [batch, c2, height_tp, width_tp]
+  float *d_x3_2 = r.work<float>(6422528); // [batch, c2, height_tp, width=14]
   maxpool_grad(d_x3_2, d_x4_gathered_2, places, {batch * c2, 2, {{14, 2, 2, 0, 0}, {14, 2, 2, 0, 0}}});
   const int64_t part_of_height = r.coordinate(0) * 7;
   float *d_batchnorm_2 = d_x3_2 + part_of_height * 14;
@@ -381,14 +379,14 @@ void backward(Rank &r) {
       float d_batchnorm_2_beta_sum = 0;
       float d_batchnorm_2_gamma_sum = 0;
 #pragma omp simd reduction(+ : d_batchnorm_2_beta_sum, d_batchnorm_2_gamma_sum)
-      for (int64_t i = 0; i < 7 * width_tp; ++i) {
-        const float x3_before = act.x3[b * c2 * 7 * width_tp + c * 7 * width_tp + i];
-        const float d_batchnorm_2_2 = math::select(x3_before > 0.0f,
-            d_batchnorm_2[b * c2 * height_tp * width_tp + c * height_tp * width_tp + i], 0.0f);
-        const float m_2 = act.conv3x3_2_part[b * c2 * 7 * width_tp + c * 7 * width_tp + i] - mean_2_c;
+      for (int64_t i = 0; i < 98; ++i) {
+        const float x3_before = act.x3[b * c2 * 98 + c * 98 + i];
+        const float d_batchnorm_2_2 =
+            math::select(x3_before > 0.0f, d_batchnorm_2[b * c2 * height_tp * 14 + c * height_tp * 14 + i], 0.0f);
         d_batchnorm_2_beta_sum += d_batchnorm_2_2;
-        act.d_m[b * c2 * 7 * width_tp + c * 7 * width_tp + i] = d_batchnorm_2_2 * batchnorm_2_gamma_c;
-        d_batchnorm_2_gamma_sum += d_batchnorm_2_2 * (m_2 * rstd_2_c - m);
+        act.d_m[b * c2 * 98 + c * 98 + i] = d_batchnorm_2_2 * batchnorm_2_gamma_c;
+        d_batchnorm_2_gamma_sum +=
+            d_batchnorm_2_2 * ((act.conv3x3_2_part[b * c2 * 98 + c * 98 + i] - mean_2_c) * rstd_2_c - m);
       }
       act.d_batchnorm_2_beta[c] += d_batchnorm_2_beta_sum;
       act.d_batchnorm_2_gamma[c] += d_batchnorm_2_gamma_sum;
@@ -429,7 +427,7 @@ void backward_2(Rank &r) {
   // conv_fashion.ech:19  2 ranks, 240 bytes: split height over tp (layouts.ech:51): inside normalize_grad
   //     (conv_fashion.ech:19)
   all_reduce(r, r.group(0), message, 60, Sum, Algorithm::automatic, "conv_fashion.ech:19");
-  float *d_conv3x3_2 = r.work<float>(9433088); // [batch, c2, height=7, width_tp]
+  float *d_conv3x3_2 = r.work<float>(9433088); // [batch, c2, height=7, width=14]
   // nn.ech:47 at conv_fashion.ech:19  m = normalize_mean(x, over = except(channel), local = local)
   for (int64_t b = 0; b < batch; ++b)
     for (int64_t c = 0; c < c2; ++c) {
@@ -439,16 +437,16 @@ void backward_2(Rank &r) {
       const float d_conv3x3_2_2 = message[c] / 25088.0f * p.batchnorm_2_gamma[c];
       const float d_conv3x3_2_3 = d_batchnorm_2_gamma[c] / 25088.0f * p.batchnorm_2_gamma[c];
 #pragma GCC ivdep
-      for (int64_t i = 0; i < 7 * width_tp; ++i) {
-        const float m_2 = act.conv3x3_2_part[b * c2 * 7 * width_tp + c * 7 * width_tp + i] - mean_2_c;
-        const float d_conv3x3_2_4 = act.d_m[b * c2 * 7 * width_tp + c * 7 * width_tp + i] - d_conv3x3_2_2 -
-            (m_2 * rstd_2_c - m) * d_conv3x3_2_3;
-        d_conv3x3_2[b * c2 * 7 * width_tp + c * 7 * width_tp + i] = d_conv3x3_2_4 * rstd_2_c;
+      for (int64_t i = 0; i < 98; ++i) {
+        const float d_conv3x3_2_4 =
+            ((act.conv3x3_2_part[b * c2 * 98 + c * 98 + i] - mean_2_c) * rstd_2_c - m) * d_conv3x3_2_3;
+        d_conv3x3_2[b * c2 * 98 + c * 98 + i] =
+            (act.d_m[b * c2 * 98 + c * 98 + i] - d_conv3x3_2_2 - d_conv3x3_2_4) * rstd_2_c;
       }
     }
-  float *d_conv3x3_2_gathered = r.work<float>(6422528); // [batch, c2, height_tp, width_tp]
+  float *d_conv3x3_2_gathered = r.work<float>(6422528); // [batch, c2, height_tp, width=14]
   // conv_fashion.ech:19  2 ranks, 3.01 MB: split height over tp (layouts.ech:51): conv_grad_x (conv_fashion.ech:19)
-  all_gather_inner(r, r.group(0), d_conv3x3_2_gathered, d_conv3x3_2, batch * c2, 7 * width_tp, Algorithm::automatic,
+  all_gather_inner(r, r.group(0), d_conv3x3_2_gathered, d_conv3x3_2, batch * c2, 98, Algorithm::automatic,
                    "conv_fashion.ech:19");
   float *scratch = r.work<float>(9433088); // [scratch=44464]
   // nn.ech:23 at conv_fashion.ech:19  return conv(x, w, over = from, window = (height, width), stride = stride, pad =
@@ -479,8 +477,8 @@ void backward_3(Rank &r) {
   const Params p{r};
   const Activations act{r};
   const Gradients grad{r};
-  float *maxima = r.work<float>(6422528); // [batch, c1=8, height_tp, width_tp]
-  int32_t *places = r.work<int32_t>(10436608); // [batch, c1=8, height_tp, width_tp]
+  float *maxima = r.work<float>(6422528); // [batch, c1=8, height_tp, width=14]
+  int32_t *places = r.work<int32_t>(10436608); // [batch, c1=8, height_tp, width=14]
   // conv_fashion.ech:18  x2 = maxpool(x1, window = (height, width), size = 2, stride = 2)
   maxpool(maxima, places, act.x1, {batch * 8, 2, {{28, 2, 2, 0, 0}, {28, 2, 2, 0, 0}}});
   float *d_x1 = r.work<float>(6422528); // [batch, c1=8, height, width]
@@ -682,20 +680,20 @@ void evaluate_batch(Rank &r) {
             math::relu(e * batchnorm_rsqrt_c * batchnorm_gamma_c + batchnorm_beta_c);
       }
     }
-  float *x2 = r.work<float>(3211264); // [batch, c1=8, height_tp, width_tp]
+  float *x2 = r.work<float>(3211264); // [batch, c1=8, height_tp, width=14]
   // conv_fashion.ech:18  x2 = maxpool(x1, window = (height, width), size = 2, stride = 2)
   maxpool(x2, nullptr, x1, {batch * 8, 2, {{28, 2, 2, 0, 0}, {28, 2, 2, 0, 0}}});
   const int64_t first_c1 = r.coordinate(0) * 8;
-  float *conv3x3_2 = r.work<float>(3211264); // [batch, c1=8, height_tp, width_tp]
+  float *conv3x3_2 = r.work<float>(3211264); // [batch, c1=8, height_tp, width=14]
   // nn.ech:23 at conv_fashion.ech:19  return conv(x, w, over = from, window = (height, width), stride = stride, pad =
   //     same)
   for (int64_t b = 0; b < batch; ++b)
     for (int64_t c = 0; c < 8; ++c) {
       const bool conv3x3_2_4 = static_cast<int32_t>(first_c1 + c) < 15;
 #pragma GCC ivdep
-      for (int64_t i = 0; i < height_tp * width_tp; ++i)
-        conv3x3_2[b * 8 * height_tp * width_tp + c * height_tp * width_tp + i] =
-            math::select(conv3x3_2_4, x2[b * 8 * height_tp * width_tp + c * height_tp * width_tp + i], 0.0f);
+      for (int64_t i = 0; i < height_tp * 14; ++i)
+        conv3x3_2[b * 8 * height_tp * 14 + c * height_tp * 14 + i] =
+            math::select(conv3x3_2_4, x2[b * 8 * height_tp * 14 + c * height_tp * 14 + i], 0.0f);
     }
   float *conv3x3_2_2 = r.work<float>(3166528); // [c2, c1=8, kh, kw]
   // nn.ech:23 at conv_fashion.ech:19  return conv(x, w, over = from, window = (height, width), stride = stride, pad =
@@ -708,26 +706,26 @@ void evaluate_batch(Rank &r) {
         conv3x3_2_2[c * 8 * kh * kw + c1_i * kh * kw + i] =
             math::select(conv3x3_2_4, p.conv3x3_2_w[c * 8 * kh * kw + c1_i * kh * kw + i], 0.0f);
     }
-  float *conv3x3_2_3 = r.work<float>(0); // [batch, c2, height_tp, width_tp]
+  float *conv3x3_2_3 = r.work<float>(0); // [batch, c2, height_tp, width=14]
   float *scratch_2 = r.work<float>(3010560); // [scratch=38992]
   // nn.ech:23 at conv_fashion.ech:19  return conv(x, w, over = from, window = (height, width), stride = stride, pad =
   //     same)
   conv(conv3x3_2_3, conv3x3_2, conv3x3_2_2, {batch, 8, c2, 2, {{14, 3, 1, 1, 1}, {14, 3, 1, 1, 1}}}, scratch_2, 38992);
-  float *batchnorm_2_value = r.work<float>(0); // [batch, c2, height_tp, width_tp]
+  float *batchnorm_2_value = r.work<float>(0); // [batch, c2, height_tp, width=14]
   // nn.ech:53 at conv_fashion.ech:19  y = (x - running_mean) * rsqrt(running_var + 1e-5)
   for (int64_t b = 0; b < batch; ++b)
     for (int64_t c = 0; c < c2; ++c) {
       const float batchnorm_2_slice_c = sums.batchnorm_2_slice[c];
 #pragma GCC ivdep
-      for (int64_t i = 0; i < height_tp * width_tp; ++i)
-        batchnorm_2_value[b * c2 * height_tp * width_tp + c * height_tp * width_tp + i] =
-            conv3x3_2_3[b * c2 * height_tp * width_tp + c * height_tp * width_tp + i] - batchnorm_2_slice_c;
+      for (int64_t i = 0; i < height_tp * 14; ++i)
+        batchnorm_2_value[b * c2 * height_tp * 14 + c * height_tp * 14 + i] =
+            conv3x3_2_3[b * c2 * height_tp * 14 + c * height_tp * 14 + i] - batchnorm_2_slice_c;
     }
-  float *part = r.work<float>(3010560); // [batch, c2, height=7, width_tp]
+  float *part = r.work<float>(3010560); // [batch, c2, height=7, width=14]
   // conv_fashion.ech:19  2 ranks, 3.01 MB: split height over tp (layouts.ech:51): mul (conv_fashion.ech:19)
-  reduce_scatter_inner(r, r.group(0), part, batchnorm_2_value, batch * c2, 7 * width_tp, Sum, Algorithm::automatic,
+  reduce_scatter_inner(r, r.group(0), part, batchnorm_2_value, batch * c2, 98, Sum, Algorithm::automatic,
                        "conv_fashion.ech:19");
-  float *x3 = r.work<float>(3010560); // [batch, c2, height=7, width_tp]
+  float *x3 = r.work<float>(3010560); // [batch, c2, height=7, width=14]
   // conv_fashion.ech:19  x3 = relu(nn.batchnorm(nn.conv3x3(x2, c1, c2), c2))
   // nn.ech:53 at conv_fashion.ech:19  y = (x - running_mean) * rsqrt(running_var + 1e-5)
   // nn.ech:55 at conv_fashion.ech:19  return y * gamma + beta
@@ -737,15 +735,14 @@ void evaluate_batch(Rank &r) {
       const float batchnorm_2_gamma_c = p.batchnorm_2_gamma[c];
       const float batchnorm_2_beta_c = p.batchnorm_2_beta[c];
 #pragma GCC ivdep
-      for (int64_t i = 0; i < 7 * width_tp; ++i) {
-        const float e = part[b * c2 * 7 * width_tp + c * 7 * width_tp + i] * batchnorm_2_rsqrt_c * batchnorm_2_gamma_c;
-        x3[b * c2 * 7 * width_tp + c * 7 * width_tp + i] = math::relu(e + batchnorm_2_beta_c);
+      for (int64_t i = 0; i < 98; ++i) {
+        const float e = part[b * c2 * 98 + c * 98 + i] * batchnorm_2_rsqrt_c * batchnorm_2_gamma_c;
+        x3[b * c2 * 98 + c * 98 + i] = math::relu(e + batchnorm_2_beta_c);
       }
     }
-  float *x3_gathered = r.work<float>(0); // [batch, c2, height_tp, width_tp]
+  float *x3_gathered = r.work<float>(0); // [batch, c2, height_tp, width=14]
   // conv_fashion.ech:20  2 ranks, 3.01 MB: split height over tp (layouts.ech:51): pool (conv_fashion.ech:20)
-  all_gather_inner(r, r.group(0), x3_gathered, x3, batch * c2, 7 * width_tp, Algorithm::automatic,
-                   "conv_fashion.ech:20");
+  all_gather_inner(r, r.group(0), x3_gathered, x3, batch * c2, 98, Algorithm::automatic, "conv_fashion.ech:20");
   float *x4 = r.work<float>(3010560); // [batch, c2, height=7, width=7]
   // conv_fashion.ech:20  x4 = maxpool(x3, window = (height, width), size = 2, stride = 2)
   maxpool(x4, nullptr, x3_gathered, {batch * c2, 2, {{14, 2, 2, 0, 0}, {14, 2, 2, 0, 0}}});
