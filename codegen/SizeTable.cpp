@@ -48,7 +48,18 @@ SizeTable::SizeTable(ModuleOp module) {
   }
 }
 
+/// Whether a size of the model has the name of a mesh axis.
+bool SizeTable::conflicts(StringRef divisor) const {
+  return llvm::any_of(sizes, [&](const auto &size) { return size.second.name == identifier(divisor); });
+}
+
 std::string SizeTable::of(const ech::Axis &axis) {
+  StringRef counted = axis.name.getValue();
+  if (counted.consume_front("@") && divisors.lookup(counted) == axis.size && !conflicts(counted)) {
+    if (!llvm::is_contained(counters, counted))
+      counters.push_back(counted.str());
+    return identifier(counted);
+  }
   auto known = sizes.find(keyOf(axis.name, axis.size));
   if (known == sizes.end())
     return "";
@@ -91,7 +102,10 @@ void SizeTable::print(raw_ostream &os) const {
       if (known.insert(divisor).second)
         by.push_back(identifier(divisor) + " = " + std::to_string(divisors.lookup(divisor)));
   }
-  if (plain.empty() && parts.empty())
+  for (const std::string &counted : counters)
+    if (known.insert(counted).second)
+      by.push_back(identifier(counted) + " = " + std::to_string(divisors.lookup(counted)));
+  if (plain.empty() && parts.empty() && by.empty())
     return;
   os << "// Sizes on one rank.\n";
   for (const auto &line : {by, plain, parts})

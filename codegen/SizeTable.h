@@ -18,6 +18,8 @@ public:
   void print(llvm::raw_ostream &os) const;
 
 private:
+  bool conflicts(llvm::StringRef divisor) const;
+
   struct Size {
     std::string name, definition;
     llvm::SmallVector<std::string> over; // what it is divided by, of `divisors`
@@ -26,6 +28,7 @@ private:
   llvm::SmallVector<std::string> order;
   llvm::StringMap<int64_t> divisors; // mesh axes and micro batches
   llvm::StringSet<> used;
+  llvm::SmallVector<std::string> counters; // mesh axes whose ranks something counts
 };
 
 } // namespace echelon::codegen

@@ -63,6 +63,7 @@ std::string echelon::identifier(StringRef text) {
 }
 
 std::string echelon::shortest(StringRef name, function_ref<bool(StringRef)> isTaken) {
+  name = name.ltrim("@_"); // "@dp" counts the ranks over dp
   if (name.empty())
     for (StringRef each : {"i", "j", "k"})
       if (!isTaken(each))

@@ -191,7 +191,7 @@ def OverlapLoops : DistPass<"dist-overlap-loops"> {
   let summary = "large gradients of a repeat travel between machines iteration by iteration";
   let description = [{
     Within a machine nothing travels by itself: the cores that compute do the sums, which take as long early as late, or
-    longer, where they drive what is computed out of the caches (bench/README.md). Between machines
+    longer, where they drive what is computed out of the caches (bench/results.md). Between machines
     (`dist.node_ranks`, from the cluster's `nodes`) what a repeat stacks up and the update sums over ranks (an all_reduce of this alone, which nobody else reads; micro
     batches are summed up first) is started in each iteration, and waited for behind the loop. A transport has room for
     so many messages under way; one more first ends the oldest. With `dist.node_ranks = 1`

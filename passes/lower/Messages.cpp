@@ -199,7 +199,7 @@ void Message::scatter(Row &row) {
     for (size_t i = 0; i < row.members.size(); ++i) {
       // A variable: arguments are evaluated in no fixed order, and both make operations.
       Value parts = sent(row.members[i]).seen(l.read(values[row.members[i]]));
-      l.copy(member(row, i, row.in, true), parts, loc);
+      l.copy(member(row, i, row.in, true), parts, values[row.members[i]].getLoc());
     }
   }
   if (kind == "all_to_all")
@@ -236,7 +236,7 @@ void Message::pack(Row &row) {
     row.in = l.alloc({axis("message", row.count)}, row.element, named("message"));
   for (size_t i = 0; i < row.members.size(); ++i) {
     Value value = l.read(values[row.members[i]]); // a variable, as above
-    l.copy(member(row, i, row.in, false), value, loc);
+    l.copy(member(row, i, row.in, false), value, values[row.members[i]].getLoc());
   }
 }
 

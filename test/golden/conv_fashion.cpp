@@ -327,12 +327,12 @@ void backward(Rank &r) {
       act.d_batchnorm_2_gamma[c] += d_batchnorm_2_gamma_sum;
     }
   float *message = r.work<float>(12042240); // [message=64]
-  // nn.ech:47 at conv_fashion.ech:19  m = normalize_mean(x, over = except(channel), local = local)
+  // nn.ech:55 at conv_fashion.ech:19  return y * gamma + beta
 #pragma GCC ivdep
   for (int64_t c = 0; c < c2; ++c)
     message[c] = act.d_batchnorm_2_beta[c];
   float *d_batchnorm_2_gamma = message + 32;
-  // nn.ech:47 at conv_fashion.ech:19  m = normalize_mean(x, over = except(channel), local = local)
+  // nn.ech:55 at conv_fashion.ech:19  return y * gamma + beta
 #pragma GCC ivdep
   for (int64_t c = 0; c < c2; ++c)
     d_batchnorm_2_gamma[c] = act.d_batchnorm_2_gamma[c];
@@ -406,12 +406,12 @@ void backward(Rank &r) {
       act.d_batchnorm_gamma[c] += static_cast<float>(d_batchnorm_gamma_sum);
     }
   float *message_2 = r.work<float>(12042752); // [message=32]
-  // nn.ech:47 at conv_fashion.ech:17  m = normalize_mean(x, over = except(channel), local = local)
+  // nn.ech:55 at conv_fashion.ech:17  return y * gamma + beta
 #pragma GCC ivdep
   for (int64_t c = 0; c < c1; ++c)
     message_2[c] = act.d_batchnorm_beta[c];
   float *d_batchnorm_gamma = message_2 + 16;
-  // nn.ech:47 at conv_fashion.ech:17  m = normalize_mean(x, over = except(channel), local = local)
+  // nn.ech:55 at conv_fashion.ech:17  return y * gamma + beta
 #pragma GCC ivdep
   for (int64_t c = 0; c < c1; ++c)
     d_batchnorm_gamma[c] = act.d_batchnorm_gamma[c];
@@ -447,19 +447,19 @@ void update(Rank &r, double lr) {
   const OptimizerState opt{r};
   const Activations act{r};
   const Gradients grad{r};
-  // nn.ech:13 at conv_fashion.ech:21  param b[to] ~ zeros
+  // nn.ech:55 at conv_fashion.ech:19  return y * gamma + beta
 #pragma GCC ivdep
   for (int64_t c = 0; c < c2; ++c)
     grad.batchnorm_2_beta[c] = act.d_batchnorm_2_beta[c];
-  // nn.ech:13 at conv_fashion.ech:21  param b[to] ~ zeros
+  // nn.ech:55 at conv_fashion.ech:19  return y * gamma + beta
 #pragma GCC ivdep
   for (int64_t c = 0; c < c2; ++c)
     grad.batchnorm_2_gamma[c] = act.d_batchnorm_2_gamma[c];
-  // nn.ech:13 at conv_fashion.ech:21  param b[to] ~ zeros
+  // nn.ech:55 at conv_fashion.ech:17  return y * gamma + beta
 #pragma GCC ivdep
   for (int64_t c = 0; c < c1; ++c)
     grad.batchnorm_beta[c] = act.d_batchnorm_beta[c];
-  // nn.ech:13 at conv_fashion.ech:21  param b[to] ~ zeros
+  // nn.ech:55 at conv_fashion.ech:17  return y * gamma + beta
 #pragma GCC ivdep
   for (int64_t c = 0; c < c1; ++c)
     grad.batchnorm_gamma[c] = act.d_batchnorm_gamma[c];

@@ -605,107 +605,107 @@ void update(Rank &r, double lr) {
   reduce_scatter(r, r.group(2), d_wte_part, act.d_wte, vocab_dp_tp * embed, Sum, Algorithm::automatic,
                  "gpt_fortunes.ech:17");
   float *message = r.work<float>(0); // [message=140288]
-  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
-  for (int64_t v_dp_i = 0; v_dp_i < 2; ++v_dp_i)
+  // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
+  for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t i = 0; i < seq_dp_tp * embed; ++i)
-      message[v_dp_i * 70144 + i] = act.d_wpe[v_dp_i * seq_dp_tp * embed + i];
+      message[d * 70144 + i] = act.d_wpe[d * seq_dp_tp * embed + i];
   float *d_attn_norm_gamma = message + 2048;
-  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
-  for (int64_t v_dp_i = 0; v_dp_i < 2; ++v_dp_i)
+  // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
+  for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * embed; ++i)
-      d_attn_norm_gamma[v_dp_i * 70144 + i] = act.d_attn_norm_gamma.all[v_dp_i * layer_dp * embed + i];
+      d_attn_norm_gamma[d * 70144 + i] = act.d_attn_norm_gamma.all[d * layer_dp * embed + i];
   float *d_attn_norm_beta = message + 2304;
-  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
-  for (int64_t v_dp_i = 0; v_dp_i < 2; ++v_dp_i)
+  // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
+  for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * embed; ++i)
-      d_attn_norm_beta[v_dp_i * 70144 + i] = act.d_attn_norm_beta.all[v_dp_i * layer_dp * embed + i];
+      d_attn_norm_beta[d * 70144 + i] = act.d_attn_norm_beta.all[d * layer_dp * embed + i];
   float *d_attn_wq = message + 2560;
-  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
-  for (int64_t v_dp_i = 0; v_dp_i < 2; ++v_dp_i)
+  // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
+  for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * embed * head * key; ++i)
-      d_attn_wq[v_dp_i * 70144 + i] = act.d_attn_wq.all[v_dp_i * layer_dp * embed * head * key + i];
+      d_attn_wq[d * 70144 + i] = act.d_attn_wq.all[d * layer_dp * embed * head * key + i];
   float *d_attn_wk = message + 18944;
-  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
-  for (int64_t v_dp_i = 0; v_dp_i < 2; ++v_dp_i)
+  // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
+  for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * embed * head * key; ++i)
-      d_attn_wk[v_dp_i * 70144 + i] = act.d_attn_wk.all[v_dp_i * layer_dp * embed * head * key + i];
+      d_attn_wk[d * 70144 + i] = act.d_attn_wk.all[d * layer_dp * embed * head * key + i];
   float *d_attn_wv = message + 35328;
-  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
-  for (int64_t v_dp_i = 0; v_dp_i < 2; ++v_dp_i)
+  // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
+  for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * embed * head * key; ++i)
-      d_attn_wv[v_dp_i * 70144 + i] = act.d_attn_wv.all[v_dp_i * layer_dp * embed * head * key + i];
+      d_attn_wv[d * 70144 + i] = act.d_attn_wv.all[d * layer_dp * embed * head * key + i];
   float *d_attn_wo = message + 51712;
-  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
-  for (int64_t v_dp_i = 0; v_dp_i < 2; ++v_dp_i)
+  // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
+  for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * head * key * embed; ++i)
-      d_attn_wo[v_dp_i * 70144 + i] = act.d_attn_wo.all[v_dp_i * layer_dp * head * key * embed + i];
+      d_attn_wo[d * 70144 + i] = act.d_attn_wo.all[d * layer_dp * head * key * embed + i];
   float *d_attn_bq = message + 68096;
-  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
-  for (int64_t v_dp_i = 0; v_dp_i < 2; ++v_dp_i)
+  // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
+  for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * head * key; ++i)
-      d_attn_bq[v_dp_i * 70144 + i] = act.d_attn_bq.all[v_dp_i * layer_dp * head * key + i];
+      d_attn_bq[d * 70144 + i] = act.d_attn_bq.all[d * layer_dp * head * key + i];
   float *d_attn_bk = message + 68224;
-  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
-  for (int64_t v_dp_i = 0; v_dp_i < 2; ++v_dp_i)
+  // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
+  for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * head * key; ++i)
-      d_attn_bk[v_dp_i * 70144 + i] = act.d_attn_bk.all[v_dp_i * layer_dp * head * key + i];
+      d_attn_bk[d * 70144 + i] = act.d_attn_bk.all[d * layer_dp * head * key + i];
   float *d_attn_bv = message + 68352;
-  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
-  for (int64_t v_dp_i = 0; v_dp_i < 2; ++v_dp_i)
+  // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
+  for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * head * key; ++i)
-      d_attn_bv[v_dp_i * 70144 + i] = act.d_attn_bv.all[v_dp_i * layer_dp * head * key + i];
+      d_attn_bv[d * 70144 + i] = act.d_attn_bv.all[d * layer_dp * head * key + i];
   float *d_attn_bo = message + 68480;
-  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
-  for (int64_t v_dp_i = 0; v_dp_i < 2; ++v_dp_i)
+  // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
+  for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * embed; ++i)
-      d_attn_bo[v_dp_i * 70144 + i] = act.d_attn_bo.all[v_dp_i * layer_dp * embed + i];
+      d_attn_bo[d * 70144 + i] = act.d_attn_bo.all[d * layer_dp * embed + i];
   float *d_mlp_norm_gamma = message + 68736;
-  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
-  for (int64_t v_dp_i = 0; v_dp_i < 2; ++v_dp_i)
+  // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
+  for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * embed; ++i)
-      d_mlp_norm_gamma[v_dp_i * 70144 + i] = act.d_mlp_norm_gamma.all[v_dp_i * layer_dp * embed + i];
+      d_mlp_norm_gamma[d * 70144 + i] = act.d_mlp_norm_gamma.all[d * layer_dp * embed + i];
   float *d_mlp_norm_beta = message + 68992;
-  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
-  for (int64_t v_dp_i = 0; v_dp_i < 2; ++v_dp_i)
+  // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
+  for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * embed; ++i)
-      d_mlp_norm_beta[v_dp_i * 70144 + i] = act.d_mlp_norm_beta.all[v_dp_i * layer_dp * embed + i];
+      d_mlp_norm_beta[d * 70144 + i] = act.d_mlp_norm_beta.all[d * layer_dp * embed + i];
   float *d_mlp_b1 = message + 69248;
-  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
-  for (int64_t v_dp_i = 0; v_dp_i < 2; ++v_dp_i)
+  // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
+  for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * ff; ++i)
-      d_mlp_b1[v_dp_i * 70144 + i] = act.d_mlp_b1.all[v_dp_i * layer_dp * ff + i];
+      d_mlp_b1[d * 70144 + i] = act.d_mlp_b1.all[d * layer_dp * ff + i];
   float *d_mlp_b2 = message + 69760;
-  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
-  for (int64_t v_dp_i = 0; v_dp_i < 2; ++v_dp_i)
+  // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
+  for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * embed; ++i)
-      d_mlp_b2[v_dp_i * 70144 + i] = act.d_mlp_b2.all[v_dp_i * layer_dp * embed + i];
+      d_mlp_b2[d * 70144 + i] = act.d_mlp_b2.all[d * layer_dp * embed + i];
   float *d_final_norm_gamma = message + 70016;
-  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
-  for (int64_t v_dp_i = 0; v_dp_i < 2; ++v_dp_i)
+  // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
+  for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t e = 0; e < embed_dp; ++e)
-      d_final_norm_gamma[v_dp_i * 70144 + e] = act.d_final_norm_gamma[v_dp_i * embed_dp + e];
+      d_final_norm_gamma[d * 70144 + e] = act.d_final_norm_gamma[d * embed_dp + e];
   float *d_final_norm_beta = message + 70080;
-  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
-  for (int64_t v_dp_i = 0; v_dp_i < 2; ++v_dp_i)
+  // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
+  for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t e = 0; e < embed_dp; ++e)
-      d_final_norm_beta[v_dp_i * 70144 + e] = act.d_final_norm_beta[v_dp_i * embed_dp + e];
+      d_final_norm_beta[d * 70144 + e] = act.d_final_norm_beta[d * embed_dp + e];
   const int64_t own_row_2 = r.coordinate(0) * 70144;
   float *part = message + own_row_2;
   // gpt_fortunes.ech:18  2 ranks, 0.56 MB: store optimizer over dp (layouts.ech:28); store optimizer over dp
@@ -714,49 +714,49 @@ void update(Rank &r, double lr) {
   reduce_scatter(r, r.group(2), part, message, 70144, Sum, Algorithm::automatic, "gpt_fortunes.ech:18");
   float *d_attn_norm_gamma_2 = message + 2048 + own_row_2;
   float *message_2 = r.work<float>(561152); // [message=1664]
-  // nn.ech:29 at gpt_fortunes.ech:22  param gamma[over] ~ ones
+  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
 #pragma GCC ivdep
   for (int64_t i = 0; i < layer_dp * embed; ++i)
     message_2[i] = d_attn_norm_gamma_2[i];
   float *d_attn_norm_beta_2 = message + 2304 + own_row_2;
   float *message_2_part = message_2 + 256;
-  // nn.ech:29 at gpt_fortunes.ech:22  param gamma[over] ~ ones
+  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
 #pragma GCC ivdep
   for (int64_t i = 0; i < layer_dp * embed; ++i)
     message_2_part[i] = d_attn_norm_beta_2[i];
   float *d_attn_bo_2 = message + 68480 + own_row_2;
   float *message_2_part_2 = message_2 + 512;
-  // nn.ech:29 at gpt_fortunes.ech:22  param gamma[over] ~ ones
+  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
 #pragma GCC ivdep
   for (int64_t i = 0; i < layer_dp * embed; ++i)
     message_2_part_2[i] = d_attn_bo_2[i];
   float *d_mlp_norm_gamma_2 = message + 68736 + own_row_2;
   float *message_2_part_3 = message_2 + 768;
-  // nn.ech:29 at gpt_fortunes.ech:22  param gamma[over] ~ ones
+  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
 #pragma GCC ivdep
   for (int64_t i = 0; i < layer_dp * embed; ++i)
     message_2_part_3[i] = d_mlp_norm_gamma_2[i];
   float *d_mlp_norm_beta_2 = message + 68992 + own_row_2;
   float *message_2_part_4 = message_2 + 1024;
-  // nn.ech:29 at gpt_fortunes.ech:22  param gamma[over] ~ ones
+  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
 #pragma GCC ivdep
   for (int64_t i = 0; i < layer_dp * embed; ++i)
     message_2_part_4[i] = d_mlp_norm_beta_2[i];
   float *d_mlp_b2_2 = message + 69760 + own_row_2;
   float *message_2_part_5 = message_2 + 1280;
-  // nn.ech:29 at gpt_fortunes.ech:22  param gamma[over] ~ ones
+  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
 #pragma GCC ivdep
   for (int64_t i = 0; i < layer_dp * embed; ++i)
     message_2_part_5[i] = d_mlp_b2_2[i];
   float *d_final_norm_gamma_2 = message + 70016 + own_row_2;
   float *message_2_part_6 = message_2 + 1536;
-  // nn.ech:29 at gpt_fortunes.ech:22  param gamma[over] ~ ones
+  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
 #pragma GCC ivdep
   for (int64_t e = 0; e < embed_dp; ++e)
     message_2_part_6[e] = d_final_norm_gamma_2[e];
   float *d_final_norm_beta_2 = message + 70080 + own_row_2;
   float *message_2_part_7 = message_2 + 1600;
-  // nn.ech:29 at gpt_fortunes.ech:22  param gamma[over] ~ ones
+  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
 #pragma GCC ivdep
   for (int64_t e = 0; e < embed_dp; ++e)
     message_2_part_7[e] = d_final_norm_beta_2[e];
@@ -1124,82 +1124,82 @@ void update(Rank &r, double lr) {
   for (int64_t i = 0; i < seq_dp_tp * embed; ++i)
     message_3[i] = wpe[i];
   float *attn_norm_gamma_2 = message_3 + 2048;
-  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
+  // nn.ech:29 at gpt_fortunes.ech:22  param gamma[over] ~ ones
 #pragma GCC ivdep
   for (int64_t i = 0; i < layer_dp * embed; ++i)
     attn_norm_gamma_2[i] = attn_norm_gamma[i];
   float *attn_norm_beta_2 = message_3 + 2304;
-  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
+  // nn.ech:30 at gpt_fortunes.ech:22  param beta[over] ~ zeros
 #pragma GCC ivdep
   for (int64_t i = 0; i < layer_dp * embed; ++i)
     attn_norm_beta_2[i] = attn_norm_beta[i];
   float *attn_wq_2 = message_3 + 2560;
-  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
+  // nn.ech:75 at gpt_fortunes.ech:22  param wq[embed, head, key] ~ normal(1 / sqrt(size(embed)))
 #pragma GCC ivdep
   for (int64_t i = 0; i < layer_dp * embed * head * key; ++i)
     attn_wq_2[i] = attn_wq[i];
   float *attn_wk_2 = message_3 + 18944;
-  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
+  // nn.ech:76 at gpt_fortunes.ech:22  param wk[embed, head, key] ~ normal(1 / sqrt(size(embed)))
 #pragma GCC ivdep
   for (int64_t i = 0; i < layer_dp * embed * head * key; ++i)
     attn_wk_2[i] = attn_wk[i];
   float *attn_wv_2 = message_3 + 35328;
-  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
+  // nn.ech:77 at gpt_fortunes.ech:22  param wv[embed, head, key] ~ normal(1 / sqrt(size(embed)))
 #pragma GCC ivdep
   for (int64_t i = 0; i < layer_dp * embed * head * key; ++i)
     attn_wv_2[i] = attn_wv[i];
   float *attn_wo_2 = message_3 + 51712;
-  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
+  // nn.ech:78 at gpt_fortunes.ech:22  param wo[head, key, embed] ~ normal(1 / sqrt(size(head) * size(key)))
 #pragma GCC ivdep
   for (int64_t i = 0; i < layer_dp * head * key * embed; ++i)
     attn_wo_2[i] = attn_wo[i];
   float *attn_bq_2 = message_3 + 68096;
-  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
+  // nn.ech:83 at gpt_fortunes.ech:22  param bq[head, key] ~ zeros
 #pragma GCC ivdep
   for (int64_t i = 0; i < layer_dp * head * key; ++i)
     attn_bq_2[i] = attn_bq[i];
   float *attn_bk_2 = message_3 + 68224;
-  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
+  // nn.ech:84 at gpt_fortunes.ech:22  param bk[head, key] ~ zeros
 #pragma GCC ivdep
   for (int64_t i = 0; i < layer_dp * head * key; ++i)
     attn_bk_2[i] = attn_bk[i];
   float *attn_bv_2 = message_3 + 68352;
-  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
+  // nn.ech:85 at gpt_fortunes.ech:22  param bv[head, key] ~ zeros
 #pragma GCC ivdep
   for (int64_t i = 0; i < layer_dp * head * key; ++i)
     attn_bv_2[i] = attn_bv[i];
   float *attn_bo_2 = message_3 + 68480;
-  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
+  // nn.ech:97 at gpt_fortunes.ech:22  param bo[embed] ~ zeros
 #pragma GCC ivdep
   for (int64_t i = 0; i < layer_dp * embed; ++i)
     attn_bo_2[i] = attn_bo[i];
   float *mlp_norm_gamma_2 = message_3 + 68736;
-  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
+  // nn.ech:29 at gpt_fortunes.ech:23  param gamma[over] ~ ones
 #pragma GCC ivdep
   for (int64_t i = 0; i < layer_dp * embed; ++i)
     mlp_norm_gamma_2[i] = mlp_norm_gamma[i];
   float *mlp_norm_beta_2 = message_3 + 68992;
-  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
+  // nn.ech:30 at gpt_fortunes.ech:23  param beta[over] ~ zeros
 #pragma GCC ivdep
   for (int64_t i = 0; i < layer_dp * embed; ++i)
     mlp_norm_beta_2[i] = mlp_norm_beta[i];
   float *mlp_b1_2 = message_3 + 69248;
-  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
+  // nn.ech:150 at gpt_fortunes.ech:23  param b1[ff] ~ zeros
 #pragma GCC ivdep
   for (int64_t i = 0; i < layer_dp * ff; ++i)
     mlp_b1_2[i] = mlp_b1[i];
   float *mlp_b2_2 = message_3 + 69760;
-  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
+  // nn.ech:152 at gpt_fortunes.ech:23  param b2[embed] ~ zeros
 #pragma GCC ivdep
   for (int64_t i = 0; i < layer_dp * embed; ++i)
     mlp_b2_2[i] = mlp_b2[i];
   float *final_norm_gamma_2 = message_3 + 70016;
-  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
+  // nn.ech:29 at gpt_fortunes.ech:25  param gamma[over] ~ ones
 #pragma GCC ivdep
   for (int64_t e = 0; e < embed_dp; ++e)
     final_norm_gamma_2[e] = final_norm_gamma[e];
   float *final_norm_beta_2 = message_3 + 70080;
-  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
+  // nn.ech:30 at gpt_fortunes.ech:25  param beta[over] ~ zeros
 #pragma GCC ivdep
   for (int64_t e = 0; e < embed_dp; ++e)
     final_norm_beta_2[e] = final_norm_beta[e];
@@ -1209,106 +1209,106 @@ void update(Rank &r, double lr) {
   //     (gpt_fortunes.ech:22) and 14 more
   all_gather(r, r.group(2), gathered, message_3, 70144, Algorithm::automatic, "gpt_fortunes.ech:18");
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
-  for (int64_t v_dp_i = 0; v_dp_i < 2; ++v_dp_i)
+  for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t i = 0; i < seq_dp_tp * embed; ++i)
-      p.wpe[v_dp_i * seq_dp_tp * embed + i] = gathered[v_dp_i * 70144 + i];
+      p.wpe[d * seq_dp_tp * embed + i] = gathered[d * 70144 + i];
   float *attn_norm_gamma_3 = gathered + 2048;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
-  for (int64_t v_dp_i = 0; v_dp_i < 2; ++v_dp_i)
+  for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * embed; ++i)
-      p.attn_norm_gamma.all[v_dp_i * layer_dp * embed + i] = attn_norm_gamma_3[v_dp_i * 70144 + i];
+      p.attn_norm_gamma.all[d * layer_dp * embed + i] = attn_norm_gamma_3[d * 70144 + i];
   float *attn_norm_beta_3 = gathered + 2304;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
-  for (int64_t v_dp_i = 0; v_dp_i < 2; ++v_dp_i)
+  for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * embed; ++i)
-      p.attn_norm_beta.all[v_dp_i * layer_dp * embed + i] = attn_norm_beta_3[v_dp_i * 70144 + i];
+      p.attn_norm_beta.all[d * layer_dp * embed + i] = attn_norm_beta_3[d * 70144 + i];
   float *attn_wq_3 = gathered + 2560;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
-  for (int64_t v_dp_i = 0; v_dp_i < 2; ++v_dp_i)
+  for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * embed * head * key; ++i)
-      p.attn_wq.all[v_dp_i * layer_dp * embed * head * key + i] = attn_wq_3[v_dp_i * 70144 + i];
+      p.attn_wq.all[d * layer_dp * embed * head * key + i] = attn_wq_3[d * 70144 + i];
   float *attn_wk_3 = gathered + 18944;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
-  for (int64_t v_dp_i = 0; v_dp_i < 2; ++v_dp_i)
+  for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * embed * head * key; ++i)
-      p.attn_wk.all[v_dp_i * layer_dp * embed * head * key + i] = attn_wk_3[v_dp_i * 70144 + i];
+      p.attn_wk.all[d * layer_dp * embed * head * key + i] = attn_wk_3[d * 70144 + i];
   float *attn_wv_3 = gathered + 35328;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
-  for (int64_t v_dp_i = 0; v_dp_i < 2; ++v_dp_i)
+  for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * embed * head * key; ++i)
-      p.attn_wv.all[v_dp_i * layer_dp * embed * head * key + i] = attn_wv_3[v_dp_i * 70144 + i];
+      p.attn_wv.all[d * layer_dp * embed * head * key + i] = attn_wv_3[d * 70144 + i];
   float *attn_wo_3 = gathered + 51712;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
-  for (int64_t v_dp_i = 0; v_dp_i < 2; ++v_dp_i)
+  for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * head * key * embed; ++i)
-      p.attn_wo.all[v_dp_i * layer_dp * head * key * embed + i] = attn_wo_3[v_dp_i * 70144 + i];
+      p.attn_wo.all[d * layer_dp * head * key * embed + i] = attn_wo_3[d * 70144 + i];
   float *attn_bq_3 = gathered + 68096;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
-  for (int64_t v_dp_i = 0; v_dp_i < 2; ++v_dp_i)
+  for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * head * key; ++i)
-      p.attn_bq.all[v_dp_i * layer_dp * head * key + i] = attn_bq_3[v_dp_i * 70144 + i];
+      p.attn_bq.all[d * layer_dp * head * key + i] = attn_bq_3[d * 70144 + i];
   float *attn_bk_3 = gathered + 68224;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
-  for (int64_t v_dp_i = 0; v_dp_i < 2; ++v_dp_i)
+  for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * head * key; ++i)
-      p.attn_bk.all[v_dp_i * layer_dp * head * key + i] = attn_bk_3[v_dp_i * 70144 + i];
+      p.attn_bk.all[d * layer_dp * head * key + i] = attn_bk_3[d * 70144 + i];
   float *attn_bv_3 = gathered + 68352;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
-  for (int64_t v_dp_i = 0; v_dp_i < 2; ++v_dp_i)
+  for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * head * key; ++i)
-      p.attn_bv.all[v_dp_i * layer_dp * head * key + i] = attn_bv_3[v_dp_i * 70144 + i];
+      p.attn_bv.all[d * layer_dp * head * key + i] = attn_bv_3[d * 70144 + i];
   float *attn_bo_3 = gathered + 68480;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
-  for (int64_t v_dp_i = 0; v_dp_i < 2; ++v_dp_i)
+  for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * embed; ++i)
-      p.attn_bo.all[v_dp_i * layer_dp * embed + i] = attn_bo_3[v_dp_i * 70144 + i];
+      p.attn_bo.all[d * layer_dp * embed + i] = attn_bo_3[d * 70144 + i];
   float *mlp_norm_gamma_3 = gathered + 68736;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
-  for (int64_t v_dp_i = 0; v_dp_i < 2; ++v_dp_i)
+  for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * embed; ++i)
-      p.mlp_norm_gamma.all[v_dp_i * layer_dp * embed + i] = mlp_norm_gamma_3[v_dp_i * 70144 + i];
+      p.mlp_norm_gamma.all[d * layer_dp * embed + i] = mlp_norm_gamma_3[d * 70144 + i];
   float *mlp_norm_beta_3 = gathered + 68992;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
-  for (int64_t v_dp_i = 0; v_dp_i < 2; ++v_dp_i)
+  for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * embed; ++i)
-      p.mlp_norm_beta.all[v_dp_i * layer_dp * embed + i] = mlp_norm_beta_3[v_dp_i * 70144 + i];
+      p.mlp_norm_beta.all[d * layer_dp * embed + i] = mlp_norm_beta_3[d * 70144 + i];
   float *mlp_b1_3 = gathered + 69248;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
-  for (int64_t v_dp_i = 0; v_dp_i < 2; ++v_dp_i)
+  for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * ff; ++i)
-      p.mlp_b1.all[v_dp_i * layer_dp * ff + i] = mlp_b1_3[v_dp_i * 70144 + i];
+      p.mlp_b1.all[d * layer_dp * ff + i] = mlp_b1_3[d * 70144 + i];
   float *mlp_b2_3 = gathered + 69760;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
-  for (int64_t v_dp_i = 0; v_dp_i < 2; ++v_dp_i)
+  for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * embed; ++i)
-      p.mlp_b2.all[v_dp_i * layer_dp * embed + i] = mlp_b2_3[v_dp_i * 70144 + i];
+      p.mlp_b2.all[d * layer_dp * embed + i] = mlp_b2_3[d * 70144 + i];
   float *final_norm_gamma_3 = gathered + 70016;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
-  for (int64_t v_dp_i = 0; v_dp_i < 2; ++v_dp_i)
+  for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t e = 0; e < embed_dp; ++e)
-      p.final_norm_gamma[v_dp_i * embed_dp + e] = final_norm_gamma_3[v_dp_i * 70144 + e];
+      p.final_norm_gamma[d * embed_dp + e] = final_norm_gamma_3[d * 70144 + e];
   float *final_norm_beta_3 = gathered + 70080;
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
-  for (int64_t v_dp_i = 0; v_dp_i < 2; ++v_dp_i)
+  for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t e = 0; e < embed_dp; ++e)
-      p.final_norm_beta[v_dp_i * embed_dp + e] = final_norm_beta_3[v_dp_i * 70144 + e];
+      p.final_norm_beta[d * embed_dp + e] = final_norm_beta_3[d * 70144 + e];
 }
 
 /// One training step on the inputs already loaded.

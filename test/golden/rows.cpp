@@ -343,11 +343,11 @@ void backward(Rank &r) {
   all_gather(r, r.group(0), d_x4_gathered, d_x4, batch * c2 * 28, Algorithm::automatic, "conv_fashion.ech:20");
   float *d_x3 = r.work<float>(7282688); // [batch, c2, height=8, width=7]
   // conv_fashion.ech:20  x4 = maxpool(x3, window = (height, width), size = 2, stride = 2)
-  for (int64_t v_tp_i = 0; v_tp_i < 2; ++v_tp_i)
+  for (int64_t t = 0; t < tp; ++t)
     for (int64_t i = 0; i < batch * c2; ++i)
 #pragma GCC ivdep
       for (int64_t j = 0; j < 28; ++j)
-        d_x3[v_tp_i * 28 + i * 56 + j] = d_x4_gathered[v_tp_i * batch * c2 * 28 + i * 28 + j];
+        d_x3[t * 28 + i * tp * 28 + j] = d_x4_gathered[t * batch * c2 * 28 + i * 28 + j];
   float *d_x4_gathered_2 = r.work<float>(13246464); // [batch, c2, height=7, width=7]
   // conv_fashion.ech:20  x4 = maxpool(x3, window = (height, width), size = 2, stride = 2)
   for (int64_t i = 0; i < batch * c2; ++i)
@@ -396,11 +396,11 @@ void backward(Rank &r) {
 void update(Rank &r, Messages &messages) {
   const Activations act{r};
   const Gradients grad{r};
-  // nn.ech:42 at conv_fashion.ech:19  param beta[channel] ~ zeros
+  // nn.ech:55 at conv_fashion.ech:19  return y * gamma + beta
 #pragma GCC ivdep
   for (int64_t c = 0; c < c2; ++c)
     grad.batchnorm_2_beta[c] = act.d_batchnorm_2_beta[c];
-  // nn.ech:42 at conv_fashion.ech:19  param beta[channel] ~ zeros
+  // nn.ech:55 at conv_fashion.ech:19  return y * gamma + beta
 #pragma GCC ivdep
   for (int64_t c = 0; c < c2; ++c)
     grad.batchnorm_2_gamma[c] = act.d_batchnorm_2_gamma[c];
@@ -415,12 +415,12 @@ void backward_2(Rank &r) {
   const Activations act{r};
   const Gradients grad{r};
   float *message = r.work<float>(13246720); // [message=60]
-  // nn.ech:47 at conv_fashion.ech:19  m = normalize_mean(x, over = except(channel), local = local)
+  // nn.ech:55 at conv_fashion.ech:19  return y * gamma + beta
 #pragma GCC ivdep
   for (int64_t c = 0; c < c2; ++c)
     message[c] = act.d_batchnorm_2_beta[c];
   float *d_batchnorm_2_gamma = message + 30;
-  // nn.ech:47 at conv_fashion.ech:19  m = normalize_mean(x, over = except(channel), local = local)
+  // nn.ech:55 at conv_fashion.ech:19  return y * gamma + beta
 #pragma GCC ivdep
   for (int64_t c = 0; c < c2; ++c)
     d_batchnorm_2_gamma[c] = act.d_batchnorm_2_gamma[c];

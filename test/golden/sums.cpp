@@ -226,7 +226,7 @@ struct Activations {
   Stack<float> d_mlp_b2{r.work<float>(9130496), embed};                                // [decoder, embed]
   float *d_value = r.work<float>(8617984);                                             // [batch, src, embed_cp]
   float *message = r.work<float>(4718592);                                             // [message=50432]
-  float *message_2 = r.work<float>(5313536);                                           // [@cp=4, decoder, ff, embed_cp]
+  float *message_2 = r.work<float>(5313536);                                           // [cp, decoder, ff, embed_cp]
 };
 
 /// Gradients, as the update takes them.
@@ -440,12 +440,12 @@ void forward(Rank &r) {
   all_gather(r, r.group(0), wte_gathered, p.wte, vocab * embed_cp, Algorithm::automatic, "sort_digits.ech:29");
   float *wte_gathered_2 = r.work<float>(9063424); // [vocab, embed]
   // sort_digits.ech:29  x = wte[vocab = target] + wdst
-  for (int64_t v_cp_i = 0; v_cp_i < 4; ++v_cp_i)
+  for (int64_t c = 0; c < cp; ++c)
     for (int64_t vo = 0; vo < vocab; ++vo)
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed_cp; ++em)
-        wte_gathered_2[v_cp_i * embed_cp + vo * 4 * embed_cp + em] =
-            wte_gathered[v_cp_i * vocab * embed_cp + vo * embed_cp + em];
+        wte_gathered_2[c * embed_cp + vo * cp * embed_cp + em] =
+            wte_gathered[c * vocab * embed_cp + vo * embed_cp + em];
   float *rows_2 = r.work<float>(6684672); // [batch, dst, embed]
   // sort_digits.ech:29  x = wte[vocab = target] + wdst
   gather_rows(rows_2, wte_gathered_2, in.target, batch * dst, embed, 0, 12);
@@ -529,12 +529,12 @@ void forward(Rank &r) {
                "sort_digits.ech:31");
     float *attn_wo_gathered_2 = r.work<float>(6782976); // [head, key, embed]
     // nn.ech:95 at sort_digits.ech:31  y = dot(a, wo, over = (head, key))
-    for (int64_t v_cp_i = 0; v_cp_i < 4; ++v_cp_i)
+    for (int64_t c = 0; c < cp; ++c)
       for (int64_t i = 0; i < head * key; ++i)
 #pragma GCC ivdep
         for (int64_t em = 0; em < embed_cp; ++em)
-          attn_wo_gathered_2[v_cp_i * embed_cp + i * 4 * embed_cp + em] =
-              attn_wo_gathered[v_cp_i * head * key * embed_cp + i * embed_cp + em];
+          attn_wo_gathered_2[c * embed_cp + i * cp * embed_cp + em] =
+              attn_wo_gathered[c * head * key * embed_cp + i * embed_cp + em];
     float *y = r.work<float>(6733824); // [batch, dst, embed]
     // nn.ech:95 at sort_digits.ech:31  y = dot(a, wo, over = (head, key))
     gemm(y, act.a_8[d], attn_wo_gathered_2, batch * dst, embed, head * key, Form::nn, head * key, head * key, embed,
@@ -613,12 +613,12 @@ void forward(Rank &r) {
                "sort_digits.ech:32");
     float *cross_wo_gathered_2 = r.work<float>(6602752); // [head, key, embed]
     // nn.ech:138 at sort_digits.ech:32  y = dot(a, wo, over = (head, key))
-    for (int64_t v_cp_i = 0; v_cp_i < 4; ++v_cp_i)
+    for (int64_t c = 0; c < cp; ++c)
       for (int64_t i = 0; i < head * key; ++i)
 #pragma GCC ivdep
         for (int64_t em = 0; em < embed_cp; ++em)
-          cross_wo_gathered_2[v_cp_i * embed_cp + i * 4 * embed_cp + em] =
-              cross_wo_gathered[v_cp_i * head * key * embed_cp + i * embed_cp + em];
+          cross_wo_gathered_2[c * embed_cp + i * cp * embed_cp + em] =
+              cross_wo_gathered[c * head * key * embed_cp + i * embed_cp + em];
     float *y_2 = r.work<float>(6553600); // [batch, dst, embed]
     // nn.ech:138 at sort_digits.ech:32  y = dot(a, wo, over = (head, key))
     gemm(y_2, act.a_5[d], cross_wo_gathered_2, batch * dst, embed, head * key, Form::nn, head * key, head * key, embed,
@@ -669,12 +669,12 @@ void forward(Rank &r) {
     all_gather(r, r.group(0), mlp_w2_gathered, p.mlp_w2[d], ff * embed_cp, Algorithm::automatic, "sort_digits.ech:33");
     float *mlp_w2_gathered_2 = r.work<float>(6356992); // [ff, embed]
     // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    for (int64_t v_cp_i = 0; v_cp_i < 4; ++v_cp_i)
+    for (int64_t c = 0; c < cp; ++c)
       for (int64_t f = 0; f < ff; ++f)
 #pragma GCC ivdep
         for (int64_t em = 0; em < embed_cp; ++em)
-          mlp_w2_gathered_2[v_cp_i * embed_cp + f * 4 * embed_cp + em] =
-              mlp_w2_gathered[v_cp_i * ff * embed_cp + f * embed_cp + em];
+          mlp_w2_gathered_2[c * embed_cp + f * cp * embed_cp + em] =
+              mlp_w2_gathered[c * ff * embed_cp + f * embed_cp + em];
     float *mlp_product_2 = r.work<float>(6291456); // [batch, dst, embed]
     // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     gemm(mlp_product_2, act.decoder_mlp_gelu[d], mlp_w2_gathered_2, batch * dst, embed, ff, Form::nn, ff, embed, embed,
@@ -747,12 +747,11 @@ void backward(Rank &r) {
   all_gather(r, r.group(0), wte_gathered, p.wte, vocab * embed_cp, Algorithm::automatic, "sort_digits.ech:35");
   float *wte_gathered_2 = r.work<float>(9063424); // [vocab, embed]
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  for (int64_t v_cp_i = 0; v_cp_i < 4; ++v_cp_i)
+  for (int64_t c = 0; c < cp; ++c)
     for (int64_t v = 0; v < vocab; ++v)
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed_cp; ++em)
-        wte_gathered_2[v_cp_i * embed_cp + v * 4 * embed_cp + em] =
-            wte_gathered[v_cp_i * vocab * embed_cp + v * embed_cp + em];
+        wte_gathered_2[c * embed_cp + v * cp * embed_cp + em] = wte_gathered[c * vocab * embed_cp + v * embed_cp + em];
   float *d_layernorm = r.work<float>(6782976); // [batch, dst, embed]
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
   gemm(d_layernorm, d_logits, wte_gathered_2, batch * dst, embed, vocab, Form::nn, vocab, embed, embed, 1.0, 0.0,
@@ -789,12 +788,12 @@ void backward(Rank &r) {
     all_gather(r, r.group(0), mlp_w2_gathered, p.mlp_w2[d], ff * embed_cp, Algorithm::automatic, "sort_digits.ech:33");
     float *mlp_w2_gathered_2 = r.work<float>(6488064); // [ff, embed]
     // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    for (int64_t v_cp_i = 0; v_cp_i < 4; ++v_cp_i)
+    for (int64_t c = 0; c < cp; ++c)
       for (int64_t f = 0; f < ff; ++f)
 #pragma GCC ivdep
         for (int64_t em = 0; em < embed_cp; ++em)
-          mlp_w2_gathered_2[v_cp_i * embed_cp + f * 4 * embed_cp + em] =
-              mlp_w2_gathered[v_cp_i * ff * embed_cp + f * embed_cp + em];
+          mlp_w2_gathered_2[c * embed_cp + f * cp * embed_cp + em] =
+              mlp_w2_gathered[c * ff * embed_cp + f * embed_cp + em];
     float *d_mlp_product = r.work<float>(6291456); // [batch, dst, ff]
     // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     gemm(d_mlp_product, act.d_input, mlp_w2_gathered_2, batch * dst, ff, embed, Form::nt, embed, embed, ff, 1.0, 0.0,
@@ -861,12 +860,12 @@ void backward(Rank &r) {
                "sort_digits.ech:32");
     float *cross_wo_gathered_2 = r.work<float>(8765440); // [head, key, embed]
     // nn.ech:138 at sort_digits.ech:32  y = dot(a, wo, over = (head, key))
-    for (int64_t v_cp_i = 0; v_cp_i < 4; ++v_cp_i)
+    for (int64_t c = 0; c < cp; ++c)
       for (int64_t i = 0; i < head * key; ++i)
 #pragma GCC ivdep
         for (int64_t em = 0; em < embed_cp; ++em)
-          cross_wo_gathered_2[v_cp_i * embed_cp + i * 4 * embed_cp + em] =
-              cross_wo_gathered[v_cp_i * head * key * embed_cp + i * embed_cp + em];
+          cross_wo_gathered_2[c * embed_cp + i * cp * embed_cp + em] =
+              cross_wo_gathered[c * head * key * embed_cp + i * embed_cp + em];
     float *d_a = r.work<float>(8716288); // [batch, dst, head, key]
     // nn.ech:138 at sort_digits.ech:32  y = dot(a, wo, over = (head, key))
     gemm(d_a, d_y, cross_wo_gathered_2, batch * dst, head * key, embed, Form::nt, embed, embed, head * key, 1.0, 0.0,
@@ -954,12 +953,12 @@ void backward(Rank &r) {
                "sort_digits.ech:31");
     float *attn_wo_gathered_2 = r.work<float>(8765440); // [head, key, embed]
     // nn.ech:95 at sort_digits.ech:31  y = dot(a, wo, over = (head, key))
-    for (int64_t v_cp_i = 0; v_cp_i < 4; ++v_cp_i)
+    for (int64_t c = 0; c < cp; ++c)
       for (int64_t i = 0; i < head * key; ++i)
 #pragma GCC ivdep
         for (int64_t em = 0; em < embed_cp; ++em)
-          attn_wo_gathered_2[v_cp_i * embed_cp + i * 4 * embed_cp + em] =
-              attn_wo_gathered[v_cp_i * head * key * embed_cp + i * embed_cp + em];
+          attn_wo_gathered_2[c * embed_cp + i * cp * embed_cp + em] =
+              attn_wo_gathered[c * head * key * embed_cp + i * embed_cp + em];
     // nn.ech:95 at sort_digits.ech:31  y = dot(a, wo, over = (head, key))
     gemm(d_a, d_y, attn_wo_gathered_2, batch * dst, head * key, embed, Form::nt, embed, embed, head * key, 1.0, 0.0,
          Blas::onednn);
@@ -1054,132 +1053,132 @@ void backward(Rank &r) {
 void update(Rank &r, Messages &messages) {
   const Activations act{r};
   const Gradients grad{r};
-  // nn.ech:30 at sort_digits.ech:35  param beta[over] ~ zeros
-  for (int64_t v_cp_i = 0; v_cp_i < 4; ++v_cp_i)
+  // nn.ech:31 at sort_digits.ech:35  return normalize(x, over = over) * gamma + beta
+  for (int64_t c = 0; c < cp; ++c)
 #pragma GCC ivdep
     for (int64_t e = 0; e < embed_cp; ++e)
-      act.message[v_cp_i * 12608 + e] = act.d_layernorm_beta[v_cp_i * embed_cp + e];
+      act.message[c * 12608 + e] = act.d_layernorm_beta[c * embed_cp + e];
   float *d_layernorm_gamma = act.message + 16;
-  // nn.ech:30 at sort_digits.ech:35  param beta[over] ~ zeros
-  for (int64_t v_cp_i = 0; v_cp_i < 4; ++v_cp_i)
+  // nn.ech:31 at sort_digits.ech:35  return normalize(x, over = over) * gamma + beta
+  for (int64_t c = 0; c < cp; ++c)
 #pragma GCC ivdep
     for (int64_t e = 0; e < embed_cp; ++e)
-      d_layernorm_gamma[v_cp_i * 12608 + e] = act.d_layernorm_gamma[v_cp_i * embed_cp + e];
+      d_layernorm_gamma[c * 12608 + e] = act.d_layernorm_gamma[c * embed_cp + e];
   float *d_layernorm_gamma_2 = act.message + 32;
-  // nn.ech:30 at sort_digits.ech:35  param beta[over] ~ zeros
-  for (int64_t v_cp_i = 0; v_cp_i < 4; ++v_cp_i)
+  // sort_digits.ech:30  repeat decoder = layers {
+  for (int64_t c = 0; c < cp; ++c)
     for (int64_t d = 0; d < decoder; ++d)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed_cp; ++e)
-        d_layernorm_gamma_2[v_cp_i * 12608 + d * embed_cp + e] =
-            act.d_decoder_layernorm_gamma.all[v_cp_i * embed_cp + d * 4 * embed_cp + e];
+        d_layernorm_gamma_2[c * 12608 + d * embed_cp + e] =
+            act.d_decoder_layernorm_gamma.all[c * embed_cp + d * cp * embed_cp + e];
   float *d_layernorm_beta = act.message + 64;
-  // nn.ech:30 at sort_digits.ech:35  param beta[over] ~ zeros
-  for (int64_t v_cp_i = 0; v_cp_i < 4; ++v_cp_i)
+  // sort_digits.ech:30  repeat decoder = layers {
+  for (int64_t c = 0; c < cp; ++c)
     for (int64_t d = 0; d < decoder; ++d)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed_cp; ++e)
-        d_layernorm_beta[v_cp_i * 12608 + d * embed_cp + e] =
-            act.d_decoder_layernorm_beta.all[v_cp_i * embed_cp + d * 4 * embed_cp + e];
+        d_layernorm_beta[c * 12608 + d * embed_cp + e] =
+            act.d_decoder_layernorm_beta.all[c * embed_cp + d * cp * embed_cp + e];
   float *d_attn_wq = act.message + 96;
-  // nn.ech:30 at sort_digits.ech:35  param beta[over] ~ zeros
-  for (int64_t v_cp_i = 0; v_cp_i < 4; ++v_cp_i)
+  // sort_digits.ech:30  repeat decoder = layers {
+  for (int64_t c = 0; c < cp; ++c)
     for (int64_t d = 0; d < decoder; ++d)
 #pragma GCC ivdep
       for (int64_t i = 0; i < embed_cp * head * key; ++i)
-        d_attn_wq[v_cp_i * 12608 + d * embed_cp * head * key + i] =
-            act.d_attn_wq.all[v_cp_i * embed_cp * head * key + d * 4 * embed_cp * head * key + i];
+        d_attn_wq[c * 12608 + d * embed_cp * head * key + i] =
+            act.d_attn_wq.all[c * embed_cp * head * key + d * cp * embed_cp * head * key + i];
   float *d_attn_wk = act.message + 2144;
-  // nn.ech:30 at sort_digits.ech:35  param beta[over] ~ zeros
-  for (int64_t v_cp_i = 0; v_cp_i < 4; ++v_cp_i)
+  // sort_digits.ech:30  repeat decoder = layers {
+  for (int64_t c = 0; c < cp; ++c)
     for (int64_t d = 0; d < decoder; ++d)
 #pragma GCC ivdep
       for (int64_t i = 0; i < embed_cp * head * key; ++i)
-        d_attn_wk[v_cp_i * 12608 + d * embed_cp * head * key + i] =
-            act.d_attn_wk.all[v_cp_i * embed_cp * head * key + d * 4 * embed_cp * head * key + i];
+        d_attn_wk[c * 12608 + d * embed_cp * head * key + i] =
+            act.d_attn_wk.all[c * embed_cp * head * key + d * cp * embed_cp * head * key + i];
   float *d_attn_wv = act.message + 4192;
-  // nn.ech:30 at sort_digits.ech:35  param beta[over] ~ zeros
-  for (int64_t v_cp_i = 0; v_cp_i < 4; ++v_cp_i)
+  // sort_digits.ech:30  repeat decoder = layers {
+  for (int64_t c = 0; c < cp; ++c)
     for (int64_t d = 0; d < decoder; ++d)
 #pragma GCC ivdep
       for (int64_t i = 0; i < embed_cp * head * key; ++i)
-        d_attn_wv[v_cp_i * 12608 + d * embed_cp * head * key + i] =
-            act.d_attn_wv.all[v_cp_i * embed_cp * head * key + d * 4 * embed_cp * head * key + i];
+        d_attn_wv[c * 12608 + d * embed_cp * head * key + i] =
+            act.d_attn_wv.all[c * embed_cp * head * key + d * cp * embed_cp * head * key + i];
   float *d_attn_wo = act.message + 6240;
-  // nn.ech:30 at sort_digits.ech:35  param beta[over] ~ zeros
-  for (int64_t v_cp_i = 0; v_cp_i < 4; ++v_cp_i)
+  // sort_digits.ech:30  repeat decoder = layers {
+  for (int64_t c = 0; c < cp; ++c)
     for (int64_t i = 0; i < decoder * head * key; ++i)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed_cp; ++e)
-        d_attn_wo[v_cp_i * 12608 + i * embed_cp + e] = act.d_attn_wo.all[v_cp_i * embed_cp + i * 4 * embed_cp + e];
+        d_attn_wo[c * 12608 + i * embed_cp + e] = act.d_attn_wo.all[c * embed_cp + i * cp * embed_cp + e];
   float *d_attn_bo = act.message + 8288;
-  // nn.ech:30 at sort_digits.ech:35  param beta[over] ~ zeros
-  for (int64_t v_cp_i = 0; v_cp_i < 4; ++v_cp_i)
+  // sort_digits.ech:30  repeat decoder = layers {
+  for (int64_t c = 0; c < cp; ++c)
     for (int64_t d = 0; d < decoder; ++d)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed_cp; ++e)
-        d_attn_bo[v_cp_i * 12608 + d * embed_cp + e] = act.d_attn_bo.all[v_cp_i * embed_cp + d * 4 * embed_cp + e];
+        d_attn_bo[c * 12608 + d * embed_cp + e] = act.d_attn_bo.all[c * embed_cp + d * cp * embed_cp + e];
   float *d_layernorm_2_gamma = act.message + 8320;
-  // nn.ech:30 at sort_digits.ech:35  param beta[over] ~ zeros
-  for (int64_t v_cp_i = 0; v_cp_i < 4; ++v_cp_i)
+  // sort_digits.ech:30  repeat decoder = layers {
+  for (int64_t c = 0; c < cp; ++c)
     for (int64_t d = 0; d < decoder; ++d)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed_cp; ++e)
-        d_layernorm_2_gamma[v_cp_i * 12608 + d * embed_cp + e] =
-            act.d_layernorm_2_gamma.all[v_cp_i * embed_cp + d * 4 * embed_cp + e];
+        d_layernorm_2_gamma[c * 12608 + d * embed_cp + e] =
+            act.d_layernorm_2_gamma.all[c * embed_cp + d * cp * embed_cp + e];
   float *d_layernorm_2_beta = act.message + 8352;
-  // nn.ech:30 at sort_digits.ech:35  param beta[over] ~ zeros
-  for (int64_t v_cp_i = 0; v_cp_i < 4; ++v_cp_i)
+  // sort_digits.ech:30  repeat decoder = layers {
+  for (int64_t c = 0; c < cp; ++c)
     for (int64_t d = 0; d < decoder; ++d)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed_cp; ++e)
-        d_layernorm_2_beta[v_cp_i * 12608 + d * embed_cp + e] =
-            act.d_layernorm_2_beta.all[v_cp_i * embed_cp + d * 4 * embed_cp + e];
+        d_layernorm_2_beta[c * 12608 + d * embed_cp + e] =
+            act.d_layernorm_2_beta.all[c * embed_cp + d * cp * embed_cp + e];
   float *d_cross_wq = act.message + 8384;
-  // nn.ech:30 at sort_digits.ech:35  param beta[over] ~ zeros
-  for (int64_t v_cp_i = 0; v_cp_i < 4; ++v_cp_i)
+  // sort_digits.ech:30  repeat decoder = layers {
+  for (int64_t c = 0; c < cp; ++c)
     for (int64_t d = 0; d < decoder; ++d)
 #pragma GCC ivdep
       for (int64_t i = 0; i < embed_cp * head * key; ++i)
-        d_cross_wq[v_cp_i * 12608 + d * embed_cp * head * key + i] =
-            act.d_cross_wq.all[v_cp_i * embed_cp * head * key + d * 4 * embed_cp * head * key + i];
+        d_cross_wq[c * 12608 + d * embed_cp * head * key + i] =
+            act.d_cross_wq.all[c * embed_cp * head * key + d * cp * embed_cp * head * key + i];
   float *d_cross_wo = act.message + 10432;
-  // nn.ech:30 at sort_digits.ech:35  param beta[over] ~ zeros
-  for (int64_t v_cp_i = 0; v_cp_i < 4; ++v_cp_i)
+  // sort_digits.ech:30  repeat decoder = layers {
+  for (int64_t c = 0; c < cp; ++c)
     for (int64_t i = 0; i < decoder * head * key; ++i)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed_cp; ++e)
-        d_cross_wo[v_cp_i * 12608 + i * embed_cp + e] = act.d_cross_wo.all[v_cp_i * embed_cp + i * 4 * embed_cp + e];
+        d_cross_wo[c * 12608 + i * embed_cp + e] = act.d_cross_wo.all[c * embed_cp + i * cp * embed_cp + e];
   float *d_cross_bo = act.message + 12480;
-  // nn.ech:30 at sort_digits.ech:35  param beta[over] ~ zeros
-  for (int64_t v_cp_i = 0; v_cp_i < 4; ++v_cp_i)
+  // sort_digits.ech:30  repeat decoder = layers {
+  for (int64_t c = 0; c < cp; ++c)
     for (int64_t d = 0; d < decoder; ++d)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed_cp; ++e)
-        d_cross_bo[v_cp_i * 12608 + d * embed_cp + e] = act.d_cross_bo.all[v_cp_i * embed_cp + d * 4 * embed_cp + e];
+        d_cross_bo[c * 12608 + d * embed_cp + e] = act.d_cross_bo.all[c * embed_cp + d * cp * embed_cp + e];
   float *d_layernorm_3_gamma = act.message + 12512;
-  // nn.ech:30 at sort_digits.ech:35  param beta[over] ~ zeros
-  for (int64_t v_cp_i = 0; v_cp_i < 4; ++v_cp_i)
+  // sort_digits.ech:30  repeat decoder = layers {
+  for (int64_t c = 0; c < cp; ++c)
     for (int64_t d = 0; d < decoder; ++d)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed_cp; ++e)
-        d_layernorm_3_gamma[v_cp_i * 12608 + d * embed_cp + e] =
-            act.d_layernorm_3_gamma.all[v_cp_i * embed_cp + d * 4 * embed_cp + e];
+        d_layernorm_3_gamma[c * 12608 + d * embed_cp + e] =
+            act.d_layernorm_3_gamma.all[c * embed_cp + d * cp * embed_cp + e];
   float *d_layernorm_3_beta = act.message + 12544;
-  // nn.ech:30 at sort_digits.ech:35  param beta[over] ~ zeros
-  for (int64_t v_cp_i = 0; v_cp_i < 4; ++v_cp_i)
+  // sort_digits.ech:30  repeat decoder = layers {
+  for (int64_t c = 0; c < cp; ++c)
     for (int64_t d = 0; d < decoder; ++d)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed_cp; ++e)
-        d_layernorm_3_beta[v_cp_i * 12608 + d * embed_cp + e] =
-            act.d_layernorm_3_beta.all[v_cp_i * embed_cp + d * 4 * embed_cp + e];
+        d_layernorm_3_beta[c * 12608 + d * embed_cp + e] =
+            act.d_layernorm_3_beta.all[c * embed_cp + d * cp * embed_cp + e];
   float *d_mlp_b2 = act.message + 12576;
-  // nn.ech:30 at sort_digits.ech:35  param beta[over] ~ zeros
-  for (int64_t v_cp_i = 0; v_cp_i < 4; ++v_cp_i)
+  // sort_digits.ech:30  repeat decoder = layers {
+  for (int64_t c = 0; c < cp; ++c)
     for (int64_t d = 0; d < decoder; ++d)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed_cp; ++e)
-        d_mlp_b2[v_cp_i * 12608 + d * embed_cp + e] = act.d_mlp_b2.all[v_cp_i * embed_cp + d * 4 * embed_cp + e];
+        d_mlp_b2[c * 12608 + d * embed_cp + e] = act.d_mlp_b2.all[c * embed_cp + d * cp * embed_cp + e];
   const int64_t own_row_2 = r.coordinate(0) * 12608;
   float *part = act.message + own_row_2;
   // sort_digits.ech:35  4 ranks, 0.20 MB: split embed over cp (layouts.ech:62): gradients of layernorm.beta,
@@ -1187,12 +1186,12 @@ void update(Rank &r, Messages &messages) {
   messages.reduce_scatter_of_message = reduce_scatter_start(r, r.group(0), part, act.message, 12608, Sum,
                                                             Algorithm::automatic, "sort_digits.ech:35");
   // nn.ech:151 at sort_digits.ech:33  param w2[ff, embed] ~ normal(1 / sqrt(size(ff)))
-  for (int64_t v_cp_i = 0; v_cp_i < 4; ++v_cp_i)
+  for (int64_t c = 0; c < cp; ++c)
     for (int64_t i = 0; i < decoder * ff; ++i)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed_cp; ++e)
-        act.message_2[v_cp_i * decoder * ff * embed_cp + i * embed_cp + e] =
-            act.d_mlp_w2.all[v_cp_i * embed_cp + i * 4 * embed_cp + e];
+        act.message_2[c * decoder * ff * embed_cp + i * embed_cp + e] =
+            act.d_mlp_w2.all[c * embed_cp + i * cp * embed_cp + e];
   const int64_t own_row = r.coordinate(0) * 8192;
   float *d_mlp_w2_part = act.message_2 + own_row;
   // sort_digits.ech:33  4 ranks, 0.13 MB: split embed over cp (layouts.ech:62): gradient of decoder.mlp.w2
@@ -1387,12 +1386,12 @@ void backward_2(Rank &r) {
   float *d_wte = r.work<float>(9080576); // [vocab, embed_cp]
   fill(d_wte, vocab * embed_cp, 0.0f);
   scatter_add_rows(d_wte, d_m, in.source, batch * src, embed_cp, 0, 12);
-  float *message = r.work<float>(9076736); // [@cp=4, vocab, embed_cp]
-  for (int64_t v_cp_i = 0; v_cp_i < 4; ++v_cp_i)
+  float *message = r.work<float>(9076736); // [cp, vocab, embed_cp]
+  for (int64_t c = 0; c < cp; ++c)
     for (int64_t v = 0; v < vocab; ++v)
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed_cp; ++em)
-        message[v_cp_i * vocab * embed_cp + v * embed_cp + em] = act.d_wte[v_cp_i * embed_cp + v * 4 * embed_cp + em];
+        message[c * vocab * embed_cp + v * embed_cp + em] = act.d_wte[c * embed_cp + v * cp * embed_cp + em];
   const int64_t own_row = r.coordinate(0) * 192;
   float *d_wte_part = message + own_row;
   // sort_digits.ech:24  4 ranks, 3072 bytes: split embed over cp (layouts.ech:62): add (sort_digits.ech:24)
@@ -1645,12 +1644,11 @@ void evaluate_begin(Rank &r) {
   // sort_digits.ech:29  4 ranks, 3072 bytes: split embed over cp (layouts.ech:62): gather (sort_digits.ech:29)
   all_gather(r, r.group(0), wte_gathered, p.wte, vocab * embed_cp, Algorithm::automatic, "sort_digits.ech:29");
   // sort_digits.ech:29  x = wte[vocab = target] + wdst
-  for (int64_t v_cp_i = 0; v_cp_i < 4; ++v_cp_i)
+  for (int64_t c = 0; c < cp; ++c)
     for (int64_t v = 0; v < vocab; ++v)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed_cp; ++e)
-        sums.wte_gathered[v_cp_i * embed_cp + v * 4 * embed_cp + e] =
-            wte_gathered[v_cp_i * vocab * embed_cp + v * embed_cp + e];
+        sums.wte_gathered[c * embed_cp + v * cp * embed_cp + e] = wte_gathered[c * vocab * embed_cp + v * embed_cp + e];
   // sort_digits.ech:35  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): mul (sort_digits.ech:35)
   all_gather(r, r.group(0), sums.layernorm_gamma_gathered, p.layernorm_gamma, embed_cp, Algorithm::automatic,
              "sort_digits.ech:35");
@@ -1888,12 +1886,12 @@ void evaluate_batch(Rank &r) {
                "sort_digits.ech:31");
     float *attn_wo_gathered_2 = r.work<float>(540672); // [head, key, embed]
     // nn.ech:95 at sort_digits.ech:31  y = dot(a, wo, over = (head, key))
-    for (int64_t v_cp_i = 0; v_cp_i < 4; ++v_cp_i)
+    for (int64_t c = 0; c < cp; ++c)
       for (int64_t i = 0; i < head * key; ++i)
 #pragma GCC ivdep
         for (int64_t em = 0; em < embed_cp; ++em)
-          attn_wo_gathered_2[v_cp_i * embed_cp + i * 4 * embed_cp + em] =
-              attn_wo_gathered[v_cp_i * head * key * embed_cp + i * embed_cp + em];
+          attn_wo_gathered_2[c * embed_cp + i * cp * embed_cp + em] =
+              attn_wo_gathered[c * head * key * embed_cp + i * embed_cp + em];
     float *y = r.work<float>(491520); // [batch, dst, embed]
     // nn.ech:95 at sort_digits.ech:31  y = dot(a, wo, over = (head, key))
     gemm(y, a, attn_wo_gathered_2, batch * dst, embed, head * key, Form::nn, head * key, head * key, embed, 1.0, 0.0,
@@ -1974,12 +1972,12 @@ void evaluate_batch(Rank &r) {
                "sort_digits.ech:32");
     float *cross_wo_gathered_2 = r.work<float>(376832); // [head, key, embed]
     // nn.ech:138 at sort_digits.ech:32  y = dot(a, wo, over = (head, key))
-    for (int64_t v_cp_i = 0; v_cp_i < 4; ++v_cp_i)
+    for (int64_t c = 0; c < cp; ++c)
       for (int64_t i = 0; i < head * key; ++i)
 #pragma GCC ivdep
         for (int64_t em = 0; em < embed_cp; ++em)
-          cross_wo_gathered_2[v_cp_i * embed_cp + i * 4 * embed_cp + em] =
-              cross_wo_gathered[v_cp_i * head * key * embed_cp + i * embed_cp + em];
+          cross_wo_gathered_2[c * embed_cp + i * cp * embed_cp + em] =
+              cross_wo_gathered[c * head * key * embed_cp + i * embed_cp + em];
     float *y_2 = r.work<float>(327680); // [batch, dst, embed]
     // nn.ech:138 at sort_digits.ech:32  y = dot(a, wo, over = (head, key))
     gemm(y_2, a, cross_wo_gathered_2, batch * dst, embed, head * key, Form::nn, head * key, head * key, embed, 1.0, 0.0,
@@ -2030,12 +2028,12 @@ void evaluate_batch(Rank &r) {
     all_gather(r, r.group(0), mlp_w2_gathered, p.mlp_w2[d], ff * embed_cp, Algorithm::automatic, "sort_digits.ech:33");
     float *mlp_w2_gathered_2 = r.work<float>(262144); // [ff, embed]
     // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    for (int64_t v_cp_i = 0; v_cp_i < 4; ++v_cp_i)
+    for (int64_t c = 0; c < cp; ++c)
       for (int64_t f = 0; f < ff; ++f)
 #pragma GCC ivdep
         for (int64_t em = 0; em < embed_cp; ++em)
-          mlp_w2_gathered_2[v_cp_i * embed_cp + f * 4 * embed_cp + em] =
-              mlp_w2_gathered[v_cp_i * ff * embed_cp + f * embed_cp + em];
+          mlp_w2_gathered_2[c * embed_cp + f * cp * embed_cp + em] =
+              mlp_w2_gathered[c * ff * embed_cp + f * embed_cp + em];
     float *mlp_product_2 = r.work<float>(196608); // [batch, dst, embed]
     // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     gemm(mlp_product_2, mlp_gelu, mlp_w2_gathered_2, batch * dst, embed, ff, Form::nn, ff, embed, embed, 1.0, 0.0,
