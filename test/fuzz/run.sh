@@ -5,9 +5,11 @@
 # all of them: check for 4 hours of one core, each other for one; N are seconds of a core, too, however busy the machine
 # is. Builds into build-fuzz (JOBS=N: N compilers at once). New inputs go to build-fuzz/corpus/TARGET, findings to
 # build-fuzz/findings/TARGET; printed are, for each target, the inputs executed, the time of a core, the coverage and the
-# findings there, earlier ones too. Exit code 1: there are some, or a target did not run. To keep a finding, copy it into
-# test/fuzz/corpus/TARGET. To keep what covers more:
-#   build-fuzz/bin/fuzz_TARGET -merge=1 test/fuzz/corpus/TARGET build-fuzz/corpus/TARGET
+# findings there, earlier ones too. Exit code 1: there are some, or a target did not run. To keep a finding:
+#   test/fuzz/corpus.sh keep TARGET FILE
+# To keep what covers most with the fewest inputs:
+#   mkdir merged && build-fuzz/bin/fuzz_TARGET -merge=1 merged build-fuzz/seeds/TARGET build-fuzz/corpus/TARGET
+#   test/fuzz/corpus.sh replace TARGET merged
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -15,7 +17,7 @@ targets=() seconds=
 while [ $# -gt 0 ]; do
   case "$1" in
   --seconds) seconds=${2:?--seconds takes a number}; shift ;;
-  -*) sed -n '2,10s/^# //p' "$0"; exit 2 ;;
+  -*) sed -n '2,12s/^# //p' "$0"; exit 2 ;;
   *) targets+=("$1") ;;
   esac
   shift
@@ -28,6 +30,7 @@ cmake -S . -B $folder -G Ninja -DECHELON_SANITIZE=fuzzer-no-link,address,undefin
   -DCMAKE_CXX_COMPILER=$clang/clang++ -DECHELON_RUNTIME_FLAGS="-O1;-Wno-pass-failed" >/dev/null
 ninja -C $folder ${JOBS:+-j "$JOBS"} "${targets[@]/#/fuzz_}"
 
+test/fuzz/corpus.sh unpack $folder/seeds
 # LLVM's libraries, which are not instrumented, hand out memory that instrumented code of their headers has poisoned.
 export ASAN_OPTIONS=detect_stack_use_after_return=0:allow_user_poisoning=0
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
@@ -58,7 +61,7 @@ for target in "${targets[@]}"; do
   until [ "$spent" -ge "$all" ]; do
     { time $folder/bin/fuzz_"$target" -max_total_time=$((all - spent)) -max_len=$length -timeout=60 \
       -rss_limit_mb=2048 -artifact_prefix="$findings/" -print_final_stats=1 "${words[@]}" \
-      "$grown" test/fuzz/corpus/$corpus >>"$log" 2>&1 || true; } 2>"$TMPDIR/time"
+      "$grown" $folder/seeds/$corpus >>"$log" 2>&1 || true; } 2>"$TMPDIR/time"
     spent=$((spent + $(tail -n 1 "$TMPDIR/time") + 1)) # the last line; before it, who was killed
   done
   executed=$(awk '/^stat::number_of_executed_units:/ { n += $2 } END { print n + 0 }' "$log")
