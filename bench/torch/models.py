@@ -74,12 +74,16 @@ def ConvNet(p, state, batch, draws):
 
 
 def GPT(p, state, batch, draws):
+    def norm(*names):  # a spec may call its norms
+        return next(name for name in names if name + ".gamma" in p)
+
+    before_attn, before_mlp = norm("layer.attn_norm", "layer.layernorm"), norm("layer.mlp_norm", "layer.layernorm_2")
     x = p["wte"][batch["tokens"].long()] + p["wpe"]
     for i in range(p["layer.attn.wq"].shape[0]):
-        y = layer_norm(x, p, "layer.layernorm", i)
+        y = layer_norm(x, p, before_attn, i)
         x = x + attention(y, y, p, "layer.attn", i, True)
-        x = x + feed_forward(layer_norm(x, p, "layer.layernorm_2", i), p, "layer.mlp", i)
-    return outcome(F.linear(layer_norm(x, p, "layernorm"), p["wte"]), batch["labels"])
+        x = x + feed_forward(layer_norm(x, p, before_mlp, i), p, "layer.mlp", i)
+    return outcome(F.linear(layer_norm(x, p, norm("final_norm", "layernorm")), p["wte"]), batch["labels"])
 
 
 def Seq2Seq(p, state, batch, draws):
