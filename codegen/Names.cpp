@@ -22,9 +22,8 @@ Names::Names(ModuleOp module) {
     if (auto call = dyn_cast<rt::InvokeOp>(op))
       common.insert(call.getCallee());
   });
-  if (auto sizes = module->getAttrOfType<ArrayAttr>(rt::kSizes))
-    for (auto size : sizes.getAsRange<DictionaryAttr>())
-      common.insert(identifier(size.getAs<StringAttr>("name").getValue()));
+  for (const std::string &constant : constantsOf(module))
+    common.insert(constant);
 }
 
 void Names::enter(ArrayRef<Operation *> ops) {

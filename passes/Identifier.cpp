@@ -1,4 +1,6 @@
 #include "passes/Identifier.h"
+#include "ir/dist/State.h"
+#include "ir/rt/Rt.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -78,4 +80,19 @@ std::string echelon::shortest(StringRef name, function_ref<bool(StringRef)> isTa
   for (int i = 2; isTaken(free); ++i)
     free = base + "_" + std::to_string(i);
   return free;
+}
+
+std::vector<std::string> echelon::constantsOf(mlir::ModuleOp module) {
+  std::vector<std::string> names;
+  if (auto sizes = module->getAttrOfType<mlir::ArrayAttr>(rt::kSizes))
+    for (auto size : sizes.getAsRange<mlir::DictionaryAttr>())
+      names.push_back(identifier(size.getAs<mlir::StringAttr>("name").getValue()));
+  if (dist::MeshAttr mesh = dist::meshOf(module))
+    for (const dist::MeshAxis &axis : mesh.getAxes())
+      names.push_back(identifier(axis.name));
+  module.walk([&](rt::ForOp loop) {
+    if (loop.getTime())
+      names.push_back(identifier(loop.getAxis()));
+  });
+  return names;
 }

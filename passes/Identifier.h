@@ -1,8 +1,10 @@
 // What a C++ program can call something.
 #pragma once
+#include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/StringRef.h"
 #include <string>
+#include <vector>
 
 namespace echelon {
 
@@ -13,5 +15,9 @@ std::string identifier(llvm::StringRef text);
 /// identifier and not taken; else the name with `_i` behind it, and a number where that is taken. Of no name: i, j or
 /// k.
 std::string shortest(llvm::StringRef name, llvm::function_ref<bool(llvm::StringRef)> isTaken);
+
+/// The constants that a program may have: named sizes, and what they are divided by (mesh axes, time loops of a step).
+/// Nothing in a function may hide one.
+std::vector<std::string> constantsOf(mlir::ModuleOp module);
 
 } // namespace echelon

@@ -213,9 +213,8 @@ struct NameValues : echelon::impl::NameValuesBase<NameValues> {
       for (const char *form : {"", "_start", "_inner", "_inner_start"})
         names.insert((op.getKind() + form).str());
     });
-    if (auto sizes = module->getAttrOfType<ArrayAttr>(rt::kSizes))
-      for (auto size : sizes.getAsRange<DictionaryAttr>())
-        names.insert(identifier(size.getAs<StringAttr>("name").getValue()));
+    for (const std::string &constant : constantsOf(module))
+      names.insert(constant);
     return names;
   }
 };
