@@ -196,11 +196,18 @@ struct NameValues : echelon::impl::NameValuesBase<NameValues> {
     llvm::StringSet<> reserved = reservedNames(getOperation());
     Builder b(&getContext());
     for (auto function : getOperation().getOps<rt::FunctionOp>()) {
-      SmallVector<StringRef> arguments;
-      for (Value argument : function.getBody().getArguments())
-        arguments.push_back(rt::nameOf(argument.getLoc()));
+      SmallVector<Attribute> arguments;
+      llvm::StringSet<> taken = reserved;
+      for (Value argument : function.getBody().getArguments()) {
+        StringRef wanted = rt::nameOf(argument.getLoc());
+        const std::string base = wanted == "lr" ? "lr" : identifier(wanted); // steps have no other rate
+        std::string name = base;
+        for (int i = 2; !taken.insert(name).second; ++i)
+          name = base + "_" + std::to_string(i);
+        arguments.push_back(b.getStringAttr(name));
+      }
       if (!arguments.empty())
-        function->setAttr(rt::kName, b.getStrArrayAttr(arguments));
+        function->setAttr(rt::kName, b.getArrayAttr(arguments));
       Namer(function, reserved).run();
     }
   }
