@@ -39,8 +39,8 @@ class Tables {
 public:
   Tables(ModuleOp module, const frontend::RunSettings &settings, const frontend::SourceManager &sources,
          raw_ostream &os, bool profile, const std::string &meaning)
-      : module(module), settings(settings), sources(sources), mesh(dist::meshOf(module)), os(os), profile(profile),
-        meaning(meaning) {}
+      : module(module), symbols(module), settings(settings), sources(sources), mesh(dist::meshOf(module)), os(os),
+        profile(profile), meaning(meaning) {}
   void print();
 
 private:
@@ -67,6 +67,7 @@ private:
   void partialFunctions();
 
   ModuleOp module;
+  SymbolTable symbols;
   const frontend::RunSettings &settings;
   const frontend::SourceManager &sources;
   dist::MeshAttr mesh;
@@ -115,7 +116,7 @@ ech::VariableOp Tables::momentOf(ech::VariableOp op) {
   StringRef path = op.getSymName();
   if (op.getKind() != ech::VariableKind::Optimizer || !path.consume_front("optimizer.") || init(op) != "{Init::Zeros}")
     return {};
-  auto param = SymbolTable(module).lookup<ech::VariableOp>(path.split('.').second);
+  auto param = symbols.lookup<ech::VariableOp>(path.split('.').second);
   return param && param.getKind() == ech::VariableKind::Param && param.getType() == op.getType() ? param
                                                                                                  : ech::VariableOp();
 }

@@ -49,23 +49,15 @@ private:
     return alloc && alloc.getOf() ? symbols.lookup<ech::VariableOp>(*alloc.getOf()) : ech::VariableOp();
   }
   bool isRow(Value v) const { return rt::buffer(v).isDense() && rt::buffer(v).count() == count; }
-  bool mayOverlap(Value a, Value b) const;
+  /// Before arenas are planned, any two buffers may.
+  static bool mayOverlap(Value a, Value b) {
+    return !rt::allocOf(a).getOffset() || !rt::allocOf(b).getOffset() || rt::overlap(a, b);
+  }
   bool collect();
   void describe();
 
   const SymbolTable &symbols;
 };
-
-/// Whether two buffers share bytes, now that arenas are planned.
-bool Rule::mayOverlap(Value a, Value b) const {
-  rt::AllocOp x = rt::allocOf(a), y = rt::allocOf(b);
-  if (x == y || !x.getOffset() || !y.getOffset())
-    return true;
-  if (x.getArena() != y.getArena())
-    return false;
-  int64_t startX = *x.getOffset(), startY = *y.getOffset();
-  return startX < startY + rt::buffer(y).bytes() && startY < startX + rt::buffer(x).bytes();
-}
 
 Rule::Rule(rt::FusedOp loop, const SymbolTable &symbols) : loop(loop), symbols(symbols) {
   for (int64_t size : loop.getSizes())

@@ -251,6 +251,18 @@ AllocOp echelon::rt::allocOf(Value value) {
   return value.getDefiningOp<AllocOp>();
 }
 
+bool echelon::rt::overlap(Value a, Value b) {
+  AllocOp x = allocOf(a), y = allocOf(b);
+  if (!x || !y)
+    return a == b;
+  if (x == y)
+    return true;
+  if (x.getArena() != y.getArena() || !x.getOffset() || !y.getOffset())
+    return false;
+  int64_t startX = *x.getOffset(), startY = *y.getOffset();
+  return startX < startY + buffer(y).bytes() && startY < startX + buffer(x).bytes();
+}
+
 StringRef echelon::rt::nameOf(Location loc) {
   auto name = dyn_cast<NameLoc>(loc);
   return name && !name.getName().getValue().ends_with(".") ? name.getName().getValue() : "";

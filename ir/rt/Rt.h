@@ -21,6 +21,8 @@ namespace echelon::rt {
 inline Buffer buffer(mlir::Value value) { return llvm::cast<Buffer>(value.getType()); }
 /// The rt.alloc whose memory a buffer is, through views.
 AllocOp allocOf(mlir::Value buffer);
+/// Whether two buffers share bytes, once arenas are planned; rows that a function is given lie apart.
+bool overlap(mlir::Value a, mlir::Value b);
 /// Axes of a buffer, or of the memory that it is part of, whose sizes multiply to a stride of it: those inside of it,
 /// the slowest first. Nothing where axes do not lie so.
 std::optional<llvm::SmallVector<ech::Axis>> axesWithin(mlir::Value buffer, int64_t stride);

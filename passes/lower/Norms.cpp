@@ -115,14 +115,6 @@ LogicalResult lowerNormalizeGrad(Lowering &l, ech::NormalizeGradOp op) {
 
 //===- where several ranks hold what is reduced ------------------------------------------------------------------===//
 
-void combine(Lowering &l, Location loc, rt::CombineKind kind, ValueRange outs, ValueRange inputs,
-             ArrayRef<rt::SizeAttr> sizes, std::optional<int64_t> total = {}, std::optional<double> epsilon = {}) {
-  SmallVector<Attribute> all(sizes.begin(), sizes.end());
-  rt::CombineOp::create(l.b, loc, kind, outs, inputs, l.b.getArrayAttr(all),
-                        total ? l.b.getI64IntegerAttr(*total) : IntegerAttr(),
-                        epsilon ? l.b.getF64FloatAttr(*epsilon) : FloatAttr());
-}
-
 /// The moments of what all ranks hold, combined in rank order.
 Value momentsOfAll(Lowering &l, Value gathered, rt::SizeAttr channels, Location loc) {
   Value all = l.dense(gathered);
@@ -197,10 +189,10 @@ LogicalResult echelon::lower::lowerNormPartial(Lowering &l, dist::PartialOp op) 
               : op.getKind() == dist::Partial::Squares  ? rt::PartialKind::Squares
               : op.getKind() == dist::Partial::NormSums ? rt::PartialKind::NormSums
                                                         : rt::PartialKind::RmsSums;
-  SmallVector<Attribute> sizes{l.size(form.channels), l.size(form.inner)};
+  SmallVector<rt::SizeAttr> sizes{l.size(form.channels), l.size(form.inner)};
   if (isOfMoments)
     sizes.insert(sizes.begin(), l.size(form.outer));
-  rt::PartialOp::create(l.b, loc, kind, l.result(op.getResults()[0]), operands, l.b.getArrayAttr(sizes), Value());
+  partial(l, loc, kind, l.result(op.getResults()[0]), operands, sizes);
   return success();
 }
 

@@ -9,17 +9,6 @@ using dist::Combination;
 using dist::Partial;
 
 namespace {
-void partial(Lowering &l, Location loc, rt::PartialKind kind, ValueRange outs, ValueRange inputs,
-             ArrayRef<rt::SizeAttr> sizes, Value first = {}) {
-  SmallVector<Attribute> all(sizes.begin(), sizes.end());
-  rt::PartialOp::create(l.b, loc, kind, outs, inputs, l.b.getArrayAttr(all), first);
-}
-void combine(Lowering &l, Location loc, rt::CombineKind kind, ValueRange outs, ValueRange inputs,
-             ArrayRef<rt::SizeAttr> sizes) {
-  SmallVector<Attribute> all(sizes.begin(), sizes.end());
-  rt::CombineOp::create(l.b, loc, kind, outs, inputs, l.b.getArrayAttr(all), IntegerAttr(), FloatAttr());
-}
-
 LogicalResult lowerSumOfExp(Lowering &l, dist::PartialOp op) {
   Slices s(l, op, op.getOperands()[0], op.getAlong());
   Value maximum = l.denseAs(l.read(op.getOperands()[1]), s.rest, s.loc), sum = l.resultAs(op.getResults()[0], s.rest);

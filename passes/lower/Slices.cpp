@@ -59,3 +59,17 @@ LogicalResult echelon::lower::root(Lowering &l, Value result, Value sum, Locatio
   });
   return success();
 }
+
+void echelon::lower::partial(Lowering &l, Location loc, rt::PartialKind kind, ValueRange outs, ValueRange inputs,
+                             ArrayRef<rt::SizeAttr> sizes, Value first) {
+  SmallVector<Attribute> all(sizes.begin(), sizes.end());
+  rt::PartialOp::create(l.b, loc, kind, outs, inputs, l.b.getArrayAttr(all), first);
+}
+void echelon::lower::combine(Lowering &l, Location loc, rt::CombineKind kind, ValueRange outs, ValueRange inputs,
+                             ArrayRef<rt::SizeAttr> sizes, std::optional<int64_t> total,
+                             std::optional<double> epsilon) {
+  SmallVector<Attribute> all(sizes.begin(), sizes.end());
+  rt::CombineOp::create(l.b, loc, kind, outs, inputs, l.b.getArrayAttr(all),
+                        total ? l.b.getI64IntegerAttr(*total) : IntegerAttr(),
+                        epsilon ? l.b.getF64FloatAttr(*epsilon) : FloatAttr());
+}

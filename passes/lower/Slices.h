@@ -38,6 +38,12 @@ void addSquares(Lowering &l, mlir::Operation *op, Value sum, llvm::ArrayRef<int>
 /// result = sqrt(sum), in the result's type.
 mlir::LogicalResult root(Lowering &l, Value result, Value sum, Location loc);
 
+/// What a rank finds of its part, and what follows from what all found: rt.partial, rt.combine.
+void partial(Lowering &l, Location loc, rt::PartialKind kind, mlir::ValueRange outs, mlir::ValueRange inputs,
+             llvm::ArrayRef<rt::SizeAttr> sizes, Value first = {});
+void combine(Lowering &l, Location loc, rt::CombineKind kind, mlir::ValueRange outs, mlir::ValueRange inputs,
+             llvm::ArrayRef<rt::SizeAttr> sizes, std::optional<int64_t> total = {}, std::optional<double> epsilon = {});
+
 // Of norms (Norms.cpp):
 mlir::LogicalResult lowerNormPartial(Lowering &l, dist::PartialOp op);
 mlir::LogicalResult lowerNormCombine(Lowering &l, dist::CombineOp op);

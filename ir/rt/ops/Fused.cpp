@@ -62,8 +62,6 @@ bool FusedOp::mayShare(Value written, Value read) {
 }
 
 namespace {
-bool overlap(Value a, Value b);
-
 /// "q" of "act.q[l]".
 std::string ownName(StringRef text) {
   text = text.take_until([](char c) { return c == '['; });
@@ -383,19 +381,6 @@ void Nest::finishLevel(int at) {
       writer.assign(target(o), outer || mode(o, "add") ? "+=" : "=",
                     isLong(o) ? "static_cast<float>(" + sums[o] + ")" : sums[o]);
     }
-}
-
-/// Whether two buffers lie in the same bytes, now that arenas are planned.
-bool overlap(Value a, Value b) {
-  AllocOp x = allocOf(a), y = allocOf(b);
-  if (!x || !y) // rows that a function is given
-    return a == b;
-  if (x == y)
-    return true;
-  if (x.getArena() != y.getArena() || !x.getOffset() || !y.getOffset())
-    return false;
-  int64_t startX = *x.getOffset(), startY = *y.getOffset();
-  return startX < startY + buffer(y).bytes() && startY < startX + buffer(x).bytes();
 }
 
 /// What lies where an output does is read before any output is written there: with several outputs, the load of one
