@@ -158,14 +158,17 @@ void codegen::printRule(rt::FunctionOp rule, const Text &text, raw_ostream &os) 
   DenseSet<Value> written;
   rule.walk([&](rt::FusedOp loop) { written.insert(loop.getOutputs().begin(), loop.getOutputs().end()); });
   SmallVector<std::string> parameters;
+  std::string length;
   for (Value argument : rule.getBody().getArguments()) {
+    if (argument.getType().isIndex())
+      length = nameOf(argument);
     auto buffer = dyn_cast<rt::Buffer>(argument.getType());
     Type type = buffer ? buffer.getElement() : argument.getType();
     std::string spelled = type.isIndex() ? "int64_t" : rt::storedAs(type).str();
     parameters.push_back((buffer && !written.contains(argument) ? "const " : "") + spelled + (buffer ? " *" : " ") +
                          nameOf(argument));
   }
-  os << "/// The update of one parameter, of n elements on this rank.\n";
+  os << "/// The update of one parameter, of " << length << " elements on this rank.\n";
   Printer printer = text.printer();
   printer.probes = nullptr; // its calls are measured
   SmallVector<Operation *> ops = operationsOf(rule);

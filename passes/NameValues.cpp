@@ -205,11 +205,21 @@ struct NameValues : echelon::impl::NameValuesBase<NameValues> {
         for (int i = 2; !taken.insert(name).second; ++i)
           name = base + "_" + std::to_string(i);
         arguments.push_back(b.getStringAttr(name));
+        if (argument.getType().isIndex())
+          renameRows(function, b.getStringAttr(name));
       }
       if (!arguments.empty())
         function->setAttr(rt::kName, b.getArrayAttr(arguments));
       Namer(function, reserved).run();
     }
+  }
+
+  /// The rows of a rule are as long as the argument of this name says.
+  static void renameRows(rt::FunctionOp rule, StringAttr length) {
+    for (Value argument : rule.getBody().getArguments())
+      if (auto row = dyn_cast<rt::Buffer>(argument.getType()))
+        argument.setType(rt::Buffer::dense({ech::Axis{length, rt::kAnyLength}}, row.getElement()));
+    rule.walk([&](rt::FusedOp loop) { loop.setAxesAttr(ArrayAttr::get(rule.getContext(), length)); });
   }
 
   /// What is called in programs, and sizes with names.
