@@ -6,9 +6,9 @@
 #include "codegen/Text.h"
 #include "ir/dist/State.h"
 #include "ir/rt/ops/Expression.h"
+#include "ir/run/Run.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/Path.h"
 
 using namespace mlir;
 using namespace echelon;
@@ -21,26 +21,28 @@ template <typename List, typename F> std::string braced(const List &list, F one)
     text += (text.size() > 1 ? ", " : "") + one(item);
   return text + "}";
 }
-std::string dataText(const runtime::DataSpec &data) {
-  auto text = [](const std::string &s) { return quoted(s); };
-  return "{" + quoted(data.kind) + ", " + braced(data.paths, text) + ", " + quoted(data.name) + ", " +
-         braced(data.args, rt::shortest) + ", " + braced(data.children, dataText) + ", " +
-         braced(data.transforms,
-                [&](const runtime::TransformSpec &t) {
-                  std::string names;
-                  if (!t.axes.empty() || !t.inputs.empty())
-                    names = ", " + braced(t.axes, text) + ", " + braced(t.inputs, text);
-                  return "{" + quoted(t.kind) + ", " + braced(t.args, rt::shortest) + names + "}";
-                }) +
-         (data.columns.empty() ? "" : ", " + braced(data.columns, text)) + "}";
+std::string text(Attribute name) { return name ? quoted(cast<StringAttr>(name).getValue()) : "\"\""; }
+std::string texts(ArrayAttr names) { return names ? braced(names, text) : "{}"; }
+std::string numbers(DenseF64ArrayAttr list) { return list ? braced(list.asArrayRef(), rt::shortest) : "{}"; }
+
+std::string transformText(Attribute attribute) {
+  auto t = cast<run::TransformAttr>(attribute);
+  const std::string names = t.getAxes() || t.getInputs() ? ", " + texts(t.getAxes()) + ", " + texts(t.getInputs()) : "";
+  return "{" + text(t.getKind()) + ", " + numbers(t.getArgs()) + names + "}";
+}
+
+std::string sourceText(Attribute attribute) {
+  auto data = cast<run::SourceAttr>(attribute);
+  auto all = [](ArrayAttr list, auto one) { return list ? braced(list, one) : "{}"; };
+  return "{" + text(data.getKind()) + ", " + texts(data.getPaths()) + ", " + text(data.getName()) + ", " +
+         numbers(data.getArgs()) + ", " + all(data.getOf(), sourceText) + ", " +
+         all(data.getTransforms(), transformText) + (data.getColumns() ? ", " + texts(data.getColumns()) : "") + "}";
 }
 
 class Tables {
 public:
-  Tables(ModuleOp module, const frontend::RunSettings &settings, const frontend::SourceManager &sources,
-         raw_ostream &os, bool profile, const std::string &meaning)
-      : module(module), symbols(module), settings(settings), sources(sources), mesh(dist::meshOf(module)), os(os),
-        profile(profile), meaning(meaning) {}
+  Tables(ModuleOp module, raw_ostream &os, bool profile)
+      : module(module), symbols(module), mesh(dist::meshOf(module)), os(os), profile(profile) {}
   void print();
 
 private:
@@ -68,12 +70,9 @@ private:
 
   ModuleOp module;
   SymbolTable symbols;
-  const frontend::RunSettings &settings;
-  const frontend::SourceManager &sources;
   dist::MeshAttr mesh;
   raw_ostream &os;
   bool profile;
-  const std::string &meaning;
 };
 
 /// As runtime::layoutOf reads it.
@@ -221,7 +220,7 @@ std::string linesOf(StringRef text, size_t column) {
 
 /// Snapshots keep them.
 void Tables::fingerprints() {
-  for (auto &[category, text] : codegen::fingerprints(module, settings, meaning)) {
+  for (auto &[category, text] : codegen::fingerprints(module)) {
     const bool isLong = text.find('\n') + 1 < text.size() && text.find('\n') != text.npos;
     os << "  p.fingerprints.push_back({" << quoted(category) << "," << (isLong ? linesOf(text, 6) : " " + quoted(text))
        << "});\n";
@@ -230,24 +229,24 @@ void Tables::fingerprints() {
 
 void Tables::print() {
   os << "/// What the training loop, snapshots and logs know of the program.\nProgram describe() {\n  Program p;\n";
-  field("name", quoted(settings.name));
-  field("model", quoted(settings.model ? settings.model->name.text : ""));
-  std::string spec = settings.modelRange.valid() ? sources.path(settings.modelRange.file) : "";
-  field("spec", quoted(spec));
-  std::string folder = llvm::sys::path::parent_path(spec).str();
-  field("folder", quoted(folder.empty() ? "." : folder));
+  auto train = run::only<run::TrainOp>(module);
+  field("name", quoted(train.getName()));
+  field("model", quoted(train.getModel()));
+  field("spec", quoted(train.getSpec()));
+  field("folder", quoted(train.getFolder()));
   if (mesh)
     field("mesh", braced(mesh.getAxes(), [](const dist::MeshAxis &m) {
             return "{" + quoted(m.name) + ", " + std::to_string(m.size) + "}";
           }));
-  if (auto name = module->getAttrOfType<StringAttr>("ech.batch_axis"))
+  if (auto name = module->getAttrOfType<StringAttr>(ech::kBatchAxis))
     field("batchAxis", quoted(name.getValue()));
-  field("seed", Twine(settings.seed));
-  field("batch", Twine(settings.batch));
-  field("steps", Twine(settings.steps));
+  field("seed", Twine(train.getSeed()));
+  field("batch", Twine(train.getBatch()));
+  field("steps", Twine(train.getSteps()));
   stored();
   inputs();
-  field("data", dataText(settings.data));
+  if (auto data = run::only<run::DataOp>(module))
+    field("data", sourceText(data.getSource()));
   field("stateBytes", number(rt::kStateBytes));
   field("inputBytes", number(rt::kInputBytes));
   field("workBytes", number(rt::kWorkBytes));
@@ -267,18 +266,20 @@ void Tables::print() {
     }
   draws();
   partialFunctions();
-  for (const frontend::EvaluationSettings &e : settings.evaluations)
-    os << "  p.evaluations.push_back({" << quoted(e.name) << ", "
-       << (e.source ? dataText(*e.source) : std::string("{}")) << ", " << e.everySteps << ", " << e.batches << "});\n";
-  if (!settings.checkpoint.directory.empty())
-    os << "  p.checkpoint = {" << settings.checkpoint.everySteps << ", "
-       << rt::shortest(settings.checkpoint.everySeconds) << ", " << quoted(settings.checkpoint.directory) << ", "
-       << settings.checkpoint.keep << "};\n";
-  if (settings.restarts)
-    field("restarts", std::to_string(settings.restarts));
-  if (!settings.checkpoint.directory.empty()) // else there is nothing that a run goes on from
+  for (auto e : module.getOps<run::EvaluateOp>())
+    os << "  p.evaluations.push_back({" << quoted(e.getName()) << ", "
+       << (e.getSourceAttr() ? sourceText(e.getSourceAttr()) : "{}") << ", " << e.getEvery() << ", " << e.getBatches()
+       << "});\n";
+  auto checkpoint = run::only<run::CheckpointOp>(module);
+  if (checkpoint)
+    os << "  p.checkpoint = {" << checkpoint.getSteps() << ", "
+       << rt::shortest(checkpoint.getSeconds().convertToDouble()) << ", " << quoted(checkpoint.getDirectory()) << ", "
+       << checkpoint.getKeep() << "};\n";
+  if (train.getRestarts())
+    field("restarts", Twine(train.getRestarts()));
+  if (checkpoint) // else there is nothing that a run goes on from
     fingerprints();
-  os << "  p.plan =" << linesOf(planOf(module, !settings.checkpoint.directory.empty()).text(), 6) << ";\n";
+  os << "  p.plan =" << linesOf(planOf(module, static_cast<bool>(checkpoint)).text(), 6) << ";\n";
   field("version", quoted(ECHELON_VERSION));
   if (SymbolTable::lookupSymbolIn(module, "train.start"))
     field("start", "start");
@@ -296,8 +297,4 @@ void Tables::print() {
 }
 } // namespace
 
-void codegen::printDescription(ModuleOp module, const frontend::RunSettings &settings,
-                               const frontend::SourceManager &sources, raw_ostream &os, bool profile,
-                               const std::string &meaning) {
-  Tables(module, settings, sources, os, profile, meaning).print();
-}
+void codegen::printDescription(ModuleOp module, raw_ostream &os, bool profile) { Tables(module, os, profile).print(); }

@@ -5,10 +5,8 @@
 
 namespace echelon::codegen {
 
-void printDescription(mlir::ModuleOp module, const frontend::RunSettings &settings,
-                      const frontend::SourceManager &sources, llvm::raw_ostream &os, bool profile,
-                      const std::string &meaning);
+void printDescription(mlir::ModuleOp module, llvm::raw_ostream &os, bool profile);
 /// `double learning_rate(int64_t step)`: the last optimizer's; `learning_rate_0` and so on: those of the others.
-void printSchedules(const frontend::RunSettings &settings, llvm::raw_ostream &os);
+void printSchedules(mlir::ModuleOp module, llvm::raw_ostream &os);
 
 } // namespace echelon::codegen

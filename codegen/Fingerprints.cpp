@@ -1,8 +1,10 @@
 // What a run is, by category: names and values, which are compared one by one and shown where they differ.
 #include "codegen/Fingerprints.h"
+#include "ir/dist/State.h"
 #include "ir/ech/Ech.h"
 #include "ir/rt/ops/Expression.h"
-#include "passes/Passes.h"
+#include "ir/run/Run.h"
+#include "passes/update/Rule.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
@@ -15,124 +17,125 @@ std::string listed(ArrayRef<double> numbers) {
   return listed(llvm::map_to_vector(numbers, [](double x) { return rt::shortest(x); }));
 }
 
+void append(std::vector<std::string> &list, ArrayAttr names) {
+  for (StringRef name : names ? ech::strings(names) : SmallVector<StringRef>())
+    list.push_back(name.str());
+}
+
 /// "crop(row, column, 4) on image".
-std::string described(const runtime::TransformSpec &transform) {
-  std::vector<std::string> arguments = transform.axes;
-  if (!transform.args.empty())
-    arguments.push_back(listed(transform.args));
-  return transform.kind + (arguments.empty() ? "" : "(" + listed(arguments) + ")") +
-         (transform.inputs.empty() ? "" : " on " + listed(transform.inputs));
+std::string described(run::TransformAttr transform) {
+  std::vector<std::string> arguments, inputs;
+  append(arguments, transform.getAxes());
+  append(inputs, transform.getInputs());
+  if (transform.getArgs())
+    arguments.push_back(listed(transform.getArgs().asArrayRef()));
+  return transform.getKind().str() + (arguments.empty() ? "" : "(" + listed(arguments) + ")") +
+         (inputs.empty() ? "" : " on " + listed(inputs));
 }
 
 /// A source and those that it is made of: "next_token of text".
 struct DataLines {
   std::vector<std::string> sources, paths, numbers, columns, transforms;
 
-  void add(const runtime::DataSpec &data) {
-    sources.push_back(data.kind + (data.name.empty() ? "" : " " + data.name));
-    llvm::append_range(paths, data.paths);
-    llvm::append_range(columns, data.columns);
-    for (double x : data.args)
-      numbers.push_back(rt::shortest(x));
-    for (const runtime::TransformSpec &transform : data.transforms)
-      transforms.push_back(described(transform));
-    for (const runtime::DataSpec &child : data.children)
-      add(child);
+  void add(run::SourceAttr data) {
+    sources.push_back(data.getKind().str() + (data.getName() ? " " + data.getName().str() : ""));
+    append(paths, data.getPaths());
+    append(columns, data.getColumns());
+    if (data.getArgs())
+      for (double x : data.getArgs().asArrayRef())
+        numbers.push_back(rt::shortest(x));
+    if (data.getTransforms())
+      for (auto transform : data.getTransforms().getAsRange<run::TransformAttr>())
+        transforms.push_back(described(transform));
+    if (data.getOf())
+      for (auto child : data.getOf().getAsRange<run::SourceAttr>())
+        add(child);
   }
 };
 
-std::string dataLines(const frontend::RunSettings &settings) {
+std::string dataLines(ModuleOp module) {
+  auto op = run::only<run::DataOp>(module);
   DataLines data;
-  data.add(settings.data);
+  data.add(op.getSource());
   std::string text = "source: " + llvm::join(data.sources, " of ") + "\n";
   auto line = [&](const char *name, const std::vector<std::string> &values) {
     if (!values.empty())
       text += std::string(name) + ": " + listed(values) + "\n";
   };
   std::vector<std::string> inputs;
-  for (const auto &input : settings.inputs)
-    inputs.push_back(input.first);
+  append(inputs, op.getInputs());
   line("path", data.paths);
   line("numbers", data.numbers);
   line("columns", data.columns);
   line("transforms", data.transforms);
   line("fills", inputs);
-  line("batch", {std::to_string(settings.batch)});
+  line("batch", {std::to_string(run::only<run::TrainOp>(module).getBatch())});
   return text;
 }
 
-std::string optimizerLines(ModuleOp module, const frontend::RunSettings &settings) {
-  static constexpr const char *kKinds[] = {"sgd", "adam", "adamw"};
-  static constexpr const char *kSchedules[] = {"constant", "cosine", "linear", "wsd", "steps_at"};
-  std::string text;
-  for (auto [i, optimizer] : llvm::enumerate(settings.optimizers)) {
-    const frontend::Schedule &lr = optimizer.schedule;
-    const std::string which = settings.optimizers.size() == 1 ? "" : "optimize line " + std::to_string(i + 1) + " ";
-    auto line = [&](const char *name, const std::string &value) { text += which + name + ": " + value + "\n"; };
-    line("kind", kKinds[optimizer.kind]);
-    std::string patterns;
-    for (const frontend::Pattern &pattern : optimizer.patterns)
-      patterns += (patterns.empty() ? "" : ", ") + pattern.text;
-    if (!patterns.empty())
-      line("on", patterns);
-    line("lr schedule", kSchedules[lr.kind]);
-    line("lr peak", rt::shortest(lr.peak));
-    line("lr warmup", std::to_string(lr.warmup));
-    if (lr.kind == frontend::Schedule::StepsAt) {
-      std::string drops;
-      for (int64_t drop : lr.drops)
-        drops += (drops.empty() ? "" : ", ") + std::to_string(drop);
-      line("lr drops", drops);
-      line("lr by", rt::shortest(lr.by));
-    } else if (lr.kind != frontend::Schedule::Constant) {
-      line("lr floor", rt::shortest(lr.floor));
-      line("lr ends at step", std::to_string(settings.steps));
-    }
-    if (lr.kind == frontend::Schedule::Wsd)
-      line("lr decay", std::to_string(lr.decaySteps));
-    if (optimizer.kind == frontend::OptimizerLine::Sgd) {
-      line("momentum", rt::shortest(optimizer.momentum));
-      if (optimizer.momentum != 0)
-        line("nesterov", optimizer.nesterov ? "true" : "false");
-    } else {
-      line("betas", listed({optimizer.beta1, optimizer.beta2}));
-      line("epsilon", rt::shortest(optimizer.epsilon));
-    }
-    line("decay", rt::shortest(optimizer.decay));
+/// A learning rate, by `line(name, value)`.
+void rateLines(run::ScheduleAttr rate, int64_t steps,
+               function_ref<void(const std::string &, const std::string &)> line) {
+  line("lr schedule", run::stringifyScheduleKind(rate.getKind()).str());
+  line("lr peak", rt::shortest(rate.getPeak().getValueAsDouble()));
+  line("lr warmup", std::to_string(rate.getWarmup()));
+  if (rate.getDrops()) {
+    line("lr drops",
+         llvm::join(llvm::map_range(rate.getDrops().asArrayRef(), [](int64_t drop) { return std::to_string(drop); }),
+                    ", "));
+    line("lr by", rt::shortest(rate.getBy().getValueAsDouble()));
   }
-  text += "clip: " + (settings.clip ? rt::shortest(*settings.clip) : std::string("none")) + "\n";
-  auto first = [&](StringRef path) -> const frontend::OptimizerLine * {
-    for (const frontend::OptimizerLine &line : settings.optimizers)
-      if (line.patterns.empty() ||
-          llvm::any_of(line.patterns, [&](const auto &pattern) { return matchesPattern(pattern.text, path); }))
-        return &line;
-    return nullptr;
-  };
+  if (rate.getFloor()) {
+    line("lr floor", rt::shortest(rate.getFloor().getValueAsDouble()));
+    line("lr ends at step", std::to_string(steps));
+  }
+  if (rate.getDecay())
+    line("lr decay", std::to_string(rate.getDecay()));
+}
+
+std::string optimizerLines(ModuleOp module) {
+  const int64_t steps = run::only<run::TrainOp>(module).getSteps();
+  SmallVector<run::OptimizeOp> optimizers(module.getOps<run::OptimizeOp>());
+  std::string text;
+  for (auto [i, optimizer] : llvm::enumerate(optimizers)) {
+    const std::string which = optimizers.size() == 1 ? "" : "optimize line " + std::to_string(i + 1) + " ";
+    auto line = [&](const std::string &name, const std::string &value) { text += which + name + ": " + value + "\n"; };
+    line("kind", optimizer.getRule().str());
+    if (!optimizer.getAll())
+      line("on", llvm::join(ech::strings(optimizer.getPatterns()), ", "));
+    rateLines(optimizer.getRateAttr(), steps, line);
+    for (const auto &[name, value] : update::findRule(optimizer.getRule())->describe(optimizer))
+      line(name, value);
+    line("decay", rt::shortest(optimizer.number("decay")));
+  }
+  auto clip = module->getAttrOfType<FloatAttr>(ech::kClip);
+  text += "clip: " + (clip ? rt::shortest(clip.getValueAsDouble()) : std::string("none")) + "\n";
   for (auto variable : module.getOps<ech::VariableOp>())
     if (variable.getKind() == ech::VariableKind::Param && variable.getDecayed())
-      if (const frontend::OptimizerLine *line = first(variable.getSymName()); line && line->decay != 0)
+      if (auto line = update::lineOf(module, variable.getSymName()); line && line.number("decay") != 0)
         text += ("decay of " + variable.getSymName() + ": yes\n").str();
   return text;
 }
 
-std::string layoutLines(const frontend::RunSettings &settings) {
+std::string layoutLines(ModuleOp module) {
   std::string text;
-  for (const frontend::MeshAxisSettings &axis : settings.mesh) {
-    text += axis.name + ": " + std::to_string(axis.size);
-    for (const auto &entry : axis.list)
-      text += " " + entry.axis;
-    text += std::string(axis.storesOptimizer ? " optimizer" : "") + "\n";
-  }
-  return text + "micro batches: " + std::to_string(settings.microBatches) + "\n";
+  auto stores = module->getAttrOfType<ArrayAttr>(dist::kStoreOptimizer);
+  if (dist::MeshAttr mesh = dist::meshOf(module))
+    for (const dist::MeshAxis &axis : mesh.getAxes()) {
+      text += (axis.name.getValue() + ": " + Twine(axis.size)).str();
+      for (StringRef name : ech::strings(axis.list))
+        text += (" " + name).str();
+      text += std::string(stores && llvm::is_contained(stores, axis.name) ? " optimizer" : "") + "\n";
+    }
+  auto micro = module->getAttrOfType<IntegerAttr>(ech::kMicroBatches);
+  return text + "micro batches: " + std::to_string(micro ? micro.getInt() : 1) + "\n";
 }
-
 } // namespace
 
-std::vector<std::pair<std::string, std::string>>
-codegen::fingerprints(ModuleOp module, const frontend::RunSettings &settings, const std::string &meaning) {
-  return {{"model", meaning},
-          {"data", dataLines(settings)},
-          {"seed", "seed: " + std::to_string(settings.seed) + "\n"},
-          {"optimizer", optimizerLines(module, settings)},
-          {"layout", layoutLines(settings)}};
+std::vector<std::pair<std::string, std::string>> codegen::fingerprints(ModuleOp module) {
+  return {{"model", run::only<run::MathematicsOp>(module).getText().str()},
+          {"data", dataLines(module)},
+          {"seed", "seed: " + std::to_string(run::only<run::TrainOp>(module).getSeed()) + "\n"},
+          {"optimizer", optimizerLines(module)},
+          {"layout", layoutLines(module)}};
 }

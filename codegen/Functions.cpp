@@ -221,7 +221,7 @@ void codegen::printEvaluation(rt::FunctionOp evaluate, const Text &text, raw_ost
   };
   std::string position; // of this batch, where it is asked for
   if (batches && !batches.position().use_empty()) {
-    auto size = evaluate->getParentOfType<ModuleOp>()->getAttrOfType<IntegerAttr>("ech.batch");
+    auto size = evaluate->getParentOfType<ModuleOp>()->getAttrOfType<IntegerAttr>(ech::kBatch);
     position = "const int64_t " + nameOf(batches.position()) + " = r.batchOffset() / " +
                std::to_string(size ? size.getInt() : 1) + ";";
   }

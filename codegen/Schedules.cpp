@@ -1,51 +1,53 @@
 // Learning rates as functions of the step.
 #include "codegen/Description.h"
+#include "ir/run/Run.h"
 
 using namespace echelon;
-using frontend::Schedule;
+using run::ScheduleKind;
 
 namespace {
 std::string real(double x, mlir::MLIRContext *context) { return rt::literal(x, mlir::Float64Type::get(context)); }
 
-void printSchedule(const std::string &name, const Schedule &s, int64_t steps, mlir::MLIRContext *context,
-                   llvm::raw_ostream &os) {
-  auto text = [&](double x) { return real(x, context); };
-  bool constant = s.kind == Schedule::Constant && s.warmup == 0;
+void printSchedule(const std::string &name, run::ScheduleAttr s, int64_t steps, llvm::raw_ostream &os) {
+  auto text = [&](double x) { return real(x, s.getContext()); };
+  const double peak = s.getPeak().getValueAsDouble(), floor = s.getFloor() ? s.getFloor().getValueAsDouble() : 0;
+  const ScheduleKind kind = s.getKind();
+  bool constant = kind == ScheduleKind::Constant && s.getWarmup() == 0;
   if (constant) {
-    os << "double " << name << "(int64_t) { return " << text(s.peak) << "; }\n\n";
+    os << "double " << name << "(int64_t) { return " << text(peak) << "; }\n\n";
     return;
   }
   os << "double " << name << "(int64_t step) {\n";
-  if (s.warmup > 0)
-    os << "  if (step < " << s.warmup << ")\n    return " << text(s.peak) << " * static_cast<double>(step + 1) / "
-       << text(static_cast<double>(s.warmup)) << ";\n";
-  int64_t first = s.warmup, last = steps;
-  if (s.kind == Schedule::Wsd) {
-    first = std::max(s.warmup, steps - s.decaySteps);
-    os << "  if (step < " << first << ")\n    return " << text(s.peak) << ";\n";
+  if (s.getWarmup() > 0)
+    os << "  if (step < " << s.getWarmup() << ")\n    return " << text(peak) << " * static_cast<double>(step + 1) / "
+       << text(static_cast<double>(s.getWarmup())) << ";\n";
+  int64_t first = s.getWarmup(), last = steps;
+  if (kind == ScheduleKind::Wsd) {
+    first = std::max(s.getWarmup(), steps - s.getDecay());
+    os << "  if (step < " << first << ")\n    return " << text(peak) << ";\n";
   }
   auto progress = [&] {
     os << "  const double progress = std::min(1.0, static_cast<double>(step - " << first << ") / "
        << text(static_cast<double>(std::max<int64_t>(last - first, 1))) << ");\n";
   };
-  switch (s.kind) {
-  case Schedule::Constant:
-    os << "  return " << text(s.peak) << ";\n";
+  switch (kind) {
+  case ScheduleKind::Constant:
+    os << "  return " << text(peak) << ";\n";
     break;
-  case Schedule::Cosine:
+  case ScheduleKind::Cosine:
     progress();
-    os << "  return " << text(s.floor) << " + " << text(s.peak - s.floor)
+    os << "  return " << text(floor) << " + " << text(peak - floor)
        << " * 0.5 * (1.0 + std::cos(3.141592653589793 * progress));\n";
     break;
-  case Schedule::Linear:
-  case Schedule::Wsd:
+  case ScheduleKind::Linear:
+  case ScheduleKind::Wsd:
     progress();
-    os << "  return " << text(s.peak) << " + " << text(s.floor - s.peak) << " * progress;\n";
+    os << "  return " << text(peak) << " + " << text(floor - peak) << " * progress;\n";
     break;
-  case Schedule::StepsAt:
-    os << "  double rate = " << text(s.peak) << ";\n";
-    for (int64_t drop : s.drops)
-      os << "  if (step >= " << drop << ")\n    rate *= " << text(s.by) << ";\n";
+  case ScheduleKind::StepsAt:
+    os << "  double rate = " << text(peak) << ";\n";
+    for (int64_t drop : s.getDrops().asArrayRef())
+      os << "  if (step >= " << drop << ")\n    rate *= " << text(s.getBy().getValueAsDouble()) << ";\n";
     os << "  return rate;\n";
     break;
   }
@@ -53,14 +55,19 @@ void printSchedule(const std::string &name, const Schedule &s, int64_t steps, ml
 }
 } // namespace
 
-void codegen::printSchedules(const frontend::RunSettings &settings, llvm::raw_ostream &os) {
-  mlir::MLIRContext context;
-  for (size_t i = 0; i + 1 < settings.optimizers.size(); ++i) {
+void codegen::printSchedules(mlir::ModuleOp module, llvm::raw_ostream &os) {
+  llvm::SmallVector<run::OptimizeOp> lines(module.getOps<run::OptimizeOp>());
+  auto scheduleOf = [&](run::OptimizeOp line) {
+    if (line && line.getRateAttr())
+      return line.getRateAttr();
+    auto none = mlir::FloatAttr::get(mlir::Float64Type::get(module.getContext()), 0);
+    return run::ScheduleAttr::get(module.getContext(), ScheduleKind::Constant, none, {}, 0, 0, {}, {});
+  };
+  const int64_t steps = run::only<run::TrainOp>(module).getSteps();
+  for (size_t i = 0; i + 1 < lines.size(); ++i) {
     os << "/// The learning rate of optimizer line " << i << ".\n";
-    printSchedule("learning_rate_" + std::to_string(i), settings.optimizers[i].schedule, settings.steps, &context, os);
+    printSchedule("learning_rate_" + std::to_string(i), scheduleOf(lines[i]), steps, os);
   }
   os << "/// The learning rate of a step, from 0.\n";
-  Schedule none;
-  printSchedule("learning_rate", settings.optimizers.empty() ? none : settings.optimizers.back().schedule,
-                settings.steps, &context, os);
+  printSchedule("learning_rate", scheduleOf(lines.empty() ? run::OptimizeOp() : lines.back()), steps, os);
 }

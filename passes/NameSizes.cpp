@@ -75,9 +75,9 @@ struct NameSizes : echelon::impl::NameSizesBase<NameSizes> {
         if (axis.size > 1)
           divisors.push_back({axis.name, axis.size, dividedOver(module, mesh, m)});
     llvm::DenseSet<StringAttr> samples;
-    if (auto batch = module->getAttrOfType<StringAttr>("ech.batch_axis"))
+    if (auto batch = module->getAttrOfType<StringAttr>(ech::kBatchAxis))
       samples.insert(batch);
-    if (auto like = module->getAttrOfType<ArrayAttr>("ech.like_batch"))
+    if (auto like = module->getAttrOfType<ArrayAttr>(ech::kLikeBatch))
       for (auto axis : like.getAsRange<StringAttr>())
         samples.insert(axis);
     module.walk([&](rt::ForOp loop) {

@@ -71,7 +71,7 @@ def SplitTime : EchelonPass<"ech-split-time"> {
 def ExpandUpdate : EchelonPass<"ech-expand-update"> {
   let summary = "gradients become clipped, optimized and written parameters, as ordinary operations";
   let description = [{
-    Each `ech.gradient` goes through the optimizer line (module attribute `ech.optimizers`) whose pattern matches the
+    Each `ech.gradient` goes through the optimizer line (`run.optimize`) whose pattern matches the
     parameter's path first; moments are new variables `optimizer.m.PATH`; `ech.clip` scales by the global norm, which is
     reported. All of it carries `ech.phase = "update"`. Under sgd with a momentum, `ech.gradient @layer.w, %dw` becomes
     ```mlir

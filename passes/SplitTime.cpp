@@ -291,15 +291,15 @@ private:
 struct SplitTime : echelon::impl::SplitTimeBase<SplitTime> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    auto batchAxis = module->getAttrOfType<StringAttr>("ech.batch_axis");
-    auto micro = module->getAttrOfType<IntegerAttr>("ech.micro");
+    auto batchAxis = module->getAttrOfType<StringAttr>(ech::kBatchAxis);
+    auto micro = module->getAttrOfType<IntegerAttr>(ech::kMicroBatches);
     if (!batchAxis)
       return;
     Type real = realType();
     SmallVector<StepOp> steps(module.getOps<StepOp>());
     auto timeOf = [&](StepOp step) {
       const int64_t passes = step.getSymName() == "evaluate" ? 0 : micro ? micro.getInt() : 1;
-      return Time{batchAxis.getValue(), passes, module->getAttrOfType<ArrayAttr>("ech.like_batch")};
+      return Time{batchAxis.getValue(), passes, module->getAttrOfType<ArrayAttr>(ech::kLikeBatch)};
     };
     bool fine = true;
     for (StepOp step : steps)
@@ -312,7 +312,7 @@ struct SplitTime : echelon::impl::SplitTimeBase<SplitTime> {
         continue;
       if (time.evaluation())
         prepareEvaluation(step, time);
-      else if (auto batch = module->getAttrOfType<IntegerAttr>("ech.batch"); batch && batch.getInt() % time.passes) {
+      else if (auto batch = module->getAttrOfType<IntegerAttr>(ech::kBatch); batch && batch.getInt() % time.passes) {
         step.emitError() << "a batch of " << batch.getInt() << " does not divide into " << time.passes
                          << " micro batches";
         return signalPassFailure();

@@ -88,14 +88,14 @@ OwningOpRef<ModuleOp> echelon::frontend::elaborate(MLIRContext &context, const S
 
   nameCalled(*module);
   OpBuilder builder(&context);
-  (*module)->setAttr("ech.batch", builder.getI64IntegerAttr(options.batch));
-  (*module)->setAttr("ech.batch_axis", builder.getStringAttr(facts.batchAxis));
+  (*module)->setAttr(ech::kBatch, builder.getI64IntegerAttr(options.batch));
+  (*module)->setAttr(ech::kBatchAxis, builder.getStringAttr(facts.batchAxis));
   llvm::SmallVector<Attribute> likeBatch;
   for (const auto &[name, counts] : shared.likeBatch)
     if (counts)
       likeBatch.push_back(builder.getStringAttr(name));
   if (!likeBatch.empty())
-    (*module)->setAttr("ech.like_batch", builder.getArrayAttr(likeBatch));
+    (*module)->setAttr(ech::kLikeBatch, builder.getArrayAttr(likeBatch));
   if (!shared.partialFunctions.empty())
     (*module)->setAttr(ech::kPartialFunctions, builder.getArrayAttr(shared.partialFunctions.getArrayRef()));
   llvm::StringSet<> samples;

@@ -10,7 +10,7 @@ void TrainResolver::take(const OptimizeClause &c, const Clause &clause) {
   OptimizerLine line;
   line.range = clause.range;
   line.patterns = c.patterns;
-  line.kind = kind == "sgd" ? OptimizerLine::Sgd : kind == "adam" ? OptimizerLine::Adam : OptimizerLine::AdamW;
+  line.rule = kind;
   if (kind == "lamb")
     notBuilt(c.method.range, "optimize lamb", "adamw, adam and sgd are");
   std::vector<std::string> names = {"lr", "momentum", "decay", "nesterov", "clip", "scale_lr"};
@@ -23,17 +23,19 @@ void TrainResolver::take(const OptimizeClause &c, const Clause &clause) {
       line.schedule = *s;
   line.decay = args.number("decay", atLeast(0)).value_or(0);
   if (kind == "sgd") {
-    line.momentum = args.number("momentum", belowOne()).value_or(0);
-    line.nesterov = args.truth("nesterov").value_or(false);
-    if (line.nesterov && line.momentum == 0)
+    const double momentum = args.number("momentum", belowOne()).value_or(0);
+    const bool nesterov = args.truth("nesterov").value_or(false);
+    line.numbers = {{"momentum", momentum}, {"nesterov", nesterov ? 1 : 0}};
+    if (nesterov && momentum == 0)
       error(Code::E0410, args.rangeOf("nesterov"),
             "'nesterov' changes nothing without a momentum; give one, as in momentum = 0.9");
   } else {
-    line.epsilon = args.number("epsilon", above(0)).value_or(line.epsilon);
+    const double epsilon = args.number("epsilon", above(0)).value_or(1e-8);
+    line.numbers = {{"beta1", 0.9}, {"beta2", 0.999}, {"epsilon", epsilon}};
     if (auto betas = args.numbers("betas", belowOne())) {
       if (betas->size() == 2) {
-        line.beta1 = (*betas)[0];
-        line.beta2 = (*betas)[1];
+        line.numbers[0].second = (*betas)[0];
+        line.numbers[1].second = (*betas)[1];
       } else {
         error(Code::E0404, args.rangeOf("betas"), "'betas' are two numbers, as in betas = (0.9, 0.95)");
       }

@@ -44,11 +44,11 @@ struct Schedule {
 };
 
 struct OptimizerLine {
-  enum Kind { Sgd, Adam, AdamW } kind = Sgd;
+  std::string rule;  // sgd, adam, adamw
   Schedule schedule; // scale_lr already applied
-  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, decay = 0, momentum = 0;
-  bool nesterov = false;
-  std::vector<Pattern> patterns; // empty: every parameter
+  double decay = 0;
+  std::vector<std::pair<std::string, double>> numbers; // of the rule besides, by name; true is 1
+  std::vector<Pattern> patterns;                       // empty: every parameter
   SourceRange range;
 };
 

@@ -130,7 +130,7 @@ Padding echelon::ech::paddingOfSum(Operation *op, StringRef axis, Division divis
 }
 
 StringRef echelon::ech::batchAxisOf(ModuleOp module) {
-  auto name = module->getAttrOfType<StringAttr>("ech.batch_axis");
+  auto name = module->getAttrOfType<StringAttr>(ech::kBatchAxis);
   return name ? name.getValue() : "batch";
 }
 

@@ -62,6 +62,14 @@ llvm::StringRef batchAxisOf(mlir::ModuleOp module);
 /// numbers, each once a line: NameLoc "log" at the line's first column.
 inline constexpr llvm::StringLiteral kPartialFunctions = "ech.partial_functions";
 
+/// Module attributes that the passes read, of the train block.
+inline constexpr llvm::StringLiteral kBatch = "ech.batch";                  // samples of a step, over all ranks
+inline constexpr llvm::StringLiteral kBatchAxis = "ech.batch_axis";         // what the model calls the axis of samples
+inline constexpr llvm::StringLiteral kLikeBatch = "ech.like_batch";         // further names of it
+inline constexpr llvm::StringLiteral kMicroBatches = "ech.micro";           // passes of a step
+inline constexpr llvm::StringLiteral kClip = "ech.clip";                    // the largest norm of all gradients
+inline constexpr llvm::StringLiteral kKeepGradients = "ech.keep_gradients"; // unit: they are variables, for tests
+
 /// Discardable attributes that passes set and read.
 /// On a parameter: what updates it, "adamw" or "adamw_without_decay".
 inline constexpr llvm::StringLiteral kUpdateRule = "ech.update_rule";

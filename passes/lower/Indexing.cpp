@@ -86,7 +86,7 @@ LogicalResult lowerRandom(Lowering &l, ech::RandomOp op) {
   OpBuilder &b = l.b;
   Value out = l.result(op.getResult());
   StringRef batchAxis = ech::batchAxisOf(l.module);
-  auto globalBatch = l.module->getAttrOfType<IntegerAttr>("ech.batch");
+  auto globalBatch = l.module->getAttrOfType<IntegerAttr>(ech::kBatch);
   auto logicalSize = [&](const Axis &a) {
     return a.name == batchAxis && globalBatch && !l.evaluates ? globalBatch.getInt() : a.size;
   };

@@ -1,4 +1,5 @@
 // Loop nests: groups of element-wise operations and sums, and free values where they are needed as a whole.
+#include "ir/run/Run.h"
 #include "passes/lower/Lowering.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -134,7 +135,7 @@ FailureOr<Value> NestBuilder::scalarOf(ech::PositionOp op) {
 Value NestBuilder::scalarOf(ech::CountOp op) {
   double product = 1;
   StringRef batchAxis = ech::batchAxisOf(l.module);
-  auto batch = l.module->getAttrOfType<IntegerAttr>("ech.batch");
+  auto batch = l.module->getAttrOfType<IntegerAttr>(ech::kBatch);
   bool samples = false;
   for (auto [name, size] : llvm::zip(op.getOver(), op.getSizes())) {
     bool isBatch = cast<StringAttr>(name).getValue() == batchAxis;
@@ -155,9 +156,8 @@ FailureOr<Value> NestBuilder::scalarOf(ech::ScalarOp op) {
   Type f64 = l.b.getF64Type(), element = elementOf(op.getResult());
   StringRef name = op.getName();
   if (name == "learning_rate") {
-    auto lines = l.module->getAttrOfType<ArrayAttr>("ech.optimizers");
     const int64_t line = op.getLine();
-    const bool isLast = !lines || static_cast<int64_t>(lines.size()) == line + 1;
+    const bool isLast = static_cast<int64_t>(llvm::range_size(l.module.getOps<run::OptimizeOp>())) <= line + 1;
     return number(l.number(rt::Number::LearningRate, f64, op.getLoc(), isLast ? std::nullopt : std::optional(line)),
                   element);
   }

@@ -3,6 +3,7 @@
 #include "codegen/Plan.h"
 #include "ir/dist/Dist.h"
 #include "ir/rt/Rt.h"
+#include "ir/run/Run.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/Identifier.h"
@@ -34,9 +35,9 @@ struct Printed {
 };
 
 /// The program of a module in the state that dist-fuse takes.
-Printed print(const std::string &ir, int64_t batch, int64_t steps, bool profile = false) {
+Printed print(const std::string &ir, bool profile = false) {
   mlir::MLIRContext context;
-  context.loadDialect<ech::EchDialect, dist::DistDialect, rt::RtDialect>();
+  context.loadDialect<ech::EchDialect, dist::DistDialect, run::RunDialect, rt::RtDialect>();
   auto module = mlir::parseSourceString<mlir::ModuleOp>(ir, mlir::ParserConfig(&context));
   EXPECT_TRUE(module);
   mlir::PassManager manager(&context);
@@ -46,38 +47,12 @@ Printed print(const std::string &ir, int64_t batch, int64_t steps, bool profile 
   shapeProgram(manager);
   EXPECT_TRUE(mlir::succeeded(manager.run(*module)));
   frontend::SourceManager sources;
-  frontend::RunSettings plan;
-  plan.name = "test";
-  plan.batch = batch;
-  plan.steps = steps;
-  plan.optimizers.emplace_back();
-  plan.optimizers[0].schedule.peak = 0.1;
-  plan.data.kind = "npy";
-  plan.data.paths = {"x.npy", "y.npy"};
   Printed printed;
   llvm::raw_string_ostream os(printed.text);
-  EXPECT_TRUE(mlir::succeeded(emitCpp(*module, plan, sources, os, profile)));
+  EXPECT_TRUE(mlir::succeeded(emitCpp(*module, sources, os, profile)));
   printed.plan = planOf(*module);
   printed.saving = planOf(*module, true);
   return printed;
-}
-
-/// The program of a module that is lowered already.
-std::string printRt(const std::string &ir) {
-  mlir::MLIRContext context;
-  context.loadDialect<ech::EchDialect, dist::DistDialect, rt::RtDialect>();
-  auto module = mlir::parseSourceString<mlir::ModuleOp>(ir, mlir::ParserConfig(&context));
-  EXPECT_TRUE(module);
-  mlir::PassManager manager(&context);
-  shapeProgram(manager);
-  EXPECT_TRUE(mlir::succeeded(manager.run(*module)));
-  frontend::SourceManager sources;
-  frontend::RunSettings plan;
-  plan.optimizers.emplace_back();
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  EXPECT_TRUE(mlir::succeeded(emitCpp(*module, plan, sources, os)));
-  return text;
 }
 
 template <typename T>
@@ -102,45 +77,34 @@ TEST(Program, NamesOfCpp) {
 
 TEST(Program, SameTextEachTime) {
   std::string ir = testFile("mlp.mlir");
-  EXPECT_EQ(print(ir, 8, 3).text, print(ir, 8, 3).text);
+  EXPECT_EQ(print(ir).text, print(ir).text);
 }
 
 TEST(Program, DepthChangesNothingButNumerals) {
   auto text = [](const char *layers) {
-    std::string text = print(std::regex_replace(testFile("stack.mlir"), std::regex("LAYERS"), layers), 4, 3).text;
+    std::string text = print(std::regex_replace(testFile("Inputs/stack.mlir"), std::regex("LAYERS"), layers)).text;
     text = std::regex_replace(text, std::regex(" +//"), " //"); // comments stand below each other
     return std::regex_replace(text, std::regex("[0-9]+"), "#");
   };
   EXPECT_EQ(text("4"), text("96"));
 }
 
-TEST(Program, ReadsLikeTheModel) {
-  std::string text = print(testFile("mlp.mlir"), 8, 3).text;
-  EXPECT_NE(text.find("  // mlp.ech:3\n  gemm(a, in.x, p.w1, batch, hidden, in_, Form::nn, in_, hidden, hidden, 1.0, "
-                      "0.0, Blas::onednn);\n"),
-            std::string::npos);
-  EXPECT_NE(text.find("  float *h = r.work<float>("), std::string::npos);
-  EXPECT_NE(text.find("act.h[b * hidden + h] = math::relu("), std::string::npos) << text;
-  EXPECT_NE(text.find("  update_parameter(p.w1, grad.w1, in_ * hidden, lr);\n"), std::string::npos);
-  EXPECT_NE(text.find("    w[i] = w[i] - static_cast<float>(lr) * d_w[i];\n"), std::string::npos);
-}
-
 // A loop of several phases is a loop in `step` around calls, and runs in its own direction.
 TEST(Program, LoopsOfSeveralPhasesRunInTheirDirection) {
-  std::string ir = std::regex_replace(testFile("stack.mlir"), std::regex("LAYERS"), "4");
+  std::string ir = std::regex_replace(testFile("Inputs/stack.mlir"), std::regex("LAYERS"), "4");
   std::string head = "%s = ech.reduce sum %d over [\"batch\"] {ech.phase = \"backward\"";
   size_t at = ir.find(head);
   ASSERT_NE(at, std::string::npos);
   ir.replace(at, head.size(), "%s = ech.reduce sum %d over [\"batch\"] {ech.phase = \"update\"");
-  std::string text = print(ir, 4, 3).text;
+  std::string text = print(ir).text;
   size_t step = text.find("void step(");
   EXPECT_NE(text.find("= layer - 1; l >= 0", step), std::string::npos) << text.substr(step, 400);
 }
 
 // A program to be profiled is the plain one, with a table before its functions and a line behind each operation.
 TEST(Program, ProbesAreAllThatProfilingAdds) {
-  std::string ir = std::regex_replace(testFile("stack.mlir"), std::regex("LAYERS"), "4");
-  std::string plain = print(ir, 4, 3).text, probed = print(ir, 4, 3, true).text;
+  std::string ir = std::regex_replace(testFile("Inputs/stack.mlir"), std::regex("LAYERS"), "4");
+  std::string plain = print(ir).text, probed = print(ir, true).text;
   EXPECT_EQ(plain.find("lap("), std::string::npos);
   size_t begin = probed.find("/// The operations of a step"), end = probed.find("};\n// clang-format on\n\n", begin);
   ASSERT_NE(end, std::string::npos);
@@ -156,107 +120,8 @@ TEST(Program, ProbesAreAllThatProfilingAdds) {
   EXPECT_EQ(probed, plain);
 }
 
-// Products count 2 m n k, and the bytes of both factors and the result; loops a function a point.
-TEST(Program, ProbesKnowWhatOperationsCost) {
-  std::string text = print(testFile("mlp.mlir"), 8, 3, true).text;
-  EXPECT_NE(text.find("    {\"gemm a [batch=8, hidden=5]\", \"mlp.ech:3\", \"products\", 480, 472},\n"),
-            std::string::npos)
-      << text.substr(0, 3000);
-}
-
-// A message that one function starts and another one waits for is under way in between, whatever their phases.
-TEST(Program, MessagesOutliveTheFunctionThatStartsThem) {
-  std::string text = printRt(R"(
-    rt.function @train {
-      %x = rt.alloc work at 0 : !rt.buffer<[embed=8], f32>
-      %y = rt.alloc work at 64 : !rt.buffer<[embed=8], f32>
-      %t = rt.collective "all_reduce" %x, %x count 8 "Sum" over [0] ranks 2 "dp" with "ring" why "t"
-          {ech.phase = "update", rt.group = 0 : i64} : !rt.buffer<[embed=8], f32>, !rt.buffer<[embed=8], f32> -> !rt.ticket
-      rt.fill %y with 0.0 {ech.phase = "backward"} : !rt.buffer<[embed=8], f32>
-      rt.wait %t {ech.phase = "update"}
-    })");
-  EXPECT_NE(text.find("void step(Rank &r, double /*lr*/) {\n  Messages messages;\n  update(r, messages);\n"
-                      "  backward(r);\n  update_2(r, messages);\n}"),
-            std::string::npos)
-      << text;
-  EXPECT_NE(text.find("  messages.all_reduce_of_t = all_reduce_start("), std::string::npos) << text;
-  EXPECT_NE(text.find("  wait(messages.all_reduce_of_t);"), std::string::npos) << text;
-}
-
-// Those of a loop's iterations are an array, declared before the loop where no function ends before the wait.
-TEST(Program, IterationsKeepTheirTickets) {
-  const std::string ir = R"(
-    rt.function @train {
-      %x = rt.alloc work at 0 : !rt.buffer<[layer=3, embed=8], f32>
-      %each = rt.tickets 3 {ech.phase = "backward"}
-      rt.for "layer" = 3 reverse {
-      ^bb0(%i: index):
-        %part = rt.view %x from 0 plus(%i) times [8] : !rt.buffer<[layer=3, embed=8], f32> -> !rt.buffer<[embed=8], f32>
-        rt.collective "all_reduce" %part, %part count 8 "Sum" over [0] ranks 2 "dp" with "ring" why "t" keeps %each[%i]
-            {ech.phase = "backward", rt.group = 0 : i64} : !rt.buffer<[embed=8], f32>, !rt.buffer<[embed=8], f32>
-      } {ech.phase = "backward"}
-      rt.wait %each {ech.phase = "PHASE"}
-    })";
-  std::string one = printRt(std::regex_replace(ir, std::regex("PHASE"), "backward"));
-  EXPECT_NE(one.find("void backward(Rank &r) {\n  Ticket all_reduce_of_t[3];\n"), std::string::npos) << one;
-  EXPECT_NE(one.find("    all_reduce_of_t[l] = all_reduce_start(r, r.group(0), t_l, 8, Sum, Algorithm::ring, "),
-            std::string::npos)
-      << one;
-  EXPECT_NE(one.find("  wait(all_reduce_of_t);"), std::string::npos) << one;
-  std::string two = printRt(std::regex_replace(ir, std::regex("PHASE"), "update"));
-  EXPECT_NE(two.find("struct Messages {\n  Ticket all_reduce_of_t[3];\n};"), std::string::npos) << two;
-  EXPECT_NE(two.find("    messages.all_reduce_of_t[l] = all_reduce_start("), std::string::npos) << two;
-  EXPECT_NE(two.find("  wait(messages.all_reduce_of_t);"), std::string::npos) << two;
-}
-
-// Rows in runs are told by how many there are and how long they are; where the call comes from goes along, for who
-// waits in vain.
-TEST(Program, CollectivesAlongInnerAxes) {
-  std::string text = printRt(R"(
-    rt.function @train {
-      %x = rt.alloc work at 0 : !rt.buffer<[batch=3, seq=4, embed=8], f32>
-      %y = rt.alloc work at 384 : !rt.buffer<[batch=3, seq=2, embed=8], f32>
-      rt.collective "reduce_scatter" %x, %y count 48 runs 3 "Sum" over [0] ranks 2 "dp" with "ring" why "t"
-          {rt.group = 0 : i64} : !rt.buffer<[batch=3, seq=4, embed=8], f32>, !rt.buffer<[batch=3, seq=2, embed=8], f32> loc("mlp.ech":33:3)
-      %t = rt.collective "all_gather" %y, %x count 48 runs 3 over [0] ranks 2 "dp" with "automatic" why "t"
-          {rt.group = 0 : i64} : !rt.buffer<[batch=3, seq=2, embed=8], f32>, !rt.buffer<[batch=3, seq=4, embed=8], f32> -> !rt.ticket loc("a\"b.ech":7:1)
-      rt.wait %t
-    })");
-  EXPECT_NE(text.find("  reduce_scatter_inner(r, r.group(0), t_2, t, 3, 16, Sum, Algorithm::ring, \"mlp.ech:33\");\n"),
-            std::string::npos)
-      << text;
-  EXPECT_NE(
-      text.find(" = all_gather_inner_start(r, r.group(0), t, t_2, 3, 16, Algorithm::automatic, \"a\\\"b.ech:7\");\n"),
-      std::string::npos)
-      << text;
-}
-
-// What an inner loop loads anew though it stays the same is loaded before it, where the host compiler need not prove
-// that no store changes it.
-TEST(Program, LoopsLoadOnceWhatStaysTheSame) {
-  std::string text = printRt(R"(
-    rt.function @train {
-      %x = rt.alloc work at 0 : !rt.buffer<[c=2, i=8], f32>
-      %m = rt.alloc work at 64 : !rt.buffer<[c=2], f32>
-      rt.fused ["c", "i"] = [2, 8](%x, %m) -> ["store"](%x) {
-      ^bb0(%a: f32, %b: f32):
-        %d = rt.compute "sub" %a, %b : (f32, f32) -> f32
-        rt.yield %d : f32
-      } : (!rt.buffer<[c=2, i=8], f32>, !rt.buffer<[c=2], f32>) -> (!rt.buffer<[c=2, i=8], f32>)
-    })");
-  size_t load = text.find("    const float t_2_c = t_2[c];\n");
-  EXPECT_NE(load, std::string::npos) << text;
-  EXPECT_LT(load, text.find("t[c * 8 + i] = t[c * 8 + i] - t_2_c;")) << text;
-}
-
-// The rates of several optimizer lines stand before the functions that call them.
-TEST(Program, RatesAreDeclaredBeforeTheyAreUsed) {
-  std::string text = print(testFile("mlp.mlir"), 8, 3).text;
-  EXPECT_LT(text.find("double learning_rate("), text.find("void forward("));
-}
-
 TEST(Program, MemoryAddsUp) {
-  ProgramPlan plan = print(testFile("mlp.mlir"), 8, 3).plan;
+  ProgramPlan plan = print(testFile("mlp.mlir")).plan;
   EXPECT_EQ(plan.memory.params, (30 + 5 + 15 + 3) * 4);
   EXPECT_EQ(plan.memory.total, plan.stateBytes + plan.inputBytes + plan.workBytes);
   EXPECT_EQ(plan.memory.total, plan.memory.params + plan.memory.gradients + plan.memory.optimizer +
@@ -266,7 +131,7 @@ TEST(Program, MemoryAddsUp) {
 
 // What writes snapshots holds its state twice.
 TEST(Program, TheCopyForSnapshotsIsPlanned) {
-  Printed printed = print(testFile("mlp.mlir"), 8, 3);
+  Printed printed = print(testFile("mlp.mlir"));
   EXPECT_EQ(printed.saving.copyBytes, printed.plan.stateBytes);
   EXPECT_EQ(printed.saving.memory.total, printed.plan.memory.total + printed.plan.stateBytes);
   EXPECT_EQ(printed.saving.memory.buffers, printed.plan.memory.buffers + printed.plan.stateBytes);
@@ -277,7 +142,7 @@ TEST(Program, TheCopyForSnapshotsIsPlanned) {
 TEST(Program, TrainsAsPlainLoopsDo) {
   std::string folder = ::testing::TempDir() + "/echelon_codegen_" + std::to_string(getpid());
   ASSERT_EQ(std::system(("mkdir -p " + folder).c_str()), 0);
-  std::ofstream(folder + "/mlp.cpp") << print(testFile("mlp.mlir"), 8, 3).text;
+  std::ofstream(folder + "/mlp.cpp") << print(testFile("mlp.mlir")).text;
   std::string root = ECHELON_SOURCE_FOLDER, library = ECHELON_RUNTIME_LIBRARY;
   ASSERT_EQ(std::system(("g++ -std=c++17 -O1 -Wall -Wextra -Werror -I" + root + " " + folder + "/mlp.cpp " + library +
                          " -o " + folder + "/mlp -ldnnl -lopenblas -lz -ldeflate -lgomp -lpthread -ldl -lrt")

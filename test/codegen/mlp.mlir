@@ -1,5 +1,11 @@
+// RUN: echelon-opt %s --mlir-print-debuginfo --dist-fuse --dist-lower-to-rt --rt-plan-arenas --shape-program | echelon-translate --rt-to-cpp | FileCheck %s
+// RUN: echelon-opt %s --mlir-print-debuginfo --dist-fuse --dist-lower-to-rt --rt-plan-arenas --shape-program | echelon-translate --rt-to-cpp --profile | FileCheck %s --check-prefix=PROBED
+
 // A multilayer perceptron as the passes before dist-fuse leave it: one step, forward, backward and update, on one rank.
-module attributes {ech.batch = 8 : i64, ech.batch_axis = "batch", ech.optimizers = [{kind = "sgd", patterns = ["*"]}]} {
+module attributes {ech.batch = 8 : i64, ech.batch_axis = "batch"} {
+  run.train "test" of "M" in "" folder "." batch 8 steps 3 seed 0
+  run.data <kind = "npy", paths = ["x.npy", "y.npy"]> to ["x", "y"]
+  run.optimize "sgd" all on ["*"] with {} rate <kind = constant, peak = 1.0e-1>
   ech.variable param @w1 : !ech.tensor<[in=6, hidden=5], f32> = constant(0.25, 0.0) decayed
   ech.variable param @b1 : !ech.tensor<[hidden=5], f32> = constant(0.0, 0.0)
   ech.variable param @w2 : !ech.tensor<[hidden=5, class=3], f32> = constant(0.125, 0.0) decayed
@@ -56,3 +62,16 @@ module attributes {ech.batch = 8 : i64, ech.batch_axis = "batch", ech.optimizers
     ech.write @b2, %n4 {ech.phase = "update"} : !ech.tensor<[class=3], f32>
   }
 }
+
+// The program reads like the model. The rate stands before the functions that call it.
+// CHECK: double learning_rate(int64_t) { return 0.1; }
+// CHECK: void update_parameter(float *w, const float *d_w, int64_t n, double lr) {
+// CHECK:     w[i] = w[i] - static_cast<float>(lr) * d_w[i];
+// CHECK: void forward(
+// CHECK:   // mlp.ech:3
+// CHECK-NEXT:   gemm(a, in.x, p.w1, batch, hidden, in_, Form::nn, in_, hidden, hidden, 1.0, 0.0, Blas::onednn);
+// CHECK:       act.h[b * hidden + h] = math::relu(
+// CHECK:   update_parameter(p.w1, grad.w1, in_ * hidden, lr);
+
+// Products count 2 m n k, and the bytes of both factors and the result.
+// PROBED: {"gemm a [batch=8, hidden=5]", "mlp.ech:3", "products", 480, 472},

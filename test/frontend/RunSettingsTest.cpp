@@ -81,16 +81,17 @@ TEST(RunSettings, Optimizer) {
                      "scale_lr = linear(base = 32)) on (*.w)\noptimize sgd(0.5, momentum = 0.9, nesterov = true)\n");
   ASSERT_EQ(p.diagnostics.text(), "");
   const OptimizerLine &first = p.plan.optimizers[0];
-  EXPECT_EQ(first.kind, OptimizerLine::AdamW);
+  EXPECT_EQ(first.rule, "adamw");
   EXPECT_EQ(first.schedule.kind, Schedule::Cosine);
   EXPECT_DOUBLE_EQ(first.schedule.peak, 2e-3);
   EXPECT_DOUBLE_EQ(first.schedule.floor, 2e-4);
   EXPECT_EQ(first.schedule.warmup, 10);
-  EXPECT_DOUBLE_EQ(first.beta1, 0.8);
+  using Numbers = std::vector<std::pair<std::string, double>>;
+  EXPECT_EQ(first.numbers, (Numbers{{"beta1", 0.8}, {"beta2", 0.9}, {"epsilon", 1e-8}}));
   EXPECT_DOUBLE_EQ(first.decay, 0.1);
   EXPECT_EQ(first.patterns[0].text, "*.w");
   EXPECT_EQ(p.plan.clip, 1);
-  EXPECT_TRUE(p.plan.optimizers[1].nesterov);
+  EXPECT_EQ(p.plan.optimizers[1].numbers, (Numbers{{"momentum", 0.9}, {"nesterov", 1}}));
 }
 
 // Sources nest; transforms carry their numbers.

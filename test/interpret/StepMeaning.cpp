@@ -1,5 +1,6 @@
 // What passes do to a step leaves its meaning alone: parts of a batch, batches of a held-out set, the update's
 // formulas.
+#include "ir/run/Run.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/Passes.h"
@@ -16,7 +17,7 @@ namespace {
 
 class StepMeaning : public testing::Test {
 protected:
-  StepMeaning() { context.loadDialect<EchDialect>(); }
+  StepMeaning() { context.loadDialect<EchDialect, run::RunDialect>(); }
 
   /// Parses `text`, with T(…) for tensor types of f64 and I(…) for i32, and runs the passes.
   void prepare(std::string text, std::vector<std::unique_ptr<Pass>> passes) {
@@ -148,8 +149,9 @@ struct Rule {
 };
 class UpdateRule : public StepMeaning, public testing::WithParamInterface<Rule> {};
 TEST_P(UpdateRule, GivesPyTorchsNumbers) {
-  prepare(std::string(R"(module attributes {ech.optimizers = [{patterns = ["*"], line = 0, )") + GetParam().line +
-              R"(}]} {
+  prepare(std::string(R"(module {
+    run.optimize )") +
+              GetParam().line + R"(
     ech.variable param @w : T() = constant(0.0, 0.0) decayed
     ech.variable state @g : T() = constant(0.0, 0.0)
     ech.step @train {
@@ -177,13 +179,13 @@ double adam(double w, double g, double decoupled) {
   w *= 1 - 0.1 * decoupled;
   return w - 0.1 * (m / (1 - std::pow(0.9, 5))) / (std::sqrt(v / (1 - std::pow(0.95, 5))) + 1e-8);
 }
-const char kAdam[] = R"(kind = "adam", beta1 = 0.9, beta2 = 0.95, epsilon = 1.0e-8, decay = 0.2)";
-const char kAdamW[] = R"(kind = "adamw", beta1 = 0.9, beta2 = 0.95, epsilon = 1.0e-8, decay = 0.2)";
+const char kAdam[] = R"("adam" on ["*"] with {beta1 = 0.9, beta2 = 0.95, epsilon = 1.0e-8, decay = 0.2})";
+const char kAdamW[] = R"("adamw" on ["*"] with {beta1 = 0.9, beta2 = 0.95, epsilon = 1.0e-8, decay = 0.2})";
 INSTANTIATE_TEST_SUITE_P(Rules, UpdateRule,
-                         testing::Values(Rule{R"(kind = "sgd", momentum = 0.0, decay = 0.0)", 2 - 0.1 * 0.5, 0, 0},
-                                         Rule{R"(kind = "sgd", momentum = 0.9, decay = 0.2)",
+                         testing::Values(Rule{R"("sgd" on ["*"] with {})", 2 - 0.1 * 0.5, 0, 0},
+                                         Rule{R"("sgd" on ["*"] with {momentum = 0.9, decay = 0.2})",
                                               2 - 0.1 * (0.9 * 0.3 + 0.9), 0.9 * 0.3 + 0.9, 0},
-                                         Rule{R"(kind = "sgd", momentum = 0.9, decay = 0.0, nesterov = true)",
+                                         Rule{R"("sgd" on ["*"] with {momentum = 0.9, nesterov = 1.0})",
                                               2 - 0.1 * (0.5 + 0.9 * (0.9 * 0.3 + 0.5)), 0.9 * 0.3 + 0.5, 0},
                                          Rule{kAdam, adam(2, 0.9, 0), 0.9 * 0.3 + 0.1 * 0.9, 0.95 * 0.2 + 0.05 * 0.81},
                                          Rule{kAdamW, adam(2, 0.5, 0.2), 0.9 * 0.3 + 0.1 * 0.5,
@@ -191,8 +193,8 @@ INSTANTIATE_TEST_SUITE_P(Rules, UpdateRule,
 
 // The norm is that of the whole gradient; a clip above it changes nothing, one below scales to it.
 TEST_F(StepMeaning, AClipBoundsTheNorm) {
-  prepare(R"(module attributes {ech.clip = 1.0, ech.keep_gradients,
-      ech.optimizers = [{patterns = ["*"], line = 0, kind = "sgd", momentum = 0.0, decay = 0.0}]} {
+  prepare(R"(module attributes {ech.clip = 1.0, ech.keep_gradients} {
+    run.optimize "sgd" on ["*"] with {}
     ech.variable param @a : T(i=2) = constant(0.0, 0.0)
     ech.step @train {
       %a = "ech.read"() {source = @a} : () -> T(i=2)

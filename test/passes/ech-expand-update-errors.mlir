@@ -1,7 +1,8 @@
 // RUN: echelon-opt --ech-expand-update --split-input-file --verify-diagnostics %s
 
 // Every parameter has a line.
-module attributes {ech.optimizers = [{kind = "sgd", patterns = ["head.*"], line = 0, decay = 0.0, momentum = 0.0}]} {
+module {
+run.optimize "sgd" on ["head.*"] with {}
 ech.variable param @head.w : !ech.tensor<[in=3], f32> = normal(0.0, 0.02)
 // expected-error @+1 {{no optimize line takes parameter body.w; add its pattern to one, or a line without `on`}}
 ech.variable param @body.w : !ech.tensor<[in=3], f32> = normal(0.0, 0.02)
@@ -15,7 +16,8 @@ ech.step @train {
 // -----
 
 // Every pattern has a parameter.
-module attributes {ech.optimizers = [{kind = "sgd", patterns = ["*", "*.gamma"], line = 0, decay = 0.0, momentum = 0.0}]} {
+module {
+run.optimize "sgd" on ["*", "*.gamma"] with {}
 ech.variable param @w : !ech.tensor<[in=3], f32> = normal(0.0, 0.02)
 // expected-error @+1 {{no parameter matches "*.gamma" of an optimize line}}
 ech.step @train {
@@ -38,7 +40,8 @@ ech.step @train {
 // -----
 
 // An optimizer that is not built is not taken for another one.
-module attributes {ech.optimizers = [{kind = "lamb", patterns = ["*"], line = 0, decay = 0.0}]} {
+module {
+run.optimize "lamb" on ["*"] with {}
 ech.variable param @w : !ech.tensor<[in=3], f32> = normal(0.0, 0.02)
 // expected-error @+1 {{is to be optimized by 'lamb', which is not built}}
 ech.step @train {

@@ -1,6 +1,7 @@
 // Runs any pass over IR in text form, as tests do and as whoever looks into a compilation may.
 #include "ir/dist/Dist.h"
 #include "ir/rt/Rt.h"
+#include "ir/run/Run.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
@@ -9,7 +10,8 @@
 
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
-  registry.insert<echelon::ech::EchDialect, echelon::dist::DistDialect, echelon::rt::RtDialect>();
+  registry
+      .insert<echelon::ech::EchDialect, echelon::dist::DistDialect, echelon::run::RunDialect, echelon::rt::RtDialect>();
   echelon::registerEchelonPasses();
   mlir::registerCSEPass();
   mlir::registerCanonicalizerPass();
@@ -23,5 +25,12 @@ int main(int argc, char **argv) {
           return mlir::success();
         },
         [](llvm::function_ref<void(const mlir::detail::PassOptions &)>) {});
+  mlir::registerPassPipeline(
+      "shape-program", "the passes after rt-plan-arenas",
+      [](mlir::OpPassManager &manager, llvm::StringRef, llvm::function_ref<mlir::LogicalResult(const llvm::Twine &)>) {
+        echelon::shapeProgram(manager);
+        return mlir::success();
+      },
+      [](llvm::function_ref<void(const mlir::detail::PassOptions &)>) {});
   return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "Echelon's passes, one by one\n", registry));
 }

@@ -1,6 +1,7 @@
 // Small models for tests of layouts.
 #include "test/passes/layout/Models.h"
 #include "ir/dist/Dist.h"
+#include "ir/run/Run.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/Passes.h"
@@ -203,12 +204,12 @@ Model echelon::test::places() {
 }
 
 OwningOpRef<ModuleOp> echelon::test::build(MLIRContext &context, const Model &model, int micro) {
-  context.loadDialect<EchDialect, dist::DistDialect>();
+  context.loadDialect<EchDialect, dist::DistDialect, run::RunDialect>();
   std::string text = "module attributes {ech.micro = " + std::to_string(micro) +
                      " : i64, ech.batch = 8 : i64, "
-                     "ech.batch_axis = \"batch\", ech.keep_gradients, ech.clip = 0.5, "
-                     "ech.optimizers = [{kind = \"adamw\", patterns = [\"*\"], line = 0, beta1 = 0.9, beta2 = 0.95, "
-                     "epsilon = 1.0e-8, decay = 0.1, momentum = 0.0, nesterov = false}]} {\n" +
+                     "ech.batch_axis = \"batch\", ech.keep_gradients, ech.clip = 0.5} {\n"
+                     "run.optimize \"adamw\" on [\"*\"] with {beta1 = 0.9, beta2 = 0.95, epsilon = 1.0e-8, "
+                     "decay = 0.1}\n" +
                      model.declarations + "ech.step @train {\n}\n}\n";
   OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(text, &context);
   if (!module)

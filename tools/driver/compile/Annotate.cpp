@@ -1,4 +1,5 @@
-// What the train block says, as attributes of the module: passes see nothing else of it.
+// What the train block says, in the module: passes and the printer see nothing else of it.
+#include "tools/driver/compile/BuildRun.h"
 #include "tools/driver/compile/Compilation.h"
 #include "tools/driver/compile/WeightDecay.h"
 
@@ -9,32 +10,6 @@
 using namespace echelon::frontend;
 
 namespace echelon {
-
-/// One dictionary an optimize line, in their order.
-static mlir::ArrayAttr optimizerLines(const std::vector<OptimizerLine> &optimizers, mlir::Builder &b) {
-  static constexpr const char *kKinds[] = {"sgd", "adam", "adamw"};
-  llvm::SmallVector<mlir::Attribute> lines;
-  for (const OptimizerLine &line : optimizers) {
-    llvm::SmallVector<llvm::StringRef> patterns;
-    for (const Pattern &pattern : line.patterns)
-      patterns.push_back(pattern.text);
-    if (patterns.empty())
-      patterns.push_back("*");
-    lines.push_back(b.getDictionaryAttr({
-        b.getNamedAttr("kind", b.getStringAttr(kKinds[line.kind])),
-        b.getNamedAttr("patterns", b.getStrArrayAttr(patterns)),
-        b.getNamedAttr("all", b.getBoolAttr(line.patterns.empty())),
-        b.getNamedAttr("line", b.getI64IntegerAttr(static_cast<int64_t>(lines.size()))),
-        b.getNamedAttr("beta1", b.getF64FloatAttr(line.beta1)),
-        b.getNamedAttr("beta2", b.getF64FloatAttr(line.beta2)),
-        b.getNamedAttr("epsilon", b.getF64FloatAttr(line.epsilon)),
-        b.getNamedAttr("decay", b.getF64FloatAttr(line.decay)),
-        b.getNamedAttr("momentum", b.getF64FloatAttr(line.momentum)),
-        b.getNamedAttr("nesterov", b.getBoolAttr(line.nesterov)),
-    }));
-  }
-  return b.getArrayAttr(lines);
-}
 
 /// Of the model as the passes would have it before they derive it, so that what they make equal is equal.
 std::string Compilation::meaningOfModel() {
@@ -54,14 +29,14 @@ void Compilation::annotate() {
       step->erase();
   }
   mlir::Builder b(context.get());
-  if (!settings.checkpoint.directory.empty()) // else no snapshot keeps it
-    meaning = meaningOfModel();
-  (*module)->setAttr("ech.micro", b.getI64IntegerAttr(settings.microBatches));
+  const std::string mathematics =
+      settings.checkpoint.directory.empty() ? "" : meaningOfModel(); // without snapshots nothing keeps it
+  buildRun(*module, settings, sources, mathematics);
+  (*module)->setAttr(ech::kMicroBatches, b.getI64IntegerAttr(settings.microBatches));
   if (options.keepGradients)
-    (*module)->setAttr("ech.keep_gradients", b.getUnitAttr());
+    (*module)->setAttr(ech::kKeepGradients, b.getUnitAttr());
   if (settings.clip)
-    (*module)->setAttr("ech.clip", b.getF64FloatAttr(*settings.clip));
-  (*module)->setAttr("ech.optimizers", optimizerLines(settings.optimizers, b));
+    (*module)->setAttr(ech::kClip, b.getF64FloatAttr(*settings.clip));
   decayWhatIsNamed(*module, settings);
   warnOfIdleDecay(decayOf(*module, settings, sources), diagnostics);
   annotateLayout(b);

@@ -6,6 +6,7 @@
 #include "ir/dist/Dist.h"
 #include "ir/ech/Ech.h"
 #include "ir/rt/Rt.h"
+#include "ir/run/Run.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Pass/PassManager.h"
 #include "runtime/data/DataSource.h"
@@ -156,7 +157,7 @@ void Compilation::openContext() {
   module = nullptr; // it lives in the context
   context = std::make_unique<mlir::MLIRContext>(mlir::MLIRContext::Threading::DISABLED);
   context->printOpOnDiagnostic(false);
-  context->loadDialect<ech::EchDialect, dist::DistDialect, rt::RtDialect>();
+  context->loadDialect<ech::EchDialect, dist::DistDialect, run::RunDialect, rt::RtDialect>();
   context->getDiagEngine().registerHandler([this](mlir::Diagnostic &said) {
     const bool isError = said.getSeverity() == mlir::DiagnosticSeverity::Error;
     if (!isError && said.getSeverity() != mlir::DiagnosticSeverity::Warning)
@@ -343,8 +344,7 @@ bool Compilation::lower(Stage until) {
 
 bool Compilation::emit(std::string &text) {
   llvm::raw_string_ostream stream(text);
-  return mlir::succeeded(emitCpp(*module, settings, sources, stream, options.profile, meaning)) &&
-         !diagnostics.hasErrors();
+  return mlir::succeeded(emitCpp(*module, sources, stream, options.profile)) && !diagnostics.hasErrors();
 }
 
 /// The files and folders of a source; of a folder, what is in it, too.

@@ -78,7 +78,6 @@ public:
   frontend::ModelFacts facts;
   std::unique_ptr<mlir::MLIRContext> context;
   mlir::OwningOpRef<mlir::ModuleOp> module;
-  std::string meaning; // what the model computes, for snapshots
 
 private:
   bool chooseTrain();

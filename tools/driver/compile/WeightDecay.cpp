@@ -82,11 +82,10 @@ void decayWhatIsNamed(mlir::ModuleOp module, const RunSettings &plan) {
 }
 
 std::vector<LineDecay> decayOf(mlir::ModuleOp module, const RunSettings &plan, const SourceManager &sources) {
-  static constexpr const char *kNames[] = {"sgd", "adam", "adamw"};
   std::vector<LineDecay> lines;
   for (const OptimizerLine &line : plan.optimizers) {
     const std::string file = llvm::sys::path::filename(sources.name(line.range.file)).str();
-    lines.push_back({&line, file + ":" + std::to_string(line.range.line), kNames[line.kind], {}, {}});
+    lines.push_back({&line, file + ":" + std::to_string(line.range.line), line.rule, {}, {}});
   }
   for (auto variable : module.getOps<ech::VariableOp>()) {
     if (variable.getKind() != ech::VariableKind::Param)

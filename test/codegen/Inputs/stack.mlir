@@ -1,5 +1,8 @@
 // A stack of LAYERS layers: x = relu(x + w), kept for the way back, and a sum over it. LAYERS is replaced by the test.
 module attributes {ech.batch = 4 : i64, ech.batch_axis = "batch"} {
+  run.train "test" of "M" in "" folder "." batch 4 steps 3 seed 0
+  run.data <kind = "npy", paths = ["x.npy", "y.npy"]> to ["x", "y"]
+  run.optimize "sgd" all on ["*"] with {} rate <kind = constant, peak = 1.0e-1>
   ech.variable param @layer.w : !ech.tensor<[layer=LAYERS, embed=8], f32> = constant(0.5, 0.0) stacked 1
   ech.input @x 0 : !ech.tensor<[batch=4, embed=8], f32> below 0
   ech.step @train {

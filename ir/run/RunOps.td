@@ -1,0 +1,137 @@
+// The run dialect: what a train block says besides the model and its layout. Its operations stand in the module, before
+// the steps. Passes and the printer read them; no pass changes them.
+#ifndef RUN_OPS
+#define RUN_OPS
+
+include "mlir/IR/OpBase.td"
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+
+def Run_Dialect : Dialect {
+  let name = "run";
+  let summary = "what a run is: its data, optimizers, evaluations, snapshots";
+  let cppNamespace = "::echelon::run";
+  let useDefaultAttributePrinterParser = 1;
+}
+
+//===------------------------------------------------------------------------------------------------------------===//
+// Attributes
+//===------------------------------------------------------------------------------------------------------------===//
+
+class Run_Attr<string title, string word> : AttrDef<Run_Dialect, title> {
+  let mnemonic = word;
+  let assemblyFormat = "`<` struct(params) `>`";
+}
+
+def Run_Transform : Run_Attr<"Transform", "transform"> {
+  let summary = "what is done with each sample";
+  let description = [{
+    `#run.transform<kind = "crop", args = [4.0], axes = ["row", "column"]>`: runtime::TransformSpec.
+  }];
+  let parameters = (ins "::mlir::StringAttr":$kind, OptionalParameter<"::mlir::DenseF64ArrayAttr">:$args,
+                        OptionalParameter<"::mlir::ArrayAttr">:$axes, OptionalParameter<"::mlir::ArrayAttr">:$inputs);
+}
+
+def Run_Source : Run_Attr<"Source", "source"> {
+  let summary = "a source of samples";
+  let description = [{
+    `#run.source<kind = "next_token", args = [0.1], of = [#run.source<kind = "text", paths = ["a.txt"]>]>`:
+    runtime::DataSpec, which says what each kind uses. `of`: the sources that it is made of.
+  }];
+  let parameters = (ins "::mlir::StringAttr":$kind, OptionalParameter<"::mlir::ArrayAttr">:$paths,
+                        OptionalParameter<"::mlir::StringAttr">:$name,
+                        OptionalParameter<"::mlir::DenseF64ArrayAttr">:$args,
+                        OptionalParameter<"::mlir::ArrayAttr">:$of,
+                        OptionalParameter<"::mlir::ArrayAttr">:$transforms,
+                        OptionalParameter<"::mlir::ArrayAttr">:$columns);
+}
+
+def Run_ScheduleKind : I32EnumAttr<"ScheduleKind", "how a learning rate goes on", [
+    I32EnumAttrCase<"Constant", 0, "constant">, I32EnumAttrCase<"Cosine", 1, "cosine">,
+    I32EnumAttrCase<"Linear", 2, "linear">, I32EnumAttrCase<"Wsd", 3, "wsd">,
+    I32EnumAttrCase<"StepsAt", 4, "steps_at">]> {
+  let cppNamespace = "::echelon::run";
+  let genSpecializedAttr = 0;
+}
+
+def Run_Schedule : Run_Attr<"Schedule", "schedule"> {
+  let summary = "a learning rate as a function of the step";
+  let description = [{
+    `#run.schedule<kind = cosine, peak = 1.0e-3, floor = 1.0e-4, warmup = 30>`. The rate rises to `peak` over `warmup`
+    steps. Then `constant` stays; `cosine` and `linear` fall to `floor` until the last step; `wsd` stays, and falls
+    over the last `decay` steps; `steps_at` is multiplied by `by` at each of `drops`.
+  }];
+  let parameters = (ins EnumParameter<Run_ScheduleKind>:$kind, "::mlir::FloatAttr":$peak,
+                        OptionalParameter<"::mlir::FloatAttr">:$floor, DefaultValuedParameter<"int64_t", "0">:$warmup,
+                        DefaultValuedParameter<"int64_t", "0">:$decay,
+                        OptionalParameter<"::mlir::DenseI64ArrayAttr">:$drops,
+                        OptionalParameter<"::mlir::FloatAttr">:$by);
+}
+
+//===------------------------------------------------------------------------------------------------------------===//
+// Operations
+//===------------------------------------------------------------------------------------------------------------===//
+
+class Run_Op<string mnemonic> : Op<Run_Dialect, mnemonic, []>;
+
+def Run_TrainOp : Run_Op<"train"> {
+  let summary = "the train block: one in a module whose program is printed";
+  let description = [{
+    `spec`: the file, as diagnostics name it; `folder`: where its relative paths start. `batch`: samples of a step over
+    all ranks.
+  }];
+  let arguments = (ins StrAttr:$name, StrAttr:$model, StrAttr:$spec, StrAttr:$folder, I64Attr:$batch, I64Attr:$steps,
+                       UI64Attr:$seed, DefaultValuedAttr<I64Attr, "0">:$restarts);
+  let assemblyFormat = [{
+    $name `of` $model `in` $spec `folder` $folder `batch` $batch `steps` $steps `seed` $seed
+    (`restarts` $restarts^)? attr-dict
+  }];
+}
+
+def Run_DataOp : Run_Op<"data"> {
+  let summary = "what a step takes: `run.data #run.source<…> to [\"tokens\", \"labels\"]`";
+  let arguments = (ins Run_Source:$source, StrArrayAttr:$inputs);
+  let assemblyFormat = "$source `to` $inputs attr-dict";
+}
+
+def Run_OptimizeOp : Run_Op<"optimize"> {
+  let summary = "an `optimize` line; a parameter is taken by the first line that has a pattern for it";
+  let description = [{
+    `run.optimize "adamw" on ["*"] with {beta1 = 0.9, …} rate #run.schedule<…>`. `numbers`: those of the rule
+    (passes/update/). `all`: the line names no patterns.
+  }];
+  let arguments = (ins StrAttr:$rule, StrArrayAttr:$patterns, DictionaryAttr:$numbers,
+                       OptionalAttr<Run_Schedule>:$rate, UnitAttr:$all);
+  let assemblyFormat = "$rule (`all` $all^)? `on` $patterns `with` $numbers (`rate` $rate^)? attr-dict";
+  let extraClassDeclaration = [{
+    /// A number of the rule; 0 where it has none of this name.
+    double number(::llvm::StringRef name);
+  }];
+}
+
+def Run_EvaluateOp : Run_Op<"evaluate"> {
+  let summary = "an `evaluate` clause: when, and on what";
+  let description = [{
+    `run.evaluate "shift" every 100 batches 10 on #run.source<…>`. Without a source: the held-out part of the data.
+    `every` 0: after the last step alone. `batches` 0: all.
+  }];
+  let arguments = (ins StrAttr:$name, I64Attr:$every, I64Attr:$batches, OptionalAttr<Run_Source>:$source);
+  let assemblyFormat = "$name `every` $every `batches` $batches (`on` $source^)? attr-dict";
+}
+
+def Run_CheckpointOp : Run_Op<"checkpoint"> {
+  let summary = "snapshots: when, where, how many are kept";
+  let description = [{
+    `run.checkpoint "snapshots" steps 100 seconds 0.0 keep 3`. 0 steps, 0 seconds: not by these; `keep` 0: all.
+  }];
+  let arguments = (ins StrAttr:$directory, I64Attr:$steps, F64Attr:$seconds, I64Attr:$keep);
+  let assemblyFormat = "$directory `steps` $steps `seconds` $seconds `keep` $keep attr-dict";
+}
+
+def Run_MathematicsOp : Run_Op<"mathematics"> {
+  let summary = "what the model computes, as snapshots keep it (codegen/Meaning.h)";
+  let arguments = (ins StrAttr:$text);
+  let assemblyFormat = "$text attr-dict";
+}
+
+#endif

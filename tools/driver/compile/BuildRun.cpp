@@ -1,0 +1,127 @@
+#include "tools/driver/compile/BuildRun.h"
+
+#include "ir/run/Run.h"
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/Path.h"
+
+using namespace mlir;
+using namespace echelon;
+using namespace echelon::frontend;
+
+namespace {
+class RunBuilder {
+public:
+  explicit RunBuilder(ModuleOp module) : b(OpBuilder::atBlockBegin(module.getBody())), loc(b.getUnknownLoc()) {}
+
+  void train(const RunSettings &settings, const SourceManager &sources);
+  void optimize(const OptimizerLine &line);
+  void evaluate(const EvaluationSettings &evaluation);
+  void data(const RunSettings &settings);
+  void checkpoint(const RunSettings &settings, const std::string &mathematics);
+
+private:
+  StringAttr text(llvm::StringRef s) { return b.getStringAttr(s); }
+  ArrayAttr texts(const std::vector<std::string> &list) {
+    return b.getArrayAttr(llvm::map_to_vector(list, [&](const std::string &s) -> Attribute { return text(s); }));
+  }
+  // What is empty is left out of the text.
+  ArrayAttr some(const std::vector<std::string> &list) { return list.empty() ? ArrayAttr() : texts(list); }
+  DenseF64ArrayAttr some(const std::vector<double> &list) {
+    return list.empty() ? DenseF64ArrayAttr() : b.getDenseF64ArrayAttr(list);
+  }
+  run::SourceAttr source(const runtime::DataSpec &data);
+  run::TransformAttr transform(const runtime::TransformSpec &t) {
+    return run::TransformAttr::get(b.getContext(), text(t.kind), some(t.args), some(t.axes), some(t.inputs));
+  }
+  run::ScheduleAttr schedule(const Schedule &s);
+  DictionaryAttr numbers(const OptimizerLine &line);
+
+  OpBuilder b;
+  Location loc;
+};
+
+run::SourceAttr RunBuilder::source(const runtime::DataSpec &data) {
+  SmallVector<Attribute> of, transforms;
+  for (const runtime::DataSpec &child : data.children)
+    of.push_back(source(child));
+  for (const runtime::TransformSpec &t : data.transforms)
+    transforms.push_back(transform(t));
+  return run::SourceAttr::get(b.getContext(), text(data.kind), some(data.paths),
+                              data.name.empty() ? StringAttr() : text(data.name), some(data.args),
+                              of.empty() ? ArrayAttr() : b.getArrayAttr(of),
+                              transforms.empty() ? ArrayAttr() : b.getArrayAttr(transforms), some(data.columns));
+}
+
+run::ScheduleAttr RunBuilder::schedule(const Schedule &s) {
+  static constexpr run::ScheduleKind kKinds[] = {run::ScheduleKind::Constant, run::ScheduleKind::Cosine,
+                                                 run::ScheduleKind::Linear, run::ScheduleKind::Wsd,
+                                                 run::ScheduleKind::StepsAt};
+  const bool isInSteps = s.kind == Schedule::StepsAt;
+  const bool falls = s.kind != Schedule::Constant && !isInSteps;
+  return run::ScheduleAttr::get(b.getContext(), kKinds[s.kind], b.getF64FloatAttr(s.peak),
+                                falls ? b.getF64FloatAttr(s.floor) : FloatAttr(), s.warmup,
+                                s.kind == Schedule::Wsd ? s.decaySteps : 0,
+                                isInSteps ? b.getDenseI64ArrayAttr(s.drops) : DenseI64ArrayAttr(),
+                                isInSteps ? b.getF64FloatAttr(s.by) : FloatAttr());
+}
+
+DictionaryAttr RunBuilder::numbers(const OptimizerLine &line) {
+  NamedAttrList numbers;
+  numbers.set("decay", b.getF64FloatAttr(line.decay));
+  for (const auto &[name, value] : line.numbers)
+    numbers.set(name, b.getF64FloatAttr(value));
+  return numbers.getDictionary(b.getContext());
+}
+
+void RunBuilder::train(const RunSettings &settings, const SourceManager &sources) {
+  const std::string spec = settings.modelRange.valid() ? sources.path(settings.modelRange.file) : "";
+  const std::string folder = llvm::sys::path::parent_path(spec).str();
+  run::TrainOp::create(
+      b, loc, text(settings.name), text(settings.model ? settings.model->name.text : ""), text(spec),
+      text(folder.empty() ? "." : folder), b.getI64IntegerAttr(settings.batch), b.getI64IntegerAttr(settings.steps),
+      b.getIntegerAttr(b.getIntegerType(64, false), APInt(64, settings.seed)), b.getI64IntegerAttr(settings.restarts));
+}
+
+void RunBuilder::data(const RunSettings &settings) {
+  std::vector<std::string> inputs;
+  for (const auto &[name, range] : settings.inputs)
+    inputs.push_back(name);
+  run::DataOp::create(b, loc, source(settings.data), texts(inputs));
+}
+
+void RunBuilder::optimize(const OptimizerLine &line) {
+  std::vector<std::string> patterns;
+  for (const frontend::Pattern &pattern : line.patterns)
+    patterns.push_back(pattern.text);
+  if (patterns.empty())
+    patterns.push_back("*");
+  run::OptimizeOp::create(b, loc, text(line.rule), texts(patterns), numbers(line), schedule(line.schedule),
+                          line.patterns.empty());
+}
+
+void RunBuilder::evaluate(const EvaluationSettings &e) {
+  run::EvaluateOp::create(b, loc, text(e.name), b.getI64IntegerAttr(e.everySteps), b.getI64IntegerAttr(e.batches),
+                          e.source ? source(*e.source) : run::SourceAttr());
+}
+
+void RunBuilder::checkpoint(const RunSettings &settings, const std::string &mathematics) {
+  const auto &c = settings.checkpoint;
+  run::CheckpointOp::create(b, loc, text(c.directory), b.getI64IntegerAttr(c.everySteps),
+                            b.getF64FloatAttr(c.everySeconds), b.getI64IntegerAttr(c.keep));
+  run::MathematicsOp::create(b, loc, text(mathematics));
+}
+} // namespace
+
+void echelon::buildRun(ModuleOp module, const RunSettings &settings, const SourceManager &sources,
+                       const std::string &mathematics) {
+  RunBuilder builder(module);
+  builder.train(settings, sources);
+  builder.data(settings);
+  for (const OptimizerLine &line : settings.optimizers)
+    builder.optimize(line);
+  for (const EvaluationSettings &evaluation : settings.evaluations)
+    builder.evaluate(evaluation);
+  if (!settings.checkpoint.directory.empty())
+    builder.checkpoint(settings, mathematics);
+}
