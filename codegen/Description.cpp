@@ -5,7 +5,7 @@
 #include "codegen/Printer.h"
 #include "codegen/Text.h"
 #include "ir/dist/State.h"
-#include "ir/rt/ops/Expression.h"
+#include "ir/rt/Rt.h"
 #include "ir/run/Run.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringExtras.h"

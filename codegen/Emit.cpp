@@ -36,12 +36,11 @@ LogicalResult echelon::emitCpp(ModuleOp module, const frontend::SourceManager &s
   auto train = run::only<run::TrainOp>(module);
   if (!train)
     return module.emitError() << "has no run.train, which a program is printed for";
-  Names names(module);
   SizeTable sizes(module);
   Structs structs(module);
   SourceLines lines(sources);
   Probes probes;
-  const Text text{names, sizes, structs, lines, profile ? &probes : nullptr};
+  const Text text{sizes, structs, lines, profile ? &probes : nullptr};
   std::string functions; // sizes and probes that they ask for stand before them
   llvm::raw_string_ostream body(functions);
   structs.print(sizes, body);

@@ -2,7 +2,7 @@
 #include "codegen/Fingerprints.h"
 #include "ir/dist/State.h"
 #include "ir/ech/Ech.h"
-#include "ir/rt/ops/Expression.h"
+#include "ir/rt/Rt.h"
 #include "ir/run/Run.h"
 #include "passes/update/Rule.h"
 #include "llvm/ADT/StringExtras.h"

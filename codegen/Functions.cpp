@@ -1,4 +1,5 @@
 #include "codegen/Functions.h"
+#include "codegen/Calls.h"
 #include "llvm/ADT/StringExtras.h"
 #include <functional>
 
@@ -14,7 +15,7 @@ public:
   explicit Step(const Text &text) : Printer(text.printer()) {}
   void loop(rt::ForOp loop, std::function<void(Block &)> calls) {
     inside = std::move(calls);
-    loop.emit(*this);
+    spell(loop, *this);
   }
   void block(Block &body) override { inside(body); }
 
@@ -115,7 +116,7 @@ private:
       arguments.push_back("lr");
     }
     Printer printer = text.printer();
-    printer.function("void " + name + "(" + llvm::join(parameters, ", ") + ") {", ops, [&] {
+    printer.function("void " + name + "(" + llvm::join(parameters, ", ") + ") {", [&] {
       for (Operation *op : ops)
         printer.operation(*op);
     });
@@ -172,7 +173,7 @@ void codegen::printRule(rt::FunctionOp rule, const Text &text, raw_ostream &os) 
   Printer printer = text.printer();
   printer.probes = nullptr; // its calls are measured
   SmallVector<Operation *> ops = operationsOf(rule);
-  printer.function(filled(("void " + rule.getSymName() + "(").str(), parameters, ") {", 0), ops, [&] {
+  printer.function(filled(("void " + rule.getSymName() + "(").str(), parameters, ") {", 0), [&] {
     for (Operation *op : ops)
       printer.operation(*op);
   });
@@ -184,7 +185,7 @@ void codegen::printStart(rt::FunctionOp start, const Text &text, raw_ostream &os
   printer.probes = nullptr;
   os << "/// What starts from parameters, once they have their start values.\n";
   SmallVector<Operation *> ops = operationsOf(start);
-  printer.function("void start(Rank &r) {", ops, [&] {
+  printer.function("void start(Rank &r) {", [&] {
     for (Operation *op : ops)
       printer.operation(*op);
   });
@@ -211,7 +212,7 @@ void codegen::printEvaluation(rt::FunctionOp evaluate, const Text &text, raw_ost
     Printer printer = text.printer();
     printer.probes = nullptr; // training is measured
     os << "/// " << what << "\n";
-    printer.function("void " + name + "(Rank &" + (ops.empty() ? "" : "r") + ") {", ops, [&] {
+    printer.function("void " + name + "(Rank &" + (ops.empty() ? "" : "r") + ") {", [&] {
       if (!first.empty())
         printer.line(first);
       for (Operation *op : ops)

@@ -6,12 +6,11 @@ namespace echelon::codegen {
 
 /// What functions are printed with.
 struct Text {
-  Names &names;
   SizeTable &sizes;
   const Structs &structs;
   const SourceLines &sources;
   Probes *probes; ///< null: the program is not profiled
-  Printer printer() const { return {names, sizes, structs, sources, probes}; }
+  Printer printer() const { return {sizes, structs, sources, probes}; }
 };
 
 /// A rule of the update.

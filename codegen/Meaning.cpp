@@ -5,7 +5,7 @@
 #include "codegen/Printer.h"
 #include "frontend/Diagnostics.h"
 #include "ir/ech/Ech.h"
-#include "ir/rt/ops/Expression.h"
+#include "ir/rt/Rt.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringMap.h"
@@ -21,9 +21,9 @@ using namespace echelon;
 
 namespace {
 
-class Writer {
+class MeaningWriter {
 public:
-  Writer(ModuleOp module, const frontend::SourceManager &sources) : lines(sources), os(text) {
+  MeaningWriter(ModuleOp module, const frontend::SourceManager &sources) : lines(sources), os(text) {
     perSample.insert(ech::batchAxisOf(module));
     for (auto step : module.getOps<ech::StepOp>())
       if (step.getSymName() == "train")
@@ -327,5 +327,5 @@ void codegen::keepZeroWeights(ModuleOp module) {
 }
 
 std::string codegen::meaningOf(ModuleOp module, const frontend::SourceManager &sources) {
-  return Writer(module, sources).write(module);
+  return MeaningWriter(module, sources).write(module);
 }

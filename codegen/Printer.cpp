@@ -1,5 +1,6 @@
 // Lines of functions.
 #include "codegen/Printer.h"
+#include "codegen/Calls.h"
 #include "codegen/Text.h"
 #include "codegen/cpu/Kernels.h"
 #include "llvm/ADT/StringExtras.h"
@@ -123,8 +124,6 @@ void Printer::close() {
   Scope scope = scopes.pop_back_val();
   for (Value v : scope.values)
     declared.erase(v);
-  for (const std::string &name : scope.locals)
-    names.release(name);
   lastSource.clear();
   if (scope.statements == 1 && !scopes.empty()) { // a loop over one statement
     written.erase(scope.brace, 2);
@@ -133,9 +132,8 @@ void Printer::close() {
   write(2 * scopes.size(), "}");
 }
 
-void Printer::function(const Twine &head, ArrayRef<Operation *> ops, llvm::function_ref<void()> body) {
+void Printer::function(const Twine &head, llvm::function_ref<void()> body) {
   used.clear();
-  names.enter(ops);
   open(head);
   const size_t begin = written.size();
   body();
@@ -320,7 +318,7 @@ std::string Printer::name(Value value) {
     return nameOf(value);
   if (auto offset = dyn_cast<rt::OffsetOp>(op)) { // its own line names it
     keep(value);
-    offset.emit(*this);
+    spell(offset, *this);
     return nameOf(value);
   }
   declare(value);
@@ -345,26 +343,12 @@ void Printer::tickets(Value array, int64_t count) {
     line(define(array) + "[" + Twine(count) + "];");
 }
 
-std::string Printer::local(StringRef wanted) {
-  std::string name = names.fresh(wanted);
-  if (!scopes.empty())
-    scopes.back().locals.push_back(name);
-  return name;
-}
-
-std::string Printer::fresh(StringRef axis) { return loops.emplace_back(names.position(axis)); }
-
 void Printer::operation(Operation &op) {
   if (rt::isDeclaration(op))
     return; // declared where they are first used
-  cast<rt::Printable>(op).emit(*this);
+  spell(&op, *this);
   if (std::string lap = probes ? probes->behind(op) : ""; !lap.empty())
     line(lap);
-  if (isa<rt::ForOp>(op))
-    return;
-  for (const std::string &name : loops)
-    names.release(name);
-  loops.clear();
 }
 
 void Printer::block(Block &block) {

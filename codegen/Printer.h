@@ -1,10 +1,11 @@
 // The C++ text of functions: lines, line breaks, comments with the user's source, declarations where they are needed.
 #pragma once
-#include "codegen/Names.h"
 #include "codegen/Probes.h"
 #include "codegen/SizeTable.h"
 #include "codegen/Structs.h"
+#include "codegen/Writer.h"
 #include "frontend/Source.h"
+#include "passes/LocalNames.h"
 #include "llvm/Support/raw_ostream.h"
 
 namespace echelon::codegen {
@@ -23,10 +24,10 @@ private:
   const frontend::SourceManager &sources;
 };
 
-class Printer : public rt::Writer {
+class Printer : public Writer {
 public:
-  Printer(Names &names, SizeTable &sizes, const Structs &structs, const SourceLines &sources, Probes *probes = nullptr)
-      : probes(probes), names(names), sizes(sizes), structs(structs), sourceLines(sources) {}
+  Printer(SizeTable &sizes, const Structs &structs, const SourceLines &sources, Probes *probes = nullptr)
+      : probes(probes), sizes(sizes), structs(structs), sourceLines(sources) {}
 
   std::string name(mlir::Value value) override;
   std::string element(mlir::Value buffer) override;
@@ -34,8 +35,6 @@ public:
   std::string size(llvm::ArrayRef<ech::Axis> axes) override { return sizes.product(axes); }
   std::string define(mlir::Value ticket) override;
   void tickets(mlir::Value array, int64_t count) override;
-  std::string local(llvm::StringRef wanted) override;
-  std::string fresh(llvm::StringRef axis) override;
   void call(mlir::Operation *op, llvm::StringRef head, llvm::ArrayRef<std::string> arguments,
             llvm::StringRef remark) override;
   void kernel(mlir::Operation *op) override;
@@ -49,8 +48,8 @@ public:
 
   /// Prints one operation, declarations before it included.
   void operation(mlir::Operation &op);
-  /// Prints a function of operations: `head`, the structs that it uses, made of `r`, and what `body` prints.
-  void function(const llvm::Twine &head, llvm::ArrayRef<mlir::Operation *> ops, llvm::function_ref<void()> body);
+  /// Prints a function: `head`, the structs that it uses, made of `r`, and what `body` prints.
+  void function(const llvm::Twine &head, llvm::function_ref<void()> body);
   /// The text so far.
   const std::string &text() const { return written; }
   /// Where the program is to be profiled, else null.
@@ -62,7 +61,6 @@ private:
     size_t brace;       ///< where its brace stands in the text
     int statements = 0; ///< a comment or a declaration counts as two
     llvm::SmallVector<mlir::Value> values;
-    llvm::SmallVector<std::string> locals;
   };
 
   void declare(mlir::Value value);
@@ -75,13 +73,11 @@ private:
       scopes.back().statements += statements;
   }
 
-  Names &names;
   SizeTable &sizes;
   const Structs &structs;
   const SourceLines &sourceLines;
   std::string written;
   llvm::SmallVector<Scope> scopes;
-  llvm::SmallVector<std::string> loops; // names of loop variables of the statement
   llvm::DenseSet<mlir::Value> declared;
   llvm::StringSet<> used; // structs
   std::string lastSource;

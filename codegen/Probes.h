@@ -1,7 +1,7 @@
 // What a program that is to be profiled has beside the others': a table of its operations, and behind each one a line
 // that ends its lap.
 #pragma once
-#include "codegen/Names.h"
+#include "passes/LocalNames.h"
 #include "llvm/Support/raw_ostream.h"
 
 namespace echelon::codegen {

@@ -1,12 +1,13 @@
 // Learning rates as functions of the step.
 #include "codegen/Description.h"
+#include "codegen/Expression.h"
 #include "ir/run/Run.h"
 
 using namespace echelon;
 using run::ScheduleKind;
 
 namespace {
-std::string real(double x, mlir::MLIRContext *context) { return rt::literal(x, mlir::Float64Type::get(context)); }
+std::string real(double x, mlir::MLIRContext *context) { return codegen::literal(x, mlir::Float64Type::get(context)); }
 
 void printSchedule(const std::string &name, run::ScheduleAttr s, int64_t steps, llvm::raw_ostream &os) {
   auto text = [&](double x) { return real(x, s.getContext()); };

@@ -375,7 +375,31 @@ def NameValues : EchelonPass<"rt-name-values"> {
   let description = [{
     `rt.name = "logits"` on what makes a value. A name is the user's where there is one, unique in each function that
     uses the value, and free again after the loop that it is in. A ticket that another function waits for is a member of
-    Messages. Runs last.
+    Messages.
+  }];
+  let dependentDialects = ["::echelon::rt::RtDialect"];
+}
+
+def MakeLoops : EchelonPass<"rt-make-loops"> {
+  let summary = "loop nests become the loops of a program for CPUs";
+  let description = [{
+    Each `rt.fused` keeps its body, which says what it computes, and gets the loops that do it:
+    ```mlir
+    rt.fused ["b", "h"] = [32, 128](%x, %w) -> ["store"](%y) { … } loops {
+      rt.loop <b=32> {
+      ^bb0(%b: index):
+        rt.loop innermost <h=128> {
+        ^bb0(%h: index):
+          %0 = rt.load %x[%b, %h] by [128, 1]
+          %1 = rt.load %w[%h] by [1]
+          %2 = rt.compute "mul" %0, %1
+          rt.store %2 to %y[%b, %h] by [128, 1]
+        } {rt.name = "h"}
+      } {rt.name = "b"}
+    }
+    ```
+    What has an `rt.name` is a variable; other values stand where they are used. Runs last: what the variables of a loop
+    are called depends on what its buffers are called, and whether one is a variable itself.
   }];
   let dependentDialects = ["::echelon::rt::RtDialect"];
 }

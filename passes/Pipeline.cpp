@@ -31,4 +31,5 @@ void echelon::shapeProgram(mlir::OpPassManager &manager) {
   manager.addPass(createBindBuffers());
   manager.addPass(createNameSizes());
   manager.addPass(createNameValues());
+  manager.addPass(createMakeLoops());
 }

@@ -1,7 +1,7 @@
 #include "codegen/cpu/Kernels.h"
+#include "codegen/Expression.h"
 #include "codegen/Text.h"
 #include "ir/ech/Build.h"
-#include "ir/rt/ops/Expression.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -22,12 +22,12 @@ std::string grouped(ArrayRef<int64_t> numbers, size_t each) {
     groups.push_back(braced(numbers.take_front(each)));
   return braced(groups);
 }
-std::string real(double x, MLIRContext *context) { return rt::literal(x, Float64Type::get(context)); }
+std::string real(double x, MLIRContext *context) { return literal(x, Float64Type::get(context)); }
 
 /// Fills the arguments of a call, in the order of the runtime's function.
 class Arguments {
 public:
-  Arguments(cpu::Call &call, rt::Writer &writer) : call(call), writer(writer) {}
+  Arguments(cpu::Call &call, Writer &writer) : call(call), writer(writer) {}
   Arguments &operator<<(Value v) { return *this << (v ? writer.name(v) : std::string("nullptr")); }
   Arguments &operator<<(ValueRange values) {
     for (Value v : values)
@@ -54,7 +54,7 @@ public:
 
 private:
   cpu::Call &call;
-  rt::Writer &writer;
+  Writer &writer;
 };
 
 SmallVector<SizeAttr> sizesOf(ArrayAttr list) { return llvm::to_vector(list.getAsRange<SizeAttr>()); }
@@ -63,7 +63,7 @@ SmallVector<SizeAttr> sizesOf(ArrayAttr list) { return llvm::to_vector(list.getA
 
 void spell(rt::FillOp op, Arguments &to) {
   to << op.getY();
-  to.countOf(op.getY()) << rt::literal(op.getValue().convertToDouble(), rt::buffer(op.getY()).getElement());
+  to.countOf(op.getY()) << literal(op.getValue().convertToDouble(), rt::buffer(op.getY()).getElement());
 }
 void spell(rt::CopyStridedOp op, Arguments &to) {
   SmallVector<int64_t> toStrides, strides, sizes;
@@ -342,7 +342,7 @@ std::string functionOf(rt::PoolGradOp op) { return op.getIndex() ? "maxpool_grad
 template <typename Op> std::string functionOf(Op op) { return rt::kernelName(op); }
 } // namespace
 
-cpu::Call cpu::callOf(Operation *kernel, rt::Writer &writer) {
+cpu::Call cpu::callOf(Operation *kernel, Writer &writer) {
   Call call;
   Arguments to(call, writer);
   auto squares = dyn_cast<rt::AddSquaresOp>(kernel);

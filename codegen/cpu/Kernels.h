@@ -1,5 +1,6 @@
 // How programs for CPUs call the runtime: its function and arguments for each kernel, and the numbers of a run.
 #pragma once
+#include "codegen/Writer.h"
 #include "ir/rt/Rt.h"
 
 namespace echelon::codegen::cpu {
@@ -9,7 +10,7 @@ struct Call {
   llvm::SmallVector<std::string> arguments;
 };
 /// The call of a kernel (runtime/kernels); `writer` names buffers and sizes.
-Call callOf(mlir::Operation *kernel, rt::Writer &writer);
+Call callOf(mlir::Operation *kernel, Writer &writer);
 
 /// A number as an expression.
 std::string textOf(rt::NumberOp number);

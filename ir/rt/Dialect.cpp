@@ -2,6 +2,7 @@
 #include "ir/rt/Rt.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/Format.h"
 
 using namespace mlir;
 using namespace echelon::rt;
@@ -94,11 +95,10 @@ bool Buffer::isDense() const {
   return true;
 }
 
-Type Buffer::parse(AsmParser &parser) {
-  SmallVector<Axis> axes;
-  SmallVector<int64_t> strides;
-  Type element;
-  auto parseAxis = [&]() -> ParseResult {
+namespace {
+/// batch=32, n=?
+ParseResult parseAxes(AsmParser &parser, AsmParser::Delimiter delimiter, SmallVector<Axis> &axes) {
+  return parser.parseCommaSeparatedList(delimiter, [&]() -> ParseResult {
     std::string name;
     int64_t size;
     if (parser.parseKeywordOrString(&name) || parser.parseEqual())
@@ -109,9 +109,23 @@ Type Buffer::parse(AsmParser &parser) {
       return failure();
     axes.push_back({StringAttr::get(parser.getContext(), name), size});
     return success();
-  };
-  if (parser.parseLess() || parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, parseAxis) ||
-      parser.parseComma() || parser.parseType(element))
+  });
+}
+void printAxes(AsmPrinter &printer, ArrayRef<Axis> axes) {
+  llvm::interleaveComma(axes, printer, [&](const Axis &axis) {
+    printer.printKeywordOrString(axis.name.getValue());
+    printer << "=";
+    axis.size == kAnyLength ? printer << "?" : printer << axis.size;
+  });
+}
+} // namespace
+
+Type Buffer::parse(AsmParser &parser) {
+  SmallVector<Axis> axes;
+  SmallVector<int64_t> strides;
+  Type element;
+  if (parser.parseLess() || parseAxes(parser, AsmParser::Delimiter::Square, axes) || parser.parseComma() ||
+      parser.parseType(element))
     return {};
   if (succeeded(parser.parseOptionalComma())) {
     if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Square,
@@ -126,11 +140,7 @@ Type Buffer::parse(AsmParser &parser) {
 }
 void Buffer::print(AsmPrinter &printer) const {
   printer << "<[";
-  llvm::interleaveComma(getAxes(), printer, [&](const Axis &axis) {
-    printer.printKeywordOrString(axis.name.getValue());
-    printer << "=";
-    axis.size == kAnyLength ? printer << "?" : printer << axis.size;
-  });
+  printAxes(printer, getAxes());
   printer << "], " << getElement();
   if (getStrides() != ArrayRef(denseStrides(getAxes())))
     printer << ", [" << getStrides() << "]";
@@ -155,24 +165,13 @@ int64_t SizeAttr::count() const {
 }
 Attribute SizeAttr::parse(AsmParser &parser, Type) {
   SmallVector<Axis> axes;
-  auto one = [&]() -> ParseResult {
-    std::string name;
-    int64_t size;
-    if (parser.parseKeywordOrString(&name) || parser.parseEqual() || parser.parseInteger(size))
-      return failure();
-    axes.push_back({StringAttr::get(parser.getContext(), name), size});
-    return success();
-  };
-  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::LessGreater, one))
+  if (parseAxes(parser, AsmParser::Delimiter::LessGreater, axes))
     return {};
   return get(parser.getContext(), axes);
 }
 void SizeAttr::print(AsmPrinter &printer) const {
   printer << "<";
-  llvm::interleaveComma(getAxes(), printer, [&](const Axis &axis) {
-    printer.printKeywordOrString(axis.name.getValue());
-    printer << "=" << axis.size;
-  });
+  printAxes(printer, getAxes());
   printer << ">";
 }
 
@@ -296,4 +295,15 @@ StringRef echelon::rt::storedAs(Type element) {
 #undef ECHELON_ELEMENT
   };
   return kNames[static_cast<size_t>(*elementOf(element))];
+}
+
+std::string echelon::rt::shortest(double value) {
+  for (int digits = 6; digits <= 17; ++digits) {
+    std::string text;
+    llvm::raw_string_ostream os(text);
+    os << llvm::format("%.*g", digits, value);
+    if (std::strtod(text.c_str(), nullptr) == value)
+      return text;
+  }
+  return "";
 }

@@ -2,9 +2,8 @@
 #pragma once
 #include "ir/ech/Ech.h"
 #include "ir/rt/Cost.h"
-#include "ir/rt/Writer.h"
-#include "runtime/transport/Element.h"
 #include "mlir/IR/BuiltinTypes.h"
+#include "runtime/transport/Element.h"
 
 #include "ir/rt/RtDialect.h.inc"
 #include "ir/rt/RtEnums.h.inc"
@@ -67,7 +66,7 @@ inline constexpr int64_t kAnyLength = mlir::ShapedType::kDynamic;
 std::optional<runtime::ElementType> elementOf(mlir::Type type);
 /// "float", "double", "int32_t", "uint8_t": what the program stores elements as.
 llvm::StringRef storedAs(mlir::Type element);
-/// A number as C++ text of the given type: "0.1f", "-1", "INFINITY".
-std::string literal(double value, mlir::Type type);
+/// The shortest decimal that reads as this number.
+std::string shortest(double value);
 
 } // namespace echelon::rt

@@ -1,17 +1,8 @@
-// What planners and printers ask an operation of the rt dialect. No printer lists operations: it asks these.
+// What planners ask an operation of the rt dialect.
 #ifndef RT_INTERFACES
 #define RT_INTERFACES
 
 include "mlir/IR/OpBase.td"
-
-def Printable : OpInterface<"Printable"> {
-  let cppNamespace = "::echelon::rt";
-  let description = [{One operation is one call (or one loop) of the program that is printed; it knows how it reads.}];
-  let methods = [
-    InterfaceMethod<[{Writes the operation as C++. A kernel leaves that to the target.}], "void", "emit",
-      (ins "::echelon::rt::Writer &":$writer), "", [{ writer.kernel($_op); }]>,
-  ];
-}
 
 def Touches : OpInterface<"Touches"> {
   let cppNamespace = "::echelon::rt";

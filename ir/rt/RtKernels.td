@@ -14,13 +14,13 @@ def Rt_Size : AttrDef<Rt_Dialect, "Size"> {
 def Rt_SizeArray : TypedArrayAttrBase<Rt_Size, "a list of sizes">;
 
 class Rt_Kernel<string mnemonic, list<Trait> traits = []>
-    : Rt_Op<mnemonic, !listconcat([Printable, Touches, Costed], traits)>;
+    : Rt_Op<mnemonic, !listconcat([Touches, Costed], traits)>;
 /// One whose result may lie where an operand lies that nobody needs afterwards.
 class Rt_InPlaceKernel<string mnemonic, list<Trait> traits = []>
-    : Rt_Op<mnemonic, !listconcat([Printable, DeclareOpInterfaceMethods<Touches, ["mayShare"]>, Costed], traits)>;
+    : Rt_Op<mnemonic, !listconcat([DeclareOpInterfaceMethods<Touches, ["mayShare"]>, Costed], traits)>;
 /// One that arithmetic bounds, or that touches less than all of its operands.
 class Rt_CostedKernel<string mnemonic, list<Trait> traits = []>
-    : Rt_Op<mnemonic, !listconcat([Printable, Touches, DeclareOpInterfaceMethods<Costed, ["cost"]>], traits)>;
+    : Rt_Op<mnemonic, !listconcat([Touches, DeclareOpInterfaceMethods<Costed, ["cost"]>], traits)>;
 
 class Out<string description> : Arg<Rt_Buffer, description, [MemWrite]>;
 class In<string description> : Arg<Rt_Buffer, description, [MemRead]>;

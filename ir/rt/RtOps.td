@@ -83,7 +83,7 @@ def Rt_FunctionOp : Rt_Op<"function", [Symbol, IsolatedFromAbove, SingleBlock, N
   let builders = [OpBuilder<(ins "::llvm::StringRef":$name)>];
 }
 
-def Rt_InvokeOp : Rt_Op<"invoke", [DeclareOpInterfaceMethods<Printable, ["emit"]>, DeclareOpInterfaceMethods<Touches, ["reads", "writes"]>,
+def Rt_InvokeOp : Rt_Op<"invoke", [DeclareOpInterfaceMethods<Touches, ["reads", "writes"]>,
                                    DeclareOpInterfaceMethods<Costed, ["cost"]>]> {
   let summary = "runs a function of the module on other buffers";
   let description = [{
@@ -97,6 +97,10 @@ def Rt_InvokeOp : Rt_Op<"invoke", [DeclareOpInterfaceMethods<Printable, ["emit"]
     $callee `(` $operands `)` `count` $count `writes` $written attr-dict `:` type($operands)
   }];
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// What it runs.
+    FunctionOp function();
+  }];
 }
 
 def Rt_AllocOp : Rt_Op<"alloc"> {
@@ -126,8 +130,7 @@ def Rt_ViewOp : Rt_Op<"view", [Pure]> {
   let hasFolder = 1;
 }
 
-def Rt_ForOp : Rt_Op<"for", [SingleBlock, NoTerminator, RecursiveMemoryEffects,
-                             DeclareOpInterfaceMethods<Printable, ["emit"]>]> {
+def Rt_ForOp : Rt_Op<"for", [SingleBlock, NoTerminator, RecursiveMemoryEffects]> {
   let summary = "a loop: a layer stack, a recurrence, micro batches";
   let description = [{`rt.for "layer" = 4 reverse { ^bb0(%i: index): … }`: the block's argument is the position.}];
   let arguments = (ins StrAttr:$axis, I64Attr:$count, UnitAttr:$reverse, UnitAttr:$time);
@@ -140,7 +143,7 @@ def Rt_ForOp : Rt_Op<"for", [SingleBlock, NoTerminator, RecursiveMemoryEffects,
   }];
 }
 
-def Rt_ReportOp : Rt_Op<"report", [DeclareOpInterfaceMethods<Printable, ["emit"]>, DeclareOpInterfaceMethods<Touches, ["reads", "writes"]>,
+def Rt_ReportOp : Rt_Op<"report", [DeclareOpInterfaceMethods<Touches, ["reads", "writes"]>,
                                    DeclareOpInterfaceMethods<Costed, ["cost"]>]> {
   let summary = "gives the run a scalar: its slot in the program's table";
   let arguments = (ins I64Attr:$slot, StrAttr:$kind, StrAttr:$name, Rt_Buffer:$value);
@@ -151,7 +154,7 @@ def Rt_ReportOp : Rt_Op<"report", [DeclareOpInterfaceMethods<Printable, ["emit"]
 // Numbers
 //===------------------------------------------------------------------------------------------------------------===//
 
-def Rt_OffsetOp : Rt_Op<"offset", [Pure, DeclareOpInterfaceMethods<Printable, ["emit"]>]> {
+def Rt_OffsetOp : Rt_Op<"offset", [Pure]> {
   let summary = "where this rank's piece begins: sum of mesh coordinates times factors";
   let arguments = (ins DenseI64ArrayAttr:$mesh, DenseI64ArrayAttr:$factors, DefaultValuedAttr<I64Attr, "0">:$plus);
   let results = (outs Index:$result);
@@ -186,14 +189,14 @@ include "ir/rt/RtKernels.td"
 // Messages
 //===------------------------------------------------------------------------------------------------------------===//
 
-def Rt_TicketsOp : Rt_Op<"tickets", [DeclareOpInterfaceMethods<Printable, ["emit"]>]> {
+def Rt_TicketsOp : Rt_Op<"tickets"> {
   let summary = "a ticket for each iteration of the loop that follows; none is under way yet";
   let arguments = (ins I64Attr:$count);
   let results = (outs Rt_Ticket:$tickets);
   let assemblyFormat = "$count attr-dict";
   let hasVerifier = 1;
 }
-def Rt_CollectiveOp : Rt_Op<"collective", [DeclareOpInterfaceMethods<Printable, ["emit"]>, DeclareOpInterfaceMethods<Touches, ["reads", "writes"]>,
+def Rt_CollectiveOp : Rt_Op<"collective", [DeclareOpInterfaceMethods<Touches, ["reads", "writes"]>,
                                            DeclareOpInterfaceMethods<Costed, ["cost"]>, AttrSizedOperandSegments]> {
   let summary = "one collective over the ranks that differ in `mesh` axes alone";
   let description = [{
@@ -222,7 +225,7 @@ def Rt_CollectiveOp : Rt_Op<"collective", [DeclareOpInterfaceMethods<Printable, 
     int64_t messageBytes();
   }];
 }
-def Rt_WaitOp : Rt_Op<"wait", [DeclareOpInterfaceMethods<Printable, ["emit"]>, DeclareOpInterfaceMethods<Costed, ["cost"]>]> {
+def Rt_WaitOp : Rt_Op<"wait", [DeclareOpInterfaceMethods<Costed, ["cost"]>]> {
   let summary = "returns when a started collective is done, or those of all iterations are";
   let arguments = (ins Rt_Ticket:$ticket);
   let assemblyFormat = "$ticket attr-dict";
@@ -251,8 +254,7 @@ def Rt_YieldOp : Rt_Op<"yield", [Pure, Terminator, HasParent<"GroupOp, FusedOp">
   let builders = [OpBuilder<(ins "::mlir::ValueRange":$values), [{ $_state.addOperands(values); }]>];
 }
 
-def Rt_FusedOp : Rt_Op<"fused", [SingleBlock, AttrSizedOperandSegments,
-                                 DeclareOpInterfaceMethods<Printable, ["emit"]>,
+def Rt_FusedOp : Rt_Op<"fused", [SingleBlock, NoTerminator, AttrSizedOperandSegments,
                                  DeclareOpInterfaceMethods<Touches, ["reads", "writes", "mayShare"]>,
                                  DeclareOpInterfaceMethods<Costed, ["cost"]>]> {
   let summary = "a loop nest over named axes: scalar expressions, element-wise outputs, sums";
@@ -270,14 +272,15 @@ def Rt_FusedOp : Rt_Op<"fused", [SingleBlock, AttrSizedOperandSegments,
     - `store`: the value, which depends on the output's axes only;
     - `sum`: the sum over the axes that the output lacks, from 0, in the order of the loops but for the innermost;
     - `add`: the same, or the value itself, added to what the output holds.
-    In a function of rows of any length the one axis is `n` and its size unknown.
+    In a function of rows of any length the one axis is `n` and its size unknown. `loops`: what rt-make-loops makes of
+    it (ir/rt/RtLoops.td).
   }];
   let arguments = (ins StrArrayAttr:$axes, DenseI64ArrayAttr:$sizes, Variadic<Rt_Buffer>:$inputs,
                        Variadic<AnyTypeOf<[AnyFloat, Index]>>:$numbers, StrArrayAttr:$modes, Variadic<Rt_Buffer>:$outputs);
-  let regions = (region SizedRegion<1>:$body);
+  let regions = (region SizedRegion<1>:$body, MaxSizedRegion<1>:$loops);
   let assemblyFormat = [{
     $axes `=` custom<Lengths>($sizes) `(` $inputs `)` (`numbers` `(` $numbers^ `:` type($numbers) `)`)? `->` $modes `(` $outputs `)`
-    $body attr-dict `:` `(` type($inputs) `)` `->` `(` type($outputs) `)`
+    $body (`loops` $loops^)? attr-dict `:` `(` type($inputs) `)` `->` `(` type($outputs) `)`
   }];
   let hasRegionVerifier = 1;
 }
@@ -302,5 +305,7 @@ def Rt_AlongOp : Rt_Scalar<"along"> {
   let results = (outs AnyType:$result);
   let assemblyFormat = "$axis (`from` $offset^)? attr-dict `:` type($result)";
 }
+
+include "ir/rt/RtLoops.td"
 
 #endif

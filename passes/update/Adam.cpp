@@ -2,7 +2,7 @@
 // arXiv:1711.05101), which decays the parameter and not the gradient:
 //   m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2
 //   w = (1 - lr decay) w - lr / (1 - b1^t) m / (sqrt(v) / sqrt(1 - b2^t) + epsilon)
-#include "ir/rt/ops/Expression.h"
+#include "ir/rt/Rt.h"
 #include "passes/update/Rule.h"
 
 using namespace echelon;

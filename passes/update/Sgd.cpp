@@ -1,6 +1,6 @@
 // Stochastic gradient descent, with PyTorch's momentum and Nesterov:
 //   v = momentum v + g;  w = w - lr v, or with Nesterov w - lr (g + momentum v)
-#include "ir/rt/ops/Expression.h"
+#include "ir/rt/Rt.h"
 #include "passes/update/Rule.h"
 
 using namespace echelon;

@@ -142,9 +142,8 @@ void backward(Rank &r) {
 #pragma GCC ivdep
     for (int64_t c = 0; c < class_; ++c) {
       const float y_before = act.y[b * class_ + c];
-      const float e_2 = math::exp(y_before - maximum_b - log_sum_b) -
-          (static_cast<int32_t>(first_class + c) == label_b ? 1.0f : 0.0f);
-      const float d_y_2 = e_2 * e;
+      const float d_y_2 = (math::exp(y_before - maximum_b - log_sum_b) -
+          (static_cast<int32_t>(first_class + c) == label_b ? 1.0f : 0.0f)) * e;
       d_y[b * class_ + c] = d_y_2;
       grad.head_b[c] += d_y_2;
     }

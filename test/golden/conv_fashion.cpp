@@ -179,9 +179,9 @@ void forward(Rank &r) {
       const float m = act.mean_low[c] * rstd_c;
 #pragma GCC ivdep
       for (int64_t i = 0; i < height * width; ++i) {
-        const float m_2 = (act.conv3x3[b * c1 * height * width + c * height * width + i] - mean_c) * rstd_c;
-        act.x1[b * c1 * height * width + c * height * width + i] =
-            math::relu((m_2 - m) * batchnorm_gamma_c + batchnorm_beta_c);
+        const float batchnorm = ((act.conv3x3[b * c1 * height * width + c * height * width + i] - mean_c) * rstd_c -
+            m) * batchnorm_gamma_c + batchnorm_beta_c;
+        act.x1[b * c1 * height * width + c * height * width + i] = math::relu(batchnorm);
       }
     }
   // conv_fashion.ech:18  x2 = maxpool(x1, window = (height, width), size = 2, stride = 2)
@@ -224,8 +224,9 @@ void forward(Rank &r) {
       const float m = act.mean_low_2[c] * rstd_2_c;
 #pragma GCC ivdep
       for (int64_t i = 0; i < 196; ++i) {
-        const float e_3 = ((act.conv3x3_2[b * c2 * 196 + c * 196 + i] - mean_2_c) * rstd_2_c - m) * batchnorm_2_gamma_c;
-        act.x3[b * c2 * 196 + c * 196 + i] = math::relu(e_3 + batchnorm_2_beta_c);
+        const float batchnorm_2 = ((act.conv3x3_2[b * c2 * 196 + c * 196 + i] - mean_2_c) * rstd_2_c - m) *
+            batchnorm_2_gamma_c + batchnorm_2_beta_c;
+        act.x3[b * c2 * 196 + c * 196 + i] = math::relu(batchnorm_2);
       }
     }
   float *x4 = r.work<float>(9633792); // [batch, c2, height=7, width=7]
@@ -276,8 +277,8 @@ void backward(Rank &r) {
 #pragma GCC ivdep
     for (int64_t c = 0; c < class_; ++c) {
       const float y_before = act.y[b * class_ + c];
-      const float e_2 = math::exp(y_before - shift_b - log_sum_b) - (static_cast<int32_t>(c) == label_b ? 1.0f : 0.0f);
-      const float d_y_2 = e_2 * e;
+      const float d_y_2 =
+          (math::exp(y_before - shift_b - log_sum_b) - (static_cast<int32_t>(c) == label_b ? 1.0f : 0.0f)) * e;
       d_y[b * class_ + c] = d_y_2;
       grad.head_b[c] += d_y_2;
     }
@@ -350,10 +351,9 @@ void backward(Rank &r) {
       const float d_conv3x3_2_3 = d_batchnorm_2_gamma[c] / 25088.0f * p.batchnorm_2_gamma[c];
 #pragma GCC ivdep
       for (int64_t i = 0; i < 196; ++i) {
-        const float d_conv3x3_2_4 =
+        const float d_conv3x3_2_4 = d_m[b * c2 * 196 + c * 196 + i] - d_conv3x3_2_2 -
             ((act.conv3x3_2[b * c2 * 196 + c * 196 + i] - mean_2_c) * rstd_2_c - m) * d_conv3x3_2_3;
-        d_conv3x3_2[b * c2 * 196 + c * 196 + i] =
-            (d_m[b * c2 * 196 + c * 196 + i] - d_conv3x3_2_2 - d_conv3x3_2_4) * rstd_2_c;
+        d_conv3x3_2[b * c2 * 196 + c * 196 + i] = d_conv3x3_2_4 * rstd_2_c;
       }
     }
   float *d_x2 = r.work<float>(9633792); // [batch, c1, height=14, width=14]
@@ -394,10 +394,10 @@ void backward(Rank &r) {
           const float x1_before = act.x1[b * c1 * height * width + c * height * width + i];
           const float d_batchnorm =
               math::select(x1_before > 0.0f, d_x1[b * c1 * height * width + c * height * width + i], 0.0f);
-          const float m_2 = (act.conv3x3[b * c1 * height * width + c * height * width + i] - mean_c) * rstd_c;
           block += d_batchnorm;
           d_m_2[b * c1 * height * width + c * height * width + i] = d_batchnorm * batchnorm_gamma_c;
-          block_2 += d_batchnorm * (m_2 - m);
+          block_2 +=
+              d_batchnorm * ((act.conv3x3[b * c1 * height * width + c * height * width + i] - mean_c) * rstd_c - m);
         }
         d_batchnorm_beta_sum += block;
         d_batchnorm_gamma_sum += block_2;
@@ -429,9 +429,8 @@ void backward(Rank &r) {
       const float d_conv3x3_4 = d_batchnorm_gamma[c] / 100352.0f * p.batchnorm_gamma[c];
 #pragma GCC ivdep
       for (int64_t i = 0; i < height * width; ++i) {
-        const float m_2 = (act.conv3x3[b * c1 * height * width + c * height * width + i] - mean_c) * rstd_c;
-        const float d_conv3x3_5 =
-            d_m_2[b * c1 * height * width + c * height * width + i] - d_conv3x3_3 - (m_2 - m) * d_conv3x3_4;
+        const float d_conv3x3_5 = d_m_2[b * c1 * height * width + c * height * width + i] - d_conv3x3_3 -
+            ((act.conv3x3[b * c1 * height * width + c * height * width + i] - mean_c) * rstd_c - m) * d_conv3x3_4;
         d_conv3x3[b * c1 * height * width + c * height * width + i] = d_conv3x3_5 * rstd_c;
       }
     }
@@ -546,11 +545,10 @@ void evaluate_batch(Rank &r) {
       const float batchnorm_gamma_c = p.batchnorm_gamma[c];
       const float batchnorm_beta_c = p.batchnorm_beta[c];
 #pragma GCC ivdep
-      for (int64_t i = 0; i < height * width; ++i) {
-        const float e = conv3x3[b * c1 * height * width + c * height * width + i] - batchnorm_running_mean_c;
+      for (int64_t i = 0; i < height * width; ++i)
         x1[b * c1 * height * width + c * height * width + i] =
-            math::relu(e * batchnorm_rsqrt_c * batchnorm_gamma_c + batchnorm_beta_c);
-      }
+            math::relu((conv3x3[b * c1 * height * width + c * height * width + i] - batchnorm_running_mean_c) *
+            batchnorm_rsqrt_c * batchnorm_gamma_c + batchnorm_beta_c);
     }
   float *x2 = r.work<float>(3211264); // [batch, c1, height=14, width=14]
   // conv_fashion.ech:18  x2 = maxpool(x1, window = (height, width), size = 2, stride = 2)
@@ -571,10 +569,9 @@ void evaluate_batch(Rank &r) {
       const float batchnorm_2_gamma_c = p.batchnorm_2_gamma[c];
       const float batchnorm_2_beta_c = p.batchnorm_2_beta[c];
 #pragma GCC ivdep
-      for (int64_t i = 0; i < 196; ++i) {
-        const float y_2 = (conv3x3_2[b * c2 * 196 + c * 196 + i] - batchnorm_2_running_mean_c) * batchnorm_2_rsqrt_c;
-        x3[b * c2 * 196 + c * 196 + i] = math::relu(y_2 * batchnorm_2_gamma_c + batchnorm_2_beta_c);
-      }
+      for (int64_t i = 0; i < 196; ++i)
+        x3[b * c2 * 196 + c * 196 + i] = math::relu((conv3x3_2[b * c2 * 196 + c * 196 + i] -
+            batchnorm_2_running_mean_c) * batchnorm_2_rsqrt_c * batchnorm_2_gamma_c + batchnorm_2_beta_c);
     }
   float *x4 = r.work<float>(1605632); // [batch, c2, height=7, width=7]
   // conv_fashion.ech:20  x4 = maxpool(x3, window = (height, width), size = 2, stride = 2)
@@ -602,10 +599,9 @@ void evaluate_batch(Rank &r) {
   const int64_t first_batch = r.coordinate(0) * 64;
   float sum_2_sum = 0;
 #pragma omp simd reduction(+ : sum_2_sum)
-  for (int64_t b = 0; b < batch; ++b) {
-    const bool e = static_cast<int32_t>(first_batch + b) < static_cast<int32_t>(r.validSamples());
-    sum_2_sum += math::select(e, row_loss[b], 0.0f);
-  }
+  for (int64_t b = 0; b < batch; ++b)
+    sum_2_sum +=
+        math::select(static_cast<int32_t>(first_batch + b) < static_cast<int32_t>(r.validSamples()), row_loss[b], 0.0f);
   const float sum_2 = sum_2_sum;
   int32_t *index_of_max = r.work<int32_t>(0); // [batch]
   // conv_fashion.ech:24  metric accuracy = mean(argmax(logits, over = class) == label)
@@ -614,10 +610,9 @@ void evaluate_batch(Rank &r) {
   // conv_fashion.ech:23  loss mean(cross_entropy(logits, label, over = class))
   float sum_3_sum = 0;
 #pragma omp simd reduction(+ : sum_3_sum)
-  for (int64_t b = 0; b < batch; ++b) {
-    const bool e = static_cast<int32_t>(first_batch + b) < static_cast<int32_t>(r.validSamples());
-    sum_3_sum += math::select(e, index_of_max[b] == in.label[b] ? 1.0f : 0.0f, 0.0f);
-  }
+  for (int64_t b = 0; b < batch; ++b)
+    sum_3_sum += math::select(static_cast<int32_t>(first_batch + b) < static_cast<int32_t>(r.validSamples()),
+        index_of_max[b] == in.label[b] ? 1.0f : 0.0f, 0.0f);
   const float sum_3 = sum_3_sum;
   // conv_fashion.ech:23  loss mean(cross_entropy(logits, label, over = class))
   sums.loss[0] += static_cast<double>(sum_2);

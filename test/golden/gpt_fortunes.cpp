@@ -364,11 +364,9 @@ void backward(Rank &r, Messages &messages) {
     const float log_sum_i = act.log_sum[i];
     const int32_t labels_i = in.labels[i];
 #pragma GCC ivdep
-    for (int64_t v = 0; v < vocab; ++v) {
-      const float e_2 = math::exp(act.logits[i * vocab + v] - maximum_2_i - log_sum_i) -
-          (static_cast<int32_t>(first_vocab + v) == labels_i ? 1.0f : 0.0f);
-      d_logits[i * vocab + v] = e_2 * e;
-    }
+    for (int64_t v = 0; v < vocab; ++v)
+      d_logits[i * vocab + v] = (math::exp(act.logits[i * vocab + v] - maximum_2_i - log_sum_i) -
+          (static_cast<int32_t>(first_vocab + v) == labels_i ? 1.0f : 0.0f)) * e;
   }
   float *d_final_norm = r.work<float>(33554432); // [batch, seq, embed]
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed) as final_norm, wte, over = embed)
@@ -894,10 +892,8 @@ void evaluate_batch(Rank &r) {
     const bool e = static_cast<int32_t>(b) < static_cast<int32_t>(r.validSamples());
     float block = 0;
 #pragma omp simd reduction(+ : block)
-    for (int64_t s = 0; s < seq_tp; ++s) {
-      const float e_2 = index_of_max_part[b * seq + s] == in.labels_part[b * seq_tp + s] ? 1.0f : 0.0f;
-      block += math::select(e, e_2, 0.0f);
-    }
+    for (int64_t s = 0; s < seq_tp; ++s)
+      block += math::select(e, index_of_max_part[b * seq + s] == in.labels_part[b * seq_tp + s] ? 1.0f : 0.0f, 0.0f);
     sum_2_sum += block;
   }
   const float sum_2 = static_cast<float>(sum_2_sum);

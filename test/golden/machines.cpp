@@ -380,11 +380,9 @@ void backward_2(Rank &r, int64_t m) {
     const float log_sum_i = act.log_sum[i];
     const int32_t labels_i = in.labels[m][i];
 #pragma GCC ivdep
-    for (int64_t v = 0; v < vocab_dp; ++v) {
-      const float e = math::exp(act.logits[i * vocab_dp + v] - maximum_2_i - log_sum_i) -
-          (static_cast<int32_t>(first_vocab + v) == labels_i ? 1.0f : 0.0f);
-      d_logits[i * vocab_dp + v] = e * d_value_value;
-    }
+    for (int64_t v = 0; v < vocab_dp; ++v)
+      d_logits[i * vocab_dp + v] = (math::exp(act.logits[i * vocab_dp + v] - maximum_2_i - log_sum_i) -
+          (static_cast<int32_t>(first_vocab + v) == labels_i ? 1.0f : 0.0f)) * d_value_value;
   }
   float *d_final_norm = r.work<float>(9437184); // [batch_dp_micro, seq, embed]
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed) as final_norm, wte, over = embed)
@@ -851,13 +849,12 @@ void update(Rank &r, double lr) {
     const float d_layer_attn_norm_gamma = message_2[i] * scale;
     const float optimizer_m_layer_attn_norm_gamma =
         m_attn_norm_gamma_before * 0.9f + d_layer_attn_norm_gamma * 0.09999999999999998f;
-    const float e = d_layer_attn_norm_gamma * d_layer_attn_norm_gamma * 0.050000000000000044f;
-    const float optimizer_v_layer_attn_norm_gamma = v_attn_norm_gamma_before * 0.95f + e;
-    const float e_2 =
-        optimizer_m_layer_attn_norm_gamma / (math::sqrt(optimizer_v_layer_attn_norm_gamma) / v_root + 1e-08f);
+    const float optimizer_v_layer_attn_norm_gamma =
+        v_attn_norm_gamma_before * 0.95f + d_layer_attn_norm_gamma * d_layer_attn_norm_gamma * 0.050000000000000044f;
     opt.m_attn_norm_gamma[i] = optimizer_m_layer_attn_norm_gamma;
     opt.v_attn_norm_gamma[i] = optimizer_v_layer_attn_norm_gamma;
-    attn_norm_gamma[i] = attn_norm_gamma_part[i] - e_2 * rate;
+    attn_norm_gamma[i] = attn_norm_gamma_part[i] - optimizer_m_layer_attn_norm_gamma /
+        (math::sqrt(optimizer_v_layer_attn_norm_gamma) / v_root + 1e-08f) * rate;
   }
   float *attn_norm_beta_part = p.attn_norm_beta.all + part_of_layer * 128;
   float *attn_norm_beta = r.work<float>(1115136); // [layer_dp, embed]
@@ -871,10 +868,10 @@ void update(Rank &r, double lr) {
         m_attn_norm_beta_before * 0.9f + d_layer_attn_norm_beta * 0.09999999999999998f;
     const float optimizer_v_layer_attn_norm_beta =
         v_attn_norm_beta_before * 0.95f + d_layer_attn_norm_beta * d_layer_attn_norm_beta * 0.050000000000000044f;
-    const float e = optimizer_m_layer_attn_norm_beta / (math::sqrt(optimizer_v_layer_attn_norm_beta) / v_root + 1e-08f);
     opt.m_attn_norm_beta[i] = optimizer_m_layer_attn_norm_beta;
     opt.v_attn_norm_beta[i] = optimizer_v_layer_attn_norm_beta;
-    attn_norm_beta[i] = attn_norm_beta_part[i] - e * rate;
+    attn_norm_beta[i] = attn_norm_beta_part[i] - optimizer_m_layer_attn_norm_beta /
+        (math::sqrt(optimizer_v_layer_attn_norm_beta) / v_root + 1e-08f) * rate;
   }
   float *attn_wq_part = p.attn_wq.all + part_of_layer * 8192;
   float *attn_wq = r.work<float>(841728); // [layer_dp, embed, head, key]
@@ -887,10 +884,10 @@ void update(Rank &r, double lr) {
     const float optimizer_m_layer_attn_wq = m_attn_wq_before * 0.9f + d_layer_attn_wq * 0.09999999999999998f;
     const float optimizer_v_layer_attn_wq =
         v_attn_wq_before * 0.95f + d_layer_attn_wq * d_layer_attn_wq * 0.050000000000000044f;
-    const float e = optimizer_m_layer_attn_wq / (math::sqrt(optimizer_v_layer_attn_wq) / v_root + 1e-08f);
     opt.m_attn_wq[i] = optimizer_m_layer_attn_wq;
     opt.v_attn_wq[i] = optimizer_v_layer_attn_wq;
-    attn_wq[i] = attn_wq_part[i] * kept - e * rate;
+    attn_wq[i] = attn_wq_part[i] * kept - optimizer_m_layer_attn_wq /
+        (math::sqrt(optimizer_v_layer_attn_wq) / v_root + 1e-08f) * rate;
   }
   float *attn_wk_part = p.attn_wk.all + part_of_layer * 8192;
   float *attn_wk = r.work<float>(907264); // [layer_dp, embed, head, key]
@@ -903,10 +900,10 @@ void update(Rank &r, double lr) {
     const float optimizer_m_layer_attn_wk = m_attn_wk_before * 0.9f + d_layer_attn_wk * 0.09999999999999998f;
     const float optimizer_v_layer_attn_wk =
         v_attn_wk_before * 0.95f + d_layer_attn_wk * d_layer_attn_wk * 0.050000000000000044f;
-    const float e = optimizer_m_layer_attn_wk / (math::sqrt(optimizer_v_layer_attn_wk) / v_root + 1e-08f);
     opt.m_attn_wk[i] = optimizer_m_layer_attn_wk;
     opt.v_attn_wk[i] = optimizer_v_layer_attn_wk;
-    attn_wk[i] = attn_wk_part[i] * kept - e * rate;
+    attn_wk[i] = attn_wk_part[i] * kept - optimizer_m_layer_attn_wk /
+        (math::sqrt(optimizer_v_layer_attn_wk) / v_root + 1e-08f) * rate;
   }
   float *attn_wv_part = p.attn_wv.all + part_of_layer * 8192;
   float *attn_wv = r.work<float>(972800); // [layer_dp, embed, head, key]
@@ -919,10 +916,10 @@ void update(Rank &r, double lr) {
     const float optimizer_m_layer_attn_wv = m_attn_wv_before * 0.9f + d_layer_attn_wv * 0.09999999999999998f;
     const float optimizer_v_layer_attn_wv =
         v_attn_wv_before * 0.95f + d_layer_attn_wv * d_layer_attn_wv * 0.050000000000000044f;
-    const float e = optimizer_m_layer_attn_wv / (math::sqrt(optimizer_v_layer_attn_wv) / v_root + 1e-08f);
     opt.m_attn_wv[i] = optimizer_m_layer_attn_wv;
     opt.v_attn_wv[i] = optimizer_v_layer_attn_wv;
-    attn_wv[i] = attn_wv_part[i] * kept - e * rate;
+    attn_wv[i] = attn_wv_part[i] * kept - optimizer_m_layer_attn_wv /
+        (math::sqrt(optimizer_v_layer_attn_wv) / v_root + 1e-08f) * rate;
   }
   float *attn_wo_part = p.attn_wo.all + part_of_layer * 8192;
   float *attn_wo = r.work<float>(1038336); // [layer_dp, head, key, embed]
@@ -935,10 +932,10 @@ void update(Rank &r, double lr) {
     const float optimizer_m_layer_attn_wo = m_attn_wo_before * 0.9f + d_layer_attn_wo * 0.09999999999999998f;
     const float optimizer_v_layer_attn_wo =
         v_attn_wo_before * 0.95f + d_layer_attn_wo * d_layer_attn_wo * 0.050000000000000044f;
-    const float e = optimizer_m_layer_attn_wo / (math::sqrt(optimizer_v_layer_attn_wo) / v_root + 1e-08f);
     opt.m_attn_wo[i] = optimizer_m_layer_attn_wo;
     opt.v_attn_wo[i] = optimizer_v_layer_attn_wo;
-    attn_wo[i] = attn_wo_part[i] * kept - e * rate;
+    attn_wo[i] = attn_wo_part[i] * kept - optimizer_m_layer_attn_wo /
+        (math::sqrt(optimizer_v_layer_attn_wo) / v_root + 1e-08f) * rate;
   }
   float *attn_bq_part = p.attn_bq.all + part_of_layer * 64;
   float *attn_bq = r.work<float>(1119232); // [layer_dp, head, key]
@@ -951,10 +948,10 @@ void update(Rank &r, double lr) {
     const float optimizer_m_layer_attn_bq = m_attn_bq_before * 0.9f + d_layer_attn_bq * 0.09999999999999998f;
     const float optimizer_v_layer_attn_bq =
         v_attn_bq_before * 0.95f + d_layer_attn_bq * d_layer_attn_bq * 0.050000000000000044f;
-    const float e = optimizer_m_layer_attn_bq / (math::sqrt(optimizer_v_layer_attn_bq) / v_root + 1e-08f);
     opt.m_attn_bq[i] = optimizer_m_layer_attn_bq;
     opt.v_attn_bq[i] = optimizer_v_layer_attn_bq;
-    attn_bq[i] = attn_bq_part[i] - e * rate;
+    attn_bq[i] =
+        attn_bq_part[i] - optimizer_m_layer_attn_bq / (math::sqrt(optimizer_v_layer_attn_bq) / v_root + 1e-08f) * rate;
   }
   float *attn_bk_part = p.attn_bk.all + part_of_layer * 64;
   float *attn_bk = r.work<float>(1119744); // [layer_dp, head, key]
@@ -967,10 +964,10 @@ void update(Rank &r, double lr) {
     const float optimizer_m_layer_attn_bk = m_attn_bk_before * 0.9f + d_layer_attn_bk * 0.09999999999999998f;
     const float optimizer_v_layer_attn_bk =
         v_attn_bk_before * 0.95f + d_layer_attn_bk * d_layer_attn_bk * 0.050000000000000044f;
-    const float e = optimizer_m_layer_attn_bk / (math::sqrt(optimizer_v_layer_attn_bk) / v_root + 1e-08f);
     opt.m_attn_bk[i] = optimizer_m_layer_attn_bk;
     opt.v_attn_bk[i] = optimizer_v_layer_attn_bk;
-    attn_bk[i] = attn_bk_part[i] - e * rate;
+    attn_bk[i] =
+        attn_bk_part[i] - optimizer_m_layer_attn_bk / (math::sqrt(optimizer_v_layer_attn_bk) / v_root + 1e-08f) * rate;
   }
   float *attn_bv_part = p.attn_bv.all + part_of_layer * 64;
   float *attn_bv = r.work<float>(1120256); // [layer_dp, head, key]
@@ -983,10 +980,10 @@ void update(Rank &r, double lr) {
     const float optimizer_m_layer_attn_bv = m_attn_bv_before * 0.9f + d_layer_attn_bv * 0.09999999999999998f;
     const float optimizer_v_layer_attn_bv =
         v_attn_bv_before * 0.95f + d_layer_attn_bv * d_layer_attn_bv * 0.050000000000000044f;
-    const float e = optimizer_m_layer_attn_bv / (math::sqrt(optimizer_v_layer_attn_bv) / v_root + 1e-08f);
     opt.m_attn_bv[i] = optimizer_m_layer_attn_bv;
     opt.v_attn_bv[i] = optimizer_v_layer_attn_bv;
-    attn_bv[i] = attn_bv_part[i] - e * rate;
+    attn_bv[i] =
+        attn_bv_part[i] - optimizer_m_layer_attn_bv / (math::sqrt(optimizer_v_layer_attn_bv) / v_root + 1e-08f) * rate;
   }
   float *attn_bo_part = p.attn_bo.all + part_of_layer * 128;
   float *attn_bo = r.work<float>(1116160); // [layer_dp, embed]
@@ -999,10 +996,10 @@ void update(Rank &r, double lr) {
     const float optimizer_m_layer_attn_bo = m_attn_bo_before * 0.9f + d_layer_attn_bo * 0.09999999999999998f;
     const float optimizer_v_layer_attn_bo =
         v_attn_bo_before * 0.95f + d_layer_attn_bo * d_layer_attn_bo * 0.050000000000000044f;
-    const float e = optimizer_m_layer_attn_bo / (math::sqrt(optimizer_v_layer_attn_bo) / v_root + 1e-08f);
     opt.m_attn_bo[i] = optimizer_m_layer_attn_bo;
     opt.v_attn_bo[i] = optimizer_v_layer_attn_bo;
-    attn_bo[i] = attn_bo_part[i] - e * rate;
+    attn_bo[i] =
+        attn_bo_part[i] - optimizer_m_layer_attn_bo / (math::sqrt(optimizer_v_layer_attn_bo) / v_root + 1e-08f) * rate;
   }
   float *mlp_norm_gamma_part = p.mlp_norm_gamma.all + part_of_layer * 128;
   float *mlp_norm_gamma = r.work<float>(1117184); // [layer_dp, embed]
@@ -1016,10 +1013,10 @@ void update(Rank &r, double lr) {
         m_mlp_norm_gamma_before * 0.9f + d_layer_mlp_norm_gamma * 0.09999999999999998f;
     const float optimizer_v_layer_mlp_norm_gamma =
         v_mlp_norm_gamma_before * 0.95f + d_layer_mlp_norm_gamma * d_layer_mlp_norm_gamma * 0.050000000000000044f;
-    const float e = optimizer_m_layer_mlp_norm_gamma / (math::sqrt(optimizer_v_layer_mlp_norm_gamma) / v_root + 1e-08f);
     opt.m_mlp_norm_gamma[i] = optimizer_m_layer_mlp_norm_gamma;
     opt.v_mlp_norm_gamma[i] = optimizer_v_layer_mlp_norm_gamma;
-    mlp_norm_gamma[i] = mlp_norm_gamma_part[i] - e * rate;
+    mlp_norm_gamma[i] = mlp_norm_gamma_part[i] - optimizer_m_layer_mlp_norm_gamma /
+        (math::sqrt(optimizer_v_layer_mlp_norm_gamma) / v_root + 1e-08f) * rate;
   }
   float *mlp_norm_beta_part = p.mlp_norm_beta.all + part_of_layer * 128;
   float *mlp_norm_beta = r.work<float>(1118208); // [layer_dp, embed]
@@ -1033,10 +1030,10 @@ void update(Rank &r, double lr) {
         m_mlp_norm_beta_before * 0.9f + d_layer_mlp_norm_beta * 0.09999999999999998f;
     const float optimizer_v_layer_mlp_norm_beta =
         v_mlp_norm_beta_before * 0.95f + d_layer_mlp_norm_beta * d_layer_mlp_norm_beta * 0.050000000000000044f;
-    const float e = optimizer_m_layer_mlp_norm_beta / (math::sqrt(optimizer_v_layer_mlp_norm_beta) / v_root + 1e-08f);
     opt.m_mlp_norm_beta[i] = optimizer_m_layer_mlp_norm_beta;
     opt.v_mlp_norm_beta[i] = optimizer_v_layer_mlp_norm_beta;
-    mlp_norm_beta[i] = mlp_norm_beta_part[i] - e * rate;
+    mlp_norm_beta[i] = mlp_norm_beta_part[i] - optimizer_m_layer_mlp_norm_beta /
+        (math::sqrt(optimizer_v_layer_mlp_norm_beta) / v_root + 1e-08f) * rate;
   }
   float *mlp_w1_part = p.mlp_w1.all + part_of_layer * 32768;
   // nn.ech:149 at gpt_fortunes.ech:23  param w1[embed, ff] ~ normal(1 / sqrt(size(embed)))
@@ -1056,10 +1053,10 @@ void update(Rank &r, double lr) {
     const float optimizer_m_layer_mlp_b1 = m_mlp_b1_before * 0.9f + d_layer_mlp_b1 * 0.09999999999999998f;
     const float optimizer_v_layer_mlp_b1 =
         v_mlp_b1_before * 0.95f + d_layer_mlp_b1 * d_layer_mlp_b1 * 0.050000000000000044f;
-    const float e = optimizer_m_layer_mlp_b1 / (math::sqrt(optimizer_v_layer_mlp_b1) / v_root + 1e-08f);
     opt.m_mlp_b1[i] = optimizer_m_layer_mlp_b1;
     opt.v_mlp_b1[i] = optimizer_v_layer_mlp_b1;
-    mlp_b1[i] = mlp_b1_part[i] - e * rate;
+    mlp_b1[i] =
+        mlp_b1_part[i] - optimizer_m_layer_mlp_b1 / (math::sqrt(optimizer_v_layer_mlp_b1) / v_root + 1e-08f) * rate;
   }
   float *mlp_w2_part = p.mlp_w2.all + part_of_layer * 32768;
   // nn.ech:151 at gpt_fortunes.ech:23  param w2[ff, embed] ~ normal(1 / sqrt(size(ff)))
@@ -1079,10 +1076,10 @@ void update(Rank &r, double lr) {
     const float optimizer_m_layer_mlp_b2 = m_mlp_b2_before * 0.9f + d_layer_mlp_b2 * 0.09999999999999998f;
     const float optimizer_v_layer_mlp_b2 =
         v_mlp_b2_before * 0.95f + d_layer_mlp_b2 * d_layer_mlp_b2 * 0.050000000000000044f;
-    const float e = optimizer_m_layer_mlp_b2 / (math::sqrt(optimizer_v_layer_mlp_b2) / v_root + 1e-08f);
     opt.m_mlp_b2[i] = optimizer_m_layer_mlp_b2;
     opt.v_mlp_b2[i] = optimizer_v_layer_mlp_b2;
-    mlp_b2[i] = mlp_b2_part[i] - e * rate;
+    mlp_b2[i] =
+        mlp_b2_part[i] - optimizer_m_layer_mlp_b2 / (math::sqrt(optimizer_v_layer_mlp_b2) / v_root + 1e-08f) * rate;
   }
   float *final_norm_gamma_part = p.final_norm_gamma + part_of_vocab;
   float *final_norm_gamma = r.work<float>(1024); // [embed_dp]
@@ -1096,10 +1093,10 @@ void update(Rank &r, double lr) {
         m_final_norm_gamma_before * 0.9f + d_final_norm_gamma_3 * 0.09999999999999998f;
     const float optimizer_v_final_norm_gamma =
         v_final_norm_gamma_before * 0.95f + d_final_norm_gamma_3 * d_final_norm_gamma_3 * 0.050000000000000044f;
-    const float e_2 = optimizer_m_final_norm_gamma / (math::sqrt(optimizer_v_final_norm_gamma) / v_root + 1e-08f);
     opt.m_final_norm_gamma[e] = optimizer_m_final_norm_gamma;
     opt.v_final_norm_gamma[e] = optimizer_v_final_norm_gamma;
-    final_norm_gamma[e] = final_norm_gamma_part[e] - e_2 * rate;
+    final_norm_gamma[e] = final_norm_gamma_part[e] - optimizer_m_final_norm_gamma /
+        (math::sqrt(optimizer_v_final_norm_gamma) / v_root + 1e-08f) * rate;
   }
   float *final_norm_beta_part = p.final_norm_beta + part_of_vocab;
   float *final_norm_beta = r.work<float>(1280); // [embed_dp]
@@ -1113,10 +1110,10 @@ void update(Rank &r, double lr) {
         m_final_norm_beta_before * 0.9f + d_final_norm_beta_3 * 0.09999999999999998f;
     const float optimizer_v_final_norm_beta =
         v_final_norm_beta_before * 0.95f + d_final_norm_beta_3 * d_final_norm_beta_3 * 0.050000000000000044f;
-    const float e_2 = optimizer_m_final_norm_beta / (math::sqrt(optimizer_v_final_norm_beta) / v_root + 1e-08f);
     opt.m_final_norm_beta[e] = optimizer_m_final_norm_beta;
     opt.v_final_norm_beta[e] = optimizer_v_final_norm_beta;
-    final_norm_beta[e] = final_norm_beta_part[e] - e_2 * rate;
+    final_norm_beta[e] = final_norm_beta_part[e] - optimizer_m_final_norm_beta /
+        (math::sqrt(optimizer_v_final_norm_beta) / v_root + 1e-08f) * rate;
   }
   float *message_3 = r.work<float>(561152); // [message=70144]
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
@@ -1532,10 +1529,8 @@ void evaluate_batch(Rank &r) {
     const bool e = static_cast<int32_t>(first_batch + b) < static_cast<int32_t>(r.validSamples());
     float block = 0;
 #pragma omp simd reduction(+ : block)
-    for (int64_t s = 0; s < seq_dp; ++s) {
-      const float e_2 = index_of_max_part[b * seq + s] == in.labels_part[b * seq_dp + s] ? 1.0f : 0.0f;
-      block += math::select(e, e_2, 0.0f);
-    }
+    for (int64_t s = 0; s < seq_dp; ++s)
+      block += math::select(e, index_of_max_part[b * seq + s] == in.labels_part[b * seq_dp + s] ? 1.0f : 0.0f, 0.0f);
     sum_2_sum += block;
   }
   const float sum_2 = static_cast<float>(sum_2_sum);

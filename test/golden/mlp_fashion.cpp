@@ -137,8 +137,8 @@ void backward(Rank &r) {
 #pragma GCC ivdep
     for (int64_t c = 0; c < class_; ++c) {
       const float y_before = act.y[b * class_ + c];
-      const float e_2 = math::exp(y_before - shift_b - log_sum_b) - (static_cast<int32_t>(c) == label_b ? 1.0f : 0.0f);
-      const float d_y_2 = e_2 * e;
+      const float d_y_2 =
+          (math::exp(y_before - shift_b - log_sum_b) - (static_cast<int32_t>(c) == label_b ? 1.0f : 0.0f)) * e;
       d_y[b * class_ + c] = d_y_2;
       grad.head_b[c] += d_y_2;
     }
@@ -237,10 +237,9 @@ void evaluate_batch(Rank &r) {
   const int64_t first_batch = r.coordinate(0) * 64;
   float sum_sum = 0;
 #pragma omp simd reduction(+ : sum_sum)
-  for (int64_t b = 0; b < batch; ++b) {
-    const bool e = static_cast<int32_t>(first_batch + b) < static_cast<int32_t>(r.validSamples());
-    sum_sum += math::select(e, row_loss[b], 0.0f);
-  }
+  for (int64_t b = 0; b < batch; ++b)
+    sum_sum +=
+        math::select(static_cast<int32_t>(first_batch + b) < static_cast<int32_t>(r.validSamples()), row_loss[b], 0.0f);
   const float sum = sum_sum;
   int32_t *index_of_max = r.work<int32_t>(0); // [batch]
   // mlp_fashion.ech:20  metric accuracy = mean(argmax(logits, over = class) == label)
@@ -249,10 +248,9 @@ void evaluate_batch(Rank &r) {
   // mlp_fashion.ech:19  loss mean(cross_entropy(logits, label, over = class))
   float sum_2_sum = 0;
 #pragma omp simd reduction(+ : sum_2_sum)
-  for (int64_t b = 0; b < batch; ++b) {
-    const bool e = static_cast<int32_t>(first_batch + b) < static_cast<int32_t>(r.validSamples());
-    sum_2_sum += math::select(e, index_of_max[b] == in.label[b] ? 1.0f : 0.0f, 0.0f);
-  }
+  for (int64_t b = 0; b < batch; ++b)
+    sum_2_sum += math::select(static_cast<int32_t>(first_batch + b) < static_cast<int32_t>(r.validSamples()),
+        index_of_max[b] == in.label[b] ? 1.0f : 0.0f, 0.0f);
   const float sum_2 = sum_2_sum;
   // mlp_fashion.ech:19  loss mean(cross_entropy(logits, label, over = class))
   sums.loss[0] += static_cast<double>(sum);

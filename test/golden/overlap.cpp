@@ -288,11 +288,9 @@ void backward(Rank &r, Messages &messages) {
     const float log_sum_i = act.log_sum[i];
     const int32_t labels_i = in.labels[i];
 #pragma GCC ivdep
-    for (int64_t v = 0; v < vocab; ++v) {
-      const float e_2 = math::exp(act.logits[i * vocab + v] - shift_i - log_sum_i) -
-          (static_cast<int32_t>(v) == labels_i ? 1.0f : 0.0f);
-      d_logits[i * vocab + v] = e_2 * e;
-    }
+    for (int64_t v = 0; v < vocab; ++v)
+      d_logits[i * vocab + v] = (math::exp(act.logits[i * vocab + v] - shift_i - log_sum_i) -
+          (static_cast<int32_t>(v) == labels_i ? 1.0f : 0.0f)) * e;
   }
   float *d_final_norm = r.work<float>(4980736); // [batch, seq, embed]
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed) as final_norm, wte, over = embed)

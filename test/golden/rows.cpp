@@ -176,9 +176,9 @@ void forward(Rank &r) {
       const float m = act.mean_low[c] * rstd_c;
 #pragma GCC ivdep
       for (int64_t i = 0; i < height * width; ++i) {
-        const float m_2 = (act.conv3x3[b * 8 * height * width + c * height * width + i] - mean_c) * rstd_c;
-        act.x1[b * 8 * height * width + c * height * width + i] =
-            math::relu((m_2 - m) * batchnorm_gamma_c + batchnorm_beta_c);
+        const float batchnorm = ((act.conv3x3[b * 8 * height * width + c * height * width + i] - mean_c) * rstd_c - m) *
+            batchnorm_gamma_c + batchnorm_beta_c;
+        act.x1[b * 8 * height * width + c * height * width + i] = math::relu(batchnorm);
       }
     }
   // conv_fashion.ech:18  x2 = maxpool(x1, window = (height, width), size = 2, stride = 2)
@@ -247,9 +247,9 @@ void forward(Rank &r) {
       const float m = act.mean_low_2[c] * rstd_2_c;
 #pragma GCC ivdep
       for (int64_t i = 0; i < 98; ++i) {
-        const float e_3 =
-            ((act.conv3x3_2_part[b * c2 * 98 + c * 98 + i] - mean_2_c) * rstd_2_c - m) * batchnorm_2_gamma_c;
-        act.x3[b * c2 * 98 + c * 98 + i] = math::relu(e_3 + batchnorm_2_beta_c);
+        const float batchnorm_2 = ((act.conv3x3_2_part[b * c2 * 98 + c * 98 + i] - mean_2_c) * rstd_2_c - m) *
+            batchnorm_2_gamma_c + batchnorm_2_beta_c;
+        act.x3[b * c2 * 98 + c * 98 + i] = math::relu(batchnorm_2);
       }
     }
   float *x3_gathered = r.work<float>(6422528); // [batch, c2, height_tp, width=14]
@@ -320,8 +320,8 @@ void backward(Rank &r) {
 #pragma GCC ivdep
     for (int64_t c = 0; c < class_; ++c) {
       const float y_before = act.y[b * class_ + c];
-      const float e_2 = math::exp(y_before - shift_b - log_sum_b) - (static_cast<int32_t>(c) == label_b ? 1.0f : 0.0f);
-      const float d_y_2 = e_2 * e;
+      const float d_y_2 =
+          (math::exp(y_before - shift_b - log_sum_b) - (static_cast<int32_t>(c) == label_b ? 1.0f : 0.0f)) * e;
       d_y[b * class_ + c] = d_y_2;
       grad.head_b[c] += d_y_2;
     }
@@ -438,10 +438,9 @@ void backward_2(Rank &r) {
       const float d_conv3x3_2_3 = d_batchnorm_2_gamma[c] / 25088.0f * p.batchnorm_2_gamma[c];
 #pragma GCC ivdep
       for (int64_t i = 0; i < 98; ++i) {
-        const float d_conv3x3_2_4 =
+        const float d_conv3x3_2_4 = act.d_m[b * c2 * 98 + c * 98 + i] - d_conv3x3_2_2 -
             ((act.conv3x3_2_part[b * c2 * 98 + c * 98 + i] - mean_2_c) * rstd_2_c - m) * d_conv3x3_2_3;
-        d_conv3x3_2[b * c2 * 98 + c * 98 + i] =
-            (act.d_m[b * c2 * 98 + c * 98 + i] - d_conv3x3_2_2 - d_conv3x3_2_4) * rstd_2_c;
+        d_conv3x3_2[b * c2 * 98 + c * 98 + i] = d_conv3x3_2_4 * rstd_2_c;
       }
     }
   float *d_conv3x3_2_gathered = r.work<float>(6422528); // [batch, c2, height_tp, width=14]
@@ -505,10 +504,10 @@ void backward_3(Rank &r) {
           const float x1_before = act.x1[b * 8 * height * width + c * height * width + i];
           const float d_batchnorm =
               math::select(x1_before > 0.0f, d_x1[b * 8 * height * width + c * height * width + i], 0.0f);
-          const float m_2 = (act.conv3x3[b * 8 * height * width + c * height * width + i] - mean_c) * rstd_c;
           block += d_batchnorm;
           act.d_m_2[b * 8 * height * width + c * height * width + i] = d_batchnorm * batchnorm_gamma_c;
-          block_2 += d_batchnorm * (m_2 - m);
+          block_2 +=
+              d_batchnorm * ((act.conv3x3[b * 8 * height * width + c * height * width + i] - mean_c) * rstd_c - m);
         }
         batchnorm_beta_sum += block;
         batchnorm_gamma_sum += block_2;
@@ -548,9 +547,8 @@ void backward_4(Rank &r) {
       const float d_conv3x3_3 = grad.batchnorm_gamma[c] / 100352.0f * p.batchnorm_gamma[c];
 #pragma GCC ivdep
       for (int64_t i = 0; i < height * width; ++i) {
-        const float m_2 = (act.conv3x3[b * 8 * height * width + c * height * width + i] - mean_c) * rstd_c;
-        const float d_conv3x3_4 =
-            act.d_m_2[b * 8 * height * width + c * height * width + i] - d_conv3x3_2 - (m_2 - m) * d_conv3x3_3;
+        const float d_conv3x3_4 = act.d_m_2[b * 8 * height * width + c * height * width + i] - d_conv3x3_2 -
+            ((act.conv3x3[b * 8 * height * width + c * height * width + i] - mean_c) * rstd_c - m) * d_conv3x3_3;
         d_conv3x3[b * 8 * height * width + c * height * width + i] = d_conv3x3_4 * rstd_c;
       }
     }
@@ -674,11 +672,10 @@ void evaluate_batch(Rank &r) {
       const float batchnorm_gamma_c = p.batchnorm_gamma[c];
       const float batchnorm_beta_c = p.batchnorm_beta[c];
 #pragma GCC ivdep
-      for (int64_t i = 0; i < height * width; ++i) {
-        const float e = conv3x3[b * 8 * height * width + c * height * width + i] - batchnorm_running_mean_c;
+      for (int64_t i = 0; i < height * width; ++i)
         x1[b * 8 * height * width + c * height * width + i] =
-            math::relu(e * batchnorm_rsqrt_c * batchnorm_gamma_c + batchnorm_beta_c);
-      }
+            math::relu((conv3x3[b * 8 * height * width + c * height * width + i] - batchnorm_running_mean_c) *
+            batchnorm_rsqrt_c * batchnorm_gamma_c + batchnorm_beta_c);
     }
   float *x2 = r.work<float>(3211264); // [batch, c1=8, height_tp, width=14]
   // conv_fashion.ech:18  x2 = maxpool(x1, window = (height, width), size = 2, stride = 2)
@@ -735,10 +732,9 @@ void evaluate_batch(Rank &r) {
       const float batchnorm_2_gamma_c = p.batchnorm_2_gamma[c];
       const float batchnorm_2_beta_c = p.batchnorm_2_beta[c];
 #pragma GCC ivdep
-      for (int64_t i = 0; i < 98; ++i) {
-        const float e = part[b * c2 * 98 + c * 98 + i] * batchnorm_2_rsqrt_c * batchnorm_2_gamma_c;
-        x3[b * c2 * 98 + c * 98 + i] = math::relu(e + batchnorm_2_beta_c);
-      }
+      for (int64_t i = 0; i < 98; ++i)
+        x3[b * c2 * 98 + c * 98 + i] =
+            math::relu(part[b * c2 * 98 + c * 98 + i] * batchnorm_2_rsqrt_c * batchnorm_2_gamma_c + batchnorm_2_beta_c);
     }
   float *x3_gathered = r.work<float>(0); // [batch, c2, height_tp, width=14]
   // conv_fashion.ech:20  2 ranks, 3.01 MB: split height over tp (layouts.ech:51): pool (conv_fashion.ech:20)

@@ -296,10 +296,9 @@ void forward(Rank &r) {
     normalize(act.layernorm_normalized[e], act.layernorm_rstd[e], act.m, batch * src, embed, 1e-05);
     for (int64_t i = 0; i < batch * src; ++i)
 #pragma GCC ivdep
-      for (int64_t em = 0; em < embed; ++em) {
-        const float e_2 = act.layernorm_normalized[e][i * embed + em] * p.encoder_layernorm_gamma[e][em];
-        act.encoder_layernorm[e][i * embed + em] = e_2 + p.encoder_layernorm_beta[e][em];
-      }
+      for (int64_t em = 0; em < embed; ++em)
+        act.encoder_layernorm[e][i * embed + em] = act.layernorm_normalized[e][i * embed + em] *
+            p.encoder_layernorm_gamma[e][em] + p.encoder_layernorm_beta[e][em];
     float *q = r.work<float>(0); // [batch, src, head, key]
     // nn.ech:79 at sort_digits.ech:26  q = dot(x, wq, over = embed)
     gemm(q, act.encoder_layernorm[e], p.encoder_attn_wq[e], batch * src, head * key, embed, Form::nn, embed, embed,
@@ -347,10 +346,9 @@ void forward(Rank &r) {
     normalize(act.layernorm_2_normalized[e], act.layernorm_2_rstd[e], m, batch * src, embed, 1e-05);
     for (int64_t i = 0; i < batch * src; ++i)
 #pragma GCC ivdep
-      for (int64_t em = 0; em < embed; ++em) {
-        const float e_2 = act.layernorm_2_normalized[e][i * embed + em] * p.encoder_layernorm_2_gamma[e][em];
-        act.encoder_layernorm_2[e][i * embed + em] = e_2 + p.encoder_layernorm_2_beta[e][em];
-      }
+      for (int64_t em = 0; em < embed; ++em)
+        act.encoder_layernorm_2[e][i * embed + em] = act.layernorm_2_normalized[e][i * embed + em] *
+            p.encoder_layernorm_2_gamma[e][em] + p.encoder_layernorm_2_beta[e][em];
     float *mlp_product = r.work<float>(0); // [batch, src, ff]
     // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     gemm(mlp_product, act.encoder_layernorm_2[e], p.encoder_mlp_w1[e], batch * src, ff, embed, Form::nn, embed, ff, ff,
@@ -386,10 +384,9 @@ void forward(Rank &r) {
     normalize(act.decoder_layernorm_normalized[d], act.decoder_layernorm_rstd[d], x, batch * dst, embed, 1e-05);
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
-      for (int64_t em = 0; em < embed; ++em) {
-        const float e_2 = act.decoder_layernorm_normalized[d][i * embed + em] * p.decoder_layernorm_gamma[d][em];
-        act.decoder_layernorm[d][i * embed + em] = e_2 + p.decoder_layernorm_beta[d][em];
-      }
+      for (int64_t em = 0; em < embed; ++em)
+        act.decoder_layernorm[d][i * embed + em] = act.decoder_layernorm_normalized[d][i * embed + em] *
+            p.decoder_layernorm_gamma[d][em] + p.decoder_layernorm_beta[d][em];
     float *q = r.work<float>(4187648); // [batch, dst, head, key]
     // nn.ech:79 at sort_digits.ech:31  q = dot(x, wq, over = embed)
     gemm(q, act.decoder_layernorm[d], p.attn_wq[d], batch * dst, head * key, embed, Form::nn, embed, embed, head * key,
@@ -438,10 +435,9 @@ void forward(Rank &r) {
     normalize(act.decoder_layernorm_2_normalized[d], act.decoder_layernorm_2_rstd[d], x_2, batch * dst, embed, 1e-05);
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
-      for (int64_t em = 0; em < embed; ++em) {
-        const float e_2 = act.decoder_layernorm_2_normalized[d][i * embed + em] * p.layernorm_2_gamma[d][em];
-        act.decoder_layernorm_2[d][i * embed + em] = e_2 + p.layernorm_2_beta[d][em];
-      }
+      for (int64_t em = 0; em < embed; ++em)
+        act.decoder_layernorm_2[d][i * embed + em] = act.decoder_layernorm_2_normalized[d][i * embed + em] *
+            p.layernorm_2_gamma[d][em] + p.layernorm_2_beta[d][em];
     float *q_2 = r.work<float>(4285952); // [batch, dst, head, key]
     // nn.ech:126 at sort_digits.ech:32  q = dot(x, wq, over = embed)
     gemm(q_2, act.decoder_layernorm_2[d], p.cross_wq[d], batch * dst, head * key, embed, Form::nn, embed, embed,
@@ -488,10 +484,9 @@ void forward(Rank &r) {
     normalize(act.layernorm_3_normalized[d], act.layernorm_3_rstd[d], x_3, batch * dst, embed, 1e-05);
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
-      for (int64_t em = 0; em < embed; ++em) {
-        const float e_2 = act.layernorm_3_normalized[d][i * embed + em] * p.layernorm_3_gamma[d][em];
-        act.decoder_layernorm_3[d][i * embed + em] = e_2 + p.layernorm_3_beta[d][em];
-      }
+      for (int64_t em = 0; em < embed; ++em)
+        act.decoder_layernorm_3[d][i * embed + em] =
+            act.layernorm_3_normalized[d][i * embed + em] * p.layernorm_3_gamma[d][em] + p.layernorm_3_beta[d][em];
     float *mlp_product = r.work<float>(0); // [batch, dst, ff]
     // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     gemm(mlp_product, act.decoder_layernorm_3[d], p.mlp_w1[d], batch * dst, ff, embed, Form::nn, embed, ff, ff, 1.0,
@@ -550,11 +545,9 @@ void backward(Rank &r) {
     const float log_sum_i = act.log_sum[i];
     const int32_t answer_i = in.answer[i];
 #pragma GCC ivdep
-    for (int64_t v = 0; v < vocab; ++v) {
-      const float e_3 = math::exp(act.logits[i * vocab + v] - shift_i - log_sum_i) -
-          (static_cast<int32_t>(v) == answer_i ? 1.0f : 0.0f);
-      d_logits[i * vocab + v] = e_3 * e_2;
-    }
+    for (int64_t v = 0; v < vocab; ++v)
+      d_logits[i * vocab + v] = (math::exp(act.logits[i * vocab + v] - shift_i - log_sum_i) -
+          (static_cast<int32_t>(v) == answer_i ? 1.0f : 0.0f)) * e_2;
   }
   float *d_layernorm = r.work<float>(4285952); // [batch, dst, embed]
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
@@ -1220,10 +1213,9 @@ void evaluate_batch(Rank &r) {
     float *encoder_layernorm_2 = r.work<float>(589824); // [batch, src, embed]
     for (int64_t i = 0; i < batch * src; ++i)
 #pragma GCC ivdep
-      for (int64_t em = 0; em < embed; ++em) {
-        const float e_2 = layernorm_2_normalized[i * embed + em] * p.encoder_layernorm_2_gamma[e][em];
-        encoder_layernorm_2[i * embed + em] = e_2 + p.encoder_layernorm_2_beta[e][em];
-      }
+      for (int64_t em = 0; em < embed; ++em)
+        encoder_layernorm_2[i * embed + em] = layernorm_2_normalized[i * embed + em] *
+            p.encoder_layernorm_2_gamma[e][em] + p.encoder_layernorm_2_beta[e][em];
     float *mlp_product = r.work<float>(0); // [batch, src, ff]
     // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     gemm(mlp_product, encoder_layernorm_2, p.encoder_mlp_w1[e], batch * src, ff, embed, Form::nn, embed, ff, ff, 1.0,

@@ -321,10 +321,9 @@ void forward(Rank &r) {
     normalize_finish(act.layernorm_normalized[e], act.layernorm_rstd[e], act.m, moments, batch * src, embed_cp, 1e-05);
     for (int64_t i = 0; i < batch * src; ++i)
 #pragma GCC ivdep
-      for (int64_t em = 0; em < embed_cp; ++em) {
-        const float e_2 = act.layernorm_normalized[e][i * embed_cp + em] * p.encoder_layernorm_gamma[e][em];
-        act.encoder_layernorm[e][i * embed_cp + em] = e_2 + p.encoder_layernorm_beta[e][em];
-      }
+      for (int64_t em = 0; em < embed_cp; ++em)
+        act.encoder_layernorm[e][i * embed_cp + em] = act.layernorm_normalized[e][i * embed_cp + em] *
+            p.encoder_layernorm_gamma[e][em] + p.encoder_layernorm_beta[e][em];
     float *q = r.work<float>(3145728); // [batch, src, head, key]
     // nn.ech:79 at sort_digits.ech:26  q = dot(x, wq, over = embed)
     gemm(q, act.encoder_layernorm[e], p.encoder_attn_wq[e], batch * src, head * key, embed_cp, Form::nn, embed_cp,
@@ -395,10 +394,9 @@ void forward(Rank &r) {
     normalize_finish(act.layernorm_2_normalized[e], act.layernorm_2_rstd[e], m, moments, batch * src, embed_cp, 1e-05);
     for (int64_t i = 0; i < batch * src; ++i)
 #pragma GCC ivdep
-      for (int64_t em = 0; em < embed_cp; ++em) {
-        const float e_2 = act.layernorm_2_normalized[e][i * embed_cp + em] * p.encoder_layernorm_2_gamma[e][em];
-        act.encoder_layernorm_2[e][i * embed_cp + em] = e_2 + p.encoder_layernorm_2_beta[e][em];
-      }
+      for (int64_t em = 0; em < embed_cp; ++em)
+        act.encoder_layernorm_2[e][i * embed_cp + em] = act.layernorm_2_normalized[e][i * embed_cp + em] *
+            p.encoder_layernorm_2_gamma[e][em] + p.encoder_layernorm_2_beta[e][em];
     float *mlp_product = r.work<float>(3145728); // [batch, src, ff]
     // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     gemm(mlp_product, act.encoder_layernorm_2[e], p.encoder_mlp_w1[e], batch * src, ff, embed_cp, Form::nn, embed_cp,
@@ -468,10 +466,9 @@ void forward(Rank &r) {
     // nn.ech:31 at sort_digits.ech:31  return normalize(x, over = over) * gamma + beta
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
-      for (int64_t em = 0; em < embed; ++em) {
-        const float e_2 = act.decoder_layernorm_normalized[d][i * embed + em] * layernorm_gamma_gathered[em];
-        act.decoder_layernorm[d][i * embed + em] = e_2 + layernorm_beta_gathered[em];
-      }
+      for (int64_t em = 0; em < embed; ++em)
+        act.decoder_layernorm[d][i * embed + em] = act.decoder_layernorm_normalized[d][i * embed + em] *
+            layernorm_gamma_gathered[em] + layernorm_beta_gathered[em];
     float *attn_wq_gathered = r.work<float>(6782976); // [embed, head, key]
     // sort_digits.ech:31  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:31)
     all_gather(r, r.group(0), attn_wq_gathered, p.attn_wq[d], embed_cp * head * key, Algorithm::automatic,
@@ -563,10 +560,9 @@ void forward(Rank &r) {
     // nn.ech:31 at sort_digits.ech:32  return normalize(x, over = over) * gamma + beta
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
-      for (int64_t em = 0; em < embed; ++em) {
-        const float e_2 = act.decoder_layernorm_2_normalized[d][i * embed + em] * layernorm_2_gamma_gathered[em];
-        act.decoder_layernorm_2[d][i * embed + em] = e_2 + layernorm_2_beta_gathered[em];
-      }
+      for (int64_t em = 0; em < embed; ++em)
+        act.decoder_layernorm_2[d][i * embed + em] = act.decoder_layernorm_2_normalized[d][i * embed + em] *
+            layernorm_2_gamma_gathered[em] + layernorm_2_beta_gathered[em];
     float *cross_wq_gathered = r.work<float>(6832128); // [embed, head, key]
     // sort_digits.ech:32  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:32)
     all_gather(r, r.group(0), cross_wq_gathered, p.cross_wq[d], embed_cp * head * key, Algorithm::automatic,
@@ -646,10 +642,9 @@ void forward(Rank &r) {
     // nn.ech:31 at sort_digits.ech:33  return normalize(x, over = over) * gamma + beta
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
-      for (int64_t em = 0; em < embed; ++em) {
-        const float e_2 = act.layernorm_3_normalized[d][i * embed + em] * layernorm_3_gamma_gathered[em];
-        act.decoder_layernorm_3[d][i * embed + em] = e_2 + layernorm_3_beta_gathered[em];
-      }
+      for (int64_t em = 0; em < embed; ++em)
+        act.decoder_layernorm_3[d][i * embed + em] = act.layernorm_3_normalized[d][i * embed + em] *
+            layernorm_3_gamma_gathered[em] + layernorm_3_beta_gathered[em];
     float *mlp_w1_gathered = r.work<float>(6488064); // [embed, ff]
     // sort_digits.ech:33  4 ranks, 0.07 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:33)
     all_gather(r, r.group(0), mlp_w1_gathered, p.mlp_w1[d], embed_cp * ff, Algorithm::automatic, "sort_digits.ech:33");
@@ -702,10 +697,9 @@ void forward(Rank &r) {
   // nn.ech:31 at sort_digits.ech:35  return normalize(x, over = over) * gamma + beta
   for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
-    for (int64_t em = 0; em < embed; ++em) {
-      const float e_2 = act.layernorm_normalized_2[i * embed + em] * layernorm_gamma_gathered[em];
-      act.layernorm[i * embed + em] = e_2 + layernorm_beta_gathered[em];
-    }
+    for (int64_t em = 0; em < embed; ++em)
+      act.layernorm[i * embed + em] =
+          act.layernorm_normalized_2[i * embed + em] * layernorm_gamma_gathered[em] + layernorm_beta_gathered[em];
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
   gemm(act.logits, act.layernorm, wte_gathered_2, batch * dst, vocab, embed, Form::nt, embed, embed, vocab, 1.0, 0.0,
        Blas::onednn);
@@ -736,11 +730,9 @@ void backward(Rank &r) {
     const float log_sum_i = act.log_sum[i];
     const int32_t answer_i = in.answer[i];
 #pragma GCC ivdep
-    for (int64_t v = 0; v < vocab; ++v) {
-      const float e_2 = math::exp(act.logits[i * vocab + v] - shift_i - log_sum_i) -
-          (static_cast<int32_t>(v) == answer_i ? 1.0f : 0.0f);
-      d_logits[i * vocab + v] = e_2 * e;
-    }
+    for (int64_t v = 0; v < vocab; ++v)
+      d_logits[i * vocab + v] = (math::exp(act.logits[i * vocab + v] - shift_i - log_sum_i) -
+          (static_cast<int32_t>(v) == answer_i ? 1.0f : 0.0f)) * e;
   }
   float *wte_gathered = r.work<float>(9060352); // [message=768]
   // sort_digits.ech:35  4 ranks, 3072 bytes: split embed over cp (layouts.ech:62): dot (sort_digits.ech:35)
@@ -1689,10 +1681,9 @@ void evaluate_batch(Rank &r) {
     float *encoder_layernorm = r.work<float>(589824); // [batch, src, embed_cp]
     for (int64_t i = 0; i < batch * src; ++i)
 #pragma GCC ivdep
-      for (int64_t em = 0; em < embed_cp; ++em) {
-        const float e_2 = layernorm_normalized[i * embed_cp + em] * p.encoder_layernorm_gamma[e][em];
-        encoder_layernorm[i * embed_cp + em] = e_2 + p.encoder_layernorm_beta[e][em];
-      }
+      for (int64_t em = 0; em < embed_cp; ++em)
+        encoder_layernorm[i * embed_cp + em] = layernorm_normalized[i * embed_cp + em] *
+            p.encoder_layernorm_gamma[e][em] + p.encoder_layernorm_beta[e][em];
     float *q = r.work<float>(0); // [batch, src, head, key]
     // nn.ech:79 at sort_digits.ech:26  q = dot(x, wq, over = embed)
     gemm(q, encoder_layernorm, p.encoder_attn_wq[e], batch * src, head * key, embed_cp, Form::nn, embed_cp, head * key,
@@ -1768,10 +1759,9 @@ void evaluate_batch(Rank &r) {
     float *encoder_layernorm_2 = r.work<float>(884736); // [batch, src, embed_cp]
     for (int64_t i = 0; i < batch * src; ++i)
 #pragma GCC ivdep
-      for (int64_t em = 0; em < embed_cp; ++em) {
-        const float e_2 = layernorm_2_normalized[i * embed_cp + em] * p.encoder_layernorm_2_gamma[e][em];
-        encoder_layernorm_2[i * embed_cp + em] = e_2 + p.encoder_layernorm_2_beta[e][em];
-      }
+      for (int64_t em = 0; em < embed_cp; ++em)
+        encoder_layernorm_2[i * embed_cp + em] = layernorm_2_normalized[i * embed_cp + em] *
+            p.encoder_layernorm_2_gamma[e][em] + p.encoder_layernorm_2_beta[e][em];
     float *mlp_product = r.work<float>(0); // [batch, src, ff]
     // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     gemm(mlp_product, encoder_layernorm_2, p.encoder_mlp_w1[e], batch * src, ff, embed_cp, Form::nn, embed_cp, ff, ff,

@@ -2,7 +2,7 @@
 #include "tools/driver/compile/WeightDecay.h"
 
 #include "ir/ech/Ech.h"
-#include "ir/rt/ops/Expression.h"
+#include "ir/rt/Rt.h"
 #include "passes/Passes.h"
 #include "llvm/Support/Path.h"
 

@@ -1,20 +1,9 @@
-// What an rt operation writes itself with. The printer of a target implements it.
+// What the text of operations is written with.
 #pragma once
-#include "mlir/IR/Value.h"
-#include "llvm/ADT/ArrayRef.h"
-#include "llvm/ADT/StringRef.h"
+#include "ir/ech/Ech.h"
 #include <string>
 
-namespace mlir {
-class Block;
-class Operation;
-} // namespace mlir
-
-namespace echelon::ech {
-struct Axis;
-} // namespace echelon::ech
-
-namespace echelon::rt {
+namespace echelon::codegen {
 
 class Writer {
 public:
@@ -32,10 +21,6 @@ public:
   virtual std::string define(mlir::Value ticket) = 0;
   /// Declares an array of `count` tickets, unless it is declared elsewhere.
   virtual void tickets(mlir::Value array, int64_t count) = 0;
-  /// A name for a variable that is declared next, in the innermost open brace.
-  virtual std::string local(llvm::StringRef wanted) = 0;
-  /// A name for a variable of a loop over an axis ("" of several), of the statement being written.
-  virtual std::string fresh(llvm::StringRef wanted) = 0;
   /// `head(arguments…);` with line breaks where needed, and the operation's source line behind or before it.
   virtual void call(mlir::Operation *op, llvm::StringRef head, llvm::ArrayRef<std::string> arguments,
                     llvm::StringRef remark = "") = 0;
@@ -55,4 +40,4 @@ public:
   virtual void block(mlir::Block &block) = 0;
 };
 
-} // namespace echelon::rt
+} // namespace echelon::codegen

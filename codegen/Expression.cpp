@@ -1,12 +1,12 @@
 // C++ text of element-wise functions. Floating-point operators are printed in the order given: nothing is reassociated.
-#include "ir/rt/ops/Expression.h"
+#include "codegen/Expression.h"
 #include "ir/rt/Rt.h"
-#include "llvm/Support/Format.h"
 #include <cmath>
 
 using namespace mlir;
-using namespace echelon::rt;
-using echelon::ech::Function;
+using namespace echelon;
+using namespace echelon::codegen;
+using ech::Function;
 
 namespace {
 struct Infix {
@@ -48,18 +48,7 @@ Infix infixOf(Function f) {
 
 } // namespace
 
-std::string echelon::rt::shortest(double value) {
-  for (int digits = 6; digits <= 17; ++digits) {
-    std::string text;
-    llvm::raw_string_ostream os(text);
-    os << llvm::format("%.*g", digits, value);
-    if (std::strtod(text.c_str(), nullptr) == value)
-      return text;
-  }
-  return "";
-}
-
-std::string echelon::rt::literal(double value, Type type) {
+std::string codegen::literal(double value, Type type) {
   if (type.isInteger(1))
     return value != 0 ? "true" : "false";
   if (type.isInteger(32))
@@ -69,13 +58,13 @@ std::string echelon::rt::literal(double value, Type type) {
     return std::string(value < 0 ? "-" : "") + "std::numeric_limits<" + real + ">::infinity()";
   if (std::isnan(value))
     return std::string("std::numeric_limits<") + real + ">::quiet_NaN()";
-  std::string text = shortest(value);
+  std::string text = rt::shortest(value);
   if (text.find_first_of(".e") == std::string::npos)
     text += ".0";
   return type.isF32() ? text + "f" : text;
 }
 
-Expression echelon::rt::apply(StringRef function, ArrayRef<Expression> x, ArrayRef<Type> types, Type result) {
+Expression codegen::apply(StringRef function, ArrayRef<Expression> x, ArrayRef<Type> types, Type result) {
   Function f = *ech::symbolizeFunction(function);
   if (Infix infix = infixOf(f); infix.spelling) {
     bool mixes = infix.strength <= 3; // logic and comparisons in each other: with brackets
@@ -96,7 +85,7 @@ Expression echelon::rt::apply(StringRef function, ArrayRef<Expression> x, ArrayR
       return {x[0].within(4) + " != 0", 3};
     if (types[0].isInteger(1))
       return {x[0].within(3) + " ? " + literal(1, result) + " : " + literal(0, result), 0};
-    return {("static_cast<" + storedAs(result) + ">(" + x[0].text + ")").str(), 9};
+    return {("static_cast<" + rt::storedAs(result) + ">(" + x[0].text + ")").str(), 9};
   default:
     break;
   }

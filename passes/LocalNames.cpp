@@ -1,11 +1,10 @@
-#include "codegen/Names.h"
+#include "passes/LocalNames.h"
 #include <functional>
 
 using namespace mlir;
 using namespace echelon;
-using namespace echelon::codegen;
 
-std::string codegen::nameOf(Value value) {
+std::string echelon::nameOf(Value value) {
   if (auto argument = dyn_cast<BlockArgument>(value)) {
     Operation *parent = argument.getOwner()->getParentOp();
     if (auto loop = dyn_cast<rt::ForOp>(parent))
@@ -17,7 +16,7 @@ std::string codegen::nameOf(Value value) {
   return name ? name.str() : "";
 }
 
-Names::Names(ModuleOp module) {
+LocalNames::LocalNames(ModuleOp module) {
   module.walk([&](Operation *op) {
     if (auto call = dyn_cast<rt::InvokeOp>(op))
       common.insert(call.getCallee());
@@ -26,9 +25,11 @@ Names::Names(ModuleOp module) {
     common.insert(constant);
 }
 
-void Names::enter(ArrayRef<Operation *> ops) {
+void LocalNames::enter(ArrayRef<Operation *> ops) {
   taken.clear();
   temporary.clear();
+  positions.clear();
+  scopes.assign(1, {});
   std::function<void(Value)> add = [&](Value v) {
     Operation *made = v.getDefiningOp();
     if (!made || made->hasAttr(rt::kName))
@@ -47,17 +48,28 @@ void Names::enter(ArrayRef<Operation *> ops) {
     });
 }
 
-std::string Names::fresh(StringRef wanted) {
+void LocalNames::close() {
+  for (const std::string &name : scopes.pop_back_val())
+    temporary.erase(name);
+}
+
+std::string LocalNames::local(StringRef wanted) {
   const std::string base = identifier(wanted);
   std::string name = base;
   for (int i = 2; isTaken(name); ++i)
     name = base + "_" + std::to_string(i);
   temporary.insert(name);
-  return name;
+  return scopes.back().emplace_back(name);
 }
 
-std::string Names::position(StringRef axis) {
+std::string LocalNames::position(StringRef axis) {
   std::string name = shortest(axis, [&](StringRef name) { return isTaken(name); });
   temporary.insert(name);
-  return name;
+  return positions.emplace_back(name);
+}
+
+void LocalNames::releasePositions() {
+  for (const std::string &name : positions)
+    temporary.erase(name);
+  positions.clear();
 }

@@ -5,7 +5,7 @@
 #include "llvm/ADT/StringRef.h"
 #include <string>
 
-namespace echelon::rt {
+namespace echelon::codegen {
 
 /// Text with the strength of its outermost operator, as in C++: 9 a name or call, 6 unary, 5 `* /`, 4 `+ -`,
 /// 3 comparisons, 2 `&&`, 1 `||`, 0 `?:`.
@@ -19,7 +19,7 @@ struct Expression {
 Expression apply(llvm::StringRef function, llvm::ArrayRef<Expression> operands, llvm::ArrayRef<mlir::Type> operandTypes,
                  mlir::Type result);
 
-/// The shortest decimal that reads as this number.
-std::string shortest(double value);
+/// A number as C++ text of the given type: "0.1f", "-1", "INFINITY".
+std::string literal(double value, mlir::Type type);
 
-} // namespace echelon::rt
+} // namespace echelon::codegen

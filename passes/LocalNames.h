@@ -1,31 +1,36 @@
-// The names that passes gave, and those of what only the text has: variables of loops and sums.
+// Names that one function of a program can still give: to variables of its loops and sums.
 #pragma once
 #include "ir/rt/Rt.h"
 #include "passes/Identifier.h"
 #include "llvm/ADT/StringSet.h"
 
-namespace echelon::codegen {
+namespace echelon {
 
 /// What rt-name-values called a buffer, number, position, argument or ticket.
 std::string nameOf(mlir::Value value);
 
-/// Names of one function.
-class Names {
+class LocalNames {
 public:
-  explicit Names(mlir::ModuleOp module);
+  explicit LocalNames(mlir::ModuleOp module);
   /// From here on, those of a function of these operations.
   void enter(llvm::ArrayRef<mlir::Operation *> ops);
-  /// A name like `wanted` that nothing in the function has, nor anything that was not released since.
-  std::string fresh(llvm::StringRef wanted);
+  /// A brace opens; the names of variables that are declared behind it are free again when it closes.
+  void open() { scopes.emplace_back(); }
+  void close();
+  /// A name like `wanted` that nothing in the function has.
+  std::string local(llvm::StringRef wanted);
   /// The same for the variable of a loop over an axis ("" of several): as short as can be.
   std::string position(llvm::StringRef axis);
-  void release(llvm::StringRef name) { temporary.erase(name); }
+  /// The loops of a statement are behind.
+  void releasePositions();
 
 private:
   bool isTaken(llvm::StringRef name) const {
     return common.contains(name) || taken.contains(name) || temporary.contains(name);
   }
   llvm::StringSet<> common, taken, temporary; // common: of sizes, and of all functions
+  llvm::SmallVector<llvm::SmallVector<std::string>> scopes;
+  llvm::SmallVector<std::string> positions;
 };
 
-} // namespace echelon::codegen
+} // namespace echelon

@@ -1,0 +1,487 @@
+// rt-make-loops: which loops a nest is in a program for CPUs, and what stands at which depth of them.
+//
+// 1. Axes of size 1 vanish; neighbouring axes that every buffer walks in one stride become one loop.
+// 2. Each value stands at the depth of the innermost loop that it depends on, so what is constant along a row is
+//    computed once a row.
+// 3. A sum over innermost loops goes through a local variable, in any order along the innermost one; a sum over outer
+//    ones adds to the output in place. A long sum of floats is added up in blocks, and the blocks in double (of rows:
+//    LongSum), so that its error does not grow with its length.
+// 4. A value that is used more than once, or in a loop further in, is a variable with a name; all others stand where
+//    they are used.
+//
+//   for b                      a sum over s of [b, s]: `sum` at depth 1, `block` and the loop inside
+//     double sum = 0
+//     for s_first by 256
+//       float block = 0
+//       for s from s_first     innermost
+//         block += x[b, s]
+//       sum += block
+//     y[b] = sum
+#include "ir/rt/Rt.h"
+#include "mlir/IR/Builders.h"
+#include "passes/LocalNames.h"
+#include "passes/Passes.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringMap.h"
+
+namespace echelon {
+#define GEN_PASS_DEF_MAKELOOPS
+#include "passes/Passes.h.inc"
+} // namespace echelon
+
+using namespace mlir;
+using namespace echelon;
+using ech::Axis;
+
+namespace {
+constexpr int64_t kSumBlock = 256; // floats, as in the runtime's sums
+constexpr int64_t kFewTerms = 5;   // that an expression may have within another one
+
+struct Loop {
+  std::string name;
+  int64_t size;
+  SmallVector<Axis> axes; // that it walks, slowest first
+};
+
+/// What a buffer is called, without what it is a member of.
+std::string ownName(Value v) {
+  Operation *made = v.getDefiningOp();
+  if (auto member = made ? made->getAttrOfType<ArrayAttr>(rt::kMember) : ArrayAttr())
+    return identifier(cast<StringAttr>(member[1]).getValue());
+  if (auto view = dyn_cast_or_null<rt::ViewOp>(made); view && view.getOffset() == 0 && view.getIndices().empty())
+    return ownName(view.getBase());
+  return nameOf(v);
+}
+
+class NestMaker {
+public:
+  NestMaker(rt::FusedOp op, LocalNames &names)
+      : op(op), names(names), body(op.getBody().front()), b(op.getContext()), loc(b.getUnknownLoc()) {}
+  void make();
+
+private:
+  // what there is
+  void findLoops();
+  void findLevels();
+  int levelOf(ArrayRef<int64_t> strides) const;
+  bool mode(size_t output, StringRef name) { return cast<StringAttr>(op.getModes()[output]).getValue() == name; }
+  Value in(size_t input) { return op.getInputs()[input]; }
+  Value out(size_t output) { return op.getOutputs()[output]; }
+  Value yielded(size_t output) { return cast<rt::YieldOp>(body.getTerminator()).getValues()[output]; }
+  ArrayRef<int64_t> stridesOut(size_t output) { return strides[op.getInputs().size() + output]; }
+  bool isVariable(Value buffer) { return buffer.getDefiningOp() && buffer.getDefiningOp()->hasAttr(rt::kVariable); }
+  /// Whether the output is a sum over loops; whether over the innermost, so that a local variable can hold it.
+  bool isSum(size_t output) { return !mode(output, "store") && llvm::is_contained(stridesOut(output), 0); }
+  bool isInner(size_t output) { return isSum(output) && depth[output] < int(loops.size()); }
+  int depthOfUse(size_t output) { return isSum(output) ? int(loops.size()) : depth[output]; }
+  bool isUsedBelow(Value value, int level);
+  /// How many values are added to one place over the loops [from, to).
+  int64_t terms(size_t output, size_t from, size_t to) {
+    int64_t product = 1;
+    for (size_t l = from; l < to; ++l)
+      product *= stridesOut(output)[l] == 0 ? loops[l].size : 1;
+    return product;
+  }
+  /// Whether a local variable of floats would be added to more often than a block is long.
+  bool isLong(size_t output) {
+    int64_t times = 1;
+    for (const Loop &loop : ArrayRef(loops).drop_front(depth[output]))
+      times *= loop.size;
+    return isInner(output) && times > kSumBlock && rt::buffer(out(output)).getElement().isF32();
+  }
+  /// The loops before the first that the place of an output depends on: each of their iterations adds a row to it.
+  size_t rowLoops(size_t output) {
+    ArrayRef<int64_t> s = stridesOut(output);
+    return llvm::find_if(s, [](int64_t stride) { return stride != 0; }) - s.begin();
+  }
+  /// Whether more is added to a place of floats, row after row, than a block is long.
+  bool isLongOverRows(size_t output) {
+    return isSum(output) && terms(output, 0, depth[output]) > kSumBlock && rowLoops(output) > 0 && depth[output] > 0 &&
+           rt::buffer(out(output)).getElement().isF32() && rt::buffer(out(output)).isDense();
+  }
+
+  // what is made of it
+  void beginRows();
+  void level(int at);
+  void declareAt(int at);
+  void nameOverwritten(int at);
+  void nameInvariant(int at);
+  void innermost(int at);
+  void storeAt(size_t output);
+  void finishLevel(int at);
+  Value scalar(Value inner);
+  int64_t termsOf(Value inner);
+  Value load(size_t input);
+  void store(size_t output, Value value, bool adds);
+  SmallVector<Value> placeOf(ArrayRef<int64_t> s, SmallVector<int64_t> &nonZero);
+  rt::SizeAttr sizeOf(const Loop &loop) { return rt::SizeAttr::get(b.getContext(), loop.axes); }
+  Value declare(Value made, const std::string &wanted);
+  /// A loop around what `inside` makes.
+  void inLoop(rt::LoopOp loop, const std::string &name, function_ref<void()> inside);
+  void setName(Operation *made, StringRef name) { made->setAttr(rt::kName, b.getStringAttr(name)); }
+
+  rt::FusedOp op;
+  LocalNames &names;
+  Block &body;
+  OpBuilder b;
+  Location loc;
+  SmallVector<Loop> loops;
+  SmallVector<SmallVector<int64_t>> strides; // of inputs, then outputs, one a loop
+  SmallVector<int> depth;                    // of outputs: loops that their place depends on (the innermost + 1)
+  llvm::StringMap<int> loopOf;               // of axes that positions are asked of
+  DenseMap<Value, int> levels;
+  SmallVector<Value> positions; // of the loops that are open
+  DenseMap<Value, Value> declared;
+  SmallVector<Value> sums;   // variables of inner sums
+  SmallVector<Value> blocks; // of one block of a long one
+  SmallVector<Value> totals; // long sums over rows
+};
+
+void NestMaker::findLoops() {
+  SmallVector<Value> buffers(op.getInputs());
+  llvm::append_range(buffers, op.getOutputs());
+  strides.resize(buffers.size());
+  llvm::SmallDenseSet<StringRef> indexed;
+  for (auto along : body.getOps<rt::AlongOp>())
+    indexed.insert(along.getAxis());
+  bool lastIndexed = false;
+  for (auto [axis, size] : llvm::zip(op.getAxes(), op.getSizes())) {
+    StringRef name = cast<StringAttr>(axis).getValue();
+    bool isIndexed = indexed.contains(name);
+    if (size == 1) {
+      if (isIndexed)
+        loopOf[name] = -1;
+      continue;
+    }
+    Axis walked{cast<StringAttr>(axis), size};
+    SmallVector<int64_t> here = llvm::map_to_vector(buffers, [&](Value v) { return rt::buffer(v).strideOf(name); });
+    bool joins = !loops.empty() && !isIndexed && !lastIndexed;
+    for (size_t i = 0; joins && i < buffers.size(); ++i)
+      joins = strides[i].back() == here[i] * size;
+    if (joins) {
+      loops.back().size *= size;
+      loops.back().name = "";
+      loops.back().axes.push_back(walked);
+      for (size_t i = 0; i < buffers.size(); ++i)
+        strides[i].back() = here[i];
+    } else {
+      loops.push_back({size == rt::kAnyLength ? "" : name.str(), size, {walked}});
+      for (size_t i = 0; i < buffers.size(); ++i)
+        strides[i].push_back(here[i]);
+    }
+    if (isIndexed)
+      loopOf[name] = loops.size() - 1;
+    lastIndexed = isIndexed;
+  }
+  for (Loop &loop : loops)
+    loop.name = names.position(loop.name);
+  for (size_t o = 0; o < op.getOutputs().size(); ++o)
+    depth.push_back(levelOf(stridesOut(o)));
+}
+
+int NestMaker::levelOf(ArrayRef<int64_t> s) const {
+  for (size_t i = s.size(); i-- > 0;)
+    if (s[i] != 0)
+      return i + 1;
+  return 0;
+}
+
+void NestMaker::findLevels() {
+  for (size_t i = 0; i < op.getInputs().size(); ++i)
+    levels[body.getArgument(i)] = levelOf(strides[i]);
+  for (size_t i = 0; i < op.getNumbers().size(); ++i)
+    levels[body.getArgument(op.getInputs().size() + i)] = 0;
+  for (Operation &inner : body.without_terminator()) {
+    int at = 0;
+    if (auto along = dyn_cast<rt::AlongOp>(inner))
+      at = loopOf.lookup(along.getAxis()) + 1;
+    else
+      for (Value v : inner.getOperands())
+        if (!isa<IndexType>(v.getType()))
+          at = std::max(at, levels.lookup(v));
+    levels[inner.getResult(0)] = at;
+  }
+}
+
+bool NestMaker::isUsedBelow(Value value, int at) {
+  return llvm::any_of(value.getUses(), [&](OpOperand &use) {
+    if (isa<rt::YieldOp>(use.getOwner()))
+      return depthOfUse(use.getOperandNumber()) > at;
+    return levels.lookup(use.getOwner()->getResult(0)) > at;
+  });
+}
+
+//===- scalars ---------------------------------------------------------------------------------------------------===//
+
+SmallVector<Value> NestMaker::placeOf(ArrayRef<int64_t> s, SmallVector<int64_t> &nonZero) {
+  SmallVector<Value> indices;
+  for (auto [position, stride] : llvm::zip(positions, s))
+    if (stride != 0) {
+      indices.push_back(position);
+      nonZero.push_back(stride);
+    }
+  return indices;
+}
+
+Value NestMaker::load(size_t input) {
+  SmallVector<int64_t> by;
+  SmallVector<Value> indices = placeOf(strides[input], by);
+  return rt::LoadOp::create(b, loc, body.getArgument(input).getType(), in(input), indices, by);
+}
+
+void NestMaker::store(size_t output, Value value, bool adds) {
+  SmallVector<int64_t> by;
+  SmallVector<Value> indices = placeOf(stridesOut(output), by);
+  rt::StoreOp::create(b, loc, value, out(output), indices, by, adds);
+}
+
+/// What the body computes, here: the variable that has it, or an expression.
+Value NestMaker::scalar(Value inner) {
+  if (Value known = declared.lookup(inner))
+    return known;
+  if (auto argument = dyn_cast<BlockArgument>(inner)) {
+    const size_t i = argument.getArgNumber();
+    if (i < op.getInputs().size())
+      return load(i);
+    Value number = op.getNumbers()[i - op.getInputs().size()];
+    if (number.getType() == inner.getType())
+      return number;
+    return rt::ComputeOp::create(b, loc, inner.getType(), "cast", ValueRange{number});
+  }
+  Operation *made = inner.getDefiningOp();
+  if (auto literal = dyn_cast<rt::LiteralOp>(made))
+    return rt::LiteralOp::create(b, loc, inner.getType(), literal.getValueAttr());
+  if (auto along = dyn_cast<rt::AlongOp>(made)) {
+    const int at = loopOf.lookup(along.getAxis());
+    return rt::PositionOp::create(b, loc, inner.getType(), at < 0 ? Value() : positions[at], along.getOffset());
+  }
+  auto compute = cast<rt::ComputeOp>(made);
+  auto operands = llvm::map_to_vector(compute.getOperands(), [&](Value v) { return scalar(v); });
+  return rt::ComputeOp::create(b, loc, inner.getType(), compute.getFunction(), operands);
+}
+
+/// Elements and numbers in the expression of a value.
+int64_t NestMaker::termsOf(Value inner) {
+  auto compute = declared.contains(inner) ? rt::ComputeOp() : inner.getDefiningOp<rt::ComputeOp>();
+  if (!compute)
+    return 1;
+  int64_t all = 0;
+  for (Value operand : compute.getOperands())
+    all += termsOf(operand);
+  return all;
+}
+
+Value NestMaker::declare(Value made, const std::string &wanted) {
+  setName(made.getDefiningOp(), names.local(wanted));
+  return made;
+}
+
+/// Declares as variables the values of a level that are used more than once, that a deeper level uses, or that would
+/// make too long an expression.
+void NestMaker::declareAt(int at) {
+  nameOverwritten(at);
+  nameInvariant(at);
+  for (Operation &inner : body.without_terminator()) {
+    Value value = inner.getResult(0);
+    if (levels.lookup(value) != at || isa<rt::LiteralOp>(inner) || value.use_empty())
+      continue;
+    const bool onlyStored = value.hasOneUse() && isa<rt::YieldOp>(*value.getUsers().begin());
+    if (value.hasOneUse() && !isUsedBelow(value, at) && (onlyStored || termsOf(value) <= kFewTerms))
+      continue;
+    StringRef wanted = rt::nameOf(inner.getLoc());
+    declared[value] = declare(scalar(value), wanted.empty() ? "e" : wanted.str());
+  }
+}
+
+/// What lies where an output does is read before any output is written there: with several outputs, the load of one
+/// expression could otherwise see what the statement before has stored.
+void NestMaker::nameOverwritten(int at) {
+  if (op.getOutputs().size() < 2)
+    return;
+  for (size_t i = 0; i < op.getInputs().size(); ++i) {
+    BlockArgument argument = body.getArgument(i);
+    if (levels.lookup(argument) != at || declared.count(argument) || argument.use_empty() ||
+        llvm::none_of(op.getOutputs(), [&](Value written) { return rt::overlap(in(i), written); }))
+      continue;
+    declared[argument] = declare(load(i), ownName(in(i)) + "_before");
+  }
+}
+
+/// What is loaded for a loop inside, and stays the same there, is loaded before it: the host compiler cannot know that
+/// no store of the loop changes it, and may give up on vectors.
+void NestMaker::nameInvariant(int at) {
+  for (size_t i = 0; i < op.getInputs().size() && at < int(loops.size()); ++i) {
+    BlockArgument argument = body.getArgument(i);
+    if (levels.lookup(argument) != at || declared.count(argument) || !isUsedBelow(argument, at) || isVariable(in(i)))
+      continue;
+    declared[argument] = declare(load(i), ownName(in(i)) + "_" + (at ? loops[at - 1].name : "value"));
+  }
+}
+
+//===- loops -----------------------------------------------------------------------------------------------------===//
+
+void NestMaker::inLoop(rt::LoopOp loop, const std::string &name, function_ref<void()> inside) {
+  setName(loop, name);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToEnd(&loop.getBody().front());
+  names.open();
+  inside();
+  names.close();
+}
+
+/// Stores of level `at`, and sums of the innermost one.
+void NestMaker::storeAt(size_t o) {
+  Value value = scalar(yielded(o));
+  if (isInner(o))
+    rt::AccumulateOp::create(b, loc, value, isLong(o) ? blocks[o] : sums[o]);
+  else
+    store(o, value, isSum(o) || mode(o, "add"));
+}
+
+void NestMaker::level(int at) {
+  declareAt(at);
+  for (size_t o = 0; o < op.getOutputs().size(); ++o)
+    if (isInner(o) && depth[o] == at) {
+      Type element = isLong(o) ? b.getF64Type() : rt::buffer(out(o)).getElement();
+      sums[o] =
+          declare(rt::LocalOp::create(b, loc, rt::LocalType::get(b.getContext(), element)), ownName(out(o)) + "_sum");
+    }
+  if (at == int(loops.size())) {
+    for (size_t o = 0; o < op.getOutputs().size(); ++o)
+      if (isSum(o) || depth[o] == at)
+        storeAt(o);
+  } else {
+    // stores that lie at this depth come before the loops inside
+    for (size_t o = 0; o < op.getOutputs().size(); ++o)
+      if (!isSum(o) && depth[o] == at)
+        storeAt(o);
+    if (at + 1 == int(loops.size()))
+      innermost(at);
+    else
+      inLoop(rt::LoopOp::create(b, loc, sizeOf(loops[at])), loops[at].name, [&] {
+        positions.push_back(cast<rt::LoopOp>(b.getInsertionBlock()->getParentOp()).position());
+        level(at + 1);
+        positions.pop_back();
+        for (size_t o = 0; o < totals.size(); ++o)
+          if (totals[o] && int(rowLoops(o)) == at + 1)
+            rt::EndRowOp::create(b, loc, totals[o]);
+      });
+  }
+  finishLevel(at);
+}
+
+/// The innermost loop; where it is longer than a block of a long sum, block by block.
+void NestMaker::innermost(int at) {
+  const Loop &loop = loops[at];
+  SmallVector<size_t> longs;
+  for (size_t o = 0; o < op.getOutputs().size(); ++o)
+    if (isLong(o))
+      longs.push_back(o);
+  auto walk = [&](Value start, Value end) {
+    for (size_t o : longs)
+      blocks[o] = declare(rt::LocalOp::create(b, loc, rt::LocalType::get(b.getContext(), b.getF32Type())), "block");
+    SmallVector<Value> added;
+    for (size_t o = 0; o < op.getOutputs().size(); ++o)
+      if (isInner(o))
+        added.push_back(isLong(o) ? blocks[o] : sums[o]);
+    auto made = rt::LoopOp::create(b, loc, sizeOf(loop), start, end, 0, /*innermost=*/true, added);
+    inLoop(made, loop.name, [&] {
+      positions.push_back(made.position());
+      level(at + 1);
+      positions.pop_back();
+    });
+    for (size_t o : longs)
+      rt::AccumulateOp::create(b, loc, rt::TotalOp::create(b, loc, b.getF32Type(), blocks[o]), sums[o]);
+  };
+  if (longs.empty() || loop.size <= kSumBlock)
+    return walk({}, {});
+  const std::string first = names.position(loop.name + "_first");
+  auto byBlocks = rt::LoopOp::create(b, loc, sizeOf(loop), Value(), Value(), kSumBlock);
+  const bool isCut = loop.size % kSumBlock != 0; // the last block is shorter
+  const std::string last = isCut ? names.position(loop.name + "_end") : "";
+  inLoop(byBlocks, first, [&] {
+    auto end = rt::BlockEndOp::create(b, loc, b.getIndexType(), byBlocks.position(), b.getI64IntegerAttr(kSumBlock),
+                                      isCut ? sizeOf(loop) : rt::SizeAttr());
+    if (isCut)
+      setName(end, last);
+    walk(byBlocks.position(), end);
+  });
+}
+
+/// After the loops inside depth `at`: what their sums came to.
+void NestMaker::finishLevel(int at) {
+  for (size_t o = 0; o < op.getOutputs().size(); ++o)
+    if (isInner(o) && depth[o] == at) {
+      const bool outer = llvm::is_contained(stridesOut(o).take_front(at), 0);
+      store(o, rt::TotalOp::create(b, loc, rt::buffer(out(o)).getElement(), sums[o]), outer || mode(o, "add"));
+    }
+}
+
+/// Sums over outer loops start from zero.
+void NestMaker::beginRows() {
+  for (size_t o = 0; o < op.getOutputs().size(); ++o)
+    if (isLongOverRows(o))
+      totals[o] = declare(rt::LongSumOp::create(b, loc, rt::LongSumType::get(b.getContext()), out(o),
+                                                terms(o, rowLoops(o), depth[o]), mode(o, "add")),
+                          ownName(out(o)) + "_sum");
+    else if (isSum(o) && mode(o, "sum") && llvm::is_contained(stridesOut(o).take_front(depth[o]), 0))
+      rt::ZeroOp::create(b, loc, out(o));
+}
+
+void NestMaker::make() {
+  findLoops();
+  findLevels();
+  const size_t outputs = op.getOutputs().size();
+  sums.resize(outputs);
+  blocks.resize(outputs);
+  totals.resize(outputs);
+  b.setInsertionPointToEnd(&op.getLoops().emplaceBlock());
+  beginRows();
+  level(0);
+  for (Value total : totals)
+    if (total)
+      rt::EndSumOp::create(b, loc, total);
+  names.releasePositions();
+}
+
+struct MakeLoops : echelon::impl::MakeLoopsBase<MakeLoops> {
+  using Functions = llvm::MapVector<StringRef, SmallVector<Operation *>>;
+
+  void runOnOperation() override {
+    LocalNames names(getOperation());
+    for (auto function : getOperation().getOps<rt::FunctionOp>()) {
+      Functions functions;
+      const bool isCut = function.getSymName() == "train" || function.getSymName() == "evaluate";
+      collect(function.getBody().front(), isCut, functions);
+      for (auto &[name, ops] : functions) {
+        names.enter(ops);
+        for (Operation *op : ops)
+          make(*op, names);
+      }
+    }
+  }
+
+  /// The functions of the program, with their operations. A loop of a step that is in none calls several.
+  static void collect(Block &block, bool isCut, Functions &functions) {
+    for (Operation &op : block) {
+      auto loop = dyn_cast<rt::ForOp>(op);
+      if (isCut && loop && rt::functionOf(loop).empty())
+        collect(loop.getBody().front(), isCut, functions);
+      else if (!rt::isDeclaration(op))
+        functions[rt::functionOf(&op)].push_back(&op);
+    }
+  }
+
+  void make(Operation &op, LocalNames &names) {
+    if (auto nest = dyn_cast<rt::FusedOp>(op))
+      NestMaker(nest, names).make();
+    auto loop = dyn_cast<rt::ForOp>(op);
+    if (!loop)
+      return;
+    names.open();
+    for (Operation &inner : loop.getBody().front())
+      make(inner, names);
+    names.close();
+  }
+};
+} // namespace
