@@ -302,6 +302,19 @@ def LowerToRt : DistPass<"dist-lower-to-rt"> {
   let dependentDialects = ["::echelon::rt::RtDialect"];
 }
 
+def SelectKernels : EchelonPass<"rt-select-kernels"> {
+  let summary = "the target says which of its kernels does what";
+  let description = [{
+    `rt.gemm … ` becomes `rt.gemm … with onednn`, by its sizes; a loop that only copies between orders of axes,
+    ```mlir
+    rt.fused ["row", "column"] = [64, 32](%x) -> ["store"](%y) { ^bb0(%a: f32): rt.yield %a }
+    ```
+    becomes `rt.copy_strided %y, %x`. Runs before arenas are planned: which operand may lie where a result lies is the
+    kernel's to say.
+  }];
+  let dependentDialects = ["::echelon::rt::RtDialect"];
+}
+
 def PlanArenas : EchelonPass<"rt-plan-arenas"> {
   let summary = "every buffer gets its byte offset in one of three arenas";
   let description = [{

@@ -21,6 +21,7 @@ void echelon::buildPipeline(mlir::OpPassManager &manager, Stage until, PipelineO
     return;
   manager.addPass(createFuse());
   manager.addPass(createLowerToRt());
+  manager.addPass(createSelectKernels());
   manager.addPass(createPlanArenas());
   shapeProgram(manager);
 }

@@ -81,7 +81,8 @@ void spell(rt::GemmOp op, Arguments &to) {
      << op.getLdb() << op.getLdc();
   if (!op.getBatch().empty())
     to << grouped(op.getBatch(), 4);
-  to << "1.0" << (op.getAdds() ? "1.0" : "0.0") << "Blas::" + rt::stringifyBlas(op.getBlas()).str();
+  to << "1.0" << (op.getAdds() ? "1.0" : "0.0")
+     << "Blas::" + rt::stringifyBlas(op.getBlas().value_or(rt::Blas::Tiled)).str();
 }
 
 /// The first and one past the last position of each gathered axis that this rank holds.

@@ -61,14 +61,15 @@ def Rt_GemmOp : Rt_CostedKernel<"gemm"> {
   let summary = "c = a b, or c += a b; for every point of `batch`, where it has one";
   let description = [{
     c (m, n), a (m, k) or its transpose, b (k, n) or its transpose, each row-major with its leading dimension. `batch`
-    has four numbers a dimension: its size, and its strides in c, a and b, in elements; a stride of 0 in c sums.
+    has four numbers a dimension: its size, and its strides in c, a and b, in elements; a stride of 0 in c sums. `with`:
+    the library, once rt-select-kernels has chosen.
   }];
   let arguments = (ins Out<"c">:$c, In<"a">:$a, In<"b">:$b, Rt_Size:$m, Rt_Size:$n, Rt_Size:$k, UnitAttr:$transA,
                        UnitAttr:$transB, Rt_Size:$lda, Rt_Size:$ldb, Rt_Size:$ldc,
-                       DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$batch, UnitAttr:$adds, Rt_BlasAttr:$blas);
+                       DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$batch, UnitAttr:$adds, OptionalAttr<Rt_BlasAttr>:$blas);
   let assemblyFormat = [{
     $c `,` $a `,` $b `m` $m `n` $n `k` $k (`transA` $transA^)? (`transB` $transB^)? `ld` $lda $ldb $ldc
-    (`batch` $batch^)? (`adds` $adds^)? `with` $blas attr-dict `:` type($c) `,` type($a) `,` type($b)
+    (`batch` $batch^)? (`adds` $adds^)? (`with` $blas^)? attr-dict `:` type($c) `,` type($a) `,` type($b)
   }];
   let hasVerifier = 1;
 }

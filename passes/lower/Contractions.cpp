@@ -6,7 +6,6 @@
 //    operand that lacks them has stride 0 (a stride of 0 in c sums).
 // 4. An operand that has no contiguous dimension is copied first; a result that has none is computed apart and copied.
 #include "passes/lower/Lowering.h"
-#include "runtime/kernels/GemmChoice.h"
 
 using namespace mlir;
 using namespace echelon;
@@ -161,18 +160,12 @@ LogicalResult lowerDot(Lowering &l, ech::DotOp op) {
   }
   if (transC) // one column of neighbours
     ldc = 1;
-  Buffer type = rt::buffer(c);
-  bool isReal32 = type.getElement().isF32();
-  auto by = runtime::choose_gemm(plan.m.size, plan.n.size, plan.k.size, transA, transB, isReal32 ? 4 : 8);
-  auto library = by == runtime::Blas::tiled    ? rt::Blas::Tiled
-                 : by == runtime::Blas::onednn ? rt::Blas::OneDnn
-                                               : rt::Blas::OpenBlas;
   SmallVector<int64_t> batch;
   for (const Dim &d : plan.batch)
     batch.append({d.size, d.c, d.a, d.b});
   rt::GemmOp::create(l.b, loc, c, a, b, l.size(plan.m.axes), l.size(plan.n.axes), l.size(plan.k.axes), transA, transB,
                      leading(l, a, lda, plan), leading(l, b, ldb, plan), leading(l, c, ldc, plan), l.list(batch), adds,
-                     library);
+                     rt::BlasAttr());
   if (c != destination.buffer)
     l.copy(destination.buffer, c, loc, destination.adds);
   return success();

@@ -258,30 +258,10 @@ void Lowering::loop(Location loc, Value to, ValueRange from, ArrayRef<Axis> axes
   rt::YieldOp::create(inner, loc, ValueRange{made});
 }
 
-namespace {
-/// Whether neighbours in one lie apart in the other, both ways, over lengths that make a kernel for transposes worth
-/// it.
-bool isTransposed(Buffer to, Buffer from) {
-  constexpr int64_t kFew = 8;
-  auto fastest = [](Buffer type) {
-    const Axis *at =
-        llvm::find_if(type.getAxes(), [&](const Axis &a) { return type.strideOf(a.name) == 1 && a.size > 1; });
-    return at == type.getAxes().end() ? nullptr : at;
-  };
-  const Axis *t = fastest(to), *f = fastest(from);
-  return t && f && t->name != f->name && t->size >= kFew && f->size >= kFew && from.position(t->name) >= 0 &&
-         to.position(f->name) >= 0;
-}
-} // namespace
-
 void Lowering::copy(Value to, Value from, Location loc, bool adds) {
   if (!adds && isSame(to, from))
     return;
   Type element = rt::buffer(to).getElement();
-  constexpr size_t kMostAxes = 8; // of copy_strided
-  if (!adds && element == rt::buffer(from).getElement() && rt::buffer(to).getAxes().size() <= kMostAxes &&
-      isTransposed(rt::buffer(to), rt::buffer(from)))
-    return void(rt::CopyStridedOp::create(b, loc, to, from));
   loop(loc, to, from, rt::buffer(to).getAxes(), adds ? "add" : "store", [&](OpBuilder &inner, ValueRange x) -> Value {
     if (x[0].getType() == element)
       return x[0];

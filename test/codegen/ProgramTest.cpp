@@ -43,6 +43,7 @@ Printed print(const std::string &ir, bool profile = false) {
   mlir::PassManager manager(&context);
   manager.addPass(createFuse());
   manager.addPass(createLowerToRt());
+  manager.addPass(createSelectKernels());
   manager.addPass(createPlanArenas());
   shapeProgram(manager);
   EXPECT_TRUE(mlir::succeeded(manager.run(*module)));

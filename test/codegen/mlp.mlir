@@ -1,5 +1,5 @@
-// RUN: echelon-opt %s --mlir-print-debuginfo --dist-fuse --dist-lower-to-rt --rt-plan-arenas --shape-program | echelon-translate --rt-to-cpp | FileCheck %s
-// RUN: echelon-opt %s --mlir-print-debuginfo --dist-fuse --dist-lower-to-rt --rt-plan-arenas --shape-program | echelon-translate --rt-to-cpp --profile | FileCheck %s --check-prefix=PROBED
+// RUN: echelon-opt %s --mlir-print-debuginfo --dist-fuse --dist-lower-to-rt --rt-select-kernels --rt-plan-arenas --shape-program | echelon-translate --rt-to-cpp | FileCheck %s
+// RUN: echelon-opt %s --mlir-print-debuginfo --dist-fuse --dist-lower-to-rt --rt-select-kernels --rt-plan-arenas --shape-program | echelon-translate --rt-to-cpp --profile | FileCheck %s --check-prefix=PROBED
 
 // A multilayer perceptron as the passes before dist-fuse leave it: one step, forward, backward and update, on one rank.
 module attributes {ech.batch = 8 : i64, ech.batch_axis = "batch"} {

@@ -1,5 +1,5 @@
 // Copies between orders of axes: a kernel where neighbours in one lie apart in the other, loops else.
-// RUN: echelon-opt %s --dist-fuse --dist-lower-to-rt | FileCheck %s
+// RUN: echelon-opt %s --dist-fuse --dist-lower-to-rt --rt-select-kernels | FileCheck %s
 
 !x = !ech.tensor<[batch=3, rows=16, columns=9], f32>
 !t = !ech.tensor<[batch=3, columns=9, rows=16], f32>

@@ -11,8 +11,8 @@ ech.input @z 1 : !ech.tensor<[batch=4, vocab=10], f32> below 0
 // CHECK-LABEL: rt.function @train
 // CHECK-DAG:   %[[W:.*]] = rt.alloc state of @w : <[in=6, hidden=8], f32>
 // CHECK-DAG:   %[[X:.*]] = rt.alloc input of @x {{.*}} : <[batch=2, in=6], f32>
-// CHECK:       rt.gemm %[[H:.*]], %[[X]], %[[W]] m <batch=2> n <hidden=8> k <in=6> ld <in=6> <hidden=8> <hidden=8> with onednn :
-// CHECK:       rt.gemm %[[D:.*]], %[[X]], %[[H]] m <in=6> n <hidden=8> k <batch=2> transA ld <in=6> <hidden=8> <hidden=8> with onednn :
+// CHECK:       rt.gemm %[[H:.*]], %[[X]], %[[W]] m <batch=2> n <hidden=8> k <in=6> ld <in=6> <hidden=8> <hidden=8> :
+// CHECK:       rt.gemm %[[D:.*]], %[[X]], %[[H]] m <in=6> n <hidden=8> k <batch=2> transA ld <in=6> <hidden=8> <hidden=8> :
 // CHECK:       rt.collective "all_reduce" %[[D]], %[[D]] count 48 "Sum" over [0] ranks 2 "dp" with "automatic" why "split batch over dp"
 // CHECK:       rt.fused ["in", "hidden"] = [6, 8](%[[W]], %[[D]]) -> ["store"](%[[W]])
 ech.step @train {
