@@ -34,18 +34,11 @@ ProgramPlan echelon::planOf(ModuleOp module, bool saves) {
       if (alloc.getArena() != rt::Arena::Work || !alloc.getOffset())
         return;
       bool made = false, used = false;
-      auto follow = [&](auto &self, Value v) -> void {
-        for (Operation *user : v.getUsers()) {
-          if (auto view = dyn_cast<rt::ViewOp>(user)) {
-            self(self, view.getView());
-            continue;
-          }
-          auto phase = user->getAttrOfType<StringAttr>(ech::kPhase);
-          made |= phase && phase.getValue() == "backward";
-          used |= phase && phase.getValue() == "update";
-        }
-      };
-      follow(follow, alloc.getBuffer());
+      rt::forEachUser(alloc.getBuffer(), [&](Operation *user) {
+        auto phase = user->getAttrOfType<StringAttr>(ech::kPhase);
+        made |= phase && phase.getValue() == "backward";
+        used |= phase && phase.getValue() == "update";
+      });
       if (made && used && counted.insert(*alloc.getOffset()).second)
         plan.memory.gradients += rt::buffer(alloc).bytes();
     });

@@ -22,15 +22,7 @@ using namespace mlir;
 using namespace echelon;
 
 namespace {
-template <typename F> void forEachUser(Value buffer, F visit) {
-  for (Operation *user : buffer.getUsers())
-    if (auto view = dyn_cast<rt::ViewOp>(user))
-      forEachUser(view.getView(), visit);
-    else
-      visit(user);
-}
-
-/// A view at a fixed place, or that of one position of a loop, some elements apart.
+/// A view at a place that one loop walks.
 bool walksOneLoop(rt::ViewOp view) { return view.getIndices().size() == 1 && isa<BlockArgument>(view.getIndices()[0]); }
 
 class Binder {
@@ -66,9 +58,7 @@ std::string Binder::unique(StringRef group, StringRef wanted, StringRef path, co
     return name;
   if (!path.empty() && takes(name = identifier(path)))
     return name;
-  for (int i = 2;; ++i)
-    if (takes(name = identifier(wanted) + "_" + std::to_string(i)))
-      return name;
+  return uniqueName(wanted, [&](StringRef name) { return !takes(name.str()); });
 }
 
 void Binder::bind(Operation *op, StringRef group, StringRef name) {
@@ -108,7 +98,7 @@ void Binder::bindGradients(rt::FunctionOp train) {
         continue;
       StringRef own = rt::functionOf(update);
       bool isKept = false;
-      forEachUser(alloc.getBuffer(), [&](Operation *user) { isKept |= rt::functionOf(user) != own; });
+      rt::forEachUser(alloc.getBuffer(), [&](Operation *user) { isKept |= rt::functionOf(user) != own; });
       if (!isKept)
         continue;
       auto view = dyn_cast<rt::ViewOp>(made);
@@ -131,7 +121,7 @@ void Binder::bindWork(rt::FunctionOp step, StringRef group) {
     if (alloc.getArena() != rt::Arena::Work || alloc->hasAttr(rt::kMember))
       return;
     llvm::SmallSetVector<StringRef, 2> functions;
-    forEachUser(alloc.getBuffer(), [&](Operation *user) { functions.insert(rt::functionOf(user)); });
+    rt::forEachUser(alloc.getBuffer(), [&](Operation *user) { functions.insert(rt::functionOf(user)); });
     if (functions.size() < 2) {
       bindVariable(alloc);
       return;

@@ -64,6 +64,14 @@ std::string echelon::identifier(StringRef text) {
   return name;
 }
 
+std::string echelon::uniqueName(StringRef wanted, function_ref<bool(StringRef)> isTaken) {
+  const std::string base = identifier(wanted);
+  std::string name = base;
+  for (int i = 2; isTaken(name); ++i)
+    name = base + "_" + std::to_string(i);
+  return name;
+}
+
 std::string echelon::shortest(StringRef name, function_ref<bool(StringRef)> isTaken) {
   name = name.ltrim("@_"); // "@dp" counts the ranks over dp
   if (name.empty())
@@ -75,11 +83,7 @@ std::string echelon::shortest(StringRef name, function_ref<bool(StringRef)> isTa
     if (identifier(beginning) == beginning && beginning.back() != '_' && !isTaken(beginning))
       return beginning;
   }
-  const std::string base = name.empty() ? "i" : identifier(name) + "_i";
-  std::string free = base;
-  for (int i = 2; isTaken(free); ++i)
-    free = base + "_" + std::to_string(i);
-  return free;
+  return uniqueName(name.empty() ? "i" : identifier(name) + "_i", isTaken);
 }
 
 std::vector<std::string> echelon::constantsOf(mlir::ModuleOp module) {

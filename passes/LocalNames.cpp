@@ -54,10 +54,7 @@ void LocalNames::close() {
 }
 
 std::string LocalNames::local(StringRef wanted) {
-  const std::string base = identifier(wanted);
-  std::string name = base;
-  for (int i = 2; isTaken(name); ++i)
-    name = base + "_" + std::to_string(i);
+  std::string name = uniqueName(wanted, [&](StringRef name) { return isTaken(name); });
   temporary.insert(name);
   return scopes.back().emplace_back(name);
 }

@@ -64,16 +64,9 @@ private:
   llvm::StringMap<std::string> views;       // of parts, by what they are
 };
 
-void addFunctions(Value v, Functions &functions) {
-  for (Operation *user : v.getUsers())
-    if (auto view = dyn_cast<rt::ViewOp>(user))
-      addFunctions(view.getView(), functions);
-    else
-      functions.insert(rt::functionOf(user));
-}
 Functions Namer::functionsOf(Value v) {
   Functions functions;
-  addFunctions(v, functions);
+  rt::forEachUser(v, [&](Operation *user) { functions.insert(rt::functionOf(user)); });
   return functions;
 }
 
@@ -86,11 +79,7 @@ void Namer::take(StringRef name, const Functions &functions) {
     taken[function].insert(name);
 }
 std::string Namer::free(StringRef wanted, const Functions &functions) {
-  const std::string base = identifier(wanted);
-  std::string name = base;
-  for (int i = 2; isTaken(name, functions); ++i)
-    name = base + "_" + std::to_string(i);
-  return name;
+  return uniqueName(wanted, [&](StringRef name) { return isTaken(name, functions); });
 }
 
 void Namer::nameView(rt::ViewOp view) {
@@ -200,10 +189,10 @@ struct NameValues : echelon::impl::NameValuesBase<NameValues> {
       llvm::StringSet<> taken = reserved;
       for (Value argument : function.getBody().getArguments()) {
         StringRef wanted = rt::nameOf(argument.getLoc());
-        const std::string base = wanted == "lr" ? "lr" : identifier(wanted); // steps have no other rate
-        std::string name = base;
-        for (int i = 2; !taken.insert(name).second; ++i)
-          name = base + "_" + std::to_string(i);
+        std::string name = wanted == "lr" ? "lr" : uniqueName(wanted, [&](StringRef name) { // steps have no other rate
+          return taken.contains(name);
+        });
+        taken.insert(name);
         arguments.push_back(b.getStringAttr(name));
         if (argument.getType().isIndex())
           renameRows(function, b.getStringAttr(name));

@@ -74,19 +74,12 @@ void Plan::findLives() {
       block->first = std::min(block->first, time[at].first);
       block->last = std::max(block->last, time[at].second);
     };
-    auto follow = [&](auto &self, Value v) -> void {
-      for (Operation *user : v.getUsers()) {
-        if (auto view = dyn_cast<rt::ViewOp>(user)) {
-          self(self, view.getView());
-          continue;
-        }
-        touch(user);
-        if (auto started = dyn_cast<rt::CollectiveOp>(user); started && started.isStarted())
-          for (Operation *wait : started.toWaitFor().getUsers()) // others that keep tickets there come before it
-            touch(wait);
-      }
-    };
-    follow(follow, alloc.getBuffer());
+    rt::forEachUser(alloc.getBuffer(), [&](Operation *user) {
+      touch(user);
+      if (auto started = dyn_cast<rt::CollectiveOp>(user); started && started.isStarted())
+        for (Operation *wait : started.toWaitFor().getUsers()) // others that keep tickets there come before it
+          touch(wait);
+    });
     blockOf[alloc] = block.get();
     blocks.push_back(std::move(block));
   });

@@ -307,3 +307,42 @@ std::string echelon::rt::shortest(double value) {
   }
   return "";
 }
+
+void echelon::rt::forEachUser(Value buffer, function_ref<void(Operation *)> visit) {
+  for (Operation *user : buffer.getUsers())
+    if (auto view = dyn_cast<ViewOp>(user))
+      forEachUser(view.getView(), visit);
+    else
+      visit(user);
+}
+
+//===- what passes say of operations ------------------------------------------------------------------------------===//
+
+LogicalResult RtDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
+  const StringRef name = attribute.getName();
+  const Attribute value = attribute.getValue();
+  auto check = [&](bool holds, const char *what) -> LogicalResult {
+    return holds ? success() : op->emitOpError() << "has an attribute " << name << " that is not " << what;
+  };
+  auto isTexts = [&] {
+    auto list = dyn_cast<ArrayAttr>(value);
+    return list && llvm::all_of(list, [](Attribute item) { return isa<StringAttr>(item); });
+  };
+  if (name == kFunction)
+    return check(isa<StringAttr>(value), "the name of a function");
+  if (name == kMember)
+    return check(isa<AllocOp, ViewOp, TicketsOp, CollectiveOp>(op) && isTexts() && cast<ArrayAttr>(value).size() == 2,
+                 "[struct, member], on a buffer or a ticket");
+  if (name == kStack || name == kPosition)
+    return check(isa<AllocOp, ViewOp>(op) && op->hasAttr(kMember) && isa<IntegerAttr>(value),
+                 "a number, on a member of a struct");
+  if (name == kVariable)
+    return check(isa<AllocOp>(op) && buffer(op->getResult(0)).count() == 1 && isa<UnitAttr>(value),
+                 "a mark, on a buffer of one element");
+  if (name == kName)
+    return check(isa<FunctionOp>(op) ? isTexts() : isa<StringAttr>(value),
+                 "a name, or those of a function's arguments");
+  if (name == kStateBytes || name == kInputBytes || name == kWorkBytes)
+    return check(isa<ModuleOp>(op) && isa<IntegerAttr>(value), "a number of bytes, on the module");
+  return success();
+}

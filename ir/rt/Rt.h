@@ -27,6 +27,8 @@ bool overlap(mlir::Value a, mlir::Value b);
 std::optional<llvm::SmallVector<ech::Axis>> axesWithin(mlir::Value buffer, int64_t stride);
 /// Whether an operation only says what a value is, and stands nowhere in a program.
 inline bool isDeclaration(mlir::Operation &op) { return llvm::isa<AllocOp, ViewOp, NumberOp, OffsetOp>(op); }
+/// What uses a buffer, or a view of it.
+void forEachUser(mlir::Value buffer, llvm::function_ref<void(mlir::Operation *)> visit);
 /// The name that the user gave a value, or "".
 llvm::StringRef nameOf(mlir::Location loc);
 /// The path of the call that a value without a name is in, "layer.attn."; empty of none.
@@ -37,7 +39,8 @@ inline constexpr llvm::StringLiteral kStateBytes = "rt.state_bytes";
 inline constexpr llvm::StringLiteral kInputBytes = "rt.input_bytes";
 inline constexpr llvm::StringLiteral kWorkBytes = "rt.work_bytes";
 
-/// What the passes that shape a program say of its operations and values; printers read it.
+/// What the passes that shape a program say of its operations and values; printers read it, and
+/// RtDialect::verifyOperationAttribute checks it.
 /// On an operation of a step: the function of the program that it is in.
 inline constexpr llvm::StringLiteral kFunction = "rt.function";
 /// On an rt.alloc or rt.view: [struct, member] that holds its address. A view with indices is a place of a stack.

@@ -15,6 +15,7 @@ def Rt_Dialect : Dialect {
   let summary = "one operation for each call of the runtime, on buffers with places in arenas";
   let cppNamespace = "::echelon::rt";
   let dependentDialects = ["::echelon::ech::EchDialect"];
+  let hasOperationAttrVerify = 1;
   let useDefaultTypePrinterParser = 1;
   let useDefaultAttributePrinterParser = 1;
 }

@@ -196,3 +196,31 @@ rt.function @train {
   // expected-error @+1 {{gives '!rt.buffer<[a=2], f32>' where sgd takes 'f32'}}
   rt.invoke @sgd(%x, %x) count 2 writes [0] : !rt.buffer<[a=2], f32>, !rt.buffer<[a=2], f32>
 }
+
+// -----
+
+rt.function @train {
+  // expected-error @+1 {{has an attribute rt.member that is not [struct, member], on a buffer or a ticket}}
+  %x = rt.alloc work {rt.member = ["Params"]} : !rt.buffer<[a=2], f32>
+}
+
+// -----
+
+rt.function @train {
+  // expected-error @+1 {{has an attribute rt.variable that is not a mark, on a buffer of one element}}
+  %x = rt.alloc work {rt.variable} : !rt.buffer<[a=2], f32>
+}
+
+// -----
+
+rt.function @train {
+  // expected-error @+1 {{has an attribute rt.stack that is not a number, on a member of a struct}}
+  %x = rt.alloc work {rt.stack = 4} : !rt.buffer<[a=2], f32>
+}
+
+// -----
+
+rt.function @train {
+  // expected-error @+1 {{has an attribute rt.name that is not a name, or those of a function's arguments}}
+  %x = rt.alloc work {rt.name = 3} : !rt.buffer<[a=2], f32>
+}
