@@ -7,7 +7,7 @@
 #include "ir/dist/State.h"
 #include "ir/rt/Rt.h"
 #include "ir/run/Run.h"
-#include "llvm/ADT/MapVector.h"
+#include "passes/Moments.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
@@ -61,7 +61,6 @@ private:
     return ("ElementType::" + kNames[static_cast<size_t>(*rt::elementOf(type.getElement()))]).str();
   }
   std::string init(ech::VariableOp op);
-  ech::VariableOp momentOf(ech::VariableOp op);
   void stored();
   void inputs();
   void draws();
@@ -110,18 +109,8 @@ std::string Tables::init(ech::VariableOp op) {
   }
 }
 
-/// "wq" of "optimizer.m.wq", whose type it has, and zeros; null for every other variable.
-ech::VariableOp Tables::momentOf(ech::VariableOp op) {
-  StringRef path = op.getSymName();
-  if (op.getKind() != ech::VariableKind::Optimizer || !path.consume_front("optimizer.") || init(op) != "{Init::Zeros}")
-    return {};
-  auto param = symbols.lookup<ech::VariableOp>(path.split('.').second);
-  return param && param.getKind() == ech::VariableKind::Param && param.getType() == op.getType() ? param
-                                                                                                 : ech::VariableOp();
-}
-
 void Tables::stored() {
-  llvm::MapVector<StringRef, SmallVector<std::string>> moments; // by parameter
+  const llvm::MapVector<StringRef, int64_t> moments = momentsLikeParams(module);
   for (auto op : module.getOps<ech::VariableOp>()) {
     auto type = cast<ech::Tensor>(op.getType());
     const char *kind = op.getKind() == ech::VariableKind::Param   ? "Stored::Param"
@@ -129,18 +118,15 @@ void Tables::stored() {
                                                                   : "Stored::Optimizer";
     auto at = op->getAttrOfType<IntegerAttr>("rt.offset");
     const std::string offset = std::to_string(at ? at.getInt() : 0);
-    if (ech::VariableOp param = momentOf(op)) {
-      StringRef name = op.getSymName().drop_front(StringRef("optimizer.").size()).split('.').first;
-      moments[param.getSymName()].push_back("{" + quoted(name) + ", " + offset + "}");
+    if (moments.count(momentOf(op).first))
       continue;
-    }
     SmallVector<std::string> arguments{kind, quoted(op.getSymName()), shape(type), init(op), offset};
     if (!type.getElement().isF32())
       arguments.push_back(element(type));
     os << codegen::filled("p.store(", arguments, ");", 2) << "\n";
   }
-  for (auto &[path, list] : moments)
-    os << codegen::filled(("p.storeMoments(" + quoted(path) + ", {"), list, "});", 2) << "\n";
+  for (const auto &[name, shift] : moments)
+    os << "  p.storeMoments(" << quoted(name) << ", " << shift << ");\n";
 }
 
 void Tables::inputs() {

@@ -261,7 +261,7 @@ std::string Printer::member(Operation *op) {
   if (type == "Messages")
     return "messages." + cast<StringAttr>(parts[1]).str();
   used.insert(type);
-  std::string text = (groupOf(type).variable + "." + identifier(cast<StringAttr>(parts[1]).getValue())).str();
+  std::string text = (groupOf(type).variable + "." + Structs::path(parts)).str();
   auto view = dyn_cast<rt::ViewOp>(op);
   auto position = op->getAttrOfType<IntegerAttr>(rt::kPosition);
   if (!view || !position)

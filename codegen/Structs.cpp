@@ -1,5 +1,6 @@
 #include "codegen/Structs.h"
 #include "codegen/Printer.h"
+#include "passes/Moments.h"
 #include "llvm/Support/Format.h"
 
 using namespace mlir;
@@ -28,6 +29,11 @@ int64_t offsetOf(Operation *op) {
 }
 } // namespace
 
+std::string Structs::path(ArrayAttr member) {
+  auto [moment, name] = cast<StringAttr>(member[1]).getValue().split('.');
+  return name.empty() ? identifier(moment) : (moment + "." + identifier(name)).str();
+}
+
 Structs::Structs(ModuleOp module) {
   llvm::DenseSet<Attribute> known;
   module.walk([&](Operation *op) {
@@ -38,6 +44,10 @@ Structs::Structs(ModuleOp module) {
     if (view && (op->hasAttr(rt::kPosition) || !view.getIndices().empty() ||
                  view.getBase().getDefiningOp()->getAttr(rt::kMember) == name))
       return; // a place of a member, or the whole of it
+    if (auto moment = cast<StringAttr>(name[1]).getValue().split('.'); !moment.second.empty()) {
+      moments = momentsLikeParams(module); // a Params of its own
+      return;
+    }
     if (known.insert(name).second)
       members[cast<StringAttr>(name[0]).getValue()].push_back({op, name});
   });
@@ -52,10 +62,13 @@ Structs::Structs(ModuleOp module) {
 }
 
 bool Structs::isStack(ArrayAttr member) const {
-  auto group = members.find(cast<StringAttr>(member[0]).getValue());
+  auto [moment, name] = cast<StringAttr>(member[1]).getValue().split('.');
+  auto group = members.find(name.empty() ? cast<StringAttr>(member[0]).getValue() : "Params");
   if (group == members.end())
     return false;
-  auto at = llvm::find_if(group->second, [&](const Member &m) { return m.name == member; });
+  auto at = llvm::find_if(group->second, [&, own = name.empty() ? moment : name](const Member &m) {
+    return cast<StringAttr>(m.name[1]).getValue() == own;
+  });
   return at != group->second.end() && at->op->hasAttr(rt::kStack);
 }
 
@@ -64,9 +77,10 @@ std::string Structs::definition(const Member &member, SizeTable &sizes) const {
   rt::Buffer type = rt::buffer(value);
   std::string element = rt::storedAs(type.getElement()).str(), address;
   if (auto alloc = dyn_cast<rt::AllocOp>(member.op)) {
-    address = ("r." + rt::stringifyArena(alloc.getArena()) + "<" + element + ">(" +
-               Twine(alloc.getOffset().value_or(0)) + ")")
-                  .str();
+    std::string offset = std::to_string(alloc.getOffset().value_or(0));
+    if (!moments.empty() && cast<StringAttr>(member.name[0]).getValue() == "Params")
+      offset = offset == "0" ? "first" : "first + " + offset;
+    address = ("r." + rt::stringifyArena(alloc.getArena()) + "<" + element + ">(" + offset + ")").str();
     if (alloc.getArena() == rt::Arena::Input)
       element = "const " + element;
   } else {
@@ -105,20 +119,32 @@ void pair(SmallVectorImpl<std::pair<std::string, std::string>> &lines) {
 }
 } // namespace
 
+/// "Params m{r, 1675264};": the bytes before what stands first there.
+void Structs::printMoments(raw_ostream &os) const {
+  for (const auto &[name, shift] : moments)
+    os << "  Params " << identifier(name) << "{r, " << shift << "};\n";
+}
+
 void Structs::print(SizeTable &sizes, raw_ostream &os) const {
   for (const Group &group : groups()) {
     auto list = members.find(group.type);
-    if (list == members.end() || list->second.empty())
+    const bool hasMoments = group.type == "OptimizerState" && !moments.empty();
+    if ((list == members.end() || list->second.empty()) && !hasMoments)
       continue;
     SmallVector<std::pair<std::string, std::string>> lines; // definition, shape
-    for (const Member &member : list->second)
-      lines.push_back({definition(member, sizes), shape(rt::buffer(member.op->getResult(0)), sizes)});
+    if (list != members.end())
+      for (const Member &member : list->second)
+        lines.push_back({definition(member, sizes), shape(rt::buffer(member.op->getResult(0)), sizes)});
     if (group.type == "OptimizerState")
       pair(lines);
     size_t width = 0;
     for (auto &[text, comment] : lines)
       width = std::max(width, (text += ";").size());
     os << "/// " << group.summary << "\nstruct " << group.type << " {\n  Rank &r;\n";
+    if (group.type == "Params" && !moments.empty())
+      os << "  int64_t first = 0; // byte of the state; what the optimizer keeps of them lies as they do\n";
+    if (hasMoments)
+      printMoments(os);
     for (const auto &[text, comment] : lines)
       os << "  " << llvm::left_justify(text, std::min<size_t>(width, 84)) << " // " << comment << "\n";
     os << "};\n\n";

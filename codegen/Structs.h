@@ -2,6 +2,7 @@
 #pragma once
 #include "codegen/SizeTable.h"
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/MapVector.h"
 
 namespace echelon::codegen {
 
@@ -19,6 +20,8 @@ public:
   explicit Structs(mlir::ModuleOp module);
   /// Whether a member, [struct, name], is a stack.
   bool isStack(mlir::ArrayAttr member) const;
+  /// What is written behind the struct's variable: "wq", "m.wq".
+  static std::string path(mlir::ArrayAttr member);
   /// All structs; each is made of a rank.
   void print(SizeTable &sizes, llvm::raw_ostream &os) const;
 
@@ -30,7 +33,10 @@ private:
   /// "float *wte = r.state<float>(0)": without the end of the line.
   std::string definition(const Member &member, SizeTable &sizes) const;
 
+  void printMoments(llvm::raw_ostream &os) const;
+
   llvm::StringMap<llvm::SmallVector<Member>> members; // by struct
+  llvm::MapVector<llvm::StringRef, int64_t> moments;  // that are a Params each
 };
 
 } // namespace echelon::codegen

@@ -1,6 +1,7 @@
 // rt-bind-buffers: which buffers are members of the program's structs, and which are variables.
 //
-// 1. Stored tensors are members of Params, OptimizerState and State, inputs of Inputs.
+// 1. Stored tensors are members of Params, OptimizerState and State, inputs of Inputs. A moment that lies in the arena
+//    as the parameters do is a member of a Params of its own: OptimizerState's m.wq.
 // 2. Work that one function of a step leaves to another is a member: what the update is given of a parameter, of
 //    Gradients; what else training keeps, of Activations; what evaluation adds up, of Sums. All other work stays local.
 // 3. A gradient that is a part of a message is a member beside the message.
@@ -9,6 +10,7 @@
 #include "ir/rt/Rt.h"
 #include "mlir/IR/SymbolTable.h"
 #include "passes/Identifier.h"
+#include "passes/Moments.h"
 #include "passes/Passes.h"
 #include "passes/lower/ValueNames.h"
 #include "llvm/ADT/SetVector.h"
@@ -27,11 +29,13 @@ bool walksOneLoop(rt::ViewOp view) { return view.getIndices().size() == 1 && isa
 
 class Binder {
 public:
-  explicit Binder(ModuleOp module) : module(module), builder(module.getContext()), symbols(module) {}
+  explicit Binder(ModuleOp module)
+      : module(module), builder(module.getContext()), symbols(module), moments(momentsLikeParams(module)) {}
   void run();
 
 private:
   void bindStored(rt::AllocOp alloc);
+  void bindMoment(rt::AllocOp alloc, ech::VariableOp variable);
   void bindGradients(rt::FunctionOp train);
   void bindWork(rt::FunctionOp step, StringRef group);
   void bindVariable(rt::AllocOp alloc);
@@ -45,7 +49,9 @@ private:
   ModuleOp module;
   Builder builder;
   SymbolTable symbols;
-  llvm::StringMap<std::string> names; // "group.name" to what has it
+  llvm::MapVector<StringRef, int64_t> moments; // that lie as the parameters do
+  llvm::StringMap<std::string> names;          // "group.name" to what has it
+  llvm::StringMap<std::string> paramNames;     // of members of Params, by path
 };
 
 std::string Binder::unique(StringRef group, StringRef wanted, StringRef path, const std::string &key) {
@@ -78,7 +84,16 @@ void Binder::bindStored(rt::AllocOp alloc) {
   StringRef rest = path;
   rest.consume_front("optimizer.");
   const std::string part = memberName(path) + "_part"; // of an input that is wanted whole and in parts
-  bind(alloc, group, unique(group, memberName(path), variable ? rest : StringRef(part), key));
+  const std::string name = unique(group, memberName(path), variable ? rest : StringRef(part), key);
+  if (group == "Params")
+    paramNames[path] = name;
+  bind(alloc, group, name);
+}
+
+/// "m.wq", beside the parameter wq.
+void Binder::bindMoment(rt::AllocOp alloc, ech::VariableOp variable) {
+  auto [name, path] = momentOf(variable);
+  bind(alloc, "OptimizerState", (name + "." + paramNames.lookup(path)).str());
 }
 
 /// What the rules of the update are given beside the parameter and the optimizer's state.
@@ -219,11 +234,14 @@ void Binder::run() {
   for (auto function : module.getOps<rt::FunctionOp>())
     if (function.getBody().front().getNumArguments() == 0)
       steps.push_back(function);
-  for (rt::FunctionOp step : steps)
-    step.walk([&](rt::AllocOp alloc) {
-      if (alloc.getOf())
-        bindStored(alloc);
-    });
+  for (bool areMoments : {false, true}) // a moment has the name of its parameter
+    for (rt::FunctionOp step : steps)
+      step.walk([&](rt::AllocOp alloc) {
+        auto variable = alloc.getOf() ? symbols.lookup<ech::VariableOp>(*alloc.getOf()) : ech::VariableOp();
+        const bool isMoment = variable && moments.count(momentOf(variable).first);
+        if (alloc.getOf() && isMoment == areMoments)
+          isMoment ? bindMoment(alloc, variable) : bindStored(alloc);
+      });
   for (rt::FunctionOp step : steps) {
     if (step.getSymName() == "train")
       bindGradients(step);

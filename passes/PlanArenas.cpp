@@ -10,6 +10,7 @@
 #include "ir/dist/State.h"
 #include "ir/rt/Rt.h"
 #include "mlir/IR/SymbolTable.h"
+#include "passes/Moments.h"
 #include "passes/Passes.h"
 #include "llvm/ADT/MapVector.h"
 
@@ -172,6 +173,22 @@ int64_t Plan::run() {
 }
 
 struct PlanArenas : echelon::impl::PlanArenasBase<PlanArenas> {
+  /// Parameters, states, then what the optimizer keeps: one moment of all parameters after the other, so that each lies
+  /// as the parameters do.
+  static SmallVector<ech::VariableOp> inOrder(ModuleOp module) {
+    SmallVector<ech::VariableOp> params, states;
+    llvm::MapVector<StringRef, SmallVector<ech::VariableOp>> moments;
+    for (auto variable : module.getOps<ech::VariableOp>())
+      if (variable.getKind() == ech::VariableKind::Optimizer)
+        moments[momentOf(variable).first].push_back(variable);
+      else
+        (variable.getKind() == ech::VariableKind::Param ? params : states).push_back(variable);
+    llvm::append_range(params, states);
+    for (auto &[name, list] : moments)
+      llvm::append_range(params, list);
+    return params;
+  }
+
   void runOnOperation() override {
     ModuleOp module = getOperation();
     Builder builder(&getContext());
@@ -185,7 +202,7 @@ struct PlanArenas : echelon::impl::PlanArenasBase<PlanArenas> {
     int64_t state = 0, input = 0;
     dist::MeshAttr mesh = dist::meshOf(module);
     // every stored tensor has a place, read or not
-    for (auto variable : module.getOps<ech::VariableOp>()) {
+    for (ech::VariableOp variable : inOrder(module)) {
       auto type = cast<ech::Tensor>(variable.getType());
       if (mesh && type.getState())
         type = dist::localType(type, mesh);

@@ -51,19 +51,17 @@ void Program::store(Stored::Kind kind, const std::string &path, const std::strin
   stored.push_back({kind, path, namesOf(layout), layout, type, init, offset});
 }
 
-void Program::storeMoments(const std::string &path, std::initializer_list<std::pair<const char *, int64_t>> moments) {
-  auto param = std::find_if(stored.begin(), stored.end(), [&](const Stored &s) { return s.path == path; });
-  if (param == stored.end())
-    fail("internal error, please report: no parameter is called " + path);
-  const Stored like = *param;
-  for (const auto &[name, offset] : moments)
-    stored.push_back({Stored::Optimizer,
-                      std::string("optimizer.") + name + "." + path,
-                      like.axes,
-                      like.layout,
-                      like.type,
-                      {},
-                      offset});
+void Program::storeMoments(const std::string &name, int64_t bytes) {
+  const std::vector<Stored> known = stored;
+  for (const Stored &param : known)
+    if (param.kind == Stored::Param) {
+      Stored moment = param;
+      moment.kind = Stored::Optimizer;
+      moment.path = "optimizer." + name + "." + param.path;
+      moment.init = {};
+      moment.offset += bytes;
+      stored.push_back(moment);
+    }
 }
 
 void Program::take(const std::string &name, int output, const std::string &shape, ElementType type, int64_t below,

@@ -167,8 +167,8 @@ struct Program {
   /// Describes a stored tensor; `shape` as layoutOf reads it, axes in declared order. After `mesh` is told.
   void store(Stored::Kind kind, const std::string &path, const std::string &shape, Init init, int64_t offset,
              ElementType type = ElementType::Float32);
-  /// What the optimizer keeps of a parameter, each (name, offset): "optimizer.NAME.PATH", zeros of its shape.
-  void storeMoments(const std::string &path, std::initializer_list<std::pair<const char *, int64_t>> moments);
+  /// What the optimizer keeps of each parameter so far, "optimizer.NAME.PATH": zeros of its shape, `bytes` behind it.
+  void storeMoments(const std::string &name, int64_t bytes);
   /// Describes an input; `shape` is the global batch's.
   void take(const std::string &name, int output, const std::string &shape, ElementType type, int64_t below,
             const std::vector<PlaceOfInput> &places);

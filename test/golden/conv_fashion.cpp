@@ -34,36 +34,30 @@ struct Inputs {
 /// Parameters.
 struct Params {
   Rank &r;
-  float *conv3x3_w = r.state<float>(0);             // [c1, grey=1, kh, kw]
-  float *batchnorm_gamma = r.state<float>(576);     // [c1]
-  float *batchnorm_beta = r.state<float>(640);      // [c1]
-  float *conv3x3_2_w = r.state<float>(832);         // [c2, c1, kh, kw]
-  float *batchnorm_2_gamma = r.state<float>(19264); // [c2]
-  float *batchnorm_2_beta = r.state<float>(19392);  // [c2]
-  float *head_w = r.state<float>(19776);            // [c2, class_]
-  float *head_b = r.state<float>(21056);            // [class_]
+  int64_t first = 0; // byte of the state; what the optimizer keeps of them lies as they do
+  float *conv3x3_w = r.state<float>(first);                 // [c1, grey=1, kh, kw]
+  float *batchnorm_gamma = r.state<float>(first + 576);     // [c1]
+  float *batchnorm_beta = r.state<float>(first + 640);      // [c1]
+  float *conv3x3_2_w = r.state<float>(first + 704);         // [c2, c1, kh, kw]
+  float *batchnorm_2_gamma = r.state<float>(first + 19136); // [c2]
+  float *batchnorm_2_beta = r.state<float>(first + 19264);  // [c2]
+  float *head_w = r.state<float>(first + 19392);            // [c2, class_]
+  float *head_b = r.state<float>(first + 20672);            // [class_]
 };
 
 /// What the model keeps from one step to the next.
 struct State {
   Rank &r;
-  float *batchnorm_running_mean = r.state<float>(704);     // [c1]
-  float *batchnorm_running_var = r.state<float>(768);      // [c1]
-  float *batchnorm_2_running_mean = r.state<float>(19520); // [c2]
-  float *batchnorm_2_running_var = r.state<float>(19648);  // [c2]
+  float *batchnorm_running_mean = r.state<float>(20736);   // [c1]
+  float *batchnorm_running_var = r.state<float>(20800);    // [c1]
+  float *batchnorm_2_running_mean = r.state<float>(20864); // [c2]
+  float *batchnorm_2_running_var = r.state<float>(20992);  // [c2]
 };
 
 /// What the optimizer keeps from one step to the next.
 struct OptimizerState {
   Rank &r;
-  float *momentum_conv3x3_w = r.state<float>(21120);         // [c1, grey=1, kh, kw]
-  float *momentum_batchnorm_gamma = r.state<float>(21696);   // [c1]
-  float *momentum_batchnorm_beta = r.state<float>(21760);    // [c1]
-  float *momentum_conv3x3_2_w = r.state<float>(21824);       // [c2, c1, kh, kw]
-  float *momentum_batchnorm_2_gamma = r.state<float>(40256); // [c2]
-  float *momentum_batchnorm_2_beta = r.state<float>(40384);  // [c2]
-  float *momentum_head_w = r.state<float>(40512);            // [c2, class_]
-  float *momentum_head_b = r.state<float>(41792);            // [class_]
+  Params momentum{r, 21120};
 };
 
 /// What one function of a step computes and another one reads.
@@ -482,21 +476,21 @@ void update(Rank &r, double lr) {
   if (r.isBroken())
     return; // a loss or the norm is not finite: nothing is updated
   // nn.ech:22 at conv_fashion.ech:17  param w[to, from, kh, kw] ~ kaiming(over = (from, kh, kw))
-  sgd(p.conv3x3_w, grad.conv3x3_w, opt.momentum_conv3x3_w, c1 * kh * kw, lr);
+  sgd(p.conv3x3_w, grad.conv3x3_w, opt.momentum.conv3x3_w, c1 * kh * kw, lr);
   // nn.ech:41 at conv_fashion.ech:17  param gamma[channel] ~ ones
-  sgd_without_decay(p.batchnorm_gamma, grad.batchnorm_gamma, opt.momentum_batchnorm_gamma, c1, lr);
+  sgd_without_decay(p.batchnorm_gamma, grad.batchnorm_gamma, opt.momentum.batchnorm_gamma, c1, lr);
   // nn.ech:42 at conv_fashion.ech:17  param beta[channel] ~ zeros
-  sgd_without_decay(p.batchnorm_beta, grad.batchnorm_beta, opt.momentum_batchnorm_beta, c1, lr);
+  sgd_without_decay(p.batchnorm_beta, grad.batchnorm_beta, opt.momentum.batchnorm_beta, c1, lr);
   // nn.ech:22 at conv_fashion.ech:19  param w[to, from, kh, kw] ~ kaiming(over = (from, kh, kw))
-  sgd(p.conv3x3_2_w, grad.conv3x3_2_w, opt.momentum_conv3x3_2_w, c2 * c1 * kh * kw, lr);
+  sgd(p.conv3x3_2_w, grad.conv3x3_2_w, opt.momentum.conv3x3_2_w, c2 * c1 * kh * kw, lr);
   // nn.ech:41 at conv_fashion.ech:19  param gamma[channel] ~ ones
-  sgd_without_decay(p.batchnorm_2_gamma, grad.batchnorm_2_gamma, opt.momentum_batchnorm_2_gamma, c2, lr);
+  sgd_without_decay(p.batchnorm_2_gamma, grad.batchnorm_2_gamma, opt.momentum.batchnorm_2_gamma, c2, lr);
   // nn.ech:42 at conv_fashion.ech:19  param beta[channel] ~ zeros
-  sgd_without_decay(p.batchnorm_2_beta, grad.batchnorm_2_beta, opt.momentum_batchnorm_2_beta, c2, lr);
+  sgd_without_decay(p.batchnorm_2_beta, grad.batchnorm_2_beta, opt.momentum.batchnorm_2_beta, c2, lr);
   // nn.ech:10 at conv_fashion.ech:21  param w[from, to] ~ normal(1 / sqrt(size(from)))
-  sgd(p.head_w, grad.head_w, opt.momentum_head_w, c2 * class_, lr);
+  sgd(p.head_w, grad.head_w, opt.momentum.head_w, c2 * class_, lr);
   // nn.ech:13 at conv_fashion.ech:21  param b[to] ~ zeros
-  sgd_without_decay(p.head_b, grad.head_b, opt.momentum_head_b, class_, lr);
+  sgd_without_decay(p.head_b, grad.head_b, opt.momentum.head_b, class_, lr);
 }
 
 /// One training step on the inputs already loaded.
@@ -654,23 +648,16 @@ Program describe() {
   p.store(Stored::Param, "conv3x3.w", "c1=16 grey=1 kh=3 kw=3", {Init::Normal, 0.4714045207910317}, 0);
   p.store(Stored::Param, "batchnorm.gamma", "c1=16", {Init::Ones}, 576);
   p.store(Stored::Param, "batchnorm.beta", "c1=16", {Init::Zeros}, 640);
-  p.store(Stored::State, "batchnorm.running_mean", "c1=16", {Init::Zeros}, 704);
-  p.store(Stored::State, "batchnorm.running_var", "c1=16", {Init::Ones}, 768);
-  p.store(Stored::Param, "conv3x3_2.w", "c2=32 c1=16 kh=3 kw=3", {Init::Normal, 0.11785113019775792}, 832);
-  p.store(Stored::Param, "batchnorm_2.gamma", "c2=32", {Init::Ones}, 19264);
-  p.store(Stored::Param, "batchnorm_2.beta", "c2=32", {Init::Zeros}, 19392);
-  p.store(Stored::State, "batchnorm_2.running_mean", "c2=32", {Init::Zeros}, 19520);
-  p.store(Stored::State, "batchnorm_2.running_var", "c2=32", {Init::Ones}, 19648);
-  p.store(Stored::Param, "head.w", "c2=32 class=10", {Init::Normal, 0.17677669529663687}, 19776);
-  p.store(Stored::Param, "head.b", "class=10", {Init::Zeros}, 21056);
-  p.storeMoments("conv3x3.w", {{"momentum", 21120}});
-  p.storeMoments("batchnorm.gamma", {{"momentum", 21696}});
-  p.storeMoments("batchnorm.beta", {{"momentum", 21760}});
-  p.storeMoments("conv3x3_2.w", {{"momentum", 21824}});
-  p.storeMoments("batchnorm_2.gamma", {{"momentum", 40256}});
-  p.storeMoments("batchnorm_2.beta", {{"momentum", 40384}});
-  p.storeMoments("head.w", {{"momentum", 40512}});
-  p.storeMoments("head.b", {{"momentum", 41792}});
+  p.store(Stored::State, "batchnorm.running_mean", "c1=16", {Init::Zeros}, 20736);
+  p.store(Stored::State, "batchnorm.running_var", "c1=16", {Init::Ones}, 20800);
+  p.store(Stored::Param, "conv3x3_2.w", "c2=32 c1=16 kh=3 kw=3", {Init::Normal, 0.11785113019775792}, 704);
+  p.store(Stored::Param, "batchnorm_2.gamma", "c2=32", {Init::Ones}, 19136);
+  p.store(Stored::Param, "batchnorm_2.beta", "c2=32", {Init::Zeros}, 19264);
+  p.store(Stored::State, "batchnorm_2.running_mean", "c2=32", {Init::Zeros}, 20864);
+  p.store(Stored::State, "batchnorm_2.running_var", "c2=32", {Init::Ones}, 20992);
+  p.store(Stored::Param, "head.w", "c2=32 class=10", {Init::Normal, 0.17677669529663687}, 19392);
+  p.store(Stored::Param, "head.b", "class=10", {Init::Zeros}, 20672);
+  p.storeMoments("momentum", 21120);
   p.take("picture", 0, "batch=128 height=28 width=28", ElementType::Float32, 0,
          {{"batch=128/dp height=28 width=28", 0}});
   p.take("label", 1, "batch=128", ElementType::Int32, 10, {{"batch=128/dp", 200704}});

@@ -35,51 +35,34 @@ struct Inputs {
 /// Parameters.
 struct Params {
   Rank &r;
-  float *wte = r.state<float>(0);                                   // [vocab, embed]
-  float *wpe = r.state<float>(65536);                               // [seq_tp, embed]
-  Stack<float> attn_norm_gamma{r.state<float>(81920), embed};       // [layer, embed]
-  Stack<float> attn_norm_beta{r.state<float>(83968), embed};        // [layer, embed]
-  Stack<float> attn_wq{r.state<float>(86016), embed * head * key};  // [layer, embed, head, key]
-  Stack<float> attn_wk{r.state<float>(217088), embed * head * key}; // [layer, embed, head, key]
-  Stack<float> attn_wv{r.state<float>(348160), embed * head * key}; // [layer, embed, head, key]
-  Stack<float> attn_wo{r.state<float>(479232), head * key * embed}; // [layer, head, key, embed]
-  Stack<float> attn_bq{r.state<float>(610304), head * key};         // [layer, head, key]
-  Stack<float> attn_bk{r.state<float>(611328), head * key};         // [layer, head, key]
-  Stack<float> attn_bv{r.state<float>(612352), head * key};         // [layer, head, key]
-  Stack<float> attn_bo{r.state<float>(613376), embed};              // [layer, embed]
-  Stack<float> mlp_norm_gamma{r.state<float>(615424), embed};       // [layer, embed]
-  Stack<float> mlp_norm_beta{r.state<float>(617472), embed};        // [layer, embed]
-  Stack<float> mlp_w1{r.state<float>(619520), embed * ff};          // [layer, embed, ff]
-  Stack<float> mlp_b1{r.state<float>(1143808), ff};                 // [layer, ff]
-  Stack<float> mlp_w2{r.state<float>(1147904), ff * embed};         // [layer, ff, embed]
-  Stack<float> mlp_b2{r.state<float>(1672192), embed};              // [layer, embed]
-  float *final_norm_gamma = r.state<float>(1674240);                // [embed]
-  float *final_norm_beta = r.state<float>(1674752);                 // [embed]
+  int64_t first = 0; // byte of the state; what the optimizer keeps of them lies as they do
+  float *wte = r.state<float>(first);                                       // [vocab, embed]
+  float *wpe = r.state<float>(first + 65536);                               // [seq_tp, embed]
+  Stack<float> attn_norm_gamma{r.state<float>(first + 81920), embed};       // [layer, embed]
+  Stack<float> attn_norm_beta{r.state<float>(first + 83968), embed};        // [layer, embed]
+  Stack<float> attn_wq{r.state<float>(first + 86016), embed * head * key};  // [layer, embed, head, key]
+  Stack<float> attn_wk{r.state<float>(first + 217088), embed * head * key}; // [layer, embed, head, key]
+  Stack<float> attn_wv{r.state<float>(first + 348160), embed * head * key}; // [layer, embed, head, key]
+  Stack<float> attn_wo{r.state<float>(first + 479232), head * key * embed}; // [layer, head, key, embed]
+  Stack<float> attn_bq{r.state<float>(first + 610304), head * key};         // [layer, head, key]
+  Stack<float> attn_bk{r.state<float>(first + 611328), head * key};         // [layer, head, key]
+  Stack<float> attn_bv{r.state<float>(first + 612352), head * key};         // [layer, head, key]
+  Stack<float> attn_bo{r.state<float>(first + 613376), embed};              // [layer, embed]
+  Stack<float> mlp_norm_gamma{r.state<float>(first + 615424), embed};       // [layer, embed]
+  Stack<float> mlp_norm_beta{r.state<float>(first + 617472), embed};        // [layer, embed]
+  Stack<float> mlp_w1{r.state<float>(first + 619520), embed * ff};          // [layer, embed, ff]
+  Stack<float> mlp_b1{r.state<float>(first + 1143808), ff};                 // [layer, ff]
+  Stack<float> mlp_w2{r.state<float>(first + 1147904), ff * embed};         // [layer, ff, embed]
+  Stack<float> mlp_b2{r.state<float>(first + 1672192), embed};              // [layer, embed]
+  float *final_norm_gamma = r.state<float>(first + 1674240);                // [embed]
+  float *final_norm_beta = r.state<float>(first + 1674752);                 // [embed]
 };
 
 /// What the optimizer keeps from one step to the next.
 struct OptimizerState {
   Rank &r;
-  float *m_wte = r.state<float>(1675264), *v_wte = r.state<float>(1740800);            // [vocab, embed]
-  float *m_wpe = r.state<float>(1806336), *v_wpe = r.state<float>(1822720);            // [seq_tp, embed]
-  float *m_attn_norm_gamma = r.state<float>(1839104), *v_attn_norm_gamma = r.state<float>(1841152); // [layer, embed]
-  float *m_attn_norm_beta = r.state<float>(1843200), *v_attn_norm_beta = r.state<float>(1845248); // [layer, embed]
-  float *m_attn_wq = r.state<float>(1847296), *v_attn_wq = r.state<float>(1978368);    // [layer, embed, head, key]
-  float *m_attn_wk = r.state<float>(2109440), *v_attn_wk = r.state<float>(2240512);    // [layer, embed, head, key]
-  float *m_attn_wv = r.state<float>(2371584), *v_attn_wv = r.state<float>(2502656);    // [layer, embed, head, key]
-  float *m_attn_wo = r.state<float>(2633728), *v_attn_wo = r.state<float>(2764800);    // [layer, head, key, embed]
-  float *m_attn_bq = r.state<float>(2895872), *v_attn_bq = r.state<float>(2896896);    // [layer, head, key]
-  float *m_attn_bk = r.state<float>(2897920), *v_attn_bk = r.state<float>(2898944);    // [layer, head, key]
-  float *m_attn_bv = r.state<float>(2899968), *v_attn_bv = r.state<float>(2900992);    // [layer, head, key]
-  float *m_attn_bo = r.state<float>(2902016), *v_attn_bo = r.state<float>(2904064);    // [layer, embed]
-  float *m_mlp_norm_gamma = r.state<float>(2906112), *v_mlp_norm_gamma = r.state<float>(2908160); // [layer, embed]
-  float *m_mlp_norm_beta = r.state<float>(2910208), *v_mlp_norm_beta = r.state<float>(2912256); // [layer, embed]
-  float *m_mlp_w1 = r.state<float>(2914304), *v_mlp_w1 = r.state<float>(3438592);      // [layer, embed, ff]
-  float *m_mlp_b1 = r.state<float>(3962880), *v_mlp_b1 = r.state<float>(3966976);      // [layer, ff]
-  float *m_mlp_w2 = r.state<float>(3971072), *v_mlp_w2 = r.state<float>(4495360);      // [layer, ff, embed]
-  float *m_mlp_b2 = r.state<float>(5019648), *v_mlp_b2 = r.state<float>(5021696);      // [layer, embed]
-  float *m_final_norm_gamma = r.state<float>(5023744), *v_final_norm_gamma = r.state<float>(5024256); // [embed]
-  float *m_final_norm_beta = r.state<float>(5024768), *v_final_norm_beta = r.state<float>(5025280); // [embed]
+  Params m{r, 1675264};
+  Params v{r, 3350528};
 };
 
 /// What one function of a step computes and another one reads.
@@ -622,58 +605,62 @@ void update(Rank &r, Messages &messages, double lr) {
   const float kept = 1.0f - static_cast<float>(lr) * 0.1f;
   const double m_correction = 1 - std::pow(0.9, static_cast<double>(r.updates()));
   const float rate = static_cast<float>(lr) / static_cast<float>(m_correction);
-  adamw(p.wte, grad.wte, opt.m_wte, opt.v_wte, vocab * embed, scale, v_root, kept, rate);
+  adamw(p.wte, grad.wte, opt.m.wte, opt.v.wte, vocab * embed, scale, v_root, kept, rate);
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
-  adamw_without_decay(p.wpe, grad.wpe, opt.m_wpe, opt.v_wpe, seq_tp * embed, scale, v_root, rate);
+  adamw_without_decay(p.wpe, grad.wpe, opt.m.wpe, opt.v.wpe, seq_tp * embed, scale, v_root, rate);
   // nn.ech:29 at gpt_fortunes.ech:22  param gamma[over] ~ ones
-  adamw_without_decay(p.attn_norm_gamma.all, grad.attn_norm_gamma.all, opt.m_attn_norm_gamma, opt.v_attn_norm_gamma,
-                      layer * embed, scale, v_root, rate);
+  adamw_without_decay(p.attn_norm_gamma.all, grad.attn_norm_gamma.all, opt.m.attn_norm_gamma.all,
+                      opt.v.attn_norm_gamma.all, layer * embed, scale, v_root, rate);
   // nn.ech:30 at gpt_fortunes.ech:22  param beta[over] ~ zeros
-  adamw_without_decay(p.attn_norm_beta.all, grad.attn_norm_beta.all, opt.m_attn_norm_beta, opt.v_attn_norm_beta,
+  adamw_without_decay(p.attn_norm_beta.all, grad.attn_norm_beta.all, opt.m.attn_norm_beta.all, opt.v.attn_norm_beta.all,
                       layer * embed, scale, v_root, rate);
   // nn.ech:75 at gpt_fortunes.ech:22  param wq[embed, head, key] ~ normal(1 / sqrt(size(embed)))
-  adamw(p.attn_wq.all, grad.attn_wq.all, opt.m_attn_wq, opt.v_attn_wq, layer * embed * head * key, scale, v_root, kept,
-        rate);
+  adamw(p.attn_wq.all, grad.attn_wq.all, opt.m.attn_wq.all, opt.v.attn_wq.all, layer * embed * head * key, scale,
+        v_root, kept, rate);
   // nn.ech:76 at gpt_fortunes.ech:22  param wk[embed, head, key] ~ normal(1 / sqrt(size(embed)))
-  adamw(p.attn_wk.all, grad.attn_wk.all, opt.m_attn_wk, opt.v_attn_wk, layer * embed * head * key, scale, v_root, kept,
-        rate);
+  adamw(p.attn_wk.all, grad.attn_wk.all, opt.m.attn_wk.all, opt.v.attn_wk.all, layer * embed * head * key, scale,
+        v_root, kept, rate);
   // nn.ech:77 at gpt_fortunes.ech:22  param wv[embed, head, key] ~ normal(1 / sqrt(size(embed)))
-  adamw(p.attn_wv.all, grad.attn_wv.all, opt.m_attn_wv, opt.v_attn_wv, layer * embed * head * key, scale, v_root, kept,
-        rate);
+  adamw(p.attn_wv.all, grad.attn_wv.all, opt.m.attn_wv.all, opt.v.attn_wv.all, layer * embed * head * key, scale,
+        v_root, kept, rate);
   // nn.ech:78 at gpt_fortunes.ech:22  param wo[head, key, embed] ~ normal(1 / sqrt(size(head) * size(key)))
-  adamw(p.attn_wo.all, grad.attn_wo.all, opt.m_attn_wo, opt.v_attn_wo, layer * head * key * embed, scale, v_root, kept,
-        rate);
+  adamw(p.attn_wo.all, grad.attn_wo.all, opt.m.attn_wo.all, opt.v.attn_wo.all, layer * head * key * embed, scale,
+        v_root, kept, rate);
   // nn.ech:83 at gpt_fortunes.ech:22  param bq[head, key] ~ zeros
-  adamw_without_decay(p.attn_bq.all, grad.attn_bq.all, opt.m_attn_bq, opt.v_attn_bq, layer * head * key, scale, v_root,
-                      rate);
+  adamw_without_decay(p.attn_bq.all, grad.attn_bq.all, opt.m.attn_bq.all, opt.v.attn_bq.all, layer * head * key, scale,
+                      v_root, rate);
   // nn.ech:84 at gpt_fortunes.ech:22  param bk[head, key] ~ zeros
-  adamw_without_decay(p.attn_bk.all, grad.attn_bk.all, opt.m_attn_bk, opt.v_attn_bk, layer * head * key, scale, v_root,
-                      rate);
+  adamw_without_decay(p.attn_bk.all, grad.attn_bk.all, opt.m.attn_bk.all, opt.v.attn_bk.all, layer * head * key, scale,
+                      v_root, rate);
   // nn.ech:85 at gpt_fortunes.ech:22  param bv[head, key] ~ zeros
-  adamw_without_decay(p.attn_bv.all, grad.attn_bv.all, opt.m_attn_bv, opt.v_attn_bv, layer * head * key, scale, v_root,
-                      rate);
+  adamw_without_decay(p.attn_bv.all, grad.attn_bv.all, opt.m.attn_bv.all, opt.v.attn_bv.all, layer * head * key, scale,
+                      v_root, rate);
   // nn.ech:97 at gpt_fortunes.ech:22  param bo[embed] ~ zeros
-  adamw_without_decay(p.attn_bo.all, grad.attn_bo.all, opt.m_attn_bo, opt.v_attn_bo, layer * embed, scale, v_root,
-                      rate);
+  adamw_without_decay(p.attn_bo.all, grad.attn_bo.all, opt.m.attn_bo.all, opt.v.attn_bo.all, layer * embed, scale,
+                      v_root, rate);
   // nn.ech:29 at gpt_fortunes.ech:23  param gamma[over] ~ ones
-  adamw_without_decay(p.mlp_norm_gamma.all, grad.mlp_norm_gamma.all, opt.m_mlp_norm_gamma, opt.v_mlp_norm_gamma,
+  adamw_without_decay(p.mlp_norm_gamma.all, grad.mlp_norm_gamma.all, opt.m.mlp_norm_gamma.all, opt.v.mlp_norm_gamma.all,
                       layer * embed, scale, v_root, rate);
   // nn.ech:30 at gpt_fortunes.ech:23  param beta[over] ~ zeros
-  adamw_without_decay(p.mlp_norm_beta.all, grad.mlp_norm_beta.all, opt.m_mlp_norm_beta, opt.v_mlp_norm_beta,
+  adamw_without_decay(p.mlp_norm_beta.all, grad.mlp_norm_beta.all, opt.m.mlp_norm_beta.all, opt.v.mlp_norm_beta.all,
                       layer * embed, scale, v_root, rate);
   // nn.ech:149 at gpt_fortunes.ech:23  param w1[embed, ff] ~ normal(1 / sqrt(size(embed)))
-  adamw(p.mlp_w1.all, grad.mlp_w1.all, opt.m_mlp_w1, opt.v_mlp_w1, layer * embed * ff, scale, v_root, kept, rate);
+  adamw(p.mlp_w1.all, grad.mlp_w1.all, opt.m.mlp_w1.all, opt.v.mlp_w1.all, layer * embed * ff, scale, v_root, kept,
+        rate);
   // nn.ech:150 at gpt_fortunes.ech:23  param b1[ff] ~ zeros
-  adamw_without_decay(p.mlp_b1.all, grad.mlp_b1.all, opt.m_mlp_b1, opt.v_mlp_b1, layer * ff, scale, v_root, rate);
+  adamw_without_decay(p.mlp_b1.all, grad.mlp_b1.all, opt.m.mlp_b1.all, opt.v.mlp_b1.all, layer * ff, scale, v_root,
+                      rate);
   // nn.ech:151 at gpt_fortunes.ech:23  param w2[ff, embed] ~ normal(1 / sqrt(size(ff)))
-  adamw(p.mlp_w2.all, grad.mlp_w2.all, opt.m_mlp_w2, opt.v_mlp_w2, layer * ff * embed, scale, v_root, kept, rate);
+  adamw(p.mlp_w2.all, grad.mlp_w2.all, opt.m.mlp_w2.all, opt.v.mlp_w2.all, layer * ff * embed, scale, v_root, kept,
+        rate);
   // nn.ech:152 at gpt_fortunes.ech:23  param b2[embed] ~ zeros
-  adamw_without_decay(p.mlp_b2.all, grad.mlp_b2.all, opt.m_mlp_b2, opt.v_mlp_b2, layer * embed, scale, v_root, rate);
+  adamw_without_decay(p.mlp_b2.all, grad.mlp_b2.all, opt.m.mlp_b2.all, opt.v.mlp_b2.all, layer * embed, scale, v_root,
+                      rate);
   // nn.ech:29 at gpt_fortunes.ech:25  param gamma[over] ~ ones
-  adamw_without_decay(p.final_norm_gamma, grad.final_norm_gamma, opt.m_final_norm_gamma, opt.v_final_norm_gamma, embed,
+  adamw_without_decay(p.final_norm_gamma, grad.final_norm_gamma, opt.m.final_norm_gamma, opt.v.final_norm_gamma, embed,
                       scale, v_root, rate);
   // nn.ech:30 at gpt_fortunes.ech:25  param beta[over] ~ zeros
-  adamw_without_decay(p.final_norm_beta, grad.final_norm_beta, opt.m_final_norm_beta, opt.v_final_norm_beta, embed,
+  adamw_without_decay(p.final_norm_beta, grad.final_norm_beta, opt.m.final_norm_beta, opt.v.final_norm_beta, embed,
                       scale, v_root, rate);
 }
 
@@ -959,26 +946,8 @@ Program describe() {
   p.store(Stored::Param, "layer.mlp.b2", "layer=4 embed=128", {Init::Zeros}, 1672192);
   p.store(Stored::Param, "final_norm.gamma", "embed=128", {Init::Ones}, 1674240);
   p.store(Stored::Param, "final_norm.beta", "embed=128", {Init::Zeros}, 1674752);
-  p.storeMoments("wte", {{"m", 1675264}, {"v", 1740800}});
-  p.storeMoments("wpe", {{"m", 1806336}, {"v", 1822720}});
-  p.storeMoments("layer.attn_norm.gamma", {{"m", 1839104}, {"v", 1841152}});
-  p.storeMoments("layer.attn_norm.beta", {{"m", 1843200}, {"v", 1845248}});
-  p.storeMoments("layer.attn.wq", {{"m", 1847296}, {"v", 1978368}});
-  p.storeMoments("layer.attn.wk", {{"m", 2109440}, {"v", 2240512}});
-  p.storeMoments("layer.attn.wv", {{"m", 2371584}, {"v", 2502656}});
-  p.storeMoments("layer.attn.wo", {{"m", 2633728}, {"v", 2764800}});
-  p.storeMoments("layer.attn.bq", {{"m", 2895872}, {"v", 2896896}});
-  p.storeMoments("layer.attn.bk", {{"m", 2897920}, {"v", 2898944}});
-  p.storeMoments("layer.attn.bv", {{"m", 2899968}, {"v", 2900992}});
-  p.storeMoments("layer.attn.bo", {{"m", 2902016}, {"v", 2904064}});
-  p.storeMoments("layer.mlp_norm.gamma", {{"m", 2906112}, {"v", 2908160}});
-  p.storeMoments("layer.mlp_norm.beta", {{"m", 2910208}, {"v", 2912256}});
-  p.storeMoments("layer.mlp.w1", {{"m", 2914304}, {"v", 3438592}});
-  p.storeMoments("layer.mlp.b1", {{"m", 3962880}, {"v", 3966976}});
-  p.storeMoments("layer.mlp.w2", {{"m", 3971072}, {"v", 4495360}});
-  p.storeMoments("layer.mlp.b2", {{"m", 5019648}, {"v", 5021696}});
-  p.storeMoments("final_norm.gamma", {{"m", 5023744}, {"v", 5024256}});
-  p.storeMoments("final_norm.beta", {{"m", 5024768}, {"v", 5025280}});
+  p.storeMoments("m", 1675264);
+  p.storeMoments("v", 3350528);
   p.take("tokens", 0, "batch=32 seq=64", ElementType::Int32, 256, {{"batch=32 seq=64", 0}});
   p.take("labels", 1, "batch=32 seq=64", ElementType::Int32, 256,
          {{"batch=32 seq=64", 8192}, {"batch=32 seq=64/tp", 16384}});

@@ -76,27 +76,45 @@ struct Params {
 /// What the optimizer keeps from one step to the next.
 struct OptimizerState {
   Rank &r;
-  float *m_wte = r.state<float>(1675264), *v_wte = r.state<float>(1708032);            // [vocab_dp_tp, embed]
-  float *momentum_wpe = r.state<float>(1740800);                                       // [seq_dp_tp, embed]
-  float *m_attn_norm_gamma = r.state<float>(1748992);                                  // [layer_dp, embed]
-  float *v_attn_norm_gamma = r.state<float>(1750016);                                  // [layer_dp, embed]
-  float *m_attn_norm_beta = r.state<float>(1751040), *v_attn_norm_beta = r.state<float>(1752064); // [layer_dp, embed]
-  float *m_attn_wq = r.state<float>(1753088), *v_attn_wq = r.state<float>(1818624);    // [layer_dp, embed, head, key]
-  float *m_attn_wk = r.state<float>(1884160), *v_attn_wk = r.state<float>(1949696);    // [layer_dp, embed, head, key]
-  float *m_attn_wv = r.state<float>(2015232), *v_attn_wv = r.state<float>(2080768);    // [layer_dp, embed, head, key]
-  float *m_attn_wo = r.state<float>(2146304), *v_attn_wo = r.state<float>(2211840);    // [layer_dp, head, key, embed]
-  float *m_attn_bq = r.state<float>(2277376), *v_attn_bq = r.state<float>(2277888);    // [layer_dp, head, key]
-  float *m_attn_bk = r.state<float>(2278400), *v_attn_bk = r.state<float>(2278912);    // [layer_dp, head, key]
-  float *m_attn_bv = r.state<float>(2279424), *v_attn_bv = r.state<float>(2279936);    // [layer_dp, head, key]
-  float *m_attn_bo = r.state<float>(2280448), *v_attn_bo = r.state<float>(2281472);    // [layer_dp, embed]
-  float *m_mlp_norm_gamma = r.state<float>(2282496), *v_mlp_norm_gamma = r.state<float>(2283520); // [layer_dp, embed]
-  float *m_mlp_norm_beta = r.state<float>(2284544), *v_mlp_norm_beta = r.state<float>(2285568); // [layer_dp, embed]
-  float *m_mlp_w1 = r.state<float>(2286592), *v_mlp_w1 = r.state<float>(2548736);      // [layer_dp, embed, ff]
-  float *m_mlp_b1 = r.state<float>(2810880), *v_mlp_b1 = r.state<float>(2812928);      // [layer_dp, ff]
-  float *m_mlp_w2 = r.state<float>(2814976), *v_mlp_w2 = r.state<float>(3077120);      // [layer_dp, ff, embed]
-  float *m_mlp_b2 = r.state<float>(3339264), *v_mlp_b2 = r.state<float>(3340288);      // [layer_dp, embed]
-  float *m_final_norm_gamma = r.state<float>(3341312), *v_final_norm_gamma = r.state<float>(3341568); // [embed_dp]
-  float *m_final_norm_beta = r.state<float>(3341824), *v_final_norm_beta = r.state<float>(3342080); // [embed_dp]
+  float *m_wte = r.state<float>(1675264);              // [vocab_dp_tp, embed]
+  float *m_attn_norm_gamma = r.state<float>(1708032);  // [layer_dp, embed]
+  float *m_attn_norm_beta = r.state<float>(1709056);   // [layer_dp, embed]
+  float *m_attn_wq = r.state<float>(1710080);          // [layer_dp, embed, head, key]
+  float *m_attn_wk = r.state<float>(1775616);          // [layer_dp, embed, head, key]
+  float *m_attn_wv = r.state<float>(1841152);          // [layer_dp, embed, head, key]
+  float *m_attn_wo = r.state<float>(1906688);          // [layer_dp, head, key, embed]
+  float *m_attn_bq = r.state<float>(1972224);          // [layer_dp, head, key]
+  float *m_attn_bk = r.state<float>(1972736);          // [layer_dp, head, key]
+  float *m_attn_bv = r.state<float>(1973248);          // [layer_dp, head, key]
+  float *m_attn_bo = r.state<float>(1973760);          // [layer_dp, embed]
+  float *m_mlp_norm_gamma = r.state<float>(1974784);   // [layer_dp, embed]
+  float *m_mlp_norm_beta = r.state<float>(1975808);    // [layer_dp, embed]
+  float *m_mlp_w1 = r.state<float>(1976832);           // [layer_dp, embed, ff]
+  float *m_mlp_b1 = r.state<float>(2238976);           // [layer_dp, ff]
+  float *m_mlp_w2 = r.state<float>(2241024);           // [layer_dp, ff, embed]
+  float *m_mlp_b2 = r.state<float>(2503168);           // [layer_dp, embed]
+  float *m_final_norm_gamma = r.state<float>(2504192); // [embed_dp]
+  float *m_final_norm_beta = r.state<float>(2504448);  // [embed_dp]
+  float *v_wte = r.state<float>(2504704);              // [vocab_dp_tp, embed]
+  float *v_attn_norm_gamma = r.state<float>(2537472);  // [layer_dp, embed]
+  float *v_attn_norm_beta = r.state<float>(2538496);   // [layer_dp, embed]
+  float *v_attn_wq = r.state<float>(2539520);          // [layer_dp, embed, head, key]
+  float *v_attn_wk = r.state<float>(2605056);          // [layer_dp, embed, head, key]
+  float *v_attn_wv = r.state<float>(2670592);          // [layer_dp, embed, head, key]
+  float *v_attn_wo = r.state<float>(2736128);          // [layer_dp, head, key, embed]
+  float *v_attn_bq = r.state<float>(2801664);          // [layer_dp, head, key]
+  float *v_attn_bk = r.state<float>(2802176);          // [layer_dp, head, key]
+  float *v_attn_bv = r.state<float>(2802688);          // [layer_dp, head, key]
+  float *v_attn_bo = r.state<float>(2803200);          // [layer_dp, embed]
+  float *v_mlp_norm_gamma = r.state<float>(2804224);   // [layer_dp, embed]
+  float *v_mlp_norm_beta = r.state<float>(2805248);    // [layer_dp, embed]
+  float *v_mlp_w1 = r.state<float>(2806272);           // [layer_dp, embed, ff]
+  float *v_mlp_b1 = r.state<float>(3068416);           // [layer_dp, ff]
+  float *v_mlp_w2 = r.state<float>(3070464);           // [layer_dp, ff, embed]
+  float *v_mlp_b2 = r.state<float>(3332608);           // [layer_dp, embed]
+  float *v_final_norm_gamma = r.state<float>(3333632); // [embed_dp]
+  float *v_final_norm_beta = r.state<float>(3333888);  // [embed_dp]
+  float *momentum_wpe = r.state<float>(3334144);       // [seq_dp_tp, embed]
 };
 
 /// What one function of a step computes and another one reads.
@@ -1597,52 +1615,52 @@ Program describe() {
   p.store(Stored::Param, "final_norm.gamma", "embed=128", {Init::Ones}, 1674240);
   p.store(Stored::Param, "final_norm.beta", "embed=128", {Init::Zeros}, 1674752);
   p.store(Stored::Optimizer, "optimizer.m.wte", "vocab=256/tp/dp embed=128", {Init::Zeros}, 1675264);
-  p.store(Stored::Optimizer, "optimizer.v.wte", "vocab=256/tp/dp embed=128", {Init::Zeros}, 1708032);
-  p.store(Stored::Optimizer, "optimizer.momentum.wpe", "seq=64/tp/dp embed=128", {Init::Zeros}, 1740800);
-  p.store(Stored::Optimizer, "optimizer.m.layer.attn_norm.gamma", "layer=4/dp embed=128", {Init::Zeros}, 1748992);
-  p.store(Stored::Optimizer, "optimizer.v.layer.attn_norm.gamma", "layer=4/dp embed=128", {Init::Zeros}, 1750016);
-  p.store(Stored::Optimizer, "optimizer.m.layer.attn_norm.beta", "layer=4/dp embed=128", {Init::Zeros}, 1751040);
-  p.store(Stored::Optimizer, "optimizer.v.layer.attn_norm.beta", "layer=4/dp embed=128", {Init::Zeros}, 1752064);
+  p.store(Stored::Optimizer, "optimizer.v.wte", "vocab=256/tp/dp embed=128", {Init::Zeros}, 2504704);
+  p.store(Stored::Optimizer, "optimizer.momentum.wpe", "seq=64/tp/dp embed=128", {Init::Zeros}, 3334144);
+  p.store(Stored::Optimizer, "optimizer.m.layer.attn_norm.gamma", "layer=4/dp embed=128", {Init::Zeros}, 1708032);
+  p.store(Stored::Optimizer, "optimizer.v.layer.attn_norm.gamma", "layer=4/dp embed=128", {Init::Zeros}, 2537472);
+  p.store(Stored::Optimizer, "optimizer.m.layer.attn_norm.beta", "layer=4/dp embed=128", {Init::Zeros}, 1709056);
+  p.store(Stored::Optimizer, "optimizer.v.layer.attn_norm.beta", "layer=4/dp embed=128", {Init::Zeros}, 2538496);
   p.store(Stored::Optimizer, "optimizer.m.layer.attn.wq", "layer=4/dp embed=128 head=4/tp key=32", {Init::Zeros},
-          1753088);
+          1710080);
   p.store(Stored::Optimizer, "optimizer.v.layer.attn.wq", "layer=4/dp embed=128 head=4/tp key=32", {Init::Zeros},
-          1818624);
+          2539520);
   p.store(Stored::Optimizer, "optimizer.m.layer.attn.wk", "layer=4/dp embed=128 head=4/tp key=32", {Init::Zeros},
-          1884160);
+          1775616);
   p.store(Stored::Optimizer, "optimizer.v.layer.attn.wk", "layer=4/dp embed=128 head=4/tp key=32", {Init::Zeros},
-          1949696);
+          2605056);
   p.store(Stored::Optimizer, "optimizer.m.layer.attn.wv", "layer=4/dp embed=128 head=4/tp key=32", {Init::Zeros},
-          2015232);
+          1841152);
   p.store(Stored::Optimizer, "optimizer.v.layer.attn.wv", "layer=4/dp embed=128 head=4/tp key=32", {Init::Zeros},
-          2080768);
+          2670592);
   p.store(Stored::Optimizer, "optimizer.m.layer.attn.wo", "layer=4/dp head=4/tp key=32 embed=128", {Init::Zeros},
-          2146304);
+          1906688);
   p.store(Stored::Optimizer, "optimizer.v.layer.attn.wo", "layer=4/dp head=4/tp key=32 embed=128", {Init::Zeros},
-          2211840);
-  p.store(Stored::Optimizer, "optimizer.m.layer.attn.bq", "layer=4/dp head=4/tp key=32", {Init::Zeros}, 2277376);
-  p.store(Stored::Optimizer, "optimizer.v.layer.attn.bq", "layer=4/dp head=4/tp key=32", {Init::Zeros}, 2277888);
-  p.store(Stored::Optimizer, "optimizer.m.layer.attn.bk", "layer=4/dp head=4/tp key=32", {Init::Zeros}, 2278400);
-  p.store(Stored::Optimizer, "optimizer.v.layer.attn.bk", "layer=4/dp head=4/tp key=32", {Init::Zeros}, 2278912);
-  p.store(Stored::Optimizer, "optimizer.m.layer.attn.bv", "layer=4/dp head=4/tp key=32", {Init::Zeros}, 2279424);
-  p.store(Stored::Optimizer, "optimizer.v.layer.attn.bv", "layer=4/dp head=4/tp key=32", {Init::Zeros}, 2279936);
-  p.store(Stored::Optimizer, "optimizer.m.layer.attn.bo", "layer=4/dp embed=128", {Init::Zeros}, 2280448);
-  p.store(Stored::Optimizer, "optimizer.v.layer.attn.bo", "layer=4/dp embed=128", {Init::Zeros}, 2281472);
-  p.store(Stored::Optimizer, "optimizer.m.layer.mlp_norm.gamma", "layer=4/dp embed=128", {Init::Zeros}, 2282496);
-  p.store(Stored::Optimizer, "optimizer.v.layer.mlp_norm.gamma", "layer=4/dp embed=128", {Init::Zeros}, 2283520);
-  p.store(Stored::Optimizer, "optimizer.m.layer.mlp_norm.beta", "layer=4/dp embed=128", {Init::Zeros}, 2284544);
-  p.store(Stored::Optimizer, "optimizer.v.layer.mlp_norm.beta", "layer=4/dp embed=128", {Init::Zeros}, 2285568);
-  p.store(Stored::Optimizer, "optimizer.m.layer.mlp.w1", "layer=4/dp embed=128 ff=512/tp", {Init::Zeros}, 2286592);
-  p.store(Stored::Optimizer, "optimizer.v.layer.mlp.w1", "layer=4/dp embed=128 ff=512/tp", {Init::Zeros}, 2548736);
-  p.store(Stored::Optimizer, "optimizer.m.layer.mlp.b1", "layer=4/dp ff=512/tp", {Init::Zeros}, 2810880);
-  p.store(Stored::Optimizer, "optimizer.v.layer.mlp.b1", "layer=4/dp ff=512/tp", {Init::Zeros}, 2812928);
-  p.store(Stored::Optimizer, "optimizer.m.layer.mlp.w2", "layer=4/dp ff=512/tp embed=128", {Init::Zeros}, 2814976);
-  p.store(Stored::Optimizer, "optimizer.v.layer.mlp.w2", "layer=4/dp ff=512/tp embed=128", {Init::Zeros}, 3077120);
-  p.store(Stored::Optimizer, "optimizer.m.layer.mlp.b2", "layer=4/dp embed=128", {Init::Zeros}, 3339264);
-  p.store(Stored::Optimizer, "optimizer.v.layer.mlp.b2", "layer=4/dp embed=128", {Init::Zeros}, 3340288);
-  p.store(Stored::Optimizer, "optimizer.m.final_norm.gamma", "embed=128/dp", {Init::Zeros}, 3341312);
-  p.store(Stored::Optimizer, "optimizer.v.final_norm.gamma", "embed=128/dp", {Init::Zeros}, 3341568);
-  p.store(Stored::Optimizer, "optimizer.m.final_norm.beta", "embed=128/dp", {Init::Zeros}, 3341824);
-  p.store(Stored::Optimizer, "optimizer.v.final_norm.beta", "embed=128/dp", {Init::Zeros}, 3342080);
+          2736128);
+  p.store(Stored::Optimizer, "optimizer.m.layer.attn.bq", "layer=4/dp head=4/tp key=32", {Init::Zeros}, 1972224);
+  p.store(Stored::Optimizer, "optimizer.v.layer.attn.bq", "layer=4/dp head=4/tp key=32", {Init::Zeros}, 2801664);
+  p.store(Stored::Optimizer, "optimizer.m.layer.attn.bk", "layer=4/dp head=4/tp key=32", {Init::Zeros}, 1972736);
+  p.store(Stored::Optimizer, "optimizer.v.layer.attn.bk", "layer=4/dp head=4/tp key=32", {Init::Zeros}, 2802176);
+  p.store(Stored::Optimizer, "optimizer.m.layer.attn.bv", "layer=4/dp head=4/tp key=32", {Init::Zeros}, 1973248);
+  p.store(Stored::Optimizer, "optimizer.v.layer.attn.bv", "layer=4/dp head=4/tp key=32", {Init::Zeros}, 2802688);
+  p.store(Stored::Optimizer, "optimizer.m.layer.attn.bo", "layer=4/dp embed=128", {Init::Zeros}, 1973760);
+  p.store(Stored::Optimizer, "optimizer.v.layer.attn.bo", "layer=4/dp embed=128", {Init::Zeros}, 2803200);
+  p.store(Stored::Optimizer, "optimizer.m.layer.mlp_norm.gamma", "layer=4/dp embed=128", {Init::Zeros}, 1974784);
+  p.store(Stored::Optimizer, "optimizer.v.layer.mlp_norm.gamma", "layer=4/dp embed=128", {Init::Zeros}, 2804224);
+  p.store(Stored::Optimizer, "optimizer.m.layer.mlp_norm.beta", "layer=4/dp embed=128", {Init::Zeros}, 1975808);
+  p.store(Stored::Optimizer, "optimizer.v.layer.mlp_norm.beta", "layer=4/dp embed=128", {Init::Zeros}, 2805248);
+  p.store(Stored::Optimizer, "optimizer.m.layer.mlp.w1", "layer=4/dp embed=128 ff=512/tp", {Init::Zeros}, 1976832);
+  p.store(Stored::Optimizer, "optimizer.v.layer.mlp.w1", "layer=4/dp embed=128 ff=512/tp", {Init::Zeros}, 2806272);
+  p.store(Stored::Optimizer, "optimizer.m.layer.mlp.b1", "layer=4/dp ff=512/tp", {Init::Zeros}, 2238976);
+  p.store(Stored::Optimizer, "optimizer.v.layer.mlp.b1", "layer=4/dp ff=512/tp", {Init::Zeros}, 3068416);
+  p.store(Stored::Optimizer, "optimizer.m.layer.mlp.w2", "layer=4/dp ff=512/tp embed=128", {Init::Zeros}, 2241024);
+  p.store(Stored::Optimizer, "optimizer.v.layer.mlp.w2", "layer=4/dp ff=512/tp embed=128", {Init::Zeros}, 3070464);
+  p.store(Stored::Optimizer, "optimizer.m.layer.mlp.b2", "layer=4/dp embed=128", {Init::Zeros}, 2503168);
+  p.store(Stored::Optimizer, "optimizer.v.layer.mlp.b2", "layer=4/dp embed=128", {Init::Zeros}, 3332608);
+  p.store(Stored::Optimizer, "optimizer.m.final_norm.gamma", "embed=128/dp", {Init::Zeros}, 2504192);
+  p.store(Stored::Optimizer, "optimizer.v.final_norm.gamma", "embed=128/dp", {Init::Zeros}, 3333632);
+  p.store(Stored::Optimizer, "optimizer.m.final_norm.beta", "embed=128/dp", {Init::Zeros}, 2504448);
+  p.store(Stored::Optimizer, "optimizer.v.final_norm.beta", "embed=128/dp", {Init::Zeros}, 3333888);
   p.take("tokens", 0, "batch=32 seq=64", ElementType::Int32, 256,
          {{"micro=2 batch=16/dp seq=64", 0, {{{"batch"}, {"micro", "batch"}}}}, {"batch=32/dp seq=64", 4096}});
   p.take("labels", 1, "batch=32 seq=64", ElementType::Int32, 256,

@@ -34,19 +34,17 @@ struct Inputs {
 /// Parameters.
 struct Params {
   Rank &r;
-  float *w1 = r.state<float>(0);          // [row, column, hidden]
-  float *b1 = r.state<float>(401408);     // [hidden]
-  float *head_w = r.state<float>(401920); // [hidden, class_]
-  float *head_b = r.state<float>(407040); // [class_]
+  int64_t first = 0; // byte of the state; what the optimizer keeps of them lies as they do
+  float *w1 = r.state<float>(first);              // [row, column, hidden]
+  float *b1 = r.state<float>(first + 401408);     // [hidden]
+  float *head_w = r.state<float>(first + 401920); // [hidden, class_]
+  float *head_b = r.state<float>(first + 407040); // [class_]
 };
 
 /// What the optimizer keeps from one step to the next.
 struct OptimizerState {
   Rank &r;
-  float *momentum_w1 = r.state<float>(407104);     // [row, column, hidden]
-  float *momentum_b1 = r.state<float>(808512);     // [hidden]
-  float *momentum_head_w = r.state<float>(809024); // [hidden, class_]
-  float *momentum_head_b = r.state<float>(814144); // [class_]
+  Params momentum{r, 407104};
 };
 
 /// What one function of a step computes and another one reads.
@@ -183,13 +181,13 @@ void update(Rank &r, double lr) {
   if (r.isBroken())
     return; // a loss or the norm is not finite: nothing is updated
   // mlp_fashion.ech:14  param w1[row, column, hidden] ~ kaiming(over = (row, column))
-  sgd(p.w1, grad.w1, opt.momentum_w1, row * column * hidden, lr);
+  sgd(p.w1, grad.w1, opt.momentum.w1, row * column * hidden, lr);
   // mlp_fashion.ech:15  param b1[hidden] ~ zeros
-  sgd(p.b1, grad.b1, opt.momentum_b1, hidden, lr);
+  sgd(p.b1, grad.b1, opt.momentum.b1, hidden, lr);
   // nn.ech:10 at mlp_fashion.ech:17  param w[from, to] ~ normal(1 / sqrt(size(from)))
-  sgd(p.head_w, grad.head_w, opt.momentum_head_w, hidden * class_, lr);
+  sgd(p.head_w, grad.head_w, opt.momentum.head_w, hidden * class_, lr);
   // nn.ech:13 at mlp_fashion.ech:17  param b[to] ~ zeros
-  sgd(p.head_b, grad.head_b, opt.momentum_head_b, class_, lr);
+  sgd(p.head_b, grad.head_b, opt.momentum.head_b, class_, lr);
 }
 
 /// One training step on the inputs already loaded.
@@ -293,10 +291,7 @@ Program describe() {
   p.store(Stored::Param, "b1", "hidden=128", {Init::Zeros}, 401408);
   p.store(Stored::Param, "head.w", "hidden=128 class=10", {Init::Normal, 0.08838834764831843}, 401920);
   p.store(Stored::Param, "head.b", "class=10", {Init::Zeros}, 407040);
-  p.storeMoments("w1", {{"momentum", 407104}});
-  p.storeMoments("b1", {{"momentum", 808512}});
-  p.storeMoments("head.w", {{"momentum", 809024}});
-  p.storeMoments("head.b", {{"momentum", 814144}});
+  p.storeMoments("momentum", 407104);
   p.take("image", 0, "batch=128 row=28 column=28", ElementType::Float32, 0, {{"batch=128/dp row=28 column=28", 0}});
   p.take("label", 1, "batch=128", ElementType::Int32, 10, {{"batch=128/dp", 200704}});
   p.data = {"mnist", {"/usr/share/datasets/fashion-mnist"}, "", {}, {}, {}};

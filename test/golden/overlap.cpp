@@ -29,51 +29,34 @@ struct Inputs {
 /// Parameters.
 struct Params {
   Rank &r;
-  float *wte = r.state<float>(0);                                   // [vocab, embed]
-  float *wpe = r.state<float>(131072);                              // [seq, embed]
-  Stack<float> attn_norm_gamma{r.state<float>(163840), embed};      // [layer, embed]
-  Stack<float> attn_norm_beta{r.state<float>(164864), embed};       // [layer, embed]
-  Stack<float> attn_wq{r.state<float>(165888), embed * head * key}; // [layer, embed, head, key]
-  Stack<float> attn_wk{r.state<float>(296960), embed * head * key}; // [layer, embed, head, key]
-  Stack<float> attn_wv{r.state<float>(428032), embed * head * key}; // [layer, embed, head, key]
-  Stack<float> attn_wo{r.state<float>(559104), head * key * embed}; // [layer, head, key, embed]
-  Stack<float> attn_bq{r.state<float>(690176), head * key};         // [layer, head, key]
-  Stack<float> attn_bk{r.state<float>(691200), head * key};         // [layer, head, key]
-  Stack<float> attn_bv{r.state<float>(692224), head * key};         // [layer, head, key]
-  Stack<float> attn_bo{r.state<float>(693248), embed};              // [layer, embed]
-  Stack<float> mlp_norm_gamma{r.state<float>(694272), embed};       // [layer, embed]
-  Stack<float> mlp_norm_beta{r.state<float>(695296), embed};        // [layer, embed]
-  Stack<float> mlp_w1{r.state<float>(696320), embed * ff};          // [layer, embed, ff]
-  Stack<float> mlp_b1{r.state<float>(1220608), ff};                 // [layer, ff]
-  Stack<float> mlp_w2{r.state<float>(1224704), ff * embed};         // [layer, ff, embed]
-  Stack<float> mlp_b2{r.state<float>(1748992), embed};              // [layer, embed]
-  float *final_norm_gamma = r.state<float>(1750016);                // [embed]
-  float *final_norm_beta = r.state<float>(1750528);                 // [embed]
+  int64_t first = 0; // byte of the state; what the optimizer keeps of them lies as they do
+  float *wte = r.state<float>(first);                                       // [vocab, embed]
+  float *wpe = r.state<float>(first + 131072);                              // [seq, embed]
+  Stack<float> attn_norm_gamma{r.state<float>(first + 163840), embed};      // [layer, embed]
+  Stack<float> attn_norm_beta{r.state<float>(first + 164864), embed};       // [layer, embed]
+  Stack<float> attn_wq{r.state<float>(first + 165888), embed * head * key}; // [layer, embed, head, key]
+  Stack<float> attn_wk{r.state<float>(first + 296960), embed * head * key}; // [layer, embed, head, key]
+  Stack<float> attn_wv{r.state<float>(first + 428032), embed * head * key}; // [layer, embed, head, key]
+  Stack<float> attn_wo{r.state<float>(first + 559104), head * key * embed}; // [layer, head, key, embed]
+  Stack<float> attn_bq{r.state<float>(first + 690176), head * key};         // [layer, head, key]
+  Stack<float> attn_bk{r.state<float>(first + 691200), head * key};         // [layer, head, key]
+  Stack<float> attn_bv{r.state<float>(first + 692224), head * key};         // [layer, head, key]
+  Stack<float> attn_bo{r.state<float>(first + 693248), embed};              // [layer, embed]
+  Stack<float> mlp_norm_gamma{r.state<float>(first + 694272), embed};       // [layer, embed]
+  Stack<float> mlp_norm_beta{r.state<float>(first + 695296), embed};        // [layer, embed]
+  Stack<float> mlp_w1{r.state<float>(first + 696320), embed * ff};          // [layer, embed, ff]
+  Stack<float> mlp_b1{r.state<float>(first + 1220608), ff};                 // [layer, ff]
+  Stack<float> mlp_w2{r.state<float>(first + 1224704), ff * embed};         // [layer, ff, embed]
+  Stack<float> mlp_b2{r.state<float>(first + 1748992), embed};              // [layer, embed]
+  float *final_norm_gamma = r.state<float>(first + 1750016);                // [embed]
+  float *final_norm_beta = r.state<float>(first + 1750528);                 // [embed]
 };
 
 /// What the optimizer keeps from one step to the next.
 struct OptimizerState {
   Rank &r;
-  float *m_wte = r.state<float>(1751040), *v_wte = r.state<float>(1882112);            // [vocab, embed]
-  float *m_wpe = r.state<float>(2013184), *v_wpe = r.state<float>(2045952);            // [seq, embed]
-  float *m_attn_norm_gamma = r.state<float>(2078720), *v_attn_norm_gamma = r.state<float>(2079744); // [layer, embed]
-  float *m_attn_norm_beta = r.state<float>(2080768), *v_attn_norm_beta = r.state<float>(2081792); // [layer, embed]
-  float *m_attn_wq = r.state<float>(2082816), *v_attn_wq = r.state<float>(2213888);    // [layer, embed, head, key]
-  float *m_attn_wk = r.state<float>(2344960), *v_attn_wk = r.state<float>(2476032);    // [layer, embed, head, key]
-  float *m_attn_wv = r.state<float>(2607104), *v_attn_wv = r.state<float>(2738176);    // [layer, embed, head, key]
-  float *m_attn_wo = r.state<float>(2869248), *v_attn_wo = r.state<float>(3000320);    // [layer, head, key, embed]
-  float *m_attn_bq = r.state<float>(3131392), *v_attn_bq = r.state<float>(3132416);    // [layer, head, key]
-  float *m_attn_bk = r.state<float>(3133440), *v_attn_bk = r.state<float>(3134464);    // [layer, head, key]
-  float *m_attn_bv = r.state<float>(3135488), *v_attn_bv = r.state<float>(3136512);    // [layer, head, key]
-  float *m_attn_bo = r.state<float>(3137536), *v_attn_bo = r.state<float>(3138560);    // [layer, embed]
-  float *m_mlp_norm_gamma = r.state<float>(3139584), *v_mlp_norm_gamma = r.state<float>(3140608); // [layer, embed]
-  float *m_mlp_norm_beta = r.state<float>(3141632), *v_mlp_norm_beta = r.state<float>(3142656); // [layer, embed]
-  float *m_mlp_w1 = r.state<float>(3143680), *v_mlp_w1 = r.state<float>(3667968);      // [layer, embed, ff]
-  float *m_mlp_b1 = r.state<float>(4192256), *v_mlp_b1 = r.state<float>(4196352);      // [layer, ff]
-  float *m_mlp_w2 = r.state<float>(4200448), *v_mlp_w2 = r.state<float>(4724736);      // [layer, ff, embed]
-  float *m_mlp_b2 = r.state<float>(5249024), *v_mlp_b2 = r.state<float>(5250048);      // [layer, embed]
-  float *m_final_norm_gamma = r.state<float>(5251072), *v_final_norm_gamma = r.state<float>(5251584); // [embed]
-  float *m_final_norm_beta = r.state<float>(5252096), *v_final_norm_beta = r.state<float>(5252608); // [embed]
+  Params m{r, 1751040};
+  Params v{r, 3502080};
 };
 
 /// What one function of a step computes and another one reads.
@@ -534,49 +517,53 @@ void update(Rank &r, Messages &messages, double lr) {
   const float v_root = math::sqrt(static_cast<float>(v_correction));
   const double m_correction = 1 - std::pow(0.9, static_cast<double>(r.updates()));
   const float rate = static_cast<float>(lr) / static_cast<float>(m_correction);
-  adamw(p.wte, grad.wte, opt.m_wte, opt.v_wte, vocab * embed, v_root, rate);
+  adamw(p.wte, grad.wte, opt.m.wte, opt.v.wte, vocab * embed, v_root, rate);
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
-  adamw(p.wpe, grad.wpe, opt.m_wpe, opt.v_wpe, seq * embed, v_root, rate);
+  adamw(p.wpe, grad.wpe, opt.m.wpe, opt.v.wpe, seq * embed, v_root, rate);
   // nn.ech:29 at gpt_fortunes.ech:22  param gamma[over] ~ ones
-  adamw(p.attn_norm_gamma.all, grad.attn_norm_gamma.all, opt.m_attn_norm_gamma, opt.v_attn_norm_gamma, layer * embed,
-        v_root, rate);
+  adamw(p.attn_norm_gamma.all, grad.attn_norm_gamma.all, opt.m.attn_norm_gamma.all, opt.v.attn_norm_gamma.all,
+        layer * embed, v_root, rate);
   // nn.ech:30 at gpt_fortunes.ech:22  param beta[over] ~ zeros
-  adamw(p.attn_norm_beta.all, grad.attn_norm_beta.all, opt.m_attn_norm_beta, opt.v_attn_norm_beta, layer * embed,
-        v_root, rate);
+  adamw(p.attn_norm_beta.all, grad.attn_norm_beta.all, opt.m.attn_norm_beta.all, opt.v.attn_norm_beta.all,
+        layer * embed, v_root, rate);
   // nn.ech:75 at gpt_fortunes.ech:22  param wq[embed, head, key] ~ normal(1 / sqrt(size(embed)))
-  adamw(p.attn_wq.all, grad.attn_wq.all, opt.m_attn_wq, opt.v_attn_wq, layer * embed * head * key, v_root, rate);
-  // nn.ech:76 at gpt_fortunes.ech:22  param wk[embed, head, key] ~ normal(1 / sqrt(size(embed)))
-  adamw(p.attn_wk.all, grad.attn_wk.all, opt.m_attn_wk, opt.v_attn_wk, layer * embed * head * key, v_root, rate);
-  // nn.ech:77 at gpt_fortunes.ech:22  param wv[embed, head, key] ~ normal(1 / sqrt(size(embed)))
-  adamw(p.attn_wv.all, grad.attn_wv.all, opt.m_attn_wv, opt.v_attn_wv, layer * embed * head * key, v_root, rate);
-  // nn.ech:78 at gpt_fortunes.ech:22  param wo[head, key, embed] ~ normal(1 / sqrt(size(head) * size(key)))
-  adamw(p.attn_wo.all, grad.attn_wo.all, opt.m_attn_wo, opt.v_attn_wo, layer * head * key * embed, v_root, rate);
-  // nn.ech:83 at gpt_fortunes.ech:22  param bq[head, key] ~ zeros
-  adamw(p.attn_bq.all, grad.attn_bq.all, opt.m_attn_bq, opt.v_attn_bq, layer * head * key, v_root, rate);
-  // nn.ech:84 at gpt_fortunes.ech:22  param bk[head, key] ~ zeros
-  adamw(p.attn_bk.all, grad.attn_bk.all, opt.m_attn_bk, opt.v_attn_bk, layer * head * key, v_root, rate);
-  // nn.ech:85 at gpt_fortunes.ech:22  param bv[head, key] ~ zeros
-  adamw(p.attn_bv.all, grad.attn_bv.all, opt.m_attn_bv, opt.v_attn_bv, layer * head * key, v_root, rate);
-  // nn.ech:97 at gpt_fortunes.ech:22  param bo[embed] ~ zeros
-  adamw(p.attn_bo.all, grad.attn_bo.all, opt.m_attn_bo, opt.v_attn_bo, layer * embed, v_root, rate);
-  // nn.ech:29 at gpt_fortunes.ech:23  param gamma[over] ~ ones
-  adamw(p.mlp_norm_gamma.all, grad.mlp_norm_gamma.all, opt.m_mlp_norm_gamma, opt.v_mlp_norm_gamma, layer * embed,
-        v_root, rate);
-  // nn.ech:30 at gpt_fortunes.ech:23  param beta[over] ~ zeros
-  adamw(p.mlp_norm_beta.all, grad.mlp_norm_beta.all, opt.m_mlp_norm_beta, opt.v_mlp_norm_beta, layer * embed, v_root,
+  adamw(p.attn_wq.all, grad.attn_wq.all, opt.m.attn_wq.all, opt.v.attn_wq.all, layer * embed * head * key, v_root,
         rate);
+  // nn.ech:76 at gpt_fortunes.ech:22  param wk[embed, head, key] ~ normal(1 / sqrt(size(embed)))
+  adamw(p.attn_wk.all, grad.attn_wk.all, opt.m.attn_wk.all, opt.v.attn_wk.all, layer * embed * head * key, v_root,
+        rate);
+  // nn.ech:77 at gpt_fortunes.ech:22  param wv[embed, head, key] ~ normal(1 / sqrt(size(embed)))
+  adamw(p.attn_wv.all, grad.attn_wv.all, opt.m.attn_wv.all, opt.v.attn_wv.all, layer * embed * head * key, v_root,
+        rate);
+  // nn.ech:78 at gpt_fortunes.ech:22  param wo[head, key, embed] ~ normal(1 / sqrt(size(head) * size(key)))
+  adamw(p.attn_wo.all, grad.attn_wo.all, opt.m.attn_wo.all, opt.v.attn_wo.all, layer * head * key * embed, v_root,
+        rate);
+  // nn.ech:83 at gpt_fortunes.ech:22  param bq[head, key] ~ zeros
+  adamw(p.attn_bq.all, grad.attn_bq.all, opt.m.attn_bq.all, opt.v.attn_bq.all, layer * head * key, v_root, rate);
+  // nn.ech:84 at gpt_fortunes.ech:22  param bk[head, key] ~ zeros
+  adamw(p.attn_bk.all, grad.attn_bk.all, opt.m.attn_bk.all, opt.v.attn_bk.all, layer * head * key, v_root, rate);
+  // nn.ech:85 at gpt_fortunes.ech:22  param bv[head, key] ~ zeros
+  adamw(p.attn_bv.all, grad.attn_bv.all, opt.m.attn_bv.all, opt.v.attn_bv.all, layer * head * key, v_root, rate);
+  // nn.ech:97 at gpt_fortunes.ech:22  param bo[embed] ~ zeros
+  adamw(p.attn_bo.all, grad.attn_bo.all, opt.m.attn_bo.all, opt.v.attn_bo.all, layer * embed, v_root, rate);
+  // nn.ech:29 at gpt_fortunes.ech:23  param gamma[over] ~ ones
+  adamw(p.mlp_norm_gamma.all, grad.mlp_norm_gamma.all, opt.m.mlp_norm_gamma.all, opt.v.mlp_norm_gamma.all,
+        layer * embed, v_root, rate);
+  // nn.ech:30 at gpt_fortunes.ech:23  param beta[over] ~ zeros
+  adamw(p.mlp_norm_beta.all, grad.mlp_norm_beta.all, opt.m.mlp_norm_beta.all, opt.v.mlp_norm_beta.all, layer * embed,
+        v_root, rate);
   // nn.ech:149 at gpt_fortunes.ech:23  param w1[embed, ff] ~ normal(1 / sqrt(size(embed)))
-  adamw(p.mlp_w1.all, grad.mlp_w1.all, opt.m_mlp_w1, opt.v_mlp_w1, layer * embed * ff, v_root, rate);
+  adamw(p.mlp_w1.all, grad.mlp_w1.all, opt.m.mlp_w1.all, opt.v.mlp_w1.all, layer * embed * ff, v_root, rate);
   // nn.ech:150 at gpt_fortunes.ech:23  param b1[ff] ~ zeros
-  adamw(p.mlp_b1.all, grad.mlp_b1.all, opt.m_mlp_b1, opt.v_mlp_b1, layer * ff, v_root, rate);
+  adamw(p.mlp_b1.all, grad.mlp_b1.all, opt.m.mlp_b1.all, opt.v.mlp_b1.all, layer * ff, v_root, rate);
   // nn.ech:151 at gpt_fortunes.ech:23  param w2[ff, embed] ~ normal(1 / sqrt(size(ff)))
-  adamw(p.mlp_w2.all, grad.mlp_w2.all, opt.m_mlp_w2, opt.v_mlp_w2, layer * ff * embed, v_root, rate);
+  adamw(p.mlp_w2.all, grad.mlp_w2.all, opt.m.mlp_w2.all, opt.v.mlp_w2.all, layer * ff * embed, v_root, rate);
   // nn.ech:152 at gpt_fortunes.ech:23  param b2[embed] ~ zeros
-  adamw(p.mlp_b2.all, grad.mlp_b2.all, opt.m_mlp_b2, opt.v_mlp_b2, layer * embed, v_root, rate);
+  adamw(p.mlp_b2.all, grad.mlp_b2.all, opt.m.mlp_b2.all, opt.v.mlp_b2.all, layer * embed, v_root, rate);
   // nn.ech:29 at gpt_fortunes.ech:25  param gamma[over] ~ ones
-  adamw(p.final_norm_gamma, grad.final_norm_gamma, opt.m_final_norm_gamma, opt.v_final_norm_gamma, embed, v_root, rate);
+  adamw(p.final_norm_gamma, grad.final_norm_gamma, opt.m.final_norm_gamma, opt.v.final_norm_gamma, embed, v_root, rate);
   // nn.ech:30 at gpt_fortunes.ech:25  param beta[over] ~ zeros
-  adamw(p.final_norm_beta, grad.final_norm_beta, opt.m_final_norm_beta, opt.v_final_norm_beta, embed, v_root, rate);
+  adamw(p.final_norm_beta, grad.final_norm_beta, opt.m.final_norm_beta, opt.v.final_norm_beta, embed, v_root, rate);
 }
 
 /// One training step on the inputs already loaded.
@@ -801,26 +788,8 @@ Program describe() {
   p.store(Stored::Param, "layer.mlp.b2", "layer=2 embed=128", {Init::Zeros}, 1748992);
   p.store(Stored::Param, "final_norm.gamma", "embed=128", {Init::Ones}, 1750016);
   p.store(Stored::Param, "final_norm.beta", "embed=128", {Init::Zeros}, 1750528);
-  p.storeMoments("wte", {{"m", 1751040}, {"v", 1882112}});
-  p.storeMoments("wpe", {{"m", 2013184}, {"v", 2045952}});
-  p.storeMoments("layer.attn_norm.gamma", {{"m", 2078720}, {"v", 2079744}});
-  p.storeMoments("layer.attn_norm.beta", {{"m", 2080768}, {"v", 2081792}});
-  p.storeMoments("layer.attn.wq", {{"m", 2082816}, {"v", 2213888}});
-  p.storeMoments("layer.attn.wk", {{"m", 2344960}, {"v", 2476032}});
-  p.storeMoments("layer.attn.wv", {{"m", 2607104}, {"v", 2738176}});
-  p.storeMoments("layer.attn.wo", {{"m", 2869248}, {"v", 3000320}});
-  p.storeMoments("layer.attn.bq", {{"m", 3131392}, {"v", 3132416}});
-  p.storeMoments("layer.attn.bk", {{"m", 3133440}, {"v", 3134464}});
-  p.storeMoments("layer.attn.bv", {{"m", 3135488}, {"v", 3136512}});
-  p.storeMoments("layer.attn.bo", {{"m", 3137536}, {"v", 3138560}});
-  p.storeMoments("layer.mlp_norm.gamma", {{"m", 3139584}, {"v", 3140608}});
-  p.storeMoments("layer.mlp_norm.beta", {{"m", 3141632}, {"v", 3142656}});
-  p.storeMoments("layer.mlp.w1", {{"m", 3143680}, {"v", 3667968}});
-  p.storeMoments("layer.mlp.b1", {{"m", 4192256}, {"v", 4196352}});
-  p.storeMoments("layer.mlp.w2", {{"m", 4200448}, {"v", 4724736}});
-  p.storeMoments("layer.mlp.b2", {{"m", 5249024}, {"v", 5250048}});
-  p.storeMoments("final_norm.gamma", {{"m", 5251072}, {"v", 5251584}});
-  p.storeMoments("final_norm.beta", {{"m", 5252096}, {"v", 5252608}});
+  p.storeMoments("m", 1751040);
+  p.storeMoments("v", 3502080);
   p.take("tokens", 0, "batch=32 seq=64", ElementType::Int32, 256, {{"batch=32/dp seq=64", 0}});
   p.take("labels", 1, "batch=32 seq=64", ElementType::Int32, 256, {{"batch=32/dp seq=64", 2048}});
   p.data = {"next_token", {}, "", {0.1}, {{"text", {"/usr/share/games/fortunes/cookie"}, "", {}, {}, {}}}, {}};

@@ -29,36 +29,30 @@ struct Inputs {
 /// Parameters.
 struct Params {
   Rank &r;
-  float *conv3x3_w = r.state<float>(0);            // [c1=8, grey=1, kh, kw]
-  float *batchnorm_gamma = r.state<float>(320);    // [c1=8]
-  float *batchnorm_beta = r.state<float>(384);     // [c1=8]
-  float *conv3x3_2_w = r.state<float>(576);        // [c2, c1=8, kh, kw]
-  float *batchnorm_2_gamma = r.state<float>(9216); // [c2]
-  float *batchnorm_2_beta = r.state<float>(9344);  // [c2]
-  float *head_w = r.state<float>(9728);            // [c2, class_]
-  float *head_b = r.state<float>(10944);           // [class_]
+  int64_t first = 0; // byte of the state; what the optimizer keeps of them lies as they do
+  float *conv3x3_w = r.state<float>(first);                // [c1=8, grey=1, kh, kw]
+  float *batchnorm_gamma = r.state<float>(first + 320);    // [c1=8]
+  float *batchnorm_beta = r.state<float>(first + 384);     // [c1=8]
+  float *conv3x3_2_w = r.state<float>(first + 448);        // [c2, c1=8, kh, kw]
+  float *batchnorm_2_gamma = r.state<float>(first + 9088); // [c2]
+  float *batchnorm_2_beta = r.state<float>(first + 9216);  // [c2]
+  float *head_w = r.state<float>(first + 9344);            // [c2, class_]
+  float *head_b = r.state<float>(first + 10560);           // [class_]
 };
 
 /// What the model keeps from one step to the next.
 struct State {
   Rank &r;
-  float *batchnorm_running_mean = r.state<float>(448);    // [c1=8]
-  float *batchnorm_running_var = r.state<float>(512);     // [c1=8]
-  float *batchnorm_2_running_mean = r.state<float>(9472); // [c2]
-  float *batchnorm_2_running_var = r.state<float>(9600);  // [c2]
+  float *batchnorm_running_mean = r.state<float>(10624);   // [c1=8]
+  float *batchnorm_running_var = r.state<float>(10688);    // [c1=8]
+  float *batchnorm_2_running_mean = r.state<float>(10752); // [c2]
+  float *batchnorm_2_running_var = r.state<float>(10880);  // [c2]
 };
 
 /// What the optimizer keeps from one step to the next.
 struct OptimizerState {
   Rank &r;
-  float *momentum_conv3x3_w = r.state<float>(11008);         // [c1=8, grey=1, kh, kw]
-  float *momentum_batchnorm_gamma = r.state<float>(11328);   // [c1=8]
-  float *momentum_batchnorm_beta = r.state<float>(11392);    // [c1=8]
-  float *momentum_conv3x3_2_w = r.state<float>(11456);       // [c2, c1=8, kh, kw]
-  float *momentum_batchnorm_2_gamma = r.state<float>(20096); // [c2]
-  float *momentum_batchnorm_2_beta = r.state<float>(20224);  // [c2]
-  float *momentum_head_w = r.state<float>(20352);            // [c2, class_]
-  float *momentum_head_b = r.state<float>(21568);            // [class_]
+  Params momentum{r, 11008};
 };
 
 /// What one function of a step computes and another one reads.
@@ -597,21 +591,21 @@ void update_4(Rank &r, Messages &messages, double lr) {
   if (r.isBroken())
     return; // a loss or the norm is not finite: nothing is updated
   // nn.ech:22 at conv_fashion.ech:17  param w[to, from, kh, kw] ~ kaiming(over = (from, kh, kw))
-  sgd(p.conv3x3_w, grad.conv3x3_w, opt.momentum_conv3x3_w, 8 * kh * kw, lr);
+  sgd(p.conv3x3_w, grad.conv3x3_w, opt.momentum.conv3x3_w, 8 * kh * kw, lr);
   // nn.ech:41 at conv_fashion.ech:17  param gamma[channel] ~ ones
-  sgd_without_decay(p.batchnorm_gamma, grad.batchnorm_gamma, opt.momentum_batchnorm_gamma, 8, lr);
+  sgd_without_decay(p.batchnorm_gamma, grad.batchnorm_gamma, opt.momentum.batchnorm_gamma, 8, lr);
   // nn.ech:42 at conv_fashion.ech:17  param beta[channel] ~ zeros
-  sgd_without_decay(p.batchnorm_beta, grad.batchnorm_beta, opt.momentum_batchnorm_beta, 8, lr);
+  sgd_without_decay(p.batchnorm_beta, grad.batchnorm_beta, opt.momentum.batchnorm_beta, 8, lr);
   // nn.ech:22 at conv_fashion.ech:19  param w[to, from, kh, kw] ~ kaiming(over = (from, kh, kw))
-  sgd(p.conv3x3_2_w, grad.conv3x3_2_w, opt.momentum_conv3x3_2_w, c2 * 8 * kh * kw, lr);
+  sgd(p.conv3x3_2_w, grad.conv3x3_2_w, opt.momentum.conv3x3_2_w, c2 * 8 * kh * kw, lr);
   // nn.ech:41 at conv_fashion.ech:19  param gamma[channel] ~ ones
-  sgd_without_decay(p.batchnorm_2_gamma, grad.batchnorm_2_gamma, opt.momentum_batchnorm_2_gamma, c2, lr);
+  sgd_without_decay(p.batchnorm_2_gamma, grad.batchnorm_2_gamma, opt.momentum.batchnorm_2_gamma, c2, lr);
   // nn.ech:42 at conv_fashion.ech:19  param beta[channel] ~ zeros
-  sgd_without_decay(p.batchnorm_2_beta, grad.batchnorm_2_beta, opt.momentum_batchnorm_2_beta, c2, lr);
+  sgd_without_decay(p.batchnorm_2_beta, grad.batchnorm_2_beta, opt.momentum.batchnorm_2_beta, c2, lr);
   // nn.ech:10 at conv_fashion.ech:21  param w[from, to] ~ normal(1 / sqrt(size(from)))
-  sgd(p.head_w, grad.head_w, opt.momentum_head_w, c2 * class_, lr);
+  sgd(p.head_w, grad.head_w, opt.momentum.head_w, c2 * class_, lr);
   // nn.ech:13 at conv_fashion.ech:21  param b[to] ~ zeros
-  sgd_without_decay(p.head_b, grad.head_b, opt.momentum_head_b, class_, lr);
+  sgd_without_decay(p.head_b, grad.head_b, opt.momentum.head_b, class_, lr);
 }
 
 /// One training step on the inputs already loaded.
@@ -834,23 +828,16 @@ Program describe() {
   p.store(Stored::Param, "conv3x3.w", "c1=15:16/tp grey=1 kh=3 kw=3", {Init::Normal, 0.4714045207910317}, 0);
   p.store(Stored::Param, "batchnorm.gamma", "c1=15:16/tp", {Init::Ones}, 320);
   p.store(Stored::Param, "batchnorm.beta", "c1=15:16/tp", {Init::Zeros}, 384);
-  p.store(Stored::State, "batchnorm.running_mean", "c1=15:16/tp", {Init::Zeros}, 448);
-  p.store(Stored::State, "batchnorm.running_var", "c1=15:16/tp", {Init::Ones}, 512);
-  p.store(Stored::Param, "conv3x3_2.w", "c2=30 c1=15:16/tp kh=3 kw=3", {Init::Normal, 0.12171612389003691}, 576);
-  p.store(Stored::Param, "batchnorm_2.gamma", "c2=30", {Init::Ones}, 9216);
-  p.store(Stored::Param, "batchnorm_2.beta", "c2=30", {Init::Zeros}, 9344);
-  p.store(Stored::State, "batchnorm_2.running_mean", "c2=30", {Init::Zeros}, 9472);
-  p.store(Stored::State, "batchnorm_2.running_var", "c2=30", {Init::Ones}, 9600);
-  p.store(Stored::Param, "head.w", "c2=30 class=10", {Init::Normal, 0.18257418583505536}, 9728);
-  p.store(Stored::Param, "head.b", "class=10", {Init::Zeros}, 10944);
-  p.storeMoments("conv3x3.w", {{"momentum", 11008}});
-  p.storeMoments("batchnorm.gamma", {{"momentum", 11328}});
-  p.storeMoments("batchnorm.beta", {{"momentum", 11392}});
-  p.storeMoments("conv3x3_2.w", {{"momentum", 11456}});
-  p.storeMoments("batchnorm_2.gamma", {{"momentum", 20096}});
-  p.storeMoments("batchnorm_2.beta", {{"momentum", 20224}});
-  p.storeMoments("head.w", {{"momentum", 20352}});
-  p.storeMoments("head.b", {{"momentum", 21568}});
+  p.store(Stored::State, "batchnorm.running_mean", "c1=15:16/tp", {Init::Zeros}, 10624);
+  p.store(Stored::State, "batchnorm.running_var", "c1=15:16/tp", {Init::Ones}, 10688);
+  p.store(Stored::Param, "conv3x3_2.w", "c2=30 c1=15:16/tp kh=3 kw=3", {Init::Normal, 0.12171612389003691}, 448);
+  p.store(Stored::Param, "batchnorm_2.gamma", "c2=30", {Init::Ones}, 9088);
+  p.store(Stored::Param, "batchnorm_2.beta", "c2=30", {Init::Zeros}, 9216);
+  p.store(Stored::State, "batchnorm_2.running_mean", "c2=30", {Init::Zeros}, 10752);
+  p.store(Stored::State, "batchnorm_2.running_var", "c2=30", {Init::Ones}, 10880);
+  p.store(Stored::Param, "head.w", "c2=30 class=10", {Init::Normal, 0.18257418583505536}, 9344);
+  p.store(Stored::Param, "head.b", "class=10", {Init::Zeros}, 10560);
+  p.storeMoments("momentum", 11008);
   p.take("picture", 0, "batch=128 height=28 width=28", ElementType::Float32, 0, {{"batch=128 height=28 width=28", 0}});
   p.take("label", 1, "batch=128", ElementType::Int32, 10, {{"batch=128", 401408}});
   p.data = {"mnist", {"/usr/share/datasets/fashion-mnist"}, "", {}, {}, {{"normalize", {0.286, 0.353}}}};

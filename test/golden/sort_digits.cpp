@@ -35,125 +35,61 @@ struct Inputs {
 /// Parameters.
 struct Params {
   Rank &r;
-  float *wte = r.state<float>(0);                                           // [vocab, embed]
-  float *wsrc = r.state<float>(3072);                                       // [src, embed]
-  float *wdst = r.state<float>(6144);                                       // [dst, embed]
-  Stack<float> encoder_layernorm_gamma{r.state<float>(9216), embed};        // [encoder, embed]
-  Stack<float> encoder_layernorm_beta{r.state<float>(9728), embed};         // [encoder, embed]
-  Stack<float> encoder_attn_wq{r.state<float>(10240), embed * head * key};  // [encoder, embed, head, key]
-  Stack<float> encoder_attn_wk{r.state<float>(43008), embed * head * key};  // [encoder, embed, head, key]
-  Stack<float> encoder_attn_wv{r.state<float>(75776), embed * head * key};  // [encoder, embed, head, key]
-  Stack<float> encoder_attn_wo{r.state<float>(108544), head * key * embed}; // [encoder, head, key, embed]
-  Stack<float> encoder_attn_bq{r.state<float>(141312), head * key};         // [encoder, head, key]
-  Stack<float> encoder_attn_bk{r.state<float>(141824), head * key};         // [encoder, head, key]
-  Stack<float> encoder_attn_bv{r.state<float>(142336), head * key};         // [encoder, head, key]
-  Stack<float> encoder_attn_bo{r.state<float>(142848), embed};              // [encoder, embed]
-  Stack<float> encoder_layernorm_2_gamma{r.state<float>(143360), embed};    // [encoder, embed]
-  Stack<float> encoder_layernorm_2_beta{r.state<float>(143872), embed};     // [encoder, embed]
-  Stack<float> encoder_mlp_w1{r.state<float>(144384), embed * ff};          // [encoder, embed, ff]
-  Stack<float> encoder_mlp_b1{r.state<float>(275456), ff};                  // [encoder, ff]
-  Stack<float> encoder_mlp_w2{r.state<float>(277504), ff * embed};          // [encoder, ff, embed]
-  Stack<float> encoder_mlp_b2{r.state<float>(408576), embed};               // [encoder, embed]
-  Stack<float> decoder_layernorm_gamma{r.state<float>(409088), embed};      // [decoder, embed]
-  Stack<float> decoder_layernorm_beta{r.state<float>(409600), embed};       // [decoder, embed]
-  Stack<float> attn_wq{r.state<float>(410112), embed * head * key};         // [decoder, embed, head, key]
-  Stack<float> attn_wk{r.state<float>(442880), embed * head * key};         // [decoder, embed, head, key]
-  Stack<float> attn_wv{r.state<float>(475648), embed * head * key};         // [decoder, embed, head, key]
-  Stack<float> attn_wo{r.state<float>(508416), head * key * embed};         // [decoder, head, key, embed]
-  Stack<float> attn_bq{r.state<float>(541184), head * key};                 // [decoder, head, key]
-  Stack<float> attn_bk{r.state<float>(541696), head * key};                 // [decoder, head, key]
-  Stack<float> attn_bv{r.state<float>(542208), head * key};                 // [decoder, head, key]
-  Stack<float> attn_bo{r.state<float>(542720), embed};                      // [decoder, embed]
-  Stack<float> layernorm_2_gamma{r.state<float>(543232), embed};            // [decoder, embed]
-  Stack<float> layernorm_2_beta{r.state<float>(543744), embed};             // [decoder, embed]
-  Stack<float> cross_wq{r.state<float>(544256), embed * head * key};        // [decoder, embed, head, key]
-  Stack<float> cross_wk{r.state<float>(577024), embed * head * key};        // [decoder, embed, head, key]
-  Stack<float> cross_wv{r.state<float>(609792), embed * head * key};        // [decoder, embed, head, key]
-  Stack<float> cross_wo{r.state<float>(642560), head * key * embed};        // [decoder, head, key, embed]
-  Stack<float> cross_bq{r.state<float>(675328), head * key};                // [decoder, head, key]
-  Stack<float> cross_bk{r.state<float>(675840), head * key};                // [decoder, head, key]
-  Stack<float> cross_bv{r.state<float>(676352), head * key};                // [decoder, head, key]
-  Stack<float> cross_bo{r.state<float>(676864), embed};                     // [decoder, embed]
-  Stack<float> layernorm_3_gamma{r.state<float>(677376), embed};            // [decoder, embed]
-  Stack<float> layernorm_3_beta{r.state<float>(677888), embed};             // [decoder, embed]
-  Stack<float> mlp_w1{r.state<float>(678400), embed * ff};                  // [decoder, embed, ff]
-  Stack<float> mlp_b1{r.state<float>(809472), ff};                          // [decoder, ff]
-  Stack<float> mlp_w2{r.state<float>(811520), ff * embed};                  // [decoder, ff, embed]
-  Stack<float> mlp_b2{r.state<float>(942592), embed};                       // [decoder, embed]
-  float *layernorm_gamma = r.state<float>(943104);                          // [embed]
-  float *layernorm_beta = r.state<float>(943360);                           // [embed]
+  int64_t first = 0; // byte of the state; what the optimizer keeps of them lies as they do
+  float *wte = r.state<float>(first);                                               // [vocab, embed]
+  float *wsrc = r.state<float>(first + 3072);                                       // [src, embed]
+  float *wdst = r.state<float>(first + 6144);                                       // [dst, embed]
+  Stack<float> encoder_layernorm_gamma{r.state<float>(first + 9216), embed};        // [encoder, embed]
+  Stack<float> encoder_layernorm_beta{r.state<float>(first + 9728), embed};         // [encoder, embed]
+  Stack<float> encoder_attn_wq{r.state<float>(first + 10240), embed * head * key};  // [encoder, embed, head, key]
+  Stack<float> encoder_attn_wk{r.state<float>(first + 43008), embed * head * key};  // [encoder, embed, head, key]
+  Stack<float> encoder_attn_wv{r.state<float>(first + 75776), embed * head * key};  // [encoder, embed, head, key]
+  Stack<float> encoder_attn_wo{r.state<float>(first + 108544), head * key * embed}; // [encoder, head, key, embed]
+  Stack<float> encoder_attn_bq{r.state<float>(first + 141312), head * key};         // [encoder, head, key]
+  Stack<float> encoder_attn_bk{r.state<float>(first + 141824), head * key};         // [encoder, head, key]
+  Stack<float> encoder_attn_bv{r.state<float>(first + 142336), head * key};         // [encoder, head, key]
+  Stack<float> encoder_attn_bo{r.state<float>(first + 142848), embed};              // [encoder, embed]
+  Stack<float> encoder_layernorm_2_gamma{r.state<float>(first + 143360), embed};    // [encoder, embed]
+  Stack<float> encoder_layernorm_2_beta{r.state<float>(first + 143872), embed};     // [encoder, embed]
+  Stack<float> encoder_mlp_w1{r.state<float>(first + 144384), embed * ff};          // [encoder, embed, ff]
+  Stack<float> encoder_mlp_b1{r.state<float>(first + 275456), ff};                  // [encoder, ff]
+  Stack<float> encoder_mlp_w2{r.state<float>(first + 277504), ff * embed};          // [encoder, ff, embed]
+  Stack<float> encoder_mlp_b2{r.state<float>(first + 408576), embed};               // [encoder, embed]
+  Stack<float> decoder_layernorm_gamma{r.state<float>(first + 409088), embed};      // [decoder, embed]
+  Stack<float> decoder_layernorm_beta{r.state<float>(first + 409600), embed};       // [decoder, embed]
+  Stack<float> attn_wq{r.state<float>(first + 410112), embed * head * key};         // [decoder, embed, head, key]
+  Stack<float> attn_wk{r.state<float>(first + 442880), embed * head * key};         // [decoder, embed, head, key]
+  Stack<float> attn_wv{r.state<float>(first + 475648), embed * head * key};         // [decoder, embed, head, key]
+  Stack<float> attn_wo{r.state<float>(first + 508416), head * key * embed};         // [decoder, head, key, embed]
+  Stack<float> attn_bq{r.state<float>(first + 541184), head * key};                 // [decoder, head, key]
+  Stack<float> attn_bk{r.state<float>(first + 541696), head * key};                 // [decoder, head, key]
+  Stack<float> attn_bv{r.state<float>(first + 542208), head * key};                 // [decoder, head, key]
+  Stack<float> attn_bo{r.state<float>(first + 542720), embed};                      // [decoder, embed]
+  Stack<float> layernorm_2_gamma{r.state<float>(first + 543232), embed};            // [decoder, embed]
+  Stack<float> layernorm_2_beta{r.state<float>(first + 543744), embed};             // [decoder, embed]
+  Stack<float> cross_wq{r.state<float>(first + 544256), embed * head * key};        // [decoder, embed, head, key]
+  Stack<float> cross_wk{r.state<float>(first + 577024), embed * head * key};        // [decoder, embed, head, key]
+  Stack<float> cross_wv{r.state<float>(first + 609792), embed * head * key};        // [decoder, embed, head, key]
+  Stack<float> cross_wo{r.state<float>(first + 642560), head * key * embed};        // [decoder, head, key, embed]
+  Stack<float> cross_bq{r.state<float>(first + 675328), head * key};                // [decoder, head, key]
+  Stack<float> cross_bk{r.state<float>(first + 675840), head * key};                // [decoder, head, key]
+  Stack<float> cross_bv{r.state<float>(first + 676352), head * key};                // [decoder, head, key]
+  Stack<float> cross_bo{r.state<float>(first + 676864), embed};                     // [decoder, embed]
+  Stack<float> layernorm_3_gamma{r.state<float>(first + 677376), embed};            // [decoder, embed]
+  Stack<float> layernorm_3_beta{r.state<float>(first + 677888), embed};             // [decoder, embed]
+  Stack<float> mlp_w1{r.state<float>(first + 678400), embed * ff};                  // [decoder, embed, ff]
+  Stack<float> mlp_b1{r.state<float>(first + 809472), ff};                          // [decoder, ff]
+  Stack<float> mlp_w2{r.state<float>(first + 811520), ff * embed};                  // [decoder, ff, embed]
+  Stack<float> mlp_b2{r.state<float>(first + 942592), embed};                       // [decoder, embed]
+  float *layernorm_gamma = r.state<float>(first + 943104);                          // [embed]
+  float *layernorm_beta = r.state<float>(first + 943360);                           // [embed]
 };
 
 /// What the optimizer keeps from one step to the next.
 struct OptimizerState {
   Rank &r;
-  float *m_wte = r.state<float>(943616), *v_wte = r.state<float>(946688);              // [vocab, embed]
-  float *m_wsrc = r.state<float>(949760), *v_wsrc = r.state<float>(952832);            // [src, embed]
-  float *m_wdst = r.state<float>(955904), *v_wdst = r.state<float>(958976);            // [dst, embed]
-  float *m_encoder_layernorm_gamma = r.state<float>(962048);                           // [encoder, embed]
-  float *v_encoder_layernorm_gamma = r.state<float>(962560);                           // [encoder, embed]
-  float *m_encoder_layernorm_beta = r.state<float>(963072);                            // [encoder, embed]
-  float *v_encoder_layernorm_beta = r.state<float>(963584);                            // [encoder, embed]
-  float *m_encoder_attn_wq = r.state<float>(964096);                                   // [encoder, embed, head, key]
-  float *v_encoder_attn_wq = r.state<float>(996864);                                   // [encoder, embed, head, key]
-  float *m_encoder_attn_wk = r.state<float>(1029632);                                  // [encoder, embed, head, key]
-  float *v_encoder_attn_wk = r.state<float>(1062400);                                  // [encoder, embed, head, key]
-  float *m_encoder_attn_wv = r.state<float>(1095168);                                  // [encoder, embed, head, key]
-  float *v_encoder_attn_wv = r.state<float>(1127936);                                  // [encoder, embed, head, key]
-  float *m_encoder_attn_wo = r.state<float>(1160704);                                  // [encoder, head, key, embed]
-  float *v_encoder_attn_wo = r.state<float>(1193472);                                  // [encoder, head, key, embed]
-  float *m_encoder_attn_bq = r.state<float>(1226240);                                  // [encoder, head, key]
-  float *v_encoder_attn_bq = r.state<float>(1226752);                                  // [encoder, head, key]
-  float *m_encoder_attn_bk = r.state<float>(1227264);                                  // [encoder, head, key]
-  float *v_encoder_attn_bk = r.state<float>(1227776);                                  // [encoder, head, key]
-  float *m_encoder_attn_bv = r.state<float>(1228288);                                  // [encoder, head, key]
-  float *v_encoder_attn_bv = r.state<float>(1228800);                                  // [encoder, head, key]
-  float *m_encoder_attn_bo = r.state<float>(1229312);                                  // [encoder, embed]
-  float *v_encoder_attn_bo = r.state<float>(1229824);                                  // [encoder, embed]
-  float *m_encoder_layernorm_2_gamma = r.state<float>(1230336);                        // [encoder, embed]
-  float *v_encoder_layernorm_2_gamma = r.state<float>(1230848);                        // [encoder, embed]
-  float *m_encoder_layernorm_2_beta = r.state<float>(1231360);                         // [encoder, embed]
-  float *v_encoder_layernorm_2_beta = r.state<float>(1231872);                         // [encoder, embed]
-  float *m_encoder_mlp_w1 = r.state<float>(1232384);                                   // [encoder, embed, ff]
-  float *v_encoder_mlp_w1 = r.state<float>(1363456);                                   // [encoder, embed, ff]
-  float *m_encoder_mlp_b1 = r.state<float>(1494528), *v_encoder_mlp_b1 = r.state<float>(1496576); // [encoder, ff]
-  float *m_encoder_mlp_w2 = r.state<float>(1498624);                                   // [encoder, ff, embed]
-  float *v_encoder_mlp_w2 = r.state<float>(1629696);                                   // [encoder, ff, embed]
-  float *m_encoder_mlp_b2 = r.state<float>(1760768), *v_encoder_mlp_b2 = r.state<float>(1761280); // [encoder, embed]
-  float *m_decoder_layernorm_gamma = r.state<float>(1761792);                          // [decoder, embed]
-  float *v_decoder_layernorm_gamma = r.state<float>(1762304);                          // [decoder, embed]
-  float *m_decoder_layernorm_beta = r.state<float>(1762816);                           // [decoder, embed]
-  float *v_decoder_layernorm_beta = r.state<float>(1763328);                           // [decoder, embed]
-  float *m_attn_wq = r.state<float>(1763840), *v_attn_wq = r.state<float>(1796608);    // [decoder, embed, head, key]
-  float *m_attn_wk = r.state<float>(1829376), *v_attn_wk = r.state<float>(1862144);    // [decoder, embed, head, key]
-  float *m_attn_wv = r.state<float>(1894912), *v_attn_wv = r.state<float>(1927680);    // [decoder, embed, head, key]
-  float *m_attn_wo = r.state<float>(1960448), *v_attn_wo = r.state<float>(1993216);    // [decoder, head, key, embed]
-  float *m_attn_bq = r.state<float>(2025984), *v_attn_bq = r.state<float>(2026496);    // [decoder, head, key]
-  float *m_attn_bk = r.state<float>(2027008), *v_attn_bk = r.state<float>(2027520);    // [decoder, head, key]
-  float *m_attn_bv = r.state<float>(2028032), *v_attn_bv = r.state<float>(2028544);    // [decoder, head, key]
-  float *m_attn_bo = r.state<float>(2029056), *v_attn_bo = r.state<float>(2029568);    // [decoder, embed]
-  float *m_layernorm_2_gamma = r.state<float>(2030080);                                // [decoder, embed]
-  float *v_layernorm_2_gamma = r.state<float>(2030592);                                // [decoder, embed]
-  float *m_layernorm_2_beta = r.state<float>(2031104);                                 // [decoder, embed]
-  float *v_layernorm_2_beta = r.state<float>(2031616);                                 // [decoder, embed]
-  float *m_cross_wq = r.state<float>(2032128), *v_cross_wq = r.state<float>(2064896);  // [decoder, embed, head, key]
-  float *m_cross_wk = r.state<float>(2097664), *v_cross_wk = r.state<float>(2130432);  // [decoder, embed, head, key]
-  float *m_cross_wv = r.state<float>(2163200), *v_cross_wv = r.state<float>(2195968);  // [decoder, embed, head, key]
-  float *m_cross_wo = r.state<float>(2228736), *v_cross_wo = r.state<float>(2261504);  // [decoder, head, key, embed]
-  float *m_cross_bq = r.state<float>(2294272), *v_cross_bq = r.state<float>(2294784);  // [decoder, head, key]
-  float *m_cross_bk = r.state<float>(2295296), *v_cross_bk = r.state<float>(2295808);  // [decoder, head, key]
-  float *m_cross_bv = r.state<float>(2296320), *v_cross_bv = r.state<float>(2296832);  // [decoder, head, key]
-  float *m_cross_bo = r.state<float>(2297344), *v_cross_bo = r.state<float>(2297856);  // [decoder, embed]
-  float *m_layernorm_3_gamma = r.state<float>(2298368);                                // [decoder, embed]
-  float *v_layernorm_3_gamma = r.state<float>(2298880);                                // [decoder, embed]
-  float *m_layernorm_3_beta = r.state<float>(2299392);                                 // [decoder, embed]
-  float *v_layernorm_3_beta = r.state<float>(2299904);                                 // [decoder, embed]
-  float *m_mlp_w1 = r.state<float>(2300416), *v_mlp_w1 = r.state<float>(2431488);      // [decoder, embed, ff]
-  float *m_mlp_b1 = r.state<float>(2562560), *v_mlp_b1 = r.state<float>(2564608);      // [decoder, ff]
-  float *m_mlp_w2 = r.state<float>(2566656), *v_mlp_w2 = r.state<float>(2697728);      // [decoder, ff, embed]
-  float *m_mlp_b2 = r.state<float>(2828800), *v_mlp_b2 = r.state<float>(2829312);      // [decoder, embed]
-  float *m_layernorm_gamma = r.state<float>(2829824), *v_layernorm_gamma = r.state<float>(2830080); // [embed]
-  float *m_layernorm_beta = r.state<float>(2830336), *v_layernorm_beta = r.state<float>(2830592); // [embed]
+  Params m{r, 943616};
+  Params v{r, 1887232};
 };
 
 /// What one function of a step computes and another one reads.
@@ -1004,121 +940,129 @@ void update(Rank &r, double lr) {
   const float v_root = math::sqrt(static_cast<float>(v_correction));
   const double m_correction = 1 - std::pow(0.9, static_cast<double>(r.updates()));
   const float rate = static_cast<float>(lr) / static_cast<float>(m_correction);
-  adam(p.wte, grad.wte, opt.m_wte, opt.v_wte, vocab * embed, v_root, rate);
+  adam(p.wte, grad.wte, opt.m.wte, opt.v.wte, vocab * embed, v_root, rate);
   // sort_digits.ech:21  param wsrc[src, embed] ~ normal(0.02)
-  adam(p.wsrc, grad.wsrc, opt.m_wsrc, opt.v_wsrc, src * embed, v_root, rate);
+  adam(p.wsrc, grad.wsrc, opt.m.wsrc, opt.v.wsrc, src * embed, v_root, rate);
   // sort_digits.ech:22  param wdst[dst, embed] ~ normal(0.02)
-  adam(p.wdst, grad.wdst, opt.m_wdst, opt.v_wdst, dst * embed, v_root, rate);
+  adam(p.wdst, grad.wdst, opt.m.wdst, opt.v.wdst, dst * embed, v_root, rate);
   // nn.ech:29 at sort_digits.ech:26  param gamma[over] ~ ones
-  adam(p.encoder_layernorm_gamma.all, grad.encoder_layernorm_gamma.all, opt.m_encoder_layernorm_gamma,
-       opt.v_encoder_layernorm_gamma, encoder * embed, v_root, rate);
+  adam(p.encoder_layernorm_gamma.all, grad.encoder_layernorm_gamma.all, opt.m.encoder_layernorm_gamma.all,
+       opt.v.encoder_layernorm_gamma.all, encoder * embed, v_root, rate);
   // nn.ech:30 at sort_digits.ech:26  param beta[over] ~ zeros
-  adam(p.encoder_layernorm_beta.all, grad.encoder_layernorm_beta.all, opt.m_encoder_layernorm_beta,
-       opt.v_encoder_layernorm_beta, encoder * embed, v_root, rate);
+  adam(p.encoder_layernorm_beta.all, grad.encoder_layernorm_beta.all, opt.m.encoder_layernorm_beta.all,
+       opt.v.encoder_layernorm_beta.all, encoder * embed, v_root, rate);
   // nn.ech:75 at sort_digits.ech:26  param wq[embed, head, key] ~ normal(1 / sqrt(size(embed)))
-  adam(p.encoder_attn_wq.all, grad.encoder_attn_wq.all, opt.m_encoder_attn_wq, opt.v_encoder_attn_wq,
+  adam(p.encoder_attn_wq.all, grad.encoder_attn_wq.all, opt.m.encoder_attn_wq.all, opt.v.encoder_attn_wq.all,
        encoder * embed * head * key, v_root, rate);
   // nn.ech:76 at sort_digits.ech:26  param wk[embed, head, key] ~ normal(1 / sqrt(size(embed)))
-  adam(p.encoder_attn_wk.all, grad.encoder_attn_wk.all, opt.m_encoder_attn_wk, opt.v_encoder_attn_wk,
+  adam(p.encoder_attn_wk.all, grad.encoder_attn_wk.all, opt.m.encoder_attn_wk.all, opt.v.encoder_attn_wk.all,
        encoder * embed * head * key, v_root, rate);
   // nn.ech:77 at sort_digits.ech:26  param wv[embed, head, key] ~ normal(1 / sqrt(size(embed)))
-  adam(p.encoder_attn_wv.all, grad.encoder_attn_wv.all, opt.m_encoder_attn_wv, opt.v_encoder_attn_wv,
+  adam(p.encoder_attn_wv.all, grad.encoder_attn_wv.all, opt.m.encoder_attn_wv.all, opt.v.encoder_attn_wv.all,
        encoder * embed * head * key, v_root, rate);
   // nn.ech:78 at sort_digits.ech:26  param wo[head, key, embed] ~ normal(1 / sqrt(size(head) * size(key)))
-  adam(p.encoder_attn_wo.all, grad.encoder_attn_wo.all, opt.m_encoder_attn_wo, opt.v_encoder_attn_wo,
+  adam(p.encoder_attn_wo.all, grad.encoder_attn_wo.all, opt.m.encoder_attn_wo.all, opt.v.encoder_attn_wo.all,
        encoder * head * key * embed, v_root, rate);
   // nn.ech:83 at sort_digits.ech:26  param bq[head, key] ~ zeros
-  adam(p.encoder_attn_bq.all, grad.encoder_attn_bq.all, opt.m_encoder_attn_bq, opt.v_encoder_attn_bq,
+  adam(p.encoder_attn_bq.all, grad.encoder_attn_bq.all, opt.m.encoder_attn_bq.all, opt.v.encoder_attn_bq.all,
        encoder * head * key, v_root, rate);
   // nn.ech:84 at sort_digits.ech:26  param bk[head, key] ~ zeros
-  adam(p.encoder_attn_bk.all, grad.encoder_attn_bk.all, opt.m_encoder_attn_bk, opt.v_encoder_attn_bk,
+  adam(p.encoder_attn_bk.all, grad.encoder_attn_bk.all, opt.m.encoder_attn_bk.all, opt.v.encoder_attn_bk.all,
        encoder * head * key, v_root, rate);
   // nn.ech:85 at sort_digits.ech:26  param bv[head, key] ~ zeros
-  adam(p.encoder_attn_bv.all, grad.encoder_attn_bv.all, opt.m_encoder_attn_bv, opt.v_encoder_attn_bv,
+  adam(p.encoder_attn_bv.all, grad.encoder_attn_bv.all, opt.m.encoder_attn_bv.all, opt.v.encoder_attn_bv.all,
        encoder * head * key, v_root, rate);
   // nn.ech:97 at sort_digits.ech:26  param bo[embed] ~ zeros
-  adam(p.encoder_attn_bo.all, grad.encoder_attn_bo.all, opt.m_encoder_attn_bo, opt.v_encoder_attn_bo, encoder * embed,
-       v_root, rate);
+  adam(p.encoder_attn_bo.all, grad.encoder_attn_bo.all, opt.m.encoder_attn_bo.all, opt.v.encoder_attn_bo.all,
+       encoder * embed, v_root, rate);
   // nn.ech:29 at sort_digits.ech:27  param gamma[over] ~ ones
-  adam(p.encoder_layernorm_2_gamma.all, grad.encoder_layernorm_2_gamma.all, opt.m_encoder_layernorm_2_gamma,
-       opt.v_encoder_layernorm_2_gamma, encoder * embed, v_root, rate);
+  adam(p.encoder_layernorm_2_gamma.all, grad.encoder_layernorm_2_gamma.all, opt.m.encoder_layernorm_2_gamma.all,
+       opt.v.encoder_layernorm_2_gamma.all, encoder * embed, v_root, rate);
   // nn.ech:30 at sort_digits.ech:27  param beta[over] ~ zeros
-  adam(p.encoder_layernorm_2_beta.all, grad.encoder_layernorm_2_beta.all, opt.m_encoder_layernorm_2_beta,
-       opt.v_encoder_layernorm_2_beta, encoder * embed, v_root, rate);
+  adam(p.encoder_layernorm_2_beta.all, grad.encoder_layernorm_2_beta.all, opt.m.encoder_layernorm_2_beta.all,
+       opt.v.encoder_layernorm_2_beta.all, encoder * embed, v_root, rate);
   // nn.ech:149 at sort_digits.ech:27  param w1[embed, ff] ~ normal(1 / sqrt(size(embed)))
-  adam(p.encoder_mlp_w1.all, grad.encoder_mlp_w1.all, opt.m_encoder_mlp_w1, opt.v_encoder_mlp_w1, encoder * embed * ff,
-       v_root, rate);
+  adam(p.encoder_mlp_w1.all, grad.encoder_mlp_w1.all, opt.m.encoder_mlp_w1.all, opt.v.encoder_mlp_w1.all,
+       encoder * embed * ff, v_root, rate);
   // nn.ech:150 at sort_digits.ech:27  param b1[ff] ~ zeros
-  adam(p.encoder_mlp_b1.all, grad.encoder_mlp_b1.all, opt.m_encoder_mlp_b1, opt.v_encoder_mlp_b1, encoder * ff, v_root,
-       rate);
+  adam(p.encoder_mlp_b1.all, grad.encoder_mlp_b1.all, opt.m.encoder_mlp_b1.all, opt.v.encoder_mlp_b1.all, encoder * ff,
+       v_root, rate);
   // nn.ech:151 at sort_digits.ech:27  param w2[ff, embed] ~ normal(1 / sqrt(size(ff)))
-  adam(p.encoder_mlp_w2.all, grad.encoder_mlp_w2.all, opt.m_encoder_mlp_w2, opt.v_encoder_mlp_w2, encoder * ff * embed,
-       v_root, rate);
+  adam(p.encoder_mlp_w2.all, grad.encoder_mlp_w2.all, opt.m.encoder_mlp_w2.all, opt.v.encoder_mlp_w2.all,
+       encoder * ff * embed, v_root, rate);
   // nn.ech:152 at sort_digits.ech:27  param b2[embed] ~ zeros
-  adam(p.encoder_mlp_b2.all, grad.encoder_mlp_b2.all, opt.m_encoder_mlp_b2, opt.v_encoder_mlp_b2, encoder * embed,
-       v_root, rate);
+  adam(p.encoder_mlp_b2.all, grad.encoder_mlp_b2.all, opt.m.encoder_mlp_b2.all, opt.v.encoder_mlp_b2.all,
+       encoder * embed, v_root, rate);
   // nn.ech:29 at sort_digits.ech:31  param gamma[over] ~ ones
-  adam(p.decoder_layernorm_gamma.all, grad.decoder_layernorm_gamma.all, opt.m_decoder_layernorm_gamma,
-       opt.v_decoder_layernorm_gamma, decoder * embed, v_root, rate);
+  adam(p.decoder_layernorm_gamma.all, grad.decoder_layernorm_gamma.all, opt.m.decoder_layernorm_gamma.all,
+       opt.v.decoder_layernorm_gamma.all, decoder * embed, v_root, rate);
   // nn.ech:30 at sort_digits.ech:31  param beta[over] ~ zeros
-  adam(p.decoder_layernorm_beta.all, grad.decoder_layernorm_beta.all, opt.m_decoder_layernorm_beta,
-       opt.v_decoder_layernorm_beta, decoder * embed, v_root, rate);
+  adam(p.decoder_layernorm_beta.all, grad.decoder_layernorm_beta.all, opt.m.decoder_layernorm_beta.all,
+       opt.v.decoder_layernorm_beta.all, decoder * embed, v_root, rate);
   // nn.ech:75 at sort_digits.ech:31  param wq[embed, head, key] ~ normal(1 / sqrt(size(embed)))
-  adam(p.attn_wq.all, grad.attn_wq.all, opt.m_attn_wq, opt.v_attn_wq, decoder * embed * head * key, v_root, rate);
+  adam(p.attn_wq.all, grad.attn_wq.all, opt.m.attn_wq.all, opt.v.attn_wq.all, decoder * embed * head * key, v_root,
+       rate);
   // nn.ech:76 at sort_digits.ech:31  param wk[embed, head, key] ~ normal(1 / sqrt(size(embed)))
-  adam(p.attn_wk.all, grad.attn_wk.all, opt.m_attn_wk, opt.v_attn_wk, decoder * embed * head * key, v_root, rate);
+  adam(p.attn_wk.all, grad.attn_wk.all, opt.m.attn_wk.all, opt.v.attn_wk.all, decoder * embed * head * key, v_root,
+       rate);
   // nn.ech:77 at sort_digits.ech:31  param wv[embed, head, key] ~ normal(1 / sqrt(size(embed)))
-  adam(p.attn_wv.all, grad.attn_wv.all, opt.m_attn_wv, opt.v_attn_wv, decoder * embed * head * key, v_root, rate);
+  adam(p.attn_wv.all, grad.attn_wv.all, opt.m.attn_wv.all, opt.v.attn_wv.all, decoder * embed * head * key, v_root,
+       rate);
   // nn.ech:78 at sort_digits.ech:31  param wo[head, key, embed] ~ normal(1 / sqrt(size(head) * size(key)))
-  adam(p.attn_wo.all, grad.attn_wo.all, opt.m_attn_wo, opt.v_attn_wo, decoder * head * key * embed, v_root, rate);
+  adam(p.attn_wo.all, grad.attn_wo.all, opt.m.attn_wo.all, opt.v.attn_wo.all, decoder * head * key * embed, v_root,
+       rate);
   // nn.ech:83 at sort_digits.ech:31  param bq[head, key] ~ zeros
-  adam(p.attn_bq.all, grad.attn_bq.all, opt.m_attn_bq, opt.v_attn_bq, decoder * head * key, v_root, rate);
+  adam(p.attn_bq.all, grad.attn_bq.all, opt.m.attn_bq.all, opt.v.attn_bq.all, decoder * head * key, v_root, rate);
   // nn.ech:84 at sort_digits.ech:31  param bk[head, key] ~ zeros
-  adam(p.attn_bk.all, grad.attn_bk.all, opt.m_attn_bk, opt.v_attn_bk, decoder * head * key, v_root, rate);
+  adam(p.attn_bk.all, grad.attn_bk.all, opt.m.attn_bk.all, opt.v.attn_bk.all, decoder * head * key, v_root, rate);
   // nn.ech:85 at sort_digits.ech:31  param bv[head, key] ~ zeros
-  adam(p.attn_bv.all, grad.attn_bv.all, opt.m_attn_bv, opt.v_attn_bv, decoder * head * key, v_root, rate);
+  adam(p.attn_bv.all, grad.attn_bv.all, opt.m.attn_bv.all, opt.v.attn_bv.all, decoder * head * key, v_root, rate);
   // nn.ech:97 at sort_digits.ech:31  param bo[embed] ~ zeros
-  adam(p.attn_bo.all, grad.attn_bo.all, opt.m_attn_bo, opt.v_attn_bo, decoder * embed, v_root, rate);
+  adam(p.attn_bo.all, grad.attn_bo.all, opt.m.attn_bo.all, opt.v.attn_bo.all, decoder * embed, v_root, rate);
   // nn.ech:29 at sort_digits.ech:32  param gamma[over] ~ ones
-  adam(p.layernorm_2_gamma.all, grad.layernorm_2_gamma.all, opt.m_layernorm_2_gamma, opt.v_layernorm_2_gamma,
+  adam(p.layernorm_2_gamma.all, grad.layernorm_2_gamma.all, opt.m.layernorm_2_gamma.all, opt.v.layernorm_2_gamma.all,
        decoder * embed, v_root, rate);
   // nn.ech:30 at sort_digits.ech:32  param beta[over] ~ zeros
-  adam(p.layernorm_2_beta.all, grad.layernorm_2_beta.all, opt.m_layernorm_2_beta, opt.v_layernorm_2_beta,
+  adam(p.layernorm_2_beta.all, grad.layernorm_2_beta.all, opt.m.layernorm_2_beta.all, opt.v.layernorm_2_beta.all,
        decoder * embed, v_root, rate);
   // nn.ech:122 at sort_digits.ech:32  param wq[embed, head, key] ~ normal(1 / sqrt(size(embed)))
-  adam(p.cross_wq.all, grad.cross_wq.all, opt.m_cross_wq, opt.v_cross_wq, decoder * embed * head * key, v_root, rate);
+  adam(p.cross_wq.all, grad.cross_wq.all, opt.m.cross_wq.all, opt.v.cross_wq.all, decoder * embed * head * key, v_root,
+       rate);
   // nn.ech:123 at sort_digits.ech:32  param wk[embed, head, key] ~ normal(1 / sqrt(size(embed)))
-  adam(p.cross_wk.all, grad.cross_wk.all, opt.m_cross_wk, opt.v_cross_wk, decoder * embed * head * key, v_root, rate);
+  adam(p.cross_wk.all, grad.cross_wk.all, opt.m.cross_wk.all, opt.v.cross_wk.all, decoder * embed * head * key, v_root,
+       rate);
   // nn.ech:124 at sort_digits.ech:32  param wv[embed, head, key] ~ normal(1 / sqrt(size(embed)))
-  adam(p.cross_wv.all, grad.cross_wv.all, opt.m_cross_wv, opt.v_cross_wv, decoder * embed * head * key, v_root, rate);
+  adam(p.cross_wv.all, grad.cross_wv.all, opt.m.cross_wv.all, opt.v.cross_wv.all, decoder * embed * head * key, v_root,
+       rate);
   // nn.ech:125 at sort_digits.ech:32  param wo[head, key, embed] ~ normal(1 / sqrt(size(head) * size(key)))
-  adam(p.cross_wo.all, grad.cross_wo.all, opt.m_cross_wo, opt.v_cross_wo, decoder * head * key * embed, v_root, rate);
+  adam(p.cross_wo.all, grad.cross_wo.all, opt.m.cross_wo.all, opt.v.cross_wo.all, decoder * head * key * embed, v_root,
+       rate);
   // nn.ech:130 at sort_digits.ech:32  param bq[head, key] ~ zeros
-  adam(p.cross_bq.all, grad.cross_bq.all, opt.m_cross_bq, opt.v_cross_bq, decoder * head * key, v_root, rate);
+  adam(p.cross_bq.all, grad.cross_bq.all, opt.m.cross_bq.all, opt.v.cross_bq.all, decoder * head * key, v_root, rate);
   // nn.ech:131 at sort_digits.ech:32  param bk[head, key] ~ zeros
-  adam(p.cross_bk.all, grad.cross_bk.all, opt.m_cross_bk, opt.v_cross_bk, decoder * head * key, v_root, rate);
+  adam(p.cross_bk.all, grad.cross_bk.all, opt.m.cross_bk.all, opt.v.cross_bk.all, decoder * head * key, v_root, rate);
   // nn.ech:132 at sort_digits.ech:32  param bv[head, key] ~ zeros
-  adam(p.cross_bv.all, grad.cross_bv.all, opt.m_cross_bv, opt.v_cross_bv, decoder * head * key, v_root, rate);
+  adam(p.cross_bv.all, grad.cross_bv.all, opt.m.cross_bv.all, opt.v.cross_bv.all, decoder * head * key, v_root, rate);
   // nn.ech:140 at sort_digits.ech:32  param bo[embed] ~ zeros
-  adam(p.cross_bo.all, grad.cross_bo.all, opt.m_cross_bo, opt.v_cross_bo, decoder * embed, v_root, rate);
+  adam(p.cross_bo.all, grad.cross_bo.all, opt.m.cross_bo.all, opt.v.cross_bo.all, decoder * embed, v_root, rate);
   // nn.ech:29 at sort_digits.ech:33  param gamma[over] ~ ones
-  adam(p.layernorm_3_gamma.all, grad.layernorm_3_gamma.all, opt.m_layernorm_3_gamma, opt.v_layernorm_3_gamma,
+  adam(p.layernorm_3_gamma.all, grad.layernorm_3_gamma.all, opt.m.layernorm_3_gamma.all, opt.v.layernorm_3_gamma.all,
        decoder * embed, v_root, rate);
   // nn.ech:30 at sort_digits.ech:33  param beta[over] ~ zeros
-  adam(p.layernorm_3_beta.all, grad.layernorm_3_beta.all, opt.m_layernorm_3_beta, opt.v_layernorm_3_beta,
+  adam(p.layernorm_3_beta.all, grad.layernorm_3_beta.all, opt.m.layernorm_3_beta.all, opt.v.layernorm_3_beta.all,
        decoder * embed, v_root, rate);
   // nn.ech:149 at sort_digits.ech:33  param w1[embed, ff] ~ normal(1 / sqrt(size(embed)))
-  adam(p.mlp_w1.all, grad.mlp_w1.all, opt.m_mlp_w1, opt.v_mlp_w1, decoder * embed * ff, v_root, rate);
+  adam(p.mlp_w1.all, grad.mlp_w1.all, opt.m.mlp_w1.all, opt.v.mlp_w1.all, decoder * embed * ff, v_root, rate);
   // nn.ech:150 at sort_digits.ech:33  param b1[ff] ~ zeros
-  adam(p.mlp_b1.all, grad.mlp_b1.all, opt.m_mlp_b1, opt.v_mlp_b1, decoder * ff, v_root, rate);
+  adam(p.mlp_b1.all, grad.mlp_b1.all, opt.m.mlp_b1.all, opt.v.mlp_b1.all, decoder * ff, v_root, rate);
   // nn.ech:151 at sort_digits.ech:33  param w2[ff, embed] ~ normal(1 / sqrt(size(ff)))
-  adam(p.mlp_w2.all, grad.mlp_w2.all, opt.m_mlp_w2, opt.v_mlp_w2, decoder * ff * embed, v_root, rate);
+  adam(p.mlp_w2.all, grad.mlp_w2.all, opt.m.mlp_w2.all, opt.v.mlp_w2.all, decoder * ff * embed, v_root, rate);
   // nn.ech:152 at sort_digits.ech:33  param b2[embed] ~ zeros
-  adam(p.mlp_b2.all, grad.mlp_b2.all, opt.m_mlp_b2, opt.v_mlp_b2, decoder * embed, v_root, rate);
+  adam(p.mlp_b2.all, grad.mlp_b2.all, opt.m.mlp_b2.all, opt.v.mlp_b2.all, decoder * embed, v_root, rate);
   // nn.ech:29 at sort_digits.ech:35  param gamma[over] ~ ones
-  adam(p.layernorm_gamma, grad.layernorm_gamma, opt.m_layernorm_gamma, opt.v_layernorm_gamma, embed, v_root, rate);
+  adam(p.layernorm_gamma, grad.layernorm_gamma, opt.m.layernorm_gamma, opt.v.layernorm_gamma, embed, v_root, rate);
   // nn.ech:30 at sort_digits.ech:35  param beta[over] ~ zeros
-  adam(p.layernorm_beta, grad.layernorm_beta, opt.m_layernorm_beta, opt.v_layernorm_beta, embed, v_root, rate);
+  adam(p.layernorm_beta, grad.layernorm_beta, opt.m.layernorm_beta, opt.v.layernorm_beta, embed, v_root, rate);
 }
 
 /// One training step on the inputs already loaded.
@@ -1515,53 +1459,8 @@ Program describe() {
   p.store(Stored::Param, "decoder.mlp.b2", "decoder=2 embed=64", {Init::Zeros}, 942592);
   p.store(Stored::Param, "layernorm.gamma", "embed=64", {Init::Ones}, 943104);
   p.store(Stored::Param, "layernorm.beta", "embed=64", {Init::Zeros}, 943360);
-  p.storeMoments("wte", {{"m", 943616}, {"v", 946688}});
-  p.storeMoments("wsrc", {{"m", 949760}, {"v", 952832}});
-  p.storeMoments("wdst", {{"m", 955904}, {"v", 958976}});
-  p.storeMoments("encoder.layernorm.gamma", {{"m", 962048}, {"v", 962560}});
-  p.storeMoments("encoder.layernorm.beta", {{"m", 963072}, {"v", 963584}});
-  p.storeMoments("encoder.attn.wq", {{"m", 964096}, {"v", 996864}});
-  p.storeMoments("encoder.attn.wk", {{"m", 1029632}, {"v", 1062400}});
-  p.storeMoments("encoder.attn.wv", {{"m", 1095168}, {"v", 1127936}});
-  p.storeMoments("encoder.attn.wo", {{"m", 1160704}, {"v", 1193472}});
-  p.storeMoments("encoder.attn.bq", {{"m", 1226240}, {"v", 1226752}});
-  p.storeMoments("encoder.attn.bk", {{"m", 1227264}, {"v", 1227776}});
-  p.storeMoments("encoder.attn.bv", {{"m", 1228288}, {"v", 1228800}});
-  p.storeMoments("encoder.attn.bo", {{"m", 1229312}, {"v", 1229824}});
-  p.storeMoments("encoder.layernorm_2.gamma", {{"m", 1230336}, {"v", 1230848}});
-  p.storeMoments("encoder.layernorm_2.beta", {{"m", 1231360}, {"v", 1231872}});
-  p.storeMoments("encoder.mlp.w1", {{"m", 1232384}, {"v", 1363456}});
-  p.storeMoments("encoder.mlp.b1", {{"m", 1494528}, {"v", 1496576}});
-  p.storeMoments("encoder.mlp.w2", {{"m", 1498624}, {"v", 1629696}});
-  p.storeMoments("encoder.mlp.b2", {{"m", 1760768}, {"v", 1761280}});
-  p.storeMoments("decoder.layernorm.gamma", {{"m", 1761792}, {"v", 1762304}});
-  p.storeMoments("decoder.layernorm.beta", {{"m", 1762816}, {"v", 1763328}});
-  p.storeMoments("decoder.attn.wq", {{"m", 1763840}, {"v", 1796608}});
-  p.storeMoments("decoder.attn.wk", {{"m", 1829376}, {"v", 1862144}});
-  p.storeMoments("decoder.attn.wv", {{"m", 1894912}, {"v", 1927680}});
-  p.storeMoments("decoder.attn.wo", {{"m", 1960448}, {"v", 1993216}});
-  p.storeMoments("decoder.attn.bq", {{"m", 2025984}, {"v", 2026496}});
-  p.storeMoments("decoder.attn.bk", {{"m", 2027008}, {"v", 2027520}});
-  p.storeMoments("decoder.attn.bv", {{"m", 2028032}, {"v", 2028544}});
-  p.storeMoments("decoder.attn.bo", {{"m", 2029056}, {"v", 2029568}});
-  p.storeMoments("decoder.layernorm_2.gamma", {{"m", 2030080}, {"v", 2030592}});
-  p.storeMoments("decoder.layernorm_2.beta", {{"m", 2031104}, {"v", 2031616}});
-  p.storeMoments("decoder.cross.wq", {{"m", 2032128}, {"v", 2064896}});
-  p.storeMoments("decoder.cross.wk", {{"m", 2097664}, {"v", 2130432}});
-  p.storeMoments("decoder.cross.wv", {{"m", 2163200}, {"v", 2195968}});
-  p.storeMoments("decoder.cross.wo", {{"m", 2228736}, {"v", 2261504}});
-  p.storeMoments("decoder.cross.bq", {{"m", 2294272}, {"v", 2294784}});
-  p.storeMoments("decoder.cross.bk", {{"m", 2295296}, {"v", 2295808}});
-  p.storeMoments("decoder.cross.bv", {{"m", 2296320}, {"v", 2296832}});
-  p.storeMoments("decoder.cross.bo", {{"m", 2297344}, {"v", 2297856}});
-  p.storeMoments("decoder.layernorm_3.gamma", {{"m", 2298368}, {"v", 2298880}});
-  p.storeMoments("decoder.layernorm_3.beta", {{"m", 2299392}, {"v", 2299904}});
-  p.storeMoments("decoder.mlp.w1", {{"m", 2300416}, {"v", 2431488}});
-  p.storeMoments("decoder.mlp.b1", {{"m", 2562560}, {"v", 2564608}});
-  p.storeMoments("decoder.mlp.w2", {{"m", 2566656}, {"v", 2697728}});
-  p.storeMoments("decoder.mlp.b2", {{"m", 2828800}, {"v", 2829312}});
-  p.storeMoments("layernorm.gamma", {{"m", 2829824}, {"v", 2830080}});
-  p.storeMoments("layernorm.beta", {{"m", 2830336}, {"v", 2830592}});
+  p.storeMoments("m", 943616);
+  p.storeMoments("v", 1887232);
   p.take("source", 0, "batch=64 src=12", ElementType::Int32, 12, {{"batch=64/dp src=12", 0}});
   p.take("target", 1, "batch=64 dst=12", ElementType::Int32, 12, {{"batch=64/dp dst=12", 1536}});
   p.take("answer", 2, "batch=64 dst=12", ElementType::Int32, 12, {{"batch=64/dp dst=12", 3072}});

@@ -35,125 +35,61 @@ struct Inputs {
 /// Parameters.
 struct Params {
   Rank &r;
-  float *wte = r.state<float>(0);                                             // [vocab, embed_cp]
-  float *wsrc = r.state<float>(768);                                          // [src, embed_cp]
-  float *wdst = r.state<float>(1536);                                         // [dst, embed]
-  Stack<float> encoder_layernorm_gamma{r.state<float>(2304), embed_cp};       // [encoder, embed_cp]
-  Stack<float> encoder_layernorm_beta{r.state<float>(2432), embed_cp};        // [encoder, embed_cp]
-  Stack<float> encoder_attn_wq{r.state<float>(2560), embed_cp * head * key};  // [encoder, embed_cp, head, key]
-  Stack<float> encoder_attn_wk{r.state<float>(10752), embed_cp * head * key}; // [encoder, embed_cp, head, key]
-  Stack<float> encoder_attn_wv{r.state<float>(18944), embed_cp * head * key}; // [encoder, embed_cp, head, key]
-  Stack<float> encoder_attn_wo{r.state<float>(27136), head * key * embed_cp}; // [encoder, head, key, embed_cp]
-  Stack<float> encoder_attn_bq{r.state<float>(35328), head * key};            // [encoder, head, key]
-  Stack<float> encoder_attn_bk{r.state<float>(35840), head * key};            // [encoder, head, key]
-  Stack<float> encoder_attn_bv{r.state<float>(36352), head * key};            // [encoder, head, key]
-  Stack<float> encoder_attn_bo{r.state<float>(36864), embed_cp};              // [encoder, embed_cp]
-  Stack<float> encoder_layernorm_2_gamma{r.state<float>(36992), embed_cp};    // [encoder, embed_cp]
-  Stack<float> encoder_layernorm_2_beta{r.state<float>(37120), embed_cp};     // [encoder, embed_cp]
-  Stack<float> encoder_mlp_w1{r.state<float>(37248), embed_cp * ff};          // [encoder, embed_cp, ff]
-  Stack<float> encoder_mlp_b1{r.state<float>(70016), ff};                     // [encoder, ff]
-  Stack<float> encoder_mlp_w2{r.state<float>(72064), ff * embed_cp};          // [encoder, ff, embed_cp]
-  Stack<float> encoder_mlp_b2{r.state<float>(104832), embed_cp};              // [encoder, embed_cp]
-  Stack<float> decoder_layernorm_gamma{r.state<float>(104960), embed_cp};     // [decoder, embed_cp]
-  Stack<float> decoder_layernorm_beta{r.state<float>(105088), embed_cp};      // [decoder, embed_cp]
-  Stack<float> attn_wq{r.state<float>(105216), embed_cp * head * key};        // [decoder, embed_cp, head, key]
-  Stack<float> attn_wk{r.state<float>(113408), embed_cp * head * key};        // [decoder, embed_cp, head, key]
-  Stack<float> attn_wv{r.state<float>(121600), embed_cp * head * key};        // [decoder, embed_cp, head, key]
-  Stack<float> attn_wo{r.state<float>(129792), head * key * embed_cp};        // [decoder, head, key, embed_cp]
-  Stack<float> attn_bq{r.state<float>(137984), head * key};                   // [decoder, head, key]
-  Stack<float> attn_bk{r.state<float>(138496), head * key};                   // [decoder, head, key]
-  Stack<float> attn_bv{r.state<float>(139008), head * key};                   // [decoder, head, key]
-  Stack<float> attn_bo{r.state<float>(139520), embed_cp};                     // [decoder, embed_cp]
-  Stack<float> layernorm_2_gamma{r.state<float>(139648), embed_cp};           // [decoder, embed_cp]
-  Stack<float> layernorm_2_beta{r.state<float>(139776), embed_cp};            // [decoder, embed_cp]
-  Stack<float> cross_wq{r.state<float>(139904), embed_cp * head * key};       // [decoder, embed_cp, head, key]
-  Stack<float> cross_wk{r.state<float>(148096), embed_cp * head * key};       // [decoder, embed_cp, head, key]
-  Stack<float> cross_wv{r.state<float>(156288), embed_cp * head * key};       // [decoder, embed_cp, head, key]
-  Stack<float> cross_wo{r.state<float>(164480), head * key * embed_cp};       // [decoder, head, key, embed_cp]
-  Stack<float> cross_bq{r.state<float>(172672), head * key};                  // [decoder, head, key]
-  Stack<float> cross_bk{r.state<float>(173184), head * key};                  // [decoder, head, key]
-  Stack<float> cross_bv{r.state<float>(173696), head * key};                  // [decoder, head, key]
-  Stack<float> cross_bo{r.state<float>(174208), embed_cp};                    // [decoder, embed_cp]
-  Stack<float> layernorm_3_gamma{r.state<float>(174336), embed_cp};           // [decoder, embed_cp]
-  Stack<float> layernorm_3_beta{r.state<float>(174464), embed_cp};            // [decoder, embed_cp]
-  Stack<float> mlp_w1{r.state<float>(174592), embed_cp * ff};                 // [decoder, embed_cp, ff]
-  Stack<float> mlp_b1{r.state<float>(207360), ff};                            // [decoder, ff]
-  Stack<float> mlp_w2{r.state<float>(209408), ff * embed_cp};                 // [decoder, ff, embed_cp]
-  Stack<float> mlp_b2{r.state<float>(242176), embed_cp};                      // [decoder, embed_cp]
-  float *layernorm_gamma = r.state<float>(242304);                            // [embed_cp]
-  float *layernorm_beta = r.state<float>(242368);                             // [embed_cp]
+  int64_t first = 0; // byte of the state; what the optimizer keeps of them lies as they do
+  float *wte = r.state<float>(first);                                                 // [vocab, embed_cp]
+  float *wsrc = r.state<float>(first + 768);                                          // [src, embed_cp]
+  float *wdst = r.state<float>(first + 1536);                                         // [dst, embed]
+  Stack<float> encoder_layernorm_gamma{r.state<float>(first + 2304), embed_cp};       // [encoder, embed_cp]
+  Stack<float> encoder_layernorm_beta{r.state<float>(first + 2432), embed_cp};        // [encoder, embed_cp]
+  Stack<float> encoder_attn_wq{r.state<float>(first + 2560), embed_cp * head * key};  // [encoder, embed_cp, head, key]
+  Stack<float> encoder_attn_wk{r.state<float>(first + 10752), embed_cp * head * key}; // [encoder, embed_cp, head, key]
+  Stack<float> encoder_attn_wv{r.state<float>(first + 18944), embed_cp * head * key}; // [encoder, embed_cp, head, key]
+  Stack<float> encoder_attn_wo{r.state<float>(first + 27136), head * key * embed_cp}; // [encoder, head, key, embed_cp]
+  Stack<float> encoder_attn_bq{r.state<float>(first + 35328), head * key};            // [encoder, head, key]
+  Stack<float> encoder_attn_bk{r.state<float>(first + 35840), head * key};            // [encoder, head, key]
+  Stack<float> encoder_attn_bv{r.state<float>(first + 36352), head * key};            // [encoder, head, key]
+  Stack<float> encoder_attn_bo{r.state<float>(first + 36864), embed_cp};              // [encoder, embed_cp]
+  Stack<float> encoder_layernorm_2_gamma{r.state<float>(first + 36992), embed_cp};    // [encoder, embed_cp]
+  Stack<float> encoder_layernorm_2_beta{r.state<float>(first + 37120), embed_cp};     // [encoder, embed_cp]
+  Stack<float> encoder_mlp_w1{r.state<float>(first + 37248), embed_cp * ff};          // [encoder, embed_cp, ff]
+  Stack<float> encoder_mlp_b1{r.state<float>(first + 70016), ff};                     // [encoder, ff]
+  Stack<float> encoder_mlp_w2{r.state<float>(first + 72064), ff * embed_cp};          // [encoder, ff, embed_cp]
+  Stack<float> encoder_mlp_b2{r.state<float>(first + 104832), embed_cp};              // [encoder, embed_cp]
+  Stack<float> decoder_layernorm_gamma{r.state<float>(first + 104960), embed_cp};     // [decoder, embed_cp]
+  Stack<float> decoder_layernorm_beta{r.state<float>(first + 105088), embed_cp};      // [decoder, embed_cp]
+  Stack<float> attn_wq{r.state<float>(first + 105216), embed_cp * head * key};        // [decoder, embed_cp, head, key]
+  Stack<float> attn_wk{r.state<float>(first + 113408), embed_cp * head * key};        // [decoder, embed_cp, head, key]
+  Stack<float> attn_wv{r.state<float>(first + 121600), embed_cp * head * key};        // [decoder, embed_cp, head, key]
+  Stack<float> attn_wo{r.state<float>(first + 129792), head * key * embed_cp};        // [decoder, head, key, embed_cp]
+  Stack<float> attn_bq{r.state<float>(first + 137984), head * key};                   // [decoder, head, key]
+  Stack<float> attn_bk{r.state<float>(first + 138496), head * key};                   // [decoder, head, key]
+  Stack<float> attn_bv{r.state<float>(first + 139008), head * key};                   // [decoder, head, key]
+  Stack<float> attn_bo{r.state<float>(first + 139520), embed_cp};                     // [decoder, embed_cp]
+  Stack<float> layernorm_2_gamma{r.state<float>(first + 139648), embed_cp};           // [decoder, embed_cp]
+  Stack<float> layernorm_2_beta{r.state<float>(first + 139776), embed_cp};            // [decoder, embed_cp]
+  Stack<float> cross_wq{r.state<float>(first + 139904), embed_cp * head * key};       // [decoder, embed_cp, head, key]
+  Stack<float> cross_wk{r.state<float>(first + 148096), embed_cp * head * key};       // [decoder, embed_cp, head, key]
+  Stack<float> cross_wv{r.state<float>(first + 156288), embed_cp * head * key};       // [decoder, embed_cp, head, key]
+  Stack<float> cross_wo{r.state<float>(first + 164480), head * key * embed_cp};       // [decoder, head, key, embed_cp]
+  Stack<float> cross_bq{r.state<float>(first + 172672), head * key};                  // [decoder, head, key]
+  Stack<float> cross_bk{r.state<float>(first + 173184), head * key};                  // [decoder, head, key]
+  Stack<float> cross_bv{r.state<float>(first + 173696), head * key};                  // [decoder, head, key]
+  Stack<float> cross_bo{r.state<float>(first + 174208), embed_cp};                    // [decoder, embed_cp]
+  Stack<float> layernorm_3_gamma{r.state<float>(first + 174336), embed_cp};           // [decoder, embed_cp]
+  Stack<float> layernorm_3_beta{r.state<float>(first + 174464), embed_cp};            // [decoder, embed_cp]
+  Stack<float> mlp_w1{r.state<float>(first + 174592), embed_cp * ff};                 // [decoder, embed_cp, ff]
+  Stack<float> mlp_b1{r.state<float>(first + 207360), ff};                            // [decoder, ff]
+  Stack<float> mlp_w2{r.state<float>(first + 209408), ff * embed_cp};                 // [decoder, ff, embed_cp]
+  Stack<float> mlp_b2{r.state<float>(first + 242176), embed_cp};                      // [decoder, embed_cp]
+  float *layernorm_gamma = r.state<float>(first + 242304);                            // [embed_cp]
+  float *layernorm_beta = r.state<float>(first + 242368);                             // [embed_cp]
 };
 
 /// What the optimizer keeps from one step to the next.
 struct OptimizerState {
   Rank &r;
-  float *m_wte = r.state<float>(242432), *v_wte = r.state<float>(243200);              // [vocab, embed_cp]
-  float *m_wsrc = r.state<float>(243968), *v_wsrc = r.state<float>(244736);            // [src, embed_cp]
-  float *m_wdst = r.state<float>(245504), *v_wdst = r.state<float>(246272);            // [dst, embed]
-  float *m_encoder_layernorm_gamma = r.state<float>(247040);                           // [encoder, embed_cp]
-  float *v_encoder_layernorm_gamma = r.state<float>(247168);                           // [encoder, embed_cp]
-  float *m_encoder_layernorm_beta = r.state<float>(247296);                            // [encoder, embed_cp]
-  float *v_encoder_layernorm_beta = r.state<float>(247424);                            // [encoder, embed_cp]
-  float *m_encoder_attn_wq = r.state<float>(247552);                                   // [encoder, embed_cp, head, key]
-  float *v_encoder_attn_wq = r.state<float>(255744);                                   // [encoder, embed_cp, head, key]
-  float *m_encoder_attn_wk = r.state<float>(263936);                                   // [encoder, embed_cp, head, key]
-  float *v_encoder_attn_wk = r.state<float>(272128);                                   // [encoder, embed_cp, head, key]
-  float *m_encoder_attn_wv = r.state<float>(280320);                                   // [encoder, embed_cp, head, key]
-  float *v_encoder_attn_wv = r.state<float>(288512);                                   // [encoder, embed_cp, head, key]
-  float *m_encoder_attn_wo = r.state<float>(296704);                                   // [encoder, head, key, embed_cp]
-  float *v_encoder_attn_wo = r.state<float>(304896);                                   // [encoder, head, key, embed_cp]
-  float *m_encoder_attn_bq = r.state<float>(313088);                                   // [encoder, head, key]
-  float *v_encoder_attn_bq = r.state<float>(313600);                                   // [encoder, head, key]
-  float *m_encoder_attn_bk = r.state<float>(314112);                                   // [encoder, head, key]
-  float *v_encoder_attn_bk = r.state<float>(314624);                                   // [encoder, head, key]
-  float *m_encoder_attn_bv = r.state<float>(315136);                                   // [encoder, head, key]
-  float *v_encoder_attn_bv = r.state<float>(315648);                                   // [encoder, head, key]
-  float *m_encoder_attn_bo = r.state<float>(316160);                                   // [encoder, embed_cp]
-  float *v_encoder_attn_bo = r.state<float>(316288);                                   // [encoder, embed_cp]
-  float *m_encoder_layernorm_2_gamma = r.state<float>(316416);                         // [encoder, embed_cp]
-  float *v_encoder_layernorm_2_gamma = r.state<float>(316544);                         // [encoder, embed_cp]
-  float *m_encoder_layernorm_2_beta = r.state<float>(316672);                          // [encoder, embed_cp]
-  float *v_encoder_layernorm_2_beta = r.state<float>(316800);                          // [encoder, embed_cp]
-  float *m_encoder_mlp_w1 = r.state<float>(316928);                                    // [encoder, embed_cp, ff]
-  float *v_encoder_mlp_w1 = r.state<float>(349696);                                    // [encoder, embed_cp, ff]
-  float *m_encoder_mlp_b1 = r.state<float>(382464), *v_encoder_mlp_b1 = r.state<float>(384512); // [encoder, ff]
-  float *m_encoder_mlp_w2 = r.state<float>(386560);                                    // [encoder, ff, embed_cp]
-  float *v_encoder_mlp_w2 = r.state<float>(419328);                                    // [encoder, ff, embed_cp]
-  float *m_encoder_mlp_b2 = r.state<float>(452096), *v_encoder_mlp_b2 = r.state<float>(452224); // [encoder, embed_cp]
-  float *m_decoder_layernorm_gamma = r.state<float>(452352);                           // [decoder, embed_cp]
-  float *v_decoder_layernorm_gamma = r.state<float>(452480);                           // [decoder, embed_cp]
-  float *m_decoder_layernorm_beta = r.state<float>(452608);                            // [decoder, embed_cp]
-  float *v_decoder_layernorm_beta = r.state<float>(452736);                            // [decoder, embed_cp]
-  float *m_attn_wq = r.state<float>(452864), *v_attn_wq = r.state<float>(461056);      // [decoder, embed_cp, head, key]
-  float *m_attn_wk = r.state<float>(469248), *v_attn_wk = r.state<float>(477440);      // [decoder, embed_cp, head, key]
-  float *m_attn_wv = r.state<float>(485632), *v_attn_wv = r.state<float>(493824);      // [decoder, embed_cp, head, key]
-  float *m_attn_wo = r.state<float>(502016), *v_attn_wo = r.state<float>(510208);      // [decoder, head, key, embed_cp]
-  float *m_attn_bq = r.state<float>(518400), *v_attn_bq = r.state<float>(518912);      // [decoder, head, key]
-  float *m_attn_bk = r.state<float>(519424), *v_attn_bk = r.state<float>(519936);      // [decoder, head, key]
-  float *m_attn_bv = r.state<float>(520448), *v_attn_bv = r.state<float>(520960);      // [decoder, head, key]
-  float *m_attn_bo = r.state<float>(521472), *v_attn_bo = r.state<float>(521600);      // [decoder, embed_cp]
-  float *m_layernorm_2_gamma = r.state<float>(521728);                                 // [decoder, embed_cp]
-  float *v_layernorm_2_gamma = r.state<float>(521856);                                 // [decoder, embed_cp]
-  float *m_layernorm_2_beta = r.state<float>(521984);                                  // [decoder, embed_cp]
-  float *v_layernorm_2_beta = r.state<float>(522112);                                  // [decoder, embed_cp]
-  float *m_cross_wq = r.state<float>(522240), *v_cross_wq = r.state<float>(530432);    // [decoder, embed_cp, head, key]
-  float *m_cross_wk = r.state<float>(538624), *v_cross_wk = r.state<float>(546816);    // [decoder, embed_cp, head, key]
-  float *m_cross_wv = r.state<float>(555008), *v_cross_wv = r.state<float>(563200);    // [decoder, embed_cp, head, key]
-  float *m_cross_wo = r.state<float>(571392), *v_cross_wo = r.state<float>(579584);    // [decoder, head, key, embed_cp]
-  float *m_cross_bq = r.state<float>(587776), *v_cross_bq = r.state<float>(588288);    // [decoder, head, key]
-  float *m_cross_bk = r.state<float>(588800), *v_cross_bk = r.state<float>(589312);    // [decoder, head, key]
-  float *m_cross_bv = r.state<float>(589824), *v_cross_bv = r.state<float>(590336);    // [decoder, head, key]
-  float *m_cross_bo = r.state<float>(590848), *v_cross_bo = r.state<float>(590976);    // [decoder, embed_cp]
-  float *m_layernorm_3_gamma = r.state<float>(591104);                                 // [decoder, embed_cp]
-  float *v_layernorm_3_gamma = r.state<float>(591232);                                 // [decoder, embed_cp]
-  float *m_layernorm_3_beta = r.state<float>(591360);                                  // [decoder, embed_cp]
-  float *v_layernorm_3_beta = r.state<float>(591488);                                  // [decoder, embed_cp]
-  float *m_mlp_w1 = r.state<float>(591616), *v_mlp_w1 = r.state<float>(624384);        // [decoder, embed_cp, ff]
-  float *m_mlp_b1 = r.state<float>(657152), *v_mlp_b1 = r.state<float>(659200);        // [decoder, ff]
-  float *m_mlp_w2 = r.state<float>(661248), *v_mlp_w2 = r.state<float>(694016);        // [decoder, ff, embed_cp]
-  float *m_mlp_b2 = r.state<float>(726784), *v_mlp_b2 = r.state<float>(726912);        // [decoder, embed_cp]
-  float *m_layernorm_gamma = r.state<float>(727040), *v_layernorm_gamma = r.state<float>(727104); // [embed_cp]
-  float *m_layernorm_beta = r.state<float>(727168), *v_layernorm_beta = r.state<float>(727232); // [embed_cp]
+  Params m{r, 242432};
+  Params v{r, 484864};
 };
 
 /// What one function of a step computes and another one reads.
@@ -1496,126 +1432,136 @@ void update_2(Rank &r, Messages &messages, double lr) {
   const float v_root = math::sqrt(static_cast<float>(v_correction));
   const double m_correction = 1 - std::pow(0.9, static_cast<double>(r.updates()));
   const float rate = static_cast<float>(lr) / static_cast<float>(m_correction);
-  adam(p.wte, grad.wte, opt.m_wte, opt.v_wte, vocab * embed_cp, scale, v_root, rate);
+  adam(p.wte, grad.wte, opt.m.wte, opt.v.wte, vocab * embed_cp, scale, v_root, rate);
   // sort_digits.ech:21  param wsrc[src, embed] ~ normal(0.02)
-  adam(p.wsrc, grad.wsrc, opt.m_wsrc, opt.v_wsrc, src * embed_cp, scale, v_root, rate);
+  adam(p.wsrc, grad.wsrc, opt.m.wsrc, opt.v.wsrc, src * embed_cp, scale, v_root, rate);
   // sort_digits.ech:22  param wdst[dst, embed] ~ normal(0.02)
-  adam(p.wdst, grad.wdst, opt.m_wdst, opt.v_wdst, dst * embed, scale, v_root, rate);
+  adam(p.wdst, grad.wdst, opt.m.wdst, opt.v.wdst, dst * embed, scale, v_root, rate);
   // nn.ech:29 at sort_digits.ech:26  param gamma[over] ~ ones
-  adam(p.encoder_layernorm_gamma.all, grad.encoder_layernorm_gamma.all, opt.m_encoder_layernorm_gamma,
-       opt.v_encoder_layernorm_gamma, encoder * embed_cp, scale, v_root, rate);
+  adam(p.encoder_layernorm_gamma.all, grad.encoder_layernorm_gamma.all, opt.m.encoder_layernorm_gamma.all,
+       opt.v.encoder_layernorm_gamma.all, encoder * embed_cp, scale, v_root, rate);
   // nn.ech:30 at sort_digits.ech:26  param beta[over] ~ zeros
-  adam(p.encoder_layernorm_beta.all, grad.encoder_layernorm_beta.all, opt.m_encoder_layernorm_beta,
-       opt.v_encoder_layernorm_beta, encoder * embed_cp, scale, v_root, rate);
+  adam(p.encoder_layernorm_beta.all, grad.encoder_layernorm_beta.all, opt.m.encoder_layernorm_beta.all,
+       opt.v.encoder_layernorm_beta.all, encoder * embed_cp, scale, v_root, rate);
   // nn.ech:75 at sort_digits.ech:26  param wq[embed, head, key] ~ normal(1 / sqrt(size(embed)))
-  adam(p.encoder_attn_wq.all, grad.encoder_attn_wq.all, opt.m_encoder_attn_wq, opt.v_encoder_attn_wq,
+  adam(p.encoder_attn_wq.all, grad.encoder_attn_wq.all, opt.m.encoder_attn_wq.all, opt.v.encoder_attn_wq.all,
        encoder * embed_cp * head * key, scale, v_root, rate);
   // nn.ech:76 at sort_digits.ech:26  param wk[embed, head, key] ~ normal(1 / sqrt(size(embed)))
-  adam(p.encoder_attn_wk.all, grad.encoder_attn_wk.all, opt.m_encoder_attn_wk, opt.v_encoder_attn_wk,
+  adam(p.encoder_attn_wk.all, grad.encoder_attn_wk.all, opt.m.encoder_attn_wk.all, opt.v.encoder_attn_wk.all,
        encoder * embed_cp * head * key, scale, v_root, rate);
   // nn.ech:77 at sort_digits.ech:26  param wv[embed, head, key] ~ normal(1 / sqrt(size(embed)))
-  adam(p.encoder_attn_wv.all, grad.encoder_attn_wv.all, opt.m_encoder_attn_wv, opt.v_encoder_attn_wv,
+  adam(p.encoder_attn_wv.all, grad.encoder_attn_wv.all, opt.m.encoder_attn_wv.all, opt.v.encoder_attn_wv.all,
        encoder * embed_cp * head * key, scale, v_root, rate);
   // nn.ech:78 at sort_digits.ech:26  param wo[head, key, embed] ~ normal(1 / sqrt(size(head) * size(key)))
-  adam(p.encoder_attn_wo.all, grad.encoder_attn_wo.all, opt.m_encoder_attn_wo, opt.v_encoder_attn_wo,
+  adam(p.encoder_attn_wo.all, grad.encoder_attn_wo.all, opt.m.encoder_attn_wo.all, opt.v.encoder_attn_wo.all,
        encoder * head * key * embed_cp, scale, v_root, rate);
   // nn.ech:83 at sort_digits.ech:26  param bq[head, key] ~ zeros
-  adam(p.encoder_attn_bq.all, grad.encoder_attn_bq.all, opt.m_encoder_attn_bq, opt.v_encoder_attn_bq,
+  adam(p.encoder_attn_bq.all, grad.encoder_attn_bq.all, opt.m.encoder_attn_bq.all, opt.v.encoder_attn_bq.all,
        encoder * head * key, scale, v_root, rate);
   // nn.ech:84 at sort_digits.ech:26  param bk[head, key] ~ zeros
-  adam(p.encoder_attn_bk.all, grad.encoder_attn_bk.all, opt.m_encoder_attn_bk, opt.v_encoder_attn_bk,
+  adam(p.encoder_attn_bk.all, grad.encoder_attn_bk.all, opt.m.encoder_attn_bk.all, opt.v.encoder_attn_bk.all,
        encoder * head * key, scale, v_root, rate);
   // nn.ech:85 at sort_digits.ech:26  param bv[head, key] ~ zeros
-  adam(p.encoder_attn_bv.all, grad.encoder_attn_bv.all, opt.m_encoder_attn_bv, opt.v_encoder_attn_bv,
+  adam(p.encoder_attn_bv.all, grad.encoder_attn_bv.all, opt.m.encoder_attn_bv.all, opt.v.encoder_attn_bv.all,
        encoder * head * key, scale, v_root, rate);
   // nn.ech:97 at sort_digits.ech:26  param bo[embed] ~ zeros
-  adam(p.encoder_attn_bo.all, grad.encoder_attn_bo.all, opt.m_encoder_attn_bo, opt.v_encoder_attn_bo,
+  adam(p.encoder_attn_bo.all, grad.encoder_attn_bo.all, opt.m.encoder_attn_bo.all, opt.v.encoder_attn_bo.all,
        encoder * embed_cp, scale, v_root, rate);
   // nn.ech:29 at sort_digits.ech:27  param gamma[over] ~ ones
-  adam(p.encoder_layernorm_2_gamma.all, grad.encoder_layernorm_2_gamma.all, opt.m_encoder_layernorm_2_gamma,
-       opt.v_encoder_layernorm_2_gamma, encoder * embed_cp, scale, v_root, rate);
+  adam(p.encoder_layernorm_2_gamma.all, grad.encoder_layernorm_2_gamma.all, opt.m.encoder_layernorm_2_gamma.all,
+       opt.v.encoder_layernorm_2_gamma.all, encoder * embed_cp, scale, v_root, rate);
   // nn.ech:30 at sort_digits.ech:27  param beta[over] ~ zeros
-  adam(p.encoder_layernorm_2_beta.all, grad.encoder_layernorm_2_beta.all, opt.m_encoder_layernorm_2_beta,
-       opt.v_encoder_layernorm_2_beta, encoder * embed_cp, scale, v_root, rate);
+  adam(p.encoder_layernorm_2_beta.all, grad.encoder_layernorm_2_beta.all, opt.m.encoder_layernorm_2_beta.all,
+       opt.v.encoder_layernorm_2_beta.all, encoder * embed_cp, scale, v_root, rate);
   // nn.ech:149 at sort_digits.ech:27  param w1[embed, ff] ~ normal(1 / sqrt(size(embed)))
-  adam(p.encoder_mlp_w1.all, grad.encoder_mlp_w1.all, opt.m_encoder_mlp_w1, opt.v_encoder_mlp_w1,
+  adam(p.encoder_mlp_w1.all, grad.encoder_mlp_w1.all, opt.m.encoder_mlp_w1.all, opt.v.encoder_mlp_w1.all,
        encoder * embed_cp * ff, scale, v_root, rate);
   // nn.ech:150 at sort_digits.ech:27  param b1[ff] ~ zeros
-  adam(p.encoder_mlp_b1.all, grad.encoder_mlp_b1.all, opt.m_encoder_mlp_b1, opt.v_encoder_mlp_b1, encoder * ff, scale,
-       v_root, rate);
+  adam(p.encoder_mlp_b1.all, grad.encoder_mlp_b1.all, opt.m.encoder_mlp_b1.all, opt.v.encoder_mlp_b1.all, encoder * ff,
+       scale, v_root, rate);
   // nn.ech:151 at sort_digits.ech:27  param w2[ff, embed] ~ normal(1 / sqrt(size(ff)))
-  adam(p.encoder_mlp_w2.all, grad.encoder_mlp_w2.all, opt.m_encoder_mlp_w2, opt.v_encoder_mlp_w2,
+  adam(p.encoder_mlp_w2.all, grad.encoder_mlp_w2.all, opt.m.encoder_mlp_w2.all, opt.v.encoder_mlp_w2.all,
        encoder * ff * embed_cp, scale, v_root, rate);
   // nn.ech:152 at sort_digits.ech:27  param b2[embed] ~ zeros
-  adam(p.encoder_mlp_b2.all, grad.encoder_mlp_b2.all, opt.m_encoder_mlp_b2, opt.v_encoder_mlp_b2, encoder * embed_cp,
-       scale, v_root, rate);
+  adam(p.encoder_mlp_b2.all, grad.encoder_mlp_b2.all, opt.m.encoder_mlp_b2.all, opt.v.encoder_mlp_b2.all,
+       encoder * embed_cp, scale, v_root, rate);
   // nn.ech:29 at sort_digits.ech:31  param gamma[over] ~ ones
-  adam(p.decoder_layernorm_gamma.all, d_layernorm_gamma_2, opt.m_decoder_layernorm_gamma, opt.v_decoder_layernorm_gamma,
-       decoder * embed_cp, scale, v_root, rate);
+  adam(p.decoder_layernorm_gamma.all, d_layernorm_gamma_2, opt.m.decoder_layernorm_gamma.all,
+       opt.v.decoder_layernorm_gamma.all, decoder * embed_cp, scale, v_root, rate);
   // nn.ech:30 at sort_digits.ech:31  param beta[over] ~ zeros
-  adam(p.decoder_layernorm_beta.all, d_layernorm_beta_2, opt.m_decoder_layernorm_beta, opt.v_decoder_layernorm_beta,
-       decoder * embed_cp, scale, v_root, rate);
+  adam(p.decoder_layernorm_beta.all, d_layernorm_beta_2, opt.m.decoder_layernorm_beta.all,
+       opt.v.decoder_layernorm_beta.all, decoder * embed_cp, scale, v_root, rate);
   // nn.ech:75 at sort_digits.ech:31  param wq[embed, head, key] ~ normal(1 / sqrt(size(embed)))
-  adam(p.attn_wq.all, d_attn_wq, opt.m_attn_wq, opt.v_attn_wq, decoder * embed_cp * head * key, scale, v_root, rate);
+  adam(p.attn_wq.all, d_attn_wq, opt.m.attn_wq.all, opt.v.attn_wq.all, decoder * embed_cp * head * key, scale, v_root,
+       rate);
   // nn.ech:76 at sort_digits.ech:31  param wk[embed, head, key] ~ normal(1 / sqrt(size(embed)))
-  adam(p.attn_wk.all, d_attn_wk, opt.m_attn_wk, opt.v_attn_wk, decoder * embed_cp * head * key, scale, v_root, rate);
+  adam(p.attn_wk.all, d_attn_wk, opt.m.attn_wk.all, opt.v.attn_wk.all, decoder * embed_cp * head * key, scale, v_root,
+       rate);
   // nn.ech:77 at sort_digits.ech:31  param wv[embed, head, key] ~ normal(1 / sqrt(size(embed)))
-  adam(p.attn_wv.all, d_attn_wv, opt.m_attn_wv, opt.v_attn_wv, decoder * embed_cp * head * key, scale, v_root, rate);
+  adam(p.attn_wv.all, d_attn_wv, opt.m.attn_wv.all, opt.v.attn_wv.all, decoder * embed_cp * head * key, scale, v_root,
+       rate);
   // nn.ech:78 at sort_digits.ech:31  param wo[head, key, embed] ~ normal(1 / sqrt(size(head) * size(key)))
-  adam(p.attn_wo.all, d_attn_wo, opt.m_attn_wo, opt.v_attn_wo, decoder * head * key * embed_cp, scale, v_root, rate);
+  adam(p.attn_wo.all, d_attn_wo, opt.m.attn_wo.all, opt.v.attn_wo.all, decoder * head * key * embed_cp, scale, v_root,
+       rate);
   // nn.ech:83 at sort_digits.ech:31  param bq[head, key] ~ zeros
-  adam(p.attn_bq.all, grad.attn_bq.all, opt.m_attn_bq, opt.v_attn_bq, decoder * head * key, scale, v_root, rate);
+  adam(p.attn_bq.all, grad.attn_bq.all, opt.m.attn_bq.all, opt.v.attn_bq.all, decoder * head * key, scale, v_root,
+       rate);
   // nn.ech:84 at sort_digits.ech:31  param bk[head, key] ~ zeros
-  adam(p.attn_bk.all, grad.attn_bk.all, opt.m_attn_bk, opt.v_attn_bk, decoder * head * key, scale, v_root, rate);
+  adam(p.attn_bk.all, grad.attn_bk.all, opt.m.attn_bk.all, opt.v.attn_bk.all, decoder * head * key, scale, v_root,
+       rate);
   // nn.ech:85 at sort_digits.ech:31  param bv[head, key] ~ zeros
-  adam(p.attn_bv.all, grad.attn_bv.all, opt.m_attn_bv, opt.v_attn_bv, decoder * head * key, scale, v_root, rate);
+  adam(p.attn_bv.all, grad.attn_bv.all, opt.m.attn_bv.all, opt.v.attn_bv.all, decoder * head * key, scale, v_root,
+       rate);
   // nn.ech:97 at sort_digits.ech:31  param bo[embed] ~ zeros
-  adam(p.attn_bo.all, d_attn_bo, opt.m_attn_bo, opt.v_attn_bo, decoder * embed_cp, scale, v_root, rate);
+  adam(p.attn_bo.all, d_attn_bo, opt.m.attn_bo.all, opt.v.attn_bo.all, decoder * embed_cp, scale, v_root, rate);
   // nn.ech:29 at sort_digits.ech:32  param gamma[over] ~ ones
-  adam(p.layernorm_2_gamma.all, d_layernorm_2_gamma, opt.m_layernorm_2_gamma, opt.v_layernorm_2_gamma,
+  adam(p.layernorm_2_gamma.all, d_layernorm_2_gamma, opt.m.layernorm_2_gamma.all, opt.v.layernorm_2_gamma.all,
        decoder * embed_cp, scale, v_root, rate);
   // nn.ech:30 at sort_digits.ech:32  param beta[over] ~ zeros
-  adam(p.layernorm_2_beta.all, d_layernorm_2_beta, opt.m_layernorm_2_beta, opt.v_layernorm_2_beta, decoder * embed_cp,
-       scale, v_root, rate);
+  adam(p.layernorm_2_beta.all, d_layernorm_2_beta, opt.m.layernorm_2_beta.all, opt.v.layernorm_2_beta.all,
+       decoder * embed_cp, scale, v_root, rate);
   // nn.ech:122 at sort_digits.ech:32  param wq[embed, head, key] ~ normal(1 / sqrt(size(embed)))
-  adam(p.cross_wq.all, d_cross_wq, opt.m_cross_wq, opt.v_cross_wq, decoder * embed_cp * head * key, scale, v_root,
-       rate);
+  adam(p.cross_wq.all, d_cross_wq, opt.m.cross_wq.all, opt.v.cross_wq.all, decoder * embed_cp * head * key, scale,
+       v_root, rate);
   // nn.ech:123 at sort_digits.ech:32  param wk[embed, head, key] ~ normal(1 / sqrt(size(embed)))
-  adam(p.cross_wk.all, grad.cross_wk.all, opt.m_cross_wk, opt.v_cross_wk, decoder * embed_cp * head * key, scale,
-       v_root, rate);
+  adam(p.cross_wk.all, grad.cross_wk.all, opt.m.cross_wk.all, opt.v.cross_wk.all, decoder * embed_cp * head * key,
+       scale, v_root, rate);
   // nn.ech:124 at sort_digits.ech:32  param wv[embed, head, key] ~ normal(1 / sqrt(size(embed)))
-  adam(p.cross_wv.all, grad.cross_wv.all, opt.m_cross_wv, opt.v_cross_wv, decoder * embed_cp * head * key, scale,
-       v_root, rate);
+  adam(p.cross_wv.all, grad.cross_wv.all, opt.m.cross_wv.all, opt.v.cross_wv.all, decoder * embed_cp * head * key,
+       scale, v_root, rate);
   // nn.ech:125 at sort_digits.ech:32  param wo[head, key, embed] ~ normal(1 / sqrt(size(head) * size(key)))
-  adam(p.cross_wo.all, d_cross_wo, opt.m_cross_wo, opt.v_cross_wo, decoder * head * key * embed_cp, scale, v_root,
-       rate);
+  adam(p.cross_wo.all, d_cross_wo, opt.m.cross_wo.all, opt.v.cross_wo.all, decoder * head * key * embed_cp, scale,
+       v_root, rate);
   // nn.ech:130 at sort_digits.ech:32  param bq[head, key] ~ zeros
-  adam(p.cross_bq.all, grad.cross_bq.all, opt.m_cross_bq, opt.v_cross_bq, decoder * head * key, scale, v_root, rate);
+  adam(p.cross_bq.all, grad.cross_bq.all, opt.m.cross_bq.all, opt.v.cross_bq.all, decoder * head * key, scale, v_root,
+       rate);
   // nn.ech:131 at sort_digits.ech:32  param bk[head, key] ~ zeros
-  adam(p.cross_bk.all, grad.cross_bk.all, opt.m_cross_bk, opt.v_cross_bk, decoder * head * key, scale, v_root, rate);
+  adam(p.cross_bk.all, grad.cross_bk.all, opt.m.cross_bk.all, opt.v.cross_bk.all, decoder * head * key, scale, v_root,
+       rate);
   // nn.ech:132 at sort_digits.ech:32  param bv[head, key] ~ zeros
-  adam(p.cross_bv.all, grad.cross_bv.all, opt.m_cross_bv, opt.v_cross_bv, decoder * head * key, scale, v_root, rate);
+  adam(p.cross_bv.all, grad.cross_bv.all, opt.m.cross_bv.all, opt.v.cross_bv.all, decoder * head * key, scale, v_root,
+       rate);
   // nn.ech:140 at sort_digits.ech:32  param bo[embed] ~ zeros
-  adam(p.cross_bo.all, d_cross_bo, opt.m_cross_bo, opt.v_cross_bo, decoder * embed_cp, scale, v_root, rate);
+  adam(p.cross_bo.all, d_cross_bo, opt.m.cross_bo.all, opt.v.cross_bo.all, decoder * embed_cp, scale, v_root, rate);
   // nn.ech:29 at sort_digits.ech:33  param gamma[over] ~ ones
-  adam(p.layernorm_3_gamma.all, d_layernorm_3_gamma, opt.m_layernorm_3_gamma, opt.v_layernorm_3_gamma,
+  adam(p.layernorm_3_gamma.all, d_layernorm_3_gamma, opt.m.layernorm_3_gamma.all, opt.v.layernorm_3_gamma.all,
        decoder * embed_cp, scale, v_root, rate);
   // nn.ech:30 at sort_digits.ech:33  param beta[over] ~ zeros
-  adam(p.layernorm_3_beta.all, d_layernorm_3_beta, opt.m_layernorm_3_beta, opt.v_layernorm_3_beta, decoder * embed_cp,
-       scale, v_root, rate);
+  adam(p.layernorm_3_beta.all, d_layernorm_3_beta, opt.m.layernorm_3_beta.all, opt.v.layernorm_3_beta.all,
+       decoder * embed_cp, scale, v_root, rate);
   // nn.ech:149 at sort_digits.ech:33  param w1[embed, ff] ~ normal(1 / sqrt(size(embed)))
-  adam(p.mlp_w1.all, grad.mlp_w1, opt.m_mlp_w1, opt.v_mlp_w1, decoder * embed_cp * ff, scale, v_root, rate);
+  adam(p.mlp_w1.all, grad.mlp_w1, opt.m.mlp_w1.all, opt.v.mlp_w1.all, decoder * embed_cp * ff, scale, v_root, rate);
   // nn.ech:150 at sort_digits.ech:33  param b1[ff] ~ zeros
-  adam(p.mlp_b1.all, grad.mlp_b1.all, opt.m_mlp_b1, opt.v_mlp_b1, decoder * ff, scale, v_root, rate);
+  adam(p.mlp_b1.all, grad.mlp_b1.all, opt.m.mlp_b1.all, opt.v.mlp_b1.all, decoder * ff, scale, v_root, rate);
   // nn.ech:151 at sort_digits.ech:33  param w2[ff, embed] ~ normal(1 / sqrt(size(ff)))
-  adam(p.mlp_w2.all, d_mlp_w2, opt.m_mlp_w2, opt.v_mlp_w2, decoder * ff * embed_cp, scale, v_root, rate);
+  adam(p.mlp_w2.all, d_mlp_w2, opt.m.mlp_w2.all, opt.v.mlp_w2.all, decoder * ff * embed_cp, scale, v_root, rate);
   // nn.ech:152 at sort_digits.ech:33  param b2[embed] ~ zeros
-  adam(p.mlp_b2.all, d_mlp_b2, opt.m_mlp_b2, opt.v_mlp_b2, decoder * embed_cp, scale, v_root, rate);
+  adam(p.mlp_b2.all, d_mlp_b2, opt.m.mlp_b2.all, opt.v.mlp_b2.all, decoder * embed_cp, scale, v_root, rate);
   // nn.ech:29 at sort_digits.ech:35  param gamma[over] ~ ones
-  adam(p.layernorm_gamma, d_layernorm_gamma, opt.m_layernorm_gamma, opt.v_layernorm_gamma, embed_cp, scale, v_root,
+  adam(p.layernorm_gamma, d_layernorm_gamma, opt.m.layernorm_gamma, opt.v.layernorm_gamma, embed_cp, scale, v_root,
        rate);
   // nn.ech:30 at sort_digits.ech:35  param beta[over] ~ zeros
-  adam(p.layernorm_beta, d_layernorm_beta, opt.m_layernorm_beta, opt.v_layernorm_beta, embed_cp, scale, v_root, rate);
+  adam(p.layernorm_beta, d_layernorm_beta, opt.m.layernorm_beta, opt.v.layernorm_beta, embed_cp, scale, v_root, rate);
 }
 
 /// One training step on the inputs already loaded.
@@ -2163,53 +2109,8 @@ Program describe() {
   p.store(Stored::Param, "decoder.mlp.b2", "decoder=2 embed=64/cp", {Init::Zeros}, 242176);
   p.store(Stored::Param, "layernorm.gamma", "embed=64/cp", {Init::Ones}, 242304);
   p.store(Stored::Param, "layernorm.beta", "embed=64/cp", {Init::Zeros}, 242368);
-  p.storeMoments("wte", {{"m", 242432}, {"v", 243200}});
-  p.storeMoments("wsrc", {{"m", 243968}, {"v", 244736}});
-  p.storeMoments("wdst", {{"m", 245504}, {"v", 246272}});
-  p.storeMoments("encoder.layernorm.gamma", {{"m", 247040}, {"v", 247168}});
-  p.storeMoments("encoder.layernorm.beta", {{"m", 247296}, {"v", 247424}});
-  p.storeMoments("encoder.attn.wq", {{"m", 247552}, {"v", 255744}});
-  p.storeMoments("encoder.attn.wk", {{"m", 263936}, {"v", 272128}});
-  p.storeMoments("encoder.attn.wv", {{"m", 280320}, {"v", 288512}});
-  p.storeMoments("encoder.attn.wo", {{"m", 296704}, {"v", 304896}});
-  p.storeMoments("encoder.attn.bq", {{"m", 313088}, {"v", 313600}});
-  p.storeMoments("encoder.attn.bk", {{"m", 314112}, {"v", 314624}});
-  p.storeMoments("encoder.attn.bv", {{"m", 315136}, {"v", 315648}});
-  p.storeMoments("encoder.attn.bo", {{"m", 316160}, {"v", 316288}});
-  p.storeMoments("encoder.layernorm_2.gamma", {{"m", 316416}, {"v", 316544}});
-  p.storeMoments("encoder.layernorm_2.beta", {{"m", 316672}, {"v", 316800}});
-  p.storeMoments("encoder.mlp.w1", {{"m", 316928}, {"v", 349696}});
-  p.storeMoments("encoder.mlp.b1", {{"m", 382464}, {"v", 384512}});
-  p.storeMoments("encoder.mlp.w2", {{"m", 386560}, {"v", 419328}});
-  p.storeMoments("encoder.mlp.b2", {{"m", 452096}, {"v", 452224}});
-  p.storeMoments("decoder.layernorm.gamma", {{"m", 452352}, {"v", 452480}});
-  p.storeMoments("decoder.layernorm.beta", {{"m", 452608}, {"v", 452736}});
-  p.storeMoments("decoder.attn.wq", {{"m", 452864}, {"v", 461056}});
-  p.storeMoments("decoder.attn.wk", {{"m", 469248}, {"v", 477440}});
-  p.storeMoments("decoder.attn.wv", {{"m", 485632}, {"v", 493824}});
-  p.storeMoments("decoder.attn.wo", {{"m", 502016}, {"v", 510208}});
-  p.storeMoments("decoder.attn.bq", {{"m", 518400}, {"v", 518912}});
-  p.storeMoments("decoder.attn.bk", {{"m", 519424}, {"v", 519936}});
-  p.storeMoments("decoder.attn.bv", {{"m", 520448}, {"v", 520960}});
-  p.storeMoments("decoder.attn.bo", {{"m", 521472}, {"v", 521600}});
-  p.storeMoments("decoder.layernorm_2.gamma", {{"m", 521728}, {"v", 521856}});
-  p.storeMoments("decoder.layernorm_2.beta", {{"m", 521984}, {"v", 522112}});
-  p.storeMoments("decoder.cross.wq", {{"m", 522240}, {"v", 530432}});
-  p.storeMoments("decoder.cross.wk", {{"m", 538624}, {"v", 546816}});
-  p.storeMoments("decoder.cross.wv", {{"m", 555008}, {"v", 563200}});
-  p.storeMoments("decoder.cross.wo", {{"m", 571392}, {"v", 579584}});
-  p.storeMoments("decoder.cross.bq", {{"m", 587776}, {"v", 588288}});
-  p.storeMoments("decoder.cross.bk", {{"m", 588800}, {"v", 589312}});
-  p.storeMoments("decoder.cross.bv", {{"m", 589824}, {"v", 590336}});
-  p.storeMoments("decoder.cross.bo", {{"m", 590848}, {"v", 590976}});
-  p.storeMoments("decoder.layernorm_3.gamma", {{"m", 591104}, {"v", 591232}});
-  p.storeMoments("decoder.layernorm_3.beta", {{"m", 591360}, {"v", 591488}});
-  p.storeMoments("decoder.mlp.w1", {{"m", 591616}, {"v", 624384}});
-  p.storeMoments("decoder.mlp.b1", {{"m", 657152}, {"v", 659200}});
-  p.storeMoments("decoder.mlp.w2", {{"m", 661248}, {"v", 694016}});
-  p.storeMoments("decoder.mlp.b2", {{"m", 726784}, {"v", 726912}});
-  p.storeMoments("layernorm.gamma", {{"m", 727040}, {"v", 727104}});
-  p.storeMoments("layernorm.beta", {{"m", 727168}, {"v", 727232}});
+  p.storeMoments("m", 242432);
+  p.storeMoments("v", 484864);
   p.take("source", 0, "batch=64 src=12", ElementType::Int32, 12, {{"batch=64 src=12", 0}});
   p.take("target", 1, "batch=64 dst=12", ElementType::Int32, 12, {{"batch=64 dst=12/cp", 3072}});
   p.take("answer", 2, "batch=64 dst=12", ElementType::Int32, 12, {{"batch=64 dst=12/cp", 3840}});

@@ -54,14 +54,19 @@ TEST(Layout, MomentsAreLikeTheirParameter) {
   Program program;
   program.mesh = kMesh;
   program.store(Stored::Param, "w", "a=4/dp b=3", {Init::Normal, 0.1}, 64, ElementType::Float64);
-  program.storeMoments("w", {{"m", 128}, {"v", 192}});
-  ASSERT_EQ(program.stored.size(), 3u);
-  EXPECT_EQ(program.stored[2].path, "optimizer.v.w");
-  EXPECT_EQ(program.stored[2].offset, 192);
-  EXPECT_EQ(program.stored[2].axes, (std::vector<std::string>{"a", "b"}));
-  EXPECT_EQ(program.stored[2].layout.axes[0].over, std::vector<int>{0});
-  EXPECT_EQ(program.stored[2].type, ElementType::Float64);
-  EXPECT_EQ(program.stored[2].init.kind, Init::Zeros);
+  program.store(Stored::State, "mean", "b=3", {Init::Zeros}, 96);
+  program.storeMoments("m", 64);
+  program.storeMoments("v", 128);
+  ASSERT_EQ(program.stored.size(), 4u);
+  EXPECT_EQ(program.stored[2].path, "optimizer.m.w");
+  EXPECT_EQ(program.stored[2].offset, 128);
+  EXPECT_EQ(program.stored[3].path, "optimizer.v.w");
+  EXPECT_EQ(program.stored[3].kind, Stored::Optimizer);
+  EXPECT_EQ(program.stored[3].offset, 192);
+  EXPECT_EQ(program.stored[3].axes, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(program.stored[3].layout.axes[0].over, std::vector<int>{0});
+  EXPECT_EQ(program.stored[3].type, ElementType::Float64);
+  EXPECT_EQ(program.stored[3].init.kind, Init::Zeros);
 }
 
 TEST(Layout, Coordinates) {

@@ -1,0 +1,52 @@
+#include "passes/Moments.h"
+
+using namespace mlir;
+using namespace echelon;
+
+std::pair<StringRef, StringRef> echelon::momentOf(ech::VariableOp variable) {
+  StringRef path = variable.getSymName();
+  if (variable.getKind() != ech::VariableKind::Optimizer || !path.consume_front("optimizer."))
+    return {};
+  return path.split('.');
+}
+
+namespace {
+int64_t offsetOf(ech::VariableOp variable) {
+  auto at = variable->getAttrOfType<IntegerAttr>("rt.offset");
+  return at ? at.getInt() : -1;
+}
+bool isZeroAtFirst(ech::VariableOp variable) {
+  return variable.getInit() == ech::Distribution::Constant && variable.getA().isZero();
+}
+} // namespace
+
+llvm::MapVector<StringRef, int64_t> echelon::momentsLikeParams(ModuleOp module) {
+  struct Found {
+    int64_t shift, count = 0;
+    bool like = true;
+  };
+  llvm::MapVector<StringRef, Found> found;
+  llvm::StringMap<ech::VariableOp> params;
+  for (auto variable : module.getOps<ech::VariableOp>())
+    if (variable.getKind() == ech::VariableKind::Param)
+      params[variable.getSymName()] = variable;
+  for (auto variable : module.getOps<ech::VariableOp>()) {
+    auto [name, path] = momentOf(variable);
+    ech::VariableOp param = params.lookup(path);
+    if (!param)
+      continue;
+    const int64_t shift = offsetOf(variable) - offsetOf(param);
+    auto [at, isNew] = found.insert({name, {shift}});
+    ++at->second.count;
+    at->second.like &= at->second.shift == shift && variable.getType() == param.getType() && isZeroAtFirst(variable);
+  }
+  SmallVector<std::pair<StringRef, int64_t>> list;
+  for (auto &[name, moment] : found)
+    if (moment.like && moment.count == static_cast<int64_t>(params.size()))
+      list.push_back({name, moment.shift});
+  llvm::sort(list, [](const auto &a, const auto &b) { return a.second < b.second; });
+  llvm::MapVector<StringRef, int64_t> moments;
+  for (const auto &moment : list)
+    moments.insert(moment);
+  return moments;
+}

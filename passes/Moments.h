@@ -1,0 +1,15 @@
+// What the optimizer keeps of each parameter.
+#pragma once
+#include "ir/ech/Ech.h"
+#include "llvm/ADT/MapVector.h"
+
+namespace echelon {
+
+/// "m" and "layer.wq" of a variable optimizer.m.layer.wq; empty of all others.
+std::pair<llvm::StringRef, llvm::StringRef> momentOf(ech::VariableOp variable);
+
+/// Once arenas are planned: the moments that lie in the state arena as the parameters do, each with the bytes from a
+/// parameter to its moment. All parameters have one, of their type and zero at first. In order of these bytes.
+llvm::MapVector<llvm::StringRef, int64_t> momentsLikeParams(mlir::ModuleOp module);
+
+} // namespace echelon
