@@ -43,9 +43,10 @@ Structs::Structs(ModuleOp module) {
       return;
     if (view && (op->hasAttr(rt::kPosition) || !view.getIndices().empty() ||
                  view.getBase().getDefiningOp()->getAttr(rt::kMember) == name))
-      return; // a place of a member, or the whole of it
-    if (auto moment = cast<StringAttr>(name[1]).getValue().split('.'); !moment.second.empty()) {
-      moments = momentsLikeParams(module); // a Params of its own
+      return;                                                 // a place of a member, or the whole of it
+    if (cast<StringAttr>(name[1]).getValue().contains('.')) { // in a Params of its own
+      if (moments.empty())
+        moments = momentsLikeParams(module);
       return;
     }
     if (known.insert(name).second)
@@ -79,7 +80,7 @@ std::string Structs::definition(const Member &member, SizeTable &sizes) const {
   if (auto alloc = dyn_cast<rt::AllocOp>(member.op)) {
     std::string offset = std::to_string(alloc.getOffset().value_or(0));
     if (!moments.empty() && cast<StringAttr>(member.name[0]).getValue() == "Params")
-      offset = offset == "0" ? "first" : "first + " + offset;
+      offset = offset == "0" ? "from" : "from + " + offset;
     address = ("r." + rt::stringifyArena(alloc.getArena()) + "<" + element + ">(" + offset + ")").str();
     if (alloc.getArena() == rt::Arena::Input)
       element = "const " + element;
@@ -142,7 +143,7 @@ void Structs::print(SizeTable &sizes, raw_ostream &os) const {
       width = std::max(width, (text += ";").size());
     os << "/// " << group.summary << "\nstruct " << group.type << " {\n  Rank &r;\n";
     if (group.type == "Params" && !moments.empty())
-      os << "  int64_t first = 0; // byte of the state; what the optimizer keeps of them lies as they do\n";
+      os << "  int64_t from = 0; // byte of the state; what the optimizer keeps of them lies as they do\n";
     if (hasMoments)
       printMoments(os);
     for (const auto &[text, comment] : lines)

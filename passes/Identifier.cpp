@@ -35,7 +35,7 @@ constexpr llvm::StringLiteral kReserved[] = {
     "local_moments combine_moments conv conv_grad_data conv_grad_weights maxpool avgpool maxpool_grad avgpool_grad "
     "attention attention_grad",
     // its structs and what it calls them
-    "Params Activations Gradients OptimizerState State Inputs Sums Messages p act grad opt state in sums"};
+    "Params Activations Gradients OptimizerState State Inputs Sums Messages p act grad opt state in sums from"};
 
 bool isReserved(StringRef name) {
   static const llvm::StringSet<> words = [] {

@@ -48,7 +48,9 @@ private:
   std::string sizeOf(Value buffer) { return writer.size(rt::buffer(buffer).getAxes()); }
   std::string endText(rt::BlockEndOp op) { return ownName(op.getFirst()) + " + " + std::to_string(op.getLength()); }
   std::string place(Value buffer, ValueRange indices, ArrayRef<int64_t> strides);
+  /// A value where it is used: its name, or else what computes it.
   Expression expression(Value value);
+  Expression expressionOf(Operation *made);
   Expression expressionOf(rt::LoadOp op);
   Expression expressionOf(rt::LiteralOp op) {
     const double number = op.getValue().convertToDouble();
@@ -99,8 +101,10 @@ Expression LoopPrinter::expression(Value value) {
   Operation *made = value.getDefiningOp();
   if (!made || isa<rt::NumberOp, rt::OffsetOp>(made)) // of the function
     return {writer.name(value), 9};
-  if (made->hasAttr(rt::kName))
-    return {ownName(value), 9};
+  return made->hasAttr(rt::kName) ? Expression{ownName(value), 9} : expressionOf(made);
+}
+
+Expression LoopPrinter::expressionOf(Operation *made) {
   return llvm::TypeSwitch<Operation *, Expression>(made)
       .Case<rt::LoadOp, rt::LiteralOp, rt::PositionOp, rt::TotalOp, rt::ComputeOp>(
           [&](auto typed) { return expressionOf(typed); })
@@ -111,12 +115,9 @@ void LoopPrinter::declare(Operation *scalar) {
   auto name = scalar->getAttrOfType<StringAttr>(rt::kName);
   if (!name)
     return;
-  scalar->removeAttr(rt::kName); // its own expression
-  const std::string text = expression(scalar->getResult(0)).text;
-  scalar->setAttr(rt::kName, name);
   Type type = scalar->getResult(0).getType();
   StringRef spelled = type.isInteger(1) ? "bool" : rt::storedAs(type);
-  writer.assign(("const " + spelled + " " + name.getValue()).str(), "=", text);
+  writer.assign(("const " + spelled + " " + name.getValue()).str(), "=", expressionOf(scalar).text);
 }
 
 void LoopPrinter::spell(rt::StoreOp op) {

@@ -34,15 +34,15 @@ struct Inputs {
 /// Parameters.
 struct Params {
   Rank &r;
-  int64_t first = 0; // byte of the state; what the optimizer keeps of them lies as they do
-  float *conv3x3_w = r.state<float>(first);                 // [c1, grey=1, kh, kw]
-  float *batchnorm_gamma = r.state<float>(first + 576);     // [c1]
-  float *batchnorm_beta = r.state<float>(first + 640);      // [c1]
-  float *conv3x3_2_w = r.state<float>(first + 704);         // [c2, c1, kh, kw]
-  float *batchnorm_2_gamma = r.state<float>(first + 19136); // [c2]
-  float *batchnorm_2_beta = r.state<float>(first + 19264);  // [c2]
-  float *head_w = r.state<float>(first + 19392);            // [c2, class_]
-  float *head_b = r.state<float>(first + 20672);            // [class_]
+  int64_t from = 0; // byte of the state; what the optimizer keeps of them lies as they do
+  float *conv3x3_w = r.state<float>(from);                 // [c1, grey=1, kh, kw]
+  float *batchnorm_gamma = r.state<float>(from + 576);     // [c1]
+  float *batchnorm_beta = r.state<float>(from + 640);      // [c1]
+  float *conv3x3_2_w = r.state<float>(from + 704);         // [c2, c1, kh, kw]
+  float *batchnorm_2_gamma = r.state<float>(from + 19136); // [c2]
+  float *batchnorm_2_beta = r.state<float>(from + 19264);  // [c2]
+  float *head_w = r.state<float>(from + 19392);            // [c2, class_]
+  float *head_b = r.state<float>(from + 20672);            // [class_]
 };
 
 /// What the model keeps from one step to the next.

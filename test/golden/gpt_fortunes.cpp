@@ -35,27 +35,27 @@ struct Inputs {
 /// Parameters.
 struct Params {
   Rank &r;
-  int64_t first = 0; // byte of the state; what the optimizer keeps of them lies as they do
-  float *wte = r.state<float>(first);                                       // [vocab, embed]
-  float *wpe = r.state<float>(first + 65536);                               // [seq_tp, embed]
-  Stack<float> attn_norm_gamma{r.state<float>(first + 81920), embed};       // [layer, embed]
-  Stack<float> attn_norm_beta{r.state<float>(first + 83968), embed};        // [layer, embed]
-  Stack<float> attn_wq{r.state<float>(first + 86016), embed * head * key};  // [layer, embed, head, key]
-  Stack<float> attn_wk{r.state<float>(first + 217088), embed * head * key}; // [layer, embed, head, key]
-  Stack<float> attn_wv{r.state<float>(first + 348160), embed * head * key}; // [layer, embed, head, key]
-  Stack<float> attn_wo{r.state<float>(first + 479232), head * key * embed}; // [layer, head, key, embed]
-  Stack<float> attn_bq{r.state<float>(first + 610304), head * key};         // [layer, head, key]
-  Stack<float> attn_bk{r.state<float>(first + 611328), head * key};         // [layer, head, key]
-  Stack<float> attn_bv{r.state<float>(first + 612352), head * key};         // [layer, head, key]
-  Stack<float> attn_bo{r.state<float>(first + 613376), embed};              // [layer, embed]
-  Stack<float> mlp_norm_gamma{r.state<float>(first + 615424), embed};       // [layer, embed]
-  Stack<float> mlp_norm_beta{r.state<float>(first + 617472), embed};        // [layer, embed]
-  Stack<float> mlp_w1{r.state<float>(first + 619520), embed * ff};          // [layer, embed, ff]
-  Stack<float> mlp_b1{r.state<float>(first + 1143808), ff};                 // [layer, ff]
-  Stack<float> mlp_w2{r.state<float>(first + 1147904), ff * embed};         // [layer, ff, embed]
-  Stack<float> mlp_b2{r.state<float>(first + 1672192), embed};              // [layer, embed]
-  float *final_norm_gamma = r.state<float>(first + 1674240);                // [embed]
-  float *final_norm_beta = r.state<float>(first + 1674752);                 // [embed]
+  int64_t from = 0; // byte of the state; what the optimizer keeps of them lies as they do
+  float *wte = r.state<float>(from);                                       // [vocab, embed]
+  float *wpe = r.state<float>(from + 65536);                               // [seq_tp, embed]
+  Stack<float> attn_norm_gamma{r.state<float>(from + 81920), embed};       // [layer, embed]
+  Stack<float> attn_norm_beta{r.state<float>(from + 83968), embed};        // [layer, embed]
+  Stack<float> attn_wq{r.state<float>(from + 86016), embed * head * key};  // [layer, embed, head, key]
+  Stack<float> attn_wk{r.state<float>(from + 217088), embed * head * key}; // [layer, embed, head, key]
+  Stack<float> attn_wv{r.state<float>(from + 348160), embed * head * key}; // [layer, embed, head, key]
+  Stack<float> attn_wo{r.state<float>(from + 479232), head * key * embed}; // [layer, head, key, embed]
+  Stack<float> attn_bq{r.state<float>(from + 610304), head * key};         // [layer, head, key]
+  Stack<float> attn_bk{r.state<float>(from + 611328), head * key};         // [layer, head, key]
+  Stack<float> attn_bv{r.state<float>(from + 612352), head * key};         // [layer, head, key]
+  Stack<float> attn_bo{r.state<float>(from + 613376), embed};              // [layer, embed]
+  Stack<float> mlp_norm_gamma{r.state<float>(from + 615424), embed};       // [layer, embed]
+  Stack<float> mlp_norm_beta{r.state<float>(from + 617472), embed};        // [layer, embed]
+  Stack<float> mlp_w1{r.state<float>(from + 619520), embed * ff};          // [layer, embed, ff]
+  Stack<float> mlp_b1{r.state<float>(from + 1143808), ff};                 // [layer, ff]
+  Stack<float> mlp_w2{r.state<float>(from + 1147904), ff * embed};         // [layer, ff, embed]
+  Stack<float> mlp_b2{r.state<float>(from + 1672192), embed};              // [layer, embed]
+  float *final_norm_gamma = r.state<float>(from + 1674240);                // [embed]
+  float *final_norm_beta = r.state<float>(from + 1674752);                 // [embed]
 };
 
 /// What the optimizer keeps from one step to the next.

@@ -34,11 +34,11 @@ struct Inputs {
 /// Parameters.
 struct Params {
   Rank &r;
-  int64_t first = 0; // byte of the state; what the optimizer keeps of them lies as they do
-  float *w1 = r.state<float>(first);              // [row, column, hidden]
-  float *b1 = r.state<float>(first + 401408);     // [hidden]
-  float *head_w = r.state<float>(first + 401920); // [hidden, class_]
-  float *head_b = r.state<float>(first + 407040); // [class_]
+  int64_t from = 0; // byte of the state; what the optimizer keeps of them lies as they do
+  float *w1 = r.state<float>(from);              // [row, column, hidden]
+  float *b1 = r.state<float>(from + 401408);     // [hidden]
+  float *head_w = r.state<float>(from + 401920); // [hidden, class_]
+  float *head_b = r.state<float>(from + 407040); // [class_]
 };
 
 /// What the optimizer keeps from one step to the next.

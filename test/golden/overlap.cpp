@@ -29,27 +29,27 @@ struct Inputs {
 /// Parameters.
 struct Params {
   Rank &r;
-  int64_t first = 0; // byte of the state; what the optimizer keeps of them lies as they do
-  float *wte = r.state<float>(first);                                       // [vocab, embed]
-  float *wpe = r.state<float>(first + 131072);                              // [seq, embed]
-  Stack<float> attn_norm_gamma{r.state<float>(first + 163840), embed};      // [layer, embed]
-  Stack<float> attn_norm_beta{r.state<float>(first + 164864), embed};       // [layer, embed]
-  Stack<float> attn_wq{r.state<float>(first + 165888), embed * head * key}; // [layer, embed, head, key]
-  Stack<float> attn_wk{r.state<float>(first + 296960), embed * head * key}; // [layer, embed, head, key]
-  Stack<float> attn_wv{r.state<float>(first + 428032), embed * head * key}; // [layer, embed, head, key]
-  Stack<float> attn_wo{r.state<float>(first + 559104), head * key * embed}; // [layer, head, key, embed]
-  Stack<float> attn_bq{r.state<float>(first + 690176), head * key};         // [layer, head, key]
-  Stack<float> attn_bk{r.state<float>(first + 691200), head * key};         // [layer, head, key]
-  Stack<float> attn_bv{r.state<float>(first + 692224), head * key};         // [layer, head, key]
-  Stack<float> attn_bo{r.state<float>(first + 693248), embed};              // [layer, embed]
-  Stack<float> mlp_norm_gamma{r.state<float>(first + 694272), embed};       // [layer, embed]
-  Stack<float> mlp_norm_beta{r.state<float>(first + 695296), embed};        // [layer, embed]
-  Stack<float> mlp_w1{r.state<float>(first + 696320), embed * ff};          // [layer, embed, ff]
-  Stack<float> mlp_b1{r.state<float>(first + 1220608), ff};                 // [layer, ff]
-  Stack<float> mlp_w2{r.state<float>(first + 1224704), ff * embed};         // [layer, ff, embed]
-  Stack<float> mlp_b2{r.state<float>(first + 1748992), embed};              // [layer, embed]
-  float *final_norm_gamma = r.state<float>(first + 1750016);                // [embed]
-  float *final_norm_beta = r.state<float>(first + 1750528);                 // [embed]
+  int64_t from = 0; // byte of the state; what the optimizer keeps of them lies as they do
+  float *wte = r.state<float>(from);                                       // [vocab, embed]
+  float *wpe = r.state<float>(from + 131072);                              // [seq, embed]
+  Stack<float> attn_norm_gamma{r.state<float>(from + 163840), embed};      // [layer, embed]
+  Stack<float> attn_norm_beta{r.state<float>(from + 164864), embed};       // [layer, embed]
+  Stack<float> attn_wq{r.state<float>(from + 165888), embed * head * key}; // [layer, embed, head, key]
+  Stack<float> attn_wk{r.state<float>(from + 296960), embed * head * key}; // [layer, embed, head, key]
+  Stack<float> attn_wv{r.state<float>(from + 428032), embed * head * key}; // [layer, embed, head, key]
+  Stack<float> attn_wo{r.state<float>(from + 559104), head * key * embed}; // [layer, head, key, embed]
+  Stack<float> attn_bq{r.state<float>(from + 690176), head * key};         // [layer, head, key]
+  Stack<float> attn_bk{r.state<float>(from + 691200), head * key};         // [layer, head, key]
+  Stack<float> attn_bv{r.state<float>(from + 692224), head * key};         // [layer, head, key]
+  Stack<float> attn_bo{r.state<float>(from + 693248), embed};              // [layer, embed]
+  Stack<float> mlp_norm_gamma{r.state<float>(from + 694272), embed};       // [layer, embed]
+  Stack<float> mlp_norm_beta{r.state<float>(from + 695296), embed};        // [layer, embed]
+  Stack<float> mlp_w1{r.state<float>(from + 696320), embed * ff};          // [layer, embed, ff]
+  Stack<float> mlp_b1{r.state<float>(from + 1220608), ff};                 // [layer, ff]
+  Stack<float> mlp_w2{r.state<float>(from + 1224704), ff * embed};         // [layer, ff, embed]
+  Stack<float> mlp_b2{r.state<float>(from + 1748992), embed};              // [layer, embed]
+  float *final_norm_gamma = r.state<float>(from + 1750016);                // [embed]
+  float *final_norm_beta = r.state<float>(from + 1750528);                 // [embed]
 };
 
 /// What the optimizer keeps from one step to the next.

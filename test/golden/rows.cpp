@@ -29,15 +29,15 @@ struct Inputs {
 /// Parameters.
 struct Params {
   Rank &r;
-  int64_t first = 0; // byte of the state; what the optimizer keeps of them lies as they do
-  float *conv3x3_w = r.state<float>(first);                // [c1=8, grey=1, kh, kw]
-  float *batchnorm_gamma = r.state<float>(first + 320);    // [c1=8]
-  float *batchnorm_beta = r.state<float>(first + 384);     // [c1=8]
-  float *conv3x3_2_w = r.state<float>(first + 448);        // [c2, c1=8, kh, kw]
-  float *batchnorm_2_gamma = r.state<float>(first + 9088); // [c2]
-  float *batchnorm_2_beta = r.state<float>(first + 9216);  // [c2]
-  float *head_w = r.state<float>(first + 9344);            // [c2, class_]
-  float *head_b = r.state<float>(first + 10560);           // [class_]
+  int64_t from = 0; // byte of the state; what the optimizer keeps of them lies as they do
+  float *conv3x3_w = r.state<float>(from);                // [c1=8, grey=1, kh, kw]
+  float *batchnorm_gamma = r.state<float>(from + 320);    // [c1=8]
+  float *batchnorm_beta = r.state<float>(from + 384);     // [c1=8]
+  float *conv3x3_2_w = r.state<float>(from + 448);        // [c2, c1=8, kh, kw]
+  float *batchnorm_2_gamma = r.state<float>(from + 9088); // [c2]
+  float *batchnorm_2_beta = r.state<float>(from + 9216);  // [c2]
+  float *head_w = r.state<float>(from + 9344);            // [c2, class_]
+  float *head_b = r.state<float>(from + 10560);           // [class_]
 };
 
 /// What the model keeps from one step to the next.
