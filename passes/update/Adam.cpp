@@ -38,5 +38,5 @@ static llvm::SmallVector<Line> describe(run::OptimizeOp line) {
           {"epsilon", rt::shortest(line.number("epsilon"))}};
 }
 
-const Rule update::kAdam{"adam", /*decaysApart=*/false, next, describe};
-const Rule update::kAdamW{"adamw", /*decaysApart=*/true, next, describe};
+constexpr Rule update::kAdam{"adam", /*decaysApart=*/false, next, describe};
+constexpr Rule update::kAdamW{"adamw", /*decaysApart=*/true, next, describe};

@@ -24,4 +24,4 @@ static llvm::SmallVector<Line> describe(run::OptimizeOp line) {
   return lines;
 }
 
-const Rule update::kSgd{"sgd", /*decaysApart=*/false, next, describe};
+constexpr Rule update::kSgd{"sgd", /*decaysApart=*/false, next, describe};

@@ -2,7 +2,6 @@
 
 #include "ir/run/Run.h"
 #include "mlir/IR/Builders.h"
-#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Path.h"
 
 using namespace mlir;
@@ -95,7 +94,7 @@ void RunBuilder::optimize(const OptimizerLine &line) {
   for (const frontend::Pattern &pattern : line.patterns)
     patterns.push_back(pattern.text);
   if (patterns.empty())
-    patterns.push_back("*");
+    patterns.emplace_back("*");
   run::OptimizeOp::create(b, loc, text(line.rule), texts(patterns), numbers(line), schedule(line.schedule),
                           line.patterns.empty());
 }
