@@ -1,8 +1,7 @@
 // dist.convert becomes the messages that make it.
 //   1. A sum that one coordinate alone holds, because it was picked from a split axis, is broadcast.
-//   2. Else each step of the conversion (passes/layout/ConversionSteps.cpp) is one operation, with the conversion's
-//   reason and
-//      the algorithm that a `collective` clause gives it.
+//   2. Else each step of the conversion (passes/layout/ConversionSteps.cpp) is one operation. It has the
+//      conversion's reason, and the algorithm that a `collective` clause gives it.
 #include "ir/dist/Dist.h"
 #include "passes/Passes.h"
 #include "passes/layout/Rule.h"

@@ -11,9 +11,9 @@ std::pair<StringRef, StringRef> echelon::momentOf(ech::VariableOp variable) {
 }
 
 namespace {
-int64_t offsetOf(ech::VariableOp variable) {
+std::optional<int64_t> offsetOf(ech::VariableOp variable) {
   auto at = variable->getAttrOfType<IntegerAttr>("rt.offset");
-  return at ? at.getInt() : -1;
+  return at ? std::optional(at.getInt()) : std::nullopt;
 }
 bool isZeroAtFirst(ech::VariableOp variable) {
   return variable.getInit() == ech::Distribution::Constant && variable.getA().isZero();
@@ -35,10 +35,13 @@ llvm::MapVector<StringRef, int64_t> echelon::momentsLikeParams(ModuleOp module) 
     ech::VariableOp param = params.lookup(path);
     if (!param)
       continue;
-    const int64_t shift = offsetOf(variable) - offsetOf(param);
-    auto [at, isNew] = found.insert({name, {shift}});
-    ++at->second.count;
-    at->second.like &= at->second.shift == shift && variable.getType() == param.getType() && isZeroAtFirst(variable);
+    const std::optional<int64_t> from = offsetOf(param), at = offsetOf(variable);
+    if (!from || !at) // arenas are not planned
+      return {};
+    const int64_t shift = *at - *from;
+    Found &moment = found.insert({name, {shift}}).first->second;
+    ++moment.count;
+    moment.like &= moment.shift == shift && variable.getType() == param.getType() && isZeroAtFirst(variable);
   }
   SmallVector<std::pair<StringRef, int64_t>> list;
   for (auto &[name, moment] : found)

@@ -294,10 +294,10 @@ def LowerToRt : DistPass<"dist-lower-to-rt"> {
     ```
     becomes
     ```mlir
-    rt.gemm %h, %x, %w m <batch=2> n <hidden=8> k <in=6> ld <in=6> <hidden=8> <hidden=8> with onednn
+    rt.gemm %h, %x, %w m <batch=2> n <hidden=8> k <in=6> ld <in=6> <hidden=8> <hidden=8>
     rt.collective "all_reduce" %d, %d count 48 "Sum" over [0] ranks 2 "dp" with "automatic" why "split batch over dp"
     ```
-    Runs after `dist-fuse`, before `rt-plan-arenas`.
+    Runs after `dist-fuse`, before `rt-select-kernels`.
   }];
   let dependentDialects = ["::echelon::rt::RtDialect"];
 }

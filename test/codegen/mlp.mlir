@@ -75,3 +75,5 @@ module attributes {ech.batch = 8 : i64, ech.batch_axis = "batch"} {
 
 // Products count 2 m n k, and the bytes of both factors and the result.
 // PROBED: {"gemm a [batch=8, hidden=5]", "mlp.ech:3", "products", 480, 472},
+// An update counts the functions of its rule once: a product and a difference at each of 30 elements.
+// PROBED: {"update_parameter w1 [in=6, hidden=5]", "{{.*}}", "loops", 60, 360},

@@ -109,7 +109,7 @@ Cost FusedOp::cost() {
 Cost InvokeOp::cost() {
   int64_t functions = 0;
   if (auto callee = SymbolTable::lookupNearestSymbolFrom<FunctionOp>(*this, getCalleeAttr()))
-    callee.walk([&](ComputeOp) { ++functions; });
+    callee.walk([&](FusedOp nest) { functions += llvm::range_size(nest.getBody().front().getOps<ComputeOp>()); });
   return {getCallee().str(), "loops", static_cast<int64_t>(getCount()) * functions, touchedBytes(*this),
           firstWritten(*this)};
 }

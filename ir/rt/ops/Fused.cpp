@@ -10,7 +10,7 @@ LogicalResult FusedOp::verifyRegions() {
   Block &body = getBody().front();
   if (body.getNumArguments() != getInputs().size() + getNumbers().size())
     return emitOpError() << "has one block argument for each buffer it reads and each number";
-  auto yield = dyn_cast<YieldOp>(body.getTerminator());
+  auto yield = body.empty() ? YieldOp() : dyn_cast<YieldOp>(body.back());
   if (!yield || yield.getValues().size() != getOutputs().size() || getModes().size() != getOutputs().size())
     return emitOpError() << "yields one value, and has one mode, for each output";
   for (Value v : llvm::concat<Value>(llvm::to_vector(getInputs()), llvm::to_vector(getOutputs())))

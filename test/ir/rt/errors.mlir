@@ -224,3 +224,13 @@ rt.function @train {
   // expected-error @+1 {{has an attribute rt.name that is not a name, or those of a function's arguments}}
   %x = rt.alloc work {rt.name = 3} : !rt.buffer<[a=2], f32>
 }
+
+// -----
+
+rt.function @train {
+  %x = rt.alloc work : !rt.buffer<[a=2], f32>
+  // expected-error @+1 {{yields one value, and has one mode, for each output}}
+  rt.fused ["a"] = [2](%x) -> ["store"](%x) {
+  ^bb0(%e: f32):
+  } : (!rt.buffer<[a=2], f32>) -> (!rt.buffer<[a=2], f32>)
+}
