@@ -109,11 +109,12 @@ run = Terminal(250, "--train", "endless", ECHELON_CACHE=f"{folder}/fresh", CXX="
 run.resize(110)
 run.read_until(lambda text: "data synthetic" in text)
 run.resize(250)
-run.read_until(lambda text: len(painted(text)) >= 3)
+before = len(painted(run.text))  # and what was written but not read yet
+run.read_until(lambda text: len(painted(text)) >= before + 10)
 opening("wide", run.text.replace("\r\x1b[K", "\r\n"))
 print("wide: progress has", ", ".join(fields(painted(run.text)[-1])))
 run.resize(60)
-before = len(painted(run.text))  # and what was written but not read yet
+before = len(painted(run.text))
 run.read_until(lambda text: len(painted(text)) >= before + 10)
 print("wide: made narrower, progress has", kept(painted(run.text)[-3:], 60))
 code = run.end()
@@ -144,12 +145,22 @@ for number, transport in ((signal.SIGTERM, "threads"), (signal.SIGUSR1, "mpi")):
 
 # A log that nobody reads any more holds the run in the midst of a step.
 pipe = os.open(f"{folder}/log", os.O_RDONLY | os.O_NONBLOCK)
+filler = os.open(f"{folder}/log", os.O_WRONLY | os.O_NONBLOCK)
 
 
 def waiting():
     size = bytearray(4)
     fcntl.ioctl(pipe, termios.FIONREAD, size)
     return struct.unpack("i", size)[0]
+
+
+def fill():
+    """Lets nobody write to the pipe any more, and waits until the run is held by that."""
+    try:
+        while True:
+            os.write(filler, b"\n")
+    except BlockingIOError:
+        time.sleep(1)
 
 
 def is_pending(pid):
@@ -163,12 +174,14 @@ for name, words in (("shm", ["--train", "endless"]), ("threads", ["--train", "en
                     ("saving", ["--train", "saving", "--set", "steps=1_000_000", "--set", "evaluate=1_000_000",
                                 "--set", "checkpoint=1_000_000", "--out", f"{folder}/other"])):
     run = start(*words, "--log", f"{folder}/log", "--deadline", "600")
-    until("a full pipe", lambda: waiting() > 60000)
+    until("a step", lambda: waiting() > 0)
+    fill()
     run.send_signal(signal.SIGINT)
     until("a signal that is taken", lambda: not is_pending(run.pid))
     text = ""
     while name == "mpi" and "Forwarding signal" not in text:  # to the ranks
         text = run.stdout.readline().decode()
+    time.sleep(1)  # they take it
     run.send_signal(signal.SIGINT)
     text = run.communicate()[0].decode()
     stopped(f"twice, {name}", text, run.returncode)
