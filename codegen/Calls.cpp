@@ -8,7 +8,7 @@ using namespace echelon;
 using namespace echelon::codegen;
 
 namespace {
-void spell(rt::InvokeOp op, Writer &writer) {
+void spell(rt::InvokeOp op, Printer &printer) {
   SmallVector<std::string> arguments;
   auto operands = op.getOperands().begin();
   for (Type type : op.function().getBody().getArgumentTypes()) {
@@ -17,71 +17,71 @@ void spell(rt::InvokeOp op, Writer &writer) {
         auto buffer = dyn_cast<rt::Buffer>(v.getType());
         return buffer && buffer.count() == static_cast<int64_t>(op.getCount());
       });
-      arguments.push_back(writer.size(rt::buffer(*row).getAxes()));
+      arguments.push_back(printer.size(rt::buffer(*row).getAxes()));
       continue;
     }
     Value operand = *operands++;
-    arguments.push_back(isa<rt::Buffer>(operand.getType()) && !isa<rt::Buffer>(type) ? writer.element(operand)
-                                                                                     : writer.name(operand));
+    arguments.push_back(isa<rt::Buffer>(operand.getType()) && !isa<rt::Buffer>(type) ? printer.element(operand)
+                                                                                     : printer.name(operand));
   }
-  writer.call(op, op.getCallee(), arguments);
+  printer.call(op, op.getCallee(), arguments);
 }
 
 /// A number of elements by the axes of a dense buffer that multiply to it, first or last ones; a number where none do.
-std::string elements(int64_t n, ArrayRef<Value> buffers, bool areFirst, Writer &writer) {
+std::string elements(int64_t n, ArrayRef<Value> buffers, bool areFirst, Printer &printer) {
   for (Value v : buffers) {
     ArrayRef<ech::Axis> axes = rt::buffer(v).getAxes();
     int64_t product = 1;
     for (size_t i = 1; i <= axes.size() && rt::buffer(v).isDense(); ++i) {
       product *= (areFirst ? axes[i - 1] : axes[axes.size() - i]).size;
       if (product == n && n > 1)
-        return writer.size(areFirst ? axes.take_front(i) : axes.take_back(i));
+        return printer.size(areFirst ? axes.take_front(i) : axes.take_back(i));
     }
   }
   return std::to_string(n);
 }
 
-void spell(rt::CollectiveOp op, Writer &writer) {
+void spell(rt::CollectiveOp op, Printer &printer) {
   SmallVector<std::string> arguments{
-      "r", "r.group(" + std::to_string(op->getAttrOfType<IntegerAttr>("rt.group").getInt()) + ")"};
-  arguments.push_back(writer.name(op.getOut()));
+      "r", "r.group(" + std::to_string(op->getAttrOfType<IntegerAttr>(rt::kGroup).getInt()) + ")"};
+  arguments.push_back(printer.name(op.getOut()));
   if (op.getIn() != op.getOut())
-    arguments.push_back(writer.name(op.getIn()));
+    arguments.push_back(printer.name(op.getIn()));
   std::string head = op.getKind().str();
   if (op.getRuns()) {
     head += "_inner";
-    arguments.push_back(elements(*op.getRuns(), {op.getIn(), op.getOut()}, true, writer));
+    arguments.push_back(elements(*op.getRuns(), {op.getIn(), op.getOut()}, true, printer));
   }
-  arguments.push_back(elements(op.getCount() / op.getRuns().value_or(1), {op.getIn(), op.getOut()}, false, writer));
+  arguments.push_back(elements(op.getCount() / op.getRuns().value_or(1), {op.getIn(), op.getOut()}, false, printer));
   if (op.getReduction())
     arguments.push_back(op.getReduction()->str());
   arguments.push_back(("Algorithm::" + op.getAlgorithm()).str());
-  if (std::string place = writer.place(op); !place.empty()) // for who waits in vain
+  if (std::string place = printer.place(op); !place.empty()) // for who waits in vain
     arguments.push_back(place);
   if (op.getTicket())
-    head = writer.define(op.getTicket()) + " = " + head + "_start";
+    head = printer.define(op.getTicket()) + " = " + head + "_start";
   if (op.getTickets())
-    head = writer.name(op.getTickets()) + "[" + writer.name(op.getPosition()) + "] = " + head + "_start";
+    head = printer.name(op.getTickets()) + "[" + printer.name(op.getPosition()) + "] = " + head + "_start";
   const double megabytes = static_cast<double>(op.messageBytes()) / 1e6;
   const std::string size = megabytes >= 0.01 ? llvm::formatv("{0:f2} MB", megabytes).str()
                                              : llvm::formatv("{0} bytes", op.messageBytes()).str();
-  writer.call(op, head, arguments, (Twine(op.getRanks()) + " ranks, " + size + ": " + op.getWhy()).str());
+  printer.call(op, head, arguments, (Twine(op.getRanks()) + " ranks, " + size + ": " + op.getWhy()).str());
 }
 
-void spell(rt::ReportOp op, Writer &writer) {
-  writer.call(op, "r.report", {std::to_string(op.getSlot()), writer.element(op.getValue())}, op.getName());
+void spell(rt::ReportOp op, Printer &printer) {
+  printer.call(op, "r.report", {std::to_string(op.getSlot()), printer.element(op.getValue())}, op.getName());
   if (op.getKind() == ech::stringifyReportKind(ech::ReportKind::Norm)) {
-    writer.line("if (r.isBroken())");
-    writer.line("  return; // a loss or the norm is not finite: nothing is updated");
+    printer.line("if (r.isBroken())");
+    printer.line("  return; // a loss or the norm is not finite: nothing is updated");
   }
 }
 
-void spell(rt::TicketsOp op, Writer &writer) { writer.tickets(op.getTickets(), op.getCount()); }
-void spell(rt::WaitOp op, Writer &writer) { writer.call(op, "wait", {writer.name(op.getTicket())}); }
-void spell(rt::FusedOp op, Writer &writer) { cpu::spellLoops(op, writer); }
+void spell(rt::TicketsOp op, Printer &printer) { printer.tickets(op.getTickets(), op.getCount()); }
+void spell(rt::WaitOp op, Printer &printer) { printer.call(op, "wait", {printer.name(op.getTicket())}); }
+void spell(rt::FusedOp op, Printer &printer) { cpu::spellLoops(op, printer); }
 } // namespace
 
-void codegen::spell(rt::OffsetOp op, Writer &writer) {
+void codegen::spell(rt::OffsetOp op, Printer &printer) {
   std::string text;
   for (auto [mesh, factor] : llvm::zip(op.getMesh(), op.getFactors())) {
     text += text.empty() ? (factor < 0 ? "-" : "") : (factor < 0 ? " - " : " + ");
@@ -91,24 +91,24 @@ void codegen::spell(rt::OffsetOp op, Writer &writer) {
   }
   if (text.empty() || op.getPlus() != 0)
     text += (text.empty() ? "" : " + ") + std::to_string(op.getPlus());
-  writer.line("const int64_t " + writer.name(op.getResult()) + " = " + text + ";");
+  printer.line("const int64_t " + printer.name(op.getResult()) + " = " + text + ";");
 }
 
-void codegen::spell(rt::ForOp op, Writer &writer) {
-  const std::string i = writer.name(op.position());
-  const std::string n = writer.size(ech::Axis{op.getAxisAttr(), static_cast<int64_t>(op.getCount())});
+void codegen::spell(rt::ForOp op, Printer &printer, function_ref<void(Block &)> body) {
+  const std::string i = printer.name(op.position());
+  const std::string n = printer.size(ech::Axis{op.getAxisAttr(), static_cast<int64_t>(op.getCount())});
   if (op.getReverse())
-    writer.open("for (int64_t " + i + " = " + n + " - 1; " + i + " >= 0; --" + i + ") {");
+    printer.open("for (int64_t " + i + " = " + n + " - 1; " + i + " >= 0; --" + i + ") {");
   else
-    writer.open("for (int64_t " + i + " = 0; " + i + " < " + n + "; ++" + i + ") {");
-  writer.block(op.getBody().front());
-  writer.close();
+    printer.open("for (int64_t " + i + " = 0; " + i + " < " + n + "; ++" + i + ") {");
+  body(op.getBody().front());
+  printer.close();
 }
 
-void codegen::spell(Operation *op, Writer &writer) {
+void codegen::spell(Operation *op, Printer &printer) {
   llvm::TypeSwitch<Operation *>(op)
       .Case<rt::InvokeOp, rt::CollectiveOp, rt::ReportOp, rt::TicketsOp, rt::WaitOp, rt::FusedOp>(
-          [&](auto typed) { ::spell(typed, writer); })
-      .Case<rt::ForOp>([&](auto loop) { codegen::spell(loop, writer); })
-      .Default([&](Operation *kernel) { writer.kernel(kernel); });
+          [&](auto typed) { ::spell(typed, printer); })
+      .Case<rt::ForOp>([&](auto loop) { codegen::spell(loop, printer, [&](Block &body) { printer.block(body); }); })
+      .Default([&](Operation *kernel) { printer.kernel(kernel); });
 }

@@ -5,6 +5,7 @@
 #include "codegen/Printer.h"
 #include "codegen/Text.h"
 #include "ir/dist/State.h"
+#include "ir/ech/Decimal.h"
 #include "ir/rt/Rt.h"
 #include "ir/run/Run.h"
 #include "passes/Moments.h"
@@ -23,7 +24,7 @@ template <typename List, typename F> std::string braced(const List &list, F one)
 }
 std::string text(Attribute name) { return name ? quoted(cast<StringAttr>(name).getValue()) : "\"\""; }
 std::string texts(ArrayAttr names) { return names ? braced(names, text) : "{}"; }
-std::string numbers(DenseF64ArrayAttr list) { return list ? braced(list.asArrayRef(), rt::shortest) : "{}"; }
+std::string numbers(DenseF64ArrayAttr list) { return list ? braced(list.asArrayRef(), shortestDecimal) : "{}"; }
 
 std::string transformText(Attribute attribute) {
   auto t = cast<run::TransformAttr>(attribute);
@@ -101,11 +102,11 @@ std::string Tables::init(ech::VariableOp op) {
   double a = op.getA().convertToDouble(), b = op.getB().convertToDouble();
   switch (op.getInit()) {
   case ech::Distribution::Normal:
-    return "{Init::Normal, " + rt::shortest(b) + "}";
+    return "{Init::Normal, " + shortestDecimal(b) + "}";
   case ech::Distribution::Uniform:
-    return "{Init::Uniform, " + rt::shortest(a) + ", " + rt::shortest(b) + "}";
+    return "{Init::Uniform, " + shortestDecimal(a) + ", " + shortestDecimal(b) + "}";
   default:
-    return a == 0 ? "{Init::Zeros}" : a == 1 ? "{Init::Ones}" : "{Init::Constant, " + rt::shortest(a) + "}";
+    return a == 0 ? "{Init::Zeros}" : a == 1 ? "{Init::Ones}" : "{Init::Constant, " + shortestDecimal(a) + "}";
   }
 }
 
@@ -116,7 +117,7 @@ void Tables::stored() {
     const char *kind = op.getKind() == ech::VariableKind::Param   ? "Stored::Param"
                        : op.getKind() == ech::VariableKind::State ? "Stored::State"
                                                                   : "Stored::Optimizer";
-    auto at = op->getAttrOfType<IntegerAttr>("rt.offset");
+    auto at = op->getAttrOfType<IntegerAttr>(rt::kOffset);
     const std::string offset = std::to_string(at ? at.getInt() : 0);
     if (moments.count(momentOf(op).first))
       continue;
@@ -139,7 +140,7 @@ void Tables::inputs() {
     };
     SmallVector<std::string> arguments{quoted(op.getSymName()), std::to_string(op.getPlace()), shape(type),
                                        element(type), std::to_string(op.getBelow())};
-    arguments.push_back(braced(op->getAttrOfType<ArrayAttr>("rt.places"), [&](Attribute item) {
+    arguments.push_back(braced(op->getAttrOfType<ArrayAttr>(rt::kPlaces), [&](Attribute item) {
       auto place = cast<DictionaryAttr>(item);
       std::string renamed;
       if (auto from = place.getAs<ArrayAttr>("from"))
@@ -155,7 +156,7 @@ void Tables::inputs() {
 
 /// What random statements drew can be written by --dump.
 void Tables::draws() {
-  auto list = module->getAttrOfType<ArrayAttr>("rt.draws");
+  auto list = module->getAttrOfType<ArrayAttr>(rt::kDraws);
   if (!list)
     return;
   for (Attribute item : list) {
@@ -168,12 +169,12 @@ void Tables::draws() {
       auto chance = [&](double c) { return inDouble ? c : static_cast<double>(static_cast<float>(c)); };
       a = chance(chances[0]);
       if (chances.size() > 1)
-        perIndex = ", " + braced(chances.asArrayRef(), [&](double c) { return rt::shortest(chance(c)); });
+        perIndex = ", " + braced(chances.asArrayRef(), [&](double c) { return shortestDecimal(chance(c)); });
     }
     os << "  p.draws.push_back({" << quoted(draw.getAs<StringAttr>("site").getValue()) << ", "
        << braced(draw.getAs<DenseI64ArrayAttr>("sizes").asArrayRef(), [](int64_t n) { return std::to_string(n); })
-       << ", Distribution::" << draw.getAs<StringAttr>("kind").getValue() << ", " << rt::shortest(a) << ", "
-       << rt::shortest(draw.getAs<FloatAttr>("b").getValueAsDouble()) << perIndex << "});\n";
+       << ", Distribution::" << draw.getAs<StringAttr>("kind").getValue() << ", " << shortestDecimal(a) << ", "
+       << shortestDecimal(draw.getAs<FloatAttr>("b").getValueAsDouble()) << perIndex << "});\n";
   }
 }
 
@@ -236,11 +237,11 @@ void Tables::print() {
   field("stateBytes", number(rt::kStateBytes));
   field("inputBytes", number(rt::kInputBytes));
   field("workBytes", number(rt::kWorkBytes));
-  if (auto groups = module->getAttrOfType<ArrayAttr>("rt.groups"); groups && !groups.empty())
+  if (auto groups = module->getAttrOfType<ArrayAttr>(rt::kGroups); groups && !groups.empty())
     field("groups", braced(groups, [](Attribute group) {
             return braced(cast<DenseI64ArrayAttr>(group).asArrayRef(), [](int64_t m) { return std::to_string(m); });
           }));
-  if (auto scalars = module->getAttrOfType<ArrayAttr>("rt.scalars"))
+  if (auto scalars = module->getAttrOfType<ArrayAttr>(rt::kScalars))
     for (Attribute item : scalars) {
       StringRef kind = cast<StringAttr>(cast<ArrayAttr>(item)[0]).getValue();
       StringRef name = cast<StringAttr>(cast<ArrayAttr>(item)[1]).getValue();
@@ -259,8 +260,8 @@ void Tables::print() {
   auto checkpoint = run::only<run::CheckpointOp>(module);
   if (checkpoint)
     os << "  p.checkpoint = {" << checkpoint.getSteps() << ", "
-       << rt::shortest(checkpoint.getSeconds().convertToDouble()) << ", " << quoted(checkpoint.getDirectory()) << ", "
-       << checkpoint.getKeep() << "};\n";
+       << shortestDecimal(checkpoint.getSeconds().convertToDouble()) << ", " << quoted(checkpoint.getDirectory())
+       << ", " << checkpoint.getKeep() << "};\n";
   if (train.getRestarts())
     field("restarts", Twine(train.getRestarts()));
   if (checkpoint) // else there is nothing that a run goes on from

@@ -6,6 +6,7 @@
 #include "codegen/Text.h"
 #include "ir/dist/State.h"
 #include "ir/run/Run.h"
+#include "passes/update/Rule.h"
 #include "llvm/Support/Path.h"
 
 using namespace mlir;
@@ -32,16 +33,38 @@ void printHeader(ModuleOp module, run::TrainOp train, raw_ostream &os) {
 }
 } // namespace
 
+namespace {
+/// Whether the module says all that a program is printed from.
+LogicalResult check(ModuleOp module) {
+  if (!run::only<run::TrainOp>(module))
+    return module.emitError() << "has no run.train; a program needs one";
+  for (auto line : module.getOps<run::OptimizeOp>())
+    if (!update::findRule(line.getRule()))
+      return line.emitOpError() << "has a rule '" << line.getRule() << "' that passes/update does not have";
+  if (auto checkpoint = run::only<run::CheckpointOp>(module))
+    if (!run::only<run::DataOp>(module) || !run::only<run::MathematicsOp>(module))
+      return checkpoint.emitOpError() << "needs a run.data and a run.mathematics: a snapshot keeps what they say";
+  return failure(module
+                     .walk([](Operation *op) -> WalkResult {
+                       if (auto nest = dyn_cast<rt::FusedOp>(op); nest && nest.getLoops().empty())
+                         return nest.emitOpError() << "has no loops to print; run rt-make-loops";
+                       if (auto product = dyn_cast<rt::GemmOp>(op); product && !product.getBlas())
+                         return product.emitOpError() << "has no library to call; run rt-select-kernels";
+                       return WalkResult::advance();
+                     })
+                     .wasInterrupted());
+}
+} // namespace
+
 LogicalResult echelon::emitCpp(ModuleOp module, const frontend::SourceManager &sources, raw_ostream &os, bool profile) {
-  auto train = run::only<run::TrainOp>(module);
-  if (!train)
-    return module.emitError() << "has no run.train, which a program is printed for";
+  if (failed(check(module)))
+    return failure();
   SizeTable sizes(module);
   Structs structs(module);
   SourceLines lines(sources);
   Probes probes;
   const Text text{sizes, structs, lines, profile ? &probes : nullptr};
-  std::string functions; // sizes and probes that they ask for stand before them
+  std::string functions; // printed after the sizes and probes that they ask for
   llvm::raw_string_ostream body(functions);
   structs.print(sizes, body);
   for (auto function : module.getOps<rt::FunctionOp>()) {
@@ -54,7 +77,7 @@ LogicalResult echelon::emitCpp(ModuleOp module, const frontend::SourceManager &s
     else
       printRule(function, text, body);
   }
-  printHeader(module, train, os);
+  printHeader(module, run::only<run::TrainOp>(module), os);
   os << "#include \"runtime/Runtime.h\"\n\n#include <algorithm>\n#include <cmath>\n#include <limits>\n\n"
      << "using namespace echelon::runtime;\n\nnamespace {\n\n";
   sizes.print(os);

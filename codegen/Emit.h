@@ -6,9 +6,9 @@
 
 namespace echelon {
 
-/// Prints the program of a module that all passes have been over. `sources` gives the lines that comments show. The
-/// text is a function of its arguments alone: the same bytes each time. With `profile` it carries probes, and prints at
-/// its end where the time of a step went.
+/// Prints the program of a module after the last pass; says what is missing in one before. `sources` gives the lines
+/// that comments show. The text is a function of its arguments alone: the same bytes each time. With `profile` it
+/// carries probes, and prints at its end where the time of a step went.
 mlir::LogicalResult emitCpp(mlir::ModuleOp module, const frontend::SourceManager &sources, llvm::raw_ostream &os,
                             bool profile = false);
 

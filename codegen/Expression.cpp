@@ -1,5 +1,6 @@
 // C++ text of element-wise functions. Floating-point operators are printed in the order given: nothing is reassociated.
 #include "codegen/Expression.h"
+#include "ir/ech/Decimal.h"
 #include "ir/rt/Rt.h"
 #include <cmath>
 
@@ -58,7 +59,7 @@ std::string codegen::literal(double value, Type type) {
     return std::string(value < 0 ? "-" : "") + "std::numeric_limits<" + real + ">::infinity()";
   if (std::isnan(value))
     return std::string("std::numeric_limits<") + real + ">::quiet_NaN()";
-  std::string text = rt::shortest(value);
+  std::string text = shortestDecimal(value);
   if (text.find_first_of(".e") == std::string::npos)
     text += ".0";
   return type.isF32() ? text + "f" : text;

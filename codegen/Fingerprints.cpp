@@ -1,6 +1,7 @@
 // What a run is, by category: names and values, which are compared one by one and shown where they differ.
 #include "codegen/Fingerprints.h"
 #include "ir/dist/State.h"
+#include "ir/ech/Decimal.h"
 #include "ir/ech/Ech.h"
 #include "ir/rt/Rt.h"
 #include "ir/run/Run.h"
@@ -14,7 +15,7 @@ namespace {
 
 std::string listed(ArrayRef<std::string> words) { return llvm::join(words, ", "); }
 std::string listed(ArrayRef<double> numbers) {
-  return listed(llvm::map_to_vector(numbers, [](double x) { return rt::shortest(x); }));
+  return listed(llvm::map_to_vector(numbers, [](double x) { return shortestDecimal(x); }));
 }
 
 void append(std::vector<std::string> &list, ArrayAttr names) {
@@ -43,7 +44,7 @@ struct DataLines {
     append(columns, data.getColumns());
     if (data.getArgs())
       for (double x : data.getArgs().asArrayRef())
-        numbers.push_back(rt::shortest(x));
+        numbers.push_back(shortestDecimal(x));
     if (data.getTransforms())
       for (auto transform : data.getTransforms().getAsRange<run::TransformAttr>())
         transforms.push_back(described(transform));
@@ -77,16 +78,16 @@ std::string dataLines(ModuleOp module) {
 void rateLines(run::ScheduleAttr rate, int64_t steps,
                function_ref<void(const std::string &, const std::string &)> line) {
   line("lr schedule", run::stringifyScheduleKind(rate.getKind()).str());
-  line("lr peak", rt::shortest(rate.getPeak().getValueAsDouble()));
+  line("lr peak", shortestDecimal(rate.getPeak().getValueAsDouble()));
   line("lr warmup", std::to_string(rate.getWarmup()));
   if (rate.getDrops()) {
     line("lr drops",
          llvm::join(llvm::map_range(rate.getDrops().asArrayRef(), [](int64_t drop) { return std::to_string(drop); }),
                     ", "));
-    line("lr by", rt::shortest(rate.getBy().getValueAsDouble()));
+    line("lr by", shortestDecimal(rate.getBy().getValueAsDouble()));
   }
   if (rate.getFloor()) {
-    line("lr floor", rt::shortest(rate.getFloor().getValueAsDouble()));
+    line("lr floor", shortestDecimal(rate.getFloor().getValueAsDouble()));
     line("lr ends at step", std::to_string(steps));
   }
   if (rate.getDecay())
@@ -103,13 +104,13 @@ std::string optimizerLines(ModuleOp module) {
     line("kind", optimizer.getRule().str());
     if (!optimizer.getAll())
       line("on", llvm::join(ech::strings(optimizer.getPatterns()), ", "));
-    rateLines(optimizer.getRateAttr(), steps, line);
+    rateLines(optimizer.getRate(), steps, line);
     for (const auto &[name, value] : update::findRule(optimizer.getRule())->describe(optimizer))
       line(name, value);
-    line("decay", rt::shortest(optimizer.number("decay")));
+    line("decay", shortestDecimal(optimizer.number("decay")));
   }
   auto clip = module->getAttrOfType<FloatAttr>(ech::kClip);
-  text += "clip: " + (clip ? rt::shortest(clip.getValueAsDouble()) : std::string("none")) + "\n";
+  text += "clip: " + (clip ? shortestDecimal(clip.getValueAsDouble()) : std::string("none")) + "\n";
   for (auto variable : module.getOps<ech::VariableOp>())
     if (variable.getKind() == ech::VariableKind::Param && variable.getDecayed())
       if (auto line = update::lineOf(module, variable.getSymName()); line && line.number("decay") != 0)
@@ -122,6 +123,8 @@ std::string layoutLines(ModuleOp module) {
   auto stores = module->getAttrOfType<ArrayAttr>(dist::kStoreOptimizer);
   if (dist::MeshAttr mesh = dist::meshOf(module))
     for (const dist::MeshAxis &axis : mesh.getAxes()) {
+      if (axis.size == 1) // splits nothing
+        continue;
       text += (axis.name.getValue() + ": " + Twine(axis.size)).str();
       for (StringRef name : ech::strings(axis.list))
         text += (" " + name).str();

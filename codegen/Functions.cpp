@@ -8,21 +8,6 @@ using namespace echelon;
 using namespace echelon::codegen;
 
 namespace {
-/// Prints loops of the step; what is in them is in functions.
-class Step : public Printer {
-public:
-  using Printer::Printer;
-  explicit Step(const Text &text) : Printer(text.printer()) {}
-  void loop(rt::ForOp loop, std::function<void(Block &)> calls) {
-    inside = std::move(calls);
-    spell(loop, *this);
-  }
-  void block(Block &body) override { inside(body); }
-
-private:
-  std::function<void(Block &)> inside;
-};
-
 SmallVector<Operation *> operationsOf(rt::FunctionOp function) {
   SmallVector<Operation *> ops;
   for (Operation &op : function.getBody().front())
@@ -59,7 +44,8 @@ bool uses(ArrayRef<Operation *> ops, function_ref<bool(Value)> wanted) {
 
 class Training {
 public:
-  Training(rt::FunctionOp train, const Text &text, raw_ostream &os) : train(train), text(text), os(os), step(text) {}
+  Training(rt::FunctionOp train, const Text &text, raw_ostream &os)
+      : train(train), text(text), os(os), step(text.printer()) {}
 
   void print() {
     const bool hasMessages = printMessages();
@@ -94,7 +80,7 @@ private:
       } else if (loop && !loop.getBody().front().empty()) {
         SmallVector<Value> inside(positions);
         inside.push_back(loop.position());
-        step.loop(loop, [this, inside](Block &body) { calls(body, inside); });
+        spell(loop, step, [&](Block &body) { calls(body, inside); });
       }
     }
     flush();
@@ -147,7 +133,7 @@ private:
   rt::FunctionOp train;
   const Text &text;
   raw_ostream &os;
-  Step step;
+  Printer step; // loops of the step, and calls of its functions
 };
 } // namespace
 

@@ -4,6 +4,7 @@
 
 #include "codegen/Printer.h"
 #include "frontend/Diagnostics.h"
+#include "ir/ech/Decimal.h"
 #include "ir/ech/Ech.h"
 #include "ir/rt/Rt.h"
 #include "llvm/ADT/DenseMap.h"
@@ -82,7 +83,7 @@ private:
     return result;
   }
   static std::string literal(double value) {
-    return " #" + rt::shortest(std::fabs(value) < std::numeric_limits<double>::min() ? 0 : value);
+    return " #" + shortestDecimal(std::fabs(value) < std::numeric_limits<double>::min() ? 0 : value);
   }
 
   std::string place(Location at) {

@@ -3,7 +3,6 @@
 #include "codegen/Probes.h"
 #include "codegen/SizeTable.h"
 #include "codegen/Structs.h"
-#include "codegen/Writer.h"
 #include "frontend/Source.h"
 #include "passes/LocalNames.h"
 #include "llvm/Support/raw_ostream.h"
@@ -24,27 +23,42 @@ private:
   const frontend::SourceManager &sources;
 };
 
-class Printer : public Writer {
+/// One function's text. What an operation says is written by Calls.h and the target's files, in terms of this.
+class Printer {
 public:
   Printer(SizeTable &sizes, const Structs &structs, const SourceLines &sources, Probes *probes = nullptr)
       : probes(probes), sizes(sizes), structs(structs), sourceLines(sources) {}
 
-  std::string name(mlir::Value value) override;
-  std::string element(mlir::Value buffer) override;
-  bool isVariable(mlir::Value buffer) override;
-  std::string size(llvm::ArrayRef<ech::Axis> axes) override { return sizes.product(axes); }
-  std::string define(mlir::Value ticket) override;
-  void tickets(mlir::Value array, int64_t count) override;
+  /// What the program calls a buffer, number, position or ticket. Declares it, where that is still to be done, before
+  /// what is written next.
+  std::string name(mlir::Value value);
+  /// The one element of a buffer, as an expression.
+  std::string element(mlir::Value buffer);
+  /// Whether a buffer of one element is a variable of the function; `name` is then its value.
+  bool isVariable(mlir::Value buffer);
+  /// The product of the sizes of axes, by their names: "batch * seq"; "1" of none.
+  std::string size(llvm::ArrayRef<ech::Axis> axes) { return sizes.product(axes); }
+  /// The left side of a ticket's start: its name, with its type where this declares it.
+  std::string define(mlir::Value ticket);
+  /// Declares an array of `count` tickets, unless it is declared elsewhere.
+  void tickets(mlir::Value array, int64_t count);
+  /// `head(arguments…);` with line breaks where needed, and the operation's source line behind or before it.
   void call(mlir::Operation *op, llvm::StringRef head, llvm::ArrayRef<std::string> arguments,
-            llvm::StringRef remark) override;
-  void kernel(mlir::Operation *op) override;
-  std::string place(mlir::Operation *op) override;
-  void line(const llvm::Twine &text) override;
-  void open(const llvm::Twine &head) override;
-  void close() override;
-  void assign(llvm::StringRef target, llvm::StringRef op, llvm::StringRef expression) override;
-  void sources(llvm::ArrayRef<mlir::Operation *> ops) override;
-  void block(mlir::Block &block) override;
+            llvm::StringRef remark = "");
+  /// A kernel, as the target calls it.
+  void kernel(mlir::Operation *op);
+  /// The operation's place in the source, as a string literal: "mlp.ech:33"; empty where that is not known.
+  std::string place(mlir::Operation *op);
+  /// One line, indented; `open` ends with a brace and indents what follows, `close` closes it.
+  void line(const llvm::Twine &text);
+  void open(const llvm::Twine &head);
+  void close();
+  /// `target op expression;` with line breaks.
+  void assign(llvm::StringRef target, llvm::StringRef op, llvm::StringRef expression);
+  /// The source lines of these operations, each once, as comments.
+  void sources(llvm::ArrayRef<mlir::Operation *> ops);
+  /// The operations of a block.
+  void block(mlir::Block &block);
 
   /// Prints one operation, declarations before it included.
   void operation(mlir::Operation &op);

@@ -58,17 +58,14 @@ void printSchedule(const std::string &name, run::ScheduleAttr s, int64_t steps, 
 
 void codegen::printSchedules(mlir::ModuleOp module, llvm::raw_ostream &os) {
   llvm::SmallVector<run::OptimizeOp> lines(module.getOps<run::OptimizeOp>());
-  auto scheduleOf = [&](run::OptimizeOp line) {
-    if (line && line.getRateAttr())
-      return line.getRateAttr();
-    auto none = mlir::FloatAttr::get(mlir::Float64Type::get(module.getContext()), 0);
-    return run::ScheduleAttr::get(module.getContext(), ScheduleKind::Constant, none, {}, 0, 0, {}, {});
-  };
   const int64_t steps = run::only<run::TrainOp>(module).getSteps();
   for (size_t i = 0; i + 1 < lines.size(); ++i) {
     os << "/// The learning rate of optimizer line " << i << ".\n";
-    printSchedule("learning_rate_" + std::to_string(i), scheduleOf(lines[i]), steps, os);
+    printSchedule("learning_rate_" + std::to_string(i), lines[i].getRate(), steps, os);
   }
   os << "/// The learning rate of a step, from 0.\n";
-  printSchedule("learning_rate", scheduleOf(lines.empty() ? run::OptimizeOp() : lines.back()), steps, os);
+  if (lines.empty()) // nothing is learned
+    os << "double learning_rate(int64_t) { return 0.0; }\n\n";
+  else
+    printSchedule("learning_rate", lines.back().getRate(), steps, os);
 }

@@ -23,6 +23,12 @@ const Group &codegen::groupOf(StringRef type) {
 }
 
 namespace {
+/// The moment ("" where it is none) and the name of a member: "m" and "wq" of "m.wq".
+std::pair<StringRef, StringRef> split(ArrayAttr member) {
+  auto [moment, name] = cast<StringAttr>(member[1]).getValue().split('.');
+  return name.empty() ? std::pair(StringRef(), moment) : std::pair(moment, name);
+}
+
 int64_t offsetOf(Operation *op) {
   auto alloc = dyn_cast<rt::AllocOp>(op);
   return alloc ? alloc.getOffset().value_or(0) : 0;
@@ -30,8 +36,8 @@ int64_t offsetOf(Operation *op) {
 } // namespace
 
 std::string Structs::path(ArrayAttr member) {
-  auto [moment, name] = cast<StringAttr>(member[1]).getValue().split('.');
-  return name.empty() ? identifier(moment) : (moment + "." + identifier(name)).str();
+  auto [moment, name] = split(member);
+  return (moment.empty() ? "" : identifier(moment) + ".") + identifier(name);
 }
 
 Structs::Structs(ModuleOp module) {
@@ -43,8 +49,8 @@ Structs::Structs(ModuleOp module) {
       return;
     if (view && (op->hasAttr(rt::kPosition) || !view.getIndices().empty() ||
                  view.getBase().getDefiningOp()->getAttr(rt::kMember) == name))
-      return;                                                 // a place of a member, or the whole of it
-    if (cast<StringAttr>(name[1]).getValue().contains('.')) { // in a Params of its own
+      return;                         // a place of a member, or the whole of it
+    if (!split(name).first.empty()) { // in a Params of its own
       if (moments.empty())
         moments = momentsLikeParams(module);
       return;
@@ -63,13 +69,12 @@ Structs::Structs(ModuleOp module) {
 }
 
 bool Structs::isStack(ArrayAttr member) const {
-  auto [moment, name] = cast<StringAttr>(member[1]).getValue().split('.');
-  auto group = members.find(name.empty() ? cast<StringAttr>(member[0]).getValue() : "Params");
+  auto [moment, name] = split(member);
+  auto group = members.find(moment.empty() ? cast<StringAttr>(member[0]).getValue() : "Params");
   if (group == members.end())
     return false;
-  auto at = llvm::find_if(group->second, [&, own = name.empty() ? moment : name](const Member &m) {
-    return cast<StringAttr>(m.name[1]).getValue() == own;
-  });
+  auto at = llvm::find_if(group->second,
+                          [own = name](const Member &m) { return cast<StringAttr>(m.name[1]).getValue() == own; });
   return at != group->second.end() && at->op->hasAttr(rt::kStack);
 }
 
@@ -120,7 +125,7 @@ void pair(SmallVectorImpl<std::pair<std::string, std::string>> &lines) {
 }
 } // namespace
 
-/// "Params m{r, 1675264};": the bytes before what stands first there.
+/// "Params m{r, 1675264};": where the moment begins in the state, in bytes.
 void Structs::printMoments(raw_ostream &os) const {
   for (const auto &[name, shift] : moments)
     os << "  Params " << identifier(name) << "{r, " << shift << "};\n";
@@ -143,7 +148,7 @@ void Structs::print(SizeTable &sizes, raw_ostream &os) const {
       width = std::max(width, (text += ";").size());
     os << "/// " << group.summary << "\nstruct " << group.type << " {\n  Rank &r;\n";
     if (group.type == "Params" && !moments.empty())
-      os << "  int64_t from = 0; // byte of the state; what the optimizer keeps of them lies as they do\n";
+      os << "  int64_t from = 0; // where they begin in the state, in bytes; each moment has the same layout\n";
     if (hasMoments)
       printMoments(os);
     for (const auto &[text, comment] : lines)

@@ -20,9 +20,9 @@ public:
   explicit Structs(mlir::ModuleOp module);
   /// Whether a member, [struct, name], is a stack.
   bool isStack(mlir::ArrayAttr member) const;
-  /// What is written behind the struct's variable: "wq", "m.wq".
+  /// A member after the variable of its struct: "wq", "m.wq".
   static std::string path(mlir::ArrayAttr member);
-  /// All structs; each is made of a rank.
+  /// All structs; each is initialized with a rank.
   void print(SizeTable &sizes, llvm::raw_ostream &os) const;
 
 private:

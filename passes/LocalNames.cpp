@@ -28,7 +28,7 @@ LocalNames::LocalNames(ModuleOp module) {
 void LocalNames::enter(ArrayRef<Operation *> ops) {
   taken.clear();
   temporary.clear();
-  positions.clear();
+  loopNames.clear();
   scopes.assign(1, {});
   std::function<void(Value)> add = [&](Value v) {
     Operation *made = v.getDefiningOp();
@@ -59,14 +59,14 @@ std::string LocalNames::local(StringRef wanted) {
   return scopes.back().emplace_back(name);
 }
 
-std::string LocalNames::position(StringRef axis) {
+std::string LocalNames::loopName(StringRef axis) {
   std::string name = shortest(axis, [&](StringRef name) { return isTaken(name); });
   temporary.insert(name);
-  return positions.emplace_back(name);
+  return loopNames.emplace_back(name);
 }
 
-void LocalNames::releasePositions() {
-  for (const std::string &name : positions)
+void LocalNames::releaseLoopNames() {
+  for (const std::string &name : loopNames)
     temporary.erase(name);
-  positions.clear();
+  loopNames.clear();
 }

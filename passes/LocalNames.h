@@ -14,15 +14,15 @@ public:
   explicit LocalNames(mlir::ModuleOp module);
   /// From here on, those of a function of these operations.
   void enter(llvm::ArrayRef<mlir::Operation *> ops);
-  /// A brace opens; the names of variables that are declared behind it are free again when it closes.
+  /// A brace opens; the names of variables that are declared in it are free again when it closes.
   void open() { scopes.emplace_back(); }
   void close();
   /// A name like `wanted` that nothing in the function has.
   std::string local(llvm::StringRef wanted);
-  /// The same for the variable of a loop over an axis ("" of several): as short as can be.
-  std::string position(llvm::StringRef axis);
-  /// The loops of a statement are behind.
-  void releasePositions();
+  /// The same for a loop over an axis ("" over several): as short as possible.
+  std::string loopName(llvm::StringRef axis);
+  /// After the loops of a statement: their names are free again.
+  void releaseLoopNames();
 
 private:
   bool isTaken(llvm::StringRef name) const {
@@ -30,7 +30,7 @@ private:
   }
   llvm::StringSet<> common, taken, temporary; // common: of sizes, and of all functions
   llvm::SmallVector<llvm::SmallVector<std::string>> scopes;
-  llvm::SmallVector<std::string> positions;
+  llvm::SmallVector<std::string> loopNames;
 };
 
 } // namespace echelon

@@ -96,11 +96,11 @@ struct LowerToRt : echelon::impl::LowerToRtBase<LowerToRt> {
     module.walk([&](rt::CollectiveOp op) {
       Attribute key = op.getMeshAttr();
       auto at = llvm::find(groups, key);
-      op->setAttr("rt.group", builder.getI64IntegerAttr(at - groups.begin()));
+      op->setAttr(rt::kGroup, builder.getI64IntegerAttr(at - groups.begin()));
       if (at == groups.end())
         groups.push_back(key);
     });
-    module->setAttr("rt.groups", builder.getArrayAttr(groups));
+    module->setAttr(rt::kGroups, builder.getArrayAttr(groups));
   }
 };
 } // namespace

@@ -1,4 +1,5 @@
 #include "passes/Moments.h"
+#include "ir/rt/Rt.h"
 
 using namespace mlir;
 using namespace echelon;
@@ -12,7 +13,7 @@ std::pair<StringRef, StringRef> echelon::momentOf(ech::VariableOp variable) {
 
 namespace {
 std::optional<int64_t> offsetOf(ech::VariableOp variable) {
-  auto at = variable->getAttrOfType<IntegerAttr>("rt.offset");
+  auto at = variable->getAttrOfType<IntegerAttr>(rt::kOffset);
   return at ? std::optional(at.getInt()) : std::nullopt;
 }
 bool isZeroAtFirst(ech::VariableOp variable) {

@@ -318,8 +318,9 @@ def SelectKernels : EchelonPass<"rt-select-kernels"> {
 def PlanArenas : EchelonPass<"rt-plan-arenas"> {
   let summary = "every buffer gets its byte offset in one of three arenas";
   let description = [{
-    The state arena holds stored tensors, the input arena inputs, the work arena everything else: buffers that are not
-    alive at the same time share bytes, 64-byte aligned. `rt.alloc work : <[n=64], f32>` becomes
+    The state arena holds stored tensors: parameters, states, then one moment of all parameters after the other, each
+    with the layout of the parameters where types agree. The input arena holds inputs, the work arena everything else:
+    buffers that are not alive at the same time share bytes, 64-byte aligned. `rt.alloc work : <[n=64], f32>` becomes
     `rt.alloc work at 256 : <[n=64], f32>`. The module's `rt.state_bytes`, `rt.input_bytes` and `rt.work_bytes` are what
     the program allocates, exactly. Runs when every buffer and the order of operations are settled; what follows changes
     how a program reads, and no byte of what it does.
@@ -367,7 +368,8 @@ def BindBuffers : EchelonPass<"rt-bind-buffers"> {
   let description = [{
     `rt.member = ["Params", "wq"]` on an rt.alloc says that a member holds its address: of Params, OptimizerState,
     State, Inputs, or of what one function leaves to another: Gradients, Activations, Sums. A part of a message that is a
-    gradient is a member, too. With `rt.stack = 4096` the places of a loop lie 4096 elements apart, and a view of one is
+    gradient is a member, too. A moment that has the layout of the parameters is a Params of its own:
+    `["OptimizerState", "m.wq"]`. With `rt.stack = 4096` the places of a loop lie 4096 elements apart, and a view of one is
     that member at `rt.position`. `rt.variable` marks a number that needs no memory.
     Runs after functions are cut, before names: a member has a name in its struct alone.
   }];

@@ -1,6 +1,10 @@
 // rt-plan-arenas: every buffer gets its place.
 //
-// 1. Stored tensors, then inputs, one after the other in their arenas, aligned.
+// 1. Stored tensors, then inputs, one after the other in their arenas, aligned: parameters, states, then one moment of
+//    all parameters after the other, so that each moment has the layout of the parameters.
+//
+//    state arena   | wq | wk | … | seen | m.wq | m.wk | … | v.wq | v.wk | … |
+//
 // 2. A work buffer lives from the first operation that touches it to the last, in the order of execution; a use inside
 //    of a loop in which the buffer was not made lasts as long as the loop, and a started collective as long as its
 //    wait.
@@ -173,8 +177,7 @@ int64_t Plan::run() {
 }
 
 struct PlanArenas : echelon::impl::PlanArenasBase<PlanArenas> {
-  /// Parameters, states, then what the optimizer keeps: one moment of all parameters after the other, so that each lies
-  /// as the parameters do.
+  /// Stored tensors in the order of the state arena.
   static SmallVector<ech::VariableOp> inOrder(ModuleOp module) {
     SmallVector<ech::VariableOp> params, states;
     llvm::MapVector<StringRef, SmallVector<ech::VariableOp>> moments;
@@ -206,7 +209,7 @@ struct PlanArenas : echelon::impl::PlanArenasBase<PlanArenas> {
       auto type = cast<ech::Tensor>(variable.getType());
       if (mesh && type.getState())
         type = dist::localType(type, mesh);
-      variable->setAttr("rt.offset", builder.getI64IntegerAttr(state));
+      variable->setAttr(rt::kOffset, builder.getI64IntegerAttr(state));
       for (rt::AllocOp alloc : allocs[variable.getSymName()])
         alloc.setOffset(state);
       state += aligned(rt::Buffer::dense(type.getAxes(), type.getElement()).bytes());
@@ -216,7 +219,7 @@ struct PlanArenas : echelon::impl::PlanArenasBase<PlanArenas> {
       SmallVector<Attribute> places;
       llvm::MapVector<Attribute, int64_t> known;
       for (rt::AllocOp alloc : allocs[in.getSymName()]) {
-        auto read = alloc->getAttrOfType<DictionaryAttr>("rt.read");
+        auto read = alloc->getAttrOfType<DictionaryAttr>(rt::kRead);
         auto [at, isNew] = known.insert({read, input});
         if (isNew) {
           NamedAttrList place(read);
@@ -226,7 +229,7 @@ struct PlanArenas : echelon::impl::PlanArenasBase<PlanArenas> {
         }
         alloc.setOffset(at->second);
       }
-      in->setAttr("rt.places", builder.getArrayAttr(places));
+      in->setAttr(rt::kPlaces, builder.getArrayAttr(places));
     }
     module->setAttr(rt::kStateBytes, builder.getI64IntegerAttr(state));
     module->setAttr(rt::kInputBytes, builder.getI64IntegerAttr(input));

@@ -27,8 +27,8 @@ std::string real(double x, MLIRContext *context) { return literal(x, Float64Type
 /// Fills the arguments of a call, in the order of the runtime's function.
 class Arguments {
 public:
-  Arguments(cpu::Call &call, Writer &writer) : call(call), writer(writer) {}
-  Arguments &operator<<(Value v) { return *this << (v ? writer.name(v) : std::string("nullptr")); }
+  Arguments(cpu::Call &call, Printer &printer) : call(call), printer(printer) {}
+  Arguments &operator<<(Value v) { return *this << (v ? printer.name(v) : std::string("nullptr")); }
   Arguments &operator<<(ValueRange values) {
     for (Value v : values)
       *this << v;
@@ -42,19 +42,19 @@ public:
   }
   Arguments &operator<<(const char *text) { return *this << std::string(text); }
   /// All elements of a buffer.
-  Arguments &countOf(Value v) { return *this << writer.size(rt::buffer(v).getAxes()); }
+  Arguments &countOf(Value v) { return *this << printer.size(rt::buffer(v).getAxes()); }
   /// A first position, 0 where there is none.
   Arguments &first(Value v) { return v ? *this << v : *this << int64_t(0); }
   std::string text(SizeAttr size) {
     if (size.getAxes().size() == 1 && size.getAxes()[0].name.empty()) // of no axis
       return std::to_string(size.count());
-    return writer.size(size.getAxes());
+    return printer.size(size.getAxes());
   }
-  std::string name(Value v) { return writer.name(v); }
+  std::string name(Value v) { return printer.name(v); }
 
 private:
   cpu::Call &call;
-  Writer &writer;
+  Printer &printer;
 };
 
 SmallVector<SizeAttr> sizesOf(ArrayAttr list) { return llvm::to_vector(list.getAsRange<SizeAttr>()); }
@@ -81,8 +81,7 @@ void spell(rt::GemmOp op, Arguments &to) {
      << op.getLdb() << op.getLdc();
   if (!op.getBatch().empty())
     to << grouped(op.getBatch(), 4);
-  to << "1.0" << (op.getAdds() ? "1.0" : "0.0")
-     << "Blas::" + rt::stringifyBlas(op.getBlas().value_or(rt::Blas::Tiled)).str();
+  to << "1.0" << (op.getAdds() ? "1.0" : "0.0") << "Blas::" + rt::stringifyBlas(*op.getBlas()).str();
 }
 
 /// The first and one past the last position of each gathered axis that this rank holds.
@@ -343,9 +342,9 @@ std::string functionOf(rt::PoolGradOp op) { return op.getIndex() ? "maxpool_grad
 template <typename Op> std::string functionOf(Op op) { return rt::kernelName(op); }
 } // namespace
 
-cpu::Call cpu::callOf(Operation *kernel, Writer &writer) {
+cpu::Call cpu::callOf(Operation *kernel, Printer &printer) {
   Call call;
-  Arguments to(call, writer);
+  Arguments to(call, printer);
   auto squares = dyn_cast<rt::AddSquaresOp>(kernel);
   llvm::TypeSwitch<Operation *>(kernel)
       .Case<rt::FillOp, rt::CopyStridedOp, rt::GemmOp, rt::GatherOp, rt::ScatterAddOp, rt::RandomOp, rt::ReduceOp,

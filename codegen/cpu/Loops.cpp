@@ -8,7 +8,7 @@ using namespace echelon::codegen;
 
 namespace {
 /// What rt-make-loops called a variable, or the position of a loop.
-std::string ownName(Value v) {
+std::string nameOf(Value v) {
   auto position = dyn_cast<BlockArgument>(v);
   Operation *op = position ? position.getOwner()->getParentOp() : v.getDefiningOp();
   return op->getAttrOfType<StringAttr>(rt::kName).str();
@@ -17,7 +17,7 @@ std::string ownName(Value v) {
 /// Spells the operations of a loop, one after the other. What has no name stands where it is used.
 class LoopPrinter {
 public:
-  explicit LoopPrinter(Writer &writer) : writer(writer) {}
+  explicit LoopPrinter(Printer &printer) : printer(printer) {}
   void block(Block &block) {
     for (Operation &op : block)
       llvm::TypeSwitch<Operation *>(&op)
@@ -29,24 +29,24 @@ public:
 private:
   void spell(rt::LoopOp op);
   void spell(rt::StoreOp op);
-  void spell(rt::AccumulateOp op) { writer.assign(ownName(op.getLocal()), "+=", expression(op.getValue()).text); }
-  void spell(rt::LocalOp op) { writer.line(rt::storedAs(op.getType().getElement()) + " " + ownName(op) + " = 0;"); }
+  void spell(rt::AccumulateOp op) { printer.assign(nameOf(op.getLocal()), "+=", expression(op.getValue()).text); }
+  void spell(rt::LocalOp op) { printer.line(rt::storedAs(op.getType().getElement()) + " " + nameOf(op) + " = 0;"); }
   void spell(rt::ZeroOp op) {
-    writer.line("fill(" + writer.name(op.getBuffer()) + ", " + sizeOf(op.getBuffer()) + ", " +
-                literal(0, rt::buffer(op.getBuffer()).getElement()) + ");");
+    printer.line("fill(" + printer.name(op.getBuffer()) + ", " + sizeOf(op.getBuffer()) + ", " +
+                 literal(0, rt::buffer(op.getBuffer()).getElement()) + ");");
   }
   void spell(rt::LongSumOp op);
-  void spell(rt::EndRowOp op) { writer.line(ownName(op.getSum()) + ".row();"); }
-  void spell(rt::EndSumOp op) { writer.line(ownName(op.getSum()) + ".finish();"); }
+  void spell(rt::EndRowOp op) { printer.line(nameOf(op.getSum()) + ".row();"); }
+  void spell(rt::EndSumOp op) { printer.line(nameOf(op.getSum()) + ".finish();"); }
   void spell(rt::BlockEndOp op) {
     if (op.getAll())
-      writer.line("const int64_t " + ownName(op) + " = std::min<int64_t>(" + endText(op) + ", " +
-                  writer.size(op.getAll()->getAxes()) + ");");
+      printer.line("const int64_t " + nameOf(op) + " = std::min<int64_t>(" + endText(op) + ", " +
+                   printer.size(op.getAll()->getAxes()) + ");");
   }
   void declare(Operation *scalar);
 
-  std::string sizeOf(Value buffer) { return writer.size(rt::buffer(buffer).getAxes()); }
-  std::string endText(rt::BlockEndOp op) { return ownName(op.getFirst()) + " + " + std::to_string(op.getLength()); }
+  std::string sizeOf(Value buffer) { return printer.size(rt::buffer(buffer).getAxes()); }
+  std::string endText(rt::BlockEndOp op) { return nameOf(op.getFirst()) + " + " + std::to_string(op.getLength()); }
   std::string place(Value buffer, ValueRange indices, ArrayRef<int64_t> strides);
   /// A value where it is used: its name, or else what computes it.
   Expression expression(Value value);
@@ -63,19 +63,19 @@ private:
     return apply(op.getFunction(), operands, llvm::to_vector(op.getOperandTypes()), op.getType());
   }
 
-  Writer &writer;
+  Printer &printer;
 };
 
 std::string LoopPrinter::place(Value buffer, ValueRange indices, ArrayRef<int64_t> strides) {
   std::string index;
   for (auto [position, stride] : llvm::zip(indices, strides)) {
-    index += (index.empty() ? "" : " + ") + ownName(position);
+    index += (index.empty() ? "" : " + ") + nameOf(position);
     if (stride == 1)
       continue;
     auto axes = rt::axesWithin(buffer, stride); // a stride by the names of the axes inside of it
-    index += " * " + (axes ? writer.size(*axes) : std::to_string(stride));
+    index += " * " + (axes ? printer.size(*axes) : std::to_string(stride));
   }
-  return index.empty() ? writer.element(buffer) : writer.name(buffer) + "[" + index + "]";
+  return index.empty() ? printer.element(buffer) : printer.name(buffer) + "[" + index + "]";
 }
 
 Expression LoopPrinter::expressionOf(rt::LoadOp op) {
@@ -84,14 +84,14 @@ Expression LoopPrinter::expressionOf(rt::LoadOp op) {
 }
 
 Expression LoopPrinter::expressionOf(rt::PositionOp op) {
-  std::string text = op.getIndex() ? ownName(op.getIndex()) : "0";
+  std::string text = op.getIndex() ? nameOf(op.getIndex()) : "0";
   if (op.getOffset())
-    text = op.getIndex() ? writer.name(op.getOffset()) + " + " + text : writer.name(op.getOffset());
+    text = op.getIndex() ? printer.name(op.getOffset()) + " + " + text : printer.name(op.getOffset());
   return {"static_cast<int32_t>(" + text + ")", 9};
 }
 
 Expression LoopPrinter::expressionOf(rt::TotalOp op) {
-  std::string text = ownName(op.getLocal());
+  std::string text = nameOf(op.getLocal());
   if (cast<rt::LocalType>(op.getLocal().getType()).getElement() == op.getType())
     return {text, 9};
   return {("static_cast<" + rt::storedAs(op.getType()) + ">(" + text + ")").str(), 9};
@@ -100,8 +100,8 @@ Expression LoopPrinter::expressionOf(rt::TotalOp op) {
 Expression LoopPrinter::expression(Value value) {
   Operation *made = value.getDefiningOp();
   if (!made || isa<rt::NumberOp, rt::OffsetOp>(made)) // of the function
-    return {writer.name(value), 9};
-  return made->hasAttr(rt::kName) ? Expression{ownName(value), 9} : expressionOf(made);
+    return {printer.name(value), 9};
+  return made->hasAttr(rt::kName) ? Expression{nameOf(value), 9} : expressionOf(made);
 }
 
 Expression LoopPrinter::expressionOf(Operation *made) {
@@ -117,61 +117,61 @@ void LoopPrinter::declare(Operation *scalar) {
     return;
   Type type = scalar->getResult(0).getType();
   StringRef spelled = type.isInteger(1) ? "bool" : rt::storedAs(type);
-  writer.assign(("const " + spelled + " " + name.getValue()).str(), "=", expressionOf(scalar).text);
+  printer.assign(("const " + spelled + " " + name.getValue()).str(), "=", expressionOf(scalar).text);
 }
 
 void LoopPrinter::spell(rt::StoreOp op) {
   std::string to = place(op.getBuffer(), op.getIndices(), op.getStrides());
-  if (writer.isVariable(op.getBuffer()))
+  if (printer.isVariable(op.getBuffer()))
     to = ("const " + rt::storedAs(rt::buffer(op.getBuffer()).getElement()) + " " + to).str();
-  writer.assign(to, op.getAdds() ? "+=" : "=", expression(op.getValue()).text);
+  printer.assign(to, op.getAdds() ? "+=" : "=", expression(op.getValue()).text);
 }
 
 void LoopPrinter::spell(rt::LongSumOp op) {
   const std::string further = op.getAdds()          ? ", " + std::to_string(op.getValues()) + ", LongSum::FromPlace"
                               : op.getValues() == 1 ? ""
                                                     : ", " + std::to_string(op.getValues());
-  writer.line("LongSum " + ownName(op) + "(" + writer.name(op.getBuffer()) + ", " + sizeOf(op.getBuffer()) + further +
-              ");");
+  printer.line("LongSum " + nameOf(op) + "(" + printer.name(op.getBuffer()) + ", " + sizeOf(op.getBuffer()) + further +
+               ");");
 }
 
 /// What the host compiler may assume of an innermost loop: sums in local variables are added up in any order.
 std::string pragmaOf(rt::LoopOp op) {
   std::string names;
   for (Value sum : op.getSums())
-    names += (names.empty() ? "" : ", ") + ownName(sum);
+    names += (names.empty() ? "" : ", ") + nameOf(sum);
   return names.empty() ? "#pragma GCC ivdep" : "#pragma omp simd reduction(+ : " + names + ")";
 }
 
 void LoopPrinter::spell(rt::LoopOp op) {
-  const std::string i = ownName(op.position()), size = writer.size(op.getSize().getAxes());
+  const std::string i = nameOf(op.position()), size = printer.size(op.getSize().getAxes());
   std::string start = "0", end = size;
   if (op.getStart()) {
-    start = ownName(op.getStart());
+    start = nameOf(op.getStart());
     auto block = op.getEnd().getDefiningOp<rt::BlockEndOp>();
-    end = block.getAll() ? ownName(block) : endText(block);
+    end = block.getAll() ? nameOf(block) : endText(block);
   }
   if (op.getInnermost())
-    writer.line(pragmaOf(op));
+    printer.line(pragmaOf(op));
   const std::string next = op.getStep() ? i + " += " + std::to_string(*op.getStep()) : "++" + i;
-  writer.open("for (int64_t " + i + " = " + start + "; " + i + " < " + end + "; " + next + ") {");
+  printer.open("for (int64_t " + i + " = " + start + "; " + i + " < " + end + "; " + next + ") {");
   block(op.getBody().front());
-  writer.close();
+  printer.close();
 }
 } // namespace
 
-void cpu::spellLoops(rt::FusedOp nest, Writer &writer) {
+void cpu::spellLoops(rt::FusedOp nest, Printer &printer) {
   // what the loops use is declared before them
   for (Value number : nest.getNumbers())
-    writer.name(number);
+    printer.name(number);
   for (auto along : nest.getBody().getOps<rt::AlongOp>())
     if (along.getOffset())
-      writer.name(along.getOffset());
+      printer.name(along.getOffset());
   for (Value v : llvm::concat<Value>(llvm::to_vector(nest.getInputs()), llvm::to_vector(nest.getOutputs())))
-    writer.name(v);
+    printer.name(v);
   SmallVector<Operation *> inside{nest};
   for (Operation &inner : nest.getBody().front().without_terminator())
     inside.push_back(&inner);
-  writer.sources(inside);
-  LoopPrinter(writer).block(nest.getLoops().front());
+  printer.sources(inside);
+  LoopPrinter(printer).block(nest.getLoops().front());
 }

@@ -2,7 +2,6 @@
 #include "ir/rt/Rt.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
-#include "llvm/Support/Format.h"
 
 using namespace mlir;
 using namespace echelon::rt;
@@ -297,17 +296,6 @@ StringRef echelon::rt::storedAs(Type element) {
   return kNames[static_cast<size_t>(*elementOf(element))];
 }
 
-std::string echelon::rt::shortest(double value) {
-  for (int digits = 6; digits <= 17; ++digits) {
-    std::string text;
-    llvm::raw_string_ostream os(text);
-    os << llvm::format("%.*g", digits, value);
-    if (std::strtod(text.c_str(), nullptr) == value)
-      return text;
-  }
-  return "";
-}
-
 void echelon::rt::forEachUser(Value buffer, function_ref<void(Operation *)> visit) {
   for (Operation *user : buffer.getUsers())
     if (auto view = dyn_cast<ViewOp>(user))
@@ -324,10 +312,35 @@ LogicalResult RtDialect::verifyOperationAttribute(Operation *op, NamedAttribute 
   auto check = [&](bool holds, const char *what) -> LogicalResult {
     return holds ? success() : op->emitOpError() << "has an attribute " << name << " that is not " << what;
   };
-  auto isTexts = [&] {
+  auto isListOf = [&](auto is) {
     auto list = dyn_cast<ArrayAttr>(value);
-    return list && llvm::all_of(list, [](Attribute item) { return isa<StringAttr>(item); });
+    return list && llvm::all_of(list, is);
   };
+  auto isTexts = [&] { return isListOf([](Attribute item) { return isa<StringAttr>(item); }); };
+  auto isDictionaries = [&] { return isListOf([](Attribute item) { return isa<DictionaryAttr>(item); }); };
+  if (name == kGroup)
+    return check(isa<CollectiveOp>(op) && isa<IntegerAttr>(value), "a place in rt.groups, on a collective");
+  if (name == kGroups)
+    return check(isa<ModuleOp>(op) && isListOf([](Attribute item) { return isa<DenseI64ArrayAttr>(item); }),
+                 "a list of mesh axes for each group, on the module");
+  if (name == kScalars)
+    return check(isa<ModuleOp>(op) && isListOf([](Attribute item) {
+                   auto pair = dyn_cast<ArrayAttr>(item);
+                   return pair && pair.size() == 2 && isa<StringAttr>(pair[0]) && isa<StringAttr>(pair[1]);
+                 }),
+                 "a list of [kind, name], on the module");
+  if (name == kDraws || name == kSizes)
+    return check(isa<ModuleOp>(op) && isDictionaries(), "a list of dictionaries, on the module");
+  if (name == kAxes)
+    return check(isa<ModuleOp>(op) && isa<DictionaryAttr>(value), "sizes of axes, on the module");
+  if (name == kRead)
+    return check(isa<AllocOp>(op) && isa<DictionaryAttr>(value), "a state, on a buffer");
+  if (name == kMessage)
+    return check(isa<AllocOp>(op) && isa<UnitAttr>(value), "a mark, on a buffer");
+  if (name == kOffset)
+    return check(isa<ech::VariableOp>(op) && isa<IntegerAttr>(value), "a byte, on a variable");
+  if (name == kPlaces)
+    return check(isa<ech::InputOp>(op) && isDictionaries(), "a list of places, on an input");
   if (name == kFunction)
     return check(isa<StringAttr>(value), "the name of a function");
   if (name == kMember)
@@ -344,5 +357,5 @@ LogicalResult RtDialect::verifyOperationAttribute(Operation *op, NamedAttribute 
                  "a name, or those of a function's arguments");
   if (name == kStateBytes || name == kInputBytes || name == kWorkBytes)
     return check(isa<ModuleOp>(op) && isa<IntegerAttr>(value), "a number of bytes, on the module");
-  return success();
+  return op->emitOpError() << "has an attribute " << name << ", which no pass says (ir/rt/Rt.h)";
 }

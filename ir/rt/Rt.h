@@ -34,7 +34,22 @@ llvm::StringRef nameOf(mlir::Location loc);
 /// The path of the call that a value without a name is in, "layer.attn."; empty of none.
 llvm::StringRef callOf(mlir::Location loc);
 
-/// Attributes of the module once arenas are planned: bytes of each.
+/// What dist-lower-to-rt says for the passes after it, and for the program's tables.
+/// On a collective: its group of ranks, a place in the module's list; on the module: the list, mesh axes of each.
+inline constexpr llvm::StringLiteral kGroup = "rt.group";
+inline constexpr llvm::StringLiteral kGroups = "rt.groups";
+/// On the module: [kind, name] of what a step reports, and what random statements draw (`--dump`).
+inline constexpr llvm::StringLiteral kScalars = "rt.scalars";
+inline constexpr llvm::StringLiteral kDraws = "rt.draws";
+/// On the rt.alloc of an input: the state in which it is read; of a message: a mark.
+inline constexpr llvm::StringLiteral kRead = "rt.read";
+inline constexpr llvm::StringLiteral kMessage = "rt.message";
+
+/// What rt-plan-arenas says.
+/// On an ech.variable: its byte in the state arena; on an ech.input: a place for each state in which it is read.
+inline constexpr llvm::StringLiteral kOffset = "rt.offset";
+inline constexpr llvm::StringLiteral kPlaces = "rt.places";
+/// On the module: bytes of each arena.
 inline constexpr llvm::StringLiteral kStateBytes = "rt.state_bytes";
 inline constexpr llvm::StringLiteral kInputBytes = "rt.input_bytes";
 inline constexpr llvm::StringLiteral kWorkBytes = "rt.work_bytes";
@@ -43,7 +58,8 @@ inline constexpr llvm::StringLiteral kWorkBytes = "rt.work_bytes";
 /// RtDialect::verifyOperationAttribute checks it.
 /// On an operation of a step: the function of the program that it is in.
 inline constexpr llvm::StringLiteral kFunction = "rt.function";
-/// On an rt.alloc or rt.view: [struct, member] that holds its address. A view with indices is a place of a stack.
+/// On an rt.alloc or rt.view: [struct, member] that holds its address, ["OptimizerState", "m.wq"] of a moment that is a
+/// Params of its own. A view with indices is a place of a stack.
 inline constexpr llvm::StringLiteral kMember = "rt.member";
 /// On the same: the member is a stack, whose places lie this many elements apart.
 inline constexpr llvm::StringLiteral kStack = "rt.stack";
@@ -69,7 +85,5 @@ inline constexpr int64_t kAnyLength = mlir::ShapedType::kDynamic;
 std::optional<runtime::ElementType> elementOf(mlir::Type type);
 /// "float", "double", "int32_t", "uint8_t": what the program stores elements as.
 llvm::StringRef storedAs(mlir::Type element);
-/// The shortest decimal that reads as this number.
-std::string shortest(double value);
 
 } // namespace echelon::rt

@@ -23,6 +23,22 @@ void RunDialect::initialize() {
       >();
 }
 
+LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError, ScheduleKind kind, FloatAttr peak,
+                                   FloatAttr floor, int64_t warmup, int64_t decay, DenseI64ArrayAttr drops,
+                                   FloatAttr by) {
+  const StringRef name = stringifyScheduleKind(kind);
+  auto check = [&](const char *what, bool has, bool takes) -> LogicalResult {
+    return has == takes ? success() : emitError() << "a schedule " << name << (takes ? " has " : " takes no ") << what;
+  };
+  const bool isInSteps = kind == ScheduleKind::StepsAt, falls = kind != ScheduleKind::Constant && !isInSteps;
+  if (failed(check("floor", bool(floor), falls)) || failed(check("drops", bool(drops), isInSteps)) ||
+      failed(check("by", bool(by), isInSteps)))
+    return failure();
+  if (warmup < 0 || decay < 0)
+    return emitError() << "steps of a schedule are not negative, as " << std::min(warmup, decay) << " is";
+  return success();
+}
+
 double OptimizeOp::number(StringRef name) {
   auto value = getNumbers().getAs<FloatAttr>(name);
   return value ? value.getValueAsDouble() : 0;

@@ -1,5 +1,5 @@
-// The run dialect: what a train block says besides the model and its layout. Its operations stand in the module, before
-// the steps. Passes and the printer read them; no pass changes them.
+// The run dialect: what a train block says besides the model and its layout. Its operations are at the start of the
+// module. Passes and the printer read them; no pass changes them.
 #ifndef RUN_OPS
 #define RUN_OPS
 
@@ -9,7 +9,7 @@ include "mlir/IR/EnumAttr.td"
 
 def Run_Dialect : Dialect {
   let name = "run";
-  let summary = "what a run is: its data, optimizers, evaluations, snapshots";
+  let summary = "what a run does: its data, optimizers, evaluations, snapshots";
   let cppNamespace = "::echelon::run";
   let useDefaultAttributePrinterParser = 1;
 }
@@ -66,6 +66,7 @@ def Run_Schedule : Run_Attr<"Schedule", "schedule"> {
                         DefaultValuedParameter<"int64_t", "0">:$decay,
                         OptionalParameter<"::mlir::DenseI64ArrayAttr">:$drops,
                         OptionalParameter<"::mlir::FloatAttr">:$by);
+  let genVerifyDecl = 1;
 }
 
 //===------------------------------------------------------------------------------------------------------------===//
@@ -101,8 +102,8 @@ def Run_OptimizeOp : Run_Op<"optimize"> {
     (passes/update/). `all`: the line names no patterns.
   }];
   let arguments = (ins StrAttr:$rule, StrArrayAttr:$patterns, DictionaryAttr:$numbers,
-                       OptionalAttr<Run_Schedule>:$rate, UnitAttr:$all);
-  let assemblyFormat = "$rule (`all` $all^)? `on` $patterns `with` $numbers (`rate` $rate^)? attr-dict";
+                       Run_Schedule:$rate, UnitAttr:$all);
+  let assemblyFormat = "$rule (`all` $all^)? `on` $patterns `with` $numbers `rate` $rate attr-dict";
   let extraClassDeclaration = [{
     /// A number of the rule; 0 where it has none of this name.
     double number(::llvm::StringRef name);

@@ -44,12 +44,12 @@ struct Loop {
 };
 
 /// What a buffer is called, without what it is a member of.
-std::string ownName(Value v) {
+std::string bufferName(Value v) {
   Operation *made = v.getDefiningOp();
   if (auto member = made ? made->getAttrOfType<ArrayAttr>(rt::kMember) : ArrayAttr())
     return identifier(cast<StringAttr>(member[1]).getValue());
   if (auto view = dyn_cast_or_null<rt::ViewOp>(made); view && view.getOffset() == 0 && view.getIndices().empty())
-    return ownName(view.getBase());
+    return bufferName(view.getBase());
   return nameOf(v);
 }
 
@@ -102,7 +102,7 @@ private:
 
   // what is made of it
   void beginRows();
-  void level(int at);
+  void makeLevel(int at);
   void declareAt(int at);
   void nameOverwritten(int at);
   void nameInvariant(int at);
@@ -110,10 +110,15 @@ private:
   void storeAt(size_t output);
   void finishLevel(int at);
   Value scalar(Value inner);
-  int64_t termsOf(Value inner);
+  int64_t leavesOf(Value inner);
   Value load(size_t input);
   void store(size_t output, Value value, bool adds);
-  SmallVector<Value> placeOf(ArrayRef<int64_t> s, SmallVector<int64_t> &nonZero);
+  /// An element by the loops that it depends on.
+  struct Place {
+    SmallVector<Value> indices;
+    SmallVector<int64_t> strides;
+  };
+  Place placeOf(ArrayRef<int64_t> all);
   rt::SizeAttr sizeOf(const Loop &loop) { return rt::SizeAttr::get(b.getContext(), loop.axes); }
   Value declare(Value made, const std::string &wanted);
   /// A loop around what `inside` makes.
@@ -174,7 +179,7 @@ void NestMaker::findLoops() {
     lastIndexed = isIndexed;
   }
   for (Loop &loop : loops)
-    loop.name = names.position(loop.name);
+    loop.name = names.loopName(loop.name);
   for (size_t o = 0; o < op.getOutputs().size(); ++o)
     depth.push_back(levelOf(stridesOut(o)));
 }
@@ -213,26 +218,24 @@ bool NestMaker::isUsedBelow(Value value, int at) {
 
 //===- scalars ---------------------------------------------------------------------------------------------------===//
 
-SmallVector<Value> NestMaker::placeOf(ArrayRef<int64_t> s, SmallVector<int64_t> &nonZero) {
-  SmallVector<Value> indices;
-  for (auto [position, stride] : llvm::zip(positions, s))
+NestMaker::Place NestMaker::placeOf(ArrayRef<int64_t> all) {
+  Place place;
+  for (auto [position, stride] : llvm::zip(positions, all))
     if (stride != 0) {
-      indices.push_back(position);
-      nonZero.push_back(stride);
+      place.indices.push_back(position);
+      place.strides.push_back(stride);
     }
-  return indices;
+  return place;
 }
 
 Value NestMaker::load(size_t input) {
-  SmallVector<int64_t> by;
-  SmallVector<Value> indices = placeOf(strides[input], by);
-  return rt::LoadOp::create(b, loc, body.getArgument(input).getType(), in(input), indices, by);
+  const Place place = placeOf(strides[input]);
+  return rt::LoadOp::create(b, loc, body.getArgument(input).getType(), in(input), place.indices, place.strides);
 }
 
 void NestMaker::store(size_t output, Value value, bool adds) {
-  SmallVector<int64_t> by;
-  SmallVector<Value> indices = placeOf(stridesOut(output), by);
-  rt::StoreOp::create(b, loc, value, out(output), indices, by, adds);
+  const Place place = placeOf(stridesOut(output));
+  rt::StoreOp::create(b, loc, value, out(output), place.indices, place.strides, adds);
 }
 
 /// What the body computes, here: the variable that has it, or an expression.
@@ -260,14 +263,14 @@ Value NestMaker::scalar(Value inner) {
   return rt::ComputeOp::create(b, loc, inner.getType(), compute.getFunction(), operands);
 }
 
-/// Elements and numbers in the expression of a value.
-int64_t NestMaker::termsOf(Value inner) {
+/// How many elements and numbers the expression of a value has.
+int64_t NestMaker::leavesOf(Value inner) {
   auto compute = declared.contains(inner) ? rt::ComputeOp() : inner.getDefiningOp<rt::ComputeOp>();
   if (!compute)
     return 1;
   int64_t all = 0;
   for (Value operand : compute.getOperands())
-    all += termsOf(operand);
+    all += leavesOf(operand);
   return all;
 }
 
@@ -286,7 +289,7 @@ void NestMaker::declareAt(int at) {
     if (levels.lookup(value) != at || isa<rt::LiteralOp>(inner) || value.use_empty())
       continue;
     const bool onlyStored = value.hasOneUse() && isa<rt::YieldOp>(*value.getUsers().begin());
-    if (value.hasOneUse() && !isUsedBelow(value, at) && (onlyStored || termsOf(value) <= kFewTerms))
+    if (value.hasOneUse() && !isUsedBelow(value, at) && (onlyStored || leavesOf(value) <= kFewTerms))
       continue;
     StringRef wanted = rt::nameOf(inner.getLoc());
     declared[value] = declare(scalar(value), wanted.empty() ? "e" : wanted.str());
@@ -303,7 +306,7 @@ void NestMaker::nameOverwritten(int at) {
     if (levels.lookup(argument) != at || declared.count(argument) || argument.use_empty() ||
         llvm::none_of(op.getOutputs(), [&](Value written) { return rt::overlap(in(i), written); }))
       continue;
-    declared[argument] = declare(load(i), ownName(in(i)) + "_before");
+    declared[argument] = declare(load(i), bufferName(in(i)) + "_before");
   }
 }
 
@@ -314,7 +317,7 @@ void NestMaker::nameInvariant(int at) {
     BlockArgument argument = body.getArgument(i);
     if (levels.lookup(argument) != at || declared.count(argument) || !isUsedBelow(argument, at) || isVariable(in(i)))
       continue;
-    declared[argument] = declare(load(i), ownName(in(i)) + "_" + (at ? loops[at - 1].name : "value"));
+    declared[argument] = declare(load(i), bufferName(in(i)) + "_" + (at ? loops[at - 1].name : "value"));
   }
 }
 
@@ -338,13 +341,13 @@ void NestMaker::storeAt(size_t o) {
     store(o, value, isSum(o) || mode(o, "add"));
 }
 
-void NestMaker::level(int at) {
+void NestMaker::makeLevel(int at) {
   declareAt(at);
   for (size_t o = 0; o < op.getOutputs().size(); ++o)
     if (isInner(o) && depth[o] == at) {
       Type element = isLong(o) ? b.getF64Type() : rt::buffer(out(o)).getElement();
-      sums[o] =
-          declare(rt::LocalOp::create(b, loc, rt::LocalType::get(b.getContext(), element)), ownName(out(o)) + "_sum");
+      sums[o] = declare(rt::LocalOp::create(b, loc, rt::LocalType::get(b.getContext(), element)),
+                        bufferName(out(o)) + "_sum");
     }
   if (at == int(loops.size())) {
     for (size_t o = 0; o < op.getOutputs().size(); ++o)
@@ -357,15 +360,17 @@ void NestMaker::level(int at) {
         storeAt(o);
     if (at + 1 == int(loops.size()))
       innermost(at);
-    else
-      inLoop(rt::LoopOp::create(b, loc, sizeOf(loops[at])), loops[at].name, [&] {
-        positions.push_back(cast<rt::LoopOp>(b.getInsertionBlock()->getParentOp()).position());
-        level(at + 1);
+    else {
+      auto loop = rt::LoopOp::create(b, loc, sizeOf(loops[at]));
+      inLoop(loop, loops[at].name, [&] {
+        positions.push_back(loop.position());
+        makeLevel(at + 1);
         positions.pop_back();
         for (size_t o = 0; o < totals.size(); ++o)
           if (totals[o] && int(rowLoops(o)) == at + 1)
             rt::EndRowOp::create(b, loc, totals[o]);
       });
+    }
   }
   finishLevel(at);
 }
@@ -387,7 +392,7 @@ void NestMaker::innermost(int at) {
     auto made = rt::LoopOp::create(b, loc, sizeOf(loop), start, end, 0, /*innermost=*/true, added);
     inLoop(made, loop.name, [&] {
       positions.push_back(made.position());
-      level(at + 1);
+      makeLevel(at + 1);
       positions.pop_back();
     });
     for (size_t o : longs)
@@ -395,10 +400,10 @@ void NestMaker::innermost(int at) {
   };
   if (longs.empty() || loop.size <= kSumBlock)
     return walk({}, {});
-  const std::string first = names.position(loop.name + "_first");
+  const std::string first = names.loopName(loop.name + "_first");
   auto byBlocks = rt::LoopOp::create(b, loc, sizeOf(loop), Value(), Value(), kSumBlock);
   const bool isCut = loop.size % kSumBlock != 0; // the last block is shorter
-  const std::string last = isCut ? names.position(loop.name + "_end") : "";
+  const std::string last = isCut ? names.loopName(loop.name + "_end") : "";
   inLoop(byBlocks, first, [&] {
     auto end = rt::BlockEndOp::create(b, loc, b.getIndexType(), byBlocks.position(), b.getI64IntegerAttr(kSumBlock),
                                       isCut ? sizeOf(loop) : rt::SizeAttr());
@@ -423,7 +428,7 @@ void NestMaker::beginRows() {
     if (isLongOverRows(o))
       totals[o] = declare(rt::LongSumOp::create(b, loc, rt::LongSumType::get(b.getContext()), out(o),
                                                 terms(o, rowLoops(o), depth[o]), mode(o, "add")),
-                          ownName(out(o)) + "_sum");
+                          bufferName(out(o)) + "_sum");
     else if (isSum(o) && mode(o, "sum") && llvm::is_contained(stridesOut(o).take_front(depth[o]), 0))
       rt::ZeroOp::create(b, loc, out(o));
 }
@@ -435,13 +440,14 @@ void NestMaker::make() {
   sums.resize(outputs);
   blocks.resize(outputs);
   totals.resize(outputs);
+  op.getLoops().getBlocks().clear(); // made by an earlier run of this pass
   b.setInsertionPointToEnd(&op.getLoops().emplaceBlock());
   beginRows();
-  level(0);
+  makeLevel(0);
   for (Value total : totals)
     if (total)
       rt::EndSumOp::create(b, loc, total);
-  names.releasePositions();
+  names.releaseLoopNames();
 }
 
 struct MakeLoops : echelon::impl::MakeLoopsBase<MakeLoops> {

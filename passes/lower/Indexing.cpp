@@ -140,7 +140,7 @@ LogicalResult lowerRandom(Lowering &l, ech::RandomOp op) {
                        b.getDenseBoolArrayAttr(moved));
   if (!l.evaluates) {
     SmallVector<Attribute> list;
-    if (auto known = l.module->getAttrOfType<ArrayAttr>("rt.draws"))
+    if (auto known = l.module->getAttrOfType<ArrayAttr>(rt::kDraws))
       llvm::append_range(list, known);
     NamedAttrList draw;
     draw.set("site", op.getSiteAttr());
@@ -157,7 +157,7 @@ LogicalResult lowerRandom(Lowering &l, ech::RandomOp op) {
     Attribute entry = draw.getDictionary(b.getContext());
     if (!llvm::is_contained(list, entry)) // the backward pass draws again
       list.push_back(entry);
-    l.module->setAttr("rt.draws", b.getArrayAttr(list));
+    l.module->setAttr(rt::kDraws, b.getArrayAttr(list));
   }
   return success();
 }

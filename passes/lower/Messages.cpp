@@ -223,7 +223,7 @@ void Message::inPlace(Row &row) {
   } else {
     for (size_t v : row.members)
       if (auto alloc = rt::allocOf(l.read(values[v]));
-          !row.in && alloc && alloc->hasAttr("rt.message") && rt::buffer(alloc).count() == row.count)
+          !row.in && alloc && alloc->hasAttr(rt::kMessage) && rt::buffer(alloc).count() == row.count)
         row.in = alloc;
     pack(row);
   }
@@ -511,7 +511,7 @@ void Lowering::reserveMessages(Block &block) {
       count += bufferType(v).count();
     Axis all{b.getStringAttr("message"), count};
     auto message = alloc({all}, element, NameLoc::get(b.getStringAttr("message"), op.getLoc())).getDefiningOp();
-    message->setAttr("rt.message", b.getUnitAttr());
+    message->setAttr(rt::kMessage, b.getUnitAttr());
     int64_t start = 0;
     for (OpOperand &use : op.getOpOperands()) {
       Buffer type = bufferType(use.get());

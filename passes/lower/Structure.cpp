@@ -34,7 +34,7 @@ LogicalResult lowerRead(Lowering &l, ech::ReadOp op) {
         read.set("from", from);
         read.set("to", op->getAttr(ech::kReadTo));
       }
-      alloc->setAttr("rt.read", read.getDictionary(l.b.getContext()));
+      alloc->setAttr(rt::kRead, read.getDictionary(l.b.getContext()));
     }
     known = alloc;
   }
@@ -97,7 +97,7 @@ LogicalResult lowerStep(Lowering &l, ech::StepOp op) {
 
 LogicalResult lowerReport(Lowering &l, ech::ReportOp op) {
   Value value = l.read(op.getValue());
-  auto destinations = l.module->getAttrOfType<ArrayAttr>("rt.scalars");
+  auto destinations = l.module->getAttrOfType<ArrayAttr>(rt::kScalars);
   SmallVector<Attribute> list;
   if (destinations)
     llvm::append_range(list, destinations);
@@ -106,7 +106,7 @@ LogicalResult lowerReport(Lowering &l, ech::ReportOp op) {
   int64_t destination = at - list.begin();
   if (at == list.end()) {
     list.push_back(key);
-    l.module->setAttr("rt.scalars", l.b.getArrayAttr(list));
+    l.module->setAttr(rt::kScalars, l.b.getArrayAttr(list));
   }
   rt::ReportOp::create(l.b, op.getLoc(), l.b.getI64IntegerAttr(destination),
                        l.b.getStringAttr(stringifyReportKind(op.getKind())), op.getNameAttr(), value);

@@ -2,7 +2,7 @@
 // arXiv:1711.05101), which decays the parameter and not the gradient:
 //   m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2
 //   w = (1 - lr decay) w - lr / (1 - b1^t) m / (sqrt(v) / sqrt(1 - b2^t) + epsilon)
-#include "ir/rt/Rt.h"
+#include "ir/ech/Decimal.h"
 #include "passes/update/Rule.h"
 
 using namespace echelon;
@@ -33,9 +33,9 @@ static Value next(Update &u) {
   return b.sub(w, b.mul(b.div(m, scale), rate));
 }
 
-static llvm::SmallVector<Line> describe(run::OptimizeOp line) {
-  return {{"betas", rt::shortest(line.number("beta1")) + ", " + rt::shortest(line.number("beta2"))},
-          {"epsilon", rt::shortest(line.number("epsilon"))}};
+static llvm::SmallVector<NamedValue> describe(run::OptimizeOp line) {
+  return {{"betas", shortestDecimal(line.number("beta1")) + ", " + shortestDecimal(line.number("beta2"))},
+          {"epsilon", shortestDecimal(line.number("epsilon"))}};
 }
 
 constexpr Rule update::kAdam{"adam", /*decaysApart=*/false, next, describe};

@@ -3,7 +3,6 @@
 #pragma once
 #include "ir/ech/Build.h"
 #include "ir/run/Run.h"
-#include <functional>
 
 namespace echelon::update {
 
@@ -31,20 +30,20 @@ public:
   ech::Build &build;
   run::OptimizeOp line;
   ech::VariableOp param;
-  Value w, g;       ///< the parameter and its gradient, clipped
+  Value w, g;       ///< the parameter, and its gradient: clipped, with the weight decay of a rule that has none itself
   Value lr;         ///< the learning rate of the step
   double decay = 0; ///< what the rule's own weight decay takes; 0: nothing
 };
 
-/// A number of the rule as snapshots compare it: "betas: 0.9, 0.95".
-using Line = std::pair<std::string, std::string>;
+/// What snapshots compare of a rule: {"betas", "0.9, 0.95"}.
+using NamedValue = std::pair<std::string, std::string>;
 
 struct Rule {
   llvm::StringLiteral name;
   /// Whether the rule decays weights itself; else `decay` times the parameter is added to the gradient before.
   bool decaysApart;
   Value (*next)(Update &);
-  llvm::SmallVector<Line> (*describe)(run::OptimizeOp);
+  llvm::SmallVector<NamedValue> (*describe)(run::OptimizeOp);
 };
 
 extern const Rule kSgd;          // Sgd.cpp

@@ -1,6 +1,6 @@
 // Stochastic gradient descent, with PyTorch's momentum and Nesterov:
 //   v = momentum v + g;  w = w - lr v, or with Nesterov w - lr (g + momentum v)
-#include "ir/rt/Rt.h"
+#include "ir/ech/Decimal.h"
 #include "passes/update/Rule.h"
 
 using namespace echelon;
@@ -17,8 +17,8 @@ static Value next(Update &u) {
   return b.sub(u.w, b.mul(g, u.lr));
 }
 
-static llvm::SmallVector<Line> describe(run::OptimizeOp line) {
-  llvm::SmallVector<Line> lines{{"momentum", rt::shortest(line.number("momentum"))}};
+static llvm::SmallVector<NamedValue> describe(run::OptimizeOp line) {
+  llvm::SmallVector<NamedValue> lines{{"momentum", shortestDecimal(line.number("momentum"))}};
   if (line.number("momentum") != 0)
     lines.push_back({"nesterov", line.number("nesterov") != 0 ? "true" : "false"});
   return lines;

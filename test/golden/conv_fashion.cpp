@@ -34,7 +34,7 @@ struct Inputs {
 /// Parameters.
 struct Params {
   Rank &r;
-  int64_t from = 0; // byte of the state; what the optimizer keeps of them lies as they do
+  int64_t from = 0; // where they begin in the state, in bytes; each moment has the same layout
   float *conv3x3_w = r.state<float>(from);                 // [c1, grey=1, kh, kw]
   float *batchnorm_gamma = r.state<float>(from + 576);     // [c1]
   float *batchnorm_beta = r.state<float>(from + 640);      // [c1]

@@ -34,7 +34,7 @@ struct Inputs {
 /// Parameters.
 struct Params {
   Rank &r;
-  int64_t from = 0; // byte of the state; what the optimizer keeps of them lies as they do
+  int64_t from = 0; // where they begin in the state, in bytes; each moment has the same layout
   float *w1 = r.state<float>(from);              // [row, column, hidden]
   float *b1 = r.state<float>(from + 401408);     // [hidden]
   float *head_w = r.state<float>(from + 401920); // [hidden, class_]

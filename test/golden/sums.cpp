@@ -35,7 +35,7 @@ struct Inputs {
 /// Parameters.
 struct Params {
   Rank &r;
-  int64_t from = 0; // byte of the state; what the optimizer keeps of them lies as they do
+  int64_t from = 0; // where they begin in the state, in bytes; each moment has the same layout
   float *wte = r.state<float>(from);                                                 // [vocab, embed_cp]
   float *wsrc = r.state<float>(from + 768);                                          // [src, embed_cp]
   float *wdst = r.state<float>(from + 1536);                                         // [dst, embed]

@@ -59,7 +59,7 @@ double echelon::interpret::worstDifference(ArrayRef<Leaf> leaves, const Case &wh
   manager.addPass(createDifferentiate());
   if (passes > 1) {
     (*module)->setAttr("ech.batch_axis", builder.getStringAttr("batch"));
-    (*module)->setAttr("ech.micro", builder.getI64IntegerAttr(passes));
+    (*module)->setAttr(ech::kMicroBatches, builder.getI64IntegerAttr(passes));
     manager.addPass(createSplitTime());
   }
   manager.addPass(createSimplify());

@@ -51,7 +51,7 @@ protected:
     frontend::ModelFacts facts;
     module = frontend::elaborate(context, sources, *program, options, diagnostics, facts);
     ASSERT_TRUE(module) << diagnostics.text();
-    (*module)->setAttr("ech.micro", IntegerAttr::get(IntegerType::get(&context, 64), passes));
+    (*module)->setAttr(ech::kMicroBatches, IntegerAttr::get(IntegerType::get(&context, 64), passes));
 
     PassManager manager(&context);
     manager.addPass(createDifferentiate());

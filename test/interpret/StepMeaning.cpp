@@ -151,7 +151,7 @@ class UpdateRule : public StepMeaning, public testing::WithParamInterface<Rule> 
 TEST_P(UpdateRule, GivesPyTorchsNumbers) {
   prepare(std::string(R"(module {
     run.optimize )") +
-              GetParam().line + R"(
+              GetParam().line + R"( rate <kind = constant, peak = 0.1>
     ech.variable param @w : T() = constant(0.0, 0.0) decayed
     ech.variable state @g : T() = constant(0.0, 0.0)
     ech.step @train {
@@ -194,7 +194,7 @@ INSTANTIATE_TEST_SUITE_P(Rules, UpdateRule,
 // The norm is that of the whole gradient; a clip above it changes nothing, one below scales to it.
 TEST_F(StepMeaning, AClipBoundsTheNorm) {
   prepare(R"(module attributes {ech.clip = 1.0, ech.keep_gradients} {
-    run.optimize "sgd" on ["*"] with {}
+    run.optimize "sgd" on ["*"] with {} rate <kind = constant, peak = 0.1>
     ech.variable param @a : T(i=2) = constant(0.0, 0.0)
     ech.step @train {
       %a = "ech.read"() {source = @a} : () -> T(i=2)

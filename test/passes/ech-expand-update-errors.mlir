@@ -2,7 +2,7 @@
 
 // Every parameter has a line.
 module {
-run.optimize "sgd" on ["head.*"] with {}
+run.optimize "sgd" on ["head.*"] with {} rate <kind = constant, peak = 0.1>
 ech.variable param @head.w : !ech.tensor<[in=3], f32> = normal(0.0, 0.02)
 // expected-error @+1 {{no optimize line takes parameter body.w; add its pattern to one, or a line without `on`}}
 ech.variable param @body.w : !ech.tensor<[in=3], f32> = normal(0.0, 0.02)
@@ -17,7 +17,7 @@ ech.step @train {
 
 // Every pattern has a parameter.
 module {
-run.optimize "sgd" on ["*", "*.gamma"] with {}
+run.optimize "sgd" on ["*", "*.gamma"] with {} rate <kind = constant, peak = 0.1>
 ech.variable param @w : !ech.tensor<[in=3], f32> = normal(0.0, 0.02)
 // expected-error @+1 {{no parameter matches "*.gamma" of an optimize line}}
 ech.step @train {
@@ -41,7 +41,7 @@ ech.step @train {
 
 // An optimizer that is not built is not taken for another one.
 module {
-run.optimize "lamb" on ["*"] with {}
+run.optimize "lamb" on ["*"] with {} rate <kind = constant, peak = 0.1>
 ech.variable param @w : !ech.tensor<[in=3], f32> = normal(0.0, 0.02)
 // expected-error @+1 {{is to be optimized by 'lamb', which is not built}}
 ech.step @train {

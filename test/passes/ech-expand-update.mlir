@@ -3,8 +3,8 @@
 // The first line whose pattern matches takes the parameter; momentum is a new variable; decay takes what a contraction
 // reads; the norm is reported.
 module {
-run.optimize "sgd" on ["*.bias"] with {decay = 0.1}
-run.optimize "sgd" on ["*"] with {decay = 0.1, momentum = 0.9}
+run.optimize "sgd" on ["*.bias"] with {decay = 0.1} rate <kind = constant, peak = 0.1>
+run.optimize "sgd" on ["*"] with {decay = 0.1, momentum = 0.9} rate <kind = constant, peak = 0.1>
 // CHECK: ech.variable optimizer @optimizer.momentum.layer.w : !ech.tensor<[in=3], f32> = constant(0.0{{.*}}, 0.0{{.*}}) stacked 1
 // CHECK-NOT: optimizer.momentum.layer.bias
 ech.variable param @layer.w : !ech.tensor<[in=3], f32> = normal(0.0, 0.02) stacked 1 decayed
@@ -31,7 +31,7 @@ ech.step @train {
 
 // Adam reads both bias corrections; a clip scales the gradient; gradients that are looked at are stored as they were.
 module attributes {ech.keep_gradients, ech.clip = 1.0} {
-run.optimize "adam" on ["*"] with {beta1 = 0.9, beta2 = 0.95, epsilon = 1.0e-8}
+run.optimize "adam" on ["*"] with {beta1 = 0.9, beta2 = 0.95, epsilon = 1.0e-8} rate <kind = constant, peak = 0.1>
 ech.variable param @w : !ech.tensor<[in=3], f32> = normal(0.0, 0.02)
 ech.step @train {
   // CHECK: %[[G:.*]] = ech.read @w

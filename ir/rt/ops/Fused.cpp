@@ -51,6 +51,28 @@ bool FusedOp::mayShare(Value written, Value read) {
   return buffer(written).count() == space; // each element is visited once
 }
 
+namespace {
+LogicalResult checkPlace(Operation *op, size_t indices, size_t strides) {
+  return indices == strides ? success() : op->emitOpError() << "has one stride an index";
+}
+} // namespace
+LogicalResult LoadOp::verify() { return checkPlace(*this, getIndices().size(), getStrides().size()); }
+LogicalResult StoreOp::verify() { return checkPlace(*this, getIndices().size(), getStrides().size()); }
+
+LogicalResult LoopOp::verify() {
+  if (bool(getStart()) != bool(getEnd()))
+    return emitOpError() << "has a start and an end, or neither";
+  if (getEnd() && !getEnd().getDefiningOp<BlockEndOp>())
+    return emitOpError() << "ends at an rt.block_end";
+  return success();
+}
+LogicalResult LoopOp::verifyRegions() {
+  Block &body = getBody().front();
+  if (body.getNumArguments() != 1 || !body.getArgument(0).getType().isIndex())
+    return emitOpError() << "has one block argument, its position";
+  return success();
+}
+
 void LoopOp::build(OpBuilder &b, OperationState &state, SizeAttr size, Value start, Value end, int64_t step,
                    bool innermost, ValueRange sums) {
   SmallVector<int32_t> segments{start ? 1 : 0, end ? 1 : 0, static_cast<int32_t>(sums.size())};

@@ -234,3 +234,72 @@ rt.function @train {
   ^bb0(%e: f32):
   } : (!rt.buffer<[a=2], f32>) -> (!rt.buffer<[a=2], f32>)
 }
+
+// -----
+
+rt.function @train {
+  // expected-error @+1 {{has an attribute rt.speed, which no pass says (ir/rt/Rt.h)}}
+  %x = rt.alloc work {rt.speed = 3} : !rt.buffer<[a=2], f32>
+}
+
+// -----
+
+// expected-error @+1 {{has an attribute rt.sizes that is not a list of dictionaries, on the module}}
+module attributes {rt.sizes = 3} {
+}
+
+// -----
+
+rt.function @train {
+  // expected-error @+1 {{has an attribute rt.group that is not a place in rt.groups, on a collective}}
+  %x = rt.alloc work {rt.group = 0} : !rt.buffer<[a=2], f32>
+}
+
+// -----
+
+rt.function @train {
+  %x = rt.alloc work : !rt.buffer<[a=2], f32>
+  rt.fused ["a"] = [2](%x) -> ["store"](%x) {
+  ^bb0(%e: f32):
+    rt.yield %e : f32
+  } loops {
+    rt.loop innermost <a=2> {
+    ^bb0(%i: index):
+      // expected-error @+1 {{has one stride an index}}
+      %v = rt.load %x[%i] by [] : !rt.buffer<[a=2], f32> -> f32
+    }
+  } : (!rt.buffer<[a=2], f32>) -> (!rt.buffer<[a=2], f32>)
+}
+
+// -----
+
+rt.function @train {
+  %x = rt.alloc work : !rt.buffer<[a=2], f32>
+  rt.fused ["a"] = [2](%x) -> ["store"](%x) {
+  ^bb0(%e: f32):
+    rt.yield %e : f32
+  } loops {
+    // expected-error @+1 {{has one block argument, its position}}
+    rt.loop innermost <a=2> {
+    ^bb0(%i: index, %j: index):
+    }
+  } : (!rt.buffer<[a=2], f32>) -> (!rt.buffer<[a=2], f32>)
+}
+
+// -----
+
+rt.function @train {
+  %x = rt.alloc work : !rt.buffer<[a=2], f32>
+  rt.fused ["a"] = [2](%x) -> ["store"](%x) {
+  ^bb0(%e: f32):
+    rt.yield %e : f32
+  } loops {
+    rt.loop <a=2> step 1 {
+    ^bb0(%i: index):
+      // expected-error @+1 {{ends at an rt.block_end}}
+      rt.loop innermost <a=2> from %i to %i {
+      ^bb0(%j: index):
+      }
+    }
+  } : (!rt.buffer<[a=2], f32>) -> (!rt.buffer<[a=2], f32>)
+}

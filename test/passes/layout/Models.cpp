@@ -209,7 +209,7 @@ OwningOpRef<ModuleOp> echelon::test::build(MLIRContext &context, const Model &mo
                      " : i64, ech.batch = 8 : i64, "
                      "ech.batch_axis = \"batch\", ech.keep_gradients, ech.clip = 0.5} {\n"
                      "run.optimize \"adamw\" on [\"*\"] with {beta1 = 0.9, beta2 = 0.95, epsilon = 1.0e-8, "
-                     "decay = 0.1}\n" +
+                     "decay = 0.1} rate <kind = constant, peak = 1.0e-3>\n" +
                      model.declarations + "ech.step @train {\n}\n}\n";
   OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(text, &context);
   if (!module)

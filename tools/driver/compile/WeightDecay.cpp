@@ -1,8 +1,8 @@
 // The elaborated model says which parameters are weights; the lines of `optimize` say how much, and may say of whom.
 #include "tools/driver/compile/WeightDecay.h"
 
+#include "ir/ech/Decimal.h"
 #include "ir/ech/Ech.h"
-#include "ir/rt/Rt.h"
 #include "passes/Passes.h"
 #include "llvm/Support/Path.h"
 
@@ -103,7 +103,7 @@ void warnOfIdleDecay(const std::vector<LineDecay> &lines, Diagnostics &diagnosti
   for (const LineDecay &entry : lines)
     if (entry.line->decay != 0 && entry.decayed.empty() && !entry.spared.empty())
       diagnostics.warning(Code::E0410, entry.line->range,
-                          "decay = " + rt::shortest(entry.line->decay) +
+                          "decay = " + shortestDecimal(entry.line->decay) +
                               " changes nothing: no parameter of this line is a weight; name those that are to decay "
                               "all the same, as in on (" +
                               entry.spared.front() + ")");
@@ -120,7 +120,7 @@ std::string decayText(const std::vector<LineDecay> &lines) {
   }
   for (const LineDecay &entry : lines) {
     const double decay = entry.line->decay;
-    text += "  " + entry.optimizer + (decay == 0 ? " without decay" : ", decay = " + rt::shortest(decay)) + " (" +
+    text += "  " + entry.optimizer + (decay == 0 ? " without decay" : ", decay = " + shortestDecimal(decay)) + " (" +
             printable(entry.place) + ")\n";
     if (decay != 0)
       text += row("    takes   ", shortened(entry.decayed, all));
