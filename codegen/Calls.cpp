@@ -55,8 +55,10 @@ void spell(rt::CollectiveOp op, Printer &printer) {
   arguments.push_back(elements(op.getCount() / op.getRuns().value_or(1), {op.getIn(), op.getOut()}, false, printer));
   if (op.getReduction())
     arguments.push_back(op.getReduction()->str());
-  arguments.push_back(("Algorithm::" + op.getAlgorithm()).str());
-  if (std::string place = printer.place(op); !place.empty()) // for who waits in vain
+  const std::string place = printer.place(op), algorithm = ("Algorithm::" + op.getAlgorithm()).str();
+  if (op.getAlgorithm() != "automatic")
+    arguments.push_back(place.empty() ? algorithm : "{" + algorithm + ", " + place + "}");
+  else if (!place.empty())
     arguments.push_back(place);
   if (op.getTicket())
     head = printer.define(op.getTicket()) + " = " + head + "_start";
@@ -65,11 +67,15 @@ void spell(rt::CollectiveOp op, Printer &printer) {
   const double megabytes = static_cast<double>(op.messageBytes()) / 1e6;
   const std::string size = megabytes >= 0.01 ? llvm::formatv("{0:f2} MB", megabytes).str()
                                              : llvm::formatv("{0} bytes", op.messageBytes()).str();
-  printer.call(op, head, arguments, (Twine(op.getRanks()) + " ranks, " + size + ": " + op.getWhy()).str());
+  StringRef why = op.getWhy();
+  why.consume_back(" (" + SourceLines::label(op.getLoc()) + ")"); // the call says it
+  printer.call(op, head, arguments, (Twine(op.getRanks()) + " ranks, " + size + ": " + why).str());
 }
 
 void spell(rt::ReportOp op, Printer &printer) {
-  printer.call(op, "r.report", {std::to_string(op.getSlot()), printer.element(op.getValue())}, op.getName());
+  const std::string place = SourceLines::label(op.getLoc());
+  printer.call(op, "r.report", {std::to_string(op.getSlot()), printer.element(op.getValue())},
+               (place.empty() ? "" : place + "  ") + op.getName().str());
   if (op.getKind() == ech::stringifyReportKind(ech::ReportKind::Norm)) {
     printer.line("if (r.isBroken())");
     printer.line("  return; // a loss or the norm is not finite: nothing is updated");

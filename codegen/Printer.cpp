@@ -147,10 +147,10 @@ void Printer::function(const Twine &head, llvm::function_ref<void()> body) {
 
 void Printer::call(Operation *op, StringRef head, ArrayRef<std::string> arguments, StringRef remark) {
   std::string text = filled((head + "(").str(), arguments, ");", 2 * scopes.size());
-  std::string source = sourceLines.of(op->getLoc());
-  if (!remark.empty())
-    source = source.empty() ? remark.str() : SourceLines::label(op->getLoc()) + "  " + remark.str();
-  comment({source});
+  if (remark.empty())
+    comment({sourceLines.of(op->getLoc())});
+  else
+    wrap(remark);
   write(0, text);
   count(1);
 }
@@ -165,23 +165,27 @@ std::string Printer::place(Operation *op) {
   return label.empty() ? "" : quoted(label);
 }
 
-/// Above the statement, and not again where the statement before came from the same lines: behind it, the column would
-/// depend on numbers.
+/// Above the statement, and not again where the statements before came from the same lines, remarks of messages between
+/// them or not: behind it, the column would depend on numbers.
 void Printer::comment(ArrayRef<std::string> texts) {
   std::string all = llvm::join(texts, "\n");
   if (all == lastSource)
     return;
   lastSource = all;
-  for (StringRef text : texts) {
-    std::string rest = commented(text);
-    const size_t length = kLineLength - 3 - 2 * scopes.size();
-    for (std::string indent; !rest.empty(); indent = "    ") { // wrapped at the last space that fits
-      size_t end = rest.size() + indent.size() <= length ? rest.size() : rest.rfind(' ', length - indent.size());
-      if (end == std::string::npos || end == 0)
-        end = std::min(rest.find(' '), rest.size());
-      line("// " + indent + commented(StringRef(rest).take_front(end)));
-      rest = StringRef(rest).drop_front(end).ltrim().str();
-    }
+  for (StringRef text : texts)
+    wrap(text);
+}
+
+/// A comment, broken at the last space that fits.
+void Printer::wrap(StringRef text) {
+  std::string rest = commented(text);
+  const size_t length = kLineLength - 3 - 2 * scopes.size();
+  for (std::string indent; !rest.empty(); indent = "    ") {
+    size_t end = rest.size() + indent.size() <= length ? rest.size() : rest.rfind(' ', length - indent.size());
+    if (end == std::string::npos || end == 0)
+      end = std::min(rest.find(' '), rest.size());
+    line("// " + indent + commented(StringRef(rest).take_front(end)));
+    rest = StringRef(rest).drop_front(end).ltrim().str();
   }
 }
 
@@ -221,7 +225,7 @@ void Printer::assign(StringRef target, StringRef op, StringRef expression) {
   write(indent, rest);
 }
 
-void Printer::sources(ArrayRef<Operation *> ops) {
+void Printer::from(ArrayRef<Operation *> ops, function_ref<void()> body) {
   SmallVector<std::string> texts;
   for (Operation *op : ops) {
     std::string text = sourceLines.of(op->getLoc());
@@ -234,6 +238,9 @@ void Printer::sources(ArrayRef<Operation *> ops) {
     texts.push_back(more);
   }
   comment(texts);
+  const std::string sources = lastSource;
+  body();
+  lastSource = sources;
 }
 
 //===- values ----------------------------------------------------------------------------------------------------===//

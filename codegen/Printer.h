@@ -42,7 +42,7 @@ public:
   std::string define(mlir::Value ticket);
   /// Declares an array of `count` tickets, unless it is declared elsewhere.
   void tickets(mlir::Value array, int64_t count);
-  /// `head(arguments…);` with line breaks where needed, and the operation's source line behind or before it.
+  /// `head(arguments…);` with line breaks where needed, after a comment: the remark, or the operation's source line.
   void call(mlir::Operation *op, llvm::StringRef head, llvm::ArrayRef<std::string> arguments,
             llvm::StringRef remark = "");
   /// A kernel, as the target calls it.
@@ -55,8 +55,8 @@ public:
   void close();
   /// `target op expression;` with line breaks.
   void assign(llvm::StringRef target, llvm::StringRef op, llvm::StringRef expression);
-  /// The source lines of these operations, each once, as comments.
-  void sources(llvm::ArrayRef<mlir::Operation *> ops);
+  /// The source lines of these operations, each once, as comments; then what `body` writes, which comes from them.
+  void from(llvm::ArrayRef<mlir::Operation *> ops, llvm::function_ref<void()> body);
   /// The operations of a block.
   void block(mlir::Block &block);
 
@@ -81,6 +81,7 @@ private:
   void keep(mlir::Value value);
   std::string member(mlir::Operation *op);
   void comment(llvm::ArrayRef<std::string> texts);
+  void wrap(llvm::StringRef text);
   void write(size_t column, llvm::StringRef text);
   void count(int statements) {
     if (!scopes.empty())

@@ -76,12 +76,22 @@ void spell(rt::CopyStridedOp op, Arguments &to) {
   to << op.getY() << braced(toStrides) << op.getX() << braced(strides) << braced(sizes);
 }
 void spell(rt::GemmOp op, Arguments &to) {
+  const std::string library = "Blas::" + rt::stringifyBlas(*op.getBlas()).str();
   to << op.getC() << op.getA() << op.getB() << op.getM() << op.getN() << op.getK()
-     << std::string("Form::") + (op.getTransA() ? "t" : "n") + (op.getTransB() ? "t" : "n") << op.getLda()
-     << op.getLdb() << op.getLdc();
+     << std::string("Form::") + (op.getTransA() ? "t" : "n") + (op.getTransB() ? "t" : "n");
+  const bool isDense = op.getLda().count() == (op.getTransA() ? op.getM() : op.getK()).count() &&
+                       op.getLdb().count() == (op.getTransB() ? op.getK() : op.getN()).count() &&
+                       op.getLdc().count() == op.getN().count();
+  if (isDense && op.getBatch().empty()) {
+    to << library;
+    if (op.getAdds())
+      to << "1.0";
+    return;
+  }
+  to << op.getLda() << op.getLdb() << op.getLdc();
   if (!op.getBatch().empty())
     to << grouped(op.getBatch(), 4);
-  to << "1.0" << (op.getAdds() ? "1.0" : "0.0") << "Blas::" + rt::stringifyBlas(*op.getBlas()).str();
+  to << "1.0" << (op.getAdds() ? "1.0" : "0.0") << library;
 }
 
 /// The first and one past the last position of each gathered axis that this rank holds.

@@ -172,6 +172,5 @@ void cpu::spellLoops(rt::FusedOp nest, Printer &printer) {
   SmallVector<Operation *> inside{nest};
   for (Operation &inner : nest.getBody().front().without_terminator())
     inside.push_back(&inner);
-  printer.sources(inside);
-  LoopPrinter(printer).block(nest.getLoops().front());
+  printer.from(inside, [&] { LoopPrinter(printer).block(nest.getLoops().front()); });
 }

@@ -32,6 +32,15 @@ enum class Algorithm : uint8_t {
 
 const char *nameOf(Algorithm algorithm);
 
+/// Of one collective: its algorithm, and the place in the spec that messages name, "mlp.ech:33".
+struct CollectiveOptions {
+  Algorithm algorithm = Algorithm::automatic;
+  const char *label = "";
+  CollectiveOptions() = default;
+  CollectiveOptions(const char *label) : label(label) {}
+  CollectiveOptions(Algorithm algorithm, const char *label = "") : algorithm(algorithm), label(label) {}
+};
+
 /// Does `call` in the given way, to the end. What the transport or the collective cannot do that way ends the run with
 /// a message.
 void runCollective(Transport &transport, const Group &group, const CollectiveCall &call, Algorithm algorithm);
@@ -62,131 +71,143 @@ CollectiveCall innerCallOf(Collective kind, const T *in, T *out, int64_t runs, i
 /// data: (count), summed (or maximum, minimum) over the group, in place, on every rank.
 template <typename T>
 void all_reduce(Transport &t, const Group &g, T *data, int64_t count, ReduceOp op,
-                Algorithm algorithm = Algorithm::automatic, const char *label = "") {
-  runCollective(t, g, callOf<T>(Collective::AllReduce, data, data, count, op, 0, label), algorithm);
+                const CollectiveOptions &options = {}) {
+  runCollective(t, g, callOf<T>(Collective::AllReduce, data, data, count, op, 0, options.label), options.algorithm);
 }
 template <typename T>
 Ticket all_reduce_start(Transport &t, const Group &g, T *data, int64_t count, ReduceOp op,
-                        Algorithm algorithm = Algorithm::automatic, const char *label = "") {
-  return startCollective(t, g, callOf<T>(Collective::AllReduce, data, data, count, op, 0, label), algorithm);
+                        const CollectiveOptions &options = {}) {
+  return startCollective(t, g, callOf<T>(Collective::AllReduce, data, data, count, op, 0, options.label),
+                         options.algorithm);
 }
 
 /// in: (size, count); out: (count) = this rank's row of the sum. out may be in's own row.
 template <typename T>
 void reduce_scatter(Transport &t, const Group &g, T *out, const T *in, int64_t count, ReduceOp op,
-                    Algorithm algorithm = Algorithm::automatic, const char *label = "") {
-  runCollective(t, g, callOf<T>(Collective::ReduceScatter, in, out, count, op, 0, label), algorithm);
+                    const CollectiveOptions &options = {}) {
+  runCollective(t, g, callOf<T>(Collective::ReduceScatter, in, out, count, op, 0, options.label), options.algorithm);
 }
 template <typename T>
 Ticket reduce_scatter_start(Transport &t, const Group &g, T *out, const T *in, int64_t count, ReduceOp op,
-                            Algorithm algorithm = Algorithm::automatic, const char *label = "") {
-  return startCollective(t, g, callOf<T>(Collective::ReduceScatter, in, out, count, op, 0, label), algorithm);
+                            const CollectiveOptions &options = {}) {
+  return startCollective(t, g, callOf<T>(Collective::ReduceScatter, in, out, count, op, 0, options.label),
+                         options.algorithm);
 }
 
 /// in: (count); out: (size, count), rank i's in as row i. in may be out's own row.
 template <typename T>
 void all_gather(Transport &t, const Group &g, T *out, const T *in, int64_t count,
-                Algorithm algorithm = Algorithm::automatic, const char *label = "") {
-  runCollective(t, g, callOf<T>(Collective::AllGather, in, out, count, Sum, 0, label), algorithm);
+                const CollectiveOptions &options = {}) {
+  runCollective(t, g, callOf<T>(Collective::AllGather, in, out, count, Sum, 0, options.label), options.algorithm);
 }
 template <typename T>
 Ticket all_gather_start(Transport &t, const Group &g, T *out, const T *in, int64_t count,
-                        Algorithm algorithm = Algorithm::automatic, const char *label = "") {
-  return startCollective(t, g, callOf<T>(Collective::AllGather, in, out, count, Sum, 0, label), algorithm);
+                        const CollectiveOptions &options = {}) {
+  return startCollective(t, g, callOf<T>(Collective::AllGather, in, out, count, Sum, 0, options.label),
+                         options.algorithm);
 }
 
 /// The same along an axis that is not the outermost. in: (runs, size, length); out: (runs, length), this rank's part of
 /// the sum. Not in place.
 template <typename T>
 void reduce_scatter_inner(Transport &t, const Group &g, T *out, const T *in, int64_t runs, int64_t length, ReduceOp op,
-                          Algorithm algorithm = Algorithm::automatic, const char *label = "") {
-  runCollective(t, g, innerCallOf<T>(Collective::ReduceScatter, in, out, runs, length, op, label), algorithm);
+                          const CollectiveOptions &options = {}) {
+  runCollective(t, g, innerCallOf<T>(Collective::ReduceScatter, in, out, runs, length, op, options.label),
+                options.algorithm);
 }
 template <typename T>
 Ticket reduce_scatter_inner_start(Transport &t, const Group &g, T *out, const T *in, int64_t runs, int64_t length,
-                                  ReduceOp op, Algorithm algorithm = Algorithm::automatic, const char *label = "") {
-  return startCollective(t, g, innerCallOf<T>(Collective::ReduceScatter, in, out, runs, length, op, label), algorithm);
+                                  ReduceOp op, const CollectiveOptions &options = {}) {
+  return startCollective(t, g, innerCallOf<T>(Collective::ReduceScatter, in, out, runs, length, op, options.label),
+                         options.algorithm);
 }
 
 /// in: (runs, length); out: (runs, size, length), rank i's in at [:, i, :]. Not in place.
 template <typename T>
 void all_gather_inner(Transport &t, const Group &g, T *out, const T *in, int64_t runs, int64_t length,
-                      Algorithm algorithm = Algorithm::automatic, const char *label = "") {
-  runCollective(t, g, innerCallOf<T>(Collective::AllGather, in, out, runs, length, Sum, label), algorithm);
+                      const CollectiveOptions &options = {}) {
+  runCollective(t, g, innerCallOf<T>(Collective::AllGather, in, out, runs, length, Sum, options.label),
+                options.algorithm);
 }
 template <typename T>
 Ticket all_gather_inner_start(Transport &t, const Group &g, T *out, const T *in, int64_t runs, int64_t length,
-                              Algorithm algorithm = Algorithm::automatic, const char *label = "") {
-  return startCollective(t, g, innerCallOf<T>(Collective::AllGather, in, out, runs, length, Sum, label), algorithm);
+                              const CollectiveOptions &options = {}) {
+  return startCollective(t, g, innerCallOf<T>(Collective::AllGather, in, out, runs, length, Sum, options.label),
+                         options.algorithm);
 }
 
 /// in, out: (size, count); row j of rank i's in becomes row i of rank j's out. Not in place.
 template <typename T>
 void all_to_all(Transport &t, const Group &g, T *out, const T *in, int64_t count,
-                Algorithm algorithm = Algorithm::automatic, const char *label = "") {
-  runCollective(t, g, callOf<T>(Collective::AllToAll, in, out, count, Sum, 0, label), algorithm);
+                const CollectiveOptions &options = {}) {
+  runCollective(t, g, callOf<T>(Collective::AllToAll, in, out, count, Sum, 0, options.label), options.algorithm);
 }
 template <typename T>
 Ticket all_to_all_start(Transport &t, const Group &g, T *out, const T *in, int64_t count,
-                        Algorithm algorithm = Algorithm::automatic, const char *label = "") {
-  return startCollective(t, g, callOf<T>(Collective::AllToAll, in, out, count, Sum, 0, label), algorithm);
+                        const CollectiveOptions &options = {}) {
+  return startCollective(t, g, callOf<T>(Collective::AllToAll, in, out, count, Sum, 0, options.label),
+                         options.algorithm);
 }
 
 /// data: (count), the root's on every rank. root is a place in the group.
 template <typename T>
-void broadcast(Transport &t, const Group &g, T *data, int64_t count, int root,
-               Algorithm algorithm = Algorithm::automatic, const char *label = "") {
-  runCollective(t, g, callOf<T>(Collective::Broadcast, data, data, count, Sum, root, label), algorithm);
+void broadcast(Transport &t, const Group &g, T *data, int64_t count, int root, const CollectiveOptions &options = {}) {
+  runCollective(t, g, callOf<T>(Collective::Broadcast, data, data, count, Sum, root, options.label), options.algorithm);
 }
 template <typename T>
 Ticket broadcast_start(Transport &t, const Group &g, T *data, int64_t count, int root,
-                       Algorithm algorithm = Algorithm::automatic, const char *label = "") {
-  return startCollective(t, g, callOf<T>(Collective::Broadcast, data, data, count, Sum, root, label), algorithm);
+                       const CollectiveOptions &options = {}) {
+  return startCollective(t, g, callOf<T>(Collective::Broadcast, data, data, count, Sum, root, options.label),
+                         options.algorithm);
 }
 
 /// data: (count), the sum at the root; unchanged elsewhere.
 template <typename T>
 void reduce(Transport &t, const Group &g, T *data, int64_t count, ReduceOp op, int root,
-            Algorithm algorithm = Algorithm::automatic, const char *label = "") {
-  runCollective(t, g, callOf<T>(Collective::Reduce, data, data, count, op, root, label), algorithm);
+            const CollectiveOptions &options = {}) {
+  runCollective(t, g, callOf<T>(Collective::Reduce, data, data, count, op, root, options.label), options.algorithm);
 }
 template <typename T>
 Ticket reduce_start(Transport &t, const Group &g, T *data, int64_t count, ReduceOp op, int root,
-                    Algorithm algorithm = Algorithm::automatic, const char *label = "") {
-  return startCollective(t, g, callOf<T>(Collective::Reduce, data, data, count, op, root, label), algorithm);
+                    const CollectiveOptions &options = {}) {
+  return startCollective(t, g, callOf<T>(Collective::Reduce, data, data, count, op, root, options.label),
+                         options.algorithm);
 }
 
 /// in: (size, count) at the root, else unused; out: (count), row i for rank i. out may be in's own row at the root.
 template <typename T>
 void scatter(Transport &t, const Group &g, T *out, const T *in, int64_t count, int root,
-             Algorithm algorithm = Algorithm::automatic, const char *label = "") {
-  runCollective(t, g, callOf<T>(Collective::Scatter, in, out, count, Sum, root, label), algorithm);
+             const CollectiveOptions &options = {}) {
+  runCollective(t, g, callOf<T>(Collective::Scatter, in, out, count, Sum, root, options.label), options.algorithm);
 }
 template <typename T>
 Ticket scatter_start(Transport &t, const Group &g, T *out, const T *in, int64_t count, int root,
-                     Algorithm algorithm = Algorithm::automatic, const char *label = "") {
-  return startCollective(t, g, callOf<T>(Collective::Scatter, in, out, count, Sum, root, label), algorithm);
+                     const CollectiveOptions &options = {}) {
+  return startCollective(t, g, callOf<T>(Collective::Scatter, in, out, count, Sum, root, options.label),
+                         options.algorithm);
 }
 
 /// in: (count); out: (size, count) at the root, else unused. in may be out's own row at the root.
 template <typename T>
 void gather(Transport &t, const Group &g, T *out, const T *in, int64_t count, int root,
-            Algorithm algorithm = Algorithm::automatic, const char *label = "") {
-  runCollective(t, g, callOf<T>(Collective::Gather, in, out, count, Sum, root, label), algorithm);
+            const CollectiveOptions &options = {}) {
+  runCollective(t, g, callOf<T>(Collective::Gather, in, out, count, Sum, root, options.label), options.algorithm);
 }
 template <typename T>
 Ticket gather_start(Transport &t, const Group &g, T *out, const T *in, int64_t count, int root,
-                    Algorithm algorithm = Algorithm::automatic, const char *label = "") {
-  return startCollective(t, g, callOf<T>(Collective::Gather, in, out, count, Sum, root, label), algorithm);
+                    const CollectiveOptions &options = {}) {
+  return startCollective(t, g, callOf<T>(Collective::Gather, in, out, count, Sum, root, options.label),
+                         options.algorithm);
 }
 
 /// Returns when every rank of the group has come.
-inline void barrier(Transport &t, const Group &g, Algorithm algorithm = Algorithm::automatic, const char *label = "") {
-  runCollective(t, g, callOf<uint8_t>(Collective::Barrier, nullptr, nullptr, 0, Sum, 0, label), algorithm);
+inline void barrier(Transport &t, const Group &g, const CollectiveOptions &options = {}) {
+  runCollective(t, g, callOf<uint8_t>(Collective::Barrier, nullptr, nullptr, 0, Sum, 0, options.label),
+                options.algorithm);
 }
-inline Ticket barrier_start(Transport &t, const Group &g, Algorithm algorithm = Algorithm::automatic,
-                            const char *label = "") {
-  return startCollective(t, g, callOf<uint8_t>(Collective::Barrier, nullptr, nullptr, 0, Sum, 0, label), algorithm);
+inline Ticket barrier_start(Transport &t, const Group &g, const CollectiveOptions &options = {}) {
+  return startCollective(t, g, callOf<uint8_t>(Collective::Barrier, nullptr, nullptr, 0, Sum, 0, options.label),
+                         options.algorithm);
 }
 
 /// From one rank to another; `to` and `from` are places in the group. Messages between two ranks keep their order.

@@ -16,12 +16,19 @@ template <typename T>
 void gemm(T *c, const T *a, const T *b, int64_t m, int64_t n, int64_t k, Form form, int64_t lda, int64_t ldb,
           int64_t ldc, double alpha, double beta, Blas library);
 
-/// The same with dense operands (ld = the stored row's length) and the library of `choose_gemm`.
+/// The same with dense operands: ld is the length of the stored row.
+template <typename T>
+inline void gemm(T *c, const T *a, const T *b, int64_t m, int64_t n, int64_t k, Form form, Blas library,
+                 double beta = 0) {
+  const bool transA = form == Form::tn || form == Form::tt, transB = form == Form::nt || form == Form::tt;
+  gemm(c, a, b, m, n, k, form, transA ? m : k, transB ? k : n, n, 1.0, beta, library);
+}
+
+/// The same with the library of `choose_gemm`.
 template <typename T>
 inline void gemm(T *c, const T *a, const T *b, int64_t m, int64_t n, int64_t k, Form form = Form::nn, double beta = 0) {
-  bool transA = form == Form::tn || form == Form::tt, transB = form == Form::nt || form == Form::tt;
-  gemm(c, a, b, m, n, k, form, transA ? m : k, transB ? k : n, n, 1.0, beta,
-       choose_gemm(m, n, k, transA, transB, sizeof(T)));
+  const bool transA = form == Form::tn || form == Form::tt, transB = form == Form::nt || form == Form::tt;
+  gemm(c, a, b, m, n, k, form, choose_gemm(m, n, k, transA, transB, sizeof(T)), beta);
 }
 
 /// One batch dimension: its size, and how far apart (elements) its matrices lie in c, a and b. A stride of 0 in a or b

@@ -90,8 +90,7 @@ std::vector<double> Profile::gathered() const {
     own.push_back(double(sum.calls));
   }
   std::vector<double> all(own.size() * size_t(rank.size()));
-  all_gather(rank.transport(), rank.transport().world(), all.data(), own.data(), int64_t(own.size()),
-             Algorithm::automatic, "profile");
+  all_gather(rank.transport(), rank.transport().world(), all.data(), own.data(), int64_t(own.size()), "profile");
   return all;
 }
 

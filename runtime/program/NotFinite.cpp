@@ -68,7 +68,7 @@ int finderOf(Rank &rank, const FirstBroken &broken) {
   std::vector<int64_t> all(2 * size_t(rank.size()));
   const int64_t found[2] = {broken.tensor, broken.element};
   all_gather(rank.transport(), rank.transport().world(), reinterpret_cast<int32_t *>(all.data()),
-             reinterpret_cast<const int32_t *>(found), 4, Algorithm::automatic, "loss");
+             reinterpret_cast<const int32_t *>(found), 4, "loss");
   int finder = 0;
   for (int r = 1; r < rank.size(); ++r)
     if (all[2 * size_t(r)] < all[2 * size_t(finder)])

@@ -198,7 +198,7 @@ Decision Trainer::decide(int64_t step) {
   if (rank.size() > 1) {
     static_assert(sizeof(Decision) == 24);
     broadcast(rank.transport(), rank.transport().world(), reinterpret_cast<int32_t *>(&decision), 6, 0,
-              Algorithm::automatic, "decision to stop or save");
+              "decision to stop or save");
   }
   decideAt = decision.next;
   return decision;
@@ -258,7 +258,7 @@ void Trainer::tellMemory() {
   const double arenas = double(program.stateBytes + program.inputBytes + program.workBytes) + double(copy);
   const double mine = double(residentBytesBeyond(rank));
   std::vector<double> all(size_t(rank.size()));
-  all_gather(rank.transport(), rank.transport().world(), all.data(), &mine, 1, Algorithm::automatic, "memory");
+  all_gather(rank.transport(), rank.transport().world(), all.data(), &mine, 1, "memory");
   if (!log)
     return;
   const double beyond = *std::max_element(all.begin(), all.end());

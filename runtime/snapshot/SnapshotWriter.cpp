@@ -50,7 +50,7 @@ SnapshotWriter::SnapshotWriter(Rank &r, const std::string &d, int64_t k, bool ha
     agreed[1] = transport.isReached(copy);
   }
   if (rank.size() > 1)
-    all_reduce(transport, transport.world(), agreed, 2, Min, Algorithm::automatic, "save");
+    all_reduce(transport, transport.world(), agreed, 2, Min, "save");
   if (!agreed[0]) {
     copy = nullptr;
     return;
@@ -61,7 +61,7 @@ SnapshotWriter::SnapshotWriter(Rank &r, const std::string &d, int64_t k, bool ha
   } else if (gathers) {
     static_assert(sizeof(copy) == 8);
     all_gather(transport, transport.world(), reinterpret_cast<int32_t *>(peers.data()),
-               reinterpret_cast<const int32_t *>(&copy), 2, Algorithm::automatic, "save");
+               reinterpret_cast<const int32_t *>(&copy), 2, "save");
   }
   for (const size_t i : own)
     copied += pieceBytes(program, i);
@@ -110,7 +110,7 @@ void SnapshotWriter::begin(int64_t step) {
     mail->begin();
     rank.transport().addBackground(*mail);
   } else if (gathers) {
-    barrier(rank.transport(), rank.transport().world(), Algorithm::automatic, "save");
+    barrier(rank.transport(), rank.transport().world(), "save");
   }
   if (rank.rank() != 0) {
     if (mail)

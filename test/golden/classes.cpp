@@ -79,23 +79,21 @@ void forward(Rank &r) {
   const Activations act{r};
   float *product = r.work<float>(200704); // [batch, hidden]
   // mlp_fashion.ech:16  h = relu(dot(image, w1, over = (row, column)) + b1)
-  gemm(product, in.image, p.w1, batch, hidden, row * column, Form::nn, row * column, hidden, hidden, 1.0, 0.0,
-       Blas::tiled);
+  gemm(product, in.image, p.w1, batch, hidden, row * column, Form::nn, Blas::tiled);
   const double is_first_tp = r.coordinate(0) == 0 ? 1.0 : 0.0;
   float *value = r.work<float>(200704); // [batch, hidden]
   for (int64_t b = 0; b < batch; ++b)
 #pragma GCC ivdep
     for (int64_t h = 0; h < hidden; ++h)
       value[b * hidden + h] = product[b * hidden + h] + p.b1[h] * static_cast<float>(is_first_tp);
-  // mlp_fashion.ech:16  2 ranks, 0.07 MB: split column, class over tp (layouts.ech:73): relu (mlp_fashion.ech:16)
-  all_reduce(r, r.group(0), value, batch * hidden, Sum, Algorithm::automatic, "mlp_fashion.ech:16");
-  // mlp_fashion.ech:16  h = relu(dot(image, w1, over = (row, column)) + b1)
+  // 2 ranks, 0.07 MB: split column, class over tp (layouts.ech:73): relu
+  all_reduce(r, r.group(0), value, batch * hidden, Sum, "mlp_fashion.ech:16");
 #pragma GCC ivdep
   for (int64_t i = 0; i < batch * hidden; ++i)
     act.h[i] = math::relu(value[i]);
   float *y = r.work<float>(65536); // [batch, class_]
   // nn.ech:11 at mlp_fashion.ech:17  y = dot(x, w, over = from)
-  gemm(y, act.h, p.head_w, batch, class_, hidden, Form::nn, hidden, class_, class_, 1.0, 0.0, Blas::onednn);
+  gemm(y, act.h, p.head_w, batch, class_, hidden, Form::nn, Blas::onednn);
   // nn.ech:14 at mlp_fashion.ech:17  y = y + b
   for (int64_t b = 0; b < batch; ++b)
 #pragma GCC ivdep
@@ -103,19 +101,15 @@ void forward(Rank &r) {
       act.y[b * class_ + c] = y[b * class_ + c] + p.head_b[c];
   // mlp_fashion.ech:19  loss mean(cross_entropy(logits, label, over = class))
   reduce_max(act.maximum, act.y, batch, class_, 1);
-  // mlp_fashion.ech:19  2 ranks, 512 bytes: split class over tp (layouts.ech:73): inside cross_entropy
-  //     (mlp_fashion.ech:19)
-  all_reduce(r, r.group(0), act.maximum, batch, Max, Algorithm::automatic, "mlp_fashion.ech:19");
+  // 2 ranks, 512 bytes: split class over tp (layouts.ech:73): inside cross_entropy
+  all_reduce(r, r.group(0), act.maximum, batch, Max, "mlp_fashion.ech:19");
   float *message = r.work<float>(0); // [message=256]
   float *picked = message + 128;
   const int64_t first_class = r.coordinate(0) * 5;
-  // mlp_fashion.ech:19  loss mean(cross_entropy(logits, label, over = class))
   cross_entropy_local(message, picked, act.y, act.maximum, in.label, batch, class_, first_class);
-  // mlp_fashion.ech:19  2 ranks, 1024 bytes: split class over tp (layouts.ech:73): inside cross_entropy
-  //     (mlp_fashion.ech:19)
-  all_reduce(r, r.group(0), message, 256, Sum, Algorithm::automatic, "mlp_fashion.ech:19");
+  // 2 ranks, 1024 bytes: split class over tp (layouts.ech:73): inside cross_entropy
+  all_reduce(r, r.group(0), message, 256, Sum, "mlp_fashion.ech:19");
   float *row_loss = r.work<float>(1536); // [batch]
-  // mlp_fashion.ech:19  loss mean(cross_entropy(logits, label, over = class))
   cross_entropy_finish(row_loss, act.log_sum, message, picked, batch);
   float *sum = r.work<float>(0); // []
   reduce_sum(sum, row_loss, 1, batch, 1);
@@ -150,10 +144,10 @@ void backward(Rank &r) {
   }
   float *d_h = r.work<float>(0); // [batch, hidden]
   // nn.ech:11 at mlp_fashion.ech:17  y = dot(x, w, over = from)
-  gemm(d_h, d_y, p.head_w, batch, hidden, class_, Form::nt, class_, class_, hidden, 1.0, 0.0, Blas::onednn);
-  gemm(grad.head_w, act.h, d_y, hidden, class_, batch, Form::tn, batch, class_, class_, 1.0, 0.0, Blas::onednn);
-  // mlp_fashion.ech:16  2 ranks, 0.07 MB: split column, class over tp (layouts.ech:73): select (mlp_fashion.ech:16)
-  all_reduce(r, r.group(0), d_h, batch * hidden, Sum, Algorithm::automatic, "mlp_fashion.ech:16");
+  gemm(d_h, d_y, p.head_w, batch, hidden, class_, Form::nt, Blas::onednn);
+  gemm(grad.head_w, act.h, d_y, hidden, class_, batch, Form::tn, Blas::onednn);
+  // 2 ranks, 0.07 MB: split column, class over tp (layouts.ech:73): select
+  all_reduce(r, r.group(0), d_h, batch * hidden, Sum, "mlp_fashion.ech:16");
   float *d_value = r.work<float>(200704); // [batch, hidden]
   // mlp_fashion.ech:16  h = relu(dot(image, w1, over = (row, column)) + b1)
   fill(act.d_b1, hidden, 0.0f);
@@ -165,9 +159,7 @@ void backward(Rank &r) {
       d_value[b * hidden + h] = e_2;
       act.d_b1[h] += e_2;
     }
-  // mlp_fashion.ech:16  h = relu(dot(image, w1, over = (row, column)) + b1)
-  gemm(grad.w1, in.image, d_value, row * column, hidden, batch, Form::tn, row * column, batch, hidden, 1.0, 0.0,
-       Blas::tiled);
+  gemm(grad.w1, in.image, d_value, row * column, hidden, batch, Form::tn, Blas::tiled);
 }
 
 void update(Rank &r, double lr) {
@@ -183,10 +175,8 @@ void update(Rank &r, double lr) {
   r.watch("b1", add_squares(sum_of_squares, d_b1_part, 64));
   r.watch("head.w", add_squares(sum_of_squares, grad.head_w, hidden * class_));
   r.watch("head.b", add_squares(sum_of_squares, grad.head_b, class_));
-  // mlp_fashion.ech:4  2 ranks, 8 bytes: split column over tp (layouts.ech:73): inside the norm of all gradients
-  //     (mlp_fashion.ech:4)
-  all_reduce(r, r.group(0), sum_of_squares, 1, Sum, Algorithm::automatic, "mlp_fashion.ech:4");
-  // mlp_fashion.ech:4  model MLP(width = 128) {
+  // 2 ranks, 8 bytes: split column over tp (layouts.ech:73): inside the norm of all gradients
+  all_reduce(r, r.group(0), sum_of_squares, 1, Sum, "mlp_fashion.ech:4");
   const float norm = static_cast<float>(math::sqrt(sum_of_squares[0]));
   // mlp_fashion.ech:4  norm
   r.report(1, norm);
@@ -197,8 +187,8 @@ void update(Rank &r, double lr) {
   float *b1_part = p.b1 + part_of_hidden;
   // mlp_fashion.ech:15  param b1[hidden] ~ zeros
   sgd(b1_part, d_b1_part, 64, lr);
-  // mlp_fashion.ech:15  2 ranks, 512 bytes: store optimizer over tp (layouts.ech:73): write of b1 (mlp_fashion.ech:15)
-  all_gather(r, r.group(0), p.b1, b1_part, 64, Algorithm::automatic, "mlp_fashion.ech:15");
+  // 2 ranks, 512 bytes: store optimizer over tp (layouts.ech:73): write of b1
+  all_gather(r, r.group(0), p.b1, b1_part, 64, "mlp_fashion.ech:15");
   // nn.ech:10 at mlp_fashion.ech:17  param w[from, to] ~ normal(1 / sqrt(size(from)))
   sgd(p.head_w, grad.head_w, hidden * class_, lr);
   // nn.ech:13 at mlp_fashion.ech:17  param b[to] ~ zeros
@@ -233,23 +223,21 @@ void evaluate_batch(Rank &r) {
   const Sums sums{r};
   float *product = r.work<float>(0); // [batch, hidden]
   // mlp_fashion.ech:16  h = relu(dot(image, w1, over = (row, column)) + b1)
-  gemm(product, in.image, p.w1, batch, hidden, row * column, Form::nn, row * column, hidden, hidden, 1.0, 0.0,
-       Blas::tiled);
+  gemm(product, in.image, p.w1, batch, hidden, row * column, Form::nn, Blas::tiled);
   float *value = r.work<float>(0); // [batch, hidden]
   for (int64_t b = 0; b < batch; ++b)
 #pragma GCC ivdep
     for (int64_t hi = 0; hi < hidden; ++hi)
       value[b * hidden + hi] = product[b * hidden + hi] + sums.slice[hi];
-  // mlp_fashion.ech:16  2 ranks, 0.07 MB: split column, class over tp (layouts.ech:73): relu (mlp_fashion.ech:16)
-  all_reduce(r, r.group(0), value, batch * hidden, Sum, Algorithm::automatic, "mlp_fashion.ech:16");
+  // 2 ranks, 0.07 MB: split column, class over tp (layouts.ech:73): relu
+  all_reduce(r, r.group(0), value, batch * hidden, Sum, "mlp_fashion.ech:16");
   float *h = r.work<float>(0); // [batch, hidden]
-  // mlp_fashion.ech:16  h = relu(dot(image, w1, over = (row, column)) + b1)
 #pragma GCC ivdep
   for (int64_t i = 0; i < batch * hidden; ++i)
     h[i] = math::relu(value[i]);
   float *y = r.work<float>(65536); // [batch, class_]
   // nn.ech:11 at mlp_fashion.ech:17  y = dot(x, w, over = from)
-  gemm(y, h, p.head_w, batch, class_, hidden, Form::nn, hidden, class_, class_, 1.0, 0.0, Blas::onednn);
+  gemm(y, h, p.head_w, batch, class_, hidden, Form::nn, Blas::onednn);
   // nn.ech:14 at mlp_fashion.ech:17  y = y + b
   for (int64_t b = 0; b < batch; ++b)
 #pragma GCC ivdep
@@ -258,20 +246,16 @@ void evaluate_batch(Rank &r) {
   float *maximum = r.work<float>(1024); // [batch]
   // mlp_fashion.ech:19  loss mean(cross_entropy(logits, label, over = class))
   reduce_max(maximum, y, batch, class_, 1);
-  // mlp_fashion.ech:19  2 ranks, 512 bytes: split class over tp (layouts.ech:73): inside cross_entropy
-  //     (mlp_fashion.ech:19)
-  all_reduce(r, r.group(0), maximum, batch, Max, Algorithm::automatic, "mlp_fashion.ech:19");
+  // 2 ranks, 512 bytes: split class over tp (layouts.ech:73): inside cross_entropy
+  all_reduce(r, r.group(0), maximum, batch, Max, "mlp_fashion.ech:19");
   float *message = r.work<float>(0); // [message=256]
   float *picked = message + 128;
   const int64_t first_class = r.coordinate(0) * 5;
-  // mlp_fashion.ech:19  loss mean(cross_entropy(logits, label, over = class))
   cross_entropy_local(message, picked, y, maximum, in.label, batch, class_, first_class);
-  // mlp_fashion.ech:19  2 ranks, 1024 bytes: split class over tp (layouts.ech:73): inside cross_entropy
-  //     (mlp_fashion.ech:19)
-  all_reduce(r, r.group(0), message, 256, Sum, Algorithm::automatic, "mlp_fashion.ech:19");
+  // 2 ranks, 1024 bytes: split class over tp (layouts.ech:73): inside cross_entropy
+  all_reduce(r, r.group(0), message, 256, Sum, "mlp_fashion.ech:19");
   float *row_loss = r.work<float>(1024); // [batch]
   float *log_sum = r.work<float>(1536); // [batch]
-  // mlp_fashion.ech:19  loss mean(cross_entropy(logits, label, over = class))
   cross_entropy_finish(row_loss, log_sum, message, picked, batch);
   float sum_sum = 0;
 #pragma omp simd reduction(+ : sum_sum)
@@ -287,10 +271,9 @@ void evaluate_batch(Rank &r) {
   for (int64_t b = 0; b < batch; ++b)
     places[b] = static_cast<float>(place[b]);
   float *largest_of_all = r.work<float>(0); // [rank=2, part=2, batch]
-  // mlp_fashion.ech:20  2 ranks, 2048 bytes: split class over tp (layouts.ech:73): inside argmax (mlp_fashion.ech:20)
-  all_gather(r, r.group(0), largest_of_all, largest, 2 * batch, Algorithm::automatic, "mlp_fashion.ech:20");
+  // 2 ranks, 2048 bytes: split class over tp (layouts.ech:73): inside argmax
+  all_gather(r, r.group(0), largest_of_all, largest, 2 * batch, "mlp_fashion.ech:20");
   int32_t *index_of_max = r.work<int32_t>(2048); // [batch]
-  // mlp_fashion.ech:20  metric accuracy = mean(argmax(logits, over = class) == label)
   place_of_largest(index_of_max, largest_of_all, 2, batch);
   // mlp_fashion.ech:20  metric accuracy = mean(argmax(logits, over = class) == label)
   // mlp_fashion.ech:19  loss mean(cross_entropy(logits, label, over = class))

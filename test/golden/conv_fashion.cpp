@@ -144,10 +144,8 @@ void forward(Rank &r) {
   // nn.ech:47 at conv_fashion.ech:17  m = normalize_mean(x, over = except(channel), local = local)
   local_moments(moments, act.conv3x3, batch, c1, height * width);
   double *moments_of_all = r.work<double>(3211264); // [rank=2, c1, moment=3]
-  // conv_fashion.ech:17  2 ranks, 768 bytes: split batch over dp (conv_fashion.ech:37): inside normalize
-  //     (conv_fashion.ech:17)
-  all_gather(r, r.group(0), moments_of_all, moments, c1 * 3, Algorithm::automatic, "conv_fashion.ech:17");
-  // nn.ech:47 at conv_fashion.ech:17  m = normalize_mean(x, over = except(channel), local = local)
+  // 2 ranks, 768 bytes: split batch over dp (conv_fashion.ech:37): inside normalize
+  all_gather(r, r.group(0), moments_of_all, moments, c1 * 3, "conv_fashion.ech:17");
   combine_moments(moments, moments_of_all, 2, c1);
   float *variance = r.work<float>(3211264); // [c1]
   channel_statistics_finish(act.rstd, moments, c1, 1e-05, act.mean, variance, act.mean_low);
@@ -189,10 +187,8 @@ void forward(Rank &r) {
   // nn.ech:47 at conv_fashion.ech:19  m = normalize_mean(x, over = except(channel), local = local)
   local_moments(moments_2, act.conv3x3_2, batch, c2, 196);
   double *moments_of_all_2 = r.work<double>(8028160); // [rank=2, c2, moment=3]
-  // conv_fashion.ech:19  2 ranks, 1536 bytes: split batch over dp (conv_fashion.ech:37): inside normalize
-  //     (conv_fashion.ech:19)
-  all_gather(r, r.group(0), moments_of_all_2, moments_2, c2 * 3, Algorithm::automatic, "conv_fashion.ech:19");
-  // nn.ech:47 at conv_fashion.ech:19  m = normalize_mean(x, over = except(channel), local = local)
+  // 2 ranks, 1536 bytes: split batch over dp (conv_fashion.ech:37): inside normalize
+  all_gather(r, r.group(0), moments_of_all_2, moments_2, c2 * 3, "conv_fashion.ech:19");
   combine_moments(moments_2, moments_of_all_2, 2, c2);
   float *variance_2 = r.work<float>(8028160); // [c2]
   channel_statistics_finish(act.rstd_2, moments_2, c2, 1e-05, act.mean_2, variance_2, act.mean_low_2);
@@ -234,7 +230,7 @@ void forward(Rank &r) {
     act.value[i] = sum[i] / 49.0f;
   float *y = r.work<float>(12050432); // [batch, class_]
   // nn.ech:11 at conv_fashion.ech:21  y = dot(x, w, over = from)
-  gemm(y, act.value, p.head_w, batch, class_, c2, Form::nn, c2, class_, class_, 1.0, 0.0, Blas::onednn);
+  gemm(y, act.value, p.head_w, batch, class_, c2, Form::nn, Blas::onednn);
   // nn.ech:14 at conv_fashion.ech:21  y = y + b
   for (int64_t b = 0; b < batch; ++b)
 #pragma GCC ivdep
@@ -247,9 +243,8 @@ void forward(Rank &r) {
   reduce_sum(sum_2, row_loss, 1, batch, 1);
   float *loss = r.work<float>(12053504); // []
   loss[0] = sum_2[0] / 128.0f;
-  // conv_fashion.ech:23  2 ranks, 4 bytes: split batch over dp (conv_fashion.ech:37): report of loss
-  //     (conv_fashion.ech:23)
-  all_reduce(r, r.group(0), loss, 1, Sum, Algorithm::automatic, "conv_fashion.ech:23");
+  // 2 ranks, 4 bytes: split batch over dp (conv_fashion.ech:37): report of loss
+  all_reduce(r, r.group(0), loss, 1, Sum, "conv_fashion.ech:23");
   // conv_fashion.ech:23  loss
   r.report(0, loss[0]);
 }
@@ -279,8 +274,8 @@ void backward(Rank &r) {
   }
   float *d_product = r.work<float>(12443648); // [batch, c2]
   // nn.ech:11 at conv_fashion.ech:21  y = dot(x, w, over = from)
-  gemm(d_product, d_y, p.head_w, batch, c2, class_, Form::nt, class_, class_, c2, 1.0, 0.0, Blas::onednn);
-  gemm(grad.head_w, act.value, d_y, c2, class_, batch, Form::tn, c2, class_, class_, 1.0, 0.0, Blas::onednn);
+  gemm(d_product, d_y, p.head_w, batch, c2, class_, Form::nt, Blas::onednn);
+  gemm(grad.head_w, act.value, d_y, c2, class_, batch, Form::tn, Blas::onednn);
   float *d_x4 = r.work<float>(12042240); // [batch, c2, height=7, width=7]
   // conv_fashion.ech:21  logits = nn.linear(mean(x4, over = (height, width)), c2, class) as head
   for (int64_t i = 0; i < batch * c2; ++i) {
@@ -327,13 +322,11 @@ void backward(Rank &r) {
   for (int64_t c = 0; c < c2; ++c)
     message[c] = act.d_batchnorm_2_beta[c];
   float *d_batchnorm_2_gamma = message + 32;
-  // nn.ech:55 at conv_fashion.ech:19  return y * gamma + beta
 #pragma GCC ivdep
   for (int64_t c = 0; c < c2; ++c)
     d_batchnorm_2_gamma[c] = act.d_batchnorm_2_gamma[c];
-  // conv_fashion.ech:19  2 ranks, 256 bytes: split batch over dp (conv_fashion.ech:37): inside normalize_grad
-  //     (conv_fashion.ech:19)
-  all_reduce(r, r.group(0), message, 64, Sum, Algorithm::automatic, "conv_fashion.ech:19");
+  // 2 ranks, 256 bytes: split batch over dp (conv_fashion.ech:37): inside normalize_grad
+  all_reduce(r, r.group(0), message, 64, Sum, "conv_fashion.ech:19");
   float *d_conv3x3_2 = r.work<float>(6422528); // [batch, c2, height=14, width=14]
   // nn.ech:47 at conv_fashion.ech:19  m = normalize_mean(x, over = except(channel), local = local)
   for (int64_t b = 0; b < batch; ++b)
@@ -405,13 +398,11 @@ void backward(Rank &r) {
   for (int64_t c = 0; c < c1; ++c)
     message_2[c] = act.d_batchnorm_beta[c];
   float *d_batchnorm_gamma = message_2 + 16;
-  // nn.ech:55 at conv_fashion.ech:17  return y * gamma + beta
 #pragma GCC ivdep
   for (int64_t c = 0; c < c1; ++c)
     d_batchnorm_gamma[c] = act.d_batchnorm_gamma[c];
-  // conv_fashion.ech:17  2 ranks, 128 bytes: split batch over dp (conv_fashion.ech:37): inside normalize_grad
-  //     (conv_fashion.ech:17)
-  all_reduce(r, r.group(0), message_2, 32, Sum, Algorithm::automatic, "conv_fashion.ech:17");
+  // 2 ranks, 128 bytes: split batch over dp (conv_fashion.ech:37): inside normalize_grad
+  all_reduce(r, r.group(0), message_2, 32, Sum, "conv_fashion.ech:17");
   float *d_conv3x3 = r.work<float>(0); // [batch, c1, height, width]
   // nn.ech:47 at conv_fashion.ech:17  m = normalize_mean(x, over = except(channel), local = local)
   for (int64_t b = 0; b < batch; ++b)
@@ -444,7 +435,6 @@ void update(Rank &r, double lr) {
 #pragma GCC ivdep
   for (int64_t c = 0; c < c2; ++c)
     grad.batchnorm_2_beta[c] = act.d_batchnorm_2_beta[c];
-  // nn.ech:55 at conv_fashion.ech:19  return y * gamma + beta
 #pragma GCC ivdep
   for (int64_t c = 0; c < c2; ++c)
     grad.batchnorm_2_gamma[c] = act.d_batchnorm_2_gamma[c];
@@ -452,13 +442,12 @@ void update(Rank &r, double lr) {
 #pragma GCC ivdep
   for (int64_t c = 0; c < c1; ++c)
     grad.batchnorm_beta[c] = act.d_batchnorm_beta[c];
-  // nn.ech:55 at conv_fashion.ech:17  return y * gamma + beta
 #pragma GCC ivdep
   for (int64_t c = 0; c < c1; ++c)
     grad.batchnorm_gamma[c] = act.d_batchnorm_gamma[c];
-  // conv_fashion.ech:21  2 ranks, 0.02 MB: split batch over dp (conv_fashion.ech:37): gradients of head.b, head.w,
-  //     batchnorm_2.beta and 5 more
-  all_reduce(r, r.group(0), grad.message, 5178, Sum, Algorithm::automatic, "conv_fashion.ech:21");
+  // 2 ranks, 0.02 MB: split batch over dp (conv_fashion.ech:37): gradients of head.b, head.w, batchnorm_2.beta and 5
+  //     more
+  all_reduce(r, r.group(0), grad.message, 5178, Sum, "conv_fashion.ech:21");
   double *sum_of_squares = r.work<double>(0); // []
   // conv_fashion.ech:4  model ConvNet(channels = 16) {
   fill(sum_of_squares, 1, 0.0);
@@ -579,7 +568,7 @@ void evaluate_batch(Rank &r) {
     value[i] = sum[i] / 49.0f;
   float *y = r.work<float>(8192); // [batch, class_]
   // nn.ech:11 at conv_fashion.ech:21  y = dot(x, w, over = from)
-  gemm(y, value, p.head_w, batch, class_, c2, Form::nn, c2, class_, class_, 1.0, 0.0, Blas::onednn);
+  gemm(y, value, p.head_w, batch, class_, c2, Form::nn, Blas::onednn);
   // nn.ech:14 at conv_fashion.ech:21  y = y + b
   for (int64_t b = 0; b < batch; ++b)
 #pragma GCC ivdep
@@ -624,9 +613,9 @@ void evaluate_end(Rank &r) {
   float *accuracy = message + 1;
   // conv_fashion.ech:24  metric accuracy = mean(argmax(logits, over = class) == label)
   accuracy[0] = static_cast<float>(sums.accuracy[0]) / static_cast<float>(sample_count);
-  // conv_fashion.ech:23  2 ranks, 8 bytes: split batch over dp (conv_fashion.ech:37): report of loss
-  //     (conv_fashion.ech:23), report of accuracy (conv_fashion.ech:24)
-  all_reduce(r, r.group(0), message, 2, Sum, Algorithm::automatic, "conv_fashion.ech:23");
+  // 2 ranks, 8 bytes: split batch over dp (conv_fashion.ech:37): report of loss (conv_fashion.ech:23), report of
+  //     accuracy (conv_fashion.ech:24)
+  all_reduce(r, r.group(0), message, 2, Sum, "conv_fashion.ech:23");
   // conv_fashion.ech:23  loss
   r.report(0, message[0]);
   // conv_fashion.ech:24  accuracy

@@ -172,11 +172,9 @@ void forward(Rank &r) {
   // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
   gather_rows(rows, p.wte, in.tokens, batch * seq, embed, first_vocab, end_vocab);
   float *part = r.work<float>(36700160); // [batch, seq_tp, embed]
-  // gpt_fortunes.ech:20  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): add (gpt_fortunes.ech:20)
-  reduce_scatter_inner(r, r.group(0), part, rows, batch, seq_tp * embed, Sum, Algorithm::automatic,
-                       "gpt_fortunes.ech:20");
+  // 2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): add
+  reduce_scatter_inner(r, r.group(0), part, rows, batch, seq_tp * embed, Sum, "gpt_fortunes.ech:20");
   float *x = r.work<float>(36700160); // [batch, seq_tp, embed]
-  // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
   for (int64_t b = 0; b < batch; ++b)
 #pragma GCC ivdep
     for (int64_t i = 0; i < seq_tp * embed; ++i)
@@ -190,21 +188,18 @@ void forward(Rank &r) {
         act.layer_attn_norm[l][i * embed + e] =
             act.attn_norm_normalized[l][i * embed + e] * p.attn_norm_gamma[l][e] + p.attn_norm_beta[l][e];
     float *layer_attn_norm_gathered = r.work<float>(33554432); // [batch, seq, embed]
-    // gpt_fortunes.ech:22  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:22)
+    // 2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): dot
     all_gather_inner(r, r.group(0), layer_attn_norm_gathered, act.layer_attn_norm[l], batch, seq_tp * embed,
-                     Algorithm::automatic, "gpt_fortunes.ech:22");
+                     "gpt_fortunes.ech:22");
     float *q = r.work<float>(34603008); // [batch, seq, head, key]
     // nn.ech:79 at gpt_fortunes.ech:22  q = dot(x, wq, over = embed)
-    gemm(q, layer_attn_norm_gathered, p.attn_wq[l], batch * seq, head * key, embed, Form::nn, embed, head * key,
-         head * key, 1.0, 0.0, Blas::onednn);
+    gemm(q, layer_attn_norm_gathered, p.attn_wq[l], batch * seq, head * key, embed, Form::nn, Blas::onednn);
     float *k = r.work<float>(35127296); // [batch, seq, head, key]
     // nn.ech:80 at gpt_fortunes.ech:22  k = dot(x, wk, over = embed)
-    gemm(k, layer_attn_norm_gathered, p.attn_wk[l], batch * seq, head * key, embed, Form::nn, embed, head * key,
-         head * key, 1.0, 0.0, Blas::onednn);
+    gemm(k, layer_attn_norm_gathered, p.attn_wk[l], batch * seq, head * key, embed, Form::nn, Blas::onednn);
     float *v = r.work<float>(35651584); // [batch, seq, head, key]
     // nn.ech:81 at gpt_fortunes.ech:22  v = dot(x, wv, over = embed)
-    gemm(v, layer_attn_norm_gathered, p.attn_wv[l], batch * seq, head * key, embed, Form::nn, embed, head * key,
-         head * key, 1.0, 0.0, Blas::onednn);
+    gemm(v, layer_attn_norm_gathered, p.attn_wv[l], batch * seq, head * key, embed, Form::nn, Blas::onednn);
     // nn.ech:86 at gpt_fortunes.ech:22  q = q + bq
     for (int64_t i = 0; i < batch * seq; ++i)
 #pragma GCC ivdep
@@ -227,8 +222,7 @@ void forward(Rank &r) {
               {{4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}});
     float *y = r.work<float>(33554432); // [batch, seq, embed]
     // nn.ech:95 at gpt_fortunes.ech:22  y = dot(a, wo, over = (head, key))
-    gemm(y, act.a[l], p.attn_wo[l], batch * seq, embed, head * key, Form::nn, head * key, embed, embed, 1.0, 0.0,
-         Blas::tiled);
+    gemm(y, act.a[l], p.attn_wo[l], batch * seq, embed, head * key, Form::nn, Blas::tiled);
     const double is_first_tp = r.coordinate(0) == 0 ? 1.0 : 0.0;
     // nn.ech:98 at gpt_fortunes.ech:22  y = y + bo
     for (int64_t i = 0; i < batch * seq; ++i)
@@ -236,9 +230,8 @@ void forward(Rank &r) {
       for (int64_t e = 0; e < embed; ++e)
         y[i * embed + e] = y[i * embed + e] + p.attn_bo[l][e] * static_cast<float>(is_first_tp);
     float *y_part = r.work<float>(37224448); // [batch, seq_tp, embed]
-    // gpt_fortunes.ech:22  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): add (gpt_fortunes.ech:22)
-    reduce_scatter_inner(r, r.group(0), y_part, y, batch, seq_tp * embed, Sum, Algorithm::automatic,
-                         "gpt_fortunes.ech:22");
+    // 2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): add
+    reduce_scatter_inner(r, r.group(0), y_part, y, batch, seq_tp * embed, Sum, "gpt_fortunes.ech:22");
     float *x_2 = r.work<float>(37224448); // [batch, seq_tp, embed]
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed) as attn_norm, embed, head, key, seq, past,
     //     causal = true) as attn
@@ -253,13 +246,12 @@ void forward(Rank &r) {
         act.layer_mlp_norm[l][i * embed + e] =
             act.mlp_norm_normalized[l][i * embed + e] * p.mlp_norm_gamma[l][e] + p.mlp_norm_beta[l][e];
     float *layer_mlp_norm_gathered = r.work<float>(35651584); // [batch, seq, embed]
-    // gpt_fortunes.ech:23  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:23)
+    // 2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): dot
     all_gather_inner(r, r.group(0), layer_mlp_norm_gathered, act.layer_mlp_norm[l], batch, seq_tp * embed,
-                     Algorithm::automatic, "gpt_fortunes.ech:23");
+                     "gpt_fortunes.ech:23");
     float *mlp_product = r.work<float>(33554432); // [batch, seq, ff]
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(mlp_product, layer_mlp_norm_gathered, p.mlp_w1[l], batch * seq, ff, embed, Form::nn, embed, ff, ff, 1.0, 0.0,
-         Blas::tiled);
+    gemm(mlp_product, layer_mlp_norm_gathered, p.mlp_w1[l], batch * seq, ff, embed, Form::nn, Blas::tiled);
     for (int64_t i = 0; i < batch * seq; ++i)
 #pragma GCC ivdep
       for (int64_t f = 0; f < ff; ++f) {
@@ -268,18 +260,15 @@ void forward(Rank &r) {
         act.mlp_gelu[l][i * ff + f] = math::gelu(e);
       }
     float *mlp_product_2 = r.work<float>(33554432); // [batch, seq, embed]
-    // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(mlp_product_2, act.mlp_gelu[l], p.mlp_w2[l], batch * seq, embed, ff, Form::nn, ff, embed, embed, 1.0, 0.0,
-         Blas::tiled);
+    gemm(mlp_product_2, act.mlp_gelu[l], p.mlp_w2[l], batch * seq, embed, ff, Form::nn, Blas::tiled);
     float *layer_mlp = r.work<float>(33554432); // [batch, seq, embed]
     for (int64_t i = 0; i < batch * seq; ++i)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed; ++e)
         layer_mlp[i * embed + e] = mlp_product_2[i * embed + e] + p.mlp_b2[l][e] * static_cast<float>(is_first_tp);
     float *layer_mlp_part = r.work<float>(34603008); // [batch, seq_tp, embed]
-    // gpt_fortunes.ech:23  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): add (gpt_fortunes.ech:23)
-    reduce_scatter_inner(r, r.group(0), layer_mlp_part, layer_mlp, batch, seq_tp * embed, Sum, Algorithm::automatic,
-                         "gpt_fortunes.ech:23");
+    // 2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): add
+    reduce_scatter_inner(r, r.group(0), layer_mlp_part, layer_mlp, batch, seq_tp * embed, Sum, "gpt_fortunes.ech:23");
     // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed) as mlp_norm, embed, ff) as mlp
 #pragma GCC ivdep
     for (int64_t i = 0; i < batch * seq_tp * embed; ++i)
@@ -293,26 +282,20 @@ void forward(Rank &r) {
       act.final_norm[i * embed + e] =
           act.final_norm_normalized[i * embed + e] * p.final_norm_gamma[e] + p.final_norm_beta[e];
   float *final_norm_gathered = r.work<float>(33554432); // [batch, seq, embed]
-  // gpt_fortunes.ech:25  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:25)
-  all_gather_inner(r, r.group(0), final_norm_gathered, act.final_norm, batch, seq_tp * embed, Algorithm::automatic,
-                   "gpt_fortunes.ech:25");
+  // 2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): dot
+  all_gather_inner(r, r.group(0), final_norm_gathered, act.final_norm, batch, seq_tp * embed, "gpt_fortunes.ech:25");
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed) as final_norm, wte, over = embed)
-  gemm(act.logits, final_norm_gathered, p.wte, batch * seq, vocab, embed, Form::nt, embed, embed, vocab, 1.0, 0.0,
-       Blas::tiled);
+  gemm(act.logits, final_norm_gathered, p.wte, batch * seq, vocab, embed, Form::nt, Blas::tiled);
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
   reduce_max(act.maximum_2, act.logits, batch * seq, vocab, 1);
-  // gpt_fortunes.ech:27  2 ranks, 8192 bytes: split vocab over tp (gpt_fortunes.ech:42): inside cross_entropy
-  //     (gpt_fortunes.ech:27)
-  all_reduce(r, r.group(0), act.maximum_2, batch * seq, Max, Algorithm::automatic, "gpt_fortunes.ech:27");
+  // 2 ranks, 8192 bytes: split vocab over tp (gpt_fortunes.ech:42): inside cross_entropy
+  all_reduce(r, r.group(0), act.maximum_2, batch * seq, Max, "gpt_fortunes.ech:27");
   float *message = r.work<float>(33554432); // [message=4096]
   float *picked = message + 2048;
-  // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
   cross_entropy_local(message, picked, act.logits, act.maximum_2, in.labels, batch * seq, vocab, first_vocab);
-  // gpt_fortunes.ech:27  2 ranks, 0.02 MB: split vocab over tp (gpt_fortunes.ech:42): inside cross_entropy
-  //     (gpt_fortunes.ech:27)
-  all_reduce(r, r.group(0), message, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:27");
+  // 2 ranks, 0.02 MB: split vocab over tp (gpt_fortunes.ech:42): inside cross_entropy
+  all_reduce(r, r.group(0), message, 4096, Sum, "gpt_fortunes.ech:27");
   float *row_loss = r.work<float>(41033728); // [batch, seq]
-  // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
   cross_entropy_finish(row_loss, act.log_sum, message, picked, batch * seq);
   const int64_t part_of_seq = r.coordinate(0) * 32;
   float *row_loss_part = row_loss + part_of_seq;
@@ -322,13 +305,11 @@ void forward(Rank &r) {
     for (int64_t s = 0; s < seq_tp; ++s)
       t[b * seq_tp + s] = row_loss_part[b * seq + s];
   float *sum = r.work<float>(41033728); // []
-  // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
   reduce_sum(sum, t, 1, batch * seq_tp, 1);
   float *loss = r.work<float>(41033728); // []
   loss[0] = sum[0] / 2048.0f;
-  // gpt_fortunes.ech:27  2 ranks, 4 bytes: split head, ff, vocab, seq over tp (gpt_fortunes.ech:42): report of loss
-  //     (gpt_fortunes.ech:27)
-  all_reduce(r, r.group(0), loss, 1, Sum, Algorithm::automatic, "gpt_fortunes.ech:27");
+  // 2 ranks, 4 bytes: split head, ff, vocab, seq over tp (gpt_fortunes.ech:42): report of loss
+  all_reduce(r, r.group(0), loss, 1, Sum, "gpt_fortunes.ech:27");
   // gpt_fortunes.ech:27  loss
   r.report(0, loss[0]);
 }
@@ -353,17 +334,14 @@ void backward(Rank &r, Messages &messages) {
   }
   float *d_final_norm = r.work<float>(33554432); // [batch, seq, embed]
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed) as final_norm, wte, over = embed)
-  gemm(d_final_norm, d_logits, p.wte, batch * seq, embed, vocab, Form::nn, vocab, vocab, embed, 1.0, 0.0, Blas::tiled);
+  gemm(d_final_norm, d_logits, p.wte, batch * seq, embed, vocab, Form::nn, Blas::tiled);
   float *final_norm_gathered = r.work<float>(35651584); // [batch, seq, embed]
-  // gpt_fortunes.ech:25  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:25)
-  all_gather_inner(r, r.group(0), final_norm_gathered, act.final_norm, batch, seq_tp * embed, Algorithm::automatic,
-                   "gpt_fortunes.ech:25");
-  // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed) as final_norm, wte, over = embed)
-  gemm(grad.wte, d_logits, final_norm_gathered, vocab, embed, batch * seq, Form::tn, vocab, embed, embed, 1.0, 0.0,
-       Blas::tiled);
+  // 2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): dot
+  all_gather_inner(r, r.group(0), final_norm_gathered, act.final_norm, batch, seq_tp * embed, "gpt_fortunes.ech:25");
+  gemm(grad.wte, d_logits, final_norm_gathered, vocab, embed, batch * seq, Form::tn, Blas::tiled);
   float *d_final_norm_part = r.work<float>(34603008); // [batch, seq_tp, embed]
-  // gpt_fortunes.ech:25  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): sum (gpt_fortunes.ech:25)
-  reduce_scatter_inner(r, r.group(0), d_final_norm_part, d_final_norm, batch, seq_tp * embed, Sum, Algorithm::automatic,
+  // 2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): sum
+  reduce_scatter_inner(r, r.group(0), d_final_norm_part, d_final_norm, batch, seq_tp * embed, Sum,
                        "gpt_fortunes.ech:25");
   // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
   reduce_sum(grad.final_norm_beta, d_final_norm_part, 1, batch * seq_tp, embed);
@@ -372,7 +350,6 @@ void backward(Rank &r, Messages &messages) {
 #pragma GCC ivdep
     for (int64_t em = 0; em < embed; ++em)
       d_final_norm_value[i * embed + em] = d_final_norm_part[i * embed + em] * p.final_norm_gamma[em];
-  // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
   LongSum final_norm_gamma_sum(grad.final_norm_gamma, embed);
   for (int64_t i = 0; i < batch * seq_tp; ++i) {
 #pragma GCC ivdep
@@ -382,21 +359,16 @@ void backward(Rank &r, Messages &messages) {
   }
   final_norm_gamma_sum.finish();
   float *d_input = r.work<float>(37748736); // [batch, seq_tp, embed]
-  // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
   normalize_grad(d_input, d_final_norm_value, act.final_norm_normalized, act.final_norm_rstd, batch * seq_tp, embed);
   for (int64_t l = layer - 1; l >= 0; --l) {
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     reduce_sum(grad.mlp_b2[l], d_input, 1, batch * seq_tp, embed);
     float *d_x_gathered = r.work<float>(35651584); // [batch, seq, embed]
-    // gpt_fortunes.ech:23  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:23)
-    all_gather_inner(r, r.group(0), d_x_gathered, d_input, batch, seq_tp * embed, Algorithm::automatic,
-                     "gpt_fortunes.ech:23");
+    // 2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): dot
+    all_gather_inner(r, r.group(0), d_x_gathered, d_input, batch, seq_tp * embed, "gpt_fortunes.ech:23");
     float *d_mlp_product = r.work<float>(33554432); // [batch, seq, ff]
-    // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(d_mlp_product, d_x_gathered, p.mlp_w2[l], batch * seq, ff, embed, Form::nt, embed, embed, ff, 1.0, 0.0,
-         Blas::tiled);
-    gemm(grad.mlp_w2[l], act.mlp_gelu[l], d_x_gathered, ff, embed, batch * seq, Form::tn, ff, embed, embed, 1.0, 0.0,
-         Blas::tiled);
+    gemm(d_mlp_product, d_x_gathered, p.mlp_w2[l], batch * seq, ff, embed, Form::nt, Blas::tiled);
+    gemm(grad.mlp_w2[l], act.mlp_gelu[l], d_x_gathered, ff, embed, batch * seq, Form::tn, Blas::tiled);
     float *d_mlp_value = r.work<float>(33554432); // [batch, seq, ff]
     LongSum mlp_b1_sum(grad.mlp_b1[l], ff);
     for (int64_t i = 0; i < batch * seq; ++i) {
@@ -411,20 +383,16 @@ void backward(Rank &r, Messages &messages) {
     }
     mlp_b1_sum.finish();
     float *d_layer_mlp_norm = r.work<float>(35651584); // [batch, seq, embed]
-    // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(d_layer_mlp_norm, d_mlp_value, p.mlp_w1[l], batch * seq, embed, ff, Form::nt, ff, ff, embed, 1.0, 0.0,
-         Blas::tiled);
+    gemm(d_layer_mlp_norm, d_mlp_value, p.mlp_w1[l], batch * seq, embed, ff, Form::nt, Blas::tiled);
     float *layer_mlp_norm_gathered = r.work<float>(36700160); // [batch, seq, embed]
-    // gpt_fortunes.ech:23  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:23)
+    // 2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): dot
     all_gather_inner(r, r.group(0), layer_mlp_norm_gathered, act.layer_mlp_norm[l], batch, seq_tp * embed,
-                     Algorithm::automatic, "gpt_fortunes.ech:23");
-    // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(grad.mlp_w1[l], layer_mlp_norm_gathered, d_mlp_value, embed, ff, batch * seq, Form::tn, embed, ff, ff, 1.0,
-         0.0, Blas::tiled);
+                     "gpt_fortunes.ech:23");
+    gemm(grad.mlp_w1[l], layer_mlp_norm_gathered, d_mlp_value, embed, ff, batch * seq, Form::tn, Blas::tiled);
     float *d_layer_mlp_norm_part = r.work<float>(36700160); // [batch, seq_tp, embed]
-    // gpt_fortunes.ech:23  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): sum (gpt_fortunes.ech:23)
+    // 2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): sum
     reduce_scatter_inner(r, r.group(0), d_layer_mlp_norm_part, d_layer_mlp_norm, batch, seq_tp * embed, Sum,
-                         Algorithm::automatic, "gpt_fortunes.ech:23");
+                         "gpt_fortunes.ech:23");
     // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
     reduce_sum(grad.mlp_norm_beta[l], d_layer_mlp_norm_part, 1, batch * seq_tp, embed);
     float *d_mlp_norm_value = r.work<float>(39321600); // [batch, seq_tp, embed]
@@ -432,7 +400,6 @@ void backward(Rank &r, Messages &messages) {
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em)
         d_mlp_norm_value[i * embed + em] = d_layer_mlp_norm_part[i * embed + em] * p.mlp_norm_gamma[l][em];
-    // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
     LongSum mlp_norm_gamma_sum(grad.mlp_norm_gamma[l], embed);
     for (int64_t i = 0; i < batch * seq_tp; ++i) {
 #pragma GCC ivdep
@@ -443,7 +410,6 @@ void backward(Rank &r, Messages &messages) {
     }
     mlp_norm_gamma_sum.finish();
     float *d_x = r.work<float>(39321600); // [batch, seq_tp, embed]
-    // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
     normalize_grad(d_x, d_mlp_norm_value, act.mlp_norm_normalized[l], act.mlp_norm_rstd[l], batch * seq_tp, embed);
     float *d_y = r.work<float>(39321600); // [batch, seq_tp, embed]
     // nn.ech:98 at gpt_fortunes.ech:22  y = y + bo
@@ -462,15 +428,12 @@ void backward(Rank &r, Messages &messages) {
     }
     attn_bo_sum.finish();
     float *d_y_gathered = r.work<float>(33554432); // [batch, seq, embed]
-    // gpt_fortunes.ech:22  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:22)
-    all_gather_inner(r, r.group(0), d_y_gathered, d_y, batch, seq_tp * embed, Algorithm::automatic,
-                     "gpt_fortunes.ech:22");
+    // 2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): dot
+    all_gather_inner(r, r.group(0), d_y_gathered, d_y, batch, seq_tp * embed, "gpt_fortunes.ech:22");
     float *d_a = r.work<float>(34603008); // [batch, seq, head, key]
     // nn.ech:95 at gpt_fortunes.ech:22  y = dot(a, wo, over = (head, key))
-    gemm(d_a, d_y_gathered, p.attn_wo[l], batch * seq, head * key, embed, Form::nt, embed, embed, head * key, 1.0, 0.0,
-         Blas::tiled);
-    gemm(grad.attn_wo[l], act.a[l], d_y_gathered, head * key, embed, batch * seq, Form::tn, head * key, embed, embed,
-         1.0, 0.0, Blas::tiled);
+    gemm(d_a, d_y_gathered, p.attn_wo[l], batch * seq, head * key, embed, Form::nt, Blas::tiled);
+    gemm(grad.attn_wo[l], act.a[l], d_y_gathered, head * key, embed, batch * seq, Form::tn, Blas::tiled);
     float *d_attn_d_query = r.work<float>(39845888); // [batch, seq, head, key]
     float *d_attn_d_key = r.work<float>(36700160); // [batch, past, head, key]
     float *d_attn_d_value = r.work<float>(37224448); // [batch, past, head, key]
@@ -489,36 +452,32 @@ void backward(Rank &r, Messages &messages) {
     reduce_sum(grad.attn_bq[l], d_attn_d_query, 1, batch * seq, head * key);
     float *d_layer_attn_norm = r.work<float>(33554432); // [batch, seq, embed]
     // nn.ech:81 at gpt_fortunes.ech:22  v = dot(x, wv, over = embed)
-    gemm(d_layer_attn_norm, d_attn_d_value, p.attn_wv[l], batch * seq, embed, head * key, Form::nt, head * key,
-         head * key, embed, 1.0, 0.0, Blas::onednn);
+    gemm(d_layer_attn_norm, d_attn_d_value, p.attn_wv[l], batch * seq, embed, head * key, Form::nt, Blas::onednn);
     float *layer_attn_norm_gathered = r.work<float>(34603008); // [batch, seq, embed]
-    // gpt_fortunes.ech:22  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:22)
+    // 2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): dot
     all_gather_inner(r, r.group(0), layer_attn_norm_gathered, act.layer_attn_norm[l], batch, seq_tp * embed,
-                     Algorithm::automatic, "gpt_fortunes.ech:22");
-    // nn.ech:81 at gpt_fortunes.ech:22  v = dot(x, wv, over = embed)
-    gemm(grad.attn_wv[l], layer_attn_norm_gathered, d_attn_d_value, embed, head * key, batch * seq, Form::tn, embed,
-         head * key, head * key, 1.0, 0.0, Blas::onednn);
+                     "gpt_fortunes.ech:22");
+    gemm(grad.attn_wv[l], layer_attn_norm_gathered, d_attn_d_value, embed, head * key, batch * seq, Form::tn,
+         Blas::onednn);
     float *d_layer_attn_norm_2 = r.work<float>(35651584); // [batch, seq, embed]
     // nn.ech:80 at gpt_fortunes.ech:22  k = dot(x, wk, over = embed)
-    gemm(d_layer_attn_norm_2, d_attn_d_key, p.attn_wk[l], batch * seq, embed, head * key, Form::nt, head * key,
-         head * key, embed, 1.0, 0.0, Blas::onednn);
-    gemm(grad.attn_wk[l], layer_attn_norm_gathered, d_attn_d_key, embed, head * key, batch * seq, Form::tn, embed,
-         head * key, head * key, 1.0, 0.0, Blas::onednn);
+    gemm(d_layer_attn_norm_2, d_attn_d_key, p.attn_wk[l], batch * seq, embed, head * key, Form::nt, Blas::onednn);
+    gemm(grad.attn_wk[l], layer_attn_norm_gathered, d_attn_d_key, embed, head * key, batch * seq, Form::tn,
+         Blas::onednn);
     float *d_layer_attn_norm_3 = r.work<float>(36700160); // [batch, seq, embed]
     // nn.ech:79 at gpt_fortunes.ech:22  q = dot(x, wq, over = embed)
-    gemm(d_layer_attn_norm_3, d_attn_d_query, p.attn_wq[l], batch * seq, embed, head * key, Form::nt, head * key,
-         head * key, embed, 1.0, 0.0, Blas::onednn);
-    gemm(grad.attn_wq[l], layer_attn_norm_gathered, d_attn_d_query, embed, head * key, batch * seq, Form::tn, embed,
-         head * key, head * key, 1.0, 0.0, Blas::onednn);
+    gemm(d_layer_attn_norm_3, d_attn_d_query, p.attn_wq[l], batch * seq, embed, head * key, Form::nt, Blas::onednn);
+    gemm(grad.attn_wq[l], layer_attn_norm_gathered, d_attn_d_query, embed, head * key, batch * seq, Form::tn,
+         Blas::onednn);
     // nn.ech:79 at gpt_fortunes.ech:22  q = dot(x, wq, over = embed)
     // nn.ech:80 at gpt_fortunes.ech:22  k = dot(x, wk, over = embed)
 #pragma GCC ivdep
     for (int64_t i = 0; i < batch * seq * embed; ++i)
       d_layer_attn_norm[i] = d_layer_attn_norm[i] + d_layer_attn_norm_2[i] + d_layer_attn_norm_3[i];
     float *d_layer_attn_norm_part = r.work<float>(34603008); // [batch, seq_tp, embed]
-    // gpt_fortunes.ech:22  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): sum (gpt_fortunes.ech:22)
+    // 2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): sum
     reduce_scatter_inner(r, r.group(0), d_layer_attn_norm_part, d_layer_attn_norm, batch, seq_tp * embed, Sum,
-                         Algorithm::automatic, "gpt_fortunes.ech:22");
+                         "gpt_fortunes.ech:22");
     // nn.ech:31 at gpt_fortunes.ech:22  return normalize(x, over = over) * gamma + beta
     reduce_sum(grad.attn_norm_beta[l], d_layer_attn_norm_part, 1, batch * seq_tp, embed);
     float *d_attn_norm_value = r.work<float>(33554432); // [batch, seq_tp, embed]
@@ -526,7 +485,6 @@ void backward(Rank &r, Messages &messages) {
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em)
         d_attn_norm_value[i * embed + em] = d_layer_attn_norm_part[i * embed + em] * p.attn_norm_gamma[l][em];
-    // nn.ech:31 at gpt_fortunes.ech:22  return normalize(x, over = over) * gamma + beta
     LongSum attn_norm_gamma_sum(grad.attn_norm_gamma[l], embed);
     for (int64_t i = 0; i < batch * seq_tp; ++i) {
 #pragma GCC ivdep
@@ -537,24 +495,20 @@ void backward(Rank &r, Messages &messages) {
     }
     attn_norm_gamma_sum.finish();
     float *d_x_2 = r.work<float>(33554432); // [batch, seq_tp, embed]
-    // nn.ech:31 at gpt_fortunes.ech:22  return normalize(x, over = over) * gamma + beta
     normalize_grad(d_x_2, d_attn_norm_value, act.attn_norm_normalized[l], act.attn_norm_rstd[l], batch * seq_tp, embed);
 #pragma GCC ivdep
     for (int64_t i = 0; i < batch * seq_tp * embed; ++i)
       d_input[i] = d_y[i] + d_x_2[i];
   }
-  // gpt_fortunes.ech:25  2 ranks, 0.01 MB: split head, ff, vocab, seq over tp (gpt_fortunes.ech:42): gradients of
-  //     final_norm.beta, final_norm.gamma, layer.attn_norm.gamma and 5 more
-  messages.all_reduce_of_message = all_reduce_start(r, r.group(0), grad.message, 3328, Sum, Algorithm::automatic,
-                                                    "gpt_fortunes.ech:25");
+  // 2 ranks, 0.01 MB: split head, ff, vocab, seq over tp (gpt_fortunes.ech:42): gradients of final_norm.beta,
+  //     final_norm.gamma, layer.attn_norm.gamma and 5 more
+  messages.all_reduce_of_message = all_reduce_start(r, r.group(0), grad.message, 3328, Sum, "gpt_fortunes.ech:25");
   // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
   reduce_sum(grad.wpe, d_input, 1, batch, seq_tp * embed);
   float *d_x_gathered = r.work<float>(0); // [batch, seq, embed]
-  // gpt_fortunes.ech:20  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): scatter_add (gpt_fortunes.ech:20)
-  all_gather_inner(r, r.group(0), d_x_gathered, d_input, batch, seq_tp * embed, Algorithm::automatic,
-                   "gpt_fortunes.ech:20");
+  // 2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): scatter_add
+  all_gather_inner(r, r.group(0), d_x_gathered, d_input, batch, seq_tp * embed, "gpt_fortunes.ech:20");
   const int64_t end_vocab = r.coordinate(0) * 128 + 128;
-  // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
   scatter_add_rows(grad.wte, d_x_gathered, in.tokens, batch * seq, embed, first_vocab, end_vocab);
 }
 
@@ -588,16 +542,13 @@ void update(Rank &r, Messages &messages, double lr) {
   r.watch("layer.mlp.b2", add_squares(sum_of_squares, grad.mlp_b2.all, layer * embed, is_first_tp));
   r.watch("final_norm.gamma", add_squares(sum_of_squares, grad.final_norm_gamma, embed, is_first_tp));
   r.watch("final_norm.beta", add_squares(sum_of_squares, grad.final_norm_beta, embed, is_first_tp));
-  // gpt_fortunes.ech:4  2 ranks, 8 bytes: split vocab over tp (gpt_fortunes.ech:42): inside the norm of all gradients
-  //     (gpt_fortunes.ech:4)
-  all_reduce(r, r.group(0), sum_of_squares, 1, Sum, Algorithm::automatic, "gpt_fortunes.ech:4");
-  // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
+  // 2 ranks, 8 bytes: split vocab over tp (gpt_fortunes.ech:42): inside the norm of all gradients
+  all_reduce(r, r.group(0), sum_of_squares, 1, Sum, "gpt_fortunes.ech:4");
   const float norm = static_cast<float>(math::sqrt(sum_of_squares[0]));
   // gpt_fortunes.ech:4  norm
   r.report(1, norm);
   if (r.isBroken())
     return; // a loss or the norm is not finite: nothing is updated
-  // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
   const float scale = math::min(1.0f, 1.0f / (norm + 1e-06f));
   const double v_correction = 1 - std::pow(0.95, static_cast<double>(r.updates()));
   // gpt_fortunes.ech:17  param wte[vocab, embed] ~ normal(0.02)
@@ -691,11 +642,9 @@ void evaluate_batch(Rank &r) {
   // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
   gather_rows(rows, p.wte, in.tokens, batch * seq, embed, first_vocab, end_vocab);
   float *part = r.work<float>(3145728); // [batch, seq_tp, embed]
-  // gpt_fortunes.ech:20  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): add (gpt_fortunes.ech:20)
-  reduce_scatter_inner(r, r.group(0), part, rows, batch, seq_tp * embed, Sum, Algorithm::automatic,
-                       "gpt_fortunes.ech:20");
+  // 2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): add
+  reduce_scatter_inner(r, r.group(0), part, rows, batch, seq_tp * embed, Sum, "gpt_fortunes.ech:20");
   float *x = r.work<float>(3145728); // [batch, seq_tp, embed]
-  // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
   for (int64_t b = 0; b < batch; ++b)
 #pragma GCC ivdep
     for (int64_t i = 0; i < seq_tp * embed; ++i)
@@ -712,21 +661,18 @@ void evaluate_batch(Rank &r) {
         layer_attn_norm[i * embed + e] =
             attn_norm_normalized[i * embed + e] * p.attn_norm_gamma[l][e] + p.attn_norm_beta[l][e];
     float *layer_attn_norm_gathered = r.work<float>(0); // [batch, seq, embed]
-    // gpt_fortunes.ech:22  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:22)
+    // 2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): dot
     all_gather_inner(r, r.group(0), layer_attn_norm_gathered, layer_attn_norm, batch, seq_tp * embed,
-                     Algorithm::automatic, "gpt_fortunes.ech:22");
+                     "gpt_fortunes.ech:22");
     float *q = r.work<float>(1048576); // [batch, seq, head, key]
     // nn.ech:79 at gpt_fortunes.ech:22  q = dot(x, wq, over = embed)
-    gemm(q, layer_attn_norm_gathered, p.attn_wq[l], batch * seq, head * key, embed, Form::nn, embed, head * key,
-         head * key, 1.0, 0.0, Blas::onednn);
+    gemm(q, layer_attn_norm_gathered, p.attn_wq[l], batch * seq, head * key, embed, Form::nn, Blas::onednn);
     float *k = r.work<float>(1572864); // [batch, seq, head, key]
     // nn.ech:80 at gpt_fortunes.ech:22  k = dot(x, wk, over = embed)
-    gemm(k, layer_attn_norm_gathered, p.attn_wk[l], batch * seq, head * key, embed, Form::nn, embed, head * key,
-         head * key, 1.0, 0.0, Blas::onednn);
+    gemm(k, layer_attn_norm_gathered, p.attn_wk[l], batch * seq, head * key, embed, Form::nn, Blas::onednn);
     float *v = r.work<float>(2097152); // [batch, seq, head, key]
     // nn.ech:81 at gpt_fortunes.ech:22  v = dot(x, wv, over = embed)
-    gemm(v, layer_attn_norm_gathered, p.attn_wv[l], batch * seq, head * key, embed, Form::nn, embed, head * key,
-         head * key, 1.0, 0.0, Blas::onednn);
+    gemm(v, layer_attn_norm_gathered, p.attn_wv[l], batch * seq, head * key, embed, Form::nn, Blas::onednn);
     // nn.ech:86 at gpt_fortunes.ech:22  q = q + bq
     for (int64_t i = 0; i < batch * seq; ++i)
 #pragma GCC ivdep
@@ -752,7 +698,7 @@ void evaluate_batch(Rank &r) {
               {{4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}});
     float *y = r.work<float>(0); // [batch, seq, embed]
     // nn.ech:95 at gpt_fortunes.ech:22  y = dot(a, wo, over = (head, key))
-    gemm(y, a, p.attn_wo[l], batch * seq, embed, head * key, Form::nn, head * key, embed, embed, 1.0, 0.0, Blas::tiled);
+    gemm(y, a, p.attn_wo[l], batch * seq, embed, head * key, Form::nn, Blas::tiled);
     const double is_first_tp = r.coordinate(0) == 0 ? 1.0 : 0.0;
     // nn.ech:98 at gpt_fortunes.ech:22  y = y + bo
     for (int64_t i = 0; i < batch * seq; ++i)
@@ -760,9 +706,8 @@ void evaluate_batch(Rank &r) {
       for (int64_t e = 0; e < embed; ++e)
         y[i * embed + e] = y[i * embed + e] + p.attn_bo[l][e] * static_cast<float>(is_first_tp);
     float *y_part = r.work<float>(3670016); // [batch, seq_tp, embed]
-    // gpt_fortunes.ech:22  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): add (gpt_fortunes.ech:22)
-    reduce_scatter_inner(r, r.group(0), y_part, y, batch, seq_tp * embed, Sum, Algorithm::automatic,
-                         "gpt_fortunes.ech:22");
+    // 2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): add
+    reduce_scatter_inner(r, r.group(0), y_part, y, batch, seq_tp * embed, Sum, "gpt_fortunes.ech:22");
     float *x_2 = r.work<float>(3670016); // [batch, seq_tp, embed]
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed) as attn_norm, embed, head, key, seq, past,
     //     causal = true) as attn
@@ -780,31 +725,27 @@ void evaluate_batch(Rank &r) {
         layer_mlp_norm[i * embed + e] =
             mlp_norm_normalized[i * embed + e] * p.mlp_norm_gamma[l][e] + p.mlp_norm_beta[l][e];
     float *layer_mlp_norm_gathered = r.work<float>(2097152); // [batch, seq, embed]
-    // gpt_fortunes.ech:23  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:23)
+    // 2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): dot
     all_gather_inner(r, r.group(0), layer_mlp_norm_gathered, layer_mlp_norm, batch, seq_tp * embed,
-                     Algorithm::automatic, "gpt_fortunes.ech:23");
+                     "gpt_fortunes.ech:23");
     float *mlp_product = r.work<float>(0); // [batch, seq, ff]
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(mlp_product, layer_mlp_norm_gathered, p.mlp_w1[l], batch * seq, ff, embed, Form::nn, embed, ff, ff, 1.0, 0.0,
-         Blas::tiled);
+    gemm(mlp_product, layer_mlp_norm_gathered, p.mlp_w1[l], batch * seq, ff, embed, Form::nn, Blas::tiled);
     float *mlp_gelu = r.work<float>(0); // [batch, seq, ff]
     for (int64_t i = 0; i < batch * seq; ++i)
 #pragma GCC ivdep
       for (int64_t f = 0; f < ff; ++f)
         mlp_gelu[i * ff + f] = math::gelu(mlp_product[i * ff + f] + p.mlp_b1[l][f]);
     float *mlp_product_2 = r.work<float>(2097152); // [batch, seq, embed]
-    // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(mlp_product_2, mlp_gelu, p.mlp_w2[l], batch * seq, embed, ff, Form::nn, ff, embed, embed, 1.0, 0.0,
-         Blas::tiled);
+    gemm(mlp_product_2, mlp_gelu, p.mlp_w2[l], batch * seq, embed, ff, Form::nn, Blas::tiled);
     float *layer_mlp = r.work<float>(2097152); // [batch, seq, embed]
     for (int64_t i = 0; i < batch * seq; ++i)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed; ++e)
         layer_mlp[i * embed + e] = mlp_product_2[i * embed + e] + p.mlp_b2[l][e] * static_cast<float>(is_first_tp);
     float *layer_mlp_part = r.work<float>(0); // [batch, seq_tp, embed]
-    // gpt_fortunes.ech:23  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): add (gpt_fortunes.ech:23)
-    reduce_scatter_inner(r, r.group(0), layer_mlp_part, layer_mlp, batch, seq_tp * embed, Sum, Algorithm::automatic,
-                         "gpt_fortunes.ech:23");
+    // 2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): add
+    reduce_scatter_inner(r, r.group(0), layer_mlp_part, layer_mlp, batch, seq_tp * embed, Sum, "gpt_fortunes.ech:23");
     // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed) as mlp_norm, embed, ff) as mlp
 #pragma GCC ivdep
     for (int64_t i = 0; i < batch * seq_tp * embed; ++i)
@@ -820,29 +761,23 @@ void evaluate_batch(Rank &r) {
     for (int64_t e = 0; e < embed; ++e)
       final_norm[i * embed + e] = final_norm_normalized[i * embed + e] * p.final_norm_gamma[e] + p.final_norm_beta[e];
   float *final_norm_gathered = r.work<float>(0); // [batch, seq, embed]
-  // gpt_fortunes.ech:25  2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): dot (gpt_fortunes.ech:25)
-  all_gather_inner(r, r.group(0), final_norm_gathered, final_norm, batch, seq_tp * embed, Algorithm::automatic,
-                   "gpt_fortunes.ech:25");
+  // 2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): dot
+  all_gather_inner(r, r.group(0), final_norm_gathered, final_norm, batch, seq_tp * embed, "gpt_fortunes.ech:25");
   float *logits = r.work<float>(1048576); // [batch, seq, vocab]
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed) as final_norm, wte, over = embed)
-  gemm(logits, final_norm_gathered, p.wte, batch * seq, vocab, embed, Form::nt, embed, embed, vocab, 1.0, 0.0,
-       Blas::tiled);
+  gemm(logits, final_norm_gathered, p.wte, batch * seq, vocab, embed, Form::nt, Blas::tiled);
   float *maximum = r.work<float>(16384); // [batch, seq]
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
   reduce_max(maximum, logits, batch * seq, vocab, 1);
-  // gpt_fortunes.ech:27  2 ranks, 8192 bytes: split vocab over tp (gpt_fortunes.ech:42): inside cross_entropy
-  //     (gpt_fortunes.ech:27)
-  all_reduce(r, r.group(0), maximum, batch * seq, Max, Algorithm::automatic, "gpt_fortunes.ech:27");
+  // 2 ranks, 8192 bytes: split vocab over tp (gpt_fortunes.ech:42): inside cross_entropy
+  all_reduce(r, r.group(0), maximum, batch * seq, Max, "gpt_fortunes.ech:27");
   float *message = r.work<float>(0); // [message=4096]
   float *picked = message + 2048;
-  // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
   cross_entropy_local(message, picked, logits, maximum, in.labels, batch * seq, vocab, first_vocab);
-  // gpt_fortunes.ech:27  2 ranks, 0.02 MB: split vocab over tp (gpt_fortunes.ech:42): inside cross_entropy
-  //     (gpt_fortunes.ech:27)
-  all_reduce(r, r.group(0), message, 4096, Sum, Algorithm::automatic, "gpt_fortunes.ech:27");
+  // 2 ranks, 0.02 MB: split vocab over tp (gpt_fortunes.ech:42): inside cross_entropy
+  all_reduce(r, r.group(0), message, 4096, Sum, "gpt_fortunes.ech:27");
   float *row_loss = r.work<float>(16384); // [batch, seq]
   float *log_sum = r.work<float>(24576); // [batch, seq]
-  // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
   cross_entropy_finish(row_loss, log_sum, message, picked, batch * seq);
   const int64_t part_of_seq = r.coordinate(0) * 32;
   float *row_loss_part = row_loss + part_of_seq;
@@ -865,11 +800,9 @@ void evaluate_batch(Rank &r) {
   for (int64_t i = 0; i < batch * seq; ++i)
     places[i] = static_cast<float>(place[i]);
   float *largest_of_all = r.work<float>(0); // [rank=2, part=2, batch, seq]
-  // gpt_fortunes.ech:28  2 ranks, 0.03 MB: split vocab over tp (gpt_fortunes.ech:42): inside argmax
-  //     (gpt_fortunes.ech:28)
-  all_gather(r, r.group(0), largest_of_all, largest, 2 * batch * seq, Algorithm::automatic, "gpt_fortunes.ech:28");
+  // 2 ranks, 0.03 MB: split vocab over tp (gpt_fortunes.ech:42): inside argmax
+  all_gather(r, r.group(0), largest_of_all, largest, 2 * batch * seq, "gpt_fortunes.ech:28");
   int32_t *index_of_max = r.work<int32_t>(32768); // [batch, seq]
-  // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
   place_of_largest(index_of_max, largest_of_all, 2, batch * seq);
   int32_t *index_of_max_part = index_of_max + part_of_seq;
   // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
@@ -901,9 +834,9 @@ void evaluate_end(Rank &r) {
   const float e = static_cast<float>(sample_count) * 64.0f;
   message[0] = static_cast<float>(sums.loss[0]) / e;
   accuracy[0] = static_cast<float>(sums.accuracy[0]) / e;
-  // gpt_fortunes.ech:27  2 ranks, 8 bytes: split head, ff, vocab, seq over tp (gpt_fortunes.ech:42): report of loss
-  //     (gpt_fortunes.ech:27), report of accuracy (gpt_fortunes.ech:28)
-  all_reduce(r, r.group(0), message, 2, Sum, Algorithm::automatic, "gpt_fortunes.ech:27");
+  // 2 ranks, 8 bytes: split head, ff, vocab, seq over tp (gpt_fortunes.ech:42): report of loss (gpt_fortunes.ech:27),
+  //     report of accuracy (gpt_fortunes.ech:28)
+  all_reduce(r, r.group(0), message, 2, Sum, "gpt_fortunes.ech:27");
   // gpt_fortunes.ech:27  loss
   r.report(0, message[0]);
   // gpt_fortunes.ech:28  accuracy

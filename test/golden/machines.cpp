@@ -231,11 +231,9 @@ void forward_2(Rank &r, int64_t m) {
   // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
   gather_rows(rows, p.wte, in.tokens[m], batch_dp_micro * seq, embed, first_vocab, end_vocab);
   float *part = r.work<float>(10223616); // [batch_dp_micro, seq_dp, embed]
-  // gpt_fortunes.ech:20  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): add (gpt_fortunes.ech:20)
-  reduce_scatter_inner(r, r.group(0), part, rows, batch_dp_micro, seq_dp * embed, Sum, Algorithm::automatic,
-                       "gpt_fortunes.ech:20");
+  // 2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): add
+  reduce_scatter_inner(r, r.group(0), part, rows, batch_dp_micro, seq_dp * embed, Sum, "gpt_fortunes.ech:20");
   float *x = r.work<float>(10223616); // [batch_dp_micro, seq_dp, embed]
-  // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
   for (int64_t b = 0; b < batch_dp_micro; ++b)
 #pragma GCC ivdep
     for (int64_t i = 0; i < seq_dp * embed; ++i)
@@ -249,21 +247,18 @@ void forward_2(Rank &r, int64_t m) {
         act.layer_attn_norm[l][i * embed + e] =
             act.attn_norm_normalized[l][i * embed + e] * p.attn_norm_gamma[l][e] + p.attn_norm_beta[l][e];
     float *layer_attn_norm_gathered = r.work<float>(9437184); // [batch_dp_micro, seq, embed]
-    // gpt_fortunes.ech:22  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:22)
+    // 2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): dot
     all_gather_inner(r, r.group(0), layer_attn_norm_gathered, act.layer_attn_norm[l], batch_dp_micro, seq_dp * embed,
-                     Algorithm::automatic, "gpt_fortunes.ech:22");
+                     "gpt_fortunes.ech:22");
     float *q = r.work<float>(10354688); // [batch_dp_micro, seq, head, key]
     // nn.ech:79 at gpt_fortunes.ech:22  q = dot(x, wq, over = embed)
-    gemm(q, layer_attn_norm_gathered, p.attn_wq[l], batch_dp_micro * seq, head * key, embed, Form::nn, embed,
-         head * key, head * key, 1.0, 0.0, Blas::onednn);
+    gemm(q, layer_attn_norm_gathered, p.attn_wq[l], batch_dp_micro * seq, head * key, embed, Form::nn, Blas::onednn);
     float *k = r.work<float>(9699328); // [batch_dp_micro, seq, head, key]
     // nn.ech:80 at gpt_fortunes.ech:22  k = dot(x, wk, over = embed)
-    gemm(k, layer_attn_norm_gathered, p.attn_wk[l], batch_dp_micro * seq, head * key, embed, Form::nn, embed,
-         head * key, head * key, 1.0, 0.0, Blas::onednn);
+    gemm(k, layer_attn_norm_gathered, p.attn_wk[l], batch_dp_micro * seq, head * key, embed, Form::nn, Blas::onednn);
     float *v = r.work<float>(9830400); // [batch_dp_micro, seq, head, key]
     // nn.ech:81 at gpt_fortunes.ech:22  v = dot(x, wv, over = embed)
-    gemm(v, layer_attn_norm_gathered, p.attn_wv[l], batch_dp_micro * seq, head * key, embed, Form::nn, embed,
-         head * key, head * key, 1.0, 0.0, Blas::onednn);
+    gemm(v, layer_attn_norm_gathered, p.attn_wv[l], batch_dp_micro * seq, head * key, embed, Form::nn, Blas::onednn);
     // nn.ech:86 at gpt_fortunes.ech:22  q = q + bq
     for (int64_t i = 0; i < batch_dp_micro * seq; ++i)
 #pragma GCC ivdep
@@ -286,8 +281,7 @@ void forward_2(Rank &r, int64_t m) {
               {{4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}});
     float *y = r.work<float>(9437184); // [batch_dp_micro, seq, embed]
     // nn.ech:95 at gpt_fortunes.ech:22  y = dot(a, wo, over = (head, key))
-    gemm(y, act.a[l], p.attn_wo[l], batch_dp_micro * seq, embed, head * key, Form::nn, head * key, embed, embed, 1.0,
-         0.0, Blas::tiled);
+    gemm(y, act.a[l], p.attn_wo[l], batch_dp_micro * seq, embed, head * key, Form::nn, Blas::tiled);
     const double is_first_tp = r.coordinate(1) == 0 ? 1.0 : 0.0;
     // nn.ech:98 at gpt_fortunes.ech:22  y = y + bo
     for (int64_t i = 0; i < batch_dp_micro * seq; ++i)
@@ -295,9 +289,8 @@ void forward_2(Rank &r, int64_t m) {
       for (int64_t e = 0; e < embed; ++e)
         y[i * embed + e] = y[i * embed + e] + p.attn_bo[l][e] * static_cast<float>(is_first_tp);
     float *y_part = r.work<float>(10354688); // [batch_dp_micro, seq_dp, embed]
-    // gpt_fortunes.ech:22  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): add (gpt_fortunes.ech:22)
-    reduce_scatter_inner(r, r.group(0), y_part, y, batch_dp_micro, seq_dp * embed, Sum, Algorithm::automatic,
-                         "gpt_fortunes.ech:22");
+    // 2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): add
+    reduce_scatter_inner(r, r.group(0), y_part, y, batch_dp_micro, seq_dp * embed, Sum, "gpt_fortunes.ech:22");
     float *x_2 = r.work<float>(10354688); // [batch_dp_micro, seq_dp, embed]
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed) as attn_norm, embed, head, key, seq, past,
     //     causal = true) as attn
@@ -312,13 +305,12 @@ void forward_2(Rank &r, int64_t m) {
         act.layer_mlp_norm[l][i * embed + e] =
             act.mlp_norm_normalized[l][i * embed + e] * p.mlp_norm_gamma[l][e] + p.mlp_norm_beta[l][e];
     float *layer_mlp_norm_gathered = r.work<float>(9961472); // [batch_dp_micro, seq, embed]
-    // gpt_fortunes.ech:23  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:23)
+    // 2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): dot
     all_gather_inner(r, r.group(0), layer_mlp_norm_gathered, act.layer_mlp_norm[l], batch_dp_micro, seq_dp * embed,
-                     Algorithm::automatic, "gpt_fortunes.ech:23");
+                     "gpt_fortunes.ech:23");
     float *mlp_product = r.work<float>(9437184); // [batch_dp_micro, seq, ff]
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(mlp_product, layer_mlp_norm_gathered, p.mlp_w1[l], batch_dp_micro * seq, ff, embed, Form::nn, embed, ff, ff,
-         1.0, 0.0, Blas::tiled);
+    gemm(mlp_product, layer_mlp_norm_gathered, p.mlp_w1[l], batch_dp_micro * seq, ff, embed, Form::nn, Blas::tiled);
     for (int64_t i = 0; i < batch_dp_micro * seq; ++i)
 #pragma GCC ivdep
       for (int64_t f = 0; f < ff; ++f) {
@@ -327,18 +319,16 @@ void forward_2(Rank &r, int64_t m) {
         act.mlp_gelu[l][i * ff + f] = math::gelu(e);
       }
     float *mlp_product_2 = r.work<float>(9437184); // [batch_dp_micro, seq, embed]
-    // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(mlp_product_2, act.mlp_gelu[l], p.mlp_w2[l], batch_dp_micro * seq, embed, ff, Form::nn, ff, embed, embed, 1.0,
-         0.0, Blas::tiled);
+    gemm(mlp_product_2, act.mlp_gelu[l], p.mlp_w2[l], batch_dp_micro * seq, embed, ff, Form::nn, Blas::tiled);
     float *layer_mlp = r.work<float>(9437184); // [batch_dp_micro, seq, embed]
     for (int64_t i = 0; i < batch_dp_micro * seq; ++i)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed; ++e)
         layer_mlp[i * embed + e] = mlp_product_2[i * embed + e] + p.mlp_b2[l][e] * static_cast<float>(is_first_tp);
     float *layer_mlp_part = r.work<float>(9699328); // [batch_dp_micro, seq_dp, embed]
-    // gpt_fortunes.ech:23  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): add (gpt_fortunes.ech:23)
+    // 2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): add
     reduce_scatter_inner(r, r.group(0), layer_mlp_part, layer_mlp, batch_dp_micro, seq_dp * embed, Sum,
-                         Algorithm::automatic, "gpt_fortunes.ech:23");
+                         "gpt_fortunes.ech:23");
     // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed) as mlp_norm, embed, ff) as mlp
 #pragma GCC ivdep
     for (int64_t i = 0; i < batch_dp_micro * seq_dp * embed; ++i)
@@ -352,27 +342,22 @@ void forward_2(Rank &r, int64_t m) {
       act.final_norm[i * embed + e] =
           act.final_norm_normalized[i * embed + e] * p.final_norm_gamma[e] + p.final_norm_beta[e];
   float *final_norm_gathered = r.work<float>(9437184); // [batch_dp_micro, seq, embed]
-  // gpt_fortunes.ech:25  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:25)
+  // 2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): dot
   all_gather_inner(r, r.group(0), final_norm_gathered, act.final_norm, batch_dp_micro, seq_dp * embed,
-                   Algorithm::automatic, "gpt_fortunes.ech:25");
+                   "gpt_fortunes.ech:25");
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed) as final_norm, wte, over = embed)
-  gemm(act.logits, final_norm_gathered, p.wte, batch_dp_micro * seq, vocab_dp, embed, Form::nt, embed, embed, vocab_dp,
-       1.0, 0.0, Blas::tiled);
+  gemm(act.logits, final_norm_gathered, p.wte, batch_dp_micro * seq, vocab_dp, embed, Form::nt, Blas::tiled);
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
   reduce_max(act.maximum_2, act.logits, batch_dp_micro * seq, vocab_dp, 1);
-  // gpt_fortunes.ech:27  2 ranks, 2048 bytes: split vocab over tp (layouts.ech:28): inside cross_entropy
-  //     (gpt_fortunes.ech:27)
-  all_reduce(r, r.group(0), act.maximum_2, batch_dp_micro * seq, Max, Algorithm::automatic, "gpt_fortunes.ech:27");
+  // 2 ranks, 2048 bytes: split vocab over tp (layouts.ech:28): inside cross_entropy
+  all_reduce(r, r.group(0), act.maximum_2, batch_dp_micro * seq, Max, "gpt_fortunes.ech:27");
   float *message = r.work<float>(9437184); // [message=1024]
   float *picked = message + 512;
-  // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
   cross_entropy_local(message, picked, act.logits, act.maximum_2, in.labels[m], batch_dp_micro * seq, vocab_dp,
                       first_vocab);
-  // gpt_fortunes.ech:27  2 ranks, 4096 bytes: split vocab over tp (layouts.ech:28): inside cross_entropy
-  //     (gpt_fortunes.ech:27)
-  all_reduce(r, r.group(0), message, 1024, Sum, Algorithm::automatic, "gpt_fortunes.ech:27");
+  // 2 ranks, 4096 bytes: split vocab over tp (layouts.ech:28): inside cross_entropy
+  all_reduce(r, r.group(0), message, 1024, Sum, "gpt_fortunes.ech:27");
   float *row_loss = r.work<float>(9443328); // [batch_dp_micro, seq]
-  // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
   cross_entropy_finish(row_loss, act.log_sum, message, picked, batch_dp_micro * seq);
   const int64_t part_of_seq = r.coordinate(1) * 32;
   float *row_loss_part = row_loss + part_of_seq;
@@ -381,7 +366,6 @@ void forward_2(Rank &r, int64_t m) {
 #pragma GCC ivdep
     for (int64_t s = 0; s < seq_dp; ++s)
       t[b * seq_dp + s] = row_loss_part[b * seq + s];
-  // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
   reduce_sum(act.sum, t, 1, batch_dp_micro * seq_dp, 1);
 }
 
@@ -404,19 +388,16 @@ void backward_2(Rank &r, int64_t m) {
   }
   float *d_final_norm = r.work<float>(9437184); // [batch_dp_micro, seq, embed]
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed) as final_norm, wte, over = embed)
-  gemm(d_final_norm, d_logits, p.wte, batch_dp_micro * seq, embed, vocab_dp, Form::nn, vocab_dp, vocab_dp, embed, 1.0,
-       0.0, Blas::tiled);
+  gemm(d_final_norm, d_logits, p.wte, batch_dp_micro * seq, embed, vocab_dp, Form::nn, Blas::tiled);
   float *final_norm_gathered = r.work<float>(9961472); // [batch_dp_micro, seq, embed]
-  // gpt_fortunes.ech:25  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:25)
+  // 2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): dot
   all_gather_inner(r, r.group(0), final_norm_gathered, act.final_norm, batch_dp_micro, seq_dp * embed,
-                   Algorithm::automatic, "gpt_fortunes.ech:25");
-  // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed) as final_norm, wte, over = embed)
-  gemm(act.d_wte, d_logits, final_norm_gathered, vocab_dp, embed, batch_dp_micro * seq, Form::tn, vocab_dp, embed,
-       embed, 1.0, 1.0, Blas::tiled);
+                   "gpt_fortunes.ech:25");
+  gemm(act.d_wte, d_logits, final_norm_gathered, vocab_dp, embed, batch_dp_micro * seq, Form::tn, Blas::tiled, 1.0);
   float *d_final_norm_part = r.work<float>(10354688); // [batch_dp_micro, seq_dp, embed]
-  // gpt_fortunes.ech:25  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): sum (gpt_fortunes.ech:25)
+  // 2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): sum
   reduce_scatter_inner(r, r.group(0), d_final_norm_part, d_final_norm, batch_dp_micro, seq_dp * embed, Sum,
-                       Algorithm::automatic, "gpt_fortunes.ech:25");
+                       "gpt_fortunes.ech:25");
   // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
   reduce_sum(act.d_final_norm_beta, d_final_norm_part, 1, batch_dp_micro * seq_dp, embed, true);
   float *d_final_norm_value = r.work<float>(11010048); // [batch_dp_micro, seq_dp, embed]
@@ -424,28 +405,22 @@ void backward_2(Rank &r, int64_t m) {
 #pragma GCC ivdep
     for (int64_t e = 0; e < embed; ++e)
       d_final_norm_value[i * embed + e] = d_final_norm_part[i * embed + e] * p.final_norm_gamma[e];
-  // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
   for (int64_t i = 0; i < batch_dp_micro * seq_dp; ++i)
 #pragma GCC ivdep
     for (int64_t e = 0; e < embed; ++e)
       act.d_final_norm_gamma[e] += d_final_norm_part[i * embed + e] * act.final_norm_normalized[i * embed + e];
   float *d_input = r.work<float>(11010048); // [batch_dp_micro, seq_dp, embed]
-  // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
   normalize_grad(d_input, d_final_norm_value, act.final_norm_normalized, act.final_norm_rstd, batch_dp_micro * seq_dp,
                  embed);
   for (int64_t l = layer - 1; l >= 0; --l) {
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     reduce_sum(act.d_mlp_b2[l], d_input, 1, batch_dp_micro * seq_dp, embed, true);
     float *d_x_gathered = r.work<float>(9961472); // [batch_dp_micro, seq, embed]
-    // gpt_fortunes.ech:23  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:23)
-    all_gather_inner(r, r.group(0), d_x_gathered, d_input, batch_dp_micro, seq_dp * embed, Algorithm::automatic,
-                     "gpt_fortunes.ech:23");
+    // 2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): dot
+    all_gather_inner(r, r.group(0), d_x_gathered, d_input, batch_dp_micro, seq_dp * embed, "gpt_fortunes.ech:23");
     float *d_mlp_product = r.work<float>(9437184); // [batch_dp_micro, seq, ff]
-    // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(d_mlp_product, d_x_gathered, p.mlp_w2[l], batch_dp_micro * seq, ff, embed, Form::nt, embed, embed, ff, 1.0,
-         0.0, Blas::tiled);
-    gemm(act.d_mlp_w2[l], act.mlp_gelu[l], d_x_gathered, ff, embed, batch_dp_micro * seq, Form::tn, ff, embed, embed,
-         1.0, 1.0, Blas::tiled);
+    gemm(d_mlp_product, d_x_gathered, p.mlp_w2[l], batch_dp_micro * seq, ff, embed, Form::nt, Blas::tiled);
+    gemm(act.d_mlp_w2[l], act.mlp_gelu[l], d_x_gathered, ff, embed, batch_dp_micro * seq, Form::tn, Blas::tiled, 1.0);
     float *d_mlp_value = r.work<float>(9437184); // [batch_dp_micro, seq, ff]
     LongSum d_mlp_b1_sum(act.d_mlp_b1[l], ff, 1, LongSum::FromPlace);
     for (int64_t i = 0; i < batch_dp_micro * seq; ++i) {
@@ -460,20 +435,17 @@ void backward_2(Rank &r, int64_t m) {
     }
     d_mlp_b1_sum.finish();
     float *d_layer_mlp_norm = r.work<float>(9961472); // [batch_dp_micro, seq, embed]
-    // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(d_layer_mlp_norm, d_mlp_value, p.mlp_w1[l], batch_dp_micro * seq, embed, ff, Form::nt, ff, ff, embed, 1.0, 0.0,
-         Blas::tiled);
+    gemm(d_layer_mlp_norm, d_mlp_value, p.mlp_w1[l], batch_dp_micro * seq, embed, ff, Form::nt, Blas::tiled);
     float *layer_mlp_norm_gathered = r.work<float>(10223616); // [batch_dp_micro, seq, embed]
-    // gpt_fortunes.ech:23  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:23)
+    // 2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): dot
     all_gather_inner(r, r.group(0), layer_mlp_norm_gathered, act.layer_mlp_norm[l], batch_dp_micro, seq_dp * embed,
-                     Algorithm::automatic, "gpt_fortunes.ech:23");
-    // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(act.d_mlp_w1[l], layer_mlp_norm_gathered, d_mlp_value, embed, ff, batch_dp_micro * seq, Form::tn, embed, ff,
-         ff, 1.0, 1.0, Blas::tiled);
+                     "gpt_fortunes.ech:23");
+    gemm(act.d_mlp_w1[l], layer_mlp_norm_gathered, d_mlp_value, embed, ff, batch_dp_micro * seq, Form::tn, Blas::tiled,
+         1.0);
     float *d_layer_mlp_norm_part = r.work<float>(10223616); // [batch_dp_micro, seq_dp, embed]
-    // gpt_fortunes.ech:23  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): sum (gpt_fortunes.ech:23)
+    // 2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): sum
     reduce_scatter_inner(r, r.group(0), d_layer_mlp_norm_part, d_layer_mlp_norm, batch_dp_micro, seq_dp * embed, Sum,
-                         Algorithm::automatic, "gpt_fortunes.ech:23");
+                         "gpt_fortunes.ech:23");
     // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
     reduce_sum(act.d_mlp_norm_beta[l], d_layer_mlp_norm_part, 1, batch_dp_micro * seq_dp, embed, true);
     float *d_mlp_norm_value = r.work<float>(11141120); // [batch_dp_micro, seq_dp, embed]
@@ -481,13 +453,11 @@ void backward_2(Rank &r, int64_t m) {
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed; ++e)
         d_mlp_norm_value[i * embed + e] = d_layer_mlp_norm_part[i * embed + e] * p.mlp_norm_gamma[l][e];
-    // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
     for (int64_t i = 0; i < batch_dp_micro * seq_dp; ++i)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed; ++e)
         act.d_mlp_norm_gamma[l][e] += d_layer_mlp_norm_part[i * embed + e] * act.mlp_norm_normalized[l][i * embed + e];
     float *d_x = r.work<float>(11141120); // [batch_dp_micro, seq_dp, embed]
-    // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
     normalize_grad(d_x, d_mlp_norm_value, act.mlp_norm_normalized[l], act.mlp_norm_rstd[l], batch_dp_micro * seq_dp,
                    embed);
     float *d_y = r.work<float>(11141120); // [batch_dp_micro, seq_dp, embed]
@@ -503,15 +473,12 @@ void backward_2(Rank &r, int64_t m) {
         act.d_attn_bo[l][e] += d_y_2;
       }
     float *d_y_gathered = r.work<float>(9437184); // [batch_dp_micro, seq, embed]
-    // gpt_fortunes.ech:22  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:22)
-    all_gather_inner(r, r.group(0), d_y_gathered, d_y, batch_dp_micro, seq_dp * embed, Algorithm::automatic,
-                     "gpt_fortunes.ech:22");
+    // 2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): dot
+    all_gather_inner(r, r.group(0), d_y_gathered, d_y, batch_dp_micro, seq_dp * embed, "gpt_fortunes.ech:22");
     float *d_a = r.work<float>(9699328); // [batch_dp_micro, seq, head, key]
     // nn.ech:95 at gpt_fortunes.ech:22  y = dot(a, wo, over = (head, key))
-    gemm(d_a, d_y_gathered, p.attn_wo[l], batch_dp_micro * seq, head * key, embed, Form::nt, embed, embed, head * key,
-         1.0, 0.0, Blas::tiled);
-    gemm(act.d_attn_wo[l], act.a[l], d_y_gathered, head * key, embed, batch_dp_micro * seq, Form::tn, head * key, embed,
-         embed, 1.0, 1.0, Blas::tiled);
+    gemm(d_a, d_y_gathered, p.attn_wo[l], batch_dp_micro * seq, head * key, embed, Form::nt, Blas::tiled);
+    gemm(act.d_attn_wo[l], act.a[l], d_y_gathered, head * key, embed, batch_dp_micro * seq, Form::tn, Blas::tiled, 1.0);
     float *d_attn_d_query = r.work<float>(11272192); // [batch_dp_micro, seq, head, key]
     float *d_attn_d_key = r.work<float>(10223616); // [batch_dp_micro, past, head, key]
     float *d_attn_d_value = r.work<float>(10354688); // [batch_dp_micro, past, head, key]
@@ -530,36 +497,35 @@ void backward_2(Rank &r, int64_t m) {
     reduce_sum(act.d_attn_bq[l], d_attn_d_query, 1, batch_dp_micro * seq, head * key, true);
     float *d_layer_attn_norm = r.work<float>(9437184); // [batch_dp_micro, seq, embed]
     // nn.ech:81 at gpt_fortunes.ech:22  v = dot(x, wv, over = embed)
-    gemm(d_layer_attn_norm, d_attn_d_value, p.attn_wv[l], batch_dp_micro * seq, embed, head * key, Form::nt, head * key,
-         head * key, embed, 1.0, 0.0, Blas::onednn);
+    gemm(d_layer_attn_norm, d_attn_d_value, p.attn_wv[l], batch_dp_micro * seq, embed, head * key, Form::nt,
+         Blas::onednn);
     float *layer_attn_norm_gathered = r.work<float>(9699328); // [batch_dp_micro, seq, embed]
-    // gpt_fortunes.ech:22  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:22)
+    // 2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): dot
     all_gather_inner(r, r.group(0), layer_attn_norm_gathered, act.layer_attn_norm[l], batch_dp_micro, seq_dp * embed,
-                     Algorithm::automatic, "gpt_fortunes.ech:22");
-    // nn.ech:81 at gpt_fortunes.ech:22  v = dot(x, wv, over = embed)
+                     "gpt_fortunes.ech:22");
     gemm(act.d_attn_wv[l], layer_attn_norm_gathered, d_attn_d_value, embed, head * key, batch_dp_micro * seq, Form::tn,
-         embed, head * key, head * key, 1.0, 1.0, Blas::onednn);
+         Blas::onednn, 1.0);
     float *d_layer_attn_norm_2 = r.work<float>(9961472); // [batch_dp_micro, seq, embed]
     // nn.ech:80 at gpt_fortunes.ech:22  k = dot(x, wk, over = embed)
-    gemm(d_layer_attn_norm_2, d_attn_d_key, p.attn_wk[l], batch_dp_micro * seq, embed, head * key, Form::nt, head * key,
-         head * key, embed, 1.0, 0.0, Blas::onednn);
+    gemm(d_layer_attn_norm_2, d_attn_d_key, p.attn_wk[l], batch_dp_micro * seq, embed, head * key, Form::nt,
+         Blas::onednn);
     gemm(act.d_attn_wk[l], layer_attn_norm_gathered, d_attn_d_key, embed, head * key, batch_dp_micro * seq, Form::tn,
-         embed, head * key, head * key, 1.0, 1.0, Blas::onednn);
+         Blas::onednn, 1.0);
     float *d_layer_attn_norm_3 = r.work<float>(10223616); // [batch_dp_micro, seq, embed]
     // nn.ech:79 at gpt_fortunes.ech:22  q = dot(x, wq, over = embed)
     gemm(d_layer_attn_norm_3, d_attn_d_query, p.attn_wq[l], batch_dp_micro * seq, embed, head * key, Form::nt,
-         head * key, head * key, embed, 1.0, 0.0, Blas::onednn);
+         Blas::onednn);
     gemm(act.d_attn_wq[l], layer_attn_norm_gathered, d_attn_d_query, embed, head * key, batch_dp_micro * seq, Form::tn,
-         embed, head * key, head * key, 1.0, 1.0, Blas::onednn);
+         Blas::onednn, 1.0);
     // nn.ech:79 at gpt_fortunes.ech:22  q = dot(x, wq, over = embed)
     // nn.ech:80 at gpt_fortunes.ech:22  k = dot(x, wk, over = embed)
 #pragma GCC ivdep
     for (int64_t i = 0; i < batch_dp_micro * seq * embed; ++i)
       d_layer_attn_norm[i] = d_layer_attn_norm[i] + d_layer_attn_norm_2[i] + d_layer_attn_norm_3[i];
     float *d_layer_attn_norm_part = r.work<float>(9699328); // [batch_dp_micro, seq_dp, embed]
-    // gpt_fortunes.ech:22  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): sum (gpt_fortunes.ech:22)
+    // 2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): sum
     reduce_scatter_inner(r, r.group(0), d_layer_attn_norm_part, d_layer_attn_norm, batch_dp_micro, seq_dp * embed, Sum,
-                         Algorithm::automatic, "gpt_fortunes.ech:22");
+                         "gpt_fortunes.ech:22");
     // nn.ech:31 at gpt_fortunes.ech:22  return normalize(x, over = over) * gamma + beta
     reduce_sum(act.d_attn_norm_beta[l], d_layer_attn_norm_part, 1, batch_dp_micro * seq_dp, embed, true);
     float *d_attn_norm_value = r.work<float>(9437184); // [batch_dp_micro, seq_dp, embed]
@@ -567,14 +533,12 @@ void backward_2(Rank &r, int64_t m) {
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed; ++e)
         d_attn_norm_value[i * embed + e] = d_layer_attn_norm_part[i * embed + e] * p.attn_norm_gamma[l][e];
-    // nn.ech:31 at gpt_fortunes.ech:22  return normalize(x, over = over) * gamma + beta
     for (int64_t i = 0; i < batch_dp_micro * seq_dp; ++i)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed; ++e)
         act.d_attn_norm_gamma[l][e] +=
             d_layer_attn_norm_part[i * embed + e] * act.attn_norm_normalized[l][i * embed + e];
     float *d_x_2 = r.work<float>(9437184); // [batch_dp_micro, seq_dp, embed]
-    // nn.ech:31 at gpt_fortunes.ech:22  return normalize(x, over = over) * gamma + beta
     normalize_grad(d_x_2, d_attn_norm_value, act.attn_norm_normalized[l], act.attn_norm_rstd[l],
                    batch_dp_micro * seq_dp, embed);
 #pragma GCC ivdep
@@ -584,11 +548,9 @@ void backward_2(Rank &r, int64_t m) {
   // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
   reduce_sum(act.d_wpe, d_input, 1, batch_dp_micro, seq_dp * embed, true);
   float *d_x_gathered = r.work<float>(0); // [batch_dp_micro, seq, embed]
-  // gpt_fortunes.ech:20  2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): scatter_add (gpt_fortunes.ech:20)
-  all_gather_inner(r, r.group(0), d_x_gathered, d_input, batch_dp_micro, seq_dp * embed, Algorithm::automatic,
-                   "gpt_fortunes.ech:20");
+  // 2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): scatter_add
+  all_gather_inner(r, r.group(0), d_x_gathered, d_input, batch_dp_micro, seq_dp * embed, "gpt_fortunes.ech:20");
   const int64_t end_vocab = r.coordinate(1) * 128 + 128;
-  // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
   scatter_add_rows(act.d_wte, d_x_gathered, in.tokens[m], batch_dp_micro * seq, embed, first_vocab, end_vocab);
 }
 
@@ -603,9 +565,9 @@ void forward_4(Rank &r) {
   float *loss = r.work<float>(11522048); // []
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
   loss[0] = static_cast<float>(act.loss[0]);
-  // gpt_fortunes.ech:27  4 ranks, 4 bytes: split batch over dp (layouts.ech:28), split head, ff, vocab, seq over tp
-  //     (layouts.ech:28): report of loss (gpt_fortunes.ech:27)
-  all_reduce(r, r.group(1), loss, 1, Sum, Algorithm::automatic, "gpt_fortunes.ech:27");
+  // 4 ranks, 4 bytes: split batch over dp (layouts.ech:28), split head, ff, vocab, seq over tp (layouts.ech:28): report
+  //     of loss
+  all_reduce(r, r.group(1), loss, 1, Sum, "gpt_fortunes.ech:27");
   // gpt_fortunes.ech:27  loss
   r.report(0, loss[0]);
 }
@@ -616,10 +578,8 @@ void update(Rank &r, double lr) {
   const Activations act{r};
   const int64_t own_row_3 = r.coordinate(0) * 8192;
   float *d_wte_part = act.d_wte + own_row_3;
-  // gpt_fortunes.ech:17  2 ranks, 0.07 MB: store optimizer over dp (layouts.ech:28): gradient of wte
-  //     (gpt_fortunes.ech:17)
-  reduce_scatter(r, r.group(2), d_wte_part, act.d_wte, vocab_dp_tp * embed, Sum, Algorithm::automatic,
-                 "gpt_fortunes.ech:17");
+  // 2 ranks, 0.07 MB: store optimizer over dp (layouts.ech:28): gradient of wte
+  reduce_scatter(r, r.group(2), d_wte_part, act.d_wte, vocab_dp_tp * embed, Sum, "gpt_fortunes.ech:17");
   float *message = r.work<float>(0); // [message=140288]
   // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
   for (int64_t d = 0; d < dp; ++d)
@@ -627,107 +587,91 @@ void update(Rank &r, double lr) {
     for (int64_t i = 0; i < seq_dp_tp * embed; ++i)
       message[d * 70144 + i] = act.d_wpe[d * seq_dp_tp * embed + i];
   float *d_attn_norm_gamma = message + 2048;
-  // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
   for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * embed; ++i)
       d_attn_norm_gamma[d * 70144 + i] = act.d_attn_norm_gamma.all[d * layer_dp * embed + i];
   float *d_attn_norm_beta = message + 2304;
-  // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
   for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * embed; ++i)
       d_attn_norm_beta[d * 70144 + i] = act.d_attn_norm_beta.all[d * layer_dp * embed + i];
   float *d_attn_wq = message + 2560;
-  // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
   for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * embed * head * key; ++i)
       d_attn_wq[d * 70144 + i] = act.d_attn_wq.all[d * layer_dp * embed * head * key + i];
   float *d_attn_wk = message + 18944;
-  // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
   for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * embed * head * key; ++i)
       d_attn_wk[d * 70144 + i] = act.d_attn_wk.all[d * layer_dp * embed * head * key + i];
   float *d_attn_wv = message + 35328;
-  // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
   for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * embed * head * key; ++i)
       d_attn_wv[d * 70144 + i] = act.d_attn_wv.all[d * layer_dp * embed * head * key + i];
   float *d_attn_wo = message + 51712;
-  // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
   for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * head * key * embed; ++i)
       d_attn_wo[d * 70144 + i] = act.d_attn_wo.all[d * layer_dp * head * key * embed + i];
   float *d_attn_bq = message + 68096;
-  // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
   for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * head * key; ++i)
       d_attn_bq[d * 70144 + i] = act.d_attn_bq.all[d * layer_dp * head * key + i];
   float *d_attn_bk = message + 68224;
-  // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
   for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * head * key; ++i)
       d_attn_bk[d * 70144 + i] = act.d_attn_bk.all[d * layer_dp * head * key + i];
   float *d_attn_bv = message + 68352;
-  // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
   for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * head * key; ++i)
       d_attn_bv[d * 70144 + i] = act.d_attn_bv.all[d * layer_dp * head * key + i];
   float *d_attn_bo = message + 68480;
-  // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
   for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * embed; ++i)
       d_attn_bo[d * 70144 + i] = act.d_attn_bo.all[d * layer_dp * embed + i];
   float *d_mlp_norm_gamma = message + 68736;
-  // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
   for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * embed; ++i)
       d_mlp_norm_gamma[d * 70144 + i] = act.d_mlp_norm_gamma.all[d * layer_dp * embed + i];
   float *d_mlp_norm_beta = message + 68992;
-  // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
   for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * embed; ++i)
       d_mlp_norm_beta[d * 70144 + i] = act.d_mlp_norm_beta.all[d * layer_dp * embed + i];
   float *d_mlp_b1 = message + 69248;
-  // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
   for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * ff; ++i)
       d_mlp_b1[d * 70144 + i] = act.d_mlp_b1.all[d * layer_dp * ff + i];
   float *d_mlp_b2 = message + 69760;
-  // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
   for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * embed; ++i)
       d_mlp_b2[d * 70144 + i] = act.d_mlp_b2.all[d * layer_dp * embed + i];
   float *d_final_norm_gamma = message + 70016;
-  // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
   for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t e = 0; e < embed_dp; ++e)
       d_final_norm_gamma[d * 70144 + e] = act.d_final_norm_gamma[d * embed_dp + e];
   float *d_final_norm_beta = message + 70080;
-  // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
   for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t e = 0; e < embed_dp; ++e)
       d_final_norm_beta[d * 70144 + e] = act.d_final_norm_beta[d * embed_dp + e];
   const int64_t own_row_2 = r.coordinate(0) * 70144;
   float *part = message + own_row_2;
-  // gpt_fortunes.ech:18  2 ranks, 0.56 MB: store optimizer over dp (layouts.ech:28); store optimizer over dp
-  //     (layouts.ech:28), split head, ff, vocab, seq over tp (layouts.ech:28): gradients of wpe, layer.attn_norm.gamma,
-  //     layer.attn_norm.beta and 14 more
-  reduce_scatter(r, r.group(2), part, message, 70144, Sum, Algorithm::automatic, "gpt_fortunes.ech:18");
+  // 2 ranks, 0.56 MB: store optimizer over dp (layouts.ech:28); store optimizer over dp (layouts.ech:28), split head,
+  //     ff, vocab, seq over tp (layouts.ech:28): gradients of wpe, layer.attn_norm.gamma, layer.attn_norm.beta and 14
+  //     more
+  reduce_scatter(r, r.group(2), part, message, 70144, Sum, "gpt_fortunes.ech:18");
   float *d_attn_norm_gamma_2 = message + 2048 + own_row_2;
   float *message_2 = r.work<float>(561152); // [message=1664]
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
@@ -736,60 +680,49 @@ void update(Rank &r, double lr) {
     message_2[i] = d_attn_norm_gamma_2[i];
   float *d_attn_norm_beta_2 = message + 2304 + own_row_2;
   float *message_2_part = message_2 + 256;
-  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
 #pragma GCC ivdep
   for (int64_t i = 0; i < layer_dp * embed; ++i)
     message_2_part[i] = d_attn_norm_beta_2[i];
   float *d_attn_bo_2 = message + 68480 + own_row_2;
   float *message_2_part_2 = message_2 + 512;
-  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
 #pragma GCC ivdep
   for (int64_t i = 0; i < layer_dp * embed; ++i)
     message_2_part_2[i] = d_attn_bo_2[i];
   float *d_mlp_norm_gamma_2 = message + 68736 + own_row_2;
   float *message_2_part_3 = message_2 + 768;
-  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
 #pragma GCC ivdep
   for (int64_t i = 0; i < layer_dp * embed; ++i)
     message_2_part_3[i] = d_mlp_norm_gamma_2[i];
   float *d_mlp_norm_beta_2 = message + 68992 + own_row_2;
   float *message_2_part_4 = message_2 + 1024;
-  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
 #pragma GCC ivdep
   for (int64_t i = 0; i < layer_dp * embed; ++i)
     message_2_part_4[i] = d_mlp_norm_beta_2[i];
   float *d_mlp_b2_2 = message + 69760 + own_row_2;
   float *message_2_part_5 = message_2 + 1280;
-  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
 #pragma GCC ivdep
   for (int64_t i = 0; i < layer_dp * embed; ++i)
     message_2_part_5[i] = d_mlp_b2_2[i];
   float *d_final_norm_gamma_2 = message + 70016 + own_row_2;
   float *message_2_part_6 = message_2 + 1536;
-  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
 #pragma GCC ivdep
   for (int64_t e = 0; e < embed_dp; ++e)
     message_2_part_6[e] = d_final_norm_gamma_2[e];
   float *d_final_norm_beta_2 = message + 70080 + own_row_2;
   float *message_2_part_7 = message_2 + 1600;
-  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
 #pragma GCC ivdep
   for (int64_t e = 0; e < embed_dp; ++e)
     message_2_part_7[e] = d_final_norm_beta_2[e];
-  // gpt_fortunes.ech:22  2 ranks, 6656 bytes: store optimizer over dp (layouts.ech:28), split head, ff, vocab, seq over
-  //     tp (layouts.ech:28): gradients of layer.attn_norm.gamma, layer.attn_norm.beta, layer.attn.bo and 5 more
-  all_reduce(r, r.group(0), message_2, 1664, Sum, Algorithm::automatic, "gpt_fortunes.ech:22");
+  // 2 ranks, 6656 bytes: store optimizer over dp (layouts.ech:28), split head, ff, vocab, seq over tp (layouts.ech:28):
+  //     gradients of layer.attn_norm.gamma, layer.attn_norm.beta, layer.attn.bo and 5 more
+  all_reduce(r, r.group(0), message_2, 1664, Sum, "gpt_fortunes.ech:22");
   const int64_t own_row = r.coordinate(0) * 65536;
   float *d_mlp_w1_part = act.d_mlp_w1.all + own_row;
-  // gpt_fortunes.ech:23  2 ranks, 0.52 MB: store optimizer over dp (layouts.ech:28): gradient of layer.mlp.w1
-  //     (gpt_fortunes.ech:23)
-  reduce_scatter(r, r.group(2), d_mlp_w1_part, act.d_mlp_w1.all, layer_dp * embed * ff, Sum, Algorithm::automatic,
-                 "gpt_fortunes.ech:23");
+  // 2 ranks, 0.52 MB: store optimizer over dp (layouts.ech:28): gradient of layer.mlp.w1
+  reduce_scatter(r, r.group(2), d_mlp_w1_part, act.d_mlp_w1.all, layer_dp * embed * ff, Sum, "gpt_fortunes.ech:23");
   float *d_mlp_w2_part = act.d_mlp_w2.all + own_row;
-  // gpt_fortunes.ech:23  2 ranks, 0.52 MB: store optimizer over dp (layouts.ech:28): gradient of layer.mlp.w2
-  //     (gpt_fortunes.ech:23)
-  reduce_scatter(r, r.group(2), d_mlp_w2_part, act.d_mlp_w2.all, layer_dp * ff * embed, Sum, Algorithm::automatic,
-                 "gpt_fortunes.ech:23");
+  // 2 ranks, 0.52 MB: store optimizer over dp (layouts.ech:28): gradient of layer.mlp.w2
+  reduce_scatter(r, r.group(2), d_mlp_w2_part, act.d_mlp_w2.all, layer_dp * ff * embed, Sum, "gpt_fortunes.ech:23");
   double *sum_of_squares = r.work<double>(567808); // []
   // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
   fill(sum_of_squares, 1, 0.0);
@@ -822,16 +755,14 @@ void update(Rank &r, double lr) {
   r.watch("layer.mlp.b2", add_squares(sum_of_squares, message_2_part_5, layer_dp * embed, is_first_tp));
   r.watch("final_norm.gamma", add_squares(sum_of_squares, message_2_part_6, embed_dp, is_first_tp));
   r.watch("final_norm.beta", add_squares(sum_of_squares, message_2_part_7, embed_dp, is_first_tp));
-  // gpt_fortunes.ech:4  4 ranks, 8 bytes: store optimizer over dp (layouts.ech:28), split vocab over tp
-  //     (layouts.ech:28): inside the norm of all gradients (gpt_fortunes.ech:4)
-  all_reduce(r, r.group(1), sum_of_squares, 1, Sum, Algorithm::automatic, "gpt_fortunes.ech:4");
-  // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
+  // 4 ranks, 8 bytes: store optimizer over dp (layouts.ech:28), split vocab over tp (layouts.ech:28): inside the norm
+  //     of all gradients
+  all_reduce(r, r.group(1), sum_of_squares, 1, Sum, "gpt_fortunes.ech:4");
   const float norm = static_cast<float>(math::sqrt(sum_of_squares[0]));
   // gpt_fortunes.ech:4  norm
   r.report(1, norm);
   if (r.isBroken())
     return; // a loss or the norm is not finite: nothing is updated
-  // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
   const float scale = math::min(1.0f, 1.0f / (norm + 1e-06f));
   const double v_correction = 1 - std::pow(0.95, static_cast<double>(r.updates()));
   // gpt_fortunes.ech:17  param wte[vocab, embed] ~ normal(0.02)
@@ -842,8 +773,8 @@ void update(Rank &r, double lr) {
   const int64_t part_of_vocab = r.coordinate(0) * 64;
   float *wte_part = p.wte + part_of_vocab * 128;
   adamw(wte_part, d_wte_part, opt.m_wte, opt.v_wte, vocab_dp_tp * embed, scale, v_root, kept, rate);
-  // gpt_fortunes.ech:17  2 ranks, 0.07 MB: store optimizer over dp (layouts.ech:28): write of wte (gpt_fortunes.ech:17)
-  all_gather(r, r.group(2), p.wte, wte_part, vocab_dp_tp * embed, Algorithm::automatic, "gpt_fortunes.ech:17");
+  // 2 ranks, 0.07 MB: store optimizer over dp (layouts.ech:28): write of wte
+  all_gather(r, r.group(2), p.wte, wte_part, vocab_dp_tp * embed, "gpt_fortunes.ech:17");
   const double lr_ = learning_rate_0(r.step());
   const int64_t part_of_seq = r.coordinate(0) * 16;
   float *wpe_part = p.wpe + part_of_seq * 128;
@@ -1056,10 +987,8 @@ void update(Rank &r, double lr) {
   float *mlp_w1_part = p.mlp_w1.all + part_of_layer * 32768;
   // nn.ech:149 at gpt_fortunes.ech:23  param w1[embed, ff] ~ normal(1 / sqrt(size(embed)))
   adamw(mlp_w1_part, d_mlp_w1_part, opt.m_mlp_w1, opt.v_mlp_w1, layer_dp * embed * ff, scale, v_root, kept, rate);
-  // gpt_fortunes.ech:23  2 ranks, 0.52 MB: store optimizer over dp (layouts.ech:28): write of layer.mlp.w1
-  //     (gpt_fortunes.ech:23)
-  all_gather(r, r.group(2), p.mlp_w1.all, mlp_w1_part, layer_dp * embed * ff, Algorithm::automatic,
-             "gpt_fortunes.ech:23");
+  // 2 ranks, 0.52 MB: store optimizer over dp (layouts.ech:28): write of layer.mlp.w1
+  all_gather(r, r.group(2), p.mlp_w1.all, mlp_w1_part, layer_dp * embed * ff, "gpt_fortunes.ech:23");
   float *mlp_b1_part = p.mlp_b1.all + part_of_layer * 256;
   float *mlp_b1 = r.work<float>(1112064); // [layer_dp, ff]
   // nn.ech:150 at gpt_fortunes.ech:23  param b1[ff] ~ zeros
@@ -1079,10 +1008,8 @@ void update(Rank &r, double lr) {
   float *mlp_w2_part = p.mlp_w2.all + part_of_layer * 32768;
   // nn.ech:151 at gpt_fortunes.ech:23  param w2[ff, embed] ~ normal(1 / sqrt(size(ff)))
   adamw(mlp_w2_part, d_mlp_w2_part, opt.m_mlp_w2, opt.v_mlp_w2, layer_dp * ff * embed, scale, v_root, kept, rate);
-  // gpt_fortunes.ech:23  2 ranks, 0.52 MB: store optimizer over dp (layouts.ech:28): write of layer.mlp.w2
-  //     (gpt_fortunes.ech:23)
-  all_gather(r, r.group(2), p.mlp_w2.all, mlp_w2_part, layer_dp * ff * embed, Algorithm::automatic,
-             "gpt_fortunes.ech:23");
+  // 2 ranks, 0.52 MB: store optimizer over dp (layouts.ech:28): write of layer.mlp.w2
+  all_gather(r, r.group(2), p.mlp_w2.all, mlp_w2_part, layer_dp * ff * embed, "gpt_fortunes.ech:23");
   float *mlp_b2_part = p.mlp_b2.all + part_of_layer * 128;
   float *mlp_b2 = r.work<float>(0); // [layer_dp, embed]
   // nn.ech:152 at gpt_fortunes.ech:23  param b2[embed] ~ zeros
@@ -1219,107 +1146,90 @@ void update(Rank &r, double lr) {
   for (int64_t e = 0; e < embed_dp; ++e)
     final_norm_beta_2[e] = final_norm_beta[e];
   float *gathered = r.work<float>(0); // [message=140288]
-  // gpt_fortunes.ech:18  2 ranks, 0.56 MB: store optimizer over dp (layouts.ech:28): write of wpe
-  //     (gpt_fortunes.ech:18), write of layer.attn_norm.gamma (gpt_fortunes.ech:22), write of layer.attn_norm.beta
-  //     (gpt_fortunes.ech:22) and 14 more
-  all_gather(r, r.group(2), gathered, message_3, 70144, Algorithm::automatic, "gpt_fortunes.ech:18");
+  // 2 ranks, 0.56 MB: store optimizer over dp (layouts.ech:28): write of wpe (gpt_fortunes.ech:18), write of
+  //     layer.attn_norm.gamma (gpt_fortunes.ech:22), write of layer.attn_norm.beta (gpt_fortunes.ech:22) and 14 more
+  all_gather(r, r.group(2), gathered, message_3, 70144, "gpt_fortunes.ech:18");
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t i = 0; i < seq_dp_tp * embed; ++i)
       p.wpe[d * seq_dp_tp * embed + i] = gathered[d * 70144 + i];
   float *attn_norm_gamma_3 = gathered + 2048;
-  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * embed; ++i)
       p.attn_norm_gamma.all[d * layer_dp * embed + i] = attn_norm_gamma_3[d * 70144 + i];
   float *attn_norm_beta_3 = gathered + 2304;
-  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * embed; ++i)
       p.attn_norm_beta.all[d * layer_dp * embed + i] = attn_norm_beta_3[d * 70144 + i];
   float *attn_wq_3 = gathered + 2560;
-  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * embed * head * key; ++i)
       p.attn_wq.all[d * layer_dp * embed * head * key + i] = attn_wq_3[d * 70144 + i];
   float *attn_wk_3 = gathered + 18944;
-  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * embed * head * key; ++i)
       p.attn_wk.all[d * layer_dp * embed * head * key + i] = attn_wk_3[d * 70144 + i];
   float *attn_wv_3 = gathered + 35328;
-  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * embed * head * key; ++i)
       p.attn_wv.all[d * layer_dp * embed * head * key + i] = attn_wv_3[d * 70144 + i];
   float *attn_wo_3 = gathered + 51712;
-  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * head * key * embed; ++i)
       p.attn_wo.all[d * layer_dp * head * key * embed + i] = attn_wo_3[d * 70144 + i];
   float *attn_bq_3 = gathered + 68096;
-  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * head * key; ++i)
       p.attn_bq.all[d * layer_dp * head * key + i] = attn_bq_3[d * 70144 + i];
   float *attn_bk_3 = gathered + 68224;
-  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * head * key; ++i)
       p.attn_bk.all[d * layer_dp * head * key + i] = attn_bk_3[d * 70144 + i];
   float *attn_bv_3 = gathered + 68352;
-  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * head * key; ++i)
       p.attn_bv.all[d * layer_dp * head * key + i] = attn_bv_3[d * 70144 + i];
   float *attn_bo_3 = gathered + 68480;
-  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * embed; ++i)
       p.attn_bo.all[d * layer_dp * embed + i] = attn_bo_3[d * 70144 + i];
   float *mlp_norm_gamma_3 = gathered + 68736;
-  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * embed; ++i)
       p.mlp_norm_gamma.all[d * layer_dp * embed + i] = mlp_norm_gamma_3[d * 70144 + i];
   float *mlp_norm_beta_3 = gathered + 68992;
-  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * embed; ++i)
       p.mlp_norm_beta.all[d * layer_dp * embed + i] = mlp_norm_beta_3[d * 70144 + i];
   float *mlp_b1_3 = gathered + 69248;
-  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * ff; ++i)
       p.mlp_b1.all[d * layer_dp * ff + i] = mlp_b1_3[d * 70144 + i];
   float *mlp_b2_3 = gathered + 69760;
-  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t i = 0; i < layer_dp * embed; ++i)
       p.mlp_b2.all[d * layer_dp * embed + i] = mlp_b2_3[d * 70144 + i];
   float *final_norm_gamma_3 = gathered + 70016;
-  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t e = 0; e < embed_dp; ++e)
       p.final_norm_gamma[d * embed_dp + e] = final_norm_gamma_3[d * 70144 + e];
   float *final_norm_beta_3 = gathered + 70080;
-  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
   for (int64_t d = 0; d < dp; ++d)
 #pragma GCC ivdep
     for (int64_t e = 0; e < embed_dp; ++e)
@@ -1358,11 +1268,9 @@ void evaluate_batch(Rank &r) {
   // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
   gather_rows(rows, p.wte, in.tokens_part, batch_dp * seq, embed, first_vocab, end_vocab);
   float *part = r.work<float>(1572864); // [batch_dp, seq_dp, embed]
-  // gpt_fortunes.ech:20  2 ranks, 0.52 MB: split seq over tp (layouts.ech:28): add (gpt_fortunes.ech:20)
-  reduce_scatter_inner(r, r.group(0), part, rows, batch_dp, seq_dp * embed, Sum, Algorithm::automatic,
-                       "gpt_fortunes.ech:20");
+  // 2 ranks, 0.52 MB: split seq over tp (layouts.ech:28): add
+  reduce_scatter_inner(r, r.group(0), part, rows, batch_dp, seq_dp * embed, Sum, "gpt_fortunes.ech:20");
   float *x = r.work<float>(1572864); // [batch_dp, seq_dp, embed]
-  // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
   for (int64_t b = 0; b < batch_dp; ++b)
 #pragma GCC ivdep
     for (int64_t i = 0; i < seq_dp * embed; ++i)
@@ -1379,21 +1287,18 @@ void evaluate_batch(Rank &r) {
         layer_attn_norm[i * embed + e] =
             attn_norm_normalized[i * embed + e] * p.attn_norm_gamma[l][e] + p.attn_norm_beta[l][e];
     float *layer_attn_norm_gathered = r.work<float>(0); // [batch_dp, seq, embed]
-    // gpt_fortunes.ech:22  2 ranks, 0.52 MB: split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:22)
+    // 2 ranks, 0.52 MB: split seq over tp (layouts.ech:28): dot
     all_gather_inner(r, r.group(0), layer_attn_norm_gathered, layer_attn_norm, batch_dp, seq_dp * embed,
-                     Algorithm::automatic, "gpt_fortunes.ech:22");
+                     "gpt_fortunes.ech:22");
     float *q = r.work<float>(524288); // [batch_dp, seq, head, key]
     // nn.ech:79 at gpt_fortunes.ech:22  q = dot(x, wq, over = embed)
-    gemm(q, layer_attn_norm_gathered, p.attn_wq[l], batch_dp * seq, head * key, embed, Form::nn, embed, head * key,
-         head * key, 1.0, 0.0, Blas::onednn);
+    gemm(q, layer_attn_norm_gathered, p.attn_wq[l], batch_dp * seq, head * key, embed, Form::nn, Blas::onednn);
     float *k = r.work<float>(786432); // [batch_dp, seq, head, key]
     // nn.ech:80 at gpt_fortunes.ech:22  k = dot(x, wk, over = embed)
-    gemm(k, layer_attn_norm_gathered, p.attn_wk[l], batch_dp * seq, head * key, embed, Form::nn, embed, head * key,
-         head * key, 1.0, 0.0, Blas::onednn);
+    gemm(k, layer_attn_norm_gathered, p.attn_wk[l], batch_dp * seq, head * key, embed, Form::nn, Blas::onednn);
     float *v = r.work<float>(1048576); // [batch_dp, seq, head, key]
     // nn.ech:81 at gpt_fortunes.ech:22  v = dot(x, wv, over = embed)
-    gemm(v, layer_attn_norm_gathered, p.attn_wv[l], batch_dp * seq, head * key, embed, Form::nn, embed, head * key,
-         head * key, 1.0, 0.0, Blas::onednn);
+    gemm(v, layer_attn_norm_gathered, p.attn_wv[l], batch_dp * seq, head * key, embed, Form::nn, Blas::onednn);
     // nn.ech:86 at gpt_fortunes.ech:22  q = q + bq
     for (int64_t i = 0; i < batch_dp * seq; ++i)
 #pragma GCC ivdep
@@ -1419,8 +1324,7 @@ void evaluate_batch(Rank &r) {
               {{4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}});
     float *y = r.work<float>(0); // [batch_dp, seq, embed]
     // nn.ech:95 at gpt_fortunes.ech:22  y = dot(a, wo, over = (head, key))
-    gemm(y, a, p.attn_wo[l], batch_dp * seq, embed, head * key, Form::nn, head * key, embed, embed, 1.0, 0.0,
-         Blas::tiled);
+    gemm(y, a, p.attn_wo[l], batch_dp * seq, embed, head * key, Form::nn, Blas::tiled);
     const double is_first_tp = r.coordinate(1) == 0 ? 1.0 : 0.0;
     // nn.ech:98 at gpt_fortunes.ech:22  y = y + bo
     for (int64_t i = 0; i < batch_dp * seq; ++i)
@@ -1428,9 +1332,8 @@ void evaluate_batch(Rank &r) {
       for (int64_t e = 0; e < embed; ++e)
         y[i * embed + e] = y[i * embed + e] + p.attn_bo[l][e] * static_cast<float>(is_first_tp);
     float *y_part = r.work<float>(1835008); // [batch_dp, seq_dp, embed]
-    // gpt_fortunes.ech:22  2 ranks, 0.52 MB: split seq over tp (layouts.ech:28): add (gpt_fortunes.ech:22)
-    reduce_scatter_inner(r, r.group(0), y_part, y, batch_dp, seq_dp * embed, Sum, Algorithm::automatic,
-                         "gpt_fortunes.ech:22");
+    // 2 ranks, 0.52 MB: split seq over tp (layouts.ech:28): add
+    reduce_scatter_inner(r, r.group(0), y_part, y, batch_dp, seq_dp * embed, Sum, "gpt_fortunes.ech:22");
     float *x_2 = r.work<float>(1835008); // [batch_dp, seq_dp, embed]
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed) as attn_norm, embed, head, key, seq, past,
     //     causal = true) as attn
@@ -1448,30 +1351,27 @@ void evaluate_batch(Rank &r) {
         layer_mlp_norm[i * embed + e] =
             mlp_norm_normalized[i * embed + e] * p.mlp_norm_gamma[l][e] + p.mlp_norm_beta[l][e];
     float *layer_mlp_norm_gathered = r.work<float>(1048576); // [batch_dp, seq, embed]
-    // gpt_fortunes.ech:23  2 ranks, 0.52 MB: split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:23)
+    // 2 ranks, 0.52 MB: split seq over tp (layouts.ech:28): dot
     all_gather_inner(r, r.group(0), layer_mlp_norm_gathered, layer_mlp_norm, batch_dp, seq_dp * embed,
-                     Algorithm::automatic, "gpt_fortunes.ech:23");
+                     "gpt_fortunes.ech:23");
     float *mlp_product = r.work<float>(0); // [batch_dp, seq, ff]
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(mlp_product, layer_mlp_norm_gathered, p.mlp_w1[l], batch_dp * seq, ff, embed, Form::nn, embed, ff, ff, 1.0,
-         0.0, Blas::tiled);
+    gemm(mlp_product, layer_mlp_norm_gathered, p.mlp_w1[l], batch_dp * seq, ff, embed, Form::nn, Blas::tiled);
     float *mlp_gelu = r.work<float>(0); // [batch_dp, seq, ff]
     for (int64_t i = 0; i < batch_dp * seq; ++i)
 #pragma GCC ivdep
       for (int64_t f = 0; f < ff; ++f)
         mlp_gelu[i * ff + f] = math::gelu(mlp_product[i * ff + f] + p.mlp_b1[l][f]);
     float *mlp_product_2 = r.work<float>(1048576); // [batch_dp, seq, embed]
-    // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(mlp_product_2, mlp_gelu, p.mlp_w2[l], batch_dp * seq, embed, ff, Form::nn, ff, embed, embed, 1.0, 0.0,
-         Blas::tiled);
+    gemm(mlp_product_2, mlp_gelu, p.mlp_w2[l], batch_dp * seq, embed, ff, Form::nn, Blas::tiled);
     float *layer_mlp = r.work<float>(1048576); // [batch_dp, seq, embed]
     for (int64_t i = 0; i < batch_dp * seq; ++i)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed; ++e)
         layer_mlp[i * embed + e] = mlp_product_2[i * embed + e] + p.mlp_b2[l][e] * static_cast<float>(is_first_tp);
     float *layer_mlp_part = r.work<float>(0); // [batch_dp, seq_dp, embed]
-    // gpt_fortunes.ech:23  2 ranks, 0.52 MB: split seq over tp (layouts.ech:28): add (gpt_fortunes.ech:23)
-    reduce_scatter_inner(r, r.group(0), layer_mlp_part, layer_mlp, batch_dp, seq_dp * embed, Sum, Algorithm::automatic,
+    // 2 ranks, 0.52 MB: split seq over tp (layouts.ech:28): add
+    reduce_scatter_inner(r, r.group(0), layer_mlp_part, layer_mlp, batch_dp, seq_dp * embed, Sum,
                          "gpt_fortunes.ech:23");
     // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed) as mlp_norm, embed, ff) as mlp
 #pragma GCC ivdep
@@ -1488,29 +1388,23 @@ void evaluate_batch(Rank &r) {
     for (int64_t e = 0; e < embed; ++e)
       final_norm[i * embed + e] = final_norm_normalized[i * embed + e] * p.final_norm_gamma[e] + p.final_norm_beta[e];
   float *final_norm_gathered = r.work<float>(0); // [batch_dp, seq, embed]
-  // gpt_fortunes.ech:25  2 ranks, 0.52 MB: split seq over tp (layouts.ech:28): dot (gpt_fortunes.ech:25)
-  all_gather_inner(r, r.group(0), final_norm_gathered, final_norm, batch_dp, seq_dp * embed, Algorithm::automatic,
-                   "gpt_fortunes.ech:25");
+  // 2 ranks, 0.52 MB: split seq over tp (layouts.ech:28): dot
+  all_gather_inner(r, r.group(0), final_norm_gathered, final_norm, batch_dp, seq_dp * embed, "gpt_fortunes.ech:25");
   float *logits = r.work<float>(524288); // [batch_dp, seq, vocab_dp]
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed) as final_norm, wte, over = embed)
-  gemm(logits, final_norm_gathered, p.wte, batch_dp * seq, vocab_dp, embed, Form::nt, embed, embed, vocab_dp, 1.0, 0.0,
-       Blas::tiled);
+  gemm(logits, final_norm_gathered, p.wte, batch_dp * seq, vocab_dp, embed, Form::nt, Blas::tiled);
   float *maximum = r.work<float>(8192); // [batch_dp, seq]
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
   reduce_max(maximum, logits, batch_dp * seq, vocab_dp, 1);
-  // gpt_fortunes.ech:27  2 ranks, 4096 bytes: split vocab over tp (layouts.ech:28): inside cross_entropy
-  //     (gpt_fortunes.ech:27)
-  all_reduce(r, r.group(0), maximum, batch_dp * seq, Max, Algorithm::automatic, "gpt_fortunes.ech:27");
+  // 2 ranks, 4096 bytes: split vocab over tp (layouts.ech:28): inside cross_entropy
+  all_reduce(r, r.group(0), maximum, batch_dp * seq, Max, "gpt_fortunes.ech:27");
   float *message = r.work<float>(0); // [message=2048]
   float *picked = message + 1024;
-  // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
   cross_entropy_local(message, picked, logits, maximum, in.labels_2, batch_dp * seq, vocab_dp, first_vocab);
-  // gpt_fortunes.ech:27  2 ranks, 8192 bytes: split vocab over tp (layouts.ech:28): inside cross_entropy
-  //     (gpt_fortunes.ech:27)
-  all_reduce(r, r.group(0), message, 2048, Sum, Algorithm::automatic, "gpt_fortunes.ech:27");
+  // 2 ranks, 8192 bytes: split vocab over tp (layouts.ech:28): inside cross_entropy
+  all_reduce(r, r.group(0), message, 2048, Sum, "gpt_fortunes.ech:27");
   float *row_loss = r.work<float>(8192); // [batch_dp, seq]
   float *log_sum = r.work<float>(12288); // [batch_dp, seq]
-  // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
   cross_entropy_finish(row_loss, log_sum, message, picked, batch_dp * seq);
   const int64_t first_batch = r.coordinate(0) * 16;
   const int64_t part_of_seq = r.coordinate(1) * 32;
@@ -1534,10 +1428,9 @@ void evaluate_batch(Rank &r) {
   for (int64_t i = 0; i < batch_dp * seq; ++i)
     places[i] = static_cast<float>(place[i]);
   float *largest_of_all = r.work<float>(0); // [rank=2, part=2, batch_dp, seq]
-  // gpt_fortunes.ech:28  2 ranks, 0.02 MB: split vocab over tp (layouts.ech:28): inside argmax (gpt_fortunes.ech:28)
-  all_gather(r, r.group(0), largest_of_all, largest, 2 * batch_dp * seq, Algorithm::automatic, "gpt_fortunes.ech:28");
+  // 2 ranks, 0.02 MB: split vocab over tp (layouts.ech:28): inside argmax
+  all_gather(r, r.group(0), largest_of_all, largest, 2 * batch_dp * seq, "gpt_fortunes.ech:28");
   int32_t *index_of_max = r.work<int32_t>(16384); // [batch_dp, seq]
-  // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
   place_of_largest(index_of_max, largest_of_all, 2, batch_dp * seq);
   int32_t *index_of_max_part = index_of_max + part_of_seq;
   // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
@@ -1569,9 +1462,9 @@ void evaluate_end(Rank &r) {
   const float e = static_cast<float>(sample_count) * 64.0f;
   message[0] = static_cast<float>(sums.loss[0]) / e;
   accuracy[0] = static_cast<float>(sums.accuracy[0]) / e;
-  // gpt_fortunes.ech:27  4 ranks, 8 bytes: split batch over dp (layouts.ech:28), split head, ff, vocab, seq over tp
-  //     (layouts.ech:28): report of loss (gpt_fortunes.ech:27), report of accuracy (gpt_fortunes.ech:28)
-  all_reduce(r, r.group(1), message, 2, Sum, Algorithm::automatic, "gpt_fortunes.ech:27");
+  // 4 ranks, 8 bytes: split batch over dp (layouts.ech:28), split head, ff, vocab, seq over tp (layouts.ech:28): report
+  //     of loss (gpt_fortunes.ech:27), report of accuracy (gpt_fortunes.ech:28)
+  all_reduce(r, r.group(1), message, 2, Sum, "gpt_fortunes.ech:27");
   // gpt_fortunes.ech:27  loss
   r.report(0, message[0]);
   // gpt_fortunes.ech:28  accuracy

@@ -91,15 +91,14 @@ void forward(Rank &r) {
   const Activations act{r};
   float *product = r.work<float>(407104); // [batch, hidden]
   // mlp_fashion.ech:16  h = relu(dot(image, w1, over = (row, column)) + b1)
-  gemm(product, in.image, p.w1, batch, hidden, row * column, Form::nn, row * column, hidden, hidden, 1.0, 0.0,
-       Blas::tiled);
+  gemm(product, in.image, p.w1, batch, hidden, row * column, Form::nn, Blas::tiled);
   for (int64_t b = 0; b < batch; ++b)
 #pragma GCC ivdep
     for (int64_t h = 0; h < hidden; ++h)
       act.h[b * hidden + h] = math::relu(product[b * hidden + h] + p.b1[h]);
   float *y = r.work<float>(472640); // [batch, class_]
   // nn.ech:11 at mlp_fashion.ech:17  y = dot(x, w, over = from)
-  gemm(y, act.h, p.head_w, batch, class_, hidden, Form::nn, hidden, class_, class_, 1.0, 0.0, Blas::onednn);
+  gemm(y, act.h, p.head_w, batch, class_, hidden, Form::nn, Blas::onednn);
   // nn.ech:14 at mlp_fashion.ech:17  y = y + b
   for (int64_t b = 0; b < batch; ++b)
 #pragma GCC ivdep
@@ -112,8 +111,8 @@ void forward(Rank &r) {
   reduce_sum(sum, row_loss, 1, batch, 1);
   float *loss = r.work<float>(440640); // []
   loss[0] = sum[0] / 128.0f;
-  // mlp_fashion.ech:19  2 ranks, 4 bytes: split batch over dp (mlp_fashion.ech:33): report of loss (mlp_fashion.ech:19)
-  all_reduce(r, r.group(0), loss, 1, Sum, Algorithm::automatic, "mlp_fashion.ech:19");
+  // 2 ranks, 4 bytes: split batch over dp (mlp_fashion.ech:33): report of loss
+  all_reduce(r, r.group(0), loss, 1, Sum, "mlp_fashion.ech:19");
   // mlp_fashion.ech:19  loss
   r.report(0, loss[0]);
 }
@@ -143,8 +142,8 @@ void backward(Rank &r) {
   }
   float *d_h = r.work<float>(439872); // [batch, hidden]
   // nn.ech:11 at mlp_fashion.ech:17  y = dot(x, w, over = from)
-  gemm(d_h, d_y, p.head_w, batch, hidden, class_, Form::nt, class_, class_, hidden, 1.0, 0.0, Blas::onednn);
-  gemm(grad.head_w, act.h, d_y, hidden, class_, batch, Form::tn, hidden, class_, class_, 1.0, 0.0, Blas::onednn);
+  gemm(d_h, d_y, p.head_w, batch, hidden, class_, Form::nt, Blas::onednn);
+  gemm(grad.head_w, act.h, d_y, hidden, class_, batch, Form::tn, Blas::onednn);
   float *d_value = r.work<float>(407104); // [batch, hidden]
   // mlp_fashion.ech:16  h = relu(dot(image, w1, over = (row, column)) + b1)
   fill(grad.b1, hidden, 0.0f);
@@ -156,18 +155,15 @@ void backward(Rank &r) {
       d_value[b * hidden + h] = e_2;
       grad.b1[h] += e_2;
     }
-  // mlp_fashion.ech:16  h = relu(dot(image, w1, over = (row, column)) + b1)
-  gemm(grad.w1, in.image, d_value, row * column, hidden, batch, Form::tn, row * column, hidden, hidden, 1.0, 0.0,
-       Blas::tiled);
+  gemm(grad.w1, in.image, d_value, row * column, hidden, batch, Form::tn, Blas::tiled);
 }
 
 void update(Rank &r, double lr) {
   const Params p{r};
   const OptimizerState opt{r};
   const Gradients grad{r};
-  // mlp_fashion.ech:17  2 ranks, 0.41 MB: split batch over dp (mlp_fashion.ech:33): gradients of head.b, head.w, b1 and
-  //     1 more
-  all_reduce(r, r.group(0), grad.message, 101770, Sum, Algorithm::automatic, "mlp_fashion.ech:17");
+  // 2 ranks, 0.41 MB: split batch over dp (mlp_fashion.ech:33): gradients of head.b, head.w, b1 and 1 more
+  all_reduce(r, r.group(0), grad.message, 101770, Sum, "mlp_fashion.ech:17");
   double *sum_of_squares = r.work<double>(407104); // []
   // mlp_fashion.ech:4  model MLP(width = 128) {
   fill(sum_of_squares, 1, 0.0);
@@ -212,8 +208,7 @@ void evaluate_batch(Rank &r) {
   const Sums sums{r};
   float *product = r.work<float>(0); // [batch, hidden]
   // mlp_fashion.ech:16  h = relu(dot(image, w1, over = (row, column)) + b1)
-  gemm(product, in.image, p.w1, batch, hidden, row * column, Form::nn, row * column, hidden, hidden, 1.0, 0.0,
-       Blas::tiled);
+  gemm(product, in.image, p.w1, batch, hidden, row * column, Form::nn, Blas::tiled);
   float *h = r.work<float>(0); // [batch, hidden]
   for (int64_t b = 0; b < batch; ++b)
 #pragma GCC ivdep
@@ -221,7 +216,7 @@ void evaluate_batch(Rank &r) {
       h[b * hidden + hi] = math::relu(product[b * hidden + hi] + p.b1[hi]);
   float *y = r.work<float>(32768); // [batch, class_]
   // nn.ech:11 at mlp_fashion.ech:17  y = dot(x, w, over = from)
-  gemm(y, h, p.head_w, batch, class_, hidden, Form::nn, hidden, class_, class_, 1.0, 0.0, Blas::onednn);
+  gemm(y, h, p.head_w, batch, class_, hidden, Form::nn, Blas::onednn);
   // nn.ech:14 at mlp_fashion.ech:17  y = y + b
   for (int64_t b = 0; b < batch; ++b)
 #pragma GCC ivdep
@@ -266,9 +261,9 @@ void evaluate_end(Rank &r) {
   float *accuracy = message + 1;
   // mlp_fashion.ech:20  metric accuracy = mean(argmax(logits, over = class) == label)
   accuracy[0] = static_cast<float>(sums.accuracy[0]) / static_cast<float>(sample_count);
-  // mlp_fashion.ech:19  2 ranks, 8 bytes: split batch over dp (mlp_fashion.ech:33): report of loss
-  //     (mlp_fashion.ech:19), report of accuracy (mlp_fashion.ech:20)
-  all_reduce(r, r.group(0), message, 2, Sum, Algorithm::automatic, "mlp_fashion.ech:19");
+  // 2 ranks, 8 bytes: split batch over dp (mlp_fashion.ech:33): report of loss (mlp_fashion.ech:19), report of accuracy
+  //     (mlp_fashion.ech:20)
+  all_reduce(r, r.group(0), message, 2, Sum, "mlp_fashion.ech:19");
   // mlp_fashion.ech:19  loss
   r.report(0, message[0]);
   // mlp_fashion.ech:20  accuracy

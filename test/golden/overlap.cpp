@@ -164,16 +164,13 @@ void forward(Rank &r) {
             act.attn_norm_normalized[l][i * embed + e] * p.attn_norm_gamma[l][e] + p.attn_norm_beta[l][e];
     float *q = r.work<float>(4194304); // [batch, seq, head, key]
     // nn.ech:79 at gpt_fortunes.ech:22  q = dot(x, wq, over = embed)
-    gemm(q, act.layer_attn_norm[l], p.attn_wq[l], batch * seq, head * key, embed, Form::nn, embed, embed, head * key,
-         1.0, 0.0, Blas::tiled);
+    gemm(q, act.layer_attn_norm[l], p.attn_wq[l], batch * seq, head * key, embed, Form::nn, Blas::tiled);
     float *k = r.work<float>(4456448); // [batch, seq, head, key]
     // nn.ech:80 at gpt_fortunes.ech:22  k = dot(x, wk, over = embed)
-    gemm(k, act.layer_attn_norm[l], p.attn_wk[l], batch * seq, head * key, embed, Form::nn, embed, embed, head * key,
-         1.0, 0.0, Blas::tiled);
+    gemm(k, act.layer_attn_norm[l], p.attn_wk[l], batch * seq, head * key, embed, Form::nn, Blas::tiled);
     float *v = r.work<float>(4718592); // [batch, seq, head, key]
     // nn.ech:81 at gpt_fortunes.ech:22  v = dot(x, wv, over = embed)
-    gemm(v, act.layer_attn_norm[l], p.attn_wv[l], batch * seq, head * key, embed, Form::nn, embed, embed, head * key,
-         1.0, 0.0, Blas::tiled);
+    gemm(v, act.layer_attn_norm[l], p.attn_wv[l], batch * seq, head * key, embed, Form::nn, Blas::tiled);
     // nn.ech:86 at gpt_fortunes.ech:22  q = q + bq
     for (int64_t i = 0; i < batch * seq; ++i)
 #pragma GCC ivdep
@@ -196,8 +193,7 @@ void forward(Rank &r) {
               {{8192, 0, 32, 128}, {8192, 0, 32, 128}, {8192, 0, 32, 128}, {8192, 0, 32, 128}});
     float *y = r.work<float>(9699328); // [batch, seq, embed]
     // nn.ech:95 at gpt_fortunes.ech:22  y = dot(a, wo, over = (head, key))
-    gemm(y, act.a[l], p.attn_wo[l], batch * seq, embed, head * key, Form::nn, head * key, head * key, embed, 1.0, 0.0,
-         Blas::tiled);
+    gemm(y, act.a[l], p.attn_wo[l], batch * seq, embed, head * key, Form::nn, Blas::tiled);
     float *x_2 = r.work<float>(9699328); // [batch, seq, embed]
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed) as attn_norm, embed, head, key, seq, past,
     //     causal = true) as attn
@@ -215,8 +211,7 @@ void forward(Rank &r) {
             act.mlp_norm_normalized[l][i * embed + e] * p.mlp_norm_gamma[l][e] + p.mlp_norm_beta[l][e];
     float *mlp_product = r.work<float>(4194304); // [batch, seq, ff]
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(mlp_product, act.layer_mlp_norm[l], p.mlp_w1[l], batch * seq, ff, embed, Form::nn, embed, ff, ff, 1.0, 0.0,
-         Blas::tiled);
+    gemm(mlp_product, act.layer_mlp_norm[l], p.mlp_w1[l], batch * seq, ff, embed, Form::nn, Blas::tiled);
     for (int64_t i = 0; i < batch * seq; ++i)
 #pragma GCC ivdep
       for (int64_t f = 0; f < ff; ++f) {
@@ -225,9 +220,7 @@ void forward(Rank &r) {
         act.mlp_gelu[l][i * ff + f] = math::gelu(e);
       }
     float *mlp_product_2 = r.work<float>(4194304); // [batch, seq, embed]
-    // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(mlp_product_2, act.mlp_gelu[l], p.mlp_w2[l], batch * seq, embed, ff, Form::nn, ff, embed, embed, 1.0, 0.0,
-         Blas::tiled);
+    gemm(mlp_product_2, act.mlp_gelu[l], p.mlp_w2[l], batch * seq, embed, ff, Form::nn, Blas::tiled);
     // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed) as mlp_norm, embed, ff) as mlp
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     for (int64_t i = 0; i < batch * seq; ++i)
@@ -243,8 +236,7 @@ void forward(Rank &r) {
       act.final_norm[i * embed + e] =
           act.final_norm_normalized[i * embed + e] * p.final_norm_gamma[e] + p.final_norm_beta[e];
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed) as final_norm, wte, over = embed)
-  gemm(act.logits, act.final_norm, p.wte, batch * seq, vocab, embed, Form::nt, embed, embed, vocab, 1.0, 0.0,
-       Blas::tiled);
+  gemm(act.logits, act.final_norm, p.wte, batch * seq, vocab, embed, Form::nt, Blas::tiled);
   float *row_loss = r.work<float>(4980736); // [batch, seq]
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
   cross_entropy(row_loss, act.shift, act.log_sum, act.logits, in.labels, batch * seq, vocab);
@@ -252,8 +244,8 @@ void forward(Rank &r) {
   reduce_sum(sum, row_loss, 1, batch * seq, 1);
   float *loss = r.work<float>(4986880); // []
   loss[0] = sum[0] / 2048.0f;
-  // gpt_fortunes.ech:27  4 ranks, 4 bytes: split batch over dp (layouts.ech:40): report of loss (gpt_fortunes.ech:27)
-  all_reduce(r, r.group(0), loss, 1, Sum, Algorithm::automatic, "gpt_fortunes.ech:27");
+  // 4 ranks, 4 bytes: split batch over dp (layouts.ech:40): report of loss
+  all_reduce(r, r.group(0), loss, 1, Sum, "gpt_fortunes.ech:27");
   // gpt_fortunes.ech:27  loss
   r.report(0, loss[0]);
 }
@@ -277,10 +269,9 @@ void backward(Rank &r, Messages &messages) {
   }
   float *d_final_norm = r.work<float>(4980736); // [batch, seq, embed]
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed) as final_norm, wte, over = embed)
-  gemm(d_final_norm, d_logits, p.wte, batch * seq, embed, vocab, Form::nn, vocab, embed, embed, 1.0, 0.0, Blas::tiled);
+  gemm(d_final_norm, d_logits, p.wte, batch * seq, embed, vocab, Form::nn, Blas::tiled);
   float *d_wte = r.work<float>(11188224); // [vocab, embed]
-  gemm(d_wte, d_logits, act.final_norm, vocab, embed, batch * seq, Form::tn, vocab, embed, embed, 1.0, 0.0,
-       Blas::tiled);
+  gemm(d_wte, d_logits, act.final_norm, vocab, embed, batch * seq, Form::tn, Blas::tiled);
   // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
   reduce_sum(grad.final_norm_beta, d_final_norm, 1, batch * seq, embed);
   float *d_final_norm_value = r.work<float>(10485760); // [batch, seq, embed]
@@ -288,7 +279,6 @@ void backward(Rank &r, Messages &messages) {
 #pragma GCC ivdep
     for (int64_t em = 0; em < embed; ++em)
       d_final_norm_value[i * embed + em] = d_final_norm[i * embed + em] * p.final_norm_gamma[em];
-  // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
   LongSum final_norm_gamma_sum(grad.final_norm_gamma, embed);
   for (int64_t i = 0; i < batch * seq; ++i) {
 #pragma GCC ivdep
@@ -298,22 +288,17 @@ void backward(Rank &r, Messages &messages) {
   }
   final_norm_gamma_sum.finish();
   float *d_input = r.work<float>(10485760); // [batch, seq, embed]
-  // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
   normalize_grad(d_input, d_final_norm_value, act.final_norm_normalized, act.final_norm_rstd, batch * seq, embed);
   for (int64_t l = layer - 1; l >= 0; --l) {
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     reduce_sum(grad.mlp_b2[l], d_input, 1, batch * seq, embed);
     float *d_mlp_product = r.work<float>(4194304); // [batch, seq, ff]
-    gemm(d_mlp_product, d_input, p.mlp_w2[l], batch * seq, ff, embed, Form::nt, embed, embed, ff, 1.0, 0.0,
-         Blas::tiled);
-    gemm(grad.mlp_w2[l], act.mlp_gelu[l], d_input, ff, embed, batch * seq, Form::tn, batch * seq, embed, embed, 1.0,
-         0.0, Blas::tiled);
-    // gpt_fortunes.ech:23  4 ranks, 0.26 MB: split batch over dp (layouts.ech:40): gradient of layer.mlp.w2
-    //     (gpt_fortunes.ech:23)
+    gemm(d_mlp_product, d_input, p.mlp_w2[l], batch * seq, ff, embed, Form::nt, Blas::tiled);
+    gemm(grad.mlp_w2[l], act.mlp_gelu[l], d_input, ff, embed, batch * seq, Form::tn, Blas::tiled);
+    // 4 ranks, 0.26 MB: split batch over dp (layouts.ech:40): gradient of layer.mlp.w2
     messages.all_reduce_of_mlp_w2[l] = all_reduce_start(r, r.group(0), grad.mlp_w2[l], ff * embed, Sum,
-                                                        Algorithm::automatic, "gpt_fortunes.ech:23");
+                                                        "gpt_fortunes.ech:23");
     float *d_mlp_value = r.work<float>(4194304); // [batch, seq, ff]
-    // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     LongSum mlp_b1_sum(grad.mlp_b1[l], ff);
     for (int64_t i = 0; i < batch * seq; ++i) {
 #pragma GCC ivdep
@@ -327,15 +312,11 @@ void backward(Rank &r, Messages &messages) {
     }
     mlp_b1_sum.finish();
     float *d_layer_mlp_norm = r.work<float>(10747904); // [batch, seq, embed]
-    // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(d_layer_mlp_norm, d_mlp_value, p.mlp_w1[l], batch * seq, embed, ff, Form::nt, ff, ff, embed, 1.0, 0.0,
-         Blas::tiled);
-    gemm(grad.mlp_w1[l], act.layer_mlp_norm[l], d_mlp_value, embed, ff, batch * seq, Form::tn, embed, batch * seq, ff,
-         1.0, 0.0, Blas::tiled);
-    // gpt_fortunes.ech:23  4 ranks, 0.26 MB: split batch over dp (layouts.ech:40): gradient of layer.mlp.w1
-    //     (gpt_fortunes.ech:23)
+    gemm(d_layer_mlp_norm, d_mlp_value, p.mlp_w1[l], batch * seq, embed, ff, Form::nt, Blas::tiled);
+    gemm(grad.mlp_w1[l], act.layer_mlp_norm[l], d_mlp_value, embed, ff, batch * seq, Form::tn, Blas::tiled);
+    // 4 ranks, 0.26 MB: split batch over dp (layouts.ech:40): gradient of layer.mlp.w1
     messages.all_reduce_of_mlp_w1[l] = all_reduce_start(r, r.group(0), grad.mlp_w1[l], embed * ff, Sum,
-                                                        Algorithm::automatic, "gpt_fortunes.ech:23");
+                                                        "gpt_fortunes.ech:23");
     // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
     reduce_sum(grad.mlp_norm_beta[l], d_layer_mlp_norm, 1, batch * seq, embed);
     float *d_mlp_norm_value = r.work<float>(4194304); // [batch, seq, embed]
@@ -343,7 +324,6 @@ void backward(Rank &r, Messages &messages) {
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em)
         d_mlp_norm_value[i * embed + em] = d_layer_mlp_norm[i * embed + em] * p.mlp_norm_gamma[l][em];
-    // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
     LongSum mlp_norm_gamma_sum(grad.mlp_norm_gamma[l], embed);
     for (int64_t i = 0; i < batch * seq; ++i) {
 #pragma GCC ivdep
@@ -353,7 +333,6 @@ void backward(Rank &r, Messages &messages) {
     }
     mlp_norm_gamma_sum.finish();
     float *d_x = r.work<float>(4194304); // [batch, seq, embed]
-    // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
     normalize_grad(d_x, d_mlp_norm_value, act.mlp_norm_normalized[l], act.mlp_norm_rstd[l], batch * seq, embed);
     float *d_y = r.work<float>(4194304); // [batch, seq, embed]
     // nn.ech:98 at gpt_fortunes.ech:22  y = y + bo
@@ -373,14 +352,11 @@ void backward(Rank &r, Messages &messages) {
     attn_bo_sum.finish();
     float *d_a = r.work<float>(4456448); // [batch, seq, head, key]
     // nn.ech:95 at gpt_fortunes.ech:22  y = dot(a, wo, over = (head, key))
-    gemm(d_a, d_y, p.attn_wo[l], batch * seq, head * key, embed, Form::nt, embed, embed, head * key, 1.0, 0.0,
-         Blas::tiled);
-    gemm(grad.attn_wo[l], act.a[l], d_y, head * key, embed, batch * seq, Form::tn, head * key, embed, embed, 1.0, 0.0,
-         Blas::tiled);
-    // gpt_fortunes.ech:22  4 ranks, 0.07 MB: split batch over dp (layouts.ech:40): gradient of layer.attn.wo
-    //     (gpt_fortunes.ech:22)
+    gemm(d_a, d_y, p.attn_wo[l], batch * seq, head * key, embed, Form::nt, Blas::tiled);
+    gemm(grad.attn_wo[l], act.a[l], d_y, head * key, embed, batch * seq, Form::tn, Blas::tiled);
+    // 4 ranks, 0.07 MB: split batch over dp (layouts.ech:40): gradient of layer.attn.wo
     messages.all_reduce_of_attn_wo[l] = all_reduce_start(r, r.group(0), grad.attn_wo[l], head * key * embed, Sum,
-                                                         Algorithm::automatic, "gpt_fortunes.ech:22");
+                                                         "gpt_fortunes.ech:22");
     float *d_attn_d_query = r.work<float>(4718592); // [batch, seq, head, key]
     float *d_attn_d_key = r.work<float>(4980736); // [batch, past, head, key]
     float *d_attn_d_value = r.work<float>(10747904); // [batch, past, head, key]
@@ -399,34 +375,27 @@ void backward(Rank &r, Messages &messages) {
     reduce_sum(grad.attn_bq[l], d_attn_d_query, 1, batch * seq, head * key);
     float *d_layer_attn_norm = r.work<float>(4456448); // [batch, seq, embed]
     // nn.ech:81 at gpt_fortunes.ech:22  v = dot(x, wv, over = embed)
-    gemm(d_layer_attn_norm, d_attn_d_value, p.attn_wv[l], batch * seq, embed, head * key, Form::nt, head * key,
-         head * key, embed, 1.0, 0.0, Blas::tiled);
-    gemm(grad.attn_wv[l], act.layer_attn_norm[l], d_attn_d_value, embed, head * key, batch * seq, Form::tn, embed,
-         head * key, head * key, 1.0, 0.0, Blas::tiled);
-    // gpt_fortunes.ech:22  4 ranks, 0.07 MB: split batch over dp (layouts.ech:40): gradient of layer.attn.wv
-    //     (gpt_fortunes.ech:22)
+    gemm(d_layer_attn_norm, d_attn_d_value, p.attn_wv[l], batch * seq, embed, head * key, Form::nt, Blas::tiled);
+    gemm(grad.attn_wv[l], act.layer_attn_norm[l], d_attn_d_value, embed, head * key, batch * seq, Form::tn,
+         Blas::tiled);
+    // 4 ranks, 0.07 MB: split batch over dp (layouts.ech:40): gradient of layer.attn.wv
     messages.all_reduce_of_attn_wv[l] = all_reduce_start(r, r.group(0), grad.attn_wv[l], embed * head * key, Sum,
-                                                         Algorithm::automatic, "gpt_fortunes.ech:22");
+                                                         "gpt_fortunes.ech:22");
     float *d_layer_attn_norm_2 = r.work<float>(10747904); // [batch, seq, embed]
     // nn.ech:80 at gpt_fortunes.ech:22  k = dot(x, wk, over = embed)
-    gemm(d_layer_attn_norm_2, d_attn_d_key, p.attn_wk[l], batch * seq, embed, head * key, Form::nt, head * key,
-         head * key, embed, 1.0, 0.0, Blas::tiled);
-    gemm(grad.attn_wk[l], act.layer_attn_norm[l], d_attn_d_key, embed, head * key, batch * seq, Form::tn, embed,
-         head * key, head * key, 1.0, 0.0, Blas::tiled);
-    // gpt_fortunes.ech:22  4 ranks, 0.07 MB: split batch over dp (layouts.ech:40): gradient of layer.attn.wk
-    //     (gpt_fortunes.ech:22)
+    gemm(d_layer_attn_norm_2, d_attn_d_key, p.attn_wk[l], batch * seq, embed, head * key, Form::nt, Blas::tiled);
+    gemm(grad.attn_wk[l], act.layer_attn_norm[l], d_attn_d_key, embed, head * key, batch * seq, Form::tn, Blas::tiled);
+    // 4 ranks, 0.07 MB: split batch over dp (layouts.ech:40): gradient of layer.attn.wk
     messages.all_reduce_of_attn_wk[l] = all_reduce_start(r, r.group(0), grad.attn_wk[l], embed * head * key, Sum,
-                                                         Algorithm::automatic, "gpt_fortunes.ech:22");
+                                                         "gpt_fortunes.ech:22");
     float *d_layer_attn_norm_3 = r.work<float>(4980736); // [batch, seq, embed]
     // nn.ech:79 at gpt_fortunes.ech:22  q = dot(x, wq, over = embed)
-    gemm(d_layer_attn_norm_3, d_attn_d_query, p.attn_wq[l], batch * seq, embed, head * key, Form::nt, head * key,
-         head * key, embed, 1.0, 0.0, Blas::tiled);
-    gemm(grad.attn_wq[l], act.layer_attn_norm[l], d_attn_d_query, embed, head * key, batch * seq, Form::tn, embed,
-         head * key, head * key, 1.0, 0.0, Blas::tiled);
-    // gpt_fortunes.ech:22  4 ranks, 0.07 MB: split batch over dp (layouts.ech:40): gradient of layer.attn.wq
-    //     (gpt_fortunes.ech:22)
+    gemm(d_layer_attn_norm_3, d_attn_d_query, p.attn_wq[l], batch * seq, embed, head * key, Form::nt, Blas::tiled);
+    gemm(grad.attn_wq[l], act.layer_attn_norm[l], d_attn_d_query, embed, head * key, batch * seq, Form::tn,
+         Blas::tiled);
+    // 4 ranks, 0.07 MB: split batch over dp (layouts.ech:40): gradient of layer.attn.wq
     messages.all_reduce_of_attn_wq[l] = all_reduce_start(r, r.group(0), grad.attn_wq[l], embed * head * key, Sum,
-                                                         Algorithm::automatic, "gpt_fortunes.ech:22");
+                                                         "gpt_fortunes.ech:22");
     float *d_attn_norm_value = r.work<float>(4456448); // [batch, seq, embed]
     // nn.ech:31 at gpt_fortunes.ech:22  return normalize(x, over = over) * gamma + beta
     // nn.ech:80 at gpt_fortunes.ech:22  k = dot(x, wk, over = embed)
@@ -469,9 +438,9 @@ void update(Rank &r, Messages &messages, double lr) {
   const Params p{r};
   const OptimizerState opt{r};
   const Gradients grad{r};
-  // gpt_fortunes.ech:25  4 ranks, 0.18 MB: split batch over dp (layouts.ech:40): gradients of final_norm.beta,
-  //     final_norm.gamma, layer.attn_norm.gamma and 11 more
-  all_reduce(r, r.group(0), grad.message, 44544, Sum, Algorithm::automatic, "gpt_fortunes.ech:25");
+  // 4 ranks, 0.18 MB: split batch over dp (layouts.ech:40): gradients of final_norm.beta, final_norm.gamma,
+  //     layer.attn_norm.gamma and 11 more
+  all_reduce(r, r.group(0), grad.message, 44544, Sum, "gpt_fortunes.ech:25");
   // nn.ech:75 at gpt_fortunes.ech:22  param wq[embed, head, key] ~ normal(1 / sqrt(size(embed)))
   wait(messages.all_reduce_of_attn_wq);
   // nn.ech:76 at gpt_fortunes.ech:22  param wk[embed, head, key] ~ normal(1 / sqrt(size(embed)))
@@ -608,16 +577,13 @@ void evaluate_batch(Rank &r) {
             attn_norm_normalized[i * embed + e] * p.attn_norm_gamma[l][e] + p.attn_norm_beta[l][e];
     float *q = r.work<float>(262144); // [batch, seq, head, key]
     // nn.ech:79 at gpt_fortunes.ech:22  q = dot(x, wq, over = embed)
-    gemm(q, layer_attn_norm, p.attn_wq[l], batch * seq, head * key, embed, Form::nn, embed, embed, head * key, 1.0, 0.0,
-         Blas::tiled);
+    gemm(q, layer_attn_norm, p.attn_wq[l], batch * seq, head * key, embed, Form::nn, Blas::tiled);
     float *k = r.work<float>(524288); // [batch, seq, head, key]
     // nn.ech:80 at gpt_fortunes.ech:22  k = dot(x, wk, over = embed)
-    gemm(k, layer_attn_norm, p.attn_wk[l], batch * seq, head * key, embed, Form::nn, embed, embed, head * key, 1.0, 0.0,
-         Blas::tiled);
+    gemm(k, layer_attn_norm, p.attn_wk[l], batch * seq, head * key, embed, Form::nn, Blas::tiled);
     float *v = r.work<float>(786432); // [batch, seq, head, key]
     // nn.ech:81 at gpt_fortunes.ech:22  v = dot(x, wv, over = embed)
-    gemm(v, layer_attn_norm, p.attn_wv[l], batch * seq, head * key, embed, Form::nn, embed, embed, head * key, 1.0, 0.0,
-         Blas::tiled);
+    gemm(v, layer_attn_norm, p.attn_wv[l], batch * seq, head * key, embed, Form::nn, Blas::tiled);
     // nn.ech:86 at gpt_fortunes.ech:22  q = q + bq
     for (int64_t i = 0; i < batch * seq; ++i)
 #pragma GCC ivdep
@@ -643,8 +609,7 @@ void evaluate_batch(Rank &r) {
               {{8192, 0, 32, 128}, {8192, 0, 32, 128}, {8192, 0, 32, 128}, {8192, 0, 32, 128}});
     float *y = r.work<float>(1310720); // [batch, seq, embed]
     // nn.ech:95 at gpt_fortunes.ech:22  y = dot(a, wo, over = (head, key))
-    gemm(y, a, p.attn_wo[l], batch * seq, embed, head * key, Form::nn, head * key, head * key, embed, 1.0, 0.0,
-         Blas::tiled);
+    gemm(y, a, p.attn_wo[l], batch * seq, embed, head * key, Form::nn, Blas::tiled);
     float *x_2 = r.work<float>(1310720); // [batch, seq, embed]
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed) as attn_norm, embed, head, key, seq, past,
     //     causal = true) as attn
@@ -665,17 +630,14 @@ void evaluate_batch(Rank &r) {
             mlp_norm_normalized[i * embed + e] * p.mlp_norm_gamma[l][e] + p.mlp_norm_beta[l][e];
     float *mlp_product = r.work<float>(0); // [batch, seq, ff]
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(mlp_product, layer_mlp_norm, p.mlp_w1[l], batch * seq, ff, embed, Form::nn, embed, ff, ff, 1.0, 0.0,
-         Blas::tiled);
+    gemm(mlp_product, layer_mlp_norm, p.mlp_w1[l], batch * seq, ff, embed, Form::nn, Blas::tiled);
     float *mlp_gelu = r.work<float>(0); // [batch, seq, ff]
     for (int64_t i = 0; i < batch * seq; ++i)
 #pragma GCC ivdep
       for (int64_t f = 0; f < ff; ++f)
         mlp_gelu[i * ff + f] = math::gelu(mlp_product[i * ff + f] + p.mlp_b1[l][f]);
     float *mlp_product_2 = r.work<float>(1572864); // [batch, seq, embed]
-    // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(mlp_product_2, mlp_gelu, p.mlp_w2[l], batch * seq, embed, ff, Form::nn, ff, embed, embed, 1.0, 0.0,
-         Blas::tiled);
+    gemm(mlp_product_2, mlp_gelu, p.mlp_w2[l], batch * seq, embed, ff, Form::nn, Blas::tiled);
     // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed) as mlp_norm, embed, ff) as mlp
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     for (int64_t i = 0; i < batch * seq; ++i)
@@ -694,7 +656,7 @@ void evaluate_batch(Rank &r) {
       final_norm[i * embed + e] = final_norm_normalized[i * embed + e] * p.final_norm_gamma[e] + p.final_norm_beta[e];
   float *logits = r.work<float>(0); // [batch, seq, vocab]
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed) as final_norm, wte, over = embed)
-  gemm(logits, final_norm, p.wte, batch * seq, vocab, embed, Form::nt, embed, embed, vocab, 1.0, 0.0, Blas::tiled);
+  gemm(logits, final_norm, p.wte, batch * seq, vocab, embed, Form::nt, Blas::tiled);
   float *row_loss = r.work<float>(524288); // [batch, seq]
   float *shift = r.work<float>(526336); // [batch, seq]
   float *log_sum = r.work<float>(528384); // [batch, seq]
@@ -743,9 +705,9 @@ void evaluate_end(Rank &r) {
   const float e = static_cast<float>(sample_count) * 64.0f;
   message[0] = static_cast<float>(sums.loss[0]) / e;
   accuracy[0] = static_cast<float>(sums.accuracy[0]) / e;
-  // gpt_fortunes.ech:27  4 ranks, 8 bytes: split batch over dp (layouts.ech:40): report of loss (gpt_fortunes.ech:27),
-  //     report of accuracy (gpt_fortunes.ech:28)
-  all_reduce(r, r.group(0), message, 2, Sum, Algorithm::automatic, "gpt_fortunes.ech:27");
+  // 4 ranks, 8 bytes: split batch over dp (layouts.ech:40): report of loss (gpt_fortunes.ech:27), report of accuracy
+  //     (gpt_fortunes.ech:28)
+  all_reduce(r, r.group(0), message, 2, Sum, "gpt_fortunes.ech:27");
   // gpt_fortunes.ech:27  loss
   r.report(0, message[0]);
   // gpt_fortunes.ech:28  accuracy

@@ -190,8 +190,6 @@ void forward(Rank &r) {
             math::select(conv3x3_2_4, act.x2[b * 8 * height_tp * 14 + c * height_tp * 14 + i], 0.0f);
     }
   float *conv3x3_2_2 = r.work<float>(10391872); // [c2, c1=8, kh, kw]
-  // nn.ech:23 at conv_fashion.ech:19  return conv(x, w, over = from, window = (height, width), stride = stride, pad =
-  //     same)
   for (int64_t c = 0; c < c2; ++c)
     for (int64_t c1_i = 0; c1_i < 8; ++c1_i) {
       const bool conv3x3_2_4 = static_cast<int32_t>(first_c1 + c1_i) < 15;
@@ -202,20 +200,15 @@ void forward(Rank &r) {
     }
   float *conv3x3_2_3 = r.work<float>(6422528); // [batch, c2, height_tp, width=14]
   float *scratch_2 = r.work<float>(10235904); // [scratch=38992]
-  // nn.ech:23 at conv_fashion.ech:19  return conv(x, w, over = from, window = (height, width), stride = stride, pad =
-  //     same)
   conv(conv3x3_2_3, conv3x3_2, conv3x3_2_2, {batch, 8, c2, 2, {{14, 3, 1, 1, 1}, {14, 3, 1, 1, 1}}}, scratch_2, 38992);
-  // conv_fashion.ech:19  2 ranks, 3.01 MB: split height over tp (layouts.ech:51): normalize (conv_fashion.ech:19)
-  reduce_scatter_inner(r, r.group(0), act.conv3x3_2_part, conv3x3_2_3, batch * c2, 98, Sum, Algorithm::automatic,
-                       "conv_fashion.ech:19");
+  // 2 ranks, 3.01 MB: split height over tp (layouts.ech:51): normalize
+  reduce_scatter_inner(r, r.group(0), act.conv3x3_2_part, conv3x3_2_3, batch * c2, 98, Sum, "conv_fashion.ech:19");
   double *moments = r.work<double>(10939840); // [c2, moment=3]
   // nn.ech:47 at conv_fashion.ech:19  m = normalize_mean(x, over = except(channel), local = local)
   local_moments(moments, act.conv3x3_2_part, batch, c2, 98);
   double *moments_of_all = r.work<double>(10938368); // [rank=2, c2, moment=3]
-  // conv_fashion.ech:19  2 ranks, 1440 bytes: split height over tp (layouts.ech:51): inside normalize
-  //     (conv_fashion.ech:19)
-  all_gather(r, r.group(0), moments_of_all, moments, c2 * 3, Algorithm::automatic, "conv_fashion.ech:19");
-  // nn.ech:47 at conv_fashion.ech:19  m = normalize_mean(x, over = except(channel), local = local)
+  // 2 ranks, 1440 bytes: split height over tp (layouts.ech:51): inside normalize
+  all_gather(r, r.group(0), moments_of_all, moments, c2 * 3, "conv_fashion.ech:19");
   combine_moments(moments, moments_of_all, 2, c2);
   float *variance_2 = r.work<float>(10938368); // [c2]
   channel_statistics_finish(act.rstd_2, moments, c2, 1e-05, act.mean_2, variance_2, act.mean_low_2);
@@ -247,8 +240,8 @@ void forward(Rank &r) {
       }
     }
   float *x3_gathered = r.work<float>(6422528); // [batch, c2, height_tp, width=14]
-  // conv_fashion.ech:20  2 ranks, 3.01 MB: split height over tp (layouts.ech:51): pool (conv_fashion.ech:20)
-  all_gather_inner(r, r.group(0), x3_gathered, act.x3, batch * c2, 98, Algorithm::automatic, "conv_fashion.ech:20");
+  // 2 ranks, 3.01 MB: split height over tp (layouts.ech:51): pool
+  all_gather_inner(r, r.group(0), x3_gathered, act.x3, batch * c2, 98, "conv_fashion.ech:20");
   float *x4 = r.work<float>(13246464); // [batch, c2, height=7, width=7]
   // conv_fashion.ech:20  x4 = maxpool(x3, window = (height, width), size = 2, stride = 2)
   maxpool(x4, nullptr, x3_gathered, {batch * c2, 2, {{14, 2, 2, 0, 0}, {14, 2, 2, 0, 0}}});
@@ -262,7 +255,6 @@ void forward(Rank &r) {
   const int64_t part_of_height = r.coordinate(0) * 4;
   float *t_part = t + part_of_height * 7;
   float *sum = r.work<float>(7282688); // [batch, c2]
-  // conv_fashion.ech:21  logits = nn.linear(mean(x4, over = (height, width)), c2, class) as head
   for (int64_t i = 0; i < batch * c2; ++i) {
     float sum_sum = 0;
     for (int64_t h = 0; h < 4; ++h) {
@@ -273,15 +265,14 @@ void forward(Rank &r) {
     }
     sum[i] = sum_sum;
   }
-  // conv_fashion.ech:21  logits = nn.linear(mean(x4, over = (height, width)), c2, class) as head
 #pragma GCC ivdep
   for (int64_t i = 0; i < batch * c2; ++i)
     act.value[i] = sum[i] / 49.0f;
-  // conv_fashion.ech:21  2 ranks, 0.02 MB: split c1, height over tp (layouts.ech:51): dot (conv_fashion.ech:21)
-  all_reduce(r, r.group(0), act.value, batch * c2, Sum, Algorithm::automatic, "conv_fashion.ech:21");
+  // 2 ranks, 0.02 MB: split c1, height over tp (layouts.ech:51): dot
+  all_reduce(r, r.group(0), act.value, batch * c2, Sum, "conv_fashion.ech:21");
   float *y = r.work<float>(6437888); // [batch, class_]
   // nn.ech:11 at conv_fashion.ech:21  y = dot(x, w, over = from)
-  gemm(y, act.value, p.head_w, batch, class_, c2, Form::nn, c2, class_, class_, 1.0, 0.0, Blas::onednn);
+  gemm(y, act.value, p.head_w, batch, class_, c2, Form::nn, Blas::onednn);
   // nn.ech:14 at conv_fashion.ech:21  y = y + b
   for (int64_t b = 0; b < batch; ++b)
 #pragma GCC ivdep
@@ -322,8 +313,8 @@ void backward(Rank &r) {
   }
   float *d_product = r.work<float>(6422528); // [batch, c2]
   // nn.ech:11 at conv_fashion.ech:21  y = dot(x, w, over = from)
-  gemm(d_product, d_y, p.head_w, batch, c2, class_, Form::nt, class_, class_, c2, 1.0, 0.0, Blas::onednn);
-  gemm(grad.head_w, act.value, d_y, c2, class_, batch, Form::tn, c2, class_, class_, 1.0, 0.0, Blas::onednn);
+  gemm(d_product, d_y, p.head_w, batch, c2, class_, Form::nt, Blas::onednn);
+  gemm(grad.head_w, act.value, d_y, c2, class_, batch, Form::tn, Blas::onednn);
   float *d_x4 = r.work<float>(7282688); // [batch, c2, height=4, width=7]
   // conv_fashion.ech:21  logits = nn.linear(mean(x4, over = (height, width)), c2, class) as head
   for (int64_t i = 0; i < batch * c2; ++i) {
@@ -333,8 +324,8 @@ void backward(Rank &r) {
       d_x4[i * 28 + j] = e_2;
   }
   float *d_x4_gathered = r.work<float>(6422528); // [message=215040]
-  // conv_fashion.ech:20  2 ranks, 0.86 MB: split height over tp (layouts.ech:51): pool_grad (conv_fashion.ech:20)
-  all_gather(r, r.group(0), d_x4_gathered, d_x4, batch * c2 * 28, Algorithm::automatic, "conv_fashion.ech:20");
+  // 2 ranks, 0.86 MB: split height over tp (layouts.ech:51): pool_grad
+  all_gather(r, r.group(0), d_x4_gathered, d_x4, batch * c2 * 28, "conv_fashion.ech:20");
   float *d_x3 = r.work<float>(7282688); // [batch, c2, height=8, width=7]
   // conv_fashion.ech:20  x4 = maxpool(x3, window = (height, width), size = 2, stride = 2)
   for (int64_t t = 0; t < tp; ++t)
@@ -343,17 +334,15 @@ void backward(Rank &r) {
       for (int64_t j = 0; j < 28; ++j)
         d_x3[t * 28 + i * tp * 28 + j] = d_x4_gathered[t * batch * c2 * 28 + i * 28 + j];
   float *d_x4_gathered_2 = r.work<float>(13246464); // [batch, c2, height=7, width=7]
-  // conv_fashion.ech:20  x4 = maxpool(x3, window = (height, width), size = 2, stride = 2)
   for (int64_t i = 0; i < batch * c2; ++i)
 #pragma GCC ivdep
     for (int64_t j = 0; j < 49; ++j)
       d_x4_gathered_2[i * 49 + j] = d_x3[i * 56 + j];
   float *x3_gathered = r.work<float>(6422528); // [batch, c2, height_tp, width=14]
-  // conv_fashion.ech:20  2 ranks, 3.01 MB: split height over tp (layouts.ech:51): pool_grad (conv_fashion.ech:20)
-  all_gather_inner(r, r.group(0), x3_gathered, act.x3, batch * c2, 98, Algorithm::automatic, "conv_fashion.ech:20");
+  // 2 ranks, 3.01 MB: split height over tp (layouts.ech:51): pool_grad
+  all_gather_inner(r, r.group(0), x3_gathered, act.x3, batch * c2, 98, "conv_fashion.ech:20");
   float *maxima = r.work<float>(13999104); // [batch, c2, height=7, width=7]
   int32_t *places = r.work<int32_t>(14751744); // [batch, c2, height=7, width=7]
-  // conv_fashion.ech:20  x4 = maxpool(x3, window = (height, width), size = 2, stride = 2)
   maxpool(maxima, places, x3_gathered, {batch * c2, 2, {{14, 2, 2, 0, 0}, {14, 2, 2, 0, 0}}});
   float *d_x3_2 = r.work<float>(6422528); // [batch, c2, height_tp, width=14]
   maxpool_grad(d_x3_2, d_x4_gathered_2, places, {batch * c2, 2, {{14, 2, 2, 0, 0}, {14, 2, 2, 0, 0}}});
@@ -394,14 +383,11 @@ void update(Rank &r, Messages &messages) {
 #pragma GCC ivdep
   for (int64_t c = 0; c < c2; ++c)
     grad.batchnorm_2_beta[c] = act.d_batchnorm_2_beta[c];
-  // nn.ech:55 at conv_fashion.ech:19  return y * gamma + beta
 #pragma GCC ivdep
   for (int64_t c = 0; c < c2; ++c)
     grad.batchnorm_2_gamma[c] = act.d_batchnorm_2_gamma[c];
-  // conv_fashion.ech:19  2 ranks, 240 bytes: split c1, height over tp (layouts.ech:51): gradients of batchnorm_2.beta,
-  //     batchnorm_2.gamma
-  messages.all_reduce_of_message = all_reduce_start(r, r.group(0), grad.message, 60, Sum, Algorithm::automatic,
-                                                    "conv_fashion.ech:19");
+  // 2 ranks, 240 bytes: split c1, height over tp (layouts.ech:51): gradients of batchnorm_2.beta, batchnorm_2.gamma
+  messages.all_reduce_of_message = all_reduce_start(r, r.group(0), grad.message, 60, Sum, "conv_fashion.ech:19");
 }
 
 void backward_2(Rank &r) {
@@ -414,13 +400,11 @@ void backward_2(Rank &r) {
   for (int64_t c = 0; c < c2; ++c)
     message[c] = act.d_batchnorm_2_beta[c];
   float *d_batchnorm_2_gamma = message + 30;
-  // nn.ech:55 at conv_fashion.ech:19  return y * gamma + beta
 #pragma GCC ivdep
   for (int64_t c = 0; c < c2; ++c)
     d_batchnorm_2_gamma[c] = act.d_batchnorm_2_gamma[c];
-  // conv_fashion.ech:19  2 ranks, 240 bytes: split height over tp (layouts.ech:51): inside normalize_grad
-  //     (conv_fashion.ech:19)
-  all_reduce(r, r.group(0), message, 60, Sum, Algorithm::automatic, "conv_fashion.ech:19");
+  // 2 ranks, 240 bytes: split height over tp (layouts.ech:51): inside normalize_grad
+  all_reduce(r, r.group(0), message, 60, Sum, "conv_fashion.ech:19");
   float *d_conv3x3_2 = r.work<float>(9433088); // [batch, c2, height=7, width=14]
   // nn.ech:47 at conv_fashion.ech:19  m = normalize_mean(x, over = except(channel), local = local)
   for (int64_t b = 0; b < batch; ++b)
@@ -438,9 +422,8 @@ void backward_2(Rank &r) {
       }
     }
   float *d_conv3x3_2_gathered = r.work<float>(6422528); // [batch, c2, height_tp, width=14]
-  // conv_fashion.ech:19  2 ranks, 3.01 MB: split height over tp (layouts.ech:51): conv_grad_x (conv_fashion.ech:19)
-  all_gather_inner(r, r.group(0), d_conv3x3_2_gathered, d_conv3x3_2, batch * c2, 98, Algorithm::automatic,
-                   "conv_fashion.ech:19");
+  // 2 ranks, 3.01 MB: split height over tp (layouts.ech:51): conv_grad_x
+  all_gather_inner(r, r.group(0), d_conv3x3_2_gathered, d_conv3x3_2, batch * c2, 98, "conv_fashion.ech:19");
   float *scratch = r.work<float>(9433088); // [scratch=44464]
   // nn.ech:23 at conv_fashion.ech:19  return conv(x, w, over = from, window = (height, width), stride = stride, pad =
   //     same)
@@ -519,7 +502,6 @@ void update_3(Rank &r) {
 #pragma GCC ivdep
   for (int64_t c = 0; c < 8; ++c)
     act.norm_2[c] = math::select(static_cast<int32_t>(first_c1 + c) < 15, grad.batchnorm_beta[c], 0.0f);
-  // conv_fashion.ech:4  model ConvNet(channels = 16) {
 #pragma GCC ivdep
   for (int64_t c = 0; c < 8; ++c)
     act.norm_3[c] = math::select(static_cast<int32_t>(first_c1 + c) < 15, grad.batchnorm_gamma[c], 0.0f);
@@ -581,10 +563,8 @@ void update_4(Rank &r, Messages &messages, double lr) {
   r.watch("batchnorm_2.beta", add_squares(sum_of_squares, grad.batchnorm_2_beta, c2, is_first_tp));
   r.watch("head.w", add_squares(sum_of_squares, grad.head_w, c2 * class_, is_first_tp));
   r.watch("head.b", add_squares(sum_of_squares, grad.head_b, class_, is_first_tp));
-  // conv_fashion.ech:4  2 ranks, 8 bytes: split c1 over tp (layouts.ech:51): inside the norm of all gradients
-  //     (conv_fashion.ech:4)
-  all_reduce(r, r.group(0), sum_of_squares, 1, Sum, Algorithm::automatic, "conv_fashion.ech:4");
-  // conv_fashion.ech:4  model ConvNet(channels = 16) {
+  // 2 ranks, 8 bytes: split c1 over tp (layouts.ech:51): inside the norm of all gradients
+  all_reduce(r, r.group(0), sum_of_squares, 1, Sum, "conv_fashion.ech:4");
   const float norm_2 = static_cast<float>(math::sqrt(sum_of_squares[0]));
   // conv_fashion.ech:4  norm
   r.report(1, norm_2);
@@ -635,7 +615,6 @@ void evaluate_begin(Rank &r) {
   for (int64_t c = 0; c < c2; ++c)
     sums.batchnorm_2_rsqrt[c] = math::rsqrt(state.batchnorm_2_running_var[c] + 1e-05f);
   const double is_first_tp = r.coordinate(0) == 0 ? 1.0 : 0.0;
-  // nn.ech:53 at conv_fashion.ech:19  y = (x - running_mean) * rsqrt(running_var + 1e-5)
 #pragma GCC ivdep
   for (int64_t c = 0; c < c2; ++c)
     sums.batchnorm_2_slice[c] = state.batchnorm_2_running_mean[c] * static_cast<float>(is_first_tp);
@@ -687,8 +666,6 @@ void evaluate_batch(Rank &r) {
             math::select(conv3x3_2_4, x2[b * 8 * height_tp * 14 + c * height_tp * 14 + i], 0.0f);
     }
   float *conv3x3_2_2 = r.work<float>(3166528); // [c2, c1=8, kh, kw]
-  // nn.ech:23 at conv_fashion.ech:19  return conv(x, w, over = from, window = (height, width), stride = stride, pad =
-  //     same)
   for (int64_t c = 0; c < c2; ++c)
     for (int64_t c1_i = 0; c1_i < 8; ++c1_i) {
       const bool conv3x3_2_4 = static_cast<int32_t>(first_c1 + c1_i) < 15;
@@ -699,8 +676,6 @@ void evaluate_batch(Rank &r) {
     }
   float *conv3x3_2_3 = r.work<float>(0); // [batch, c2, height_tp, width=14]
   float *scratch_2 = r.work<float>(3010560); // [scratch=38992]
-  // nn.ech:23 at conv_fashion.ech:19  return conv(x, w, over = from, window = (height, width), stride = stride, pad =
-  //     same)
   conv(conv3x3_2_3, conv3x3_2, conv3x3_2_2, {batch, 8, c2, 2, {{14, 3, 1, 1, 1}, {14, 3, 1, 1, 1}}}, scratch_2, 38992);
   float *batchnorm_2_value = r.work<float>(0); // [batch, c2, height_tp, width=14]
   // nn.ech:53 at conv_fashion.ech:19  y = (x - running_mean) * rsqrt(running_var + 1e-5)
@@ -713,9 +688,8 @@ void evaluate_batch(Rank &r) {
             conv3x3_2_3[b * c2 * height_tp * 14 + c * height_tp * 14 + i] - batchnorm_2_slice_c;
     }
   float *part = r.work<float>(3010560); // [batch, c2, height=7, width=14]
-  // conv_fashion.ech:19  2 ranks, 3.01 MB: split height over tp (layouts.ech:51): mul (conv_fashion.ech:19)
-  reduce_scatter_inner(r, r.group(0), part, batchnorm_2_value, batch * c2, 98, Sum, Algorithm::automatic,
-                       "conv_fashion.ech:19");
+  // 2 ranks, 3.01 MB: split height over tp (layouts.ech:51): mul
+  reduce_scatter_inner(r, r.group(0), part, batchnorm_2_value, batch * c2, 98, Sum, "conv_fashion.ech:19");
   float *x3 = r.work<float>(3010560); // [batch, c2, height=7, width=14]
   // conv_fashion.ech:19  x3 = relu(nn.batchnorm(nn.conv3x3(x2, c1, c2), c2))
   // nn.ech:53 at conv_fashion.ech:19  y = (x - running_mean) * rsqrt(running_var + 1e-5)
@@ -731,8 +705,8 @@ void evaluate_batch(Rank &r) {
             math::relu(part[b * c2 * 98 + c * 98 + i] * batchnorm_2_rsqrt_c * batchnorm_2_gamma_c + batchnorm_2_beta_c);
     }
   float *x3_gathered = r.work<float>(0); // [batch, c2, height_tp, width=14]
-  // conv_fashion.ech:20  2 ranks, 3.01 MB: split height over tp (layouts.ech:51): pool (conv_fashion.ech:20)
-  all_gather_inner(r, r.group(0), x3_gathered, x3, batch * c2, 98, Algorithm::automatic, "conv_fashion.ech:20");
+  // 2 ranks, 3.01 MB: split height over tp (layouts.ech:51): pool
+  all_gather_inner(r, r.group(0), x3_gathered, x3, batch * c2, 98, "conv_fashion.ech:20");
   float *x4 = r.work<float>(3010560); // [batch, c2, height=7, width=7]
   // conv_fashion.ech:20  x4 = maxpool(x3, window = (height, width), size = 2, stride = 2)
   maxpool(x4, nullptr, x3_gathered, {batch * c2, 2, {{14, 2, 2, 0, 0}, {14, 2, 2, 0, 0}}});
@@ -746,7 +720,6 @@ void evaluate_batch(Rank &r) {
   const int64_t part_of_height = r.coordinate(0) * 4;
   float *t_part = t + part_of_height * 7;
   float *sum = r.work<float>(860160); // [batch, c2]
-  // conv_fashion.ech:21  logits = nn.linear(mean(x4, over = (height, width)), c2, class) as head
   for (int64_t i = 0; i < batch * c2; ++i) {
     float sum_sum = 0;
     for (int64_t h = 0; h < 4; ++h) {
@@ -758,15 +731,14 @@ void evaluate_batch(Rank &r) {
     sum[i] = sum_sum;
   }
   float *value = r.work<float>(860160); // [batch, c2]
-  // conv_fashion.ech:21  logits = nn.linear(mean(x4, over = (height, width)), c2, class) as head
 #pragma GCC ivdep
   for (int64_t i = 0; i < batch * c2; ++i)
     value[i] = sum[i] / 49.0f;
-  // conv_fashion.ech:21  2 ranks, 0.02 MB: split c1, height over tp (layouts.ech:51): dot (conv_fashion.ech:21)
-  all_reduce(r, r.group(0), value, batch * c2, Sum, Algorithm::automatic, "conv_fashion.ech:21");
+  // 2 ranks, 0.02 MB: split c1, height over tp (layouts.ech:51): dot
+  all_reduce(r, r.group(0), value, batch * c2, Sum, "conv_fashion.ech:21");
   float *y = r.work<float>(0); // [batch, class_]
   // nn.ech:11 at conv_fashion.ech:21  y = dot(x, w, over = from)
-  gemm(y, value, p.head_w, batch, class_, c2, Form::nn, c2, class_, class_, 1.0, 0.0, Blas::onednn);
+  gemm(y, value, p.head_w, batch, class_, c2, Form::nn, Blas::onednn);
   // nn.ech:14 at conv_fashion.ech:21  y = y + b
   for (int64_t b = 0; b < batch; ++b)
 #pragma GCC ivdep

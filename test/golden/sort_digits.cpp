@@ -237,16 +237,13 @@ void forward(Rank &r) {
             p.encoder_layernorm_gamma[e][em] + p.encoder_layernorm_beta[e][em];
     float *q = r.work<float>(0); // [batch, src, head, key]
     // nn.ech:79 at sort_digits.ech:26  q = dot(x, wq, over = embed)
-    gemm(q, act.encoder_layernorm[e], p.encoder_attn_wq[e], batch * src, head * key, embed, Form::nn, embed, embed,
-         head * key, 1.0, 0.0, Blas::onednn);
+    gemm(q, act.encoder_layernorm[e], p.encoder_attn_wq[e], batch * src, head * key, embed, Form::nn, Blas::onednn);
     float *k = r.work<float>(98304); // [batch, src, head, key]
     // nn.ech:80 at sort_digits.ech:26  k = dot(x, wk, over = embed)
-    gemm(k, act.encoder_layernorm[e], p.encoder_attn_wk[e], batch * src, head * key, embed, Form::nn, embed, embed,
-         head * key, 1.0, 0.0, Blas::onednn);
+    gemm(k, act.encoder_layernorm[e], p.encoder_attn_wk[e], batch * src, head * key, embed, Form::nn, Blas::onednn);
     float *v = r.work<float>(196608); // [batch, src, head, key]
     // nn.ech:81 at sort_digits.ech:26  v = dot(x, wv, over = embed)
-    gemm(v, act.encoder_layernorm[e], p.encoder_attn_wv[e], batch * src, head * key, embed, Form::nn, embed, embed,
-         head * key, 1.0, 0.0, Blas::onednn);
+    gemm(v, act.encoder_layernorm[e], p.encoder_attn_wv[e], batch * src, head * key, embed, Form::nn, Blas::onednn);
     // nn.ech:86 at sort_digits.ech:26  q = q + bq
     for (int64_t i = 0; i < batch * src; ++i)
 #pragma GCC ivdep
@@ -269,8 +266,7 @@ void forward(Rank &r) {
               {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}});
     float *y = r.work<float>(393216); // [batch, src, embed]
     // nn.ech:95 at sort_digits.ech:26  y = dot(a, wo, over = (head, key))
-    gemm(y, act.a[e], p.encoder_attn_wo[e], batch * src, embed, head * key, Form::nn, head * key, head * key, embed,
-         1.0, 0.0, Blas::onednn);
+    gemm(y, act.a[e], p.encoder_attn_wo[e], batch * src, embed, head * key, Form::nn, Blas::onednn);
     float *m = r.work<float>(393216); // [batch, src, embed]
     // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
     // nn.ech:98 at sort_digits.ech:26  y = y + bo
@@ -287,8 +283,7 @@ void forward(Rank &r) {
             p.encoder_layernorm_2_gamma[e][em] + p.encoder_layernorm_2_beta[e][em];
     float *mlp_product = r.work<float>(0); // [batch, src, ff]
     // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(mlp_product, act.encoder_layernorm_2[e], p.encoder_mlp_w1[e], batch * src, ff, embed, Form::nn, embed, ff, ff,
-         1.0, 0.0, Blas::tiled);
+    gemm(mlp_product, act.encoder_layernorm_2[e], p.encoder_mlp_w1[e], batch * src, ff, embed, Form::nn, Blas::tiled);
     for (int64_t i = 0; i < batch * src; ++i)
 #pragma GCC ivdep
       for (int64_t f = 0; f < ff; ++f) {
@@ -297,9 +292,7 @@ void forward(Rank &r) {
         act.mlp_gelu[e][i * ff + f] = math::gelu(e_2);
       }
     float *mlp_product_2 = r.work<float>(0); // [batch, src, embed]
-    // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(mlp_product_2, act.mlp_gelu[e], p.encoder_mlp_w2[e], batch * src, embed, ff, Form::nn, ff, embed, embed, 1.0,
-         0.0, Blas::onednn);
+    gemm(mlp_product_2, act.mlp_gelu[e], p.encoder_mlp_w2[e], batch * src, embed, ff, Form::nn, Blas::onednn);
     // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
     // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     for (int64_t i = 0; i < batch * src; ++i)
@@ -325,16 +318,13 @@ void forward(Rank &r) {
             p.decoder_layernorm_gamma[d][em] + p.decoder_layernorm_beta[d][em];
     float *q = r.work<float>(4187648); // [batch, dst, head, key]
     // nn.ech:79 at sort_digits.ech:31  q = dot(x, wq, over = embed)
-    gemm(q, act.decoder_layernorm[d], p.attn_wq[d], batch * dst, head * key, embed, Form::nn, embed, embed, head * key,
-         1.0, 0.0, Blas::onednn);
+    gemm(q, act.decoder_layernorm[d], p.attn_wq[d], batch * dst, head * key, embed, Form::nn, Blas::onednn);
     float *k = r.work<float>(4285952); // [batch, dst, head, key]
     // nn.ech:80 at sort_digits.ech:31  k = dot(x, wk, over = embed)
-    gemm(k, act.decoder_layernorm[d], p.attn_wk[d], batch * dst, head * key, embed, Form::nn, embed, embed, head * key,
-         1.0, 0.0, Blas::onednn);
+    gemm(k, act.decoder_layernorm[d], p.attn_wk[d], batch * dst, head * key, embed, Form::nn, Blas::onednn);
     float *v = r.work<float>(4384256); // [batch, dst, head, key]
     // nn.ech:81 at sort_digits.ech:31  v = dot(x, wv, over = embed)
-    gemm(v, act.decoder_layernorm[d], p.attn_wv[d], batch * dst, head * key, embed, Form::nn, embed, embed, head * key,
-         1.0, 0.0, Blas::onednn);
+    gemm(v, act.decoder_layernorm[d], p.attn_wv[d], batch * dst, head * key, embed, Form::nn, Blas::onednn);
     // nn.ech:86 at sort_digits.ech:31  q = q + bq
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
@@ -357,8 +347,7 @@ void forward(Rank &r) {
               {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}});
     float *y = r.work<float>(4187648); // [batch, dst, embed]
     // nn.ech:95 at sort_digits.ech:31  y = dot(a, wo, over = (head, key))
-    gemm(y, act.a_3[d], p.attn_wo[d], batch * dst, embed, head * key, Form::nn, head * key, head * key, embed, 1.0, 0.0,
-         Blas::onednn);
+    gemm(y, act.a_3[d], p.attn_wo[d], batch * dst, embed, head * key, Form::nn, Blas::onednn);
     float *x_2 = r.work<float>(4187648); // [batch, dst, embed]
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as
     //     attn
@@ -376,16 +365,13 @@ void forward(Rank &r) {
             p.layernorm_2_gamma[d][em] + p.layernorm_2_beta[d][em];
     float *q_2 = r.work<float>(4285952); // [batch, dst, head, key]
     // nn.ech:126 at sort_digits.ech:32  q = dot(x, wq, over = embed)
-    gemm(q_2, act.decoder_layernorm_2[d], p.cross_wq[d], batch * dst, head * key, embed, Form::nn, embed, embed,
-         head * key, 1.0, 0.0, Blas::onednn);
+    gemm(q_2, act.decoder_layernorm_2[d], p.cross_wq[d], batch * dst, head * key, embed, Form::nn, Blas::onednn);
     float *k_2 = r.work<float>(4384256); // [batch, src, head, key]
     // nn.ech:127 at sort_digits.ech:32  k = dot(memory, wk, over = embed)
-    gemm(k_2, act.m, p.cross_wk[d], batch * src, head * key, embed, Form::nn, embed, embed, head * key, 1.0, 0.0,
-         Blas::onednn);
+    gemm(k_2, act.m, p.cross_wk[d], batch * src, head * key, embed, Form::nn, Blas::onednn);
     float *v_2 = r.work<float>(0); // [batch, src, head, key]
     // nn.ech:128 at sort_digits.ech:32  v = dot(memory, wv, over = embed)
-    gemm(v_2, act.m, p.cross_wv[d], batch * src, head * key, embed, Form::nn, embed, embed, head * key, 1.0, 0.0,
-         Blas::onednn);
+    gemm(v_2, act.m, p.cross_wv[d], batch * src, head * key, embed, Form::nn, Blas::onednn);
     // nn.ech:133 at sort_digits.ech:32  q = q + bq
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
@@ -407,8 +393,7 @@ void forward(Rank &r) {
               {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}});
     float *y_2 = r.work<float>(4285952); // [batch, dst, embed]
     // nn.ech:138 at sort_digits.ech:32  y = dot(a, wo, over = (head, key))
-    gemm(y_2, act.a_2[d], p.cross_wo[d], batch * dst, embed, head * key, Form::nn, head * key, head * key, embed, 1.0,
-         0.0, Blas::onednn);
+    gemm(y_2, act.a_2[d], p.cross_wo[d], batch * dst, embed, head * key, Form::nn, Blas::onednn);
     float *x_3 = r.work<float>(4285952); // [batch, dst, embed]
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
     // nn.ech:141 at sort_digits.ech:32  y = y + bo
@@ -425,8 +410,7 @@ void forward(Rank &r) {
             act.layernorm_3_normalized[d][i * embed + em] * p.layernorm_3_gamma[d][em] + p.layernorm_3_beta[d][em];
     float *mlp_product = r.work<float>(0); // [batch, dst, ff]
     // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(mlp_product, act.decoder_layernorm_3[d], p.mlp_w1[d], batch * dst, ff, embed, Form::nn, embed, ff, ff, 1.0,
-         0.0, Blas::tiled);
+    gemm(mlp_product, act.decoder_layernorm_3[d], p.mlp_w1[d], batch * dst, ff, embed, Form::nn, Blas::tiled);
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
       for (int64_t f = 0; f < ff; ++f) {
@@ -435,9 +419,7 @@ void forward(Rank &r) {
         act.decoder_mlp_gelu[d][i * ff + f] = math::gelu(e_2);
       }
     float *mlp_product_2 = r.work<float>(4187648); // [batch, dst, embed]
-    // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(mlp_product_2, act.decoder_mlp_gelu[d], p.mlp_w2[d], batch * dst, embed, ff, Form::nn, ff, embed, embed, 1.0,
-         0.0, Blas::onednn);
+    gemm(mlp_product_2, act.decoder_mlp_gelu[d], p.mlp_w2[d], batch * dst, embed, ff, Form::nn, Blas::onednn);
     // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
     // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     for (int64_t i = 0; i < batch * dst; ++i)
@@ -453,8 +435,7 @@ void forward(Rank &r) {
       act.layernorm[i * embed + em] =
           act.layernorm_normalized_2[i * embed + em] * p.layernorm_gamma[em] + p.layernorm_beta[em];
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  gemm(act.logits, act.layernorm, p.wte, batch * dst, vocab, embed, Form::nt, embed, embed, vocab, 1.0, 0.0,
-       Blas::onednn);
+  gemm(act.logits, act.layernorm, p.wte, batch * dst, vocab, embed, Form::nt, Blas::onednn);
   float *row_loss = r.work<float>(4404224); // [batch, dst]
   // sort_digits.ech:36  loss mean(cross_entropy(logits, answer, over = vocab))
   cross_entropy(row_loss, act.shift, act.log_sum, act.logits, in.answer, batch * dst, vocab);
@@ -462,8 +443,8 @@ void forward(Rank &r) {
   reduce_sum(sum, row_loss, 1, batch * dst, 1);
   float *loss = r.work<float>(4408832); // []
   loss[0] = sum[0] / 768.0f;
-  // sort_digits.ech:36  2 ranks, 4 bytes: split batch over dp (sort_digits.ech:50): report of loss (sort_digits.ech:36)
-  all_reduce(r, r.group(0), loss, 1, Sum, Algorithm::automatic, "sort_digits.ech:36");
+  // 2 ranks, 4 bytes: split batch over dp (sort_digits.ech:50): report of loss
+  all_reduce(r, r.group(0), loss, 1, Sum, "sort_digits.ech:36");
   // sort_digits.ech:36  loss
   r.report(0, loss[0]);
 }
@@ -487,10 +468,9 @@ void backward(Rank &r) {
   }
   float *d_layernorm = r.work<float>(4285952); // [batch, dst, embed]
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  gemm(d_layernorm, d_logits, p.wte, batch * dst, embed, vocab, Form::nn, vocab, embed, embed, 1.0, 0.0, Blas::onednn);
+  gemm(d_layernorm, d_logits, p.wte, batch * dst, embed, vocab, Form::nn, Blas::onednn);
   float *d_wte = r.work<float>(9290240); // [vocab, embed]
-  gemm(d_wte, d_logits, act.layernorm, vocab, embed, batch * dst, Form::tn, vocab, embed, embed, 1.0, 0.0,
-       Blas::onednn);
+  gemm(d_wte, d_logits, act.layernorm, vocab, embed, batch * dst, Form::tn, Blas::onednn);
   // nn.ech:31 at sort_digits.ech:35  return normalize(x, over = over) * gamma + beta
   reduce_sum(grad.layernorm_beta, d_layernorm, 1, batch * dst, embed);
   float *d_layernorm_value = r.work<float>(8906240); // [batch, dst, embed]
@@ -498,7 +478,6 @@ void backward(Rank &r) {
 #pragma GCC ivdep
     for (int64_t em = 0; em < embed; ++em)
       d_layernorm_value[i * embed + em] = d_layernorm[i * embed + em] * p.layernorm_gamma[em];
-  // nn.ech:31 at sort_digits.ech:35  return normalize(x, over = over) * gamma + beta
   LongSum layernorm_gamma_sum(grad.layernorm_gamma, embed);
   for (int64_t i = 0; i < batch * dst; ++i) {
 #pragma GCC ivdep
@@ -508,7 +487,6 @@ void backward(Rank &r) {
   }
   layernorm_gamma_sum.finish();
   float *d_input = r.work<float>(8906240); // [batch, dst, embed]
-  // nn.ech:31 at sort_digits.ech:35  return normalize(x, over = over) * gamma + beta
   normalize_grad(d_input, d_layernorm_value, act.layernorm_normalized_2, act.layernorm_rstd_2, batch * dst, embed);
   float *d_value = r.work<float>(9004544); // [batch, src, embed]
   // sort_digits.ech:30  repeat decoder = layers {
@@ -517,10 +495,8 @@ void backward(Rank &r) {
     // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     reduce_sum(grad.mlp_b2[d], d_input, 1, batch * dst, embed);
     float *d_mlp_product = r.work<float>(4089344); // [batch, dst, ff]
-    gemm(d_mlp_product, d_input, p.mlp_w2[d], batch * dst, ff, embed, Form::nt, embed, embed, ff, 1.0, 0.0,
-         Blas::onednn);
-    gemm(grad.mlp_w2[d], act.decoder_mlp_gelu[d], d_input, ff, embed, batch * dst, Form::tn, ff, embed, embed, 1.0, 0.0,
-         Blas::onednn);
+    gemm(d_mlp_product, d_input, p.mlp_w2[d], batch * dst, ff, embed, Form::nt, Blas::onednn);
+    gemm(grad.mlp_w2[d], act.decoder_mlp_gelu[d], d_input, ff, embed, batch * dst, Form::tn, Blas::onednn);
     float *d_mlp_value = r.work<float>(4089344); // [batch, dst, ff]
     LongSum mlp_b1_sum(grad.mlp_b1[d], ff);
     for (int64_t i = 0; i < batch * dst; ++i) {
@@ -535,11 +511,8 @@ void backward(Rank &r) {
     }
     mlp_b1_sum.finish();
     float *d_decoder_layernorm_3 = r.work<float>(9102848); // [batch, dst, embed]
-    // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(d_decoder_layernorm_3, d_mlp_value, p.mlp_w1[d], batch * dst, embed, ff, Form::nt, ff, ff, embed, 1.0, 0.0,
-         Blas::tiled);
-    gemm(grad.mlp_w1[d], act.decoder_layernorm_3[d], d_mlp_value, embed, ff, batch * dst, Form::tn, embed, ff, ff, 1.0,
-         0.0, Blas::tiled);
+    gemm(d_decoder_layernorm_3, d_mlp_value, p.mlp_w1[d], batch * dst, embed, ff, Form::nt, Blas::tiled);
+    gemm(grad.mlp_w1[d], act.decoder_layernorm_3[d], d_mlp_value, embed, ff, batch * dst, Form::tn, Blas::tiled);
     // nn.ech:31 at sort_digits.ech:33  return normalize(x, over = over) * gamma + beta
     reduce_sum(grad.layernorm_3_beta[d], d_decoder_layernorm_3, 1, batch * dst, embed);
     float *d_layernorm_3_value = r.work<float>(4089344); // [batch, dst, embed]
@@ -547,7 +520,6 @@ void backward(Rank &r) {
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em)
         d_layernorm_3_value[i * embed + em] = d_decoder_layernorm_3[i * embed + em] * p.layernorm_3_gamma[d][em];
-    // nn.ech:31 at sort_digits.ech:33  return normalize(x, over = over) * gamma + beta
     LongSum layernorm_3_gamma_sum(grad.layernorm_3_gamma[d], embed);
     for (int64_t i = 0; i < batch * dst; ++i) {
 #pragma GCC ivdep
@@ -558,7 +530,6 @@ void backward(Rank &r) {
     }
     layernorm_3_gamma_sum.finish();
     float *d_x = r.work<float>(4089344); // [batch, dst, embed]
-    // nn.ech:31 at sort_digits.ech:33  return normalize(x, over = over) * gamma + beta
     normalize_grad(d_x, d_layernorm_3_value, act.layernorm_3_normalized[d], act.layernorm_3_rstd[d], batch * dst,
                    embed);
     float *d_y = r.work<float>(4089344); // [batch, dst, embed]
@@ -578,10 +549,8 @@ void backward(Rank &r) {
     cross_bo_sum.finish();
     float *d_a = r.work<float>(4187648); // [batch, dst, head, key]
     // nn.ech:138 at sort_digits.ech:32  y = dot(a, wo, over = (head, key))
-    gemm(d_a, d_y, p.cross_wo[d], batch * dst, head * key, embed, Form::nt, embed, embed, head * key, 1.0, 0.0,
-         Blas::onednn);
-    gemm(grad.cross_wo[d], act.a_2[d], d_y, head * key, embed, batch * dst, Form::tn, head * key, embed, embed, 1.0,
-         0.0, Blas::onednn);
+    gemm(d_a, d_y, p.cross_wo[d], batch * dst, head * key, embed, Form::nt, Blas::onednn);
+    gemm(grad.cross_wo[d], act.a_2[d], d_y, head * key, embed, batch * dst, Form::tn, Blas::onednn);
     float *d_query = r.work<float>(4285952); // [batch, dst, head, key]
     float *d_key = r.work<float>(4384256); // [batch, src, head, key]
     float *d_value_2 = r.work<float>(9102848); // [batch, src, head, key]
@@ -598,21 +567,15 @@ void backward(Rank &r) {
     // nn.ech:133 at sort_digits.ech:32  q = q + bq
     reduce_sum(grad.cross_bq[d], d_query, 1, batch * dst, head * key);
     // nn.ech:128 at sort_digits.ech:32  v = dot(memory, wv, over = embed)
-    gemm(d_value, d_value_2, p.cross_wv[d], batch * src, embed, head * key, Form::nt, head * key, head * key, embed,
-         1.0, 1.0, Blas::onednn);
-    gemm(grad.cross_wv[d], act.m, d_value_2, embed, head * key, batch * src, Form::tn, embed, head * key, head * key,
-         1.0, 0.0, Blas::onednn);
+    gemm(d_value, d_value_2, p.cross_wv[d], batch * src, embed, head * key, Form::nt, Blas::onednn, 1.0);
+    gemm(grad.cross_wv[d], act.m, d_value_2, embed, head * key, batch * src, Form::tn, Blas::onednn);
     // nn.ech:127 at sort_digits.ech:32  k = dot(memory, wk, over = embed)
-    gemm(d_value, d_key, p.cross_wk[d], batch * src, embed, head * key, Form::nt, head * key, head * key, embed, 1.0,
-         1.0, Blas::onednn);
-    gemm(grad.cross_wk[d], act.m, d_key, embed, head * key, batch * src, Form::tn, embed, head * key, head * key, 1.0,
-         0.0, Blas::onednn);
+    gemm(d_value, d_key, p.cross_wk[d], batch * src, embed, head * key, Form::nt, Blas::onednn, 1.0);
+    gemm(grad.cross_wk[d], act.m, d_key, embed, head * key, batch * src, Form::tn, Blas::onednn);
     float *d_decoder_layernorm_2 = r.work<float>(4187648); // [batch, dst, embed]
     // nn.ech:126 at sort_digits.ech:32  q = dot(x, wq, over = embed)
-    gemm(d_decoder_layernorm_2, d_query, p.cross_wq[d], batch * dst, embed, head * key, Form::nt, head * key,
-         head * key, embed, 1.0, 0.0, Blas::onednn);
-    gemm(grad.cross_wq[d], act.decoder_layernorm_2[d], d_query, embed, head * key, batch * dst, Form::tn, embed,
-         head * key, head * key, 1.0, 0.0, Blas::onednn);
+    gemm(d_decoder_layernorm_2, d_query, p.cross_wq[d], batch * dst, embed, head * key, Form::nt, Blas::onednn);
+    gemm(grad.cross_wq[d], act.decoder_layernorm_2[d], d_query, embed, head * key, batch * dst, Form::tn, Blas::onednn);
     // nn.ech:31 at sort_digits.ech:32  return normalize(x, over = over) * gamma + beta
     reduce_sum(grad.layernorm_2_beta[d], d_decoder_layernorm_2, 1, batch * dst, embed);
     float *d_layernorm_2_value = r.work<float>(4285952); // [batch, dst, embed]
@@ -620,7 +583,6 @@ void backward(Rank &r) {
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em)
         d_layernorm_2_value[i * embed + em] = d_decoder_layernorm_2[i * embed + em] * p.layernorm_2_gamma[d][em];
-    // nn.ech:31 at sort_digits.ech:32  return normalize(x, over = over) * gamma + beta
     LongSum layernorm_2_gamma_sum(grad.layernorm_2_gamma[d], embed);
     for (int64_t i = 0; i < batch * dst; ++i) {
 #pragma GCC ivdep
@@ -631,7 +593,6 @@ void backward(Rank &r) {
     }
     layernorm_2_gamma_sum.finish();
     float *d_x_2 = r.work<float>(4285952); // [batch, dst, embed]
-    // nn.ech:31 at sort_digits.ech:32  return normalize(x, over = over) * gamma + beta
     normalize_grad(d_x_2, d_layernorm_2_value, act.decoder_layernorm_2_normalized[d], act.decoder_layernorm_2_rstd[d],
                    batch * dst, embed);
     // nn.ech:98 at sort_digits.ech:31  y = y + bo
@@ -650,10 +611,8 @@ void backward(Rank &r) {
     }
     attn_bo_sum.finish();
     // nn.ech:95 at sort_digits.ech:31  y = dot(a, wo, over = (head, key))
-    gemm(d_a, d_y, p.attn_wo[d], batch * dst, head * key, embed, Form::nt, embed, embed, head * key, 1.0, 0.0,
-         Blas::onednn);
-    gemm(grad.attn_wo[d], act.a_3[d], d_y, head * key, embed, batch * dst, Form::tn, head * key, embed, embed, 1.0, 0.0,
-         Blas::onednn);
+    gemm(d_a, d_y, p.attn_wo[d], batch * dst, head * key, embed, Form::nt, Blas::onednn);
+    gemm(grad.attn_wo[d], act.a_3[d], d_y, head * key, embed, batch * dst, Form::tn, Blas::onednn);
     float *d_attn_d_query = r.work<float>(4285952); // [batch, dst, head, key]
     float *d_attn_d_key = r.work<float>(4384256); // [batch, dst2, head, key]
     float *d_attn_d_value = r.work<float>(9102848); // [batch, dst2, head, key]
@@ -672,22 +631,19 @@ void backward(Rank &r) {
     reduce_sum(grad.attn_bq[d], d_attn_d_query, 1, batch * dst, head * key);
     float *d_decoder_layernorm = r.work<float>(4187648); // [batch, dst, embed]
     // nn.ech:81 at sort_digits.ech:31  v = dot(x, wv, over = embed)
-    gemm(d_decoder_layernorm, d_attn_d_value, p.attn_wv[d], batch * dst, embed, head * key, Form::nt, head * key,
-         head * key, embed, 1.0, 0.0, Blas::onednn);
-    gemm(grad.attn_wv[d], act.decoder_layernorm[d], d_attn_d_value, embed, head * key, batch * dst, Form::tn, embed,
-         head * key, head * key, 1.0, 0.0, Blas::onednn);
+    gemm(d_decoder_layernorm, d_attn_d_value, p.attn_wv[d], batch * dst, embed, head * key, Form::nt, Blas::onednn);
+    gemm(grad.attn_wv[d], act.decoder_layernorm[d], d_attn_d_value, embed, head * key, batch * dst, Form::tn,
+         Blas::onednn);
     float *d_decoder_layernorm_4 = r.work<float>(9102848); // [batch, dst, embed]
     // nn.ech:80 at sort_digits.ech:31  k = dot(x, wk, over = embed)
-    gemm(d_decoder_layernorm_4, d_attn_d_key, p.attn_wk[d], batch * dst, embed, head * key, Form::nt, head * key,
-         head * key, embed, 1.0, 0.0, Blas::onednn);
-    gemm(grad.attn_wk[d], act.decoder_layernorm[d], d_attn_d_key, embed, head * key, batch * dst, Form::tn, embed,
-         head * key, head * key, 1.0, 0.0, Blas::onednn);
+    gemm(d_decoder_layernorm_4, d_attn_d_key, p.attn_wk[d], batch * dst, embed, head * key, Form::nt, Blas::onednn);
+    gemm(grad.attn_wk[d], act.decoder_layernorm[d], d_attn_d_key, embed, head * key, batch * dst, Form::tn,
+         Blas::onednn);
     float *d_decoder_layernorm_5 = r.work<float>(4384256); // [batch, dst, embed]
     // nn.ech:79 at sort_digits.ech:31  q = dot(x, wq, over = embed)
-    gemm(d_decoder_layernorm_5, d_attn_d_query, p.attn_wq[d], batch * dst, embed, head * key, Form::nt, head * key,
-         head * key, embed, 1.0, 0.0, Blas::onednn);
-    gemm(grad.attn_wq[d], act.decoder_layernorm[d], d_attn_d_query, embed, head * key, batch * dst, Form::tn, embed,
-         head * key, head * key, 1.0, 0.0, Blas::onednn);
+    gemm(d_decoder_layernorm_5, d_attn_d_query, p.attn_wq[d], batch * dst, embed, head * key, Form::nt, Blas::onednn);
+    gemm(grad.attn_wq[d], act.decoder_layernorm[d], d_attn_d_query, embed, head * key, batch * dst, Form::tn,
+         Blas::onednn);
     float *d_layernorm_value_2 = r.work<float>(4187648); // [batch, dst, embed]
     // nn.ech:31 at sort_digits.ech:31  return normalize(x, over = over) * gamma + beta
     // nn.ech:80 at sort_digits.ech:31  k = dot(x, wk, over = embed)
@@ -732,10 +688,8 @@ void backward(Rank &r) {
     // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     reduce_sum(grad.encoder_mlp_b2[e], d_m, 1, batch * src, embed);
     float *d_mlp_product = r.work<float>(2516480); // [batch, src, ff]
-    gemm(d_mlp_product, d_m, p.encoder_mlp_w2[e], batch * src, ff, embed, Form::nt, embed, embed, ff, 1.0, 0.0,
-         Blas::onednn);
-    gemm(grad.encoder_mlp_w2[e], act.mlp_gelu[e], d_m, ff, embed, batch * src, Form::tn, ff, embed, embed, 1.0, 0.0,
-         Blas::onednn);
+    gemm(d_mlp_product, d_m, p.encoder_mlp_w2[e], batch * src, ff, embed, Form::nt, Blas::onednn);
+    gemm(grad.encoder_mlp_w2[e], act.mlp_gelu[e], d_m, ff, embed, batch * src, Form::tn, Blas::onednn);
     float *d_mlp_value = r.work<float>(2516480); // [batch, src, ff]
     LongSum encoder_mlp_b1_sum(grad.encoder_mlp_b1[e], ff);
     for (int64_t i = 0; i < batch * src; ++i) {
@@ -750,11 +704,9 @@ void backward(Rank &r) {
     }
     encoder_mlp_b1_sum.finish();
     float *d_encoder_layernorm_2 = r.work<float>(2909696); // [batch, src, embed]
-    // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(d_encoder_layernorm_2, d_mlp_value, p.encoder_mlp_w1[e], batch * src, embed, ff, Form::nt, ff, ff, embed, 1.0,
-         0.0, Blas::tiled);
-    gemm(grad.encoder_mlp_w1[e], act.encoder_layernorm_2[e], d_mlp_value, embed, ff, batch * src, Form::tn, embed, ff,
-         ff, 1.0, 0.0, Blas::tiled);
+    gemm(d_encoder_layernorm_2, d_mlp_value, p.encoder_mlp_w1[e], batch * src, embed, ff, Form::nt, Blas::tiled);
+    gemm(grad.encoder_mlp_w1[e], act.encoder_layernorm_2[e], d_mlp_value, embed, ff, batch * src, Form::tn,
+         Blas::tiled);
     // nn.ech:31 at sort_digits.ech:27  return normalize(x, over = over) * gamma + beta
     reduce_sum(grad.encoder_layernorm_2_beta[e], d_encoder_layernorm_2, 1, batch * src, embed);
     float *d_layernorm_2_value = r.work<float>(2516480); // [batch, src, embed]
@@ -763,7 +715,6 @@ void backward(Rank &r) {
       for (int64_t em = 0; em < embed; ++em)
         d_layernorm_2_value[i * embed + em] =
             d_encoder_layernorm_2[i * embed + em] * p.encoder_layernorm_2_gamma[e][em];
-    // nn.ech:31 at sort_digits.ech:27  return normalize(x, over = over) * gamma + beta
     LongSum encoder_layernorm_2_gamma_sum(grad.encoder_layernorm_2_gamma[e], embed);
     for (int64_t i = 0; i < batch * src; ++i) {
 #pragma GCC ivdep
@@ -774,7 +725,6 @@ void backward(Rank &r) {
     }
     encoder_layernorm_2_gamma_sum.finish();
     float *d_m_2 = r.work<float>(2516480); // [batch, src, embed]
-    // nn.ech:31 at sort_digits.ech:27  return normalize(x, over = over) * gamma + beta
     normalize_grad(d_m_2, d_layernorm_2_value, act.layernorm_2_normalized[e], act.layernorm_2_rstd[e], batch * src,
                    embed);
     float *d_y = r.work<float>(2516480); // [batch, src, embed]
@@ -794,10 +744,8 @@ void backward(Rank &r) {
     encoder_attn_bo_sum.finish();
     float *d_a = r.work<float>(2614784); // [batch, src, head, key]
     // nn.ech:95 at sort_digits.ech:26  y = dot(a, wo, over = (head, key))
-    gemm(d_a, d_y, p.encoder_attn_wo[e], batch * src, head * key, embed, Form::nt, embed, embed, head * key, 1.0, 0.0,
-         Blas::onednn);
-    gemm(grad.encoder_attn_wo[e], act.a[e], d_y, head * key, embed, batch * src, Form::tn, head * key, embed, embed,
-         1.0, 0.0, Blas::onednn);
+    gemm(d_a, d_y, p.encoder_attn_wo[e], batch * src, head * key, embed, Form::nt, Blas::onednn);
+    gemm(grad.encoder_attn_wo[e], act.a[e], d_y, head * key, embed, batch * src, Form::tn, Blas::onednn);
     float *d_attn_d_query = r.work<float>(2713088); // [batch, src, head, key]
     float *d_attn_d_key = r.work<float>(2811392); // [batch, src2, head, key]
     float *d_attn_d_value = r.work<float>(2909696); // [batch, src2, head, key]
@@ -817,21 +765,21 @@ void backward(Rank &r) {
     float *d_encoder_layernorm = r.work<float>(2614784); // [batch, src, embed]
     // nn.ech:81 at sort_digits.ech:26  v = dot(x, wv, over = embed)
     gemm(d_encoder_layernorm, d_attn_d_value, p.encoder_attn_wv[e], batch * src, embed, head * key, Form::nt,
-         head * key, head * key, embed, 1.0, 0.0, Blas::onednn);
+         Blas::onednn);
     gemm(grad.encoder_attn_wv[e], act.encoder_layernorm[e], d_attn_d_value, embed, head * key, batch * src, Form::tn,
-         embed, head * key, head * key, 1.0, 0.0, Blas::onednn);
+         Blas::onednn);
     float *d_encoder_layernorm_3 = r.work<float>(2909696); // [batch, src, embed]
     // nn.ech:80 at sort_digits.ech:26  k = dot(x, wk, over = embed)
     gemm(d_encoder_layernorm_3, d_attn_d_key, p.encoder_attn_wk[e], batch * src, embed, head * key, Form::nt,
-         head * key, head * key, embed, 1.0, 0.0, Blas::onednn);
+         Blas::onednn);
     gemm(grad.encoder_attn_wk[e], act.encoder_layernorm[e], d_attn_d_key, embed, head * key, batch * src, Form::tn,
-         embed, head * key, head * key, 1.0, 0.0, Blas::onednn);
+         Blas::onednn);
     float *d_encoder_layernorm_4 = r.work<float>(2811392); // [batch, src, embed]
     // nn.ech:79 at sort_digits.ech:26  q = dot(x, wq, over = embed)
     gemm(d_encoder_layernorm_4, d_attn_d_query, p.encoder_attn_wq[e], batch * src, embed, head * key, Form::nt,
-         head * key, head * key, embed, 1.0, 0.0, Blas::onednn);
+         Blas::onednn);
     gemm(grad.encoder_attn_wq[e], act.encoder_layernorm[e], d_attn_d_query, embed, head * key, batch * src, Form::tn,
-         embed, head * key, head * key, 1.0, 0.0, Blas::onednn);
+         Blas::onednn);
     float *d_layernorm_value_2 = r.work<float>(2614784); // [batch, src, embed]
     // nn.ech:31 at sort_digits.ech:26  return normalize(x, over = over) * gamma + beta
     // nn.ech:80 at sort_digits.ech:26  k = dot(x, wk, over = embed)
@@ -876,9 +824,9 @@ void update(Rank &r, double lr) {
   const Params p{r};
   const OptimizerState opt{r};
   const Gradients grad{r};
-  // sort_digits.ech:35  2 ranks, 0.94 MB: split batch over dp (sort_digits.ech:50): gradients of layernorm.beta,
-  //     layernorm.gamma, decoder.layernorm.gamma and 44 more
-  all_reduce(r, r.group(0), grad.message, 235904, Sum, Algorithm::automatic, "sort_digits.ech:35");
+  // 2 ranks, 0.94 MB: split batch over dp (sort_digits.ech:50): gradients of layernorm.beta, layernorm.gamma,
+  //     decoder.layernorm.gamma and 44 more
+  all_reduce(r, r.group(0), grad.message, 235904, Sum, "sort_digits.ech:35");
   double *sum_of_squares = r.work<double>(943616); // []
   // sort_digits.ech:4  model Seq2Seq(layers = 2, heads = 4, width = 64) {
   fill(sum_of_squares, 1, 0.0);
@@ -1106,16 +1054,13 @@ void evaluate_batch(Rank &r) {
             layernorm_normalized[i * embed + em] * p.encoder_layernorm_gamma[e][em] + p.encoder_layernorm_beta[e][em];
     float *q = r.work<float>(98304); // [batch, src, head, key]
     // nn.ech:79 at sort_digits.ech:26  q = dot(x, wq, over = embed)
-    gemm(q, encoder_layernorm, p.encoder_attn_wq[e], batch * src, head * key, embed, Form::nn, embed, embed, head * key,
-         1.0, 0.0, Blas::onednn);
+    gemm(q, encoder_layernorm, p.encoder_attn_wq[e], batch * src, head * key, embed, Form::nn, Blas::onednn);
     float *k = r.work<float>(196608); // [batch, src, head, key]
     // nn.ech:80 at sort_digits.ech:26  k = dot(x, wk, over = embed)
-    gemm(k, encoder_layernorm, p.encoder_attn_wk[e], batch * src, head * key, embed, Form::nn, embed, embed, head * key,
-         1.0, 0.0, Blas::onednn);
+    gemm(k, encoder_layernorm, p.encoder_attn_wk[e], batch * src, head * key, embed, Form::nn, Blas::onednn);
     float *v = r.work<float>(294912); // [batch, src, head, key]
     // nn.ech:81 at sort_digits.ech:26  v = dot(x, wv, over = embed)
-    gemm(v, encoder_layernorm, p.encoder_attn_wv[e], batch * src, head * key, embed, Form::nn, embed, embed, head * key,
-         1.0, 0.0, Blas::onednn);
+    gemm(v, encoder_layernorm, p.encoder_attn_wv[e], batch * src, head * key, embed, Form::nn, Blas::onednn);
     // nn.ech:86 at sort_digits.ech:26  q = q + bq
     for (int64_t i = 0; i < batch * src; ++i)
 #pragma GCC ivdep
@@ -1141,8 +1086,7 @@ void evaluate_batch(Rank &r) {
               {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}});
     float *y = r.work<float>(491520); // [batch, src, embed]
     // nn.ech:95 at sort_digits.ech:26  y = dot(a, wo, over = (head, key))
-    gemm(y, a, p.encoder_attn_wo[e], batch * src, embed, head * key, Form::nn, head * key, head * key, embed, 1.0, 0.0,
-         Blas::onednn);
+    gemm(y, a, p.encoder_attn_wo[e], batch * src, embed, head * key, Form::nn, Blas::onednn);
     float *m_2 = r.work<float>(491520); // [batch, src, embed]
     // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
     // nn.ech:98 at sort_digits.ech:26  y = y + bo
@@ -1162,17 +1106,14 @@ void evaluate_batch(Rank &r) {
             p.encoder_layernorm_2_gamma[e][em] + p.encoder_layernorm_2_beta[e][em];
     float *mlp_product = r.work<float>(0); // [batch, src, ff]
     // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(mlp_product, encoder_layernorm_2, p.encoder_mlp_w1[e], batch * src, ff, embed, Form::nn, embed, ff, ff, 1.0,
-         0.0, Blas::tiled);
+    gemm(mlp_product, encoder_layernorm_2, p.encoder_mlp_w1[e], batch * src, ff, embed, Form::nn, Blas::tiled);
     float *mlp_gelu = r.work<float>(0); // [batch, src, ff]
     for (int64_t i = 0; i < batch * src; ++i)
 #pragma GCC ivdep
       for (int64_t f = 0; f < ff; ++f)
         mlp_gelu[i * ff + f] = math::gelu(mlp_product[i * ff + f] + p.encoder_mlp_b1[e][f]);
     float *mlp_product_2 = r.work<float>(589824); // [batch, src, embed]
-    // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(mlp_product_2, mlp_gelu, p.encoder_mlp_w2[e], batch * src, embed, ff, Form::nn, ff, embed, embed, 1.0, 0.0,
-         Blas::onednn);
+    gemm(mlp_product_2, mlp_gelu, p.encoder_mlp_w2[e], batch * src, embed, ff, Form::nn, Blas::onednn);
     // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
     // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     for (int64_t i = 0; i < batch * src; ++i)
@@ -1201,16 +1142,13 @@ void evaluate_batch(Rank &r) {
             layernorm_normalized[i * embed + em] * p.decoder_layernorm_gamma[d][em] + p.decoder_layernorm_beta[d][em];
     float *q = r.work<float>(98304); // [batch, dst, head, key]
     // nn.ech:79 at sort_digits.ech:31  q = dot(x, wq, over = embed)
-    gemm(q, decoder_layernorm, p.attn_wq[d], batch * dst, head * key, embed, Form::nn, embed, embed, head * key, 1.0,
-         0.0, Blas::onednn);
+    gemm(q, decoder_layernorm, p.attn_wq[d], batch * dst, head * key, embed, Form::nn, Blas::onednn);
     float *k = r.work<float>(196608); // [batch, dst, head, key]
     // nn.ech:80 at sort_digits.ech:31  k = dot(x, wk, over = embed)
-    gemm(k, decoder_layernorm, p.attn_wk[d], batch * dst, head * key, embed, Form::nn, embed, embed, head * key, 1.0,
-         0.0, Blas::onednn);
+    gemm(k, decoder_layernorm, p.attn_wk[d], batch * dst, head * key, embed, Form::nn, Blas::onednn);
     float *v = r.work<float>(294912); // [batch, dst, head, key]
     // nn.ech:81 at sort_digits.ech:31  v = dot(x, wv, over = embed)
-    gemm(v, decoder_layernorm, p.attn_wv[d], batch * dst, head * key, embed, Form::nn, embed, embed, head * key, 1.0,
-         0.0, Blas::onednn);
+    gemm(v, decoder_layernorm, p.attn_wv[d], batch * dst, head * key, embed, Form::nn, Blas::onednn);
     // nn.ech:86 at sort_digits.ech:31  q = q + bq
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
@@ -1236,8 +1174,7 @@ void evaluate_batch(Rank &r) {
               {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}});
     float *y = r.work<float>(98304); // [batch, dst, embed]
     // nn.ech:95 at sort_digits.ech:31  y = dot(a, wo, over = (head, key))
-    gemm(y, a, p.attn_wo[d], batch * dst, embed, head * key, Form::nn, head * key, head * key, embed, 1.0, 0.0,
-         Blas::onednn);
+    gemm(y, a, p.attn_wo[d], batch * dst, embed, head * key, Form::nn, Blas::onednn);
     float *x_2 = r.work<float>(98304); // [batch, dst, embed]
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as
     //     attn
@@ -1258,16 +1195,13 @@ void evaluate_batch(Rank &r) {
             layernorm_2_normalized[i * embed + em] * p.layernorm_2_gamma[d][em] + p.layernorm_2_beta[d][em];
     float *q_2 = r.work<float>(196608); // [batch, dst, head, key]
     // nn.ech:126 at sort_digits.ech:32  q = dot(x, wq, over = embed)
-    gemm(q_2, decoder_layernorm_2, p.cross_wq[d], batch * dst, head * key, embed, Form::nn, embed, embed, head * key,
-         1.0, 0.0, Blas::onednn);
+    gemm(q_2, decoder_layernorm_2, p.cross_wq[d], batch * dst, head * key, embed, Form::nn, Blas::onednn);
     float *k_2 = r.work<float>(0); // [batch, src, head, key]
     // nn.ech:127 at sort_digits.ech:32  k = dot(memory, wk, over = embed)
-    gemm(k_2, m, p.cross_wk[d], batch * src, head * key, embed, Form::nn, embed, embed, head * key, 1.0, 0.0,
-         Blas::onednn);
+    gemm(k_2, m, p.cross_wk[d], batch * src, head * key, embed, Form::nn, Blas::onednn);
     float *v_2 = r.work<float>(294912); // [batch, src, head, key]
     // nn.ech:128 at sort_digits.ech:32  v = dot(memory, wv, over = embed)
-    gemm(v_2, m, p.cross_wv[d], batch * src, head * key, embed, Form::nn, embed, embed, head * key, 1.0, 0.0,
-         Blas::onednn);
+    gemm(v_2, m, p.cross_wv[d], batch * src, head * key, embed, Form::nn, Blas::onednn);
     // nn.ech:133 at sort_digits.ech:32  q = q + bq
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
@@ -1292,8 +1226,7 @@ void evaluate_batch(Rank &r) {
               {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}});
     float *y_2 = r.work<float>(688128); // [batch, dst, embed]
     // nn.ech:138 at sort_digits.ech:32  y = dot(a, wo, over = (head, key))
-    gemm(y_2, a_2, p.cross_wo[d], batch * dst, embed, head * key, Form::nn, head * key, head * key, embed, 1.0, 0.0,
-         Blas::onednn);
+    gemm(y_2, a_2, p.cross_wo[d], batch * dst, embed, head * key, Form::nn, Blas::onednn);
     float *x_3 = r.work<float>(688128); // [batch, dst, embed]
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
     // nn.ech:141 at sort_digits.ech:32  y = y + bo
@@ -1313,17 +1246,14 @@ void evaluate_batch(Rank &r) {
             layernorm_3_normalized[i * embed + em] * p.layernorm_3_gamma[d][em] + p.layernorm_3_beta[d][em];
     float *mlp_product = r.work<float>(0); // [batch, dst, ff]
     // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(mlp_product, decoder_layernorm_3, p.mlp_w1[d], batch * dst, ff, embed, Form::nn, embed, ff, ff, 1.0, 0.0,
-         Blas::tiled);
+    gemm(mlp_product, decoder_layernorm_3, p.mlp_w1[d], batch * dst, ff, embed, Form::nn, Blas::tiled);
     float *mlp_gelu = r.work<float>(0); // [batch, dst, ff]
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
       for (int64_t f = 0; f < ff; ++f)
         mlp_gelu[i * ff + f] = math::gelu(mlp_product[i * ff + f] + p.mlp_b1[d][f]);
     float *mlp_product_2 = r.work<float>(589824); // [batch, dst, embed]
-    // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(mlp_product_2, mlp_gelu, p.mlp_w2[d], batch * dst, embed, ff, Form::nn, ff, embed, embed, 1.0, 0.0,
-         Blas::onednn);
+    gemm(mlp_product_2, mlp_gelu, p.mlp_w2[d], batch * dst, embed, ff, Form::nn, Blas::onednn);
     // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
     // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     for (int64_t i = 0; i < batch * dst; ++i)
@@ -1342,7 +1272,7 @@ void evaluate_batch(Rank &r) {
       layernorm[i * embed + em] = layernorm_normalized[i * embed + em] * p.layernorm_gamma[em] + p.layernorm_beta[em];
   float *logits = r.work<float>(0); // [batch, dst, vocab]
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  gemm(logits, layernorm, p.wte, batch * dst, vocab, embed, Form::nt, embed, embed, vocab, 1.0, 0.0, Blas::onednn);
+  gemm(logits, layernorm, p.wte, batch * dst, vocab, embed, Form::nt, Blas::onednn);
   float *row_loss = r.work<float>(18432); // [batch, dst]
   float *shift = r.work<float>(19968); // [batch, dst]
   float *log_sum = r.work<float>(21504); // [batch, dst]
@@ -1391,9 +1321,9 @@ void evaluate_end(Rank &r) {
   const float e = static_cast<float>(sample_count) * 12.0f;
   message[0] = static_cast<float>(sums.loss[0]) / e;
   accuracy[0] = static_cast<float>(sums.accuracy[0]) / e;
-  // sort_digits.ech:36  2 ranks, 8 bytes: split batch over dp (sort_digits.ech:50): report of loss
-  //     (sort_digits.ech:36), report of accuracy (sort_digits.ech:37)
-  all_reduce(r, r.group(0), message, 2, Sum, Algorithm::automatic, "sort_digits.ech:36");
+  // 2 ranks, 8 bytes: split batch over dp (sort_digits.ech:50): report of loss (sort_digits.ech:36), report of accuracy
+  //     (sort_digits.ech:37)
+  all_reduce(r, r.group(0), message, 2, Sum, "sort_digits.ech:36");
   // sort_digits.ech:36  loss
   r.report(0, message[0]);
   // sort_digits.ech:37  accuracy

@@ -250,9 +250,8 @@ void forward(Rank &r) {
     // nn.ech:31 at sort_digits.ech:26  return normalize(x, over = over) * gamma + beta
     local_moments(moments, act.m, 1, batch * src, embed_cp);
     double *moments_of_all = r.work<double>(3145728); // [rank=4, batch, src, moment=3]
-    // sort_digits.ech:26  4 ranks, 0.07 MB: split embed over cp (layouts.ech:62): inside normalize (sort_digits.ech:26)
-    all_gather(r, r.group(0), moments_of_all, moments, batch * src * 3, Algorithm::automatic, "sort_digits.ech:26");
-    // nn.ech:31 at sort_digits.ech:26  return normalize(x, over = over) * gamma + beta
+    // 4 ranks, 0.07 MB: split embed over cp (layouts.ech:62): inside normalize
+    all_gather(r, r.group(0), moments_of_all, moments, batch * src * 3, "sort_digits.ech:26");
     combine_moments(moments, moments_of_all, 4, batch * src);
     normalize_finish(act.layernorm_normalized[e], act.layernorm_rstd[e], act.m, moments, batch * src, embed_cp, 1e-05);
     for (int64_t i = 0; i < batch * src; ++i)
@@ -262,16 +261,13 @@ void forward(Rank &r) {
             p.encoder_layernorm_gamma[e][em] + p.encoder_layernorm_beta[e][em];
     float *q = r.work<float>(3145728); // [batch, src, head, key]
     // nn.ech:79 at sort_digits.ech:26  q = dot(x, wq, over = embed)
-    gemm(q, act.encoder_layernorm[e], p.encoder_attn_wq[e], batch * src, head * key, embed_cp, Form::nn, embed_cp,
-         head * key, head * key, 1.0, 0.0, Blas::onednn);
+    gemm(q, act.encoder_layernorm[e], p.encoder_attn_wq[e], batch * src, head * key, embed_cp, Form::nn, Blas::onednn);
     float *k = r.work<float>(3342336); // [batch, src, head, key]
     // nn.ech:80 at sort_digits.ech:26  k = dot(x, wk, over = embed)
-    gemm(k, act.encoder_layernorm[e], p.encoder_attn_wk[e], batch * src, head * key, embed_cp, Form::nn, embed_cp,
-         head * key, head * key, 1.0, 0.0, Blas::onednn);
+    gemm(k, act.encoder_layernorm[e], p.encoder_attn_wk[e], batch * src, head * key, embed_cp, Form::nn, Blas::onednn);
     float *v = r.work<float>(3538944); // [batch, src, head, key]
     // nn.ech:81 at sort_digits.ech:26  v = dot(x, wv, over = embed)
-    gemm(v, act.encoder_layernorm[e], p.encoder_attn_wv[e], batch * src, head * key, embed_cp, Form::nn, embed_cp,
-         head * key, head * key, 1.0, 0.0, Blas::onednn);
+    gemm(v, act.encoder_layernorm[e], p.encoder_attn_wv[e], batch * src, head * key, embed_cp, Form::nn, Blas::onednn);
     const double is_first_cp = r.coordinate(0) == 0 ? 1.0 : 0.0;
     // nn.ech:86 at sort_digits.ech:26  q = q + bq
     for (int64_t i = 0; i < batch * src; ++i)
@@ -289,22 +285,20 @@ void forward(Rank &r) {
 #pragma GCC ivdep
       for (int64_t j = 0; j < head * key; ++j)
         v[i * head * key + j] = v[i * head * key + j] + p.encoder_attn_bv[e][j] * static_cast<float>(is_first_cp);
-    // sort_digits.ech:26  4 ranks, 0.20 MB: split src2, dst, embed over cp (layouts.ech:62): attention
-    //     (sort_digits.ech:26)
-    all_reduce(r, r.group(0), act.a_2[e], batch * src * head * key, Sum, Algorithm::automatic, "sort_digits.ech:26");
+    // 4 ranks, 0.20 MB: split src2, dst, embed over cp (layouts.ech:62): attention
+    all_reduce(r, r.group(0), act.a_2[e], batch * src * head * key, Sum, "sort_digits.ech:26");
     float *k_part = r.work<float>(7536640); // [batch, src2_cp, head, key]
-    // sort_digits.ech:26  4 ranks, 0.20 MB: split src2 over cp (layouts.ech:62): attention (sort_digits.ech:26)
-    reduce_scatter_inner(r, r.group(0), k_part, k, batch, src2_cp * head * key, Sum, Algorithm::automatic,
-                         "sort_digits.ech:26");
+    // 4 ranks, 0.20 MB: split src2 over cp (layouts.ech:62): attention
+    reduce_scatter_inner(r, r.group(0), k_part, k, batch, src2_cp * head * key, Sum, "sort_digits.ech:26");
     float *a_gathered = r.work<float>(3735552); // [batch, src2, head, key]
-    all_gather_inner(r, r.group(0), a_gathered, k_part, batch, src2_cp * head * key, Algorithm::automatic,
-                     "sort_digits.ech:26");
+    // 4 ranks, 0.20 MB: split src2 over cp (layouts.ech:62): attention
+    all_gather_inner(r, r.group(0), a_gathered, k_part, batch, src2_cp * head * key, "sort_digits.ech:26");
     float *v_part = r.work<float>(7585792); // [batch, src2_cp, head, key]
-    reduce_scatter_inner(r, r.group(0), v_part, v, batch, src2_cp * head * key, Sum, Algorithm::automatic,
-                         "sort_digits.ech:26");
+    // 4 ranks, 0.20 MB: split src2 over cp (layouts.ech:62): attention
+    reduce_scatter_inner(r, r.group(0), v_part, v, batch, src2_cp * head * key, Sum, "sort_digits.ech:26");
     float *a_gathered_2 = r.work<float>(3145728); // [batch, src2, head, key]
-    all_gather_inner(r, r.group(0), a_gathered_2, v_part, batch, src2_cp * head * key, Algorithm::automatic,
-                     "sort_digits.ech:26");
+    // 4 ranks, 0.20 MB: split src2 over cp (layouts.ech:62): attention
+    all_gather_inner(r, r.group(0), a_gathered_2, v_part, batch, src2_cp * head * key, "sort_digits.ech:26");
     // nn.ech:94 at sort_digits.ech:26  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
     //     = causal)
     attention(act.a[e], act.maximum[e], act.sum_of_exp[e], act.a_2[e], a_gathered, a_gathered_2,
@@ -312,8 +306,7 @@ void forward(Rank &r) {
               {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}});
     float *y = r.work<float>(7634944); // [batch, src, embed_cp]
     // nn.ech:95 at sort_digits.ech:26  y = dot(a, wo, over = (head, key))
-    gemm(y, act.a[e], p.encoder_attn_wo[e], batch * src, embed_cp, head * key, Form::nn, head * key, embed_cp, embed_cp,
-         1.0, 0.0, Blas::onednn);
+    gemm(y, act.a[e], p.encoder_attn_wo[e], batch * src, embed_cp, head * key, Form::nn, Blas::onednn);
     float *m = r.work<float>(7634944); // [batch, src, embed_cp]
     // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
     // nn.ech:98 at sort_digits.ech:26  y = y + bo
@@ -323,9 +316,8 @@ void forward(Rank &r) {
         m[i * embed_cp + em] = act.m[i * embed_cp + em] + (y[i * embed_cp + em] + p.encoder_attn_bo[e][em]);
     // nn.ech:31 at sort_digits.ech:27  return normalize(x, over = over) * gamma + beta
     local_moments(moments, m, 1, batch * src, embed_cp);
-    // sort_digits.ech:27  4 ranks, 0.07 MB: split embed over cp (layouts.ech:62): inside normalize (sort_digits.ech:27)
-    all_gather(r, r.group(0), moments_of_all, moments, batch * src * 3, Algorithm::automatic, "sort_digits.ech:27");
-    // nn.ech:31 at sort_digits.ech:27  return normalize(x, over = over) * gamma + beta
+    // 4 ranks, 0.07 MB: split embed over cp (layouts.ech:62): inside normalize
+    all_gather(r, r.group(0), moments_of_all, moments, batch * src * 3, "sort_digits.ech:27");
     combine_moments(moments, moments_of_all, 4, batch * src);
     normalize_finish(act.layernorm_2_normalized[e], act.layernorm_2_rstd[e], m, moments, batch * src, embed_cp, 1e-05);
     for (int64_t i = 0; i < batch * src; ++i)
@@ -335,23 +327,20 @@ void forward(Rank &r) {
             p.encoder_layernorm_2_gamma[e][em] + p.encoder_layernorm_2_beta[e][em];
     float *mlp_product = r.work<float>(3145728); // [batch, src, ff]
     // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(mlp_product, act.encoder_layernorm_2[e], p.encoder_mlp_w1[e], batch * src, ff, embed_cp, Form::nn, embed_cp,
-         ff, ff, 1.0, 0.0, Blas::onednn);
+    gemm(mlp_product, act.encoder_layernorm_2[e], p.encoder_mlp_w1[e], batch * src, ff, embed_cp, Form::nn,
+         Blas::onednn);
     for (int64_t i = 0; i < batch * src; ++i)
 #pragma GCC ivdep
       for (int64_t f = 0; f < ff; ++f)
         act.mlp_all_reduce[e][i * ff + f] =
             mlp_product[i * ff + f] + p.encoder_mlp_b1[e][f] * static_cast<float>(is_first_cp);
-    // sort_digits.ech:27  4 ranks, 0.79 MB: split src2, dst, embed over cp (layouts.ech:62): gelu (sort_digits.ech:27)
-    all_reduce(r, r.group(0), act.mlp_all_reduce[e], batch * src * ff, Sum, Algorithm::automatic, "sort_digits.ech:27");
-    // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
+    // 4 ranks, 0.79 MB: split src2, dst, embed over cp (layouts.ech:62): gelu
+    all_reduce(r, r.group(0), act.mlp_all_reduce[e], batch * src * ff, Sum, "sort_digits.ech:27");
 #pragma GCC ivdep
     for (int64_t i = 0; i < batch * src * ff; ++i)
       act.mlp_gelu[e][i] = math::gelu(act.mlp_all_reduce[e][i]);
     float *mlp_product_2 = r.work<float>(3145728); // [batch, src, embed_cp]
-    // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(mlp_product_2, act.mlp_gelu[e], p.encoder_mlp_w2[e], batch * src, embed_cp, ff, Form::nn, ff, embed_cp,
-         embed_cp, 1.0, 0.0, Blas::onednn);
+    gemm(mlp_product_2, act.mlp_gelu[e], p.encoder_mlp_w2[e], batch * src, embed_cp, ff, Form::nn, Blas::onednn);
     // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
     // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     for (int64_t i = 0; i < batch * src; ++i)
@@ -363,15 +352,13 @@ void forward(Rank &r) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < batch * src2_cp * head * key; ++i)
       act.a_3[e][i] = k_part[i];
-    // nn.ech:94 at sort_digits.ech:26  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
-    //     = causal)
 #pragma GCC ivdep
     for (int64_t i = 0; i < batch * src2_cp * head * key; ++i)
       act.a_4[e][i] = v_part[i];
   }
   float *wte_gathered = r.work<float>(9060352); // [message=768]
-  // sort_digits.ech:29  4 ranks, 3072 bytes: split embed over cp (layouts.ech:62): gather (sort_digits.ech:29)
-  all_gather(r, r.group(0), wte_gathered, p.wte, vocab * embed_cp, Algorithm::automatic, "sort_digits.ech:29");
+  // 4 ranks, 3072 bytes: split embed over cp (layouts.ech:62): gather
+  all_gather(r, r.group(0), wte_gathered, p.wte, vocab * embed_cp, "sort_digits.ech:29");
   float *wte_gathered_2 = r.work<float>(9063424); // [vocab, embed]
   // sort_digits.ech:29  x = wte[vocab = target] + wdst
   for (int64_t c = 0; c < cp; ++c)
@@ -381,7 +368,6 @@ void forward(Rank &r) {
         wte_gathered_2[c * embed_cp + vo * cp * embed_cp + em] =
             wte_gathered[c * vocab * embed_cp + vo * embed_cp + em];
   float *rows_2 = r.work<float>(6684672); // [batch, dst, embed]
-  // sort_digits.ech:29  x = wte[vocab = target] + wdst
   gather_rows(rows_2, wte_gathered_2, in.target, batch * dst, embed, 0, 12);
   float *x = r.work<float>(6684672); // [batch, dst, embed]
   for (int64_t b = 0; b < batch; ++b)
@@ -392,43 +378,34 @@ void forward(Rank &r) {
     // nn.ech:31 at sort_digits.ech:31  return normalize(x, over = over) * gamma + beta
     normalize(act.decoder_layernorm_normalized[d], act.decoder_layernorm_rstd[d], x, batch * dst, embed, 1e-05);
     float *layernorm_gamma_gathered = r.work<float>(9060352); // [embed]
-    // sort_digits.ech:31  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): mul (sort_digits.ech:31)
-    all_gather(r, r.group(0), layernorm_gamma_gathered, p.decoder_layernorm_gamma[d], embed_cp, Algorithm::automatic,
-               "sort_digits.ech:31");
+    // 4 ranks, 256 bytes: split embed over cp (layouts.ech:62): mul
+    all_gather(r, r.group(0), layernorm_gamma_gathered, p.decoder_layernorm_gamma[d], embed_cp, "sort_digits.ech:31");
     float *layernorm_beta_gathered = r.work<float>(9060608); // [embed]
-    // sort_digits.ech:31  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): add (sort_digits.ech:31)
-    all_gather(r, r.group(0), layernorm_beta_gathered, p.decoder_layernorm_beta[d], embed_cp, Algorithm::automatic,
-               "sort_digits.ech:31");
-    // nn.ech:31 at sort_digits.ech:31  return normalize(x, over = over) * gamma + beta
+    // 4 ranks, 256 bytes: split embed over cp (layouts.ech:62): add
+    all_gather(r, r.group(0), layernorm_beta_gathered, p.decoder_layernorm_beta[d], embed_cp, "sort_digits.ech:31");
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em)
         act.decoder_layernorm[d][i * embed + em] = act.decoder_layernorm_normalized[d][i * embed + em] *
             layernorm_gamma_gathered[em] + layernorm_beta_gathered[em];
     float *attn_wq_gathered = r.work<float>(6782976); // [embed, head, key]
-    // sort_digits.ech:31  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:31)
-    all_gather(r, r.group(0), attn_wq_gathered, p.attn_wq[d], embed_cp * head * key, Algorithm::automatic,
-               "sort_digits.ech:31");
+    // 4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot
+    all_gather(r, r.group(0), attn_wq_gathered, p.attn_wq[d], embed_cp * head * key, "sort_digits.ech:31");
     float *q = r.work<float>(6733824); // [batch, dst, head, key]
     // nn.ech:79 at sort_digits.ech:31  q = dot(x, wq, over = embed)
-    gemm(q, act.decoder_layernorm[d], attn_wq_gathered, batch * dst, head * key, embed, Form::nn, embed, embed,
-         head * key, 1.0, 0.0, Blas::onednn);
+    gemm(q, act.decoder_layernorm[d], attn_wq_gathered, batch * dst, head * key, embed, Form::nn, Blas::onednn);
     float *attn_wk_gathered = r.work<float>(6832128); // [embed, head, key]
-    // sort_digits.ech:31  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:31)
-    all_gather(r, r.group(0), attn_wk_gathered, p.attn_wk[d], embed_cp * head * key, Algorithm::automatic,
-               "sort_digits.ech:31");
+    // 4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot
+    all_gather(r, r.group(0), attn_wk_gathered, p.attn_wk[d], embed_cp * head * key, "sort_digits.ech:31");
     float *k = r.work<float>(6782976); // [batch, dst, head, key]
     // nn.ech:80 at sort_digits.ech:31  k = dot(x, wk, over = embed)
-    gemm(k, act.decoder_layernorm[d], attn_wk_gathered, batch * dst, head * key, embed, Form::nn, embed, embed,
-         head * key, 1.0, 0.0, Blas::onednn);
+    gemm(k, act.decoder_layernorm[d], attn_wk_gathered, batch * dst, head * key, embed, Form::nn, Blas::onednn);
     float *attn_wv_gathered = r.work<float>(6881280); // [embed, head, key]
-    // sort_digits.ech:31  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:31)
-    all_gather(r, r.group(0), attn_wv_gathered, p.attn_wv[d], embed_cp * head * key, Algorithm::automatic,
-               "sort_digits.ech:31");
+    // 4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot
+    all_gather(r, r.group(0), attn_wv_gathered, p.attn_wv[d], embed_cp * head * key, "sort_digits.ech:31");
     float *v = r.work<float>(6832128); // [batch, dst, head, key]
     // nn.ech:81 at sort_digits.ech:31  v = dot(x, wv, over = embed)
-    gemm(v, act.decoder_layernorm[d], attn_wv_gathered, batch * dst, head * key, embed, Form::nn, embed, embed,
-         head * key, 1.0, 0.0, Blas::onednn);
+    gemm(v, act.decoder_layernorm[d], attn_wv_gathered, batch * dst, head * key, embed, Form::nn, Blas::onednn);
     // nn.ech:86 at sort_digits.ech:31  q = q + bq
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
@@ -444,11 +421,10 @@ void forward(Rank &r) {
 #pragma GCC ivdep
       for (int64_t j = 0; j < head * key; ++j)
         v[i * head * key + j] = v[i * head * key + j] + p.attn_bv[d][j];
-    // sort_digits.ech:31  4 ranks, 0.20 MB: store optimizer over cp: relabel (sort_digits.ech:31)
-    all_gather_inner(r, r.group(0), act.attn_all_gather[d], k, batch, 3 * head * key, Algorithm::automatic,
-                     "sort_digits.ech:31");
-    all_gather_inner(r, r.group(0), act.decoder_attn_all_gather[d], v, batch, 3 * head * key, Algorithm::automatic,
-                     "sort_digits.ech:31");
+    // 4 ranks, 0.20 MB: store optimizer over cp: relabel
+    all_gather_inner(r, r.group(0), act.attn_all_gather[d], k, batch, 3 * head * key, "sort_digits.ech:31");
+    // 4 ranks, 0.20 MB: store optimizer over cp: relabel
+    all_gather_inner(r, r.group(0), act.decoder_attn_all_gather[d], v, batch, 3 * head * key, "sort_digits.ech:31");
     const int64_t dst_minus_dst2 = r.coordinate(0) * 3;
     // nn.ech:94 at sort_digits.ech:31  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
     //     = causal)
@@ -457,9 +433,8 @@ void forward(Rank &r) {
               {batch, 1, head, dst, dst2, key, key, 0.25, true, dst_minus_dst2, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{192, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {192, 0, 16, 64}});
     float *attn_wo_gathered = r.work<float>(6733824); // [message=4096]
-    // sort_digits.ech:31  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:31)
-    all_gather(r, r.group(0), attn_wo_gathered, p.attn_wo[d], head * key * embed_cp, Algorithm::automatic,
-               "sort_digits.ech:31");
+    // 4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot
+    all_gather(r, r.group(0), attn_wo_gathered, p.attn_wo[d], head * key * embed_cp, "sort_digits.ech:31");
     float *attn_wo_gathered_2 = r.work<float>(6782976); // [head, key, embed]
     // nn.ech:95 at sort_digits.ech:31  y = dot(a, wo, over = (head, key))
     for (int64_t c = 0; c < cp; ++c)
@@ -469,12 +444,10 @@ void forward(Rank &r) {
           attn_wo_gathered_2[c * embed_cp + i * cp * embed_cp + em] =
               attn_wo_gathered[c * head * key * embed_cp + i * embed_cp + em];
     float *y = r.work<float>(6733824); // [batch, dst, embed]
-    // nn.ech:95 at sort_digits.ech:31  y = dot(a, wo, over = (head, key))
-    gemm(y, act.a_8[d], attn_wo_gathered_2, batch * dst, embed, head * key, Form::nn, head * key, head * key, embed,
-         1.0, 0.0, Blas::onednn);
+    gemm(y, act.a_8[d], attn_wo_gathered_2, batch * dst, embed, head * key, Form::nn, Blas::onednn);
     float *attn_bo_gathered = r.work<float>(9060352); // [embed]
-    // sort_digits.ech:31  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): add (sort_digits.ech:31)
-    all_gather(r, r.group(0), attn_bo_gathered, p.attn_bo[d], embed_cp, Algorithm::automatic, "sort_digits.ech:31");
+    // 4 ranks, 256 bytes: split embed over cp (layouts.ech:62): add
+    all_gather(r, r.group(0), attn_bo_gathered, p.attn_bo[d], embed_cp, "sort_digits.ech:31");
     float *x_2 = r.work<float>(6733824); // [batch, dst, embed]
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as
     //     attn
@@ -486,35 +459,28 @@ void forward(Rank &r) {
     // nn.ech:31 at sort_digits.ech:32  return normalize(x, over = over) * gamma + beta
     normalize(act.decoder_layernorm_2_normalized[d], act.decoder_layernorm_2_rstd[d], x_2, batch * dst, embed, 1e-05);
     float *layernorm_2_gamma_gathered = r.work<float>(9060352); // [embed]
-    // sort_digits.ech:32  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): mul (sort_digits.ech:32)
-    all_gather(r, r.group(0), layernorm_2_gamma_gathered, p.layernorm_2_gamma[d], embed_cp, Algorithm::automatic,
-               "sort_digits.ech:32");
+    // 4 ranks, 256 bytes: split embed over cp (layouts.ech:62): mul
+    all_gather(r, r.group(0), layernorm_2_gamma_gathered, p.layernorm_2_gamma[d], embed_cp, "sort_digits.ech:32");
     float *layernorm_2_beta_gathered = r.work<float>(9060608); // [embed]
-    // sort_digits.ech:32  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): add (sort_digits.ech:32)
-    all_gather(r, r.group(0), layernorm_2_beta_gathered, p.layernorm_2_beta[d], embed_cp, Algorithm::automatic,
-               "sort_digits.ech:32");
-    // nn.ech:31 at sort_digits.ech:32  return normalize(x, over = over) * gamma + beta
+    // 4 ranks, 256 bytes: split embed over cp (layouts.ech:62): add
+    all_gather(r, r.group(0), layernorm_2_beta_gathered, p.layernorm_2_beta[d], embed_cp, "sort_digits.ech:32");
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em)
         act.decoder_layernorm_2[d][i * embed + em] = act.decoder_layernorm_2_normalized[d][i * embed + em] *
             layernorm_2_gamma_gathered[em] + layernorm_2_beta_gathered[em];
     float *cross_wq_gathered = r.work<float>(6832128); // [embed, head, key]
-    // sort_digits.ech:32  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:32)
-    all_gather(r, r.group(0), cross_wq_gathered, p.cross_wq[d], embed_cp * head * key, Algorithm::automatic,
-               "sort_digits.ech:32");
+    // 4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot
+    all_gather(r, r.group(0), cross_wq_gathered, p.cross_wq[d], embed_cp * head * key, "sort_digits.ech:32");
     float *q_2 = r.work<float>(6782976); // [batch, dst, head, key]
     // nn.ech:126 at sort_digits.ech:32  q = dot(x, wq, over = embed)
-    gemm(q_2, act.decoder_layernorm_2[d], cross_wq_gathered, batch * dst, head * key, embed, Form::nn, embed, embed,
-         head * key, 1.0, 0.0, Blas::onednn);
+    gemm(q_2, act.decoder_layernorm_2[d], cross_wq_gathered, batch * dst, head * key, embed, Form::nn, Blas::onednn);
     float *k_2 = r.work<float>(6291456); // [batch, src, head, key]
     // nn.ech:127 at sort_digits.ech:32  k = dot(memory, wk, over = embed)
-    gemm(k_2, act.m, p.cross_wk[d], batch * src, head * key, embed_cp, Form::nn, embed_cp, head * key, head * key, 1.0,
-         0.0, Blas::onednn);
+    gemm(k_2, act.m, p.cross_wk[d], batch * src, head * key, embed_cp, Form::nn, Blas::onednn);
     float *v_2 = r.work<float>(6488064); // [batch, src, head, key]
     // nn.ech:128 at sort_digits.ech:32  v = dot(memory, wv, over = embed)
-    gemm(v_2, act.m, p.cross_wv[d], batch * src, head * key, embed_cp, Form::nn, embed_cp, head * key, head * key, 1.0,
-         0.0, Blas::onednn);
+    gemm(v_2, act.m, p.cross_wv[d], batch * src, head * key, embed_cp, Form::nn, Blas::onednn);
     // nn.ech:133 at sort_digits.ech:32  q = q + bq
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
@@ -531,18 +497,17 @@ void forward(Rank &r) {
 #pragma GCC ivdep
       for (int64_t j = 0; j < head * key; ++j)
         act.a_7[d][i * head * key + j] = v_2[i * head * key + j] + p.cross_bv[d][j] * static_cast<float>(is_first_cp);
-    // sort_digits.ech:32  4 ranks, 0.20 MB: split src2, dst, embed over cp (layouts.ech:62): attention
-    //     (sort_digits.ech:32)
-    all_reduce(r, r.group(0), act.a_6[d], batch * src * head * key, Sum, Algorithm::automatic, "sort_digits.ech:32");
-    all_reduce(r, r.group(0), act.a_7[d], batch * src * head * key, Sum, Algorithm::automatic, "sort_digits.ech:32");
+    // 4 ranks, 0.20 MB: split src2, dst, embed over cp (layouts.ech:62): attention
+    all_reduce(r, r.group(0), act.a_6[d], batch * src * head * key, Sum, "sort_digits.ech:32");
+    // 4 ranks, 0.20 MB: split src2, dst, embed over cp (layouts.ech:62): attention
+    all_reduce(r, r.group(0), act.a_7[d], batch * src * head * key, Sum, "sort_digits.ech:32");
     // nn.ech:137 at sort_digits.ech:32  a = attention(q, k, v, over = src, key = key)
     attention(act.a_5[d], act.maximum_2[d], act.sum_of_exp_2[d], act.q[d], act.a_6[d], act.a_7[d],
               {batch, 1, head, dst, src, key, key, 0.25, false, dst_minus_dst2, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{192, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {192, 0, 16, 64}});
     float *cross_wo_gathered = r.work<float>(6782976); // [message=4096]
-    // sort_digits.ech:32  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:32)
-    all_gather(r, r.group(0), cross_wo_gathered, p.cross_wo[d], head * key * embed_cp, Algorithm::automatic,
-               "sort_digits.ech:32");
+    // 4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot
+    all_gather(r, r.group(0), cross_wo_gathered, p.cross_wo[d], head * key * embed_cp, "sort_digits.ech:32");
     float *cross_wo_gathered_2 = r.work<float>(6602752); // [head, key, embed]
     // nn.ech:138 at sort_digits.ech:32  y = dot(a, wo, over = (head, key))
     for (int64_t c = 0; c < cp; ++c)
@@ -552,12 +517,10 @@ void forward(Rank &r) {
           cross_wo_gathered_2[c * embed_cp + i * cp * embed_cp + em] =
               cross_wo_gathered[c * head * key * embed_cp + i * embed_cp + em];
     float *y_2 = r.work<float>(6553600); // [batch, dst, embed]
-    // nn.ech:138 at sort_digits.ech:32  y = dot(a, wo, over = (head, key))
-    gemm(y_2, act.a_5[d], cross_wo_gathered_2, batch * dst, embed, head * key, Form::nn, head * key, head * key, embed,
-         1.0, 0.0, Blas::onednn);
+    gemm(y_2, act.a_5[d], cross_wo_gathered_2, batch * dst, embed, head * key, Form::nn, Blas::onednn);
     float *cross_bo_gathered = r.work<float>(9060352); // [embed]
-    // sort_digits.ech:32  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): add (sort_digits.ech:32)
-    all_gather(r, r.group(0), cross_bo_gathered, p.cross_bo[d], embed_cp, Algorithm::automatic, "sort_digits.ech:32");
+    // 4 ranks, 256 bytes: split embed over cp (layouts.ech:62): add
+    all_gather(r, r.group(0), cross_bo_gathered, p.cross_bo[d], embed_cp, "sort_digits.ech:32");
     float *x_3 = r.work<float>(6553600); // [batch, dst, embed]
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
     // nn.ech:141 at sort_digits.ech:32  y = y + bo
@@ -568,26 +531,22 @@ void forward(Rank &r) {
     // nn.ech:31 at sort_digits.ech:33  return normalize(x, over = over) * gamma + beta
     normalize(act.layernorm_3_normalized[d], act.layernorm_3_rstd[d], x_3, batch * dst, embed, 1e-05);
     float *layernorm_3_gamma_gathered = r.work<float>(9060352); // [embed]
-    // sort_digits.ech:33  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): mul (sort_digits.ech:33)
-    all_gather(r, r.group(0), layernorm_3_gamma_gathered, p.layernorm_3_gamma[d], embed_cp, Algorithm::automatic,
-               "sort_digits.ech:33");
+    // 4 ranks, 256 bytes: split embed over cp (layouts.ech:62): mul
+    all_gather(r, r.group(0), layernorm_3_gamma_gathered, p.layernorm_3_gamma[d], embed_cp, "sort_digits.ech:33");
     float *layernorm_3_beta_gathered = r.work<float>(9060608); // [embed]
-    // sort_digits.ech:33  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): add (sort_digits.ech:33)
-    all_gather(r, r.group(0), layernorm_3_beta_gathered, p.layernorm_3_beta[d], embed_cp, Algorithm::automatic,
-               "sort_digits.ech:33");
-    // nn.ech:31 at sort_digits.ech:33  return normalize(x, over = over) * gamma + beta
+    // 4 ranks, 256 bytes: split embed over cp (layouts.ech:62): add
+    all_gather(r, r.group(0), layernorm_3_beta_gathered, p.layernorm_3_beta[d], embed_cp, "sort_digits.ech:33");
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em)
         act.decoder_layernorm_3[d][i * embed + em] = act.layernorm_3_normalized[d][i * embed + em] *
             layernorm_3_gamma_gathered[em] + layernorm_3_beta_gathered[em];
     float *mlp_w1_gathered = r.work<float>(6488064); // [embed, ff]
-    // sort_digits.ech:33  4 ranks, 0.07 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:33)
-    all_gather(r, r.group(0), mlp_w1_gathered, p.mlp_w1[d], embed_cp * ff, Algorithm::automatic, "sort_digits.ech:33");
+    // 4 ranks, 0.07 MB: split embed over cp (layouts.ech:62): dot
+    all_gather(r, r.group(0), mlp_w1_gathered, p.mlp_w1[d], embed_cp * ff, "sort_digits.ech:33");
     float *mlp_product = r.work<float>(6291456); // [batch, dst, ff]
     // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(mlp_product, act.decoder_layernorm_3[d], mlp_w1_gathered, batch * dst, ff, embed, Form::nn, embed, ff, ff, 1.0,
-         0.0, Blas::tiled);
+    gemm(mlp_product, act.decoder_layernorm_3[d], mlp_w1_gathered, batch * dst, ff, embed, Form::nn, Blas::tiled);
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
       for (int64_t f = 0; f < ff; ++f) {
@@ -596,10 +555,9 @@ void forward(Rank &r) {
         act.decoder_mlp_gelu[d][i * ff + f] = math::gelu(e_2);
       }
     float *mlp_w2_gathered = r.work<float>(6291456); // [message=16384]
-    // sort_digits.ech:33  4 ranks, 0.07 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:33)
-    all_gather(r, r.group(0), mlp_w2_gathered, p.mlp_w2[d], ff * embed_cp, Algorithm::automatic, "sort_digits.ech:33");
+    // 4 ranks, 0.07 MB: split embed over cp (layouts.ech:62): dot
+    all_gather(r, r.group(0), mlp_w2_gathered, p.mlp_w2[d], ff * embed_cp, "sort_digits.ech:33");
     float *mlp_w2_gathered_2 = r.work<float>(6356992); // [ff, embed]
-    // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     for (int64_t c = 0; c < cp; ++c)
       for (int64_t f = 0; f < ff; ++f)
 #pragma GCC ivdep
@@ -607,12 +565,10 @@ void forward(Rank &r) {
           mlp_w2_gathered_2[c * embed_cp + f * cp * embed_cp + em] =
               mlp_w2_gathered[c * ff * embed_cp + f * embed_cp + em];
     float *mlp_product_2 = r.work<float>(6291456); // [batch, dst, embed]
-    // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(mlp_product_2, act.decoder_mlp_gelu[d], mlp_w2_gathered_2, batch * dst, embed, ff, Form::nn, ff, embed, embed,
-         1.0, 0.0, Blas::onednn);
+    gemm(mlp_product_2, act.decoder_mlp_gelu[d], mlp_w2_gathered_2, batch * dst, embed, ff, Form::nn, Blas::onednn);
     float *mlp_b2_gathered = r.work<float>(9060352); // [embed]
-    // sort_digits.ech:33  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): add (sort_digits.ech:33)
-    all_gather(r, r.group(0), mlp_b2_gathered, p.mlp_b2[d], embed_cp, Algorithm::automatic, "sort_digits.ech:33");
+    // 4 ranks, 256 bytes: split embed over cp (layouts.ech:62): add
+    all_gather(r, r.group(0), mlp_b2_gathered, p.mlp_b2[d], embed_cp, "sort_digits.ech:33");
     // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
     // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     for (int64_t i = 0; i < batch * dst; ++i)
@@ -623,22 +579,18 @@ void forward(Rank &r) {
   // nn.ech:31 at sort_digits.ech:35  return normalize(x, over = over) * gamma + beta
   normalize(act.layernorm_normalized_2, act.layernorm_rstd_2, x, batch * dst, embed, 1e-05);
   float *layernorm_gamma_gathered = r.work<float>(9060352); // [embed]
-  // sort_digits.ech:35  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): mul (sort_digits.ech:35)
-  all_gather(r, r.group(0), layernorm_gamma_gathered, p.layernorm_gamma, embed_cp, Algorithm::automatic,
-             "sort_digits.ech:35");
+  // 4 ranks, 256 bytes: split embed over cp (layouts.ech:62): mul
+  all_gather(r, r.group(0), layernorm_gamma_gathered, p.layernorm_gamma, embed_cp, "sort_digits.ech:35");
   float *layernorm_beta_gathered = r.work<float>(9060608); // [embed]
-  // sort_digits.ech:35  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): add (sort_digits.ech:35)
-  all_gather(r, r.group(0), layernorm_beta_gathered, p.layernorm_beta, embed_cp, Algorithm::automatic,
-             "sort_digits.ech:35");
-  // nn.ech:31 at sort_digits.ech:35  return normalize(x, over = over) * gamma + beta
+  // 4 ranks, 256 bytes: split embed over cp (layouts.ech:62): add
+  all_gather(r, r.group(0), layernorm_beta_gathered, p.layernorm_beta, embed_cp, "sort_digits.ech:35");
   for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
     for (int64_t em = 0; em < embed; ++em)
       act.layernorm[i * embed + em] =
           act.layernorm_normalized_2[i * embed + em] * layernorm_gamma_gathered[em] + layernorm_beta_gathered[em];
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  gemm(act.logits, act.layernorm, wte_gathered_2, batch * dst, vocab, embed, Form::nt, embed, embed, vocab, 1.0, 0.0,
-       Blas::onednn);
+  gemm(act.logits, act.layernorm, wte_gathered_2, batch * dst, vocab, embed, Form::nt, Blas::onednn);
   float *row_loss = r.work<float>(9114368); // [batch, dst]
   // sort_digits.ech:36  loss mean(cross_entropy(logits, answer, over = vocab))
   cross_entropy(row_loss, act.shift, act.log_sum, act.logits, in.answer, batch * dst, vocab);
@@ -646,9 +598,8 @@ void forward(Rank &r) {
   reduce_sum(sum, row_loss, 1, batch * dst, 1);
   float *loss = r.work<float>(9116672); // []
   loss[0] = sum[0] / 768.0f;
-  // sort_digits.ech:36  4 ranks, 4 bytes: split src2, dst, embed over cp (layouts.ech:62): report of loss
-  //     (sort_digits.ech:36)
-  all_reduce(r, r.group(0), loss, 1, Sum, Algorithm::automatic, "sort_digits.ech:36");
+  // 4 ranks, 4 bytes: split src2, dst, embed over cp (layouts.ech:62): report of loss
+  all_reduce(r, r.group(0), loss, 1, Sum, "sort_digits.ech:36");
   // sort_digits.ech:36  loss
   r.report(0, loss[0]);
 }
@@ -671,8 +622,8 @@ void backward(Rank &r) {
           (static_cast<int32_t>(v) == answer_i ? 1.0f : 0.0f)) * e;
   }
   float *wte_gathered = r.work<float>(9060352); // [message=768]
-  // sort_digits.ech:35  4 ranks, 3072 bytes: split embed over cp (layouts.ech:62): dot (sort_digits.ech:35)
-  all_gather(r, r.group(0), wte_gathered, p.wte, vocab * embed_cp, Algorithm::automatic, "sort_digits.ech:35");
+  // 4 ranks, 3072 bytes: split embed over cp (layouts.ech:62): dot
+  all_gather(r, r.group(0), wte_gathered, p.wte, vocab * embed_cp, "sort_digits.ech:35");
   float *wte_gathered_2 = r.work<float>(9063424); // [vocab, embed]
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
   for (int64_t c = 0; c < cp; ++c)
@@ -681,30 +632,23 @@ void backward(Rank &r) {
       for (int64_t em = 0; em < embed_cp; ++em)
         wte_gathered_2[c * embed_cp + v * cp * embed_cp + em] = wte_gathered[c * vocab * embed_cp + v * embed_cp + em];
   float *d_layernorm = r.work<float>(6782976); // [batch, dst, embed]
-  // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  gemm(d_layernorm, d_logits, wte_gathered_2, batch * dst, embed, vocab, Form::nn, vocab, embed, embed, 1.0, 0.0,
-       Blas::onednn);
-  gemm(act.d_wte, d_logits, act.layernorm, vocab, embed, batch * dst, Form::tn, vocab, embed, embed, 1.0, 0.0,
-       Blas::onednn);
+  gemm(d_layernorm, d_logits, wte_gathered_2, batch * dst, embed, vocab, Form::nn, Blas::onednn);
+  gemm(act.d_wte, d_logits, act.layernorm, vocab, embed, batch * dst, Form::tn, Blas::onednn);
   // nn.ech:31 at sort_digits.ech:35  return normalize(x, over = over) * gamma + beta
   reduce_sum(act.d_layernorm_beta, d_layernorm, 1, batch * dst, embed);
   float *layernorm_gamma_gathered = r.work<float>(9114368); // [embed]
-  // sort_digits.ech:35  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): mul (sort_digits.ech:35)
-  all_gather(r, r.group(0), layernorm_gamma_gathered, p.layernorm_gamma, embed_cp, Algorithm::automatic,
-             "sort_digits.ech:35");
+  // 4 ranks, 256 bytes: split embed over cp (layouts.ech:62): mul
+  all_gather(r, r.group(0), layernorm_gamma_gathered, p.layernorm_gamma, embed_cp, "sort_digits.ech:35");
   float *d_layernorm_value = r.work<float>(8568832); // [batch, dst, embed]
-  // nn.ech:31 at sort_digits.ech:35  return normalize(x, over = over) * gamma + beta
   for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
     for (int64_t em = 0; em < embed; ++em)
       d_layernorm_value[i * embed + em] = d_layernorm[i * embed + em] * layernorm_gamma_gathered[em];
-  // nn.ech:31 at sort_digits.ech:35  return normalize(x, over = over) * gamma + beta
   fill(act.d_layernorm_gamma, embed, 0.0f);
   for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
     for (int64_t em = 0; em < embed; ++em)
       act.d_layernorm_gamma[em] += d_layernorm[i * embed + em] * act.layernorm_normalized_2[i * embed + em];
-  // nn.ech:31 at sort_digits.ech:35  return normalize(x, over = over) * gamma + beta
   normalize_grad(act.d_input, d_layernorm_value, act.layernorm_normalized_2, act.layernorm_rstd_2, batch * dst, embed);
   // sort_digits.ech:30  repeat decoder = layers {
   fill(act.d_value, batch * src * embed_cp, 0.0f);
@@ -712,10 +656,9 @@ void backward(Rank &r) {
     // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     reduce_sum(act.d_mlp_b2[d], act.d_input, 1, batch * dst, embed);
     float *mlp_w2_gathered = r.work<float>(6291456); // [message=16384]
-    // sort_digits.ech:33  4 ranks, 0.07 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:33)
-    all_gather(r, r.group(0), mlp_w2_gathered, p.mlp_w2[d], ff * embed_cp, Algorithm::automatic, "sort_digits.ech:33");
+    // 4 ranks, 0.07 MB: split embed over cp (layouts.ech:62): dot
+    all_gather(r, r.group(0), mlp_w2_gathered, p.mlp_w2[d], ff * embed_cp, "sort_digits.ech:33");
     float *mlp_w2_gathered_2 = r.work<float>(6488064); // [ff, embed]
-    // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     for (int64_t c = 0; c < cp; ++c)
       for (int64_t f = 0; f < ff; ++f)
 #pragma GCC ivdep
@@ -723,11 +666,8 @@ void backward(Rank &r) {
           mlp_w2_gathered_2[c * embed_cp + f * cp * embed_cp + em] =
               mlp_w2_gathered[c * ff * embed_cp + f * embed_cp + em];
     float *d_mlp_product = r.work<float>(6291456); // [batch, dst, ff]
-    // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(d_mlp_product, act.d_input, mlp_w2_gathered_2, batch * dst, ff, embed, Form::nt, embed, embed, ff, 1.0, 0.0,
-         Blas::onednn);
-    gemm(act.d_mlp_w2[d], act.decoder_mlp_gelu[d], act.d_input, ff, embed, batch * dst, Form::tn, ff, embed, embed, 1.0,
-         0.0, Blas::onednn);
+    gemm(d_mlp_product, act.d_input, mlp_w2_gathered_2, batch * dst, ff, embed, Form::nt, Blas::onednn);
+    gemm(act.d_mlp_w2[d], act.decoder_mlp_gelu[d], act.d_input, ff, embed, batch * dst, Form::tn, Blas::onednn);
     float *d_mlp_value = r.work<float>(6291456); // [batch, dst, ff]
     fill(grad.mlp_b1[d], ff, 0.0f);
     for (int64_t i = 0; i < batch * dst; ++i)
@@ -739,27 +679,21 @@ void backward(Rank &r) {
         grad.mlp_b1[d][f] += e_2;
       }
     float *mlp_w1_gathered = r.work<float>(6488064); // [embed, ff]
-    // sort_digits.ech:33  4 ranks, 0.07 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:33)
-    all_gather(r, r.group(0), mlp_w1_gathered, p.mlp_w1[d], embed_cp * ff, Algorithm::automatic, "sort_digits.ech:33");
+    // 4 ranks, 0.07 MB: split embed over cp (layouts.ech:62): dot
+    all_gather(r, r.group(0), mlp_w1_gathered, p.mlp_w1[d], embed_cp * ff, "sort_digits.ech:33");
     float *d_decoder_layernorm_3 = r.work<float>(6553600); // [batch, dst, embed]
-    // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(d_decoder_layernorm_3, d_mlp_value, mlp_w1_gathered, batch * dst, embed, ff, Form::nt, ff, ff, embed, 1.0, 0.0,
-         Blas::tiled);
-    gemm(act.d_mlp_w1[d], act.decoder_layernorm_3[d], d_mlp_value, embed, ff, batch * dst, Form::tn, embed, ff, ff, 1.0,
-         0.0, Blas::tiled);
+    gemm(d_decoder_layernorm_3, d_mlp_value, mlp_w1_gathered, batch * dst, embed, ff, Form::nt, Blas::tiled);
+    gemm(act.d_mlp_w1[d], act.decoder_layernorm_3[d], d_mlp_value, embed, ff, batch * dst, Form::tn, Blas::tiled);
     // nn.ech:31 at sort_digits.ech:33  return normalize(x, over = over) * gamma + beta
     reduce_sum(act.d_layernorm_3_beta[d], d_decoder_layernorm_3, 1, batch * dst, embed);
     float *layernorm_3_gamma_gathered = r.work<float>(6602752); // [embed]
-    // sort_digits.ech:33  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): mul (sort_digits.ech:33)
-    all_gather(r, r.group(0), layernorm_3_gamma_gathered, p.layernorm_3_gamma[d], embed_cp, Algorithm::automatic,
-               "sort_digits.ech:33");
+    // 4 ranks, 256 bytes: split embed over cp (layouts.ech:62): mul
+    all_gather(r, r.group(0), layernorm_3_gamma_gathered, p.layernorm_3_gamma[d], embed_cp, "sort_digits.ech:33");
     float *d_layernorm_3_value = r.work<float>(8667136); // [batch, dst, embed]
-    // nn.ech:31 at sort_digits.ech:33  return normalize(x, over = over) * gamma + beta
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em)
         d_layernorm_3_value[i * embed + em] = d_decoder_layernorm_3[i * embed + em] * layernorm_3_gamma_gathered[em];
-    // nn.ech:31 at sort_digits.ech:33  return normalize(x, over = over) * gamma + beta
     fill(act.d_layernorm_3_gamma[d], embed, 0.0f);
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
@@ -767,7 +701,6 @@ void backward(Rank &r) {
         act.d_layernorm_3_gamma[d][em] +=
             d_decoder_layernorm_3[i * embed + em] * act.layernorm_3_normalized[d][i * embed + em];
     float *d_x = r.work<float>(8667136); // [batch, dst, embed]
-    // nn.ech:31 at sort_digits.ech:33  return normalize(x, over = over) * gamma + beta
     normalize_grad(d_x, d_layernorm_3_value, act.layernorm_3_normalized[d], act.layernorm_3_rstd[d], batch * dst,
                    embed);
     float *d_y = r.work<float>(8667136); // [batch, dst, embed]
@@ -783,9 +716,8 @@ void backward(Rank &r) {
         act.d_cross_bo[d][em] += d_y_2;
       }
     float *cross_wo_gathered = r.work<float>(8716288); // [message=4096]
-    // sort_digits.ech:32  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:32)
-    all_gather(r, r.group(0), cross_wo_gathered, p.cross_wo[d], head * key * embed_cp, Algorithm::automatic,
-               "sort_digits.ech:32");
+    // 4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot
+    all_gather(r, r.group(0), cross_wo_gathered, p.cross_wo[d], head * key * embed_cp, "sort_digits.ech:32");
     float *cross_wo_gathered_2 = r.work<float>(8765440); // [head, key, embed]
     // nn.ech:138 at sort_digits.ech:32  y = dot(a, wo, over = (head, key))
     for (int64_t c = 0; c < cp; ++c)
@@ -795,11 +727,8 @@ void backward(Rank &r) {
           cross_wo_gathered_2[c * embed_cp + i * cp * embed_cp + em] =
               cross_wo_gathered[c * head * key * embed_cp + i * embed_cp + em];
     float *d_a = r.work<float>(8716288); // [batch, dst, head, key]
-    // nn.ech:138 at sort_digits.ech:32  y = dot(a, wo, over = (head, key))
-    gemm(d_a, d_y, cross_wo_gathered_2, batch * dst, head * key, embed, Form::nt, embed, embed, head * key, 1.0, 0.0,
-         Blas::onednn);
-    gemm(act.d_cross_wo[d], act.a_5[d], d_y, head * key, embed, batch * dst, Form::tn, head * key, embed, embed, 1.0,
-         0.0, Blas::onednn);
+    gemm(d_a, d_y, cross_wo_gathered_2, batch * dst, head * key, embed, Form::nt, Blas::onednn);
+    gemm(act.d_cross_wo[d], act.a_5[d], d_y, head * key, embed, batch * dst, Form::tn, Blas::onednn);
     float *d_query = r.work<float>(8765440); // [batch, dst, head, key]
     float *d_key = r.work<float>(6291456); // [batch, src, head, key]
     float *d_value = r.work<float>(6488064); // [batch, src, head, key]
@@ -810,49 +739,40 @@ void backward(Rank &r) {
                    {batch, 1, head, dst, src, key, key, 0.25, false, dst_minus_dst2, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
                    {{192, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {192, 0, 16, 64}},
                    {{192, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {192, 0, 16, 64}});
-    // sort_digits.ech:32  4 ranks, 0.20 MB: split src2, dst, embed over cp (layouts.ech:62): sum (sort_digits.ech:32)
-    all_reduce(r, r.group(0), d_value, batch * src * head * key, Sum, Algorithm::automatic, "sort_digits.ech:32");
+    // 4 ranks, 0.20 MB: split src2, dst, embed over cp (layouts.ech:62): sum
+    all_reduce(r, r.group(0), d_value, batch * src * head * key, Sum, "sort_digits.ech:32");
     // nn.ech:135 at sort_digits.ech:32  v = v + bv
     reduce_sum(grad.cross_bv[d], d_value, 1, batch * src, head * key);
-    // sort_digits.ech:32  4 ranks, 0.20 MB: split src2, dst, embed over cp (layouts.ech:62): sum (sort_digits.ech:32)
-    all_reduce(r, r.group(0), d_key, batch * src * head * key, Sum, Algorithm::automatic, "sort_digits.ech:32");
+    // 4 ranks, 0.20 MB: split src2, dst, embed over cp (layouts.ech:62): sum
+    all_reduce(r, r.group(0), d_key, batch * src * head * key, Sum, "sort_digits.ech:32");
     // nn.ech:134 at sort_digits.ech:32  k = k + bk
     reduce_sum(grad.cross_bk[d], d_key, 1, batch * src, head * key);
     // nn.ech:133 at sort_digits.ech:32  q = q + bq
     reduce_sum(grad.cross_bq[d], d_query, 1, batch * dst, head * key);
     // nn.ech:128 at sort_digits.ech:32  v = dot(memory, wv, over = embed)
-    gemm(act.d_value, d_value, p.cross_wv[d], batch * src, embed_cp, head * key, Form::nt, head * key, head * key,
-         embed_cp, 1.0, 1.0, Blas::onednn);
-    gemm(grad.cross_wv[d], act.m, d_value, embed_cp, head * key, batch * src, Form::tn, embed_cp, head * key,
-         head * key, 1.0, 0.0, Blas::onednn);
+    gemm(act.d_value, d_value, p.cross_wv[d], batch * src, embed_cp, head * key, Form::nt, Blas::onednn, 1.0);
+    gemm(grad.cross_wv[d], act.m, d_value, embed_cp, head * key, batch * src, Form::tn, Blas::onednn);
     // nn.ech:127 at sort_digits.ech:32  k = dot(memory, wk, over = embed)
-    gemm(act.d_value, d_key, p.cross_wk[d], batch * src, embed_cp, head * key, Form::nt, head * key, head * key,
-         embed_cp, 1.0, 1.0, Blas::onednn);
-    gemm(grad.cross_wk[d], act.m, d_key, embed_cp, head * key, batch * src, Form::tn, embed_cp, head * key, head * key,
-         1.0, 0.0, Blas::onednn);
+    gemm(act.d_value, d_key, p.cross_wk[d], batch * src, embed_cp, head * key, Form::nt, Blas::onednn, 1.0);
+    gemm(grad.cross_wk[d], act.m, d_key, embed_cp, head * key, batch * src, Form::tn, Blas::onednn);
     float *cross_wq_gathered = r.work<float>(6291456); // [embed, head, key]
-    // sort_digits.ech:32  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:32)
-    all_gather(r, r.group(0), cross_wq_gathered, p.cross_wq[d], embed_cp * head * key, Algorithm::automatic,
-               "sort_digits.ech:32");
+    // 4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot
+    all_gather(r, r.group(0), cross_wq_gathered, p.cross_wq[d], embed_cp * head * key, "sort_digits.ech:32");
     float *d_decoder_layernorm_2 = r.work<float>(8716288); // [batch, dst, embed]
     // nn.ech:126 at sort_digits.ech:32  q = dot(x, wq, over = embed)
-    gemm(d_decoder_layernorm_2, d_query, cross_wq_gathered, batch * dst, embed, head * key, Form::nt, head * key,
-         head * key, embed, 1.0, 0.0, Blas::onednn);
-    gemm(act.d_cross_wq[d], act.decoder_layernorm_2[d], d_query, embed, head * key, batch * dst, Form::tn, embed,
-         head * key, head * key, 1.0, 0.0, Blas::onednn);
+    gemm(d_decoder_layernorm_2, d_query, cross_wq_gathered, batch * dst, embed, head * key, Form::nt, Blas::onednn);
+    gemm(act.d_cross_wq[d], act.decoder_layernorm_2[d], d_query, embed, head * key, batch * dst, Form::tn,
+         Blas::onednn);
     // nn.ech:31 at sort_digits.ech:32  return normalize(x, over = over) * gamma + beta
     reduce_sum(act.d_layernorm_2_beta[d], d_decoder_layernorm_2, 1, batch * dst, embed);
     float *layernorm_2_gamma_gathered = r.work<float>(8765440); // [embed]
-    // sort_digits.ech:32  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): mul (sort_digits.ech:32)
-    all_gather(r, r.group(0), layernorm_2_gamma_gathered, p.layernorm_2_gamma[d], embed_cp, Algorithm::automatic,
-               "sort_digits.ech:32");
+    // 4 ranks, 256 bytes: split embed over cp (layouts.ech:62): mul
+    all_gather(r, r.group(0), layernorm_2_gamma_gathered, p.layernorm_2_gamma[d], embed_cp, "sort_digits.ech:32");
     float *d_layernorm_2_value = r.work<float>(6291456); // [batch, dst, embed]
-    // nn.ech:31 at sort_digits.ech:32  return normalize(x, over = over) * gamma + beta
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em)
         d_layernorm_2_value[i * embed + em] = d_decoder_layernorm_2[i * embed + em] * layernorm_2_gamma_gathered[em];
-    // nn.ech:31 at sort_digits.ech:32  return normalize(x, over = over) * gamma + beta
     fill(act.d_layernorm_2_gamma[d], embed, 0.0f);
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
@@ -860,7 +780,6 @@ void backward(Rank &r) {
         act.d_layernorm_2_gamma[d][em] +=
             d_decoder_layernorm_2[i * embed + em] * act.decoder_layernorm_2_normalized[d][i * embed + em];
     float *d_x_2 = r.work<float>(6291456); // [batch, dst, embed]
-    // nn.ech:31 at sort_digits.ech:32  return normalize(x, over = over) * gamma + beta
     normalize_grad(d_x_2, d_layernorm_2_value, act.decoder_layernorm_2_normalized[d], act.decoder_layernorm_2_rstd[d],
                    batch * dst, embed);
     // nn.ech:98 at sort_digits.ech:31  y = y + bo
@@ -876,9 +795,8 @@ void backward(Rank &r) {
         act.d_attn_bo[d][em] += d_y_2;
       }
     float *attn_wo_gathered = r.work<float>(8716288); // [message=4096]
-    // sort_digits.ech:31  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:31)
-    all_gather(r, r.group(0), attn_wo_gathered, p.attn_wo[d], head * key * embed_cp, Algorithm::automatic,
-               "sort_digits.ech:31");
+    // 4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot
+    all_gather(r, r.group(0), attn_wo_gathered, p.attn_wo[d], head * key * embed_cp, "sort_digits.ech:31");
     float *attn_wo_gathered_2 = r.work<float>(8765440); // [head, key, embed]
     // nn.ech:95 at sort_digits.ech:31  y = dot(a, wo, over = (head, key))
     for (int64_t c = 0; c < cp; ++c)
@@ -887,11 +805,8 @@ void backward(Rank &r) {
         for (int64_t em = 0; em < embed_cp; ++em)
           attn_wo_gathered_2[c * embed_cp + i * cp * embed_cp + em] =
               attn_wo_gathered[c * head * key * embed_cp + i * embed_cp + em];
-    // nn.ech:95 at sort_digits.ech:31  y = dot(a, wo, over = (head, key))
-    gemm(d_a, d_y, attn_wo_gathered_2, batch * dst, head * key, embed, Form::nt, embed, embed, head * key, 1.0, 0.0,
-         Blas::onednn);
-    gemm(act.d_attn_wo[d], act.a_8[d], d_y, head * key, embed, batch * dst, Form::tn, head * key, embed, embed, 1.0,
-         0.0, Blas::onednn);
+    gemm(d_a, d_y, attn_wo_gathered_2, batch * dst, head * key, embed, Form::nt, Blas::onednn);
+    gemm(act.d_attn_wo[d], act.a_8[d], d_y, head * key, embed, batch * dst, Form::tn, Blas::onednn);
     float *d_attn_d_query = r.work<float>(8765440); // [batch, dst, head, key]
     float *d_attn_d_key = r.work<float>(6291456); // [batch, dst2, head, key]
     float *d_attn_d_value = r.work<float>(6488064); // [batch, dst2, head, key]
@@ -904,53 +819,43 @@ void backward(Rank &r) {
                    {{192, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {192, 0, 16, 64}},
                    {{192, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {192, 0, 16, 64}});
     float *d_v_part = r.work<float>(8716288); // [batch, dst, head, key]
-    // sort_digits.ech:31  4 ranks, 0.20 MB: split dst over cp (layouts.ech:62): sum (sort_digits.ech:31)
-    reduce_scatter_inner(r, r.group(0), d_v_part, d_attn_d_value, batch, dst * head * key, Sum, Algorithm::automatic,
-                         "sort_digits.ech:31");
+    // 4 ranks, 0.20 MB: split dst over cp (layouts.ech:62): sum
+    reduce_scatter_inner(r, r.group(0), d_v_part, d_attn_d_value, batch, dst * head * key, Sum, "sort_digits.ech:31");
     // nn.ech:88 at sort_digits.ech:31  v = v + bv
     reduce_sum(grad.attn_bv[d], d_v_part, 1, batch * dst, head * key);
     float *d_k_part = r.work<float>(6488064); // [batch, dst, head, key]
-    // sort_digits.ech:31  4 ranks, 0.20 MB: split dst over cp (layouts.ech:62): sum (sort_digits.ech:31)
-    reduce_scatter_inner(r, r.group(0), d_k_part, d_attn_d_key, batch, dst * head * key, Sum, Algorithm::automatic,
-                         "sort_digits.ech:31");
+    // 4 ranks, 0.20 MB: split dst over cp (layouts.ech:62): sum
+    reduce_scatter_inner(r, r.group(0), d_k_part, d_attn_d_key, batch, dst * head * key, Sum, "sort_digits.ech:31");
     // nn.ech:87 at sort_digits.ech:31  k = k + bk
     reduce_sum(grad.attn_bk[d], d_k_part, 1, batch * dst, head * key);
     // nn.ech:86 at sort_digits.ech:31  q = q + bq
     reduce_sum(grad.attn_bq[d], d_attn_d_query, 1, batch * dst, head * key);
     float *attn_wv_gathered = r.work<float>(6586368); // [embed, head, key]
-    // sort_digits.ech:31  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:31)
-    all_gather(r, r.group(0), attn_wv_gathered, p.attn_wv[d], embed_cp * head * key, Algorithm::automatic,
-               "sort_digits.ech:31");
+    // 4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot
+    all_gather(r, r.group(0), attn_wv_gathered, p.attn_wv[d], embed_cp * head * key, "sort_digits.ech:31");
     float *d_decoder_layernorm = r.work<float>(6537216); // [batch, dst, embed]
     // nn.ech:81 at sort_digits.ech:31  v = dot(x, wv, over = embed)
-    gemm(d_decoder_layernorm, d_v_part, attn_wv_gathered, batch * dst, embed, head * key, Form::nt, head * key,
-         head * key, embed, 1.0, 0.0, Blas::onednn);
-    gemm(act.d_attn_wv[d], act.decoder_layernorm[d], d_v_part, embed, head * key, batch * dst, Form::tn, embed,
-         head * key, head * key, 1.0, 0.0, Blas::onednn);
+    gemm(d_decoder_layernorm, d_v_part, attn_wv_gathered, batch * dst, embed, head * key, Form::nt, Blas::onednn);
+    gemm(act.d_attn_wv[d], act.decoder_layernorm[d], d_v_part, embed, head * key, batch * dst, Form::tn, Blas::onednn);
     float *attn_wk_gathered = r.work<float>(6586368); // [embed, head, key]
-    // sort_digits.ech:31  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:31)
-    all_gather(r, r.group(0), attn_wk_gathered, p.attn_wk[d], embed_cp * head * key, Algorithm::automatic,
-               "sort_digits.ech:31");
+    // 4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot
+    all_gather(r, r.group(0), attn_wk_gathered, p.attn_wk[d], embed_cp * head * key, "sort_digits.ech:31");
     float *d_decoder_layernorm_4 = r.work<float>(8716288); // [batch, dst, embed]
     // nn.ech:80 at sort_digits.ech:31  k = dot(x, wk, over = embed)
-    gemm(d_decoder_layernorm_4, d_k_part, attn_wk_gathered, batch * dst, embed, head * key, Form::nt, head * key,
-         head * key, embed, 1.0, 0.0, Blas::onednn);
-    gemm(act.d_attn_wk[d], act.decoder_layernorm[d], d_k_part, embed, head * key, batch * dst, Form::tn, embed,
-         head * key, head * key, 1.0, 0.0, Blas::onednn);
+    gemm(d_decoder_layernorm_4, d_k_part, attn_wk_gathered, batch * dst, embed, head * key, Form::nt, Blas::onednn);
+    gemm(act.d_attn_wk[d], act.decoder_layernorm[d], d_k_part, embed, head * key, batch * dst, Form::tn, Blas::onednn);
     float *attn_wq_gathered = r.work<float>(6635520); // [embed, head, key]
-    // sort_digits.ech:31  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:31)
-    all_gather(r, r.group(0), attn_wq_gathered, p.attn_wq[d], embed_cp * head * key, Algorithm::automatic,
-               "sort_digits.ech:31");
+    // 4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot
+    all_gather(r, r.group(0), attn_wq_gathered, p.attn_wq[d], embed_cp * head * key, "sort_digits.ech:31");
     float *d_decoder_layernorm_5 = r.work<float>(6586368); // [batch, dst, embed]
     // nn.ech:79 at sort_digits.ech:31  q = dot(x, wq, over = embed)
-    gemm(d_decoder_layernorm_5, d_attn_d_query, attn_wq_gathered, batch * dst, embed, head * key, Form::nt, head * key,
-         head * key, embed, 1.0, 0.0, Blas::onednn);
-    gemm(act.d_attn_wq[d], act.decoder_layernorm[d], d_attn_d_query, embed, head * key, batch * dst, Form::tn, embed,
-         head * key, head * key, 1.0, 0.0, Blas::onednn);
+    gemm(d_decoder_layernorm_5, d_attn_d_query, attn_wq_gathered, batch * dst, embed, head * key, Form::nt,
+         Blas::onednn);
+    gemm(act.d_attn_wq[d], act.decoder_layernorm[d], d_attn_d_query, embed, head * key, batch * dst, Form::tn,
+         Blas::onednn);
     float *layernorm_gamma_gathered_2 = r.work<float>(6635520); // [embed]
-    // sort_digits.ech:31  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): mul (sort_digits.ech:31)
-    all_gather(r, r.group(0), layernorm_gamma_gathered_2, p.decoder_layernorm_gamma[d], embed_cp, Algorithm::automatic,
-               "sort_digits.ech:31");
+    // 4 ranks, 256 bytes: split embed over cp (layouts.ech:62): mul
+    all_gather(r, r.group(0), layernorm_gamma_gathered_2, p.decoder_layernorm_gamma[d], embed_cp, "sort_digits.ech:31");
     float *d_layernorm_value_2 = r.work<float>(6537216); // [batch, dst, embed]
     // nn.ech:31 at sort_digits.ech:31  return normalize(x, over = over) * gamma + beta
     // nn.ech:80 at sort_digits.ech:31  k = dot(x, wk, over = embed)
@@ -987,7 +892,6 @@ void update(Rank &r, Messages &messages) {
     for (int64_t e = 0; e < embed_cp; ++e)
       act.message[c * 12608 + e] = act.d_layernorm_beta[c * embed_cp + e];
   float *d_layernorm_gamma = act.message + 16;
-  // nn.ech:31 at sort_digits.ech:35  return normalize(x, over = over) * gamma + beta
   for (int64_t c = 0; c < cp; ++c)
 #pragma GCC ivdep
     for (int64_t e = 0; e < embed_cp; ++e)
@@ -1001,7 +905,6 @@ void update(Rank &r, Messages &messages) {
         d_layernorm_gamma_2[c * 12608 + d * embed_cp + e] =
             act.d_decoder_layernorm_gamma.all[c * embed_cp + d * cp * embed_cp + e];
   float *d_layernorm_beta = act.message + 64;
-  // sort_digits.ech:30  repeat decoder = layers {
   for (int64_t c = 0; c < cp; ++c)
     for (int64_t d = 0; d < decoder; ++d)
 #pragma GCC ivdep
@@ -1009,7 +912,6 @@ void update(Rank &r, Messages &messages) {
         d_layernorm_beta[c * 12608 + d * embed_cp + e] =
             act.d_decoder_layernorm_beta.all[c * embed_cp + d * cp * embed_cp + e];
   float *d_attn_wq = act.message + 96;
-  // sort_digits.ech:30  repeat decoder = layers {
   for (int64_t c = 0; c < cp; ++c)
     for (int64_t d = 0; d < decoder; ++d)
 #pragma GCC ivdep
@@ -1017,7 +919,6 @@ void update(Rank &r, Messages &messages) {
         d_attn_wq[c * 12608 + d * embed_cp * head * key + i] =
             act.d_attn_wq.all[c * embed_cp * head * key + d * cp * embed_cp * head * key + i];
   float *d_attn_wk = act.message + 2144;
-  // sort_digits.ech:30  repeat decoder = layers {
   for (int64_t c = 0; c < cp; ++c)
     for (int64_t d = 0; d < decoder; ++d)
 #pragma GCC ivdep
@@ -1025,7 +926,6 @@ void update(Rank &r, Messages &messages) {
         d_attn_wk[c * 12608 + d * embed_cp * head * key + i] =
             act.d_attn_wk.all[c * embed_cp * head * key + d * cp * embed_cp * head * key + i];
   float *d_attn_wv = act.message + 4192;
-  // sort_digits.ech:30  repeat decoder = layers {
   for (int64_t c = 0; c < cp; ++c)
     for (int64_t d = 0; d < decoder; ++d)
 #pragma GCC ivdep
@@ -1033,21 +933,18 @@ void update(Rank &r, Messages &messages) {
         d_attn_wv[c * 12608 + d * embed_cp * head * key + i] =
             act.d_attn_wv.all[c * embed_cp * head * key + d * cp * embed_cp * head * key + i];
   float *d_attn_wo = act.message + 6240;
-  // sort_digits.ech:30  repeat decoder = layers {
   for (int64_t c = 0; c < cp; ++c)
     for (int64_t i = 0; i < decoder * head * key; ++i)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed_cp; ++e)
         d_attn_wo[c * 12608 + i * embed_cp + e] = act.d_attn_wo.all[c * embed_cp + i * cp * embed_cp + e];
   float *d_attn_bo = act.message + 8288;
-  // sort_digits.ech:30  repeat decoder = layers {
   for (int64_t c = 0; c < cp; ++c)
     for (int64_t d = 0; d < decoder; ++d)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed_cp; ++e)
         d_attn_bo[c * 12608 + d * embed_cp + e] = act.d_attn_bo.all[c * embed_cp + d * cp * embed_cp + e];
   float *d_layernorm_2_gamma = act.message + 8320;
-  // sort_digits.ech:30  repeat decoder = layers {
   for (int64_t c = 0; c < cp; ++c)
     for (int64_t d = 0; d < decoder; ++d)
 #pragma GCC ivdep
@@ -1055,7 +952,6 @@ void update(Rank &r, Messages &messages) {
         d_layernorm_2_gamma[c * 12608 + d * embed_cp + e] =
             act.d_layernorm_2_gamma.all[c * embed_cp + d * cp * embed_cp + e];
   float *d_layernorm_2_beta = act.message + 8352;
-  // sort_digits.ech:30  repeat decoder = layers {
   for (int64_t c = 0; c < cp; ++c)
     for (int64_t d = 0; d < decoder; ++d)
 #pragma GCC ivdep
@@ -1063,7 +959,6 @@ void update(Rank &r, Messages &messages) {
         d_layernorm_2_beta[c * 12608 + d * embed_cp + e] =
             act.d_layernorm_2_beta.all[c * embed_cp + d * cp * embed_cp + e];
   float *d_cross_wq = act.message + 8384;
-  // sort_digits.ech:30  repeat decoder = layers {
   for (int64_t c = 0; c < cp; ++c)
     for (int64_t d = 0; d < decoder; ++d)
 #pragma GCC ivdep
@@ -1071,21 +966,18 @@ void update(Rank &r, Messages &messages) {
         d_cross_wq[c * 12608 + d * embed_cp * head * key + i] =
             act.d_cross_wq.all[c * embed_cp * head * key + d * cp * embed_cp * head * key + i];
   float *d_cross_wo = act.message + 10432;
-  // sort_digits.ech:30  repeat decoder = layers {
   for (int64_t c = 0; c < cp; ++c)
     for (int64_t i = 0; i < decoder * head * key; ++i)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed_cp; ++e)
         d_cross_wo[c * 12608 + i * embed_cp + e] = act.d_cross_wo.all[c * embed_cp + i * cp * embed_cp + e];
   float *d_cross_bo = act.message + 12480;
-  // sort_digits.ech:30  repeat decoder = layers {
   for (int64_t c = 0; c < cp; ++c)
     for (int64_t d = 0; d < decoder; ++d)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed_cp; ++e)
         d_cross_bo[c * 12608 + d * embed_cp + e] = act.d_cross_bo.all[c * embed_cp + d * cp * embed_cp + e];
   float *d_layernorm_3_gamma = act.message + 12512;
-  // sort_digits.ech:30  repeat decoder = layers {
   for (int64_t c = 0; c < cp; ++c)
     for (int64_t d = 0; d < decoder; ++d)
 #pragma GCC ivdep
@@ -1093,7 +985,6 @@ void update(Rank &r, Messages &messages) {
         d_layernorm_3_gamma[c * 12608 + d * embed_cp + e] =
             act.d_layernorm_3_gamma.all[c * embed_cp + d * cp * embed_cp + e];
   float *d_layernorm_3_beta = act.message + 12544;
-  // sort_digits.ech:30  repeat decoder = layers {
   for (int64_t c = 0; c < cp; ++c)
     for (int64_t d = 0; d < decoder; ++d)
 #pragma GCC ivdep
@@ -1101,7 +992,6 @@ void update(Rank &r, Messages &messages) {
         d_layernorm_3_beta[c * 12608 + d * embed_cp + e] =
             act.d_layernorm_3_beta.all[c * embed_cp + d * cp * embed_cp + e];
   float *d_mlp_b2 = act.message + 12576;
-  // sort_digits.ech:30  repeat decoder = layers {
   for (int64_t c = 0; c < cp; ++c)
     for (int64_t d = 0; d < decoder; ++d)
 #pragma GCC ivdep
@@ -1109,10 +999,10 @@ void update(Rank &r, Messages &messages) {
         d_mlp_b2[c * 12608 + d * embed_cp + e] = act.d_mlp_b2.all[c * embed_cp + d * cp * embed_cp + e];
   const int64_t own_row_2 = r.coordinate(0) * 12608;
   float *part = act.message + own_row_2;
-  // sort_digits.ech:35  4 ranks, 0.20 MB: split embed over cp (layouts.ech:62): gradients of layernorm.beta,
-  //     layernorm.gamma, decoder.layernorm.gamma and 14 more
+  // 4 ranks, 0.20 MB: split embed over cp (layouts.ech:62): gradients of layernorm.beta, layernorm.gamma,
+  //     decoder.layernorm.gamma and 14 more
   messages.reduce_scatter_of_message = reduce_scatter_start(r, r.group(0), part, act.message, 12608, Sum,
-                                                            Algorithm::automatic, "sort_digits.ech:35");
+                                                            "sort_digits.ech:35");
   // nn.ech:151 at sort_digits.ech:33  param w2[ff, embed] ~ normal(1 / sqrt(size(ff)))
   for (int64_t c = 0; c < cp; ++c)
     for (int64_t i = 0; i < decoder * ff; ++i)
@@ -1122,20 +1012,15 @@ void update(Rank &r, Messages &messages) {
             act.d_mlp_w2.all[c * embed_cp + i * cp * embed_cp + e];
   const int64_t own_row = r.coordinate(0) * 8192;
   float *d_mlp_w2_part = act.message_2 + own_row;
-  // sort_digits.ech:33  4 ranks, 0.13 MB: split embed over cp (layouts.ech:62): gradient of decoder.mlp.w2
-  //     (sort_digits.ech:33)
+  // 4 ranks, 0.13 MB: split embed over cp (layouts.ech:62): gradient of decoder.mlp.w2
   messages.reduce_scatter_of_message_2 = reduce_scatter_start(r, r.group(0), d_mlp_w2_part, act.message_2,
-                                                              decoder * ff * embed_cp, Sum, Algorithm::automatic,
-                                                              "sort_digits.ech:33");
-  // sort_digits.ech:33  4 ranks, 0.13 MB: split embed over cp (layouts.ech:62): gradient of decoder.mlp.w1
-  //     (sort_digits.ech:33)
+                                                              decoder * ff * embed_cp, Sum, "sort_digits.ech:33");
+  // 4 ranks, 0.13 MB: split embed over cp (layouts.ech:62): gradient of decoder.mlp.w1
   messages.reduce_scatter_of_mlp_w1 = reduce_scatter_inner_start(r, r.group(0), grad.mlp_w1, act.d_mlp_w1.all, decoder,
-                                                                 embed_cp * ff, Sum, Algorithm::automatic,
-                                                                 "sort_digits.ech:33");
-  // sort_digits.ech:31  4 ranks, 4096 bytes: split src2, dst, embed over cp (layouts.ech:62): gradients of
-  //     decoder.attn.bq, decoder.attn.bk, decoder.attn.bv and 2 more
-  messages.all_reduce_of_message = all_reduce_start(r, r.group(0), grad.message, 1024, Sum, Algorithm::automatic,
-                                                    "sort_digits.ech:31");
+                                                                 embed_cp * ff, Sum, "sort_digits.ech:33");
+  // 4 ranks, 4096 bytes: split src2, dst, embed over cp (layouts.ech:62): gradients of decoder.attn.bq,
+  //     decoder.attn.bk, decoder.attn.bv and 2 more
+  messages.all_reduce_of_message = all_reduce_start(r, r.group(0), grad.message, 1024, Sum, "sort_digits.ech:31");
 }
 
 void backward_2(Rank &r) {
@@ -1155,14 +1040,11 @@ void backward_2(Rank &r) {
     // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     reduce_sum(grad.encoder_mlp_b2[e], d_m, 1, batch * src, embed_cp);
     float *d_mlp_product = r.work<float>(3145728); // [batch, src, ff]
-    gemm(d_mlp_product, d_m, p.encoder_mlp_w2[e], batch * src, ff, embed_cp, Form::nt, embed_cp, embed_cp, ff, 1.0, 0.0,
-         Blas::onednn);
-    gemm(grad.encoder_mlp_w2[e], act.mlp_gelu[e], d_m, ff, embed_cp, batch * src, Form::tn, ff, embed_cp, embed_cp, 1.0,
-         0.0, Blas::onednn);
-    // sort_digits.ech:27  4 ranks, 0.79 MB: split src2, dst, embed over cp (layouts.ech:62): mul (sort_digits.ech:27)
-    all_reduce(r, r.group(0), d_mlp_product, batch * src * ff, Sum, Algorithm::automatic, "sort_digits.ech:27");
+    gemm(d_mlp_product, d_m, p.encoder_mlp_w2[e], batch * src, ff, embed_cp, Form::nt, Blas::onednn);
+    gemm(grad.encoder_mlp_w2[e], act.mlp_gelu[e], d_m, ff, embed_cp, batch * src, Form::tn, Blas::onednn);
+    // 4 ranks, 0.79 MB: split src2, dst, embed over cp (layouts.ech:62): mul
+    all_reduce(r, r.group(0), d_mlp_product, batch * src * ff, Sum, "sort_digits.ech:27");
     float *d_mlp_value = r.work<float>(3145728); // [batch, src, ff]
-    // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     LongSum encoder_mlp_b1_sum(grad.encoder_mlp_b1[e], ff);
     for (int64_t i = 0; i < batch * src; ++i) {
 #pragma GCC ivdep
@@ -1176,11 +1058,9 @@ void backward_2(Rank &r) {
     }
     encoder_mlp_b1_sum.finish();
     float *d_encoder_layernorm_2 = r.work<float>(6815744); // [batch, src, embed_cp]
-    // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(d_encoder_layernorm_2, d_mlp_value, p.encoder_mlp_w1[e], batch * src, embed_cp, ff, Form::nt, ff, ff, embed_cp,
-         1.0, 0.0, Blas::tiled);
-    gemm(grad.encoder_mlp_w1[e], act.encoder_layernorm_2[e], d_mlp_value, embed_cp, ff, batch * src, Form::tn, embed_cp,
-         ff, ff, 1.0, 0.0, Blas::onednn);
+    gemm(d_encoder_layernorm_2, d_mlp_value, p.encoder_mlp_w1[e], batch * src, embed_cp, ff, Form::nt, Blas::tiled);
+    gemm(grad.encoder_mlp_w1[e], act.encoder_layernorm_2[e], d_mlp_value, embed_cp, ff, batch * src, Form::tn,
+         Blas::onednn);
     // nn.ech:31 at sort_digits.ech:27  return normalize(x, over = over) * gamma + beta
     reduce_sum(grad.encoder_layernorm_2_beta[e], d_encoder_layernorm_2, 1, batch * src, embed_cp);
     float *d_layernorm_2_value = r.work<float>(6864896); // [batch, src, embed_cp]
@@ -1189,7 +1069,6 @@ void backward_2(Rank &r) {
       for (int64_t em = 0; em < embed_cp; ++em)
         d_layernorm_2_value[i * embed_cp + em] =
             d_encoder_layernorm_2[i * embed_cp + em] * p.encoder_layernorm_2_gamma[e][em];
-    // nn.ech:31 at sort_digits.ech:27  return normalize(x, over = over) * gamma + beta
     LongSum encoder_layernorm_2_gamma_sum(grad.encoder_layernorm_2_gamma[e], embed_cp);
     for (int64_t i = 0; i < batch * src; ++i) {
 #pragma GCC ivdep
@@ -1200,13 +1079,10 @@ void backward_2(Rank &r) {
     }
     encoder_layernorm_2_gamma_sum.finish();
     double *d_sums = r.work<double>(6815744); // [batch, src, part=2]
-    // nn.ech:31 at sort_digits.ech:27  return normalize(x, over = over) * gamma + beta
     normalize_grad_local(d_sums, d_layernorm_2_value, act.layernorm_2_normalized[e], batch * src, embed_cp);
-    // sort_digits.ech:27  4 ranks, 0.01 MB: split embed over cp (layouts.ech:62): inside normalize_grad
-    //     (sort_digits.ech:27)
-    all_reduce(r, r.group(0), d_sums, batch * src * 2, Sum, Algorithm::automatic, "sort_digits.ech:27");
+    // 4 ranks, 0.01 MB: split embed over cp (layouts.ech:62): inside normalize_grad
+    all_reduce(r, r.group(0), d_sums, batch * src * 2, Sum, "sort_digits.ech:27");
     float *d_m_2 = r.work<float>(6864896); // [batch, src, embed_cp]
-    // nn.ech:31 at sort_digits.ech:27  return normalize(x, over = over) * gamma + beta
     normalize_grad_finish(d_m_2, d_layernorm_2_value, act.layernorm_2_normalized[e], act.layernorm_2_rstd[e], d_sums,
                           batch * src, embed_cp, 64);
     float *d_y = r.work<float>(6864896); // [batch, src, embed_cp]
@@ -1226,20 +1102,16 @@ void backward_2(Rank &r) {
     encoder_attn_bo_sum.finish();
     float *d_a = r.work<float>(3145728); // [batch, src, head, key]
     // nn.ech:95 at sort_digits.ech:26  y = dot(a, wo, over = (head, key))
-    gemm(d_a, d_y, p.encoder_attn_wo[e], batch * src, head * key, embed_cp, Form::nt, embed_cp, embed_cp, head * key,
-         1.0, 0.0, Blas::onednn);
-    gemm(grad.encoder_attn_wo[e], act.a[e], d_y, head * key, embed_cp, batch * src, Form::tn, head * key, embed_cp,
-         embed_cp, 1.0, 0.0, Blas::onednn);
-    // sort_digits.ech:26  4 ranks, 0.20 MB: split src2, dst, embed over cp (layouts.ech:62): attention_grad
-    //     (sort_digits.ech:26)
-    all_reduce(r, r.group(0), d_a, batch * src * head * key, Sum, Algorithm::automatic, "sort_digits.ech:26");
+    gemm(d_a, d_y, p.encoder_attn_wo[e], batch * src, head * key, embed_cp, Form::nt, Blas::onednn);
+    gemm(grad.encoder_attn_wo[e], act.a[e], d_y, head * key, embed_cp, batch * src, Form::tn, Blas::onednn);
+    // 4 ranks, 0.20 MB: split src2, dst, embed over cp (layouts.ech:62): attention_grad
+    all_reduce(r, r.group(0), d_a, batch * src * head * key, Sum, "sort_digits.ech:26");
     float *gathered = r.work<float>(3342336); // [batch, src2, head, key]
-    // sort_digits.ech:26  4 ranks, 0.20 MB: split src2 over cp (layouts.ech:62): attention_grad (sort_digits.ech:26)
-    all_gather_inner(r, r.group(0), gathered, act.a_3[e], batch, src2_cp * head * key, Algorithm::automatic,
-                     "sort_digits.ech:26");
+    // 4 ranks, 0.20 MB: split src2 over cp (layouts.ech:62): attention_grad
+    all_gather_inner(r, r.group(0), gathered, act.a_3[e], batch, src2_cp * head * key, "sort_digits.ech:26");
     float *gathered_2 = r.work<float>(3538944); // [batch, src2, head, key]
-    all_gather_inner(r, r.group(0), gathered_2, act.a_4[e], batch, src2_cp * head * key, Algorithm::automatic,
-                     "sort_digits.ech:26");
+    // 4 ranks, 0.20 MB: split src2 over cp (layouts.ech:62): attention_grad
+    all_gather_inner(r, r.group(0), gathered_2, act.a_4[e], batch, src2_cp * head * key, "sort_digits.ech:26");
     float *d_attn_d_query = r.work<float>(3735552); // [batch, src, head, key]
     float *d_attn_d_key = r.work<float>(4920320); // [batch, src2, head, key]
     float *d_attn_d_value = r.work<float>(5116928); // [batch, src2, head, key]
@@ -1259,21 +1131,21 @@ void backward_2(Rank &r) {
     float *d_encoder_layernorm = r.work<float>(6815744); // [batch, src, embed_cp]
     // nn.ech:81 at sort_digits.ech:26  v = dot(x, wv, over = embed)
     gemm(d_encoder_layernorm, d_attn_d_value, p.encoder_attn_wv[e], batch * src, embed_cp, head * key, Form::nt,
-         head * key, head * key, embed_cp, 1.0, 0.0, Blas::onednn);
+         Blas::onednn);
     gemm(grad.encoder_attn_wv[e], act.encoder_layernorm[e], d_attn_d_value, embed_cp, head * key, batch * src, Form::tn,
-         embed_cp, head * key, head * key, 1.0, 0.0, Blas::onednn);
+         Blas::onednn);
     float *d_encoder_layernorm_3 = r.work<float>(5116928); // [batch, src, embed_cp]
     // nn.ech:80 at sort_digits.ech:26  k = dot(x, wk, over = embed)
     gemm(d_encoder_layernorm_3, d_attn_d_key, p.encoder_attn_wk[e], batch * src, embed_cp, head * key, Form::nt,
-         head * key, head * key, embed_cp, 1.0, 0.0, Blas::onednn);
+         Blas::onednn);
     gemm(grad.encoder_attn_wk[e], act.encoder_layernorm[e], d_attn_d_key, embed_cp, head * key, batch * src, Form::tn,
-         embed_cp, head * key, head * key, 1.0, 0.0, Blas::onednn);
+         Blas::onednn);
     float *d_encoder_layernorm_4 = r.work<float>(5166080); // [batch, src, embed_cp]
     // nn.ech:79 at sort_digits.ech:26  q = dot(x, wq, over = embed)
     gemm(d_encoder_layernorm_4, d_attn_d_query, p.encoder_attn_wq[e], batch * src, embed_cp, head * key, Form::nt,
-         head * key, head * key, embed_cp, 1.0, 0.0, Blas::onednn);
+         Blas::onednn);
     gemm(grad.encoder_attn_wq[e], act.encoder_layernorm[e], d_attn_d_query, embed_cp, head * key, batch * src, Form::tn,
-         embed_cp, head * key, head * key, 1.0, 0.0, Blas::onednn);
+         Blas::onednn);
     float *d_layernorm_value = r.work<float>(6815744); // [batch, src, embed_cp]
     // nn.ech:31 at sort_digits.ech:26  return normalize(x, over = over) * gamma + beta
     // nn.ech:80 at sort_digits.ech:26  k = dot(x, wk, over = embed)
@@ -1298,11 +1170,9 @@ void backward_2(Rank &r) {
     double *d_sums_2 = r.work<double>(8667136); // [batch, src, part=2]
     // nn.ech:31 at sort_digits.ech:26  return normalize(x, over = over) * gamma + beta
     normalize_grad_local(d_sums_2, d_layernorm_value, act.layernorm_normalized[e], batch * src, embed_cp);
-    // sort_digits.ech:26  4 ranks, 0.01 MB: split embed over cp (layouts.ech:62): inside normalize_grad
-    //     (sort_digits.ech:26)
-    all_reduce(r, r.group(0), d_sums_2, batch * src * 2, Sum, Algorithm::automatic, "sort_digits.ech:26");
+    // 4 ranks, 0.01 MB: split embed over cp (layouts.ech:62): inside normalize_grad
+    all_reduce(r, r.group(0), d_sums_2, batch * src * 2, Sum, "sort_digits.ech:26");
     float *d_m_3 = r.work<float>(6815744); // [batch, src, embed_cp]
-    // nn.ech:31 at sort_digits.ech:26  return normalize(x, over = over) * gamma + beta
     normalize_grad_finish(d_m_3, d_layernorm_value, act.layernorm_normalized[e], act.layernorm_rstd[e], d_sums_2,
                           batch * src, embed_cp, 64);
 #pragma GCC ivdep
@@ -1322,9 +1192,8 @@ void backward_2(Rank &r) {
         message[c * vocab * embed_cp + v * embed_cp + em] = act.d_wte[c * embed_cp + v * cp * embed_cp + em];
   const int64_t own_row = r.coordinate(0) * 192;
   float *d_wte_part = message + own_row;
-  // sort_digits.ech:24  4 ranks, 3072 bytes: split embed over cp (layouts.ech:62): add (sort_digits.ech:24)
-  reduce_scatter(r, r.group(0), d_wte_part, message, vocab * embed_cp, Sum, Algorithm::automatic, "sort_digits.ech:24");
-  // sort_digits.ech:24  m = wte[vocab = source] + wsrc
+  // 4 ranks, 3072 bytes: split embed over cp (layouts.ech:62): add
+  reduce_scatter(r, r.group(0), d_wte_part, message, vocab * embed_cp, Sum, "sort_digits.ech:24");
 #pragma GCC ivdep
   for (int64_t i = 0; i < vocab * embed_cp; ++i)
     grad.wte[i] = d_wte_part[i] + d_wte[i];
@@ -1416,16 +1285,13 @@ void update_2(Rank &r, Messages &messages, double lr) {
   r.watch("layernorm.gamma", add_squares(sum_of_squares, d_layernorm_gamma, embed_cp));
   float *d_layernorm_beta = act.message + own_row_2;
   r.watch("layernorm.beta", add_squares(sum_of_squares, d_layernorm_beta, embed_cp));
-  // sort_digits.ech:4  4 ranks, 8 bytes: split embed over cp (layouts.ech:62): inside the norm of all gradients
-  //     (sort_digits.ech:4)
-  all_reduce(r, r.group(0), sum_of_squares, 1, Sum, Algorithm::automatic, "sort_digits.ech:4");
-  // sort_digits.ech:4  model Seq2Seq(layers = 2, heads = 4, width = 64) {
+  // 4 ranks, 8 bytes: split embed over cp (layouts.ech:62): inside the norm of all gradients
+  all_reduce(r, r.group(0), sum_of_squares, 1, Sum, "sort_digits.ech:4");
   const float norm = static_cast<float>(math::sqrt(sum_of_squares[0]));
   // sort_digits.ech:4  norm
   r.report(1, norm);
   if (r.isBroken())
     return; // a loss or the norm is not finite: nothing is updated
-  // sort_digits.ech:4  model Seq2Seq(layers = 2, heads = 4, width = 64) {
   const float scale = math::min(1.0f, 1.0f / (norm + 1e-06f));
   const double v_correction = 1 - std::pow(0.999, static_cast<double>(r.updates()));
   // sort_digits.ech:20  param wte[vocab, embed] ~ normal(0.02)
@@ -1579,20 +1445,18 @@ void evaluate_begin(Rank &r) {
   const Params p{r};
   const Sums sums{r};
   float *wte_gathered = r.work<float>(0); // [message=768]
-  // sort_digits.ech:29  4 ranks, 3072 bytes: split embed over cp (layouts.ech:62): gather (sort_digits.ech:29)
-  all_gather(r, r.group(0), wte_gathered, p.wte, vocab * embed_cp, Algorithm::automatic, "sort_digits.ech:29");
+  // 4 ranks, 3072 bytes: split embed over cp (layouts.ech:62): gather
+  all_gather(r, r.group(0), wte_gathered, p.wte, vocab * embed_cp, "sort_digits.ech:29");
   // sort_digits.ech:29  x = wte[vocab = target] + wdst
   for (int64_t c = 0; c < cp; ++c)
     for (int64_t v = 0; v < vocab; ++v)
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed_cp; ++e)
         sums.wte_gathered[c * embed_cp + v * cp * embed_cp + e] = wte_gathered[c * vocab * embed_cp + v * embed_cp + e];
-  // sort_digits.ech:35  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): mul (sort_digits.ech:35)
-  all_gather(r, r.group(0), sums.layernorm_gamma_gathered, p.layernorm_gamma, embed_cp, Algorithm::automatic,
-             "sort_digits.ech:35");
-  // sort_digits.ech:35  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): add (sort_digits.ech:35)
-  all_gather(r, r.group(0), sums.layernorm_beta_gathered, p.layernorm_beta, embed_cp, Algorithm::automatic,
-             "sort_digits.ech:35");
+  // 4 ranks, 256 bytes: split embed over cp (layouts.ech:62): mul
+  all_gather(r, r.group(0), sums.layernorm_gamma_gathered, p.layernorm_gamma, embed_cp, "sort_digits.ech:35");
+  // 4 ranks, 256 bytes: split embed over cp (layouts.ech:62): add
+  all_gather(r, r.group(0), sums.layernorm_beta_gathered, p.layernorm_beta, embed_cp, "sort_digits.ech:35");
   // sort_digits.ech:4  model Seq2Seq(layers = 2, heads = 4, width = 64) {
   fill(sums.loss, 1, 0.0);
   fill(sums.accuracy, 1, 0.0);
@@ -1616,10 +1480,9 @@ void evaluate_batch(Rank &r) {
     // nn.ech:31 at sort_digits.ech:26  return normalize(x, over = over) * gamma + beta
     local_moments(moments, m, 1, batch * src, embed_cp);
     double *moments_of_all = r.work<double>(0); // [rank=4, batch, src, moment=3]
-    // sort_digits.ech:26  4 ranks, 0.07 MB: split embed over cp (layouts.ech:62): inside normalize (sort_digits.ech:26)
-    all_gather(r, r.group(0), moments_of_all, moments, batch * src * 3, Algorithm::automatic, "sort_digits.ech:26");
+    // 4 ranks, 0.07 MB: split embed over cp (layouts.ech:62): inside normalize
+    all_gather(r, r.group(0), moments_of_all, moments, batch * src * 3, "sort_digits.ech:26");
     double *moments_2 = r.work<double>(638976); // [batch, src, moment=3]
-    // nn.ech:31 at sort_digits.ech:26  return normalize(x, over = over) * gamma + beta
     combine_moments(moments_2, moments_of_all, 4, batch * src);
     float *layernorm_normalized = r.work<float>(589824); // [batch, src, embed_cp]
     float *layernorm_rstd = r.work<float>(835584); // [batch, src]
@@ -1632,16 +1495,13 @@ void evaluate_batch(Rank &r) {
             p.encoder_layernorm_gamma[e][em] + p.encoder_layernorm_beta[e][em];
     float *q = r.work<float>(0); // [batch, src, head, key]
     // nn.ech:79 at sort_digits.ech:26  q = dot(x, wq, over = embed)
-    gemm(q, encoder_layernorm, p.encoder_attn_wq[e], batch * src, head * key, embed_cp, Form::nn, embed_cp, head * key,
-         head * key, 1.0, 0.0, Blas::onednn);
+    gemm(q, encoder_layernorm, p.encoder_attn_wq[e], batch * src, head * key, embed_cp, Form::nn, Blas::onednn);
     float *k = r.work<float>(196608); // [batch, src, head, key]
     // nn.ech:80 at sort_digits.ech:26  k = dot(x, wk, over = embed)
-    gemm(k, encoder_layernorm, p.encoder_attn_wk[e], batch * src, head * key, embed_cp, Form::nn, embed_cp, head * key,
-         head * key, 1.0, 0.0, Blas::onednn);
+    gemm(k, encoder_layernorm, p.encoder_attn_wk[e], batch * src, head * key, embed_cp, Form::nn, Blas::onednn);
     float *v = r.work<float>(393216); // [batch, src, head, key]
     // nn.ech:81 at sort_digits.ech:26  v = dot(x, wv, over = embed)
-    gemm(v, encoder_layernorm, p.encoder_attn_wv[e], batch * src, head * key, embed_cp, Form::nn, embed_cp, head * key,
-         head * key, 1.0, 0.0, Blas::onednn);
+    gemm(v, encoder_layernorm, p.encoder_attn_wv[e], batch * src, head * key, embed_cp, Form::nn, Blas::onednn);
     const double is_first_cp = r.coordinate(0) == 0 ? 1.0 : 0.0;
     // nn.ech:86 at sort_digits.ech:26  q = q + bq
     for (int64_t i = 0; i < batch * src; ++i)
@@ -1658,22 +1518,20 @@ void evaluate_batch(Rank &r) {
 #pragma GCC ivdep
       for (int64_t j = 0; j < head * key; ++j)
         v[i * head * key + j] = v[i * head * key + j] + p.encoder_attn_bv[e][j] * static_cast<float>(is_first_cp);
-    // sort_digits.ech:26  4 ranks, 0.20 MB: split src2, dst, embed over cp (layouts.ech:62): attention
-    //     (sort_digits.ech:26)
-    all_reduce(r, r.group(0), q, batch * src * head * key, Sum, Algorithm::automatic, "sort_digits.ech:26");
+    // 4 ranks, 0.20 MB: split src2, dst, embed over cp (layouts.ech:62): attention
+    all_reduce(r, r.group(0), q, batch * src * head * key, Sum, "sort_digits.ech:26");
     float *k_part = r.work<float>(589824); // [batch, src2_cp, head, key]
-    // sort_digits.ech:26  4 ranks, 0.20 MB: split src2 over cp (layouts.ech:62): attention (sort_digits.ech:26)
-    reduce_scatter_inner(r, r.group(0), k_part, k, batch, src2_cp * head * key, Sum, Algorithm::automatic,
-                         "sort_digits.ech:26");
+    // 4 ranks, 0.20 MB: split src2 over cp (layouts.ech:62): attention
+    reduce_scatter_inner(r, r.group(0), k_part, k, batch, src2_cp * head * key, Sum, "sort_digits.ech:26");
     float *a_gathered = r.work<float>(196608); // [batch, src2, head, key]
-    all_gather_inner(r, r.group(0), a_gathered, k_part, batch, src2_cp * head * key, Algorithm::automatic,
-                     "sort_digits.ech:26");
+    // 4 ranks, 0.20 MB: split src2 over cp (layouts.ech:62): attention
+    all_gather_inner(r, r.group(0), a_gathered, k_part, batch, src2_cp * head * key, "sort_digits.ech:26");
     float *v_part = r.work<float>(589824); // [batch, src2_cp, head, key]
-    reduce_scatter_inner(r, r.group(0), v_part, v, batch, src2_cp * head * key, Sum, Algorithm::automatic,
-                         "sort_digits.ech:26");
+    // 4 ranks, 0.20 MB: split src2 over cp (layouts.ech:62): attention
+    reduce_scatter_inner(r, r.group(0), v_part, v, batch, src2_cp * head * key, Sum, "sort_digits.ech:26");
     float *a_gathered_2 = r.work<float>(393216); // [batch, src2, head, key]
-    all_gather_inner(r, r.group(0), a_gathered_2, v_part, batch, src2_cp * head * key, Algorithm::automatic,
-                     "sort_digits.ech:26");
+    // 4 ranks, 0.20 MB: split src2 over cp (layouts.ech:62): attention
+    all_gather_inner(r, r.group(0), a_gathered_2, v_part, batch, src2_cp * head * key, "sort_digits.ech:26");
     float *a = r.work<float>(589824); // [batch, src, head, key]
     float *maximum = r.work<float>(835584); // [batch, head, src]
     float *sum_of_exp = r.work<float>(847872); // [batch, head, src]
@@ -1684,8 +1542,7 @@ void evaluate_batch(Rank &r) {
               {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}});
     float *y = r.work<float>(835584); // [batch, src, embed_cp]
     // nn.ech:95 at sort_digits.ech:26  y = dot(a, wo, over = (head, key))
-    gemm(y, a, p.encoder_attn_wo[e], batch * src, embed_cp, head * key, Form::nn, head * key, embed_cp, embed_cp, 1.0,
-         0.0, Blas::onednn);
+    gemm(y, a, p.encoder_attn_wo[e], batch * src, embed_cp, head * key, Form::nn, Blas::onednn);
     float *m_2 = r.work<float>(835584); // [batch, src, embed_cp]
     // sort_digits.ech:26  m = m + nn.attention(nn.layernorm(m, embed), embed, head, key, src, src2) as attn
     // nn.ech:98 at sort_digits.ech:26  y = y + bo
@@ -1695,9 +1552,8 @@ void evaluate_batch(Rank &r) {
         m_2[i * embed_cp + em] = m[i * embed_cp + em] + (y[i * embed_cp + em] + p.encoder_attn_bo[e][em]);
     // nn.ech:31 at sort_digits.ech:27  return normalize(x, over = over) * gamma + beta
     local_moments(moments, m_2, 1, batch * src, embed_cp);
-    // sort_digits.ech:27  4 ranks, 0.07 MB: split embed over cp (layouts.ech:62): inside normalize (sort_digits.ech:27)
-    all_gather(r, r.group(0), moments_of_all, moments, batch * src * 3, Algorithm::automatic, "sort_digits.ech:27");
-    // nn.ech:31 at sort_digits.ech:27  return normalize(x, over = over) * gamma + beta
+    // 4 ranks, 0.07 MB: split embed over cp (layouts.ech:62): inside normalize
+    all_gather(r, r.group(0), moments_of_all, moments, batch * src * 3, "sort_digits.ech:27");
     combine_moments(moments, moments_of_all, 4, batch * src);
     float *layernorm_2_normalized = r.work<float>(884736); // [batch, src, embed_cp]
     float *layernorm_2_rstd = r.work<float>(0); // [batch, src]
@@ -1710,24 +1566,20 @@ void evaluate_batch(Rank &r) {
             p.encoder_layernorm_2_gamma[e][em] + p.encoder_layernorm_2_beta[e][em];
     float *mlp_product = r.work<float>(0); // [batch, src, ff]
     // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(mlp_product, encoder_layernorm_2, p.encoder_mlp_w1[e], batch * src, ff, embed_cp, Form::nn, embed_cp, ff, ff,
-         1.0, 0.0, Blas::onednn);
+    gemm(mlp_product, encoder_layernorm_2, p.encoder_mlp_w1[e], batch * src, ff, embed_cp, Form::nn, Blas::onednn);
     float *mlp_value = r.work<float>(0); // [batch, src, ff]
     for (int64_t i = 0; i < batch * src; ++i)
 #pragma GCC ivdep
       for (int64_t f = 0; f < ff; ++f)
         mlp_value[i * ff + f] = mlp_product[i * ff + f] + p.encoder_mlp_b1[e][f] * static_cast<float>(is_first_cp);
-    // sort_digits.ech:27  4 ranks, 0.79 MB: split src2, dst, embed over cp (layouts.ech:62): gelu (sort_digits.ech:27)
-    all_reduce(r, r.group(0), mlp_value, batch * src * ff, Sum, Algorithm::automatic, "sort_digits.ech:27");
+    // 4 ranks, 0.79 MB: split src2, dst, embed over cp (layouts.ech:62): gelu
+    all_reduce(r, r.group(0), mlp_value, batch * src * ff, Sum, "sort_digits.ech:27");
     float *mlp_gelu = r.work<float>(0); // [batch, src, ff]
-    // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
 #pragma GCC ivdep
     for (int64_t i = 0; i < batch * src * ff; ++i)
       mlp_gelu[i] = math::gelu(mlp_value[i]);
     float *mlp_product_2 = r.work<float>(884736); // [batch, src, embed_cp]
-    // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(mlp_product_2, mlp_gelu, p.encoder_mlp_w2[e], batch * src, embed_cp, ff, Form::nn, ff, embed_cp, embed_cp, 1.0,
-         0.0, Blas::onednn);
+    gemm(mlp_product_2, mlp_gelu, p.encoder_mlp_w2[e], batch * src, embed_cp, ff, Form::nn, Blas::onednn);
     // sort_digits.ech:27  m = m + nn.mlp(nn.layernorm(m, embed), embed, ff) as mlp
     // nn.ech:153 at sort_digits.ech:27  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     for (int64_t i = 0; i < batch * src; ++i)
@@ -1749,44 +1601,35 @@ void evaluate_batch(Rank &r) {
     // nn.ech:31 at sort_digits.ech:31  return normalize(x, over = over) * gamma + beta
     normalize(layernorm_normalized, layernorm_rstd, x, batch * dst, embed, 1e-05);
     float *layernorm_gamma_gathered = r.work<float>(835584); // [embed]
-    // sort_digits.ech:31  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): mul (sort_digits.ech:31)
-    all_gather(r, r.group(0), layernorm_gamma_gathered, p.decoder_layernorm_gamma[d], embed_cp, Algorithm::automatic,
-               "sort_digits.ech:31");
+    // 4 ranks, 256 bytes: split embed over cp (layouts.ech:62): mul
+    all_gather(r, r.group(0), layernorm_gamma_gathered, p.decoder_layernorm_gamma[d], embed_cp, "sort_digits.ech:31");
     float *layernorm_beta_gathered = r.work<float>(835840); // [embed]
-    // sort_digits.ech:31  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): add (sort_digits.ech:31)
-    all_gather(r, r.group(0), layernorm_beta_gathered, p.decoder_layernorm_beta[d], embed_cp, Algorithm::automatic,
-               "sort_digits.ech:31");
+    // 4 ranks, 256 bytes: split embed over cp (layouts.ech:62): add
+    all_gather(r, r.group(0), layernorm_beta_gathered, p.decoder_layernorm_beta[d], embed_cp, "sort_digits.ech:31");
     float *decoder_layernorm = r.work<float>(442368); // [batch, dst, embed]
-    // nn.ech:31 at sort_digits.ech:31  return normalize(x, over = over) * gamma + beta
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em)
         decoder_layernorm[i * embed + em] =
             layernorm_normalized[i * embed + em] * layernorm_gamma_gathered[em] + layernorm_beta_gathered[em];
     float *attn_wq_gathered = r.work<float>(540672); // [embed, head, key]
-    // sort_digits.ech:31  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:31)
-    all_gather(r, r.group(0), attn_wq_gathered, p.attn_wq[d], embed_cp * head * key, Algorithm::automatic,
-               "sort_digits.ech:31");
+    // 4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot
+    all_gather(r, r.group(0), attn_wq_gathered, p.attn_wq[d], embed_cp * head * key, "sort_digits.ech:31");
     float *q = r.work<float>(491520); // [batch, dst, head, key]
     // nn.ech:79 at sort_digits.ech:31  q = dot(x, wq, over = embed)
-    gemm(q, decoder_layernorm, attn_wq_gathered, batch * dst, head * key, embed, Form::nn, embed, embed, head * key,
-         1.0, 0.0, Blas::onednn);
+    gemm(q, decoder_layernorm, attn_wq_gathered, batch * dst, head * key, embed, Form::nn, Blas::onednn);
     float *attn_wk_gathered = r.work<float>(245760); // [embed, head, key]
-    // sort_digits.ech:31  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:31)
-    all_gather(r, r.group(0), attn_wk_gathered, p.attn_wk[d], embed_cp * head * key, Algorithm::automatic,
-               "sort_digits.ech:31");
+    // 4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot
+    all_gather(r, r.group(0), attn_wk_gathered, p.attn_wk[d], embed_cp * head * key, "sort_digits.ech:31");
     float *k = r.work<float>(196608); // [batch, dst, head, key]
     // nn.ech:80 at sort_digits.ech:31  k = dot(x, wk, over = embed)
-    gemm(k, decoder_layernorm, attn_wk_gathered, batch * dst, head * key, embed, Form::nn, embed, embed, head * key,
-         1.0, 0.0, Blas::onednn);
+    gemm(k, decoder_layernorm, attn_wk_gathered, batch * dst, head * key, embed, Form::nn, Blas::onednn);
     float *attn_wv_gathered = r.work<float>(245760); // [embed, head, key]
-    // sort_digits.ech:31  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:31)
-    all_gather(r, r.group(0), attn_wv_gathered, p.attn_wv[d], embed_cp * head * key, Algorithm::automatic,
-               "sort_digits.ech:31");
+    // 4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot
+    all_gather(r, r.group(0), attn_wv_gathered, p.attn_wv[d], embed_cp * head * key, "sort_digits.ech:31");
     float *v = r.work<float>(540672); // [batch, dst, head, key]
     // nn.ech:81 at sort_digits.ech:31  v = dot(x, wv, over = embed)
-    gemm(v, decoder_layernorm, attn_wv_gathered, batch * dst, head * key, embed, Form::nn, embed, embed, head * key,
-         1.0, 0.0, Blas::onednn);
+    gemm(v, decoder_layernorm, attn_wv_gathered, batch * dst, head * key, embed, Form::nn, Blas::onednn);
     // nn.ech:86 at sort_digits.ech:31  q = q + bq
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
@@ -1803,10 +1646,11 @@ void evaluate_batch(Rank &r) {
       for (int64_t j = 0; j < head * key; ++j)
         v[i * head * key + j] = v[i * head * key + j] + p.attn_bv[d][j];
     float *k_gathered = r.work<float>(0); // [batch, dst2, head, key]
-    // sort_digits.ech:31  4 ranks, 0.20 MB: store optimizer over cp: relabel (sort_digits.ech:31)
-    all_gather_inner(r, r.group(0), k_gathered, k, batch, 3 * head * key, Algorithm::automatic, "sort_digits.ech:31");
+    // 4 ranks, 0.20 MB: store optimizer over cp: relabel
+    all_gather_inner(r, r.group(0), k_gathered, k, batch, 3 * head * key, "sort_digits.ech:31");
     float *v_gathered = r.work<float>(196608); // [batch, dst2, head, key]
-    all_gather_inner(r, r.group(0), v_gathered, v, batch, 3 * head * key, Algorithm::automatic, "sort_digits.ech:31");
+    // 4 ranks, 0.20 MB: store optimizer over cp: relabel
+    all_gather_inner(r, r.group(0), v_gathered, v, batch, 3 * head * key, "sort_digits.ech:31");
     float *a = r.work<float>(442368); // [batch, dst, head, key]
     float *maximum = r.work<float>(835584); // [batch, head, dst]
     float *sum_of_exp = r.work<float>(838656); // [batch, head, dst]
@@ -1817,9 +1661,8 @@ void evaluate_batch(Rank &r) {
               {batch, 1, head, dst, dst2, key, key, 0.25, true, dst_minus_dst2, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{192, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {192, 0, 16, 64}});
     float *attn_wo_gathered = r.work<float>(491520); // [message=4096]
-    // sort_digits.ech:31  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:31)
-    all_gather(r, r.group(0), attn_wo_gathered, p.attn_wo[d], head * key * embed_cp, Algorithm::automatic,
-               "sort_digits.ech:31");
+    // 4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot
+    all_gather(r, r.group(0), attn_wo_gathered, p.attn_wo[d], head * key * embed_cp, "sort_digits.ech:31");
     float *attn_wo_gathered_2 = r.work<float>(540672); // [head, key, embed]
     // nn.ech:95 at sort_digits.ech:31  y = dot(a, wo, over = (head, key))
     for (int64_t c = 0; c < cp; ++c)
@@ -1829,12 +1672,10 @@ void evaluate_batch(Rank &r) {
           attn_wo_gathered_2[c * embed_cp + i * cp * embed_cp + em] =
               attn_wo_gathered[c * head * key * embed_cp + i * embed_cp + em];
     float *y = r.work<float>(491520); // [batch, dst, embed]
-    // nn.ech:95 at sort_digits.ech:31  y = dot(a, wo, over = (head, key))
-    gemm(y, a, attn_wo_gathered_2, batch * dst, embed, head * key, Form::nn, head * key, head * key, embed, 1.0, 0.0,
-         Blas::onednn);
+    gemm(y, a, attn_wo_gathered_2, batch * dst, embed, head * key, Form::nn, Blas::onednn);
     float *attn_bo_gathered = r.work<float>(442368); // [embed]
-    // sort_digits.ech:31  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): add (sort_digits.ech:31)
-    all_gather(r, r.group(0), attn_bo_gathered, p.attn_bo[d], embed_cp, Algorithm::automatic, "sort_digits.ech:31");
+    // 4 ranks, 256 bytes: split embed over cp (layouts.ech:62): add
+    all_gather(r, r.group(0), attn_bo_gathered, p.attn_bo[d], embed_cp, "sort_digits.ech:31");
     float *x_2 = r.work<float>(491520); // [batch, dst, embed]
     // sort_digits.ech:31  x = x + nn.attention(nn.layernorm(x, embed), embed, head, key, dst, dst2, causal = true) as
     //     attn
@@ -1848,36 +1689,29 @@ void evaluate_batch(Rank &r) {
     // nn.ech:31 at sort_digits.ech:32  return normalize(x, over = over) * gamma + beta
     normalize(layernorm_2_normalized, layernorm_2_rstd, x_2, batch * dst, embed, 1e-05);
     float *layernorm_2_gamma_gathered = r.work<float>(835584); // [embed]
-    // sort_digits.ech:32  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): mul (sort_digits.ech:32)
-    all_gather(r, r.group(0), layernorm_2_gamma_gathered, p.layernorm_2_gamma[d], embed_cp, Algorithm::automatic,
-               "sort_digits.ech:32");
+    // 4 ranks, 256 bytes: split embed over cp (layouts.ech:62): mul
+    all_gather(r, r.group(0), layernorm_2_gamma_gathered, p.layernorm_2_gamma[d], embed_cp, "sort_digits.ech:32");
     float *layernorm_2_beta_gathered = r.work<float>(835840); // [embed]
-    // sort_digits.ech:32  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): add (sort_digits.ech:32)
-    all_gather(r, r.group(0), layernorm_2_beta_gathered, p.layernorm_2_beta[d], embed_cp, Algorithm::automatic,
-               "sort_digits.ech:32");
+    // 4 ranks, 256 bytes: split embed over cp (layouts.ech:62): add
+    all_gather(r, r.group(0), layernorm_2_beta_gathered, p.layernorm_2_beta[d], embed_cp, "sort_digits.ech:32");
     float *decoder_layernorm_2 = r.work<float>(442368); // [batch, dst, embed]
-    // nn.ech:31 at sort_digits.ech:32  return normalize(x, over = over) * gamma + beta
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em)
         decoder_layernorm_2[i * embed + em] =
             layernorm_2_normalized[i * embed + em] * layernorm_2_gamma_gathered[em] + layernorm_2_beta_gathered[em];
     float *cross_wq_gathered = r.work<float>(589824); // [embed, head, key]
-    // sort_digits.ech:32  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:32)
-    all_gather(r, r.group(0), cross_wq_gathered, p.cross_wq[d], embed_cp * head * key, Algorithm::automatic,
-               "sort_digits.ech:32");
+    // 4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot
+    all_gather(r, r.group(0), cross_wq_gathered, p.cross_wq[d], embed_cp * head * key, "sort_digits.ech:32");
     float *q_2 = r.work<float>(540672); // [batch, dst, head, key]
     // nn.ech:126 at sort_digits.ech:32  q = dot(x, wq, over = embed)
-    gemm(q_2, decoder_layernorm_2, cross_wq_gathered, batch * dst, head * key, embed, Form::nn, embed, embed,
-         head * key, 1.0, 0.0, Blas::onednn);
+    gemm(q_2, decoder_layernorm_2, cross_wq_gathered, batch * dst, head * key, embed, Form::nn, Blas::onednn);
     float *k_2 = r.work<float>(0); // [batch, src, head, key]
     // nn.ech:127 at sort_digits.ech:32  k = dot(memory, wk, over = embed)
-    gemm(k_2, m, p.cross_wk[d], batch * src, head * key, embed_cp, Form::nn, embed_cp, head * key, head * key, 1.0, 0.0,
-         Blas::onednn);
+    gemm(k_2, m, p.cross_wk[d], batch * src, head * key, embed_cp, Form::nn, Blas::onednn);
     float *v_2 = r.work<float>(196608); // [batch, src, head, key]
     // nn.ech:128 at sort_digits.ech:32  v = dot(memory, wv, over = embed)
-    gemm(v_2, m, p.cross_wv[d], batch * src, head * key, embed_cp, Form::nn, embed_cp, head * key, head * key, 1.0, 0.0,
-         Blas::onednn);
+    gemm(v_2, m, p.cross_wv[d], batch * src, head * key, embed_cp, Form::nn, Blas::onednn);
     // nn.ech:133 at sort_digits.ech:32  q = q + bq
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
@@ -1894,18 +1728,17 @@ void evaluate_batch(Rank &r) {
 #pragma GCC ivdep
       for (int64_t j = 0; j < head * key; ++j)
         v_2[i * head * key + j] = v_2[i * head * key + j] + p.cross_bv[d][j] * static_cast<float>(is_first_cp);
-    // sort_digits.ech:32  4 ranks, 0.20 MB: split src2, dst, embed over cp (layouts.ech:62): attention
-    //     (sort_digits.ech:32)
-    all_reduce(r, r.group(0), k_2, batch * src * head * key, Sum, Algorithm::automatic, "sort_digits.ech:32");
-    all_reduce(r, r.group(0), v_2, batch * src * head * key, Sum, Algorithm::automatic, "sort_digits.ech:32");
+    // 4 ranks, 0.20 MB: split src2, dst, embed over cp (layouts.ech:62): attention
+    all_reduce(r, r.group(0), k_2, batch * src * head * key, Sum, "sort_digits.ech:32");
+    // 4 ranks, 0.20 MB: split src2, dst, embed over cp (layouts.ech:62): attention
+    all_reduce(r, r.group(0), v_2, batch * src * head * key, Sum, "sort_digits.ech:32");
     // nn.ech:137 at sort_digits.ech:32  a = attention(q, k, v, over = src, key = key)
     attention(a, maximum, sum_of_exp, q_2, k_2, v_2,
               {batch, 1, head, dst, src, key, key, 0.25, false, dst_minus_dst2, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{192, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {192, 0, 16, 64}});
     float *cross_wo_gathered = r.work<float>(540672); // [message=4096]
-    // sort_digits.ech:32  4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:32)
-    all_gather(r, r.group(0), cross_wo_gathered, p.cross_wo[d], head * key * embed_cp, Algorithm::automatic,
-               "sort_digits.ech:32");
+    // 4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot
+    all_gather(r, r.group(0), cross_wo_gathered, p.cross_wo[d], head * key * embed_cp, "sort_digits.ech:32");
     float *cross_wo_gathered_2 = r.work<float>(376832); // [head, key, embed]
     // nn.ech:138 at sort_digits.ech:32  y = dot(a, wo, over = (head, key))
     for (int64_t c = 0; c < cp; ++c)
@@ -1915,12 +1748,10 @@ void evaluate_batch(Rank &r) {
           cross_wo_gathered_2[c * embed_cp + i * cp * embed_cp + em] =
               cross_wo_gathered[c * head * key * embed_cp + i * embed_cp + em];
     float *y_2 = r.work<float>(327680); // [batch, dst, embed]
-    // nn.ech:138 at sort_digits.ech:32  y = dot(a, wo, over = (head, key))
-    gemm(y_2, a, cross_wo_gathered_2, batch * dst, embed, head * key, Form::nn, head * key, head * key, embed, 1.0, 0.0,
-         Blas::onednn);
+    gemm(y_2, a, cross_wo_gathered_2, batch * dst, embed, head * key, Form::nn, Blas::onednn);
     float *cross_bo_gathered = r.work<float>(376832); // [embed]
-    // sort_digits.ech:32  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): add (sort_digits.ech:32)
-    all_gather(r, r.group(0), cross_bo_gathered, p.cross_bo[d], embed_cp, Algorithm::automatic, "sort_digits.ech:32");
+    // 4 ranks, 256 bytes: split embed over cp (layouts.ech:62): add
+    all_gather(r, r.group(0), cross_bo_gathered, p.cross_bo[d], embed_cp, "sort_digits.ech:32");
     float *x_3 = r.work<float>(327680); // [batch, dst, embed]
     // sort_digits.ech:32  x = x + nn.cross_attention(nn.layernorm(x, embed), m, embed, head, key, src) as cross
     // nn.ech:141 at sort_digits.ech:32  y = y + bo
@@ -1933,37 +1764,32 @@ void evaluate_batch(Rank &r) {
     // nn.ech:31 at sort_digits.ech:33  return normalize(x, over = over) * gamma + beta
     normalize(layernorm_3_normalized, layernorm_3_rstd, x_3, batch * dst, embed, 1e-05);
     float *layernorm_3_gamma_gathered = r.work<float>(311296); // [embed]
-    // sort_digits.ech:33  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): mul (sort_digits.ech:33)
-    all_gather(r, r.group(0), layernorm_3_gamma_gathered, p.layernorm_3_gamma[d], embed_cp, Algorithm::automatic,
-               "sort_digits.ech:33");
+    // 4 ranks, 256 bytes: split embed over cp (layouts.ech:62): mul
+    all_gather(r, r.group(0), layernorm_3_gamma_gathered, p.layernorm_3_gamma[d], embed_cp, "sort_digits.ech:33");
     float *layernorm_3_beta_gathered = r.work<float>(311552); // [embed]
-    // sort_digits.ech:33  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): add (sort_digits.ech:33)
-    all_gather(r, r.group(0), layernorm_3_beta_gathered, p.layernorm_3_beta[d], embed_cp, Algorithm::automatic,
-               "sort_digits.ech:33");
+    // 4 ranks, 256 bytes: split embed over cp (layouts.ech:62): add
+    all_gather(r, r.group(0), layernorm_3_beta_gathered, p.layernorm_3_beta[d], embed_cp, "sort_digits.ech:33");
     float *decoder_layernorm_3 = r.work<float>(262144); // [batch, dst, embed]
-    // nn.ech:31 at sort_digits.ech:33  return normalize(x, over = over) * gamma + beta
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em)
         decoder_layernorm_3[i * embed + em] =
             layernorm_3_normalized[i * embed + em] * layernorm_3_gamma_gathered[em] + layernorm_3_beta_gathered[em];
     float *mlp_w1_gathered = r.work<float>(196608); // [embed, ff]
-    // sort_digits.ech:33  4 ranks, 0.07 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:33)
-    all_gather(r, r.group(0), mlp_w1_gathered, p.mlp_w1[d], embed_cp * ff, Algorithm::automatic, "sort_digits.ech:33");
+    // 4 ranks, 0.07 MB: split embed over cp (layouts.ech:62): dot
+    all_gather(r, r.group(0), mlp_w1_gathered, p.mlp_w1[d], embed_cp * ff, "sort_digits.ech:33");
     float *mlp_product = r.work<float>(0); // [batch, dst, ff]
     // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(mlp_product, decoder_layernorm_3, mlp_w1_gathered, batch * dst, ff, embed, Form::nn, embed, ff, ff, 1.0, 0.0,
-         Blas::tiled);
+    gemm(mlp_product, decoder_layernorm_3, mlp_w1_gathered, batch * dst, ff, embed, Form::nn, Blas::tiled);
     float *mlp_gelu = r.work<float>(0); // [batch, dst, ff]
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
       for (int64_t f = 0; f < ff; ++f)
         mlp_gelu[i * ff + f] = math::gelu(mlp_product[i * ff + f] + p.mlp_b1[d][f]);
     float *mlp_w2_gathered = r.work<float>(196608); // [message=16384]
-    // sort_digits.ech:33  4 ranks, 0.07 MB: split embed over cp (layouts.ech:62): dot (sort_digits.ech:33)
-    all_gather(r, r.group(0), mlp_w2_gathered, p.mlp_w2[d], ff * embed_cp, Algorithm::automatic, "sort_digits.ech:33");
+    // 4 ranks, 0.07 MB: split embed over cp (layouts.ech:62): dot
+    all_gather(r, r.group(0), mlp_w2_gathered, p.mlp_w2[d], ff * embed_cp, "sort_digits.ech:33");
     float *mlp_w2_gathered_2 = r.work<float>(262144); // [ff, embed]
-    // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     for (int64_t c = 0; c < cp; ++c)
       for (int64_t f = 0; f < ff; ++f)
 #pragma GCC ivdep
@@ -1971,12 +1797,10 @@ void evaluate_batch(Rank &r) {
           mlp_w2_gathered_2[c * embed_cp + f * cp * embed_cp + em] =
               mlp_w2_gathered[c * ff * embed_cp + f * embed_cp + em];
     float *mlp_product_2 = r.work<float>(196608); // [batch, dst, embed]
-    // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
-    gemm(mlp_product_2, mlp_gelu, mlp_w2_gathered_2, batch * dst, embed, ff, Form::nn, ff, embed, embed, 1.0, 0.0,
-         Blas::onednn);
+    gemm(mlp_product_2, mlp_gelu, mlp_w2_gathered_2, batch * dst, embed, ff, Form::nn, Blas::onednn);
     float *mlp_b2_gathered = r.work<float>(376832); // [embed]
-    // sort_digits.ech:33  4 ranks, 256 bytes: split embed over cp (layouts.ech:62): add (sort_digits.ech:33)
-    all_gather(r, r.group(0), mlp_b2_gathered, p.mlp_b2[d], embed_cp, Algorithm::automatic, "sort_digits.ech:33");
+    // 4 ranks, 256 bytes: split embed over cp (layouts.ech:62): add
+    all_gather(r, r.group(0), mlp_b2_gathered, p.mlp_b2[d], embed_cp, "sort_digits.ech:33");
     // sort_digits.ech:33  x = x + nn.mlp(nn.layernorm(x, embed), embed, ff) as mlp
     // nn.ech:153 at sort_digits.ech:33  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     for (int64_t i = 0; i < batch * dst; ++i)
@@ -1996,8 +1820,7 @@ void evaluate_batch(Rank &r) {
           layernorm_normalized[i * embed + em] * sums.layernorm_gamma_gathered[em] + sums.layernorm_beta_gathered[em];
   float *logits = r.work<float>(0); // [batch, dst, vocab]
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
-  gemm(logits, layernorm, sums.wte_gathered, batch * dst, vocab, embed, Form::nt, embed, embed, vocab, 1.0, 0.0,
-       Blas::onednn);
+  gemm(logits, layernorm, sums.wte_gathered, batch * dst, vocab, embed, Form::nt, Blas::onednn);
   float *row_loss = r.work<float>(9216); // [batch, dst]
   float *shift = r.work<float>(9984); // [batch, dst]
   float *log_sum = r.work<float>(10752); // [batch, dst]
@@ -2041,9 +1864,9 @@ void evaluate_end(Rank &r) {
   const float e = static_cast<float>(sample_count) * 12.0f;
   message[0] = static_cast<float>(sums.loss[0]) / e;
   accuracy[0] = static_cast<float>(sums.accuracy[0]) / e;
-  // sort_digits.ech:36  4 ranks, 8 bytes: split src2, dst, embed over cp (layouts.ech:62): report of loss
-  //     (sort_digits.ech:36), report of accuracy (sort_digits.ech:37)
-  all_reduce(r, r.group(0), message, 2, Sum, Algorithm::automatic, "sort_digits.ech:36");
+  // 4 ranks, 8 bytes: split src2, dst, embed over cp (layouts.ech:62): report of loss (sort_digits.ech:36), report of
+  //     accuracy (sort_digits.ech:37)
+  all_reduce(r, r.group(0), message, 2, Sum, "sort_digits.ech:36");
   // sort_digits.ech:36  loss
   r.report(0, message[0]);
   // sort_digits.ech:37  accuracy

@@ -21,9 +21,9 @@ void checkBuckets(Transport &t, Algorithm algorithm, bool isShared, int64_t coun
     data[bucket] = isShared ? static_cast<float *>(t.allocate(count * sizeof(float))) : own[bucket].data();
     for (int64_t i = 0; i < count; ++i)
       data[bucket][i] = valueOf<float>(t.rank(), i, bucket);
-    tickets.push_back(all_reduce_start(t, t.world(), data[bucket], count, Sum, algorithm, "bucket"));
+    tickets.push_back(all_reduce_start(t, t.world(), data[bucket], count, Sum, {algorithm, "bucket"}));
     float one = 1; // a blocking collective between the buckets
-    all_reduce(t, t.world(), &one, 1, Sum, Algorithm::automatic, "between");
+    all_reduce(t, t.world(), &one, 1, Sum, "between");
     if (one != float(t.size()))
       throw std::string("the collective between buckets gave ") + std::to_string(one);
   }

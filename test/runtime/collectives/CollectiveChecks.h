@@ -72,18 +72,18 @@ void checkCollectives(Transport &t, const Group &g, Algorithm algorithm, int64_t
   for (ReduceOp op : {Sum, Max, Min}) {
     T *data = buffers.take<T>(0, n * p), *out = buffers.take<T>(1, n);
     fill(data, n);
-    all_reduce(t, g, data, n, op, algorithm, "check");
+    all_reduce(t, g, data, n, op, {algorithm, "check"});
     for (int64_t i = 0; i < n; ++i)
       expectSame(data, reduced<T>(g.ranks, i, salt, op), i, "all_reduce, " + what);
 
     fill(data, n);
-    reduce(t, g, data, n, op, root, algorithm, "check");
+    reduce(t, g, data, n, op, root, {algorithm, "check"});
     for (int64_t i = 0; i < n; ++i)
       expectSame(data, me == root ? reduced<T>(g.ranks, i, salt, op) : valueOf<T>(t.rank(), i, salt), i,
                  "reduce, " + what);
 
     fill(data, n * p);
-    reduce_scatter(t, g, out, data, n, op, algorithm, "check");
+    reduce_scatter(t, g, out, data, n, op, {algorithm, "check"});
     for (int64_t i = 0; i < n; ++i)
       expectSame(out, reduced<T>(g.ranks, me * n + i, salt, op), i, "reduce_scatter, " + what);
 
@@ -92,16 +92,16 @@ void checkCollectives(Transport &t, const Group &g, Algorithm algorithm, int64_t
         const int64_t length = n / runs;
         fill(data, runs * p * length);
         if (starts)
-          reduce_scatter_inner_start(t, g, out, data, runs, length, op, algorithm, "check").wait();
+          reduce_scatter_inner_start(t, g, out, data, runs, length, op, {algorithm, "check"}).wait();
         else
-          reduce_scatter_inner(t, g, out, data, runs, length, op, algorithm, "check");
+          reduce_scatter_inner(t, g, out, data, runs, length, op, {algorithm, "check"});
         for (int64_t i = 0; i < runs * length; ++i)
           expectSame(out, reduced<T>(g.ranks, (i / length * p + me) * length + i % length, salt, op), i,
                      "reduce_scatter_inner in " + std::to_string(runs) + " runs, " + what);
       }
 
     fill(data, n * p);
-    reduce_scatter(t, g, data + me * n, data, n, op, algorithm, "check");
+    reduce_scatter(t, g, data + me * n, data, n, op, {algorithm, "check"});
     for (int64_t i = 0; i < n; ++i)
       expectSame(data + me * n, reduced<T>(g.ranks, me * n + i, salt, op), i, "reduce_scatter in place, " + what);
   }
@@ -111,49 +111,49 @@ void checkCollectives(Transport &t, const Group &g, Algorithm algorithm, int64_t
     for (int64_t runs : {int64_t(3), std::max<int64_t>(1, n / 5)}) {
       const int64_t length = n / runs;
       fill(in, n);
-      all_gather_inner(t, g, out, in, runs, length, algorithm, "check");
+      all_gather_inner(t, g, out, in, runs, length, {algorithm, "check"});
       for (int row = 0; row < p; ++row)
         for (int64_t i = 0; i < runs * length; ++i)
           expectSame(out + (i / length * p + row) * length + i % length - i, valueOf<T>(g.ranks[row], i, salt), i,
                      "all_gather_inner in " + std::to_string(runs) + " runs, " + what);
-      barrier(t, g, algorithm, "check");
+      barrier(t, g, {algorithm, "check"});
     }
     for (bool inPlace : {false, true}) {
       T *from = inPlace ? out + me * n : in;
       fill(from, n);
-      all_gather(t, g, out, from, n, algorithm, "check");
+      all_gather(t, g, out, from, n, {algorithm, "check"});
       for (int row = 0; row < p; ++row)
         for (int64_t i = 0; i < n; ++i)
           expectSame(out + row * n, valueOf<T>(g.ranks[row], i, salt), i, "all_gather, " + what);
-      barrier(t, g, algorithm, "check");
+      barrier(t, g, {algorithm, "check"});
 
       fill(from, n);
-      gather(t, g, me == root ? out : static_cast<T *>(nullptr), from, n, root, algorithm, "check");
+      gather(t, g, me == root ? out : static_cast<T *>(nullptr), from, n, root, {algorithm, "check"});
       for (int row = 0; row < p && me == root; ++row)
         for (int64_t i = 0; i < n; ++i)
           expectSame(out + row * n, valueOf<T>(g.ranks[row], i, salt), i, "gather, " + what);
-      barrier(t, g, algorithm, "check");
+      barrier(t, g, {algorithm, "check"});
     }
   }
   {
     T *in = buffers.take<T>(0, n * p), *out = buffers.take<T>(1, n * p);
     fill(in, n * p);
     if (exists(Collective::AllToAll, algorithm)) {
-      all_to_all(t, g, out, in, n, algorithm, "check");
+      all_to_all(t, g, out, in, n, {algorithm, "check"});
       for (int row = 0; row < p; ++row)
         for (int64_t i = 0; i < n; ++i)
           expectSame(out + row * n, valueOf<T>(g.ranks[row], me * n + i, salt), i, "all_to_all, " + what);
     }
-    scatter(t, g, out, me == root ? in : static_cast<T *>(nullptr), n, root, algorithm, "check");
+    scatter(t, g, out, me == root ? in : static_cast<T *>(nullptr), n, root, {algorithm, "check"});
     for (int64_t i = 0; i < n; ++i)
       expectSame(out, valueOf<T>(g.ranks[root], me * n + i, salt), i, "scatter, " + what);
 
     fill(in, n);
-    broadcast(t, g, in, n, root, algorithm, "check");
+    broadcast(t, g, in, n, root, {algorithm, "check"});
     for (int64_t i = 0; i < n; ++i)
       expectSame(in, valueOf<T>(g.ranks[root], i, salt), i, "broadcast, " + what);
   }
-  barrier(t, g, algorithm, "check");
+  barrier(t, g, {algorithm, "check"});
 }
 
 /// A few counts of a few types; all of them; also one that runs in chunks and pieces.
@@ -188,8 +188,8 @@ inline void checkNan(Transport &t, const Group &g, const std::vector<Algorithm> 
     for (ReduceOp op : {Max, Min})
       for (int holder = 0; holder < g.size(); ++holder) {
         std::vector<double> data(3, g.index == holder ? std::nan("") : 1.0), started(2000, data[0]);
-        all_reduce(t, g, data.data(), 3, op, algorithm, "nan");
-        all_reduce_start(t, g, started.data(), 2000, op, algorithm, "nan").wait();
+        all_reduce(t, g, data.data(), 3, op, {algorithm, "nan"});
+        all_reduce_start(t, g, started.data(), 2000, op, {algorithm, "nan"}).wait();
         if (!std::isnan(data[0]) || !std::isnan(started[1999]))
           throw std::string("the NaN of place ") + std::to_string(holder) + " is lost: " + nameOf(algorithm);
       }
@@ -204,13 +204,13 @@ inline void checkSameBits(Transport &t, const Group &g, const std::vector<Algori
         std::vector<float> data(n);
         for (int64_t i = 0; i < n; ++i)
           data[i] = 1.0f / float(1 + t.rank() * 31 + i % 977);
-        all_reduce(t, g, data.data(), n, Sum, algorithm, "bits");
+        all_reduce(t, g, data.data(), n, Sum, {algorithm, "bits"});
         if (run == 0)
           first = data;
         else if (std::memcmp(first.data(), data.data(), n * sizeof(float)) != 0)
           throw std::string("another run gives other bits: ") + nameOf(algorithm);
         std::vector<float> root = data;
-        broadcast(t, g, root.data(), n, 0, Algorithm::automatic, "bits");
+        broadcast(t, g, root.data(), n, 0, "bits");
         if (std::memcmp(root.data(), data.data(), n * sizeof(float)) != 0)
           throw std::string("another rank has other bits: ") + nameOf(algorithm);
       }

@@ -52,7 +52,7 @@ int main(int argc, char **argv) {
       t.setStep(5);
       if (t.rank() == t.size() - 1)
         std::this_thread::sleep_for(std::chrono::seconds(20));
-      all_reduce(t, t.world(), &value, 1, Sum, Algorithm::automatic, "late.ech:3");
+      all_reduce(t, t.world(), &value, 1, Sum, "late.ech:3");
       return 0;
     } catch (const std::string &message) {
       std::fprintf(stderr, "rank %d: %s\n", t.rank(), message.c_str());

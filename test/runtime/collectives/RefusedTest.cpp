@@ -23,12 +23,12 @@ std::string errorOf(const std::function<void(Transport &)> &call, int ranks = 2)
 // What a transport or a collective cannot do is said, by name, at the call.
 TEST(Refused, AlgorithmsThatDoNotExist) {
   float data[4] = {}, out[4] = {};
-  EXPECT_NE(errorOf([&](Transport &t) { all_reduce(t, t.world(), data, 4, Sum, Algorithm::native, "a.ech:3"); })
+  EXPECT_NE(errorOf([&](Transport &t) { all_reduce(t, t.world(), data, 4, Sum, {Algorithm::native, "a.ech:3"}); })
                 .find("all_reduce with native (a.ech:3) is not possible over shm, which has direct, ring, butterfly, "
                       "tree and one_to_all\n"),
             std::string::npos);
   EXPECT_NE(errorOf([&](Transport &t) {
-              all_to_all(t, t.world(), out, data, 2, Algorithm::tree, "a.ech:4");
+              all_to_all(t, t.world(), out, data, 2, {Algorithm::tree, "a.ech:4"});
             }).find("all_to_all with tree (a.ech:4): there is no such algorithm\n"),
             std::string::npos);
   EXPECT_NE(errorOf([&](Transport &t) {
@@ -42,14 +42,14 @@ TEST(Refused, RanksThatDisagree) {
   std::string error = errorOf([](Transport &t) {
     float data[9] = {};
     t.setStep(3);
-    all_reduce(t, t.world(), data, 8 + t.rank(), Sum, Algorithm::direct, t.rank() ? "b.ech:2" : "b.ech:1");
+    all_reduce(t, t.world(), data, 8 + t.rank(), Sum, {Algorithm::direct, t.rank() ? "b.ech:2" : "b.ech:1"});
   });
   EXPECT_NE(error.find("ranks disagree: this one is in all_reduce (b.ech:"), std::string::npos) << error;
   EXPECT_NE(error.find("all_reduce of 8 float, Sum"), std::string::npos) << error;
   EXPECT_NE(error.find("all_reduce of 9 float, Sum"), std::string::npos) << error;
   error = errorOf([](Transport &t) {
     float in[4] = {}, out[8] = {};
-    all_gather_inner(t, t.world(), out, in, 2 + 2 * t.rank(), 2 - t.rank(), Algorithm::direct, "b.ech:3");
+    all_gather_inner(t, t.world(), out, in, 2 + 2 * t.rank(), 2 - t.rank(), {Algorithm::direct, "b.ech:3"});
   });
   EXPECT_NE(error.find("all_gather of 4 float, rows in 2 runs"), std::string::npos) << error;
   EXPECT_NE(error.find("all_gather of 4 float, rows in 4 runs"), std::string::npos) << error;

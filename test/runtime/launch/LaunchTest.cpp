@@ -45,7 +45,7 @@ int train(Transport &t, const std::function<void(int)> &atStep) {
     t.setStep(step);
     atStep(step);
     float value = 1;
-    all_reduce(t, t.world(), &value, 1, Sum, Algorithm::automatic, "mlp.ech:33");
+    all_reduce(t, t.world(), &value, 1, Sum, "mlp.ech:33");
   }
   return 0;
 }
