@@ -88,15 +88,21 @@ void spell(rt::FusedOp op, Printer &printer) { cpu::spellLoops(op, printer); }
 } // namespace
 
 void codegen::spell(rt::OffsetOp op, Printer &printer) {
+  const int64_t size = op.getOf() ? op.getOf()->count() : 1;
+  auto spelled = [&](int64_t n) { // "vocab", "2 * vocab"
+    if (size == 1 || n % size != 0)
+      return std::to_string(n);
+    return (n == size ? "" : std::to_string(n / size) + " * ") + printer.size(op.getOf()->getAxes());
+  };
   std::string text;
   for (auto [mesh, factor] : llvm::zip(op.getMesh(), op.getFactors())) {
     text += text.empty() ? (factor < 0 ? "-" : "") : (factor < 0 ? " - " : " + ");
     text += "r.coordinate(" + std::to_string(mesh) + ")";
     if (std::abs(factor) != 1)
-      text += " * " + std::to_string(std::abs(factor));
+      text += " * " + spelled(std::abs(factor));
   }
   if (text.empty() || op.getPlus() != 0)
-    text += (text.empty() ? "" : " + ") + std::to_string(op.getPlus());
+    text += (text.empty() ? "" : " + ") + (op.getPlus() == 0 ? "0" : spelled(op.getPlus()));
   printer.line("const int64_t " + printer.name(op.getResult()) + " = " + text + ";");
 }
 

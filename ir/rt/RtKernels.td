@@ -3,14 +3,6 @@
 #ifndef RT_KERNELS
 #define RT_KERNELS
 
-def Rt_Size : AttrDef<Rt_Dialect, "Size"> {
-  let mnemonic = "size";
-  let summary = "a number of positions: the product of the sizes of axes";
-  let description = [{`#rt.size<batch=32, seq=64>` is 2048, `#rt.size<>` is 1. Programs print it by the names of sizes.}];
-  let parameters = (ins ArrayRefParameter<"::echelon::ech::Axis", "axes">:$axes);
-  let hasCustomAssemblyFormat = 1;
-  let extraClassDeclaration = [{ int64_t count() const; }];
-}
 def Rt_SizeArray : TypedArrayAttrBase<Rt_Size, "a list of sizes">;
 
 class Rt_Kernel<string mnemonic, list<Trait> traits = []>

@@ -65,6 +65,15 @@ def Rt_Arena : I32EnumAttr<"Arena", "", [
 }
 def Rt_ArenaAttr : EnumAttr<Rt_Dialect, Rt_Arena, "arena">;
 
+def Rt_Size : AttrDef<Rt_Dialect, "Size"> {
+  let mnemonic = "size";
+  let summary = "a number of positions: the product of the sizes of axes";
+  let description = [{`#rt.size<batch=32, seq=64>` is 2048, `#rt.size<>` is 1. Programs print it by the names of sizes.}];
+  let parameters = (ins ArrayRefParameter<"::echelon::ech::Axis", "axes">:$axes);
+  let hasCustomAssemblyFormat = 1;
+  let extraClassDeclaration = [{ int64_t count() const; }];
+}
+
 class Rt_Op<string mnemonic, list<Trait> traits = []> : Op<Rt_Dialect, mnemonic, traits>;
 
 //===------------------------------------------------------------------------------------------------------------===//
@@ -157,9 +166,13 @@ def Rt_ReportOp : Rt_Op<"report", [DeclareOpInterfaceMethods<Touches, ["reads", 
 
 def Rt_OffsetOp : Rt_Op<"offset", [Pure]> {
   let summary = "where this rank's piece begins: sum of mesh coordinates times factors";
-  let arguments = (ins DenseI64ArrayAttr:$mesh, DenseI64ArrayAttr:$factors, DefaultValuedAttr<I64Attr, "0">:$plus);
+  let description = [{
+    `of`: the axis that is cut, with its size on one rank, by whose name a program gives the factors.
+  }];
+  let arguments = (ins DenseI64ArrayAttr:$mesh, DenseI64ArrayAttr:$factors, DefaultValuedAttr<I64Attr, "0">:$plus,
+                       OptionalAttr<Rt_Size>:$of);
   let results = (outs Index:$result);
-  let assemblyFormat = "$mesh `times` $factors (`plus` $plus^)? attr-dict";
+  let assemblyFormat = "$mesh `times` $factors (`plus` $plus^)? (`of` $of^)? attr-dict";
 }
 def Rt_Number : I32EnumAttr<"Number", "what a run provides", [
   I32EnumAttrCase<"LearningRate", 0, "learning_rate">, I32EnumAttrCase<"BiasCorrection", 1, "bias_correction">,

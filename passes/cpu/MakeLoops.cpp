@@ -104,6 +104,7 @@ private:
   void beginRows();
   void makeLevel(int at);
   void declareAt(int at);
+  std::string nameFor(Value value);
   void nameOverwritten(int at);
   void nameInvariant(int at);
   void innermost(int at);
@@ -291,9 +292,20 @@ void NestMaker::declareAt(int at) {
     const bool onlyStored = value.hasOneUse() && isa<rt::YieldOp>(*value.getUsers().begin());
     if (value.hasOneUse() && !isUsedBelow(value, at) && (onlyStored || leavesOf(value) <= kFewTerms))
       continue;
-    StringRef wanted = rt::nameOf(inner.getLoc());
-    declared[value] = declare(scalar(value), wanted.empty() ? "e" : wanted.str());
+    declared[value] = declare(scalar(value), nameFor(value));
   }
+}
+
+/// The name that the spec gives a value, else that of the buffer it is stored to; "d_y_element" beside a buffer d_y.
+std::string NestMaker::nameFor(Value value) {
+  std::string name = rt::nameOf(value.getLoc()).str();
+  for (OpOperand &use : value.getUses())
+    if (name.empty() && isa<rt::YieldOp>(use.getOwner()) && !isSum(use.getOperandNumber()))
+      name = bufferName(out(use.getOperandNumber()));
+  auto isBuffers = [&](Value buffer) { return !isVariable(buffer) && nameOf(buffer) == name; };
+  return name.empty()                                                                          ? "value"
+         : llvm::any_of(op.getInputs(), isBuffers) || llvm::any_of(op.getOutputs(), isBuffers) ? name + "_element"
+                                                                                               : name;
 }
 
 /// What lies where an output does is read before any output is written there: with several outputs, the load of one

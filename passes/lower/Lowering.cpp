@@ -52,6 +52,9 @@ Lowering::Terms Lowering::termsOf(Tensor type, StringRef axis) {
     terms.factors.insert(terms.factors.begin(), factor);
     factor *= mesh.sizeOf(m);
   }
+  if (!cuts.empty())
+    terms.of = rt::SizeAttr::get(
+        b.getContext(), ech::Axis{b.getStringAttr(axis), static_cast<int64_t>(dist::localSize(type, axis, mesh))});
   return terms;
 }
 
@@ -59,12 +62,14 @@ Value Lowering::offset(const Terms &terms, int64_t plus, const Twine &name) {
   std::string key = std::to_string(plus);
   for (auto [m, f] : llvm::zip(terms.mesh, terms.factors))
     key += " " + std::to_string(m) + "*" + std::to_string(f);
+  if (terms.of)
+    key += " " + terms.of.getAxes()[0].name.str();
   Value &known = offsets[key];
   if (!known) {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(&function.getBody().front());
     auto place = NameLoc::get(b.getStringAttr(name));
-    known = rt::OffsetOp::create(b, place, b.getIndexType(), terms.mesh, terms.factors, plus);
+    known = rt::OffsetOp::create(b, place, b.getIndexType(), terms.mesh, terms.factors, plus, terms.of);
   }
   return known;
 }
@@ -91,6 +96,7 @@ Value Lowering::endOf(Tensor type, StringRef axis) {
 }
 Value Lowering::offsetBetween(Tensor a, StringRef axisA, Tensor b, StringRef axisB) {
   Terms terms = termsOf(a, axisA), minus = termsOf(b, axisB);
+  terms.of = {};
   for (auto [m, factor] : llvm::zip(minus.mesh, minus.factors)) {
     auto at = llvm::find(terms.mesh, m);
     if (at == terms.mesh.end()) {

@@ -172,6 +172,7 @@ private:
   llvm::StringMap<Rule> rules;
   struct Terms {
     llvm::SmallVector<int64_t> mesh, factors;
+    rt::SizeAttr of; // the axis that is cut, on one rank; null: several
   };
   Terms termsOf(Tensor type, llvm::StringRef axis);
   Value offset(const Terms &terms, int64_t plus, const llvm::Twine &name);

@@ -469,6 +469,7 @@ Value Lowering::pieceOf(Value x, Tensor from, Tensor to, Location loc) {
       x = padded;
     }
     Terms terms;
+    terms.of = rt::SizeAttr::get(b.getContext(), Axis{b.getStringAttr(axis), size});
     int64_t step = size * parts;
     for (int m : divided) {
       terms.mesh.push_back(m);
@@ -489,7 +490,7 @@ Value Lowering::pieceOf(Value x, Tensor from, Tensor to, Location loc) {
       fill(range(padded, flat, count, size * mesh.sizeOf(m) - count, loc), 0, loc);
       row = padded;
     }
-    x = range(row, flat, 0, size, loc, offset(Terms{{m}, {size}}, 0, "part"));
+    x = range(row, flat, 0, size, loc, offset(Terms{{m}, {size}, {}}, 0, "part"));
   }
   return x;
 }

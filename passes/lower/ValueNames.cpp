@@ -12,7 +12,7 @@ namespace {
 StringRef nameOfResult(Operation *op, unsigned result) {
   static constexpr StringRef kNorm[] = {"", "rstd", "mean", "variance", "mean_low"};
   static constexpr StringRef kLogSumExp[] = {"", "shift", "log_sum"};
-  static constexpr StringRef kAttention[] = {"", "maximum", "sum_of_exp"};
+  static constexpr StringRef kAttention[] = {"", "attention_max", "attention_sum"};
   static constexpr StringRef kAttentionGrad[] = {"d_query", "d_key", "d_value", "d_bias"};
   return llvm::TypeSwitch<Operation *, StringRef>(op)
       .Case([&](ech::NormalizeOp) { return kNorm[result]; })

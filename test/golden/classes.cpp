@@ -105,7 +105,7 @@ void forward(Rank &r) {
   all_reduce(r, r.group(0), act.maximum, batch, Max, "mlp_fashion.ech:19");
   float *message = r.work<float>(0); // [message=256]
   float *picked = message + 128;
-  const int64_t first_class = r.coordinate(0) * 5;
+  const int64_t first_class = r.coordinate(0) * class_;
   cross_entropy_local(message, picked, act.y, act.maximum, in.label, batch, class_, first_class);
   // 2 ranks, 1024 bytes: split class over tp (layouts.ech:73): inside cross_entropy
   all_reduce(r, r.group(0), message, 256, Sum, "mlp_fashion.ech:19");
@@ -123,12 +123,12 @@ void backward(Rank &r) {
   const Params p{r};
   const Activations act{r};
   const Gradients grad{r};
-  const int64_t first_class = r.coordinate(0) * 5;
+  const int64_t first_class = r.coordinate(0) * class_;
   float *d_y = r.work<float>(65536); // [batch, class_]
   // nn.ech:14 at mlp_fashion.ech:17  y = y + b
   // mlp_fashion.ech:19  loss mean(cross_entropy(logits, label, over = class))
   fill(grad.head_b, class_, 0.0f);
-  const float e = 1.0f / 128.0f;
+  const float value = 1.0f / 128.0f;
   for (int64_t b = 0; b < batch; ++b) {
     const float maximum_b = act.maximum[b];
     const float log_sum_b = act.log_sum[b];
@@ -136,10 +136,10 @@ void backward(Rank &r) {
 #pragma GCC ivdep
     for (int64_t c = 0; c < class_; ++c) {
       const float y_before = act.y[b * class_ + c];
-      const float d_y_2 = (math::exp(y_before - maximum_b - log_sum_b) -
-          (static_cast<int32_t>(first_class + c) == label_b ? 1.0f : 0.0f)) * e;
-      d_y[b * class_ + c] = d_y_2;
-      grad.head_b[c] += d_y_2;
+      const float d_y_element = (math::exp(y_before - maximum_b - log_sum_b) -
+          (static_cast<int32_t>(first_class + c) == label_b ? 1.0f : 0.0f)) * value;
+      d_y[b * class_ + c] = d_y_element;
+      grad.head_b[c] += d_y_element;
     }
   }
   float *d_h = r.work<float>(0); // [batch, hidden]
@@ -155,9 +155,9 @@ void backward(Rank &r) {
 #pragma GCC ivdep
     for (int64_t h = 0; h < hidden; ++h) {
       const float h_before = act.h[b * hidden + h];
-      const float e_2 = math::select(h_before > 0.0f, d_h[b * hidden + h], 0.0f);
-      d_value[b * hidden + h] = e_2;
-      act.d_b1[h] += e_2;
+      const float d_value_element = math::select(h_before > 0.0f, d_h[b * hidden + h], 0.0f);
+      d_value[b * hidden + h] = d_value_element;
+      act.d_b1[h] += d_value_element;
     }
   gemm(grad.w1, in.image, d_value, row * column, hidden, batch, Form::tn, Blas::tiled);
 }
@@ -250,7 +250,7 @@ void evaluate_batch(Rank &r) {
   all_reduce(r, r.group(0), maximum, batch, Max, "mlp_fashion.ech:19");
   float *message = r.work<float>(0); // [message=256]
   float *picked = message + 128;
-  const int64_t first_class = r.coordinate(0) * 5;
+  const int64_t first_class = r.coordinate(0) * class_;
   cross_entropy_local(message, picked, y, maximum, in.label, batch, class_, first_class);
   // 2 ranks, 1024 bytes: split class over tp (layouts.ech:73): inside cross_entropy
   all_reduce(r, r.group(0), message, 256, Sum, "mlp_fashion.ech:19");

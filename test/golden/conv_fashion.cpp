@@ -155,10 +155,10 @@ void forward(Rank &r) {
     state.batchnorm_running_mean[c] = 0.9f * state.batchnorm_running_mean[c] + 0.1f * act.mean[c];
   // nn.ech:50 at conv_fashion.ech:17  next running_var = 0.9 * running_var + 0.1 * v * (n / (n - 1))
   // nn.ech:46 at conv_fashion.ech:17  n = count(x, over = except(channel), local = local)
-  const float e = 100352.0f / (100352.0f - 1.0f);
+  const float value = 100352.0f / (100352.0f - 1.0f);
 #pragma GCC ivdep
   for (int64_t c = 0; c < c1; ++c)
-    state.batchnorm_running_var[c] = 0.9f * state.batchnorm_running_var[c] + 0.1f * variance[c] * e;
+    state.batchnorm_running_var[c] = 0.9f * state.batchnorm_running_var[c] + 0.1f * variance[c] * value;
   // conv_fashion.ech:17  x1 = relu(nn.batchnorm(nn.conv3x3(x, grey, c1), c1))
   // nn.ech:47 at conv_fashion.ech:17  m = normalize_mean(x, over = except(channel), local = local)
   // nn.ech:55 at conv_fashion.ech:17  return y * gamma + beta
@@ -198,10 +198,10 @@ void forward(Rank &r) {
     state.batchnorm_2_running_mean[c] = 0.9f * state.batchnorm_2_running_mean[c] + 0.1f * act.mean_2[c];
   // nn.ech:50 at conv_fashion.ech:19  next running_var = 0.9 * running_var + 0.1 * v * (n / (n - 1))
   // nn.ech:46 at conv_fashion.ech:19  n = count(x, over = except(channel), local = local)
-  const float e_2 = 25088.0f / (25088.0f - 1.0f);
+  const float value_2 = 25088.0f / (25088.0f - 1.0f);
 #pragma GCC ivdep
   for (int64_t c = 0; c < c2; ++c)
-    state.batchnorm_2_running_var[c] = 0.9f * state.batchnorm_2_running_var[c] + 0.1f * variance_2[c] * e_2;
+    state.batchnorm_2_running_var[c] = 0.9f * state.batchnorm_2_running_var[c] + 0.1f * variance_2[c] * value_2;
   // conv_fashion.ech:19  x3 = relu(nn.batchnorm(nn.conv3x3(x2, c1, c2), c2))
   // nn.ech:47 at conv_fashion.ech:19  m = normalize_mean(x, over = except(channel), local = local)
   // nn.ech:55 at conv_fashion.ech:19  return y * gamma + beta
@@ -258,7 +258,7 @@ void backward(Rank &r) {
   // nn.ech:14 at conv_fashion.ech:21  y = y + b
   // conv_fashion.ech:23  loss mean(cross_entropy(logits, label, over = class))
   fill(grad.head_b, class_, 0.0f);
-  const float e = 1.0f / 128.0f;
+  const float value = 1.0f / 128.0f;
   for (int64_t b = 0; b < batch; ++b) {
     const float shift_b = act.shift[b];
     const float log_sum_b = act.log_sum[b];
@@ -266,10 +266,10 @@ void backward(Rank &r) {
 #pragma GCC ivdep
     for (int64_t c = 0; c < class_; ++c) {
       const float y_before = act.y[b * class_ + c];
-      const float d_y_2 =
-          (math::exp(y_before - shift_b - log_sum_b) - (static_cast<int32_t>(c) == label_b ? 1.0f : 0.0f)) * e;
-      d_y[b * class_ + c] = d_y_2;
-      grad.head_b[c] += d_y_2;
+      const float d_y_element =
+          (math::exp(y_before - shift_b - log_sum_b) - (static_cast<int32_t>(c) == label_b ? 1.0f : 0.0f)) * value;
+      d_y[b * class_ + c] = d_y_element;
+      grad.head_b[c] += d_y_element;
     }
   }
   float *d_product = r.work<float>(12443648); // [batch, c2]
@@ -279,10 +279,10 @@ void backward(Rank &r) {
   float *d_x4 = r.work<float>(12042240); // [batch, c2, height=7, width=7]
   // conv_fashion.ech:21  logits = nn.linear(mean(x4, over = (height, width)), c2, class) as head
   for (int64_t i = 0; i < batch * c2; ++i) {
-    const float e_2 = d_product[i] / 49.0f;
+    const float d_x4_element = d_product[i] / 49.0f;
 #pragma GCC ivdep
     for (int64_t j = 0; j < 49; ++j)
-      d_x4[i * 49 + j] = e_2;
+      d_x4[i * 49 + j] = d_x4_element;
   }
   float *maxima = r.work<float>(9633792); // [batch, c2, height=7, width=7]
   int32_t *places = r.work<int32_t>(12443648); // [batch, c2, height=7, width=7]
@@ -334,13 +334,13 @@ void backward(Rank &r) {
       const float mean_2_c = act.mean_2[c];
       const float rstd_2_c = act.rstd_2[c];
       const float m = act.mean_low_2[c] * rstd_2_c;
-      const float d_conv3x3_2_2 = message[c] / 25088.0f * p.batchnorm_2_gamma[c];
-      const float d_conv3x3_2_3 = d_batchnorm_2_gamma[c] / 25088.0f * p.batchnorm_2_gamma[c];
+      const float d_conv3x3_2_element = message[c] / 25088.0f * p.batchnorm_2_gamma[c];
+      const float d_conv3x3_2_element_2 = d_batchnorm_2_gamma[c] / 25088.0f * p.batchnorm_2_gamma[c];
 #pragma GCC ivdep
       for (int64_t i = 0; i < 196; ++i) {
-        const float d_conv3x3_2_4 = d_m[b * c2 * 196 + c * 196 + i] - d_conv3x3_2_2 -
-            ((act.conv3x3_2[b * c2 * 196 + c * 196 + i] - mean_2_c) * rstd_2_c - m) * d_conv3x3_2_3;
-        d_conv3x3_2[b * c2 * 196 + c * 196 + i] = d_conv3x3_2_4 * rstd_2_c;
+        const float d_conv3x3_2_element_3 = d_m[b * c2 * 196 + c * 196 + i] - d_conv3x3_2_element -
+            ((act.conv3x3_2[b * c2 * 196 + c * 196 + i] - mean_2_c) * rstd_2_c - m) * d_conv3x3_2_element_2;
+        d_conv3x3_2[b * c2 * 196 + c * 196 + i] = d_conv3x3_2_element_3 * rstd_2_c;
       }
     }
   float *d_x2 = r.work<float>(9633792); // [batch, c1, height=14, width=14]
@@ -410,13 +410,14 @@ void backward(Rank &r) {
       const float mean_c = act.mean[c];
       const float rstd_c = act.rstd[c];
       const float m = act.mean_low[c] * rstd_c;
-      const float d_conv3x3_3 = message_2[c] / 100352.0f * p.batchnorm_gamma[c];
-      const float d_conv3x3_4 = d_batchnorm_gamma[c] / 100352.0f * p.batchnorm_gamma[c];
+      const float d_conv3x3_element = message_2[c] / 100352.0f * p.batchnorm_gamma[c];
+      const float d_conv3x3_element_2 = d_batchnorm_gamma[c] / 100352.0f * p.batchnorm_gamma[c];
 #pragma GCC ivdep
       for (int64_t i = 0; i < height * width; ++i) {
-        const float d_conv3x3_5 = d_m_2[b * c1 * height * width + c * height * width + i] - d_conv3x3_3 -
-            ((act.conv3x3[b * c1 * height * width + c * height * width + i] - mean_c) * rstd_c - m) * d_conv3x3_4;
-        d_conv3x3[b * c1 * height * width + c * height * width + i] = d_conv3x3_5 * rstd_c;
+        const float d_conv3x3_element_3 = d_m_2[b * c1 * height * width + c * height * width + i] - d_conv3x3_element -
+            ((act.conv3x3[b * c1 * height * width + c * height * width + i] - mean_c) * rstd_c - m) *
+            d_conv3x3_element_2;
+        d_conv3x3[b * c1 * height * width + c * height * width + i] = d_conv3x3_element_3 * rstd_c;
       }
     }
   float *scratch_3 = r.work<float>(3211264); // [scratch=5360]
@@ -579,7 +580,7 @@ void evaluate_batch(Rank &r) {
   float *log_sum = r.work<float>(512); // [batch]
   // conv_fashion.ech:23  loss mean(cross_entropy(logits, label, over = class))
   cross_entropy(row_loss, shift, log_sum, y, in.label, batch, class_);
-  const int64_t first_batch = r.coordinate(0) * 64;
+  const int64_t first_batch = r.coordinate(0) * batch;
   float sum_2_sum = 0;
 #pragma omp simd reduction(+ : sum_2_sum)
   for (int64_t b = 0; b < batch; ++b)

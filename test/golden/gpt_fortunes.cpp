@@ -77,8 +77,8 @@ struct Activations {
   Stack<float> q{r.work<float>(23068672), batch * seq * head * key};                  // [layer, batch, seq, head, key]
   Stack<float> k{r.work<float>(25165824), batch * past * head * key};                 // [layer, batch, past, head, key]
   Stack<float> v{r.work<float>(27262976), batch * past * head * key};                 // [layer, batch, past, head, key]
-  Stack<float> maximum{r.work<float>(40894464), batch * head * seq};                  // [layer, batch, head, seq]
-  Stack<float> sum_of_exp{r.work<float>(40960000), batch * head * seq};               // [layer, batch, head, seq]
+  Stack<float> attention_max{r.work<float>(40894464), batch * head * seq};            // [layer, batch, head, seq]
+  Stack<float> attention_sum{r.work<float>(40960000), batch * head * seq};            // [layer, batch, head, seq]
   Stack<float> layer_attn_norm{r.work<float>(29360128), batch * seq_tp * embed};      // [layer, batch, seq_tp, embed]
   Stack<float> attn_norm_normalized{r.work<float>(31457280), batch * seq_tp * embed}; // [layer, batch, seq_tp, embed]
   Stack<float> attn_norm_rstd{r.work<float>(41107456), batch * seq_tp};               // [layer, batch, seq_tp]
@@ -86,7 +86,7 @@ struct Activations {
   float *final_norm_rstd = r.work<float>(38273024);                                   // [batch, seq_tp]
   float *final_norm = r.work<float>(37224448);                                        // [batch, seq_tp, embed]
   float *logits = r.work<float>(34603008);                                            // [batch, seq, vocab]
-  float *maximum_2 = r.work<float>(41025536);                                         // [batch, seq]
+  float *maximum = r.work<float>(41025536);                                           // [batch, seq]
   float *log_sum = r.work<float>(41041920);                                           // [batch, seq]
 };
 
@@ -167,8 +167,8 @@ void forward(Rank &r) {
   const Params p{r};
   const Activations act{r};
   float *rows = r.work<float>(0); // [batch, seq, embed]
-  const int64_t first_vocab = r.coordinate(0) * 128;
-  const int64_t end_vocab = r.coordinate(0) * 128 + 128;
+  const int64_t first_vocab = r.coordinate(0) * vocab;
+  const int64_t end_vocab = r.coordinate(0) * vocab + vocab;
   // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
   gather_rows(rows, p.wte, in.tokens, batch * seq, embed, first_vocab, end_vocab);
   float *part = r.work<float>(36700160); // [batch, seq_tp, embed]
@@ -217,7 +217,7 @@ void forward(Rank &r) {
         act.v[l][i * head * key + j] = v[i * head * key + j] + p.attn_bv[l][j];
     // nn.ech:94 at gpt_fortunes.ech:22  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
     //     = causal)
-    attention(act.a[l], act.maximum[l], act.sum_of_exp[l], act.q[l], act.k[l], act.v[l],
+    attention(act.a[l], act.attention_max[l], act.attention_sum[l], act.q[l], act.k[l], act.v[l],
               {batch, 1, head, seq, past, key, key, 0.17677669529663687, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}});
     float *y = r.work<float>(33554432); // [batch, seq, embed]
@@ -255,9 +255,9 @@ void forward(Rank &r) {
     for (int64_t i = 0; i < batch * seq; ++i)
 #pragma GCC ivdep
       for (int64_t f = 0; f < ff; ++f) {
-        const float e = mlp_product[i * ff + f] + p.mlp_b1[l][f];
-        act.mlp_value[l][i * ff + f] = e;
-        act.mlp_gelu[l][i * ff + f] = math::gelu(e);
+        const float mlp_value = mlp_product[i * ff + f] + p.mlp_b1[l][f];
+        act.mlp_value[l][i * ff + f] = mlp_value;
+        act.mlp_gelu[l][i * ff + f] = math::gelu(mlp_value);
       }
     float *mlp_product_2 = r.work<float>(33554432); // [batch, seq, embed]
     gemm(mlp_product_2, act.mlp_gelu[l], p.mlp_w2[l], batch * seq, embed, ff, Form::nn, Blas::tiled);
@@ -287,17 +287,17 @@ void forward(Rank &r) {
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed) as final_norm, wte, over = embed)
   gemm(act.logits, final_norm_gathered, p.wte, batch * seq, vocab, embed, Form::nt, Blas::tiled);
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  reduce_max(act.maximum_2, act.logits, batch * seq, vocab, 1);
+  reduce_max(act.maximum, act.logits, batch * seq, vocab, 1);
   // 2 ranks, 8192 bytes: split vocab over tp (gpt_fortunes.ech:42): inside cross_entropy
-  all_reduce(r, r.group(0), act.maximum_2, batch * seq, Max, "gpt_fortunes.ech:27");
+  all_reduce(r, r.group(0), act.maximum, batch * seq, Max, "gpt_fortunes.ech:27");
   float *message = r.work<float>(33554432); // [message=4096]
   float *picked = message + 2048;
-  cross_entropy_local(message, picked, act.logits, act.maximum_2, in.labels, batch * seq, vocab, first_vocab);
+  cross_entropy_local(message, picked, act.logits, act.maximum, in.labels, batch * seq, vocab, first_vocab);
   // 2 ranks, 0.02 MB: split vocab over tp (gpt_fortunes.ech:42): inside cross_entropy
   all_reduce(r, r.group(0), message, 4096, Sum, "gpt_fortunes.ech:27");
   float *row_loss = r.work<float>(41033728); // [batch, seq]
   cross_entropy_finish(row_loss, act.log_sum, message, picked, batch * seq);
-  const int64_t part_of_seq = r.coordinate(0) * 32;
+  const int64_t part_of_seq = r.coordinate(0) * seq_tp;
   float *row_loss_part = row_loss + part_of_seq;
   float *t = r.work<float>(41050112); // [batch, seq_tp]
   for (int64_t b = 0; b < batch; ++b)
@@ -319,18 +319,18 @@ void backward(Rank &r, Messages &messages) {
   const Params p{r};
   const Activations act{r};
   const Gradients grad{r};
-  const int64_t first_vocab = r.coordinate(0) * 128;
+  const int64_t first_vocab = r.coordinate(0) * vocab;
   float *d_logits = r.work<float>(34603008); // [batch, seq, vocab]
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  const float e = 1.0f / 2048.0f;
+  const float value = 1.0f / 2048.0f;
   for (int64_t i = 0; i < batch * seq; ++i) {
-    const float maximum_2_i = act.maximum_2[i];
+    const float maximum_i = act.maximum[i];
     const float log_sum_i = act.log_sum[i];
     const int32_t labels_i = in.labels[i];
 #pragma GCC ivdep
     for (int64_t v = 0; v < vocab; ++v)
-      d_logits[i * vocab + v] = (math::exp(act.logits[i * vocab + v] - maximum_2_i - log_sum_i) -
-          (static_cast<int32_t>(first_vocab + v) == labels_i ? 1.0f : 0.0f)) * e;
+      d_logits[i * vocab + v] = (math::exp(act.logits[i * vocab + v] - maximum_i - log_sum_i) -
+          (static_cast<int32_t>(first_vocab + v) == labels_i ? 1.0f : 0.0f)) * value;
   }
   float *d_final_norm = r.work<float>(33554432); // [batch, seq, embed]
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed) as final_norm, wte, over = embed)
@@ -348,13 +348,13 @@ void backward(Rank &r, Messages &messages) {
   float *d_final_norm_value = r.work<float>(37748736); // [batch, seq_tp, embed]
   for (int64_t i = 0; i < batch * seq_tp; ++i)
 #pragma GCC ivdep
-    for (int64_t em = 0; em < embed; ++em)
-      d_final_norm_value[i * embed + em] = d_final_norm_part[i * embed + em] * p.final_norm_gamma[em];
+    for (int64_t e = 0; e < embed; ++e)
+      d_final_norm_value[i * embed + e] = d_final_norm_part[i * embed + e] * p.final_norm_gamma[e];
   LongSum final_norm_gamma_sum(grad.final_norm_gamma, embed);
   for (int64_t i = 0; i < batch * seq_tp; ++i) {
 #pragma GCC ivdep
-    for (int64_t em = 0; em < embed; ++em)
-      grad.final_norm_gamma[em] += d_final_norm_part[i * embed + em] * act.final_norm_normalized[i * embed + em];
+    for (int64_t e = 0; e < embed; ++e)
+      grad.final_norm_gamma[e] += d_final_norm_part[i * embed + e] * act.final_norm_normalized[i * embed + e];
     final_norm_gamma_sum.row();
   }
   final_norm_gamma_sum.finish();
@@ -375,9 +375,9 @@ void backward(Rank &r, Messages &messages) {
 #pragma GCC ivdep
       for (int64_t f = 0; f < ff; ++f) {
         const float d_mlp_product_before = d_mlp_product[i * ff + f];
-        const float e_2 = d_mlp_product_before * math::gelu_grad(act.mlp_value[l][i * ff + f]);
-        d_mlp_value[i * ff + f] = e_2;
-        grad.mlp_b1[l][f] += e_2;
+        const float d_mlp_value_element = d_mlp_product_before * math::gelu_grad(act.mlp_value[l][i * ff + f]);
+        d_mlp_value[i * ff + f] = d_mlp_value_element;
+        grad.mlp_b1[l][f] += d_mlp_value_element;
       }
       mlp_b1_sum.row();
     }
@@ -398,14 +398,13 @@ void backward(Rank &r, Messages &messages) {
     float *d_mlp_norm_value = r.work<float>(39321600); // [batch, seq_tp, embed]
     for (int64_t i = 0; i < batch * seq_tp; ++i)
 #pragma GCC ivdep
-      for (int64_t em = 0; em < embed; ++em)
-        d_mlp_norm_value[i * embed + em] = d_layer_mlp_norm_part[i * embed + em] * p.mlp_norm_gamma[l][em];
+      for (int64_t e = 0; e < embed; ++e)
+        d_mlp_norm_value[i * embed + e] = d_layer_mlp_norm_part[i * embed + e] * p.mlp_norm_gamma[l][e];
     LongSum mlp_norm_gamma_sum(grad.mlp_norm_gamma[l], embed);
     for (int64_t i = 0; i < batch * seq_tp; ++i) {
 #pragma GCC ivdep
-      for (int64_t em = 0; em < embed; ++em)
-        grad.mlp_norm_gamma[l][em] +=
-            d_layer_mlp_norm_part[i * embed + em] * act.mlp_norm_normalized[l][i * embed + em];
+      for (int64_t e = 0; e < embed; ++e)
+        grad.mlp_norm_gamma[l][e] += d_layer_mlp_norm_part[i * embed + e] * act.mlp_norm_normalized[l][i * embed + e];
       mlp_norm_gamma_sum.row();
     }
     mlp_norm_gamma_sum.finish();
@@ -418,11 +417,11 @@ void backward(Rank &r, Messages &messages) {
     LongSum attn_bo_sum(grad.attn_bo[l], embed);
     for (int64_t i = 0; i < batch * seq_tp; ++i) {
 #pragma GCC ivdep
-      for (int64_t em = 0; em < embed; ++em) {
-        const float d_x_before = d_x[i * embed + em];
-        const float d_y_2 = d_input[i * embed + em] + d_x_before;
-        d_y[i * embed + em] = d_y_2;
-        grad.attn_bo[l][em] += d_y_2;
+      for (int64_t e = 0; e < embed; ++e) {
+        const float d_x_before = d_x[i * embed + e];
+        const float d_y_element = d_input[i * embed + e] + d_x_before;
+        d_y[i * embed + e] = d_y_element;
+        grad.attn_bo[l][e] += d_y_element;
       }
       attn_bo_sum.row();
     }
@@ -440,7 +439,7 @@ void backward(Rank &r, Messages &messages) {
     // nn.ech:94 at gpt_fortunes.ech:22  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
     //     = causal)
     attention_grad(d_attn_d_query, d_attn_d_key, d_attn_d_value, static_cast<float *>(nullptr), d_a, act.a[l],
-                   act.maximum[l], act.sum_of_exp[l], act.q[l], act.k[l], act.v[l],
+                   act.attention_max[l], act.attention_sum[l], act.q[l], act.k[l], act.v[l],
                    {batch, 1, head, seq, past, key, key, 0.17677669529663687, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
                    {{4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}},
                    {{4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}});
@@ -483,14 +482,14 @@ void backward(Rank &r, Messages &messages) {
     float *d_attn_norm_value = r.work<float>(33554432); // [batch, seq_tp, embed]
     for (int64_t i = 0; i < batch * seq_tp; ++i)
 #pragma GCC ivdep
-      for (int64_t em = 0; em < embed; ++em)
-        d_attn_norm_value[i * embed + em] = d_layer_attn_norm_part[i * embed + em] * p.attn_norm_gamma[l][em];
+      for (int64_t e = 0; e < embed; ++e)
+        d_attn_norm_value[i * embed + e] = d_layer_attn_norm_part[i * embed + e] * p.attn_norm_gamma[l][e];
     LongSum attn_norm_gamma_sum(grad.attn_norm_gamma[l], embed);
     for (int64_t i = 0; i < batch * seq_tp; ++i) {
 #pragma GCC ivdep
-      for (int64_t em = 0; em < embed; ++em)
-        grad.attn_norm_gamma[l][em] +=
-            d_layer_attn_norm_part[i * embed + em] * act.attn_norm_normalized[l][i * embed + em];
+      for (int64_t e = 0; e < embed; ++e)
+        grad.attn_norm_gamma[l][e] +=
+            d_layer_attn_norm_part[i * embed + e] * act.attn_norm_normalized[l][i * embed + e];
       attn_norm_gamma_sum.row();
     }
     attn_norm_gamma_sum.finish();
@@ -508,7 +507,7 @@ void backward(Rank &r, Messages &messages) {
   float *d_x_gathered = r.work<float>(0); // [batch, seq, embed]
   // 2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): scatter_add
   all_gather_inner(r, r.group(0), d_x_gathered, d_input, batch, seq_tp * embed, "gpt_fortunes.ech:20");
-  const int64_t end_vocab = r.coordinate(0) * 128 + 128;
+  const int64_t end_vocab = r.coordinate(0) * vocab + vocab;
   scatter_add_rows(grad.wte, d_x_gathered, in.tokens, batch * seq, embed, first_vocab, end_vocab);
 }
 
@@ -637,8 +636,8 @@ void evaluate_batch(Rank &r) {
   const Params p{r};
   const Sums sums{r};
   float *rows = r.work<float>(0); // [batch, seq, embed]
-  const int64_t first_vocab = r.coordinate(0) * 128;
-  const int64_t end_vocab = r.coordinate(0) * 128 + 128;
+  const int64_t first_vocab = r.coordinate(0) * vocab;
+  const int64_t end_vocab = r.coordinate(0) * vocab + vocab;
   // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
   gather_rows(rows, p.wte, in.tokens, batch * seq, embed, first_vocab, end_vocab);
   float *part = r.work<float>(3145728); // [batch, seq_tp, embed]
@@ -689,11 +688,11 @@ void evaluate_batch(Rank &r) {
       for (int64_t j = 0; j < head * key; ++j)
         v[i * head * key + j] = v[i * head * key + j] + p.attn_bv[l][j];
     float *a = r.work<float>(2621440); // [batch, seq, head, key]
-    float *maximum = r.work<float>(0); // [batch, head, seq]
-    float *sum_of_exp = r.work<float>(16384); // [batch, head, seq]
+    float *attention_max = r.work<float>(0); // [batch, head, seq]
+    float *attention_sum = r.work<float>(16384); // [batch, head, seq]
     // nn.ech:94 at gpt_fortunes.ech:22  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
     //     = causal)
-    attention(a, maximum, sum_of_exp, q, k, v,
+    attention(a, attention_max, attention_sum, q, k, v,
               {batch, 1, head, seq, past, key, key, 0.17677669529663687, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}});
     float *y = r.work<float>(0); // [batch, seq, embed]
@@ -779,15 +778,15 @@ void evaluate_batch(Rank &r) {
   float *row_loss = r.work<float>(16384); // [batch, seq]
   float *log_sum = r.work<float>(24576); // [batch, seq]
   cross_entropy_finish(row_loss, log_sum, message, picked, batch * seq);
-  const int64_t part_of_seq = r.coordinate(0) * 32;
+  const int64_t part_of_seq = r.coordinate(0) * seq_tp;
   float *row_loss_part = row_loss + part_of_seq;
   double sum_sum = 0;
   for (int64_t b = 0; b < batch; ++b) {
-    const bool e = static_cast<int32_t>(b) < static_cast<int32_t>(r.validSamples());
+    const bool value = static_cast<int32_t>(b) < static_cast<int32_t>(r.validSamples());
     float block = 0;
 #pragma omp simd reduction(+ : block)
     for (int64_t s = 0; s < seq_tp; ++s)
-      block += math::select(e, row_loss_part[b * seq + s], 0.0f);
+      block += math::select(value, row_loss_part[b * seq + s], 0.0f);
     sum_sum += block;
   }
   const float sum = static_cast<float>(sum_sum);
@@ -809,11 +808,12 @@ void evaluate_batch(Rank &r) {
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
   double sum_2_sum = 0;
   for (int64_t b = 0; b < batch; ++b) {
-    const bool e = static_cast<int32_t>(b) < static_cast<int32_t>(r.validSamples());
+    const bool value = static_cast<int32_t>(b) < static_cast<int32_t>(r.validSamples());
     float block = 0;
 #pragma omp simd reduction(+ : block)
     for (int64_t s = 0; s < seq_tp; ++s)
-      block += math::select(e, index_of_max_part[b * seq + s] == in.labels_part[b * seq_tp + s] ? 1.0f : 0.0f, 0.0f);
+      block +=
+          math::select(value, index_of_max_part[b * seq + s] == in.labels_part[b * seq_tp + s] ? 1.0f : 0.0f, 0.0f);
     sum_2_sum += block;
   }
   const float sum_2 = static_cast<float>(sum_2_sum);
@@ -831,9 +831,9 @@ void evaluate_end(Rank &r) {
   float *accuracy = message + 1;
   // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  const float e = static_cast<float>(sample_count) * 64.0f;
-  message[0] = static_cast<float>(sums.loss[0]) / e;
-  accuracy[0] = static_cast<float>(sums.accuracy[0]) / e;
+  const float value = static_cast<float>(sample_count) * 64.0f;
+  message[0] = static_cast<float>(sums.loss[0]) / value;
+  accuracy[0] = static_cast<float>(sums.accuracy[0]) / value;
   // 2 ranks, 8 bytes: split head, ff, vocab, seq over tp (gpt_fortunes.ech:42): report of loss (gpt_fortunes.ech:27),
   //     report of accuracy (gpt_fortunes.ech:28)
   all_reduce(r, r.group(0), message, 2, Sum, "gpt_fortunes.ech:27");

@@ -151,8 +151,8 @@ struct Activations {
   Stack<float> q{r.work<float>(6815744), batch_dp_micro * seq * head * key};           // [layer, batch_dp_micro, seq, head, key]
   Stack<float> k{r.work<float>(7340032), batch_dp_micro * past * head * key};          // [layer, batch_dp_micro, past, head, key]
   Stack<float> v{r.work<float>(7864320), batch_dp_micro * past * head * key};          // [layer, batch_dp_micro, past, head, key]
-  Stack<float> maximum{r.work<float>(11485184), batch_dp_micro * head * seq};          // [layer, batch_dp_micro, head, seq]
-  Stack<float> sum_of_exp{r.work<float>(11501568), batch_dp_micro * head * seq};       // [layer, batch_dp_micro, head, seq]
+  Stack<float> attention_max{r.work<float>(11485184), batch_dp_micro * head * seq};    // [layer, batch_dp_micro, head, seq]
+  Stack<float> attention_sum{r.work<float>(11501568), batch_dp_micro * head * seq};    // [layer, batch_dp_micro, head, seq]
   Stack<float> layer_attn_norm{r.work<float>(8388608), batch_dp_micro * seq_dp * embed}; // [layer, batch_dp_micro, seq_dp, embed]
   Stack<float> attn_norm_normalized{r.work<float>(8912896), batch_dp_micro * seq_dp * embed}; // [layer, batch_dp_micro, seq_dp, embed]
   Stack<float> attn_norm_rstd{r.work<float>(11526144), batch_dp_micro * seq_dp};       // [layer, batch_dp_micro, seq_dp]
@@ -160,7 +160,7 @@ struct Activations {
   float *final_norm_rstd = r.work<float>(11141120);                                    // [batch_dp_micro, seq_dp]
   float *final_norm = r.work<float>(10354688);                                         // [batch_dp_micro, seq_dp, embed]
   float *logits = r.work<float>(9699328);                                              // [batch_dp_micro, seq, vocab_dp]
-  float *maximum_2 = r.work<float>(9441280);                                           // [batch_dp_micro, seq]
+  float *maximum = r.work<float>(9441280);                                             // [batch_dp_micro, seq]
   float *log_sum = r.work<float>(9445376);                                             // [batch_dp_micro, seq]
   float *sum = r.work<float>(11546752);                                                // []
 };
@@ -226,8 +226,8 @@ void forward_2(Rank &r, int64_t m) {
   const Params p{r};
   const Activations act{r};
   float *rows = r.work<float>(0); // [batch_dp_micro, seq, embed]
-  const int64_t first_vocab = r.coordinate(1) * 128;
-  const int64_t end_vocab = r.coordinate(1) * 128 + 128;
+  const int64_t first_vocab = r.coordinate(1) * vocab_dp;
+  const int64_t end_vocab = r.coordinate(1) * vocab_dp + vocab_dp;
   // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
   gather_rows(rows, p.wte, in.tokens[m], batch_dp_micro * seq, embed, first_vocab, end_vocab);
   float *part = r.work<float>(10223616); // [batch_dp_micro, seq_dp, embed]
@@ -276,7 +276,7 @@ void forward_2(Rank &r, int64_t m) {
         act.v[l][i * head * key + j] = v[i * head * key + j] + p.attn_bv[l][j];
     // nn.ech:94 at gpt_fortunes.ech:22  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
     //     = causal)
-    attention(act.a[l], act.maximum[l], act.sum_of_exp[l], act.q[l], act.k[l], act.v[l],
+    attention(act.a[l], act.attention_max[l], act.attention_sum[l], act.q[l], act.k[l], act.v[l],
               {batch_dp_micro, 1, head, seq, past, key, key, 0.17677669529663687, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}});
     float *y = r.work<float>(9437184); // [batch_dp_micro, seq, embed]
@@ -314,9 +314,9 @@ void forward_2(Rank &r, int64_t m) {
     for (int64_t i = 0; i < batch_dp_micro * seq; ++i)
 #pragma GCC ivdep
       for (int64_t f = 0; f < ff; ++f) {
-        const float e = mlp_product[i * ff + f] + p.mlp_b1[l][f];
-        act.mlp_value[l][i * ff + f] = e;
-        act.mlp_gelu[l][i * ff + f] = math::gelu(e);
+        const float mlp_value = mlp_product[i * ff + f] + p.mlp_b1[l][f];
+        act.mlp_value[l][i * ff + f] = mlp_value;
+        act.mlp_gelu[l][i * ff + f] = math::gelu(mlp_value);
       }
     float *mlp_product_2 = r.work<float>(9437184); // [batch_dp_micro, seq, embed]
     gemm(mlp_product_2, act.mlp_gelu[l], p.mlp_w2[l], batch_dp_micro * seq, embed, ff, Form::nn, Blas::tiled);
@@ -348,18 +348,18 @@ void forward_2(Rank &r, int64_t m) {
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed) as final_norm, wte, over = embed)
   gemm(act.logits, final_norm_gathered, p.wte, batch_dp_micro * seq, vocab_dp, embed, Form::nt, Blas::tiled);
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  reduce_max(act.maximum_2, act.logits, batch_dp_micro * seq, vocab_dp, 1);
+  reduce_max(act.maximum, act.logits, batch_dp_micro * seq, vocab_dp, 1);
   // 2 ranks, 2048 bytes: split vocab over tp (layouts.ech:28): inside cross_entropy
-  all_reduce(r, r.group(0), act.maximum_2, batch_dp_micro * seq, Max, "gpt_fortunes.ech:27");
+  all_reduce(r, r.group(0), act.maximum, batch_dp_micro * seq, Max, "gpt_fortunes.ech:27");
   float *message = r.work<float>(9437184); // [message=1024]
   float *picked = message + 512;
-  cross_entropy_local(message, picked, act.logits, act.maximum_2, in.labels[m], batch_dp_micro * seq, vocab_dp,
+  cross_entropy_local(message, picked, act.logits, act.maximum, in.labels[m], batch_dp_micro * seq, vocab_dp,
                       first_vocab);
   // 2 ranks, 4096 bytes: split vocab over tp (layouts.ech:28): inside cross_entropy
   all_reduce(r, r.group(0), message, 1024, Sum, "gpt_fortunes.ech:27");
   float *row_loss = r.work<float>(9443328); // [batch_dp_micro, seq]
   cross_entropy_finish(row_loss, act.log_sum, message, picked, batch_dp_micro * seq);
-  const int64_t part_of_seq = r.coordinate(1) * 32;
+  const int64_t part_of_seq = r.coordinate(1) * seq_dp;
   float *row_loss_part = row_loss + part_of_seq;
   float *t = r.work<float>(9437184); // [batch_dp_micro, seq_dp]
   for (int64_t b = 0; b < batch_dp_micro; ++b)
@@ -373,17 +373,17 @@ void backward_2(Rank &r, int64_t m) {
   const Inputs in{r};
   const Params p{r};
   const Activations act{r};
-  const int64_t first_vocab = r.coordinate(1) * 128;
+  const int64_t first_vocab = r.coordinate(1) * vocab_dp;
   float *d_logits = r.work<float>(9699328); // [batch_dp_micro, seq, vocab_dp]
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
   const float d_value_value = act.d_value[0];
   for (int64_t i = 0; i < batch_dp_micro * seq; ++i) {
-    const float maximum_2_i = act.maximum_2[i];
+    const float maximum_i = act.maximum[i];
     const float log_sum_i = act.log_sum[i];
     const int32_t labels_i = in.labels[m][i];
 #pragma GCC ivdep
     for (int64_t v = 0; v < vocab_dp; ++v)
-      d_logits[i * vocab_dp + v] = (math::exp(act.logits[i * vocab_dp + v] - maximum_2_i - log_sum_i) -
+      d_logits[i * vocab_dp + v] = (math::exp(act.logits[i * vocab_dp + v] - maximum_i - log_sum_i) -
           (static_cast<int32_t>(first_vocab + v) == labels_i ? 1.0f : 0.0f)) * d_value_value;
   }
   float *d_final_norm = r.work<float>(9437184); // [batch_dp_micro, seq, embed]
@@ -427,9 +427,9 @@ void backward_2(Rank &r, int64_t m) {
 #pragma GCC ivdep
       for (int64_t f = 0; f < ff; ++f) {
         const float d_mlp_product_before = d_mlp_product[i * ff + f];
-        const float e = d_mlp_product_before * math::gelu_grad(act.mlp_value[l][i * ff + f]);
-        d_mlp_value[i * ff + f] = e;
-        act.d_mlp_b1[l][f] += e;
+        const float d_mlp_value_element = d_mlp_product_before * math::gelu_grad(act.mlp_value[l][i * ff + f]);
+        d_mlp_value[i * ff + f] = d_mlp_value_element;
+        act.d_mlp_b1[l][f] += d_mlp_value_element;
       }
       d_mlp_b1_sum.row();
     }
@@ -468,9 +468,9 @@ void backward_2(Rank &r, int64_t m) {
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed; ++e) {
         const float d_x_before = d_x[i * embed + e];
-        const float d_y_2 = d_input[i * embed + e] + d_x_before;
-        d_y[i * embed + e] = d_y_2;
-        act.d_attn_bo[l][e] += d_y_2;
+        const float d_y_element = d_input[i * embed + e] + d_x_before;
+        d_y[i * embed + e] = d_y_element;
+        act.d_attn_bo[l][e] += d_y_element;
       }
     float *d_y_gathered = r.work<float>(9437184); // [batch_dp_micro, seq, embed]
     // 2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): dot
@@ -485,7 +485,7 @@ void backward_2(Rank &r, int64_t m) {
     // nn.ech:94 at gpt_fortunes.ech:22  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
     //     = causal)
     attention_grad(d_attn_d_query, d_attn_d_key, d_attn_d_value, static_cast<float *>(nullptr), d_a, act.a[l],
-                   act.maximum[l], act.sum_of_exp[l], act.q[l], act.k[l], act.v[l],
+                   act.attention_max[l], act.attention_sum[l], act.q[l], act.k[l], act.v[l],
                    {batch_dp_micro, 1, head, seq, past, key, key, 0.17677669529663687, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
                    {{4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}},
                    {{4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}});
@@ -550,7 +550,7 @@ void backward_2(Rank &r, int64_t m) {
   float *d_x_gathered = r.work<float>(0); // [batch_dp_micro, seq, embed]
   // 2 ranks, 0.26 MB: split seq over tp (layouts.ech:28): scatter_add
   all_gather_inner(r, r.group(0), d_x_gathered, d_input, batch_dp_micro, seq_dp * embed, "gpt_fortunes.ech:20");
-  const int64_t end_vocab = r.coordinate(1) * 128 + 128;
+  const int64_t end_vocab = r.coordinate(1) * vocab_dp + vocab_dp;
   scatter_add_rows(act.d_wte, d_x_gathered, in.tokens[m], batch_dp_micro * seq, embed, first_vocab, end_vocab);
 }
 
@@ -770,13 +770,13 @@ void update(Rank &r, double lr) {
   const float kept = 1.0f - static_cast<float>(lr) * 0.1f;
   const double m_correction = 1 - std::pow(0.9, static_cast<double>(r.updates()));
   const float rate = static_cast<float>(lr) / static_cast<float>(m_correction);
-  const int64_t part_of_vocab = r.coordinate(0) * 64;
+  const int64_t part_of_vocab = r.coordinate(0) * vocab_dp_tp;
   float *wte_part = p.wte + part_of_vocab * 128;
   adamw(wte_part, d_wte_part, opt.m_wte, opt.v_wte, vocab_dp_tp * embed, scale, v_root, kept, rate);
   // 2 ranks, 0.07 MB: store optimizer over dp (layouts.ech:28): write of wte
   all_gather(r, r.group(2), p.wte, wte_part, vocab_dp_tp * embed, "gpt_fortunes.ech:17");
   const double lr_ = learning_rate_0(r.step());
-  const int64_t part_of_seq = r.coordinate(0) * 16;
+  const int64_t part_of_seq = r.coordinate(0) * seq_dp_tp;
   float *wpe_part = p.wpe + part_of_seq * 128;
   float *wpe = r.work<float>(1103872); // [seq_dp_tp, embed]
   // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
@@ -787,7 +787,7 @@ void update(Rank &r, double lr) {
     opt.momentum_wpe[i] = optimizer_momentum_wpe;
     wpe[i] = wpe_part[i] - optimizer_momentum_wpe * static_cast<float>(lr_);
   }
-  const int64_t part_of_layer = r.coordinate(0) * 2;
+  const int64_t part_of_layer = r.coordinate(0) * layer_dp;
   float *attn_norm_gamma_part = p.attn_norm_gamma.all + part_of_layer * 128;
   float *attn_norm_gamma = r.work<float>(1114112); // [layer_dp, embed]
   // nn.ech:29 at gpt_fortunes.ech:22  param gamma[over] ~ ones
@@ -1026,7 +1026,8 @@ void update(Rank &r, double lr) {
     mlp_b2[i] =
         mlp_b2_part[i] - optimizer_m_layer_mlp_b2 / (math::sqrt(optimizer_v_layer_mlp_b2) / v_root + 1e-08f) * rate;
   }
-  float *final_norm_gamma_part = p.final_norm_gamma + part_of_vocab;
+  const int64_t part_of_embed = r.coordinate(0) * embed_dp;
+  float *final_norm_gamma_part = p.final_norm_gamma + part_of_embed;
   float *final_norm_gamma = r.work<float>(1024); // [embed_dp]
   // nn.ech:29 at gpt_fortunes.ech:25  param gamma[over] ~ ones
 #pragma GCC ivdep
@@ -1043,7 +1044,7 @@ void update(Rank &r, double lr) {
     final_norm_gamma[e] = final_norm_gamma_part[e] - optimizer_m_final_norm_gamma /
         (math::sqrt(optimizer_v_final_norm_gamma) / v_root + 1e-08f) * rate;
   }
-  float *final_norm_beta_part = p.final_norm_beta + part_of_vocab;
+  float *final_norm_beta_part = p.final_norm_beta + part_of_embed;
   float *final_norm_beta = r.work<float>(1280); // [embed_dp]
   // nn.ech:30 at gpt_fortunes.ech:25  param beta[over] ~ zeros
 #pragma GCC ivdep
@@ -1263,8 +1264,8 @@ void evaluate_batch(Rank &r) {
   const Params p{r};
   const Sums sums{r};
   float *rows = r.work<float>(0); // [batch_dp, seq, embed]
-  const int64_t first_vocab = r.coordinate(1) * 128;
-  const int64_t end_vocab = r.coordinate(1) * 128 + 128;
+  const int64_t first_vocab = r.coordinate(1) * vocab_dp;
+  const int64_t end_vocab = r.coordinate(1) * vocab_dp + vocab_dp;
   // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
   gather_rows(rows, p.wte, in.tokens_part, batch_dp * seq, embed, first_vocab, end_vocab);
   float *part = r.work<float>(1572864); // [batch_dp, seq_dp, embed]
@@ -1315,11 +1316,11 @@ void evaluate_batch(Rank &r) {
       for (int64_t j = 0; j < head * key; ++j)
         v[i * head * key + j] = v[i * head * key + j] + p.attn_bv[l][j];
     float *a = r.work<float>(1310720); // [batch_dp, seq, head, key]
-    float *maximum = r.work<float>(0); // [batch_dp, head, seq]
-    float *sum_of_exp = r.work<float>(8192); // [batch_dp, head, seq]
+    float *attention_max = r.work<float>(0); // [batch_dp, head, seq]
+    float *attention_sum = r.work<float>(8192); // [batch_dp, head, seq]
     // nn.ech:94 at gpt_fortunes.ech:22  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
     //     = causal)
-    attention(a, maximum, sum_of_exp, q, k, v,
+    attention(a, attention_max, attention_sum, q, k, v,
               {batch_dp, 1, head, seq, past, key, key, 0.17677669529663687, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}, {4096, 0, 32, 64}});
     float *y = r.work<float>(0); // [batch_dp, seq, embed]
@@ -1406,16 +1407,16 @@ void evaluate_batch(Rank &r) {
   float *row_loss = r.work<float>(8192); // [batch_dp, seq]
   float *log_sum = r.work<float>(12288); // [batch_dp, seq]
   cross_entropy_finish(row_loss, log_sum, message, picked, batch_dp * seq);
-  const int64_t first_batch = r.coordinate(0) * 16;
-  const int64_t part_of_seq = r.coordinate(1) * 32;
+  const int64_t first_batch = r.coordinate(0) * batch_dp;
+  const int64_t part_of_seq = r.coordinate(1) * seq_dp;
   float *row_loss_part = row_loss + part_of_seq;
   double sum_sum = 0;
   for (int64_t b = 0; b < batch_dp; ++b) {
-    const bool e = static_cast<int32_t>(first_batch + b) < static_cast<int32_t>(r.validSamples());
+    const bool value = static_cast<int32_t>(first_batch + b) < static_cast<int32_t>(r.validSamples());
     float block = 0;
 #pragma omp simd reduction(+ : block)
     for (int64_t s = 0; s < seq_dp; ++s)
-      block += math::select(e, row_loss_part[b * seq + s], 0.0f);
+      block += math::select(value, row_loss_part[b * seq + s], 0.0f);
     sum_sum += block;
   }
   const float sum = static_cast<float>(sum_sum);
@@ -1437,11 +1438,12 @@ void evaluate_batch(Rank &r) {
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
   double sum_2_sum = 0;
   for (int64_t b = 0; b < batch_dp; ++b) {
-    const bool e = static_cast<int32_t>(first_batch + b) < static_cast<int32_t>(r.validSamples());
+    const bool value = static_cast<int32_t>(first_batch + b) < static_cast<int32_t>(r.validSamples());
     float block = 0;
 #pragma omp simd reduction(+ : block)
     for (int64_t s = 0; s < seq_dp; ++s)
-      block += math::select(e, index_of_max_part[b * seq + s] == in.labels_part[b * seq_dp + s] ? 1.0f : 0.0f, 0.0f);
+      block +=
+          math::select(value, index_of_max_part[b * seq + s] == in.labels_part[b * seq_dp + s] ? 1.0f : 0.0f, 0.0f);
     sum_2_sum += block;
   }
   const float sum_2 = static_cast<float>(sum_2_sum);
@@ -1459,9 +1461,9 @@ void evaluate_end(Rank &r) {
   float *accuracy = message + 1;
   // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  const float e = static_cast<float>(sample_count) * 64.0f;
-  message[0] = static_cast<float>(sums.loss[0]) / e;
-  accuracy[0] = static_cast<float>(sums.accuracy[0]) / e;
+  const float value = static_cast<float>(sample_count) * 64.0f;
+  message[0] = static_cast<float>(sums.loss[0]) / value;
+  accuracy[0] = static_cast<float>(sums.accuracy[0]) / value;
   // 4 ranks, 8 bytes: split batch over dp (layouts.ech:28), split head, ff, vocab, seq over tp (layouts.ech:28): report
   //     of loss (gpt_fortunes.ech:27), report of accuracy (gpt_fortunes.ech:28)
   all_reduce(r, r.group(1), message, 2, Sum, "gpt_fortunes.ech:27");

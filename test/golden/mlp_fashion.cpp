@@ -126,7 +126,7 @@ void backward(Rank &r) {
   // nn.ech:14 at mlp_fashion.ech:17  y = y + b
   // mlp_fashion.ech:19  loss mean(cross_entropy(logits, label, over = class))
   fill(grad.head_b, class_, 0.0f);
-  const float e = 1.0f / 128.0f;
+  const float value = 1.0f / 128.0f;
   for (int64_t b = 0; b < batch; ++b) {
     const float shift_b = act.shift[b];
     const float log_sum_b = act.log_sum[b];
@@ -134,10 +134,10 @@ void backward(Rank &r) {
 #pragma GCC ivdep
     for (int64_t c = 0; c < class_; ++c) {
       const float y_before = act.y[b * class_ + c];
-      const float d_y_2 =
-          (math::exp(y_before - shift_b - log_sum_b) - (static_cast<int32_t>(c) == label_b ? 1.0f : 0.0f)) * e;
-      d_y[b * class_ + c] = d_y_2;
-      grad.head_b[c] += d_y_2;
+      const float d_y_element =
+          (math::exp(y_before - shift_b - log_sum_b) - (static_cast<int32_t>(c) == label_b ? 1.0f : 0.0f)) * value;
+      d_y[b * class_ + c] = d_y_element;
+      grad.head_b[c] += d_y_element;
     }
   }
   float *d_h = r.work<float>(439872); // [batch, hidden]
@@ -151,9 +151,9 @@ void backward(Rank &r) {
 #pragma GCC ivdep
     for (int64_t h = 0; h < hidden; ++h) {
       const float h_before = act.h[b * hidden + h];
-      const float e_2 = math::select(h_before > 0.0f, d_h[b * hidden + h], 0.0f);
-      d_value[b * hidden + h] = e_2;
-      grad.b1[h] += e_2;
+      const float d_value_element = math::select(h_before > 0.0f, d_h[b * hidden + h], 0.0f);
+      d_value[b * hidden + h] = d_value_element;
+      grad.b1[h] += d_value_element;
     }
   gemm(grad.w1, in.image, d_value, row * column, hidden, batch, Form::tn, Blas::tiled);
 }
@@ -227,7 +227,7 @@ void evaluate_batch(Rank &r) {
   float *log_sum = r.work<float>(512); // [batch]
   // mlp_fashion.ech:19  loss mean(cross_entropy(logits, label, over = class))
   cross_entropy(row_loss, shift, log_sum, y, in.label, batch, class_);
-  const int64_t first_batch = r.coordinate(0) * 64;
+  const int64_t first_batch = r.coordinate(0) * batch;
   float sum_sum = 0;
 #pragma omp simd reduction(+ : sum_sum)
   for (int64_t b = 0; b < batch; ++b)

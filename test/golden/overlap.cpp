@@ -71,8 +71,8 @@ struct Activations {
   Stack<float> q{r.work<float>(6815744), batch * seq * head * key};               // [layer, batch, seq, head, key]
   Stack<float> k{r.work<float>(7340032), batch * past * head * key};              // [layer, batch, past, head, key]
   Stack<float> v{r.work<float>(7864320), batch * past * head * key};              // [layer, batch, past, head, key]
-  Stack<float> maximum{r.work<float>(11843584), batch * head * seq};              // [layer, batch, head, seq]
-  Stack<float> sum_of_exp{r.work<float>(11859968), batch * head * seq};           // [layer, batch, head, seq]
+  Stack<float> attention_max{r.work<float>(11843584), batch * head * seq};        // [layer, batch, head, seq]
+  Stack<float> attention_sum{r.work<float>(11859968), batch * head * seq};        // [layer, batch, head, seq]
   Stack<float> layer_attn_norm{r.work<float>(8388608), batch * seq * embed};      // [layer, batch, seq, embed]
   Stack<float> attn_norm_normalized{r.work<float>(8912896), batch * seq * embed}; // [layer, batch, seq, embed]
   Stack<float> attn_norm_rstd{r.work<float>(11880448), batch * seq};              // [layer, batch, seq]
@@ -188,7 +188,7 @@ void forward(Rank &r) {
         act.v[l][i * head * key + j] = v[i * head * key + j] + p.attn_bv[l][j];
     // nn.ech:94 at gpt_fortunes.ech:22  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
     //     = causal)
-    attention(act.a[l], act.maximum[l], act.sum_of_exp[l], act.q[l], act.k[l], act.v[l],
+    attention(act.a[l], act.attention_max[l], act.attention_sum[l], act.q[l], act.k[l], act.v[l],
               {batch, 1, head, seq, past, key, key, 0.17677669529663687, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{8192, 0, 32, 128}, {8192, 0, 32, 128}, {8192, 0, 32, 128}, {8192, 0, 32, 128}});
     float *y = r.work<float>(9699328); // [batch, seq, embed]
@@ -215,9 +215,9 @@ void forward(Rank &r) {
     for (int64_t i = 0; i < batch * seq; ++i)
 #pragma GCC ivdep
       for (int64_t f = 0; f < ff; ++f) {
-        const float e = mlp_product[i * ff + f] + p.mlp_b1[l][f];
-        act.mlp_value[l][i * ff + f] = e;
-        act.mlp_gelu[l][i * ff + f] = math::gelu(e);
+        const float mlp_value = mlp_product[i * ff + f] + p.mlp_b1[l][f];
+        act.mlp_value[l][i * ff + f] = mlp_value;
+        act.mlp_gelu[l][i * ff + f] = math::gelu(mlp_value);
       }
     float *mlp_product_2 = r.work<float>(4194304); // [batch, seq, embed]
     gemm(mlp_product_2, act.mlp_gelu[l], p.mlp_w2[l], batch * seq, embed, ff, Form::nn, Blas::tiled);
@@ -257,7 +257,7 @@ void backward(Rank &r, Messages &messages) {
   const Gradients grad{r};
   float *d_logits = r.work<float>(4194304); // [batch, seq, vocab]
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  const float e = 1.0f / 2048.0f;
+  const float value = 1.0f / 2048.0f;
   for (int64_t i = 0; i < batch * seq; ++i) {
     const float shift_i = act.shift[i];
     const float log_sum_i = act.log_sum[i];
@@ -265,7 +265,7 @@ void backward(Rank &r, Messages &messages) {
 #pragma GCC ivdep
     for (int64_t v = 0; v < vocab; ++v)
       d_logits[i * vocab + v] = (math::exp(act.logits[i * vocab + v] - shift_i - log_sum_i) -
-          (static_cast<int32_t>(v) == labels_i ? 1.0f : 0.0f)) * e;
+          (static_cast<int32_t>(v) == labels_i ? 1.0f : 0.0f)) * value;
   }
   float *d_final_norm = r.work<float>(4980736); // [batch, seq, embed]
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed) as final_norm, wte, over = embed)
@@ -277,13 +277,13 @@ void backward(Rank &r, Messages &messages) {
   float *d_final_norm_value = r.work<float>(10485760); // [batch, seq, embed]
   for (int64_t i = 0; i < batch * seq; ++i)
 #pragma GCC ivdep
-    for (int64_t em = 0; em < embed; ++em)
-      d_final_norm_value[i * embed + em] = d_final_norm[i * embed + em] * p.final_norm_gamma[em];
+    for (int64_t e = 0; e < embed; ++e)
+      d_final_norm_value[i * embed + e] = d_final_norm[i * embed + e] * p.final_norm_gamma[e];
   LongSum final_norm_gamma_sum(grad.final_norm_gamma, embed);
   for (int64_t i = 0; i < batch * seq; ++i) {
 #pragma GCC ivdep
-    for (int64_t em = 0; em < embed; ++em)
-      grad.final_norm_gamma[em] += d_final_norm[i * embed + em] * act.final_norm_normalized[i * embed + em];
+    for (int64_t e = 0; e < embed; ++e)
+      grad.final_norm_gamma[e] += d_final_norm[i * embed + e] * act.final_norm_normalized[i * embed + e];
     final_norm_gamma_sum.row();
   }
   final_norm_gamma_sum.finish();
@@ -304,9 +304,9 @@ void backward(Rank &r, Messages &messages) {
 #pragma GCC ivdep
       for (int64_t f = 0; f < ff; ++f) {
         const float d_mlp_product_before = d_mlp_product[i * ff + f];
-        const float e_2 = d_mlp_product_before * math::gelu_grad(act.mlp_value[l][i * ff + f]);
-        d_mlp_value[i * ff + f] = e_2;
-        grad.mlp_b1[l][f] += e_2;
+        const float d_mlp_value_element = d_mlp_product_before * math::gelu_grad(act.mlp_value[l][i * ff + f]);
+        d_mlp_value[i * ff + f] = d_mlp_value_element;
+        grad.mlp_b1[l][f] += d_mlp_value_element;
       }
       mlp_b1_sum.row();
     }
@@ -322,13 +322,13 @@ void backward(Rank &r, Messages &messages) {
     float *d_mlp_norm_value = r.work<float>(4194304); // [batch, seq, embed]
     for (int64_t i = 0; i < batch * seq; ++i)
 #pragma GCC ivdep
-      for (int64_t em = 0; em < embed; ++em)
-        d_mlp_norm_value[i * embed + em] = d_layer_mlp_norm[i * embed + em] * p.mlp_norm_gamma[l][em];
+      for (int64_t e = 0; e < embed; ++e)
+        d_mlp_norm_value[i * embed + e] = d_layer_mlp_norm[i * embed + e] * p.mlp_norm_gamma[l][e];
     LongSum mlp_norm_gamma_sum(grad.mlp_norm_gamma[l], embed);
     for (int64_t i = 0; i < batch * seq; ++i) {
 #pragma GCC ivdep
-      for (int64_t em = 0; em < embed; ++em)
-        grad.mlp_norm_gamma[l][em] += d_layer_mlp_norm[i * embed + em] * act.mlp_norm_normalized[l][i * embed + em];
+      for (int64_t e = 0; e < embed; ++e)
+        grad.mlp_norm_gamma[l][e] += d_layer_mlp_norm[i * embed + e] * act.mlp_norm_normalized[l][i * embed + e];
       mlp_norm_gamma_sum.row();
     }
     mlp_norm_gamma_sum.finish();
@@ -341,11 +341,11 @@ void backward(Rank &r, Messages &messages) {
     LongSum attn_bo_sum(grad.attn_bo[l], embed);
     for (int64_t i = 0; i < batch * seq; ++i) {
 #pragma GCC ivdep
-      for (int64_t em = 0; em < embed; ++em) {
-        const float d_x_before = d_x[i * embed + em];
-        const float d_y_2 = d_input[i * embed + em] + d_x_before;
-        d_y[i * embed + em] = d_y_2;
-        grad.attn_bo[l][em] += d_y_2;
+      for (int64_t e = 0; e < embed; ++e) {
+        const float d_x_before = d_x[i * embed + e];
+        const float d_y_element = d_input[i * embed + e] + d_x_before;
+        d_y[i * embed + e] = d_y_element;
+        grad.attn_bo[l][e] += d_y_element;
       }
       attn_bo_sum.row();
     }
@@ -363,7 +363,7 @@ void backward(Rank &r, Messages &messages) {
     // nn.ech:94 at gpt_fortunes.ech:22  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
     //     = causal)
     attention_grad(d_attn_d_query, d_attn_d_key, d_attn_d_value, static_cast<float *>(nullptr), d_a, act.a[l],
-                   act.maximum[l], act.sum_of_exp[l], act.q[l], act.k[l], act.v[l],
+                   act.attention_max[l], act.attention_sum[l], act.q[l], act.k[l], act.v[l],
                    {batch, 1, head, seq, past, key, key, 0.17677669529663687, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
                    {{8192, 0, 32, 128}, {8192, 0, 32, 128}, {8192, 0, 32, 128}, {8192, 0, 32, 128}},
                    {{8192, 0, 32, 128}, {8192, 0, 32, 128}, {8192, 0, 32, 128}, {8192, 0, 32, 128}});
@@ -404,13 +404,13 @@ void backward(Rank &r, Messages &messages) {
     LongSum attn_norm_gamma_sum(grad.attn_norm_gamma[l], embed);
     for (int64_t i = 0; i < batch * seq; ++i) {
 #pragma GCC ivdep
-      for (int64_t em = 0; em < embed; ++em) {
-        const float d_layer_attn_norm_before = d_layer_attn_norm[i * embed + em];
+      for (int64_t e = 0; e < embed; ++e) {
+        const float d_layer_attn_norm_before = d_layer_attn_norm[i * embed + e];
         const float d_layer_attn_norm_4 =
-            d_layer_attn_norm_before + d_layer_attn_norm_2[i * embed + em] + d_layer_attn_norm_3[i * embed + em];
-        grad.attn_norm_beta[l][em] += d_layer_attn_norm_4;
-        d_attn_norm_value[i * embed + em] = d_layer_attn_norm_4 * p.attn_norm_gamma[l][em];
-        grad.attn_norm_gamma[l][em] += d_layer_attn_norm_4 * act.attn_norm_normalized[l][i * embed + em];
+            d_layer_attn_norm_before + d_layer_attn_norm_2[i * embed + e] + d_layer_attn_norm_3[i * embed + e];
+        grad.attn_norm_beta[l][e] += d_layer_attn_norm_4;
+        d_attn_norm_value[i * embed + e] = d_layer_attn_norm_4 * p.attn_norm_gamma[l][e];
+        grad.attn_norm_gamma[l][e] += d_layer_attn_norm_4 * act.attn_norm_normalized[l][i * embed + e];
       }
       attn_norm_beta_sum.row();
       attn_norm_gamma_sum.row();
@@ -600,11 +600,11 @@ void evaluate_batch(Rank &r) {
       for (int64_t j = 0; j < head * key; ++j)
         v[i * head * key + j] = v[i * head * key + j] + p.attn_bv[l][j];
     float *a = r.work<float>(0); // [batch, seq, head, key]
-    float *maximum = r.work<float>(1310720); // [batch, head, seq]
-    float *sum_of_exp = r.work<float>(1318912); // [batch, head, seq]
+    float *attention_max = r.work<float>(1310720); // [batch, head, seq]
+    float *attention_sum = r.work<float>(1318912); // [batch, head, seq]
     // nn.ech:94 at gpt_fortunes.ech:22  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
     //     = causal)
-    attention(a, maximum, sum_of_exp, q, k, v,
+    attention(a, attention_max, attention_sum, q, k, v,
               {batch, 1, head, seq, past, key, key, 0.17677669529663687, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{8192, 0, 32, 128}, {8192, 0, 32, 128}, {8192, 0, 32, 128}, {8192, 0, 32, 128}});
     float *y = r.work<float>(1310720); // [batch, seq, embed]
@@ -662,14 +662,14 @@ void evaluate_batch(Rank &r) {
   float *log_sum = r.work<float>(528384); // [batch, seq]
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
   cross_entropy(row_loss, shift, log_sum, logits, in.labels, batch * seq, vocab);
-  const int64_t first_batch = r.coordinate(0) * 8;
+  const int64_t first_batch = r.coordinate(0) * batch;
   double sum_sum = 0;
   for (int64_t b = 0; b < batch; ++b) {
-    const bool e = static_cast<int32_t>(first_batch + b) < static_cast<int32_t>(r.validSamples());
+    const bool value = static_cast<int32_t>(first_batch + b) < static_cast<int32_t>(r.validSamples());
     float block = 0;
 #pragma omp simd reduction(+ : block)
     for (int64_t s = 0; s < seq; ++s)
-      block += math::select(e, row_loss[b * seq + s], 0.0f);
+      block += math::select(value, row_loss[b * seq + s], 0.0f);
     sum_sum += block;
   }
   const float sum = static_cast<float>(sum_sum);
@@ -680,11 +680,11 @@ void evaluate_batch(Rank &r) {
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
   double sum_2_sum = 0;
   for (int64_t b = 0; b < batch; ++b) {
-    const bool e = static_cast<int32_t>(first_batch + b) < static_cast<int32_t>(r.validSamples());
+    const bool value = static_cast<int32_t>(first_batch + b) < static_cast<int32_t>(r.validSamples());
     float block = 0;
 #pragma omp simd reduction(+ : block)
     for (int64_t s = 0; s < seq; ++s)
-      block += math::select(e, index_of_max[b * seq + s] == in.labels[b * seq + s] ? 1.0f : 0.0f, 0.0f);
+      block += math::select(value, index_of_max[b * seq + s] == in.labels[b * seq + s] ? 1.0f : 0.0f, 0.0f);
     sum_2_sum += block;
   }
   const float sum_2 = static_cast<float>(sum_2_sum);
@@ -702,9 +702,9 @@ void evaluate_end(Rank &r) {
   float *accuracy = message + 1;
   // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  const float e = static_cast<float>(sample_count) * 64.0f;
-  message[0] = static_cast<float>(sums.loss[0]) / e;
-  accuracy[0] = static_cast<float>(sums.accuracy[0]) / e;
+  const float value = static_cast<float>(sample_count) * 64.0f;
+  message[0] = static_cast<float>(sums.loss[0]) / value;
+  accuracy[0] = static_cast<float>(sums.accuracy[0]) / value;
   // 4 ranks, 8 bytes: split batch over dp (layouts.ech:40): report of loss (gpt_fortunes.ech:27), report of accuracy
   //     (gpt_fortunes.ech:28)
   all_reduce(r, r.group(0), message, 2, Sum, "gpt_fortunes.ech:27");

@@ -154,10 +154,10 @@ void forward(Rank &r) {
     state.batchnorm_running_mean[c] = 0.9f * state.batchnorm_running_mean[c] + 0.1f * act.mean[c];
   // nn.ech:50 at conv_fashion.ech:17  next running_var = 0.9 * running_var + 0.1 * v * (n / (n - 1))
   // nn.ech:46 at conv_fashion.ech:17  n = count(x, over = except(channel), local = local)
-  const float e = 100352.0f / (100352.0f - 1.0f);
+  const float value = 100352.0f / (100352.0f - 1.0f);
 #pragma GCC ivdep
   for (int64_t c = 0; c < 8; ++c)
-    state.batchnorm_running_var[c] = 0.9f * state.batchnorm_running_var[c] + 0.1f * variance[c] * e;
+    state.batchnorm_running_var[c] = 0.9f * state.batchnorm_running_var[c] + 0.1f * variance[c] * value;
   // conv_fashion.ech:17  x1 = relu(nn.batchnorm(nn.conv3x3(x, grey, c1), c1))
   // nn.ech:47 at conv_fashion.ech:17  m = normalize_mean(x, over = except(channel), local = local)
   // nn.ech:55 at conv_fashion.ech:17  return y * gamma + beta
@@ -183,11 +183,11 @@ void forward(Rank &r) {
   //     same)
   for (int64_t b = 0; b < batch; ++b)
     for (int64_t c = 0; c < 8; ++c) {
-      const bool conv3x3_2_4 = static_cast<int32_t>(first_c1 + c) < 15;
+      const bool conv3x3_2_element = static_cast<int32_t>(first_c1 + c) < 15;
 #pragma GCC ivdep
       for (int64_t i = 0; i < height_tp * 14; ++i)
         conv3x3_2[b * 8 * height_tp * 14 + c * height_tp * 14 + i] =
-            math::select(conv3x3_2_4, act.x2[b * 8 * height_tp * 14 + c * height_tp * 14 + i], 0.0f);
+            math::select(conv3x3_2_element, act.x2[b * 8 * height_tp * 14 + c * height_tp * 14 + i], 0.0f);
     }
   float *conv3x3_2_2 = r.work<float>(10391872); // [c2, c1=8, kh, kw]
   for (int64_t c = 0; c < c2; ++c)
@@ -218,10 +218,10 @@ void forward(Rank &r) {
     state.batchnorm_2_running_mean[c] = 0.9f * state.batchnorm_2_running_mean[c] + 0.1f * act.mean_2[c];
   // nn.ech:50 at conv_fashion.ech:19  next running_var = 0.9 * running_var + 0.1 * v * (n / (n - 1))
   // nn.ech:46 at conv_fashion.ech:19  n = count(x, over = except(channel), local = local)
-  const float e_2 = 25088.0f / (25088.0f - 1.0f);
+  const float value_2 = 25088.0f / (25088.0f - 1.0f);
 #pragma GCC ivdep
   for (int64_t c = 0; c < c2; ++c)
-    state.batchnorm_2_running_var[c] = 0.9f * state.batchnorm_2_running_var[c] + 0.1f * variance_2[c] * e_2;
+    state.batchnorm_2_running_var[c] = 0.9f * state.batchnorm_2_running_var[c] + 0.1f * variance_2[c] * value_2;
   // conv_fashion.ech:19  x3 = relu(nn.batchnorm(nn.conv3x3(x2, c1, c2), c2))
   // nn.ech:47 at conv_fashion.ech:19  m = normalize_mean(x, over = except(channel), local = local)
   // nn.ech:55 at conv_fashion.ech:19  return y * gamma + beta
@@ -258,10 +258,10 @@ void forward(Rank &r) {
   for (int64_t i = 0; i < batch * c2; ++i) {
     float sum_sum = 0;
     for (int64_t h = 0; h < 4; ++h) {
-      const bool e_3 = static_cast<int32_t>(part_of_height + h) < 7;
+      const bool value_3 = static_cast<int32_t>(part_of_height + h) < 7;
 #pragma omp simd reduction(+ : sum_sum)
       for (int64_t w = 0; w < 7; ++w)
-        sum_sum += math::select(e_3, t_part[i * 56 + h * 7 + w], 0.0f);
+        sum_sum += math::select(value_3, t_part[i * 56 + h * 7 + w], 0.0f);
     }
     sum[i] = sum_sum;
   }
@@ -297,7 +297,7 @@ void backward(Rank &r) {
   // nn.ech:14 at conv_fashion.ech:21  y = y + b
   // conv_fashion.ech:23  loss mean(cross_entropy(logits, label, over = class))
   fill(grad.head_b, class_, 0.0f);
-  const float e = 1.0f / 128.0f;
+  const float value = 1.0f / 128.0f;
   for (int64_t b = 0; b < batch; ++b) {
     const float shift_b = act.shift[b];
     const float log_sum_b = act.log_sum[b];
@@ -305,10 +305,10 @@ void backward(Rank &r) {
 #pragma GCC ivdep
     for (int64_t c = 0; c < class_; ++c) {
       const float y_before = act.y[b * class_ + c];
-      const float d_y_2 =
-          (math::exp(y_before - shift_b - log_sum_b) - (static_cast<int32_t>(c) == label_b ? 1.0f : 0.0f)) * e;
-      d_y[b * class_ + c] = d_y_2;
-      grad.head_b[c] += d_y_2;
+      const float d_y_element =
+          (math::exp(y_before - shift_b - log_sum_b) - (static_cast<int32_t>(c) == label_b ? 1.0f : 0.0f)) * value;
+      d_y[b * class_ + c] = d_y_element;
+      grad.head_b[c] += d_y_element;
     }
   }
   float *d_product = r.work<float>(6422528); // [batch, c2]
@@ -318,10 +318,10 @@ void backward(Rank &r) {
   float *d_x4 = r.work<float>(7282688); // [batch, c2, height=4, width=7]
   // conv_fashion.ech:21  logits = nn.linear(mean(x4, over = (height, width)), c2, class) as head
   for (int64_t i = 0; i < batch * c2; ++i) {
-    const float e_2 = d_product[i] / 49.0f;
+    const float d_x4_element = d_product[i] / 49.0f;
 #pragma GCC ivdep
     for (int64_t j = 0; j < 28; ++j)
-      d_x4[i * 28 + j] = e_2;
+      d_x4[i * 28 + j] = d_x4_element;
   }
   float *d_x4_gathered = r.work<float>(6422528); // [message=215040]
   // 2 ranks, 0.86 MB: split height over tp (layouts.ech:51): pool_grad
@@ -364,12 +364,12 @@ void backward(Rank &r) {
 #pragma omp simd reduction(+ : d_batchnorm_2_beta_sum, d_batchnorm_2_gamma_sum)
       for (int64_t i = 0; i < 98; ++i) {
         const float x3_before = act.x3[b * c2 * 98 + c * 98 + i];
-        const float d_batchnorm_2_2 =
+        const float d_batchnorm_2_element =
             math::select(x3_before > 0.0f, d_batchnorm_2[b * c2 * height_tp * 14 + c * height_tp * 14 + i], 0.0f);
-        d_batchnorm_2_beta_sum += d_batchnorm_2_2;
-        act.d_m[b * c2 * 98 + c * 98 + i] = d_batchnorm_2_2 * batchnorm_2_gamma_c;
+        d_batchnorm_2_beta_sum += d_batchnorm_2_element;
+        act.d_m[b * c2 * 98 + c * 98 + i] = d_batchnorm_2_element * batchnorm_2_gamma_c;
         d_batchnorm_2_gamma_sum +=
-            d_batchnorm_2_2 * ((act.conv3x3_2_part[b * c2 * 98 + c * 98 + i] - mean_2_c) * rstd_2_c - m);
+            d_batchnorm_2_element * ((act.conv3x3_2_part[b * c2 * 98 + c * 98 + i] - mean_2_c) * rstd_2_c - m);
       }
       act.d_batchnorm_2_beta[c] += d_batchnorm_2_beta_sum;
       act.d_batchnorm_2_gamma[c] += d_batchnorm_2_gamma_sum;
@@ -412,13 +412,13 @@ void backward_2(Rank &r) {
       const float mean_2_c = act.mean_2[c];
       const float rstd_2_c = act.rstd_2[c];
       const float m = act.mean_low_2[c] * rstd_2_c;
-      const float d_conv3x3_2_2 = message[c] / 25088.0f * p.batchnorm_2_gamma[c];
-      const float d_conv3x3_2_3 = d_batchnorm_2_gamma[c] / 25088.0f * p.batchnorm_2_gamma[c];
+      const float d_conv3x3_2_element = message[c] / 25088.0f * p.batchnorm_2_gamma[c];
+      const float d_conv3x3_2_element_2 = d_batchnorm_2_gamma[c] / 25088.0f * p.batchnorm_2_gamma[c];
 #pragma GCC ivdep
       for (int64_t i = 0; i < 98; ++i) {
-        const float d_conv3x3_2_4 = act.d_m[b * c2 * 98 + c * 98 + i] - d_conv3x3_2_2 -
-            ((act.conv3x3_2_part[b * c2 * 98 + c * 98 + i] - mean_2_c) * rstd_2_c - m) * d_conv3x3_2_3;
-        d_conv3x3_2[b * c2 * 98 + c * 98 + i] = d_conv3x3_2_4 * rstd_2_c;
+        const float d_conv3x3_2_element_3 = act.d_m[b * c2 * 98 + c * 98 + i] - d_conv3x3_2_element -
+            ((act.conv3x3_2_part[b * c2 * 98 + c * 98 + i] - mean_2_c) * rstd_2_c - m) * d_conv3x3_2_element_2;
+        d_conv3x3_2[b * c2 * 98 + c * 98 + i] = d_conv3x3_2_element_3 * rstd_2_c;
       }
     }
   float *d_conv3x3_2_gathered = r.work<float>(6422528); // [batch, c2, height_tp, width=14]
@@ -519,13 +519,14 @@ void backward_4(Rank &r) {
       const float mean_c = act.mean[c];
       const float rstd_c = act.rstd[c];
       const float m = act.mean_low[c] * rstd_c;
-      const float d_conv3x3_2 = grad.batchnorm_beta[c] / 100352.0f * p.batchnorm_gamma[c];
-      const float d_conv3x3_3 = grad.batchnorm_gamma[c] / 100352.0f * p.batchnorm_gamma[c];
+      const float d_conv3x3_element = grad.batchnorm_beta[c] / 100352.0f * p.batchnorm_gamma[c];
+      const float d_conv3x3_element_2 = grad.batchnorm_gamma[c] / 100352.0f * p.batchnorm_gamma[c];
 #pragma GCC ivdep
       for (int64_t i = 0; i < height * width; ++i) {
-        const float d_conv3x3_4 = act.d_m_2[b * 8 * height * width + c * height * width + i] - d_conv3x3_2 -
-            ((act.conv3x3[b * 8 * height * width + c * height * width + i] - mean_c) * rstd_c - m) * d_conv3x3_3;
-        d_conv3x3[b * 8 * height * width + c * height * width + i] = d_conv3x3_4 * rstd_c;
+        const float d_conv3x3_element_3 = act.d_m_2[b * 8 * height * width + c * height * width + i] -
+            d_conv3x3_element - ((act.conv3x3[b * 8 * height * width + c * height * width + i] - mean_c) * rstd_c - m) *
+            d_conv3x3_element_2;
+        d_conv3x3[b * 8 * height * width + c * height * width + i] = d_conv3x3_element_3 * rstd_c;
       }
     }
   float *scratch = r.work<float>(3211264); // [scratch=5360]
@@ -544,10 +545,10 @@ void update_4(Rank &r, Messages &messages, double lr) {
   float *norm = r.work<float>(11257024); // [c1=8, grey=1, kh, kw]
   // conv_fashion.ech:4  model ConvNet(channels = 16) {
   for (int64_t c = 0; c < 8; ++c) {
-    const bool norm_3 = static_cast<int32_t>(first_c1 + c) < 15;
+    const bool norm_element = static_cast<int32_t>(first_c1 + c) < 15;
 #pragma GCC ivdep
     for (int64_t i = 0; i < kh * kw; ++i)
-      norm[c * kh * kw + i] = math::select(norm_3, grad.conv3x3_w[c * kh * kw + i], 0.0f);
+      norm[c * kh * kw + i] = math::select(norm_element, grad.conv3x3_w[c * kh * kw + i], 0.0f);
   }
   // nn.ech:42 at conv_fashion.ech:19  param beta[channel] ~ zeros
   wait(messages.all_reduce_of_message);
@@ -659,11 +660,11 @@ void evaluate_batch(Rank &r) {
   //     same)
   for (int64_t b = 0; b < batch; ++b)
     for (int64_t c = 0; c < 8; ++c) {
-      const bool conv3x3_2_4 = static_cast<int32_t>(first_c1 + c) < 15;
+      const bool conv3x3_2_element = static_cast<int32_t>(first_c1 + c) < 15;
 #pragma GCC ivdep
       for (int64_t i = 0; i < height_tp * 14; ++i)
         conv3x3_2[b * 8 * height_tp * 14 + c * height_tp * 14 + i] =
-            math::select(conv3x3_2_4, x2[b * 8 * height_tp * 14 + c * height_tp * 14 + i], 0.0f);
+            math::select(conv3x3_2_element, x2[b * 8 * height_tp * 14 + c * height_tp * 14 + i], 0.0f);
     }
   float *conv3x3_2_2 = r.work<float>(3166528); // [c2, c1=8, kh, kw]
   for (int64_t c = 0; c < c2; ++c)
@@ -723,10 +724,10 @@ void evaluate_batch(Rank &r) {
   for (int64_t i = 0; i < batch * c2; ++i) {
     float sum_sum = 0;
     for (int64_t h = 0; h < 4; ++h) {
-      const bool e = static_cast<int32_t>(part_of_height + h) < 7;
+      const bool value_2 = static_cast<int32_t>(part_of_height + h) < 7;
 #pragma omp simd reduction(+ : sum_sum)
       for (int64_t w = 0; w < 7; ++w)
-        sum_sum += math::select(e, t_part[i * 56 + h * 7 + w], 0.0f);
+        sum_sum += math::select(value_2, t_part[i * 56 + h * 7 + w], 0.0f);
     }
     sum[i] = sum_sum;
   }

@@ -105,8 +105,8 @@ struct Activations {
   Stack<float> q{r.work<float>(5072384), batch * src * head * key};                    // [encoder, batch, src, head, key]
   Stack<float> k{r.work<float>(5268992), batch * src2 * head * key};                   // [encoder, batch, src2, head, key]
   Stack<float> v{r.work<float>(5465600), batch * src2 * head * key};                   // [encoder, batch, src2, head, key]
-  Stack<float> maximum{r.work<float>(9201152), batch * head * src};                    // [encoder, batch, head, src]
-  Stack<float> sum_of_exp{r.work<float>(9213440), batch * head * src};                 // [encoder, batch, head, src]
+  Stack<float> attention_max{r.work<float>(9201152), batch * head * src};              // [encoder, batch, head, src]
+  Stack<float> attention_sum{r.work<float>(9213440), batch * head * src};              // [encoder, batch, head, src]
   Stack<float> encoder_layernorm{r.work<float>(5662208), batch * src * embed};         // [encoder, batch, src, embed]
   Stack<float> layernorm_normalized{r.work<float>(5858816), batch * src * embed};      // [encoder, batch, src, embed]
   Stack<float> layernorm_rstd{r.work<float>(9277952), batch * src};                    // [encoder, batch, src]
@@ -119,8 +119,8 @@ struct Activations {
   Stack<float> q_2{r.work<float>(6645248), batch * dst * head * key};                  // [decoder, batch, dst, head, key]
   Stack<float> k_2{r.work<float>(6841856), batch * src * head * key};                  // [decoder, batch, src, head, key]
   Stack<float> v_2{r.work<float>(7038464), batch * src * head * key};                  // [decoder, batch, src, head, key]
-  Stack<float> maximum_2{r.work<float>(9225728), batch * head * dst};                  // [decoder, batch, head, dst]
-  Stack<float> sum_of_exp_2{r.work<float>(9238016), batch * head * dst};               // [decoder, batch, head, dst]
+  Stack<float> attention_max_2{r.work<float>(9225728), batch * head * dst};            // [decoder, batch, head, dst]
+  Stack<float> attention_sum_2{r.work<float>(9238016), batch * head * dst};            // [decoder, batch, head, dst]
   Stack<float> decoder_layernorm_2{r.work<float>(7235072), batch * dst * embed};       // [decoder, batch, dst, embed]
   Stack<float> decoder_layernorm_2_normalized{r.work<float>(7431680), batch * dst * embed}; // [decoder, batch, dst, embed]
   Stack<float> decoder_layernorm_2_rstd{r.work<float>(9284096), batch * dst};          // [decoder, batch, dst]
@@ -128,8 +128,8 @@ struct Activations {
   Stack<float> q_3{r.work<float>(7824896), batch * dst * head * key};                  // [decoder, batch, dst, head, key]
   Stack<float> k_3{r.work<float>(8021504), batch * dst2 * head * key};                 // [decoder, batch, dst2, head, key]
   Stack<float> v_3{r.work<float>(8218112), batch * dst2 * head * key};                 // [decoder, batch, dst2, head, key]
-  Stack<float> maximum_3{r.work<float>(9250304), batch * head * dst};                  // [decoder, batch, head, dst]
-  Stack<float> sum_of_exp_3{r.work<float>(9262592), batch * head * dst};               // [decoder, batch, head, dst]
+  Stack<float> attention_max_3{r.work<float>(9250304), batch * head * dst};            // [decoder, batch, head, dst]
+  Stack<float> attention_sum_3{r.work<float>(9262592), batch * head * dst};            // [decoder, batch, head, dst]
   Stack<float> decoder_layernorm{r.work<float>(8414720), batch * dst * embed};         // [decoder, batch, dst, embed]
   Stack<float> decoder_layernorm_normalized{r.work<float>(8611328), batch * dst * embed}; // [decoder, batch, dst, embed]
   Stack<float> decoder_layernorm_rstd{r.work<float>(9287168), batch * dst};            // [decoder, batch, dst]
@@ -261,7 +261,7 @@ void forward(Rank &r) {
         act.v[e][i * head * key + j] = v[i * head * key + j] + p.encoder_attn_bv[e][j];
     // nn.ech:94 at sort_digits.ech:26  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
     //     = causal)
-    attention(act.a[e], act.maximum[e], act.sum_of_exp[e], act.q[e], act.k[e], act.v[e],
+    attention(act.a[e], act.attention_max[e], act.attention_sum[e], act.q[e], act.k[e], act.v[e],
               {batch, 1, head, src, src2, key, key, 0.25, false, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}});
     float *y = r.work<float>(393216); // [batch, src, embed]
@@ -287,9 +287,9 @@ void forward(Rank &r) {
     for (int64_t i = 0; i < batch * src; ++i)
 #pragma GCC ivdep
       for (int64_t f = 0; f < ff; ++f) {
-        const float e_2 = mlp_product[i * ff + f] + p.encoder_mlp_b1[e][f];
-        act.mlp_value[e][i * ff + f] = e_2;
-        act.mlp_gelu[e][i * ff + f] = math::gelu(e_2);
+        const float mlp_value = mlp_product[i * ff + f] + p.encoder_mlp_b1[e][f];
+        act.mlp_value[e][i * ff + f] = mlp_value;
+        act.mlp_gelu[e][i * ff + f] = math::gelu(mlp_value);
       }
     float *mlp_product_2 = r.work<float>(0); // [batch, src, embed]
     gemm(mlp_product_2, act.mlp_gelu[e], p.encoder_mlp_w2[e], batch * src, embed, ff, Form::nn, Blas::onednn);
@@ -342,7 +342,7 @@ void forward(Rank &r) {
         act.v_3[d][i * head * key + j] = v[i * head * key + j] + p.attn_bv[d][j];
     // nn.ech:94 at sort_digits.ech:31  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
     //     = causal)
-    attention(act.a_3[d], act.maximum_3[d], act.sum_of_exp_3[d], act.q_3[d], act.k_3[d], act.v_3[d],
+    attention(act.a_3[d], act.attention_max_3[d], act.attention_sum_3[d], act.q_3[d], act.k_3[d], act.v_3[d],
               {batch, 1, head, dst, dst2, key, key, 0.25, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}});
     float *y = r.work<float>(4187648); // [batch, dst, embed]
@@ -388,7 +388,7 @@ void forward(Rank &r) {
       for (int64_t j = 0; j < head * key; ++j)
         act.v_2[d][i * head * key + j] = v_2[i * head * key + j] + p.cross_bv[d][j];
     // nn.ech:137 at sort_digits.ech:32  a = attention(q, k, v, over = src, key = key)
-    attention(act.a_2[d], act.maximum_2[d], act.sum_of_exp_2[d], act.q_2[d], act.k_2[d], act.v_2[d],
+    attention(act.a_2[d], act.attention_max_2[d], act.attention_sum_2[d], act.q_2[d], act.k_2[d], act.v_2[d],
               {batch, 1, head, dst, src, key, key, 0.25, false, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}});
     float *y_2 = r.work<float>(4285952); // [batch, dst, embed]
@@ -414,9 +414,9 @@ void forward(Rank &r) {
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
       for (int64_t f = 0; f < ff; ++f) {
-        const float e_2 = mlp_product[i * ff + f] + p.mlp_b1[d][f];
-        act.decoder_mlp_value[d][i * ff + f] = e_2;
-        act.decoder_mlp_gelu[d][i * ff + f] = math::gelu(e_2);
+        const float decoder_mlp_value = mlp_product[i * ff + f] + p.mlp_b1[d][f];
+        act.decoder_mlp_value[d][i * ff + f] = decoder_mlp_value;
+        act.decoder_mlp_gelu[d][i * ff + f] = math::gelu(decoder_mlp_value);
       }
     float *mlp_product_2 = r.work<float>(4187648); // [batch, dst, embed]
     gemm(mlp_product_2, act.decoder_mlp_gelu[d], p.mlp_w2[d], batch * dst, embed, ff, Form::nn, Blas::onednn);
@@ -456,7 +456,7 @@ void backward(Rank &r) {
   const Gradients grad{r};
   float *d_logits = r.work<float>(4384256); // [batch, dst, vocab]
   // sort_digits.ech:36  loss mean(cross_entropy(logits, answer, over = vocab))
-  const float e_2 = 1.0f / 768.0f;
+  const float value = 1.0f / 768.0f;
   for (int64_t i = 0; i < batch * dst; ++i) {
     const float shift_i = act.shift[i];
     const float log_sum_i = act.log_sum[i];
@@ -464,7 +464,7 @@ void backward(Rank &r) {
 #pragma GCC ivdep
     for (int64_t v = 0; v < vocab; ++v)
       d_logits[i * vocab + v] = (math::exp(act.logits[i * vocab + v] - shift_i - log_sum_i) -
-          (static_cast<int32_t>(v) == answer_i ? 1.0f : 0.0f)) * e_2;
+          (static_cast<int32_t>(v) == answer_i ? 1.0f : 0.0f)) * value;
   }
   float *d_layernorm = r.work<float>(4285952); // [batch, dst, embed]
   // sort_digits.ech:35  logits = dot(nn.layernorm(x, embed), wte, over = embed)
@@ -503,9 +503,9 @@ void backward(Rank &r) {
 #pragma GCC ivdep
       for (int64_t f = 0; f < ff; ++f) {
         const float d_mlp_product_before = d_mlp_product[i * ff + f];
-        const float e_3 = d_mlp_product_before * math::gelu_grad(act.decoder_mlp_value[d][i * ff + f]);
-        d_mlp_value[i * ff + f] = e_3;
-        grad.mlp_b1[d][f] += e_3;
+        const float d_mlp_value_element = d_mlp_product_before * math::gelu_grad(act.decoder_mlp_value[d][i * ff + f]);
+        d_mlp_value[i * ff + f] = d_mlp_value_element;
+        grad.mlp_b1[d][f] += d_mlp_value_element;
       }
       mlp_b1_sum.row();
     }
@@ -540,9 +540,9 @@ void backward(Rank &r) {
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em) {
         const float d_x_before = d_x[i * embed + em];
-        const float d_y_2 = d_input[i * embed + em] + d_x_before;
-        d_y[i * embed + em] = d_y_2;
-        grad.cross_bo[d][em] += d_y_2;
+        const float d_y_element = d_input[i * embed + em] + d_x_before;
+        d_y[i * embed + em] = d_y_element;
+        grad.cross_bo[d][em] += d_y_element;
       }
       cross_bo_sum.row();
     }
@@ -555,8 +555,8 @@ void backward(Rank &r) {
     float *d_key = r.work<float>(4384256); // [batch, src, head, key]
     float *d_value_2 = r.work<float>(9102848); // [batch, src, head, key]
     // nn.ech:137 at sort_digits.ech:32  a = attention(q, k, v, over = src, key = key)
-    attention_grad(d_query, d_key, d_value_2, static_cast<float *>(nullptr), d_a, act.a_2[d], act.maximum_2[d],
-                   act.sum_of_exp_2[d], act.q_2[d], act.k_2[d], act.v_2[d],
+    attention_grad(d_query, d_key, d_value_2, static_cast<float *>(nullptr), d_a, act.a_2[d], act.attention_max_2[d],
+                   act.attention_sum_2[d], act.q_2[d], act.k_2[d], act.v_2[d],
                    {batch, 1, head, dst, src, key, key, 0.25, false, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
                    {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}},
                    {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}});
@@ -603,9 +603,9 @@ void backward(Rank &r) {
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em) {
         const float d_y_before = d_y[i * embed + em];
-        const float d_y_2 = d_y_before + d_x_2[i * embed + em];
-        d_y[i * embed + em] = d_y_2;
-        grad.attn_bo[d][em] += d_y_2;
+        const float d_y_element = d_y_before + d_x_2[i * embed + em];
+        d_y[i * embed + em] = d_y_element;
+        grad.attn_bo[d][em] += d_y_element;
       }
       attn_bo_sum.row();
     }
@@ -619,7 +619,7 @@ void backward(Rank &r) {
     // nn.ech:94 at sort_digits.ech:31  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
     //     = causal)
     attention_grad(d_attn_d_query, d_attn_d_key, d_attn_d_value, static_cast<float *>(nullptr), d_a, act.a_3[d],
-                   act.maximum_3[d], act.sum_of_exp_3[d], act.q_3[d], act.k_3[d], act.v_3[d],
+                   act.attention_max_3[d], act.attention_sum_3[d], act.q_3[d], act.k_3[d], act.v_3[d],
                    {batch, 1, head, dst, dst2, key, key, 0.25, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
                    {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}},
                    {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}});
@@ -696,9 +696,9 @@ void backward(Rank &r) {
 #pragma GCC ivdep
       for (int64_t f = 0; f < ff; ++f) {
         const float d_mlp_product_before = d_mlp_product[i * ff + f];
-        const float e_3 = d_mlp_product_before * math::gelu_grad(act.mlp_value[e][i * ff + f]);
-        d_mlp_value[i * ff + f] = e_3;
-        grad.encoder_mlp_b1[e][f] += e_3;
+        const float d_mlp_value_element = d_mlp_product_before * math::gelu_grad(act.mlp_value[e][i * ff + f]);
+        d_mlp_value[i * ff + f] = d_mlp_value_element;
+        grad.encoder_mlp_b1[e][f] += d_mlp_value_element;
       }
       encoder_mlp_b1_sum.row();
     }
@@ -735,9 +735,9 @@ void backward(Rank &r) {
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed; ++em) {
         const float d_m_2_before = d_m_2[i * embed + em];
-        const float d_y_2 = d_m[i * embed + em] + d_m_2_before;
-        d_y[i * embed + em] = d_y_2;
-        grad.encoder_attn_bo[e][em] += d_y_2;
+        const float d_y_element = d_m[i * embed + em] + d_m_2_before;
+        d_y[i * embed + em] = d_y_element;
+        grad.encoder_attn_bo[e][em] += d_y_element;
       }
       encoder_attn_bo_sum.row();
     }
@@ -752,7 +752,7 @@ void backward(Rank &r) {
     // nn.ech:94 at sort_digits.ech:26  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
     //     = causal)
     attention_grad(d_attn_d_query, d_attn_d_key, d_attn_d_value, static_cast<float *>(nullptr), d_a, act.a[e],
-                   act.maximum[e], act.sum_of_exp[e], act.q[e], act.k[e], act.v[e],
+                   act.attention_max[e], act.attention_sum[e], act.q[e], act.k[e], act.v[e],
                    {batch, 1, head, src, src2, key, key, 0.25, false, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
                    {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}},
                    {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}});
@@ -1077,11 +1077,11 @@ void evaluate_batch(Rank &r) {
       for (int64_t j = 0; j < head * key; ++j)
         v[i * head * key + j] = v[i * head * key + j] + p.encoder_attn_bv[e][j];
     float *a = r.work<float>(0); // [batch, src, head, key]
-    float *maximum = r.work<float>(491520); // [batch, head, src]
-    float *sum_of_exp = r.work<float>(497664); // [batch, head, src]
+    float *attention_max = r.work<float>(491520); // [batch, head, src]
+    float *attention_sum = r.work<float>(497664); // [batch, head, src]
     // nn.ech:94 at sort_digits.ech:26  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
     //     = causal)
-    attention(a, maximum, sum_of_exp, q, k, v,
+    attention(a, attention_max, attention_sum, q, k, v,
               {batch, 1, head, src, src2, key, key, 0.25, false, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}});
     float *y = r.work<float>(491520); // [batch, src, embed]
@@ -1165,11 +1165,11 @@ void evaluate_batch(Rank &r) {
       for (int64_t j = 0; j < head * key; ++j)
         v[i * head * key + j] = v[i * head * key + j] + p.attn_bv[d][j];
     float *a = r.work<float>(0); // [batch, dst, head, key]
-    float *maximum = r.work<float>(589824); // [batch, head, dst]
-    float *sum_of_exp = r.work<float>(595968); // [batch, head, dst]
+    float *attention_max = r.work<float>(589824); // [batch, head, dst]
+    float *attention_sum = r.work<float>(595968); // [batch, head, dst]
     // nn.ech:94 at sort_digits.ech:31  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
     //     = causal)
-    attention(a, maximum, sum_of_exp, q, k, v,
+    attention(a, attention_max, attention_sum, q, k, v,
               {batch, 1, head, dst, dst2, key, key, 0.25, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}});
     float *y = r.work<float>(98304); // [batch, dst, embed]
@@ -1218,10 +1218,10 @@ void evaluate_batch(Rank &r) {
       for (int64_t j = 0; j < head * key; ++j)
         v_2[i * head * key + j] = v_2[i * head * key + j] + p.cross_bv[d][j];
     float *a_2 = r.work<float>(589824); // [batch, dst, head, key]
-    float *maximum_2 = r.work<float>(688128); // [batch, head, dst]
-    float *sum_of_exp_2 = r.work<float>(694272); // [batch, head, dst]
+    float *attention_max_2 = r.work<float>(688128); // [batch, head, dst]
+    float *attention_sum_2 = r.work<float>(694272); // [batch, head, dst]
     // nn.ech:137 at sort_digits.ech:32  a = attention(q, k, v, over = src, key = key)
-    attention(a_2, maximum_2, sum_of_exp_2, q_2, k_2, v_2,
+    attention(a_2, attention_max_2, attention_sum_2, q_2, k_2, v_2,
               {batch, 1, head, dst, src, key, key, 0.25, false, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}});
     float *y_2 = r.work<float>(688128); // [batch, dst, embed]
@@ -1278,14 +1278,14 @@ void evaluate_batch(Rank &r) {
   float *log_sum = r.work<float>(21504); // [batch, dst]
   // sort_digits.ech:36  loss mean(cross_entropy(logits, answer, over = vocab))
   cross_entropy(row_loss, shift, log_sum, logits, in.answer, batch * dst, vocab);
-  const int64_t first_batch = r.coordinate(0) * 32;
+  const int64_t first_batch = r.coordinate(0) * batch;
   double sum_sum = 0;
   for (int64_t b = 0; b < batch; ++b) {
-    const bool e_2 = static_cast<int32_t>(first_batch + b) < static_cast<int32_t>(r.validSamples());
+    const bool value = static_cast<int32_t>(first_batch + b) < static_cast<int32_t>(r.validSamples());
     float block = 0;
 #pragma omp simd reduction(+ : block)
     for (int64_t ds = 0; ds < dst; ++ds)
-      block += math::select(e_2, row_loss[b * dst + ds], 0.0f);
+      block += math::select(value, row_loss[b * dst + ds], 0.0f);
     sum_sum += block;
   }
   const float sum = static_cast<float>(sum_sum);
@@ -1296,11 +1296,11 @@ void evaluate_batch(Rank &r) {
   // sort_digits.ech:36  loss mean(cross_entropy(logits, answer, over = vocab))
   double sum_2_sum = 0;
   for (int64_t b = 0; b < batch; ++b) {
-    const bool e_2 = static_cast<int32_t>(first_batch + b) < static_cast<int32_t>(r.validSamples());
+    const bool value = static_cast<int32_t>(first_batch + b) < static_cast<int32_t>(r.validSamples());
     float block = 0;
 #pragma omp simd reduction(+ : block)
     for (int64_t ds = 0; ds < dst; ++ds)
-      block += math::select(e_2, index_of_max[b * dst + ds] == in.answer[b * dst + ds] ? 1.0f : 0.0f, 0.0f);
+      block += math::select(value, index_of_max[b * dst + ds] == in.answer[b * dst + ds] ? 1.0f : 0.0f, 0.0f);
     sum_2_sum += block;
   }
   const float sum_2 = static_cast<float>(sum_2_sum);
@@ -1318,9 +1318,9 @@ void evaluate_end(Rank &r) {
   float *accuracy = message + 1;
   // sort_digits.ech:37  metric accuracy = mean(argmax(logits, over = vocab) == answer)
   // sort_digits.ech:36  loss mean(cross_entropy(logits, answer, over = vocab))
-  const float e = static_cast<float>(sample_count) * 12.0f;
-  message[0] = static_cast<float>(sums.loss[0]) / e;
-  accuracy[0] = static_cast<float>(sums.accuracy[0]) / e;
+  const float value = static_cast<float>(sample_count) * 12.0f;
+  message[0] = static_cast<float>(sums.loss[0]) / value;
+  accuracy[0] = static_cast<float>(sums.accuracy[0]) / value;
   // 2 ranks, 8 bytes: split batch over dp (sort_digits.ech:50): report of loss (sort_digits.ech:36), report of accuracy
   //     (sort_digits.ech:37)
   all_reduce(r, r.group(0), message, 2, Sum, "sort_digits.ech:36");

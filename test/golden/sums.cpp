@@ -105,8 +105,8 @@ struct Activations {
   Stack<float> a_2{r.work<float>(4325376), batch * src * head * key};                  // [encoder, batch, src, head, key]
   Stack<float> a_3{r.work<float>(7143424), batch * src2_cp * head * key};              // [encoder, batch, src2_cp, head, key]
   Stack<float> a_4{r.work<float>(7241728), batch * src2_cp * head * key};              // [encoder, batch, src2_cp, head, key]
-  Stack<float> maximum{r.work<float>(9011200), batch * head * src};                    // [encoder, batch, head, src]
-  Stack<float> sum_of_exp{r.work<float>(9035776), batch * head * src};                 // [encoder, batch, head, src]
+  Stack<float> attention_max{r.work<float>(9011200), batch * head * src};              // [encoder, batch, head, src]
+  Stack<float> attention_sum{r.work<float>(9035776), batch * head * src};              // [encoder, batch, head, src]
   Stack<float> encoder_layernorm{r.work<float>(7340032), batch * src * embed_cp};      // [encoder, batch, src, embed_cp]
   Stack<float> layernorm_normalized{r.work<float>(7438336), batch * src * embed_cp};   // [encoder, batch, src, embed_cp]
   Stack<float> layernorm_rstd{r.work<float>(9082880), batch * src};                    // [encoder, batch, src]
@@ -119,8 +119,8 @@ struct Activations {
   Stack<float> q{r.work<float>(7831552), batch * dst * head * key};                    // [decoder, batch, dst, head, key]
   Stack<float> a_6{r.work<float>(4718592), batch * src * head * key};                  // [decoder, batch, src, head, key]
   Stack<float> a_7{r.work<float>(5111808), batch * src * head * key};                  // [decoder, batch, src, head, key]
-  Stack<float> maximum_2{r.work<float>(9089024), batch * head * dst};                  // [decoder, batch, head, dst]
-  Stack<float> sum_of_exp_2{r.work<float>(9095168), batch * head * dst};               // [decoder, batch, head, dst]
+  Stack<float> attention_max_2{r.work<float>(9089024), batch * head * dst};            // [decoder, batch, head, dst]
+  Stack<float> attention_sum_2{r.work<float>(9095168), batch * head * dst};            // [decoder, batch, head, dst]
   Stack<float> decoder_layernorm_2{r.work<float>(7929856), batch * dst * embed};       // [decoder, batch, dst, embed]
   Stack<float> decoder_layernorm_2_normalized{r.work<float>(8028160), batch * dst * embed}; // [decoder, batch, dst, embed]
   Stack<float> decoder_layernorm_2_rstd{r.work<float>(9122304), batch * dst};          // [decoder, batch, dst]
@@ -128,8 +128,8 @@ struct Activations {
   Stack<float> q_2{r.work<float>(8224768), batch * dst * head * key};                  // [decoder, batch, dst, head, key]
   Stack<float> attn_all_gather{r.work<float>(5505024), batch * dst2 * head * key};     // [decoder, batch, dst2, head, key]
   Stack<float> decoder_attn_all_gather{r.work<float>(5898240), batch * dst2 * head * key}; // [decoder, batch, dst2, head, key]
-  Stack<float> maximum_3{r.work<float>(9101312), batch * head * dst};                  // [decoder, batch, head, dst]
-  Stack<float> sum_of_exp_3{r.work<float>(9107456), batch * head * dst};               // [decoder, batch, head, dst]
+  Stack<float> attention_max_3{r.work<float>(9101312), batch * head * dst};            // [decoder, batch, head, dst]
+  Stack<float> attention_sum_3{r.work<float>(9107456), batch * head * dst};            // [decoder, batch, head, dst]
   Stack<float> decoder_layernorm{r.work<float>(8323072), batch * dst * embed};         // [decoder, batch, dst, embed]
   Stack<float> decoder_layernorm_normalized{r.work<float>(8421376), batch * dst * embed}; // [decoder, batch, dst, embed]
   Stack<float> decoder_layernorm_rstd{r.work<float>(9123840), batch * dst};            // [decoder, batch, dst]
@@ -301,7 +301,7 @@ void forward(Rank &r) {
     all_gather_inner(r, r.group(0), a_gathered_2, v_part, batch, src2_cp * head * key, "sort_digits.ech:26");
     // nn.ech:94 at sort_digits.ech:26  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
     //     = causal)
-    attention(act.a[e], act.maximum[e], act.sum_of_exp[e], act.a_2[e], a_gathered, a_gathered_2,
+    attention(act.a[e], act.attention_max[e], act.attention_sum[e], act.a_2[e], a_gathered, a_gathered_2,
               {batch, 1, head, src, src2, key, key, 0.25, false, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}});
     float *y = r.work<float>(7634944); // [batch, src, embed_cp]
@@ -428,7 +428,7 @@ void forward(Rank &r) {
     const int64_t dst_minus_dst2 = r.coordinate(0) * 3;
     // nn.ech:94 at sort_digits.ech:31  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
     //     = causal)
-    attention(act.a_8[d], act.maximum_3[d], act.sum_of_exp_3[d], act.q_2[d], act.attn_all_gather[d],
+    attention(act.a_8[d], act.attention_max_3[d], act.attention_sum_3[d], act.q_2[d], act.attn_all_gather[d],
               act.decoder_attn_all_gather[d],
               {batch, 1, head, dst, dst2, key, key, 0.25, true, dst_minus_dst2, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{192, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {192, 0, 16, 64}});
@@ -502,7 +502,7 @@ void forward(Rank &r) {
     // 4 ranks, 0.20 MB: split src2, dst, embed over cp (layouts.ech:62): attention
     all_reduce(r, r.group(0), act.a_7[d], batch * src * head * key, Sum, "sort_digits.ech:32");
     // nn.ech:137 at sort_digits.ech:32  a = attention(q, k, v, over = src, key = key)
-    attention(act.a_5[d], act.maximum_2[d], act.sum_of_exp_2[d], act.q[d], act.a_6[d], act.a_7[d],
+    attention(act.a_5[d], act.attention_max_2[d], act.attention_sum_2[d], act.q[d], act.a_6[d], act.a_7[d],
               {batch, 1, head, dst, src, key, key, 0.25, false, dst_minus_dst2, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{192, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {192, 0, 16, 64}});
     float *cross_wo_gathered = r.work<float>(6782976); // [message=4096]
@@ -550,9 +550,9 @@ void forward(Rank &r) {
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
       for (int64_t f = 0; f < ff; ++f) {
-        const float e_2 = mlp_product[i * ff + f] + p.mlp_b1[d][f];
-        act.mlp_value[d][i * ff + f] = e_2;
-        act.decoder_mlp_gelu[d][i * ff + f] = math::gelu(e_2);
+        const float mlp_value = mlp_product[i * ff + f] + p.mlp_b1[d][f];
+        act.mlp_value[d][i * ff + f] = mlp_value;
+        act.decoder_mlp_gelu[d][i * ff + f] = math::gelu(mlp_value);
       }
     float *mlp_w2_gathered = r.work<float>(6291456); // [message=16384]
     // 4 ranks, 0.07 MB: split embed over cp (layouts.ech:62): dot
@@ -611,7 +611,7 @@ void backward(Rank &r) {
   const Gradients grad{r};
   float *d_logits = r.work<float>(6832128); // [batch, dst, vocab]
   // sort_digits.ech:36  loss mean(cross_entropy(logits, answer, over = vocab))
-  const float e = 1.0f / 768.0f;
+  const float value = 1.0f / 768.0f;
   for (int64_t i = 0; i < batch * dst; ++i) {
     const float shift_i = act.shift[i];
     const float log_sum_i = act.log_sum[i];
@@ -619,7 +619,7 @@ void backward(Rank &r) {
 #pragma GCC ivdep
     for (int64_t v = 0; v < vocab; ++v)
       d_logits[i * vocab + v] = (math::exp(act.logits[i * vocab + v] - shift_i - log_sum_i) -
-          (static_cast<int32_t>(v) == answer_i ? 1.0f : 0.0f)) * e;
+          (static_cast<int32_t>(v) == answer_i ? 1.0f : 0.0f)) * value;
   }
   float *wte_gathered = r.work<float>(9060352); // [message=768]
   // 4 ranks, 3072 bytes: split embed over cp (layouts.ech:62): dot
@@ -629,8 +629,8 @@ void backward(Rank &r) {
   for (int64_t c = 0; c < cp; ++c)
     for (int64_t v = 0; v < vocab; ++v)
 #pragma GCC ivdep
-      for (int64_t em = 0; em < embed_cp; ++em)
-        wte_gathered_2[c * embed_cp + v * cp * embed_cp + em] = wte_gathered[c * vocab * embed_cp + v * embed_cp + em];
+      for (int64_t e = 0; e < embed_cp; ++e)
+        wte_gathered_2[c * embed_cp + v * cp * embed_cp + e] = wte_gathered[c * vocab * embed_cp + v * embed_cp + e];
   float *d_layernorm = r.work<float>(6782976); // [batch, dst, embed]
   gemm(d_layernorm, d_logits, wte_gathered_2, batch * dst, embed, vocab, Form::nn, Blas::onednn);
   gemm(act.d_wte, d_logits, act.layernorm, vocab, embed, batch * dst, Form::tn, Blas::onednn);
@@ -642,13 +642,13 @@ void backward(Rank &r) {
   float *d_layernorm_value = r.work<float>(8568832); // [batch, dst, embed]
   for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
-    for (int64_t em = 0; em < embed; ++em)
-      d_layernorm_value[i * embed + em] = d_layernorm[i * embed + em] * layernorm_gamma_gathered[em];
+    for (int64_t e = 0; e < embed; ++e)
+      d_layernorm_value[i * embed + e] = d_layernorm[i * embed + e] * layernorm_gamma_gathered[e];
   fill(act.d_layernorm_gamma, embed, 0.0f);
   for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
-    for (int64_t em = 0; em < embed; ++em)
-      act.d_layernorm_gamma[em] += d_layernorm[i * embed + em] * act.layernorm_normalized_2[i * embed + em];
+    for (int64_t e = 0; e < embed; ++e)
+      act.d_layernorm_gamma[e] += d_layernorm[i * embed + e] * act.layernorm_normalized_2[i * embed + e];
   normalize_grad(act.d_input, d_layernorm_value, act.layernorm_normalized_2, act.layernorm_rstd_2, batch * dst, embed);
   // sort_digits.ech:30  repeat decoder = layers {
   fill(act.d_value, batch * src * embed_cp, 0.0f);
@@ -662,9 +662,9 @@ void backward(Rank &r) {
     for (int64_t c = 0; c < cp; ++c)
       for (int64_t f = 0; f < ff; ++f)
 #pragma GCC ivdep
-        for (int64_t em = 0; em < embed_cp; ++em)
-          mlp_w2_gathered_2[c * embed_cp + f * cp * embed_cp + em] =
-              mlp_w2_gathered[c * ff * embed_cp + f * embed_cp + em];
+        for (int64_t e = 0; e < embed_cp; ++e)
+          mlp_w2_gathered_2[c * embed_cp + f * cp * embed_cp + e] =
+              mlp_w2_gathered[c * ff * embed_cp + f * embed_cp + e];
     float *d_mlp_product = r.work<float>(6291456); // [batch, dst, ff]
     gemm(d_mlp_product, act.d_input, mlp_w2_gathered_2, batch * dst, ff, embed, Form::nt, Blas::onednn);
     gemm(act.d_mlp_w2[d], act.decoder_mlp_gelu[d], act.d_input, ff, embed, batch * dst, Form::tn, Blas::onednn);
@@ -674,9 +674,9 @@ void backward(Rank &r) {
 #pragma GCC ivdep
       for (int64_t f = 0; f < ff; ++f) {
         const float d_mlp_product_before = d_mlp_product[i * ff + f];
-        const float e_2 = d_mlp_product_before * math::gelu_grad(act.mlp_value[d][i * ff + f]);
-        d_mlp_value[i * ff + f] = e_2;
-        grad.mlp_b1[d][f] += e_2;
+        const float d_mlp_value_element = d_mlp_product_before * math::gelu_grad(act.mlp_value[d][i * ff + f]);
+        d_mlp_value[i * ff + f] = d_mlp_value_element;
+        grad.mlp_b1[d][f] += d_mlp_value_element;
       }
     float *mlp_w1_gathered = r.work<float>(6488064); // [embed, ff]
     // 4 ranks, 0.07 MB: split embed over cp (layouts.ech:62): dot
@@ -692,14 +692,14 @@ void backward(Rank &r) {
     float *d_layernorm_3_value = r.work<float>(8667136); // [batch, dst, embed]
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
-      for (int64_t em = 0; em < embed; ++em)
-        d_layernorm_3_value[i * embed + em] = d_decoder_layernorm_3[i * embed + em] * layernorm_3_gamma_gathered[em];
+      for (int64_t e = 0; e < embed; ++e)
+        d_layernorm_3_value[i * embed + e] = d_decoder_layernorm_3[i * embed + e] * layernorm_3_gamma_gathered[e];
     fill(act.d_layernorm_3_gamma[d], embed, 0.0f);
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
-      for (int64_t em = 0; em < embed; ++em)
-        act.d_layernorm_3_gamma[d][em] +=
-            d_decoder_layernorm_3[i * embed + em] * act.layernorm_3_normalized[d][i * embed + em];
+      for (int64_t e = 0; e < embed; ++e)
+        act.d_layernorm_3_gamma[d][e] +=
+            d_decoder_layernorm_3[i * embed + e] * act.layernorm_3_normalized[d][i * embed + e];
     float *d_x = r.work<float>(8667136); // [batch, dst, embed]
     normalize_grad(d_x, d_layernorm_3_value, act.layernorm_3_normalized[d], act.layernorm_3_rstd[d], batch * dst,
                    embed);
@@ -709,11 +709,11 @@ void backward(Rank &r) {
     fill(act.d_cross_bo[d], embed, 0.0f);
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
-      for (int64_t em = 0; em < embed; ++em) {
-        const float d_x_before = d_x[i * embed + em];
-        const float d_y_2 = act.d_input[i * embed + em] + d_x_before;
-        d_y[i * embed + em] = d_y_2;
-        act.d_cross_bo[d][em] += d_y_2;
+      for (int64_t e = 0; e < embed; ++e) {
+        const float d_x_before = d_x[i * embed + e];
+        const float d_y_element = act.d_input[i * embed + e] + d_x_before;
+        d_y[i * embed + e] = d_y_element;
+        act.d_cross_bo[d][e] += d_y_element;
       }
     float *cross_wo_gathered = r.work<float>(8716288); // [message=4096]
     // 4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot
@@ -723,9 +723,9 @@ void backward(Rank &r) {
     for (int64_t c = 0; c < cp; ++c)
       for (int64_t i = 0; i < head * key; ++i)
 #pragma GCC ivdep
-        for (int64_t em = 0; em < embed_cp; ++em)
-          cross_wo_gathered_2[c * embed_cp + i * cp * embed_cp + em] =
-              cross_wo_gathered[c * head * key * embed_cp + i * embed_cp + em];
+        for (int64_t e = 0; e < embed_cp; ++e)
+          cross_wo_gathered_2[c * embed_cp + i * cp * embed_cp + e] =
+              cross_wo_gathered[c * head * key * embed_cp + i * embed_cp + e];
     float *d_a = r.work<float>(8716288); // [batch, dst, head, key]
     gemm(d_a, d_y, cross_wo_gathered_2, batch * dst, head * key, embed, Form::nt, Blas::onednn);
     gemm(act.d_cross_wo[d], act.a_5[d], d_y, head * key, embed, batch * dst, Form::tn, Blas::onednn);
@@ -734,8 +734,8 @@ void backward(Rank &r) {
     float *d_value = r.work<float>(6488064); // [batch, src, head, key]
     const int64_t dst_minus_dst2 = r.coordinate(0) * 3;
     // nn.ech:137 at sort_digits.ech:32  a = attention(q, k, v, over = src, key = key)
-    attention_grad(d_query, d_key, d_value, static_cast<float *>(nullptr), d_a, act.a_5[d], act.maximum_2[d],
-                   act.sum_of_exp_2[d], act.q[d], act.a_6[d], act.a_7[d],
+    attention_grad(d_query, d_key, d_value, static_cast<float *>(nullptr), d_a, act.a_5[d], act.attention_max_2[d],
+                   act.attention_sum_2[d], act.q[d], act.a_6[d], act.a_7[d],
                    {batch, 1, head, dst, src, key, key, 0.25, false, dst_minus_dst2, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
                    {{192, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {192, 0, 16, 64}},
                    {{192, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {192, 0, 16, 64}});
@@ -771,14 +771,14 @@ void backward(Rank &r) {
     float *d_layernorm_2_value = r.work<float>(6291456); // [batch, dst, embed]
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
-      for (int64_t em = 0; em < embed; ++em)
-        d_layernorm_2_value[i * embed + em] = d_decoder_layernorm_2[i * embed + em] * layernorm_2_gamma_gathered[em];
+      for (int64_t e = 0; e < embed; ++e)
+        d_layernorm_2_value[i * embed + e] = d_decoder_layernorm_2[i * embed + e] * layernorm_2_gamma_gathered[e];
     fill(act.d_layernorm_2_gamma[d], embed, 0.0f);
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
-      for (int64_t em = 0; em < embed; ++em)
-        act.d_layernorm_2_gamma[d][em] +=
-            d_decoder_layernorm_2[i * embed + em] * act.decoder_layernorm_2_normalized[d][i * embed + em];
+      for (int64_t e = 0; e < embed; ++e)
+        act.d_layernorm_2_gamma[d][e] +=
+            d_decoder_layernorm_2[i * embed + e] * act.decoder_layernorm_2_normalized[d][i * embed + e];
     float *d_x_2 = r.work<float>(6291456); // [batch, dst, embed]
     normalize_grad(d_x_2, d_layernorm_2_value, act.decoder_layernorm_2_normalized[d], act.decoder_layernorm_2_rstd[d],
                    batch * dst, embed);
@@ -788,11 +788,11 @@ void backward(Rank &r) {
     fill(act.d_attn_bo[d], embed, 0.0f);
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
-      for (int64_t em = 0; em < embed; ++em) {
-        const float d_y_before = d_y[i * embed + em];
-        const float d_y_2 = d_y_before + d_x_2[i * embed + em];
-        d_y[i * embed + em] = d_y_2;
-        act.d_attn_bo[d][em] += d_y_2;
+      for (int64_t e = 0; e < embed; ++e) {
+        const float d_y_before = d_y[i * embed + e];
+        const float d_y_element = d_y_before + d_x_2[i * embed + e];
+        d_y[i * embed + e] = d_y_element;
+        act.d_attn_bo[d][e] += d_y_element;
       }
     float *attn_wo_gathered = r.work<float>(8716288); // [message=4096]
     // 4 ranks, 0.02 MB: split embed over cp (layouts.ech:62): dot
@@ -802,9 +802,9 @@ void backward(Rank &r) {
     for (int64_t c = 0; c < cp; ++c)
       for (int64_t i = 0; i < head * key; ++i)
 #pragma GCC ivdep
-        for (int64_t em = 0; em < embed_cp; ++em)
-          attn_wo_gathered_2[c * embed_cp + i * cp * embed_cp + em] =
-              attn_wo_gathered[c * head * key * embed_cp + i * embed_cp + em];
+        for (int64_t e = 0; e < embed_cp; ++e)
+          attn_wo_gathered_2[c * embed_cp + i * cp * embed_cp + e] =
+              attn_wo_gathered[c * head * key * embed_cp + i * embed_cp + e];
     gemm(d_a, d_y, attn_wo_gathered_2, batch * dst, head * key, embed, Form::nt, Blas::onednn);
     gemm(act.d_attn_wo[d], act.a_8[d], d_y, head * key, embed, batch * dst, Form::tn, Blas::onednn);
     float *d_attn_d_query = r.work<float>(8765440); // [batch, dst, head, key]
@@ -813,7 +813,7 @@ void backward(Rank &r) {
     // nn.ech:94 at sort_digits.ech:31  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
     //     = causal)
     attention_grad(d_attn_d_query, d_attn_d_key, d_attn_d_value, static_cast<float *>(nullptr), d_a, act.a_8[d],
-                   act.maximum_3[d], act.sum_of_exp_3[d], act.q_2[d], act.attn_all_gather[d],
+                   act.attention_max_3[d], act.attention_sum_3[d], act.q_2[d], act.attn_all_gather[d],
                    act.decoder_attn_all_gather[d],
                    {batch, 1, head, dst, dst2, key, key, 0.25, true, dst_minus_dst2, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
                    {{192, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {192, 0, 16, 64}},
@@ -864,14 +864,14 @@ void backward(Rank &r) {
     fill(act.d_decoder_layernorm_gamma[d], embed, 0.0f);
     for (int64_t i = 0; i < batch * dst; ++i)
 #pragma GCC ivdep
-      for (int64_t em = 0; em < embed; ++em) {
-        const float d_decoder_layernorm_before = d_decoder_layernorm[i * embed + em];
+      for (int64_t e = 0; e < embed; ++e) {
+        const float d_decoder_layernorm_before = d_decoder_layernorm[i * embed + e];
         const float d_decoder_layernorm_6 =
-            d_decoder_layernorm_before + d_decoder_layernorm_4[i * embed + em] + d_decoder_layernorm_5[i * embed + em];
-        act.d_decoder_layernorm_beta[d][em] += d_decoder_layernorm_6;
-        d_layernorm_value_2[i * embed + em] = d_decoder_layernorm_6 * layernorm_gamma_gathered_2[em];
-        act.d_decoder_layernorm_gamma[d][em] +=
-            d_decoder_layernorm_6 * act.decoder_layernorm_normalized[d][i * embed + em];
+            d_decoder_layernorm_before + d_decoder_layernorm_4[i * embed + e] + d_decoder_layernorm_5[i * embed + e];
+        act.d_decoder_layernorm_beta[d][e] += d_decoder_layernorm_6;
+        d_layernorm_value_2[i * embed + e] = d_decoder_layernorm_6 * layernorm_gamma_gathered_2[e];
+        act.d_decoder_layernorm_gamma[d][e] +=
+            d_decoder_layernorm_6 * act.decoder_layernorm_normalized[d][i * embed + e];
       }
     float *d_x_3 = r.work<float>(6537216); // [batch, dst, embed]
     // nn.ech:31 at sort_digits.ech:31  return normalize(x, over = over) * gamma + beta
@@ -1050,9 +1050,9 @@ void backward_2(Rank &r) {
 #pragma GCC ivdep
       for (int64_t f = 0; f < ff; ++f) {
         const float d_mlp_product_before = d_mlp_product[i * ff + f];
-        const float e_2 = d_mlp_product_before * math::gelu_grad(act.mlp_all_reduce[e][i * ff + f]);
-        d_mlp_value[i * ff + f] = e_2;
-        grad.encoder_mlp_b1[e][f] += e_2;
+        const float d_mlp_value_element = d_mlp_product_before * math::gelu_grad(act.mlp_all_reduce[e][i * ff + f]);
+        d_mlp_value[i * ff + f] = d_mlp_value_element;
+        grad.encoder_mlp_b1[e][f] += d_mlp_value_element;
       }
       encoder_mlp_b1_sum.row();
     }
@@ -1093,9 +1093,9 @@ void backward_2(Rank &r) {
 #pragma GCC ivdep
       for (int64_t em = 0; em < embed_cp; ++em) {
         const float d_m_2_before = d_m_2[i * embed_cp + em];
-        const float d_y_2 = d_m[i * embed_cp + em] + d_m_2_before;
-        d_y[i * embed_cp + em] = d_y_2;
-        grad.encoder_attn_bo[e][em] += d_y_2;
+        const float d_y_element = d_m[i * embed_cp + em] + d_m_2_before;
+        d_y[i * embed_cp + em] = d_y_element;
+        grad.encoder_attn_bo[e][em] += d_y_element;
       }
       encoder_attn_bo_sum.row();
     }
@@ -1118,7 +1118,7 @@ void backward_2(Rank &r) {
     // nn.ech:94 at sort_digits.ech:26  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
     //     = causal)
     attention_grad(d_attn_d_query, d_attn_d_key, d_attn_d_value, static_cast<float *>(nullptr), d_a, act.a[e],
-                   act.maximum[e], act.sum_of_exp[e], act.a_2[e], gathered, gathered_2,
+                   act.attention_max[e], act.attention_sum[e], act.a_2[e], gathered, gathered_2,
                    {batch, 1, head, src, src2, key, key, 0.25, false, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
                    {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}},
                    {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}});
@@ -1533,11 +1533,11 @@ void evaluate_batch(Rank &r) {
     // 4 ranks, 0.20 MB: split src2 over cp (layouts.ech:62): attention
     all_gather_inner(r, r.group(0), a_gathered_2, v_part, batch, src2_cp * head * key, "sort_digits.ech:26");
     float *a = r.work<float>(589824); // [batch, src, head, key]
-    float *maximum = r.work<float>(835584); // [batch, head, src]
-    float *sum_of_exp = r.work<float>(847872); // [batch, head, src]
+    float *attention_max = r.work<float>(835584); // [batch, head, src]
+    float *attention_sum = r.work<float>(847872); // [batch, head, src]
     // nn.ech:94 at sort_digits.ech:26  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
     //     = causal)
-    attention(a, maximum, sum_of_exp, q, a_gathered, a_gathered_2,
+    attention(a, attention_max, attention_sum, q, a_gathered, a_gathered_2,
               {batch, 1, head, src, src2, key, key, 0.25, false, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}});
     float *y = r.work<float>(835584); // [batch, src, embed_cp]
@@ -1652,12 +1652,12 @@ void evaluate_batch(Rank &r) {
     // 4 ranks, 0.20 MB: store optimizer over cp: relabel
     all_gather_inner(r, r.group(0), v_gathered, v, batch, 3 * head * key, "sort_digits.ech:31");
     float *a = r.work<float>(442368); // [batch, dst, head, key]
-    float *maximum = r.work<float>(835584); // [batch, head, dst]
-    float *sum_of_exp = r.work<float>(838656); // [batch, head, dst]
+    float *attention_max = r.work<float>(835584); // [batch, head, dst]
+    float *attention_sum = r.work<float>(838656); // [batch, head, dst]
     const int64_t dst_minus_dst2 = r.coordinate(0) * 3;
     // nn.ech:94 at sort_digits.ech:31  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
     //     = causal)
-    attention(a, maximum, sum_of_exp, q, k_gathered, v_gathered,
+    attention(a, attention_max, attention_sum, q, k_gathered, v_gathered,
               {batch, 1, head, dst, dst2, key, key, 0.25, true, dst_minus_dst2, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{192, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {192, 0, 16, 64}});
     float *attn_wo_gathered = r.work<float>(491520); // [message=4096]
@@ -1733,7 +1733,7 @@ void evaluate_batch(Rank &r) {
     // 4 ranks, 0.20 MB: split src2, dst, embed over cp (layouts.ech:62): attention
     all_reduce(r, r.group(0), v_2, batch * src * head * key, Sum, "sort_digits.ech:32");
     // nn.ech:137 at sort_digits.ech:32  a = attention(q, k, v, over = src, key = key)
-    attention(a, maximum, sum_of_exp, q_2, k_2, v_2,
+    attention(a, attention_max, attention_sum, q_2, k_2, v_2,
               {batch, 1, head, dst, src, key, key, 0.25, false, dst_minus_dst2, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
               {{192, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {192, 0, 16, 64}});
     float *cross_wo_gathered = r.work<float>(540672); // [message=4096]
@@ -1828,10 +1828,10 @@ void evaluate_batch(Rank &r) {
   cross_entropy(row_loss, shift, log_sum, logits, in.answer, batch * dst, vocab);
   float sum_sum = 0;
   for (int64_t b = 0; b < batch; ++b) {
-    const bool e_2 = static_cast<int32_t>(b) < static_cast<int32_t>(r.validSamples());
+    const bool value = static_cast<int32_t>(b) < static_cast<int32_t>(r.validSamples());
 #pragma omp simd reduction(+ : sum_sum)
     for (int64_t ds = 0; ds < dst; ++ds)
-      sum_sum += math::select(e_2, row_loss[b * dst + ds], 0.0f);
+      sum_sum += math::select(value, row_loss[b * dst + ds], 0.0f);
   }
   const float sum = sum_sum;
   int32_t *index_of_max = r.work<int32_t>(9216); // [batch, dst]
@@ -1841,10 +1841,10 @@ void evaluate_batch(Rank &r) {
   // sort_digits.ech:36  loss mean(cross_entropy(logits, answer, over = vocab))
   float sum_2_sum = 0;
   for (int64_t b = 0; b < batch; ++b) {
-    const bool e_2 = static_cast<int32_t>(b) < static_cast<int32_t>(r.validSamples());
+    const bool value = static_cast<int32_t>(b) < static_cast<int32_t>(r.validSamples());
 #pragma omp simd reduction(+ : sum_2_sum)
     for (int64_t ds = 0; ds < dst; ++ds)
-      sum_2_sum += math::select(e_2, index_of_max[b * dst + ds] == in.answer[b * dst + ds] ? 1.0f : 0.0f, 0.0f);
+      sum_2_sum += math::select(value, index_of_max[b * dst + ds] == in.answer[b * dst + ds] ? 1.0f : 0.0f, 0.0f);
   }
   const float sum_2 = sum_2_sum;
   // sort_digits.ech:36  loss mean(cross_entropy(logits, answer, over = vocab))
@@ -1861,9 +1861,9 @@ void evaluate_end(Rank &r) {
   float *accuracy = message + 1;
   // sort_digits.ech:37  metric accuracy = mean(argmax(logits, over = vocab) == answer)
   // sort_digits.ech:36  loss mean(cross_entropy(logits, answer, over = vocab))
-  const float e = static_cast<float>(sample_count) * 12.0f;
-  message[0] = static_cast<float>(sums.loss[0]) / e;
-  accuracy[0] = static_cast<float>(sums.accuracy[0]) / e;
+  const float value = static_cast<float>(sample_count) * 12.0f;
+  message[0] = static_cast<float>(sums.loss[0]) / value;
+  accuracy[0] = static_cast<float>(sums.accuracy[0]) / value;
   // 4 ranks, 8 bytes: split src2, dst, embed over cp (layouts.ech:62): report of loss (sort_digits.ech:36), report of
   //     accuracy (sort_digits.ech:37)
   all_reduce(r, r.group(0), message, 2, Sum, "sort_digits.ech:36");

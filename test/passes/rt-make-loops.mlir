@@ -37,7 +37,7 @@ rt.function @train.start {
   // CHECK-NEXT:   rt.loop <batch=2> {
   // CHECK-NEXT:   ^bb0(%[[B:.*]]: index):
   // CHECK-NEXT:     %[[S:.*]] = rt.load %{{.*}}[%[[B]]] by [1]
-  // CHECK-NEXT:     %[[ROOT:.*]] = rt.compute "sqrt" %[[S]] {rt.name = "e"}
+  // CHECK-NEXT:     %[[ROOT:.*]] = rt.compute "sqrt" %[[S]] {rt.name = "value"}
   // CHECK-NEXT:     rt.loop innermost
   // CHECK:            rt.compute "mul" %{{.*}}, %[[ROOT]]
   rt.fused ["batch", "seq", "embed"] = [2, 4, 8](%x, %s) -> ["store"](%y) {
@@ -93,4 +93,18 @@ rt.function @train.start {
     %n = rt.compute "neg" %a : (f32) -> f32
     rt.yield %n, %a : f32, f32
   } : (!bse) -> (!bse, !bse)
+
+  // A value that is stored and used again is called after where it is stored: an element of a local buffer, or the
+  // member of a struct itself.
+  // CHECK:      } loops {
+  // CHECK:          rt.compute "neg" %{{.*}} {rt.name = "s_element"}
+  // CHECK:          rt.compute "sqrt" %{{.*}} {rt.name = "mean"}
+  %m = rt.alloc work at 7936 {rt.member = ["Activations", "mean"]} : !b
+  rt.fused ["batch"] = [2](%s) -> ["store", "store", "store"](%s, %m, %s) {
+  ^bb0(%a: f32):
+    %n = rt.compute "neg" %a : (f32) -> f32
+    %q = rt.compute "sqrt" %n : (f32) -> f32
+    %p = rt.compute "mul" %n, %q : (f32, f32) -> f32
+    rt.yield %n, %q, %p : f32, f32, f32
+  } : (!b) -> (!b, !b, !b)
 }

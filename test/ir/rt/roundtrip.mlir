@@ -11,6 +11,8 @@ rt.function @train {
   %sum = rt.alloc work : !rt.buffer<[], f32>
   // CHECK: %[[FIRST:.*]] = rt.offset [0, 1] times [8, 4] plus 4
   %first = rt.offset [0, 1] times [8, 4] plus 4
+  // CHECK: rt.offset [0] times [8] of <seq=8>
+  %own_part = rt.offset [0] times [8] of <seq=8>
   // CHECK: %[[LR:.*]] = rt.number learning_rate : f64
   %lr = rt.number learning_rate : f64
   // CHECK: rt.for "layer" = 4 reverse {
