@@ -8,7 +8,7 @@ three ways to sum the gradients, which take turns of three steps each in one run
 
     left out    not at all, the ranks meet for one number instead: what a step takes without
     by layer    as echelon emits it for two machines: each large gradient of a layer starts where it has come to be
-    at the end  as for one machine: all behind the backward pass, none started before
+    at the end  as for one machine: all after the backward pass, none started before
 
 Prints medians over the rounds: of the steps, of what they take beyond those left out in the same round, and of the time
 that rank 0 spends in starts and waits. By layer hides the share 1 - beyond / (beyond, at the end). Limit: 0.7.

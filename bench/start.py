@@ -5,7 +5,7 @@
 
 The first run builds. To main: runs with --dump-state alone, which the program itself refuses in the first lines of its
 main: their whole time is an upper bound. To the first step: until the line of step 1 is there, less
-what that step took (in the log); data is loaded in it, so `bench_load` of the spec's data stands beside it. A last row
+what that step took (in the log); data is loaded in it, so `bench_load` of the spec's data is beside it. A last row
 starts examples/mlp_fashion.ech on 8 ranks. Limits: 0.3 s to main, and to the first step beyond the data; MNIST loaded
 in 0.3 s; 8 ranks in 0.5 s beyond the data. Medians of --repeat runs.
 """
@@ -46,7 +46,7 @@ def to_first_step(spec, folder):
         if line.startswith("step 1/"):
             seconds = time.perf_counter() - began
             break
-    run.kill()  # the evaluation behind the last step is of no interest
+    run.kill()  # the evaluation after the last step is of no interest
     run.wait()
     if seconds is None:
         sys.exit(f"{spec}: no first step")

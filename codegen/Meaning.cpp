@@ -100,7 +100,7 @@ private:
     auto constant = value.getDefiningOp<ech::ConstantOp>();
     return constant ? std::optional(constant.getValue().convertToDouble()) : std::nullopt;
   }
-  /// A number stands as it is; of anything else its number, and which of an operation's results it is.
+  /// A number is written as it is; of anything else its number, and which of an operation's results it is.
   std::string operand(Value value) {
     if (std::optional<double> known = number(value))
       return literal(*known);
@@ -173,7 +173,7 @@ private:
 
   //===- operations ----------------------------------------------------------------------------------------------===//
 
-  /// `dropout` and `survive` are one operation each, as they are written: what they are made of stands inside.
+  /// `dropout` and `survive` are one operation each, as they are written: what they are made of is inside.
   struct Chance {
     ech::RandomOp draw;
     Value kept;

@@ -166,7 +166,7 @@ std::string Printer::place(Operation *op) {
 }
 
 /// Above the statement, and not again where the statements before came from the same lines, remarks of messages between
-/// them or not: behind it, the column would depend on numbers.
+/// them or not: after it, the column would depend on numbers.
 void Printer::comment(ArrayRef<std::string> texts) {
   std::string all = llvm::join(texts, "\n");
   if (all == lastSource)

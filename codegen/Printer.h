@@ -72,7 +72,7 @@ public:
 private:
   /// An open brace: what was declared in it, and whether it can go without.
   struct Scope {
-    size_t brace;       ///< where its brace stands in the text
+    size_t brace;       ///< where its brace is in the text
     int statements = 0; ///< a comment or a declaration counts as two
     llvm::SmallVector<mlir::Value> values;
   };
@@ -100,7 +100,7 @@ private:
 
 /// "[batch=32, hidden=128]".
 std::string describe(rt::Buffer type);
-/// "[batch, hidden]", by the names of sizes; a size without a name stands beside its axis: "[row=14]".
+/// "[batch, hidden]", by the names of sizes; a size without a name is beside its axis: "[row=14]".
 std::string shape(rt::Buffer type, SizeTable &sizes);
 
 /// Writes `head{parts…}end` at a column with parts filled into lines.

@@ -44,7 +44,7 @@ std::string Probes::behind(Operation &op) {
 }
 
 void Probes::print(raw_ostream &os) const {
-  os << "/// The operations of a step, as r.lap(…) behind each numbers them: what, line, kind, flops and bytes of one "
+  os << "/// The operations of a step, as r.lap(…) after each numbers them: what, line, kind, flops and bytes of one "
         "call.\n"
      << "// clang-format off: one line an operation\nconst std::vector<ProfiledOp> profiled = {\n";
   for (const std::string &entry : entries)

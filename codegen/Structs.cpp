@@ -62,7 +62,7 @@ Structs::Structs(ModuleOp module) {
     auto &list = members[group.type];
     if (group.type != "Activations" && group.type != "Gradients" && group.type != "Sums")
       llvm::stable_sort(list, [](const Member &a, const Member &b) { return offsetOf(a.op) < offsetOf(b.op); });
-    // a message stands before its parts
+    // a message comes before its parts
     llvm::stable_sort(list,
                       [](const Member &a, const Member &b) { return isa<rt::AllocOp>(a.op) && isa<rt::ViewOp>(b.op); });
   }
@@ -105,7 +105,7 @@ std::string Structs::definition(const Member &member, SizeTable &sizes) const {
 }
 
 namespace {
-/// What the optimizer keeps of one parameter stands on one line: "float *m_w = …, *v_w = …".
+/// What the optimizer keeps of one parameter is on one line: "float *m_w = …, *v_w = …".
 void pair(SmallVectorImpl<std::pair<std::string, std::string>> &lines) {
   auto pathOf = [](StringRef text) { // "w" of "float *m_w = …"
     return text.take_until([](char c) { return c == '='; }).split('*').second.split('_').second.trim();

@@ -20,7 +20,7 @@ std::string codegen::quoted(StringRef text) {
       out += "\\" + own.str();
     else if (runtime::printable(own) == own)
       out += own;
-    else // three octal digits, which no digit behind them can lengthen
+    else // three octal digits, which no digit after them can lengthen
       for (unsigned char c : own)
         out += llvm::formatv("\\{0}{1}{2}", c >> 6, c >> 3 & 7, c & 7);
     i += own.size();

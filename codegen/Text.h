@@ -1,5 +1,5 @@
-// How text from outside (names of files, strings of a spec, its lines) stands in a program: nothing in it is read as
-// code.
+// How text from outside (names of files, strings of a spec, its lines) is written in a program: nothing in it is read
+// as code.
 #pragma once
 #include "llvm/ADT/StringRef.h"
 #include <string>
@@ -9,7 +9,7 @@ namespace echelon::codegen {
 /// Text as a C++ string: it reads back as the same bytes.
 std::string quoted(llvm::StringRef text);
 
-/// Text as it may stand behind `//`: on one line, printable, cut to `longest` bytes, and not going on in the next line.
+/// Text as it may come after `//`: on one line, printable, cut to `longest` bytes, and not going on in the next line.
 std::string commented(llvm::StringRef text, size_t longest = llvm::StringRef::npos);
 
 } // namespace echelon::codegen

@@ -13,7 +13,7 @@ namespace echelon::frontend {
 
 enum class Severity { Error, Warning, Note };
 
-/// Every diagnostic the front end can give; `Code::E0312` has its number as value. The texts stand in
+/// Every diagnostic the front end can give; `Code::E0312` has its number as value. The texts are in
 /// DiagnosticCodes.def.
 enum class Code : uint16_t {
 #define DIAGNOSTIC(NUMBER, NAME, TEXT) E##NUMBER = 1##NUMBER - 10000,
@@ -95,7 +95,7 @@ bool wantsColours(int fileDescriptor);
 /// no byte of it is a command to the terminal. `Diagnostics::print` does so itself.
 using runtime::Lines;
 using runtime::printable;
-/// Text from a spec as it may stand in a message: on one line, printable, long text cut.
+/// Text from a spec as it may appear in a message: on one line, printable, long text cut.
 std::string escaped(std::string_view text);
 /// The same in single quotes. (Overloads, so that argument-dependent lookup never prefers std::quoted.)
 inline std::string quoted(std::string_view text) { return "'" + escaped(text) + "'"; }

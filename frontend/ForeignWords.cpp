@@ -9,11 +9,11 @@ std::string foreignWord(std::string_view word) {
                                "{ … return VALUE }",
                            loop = "a loop is written repeat NAME = COUNT { … }",
                            lr = "the learning rate is an argument: optimize sgd(lr = 0.1)",
-                           schedule = "a schedule stands where the rate does: optimize sgd(lr = cosine(peak = 0.1, "
+                           schedule = "a schedule goes where the rate does: optimize sgd(lr = cosine(peak = 0.1, "
                                       "warmup = 100))",
                            ofOptimizer = "that is an argument of the optimizer, as in optimize adamw(lr = 1e-3, decay "
                                          "= 0.1, clip = 1)",
-                           ofModel = "losses and metrics stand in the model: loss VALUE, metric NAME = VALUE",
+                           ofModel = "losses and metrics belong in the model: loss VALUE, metric NAME = VALUE",
                            ranks =
                                "how many ranks there are is said before the block, cluster here = local(ranks = 2), "
                                "and used by its layout, mesh(dp = 2)",
@@ -64,7 +64,7 @@ std::string foreignWord(std::string_view word) {
       {"nodes", ranks},
       {"world_size", ranks},
       {"early_stopping", "leave it out: a run ends after its length, as in steps 1000; evaluate every 100 steps tells "
-                         "how it stands on the way, and checkpoint every 100 steps keeps it"},
+                         "how it does on the way, and checkpoint every 100 steps keeps it"},
       {"matmul", product},
       {"mm", product},
       {"bmm", product},

@@ -112,7 +112,7 @@ private:
         bool ofLibrary = libraryText(import.name) != nullptr;
         diagnostics.error(Code::E0101, import.range,
                           "cannot read '" + escaped(key) + "': " + why +
-                              (ofLibrary ? "; the library's stands without quotes: import " + import.name : ""));
+                              (ofLibrary ? "; the library's is written without quotes: import " + import.name : ""));
         return nullptr;
       }
     }

@@ -11,7 +11,7 @@ namespace echelon::frontend {
 std::unique_ptr<File> parse(const SourceManager &sources, FileId file, Diagnostics &diagnostics,
                             SourceRange import = {}) noexcept;
 
-/// Whether `text` can stand where the language expects a name.
+/// Whether `text` can appear where the language expects a name.
 bool isName(const std::string &text);
 
 /// Reads and parses `path` and all that it imports (the library is part of the compiler), and reports unknown and

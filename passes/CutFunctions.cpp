@@ -2,7 +2,7 @@
 //
 // 1. Of @train, a run of operations of one phase is a function: forward, backward, update. A loop with several phases
 //    inside stays in the step, and is cut inside.
-// 2. A message that is only started belongs to the run that it stands in: what is computed meanwhile is of that run.
+// 2. A message that is only started belongs to the run that it is in: what is computed meanwhile is of that run.
 // 3. Of @evaluate, what comes before, in and after the loop over batches: evaluate_begin, _batch and _end.
 #include "ir/rt/Rt.h"
 #include "passes/Passes.h"

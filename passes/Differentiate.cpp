@@ -15,7 +15,7 @@ using namespace echelon::ech;
 
 namespace {
 
-/// Marks what is built as part of the backward pass. Loops of the forward pass that are built anew are not.
+/// Marks what is built as part of the backward pass. Loops of the forward pass that are built again are not.
 struct MarkBackward : OpBuilder::Listener {
   void notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) override {
     if (!isa<YieldOp>(op))
@@ -104,7 +104,7 @@ struct Differentiate : echelon::impl::DifferentiateBase<Differentiate> {
   llvm::StringMap<Value> hoistReads(StepOp step) {
     Block &block = step.getBody().front();
     llvm::StringMap<Value> reads;
-    Operation *last = nullptr; // the reads stand in the order of their first use
+    Operation *last = nullptr; // the reads are in the order of their first use
     SmallVector<ReadOp> all;
     step.walk([&](ReadOp read) { all.push_back(read); });
     for (ReadOp read : all) {

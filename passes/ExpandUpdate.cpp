@@ -164,7 +164,7 @@ struct ExpandUpdate : echelon::impl::ExpandUpdateBase<ExpandUpdate> {
 
   //===- variables -----------------------------------------------------------------------------------------------===//
 
-  /// Variables by their names, what the step reads, and where variables that stand together end.
+  /// Variables by their names, what the step reads, and where variables that are together end.
   void fillTables(StepOp step) {
     variables.clear();
     reads.clear();
@@ -192,8 +192,8 @@ struct ExpandUpdate : echelon::impl::ExpandUpdateBase<ExpandUpdate> {
     WriteOp::create(build.builder, build.loc, target.getSymName(), value);
     return value;
   }
-  /// A variable that lives where the update of a parameter works: zeros of its type, its path behind `prefix`; behind
-  /// the variables that stand together with the parameter.
+  /// A variable that lives where the update of a parameter works: zeros of its type, its path after `prefix`; after
+  /// the variables that are together with the parameter.
   VariableOp beside(VariableOp param, const Twine &prefix) {
     std::string path = (prefix + param.getSymName()).str();
     OpBuilder builder(&getContext());

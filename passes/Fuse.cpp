@@ -7,8 +7,8 @@
 // 3. What a group reads of another is computed in both, if little computing makes it of one stored value: it is then
 //    not stored.
 // 4. Groups and other operations are put in order again, each as late as its last operation stood.
-// 5. Each group becomes an rt.group; free values are made anew inside.
-// Steps 2 to 5 stand in passes/fuse.
+// 5. Each group becomes an rt.group; free values are made again inside.
+// Steps 2 to 5 are in passes/fuse.
 #include "passes/Passes.h"
 #include "passes/fuse/BlockFusion.h"
 

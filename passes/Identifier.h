@@ -11,11 +11,11 @@ namespace echelon {
 /// Letters, digits and `_` only, not a word of C++ or of the runtime that programs use bare.
 std::string identifier(llvm::StringRef text);
 
-/// An identifier that is not taken: `wanted`, else with a number from 2 on behind it.
+/// An identifier that is not taken: `wanted`, else with a number from 2 on after it.
 std::string uniqueName(llvm::StringRef wanted, llvm::function_ref<bool(llvm::StringRef)> isTaken);
 
 /// The shortest beginning of a name, of at least one letter and not the whole (but of one letter), that is an
-/// identifier and not taken; else the name with `_i` behind it, and a number where that is taken. Of no name: i, j or
+/// identifier and not taken; else the name with `_i` after it, and a number where that is taken. Of no name: i, j or
 /// k.
 std::string shortest(llvm::StringRef name, llvm::function_ref<bool(llvm::StringRef)> isTaken);
 

@@ -131,7 +131,7 @@ static RepeatOp strip(RepeatOp op, const Live &live, RewriterBase &rewriter) {
 }
 
 RepeatOp echelon::pruneLoop(RepeatOp op, RewriterBase &rewriter) {
-  op->walk([&](RepeatOp loop) { // what stands outside as it is
+  op->walk([&](RepeatOp loop) { // what is outside as it is
     for (auto [stack, value] : llvm::zip(loop.getStacks(), loop.yield().getStacked()))
       if (auto argument = dyn_cast<BlockArgument>(value);
           argument && llvm::is_contained(loop.sliceArguments(), argument))

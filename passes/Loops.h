@@ -1,4 +1,4 @@
-// Loops made anew with other parts: what they carry, take slices of, stack up, sum.
+// Loops rebuilt with other parts: what they carry, take slices of, stack up, sum.
 #pragma once
 #include "ir/ech/Ech.h"
 #include "mlir/IR/PatternMatch.h"

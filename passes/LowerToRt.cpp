@@ -1,4 +1,4 @@
-// dist-lower-to-rt: tensors become buffers, operations become calls. The rules stand in passes/lower, one file a group
+// dist-lower-to-rt: tensors become buffers, operations become calls. The rules are in passes/lower, one file a group
 // of operations.
 //
 // 1. Each step becomes a function; inputs and stored tensors become buffers of their arenas.

@@ -2,7 +2,7 @@
 //
 // 1. An axis is called as the model calls it, at the size that it has there.
 // 2. Where ranks hold parts of it, the part is the size divided over mesh axes and micro batches. It has the axis's
-//    name if no buffer has the whole axis, else the mesh axes behind it: `seq_tp`.
+//    name if no buffer has the whole axis, else the mesh axes after it: `seq_tp`.
 // 3. Other sizes of an axis (what a window leaves of it) have no name: programs print them as numbers.
 #include "ir/dist/State.h"
 #include "ir/rt/Rt.h"

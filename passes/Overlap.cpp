@@ -1,9 +1,9 @@
 // Gradients travel while the backward pass goes on. (Those of loops: OverlapLoops.cpp.)
 //   0. What the report of the norm needs comes before the rest of the update: a step whose loss or norm is not finite
 //      changes nothing.
-//   1. Local operations of the update that only prepare a message (slices, masks) move up behind what they take, but
+//   1. Local operations of the update that only prepare a message (slices, masks) move up after what they take, but
 //      for what a loop's iterations started.
-//   2. A message of the update that sums becomes a dist.start behind the last of its values and a dist.wait before the
+//   2. A message of the update that sums becomes a dist.start after the last of its values and a dist.wait before the
 //      first operation that reads a result, if anything is computed in between.
 //   3. What a loop's iterations started is waited for before the first operation that reads it.
 #include "ir/dist/Dist.h"
@@ -46,7 +46,7 @@ struct Overlap : echelon::impl::OverlapBase<Overlap> {
         op->moveBefore(first);
   }
 
-  /// Moves the operations of the update that stand before the report, and that it does not need, behind it.
+  /// Moves the operations of the update that come before the report, and that it does not need, after it.
   static void moveUp(ech::ReportOp report) {
     Block *block = report->getBlock();
     SmallPtrSet<Operation *, 32> needed;

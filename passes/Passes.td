@@ -61,9 +61,9 @@ def SplitTime : EchelonPass<"ech-split-time"> {
     and the batch sums of metrics come out as sums over its iterations, maxima and minima over samples are carried. What has no batch axis and depends on batch sums
     alone follows the loop; sums without parameters that the inside needs (token counts) are computed before it, over the
     whole batch. A repeat that holds both is cut in two: the counts of all layers first, or the means of all layers
-    behind. An operation that needs other samples inside is an error at its place in the spec.
+    after. An operation that needs other samples inside is an error at its place in the spec.
     @evaluate always becomes `ech.repeat "batches" = 0 time`: the run knows how many; the input `valid samples` masks
-    those that only fill the last batch. (Where an axis has the loop's name, a number stands behind it.)
+    those that only fill the last batch. (Where an axis has the loop's name, a number comes after it.)
     Runs on differentiated steps; `ech-expand-update` follows.
   }];
 }
@@ -193,7 +193,7 @@ def OverlapLoops : DistPass<"dist-overlap-loops"> {
     Within a machine nothing travels by itself: the cores that compute do the sums, which take as long early as late, or
     longer, where they drive what is computed out of the caches (bench/results.md). Between machines
     (`dist.node_ranks`, from the cluster's `nodes`) what a repeat stacks up and the update sums over ranks (an all_reduce of this alone, which nobody else reads; micro
-    batches are summed up first) is started in each iteration, and waited for behind the loop. A transport has room for
+    batches are summed up first) is started in each iteration, and waited for after the loop. A transport has room for
     so many messages under way; one more first ends the oldest. With `dist.node_ranks = 1`
     ```mlir
     %s = ech.repeat "layer" = 2 carry(%x) { … ech.yield carry(%y) stack(%dw) }
@@ -239,7 +239,7 @@ def GroupMessages : DistPass<"dist-group-messages"> {
 def Overlap : DistPass<"dist-overlap"> {
   let summary = "messages of gradients start as soon as they can and are waited for as late as they can";
   let description = [{
-    A message of the update becomes a dist.start behind the last of its values and a dist.wait before the first user,
+    A message of the update becomes a dist.start after the last of its values and a dist.wait before the first user,
     where there is work in between. So is what a loop's iterations started (dist.wait_each).
     ```mlir
     %da = ech.reduce sum %x over ["batch"]
@@ -264,7 +264,7 @@ def Fuse : DistPass<"dist-fuse"> {
     Operations that feed each other over the same local axes become one rt.group; what only the group uses is never
     stored. A group may have several results; a sum ends it, because its value is there only after the loops. Operations
     over fewer axes join what uses them where computing them once more costs little. What a group reads of another is
-    computed in both, where little computing makes it of one stored value. Free values (numbers, positions) are made anew
+    computed in both, where little computing makes it of one stored value. Free values (numbers, positions) are made again
     inside each group. `dot` without axes of its own is a product and a sum; a rank's share of a sum that
     starts whole (coordinate 0 holds it) is a factor of 1 or 0.
     ```mlir
@@ -413,7 +413,7 @@ def MakeLoops : EchelonPass<"rt-make-loops"> {
       } {rt.name = "b"}
     }
     ```
-    What has an `rt.name` is a variable; other values stand where they are used. Runs last: what the variables of a loop
+    What has an `rt.name` is a variable; other values are where they are used. Runs last: what the variables of a loop
     are called depends on what its buffers are called, and whether one is a variable itself.
   }];
   let dependentDialects = ["::echelon::rt::RtDialect"];

@@ -1,4 +1,4 @@
-// The order of the passes. Why each stands where it does is said in Passes.td.
+// The order of the passes. Why each is where it does is said in Passes.td.
 #include "mlir/Pass/PassManager.h"
 #include "passes/Passes.h"
 

@@ -208,7 +208,7 @@ struct ShrinkRepeat : OpRewritePattern<RepeatOp> {
       if (argument.use_empty())
         drop(parts.slices[i]);
     }
-    // Results that nobody reads, that are there twice, or that hold what stands outside.
+    // Results that nobody reads, that are there twice, or that hold what is outside.
     for (auto [i, stack] : llvm::enumerate(op.getStacks())) {
       Value value = yield.getStacked()[i];
       for (unsigned j = 0; j < i; ++j)

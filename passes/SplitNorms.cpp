@@ -2,7 +2,7 @@
 //
 // In each block:
 // 1. `ech.normalize` of whose operand the axes that are kept do not lie first (rows are better read once, by one
-//    kernel) is left its statistics; its result becomes (x - mean) * rstd - mean_low * rstd, anew in each phase that
+//    kernel) is left its statistics; its result becomes (x - mean) * rstd - mean_low * rstd, again in each phase that
 //    reads it.
 // 2. Its derivative becomes rstd * (dy - sum(dy) / n - y * sum(dy * y) / n). A factor of dy that is the same all over a
 //    channel moves out of the sums: those of what remains are the derivatives by gain and bias, if it is a gain.

@@ -21,7 +21,7 @@ using namespace echelon::ech;
 
 namespace {
 
-/// `wanted`, or with a number behind it, so that no value and no loop of the step has an axis of this name.
+/// `wanted`, or with a number after it, so that no value and no loop of the step has an axis of this name.
 StringAttr freeAxis(StepOp step, StringRef wanted) {
   llvm::StringSet<> taken;
   step.walk([&](Operation *op) {
@@ -68,7 +68,7 @@ public:
   }
 
 private:
-  /// What is fixed now that totals are: it stands behind them.
+  /// What is fixed now that totals are: it comes after them.
   void follow(ArrayRef<Operation *> ops) {
     for (Operation *op : ops) {
       if (replaced.contains(op) || dependences.isInside(op) || isGone(op))
@@ -128,7 +128,7 @@ private:
     IRMapping mapping = totals;
     SmallVector<Value> slices;
     auto block = std::make_unique<Block>();
-    for (Operation *op : ops) // inputs come in as slices, in evaluation they are read anew
+    for (Operation *op : ops) // inputs come in as slices, in evaluation they are read again
       if (auto read = dyn_cast<ReadOp>(op); read && !time.evaluation()) {
         build.loc = read.getLoc();
         slices.push_back(build.relabel(read.getValue(), {time.batchAxis},
@@ -284,7 +284,7 @@ private:
   Build build;
   Dependences dependences;
   IRMapping totals;                     // what replaces values after the loops built so far
-  llvm::DenseSet<Operation *> replaced; // fixed ones that stand behind early totals
+  llvm::DenseSet<Operation *> replaced; // fixed ones that come after early totals
   Value valid;                          // which samples of the batch are real; one read a loop
 };
 

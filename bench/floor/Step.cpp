@@ -79,7 +79,7 @@ void Step::denseGrad(float *din, Weight &weight, const float *in, const float *d
   product(weight.g.get(), in, dout, from, to, tokens, true, false, from, to, to);
 }
 
-// A sample and a head at a time; q, k and v stand beside one another in the rows of qkv.
+// A sample and a head at a time; q, k and v are beside one another in the rows of qkv.
 void Step::attention(Layer &layer) {
   const int64_t l = sizes.length, across = int64_t(heads) * key, row = 3 * across;
   for (int64_t b = 0; b < sizes.batch; ++b)

@@ -9,7 +9,7 @@ and demands agreement at every step (all relative): in fp32 1e-4, in fp64 1e-9, 
 is larger: the largest up to the step, since two trajectories that have parted may cross, between what differs by
 roundings alone. In fp32 that is fp64, PyTorch's other kernels (without oneDNN; for convolutions also channels last),
 and orders of the samples within each batch; in fp64 another order. Orders alone say too little: a sample goes through a
-convolution with the same roundings wherever it stands in the batch. `--store` writes PyTorch's figures as
+convolution with the same roundings wherever it is in the batch. `--store` writes PyTorch's figures as
 FOLDER/NAME.json, which test/curves compares with without PyTorch. Ends with 1 where anything disagrees.
 """
 import argparse
@@ -48,7 +48,7 @@ def start(dump, dtype):
 
 
 def reordered(values, order):
-    """The samples of each tensor in another order. They are its first axis, or the second, behind that of a repeat."""
+    """The samples of each tensor in another order. They are its first axis, or the second, after that of a repeat."""
     axes = {k: list(v.shape[:2]).index(len(order)) for k, v in values.items()}
     return {k: v.index_select(axes[k], order) for k, v in values.items()}
 

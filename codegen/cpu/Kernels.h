@@ -14,7 +14,7 @@ Call callOf(mlir::Operation *kernel, Printer &printer);
 
 /// A number as an expression.
 std::string textOf(rt::NumberOp number);
-/// Whether it is short enough to stand where it is used.
+/// Whether it is short enough to appear where it is used.
 bool isInline(rt::NumberOp number);
 
 } // namespace echelon::codegen::cpu

@@ -14,7 +14,7 @@ std::string nameOf(Value v) {
   return op->getAttrOfType<StringAttr>(rt::kName).str();
 }
 
-/// Spells the operations of a loop, one after the other. What has no name stands where it is used.
+/// Spells the operations of a loop, one after the other. What has no name is where it is used.
 class LoopPrinter {
 public:
   explicit LoopPrinter(Printer &printer) : printer(printer) {}

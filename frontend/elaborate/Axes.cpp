@@ -53,7 +53,7 @@ std::optional<SmallVector<const AxisInfo *>> Elaborator::axisList(const Expr &e,
   auto add = [&](const Expr &one) {
     const AxisInfo *axis = axisOf(one, what);
     if (axis && llvm::is_contained(list, axis)) {
-      error(Code::E0203, one.range, "axis " + written(axis->name) + " stands twice in this list");
+      error(Code::E0203, one.range, "axis " + written(axis->name) + " appears twice in this list");
       axis = nullptr;
     }
     good &= axis != nullptr;

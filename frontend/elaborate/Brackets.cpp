@@ -157,7 +157,7 @@ bool Elaborator::BracketAction::readSlice(const Place &p) {
   if (*low >= *high)
     return wrong(Code::E0210, p.range,
                  "the slice " + std::to_string(*low) + ".." + std::to_string(*high) +
-                     " is empty; its end is one behind its last position");
+                     " is empty; its end is one past its last position");
   if (a->countsSamples())
     return wrong(Code::E0219, p.from[0].range, "samples have no order, so no slice is cut from them");
   if (*low != 0 || *high != size)
@@ -304,7 +304,7 @@ bool Elaborator::BracketAction::expand() {
     ech::Tensor type = ech::tensor(value);
     if (type.has(axis.name))
       return wrong(Code::E0203, where, "the value has an axis " + l.written(axis.name) + " already");
-    // Slowest but for the batch, so that convolutions and norms find samples first as they stand in memory.
+    // Slowest but for the batch, so that convolutions and norms find samples first as they are in memory.
     SmallVector<ech::Axis> all(type.getAxes());
     bool samplesFirst = l.batchAxis && !all.empty() && all.front().name == l.batchAxis->name;
     all.insert(all.begin() + samplesFirst, axis);

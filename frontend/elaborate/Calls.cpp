@@ -202,7 +202,7 @@ Val Elaborator::call(const CallExpr &e) {
     return poison(Code::E0124, e.as ? e.as->range : e.with->range,
                   it->first +
                       " is a function without parameters; `as` and `with` name the parameters of a block's call, and "
-                      "stand right behind it, as in gelu(nn.linear(…) as up)");
+                      "come right after it, as in gelu(nn.linear(…) as up)");
   const Builtin &builtin = it->second;
   std::vector<std::string> names(builtin.names.begin(), builtin.names.end());
   if (it->first == "concat") { // any number of values
@@ -225,7 +225,7 @@ Val Elaborator::call(const CallExpr &e) {
 }
 
 std::optional<std::string> Elaborator::sharedPrefix(const CallExpr &e, const Block &block) {
-  // The name is looked for in the repeat that the call stands in, then outward to its block.
+  // The name is looked for in the repeat that the call is in, then outward to its block.
   std::string text = e.with->text(), prefix = scope->prefix;
   const std::string &floor = scope->callPrefix;
   for (;;) {
@@ -264,7 +264,7 @@ std::optional<std::string> Elaborator::sharedPrefix(const CallExpr &e, const Blo
                                : "";
   auto &d = error(Code::E0124, e.with->range, "no earlier call here is named " + quoted(text) + hint);
   if (near.empty() && known.size() == 1)
-    d.note(places[known[0]], "this call is named " + known[0] + "; `as " + text + "` behind it names it " + text);
+    d.note(places[known[0]], "this call is named " + known[0] + "; `as " + text + "` after it names it " + text);
   return std::nullopt;
 }
 

@@ -76,7 +76,7 @@ private:
 
   const Terms &terms(Value value) const { return known.find(value)->second; }
 
-  /// Each factor as it stands in a result of `op`.
+  /// Each factor as it is in a result of `op`.
   Terms through(Operation *op, OpOperand &operand, Value result) const {
     Terms moved = terms(operand.get());
     for (Term &term : moved)
@@ -357,7 +357,7 @@ private:
   };
 
   /// Takes the weights of one product that is summed along axes. False: it has none, and is no contraction.
-  /// `isOfAverage`: the sum is a part of an average over samples, where a gain may stand without another parameter.
+  /// `isOfAverage`: the sum is a part of an average over samples, where a gain may appear without another parameter.
   bool take(const Term &term, const AxisSet &summed, bool isOfAverage = false) {
     llvm::SmallVector<Candidate, 4> candidates;
     const bool averages = llvm::any_of(summed, [&](StringAttr axis) { return samples.contains(axis.getValue()); });

@@ -127,7 +127,7 @@ std::optional<SmallVector<ech::Axis>> Elaborator::declaredAxes(const std::vector
     }
     if (llvm::any_of(axes, [&](const ech::Axis &a) { return a.name == axis->name; })) {
       error(Code::E0203, name.range,
-            "axis " + name.text + " stands twice in one tensor; declare `axis " + name.text + "2 like " + name.text +
+            "axis " + name.text + " appears twice in one tensor; declare `axis " + name.text + "2 like " + name.text +
                 "`");
       good = false;
       continue;
@@ -351,7 +351,7 @@ Elaborator::Stored *Elaborator::declareVariable(const Ident &name, ech::Variable
       if (!isWalked(axis.name)) {
         error(Code::E0124, scope->callRange,
               "the parameters of the call that is shared are stacked along " + axis.name.str() +
-                  ", and this call stands outside of that repeat");
+                  ", and this call is outside of that repeat");
         return nullptr;
       }
     if (old->type.rank() < static_cast<int64_t>(axes.size()) || ArrayRef(own).take_back(axes.size()) != axes) {

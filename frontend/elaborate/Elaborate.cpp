@@ -57,7 +57,7 @@ void orderInputs(Shared &shared) {
 }
 
 /// Values of calls that no assignment has named are called as the calls are; others in them have the call's path with a
-/// dot behind it: passes say what they are.
+/// dot after it: passes say what they are.
 void nameCalled(ModuleOp module) {
   module.walk([](Operation *op) {
     auto called = dyn_cast_or_null<StringAttr>(op->removeAttr(kCalled));

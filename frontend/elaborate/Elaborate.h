@@ -51,7 +51,7 @@ struct ModelFacts {
   std::vector<InputFacts> inputs; // in the order of the data source's outputs
   struct Metric {
     Ident name;
-    bool inEvaluation = false; // false: it stands where `training` is true alone
+    bool inEvaluation = false; // false: it is where `training` is true alone
   };
   std::vector<Metric> metrics; // of the model and its blocks, but for the library's
   const AxisFacts *axis(const std::string &name) const {

@@ -46,7 +46,7 @@ echelon::frontend::Diagnostic &Elaborator::error(Code code, SourceRange range, s
   std::string where;
   while (s && s->isLibrary) {
     where = "inside " + s->block->name.text;
-    // Where the library's text names an argument, the user's own stands in the call.
+    // Where the library's text names an argument, the user's own is in the call.
     const std::string named(shared.sources.text(range));
     auto given = s->given.find(named);
     range = given == s->given.end() ? s->callRange : given->second;

@@ -79,7 +79,7 @@ private:
     std::map<std::string, SourceRange> declared; // parameters, states, inputs
     std::map<std::string, SourceRange> reported; // losses and metrics
     std::map<const CallExpr *, std::string> callNames;
-    std::map<std::string, SourceRange> given; // by formal: the argument, as it stands in the caller
+    std::map<std::string, SourceRange> given; // by formal: the argument, as it is in the caller
     std::optional<Val> result;
     bool mayReturn = false; // in what was left out for an error in it
   };
@@ -235,7 +235,7 @@ private:
   bool passArguments(const CallExpr &e, const Block &block, Scope &inner);
   bool choosePrefix(const CallExpr &e, const Block &block, Scope &inner);
   bool isBlock(const File &file, const Path &path) const;
-  /// Whether `name(…)` means one thing where it would stand.
+  /// Whether `name(…)` means one thing where it would be.
   bool isCallable(const Ident &name) const;
   std::optional<std::string> sharedPrefix(const CallExpr &e, const Block &block);
 
@@ -393,7 +393,7 @@ private:
   unsigned depth = 0;  // of recursion
   size_t callCount = 0;
   bool told = false;                      // that a budget is used up
-  std::map<std::string, int> randomSites; // how often each name stands under a path
+  std::map<std::string, int> randomSites; // how often each name is under a path
 };
 
 } // namespace echelon::frontend

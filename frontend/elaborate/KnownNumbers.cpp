@@ -54,7 +54,7 @@ double lastPosition(ech::PositionOp position) {
   return std::numeric_limits<double>::infinity();
 }
 
-/// The operations that `value` is made by, each behind those of its operands; without those whose results are `done`.
+/// The operations that `value` is made by, each after those of its operands; without those whose results are `done`.
 /// Nothing where there are more than `most`.
 template <typename T>
 std::optional<std::vector<Operation *>> sources(Value value, const llvm::DenseMap<Value, T> &done,

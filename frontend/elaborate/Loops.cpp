@@ -77,7 +77,7 @@ Value Elaborator::coerce(const Val &v, ech::Tensor type, Code code, SourceRange 
     else if (!before.empty() && carried)
       hint = "; expand it before the repeat: (…)" + before;
     else if (carried && have.rank() == type.rank() && !lost.empty() && !gained.empty())
-      hint = "; " + gained + " stands where " + lost + " is to be: nn.linear(…, " + gained + ", " + lost +
+      hint = "; " + gained + " is where " + lost + " is to be: nn.linear(…, " + gained + ", " + lost +
              ") leads from one to the other";
     error(code, range,
           what + " must have the axes " + ech::describe(type) + ", and this has " + ech::describe(have) + hint);
@@ -281,7 +281,7 @@ ech::RepeatOp Elaborator::close(Loop &loop, std::unique_ptr<mlir::Block> block, 
   return op;
 }
 
-/// What the code behind the loop sees: what was there before, what was carried, and stacks of locals.
+/// What the code after the loop sees: what was there before, what was carried, and stacks of locals.
 void Elaborator::showResults(ech::RepeatOp op, const Loop &ended, ArrayRef<std::pair<std::string, Val>> locals,
                              std::map<std::string, Val> before) {
   auto visible = [&](Value value, std::optional<Interval> bounds) {

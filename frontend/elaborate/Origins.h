@@ -6,7 +6,7 @@
 
 namespace echelon::frontend {
 
-/// Names of axes. Inside a `repeat` those of the repeat stand among them, too, where a value varies from one iteration
+/// Names of axes. Inside a `repeat` those of the repeat are among them, too, where a value varies from one iteration
 /// to the next.
 using AxisSet = llvm::SmallVector<mlir::StringAttr, 4>;
 

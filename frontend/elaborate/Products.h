@@ -12,7 +12,7 @@ constexpr size_t maxTerms = 32, maxFactors = 12;
 struct Factor {
   mlir::Value value;
   Origin::Kind kind = Origin::Data;
-  AxisSet axes;                                                  // of the factor, as it stands in the product
+  AxisSet axes;                                                  // of the factor, as it is in the product
   llvm::SmallVector<std::pair<mlir::StringAttr, AxisSet>> along; // Parameters: each, and the axes that it varies along
   bool isAdded = false;                                          // to values of samples: a bias
   bool isOuter = false;                                          // added along axes that those values lack: a place
@@ -38,7 +38,7 @@ std::optional<Term> multiplied(const Term &x, const Term &y);
 /// samples in `first`: (x - w)^2, for one, has x * w in it.
 void cross(const Terms &first, const Terms &second, Terms &result);
 
-/// A term of an operand as it stands in a result of `op`.
+/// A term of an operand as it is in a result of `op`.
 void carry(Term &term, mlir::Operation *op, mlir::OpOperand &operand, mlir::Value result);
 
 /// What is left of a term that is summed along `axes`.

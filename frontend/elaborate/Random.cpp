@@ -37,7 +37,7 @@ void Elaborator::noteChances() {
     const Bounds bounds = known.bounds(keep);
     const auto numbers = bounds.low == bounds.high ? std::vector<double>{bounds.low} : known.atPositions(draw, keep);
     const std::vector<double> list = numbers.value_or(std::vector<double>());
-    constexpr size_t mostListed = 4096; // they stand in the program
+    constexpr size_t mostListed = 4096; // they are in the program
     if (!list.empty() && list.size() <= mostListed)
       draw->setAttr(ech::kChance, builder.getDenseF64ArrayAttr(list));
     if (given.isJudged)

@@ -49,7 +49,7 @@ void Elaborator::bindModelArguments() {
     if (scope->values.count(f.name.text))
       continue;
     const Expr *given = args ? (*args)[f.name.text.c_str()] : nullptr;
-    Scope outside; // arguments stand in the train block: they see nothing of the model
+    Scope outside; // arguments are in the train block: they see nothing of the model
     outside.file = shared.options.caller ? shared.options.caller : shared.options.file;
     Scope *inner = scope;
     if (given)
@@ -112,7 +112,7 @@ void Elaborator::execute(const Statement &s) {
       return;
     }
     if (!loops.empty() && loops.back().scope == scope) {
-      error(Code::E0018, s.range, "`return` stands inside a repeat; return behind it what the repeat carried");
+      error(Code::E0018, s.range, "`return` is inside a repeat; return what the repeat carried after it");
       scope->result = Val::poison();
       return;
     }
@@ -138,7 +138,7 @@ void Elaborator::nextStatement(const NextStatement &s) {
   if (!training) { // states change in training only
     if (state && shared.isTrainingWhole && !shared.nextInTraining.count({&s, state->path}))
       error(Code::E0220, s.name.range,
-            "states change in training only, and this stands where `training` is false, so state " + s.name.text +
+            "states change in training only, and this is where `training` is false, so state " + s.name.text +
                 " would keep its value; write " + (scope->block ? "it, or what calls its block," : "it") +
                 " outside of this `if`");
     return;
@@ -157,7 +157,7 @@ void Elaborator::nextStatement(const NextStatement &s) {
   state->nextRange = s.range;
   if (state->loops != loops.size() || (!loops.empty() && loops.back().along)) {
     error(Code::E0220, s.name.range,
-          "`next " + s.name.text + "` stands in a repeat around which the state is declared; it changes once a step");
+          "`next " + s.name.text + "` is in a repeat around which the state is declared; it changes once a step");
     return;
   }
   SmallVector<ech::Axis> own;

@@ -22,7 +22,7 @@ bool echelon::frontend::reaches(Value value, llvm::function_ref<bool(Operation *
         auto around = cast<ech::RepeatOp>(user->getParentOp());
         if (place < around.getCarried().size())
           follow(around.carriedArguments()[place]);
-        follow(around->getResult(place)); // results stand in the order of what is yielded
+        follow(around->getResult(place)); // results are in the order of what is yielded
       } else if (wanted(user)) {
         return true;
       } else {

@@ -10,7 +10,7 @@ namespace echelon::frontend {
 /// Names that the body assigns, also in branches and loops inside it, each with its first place.
 std::map<std::string, SourceRange> namesAssigned(const Body &body);
 
-/// Names of values that stand in `body` behind byte `offset`.
+/// Names of values that are in `body` after byte `offset`.
 std::set<std::string> namesReadAfter(const Body &body, uint32_t offset);
 
 /// The statements of the body, also in branches and loops inside it, in source order.

@@ -47,7 +47,7 @@ private:
     std::string text = withoutTrailingSpace(token->getText());
     if (own) {
       endLine();
-      // Inside a statement a comment stands where the statement goes on.
+      // Inside a statement a comment is where the statement goes on.
       beginLine(token, insideStatement(token) ? depth + 2 : depth);
       line += text;
     } else {
@@ -94,7 +94,7 @@ private:
       line += std::string(column->second - text.size(), ' ');
   }
 
-  // Is there anything of the statement at hand behind this comment?
+  // Is there anything of the statement at hand after this comment?
   bool insideStatement(Token *token) {
     next = std::max(next, token->getTokenIndex() + 1);
     while (tokens.get(next)->getChannel() != 0)
@@ -139,7 +139,7 @@ private:
   CommonTokenStream &tokens;
   std::string out, line;
   size_t depth = 0;
-  size_t next = 0;               // where the first visible token behind the last comment stands
+  size_t next = 0;               // where the first visible token after the last comment stands
   bool commented = false;        // the line ends in a comment
   Token *last = nullptr;         // the last visible token, without `;`
   Token *lastInSource = nullptr; // the same, or a comment

@@ -14,7 +14,7 @@ struct TokenRoles {
   std::set<size_t> tightParens;      // of calls: `f(`, not `over (`
   std::set<size_t> tightColons;      // of formals: `x: axis`
   std::set<size_t> tightRanges;      // `0..10`
-  std::set<size_t> prefixes;         // unary minus: nothing behind it
+  std::set<size_t> prefixes;         // unary minus: nothing after it
   std::map<size_t, size_t> columns;  // first words of clauses: how wide they are printed
 };
 

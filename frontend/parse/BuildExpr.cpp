@@ -241,7 +241,7 @@ ExprPtr AstBuilder::call(P::PathContext *callee, P::ArgumentsContext *args) {
   e->arguments = arguments(args);
   for (const Argument &a : e->arguments)
     if (a.weight && e->callee.text() != "mix")
-      diagnostics.error(Code::E0019, a.range, "a share such as '0.7 of SOURCE' stands only in mix(…)");
+      diagnostics.error(Code::E0019, a.range, "a share such as '0.7 of SOURCE' belongs only in mix(…)");
   return e;
 }
 
@@ -299,7 +299,7 @@ Argument AstBuilder::argument(P::ArgumentContext *c) {
     a.high = expression(ends[1]);
     if (!rangesAllowed)
       diagnostics.error(Code::E0019, range(c->value()),
-                        "a range stands in a slice, x[seq = 0..10], or in search; not here");
+                        "a range belongs in a slice, x[seq = 0..10], or in search; not here");
   }
   return a;
 }
@@ -326,7 +326,7 @@ ExprPtr AstBuilder::number(P::QuantityContext *c) {
     e->quantity = quantity(c);
     if (!unitsAllowed)
       diagnostics.error(Code::E0017, range(c),
-                        "a number with a unit stands only in device, link, cluster and train; write the plain number");
+                        "a number with a unit belongs only in device, link, cluster and train; write the plain number");
     return e;
   }
   auto e = make<NumberExpr>(range(c));

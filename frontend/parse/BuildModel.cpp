@@ -288,7 +288,7 @@ private:
 
 StatementPtr AstBuilder::statement(P::StatementContext *c) { return StatementVisitor(*this).of(c); }
 
-// Statements that stand where they cannot mean anything.
+// Statements that are where they cannot mean anything.
 void AstBuilder::checkPlaces(const Body &body, bool inBlock, int repeats) {
   for (size_t i = 0; i < body.size(); ++i) {
     const Statement &s = *body[i];
@@ -297,9 +297,9 @@ void AstBuilder::checkPlaces(const Body &body, bool inBlock, int repeats) {
         diagnostics.error(Code::E0018, s.range, "'return' ends a block; a model has losses and metrics instead");
       else if (repeats)
         diagnostics.error(Code::E0018, s.range,
-                          "'return' cannot stand inside 'repeat'; assign to a name and return it behind the loop");
+                          "'return' cannot be inside 'repeat'; assign to a name and return it after the loop");
       else if (i + 1 < body.size())
-        diagnostics.error(Code::E0018, body[i + 1]->range, "nothing behind 'return' is reached");
+        diagnostics.error(Code::E0018, body[i + 1]->range, "nothing after 'return' is reached");
     } else if (s.kind == StatementKind::Input && (inBlock || repeats)) {
       diagnostics.error(Code::E0018, s.range, "an input belongs to the model itself, not to a block or a repeat");
     } else if (auto *repeat = dynCast<RepeatStatement>(&s)) {
@@ -341,7 +341,7 @@ Device AstBuilder::device(P::DeviceContext *c) {
 int64_t AstBuilder::whole(TerminalNode *n) {
   double value = numberValue(n->getSymbol(), n->getText()).value_or(1);
   if (value < 1 || value > 1e9 || value != std::floor(value)) {
-    diagnostics.error(Code::E0404, range(n), "a whole number of at least 1 stands here, not " + escaped(n->getText()));
+    diagnostics.error(Code::E0404, range(n), "a whole number of at least 1 belongs here, not " + escaped(n->getText()));
     value = 1;
   }
   return int64_t(value);

@@ -39,7 +39,7 @@ Train AstBuilder::train(P::TrainContext *c) {
   return t;
 }
 
-/// `optimize sgd(lr = 0.1) on head.w` in one line, which reads as a clause `on` behind it; tells so, and takes
+/// `optimize sgd(lr = 0.1) on head.w` in one line, which reads as a clause `on` after it; tells so, and takes
 /// it for a pattern.
 bool AstBuilder::takeBarePattern(std::vector<Clause> &before, const Clause &clause) {
   const auto *on = std::get_if<OnClause>(&clause.what);
@@ -47,7 +47,7 @@ bool AstBuilder::takeBarePattern(std::vector<Clause> &before, const Clause &clau
   if (!on || on->hasArguments || !optimize || !optimize->patterns.empty())
     return false;
   diagnostics.error(Code::E0010, clause.range,
-                    "patterns stand in parentheses, as in on (" + escaped(on->cluster.text()) +
+                    "patterns are written in parentheses, as in on (" + escaped(on->cluster.text()) +
                         "), and a cluster in a line of its own");
   optimize->patterns.push_back({on->cluster.text(), on->cluster.range});
   return true;
@@ -331,7 +331,7 @@ Count AstBuilder::count(P::CountContext *c) {
     }
     const double value = *read;
     if (value != std::floor(value)) {
-      diagnostics.error(Code::E0404, range(n), "a whole number stands here, not " + escaped(n->getText()));
+      diagnostics.error(Code::E0404, range(n), "a whole number belongs here, not " + escaped(n->getText()));
       out.known = false;
       return out;
     }

@@ -232,10 +232,10 @@ bool SyntaxErrors::sayNoStatement(const Situation &s) {
   return true;
 }
 
-// A word right after a number: a unit misspelt, or one where only a plain number may stand.
+// A word right after a number: a unit misspelt, or one where only a plain number may appear.
 bool SyntaxErrors::sayUnit(const Situation &s) {
   if (s.at->getType() == P::QUANTITY && contains(s.expected, "a number")) {
-    error(Code::E0403, places.of(s.at), "a plain number stands here, without a unit as in '" + s.at->getText() + "'");
+    error(Code::E0403, places.of(s.at), "a plain number belongs here, without a unit as in '" + s.at->getText() + "'");
     return true;
   }
   if (!s.before || s.before->getType() != P::NUMBER || !s.atName() || s.first(s.at))
@@ -261,7 +261,7 @@ bool SyntaxErrors::sayUnit(const Situation &s) {
   if (best.empty())
     return false;
   if (best == s.at->getText()) {
-    error(Code::E0403, places.of(s.at), "a plain number stands here, without the unit '" + best + "'");
+    error(Code::E0403, places.of(s.at), "a plain number belongs here, without the unit '" + best + "'");
     return true;
   }
   error(Code::E0005, places.of(s.at), "unknown unit '" + escaped(s.at->getText()) + "'; did you mean '" + best + "'?");
@@ -288,7 +288,7 @@ struct Unexpected {
   const SyntaxErrors::Situation &s;
   Token *at, *before, *beforeThat;   // before…: null at the file's begin
   std::vector<std::string> expected; // what an operator could always go on with is left out where there is more
-  bool isComplete;                   // what stands before may end here
+  bool isComplete;                   // what comes before may end here
   bool isAfterOperand;
 
   bool is(size_t type) const { return at->getType() == type; }
@@ -311,32 +311,32 @@ const Hint kHints[] = {
        return "; the kind of data comes first, as in npy(\"x.npy\", \"y.npy\"), csv(\"x.csv\") or mnist(\"DIR\")";
      }},
     {[](U u) { return u.is(P::STRING) && u.expects("a pattern"); },
-     [](U) -> std::string { return "; patterns stand without quotes, as in on (*.gamma)"; }},
+     [](U) -> std::string { return "; patterns are written without quotes, as in on (*.gamma)"; }},
     {[](U u) { return u.inStatement(P::BATCH) && u.expects("'micro'"); },
      [](U u) -> std::string { return microBatches(u.at, u.beforeThat); }},
     {[](U u) { return u.is(P::ASSIGN) && u.expects("'~'"); },
      [](U u) -> std::string {
-       return u.inStatement(P::PARAM) ? "; start values stand behind '~', as in ~ zeros, ~ ones or ~ normal(0.02)"
-                                      : "; a distribution stands behind '~', as in ~ normal(0.02)";
+       return u.inStatement(P::PARAM) ? "; start values come after '~', as in ~ zeros, ~ ones or ~ normal(0.02)"
+                                      : "; a distribution comes after '~', as in ~ normal(0.02)";
      }},
     {[](U u) { return u.is(P::COLON) && u.beforeThat && u.beforeThat->getType() == P::AXIS; },
      [](U u) -> std::string { return "; a size follows '=', as in axis " + escaped(u.before->getText()) + " = 8"; }},
     {[](U u) { return u.is(P::NUMBER) && u.inStatement(P::INPUT); },
      [](U u) -> std::string {
        const bool below = u.before && u.before->getText() == "below";
-       return "; an axis stands here by its name: declare axis NAME = " + u.at->getText() + ", and write " +
+       return "; an axis is given here by its name: declare axis NAME = " + u.at->getText() + ", and write " +
               (below ? "int below NAME" : "NAME");
      }},
     {[](U u) { return isPlaceRule(u.s.context->getRuleIndex()); },
      [](U) -> std::string { return "; brackets name the axis, as in x[seq = 0] or wte[vocab = tokens]"; }},
     {[](U u) { return u.is(P::DOT) && u.isAfterOperand; },
-     [](U) -> std::string { return "; functions stand before their values, as in relu(x)"; }},
+     [](U) -> std::string { return "; functions come before their values, as in relu(x)"; }},
     {[](U u) {
        const bool isWith = u.before && u.before->getText() == "with" && u.s.atName();
        return (u.is(P::AS) || isWith) && closesCall(u.s.tokens, u.is(P::AS) ? u.before : u.beforeThat);
      },
      [](U) -> std::string {
-       return "; the name of a call stands right behind it, as in (nn.linear(x, from, to) as up)[to -> from]";
+       return "; the name of a call comes right after it, as in (nn.linear(x, from, to) as up)[to -> from]";
      }},
     {[](U u) { return u.is(P::SLASH) && u.s.first(u.at); },
      [](U) -> std::string { return "; comments begin with '#'"; }},
@@ -360,7 +360,7 @@ std::string hintFor(U u) {
   return "";
 }
 
-/// What may stand there. An operator could always go on: it is named only if nothing else may.
+/// What may appear there. An operator could always go on: it is named only if nothing else may.
 std::vector<std::string> worthNaming(const std::vector<std::string> &all) {
   static const char *always[] = {"an operator", "a comparison", "'['",    "'as'", "'%'",
                                  "a unit",      "'.'",          "'with'", "'('",  "'..'"};
@@ -473,7 +473,7 @@ void SyntaxErrors::skip(Parser *parser, size_t column, bool atLeastOne) {
 void SyntaxErrors::strayLayout(Parser *parser) {
   Token *first = parser->getCurrentToken();
   error(Code::E0010, places.of(first),
-        "'" + first->getText() + "' stands in the braces of a layout: layout mesh(dp = 2) { … }");
+        "'" + first->getText() + "' belongs in the braces of a layout: layout mesh(dp = 2) { … }");
   beginErrorCondition(parser);
   while (isLayoutWord(parser->getCurrentToken()->getType()))
     skip(parser, first->getCharPositionInLine(), true);

@@ -50,7 +50,7 @@ bool checkText(const SourceManager &sources, FileId file, Diagnostics &diagnosti
   if (text.size() > maximalFileBytes) {
     diagnostics.error(Code::E0701, import,
                       quoted(sources.path(file)) + " is larger than " + std::to_string(maximalFileBytes >> 20) +
-                          " MiB, the most a spec may have; data stands in files that a spec names");
+                          " MiB, the most a spec may have; data is in files that a spec names");
     return false;
   }
   constexpr int kMostTold = 20; // of what does not show: a file of another kind is full of it

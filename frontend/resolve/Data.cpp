@@ -99,7 +99,7 @@ std::optional<runtime::DataSpec> TrainResolver::source(const CallExpr &call, siz
     std::string what = spec.kind == "synthetic" ? "synthetic(" + spec.name + ")" : spec.kind;
     error(Code::E0503, call.range,
           what + " gives " + number(outputs, "value") + ", and " + number(inputs, "input") +
-              (inputs == 1 ? " is" : " are") + " to be filled; name an input for each behind '->'");
+              (inputs == 1 ? " is" : " are") + " to be filled; name an input for each after '->'");
   }
   return spec;
 }

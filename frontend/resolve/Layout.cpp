@@ -93,7 +93,7 @@ void TrainResolver::take(const LayoutClause &c, const Clause &clause) {
   }
 }
 
-// The mesh axes behind `over`; unknown and repeated ones are reported and left out.
+// The mesh axes after `over`; unknown and repeated ones are reported and left out.
 std::vector<MeshAxisSettings *> TrainResolver::meshAxes(const std::vector<Ident> &over) {
   std::vector<MeshAxisSettings *> out;
   std::vector<std::string> known;

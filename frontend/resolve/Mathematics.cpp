@@ -72,7 +72,7 @@ void TrainResolver::take(const PrecisionClause &c, const Clause &clause) {
   const bool others = std::any_of(c.items.begin(), c.items.end(), [](const Item &i) { return i.what != Item::All; });
   if (seen.count(Item::All) && others)
     error(Code::E0409, seen[Item::All],
-          "a precision for all stands alone; say compute, params, reduce and keep one by one");
+          "a precision for all is given alone; say compute, params, reduce and keep one by one");
   const bool isOne = c.items.size() == 1 && c.items.front().what == Item::All;
   const std::string ofAll = isOne ? c.items.front().word.text : "";
   if (ofAll == "fp64")

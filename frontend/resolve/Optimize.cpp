@@ -137,7 +137,7 @@ void checkLength(const RunSettings &settings, Diagnostics &diagnostics) {
     const Schedule &s = line.schedule;
     if (!s.drops.empty() && s.drops.back() >= settings.steps)
       diagnostics.error(Code::E0410, s.dropsRange,
-                        "the drop at step " + std::to_string(s.drops.back()) + " lies behind the run's last step, " +
+                        "the drop at step " + std::to_string(s.drops.back()) + " comes after the run's last step, " +
                             std::to_string(settings.steps - 1));
     if (!s.drops.empty() && s.drops.front() < s.warmup && s.warmup <= settings.steps)
       diagnostics.error(Code::E0410, s.dropsRange,
@@ -151,7 +151,7 @@ void checkLength(const RunSettings &settings, Diagnostics &diagnostics) {
   }
 }
 
-// A line for all parameters is the last: what stands behind it would match nothing.
+// A line for all parameters is the last: what comes after it would match nothing.
 void TrainResolver::checkSchedules() {
   const OptimizerLine *all = nullptr;
   for (const OptimizerLine &line : settings.optimizers) {

@@ -87,7 +87,7 @@ LogicalResult MeshAttr::verify(function_ref<InFlightDiagnostic()> emitError, Arr
   llvm::SmallDenseSet<StringAttr> names;
   for (const MeshAxis &axis : axes) {
     if (!names.insert(axis.name).second)
-      return emitError() << "mesh axis " << axis.name.getValue() << " stands twice in the mesh";
+      return emitError() << "mesh axis " << axis.name.getValue() << " appears twice in the mesh";
     if (axis.size < 1)
       return emitError() << "mesh axis " << axis.name.getValue() << " has size " << axis.size;
     if (axis.list.size() != size_t(axis.padded.size()))
@@ -212,7 +212,7 @@ LogicalResult StateAttr::verify(function_ref<InFlightDiagnostic()> emitError, Ar
   llvm::SmallDenseSet<StringAttr> names;
   for (const Entry &entry : entries) {
     if (!names.insert(entry.over).second)
-      return emitError() << "mesh axis " << entry.over.getValue() << " stands twice in the state";
+      return emitError() << "mesh axis " << entry.over.getValue() << " appears twice in the state";
     if ((entry.hold == Hold::Split || entry.hold == Hold::Cut) != bool(entry.axis))
       return emitError() << "a split and a cut name an axis, nothing else does";
   }

@@ -14,7 +14,7 @@ using namespace echelon::dist;
 static LogicalResult verifyPair(Operation *op, Tensor from, Tensor to, MeshAttr &mesh) {
   mesh = meshOf(op);
   if (!mesh)
-    return op->emitOpError("stands in a module without a dist.mesh");
+    return op->emitOpError("is in a module without a dist.mesh");
   if (from.getAxes() != to.getAxes() || from.getElement() != to.getElement())
     return op->emitOpError("changes the state alone, not ") << ech::describe(from) << " to " << ech::describe(to);
   for (Tensor type : {from, to}) {
@@ -118,7 +118,7 @@ StringRef PartialOp::nameOf(unsigned result) {
 static FailureOr<MeshAttr> verifyLaidOut(Operation *op) {
   MeshAttr mesh = meshOf(op);
   if (!mesh)
-    return op->emitOpError("stands in a module without a dist.mesh");
+    return op->emitOpError("is in a module without a dist.mesh");
   for (TypeRange types : {TypeRange(op->getOperandTypes()), TypeRange(op->getResultTypes())})
     for (Type type : types)
       if (!stateOf(cast<Tensor>(type)))
@@ -254,7 +254,7 @@ LogicalResult StartEachOp::verify() {
     return emitOpError("cannot start a ") << getKind() << " in each iteration";
   Value all = stack();
   if (!all)
-    return emitOpError("is stacked by the repeat that it stands in, and nothing else reads it");
+    return emitOpError("is stacked by the repeat that it is in, and nothing else reads it");
   if (!all.hasOneUse() || !isa<WaitEachOp>(*all.user_begin()))
     return emitOpError("has one dist.wait_each, which alone reads the stack");
   return verifyMessage(*this, getKind(), getValue().getType(), getResult().getType(), getOver());

@@ -76,7 +76,7 @@ public:
     llvm::SmallVector<llvm::StringRef> window, kernel;
     llvm::SmallVector<int64_t> stride, padLow, padHigh;
   };
-  /// x: (batch…, over…, window…), w: (to…, over…, kernel…) -> (batch…, to…, window…): to stands where over stood in x.
+  /// x: (batch…, over…, window…), w: (to…, over…, kernel…) -> (batch…, to…, window…): to is where over stood in x.
   mlir::Value conv(mlir::Value x, mlir::Value w, Names over, const Window &window);
   mlir::Value convGradX(mlir::Value dy, mlir::Value w, Names over, const Window &window, Tensor x);
   mlir::Value convGradW(mlir::Value dy, mlir::Value x, Names over, const Window &window, Tensor w);

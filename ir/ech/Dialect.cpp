@@ -72,7 +72,7 @@ LogicalResult Tensor::verify(function_ref<InFlightDiagnostic()> emitError, Array
   llvm::SmallDenseSet<StringAttr> seen;
   for (const Axis &axis : axes) {
     if (!seen.insert(axis.name).second)
-      return emitError() << "axis " << axis.name.getValue() << " stands twice in one tensor";
+      return emitError() << "axis " << axis.name.getValue() << " appears twice in one tensor";
     if (axis.size < 0)
       return emitError() << "axis " << axis.name.getValue() << " has a negative size";
   }

@@ -65,7 +65,7 @@ class Ech_Enum<string name, list<I32EnumAttrCase> cases> : I32EnumAttr<name, "",
 }
 class Ech_EnumAttr<I32EnumAttr e, string mnemonic> : EnumAttr<Ech_Dialect, e, mnemonic>;
 
-// Element-wise functions. Their arity, C++ spelling, derivative and cost stand in one table: ir/ech/ops/Map.cpp.
+// Element-wise functions. Their arity, C++ spelling, derivative and cost are in one table: ir/ech/ops/Map.cpp.
 def Ech_Function : Ech_Enum<"Function", [
   I32EnumAttrCase<"Add", 0, "add">, I32EnumAttrCase<"Sub", 1, "sub">, I32EnumAttrCase<"Mul", 2, "mul">,
   I32EnumAttrCase<"Div", 3, "div">, I32EnumAttrCase<"Pow", 4, "pow">, I32EnumAttrCase<"Neg", 5, "neg">,
@@ -221,7 +221,7 @@ def Ech_RepeatOp : Ech_Op<"repeat", [SingleBlock, AttrSizedOperandSegments,
   let results = (outs Variadic<Ech_Tensor>:$finals, Variadic<Ech_Tensor>:$stacks, Variadic<Ech_Tensor>:$sums);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
-  let hasRegionVerifier = 1; // what it checks stands in the body
+  let hasRegionVerifier = 1; // what it checks is in the body
   let skipDefaultBuilders = 1;
   // Result types are taken from the yield when the body is built: see Build::repeat.
   let builders = [OpBuilder<(ins "::llvm::StringRef":$axis, "int64_t":$count, "::mlir::ValueRange":$carried,
@@ -329,7 +329,7 @@ def Ech_ReduceOp : Ech_Pure<"reduce", [DeclareOpInterfaceMethods<AxisRule, ["div
   let assemblyFormat = "$kind $operand `over` $over attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// What changes nothing where it stands beside other elements: 0, or the least or largest value of the element type.
+    /// What changes nothing where it is beside other elements: 0, or the least or largest value of the element type.
     double neutral();
   }];
 }

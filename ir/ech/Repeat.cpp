@@ -1,4 +1,4 @@
-// ech.repeat and ech.step: structure of a program. The loop's derivative stands in ops/RepeatDerivative.cpp.
+// ech.repeat and ech.step: structure of a program. The loop's derivative is in ops/RepeatDerivative.cpp.
 #include "ir/ech/Build.h"
 #include "ir/ech/Ech.h"
 

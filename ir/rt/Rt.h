@@ -25,7 +25,7 @@ bool overlap(mlir::Value a, mlir::Value b);
 /// Axes of a buffer, or of the memory that it is part of, whose sizes multiply to a stride of it: those inside of it,
 /// the slowest first. Nothing where axes do not lie so.
 std::optional<llvm::SmallVector<ech::Axis>> axesWithin(mlir::Value buffer, int64_t stride);
-/// Whether an operation only says what a value is, and stands nowhere in a program.
+/// Whether an operation only says what a value is, and is nowhere in a program.
 inline bool isDeclaration(mlir::Operation &op) { return llvm::isa<AllocOp, ViewOp, NumberOp, OffsetOp>(op); }
 /// What uses a buffer, or a view of it.
 void forEachUser(mlir::Value buffer, llvm::function_ref<void(mlir::Operation *)> visit);

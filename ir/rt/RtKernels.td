@@ -138,7 +138,7 @@ def Rt_SoftmaxOp : Rt_InPlaceKernel<"softmax"> {
   let assemblyFormat = "$y `,` $x `of` $outer $n $inner attr-dict `:` type($y) `,` type($x)";
 }
 def Rt_LogSumExpOp : Rt_Kernel<"logsumexp"> {
-  let summary = "y = log of the sum of exp(x) over n, with the shift and the log of the sum behind it";
+  let summary = "y = log of the sum of exp(x) over n, with the shift and the log of the sum after it";
   let arguments = (ins Out<"y">:$y, Out<"largest x">:$shift, Out<"y - shift">:$logSum, In<"x">:$x, Rt_Size:$outer,
                        Rt_Size:$n, Rt_Size:$inner);
   let assemblyFormat = [{
@@ -295,7 +295,7 @@ def Rt_ConvKindAttr : EnumAttr<Rt_Dialect, Rt_ConvKind, "conv_kind">;
 def Rt_ConvOp : Rt_CostedKernel<"conv"> {
   let summary = "y (batch, to, window) of x (batch, from, window) and w (to, from, kernel); dx of dy and w; dw of x and dy";
   let description = [{
-    `dims` has five numbers a dimension of the window: positions of x, of the kernel, stride, padding before and behind.
+    `dims` has five numbers a dimension of the window: positions of x, of the kernel, stride, padding before and after.
     `flops` and `moved` bytes are what it takes.
   }];
   let arguments = (ins Rt_ConvKindAttr:$kind, Out<"result">:$result, In<"first factor">:$lhs, In<"second factor">:$rhs,
@@ -308,7 +308,7 @@ def Rt_ConvOp : Rt_CostedKernel<"conv"> {
 }
 def Rt_PoolOp : Rt_Kernel<"pool"> {
   let summary = "y (planes, window) of x (planes, window): the largest, with where it lies, or the mean of each window";
-  let description = [{`dims`: five numbers a dimension: positions of x, of the window, stride, padding before and behind.}];
+  let description = [{`dims`: five numbers a dimension: positions of x, of the window, stride, padding before and after.}];
   let arguments = (ins UnitAttr:$max, Out<"y">:$y, OptionalOut<"place of the largest">:$index, In<"x">:$x,
                        Rt_Size:$planes, DenseI64ArrayAttr:$dims);
   let assemblyFormat = [{

@@ -231,7 +231,7 @@ def Rt_CollectiveOp : Rt_Op<"collective", [DeclareOpInterfaceMethods<Touches, ["
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// Whether it goes on behind the call, until an rt.wait.
+    /// Whether it goes on after the call, until an rt.wait.
     bool isStarted() { return getTicket() || getTickets(); }
     /// What its rt.wait takes: its ticket, or those of all iterations; null where nothing is waited for.
     ::mlir::Value toWaitFor() { return getTickets() ? getTickets() : getTicket(); }
@@ -281,7 +281,7 @@ def Rt_FusedOp : Rt_Op<"fused", [SingleBlock, NoTerminator, AttrSizedOperandSegm
       rt.yield %r : f32
     } : …
     ```
-    Axes stand outermost first. One block argument for each buffer that is read (its element there; an input that lacks
+    Axes are outermost first. One block argument for each buffer that is read (its element there; an input that lacks
     an axis is the same along it) and for each number (an f64 comes as the type of its argument). Outputs:
     - `store`: the value, which depends on the output's axes only;
     - `sum`: the sum over the axes that the output lacks, from 0, in the order of the loops but for the innermost;

@@ -1,12 +1,12 @@
-// rt-make-loops: which loops a nest is in a program for CPUs, and what stands at which depth of them.
+// rt-make-loops: which loops a nest is in a program for CPUs, and what is at which depth of them.
 //
 // 1. Axes of size 1 vanish; neighbouring axes that every buffer walks in one stride become one loop.
-// 2. Each value stands at the depth of the innermost loop that it depends on, so what is constant along a row is
+// 2. Each value is at the depth of the innermost loop that it depends on, so what is constant along a row is
 //    computed once a row.
 // 3. A sum over innermost loops goes through a local variable, in any order along the innermost one; a sum over outer
 //    ones adds to the output in place. A long sum of floats is added up in blocks, and the blocks in double (of rows:
 //    LongSum), so that its error does not grow with its length.
-// 4. A value that is used more than once, or in a loop further in, is a variable with a name; all others stand where
+// 4. A value that is used more than once, or in a loop further in, is a variable with a name; all others are where
 //    they are used.
 //
 //   for b                      a sum over s of [b, s]: `sum` at depth 1, `block` and the loop inside

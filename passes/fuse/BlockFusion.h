@@ -13,7 +13,7 @@ using mlir::Block;
 using mlir::Operation;
 using mlir::Value;
 
-/// Numbers, positions: what each group makes anew.
+/// Numbers, positions: what each group makes again.
 bool isFree(Operation *op);
 bool isSum(Operation *op);
 bool isFusable(Operation *op);

@@ -35,7 +35,7 @@ bool Assign::run(ech::StepOp step) {
   block(step.getBody().front());
   if (failed)
     return false;
-  // Free operations were made anew for whoever asked, and slices of free values became slices of what was asked.
+  // Free operations were made again for whoever asked, and slices of free values became slices of what was asked.
   auto eraseFree = [&] {
     for (Operation *&op : llvm::reverse(freeOperations))
       if (op && op->use_empty()) {
@@ -229,7 +229,7 @@ void Assign::globalNorm(ech::GlobalNormOp op) {
   op->setAttr(ech::kWhy, StringAttr::get(op->getContext(), clauses.whyInside(along, inside, op)));
 }
 
-/// The operand comes in whatever state it has, the result is in the new names' own state; the conversion stands on
+/// The operand comes in whatever state it has, the result is in the new names' own state; the conversion is on
 /// the side where the pieces are pieces.
 void Assign::relabel(ech::RelabelOp op) {
   Value x = op.getOperand();

@@ -1,4 +1,4 @@
-// Lays out one step: every type gets its state, conversions stand where a state is not the one that is taken.
+// Lays out one step: every type gets its state, conversions are where a state is not the one that is taken.
 #pragma once
 #include "passes/layout/Clauses.h"
 #include "llvm/ADT/SetVector.h"
@@ -56,7 +56,7 @@ private:
   mlir::Value make(const Wanted &wanted);
   Again againOf(const Wanted &wanted);
   mlir::Operation *anchorOf(const Wanted &wanted);
-  /// What a conversion is for, as its reason says it, and where that stands in the source.
+  /// What a conversion is for, as its reason says it, and where that is in the source.
   struct Use {
     std::string text;
     mlir::Location place;

@@ -1,4 +1,4 @@
-// Every operation on laid-out values, held against the table of the rule: what does not stand in it cannot be emitted.
+// Every operation on laid-out values, held against the table of the rule: what is not in it cannot be emitted.
 #include "passes/layout/Rule.h"
 
 using namespace mlir;

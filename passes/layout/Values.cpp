@@ -1,4 +1,4 @@
-// Values in the states that are asked for: conversions, shared where they can be, and free values made anew.
+// Values in the states that are asked for: conversions, shared where they can be, and free values made again.
 #include "ir/ech/Reverse.h"
 #include "passes/layout/Assign.h"
 
@@ -48,7 +48,7 @@ Value Assign::need(Value x, StateAttr to, Operation *user, StateAttr ownState) {
     failed |= clauses.complain(ech::tensor(x), to, user);
     return produce(x, to, user);
   }
-  // Where x comes from outside the loops around the user, its conversion is loop-invariant and stands outside too.
+  // Where x comes from outside the loops around the user, its conversion is loop-invariant and is outside too.
   Value current = now(x);
   Operation *anchor = x.getParentBlock()->findAncestorOpInBlock(*user);
   const Use use = useOf(x, user);

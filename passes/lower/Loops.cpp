@@ -112,7 +112,7 @@ LogicalResult NestBuilder::add(Operation *op) {
       llvm::TypeSwitch<Operation *, FailureOr<Value>>(op)
           .Case<ech::MapOp, ech::ExpandOp, ech::ConstantOp, ech::IndexOp, ech::PositionOp, ech::CountOp, ech::ScalarOp,
                 ech::ReadOp, dist::MaskOp, dist::SliceOp>([&](auto typed) { return scalarOf(typed); })
-          .Default([&](Operation *) { return l.refuse(op, "cannot stand in a loop nest"); });
+          .Default([&](Operation *) { return l.refuse(op, "cannot be in a loop nest"); });
   if (failed(scalar))
     return failure();
   scalars[op->getResult(0)] = *scalar;
@@ -127,7 +127,7 @@ Value NestBuilder::scalarOf(ech::MapOp op) {
 FailureOr<Value> NestBuilder::scalarOf(ech::PositionOp op) {
   Value index = l.positionOf(op.getAxis());
   if (!index)
-    return l.refuse(op, "stands in no repeat over " + op.getAxis());
+    return l.refuse(op, "is in no repeat over " + op.getAxis());
   return number(index, elementOf(op.getResult()));
 }
 
@@ -173,7 +173,7 @@ FailureOr<Value> NestBuilder::scalarOf(ech::ScalarOp op) {
 /// Whether a sample is one of those that are valid.
 FailureOr<Value> NestBuilder::scalarOf(ech::ReadOp op) {
   if (op.getSource() != ech::kValidSamples)
-    return l.refuse(op, "cannot stand in a loop nest");
+    return l.refuse(op, "cannot be in a loop nest");
   Value result = op.getValue();
   Value place = along(result, l.local(result).getAxes()[0].name.getValue(), op.getLoc());
   Value count = number(l.number(rt::Number::ValidSamples, l.b.getIndexType(), op.getLoc()), l.b.getI32Type());

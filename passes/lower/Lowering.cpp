@@ -326,7 +326,7 @@ Value Lowering::collective(StringRef kind, Value in, Value out, int64_t count, S
 
 std::optional<Around> echelon::lower::around(Buffer x, ArrayRef<StringRef> over) {
   Around axes;
-  int part = 0; // before, in, behind
+  int part = 0; // before, in, after
   for (const Axis &a : x.getAxes()) {
     bool in = llvm::is_contained(over, a.name.getValue());
     if (a.size == 1)

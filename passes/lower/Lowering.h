@@ -184,7 +184,7 @@ private:
 /// it has no name.
 std::string nameOf(Value v);
 
-/// The axes of a buffer around some that lie together: before, of, behind them.
+/// The axes of a buffer around some that lie together: before, of, after them.
 struct Around {
   llvm::SmallVector<Axis> outer, n, inner;
 };

@@ -129,7 +129,7 @@ bool isOwnMemory(Lowering &l, ech::RepeatOp op, Value start, Value first) {
 }
 
 /// A carried value that the loop stacks as it comes in lies in that list, which is one place longer than the loop: what
-/// an iteration makes is written where the next one finds it, behind the last one lies the final value, and the list of
+/// an iteration makes is written where the next one finds it, after the last one lies the final value, and the list of
 /// what the iterations leave is the same one, a place further on. So nothing is copied or kept twice. Null where the
 /// value is not stacked so, or the list is wanted in a place that exists already.
 Value listOfCarried(Lowering &l, ech::RepeatOp op, unsigned i) {

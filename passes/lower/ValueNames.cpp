@@ -110,7 +110,7 @@ Value namesake(Value v) {
   return v;
 }
 
-/// A name behind the path of the call that a place is in; of derivatives, "d_" stands before both.
+/// A name after the path of the call that a place is in; of derivatives, "d_" comes before both.
 std::string inCall(Location loc, StringRef name) {
   StringRef call = rt::callOf(loc);
   const bool isDerivative = call.consume_front("d_");

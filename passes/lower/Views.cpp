@@ -113,7 +113,7 @@ LogicalResult lowerRelabel(Lowering &l, ech::RelabelOp op) {
              l.view(x, 0, Buffer::get(context, type.getAxes(), type.getElement(), strides), op.getLoc()));
       return success();
     }
-    // merged axes one behind the other, in the order of the result
+    // merged axes one after the other, in the order of the result
     SmallVector<Axis> order;
     for (const Axis &axis : type.getAxes()) {
       bool found = false;

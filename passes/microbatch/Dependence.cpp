@@ -308,7 +308,7 @@ LogicalResult Dependences::needTotal(Operation *op, Value value) {
     Value whole = value.getParentBlock() == loop.block() ? sliced(value) : value;
     if (!whole && of(value) == Dependence::AfterTotals)
       return success();                   // what it is made of is needed already
-    if (!whole || touchesSamples(loop)) { // it stands in this loop, or this loop is not one over totals alone
+    if (!whole || touchesSamples(loop)) { // it is in this loop, or this loop is not one over totals alone
       needCut(loop, value, /*before=*/false, op);
       return success();
     }
@@ -361,7 +361,7 @@ bool Dependences::comesFromParameters(Value start) const {
       unsigned i = cast<OpResult>(value).getResultNumber(), finals = loop.getFinals().size();
       if (i < finals)
         carried(loop, i);
-      else // the yield's operands stand in the order of the results
+      else // the yield's operands are in the order of the results
         open.push_back(loop.yield()->getOperand(i));
     } else if (auto read = dyn_cast<ReadOp>(op)) {
       auto variable = SymbolTable::lookupNearestSymbolFrom<VariableOp>(read, read.getSourceAttr());

@@ -17,7 +17,7 @@ enum class Dependence {
 struct Cut {
   ech::RepeatOp loop;
   mlir::Value value; // as it is seen in the loop's body; or a result of the loop
-  bool before;       // the total can be computed first; else what follows from it has to be computed behind
+  bool before;       // the total can be computed first; else what follows from it has to be computed after
   mlir::Operation *op;
 };
 
@@ -80,7 +80,7 @@ private:
 
   mutable ech::StepOp step; // MLIR has no const handles
   const Time &time;
-  mlir::Operation *last; // of the step as it was: what is built behind it is not looked at
+  mlir::Operation *last; // of the step as it was: what is built after it is not looked at
   llvm::DenseMap<mlir::Value, Dependence> dependences;
   llvm::DenseSet<mlir::Operation *> inside;
   llvm::DenseSet<mlir::OpOperand *> shared;

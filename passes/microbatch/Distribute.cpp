@@ -37,7 +37,7 @@ LogicalResult cutBefore(RepeatOp loop, Value value, IRRewriter &rewriter) {
   return success();
 }
 
-/// What follows from `seed`, a value seen in the loop's body, moves into a loop behind it.
+/// What follows from `seed`, a value seen in the loop's body, moves into a loop after it.
 class CutAfter {
 public:
   CutAfter(RepeatOp loop, Value seed, const Dependences &dependences)
@@ -74,7 +74,7 @@ public:
   }
 
 private:
-  /// Whether the value stands in the loop's body and is no slice: those come in again.
+  /// Whether the value is in the loop's body and is no slice: those come in again.
   bool isOwn(Value value) {
     return value.getParentBlock() == loop.block() && !llvm::is_contained(loop.sliceArguments(), value);
   }
@@ -105,7 +105,7 @@ private:
     }
   }
 
-  /// Sums that what moves reads are stacked up; what belongs to samples cannot be read behind.
+  /// Sums that what moves reads are stacked up; what belongs to samples cannot be read after.
   LogicalResult findStacked() {
     auto look = [&](Value value) {
       if (dependences.hasBatch(value) || dependences.of(value) == Dependence::PerSample)

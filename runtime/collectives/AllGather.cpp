@@ -57,7 +57,7 @@ void butterflyAllGather(Schedule &s, char *buffer, const Parts &parts) {
   }
 }
 
-// All rows, one behind the other, into `out`.
+// All rows, one after the other, into `out`.
 static bool gatherRows(Schedule &s, char *out, Algorithm algorithm) {
   const int p = s.places(), me = s.place();
   const int64_t count = s.call.count, rowBytes = count * s.elementBytes();

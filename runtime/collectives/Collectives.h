@@ -19,7 +19,7 @@
 
 namespace echelon::runtime {
 
-/// Rounds and bytes stand in the header of each collective's file.
+/// Rounds and bytes are in the header of each collective's file.
 enum class Algorithm : uint8_t {
   automatic,  // direct where the transport has it, else native
   direct,     // passes over shared memory: shm and threads

@@ -1,7 +1,7 @@
 // gather: the root gets everyone's row.
 //
 //   algorithm    rounds      bytes sent per rank
-//   ring         p - 1       its row and those of all places behind it: n (p - 1) / p into the root
+//   ring         p - 1       its row and those of all places after it: n (p - 1) / p into the root
 //   butterfly    log2 p      the same as tree: doubling is a binomial tree here
 //   tree         log2 p      all it has collected, once: n (p - 1) / p into the root
 //   one_to_all   1           n / p

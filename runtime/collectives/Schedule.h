@@ -33,7 +33,7 @@ public:
   /// target = left op right; target may be either.
   void reduce(void *target, const void *left, const void *right, int64_t count);
   void copy(void *target, const void *source, int64_t count);
-  /// Between rows of `count` elements, one behind the other, and the user's buffer with a row for each place, in runs
+  /// Between rows of `count` elements, one after the other, and the user's buffer with a row for each place, in runs
   /// or not.
   void copyRowsIn(void *rows);
   void copyRowsOut(const void *rows);

@@ -53,7 +53,7 @@ constexpr Signature kSignatures[] = {
     {"SQLite format 3\0"sv, 0, "an SQLite database"},
     {"MATLAB 5.0 MAT-file"sv, 0, "a MATLAB file"},
     {"version https://git-lfs.github.com/spec/"sv, 0,
-     "a pointer of Git LFS, which stands where the file itself is missing (git lfs pull)"},
+     "a pointer of Git LFS, which is where the file itself is missing (git lfs pull)"},
     {"GGUF"sv, 0, "a model of llama.cpp (GGUF)"},
     {"TNTIDX\0\0"sv, 0, "an index of fairseq or an early Megatron (.idx)"},
 };
@@ -161,7 +161,7 @@ std::string textName(std::string_view text) {
   return "text";
 }
 
-/// Marked text of two bytes a character: units without control characters behind the mark.
+/// Marked text of two bytes a character: units without control characters after the mark.
 bool isMarkedUtf16(std::string_view head) {
   const bool little = startsWith(head, "\xff\xfe"), big = startsWith(head, "\xfe\xff");
   if (!little && !big)

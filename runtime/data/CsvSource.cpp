@@ -199,7 +199,7 @@ std::string written(const std::string &name) {
 
 std::string counted(size_t n) { return std::to_string(n) + (n == 1 ? " column" : " columns"); }
 
-/// Where the columns of the source stand in a file whose header has the columns `found`; false, with `error` set, where
+/// Where the columns of the source are in a file whose header has the columns `found`; false, with `error` set, where
 /// they cannot be found by name. `alone`: the file has no others.
 bool findColumns(const std::vector<std::string> &names, const std::vector<std::string> &found, bool alone,
                  const std::string &where, std::string_view line, std::vector<size_t> &places, DataError &error) {
@@ -357,7 +357,7 @@ std::unique_ptr<DataSource> openCsv(const OpenRequest &request, DataError &error
       return nullptr;
   if (source->rows == 0) {
     error.text = "\"" + request.spec.paths.front() +
-                 "\" has no samples: nothing stands behind its first line, which names the columns";
+                 "\" has no samples: nothing comes after its first line, which names the columns";
     return nullptr;
   }
   return source;

@@ -61,7 +61,7 @@ std::string openShard(const FileContent &content, TokenFile &file) {
     return "";
   return quoted + " is a shard of llm.c whose header tells of " + std::to_string(file.count) + " tokens of " +
          bitsText(file.width) + ", and it has " + std::to_string(bytes) +
-         " bytes behind its header; it may not have been copied whole, or was written otherwise" + plain;
+         " bytes after its header; it may not have been copied whole, or was written otherwise" + plain;
 }
 
 /// Megatron's index: its mark, version 1, the kind of the tokens, how many sequences and documents there are; then the
@@ -96,7 +96,7 @@ std::string readIndex(const FileBytes &index, const std::string &path, TokenFile
   for (uint64_t i = 0; i < sequences; ++i) {
     const int32_t length = numberAt<int32_t>(index, kHeader + 4 * i);
     if (length < 0 || numberAt<uint64_t>(index, kHeader + 4 * sequences + 8 * i) != next)
-      return bad + "has sequence " + std::to_string(i) + " elsewhere than behind the one before it" + plain;
+      return bad + "has sequence " + std::to_string(i) + " elsewhere than after the one before it" + plain;
     next += uint64_t(length) * uint64_t(file.width); // 31 bits times a count that the file's size bounds
   }
   if (next != file.bytes.size())

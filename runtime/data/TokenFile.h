@@ -8,7 +8,7 @@
 
 namespace echelon::runtime {
 
-/// Integers, one behind the other, little endian.
+/// Integers, one after the other, little endian.
 struct TokenFile {
   enum class Form { Plain, Npy, Shard, Megatron };
 

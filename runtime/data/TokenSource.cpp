@@ -192,7 +192,7 @@ std::unique_ptr<DataSource> openTokens(const OpenRequest &request, DataError &er
   const int64_t further = shifted ? 1 : 0, needed = source->length + further; // labels lie one further
   if (row.size() < needed) {
     error.text = "\"" + row.files.at(0).path + "\" has " + std::to_string(row.size()) + " tokens" +
-                 (row.files.size() > 1 ? " with those behind it" : "") + ", fewer than the " + std::to_string(needed) +
+                 (row.files.size() > 1 ? " with those after it" : "") + ", fewer than the " + std::to_string(needed) +
                  " of one sample";
     return nullptr;
   }

@@ -320,7 +320,7 @@ void mirror(double *values, int64_t size, int64_t inner) {
     std::swap_ranges(values + low * inner, values + (low + 1) * inner, values + high * inner);
 }
 
-/// Takes what lies `by` places further along; behind the end there are zeros.
+/// Takes what lies `by` places further along; after the end there are zeros.
 void shift(double *values, int64_t size, int64_t inner, int64_t by) {
   double *end = values + size * inner;
   const int64_t kept = std::max<int64_t>(0, size - std::abs(by)) * inner;

@@ -78,7 +78,7 @@ constexpr int64_t conv_direct_images(ConvKind kind, const ConvShape &shape, int 
 
 /// How many samples oneDNN gets at a time: a divisor of the batch, such that their blocked x and y stay in the cache
 /// between being brought into their formats, used, and brought back. The weights' derivative takes all at once, since
-/// it would be summed anew for each part.
+/// it would be summed again for each part.
 constexpr int64_t conv_samples(ConvKind kind, const ConvShape &shape) {
   int64_t in = 1, out = 1;
   for (int d = 0; d < shape.rank; ++d)

@@ -11,7 +11,7 @@ enum class Form : uint8_t { nn, nt, tn, tt };
 
 /// c: (m, n), rows ldc apart; a: (m, k) or, transposed, (k, m), rows lda apart; b: (k, n) or (n, k), rows ldb apart.
 /// With beta = 0, c is not read. k = 0 gives beta * c. `Blas::tiled` is for one thread and vectors of eight floats;
-/// with more, or others, the better library stands in.
+/// with more, or others, the better library takes its place.
 template <typename T>
 void gemm(T *c, const T *a, const T *b, int64_t m, int64_t n, int64_t k, Form form, int64_t lda, int64_t ldb,
           int64_t ldc, double alpha, double beta, Blas library);

@@ -17,7 +17,7 @@ int launchMpi(const LaunchOptions &options, const RankMain &rankMain);
 /// Runs the rank's main function; an exception that leaves it ends the rank through fail().
 int runRank(Transport &transport, const RankMain &rankMain);
 
-/// A line of standard error, begun anew where a terminal has a line of progress. Empty where there is nothing to say.
+/// A line of standard error, begun again where a terminal has a line of progress. Empty where there is nothing to say.
 std::string asLine(const std::string &message);
 
 /// The code that all ranks returned; 4, with a message, where they differ.

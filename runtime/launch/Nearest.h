@@ -1,4 +1,4 @@
-// The known word that a misspelt one may have meant. The compiler and programs both suggest; it stands in a header so
+// The known word that a misspelt one may have meant. The compiler and programs both suggest; it is in a header so
 // that neither has to link the other.
 #pragma once
 

@@ -1,5 +1,5 @@
 // What may be shown on a terminal of text that comes from outside: names of files, contents of files, arguments. The
-// compiler (frontend/Diagnostics.h) and programs both print through it; it stands in a header so that neither has to
+// compiler (frontend/Diagnostics.h) and programs both print through it; it is in a header so that neither has to
 // link the other.
 #pragma once
 
@@ -39,7 +39,7 @@ inline Character characterAt(std::string_view text, size_t at) {
 /// Commands to a terminal: C0, DEL, C1.
 inline bool isControl(uint32_t code) { return code < 0x20 || (code >= 0x7F && code < 0xA0); }
 
-/// Characters that change the direction of the text behind them, so that it reads other than it is.
+/// Characters that change the direction of the text after them, so that it reads other than it is.
 inline bool turnsDirection(uint32_t code) {
   return (code >= 0x202A && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);
 }

@@ -1,4 +1,4 @@
-// Where the time of one rank goes: a lap ends behind each operation, and what passed since the last one is that
+// Where the time of one rank goes: a lap ends after each operation, and what passed since the last one is that
 // operation's. So every moment of a step is some operation's, and a measurement costs one reading of a counter.
 #pragma once
 

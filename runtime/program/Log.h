@@ -20,7 +20,7 @@ std::string quoted(const std::string &text);
 
 class RunLog {
 public:
-  /// file: JSON lines, started anew, or with `append` continued after firstStep (rows of later steps are dropped, and
+  /// file: JSON lines, started over, or with `append` continued after firstStep (rows of later steps are dropped, and
   /// where it `evaluatesFirst` those of firstStep's evaluations); empty: none. Ends the run where it cannot be written.
   /// `repaints`: a terminal has one line of progress; otherwise there are lines.
   RunLog(const std::string &file, bool append, int64_t firstStep, int64_t lastStep, int64_t batch, bool evaluatesFirst,

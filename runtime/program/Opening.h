@@ -15,7 +15,7 @@ std::string grouped(int64_t number);
 std::vector<std::vector<std::string>> openingLines(const Program &program, const Prepared &prepared, int64_t first,
                                                    int64_t last, const std::string &transport);
 
-/// What a run that ends before its time says behind "stopped after step 12".
+/// What a run that ends before its time says after "stopped after step 12".
 std::string whatIsLost(const Program &program);
 
 } // namespace echelon::runtime

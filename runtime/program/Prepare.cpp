@@ -42,7 +42,7 @@ std::string goOn(Program &program, const Options &options, Prepared &prepared) {
   Snapshot &snapshot = prepared.snapshot;
   if (const std::string difference = tensorsThatDiffer(program, snapshot); !difference.empty())
     return "--resume: snapshot \"" + snapshot.path + "\" does not have the tensors of this model\n" + difference +
-           "  go on with the model that it is of, or start anew in another directory (--out DIR)";
+           "  go on with the model that it is of, or start over in another directory (--out DIR)";
   if (snapshot.version == 1) {
     snapshot.samples = snapshot.step * program.batch;
     prepared.notes.push_back("--resume: snapshot \"" + snapshot.path +
@@ -70,7 +70,7 @@ std::string goOn(Program &program, const Options &options, Prepared &prepared) {
   }
   if (!refused.empty())
     return "--resume: snapshot \"" + snapshot.path + "\" is of another run\n" + refused + "  --accept " + words +
-           " goes on all the same; --out DIR starts anew in another directory";
+           " goes on all the same; --out DIR starts over in another directory";
   for (const Change &change : prepared.changes)
     if (!change.isAnother)
       prepared.notes.push_back("--resume: " + change.category + ": " + change.text);

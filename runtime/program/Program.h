@@ -71,7 +71,7 @@ struct Scalar {
 };
 
 /// A random statement of the model (dropout, survive, random), so that --dump can write what it drew: the whole logical
-/// tensor, computed again. `axes` are the statement's in declared order, the repeats it stands in first, the batch with
+/// tensor, computed again. `axes` are the statement's in declared order, the repeats it is in first, the batch with
 /// its global size.
 struct RandomDraw {
   std::string path; // the key is Rank::randomKey(path_hash(path))
@@ -133,7 +133,7 @@ struct PlaceOfInput {
 
 /// The layout that a text tells: "layer=4 head=6:8/tp key=32 flat/dp" has the axes layer, head and key in storage order
 /// with their logical sizes; head is split over tp, and has 8 in storage over all ranks; what is left is cut flat over
-/// dp. Several mesh axes stand one behind the other, the slowest first: "ff=512/tp/dp".
+/// dp. Several mesh axes stand one after the other, the slowest first: "ff=512/tp/dp".
 Layout layoutOf(const std::vector<MeshAxis> &mesh, const std::string &shape);
 
 struct Program {
@@ -159,7 +159,7 @@ struct Program {
   int restarts = 0; // `restart up to N times`: from the newest snapshot, when a rank died or was given up
   Until until;
   std::vector<Fingerprint> fingerprints;
-  std::vector<ProfiledOp> profiled; // the step calls Rank::lap behind each; empty: it does not
+  std::vector<ProfiledOp> profiled; // the step calls Rank::lap after each; empty: it does not
   std::string plan;                 // text for --plan
   std::string version;              // of the compiler
   Course course;                    // set where the run goes on from a snapshot
@@ -167,7 +167,7 @@ struct Program {
   /// Describes a stored tensor; `shape` as layoutOf reads it, axes in declared order. After `mesh` is told.
   void store(Stored::Kind kind, const std::string &path, const std::string &shape, Init init, int64_t offset,
              ElementType type = ElementType::Float32);
-  /// What the optimizer keeps of each parameter so far, "optimizer.NAME.PATH": zeros of its shape, `bytes` behind it.
+  /// What the optimizer keeps of each parameter so far, "optimizer.NAME.PATH": zeros of its shape, `bytes` after it.
   void storeMoments(const std::string &name, int64_t bytes);
   /// Describes an input; `shape` is the global batch's.
   void take(const std::string &name, int output, const std::string &shape, ElementType type, int64_t below,

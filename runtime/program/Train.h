@@ -32,7 +32,7 @@ struct Prepared {
 /// empty string.
 std::string prepare(Program &program, const Options &options, bool saves, Prepared &prepared);
 
-/// After a rank was lost: the run goes on from the newest snapshot that is whole, or begins anew where there is none.
+/// After a rank was lost: the run goes on from the newest snapshot that is whole, or starts over where there is none.
 /// Returns what is wrong, or an empty string.
 std::string prepareRestart(Program &program, const Options &options, Prepared &prepared);
 

@@ -175,7 +175,7 @@ void addData(const Snapshot &snapshot, const Program &program, std::vector<Chang
       continue;
     Change change = changeOf("data", difference, name == "source" || name == "fills" || name == "samples");
     if (name == "batch")
-      change.text += ": the data goes on behind the " + std::to_string(snapshot.samples) + " samples seen";
+      change.text += ": the data goes on after the " + std::to_string(snapshot.samples) + " samples seen";
     changes.push_back(std::move(change));
   }
 }

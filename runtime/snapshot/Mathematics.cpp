@@ -337,7 +337,7 @@ static std::optional<uint64_t> hashWithZeros(const Mathematics &mathematics, con
 }
 
 std::vector<uint64_t> hashesOf(const Mathematics &mathematics, Counts counts) {
-  // What a carried value becomes is behind it: its hash is that of the round before. A difference may come through one
+  // What a carried value becomes is after it: its hash is that of the round before. A difference may come through one
   // carried value a round.
   size_t carried = 0;
   for (const Mathematics::Node &node : mathematics.nodes)

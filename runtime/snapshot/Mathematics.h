@@ -8,7 +8,7 @@
 //                                                  an operation: operands (%0, %13.2 of several results, #0.9 a
 //                                                  number), sites of random values (~dropout), sets of axes, the
 //                                                  result's at the end; any other word is part of what the operation is
-//   %5 = carried 'layer=4 %2 [ … ] f32             what a loop carries starts as %2; carry %5 %9: and is %9 behind each
+//   %5 = carried 'layer=4 %2 [ … ] f32             what a loop carries starts as %2; carry %5 %9: and is %9 after each
 //                                                  iteration; after, stack, total: what comes out of the loop
 //   loss noise %39 @7, next bn.mean %16 @2         what all this is for
 //

@@ -53,7 +53,7 @@ void SnapshotTransfer::start(Slot &slot, const ChunkParts &letter) {
 bool SnapshotTransfer::advance() {
   const bool receives = transport.rank() == 0;
   while (moved < letters.size()) {
-    // the oldest that is under way, and the one behind it
+    // the oldest that is under way, and the one after it
     for (size_t next = moved; next < std::min(moved + slots.size(), letters.size()); ++next) {
       Slot &slot = slots[next % slots.size()];
       if (!isStarted(slot) && is(slot, !receives))

@@ -30,7 +30,7 @@ public:
   bool advance() override;
 
   // The thread beside it.
-  /// Of another rank than 0: packs all that it gives, from its copies of the tensors' pieces; `after` behind each part.
+  /// Of another rank than 0: packs all that it gives, from its copies of the tensors' pieces; `after` after each part.
   void pack(const std::vector<const std::byte *> &pieces, const std::function<void()> &after);
   /// Of rank 0, chunk by chunk in the order: what the other ranks give goes to its places in `whole`.
   void take(size_t tensor, Chunk chunk, std::byte *whole);
@@ -44,7 +44,7 @@ private:
     };
     size_t tensor;
     Chunk chunk;
-    std::vector<Part> parts; // one behind the other
+    std::vector<Part> parts; // one after the other
     size_t bytes() const;
   };
   struct Slot {

@@ -79,7 +79,7 @@ void forEachRun(const CollectiveCall &call, int places, int row, int64_t begin, 
   }
 }
 
-/// The same of all `places` rows, with places in a copy where elements [begin, end) of the rows lie one behind the
+/// The same of all `places` rows, with places in a copy where elements [begin, end) of the rows lie one after the
 /// other: calls visit(where the piece begins, in elements of the buffer; in elements of the copy; its length).
 template <typename Visit>
 void forEachPiece(const CollectiveCall &call, int places, int64_t begin, int64_t end, Visit visit) {

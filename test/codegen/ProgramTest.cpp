@@ -102,7 +102,7 @@ TEST(Program, LoopsOfSeveralPhasesRunInTheirDirection) {
   EXPECT_NE(text.find("= layer - 1; l >= 0", step), std::string::npos) << text.substr(step, 400);
 }
 
-// A program to be profiled is the plain one, with a table before its functions and a line behind each operation.
+// A program to be profiled is the plain one, with a table before its functions and a line after each operation.
 TEST(Program, ProbesAreAllThatProfilingAdds) {
   std::string ir = std::regex_replace(testFile("Inputs/stack.mlir"), std::regex("LAYERS"), "4");
   std::string plain = print(ir).text, probed = print(ir, true).text;

@@ -1,6 +1,6 @@
 // RUN: echelon-opt %s --mlir-print-debuginfo --shape-program | echelon-translate --rt-to-cpp | FileCheck %s
 
-// What an inner loop would load anew though it stays the same is loaded before it, where the host compiler need not
+// What an inner loop would load again though it stays the same is loaded before it, where the host compiler need not
 // prove that no store changes it.
 // CHECK:      const float m_c = m[c];
 // CHECK:        x[c * 8 + i] = x[c * 8 + i] - m_c;

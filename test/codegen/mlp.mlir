@@ -63,7 +63,7 @@ module attributes {ech.batch = 8 : i64, ech.batch_axis = "batch"} {
   }
 }
 
-// The program reads like the model. The rate stands before the functions that call it.
+// The program reads like the model. The rate comes before the functions that call it.
 // CHECK: double learning_rate(int64_t) { return 0.1; }
 // CHECK: void update_parameter(float *w, const float *d_w, int64_t n, double lr) {
 // CHECK:     w[i] = w[i] - static_cast<float>(lr) * d_w[i];

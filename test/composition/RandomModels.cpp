@@ -63,7 +63,7 @@ struct Arguments {
   }
 };
 
-/// Under the first layout that is not refused; layouts that do not divide are, and drawn anew.
+/// Under the first layout that is not refused; layouts that do not divide are, and drawn again.
 Verdict tryLayouts(RandomSpec &spec, const Proof &proof, Counts &counts, int &refusals) {
   Verdict verdict;
   for (int attempt = 0; attempt < 12; ++attempt) {

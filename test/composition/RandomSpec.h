@@ -10,7 +10,7 @@ namespace echelon::test {
 /// A part of a model that takes x and gives x of the same axes, so that any of them may be left out.
 struct Piece {
   std::string axes, outside, body; // `axis` lines of the model; blocks outside of it; statements
-  std::vector<Piece> inner;        // of a repeat: what its body holds, where @ stands in `body`
+  std::vector<Piece> inner;        // of a repeat: what its body holds, where @ is in `body`
   bool batchStatistics = false;    // not under micro batches
   bool allSamples = false;         // nor in evaluation
 };

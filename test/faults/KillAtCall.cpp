@@ -35,7 +35,7 @@ pid_t processOf(pid_t thread) {
 std::string textAt(pid_t thread, unsigned long long address) {
   char text[512] = {};
   iovec here = {text, sizeof text - 1}, there = {reinterpret_cast<void *>(address), sizeof text - 1};
-  if (process_vm_readv(thread, &here, 1, &there, 1, 0) <= 0) { // perhaps the page behind it is missing
+  if (process_vm_readv(thread, &here, 1, &there, 1, 0) <= 0) { // perhaps the page after it is missing
     there.iov_len = here.iov_len = 4096 - address % 4096 < sizeof text ? 4096 - address % 4096 : 0;
     if (!there.iov_len || process_vm_readv(thread, &here, 1, &there, 1, 0) <= 0)
       return "";

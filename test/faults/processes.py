@@ -7,7 +7,7 @@ Stat = collections.namedtuple("Stat", "state session flags began")
 
 
 def mpirun(ranks):
-    """What stands before a program's words to start it on so many ranks over MPI."""
+    """What comes before a program's words to start it on so many ranks over MPI."""
     return ["mpirun", "-n", str(ranks), "--oversubscribe"] + ["--allow-run-as-root"] * (os.geteuid() == 0)
 
 

@@ -1,5 +1,5 @@
 // Each file of errors/ gives exactly the diagnostics of its .expected file. ECHELON_UPDATE_EXPECTED=1 writes those
-// files anew, to be read before they are committed.
+// files again, to be read before they are committed.
 #include "frontend/Parse.h"
 #include "frontend/parse/Tokens.h"
 #include "frontend/resolve/RunSettings.h"
@@ -93,7 +93,7 @@ TEST(Limits, FileSize) {
   FileId file = sources.add("big.ech", std::string(maximalFileBytes + 1, ' '));
   EXPECT_EQ(parse(sources, file, diagnostics), nullptr);
   EXPECT_EQ(diagnostics.text(),
-            "error[E0701]: 'big.ech' is larger than 1 MiB, the most a spec may have; data stands in files that a "
+            "error[E0701]: 'big.ech' is larger than 1 MiB, the most a spec may have; data is in files that a "
             "spec names\n");
 }
 
@@ -138,7 +138,7 @@ TEST(Limits, Notes) {
             std::string::npos);
 }
 
-// Of a line of 1 MiB the part around the caret is shown, whatever stands in it.
+// Of a line of 1 MiB the part around the caret is shown, whatever is in it.
 TEST(Limits, LinesShown) {
   SourceManager sources;
   Diagnostics diagnostics(sources);
@@ -164,7 +164,7 @@ std::string load(const std::string &test, const std::vector<std::pair<std::strin
   return diagnostics.text();
 }
 
-// What a spec imports counts as if it stood in the spec; behind what is too much nothing is read.
+// What a spec imports counts as if it stood in the spec; after what is too much nothing is read.
 TEST(Limits, Imports) {
   std::string most;
   for (size_t i = 0; i < maximalTokens - 10; ++i)

@@ -120,7 +120,7 @@ TEST(Parse, Counts) {
   EXPECT_EQ(std::get<LengthClause>(p.program->main().trains[0].clauses[0].what).count.value, 768);
 }
 
-// A node's range is the text it came from, also behind characters of several bytes.
+// A node's range is the text it came from, also after characters of several bytes.
 TEST(Parse, Ranges) {
   Parsed p("# é€\nmodel M {\n  s = 1  # ü\n  y = relu(s)\n}\n");
   ASSERT_EQ(p.diagnostics.text(), "");

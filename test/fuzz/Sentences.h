@@ -14,7 +14,7 @@ class Sentences {
 public:
   explicit Sentences(uint64_t seed) : random(seed) {}
 
-  /// The text changed in one place or a few: parts are derived anew, taken from elsewhere in it or from `donor`,
+  /// The text changed in one place or a few: parts are derived again, taken from elsewhere in it or from `donor`,
   /// doubled, exchanged, left out.
   std::string mutate(std::string text, const std::string &donor);
   /// A text derived from a rule of the parser; its names are mostly those of `text`.

@@ -89,7 +89,7 @@ def read_trace(trace, cwd):
             call = re.match(r"(\w+)\((.*)\)\s*= (-?\d+|\?)(.*)$", rest, re.S)
             if not call:
                 continue
-            name, arguments, result, behind = call.groups()
+            name, arguments, result, after = call.groups()
             if name in ("fork", "vfork", "clone", "clone3"):
                 parents[result] = pid
                 continue
@@ -110,7 +110,7 @@ def read_trace(trace, cwd):
             base = re.match(r"(?:AT_FDCWD|\d+)<([^>]*)>", arguments)
             paths = [os.path.normpath(os.path.join(base[1] if base else cwd, unquoted(p)))
                      for p in re.findall(r'"((?:[^"\\]|\\.)*)"', arguments)]
-            at = re.match(r"<([^>]*)>", behind)
+            at = re.match(r"<([^>]*)>", after)
             if name in READING:
                 path = unquoted(at[1]) if at else paths[0]
                 change = name == "creat" or re.search(r"O_WRONLY|O_RDWR|O_CREAT|O_TRUNC|O_APPEND|O_TMPFILE", arguments)

@@ -15,7 +15,7 @@ INVISIBLE = {0xAD, 0x180E, 0xFEFF, 0x2028, 0x2029, *range(0x200B, 0x200E), *rang
 
 def terminal(output, whole_text=False):
     """What is wrong with bytes that go to a terminal; None: nothing. whole_text: they are the spec itself (fmt), in
-    which characters without width may stand."""
+    which characters without width may appear."""
     try:
         text = codecs.decode(output, "utf-8", "strict")
     except UnicodeDecodeError as error:
@@ -68,7 +68,7 @@ def tokens(text, trigraphs):
     "string"; comments are left out. With `trigraphs` as before C++17."""
     if trigraphs:
         text = re.sub(r"\?\?([=/'()!<>-])", lambda m: TRIGRAPHS[m[1]], text)
-    text = re.sub(r"\\[ \t\f\v\r]*\n", "", text)  # gcc goes on over blanks behind the backslash, too
+    text = re.sub(r"\\[ \t\f\v\r]*\n", "", text)  # gcc goes on over blanks after the backslash, too
     found, at = [], 0
     pattern = re.compile(
         r'(?P<comment>//[^\n]*|/\*.*?\*/)|(?P<string>"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\')'

@@ -1,4 +1,4 @@
-"""What is put wherever a name, a string or a path can stand."""
+"""What is put wherever a name, a string or a path can appear."""
 import os
 
 PAYLOADS = {

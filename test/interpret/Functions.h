@@ -5,7 +5,7 @@
 namespace echelon::interpret {
 
 /// x: the operands, and whatever else up to three numbers. toInteger: the result's type has no fractions. What is made
-/// of NaN is NaN, but for comparisons: NaN stands where a rank holds nothing, and a read of it shows.
+/// of NaN is NaN, but for comparisons: NaN is where a rank holds nothing, and a read of it shows.
 double apply(ech::Function f, const double *x, bool toInteger);
 
 } // namespace echelon::interpret

@@ -1,4 +1,4 @@
-"""Each spec of this folder holds one mistake of a user; what Echelon says of it stands in NAME.expected.
+"""Each spec of this folder holds one mistake of a user; what Echelon says of it is in NAME.expected.
 
     try.py ECHELON WORK [--update] [--messages] [NAME…]
 

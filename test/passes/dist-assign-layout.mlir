@@ -151,7 +151,7 @@ module @"stored optimizer" attributes {dist.mesh = #dist.mesh<dp = 2 [batch]>, d
 // -----
 
 // In a loop: what is carried is in its own state, what is summed stays pending, the conversion of what comes from
-// outside stands outside, and a free value comes in as the slice that is asked for.
+// outside is outside, and a free value comes in as the slice that is asked for.
 // CHECK-LABEL: loops
 // CHECK-DAG: %[[FREE:.*]] = ech.read @t : <[layer=3, batch=4], f32, #dist.state<tp = split batch>>
 // CHECK-DAG: %[[OUT:.*]] = dist.convert %{{.*}} {{.*}}tp = split key>> -> <[key=4], f32, #dist.state<tp = whole>>
@@ -191,7 +191,7 @@ module @loops attributes {dist.mesh = #dist.mesh<tp = 2 [batch, key]>} {
 // CHECK-LABEL: moves before it is cut
 // CHECK: %[[G:.*]] = ech.conv_grad_w {{.*}} -> !ech.tensor<[out=6, in=1, k=2], f32, #dist.state<dp = sum, tp = split out>>
 // CHECK: %[[MOVED:.*]] = dist.convert %[[G]] {{.*}} -> <[out=6, in=1, k=2], f32, #dist.state<dp = sum, tp = split k>>
-// The norm reads the gradient first; the message is called by the parameter, and stands where that is declared.
+// The norm reads the gradient first; the message is called by the parameter, and is where that is declared.
 // CHECK: %[[CUT:.*]] = dist.convert %[[MOVED]] why "store optimizer over dp: gradient of w (dist-assign-layout.mlir:{{[0-9]+}})"
 // CHECK-SAME: -> <[out=6, in=1, k=2], f32, #dist.state<dp = cut out, tp = split k>>
 // CHECK: ech.global_norm %[[CUT]]

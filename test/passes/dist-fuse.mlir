@@ -24,7 +24,7 @@ ech.step @chain {
   ech.write @b, %s : !ech.tensor<[hidden=8], f32>
 }
 
-// A sum is there only after the loops: what uses it is another group. Numbers are made anew in each.
+// A sum is there only after the loops: what uses it is another group. Numbers are made again in each.
 // CHECK-LABEL: ech.step @sum_ends
 // CHECK:       rt.group
 // CHECK:         %[[C:.*]] = ech.constant 2.0

@@ -1,7 +1,7 @@
 // RUN: echelon-opt %s --dist-lower-to-rt | FileCheck %s
 // RUN: sed 's/dp = 2/dp = 1/' %s | echelon-opt --dist-lower-to-rt | FileCheck %s --check-prefix=ONE
 
-// What an iteration of a loop starts goes on behind it: the value is computed where the stack keeps it and summed there,
+// What an iteration of a loop starts goes on after it: the value is computed where the stack keeps it and summed there,
 // and its ticket is kept beside the others', all of which are waited for at once.
 // CHECK:       %[[STACK:.*]] = rt.alloc work {ech.phase = "backward"} : <[layer=3, hidden=8], f32>
 // CHECK:       %[[TICKETS:.*]] = rt.tickets 3 {ech.phase = "backward"}

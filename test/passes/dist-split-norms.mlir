@@ -18,7 +18,7 @@ ech.step @channels {
   ech.write @x, %s : !ech.tensor<[batch=4, c=2, width=8], f32>
 }
 
-// The backward phase makes what it reads of the result anew.
+// The backward phase makes what it reads of the result again.
 // CHECK-LABEL: ech.step @phases
 // CHECK:       ech.normalize
 // CHECK-NEXT:  ech.map sub %{{.*}} : (

@@ -40,7 +40,7 @@ ech.step @train {
 }
 
 // Under evaluation the counts are known at the end, like the sums: both are stacked up, the quotients of all layers
-// follow in a loop behind.
+// follow in a loop after.
 // CHECK-LABEL: ech.step @evaluate
 ech.step @evaluate {
   // CHECK: %[[TOTAL:.*]]:2 = ech.repeat "batches" = 0 time

@@ -1,7 +1,7 @@
 // RUN: echelon-opt %s --rt-name-sizes | FileCheck %s
 
 // An axis has its name at its own size. A part of it has the name where nothing has the whole (head), else the mesh axis
-// behind it (seq); other sizes of an axis have none: nothing splits row.
+// after it (seq); other sizes of an axis have none: nothing splits row.
 // CHECK: rt.sizes = [
 // CHECK-SAME: {axis = "seq", name = "seq", size = 64 : i64}
 // CHECK-SAME: {axis = "seq", name = "seq_tp", over = ["tp"], size = 32 : i64, whole = 64 : i64}

@@ -40,12 +40,12 @@ static bool write(const std::string &text, const std::string &file) {
 static int build(const BuildOptions &options) {
   if (!options.dumpStages.empty() && (options.emit == "ast" || options.emit == "ech")) {
     std::cerr << "echelon: --dump-stages writes the IR after each pass, and --emit " << options.emit
-              << " is what stands before the first; leave one of them out\n";
+              << " is what comes before the first; leave one of them out\n";
     return Usage;
   }
   if (options.profile && options.emit != "cpp" && options.emit != "exe") {
     std::cerr << "echelon: --profile is of the program, and --emit " << options.emit
-              << " stands before there is one; leave one of them out\n";
+              << " comes before there is one; leave one of them out\n";
     return Usage;
   }
   Compilation compilation(options);

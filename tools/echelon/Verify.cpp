@@ -237,7 +237,7 @@ int Verifier::verify() {
   }
   llvm::outs() << passed << " passed, " << failed << " failed";
   if (skipped)
-    llvm::outs() << "; " << skipped << " random layouts do not divide and were drawn anew";
+    llvm::outs() << "; " << skipped << " random layouts do not divide and were drawn again";
   llvm::outs() << " (fp64, batch " << batch << ", " << reference.steps.size() << " steps, tolerance 1e-10)\n";
   return !failed ? Fine : exitCode != Fine ? exitCode : RunFailed;
 }
@@ -251,7 +251,7 @@ void addVerify(CLI::App &app, int &exitCode) {
   command
       ->add_option("--layout", options->layouts,
                    "a layout to try as well, as the spec would have it: \"mesh(dp = 2) { split batch over dp }\", with "
-                   "\" in 2 micro batches\" behind it where the batch is to be split over time")
+                   "\" in 2 micro batches\" after it where the batch is to be split over time")
       ->take_all()
       ->allow_extra_args(false);
   CLI::Option *layouts = command->add_option("--layouts", options->randomLayouts, "so many random layouts as well (0)")

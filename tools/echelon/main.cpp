@@ -11,7 +11,7 @@
 #include <iostream>
 #include <map>
 
-/// What stands in the spec, and in what way it is said on the command line; else the nearest option.
+/// What is in the spec, and in what way it is said on the command line; else the nearest option.
 template <typename Remedy>
 static std::string setInstead(const std::string &word, const std::string &value,
                               const std::vector<std::string> &options, Remedy remedy) {
@@ -23,7 +23,7 @@ static std::string setInstead(const std::string &word, const std::string &value,
       {"precision", {"precision", "fp64"}}};
   if (auto it = inSpec.find(word); it != inSpec.end() && std::count(options.begin(), options.end(), "--set"))
     return "; the spec says it, and --set " + it->second.first + "=" +
-           (value.empty() ? it->second.second : echelon::frontend::escaped(value)) + " says it anew";
+           (value.empty() ? it->second.second : echelon::frontend::escaped(value)) + " says it again";
   if (word == "gpus" || word == "nproc" || word == "nodes" || word == "np" || word == "device")
     return "; the spec's layout says how many ranks there are";
   return remedy("--" + word, options);
@@ -80,7 +80,7 @@ static std::string nearestTo(const CLI::App &app, int argc, char **argv) {
   return "";
 }
 
-/// What is said of an option that takes a value and has nothing behind its `=`: the next word would be taken for it.
+/// What is said of an option that takes a value and has nothing after its `=`: the next word would be taken for it.
 static std::string withoutValue(const CLI::App &app, int argc, char **argv) {
   const CLI::App *command = commandOf(app, argc, argv);
   for (int i = 2; command && i < argc && std::string(argv[i]) != "--"; ++i) {
@@ -90,7 +90,7 @@ static std::string withoutValue(const CLI::App &app, int argc, char **argv) {
     name.pop_back();
     const CLI::Option *option = command->get_option_no_throw(name);
     if (option && option->get_expected_min() > 0)
-      return name + "= has nothing behind its =; its value goes there";
+      return name + "= has nothing after its =; its value goes there";
   }
   return "";
 }

@@ -8,7 +8,7 @@ namespace echelon::ech {
 /// sum, it is a `dot`, so that the product itself never exists. Axes of g that d lacks are `like`'s.
 mlir::Value productTo(Build &build, mlir::Value d, mlir::Value g, Tensor like);
 /// `value`, whose axes are those of `like`, in the order of `like`: by giving the operation just built that result type
-/// where its result may stand in any order, else by an expansion that adds nothing (a transposition).
+/// where its result may appear in any order, else by an expansion that adds nothing (a transposition).
 mlir::Value inOrder(Build &build, mlir::Value value, Tensor like);
 /// The result of a norm from its statistics: (x - mean) * rstd - mean_low * rstd, where the first difference is exact
 /// near the mean, and the second product is one a row or channel. map(f, like, a, b) makes f(a, b), of like's type.

@@ -160,7 +160,7 @@ const Entry table[] = {
 };
 const Entry &entry(Function function) {
   const Entry &e = table[static_cast<unsigned>(function)];
-  assert(e.function == function && "the table stands in the order of the enumeration");
+  assert(e.function == function && "the table is in the order of the enumeration");
   return e;
 }
 

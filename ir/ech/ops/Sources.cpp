@@ -76,7 +76,7 @@ LogicalResult PositionOp::verify() {
         return failure();
       return checkElement(*this, tensor(getResult()), IntegerType::get(getContext(), 32), "a position");
     }
-  return emitOpError() << "stands in no repeat over " << getAxis();
+  return emitOpError() << "is in no repeat over " << getAxis();
 }
 
 LogicalResult CountOp::verify() {

@@ -53,7 +53,7 @@ LogicalResult CollectiveOp::verify() {
     return emitOpError() << "has a ticket of its own or keeps it in rt.tickets, not both";
   auto loop = (*this)->getParentOfType<ForOp>();
   if (getTickets() && (!loop || loop.position() != getPosition()))
-    return emitOpError() << "keeps its ticket at the position of the loop that it stands in";
+    return emitOpError() << "keeps its ticket at the position of the loop that it is in";
   auto kept = getTickets() ? getTickets().getDefiningOp<TicketsOp>() : TicketsOp();
   if (getTickets() && (!kept || kept.getCount() != loop.getCount()))
     return emitOpError() << "keeps " << loop.getCount() << " tickets, which one rt.tickets has room for";

@@ -180,7 +180,7 @@ void weightsTile(T *dw, int64_t inner, const T *dy, const T *x, const int32_t *o
   }
 }
 
-/// All offsets of nt channels, three at a time. packed: for nt * count vectors of dy, with zeros behind the rows.
+/// All offsets of nt channels, three at a time. packed: for nt * count vectors of dy, with zeros after the rows.
 template <typename T, int nt>
 void weightsGroup(T *dw, int64_t inner, const T *dy, int64_t plane, const T *x, const int32_t *offset,
                   const Place *places, int64_t count, T *packed, Next<T> &next, int64_t bytes) {

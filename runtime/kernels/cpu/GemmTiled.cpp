@@ -21,7 +21,7 @@ constexpr int64_t kDepth = 256;        // most of a block along k, so that a str
 constexpr int64_t kWhole = 384;        // up to here k is not divided
 constexpr int64_t kBlock = 264 * 256;  // most of a packed block: 264 KiB
 constexpr int64_t kFewColumns = 256;   // of b, that a block holds them all
-constexpr int64_t kGap = kLanes;       // floats behind each packed panel: the last store reaches two of them
+constexpr int64_t kGap = kLanes;       // floats after each packed panel: the last store reaches two of them
 
 /// n cut into equal parts of at most `most`: their size, in multiples of `unit` (a divisor of `most`).
 int64_t evenly(int64_t n, int64_t most, int64_t unit) {

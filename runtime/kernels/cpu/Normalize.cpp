@@ -172,7 +172,7 @@ template <typename T> struct Statistics {
 };
 
 /// y = (x - mean) * rstd over a row: near x, the difference from the rounded mean is exact, and what the rounding lost
-/// is subtracted behind it.
+/// is subtracted after it.
 template <typename T> void normalizeRow(T *y, const T *x, int64_t n, double mean, T rstd) {
   const T near = static_cast<T>(mean), lost = static_cast<T>(mean - double(near)) * rstd;
 #pragma GCC ivdep

@@ -104,8 +104,8 @@ template <int lanes> Places<float, lanes> stepsOf(int step) {
 template <int first, typename V, int... lane> V everySecond(V a, V b, std::integer_sequence<int, lane...>) {
   return __builtin_shufflevector(a, b, (2 * lane + first)...);
 }
-/// from[c], from[c + stride], ...: of a window's column c for neighbouring outputs. Reads no element that lies behind
-/// the last of these and behind the window's second column.
+/// from[c], from[c + stride], ...: of a window's column c for neighbouring outputs. Reads no element that comes after
+/// the last of these and after the window's second column.
 template <int stride, int lanes, typename T> Values<T, lanes> column(const T *from, int c) {
   static_assert(stride == 1 || stride == 2, "loads are written for these");
   if constexpr (lanes == 1 || stride == 1)

@@ -73,7 +73,7 @@ private:
 
   int ownRank, worldSize;
   double deadlineSeconds;
-  Shared *shared; // mapped, the statuses behind it
+  Shared *shared; // mapped, the statuses after it
   size_t sharedBytes;
   std::vector<Peer> peers;
   std::set<std::string> ownSegments; // files of MPI that it made, and whose names are gone

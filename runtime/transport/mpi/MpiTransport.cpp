@@ -38,7 +38,7 @@ MPI_Datatype typeOf(ElementType type) {
   return types[static_cast<size_t>(type)];
 }
 
-/// MPI's own maximum and minimum of reals drop a NaN that stands on one side; these keep it.
+/// MPI's own maximum and minimum of reals drop a NaN that is on one side; these keep it.
 template <typename T, bool largest> void keepNan(void *in, void *inOut, int *count, MPI_Datatype *) {
   const T *a = static_cast<const T *>(in);
   T *b = static_cast<T *>(inOut);
@@ -205,7 +205,7 @@ static MPI_Datatype rowType(const CollectiveCall &call, int places, MPI_Datatype
   return row;
 }
 
-/// The rows of a reduce_scatter, one behind the other, in a copy where they do not lie so or would be overwritten:
+/// The rows of a reduce_scatter, one after the other, in a copy where they do not lie so or would be overwritten:
 /// MPI's own in-place form wants the result in the first row. Else empty.
 static std::vector<char> rowsApart(const CollectiveCall &call, const Group &group) {
   const int64_t bytes = bytesOf(call.type);

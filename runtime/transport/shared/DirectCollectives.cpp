@@ -39,7 +39,7 @@ size_t inBytesOf(const CollectiveCall &call, int places) {
   return inRows(call.kind, places) * call.count * bytesOf(call.type);
 }
 bool isInlined(const CollectiveCall &call, int places) { return inBytesOf(call, places) <= DirectSlot::kPayloadBytes; }
-/// Copies elements [begin, end) of each of `rows` rows of the call's buffer to rows that lie one behind the other.
+/// Copies elements [begin, end) of each of `rows` rows of the call's buffer to rows that lie one after the other.
 void copyOut(char *copy, const CollectiveCall &call, const void *buffer, int rows, int64_t begin, int64_t end) {
   const size_t bytes = bytesOf(call.type);
   forEachPiece(call, rows, begin, end, [&](int64_t from, int64_t to, int64_t count) {

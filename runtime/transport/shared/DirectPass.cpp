@@ -97,7 +97,7 @@ static void reduceRows(const T *const *in, int ins, T *const *out, int outs, int
   int64_t at = 0;
   for (; at + kAhead + kPair <= count; at += kPair)
     pair(at, [&](int row) { __builtin_prefetch(in[row] + at + kAhead); });
-  for (; at + kPair <= count; at += kPair) // what comes behind may be another rank's
+  for (; at + kPair <= count; at += kPair) // what comes after may be another rank's
     pair(at, [](int) {});
   for (; at < count; ++at) {
     T sum = in[0][at];

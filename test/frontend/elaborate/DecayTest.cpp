@@ -234,7 +234,7 @@ TEST(Decay, TakesWeightsBesideStatesAndNoise) {
             "noisy spread change mixed kept more");
 }
 
-// Each part of a concatenation meets what stands at its places: dot(x, w) + bias has no other weight than w.
+// Each part of a concatenation meets what is at its places: dot(x, w) + bias has no other weight than w.
 TEST(Decay, KnowsThePartsOfConcatenations) {
   const std::string parameters = "  param w[feat, hid] ~ normal(1)\n  param v[feat, hid] ~ normal(1)\n"
                                  "  param bias[hid] ~ zeros\n";

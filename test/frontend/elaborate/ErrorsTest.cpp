@@ -1,5 +1,5 @@
 // Each file of errors/ gives exactly the diagnostics of its .expected file. ECHELON_UPDATE_EXPECTED=1 writes those
-// files anew, to be read before they are committed.
+// files again, to be read before they are committed.
 #include "frontend/Parse.h"
 #include "frontend/elaborate/Elaborate.h"
 #include "mlir/IR/MLIRContext.h"

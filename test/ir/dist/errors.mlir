@@ -56,7 +56,7 @@ module attributes {dist.mesh = #dist.mesh<tp = 2 [seq]>} {
 module attributes {dist.mesh = #dist.mesh<tp = 2 [seq]>} {
   ech.step @train {
     %w = ech.constant 1.0 : !sum
-    // expected-error@+1 {{'dist.start_each' op is stacked by the repeat that it stands in, and nothing else reads it}}
+    // expected-error@+1 {{'dist.start_each' op is stacked by the repeat that it is in, and nothing else reads it}}
     %0 = dist.start_each "all_reduce" %w over ["tp"] why "" : (!sum) -> !whole
   }
 }
@@ -112,7 +112,7 @@ module attributes {dist.mesh = #dist.mesh<tp = 2 [seq]>} {
 module attributes {dist.mesh = #dist.mesh<tp = 2 [seq]>} {
   ech.step @train {
     %w = ech.constant 1.0 : !sum
-    // expected-error@+1 {{'dist.start_each' op is stacked by the repeat that it stands in, and nothing else reads it}}
+    // expected-error@+1 {{'dist.start_each' op is stacked by the repeat that it is in, and nothing else reads it}}
     %outside = dist.start_each "all_reduce" %w over ["tp"] why "" : (!sum) -> !whole
     %0, %1 = ech.repeat "layer" = 3 carry(%w : !sum) -> (!sum) stack (!wholes) {
     ^bb0(%c: !sum):

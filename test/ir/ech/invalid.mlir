@@ -120,7 +120,7 @@ ech.step @train {
 // -----
 
 ech.step @train {
-  // expected-error @+1 {{'ech.position' op stands in no repeat over layer}}
+  // expected-error @+1 {{'ech.position' op is in no repeat over layer}}
   %p = ech.position "layer" : <[], i32>
 }
 

@@ -141,7 +141,7 @@ rt.function @train {
   ^bb0(%i: index):
     rt.for "inner" = 3 {
     ^bb0(%j: index):
-      // expected-error @+1 {{keeps its ticket at the position of the loop that it stands in}}
+      // expected-error @+1 {{keeps its ticket at the position of the loop that it is in}}
       rt.collective "all_reduce" %x, %x count 2 "Sum" over [0] ranks 2 "dp" with "ring" why "" keeps %each[%i] : !rt.buffer<[a=2], f32>, !rt.buffer<[a=2], f32>
     }
   }

@@ -312,7 +312,7 @@ struct Ranks {
     for (auto [result, value] : llvm::zip(op->getResults(), results))
       values[result] = std::move(value);
   }
-  /// On each rank what those of its group found, one behind the other.
+  /// On each rank what those of its group found, one after the other.
   void collect(dist::CollectOp op) {
     Tensor type = ech::tensor(op.getResult());
     SmallVector<int> group = meshAxes(op.getOver());

@@ -60,7 +60,7 @@ TEST_F(Contents, Names) {
   EXPECT_EQ(nameOf("{\"text\": \"a\"}\n"), "JSON");
   EXPECT_EQ(nameOf("<!DOCTYPE html>"), "a web page");
   EXPECT_EQ(nameOf("version https://git-lfs.github.com/spec/v1\noid sha256:0\n"),
-            "a pointer of Git LFS, which stands where the file itself is missing (git lfs pull)");
+            "a pointer of Git LFS, which is where the file itself is missing (git lfs pull)");
   EXPECT_EQ(nameOf("plain \xc3\xa9 words\n"), "text");
   EXPECT_EQ(nameOf("\xc3(\x01\x02"), "");
   EXPECT_EQ(nameOf(""), "");
@@ -97,7 +97,7 @@ TEST_F(Contents, Refusals) {
                                             "text has none; tokens(\"FILE\") reads tokens");
   write("x", "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 12345678\n");
   const std::string pointer =
-      "\"DIR/x\" looks like a pointer of Git LFS, which stands where the file itself is missing (git lfs pull)";
+      "\"DIR/x\" looks like a pointer of Git LFS, which is where the file itself is missing (git lfs pull)";
   EXPECT_EQ(refusal({"text", {"x"}}, ints), pointer + ", and text reads characters");
   write("x", "");
   EXPECT_EQ(refusal({"tokens", {"x"}}, ints), "\"DIR/x\" is empty");

@@ -38,7 +38,7 @@ TEST(Shuffle, OrdersDiffer) {
     EXPECT_NEAR(n, 1000, 150);
 }
 
-// Which samples meet in a batch says nothing of where they stand in the data: over an epoch of a text's windows, places
+// Which samples meet in a batch says nothing of where they are in the data: over an epoch of a text's windows, places
 // and samples fill a table evenly, and samples that follow each other are not correlated. Fixed seeds, limits of five
 // standard deviations.
 TEST(Shuffle, IsUniform) {

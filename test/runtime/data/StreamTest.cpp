@@ -120,7 +120,7 @@ TEST_F(Pictures, Flip) {
   EXPECT_EQ(corners, (std::set<double>{1, 9}));
 }
 
-// crop moves by at most pad along each axis that it names, an input along those that it has; behind the border is 0.
+// crop moves by at most pad along each axis that it names, an input along those that it has; after the border is 0.
 TEST_F(Pictures, Crop) {
   auto stream = with({{"crop", {1}, {"row", "column"}}});
   ASSERT_TRUE(stream) << message();

@@ -178,7 +178,7 @@ TEST_F(Tokens, Megatron) {
   std::swap_ranges(turned.begin() + 34 + 8, turned.begin() + 34 + 16, turned.begin() + 34 + 16);
   write("t.idx", turned);
   EXPECT_EQ(refusal(file),
-            "\"DIR/t.idx\", the index of \"DIR/t.bin\", has sequence 0 elsewhere than behind the one before it; write "
+            "\"DIR/t.idx\", the index of \"DIR/t.bin\", has sequence 0 elsewhere than after the one before it; write "
             "the tokens alone, as array.astype('uint16').tofile(\"FILE\") does, and without an index");
   EXPECT_EQ(refusal({"tokens", {"t.idx"}}),
             "\"DIR/t.idx\" is an index of Megatron (.idx) and holds no tokens; name the .bin file beside it");
@@ -287,7 +287,7 @@ TEST_F(Tokens, Headers) {
   write("t.bin", shard(20240520, 1, 40, bytesOf<uint16_t>(ids())));
   EXPECT_EQ(refusal(file),
             "\"DIR/t.bin\" is a shard of llm.c whose header tells of 40 tokens of 16 bits, and it has 82 "
-            "bytes behind its header; it may not have been copied whole, or was written otherwise" +
+            "bytes after its header; it may not have been copied whole, or was written otherwise" +
                 plain);
   write("t.bin", shard(20240520, 1, -1, bytesOf<uint16_t>(ids())));
   EXPECT_NE(refusal(file).find("tells of 4294967295 tokens"), std::string::npos) << message();
@@ -296,7 +296,7 @@ TEST_F(Tokens, Headers) {
                            "20250211), and shards of tokens begin with 20240520 or 20240801" +
                                plain);
   write("t.bin", shard(20240520, 1, 41, bytesOf<uint16_t>(ids())).substr(0, 500));
-  EXPECT_NE(refusal(file).find("and it has 0 bytes behind its header"), std::string::npos) << message();
+  EXPECT_NE(refusal(file).find("and it has 0 bytes after its header"), std::string::npos) << message();
   write("t.bin", shard(20240520, 1, 41, bytesOf<uint16_t>(ids())));
   EXPECT_EQ(stream(withBits(16)), ids());
   EXPECT_EQ(refusal(withBits(32)), "\"DIR/t.bin\" is a shard of llm.c with tokens of 16 bits, and the spec says bits = "

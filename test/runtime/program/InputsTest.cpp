@@ -1,6 +1,6 @@
 #include "runtime/program/Inputs.h"
-#include "runtime/data/Transforms.h"
 #include "../collectives/Ranks.h"
+#include "runtime/data/Transforms.h"
 
 using namespace echelon::runtime;
 
@@ -49,7 +49,7 @@ void same(float is, double wanted, const std::string &where) {
 
 } // namespace
 
-// Micro batches are (micro, batch); rows in two parts, the slower one split, stored behind the columns.
+// Micro batches are (micro, batch); rows in two parts, the slower one split, stored after the columns.
 TEST(Inputs, AxesInPartsAndInAnotherOrder) {
   Layout layout = {{{"micro", 3, {}}, {"batch", 2, {0}}, {"low", 2, {}}, {"column", 3, {}}, {"high", 2, {1}}}, {}};
   load(layout, {{{"batch"}, {"micro", "batch"}}, {{"row"}, {"high", "low"}}}, [](int dp, int tp, const float *x) {

@@ -338,13 +338,13 @@ TEST_F(Run, AnotherRunIsAccepted) {
                     optimizerLines = "    snapshot: kind sgd\n    now:      kind adam\n";
   EXPECT_EQ(messages, "echelon: --resume: snapshot \"DIR/ckpt/step-00000004\" is of another run\n  model differs:\n" +
                           modelLines + "  optimizer differs:\n" + optimizerLines +
-                          "  --accept model,optimizer goes on all the same; --out DIR starts anew in another "
+                          "  --accept model,optimizer goes on all the same; --out DIR starts over in another "
                           "directory\n");
   EXPECT_EQ(run(changed, {"--resume", "--accept", "model"}), 4);
   EXPECT_EQ(messages, "echelon: --resume: snapshot \"DIR/ckpt/step-00000004\" is of another run\n"
                       "  optimizer differs:\n" +
                           optimizerLines +
-                          "  --accept optimizer goes on all the same; --out DIR starts anew in another directory\n");
+                          "  --accept optimizer goes on all the same; --out DIR starts over in another directory\n");
   for (const std::string transport : {"shm", "threads"}) {
     fs::remove_all(folder + "/" + transport);
     fs::create_directories(folder + "/" + transport);
@@ -397,7 +397,7 @@ TEST_F(Run, DataOfAnotherSize) {
   EXPECT_EQ(run(program, {"--resume"}), 4);
   EXPECT_EQ(messages, "echelon: --resume: snapshot \"DIR/ckpt/step-00000005\" is of another run\n"
                       "  data differs:\n    snapshot: samples 40\n    now:      samples 39\n"
-                      "  --accept data goes on all the same; --out DIR starts anew in another directory\n");
+                      "  --accept data goes on all the same; --out DIR starts over in another directory\n");
   EXPECT_EQ(run(program, {"--resume", "--accept", "data"}), 0) << messages;
 }
 
@@ -530,7 +530,7 @@ TEST_F(Run, GradientNotFinite) {
   EXPECT_EQ(messages.substr(0, expected.size()), expected);
 }
 
-// Micro batches lie side by side in one input: what is behind it is no part of it.
+// Micro batches lie side by side in one input: what is after it is no part of it.
 TEST_F(Run, GradientNotFiniteOfMicroBatches) {
   Program program = linear::program(folder, 1, 1, 2);
   program.learningRate = linear::hugeRate;

@@ -181,7 +181,7 @@ TEST(Snapshot, StaysInItsFolder) {
   fs::remove_all(base);
 }
 
-// What stands beside snapshots is none: other names, half-written ones, files.
+// What is beside snapshots is none: other names, half-written ones, files.
 TEST(Snapshot, List) {
   namespace fs = std::filesystem;
   const fs::path folder = fs::temp_directory_path() / ("echelon-list-" + std::to_string(getpid()));

@@ -13,7 +13,7 @@ std::string runtimeLibrary();
 /// A text that changes whenever the runtime library or a header of the runtime is written.
 std::string runtimeStamp();
 
-/// Size and time of a file: another one whenever it is written anew.
+/// Size and time of a file: another one whenever it is written again.
 std::string fileStamp(const std::string &file);
 
 /// $ECHELON_CACHE, else $XDG_CACHE_HOME/echelon, else ~/.cache/echelon; made when it is not there. Empty: cannot be

@@ -200,7 +200,7 @@ std::vector<std::string> Compilation::otherMathematics() const {
   return settings.microBatches > 1 ? perMicroBatch() : std::vector<std::string>();
 }
 
-// What passes say about an operation stands at the source line that the operation comes from.
+// What passes say about an operation is at the source line that the operation comes from.
 SourceRange Compilation::rangeOf(mlir::Location location) const {
   SourceRange range;
   location->walk([&](mlir::Location inner) {
@@ -307,7 +307,7 @@ void Compilation::warnOfUnseenMetrics() {
     if (!metric.inEvaluation)
       diagnostics.warning(Code::E0128, metric.name.range,
                           "metric " + metric.name.text +
-                              " stands where `training` is true alone, and metrics are computed in evaluations, where "
+                              " is where `training` is true alone, and metrics are computed in evaluations, where "
                               "it is false");
     else
       names.push_back(metric.name.text);

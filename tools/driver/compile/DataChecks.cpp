@@ -246,7 +246,7 @@ bool Compilation::checkPatterns() {
       return line.patterns.empty() ||
              llvm::any_of(line.patterns, [&](const Pattern &pattern) { return matches(pattern, path); });
     };
-    // Of a line behind one for all parameters checkSchedules tells it.
+    // Of a line after one for all parameters checkSchedules tells it.
     if (!hasAll && llvm::none_of(left, takes) && llvm::any_of(parameters, takes))
       diagnostics.error(Code::E0410, line.range,
                         "this line takes no parameter: the first match wins, and the lines above take all that it "

@@ -10,7 +10,7 @@ namespace echelon {
 /// place of its layout clause, and on as many ranks as it wants.
 std::string withLayout(const frontend::SourceManager &sources, const frontend::Train &train, const std::string &layout);
 
-/// The text behind the word `layout`, with one more line in it; empty where there is no layout clause.
+/// The text after the word `layout`, with one more line in it; empty where there is no layout clause.
 std::string layoutWith(const frontend::SourceManager &sources, const frontend::Train &train, const std::string &line);
 
 } // namespace echelon

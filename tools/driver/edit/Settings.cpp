@@ -163,12 +163,12 @@ bool hasArgument(const Clause &clause, llvm::StringRef name) {
 
 std::string hintFor(llvm::StringRef word, const std::vector<std::string> &words) {
   std::string near = didYouMean(std::string_view(word), words);
-  return near.empty() ? "; it has " + listed(words) + ", and arguments are named behind their clause, as in optimize.lr"
+  return near.empty() ? "; it has " + listed(words) + ", and arguments are named after their clause, as in optimize.lr"
                       : near;
 }
 
 /// Of several clauses of one word those that have the value. The norm that `clip` bounds is that of all gradients: it
-/// may stand in any of them.
+/// may appear in any of them.
 std::vector<const Clause *> having(const std::vector<const Clause *> &clauses, llvm::ArrayRef<llvm::StringRef> names,
                                    const SourceManager &sources) {
   std::vector<const Clause *> found;

@@ -12,7 +12,7 @@ namespace echelon {
 struct TextEdit {
   uint32_t offset, length;
   std::string text;
-  // Of what is added to one place: these stand there once, however many edits add to it, the last between two of them.
+  // Of what is added to one place: these are there once, however many edits add to it, the last between two of them.
   std::string before, after, between;
   std::string path; // of the setting that asks for it, for messages
 };

@@ -7,7 +7,7 @@
 
 namespace echelon {
 
-/// What stands before the executable to start it on so many ranks: nothing, or mpirun with its options. `hosts`: a file
+/// What comes before the executable to start it on so many ranks: nothing, or mpirun with its options. `hosts`: a file
 /// of machines; empty: those of the batch system, or this one. `crowded`: more ranks than the batch system allows are
 /// fine.
 std::vector<std::string> launcher(const std::string &transport, int64_t ranks, const std::string &hosts = "",

@@ -76,7 +76,7 @@ Worst compareTraces(const Trace &one, const Trace &many) {
     worst.see(INFINITY, "the number of steps logged");
     return worst;
   }
-  // How far an element's gradient stands above rounding, 0 to 1: its update is known as well as that, no better.
+  // How far an element's gradient is above rounding, 0 to 1: its update is known as well as that, no better.
   std::map<std::string, std::vector<double>> live;
   for (size_t s = 0; s < one.steps.size() && worst.error < INFINITY; ++s) {
     const Trace::Step &a = one.steps[s], &b = many.steps[s];
