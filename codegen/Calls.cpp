@@ -1,5 +1,6 @@
 #include "codegen/Calls.h"
 #include "codegen/cpu/Loops.h"
+#include "ir/ech/SourcePlace.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -68,12 +69,12 @@ void spell(rt::CollectiveOp op, Printer &printer) {
   const std::string size = megabytes >= 0.01 ? llvm::formatv("{0:f2} MB", megabytes).str()
                                              : llvm::formatv("{0} bytes", op.messageBytes()).str();
   StringRef why = op.getWhy();
-  why.consume_back(" (" + SourceLines::label(op.getLoc()) + ")"); // the call says it
+  why.consume_back(" (" + ech::sourcePlace(op.getLoc()) + ")"); // the call says it
   printer.call(op, head, arguments, (Twine(op.getRanks()) + " ranks, " + size + ": " + why).str());
 }
 
 void spell(rt::ReportOp op, Printer &printer) {
-  const std::string place = SourceLines::label(op.getLoc());
+  const std::string place = ech::sourcePlace(op.getLoc());
   printer.call(op, "r.report", {std::to_string(op.getSlot()), printer.element(op.getValue())},
                (place.empty() ? "" : place + "  ") + op.getName().str());
   if (op.getKind() == ech::stringifyReportKind(ech::ReportKind::Norm)) {

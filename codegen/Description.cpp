@@ -1,14 +1,15 @@
 // The program's tables.
 #include "codegen/Description.h"
 #include "codegen/Fingerprints.h"
-#include "codegen/Plan.h"
 #include "codegen/Printer.h"
 #include "codegen/Text.h"
 #include "ir/dist/State.h"
 #include "ir/ech/Decimal.h"
+#include "ir/ech/SourcePlace.h"
 #include "ir/rt/Rt.h"
 #include "ir/run/Run.h"
 #include "passes/Moments.h"
+#include "passes/cost/ProgramCost.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
@@ -184,7 +185,7 @@ void Tables::partialFunctions() {
   if (!functions)
     return;
   auto texts = llvm::map_to_vector(functions.getAsRange<NameLoc>(), [](NameLoc function) {
-    return function.getName().str() + " (" + codegen::SourceLines::label(function) + ")";
+    return function.getName().str() + " (" + ech::sourcePlace(function) + ")";
   });
   constexpr size_t most = 6;
   if (texts.size() > most) {
@@ -266,7 +267,7 @@ void Tables::print() {
     field("restarts", Twine(train.getRestarts()));
   if (checkpoint) // else there is nothing that a run goes on from
     fingerprints();
-  os << "  p.plan =" << linesOf(planOf(module, static_cast<bool>(checkpoint)).text(), 6) << ";\n";
+  os << "  p.plan =" << linesOf(programCost(module, static_cast<bool>(checkpoint)).text(), 6) << ";\n";
   field("version", quoted(ECHELON_VERSION));
   if (SymbolTable::lookupSymbolIn(module, "train.start"))
     field("start", "start");

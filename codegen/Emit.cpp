@@ -2,10 +2,10 @@
 #include "codegen/Emit.h"
 #include "codegen/Description.h"
 #include "codegen/Functions.h"
-#include "codegen/Plan.h"
 #include "codegen/Text.h"
 #include "ir/dist/State.h"
 #include "ir/run/Run.h"
+#include "passes/cost/ProgramCost.h"
 #include "passes/update/Rule.h"
 #include "llvm/Support/Path.h"
 
@@ -27,7 +27,7 @@ void printHeader(ModuleOp module, run::TrainOp train, raw_ostream &os) {
       llvm::interleave(axis.list, os, [&](Attribute name) { os << cast<StringAttr>(name).getValue(); }, " ");
       os << "]";
     });
-  ProgramPlan program = planOf(module);
+  ProgramCost program = programCost(module);
   os << "\n// Bytes of one rank: " << program.stateBytes << " state, " << program.inputBytes << " input, "
      << program.workBytes << " work.\n";
 }

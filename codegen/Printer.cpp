@@ -3,8 +3,8 @@
 #include "codegen/Calls.h"
 #include "codegen/Text.h"
 #include "codegen/cpu/Kernels.h"
+#include "ir/ech/SourcePlace.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/Path.h"
 
 using namespace mlir;
 using namespace echelon;
@@ -13,18 +13,6 @@ using namespace echelon::codegen;
 //===- the user's lines ------------------------------------------------------------------------------------------===//
 
 namespace {
-FileLineColLoc placeOf(Location loc) {
-  if (auto named = dyn_cast<NameLoc>(loc))
-    return placeOf(named.getChildLoc());
-  if (auto fused = dyn_cast<FusedLoc>(loc))
-    for (Location part : fused.getLocations())
-      if (FileLineColLoc place = placeOf(part))
-        return place;
-  if (auto call = dyn_cast<CallSiteLoc>(loc))
-    return placeOf(call.getCaller());
-  return dyn_cast<FileLineColLoc>(loc);
-}
-
 /// The line of the library that an operation comes from; null where the spec's own line makes it.
 FileLineColLoc libraryPlaceOf(Location loc) {
   if (auto named = dyn_cast<NameLoc>(loc))
@@ -35,33 +23,19 @@ FileLineColLoc libraryPlaceOf(Location loc) {
   if (auto place = dyn_cast_or_null<FileLineColLoc>(fused.getMetadata()))
     return place;
   for (Location part : fused.getLocations())
-    if (placeOf(part))
+    if (ech::sourceLine(part))
       return libraryPlaceOf(part);
   return {};
 }
-
-std::string labelOf(FileLineColLoc place) {
-  StringRef file = llvm::sys::path::filename(place.getFilename().getValue());
-  if (file.consume_front("<")) // of the library
-    file.consume_back(">");
-  return (file + ":" + Twine(place.getLine())).str();
-}
 } // namespace
 
-std::string SourceLines::label(Location loc) {
-  FileLineColLoc place = placeOf(loc);
-  if (!place)
-    return "";
-  return labelOf(place);
-}
-
 std::string SourceLines::of(Location loc) const {
-  FileLineColLoc place = placeOf(loc);
+  FileLineColLoc place = ech::sourceLine(loc);
   if (!place)
     return "";
-  std::string text = label(loc);
+  std::string text = ech::sourcePlace(loc);
   if (FileLineColLoc library = libraryPlaceOf(loc)) {
-    text = labelOf(library) + " at " + text;
+    text = ech::sourcePlace(library) + " at " + text;
     place = library;
   }
   for (size_t f = 0; f < sources.size(); ++f)
@@ -161,7 +135,7 @@ void Printer::kernel(Operation *op) {
 }
 
 std::string Printer::place(Operation *op) {
-  std::string label = SourceLines::label(op->getLoc());
+  std::string label = ech::sourcePlace(op->getLoc());
   return label.empty() ? "" : quoted(label);
 }
 

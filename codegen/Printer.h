@@ -16,8 +16,6 @@ class SourceLines {
 public:
   explicit SourceLines(const frontend::SourceManager &sources) : sources(sources) {}
   std::string of(mlir::Location loc) const;
-  /// "mlp.ech:15" alone.
-  static std::string label(mlir::Location loc);
 
 private:
   const frontend::SourceManager &sources;

@@ -1,6 +1,7 @@
 #include "codegen/Probes.h"
 #include "codegen/Printer.h"
 #include "codegen/Text.h"
+#include "ir/ech/SourcePlace.h"
 
 using namespace mlir;
 using namespace echelon;
@@ -11,7 +12,7 @@ namespace {
 std::string linesOf(Operation &op) {
   SmallVector<std::string> labels;
   op.walk<WalkOrder::PreOrder>([&](Operation *part) {
-    std::string label = SourceLines::label(part->getLoc());
+    std::string label = ech::sourcePlace(part->getLoc());
     if (!label.empty() && !llvm::is_contained(labels, label))
       labels.push_back(label);
   });

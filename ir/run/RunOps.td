@@ -130,7 +130,7 @@ def Run_CheckpointOp : Run_Op<"checkpoint"> {
 }
 
 def Run_MathematicsOp : Run_Op<"mathematics"> {
-  let summary = "what the model computes, as snapshots keep it (codegen/Meaning.h)";
+  let summary = "what the model computes, as snapshots keep it (tools/driver/compile/Mathematics.h)";
   let arguments = (ins StrAttr:$text);
   let assemblyFormat = "$text attr-dict";
 }

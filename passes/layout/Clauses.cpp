@@ -1,26 +1,14 @@
 // The layout clauses behind states and messages.
 #include "passes/layout/Clauses.h"
-#include "llvm/Support/Path.h"
+#include "ir/ech/SourcePlace.h"
 
 using namespace mlir;
 using namespace echelon;
 using namespace echelon::dist;
 using namespace echelon::layout;
 
-/// "gpt.ech:40", or empty.
-static std::string shortPlace(Location loc) {
-  std::string text;
-  loc->walk([&](Location inner) {
-    auto file = dyn_cast<FileLineColLoc>(inner);
-    if (!file)
-      return WalkResult::advance();
-    text = (llvm::sys::path::filename(file.getFilename().getValue()) + ":" + Twine(file.getLine())).str();
-    return WalkResult::interrupt();
-  });
-  return text;
-}
 static std::string withPlace(std::string text, Location loc) {
-  std::string place = shortPlace(loc);
+  std::string place = ech::sourcePlace(loc);
   return place.empty() ? text : text + " (" + place + ")";
 }
 

@@ -1,4 +1,5 @@
-// What a model computes, read from the text that the compiler wrote of it (codegen/Meaning.h) and that snapshots keep.
+// What a model computes, read from the text that the compiler wrote of it (tools/driver/compile/Mathematics.h) and that
+// snapshots keep.
 //
 //   mathematics 1                                  the form of the text
 //   input x ( 'batch 'feat=5 ) f32                 what a step reads, with axes as they lie in memory; the batch has no

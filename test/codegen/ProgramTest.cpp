@@ -1,6 +1,5 @@
 // Generated programs: the same text each time, no warnings, and the numbers that plain loops give.
 #include "codegen/Emit.h"
-#include "codegen/Plan.h"
 #include "ir/dist/Dist.h"
 #include "ir/rt/Rt.h"
 #include "ir/run/Run.h"
@@ -8,6 +7,7 @@
 #include "mlir/Pass/PassManager.h"
 #include "passes/Identifier.h"
 #include "passes/Passes.h"
+#include "passes/cost/ProgramCost.h"
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -31,7 +31,7 @@ std::string testFile(const std::string &name) {
 
 struct Printed {
   std::string text;
-  ProgramPlan plan, saving; // saving: of the same with snapshots
+  ProgramCost plan, saving; // saving: of the same with snapshots
 };
 
 /// The program of a module in the state that dist-fuse takes.
@@ -51,8 +51,8 @@ Printed print(const std::string &ir, bool profile = false) {
   Printed printed;
   llvm::raw_string_ostream os(printed.text);
   EXPECT_TRUE(mlir::succeeded(emitCpp(*module, sources, os, profile)));
-  printed.plan = planOf(*module);
-  printed.saving = planOf(*module, true);
+  printed.plan = programCost(*module);
+  printed.saving = programCost(*module, true);
   return printed;
 }
 
@@ -122,7 +122,7 @@ TEST(Program, ProbesAreAllThatProfilingAdds) {
 }
 
 TEST(Program, MemoryAddsUp) {
-  ProgramPlan plan = print(testFile("mlp.mlir")).plan;
+  ProgramCost plan = print(testFile("mlp.mlir")).plan;
   EXPECT_EQ(plan.memory.params, (30 + 5 + 15 + 3) * 4);
   EXPECT_EQ(plan.memory.total, plan.stateBytes + plan.inputBytes + plan.workBytes);
   EXPECT_EQ(plan.memory.total, plan.memory.params + plan.memory.gradients + plan.memory.optimizer +

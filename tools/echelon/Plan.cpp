@@ -1,5 +1,5 @@
 // echelon plan SPEC [--json]: what a step stores, communicates and decays, read off the program that would run.
-#include "codegen/Plan.h"
+#include "passes/cost/ProgramCost.h"
 #include "tools/driver/compile/WeightDecay.h"
 #include "tools/echelon/Commands.h"
 #include "tools/echelon/Options.h"
@@ -16,12 +16,12 @@ struct PlanOptions : CompileOptions {
 };
 
 nlohmann::ordered_json toJson(const Compilation &compilation, const std::vector<std::string> &mathematics,
-                              const ProgramPlan &plan, const std::vector<LineDecay> &decay) {
+                              const ProgramCost &plan, const std::vector<LineDecay> &decay) {
   nlohmann::ordered_json mesh = nlohmann::ordered_json::object(), messages = nlohmann::ordered_json::array(),
                          lines = nlohmann::ordered_json::array();
   for (const frontend::MeshAxisSettings &axis : compilation.settings.mesh)
     mesh[axis.name] = axis.size;
-  for (const PlannedMessage &m : plan.messages)
+  for (const MessageCost &m : plan.messages)
     messages.push_back({{"op", m.op},
                         {"axis", m.axis},
                         {"bytes", m.bytes},
@@ -36,7 +36,7 @@ nlohmann::ordered_json toJson(const Compilation &compilation, const std::vector<
                      {"decay", entry.line->decay},
                      {"takes", entry.decayed},
                      {"leaves", entry.spared}});
-  const PlannedMemory &memory = plan.memory;
+  const MemoryCost &memory = plan.memory;
   return {
       {"train", compilation.settings.name},
       {"mesh", mesh},
@@ -77,7 +77,7 @@ int plan(const PlanOptions &options) {
     return SpecWrong;
   }
   compilation.printDiagnostics();
-  ProgramPlan made = planOf(*compilation.module, !compilation.settings.checkpoint.directory.empty());
+  ProgramCost made = programCost(*compilation.module, !compilation.settings.checkpoint.directory.empty());
   const std::vector<LineDecay> decay = decayOf(*compilation.module, compilation.settings, compilation.sources);
   if (options.json)
     std::cout

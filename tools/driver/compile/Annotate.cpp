@@ -3,22 +3,22 @@
 #include "tools/driver/compile/Compilation.h"
 #include "tools/driver/compile/WeightDecay.h"
 
-#include "codegen/Meaning.h"
 #include "ir/dist/Dist.h"
 #include "mlir/Pass/PassManager.h"
+#include "tools/driver/compile/Mathematics.h"
 
 using namespace echelon::frontend;
 
 namespace echelon {
 
 /// Of the model as the passes would have it before they derive it, so that what they make equal is equal.
-std::string Compilation::meaningOfModel() {
+std::string Compilation::mathematicsOfModel() {
   mlir::OwningOpRef<mlir::ModuleOp> copy = module->clone();
-  codegen::keepZeroWeights(*copy);
+  keepZeroWeights(*copy);
   mlir::PassManager manager(context.get());
   manager.addPass(createRecogniseAttention());
   manager.addPass(createSimplify());
-  return mlir::succeeded(manager.run(*copy)) ? codegen::meaningOf(*copy, sources) : "";
+  return mlir::succeeded(manager.run(*copy)) ? mathematicsOf(*copy, sources) : "";
 }
 
 void Compilation::annotate() {
@@ -30,7 +30,7 @@ void Compilation::annotate() {
   }
   mlir::Builder b(context.get());
   const std::string mathematics =
-      settings.checkpoint.directory.empty() ? "" : meaningOfModel(); // without snapshots nothing keeps it
+      settings.checkpoint.directory.empty() ? "" : mathematicsOfModel(); // without snapshots nothing keeps it
   buildRun(*module, settings, sources, mathematics);
   (*module)->setAttr(ech::kMicroBatches, b.getI64IntegerAttr(settings.microBatches));
   if (options.keepGradients)

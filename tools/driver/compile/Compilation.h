@@ -91,7 +91,7 @@ private:
   void openContext(); ///< what passes say becomes a diagnostic
   frontend::SourceRange rangeOf(mlir::Location location) const;
   // Annotate.cpp
-  std::string meaningOfModel();
+  std::string mathematicsOfModel();
   void annotate(); ///< module attributes from the plan
   void annotateLayout(mlir::Builder &builder);
   // DataChecks.cpp

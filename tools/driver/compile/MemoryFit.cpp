@@ -4,7 +4,7 @@
 #include "tools/driver/compile/Compilation.h"
 #include "tools/driver/compile/LayoutText.h"
 
-#include "codegen/Plan.h"
+#include "passes/cost/ProgramCost.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -27,7 +27,7 @@ std::string inUnits(int64_t bytes) {
   return text;
 }
 
-std::pair<const char *, int64_t> largestPart(const PlannedMemory &memory) {
+std::pair<const char *, int64_t> largestPart(const MemoryCost &memory) {
   std::vector<std::pair<const char *, int64_t>> parts = {{"parameters", memory.params},
                                                          {"gradients", memory.gradients},
                                                          {"the optimizer's state", memory.optimizer},
@@ -43,7 +43,7 @@ int64_t bytesUnder(CompileOptions options) {
   Compilation other(std::move(options));
   if (!other.parse() || !other.resolve() || !other.elaborate() || !other.lower(Stage::Rt))
     return 0;
-  return planOf(*other.module).memory.total;
+  return programCost(*other.module).memory.total;
 }
 } // namespace
 
@@ -85,7 +85,7 @@ std::string Compilation::whatFits() const {
 bool Compilation::checkMemory() {
   if (!settings.deviceBytes || options.anyMemory)
     return true;
-  PlannedMemory memory = planOf(*module).memory; // without the copy: snapshots are written without it, too
+  MemoryCost memory = programCost(*module).memory; // without the copy: snapshots are written without it, too
   if (memory.total <= settings.deviceBytes)
     return true;
   auto [part, bytes] = largestPart(memory);

@@ -5,14 +5,14 @@
 #include "mlir/IR/BuiltinOps.h"
 #include <string>
 
-namespace echelon::codegen {
+namespace echelon {
 
 /// Of the training step before it is derived: every loss and every state's next value as operations of the language
 /// over parameters, states and inputs. What nothing of them reads does not count, nor does where statements stand, how
 /// locals are called, or how many samples a step has. Each operation names the line of the spec that it comes from.
-std::string meaningOf(mlir::ModuleOp module, const frontend::SourceManager &sources);
+std::string mathematicsOf(mlir::ModuleOp module, const frontend::SourceManager &sources);
 
 /// Before the model is simplified: what is multiplied by 0 stays, so that a weight that is 0 is a number as others are.
 void keepZeroWeights(mlir::ModuleOp module);
 
-} // namespace echelon::codegen
+} // namespace echelon

@@ -1,13 +1,12 @@
 // What a compiled step communicates and stores: for `plan`, `plan --json` and the generated program's --plan.
 #pragma once
-#include "frontend/resolve/RunSettings.h"
 #include "mlir/IR/BuiltinOps.h"
 #include <string>
 #include <vector>
 
 namespace echelon {
 
-struct PlannedMessage {
+struct MessageCost {
   std::string op;        ///< "all_reduce", …
   std::string axis;      ///< mesh axes: "dp", "dp+tp"
   int64_t ranks = 1;     ///< that take part
@@ -20,13 +19,13 @@ struct PlannedMessage {
 };
 
 /// Bytes of one rank.
-struct PlannedMemory {
+struct MemoryCost {
   int64_t params = 0, gradients = 0, optimizer = 0, activations = 0, buffers = 0, total = 0;
 };
 
-struct ProgramPlan {
-  std::vector<PlannedMessage> messages; ///< of one training step, in order; equal ones counted together
-  PlannedMemory memory;
+struct ProgramCost {
+  std::vector<MessageCost> messages; ///< of one training step, in order; equal ones counted together
+  MemoryCost memory;
   int64_t stateBytes = 0, inputBytes = 0, workBytes = 0; ///< the arenas, exactly as allocated
   int64_t copyBytes = 0;    ///< of the state, from which snapshots are written while training goes on
   std::string text() const; ///< a table for people
@@ -35,6 +34,6 @@ struct ProgramPlan {
 /// From a module whose arenas are planned. Gradients are the work buffers that hold a parameter's derivative until the
 /// update; activations the rest of the work arena at its fullest; buffers the inputs, what state is no parameter, and,
 /// where the program `saves` snapshots, the copy of the state.
-ProgramPlan planOf(mlir::ModuleOp module, bool saves = false);
+ProgramCost programCost(mlir::ModuleOp module, bool saves = false);
 
 } // namespace echelon

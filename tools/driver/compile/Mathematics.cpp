@@ -1,6 +1,6 @@
 // Operations are numbered as they come. Words are the language's own where it has one, so that a change of the IR does
 // not change the text.
-#include "codegen/Meaning.h"
+#include "tools/driver/compile/Mathematics.h"
 
 #include "codegen/Printer.h"
 #include "frontend/Diagnostics.h"
@@ -22,9 +22,9 @@ using namespace echelon;
 
 namespace {
 
-class MeaningWriter {
+class MathematicsWriter {
 public:
-  MeaningWriter(ModuleOp module, const frontend::SourceManager &sources) : lines(sources), os(text) {
+  MathematicsWriter(ModuleOp module, const frontend::SourceManager &sources) : lines(sources), os(text) {
     perSample.insert(ech::batchAxisOf(module));
     for (auto step : module.getOps<ech::StepOp>())
       if (step.getSymName() == "train")
@@ -313,7 +313,7 @@ private:
 
 } // namespace
 
-void codegen::keepZeroWeights(ModuleOp module) {
+void echelon::keepZeroWeights(ModuleOp module) {
   module->walk([](ech::MapOp op) {
     if (op.getFunction() != ech::Function::Mul)
       return;
@@ -327,6 +327,6 @@ void codegen::keepZeroWeights(ModuleOp module) {
   });
 }
 
-std::string codegen::meaningOf(ModuleOp module, const frontend::SourceManager &sources) {
-  return MeaningWriter(module, sources).write(module);
+std::string echelon::mathematicsOf(ModuleOp module, const frontend::SourceManager &sources) {
+  return MathematicsWriter(module, sources).write(module);
 }

@@ -1,30 +1,32 @@
 // Tables of communication and memory.
-#include "codegen/Plan.h"
-#include "codegen/Printer.h"
+#include "passes/cost/ProgramCost.h"
 #include "ir/dist/State.h"
+#include "ir/ech/SourcePlace.h"
+#include "ir/rt/Rt.h"
+#include "mlir/IR/SymbolTable.h"
 #include "llvm/Support/Format.h"
 
 using namespace mlir;
 using namespace echelon;
 
-ProgramPlan echelon::planOf(ModuleOp module, bool saves) {
-  ProgramPlan plan;
+ProgramCost echelon::programCost(ModuleOp module, bool saves) {
+  ProgramCost cost;
   auto number = [&](StringRef name) {
     auto value = module->getAttrOfType<IntegerAttr>(name);
     return value ? value.getInt() : 0;
   };
-  plan.stateBytes = number(rt::kStateBytes);
-  plan.inputBytes = number(rt::kInputBytes);
-  plan.workBytes = number(rt::kWorkBytes);
-  plan.copyBytes = saves ? plan.stateBytes : 0;
+  cost.stateBytes = number(rt::kStateBytes);
+  cost.inputBytes = number(rt::kInputBytes);
+  cost.workBytes = number(rt::kWorkBytes);
+  cost.copyBytes = saves ? cost.stateBytes : 0;
   dist::MeshAttr mesh = dist::meshOf(module);
   for (auto variable : module.getOps<ech::VariableOp>()) {
     auto type = cast<ech::Tensor>(variable.getType());
     int64_t elements = mesh && type.getState() ? dist::localCount(type, mesh) : type.count();
     int64_t bytes = elements * rt::Buffer::dense({}, type.getElement()).elementBytes();
-    (variable.getKind() == ech::VariableKind::Param       ? plan.memory.params
-     : variable.getKind() == ech::VariableKind::Optimizer ? plan.memory.optimizer
-                                                          : plan.memory.buffers) += bytes;
+    (variable.getKind() == ech::VariableKind::Param       ? cost.memory.params
+     : variable.getKind() == ech::VariableKind::Optimizer ? cost.memory.optimizer
+                                                          : cost.memory.buffers) += bytes;
   }
   auto train = dyn_cast_or_null<rt::FunctionOp>(SymbolTable::lookupSymbolIn(module, "train"));
   if (train) {
@@ -40,39 +42,39 @@ ProgramPlan echelon::planOf(ModuleOp module, bool saves) {
         used |= phase && phase.getValue() == "update";
       });
       if (made && used && counted.insert(*alloc.getOffset()).second)
-        plan.memory.gradients += rt::buffer(alloc).bytes();
+        cost.memory.gradients += rt::buffer(alloc).bytes();
     });
     train.walk([&](rt::CollectiveOp op) {
-      PlannedMessage message;
+      MessageCost message;
       message.op = op.getKind().str();
       message.axis = op.getAxis().str();
       message.ranks = op.getRanks();
       message.bytes = op.messageBytes();
       message.algorithm = op.getAlgorithm().str();
       message.reason = op.getWhy().str();
-      message.place = codegen::SourceLines::label(op.getLoc());
+      message.place = ech::sourcePlace(op.getLoc());
       auto phase = op->getAttrOfType<StringAttr>(ech::kPhase);
       message.phase = phase ? phase.getValue().str() : "forward";
       for (auto loop = op->getParentOfType<rt::ForOp>(); loop; loop = loop->getParentOfType<rt::ForOp>())
         message.count *= loop.getCount();
-      for (PlannedMessage &known : plan.messages)
+      for (MessageCost &known : cost.messages)
         if (known.op == message.op && known.axis == message.axis && known.bytes == message.bytes &&
             known.reason == message.reason && known.place == message.place && known.phase == message.phase) {
           known.count += message.count;
           return;
         }
-      plan.messages.push_back(message);
+      cost.messages.push_back(message);
     });
   }
-  plan.memory.gradients = std::min(plan.memory.gradients, plan.workBytes);
-  plan.memory.activations = plan.workBytes - plan.memory.gradients;
-  plan.memory.total = plan.stateBytes + plan.inputBytes + plan.workBytes + plan.copyBytes;
-  plan.memory.buffers =
-      plan.memory.total - plan.memory.params - plan.memory.optimizer - plan.memory.gradients - plan.memory.activations;
-  return plan;
+  cost.memory.gradients = std::min(cost.memory.gradients, cost.workBytes);
+  cost.memory.activations = cost.workBytes - cost.memory.gradients;
+  cost.memory.total = cost.stateBytes + cost.inputBytes + cost.workBytes + cost.copyBytes;
+  cost.memory.buffers =
+      cost.memory.total - cost.memory.params - cost.memory.optimizer - cost.memory.gradients - cost.memory.activations;
+  return cost;
 }
 
-std::string ProgramPlan::text() const {
+std::string ProgramCost::text() const {
   std::string text;
   llvm::raw_string_ostream os(text);
   os << "memory per rank\n";
@@ -90,7 +92,7 @@ std::string ProgramPlan::text() const {
   if (messages.empty())
     os << "  none\n";
   long long count = 0, bytes = 0;
-  for (const PlannedMessage &m : messages) {
+  for (const MessageCost &m : messages) {
     count += m.count;
     bytes += m.count * m.bytes;
     std::string place = m.place.empty() ? "" : " (" + m.place + ")";

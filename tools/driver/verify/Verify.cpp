@@ -1,0 +1,240 @@
+#include "tools/driver/verify/Verify.h"
+
+#include "tools/driver/ExitCode.h"
+#include "tools/driver/build/Executable.h"
+#include "tools/driver/build/Paths.h"
+#include "tools/driver/build/TemporaryFolder.h"
+#include "tools/driver/start/ChildProcess.h"
+#include "tools/driver/start/Mpirun.h"
+#include "tools/driver/verify/RandomLayout.h"
+#include "tools/driver/verify/Trace.h"
+
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <filesystem>
+#include <iostream>
+#include <numeric>
+
+namespace fs = std::filesystem;
+
+namespace echelon {
+
+namespace {
+
+constexpr int kSteps = 3;
+
+class Verifier {
+public:
+  explicit Verifier(const VerifyOptions &given) : options(given) {
+    options.doublePrecision = options.keepGradients = options.trainingOnly = true;
+  }
+  int verify();
+
+private:
+  struct Trial {
+    std::string title;
+    CompileOptions options;
+  };
+
+  bool addTrials();
+  bool isComparable(llvm::ArrayRef<std::string> others);
+  bool chooseRandom();
+  bool run(const Trial &trial, const std::string &transport, Trace &result);
+  void judge(const Trial &trial, const std::string &transport, const Trace &result);
+
+  VerifyOptions options;
+  TemporaryFolder temporary;
+  const std::string folder = temporary.path();
+  std::vector<Trial> trials;
+  int64_t multiple = 1, samples = 4, skipped = 0;
+  std::vector<std::string> perMicroBatch;
+  Trace reference;
+  int exitCode = Fine, passed = 0, failed = 0;
+};
+
+int64_t parts(const frontend::RunSettings &plan) { return plan.microBatches * plan.ranks(); }
+
+/// The spec's own layout, those of --layout, then random ones; a batch that all of them divide, and of two samples or
+/// more for every rank and pass. False: it has been said why.
+bool Verifier::addTrials() {
+  auto add = [&](const std::string &title, llvm::StringRef layout) {
+    CompileOptions one = options;
+    auto [mesh, micro] = layout.rsplit(" in ");
+    if (micro.consume_back(" micro batches") && !micro.getAsInteger(10, one.microBatches))
+      layout = mesh;
+    one.layout = layout.str();
+    Compilation compilation(one);
+    bool good = compilation.parse() && compilation.resolve() && compilation.elaborate();
+    if (good && one.microBatches) {
+      const frontend::RunSettings &plan = compilation.settings;
+      int64_t samples = plan.batch / plan.batchRanks(compilation.facts.batchAxis);
+      if (one.microBatches < 1 || samples % one.microBatches != 0) {
+        std::cerr << "echelon: --layout " << frontend::quoted(title) << ": " << samples
+                  << " samples of a rank do not divide into " << one.microBatches << " micro batches\n";
+        exitCode = Usage;
+        return false;
+      }
+    }
+    std::vector<std::string> others; // before passes take the operations apart that it looks for
+    if (good) {
+      perMicroBatch = compilation.perMicroBatch();
+      others = compilation.otherMathematics();
+    }
+    good = good && compilation.lower(Stage::Dist);
+    compilation.printDiagnostics();
+    if (!good) {
+      exitCode = SpecWrong;
+      return false;
+    }
+    if (!isComparable(others))
+      return false;
+    multiple = std::lcm(multiple, parts(compilation.settings));
+    options.warns = one.warns = false; // the model's are told
+    trials.push_back({title, one});
+    return true;
+  };
+  if (!add("the spec's layout", ""))
+    return false;
+  for (const std::string &layout : options.layouts)
+    if (!add(frontend::printable(layout), layout))
+      return false;
+  return chooseRandom();
+}
+
+/// False, with the reason printed: the statistics of one micro batch are others under each layout, and so are results.
+bool Verifier::isComparable(llvm::ArrayRef<std::string> others) {
+  if (others.empty())
+    return true;
+  std::cerr
+      << "echelon: under micro batches this model computes what no other layout does, so there is nothing to compare "
+         "with:\n";
+  for (const std::string &what : others)
+    std::cerr << "  " << frontend::printable(what) << "\n";
+  std::cerr << "verify it without micro batches, or without local = true\n";
+  exitCode = Usage;
+  return false;
+}
+
+/// Draws until enough are accepted: a layout that does not divide is a diagnostic, as it should be.
+bool Verifier::chooseRandom() {
+  if (!options.randomLayouts)
+    return true;
+  Compilation model(options);
+  if (!model.parse() || !model.resolve() || !model.elaborate())
+    return false;
+  uint64_t seed = options.seed;
+  for (int accepted = 0; accepted < options.randomLayouts; ++seed) {
+    RandomLayout drawn = randomLayout(model, seed);
+    CompileOptions one = options;
+    one.layout = drawn.layout;
+    one.microBatches = perMicroBatch.empty() ? drawn.microBatches : 1;
+    one.batch = 4 * drawn.batchMultiple;
+    Compilation trial(one);
+    if (!trial.parse() || !trial.resolve() || !trial.elaborate() || !trial.lower(Stage::Dist)) {
+      if (++skipped > int64_t(40) * options.randomLayouts) {
+        std::cerr << "echelon: " << skipped << " random layouts were refused; the last one, " << drawn.layout
+                  << ", because of:\n";
+        trial.printDiagnostics();
+        exitCode = SpecWrong;
+        return false;
+      }
+      continue;
+    }
+    std::string title = "seed " + std::to_string(seed) + ": " + drawn.layout;
+    if (one.microBatches > 1)
+      title += " in " + std::to_string(one.microBatches) + " micro batches";
+    multiple = std::lcm(multiple, drawn.batchMultiple);
+    trials.push_back({title, one});
+    ++accepted;
+  }
+  return true;
+}
+
+/// Builds, runs kSteps steps and reads what was dumped. False: it has been said why.
+bool Verifier::run(const Trial &trial, const std::string &transport, Trace &result) {
+  Compilation compilation(trial.options);
+  std::string executable = executableOf(compilation, exitCode);
+  if (executable.empty()) {
+    std::cerr << "echelon: that was " << trial.title << "\n";
+    return false;
+  }
+  std::string own = folder + "/run", log = own + "/log.jsonl";
+  std::error_code none;
+  fs::remove_all(own, none);
+  fs::create_directories(own, none);
+  std::string from = fs::absolute(trial.options.spec).parent_path().string();
+  std::vector<std::string> command = launcher(transport, compilation.settings.ranks(), "", /*crowded=*/true);
+  command.insert(command.end(), {executable, "--folder", from, "--transport", transport, "--log", log, "--dump",
+                                 own + "/dump", "--dump-state"});
+  if (!compilation.settings.checkpoint.directory.empty())
+    command.insert(command.end(), {"--out", own});
+  if (compilation.settings.steps > kSteps)
+    command.insert(command.end(), {"--steps", std::to_string(kSteps)});
+  const CapturedOutput said;
+  const int status = transport == "mpi" ? captureMpirun(command, executable, said) : runProgram(command, said);
+  if (status == kNotStarted)
+    std::cerr << "echelon: cannot start " << frontend::quoted(command.front()) << ", for " << trial.title << "\n"
+              << frontend::printable(said.text(), frontend::Lines::Kept);
+  else if (status != 0 && status != kNoProcess)
+    std::cerr << "echelon: the program of " << trial.title << " ended with " << status << ":\n"
+              << frontend::printable(said.text(), frontend::Lines::Kept);
+  if (status != 0) {
+    exitCode = RunFailed;
+    return false;
+  }
+  result = readTrace(log, own + "/dump", kSteps);
+  return true;
+}
+
+void Verifier::judge(const Trial &trial, const std::string &transport, const Trace &result) {
+  Worst worst = compareTraces(reference, result);
+  bool fine = worst.error <= kTraceTolerance;
+  (fine ? passed : failed)++;
+  llvm::outs() << (fine ? "ok    " : "WRONG ") << trial.title << " (" << transport << "): ";
+  if (worst.error == 0)
+    llvm::outs() << "no difference\n";
+  else
+    llvm::outs() << "worst " << llvm::format("%.1e", worst.error) << " in " << worst.where << "\n";
+  llvm::outs().flush();
+}
+
+int Verifier::verify() {
+  if (folder.empty()) {
+    std::cerr << "echelon: cannot make a temporary folder in the build cache " << frontend::quoted(cacheFolder())
+              << "; set ECHELON_CACHE to a folder that can be written\n";
+    return RunFailed;
+  }
+  if (!addTrials())
+    return exitCode;
+  int64_t batch = (std::max<int64_t>(2 * multiple, samples) + multiple - 1) / multiple * multiple;
+  Trial alone{"one rank", options};
+  alone.options.oneRank = alone.options.wholeBatch = true;
+  alone.options.batch = batch;
+  if (!run(alone, "threads", reference))
+    return exitCode;
+  static const std::vector<std::string> kEach = {"threads", "shm", "mpi"};
+  for (size_t i = 0; i < trials.size(); ++i) {
+    trials[i].options.batch = batch;
+    std::string transport = options.transport == "each" ? kEach[i % kEach.size()] : options.transport;
+    Trace result;
+    if (run(trials[i], transport, result)) {
+      judge(trials[i], transport, result);
+    } else {
+      ++failed;
+      llvm::outs() << "FAILED " << trials[i].title << " (" << transport << "): it was not built or did not run to its "
+                   << "end\n";
+    }
+  }
+  llvm::outs() << passed << " passed, " << failed << " failed";
+  if (skipped)
+    llvm::outs() << "; " << skipped << " random layouts do not divide and were drawn again";
+  llvm::outs() << " (fp64, batch " << batch << ", " << reference.steps.size() << " steps, tolerance 1e-10)\n";
+  return !failed ? Fine : exitCode != Fine ? exitCode : RunFailed;
+}
+
+} // namespace
+
+int verify(const VerifyOptions &options) { return Verifier(options).verify(); }
+
+} // namespace echelon
