@@ -72,7 +72,7 @@ std::string echelon::uniqueName(StringRef wanted, function_ref<bool(StringRef)> 
   return name;
 }
 
-std::string echelon::shortest(StringRef name, function_ref<bool(StringRef)> isTaken) {
+std::string echelon::shortestName(StringRef name, function_ref<bool(StringRef)> isTaken) {
   name = name.ltrim("@_"); // "@dp" counts the ranks over dp
   if (name.empty())
     for (StringRef each : {"i", "j", "k"})

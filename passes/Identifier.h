@@ -1,4 +1,4 @@
-// What a C++ program can call something.
+// Names in a C++ program.
 #pragma once
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
@@ -17,7 +17,7 @@ std::string uniqueName(llvm::StringRef wanted, llvm::function_ref<bool(llvm::Str
 /// The shortest beginning of a name, of at least one letter and not the whole (but of one letter), that is an
 /// identifier and not taken; else the name with `_i` after it, and a number where that is taken. Of no name: i, j or
 /// k.
-std::string shortest(llvm::StringRef name, llvm::function_ref<bool(llvm::StringRef)> isTaken);
+std::string shortestName(llvm::StringRef name, llvm::function_ref<bool(llvm::StringRef)> isTaken);
 
 /// The constants that a program may have: named sizes, and what they are divided by (mesh axes, time loops of a step).
 /// Nothing in a function may hide one.

@@ -60,7 +60,7 @@ std::string LocalNames::local(StringRef wanted) {
 }
 
 std::string LocalNames::loopName(StringRef axis) {
-  std::string name = shortest(axis, [&](StringRef name) { return isTaken(name); });
+  std::string name = shortestName(axis, [&](StringRef name) { return isTaken(name); });
   temporary.insert(name);
   return loopNames.emplace_back(name);
 }

@@ -167,7 +167,7 @@ void Namer::inScope(Block &block) {
     Functions functions = functionsOf(loop.position());
     loop.walk([&](Operation *inner) { functions.insert(rt::functionOf(inner)); });
     const auto beforeLoop = taken;
-    std::string position = shortest(loop.getAxis(), [&](StringRef name) { return isTaken(name, functions); });
+    std::string position = shortestName(loop.getAxis(), [&](StringRef name) { return isTaken(name, functions); });
     loop->setAttr(rt::kName, b.getStringAttr(position));
     take(position, functions);
     inScope(loop.getBody().front());

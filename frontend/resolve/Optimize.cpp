@@ -31,15 +31,12 @@ void TrainResolver::take(const OptimizeClause &c, const Clause &clause) {
             "'nesterov' changes nothing without a momentum; give one, as in momentum = 0.9");
   } else {
     const double epsilon = args.number("epsilon", above(0)).value_or(1e-8);
-    line.numbers = {{"beta1", 0.9}, {"beta2", 0.999}, {"epsilon", epsilon}};
-    if (auto betas = args.numbers("betas", belowOne())) {
-      if (betas->size() == 2) {
-        line.numbers[0].second = (*betas)[0];
-        line.numbers[1].second = (*betas)[1];
-      } else {
-        error(Code::E0404, args.rangeOf("betas"), "'betas' are two numbers, as in betas = (0.9, 0.95)");
-      }
+    std::vector<double> betas = args.numbers("betas", belowOne()).value_or(std::vector<double>{0.9, 0.999});
+    if (betas.size() != 2) {
+      error(Code::E0404, args.rangeOf("betas"), "'betas' are two numbers, as in betas = (0.9, 0.95)");
+      betas.resize(2);
     }
+    line.numbers = {{"beta1", betas[0]}, {"beta2", betas[1]}, {"epsilon", epsilon}};
   }
   if (auto clip = args.number("clip", above(0))) {
     if (settings.clip)

@@ -40,14 +40,14 @@ struct Schedule {
   int64_t decaySteps = 0;           // wsd: length of the last part
   std::vector<int64_t> drops;       // steps_at
   double by = 0.1;                  // steps_at: factor of each drop
-  SourceRange endRange, dropsRange; // where `warmup` (else the schedule) and `drops` stand
+  SourceRange endRange, dropsRange; // of `warmup` (else the schedule), of `drops`
 };
 
 struct OptimizerLine {
   std::string rule;  // sgd, adam, adamw
   Schedule schedule; // scale_lr already applied
   double decay = 0;
-  std::vector<std::pair<std::string, double>> numbers; // of the rule besides, by name; true is 1
+  std::vector<std::pair<std::string, double>> numbers; // further ones of the rule, by name; true is 1
   std::vector<Pattern> patterns;                       // empty: every parameter
   SourceRange range;
 };

@@ -23,7 +23,7 @@ void RunDialect::initialize() {
       >();
 }
 
-LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError, ScheduleKind kind, FloatAttr peak,
+LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError, ScheduleKind kind, FloatAttr,
                                    FloatAttr floor, int64_t warmup, int64_t decay, DenseI64ArrayAttr drops,
                                    FloatAttr by) {
   const StringRef name = stringifyScheduleKind(kind);

@@ -1,4 +1,5 @@
 // RUN: echelon-opt %s --rt-select-kernels | FileCheck %s
+// Which kernel of the CPU does what: a library for each product, a copy for a loop that only transposes.
 
 !mk = !rt.buffer<[m=64, k=512], f32>
 !kn = !rt.buffer<[k=512, n=1024], f32>
@@ -12,11 +13,15 @@ rt.function @train {
   %x = rt.alloc work : !mk
   %w = rt.alloc work : !kn
   %y = rt.alloc work : !mn
-  // A product goes to the library that is fastest for its sizes; one that is chosen stays.
-  // CHECK: rt.gemm {{.*}} with {{tiled|onednn|openblas}} {ech.phase = "backward"} :
+  // A product goes to the library that is fastest for its sizes (runtime/kernels/GemmChoice.h); one that is chosen stays.
+  // CHECK: rt.gemm {{.*}} with tiled {ech.phase = "backward"} :
   rt.gemm %y, %x, %w m <m=64> n <n=1024> k <k=512> ld <k=512> <n=1024> <n=1024> {ech.phase = "backward"} : !mn, !mk, !kn
   // CHECK: rt.gemm {{.*}} with openblas :
   rt.gemm %y, %x, %w m <m=64> n <n=1024> k <k=512> ld <k=512> <n=1024> <n=1024> with openblas : !mn, !mk, !kn
+
+  %few = rt.alloc work : !few
+  // CHECK: rt.gemm {{.*}} m <a=4> {{.*}} with onednn :
+  rt.gemm %few, %few, %few m <a=4> n <b=4> k <a=4> ld <a=4> <b=4> <b=4> : !few, !few, !few
 
   %a = rt.alloc work : !ab
   %b = rt.alloc work : !ba

@@ -6,7 +6,6 @@
 #include "frontend/Diagnostics.h"
 #include "ir/ech/Decimal.h"
 #include "ir/ech/Ech.h"
-#include "ir/rt/Rt.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringMap.h"
