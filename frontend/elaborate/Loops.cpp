@@ -3,6 +3,16 @@
 // A loop's body is built in a block that belongs to no operation yet. Its arguments are the carried values, which are
 // known before (names that exist and that the body assigns), then slices, which are added when the body first meets an
 // outer value that has the loop's axis. At the end the operation is made around the block.
+//
+//   x = wte[vocab = tokens]            a spec
+//   repeat layer = 4 {
+//     param w[embed, out] ~ zeros
+//     x = relu(dot(x, w, over = embed)[out -> embed])
+//   }
+//
+//   block(%x)                          x is assigned inside and known before: carried
+//   block(%x, %w)                      w is met, [layer, embed, out] outside: a slice, [embed, out] inside
+//   %y = ech.repeat layer = 4          made last, with the operands (x; slices w) that the block's arguments stand for
 #include "frontend/elaborate/Elaborator.h"
 
 using namespace mlir;

@@ -1,5 +1,11 @@
-// Slots: where a value goes that is only on its way to a place that exists, and whether that place may be written yet.
-// A term of a sum of two is added where the sum goes, if that place adds, or else to where the other term lies.
+// Destinations: where a value goes that is only on its way to a place that exists, and whether that place may be written
+// yet. A term of a sum of two is added where the sum goes, if that place adds, or else to where the other term lies.
+//
+//   next w = w - lr * g                w's own place, once nobody reads the old w any more
+//   repeat layer = 4 { x = f(x) }      the place of what the loop carries, for the last value of an iteration
+//   a read after the loop, of each l   row l of the stack
+//   all_reduce of (a, b)               a's and b's parts of the message: no copy before it is sent
+//   dot(a, b) + dot(c, d)              the second product adds to where the first one lies
 #include "passes/lower/ShardView.h"
 
 using namespace mlir;

@@ -1,5 +1,11 @@
 // What each value of a step is when its samples come one part after the other (micro batches, the held-out set's
 // batches): the question that ech-split-time answers before it moves anything.
+//
+//   s = w * 2                          Invariant    computed once, before the passes
+//   h = dot(x, s, over = in)           PerSample    in each pass, of its samples
+//   n = sum(h ^ 2, over = batch)       PartialSum   in each pass; the loop over passes adds them up
+//   l = sqrt(n)                        AfterTotals  once, after the last pass
+//   y = h / l                          an error: a pass needs a total that is known only after it
 #pragma once
 #include "ir/ech/Build.h"
 #include "llvm/ADT/SetVector.h"

@@ -6,6 +6,11 @@
 // has time: its own share first, then what others have left. So a rank that has started a collective and computes on
 // does not hold up those that wait.
 //
+//   rank 0   shows its pointers | computes on . . . . . . . . . . . . | wait(): all is done
+//   rank 1   computes . . . | shows | share 1: c0 c1 c2 | share 0: c0 |
+//   rank 2   computes . . . . . | shows | share 2: c0 c1 | share 0: c1 c2 |
+//            all have shown, work begins ^
+//
 // Where a rank's buffer cannot be reached by the others (memory of a process of its own), the collective runs in pieces
 // through a staging area; then only the first pieces overlap with computation, the rest is done in wait(). Of
 // broadcast, scatter, gather and reduce not every rank knows that before all have shown their buffers: then all pieces
