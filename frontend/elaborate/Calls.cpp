@@ -2,6 +2,7 @@
 #include "frontend/ForeignWords.h"
 #include "frontend/Parse.h"
 #include "frontend/elaborate/Elaborator.h"
+#include "frontend/elaborate/Fold.h"
 
 using namespace mlir;
 using namespace echelon::frontend;
@@ -84,9 +85,9 @@ const std::map<std::string, Elaborator::Builtin> &Elaborator::builtins() {
   using L = Elaborator;
   static const std::map<std::string, Builtin> table = [] {
     std::map<std::string, Builtin> t;
-    for (const char *name : {"exp", "log", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf", "sigmoid", "relu", "silu",
-                             "abs", "floor", "ceil"})
+    for (const auto &[name, function] : unaryFunctions())
       t[name] = {{"x"}, 1, &L::elementwise};
+    t["ceil"] = {{"x"}, 1, &L::elementwise};
     t["gelu"] = {{"x", "tanh"}, 1, &L::elementwise};
     t["mod"] = {{"a", "b"}, 2, &L::elementwise};
     t["clamp"] = {{"x", "lo", "hi"}, 3, &L::elementwise};

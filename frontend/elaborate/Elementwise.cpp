@@ -11,16 +11,6 @@ using ech::Function;
 
 namespace {
 
-const std::map<std::string, Function> &unaries() {
-  static const std::map<std::string, Function> table{
-      {"exp", Function::Exp},         {"log", Function::Log},     {"sqrt", Function::Sqrt}, {"rsqrt", Function::Rsqrt},
-      {"sin", Function::Sin},         {"cos", Function::Cos},     {"tanh", Function::Tanh}, {"erf", Function::Erf},
-      {"sigmoid", Function::Sigmoid}, {"relu", Function::Relu},   {"silu", Function::Silu}, {"gelu", Function::Gelu},
-      {"abs", Function::Abs},         {"floor", Function::Floor},
-  };
-  return table;
-}
-
 bool isLogic(Function f) { return f == Function::And || f == Function::Or || f == Function::Not; }
 bool isComparison(Function f) { return f >= Function::Eq && f <= Function::Ge; }
 /// Functions that have an integer result where the operands are integers.
@@ -317,7 +307,7 @@ Val Elaborator::elementwise(const CallExpr &e, const Args &a) {
                  {apply(Function::Floor, {apply(Function::Neg, {x}, e.range, name, false)}, e.range, name, false)},
                  e.range, name, false);
   }
-  const Function function = unaries().at(name);
+  const Function function = unaryFunctions().at(name);
   if (x.kind == Val::Known) {
     if (name == "floor")
       return Val::known(x.number.floor());

@@ -76,7 +76,22 @@ std::optional<double> echelon::frontend::fold(Function function, llvm::ArrayRef<
     return x[0] >= x[1];
   case Function::Select:
     return x[0] != 0 ? x[1] : x[2];
-  default:
+  case Function::GeluTanh:
+  case Function::Sign:
+  case Function::GeluGrad:
+  case Function::GeluTanhGrad:
+  case Function::SiluGrad:
     return std::nullopt;
   }
+  llvm_unreachable("a function of the enumeration");
+}
+
+const std::map<std::string, Function> &echelon::frontend::unaryFunctions() {
+  static const std::map<std::string, Function> table{
+      {"exp", Function::Exp},         {"log", Function::Log},     {"sqrt", Function::Sqrt}, {"rsqrt", Function::Rsqrt},
+      {"sin", Function::Sin},         {"cos", Function::Cos},     {"tanh", Function::Tanh}, {"erf", Function::Erf},
+      {"sigmoid", Function::Sigmoid}, {"relu", Function::Relu},   {"silu", Function::Silu}, {"gelu", Function::Gelu},
+      {"abs", Function::Abs},         {"floor", Function::Floor},
+  };
+  return table;
 }

@@ -1,10 +1,9 @@
 #include "frontend/elaborate/StartValues.h"
-#include <cmath>
+#include "frontend/elaborate/Fold.h"
 
 using namespace mlir;
 using namespace echelon::frontend;
 namespace ech = echelon::ech;
-using ech::Function;
 
 using Parameters = llvm::DenseMap<StringAttr, ech::VariableOp>;
 
@@ -37,41 +36,14 @@ static std::optional<double> startOf(Value value, const Parameters &parameters, 
   auto map = dyn_cast<ech::MapOp>(op);
   if (!map)
     return std::nullopt;
-  auto a = startOf(map.getOperands()[0], parameters, depth + 1);
-  auto b = map.getOperands().size() > 1 ? startOf(map.getOperands()[1], parameters, depth + 1) : 0;
-  if (!a || !b)
-    return std::nullopt;
-  switch (map.getFunction()) {
-  case Function::Cast:
-  case Function::StopGradient:
-    return *a;
-  case Function::Add:
-    return *a + *b;
-  case Function::Sub:
-    return *a - *b;
-  case Function::Mul:
-    return *a * *b;
-  case Function::Div:
-    return *a / *b;
-  case Function::Neg:
-    return -*a;
-  case Function::Exp:
-    return std::exp(*a);
-  case Function::Log:
-    return std::log(*a);
-  case Function::Sqrt:
-    return std::sqrt(*a);
-  case Function::Rsqrt:
-    return 1 / std::sqrt(*a);
-  case Function::Sigmoid:
-    return 1 / (1 + std::exp(-*a));
-  case Function::Tanh:
-    return std::tanh(*a);
-  case Function::Abs:
-    return std::abs(*a);
-  default:
-    return std::nullopt;
+  llvm::SmallVector<double> operands;
+  for (Value operand : map.getOperands()) {
+    auto start = startOf(operand, parameters, depth + 1);
+    if (!start)
+      return std::nullopt;
+    operands.push_back(*start);
   }
+  return fold(map.getFunction(), operands);
 }
 
 std::optional<double> echelon::frontend::startOf(Value value, const Parameters &parameters) {

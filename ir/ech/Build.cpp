@@ -128,25 +128,13 @@ Value Build::map(Function f, ValueRange operands) {
     castFrom(1);
     element = tensor(values[1]).getElement();
     break;
-  case Function::Div:
-  case Function::Pow:
-  case Function::Exp:
-  case Function::Log:
-  case Function::Sqrt:
-  case Function::Rsqrt:
-  case Function::Sin:
-  case Function::Cos:
-  case Function::Tanh:
-  case Function::Erf:
-  case Function::Sigmoid:
-  case Function::Gelu:
-  case Function::GeluTanh:
-  case Function::Silu:
-    for (Value &v : values)
-      v = toReal(v);
-    element = real;
-    break;
   default:
+    if (isOfReals(f)) {
+      for (Value &v : values)
+        v = toReal(v);
+      element = real;
+      break;
+    }
     castFrom(0);
     element = tensor(values[0]).getElement();
   }

@@ -105,6 +105,8 @@ inline Tensor tensor(mlir::Value value) { return llvm::cast<Tensor>(value.getTyp
 inline bool has(mlir::ArrayAttr names, llvm::StringRef name) {
   return llvm::any_of(names, [&](mlir::Attribute a) { return llvm::cast<mlir::StringAttr>(a).getValue() == name; });
 }
+/// Whether an element-wise function is of real numbers alone, as exp is: the table of ir/ech/ops/Map.cpp.
+bool isOfReals(Function function);
 /// `seq=64` lists, for diagnostics: "[batch = 64, seq = 64]".
 std::string describe(Tensor type);
 } // namespace echelon::ech

@@ -69,7 +69,7 @@ module attributes {ech.batch = 8 : i64, ech.batch_axis = "batch"} {
 // CHECK:     w[i] = w[i] - static_cast<float>(lr) * d_w[i];
 // CHECK: void forward(
 // CHECK:   // mlp.ech:3
-// CHECK-NEXT:   gemm(a, in.x, p.w1, batch, hidden, in_, Form::nn, Blas::onednn);
+// CHECK-NEXT:   gemm(a, in.x, p.w1, batch, hidden, in_, Form::nn, Blas::{{[a-z]+}});
 // CHECK:       act.h[b * hidden + h] = math::relu(
 // CHECK:   update_parameter(p.w1, grad.w1, in_ * hidden, lr);
 

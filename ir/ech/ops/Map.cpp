@@ -112,7 +112,9 @@ struct Entry {
   unsigned arity;
   int64_t flops; // per element; an estimate for what is no single instruction
   Derivative derivative;
+  bool isOfReals = false; // its operands are made real numbers, and so is its result
 };
+constexpr bool ofReals = true;
 // In the order of the enumeration. Comparisons and logic give truth values; `mod` has the sign of the divisor;
 // `gelu` is exact, `gelu_tanh` its approximation; the *_grad functions are the derivatives of gelu, gelu_tanh, silu in
 // x.
@@ -120,22 +122,22 @@ const Entry table[] = {
     {Function::Add, 2, 1, addTo},
     {Function::Sub, 2, 1, subtract},
     {Function::Mul, 2, 1, multiply},
-    {Function::Div, 2, 1, divide},
-    {Function::Pow, 2, 20, power},
+    {Function::Div, 2, 1, divide, ofReals},
+    {Function::Pow, 2, 20, power, ofReals},
     {Function::Neg, 1, 1, negate},
-    {Function::Exp, 1, 10, exponential},
-    {Function::Log, 1, 10, logarithm},
-    {Function::Sqrt, 1, 1, root},
-    {Function::Rsqrt, 1, 2, reciprocalRoot},
-    {Function::Sin, 1, 15, sine},
-    {Function::Cos, 1, 15, cosine},
-    {Function::Tanh, 1, 15, hyperbolicTangent},
-    {Function::Erf, 1, 15, errorFunction},
-    {Function::Sigmoid, 1, 12, logistic},
+    {Function::Exp, 1, 10, exponential, ofReals},
+    {Function::Log, 1, 10, logarithm, ofReals},
+    {Function::Sqrt, 1, 1, root, ofReals},
+    {Function::Rsqrt, 1, 2, reciprocalRoot, ofReals},
+    {Function::Sin, 1, 15, sine, ofReals},
+    {Function::Cos, 1, 15, cosine, ofReals},
+    {Function::Tanh, 1, 15, hyperbolicTangent, ofReals},
+    {Function::Erf, 1, 15, errorFunction, ofReals},
+    {Function::Sigmoid, 1, 12, logistic, ofReals},
     {Function::Relu, 1, 1, rectify},
-    {Function::Gelu, 1, 20, gelu},
-    {Function::GeluTanh, 1, 20, geluTanh},
-    {Function::Silu, 1, 13, silu},
+    {Function::Gelu, 1, 20, gelu, ofReals},
+    {Function::GeluTanh, 1, 20, geluTanh, ofReals},
+    {Function::Silu, 1, 13, silu, ofReals},
     {Function::Abs, 1, 1, absolute},
     {Function::Floor, 1, 1, none},
     {Function::Mod, 2, 4, modulo},
@@ -154,9 +156,9 @@ const Entry table[] = {
     {Function::Cast, 1, 1, convert},
     {Function::StopGradient, 1, 0, none},
     {Function::Sign, 1, 1, none},
-    {Function::GeluGrad, 1, 25, never},
-    {Function::GeluTanhGrad, 1, 25, never},
-    {Function::SiluGrad, 1, 15, never},
+    {Function::GeluGrad, 1, 25, never, ofReals},
+    {Function::GeluTanhGrad, 1, 25, never, ofReals},
+    {Function::SiluGrad, 1, 15, never, ofReals},
 };
 const Entry &entry(Function function) {
   const Entry &e = table[static_cast<unsigned>(function)];
@@ -166,13 +168,9 @@ const Entry &entry(Function function) {
 
 bool isLogic(Function f) { return f == Function::And || f == Function::Or || f == Function::Not; }
 bool isComparison(Function f) { return f >= Function::Eq && f <= Function::Ge; }
-/// Functions of real numbers alone.
-bool isReal(Function f) {
-  return f == Function::Div || f == Function::Pow || (f >= Function::Exp && f <= Function::Tanh) ||
-         f == Function::Erf || f == Function::Sigmoid || (f >= Function::Gelu && f <= Function::Silu) ||
-         f >= Function::GeluGrad;
-}
 } // namespace
+
+bool echelon::ech::isOfReals(Function function) { return entry(function).isOfReals; }
 
 //===- the operation ---------------------------------------------------------------------------------------------===//
 
@@ -193,7 +191,7 @@ LogicalResult MapOp::verify() {
     return failure();
   if (isLogic(f) && element != truth)
     return emitOpError() << stringifyFunction(f) << " is of truth values, not " << element;
-  if (isReal(f) && !isa<FloatType>(element))
+  if (isOfReals(f) && !isa<FloatType>(element))
     return emitOpError() << stringifyFunction(f) << " is of real numbers, not " << element;
   for (Value v : getOperands().drop_front(first + 1))
     if (tensor(v).getElement() != element)
