@@ -44,6 +44,11 @@ LogicalResult check(ModuleOp module) {
   if (auto checkpoint = run::only<run::CheckpointOp>(module))
     if (!run::only<run::DataOp>(module) || !run::only<run::MathematicsOp>(module))
       return checkpoint.emitOpError() << "needs a run.data and a run.mathematics: a snapshot keeps what they say";
+  for (auto step : module.getOps<ech::StepOp>())
+    return step.emitOpError() << "is no function yet; run dist-lower-to-rt";
+  for (auto input : module.getOps<ech::InputOp>())
+    if (input.getPlace() != static_cast<uint64_t>(-1) && !input->hasAttr(rt::kPlaces))
+      return input.emitOpError() << "has no place in memory; run rt-plan-arenas";
   return failure(module
                      .walk([](Operation *op) -> WalkResult {
                        if (auto nest = dyn_cast<rt::FusedOp>(op); nest && nest.getLoops().empty())
@@ -57,6 +62,7 @@ LogicalResult check(ModuleOp module) {
 } // namespace
 
 LogicalResult echelon::emitCpp(ModuleOp module, const frontend::SourceManager &sources, raw_ostream &os, bool profile) {
+  module.getContext()->loadDialect<rt::RtDialect>(); // which a module without rt operations does not
   if (failed(check(module)))
     return failure();
   SizeTable sizes(module);

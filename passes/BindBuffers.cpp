@@ -14,6 +14,7 @@
 #include "passes/Passes.h"
 #include "passes/lower/ValueNames.h"
 #include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringSet.h"
 
 namespace echelon {
 #define GEN_PASS_DEF_BINDBUFFERS
@@ -30,7 +31,10 @@ bool walksOneLoop(rt::ViewOp view) { return view.getIndices().size() == 1 && isa
 class Binder {
 public:
   explicit Binder(ModuleOp module)
-      : module(module), builder(module.getContext()), symbols(module), moments(momentsLikeParams(module)) {}
+      : module(module), builder(module.getContext()), symbols(module), moments(momentsLikeParams(module)) {
+    for (const std::string &constant : constantsOf(module))
+      constants.insert(constant);
+  }
   void run();
 
 private:
@@ -42,7 +46,7 @@ private:
   /// Makes `op` a member; its views are then found by bindPlaces.
   void bind(Operation *op, StringRef group, StringRef name);
   void bindPlaces(rt::AllocOp alloc);
-  /// A name that no other member of the group has: `wanted`, or of the same tensor's whole path.
+  /// A name that no other member of the group and no constant has: `wanted`, or of the same tensor's whole path.
   std::string unique(StringRef group, StringRef wanted, StringRef path, const std::string &key);
   std::string memberName(StringRef path) const { return lower::shortName(path); }
 
@@ -51,11 +55,14 @@ private:
   SymbolTable symbols;
   llvm::MapVector<StringRef, int64_t> moments; // that lie as the parameters do
   llvm::StringMap<std::string> names;          // "group.name" to what has it
+  llvm::StringSet<> constants;                 // sizes, which initializers of members name
   llvm::StringMap<std::string> paramNames;     // of members of Params, by path
 };
 
 std::string Binder::unique(StringRef group, StringRef wanted, StringRef path, const std::string &key) {
   auto takes = [&](const std::string &name) {
+    if (constants.contains(name))
+      return false;
     auto [known, isNew] = names.try_emplace((group + "." + name).str(), key);
     return isNew || known->second == key;
   };

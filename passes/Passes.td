@@ -363,6 +363,16 @@ def CutFunctions : EchelonPass<"rt-cut-functions"> {
   let dependentDialects = ["::echelon::rt::RtDialect"];
 }
 
+def NameSizes : EchelonPass<"rt-name-sizes"> {
+  let summary = "sizes of axes get names: those of the axes";
+  let description = [{
+    The module's `rt.sizes` lists them: `{axis = "seq", name = "seq_tp", over = ["tp"], size = 32, whole = 64}` is the
+    part of an axis of 64 that one rank of tp = 2 holds. Runs before members and
+    values are named: a size is known everywhere.
+  }];
+  let dependentDialects = ["::echelon::rt::RtDialect"];
+}
+
 def BindBuffers : EchelonPass<"rt-bind-buffers"> {
   let summary = "buffers that outlive a function become members of the program's structs";
   let description = [{
@@ -371,16 +381,8 @@ def BindBuffers : EchelonPass<"rt-bind-buffers"> {
     gradient is a member, too. A moment that has the layout of the parameters is a Params of its own:
     `["OptimizerState", "m.wq"]`. With `rt.stack = 4096` the places of a loop lie 4096 elements apart, and a view of one is
     that member at `rt.position`. `rt.variable` marks a number that needs no memory.
-    Runs after functions are cut, before names: a member has a name in its struct alone.
-  }];
-  let dependentDialects = ["::echelon::rt::RtDialect"];
-}
-
-def NameSizes : EchelonPass<"rt-name-sizes"> {
-  let summary = "sizes of axes get names: those of the axes";
-  let description = [{
-    The module's `rt.sizes` lists them: `{axis = "seq", name = "seq_tp", over = ["tp"], size = 32, whole = 64}` is the
-    part of an axis of 64 that one rank of tp = 2 holds. Runs before names of values: a size is known everywhere.
+    Runs after functions are cut and sizes are named: a member has a name in its struct alone, which is no size's, since
+    the lengths of a struct's stacks are products of sizes.
   }];
   let dependentDialects = ["::echelon::rt::RtDialect"];
 }

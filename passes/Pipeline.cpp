@@ -29,8 +29,8 @@ void echelon::buildPipeline(mlir::OpPassManager &manager, Stage until, PipelineO
 void echelon::shapeProgram(mlir::OpPassManager &manager) {
   manager.addPass(createOutlineUpdates());
   manager.addPass(createCutFunctions());
-  manager.addPass(createBindBuffers());
   manager.addPass(createNameSizes());
+  manager.addPass(createBindBuffers());
   manager.addPass(createNameValues());
   manager.addPass(createMakeLoops());
 }

@@ -20,6 +20,16 @@ ParseResult parseLengths(OpAsmParser &parser, DenseI64ArrayAttr &lengths) {
   lengths = parser.getBuilder().getDenseI64ArrayAttr(values);
   return success();
 }
+/// (!rt.buffer<…>, …), or none: ().
+ParseResult parseTypes(OpAsmParser &parser, SmallVectorImpl<Type> &types) {
+  return parser.parseCommaSeparatedList(AsmParser::Delimiter::Paren,
+                                        [&] { return parser.parseType(types.emplace_back()); });
+}
+void printTypes(OpAsmPrinter &printer, Operation *, TypeRange types) {
+  printer << "(";
+  llvm::interleaveComma(types, printer);
+  printer << ")";
+}
 void printLengths(OpAsmPrinter &printer, Operation *, DenseI64ArrayAttr lengths) {
   printer << "[";
   llvm::interleaveComma(lengths.asArrayRef(), printer,

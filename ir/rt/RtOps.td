@@ -294,7 +294,7 @@ def Rt_FusedOp : Rt_Op<"fused", [SingleBlock, NoTerminator, AttrSizedOperandSegm
   let regions = (region SizedRegion<1>:$body, MaxSizedRegion<1>:$loops);
   let assemblyFormat = [{
     $axes `=` custom<Lengths>($sizes) `(` $inputs `)` (`numbers` `(` $numbers^ `:` type($numbers) `)`)? `->` $modes `(` $outputs `)`
-    $body (`loops` $loops^)? attr-dict `:` `(` type($inputs) `)` `->` `(` type($outputs) `)`
+    $body (`loops` $loops^)? attr-dict `:` custom<Types>(type($inputs)) `->` custom<Types>(type($outputs))
   }];
   let hasRegionVerifier = 1;
 }

@@ -47,3 +47,20 @@ module {
     rt.gemm %c, %a, %b m <m=2> n <n=2> k <k=2> ld <k=2> <n=2> <n=2> : !rt.buffer<[m=2, n=2], f32>, !rt.buffer<[m=2, k=2], f32>, !rt.buffer<[k=2, n=2], f32>
   }
 }
+
+// -----
+
+module {
+  run.train "t" of "M" in "m.ech" folder "." batch 1 steps 1 seed 0
+  // expected-error @+1 {{is no function yet; run dist-lower-to-rt}}
+  ech.step @train {
+  }
+}
+
+// -----
+
+module {
+  run.train "t" of "M" in "m.ech" folder "." batch 1 steps 1 seed 0
+  // expected-error @+1 {{has no place in memory; run rt-plan-arenas}}
+  ech.input @x 0 : !ech.tensor<[batch=2], f32> below 0
+}

@@ -87,6 +87,13 @@ rt.function @sgd {
 }
 // CHECK-LABEL: rt.function @train.start
 rt.function @train.start {
+  // A nest that reads nothing.
+  %one = rt.alloc work : !rt.buffer<[], f32>
+  // CHECK: } : () -> (!rt.buffer<[], f32>)
+  rt.fused [] = []() -> ["store"](%one) {
+    %c = rt.literal 1.0 : f32
+    rt.yield %c : f32
+  } : () -> (!rt.buffer<[], f32>)
   %w = rt.alloc work : !rt.buffer<[batch=2, embed=8], f32>
   %lr = rt.number learning_rate : f64
   // CHECK: rt.invoke @sgd(%{{.*}}, %{{.*}}) count 16 writes [0] : !rt.buffer<[batch=2, embed=8], f32>, f64

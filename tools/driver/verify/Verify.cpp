@@ -228,7 +228,9 @@ int Verifier::verify() {
   }
   llvm::outs() << passed << " passed, " << failed << " failed";
   if (skipped)
-    llvm::outs() << "; " << skipped << " random layouts do not divide and were drawn again";
+    llvm::outs() << "; " << skipped
+                 << (skipped == 1 ? " random layout does not divide and was" : " random layouts do not divide and were")
+                 << " drawn again";
   llvm::outs() << " (fp64, batch " << batch << ", " << reference.steps.size() << " steps, tolerance 1e-10)\n";
   return !failed ? Fine : exitCode != Fine ? exitCode : RunFailed;
 }
