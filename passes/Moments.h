@@ -9,7 +9,8 @@ namespace echelon {
 std::pair<llvm::StringRef, llvm::StringRef> momentOf(ech::VariableOp variable);
 
 /// Once arenas are planned: the moments that lie in the state arena as the parameters do, each with the bytes from a
-/// parameter to its moment. All parameters have one, of their type and zero at first. In order of these bytes.
+/// parameter to its moment. All parameters have one, of their type and zero at first, and no size has its name.
+/// In order of these bytes.
 llvm::MapVector<llvm::StringRef, int64_t> momentsLikeParams(mlir::ModuleOp module);
 
 } // namespace echelon

@@ -40,3 +40,18 @@ rt.function @train {
   %m = rt.alloc state of @optimizer.m.u : !b
   rt.fill %m with 0.0 : !b
 }
+
+// -----
+
+// Nor is one that is called like a size, which its member would hide.
+!w = !ech.tensor<[a=4], f32>
+!b = !rt.buffer<[a=4], f32>
+module attributes {rt.sizes = [{axis = "m", name = "m", size = 4}]} {
+  ech.variable param @w : !w = constant(0.0, 0.0)
+  ech.variable optimizer @optimizer.m.w : !w = constant(0.0, 0.0)
+  rt.function @train {
+    // CHECK: rt.alloc state of @optimizer.m.w at 64 {rt.member = ["OptimizerState", "m_w"]}
+    %m = rt.alloc state of @optimizer.m.w : !b
+    rt.fill %m with 0.0 : !b
+  }
+}
