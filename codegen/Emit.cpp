@@ -31,9 +31,7 @@ void printHeader(ModuleOp module, run::TrainOp train, raw_ostream &os) {
   os << "\n// Bytes of one rank: " << program.stateBytes << " state, " << program.inputBytes << " input, "
      << program.workBytes << " work.\n";
 }
-} // namespace
 
-namespace {
 /// Whether the module says all that a program is printed from.
 LogicalResult check(ModuleOp module) {
   if (!run::only<run::TrainOp>(module))
@@ -62,7 +60,6 @@ LogicalResult check(ModuleOp module) {
 } // namespace
 
 LogicalResult echelon::emitCpp(ModuleOp module, const frontend::SourceManager &sources, raw_ostream &os, bool profile) {
-  module.getContext()->loadDialect<rt::RtDialect>(); // which a module without rt operations does not
   if (failed(check(module)))
     return failure();
   SizeTable sizes(module);

@@ -14,7 +14,6 @@
 #include "passes/Passes.h"
 #include "passes/lower/ValueNames.h"
 #include "llvm/ADT/SetVector.h"
-#include "llvm/ADT/StringSet.h"
 
 namespace echelon {
 #define GEN_PASS_DEF_BINDBUFFERS
@@ -31,10 +30,8 @@ bool walksOneLoop(rt::ViewOp view) { return view.getIndices().size() == 1 && isa
 class Binder {
 public:
   explicit Binder(ModuleOp module)
-      : module(module), builder(module.getContext()), symbols(module), moments(momentsLikeParams(module)) {
-    for (const std::string &constant : constantsOf(module))
-      constants.insert(constant);
-  }
+      : module(module), builder(module.getContext()), symbols(module), moments(momentsLikeParams(module)),
+        constants(constantsOf(module)) {}
   void run();
 
 private:
@@ -54,8 +51,8 @@ private:
   Builder builder;
   SymbolTable symbols;
   llvm::MapVector<StringRef, int64_t> moments; // that lie as the parameters do
-  llvm::StringMap<std::string> names;          // "group.name" to what has it
   llvm::StringSet<> constants;                 // sizes, which initializers of members name
+  llvm::StringMap<std::string> names;          // "group.name" to what has it
   llvm::StringMap<std::string> paramNames;     // of members of Params, by path
 };
 

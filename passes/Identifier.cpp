@@ -86,17 +86,17 @@ std::string echelon::shortestName(StringRef name, function_ref<bool(StringRef)> 
   return uniqueName(name.empty() ? "i" : identifier(name) + "_i", isTaken);
 }
 
-std::vector<std::string> echelon::constantsOf(mlir::ModuleOp module) {
-  std::vector<std::string> names;
+llvm::StringSet<> echelon::constantsOf(mlir::ModuleOp module) {
+  llvm::StringSet<> names;
   if (auto sizes = module->getAttrOfType<mlir::ArrayAttr>(rt::kSizes))
     for (auto size : sizes.getAsRange<mlir::DictionaryAttr>())
-      names.push_back(identifier(size.getAs<mlir::StringAttr>("name").getValue()));
+      names.insert(identifier(size.getAs<mlir::StringAttr>("name").getValue()));
   if (dist::MeshAttr mesh = dist::meshOf(module))
     for (const dist::MeshAxis &axis : mesh.getAxes())
-      names.push_back(identifier(axis.name));
+      names.insert(identifier(axis.name));
   module.walk([&](rt::ForOp loop) {
     if (loop.getTime())
-      names.push_back(identifier(loop.getAxis()));
+      names.insert(identifier(loop.getAxis()));
   });
   return names;
 }

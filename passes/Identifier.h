@@ -3,8 +3,8 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/StringRef.h"
+#include "llvm/ADT/StringSet.h"
 #include <string>
-#include <vector>
 
 namespace echelon {
 
@@ -21,6 +21,6 @@ std::string shortestName(llvm::StringRef name, llvm::function_ref<bool(llvm::Str
 
 /// The constants that a program may have: named sizes, and what they are divided by (mesh axes, time loops of a step).
 /// Nothing in a function may hide one.
-std::vector<std::string> constantsOf(mlir::ModuleOp module);
+llvm::StringSet<> constantsOf(mlir::ModuleOp module);
 
 } // namespace echelon

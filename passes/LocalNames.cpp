@@ -16,13 +16,11 @@ std::string echelon::nameOf(Value value) {
   return name ? name.str() : "";
 }
 
-LocalNames::LocalNames(ModuleOp module) {
+LocalNames::LocalNames(ModuleOp module) : common(constantsOf(module)) {
   module.walk([&](Operation *op) {
     if (auto call = dyn_cast<rt::InvokeOp>(op))
       common.insert(call.getCallee());
   });
-  for (const std::string &constant : constantsOf(module))
-    common.insert(constant);
 }
 
 void LocalNames::enter(ArrayRef<Operation *> ops) {

@@ -45,11 +45,10 @@ llvm::MapVector<StringRef, int64_t> echelon::momentsLikeParams(ModuleOp module) 
     ++moment.count;
     moment.like &= moment.shift == shift && variable.getType() == param.getType() && isZeroAtFirst(variable);
   }
-  const std::vector<std::string> constants = constantsOf(module); // which no member of a struct hides
+  const llvm::StringSet<> constants = constantsOf(module); // which no member of a struct hides
   SmallVector<std::pair<StringRef, int64_t>> list;
   for (auto &[name, moment] : found)
-    if (moment.like && moment.count == static_cast<int64_t>(params.size()) &&
-        !llvm::is_contained(constants, identifier(name)))
+    if (moment.like && moment.count == static_cast<int64_t>(params.size()) && !constants.contains(identifier(name)))
       list.push_back({name, moment.shift});
   llvm::sort(list, [](const auto &a, const auto &b) { return a.second < b.second; });
   llvm::MapVector<StringRef, int64_t> moments;

@@ -213,14 +213,12 @@ struct NameValues : echelon::impl::NameValuesBase<NameValues> {
 
   /// What is called in programs, and sizes with names.
   static llvm::StringSet<> reservedNames(ModuleOp module) {
-    llvm::StringSet<> names;
+    llvm::StringSet<> names = constantsOf(module);
     module.walk([&](rt::InvokeOp call) { names.insert(call.getCallee()); });
     module.walk([&](rt::CollectiveOp op) {
       for (const char *form : {"", "_start", "_inner", "_inner_start"})
         names.insert((op.getKind() + form).str());
     });
-    for (const std::string &constant : constantsOf(module))
-      names.insert(constant);
     return names;
   }
 };

@@ -367,8 +367,8 @@ def NameSizes : EchelonPass<"rt-name-sizes"> {
   let summary = "sizes of axes get names: those of the axes";
   let description = [{
     The module's `rt.sizes` lists them: `{axis = "seq", name = "seq_tp", over = ["tp"], size = 32, whole = 64}` is the
-    part of an axis of 64 that one rank of tp = 2 holds. Runs before members and
-    values are named: a size is known everywhere.
+    part of an axis of 64 that one rank of tp = 2 holds. Runs before members and values are named: a size is known
+    everywhere.
   }];
   let dependentDialects = ["::echelon::rt::RtDialect"];
 }
@@ -415,7 +415,7 @@ def MakeLoops : EchelonPass<"rt-make-loops"> {
       } {rt.name = "b"}
     }
     ```
-    What has an `rt.name` is a variable; other values are where they are used. Runs last: what the variables of a loop
+    What has an `rt.name` is a variable; other values are computed where they are used. Runs last: what the variables of a loop
     are called depends on what its buffers are called, and whether one is a variable itself.
   }];
   let dependentDialects = ["::echelon::rt::RtDialect"];

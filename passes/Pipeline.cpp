@@ -1,4 +1,4 @@
-// The order of the passes. Why each is where it does is said in Passes.td.
+// The order of the passes. Passes.td says why each is where it is.
 #include "mlir/Pass/PassManager.h"
 #include "passes/Passes.h"
 

@@ -19,7 +19,8 @@ static mlir::LogicalResult print(mlir::Operation *op, llvm::raw_ostream &os) {
   auto module = mlir::dyn_cast<mlir::ModuleOp>(op);
   if (!module)
     return op->emitError() << "is no module";
-  const frontend::SourceManager none; // comments name lines, and show no text
+  module.getContext()->loadDialect<rt::RtDialect>(); // which parsing a module without rt operations does not
+  const frontend::SourceManager none;                // comments name lines, and show no text
   return emitCpp(module, none, os, profile);
 }
 
