@@ -1,5 +1,7 @@
 // attention(q, k, v, …): the fused operation, or, where its form does not hold, what it stands for.
+#include "frontend/elaborate/AxisRules.h"
 #include "frontend/elaborate/Elaborator.h"
+#include "frontend/elaborate/Reductions.h"
 #include <cmath>
 
 using namespace mlir;
@@ -9,11 +11,11 @@ using ech::Function;
 
 /// The axis of q that is walked against `past`: said, or past is like it, or it alone is q's own. Null where it is not
 /// clear; nothing after an error.
-std::optional<const AxisInfo *> Elaborator::queryAxis(const Args &args, ech::Tensor q, ech::Tensor k,
-                                                      const AxisInfo &past) {
+static std::optional<const AxisInfo *> queryAxis(Elaborator &elab, const Args &args, ech::Tensor q, ech::Tensor k,
+                                                 const AxisInfo &past) {
   if (args["query"]) {
-    const AxisInfo *query = axisOf(*args["query"], "`query`");
-    if (!query || !has(q, {query->name}, args["query"]->range, "q"))
+    const AxisInfo *query = elab.axisOf(*args["query"], "`query`");
+    if (!query || !hasAxes(elab, q, {query->name}, args["query"]->range, "q"))
       return std::nullopt;
     return query;
   }
@@ -25,9 +27,8 @@ std::optional<const AxisInfo *> Elaborator::queryAxis(const Args &args, ech::Ten
   SmallVector<const AxisInfo *> own;
   for (const ech::Axis &a : q.getAxes())
     if (!k.has(a.name))
-      if (auto info = llvm::find_if(axisStore, [&](const AxisInfo &i) { return i.name == a.name; });
-          info != axisStore.end())
-        own.push_back(&*info);
+      if (const AxisInfo *info = elab.declared(a.name))
+        own.push_back(info);
   const AxisInfo *query = own.size() == 1 ? own[0] : nullptr;
   for (const AxisInfo *a : own)
     if (root(a) == root(&past))
@@ -35,56 +36,56 @@ std::optional<const AxisInfo *> Elaborator::queryAxis(const Args &args, ech::Ten
   return query;
 }
 
-Val Elaborator::attention(const CallExpr &e, const Args &args) {
-  auto q = realTensor(*args["q"], "attention"), k = realTensor(*args["k"], "attention"),
-       v = realTensor(*args["v"], "attention");
-  const AxisInfo *past = axisOf(*args["over"], "`over`"), *key = axisOf(*args["key"], "`key`");
-  auto causal = flag(args["causal"], false, "causal");
-  auto scale = args["scale"] ? known(args["scale"], "scale") : std::optional(Number());
+Val builtin::attention(Elaborator &elab, const CallExpr &call, const Args &args) {
+  auto q = elab.read.realTensor(*args["q"], "attention"), k = elab.read.realTensor(*args["k"], "attention"),
+       v = elab.read.realTensor(*args["v"], "attention");
+  const AxisInfo *past = elab.axisOf(*args["over"], "`over`"), *key = elab.axisOf(*args["key"], "`key`");
+  auto causal = elab.read.flag(args["causal"], false, "causal");
+  auto scale = args["scale"] ? elab.read.known(args["scale"], "scale") : std::optional(Number());
   std::optional<Val> mask, bias;
   bool good = q && k && v && past && key && causal && scale;
   if (args["mask"]) {
-    Val m = eval(*args["mask"]);
+    Val m = elab.eval(*args["mask"]);
     if (m.kind != Val::Truth || !m.truth) {
-      mask = anyTensor(m, args["mask"]->range);
+      mask = elab.read.anyTensor(m, args["mask"]->range);
       good &= mask.has_value();
       if (mask && !mask->type().getElement().isInteger(1)) {
-        error(Code::E0207, args["mask"]->range, "`mask` holds truth values: true where a query may look");
+        elab.error(Code::E0207, args["mask"]->range, "`mask` holds truth values: true where a query may look");
         good = false;
       }
     }
   }
   if (args["bias"]) {
-    bias = realTensor(*args["bias"], "bias");
+    bias = elab.read.realTensor(*args["bias"], "bias");
     good &= bias.has_value();
   }
   if (!good)
     return Val::poison();
-  if (!has(q->type(), {key->name}, args["q"]->range, "q") ||
-      !has(k->type(), {key->name, past->name}, args["k"]->range, "k") ||
-      !has(v->type(), {past->name}, args["v"]->range, "v"))
+  if (!hasAxes(elab, q->type(), {key->name}, args["q"]->range, "q") ||
+      !hasAxes(elab, k->type(), {key->name, past->name}, args["k"]->range, "k") ||
+      !hasAxes(elab, v->type(), {past->name}, args["v"]->range, "v"))
     return Val::poison();
   if (q->type().has(past->name)) {
-    const std::string own = written(past->name), other = own == "past" ? "earlier" : "past";
-    return poison(Code::E0203, args["over"]->range,
-                  (scope->isLibrary ? "the values have" : "q has") + std::string(" the axis ") + own +
-                      " that attention looks back over; declare `axis " + other + " like " + own + "`, and " +
-                      (scope->isLibrary ? "write " + other + " here"
-                                        : "rename that of k and v: k[" + own + " -> " + other + "]"));
+    const std::string own = elab.written(past->name), other = own == "past" ? "earlier" : "past";
+    return elab.poison(Code::E0203, args["over"]->range,
+                       (elab.isInLibrary() ? "the values have" : "q has") + std::string(" the axis ") + own +
+                           " that attention looks back over; declare `axis " + other + " like " + own + "`, and " +
+                           (elab.isInLibrary() ? "write " + other + " here"
+                                               : "rename that of k and v: k[" + own + " -> " + other + "]"));
   }
-  if (!sizesAgree(q->type(), k->type(), e.range, "attention") ||
-      !sizesAgree(q->type(), v->type(), e.range, "attention") ||
-      !sizesAgree(k->type(), v->type(), e.range, "attention"))
+  if (!sizesAgree(elab, q->type(), k->type(), call.range, "attention") ||
+      !sizesAgree(elab, q->type(), v->type(), call.range, "attention") ||
+      !sizesAgree(elab, k->type(), v->type(), call.range, "attention"))
     return Val::poison();
   double factor = args["scale"] ? scale->value() : 1 / std::sqrt(static_cast<double>(q->type().sizeOf(key->name)));
 
-  auto query = queryAxis(args, q->type(), k->type(), *past);
+  auto query = queryAxis(elab, args, q->type(), k->type(), *past);
   if (!query)
     return Val::poison();
   if (*causal && !*query)
-    return poison(Code::E0119, e.range,
-                  "causal attention compares positions, and it is not clear which axis of q is walked against " +
-                      written(past->name) + "; say query = …");
+    return elab.poison(Code::E0119, call.range,
+                       "causal attention compares positions, and it is not clear which axis of q is walked against " +
+                           elab.written(past->name) + "; say query = …");
 
   // The fused form: q has all of k's and v's axes but `past`, and its `query` is its own; mask and bias lie over the
   // scores.
@@ -94,28 +95,30 @@ Val Elaborator::attention(const CallExpr &e, const Args &args) {
   auto fits = [&](ech::Tensor t) { return within(t) && t.has(key->name) && !(*query && t.has((*query)->name)); };
   for (const auto *extra : {&mask, &bias})
     if (*extra) {
-      if (!sizesAgree((*extra)->type(), q->type(), e.range, "attention") ||
-          !sizesAgree((*extra)->type(), k->type(), e.range, "attention"))
+      if (!sizesAgree(elab, (*extra)->type(), q->type(), call.range, "attention") ||
+          !sizesAgree(elab, (*extra)->type(), k->type(), call.range, "attention"))
         return Val::poison();
       if (!within((*extra)->type()) || (*extra)->type().has(key->name))
-        return poison(Code::E0205, e.range,
-                      std::string(extra == &mask ? "the mask" : "the bias") + " has the axes " +
-                          ech::describe((*extra)->type()) + ", and the scores have not all of them");
+        return elab.poison(Code::E0205, call.range,
+                           std::string(extra == &mask ? "the mask" : "the bias") + " has the axes " +
+                               ech::describe((*extra)->type()) + ", and the scores have not all of them");
     }
   if (fits(k->type()) && fits(v->type()) && q->type().rank() >= 2) {
-    auto op = build.attention(q->value, k->value, v->value, mask ? mask->value : Value(), bias ? bias->value : Value(),
-                              *query ? (*query)->name.getValue() : StringRef(), past->name, key->name, factor, *causal);
-    return tensor(op.getResult(), false, e.range);
+    auto op =
+        elab.build.attention(q->value, k->value, v->value, mask ? mask->value : Value(), bias ? bias->value : Value(),
+                             *query ? (*query)->name.getValue() : StringRef(), past->name, key->name, factor, *causal);
+    return elab.tensor(op.getResult(), false, call.range);
   }
-  Value scores = build.mul(build.dot(q->value, k->value, {key->name.getValue()}), build.constant(factor));
+  Value scores =
+      elab.build.mul(elab.build.dot(q->value, k->value, {key->name.getValue()}), elab.build.constant(factor));
   if (bias)
-    scores = build.add(scores, bias->value);
+    scores = elab.build.add(scores, bias->value);
   Value allowed = mask ? mask->value : Value();
   if (*causal) {
-    Value c = build.map(Function::Ge, {build.index((*query)->name, q->type().sizeOf((*query)->name)),
-                                       build.index(past->name, k->type().sizeOf(past->name))});
-    allowed = allowed ? build.map(Function::And, {allowed, c}) : c;
+    Value c = elab.build.map(Function::Ge, {elab.build.index((*query)->name, q->type().sizeOf((*query)->name)),
+                                            elab.build.index(past->name, k->type().sizeOf(past->name))});
+    allowed = allowed ? elab.build.map(Function::And, {allowed, c}) : c;
   }
-  Value p = exponentialOf("softmax", scores, allowed, {past->name.getValue()});
-  return tensor(build.dot(p, v->value, {past->name.getValue()}), false, e.range);
+  Value p = exponentialOf(elab.build, "softmax", scores, allowed, {past->name.getValue()});
+  return elab.tensor(elab.build.dot(p, v->value, {past->name.getValue()}), false, call.range);
 }

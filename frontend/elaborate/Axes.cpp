@@ -9,6 +9,11 @@ const AxisInfo *Elaborator::findAxis(const std::string &name) const {
   return it == scope->axes.end() ? nullptr : it->second;
 }
 
+const AxisInfo *Elaborator::declared(StringAttr axis) const {
+  auto it = llvm::find_if(axisStore, [&](const AxisInfo &info) { return info.name == axis; });
+  return it == axisStore.end() ? nullptr : &*it;
+}
+
 const AxisInfo *Elaborator::axisOf(const Ident &name) {
   auto it = scope->axes.find(name.text);
   if (it != scope->axes.end())
@@ -100,10 +105,6 @@ std::optional<SmallVector<StringAttr>> Elaborator::axes(const Expr *e, ArrayRef<
   for (const AxisInfo *axis : *list)
     names.push_back(axis->name);
   return names;
-}
-
-SmallVector<StringRef> Elaborator::refs(ArrayRef<StringAttr> names) {
-  return llvm::map_to_vector(names, [](StringAttr n) { return n.getValue(); });
 }
 
 std::string Elaborator::written(StringAttr axis) const {

@@ -2,16 +2,21 @@
 //
 // The places of one bracket name axes of the original value and act at once: picks and slices, which only remove, come
 // first, then one relabelling of all names, then the gathers (on the new names), then the expansions.
+#include "frontend/elaborate/Brackets.h"
+#include "frontend/elaborate/AxisRules.h"
 #include "frontend/elaborate/Elaborator.h"
 
 using namespace mlir;
 using namespace echelon::frontend;
+namespace ech = echelon::ech;
+
+namespace {
 
 /// What one bracket does to a value: its places are read, in the value's own names, then all of them act at once.
-class Elaborator::BracketAction {
+class BracketAction {
 public:
-  BracketAction(Elaborator &elaborator, const Val &x, const IndexExpr::Bracket &bracket)
-      : l(elaborator), build(elaborator.build), bracket(bracket), original(x.type()), value(x.value), range(x.range),
+  BracketAction(Elaborator &elab, const Val &x, const IndexExpr::Bracket &bracket)
+      : elab(elab), build(elab.build), bracket(bracket), original(x.type()), value(x.value), range(x.range),
         made(x.made) {}
 
   Val run() {
@@ -19,7 +24,7 @@ public:
       good &= read(place);
     if (!good || !relabel() || !gather() || !expand())
       return Val::poison();
-    return l.tensor(value, made, bracket.range, range);
+    return elab.tensor(value, made, bracket.range, range);
   }
 
 private:
@@ -62,13 +67,13 @@ private:
   bool expand();
 
   bool wrong(Code code, SourceRange where, std::string message) {
-    l.error(code, where, std::move(message));
+    elab.error(code, where, std::move(message));
     return false;
   }
   /// An axis of the original, which no other place has named.
   const AxisInfo *axis(const Ident &name) {
-    const AxisInfo *a = l.axisOf(name);
-    if (!a || !l.has(original, {a->name}, name.range, "the value"))
+    const AxisInfo *a = elab.axisOf(name);
+    if (!a || !hasAxes(elab, original, {a->name}, name.range, "the value"))
       return nullptr;
     if (used.insert(a->name).second)
       return a;
@@ -77,11 +82,11 @@ private:
     return nullptr;
   }
   bool isPosition(const AxisInfo &axis, const Ident &name) {
-    return l.isWalked(axis.name) &&
+    return elab.isWalked(axis.name) &&
            !wrong(Code::E0219, name.range, "inside its repeat " + name.text + " is a position, not an axis");
   }
 
-  Elaborator &l;
+  Elaborator &elab;
   ech::Build &build;
   const IndexExpr::Bracket &bracket;
   const ech::Tensor original;
@@ -94,9 +99,11 @@ private:
   SmallVector<std::pair<ech::Axis, SourceRange>> expansions;
 };
 
-bool Elaborator::BracketAction::readAt(const Place &p) {
+} // namespace
+
+bool BracketAction::readAt(const Place &p) {
   const AxisInfo *a = axis(p.from[0]);
-  Val at = l.eval(*p.value);
+  Val at = elab.eval(*p.value);
   if (!a || at.isPoison())
     return false;
   if (at.kind == Val::Known)
@@ -120,7 +127,7 @@ bool Elaborator::BracketAction::readAt(const Place &p) {
   return true;
 }
 
-bool Elaborator::BracketAction::pick(const Place &p, const AxisInfo &axis, const Number &position) {
+bool BracketAction::pick(const Place &p, const AxisInfo &axis, const Number &position) {
   int64_t size = original.sizeOf(axis.name);
   auto n = position.integer();
   if (!n || *n < 0 || *n >= size)
@@ -133,8 +140,8 @@ bool Elaborator::BracketAction::pick(const Place &p, const AxisInfo &axis, const
   return true;
 }
 
-std::optional<int64_t> Elaborator::BracketAction::sliceEnd(const Expr &e, const std::string &axis, int64_t size) {
-  auto n = l.known(&e, "an end of a slice");
+std::optional<int64_t> BracketAction::sliceEnd(const Expr &e, const std::string &axis, int64_t size) {
+  auto n = elab.read.known(&e, "an end of a slice");
   if (!n)
     return std::nullopt;
   auto end = n->integer();
@@ -145,7 +152,7 @@ std::optional<int64_t> Elaborator::BracketAction::sliceEnd(const Expr &e, const 
   return std::nullopt;
 }
 
-bool Elaborator::BracketAction::readSlice(const Place &p) {
+bool BracketAction::readSlice(const Place &p) {
   const AxisInfo *a = axis(p.from[0]);
   if (!a)
     return false;
@@ -173,7 +180,7 @@ template <typename List, typename F> static std::string product(const List &list
   return result;
 }
 
-bool Elaborator::BracketAction::readGroup(const Place &p) {
+bool BracketAction::readGroup(const Place &p) {
   Group g;
   g.range = p.range;
   bool fits = true, samples = false;
@@ -190,7 +197,7 @@ bool Elaborator::BracketAction::readGroup(const Place &p) {
                    "the number of samples is the run's, so " + name.text + " is neither split nor merged");
   }
   for (const Ident &name : p.to) {
-    const AxisInfo *a = l.axisOf(name);
+    const AxisInfo *a = elab.axisOf(name);
     if (!a || a->isWrong || isPosition(*a, name)) {
       fits = false;
     } else if (samples != a->countsSamples() && p.kind == Place::Rename) {
@@ -223,16 +230,16 @@ bool Elaborator::BracketAction::readGroup(const Place &p) {
   return true;
 }
 
-bool Elaborator::BracketAction::readExpansion(const Place &p) {
-  const AxisInfo *a = l.axisOf(p.to[0]);
-  auto n = a && p.value ? l.size(*p.value, p.to[0].text) : std::optional<int64_t>(a ? a->size : 0);
+bool BracketAction::readExpansion(const Place &p) {
+  const AxisInfo *a = elab.axisOf(p.to[0]);
+  auto n = a && p.value ? elab.read.size(*p.value, p.to[0].text) : std::optional<int64_t>(a ? a->size : 0);
   if (!a || !n || a->isWrong || isPosition(*a, p.to[0]))
     return false;
   expansions.push_back({{a->name, *n}, p.range});
   return true;
 }
 
-bool Elaborator::BracketAction::relabel() {
+bool BracketAction::relabel() {
   // A gathered axis whose name another axis takes, from a rename or from an index, gives way under a name of its own.
   for (Gather &g : gathers) {
     bool taken = llvm::any_of(groups, [&](const Group &group) {
@@ -241,7 +248,7 @@ bool Elaborator::BracketAction::relabel() {
     taken |= llvm::any_of(gathers, [&](const Gather &other) { return other.index.type().has(g.axis); });
     if (!taken)
       continue;
-    auto other = l.builder.getStringAttr(g.axis.getValue() + "_gathered");
+    auto other = elab.builder.getStringAttr(g.axis.getValue() + "_gathered");
     groups.push_back({{g.axis}, {{other, original.sizeOf(g.axis)}}, g.range});
     g.axis = other;
   }
@@ -251,9 +258,9 @@ bool Elaborator::BracketAction::relabel() {
   SmallVector<ech::Axis> result;
   SmallVector<Attribute> from, to;
   for (const Group &g : groups) {
-    from.push_back(l.builder.getStrArrayAttr(refs(g.from)));
+    from.push_back(elab.builder.getStrArrayAttr(refs(g.from)));
     to.push_back(
-        l.builder.getStrArrayAttr(llvm::map_to_vector(g.to, [](const ech::Axis &a) { return a.name.getValue(); })));
+        elab.builder.getStrArrayAttr(llvm::map_to_vector(g.to, [](const ech::Axis &a) { return a.name.getValue(); })));
   }
   for (const ech::Axis &a : type.getAxes()) {
     const Group *group = llvm::find_if(groups, [&](const Group &g) { return llvm::is_contained(g.from, a.name); });
@@ -269,15 +276,15 @@ bool Elaborator::BracketAction::relabel() {
         for (const Group &g : groups)
           if (llvm::any_of(g.to, [&](const ech::Axis &t) { return t.name == name; }))
             where = g.range;
-        return wrong(Code::E0203, where, "the value would have axis " + l.written(name) + " twice");
+        return wrong(Code::E0203, where, "the value would have axis " + elab.written(name) + " twice");
       }
   // Back at its declared size a resized axis is the axis itself; a name for itself is no operation.
   if (type.withAxes(result) != type)
-    value = build.relabel(value, l.builder.getArrayAttr(from), l.builder.getArrayAttr(to), type.withAxes(result));
+    value = build.relabel(value, elab.builder.getArrayAttr(from), elab.builder.getArrayAttr(to), type.withAxes(result));
   return true;
 }
 
-bool Elaborator::BracketAction::gather() {
+bool BracketAction::gather() {
   if (gathers.empty())
     return true;
   SmallVector<StringRef> names;
@@ -289,39 +296,40 @@ bool Elaborator::BracketAction::gather() {
     rest = ech::without(rest, g.axis);
   }
   for (auto [i, g] : llvm::enumerate(gathers)) {
-    if (!l.sizesAgree(g.index.type(), rest, g.range, "this gather"))
+    if (!sizesAgree(elab, g.index.type(), rest, g.range, "this gather"))
       return false;
     for (const Gather &h : ArrayRef(gathers).drop_front(i + 1))
-      if (!l.sizesAgree(g.index.type(), h.index.type(), g.range, "this gather"))
+      if (!sizesAgree(elab, g.index.type(), h.index.type(), g.range, "this gather"))
         return false;
   }
   value = build.gather(value, names, indices);
   return true;
 }
 
-bool Elaborator::BracketAction::expand() {
+bool BracketAction::expand() {
   for (const auto &[axis, where] : expansions) {
     ech::Tensor type = ech::tensor(value);
     if (type.has(axis.name))
-      return wrong(Code::E0203, where, "the value has an axis " + l.written(axis.name) + " already");
+      return wrong(Code::E0203, where, "the value has an axis " + elab.written(axis.name) + " already");
     // Slowest but for the batch, so that convolutions and norms find samples first as they are in memory.
     SmallVector<ech::Axis> all(type.getAxes());
-    bool samplesFirst = l.batchAxis && !all.empty() && all.front().name == l.batchAxis->name;
+    bool samplesFirst = elab.batch() && !all.empty() && all.front().name == elab.batch()->name;
     all.insert(all.begin() + samplesFirst, axis);
     value = build.expand(value, type.withAxes(all));
   }
   return true;
 }
 
-Val Elaborator::index(const IndexExpr &e) {
-  Val x = eval(*e.base);
+Val echelon::frontend::bracketed(Elaborator &elab, const IndexExpr &e) {
+  Val x = elab.eval(*e.base);
   for (const IndexExpr::Bracket &b : e.brackets) {
     // A number that is given axes is a real one: 0[+ batch] is what a repeat begins to add to.
-    auto t = x.kind == Val::Known ? realTensor(x, e.base->range, "a place") : anyTensor(x, e.base->range);
+    auto t = x.kind == Val::Known ? elab.read.realTensor(x, e.base->range, "a place")
+                                  : elab.read.anyTensor(x, e.base->range);
     if (!t)
       return Val::poison();
-    At at(*this, b.range);
-    x = BracketAction(*this, *t, b).run();
+    Elaborator::At at(elab, b.range);
+    x = BracketAction(elab, *t, b).run();
   }
   return x;
 }

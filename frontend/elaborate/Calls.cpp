@@ -2,7 +2,6 @@
 #include "frontend/ForeignWords.h"
 #include "frontend/Parse.h"
 #include "frontend/elaborate/Elaborator.h"
-#include "frontend/elaborate/Fold.h"
 
 using namespace mlir;
 using namespace echelon::frontend;
@@ -18,10 +17,9 @@ static std::string formOfCall(const std::string &callee, const std::vector<std::
   return "the form is: " + form + ")";
 }
 
-std::optional<Elaborator::Args> Elaborator::bind(const std::vector<Argument> &arguments,
-                                                 const std::vector<std::string> &names,
-                                                 const std::set<std::string> &required, const std::string &callee,
-                                                 SourceRange range, const std::set<std::string> &takenAsAxes) {
+std::optional<Args> Elaborator::bind(const std::vector<Argument> &arguments, const std::vector<std::string> &names,
+                                     const std::set<std::string> &required, const std::string &callee,
+                                     SourceRange range, const std::set<std::string> &takenAsAxes) {
   Args args;
   bool good = true;
   size_t place = 0;
@@ -81,59 +79,13 @@ std::optional<Elaborator::Args> Elaborator::bind(const std::vector<Argument> &ar
   return args;
 }
 
-const std::map<std::string, Elaborator::Builtin> &Elaborator::builtins() {
-  using L = Elaborator;
-  static const std::map<std::string, Builtin> table = [] {
-    std::map<std::string, Builtin> t;
-    for (const auto &[name, function] : unaryFunctions())
-      t[name] = {{"x"}, 1, &L::elementwise};
-    t["ceil"] = {{"x"}, 1, &L::elementwise};
-    t["gelu"] = {{"x", "tanh"}, 1, &L::elementwise};
-    t["mod"] = {{"a", "b"}, 2, &L::elementwise};
-    t["clamp"] = {{"x", "lo", "hi"}, 3, &L::elementwise};
-    t["where"] = {{"c", "a", "b"}, 3, &L::whereCall};
-    t["outer"] = {{"e"}, 1, &L::outer};
-    t["size"] = {{"axis"}, 1, &L::sizeCall};
-    t["index"] = {{"axis"}, 1, &L::indexCall};
-    t["stop_gradient"] = {{"x"}, 1, &L::stopGradient};
-    for (const char *name : {"max", "min"})
-      t[name] = {{"x", "y", "over", "where"}, 1, &L::maximum};
-    for (const char *name : {"sum", "mean", "argmax", "softmax", "log_softmax", "logsumexp", "cumsum"})
-      t[name] = {{"x", "over", "where"}, 1, &L::reduction};
-    t["dot"] = {{"a", "b", "over"}, 3, &L::dot};
-    t["cross_entropy"] = {{"logits", "labels", "over"}, 3, &L::crossEntropy};
-    t["top"] = {{"x", "over", "k", "into"}, 4, &L::top};
-    t["concat"] = {{"a", "b", "over"}, 3, &L::concat};
-    t["conv"] = {{"x", "w", "over", "window", "stride", "pad"}, 2, &L::conv};
-    for (const char *name : {"maxpool", "avgpool"})
-      t[name] = {{"x", "window", "size", "stride", "pad"}, 2, &L::pool};
-    t["attention"] = {{"q", "k", "v", "over", "key", "causal", "mask", "bias", "scale", "query"}, 5, &L::attention};
-    t["dropout"] = {{"x", "p"}, 2, &L::dropout};
-    t["survive"] = {{"x", "p"}, 2, &L::survive};
-    // What the library is made of; users may call them as well.
-    t["normalize"] = {{"x", "over", "rms", "local"}, 2, &L::normalize};
-    for (const char *name : {"normalize_mean", "normalize_variance"})
-      t[name] = {{"x", "over", "local"}, 2, &L::normalize};
-    t["count"] = {{"x", "over", "local"}, 1, &L::countCall};
-    return t;
-  }();
-  return table;
-}
-
-std::map<std::string, std::vector<std::string>> echelon::frontend::builtInFunctions() {
-  std::map<std::string, std::vector<std::string>> functions;
-  for (const auto &[name, of] : Elaborator::builtins())
-    functions[name].assign(of.names.begin(), of.names.end());
-  return functions;
-}
-
 bool Elaborator::isBlock(const File &file, const Path &path) const {
   return shared.program.findBlock(file, path) != nullptr;
 }
 
 bool Elaborator::isCallable(const Ident &name) const {
   const Path bare{{name}, name.range};
-  const bool isBuiltIn = builtins().count(name.text) != 0;
+  const bool isBuiltIn = builtIns().count(name.text) != 0;
   const Block *block = shared.program.findBlock(*scope->file, bare);
   if (!block)
     return isBuiltIn;
@@ -174,9 +126,9 @@ Val Elaborator::call(const CallExpr &e) {
   if (const std::string twice = shared.program.ambiguity(*scope->file, e.callee, &File::blocks); !twice.empty())
     return poison(Code::E0103, e.callee.range, twice);
   const Block *block = shared.program.findBlock(*scope->file, e.callee);
-  auto it = e.callee.single() ? builtins().find(e.callee.parts[0].text) : builtins().end();
+  auto it = e.callee.single() ? builtIns().find(e.callee.parts[0].text) : builtIns().end();
   const File *home = block ? shared.program.file(block->name.range.file) : nullptr;
-  if (block && it != builtins().end() && home != scope->file)
+  if (block && it != builtIns().end() && home != scope->file)
     return poison(Code::E0103, e.callee.range,
                   it->first + " is built in, and what is imported has a block of that name; " +
                       (isName(home->stem) ? "write " + home->stem + "." + it->first + " for the block, or give it"
@@ -184,19 +136,19 @@ Val Elaborator::call(const CallExpr &e) {
                       " another name");
   if (block)
     return callBlock(e, *block);
-  if (it == builtins().end()) {
+  if (it == builtIns().end()) {
     evaluateArguments(e); // what is wrong in them is told, too
     if (scope->file->mayLack())
       return Val::poison();
     std::vector<std::string> all = shared.program.blockNames(*scope->file);
-    for (const auto &entry : builtins())
+    for (const auto &entry : builtIns())
       all.push_back(entry.first);
     if (!e.callee.single() && !isCallable(e.callee.last()))
       llvm::erase(all, e.callee.last().text);
     std::string text = e.callee.text();
     error(Code::E0112, e.callee.range,
           "no block or function is called " + quoted(text) +
-              otherCall(e.callee, all, *scope->file, builtins().count(e.callee.last().text) != 0));
+              otherCall(e.callee, all, *scope->file, builtIns().count(e.callee.last().text) != 0));
     return Val::poison();
   }
   if (e.as || e.with)
@@ -204,25 +156,25 @@ Val Elaborator::call(const CallExpr &e) {
                   it->first +
                       " is a function without parameters; `as` and `with` name the parameters of a block's call, and "
                       "come right after it, as in gelu(nn.linear(…) as up)");
-  const Builtin &builtin = it->second;
-  std::vector<std::string> names(builtin.names.begin(), builtin.names.end());
-  if (it->first == "concat") { // any number of values
+  const BuiltIn &of = it->second;
+  std::vector<std::string> names(of.arguments.begin(), of.arguments.end());
+  if (of.isVariadic) {
     size_t values = llvm::count_if(e.arguments, [](const Argument &a) { return !a.name; });
     names.clear();
     for (size_t i = 0; i < values; ++i)
       names.push_back(std::to_string(i));
-    names.push_back("over");
+    names.emplace_back(of.arguments.back());
   }
-  std::set<std::string> required(names.begin(), names.begin() + std::min(builtin.required, names.size()));
-  if (it->first == "concat")
-    required = {"over"};
+  std::set<std::string> required(names.begin(), names.begin() + std::min(of.required, names.size()));
+  if (of.isVariadic)
+    required = {names.back()};
   auto args = bind(e.arguments, names, required, it->first, e.range);
   if (!args) {
     evaluateArguments(e);
     return Val::poison();
   }
   At at(*this, e.range);
-  return (this->*builtin.handler)(e, *args);
+  return of.function(*this, e, *args);
 }
 
 std::optional<std::string> Elaborator::sharedPrefix(const CallExpr &e, const Block &block) {

@@ -105,7 +105,7 @@ void Elaborator::axisStatement(const AxisStatement &s) {
     if (like && !like->isWrong)
       n = like->size;
   } else {
-    n = size(*s.size, "axis " + s.name.text);
+    n = read.size(*s.size, "axis " + s.name.text);
   }
   bool likeBatch = like && like->countsSamples();
   if (!scope->block && !likeBatch)
@@ -275,7 +275,7 @@ std::optional<Elaborator::Start> Elaborator::startOf(const Method &method, const
   }
   if (name == "normal") {
     auto a = args({"std"}, {"std"});
-    auto std = a ? known((*a)["std"], "the standard deviation") : std::nullopt;
+    auto std = a ? read.known((*a)["std"], "the standard deviation") : std::nullopt;
     if (!std)
       return std::nullopt;
     if (!(std->value() > 0)) {
@@ -283,13 +283,13 @@ std::optional<Elaborator::Start> Elaborator::startOf(const Method &method, const
             "the standard deviation is " + std->text() + "; it must be above 0 (`zeros` starts from 0)");
       return std::nullopt;
     }
-    checkElement(*std, (*a)["std"]->range);
+    read.checkElement(*std, (*a)["std"]->range);
     return Start{ech::Distribution::Normal, 0, std->value()};
   }
   if (name == "uniform") {
     auto a = args({"lo", "hi"}, {"lo", "hi"});
-    auto lo = a ? known((*a)["lo"], "the lower end") : std::nullopt;
-    auto hi = a ? known((*a)["hi"], "the upper end") : std::nullopt;
+    auto lo = a ? read.known((*a)["lo"], "the lower end") : std::nullopt;
+    auto hi = a ? read.known((*a)["hi"], "the upper end") : std::nullopt;
     if (!lo || !hi)
       return std::nullopt;
     if (!(*lo < *hi)) {
@@ -297,8 +297,8 @@ std::optional<Elaborator::Start> Elaborator::startOf(const Method &method, const
             "uniform(" + lo->text() + ", " + hi->text() + ") has no values between; the lower end comes first");
       return std::nullopt;
     }
-    checkElement(*lo, (*a)["lo"]->range);
-    checkElement(*hi, (*a)["hi"]->range);
+    read.checkElement(*lo, (*a)["lo"]->range);
+    read.checkElement(*hi, (*a)["hi"]->range);
     return Start{ech::Distribution::Uniform, lo->value(), hi->value()};
   }
   if (name == "kaiming" && forParameters) {

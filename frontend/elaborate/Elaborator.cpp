@@ -15,9 +15,10 @@ constexpr unsigned maxDepth = 1'500; // of nested calls and expressions together
 } // namespace
 
 Elaborator::Elaborator(Shared &shared, bool training)
-    : shared(shared), training(training), builder(&shared.context),
+    : builder(&shared.context),
       build(builder, UnknownLoc::get(&shared.context),
-            shared.options.f64 ? Type(Float64Type::get(&shared.context)) : Type(Float32Type::get(&shared.context))) {
+            shared.options.f64 ? Type(Float64Type::get(&shared.context)) : Type(Float32Type::get(&shared.context))),
+      read(*this), shared(shared), training(training) {
   builder.setListener(&counter);
 }
 
@@ -38,6 +39,18 @@ Location Elaborator::location(SourceRange range) const {
     return place(users);
   // The line of the library goes along as metadata: whoever looks for a place finds the user's.
   return FusedLoc::get(&shared.context, {place(users)}, place(range));
+}
+
+echelon::frontend::Diagnostic &Elaborator::warning(Code code, SourceRange range, std::string message) {
+  return shared.diagnostics.warning(code, usersPlace(range), std::move(message));
+}
+
+std::vector<std::pair<SourceRange, std::string>> Elaborator::callsAround(size_t most) const {
+  std::vector<std::pair<SourceRange, std::string>> calls;
+  for (const Scope *s = scope; s && s->caller && calls.size() < most; s = s->caller)
+    if (!s->isLibrary)
+      calls.emplace_back(s->callRange, s->block->name.text + " is called here");
+  return calls;
 }
 
 echelon::frontend::Diagnostic &Elaborator::error(Code code, SourceRange range, std::string message) {
@@ -186,10 +199,29 @@ void Elaborator::finish() {
   }
   for (const PendingWrite &w : writes)
     ech::WriteOp::create(builder, w.loc, w.target->path, w.value);
-  noteChances();
-  refuseMixedSamples();
+  noteChances(*this, step);
+  refuseMixedSamples(*this, step);
   if (!shared.diagnostics.hasErrors())
     warnOfIdleParameters();
   if (training)
     eraseUnread(step);
+}
+
+void Elaborator::notePartial(StringRef function, SourceRange range) {
+  auto place = dyn_cast<FileLineColLoc>(location(usersPlace(range)));
+  if (!place || scope->isLibrary)
+    return;
+  Location line = FileLineColLoc::get(place.getFilename(), place.getLine(), 1);
+  shared.partialFunctions.insert(NameLoc::get(builder.getStringAttr(function), line));
+}
+
+std::string Elaborator::randomSite(const std::string &base) {
+  // `mlp.dropout`, `mlp.dropout_2`: numbered within a call, so that a branch not taken elsewhere changes nothing here.
+  int n = ++randomSites[scope->prefix + base];
+  return scope->prefix + base + (n == 1 ? "" : "_" + std::to_string(n));
+}
+
+bool Elaborator::countsSamples(StringAttr axis) const {
+  auto other = shared.likeBatch.find(axis.str());
+  return (batchAxis && axis == batchAxis->name) || (other != shared.likeBatch.end() && other->second);
 }

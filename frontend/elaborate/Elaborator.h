@@ -3,8 +3,12 @@
 // Scopes are calls: the model's own, and one for each call of a block, entered and left as on a stack. Loops are the
 // repeats around the place that is being elaborated; a loop's body is built in a block that is no operation's yet, so
 // that the loop's operands (slices of outer values, of parameters) can be added when they are met.
+//
+// The public part is what built-in functions (BuiltIns.h) and operators build their values with.
 #pragma once
+#include "frontend/elaborate/BuiltIns.h"
 #include "frontend/elaborate/Elaborate.h"
+#include "frontend/elaborate/Reader.h"
 #include "frontend/elaborate/Value.h"
 #include "frontend/elaborate/Walk.h"
 #include "ir/ech/Build.h"
@@ -44,6 +48,73 @@ public:
   Elaborator(Shared &shared, bool training);
   /// Elaborates the model; what is wrong with it is told.
   void run();
+
+  //===- values -------------------------------------------------------------------------------------------------===//
+
+  Val eval(const Expr &e);
+  /// The call of an outer(…): its function pairs each element of one operand with each of the other.
+  Val evalLifted(const Expr &call);
+  /// Whether the function that asks is that of evalLifted; it asks before it evaluates its arguments.
+  bool takeLift() { return std::exchange(lift, false); }
+  /// What a built-in function gives. `made`: of `index`, `size` and numbers only; `bounds`: of integers.
+  Val tensor(mlir::Value value, bool made, SourceRange range, std::optional<Interval> bounds = std::nullopt);
+
+  mlir::OpBuilder builder;
+  ech::Build build; // where the next operation goes, and its place in the spec
+  Reader read;      // arguments as what they are to be
+  Remembered remembered;
+
+  //===- errors and places (Elaborator.cpp) ---------------------------------------------------------------------===//
+
+  /// Tells an error at `range`, or, inside the library, at the user's call; with notes at the calls around.
+  frontend::Diagnostic &error(Code code, SourceRange range, std::string message);
+  Val poison(Code code, SourceRange range, std::string message) {
+    error(code, range, std::move(message));
+    return Val::poison();
+  }
+  frontend::Diagnostic &warning(Code code, SourceRange range, std::string message);
+  /// Where the user wrote it: what the library does is at the place of its call.
+  SourceRange usersPlace(SourceRange range) const;
+  mlir::Location location(SourceRange range) const;
+  /// The innermost calls around this place that are not the library's, each with the text of a note.
+  std::vector<std::pair<SourceRange, std::string>> callsAround(size_t most) const;
+  /// Sets the place of what is built until it goes out of scope.
+  struct At {
+    Elaborator &elaborator;
+    mlir::Location saved;
+    At(Elaborator &elaborator, SourceRange range) : elaborator(elaborator), saved(elaborator.build.loc) {
+      elaborator.build.loc = elaborator.location(range);
+    }
+    ~At() { elaborator.build.loc = saved; }
+  };
+
+  //===- axes (Axes.cpp) ----------------------------------------------------------------------------------------===//
+
+  /// Null after an error.
+  const AxisInfo *axisOf(const Ident &name);
+  const AxisInfo *axisOf(const Expr &e, const char *what);
+  /// `over = a`, `(a, b)`, `except(a)`; without `e`, all of `all`.
+  std::optional<llvm::SmallVector<mlir::StringAttr>> axes(const Expr *e, llvm::ArrayRef<ech::Axis> all,
+                                                          const char *what);
+  /// `a` or `(a, b)`: axes as declared.
+  std::optional<llvm::SmallVector<const AxisInfo *>> axisList(const Expr &e, const char *what);
+  /// The declaration of an axis of a type; null where there is none.
+  const AxisInfo *declared(mlir::StringAttr axis) const;
+  std::string written(mlir::StringAttr axis) const; // the name that the axis has in this scope
+  /// Whether a repeat around this place runs over the axis.
+  bool isWalked(llvm::StringRef axis) const;
+  /// Whether an axis is the batch, or like it.
+  bool countsSamples(mlir::StringAttr axis) const;
+  const AxisInfo *batch() const { return batchAxis; }
+
+  //===- the step (Elaborator.cpp) ------------------------------------------------------------------------------===//
+
+  bool isTraining() const { return training; }
+  bool isInLibrary() const { return scope->isLibrary; }
+  /// The key of a random value: the path of the call around it and `base`, numbered.
+  std::string randomSite(const std::string &base);
+  /// Keeps where a function stands that is inf or nan of some finite numbers, for the message of a loss that is.
+  void notePartial(llvm::StringRef function, SourceRange range);
 
 private:
   using Value = mlir::Value;
@@ -116,26 +187,6 @@ private:
     std::vector<PendingWrite> writes;
   };
 
-  //===- errors and places --------------------------------------------------------------------------------------===//
-
-  /// Tells an error at `range`, or, inside the library, at the user's call; with notes at the calls around.
-  frontend::Diagnostic &error(Code code, SourceRange range, std::string message);
-  Val poison(Code code, SourceRange range, std::string message) {
-    error(code, range, std::move(message));
-    return Val::poison();
-  }
-  /// Where the user wrote it: what the library does is at the place of its call.
-  SourceRange usersPlace(SourceRange range) const;
-  mlir::Location location(SourceRange range) const;
-  /// Sets the place of what is built until it goes out of scope.
-  struct At {
-    Elaborator &elaborator;
-    mlir::Location saved;
-    At(Elaborator &elaborator, SourceRange range) : elaborator(elaborator), saved(elaborator.build.loc) {
-      elaborator.build.loc = elaborator.location(range);
-    }
-    ~At() { elaborator.build.loc = saved; }
-  };
   /// Whether the budget of operations, calls and nesting is used up; tells so once.
   bool exhausted(SourceRange range);
 
@@ -159,6 +210,7 @@ private:
   void reportStatement(ech::ReportKind kind, const Ident *name, const Expr &value, SourceRange range);
   void assignStatement(const AssignStatement &s);
   void finish();
+  void warnOfIdleParameters();
 
   /// Before anything is declared: what counts samples once more in a block takes no name that is declared anywhere, so
   /// that a name of the text means in a layout what it says.
@@ -205,25 +257,9 @@ private:
   /// Brings a value to exactly this type (order of axes, integers to real numbers); null after an error.
   Value coerce(const Val &v, ech::Tensor type, Code code, SourceRange range, const std::string &what,
                bool carried = false);
-  bool isWalked(StringRef axis) const;
 
   //===- calls (Calls.cpp) --------------------------------------------------------------------------------------===//
 
-  struct Args {
-    std::map<std::string, const Argument *> given;
-    const Expr *operator[](const char *name) const {
-      auto it = given.find(name);
-      return it == given.end() ? nullptr : it->second->value.get();
-    }
-  };
-  using Handler = Val (Elaborator::*)(const CallExpr &, const Args &);
-  struct Builtin {
-    std::vector<const char *> names;
-    size_t required;
-    Handler handler;
-  };
-  static const std::map<std::string, Builtin> &builtins();
-  friend std::map<std::string, std::vector<std::string>> builtInFunctions();
   std::optional<Args> bind(const std::vector<Argument> &arguments, const std::vector<std::string> &names,
                            const std::set<std::string> &required, const std::string &callee, SourceRange range,
                            const std::set<std::string> &takenAsAxes = {});
@@ -239,115 +275,14 @@ private:
   bool isCallable(const Ident &name) const;
   std::optional<std::string> sharedPrefix(const CallExpr &e, const Block &block);
 
-  //===- expressions (Expressions.cpp; names of axes: Axes.cpp) -------------------------------------------------===//
+  //===- expressions (Expressions.cpp) ---------------------------------------------------------------------------===//
 
-  Val eval(const Expr &e);
   Val evalPath(const PathExpr &e);
-  Val arithmetic(const ArithmeticExpr &e, bool lifted);
-  Val compare(const CompareExpr &e, bool lifted);
-  Val logic(const LogicExpr &e, bool lifted);
-  Val power(const PowerExpr &e, bool lifted);
-  Val tensor(Value value, bool made, SourceRange range, std::optional<Interval> bounds = std::nullopt);
   Val look(const std::string &name, SourceRange range, bool *found);
-  /// A tensor of real numbers (an integer tensor or a number is made one); nothing after an error.
-  std::optional<Val> realTensor(const Expr &e, const char *what);
-  std::optional<Val> realTensor(const Val &v, SourceRange range, const char *what);
-  std::optional<Val> anyTensor(const Val &v, SourceRange range);
-  std::optional<Number> known(const Expr *e, const char *what);
-  std::optional<int64_t> whole(const Expr &e, const char *what, int64_t low, int64_t high);
-  std::optional<int64_t> size(const Expr &e, const std::string &what);
-  std::optional<bool> flag(const Expr *e, bool otherwise, const char *what);
-  const AxisInfo *axisOf(const Ident &name);
-  const AxisInfo *axisOf(const Expr &e, const char *what);
   const AxisInfo *findAxis(const std::string &name) const;
-  /// `over = a`, `(a, b)`, `except(a)`; without `e`, all of `all`.
-  std::optional<llvm::SmallVector<mlir::StringAttr>> axes(const Expr *e, llvm::ArrayRef<ech::Axis> all,
-                                                          const char *what);
-  /// `a` or `(a, b)`: axes as declared.
-  std::optional<llvm::SmallVector<const AxisInfo *>> axisList(const Expr &e, const char *what);
-  /// Names as `Build` takes them.
-  static llvm::SmallVector<StringRef> refs(llvm::ArrayRef<mlir::StringAttr> names);
-  std::string written(mlir::StringAttr axis) const; // the name that the axis has in this scope
-
-  //===- element-wise (Elementwise.cpp) -------------------------------------------------------------------------===//
-
-  Val apply(ech::Function f, llvm::ArrayRef<Val> operands, SourceRange range, const std::string &spelling, bool lifted);
-  bool axesFit(llvm::ArrayRef<Val> operands, SourceRange range, const std::string &spelling, bool lifted);
-  std::string otherArgMax(const Val &places, const Val &other) const;
-  Val foldTwo(char op, const Val &a, const Val &b, SourceRange range);
-  /// A number worked out when compiling; poison, told, where it is none.
-  Val finite(const Number &n, SourceRange range);
-  Val elementwise(const CallExpr &e, const Args &a);
-  Val maximum(const CallExpr &e, const Args &a); // max, min: of two values, or over axes
-  Val whereCall(const CallExpr &e, const Args &a);
-  Val outer(const CallExpr &e, const Args &a);
-  Val sizeCall(const CallExpr &e, const Args &a);
-  Val indexCall(const CallExpr &e, const Args &a);
-  Val stopGradient(const CallExpr &e, const Args &a);
-  Val raise(const Val &base, const Val &exponent, SourceRange range, bool lifted);
-  /// Keeps where a function stands that is inf or nan of some finite numbers, for the message of a loss that is.
-  void notePartial(StringRef function, SourceRange range);
-  /// Reports a number that is 0 or infinite as an element of a tensor.
-  void checkElement(const Number &n, SourceRange range);
-  Value constantLike(const Val &v, bool integer, SourceRange range);
-  bool lift = false; // inside outer(…)
-
-  //===- contractions and reductions (Reductions.cpp) -----------------------------------------------------------===//
-
-  Val dot(const CallExpr &e, const Args &a);
-  std::string axesToRunAlong(ech::Tensor type);
-  Val reduction(const CallExpr &e, const Args &a);
-  std::optional<Value> maskOf(const Expr &where, const Val &given, Val &x);
-  Value meanOf(Value x, Value mask, llvm::ArrayRef<StringRef> over);
-  Value extremeOf(ech::Reduction kind, Value x, Value mask, llvm::ArrayRef<mlir::StringAttr> over);
-  Value allowsAny(Value mask, llvm::ArrayRef<StringRef> over);
-  Value exponentialOf(const std::string &name, Value x, Value mask, llvm::ArrayRef<StringRef> over);
-  Val crossEntropy(const CallExpr &e, const Args &a);
-  void warnOfFurtherAxes(const CallExpr &e, const Args &a, const Val &logits, const Val &labels,
-                         const AxisInfo &classes);
-  Val top(const CallExpr &e, const Args &a);
-  Val normalize(const CallExpr &e, const Args &a);
-  Val countCall(const CallExpr &e, const Args &a);
-  bool has(ech::Tensor type, llvm::ArrayRef<mlir::StringAttr> names, SourceRange range, const std::string &what);
-  /// False: `what` runs along samples, which has been reported.
-  bool haveOrder(llvm::ArrayRef<mlir::StringAttr> axes, SourceRange range, const std::string &what);
-  /// Whether an axis is the batch, or like it.
-  bool isOfSamples(mlir::StringAttr axis) const;
-  /// Keeps that a reduction without `over` took all axes of a value of this type, where samples are among them.
-  void noteOverAll(const CallExpr &e, ech::Tensor type, Value result);
-  /// Of those, the ones whose result enters values of single samples again.
-  void refuseMixedSamples();
-  /// Whether each row of the mask, over these axes, allows something, whatever the run.
-  bool neverEmpty(Value mask, llvm::ArrayRef<StringRef> over) const;
-  bool sizesAgree(ech::Tensor a, ech::Tensor b, SourceRange range, const std::string &what);
-
-  //===- places (Places.cpp) ------------------------------------------------------------------------------------===//
-
-  Val index(const IndexExpr &e);
-  class BracketAction;
-
-  //===- windows, attention, randomness -------------------------------------------------------------------------===//
-
-  Val conv(const CallExpr &e, const Args &a);
-  Val pool(const CallExpr &e, const Args &a);
-  Val attention(const CallExpr &e, const Args &a);
-  std::optional<const AxisInfo *> queryAxis(const Args &args, ech::Tensor q, ech::Tensor k, const AxisInfo &past);
-  Val concat(const CallExpr &e, const Args &a);
-  Val dropout(const CallExpr &e, const Args &a);
-  Val survive(const CallExpr &e, const Args &a);
-  /// `chance` is that to keep, and `given` where the call says it: as one to drop, where it `drops`.
-  mlir::Value keepBelow(const std::string &site, ech::Tensor type, mlir::Value chance, const Expr &given, bool isJudged,
-                        bool drops);
-  void noteChances();
-  void warnOfIdleParameters();
-  std::optional<llvm::SmallVector<int64_t>> numbers(const Expr *e, size_t count, int64_t otherwise, int64_t low,
-                                                    const char *what);
-  std::string randomSite(const std::string &base);
 
   Shared &shared;
   bool training;
-  mlir::OpBuilder builder;
-  ech::Build build;
   struct Counter : mlir::OpBuilder::Listener {
     llvm::DenseMap<mlir::Operation *, unsigned> order;
     mlir::StringAttr within; // the call that is elaborated; null: none
@@ -369,28 +304,14 @@ private:
     SourceRange range;
   };
   std::map<std::string, Called> calls; // by path: what was called there
-  struct Chance {
-    SourceRange range;
-    bool isJudged = false;                                  // a number, looked at where it is given
-    bool drops = false;                                     // else it is one to survive
-    std::vector<std::pair<SourceRange, std::string>> calls; // around it, for notes
-  };
-  struct OverAll {
-    SourceRange range;
-    std::string message; // where its result enters a sample
-  };
-  llvm::DenseMap<mlir::Operation *, OverAll> overAll;  // reductions that took all axes, samples too
-  llvm::DenseMap<mlir::Operation *, SourceRange> dots; // where they stand
-  llvm::DenseMap<mlir::Operation *, Chance> chances;   // of draws
   std::deque<Loop> loops;
   std::vector<Pending> reports;
   std::vector<PendingWrite> writes;
-  std::map<std::tuple<void *, void *, std::string>, ech::NormalizeOp> normalized;
   const AxisInfo *batchAxis = nullptr;
   std::vector<SourceRange> openAxes;
   bool hasLoss = false;
-  bool inSize = false; // a size is being worked out
-  unsigned depth = 0;  // of recursion
+  bool lift = false;  // the next function is that of an outer(…)
+  unsigned depth = 0; // of recursion
   size_t callCount = 0;
   bool told = false;                      // that a budget is used up
   std::map<std::string, int> randomSites; // how often each name is under a path

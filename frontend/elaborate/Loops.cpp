@@ -53,7 +53,7 @@ Value Elaborator::inside(const Val &v, SourceRange range) {
 
 Value Elaborator::coerce(const Val &v, ech::Tensor type, Code code, SourceRange range, const std::string &what,
                          bool carried) {
-  Value value = v.isTensor() ? inside(v, range) : constantLike(v, type.getElement().isInteger(32), range);
+  Value value = v.isTensor() ? inside(v, range) : read.constant(v, type.getElement().isInteger(32), range);
   auto have = ech::tensor(value);
   bool sameAxes = have.rank() == type.rank() && llvm::all_of(type.getAxes(), [&](const ech::Axis &a) {
                     return have.has(a.name) && have.sizeOf(a.name) == a.size;
@@ -110,7 +110,7 @@ Value Elaborator::coerce(const Val &v, ech::Tensor type, Code code, SourceRange 
 }
 
 void Elaborator::repeatStatement(const RepeatStatement &s) {
-  auto count = size(*s.count, "repeat " + s.axis.text);
+  auto count = read.size(*s.count, "repeat " + s.axis.text);
   const AxisInfo *axis = declareAxis(s.axis, count, nullptr, false, true);
   if (!axis)
     return leaveOut(s.body);

@@ -9,42 +9,33 @@ using namespace echelon::frontend;
 namespace ech = echelon::ech;
 using ech::Function;
 
-std::string Elaborator::randomSite(const std::string &base) {
-  // `mlp.dropout`, `mlp.dropout_2`: numbered within a call, so that a branch not taken elsewhere changes nothing here.
-  int n = ++randomSites[scope->prefix + base];
-  return scope->prefix + base + (n == 1 ? "" : "_" + std::to_string(n));
+static Value keepBelow(Elaborator &elab, const std::string &site, ech::Tensor type, Value chance, const Expr &given,
+                       bool isJudged, bool drops) {
+  Value draw = elab.build.random(ech::Distribution::Uniform, site, 0, 1, type);
+  draw.getDefiningOp()->setAttr(ech::kChance, elab.builder.getUnitAttr());
+  elab.remembered.chances[draw.getDefiningOp()] = {elab.usersPlace(given.range), isJudged, drops, elab.callsAround(3)};
+  return elab.build.map(Function::Lt, {draw, chance});
 }
 
-Value Elaborator::keepBelow(const std::string &site, ech::Tensor type, Value chance, const Expr &given, bool isJudged,
-                            bool drops) {
-  Value draw = build.random(ech::Distribution::Uniform, site, 0, 1, type);
-  draw.getDefiningOp()->setAttr(ech::kChance, builder.getUnitAttr());
-  Chance &noted = chances[draw.getDefiningOp()] = {usersPlace(given.range), isJudged, drops, {}};
-  for (const Scope *s = scope; s && s->caller && noted.calls.size() < 3; s = s->caller)
-    if (!s->isLibrary)
-      noted.calls.emplace_back(s->callRange, s->block->name.text + " is called here");
-  return build.map(Function::Lt, {draw, chance});
-}
-
-void Elaborator::noteChances() {
+void echelon::frontend::noteChances(Elaborator &elab, ech::StepOp step) {
   KnownNumbers known;
   step.walk([&](ech::RandomOp draw) {
     if (!draw->hasAttr(ech::kChance))
       return;
     draw->removeAttr(ech::kChance);
-    const Chance &given = chances[draw];
+    const Remembered::Chance &given = elab.remembered.chances[draw];
     const Value keep = (*draw->user_begin())->getOperand(1);
     const Bounds bounds = known.bounds(keep);
     const auto numbers = bounds.low == bounds.high ? std::vector<double>{bounds.low} : known.atPositions(draw, keep);
     const std::vector<double> list = numbers.value_or(std::vector<double>());
     constexpr size_t mostListed = 4096; // they are in the program
     if (!list.empty() && list.size() <= mostListed)
-      draw->setAttr(ech::kChance, builder.getDenseF64ArrayAttr(list));
+      draw->setAttr(ech::kChance, elab.builder.getDenseF64ArrayAttr(list));
     if (given.isJudged)
       return;
     auto fits = [&](double x) {
-      const double limit = !shared.options.f64 && given.drops ? 0x1p-24 : 0; // 1 - x is 1 in fp32
-      return x > limit && x <= 1 + 1e-12;                                    // rounded
+      const double limit = !elab.build.real.isF64() && given.drops ? 0x1p-24 : 0; // 1 - x is 1 in fp32
+      return x > limit && x <= 1 + 1e-12;                                         // rounded
     };
     const std::string what = std::string("the chance to ") + (given.drops ? "drop" : "survive"),
                       ends = given.drops ? "at least 0 and below 1" : "above 0 and at most 1";
@@ -60,61 +51,62 @@ void Elaborator::noteChances() {
     }
     if (wrong.empty())
       return;
-    Diagnostic &said = error(Code::E0218, given.range, wrong);
+    Diagnostic &said = elab.error(Code::E0218, given.range, wrong);
     for (const auto &[range, note] : given.calls)
       said.note(range, note);
   });
 }
 
-Val Elaborator::dropout(const CallExpr &e, const Args &args) {
-  auto x = realTensor(*args["x"], "dropout");
-  Val p = eval(*args["p"]);
+Val builtin::dropout(Elaborator &elab, const CallExpr &call, const Args &args) {
+  auto x = elab.read.realTensor(*args["x"], "dropout");
+  Val p = elab.eval(*args["p"]);
   if (!x || p.isPoison())
     return Val::poison();
   if (p.kind == Val::Known && (p.number.value() < 0 || p.number.value() >= 1))
-    return poison(Code::E0218, args["p"]->range,
-                  "the chance to drop is " + p.number.text() + "; it is at least 0 and below 1");
-  auto chance = realTensor(p, args["p"]->range, "dropout");
+    return elab.poison(Code::E0218, args["p"]->range,
+                       "the chance to drop is " + p.number.text() + "; it is at least 0 and below 1");
+  auto chance = elab.read.realTensor(p, args["p"]->range, "dropout");
   if (!chance)
     return Val::poison();
   if (chance->type().rank() != 0)
-    return poison(Code::E0212, args["p"]->range,
-                  "the chance to drop is one number, and this has the axes " + ech::describe(chance->type()));
-  std::string site = randomSite("dropout");
-  if (!training || (p.kind == Val::Known && p.number.isZero()))
+    return elab.poison(Code::E0212, args["p"]->range,
+                       "the chance to drop is one number, and this has the axes " + ech::describe(chance->type()));
+  std::string site = elab.randomSite("dropout");
+  if (!elab.isTraining() || (p.kind == Val::Known && p.number.isZero()))
     return *x;
-  Value chanceToKeep =
-      p.kind == Val::Known ? build.constant(1 - p.number.value()) : build.sub(build.constant(1), chance->value);
-  Value keep = keepBelow(site, x->type().withElement(build.real), chanceToKeep, *args["p"], p.kind == Val::Known, true);
-  Value scaled = p.kind == Val::Known ? build.mul(x->value, build.constant(1 / (1 - p.number.value())))
-                                      : build.div(x->value, chanceToKeep);
-  return tensor(build.select(keep, scaled, build.constant(0)), false, e.range);
+  Value chanceToKeep = p.kind == Val::Known ? elab.build.constant(1 - p.number.value())
+                                            : elab.build.sub(elab.build.constant(1), chance->value);
+  Value keep = keepBelow(elab, site, x->type().withElement(elab.build.real), chanceToKeep, *args["p"],
+                         p.kind == Val::Known, true);
+  Value scaled = p.kind == Val::Known ? elab.build.mul(x->value, elab.build.constant(1 / (1 - p.number.value())))
+                                      : elab.build.div(x->value, chanceToKeep);
+  return elab.tensor(elab.build.select(keep, scaled, elab.build.constant(0)), false, call.range);
 }
 
-Val Elaborator::survive(const CallExpr &e, const Args &args) {
-  auto x = realTensor(*args["x"], "survive");
-  Val p = eval(*args["p"]);
+Val builtin::survive(Elaborator &elab, const CallExpr &call, const Args &args) {
+  auto x = elab.read.realTensor(*args["x"], "survive");
+  Val p = elab.eval(*args["p"]);
   if (!x || p.isPoison())
     return Val::poison();
   if (p.kind == Val::Known && (p.number.value() <= 0 || p.number.value() > 1))
-    return poison(Code::E0218, args["p"]->range,
-                  "the chance to survive is " + p.number.text() + "; it is above 0 and at most 1");
-  auto chance = realTensor(p, args["p"]->range, "survive");
+    return elab.poison(Code::E0218, args["p"]->range,
+                       "the chance to survive is " + p.number.text() + "; it is above 0 and at most 1");
+  auto chance = elab.read.realTensor(p, args["p"]->range, "survive");
   if (!chance)
     return Val::poison();
   if (chance->type().rank() != 0)
-    return poison(Code::E0212, args["p"]->range,
-                  "the chance to survive is one number, and this has the axes " + ech::describe(chance->type()));
-  if (!batchAxis || !x->type().has(batchAxis->name))
-    return poison(Code::E0206, args["x"]->range,
-                  "survive keeps or drops a sample's branch, and this value has no batch axis; its axes are " +
-                      ech::describe(x->type()));
-  std::string site = randomSite("survive");
+    return elab.poison(Code::E0212, args["p"]->range,
+                       "the chance to survive is one number, and this has the axes " + ech::describe(chance->type()));
+  if (!elab.batch() || !x->type().has(elab.batch()->name))
+    return elab.poison(Code::E0206, args["x"]->range,
+                       "survive keeps or drops a sample's branch, and this value has no batch axis; its axes are " +
+                           ech::describe(x->type()));
+  std::string site = elab.randomSite("survive");
   if (p.kind == Val::Known && p.number == Number::whole(1))
     return *x;
-  if (!training)
-    return tensor(build.mul(x->value, chance->value), false, e.range);
-  auto type = build.type({{batchAxis->name.getValue(), x->type().sizeOf(batchAxis->name)}}, build.real);
-  Value keep = keepBelow(site, type, chance->value, *args["p"], p.kind == Val::Known, false);
-  return tensor(build.select(keep, x->value, build.constant(0)), false, e.range);
+  if (!elab.isTraining())
+    return elab.tensor(elab.build.mul(x->value, chance->value), false, call.range);
+  auto type = elab.build.type({{elab.batch()->name.getValue(), x->type().sizeOf(elab.batch()->name)}}, elab.build.real);
+  Value keep = keepBelow(elab, site, type, chance->value, *args["p"], p.kind == Val::Known, false);
+  return elab.tensor(elab.build.select(keep, x->value, elab.build.constant(0)), false, call.range);
 }

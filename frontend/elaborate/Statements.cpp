@@ -237,7 +237,7 @@ void Elaborator::reportStatement(ech::ReportKind kind, const Ident *name, const 
     }
   }
   const size_t partialBefore = shared.partialFunctions.size();
-  auto v = realTensor(eval(value), value.range, what);
+  auto v = read.realTensor(eval(value), value.range, what);
   while (kind == ech::ReportKind::Metric && shared.partialFunctions.size() > partialBefore) // no metric ends a run
     shared.partialFunctions.pop_back();
   if (!v)

@@ -1,0 +1,24 @@
+// What operations ask of the axes of their operands. Each check reports what is wrong, and is then false.
+#pragma once
+#include "frontend/elaborate/Value.h"
+#include "llvm/ADT/SmallVector.h"
+
+namespace echelon::frontend {
+
+class Elaborator;
+
+/// The value has these axes; `what` names it in the message.
+bool hasAxes(Elaborator &elab, ech::Tensor type, llvm::ArrayRef<mlir::StringAttr> names, SourceRange range,
+             const std::string &what);
+/// An axis of both has one size; `what` names the operation.
+bool sizesAgree(Elaborator &elab, ech::Tensor a, ech::Tensor b, SourceRange range, const std::string &what);
+/// No axis counts samples, along which `what` cannot run.
+bool haveOrder(Elaborator &elab, llvm::ArrayRef<mlir::StringAttr> axes, SourceRange range, const std::string &what);
+/// Operands of an element-wise operation: the axes of one contain those of the others, unless outer(…) has `lifted` it.
+bool axesFit(Elaborator &elab, llvm::ArrayRef<Val> operands, SourceRange range, const std::string &spelling,
+             bool lifted);
+
+/// Names as `ech::Build` takes them.
+llvm::SmallVector<llvm::StringRef> refs(llvm::ArrayRef<mlir::StringAttr> names);
+
+} // namespace echelon::frontend

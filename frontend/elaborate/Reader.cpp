@@ -1,0 +1,163 @@
+#include "frontend/elaborate/Reader.h"
+#include "frontend/elaborate/Elaborator.h"
+#include <cmath>
+
+using namespace mlir;
+using namespace echelon::frontend;
+
+void Reader::checkElement(const Number &n, SourceRange range) {
+  const double x = n.value();
+  const bool isSmall = x != 0 && float(x) == 0;
+  if (!elab.build.real.isF64() && (isSmall || std::isinf(float(x))))
+    elab.error(Code::E0704, range,
+               n.text() + (isSmall ? " is 0 in fp32, as is all below 7.006e-46"
+                                   : " is beyond fp32, which holds up to 3.402823e38"));
+}
+
+Value Reader::constant(const Val &v, bool integer, SourceRange range) {
+  if (v.kind == Val::Truth)
+    return elab.build.constant(v.truth, elab.build.type({}, elab.builder.getI1Type()));
+  if (auto n = integer ? v.number.integer() : std::nullopt; n && *n == static_cast<int32_t>(*n))
+    return elab.build.constant(v.number.value(), elab.build.type({}, elab.builder.getI32Type()));
+  checkElement(v.number, range);
+  return elab.build.constant(v.number.value());
+}
+
+std::optional<Val> Reader::anyTensor(const Val &v, SourceRange range) {
+  if (v.isPoison())
+    return std::nullopt;
+  if (v.kind == Val::Word) {
+    elab.error(Code::E0110, range, "nothing is called " + quoted(v.word));
+    return std::nullopt;
+  }
+  if (v.isTensor())
+    return v;
+  return elab.tensor(constant(v, true, range), true, range,
+                     v.kind == Val::Known && v.number.integer()
+                         ? std::optional(Interval{*v.number.integer(), *v.number.integer()})
+                         : std::nullopt);
+}
+
+std::optional<Val> Reader::realTensor(const Val &v, SourceRange range, const char *what) {
+  if (v.kind == Val::Known)
+    return elab.tensor(constant(v, false, range), true, range);
+  auto t = anyTensor(v, range);
+  if (!t)
+    return std::nullopt;
+  if (t->type().getElement().isInteger(1)) {
+    elab.error(Code::E0207, range,
+               std::string(what) + " takes numbers, and this is a truth value; where(c, 1, 0) makes numbers of it");
+    return std::nullopt;
+  }
+  bool made = t->made;
+  return elab.tensor(elab.build.toReal(t->value), made, range);
+}
+
+std::optional<Val> Reader::realTensor(const Expr &e, const char *what) {
+  return realTensor(elab.eval(e), e.range, what);
+}
+
+std::optional<Number> Reader::known(const Expr *e, const char *what) {
+  if (!e)
+    return std::nullopt;
+  Val v = elab.eval(*e);
+  if (v.isPoison())
+    return std::nullopt;
+  if (v.kind != Val::Known) {
+    elab.error(Code::E0208, e->range,
+               std::string(what) + " is a number known when compiling" +
+                   (v.isTensor() ? ", and this is a value of the step" : ""));
+    return std::nullopt;
+  }
+  return v.number;
+}
+
+std::optional<int64_t> Reader::whole(const Expr &e, const char *what, int64_t low, int64_t high) {
+  auto n = known(&e, what);
+  if (!n)
+    return std::nullopt;
+  auto i = n->integer();
+  if (!i) {
+    elab.error(Code::E0201, e.range, std::string(what) + " is a whole number, and this is " + n->text());
+    return std::nullopt;
+  }
+  if (*i < low || *i > high) {
+    elab.error(Code::E0218, e.range,
+               std::string(what) + " is " + std::to_string(*i) + "; it must be " +
+                   (*i < low ? "at least " + std::to_string(low) : "at most " + std::to_string(high)));
+    return std::nullopt;
+  }
+  return i;
+}
+
+std::optional<int64_t> Reader::size(const Expr &e, const std::string &what) {
+  bool saved = std::exchange(inSize, true);
+  Val v = elab.eval(e);
+  inSize = saved;
+  if (v.isPoison())
+    return std::nullopt;
+  if (v.kind != Val::Known) {
+    elab.error(Code::E0208, e.range, "the size of " + what + " is a number known when compiling");
+    return std::nullopt;
+  }
+  auto n = v.number.integer();
+  if (!n && (!v.number.exact() || v.number.value() > 1e18)) {
+    elab.error(Code::E0202, e.range,
+               "the size of " + what + " is " + v.number.text() +
+                   ", which is no exact whole number; ceil(…) rounds up");
+    return std::nullopt;
+  }
+  if (!n) {
+    elab.error(Code::E0201, e.range,
+               "the size of " + what + " is " + v.number.text() +
+                   ", not a whole number; choose numbers that divide, or round up by ceil(…)");
+    return std::nullopt;
+  }
+  if (*n < 1 || *n >= (int64_t(1) << 31)) {
+    elab.error(Code::E0202, e.range,
+               "the size of " + what + " is " + std::to_string(*n) + "; sizes lie between 1 and 2^31 - 1");
+    return std::nullopt;
+  }
+  return n;
+}
+
+std::optional<bool> Reader::flag(const Expr *e, bool otherwise, const char *what) {
+  if (!e)
+    return otherwise;
+  Val v = elab.eval(*e);
+  if (v.isPoison())
+    return std::nullopt;
+  if (v.kind != Val::Truth) {
+    elab.error(Code::E0208, e->range, std::string(what) + " is `true` or `false`, known when compiling");
+    return std::nullopt;
+  }
+  return v.truth;
+}
+
+std::optional<SmallVector<int64_t>> Reader::numbers(const Expr *e, size_t count, int64_t otherwise, int64_t low,
+                                                    const char *what) {
+  constexpr int64_t high = 1 << 20;
+  if (!e)
+    return SmallVector<int64_t>(count, otherwise);
+  const auto *tuple = dynCast<TupleExpr>(e);
+  if (!tuple) {
+    auto n = whole(*e, what, low, high);
+    if (!n)
+      return std::nullopt;
+    return SmallVector<int64_t>(count, *n);
+  }
+  if (tuple->elements.size() != count) {
+    elab.error(Code::E0215, e->range,
+               std::string(what) + " has " + std::to_string(tuple->elements.size()) + " numbers for a window over " +
+                   std::to_string(count) + (count == 1 ? " axis" : " axes"));
+    return std::nullopt;
+  }
+  SmallVector<int64_t> list;
+  for (const ExprPtr &element : tuple->elements) {
+    auto n = whole(*element, what, low, high);
+    if (!n)
+      return std::nullopt;
+    list.push_back(*n);
+  }
+  return list;
+}

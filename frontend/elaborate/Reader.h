@@ -1,0 +1,45 @@
+// Reads expressions as what is expected where they are: a tensor, a known number, a size, a truth value.
+#pragma once
+#include "frontend/ast/Ast.h"
+#include "frontend/elaborate/Value.h"
+#include "llvm/ADT/SmallVector.h"
+
+namespace echelon::frontend {
+
+class Elaborator;
+
+/// Each function reports anything else, in a message about `what`, and then gives nothing. It is silent about poison,
+/// which has been reported.
+class Reader {
+public:
+  explicit Reader(Elaborator &elab) : elab(elab) {}
+
+  /// A tensor of real numbers; an integer tensor or a number is made one.
+  std::optional<Val> realTensor(const Expr &e, const char *what);
+  std::optional<Val> realTensor(const Val &v, SourceRange range, const char *what);
+  /// A tensor of any element; a number or a truth value is made one.
+  std::optional<Val> anyTensor(const Val &v, SourceRange range);
+
+  /// A number known when compiling; without `e` nothing, and no error.
+  std::optional<Number> known(const Expr *e, const char *what);
+  std::optional<int64_t> whole(const Expr &e, const char *what, int64_t low, int64_t high);
+  /// One whole number for each of `count` axes of a window: a list, or one number for all; without `e`, `otherwise`.
+  std::optional<llvm::SmallVector<int64_t>> numbers(const Expr *e, size_t count, int64_t otherwise, int64_t low,
+                                                    const char *what);
+  std::optional<bool> flag(const Expr *e, bool otherwise, const char *what);
+  /// The size of an axis, or the count of a repeat.
+  std::optional<int64_t> size(const Expr &e, const std::string &what);
+  /// Whether a size is being worked out.
+  bool isInSize() const { return inSize; }
+
+  /// A number or truth value as a tensor without axes: of integers where `integer` and the number is one.
+  mlir::Value constant(const Val &v, bool integer, SourceRange range);
+  /// Reports a number that is 0 or infinite as an element of a tensor.
+  void checkElement(const Number &n, SourceRange range);
+
+private:
+  Elaborator &elab;
+  bool inSize = false;
+};
+
+} // namespace echelon::frontend
