@@ -14,7 +14,7 @@ using ech::Function;
 static std::optional<const AxisInfo *> queryAxis(Elaborator &elab, const Args &args, ech::Tensor q, ech::Tensor k,
                                                  const AxisInfo &past) {
   if (args["query"]) {
-    const AxisInfo *query = elab.axisOf(*args["query"], "`query`");
+    const AxisInfo *query = elab.read.axis(*args["query"], "`query`");
     if (!query || !hasAxes(elab, q, {query->name}, args["query"]->range, "q"))
       return std::nullopt;
     return query;
@@ -39,7 +39,7 @@ static std::optional<const AxisInfo *> queryAxis(Elaborator &elab, const Args &a
 Val builtin::attention(Elaborator &elab, const CallExpr &call, const Args &args) {
   auto q = elab.read.realTensor(*args["q"], "attention"), k = elab.read.realTensor(*args["k"], "attention"),
        v = elab.read.realTensor(*args["v"], "attention");
-  const AxisInfo *past = elab.axisOf(*args["over"], "`over`"), *key = elab.axisOf(*args["key"], "`key`");
+  const AxisInfo *past = elab.read.axis(*args["over"], "`over`"), *key = elab.read.axis(*args["key"], "`key`");
   auto causal = elab.read.flag(args["causal"], false, "causal");
   auto scale = args["scale"] ? elab.read.known(args["scale"], "scale") : std::optional(Number());
   std::optional<Val> mask, bias;
@@ -66,12 +66,12 @@ Val builtin::attention(Elaborator &elab, const CallExpr &call, const Args &args)
       !hasAxes(elab, v->type(), {past->name}, args["v"]->range, "v"))
     return Val::poison();
   if (q->type().has(past->name)) {
-    const std::string own = elab.written(past->name), other = own == "past" ? "earlier" : "past";
+    const std::string own = elab.scopes.written(past->name), other = own == "past" ? "earlier" : "past";
     return elab.poison(Code::E0203, args["over"]->range,
-                       (elab.isInLibrary() ? "the values have" : "q has") + std::string(" the axis ") + own +
+                       (elab.scopes.isInLibrary() ? "the values have" : "q has") + std::string(" the axis ") + own +
                            " that attention looks back over; declare `axis " + other + " like " + own + "`, and " +
-                           (elab.isInLibrary() ? "write " + other + " here"
-                                               : "rename that of k and v: k[" + own + " -> " + other + "]"));
+                           (elab.scopes.isInLibrary() ? "write " + other + " here"
+                                                      : "rename that of k and v: k[" + own + " -> " + other + "]"));
   }
   if (!sizesAgree(elab, q->type(), k->type(), call.range, "attention") ||
       !sizesAgree(elab, q->type(), v->type(), call.range, "attention") ||
@@ -85,7 +85,7 @@ Val builtin::attention(Elaborator &elab, const CallExpr &call, const Args &args)
   if (*causal && !*query)
     return elab.poison(Code::E0119, call.range,
                        "causal attention compares positions, and it is not clear which axis of q is walked against " +
-                           elab.written(past->name) + "; say query = …");
+                           elab.scopes.written(past->name) + "; say query = …");
 
   // The fused form: q has all of k's and v's axes but `past`, and its `query` is its own; mask and bias lie over the
   // scores.

@@ -14,8 +14,8 @@ bool echelon::frontend::sizesAgree(Elaborator &elab, ech::Tensor a, ech::Tensor 
   for (const ech::Axis &axis : a.getAxes())
     if (b.has(axis.name) && b.sizeOf(axis.name) != axis.size) {
       elab.error(Code::E0204, range,
-                 "sizes differ in " + what + ": " + elab.written(axis.name) + " = " + std::to_string(axis.size) +
-                     " meets " + elab.written(axis.name) + " = " + std::to_string(b.sizeOf(axis.name)));
+                 "sizes differ in " + what + ": " + elab.scopes.written(axis.name) + " = " + std::to_string(axis.size) +
+                     " meets " + elab.scopes.written(axis.name) + " = " + std::to_string(b.sizeOf(axis.name)));
       return false;
     }
   return true;
@@ -25,9 +25,10 @@ bool echelon::frontend::hasAxes(Elaborator &elab, ech::Tensor type, ArrayRef<Str
                                 const std::string &what) {
   for (StringAttr name : names)
     if (!type.has(name)) {
-      elab.error(Code::E0206, range,
-                 what + " has no axis " + elab.written(name) + "; its axes are " + ech::describe(type) +
-                     (elab.isWalked(name) ? ", for the repeat is at one position of " + elab.written(name) : ""));
+      elab.error(
+          Code::E0206, range,
+          what + " has no axis " + elab.scopes.written(name) + "; its axes are " + ech::describe(type) +
+              (elab.loops.isWalked(name) ? ", for the repeat is at one position of " + elab.scopes.written(name) : ""));
       return false;
     }
   return true;
@@ -37,7 +38,8 @@ bool echelon::frontend::haveOrder(Elaborator &elab, ArrayRef<StringAttr> axes, S
                                   const std::string &what) {
   for (StringAttr name : axes)
     if (elab.countsSamples(name)) {
-      elab.error(Code::E0219, range, "samples have no order, so " + what + " does not run along " + elab.written(name));
+      elab.error(Code::E0219, range,
+                 "samples have no order, so " + what + " does not run along " + elab.scopes.written(name));
       return false;
     }
   return true;
@@ -52,8 +54,8 @@ static std::string otherArgMax(Elaborator &elab, const Val &places, const Val &o
   std::string over, instead;
   for (const ech::Axis &axis : from.getAxes()) {
     if (!places.type().has(axis.name))
-      over = elab.written(axis.name);
-    if (!wanted.has(axis.name) && !std::exchange(instead, elab.written(axis.name)).empty())
+      over = elab.scopes.written(axis.name);
+    if (!wanted.has(axis.name) && !std::exchange(instead, elab.scopes.written(axis.name)).empty())
       return ""; // argmax runs over one
   }
   bool all = llvm::all_of(wanted.getAxes(), [&](const ech::Axis &axis) { return from.has(axis.name); });
@@ -85,9 +87,9 @@ bool echelon::frontend::axesFit(Elaborator &elab, ArrayRef<Val> operands, Source
         for (const ech::Axis &other : widest->type().getAxes())
           if (!v.type().has(other.name) && other.size == axis.size &&
               !(elab.batch() && other.name == elab.batch()->name) && !(elab.batch() && axis.name == elab.batch()->name))
-            same = "; if " + elab.written(axis.name) + " is " + elab.written(other.name) + ", declare it with " +
-                   elab.written(other.name) + ", or rename it: (…)[" + elab.written(axis.name) + " -> " +
-                   elab.written(other.name) + "]";
+            same = "; if " + elab.scopes.written(axis.name) + " is " + elab.scopes.written(other.name) +
+                   ", declare it with " + elab.scopes.written(other.name) + ", or rename it: (…)[" +
+                   elab.scopes.written(axis.name) + " -> " + elab.scopes.written(other.name) + "]";
         bool isWord = std::isalpha(static_cast<unsigned char>(spelling[0])) && spelling != "and" && spelling != "or";
         const std::string pairs =
             "; outer(" + (isWord ? spelling + "(…)" : "a " + spelling + " b") + ") pairs each with each";

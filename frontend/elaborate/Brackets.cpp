@@ -5,6 +5,7 @@
 #include "frontend/elaborate/Brackets.h"
 #include "frontend/elaborate/AxisRules.h"
 #include "frontend/elaborate/Elaborator.h"
+#include "llvm/Support/SaveAndRestore.h"
 
 using namespace mlir;
 using namespace echelon::frontend;
@@ -72,7 +73,7 @@ private:
   }
   /// An axis of the original, which no other place has named.
   const AxisInfo *axis(const Ident &name) {
-    const AxisInfo *a = elab.axisOf(name);
+    const AxisInfo *a = elab.scopes.axis(name);
     if (!a || !hasAxes(elab, original, {a->name}, name.range, "the value"))
       return nullptr;
     if (used.insert(a->name).second)
@@ -82,7 +83,7 @@ private:
     return nullptr;
   }
   bool isPosition(const AxisInfo &axis, const Ident &name) {
-    return elab.isWalked(axis.name) &&
+    return elab.loops.isWalked(axis.name) &&
            !wrong(Code::E0219, name.range, "inside its repeat " + name.text + " is a position, not an axis");
   }
 
@@ -197,7 +198,7 @@ bool BracketAction::readGroup(const Place &p) {
                    "the number of samples is the run's, so " + name.text + " is neither split nor merged");
   }
   for (const Ident &name : p.to) {
-    const AxisInfo *a = elab.axisOf(name);
+    const AxisInfo *a = elab.scopes.axis(name);
     if (!a || a->isWrong || isPosition(*a, name)) {
       fits = false;
     } else if (samples != a->countsSamples() && p.kind == Place::Rename) {
@@ -231,7 +232,7 @@ bool BracketAction::readGroup(const Place &p) {
 }
 
 bool BracketAction::readExpansion(const Place &p) {
-  const AxisInfo *a = elab.axisOf(p.to[0]);
+  const AxisInfo *a = elab.scopes.axis(p.to[0]);
   auto n = a && p.value ? elab.read.size(*p.value, p.to[0].text) : std::optional<int64_t>(a ? a->size : 0);
   if (!a || !n || a->isWrong || isPosition(*a, p.to[0]))
     return false;
@@ -248,7 +249,7 @@ bool BracketAction::relabel() {
     taken |= llvm::any_of(gathers, [&](const Gather &other) { return other.index.type().has(g.axis); });
     if (!taken)
       continue;
-    auto other = elab.builder.getStringAttr(g.axis.getValue() + "_gathered");
+    auto other = build.builder.getStringAttr(g.axis.getValue() + "_gathered");
     groups.push_back({{g.axis}, {{other, original.sizeOf(g.axis)}}, g.range});
     g.axis = other;
   }
@@ -258,9 +259,9 @@ bool BracketAction::relabel() {
   SmallVector<ech::Axis> result;
   SmallVector<Attribute> from, to;
   for (const Group &g : groups) {
-    from.push_back(elab.builder.getStrArrayAttr(refs(g.from)));
+    from.push_back(build.builder.getStrArrayAttr(refs(g.from)));
     to.push_back(
-        elab.builder.getStrArrayAttr(llvm::map_to_vector(g.to, [](const ech::Axis &a) { return a.name.getValue(); })));
+        build.builder.getStrArrayAttr(llvm::map_to_vector(g.to, [](const ech::Axis &a) { return a.name.getValue(); })));
   }
   for (const ech::Axis &a : type.getAxes()) {
     const Group *group = llvm::find_if(groups, [&](const Group &g) { return llvm::is_contained(g.from, a.name); });
@@ -276,11 +277,12 @@ bool BracketAction::relabel() {
         for (const Group &g : groups)
           if (llvm::any_of(g.to, [&](const ech::Axis &t) { return t.name == name; }))
             where = g.range;
-        return wrong(Code::E0203, where, "the value would have axis " + elab.written(name) + " twice");
+        return wrong(Code::E0203, where, "the value would have axis " + elab.scopes.written(name) + " twice");
       }
   // Back at its declared size a resized axis is the axis itself; a name for itself is no operation.
   if (type.withAxes(result) != type)
-    value = build.relabel(value, elab.builder.getArrayAttr(from), elab.builder.getArrayAttr(to), type.withAxes(result));
+    value = build.relabel(value, build.builder.getArrayAttr(from), elab.build.builder.getArrayAttr(to),
+                          type.withAxes(result));
   return true;
 }
 
@@ -310,7 +312,7 @@ bool BracketAction::expand() {
   for (const auto &[axis, where] : expansions) {
     ech::Tensor type = ech::tensor(value);
     if (type.has(axis.name))
-      return wrong(Code::E0203, where, "the value has an axis " + elab.written(axis.name) + " already");
+      return wrong(Code::E0203, where, "the value has an axis " + elab.scopes.written(axis.name) + " already");
     // Slowest but for the batch, so that convolutions and norms find samples first as they are in memory.
     SmallVector<ech::Axis> all(type.getAxes());
     bool samplesFirst = elab.batch() && !all.empty() && all.front().name == elab.batch()->name;
@@ -328,7 +330,7 @@ Val echelon::frontend::bracketed(Elaborator &elab, const IndexExpr &e) {
                                   : elab.read.anyTensor(x, e.base->range);
     if (!t)
       return Val::poison();
-    Elaborator::At at(elab, b.range);
+    llvm::SaveAndRestore at(elab.build.loc, elab.scopes.location(b.range));
     x = BracketAction(elab, *t, b).run();
   }
   return x;

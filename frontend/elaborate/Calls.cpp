@@ -2,6 +2,8 @@
 #include "frontend/ForeignWords.h"
 #include "frontend/Parse.h"
 #include "frontend/elaborate/Elaborator.h"
+#include "frontend/elaborate/Walk.h"
+#include "llvm/Support/SaveAndRestore.h"
 
 using namespace mlir;
 using namespace echelon::frontend;
@@ -66,7 +68,7 @@ std::optional<Args> Elaborator::bind(const std::vector<Argument> &arguments, con
   if (!missing.empty()) {
     std::string hint;
     if (missing.size() == 1 && takenAsAxes.count(missing[0]))
-      hint = findAxis(missing[0]) ? ", an axis; write " + missing[0] + ", the axis of that name" : ", an axis";
+      hint = scopes.findAxis(missing[0]) ? ", an axis; write " + missing[0] + ", the axis of that name" : ", an axis";
     auto &d =
         error(Code::E0119, range,
               callee + " needs " + (missing.size() == 1 ? "the argument " : "the arguments ") + listed(missing) + hint);
@@ -86,11 +88,11 @@ bool Elaborator::isBlock(const File &file, const Path &path) const {
 bool Elaborator::isCallable(const Ident &name) const {
   const Path bare{{name}, name.range};
   const bool isBuiltIn = builtIns().count(name.text) != 0;
-  const Block *block = shared.program.findBlock(*scope->file, bare);
+  const Block *block = shared.program.findBlock(*here().file, bare);
   if (!block)
     return isBuiltIn;
-  return shared.program.ambiguity(*scope->file, bare, &File::blocks).empty() &&
-         (!isBuiltIn || shared.program.file(block->name.range.file) == scope->file);
+  return shared.program.ambiguity(*here().file, bare, &File::blocks).empty() &&
+         (!isBuiltIn || shared.program.file(block->name.range.file) == here().file);
 }
 
 void Elaborator::evaluateArguments(const CallExpr &e) {
@@ -123,12 +125,12 @@ static std::string otherCall(const Path &callee, const std::vector<std::string> 
 Val Elaborator::call(const CallExpr &e) {
   if (exhausted(e.range))
     return Val::poison();
-  if (const std::string twice = shared.program.ambiguity(*scope->file, e.callee, &File::blocks); !twice.empty())
+  if (const std::string twice = shared.program.ambiguity(*here().file, e.callee, &File::blocks); !twice.empty())
     return poison(Code::E0103, e.callee.range, twice);
-  const Block *block = shared.program.findBlock(*scope->file, e.callee);
+  const Block *block = shared.program.findBlock(*here().file, e.callee);
   auto it = e.callee.single() ? builtIns().find(e.callee.parts[0].text) : builtIns().end();
   const File *home = block ? shared.program.file(block->name.range.file) : nullptr;
-  if (block && it != builtIns().end() && home != scope->file)
+  if (block && it != builtIns().end() && home != here().file)
     return poison(Code::E0103, e.callee.range,
                   it->first + " is built in, and what is imported has a block of that name; " +
                       (isName(home->stem) ? "write " + home->stem + "." + it->first + " for the block, or give it"
@@ -138,9 +140,9 @@ Val Elaborator::call(const CallExpr &e) {
     return callBlock(e, *block);
   if (it == builtIns().end()) {
     evaluateArguments(e); // what is wrong in them is told, too
-    if (scope->file->mayLack())
+    if (here().file->mayLack())
       return Val::poison();
-    std::vector<std::string> all = shared.program.blockNames(*scope->file);
+    std::vector<std::string> all = shared.program.blockNames(*here().file);
     for (const auto &entry : builtIns())
       all.push_back(entry.first);
     if (!e.callee.single() && !isCallable(e.callee.last()))
@@ -148,7 +150,7 @@ Val Elaborator::call(const CallExpr &e) {
     std::string text = e.callee.text();
     error(Code::E0112, e.callee.range,
           "no block or function is called " + quoted(text) +
-              otherCall(e.callee, all, *scope->file, builtIns().count(e.callee.last().text) != 0));
+              otherCall(e.callee, all, *here().file, builtIns().count(e.callee.last().text) != 0));
     return Val::poison();
   }
   if (e.as || e.with)
@@ -173,14 +175,14 @@ Val Elaborator::call(const CallExpr &e) {
     evaluateArguments(e);
     return Val::poison();
   }
-  At at(*this, e.range);
+  llvm::SaveAndRestore at(build.loc, scopes.location(e.range));
   return of.function(*this, e, *args);
 }
 
 std::optional<std::string> Elaborator::sharedPrefix(const CallExpr &e, const Block &block) {
   // The name is looked for in the repeat that the call is in, then outward to its block.
-  std::string text = e.with->text(), prefix = scope->prefix;
-  const std::string &floor = scope->callPrefix;
+  std::string text = e.with->text(), prefix = here().prefix;
+  const std::string &floor = here().callPrefix;
   for (;;) {
     auto it = calls.find(prefix + text);
     if (it != calls.end()) {
@@ -205,7 +207,7 @@ std::optional<std::string> Elaborator::sharedPrefix(const CallExpr &e, const Blo
   std::map<std::string, SourceRange> places;
   for (const auto &[path, called] : calls)
     if (called.block == &block && path.compare(0, floor.size(), floor) == 0) {
-      size_t start = path.compare(0, scope->prefix.size(), scope->prefix) == 0 ? scope->prefix.size() : floor.size();
+      size_t start = path.compare(0, here().prefix.size(), here().prefix) == 0 ? here().prefix.size() : floor.size();
       known.push_back(path.substr(start));
       places[known.back()] = called.range;
     }
@@ -228,7 +230,7 @@ const AxisInfo *Elaborator::axisUnlessTold(const CallExpr &e, const Formal &form
     error(Code::E0209, formal.value->range, formal.name.text + " is an axis: write its name");
     return nullptr;
   }
-  for (Scope *s = scope; s; s = s->caller)
+  for (Scope *s = &here(); s; s = s->caller)
     if (auto it = s->axes.find(word->path.parts[0].text); it != s->axes.end() && it->second)
       return it->second;
   error(Code::E0111, e.range,
@@ -261,7 +263,7 @@ bool Elaborator::passArguments(const CallExpr &e, const Block &block, Scope &inn
   bool good = true;
   for (const Formal &f : block.formals) // arguments in a wrong order are one mistake
     if (const auto *word = f.isAxis ? nullptr : dynCast<PathExpr>((*args)[f.name.text.c_str()]);
-        word && word->path.single() && findAxis(word->path.text()) && !scope->values.count(word->path.text())) {
+        word && word->path.single() && scopes.findAxis(word->path.text()) && !here().values.count(word->path.text())) {
       error(Code::E0209, word->range,
             word->path.text() + " is an axis, and " + e.callee.text() + " takes a value as its " + f.name.text)
           .note(formOfCall(e.callee.text(), names, required));
@@ -270,7 +272,7 @@ bool Elaborator::passArguments(const CallExpr &e, const Block &block, Scope &inn
   for (const Formal &f : block.formals) {
     const Expr *given = (*args)[f.name.text.c_str()];
     if (f.isAxis) {
-      const AxisInfo *axis = given ? axisOf(*given, f.name.text.c_str()) : axisUnlessTold(e, f);
+      const AxisInfo *axis = given ? read.axis(*given, f.name.text.c_str()) : axisUnlessTold(e, f);
       good &= axis != nullptr;
       inner.axes[f.name.text] = axis;
     } else if (given) {
@@ -289,13 +291,13 @@ bool Elaborator::choosePrefix(const CallExpr &e, const Block &block, Scope &inne
     inner.prefix = *prefix;
     inner.sharing = true;
     if (e.as)
-      calls.emplace(scope->prefix + e.as->text, Called{&block, e.range});
+      calls.emplace(here().prefix + e.as->text, Called{&block, e.range});
   } else {
-    std::string name = e.as ? e.as->text : scope->callNames.count(&e) ? scope->callNames[&e] : block.name.text;
-    std::string path = scope->prefix + name;
-    inner.sharing = scope->sharing;
+    std::string name = e.as ? e.as->text : here().callNames.count(&e) ? here().callNames[&e] : block.name.text;
+    std::string path = here().prefix + name;
+    inner.sharing = here().sharing;
     auto [earlier, isNew] = calls.emplace(path, Called{&block, e.range});
-    if (!isNew && !scope->sharing) {
+    if (!isNew && !here().sharing) {
       error(Code::E0103, e.as ? e.as->range : e.range,
             "a call is named " + name + " already; `with " + name +
                 "` shares its parameters, another name gives this call its own");
@@ -310,11 +312,11 @@ bool Elaborator::choosePrefix(const CallExpr &e, const Block &block, Scope &inne
 Val Elaborator::callBlock(const CallExpr &e, const Block &block) {
   ++callCount;
   const unsigned before = counter.order.size();
-  for (Scope *s = scope; s; s = s->caller)
+  for (Scope *s = &here(); s; s = s->caller)
     if (s->block == &block)
       return poison(Code::E0122, e.callee.range,
                     "block " + block.name.text + " calls itself" +
-                        (s == scope ? "" : ", through " + scope->block->name.text) +
+                        (s == &here() ? "" : ", through " + here().block->name.text) +
                         "; a repeat makes a stack of layers");
   if (block.broken) { // told where it stands
     evaluateArguments(e);
@@ -324,18 +326,17 @@ Val Elaborator::callBlock(const CallExpr &e, const Block &block) {
   inner.block = &block;
   inner.file = shared.program.file(block.file);
   inner.body = &block.body;
-  inner.caller = scope;
+  inner.caller = &here();
   inner.callRange = e.range;
   inner.isLibrary = inner.file->isLibrary;
   if (!passArguments(e, block, inner) || !choosePrefix(e, block, inner))
     return Val::poison();
 
-  Scope *outer = scope;
-  scope = &inner;
+  Scopes::Entered entered(scopes, inner);
   ++depth;
   const StringAttr outerCall = counter.within;
   counter.within = builder.getStringAttr(inner.callPrefix);
-  At at(*this, block.range);
+  llvm::SaveAndRestore at(build.loc, scopes.location(block.range));
   for (const Formal &f : block.formals)
     if (!f.isAxis && !inner.values.count(f.name.text) && f.value)
       inner.values[f.name.text] = eval(*f.value);
@@ -346,7 +347,6 @@ Val Elaborator::callBlock(const CallExpr &e, const Block &block) {
   if (!inner.result && !inner.mayReturn && !told)
     error(Code::E0018, block.name.range,
           "block " + block.name.text + " does not return a value; end it with return VALUE");
-  scope = outer;
   counter.within = outerCall;
   if (Operation *made = result.isTensor() ? result.value.getDefiningOp() : nullptr;
       made && counter.order.lookup(made) >= before && counter.order.count(made) && !isa<NameLoc>(made->getLoc()))

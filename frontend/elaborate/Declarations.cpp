@@ -1,4 +1,5 @@
 // What a model declares: axes, inputs, parameters, states, random values.
+#include "frontend/elaborate/Constants.h"
 #include "frontend/elaborate/Elaborator.h"
 #include "frontend/elaborate/Walk.h"
 #include "mlir/IR/IRMapping.h"
@@ -34,9 +35,9 @@ void Elaborator::nameAllAxes() {
 
 const AxisInfo *Elaborator::declareAxis(const Ident &name, std::optional<int64_t> size, const AxisInfo *like,
                                         bool isBatch, bool isRepeat) {
-  auto [it, isNew] = scope->axes.try_emplace(name.text, nullptr);
+  auto [it, isNew] = here().axes.try_emplace(name.text, nullptr);
   if (!isNew && it->second) { // else a use above was told
-    const bool canBeRunAlong = !it->second->countsSamples() && !isWalked(it->second->name);
+    const bool canBeRunAlong = !it->second->countsSamples() && !loops.isWalked(it->second->name);
     std::string mend;
     if (isRepeat)
       mend = "; a repeat declares an axis of its own, so choose another name" +
@@ -48,10 +49,10 @@ const AxisInfo *Elaborator::declareAxis(const Ident &name, std::optional<int64_t
   // And a name that counts samples means that wherever it stands, in both steps.
   const bool likeBatch = like && like->countsSamples();
   std::string unique = name.text;
-  for (int n = 2; scope->caller; ++n) {
+  for (int n = 2; here().caller; ++n) {
     auto meaning = shared.likeBatch.find(unique);
     bool used = meaning != shared.likeBatch.end() && meaning->second != likeBatch;
-    for (Scope *s = scope->caller; s; s = s->caller)
+    for (Scope *s = here().caller; s; s = s->caller)
       for (const auto &[other, info] : s->axes)
         used |= info && info->name == unique;
     if (!used)
@@ -75,7 +76,7 @@ void Elaborator::recordAxis(const AxisInfo &axis) {
   fact.size = axis.size;
   fact.isBatch = axis.isBatch;
   fact.isRepeat = axis.isRepeat;
-  fact.isPrivate = scope->block != nullptr;
+  fact.isPrivate = here().block != nullptr;
   fact.range = axis.range;
   shared.facts.axes.push_back(fact);
   if (axis.isBatch && shared.facts.batchAxis.empty())
@@ -84,7 +85,7 @@ void Elaborator::recordAxis(const AxisInfo &axis) {
 
 void Elaborator::axisStatement(const AxisStatement &s) {
   if (s.open()) {
-    if (scope->block) {
+    if (here().block) {
       error(Code::E0018, s.range, "an open axis belongs to the model; give axis " + s.name.text + " a size, or `like`");
       declareAxis(s.name, 1, nullptr, false, false);
       return;
@@ -101,14 +102,14 @@ void Elaborator::axisStatement(const AxisStatement &s) {
   std::optional<int64_t> n;
   const AxisInfo *like = nullptr;
   if (s.like) {
-    like = axisOf(*s.like);
+    like = scopes.axis(*s.like);
     if (like && !like->isWrong)
       n = like->size;
   } else {
     n = read.size(*s.size, "axis " + s.name.text);
   }
   bool likeBatch = like && like->countsSamples();
-  if (!scope->block && !likeBatch)
+  if (!here().block && !likeBatch)
     for (const auto &[name, size] : shared.options.sizes)
       if (name == s.name.text)
         n = size;
@@ -120,7 +121,7 @@ std::optional<SmallVector<ech::Axis>> Elaborator::declaredAxes(const std::vector
   SmallVector<ech::Axis> axes;
   bool good = true;
   for (const Ident &name : names) {
-    const AxisInfo *axis = axisOf(name);
+    const AxisInfo *axis = scopes.axis(name);
     if (!axis) {
       good = false;
       continue;
@@ -138,7 +139,7 @@ std::optional<SmallVector<ech::Axis>> Elaborator::declaredAxes(const std::vector
       good = false;
       continue;
     }
-    if (isWalked(axis->name)) {
+    if (loops.isWalked(axis->name)) {
       error(Code::E0219, name.range,
             "inside its repeat " + name.text + " is a position, not an axis" +
                 (axis->isRepeat ? "; parameters are stacked along it by themselves" : ""));
@@ -161,7 +162,7 @@ std::optional<SmallVector<ech::Axis>> Elaborator::declaredAxes(const std::vector
 }
 
 bool Elaborator::declareOnce(const Ident &name) {
-  auto [it, isNew] = scope->declared.emplace(name.text, name.range);
+  auto [it, isNew] = here().declared.emplace(name.text, name.range);
   if (isNew)
     return true;
   error(Code::E0103, name.range, name.text + " is declared already").note(it->second, "here");
@@ -196,12 +197,12 @@ Value Elaborator::readAtTop(StringRef symbol, ech::Tensor type, Location loc) {
 }
 
 void Elaborator::inputStatement(const InputStatement &s) {
-  if (scope->block) {
+  if (here().block) {
     error(Code::E0018, s.range, "inputs belong to the model; a block takes values as arguments");
     return;
   }
-  if (!loops.empty()) { // that has been told
-    scope->values[s.name.text] = Val::poison();
+  if (loops.depth() > 0) { // that has been told
+    here().values[s.name.text] = Val::poison();
     shared.wrongInputs.push_back(s.name.text);
     return;
   }
@@ -209,24 +210,24 @@ void Elaborator::inputStatement(const InputStatement &s) {
   auto axes = declaredAxes(s.axes, "input", true);
   if (axes)
     for (const Ident &name : s.axes)
-      if (scope->axes[name.text]->likeBatch) {
+      if (here().axes[name.text]->likeBatch) {
         error(Code::E0217, name.range,
               "an input comes sample by sample, and " + name.text + " counts samples; rename its batch axis instead");
         axes.reset();
         break;
       }
-  const AxisInfo *below = s.below ? axisOf(*s.below) : nullptr;
+  const AxisInfo *below = s.below ? scopes.axis(*s.below) : nullptr;
   if (below && below->countsSamples()) {
     error(Code::E0217, s.below->range,
           "the number of samples is the run's, so no values are known to lie below " + s.below->text);
     below = nullptr;
   }
-  scope->values[s.name.text] = Val::poison();
+  here().values[s.name.text] = Val::poison();
   if (!axes || !isNew || (s.below && (!below || below->isWrong)) || isOwnName(s.name.text, s.name, "input")) {
     shared.wrongInputs.push_back(s.name.text);
     return;
   }
-  if (llvm::none_of(s.axes, [&](const Ident &a) { return scope->axes[a.text] && scope->axes[a.text]->isBatch; })) {
+  if (llvm::none_of(s.axes, [&](const Ident &a) { return here().axes[a.text] && here().axes[a.text]->isBatch; })) {
     if (hasOpenAxis(shared.options.model->body)) // else that is told
       error(Code::E0217, s.name.range,
             "input " + s.name.text + " has no batch axis; inputs come sample by sample" +
@@ -238,7 +239,7 @@ void Elaborator::inputStatement(const InputStatement &s) {
                  : s.element == InputStatement::Int ? Type(builder.getI32Type())
                                                     : Type(builder.getI1Type());
   auto type = ech::Tensor::get(&shared.context, *axes, element);
-  Location loc = NameLoc::get(builder.getStringAttr(s.name.text), location(s.name.range));
+  Location loc = NameLoc::get(builder.getStringAttr(s.name.text), scopes.location(s.name.range));
   if (training) {
     InputFacts fact{
         s.name.text, {}, s.element, below ? below->size : 0, s.name.range, below ? s.below->text : std::string()};
@@ -255,7 +256,7 @@ void Elaborator::inputStatement(const InputStatement &s) {
   v.value = readAtTop(s.name.text, type, loc);
   if (below)
     v.range = Interval{0, below->size - 1};
-  scope->values[s.name.text] = v;
+  here().values[s.name.text] = v;
 }
 
 std::optional<Elaborator::Start> Elaborator::startOf(const Method &method, const char *what, bool forParameters,
@@ -283,7 +284,7 @@ std::optional<Elaborator::Start> Elaborator::startOf(const Method &method, const
             "the standard deviation is " + std->text() + "; it must be above 0 (`zeros` starts from 0)");
       return std::nullopt;
     }
-    read.checkElement(*std, (*a)["std"]->range);
+    checkElement(scopes, build, *std, (*a)["std"]->range);
     return Start{ech::Distribution::Normal, 0, std->value()};
   }
   if (name == "uniform") {
@@ -297,13 +298,13 @@ std::optional<Elaborator::Start> Elaborator::startOf(const Method &method, const
             "uniform(" + lo->text() + ", " + hi->text() + ") has no values between; the lower end comes first");
       return std::nullopt;
     }
-    read.checkElement(*lo, (*a)["lo"]->range);
-    read.checkElement(*hi, (*a)["hi"]->range);
+    checkElement(scopes, build, *lo, (*a)["lo"]->range);
+    checkElement(scopes, build, *hi, (*a)["hi"]->range);
     return Start{ech::Distribution::Uniform, lo->value(), hi->value()};
   }
   if (name == "kaiming" && forParameters) {
     auto a = args({"over"}, {"over"});
-    auto over = a ? axisList(*(*a)["over"], "`over`") : std::nullopt;
+    auto over = a ? read.axisList(*(*a)["over"], "`over`") : std::nullopt;
     if (!over)
       return std::nullopt;
     for (const AxisInfo *axis : *over)
@@ -326,36 +327,32 @@ std::optional<Elaborator::Start> Elaborator::startOf(const Method &method, const
   return std::nullopt;
 }
 
-Elaborator::Stored *Elaborator::declareVariable(const Ident &name, ech::VariableKind kind, ArrayRef<ech::Axis> axes,
-                                                Start start) {
-  std::string path = scope->prefix + name.text;
-  SmallVector<ech::Axis> all;
-  for (const Loop &loop : loops)
-    if (!loop.along)
-      all.push_back({loop.axis->name, loop.axis->size});
+Stored *Elaborator::declareVariable(const Ident &name, ech::VariableKind kind, ArrayRef<ech::Axis> axes, Start start) {
+  std::string path = here().prefix + name.text;
+  SmallVector<ech::Axis> all = loops.stackingAxes();
   size_t stacked = all.size();
   all.append(axes.begin(), axes.end());
   auto type = ech::Tensor::get(&shared.context, all, build.real);
-  Location loc = NameLoc::get(builder.getStringAttr(path), location(name.range));
+  Location loc = NameLoc::get(builder.getStringAttr(path), scopes.location(name.range));
 
   auto found = stored.find(path);
-  if (scope->sharing) {
+  if (here().sharing) {
     if (found == stored.end()) {
-      error(Code::E0124, scope->callRange,
+      error(Code::E0124, here().callRange,
             "the call that is shared has no parameter " + name.text + "; both calls must take the same branches");
       return nullptr;
     }
     Stored *old = found->second;
     SmallVector<ech::Axis> own(old->type.getAxes());
     for (const ech::Axis &axis : ArrayRef(own).take_front(old->type.rank() - axes.size()))
-      if (!isWalked(axis.name)) {
-        error(Code::E0124, scope->callRange,
+      if (!loops.isWalked(axis.name)) {
+        error(Code::E0124, here().callRange,
               "the parameters of the call that is shared are stacked along " + axis.name.str() +
                   ", and this call is outside of that repeat");
         return nullptr;
       }
     if (old->type.rank() < static_cast<int64_t>(axes.size()) || ArrayRef(own).take_back(axes.size()) != axes) {
-      error(Code::E0124, scope->callRange,
+      error(Code::E0124, here().callRange,
             "the call that is shared has " + name.text + " over " + ech::describe(old->type) + ", this one over " +
                 ech::describe(ech::Tensor::get(&shared.context, axes, build.real)))
           .note(old->range, "declared here");
@@ -381,7 +378,7 @@ Elaborator::Stored *Elaborator::declareVariable(const Ident &name, ech::Variable
         builder.getF64FloatAttr(start.b), builder.getI64IntegerAttr(static_cast<int64_t>(stacked)), UnitAttr());
     shared.variables[path] = variable;
   }
-  storedStore.push_back({path, type, loops.size(), name.range, usersPlace(name.range), isNew, false, {}});
+  storedStore.push_back({path, type, loops.depth(), name.range, scopes.usersPlace(name.range), isNew, false, {}});
   stored[path] = &storedStore.back();
   Val v;
   v.kind = Val::Tensor;
@@ -394,14 +391,14 @@ void Elaborator::paramStatement(const ParamStatement &s) {
   bool isNew = declareOnce(s.name);
   auto axes = declaredAxes(s.axes, "parameter", false);
   auto start = startOf(s.start, "a parameter", true, axes ? &*axes : nullptr);
-  scope->values[s.name.text] = Val::poison();
+  here().values[s.name.text] = Val::poison();
   if (!isNew || !axes || !start)
     return;
   if (Stored *p = declareVariable(s.name, ech::VariableKind::Param, *axes, *start)) {
     Val v;
     v.kind = Val::Tensor;
     v.value = topReads[p->path];
-    scope->values[s.name.text] = v;
+    here().values[s.name.text] = v;
   }
 }
 
@@ -409,8 +406,8 @@ void Elaborator::stateStatement(const StateStatement &s) {
   bool isNew = declareOnce(s.name);
   auto axes = declaredAxes(s.axes, "state", false);
   Val first = s.value ? eval(*s.value) : Val::poison();
-  scope->values[s.name.text] = Val::poison();
-  scope->states[s.name.text] = nullptr;
+  here().values[s.name.text] = Val::poison();
+  here().states[s.name.text] = nullptr;
   if (!isNew || !axes || first.isPoison())
     return;
   if (!first.isTensor() && first.kind != Val::Known) {
@@ -426,16 +423,16 @@ void Elaborator::stateStatement(const StateStatement &s) {
   Val v;
   v.kind = Val::Tensor;
   v.value = topReads[p->path];
-  scope->values[s.name.text] = v;
-  scope->states[s.name.text] = p;
+  here().values[s.name.text] = v;
+  here().states[s.name.text] = p;
 }
 
 void Elaborator::startFrom(const Stored &state, const Val &first, SourceRange range) {
-  if (!loops.empty()) {
+  if (loops.depth() > 0) {
     error(Code::E0208, range, "inside a repeat a state starts from a number known when compiling");
     return;
   }
-  Value value = coerce(first, state.type, Code::E0213, range, "what the state starts from");
+  Value value = loops.coerce(first, state.type, Code::E0213, range, "what the state starts from");
   if (!value)
     return;
   llvm::DenseSet<Operation *> needed;
@@ -471,18 +468,18 @@ void Elaborator::startFrom(const Stored &state, const Val &first, SourceRange ra
   for (Operation &op : step.getBody().front())
     if (needed.contains(&op))
       builder.clone(op, mapping);
-  ech::WriteOp::create(builder, location(range), state.path, mapping.lookup(value));
+  ech::WriteOp::create(builder, scopes.location(range), state.path, mapping.lookup(value));
 }
 
 void Elaborator::randomStatement(const RandomStatement &s) {
   auto axes = declaredAxes(s.axes, "random value", true);
   auto start = startOf(s.distribution, "a random value", false);
-  scope->values[s.name.text] = Val::poison();
+  here().values[s.name.text] = Val::poison();
   if (!axes || !start)
     return;
   std::string site = randomSite(s.name.text);
-  build.loc = NameLoc::get(builder.getStringAttr(s.name.text), location(s.range));
+  build.loc = NameLoc::get(builder.getStringAttr(s.name.text), scopes.location(s.range));
   Value value =
       build.random(start->kind, site, start->a, start->b, ech::Tensor::get(&shared.context, *axes, build.real));
-  scope->values[s.name.text] = tensor(value, false, s.range);
+  here().values[s.name.text] = tensor(value, false, s.range);
 }

@@ -1,7 +1,9 @@
 // The frame of a elaborator: places, errors, budgets, and what a step begins and ends with.
 #include "frontend/elaborate/Elaborator.h"
 #include "frontend/elaborate/Uses.h"
+#include "frontend/elaborate/Walk.h"
 #include "mlir/IR/Iterators.h"
+#include "llvm/Support/SaveAndRestore.h"
 
 using namespace mlir;
 using namespace echelon::frontend;
@@ -15,65 +17,12 @@ constexpr unsigned maxDepth = 1'500; // of nested calls and expressions together
 } // namespace
 
 Elaborator::Elaborator(Shared &shared, bool training)
-    : builder(&shared.context),
+    : read(*this),
       build(builder, UnknownLoc::get(&shared.context),
             shared.options.f64 ? Type(Float64Type::get(&shared.context)) : Type(Float32Type::get(&shared.context))),
-      read(*this), shared(shared), training(training) {
+      scopes(shared.context, shared.sources, shared.diagnostics), loops(scopes, build), shared(shared),
+      training(training), builder(&shared.context) {
   builder.setListener(&counter);
-}
-
-SourceRange Elaborator::usersPlace(SourceRange range) const {
-  for (const Scope *s = scope; s && s->isLibrary; s = s->caller)
-    range = s->callRange;
-  return range;
-}
-
-Location Elaborator::location(SourceRange range) const {
-  auto place = [&](SourceRange at) {
-    return FileLineColLoc::get(&shared.context, shared.sources.name(at.file), at.line, at.column);
-  };
-  const SourceRange users = usersPlace(range);
-  if (!users.valid())
-    return UnknownLoc::get(&shared.context);
-  if (!range.valid() || users.file == range.file)
-    return place(users);
-  // The line of the library goes along as metadata: whoever looks for a place finds the user's.
-  return FusedLoc::get(&shared.context, {place(users)}, place(range));
-}
-
-echelon::frontend::Diagnostic &Elaborator::warning(Code code, SourceRange range, std::string message) {
-  return shared.diagnostics.warning(code, usersPlace(range), std::move(message));
-}
-
-std::vector<std::pair<SourceRange, std::string>> Elaborator::callsAround(size_t most) const {
-  std::vector<std::pair<SourceRange, std::string>> calls;
-  for (const Scope *s = scope; s && s->caller && calls.size() < most; s = s->caller)
-    if (!s->isLibrary)
-      calls.emplace_back(s->callRange, s->block->name.text + " is called here");
-  return calls;
-}
-
-echelon::frontend::Diagnostic &Elaborator::error(Code code, SourceRange range, std::string message) {
-  const Scope *s = scope;
-  SourceRange inner = range;
-  std::string where;
-  while (s && s->isLibrary) {
-    where = "inside " + s->block->name.text;
-    // Where the library's text names an argument, the user's own is in the call.
-    const std::string named(shared.sources.text(range));
-    auto given = s->given.find(named);
-    range = given == s->given.end() ? s->callRange : given->second;
-    if (given != s->given.end())
-      where += ", as its " + named;
-    s = s->caller;
-  }
-  echelon::frontend::Diagnostic &d = shared.diagnostics.error(code, range, std::move(message));
-  if (!where.empty())
-    d.note(inner, where);
-  for (int notes = 0; s && s->caller && notes < 3; ++notes, s = s->caller)
-    if (s->callRange.offset != range.offset || s->callRange.file != range.file)
-      d.note(s->callRange, s->block->name.text + " is called here");
-  return d;
 }
 
 bool Elaborator::exhausted(SourceRange range) {
@@ -108,7 +57,7 @@ void Elaborator::run() {
   const ElaborateOptions &options = shared.options;
   builder.setInsertionPointToEnd(shared.module.getBody());
   {
-    At at(*this, options.model->range);
+    llvm::SaveAndRestore at(build.loc, scopes.location(options.model->range));
     step = ech::StepOp::create(builder, build.loc, training ? "train" : "evaluate");
   }
   builder.setInsertionPointToEnd(&step.getBody().front());
@@ -116,7 +65,7 @@ void Elaborator::run() {
   Scope model;
   model.file = options.file;
   model.body = &options.model->body;
-  scope = &model;
+  Scopes::Entered entered(scopes, model);
   if (training) // which comes first
     nameAllAxes();
   bindModelArguments();
@@ -125,7 +74,7 @@ void Elaborator::run() {
 
   if (!told) {
     const Ident &name = options.model->name;
-    const AxisInfo *batch = findAxis("batch");
+    const AxisInfo *batch = scopes.findAxis("batch");
     if (openAxes.empty() && batch)
       error(Code::E0126, batch->range,
             "axis batch has a size, and the run is to size it: write `axis batch`, and the number in the train block, "
@@ -144,7 +93,6 @@ void Elaborator::run() {
             "model " + name.text + " has no loss; `loss mean(…)` is what training makes small");
     finish();
   }
-  scope = nullptr;
 }
 
 static bool isLoss(Operation *op) {
@@ -180,9 +128,9 @@ static void eraseUnread(ech::StepOp step) {
 
 void Elaborator::finish() {
   // Losses of one name add up, and a metric is the mean of those of its name, at the place of the first.
-  std::vector<Pending> sums;
-  for (const Pending &p : reports) {
-    auto same = llvm::find_if(sums, [&](const Pending &q) { return q.kind == p.kind && q.name == p.name; });
+  std::vector<Loops::Pending> sums;
+  for (const Loops::Pending &p : loops.reports()) {
+    auto same = llvm::find_if(sums, [&](const Loops::Pending &q) { return q.kind == p.kind && q.name == p.name; });
     if (same == sums.end()) {
       sums.push_back(p);
       continue;
@@ -191,13 +139,13 @@ void Elaborator::finish() {
     same->value = build.add(same->value, p.value);
     same->places += p.places;
   }
-  for (Pending &p : sums) {
+  for (Loops::Pending &p : sums) {
     build.loc = p.loc;
     if (p.kind == ech::ReportKind::Metric && p.places > 1)
       p.value = build.div(p.value, build.constant(p.places));
     ech::ReportOp::create(builder, p.loc, p.kind, p.name, p.value);
   }
-  for (const PendingWrite &w : writes)
+  for (const Loops::PendingWrite &w : loops.writes())
     ech::WriteOp::create(builder, w.loc, w.target->path, w.value);
   noteChances(*this, step);
   refuseMixedSamples(*this, step);
@@ -208,8 +156,8 @@ void Elaborator::finish() {
 }
 
 void Elaborator::notePartial(StringRef function, SourceRange range) {
-  auto place = dyn_cast<FileLineColLoc>(location(usersPlace(range)));
-  if (!place || scope->isLibrary)
+  auto place = dyn_cast<FileLineColLoc>(scopes.location(scopes.usersPlace(range)));
+  if (!place || here().isLibrary)
     return;
   Location line = FileLineColLoc::get(place.getFilename(), place.getLine(), 1);
   shared.partialFunctions.insert(NameLoc::get(builder.getStringAttr(function), line));
@@ -217,11 +165,16 @@ void Elaborator::notePartial(StringRef function, SourceRange range) {
 
 std::string Elaborator::randomSite(const std::string &base) {
   // `mlp.dropout`, `mlp.dropout_2`: numbered within a call, so that a branch not taken elsewhere changes nothing here.
-  int n = ++randomSites[scope->prefix + base];
-  return scope->prefix + base + (n == 1 ? "" : "_" + std::to_string(n));
+  int n = ++randomSites[here().prefix + base];
+  return here().prefix + base + (n == 1 ? "" : "_" + std::to_string(n));
 }
 
 bool Elaborator::countsSamples(StringAttr axis) const {
   auto other = shared.likeBatch.find(axis.str());
   return (batchAxis && axis == batchAxis->name) || (other != shared.likeBatch.end() && other->second);
+}
+
+const AxisInfo *Elaborator::declared(StringAttr axis) const {
+  auto it = llvm::find_if(axisStore, [&](const AxisInfo &info) { return info.name == axis; });
+  return it == axisStore.end() ? nullptr : &*it;
 }

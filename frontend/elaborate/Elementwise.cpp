@@ -266,13 +266,14 @@ Val builtin::where(Elaborator &elab, const CallExpr &call, const Args &args) {
 }
 
 Val builtin::size(Elaborator &elab, const CallExpr &, const Args &args) {
-  const AxisInfo *axis = elab.axisOf(*args["axis"], "the argument of size");
+  const AxisInfo *axis = elab.read.axis(*args["axis"], "the argument of size");
   if (!axis || axis->isWrong)
     return Val::poison();
   if (axis->countsSamples()) {
     if (elab.read.isInSize())
       return elab.poison(Code::E0208, args["axis"]->range,
-                         "the size of " + elab.written(axis->name) + " is the run's, so no other size follows from it");
+                         "the size of " + elab.scopes.written(axis->name) +
+                             " is the run's, so no other size follows from it");
     while (!axis->isBatch) // another name of the samples: as many in evaluation, too
       axis = axis->like;
     return elab.tensor(elab.build.count(axis->name.getValue(),
@@ -283,13 +284,14 @@ Val builtin::size(Elaborator &elab, const CallExpr &, const Args &args) {
 }
 
 Val builtin::index(Elaborator &elab, const CallExpr &call, const Args &args) {
-  const AxisInfo *axis = elab.axisOf(*args["axis"], "the argument of index");
+  const AxisInfo *axis = elab.read.axis(*args["axis"], "the argument of index");
   if (!axis || axis->isWrong)
     return Val::poison();
   if (axis->countsSamples())
     return elab.poison(Code::E0219, args["axis"]->range,
-                       "samples have no order, so there is no index(" + elab.written(axis->name) + ")");
-  Value value = elab.isWalked(axis->name) ? elab.build.position(axis->name) : elab.build.index(axis->name, axis->size);
+                       "samples have no order, so there is no index(" + elab.scopes.written(axis->name) + ")");
+  Value value =
+      elab.loops.isWalked(axis->name) ? elab.build.position(axis->name) : elab.build.index(axis->name, axis->size);
   return elab.tensor(value, true, call.range, Interval{0, axis->size - 1});
 }
 

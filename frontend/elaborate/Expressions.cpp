@@ -3,6 +3,7 @@
 #include "frontend/elaborate/Elaborator.h"
 #include "frontend/elaborate/Elementwise.h"
 #include "frontend/elaborate/Operators.h"
+#include "llvm/Support/SaveAndRestore.h"
 
 using namespace mlir;
 using namespace echelon::frontend;
@@ -11,7 +12,7 @@ Val Elaborator::eval(const Expr &e) {
   if (exhausted(e.range))
     return Val::poison();
   ++depth;
-  At at(*this, e.range);
+  llvm::SaveAndRestore at(build.loc, scopes.location(e.range));
   Val v;
   switch (e.kind) {
   case ExprKind::Number: {
@@ -93,30 +94,11 @@ Val Elaborator::evalLifted(const Expr &call) {
 
 //===- names ------------------------------------------------------------------------------------------------------===//
 
-Val Elaborator::look(const std::string &name, SourceRange range, bool *found) {
-  auto it = scope->values.find(name);
-  if (found)
-    *found = it != scope->values.end();
-  if (it == scope->values.end())
-    return Val::poison();
-  for (Loop &loop : loops)
-    if (loop.scope == scope)
-      for (Carried &c : loop.carried)
-        if (c.name == name)
-          c.read = true;
-  Val v = it->second;
-  if (v.isTensor() && v.depth < loops.size()) {
-    v.value = inside(v, range);
-    v.depth = static_cast<unsigned>(loops.size());
-  }
-  return v;
-}
-
 Val Elaborator::evalPath(const PathExpr &e) {
   std::string name = e.path.text();
   if (e.path.single()) {
     bool found;
-    Val v = look(name, e.range, &found);
+    Val v = loops.look(name, e.range, &found);
     if (found)
       return v;
     if (name == "training")
@@ -126,25 +108,25 @@ Val Elaborator::evalPath(const PathExpr &e) {
       v.word = name;
       return v;
     }
-    auto gone = scope->gone.find(name);
-    if (gone != scope->gone.end()) {
+    auto gone = here().gone.find(name);
+    if (gone != here().gone.end()) {
       error(Code::E0131, e.range,
             name + " is assigned inside a repeat and ends with it; assign it before, too, and it is carried out")
           .note(gone->second, "the repeat is here");
       return Val::poison();
     }
-    if (findAxis(name))
+    if (scopes.findAxis(name))
       return poison(Code::E0209, e.range,
                     name + " is an axis, and a value is taken here; index(" + name +
                         ") is the position along it, size(" + name + ") its size");
   }
   std::vector<std::string> all{"training", "true", "false"};
-  for (const auto &entry : scope->values)
+  for (const auto &entry : here().values)
     all.push_back(entry.first);
   std::string hint = didYouMean(name, all);
   if (hint.empty()) {
     all.clear();
-    for (const auto &entry : scope->axes)
+    for (const auto &entry : here().axes)
       all.push_back(entry.first);
     if (std::string axis = nearest(name, all); !axis.empty())
       hint = "; there is an axis " + axis;
@@ -166,7 +148,7 @@ Val Elaborator::tensor(Value value, bool made, SourceRange range, std::optional<
   v.kind = Val::Tensor;
   v.value = value;
   v.made = made;
-  v.depth = static_cast<unsigned>(loops.size());
+  v.depth = static_cast<unsigned>(loops.depth());
   if (bounds && ech::tensor(value).getElement().isInteger(32))
     v.range = bounds;
   return v;

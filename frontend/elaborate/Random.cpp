@@ -12,8 +12,9 @@ using ech::Function;
 static Value keepBelow(Elaborator &elab, const std::string &site, ech::Tensor type, Value chance, const Expr &given,
                        bool isJudged, bool drops) {
   Value draw = elab.build.random(ech::Distribution::Uniform, site, 0, 1, type);
-  draw.getDefiningOp()->setAttr(ech::kChance, elab.builder.getUnitAttr());
-  elab.remembered.chances[draw.getDefiningOp()] = {elab.usersPlace(given.range), isJudged, drops, elab.callsAround(3)};
+  draw.getDefiningOp()->setAttr(ech::kChance, elab.build.builder.getUnitAttr());
+  elab.remembered.chances[draw.getDefiningOp()] = {elab.scopes.usersPlace(given.range), isJudged, drops,
+                                                   elab.scopes.callsAround(3)};
   return elab.build.map(Function::Lt, {draw, chance});
 }
 
@@ -30,7 +31,7 @@ void echelon::frontend::noteChances(Elaborator &elab, ech::StepOp step) {
     const std::vector<double> list = numbers.value_or(std::vector<double>());
     constexpr size_t mostListed = 4096; // they are in the program
     if (!list.empty() && list.size() <= mostListed)
-      draw->setAttr(ech::kChance, elab.builder.getDenseF64ArrayAttr(list));
+      draw->setAttr(ech::kChance, elab.build.builder.getDenseF64ArrayAttr(list));
     if (given.isJudged)
       return;
     auto fits = [&](double x) {

@@ -1,26 +1,13 @@
 #include "frontend/elaborate/Reader.h"
+#include "frontend/elaborate/Constants.h"
 #include "frontend/elaborate/Elaborator.h"
-#include <cmath>
 
 using namespace mlir;
 using namespace echelon::frontend;
-
-void Reader::checkElement(const Number &n, SourceRange range) {
-  const double x = n.value();
-  const bool isSmall = x != 0 && float(x) == 0;
-  if (!elab.build.real.isF64() && (isSmall || std::isinf(float(x))))
-    elab.error(Code::E0704, range,
-               n.text() + (isSmall ? " is 0 in fp32, as is all below 7.006e-46"
-                                   : " is beyond fp32, which holds up to 3.402823e38"));
-}
+namespace ech = echelon::ech;
 
 Value Reader::constant(const Val &v, bool integer, SourceRange range) {
-  if (v.kind == Val::Truth)
-    return elab.build.constant(v.truth, elab.build.type({}, elab.builder.getI1Type()));
-  if (auto n = integer ? v.number.integer() : std::nullopt; n && *n == static_cast<int32_t>(*n))
-    return elab.build.constant(v.number.value(), elab.build.type({}, elab.builder.getI32Type()));
-  checkElement(v.number, range);
-  return elab.build.constant(v.number.value());
+  return constantLike(elab.scopes, elab.build, v, integer, range);
 }
 
 std::optional<Val> Reader::anyTensor(const Val &v, SourceRange range) {
@@ -160,4 +147,78 @@ std::optional<SmallVector<int64_t>> Reader::numbers(const Expr *e, size_t count,
     list.push_back(*n);
   }
   return list;
+}
+
+const AxisInfo *Reader::axis(const Expr &e, const char *what) {
+  const auto *word = dynCast<PathExpr>(&e);
+  if (!word || !word->path.single()) {
+    std::string mend = "write its name";
+    if (const auto *number = dynCast<NumberExpr>(&e)) {
+      std::vector<std::string> ofThatSize;
+      for (const auto &[name, axis] : elab.scopes.here().axes)
+        if (axis && number->isInteger && axis->size == number->integer && !axis->countsSamples())
+          ofThatSize.push_back(name);
+      mend = ofThatSize.empty() ? "declare axis NAME = " + number->spelling + ", and write NAME"
+                                : "write " + listed(ofThatSize, "or") + ", which has that size";
+    }
+    elab.error(Code::E0209, e.range, std::string(what) + " is an axis: " + mend);
+    return nullptr;
+  }
+  return elab.scopes.axis(word->path.parts[0]);
+}
+
+std::optional<SmallVector<const AxisInfo *>> Reader::axisList(const Expr &e, const char *what) {
+  SmallVector<const AxisInfo *> list;
+  bool good = true;
+  auto add = [&](const Expr &one) {
+    const AxisInfo *axis = this->axis(one, what);
+    if (axis && llvm::is_contained(list, axis)) {
+      elab.error(Code::E0203, one.range, "axis " + elab.scopes.written(axis->name) + " appears twice in this list");
+      axis = nullptr;
+    }
+    good &= axis != nullptr;
+    list.push_back(axis);
+  };
+  if (const auto *tuple = dynCast<TupleExpr>(&e))
+    for (const ExprPtr &element : tuple->elements)
+      add(*element);
+  else
+    add(e);
+  if (!good)
+    return std::nullopt;
+  return list;
+}
+
+std::optional<SmallVector<StringAttr>> Reader::axes(const Expr *e, ArrayRef<ech::Axis> all, const char *what) {
+  SmallVector<StringAttr> names;
+  if (!e) {
+    for (const ech::Axis &axis : all)
+      names.push_back(axis.name);
+    return names;
+  }
+  const auto *call = dynCast<CallExpr>(e);
+  if (call && call->callee.single() && call->callee.parts[0].text == "except") {
+    SmallVector<StringAttr> left;
+    for (const Argument &a : call->arguments) {
+      const AxisInfo *axis = a.value && !a.name ? this->axis(*a.value, "except") : nullptr;
+      if (!axis)
+        return std::nullopt;
+      if (llvm::none_of(all, [&](const ech::Axis &b) { return b.name == axis->name; })) {
+        elab.error(Code::E0206, a.range,
+                   "the value has no axis " + elab.scopes.written(axis->name) + " that could be left out");
+        return std::nullopt;
+      }
+      left.push_back(axis->name);
+    }
+    for (const ech::Axis &axis : all)
+      if (!llvm::is_contained(left, axis.name))
+        names.push_back(axis.name);
+    return names;
+  }
+  auto list = axisList(*e, what);
+  if (!list)
+    return std::nullopt;
+  for (const AxisInfo *axis : *list)
+    names.push_back(axis->name);
+  return names;
 }

@@ -1,4 +1,4 @@
-// Reads expressions as what is expected where they are: a tensor, a known number, a size, a truth value.
+// Reads expressions as what is expected where they are: a tensor, a known number, a size, a truth value, axes.
 #pragma once
 #include "frontend/ast/Ast.h"
 #include "frontend/elaborate/Value.h"
@@ -32,10 +32,16 @@ public:
   /// Whether a size is being worked out.
   bool isInSize() const { return inSize; }
 
+  /// Null after an error.
+  const AxisInfo *axis(const Expr &e, const char *what);
+  /// `a` or `(a, b)`: axes as declared.
+  std::optional<llvm::SmallVector<const AxisInfo *>> axisList(const Expr &e, const char *what);
+  /// `over = a`, `(a, b)`, `except(a)`; without `e`, all of `all`.
+  std::optional<llvm::SmallVector<mlir::StringAttr>> axes(const Expr *e, llvm::ArrayRef<ech::Axis> all,
+                                                          const char *what);
+
   /// A number or truth value as a tensor without axes: of integers where `integer` and the number is one.
   mlir::Value constant(const Val &v, bool integer, SourceRange range);
-  /// Reports a number that is 0 or infinite as an element of a tensor.
-  void checkElement(const Number &n, SourceRange range);
 
 private:
   Elaborator &elab;

@@ -24,29 +24,29 @@ Val builtin::dot(Elaborator &elab, const CallExpr &call, const Args &args) {
   for (const ech::Axis &axis : a->type().getAxes())
     if (b->type().has(axis.name))
       both.push_back(axis);
-  auto over = elab.axes(args["over"], both, "`over`");
+  auto over = elab.read.axes(args["over"], both, "`over`");
   if (!over)
     return Val::poison();
   for (auto [operand, which] : {std::pair(&*a, "first"), std::pair(&*b, "second")})
     for (StringAttr name : *over)
-      if (!operand->type().has(name) && !elab.isWalked(name)) {
+      if (!operand->type().has(name) && !elab.loops.isWalked(name)) {
         std::vector<std::string> common;
         for (const ech::Axis &axis : both)
-          common.push_back(elab.written(axis.name));
+          common.push_back(elab.scopes.written(axis.name));
         return elab.poison(Code::E0206, args["over"]->range,
-                           std::string("the ") + which + " operand of dot has no axis " + elab.written(name) +
+                           std::string("the ") + which + " operand of dot has no axis " + elab.scopes.written(name) +
                                "; its axes are " + ech::describe(operand->type()) +
-                               (isWhole(*a) || isWhole(*b)
-                                    ? "; whole numbers look up in a table: TABLE[" + elab.written(name) + " = NUMBERS]"
-                                : common.empty() ? "; no axis is in both operands"
-                                                 : "; both operands have " + listed(common)));
+                               (isWhole(*a) || isWhole(*b) ? "; whole numbers look up in a table: TABLE[" +
+                                                                 elab.scopes.written(name) + " = NUMBERS]"
+                                : common.empty()           ? "; no axis is in both operands"
+                                                           : "; both operands have " + listed(common)));
       }
   if (!hasAxes(elab, a->type(), *over, args["over"]->range, "the first operand of dot") ||
       !hasAxes(elab, b->type(), *over, args["over"]->range, "the second operand of dot") ||
       !sizesAgree(elab, a->type(), b->type(), call.range, "dot"))
     return Val::poison();
   Value product = elab.build.dot(a->value, b->value, refs(*over));
-  elab.remembered.products[product.getDefiningOp()] = elab.usersPlace(call.range);
+  elab.remembered.products[product.getDefiningOp()] = elab.scopes.usersPlace(call.range);
   return elab.tensor(product, a->made && b->made, call.range);
 }
 
@@ -54,7 +54,7 @@ Val builtin::count(Elaborator &elab, const CallExpr &call, const Args &args) {
   auto x = elab.read.anyTensor(elab.eval(*args["x"]), call.range);
   if (!x)
     return Val::poison();
-  auto over = elab.axes(args["over"], x->type().getAxes(), "`over`");
+  auto over = elab.read.axes(args["over"], x->type().getAxes(), "`over`");
   auto local = elab.read.flag(args["local"], false, "local");
   if (!over || !local || !hasAxes(elab, x->type(), *over, call.range, "the value"))
     return Val::poison();
@@ -62,7 +62,7 @@ Val builtin::count(Elaborator &elab, const CallExpr &call, const Args &args) {
   if (!args["over"])
     noteOverAll(elab, call, x->type(), count);
   if (*local)
-    count.getDefiningOp()->setAttr(ech::kLocal, elab.builder.getUnitAttr());
+    count.getDefiningOp()->setAttr(ech::kLocal, elab.build.builder.getUnitAttr());
   return elab.tensor(count, true, call.range);
 }
 
@@ -98,7 +98,7 @@ static std::string axesToRunAlong(Elaborator &elab, ech::Tensor type) {
   std::vector<std::string> could;
   for (const ech::Axis &axis : type.getAxes())
     if (!elab.countsSamples(axis.name))
-      could.push_back("over = " + elab.written(axis.name));
+      could.push_back("over = " + elab.scopes.written(axis.name));
   if (could.empty())
     return "and the value has no axis within a sample: its axes are " + ech::describe(type);
   return "as in " + listed(could, "or");
@@ -214,7 +214,7 @@ Val builtin::reduction(Elaborator &elab, const CallExpr &call, const Args &args)
     return Val::poison();
   if (!args["over"] && runsAlongAxes(name))
     return elab.poison(Code::E0119, call.range, name + " needs the argument over, " + axesToRunAlong(elab, x->type()));
-  auto over = elab.axes(args["over"], x->type().getAxes(), "`over`");
+  auto over = elab.read.axes(args["over"], x->type().getAxes(), "`over`");
   if (!over || !hasAxes(elab, x->type(), *over, args["over"] ? args["over"]->range : at, "the value"))
     return Val::poison();
   auto done = [&](Value v, std::optional<Interval> bounds = std::nullopt) {
@@ -261,8 +261,8 @@ static void warnOfFurtherAxes(Elaborator &elab, const Args &args, const Val &log
   for (const ech::Axis &a : logits.type().getAxes())
     if (a.name != classes.name && !labels.type().has(a.name)) {
       further.push_back(a.name);
-      names.push_back(elab.written(a.name));
-      added += "[+ " + elab.written(a.name) + "]";
+      names.push_back(elab.scopes.written(a.name));
+      added += "[+ " + elab.scopes.written(a.name) + "]";
       predictions *= a.size;
     }
   if (further.empty())
@@ -296,10 +296,11 @@ Val builtin::crossEntropy(Elaborator &elab, const CallExpr &call, const Args &ar
   if (!logits || labels.isPoison())
     return Val::poison();
   SourceRange labelRange = args["labels"]->range;
-  const AxisInfo *axis = elab.axisOf(*args["over"], "`over`");
+  const AxisInfo *axis = elab.read.axis(*args["over"], "`over`");
   if (axis && !logits->type().has(axis->name) && labels.isTensor() && labels.type().has(axis->name))
     return elab.poison(Code::E0206, args["logits"]->range,
-                       "the first operand of cross_entropy, the logits, has no axis " + elab.written(axis->name) +
+                       "the first operand of cross_entropy, the logits, has no axis " +
+                           elab.scopes.written(axis->name) +
                            ", and the second, the labels, has it; are they the wrong way round?");
   if (!axis || !hasAxes(elab, logits->type(), {axis->name}, args["over"]->range, "the first operand of cross_entropy"))
     return Val::poison();
@@ -312,7 +313,7 @@ Val builtin::crossEntropy(Elaborator &elab, const CallExpr &call, const Args &ar
     return elab.poison(Code::E0216, labelRange, "labels are integers or a distribution, and these are truth values");
   if (!distribution && l->type().isFloat())
     return elab.poison(Code::E0216, labelRange,
-                       "labels without the axis " + elab.written(axis->name) +
+                       "labels without the axis " + elab.scopes.written(axis->name) +
                            " are integers below its size, and these are real numbers; labels with the axis are a "
                            "distribution");
   if (!sizesAgree(elab, logits->type(), l->type(), call.range, "cross_entropy"))
@@ -320,14 +321,15 @@ Val builtin::crossEntropy(Elaborator &elab, const CallExpr &call, const Args &ar
   for (const ech::Axis &a : l->type().getAxes())
     if (!logits->type().has(a.name))
       return elab.poison(Code::E0216, labelRange,
-                         "the labels have the axis " + elab.written(a.name) + ", and the logits do not: they have " +
-                             ech::describe(logits->type()));
+                         "the labels have the axis " + elab.scopes.written(a.name) +
+                             ", and the logits do not: they have " + ech::describe(logits->type()));
   if (!distribution && (!l->range || l->range->low < 0 || l->range->high >= classes))
     return elab.poison(Code::E0216, labelRange,
-                       !l->range ? "these labels are not known to lie below " + elab.written(axis->name) + " = " +
-                                       std::to_string(classes)
-                                 : "labels go up to " + std::to_string(l->range->high) + ", and " +
-                                       elab.written(axis->name) + " has " + std::to_string(classes) + " classes");
+                       !l->range
+                           ? "these labels are not known to lie below " + elab.scopes.written(axis->name) + " = " +
+                                 std::to_string(classes)
+                           : "labels go up to " + std::to_string(l->range->high) + ", and " +
+                                 elab.scopes.written(axis->name) + " has " + std::to_string(classes) + " classes");
   if (auto softmax = logits->value.getDefiningOp<ech::SoftmaxOp>())
     elab.warning(
         Code::E0227, args["logits"]->range,
@@ -345,7 +347,7 @@ Val builtin::crossEntropy(Elaborator &elab, const CallExpr &call, const Args &ar
 
 Val builtin::top(Elaborator &elab, const CallExpr &call, const Args &args) {
   auto x = elab.read.realTensor(*args["x"], "top");
-  const AxisInfo *over = elab.axisOf(*args["over"], "`over`"), *into = elab.axisOf(*args["into"], "`into`");
+  const AxisInfo *over = elab.read.axis(*args["over"], "`over`"), *into = elab.read.axis(*args["into"], "`into`");
   if (!x || !over || !into || !hasAxes(elab, x->type(), {over->name}, args["over"]->range, "the value"))
     return Val::poison();
   int64_t n = x->type().sizeOf(over->name);
@@ -356,11 +358,11 @@ Val builtin::top(Elaborator &elab, const CallExpr &call, const Args &args) {
     return Val::poison();
   if (into->size != *k)
     return elab.poison(Code::E0204, args["into"]->range,
-                       "k is " + std::to_string(*k) + ", and axis " + elab.written(into->name) + " has " +
+                       "k is " + std::to_string(*k) + ", and axis " + elab.scopes.written(into->name) + " has " +
                            std::to_string(into->size) + " places");
   if (into != over && x->type().has(into->name))
     return elab.poison(Code::E0203, args["into"]->range,
-                       "the value has an axis " + elab.written(into->name) + " already");
+                       "the value has an axis " + elab.scopes.written(into->name) + " already");
   return elab.tensor(elab.build.top(x->value, over->name, into->name, *k), false, call.range, Interval{0, n - 1});
 }
 
@@ -369,7 +371,7 @@ Val builtin::normalize(Elaborator &elab, const CallExpr &call, const Args &args)
   auto x = elab.read.realTensor(*args["x"], "normalize");
   if (!x)
     return Val::poison();
-  auto over = elab.axes(args["over"], x->type().getAxes(), "`over`");
+  auto over = elab.read.axes(args["over"], x->type().getAxes(), "`over`");
   auto rms = elab.read.flag(args["rms"], false, "rms"), local = elab.read.flag(args["local"], false, "local");
   if (!over || !rms || !local || !hasAxes(elab, x->type(), *over, args["over"]->range, "the value"))
     return Val::poison();
@@ -380,11 +382,11 @@ Val builtin::normalize(Elaborator &elab, const CallExpr &call, const Args &args)
   for (StringAttr axis : *over)
     key += " " + axis.str();
   ech::NormalizeOp &op =
-      elab.remembered.statistics[{x->value.getAsOpaquePointer(), elab.builder.getInsertionBlock(), key}];
+      elab.remembered.statistics[{x->value.getAsOpaquePointer(), elab.build.builder.getInsertionBlock(), key}];
   if (!op) {
     op = elab.build.normalize(x->value, refs(*over), *rms);
     if (*local)
-      op->setAttr(ech::kLocal, elab.builder.getUnitAttr());
+      op->setAttr(ech::kLocal, elab.build.builder.getUnitAttr());
   }
   Value v = name == "normalize" ? op.getResult() : name == "normalize_mean" ? op.getMean() : op.getVariance();
   return elab.tensor(v, false, call.range);

@@ -15,7 +15,7 @@ void echelon::frontend::noteOverAll(Elaborator &elab, const CallExpr &call, ech:
   bool mixes = false;
   for (const ech::Axis &axis : type.getAxes()) {
     mixes |= elab.countsSamples(axis.name);
-    all.push_back(elab.written(axis.name));
+    all.push_back(elab.scopes.written(axis.name));
     if (!elab.countsSamples(axis.name))
       within.push_back(all.back());
   }
@@ -29,9 +29,9 @@ void echelon::frontend::noteOverAll(Elaborator &elab, const CallExpr &call, ech:
   const std::string advice =
       within.empty() ? "say so where that is meant: " + over(all)
                      : "write " + over(within) + " for each sample by itself, or " + over(all) + " where all are meant";
-  op->setAttr(kOverAll, elab.builder.getUnitAttr());
+  op->setAttr(kOverAll, elab.build.builder.getUnitAttr());
   elab.remembered.overAll[op] = {
-      elab.usersPlace(call.range),
+      elab.scopes.usersPlace(call.range),
       name + " without `over` runs over all axes, samples too, and what it gives enters each sample again; " + advice};
 }
 

@@ -1,6 +1,7 @@
 // The statements of bodies, and the arguments of a model.
 #include "frontend/elaborate/Elaborator.h"
 #include "frontend/elaborate/Walk.h"
+#include "llvm/Support/SaveAndRestore.h"
 
 using namespace mlir;
 using namespace echelon::frontend;
@@ -13,10 +14,6 @@ template <typename Map> std::vector<std::string> keys(const Map &map) {
   for (const auto &entry : map)
     result.push_back(entry.first);
   return result;
-}
-
-bool sameAxes(ech::Tensor a, ech::Tensor b) {
-  return a.rank() == b.rank() && llvm::all_of(a.getAxes(), [&](const ech::Axis &x) { return b.has(x.name); });
 }
 } // namespace
 
@@ -43,23 +40,23 @@ void Elaborator::bindModelArguments() {
     if (!llvm::is_contained(names, name))
       error(Code::E0117, model.name.range,
             "model " + model.name.text + " has no argument " + quoted(name) + didYouMean(name, names));
-    scope->values[name] = Val::known(number);
+    here().values[name] = Val::known(number);
   }
   for (const Formal &f : model.formals) {
-    if (scope->values.count(f.name.text))
+    if (here().values.count(f.name.text))
       continue;
     const Expr *given = args ? (*args)[f.name.text.c_str()] : nullptr;
     Scope outside; // arguments are in the train block: they see nothing of the model
     outside.file = shared.options.caller ? shared.options.caller : shared.options.file;
-    Scope *inner = scope;
-    if (given)
-      scope = &outside;
-    Val v = given ? eval(*given) : f.value ? eval(*f.value) : Val::poison();
-    scope = inner;
+    Val v;
+    {
+      Scopes::Entered entered(scopes, given ? outside : here());
+      v = given ? eval(*given) : f.value ? eval(*f.value) : Val::poison();
+    }
     if (v.isTensor() || v.kind == Val::Word)
       v = poison(Code::E0208, given ? given->range : f.range,
                  "argument " + f.name.text + " of a model is a number or a truth value");
-    scope->values[f.name.text] = v;
+    here().values[f.name.text] = v;
   }
 }
 
@@ -69,14 +66,14 @@ void Elaborator::execute(const Body &body) {
   for (const StatementPtr &s : body) {
     if (!s)
       continue;
-    if (scope->result || exhausted(s->range))
+    if (here().result || exhausted(s->range))
       return;
     execute(*s);
   }
 }
 
 void Elaborator::execute(const Statement &s) {
-  At at(*this, s.range);
+  llvm::SaveAndRestore at(build.loc, scopes.location(s.range));
   switch (s.kind) {
   case StatementKind::Axis:
     return axisStatement(cast<AxisStatement>(s));
@@ -107,16 +104,16 @@ void Elaborator::execute(const Statement &s) {
   }
   case StatementKind::Return: {
     const auto &end = cast<ReturnStatement>(s);
-    if (!scope->block) {
+    if (!here().block) {
       error(Code::E0018, s.range, "`return` ends a block, and this is a model; `loss` says what is trained");
       return;
     }
-    if (!loops.empty() && loops.back().scope == scope) {
+    if (loops.isInside(here())) {
       error(Code::E0018, s.range, "`return` is inside a repeat; return what the repeat carried after it");
-      scope->result = Val::poison();
+      here().result = Val::poison();
       return;
     }
-    scope->result = eval(*end.value);
+    here().result = eval(*end.value);
     return;
   }
   case StatementKind::Assign:
@@ -127,11 +124,11 @@ void Elaborator::execute(const Statement &s) {
 //===- single statements -----------------------------------------------------------------------------------------===//
 
 void Elaborator::nextStatement(const NextStatement &s) {
-  auto it = scope->states.find(s.name.text);
-  if (it == scope->states.end()) {
+  auto it = here().states.find(s.name.text);
+  if (it == here().states.end()) {
     error(Code::E0220, s.name.range,
-          "no state of this " + std::string(scope->block ? "block" : "model") + " is called " + quoted(s.name.text) +
-              didYouMean(s.name.text, keys(scope->states)));
+          "no state of this " + std::string(here().block ? "block" : "model") + " is called " + quoted(s.name.text) +
+              didYouMean(s.name.text, keys(here().states)));
     return;
   }
   Stored *state = it->second;
@@ -139,7 +136,7 @@ void Elaborator::nextStatement(const NextStatement &s) {
     if (state && shared.isTrainingWhole && !shared.nextInTraining.count({&s, state->path}))
       error(Code::E0220, s.name.range,
             "states change in training only, and this is where `training` is false, so state " + s.name.text +
-                " would keep its value; write " + (scope->block ? "it, or what calls its block," : "it") +
+                " would keep its value; write " + (here().block ? "it, or what calls its block," : "it") +
                 " outside of this `if`");
     return;
   }
@@ -155,39 +152,38 @@ void Elaborator::nextStatement(const NextStatement &s) {
   }
   state->hasNext = true;
   state->nextRange = s.range;
-  if (state->loops != loops.size() || (!loops.empty() && loops.back().along)) {
+  if (state->loops != loops.depth() || loops.isAlong()) {
     error(Code::E0220, s.name.range,
           "`next " + s.name.text + "` is in a repeat around which the state is declared; it changes once a step");
     return;
   }
   SmallVector<ech::Axis> own;
   for (const ech::Axis &axis : state->type.getAxes())
-    if (!isWalked(axis.name))
+    if (!loops.isWalked(axis.name))
       own.push_back(axis);
-  Value value = coerce(v, state->type.withAxes(own), Code::E0213, s.value->range,
-                       "the value after the step of state " + s.name.text);
+  Value value = loops.coerce(v, state->type.withAxes(own), Code::E0213, s.value->range,
+                             "the value after the step of state " + s.name.text);
   if (!value)
     return;
-  auto &list = loops.empty() ? writes : loops.back().writes;
-  list.push_back({state, value, build.loc});
+  loops.writes().push_back({state, value, build.loc});
 }
 
 void Elaborator::leaveOut(const Body &body) {
   forEachStatement(body, [&](const Statement &s) {
     if (const auto *assign = dynCast<AssignStatement>(&s)) {
-      scope->values[assign->name.text] = Val::poison();
+      here().values[assign->name.text] = Val::poison();
     } else if (const auto *param = dynCast<ParamStatement>(&s)) {
-      scope->values[param->name.text] = Val::poison();
+      here().values[param->name.text] = Val::poison();
     } else if (const auto *random = dynCast<RandomStatement>(&s)) {
-      scope->values[random->name.text] = Val::poison();
+      here().values[random->name.text] = Val::poison();
     } else if (const auto *axis = dynCast<AxisStatement>(&s)) {
-      scope->axes.emplace(axis->name.text, nullptr);
+      here().axes.emplace(axis->name.text, nullptr);
     } else if (const auto *state = dynCast<StateStatement>(&s)) {
-      scope->values[state->name.text] = Val::poison();
-      scope->states[state->name.text] = nullptr;
+      here().values[state->name.text] = Val::poison();
+      here().states[state->name.text] = nullptr;
     }
     hasLoss |= s.kind == StatementKind::Loss;
-    scope->mayReturn |= s.kind == StatementKind::Return;
+    here().mayReturn |= s.kind == StatementKind::Return;
   });
 }
 
@@ -227,7 +223,7 @@ void Elaborator::reportStatement(ech::ReportKind kind, const Ident *name, const 
       error(Code::E0103, name->range, name->text + " is a name of the log's own; choose another for this " + what);
       return;
     }
-    auto [it, isNew] = scope->reported.emplace(name->text, name->range);
+    auto [it, isNew] = here().reported.emplace(name->text, name->range);
     if (!isNew) {
       error(Code::E0103, name->range,
             "there is a loss or metric " + name->text + " already; choose another name" +
@@ -248,7 +244,7 @@ void Elaborator::reportStatement(ech::ReportKind kind, const Ident *name, const 
               "; take its mean(…) or sum(…)");
     return;
   }
-  if (kind == ech::ReportKind::Metric && !scope->isLibrary) {
+  if (kind == ech::ReportKind::Metric && !here().isLibrary) {
     auto isThis = [&](const ModelFacts::Metric &metric) { return metric.name.text == name->text; };
     auto known = llvm::find_if(shared.facts.metrics, isThis); // from reading the model for training
     if (known == shared.facts.metrics.end())
@@ -259,10 +255,10 @@ void Elaborator::reportStatement(ech::ReportKind kind, const Ident *name, const 
   if (training && kind == ech::ReportKind::Metric)
     return; // evaluations report them
   std::string label = name ? name->text : "loss";
-  Pending p{kind, label, inside(*v, range), build.loc};
+  Loops::Pending p{kind, label, loops.inside(*v, range), build.loc};
   if (name)
-    p.loc = NameLoc::get(builder.getStringAttr(label), location(range));
-  (loops.empty() ? reports : loops.back().reports).push_back(p);
+    p.loc = NameLoc::get(builder.getStringAttr(label), scopes.location(range));
+  loops.reports().push_back(p);
 }
 
 void Elaborator::assignStatement(const AssignStatement &s) {
@@ -278,25 +274,38 @@ void Elaborator::assignStatement(const AssignStatement &s) {
     if (op && counter.order.lookup(op) >= before && counter.order.count(op) && !isa<NameLoc>(op->getLoc()))
       op->setLoc(NameLoc::get(builder.getStringAttr(s.name.text), op->getLoc()));
   }
-  // In a loop: carried values are read before they are assigned.
-  for (Loop &loop : llvm::reverse(loops)) {
-    if (loop.scope != scope)
-      break;
-    auto carried = llvm::find_if(loop.carried, [&](const Carried &c) { return c.name == s.name.text; });
-    if (carried == loop.carried.end())
-      continue;
-    bool hadSameAxes = std::exchange(carried->sameAxes, !v.isTensor() || sameAxes(v.type(), carried->init.type()));
-    if (carried->assigned && hadSameAxes && !carried->sameAxes)
-      carried->assignedAt = s.name.range;
-    if (!carried->assigned) {
-      carried->assigned = true;
-      carried->assignedAt = s.name.range;
-      if (!carried->read)
-        error(Code::E0130, s.name.range,
-              s.name.text + " exists before the repeat, so it is carried from one iteration to the next, but it is "
-                            "assigned before it is read; read it first, or use another name inside");
-    }
+  loops.noteAssigned(s.name, v);
+  here().gone.erase(s.name.text);
+  here().values[s.name.text] = v;
+}
+
+void Elaborator::repeatStatement(const RepeatStatement &s) {
+  auto count = read.size(*s.count, "repeat " + s.axis.text);
+  const AxisInfo *axis = declareAxis(s.axis, count, nullptr, false, true);
+  if (!axis)
+    return leaveOut(s.body);
+  std::string prefix = here().prefix;
+  auto names = std::move(here().callNames);
+  here().prefix += s.axis.text + ".";
+  here().callNames = nameCalls(s.body, [&](const Path &p) { return isBlock(*here().file, p); });
+  loops.repeat(*axis, false, s.body, s.range, s.end, [&] { execute(s.body); });
+  here().callNames = std::move(names);
+  here().prefix = prefix;
+}
+
+void Elaborator::repeatAlongStatement(const RepeatAlongStatement &s) {
+  const AxisInfo *axis = scopes.axis(s.axis);
+  if (axis && axis->countsSamples()) {
+    error(Code::E0219, s.axis.range, "samples do not depend on each other, so no repeat runs along " + s.axis.text);
+    axis = nullptr;
+  } else if (axis && loops.isWalked(axis->name)) {
+    error(Code::E0219, s.axis.range, "a repeat around this one runs over " + s.axis.text + " already");
+    axis = nullptr;
   }
-  scope->gone.erase(s.name.text);
-  scope->values[s.name.text] = v;
+  if (!axis)
+    return leaveOut(s.body);
+  for (AxisFacts &fact : shared.facts.axes)
+    if (fact.name == axis->name)
+      fact.isWalked = true;
+  loops.repeat(*axis, true, s.body, s.range, s.end, [&] { execute(s.body); });
 }

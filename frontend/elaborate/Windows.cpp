@@ -11,7 +11,7 @@ Val builtin::conv(Elaborator &elab, const CallExpr &call, const Args &args) {
     return Val::poison();
   if (!args["window"])
     return elab.poison(Code::E0119, call.range, "conv needs the argument window: the axes that the kernel walks along");
-  auto window = elab.axes(args["window"], x->type().getAxes(), "`window`");
+  auto window = elab.read.axes(args["window"], x->type().getAxes(), "`window`");
   if (!window || !hasAxes(elab, x->type(), *window, args["window"]->range, "the first operand of conv") ||
       !haveOrder(elab, *window, args["window"]->range, "a window"))
     return Val::poison();
@@ -21,7 +21,7 @@ Val builtin::conv(Elaborator &elab, const CallExpr &call, const Args &args) {
       both.push_back(a);
   SmallVector<StringAttr> over;
   if (args["over"]) {
-    auto list = elab.axes(args["over"], both, "`over`");
+    auto list = elab.read.axes(args["over"], both, "`over`");
     if (!list || !hasAxes(elab, x->type(), *list, args["over"]->range, "the first operand of conv") ||
         !hasAxes(elab, w->type(), *list, args["over"]->range, "the second operand of conv"))
       return Val::poison();
@@ -54,13 +54,13 @@ Val builtin::conv(Elaborator &elab, const CallExpr &call, const Args &args) {
   for (const ech::Axis &a : own)
     if (x->type().has(a.name))
       return elab.poison(Code::E0215, args["w"]->range,
-                         "axis " + elab.written(a.name) +
+                         "axis " + elab.scopes.written(a.name) +
                              " is in both operands of conv but not in `over`; conv sums over what "
                              "both have");
   for (StringAttr a : over)
     if (llvm::is_contained(*window, a))
       return elab.poison(Code::E0203, args["over"]->range,
-                         "axis " + elab.written(a) + " is summed over and walked along");
+                         "axis " + elab.scopes.written(a) + " is summed over and walked along");
   if (!sizesAgree(elab, x->type(), w->type(), call.range, "conv"))
     return Val::poison();
   auto stride = elab.read.numbers(args["stride"], n, 1, 1, "stride");
@@ -74,7 +74,7 @@ Val builtin::conv(Elaborator &elab, const CallExpr &call, const Args &args) {
       if (kernel[i] % 2 == 0)
         return elab.poison(Code::E0215, args["pad"] ? args["pad"]->range : call.range,
                            "`pad = same` pads (k - 1) / 2 on both sides, so k is odd, and " +
-                               elab.written(own[own.size() - n + i].name) + " is " + std::to_string(kernel[i]) +
+                               elab.scopes.written(own[own.size() - n + i].name) + " is " + std::to_string(kernel[i]) +
                                "; say pad as a number");
       pad.push_back((kernel[i] - 1) / 2);
     }
@@ -89,7 +89,7 @@ Val builtin::conv(Elaborator &elab, const CallExpr &call, const Args &args) {
     if (size + 2 * pad[i] < kernel[i])
       return elab.poison(Code::E0215, call.range,
                          "the kernel of " + std::to_string(kernel[i]) + " does not fit into " +
-                             elab.written((*window)[i]) + " = " + std::to_string(size) + " with a padding of " +
+                             elab.scopes.written((*window)[i]) + " = " + std::to_string(size) + " with a padding of " +
                              std::to_string(pad[i]));
   }
   shape.stride = *stride;
@@ -102,7 +102,7 @@ Val builtin::pool(Elaborator &elab, const CallExpr &call, const Args &args) {
   auto x = elab.read.realTensor(*args["x"], "pooling");
   if (!x)
     return Val::poison();
-  auto window = elab.axes(args["window"], x->type().getAxes(), "`window`");
+  auto window = elab.read.axes(args["window"], x->type().getAxes(), "`window`");
   if (!window || !hasAxes(elab, x->type(), *window, args["window"]->range, "the value") ||
       !haveOrder(elab, *window, args["window"]->range, "a window"))
     return Val::poison();
@@ -121,7 +121,7 @@ Val builtin::pool(Elaborator &elab, const CallExpr &call, const Args &args) {
     if (have + 2 * (*pad)[i] < (*size)[i])
       return elab.poison(Code::E0215, call.range,
                          "the window of " + std::to_string((*size)[i]) + " does not fit into " +
-                             elab.written((*window)[i]) + " = " + std::to_string(have) + " with a padding of " +
+                             elab.scopes.written((*window)[i]) + " = " + std::to_string(have) + " with a padding of " +
                              std::to_string((*pad)[i]));
     if (2 * (*pad)[i] > (*size)[i])
       return elab.poison(Code::E0215, args["pad"]->range,
@@ -132,7 +132,7 @@ Val builtin::pool(Elaborator &elab, const CallExpr &call, const Args &args) {
 }
 
 Val builtin::concat(Elaborator &elab, const CallExpr &call, const Args &args) {
-  const AxisInfo *over = elab.axisOf(*args["over"], "`over`");
+  const AxisInfo *over = elab.read.axis(*args["over"], "`over`");
   std::vector<Val> values;
   bool good = over, real = false, made = true;
   std::optional<Interval> bounds;
@@ -172,8 +172,8 @@ Val builtin::concat(Elaborator &elab, const CallExpr &call, const Args &args) {
                 });
     if (!same)
       return elab.poison(Code::E0204, call.range,
-                         "operands of concat have the same axes but for " + elab.written(over->name) + "; these have " +
-                             ech::describe(values[0].type()) + " and " + ech::describe(v.type()));
+                         "operands of concat have the same axes but for " + elab.scopes.written(over->name) +
+                             "; these have " + ech::describe(values[0].type()) + " and " + ech::describe(v.type()));
     if (v.type().getElement().isInteger(1) != values[0].type().getElement().isInteger(1))
       return elab.poison(Code::E0207, call.range, "concat meets truth values and numbers");
     total += v.type().sizeOf(over->name);
@@ -184,7 +184,7 @@ Val builtin::concat(Elaborator &elab, const CallExpr &call, const Args &args) {
       order.push_back({a.name, v.type().sizeOf(a.name)});
     auto type = ech::tensor(value).withAxes(order);
     if (type != ech::tensor(value))
-      value = elab.build.relabel(value, elab.builder.getArrayAttr({}), elab.builder.getArrayAttr({}), type);
+      value = elab.build.relabel(value, elab.build.builder.getArrayAttr({}), elab.build.builder.getArrayAttr({}), type);
     operands.push_back(value);
   }
   if (total >= (int64_t(1) << 31))
