@@ -54,6 +54,8 @@ std::string codegen::literal(double value, Type type) {
     return value != 0 ? "true" : "false";
   if (type.isInteger(32))
     return std::to_string(static_cast<int64_t>(value));
+  if (ech::isNarrow(type))
+    return (rt::storedAs(type) + "(" + literal(value, Float32Type::get(type.getContext())) + ")").str();
   const char *real = type.isF32() ? "float" : "double";
   if (std::isinf(value))
     return std::string(value < 0 ? "-" : "") + "std::numeric_limits<" + real + ">::infinity()";

@@ -1,7 +1,7 @@
 // dist-fuse: chains of element-wise operations, and sums of them, become one loop nest.
 //
 // In each block:
-// 1. `dot` without axes of its own becomes a product and a sum.
+// 1. `dot` without axes of its own becomes a product and a sum; what is kept in two bytes is read by each user.
 // 2. Every element-wise operation and every sum is a group; a producer's group joins its consumer's where the union is
 //    one loop nest (one set of axes, no use of a sum inside) and no path between them leads outside.
 // 3. What a group reads of another is computed in both, if little computing makes it of one stored value: it is then
@@ -9,6 +9,7 @@
 // 4. Groups and other operations are put in order again, each as late as its last operation stood.
 // 5. Each group becomes an rt.group; free values are made again inside.
 // Steps 2 to 5 are in passes/fuse.
+#include "ir/ech/Build.h"
 #include "passes/Passes.h"
 #include "passes/fuse/BlockFusion.h"
 
@@ -28,21 +29,46 @@ void splitInnerProducts(Block &block) {
     if (a.rank() != b.rank() || !llvm::all_of(a.getAxes(), [&](const Axis &x) { return b.has(x.name); }))
       continue;
     OpBuilder builder(op);
-    auto product =
-        ech::MapOp::create(builder, op.getLoc(), a, ech::Function::Mul, ValueRange{op.getLhs(), op.getRhs()});
+    ech::Build build(builder, op.getLoc(), ech::tensor(op.getResult()).getElement());
+    Value lhs = build.toReal(op.getLhs()), rhs = build.toReal(op.getRhs());
+    auto product = ech::MapOp::create(builder, op.getLoc(), ech::tensor(lhs), ech::Function::Mul, ValueRange{lhs, rhs});
     auto sum = ech::ReduceOp::create(builder, op.getLoc(), op.getType(), ech::Reduction::Sum, product.getResult(),
                                      op.getOver());
-    for (Operation *made : {product.getOperation(), sum.getOperation()})
-      if (Attribute phase = op->getAttr(ech::kPhase))
-        made->setAttr(ech::kPhase, phase);
+    SmallVector<Operation *> made{product, sum};
+    for (auto [now, before] : {std::pair(lhs, op.getLhs()), std::pair(rhs, op.getRhs())})
+      if (now != before)
+        made.push_back(now.getDefiningOp());
+    if (Attribute phase = op->getAttr(ech::kPhase))
+      for (Operation *each : made)
+        each->setAttr(ech::kPhase, phase);
     op.replaceAllUsesWith(sum.getResult());
     op.erase();
+  }
+}
+/// Each loop nest reads by itself what is kept in two bytes.
+void splitWidenings(Block &block) {
+  for (ech::MapOp op : llvm::to_vector(block.getOps<ech::MapOp>())) {
+    if (op.getFunction() != ech::Function::Cast || !ech::isNarrow(ech::tensor(op.getOperands()[0]).getElement()))
+      continue;
+    for (OpOperand &use : llvm::make_early_inc_range(op.getResult().getUses())) {
+      Operation *user = use.getOwner();
+      if (!isFusable(user))
+        continue;
+      Operation *copy = OpBuilder(user).clone(*op);
+      copy->removeAttr(ech::kPhase);
+      if (Attribute phase = user->getAttr(ech::kPhase))
+        copy->setAttr(ech::kPhase, phase);
+      use.set(copy->getResult(0));
+    }
+    if (op->use_empty())
+      op.erase();
   }
 }
 } // namespace
 
 void BlockFusion::run() {
   splitInnerProducts(block);
+  splitWidenings(block);
   int64_t next = 0;
   for (Operation &op : block) {
     place[&op] = next++;

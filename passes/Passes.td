@@ -103,6 +103,32 @@ def Simplify : EchelonPass<"ech-simplify"> {
   }];
 }
 
+def ChooseTypes : EchelonPass<"ech-choose-types"> {
+  let summary = "values are kept, and multiplied, in two bytes where the module says so";
+  let description = [{
+    With `ech.compute = bf16` on the module
+    ```mlir
+    %h = ech.dot %x, %w over ["embed"] : (…[batch, embed], f32…, …[embed, ff], f32…) -> …[batch, ff], f32…
+    %a = ech.map relu %h
+    %y = ech.dot %a, %v over ["ff"]
+    ```
+    becomes
+    ```mlir
+    %xr = ech.map cast %x : (…[batch, embed], f32…) -> …[batch, embed], bf16…
+    %wr = ech.map cast %w
+    %h = ech.dot %xr, %wr over ["embed"] : (…bf16…, …bf16…) -> …[batch, ff], f32…
+    %hr = ech.map cast %h : (…f32…) -> …bf16…
+    %hw = ech.map cast %hr : (…bf16…) -> …f32…
+    %a = ech.map relu %hw : (…f32…) -> …f32…
+    %ar = ech.map cast %a : (…f32…) -> …bf16…
+    …
+    ```
+    Runs when all that computes is there, derivatives and update included: what is kept for the backward pass is known
+    then, and derivatives are those of the mathematics. Before layout, so that what is pending is rounded when it is
+    whole, whatever the mesh: a cast to two bytes resolves a sum first.
+  }];
+}
+
 //===------------------------------------------------------------------------------------------------------------===//
 // dist: who holds what, what moves
 //===------------------------------------------------------------------------------------------------------------===//

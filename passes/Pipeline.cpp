@@ -8,6 +8,7 @@ void echelon::buildPipeline(mlir::OpPassManager &manager, Stage until, PipelineO
   manager.addPass(createSplitTime());
   manager.addPass(createExpandUpdate());
   manager.addPass(createSimplify());
+  manager.addPass(createChooseTypes());
   if (until == Stage::Ech)
     return;
   manager.addPass(createAssignLayout());

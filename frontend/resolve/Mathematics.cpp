@@ -1,4 +1,4 @@
-// Clauses that change the mathematics: sync, precision, compression and surgeries. All but fp32 and fp64 with
+// Clauses that change the mathematics: sync, precision, compression and surgeries. All but fp64, fp32 and bf16 with
 // `sync every step` are checked here and left to come.
 #include "frontend/resolve/Resolver.h"
 #include <algorithm>
@@ -41,6 +41,23 @@ void TrainResolver::take(const SyncClause &c, const Clause &clause) {
   notBuilt(clause.range, "sync " + m.name.text, "leave it out: every step is synchronous");
 }
 
+/// Whether a clause says what a word for all means: compute in it, all else in fp32.
+static bool spellsOut(const PrecisionClause &c, const std::string &word) {
+  using Item = PrecisionClause::Item;
+  bool computes = false;
+  for (const Item &item : c.items) {
+    if (item.what == Item::Compute)
+      computes = item.word.text == word;
+    else if (item.what == Item::Scale || item.word.text != "fp32")
+      return false;
+    else if (item.what == Item::Keep)
+      for (const Path &path : item.kept)
+        if (path.text() != "norm" && path.text() != "softmax" && path.text() != "loss")
+          return false;
+  }
+  return computes;
+}
+
 void TrainResolver::take(const PrecisionClause &c, const Clause &clause) {
   using Item = PrecisionClause::Item;
   static const std::vector<std::string> precisions = {"fp64", "fp32", "tf32", "bf16", "fp16", "fp8"};
@@ -77,8 +94,10 @@ void TrainResolver::take(const PrecisionClause &c, const Clause &clause) {
   const std::string ofAll = isOne ? c.items.front().word.text : "";
   if (ofAll == "fp64")
     settings.doublePrecision = true;
+  else if (good && (ofAll == "bf16" || (ofAll.empty() && spellsOut(c, "bf16"))))
+    settings.compute = "bf16";
   else if (good && ofAll != "fp32")
-    notBuilt(clause.range, "precision " + described, "precision fp32 and precision fp64 are");
+    notBuilt(clause.range, "precision " + described, "precision fp64, fp32 and bf16 are");
 }
 
 void TrainResolver::take(const CompressClause &c, const Clause &clause) {

@@ -63,11 +63,12 @@ llvm::StringRef batchAxisOf(mlir::ModuleOp module);
 inline constexpr llvm::StringLiteral kPartialFunctions = "ech.partial_functions";
 
 /// Module attributes that the passes read, of the train block.
-inline constexpr llvm::StringLiteral kBatch = "ech.batch";                  // samples of a step, over all ranks
-inline constexpr llvm::StringLiteral kBatchAxis = "ech.batch_axis";         // what the model calls the axis of samples
-inline constexpr llvm::StringLiteral kLikeBatch = "ech.like_batch";         // further names of it
-inline constexpr llvm::StringLiteral kMicroBatches = "ech.micro";           // passes of a step
-inline constexpr llvm::StringLiteral kClip = "ech.clip";                    // the largest norm of all gradients
+inline constexpr llvm::StringLiteral kBatch = "ech.batch";          // samples of a step, over all ranks
+inline constexpr llvm::StringLiteral kBatchAxis = "ech.batch_axis"; // what the model calls the axis of samples
+inline constexpr llvm::StringLiteral kLikeBatch = "ech.like_batch"; // further names of it
+inline constexpr llvm::StringLiteral kMicroBatches = "ech.micro";   // passes of a step
+inline constexpr llvm::StringLiteral kClip = "ech.clip";            // the largest norm of all gradients
+inline constexpr llvm::StringLiteral kCompute = "ech.compute";      // bf16 or f16: what products take; absent: f32
 inline constexpr llvm::StringLiteral kKeepGradients = "ech.keep_gradients"; // unit: they are variables, for tests
 
 /// Discardable attributes that passes set and read.
@@ -105,6 +106,8 @@ inline Tensor tensor(mlir::Value value) { return llvm::cast<Tensor>(value.getTyp
 inline bool has(mlir::ArrayAttr names, llvm::StringRef name) {
   return llvm::any_of(names, [&](mlir::Attribute a) { return llvm::cast<mlir::StringAttr>(a).getValue() == name; });
 }
+/// Whether elements are reals of two bytes: kept and multiplied as such, computed with as f32.
+inline bool isNarrow(mlir::Type element) { return element.isBF16() || element.isF16(); }
 /// Whether an element-wise function is of real numbers alone, as exp is: the table of ir/ech/ops/Map.cpp.
 bool isOfReals(Function function);
 /// `seq=64` lists, for diagnostics: "[batch = 64, seq = 64]".

@@ -30,7 +30,7 @@ def Ech_Tensor : TypeDef<Ech_Dialect, "Tensor"> {
     `!ech.tensor<[batch=64, seq=64], f32>`. The order of the axes is the order of storage, slowest first; the meaning
     does not depend on it. Sizes are logical: those of the whole value. After layout a type has a third part, the
     state over each mesh axis: `!ech.tensor<[batch=64, embed=128], f32, #dist.state<dp = batch, tp = sum>>`.
-    Elements: f32, f64, i32, i1.
+    Elements: f32, f64, i32, i1; bf16 and f16 are how values of f32 are kept (`ech-choose-types`).
   }];
   let parameters = (ins ArrayRefParameter<"::echelon::ech::Axis", "axes">:$axes, "::mlir::Type":$element,
                         "::mlir::Attribute":$state);

@@ -290,7 +290,10 @@ StringRef echelon::rt::functionOf(Operation *op) {
 std::optional<echelon::runtime::ElementType> echelon::rt::elementOf(Type type) {
   if (!type.isIntOrFloat())
     return std::nullopt;
-  const std::string name = (type.isInteger() ? "i" : "f") + std::to_string(type.getIntOrFloatBitWidth());
+  const std::string name = (type.isInteger() ? "i"
+                            : type.isBF16()  ? "bf"
+                                             : "f") +
+                           std::to_string(type.getIntOrFloatBitWidth());
   for (const runtime::ElementNames &each : runtime::kElements)
     if (name == each.ir)
       return each.type;

@@ -22,9 +22,9 @@ struct ChooseBlas : OpRewritePattern<rt::GemmOp> {
   LogicalResult matchAndRewrite(rt::GemmOp op, PatternRewriter &rewriter) const override {
     if (op.getBlas())
       return failure();
-    const int bytes = rt::buffer(op.getC()).getElement().isF32() ? 4 : 8;
+    const int64_t bytes = rt::buffer(op.getA()).elementBytes();
     const runtime::Blas chosen = runtime::choose_gemm(op.getM().count(), op.getN().count(), op.getK().count(),
-                                                      op.getTransA(), op.getTransB(), bytes);
+                                                      op.getTransA(), op.getTransB(), static_cast<int>(bytes));
     rewriter.modifyOpInPlace(op, [&] {
       op.setBlas(chosen == runtime::Blas::tiled    ? rt::Blas::Tiled
                  : chosen == runtime::Blas::onednn ? rt::Blas::OneDnn

@@ -95,7 +95,8 @@ private:
   SmallVector<Value> inputs, numbers, outputs, yields;
   SmallVector<StringRef> modes;
   DenseMap<Value, Value> scalars;
-  DenseMap<Value, Value> sums; // of reductions: what is summed
+  DenseMap<Value, Value> sums;    // of reductions: what is summed
+  DenseMap<Value, Value> rounded; // of values that were made here and are kept in two bytes: the element as it is kept
 };
 
 LogicalResult NestBuilder::add(Operation *op) {
@@ -120,6 +121,13 @@ LogicalResult NestBuilder::add(Operation *op) {
 }
 
 Value NestBuilder::scalarOf(ech::MapOp op) {
+  // What this nest has just made is not rounded on its way to the next operation, but where it is stored.
+  if (op.getFunction() == ech::Function::Cast && ech::isNarrow(elementOf(op.getOperands()[0])))
+    if (auto made = scalars.lookup(op.getOperands()[0]).getDefiningOp<rt::ComputeOp>();
+        made && made.getFunction() == "cast" && made.getOperands()[0].getType() == elementOf(op.getResult())) {
+      rounded[op.getResult()] = made;
+      return made.getOperands()[0];
+    }
   auto values = llvm::map_to_vector(op.getOperands(), [&](Value v) { return scalars.lookup(v); });
   return compute(ech::stringifyFunction(op.getFunction()), values, elementOf(op.getResult()), op.getLoc());
 }
@@ -210,7 +218,10 @@ LogicalResult NestBuilder::output(Value inner, Value outer) {
     addAxis(a);
   l.places.insert({outer, inner.getLoc()});
   Destination destination = l.target(outer);
-  yields.push_back(sum != sums.end() ? sum->second : scalars.lookup(inner));
+  if (Value narrow = rounded.lookup(inner))
+    yields.push_back(compute("cast", narrow, elementOf(inner), inner.getLoc()));
+  else
+    yields.push_back(sum != sums.end() ? sum->second : scalars.lookup(inner));
   outputs.push_back(destination.buffer);
   modes.push_back(destination.adds ? "add" : sum != sums.end() ? "sum" : "store");
   return success();

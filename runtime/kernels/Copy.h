@@ -1,6 +1,8 @@
-// Copies, transposes and sums of strided n-d boxes; fills. Types: float, double, int32_t, uint8_t (add: not uint8_t).
-// Strides and sizes are in elements, slowest dimension first; at most 8 dimensions. Source and target do not overlap.
+// Copies, transposes and sums of strided n-d boxes; fills. Types: float, double, int32_t, uint8_t (add:
+// not uint8_t); copy_strided and fill: bf16 and fp16, too. Strides and sizes are in elements, slowest dimension first;
+// at most 8 dimensions. Source and target do not overlap.
 #pragma once
+#include "runtime/transport/NarrowFloat.h"
 #include <cstdint>
 #include <initializer_list>
 

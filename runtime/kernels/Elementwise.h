@@ -3,6 +3,7 @@
 // 3e-7 where not said otherwise; infinities and NaN come out as in IEEE 754, so that a check for finite values sees
 // them. The double versions call <cmath>. Always called qualified, so that nothing clashes with libc.
 #pragma once
+#include "runtime/transport/NarrowFloat.h"
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -13,6 +14,8 @@ namespace echelon::runtime::math {
 namespace detail {
 inline int32_t bitsOf(float x) { return __builtin_bit_cast(int32_t, x); }
 inline int64_t bitsOf(double x) { return __builtin_bit_cast(int64_t, x); }
+inline int16_t bitsOf(bf16 x) { return __builtin_bit_cast(int16_t, x); }
+inline int16_t bitsOf(fp16 x) { return __builtin_bit_cast(int16_t, x); }
 inline float fromBits(int32_t x) { return __builtin_bit_cast(float, x); }
 inline double fromBits(int64_t x) { return __builtin_bit_cast(double, x); }
 /// 2^n; unsigned, because for a NaN n is anything.
@@ -41,8 +44,8 @@ template <typename T> inline T select(bool c, T a, T b) {
     return b ^ ((a ^ b) & -static_cast<T>(c));
   } else {
     using Bits = decltype(detail::bitsOf(a));
-    const Bits mask = -static_cast<Bits>(c);
-    return detail::fromBits((detail::bitsOf(a) & mask) | (detail::bitsOf(b) & ~mask));
+    const Bits mask = static_cast<Bits>(-static_cast<Bits>(c));
+    return __builtin_bit_cast(T, static_cast<Bits>((detail::bitsOf(a) & mask) | (detail::bitsOf(b) & ~mask)));
   }
 }
 /// d where x > 0, else 0.

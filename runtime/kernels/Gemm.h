@@ -1,6 +1,8 @@
-// Matrix products, row-major: C = alpha * op(A) * op(B) + beta * C. Types: float, double.
+// Matrix products, row-major: C = alpha * op(A) * op(B) + beta * C. Types: float, double; of bf16
+// and fp16 the sums, and C, are float.
 #pragma once
 #include "runtime/kernels/GemmChoice.h"
+#include "runtime/transport/NarrowFloat.h"
 #include <cstdint>
 #include <initializer_list>
 
@@ -16,9 +18,14 @@ template <typename T>
 void gemm(T *c, const T *a, const T *b, int64_t m, int64_t n, int64_t k, Form form, int64_t lda, int64_t ldb,
           int64_t ldc, double alpha, double beta, Blas library);
 
+/// The same of numbers of two bytes: exact products, summed in float. `alpha` is 1, `beta` 0 or 1.
+template <typename N, typename = std::enable_if_t<isNarrow<N>>>
+void gemm(float *c, const N *a, const N *b, int64_t m, int64_t n, int64_t k, Form form, int64_t lda, int64_t ldb,
+          int64_t ldc, double alpha, double beta, Blas library);
+
 /// The same with dense operands: ld is the length of the stored row.
-template <typename T>
-inline void gemm(T *c, const T *a, const T *b, int64_t m, int64_t n, int64_t k, Form form, Blas library,
+template <typename C, typename T>
+inline void gemm(C *c, const T *a, const T *b, int64_t m, int64_t n, int64_t k, Form form, Blas library,
                  double beta = 0) {
   const bool transA = form == Form::tn || form == Form::tt, transB = form == Form::nt || form == Form::tt;
   gemm(c, a, b, m, n, k, form, transA ? m : k, transB ? k : n, n, 1.0, beta, library);
@@ -41,6 +48,31 @@ struct BatchDim {
 template <typename T>
 void gemm_batched(T *c, const T *a, const T *b, int64_t m, int64_t n, int64_t k, Form form, int64_t lda, int64_t ldb,
                   int64_t ldc, std::initializer_list<BatchDim> batch, double alpha, double beta, Blas library);
+template <typename N, typename = std::enable_if_t<isNarrow<N>>>
+void gemm_batched(float *c, const N *a, const N *b, int64_t m, int64_t n, int64_t k, Form form, int64_t lda,
+                  int64_t ldb, int64_t ldc, std::initializer_list<BatchDim> batch, double alpha, double beta,
+                  Blas library);
+
+/// Calls f(offset in c, in a, in b, whether it is the first product that reaches this matrix of c) for each point of
+/// the batch dimensions.
+template <typename F> void forEachProduct(std::initializer_list<BatchDim> batch, F f) {
+  const BatchDim *dims = batch.begin();
+  const int rank = static_cast<int>(batch.size());
+  int64_t count = 1, at[8] = {};
+  for (const BatchDim &dim : batch)
+    count *= dim.size;
+  for (int64_t point = 0; point < count; ++point) {
+    int64_t toC = 0, toA = 0, toB = 0;
+    bool first = true;
+    for (int d = 0; d < rank; ++d) {
+      toC += at[d] * dims[d].c, toA += at[d] * dims[d].a, toB += at[d] * dims[d].b;
+      first &= dims[d].c != 0 || at[d] == 0;
+    }
+    f(toC, toA, toB, first);
+    for (int d = rank - 1; d >= 0 && ++at[d] == dims[d].size; --d)
+      at[d] = 0;
+  }
+}
 
 namespace reference {
 template <typename T>

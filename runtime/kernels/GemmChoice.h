@@ -23,6 +23,8 @@ enum class Blas : uint8_t { openblas, onednn, tiled };
 ///   the same, k small                  nn    2048  1024    32        38      63
 ///   large                              nn     256   768   768        93      85
 constexpr Blas choose_library(int64_t m, int64_t n, int64_t k, bool transA, bool transB, int elementBytes) {
+  if (elementBytes == 2) // bf16
+    return Blas::onednn;
   if (elementBytes != 4)
     return Blas::openblas;
   // Where oneDNN steps through memory in large powers of two, its reads fall into few sets of the cache.

@@ -1,6 +1,8 @@
 // Element types and reductions that collectives know. The types' table is Element.def.
 #pragma once
 
+#include "runtime/transport/NarrowFloat.h"
+
 #include <cstddef>
 #include <cstdint>
 

@@ -11,7 +11,9 @@ LogicalResult DotOp::verify() {
       failed(checkHas(*this, getOver(), rhs, "the right operand")) || failed(checkSizesAgree(*this, {lhs, rhs})) ||
       failed(checkReal(*this, lhs, "the left operand")) ||
       failed(checkElement(*this, rhs, lhs.getElement(), "the right operand")) ||
-      failed(checkElement(*this, tensor(getResult()), lhs.getElement(), "the result")))
+      failed(checkElement(*this, tensor(getResult()),
+                          isNarrow(lhs.getElement()) ? Float32Type::get(getContext()) : lhs.getElement(),
+                          "the result")))
     return failure();
   SmallVector<Axis> axes;
   for (const Axis &axis : unionOfAxes({lhs, rhs}))

@@ -235,9 +235,10 @@ PendingRule MapOp::pendingRule() {
   case Function::Neg:
   case Function::StopGradient:
     return PendingRule::Through;
-  case Function::Cast: // to fewer or more digits
-    return tensor(getResult()).isFloat() && tensor(getOperands()[0]).isFloat() ? PendingRule::Through
-                                                                               : PendingRule::Resolve;
+  case Function::Cast: { // to double or back; to two bytes a whole sum is rounded, once
+    Tensor from = tensor(getOperands()[0]), to = tensor(getResult());
+    return from.isFloat() && to.isFloat() && !isNarrow(to.getElement()) ? PendingRule::Through : PendingRule::Resolve;
+  }
   case Function::Mul:
     return llvm::any_of(getOperands(), isNumber) ? PendingRule::Through : PendingRule::Resolve;
   case Function::Div:

@@ -57,6 +57,9 @@ LogicalResult CollectiveOp::verify() {
   auto kept = getTickets() ? getTickets().getDefiningOp<TicketsOp>() : TicketsOp();
   if (getTickets() && (!kept || kept.getCount() != loop.getCount()))
     return emitOpError() << "keeps " << loop.getCount() << " tickets, which one rt.tickets has room for";
+  if (getReduction() && ech::isNarrow(buffer(getIn()).getElement()))
+    return emitOpError() << "combines elements of type " << buffer(getIn()).getElement()
+                         << ": what is combined travels in f32 or f64";
   if (!getRuns())
     return success();
   if (getKind() != "all_gather" && getKind() != "reduce_scatter")

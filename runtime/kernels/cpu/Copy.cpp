@@ -283,6 +283,18 @@ INSTANTIATE(double)
 INSTANTIATE(int32_t)
 INSTANTIATE(uint8_t)
 #undef INSTANTIATE
+// Copied as their bits.
+#define INSTANTIATE(T)                                                                                                 \
+  template <>                                                                                                          \
+  void copy_strided<T>(T * dst, const int64_t *dstStrides, const T *src, const int64_t *srcStrides,                    \
+                       const int64_t *sizes, int rank) {                                                               \
+    run<false>(reinterpret_cast<uint16_t *>(dst), dstStrides, reinterpret_cast<const uint16_t *>(src), srcStrides,     \
+               sizes, rank);                                                                                           \
+  }                                                                                                                    \
+  template void fill<T>(T *, int64_t, T);
+INSTANTIATE(bf16)
+INSTANTIATE(fp16)
+#undef INSTANTIATE
 #define INSTANTIATE(T)                                                                                                 \
   template void add_strided<T>(T *, const int64_t *, const T *, const int64_t *, const int64_t *, int);
 INSTANTIATE(float)

@@ -76,24 +76,11 @@ void gemm(T *c, const T *a, const T *b, int64_t m, int64_t n, int64_t k, Form fo
 template <typename T>
 void gemm_batched(T *c, const T *a, const T *b, int64_t m, int64_t n, int64_t k, Form form, int64_t lda, int64_t ldb,
                   int64_t ldc, std::initializer_list<BatchDim> batch, double alpha, double beta, Blas library) {
-  const BatchDim *dims = batch.begin();
-  int rank = static_cast<int>(batch.size());
-  int64_t count = 1, at[8] = {};
-  if (rank > 8)
+  if (batch.size() > 8)
     fail("batched matrix product over more than 8 batch dimensions");
-  for (const BatchDim &dim : batch)
-    count *= dim.size;
-  for (int64_t point = 0; point < count; ++point) {
-    int64_t toC = 0, toA = 0, toB = 0;
-    bool first = true; // the first product that reaches this matrix of c
-    for (int d = 0; d < rank; ++d) {
-      toC += at[d] * dims[d].c, toA += at[d] * dims[d].a, toB += at[d] * dims[d].b;
-      first &= dims[d].c != 0 || at[d] == 0;
-    }
+  forEachProduct(batch, [&](int64_t toC, int64_t toA, int64_t toB, bool first) {
     gemm(c + toC, a + toA, b + toB, m, n, k, form, lda, ldb, ldc, alpha, first ? beta : 1.0, library);
-    for (int d = rank - 1; d >= 0 && ++at[d] == dims[d].size; --d)
-      at[d] = 0;
-  }
+  });
 }
 
 namespace reference {

@@ -1,5 +1,6 @@
 #include "runtime/transport/shared/DirectPass.h"
 
+#include "runtime/launch/Fail.h"
 #include "runtime/transport/shared/CopyBytes.h"
 
 #include <algorithm>
@@ -29,13 +30,17 @@ template <typename T, ReduceOp op> static void combineRows(T *target, const T *l
 // Calls visit(T(), integral_constant<ReduceOp>) for the type and operation at hand.
 template <typename Visit> static void visitTyped(ElementType type, ReduceOp op, Visit visit) {
   auto withOp = [&](auto zero) {
-    switch (op) {
-    case Sum:
-      return visit(zero, std::integral_constant<ReduceOp, Sum>());
-    case Max:
-      return visit(zero, std::integral_constant<ReduceOp, Max>());
-    case Min:
-      return visit(zero, std::integral_constant<ReduceOp, Min>());
+    if constexpr (isNarrow<decltype(zero)>) {
+      fail("internal error: a message adds up numbers of two bytes, which travel as they are alone");
+    } else {
+      switch (op) {
+      case Sum:
+        return visit(zero, std::integral_constant<ReduceOp, Sum>());
+      case Max:
+        return visit(zero, std::integral_constant<ReduceOp, Max>());
+      case Min:
+        return visit(zero, std::integral_constant<ReduceOp, Min>());
+      }
     }
   };
   return visitElement(type, withOp);

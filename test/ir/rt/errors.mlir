@@ -36,6 +36,15 @@ rt.function @train {
 
 // -----
 
+// Ranks combine f32 and f64; two bytes travel as they are.
+rt.function @train {
+  %y = rt.alloc work : !rt.buffer<[a=4], bf16>
+  // expected-error @+1 {{combines elements of type 'bf16': what is combined travels in f32 or f64}}
+  rt.collective "all_reduce" %y, %y count 4 "Sum" over [0] ranks 2 "dp" with "ring" why "t" : !rt.buffer<[a=4], bf16>, !rt.buffer<[a=4], bf16>
+}
+
+// -----
+
 // A loop nest walks its buffers' axes at their sizes.
 rt.function @train {
   %x = rt.alloc work : !rt.buffer<[a=2], f32>

@@ -107,5 +107,52 @@ TYPED_TEST(Gemm, MoreThreadsGiveTheSameProduct) {
   set_threads(1);
 }
 
+// Products of two bytes: those of the same numbers as floats, in every form, with rows apart, added or not, and by
+// blocks (1024 x 1024 x 512).
+template <typename N> struct NarrowGemm : ::testing::Test {};
+using NarrowTypes = ::testing::Types<bf16, fp16>;
+TYPED_TEST_SUITE(NarrowGemm, NarrowTypes);
+
+template <typename N> void compareNarrow(int64_t m, int64_t n, int64_t k, Form form, double beta) {
+  bool ta = form == Form::tn || form == Form::tt, tb = form == Form::nt || form == Form::tt;
+  int64_t lda = (ta ? m : k) + 3, ldb = (tb ? k : n) + 2, ldc = n + 1;
+  auto a = values<float>((ta ? k : m) * lda + 1, 1), b = values<float>((tb ? n : k) * ldb + 1, 2);
+  std::vector<N> narrowA(a.size()), narrowB(b.size());
+  for (auto [wide, narrow] : {std::pair(&a, &narrowA), {&b, &narrowB}})
+    for (size_t i = 0; i < wide->size(); ++i)
+      (*wide)[i] = (*narrow)[i] = N((*wide)[i]);
+  auto c = values<float>(m * ldc + 1, 3), expected = c;
+  gemm(c.data(), narrowA.data(), narrowB.data(), m, n, k, form, lda, ldb, ldc, 1.0, beta, Blas::onednn);
+  reference::gemm(expected.data(), a.data(), b.data(), m, n, k, form, lda, ldb, ldc, 1.0, beta);
+  SCOPED_TRACE(testing::Message() << m << " " << n << " " << k << " form " << int(form));
+  expectClose(c, expected, "c", 3);
+}
+TYPED_TEST(NarrowGemm, MatchesTheReference) {
+  for (Form form : {Form::nn, Form::nt, Form::tn, Form::tt})
+    for (double beta : {0.0, 1.0}) {
+      for (int64_t m : {1, 3, 17})
+        for (int64_t n : {1, 5, 33})
+          for (int64_t k : {0, 1, 7, 40})
+            compareNarrow<TypeParam>(m, n, k, form, beta);
+      compareNarrow<TypeParam>(1030, 9, 20, form, beta);
+      compareNarrow<TypeParam>(8, 1030, 530, form, beta);
+    }
+}
+TYPED_TEST(NarrowGemm, BatchesByStrides) {
+  using N = TypeParam;
+  const int64_t m = 3, n = 4, k = 5, batch = 6;
+  std::vector<N> a(batch * m * k), b(k * n);
+  std::vector<float> wideA(a.size()), wideB(b.size()), c(m * n, 9), expected(m * n);
+  for (size_t i = 0; i < a.size(); ++i)
+    wideA[i] = a[i] = N(float(i) - 40);
+  for (size_t i = 0; i < b.size(); ++i)
+    wideB[i] = b[i] = N(float(i % 7));
+  gemm_batched(c.data(), a.data(), b.data(), m, n, k, Form::nn, k, n, n, {{batch, 0, m * k, 0}}, 1.0, 0.0,
+               Blas::onednn); // a stride of 0 in c sums
+  for (int64_t i = 0; i < batch; ++i)
+    reference::gemm(expected.data(), wideA.data() + i * m * k, wideB.data(), m, n, k, Form::nn, k, n, n, 1, i > 0);
+  expectClose(c, expected, "c");
+}
+
 } // namespace
 } // namespace echelon::runtime

@@ -37,6 +37,8 @@ void Compilation::annotate() {
     (*module)->setAttr(ech::kKeepGradients, b.getUnitAttr());
   if (settings.clip)
     (*module)->setAttr(ech::kClip, b.getF64FloatAttr(*settings.clip));
+  if (!settings.compute.empty() && !settings.doublePrecision)
+    (*module)->setAttr(ech::kCompute, mlir::TypeAttr::get(b.getBF16Type()));
   decayWhatIsNamed(*module, settings);
   warnOfIdleDecay(decayOf(*module, settings, sources), diagnostics);
   annotateLayout(b);

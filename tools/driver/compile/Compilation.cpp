@@ -197,7 +197,14 @@ std::vector<std::string> Compilation::perMicroBatch() const {
 }
 
 std::vector<std::string> Compilation::otherMathematics() const {
-  return settings.microBatches > 1 ? perMicroBatch() : std::vector<std::string>();
+  std::vector<std::string> found;
+  if (settings.microBatches > 1)
+    found = perMicroBatch();
+  if (!settings.compute.empty() && !settings.doublePrecision)
+    found.push_back("precision " + settings.compute + ": products of " + settings.compute +
+                    " with sums in fp32; what is kept, carried and sent between them is rounded to it; parameters, "
+                    "norms, softmax, losses and the update are fp32");
+  return found;
 }
 
 // What passes say about an operation is at the source line that the operation comes from.

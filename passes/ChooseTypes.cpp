@@ -1,0 +1,314 @@
+// ech-choose-types: what is kept in two bytes. Everything computes in f32; a value of forward and backward pass is
+// rounded where it is kept for later, and where a product takes it.
+//
+//   a product's operand    rounded
+//   a product's result     f32 while it is a sum over more (of contributions, ranks, passes), then rounded
+//   what a loop carries, or keeps for the backward pass    rounded
+//   softmax, norms, losses, what is summed for a parameter's gradient, all of the update    f32
+//
+// In a module that says `ech.compute = bf16`. Rules: docs/language.md, "Precision" (Micikevicius et al., Mixed
+// Precision Training, 2018).
+#include "ir/ech/Build.h"
+#include "passes/Passes.h"
+
+namespace echelon {
+#define GEN_PASS_DEF_CHOOSETYPES
+#include "passes/Passes.h.inc"
+} // namespace echelon
+
+using namespace mlir;
+using namespace echelon;
+using namespace echelon::ech;
+
+namespace {
+
+bool isProduct(Operation *op) { return isa<DotOp, ConvOp, ConvGradXOp, ConvGradWOp, AttentionOp, AttentionGradOp>(op); }
+/// What a product multiplies: not the mask and the bias of attention, nor its statistics.
+bool isFactor(OpOperand &operand) {
+  const unsigned at = operand.getOperandNumber();
+  Operation *op = operand.getOwner();
+  return isa<AttentionOp>(op) ? at < 3 : isa<AttentionGradOp>(op) ? at < 5 : isProduct(op);
+}
+/// Whether all that it does is to put elements at other places. (A pick along a split axis is a sum over ranks.)
+bool moves(Operation *op) { return isa<RelabelOp, PlaceOp, SliceOp, PadOp, ConcatOp>(op); }
+/// Whether a result stays f32: of norms and losses, and the statistics of attention.
+bool isKept(Value v) {
+  Operation *op = v.getDefiningOp();
+  if (auto attention = dyn_cast_or_null<AttentionOp>(op))
+    return v != attention.getResult();
+  return isa_and_nonnull<NormalizeOp, NormalizeGradOp, SoftmaxOp, LogSumExpOp, CrossEntropyOp, GlobalNormOp>(op);
+}
+/// Whether a sum of several parts goes through it: what is rounded is the whole.
+bool isPartOfSum(Operation *op) {
+  auto map = dyn_cast<MapOp>(op);
+  if (!map)
+    return moves(op);
+  switch (map.getFunction()) {
+  case Function::Add:
+  case Function::Sub:
+  case Function::Neg:
+    return true;
+  case Function::Mul:
+  case Function::Div:
+    return llvm::any_of(map.getOperands(), isNumber);
+  default:
+    return false;
+  }
+}
+StringRef phaseOf(Operation *op) {
+  auto phase = op->getAttrOfType<StringAttr>(kPhase);
+  return phase ? phase.getValue() : "forward";
+}
+
+class StepTypes {
+public:
+  StepTypes(Type narrow) : narrow(narrow), builder(narrow.getContext()) {}
+  void run(StepOp step) {
+    findWide(step.getBody().front());
+    block(step.getBody().front());
+  }
+
+private:
+  bool isReal(Value v) { return tensor(v).getElement().isF32(); }
+  bool isWide(Value v) { return wide.contains(v) || isKept(v); }
+  void findWide(Block &block);
+  void markWide(Value v);
+  bool isRounded(Value v);
+  bool isKeptForLater(Value v);
+  bool isOfPositions(Value v);
+  bool leadsToProduct(Value v);
+
+  void block(Block &block);
+  void operation(Operation *op);
+  void arguments(RepeatOp repeat);
+  void results(RepeatOp repeat);
+  Value rounded(Value v, Operation *before);
+  Value widened(Value v, Operation *before);
+  void use(OpOperand &operand, bool asNarrow);
+  /// Gives a value the narrow type; its users read it back as f32.
+  void makeNarrow(Value v) { v.setType(tensor(v).withElement(narrow)); }
+
+  Type narrow;
+  OpBuilder builder;
+  DenseMap<Value, bool> ofPositions, leading;
+  DenseSet<Value> wide;                              // f32 in any case: parts of gradients, what the update takes
+  DenseMap<std::pair<Value, Block *>, Value> copies; // rounded, of f32 values
+  DenseMap<Value, Value> roundedOf;                  // of values that everyone reads rounded
+  DenseMap<std::tuple<Value, Block *, StringRef>, Value> wideOf; // narrow values as f32
+};
+
+/// What the update takes, and what is added up for it, through loops.
+void StepTypes::markWide(Value v) {
+  SmallVector<Value> open{v};
+  while (!open.empty()) {
+    Value next = open.pop_back_val();
+    if (!isReal(next) || !wide.insert(next).second)
+      continue;
+    Operation *op = next.getDefiningOp();
+    if (!op)
+      continue;
+    if (auto repeat = dyn_cast<RepeatOp>(op))
+      open.push_back(repeat.yield().getOperands()[cast<OpResult>(next).getResultNumber()]);
+    else if (isPartOfSum(op))
+      llvm::append_range(open, op->getOperands());
+  }
+}
+
+void StepTypes::findWide(Block &block) {
+  for (Operation &op : block) {
+    if (phaseOf(&op) == "update" || isa<WriteOp, ReportOp, GlobalNormOp, GradientOp>(op))
+      for (Value v : op.getOperands())
+        markWide(v);
+    auto repeat = dyn_cast<RepeatOp>(op);
+    if (!repeat)
+      continue;
+    for (Value v : repeat.yield().getSummed())
+      markWide(v);
+    if (repeat.getTime()) // micro batches hand on states, and what they have added up
+      for (Value v : repeat.yield().getOperands())
+        markWide(v);
+    findWide(*repeat.block());
+  }
+}
+
+/// Whether a value is made of positions and numbers alone: bf16 has no 257.
+bool StepTypes::isOfPositions(Value v) {
+  auto [known, isNew] = ofPositions.try_emplace(v, false);
+  if (!isNew)
+    return known->second;
+  Operation *op = v.getDefiningOp();
+  const bool is = op && (isa<ConstantOp, CountOp, ScalarOp, IndexOp, PositionOp>(op) ||
+                         (isa<MapOp, ExpandOp, RelabelOp>(op) &&
+                          llvm::all_of(op->getOperands(), [&](Value x) { return isOfPositions(x); })));
+  return ofPositions[v] = is;
+}
+
+/// Whether the forward pass multiplies what follows from a value; what goes into or out of loops counts as that.
+bool StepTypes::leadsToProduct(Value v) {
+  auto [known, isNew] = leading.try_emplace(v, false);
+  if (!isNew)
+    return known->second;
+  bool leads = false;
+  for (OpOperand &use : v.getUses()) {
+    Operation *user = use.getOwner();
+    if (leads || phaseOf(user) != "forward")
+      continue;
+    leads = isFactor(use) || isa<YieldOp, RepeatOp>(user) ||
+            llvm::any_of(user->getResults(), [&](Value result) { return leadsToProduct(result); });
+  }
+  return leading[v] = leads;
+}
+
+bool StepTypes::isKeptForLater(Value v) {
+  StringRef phase = phaseOf(v.getDefiningOp());
+  return llvm::any_of(v.getUsers(), [&](Operation *user) { return phaseOf(user) != phase && !isa<YieldOp>(user); });
+}
+
+/// Whether everyone reads a value rounded: a product that is whole, a value that is kept, and what products take.
+bool StepTypes::isRounded(Value v) {
+  Operation *op = v.getDefiningOp();
+  if (!isReal(v) || tensor(v).rank() == 0 || isWide(v) || isa<ReadOp, RepeatOp>(op))
+    return false;
+  if (isOfPositions(v))
+    return false;
+  if (isProduct(op) && !llvm::all_of(v.getUsers(), isPartOfSum))
+    return true;
+  if (phaseOf(op) == "forward" && !leadsToProduct(v)) // of losses and metrics
+    return false;
+  return isKeptForLater(v) || llvm::any_of(v.getUses(), [](OpOperand &use) {
+           auto yield = dyn_cast<YieldOp>(use.getOwner());
+           return isFactor(use) || (yield && !cast<RepeatOp>(yield->getParentOp()).getTime());
+         });
+}
+
+/// A rounded copy of an f32 value, for products of one block.
+Value StepTypes::rounded(Value v, Operation *before) {
+  Value &copy = copies[{v, before->getBlock()}];
+  if (copy)
+    return copy;
+  builder.setInsertionPoint(before);
+  Build build(builder, v.getLoc(), builder.getF32Type());
+  copy = build.cast(v, narrow);
+  if (Attribute phase = before->getAttr(kPhase))
+    copy.getDefiningOp()->setAttr(kPhase, phase);
+  return copy;
+}
+
+/// A narrow value as f32, for what computes with it.
+Value StepTypes::widened(Value v, Operation *before) {
+  Value &known = wideOf[{v, before->getBlock(), phaseOf(before)}];
+  if (known)
+    return known;
+  builder.setInsertionPoint(before);
+  Build build(builder, v.getLoc(), builder.getF32Type());
+  known = build.cast(v, builder.getF32Type());
+  if (Attribute phase = before->getAttr(kPhase))
+    known.getDefiningOp()->setAttr(kPhase, phase);
+  return known;
+}
+
+void StepTypes::use(OpOperand &operand, bool asNarrow) {
+  Value v = operand.get();
+  if (Value copy = roundedOf.lookup(v))
+    v = copy;
+  const bool isNarrowNow = tensor(v).getElement() == narrow;
+  if (asNarrow && !isNarrowNow && isReal(v))
+    v = rounded(v, operand.getOwner());
+  else if (!asNarrow && isNarrowNow)
+    v = widened(v, operand.getOwner());
+  operand.set(v);
+}
+
+/// What a loop carries is rounded where its iterations make it; what it takes slices of has its type already.
+void StepTypes::arguments(RepeatOp repeat) {
+  YieldOp yield = repeat.yield();
+  for (auto [i, argument] : llvm::enumerate(repeat.carriedArguments())) {
+    const bool asNarrow = isReal(argument) && tensor(argument).rank() && !repeat.getTime() &&
+                          !wide.contains(argument) && !isWide(yield.getCarried()[i]) && !isWide(repeat.getFinals()[i]);
+    use(repeat.getCarriedMutable()[i], asNarrow);
+    if (asNarrow)
+      makeNarrow(argument);
+  }
+  for (auto [i, argument] : llvm::enumerate(repeat.sliceArguments())) {
+    Value whole = repeat.getSlices()[i];
+    if (Value copy = roundedOf.lookup(whole))
+      whole = copy;
+    repeat.getSlicesMutable()[i].set(whole);
+    argument.setType(tensor(argument).withElement(tensor(whole).getElement()));
+  }
+}
+
+void StepTypes::results(RepeatOp repeat) {
+  YieldOp yield = repeat.yield();
+  for (auto [i, argument] : llvm::enumerate(repeat.carriedArguments())) {
+    use(yield.getCarriedMutable()[i], tensor(argument).getElement() == narrow);
+    repeat.getFinals()[i].setType(tensor(repeat.getFinals()[i]).withElement(tensor(argument).getElement()));
+  }
+  for (auto [i, stack] : llvm::enumerate(repeat.getStacks())) {
+    OpOperand &kept = yield.getStackedMutable()[i];
+    if (Value copy = roundedOf.lookup(kept.get()))
+      kept.set(copy);
+    stack.setType(tensor(stack).withElement(tensor(kept.get()).getElement()));
+  }
+  for (OpOperand &sum : yield.getSummedMutable())
+    use(sum, false);
+}
+
+void StepTypes::operation(Operation *op) {
+  if (auto repeat = dyn_cast<RepeatOp>(op)) {
+    arguments(repeat);
+    block(*repeat.block());
+    results(repeat);
+    return;
+  }
+  // What moves elements moves them as they are kept.
+  if (moves(op) && op->getNumOperands() > 0 && llvm::all_of(op->getOperands(), [&](Value v) {
+        return tensor(v).getElement() == narrow || roundedOf.lookup(v);
+      })) {
+    for (OpOperand &operand : op->getOpOperands())
+      use(operand, true);
+    makeNarrow(op->getResult(0));
+    return;
+  }
+  const bool takesNarrow = isa<DotOp>(op);
+  for (OpOperand &operand : op->getOpOperands()) {
+    Value v = operand.get();
+    if (!isReal(v) && tensor(v).getElement() != narrow)
+      continue;
+    use(operand, isFactor(operand));
+    if (!takesNarrow && tensor(operand.get()).getElement() == narrow) // its kernels take f32
+      operand.set(widened(operand.get(), op));
+  }
+  for (Value result : op->getResults())
+    if (isRounded(result)) {
+      builder.setInsertionPointAfter(op);
+      Build build(builder, result.getLoc(), builder.getF32Type());
+      Value copy = build.cast(result, narrow);
+      if (Attribute phase = op->getAttr(kPhase))
+        copy.getDefiningOp()->setAttr(kPhase, phase);
+      roundedOf[result] = copy;
+    }
+}
+
+void StepTypes::block(Block &block) {
+  for (Operation &op : llvm::make_early_inc_range(block))
+    if (!isa<YieldOp>(op))
+      operation(&op);
+}
+
+struct ChooseTypes : echelon::impl::ChooseTypesBase<ChooseTypes> {
+  void runOnOperation() override {
+    auto compute = getOperation()->getAttrOfType<TypeAttr>(kCompute);
+    if (!compute)
+      return;
+    if (!isNarrow(compute.getValue())) {
+      getOperation()->emitError() << kCompute << " is bf16 or f16, not " << compute.getValue();
+      return signalPassFailure();
+    }
+    for (auto step : getOperation().getOps<StepOp>())
+      if (step.getSymName() != "train.start")
+        StepTypes(compute.getValue()).run(step);
+  }
+};
+
+} // namespace
