@@ -112,7 +112,7 @@ std::string optimizerLines(ModuleOp module) {
   auto clip = module->getAttrOfType<FloatAttr>(ech::kClip);
   text += "clip: " + (clip ? shortestDecimal(clip.getValueAsDouble()) : std::string("none")) + "\n";
   if (auto compute = module->getAttrOfType<TypeAttr>(ech::kCompute))
-    text += std::string("precision: ") + runtime::namesOf(*rt::elementOf(compute.getValue())).language + "\n";
+    text += std::string("rounding: ") + runtime::namesOf(*rt::elementOf(compute.getValue())).language + "\n";
   for (auto variable : module.getOps<ech::VariableOp>())
     if (variable.getKind() == ech::VariableKind::Param && variable.getDecayed())
       if (auto line = update::lineOf(module, variable.getSymName()); line && line.number("decay") != 0)

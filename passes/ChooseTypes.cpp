@@ -65,6 +65,13 @@ public:
   StepTypes(Type narrow) : narrow(narrow), builder(narrow.getContext()) {}
   void run(StepOp step) {
     findWide(step.getBody().front());
+    // In this order what each answer rests on is known: chains may be long.
+    SmallVector<Value> results;
+    step.walk<WalkOrder::PreOrder>([&](Operation *op) { llvm::append_range(results, op->getResults()); });
+    for (Value v : results)
+      isOfPositions(v);
+    for (Value v : llvm::reverse(results))
+      leadsToProduct(v);
     block(step.getBody().front());
   }
 
@@ -91,9 +98,9 @@ private:
   Type narrow;
   OpBuilder builder;
   DenseMap<Value, bool> ofPositions, leading;
-  DenseSet<Value> wide;                              // f32 in any case: parts of gradients, what the update takes
-  DenseMap<std::pair<Value, Block *>, Value> copies; // rounded, of f32 values
-  DenseMap<Value, Value> roundedOf;                  // of values that everyone reads rounded
+  DenseSet<Value> wide; // f32 in any case: parts of gradients, what the update takes
+  DenseMap<std::tuple<Value, Block *, StringRef>, Value> copies; // rounded, of f32 values
+  DenseMap<Value, Value> roundedOf;                              // of values that everyone reads rounded
   DenseMap<std::tuple<Value, Block *, StringRef>, Value> wideOf; // narrow values as f32
 };
 
@@ -181,9 +188,10 @@ bool StepTypes::isRounded(Value v) {
          });
 }
 
-/// A rounded copy of an f32 value, for products of one block.
+/// A rounded copy of an f32 value, for products of one block and pass: it is not kept from one pass to the next, as the
+/// value is there in any case.
 Value StepTypes::rounded(Value v, Operation *before) {
-  Value &copy = copies[{v, before->getBlock()}];
+  Value &copy = copies[{v, before->getBlock(), phaseOf(before)}];
   if (copy)
     return copy;
   builder.setInsertionPoint(before);

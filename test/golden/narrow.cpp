@@ -84,7 +84,6 @@ struct Activations {
   float *final_norm_normalized = r.work<float>(1310720);                               // [batch_micro, seq_tp, embed]
   float *final_norm_rstd = r.work<float>(4270080);                                     // [batch_micro, seq_tp]
   bf16 *final_norm = r.work<bf16>(3670016);                                            // [batch_micro, seq_tp, embed]
-  bf16 *wte = r.work<bf16>(3735552);                                                   // [vocab, embed]
   bf16 *logits = r.work<bf16>(1441792);                                                // [batch_micro, seq, vocab]
   float *maximum = r.work<float>(4263936);                                             // [batch_micro, seq]
   float *log_sum = r.work<float>(4268032);                                             // [batch_micro, seq]
@@ -357,17 +356,18 @@ void forward_2(Rank &r, int64_t m) {
     for (int64_t e = 0; e < embed; ++e)
       act.final_norm[i * embed + e] =
           static_cast<bf16>(act.final_norm_normalized[i * embed + e] * p.final_norm_gamma[e] + p.final_norm_beta[e]);
+  bf16 *wte = r.work<bf16>(3735552); // [vocab, embed]
   // gpt_fortunes.ech:17  param wte[vocab, embed] ~ normal(0.02)
 #pragma GCC ivdep
   for (int64_t i = 0; i < vocab * embed; ++i)
-    act.wte[i] = static_cast<bf16>(p.wte[i]);
+    wte[i] = static_cast<bf16>(p.wte[i]);
   bf16 *final_norm_gathered = r.work<bf16>(1441792); // [batch_micro, seq, embed]
   // 2 ranks, 0.13 MB: split seq over tp (layouts.ech:85): dot
   all_gather_inner(r, r.group(0), final_norm_gathered, act.final_norm, batch_micro, seq_tp * embed,
                    "gpt_fortunes.ech:25");
   float *logits = r.work<float>(1048576); // [batch_micro, seq, vocab]
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed) as final_norm, wte, over = embed)
-  gemm(logits, final_norm_gathered, act.wte, batch_micro * seq, vocab, embed, Form::nt, Blas::onednn);
+  gemm(logits, final_norm_gathered, wte, batch_micro * seq, vocab, embed, Form::nt, Blas::onednn);
 #pragma GCC ivdep
   for (int64_t i = 0; i < batch_micro * seq * vocab; ++i) {
     const float logits_before = logits[i];
@@ -417,9 +417,14 @@ void backward_2(Rank &r, int64_t m) {
       d_logits[i * vocab + v] = static_cast<bf16>(d_logits_element);
     }
   }
+  bf16 *wte = r.work<bf16>(3735552); // [vocab, embed]
+  // gpt_fortunes.ech:17  param wte[vocab, embed] ~ normal(0.02)
+#pragma GCC ivdep
+  for (int64_t i = 0; i < vocab * embed; ++i)
+    wte[i] = static_cast<bf16>(p.wte[i]);
   float *d_final_norm = r.work<float>(1048576); // [batch_micro, seq, embed]
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed) as final_norm, wte, over = embed)
-  gemm(d_final_norm, d_logits, act.wte, batch_micro * seq, embed, vocab, Form::nn, Blas::onednn);
+  gemm(d_final_norm, d_logits, wte, batch_micro * seq, embed, vocab, Form::nn, Blas::onednn);
   float *d_final_norm_part = r.work<float>(2621440); // [batch_micro, seq_tp, embed]
   // 2 ranks, 0.26 MB: split seq over tp (layouts.ech:85): cast
   reduce_scatter_inner(r, r.group(0), d_final_norm_part, d_final_norm, batch_micro, seq_tp * embed, Sum,
