@@ -89,6 +89,7 @@ private:
   void operation(Operation *op);
   void arguments(RepeatOp repeat);
   void results(RepeatOp repeat);
+  Value castTo(Value v, Type element, Operation *of);
   Value rounded(Value v, Operation *before);
   Value widened(Value v, Operation *before);
   void use(OpOperand &operand, bool asNarrow);
@@ -188,30 +189,33 @@ bool StepTypes::isRounded(Value v) {
          });
 }
 
+/// A cast at the insertion point, in the pass of `of`.
+Value StepTypes::castTo(Value v, Type element, Operation *of) {
+  Build build(builder, v.getLoc(), builder.getF32Type());
+  Value made = build.cast(v, element);
+  if (Attribute phase = of->getAttr(kPhase))
+    made.getDefiningOp()->setAttr(kPhase, phase);
+  return made;
+}
+
 /// A rounded copy of an f32 value, for products of one block and pass: it is not kept from one pass to the next, as the
 /// value is there in any case.
 Value StepTypes::rounded(Value v, Operation *before) {
   Value &copy = copies[{v, before->getBlock(), phaseOf(before)}];
-  if (copy)
-    return copy;
-  builder.setInsertionPoint(before);
-  Build build(builder, v.getLoc(), builder.getF32Type());
-  copy = build.cast(v, narrow);
-  if (Attribute phase = before->getAttr(kPhase))
-    copy.getDefiningOp()->setAttr(kPhase, phase);
+  if (!copy) {
+    builder.setInsertionPoint(before);
+    copy = castTo(v, narrow, before);
+  }
   return copy;
 }
 
 /// A narrow value as f32, for what computes with it.
 Value StepTypes::widened(Value v, Operation *before) {
   Value &known = wideOf[{v, before->getBlock(), phaseOf(before)}];
-  if (known)
-    return known;
-  builder.setInsertionPoint(before);
-  Build build(builder, v.getLoc(), builder.getF32Type());
-  known = build.cast(v, builder.getF32Type());
-  if (Attribute phase = before->getAttr(kPhase))
-    known.getDefiningOp()->setAttr(kPhase, phase);
+  if (!known) {
+    builder.setInsertionPoint(before);
+    known = castTo(v, builder.getF32Type(), before);
+  }
   return known;
 }
 
@@ -290,11 +294,7 @@ void StepTypes::operation(Operation *op) {
   for (Value result : op->getResults())
     if (isRounded(result)) {
       builder.setInsertionPointAfter(op);
-      Build build(builder, result.getLoc(), builder.getF32Type());
-      Value copy = build.cast(result, narrow);
-      if (Attribute phase = op->getAttr(kPhase))
-        copy.getDefiningOp()->setAttr(kPhase, phase);
-      roundedOf[result] = copy;
+      roundedOf[result] = castTo(result, narrow, op);
     }
 }
 

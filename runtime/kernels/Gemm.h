@@ -10,6 +10,8 @@ namespace echelon::runtime {
 
 /// How A and B are stored: n as (m, k) or (k, n); t transposed, as (k, m) or (n, k). The first letter is A's.
 enum class Form : uint8_t { nn, nt, tn, tt };
+constexpr bool transposes_a(Form form) { return form == Form::tn || form == Form::tt; }
+constexpr bool transposes_b(Form form) { return form == Form::nt || form == Form::tt; }
 
 /// c: (m, n), rows ldc apart; a: (m, k) or, transposed, (k, m), rows lda apart; b: (k, n) or (n, k), rows ldb apart.
 /// With beta = 0, c is not read. k = 0 gives beta * c. `Blas::tiled` is for one thread and vectors of eight floats;
@@ -27,14 +29,14 @@ void gemm(float *c, const N *a, const N *b, int64_t m, int64_t n, int64_t k, For
 template <typename C, typename T>
 inline void gemm(C *c, const T *a, const T *b, int64_t m, int64_t n, int64_t k, Form form, Blas library,
                  double beta = 0) {
-  const bool transA = form == Form::tn || form == Form::tt, transB = form == Form::nt || form == Form::tt;
+  const bool transA = transposes_a(form), transB = transposes_b(form);
   gemm(c, a, b, m, n, k, form, transA ? m : k, transB ? k : n, n, 1.0, beta, library);
 }
 
 /// The same with the library of `choose_gemm`.
 template <typename T>
 inline void gemm(T *c, const T *a, const T *b, int64_t m, int64_t n, int64_t k, Form form = Form::nn, double beta = 0) {
-  const bool transA = form == Form::tn || form == Form::tt, transB = form == Form::nt || form == Form::tt;
+  const bool transA = transposes_a(form), transB = transposes_b(form);
   gemm(c, a, b, m, n, k, form, choose_gemm(m, n, k, transA, transB, sizeof(T)), beta);
 }
 
@@ -52,27 +54,6 @@ template <typename N, typename = std::enable_if_t<isNarrow<N>>>
 void gemm_batched(float *c, const N *a, const N *b, int64_t m, int64_t n, int64_t k, Form form, int64_t lda,
                   int64_t ldb, int64_t ldc, std::initializer_list<BatchDim> batch, double alpha, double beta,
                   Blas library);
-
-/// Calls f(offset in c, in a, in b, whether it is the first product that reaches this matrix of c) for each point of
-/// the batch dimensions.
-template <typename F> void forEachProduct(std::initializer_list<BatchDim> batch, F f) {
-  const BatchDim *dims = batch.begin();
-  const int rank = static_cast<int>(batch.size());
-  int64_t count = 1, at[8] = {};
-  for (const BatchDim &dim : batch)
-    count *= dim.size;
-  for (int64_t point = 0; point < count; ++point) {
-    int64_t toC = 0, toA = 0, toB = 0;
-    bool first = true;
-    for (int d = 0; d < rank; ++d) {
-      toC += at[d] * dims[d].c, toA += at[d] * dims[d].a, toB += at[d] * dims[d].b;
-      first &= dims[d].c != 0 || at[d] == 0;
-    }
-    f(toC, toA, toB, first);
-    for (int d = rank - 1; d >= 0 && ++at[d] == dims[d].size; --d)
-      at[d] = 0;
-  }
-}
 
 namespace reference {
 template <typename T>

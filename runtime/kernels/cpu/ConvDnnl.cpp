@@ -2,11 +2,11 @@
 // formats; operands are reordered into scratch memory, and the result back, where those differ from the plain ones. It
 // gets a few samples at a time, so that what is reordered is still in the cache when it is read.
 #include "runtime/kernels/cpu/ConvDnnl.h"
+#include "runtime/kernels/cpu/Dnnl.h"
 #include "runtime/kernels/cpu/Threads.h"
 #include "runtime/launch/Fail.h"
 #include <array>
 #include <cstdlib>
-#include <dnnl.hpp>
 #include <map>
 #include <memory>
 #include <string>
@@ -16,11 +16,6 @@ namespace echelon::runtime::detail {
 namespace {
 
 using dnnl::memory;
-
-const dnnl::engine &engine() {
-  static const dnnl::engine e(dnnl::engine::kind::cpu, 0);
-  return e;
-}
 
 memory::desc plain(const memory::dims &dims) {
   memory::dims strides(dims.size(), 1);

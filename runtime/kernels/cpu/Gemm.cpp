@@ -1,6 +1,7 @@
 // C = alpha * op(A) * op(B) + beta * C. Vectors go to gemv, which OpenBLAS's gemm does not do by itself; all else to
 // the library that the caller names, or to tiles.
 #include "runtime/kernels/Gemm.h"
+#include "runtime/kernels/cpu/BatchedGemm.h"
 #include "runtime/kernels/cpu/GemmTiled.h"
 #include "runtime/kernels/cpu/Threads.h"
 #include "runtime/launch/Fail.h"
@@ -13,8 +14,6 @@
 namespace echelon::runtime {
 namespace {
 
-bool transposesA(Form form) { return form == Form::tn || form == Form::tt; }
-bool transposesB(Form form) { return form == Form::nt || form == Form::tt; }
 CBLAS_TRANSPOSE cblasFlag(bool transposed) { return transposed ? CblasTrans : CblasNoTrans; }
 
 template <typename T> void scale(T *c, int64_t m, int64_t n, int64_t ldc, double beta) {
@@ -34,7 +33,7 @@ void blasGemv(bool trans, int rows, int cols, double alpha, const double *a, int
 
 void blasGemm(Form form, int m, int n, int k, float alpha, const float *a, int lda, const float *b, int ldb, float beta,
               float *c, int ldc, Blas library) {
-  bool ta = transposesA(form), tb = transposesB(form);
+  bool ta = transposes_a(form), tb = transposes_b(form);
   if (library == Blas::tiled && kTilesFit && threads() == 1)
     return gemm_tiled(c, ldc, {a, ta ? 1 : lda, ta ? lda : 1}, {b, tb ? 1 : ldb, tb ? ldb : 1}, m, n, k, alpha, beta);
   if (library == Blas::tiled)
@@ -46,8 +45,8 @@ void blasGemm(Form form, int m, int n, int k, float alpha, const float *a, int l
 }
 void blasGemm(Form form, int m, int n, int k, double alpha, const double *a, int lda, const double *b, int ldb,
               double beta, double *c, int ldc, Blas) {
-  cblas_dgemm(CblasRowMajor, cblasFlag(transposesA(form)), cblasFlag(transposesB(form)), m, n, k, alpha, a, lda, b, ldb,
-              beta, c, ldc);
+  cblas_dgemm(CblasRowMajor, cblasFlag(transposes_a(form)), cblasFlag(transposes_b(form)), m, n, k, alpha, a, lda, b,
+              ldb, beta, c, ldc);
 }
 
 } // namespace
@@ -63,7 +62,7 @@ void gemm(T *c, const T *a, const T *b, int64_t m, int64_t n, int64_t k, Form fo
     fail("matrix product of " + std::to_string(m) + " x " + std::to_string(k) + " and " + std::to_string(k) + " x " +
          std::to_string(n) + ": a size or row length beyond 2^31 - 1 is not supported");
   apply_threads();
-  bool ta = transposesA(form), tb = transposesB(form);
+  bool ta = transposes_a(form), tb = transposes_b(form);
   // The libraries check row lengths even where there is only one row.
   lda = std::max(lda, ta ? m : k), ldb = std::max(ldb, tb ? k : n), ldc = std::max(ldc, n);
   if (n == 1)
@@ -76,9 +75,7 @@ void gemm(T *c, const T *a, const T *b, int64_t m, int64_t n, int64_t k, Form fo
 template <typename T>
 void gemm_batched(T *c, const T *a, const T *b, int64_t m, int64_t n, int64_t k, Form form, int64_t lda, int64_t ldb,
                   int64_t ldc, std::initializer_list<BatchDim> batch, double alpha, double beta, Blas library) {
-  if (batch.size() > 8)
-    fail("batched matrix product over more than 8 batch dimensions");
-  forEachProduct(batch, [&](int64_t toC, int64_t toA, int64_t toB, bool first) {
+  detail::forEachProduct(batch, [&](int64_t toC, int64_t toA, int64_t toB, bool first) {
     gemm(c + toC, a + toA, b + toB, m, n, k, form, lda, ldb, ldc, alpha, first ? beta : 1.0, library);
   });
 }
@@ -91,8 +88,8 @@ void gemm(T *c, const T *a, const T *b, int64_t m, int64_t n, int64_t k, Form fo
     for (int64_t j = 0; j < n; ++j) {
       double sum = 0;
       for (int64_t l = 0; l < k; ++l)
-        sum += double(transposesA(form) ? a[l * lda + i] : a[i * lda + l]) *
-               double(transposesB(form) ? b[j * ldb + l] : b[l * ldb + j]);
+        sum += double(transposes_a(form) ? a[l * lda + i] : a[i * lda + l]) *
+               double(transposes_b(form) ? b[j * ldb + l] : b[l * ldb + j]);
       c[i * ldc + j] = T(alpha * sum + (beta == 0 ? 0.0 : beta * double(c[i * ldc + j])));
     }
 }

@@ -1,64 +1,66 @@
 // Products of bf16 and fp16 with sums in float. bf16 goes to oneDNN where the processor has instructions for it
 // (avx512_bf16); all else is made floats, block by block, and multiplied as those.
 #include "runtime/kernels/Gemm.h"
+#include "runtime/kernels/cpu/BatchedGemm.h"
+#include "runtime/kernels/cpu/Dnnl.h"
 #include "runtime/kernels/cpu/Threads.h"
 #include "runtime/launch/Fail.h"
 #include <algorithm>
 #include <array>
-#include <dnnl.hpp>
 #include <map>
 #include <vector>
 
 namespace echelon::runtime {
 namespace {
 
-bool transposesA(Form form) { return form == Form::tn || form == Form::tt; }
-bool transposesB(Form form) { return form == Form::nt || form == Form::tt; }
-
 bool hasInstructions() {
   static const bool has = __builtin_cpu_supports("avx512bf16");
   return has;
 }
 
-const dnnl::engine &engine() {
-  static const dnnl::engine e(dnnl::engine::kind::cpu, 0);
-  return e;
-}
+using detail::engine;
+using dnnl::memory;
 
 using Key = std::array<int64_t, 8>;
 
-/// One primitive for each shape, made at the first call and kept.
-const dnnl::matmul &primitiveFor(const Key &key) {
-  thread_local std::map<Key, dnnl::matmul> known;
+/// What multiplies matrices of one shape.
+struct Product {
+  dnnl::matmul primitive;
+  memory::desc a, b, c;
+};
+
+/// Made at the first call and kept.
+const Product &productOf(const Key &key) {
+  thread_local std::map<Key, Product> known;
   auto [it, isNew] = known.try_emplace(key);
+  Product &product = it->second;
   if (isNew) {
-    using dnnl::memory;
     const auto [m, n, k, form, lda, ldb, ldc, adds] = key;
-    const bool ta = transposesA(static_cast<Form>(form)), tb = transposesB(static_cast<Form>(form));
-    const memory::desc a({m, k}, memory::data_type::bf16, ta ? memory::dims{1, lda} : memory::dims{lda, 1});
-    const memory::desc b({k, n}, memory::data_type::bf16, tb ? memory::dims{1, ldb} : memory::dims{ldb, 1});
-    const memory::desc c({m, n}, memory::data_type::f32, memory::dims{ldc, 1});
+    const bool ta = transposes_a(static_cast<Form>(form)), tb = transposes_b(static_cast<Form>(form));
+    product.a = {{m, k}, memory::data_type::bf16, ta ? memory::dims{1, lda} : memory::dims{lda, 1}};
+    product.b = {{k, n}, memory::data_type::bf16, tb ? memory::dims{1, ldb} : memory::dims{ldb, 1}};
+    product.c = {{m, n}, memory::data_type::f32, memory::dims{ldc, 1}};
     dnnl::primitive_attr attributes;
     if (adds) {
       dnnl::post_ops sum;
       sum.append_sum(1.0f);
       attributes.set_post_ops(sum);
     }
-    it->second = dnnl::matmul(dnnl::matmul::primitive_desc({a, b, c}, attributes, engine()));
+    product.primitive =
+        dnnl::matmul(dnnl::matmul::primitive_desc({product.a, product.b, product.c}, attributes, engine()));
   }
-  return it->second;
+  return product;
 }
 
 void byInstructions(float *c, const bf16 *a, const bf16 *b, const Key &key) {
-  const dnnl::matmul &product = primitiveFor(key);
+  const Product &product = productOf(key);
   thread_local dnnl::stream stream(engine());
-  auto operand = [&](dnnl_query_t what, const void *data) {
-    const dnnl_memory_desc_t *type = dnnl_primitive_desc_query_md(product.get_primitive_desc(), what, 0);
-    return dnnl::memory(dnnl::memory::desc(*type), engine(), const_cast<void *>(data));
+  auto operand = [](const memory::desc &type, const void *data) {
+    return memory(type, engine(), const_cast<void *>(data));
   };
-  product.execute(stream, {{DNNL_ARG_SRC, operand(dnnl_query_src_md, a)},
-                           {DNNL_ARG_WEIGHTS, operand(dnnl_query_weights_md, b)},
-                           {DNNL_ARG_DST, operand(dnnl_query_dst_md, c)}});
+  product.primitive.execute(stream, {{DNNL_ARG_SRC, operand(product.a, a)},
+                                     {DNNL_ARG_WEIGHTS, operand(product.b, b)},
+                                     {DNNL_ARG_DST, operand(product.c, c)}});
   stream.wait();
 }
 
@@ -74,7 +76,7 @@ template <typename N>
 void byBlocks(float *c, const N *a, const N *b, int64_t m, int64_t n, int64_t k, Form form, int64_t lda, int64_t ldb,
               int64_t ldc, bool adds) {
   constexpr int64_t rows = 1024, columns = 1024, depth = 512;
-  const bool ta = transposesA(form), tb = transposesB(form);
+  const bool ta = transposes_a(form), tb = transposes_b(form);
   thread_local std::vector<float> blockA, blockB;
   for (int64_t l = 0; l < k; l += depth)
     for (int64_t j = 0; j < n; j += columns) {
@@ -115,7 +117,7 @@ void gemm(float *c, const N *a, const N *b, int64_t m, int64_t n, int64_t k, For
     return;
   }
   apply_threads();
-  const bool ta = transposesA(form), tb = transposesB(form);
+  const bool ta = transposes_a(form), tb = transposes_b(form);
   product(c, a, b, m, n, k, form, std::max(lda, ta ? m : k), std::max(ldb, tb ? k : n), std::max(ldc, n), beta == 1);
 }
 
@@ -123,7 +125,7 @@ template <typename N, typename>
 void gemm_batched(float *c, const N *a, const N *b, int64_t m, int64_t n, int64_t k, Form form, int64_t lda,
                   int64_t ldb, int64_t ldc, std::initializer_list<BatchDim> batch, double alpha, double beta,
                   Blas library) {
-  forEachProduct(batch, [&](int64_t toC, int64_t toA, int64_t toB, bool first) {
+  detail::forEachProduct(batch, [&](int64_t toC, int64_t toA, int64_t toB, bool first) {
     gemm(c + toC, a + toA, b + toB, m, n, k, form, lda, ldb, ldc, alpha, first ? beta : 1.0, library);
   });
 }
