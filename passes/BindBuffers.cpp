@@ -43,6 +43,7 @@ private:
   /// Makes `op` a member; its views are then found by bindPlaces.
   void bind(Operation *op, StringRef group, StringRef name);
   void bindPlaces(rt::AllocOp alloc);
+  void shareStacks(ArrayRef<rt::FunctionOp> steps);
   /// A name that no other member of the group and no constant has: `wanted`, or of the same tensor's whole path.
   std::string unique(StringRef group, StringRef wanted, StringRef path, const std::string &key);
   std::string memberName(StringRef path) const { return lower::shortName(path); }
@@ -79,10 +80,10 @@ void Binder::bindStored(rt::AllocOp alloc) {
   Operation *of = symbols.lookup(*alloc.getOf());
   auto variable = dyn_cast<ech::VariableOp>(of);
   StringRef path = *alloc.getOf();
-  StringRef group = !variable                                            ? "Inputs"
-                    : variable.getKind() == ech::VariableKind::Param     ? "Params"
-                    : variable.getKind() == ech::VariableKind::Optimizer ? "OptimizerState"
-                                                                         : "State";
+  StringRef group = !variable                                        ? "Inputs"
+                    : variable.getKind() == ech::VariableKind::Param ? "Params"
+                    : variable.getKind() == ech::VariableKind::State ? "State"
+                                                                     : "OptimizerState";
   std::string key; // an input in two forms is two members
   llvm::raw_string_ostream(key) << path << alloc.getOffset().value_or(0);
   StringRef rest = path;
@@ -253,6 +254,27 @@ void Binder::run() {
   }
   for (rt::FunctionOp step : steps)
     step.walk([&](rt::AllocOp alloc) { bindPlaces(alloc); });
+  shareStacks(steps);
+}
+
+/// What one step walks place by place is a stack in all steps: they share the struct.
+void Binder::shareStacks(ArrayRef<rt::FunctionOp> steps) {
+  DenseMap<Attribute, Attribute> strides; // by member
+  auto forEachMember = [&](auto act) {
+    for (rt::FunctionOp step : steps)
+      step->walk([&](rt::AllocOp alloc) {
+        if (Attribute member = alloc->getAttr(rt::kMember))
+          act(alloc, member);
+      });
+  };
+  forEachMember([&](rt::AllocOp alloc, Attribute member) {
+    if (Attribute stride = alloc->getAttr(rt::kStack))
+      strides.try_emplace(member, stride);
+  });
+  forEachMember([&](rt::AllocOp alloc, Attribute member) {
+    if (Attribute stride = strides.lookup(member))
+      alloc->setAttr(rt::kStack, stride);
+  });
 }
 
 struct BindBuffers : echelon::impl::BindBuffersBase<BindBuffers> {
