@@ -115,9 +115,10 @@ void Tables::stored() {
   const llvm::MapVector<StringRef, int64_t> moments = momentsLikeParams(module);
   for (auto op : module.getOps<ech::VariableOp>()) {
     auto type = cast<ech::Tensor>(op.getType());
-    const char *kind = op.getKind() == ech::VariableKind::Param   ? "Stored::Param"
-                       : op.getKind() == ech::VariableKind::State ? "Stored::State"
-                                                                  : "Stored::Optimizer";
+    const char *kind = op.getKind() == ech::VariableKind::Param     ? "Stored::Param"
+                       : op.getKind() == ech::VariableKind::State   ? "Stored::State"
+                       : op.getKind() == ech::VariableKind::Average ? "Stored::Average"
+                                                                    : "Stored::Optimizer";
     auto at = op->getAttrOfType<IntegerAttr>(rt::kOffset);
     const std::string offset = std::to_string(at ? at.getInt() : 0);
     if (moments.count(momentOf(op).first))
@@ -128,7 +129,10 @@ void Tables::stored() {
     os << codegen::filled("p.store(", arguments, ");", 2) << "\n";
   }
   for (const auto &[name, shift] : moments)
-    os << "  p.storeMoments(" << quoted(name) << ", " << shift << ");\n";
+    if (name == "average")
+      os << "  p.storeAverages(" << shift << ");\n";
+    else
+      os << "  p.storeMoments(" << quoted(name) << ", " << shift << ");\n";
 }
 
 void Tables::inputs() {
@@ -258,6 +262,16 @@ void Tables::print() {
     os << "  p.evaluations.push_back({" << quoted(e.getName()) << ", "
        << (e.getSourceAttr() ? sourceText(e.getSourceAttr()) : "{}") << ", " << e.getEvery() << ", " << e.getBatches()
        << "});\n";
+  if (auto until = run::only<run::UntilOp>(module)) {
+    static constexpr StringRef kNames[] = {"Above", "AtLeast", "Below", "AtMost"};
+    const double price = until.getPrice().convertToDouble();
+    field("until", "{" + quoted(until.getMetric()) + ", Until::" + kNames[static_cast<size_t>(until.getComparison())] +
+                       ", " + shortestDecimal(until.getValue().convertToDouble()) + ", " +
+                       quoted(until.getEvaluation()) + (price != 0 ? ", " + shortestDecimal(price) : "") + "}");
+  }
+  if (auto onNan = run::only<run::OnNanOp>(module))
+    field("onNan", Twine(onNan.getAction() == run::NanAction::Skip ? "{OnNan::Skip, " : "{OnNan::RollBack, ") +
+                       Twine(onNan.getTimes()) + "}");
   auto checkpoint = run::only<run::CheckpointOp>(module);
   if (checkpoint)
     os << "  p.checkpoint = {" << checkpoint.getSteps() << ", "
@@ -278,6 +292,8 @@ void Tables::print() {
     field("evaluateBatch", "evaluate_batch");
     field("evaluateEnd", "evaluate_end");
   }
+  if (SymbolTable::lookupSymbolIn(module, "exchange"))
+    field("exchange", "exchange");
   field("learningRate", "learning_rate");
   if (profile)
     field("profiled", "profiled");

@@ -74,7 +74,9 @@ LogicalResult echelon::emitCpp(ModuleOp module, const frontend::SourceManager &s
     if (function.getSymName() == "train")
       printTraining(function, text, body);
     else if (function.getSymName() == "train.start")
-      printStart(function, text, body);
+      printOnce(function, "start", "What starts from parameters, once they have their start values.", text, body);
+    else if (function.getSymName() == "exchange")
+      printOnce(function, "exchange", "Parameters and their averages change places, around an evaluation.", text, body);
     else if (function.getSymName() == "evaluate")
       printEvaluation(function, text, body);
     else

@@ -113,9 +113,12 @@ std::string optimizerLines(ModuleOp module) {
   text += "clip: " + (clip ? shortestDecimal(clip.getValueAsDouble()) : std::string("none")) + "\n";
   if (auto compute = module->getAttrOfType<TypeAttr>(ech::kCompute))
     text += std::string("rounding: ") + runtime::namesOf(*rt::elementOf(compute.getValue())).language + "\n";
+  if (auto average = run::only<run::AverageOp>(module))
+    text += "average: ema " + shortestDecimal(average.getDecay().convertToDouble()) + "\n";
   for (auto variable : module.getOps<ech::VariableOp>())
     if (variable.getKind() == ech::VariableKind::Param && variable.getDecayed())
-      if (auto line = update::lineOf(module, variable.getSymName()); line && line.number("decay") != 0)
+      if (auto line = update::lineOf(module, variable.getSymName());
+          line && (line.number("decay") != 0 || update::findRule(line.getRule())->setsWeightsApart))
         text += ("decay of " + variable.getSymName() + ": yes\n").str();
   return text;
 }

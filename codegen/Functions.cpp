@@ -166,12 +166,12 @@ void codegen::printRule(rt::FunctionOp rule, const Text &text, raw_ostream &os) 
   os << printer.text() << "\n";
 }
 
-void codegen::printStart(rt::FunctionOp start, const Text &text, raw_ostream &os) {
+void codegen::printOnce(rt::FunctionOp step, StringRef name, StringRef what, const Text &text, raw_ostream &os) {
   Printer printer = text.printer();
   printer.probes = nullptr;
-  os << "/// What starts from parameters, once they have their start values.\n";
-  SmallVector<Operation *> ops = operationsOf(start);
-  printer.function("void start(Rank &r) {", [&] {
+  os << "/// " << what << "\n";
+  SmallVector<Operation *> ops = operationsOf(step);
+  printer.function(("void " + name + "(Rank &r) {").str(), [&] {
     for (Operation *op : ops)
       printer.operation(*op);
   });

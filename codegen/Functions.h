@@ -17,8 +17,9 @@ struct Text {
 void printRule(rt::FunctionOp rule, const Text &text, llvm::raw_ostream &os);
 /// The functions of a training step, and `step`, which calls them.
 void printTraining(rt::FunctionOp train, const Text &text, llvm::raw_ostream &os);
-/// `start`, run once.
-void printStart(rt::FunctionOp start, const Text &text, llvm::raw_ostream &os);
+/// A step that is one function of this name.
+void printOnce(rt::FunctionOp step, llvm::StringRef name, llvm::StringRef what, const Text &text,
+               llvm::raw_ostream &os);
 /// `evaluate_begin`, `evaluate_batch`, `evaluate_end`.
 void printEvaluation(rt::FunctionOp evaluate, const Text &text, llvm::raw_ostream &os);
 

@@ -2,6 +2,8 @@
 // 1. Every parameter finds its optimizer line: the first whose pattern matches its path.
 // 2. The norm of all gradients is reported; with a clip, the gradients are scaled by min(1, clip / (norm + 1e-6)).
 // 3. Each line's rule (passes/update/), as ordinary element-wise operations, over new variables for what it keeps.
+// 4. Where the run has averages: after each update a = d a + (1 - d) w, in a new variable beside what the rule keeps; a
+//    starts as w (@train.start), and @exchange has both change places, so that an evaluation reads it.
 // Weight decay takes only `decayed` parameters.
 #include "ir/ech/Reverse.h"
 #include "passes/Passes.h"
@@ -64,12 +66,18 @@ struct ExpandUpdate : echelon::impl::ExpandUpdateBase<ExpandUpdate> {
     Location place = placeOf(step.getLoc());
     Build build(builder, place, tensor(gradients.front().getValue()).getElement());
     Value scale = clip(build, gradients);
+    auto average = run::only<run::AverageOp>(getOperation());
+    SmallVector<VariableOp> averages;
     for (auto [gradient, line] : llvm::zip(gradients, chosen)) {
-      update(build, gradient, line, scale);
+      Value next = update(build, gradient, line, scale);
+      if (average && failed(averageOf(build, variable(gradient), next, average.getDecay(), averages)))
+        return failure();
       if (getOperation()->hasAttr(ech::kKeepGradients))
         WriteOp::create(builder, build.loc, beside(variable(gradient), "gradient.").getSymName(), gradient.getValue());
       gradient.erase();
     }
+    if (average)
+      placeAverages(step, averages);
     return success();
   }
 
@@ -136,7 +144,7 @@ struct ExpandUpdate : echelon::impl::ExpandUpdateBase<ExpandUpdate> {
     llvm::StringMap<VariableOp> variables;
   };
 
-  void update(Build &build, GradientOp gradient, run::OptimizeOp line, Value scale) {
+  Value update(Build &build, GradientOp gradient, run::OptimizeOp line, Value scale) {
     const update::Rule &rule = *update::findRule(line.getRule());
     VariableOp param = variable(gradient);
     build.loc = placeOf(gradient.getLoc());
@@ -146,7 +154,7 @@ struct ExpandUpdate : echelon::impl::ExpandUpdateBase<ExpandUpdate> {
     if (scale)
       u.g = named(build, ("d_" + param.getSymName()).str(), build.mul(u.g, scale));
     const double decay = param.getDecayed() ? line.number("decay") : 0;
-    const bool isSpared = decay == 0 && line.number("decay") != 0;
+    const bool isSpared = !param.getDecayed() && (line.number("decay") != 0 || rule.setsWeightsApart);
     param->setAttr(kUpdateRule, build.builder.getStringAttr(line.getRule() + (isSpared ? "_without_decay" : "")));
     if (rule.decaysApart)
       u.decay = decay;
@@ -155,6 +163,58 @@ struct ExpandUpdate : echelon::impl::ExpandUpdateBase<ExpandUpdate> {
     u.lr = named(build, "lr", build.scalar("learning_rate", numberOf(line)));
     Value next = rule.next(u);
     WriteOp::create(build.builder, build.loc, param.getSymName(), named(build, param.getSymName(), next));
+    return next;
+  }
+
+  //===- averages ------------------------------------------------------------------------------------------------===//
+
+  /// With d = 0 it is w, to the last bit.
+  LogicalResult averageOf(Build &build, VariableOp param, Value next, const APFloat &decay,
+                          SmallVectorImpl<VariableOp> &averages) {
+    const std::string path = ("average." + param.getSymName()).str();
+    if (variables.count(StringAttr::get(&getContext(), path)))
+      return variables.lookup(StringAttr::get(&getContext(), path))->emitError()
+             << "E0103: " << path << " is what the average of " << param.getSymName()
+             << " is called; give the block another name than average";
+    VariableOp average = beside(param, "average.", VariableKind::Average);
+    Value kept = named(build, "average_kept", build.scalar("average_decay", 0, decay.convertToDouble()));
+    Value before = build.mul(read(build, average), kept);
+    Value share = named(build, "average_share", build.sub(build.constant(1), kept));
+    Value now = build.mul(next, share);
+    write(build, average, build.add(before, now));
+    averages.push_back(average);
+    return success();
+  }
+
+  /// Averages start as the parameters, and change places with them for an evaluation.
+  void placeAverages(StepOp step, ArrayRef<VariableOp> averages) {
+    OpBuilder builder(step);
+    const Location place = step.getLoc();
+    auto atEndOf = [&](StringRef name) {
+      auto found = getOperation().lookupSymbol<StepOp>(name);
+      if (!found) {
+        builder.setInsertionPoint(step);
+        found = StepOp::create(builder, place, name);
+      }
+      builder.setInsertionPointToEnd(&found.getBody().front());
+    };
+    auto readNow = [&](StringRef path, Type type) {
+      return ReadOp::create(builder, NameLoc::get(builder.getStringAttr(path), place), cast<Tensor>(type), path);
+    };
+    atEndOf("train.start");
+    for (VariableOp average : averages) {
+      const StringRef path = average.getSymName().drop_front(StringRef("average.").size());
+      WriteOp::create(builder, place, average.getSymName(), readNow(path, average.getType()));
+    }
+    if (!getOperation().lookupSymbol<StepOp>("evaluate"))
+      return;
+    atEndOf("exchange");
+    for (VariableOp average : averages) {
+      const StringRef path = average.getSymName().drop_front(StringRef("average.").size());
+      Value w = readNow(path, average.getType()), a = readNow(average.getSymName(), average.getType());
+      WriteOp::create(builder, place, path, a);
+      WriteOp::create(builder, place, average.getSymName(), w);
+    }
   }
 
   int64_t numberOf(run::OptimizeOp line) {
@@ -194,13 +254,13 @@ struct ExpandUpdate : echelon::impl::ExpandUpdateBase<ExpandUpdate> {
   }
   /// A variable that lives where the update of a parameter works: zeros of its type, its path after `prefix`; after
   /// the variables that are together with the parameter.
-  VariableOp beside(VariableOp param, const Twine &prefix) {
+  VariableOp beside(VariableOp param, const Twine &prefix, VariableKind kind = VariableKind::Optimizer) {
     std::string path = (prefix + param.getSymName()).str();
     OpBuilder builder(&getContext());
     Operation *&end = rowEnds[rowOf.lookup(param)];
     builder.setInsertionPointAfter(end);
-    auto made = VariableOp::create(builder, param.getLoc(), path, VariableKind::Optimizer, param.getType(),
-                                   Distribution::Constant, APFloat(0.0), APFloat(0.0), param.getStacked(),
+    auto made = VariableOp::create(builder, param.getLoc(), path, kind, param.getType(), Distribution::Constant,
+                                   APFloat(0.0), APFloat(0.0), param.getStacked(),
                                    /*decayed=*/false);
     end = made;
     return made;

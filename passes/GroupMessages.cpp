@@ -180,14 +180,16 @@ struct GroupMessages : echelon::impl::GroupMessagesBase<GroupMessages> {
   }
   llvm::StringSet<> repeated; // axes of repeats
 
-  /// What messages share that travel together.
+  /// What messages share that travel together. The norm of all gradients goes without norms of the update, which are
+  /// made of what it must have found finite first.
   Attribute keyOf(Operation *op) {
     Builder builder(&getContext());
+    Operation *made = op->getOperand(0).getDefiningOp();
     Attribute reduction = op->getAttr("reduction");
-    return builder.getArrayAttr({builder.getStringAttr(op->getName().getStringRef()), op->getAttr("over"),
-                                 op->getAttr("algorithm"), reduction ? reduction : builder.getUnitAttr(),
-                                 TypeAttr::get(ech::tensor(op->getOperand(0)).getElement()),
-                                 builder.getBoolAttr(inUpdate(op))});
+    return builder.getArrayAttr(
+        {builder.getStringAttr(op->getName().getStringRef()), op->getAttr("over"), op->getAttr("algorithm"),
+         reduction ? reduction : builder.getUnitAttr(), TypeAttr::get(ech::tensor(op->getOperand(0)).getElement()),
+         builder.getBoolAttr(inUpdate(op)), builder.getBoolAttr(made && made->hasAttr(kParameters))});
   }
 
   /// "CLAUSE: USE" of many becomes "CLAUSE: USE, USE and 3 more", of gradients "CLAUSE: gradients of w1, b1 and 3

@@ -7,6 +7,8 @@ using namespace echelon;
 
 std::pair<StringRef, StringRef> echelon::momentOf(ech::VariableOp variable) {
   StringRef path = variable.getSymName();
+  if (variable.getKind() == ech::VariableKind::Average)
+    return path.split('.');
   if (variable.getKind() != ech::VariableKind::Optimizer || !path.consume_front("optimizer."))
     return {};
   return path.split('.');

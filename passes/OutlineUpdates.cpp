@@ -111,6 +111,8 @@ std::string Rule::nameOf(Value row) const {
   if (variable == param)
     return "w";
   StringRef path = variable ? variable.getSymName() : "";
+  if (variable && variable.getKind() == ech::VariableKind::Average)
+    return "average";
   if (path.consume_front("optimizer."))
     return path.split('.').first.str();
   return "d_w";
@@ -242,6 +244,9 @@ struct OutlineUpdates : echelon::impl::OutlineUpdatesBase<OutlineUpdates> {
     StringRef path = param.getSymName(), rest = name;
     if (name == path)
       return "next_w";
+    if (rest.consume_front("average.") && rest == path)
+      return "next_average";
+    rest = name;
     if (rest.consume_front("optimizer."))
       return ("next_" + rest.split('.').first).str();
     if (rest.consume_front("d_") && rest == path)

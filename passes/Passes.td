@@ -82,6 +82,8 @@ def ExpandUpdate : EchelonPass<"ech-expand-update"> {
     %next = ech.map sub %w, %step
     ech.write @layer.w, %next
     ```
+    With `run.average` each parameter has a variable `average.PATH`, which the update follows, which starts as the
+    parameter (`@train.start`) and changes places with it in `@exchange`, for an evaluation.
     With `ech.keep_gradients` each gradient is also stored, as `gradient.PATH`, to be looked at. Runs after the batch is
     split over time, once a step; before layout, so that `store` finds the update as ordinary operations.
   }];

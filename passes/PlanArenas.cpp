@@ -182,7 +182,7 @@ struct PlanArenas : echelon::impl::PlanArenasBase<PlanArenas> {
     SmallVector<ech::VariableOp> params, states;
     llvm::MapVector<StringRef, SmallVector<ech::VariableOp>> moments;
     for (auto variable : module.getOps<ech::VariableOp>())
-      if (variable.getKind() == ech::VariableKind::Optimizer)
+      if (variable.getKind() == ech::VariableKind::Optimizer || variable.getKind() == ech::VariableKind::Average)
         moments[momentOf(variable).first].push_back(variable);
       else
         (variable.getKind() == ech::VariableKind::Param ? params : states).push_back(variable);

@@ -377,6 +377,8 @@ std::string cpu::textOf(rt::NumberOp number) {
   case rt::Number::BiasCorrection:
     return "1 - std::pow(" + real(number.getBy()->convertToDouble(), number.getContext()) +
            ", static_cast<double>(r.updates()))";
+  case rt::Number::AverageDecay:
+    return "average_decay(" + real(number.getBy()->convertToDouble(), number.getContext()) + ", r.averagings())";
   case rt::Number::Step:
     return "static_cast<double>(r.step())";
   case rt::Number::SampleCount:

@@ -170,7 +170,7 @@ bool Elaborator::declareOnce(const Ident &name) {
 }
 
 bool Elaborator::isOwnName(const std::string &path, const Ident &name, const char *what) {
-  if (path != "train" && path != "evaluate" && path != "train.start")
+  if (path != "train" && path != "evaluate" && path != "train.start" && path != "exchange")
     return false;
   error(Code::E0103, name.range, path + " is a name of the compiler's own; choose another for this " + what);
   return true;

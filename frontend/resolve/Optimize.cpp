@@ -11,8 +11,6 @@ void TrainResolver::take(const OptimizeClause &c, const Clause &clause) {
   line.range = clause.range;
   line.patterns = c.patterns;
   line.rule = kind;
-  if (kind == "lamb")
-    notBuilt(c.method.range, "optimize lamb", "adamw, adam and sgd are");
   std::vector<std::string> names = {"lr", "momentum", "decay", "nesterov", "clip", "scale_lr"};
   if (kind != "sgd")
     names = {"lr", "betas", "decay", "epsilon", "clip", "scale_lr"};
@@ -116,9 +114,12 @@ std::optional<Schedule> TrainResolver::schedule(const Expr &rate) {
     }
     s.dropsRange = args.rangeOf("drops");
   }
+  s.range = call->range;
   s.endRange = args.has("warmup") ? args.rangeOf("warmup") : call->range;
   return s;
 }
+
+static const char *const kScheduleNames[] = {"constant", "cosine", "linear", "wsd", "steps_at"};
 
 void checkLength(const RunSettings &settings, Diagnostics &diagnostics) {
   if (!settings.steps)
@@ -129,7 +130,6 @@ void checkLength(const RunSettings &settings, Diagnostics &diagnostics) {
     diagnostics.error(Code::E0704, settings.lengthRange,
                       "the run takes " + plain(double(settings.steps) * double(settings.batch)) +
                           " samples; they are counted up to 2^53");
-  static const char *names[] = {"constant", "cosine", "linear", "wsd", "steps_at"};
   for (const OptimizerLine &line : settings.optimizers) {
     const Schedule &s = line.schedule;
     if (!s.drops.empty() && s.drops.back() >= settings.steps)
@@ -142,14 +142,23 @@ void checkLength(const RunSettings &settings, Diagnostics &diagnostics) {
                             std::to_string(s.warmup) + " steps");
     if (s.warmup + s.decaySteps > settings.steps)
       diagnostics.error(Code::E0404, s.endRange,
-                        std::string("the warmup") + (s.decaySteps ? " and the decay of " : " of ") + names[s.kind] +
-                            (s.decaySteps ? " take " : " takes ") + std::to_string(s.warmup + s.decaySteps) +
-                            " steps; the run has " + std::to_string(settings.steps));
+                        std::string("the warmup") + (s.decaySteps ? " and the decay of " : " of ") +
+                            kScheduleNames[s.kind] + (s.decaySteps ? " take " : " takes ") +
+                            std::to_string(s.warmup + s.decaySteps) + " steps; the run has " +
+                            std::to_string(settings.steps));
   }
 }
 
-// A line for all parameters is the last: what comes after it would match nothing.
+// A line for all parameters is the last: what comes after it would match nothing. A schedule that ends needs an end.
 void TrainResolver::checkSchedules() {
+  if (settings.until && !settings.lengthRange.valid())
+    for (const OptimizerLine &line : settings.optimizers)
+      if (const Schedule &s = line.schedule; s.kind != Schedule::Constant && s.kind != Schedule::StepsAt)
+        error(Code::E0409, s.range,
+              quoted(kScheduleNames[s.kind]) +
+                  " falls until the run's last step, and 'until' alone names none: say a length beside it, as in "
+                  "steps 10_000, the schedule's end and the run's limit, or take constant or steps_at")
+            .note(settings.until->range, "the run ends by this clause alone");
   const OptimizerLine *all = nullptr;
   for (const OptimizerLine &line : settings.optimizers) {
     if (all && !line.patterns.empty())
@@ -166,8 +175,21 @@ void TrainResolver::take(const AverageClause &c, const Clause &clause) {
     return;
   Arguments args("ema", c.method.range, c.method.arguments, {"decay"}, diagnostics);
   if (args.require("decay"))
-    args.number("decay", {0, 1, true, true});
-  notBuilt(clause.range, "average ema");
+    settings.averageDecay = args.number("decay", belowOne());
+  bool evaluates = false;
+  for (const Clause &other : train.clauses)
+    if (auto *evaluate = std::get_if<EvaluateClause>(&other.what)) {
+      evaluates = true;
+      if (evaluate->name && (evaluate->name->text == "last" || evaluate->name->text.compare(0, 5, "last_") == 0))
+        error(Code::E0103, evaluate->name->range,
+              "with 'average', what is called 'last' is an evaluation of the parameters themselves; call this one "
+              "otherwise")
+            .note(clause.range, "here evaluations are to read the average");
+    }
+  if (!evaluates)
+    error(Code::E0401, clause.range,
+          "'average' is what evaluations read, and train " + train.name.text +
+              " makes none: add a line as 'evaluate every 100 steps'");
 }
 
 } // namespace echelon::frontend

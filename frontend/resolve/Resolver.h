@@ -67,6 +67,7 @@ private:
   // Resources.cpp: memory, faults, files, search
   void take(const RecomputeClause &, const Clause &);
   void take(const ExportClause &, const Clause &);
+  void needCheckpoint(const std::string &what, SourceRange range);
   void take(const RestartClause &, const Clause &);
   void take(const ElasticClause &, const Clause &);
   void take(const OnNanClause &, const Clause &);

@@ -1,5 +1,5 @@
-// Clauses about memory, faults, files and search. They are checked here and, all but `restart` and those that say what
-// happens anyway, `recompute none` and `on nan stop`, left to come.
+// Clauses about memory, faults, files and search. They are checked here and, all but `restart`, `on nan` and `recompute
+// none`, left to come.
 #include "frontend/resolve/Resolver.h"
 
 #include <algorithm>
@@ -35,16 +35,20 @@ void TrainResolver::take(const ExportClause &c, const Clause &clause) {
   notBuilt(clause.range, "export", "leave it out; checkpoint writes snapshots as safetensors");
 }
 
+void TrainResolver::needCheckpoint(const std::string &what, SourceRange range) {
+  if (std::none_of(train.clauses.begin(), train.clauses.end(),
+                   [](const Clause &other) { return std::holds_alternative<CheckpointClause>(other.what); }))
+    error(Code::E0401, range,
+          what + " goes on from the newest snapshot, and train " + train.name.text +
+              " writes none: add a line as 'checkpoint every 200 steps'");
+}
+
 void TrainResolver::take(const RestartClause &c, const Clause &clause) {
   constexpr int64_t kMost = 1000000;
   atLeastOne(c.times, "the number of restarts");
   if (c.times.value > kMost)
     error(Code::E0404, c.times.range, "the number of restarts is at most " + std::to_string(kMost));
-  if (std::none_of(train.clauses.begin(), train.clauses.end(),
-                   [](const Clause &other) { return std::holds_alternative<CheckpointClause>(other.what); }))
-    error(Code::E0401, clause.range,
-          "'restart' goes on from the newest snapshot, and train " + train.name.text +
-              " writes none: add a line as 'checkpoint every 200 steps'");
+  needCheckpoint("'restart'", clause.range);
   settings.restarts = c.times.value;
 }
 
@@ -59,9 +63,14 @@ void TrainResolver::take(const ElasticClause &c, const Clause &clause) {
 }
 
 void TrainResolver::take(const OnNanClause &c, const Clause &clause) {
-  if (c.action != OnNanClause::Stop)
-    notBuilt(clause.range, c.action == OnNanClause::Skip ? "on nan skip" : "on nan roll back",
-             "on nan stop is, which happens anyway");
+  settings.onNan.action = c.action;
+  if (c.action == OnNanClause::Skip) {
+    atLeastOne(*c.upTo, "the number of steps skipped in a row");
+    settings.onNan.times = c.upTo->value;
+  } else if (c.action == OnNanClause::RollBack) {
+    settings.onNan.times = 3; // to one snapshot; docs/language.md
+    needCheckpoint("'on nan roll back'", clause.range);
+  }
 }
 
 void TrainResolver::take(const StartClause &c, const Clause &clause) {

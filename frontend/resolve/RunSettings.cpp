@@ -92,11 +92,12 @@ void TrainResolver::checkOnce() {
       seen.emplace(key, &clause);
       continue;
     }
-    if (std::holds_alternative<LengthClause>(clause.what) || std::holds_alternative<UntilClause>(clause.what)) {
+    if (std::holds_alternative<LengthClause>(clause.what)) {
       auto [it, fresh] = seen.emplace("length", &clause);
       if (!fresh)
         error(Code::E0409, clause.word.range,
-              "the length is given twice; one of 'steps', 'epochs', 'samples' and 'until' says it")
+              "the length is given twice; one of 'steps', 'epochs' and 'samples' says it, and 'until' may stand beside "
+              "it")
             .note(it->second->word.range, "it is given here first");
       continue;
     }
@@ -232,14 +233,31 @@ void TrainResolver::take(const LengthClause &c, const Clause &clause) {
                                     : settings.lengthSamples) = n;
 }
 
+// Whether the model has the metric is known when it is elaborated: Compilation::checkUntil.
 void TrainResolver::take(const UntilClause &c, const Clause &clause) {
+  static const std::map<CompareExpr::Op, const char *> comparisons = {
+      {CompareExpr::Lt, "<"}, {CompareExpr::Le, "<="}, {CompareExpr::Gt, ">"}, {CompareExpr::Ge, ">="}};
   auto *compare = dynCast<CompareExpr>(c.condition);
-  bool fine = compare && dynCast<PathExpr>(compare->left) && constant(*compare->right) &&
-              compare->op != CompareExpr::Eq && compare->op != CompareExpr::Ne;
-  if (!fine)
+  auto *metric = compare ? dynCast<PathExpr>(compare->left) : nullptr;
+  const std::optional<double> value = metric ? constant(*compare->right) : std::nullopt;
+  if (!value || !comparisons.count(compare->op)) {
     error(Code::E0408, c.condition->range, "'until' compares a metric with a number, as in until accuracy > 93%");
-  else
-    notBuilt(clause.range, "until", "say how long, as in steps 1000");
+    return;
+  }
+  if (std::none_of(train.clauses.begin(), train.clauses.end(),
+                   [](const Clause &other) { return std::holds_alternative<EvaluateClause>(other.what); }))
+    error(Code::E0401, clause.range,
+          "'until' is looked at after each evaluation, and train " + train.name.text +
+              " makes none: add a line as 'evaluate every 100 steps'");
+  settings.until = {metric->path.text(), comparisons.at(compare->op), *value, clause.range, metric->range};
+}
+
+std::string UntilSettings::text() const { return metric + " " + comparison + " " + plain(value); }
+
+double RunSettings::dollarsPerHour() const {
+  if (!cluster || !cluster->price || !cluster->nodes)
+    return 0;
+  return cluster->price->value * double((ranks() + cluster->nodes->devices - 1) / cluster->nodes->devices);
 }
 
 void TrainResolver::take(const EvaluateClause &c, const Clause &clause) {

@@ -37,10 +37,10 @@ struct Schedule {
   enum Kind { Constant, Cosine, Linear, Wsd, StepsAt } kind = Constant;
   double peak = 0, floor = 0;
   int64_t warmup = 0;
-  int64_t decaySteps = 0;           // wsd: length of the last part
-  std::vector<int64_t> drops;       // steps_at
-  double by = 0.1;                  // steps_at: factor of each drop
-  SourceRange endRange, dropsRange; // of `warmup` (else the schedule), of `drops`
+  int64_t decaySteps = 0;                  // wsd: length of the last part
+  std::vector<int64_t> drops;              // steps_at
+  double by = 0.1;                         // steps_at: factor of each drop
+  SourceRange range, endRange, dropsRange; // of the schedule, of `warmup` (else the schedule), of `drops`
 };
 
 struct OptimizerLine {
@@ -57,6 +57,16 @@ struct EvaluationSettings {
   std::optional<runtime::DataSpec> source; // of `evaluate NAME on SOURCE`
   int64_t everySteps = 0, batches = 0;     // batches 0: all
   SourceRange range;
+};
+
+/// `until METRIC > VALUE`
+struct UntilSettings {
+  std::string metric;
+  std::string comparison; // ">", ">=", "<", "<="
+  double value = 0;
+  SourceRange range, metricRange; // the clause, the metric's name
+
+  std::string text() const;
 };
 
 /// Something of the language that is not built yet, where it stands.
@@ -86,13 +96,15 @@ struct RunSettings {
   bool layoutBuilt = true; // nothing in the layout waits to be built
   SourceRange layoutRange, batchRange, dataRange, lengthRange;
   int64_t batch = 0, microBatches = 1; // samples a step over all ranks; passes a step
-  int64_t steps = 0;                   // 0 where `epochs`: see lengthEpochs
+  int64_t steps = 0;                   // 0 where `epochs`, see lengthEpochs, and where `until` stands alone
   int64_t lengthSamples = 0, lengthEpochs = 0;
+  std::optional<UntilSettings> until;
   runtime::DataSpec data;
   std::vector<SourceRange> transformRanges;                // of data.transforms
   std::vector<std::pair<std::string, SourceRange>> inputs; // `-> image, label`
   std::vector<OptimizerLine> optimizers;
   std::optional<double> clip;
+  std::optional<double> averageDecay; // of `average ema(d)`
   std::vector<EvaluationSettings> evaluations;
   uint64_t seed = 0;
   bool doublePrecision = false; // precision fp64
@@ -103,8 +115,15 @@ struct RunSettings {
     std::string directory; // empty: no snapshots
   } checkpoint;
   int64_t restarts = 0; // `restart up to N times`
+  struct {
+    OnNanClause::Action action = OnNanClause::Stop;
+    int64_t times = 0; // steps in a row that are skipped; how often the run rolls back to one snapshot
+  } onNan;
   std::vector<NotBuilt> notBuilt;
 
+  bool hasLength() const { return steps || lengthSamples || lengthEpochs; }
+  /// What all nodes that the mesh takes cost in an hour; 0: the cluster says no price.
+  double dollarsPerHour() const;
   int64_t ranks() const {
     int64_t n = 1;
     for (const MeshAxisSettings &axis : mesh)

@@ -98,10 +98,10 @@ def Ech_Distribution : Ech_Enum<"Distribution", [
   I32EnumAttrCase<"Constant", 2, "constant">]>;
 def Ech_DistributionAttr : Ech_EnumAttr<Ech_Distribution, "distribution">;
 
-// Whether a variable is trained, is the model's own state, or the optimizer's.
+// Whether a variable is trained, is the model's own state, the optimizer's, or the running average of a parameter.
 def Ech_VariableKind : Ech_Enum<"VariableKind", [
   I32EnumAttrCase<"Param", 0, "param">, I32EnumAttrCase<"State", 1, "state">,
-  I32EnumAttrCase<"Optimizer", 2, "optimizer">]>;
+  I32EnumAttrCase<"Optimizer", 2, "optimizer">, I32EnumAttrCase<"Average", 3, "average">]>;
 def Ech_VariableKindAttr : Ech_EnumAttr<Ech_VariableKind, "kind">;
 
 def Ech_ReportKind : Ech_Enum<"ReportKind", [
@@ -149,9 +149,11 @@ def Ech_InputOp : Ech_Op<"input", [Symbol]> {
 }
 
 def Ech_StepOp : Ech_Op<"step", [Symbol, IsolatedFromAbove, SingleBlock, NoTerminator]> {
-  let summary = "one step: @train (forward, then backward and update once derived), @evaluate, or @train.start, run once";
+  let summary = "one step: @train (forward, then backward and update once derived), @evaluate, @exchange, or @train.start";
   let description = [{
-    The values of `ech.read` are those at the step's start; `ech.write` takes effect at its end. In @evaluate,
+    The values of `ech.read` are those at the step's start; `ech.write` takes effect at its end. @train.start runs
+    once, before the first step; @exchange, where parameters have averages, before an evaluation that is to read these
+    and after it: each parameter changes places with its average. In @evaluate,
     `training` is false, and the batch axis has the size of the training batch although the held-out set is larger.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name);
@@ -261,7 +263,7 @@ def Ech_CountOp : Ech_Source<"count"> {
 def Ech_ScalarOp : Ech_Source<"scalar"> {
   let summary = "a number that the run provides at each step";
   let description = [{`learning_rate` (of optimizer line `line`), `bias_correction` (1 - beta^n, at the n-th update of the moments), `step`,
-    `samples` (of the whole held-out set, in @evaluate).}];
+    `average_decay` (min(beta, (1 + n) / (10 + n)), at the n-th update of the averages), `samples` (of the whole held-out set, in @evaluate).}];
   let arguments = (ins StrAttr:$name, DefaultValuedAttr<I64Attr, "0">:$line, DefaultValuedAttr<F64Attr, "0.0">:$beta);
   let results = (outs Ech_Tensor:$result);
   let assemblyFormat = "$name (`line` $line^)? (`beta` $beta^)? attr-dict `:` type($result)";

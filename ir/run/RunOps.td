@@ -110,6 +110,34 @@ def Run_OptimizeOp : Run_Op<"optimize"> {
   }];
 }
 
+def Run_AverageOp : Run_Op<"average"> {
+  let summary = "`average ema(0.999)`: evaluations read a running average of each parameter";
+  let description = [{
+    `run.average ema 0.999`. Each parameter has a variable `average.PATH`, which ech-expand-update makes.
+  }];
+  let arguments = (ins F64Attr:$decay);
+  let assemblyFormat = "`ema` $decay attr-dict";
+}
+
+def Run_NanAction : I32EnumAttr<"NanAction", "what a training step does whose loss or gradients are not finite", [
+    I32EnumAttrCase<"Skip", 0, "skip">, I32EnumAttrCase<"RollBack", 1, "roll_back">]> {
+  let cppNamespace = "::echelon::run";
+  let genSpecializedAttr = 0;
+}
+def Run_NanActionAttr : EnumAttr<Run_Dialect, Run_NanAction, "nan_action"> {
+  let assemblyFormat = "$value";
+}
+
+def Run_OnNanOp : Run_Op<"on_nan"> {
+  let summary = "`on nan skip` or `roll back`; without it, the run ends";
+  let description = [{
+    `run.on_nan skip 10`: up to 10 steps in a row are left out; with it, what `next` says is written where a step's
+    losses and gradients are known to be finite. `run.on_nan roll_back 3`: up to 3 times to one snapshot.
+  }];
+  let arguments = (ins Run_NanActionAttr:$action, I64Attr:$times);
+  let assemblyFormat = "$action $times attr-dict";
+}
+
 def Run_EvaluateOp : Run_Op<"evaluate"> {
   let summary = "an `evaluate` clause: when, and on what";
   let description = [{
@@ -118,6 +146,27 @@ def Run_EvaluateOp : Run_Op<"evaluate"> {
   }];
   let arguments = (ins StrAttr:$name, I64Attr:$every, I64Attr:$batches, OptionalAttr<Run_Source>:$source);
   let assemblyFormat = "$name `every` $every `batches` $batches (`on` $source^)? attr-dict";
+}
+
+def Run_Comparison : I32EnumAttr<"Comparison", "how a metric compares with the value that ends a run", [
+    I32EnumAttrCase<"Above", 0, "above">, I32EnumAttrCase<"AtLeast", 1, "at_least">,
+    I32EnumAttrCase<"Below", 2, "below">, I32EnumAttrCase<"AtMost", 3, "at_most">]> {
+  let cppNamespace = "::echelon::run";
+  let genSpecializedAttr = 0;
+}
+def Run_ComparisonAttr : EnumAttr<Run_Dialect, Run_Comparison, "comparison"> {
+  let assemblyFormat = "$value";
+}
+
+def Run_UntilOp : Run_Op<"until"> {
+  let summary = "the run ends at the first evaluation that fulfils it";
+  let description = [{
+    `run.until "accuracy" above 0.93 in ""`: of the unnamed evaluation. `price`: dollars an hour of all nodes, where the
+    cluster says it.
+  }];
+  let arguments = (ins StrAttr:$metric, Run_ComparisonAttr:$comparison, F64Attr:$value, StrAttr:$evaluation,
+                       DefaultValuedAttr<F64Attr, "0.0">:$price);
+  let assemblyFormat = "$metric $comparison $value `in` $evaluation (`price` $price^)? attr-dict";
 }
 
 def Run_CheckpointOp : Run_Op<"checkpoint"> {

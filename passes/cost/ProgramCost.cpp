@@ -24,9 +24,9 @@ ProgramCost echelon::programCost(ModuleOp module, bool saves) {
     auto type = cast<ech::Tensor>(variable.getType());
     int64_t elements = mesh && type.getState() ? dist::localCount(type, mesh) : type.count();
     int64_t bytes = elements * rt::Buffer::dense({}, type.getElement()).elementBytes();
-    (variable.getKind() == ech::VariableKind::Param       ? cost.memory.params
-     : variable.getKind() == ech::VariableKind::Optimizer ? cost.memory.optimizer
-                                                          : cost.memory.buffers) += bytes;
+    (variable.getKind() == ech::VariableKind::Param   ? cost.memory.params
+     : variable.getKind() == ech::VariableKind::State ? cost.memory.buffers
+                                                      : cost.memory.optimizer) += bytes;
   }
   auto train = dyn_cast_or_null<rt::FunctionOp>(SymbolTable::lookupSymbolIn(module, "train"));
   if (train) {

@@ -58,7 +58,9 @@ bool Assign::run(ech::StepOp step) {
 
 StateAttr Assign::stored(ech::VariableOp variable) {
   auto type = cast<Tensor>(variable.getType());
-  return variable.getKind() == ech::VariableKind::Optimizer ? updated(variable) : ownState(type, mesh);
+  const bool isOfUpdate =
+      variable.getKind() == ech::VariableKind::Optimizer || variable.getKind() == ech::VariableKind::Average;
+  return isOfUpdate ? updated(variable) : ownState(type, mesh);
 }
 StateAttr Assign::updated(ech::VariableOp variable) {
   auto type = cast<Tensor>(variable.getType());
@@ -73,7 +75,9 @@ void Assign::refuse(Operation *op, const Twine &what, Location where) {
 }
 
 /// A parameter's gradient, its moments and its new value are element-wise over one set of axes: from each write back
-/// to what enters the update.
+/// to what enters the update. Sums of such values, one for each index of the parameter's repeats, and what is made of
+/// them, are of the update, too, unless the cut is flat, where no sum over some of the axes is one of what lies on a
+/// rank: then what is summed is whole.
 void Assign::labelUpdate(ech::StepOp step) {
   if (store.empty())
     return;
@@ -81,6 +85,7 @@ void Assign::labelUpdate(ech::StepOp step) {
     auto phase = op ? op->getAttrOfType<StringAttr>(ech::kPhase) : StringAttr();
     return phase && phase.getValue() == "update";
   };
+  llvm::DenseSet<Operation *> seen;
   step.walk([&](Operation *op) {
     if (auto gradient = dyn_cast<ech::GradientOp>(op))
       if (auto variable = variableOf(gradient.getParameter()))
@@ -95,16 +100,25 @@ void Assign::labelUpdate(ech::StepOp step) {
       Tensor other = ech::tensor(v);
       return other.rank() == type.rank() && llvm::all_of(other.names(), [&](StringRef a) { return type.has(a); });
     };
+    const bool isFlat = llvm::any_of(cut.getEntries(), [](const Entry &entry) { return entry.hold == Hold::Flat; });
     SmallVector<Value> work{write.getValue()};
     while (!work.empty()) {
       Value x = work.pop_back_val();
       Operation *def = x.getDefiningOp();
-      if (!sameAxes(x))
+      if (!sameAxes(x)) {
+        const bool isOfSums = !isFlat && isUpdate(def) && ech::tensor(x).rank() > 0;
+        if (isOfSums && isa<ech::MapOp, ech::ReduceOp>(def) && updateCut.try_emplace(def, cut).second)
+          llvm::append_range(work, def->getOperands());
         continue;
+      }
       if (!isUpdate(def)) {
         if (!isa_and_nonnull<ech::ReadOp>(def))
           gradientCut.try_emplace(x, cut);
-      } else if (isa<ech::MapOp, ech::ExpandOp>(def) && updateCut.try_emplace(def, cut).second) {
+      } else if (isa<ech::MapOp, ech::ExpandOp>(def) && seen.insert(def).second) {
+        const bool takesSums =
+            llvm::any_of(def->getOperands(), [&](Value v) { return ech::tensor(v).rank() > 0 && !sameAxes(v); });
+        if (!isFlat || !takesSums)
+          updateCut.try_emplace(def, cut);
         llvm::append_range(work, def->getOperands());
       }
     }

@@ -34,6 +34,12 @@ static bool isInTable(Operation *op, int m) {
       return entry(v) == entry(first) ||
              (is(v, Hold::Whole) && (isNumber(v) || (entry(first).axis && !ech::tensor(v).has(entry(first).axis))));
     });
+  // a sum of what is cut along an axis
+  if (auto reduce = dyn_cast<ech::ReduceOp>(op); reduce && entry(reduce.getOperand()).hold == Hold::Cut) {
+    const Entry &cut = entry(reduce.getOperand());
+    return ech::tensor(first).has(cut.axis) ? entry(first) == cut
+                                            : reduce.getKind() == ech::Reduction::Sum && isSum(first);
+  }
   // one axis is divided
   for (ValueRange values : {ValueRange(op->getOperands()), ValueRange(op->getResults())})
     for (Value v : values) {

@@ -1,6 +1,7 @@
 // The layout clauses behind states and messages.
 #include "passes/layout/Clauses.h"
 #include "ir/ech/SourcePlace.h"
+#include "passes/Passes.h"
 
 using namespace mlir;
 using namespace echelon;
@@ -25,7 +26,7 @@ std::string echelon::layout::nameInSource(Operation *op) {
   else if (auto gradient = dyn_cast<ech::GradientOp>(op))
     name += " of " + gradient.getParameter().str();
   else if (isa<ech::GlobalNormOp>(op))
-    name = "the norm of all gradients";
+    name = op->hasAttr(kParameters) ? "the norm of all gradients" : "a norm of the update";
   return withPlace(name, op->getLoc());
 }
 

@@ -64,10 +64,13 @@ Decision echelon::layout::decide(Operation *op, ArrayRef<StateAttr> now, MeshAtt
     }
     StringAttr axis = chosenAxis(op, m, mesh);
     if (!axis && cut && cut[m].isPart()) {
-      // the update's own values lie as the cut does; numbers beside them are whole
+      // the update's own values lie as the cut does, numbers and what lacks the cut axis are whole, and a sum along it
+      // is pending
       auto lay = [&](StateAttr &state, Value v) {
-        if (ech::tensor(v).rank() != 0)
+        if (cut[m].axis ? ech::tensor(v).has(cut[m].axis) : ech::tensor(v).rank() != 0)
           state = state.with(m, cut[m]);
+        else if (isa<ech::ReduceOp>(op) && v == op->getResult(0))
+          state = state.with(m, Hold::Sum);
       };
       for (auto [i, state] : llvm::enumerate(decision.operands))
         lay(state, op->getOperand(i));

@@ -1,11 +1,13 @@
-// Destinations: where a value goes that is only on its way to a place that exists, and whether that place may be written
-// yet. A term of a sum of two is added where the sum goes, if that place adds, or else to where the other term lies.
+// Destinations: where a value goes that is only on its way to a place that exists, and whether that place may be
+// written yet. A term of a sum of two is added where the sum goes, if that place adds, or else to where the other term
+// lies.
 //
 //   next w = w - lr * g                w's own place, once nobody reads the old w any more
 //   repeat layer = 4 { x = f(x) }      the place of what the loop carries, for the last value of an iteration
 //   a read after the loop, of each l   row l of the stack
 //   all_reduce of (a, b)               a's and b's parts of the message: no copy before it is sent
 //   dot(a, b) + dot(c, d)              the second product adds to where the first one lies
+#include "ir/run/Run.h"
 #include "passes/lower/ShardView.h"
 
 using namespace mlir;
@@ -166,13 +168,23 @@ bool Lowering::isDestinationOfMessage(Value v, Value buffer) {
   return sum && findDestination(sum, v).buffer == buffer;
 }
 
+/// In a program that skips steps a state changes where it is known that the step is none of these.
+bool Lowering::waitsForCheck(ech::WriteOp write) {
+  auto onNan = run::only<run::OnNanOp>(module);
+  auto variable = module.lookupSymbol<ech::VariableOp>(write.getTarget());
+  auto step = dyn_cast<ech::StepOp>(write->getParentOp());
+  return onNan && onNan.getAction() == run::NanAction::Skip && variable &&
+         variable.getKind() == ech::VariableKind::State && step && step.getSymName() == "train";
+}
+
 Destination Lowering::findDestination(Value v, Value written) {
   Operation *producer = written.getDefiningOp();
   if (!producer)
     return {};
   // the next state
   for (OpOperand &use : v.getUses())
-    if (auto write = dyn_cast<ech::WriteOp>(use.getOwner()); write && write->getBlock() == producer->getBlock()) {
+    if (auto write = dyn_cast<ech::WriteOp>(use.getOwner());
+        write && write->getBlock() == producer->getBlock() && !waitsForCheck(write)) {
       bool free = llvm::all_of(reads[write.getTarget()], [&](Value read) { return isFreeAt(read, producer, written); });
       bool read = written.getDefiningOp<ech::ReadOp>() || isSeenThrough(producer);
       if (free && !read && stored.count(write.getTarget()) && rt::buffer(stored[write.getTarget()]) == bufferType(v))

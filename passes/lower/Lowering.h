@@ -133,6 +133,10 @@ public:
   /// Gives the values of messages of several a place in the message, before the block is lowered.
   void reserveMessages(mlir::Block &block);
   mlir::LogicalResult refuse(Operation *op, const llvm::Twine &what);
+  /// Whether a destination's memory may be written where `producer` stands: nobody reads what it holds there or later.
+  bool isFreeAt(Value holder, Operation *producer, Value produced);
+  /// Whether a write of the step stands behind the check that its losses and gradients are finite.
+  bool waitsForCheck(ech::WriteOp write);
 
   llvm::DenseMap<Value, Value> buffers;
   llvm::DenseMap<Value, Location> places;                      ///< of values whose own location does not name them
@@ -160,8 +164,6 @@ private:
                  llvm::ArrayRef<int64_t> factors);
   /// The place of a value, named after its operation where the user gave no name.
   Location locOf(Value v);
-  /// Whether a destination's memory may be written where `producer` stands: nobody reads what it holds there or later.
-  bool isFreeAt(Value holder, Operation *producer, Value produced);
   /// Where v goes; `written`, which becomes v where it lies, is what is written there first.
   Destination findDestination(Value v, Value written);
   Destination findDestination(Value v) { return findDestination(v, v); }

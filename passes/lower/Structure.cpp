@@ -68,7 +68,12 @@ LogicalResult lowerStep(Lowering &l, ech::StepOp op) {
       variable(l, write);
   }
   l.reserveMessages(block);
+  const bool exchanges = op.getSymName() == "exchange" || op.getSymName() == "train.start";
   SmallVector<std::pair<ech::WriteOp, Value>> late;
+  auto isRead = [&](StringRef target, Operation &write) { // after this write
+    Operation *next = write.getNextNode();
+    return next && !llvm::all_of(l.reads[target], [&](Value read) { return l.isFreeAt(read, next, Value()); });
+  };
   for (Operation &inner : block) {
     auto write = dyn_cast<ech::WriteOp>(inner);
     if (!write) {
@@ -79,8 +84,15 @@ LogicalResult lowerStep(Lowering &l, ech::StepOp op) {
     Value target = l.stored[write.getTarget()], source = l.read(write.getValue());
     if (source == target)
       continue;
-    // a value that is (part of) another variable's memory is taken before that changes
+    // a value that is (part of) another variable's memory is taken before that changes: to where it goes, if that is
+    // free
     if (auto alloc = rt::allocOf(source); alloc && alloc.getArena() != rt::Arena::Work) {
+      if (exchanges && !isRead(write.getTarget(), inner)) {
+        l.copy(target, source, write.getLoc());
+        for (; !late.empty() && !isRead(late.back().first.getTarget(), inner); late.pop_back())
+          l.copy(l.stored[late.back().first.getTarget()], late.back().second, late.back().first.getLoc());
+        continue;
+      }
       Value taken = l.alloc(rt::buffer(source), write.getLoc());
       l.copy(taken, source, write.getLoc());
       source = taken;
@@ -89,7 +101,8 @@ LogicalResult lowerStep(Lowering &l, ech::StepOp op) {
   }
   for (auto [write, source] : late) {
     l.copy(l.stored[write.getTarget()], source, write.getLoc());
-    if (auto phase = write->getAttr(ech::kPhase))
+    auto phase = l.waitsForCheck(write) ? l.b.getStringAttr("update") : write->getAttr(ech::kPhase);
+    if (phase)
       l.b.getInsertionBlock()->back().setAttr(ech::kPhase, phase);
   }
   return success();

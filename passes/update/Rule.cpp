@@ -5,7 +5,7 @@ using namespace mlir;
 using namespace echelon;
 
 const update::Rule *update::findRule(StringRef name) {
-  for (const Rule *rule : {&kSgd, &kAdam, &kAdamW})
+  for (const Rule *rule : {&kSgd, &kAdam, &kAdamW, &kLamb})
     if (rule->name == name)
       return rule;
   return nullptr;

@@ -8,7 +8,8 @@ namespace echelon::update {
 
 using mlir::Value;
 
-/// The update of one parameter. What a rule builds is element-wise, over the parameter's own axes.
+/// The update of one parameter. What a rule builds is element-wise, over the parameter's own axes, and norms of such
+/// values: ech.global_norm, or of a parameter of repeats sums over the axes that are not the repeats'.
 class Update {
 public:
   Update(ech::Build &build, run::OptimizeOp line, ech::VariableOp param) : build(build), line(line), param(param) {}
@@ -44,10 +45,13 @@ struct Rule {
   bool decaysApart;
   Value (*next)(Update &);
   llvm::SmallVector<NamedValue> (*describe)(run::OptimizeOp);
+  /// Whether weights, which decay takes, are updated in another way than gains and biases even where it is 0.
+  bool setsWeightsApart = false;
 };
 
 extern const Rule kSgd;          // Sgd.cpp
 extern const Rule kAdam, kAdamW; // Adam.cpp
+extern const Rule kLamb;         // Lamb.cpp
 
 /// The rule of this name; null: there is none.
 const Rule *findRule(llvm::StringRef name);

@@ -3,6 +3,7 @@
 #include "runtime/program/Program.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <sstream>
 
 namespace echelon::runtime {
@@ -45,24 +46,52 @@ Layout layoutOf(const std::vector<MeshAxis> &mesh, const std::string &shape) {
   return layout;
 }
 
+bool Until::isMetBy(double measured) const {
+  switch (comparison) {
+  case Above:
+    return measured > value;
+  case AtLeast:
+    return measured >= value;
+  case Below:
+    return measured < value;
+  case AtMost:
+    return measured <= value;
+  }
+  return false;
+}
+
+std::string Until::text() const {
+  static const char *const signs[] = {" > ", " >= ", " < ", " <= "};
+  char number[40];
+  std::snprintf(number, sizeof(number), "%g", value);
+  return metric + signs[comparison] + number;
+}
+
 void Program::store(Stored::Kind kind, const std::string &path, const std::string &shape, Init init, int64_t offset,
                     ElementType type) {
   Layout layout = layoutOf(mesh, shape);
   stored.push_back({kind, path, namesOf(layout), layout, type, init, offset});
 }
 
-void Program::storeMoments(const std::string &name, int64_t bytes) {
+/// Stored tensors as the parameters are, `bytes` after them.
+static void storeLikeParams(std::vector<Stored> &stored, Stored::Kind kind, const std::string &prefix, int64_t bytes) {
   const std::vector<Stored> known = stored;
   for (const Stored &param : known)
     if (param.kind == Stored::Param) {
-      Stored moment = param;
-      moment.kind = Stored::Optimizer;
-      moment.path = "optimizer." + name + "." + param.path;
-      moment.init = {};
-      moment.offset += bytes;
-      stored.push_back(moment);
+      Stored other = param;
+      other.kind = kind;
+      other.path = prefix + param.path;
+      other.init = {};
+      other.offset += bytes;
+      stored.push_back(other);
     }
 }
+
+void Program::storeMoments(const std::string &name, int64_t bytes) {
+  storeLikeParams(stored, Stored::Optimizer, "optimizer." + name + ".", bytes);
+}
+
+void Program::storeAverages(int64_t bytes) { storeLikeParams(stored, Stored::Average, "average.", bytes); }
 
 void Program::take(const std::string &name, int output, const std::string &shape, ElementType type, int64_t below,
                    const std::vector<PlaceOfInput> &places) {

@@ -102,7 +102,7 @@ void dumpBatch(Rank &rank, const DataStream &stream, const std::string &folder) 
     }
     std::vector<double> whole(size_t(outer * program.batch * inner));
     for (int64_t b = 0; b < program.batch; ++b) {
-      readSample(stream, Reading::Training, program.samplesBefore(rank.step()) + b, input.output, sample);
+      readSample(stream, Reading::Training, rank.samplesBefore(rank.step()) + b, input.output, sample);
       for (int64_t o = 0; o < outer; ++o)
         for (int64_t i = 0; i < inner; ++i)
           whole[size_t((o * program.batch + b) * inner + i)] = sample[size_t(o * inner + i)];

@@ -62,7 +62,7 @@ std::string member(const std::string &name, double value) {
 }
 
 /// Cuts off what an interrupted run wrote after the snapshot that the run goes on from: rows of later steps, half a
-/// row; and of the step's evaluations, where they are made once more.
+/// row, that of the run's end; and of the step's evaluations, where they are made once more.
 void forgetRowsAfter(int64_t step, bool evaluatesFirst, const std::string &path) {
   FILE *file = std::fopen(path.c_str(), "r");
   if (!file)
@@ -73,7 +73,8 @@ void forgetRowsAfter(int64_t step, bool evaluatesFirst, const std::string &path)
   for (ssize_t length; (length = getline(&line, &capacity, file)) > 0 && line[length - 1] == '\n'; keep += length) {
     long long rowStep = 0;
     const bool isRow = std::sscanf(line, "{\"step\": %lld", &rowStep) == 1;
-    if (isRow && (rowStep > step || (evaluatesFirst && rowStep == step && std::strstr(line, "\"eval_time_s\""))))
+    const bool isAgain = (evaluatesFirst && std::strstr(line, "\"eval_time_s\"")) || std::strstr(line, "\"until\": \"");
+    if (isRow && (rowStep > step || (rowStep == step && isAgain)))
       break;
   }
   const int reason = std::ferror(file) ? errno : 0;
@@ -133,12 +134,13 @@ void RunLog::write(const std::string &row) {
     fail("cannot write \"" + path + "\": " + std::strerror(errno));
 }
 
-void RunLog::step(int64_t step, const NamedValues &values, double seconds) {
+void RunLog::step(int64_t step, const NamedValues &values, double seconds, bool isSkipped) {
   if (json) {
     std::string row = "{\"step\": " + std::to_string(step);
     for (const auto &[name, value] : values)
       row += member(name, value);
-    write(row + member("step_time_s", seconds) + member("samples_per_s", double(batch) / seconds) + "}");
+    write(row + (isSkipped ? ", \"skipped\": true" : "") + member("step_time_s", seconds) +
+          member("samples_per_s", double(batch) / seconds) + "}");
   }
   progress(step, values);
 }
@@ -182,6 +184,26 @@ void RunLog::evaluation(int64_t step, const std::string &name, const NamedValues
   }
   write(row + member("eval_time_s", seconds) + "}");
   say(line);
+}
+
+void RunLog::rollBack(int64_t from, int64_t to, int64_t samples) {
+  struct stat info = {};
+  if (json && fstat(fileno(json), &info) == 0 && S_ISREG(info.st_mode))
+    forgetRowsAfter(to, false, path);
+  write("{\"step\": " + std::to_string(to) + ", \"rolled_back_from\": " + std::to_string(from) +
+        ", \"samples\": " + std::to_string(samples) + "}");
+  say("step " + std::to_string(from) + " has a loss or gradients that are not finite: back to the snapshot of step " +
+      std::to_string(to) + ", and on with the data after it");
+}
+
+void RunLog::end(int64_t step, const std::string &until, bool reached, int64_t from, double seconds,
+                 double secondsWithoutEvaluations, double cost) {
+  write("{\"step\": " + std::to_string(step) + ", \"until\": " + quoted(until) + ", \"reached\": " +
+        (reached ? "true" : "false") + (from ? ", \"from\": " + std::to_string(from) : "") + member("time_s", seconds) +
+        member("time_without_evaluations_s", secondsWithoutEvaluations) + (cost > 0 ? member("cost", cost) : "") + "}");
+  say(until + (reached ? " reached" : " not reached") + " after step " + std::to_string(step) + ": " + number(seconds) +
+      " s" + (from ? " from step " + std::to_string(from) + " on" : "") + ", " + number(secondsWithoutEvaluations) +
+      " s without evaluations" + (cost > 0 ? ", " + number(cost, "%.3g") + " $" : ""));
 }
 
 void RunLog::begin(const std::vector<std::vector<std::string>> &lines) {

@@ -29,9 +29,14 @@ public:
   RunLog(const RunLog &) = delete;
 
   /// A training step is done. `step` counts from 1; values are loss, lr, grad_norm, named losses.
-  void step(int64_t step, const NamedValues &values, double seconds);
+  void step(int64_t step, const NamedValues &values, double seconds, bool isSkipped = false);
   /// An evaluation after `step`; name is empty for the unnamed one.
   void evaluation(int64_t step, const std::string &name, const NamedValues &values, double seconds);
+  /// Step `from` was not finite: the run goes on from `to`, behind so many samples. Rows after that one go.
+  void rollBack(int64_t from, int64_t to, int64_t samples);
+  /// The end of a run `until` something, which began or went on after step `from`; cost 0: no price is known.
+  void end(int64_t step, const std::string &until, bool reached, int64_t from, double seconds,
+           double secondsWithoutEvaluations, double cost);
   /// The lines with which the run begins, each in parts between which it may be broken.
   void begin(const std::vector<std::vector<std::string>> &lines);
   /// Something in which the run differs from the snapshot that it goes on from, for the file alone.

@@ -92,7 +92,8 @@ std::string whatMayHelp(const Rank &rank, int64_t step) {
 
 } // namespace
 
-void failNotFinite(Rank &rank, const std::string &what, double value, int64_t step, int64_t savedAt) {
+void failNotFinite(Rank &rank, const std::string &what, double value, int64_t step, int64_t savedAt,
+                   const std::string &also) {
   const FirstBroken broken(rank);
   if (rank.rank() == finderOf(rank, broken)) {
     std::string message = what + " is " +
@@ -109,7 +110,7 @@ void failNotFinite(Rank &rank, const std::string &what, double value, int64_t st
       message += "; parameters and optimizer are as they were before this step";
     if (savedAt >= 0)
       message += "; the newest snapshot is that of step " + std::to_string(savedAt);
-    fail(message + whatMayHelp(rank, step));
+    fail(message + also + whatMayHelp(rank, step));
   }
   while (true) // the finder's message ends the run; this rank only waits for that
     barrier(rank.transport(), rank.transport().world());

@@ -104,7 +104,7 @@ std::string prepare(Program &program, const Options &options, bool saves, Prepar
     if (!(error = findSnapshot(options.evaluateFrom, prepared.snapshot, prepared.notes)).empty())
       return error;
     prepared.hasSnapshot = true;
-    const std::string difference = tensorsThatDiffer(program, prepared.snapshot);
+    const std::string difference = tensorsThatDiffer(program, prepared.snapshot, true);
     return difference.empty()
                ? ""
                : "snapshot \"" + prepared.snapshot.path + "\" does not have the tensors of this model\n" + difference +

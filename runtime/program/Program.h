@@ -25,8 +25,8 @@ struct Init {
 
 /// A tensor that lives across steps: in the state arena, and in snapshots under its path.
 struct Stored {
-  enum Kind { Param, State, Optimizer } kind;
-  std::string path;              // "layer.attn.wq", "optimizer.m.layer.attn.wq"
+  enum Kind { Param, State, Optimizer, Average } kind;
+  std::string path;              // "layer.attn.wq", "optimizer.m.layer.attn.wq", "average.layer.attn.wq"
   std::vector<std::string> axes; // names in declared order: the order of the random index and of snapshots
   Layout layout;                 // the same axes in storage order
   ElementType type;
@@ -98,9 +98,21 @@ struct Checkpoint {
 
 /// `until METRIC > VALUE`: the run ends after the first evaluation that fulfils it.
 struct Until {
+  enum Comparison { Above, AtLeast, Below, AtMost };
   std::string metric; // empty: no such clause. A scalar's name, or eval_loss
-  bool above = true;
+  Comparison comparison = Above;
   double value = 0;
+  std::string evaluation;    // name of the one that is looked at
+  double dollarsPerHour = 0; // of all nodes; 0: no price is known
+
+  bool isMetBy(double measured) const;
+  std::string text() const; // "accuracy > 0.93"
+};
+
+/// What is done about a training step whose loss or gradients are not finite.
+struct OnNan {
+  enum Action { Stop, Skip, RollBack } action = Stop;
+  int64_t times = 0; // Skip: steps in a row · RollBack: to one snapshot
 };
 
 /// What a run is, kept in its snapshots: "model" (runtime/snapshot/Mathematics.h), "data", "seed", "optimizer" and
@@ -119,9 +131,13 @@ struct ProfiledOp {
 };
 
 /// Where a run took its place in its own history: after `step` steps and `samples` samples. The optimizer's moments
-/// started at zero after `momentsFrom` steps.
+/// have been updated as often as if they had started at zero after `momentsFrom` steps, each followed by an update, the
+/// averages of parameters as if after `averagesFrom`: both count a skipped step.
 struct Course {
-  int64_t step = 0, samples = 0, momentsFrom = 0;
+  int64_t step = 0, samples = 0, momentsFrom = 0, averagesFrom = 0;
+
+  /// Samples seen before a step (from 0), of `batch` a step: its place in the stream of the data.
+  int64_t samplesBefore(int64_t step_, int64_t batch) const { return samples + (step_ - step) * batch; }
 };
 
 /// An InputPlace of a program that is being described: its shape, as layoutOf reads it.
@@ -158,6 +174,7 @@ struct Program {
   Checkpoint checkpoint;
   int restarts = 0; // `restart up to N times`: from the newest snapshot, when a rank died or was given up
   Until until;
+  OnNan onNan;
   std::vector<Fingerprint> fingerprints;
   std::vector<ProfiledOp> profiled; // the step calls Rank::lap after each; empty: it does not
   std::string plan;                 // text for --plan
@@ -169,14 +186,14 @@ struct Program {
              ElementType type = ElementType::Float32);
   /// What the optimizer keeps of each parameter so far, "optimizer.NAME.PATH": zeros of its shape, `bytes` after it.
   void storeMoments(const std::string &name, int64_t bytes);
+  /// The averages of the parameters so far, likewise; @start fills them.
+  void storeAverages(int64_t bytes);
   /// Describes an input; `shape` is the global batch's.
   void take(const std::string &name, int output, const std::string &shape, ElementType type, int64_t below,
             const std::vector<PlaceOfInput> &places);
 
-  /// Samples seen before a step (from 0): its place in the stream of the data.
-  int64_t samplesBefore(int64_t step_) const { return course.samples + (step_ - course.step) * batch; }
-
-  /// Fills stored tensors whose start values are computed; called after the Inits, in training alone. May be null.
+  /// Fills stored tensors whose start values are computed, averages among them; called after the Inits, in training
+  /// alone. May be null.
   void (*start)(Rank &) = nullptr;
   /// One training step on the inputs already loaded. When a loss or the norm is not finite it returns before anything
   /// is updated.
@@ -185,6 +202,9 @@ struct Program {
   void (*evaluateBegin)(Rank &) = nullptr;
   void (*evaluateBatch)(Rank &) = nullptr;
   void (*evaluateEnd)(Rank &) = nullptr;
+  /// Parameters and their averages change places, so that an evaluation reads these; called again after it. Null where
+  /// there are no averages.
+  void (*exchange)(Rank &) = nullptr;
   /// The learning rate of a step (from 0).
   double (*learningRate)(int64_t step) = nullptr;
 };

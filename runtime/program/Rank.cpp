@@ -18,8 +18,8 @@ size_t copyBytes(const Program &program) {
 
 Rank::Rank(const Program &program, Transport &transport)
     : ownProgram(program), ownTransport(transport), ownRank(transport.rank()), ownSize(transport.size()),
-      meshCoordinate(meshCoordinates(program.mesh, transport.rank())), reportedValue(program.scalars.size()),
-      isReported(program.scalars.size()) {
+      meshCoordinate(meshCoordinates(program.mesh, transport.rank())), ownCourse(program.course),
+      reportedValue(program.scalars.size()), isReported(program.scalars.size()) {
   if (ownSize != meshSize(program.mesh))
     fail("the program is compiled for " + std::to_string(meshSize(program.mesh)) + " ranks, not " +
          std::to_string(ownSize));

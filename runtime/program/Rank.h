@@ -7,6 +7,7 @@
 #include "runtime/random/Philox.h"
 #include "runtime/transport/Transport.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <vector>
@@ -17,6 +18,10 @@ namespace echelon::runtime {
 size_t arenaBytes(const Program &program);
 /// Bytes of the copy of its state that a rank's snapshots are written from; 0 where the program writes none.
 size_t copyBytes(const Program &program);
+
+/// How much of a running average stays at its n-th update, of one that forgets by `decay`: less at first, so that it
+/// does not average the start values.
+inline double average_decay(double decay, int64_t n) { return std::min(decay, double(1 + n) / double(10 + n)); }
 
 /// A row of equal parts, one for each position of a loop: `stride` elements apart.
 template <class T> struct Stack {
@@ -49,7 +54,9 @@ public:
 
   int64_t step() const { return currentStep; } // steps done before this one
   /// How often the optimizer's moments have been updated, with this step's update.
-  int64_t updates() const { return currentStep + 1 - ownProgram.course.momentsFrom; }
+  int64_t updates() const { return currentStep + 1 - ownCourse.momentsFrom; }
+  /// How often the averages of parameters have been updated, with this step's update.
+  int64_t averagings() const { return currentStep + 1 - ownCourse.averagesFrom; }
   uint64_t seed() const { return ownProgram.seed; }
   bool training() const { return isTraining; }
 
@@ -90,6 +97,10 @@ public:
   void beginEvaluation(int64_t samples);
   void setEvaluationBatch(int64_t offset, int64_t valid);
   void count(Laps *newLaps) { laps = newLaps; }
+  const Course &course() const { return ownCourse; }
+  void setCourse(const Course &course) { ownCourse = course; }
+  /// Samples seen before a step, from 0.
+  int64_t samplesBefore(int64_t step) const { return ownCourse.samplesBefore(step, ownProgram.batch); }
   bool hasReport(int slot) const { return isReported[size_t(slot)]; }
   double reported(int slot) const { return reportedValue[size_t(slot)]; }
 
@@ -100,6 +111,7 @@ private:
   std::vector<int> meshCoordinate;
   std::vector<Group> ownGroups;
   std::byte *stateArena, *inputArena, *workArena;
+  Course ownCourse;
   int64_t currentStep = 0, currentValid = 0, currentSamples = 0, currentOffset = 0;
   bool isTraining = true;
   const char *brokenGradient = nullptr;

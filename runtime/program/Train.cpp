@@ -11,6 +11,7 @@
 #include "runtime/program/NotFinite.h"
 #include "runtime/program/Opening.h"
 #include "runtime/program/StartValues.h"
+#include "runtime/snapshot/SnapshotFiles.h"
 #include "runtime/snapshot/SnapshotWriter.h"
 
 #include <algorithm>
@@ -43,16 +44,19 @@ public:
 
 private:
   void start();
-  void oneStep(int64_t step);
+  bool oneStep(int64_t step);
+  void skip(int64_t step);
+  int64_t rollBack(int64_t step);
   Decision decide(int64_t step);
   bool isDue(const Evaluation &evaluation, int64_t step) const {
     return evaluation.everySteps && step % evaluation.everySteps == 0;
   }
   void evaluateAll(int64_t step, bool force);
-  void evaluate(size_t index, int64_t step);
+  void tellUntil(int64_t step);
+  void evaluate(size_t index, int64_t step, bool ofLast);
   void save(int64_t step);
   NamedValues reported(bool evaluation) const;
-  void checkLosses(int64_t step);
+  void checkLosses(int64_t step, const std::string &also = "");
   void tellMemory();
   void lap(Around what) {
     if (profile)
@@ -69,8 +73,9 @@ private:
   std::optional<SnapshotWriter> snapshots;
   int64_t first = 0, last;
   int64_t savedAt = -1, decideAt = 1, decisionInterval = 1;
-  double lastSave = 0, stepSeconds = 0;
+  double lastSave = 0, stepSeconds = 0, began = 0, evaluationSeconds = 0;
   bool untilReached = false;
+  int64_t skippedInRow = 0, rolledBackTo = -1, timesRolledBack = 0;
 };
 
 void Trainer::start() {
@@ -102,7 +107,7 @@ void Trainer::start() {
     if (prepared.hasSnapshot)
       log->say("from snapshot " + prepared.snapshot.path + ", after step " + std::to_string(first));
   }
-  lastSave = secondsNow();
+  lastSave = began = secondsNow();
   decideAt = first + 1;
 }
 
@@ -133,7 +138,7 @@ NamedValues Trainer::reported(bool evaluation) const {
 }
 
 /// A metric may be what it likes; a loss or the gradients' norm that is not finite ends the run.
-void Trainer::checkLosses(int64_t step) {
+void Trainer::checkLosses(int64_t step, const std::string &also) {
   for (size_t i = 0; i < program.scalars.size(); ++i) {
     const Scalar &scalar = program.scalars[i];
     if (!rank.hasReport(int(i)) || scalar.kind == Scalar::Metric)
@@ -147,17 +152,64 @@ void Trainer::checkLosses(int64_t step) {
       continue;
     if (snapshots) // the message names the newest
       snapshots->finish();
-    failNotFinite(rank, name, value, step, savedAt);
+    failNotFinite(rank, name, value, step, savedAt, also);
   }
 }
 
-void Trainer::oneStep(int64_t step) {
+/// A step whose loss or gradients are not finite has changed nothing: it counts for the schedule and the data alone.
+void Trainer::skip(int64_t step) {
+  if (++skippedInRow > program.onNan.times)
+    checkLosses(step, "; it would be the " + std::to_string(skippedInRow) +
+                          ". step skipped in a row, and `on nan skip` " + "allows " +
+                          std::to_string(program.onNan.times));
+  Course course = rank.course();
+  ++course.momentsFrom;
+  ++course.averagesFrom;
+  rank.setCourse(course);
+  if (log)
+    log->say("step " + std::to_string(step) + " is skipped: a loss or the gradients' norm is not finite");
+}
+
+/// Goes on from the newest snapshot, with the data after the step that is not finite. Returns the snapshot's step.
+int64_t Trainer::rollBack(int64_t step) {
+  const int64_t samples = rank.samplesBefore(step);
+  if (snapshots)
+    snapshots->finish();
+  if (savedAt < 0)
+    checkLosses(step, "; there is no snapshot yet that `on nan roll back` could go back to");
+  timesRolledBack = savedAt == rolledBackTo ? timesRolledBack + 1 : 1;
+  rolledBackTo = savedAt;
+  if (timesRolledBack > program.onNan.times)
+    checkLosses(step, "; `on nan roll back` has gone back to it " + std::to_string(program.onNan.times) + " times");
+  Course course = program.course;
+  if (prepared.hasSnapshot && prepared.snapshot.step == savedAt) {
+    loadSnapshot(rank, prepared.snapshot, true);
+  } else {
+    Snapshot newest;
+    const std::string error = openSnapshot(prepared.checkpointDirectory + "/" + snapshotName(savedAt), newest);
+    if (!error.empty())
+      fail("on nan roll back: " + error);
+    loadSnapshot(rank, newest, true);
+    course.momentsFrom = newest.momentsFrom;
+    course.averagesFrom = newest.averagesFrom;
+  }
+  course.step = savedAt;
+  course.samples = samples;
+  rank.setCourse(course);
+  if (log)
+    log->rollBack(step, savedAt, samples);
+  decideAt = savedAt + 1;
+  return savedAt;
+}
+
+/// Whether the step's losses and gradients are finite; else it has changed nothing.
+bool Trainer::oneStep(int64_t step) {
   if (profile)
     profile->beginStep();
   const double began = secondsNow();
   rank.beginTraining(step);
   rank.transport().setStep(step + 1);
-  loader.load(*prepared.data, Reading::Training, program.samplesBefore(step), program.batch);
+  loader.load(*prepared.data, Reading::Training, rank.samplesBefore(step), program.batch);
   if (!options.dump.empty())
     dumpBatch(rank, *prepared.data, options.dump);
   lap(Around::Data);
@@ -167,18 +219,25 @@ void Trainer::oneStep(int64_t step) {
   const double seconds = std::max(secondsNow() - began, 1e-9);
   stepSeconds = stepSeconds == 0 ? seconds : 0.9 * stepSeconds + 0.1 * seconds;
   NamedValues values = reported(false);
+  const bool isBroken = rank.isBroken(), isSkipped = isBroken && program.onNan.action == OnNan::Skip;
   if (log) {
     NamedValues row = values;
     const auto place = std::find_if(row.begin(), row.end(), [](const auto &v) { return v.first == "loss"; });
     row.insert(place == row.end() ? row.begin() : place + 1, {"lr", lr});
-    log->step(step + 1, row, seconds);
+    log->step(step + 1, row, seconds, isSkipped);
   }
   lap(Around::Log);
-  checkLosses(step + 1);
+  if (isSkipped)
+    skip(step + 1);
+  else if (program.onNan.action != OnNan::RollBack)
+    checkLosses(step + 1);
+  if (!isBroken)
+    skippedInRow = 0;
   lap(Around::Checks);
   rank.transport().setComputes(false);
   if (options.dumpState)
     dumpState(rank, options.dump);
+  return !isBroken;
 }
 
 Decision Trainer::decide(int64_t step) {
@@ -212,8 +271,11 @@ void Trainer::save(int64_t step) {
   savedAt = step;
 }
 
-void Trainer::evaluate(size_t index, int64_t step) {
-  const double began = secondsNow();
+/// `ofLast`: where parameters have averages, an evaluation of the parameters themselves.
+void Trainer::evaluate(size_t index, int64_t step, bool ofLast) {
+  rank.transport().setPlace(Activity::Evaluate, "");
+  rank.transport().setComputes(true);
+  const double evaluationBegan = secondsNow();
   const Evaluation &evaluation = program.evaluations[index];
   const DataStream &stream = prepared.evaluationData[index] ? *prepared.evaluationData[index] : *prepared.data;
   const bool plain = stream.heldOutSize() == 0;
@@ -230,27 +292,66 @@ void Trainer::evaluate(size_t index, int64_t step) {
   }
   program.evaluateEnd(rank);
   const NamedValues values = reported(true);
+  const double seconds = secondsNow() - evaluationBegan;
+  evaluationSeconds += seconds;
+  const std::string last = evaluation.name.empty() ? "last" : "last_" + evaluation.name;
   if (log)
-    log->evaluation(step, evaluation.name, values, secondsNow() - began);
+    log->evaluation(step, ofLast ? last : evaluation.name, values, seconds);
   checkLosses(step);
-  for (const auto &[name, value] : values) {
-    if (evaluation.name.empty() && name == program.until.metric)
-      untilReached = program.until.above ? value > program.until.value : value < program.until.value;
-  }
+  rank.transport().setComputes(false);
+  const Until &until = program.until;
+  if (ofLast || until.metric.empty() || until.evaluation != evaluation.name)
+    return;
+  int32_t isMet = 0; // values are equal on all ranks; that one decides keeps the end of a run from resting on it
+  for (const auto &[name, value] : values)
+    if (name == until.metric)
+      isMet = until.isMetBy(value);
+  if (rank.size() > 1)
+    broadcast(rank.transport(), rank.transport().world(), &isMet, 1, 0, "decision to end");
+  untilReached = isMet;
 }
 
-/// Runs the evaluations that are due after `step`, or all of them.
+/// Runs the evaluations that are due after `step`, or all of them; all, too, where one of them ends the run.
 void Trainer::evaluateAll(int64_t step, bool force) {
   if (!program.evaluateBatch)
     return;
-  for (size_t i = 0; i < program.evaluations.size(); ++i) {
-    if (force || isDue(program.evaluations[i], step)) {
+  std::vector<bool> isDone(program.evaluations.size());
+  auto run = [&](bool all) {
+    std::vector<size_t> wanted;
+    for (size_t i = 0; i < program.evaluations.size(); ++i)
+      if (!isDone[i] && (all || isDue(program.evaluations[i], step)))
+        wanted.push_back(i);
+    if (wanted.empty())
+      return;
+    auto exchange = [&] {
       rank.transport().setPlace(Activity::Evaluate, "");
-      rank.transport().setComputes(true);
-      evaluate(i, step);
-      rank.transport().setComputes(false);
+      program.exchange(rank);
+    };
+    if (program.exchange)
+      exchange();
+    for (const size_t i : wanted) {
+      evaluate(i, step, false);
+      isDone[i] = true;
     }
-  }
+    if (!program.exchange)
+      return;
+    exchange();
+    for (const size_t i : wanted)
+      evaluate(i, step, true);
+  };
+  run(force);
+  if (untilReached)
+    run(true);
+}
+
+/// The run's last word, where it has a clause `until`: whether and when it came to what it was to come to.
+void Trainer::tellUntil(int64_t step) {
+  const Until &until = program.until;
+  if (!log || until.metric.empty())
+    return;
+  const double seconds = secondsNow() - began;
+  log->end(step, until.text(), untilReached, first, seconds, seconds - evaluationSeconds,
+           seconds / 3600 * until.dollarsPerHour);
 }
 
 void Trainer::tellMemory() {
@@ -286,8 +387,14 @@ int Trainer::train() {
   bool stopped = false;
   int64_t done = first;
   while (done < last && !stopped && !untilReached) {
-    oneStep(done);
+    const bool isFinite = oneStep(done);
     ++done;
+    if (!isFinite && program.onNan.action == OnNan::RollBack) {
+      if (profile)
+        profile->endStep();
+      done = rollBack(done);
+      continue;
+    }
     if (snapshots)
       snapshots->check();
     const Decision decision = decide(done);
@@ -317,6 +424,8 @@ int Trainer::train() {
   if (profile)
     if (const std::string text = profile->text(); !text.empty())
       log->show(text);
+  if (!stopped)
+    tellUntil(done);
   return 0;
 }
 

@@ -50,7 +50,7 @@ Mathematics declarationsOf(const Program &program) {
   for (const Input &input : program.inputs)
     add("input", input.name, input.axes);
   for (const Stored &stored : program.stored)
-    if (stored.kind != Stored::Optimizer)
+    if (stored.kind == Stored::Param || stored.kind == Stored::State)
       add(stored.kind == Stored::Param ? "param" : "state", stored.path, stored.axes);
   return result;
 }
@@ -73,7 +73,11 @@ bool fits(const SafetensorsFile::Tensor &tensor, const Stored &stored) {
   return tensor.type == stored.type && tensor.sizes == logicalSizes(stored.layout, stored.axes);
 }
 
-bool isOptimizers(const std::string &path) { return path.compare(0, 10, "optimizer.") == 0; }
+/// Of the optimizer or an average, which a program without them does not take over.
+bool isOfUpdate(const Snapshot &snapshot, const std::string &path) {
+  auto begins = [&](const char *prefix, size_t length) { return path.compare(0, length, prefix) == 0; };
+  return begins("optimizer.", 10) || (begins("average.", 8) && tensorOf(snapshot, path.substr(8)));
+}
 
 /// What the snapshot has not, or in another shape.
 std::vector<std::string> missingOfOptimizer(const Program &program, const Snapshot &snapshot) {
@@ -221,7 +225,7 @@ void addOptimizer(const Snapshot &snapshot, const Program &program, std::vector<
 
 } // namespace
 
-std::string tensorsThatDiffer(const Program &program, const Snapshot &snapshot) {
+std::string tensorsThatDiffer(const Program &program, const Snapshot &snapshot, bool withAverages) {
   constexpr size_t most = 6;
   std::vector<std::string> lines, missing, extra;
   std::set<std::string> known;
@@ -230,7 +234,7 @@ std::string tensorsThatDiffer(const Program &program, const Snapshot &snapshot) 
   const bool isRenamed = isKnown && !renamingOf(then, declarationsOf(program)).axes.empty();
   const auto axes = axesOf(then.tensors);
   for (const Stored &stored : program.stored) {
-    if (stored.kind == Stored::Optimizer)
+    if (stored.kind == Stored::Optimizer || (stored.kind == Stored::Average && !withAverages))
       continue;
     known.insert(stored.path);
     const SafetensorsFile::Tensor *found = tensorOf(snapshot, stored.path);
@@ -252,7 +256,7 @@ std::string tensorsThatDiffer(const Program &program, const Snapshot &snapshot) 
   }
   for (const SafetensorsFile &file : snapshot.files)
     for (const auto &[path, tensor] : file.tensors())
-      if (!known.count(path) && !isOptimizers(path))
+      if (!known.count(path) && !isOfUpdate(snapshot, path))
         extra.push_back(path);
   for (const std::string &path : missing) {
     std::string other = lines.size() < most ? nearest(path, extra) : "";
@@ -303,7 +307,10 @@ std::string linesOf(const Change &change) {
 }
 
 void takeOver(Program &program, Snapshot &snapshot) {
-  program.course = {snapshot.step, snapshot.samples, snapshot.momentsFrom};
+  program.course = {snapshot.step, snapshot.samples, snapshot.momentsFrom, snapshot.averagesFrom};
+  for (const Stored &stored : program.stored)
+    if (stored.kind == Stored::Average && !tensorOf(snapshot, stored.path))
+      program.course.averagesFrom = snapshot.step; // they start as the parameters are: loadSnapshot
   const std::vector<std::string> missing = missingOfOptimizer(program, snapshot);
   snapshot.startsAtZero = {missing.begin(), missing.end()};
   // Adam's moments share one correction of their bias, so that they start together.

@@ -27,8 +27,9 @@ struct Change {
   bool isAnother = false;             // takes --accept
 };
 
-/// What is wrong with the snapshot's parameters and states, a line each; empty: they are the program's.
-std::string tensorsThatDiffer(const Program &program, const Snapshot &snapshot);
+/// What is wrong with the snapshot's parameters and states, a line each; empty: they are the program's. A run that goes
+/// on can start averages anew; an evaluation, which reads them, asks for them, too.
+std::string tensorsThatDiffer(const Program &program, const Snapshot &snapshot, bool withAverages = false);
 
 /// All but the tensors. `program` knows the number of its samples.
 std::vector<Change> changesSince(const Snapshot &snapshot, const Program &program);

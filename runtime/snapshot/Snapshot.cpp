@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <future>
 
@@ -56,14 +57,18 @@ int64_t stepOfSnapshot(const std::string &path) {
   return stepOf(folder.filename().string());
 }
 
-std::string newManifest(const Program &program, int64_t step, const std::vector<WrittenFile> &files) {
+std::string newManifest(const Program &program, const Course &course, int64_t step,
+                        const std::vector<WrittenFile> &files) {
   nlohmann::ordered_json manifest;
   manifest["format"] = "echelon-snapshot";
   manifest["version"] = kVersion;
   manifest["program"] = program.name;
   manifest["step"] = step;
-  manifest["samples"] = program.samplesBefore(step);
-  manifest["moments_from"] = program.course.momentsFrom;
+  manifest["samples"] = course.samplesBefore(step, program.batch);
+  manifest["moments_from"] = course.momentsFrom;
+  if (std::any_of(program.stored.begin(), program.stored.end(),
+                  [](const Stored &stored) { return stored.kind == Stored::Average; }))
+    manifest["averages_from"] = course.averagesFrom;
   for (const WrittenFile &file : files)
     manifest["files"].push_back({{"name", file.name}, {"bytes", file.bytes}, {"crc32", hex(file.crc32)}});
   for (const Fingerprint &print : program.fingerprints)
@@ -126,6 +131,8 @@ std::string openSnapshot(const std::string &path, Snapshot &snapshot) {
     if (snapshot.version > 1)
       whole &= isCount(manifest.at("samples")) && isCount(manifest.at("moments_from")) &&
                manifest.at("moments_from").get<uint64_t>() <= step.get<uint64_t>();
+    if (manifest.contains("averages_from"))
+      whole &= isCount(manifest["averages_from"]) && manifest["averages_from"].get<uint64_t>() <= step.get<uint64_t>();
     for (const auto &file : manifest.at("files"))
       whole &= file.at("bytes").is_number_unsigned();
     if (!whole)
@@ -145,6 +152,7 @@ std::string openSnapshot(const std::string &path, Snapshot &snapshot) {
     if (snapshot.version > 1) {
       snapshot.samples = manifest.at("samples").get<int64_t>();
       snapshot.momentsFrom = manifest.at("moments_from").get<int64_t>();
+      snapshot.averagesFrom = manifest.contains("averages_from") ? manifest["averages_from"].get<int64_t>() : 0;
     }
   } catch (const nlohmann::json::exception &) {
     return damaged + "its manifest.json is not one of a snapshot";
@@ -189,7 +197,7 @@ std::string findSnapshot(const std::string &path, Snapshot &snapshot, std::vecto
 void saveSnapshot(Rank &rank, const std::string &directory, int64_t step, int64_t keep) {
   rank.transport().setPlace(Activity::Save, directory.c_str());
   WriterTurns turns(rank, "save");
-  SnapshotFiles files(rank.program(), directory, step, keep);
+  SnapshotFiles files(rank.program(), rank.course(), directory, step, keep);
   const std::vector<TensorPiece> tensors = storedTensors(rank);
   auto check = [&](const std::string &error) {
     if (error.empty())
@@ -221,12 +229,18 @@ void loadSnapshot(Rank &rank, const Snapshot &snapshot, bool withOptimizer) {
       fillStartValue(rank, stored);
       continue;
     }
-    const SafetensorsFile::Tensor *found = nullptr;
-    for (const SafetensorsFile &file : snapshot.files) {
-      auto it = file.tensors().find(stored.path);
-      if (it != file.tensors().end())
-        found = &it->second;
-    }
+    auto tensorOf = [&](const std::string &path) {
+      const SafetensorsFile::Tensor *found = nullptr;
+      for (const SafetensorsFile &file : snapshot.files) {
+        auto it = file.tensors().find(path);
+        if (it != file.tensors().end())
+          found = &it->second;
+      }
+      return found;
+    };
+    const SafetensorsFile::Tensor *found = tensorOf(stored.path);
+    if (!found && stored.kind == Stored::Average) // of a run that had none: they start as the parameters
+      found = tensorOf(stored.path.substr(std::strlen("average.")));
     if (!found)
       fail("snapshot \"" + snapshot.path + "\" has no tensor " + stored.path);
     if (found->type != stored.type || found->sizes != logicalSizes(stored.layout, stored.axes))

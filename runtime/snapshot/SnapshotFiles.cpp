@@ -25,7 +25,7 @@ bool isFinite(const Stored &stored, const std::byte *data, size_t bytes) {
          check_finite(reinterpret_cast<const float *>(data), int64_t(bytes / sizeof(float))) < 0;
 }
 
-size_t fileOf(const Stored &stored) { return stored.kind == Stored::Optimizer; }
+size_t fileOf(const Stored &stored) { return stored.kind == Stored::Optimizer || stored.kind == Stored::Average; }
 
 std::string syncFolder(const std::string &path) {
   const int descriptor = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -50,8 +50,8 @@ std::string writeText(const std::string &path, const std::string &text) {
 
 } // namespace
 
-SnapshotFiles::SnapshotFiles(const Program &p, const std::string &d, int64_t s, int64_t k)
-    : program(p), directory(d), temporary(d + "/" + unfinishedName(snapshotName(s))), step(s), keep(k) {}
+SnapshotFiles::SnapshotFiles(const Program &p, const Course &c, const std::string &d, int64_t s, int64_t k)
+    : program(p), course(c), directory(d), temporary(d + "/" + unfinishedName(snapshotName(s))), step(s), keep(k) {}
 
 std::vector<size_t> SnapshotFiles::order(const Program &program) {
   std::vector<size_t> order;
@@ -97,7 +97,7 @@ std::string SnapshotFiles::publish() {
       return error;
     files.push_back({kSnapshotFiles[file], writers[file].bytes(), writers[file].checksum()});
   }
-  std::string error = writeText(temporary + "/manifest.json", newManifest(program, step, files));
+  std::string error = writeText(temporary + "/manifest.json", newManifest(program, course, step, files));
   if (error.empty())
     error = syncFolder(temporary);
   if (!error.empty())

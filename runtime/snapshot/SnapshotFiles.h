@@ -17,8 +17,8 @@ constexpr const char *kSnapshotFiles[] = {"model.safetensors", "optimizer.safete
 
 class SnapshotFiles {
 public:
-  /// `keep`: of the newest snapshots; 0: all.
-  SnapshotFiles(const Program &program, const std::string &directory, int64_t step, int64_t keep);
+  /// `course`: that of the run after `step` steps; `keep`: of the newest snapshots; 0: all.
+  SnapshotFiles(const Program &program, const Course &course, const std::string &directory, int64_t step, int64_t keep);
 
   /// Indices of Program::stored, in the order in which their tensors are written.
   static std::vector<size_t> order(const Program &program);
@@ -37,6 +37,7 @@ public:
 
 private:
   const Program &program;
+  Course course;
   std::string directory, temporary;
   int64_t step, keep;
   SafetensorsWriter writers[2];
@@ -52,6 +53,7 @@ struct WrittenFile {
   uint32_t crc32;
 };
 /// The text of a manifest.json.
-std::string newManifest(const Program &program, int64_t step, const std::vector<WrittenFile> &files);
+std::string newManifest(const Program &program, const Course &course, int64_t step,
+                        const std::vector<WrittenFile> &files);
 
 } // namespace echelon::runtime

@@ -119,7 +119,7 @@ void SnapshotWriter::begin(int64_t step) {
   }
   rank.transport().setSnapshotPhase(mail ? SnapshotPhase::No
                                          : SnapshotPhase::Writes); // what still has to come may never do
-  auto files = std::make_shared<SnapshotFiles>(program, directory, step, keep);
+  auto files = std::make_shared<SnapshotFiles>(program, rank.course(), directory, step, keep);
   written = std::async(std::launch::async, [this, files] { return write(*files); });
 }
 

@@ -43,6 +43,13 @@ run.optimize "adam" on ["*"] with {beta1 = 0.9, beta2 = 0.95, epsilon = 1.0e-8, 
 run.evaluate "" every 50 batches 0
 run.evaluate "shift" every 0 batches 10 on <kind = "csv", paths = ["a.csv"], columns = ["u", "v"]>
 
+// What ends it, what its evaluations read, and what a step does that is not finite.
+// CHECK:   p.until = {"accuracy", Until::AtLeast, 0.93, "shift", 64};
+// CHECK:   p.onNan = {OnNan::Skip, 10};
+run.until "accuracy" at_least 0.93 in "shift" price 64.0
+run.average ema 0.999
+run.on_nan skip 10
+
 // CHECK:      p.checkpoint = {25, 60, "snapshots", 2};
 // CHECK-NEXT: p.restarts = 3;
 run.checkpoint "snapshots" steps 25 seconds 60.0 keep 2
@@ -65,6 +72,7 @@ run.checkpoint "snapshots" steps 25 seconds 60.0 keep 2
 // CHECK:          "optimize line 2 lr drops: 30, 60\n"
 // CHECK:          "optimize line 2 betas: 0.9, 0.95\n"
 // CHECK:          "clip: 1\n"
+// CHECK-NEXT:     "average: ema 0.999\n"
 // CHECK-NEXT:     "decay of w: yes\n"});
 run.mathematics "dot x w"
 ech.variable param @w : !ech.tensor<[in=4], f32> = constant(1.0, 0.0) decayed

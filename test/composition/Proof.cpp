@@ -84,6 +84,16 @@ struct Reference {
     machine.learningRate = std::stod(spec.optimizer.substr(at + 5));
     for (auto variable : module.getOps<VariableOp>())
       machine.values[variable.getSymName().str()] = start(variable);
+    run("train.start");
+  }
+  /// A step that there may be, with what it writes.
+  void run(const char *name) {
+    auto step = module.lookupSymbol<StepOp>(name);
+    if (!step)
+      return;
+    interpret::Results results = interpret::run(step, machine);
+    for (const auto &written : results.writes)
+      machine.values[written.first] = written.second;
   }
   /// As the runtime has it: a function of seed, path and place.
   interpret::Array start(VariableOp variable) {
@@ -152,7 +162,13 @@ struct Reference {
     feed(spec, true, 0, kHeldOut);
     machine.step = -1; // what evaluation draws depends on no step
     auto op = module.lookupSymbol<StepOp>("evaluate");
-    trace.evaluation = reports(op, interpret::run(op, machine));
+    if (module.lookupSymbol<StepOp>("exchange")) { // beside the evaluation of the averages that of the parameters
+      for (const auto &[report, value] : reports(op, interpret::run(op, machine)))
+        trace.evaluation["last " + report] = value;
+      run("exchange");
+    }
+    for (const auto &[report, value] : reports(op, interpret::run(op, machine)))
+      trace.evaluation[report] = value;
   }
 };
 

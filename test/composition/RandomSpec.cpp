@@ -346,9 +346,11 @@ RandomSpec::RandomSpec(uint64_t seed) : seed(seed) {
       "optimize sgd(lr = 0.05{| ||, clip = 0.5|})",
       "optimize sgd(lr = 0.05, momentum = 0.9{| ||, nesterov = true|}{| ||, decay = 0.01|}{| ||, clip = 1.0|})",
       "optimize adam(lr = 0.01{| ||, decay = 0.01||, clip = 0.3|})",
-      "optimize adamw(lr = 0.01, betas = (0.9, 0.95), decay = 0.1{| ||, clip = 0.5|})"};
+      "optimize adamw(lr = 0.01, betas = (0.9, 0.95), decay = 0.1{| ||, clip = 0.5|})",
+      "optimize lamb(lr = 0.01, betas = (0.9, 0.95){| ||, decay = 0.1|}{| ||, clip = 0.5|})"};
   optimizer = optimizers[below(random, optimizers.size())];
   choose(optimizer, random);
+  averages = below(random, 4) == 0;
   if (below(random, 3) == 0 && !any(pieces, &Piece::batchStatistics))
     microBatches = below(random, 3) ? 2 : 4;
   drawLayout(0);
@@ -443,7 +445,7 @@ std::string RandomSpec::text() const {
          files + ") -> " + names + "\n  batch " + std::to_string(batch) + micro + "\n  steps 3\n  " + optimizer +
          "\n  seed " + std::to_string(seed) + "\n  precision fp64\n" +
          (evaluates() ? "  evaluate held on npy(" + held + ") every 3 steps\n" : "") +
-         (mesh.empty() ? "" : layout + "  }\n") + "}\n";
+         (evaluates() && averages ? "  average ema(0.5)\n" : "") + (mesh.empty() ? "" : layout + "  }\n") + "}\n";
 }
 
 std::vector<RandomSpec> RandomSpec::simpler() const {
@@ -470,6 +472,8 @@ std::vector<RandomSpec> RandomSpec::simpler() const {
   }
   if (microBatches > 1)
     with([](RandomSpec &s) { s.microBatches = 1; });
+  if (averages)
+    with([](RandomSpec &s) { s.averages = false; });
   if (optimizer != "optimize sgd(lr = 0.05)")
     with([](RandomSpec &s) { s.optimizer = "optimize sgd(lr = 0.05)"; });
   // axes that went with their pieces are in no list

@@ -47,6 +47,7 @@ struct RandomSpec {
   std::vector<RandomInput> inputs;
   std::vector<Piece> pieces;
   std::string optimizer;
+  bool averages = false; // with average ema(0.5), where it evaluates
   int64_t batch = 8, microBatches = 1;
   std::vector<MeshLine> mesh;
 

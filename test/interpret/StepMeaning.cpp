@@ -191,6 +191,109 @@ INSTANTIATE_TEST_SUITE_P(Rules, UpdateRule,
                                          Rule{kAdamW, adam(2, 0.5, 0.2), 0.9 * 0.3 + 0.1 * 0.5,
                                               0.95 * 0.2 + 0.05 * 0.25}));
 
+/// The step of one tensor by LAMB's formula: 0.9, 0.95, epsilon 1e-8, decay 0.2, the fifth update, lr 0.1.
+std::vector<double> lamb(std::vector<double> w, std::vector<double> g, double m0, double v0, bool isWeight) {
+  double sizeOfW = 0, sizeOfR = 0;
+  std::vector<double> r;
+  for (size_t i = 0; i < w.size(); ++i) {
+    const double m = 0.9 * m0 + 0.1 * g[i], v = 0.95 * v0 + 0.05 * g[i] * g[i];
+    r.push_back(m / (1 - std::pow(0.9, 5)) / (std::sqrt(v / (1 - std::pow(0.95, 5))) + 1e-8) +
+                (isWeight ? 0.2 * w[i] : 0));
+    sizeOfW += w[i] * w[i];
+    sizeOfR += r[i] * r[i];
+  }
+  const double ratio = isWeight && sizeOfW > 0 && sizeOfR > 0 ? std::sqrt(sizeOfW / sizeOfR) : 1;
+  for (size_t i = 0; i < w.size(); ++i)
+    w[i] -= 0.1 * ratio * r[i];
+  return w;
+}
+
+// LAMB's norms are those of one tensor, a parameter at one index of its repeats; what decay leaves out, and what is 0,
+// is moved as Adam would.
+TEST_F(StepMeaning, LambScalesTheStepOfEachTensor) {
+  prepare(R"(module {
+    run.optimize "lamb" on ["*"] with {beta1 = 0.9, beta2 = 0.95, epsilon = 1.0e-8, decay = 0.2} rate <kind = constant, peak = 0.1>
+    ech.variable param @stacked : T(layer=2, i=2) = constant(0.0, 0.0) stacked 1 decayed
+    ech.variable param @w : T(i=2) = constant(0.0, 0.0) decayed
+    ech.variable param @zero : T(i=2) = constant(0.0, 0.0) decayed
+    ech.variable param @gain : T(i=2) = constant(0.0, 0.0)
+    ech.variable state @g : T(i=2) = constant(0.0, 0.0)
+    ech.variable state @gs : T(layer=2, i=2) = constant(0.0, 0.0)
+    ech.step @train {
+      %g = "ech.read"() {source = @g} : () -> T(i=2)
+      %gs = "ech.read"() {source = @gs} : () -> T(layer=2, i=2)
+      "ech.gradient"(%gs) {parameter = @stacked} : (T(layer=2, i=2)) -> ()
+      "ech.gradient"(%g) {parameter = @w} : (T(i=2)) -> ()
+      "ech.gradient"(%g) {parameter = @zero} : (T(i=2)) -> ()
+      "ech.gradient"(%g) {parameter = @gain} : (T(i=2)) -> ()
+    }
+  })",
+          list(createExpandUpdate(), createSimplify()));
+  machine.learningRate = 0.1;
+  machine.step = 4;
+  const std::vector<double> w{2, -0.5}, g{0.5, 0.1}, other{30, 40};
+  set("stacked", {"layer", "i"}, {2, 2}, {2, -0.5, 30, 40});
+  set("gs", {"layer", "i"}, {2, 2}, {0.5, 0.1, 0.5, 0.1});
+  for (const char *name : {"w", "gain"})
+    set(name, {"i"}, {2}, w);
+  set("zero", {"i"}, {2}, {0, 0});
+  set("g", {"i"}, {2}, g);
+  for (const char *name : {"stacked", "w", "zero", "gain"})
+    for (auto [moment, value] : {std::pair("optimizer.m.", 0.3), std::pair("optimizer.v.", 0.2)}) {
+      const bool isStacked = name == std::string("stacked");
+      set(std::string(moment) + name,
+          isStacked ? std::vector<std::string>{"layer", "i"} : std::vector<std::string>{"i"},
+          isStacked ? std::vector<int64_t>{2, 2} : std::vector<int64_t>{2},
+          std::vector<double>(isStacked ? 4 : 2, value));
+    }
+  Results results = run("train");
+  auto expect = [&](const char *name, size_t from, const std::vector<double> &values) {
+    for (size_t i = 0; i < 2; ++i)
+      EXPECT_NEAR(results.writes.at(name).values[from + i], values[i], 1e-12) << name << " " << i;
+  };
+  expect("stacked", 0, lamb(w, g, 0.3, 0.2, true));
+  expect("stacked", 2, lamb(other, g, 0.3, 0.2, true));
+  expect("w", 0, lamb(w, g, 0.3, 0.2, true));
+  expect("zero", 0, lamb({0, 0}, g, 0.3, 0.2, true));
+  expect("gain", 0, lamb(w, g, 0.3, 0.2, false));
+}
+
+// An average forgets less at first; one that keeps nothing is the parameter, to the last bit. It changes places with
+// the parameter where an evaluation is to read it.
+TEST_F(StepMeaning, AnAverageFollowsTheParameter) {
+  for (double decay : {0.9, 0.0}) {
+    prepare(R"(module {
+      run.optimize "sgd" on ["*"] with {} rate <kind = constant, peak = 0.1>
+      run.average ema )" +
+                std::to_string(decay) + R"(
+      ech.variable param @w : T() = constant(0.0, 0.0)
+      ech.variable state @g : T() = constant(0.0, 0.0)
+      ech.step @train {
+        %g = "ech.read"() {source = @g} : () -> T()
+        "ech.gradient"(%g) {parameter = @w} : (T()) -> ()
+      }
+      ech.step @evaluate {
+        %w = "ech.read"() {source = @w} : () -> T()
+        ech.report metric "w", %w : <[], f64>
+      }
+    })",
+            list(createExpandUpdate(), createSimplify()));
+    machine.learningRate = 0.1;
+    machine.step = 4;
+    set("w", {}, {}, {2.1});
+    set("g", {}, {}, {0.7});
+    EXPECT_EQ(run("train.start").writes.at("average.w").values[0], 2.1);
+    set("average.w", {}, {}, {1.3});
+    const double w = 2.1 - 0.1 * 0.7, kept = std::min(decay, 6.0 / 15.0);
+    Results results = run("train");
+    EXPECT_EQ(results.writes.at("w").values[0], w);
+    EXPECT_NEAR(results.writes.at("average.w").values[0], kept * 1.3 + (1 - kept) * w, decay == 0 ? 0 : 1e-15);
+    Results exchanged = run("exchange");
+    EXPECT_EQ(exchanged.writes.at("w").values[0], 1.3);
+    EXPECT_EQ(exchanged.writes.at("average.w").values[0], 2.1);
+  }
+}
+
 // The norm is that of the whole gradient; a clip above it changes nothing, one below scales to it.
 TEST_F(StepMeaning, AClipBoundsTheNorm) {
   prepare(R"(module attributes {ech.clip = 1.0, ech.keep_gradients} {

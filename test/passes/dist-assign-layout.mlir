@@ -236,3 +236,33 @@ module @"the gradient of two" attributes {dist.mesh = #dist.mesh<dp = 2 [batch]>
     ech.write @v, %g {ech.phase = "update"} : !b
   }
 }
+
+// -----
+
+// LAMB's norms of a parameter of repeats, one for each index: a sum of what is cut along another axis is pending, one of
+// what is cut along the repeats' is cut as they are. Nothing is gathered but the parameter.
+// CHECK-LABEL: norms of cuts
+// CHECK: %[[PART:.*]] = ech.reduce {{.*}}dp = cut in>>) -> !ech.tensor<[layer=3], f32, #dist.state<dp = sum>>
+// CHECK: dist.convert %[[PART]] {{.*}}dp = sum>> -> <[layer=3], f32, #dist.state<dp = whole>>
+// CHECK: %[[OWN:.*]] = ech.reduce {{.*}}dp = cut layer>>) -> !ech.tensor<[layer=4], f32, #dist.state<dp = cut layer>>
+// CHECK-NEXT: ech.map {{.*}}, %[[OWN]] {{.*}}-> !ech.tensor<[layer=4, in=6], f32, #dist.state<dp = cut layer>>
+!w = !ech.tensor<[in=6, layer=3], f32>
+!n = !ech.tensor<[layer=3], f32>
+!v = !ech.tensor<[layer=4, in=6], f32>
+!m = !ech.tensor<[layer=4], f32>
+module @"norms of cuts" attributes {dist.mesh = #dist.mesh<dp = 2 [batch]>, dist.store_optimizer = ["dp"]} {
+  ech.variable param @w : !w = constant(0.0, 0.0)
+  ech.variable param @v : !v = constant(0.0, 0.0)
+  ech.step @train {
+    %w = ech.read @w : !w
+    %r = ech.map mul %w, %w {ech.phase = "update"} : (!w, !w) -> !w
+    %s = ech.reduce sum %r over ["in"] {ech.phase = "update"} : (!w) -> !n
+    %d = ech.map div %w, %s {ech.phase = "update"} : (!w, !n) -> !w
+    ech.write @w, %d {ech.phase = "update"} : !w
+    %v = ech.read @v : !v
+    %q = ech.map mul %v, %v {ech.phase = "update"} : (!v, !v) -> !v
+    %t = ech.reduce sum %q over ["in"] {ech.phase = "update"} : (!v) -> !m
+    %e = ech.map div %v, %t {ech.phase = "update"} : (!v, !m) -> !v
+    ech.write @v, %e {ech.phase = "update"} : !v
+  }
+}

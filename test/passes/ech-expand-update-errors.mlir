@@ -41,9 +41,9 @@ ech.step @train {
 
 // An optimizer that is not built is not taken for another one.
 module {
-run.optimize "lamb" on ["*"] with {} rate <kind = constant, peak = 0.1>
+run.optimize "shampoo" on ["*"] with {} rate <kind = constant, peak = 0.1>
 ech.variable param @w : !ech.tensor<[in=3], f32> = normal(0.0, 0.02)
-// expected-error @+1 {{is to be optimized by 'lamb', which is not built}}
+// expected-error @+1 {{is to be optimized by 'shampoo', which is not built}}
 ech.step @train {
   %w = ech.read @w : <[in=3], f32>
   ech.gradient @w, %w : <[in=3], f32>

@@ -57,8 +57,8 @@ nlohmann::ordered_json toJson(const Compilation &compilation, const std::vector<
        mathematics.empty() ? nlohmann::ordered_json("sequential") : nlohmann::ordered_json(mathematics)}};
 }
 
-std::string mathematicsText(const std::vector<std::string> &mathematics) {
-  std::string text = mathematics.empty() ? "" : "mathematics: not that of one device\n";
+std::string mathematicsText(const std::string &title, const std::vector<std::string> &mathematics) {
+  std::string text = mathematics.empty() ? "" : title + "\n";
   for (const std::string &what : mathematics)
     text += "  " + frontend::printable(what) + "\n";
   return text;
@@ -66,10 +66,11 @@ std::string mathematicsText(const std::vector<std::string> &mathematics) {
 
 int plan(const PlanOptions &options) {
   Compilation compilation(options);
-  std::vector<std::string> mathematics;
+  std::vector<std::string> mathematics, ofClauses;
   bool good = compilation.parse() && compilation.resolve() && compilation.elaborate();
   if (good) {
     mathematics = compilation.otherMathematics();
+    ofClauses = compilation.mathematicsOfClauses();
     good = compilation.lower(Stage::Rt);
   }
   if (!good) {
@@ -79,12 +80,15 @@ int plan(const PlanOptions &options) {
   compilation.printDiagnostics();
   ProgramCost made = programCost(*compilation.module, !compilation.settings.checkpoint.directory.empty());
   const std::vector<LineDecay> decay = decayOf(*compilation.module, compilation.settings, compilation.sources);
-  if (options.json)
-    std::cout
-        << toJson(compilation, mathematics, made, decay).dump(2, ' ', false, nlohmann::json::error_handler_t::replace)
-        << "\n";
-  else
-    std::cout << made.text() << decayText(decay) << mathematicsText(mathematics);
+  if (options.json) {
+    std::vector<std::string> all = mathematics;
+    all.insert(all.end(), ofClauses.begin(), ofClauses.end());
+    std::cout << toJson(compilation, all, made, decay).dump(2, ' ', false, nlohmann::json::error_handler_t::replace)
+              << "\n";
+  } else {
+    std::cout << made.text() << decayText(decay) << mathematicsText("mathematics: not that of one device", mathematics)
+              << mathematicsText("mathematics", ofClauses);
+  }
   return Fine;
 }
 } // namespace

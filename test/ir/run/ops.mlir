@@ -11,6 +11,16 @@ run.optimize "adamw" on ["*.b", "head.*"] with {beta1 = 0.9} rate <kind = cosine
 run.optimize "sgd" all on ["*"] with {} rate <kind = steps_at, peak = 0.1, drops = [30, 60], by = 0.5>
 // CHECK: run.evaluate "shift" every 100 batches 10 on <kind = "csv", paths = ["a.csv"], columns = ["u", "v"]>
 run.evaluate "shift" every 100 batches 10 on <kind = "csv", paths = ["a.csv"], columns = ["u", "v"]>
+// CHECK: run.average ema 7.500000e-01
+run.average ema 0.75
+// CHECK: run.until "accuracy" at_least 9.300000e-01 in "" price 3.200000e+01
+run.until "accuracy" at_least 0.93 in "" price 32.0
+// CHECK: run.until "eval_loss" below 3.000000e-01 in "shift"{{$}}
+run.until "eval_loss" below 0.3 in "shift" price 0.0
+// CHECK: run.on_nan skip 10
+run.on_nan skip 10
+// CHECK: run.on_nan roll_back 3
+run.on_nan roll_back 3
 // CHECK: run.checkpoint "snapshots" steps 100 seconds 0.000000e+00 keep 3
 run.checkpoint "snapshots" steps 100 seconds 0.0 keep 3
 // CHECK: run.mathematics "x = read w\0Aloss x"

@@ -160,7 +160,7 @@ TEST_F(Run, ProfileOfAShortRun) {
   program.step = steppedWithLap;
   program.steps = 1000;
   program.profiled = {{"whole step", "linear.ech:7", "loops", 0, 0}};
-  program.until = {"eval_loss", false, 1e9};
+  program.until = {"eval_loss", Until::Below, 1e9, "", 0};
   ASSERT_EQ(run(program, {"--transport", "threads"}), 0) << messages;
   EXPECT_NE(out.find("no profile: the run ended within the first 10 steps, which are left out\n"), std::string::npos)
       << out;
@@ -618,7 +618,7 @@ TEST_F(Run, Until) {
   Program program = linear::program(folder, 2, 1);
   program.steps = 0;
   program.evaluations[0].everySteps = 2;
-  program.until = {"eval_loss", false, 1e6};
+  program.until = {"eval_loss", Until::Below, 1e6, "", 3600};
   EXPECT_EQ(logOf(program, {}).back()["step"], 2);
   // A run that has come to its end makes that evaluation again, once, and no step.
   const Rows log = logOf(saving(program), {}, "saved");

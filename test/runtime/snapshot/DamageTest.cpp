@@ -128,7 +128,7 @@ TEST_F(Damage, EveryBitOfTheManifest) {
 // A step that no run can have, its checksum right.
 TEST_F(Damage, StepBeyondCounting) {
   write(fs::path(newest) / "manifest.json",
-        newManifest(twoTensors(), (int64_t(1) << 53) + 1, {{"model.safetensors", 0, 0}}));
+        newManifest(twoTensors(), {}, (int64_t(1) << 53) + 1, {{"model.safetensors", 0, 0}}));
   Snapshot snapshot;
   EXPECT_EQ(openSnapshot(newest, snapshot),
             "snapshot \"" + newest + "\" is damaged: its manifest.json is not one of a snapshot");

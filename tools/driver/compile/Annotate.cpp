@@ -22,8 +22,10 @@ std::string Compilation::mathematicsOfModel() {
 }
 
 void Compilation::annotate() {
-  if (options.trainingOnly)
+  if (options.trainingOnly) {
     settings.evaluations.clear();
+    settings.until.reset();
+  }
   if (settings.evaluations.empty()) { // what evaluation cannot do is no fault of a run that has none
     if (mlir::Operation *step = mlir::SymbolTable::lookupSymbolIn(*module, "evaluate"))
       step->erase();

@@ -17,6 +17,9 @@ public:
   void optimize(const OptimizerLine &line);
   void evaluate(const EvaluationSettings &evaluation);
   void data(const RunSettings &settings);
+  void until(const RunSettings &settings);
+  void average(double decay) { run::AverageOp::create(b, loc, b.getF64FloatAttr(decay)); }
+  void onNan(const RunSettings &settings);
   void checkpoint(const RunSettings &settings, const std::string &mathematics);
 
 private:
@@ -104,6 +107,26 @@ void RunBuilder::evaluate(const EvaluationSettings &e) {
                           e.source ? source(*e.source) : run::SourceAttr());
 }
 
+/// It looks at the unnamed evaluation, or at the first where all have names.
+void RunBuilder::until(const RunSettings &settings) {
+  const UntilSettings &u = *settings.until;
+  const run::Comparison comparison = u.comparison == ">"    ? run::Comparison::Above
+                                     : u.comparison == ">=" ? run::Comparison::AtLeast
+                                     : u.comparison == "<"  ? run::Comparison::Below
+                                                            : run::Comparison::AtMost;
+  const auto &all = settings.evaluations;
+  const bool hasUnnamed = llvm::any_of(all, [](const EvaluationSettings &e) { return e.name.empty(); });
+  run::UntilOp::create(b, loc, text(u.metric), run::ComparisonAttr::get(b.getContext(), comparison),
+                       b.getF64FloatAttr(u.value), text(hasUnnamed ? "" : all.front().name),
+                       b.getF64FloatAttr(settings.dollarsPerHour()));
+}
+
+void RunBuilder::onNan(const RunSettings &settings) {
+  const auto action = settings.onNan.action == OnNanClause::Skip ? run::NanAction::Skip : run::NanAction::RollBack;
+  run::OnNanOp::create(b, loc, run::NanActionAttr::get(b.getContext(), action),
+                       b.getI64IntegerAttr(settings.onNan.times));
+}
+
 void RunBuilder::checkpoint(const RunSettings &settings, const std::string &mathematics) {
   const auto &c = settings.checkpoint;
   run::CheckpointOp::create(b, loc, text(c.directory), b.getI64IntegerAttr(c.everySteps),
@@ -121,6 +144,12 @@ void echelon::buildRun(ModuleOp module, const RunSettings &settings, const Sourc
     builder.optimize(line);
   for (const EvaluationSettings &evaluation : settings.evaluations)
     builder.evaluate(evaluation);
+  if (settings.until)
+    builder.until(settings);
+  if (settings.averageDecay)
+    builder.average(*settings.averageDecay);
+  if (settings.onNan.action != OnNanClause::Stop)
+    builder.onNan(settings);
   if (!settings.checkpoint.directory.empty())
     builder.checkpoint(settings, mathematics);
 }

@@ -42,7 +42,8 @@ void Compilation::checkTrain(const Train &block, bool wholeText) {
   }
   if (whole) {
     fits = checkData();
-    fits &= checkPatterns(); // both tell what they find
+    fits &= checkPatterns(); // all tell what they find
+    fits &= checkUntil();
   } else {
     checkFiles();
   }

@@ -4,6 +4,7 @@
 #include "codegen/Emit.h"
 #include "frontend/elaborate/Walk.h"
 #include "ir/dist/Dist.h"
+#include "ir/ech/Decimal.h"
 #include "ir/ech/Ech.h"
 #include "ir/rt/Rt.h"
 #include "ir/run/Run.h"
@@ -207,6 +208,32 @@ std::vector<std::string> Compilation::otherMathematics() const {
   return found;
 }
 
+std::vector<std::string> Compilation::mathematicsOfClauses() const {
+  std::vector<std::string> found;
+  auto number = [](double x) { return shortestDecimal(x); };
+  for (const OptimizerLine &line : settings.optimizers)
+    if (line.rule == "lamb")
+      found.push_back(
+          "optimize lamb: the step of each weight is Adam's times |w| / |step|, norms of one tensor, and that "
+          "of gains and biases Adam's");
+  if (settings.averageDecay)
+    found.push_back("average ema(" + number(*settings.averageDecay) +
+                    "): after update t, evaluations read d a + (1 - d) w "
+                    "of each parameter w and its average a so far, d = min(" +
+                    number(*settings.averageDecay) + ", (1 + t) / (10 + t))");
+  if (settings.until)
+    found.push_back("until " + settings.until->text() + ": the run ends at the first evaluation that meets it" +
+                    (settings.hasLength() ? ", or at its length" : ""));
+  if (settings.onNan.action == OnNanClause::Skip)
+    found.push_back("on nan skip: a step whose loss or gradients are not finite changes nothing, up to " +
+                    std::to_string(settings.onNan.times) + " in a row; schedule and data go on");
+  if (settings.onNan.action == OnNanClause::RollBack)
+    found.push_back("on nan roll back: after a step whose loss or gradients are not finite the newest snapshot goes on "
+                    "with the data behind it, up to " +
+                    std::to_string(settings.onNan.times) + " times from one snapshot");
+  return found;
+}
+
 // What passes say about an operation is at the source line that the operation comes from.
 SourceRange Compilation::rangeOf(mlir::Location location) const {
   SourceRange range;
@@ -234,7 +261,7 @@ bool Compilation::elaborate() {
   size_t before = diagnostics.errorCount();
   bool good = elaborateModel();
   checkLayoutAxes();
-  if (!good || diagnostics.errorCount() > before || !checkData() || !checkPatterns())
+  if (!good || diagnostics.errorCount() > before || !checkData() || !checkPatterns() || !checkUntil())
     return false;
   annotate();
   return true;

@@ -63,6 +63,8 @@ public:
   std::vector<std::string> perMicroBatch() const;
   /// What this run computes otherwise than one device would.
   std::vector<std::string> otherMathematics() const;
+  /// What clauses say of the mathematics or of the run's end, a sentence each.
+  std::vector<std::string> mathematicsOfClauses() const;
 
   /// Whether a file that is to be written is one that this spec is made of or trains on; says so on standard error.
   bool wouldOverwrite(const std::string &file) const;
@@ -100,6 +102,7 @@ private:
   std::string openSource(const runtime::DataSpec &spec, frontend::SourceRange range, runtime::DataDescription &found);
   bool checkEvaluations(const runtime::DataDescription &training);
   bool setLength(int64_t trainSize);
+  bool checkUntil();    ///< evaluations have the metric of `until`
   bool checkPatterns(); ///< every parameter has an optimize line, every pattern a parameter
   // MemoryFit.cpp
   bool checkMemory();           ///< that a device holds what a rank takes

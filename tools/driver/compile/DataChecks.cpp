@@ -218,6 +218,41 @@ bool Compilation::checkEvaluations(const runtime::DataDescription &training) {
   return diagnostics.errorCount() == before;
 }
 
+bool Compilation::checkUntil() {
+  if (!settings.until)
+    return true;
+  const UntilSettings &until = *settings.until;
+  std::vector<std::string> known{"eval_loss"};
+  size_t losses = 0;
+  if (auto step = module->lookupSymbol<ech::StepOp>("evaluate"))
+    step.walk([&](ech::ReportOp report) {
+      const bool isLoss = report.getKind() != ech::ReportKind::Metric;
+      losses += isLoss;
+      if (std::string name = report.getName().str(); report.getKind() != ech::ReportKind::Loss)
+        known.push_back(name);
+    });
+  if (losses > 1)
+    known.emplace_back(kTotalLoss);
+  if (llvm::is_contained(known, until.metric))
+    return true;
+  const auto training = llvm::find_if(facts.metrics, [&](const ModelFacts::Metric &metric) {
+    return metric.name.text == until.metric && !metric.inEvaluation;
+  });
+  std::string why;
+  if (training != facts.metrics.end())
+    why = "metric " + quoted(until.metric) +
+          " is where `training` is true alone, and 'until' is looked at in evaluations";
+  else if (until.metric == "loss")
+    why = "'loss' is that of a training step; that of an evaluation is called 'eval_loss'";
+  else
+    why = "evaluations of " + settings.model->name.text + " have no " + quoted(until.metric);
+  std::string hint = training != facts.metrics.end() || until.metric == "loss" ? "" : didYouMean(until.metric, known);
+  if (hint.empty())
+    hint = "; they have " + listed(known);
+  diagnostics.error(Code::E0412, until.metricRange, why + hint);
+  return false;
+}
+
 /// What may have been meant by a pattern that no parameter matches.
 static std::string patternHint(const std::string &pattern, const std::vector<std::string> &parameters) {
   const std::string inside = pattern + ".*";

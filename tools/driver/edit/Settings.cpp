@@ -77,6 +77,8 @@ Call callOf(const Clause &clause) {
     return {&c->arguments, callRange(c->cluster, clause.range)};
   if (const auto *c = std::get_if<OptimizeClause>(&clause.what))
     return {&c->method.arguments, c->method.range};
+  if (const auto *c = std::get_if<AverageClause>(&clause.what))
+    return {&c->method.arguments, c->method.range};
   if (const auto *c = std::get_if<DataClause>(&clause.what))
     if (const auto *source = dynCast<CallExpr>(c->source))
       return {&source->arguments, source->range};

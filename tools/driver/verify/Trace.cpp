@@ -29,7 +29,8 @@ Trace readTrace(const std::string &log, const std::string &dump, int steps) {
     if (row.contains("loss"))
       trace.steps.emplace_back().reports = values;
     else if (row.contains("eval_loss"))
-      trace.evaluation = values;
+      for (const auto &[name, value] : values) // "last": beside an average, the parameters themselves
+        trace.evaluation[(llvm::StringRef(row.value("eval", "")).starts_with("last") ? "last " : "") + name] = value;
   }
   for (int step = 1; step <= std::min<int>(steps, trace.steps.size()); ++step) {
     std::string at = dump + "/" + llvm::formatv("step-{0,0+6}", step).str();
