@@ -184,6 +184,8 @@ struct Ranks {
     return result;
   }
 
+  static bool isBlock(dist::Entry entry) { return entry.hold == Hold::Split || entry.hold == Hold::Cut; }
+
   void ordinary(Operation *op) {
     std::vector<PerRank> results(op->getNumResults());
     auto inside = op->getAttrOfType<ArrayAttr>(dist::kInside);
@@ -200,7 +202,7 @@ struct Ranks {
                                : extreme.getKind() == ech::Reduction::Max           ? -INFINITY
                                                                                     : INFINITY;
         for (int m = 0; !inside && m < mesh.size(); ++m) {
-          bool summed = state[m].hold == Hold::Split && llvm::any_of(op->getResults(), [&](Value v) {
+          bool summed = isBlock(state[m]) && llvm::any_of(op->getResults(), [&](Value v) {
                           Hold hold = stateOf(ech::tensor(v))[m].hold;
                           return hold == Hold::Sum || hold == Hold::Own;
                         });
@@ -208,7 +210,7 @@ struct Ranks {
             continue;
           Tensor alone = type.withState(dist::wholeState(mesh).with(m, state[m]));
           for (int other = 0; other < mesh.size(); ++other) // blocks of the axis over all mesh axes that divide it
-            if (state[other].hold == Hold::Split && state[other].axis == state[m].axis)
+            if (isBlock(state[other]) && state[other].axis == state[m].axis)
               alone = alone.withState(stateOf(alone).with(other, state[other]));
           const std::vector<char> &mask = held(alone, r);
           for (size_t i = 0; i < mine.data.size(); ++i)
