@@ -5,7 +5,7 @@ cd "$(dirname "$0")"
 scripts/install-packages.sh --for-tests
 scripts/build.sh build -DECHELON_TESTS=ON
 echo "== tests"
-ctest --test-dir build --output-on-failure
+ctest --test-dir build -j 2 --output-on-failure
 echo "== sanitizers"
 scripts/sanitize.sh address
 scripts/sanitize.sh thread
