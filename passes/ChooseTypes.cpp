@@ -1,13 +1,13 @@
-// ech-choose-types: what is kept in two bytes. Everything computes in f32; a value of forward and backward pass is
-// rounded where it is kept for later, and where a product takes it.
+// ech-choose-types: what is rounded. Everything computes in f32. With `ech.compute = tf32` the operands of products are
+// rounded to 10 bits of mantissa, and nothing else changes. With bf16 or f16 a value of forward and backward pass is
+// rounded to two bytes where it is kept for later, and where a product takes it:
 //
 //   a product's operand    rounded
 //   a product's result     f32 while it is a sum over more (of contributions, ranks, passes), then rounded
 //   what a loop carries, or keeps for the backward pass    rounded
 //   softmax, norms, losses, what is summed for a parameter's gradient, all of the update    f32
 //
-// In a module that says `ech.compute = bf16`. Rules: docs/language.md, "Precision" (Micikevicius et al., Mixed
-// Precision Training, 2018).
+// Rules: docs/language.md, "Precision" (Micikevicius et al., Mixed Precision Training, 2018).
 #include "ir/ech/Build.h"
 #include "passes/Passes.h"
 
@@ -23,11 +23,11 @@ using namespace echelon::ech;
 namespace {
 
 bool isProduct(Operation *op) { return isa<DotOp, ConvOp, ConvGradXOp, ConvGradWOp, AttentionOp, AttentionGradOp>(op); }
-/// What a product multiplies: not the mask and the bias of attention, nor its statistics.
+/// What a product multiplies: not the mask and the bias of attention, nor its result and statistics.
 bool isFactor(OpOperand &operand) {
   const unsigned at = operand.getOperandNumber();
   Operation *op = operand.getOwner();
-  return isa<AttentionOp>(op) ? at < 3 : isa<AttentionGradOp>(op) ? at < 5 : isProduct(op);
+  return isa<AttentionOp>(op) ? at < 3 : isa<AttentionGradOp>(op) ? at < 4 : isProduct(op);
 }
 /// Whether all that it does is to put elements at other places. (A pick along a split axis is a sum over ranks.)
 bool moves(Operation *op) { return isa<RelabelOp, PlaceOp, SliceOp, PadOp, ConcatOp>(op); }
@@ -304,18 +304,45 @@ void StepTypes::block(Block &block) {
       operation(&op);
 }
 
+/// Each block and pass has rounded operands of its own, as with two bytes.
+void roundOperands(StepOp step) {
+  OpBuilder builder(step.getContext());
+  DenseMap<std::tuple<Value, Block *, StringRef>, Value> copies;
+  step.walk([&](Operation *op) {
+    for (OpOperand &operand : op->getOpOperands()) {
+      Value v = operand.get();
+      if (!isFactor(operand) || !tensor(v).getElement().isF32())
+        continue;
+      Value &copy = copies[{v, op->getBlock(), phaseOf(op)}];
+      if (!copy) {
+        builder.setInsertionPoint(op);
+        copy = Build(builder, v.getLoc(), builder.getF32Type()).map(Function::RoundTf32, {v});
+        if (Attribute phase = op->getAttr(kPhase))
+          copy.getDefiningOp()->setAttr(kPhase, phase);
+      }
+      operand.set(copy);
+    }
+  });
+}
+
 struct ChooseTypes : echelon::impl::ChooseTypesBase<ChooseTypes> {
   void runOnOperation() override {
     auto compute = getOperation()->getAttrOfType<TypeAttr>(kCompute);
     if (!compute)
       return;
-    if (!isNarrow(compute.getValue())) {
-      getOperation()->emitError() << kCompute << " is bf16 or f16, not " << compute.getValue();
+    const Type type = compute.getValue();
+    if (!isNarrow(type) && !type.isTF32()) {
+      getOperation()->emitError() << kCompute << " is bf16, f16 or tf32, not " << type;
       return signalPassFailure();
     }
-    for (auto step : getOperation().getOps<StepOp>())
-      if (step.getSymName() != "train.start")
-        StepTypes(compute.getValue()).run(step);
+    for (auto step : getOperation().getOps<StepOp>()) {
+      if (step.getSymName() == "train.start")
+        continue;
+      if (type.isTF32())
+        roundOperands(step);
+      else
+        StepTypes(type).run(step);
+    }
   }
 };
 

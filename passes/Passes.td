@@ -106,7 +106,7 @@ def Simplify : EchelonPass<"ech-simplify"> {
 }
 
 def ChooseTypes : EchelonPass<"ech-choose-types"> {
-  let summary = "values are kept, and multiplied, in two bytes where the module says so";
+  let summary = "values are kept and multiplied in two bytes, or multiplied with fewer digits, where the module says so";
   let description = [{
     With `ech.compute = bf16` on the module
     ```mlir
@@ -125,9 +125,11 @@ def ChooseTypes : EchelonPass<"ech-choose-types"> {
     %ar = ech.map cast %a : (…f32…) -> …bf16…
     …
     ```
+    With f16 likewise. With `ech.compute = tf32` products take `ech.map round_tf32 %x`, of f32, and nothing else changes.
+
     Runs when all that computes is there, derivatives and update included: what is kept for the backward pass is known
     then, and derivatives are those of the mathematics. Before layout, so that what is pending is rounded when it is
-    whole, whatever the mesh: a cast to two bytes resolves a sum first.
+    whole, whatever the mesh: rounding resolves a sum first.
   }];
 }
 

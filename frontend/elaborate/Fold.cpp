@@ -81,6 +81,7 @@ std::optional<double> echelon::frontend::fold(Function function, llvm::ArrayRef<
   case Function::GeluGrad:
   case Function::GeluTanhGrad:
   case Function::SiluGrad:
+  case Function::RoundTf32:
     return std::nullopt;
   }
   llvm_unreachable("a function of the enumeration");

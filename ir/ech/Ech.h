@@ -68,7 +68,7 @@ inline constexpr llvm::StringLiteral kBatchAxis = "ech.batch_axis"; // what the 
 inline constexpr llvm::StringLiteral kLikeBatch = "ech.like_batch"; // further names of it
 inline constexpr llvm::StringLiteral kMicroBatches = "ech.micro";   // passes of a step
 inline constexpr llvm::StringLiteral kClip = "ech.clip";            // the largest norm of all gradients
-inline constexpr llvm::StringLiteral kCompute = "ech.compute";      // bf16 or f16: what products take; absent: f32
+inline constexpr llvm::StringLiteral kCompute = "ech.compute"; // bf16, f16 or tf32: what products take; absent: f32
 inline constexpr llvm::StringLiteral kKeepGradients = "ech.keep_gradients"; // unit: they are variables, for tests
 
 /// Discardable attributes that passes set and read.

@@ -82,7 +82,9 @@ def Ech_Function : Ech_Enum<"Function", [
   I32EnumAttrCase<"StopGradient", 35, "stop_gradient">,
   // derivatives that are better computed as one function
   I32EnumAttrCase<"Sign", 36, "sign">, I32EnumAttrCase<"GeluGrad", 37, "gelu_grad">,
-  I32EnumAttrCase<"GeluTanhGrad", 38, "gelu_tanh_grad">, I32EnumAttrCase<"SiluGrad", 39, "silu_grad">
+  I32EnumAttrCase<"GeluTanhGrad", 38, "gelu_tanh_grad">, I32EnumAttrCase<"SiluGrad", 39, "silu_grad">,
+  // what precisions put in: to 10 bits of mantissa
+  I32EnumAttrCase<"RoundTf32", 40, "round_tf32">
 ]>;
 def Ech_FunctionAttr : Ech_EnumAttr<Ech_Function, "function">;
 

@@ -56,6 +56,12 @@ inline int32_t abs(int32_t x) { return x < 0 ? -x : x; }
 inline float floor(float x) { return __builtin_floorf(x); }
 inline double floor(double x) { return __builtin_floor(x); }
 inline int32_t floor(int32_t x) { return x; }
+/// To the nearest number of 10 bits of mantissa, ties to even.
+inline float round_tf32(float x) {
+  const uint32_t bits = __builtin_bit_cast(uint32_t, x);
+  const bool isNan = (bits & 0x7fffffffu) > 0x7f800000u;
+  return __builtin_bit_cast(float, (isNan ? bits | 0x400000u : bits + 0xfffu + (bits >> 13 & 1u)) & ~0x1fffu);
+}
 /// x - floor(x / y) * y, which has the sign of y. An integer y is not 0: the compiler sees to it.
 inline int32_t mod(int32_t x, int32_t y) {
   if (y == -1) // the least integer by -1 is beyond the type

@@ -1,4 +1,5 @@
 #include "test/interpret/Functions.h"
+#include "runtime/kernels/Elementwise.h"
 #include <algorithm>
 #include <cmath>
 
@@ -101,6 +102,8 @@ double echelon::interpret::apply(Function f, const double *x, bool toInteger) {
     return geluTanhGrad(a);
   case Function::SiluGrad:
     return sigmoid(a) * (1 + a * (1 - sigmoid(a)));
+  case Function::RoundTf32:
+    return echelon::runtime::math::round_tf32(static_cast<float>(a));
   }
   llvm_unreachable("every function is here");
 }

@@ -39,7 +39,7 @@ struct Site {
 using Derivative = Value (*)(Site);
 
 Value none(Site) { return {}; }
-/// Functions that only derivatives contain, and those are not derived again.
+/// Functions that come with or after the derivative, which is not derived again.
 Value never(Site s) { llvm::report_fatal_error("internal error: a derivative is derived again"); }
 
 Value addTo(Site s) { return s.pass(); }
@@ -117,7 +117,7 @@ struct Entry {
 constexpr bool ofReals = true;
 // In the order of the enumeration. Comparisons and logic give truth values; `mod` has the sign of the divisor;
 // `gelu` is exact, `gelu_tanh` its approximation; the *_grad functions are the derivatives of gelu, gelu_tanh, silu in
-// x.
+// x. What types ask for, `round_tf32`, comes behind the derivative.
 const Entry table[] = {
     {Function::Add, 2, 1, addTo},
     {Function::Sub, 2, 1, subtract},
@@ -159,6 +159,7 @@ const Entry table[] = {
     {Function::GeluGrad, 1, 25, never, ofReals},
     {Function::GeluTanhGrad, 1, 25, never, ofReals},
     {Function::SiluGrad, 1, 15, never, ofReals},
+    {Function::RoundTf32, 1, 3, never, ofReals},
 };
 const Entry &entry(Function function) {
   const Entry &e = table[static_cast<unsigned>(function)];
@@ -191,6 +192,8 @@ LogicalResult MapOp::verify() {
     return failure();
   if (isLogic(f) && element != truth)
     return emitOpError() << stringifyFunction(f) << " is of truth values, not " << element;
+  if (f == Function::RoundTf32 && !element.isF32())
+    return emitOpError() << "round_tf32 is of f32, not " << element;
   if (isOfReals(f) && !isa<FloatType>(element))
     return emitOpError() << stringifyFunction(f) << " is of real numbers, not " << element;
   for (Value v : getOperands().drop_front(first + 1))

@@ -106,6 +106,25 @@ TEST(Elementwise, NanPropagates) {
     EXPECT_TRUE(y != y) << y;
 }
 
+// To 10 bits of mantissa, to the nearest, ties to even; up to infinity; infinities and NaN stay.
+TEST(Elementwise, RoundTf32KeepsTenBitsOfMantissa) {
+  const float step = std::ldexp(1.0f, -10);
+  EXPECT_EQ(math::round_tf32(1 + step), 1 + step);
+  EXPECT_EQ(math::round_tf32(1 + 0.5f * step), 1);
+  EXPECT_EQ(math::round_tf32(1 + 1.5f * step), 1 + 2 * step);
+  EXPECT_EQ(math::round_tf32(-(1 + 0.501f * step)), -(1 + step));
+  EXPECT_EQ(math::round_tf32(2 - 0.1f * step), 2);
+  EXPECT_EQ(math::round_tf32(std::numeric_limits<float>::max()), kInf);
+  EXPECT_EQ(math::round_tf32(-kInf), -kInf);
+  EXPECT_TRUE(std::isnan(math::round_tf32(kNan)));
+  EXPECT_TRUE(std::isnan(math::round_tf32(__builtin_bit_cast(float, 0x7fffffff))));
+  for (int32_t bits = 0; bits >= 0 && bits < 0x7f7ff000; bits += 65521) {
+    const float x = __builtin_bit_cast(float, bits), y = math::round_tf32(x);
+    const float unit = std::ldexp(1.0f, std::max(std::ilogb(x), -126) - 10);
+    ASSERT_EQ(y, unit * std::nearbyint(x / unit)) << x;
+  }
+}
+
 // Limits, overflow and underflow come out as in <cmath>.
 TEST(Elementwise, LimitsAreThoseOfCmath) {
   EXPECT_EQ(math::exp(kInf), kInf);

@@ -28,6 +28,7 @@ UNARY(gelu_tanh)      // LOOP
 UNARY(gelu_tanh_grad) // LOOP
 UNARY(log)            // LOOP
 UNARY(relu)           // LOOP
+UNARY(round_tf32)     // LOOP
 UNARY(rsqrt)          // LOOP
 UNARY(sigmoid)        // LOOP
 UNARY(sign)           // LOOP
