@@ -272,6 +272,8 @@ void Tables::print() {
   if (auto onNan = run::only<run::OnNanOp>(module))
     field("onNan", Twine(onNan.getAction() == run::NanAction::Skip ? "{OnNan::Skip, " : "{OnNan::RollBack, ") +
                        Twine(onNan.getTimes()) + "}");
+  if (auto scale = run::only<run::LossScaleOp>(module))
+    field("lossScale", "{" + Twine(scale.getStart()) + (scale.getDynamic() ? ", true}" : "}"));
   auto checkpoint = run::only<run::CheckpointOp>(module);
   if (checkpoint)
     os << "  p.checkpoint = {" << checkpoint.getSteps() << ", "

@@ -112,7 +112,11 @@ std::string optimizerLines(ModuleOp module) {
   auto clip = module->getAttrOfType<FloatAttr>(ech::kClip);
   text += "clip: " + (clip ? shortestDecimal(clip.getValueAsDouble()) : std::string("none")) + "\n";
   if (auto compute = module->getAttrOfType<TypeAttr>(ech::kCompute))
-    text += std::string("rounding: ") + runtime::namesOf(*rt::elementOf(compute.getValue())).language + "\n";
+    text += std::string("rounding: ") +
+            (compute.getValue().isTF32() ? "tf32" : runtime::namesOf(*rt::elementOf(compute.getValue())).language) +
+            "\n";
+  if (auto scale = run::only<run::LossScaleOp>(module))
+    text += "loss scale: " + (scale.getDynamic() ? "dynamic" : std::to_string(scale.getStart())) + "\n";
   if (auto average = run::only<run::AverageOp>(module))
     text += "average: ema " + shortestDecimal(average.getDecay().convertToDouble()) + "\n";
   for (auto variable : module.getOps<ech::VariableOp>())

@@ -1,9 +1,10 @@
 // Reverse mode over @train.
 // 0. In every step, one report is the run's loss: the unnamed one, else the sum; of several the sum is total_loss.
 // 1. Reads move to the step's start, one a variable: a value read in a loop is one from outside it.
-// 2. Every loss has cotangent 1; the operations' derivatives follow from last to first.
+// 2. Every loss has cotangent 1, or what the run scales it by; the operations' derivatives follow from last to first.
 // 3. Each parameter's cotangent becomes its gradient; zeros where no loss depends on it.
 #include "ir/ech/Reverse.h"
+#include "ir/run/Run.h"
 #include "passes/Passes.h"
 
 namespace echelon {
@@ -79,10 +80,11 @@ struct Differentiate : echelon::impl::DifferentiateBase<Differentiate> {
     builder.setInsertionPointToEnd(&block);
     Type real = tensor(losses.front().getValue()).getElement();
     Build build(builder, step.getLoc(), real);
+    const bool isScaled = bool(echelon::run::only<echelon::run::LossScaleOp>(getOperation()));
     for (ReportOp loss : losses) {
       build.loc = placeOf(loss.getLoc());
       if (reverse.isActive(loss.getValue()))
-        reverse.add(build, loss.getValue(), build.constant(1));
+        reverse.add(build, loss.getValue(), isScaled ? build.scalar("loss_scale") : build.constant(1));
     }
     if (failed(reverse.run(block, build)))
       return failure();

@@ -1,6 +1,8 @@
 // Gradients become written parameters.
 // 1. Every parameter finds its optimizer line: the first whose pattern matches its path.
 // 2. The norm of all gradients is reported; with a clip, the gradients are scaled by min(1, clip / (norm + 1e-6)).
+// Where
+//    the run scales its loss, the norm and the gradients are divided by the scale, a power of two, on their way.
 // 3. Each line's rule (passes/update/), as ordinary element-wise operations, over new variables for what it keeps.
 // 4. Where the run has averages: after each update a = d a + (1 - d) w, in a new variable beside what the rule keeps; a
 //    starts as w (@train.start), and @exchange has both change places, so that an evaluation reads it.
@@ -65,7 +67,9 @@ struct ExpandUpdate : echelon::impl::ExpandUpdateBase<ExpandUpdate> {
     builder.setInsertionPointToEnd(&step.getBody().front());
     Location place = placeOf(step.getLoc());
     Build build(builder, place, tensor(gradients.front().getValue()).getElement());
-    Value scale = clip(build, gradients);
+    if (run::only<run::LossScaleOp>(getOperation()))
+      lossScale = build.scalar("loss_scale");
+    Value scale = factor(build, gradients);
     auto average = run::only<run::AverageOp>(getOperation());
     SmallVector<VariableOp> averages;
     for (auto [gradient, line] : llvm::zip(gradients, chosen)) {
@@ -73,7 +77,8 @@ struct ExpandUpdate : echelon::impl::ExpandUpdateBase<ExpandUpdate> {
       if (average && failed(averageOf(build, variable(gradient), next, average.getDecay(), averages)))
         return failure();
       if (getOperation()->hasAttr(ech::kKeepGradients))
-        WriteOp::create(builder, build.loc, beside(variable(gradient), "gradient.").getSymName(), gradient.getValue());
+        WriteOp::create(builder, build.loc, beside(variable(gradient), "gradient.").getSymName(),
+                        unscaled(build, gradient.getValue()));
       gradient.erase();
     }
     if (average)
@@ -108,21 +113,25 @@ struct ExpandUpdate : echelon::impl::ExpandUpdateBase<ExpandUpdate> {
 
   //===- the norm ------------------------------------------------------------------------------------------------===//
 
-  /// Reports the norm; the factor that clips, null where nothing is clipped.
-  Value clip(Build &build, ArrayRef<GradientOp> gradients) {
+  Value unscaled(Build &build, Value v) { return lossScale ? build.div(v, lossScale) : v; }
+
+  /// Reports the norm; what gradients are multiplied by on their way to the rules, null where they stay as they are.
+  Value factor(Build &build, ArrayRef<GradientOp> gradients) {
     SmallVector<Value> values = llvm::map_to_vector(gradients, [](GradientOp g) -> Value { return g.getValue(); });
     Value norm = named(build, "norm", build.globalNorm(values));
     SmallVector<StringRef> names =
         llvm::map_to_vector(gradients, [](GradientOp g) -> StringRef { return g.getParameter(); });
     norm.getDefiningOp()->setAttr(echelon::kParameters, build.builder.getStrArrayAttr(names));
+    norm = named(build, "norm", unscaled(build, norm));
     ReportOp::create(build.builder, build.loc, ReportKind::Norm, "norm", norm);
     auto limit = getOperation()->getAttrOfType<FloatAttr>(ech::kClip);
     if (!limit)
-      return {};
+      return lossScale ? named(build, "scale", unscaled(build, build.constant(1))) : Value();
     // Here and below one argument at most builds something: C++ does not say which of two comes first.
     Value divisor = build.add(norm, build.constant(1e-6));
     Value ratio = build.div(build.constant(limit.getValueAsDouble()), divisor);
-    return named(build, "scale", build.map(Function::Min, {build.constant(1), ratio}));
+    Value clipped = named(build, "scale", build.map(Function::Min, {build.constant(1), ratio}));
+    return lossScale ? named(build, "unscale", unscaled(build, clipped)) : clipped;
   }
 
   //===- rules ---------------------------------------------------------------------------------------------------===//
@@ -274,6 +283,7 @@ struct ExpandUpdate : echelon::impl::ExpandUpdateBase<ExpandUpdate> {
   DenseMap<StringAttr, Value> reads;          // by the variable's or input's name
   DenseMap<Operation *, size_t> rowOf;
   SmallVector<Operation *> rowEnds; // the last variable of each row
+  Value lossScale;                  // null: there is none
 };
 
 } // namespace

@@ -379,6 +379,8 @@ std::string cpu::textOf(rt::NumberOp number) {
            ", static_cast<double>(r.updates()))";
   case rt::Number::AverageDecay:
     return "average_decay(" + real(number.getBy()->convertToDouble(), number.getContext()) + ", r.averagings())";
+  case rt::Number::LossScale:
+    return "r.lossScale()";
   case rt::Number::Step:
     return "static_cast<double>(r.step())";
   case rt::Number::SampleCount:

@@ -265,7 +265,7 @@ def Ech_CountOp : Ech_Source<"count"> {
 def Ech_ScalarOp : Ech_Source<"scalar"> {
   let summary = "a number that the run provides at each step";
   let description = [{`learning_rate` (of optimizer line `line`), `bias_correction` (1 - beta^n, at the n-th update of the moments), `step`,
-    `average_decay` (min(beta, (1 + n) / (10 + n)), at the n-th update of the averages), `samples` (of the whole held-out set, in @evaluate).}];
+    `average_decay` (min(beta, (1 + n) / (10 + n)), at the n-th update of the averages), `loss_scale`, `samples` (of the whole held-out set, in @evaluate).}];
   let arguments = (ins StrAttr:$name, DefaultValuedAttr<I64Attr, "0">:$line, DefaultValuedAttr<F64Attr, "0.0">:$beta);
   let results = (outs Ech_Tensor:$result);
   let assemblyFormat = "$name (`line` $line^)? (`beta` $beta^)? attr-dict `:` type($result)";

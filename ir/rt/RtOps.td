@@ -178,7 +178,8 @@ def Rt_Number : I32EnumAttr<"Number", "what a run provides", [
   I32EnumAttrCase<"LearningRate", 0, "learning_rate">, I32EnumAttrCase<"BiasCorrection", 1, "bias_correction">,
   I32EnumAttrCase<"Step", 2, "step">, I32EnumAttrCase<"SampleCount", 3, "sample_count">,
   I32EnumAttrCase<"ValidSamples", 4, "valid_samples">, I32EnumAttrCase<"BatchOffset", 5, "batch_offset">,
-  I32EnumAttrCase<"IsFirst", 6, "is_first">, I32EnumAttrCase<"AverageDecay", 7, "average_decay">]> {
+  I32EnumAttrCase<"IsFirst", 6, "is_first">, I32EnumAttrCase<"AverageDecay", 7, "average_decay">,
+  I32EnumAttrCase<"LossScale", 8, "loss_scale">]> {
   let cppNamespace = "::echelon::rt";
   let genSpecializedAttr = 0;
 }
@@ -189,6 +190,7 @@ def Rt_NumberOp : Rt_Op<"number", [Pure]> {
     - `learning_rate of 1`: that of an `optimize` line; of the last one without a line
     - `bias_correction by 0.9`: 1 - 0.9^t after t updates
     - `average_decay by 0.9`: min(0.9, (1 + t) / (10 + t)) at update t of the averages, from 1
+    - `loss_scale`: what the derivative starts from
     - `step`: steps done before; `sample_count`: samples of the batch or the evaluation
     - `valid_samples`, `batch_offset` (index): how many samples of a batch are no padding, and how many came before it
     - `is_first of 0`: 1 at coordinate 0 of a mesh axis, else 0

@@ -23,4 +23,11 @@ template <typename Op> Op only(mlir::ModuleOp module) {
   return ops.empty() ? Op() : *ops.begin();
 }
 
+/// Whether a training step may be left out: what is not finite in it changes nothing.
+inline bool skipsSteps(mlir::ModuleOp module) {
+  auto onNan = only<OnNanOp>(module);
+  auto scale = only<LossScaleOp>(module);
+  return (onNan && onNan.getAction() == NanAction::Skip) || (scale && scale.getDynamic());
+}
+
 } // namespace echelon::run

@@ -138,6 +138,16 @@ def Run_OnNanOp : Run_Op<"on_nan"> {
   let assemblyFormat = "$action $times attr-dict";
 }
 
+def Run_LossScaleOp : Run_Op<"loss_scale"> {
+  let summary = "`scale` of a precision: the derivative starts from it, and gradients are divided by it at the step's end";
+  let description = [{
+    `run.loss_scale 65536 dynamic`: where it is above 1, a step whose gradients are not finite is left out, as by
+    `on_nan skip`, and halves it; many good ones double it. Without `dynamic` it stays. A power of two.
+  }];
+  let arguments = (ins I64Attr:$start, UnitAttr:$dynamic);
+  let assemblyFormat = "$start (`dynamic` $dynamic^)? attr-dict";
+}
+
 def Run_EvaluateOp : Run_Op<"evaluate"> {
   let summary = "an `evaluate` clause: when, and on what";
   let description = [{

@@ -170,11 +170,10 @@ bool Lowering::isDestinationOfMessage(Value v, Value buffer) {
 
 /// In a program that skips steps a state changes where it is known that the step is none of these.
 bool Lowering::waitsForCheck(ech::WriteOp write) {
-  auto onNan = run::only<run::OnNanOp>(module);
   auto variable = module.lookupSymbol<ech::VariableOp>(write.getTarget());
   auto step = dyn_cast<ech::StepOp>(write->getParentOp());
-  return onNan && onNan.getAction() == run::NanAction::Skip && variable &&
-         variable.getKind() == ech::VariableKind::State && step && step.getSymName() == "train";
+  return run::skipsSteps(module) && variable && variable.getKind() == ech::VariableKind::State && step &&
+         step.getSymName() == "train";
 }
 
 Destination Lowering::findDestination(Value v, Value written) {

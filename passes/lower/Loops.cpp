@@ -173,6 +173,8 @@ FailureOr<Value> NestBuilder::scalarOf(ech::ScalarOp op) {
     return number(l.number(rt::Number::BiasCorrection, f64, op.getLoc(), {}, op.getBeta().convertToDouble()), element);
   if (name == "average_decay")
     return number(l.number(rt::Number::AverageDecay, f64, op.getLoc(), {}, op.getBeta().convertToDouble()), element);
+  if (name == "loss_scale")
+    return number(l.number(rt::Number::LossScale, f64, op.getLoc()), element);
   if (name == "step")
     return number(l.number(rt::Number::Step, f64, op.getLoc()), element);
   if (name == "samples")

@@ -46,6 +46,17 @@ Layout layoutOf(const std::vector<MeshAxis> &mesh, const std::string &shape) {
   return layout;
 }
 
+void Course::adaptLossScale(bool isGood, bool hasOverflowed) {
+  constexpr int64_t patience = 2000, largest = int64_t(1) << 24;
+  if (hasOverflowed)
+    lossScale = std::max<int64_t>(lossScale / 2, 1);
+  goodSteps = isGood ? goodSteps + 1 : 0;
+  if (goodSteps >= patience) {
+    lossScale = std::min(2 * lossScale, largest);
+    goodSteps = 0;
+  }
+}
+
 bool Until::isMetBy(double measured) const {
   switch (comparison) {
   case Above:

@@ -115,6 +115,12 @@ struct OnNan {
   int64_t times = 0; // Skip: steps in a row · RollBack: to one snapshot
 };
 
+/// What the derivative of a loss starts from; gradients are divided by it.
+struct LossScale {
+  int64_t start = 0; // 0: there is none, and it starts from 1
+  bool isDynamic = false;
+};
+
 /// What a run is, kept in its snapshots: "model" (runtime/snapshot/Mathematics.h), "data", "seed", "optimizer" and
 /// "layout" (lines "name: value"). What a run that goes on must share: runtime/snapshot/Agreement.h.
 struct Fingerprint {
@@ -135,7 +141,11 @@ struct ProfiledOp {
 /// averages of parameters as if after `averagesFrom`: both count a skipped step.
 struct Course {
   int64_t step = 0, samples = 0, momentsFrom = 0, averagesFrom = 0;
+  int64_t lossScale = 0; // 0: where the program's starts
+  int64_t goodSteps = 0; // in a row, under this loss scale
 
+  /// After a step, where the loss scale is dynamic.
+  void adaptLossScale(bool isGood, bool hasOverflowed);
   /// Samples seen before a step (from 0), of `batch` a step: its place in the stream of the data.
   int64_t samplesBefore(int64_t step_, int64_t batch) const { return samples + (step_ - step) * batch; }
 };
@@ -175,6 +185,7 @@ struct Program {
   int restarts = 0; // `restart up to N times`: from the newest snapshot, when a rank died or was given up
   Until until;
   OnNan onNan;
+  LossScale lossScale;
   std::vector<Fingerprint> fingerprints;
   std::vector<ProfiledOp> profiled; // the step calls Rank::lap after each; empty: it does not
   std::string plan;                 // text for --plan

@@ -18,8 +18,9 @@ size_t copyBytes(const Program &program) {
 
 Rank::Rank(const Program &program, Transport &transport)
     : ownProgram(program), ownTransport(transport), ownRank(transport.rank()), ownSize(transport.size()),
-      meshCoordinate(meshCoordinates(program.mesh, transport.rank())), ownCourse(program.course),
-      reportedValue(program.scalars.size()), isReported(program.scalars.size()) {
+      meshCoordinate(meshCoordinates(program.mesh, transport.rank())), reportedValue(program.scalars.size()),
+      isReported(program.scalars.size()) {
+  setCourse(program.course);
   if (ownSize != meshSize(program.mesh))
     fail("the program is compiled for " + std::to_string(meshSize(program.mesh)) + " ranks, not " +
          std::to_string(ownSize));
@@ -42,6 +43,21 @@ bool Rank::isBroken() const {
     if (isReported[i] && ownProgram.scalars[i].kind != Scalar::Metric && !std::isfinite(reportedValue[i]))
       return true;
   return false;
+}
+
+bool Rank::hasOverflowed() const {
+  if (!ownProgram.lossScale.isDynamic || ownCourse.lossScale <= 1)
+    return false;
+  for (size_t i = 0; i < isReported.size(); ++i)
+    if (isReported[i] && ownProgram.scalars[i].kind == Scalar::Norm && !std::isfinite(reportedValue[i]))
+      return true;
+  return false;
+}
+
+void Rank::setCourse(const Course &course) {
+  ownCourse = course;
+  if (ownCourse.lossScale == 0)
+    ownCourse.lossScale = ownProgram.lossScale.start;
 }
 
 void Rank::beginTraining(int64_t step) {

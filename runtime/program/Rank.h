@@ -57,6 +57,8 @@ public:
   int64_t updates() const { return currentStep + 1 - ownCourse.momentsFrom; }
   /// How often the averages of parameters have been updated, with this step's update.
   int64_t averagings() const { return currentStep + 1 - ownCourse.averagesFrom; }
+  /// What the derivative of the loss starts from.
+  int64_t lossScale() const { return ownCourse.lossScale; }
   uint64_t seed() const { return ownProgram.seed; }
   bool training() const { return isTraining; }
 
@@ -89,6 +91,8 @@ public:
 
   /// Whether a loss or the norm of this step is not finite. The same on all ranks, since what is reported is.
   bool isBroken() const;
+  /// Whether that is the gradients' fault, and a smaller loss scale may mend it.
+  bool hasOverflowed() const;
   /// Path of the parameter whose gradient was the first on this rank that is not finite; null: none was.
   const char *firstBrokenGradient() const { return brokenGradient; }
 
@@ -98,7 +102,7 @@ public:
   void setEvaluationBatch(int64_t offset, int64_t valid);
   void count(Laps *newLaps) { laps = newLaps; }
   const Course &course() const { return ownCourse; }
-  void setCourse(const Course &course) { ownCourse = course; }
+  void setCourse(const Course &course);
   /// Samples seen before a step, from 0.
   int64_t samplesBefore(int64_t step) const { return ownCourse.samplesBefore(step, ownProgram.batch); }
   bool hasReport(int slot) const { return isReported[size_t(slot)]; }

@@ -45,7 +45,7 @@ public:
 private:
   void start();
   bool oneStep(int64_t step);
-  void skip(int64_t step);
+  void skip(int64_t step, bool overflowed);
   int64_t rollBack(int64_t step);
   Decision decide(int64_t step);
   bool isDue(const Evaluation &evaluation, int64_t step) const {
@@ -157,8 +157,9 @@ void Trainer::checkLosses(int64_t step, const std::string &also) {
 }
 
 /// A step whose loss or gradients are not finite has changed nothing: it counts for the schedule and the data alone.
-void Trainer::skip(int64_t step) {
-  if (++skippedInRow > program.onNan.times)
+/// `overflowed`: that is the loss scale's doing, which is no concern of `on nan`.
+void Trainer::skip(int64_t step, bool overflowed) {
+  if (!overflowed && ++skippedInRow > program.onNan.times)
     checkLosses(step, "; it would be the " + std::to_string(skippedInRow) +
                           ". step skipped in a row, and `on nan skip` " + "allows " +
                           std::to_string(program.onNan.times));
@@ -167,7 +168,9 @@ void Trainer::skip(int64_t step) {
   ++course.averagesFrom;
   rank.setCourse(course);
   if (log)
-    log->say("step " + std::to_string(step) + " is skipped: a loss or the gradients' norm is not finite");
+    log->say("step " + std::to_string(step) + " is skipped: " +
+             (overflowed ? "its gradients are not finite; the loss scale is halved"
+                         : "a loss or the gradients' norm is not finite"));
 }
 
 /// Goes on from the newest snapshot, with the data after the step that is not finite. Returns the snapshot's step.
@@ -192,6 +195,10 @@ int64_t Trainer::rollBack(int64_t step) {
     loadSnapshot(rank, newest, true);
     course.momentsFrom = newest.momentsFrom;
     course.averagesFrom = newest.averagesFrom;
+    if (program.lossScale.isDynamic) {
+      course.lossScale = newest.lossScale;
+      course.goodSteps = newest.goodSteps;
+    }
   }
   course.step = savedAt;
   course.samples = samples;
@@ -202,7 +209,7 @@ int64_t Trainer::rollBack(int64_t step) {
   return savedAt;
 }
 
-/// Whether the step's losses and gradients are finite; else it has changed nothing.
+/// False where the step's losses or gradients are not finite, and no smaller loss scale may mend it.
 bool Trainer::oneStep(int64_t step) {
   if (profile)
     profile->beginStep();
@@ -219,25 +226,33 @@ bool Trainer::oneStep(int64_t step) {
   const double seconds = std::max(secondsNow() - began, 1e-9);
   stepSeconds = stepSeconds == 0 ? seconds : 0.9 * stepSeconds + 0.1 * seconds;
   NamedValues values = reported(false);
-  const bool isBroken = rank.isBroken(), isSkipped = isBroken && program.onNan.action == OnNan::Skip;
+  const bool isBroken = rank.isBroken(), hasOverflowed = rank.hasOverflowed();
+  const bool isSkipped = hasOverflowed || (isBroken && program.onNan.action == OnNan::Skip);
   if (log) {
     NamedValues row = values;
     const auto place = std::find_if(row.begin(), row.end(), [](const auto &v) { return v.first == "loss"; });
     row.insert(place == row.end() ? row.begin() : place + 1, {"lr", lr});
+    if (program.lossScale.start)
+      row.emplace_back("loss_scale", double(rank.lossScale()));
     log->step(step + 1, row, seconds, isSkipped);
   }
   lap(Around::Log);
   if (isSkipped)
-    skip(step + 1);
+    skip(step + 1, hasOverflowed);
   else if (program.onNan.action != OnNan::RollBack)
     checkLosses(step + 1);
   if (!isBroken)
     skippedInRow = 0;
+  if (program.lossScale.isDynamic) {
+    Course course = rank.course();
+    course.adaptLossScale(!isBroken, hasOverflowed);
+    rank.setCourse(course);
+  }
   lap(Around::Checks);
   rank.transport().setComputes(false);
   if (options.dumpState)
     dumpState(rank, options.dump);
-  return !isBroken;
+  return !isBroken || hasOverflowed;
 }
 
 Decision Trainer::decide(int64_t step) {

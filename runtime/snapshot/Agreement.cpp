@@ -308,6 +308,10 @@ std::string linesOf(const Change &change) {
 
 void takeOver(Program &program, Snapshot &snapshot) {
   program.course = {snapshot.step, snapshot.samples, snapshot.momentsFrom, snapshot.averagesFrom};
+  if (program.lossScale.isDynamic) {
+    program.course.lossScale = snapshot.lossScale;
+    program.course.goodSteps = snapshot.goodSteps;
+  }
   for (const Stored &stored : program.stored)
     if (stored.kind == Stored::Average && !tensorOf(snapshot, stored.path))
       program.course.averagesFrom = snapshot.step; // they start as the parameters are: loadSnapshot

@@ -69,6 +69,10 @@ std::string newManifest(const Program &program, const Course &course, int64_t st
   if (std::any_of(program.stored.begin(), program.stored.end(),
                   [](const Stored &stored) { return stored.kind == Stored::Average; }))
     manifest["averages_from"] = course.averagesFrom;
+  if (program.lossScale.isDynamic) {
+    manifest["loss_scale"] = course.lossScale;
+    manifest["good_steps"] = course.goodSteps;
+  }
   for (const WrittenFile &file : files)
     manifest["files"].push_back({{"name", file.name}, {"bytes", file.bytes}, {"crc32", hex(file.crc32)}});
   for (const Fingerprint &print : program.fingerprints)
@@ -133,6 +137,9 @@ std::string openSnapshot(const std::string &path, Snapshot &snapshot) {
                manifest.at("moments_from").get<uint64_t>() <= step.get<uint64_t>();
     if (manifest.contains("averages_from"))
       whole &= isCount(manifest["averages_from"]) && manifest["averages_from"].get<uint64_t>() <= step.get<uint64_t>();
+    if (manifest.contains("loss_scale"))
+      whole &= isCount(manifest["loss_scale"]) && isCount(manifest.at("good_steps")) &&
+               (manifest["loss_scale"].get<uint64_t>() & (manifest["loss_scale"].get<uint64_t>() - 1)) == 0;
     for (const auto &file : manifest.at("files"))
       whole &= file.at("bytes").is_number_unsigned();
     if (!whole)
@@ -153,6 +160,10 @@ std::string openSnapshot(const std::string &path, Snapshot &snapshot) {
       snapshot.samples = manifest.at("samples").get<int64_t>();
       snapshot.momentsFrom = manifest.at("moments_from").get<int64_t>();
       snapshot.averagesFrom = manifest.contains("averages_from") ? manifest["averages_from"].get<int64_t>() : 0;
+      if (manifest.contains("loss_scale")) {
+        snapshot.lossScale = manifest["loss_scale"].get<int64_t>();
+        snapshot.goodSteps = manifest["good_steps"].get<int64_t>();
+      }
     }
   } catch (const nlohmann::json::exception &) {
     return damaged + "its manifest.json is not one of a snapshot";

@@ -19,7 +19,7 @@ namespace echelon::runtime {
 struct Snapshot {
   std::string path;
   int version = 0;
-  int64_t step = 0, samples = 0, momentsFrom = 0, averagesFrom = 0; // see Course
+  int64_t step = 0, samples = 0, momentsFrom = 0, averagesFrom = 0, lossScale = 0, goodSteps = 0; // see Course
   std::vector<Fingerprint> fingerprints;
   std::vector<SafetensorsFile> files;
   std::set<std::string> startsAtZero; // tensors of the optimizer that are not taken from it

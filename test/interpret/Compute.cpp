@@ -57,6 +57,7 @@ double echelon::interpret::randomAt(RandomOp op, ArrayRef<Loop> loops, StringRef
 double echelon::interpret::scalarOf(ScalarOp op, double learningRate, int64_t step) {
   return op.getName() == "learning_rate"     ? learningRate
          : op.getName() == "bias_correction" ? 1 - std::pow(op.getBeta().convertToDouble(), double(step + 1))
+         : op.getName() == "loss_scale"      ? 1
          : op.getName() == "average_decay"
              ? std::min(op.getBeta().convertToDouble(), double(step + 2) / double(step + 11))
              : double(step);

@@ -21,6 +21,10 @@ run.until "eval_loss" below 0.3 in "shift" price 0.0
 run.on_nan skip 10
 // CHECK: run.on_nan roll_back 3
 run.on_nan roll_back 3
+// CHECK: run.loss_scale 65536 dynamic
+run.loss_scale 65536 dynamic
+// CHECK: run.loss_scale 1024{{$}}
+run.loss_scale 1024
 // CHECK: run.checkpoint "snapshots" steps 100 seconds 0.000000e+00 keep 3
 run.checkpoint "snapshots" steps 100 seconds 0.0 keep 3
 // CHECK: run.mathematics "x = read w\0Aloss x"

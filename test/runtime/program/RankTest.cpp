@@ -46,6 +46,32 @@ private:
   }
 };
 
+// Overflow halves a loss scale, down to 1; 2000 good steps in a row double it, up to 2^24.
+TEST(LossScale, FollowsOverflowsAndGoodSteps) {
+  Course course;
+  course.lossScale = 4;
+  auto good = [&](int times) {
+    for (int i = 0; i < times; ++i)
+      course.adaptLossScale(true, false);
+  };
+  good(1999);
+  EXPECT_EQ(course.lossScale, 4);
+  good(1);
+  EXPECT_EQ(course.lossScale, 8);
+  good(1999);
+  course.adaptLossScale(false, true);
+  EXPECT_EQ(course.lossScale, 4);
+  good(1999);
+  course.adaptLossScale(false, false); // what no smaller scale mends ends the row, too
+  good(1999);
+  EXPECT_EQ(course.lossScale, 4);
+  for (int i = 0; i < 3; ++i)
+    course.adaptLossScale(false, true);
+  EXPECT_EQ(course.lossScale, 1);
+  good(30 * 2000);
+  EXPECT_EQ(course.lossScale, int64_t(1) << 24);
+}
+
 // A rank's memory is the three arenas of its description, to the byte, and slices of them.
 TEST(Rank, ItsMemoryIsThePlannedArenas) {
   Program program;
