@@ -1,7 +1,8 @@
-// Clauses that change the mathematics: sync, precision, compression and surgeries. All but fp64, fp32 and bf16 with
-// `sync every step` are checked here and left to come.
+// Clauses that change the mathematics: sync, precision, compression and surgeries. All but `sync every
+// step` and the precisions down to fp16 are checked here and left to come.
 #include "frontend/resolve/Resolver.h"
 #include <algorithm>
+#include <cmath>
 
 namespace echelon::frontend {
 
@@ -41,21 +42,41 @@ void TrainResolver::take(const SyncClause &c, const Clause &clause) {
   notBuilt(clause.range, "sync " + m.name.text, "leave it out: every step is synchronous");
 }
 
-/// Whether a clause says what a word for all means: compute in it, all else in fp32.
-static bool spellsOut(const PrecisionClause &c, const std::string &word) {
+/// What a clause computes in where all else, but the loss scale, is what the word for it means: fp32. Else empty.
+static std::string computesIn(const PrecisionClause &c) {
   using Item = PrecisionClause::Item;
-  bool computes = false;
+  std::string compute;
   for (const Item &item : c.items) {
-    if (item.what == Item::Compute)
-      computes = item.word.text == word;
-    else if (item.what == Item::Scale || item.word.text != "fp32")
-      return false;
+    if (item.what == Item::All || item.what == Item::Compute)
+      compute = item.word.text;
+    else if (item.what == Item::Scale)
+      continue;
+    else if (item.word.text != "fp32")
+      return "";
     else if (item.what == Item::Keep)
       for (const Path &path : item.kept)
         if (path.text() != "norm" && path.text() != "softmax" && path.text() != "loss")
-          return false;
+          return "";
   }
-  return computes;
+  return compute;
+}
+
+static constexpr int64_t kFirstScale = 65536, kLargestScale = 1 << 24;
+
+/// `scale 1024`; false: it is wrong, which has been told.
+bool TrainResolver::takeScale(const PrecisionClause::Item &item) {
+  if (!item.factor) {
+    settings.lossScale = {kFirstScale, true};
+    return oneOf(item.word, {"dynamic"}, "loss scale");
+  }
+  int exponent = 0;
+  if (std::frexp(*item.factor, &exponent) != 0.5 || *item.factor < 1 || *item.factor > double(kLargestScale)) {
+    error(Code::E0404, item.range,
+          "the loss scale is a power of two from 1 to 16777216, so that it changes no digit; as in scale 1024");
+    return false;
+  }
+  settings.lossScale = {int64_t(*item.factor), false};
+  return true;
 }
 
 void TrainResolver::take(const PrecisionClause &c, const Clause &clause) {
@@ -67,7 +88,7 @@ void TrainResolver::take(const PrecisionClause &c, const Clause &clause) {
   bool good = true;
   for (const Item &item : c.items) {
     described += (described.empty() ? "" : ", ") + std::string(names[item.what]) + (item.what == Item::All ? "" : " ") +
-                 item.word.text;
+                 (item.factor ? plain(*item.factor) : item.word.text);
     if (item.what != Item::Keep) {
       auto [it, fresh] = seen.emplace(item.what, item.range);
       good &= fresh;
@@ -78,10 +99,7 @@ void TrainResolver::take(const PrecisionClause &c, const Clause &clause) {
             .note(it->second, "it is given here first");
     }
     if (item.what == Item::Scale) {
-      if (item.factor && !(*item.factor > 0))
-        error(Code::E0404, item.range, "the loss scale is above 0");
-      else if (!item.factor)
-        good &= oneOf(item.word, {"dynamic"}, "loss scale");
+      good &= takeScale(item);
       continue;
     }
     good &= oneOf(item.word, precisions, "precision");
@@ -90,14 +108,17 @@ void TrainResolver::take(const PrecisionClause &c, const Clause &clause) {
   if (seen.count(Item::All) && others)
     error(Code::E0409, seen[Item::All],
           "a precision for all is given alone; say compute, params, reduce and keep one by one");
-  const bool isOne = c.items.size() == 1 && c.items.front().what == Item::All;
-  const std::string ofAll = isOne ? c.items.front().word.text : "";
-  if (ofAll == "fp64")
+  const std::string compute = computesIn(c);
+  const bool isWord = c.items.size() == 1 && c.items.front().what == Item::All;
+  if (isWord && compute == "fp64") {
     settings.doublePrecision = true;
-  else if (good && (ofAll == "bf16" || (ofAll.empty() && spellsOut(c, "bf16"))))
-    settings.compute = "bf16";
-  else if (good && ofAll != "fp32")
-    notBuilt(clause.range, "precision " + described, "precision fp64, fp32 and bf16 are");
+  } else if (compute == "tf32" || compute == "bf16" || compute == "fp16") {
+    settings.compute = compute;
+    if (compute == "fp16" && !seen.count(Item::Scale))
+      settings.lossScale = {kFirstScale, true};
+  } else if (good && compute != "fp32") {
+    notBuilt(clause.range, "precision " + described, "precision fp64, fp32, tf32, bf16 and fp16 are");
+  }
 }
 
 void TrainResolver::take(const CompressClause &c, const Clause &clause) {

@@ -59,6 +59,7 @@ private:
   // Mathematics.cpp: what changes the mathematics
   void take(const SyncClause &, const Clause &);
   void take(const PrecisionClause &, const Clause &);
+  bool takeScale(const PrecisionClause::Item &);
   void take(const CompressClause &, const Clause &);
   void take(const AdaptClause &, const Clause &);
   void take(const FreezeClause &, const Clause &);

@@ -108,7 +108,11 @@ struct RunSettings {
   std::vector<EvaluationSettings> evaluations;
   uint64_t seed = 0;
   bool doublePrecision = false; // precision fp64
-  std::string compute;          // what products take and values are kept in, where that is not fp32 or fp64: bf16
+  std::string compute;          // what products take, where that is not fp32 or fp64: tf32, bf16, fp16
+  struct {
+    int64_t start = 0; // 0: there is none
+    bool isDynamic = false;
+  } lossScale;
   struct {
     int64_t everySteps = 0, keep = 0;
     double everySeconds = 0;

@@ -1,11 +1,12 @@
-"""A spec in bf16: one rank against its layout, and both against fp32, over the first losses.
+"""A spec in a precision: one rank against its layout, and both against fp32, over the first losses.
 
-    layouts.py ECHELON SPEC STEPS [--shallow]
+    layouts.py ECHELON SPEC PRECISION STEPS [--set PATH=VALUE] [--shallow]
 
-Bounds: docs/language.md, "Precision". Losses of two layouts are apart by at most 2e-4 of the loss; those of bf16 are
-not those of fp32, and apart from them by at most 2e-3. What is kept for the backward pass takes less memory, but in a
-shallow model, which keeps less than the rounded copy of its inputs.
+Bounds: docs/language.md, "Precision". Losses of two layouts are apart by at most 2e-4 of the loss; those of the
+precision are not those of fp32, and apart from them by at most 2e-3. Where values are kept in two bytes, what is kept
+for the backward pass takes less memory, but in a shallow model, which keeps less than the rounded copy of its inputs.
 """
+import argparse
 import json
 import subprocess
 import sys
@@ -28,24 +29,41 @@ def kept(echelon, spec, precision):
     return json.loads(plan.stdout)["memory_bytes"]["activations"]
 
 
-def main(echelon, spec, steps, shallow=None):
-    with open(spec, encoding="utf-8") as text:
-        short = ["--set", "evaluate.batches=1"] if " batches" in text.read() else []
-    narrow = ["--set", "precision=bf16", *short]
-    one = losses(echelon, spec, steps, [*narrow, "--ranks", "1"])
-    many = losses(echelon, spec, steps, narrow)
-    wide = losses(echelon, spec, steps, ["--set", "precision=fp32", *short])
-    wrong = not len(one) == len(many) == len(wide) == int(steps) or many == wide
+def keeps_less(echelon, spec, precision):
+    narrow, wide = kept(echelon, spec, precision), kept(echelon, spec, "fp32")
+    print(f"activations: {narrow} bytes in {precision}, {wide} in fp32")
+    return narrow < wide
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("echelon")
+    parser.add_argument("spec")
+    parser.add_argument("precision")
+    parser.add_argument("steps")
+    parser.add_argument("--set", action="append", default=[])
+    parser.add_argument("--shallow", action="store_true")
+    asked = parser.parse_args()
+    with open(asked.spec, encoding="utf-8") as text:
+        more = [f"--set={each}" for each in asked.set]
+        if any(line.split()[:1] == ["evaluate"] and " batches" in line for line in text):
+            more.append("--set=evaluate.batches=1")
+
+    def run(precision, *ranks):
+        return losses(asked.echelon, asked.spec, asked.steps, [f"--set=precision={precision}", *more, *ranks])
+
+    one, many, wide = run(asked.precision, "--ranks", "1"), run(asked.precision), run("fp32")
+    wrong = not len(one) == len(many) == len(wide) == int(asked.steps) or many == wide
     for step, (a, b, c) in enumerate(zip(one, many, wide), 1):
         between, from_fp32 = abs(a - b) / abs(a), abs(b - c) / abs(c)
         fine = between <= BETWEEN_LAYOUTS and from_fp32 <= FROM_FP32
         wrong |= not fine
         print(f"step {step:2d}: one rank {a:.7g}, layout {b:.7g}, fp32 {c:.7g}; apart {between:.1e}, {from_fp32:.1e}"
               + ("" if fine else "  too far"))
-    bytes_narrow, bytes_wide = kept(echelon, spec, "bf16"), kept(echelon, spec, "fp32")
-    print(f"activations: {bytes_narrow} bytes in bf16, {bytes_wide} in fp32")
-    return 1 if wrong or (bytes_narrow >= bytes_wide and not shallow) else 0
+    if asked.precision != "tf32" and not keeps_less(asked.echelon, asked.spec, asked.precision):
+        wrong |= not asked.shallow
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(main())

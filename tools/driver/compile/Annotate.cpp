@@ -40,7 +40,9 @@ void Compilation::annotate() {
   if (settings.clip)
     (*module)->setAttr(ech::kClip, b.getF64FloatAttr(*settings.clip));
   if (!settings.compute.empty() && !settings.doublePrecision)
-    (*module)->setAttr(ech::kCompute, mlir::TypeAttr::get(b.getBF16Type()));
+    (*module)->setAttr(ech::kCompute, mlir::TypeAttr::get(settings.compute == "tf32"   ? b.getTF32Type()
+                                                          : settings.compute == "fp16" ? b.getF16Type()
+                                                                                       : b.getBF16Type()));
   decayWhatIsNamed(*module, settings);
   warnOfIdleDecay(decayOf(*module, settings, sources), diagnostics);
   annotateLayout(b);

@@ -20,6 +20,9 @@ public:
   void until(const RunSettings &settings);
   void average(double decay) { run::AverageOp::create(b, loc, b.getF64FloatAttr(decay)); }
   void onNan(const RunSettings &settings);
+  void lossScale(const RunSettings &settings) {
+    run::LossScaleOp::create(b, loc, settings.lossScale.start, settings.lossScale.isDynamic);
+  }
   void checkpoint(const RunSettings &settings, const std::string &mathematics);
 
 private:
@@ -150,6 +153,8 @@ void echelon::buildRun(ModuleOp module, const RunSettings &settings, const Sourc
     builder.average(*settings.averageDecay);
   if (settings.onNan.action != OnNanClause::Stop)
     builder.onNan(settings);
+  if (settings.lossScale.start && !settings.doublePrecision)
+    builder.lossScale(settings);
   if (!settings.checkpoint.directory.empty())
     builder.checkpoint(settings, mathematics);
 }

@@ -201,10 +201,24 @@ std::vector<std::string> Compilation::otherMathematics() const {
   std::vector<std::string> found;
   if (settings.microBatches > 1)
     found = perMicroBatch();
-  if (!settings.compute.empty() && !settings.doublePrecision)
+  if (settings.doublePrecision)
+    return found;
+  if (settings.compute == "tf32")
+    found.push_back("precision tf32: products take their operands rounded to 10 bits of mantissa, with sums in fp32; "
+                    "all else is fp32");
+  else if (!settings.compute.empty())
     found.push_back("precision " + settings.compute + ": products of " + settings.compute +
                     " with sums in fp32; what is kept, carried and sent between them is rounded to it; parameters, "
                     "norms, softmax, losses and the update are fp32");
+  if (settings.lossScale.isDynamic)
+    found.push_back("scale dynamic: derivatives are those of the loss times S, and gradients are divided by it at the "
+                    "step's end; S starts at " +
+                    std::to_string(settings.lossScale.start) +
+                    "; above 1, a step whose gradients are not finite changes nothing and halves it; 2000 good steps "
+                    "in a row double it, up to 16777216");
+  else if (settings.lossScale.start)
+    found.push_back("scale " + std::to_string(settings.lossScale.start) + ": derivatives are those of the loss times " +
+                    std::to_string(settings.lossScale.start) + ", and gradients are divided by it at the step's end");
   return found;
 }
 
