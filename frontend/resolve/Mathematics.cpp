@@ -105,9 +105,11 @@ void TrainResolver::take(const PrecisionClause &c, const Clause &clause) {
     good &= oneOf(item.word, precisions, "precision");
   }
   const bool others = std::any_of(c.items.begin(), c.items.end(), [](const Item &i) { return i.what != Item::All; });
-  if (seen.count(Item::All) && others)
-    error(Code::E0409, seen[Item::All],
-          "a precision for all is given alone; say compute, params, reduce and keep one by one");
+  if (seen.count(Item::All) && others) {
+    const Item &all = *std::find_if(c.items.begin(), c.items.end(), [](const Item &i) { return i.what == Item::All; });
+    error(Code::E0409, all.range,
+          "a precision for all is given alone; beside others say what it is for, as in compute " + all.word.text);
+  }
   const std::string compute = computesIn(c);
   const bool isWord = c.items.size() == 1 && c.items.front().what == Item::All;
   if (isWord && compute == "fp64") {
