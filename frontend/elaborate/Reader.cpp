@@ -189,6 +189,38 @@ std::optional<SmallVector<const AxisInfo *>> Reader::axisList(const Expr &e, con
   return list;
 }
 
+std::optional<SmallVector<StringAttr>> Reader::allBut(const CallExpr &call, ArrayRef<ech::Axis> all) {
+  auto wrong = [&](Code code, SourceRange range, std::string message) {
+    elab.error(code, range, std::move(message));
+    return std::nullopt;
+  };
+  if (call.as || call.with)
+    return wrong(Code::E0124, call.as ? call.as->range : call.with->range,
+                 "except(…) is a list of axes; `as` and `with` name the parameters of a block's call");
+  if (call.arguments.empty())
+    return wrong(Code::E0119, call.range, "except needs the axes that are left out, as in except(a, b)");
+  SmallVector<StringAttr> left;
+  for (const Argument &a : call.arguments) {
+    if (a.name)
+      return wrong(Code::E0117, a.name->range,
+                   "except has no argument " + quoted(a.name->text) + "; it takes axes, as in except(a, b)");
+    const AxisInfo *axis = a.value ? this->axis(*a.value, "what except leaves out") : nullptr;
+    if (!axis)
+      return std::nullopt;
+    if (llvm::none_of(all, [&](const ech::Axis &b) { return b.name == axis->name; }))
+      return wrong(Code::E0206, a.range,
+                   "the value has no axis " + elab.scopes.written(axis->name) + " that could be left out");
+    if (llvm::is_contained(left, axis->name))
+      return wrong(Code::E0203, a.range, "axis " + elab.scopes.written(axis->name) + " appears twice in this list");
+    left.push_back(axis->name);
+  }
+  SmallVector<StringAttr> names;
+  for (const ech::Axis &axis : all)
+    if (!llvm::is_contained(left, axis.name))
+      names.push_back(axis.name);
+  return names;
+}
+
 std::optional<SmallVector<StringAttr>> Reader::axes(const Expr *e, ArrayRef<ech::Axis> all, const char *what) {
   SmallVector<StringAttr> names;
   if (!e) {
@@ -197,24 +229,8 @@ std::optional<SmallVector<StringAttr>> Reader::axes(const Expr *e, ArrayRef<ech:
     return names;
   }
   const auto *call = dynCast<CallExpr>(e);
-  if (call && call->callee.single() && call->callee.parts[0].text == "except") {
-    SmallVector<StringAttr> left;
-    for (const Argument &a : call->arguments) {
-      const AxisInfo *axis = a.value && !a.name ? this->axis(*a.value, "except") : nullptr;
-      if (!axis)
-        return std::nullopt;
-      if (llvm::none_of(all, [&](const ech::Axis &b) { return b.name == axis->name; })) {
-        elab.error(Code::E0206, a.range,
-                   "the value has no axis " + elab.scopes.written(axis->name) + " that could be left out");
-        return std::nullopt;
-      }
-      left.push_back(axis->name);
-    }
-    for (const ech::Axis &axis : all)
-      if (!llvm::is_contained(left, axis.name))
-        names.push_back(axis.name);
-    return names;
-  }
+  if (call && call->callee.single() && call->callee.parts[0].text == "except")
+    return allBut(*call, all);
   auto list = axisList(*e, what);
   if (!list)
     return std::nullopt;

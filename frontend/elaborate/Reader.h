@@ -44,6 +44,9 @@ public:
   mlir::Value constant(const Val &v, bool integer, SourceRange range);
 
 private:
+  /// `except(a, b)`: all of `all` but these.
+  std::optional<llvm::SmallVector<mlir::StringAttr>> allBut(const CallExpr &call, llvm::ArrayRef<ech::Axis> all);
+
   Elaborator &elab;
   bool inSize = false;
 };
