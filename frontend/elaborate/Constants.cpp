@@ -7,6 +7,10 @@ namespace ech = echelon::ech;
 
 void echelon::frontend::checkElement(Scopes &scopes, const ech::Build &build, const Number &n, SourceRange range) {
   const double x = n.value();
+  if (std::isnan(x)) {
+    scopes.error(Code::E0223, range, "this is no number");
+    return;
+  }
   const bool isSmall = x != 0 && float(x) == 0;
   if (!build.real.isF64() && (isSmall || std::isinf(float(x))))
     scopes.error(Code::E0704, range,

@@ -3,6 +3,7 @@
 #include "frontend/elaborate/AxisRules.h"
 #include "frontend/elaborate/Elaborator.h"
 #include "frontend/elaborate/Fold.h"
+#include "frontend/elaborate/Operators.h"
 #include <algorithm>
 #include <cmath>
 
@@ -179,7 +180,7 @@ Val builtin::elementwise(Elaborator &elab, const CallExpr &call, const Args &arg
     if (x.kind == Val::Known && y.kind == Val::Known) {
       if (y.number.isZero())
         return elab.poison(Code::E0223, args["b"]->range, "a number is divided by zero");
-      return Val::known(x.number - (x.number / y.number).floor() * y.number);
+      return finite(elab, x.number - (x.number / y.number).floor() * y.number, call.range);
     }
     if (y.kind == Val::Known && y.number.isZero())
       return elab.poison(Code::E0223, args["b"]->range, "a value is divided by zero");

@@ -9,10 +9,11 @@ using namespace echelon::frontend;
 namespace ech = echelon::ech;
 using ech::Function;
 
-static Val finite(Elaborator &elab, const Number &n, SourceRange range) {
-  if (!std::isfinite(n.value()))
-    return elab.poison(Code::E0223, range, "what is worked out here is " + n.text() + ", no number");
-  return Val::known(n);
+Val echelon::frontend::finite(Elaborator &elab, const Number &n, SourceRange range) {
+  if (std::isfinite(n.value()))
+    return Val::known(n);
+  return elab.poison(Code::E0223, range,
+                     "what is worked out here is " + (std::isnan(n.value()) ? "" : n.text() + ", ") + "no number");
 }
 
 static Val foldTwo(Elaborator &elab, char op, const Val &a, const Val &b, SourceRange range) {

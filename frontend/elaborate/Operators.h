@@ -7,6 +7,9 @@ namespace echelon::frontend {
 
 class Elaborator;
 
+/// A number that was worked out when compiling; reports one that is infinite or none.
+Val finite(Elaborator &elab, const Number &n, SourceRange range);
+
 /// `lifted`: as the operation of an outer(…).
 Val arithmetic(Elaborator &elab, const ArithmeticExpr &e, bool lifted);
 Val power(Elaborator &elab, const PowerExpr &e, bool lifted);
