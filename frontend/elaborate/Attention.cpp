@@ -87,6 +87,11 @@ Val builtin::attention(Elaborator &elab, const CallExpr &call, const Args &args)
                        "causal attention compares positions, and it is not clear which axis of q is walked against " +
                            elab.scopes.written(past->name) + "; say query = …");
 
+  if (*causal &&
+      (!haveOrder(elab, {past->name}, args["over"]->range, "causal attention") ||
+       !haveOrder(elab, {(*query)->name}, args["query"] ? args["query"]->range : args["q"]->range, "causal attention")))
+    return Val::poison();
+
   // The fused form: q has all of k's and v's axes but `past`, and its `query` is its own; mask and bias lie over the
   // scores.
   auto within = [&](ech::Tensor t) {

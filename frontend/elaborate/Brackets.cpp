@@ -102,11 +102,25 @@ private:
 
 } // namespace
 
+/// Whether the index is an argmax over samples, perhaps renamed: the same samples in another order then give the same.
+static bool isFoundAmongSamples(Elaborator &elab, const Val &index) {
+  Operation *op = index.isTensor() ? index.value.getDefiningOp() : nullptr;
+  while (isa_and_nonnull<ech::RelabelOp, ech::ExpandOp>(op))
+    op = op->getOperand(0).getDefiningOp();
+  auto found = dyn_cast_or_null<ech::ArgMaxOp>(op);
+  return found && elab.countsSamples(cast<StringAttr>(found.getOver()[0]));
+}
+
 bool BracketAction::readAt(const Place &p) {
   const AxisInfo *a = axis(p.from[0]);
   Val at = elab.eval(*p.value);
   if (!a || at.isPoison())
     return false;
+  if (a->countsSamples() && !isFoundAmongSamples(elab, at))
+    return wrong(Code::E0219, p.from[0].range,
+                 at.kind == Val::Known ? "samples have no order, so none of them is picked"
+                                       : "samples have no order, so an index picks one only where argmax over " +
+                                             p.from[0].text + " has found it");
   if (at.kind == Val::Known)
     return pick(p, *a, at.number);
   if (!at.isTensor() || !at.type().getElement().isInteger(32))
@@ -135,8 +149,6 @@ bool BracketAction::pick(const Place &p, const AxisInfo &axis, const Number &pos
     return wrong(Code::E0210, p.value->range,
                  p.from[0].text + " has the positions 0 to " + std::to_string(size - 1) + ", and this is " +
                      position.text());
-  if (axis.countsSamples())
-    return wrong(Code::E0219, p.from[0].range, "samples have no order, so none of them is picked");
   value = build.pick(value, axis.name, *n);
   return true;
 }
@@ -206,6 +218,9 @@ bool BracketAction::readGroup(const Place &p) {
       fits =
           wrong(Code::E0219, p.range,
                 counted + " has as many samples as the run takes; declare `axis " + other + " like " + counted + "`");
+    } else if (a->countsSamples() && p.kind != Place::Rename) {
+      fits = wrong(Code::E0219, name.range,
+                   "the number of samples is the run's, so " + name.text + " comes from no split or merge");
     } else {
       g.to.push_back({a->name, a->size});
     }
@@ -236,6 +251,8 @@ bool BracketAction::readExpansion(const Place &p) {
   auto n = a && p.value ? elab.read.size(*p.value, p.to[0].text) : std::optional<int64_t>(a ? a->size : 0);
   if (!a || !n || a->isWrong || isPosition(*a, p.to[0]))
     return false;
+  if (p.value && a->countsSamples())
+    return wrong(Code::E0219, p.range, "the number of samples is the run's; write [+ " + p.to[0].text + "]");
   expansions.push_back({{a->name, *n}, p.range});
   return true;
 }

@@ -348,8 +348,12 @@ Val builtin::crossEntropy(Elaborator &elab, const CallExpr &call, const Args &ar
 Val builtin::top(Elaborator &elab, const CallExpr &call, const Args &args) {
   auto x = elab.read.realTensor(*args["x"], "top");
   const AxisInfo *over = elab.read.axis(*args["over"], "`over`"), *into = elab.read.axis(*args["into"], "`into`");
-  if (!x || !over || !into || !hasAxes(elab, x->type(), {over->name}, args["over"]->range, "the value"))
+  if (!x || !over || !into || !hasAxes(elab, x->type(), {over->name}, args["over"]->range, "the value") ||
+      !haveOrder(elab, {over->name}, args["over"]->range, "top"))
     return Val::poison();
+  if (into->countsSamples())
+    return elab.poison(Code::E0219, args["into"]->range,
+                       "the number of samples is the run's, so `into` is another axis, of k places");
   int64_t n = x->type().sizeOf(over->name);
   auto k = elab.read.whole(*args["k"], "k", 1, n);
   if (!k)

@@ -47,6 +47,8 @@ Val builtin::conv(Elaborator &elab, const CallExpr &call, const Args &args) {
     if (w->type().getAxes()[w->type().rank() - static_cast<int64_t>(n) + i].name != k.name)
       return elab.poison(Code::E0215, args["w"]->range,
                          "the last axes of the kernel pair with the window, and one of them is in `over`");
+    if (!haveOrder(elab, {k.name}, args["w"]->range, "a kernel"))
+      return Val::poison();
     shape.window.push_back((*window)[i]);
     shape.kernel.push_back(k.name);
     kernel.push_back(k.size);
