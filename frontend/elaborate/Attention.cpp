@@ -82,6 +82,10 @@ Val builtin::attention(Elaborator &elab, const CallExpr &call, const Args &args)
   auto query = queryAxis(elab, args, q->type(), k->type(), *past);
   if (!query)
     return Val::poison();
+  if (*query == key)
+    return elab.poison(Code::E0203, args["query"]->range,
+                       "axis " + elab.scopes.written(key->name) +
+                           " is `key`, which is summed over; `query` is another");
   if (*causal && !*query)
     return elab.poison(Code::E0119, call.range,
                        "causal attention compares positions, and it is not clear which axis of q is walked against " +
