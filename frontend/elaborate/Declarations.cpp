@@ -414,6 +414,8 @@ void Elaborator::stateStatement(const StateStatement &s) {
     error(Code::E0208, s.value->range, "a state starts from a number, or from what is made of parameters");
     return;
   }
+  if (first.kind == Val::Known)
+    checkElement(scopes, build, first.number, s.value->range);
   double number = first.kind == Val::Known ? first.number.value() : 0;
   Stored *p = declareVariable(s.name, ech::VariableKind::State, *axes, {ech::Distribution::Constant, number, 0});
   if (!p)
