@@ -19,6 +19,7 @@ class Elaborator;
 /// The arguments of a call, by the names that the callee gives them.
 struct Args {
   std::map<std::string, const Argument *> given;
+  bool lifted = false; // the call is the operation of an outer(…), which pairs each element with each
 
   /// Null: the call does not give it.
   const Expr *operator[](const char *name) const {

@@ -153,12 +153,23 @@ Val Elaborator::call(const CallExpr &e) {
               otherCall(e.callee, all, *here().file, builtIns().count(e.callee.last().text) != 0));
     return Val::poison();
   }
+  return callBuiltIn(e, it->first, it->second, false);
+}
+
+Val Elaborator::callLifted(const CallExpr &e) {
+  const std::string name = e.callee.text();
+  if (isBlock(*here().file, e.callee))
+    return poison(Code::E0205, e.range,
+                  "outer(…) takes one operation of two operands, as in outer(a + b), and " + name + " is a block here");
+  return callBuiltIn(e, name, builtIns().at(name), true);
+}
+
+Val Elaborator::callBuiltIn(const CallExpr &e, const std::string &name, const BuiltIn &of, bool lifted) {
   if (e.as || e.with)
     return poison(Code::E0124, e.as ? e.as->range : e.with->range,
-                  it->first +
+                  name +
                       " is a function without parameters; `as` and `with` name the parameters of a block's call, and "
                       "come right after it, as in gelu(nn.linear(…) as up)");
-  const BuiltIn &of = it->second;
   std::vector<std::string> names(of.arguments.begin(), of.arguments.end());
   if (of.isVariadic) {
     size_t values = llvm::count_if(e.arguments, [](const Argument &a) { return !a.name; });
@@ -170,11 +181,12 @@ Val Elaborator::call(const CallExpr &e) {
   std::set<std::string> required(names.begin(), names.begin() + std::min(of.required, names.size()));
   if (of.isVariadic)
     required = {names.back()};
-  auto args = bind(e.arguments, names, required, it->first, e.range);
+  auto args = bind(e.arguments, names, required, name, e.range);
   if (!args) {
     evaluateArguments(e);
     return Val::poison();
   }
+  args->lifted = lifted;
   llvm::SaveAndRestore at(build.loc, scopes.location(e.range));
   return of.function(*this, e, *args);
 }

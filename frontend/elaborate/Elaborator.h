@@ -29,9 +29,7 @@ public:
 
   Val eval(const Expr &e);
   /// The call of an outer(…): its function pairs each element of one operand with each of the other.
-  Val evalLifted(const Expr &call);
-  /// Whether the function that asks is that of evalLifted; it asks before it evaluates its arguments.
-  bool takeLift() { return std::exchange(lift, false); }
+  Val callLifted(const CallExpr &e);
   /// What a built-in function gives. `made`: of `index`, `size` and numbers only; `bounds`: of integers.
   Val tensor(mlir::Value value, bool made, SourceRange range, std::optional<Interval> bounds = std::nullopt);
 
@@ -134,6 +132,7 @@ private:
   Val call(const CallExpr &e);
   /// The arguments of a call that cannot be made, for the errors in them.
   void evaluateArguments(const CallExpr &e);
+  Val callBuiltIn(const CallExpr &e, const std::string &name, const BuiltIn &of, bool lifted);
   Val callBlock(const CallExpr &e, const Block &block);
   const AxisInfo *axisUnlessTold(const CallExpr &e, const Formal &formal);
   bool passArguments(const CallExpr &e, const Block &block, Scope &inner);
@@ -173,7 +172,6 @@ private:
   const AxisInfo *batchAxis = nullptr;
   std::vector<SourceRange> openAxes;
   bool hasLoss = false;
-  bool lift = false;  // the next function is that of an outer(…)
   unsigned depth = 0; // of recursion
   size_t callCount = 0;
   bool told = false;                      // that a budget is used up

@@ -91,7 +91,6 @@ static bool mayBeZero(const Val &divisor, const std::optional<Interval> &range) 
 Val echelon::frontend::apply(Elaborator &elab, Function f, ArrayRef<Val> given, SourceRange range,
                              const std::string &spelling, bool lifted) {
   SmallVector<Val> operands(given);
-  lifted |= elab.takeLift();
   bool isReal = false;
   for (auto [i, v] : llvm::enumerate(operands)) {
     if (v.isPoison())
@@ -174,7 +173,7 @@ Val echelon::frontend::apply(Elaborator &elab, Function f, ArrayRef<Val> given, 
 
 Val builtin::elementwise(Elaborator &elab, const CallExpr &call, const Args &args) {
   std::string name = call.callee.parts[0].text;
-  bool lifted = elab.takeLift();
+  const bool lifted = args.lifted;
   if (name == "mod") {
     Val x = elab.eval(*args["a"]), y = elab.eval(*args["b"]);
     if (x.kind == Val::Known && y.kind == Val::Known) {
@@ -231,10 +230,12 @@ Val builtin::elementwise(Elaborator &elab, const CallExpr &call, const Args &arg
 }
 
 Val builtin::maximum(Elaborator &elab, const CallExpr &call, const Args &args) {
+  std::string name = call.callee.parts[0].text;
+  if (!args["y"] && args.lifted)
+    return elab.poison(Code::E0205, call.range,
+                       "outer(…) pairs two values, as in outer(" + name + "(a, b)), and this is " + name + " of one");
   if (!args["y"])
     return builtin::reduction(elab, call, args);
-  std::string name = call.callee.parts[0].text;
-  bool lifted = elab.takeLift();
   if (args["over"] || args["where"])
     return elab.poison(Code::E0118, call.range,
                        name + " is either of two values, or over the axes of one: " + name + "(a, b), " + name +
@@ -242,17 +243,16 @@ Val builtin::maximum(Elaborator &elab, const CallExpr &call, const Args &args) {
   Val x = elab.eval(*args["x"]), y = elab.eval(*args["y"]);
   if (x.kind == Val::Known && y.kind == Val::Known)
     return (x.number < y.number) == (name == "max") ? y : x;
-  return apply(elab, name == "max" ? Function::Max : Function::Min, {x, y}, call.range, name, lifted);
+  return apply(elab, name == "max" ? Function::Max : Function::Min, {x, y}, call.range, name, args.lifted);
 }
 
 Val builtin::where(Elaborator &elab, const CallExpr &call, const Args &args) {
-  bool lifted = elab.takeLift();
   Val c = elab.eval(*args["c"]), x = elab.eval(*args["a"]), y = elab.eval(*args["b"]);
   if (c.isPoison() || x.isPoison() || y.isPoison())
     return Val::poison();
   if (c.kind == Val::Truth)
     return c.truth ? x : y;
-  Val result = apply(elab, Function::Select, {c, x, y}, call.range, "where", lifted);
+  Val result = apply(elab, Function::Select, {c, x, y}, call.range, "where", args.lifted);
   if (result.isTensor() && !result.range && result.type().getElement().isInteger(32)) {
     auto known = [](const Val &v) -> std::optional<Interval> {
       if (v.kind == Val::Known && v.number.integer())

@@ -85,13 +85,6 @@ Val Elaborator::eval(const Expr &e) {
   return v;
 }
 
-Val Elaborator::evalLifted(const Expr &call) {
-  lift = true;
-  Val v = eval(call);
-  lift = false;
-  return v;
-}
-
 //===- names ------------------------------------------------------------------------------------------------------===//
 
 Val Elaborator::evalPath(const PathExpr &e) {

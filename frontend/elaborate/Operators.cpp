@@ -165,6 +165,6 @@ Val builtin::outer(Elaborator &elab, const CallExpr &, const Args &args) {
     return power(elab, *p, true);
   static const std::set<std::string> calls{"max", "min", "mod", "where", "clamp"};
   if (const auto *c = dynCast<CallExpr>(&inner); c && c->callee.single() && calls.count(c->callee.parts[0].text))
-    return elab.evalLifted(inner);
+    return elab.callLifted(*c);
   return elab.poison(Code::E0205, inner.range, "outer(…) takes one operation of two operands, as in outer(a + b)");
 }
