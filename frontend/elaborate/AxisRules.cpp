@@ -85,8 +85,9 @@ bool echelon::frontend::axesFit(Elaborator &elab, ArrayRef<Val> operands, Source
       if (!widest->type().has(axis.name)) {
         std::string same; // another name for one axis?
         for (const ech::Axis &other : widest->type().getAxes())
-          if (!v.type().has(other.name) && other.size == axis.size &&
-              !(elab.batch() && other.name == elab.batch()->name) && !(elab.batch() && axis.name == elab.batch()->name))
+          if (!v.type().has(other.name) && other.size == axis.size && elab.scopes.nameOf(axis.name) &&
+              elab.scopes.nameOf(other.name) && !(elab.batch() && other.name == elab.batch()->name) &&
+              !(elab.batch() && axis.name == elab.batch()->name))
             same = "; if " + elab.scopes.written(axis.name) + " is " + elab.scopes.written(other.name) +
                    ", declare it with " + elab.scopes.written(other.name) + ", or rename it: (…)[" +
                    elab.scopes.written(axis.name) + " -> " + elab.scopes.written(other.name) + "]";

@@ -28,9 +28,22 @@ static void nameAxes(const Body &body, std::map<std::string, bool> &names) {
 
 void Elaborator::nameAllAxes() {
   nameAxes(shared.options.model->body, shared.likeBatch);
+  for (const auto &[name, counts] : shared.likeBatch)
+    shared.axisOwners[name] = nullptr;
   for (const auto &file : shared.program.files)
     for (const Block &block : file->blocks)
       nameAxes(block.body, shared.likeBatch);
+}
+
+std::string Elaborator::uniqueAxisName(const Ident &name, bool likeBatch) {
+  std::string unique = name.text;
+  for (int n = 2;; unique = name.text + "_" + std::to_string(n++)) {
+    auto meaning = shared.likeBatch.find(unique); // the same wherever it stands, in both steps
+    if (meaning != shared.likeBatch.end() && meaning->second != likeBatch)
+      continue;
+    if (shared.axisOwners.emplace(unique, &name).first->second == &name)
+      return unique;
+  }
 }
 
 const AxisInfo *Elaborator::declareAxis(const Ident &name, std::optional<int64_t> size, const AxisInfo *like,
@@ -45,20 +58,8 @@ const AxisInfo *Elaborator::declareAxis(const Ident &name, std::optional<int64_t
     error(Code::E0103, name.range, "axis " + name.text + " is declared already" + mend).note(it->second->range, "here");
     return isRepeat ? nullptr : it->second;
   }
-  // A private axis of a block must not meet an axis of the same name that a caller's value brings along.
-  // And a name that counts samples means that wherever it stands, in both steps.
   const bool likeBatch = like && like->countsSamples();
-  std::string unique = name.text;
-  for (int n = 2; here().caller; ++n) {
-    auto meaning = shared.likeBatch.find(unique);
-    bool used = meaning != shared.likeBatch.end() && meaning->second != likeBatch;
-    for (Scope *s = here().caller; s; s = s->caller)
-      for (const auto &[other, info] : s->axes)
-        used |= info && info->name == unique;
-    if (!used)
-      break;
-    unique = name.text + "_" + std::to_string(n);
-  }
+  const std::string unique = here().block ? uniqueAxisName(name, likeBatch) : name.text;
   shared.likeBatch[unique] |= likeBatch;
   AxisInfo info{builder.getStringAttr(unique),           size.value_or(1), like,      isBatch, isRepeat,
                 static_cast<unsigned>(axisStore.size()), name.range,       likeBatch, !size};

@@ -76,7 +76,7 @@ OwningOpRef<ModuleOp> echelon::frontend::elaborate(MLIRContext &context, const S
   size_t errorsBefore = diagnostics.errorCount();
   auto loc = FileLineColLoc::get(&context, sources.name(options.file->id), 1, 1);
   OwningOpRef<ModuleOp> module(ModuleOp::create(loc));
-  Shared shared{context, sources, program, options, diagnostics, facts, *module, {}, {}, {}, {}, {}};
+  Shared shared{context, sources, program, options, diagnostics, facts, *module, {}, {}, {}, {}, {}, {}};
   // Training first: it declares everything. @evaluate is the same model read again with `training` false; a mistake
   // that both meet is told once.
   Elaborator(shared, true).run();

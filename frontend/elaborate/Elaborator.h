@@ -103,6 +103,9 @@ private:
   /// Before anything is declared: what counts samples once more in a block takes no name that is declared anywhere, so
   /// that a name of the text means in a layout what it says.
   void nameAllAxes();
+  /// The name in types of an axis that a block declares: one that is no other declaration's, so that values which pass
+  /// through several blocks have several axes. All calls of the block share it.
+  std::string uniqueAxisName(const Ident &name, bool likeBatch);
   /// Without a `size` there was an error in it.
   const AxisInfo *declareAxis(const Ident &name, std::optional<int64_t> size, const AxisInfo *like, bool isBatch,
                               bool isRepeat);

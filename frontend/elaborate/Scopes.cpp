@@ -83,7 +83,7 @@ const AxisInfo *Scopes::axis(const Ident &name) {
   return nullptr;
 }
 
-std::string Scopes::written(StringAttr axis) const {
+const std::string *Scopes::nameOf(StringAttr axis) const {
   // Inside the library the user knows the axis by the name outside.
   const Scope *s = innermost;
   while (s && s->isLibrary)
@@ -91,6 +91,11 @@ std::string Scopes::written(StringAttr axis) const {
   if (s)
     for (const auto &[name, info] : s->axes)
       if (info && info->name == axis)
-        return name;
-  return axis.str();
+        return &name;
+  return nullptr;
+}
+
+std::string Scopes::written(StringAttr axis) const {
+  const std::string *name = nameOf(axis);
+  return name ? *name : axis.str();
 }

@@ -80,7 +80,9 @@ public:
   const AxisInfo *findAxis(const std::string &name) const;
   /// Null after an error.
   const AxisInfo *axis(const Ident &name);
-  /// The user's name of an axis of a type.
+  /// The user's name of an axis of a type; null where the user has none, as of a private axis of a block.
+  const std::string *nameOf(mlir::StringAttr axis) const;
+  /// The same, or else its name in types.
   std::string written(mlir::StringAttr axis) const;
 
 private:

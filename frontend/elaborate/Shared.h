@@ -20,6 +20,7 @@ struct Shared {
   std::vector<std::string> wrongInputs;              // with an error in their declarations
   llvm::SetVector<mlir::Attribute> partialFunctions; // functions and where they stand, as in kPartialFunctions
   std::map<std::string, bool> likeBatch;             // names of axes: whether they count samples once more
+  std::map<std::string, const Ident *> axisOwners;   // by name in types: the declaration in a block; null: the model's
   std::set<std::pair<const NextStatement *, std::string>> nextInTraining; // met by the training step, and the state
   bool isTrainingWhole = false; // read without an error, and without one of the parser
 };
