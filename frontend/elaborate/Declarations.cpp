@@ -164,9 +164,18 @@ std::optional<SmallVector<ech::Axis>> Elaborator::declaredAxes(const std::vector
 
 bool Elaborator::declareOnce(const Ident &name) {
   auto [it, isNew] = here().declared.emplace(name.text, name.range);
-  if (isNew)
+  if (!isNew) {
+    error(Code::E0103, name.range, name.text + " is declared already").note(it->second, "here");
+    return false;
+  }
+  auto value = here().values.find(name.text);
+  if (value == here().values.end() || value->second.isPoison())
     return true;
-  error(Code::E0103, name.range, name.text + " is declared already").note(it->second, "here");
+  const auto &formals = here().block ? here().block->formals : shared.options.model->formals;
+  auto formal = llvm::find_if(formals, [&](const Formal &f) { return f.name.text == name.text; });
+  auto &d = error(Code::E0103, name.range, name.text + " is a value already; choose another name");
+  if (formal != formals.end())
+    d.note(formal->name.range, "an argument of " + (here().block ? here().block->name.text : "the model"));
   return false;
 }
 
