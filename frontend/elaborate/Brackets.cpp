@@ -121,6 +121,8 @@ bool BracketAction::readAt(const Place &p) {
                  at.kind == Val::Known ? "samples have no order, so none of them is picked"
                                        : "samples have no order, so an index picks one only where argmax over " +
                                              p.from[0].text + " has found it");
+  if (at.kind == Val::Word)
+    return wrong(Code::E0110, p.value->range, "nothing is called " + quoted(at.word));
   if (at.kind == Val::Known)
     return pick(p, *a, at.number);
   if (!at.isTensor() || !at.type().getElement().isInteger(32))

@@ -35,7 +35,7 @@ struct BuiltIn {
   std::vector<const char *> arguments;
   size_t required; // the first of them
   BuiltInFunction *function;
-  bool isVariadic = false; // any number of values without a name; the last argument is required
+  bool isVariadic = false; // any number of values without a name, then the last argument by its name
 };
 
 /// By their names in the language.

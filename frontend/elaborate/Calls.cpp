@@ -21,7 +21,7 @@ static std::string formOfCall(const std::string &callee, const std::vector<std::
 
 std::optional<Args> Elaborator::bind(const std::vector<Argument> &arguments, const std::vector<std::string> &names,
                                      const std::set<std::string> &required, const std::string &callee,
-                                     SourceRange range, const std::set<std::string> &takenAsAxes) {
+                                     SourceRange range, const std::set<std::string> &takenAsAxes, bool isVariadic) {
   Args args;
   bool good = true;
   size_t place = 0;
@@ -34,15 +34,18 @@ std::optional<Args> Elaborator::bind(const std::vector<Argument> &arguments, con
     std::string name;
     if (a.name) {
       name = a.name->text;
-      if (!llvm::is_contained(names, name)) {
+      if (isVariadic ? name != names.back() : !llvm::is_contained(names, name)) {
         error(Code::E0117, a.name->range,
               callee + " has no argument " + quoted(name) +
-                  (names.empty()                  ? ""
+                  (isVariadic                     ? "; besides values, which have no names, it takes " + names.back()
+                   : names.empty()                ? ""
                    : nearest(name, names).empty() ? "; its arguments are " + listed(names)
                                                   : didYouMean(name, names)));
         good = false;
         continue;
       }
+    } else if (isVariadic) {
+      continue;
     } else if (place < names.size()) {
       name = names[place++];
     } else {
@@ -63,7 +66,7 @@ std::optional<Args> Elaborator::bind(const std::vector<Argument> &arguments, con
   }
   std::vector<std::string> missing;
   for (const std::string &name : names)
-    if (required.count(name) && !args.given.count(name))
+    if (required.count(name) && !args.given.count(name) && !(isVariadic && name != names.back()))
       missing.push_back(name);
   if (!missing.empty()) {
     std::string hint;
@@ -100,6 +103,16 @@ void Elaborator::evaluateArguments(const CallExpr &e) {
     if (a.value &&
         (a.value->kind == ExprKind::Call || a.value->kind == ExprKind::Arithmetic || a.value->kind == ExprKind::Index))
       eval(*a.value);
+}
+
+/// What a name is that is called and cannot be; empty where it is nothing.
+static std::string whatIsCalled(const Scope &scope, const Path &callee) {
+  const std::string name = callee.text();
+  if (auto axis = scope.axes.find(name); axis != scope.axes.end())
+    return "; " + name + " is an axis, and index(" + name + ") is the position along it";
+  if (scope.values.count(name))
+    return "; " + name + " is a value, and a place in it is in brackets: " + name + "[AXIS = …]";
+  return "";
 }
 
 /// What may have been meant by a callee that there is not, among the blocks and functions that there are.
@@ -147,10 +160,10 @@ Val Elaborator::call(const CallExpr &e) {
       all.push_back(entry.first);
     if (!e.callee.single() && !isCallable(e.callee.last()))
       llvm::erase(all, e.callee.last().text);
-    std::string text = e.callee.text();
-    error(Code::E0112, e.callee.range,
-          "no block or function is called " + quoted(text) +
-              otherCall(e.callee, all, *here().file, builtIns().count(e.callee.last().text) != 0));
+    std::string hint = whatIsCalled(here(), e.callee);
+    if (hint.empty())
+      hint = otherCall(e.callee, all, *here().file, builtIns().count(e.callee.last().text) != 0);
+    error(Code::E0112, e.callee.range, "no block or function is called " + quoted(e.callee.text()) + hint);
     return Val::poison();
   }
   return callBuiltIn(e, it->first, it->second, false);
@@ -171,17 +184,8 @@ Val Elaborator::callBuiltIn(const CallExpr &e, const std::string &name, const Bu
                       " is a function without parameters; `as` and `with` name the parameters of a block's call, and "
                       "come right after it, as in gelu(nn.linear(…) as up)");
   std::vector<std::string> names(of.arguments.begin(), of.arguments.end());
-  if (of.isVariadic) {
-    size_t values = llvm::count_if(e.arguments, [](const Argument &a) { return !a.name; });
-    names.clear();
-    for (size_t i = 0; i < values; ++i)
-      names.push_back(std::to_string(i));
-    names.emplace_back(of.arguments.back());
-  }
-  std::set<std::string> required(names.begin(), names.begin() + std::min(of.required, names.size()));
-  if (of.isVariadic)
-    required = {names.back()};
-  auto args = bind(e.arguments, names, required, name, e.range);
+  std::set<std::string> required(names.begin(), names.begin() + of.required);
+  auto args = bind(e.arguments, names, required, name, e.range, {}, of.isVariadic);
   if (!args) {
     evaluateArguments(e);
     return Val::poison();

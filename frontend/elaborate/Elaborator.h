@@ -131,7 +131,9 @@ private:
 
   std::optional<Args> bind(const std::vector<Argument> &arguments, const std::vector<std::string> &names,
                            const std::set<std::string> &required, const std::string &callee, SourceRange range,
-                           const std::set<std::string> &takenAsAxes = {});
+                           const std::set<std::string> &takenAsAxes = {}, bool isVariadic = false);
+  /// What a name is that stands for no value, "; M is a model"; empty where it is nothing.
+  std::string whatIsNamed(const Path &path) const;
   Val call(const CallExpr &e);
   /// The arguments of a call that cannot be made, for the errors in them.
   void evaluateArguments(const CallExpr &e);

@@ -87,6 +87,18 @@ Val Elaborator::eval(const Expr &e) {
 
 //===- names ------------------------------------------------------------------------------------------------------===//
 
+std::string Elaborator::whatIsNamed(const Path &path) const {
+  const std::string name = path.text();
+  if (isBlock(*here().file, path) || (path.single() && builtIns().count(name)))
+    return "; " + name + " is a " + (isBlock(*here().file, path) ? "block" : "function") +
+           ", which is called: " + name + "(…)";
+  if (path.single() && llvm::any_of(here().file->models, [&](const Model &m) { return m.name.text == name; }))
+    return "; " + name + " is a model, and a value is taken here";
+  if (path.single() && llvm::any_of(here().file->imports, [&](const Import &i) { return i.name == name; }))
+    return "; " + name + " is an import, whose blocks are called as " + name + ".NAME(…)";
+  return "";
+}
+
 Val Elaborator::evalPath(const PathExpr &e) {
   std::string name = e.path.text();
   if (e.path.single()) {
@@ -127,6 +139,8 @@ Val Elaborator::evalPath(const PathExpr &e) {
   if (llvm::StringRef(name).equals_insensitive("inf") || llvm::StringRef(name).equals_insensitive("infinity"))
     hint = "; numbers are finite, and what a mask forbids is left out by softmax(…, where = MASK), as by max, mean and "
            "attention(…, mask = MASK)";
+  if (std::string what = whatIsNamed(e.path); !what.empty())
+    return poison(Code::E0110, e.range, "no value is called " + quoted(name) + what);
   return poison(Code::E0110, e.range, "nothing is called " + quoted(name) + hint);
 }
 

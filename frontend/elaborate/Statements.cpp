@@ -152,7 +152,13 @@ void Elaborator::nextStatement(const NextStatement &s) {
   }
   state->hasNext = true;
   state->nextRange = s.range;
-  if (state->loops != loops.depth() || loops.isAlong()) {
+  if (loops.isAlong()) {
+    error(Code::E0220, s.name.range,
+          "`next " + s.name.text +
+              "` is in a repeat along an axis, all of which is in one step; a state changes once a step");
+    return;
+  }
+  if (state->loops != loops.depth()) {
     error(Code::E0220, s.name.range,
           "`next " + s.name.text + "` is in a repeat around which the state is declared; it changes once a step");
     return;
