@@ -407,10 +407,10 @@ def BindBuffers : EchelonPass<"rt-bind-buffers"> {
   let summary = "buffers that outlive a function become members of the program's structs";
   let description = [{
     `rt.member = ["Params", "wq"]` on an rt.alloc says that a member holds its address: of Params, OptimizerState,
-    State, Inputs, or of what one function leaves to another: Gradients, Activations, Sums. A part of a message that is a
-    gradient is a member, too. A moment that has the layout of the parameters is a Params of its own:
-    `["OptimizerState", "m.wq"]`. With `rt.stack = 4096` the places of a loop lie 4096 elements apart, and a view of one is
-    that member at `rt.position`. `rt.variable` marks a number that needs no memory.
+    State, Inputs, or of what one function leaves to another: Gradients, Activations, Sums. A part of a message that is
+    a gradient is a member, too. A moment that has the layout of the parameters is a Params of its own:
+    `["OptimizerState", "m.wq"]`. With `rt.stack = 4096` the places of a loop lie 4096 elements apart, and a view of
+    one is that member at `rt.position`. `rt.variable` marks a number that needs no memory.
     Runs after functions are cut and sizes are named: a member has a name in its struct alone, which is no size's, since
     the lengths of a struct's stacks are products of sizes.
   }];

@@ -15,7 +15,7 @@ static std::optional<const AxisInfo *> queryAxis(Elaborator &elab, const Args &a
                                                  const AxisInfo &past) {
   if (args["query"]) {
     const AxisInfo *query = elab.read.axis(*args["query"], "`query`");
-    if (!query || !hasAxes(elab, q, {query->name}, args["query"]->range, "q"))
+    if (!query || !requireAxes(elab, q, {query->name}, args["query"]->range, "q"))
       return std::nullopt;
     return query;
   }
@@ -61,9 +61,9 @@ Val builtin::attention(Elaborator &elab, const CallExpr &call, const Args &args)
   }
   if (!good)
     return Val::poison();
-  if (!hasAxes(elab, q->type(), {key->name}, args["q"]->range, "q") ||
-      !hasAxes(elab, k->type(), {key->name, past->name}, args["k"]->range, "k") ||
-      !hasAxes(elab, v->type(), {past->name}, args["v"]->range, "v"))
+  if (!requireAxes(elab, q->type(), {key->name}, args["q"]->range, "q") ||
+      !requireAxes(elab, k->type(), {key->name, past->name}, args["k"]->range, "k") ||
+      !requireAxes(elab, v->type(), {past->name}, args["v"]->range, "v"))
     return Val::poison();
   if (q->type().has(past->name)) {
     const std::string own = elab.scopes.written(past->name), other = own == "past" ? "earlier" : "past";
@@ -73,9 +73,9 @@ Val builtin::attention(Elaborator &elab, const CallExpr &call, const Args &args)
                            (elab.scopes.isInLibrary() ? "write " + other + " here"
                                                       : "rename that of k and v: k[" + own + " -> " + other + "]"));
   }
-  if (!sizesAgree(elab, q->type(), k->type(), call.range, "attention") ||
-      !sizesAgree(elab, q->type(), v->type(), call.range, "attention") ||
-      !sizesAgree(elab, k->type(), v->type(), call.range, "attention"))
+  if (!requireEqualSizes(elab, q->type(), k->type(), call.range, "attention") ||
+      !requireEqualSizes(elab, q->type(), v->type(), call.range, "attention") ||
+      !requireEqualSizes(elab, k->type(), v->type(), call.range, "attention"))
     return Val::poison();
   double factor = args["scale"] ? scale->value() : 1 / std::sqrt(static_cast<double>(q->type().sizeOf(key->name)));
 
@@ -91,9 +91,9 @@ Val builtin::attention(Elaborator &elab, const CallExpr &call, const Args &args)
                        "causal attention compares positions, and it is not clear which axis of q is walked against " +
                            elab.scopes.written(past->name) + "; say query = …");
 
-  if (*causal &&
-      (!haveOrder(elab, {past->name}, args["over"]->range, "causal attention") ||
-       !haveOrder(elab, {(*query)->name}, args["query"] ? args["query"]->range : args["q"]->range, "causal attention")))
+  if (*causal && (!requireOrder(elab, {past->name}, args["over"]->range, "causal attention") ||
+                  !requireOrder(elab, {(*query)->name}, args["query"] ? args["query"]->range : args["q"]->range,
+                                "causal attention")))
     return Val::poison();
 
   // The fused form: q has all of k's and v's axes but `past`, and its `query` is its own; mask and bias lie over the
@@ -104,8 +104,8 @@ Val builtin::attention(Elaborator &elab, const CallExpr &call, const Args &args)
   auto fits = [&](ech::Tensor t) { return within(t) && t.has(key->name) && !(*query && t.has((*query)->name)); };
   for (const auto *extra : {&mask, &bias})
     if (*extra) {
-      if (!sizesAgree(elab, (*extra)->type(), q->type(), call.range, "attention") ||
-          !sizesAgree(elab, (*extra)->type(), k->type(), call.range, "attention"))
+      if (!requireEqualSizes(elab, (*extra)->type(), q->type(), call.range, "attention") ||
+          !requireEqualSizes(elab, (*extra)->type(), k->type(), call.range, "attention"))
         return Val::poison();
       if (!within((*extra)->type()) || (*extra)->type().has(key->name))
         return elab.poison(Code::E0205, call.range,

@@ -9,8 +9,8 @@ SmallVector<StringRef> echelon::frontend::refs(ArrayRef<StringAttr> names) {
   return llvm::map_to_vector(names, [](StringAttr n) { return n.getValue(); });
 }
 
-bool echelon::frontend::sizesAgree(Elaborator &elab, ech::Tensor a, ech::Tensor b, SourceRange range,
-                                   const std::string &what) {
+bool echelon::frontend::requireEqualSizes(Elaborator &elab, ech::Tensor a, ech::Tensor b, SourceRange range,
+                                          const std::string &what) {
   for (const ech::Axis &axis : a.getAxes())
     if (b.has(axis.name) && b.sizeOf(axis.name) != axis.size) {
       elab.error(Code::E0204, range,
@@ -21,8 +21,8 @@ bool echelon::frontend::sizesAgree(Elaborator &elab, ech::Tensor a, ech::Tensor 
   return true;
 }
 
-bool echelon::frontend::hasAxes(Elaborator &elab, ech::Tensor type, ArrayRef<StringAttr> names, SourceRange range,
-                                const std::string &what) {
+bool echelon::frontend::requireAxes(Elaborator &elab, ech::Tensor type, ArrayRef<StringAttr> names, SourceRange range,
+                                    const std::string &what) {
   for (StringAttr name : names)
     if (!type.has(name)) {
       elab.error(
@@ -34,8 +34,8 @@ bool echelon::frontend::hasAxes(Elaborator &elab, ech::Tensor type, ArrayRef<Str
   return true;
 }
 
-bool echelon::frontend::haveOrder(Elaborator &elab, ArrayRef<StringAttr> axes, SourceRange range,
-                                  const std::string &what) {
+bool echelon::frontend::requireOrder(Elaborator &elab, ArrayRef<StringAttr> axes, SourceRange range,
+                                     const std::string &what) {
   for (StringAttr name : axes)
     if (elab.countsSamples(name)) {
       elab.error(Code::E0219, range,
@@ -65,12 +65,12 @@ static std::string otherArgMax(Elaborator &elab, const Val &places, const Val &o
          ") leaves " + ech::describe(wanted);
 }
 
-bool echelon::frontend::axesFit(Elaborator &elab, ArrayRef<Val> operands, SourceRange range,
-                                const std::string &spelling, bool lifted) {
+bool echelon::frontend::requireFit(Elaborator &elab, ArrayRef<Val> operands, SourceRange range,
+                                   const std::string &spelling, bool lifted) {
   // Two sizes of one name never meet.
   for (auto [i, a] : llvm::enumerate(operands))
     for (const Val &b : operands.drop_front(i + 1))
-      if (a.isTensor() && b.isTensor() && !sizesAgree(elab, a.type(), b.type(), range, "`" + spelling + "`"))
+      if (a.isTensor() && b.isTensor() && !requireEqualSizes(elab, a.type(), b.type(), range, "`" + spelling + "`"))
         return false;
   if (lifted)
     return true;

@@ -40,7 +40,7 @@ private:
     SourceRange range;
   };
 
-  /// Each of these is false when it has told an error.
+  /// Each of these is false when it has reported an error.
   bool read(const Place &p) {
     switch (p.kind) {
     case Place::At:
@@ -74,7 +74,7 @@ private:
   /// An axis of the original, which no other place has named.
   const AxisInfo *axis(const Ident &name) {
     const AxisInfo *a = elab.scopes.axis(name);
-    if (!a || !hasAxes(elab, original, {a->name}, name.range, "the value"))
+    if (!a || !requireAxes(elab, original, {a->name}, name.range, "the value"))
       return nullptr;
     if (used.insert(a->name).second)
       return a;
@@ -317,10 +317,10 @@ bool BracketAction::gather() {
     rest = ech::without(rest, g.axis);
   }
   for (auto [i, g] : llvm::enumerate(gathers)) {
-    if (!sizesAgree(elab, g.index.type(), rest, g.range, "this gather"))
+    if (!requireEqualSizes(elab, g.index.type(), rest, g.range, "this gather"))
       return false;
     for (const Gather &h : ArrayRef(gathers).drop_front(i + 1))
-      if (!sizesAgree(elab, g.index.type(), h.index.type(), g.range, "this gather"))
+      if (!requireEqualSizes(elab, g.index.type(), h.index.type(), g.range, "this gather"))
         return false;
   }
   value = build.gather(value, names, indices);

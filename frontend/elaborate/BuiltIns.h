@@ -8,7 +8,9 @@
 #include "frontend/ast/Ast.h"
 #include "frontend/elaborate/Value.h"
 #include "ir/ech/Ech.h"
+#include "llvm/ADT/DenseMap.h"
 #include <map>
+#include <string>
 #include <tuple>
 #include <vector>
 

@@ -152,7 +152,7 @@ Val Elaborator::call(const CallExpr &e) {
   if (block)
     return callBlock(e, *block);
   if (it == builtIns().end()) {
-    evaluateArguments(e); // what is wrong in them is told, too
+    evaluateArguments(e); // what is wrong in them is reported, too
     if (here().file->mayLack())
       return Val::poison();
     std::vector<std::string> all = shared.program.blockNames(*here().file);
@@ -239,7 +239,7 @@ std::optional<std::string> Elaborator::sharedPrefix(const CallExpr &e, const Blo
   return std::nullopt;
 }
 
-/// The axis that a formal stands for unless told: that of its name in the scopes around the call.
+/// The axis that a formal stands for where the call does not say: that of its name in the scopes around the call.
 const AxisInfo *Elaborator::axisUnlessTold(const CallExpr &e, const Formal &formal) {
   const auto *word = dynCast<PathExpr>(formal.value);
   if (!word || !word->path.single()) {
@@ -334,7 +334,7 @@ Val Elaborator::callBlock(const CallExpr &e, const Block &block) {
                     "block " + block.name.text + " calls itself" +
                         (s == &here() ? "" : ", through " + here().block->name.text) +
                         "; a repeat makes a stack of layers");
-  if (block.broken) { // told where it stands
+  if (block.broken) { // reported where it is declared
     evaluateArguments(e);
     return Val::poison();
   }
@@ -360,7 +360,7 @@ Val Elaborator::callBlock(const CallExpr &e, const Block &block) {
   execute(block.body);
   --depth;
   Val result = inner.result.value_or(Val::poison());
-  if (!inner.result && !inner.mayReturn && !told)
+  if (!inner.result && !inner.mayReturn && !budgetReported)
     error(Code::E0018, block.name.range,
           "block " + block.name.text + " does not return a value; end it with return VALUE");
   counter.within = outerCall;

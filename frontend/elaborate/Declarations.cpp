@@ -49,7 +49,7 @@ std::string Elaborator::uniqueAxisName(const Ident &name, bool likeBatch) {
 const AxisInfo *Elaborator::declareAxis(const Ident &name, std::optional<int64_t> size, const AxisInfo *like,
                                         bool isBatch, bool isRepeat) {
   auto [it, isNew] = here().axes.try_emplace(name.text, nullptr);
-  if (!isNew && it->second) { // else a use above was told
+  if (!isNew && it->second) { // else a use above was reported
     const bool canBeRunAlong = !it->second->countsSamples() && !loops.isWalked(it->second->name);
     std::string mend;
     if (isRepeat)
@@ -211,7 +211,7 @@ void Elaborator::inputStatement(const InputStatement &s) {
     error(Code::E0018, s.range, "inputs belong to the model; a block takes values as arguments");
     return;
   }
-  if (loops.depth() > 0) { // that has been told
+  if (loops.depth() > 0) { // that has been reported
     here().values[s.name.text] = Val::poison();
     shared.wrongInputs.push_back(s.name.text);
     return;
@@ -238,7 +238,7 @@ void Elaborator::inputStatement(const InputStatement &s) {
     return;
   }
   if (llvm::none_of(s.axes, [&](const Ident &a) { return here().axes[a.text] && here().axes[a.text]->isBatch; })) {
-    if (hasOpenAxis(shared.options.model->body)) // else that is told
+    if (hasOpenAxis(shared.options.model->body)) // else that is reported
       error(Code::E0217, s.name.range,
             "input " + s.name.text + " has no batch axis; inputs come sample by sample" +
                 (batchAxis ? ": add " + batchAxis->name.str() : ""));

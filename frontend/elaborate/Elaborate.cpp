@@ -17,7 +17,7 @@ void orderInputs(Shared &shared) {
   std::vector<std::string> known;
   for (const InputFacts &input : shared.facts.inputs)
     known.push_back(input.name);
-  auto hasWrong = [&](const std::string &name) { // its declaration is told already
+  auto hasWrong = [&](const std::string &name) { // its declaration is reported already
     return llvm::is_contained(shared.wrongInputs, name);
   };
   bool good = shared.wrongInputs.empty() && !shared.diagnostics.told(Code::E0503); // it gives more or fewer
@@ -78,7 +78,7 @@ OwningOpRef<ModuleOp> echelon::frontend::elaborate(MLIRContext &context, const S
   OwningOpRef<ModuleOp> module(ModuleOp::create(loc));
   Shared shared{context, sources, program, options, diagnostics, facts, *module, {}, {}, {}, {}, {}, {}};
   // Training first: it declares everything. @evaluate is the same model read again with `training` false; a mistake
-  // that both meet is told once.
+  // that both meet is reported once.
   Elaborator(shared, true).run();
   shared.isTrainingWhole = diagnostics.errorCount() == 0;
   Elaborator(shared, false).run();

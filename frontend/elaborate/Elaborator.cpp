@@ -1,4 +1,4 @@
-// The frame of a elaborator: places, errors, budgets, and what a step begins and ends with.
+// What a step begins and ends with, and the budgets of elaboration.
 #include "frontend/elaborate/Elaborator.h"
 #include "frontend/elaborate/Uses.h"
 #include "frontend/elaborate/Walk.h"
@@ -12,7 +12,7 @@ namespace ech = echelon::ech;
 namespace {
 // So that 10 s are enough for any model: warnings and messages look at pairs of parameters (4096: 5 s to C++, busy).
 constexpr size_t maxOperations = 20'000, maxCalls = 20'000, maxVariables = 4096;
-constexpr size_t maxErrors = 1'000;  // ten times what is told; each may look for the nearest of all names
+constexpr size_t maxErrors = 1'000;  // ten times what is reported; each may look for the nearest of all names
 constexpr unsigned maxDepth = 1'500; // of nested calls and expressions together: keeps the stack below a few MiB
 } // namespace
 
@@ -27,8 +27,8 @@ Elaborator::Elaborator(Shared &shared, bool training)
 
 bool Elaborator::exhausted(SourceRange range) {
   // Training and evaluation are lowered apart.
-  if (told || shared.diagnostics.told(Code::E0706) || shared.diagnostics.errorCount() > maxErrors)
-    return told = true;
+  if (budgetReported || shared.diagnostics.told(Code::E0706) || shared.diagnostics.errorCount() > maxErrors)
+    return budgetReported = true;
   std::string what;
   if (counter.order.size() > maxOperations)
     what = "more than " + std::to_string(maxOperations) + " operations";
@@ -40,7 +40,7 @@ bool Elaborator::exhausted(SourceRange range) {
     what = "calls of blocks that nest more than " + std::to_string(maxDepth) + " expressions deep";
   else
     return false;
-  told = true;
+  budgetReported = true;
   error(Code::E0706, range, "the model comes to " + what + "; a repeat makes a stack of layers of one body");
   return true;
 }
@@ -72,7 +72,7 @@ void Elaborator::run() {
   model.callNames = nameCalls(options.model->body, [&](const Path &p) { return isBlock(*model.file, p); });
   execute(options.model->body);
 
-  if (!told) {
+  if (!budgetReported) {
     const Ident &name = options.model->name;
     const AxisInfo *batch = scopes.findAxis("batch");
     if (openAxes.empty() && batch)

@@ -9,7 +9,9 @@
 #include "frontend/elaborate/Shared.h"
 #include <deque>
 #include <map>
+#include <optional>
 #include <set>
+#include <utility>
 
 namespace echelon::frontend {
 
@@ -22,7 +24,7 @@ inline constexpr llvm::StringLiteral kWithin = "ech.within";
 class Elaborator {
 public:
   Elaborator(Shared &shared, bool training);
-  /// Elaborates the model; what is wrong with it is told.
+  /// Elaborates the model; reports what is wrong with it.
   void run();
 
   //===- values -------------------------------------------------------------------------------------------------===//
@@ -73,7 +75,7 @@ private:
   using StringRef = llvm::StringRef;
 
   Scope &here() const { return scopes.here(); }
-  /// Whether the budget of operations, calls and nesting is used up; tells so once.
+  /// Whether the budget of operations, calls and nesting is used up; reports it once.
   bool exhausted(SourceRange range);
 
   //===- statements (Statements.cpp; what declares something: Declarations.cpp) ---------------------------------===//
@@ -114,7 +116,7 @@ private:
   std::optional<llvm::SmallVector<ech::Axis>> declaredAxes(const std::vector<Ident> &names, const char *what,
                                                            bool batchAllowed);
   bool declareOnce(const Ident &name);
-  /// Whether the compiler itself calls something by this name; tells so.
+  /// Whether the compiler itself calls something by this name; reports it.
   bool isOwnName(const std::string &path, const Ident &name, const char *what);
   struct Start {
     ech::Distribution kind;
@@ -179,7 +181,7 @@ private:
   bool hasLoss = false;
   unsigned depth = 0; // of recursion
   size_t callCount = 0;
-  bool told = false;                      // that a budget is used up
+  bool budgetReported = false;            // that a budget is used up
   std::map<std::string, int> randomSites; // how often each name is under a path
 };
 

@@ -97,7 +97,7 @@ Val echelon::frontend::apply(Elaborator &elab, Function f, ArrayRef<Val> given, 
       return v;
     if (v.kind == Val::Word)
       return elab.poison(Code::E0110, range, "nothing is called " + quoted(v.word));
-    bool truth = v.kind == Val::Truth || (v.isTensor() && v.type().getElement().isInteger(1));
+    const bool truth = v.isTruth();
     bool wantsTruth = isLogic(f) || (f == Function::Select && i == 0);
     bool either = f == Function::Eq || f == Function::Ne || (f == Function::Select && i > 0);
     if (wantsTruth && !truth)
@@ -117,15 +117,12 @@ Val echelon::frontend::apply(Elaborator &elab, Function f, ArrayRef<Val> given, 
   // Truth values meet truth values only.
   size_t first = f == Function::Select ? 1 : 0;
   if (f == Function::Select || isComparison(f)) {
-    auto truth = [](const Val &v) {
-      return v.kind == Val::Truth || (v.isTensor() && v.type().getElement().isInteger(1));
-    };
-    if (truth(operands[first]) != truth(operands[first + 1]))
+    if (operands[first].isTruth() != operands[first + 1].isTruth())
       return elab.poison(Code::E0207, range,
                          "`" + spelling +
                              "` meets a truth value and a number; where(c, 1, 0) makes numbers of truth values");
   }
-  if (!axesFit(elab, operands, range, spelling, lifted))
+  if (!requireFit(elab, operands, range, spelling, lifted))
     return Val::poison();
   if (f == Function::Eq && operands[0].isTensor() && operands[1].isTensor())
     for (auto [real, whole] : {std::pair(&operands[0], &operands[1]), std::pair(&operands[1], &operands[0])})

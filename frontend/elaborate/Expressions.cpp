@@ -1,4 +1,4 @@
-// Expressions: names, operators, and what is known when compiling.
+// Expressions: numbers, names, and which function each other form stands for.
 #include "frontend/elaborate/Brackets.h"
 #include "frontend/elaborate/Elaborator.h"
 #include "frontend/elaborate/Elementwise.h"

@@ -3,6 +3,7 @@
 #include "frontend/elaborate/Elaborator.h"
 #include "frontend/elaborate/Elementwise.h"
 #include <cmath>
+#include <set>
 
 using namespace mlir;
 using namespace echelon::frontend;
@@ -33,7 +34,7 @@ static Val raise(Elaborator &elab, const Val &base, const Val &exponent, SourceR
       return elab.poison(Code::E0223, range, "zero has no negative powers");
     return finite(elab, base.number.power(exponent.number), range);
   }
-  if (exponent.kind == Val::Known && base.isTensor() && !base.type().getElement().isInteger(1)) {
+  if (exponent.kind == Val::Known && base.isTensor() && !base.isTruth()) {
     // Small whole powers are products, which are faster and have exact derivatives.
     Val x = base;
     x.value = elab.build.toReal(x.value);
@@ -128,7 +129,7 @@ Val echelon::frontend::logic(Elaborator &elab, const LogicExpr &e, bool lifted) 
     if (first) {
       left = right;
       first = false;
-      if (!left.isPoison() && left.kind != Val::Truth && !(left.isTensor() && left.type().getElement().isInteger(1))) {
+      if (!left.isPoison() && !left.isTruth()) {
         elab.error(Code::E0207, operand->range,
                    std::string("`") + (e.isAnd ? "and" : "or") + "` takes truth values; a comparison makes them");
         left = Val::poison();

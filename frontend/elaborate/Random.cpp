@@ -1,7 +1,6 @@
 // dropout and survive. A random value is keyed by its site: the path of the call around it and the statement's name.
 #include "frontend/elaborate/Elaborator.h"
 #include "frontend/elaborate/KnownNumbers.h"
-
 #include <cmath>
 
 using namespace mlir;

@@ -31,7 +31,7 @@ std::optional<Val> Reader::realTensor(const Val &v, SourceRange range, const cha
   auto t = anyTensor(v, range);
   if (!t)
     return std::nullopt;
-  if (t->type().getElement().isInteger(1)) {
+  if (t->isTruth()) {
     elab.error(Code::E0207, range,
                std::string(what) + " takes numbers, and this is a truth value; where(c, 1, 0) makes numbers of it");
     return std::nullopt;

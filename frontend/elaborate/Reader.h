@@ -40,7 +40,7 @@ public:
   std::optional<llvm::SmallVector<mlir::StringAttr>> axes(const Expr *e, llvm::ArrayRef<ech::Axis> all,
                                                           const char *what);
 
-  /// A number or truth value as a tensor without axes: of integers where `integer` and the number is one.
+  /// constantLike() (Constants.h) at this place.
   mlir::Value constant(const Val &v, bool integer, SourceRange range);
 
 private:

@@ -41,9 +41,9 @@ Val builtin::dot(Elaborator &elab, const CallExpr &call, const Args &args) {
                                 : common.empty()           ? "; no axis is in both operands"
                                                            : "; both operands have " + listed(common)));
       }
-  if (!hasAxes(elab, a->type(), *over, args["over"]->range, "the first operand of dot") ||
-      !hasAxes(elab, b->type(), *over, args["over"]->range, "the second operand of dot") ||
-      !sizesAgree(elab, a->type(), b->type(), call.range, "dot"))
+  if (!requireAxes(elab, a->type(), *over, args["over"]->range, "the first operand of dot") ||
+      !requireAxes(elab, b->type(), *over, args["over"]->range, "the second operand of dot") ||
+      !requireEqualSizes(elab, a->type(), b->type(), call.range, "dot"))
     return Val::poison();
   Value product = elab.build.dot(a->value, b->value, refs(*over));
   elab.remembered.products[product.getDefiningOp()] = elab.scopes.usersPlace(call.range);
@@ -56,7 +56,7 @@ Val builtin::count(Elaborator &elab, const CallExpr &call, const Args &args) {
     return Val::poison();
   auto over = elab.read.axes(args["over"], x->type().getAxes(), "`over`");
   auto local = elab.read.flag(args["local"], false, "local");
-  if (!over || !local || !hasAxes(elab, x->type(), *over, call.range, "the value"))
+  if (!over || !local || !requireAxes(elab, x->type(), *over, call.range, "the value"))
     return Val::poison();
   Value count = elab.build.count(refs(*over), x->type());
   if (!args["over"])
@@ -80,7 +80,7 @@ static std::optional<Value> maskOf(Elaborator &elab, const Expr &where, const Va
     elab.error(Code::E0207, where.range, wanted);
     return std::nullopt;
   }
-  if (!axesFit(elab, {x, given}, where.range, "where", false))
+  if (!requireFit(elab, {x, given}, where.range, "where", false))
     return std::nullopt;
   x.value = elab.build.expandTo(x.value, given.type());
   x.made &= given.isMade();
@@ -215,7 +215,7 @@ Val builtin::reduction(Elaborator &elab, const CallExpr &call, const Args &args)
   if (!args["over"] && runsAlongAxes(name))
     return elab.poison(Code::E0119, call.range, name + " needs the argument over, " + axesToRunAlong(elab, x->type()));
   auto over = elab.read.axes(args["over"], x->type().getAxes(), "`over`");
-  if (!over || !hasAxes(elab, x->type(), *over, args["over"] ? args["over"]->range : at, "the value"))
+  if (!over || !requireAxes(elab, x->type(), *over, args["over"] ? args["over"]->range : at, "the value"))
     return Val::poison();
   auto done = [&](Value v, std::optional<Interval> bounds = std::nullopt) {
     if (!args["over"])
@@ -227,7 +227,7 @@ Val builtin::reduction(Elaborator &elab, const CallExpr &call, const Args &args)
     if (over->size() != 1)
       return elab.poison(Code::E0225, args["over"] ? args["over"]->range : call.range,
                          name + " runs over one axis, and these are " + std::to_string(over->size()));
-    if (name == "cumsum" && !haveOrder(elab, *over, args["over"] ? args["over"]->range : call.range, name))
+    if (name == "cumsum" && !requireOrder(elab, *over, args["over"] ? args["over"]->range : call.range, name))
       return Val::poison();
   }
   auto masked = [&](double otherwise) {
@@ -302,7 +302,8 @@ Val builtin::crossEntropy(Elaborator &elab, const CallExpr &call, const Args &ar
                        "the first operand of cross_entropy, the logits, has no axis " +
                            elab.scopes.written(axis->name) +
                            ", and the second, the labels, has it; are they the wrong way round?");
-  if (!axis || !hasAxes(elab, logits->type(), {axis->name}, args["over"]->range, "the first operand of cross_entropy"))
+  if (!axis ||
+      !requireAxes(elab, logits->type(), {axis->name}, args["over"]->range, "the first operand of cross_entropy"))
     return Val::poison();
   auto l = elab.read.anyTensor(labels, labelRange);
   if (!l)
@@ -316,7 +317,7 @@ Val builtin::crossEntropy(Elaborator &elab, const CallExpr &call, const Args &ar
                        "labels without the axis " + elab.scopes.written(axis->name) +
                            " are integers below its size, and these are real numbers; labels with the axis are a "
                            "distribution");
-  if (!sizesAgree(elab, logits->type(), l->type(), call.range, "cross_entropy"))
+  if (!requireEqualSizes(elab, logits->type(), l->type(), call.range, "cross_entropy"))
     return Val::poison();
   for (const ech::Axis &a : l->type().getAxes())
     if (!logits->type().has(a.name))
@@ -348,8 +349,8 @@ Val builtin::crossEntropy(Elaborator &elab, const CallExpr &call, const Args &ar
 Val builtin::top(Elaborator &elab, const CallExpr &call, const Args &args) {
   auto x = elab.read.realTensor(*args["x"], "top");
   const AxisInfo *over = elab.read.axis(*args["over"], "`over`"), *into = elab.read.axis(*args["into"], "`into`");
-  if (!x || !over || !into || !hasAxes(elab, x->type(), {over->name}, args["over"]->range, "the value") ||
-      !haveOrder(elab, {over->name}, args["over"]->range, "top"))
+  if (!x || !over || !into || !requireAxes(elab, x->type(), {over->name}, args["over"]->range, "the value") ||
+      !requireOrder(elab, {over->name}, args["over"]->range, "top"))
     return Val::poison();
   if (into->countsSamples())
     return elab.poison(Code::E0219, args["into"]->range,
@@ -377,7 +378,7 @@ Val builtin::normalize(Elaborator &elab, const CallExpr &call, const Args &args)
     return Val::poison();
   auto over = elab.read.axes(args["over"], x->type().getAxes(), "`over`");
   auto rms = elab.read.flag(args["rms"], false, "rms"), local = elab.read.flag(args["local"], false, "local");
-  if (!over || !rms || !local || !hasAxes(elab, x->type(), *over, args["over"]->range, "the value"))
+  if (!over || !rms || !local || !requireAxes(elab, x->type(), *over, args["over"]->range, "the value"))
     return Val::poison();
   if (over->empty())
     return elab.poison(Code::E0225, args["over"]->range, "statistics are taken over at least one axis");

@@ -1,5 +1,4 @@
 // What holds of samples alone: they have no order, and nothing mixes them unless it says so.
-#include "frontend/elaborate/AxisRules.h"
 #include "frontend/elaborate/Elaborator.h"
 #include "frontend/elaborate/Uses.h"
 #include "llvm/ADT/StringExtras.h"

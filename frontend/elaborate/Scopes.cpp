@@ -75,7 +75,7 @@ const AxisInfo *Scopes::axis(const Ident &name) {
   for (const auto &[known, info] : innermost->axes)
     if (info)
       all.push_back(known);
-  innermost->axes[name.text] = nullptr; // told once
+  innermost->axes[name.text] = nullptr; // reported once
   std::string hint = didYouMean(name.text, all);
   error(Code::E0111, name.range,
         "no axis is called " + quoted(name.text) +

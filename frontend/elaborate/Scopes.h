@@ -30,7 +30,7 @@ struct Scope {
   std::string prefix;     // of parameters' paths: "" or "layer.attn."
   std::string callPrefix; // of this call, without its own repeats
   bool sharing = false;   // `with`: parameters exist already
-  bool isLibrary = false; // its text is the library's: errors are told at the call
+  bool isLibrary = false; // its text is the library's: errors are reported at the call
   std::map<std::string, Val> values;
   std::map<std::string, SourceRange> gone; // locals of a repeat that has ended
   std::map<std::string, const AxisInfo *> axes;

@@ -7,7 +7,6 @@
 
 namespace echelon::frontend {
 
-/// What both steps share: one set of variables and inputs.
 struct Shared {
   mlir::MLIRContext &context;
   const SourceManager &sources;

@@ -17,7 +17,7 @@ struct AxisInfo {
   unsigned order = 0; // of declaration
   SourceRange range;
   bool likeBatch = false; // the samples of the step once more, under another name
-  bool isWrong = false;   // its size could not be worked out, which has been told
+  bool isWrong = false;   // its size could not be worked out, which has been reported
 
   /// Whether it is the run that says how long it is.
   bool countsSamples() const { return isBatch || likeBatch; }
@@ -29,7 +29,7 @@ struct Interval {
 };
 
 /// A value of the language: known when compiling (a number, a truth value, a word such as `same`), or a tensor.
-/// Poisoned values come from an error that was told; what is made of them is poisoned and silent.
+/// Poisoned values come from an error that was reported; what is made of them is poisoned and silent.
 struct Val {
   enum Kind { Poison, Known, Truth, Word, Tensor } kind = Poison;
   Number number;                 // Known
@@ -55,6 +55,8 @@ struct Val {
   }
   bool isPoison() const { return kind == Poison; }
   bool isTensor() const { return kind == Tensor; }
+  /// Whether it is a truth value, or a tensor of them.
+  bool isTruth() const { return kind == Truth || (isTensor() && type().getElement().isInteger(1)); }
   bool isMade() const { return kind != Tensor || made; }
   ech::Tensor type() const { return ech::tensor(value); }
 };

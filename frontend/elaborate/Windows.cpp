@@ -12,8 +12,8 @@ Val builtin::conv(Elaborator &elab, const CallExpr &call, const Args &args) {
   if (!args["window"])
     return elab.poison(Code::E0119, call.range, "conv needs the argument window: the axes that the kernel walks along");
   auto window = elab.read.axes(args["window"], x->type().getAxes(), "`window`");
-  if (!window || !hasAxes(elab, x->type(), *window, args["window"]->range, "the first operand of conv") ||
-      !haveOrder(elab, *window, args["window"]->range, "a window"))
+  if (!window || !requireAxes(elab, x->type(), *window, args["window"]->range, "the first operand of conv") ||
+      !requireOrder(elab, *window, args["window"]->range, "a window"))
     return Val::poison();
   SmallVector<ech::Axis> both;
   for (const ech::Axis &a : x->type().getAxes())
@@ -22,8 +22,8 @@ Val builtin::conv(Elaborator &elab, const CallExpr &call, const Args &args) {
   SmallVector<StringAttr> over;
   if (args["over"]) {
     auto list = elab.read.axes(args["over"], both, "`over`");
-    if (!list || !hasAxes(elab, x->type(), *list, args["over"]->range, "the first operand of conv") ||
-        !hasAxes(elab, w->type(), *list, args["over"]->range, "the second operand of conv"))
+    if (!list || !requireAxes(elab, x->type(), *list, args["over"]->range, "the first operand of conv") ||
+        !requireAxes(elab, w->type(), *list, args["over"]->range, "the second operand of conv"))
       return Val::poison();
     over = *list;
   }
@@ -47,7 +47,7 @@ Val builtin::conv(Elaborator &elab, const CallExpr &call, const Args &args) {
     if (w->type().getAxes()[w->type().rank() - static_cast<int64_t>(n) + i].name != k.name)
       return elab.poison(Code::E0215, args["w"]->range,
                          "the last axes of the kernel pair with the window, and one of them is in `over`");
-    if (!haveOrder(elab, {k.name}, args["w"]->range, "a kernel"))
+    if (!requireOrder(elab, {k.name}, args["w"]->range, "a kernel"))
       return Val::poison();
     shape.window.push_back((*window)[i]);
     shape.kernel.push_back(k.name);
@@ -63,7 +63,7 @@ Val builtin::conv(Elaborator &elab, const CallExpr &call, const Args &args) {
     if (llvm::is_contained(*window, a))
       return elab.poison(Code::E0203, args["over"]->range,
                          "axis " + elab.scopes.written(a) + " is summed over and walked along");
-  if (!sizesAgree(elab, x->type(), w->type(), call.range, "conv"))
+  if (!requireEqualSizes(elab, x->type(), w->type(), call.range, "conv"))
     return Val::poison();
   auto stride = elab.read.numbers(args["stride"], n, 1, 1, "stride");
   if (!stride)
@@ -105,8 +105,8 @@ Val builtin::pool(Elaborator &elab, const CallExpr &call, const Args &args) {
   if (!x)
     return Val::poison();
   auto window = elab.read.axes(args["window"], x->type().getAxes(), "`window`");
-  if (!window || !hasAxes(elab, x->type(), *window, args["window"]->range, "the value") ||
-      !haveOrder(elab, *window, args["window"]->range, "a window"))
+  if (!window || !requireAxes(elab, x->type(), *window, args["window"]->range, "the value") ||
+      !requireOrder(elab, *window, args["window"]->range, "a window"))
     return Val::poison();
   size_t n = window->size();
   if (n == 0 || n > 3)
@@ -146,7 +146,7 @@ Val builtin::concat(Elaborator &elab, const CallExpr &call, const Args &args) {
       good = false;
       continue;
     }
-    if (over && !hasAxes(elab, v->type(), {over->name}, a.range, "this operand of concat")) {
+    if (over && !requireAxes(elab, v->type(), {over->name}, a.range, "this operand of concat")) {
       good = false;
       continue;
     }
