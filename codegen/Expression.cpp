@@ -52,7 +52,7 @@ Infix infixOf(Function f) {
 std::string codegen::literal(double value, Type type) {
   if (type.isInteger(1))
     return value != 0 ? "true" : "false";
-  if (type.isInteger(32))
+  if (type.isInteger())
     return std::to_string(static_cast<int64_t>(value));
   if (ech::isNarrow(type))
     return (rt::storedAs(type) + "(" + literal(value, Float32Type::get(type.getContext())) + ")").str();

@@ -117,6 +117,10 @@ std::string optimizerLines(ModuleOp module) {
             "\n";
   if (auto scale = run::only<run::LossScaleOp>(module))
     text += "loss scale: " + (scale.getDynamic() ? "dynamic" : std::to_string(scale.getStart())) + "\n";
+  if (auto compress = run::only<run::CompressOp>(module))
+    text += ("compression: " + compress.getKind()).str() + " " +
+            shortestDecimal(compress.getAmount().convertToDouble()) + (compress.getFeedback() ? " feedback" : "") +
+            "\n";
   if (auto average = run::only<run::AverageOp>(module))
     text += "average: ema " + shortestDecimal(average.getDecay().convertToDouble()) + "\n";
   for (auto variable : module.getOps<ech::VariableOp>())

@@ -54,6 +54,32 @@ def Differentiate : EchelonPass<"ech-differentiate"> {
   }];
 }
 
+def Compress : EchelonPass<"ech-compress"> {
+  let summary = "gradients travel packed, where the module says so";
+  let description = [{
+    With `run.compress "int8" over ["dp"] amount 0.0` and dp = 4, `ech.gradient @w, %dw` becomes
+    ```mlir
+    %each = ech.per_worker %dw : [in, out] -> [worker=4, in, out]
+    %u = ech.map mul %each, %four                // each worker's own mean
+    %largest = ech.reduce max …                  // of |u|, one number a worker
+    %step = ech.map mul %largest, %1/127
+    %byte = ech.map cast (round(u / step))       : […, i8]
+    %bytes = ech.hand_in %byte                   // what travels
+    %steps = ech.hand_in %step
+    %mean = ech.reduce sum (%bytes * %steps) over ["worker"] …
+    ech.gradient @w, %mean
+    ```
+    With `feedback` what packing lost, u - byte * step, is a variable `optimizer.residual.w` of each worker, which the
+    next step adds to u. How each kind packs: passes/compress. The workers are the coordinates of the mesh axes that
+    split the batch, to the last of the clause's; inner axes add up exactly before, and their axis is listed on the mesh,
+    so that layout follows. What lies between a sum over samples and a gradient is marked (`ech.stays_pending`): each
+    worker's part goes through it by itself. A tensor of one element, one that workers split among them, and one that
+    packing would not make smaller travel as they are. On one rank, `ech.workers = [count, of one hop]` says who there
+    would be.
+    Runs on derivatives; `ech-split-time` then adds up the passes of each worker.
+  }];
+}
+
 def SplitTime : EchelonPass<"ech-split-time"> {
   let summary = "the batch is split over time: micro batches in @train, the held-out set's batches in @evaluate";
   let description = [{

@@ -5,6 +5,7 @@
 void echelon::buildPipeline(mlir::OpPassManager &manager, Stage until, PipelineOptions options) {
   manager.addPass(createRecogniseAttention());
   manager.addPass(createDifferentiate());
+  manager.addPass(createCompress());
   manager.addPass(createSplitTime());
   manager.addPass(createExpandUpdate());
   manager.addPass(createSimplify());

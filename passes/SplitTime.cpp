@@ -120,8 +120,15 @@ private:
     }
     if (!loop.empty())
       emitLoop(loop, exported.takeVector());
-    for (Operation *op : after)
-      builder.clone(*op, totals);
+    for (Operation *op : after) {
+      auto each = dyn_cast<PerWorkerOp>(op);
+      if (Value stack = each ? stacks.lookup(each.getOperand()) : Value()) {
+        build.loc = op->getLoc();
+        totals.map(each.getResult(), sumOfPasses(stack, each.workers()));
+      } else {
+        builder.clone(*op, totals);
+      }
+    }
   }
 
   void emitLoop(ArrayRef<Operation *> ops, ArrayRef<Value> exported) {
@@ -163,24 +170,46 @@ private:
       Value sofar = block->insertArgument(static_cast<unsigned>(i), value.getType(), value.getLoc());
       carried.push_back(build.map(largest ? Function::Max : Function::Min, {sofar, mapping.lookup(value)}));
     }
+    SmallVector<Value> apart; // each pass is a worker's
+    for (Value value : exported)
+      if (llvm::any_of(value.getUsers(), [&](Operation *user) { return isOfWorkers(user); }))
+        apart.push_back(value);
     build.loc = step.getLoc();
-    YieldOp::create(builder, build.loc, carried, ValueRange(), sums);
+    YieldOp::create(builder, build.loc, carried, llvm::map_to_vector(apart, [&](Value v) { return mapping.lookup(v); }),
+                    sums);
     builder.restoreInsertionPoint(here);
     for (Value value : extremes) {
       build.loc = value.getLoc();
       starts.push_back(build.constant(dependences.extreme(value).neutral(), tensor(value)));
     }
     build.loc = step.getLoc();
+    SmallVector<Type> stacked = llvm::map_to_vector(
+        apart, [&](Value v) -> Type { return stackedType(tensor(mapping.lookup(v)), axis, time.passes); });
     auto loop = RepeatOp::create(builder, build.loc, axis, time.passes, starts, slices, ValueRange(starts).getTypes(),
-                                 TypeRange(), ValueRange(sums).getTypes());
+                                 stacked, ValueRange(sums).getTypes());
     loop.setTime(true);
     loop.getBody().push_back(block.release());
     for (auto [value, total] : llvm::zip(extremes, loop.getFinals()))
       totals.map(value, total);
+    for (auto [value, stack] : llvm::zip(apart, loop.getStacks()))
+      stacks[value] = stack;
     for (auto [value, total] : llvm::zip(summed, loop.getSums())) {
       build.loc = value.getLoc();
       totals.map(value, build.cast(total, tensor(value).getElement()));
     }
+  }
+  /// On one rank that works for several, a pass is what one of them does.
+  bool isOfWorkers(Operation *op) const {
+    auto each = dyn_cast<PerWorkerOp>(op);
+    return each && each.workers().size > 1 && step->getParentOfType<ModuleOp>()->hasAttr(kWorkers);
+  }
+  /// Of the stack of all passes: what those of one worker add up to. Each micro batch has a pass of every worker.
+  Value sumOfPasses(Value stack, const Axis &workers) {
+    const int64_t micro = time.passes / workers.size;
+    const StringRef worker = workers.name.getValue();
+    if (micro == 1)
+      return build.relabel(stack, {axis}, {{worker, workers.size}});
+    return build.sum(build.relabel(stack, {axis}, {{axis, micro}, {worker, workers.size}}), {axis});
   }
   /// Whether the sum over passes is one of many small numbers, and is worth more digits. Gradients are as large as
   /// their parameters, and are added up where they are.
@@ -283,6 +312,7 @@ private:
   OpBuilder builder;
   Build build;
   Dependences dependences;
+  llvm::DenseMap<Value, Value> stacks;  // what each pass has of a value, for workers
   IRMapping totals;                     // what replaces values after the loops built so far
   llvm::DenseSet<Operation *> replaced; // fixed ones that come after early totals
   Value valid;                          // which samples of the batch are real; one read a loop

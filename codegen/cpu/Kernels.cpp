@@ -180,6 +180,9 @@ void spell(rt::CumSumOp op, Arguments &to) {
   if (op.getReverse())
     to << "true";
 }
+void spell(rt::OrthogonalizeOp op, Arguments &to) {
+  to << op.getY() << op.getX() << op.getOuter() << op.getN() << op.getInner();
+}
 void spell(rt::TopKOp op, Arguments &to) {
   to << op.getY() << op.getX() << op.getOuter() << op.getN() << op.getInner() << static_cast<int64_t>(op.getK());
 }
@@ -358,9 +361,9 @@ cpu::Call cpu::callOf(Operation *kernel, Printer &printer) {
   auto squares = dyn_cast<rt::AddSquaresOp>(kernel);
   llvm::TypeSwitch<Operation *>(kernel)
       .Case<rt::FillOp, rt::CopyStridedOp, rt::GemmOp, rt::GatherOp, rt::ScatterAddOp, rt::RandomOp, rt::ReduceOp,
-            rt::SoftmaxOp, rt::LogSumExpOp, rt::CumSumOp, rt::TopKOp, rt::CrossEntropyOp, rt::AddSquaresOp,
-            rt::NormalizeOp, rt::ChannelStatisticsOp, rt::NormalizeGradOp, rt::PartialOp, rt::CombineOp, rt::ConvOp,
-            rt::PoolOp, rt::PoolGradOp, rt::AttentionOp, rt::AttentionGradOp>([&](auto op) {
+            rt::SoftmaxOp, rt::LogSumExpOp, rt::CumSumOp, rt::OrthogonalizeOp, rt::TopKOp, rt::CrossEntropyOp,
+            rt::AddSquaresOp, rt::NormalizeOp, rt::ChannelStatisticsOp, rt::NormalizeGradOp, rt::PartialOp,
+            rt::CombineOp, rt::ConvOp, rt::PoolOp, rt::PoolGradOp, rt::AttentionOp, rt::AttentionGradOp>([&](auto op) {
         call.function = functionOf(op);
         spell(op, to);
       })

@@ -52,6 +52,8 @@ std::optional<double> echelon::frontend::fold(Function function, llvm::ArrayRef<
     return std::pow(x[0], x[1]);
   case Function::Floor:
     return std::floor(x[0]);
+  case Function::Round:
+    return std::nearbyint(x[0]);
   case Function::Max: // no number where either is none
     return std::isnan(x[1]) ? x[1] : std::max(x[0], x[1]);
   case Function::Min:

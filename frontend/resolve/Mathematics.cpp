@@ -1,5 +1,5 @@
-// Clauses that change the mathematics: sync, precision, compression and surgeries. All but `sync every
-// step` and the precisions down to fp16 are checked here and left to come.
+// Clauses that change the mathematics: sync, precision, compression and surgeries. All but `sync every step`, the
+// precisions down to fp16 and `compress gradients` are checked here and left to come.
 #include "frontend/resolve/Resolver.h"
 #include <algorithm>
 #include <cmath>
@@ -123,9 +123,39 @@ void TrainResolver::take(const PrecisionClause &c, const Clause &clause) {
   }
 }
 
+/// The hop: what `over` names, else all mesh axes that split the batch.
+std::vector<std::string> TrainResolver::hopOf(const CompressClause &c, const Clause &clause) {
+  const std::vector<MeshAxisSettings *> named = meshAxes(c.over);
+  std::vector<std::string> hop, splitting;
+  const std::string batch = batchAxis();
+  for (MeshAxisSettings &axis : settings.mesh) {
+    if (std::none_of(axis.list.begin(), axis.list.end(), [&](const auto &entry) { return entry.axis == batch; }))
+      continue;
+    splitting.push_back(axis.name);
+    if (!c.over.empty() && std::find(named.begin(), named.end(), &axis) == named.end())
+      continue;
+    hop.push_back(axis.name);
+    if (axis.list.front().axis != batch && !oneRank)
+      error(Code::E0409, clause.range,
+            "mesh axis " + axis.name + " splits " + axis.list.front().axis + " before " + batch +
+                ", so what a rank adds to a gradient is not of its own samples alone; split " + batch + " first");
+  }
+  if (splitting.empty() && c.over.empty() && !settings.mesh.empty())
+    error(Code::E0409, clause.range,
+          "no mesh axis splits " + batch + ", so gradients are no sums over ranks that could be compressed");
+  for (const Ident &name : c.over)
+    if (std::find(splitting.begin(), splitting.end(), name.text) == splitting.end() && !named.empty())
+      error(Code::E0409, name.range,
+            "mesh axis " + name.text + " splits no samples, so gradients are no sums over it that could be compressed" +
+                (splitting.empty() ? "" : "; " + listed(splitting) + (splitting.size() == 1 ? " does" : " do")));
+  return hop;
+}
+
 void TrainResolver::take(const CompressClause &c, const Clause &clause) {
-  oneOf(c.what, {"gradients", "deltas"}, "thing to compress");
-  meshAxes(c.over);
+  const bool isKnown = oneOf(c.what, {"gradients", "deltas"}, "thing to compress");
+  const size_t before = diagnostics.errorCount();
+  CompressSettings made;
+  made.over = hopOf(c, clause);
   static const std::map<std::string, std::vector<std::string>> forms = {
       {"fp16", {}}, {"int8", {}}, {"onebit", {}}, {"topk", {"share"}}, {"randomk", {"share"}}, {"powersgd", {"rank"}}};
   std::vector<std::string> known;
@@ -138,12 +168,32 @@ void TrainResolver::take(const CompressClause &c, const Clause &clause) {
     const std::string &needed = forms.at(c.with.name.text)[0];
     if (args.require(needed)) {
       if (needed == "rank")
-        args.whole(needed, atLeast(1));
+        made.amount = double(args.whole(needed, atLeast(1)).value_or(1));
       else
-        args.number(needed, {0, 1, true, false});
+        made.amount = args.number(needed, {0, 1, true, false}).value_or(1);
     }
   }
-  notBuilt(clause.range, "compress with " + c.with.name.text);
+  if (!isKnown || diagnostics.errorCount() != before)
+    return;
+  if (c.what.text == "deltas") {
+    if (std::none_of(train.clauses.begin(), train.clauses.end(), [](const Clause &other) {
+          auto *sync = std::get_if<SyncClause>(&other.what);
+          return sync && sync->method && sync->method->name.text == "local";
+        }))
+      error(Code::E0409, c.what.range,
+            "deltas are what the workers of sync local(…) meet with; with every step, compress gradients");
+    return;
+  }
+  made.kind = c.with.name.text;
+  made.feedback = c.feedback;
+  made.range = clause.range;
+  settings.compress = std::move(made);
+}
+
+std::string CompressSettings::method() const {
+  if (kind == "powersgd")
+    return kind + "(rank = " + plain(amount) + ")";
+  return kind == "topk" || kind == "randomk" ? kind + "(" + plain(amount * 100) + "%)" : kind;
 }
 
 void TrainResolver::take(const AdaptClause &c, const Clause &clause) {

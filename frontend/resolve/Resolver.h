@@ -61,6 +61,7 @@ private:
   void take(const PrecisionClause &, const Clause &);
   bool takeScale(const PrecisionClause::Item &);
   void take(const CompressClause &, const Clause &);
+  std::vector<std::string> hopOf(const CompressClause &, const Clause &);
   void take(const AdaptClause &, const Clause &);
   void take(const FreezeClause &, const Clause &);
   void take(const QuantizeClause &, const Clause &);

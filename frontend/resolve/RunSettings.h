@@ -69,6 +69,17 @@ struct UntilSettings {
   std::string text() const;
 };
 
+/// `compress gradients over dp with topk(1%) feedback`
+struct CompressSettings {
+  std::string kind;              // "fp16", "int8", "onebit", "topk", "randomk", "powersgd"
+  std::vector<std::string> over; // mesh axes that split the batch, outermost first
+  double amount = 0;             // the share of topk and randomk, the rank of powersgd
+  bool feedback = false;
+  SourceRange range;
+
+  std::string method() const; // "topk(1%)", as the clause has it
+};
+
 /// Something of the language that is not built yet, where it stands.
 struct NotBuilt {
   SourceRange range;
@@ -104,6 +115,7 @@ struct RunSettings {
   std::vector<std::pair<std::string, SourceRange>> inputs; // `-> image, label`
   std::vector<OptimizerLine> optimizers;
   std::optional<double> clip;
+  std::optional<CompressSettings> compress;
   std::optional<double> averageDecay; // of `average ema(d)`
   std::vector<EvaluationSettings> evaluations;
   uint64_t seed = 0;

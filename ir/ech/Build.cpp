@@ -228,6 +228,20 @@ Value Build::top(Value x, StringRef over, StringRef into, int64_t k) {
 }
 Value Build::globalNorm(ValueRange values) { return GlobalNormOp::create(builder, loc, scalarType(), values); }
 
+//===- workers ----------------------------------------------------------------------------------------------------===//
+
+Value Build::perWorker(Value x, StringRef axis, int64_t workers) {
+  return PerWorkerOp::create(builder, loc, stackedType(tensor(x), axis, workers), x);
+}
+Value Build::handIn(Value x, StringRef axis) {
+  SmallVector<Axis> axes(tensor(x).getAxes());
+  axes.front().name = builder.getStringAttr(axis);
+  return HandInOp::create(builder, loc, tensor(x).withAxes(axes), x);
+}
+Value Build::orthogonalize(Value x, Names over, StringRef vectors) {
+  return OrthogonalizeOp::create(builder, loc, tensor(x), x, names(over), builder.getStringAttr(vectors));
+}
+
 //===- places -----------------------------------------------------------------------------------------------------===//
 
 Value Build::gather(Value table, Names axes, ValueRange indices) {

@@ -59,6 +59,10 @@ public:
   mlir::Value top(mlir::Value x, llvm::StringRef over, llvm::StringRef into, int64_t k);
   mlir::Value globalNorm(mlir::ValueRange values);
 
+  mlir::Value perWorker(mlir::Value x, llvm::StringRef axis, int64_t workers);
+  mlir::Value handIn(mlir::Value x, llvm::StringRef axis); ///< the workers' axis behind it
+  mlir::Value orthogonalize(mlir::Value x, Names over, llvm::StringRef vectors);
+
   mlir::Value gather(mlir::Value table, Names axes,
                      mlir::ValueRange indices); ///< axes: the indices', then the table's rest
   mlir::Value scatterAdd(mlir::Value values, Names axes, mlir::ValueRange indices, Tensor table);

@@ -76,8 +76,9 @@ LogicalResult Tensor::verify(function_ref<InFlightDiagnostic()> emitError, Array
     if (axis.size < 0)
       return emitError() << "axis " << axis.name.getValue() << " has a negative size";
   }
-  if (!element.isF32() && !element.isF64() && !isNarrow(element) && !element.isInteger(32) && !element.isInteger(1))
-    return emitError() << "elements are f32, f64, bf16, f16, i32 or i1, not " << element;
+  if (!element.isF32() && !element.isF64() && !isNarrow(element) && !element.isInteger(32) && !element.isInteger(8) &&
+      !element.isInteger(1))
+    return emitError() << "elements are f32, f64, bf16, f16, i32, i8 or i1, not " << element;
   return success();
 }
 

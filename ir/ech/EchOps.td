@@ -30,7 +30,8 @@ def Ech_Tensor : TypeDef<Ech_Dialect, "Tensor"> {
     `!ech.tensor<[batch=64, seq=64], f32>`. The order of the axes is the order of storage, slowest first; the meaning
     does not depend on it. Sizes are logical: those of the whole value. After layout a type has a third part, the
     state over each mesh axis: `!ech.tensor<[batch=64, embed=128], f32, #dist.state<dp = batch, tp = sum>>`.
-    Elements: f32, f64, i32, i1; bf16 and f16 are how values of f32 are kept (`ech-choose-types`).
+    Elements: f32, f64, i32, i1; bf16 and f16 are how values of f32 are kept (`ech-choose-types`); i8 travels where
+    gradients are compressed (`ech-compress`).
   }];
   let parameters = (ins ArrayRefParameter<"::echelon::ech::Axis", "axes">:$axes, "::mlir::Type":$element,
                         "::mlir::Attribute":$state);
@@ -84,7 +85,9 @@ def Ech_Function : Ech_Enum<"Function", [
   I32EnumAttrCase<"Sign", 36, "sign">, I32EnumAttrCase<"GeluGrad", 37, "gelu_grad">,
   I32EnumAttrCase<"GeluTanhGrad", 38, "gelu_tanh_grad">, I32EnumAttrCase<"SiluGrad", 39, "silu_grad">,
   // what precisions put in: to 10 bits of mantissa
-  I32EnumAttrCase<"RoundTf32", 40, "round_tf32">
+  I32EnumAttrCase<"RoundTf32", 40, "round_tf32">,
+  // to the nearest whole number, ties to even: what compression rounds by
+  I32EnumAttrCase<"Round", 41, "round">
 ]>;
 def Ech_FunctionAttr : Ech_EnumAttr<Ech_Function, "function">;
 
@@ -100,10 +103,12 @@ def Ech_Distribution : Ech_Enum<"Distribution", [
   I32EnumAttrCase<"Constant", 2, "constant">]>;
 def Ech_DistributionAttr : Ech_EnumAttr<Ech_Distribution, "distribution">;
 
-// Whether a variable is trained, is the model's own state, the optimizer's, or the running average of a parameter.
+// Whether a variable is trained, is the model's own state, the optimizer's, the running average of a parameter, or what
+// a compression keeps from step to step.
 def Ech_VariableKind : Ech_Enum<"VariableKind", [
   I32EnumAttrCase<"Param", 0, "param">, I32EnumAttrCase<"State", 1, "state">,
-  I32EnumAttrCase<"Optimizer", 2, "optimizer">, I32EnumAttrCase<"Average", 3, "average">]>;
+  I32EnumAttrCase<"Optimizer", 2, "optimizer">, I32EnumAttrCase<"Average", 3, "average">,
+  I32EnumAttrCase<"Compression", 4, "compression">]>;
 def Ech_VariableKindAttr : Ech_EnumAttr<Ech_VariableKind, "kind">;
 
 def Ech_ReportKind : Ech_Enum<"ReportKind", [
@@ -405,6 +410,43 @@ def Ech_GlobalNormOp : Ech_Pure<"global_norm", [DeclareOpInterfaceMethods<AxisRu
   let arguments = (ins Variadic<Ech_Tensor>:$operands);
   let results = (outs Ech_Tensor:$result);
   let assemblyFormat = "$operands attr-dict `:` functional-type($operands, $result)";
+  let hasVerifier = 1;
+}
+
+//===------------------------------------------------------------------------------------------------------------===//
+// Workers: ranks that each hold their own part of a sum over samples
+//===------------------------------------------------------------------------------------------------------------===//
+
+def Ech_PerWorkerOp : Ech_Pure<"per_worker"> {
+  let summary = "what each worker's samples add to a sum over samples, along a new slowest axis of workers";
+  let description = [{
+    The result's sum over the new axis is the operand. Laid out, the operand is pending over the workers' mesh axes, and
+    nothing travels: each rank holds its own part. On one rank with several workers, as `verify` has it,
+    `ech-split-time` stacks the parts up.
+  }];
+  let arguments = (ins Ech_Tensor:$operand);
+  let results = (outs Ech_Tensor:$result);
+  let assemblyFormat = "$operand attr-dict `:` type($operand) `->` type($result)";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// The axis of workers.
+    ::echelon::ech::Axis workers();
+  }];
+}
+def Ech_HandInOp : Ech_Pure<"hand_in"> {
+  let summary = "the same value, its slowest axis renamed; laid out, each rank then holds what all workers have";
+  let description = [{So what is packed travels as it is, and is unpacked behind it. The new name is in no layout.}];
+  let arguments = (ins Ech_Tensor:$operand);
+  let results = (outs Ech_Tensor:$result);
+  let assemblyFormat = "$operand attr-dict `:` type($operand) `->` type($result)";
+  let hasVerifier = 1;
+}
+def Ech_OrthogonalizeOp : Ech_Pure<"orthogonalize", [DeclareOpInterfaceMethods<AxisRule, ["division"]>]> {
+  let summary = "Gram-Schmidt: vectors along `over`, one for each position of the last axis of the type";
+  let description = [{In their order, each loses its parts along those before it, and is divided by its norm + 1e-8.}];
+  let arguments = (ins Ech_Tensor:$operand, Names:$over, StrAttr:$vectors);
+  let results = (outs Ech_Tensor:$result);
+  let assemblyFormat = "$vectors `of` $operand `over` $over attr-dict `:` type($operand) `->` type($result)";
   let hasVerifier = 1;
 }
 

@@ -158,6 +158,11 @@ def Rt_TopKOp : Rt_Kernel<"top_k"> {
   let arguments = (ins Out<"y">:$y, In<"x">:$x, Rt_Size:$outer, Rt_Size:$n, Rt_Size:$inner, I64Attr:$k);
   let assemblyFormat = "$y `,` $x `of` $outer $n $inner `k` $k attr-dict `:` type($y) `,` type($x)";
 }
+def Rt_OrthogonalizeOp : Rt_InPlaceKernel<"orthogonalize"> {
+  let summary = "y = the inner vectors of x (outer, n, inner), each of n numbers, made orthonormal in their order";
+  let arguments = (ins Out<"y">:$y, In<"x">:$x, Rt_Size:$outer, Rt_Size:$n, Rt_Size:$inner);
+  let assemblyFormat = "$y `,` $x `of` $outer $n $inner attr-dict `:` type($y) `,` type($x)";
+}
 def Rt_CrossEntropyOp : Rt_Kernel<"cross_entropy"> {
   let summary = "loss (rows) of x (rows, n) and labels: a class a row, or with `mass` a distribution over n";
   let arguments = (ins Out<"loss">:$loss, Out<"largest x">:$shift, Out<"log of the sum of exp(x - shift)">:$logSum,

@@ -119,6 +119,16 @@ def Run_AverageOp : Run_Op<"average"> {
   let assemblyFormat = "`ema` $decay attr-dict";
 }
 
+def Run_CompressOp : Run_Op<"compress"> {
+  let summary = "`compress gradients over dp with topk(1%)`: what each worker adds to a gradient travels packed";
+  let description = [{
+    `run.compress "topk" over ["dp"] amount 0.01 feedback`. `amount` is the share of `topk` and `randomk`, the rank of
+    `powersgd`, and 0 for others. `feedback`: what packing lost is added to what the next step packs.
+  }];
+  let arguments = (ins StrAttr:$kind, StrArrayAttr:$over, F64Attr:$amount, UnitAttr:$feedback);
+  let assemblyFormat = "$kind `over` $over `amount` $amount (`feedback` $feedback^)? attr-dict";
+}
+
 def Run_NanAction : I32EnumAttr<"NanAction", "what a training step does whose loss or gradients are not finite", [
     I32EnumAttrCase<"Skip", 0, "skip">, I32EnumAttrCase<"RollBack", 1, "roll_back">]> {
   let cppNamespace = "::echelon::run";

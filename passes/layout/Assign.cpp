@@ -64,7 +64,7 @@ StateAttr Assign::stored(ech::VariableOp variable) {
 }
 StateAttr Assign::updated(ech::VariableOp variable) {
   auto type = cast<Tensor>(variable.getType());
-  if (variable.getKind() == ech::VariableKind::State)
+  if (variable.getKind() == ech::VariableKind::State || variable.getKind() == ech::VariableKind::Compression)
     return ownState(type, mesh);
   return cutState(type, store, mesh);
 }
@@ -92,7 +92,8 @@ void Assign::labelUpdate(ech::StepOp step) {
         gradientCut.try_emplace(gradient.getValue(), updated(variable));
     auto write = dyn_cast<ech::WriteOp>(op);
     auto variable = write ? variableOf(write.getTarget()) : ech::VariableOp();
-    if (!variable || variable.getKind() == ech::VariableKind::State)
+    if (!variable || variable.getKind() == ech::VariableKind::State ||
+        variable.getKind() == ech::VariableKind::Compression)
       return;
     Tensor type = ech::tensor(write.getValue());
     StateAttr cut = updated(variable);
@@ -111,7 +112,8 @@ void Assign::labelUpdate(ech::StepOp step) {
           llvm::append_range(work, def->getOperands());
         continue;
       }
-      if (!isUpdate(def)) {
+      const bool isHandedIn = isa_and_nonnull<ech::ReduceOp>(def); // a sum over workers: a gradient of the update's own
+      if (!isUpdate(def) || isHandedIn) {
         if (!isa_and_nonnull<ech::ReadOp>(def))
           gradientCut.try_emplace(x, cut);
       } else if (isa<ech::MapOp, ech::ExpandOp>(def) && seen.insert(def).second) {
@@ -168,6 +170,10 @@ void Assign::operation(Operation *op) {
     yield(end);
   } else if (auto norm = dyn_cast<ech::GlobalNormOp>(op)) {
     globalNorm(norm);
+  } else if (auto each = dyn_cast<ech::PerWorkerOp>(op)) {
+    perWorker(each);
+  } else if (auto handed = dyn_cast<ech::HandInOp>(op)) {
+    handIn(handed);
   } else if (auto names = dyn_cast<ech::RelabelOp>(op); names && !isReorder(op)) {
     relabel(names);
   } else if (isa<ech::AxisRule>(op)) {
@@ -241,6 +247,28 @@ void Assign::globalNorm(ech::GlobalNormOp op) {
     names.push_back(mesh.nameOf(m));
   op->setAttr(kInside, Builder(op).getStrArrayAttr(names));
   op->setAttr(ech::kWhy, StringAttr::get(op->getContext(), clauses.whyInside(along, inside, op)));
+}
+
+/// Over the workers' mesh axes the sum is pending, and each rank's part of it is its worker's; over others it is whole.
+void Assign::perWorker(ech::PerWorkerOp op) {
+  const StringAttr axis = op.workers().name;
+  StateAttr part = own(op.getResult()), sum = part;
+  for (int m = 0; m < mesh.size(); ++m)
+    if (part[m].axis == axis)
+      sum = sum.with(m, Hold::Sum);
+  op.getOperandMutable().assign(need(op.getOperand(), sum, op, sum));
+  setState(op.getResult(), part);
+}
+
+/// What is split over workers becomes whole, all else stays.
+void Assign::handIn(ech::HandInOp op) {
+  StateAttr all = isFree(op.getOperand()) ? own(op.getOperand()) : stateNow(op.getOperand());
+  const StringAttr axis = ech::tensor(op.getOperand()).getAxes().front().name;
+  for (int m = 0; m < mesh.size(); ++m)
+    if (all[m].axis == axis || all[m].hold == Hold::Sum)
+      all = all.with(m, Hold::Whole);
+  op.getOperandMutable().assign(need(op.getOperand(), all, op, all));
+  setState(op.getResult(), all);
 }
 
 /// The operand comes in whatever state it has, the result is in the new names' own state; the conversion is on

@@ -28,6 +28,8 @@ private:
   void refuseSplitLoops(ech::RepeatOp op);
   void yield(ech::YieldOp op);
   void globalNorm(ech::GlobalNormOp op);
+  void perWorker(ech::PerWorkerOp op);
+  void handIn(ech::HandInOp op);
   /// Which operations of the update work on cuts, and which gradients go into them.
   void labelUpdate(ech::StepOp step);
 

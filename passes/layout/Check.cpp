@@ -1,4 +1,5 @@
 // Every operation on laid-out values, held against the table of the rule: what is not in it cannot be emitted.
+#include "passes/StaysPending.h"
 #include "passes/layout/Rule.h"
 
 using namespace mlir;
@@ -20,6 +21,10 @@ static bool isInTable(Operation *op, int m) {
   // a sum passes
   auto isSum = [&](Value v) { return is(v, Hold::Sum); };
   if (llvm::all_of(op->getResults(), isSum)) {
+    auto sums = llvm::map_to_vector(op->getOperands(), isSum);
+    if (op->hasAttr(kStaysPending) && rule.linearIn(sums).isLinear &&
+        llvm::all_of(op->getOperands(), [&](Value v) { return isSum(v) || is(v, Hold::Whole); }))
+      return true;
     if (rule.pendingRule() == ech::PendingRule::Add && llvm::all_of(op->getOperands(), isSum))
       return true;
     if (rule.pendingRule() == ech::PendingRule::Through &&

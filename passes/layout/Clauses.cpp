@@ -25,6 +25,10 @@ std::string echelon::layout::nameInSource(Operation *op) {
     name += " of " + report.getName().str();
   else if (auto gradient = dyn_cast<ech::GradientOp>(op))
     name += " of " + gradient.getParameter().str();
+  else if (isa<ech::HandInOp>(op))
+    name = "packed gradients";
+  else if (isa<ech::PerWorkerOp>(op))
+    name = "gradients to pack";
   else if (isa<ech::GlobalNormOp>(op))
     name = op->hasAttr(kParameters) ? "the norm of all gradients" : "a norm of the update";
   return withPlace(name, op->getLoc());
@@ -38,6 +42,10 @@ std::string echelon::layout::gradientInSource(ArrayRef<ech::VariableOp> paramete
   return withPlace(text, first.getLoc());
 }
 
+bool Clauses::isWritten(int m, StringAttr axis) const {
+  auto lines = module->getAttrOfType<DictionaryAttr>(kLines);
+  return !lines || lines.contains((mesh.nameOf(m) + "." + axis.getValue()).str());
+}
 Location Clauses::place(int m, StringAttr axis, Location otherwise) const {
   auto lines = module->getAttrOfType<DictionaryAttr>(kLines);
   std::string key = mesh.nameOf(m).str() + "." + (axis ? axis.str() : "store");
@@ -47,6 +55,8 @@ Location Clauses::place(int m, StringAttr axis, Location otherwise) const {
 std::string Clauses::text(int m, StringAttr axis) const {
   std::string text = axis && mesh.place(m, axis) >= 0 ? "split " + axis.str() : std::string("store optimizer");
   bool split = axis && mesh.place(m, axis) >= 0;
+  if (split && !isWritten(m, axis))
+    return "compress gradients over " + mesh.nameOf(m).str();
   return withPlace(text + " over " + mesh.nameOf(m).str(),
                    place(m, split ? axis : StringAttr(), UnknownLoc::get(mesh.getContext())));
 }
@@ -67,9 +77,11 @@ std::string Clauses::why(StateAttr from, StateAttr to, StringRef use) const {
     else if (mesh.getAxes()[m].list.empty())
       clause = "over " + mesh.nameOf(m).str();
     else { // a sum: some axis of the list was summed away
-      clause = "split ";
-      for (auto [i, name] : llvm::enumerate(mesh.getAxes()[m].list.getAsRange<StringAttr>()))
-        clause += (i ? ", " : "") + name.str();
+      std::string names;
+      for (auto name : mesh.getAxes()[m].list.getAsRange<StringAttr>())
+        if (isWritten(m, name))
+          names += (names.empty() ? "" : ", ") + name.str();
+      clause = "split " + names;
       clause = withPlace(clause + " over " + mesh.nameOf(m).str(),
                          place(m, cast<StringAttr>(mesh.getAxes()[m].list[0]), UnknownLoc::get(mesh.getContext())));
     }

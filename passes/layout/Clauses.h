@@ -23,6 +23,9 @@ public:
   bool complain(Tensor type, StateAttr state, mlir::Operation *user);
 
 private:
+  /// Whether a clause of the spec lists the axis: passes list others.
+  bool isWritten(int m, mlir::StringAttr axis) const;
+
   mlir::ModuleOp module;
   MeshAttr mesh;
   llvm::SmallDenseSet<std::pair<int, mlir::StringAttr>> told;

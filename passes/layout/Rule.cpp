@@ -1,6 +1,8 @@
 // The list rule on one operation, and the states that `store` makes.
 #include "passes/layout/Rule.h"
 
+#include "passes/StaysPending.h"
+
 using namespace mlir;
 using namespace echelon;
 using namespace echelon::dist;
@@ -32,6 +34,22 @@ static bool staysPending(Operation *op, ech::PendingRule rule, ArrayRef<StateAtt
   return full;
 }
 
+/// Whether an operation that is marked so is linear in what is pending over m, beside whole operands.
+static bool staysLinear(Operation *op, ArrayRef<StateAttr> now, int m, MeshAttr mesh) {
+  auto marked = op->getAttrOfType<ArrayAttr>(kStaysPending);
+  if (!marked || !ech::has(marked, mesh.nameOf(m)))
+    return false;
+  SmallVector<bool> isSum;
+  for (auto [i, state] : llvm::enumerate(now))
+    isSum.push_back(state && state[m].hold == Hold::Sum);
+  if (!llvm::is_contained(isSum, true))
+    return false;
+  const ech::Linearity linearity = cast<ech::AxisRule>(op).linearIn(isSum);
+  return linearity.isLinear &&
+         (linearity.sharedFrom < 0 ||
+          llvm::all_of(ArrayRef(isSum).drop_front(linearity.sharedFrom), [](bool b) { return b; }));
+}
+
 /// The first listed axis of mesh axis m in the operation's space that it can be divided along.
 static StringAttr chosenAxis(Operation *op, int m, MeshAttr mesh) {
   auto rule = cast<ech::AxisRule>(op);
@@ -54,6 +72,14 @@ Decision echelon::layout::decide(Operation *op, ArrayRef<StateAttr> now, MeshAtt
   decision.results.assign(op->getNumResults(), whole);
   decision.divided.resize(mesh.size());
   for (int m = 0; m < mesh.size(); ++m) {
+    if (staysLinear(op, now, m, mesh)) {
+      for (auto [i, state] : llvm::enumerate(decision.operands))
+        if (now[i] && now[i][m].hold == Hold::Sum)
+          state = state.with(m, Hold::Sum);
+      for (StateAttr &state : decision.results)
+        state = state.with(m, Hold::Sum);
+      continue;
+    }
     if (staysPending(op, pending, now, m)) {
       for (auto [i, state] : llvm::enumerate(decision.operands))
         if (pending == ech::PendingRule::Add || !ech::isNumber(op->getOperand(i)))

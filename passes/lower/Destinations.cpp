@@ -17,7 +17,8 @@ using namespace echelon::lower;
 namespace {
 /// Operations whose result is (or may be) the memory of their operand.
 bool isSeenThrough(Operation *op) {
-  return isa<ech::RelabelOp, ech::PickOp, ech::SliceOp, ech::ExpandOp, dist::SliceOp>(op);
+  return isa<ech::RelabelOp, ech::PickOp, ech::SliceOp, ech::ExpandOp, ech::PerWorkerOp, ech::HandInOp, dist::SliceOp>(
+      op);
 }
 
 /// Visits the operations, in `block`, that read the memory of v; false when `visit` says so once.
@@ -168,12 +169,14 @@ bool Lowering::isDestinationOfMessage(Value v, Value buffer) {
   return sum && findDestination(sum, v).buffer == buffer;
 }
 
-/// In a program that skips steps a state changes where it is known that the step is none of these.
+/// In a program that skips steps, a state, and what a compression keeps, change where it is known that the step is none
+/// of these.
 bool Lowering::waitsForCheck(ech::WriteOp write) {
   auto variable = module.lookupSymbol<ech::VariableOp>(write.getTarget());
   auto step = dyn_cast<ech::StepOp>(write->getParentOp());
-  return run::skipsSteps(module) && variable && variable.getKind() == ech::VariableKind::State && step &&
-         step.getSymName() == "train";
+  return run::skipsSteps(module) && variable &&
+         (variable.getKind() == ech::VariableKind::State || variable.getKind() == ech::VariableKind::Compression) &&
+         step && step.getSymName() == "train";
 }
 
 Destination Lowering::findDestination(Value v, Value written) {

@@ -72,6 +72,13 @@ LogicalResult lowerCumSum(Lowering &l, ech::CumSumOp op) {
   return success();
 }
 
+LogicalResult lowerOrthogonalize(Lowering &l, ech::OrthogonalizeOp op) {
+  Slices s(l, op, op.getOperand(), op.getOver());
+  Value out = l.resultAs(op.getResult(), rt::buffer(s.x).getAxes());
+  rt::OrthogonalizeOp::create(l.b, s.loc, out, s.x, s.outer, s.n, s.inner);
+  return success();
+}
+
 LogicalResult lowerTop(Lowering &l, ech::TopOp op) {
   Slices s(l, op, op.getOperand(), op.getOver());
   int64_t k = l.local(op.getResult()).sizeOf(op.getInto());
@@ -98,6 +105,7 @@ void echelon::lower::addReductions(Lowering &l) {
   l.add<ech::LogSumExpOp>(lowerLogSumExp);
   l.add<ech::CrossEntropyOp>(lowerCrossEntropy);
   l.add<ech::CumSumOp>(lowerCumSum);
+  l.add<ech::OrthogonalizeOp>(lowerOrthogonalize);
   l.add<ech::TopOp>(lowerTop);
   l.add<ech::GlobalNormOp>(lowerGlobalNorm);
 }

@@ -59,14 +59,39 @@ LogicalResult lowerPad(Lowering &l, ech::PadOp op) {
   return success();
 }
 
-LogicalResult lowerExpand(Lowering &l, ech::ExpandOp op) {
-  Value x = l.read(op.getOperand());
-  Tensor type = l.local(op.getResult());
+/// x at every position of the axes that it lacks.
+void bindExpanded(Lowering &l, Value operand, Value result, Location loc) {
+  Value x = l.read(operand);
+  Tensor type = l.local(result);
   SmallVector<int64_t> strides;
   for (const Axis &a : type.getAxes())
     strides.push_back(rt::buffer(x).strideOf(a.name));
+  l.bind(result, l.view(x, 0, Buffer::get(l.b.getContext(), type.getAxes(), type.getElement(), strides), loc));
+}
+
+LogicalResult lowerExpand(Lowering &l, ech::ExpandOp op) {
+  bindExpanded(l, op.getOperand(), op.getResult(), op.getLoc());
+  return success();
+}
+
+/// Each rank has one worker: its own part of the sum.
+LogicalResult lowerPerWorker(Lowering &l, ech::PerWorkerOp op) {
+  if (l.local(op.getResult()).getAxes().front().size != 1)
+    return l.refuse(op, "is of several workers on one rank, and what each adds does not depend on samples");
+  bindExpanded(l, op.getOperand(), op.getResult(), op.getLoc());
+  return success();
+}
+
+LogicalResult lowerHandIn(Lowering &l, ech::HandInOp op) {
+  Value x = l.read(op.getOperand());
+  SmallVector<Axis> axes(rt::buffer(x).getAxes());
+  const StringAttr before = ech::tensor(op.getOperand()).getAxes().front().name;
+  for (Axis &axis : axes)
+    if (axis.name == before)
+      axis.name = ech::tensor(op.getResult()).getAxes().front().name;
   l.bind(op.getResult(),
-         l.view(x, 0, Buffer::get(l.b.getContext(), type.getAxes(), type.getElement(), strides), op.getLoc()));
+         l.view(x, 0, Buffer::get(l.b.getContext(), axes, rt::buffer(x).getElement(), rt::buffer(x).getStrides()),
+                op.getLoc()));
   return success();
 }
 
@@ -151,6 +176,8 @@ void echelon::lower::addViews(Lowering &l) {
   l.add<ech::SliceOp>(lowerSlice);
   l.add<ech::PadOp>(lowerPad);
   l.add<ech::ExpandOp>(lowerExpand);
+  l.add<ech::PerWorkerOp>(lowerPerWorker);
+  l.add<ech::HandInOp>(lowerHandIn);
   l.add<ech::RelabelOp>(lowerRelabel);
   l.add<ech::ConcatOp>(lowerConcat);
 }

@@ -1,5 +1,7 @@
 #include "passes/microbatch/Dependence.h"
 
+#include "passes/StaysPending.h"
+
 using namespace mlir;
 using namespace echelon;
 using namespace echelon::ech;
@@ -90,7 +92,8 @@ LogicalResult Dependences::decide(Operation *op, bool nested) {
       give(first.empty() ? Dependence::AfterTotals : Dependence::Invariant);
     return success();
   }
-  if (!any(Dependence::AfterTotals) && !time.evaluation() && staysPending(op)) {
+  const bool isOfWorkers = op->hasAttr(kStaysPending) && op->getParentOfType<ModuleOp>()->hasAttr(kWorkers);
+  if (!any(Dependence::AfterTotals) && !time.evaluation() && (staysPending(op) || (isOfWorkers && isLinear(op)))) {
     inside.insert(op); // one sum accumulates instead of two
     give(Dependence::PartialSum);
   } else {

@@ -62,6 +62,9 @@ inline float round_tf32(float x) {
   const bool isNan = (bits & 0x7fffffffu) > 0x7f800000u;
   return __builtin_bit_cast(float, (isNan ? bits | 0x400000u : bits + 0xfffu + (bits >> 13 & 1u)) & ~0x1fffu);
 }
+/// To the nearest whole number, ties to even.
+inline float round(float x) { return __builtin_rintf(x); }
+inline double round(double x) { return __builtin_rint(x); }
 /// x - floor(x / y) * y, which has the sign of y. An integer y is not 0: the compiler sees to it.
 inline int32_t mod(int32_t x, int32_t y) {
   if (y == -1) // the least integer by -1 is beyond the type

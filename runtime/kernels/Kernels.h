@@ -12,6 +12,7 @@
 #include "runtime/kernels/Normalize.h"
 #include "runtime/kernels/Pool.h"
 #include "runtime/kernels/Reduce.h"
+#include "runtime/kernels/Orthogonalize.h"
 #include "runtime/kernels/Scan.h"
 #include "runtime/kernels/Softmax.h"
 #include "runtime/kernels/cpu/Threads.h"

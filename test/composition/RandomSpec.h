@@ -48,6 +48,7 @@ struct RandomSpec {
   std::vector<Piece> pieces;
   std::string optimizer;
   bool averages = false; // with average ema(0.5), where it evaluates
+  std::string compress;  // "topk(30%) feedback"; empty: gradients travel as they are
   int64_t batch = 8, microBatches = 1;
   std::vector<MeshLine> mesh;
 

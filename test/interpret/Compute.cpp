@@ -63,6 +63,39 @@ double echelon::interpret::scalarOf(ScalarOp op, double learningRate, int64_t st
              : double(step);
 }
 
+/// Gram-Schmidt of the vectors along `over`, in their order.
+static Array orthogonal(const Array &x, ArrayAttr over, StringRef vectors) {
+  std::vector<std::string> order;
+  int64_t n = 1;
+  for (const std::string &axis : x.axes)
+    if (!has(over, axis) && axis != vectors)
+      order.push_back(axis);
+  for (StringRef axis : strings(over)) {
+    order.push_back(axis.str());
+    n *= x.sizeOf(axis);
+  }
+  order.push_back(vectors.str());
+  Array y = x.inOrder(order);
+  const int64_t inner = x.sizeOf(vectors), outer = int64_t(y.values.size()) / (n * inner);
+  for (int64_t o = 0; o < outer; ++o)
+    for (int64_t j = 0; j < inner; ++j) {
+      auto at = [&](int64_t i, int64_t v) -> double & { return y.values[(o * n + i) * inner + v]; };
+      for (int64_t before = 0; before < j; ++before) {
+        double along = 0;
+        for (int64_t i = 0; i < n; ++i)
+          along += at(i, j) * at(i, before);
+        for (int64_t i = 0; i < n; ++i)
+          at(i, j) -= along * at(i, before);
+      }
+      double squares = 0;
+      for (int64_t i = 0; i < n; ++i)
+        squares += at(i, j) * at(i, j);
+      for (int64_t i = 0; i < n; ++i)
+        at(i, j) /= std::sqrt(squares) + 1e-8;
+    }
+  return y;
+}
+
 std::vector<Array> Machine::other(Operation *op, ArrayRef<Array>) {
   llvm::report_fatal_error(llvm::Twine("the interpreter does not know ") + op->getName().getStringRef());
 }
@@ -129,6 +162,17 @@ std::vector<Array> echelon::interpret::compute(Operation *op, ArrayRef<Array> in
       .Case([&](ExpandOp o) {
         return one(combine(empty(o.getResult(), machine), {&in[0]}, [](double *x) { return x[0]; }));
       })
+      .Case([&](PerWorkerOp o) { // one worker's part is the sum
+        return one(combine(empty(o.getResult(), machine), {&in[0]}, [](double *x) { return x[0]; }));
+      })
+      .Case([&](HandInOp o) { // another name for an axis
+        Array y = in[0];
+        const StringRef before = tensor(o.getOperand()).getAxes().front().name.getValue();
+        std::replace(y.axes.begin(), y.axes.end(), before.str(),
+                     tensor(o.getResult()).getAxes().front().name.getValue().str());
+        return one(arrange(y));
+      })
+      .Case([&](OrthogonalizeOp o) { return one(arrange(orthogonal(in[0], o.getOver(), o.getVectors()))); })
       .Case([&](DotOp o) {
         Array y = empty(o.getResult(), machine);
         Walk walk = walkOver({&in[0], &in[1], &y});

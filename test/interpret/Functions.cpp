@@ -104,6 +104,8 @@ double echelon::interpret::apply(Function f, const double *x, bool toInteger) {
     return sigmoid(a) * (1 + a * (1 - sigmoid(a)));
   case Function::RoundTf32:
     return echelon::runtime::math::round_tf32(static_cast<float>(a));
+  case Function::Round:
+    return std::nearbyint(a);
   }
   llvm_unreachable("every function is here");
 }

@@ -160,6 +160,7 @@ const Entry table[] = {
     {Function::GeluTanhGrad, 1, 25, never, ofReals},
     {Function::SiluGrad, 1, 15, never, ofReals},
     {Function::RoundTf32, 1, 3, never, ofReals},
+    {Function::Round, 1, 1, none, ofReals},
 };
 const Entry &entry(Function function) {
   const Entry &e = table[static_cast<unsigned>(function)];

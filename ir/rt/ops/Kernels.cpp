@@ -7,6 +7,7 @@ using namespace echelon::rt;
 // Where a result may lie: what is read there is read before it is written.
 bool SoftmaxOp::mayShare(Value written, Value read) { return written == getY() && read == getX(); }
 bool CumSumOp::mayShare(Value written, Value read) { return written == getY() && read == getX(); }
+bool OrthogonalizeOp::mayShare(Value written, Value read) { return written == getY() && read == getX(); }
 bool NormalizeOp::mayShare(Value written, Value read) { return written == getY() && read == getX(); }
 bool NormalizeGradOp::mayShare(Value written, Value read) {
   return written == getDx() && (read == getDy() || read == getY());

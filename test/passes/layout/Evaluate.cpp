@@ -390,6 +390,27 @@ struct Evaluator {
         out[0].data[rest.in(out[0]) + i * stride] = order[i];
     });
   }
+  /// Gram-Schmidt of lines, one for each place of the axis of vectors.
+  void orthogonalize(OrthogonalizeOp op) {
+    out[0].data = in[0].data;
+    std::vector<double> &y = out[0].data;
+    const int64_t stride = in[0].stride(op.getVectors());
+    eachLine(op.getOver(), [&](Space &rest, ArrayRef<int64_t> line) {
+      const int64_t vector = rest.at(op.getVectors());
+      for (int64_t before = 0; before < vector; ++before) {
+        double along = 0;
+        for (int64_t i : line)
+          along += y[i] * y[i - (vector - before) * stride];
+        for (int64_t i : line)
+          y[i] -= along * y[i - (vector - before) * stride];
+      }
+      double squares = 0;
+      for (int64_t i : line)
+        squares += y[i] * y[i];
+      for (int64_t i : line)
+        y[i] /= std::sqrt(squares) + 1e-8;
+    });
+  }
   void fill(double value) { std::fill(out[0].data.begin(), out[0].data.end(), value); }
 
   void run() {
@@ -403,6 +424,7 @@ struct Evaluator {
         .Case<DotOp>([&](auto) { product(); })
         .Case<ReduceOp>([&](auto op) { reduce(op); })
         .Case<TopOp>([&](auto op) { top(op); })
+        .Case<OrthogonalizeOp>([&](auto op) { orthogonalize(op); })
         .Case<ArgMaxOp>([&](auto op) { argmax(op.getOver()); })
         .Case<SoftmaxOp>([&](auto op) {
           eachLine(op.getOver(), [&](Space &, ArrayRef<int64_t> line) {

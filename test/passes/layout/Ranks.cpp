@@ -338,6 +338,22 @@ struct Ranks {
     values[op.getResult()] = std::move(result);
   }
 
+  /// Each rank's own part of the sum, at its worker's place.
+  void perWorker(ech::PerWorkerOp op) {
+    Tensor type = ech::tensor(op.getResult());
+    PerRank result;
+    for (int64_t r = 0; r < ranks(); ++r) {
+      const Array &part = values[op.getOperand()][r];
+      Array y(type);
+      Space space;
+      space.add(type);
+      space.each([&] { y.data[space.in(y)] = part.data[space.in(part)]; });
+      keep(y, type, r);
+      result.push_back(std::move(y));
+    }
+    values[op.getResult()] = std::move(result);
+  }
+
   void operation(Operation *op) {
     if (auto read = dyn_cast<ech::ReadOp>(op)) {
       values[read.getValue()] = fed(read.getSource(), ech::tensor(read.getValue()));
@@ -355,6 +371,13 @@ struct Ranks {
       repeat(loop);
     } else if (auto start = dyn_cast<dist::StartOp>(op)) {
       messages(start, start.getValues(), start.wait().getResults(), meshAxes(start.getOver()));
+    } else if (auto each = dyn_cast<ech::PerWorkerOp>(op)) {
+      perWorker(each);
+    } else if (auto handed = dyn_cast<ech::HandInOp>(op)) { // a message brought it
+      PerRank same = values[handed.getOperand()];
+      for (Array &x : same)
+        x.type = ech::tensor(handed.getResult());
+      values[handed.getResult()] = std::move(same);
     } else if (auto wait = dyn_cast<dist::WaitEachOp>(op)) { // the sums are there
       PerRank same = values[wait.getStack()];
       values[wait.getResult()] = std::move(same);

@@ -43,6 +43,11 @@ void Compilation::annotate() {
     (*module)->setAttr(ech::kCompute, mlir::TypeAttr::get(settings.compute == "tf32"   ? b.getTF32Type()
                                                           : settings.compute == "fp16" ? b.getF16Type()
                                                                                        : b.getBF16Type()));
+  if (options.workers) {
+    (*module)->setAttr(ech::kWorkers, b.getDenseI64ArrayAttr({options.workers->all, options.workers->ofHop}));
+    llvm::SmallVector<llvm::StringRef> exact(options.workers->exact.begin(), options.workers->exact.end());
+    (*module)->setAttr(ech::kExactGradients, b.getStrArrayAttr(exact));
+  }
   decayWhatIsNamed(*module, settings);
   warnOfIdleDecay(decayOf(*module, settings, sources), diagnostics);
   annotateLayout(b);

@@ -18,6 +18,11 @@ public:
   void evaluate(const EvaluationSettings &evaluation);
   void data(const RunSettings &settings);
   void until(const RunSettings &settings);
+  void compress(const CompressSettings &c) {
+    llvm::SmallVector<llvm::StringRef> over(c.over.begin(), c.over.end());
+    run::CompressOp::create(b, loc, b.getStringAttr(c.kind), b.getStrArrayAttr(over), b.getF64FloatAttr(c.amount),
+                            c.feedback ? b.getUnitAttr() : UnitAttr());
+  }
   void average(double decay) { run::AverageOp::create(b, loc, b.getF64FloatAttr(decay)); }
   void onNan(const RunSettings &settings);
   void lossScale(const RunSettings &settings) {
@@ -149,6 +154,8 @@ void echelon::buildRun(ModuleOp module, const RunSettings &settings, const Sourc
     builder.evaluate(evaluation);
   if (settings.until)
     builder.until(settings);
+  if (settings.compress)
+    builder.compress(*settings.compress);
   if (settings.averageDecay)
     builder.average(*settings.averageDecay);
   if (settings.onNan.action != OnNanClause::Stop)

@@ -4,6 +4,7 @@
 #include "codegen/Emit.h"
 #include "frontend/elaborate/Walk.h"
 #include "ir/dist/Dist.h"
+#include "ir/ech/Build.h"
 #include "ir/ech/Decimal.h"
 #include "ir/ech/Ech.h"
 #include "ir/rt/Rt.h"
@@ -222,6 +223,25 @@ std::vector<std::string> Compilation::otherMathematics() const {
   return found;
 }
 
+std::optional<CompileOptions::Workers> Compilation::workers() const {
+  auto counts = (*module)->getAttrOfType<mlir::DenseI64ArrayAttr>(ech::kPackedBy);
+  if (!counts)
+    return std::nullopt;
+  CompileOptions::Workers found{counts[0], counts[1], settings.microBatches, {}};
+  for (llvm::StringRef path : ech::strings((*module)->getAttrOfType<mlir::ArrayAttr>(ech::kExactGradients)))
+    found.exact.push_back(path.str());
+  return found;
+}
+
+static std::string sentenceOf(const CompressSettings &c) {
+  std::string over;
+  for (const std::string &axis : c.over)
+    over += (over.empty() ? "" : ", ") + axis;
+  return "compress gradients over " + over + " with " + c.method() +
+         ": the sum over these ranks is of what came of each one's own part" +
+         (c.feedback ? ", and what packing lost is added to that of the next step" : "");
+}
+
 std::vector<std::string> Compilation::mathematicsOfClauses() const {
   std::vector<std::string> found;
   auto number = [](double x) { return shortestDecimal(x); };
@@ -230,6 +250,8 @@ std::vector<std::string> Compilation::mathematicsOfClauses() const {
       found.push_back(
           "optimize lamb: the step of each weight is Adam's times |w| / |step|, norms of one tensor, and that "
           "of gains and biases Adam's");
+  if (settings.compress)
+    found.push_back(sentenceOf(*settings.compress));
   if (settings.averageDecay)
     found.push_back("average ema(" + number(*settings.averageDecay) +
                     "): after update t, evaluations read d a + (1 - d) w "

@@ -37,6 +37,13 @@ struct CompileOptions {
   bool trainingOnly = false; // no evaluation
   bool warns = true;         // else errors alone are told
   bool anyMemory = false;    // even if it is more than a device has
+  /// One rank that works for several workers, one after the other, as a layout has them.
+  struct Workers {
+    int64_t all = 1, ofHop = 1;
+    int64_t microBatches = 1; // of each of them
+    std::vector<std::string> exact; // parameters whose gradients that layout does not compress
+  };
+  std::optional<Workers> workers;
 };
 
 /// The axes that tensors of an elaborated model have: one that is declared may be in none.
@@ -65,6 +72,8 @@ public:
   std::vector<std::string> otherMathematics() const;
   /// What clauses say of the mathematics or of the run's end, a sentence each.
   std::vector<std::string> mathematicsOfClauses() const;
+  /// Of a module that is lowered: the workers whose gradients are compressed. Nothing where none are.
+  std::optional<CompileOptions::Workers> workers() const;
 
   /// Whether a file that is to be written is one that this spec is made of or trains on; says so on standard error.
   bool wouldOverwrite(const std::string &file) const;

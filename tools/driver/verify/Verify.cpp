@@ -41,6 +41,7 @@ private:
   bool isComparable(llvm::ArrayRef<std::string> others);
   bool chooseRandom();
   bool run(const Trial &trial, const std::string &transport, Trace &result);
+  bool makeReference(Trial &trial);
   void judge(const Trial &trial, const std::string &transport, const Trace &result);
 
   VerifyOptions options;
@@ -50,6 +51,7 @@ private:
   int64_t multiple = 1, samples = 4, skipped = 0;
   std::vector<std::string> perMicroBatch;
   Trace reference;
+  std::optional<CompileOptions::Workers> workersOfReference;
   int exitCode = Fine, passed = 0, failed = 0;
 };
 
@@ -90,6 +92,7 @@ bool Verifier::addTrials() {
     if (!isComparable(others))
       return false;
     multiple = std::lcm(multiple, parts(compilation.settings));
+    one.workers = compilation.workers();
     options.warns = one.warns = false; // the model's are told
     trials.push_back({title, one});
     return true;
@@ -145,6 +148,7 @@ bool Verifier::chooseRandom() {
     if (one.microBatches > 1)
       title += " in " + std::to_string(one.microBatches) + " micro batches";
     multiple = std::lcm(multiple, drawn.batchMultiple);
+    one.workers = trial.workers();
     trials.push_back({title, one});
     ++accepted;
   }
@@ -199,6 +203,28 @@ void Verifier::judge(const Trial &trial, const std::string &transport, const Tra
   llvm::outs().flush();
 }
 
+/// One rank, which works for the workers of the trial one after the other; that of the trial before where it is the
+/// same.
+bool Verifier::makeReference(Trial &trial) {
+  std::optional<CompileOptions::Workers> workers = std::move(trial.options.workers);
+  trial.options.workers.reset(); // a layout has its own
+  auto isSame = [&](const CompileOptions::Workers &a, const CompileOptions::Workers &b) {
+    return a.all == b.all && a.ofHop == b.ofHop && a.microBatches == b.microBatches && a.exact == b.exact;
+  };
+  if (!reference.steps.empty() && workers.has_value() == workersOfReference.has_value() &&
+      (!workers || isSame(*workers, *workersOfReference)))
+    return true;
+  Trial alone{"one rank", options};
+  alone.options.oneRank = true;
+  alone.options.wholeBatch = !workers;
+  alone.options.microBatches = workers ? workers->all * workers->microBatches : 0;
+  alone.options.workers = workers;
+  alone.options.batch = trial.options.batch;
+  reference = Trace();
+  workersOfReference = std::move(workers);
+  return run(alone, "threads", reference);
+}
+
 int Verifier::verify() {
   if (folder.empty()) {
     std::cerr << "echelon: cannot make a temporary folder in the build cache " << frontend::quoted(cacheFolder())
@@ -208,14 +234,12 @@ int Verifier::verify() {
   if (!addTrials())
     return exitCode;
   int64_t batch = (std::max<int64_t>(2 * multiple, samples) + multiple - 1) / multiple * multiple;
-  Trial alone{"one rank", options};
-  alone.options.oneRank = alone.options.wholeBatch = true;
-  alone.options.batch = batch;
-  if (!run(alone, "threads", reference))
-    return exitCode;
+  for (Trial &trial : trials)
+    trial.options.batch = batch;
   static const std::vector<std::string> kEach = {"threads", "shm", "mpi"};
   for (size_t i = 0; i < trials.size(); ++i) {
-    trials[i].options.batch = batch;
+    if (!makeReference(trials[i]))
+      return exitCode;
     std::string transport = options.transport == "each" ? kEach[i % kEach.size()] : options.transport;
     Trace result;
     if (run(trials[i], transport, result)) {

@@ -1,0 +1,115 @@
+// Gradients travel packed over the mesh axes of `run.compress`.
+// 1. What each worker adds to a gradient g, as a mean over its hop, is u = n g (+ e, what packing lost so far).
+// 2. A packing (passes/compress/) says what is handed in of u, and what the sum over workers is made of again, as
+//    ordinary operations: layout, fusion and messages follow.
+// 3. With feedback, e = u - (what came of u) is a variable residual.PATH of each worker.
+#include "ir/ech/Reverse.h"
+#include "ir/ech/ops/Derive.h"
+#include "passes/Passes.h"
+#include "passes/StaysPending.h"
+#include "passes/compress/Packing.h"
+#include "passes/compress/Workers.h"
+
+namespace echelon {
+#define GEN_PASS_DEF_COMPRESS
+#include "passes/Passes.h.inc"
+} // namespace echelon
+using namespace mlir;
+using namespace echelon;
+using namespace echelon::ech;
+
+namespace {
+
+struct MarkUpdate : OpBuilder::Listener {
+  void notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) override {
+    op->setAttr(kPhase, StringAttr::get(op->getContext(), "update"));
+  }
+};
+
+struct Compress : echelon::impl::CompressBase<Compress> {
+  void runOnOperation() override {
+    auto clause = run::only<run::CompressOp>(getOperation());
+    auto step = getOperation().lookupSymbol<StepOp>("train");
+    if (!clause || !step)
+      return;
+    const compress::Workers workers = compress::workersOf(getOperation(), clause, step);
+    const compress::Packing *packing = compress::findPacking(clause.getKind());
+    if (!packing) {
+      clause.emitError() << "no packing is called '" << clause.getKind() << "'";
+      return signalPassFailure();
+    }
+    compress::listWorkers(getOperation(), workers);
+    SmallVector<StringRef> exact;
+    if (auto given = getOperation()->getAttrOfType<ArrayAttr>(kExactGradients))
+      exact = strings(given);
+    for (auto gradient : llvm::make_early_inc_range(step.getBody().front().getOps<GradientOp>())) {
+      auto param = getOperation().lookupSymbol<VariableOp>(gradient.getParameter());
+      if (!param || llvm::is_contained(exact, param.getSymName()))
+        continue;
+      if (compress::isSummed(cast<Tensor>(param.getType()), workers))
+        pack(gradient, param, clause, workers, *packing);
+      else
+        exact.push_back(param.getSymName());
+    }
+    Builder b(&getContext());
+    getOperation()->setAttr(kPackedBy, b.getDenseI64ArrayAttr({workers.count, workers.ofHop}));
+    getOperation()->setAttr(kExactGradients, b.getStrArrayAttr(exact));
+  }
+
+  /// Marks what lies between sums over samples and a gradient: each worker's part goes through it by itself.
+  static void markLinear(Value gradient, StringRef batch, ArrayAttr meshAxes) {
+    SmallVector<Value> work{gradient};
+    llvm::DenseSet<Operation *> seen;
+    while (!work.empty()) {
+      auto result = dyn_cast<OpResult>(work.pop_back_val());
+      Operation *op = result ? result.getOwner() : nullptr;
+      auto phase = op ? op->getAttrOfType<StringAttr>(kPhase) : StringAttr();
+      if (!phase || phase.getValue() != "backward")
+        continue;
+      if (auto loop = dyn_cast<RepeatOp>(op)) {
+        YieldOp yield = loop.yield();
+        work.push_back(yield->getOperand(result.getResultNumber())); // finals, stacks, sums: as the yield has them
+        continue;
+      }
+      if (tensor(result).has(batch) || !seen.insert(op).second ||
+          llvm::any_of(op->getOperands(), [&](Value v) { return tensor(v).has(batch); }))
+        continue;
+      op->setAttr(kStaysPending, meshAxes);
+      llvm::append_range(work, op->getOperands());
+    }
+  }
+
+  static void pack(GradientOp gradient, VariableOp param, run::CompressOp clause, const compress::Workers &workers,
+                   const compress::Packing &packing) {
+    SmallVector<StringRef> meshAxes = llvm::map_to_vector(workers.mesh, [&](int m) { return workers.of.nameOf(m); });
+    markLinear(gradient.getValue(), batchAxisOf(clause->getParentOfType<ModuleOp>()),
+               Builder(clause).getStrArrayAttr(meshAxes));
+    MarkUpdate mark;
+    OpBuilder builder(gradient->getContext(), &mark);
+    builder.setInsertionPoint(gradient);
+    Build build(builder, placeOf(gradient.getLoc()), tensor(gradient.getValue()).getElement());
+    compress::Packed p{build, param, clause.getAmount().convertToDouble(), clause.getFeedback(), workers};
+    if (!packing.takes(p))
+      return;
+    Value u = build.perWorker(gradient.getValue(), workers.axis, workers.count);
+    u = p.named("handed_in", build.mul(u, build.constant(double(workers.ofHop))));
+    // What packing loses is kept from step to step, and so is without the scale, which changes.
+    Value scale =
+        run::only<run::LossScaleOp>(clause->getParentOfType<ModuleOp>()) ? build.scalar("loss_scale") : Value();
+    if (scale)
+      u = build.div(u, scale);
+    VariableOp residual;
+    if (clause.getFeedback()) {
+      residual = p.variable("optimizer.residual.", tensor(u), Distribution::Constant, 0, 0);
+      u = p.named("owed", build.add(u, p.read(residual)));
+    }
+    compress::Unpacked of = packing.pack(p, u);
+    if (residual)
+      WriteOp::create(builder, build.loc, residual.getSymName(),
+                      p.named(residual.getSymName(), build.sub(u, of.alone)));
+    Value mean = scale ? build.mul(of.mean, scale) : of.mean; // the update takes the scale away again
+    gradient.getValueMutable().assign(inOrder(build, mean, tensor(gradient.getValue())));
+  }
+};
+
+} // namespace

@@ -1,0 +1,69 @@
+#include "passes/compress/Packing.h"
+
+#include <limits>
+
+using namespace mlir;
+using namespace echelon;
+using namespace echelon::ech;
+using namespace echelon::compress;
+
+SmallVector<Axis> Packed::own() const {
+  return SmallVector<Axis>(cast<Tensor>(param.getType()).getAxes().drop_front(param.getStacked()));
+}
+SmallVector<StringRef> Packed::ownNames() const {
+  return llvm::map_to_vector(own(), [](const Axis &axis) { return axis.name.getValue(); });
+}
+int64_t Packed::elements() const {
+  int64_t n = 1;
+  for (const Axis &axis : own())
+    n *= axis.size;
+  return n;
+}
+
+Value Packed::flat(Value x) const { return build.relabel(x, ownNames(), {{workers.flat, elements()}}); }
+Value Packed::unflat(Value x) const {
+  SmallVector<std::pair<StringRef, int64_t>> axes;
+  for (const Axis &axis : own())
+    axes.push_back({axis.name.getValue(), axis.size});
+  return build.relabel(x, {workers.flat}, axes);
+}
+
+Value Packed::mean(Value perWorker) const {
+  Value sum =
+      build.sum(perWorker, {tensor(perWorker).has(workers.all) ? StringRef(workers.all) : StringRef(workers.axis)});
+  return workers.ofHop == 1 ? sum : build.mul(sum, build.constant(1.0 / double(workers.ofHop)));
+}
+
+Value Packed::finiteness(Value u) const {
+  Value total = build.sum(build.map(Function::Abs, {u}), ownNames());
+  Value isFinite = build.map(Function::Le, {total, build.constant(std::numeric_limits<float>::max())});
+  return build.select(isFinite, build.constant(1), total);
+}
+
+Value Packed::named(StringRef name, Value value) const {
+  value.getDefiningOp()->setLoc(NameLoc::get(build.builder.getStringAttr(name), build.loc));
+  return value;
+}
+VariableOp Packed::variable(StringRef prefix, Tensor type, Distribution start, double a, double b) const {
+  OpBuilder builder(param->getContext());
+  Operation *last = param;
+  while (auto next = dyn_cast_or_null<VariableOp>(last->getNextNode())) {
+    if (next.getKind() != VariableKind::Compression)
+      break;
+    last = next;
+  }
+  builder.setInsertionPointAfter(last);
+  return VariableOp::create(builder, param.getLoc(), (prefix + param.getSymName()).str(), VariableKind::Compression,
+                            type, start, APFloat(a), APFloat(b), param.getStacked(), /*decayed=*/false);
+}
+Value Packed::read(VariableOp variable) const {
+  return named(variable.getSymName(),
+               ReadOp::create(build.builder, build.loc, cast<Tensor>(variable.getType()), variable.getSymName()));
+}
+
+const Packing *echelon::compress::findPacking(StringRef name) {
+  for (const Packing *packing : {&kFp16, &kInt8, &kOneBit, &kTopK, &kRandomK, &kPowerSgd})
+    if (packing->name == name)
+      return packing;
+  return nullptr;
+}

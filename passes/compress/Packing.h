@@ -1,0 +1,54 @@
+// What is handed in of a gradient, and what is made of it again. A new packing is a file and a row of `findPacking`.
+#pragma once
+#include "ir/ech/Build.h"
+#include "passes/compress/Workers.h"
+
+namespace echelon::compress {
+
+/// One parameter's gradient, where it is packed.
+struct Packed {
+  ech::Build &build;
+  mutable ech::VariableOp param; // MLIR has no const handles
+  double amount;                 ///< the clause's: a share, or a rank
+  bool feedback;
+  const Workers &workers;
+
+  /// The parameter's axes at one index of its repeats.
+  llvm::SmallVector<ech::Axis> own() const;
+  llvm::SmallVector<llvm::StringRef> ownNames() const;
+  int64_t elements() const; ///< of these
+  /// Each worker's values as one row, along the axis `flat`; and back.
+  mlir::Value flat(mlir::Value x) const;
+  mlir::Value unflat(mlir::Value x) const;
+  /// What all workers have, on every one of them.
+  mlir::Value handIn(mlir::Value x) const { return build.handIn(x, workers.all); }
+  /// The mean over the hop of what workers have, along their axis before or behind that.
+  mlir::Value mean(mlir::Value perWorker) const;
+
+  /// 1 for each worker and index of repeats where all of u is finite, else what is not: what is handed in is taken
+  /// times it, so that the norm of all gradients sees what packing would leave out.
+  mlir::Value finiteness(mlir::Value u) const;
+
+  mlir::Value named(llvm::StringRef name, mlir::Value value) const;
+  /// A variable beside the parameter: `prefix` and its path.
+  ech::VariableOp variable(llvm::StringRef prefix, ech::Tensor type, ech::Distribution start, double a, double b) const;
+  mlir::Value read(ech::VariableOp variable) const;
+};
+
+struct Unpacked {
+  mlir::Value mean;  ///< over the hop, of the gradient's axes
+  mlir::Value alone; ///< what came of each worker's own; null where nobody asked (no feedback)
+};
+
+/// A way to pack. `u`: what each worker has, its axis the slowest.
+struct Packing {
+  llvm::StringLiteral name;
+  /// Whether it packs a tensor like this; the others travel as they are.
+  bool (*takes)(const Packed &);
+  Unpacked (*pack)(const Packed &, mlir::Value u);
+};
+extern const Packing kFp16, kInt8, kOneBit, kTopK, kRandomK, kPowerSgd;
+
+const Packing *findPacking(llvm::StringRef name);
+
+} // namespace echelon::compress

@@ -1,0 +1,120 @@
+#include "passes/compress/Workers.h"
+
+#include "ir/ech/Build.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+using namespace echelon;
+using namespace echelon::compress;
+
+namespace {
+
+/// Names that no tensor, variable or mesh of the module has.
+class FreeNames {
+public:
+  explicit FreeNames(ModuleOp module) {
+    auto add = [&](Type type) {
+      if (auto tensor = dyn_cast_or_null<ech::Tensor>(type))
+        for (StringRef axis : tensor.names())
+          taken.insert(axis);
+    };
+    module.walk([&](Operation *op) {
+      if (auto variable = dyn_cast<ech::VariableOp>(op))
+        add(variable.getType());
+      for (Type type : op->getResultTypes())
+        add(type);
+    });
+    if (auto mesh = module->getAttrOfType<dist::MeshAttr>(dist::kMesh))
+      for (const dist::MeshAxis &axis : mesh.getAxes())
+        for (StringRef name : ech::strings(axis.list))
+          taken.insert(name);
+  }
+  std::string like(StringRef wanted) const {
+    std::string name = wanted.str();
+    for (int number = 2; taken.contains(name); ++number)
+      name = (wanted + "_" + Twine(number)).str();
+    return name;
+  }
+
+private:
+  llvm::StringSet<> taken;
+};
+
+/// Mesh axes that split the batch, outermost first.
+SmallVector<int> axesOfBatch(ModuleOp module, ech::StepOp step, dist::MeshAttr mesh) {
+  const StringRef batch = ech::batchAxisOf(module);
+  SmallVector<int> found;
+  step.walk([&](ech::ReadOp read) {
+    ech::Tensor type = ech::tensor(read.getValue());
+    if (type.has(batch))
+      found = dist::over(type.withState(dist::ownState(type, mesh)), batch, mesh);
+  });
+  return found;
+}
+
+} // namespace
+
+Workers echelon::compress::workersOf(ModuleOp module, run::CompressOp clause, ech::StepOp step) {
+  Workers workers;
+  const FreeNames names(module);
+  workers.axis = names.like("worker");
+  workers.all = names.like("workers");
+  workers.flat = names.like("flat");
+  workers.kept = names.like("kept");
+  workers.byte = names.like("byte");
+  workers.bit = names.like("bit");
+  workers.factor = names.like("factor");
+  if (auto given = module->getAttrOfType<DenseI64ArrayAttr>(ech::kWorkers)) {
+    workers.count = given[0];
+    workers.ofHop = given[1];
+    return workers;
+  }
+  workers.of = module->getAttrOfType<dist::MeshAttr>(dist::kMesh);
+  if (!workers.of)
+    return workers;
+  SmallVector<int> outside;
+  for (int m : axesOfBatch(module, step, workers.of)) {
+    if (!ech::has(clause.getOver(), workers.of.nameOf(m))) {
+      outside.push_back(m);
+      continue;
+    }
+    workers.mesh.append(outside);
+    workers.mesh.push_back(m);
+    outside.clear();
+    workers.ofHop *= workers.of.sizeOf(m);
+  }
+  for (int m : workers.mesh)
+    workers.count *= workers.of.sizeOf(m);
+  return workers;
+}
+
+void echelon::compress::listWorkers(ModuleOp module, const Workers &workers) {
+  if (!workers.of)
+    return;
+  Builder b(module.getContext());
+  SmallVector<dist::MeshAxis> axes(workers.of.getAxes());
+  // Mesh axes nest by the place that an axis has in their lists: one place for all of them keeps the order of the
+  // batch.
+  size_t place = 0;
+  for (int m : workers.mesh)
+    place = std::max(place, axes[m].list.size());
+  const FreeNames names(module);
+  for (int m : workers.mesh) {
+    SmallVector<Attribute> list(axes[m].list.getValue());
+    while (list.size() < place)
+      list.push_back(b.getStringAttr(names.like(("no_axis_" + Twine(list.size())).str())));
+    list.push_back(b.getStringAttr(workers.axis));
+    SmallVector<bool> padded(axes[m].padded.asArrayRef());
+    padded.resize(list.size(), false);
+    axes[m].list = b.getArrayAttr(list);
+    axes[m].padded = b.getDenseBoolArrayAttr(padded);
+  }
+  module->setAttr(dist::kMesh, dist::MeshAttr::get(module.getContext(), axes));
+}
+
+bool echelon::compress::isSummed(ech::Tensor param, const Workers &workers) {
+  if (!workers.of)
+    return true;
+  dist::StateAttr own = dist::ownState(param, workers.of);
+  return llvm::all_of(workers.mesh, [&](int m) { return own[m].hold == dist::Hold::Whole; });
+}

@@ -1,0 +1,30 @@
+// Who the workers of a compression are.
+#pragma once
+#include "ir/dist/State.h"
+#include "ir/ech/Ech.h"
+#include "ir/run/Run.h"
+
+namespace echelon::compress {
+
+/// A worker is a coordinate of the mesh axes that split the batch, from the outermost to the last of the clause's: what
+/// axes inside of it add is summed up first, what those outside of the hop add, after.
+struct Workers {
+  std::string axis;            ///< its name in tensors: "worker", unless that is taken
+  std::string all;             ///< once they have handed in: "workers"
+  std::string flat, kept;      ///< of a tensor as a row; of the elements that are kept
+  std::string byte, bit;       ///< of eight signs
+  std::string factor;          ///< of PowerSGD
+  int64_t count = 1;           ///< of all of them
+  int64_t ofHop = 1;           ///< of one hop: the mean is over these
+  llvm::SmallVector<int> mesh; ///< the mesh axes; none on one rank
+  dist::MeshAttr of;           ///< may be null
+};
+
+/// On one rank, `ech.workers` says how many there are.
+Workers workersOf(mlir::ModuleOp module, run::CompressOp clause, ech::StepOp step);
+/// Lists the axis of workers on their mesh axes, last: no tensor that has it has another of the list.
+void listWorkers(mlir::ModuleOp module, const Workers &workers);
+/// Whether the gradient of a parameter is a sum over workers: not one that they split among them.
+bool isSummed(ech::Tensor param, const Workers &workers);
+
+} // namespace echelon::compress

@@ -1,0 +1,11 @@
+// Gram-Schmidt, as PowerSGD needs it (Vogels et al. 2019, algorithm 1): of few vectors. Types: float, double.
+#pragma once
+#include <cstdint>
+
+namespace echelon::runtime {
+
+/// y, x: (outer, n, inner), a vector of n numbers at each place of inner. In their order, each loses its parts along
+/// those before it, and is divided by its norm + 1e-8. Products are added up in double. May work in place.
+template <typename T> void orthogonalize(T *y, const T *x, int64_t outer, int64_t n, int64_t inner);
+
+} // namespace echelon::runtime
