@@ -2,13 +2,15 @@
 // 1. What each worker adds to a gradient g, as a mean over its hop, is u = n g (+ e, what packing lost so far).
 // 2. A packing (passes/compress/) says what is handed in of u, and what the sum over workers is made of again, as
 //    ordinary operations: layout, fusion and messages follow.
-// 3. With feedback, e = u - (what came of u) is a variable residual.PATH of each worker.
+// 3. With feedback, e = u - (what came of u) is a variable optimizer.residual.PATH of each
+//    worker.
 #include "ir/ech/Reverse.h"
 #include "ir/ech/ops/Derive.h"
 #include "passes/Passes.h"
 #include "passes/StaysPending.h"
 #include "passes/compress/Packing.h"
 #include "passes/compress/Workers.h"
+#include "passes/update/MarkUpdate.h"
 
 namespace echelon {
 #define GEN_PASS_DEF_COMPRESS
@@ -19,12 +21,6 @@ using namespace echelon;
 using namespace echelon::ech;
 
 namespace {
-
-struct MarkUpdate : OpBuilder::Listener {
-  void notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) override {
-    op->setAttr(kPhase, StringAttr::get(op->getContext(), "update"));
-  }
-};
 
 struct Compress : echelon::impl::CompressBase<Compress> {
   void runOnOperation() override {
@@ -81,16 +77,16 @@ struct Compress : echelon::impl::CompressBase<Compress> {
 
   static void pack(GradientOp gradient, VariableOp param, run::CompressOp clause, const compress::Workers &workers,
                    const compress::Packing &packing) {
-    SmallVector<StringRef> meshAxes = llvm::map_to_vector(workers.mesh, [&](int m) { return workers.of.nameOf(m); });
-    markLinear(gradient.getValue(), batchAxisOf(clause->getParentOfType<ModuleOp>()),
-               Builder(clause).getStrArrayAttr(meshAxes));
-    MarkUpdate mark;
+    update::MarkUpdate mark;
     OpBuilder builder(gradient->getContext(), &mark);
     builder.setInsertionPoint(gradient);
     Build build(builder, placeOf(gradient.getLoc()), tensor(gradient.getValue()).getElement());
     compress::Packed p{build, param, clause.getAmount().convertToDouble(), clause.getFeedback(), workers};
     if (!packing.takes(p))
       return;
+    SmallVector<StringRef> meshAxes = llvm::map_to_vector(workers.mesh, [&](int m) { return workers.of.nameOf(m); });
+    markLinear(gradient.getValue(), batchAxisOf(clause->getParentOfType<ModuleOp>()),
+               Builder(clause).getStrArrayAttr(meshAxes));
     Value u = build.perWorker(gradient.getValue(), workers.axis, workers.count);
     u = p.named("handed_in", build.mul(u, build.constant(double(workers.ofHop))));
     // What packing loses is kept from step to step, and so is without the scale, which changes.

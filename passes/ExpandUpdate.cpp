@@ -1,14 +1,14 @@
 // Gradients become written parameters.
 // 1. Every parameter finds its optimizer line: the first whose pattern matches its path.
 // 2. The norm of all gradients is reported; with a clip, the gradients are scaled by min(1, clip / (norm + 1e-6)).
-// Where
-//    the run scales its loss, the norm and the gradients are divided by the scale, a power of two, on their way.
+//    Where the run scales its loss, the norm and the gradients are divided by the scale, a power of two, on their way.
 // 3. Each line's rule (passes/update/), as ordinary element-wise operations, over new variables for what it keeps.
 // 4. Where the run has averages: after each update a = d a + (1 - d) w, in a new variable beside what the rule keeps; a
 //    starts as w (@train.start), and @exchange has both change places, so that an evaluation reads it.
 // Weight decay takes only `decayed` parameters.
 #include "ir/ech/Reverse.h"
 #include "passes/Passes.h"
+#include "passes/update/MarkUpdate.h"
 #include "passes/update/Rule.h"
 #include "llvm/Support/GlobPattern.h"
 
@@ -28,12 +28,6 @@ bool echelon::matchesPattern(StringRef pattern, StringRef path) {
 }
 
 namespace {
-
-struct MarkUpdate : OpBuilder::Listener {
-  void notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) override {
-    op->setAttr(kPhase, StringAttr::get(op->getContext(), "update"));
-  }
-};
 
 struct ExpandUpdate : echelon::impl::ExpandUpdateBase<ExpandUpdate> {
   void runOnOperation() override {
@@ -62,7 +56,7 @@ struct ExpandUpdate : echelon::impl::ExpandUpdateBase<ExpandUpdate> {
     if (!complete || failed(checkPatterns(step, gradients)))
       return failure();
 
-    MarkUpdate mark;
+    update::MarkUpdate mark;
     OpBuilder builder(&getContext(), &mark);
     builder.setInsertionPointToEnd(&step.getBody().front());
     Location place = placeOf(step.getLoc());

@@ -10,7 +10,6 @@ using namespace echelon::ech;
 using namespace echelon::compress;
 
 namespace {
-bool isMany(const Packed &p) { return p.elements() > 1; }
 
 //===- fp16 ------------------------------------------------------------------------------------------------------===//
 

@@ -35,6 +35,9 @@ struct Packed {
   mlir::Value read(ech::VariableOp variable) const;
 };
 
+/// What any packing of single numbers takes: a number alone travels as it is.
+inline bool isMany(const Packed &p) { return p.elements() > 1; }
+
 struct Unpacked {
   mlir::Value mean;  ///< over the hop, of the gradient's axes
   mlir::Value alone; ///< what came of each worker's own; null where nobody asked (no feedback)

@@ -9,7 +9,6 @@ using namespace echelon::ech;
 using namespace echelon::compress;
 
 namespace {
-bool isMany(const Packed &p) { return p.elements() > 1; }
 int64_t keptOf(const Packed &p) {
   return std::min(p.elements(), int64_t(std::ceil(p.amount * double(p.elements()) * (1 - 1e-12))));
 }

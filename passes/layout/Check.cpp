@@ -1,5 +1,4 @@
 // Every operation on laid-out values, held against the table of the rule: what is not in it cannot be emitted.
-#include "passes/StaysPending.h"
 #include "passes/layout/Rule.h"
 
 using namespace mlir;
@@ -9,7 +8,7 @@ using namespace echelon::layout;
 
 /// Over mesh axis m, with the entries of operands and results as they are: is there one way of the table that gives
 /// them?
-static bool isInTable(Operation *op, int m) {
+static bool isInTable(Operation *op, int m, MeshAttr mesh) {
   auto rule = cast<ech::AxisRule>(op);
   auto entry = [&](Value v) -> const Entry & { return stateOf(v)[m]; };
   auto is = [&](Value v, Hold hold) { return entry(v).hold == hold; };
@@ -21,8 +20,7 @@ static bool isInTable(Operation *op, int m) {
   // a sum passes
   auto isSum = [&](Value v) { return is(v, Hold::Sum); };
   if (llvm::all_of(op->getResults(), isSum)) {
-    auto sums = llvm::map_to_vector(op->getOperands(), isSum);
-    if (op->hasAttr(kStaysPending) && rule.linearIn(sums).isLinear &&
+    if (staysLinear(op, llvm::map_to_vector(op->getOperands(), isSum), mesh.nameOf(m)) &&
         llvm::all_of(op->getOperands(), [&](Value v) { return isSum(v) || is(v, Hold::Whole); }))
       return true;
     if (rule.pendingRule() == ech::PendingRule::Add && llvm::all_of(op->getOperands(), isSum))
@@ -90,7 +88,7 @@ static LogicalResult checkOperation(Operation *op, MeshAttr mesh) {
     return success();
   }
   for (int m = 0; m < mesh.size(); ++m)
-    if (!isInTable(op, m)) {
+    if (!isInTable(op, m, mesh)) {
       auto error = op->emitError("internal error, please report: over ")
                    << mesh.nameOf(m) << ", the operation cannot take";
       for (Value v : op->getOperands())

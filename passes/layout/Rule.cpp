@@ -34,20 +34,13 @@ static bool staysPending(Operation *op, ech::PendingRule rule, ArrayRef<StateAtt
   return full;
 }
 
-/// Whether an operation that is marked so is linear in what is pending over m, beside whole operands.
-static bool staysLinear(Operation *op, ArrayRef<StateAttr> now, int m, MeshAttr mesh) {
+bool echelon::layout::staysLinear(Operation *op, ArrayRef<bool> isSum, StringRef meshAxis) {
   auto marked = op->getAttrOfType<ArrayAttr>(kStaysPending);
-  if (!marked || !ech::has(marked, mesh.nameOf(m)))
-    return false;
-  SmallVector<bool> isSum;
-  for (auto [i, state] : llvm::enumerate(now))
-    isSum.push_back(state && state[m].hold == Hold::Sum);
-  if (!llvm::is_contained(isSum, true))
+  if (!marked || !ech::has(marked, meshAxis) || !llvm::is_contained(isSum, true))
     return false;
   const ech::Linearity linearity = cast<ech::AxisRule>(op).linearIn(isSum);
   return linearity.isLinear &&
-         (linearity.sharedFrom < 0 ||
-          llvm::all_of(ArrayRef(isSum).drop_front(linearity.sharedFrom), [](bool b) { return b; }));
+         (linearity.sharedFrom < 0 || !llvm::is_contained(isSum.drop_front(linearity.sharedFrom), false));
 }
 
 /// The first listed axis of mesh axis m in the operation's space that it can be divided along.
@@ -72,9 +65,10 @@ Decision echelon::layout::decide(Operation *op, ArrayRef<StateAttr> now, MeshAtt
   decision.results.assign(op->getNumResults(), whole);
   decision.divided.resize(mesh.size());
   for (int m = 0; m < mesh.size(); ++m) {
-    if (staysLinear(op, now, m, mesh)) {
+    auto isSum = llvm::map_to_vector(now, [&](StateAttr state) { return state && state[m].hold == Hold::Sum; });
+    if (staysLinear(op, isSum, mesh.nameOf(m))) {
       for (auto [i, state] : llvm::enumerate(decision.operands))
-        if (now[i] && now[i][m].hold == Hold::Sum)
+        if (isSum[i])
           state = state.with(m, Hold::Sum);
       for (StateAttr &state : decision.results)
         state = state.with(m, Hold::Sum);

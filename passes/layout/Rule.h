@@ -24,6 +24,10 @@ struct Decision {
 /// elsewhere.
 Decision decide(mlir::Operation *op, llvm::ArrayRef<StateAttr> now, MeshAttr mesh, StateAttr cut = {});
 
+/// Whether an operation that is marked for it (StaysPending.h) is linear in what is pending over a mesh axis, beside
+/// whole operands: then what it makes is pending.
+bool staysLinear(mlir::Operation *op, llvm::ArrayRef<bool> isSum, llvm::StringRef meshAxis);
+
 /// Whether the operation only reorders storage: a relabel without groups.
 bool isReorder(mlir::Operation *op);
 
