@@ -85,6 +85,7 @@ void spell(rt::ReportOp op, Printer &printer) {
 
 void spell(rt::TicketsOp op, Printer &printer) { printer.tickets(op.getTickets(), op.getCount()); }
 void spell(rt::WaitOp op, Printer &printer) { printer.call(op, "wait", {printer.name(op.getTicket())}); }
+void spell(rt::ProgressOp op, Printer &printer) { printer.line(op.getLooks() ? "r.look();" : "progress(r);"); }
 void spell(rt::FusedOp op, Printer &printer) { cpu::spellLoops(op, printer); }
 } // namespace
 
@@ -120,7 +121,7 @@ void codegen::spell(rt::ForOp op, Printer &printer, function_ref<void(Block &)> 
 
 void codegen::spell(Operation *op, Printer &printer) {
   llvm::TypeSwitch<Operation *>(op)
-      .Case<rt::InvokeOp, rt::CollectiveOp, rt::ReportOp, rt::TicketsOp, rt::WaitOp, rt::FusedOp>(
+      .Case<rt::InvokeOp, rt::CollectiveOp, rt::ReportOp, rt::TicketsOp, rt::WaitOp, rt::ProgressOp, rt::FusedOp>(
           [&](auto typed) { ::spell(typed, printer); })
       .Case<rt::ForOp>([&](auto loop) { codegen::spell(loop, printer, [&](Block &body) { printer.block(body); }); })
       .Default([&](Operation *kernel) { printer.kernel(kernel); });

@@ -67,6 +67,7 @@ private:
   void inputs();
   void draws();
   void fingerprints();
+  void sync(run::SyncOp policy);
   void partialFunctions();
 
   ModuleOp module;
@@ -113,20 +114,27 @@ std::string Tables::init(ech::VariableOp op) {
 
 void Tables::stored() {
   const llvm::MapVector<StringRef, int64_t> moments = momentsLikeParams(module);
+  auto policy = run::only<run::SyncOp>(module);
   for (auto op : module.getOps<ech::VariableOp>()) {
     auto type = cast<ech::Tensor>(op.getType());
     const char *kind = op.getKind() == ech::VariableKind::Param     ? "Stored::Param"
                        : op.getKind() == ech::VariableKind::State   ? "Stored::State"
                        : op.getKind() == ech::VariableKind::Average ? "Stored::Average"
                                                                     : "Stored::Optimizer";
+    if (op.getKind() == ech::VariableKind::Copy || op.getKind() == ech::VariableKind::HandedIn)
+      continue; // workers make it anew
     auto at = op->getAttrOfType<IntegerAttr>(rt::kOffset);
     const std::string offset = std::to_string(at ? at.getInt() : 0);
     if (moments.count(momentOf(op).first))
       continue;
-    SmallVector<std::string> arguments{kind, quoted(op.getSymName()), shape(type), init(op), offset};
+    const bool isOfWorker = policy && policy.isLocal() && !policy.getOver().empty() &&
+                            op.getKind() == ech::VariableKind::Optimizer && momentOf(op).first != "outer_momentum";
+    SmallVector<std::string> arguments{quoted(op.getSymName()), shape(type), init(op), offset};
+    if (!isOfWorker)
+      arguments.insert(arguments.begin(), kind);
     if (!type.getElement().isF32())
       arguments.push_back(element(type));
-    os << codegen::filled("p.store(", arguments, ");", 2) << "\n";
+    os << codegen::filled(isOfWorker ? "p.storeOfWorkers(" : "p.store(", arguments, ");", 2) << "\n";
   }
   for (const auto &[name, shift] : moments)
     if (name == "average")
@@ -219,6 +227,60 @@ void Tables::fingerprints() {
   }
 }
 
+/// What each of several workers on one rank has for itself, in one piece: the copies that it computes at, or where
+/// workers train by themselves all that is not shared.
+std::pair<int64_t, int64_t> ownOfWorkers(ModuleOp module, bool isLocal) {
+  int64_t first = INT64_MAX, end = 0;
+  for (auto variable : module.getOps<ech::VariableOp>()) {
+    const ech::VariableKind kind = variable.getKind();
+    const bool isShared = kind == ech::VariableKind::Copy || kind == ech::VariableKind::HandedIn ||
+                          kind == ech::VariableKind::Average || momentOf(variable).first == "outer_momentum";
+    if (isLocal ? isShared : kind != ech::VariableKind::Copy)
+      continue;
+    auto type = cast<ech::Tensor>(variable.getType());
+    if (dist::MeshAttr mesh = dist::meshOf(module); mesh && type.getState())
+      type = dist::localType(type, mesh);
+    const int64_t at = variable->getAttrOfType<IntegerAttr>(rt::kOffset).getInt();
+    first = std::min(first, at);
+    end = std::max(end, at + rt::Buffer::dense(type.getAxes(), type.getElement()).bytes());
+  }
+  return {end ? first : 0, end ? end - first : 0};
+}
+
+void Tables::sync(run::SyncOp policy) {
+  const std::string kind = policy.getPolicy() == "k_sync"         ? "KSync"
+                           : policy.getPolicy() == "k_batch_sync" ? "KBatchSync"
+                           : policy.getPolicy() == "k_async"      ? "KAsync"
+                           : policy.isLocal()                     ? "Local"
+                                                                  : "KBatchAsync";
+  field("sync.kind", "SyncPolicy::" + kind);
+  field("sync.k", Twine(policy.getK()));
+  field("sync.workers", Twine(policy.getWorkers()));
+  if (policy.getStalenessAttr().getInt() != -1)
+    field("sync.staleness", Twine(int64_t(policy.getStaleness())));
+  if (policy.getDamp())
+    field("sync.damps", "true");
+  if (auto numbers = policy.getNumbers()) {
+    const std::string delay = policy.getDelay() == "exponential" ? "Exponential"
+                              : policy.getDelay() == "shifted"   ? "Shifted"
+                                                                 : "Each";
+    field("sync.delay",
+          "{Delay::" + delay + ", " + braced(*numbers, [](double x) { return shortestDecimal(x); }) + "}");
+  }
+  SmallVector<int64_t> axes;
+  for (int m = 0; mesh && m < mesh.size(); ++m)
+    if (ech::has(policy.getOver(), mesh.nameOf(m)))
+      axes.push_back(m);
+  if (!axes.empty())
+    field("sync.meshAxes", braced(axes, [](int64_t m) { return std::to_string(m); }));
+  if (policy.getEvery())
+    field("sync.every", Twine(policy.getEvery()));
+  if ((policy.isAsync() || policy.isLocal()) && policy.isOneRank()) {
+    const auto [offset, bytes] = ownOfWorkers(module, policy.isLocal());
+    field("sync.own", "{" + Twine(offset) + ", " + Twine(bytes) + "}");
+  }
+}
+
 void Tables::print() {
   os << "/// What the training loop, snapshots and logs know of the program.\nProgram describe() {\n  Program p;\n";
   auto train = run::only<run::TrainOp>(module);
@@ -235,6 +297,8 @@ void Tables::print() {
   field("seed", Twine(train.getSeed()));
   field("batch", Twine(train.getBatch()));
   field("steps", Twine(train.getSteps()));
+  if (auto policy = run::only<run::SyncOp>(module))
+    sync(policy);
   stored();
   inputs();
   if (auto data = run::only<run::DataOp>(module))
@@ -289,6 +353,12 @@ void Tables::print() {
     field("start", "start");
   if (SymbolTable::lookupSymbolIn(module, "train"))
     field("step", "step");
+  for (auto [step, function, member] :
+       {std::tuple("hand_in", "hand_in", "handIn"), std::tuple("update", "update", "update"),
+        std::tuple("read", "read_newest", "readNewest"), std::tuple("meet", "meet", "meet"),
+        std::tuple("take", "take_met", "takeMet")})
+    if (SymbolTable::lookupSymbolIn(module, step))
+      field(member, function);
   if (SymbolTable::lookupSymbolIn(module, "evaluate")) {
     field("evaluateBegin", "evaluate_begin");
     field("evaluateBatch", "evaluate_batch");

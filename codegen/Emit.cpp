@@ -75,6 +75,17 @@ LogicalResult echelon::emitCpp(ModuleOp module, const frontend::SourceManager &s
       printTraining(function, text, body);
     else if (function.getSymName() == "train.start")
       printOnce(function, "start", "What starts from parameters, once they have their start values.", text, body);
+    else if (function.getSymName() == "hand_in")
+      printOnce(function, "hand_in", "What the worker has made joins what is handed in for the next update.", text,
+                body);
+    else if (function.getSymName() == "update")
+      printOnce(function, "update", "The update, of what all workers have handed in.", text, body);
+    else if (function.getSymName() == "read")
+      printOnce(function, "read_newest", "Copies become the newest parameters.", text, body);
+    else if (function.getSymName() == "meet")
+      printOnce(function, "meet", "What all workers go on with, of what each has.", text, body);
+    else if (function.getSymName() == "take")
+      printOnce(function, "take_met", "The worker goes on with what the meeting has made.", text, body);
     else if (function.getSymName() == "exchange")
       printOnce(function, "exchange", "Parameters and their averages change places, around an evaluation.", text, body);
     else if (function.getSymName() == "evaluate")

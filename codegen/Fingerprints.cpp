@@ -117,6 +117,14 @@ std::string optimizerLines(ModuleOp module) {
             "\n";
   if (auto scale = run::only<run::LossScaleOp>(module))
     text += "loss scale: " + (scale.getDynamic() ? "dynamic" : std::to_string(scale.getStart())) + "\n";
+  if (auto sync = run::only<run::SyncOp>(module)) {
+    text += ("sync: " + sync.getPolicy() + " " + Twine(sync.getK()) + " of " + Twine(sync.getWorkers())).str();
+    if (sync.getStalenessAttr().getInt() != -1)
+      text += " staleness " + std::to_string(int64_t(sync.getStaleness()));
+    text += sync.getDamp() ? " damp\n" : "\n";
+    if (auto numbers = sync.getNumbers())
+      text += "delay: " + sync.getDelay().str() + " " + listed(*numbers) + "\n";
+  }
   if (auto compress = run::only<run::CompressOp>(module))
     text += ("compression: " + compress.getKind()).str() + " " +
             shortestDecimal(compress.getAmount().convertToDouble()) + (compress.getFeedback() ? " feedback" : "") +

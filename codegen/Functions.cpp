@@ -171,10 +171,15 @@ void codegen::printOnce(rt::FunctionOp step, StringRef name, StringRef what, con
   printer.probes = nullptr;
   os << "/// " << what << "\n";
   SmallVector<Operation *> ops = operationsOf(step);
-  printer.function(("void " + name + "(Rank &r) {").str(), [&] {
-    for (Operation *op : ops)
-      printer.operation(*op);
-  });
+  printer.function(("void " + name + "(Rank &r" +
+                    (uses(ops, isRate)  ? ", double lr) {"
+                     : name == "update" ? ", double /*lr*/) {"
+                                        : ") {"))
+                       .str(),
+                   [&] {
+                     for (Operation *op : ops)
+                       printer.operation(*op);
+                   });
   os << printer.text() << "\n";
 }
 

@@ -13,6 +13,9 @@ ArrayRef<Group> codegen::groups() {
       {"Params", "p", "Parameters."},
       {"State", "state", "What the model keeps from one step to the next."},
       {"OptimizerState", "opt", "What the optimizer keeps from one step to the next."},
+      {"Copies", "copy", "Parameters and states as the worker has read them."},
+      {"HandedIn", "own", "What the worker hands in for the next update."},
+      {"Totals", "total", "The sum of what the worker has handed in for the next update."},
       {"Activations", "act", "What one function of a step computes and another one reads."},
       {"Gradients", "grad", "Gradients, as the update takes them."},
       {"Sums", "sums", "What an evaluation keeps from one batch to the next: sums."}};

@@ -47,6 +47,8 @@ private:
   /// A name that no other member of the group and no constant has: `wanted`, or of the same tensor's whole path.
   std::string unique(StringRef group, StringRef wanted, StringRef path, const std::string &key);
   std::string memberName(StringRef path) const { return lower::shortName(path); }
+  /// "d_wq" of handed_in.gradient.layer.attn.wq, and so of its sum.
+  std::string memberName(ech::VariableOp variable) const;
 
   ModuleOp module;
   Builder builder;
@@ -76,20 +78,36 @@ void Binder::bind(Operation *op, StringRef group, StringRef name) {
   op->setAttr(rt::kMember, builder.getStrArrayAttr({group, name}));
 }
 
+std::string Binder::memberName(ech::VariableOp variable) const {
+  StringRef path = variable.getSymName();
+  if (variable.getKind() == ech::VariableKind::Copy)
+    path.consume_front("copy.");
+  if (variable.getKind() != ech::VariableKind::HandedIn)
+    return memberName(path);
+  path.consume_front("sum.");
+  path.consume_front("handed_in.");
+  const auto [what, of] = path.split('.');
+  return what == "loss" ? memberName(of) : (what == "gradient" ? "d_" : "next_") + memberName(of);
+}
+
 void Binder::bindStored(rt::AllocOp alloc) {
   Operation *of = symbols.lookup(*alloc.getOf());
   auto variable = dyn_cast<ech::VariableOp>(of);
   StringRef path = *alloc.getOf();
-  StringRef group = !variable                                        ? "Inputs"
-                    : variable.getKind() == ech::VariableKind::Param ? "Params"
-                    : variable.getKind() == ech::VariableKind::State ? "State"
-                                                                     : "OptimizerState";
+  StringRef group = !variable                                           ? "Inputs"
+                    : variable.getKind() == ech::VariableKind::Param    ? "Params"
+                    : variable.getKind() == ech::VariableKind::State    ? "State"
+                    : variable.getKind() == ech::VariableKind::Copy     ? "Copies"
+                    : variable.getKind() != ech::VariableKind::HandedIn ? "OptimizerState"
+                    : path.starts_with("sum.")                          ? "Totals"
+                                                                        : "HandedIn";
   std::string key; // an input in two forms is two members
   llvm::raw_string_ostream(key) << path << alloc.getOffset().value_or(0);
   StringRef rest = path;
   rest.consume_front("optimizer.");
   const std::string part = memberName(path) + "_part"; // of an input that is wanted whole and in parts
-  const std::string name = unique(group, memberName(path), variable ? rest : StringRef(part), key);
+  const std::string name =
+      unique(group, variable ? memberName(variable) : memberName(path), variable ? rest : StringRef(part), key);
   if (group == "Params")
     paramNames[path] = name;
   bind(alloc, group, name);

@@ -8,6 +8,7 @@
 // Weight decay takes only `decayed` parameters.
 #include "ir/ech/Reverse.h"
 #include "passes/Passes.h"
+#include "passes/compress/Workers.h"
 #include "passes/update/MarkUpdate.h"
 #include "passes/update/Rule.h"
 #include "llvm/Support/GlobPattern.h"
@@ -32,7 +33,7 @@ namespace {
 struct ExpandUpdate : echelon::impl::ExpandUpdateBase<ExpandUpdate> {
   void runOnOperation() override {
     for (auto step : llvm::make_early_inc_range(getOperation().getOps<StepOp>()))
-      if (step.getSymName() == "train" && failed(expand(step)))
+      if ((step.getSymName() == "train" || step.getSymName() == "update") && failed(expand(step)))
         return signalPassFailure();
   }
 
@@ -61,20 +62,26 @@ struct ExpandUpdate : echelon::impl::ExpandUpdateBase<ExpandUpdate> {
     builder.setInsertionPointToEnd(&step.getBody().front());
     Location place = placeOf(step.getLoc());
     Build build(builder, place, tensor(gradients.front().getValue()).getElement());
-    if (run::only<run::LossScaleOp>(getOperation()))
+    auto policy = run::only<run::SyncOp>(getOperation());
+    if (run::only<run::LossScaleOp>(getOperation()) && (!policy || policy.isLocal())) // else it is gone
       lossScale = build.scalar("loss_scale");
     Value scale = factor(build, gradients);
     auto average = run::only<run::AverageOp>(getOperation());
-    SmallVector<VariableOp> averages;
+    auto meet = getOperation().lookupSymbol<StepOp>("meet"); // of workers that train by themselves
+    SmallVector<VariableOp> averages, averaged;
     for (auto [gradient, line] : llvm::zip(gradients, chosen)) {
       Value next = update(build, gradient, line, scale);
-      if (average && failed(averageOf(build, variable(gradient), next, average.getDecay(), averages)))
+      if (average && !meet && failed(averageOf(build, variable(gradient), next, average.getDecay(), averages)))
         return failure();
+      if (average && meet)
+        averaged.push_back(variable(gradient));
       if (getOperation()->hasAttr(ech::kKeepGradients))
         WriteOp::create(builder, build.loc, beside(variable(gradient), "gradient.").getSymName(),
                         unscaled(build, gradient.getValue()));
       gradient.erase();
     }
+    if (meet && failed(averageWhatMeets(build, meet, averaged, averages)))
+      return failure();
     if (average)
       placeAverages(step, averages);
     return success();
@@ -117,7 +124,9 @@ struct ExpandUpdate : echelon::impl::ExpandUpdateBase<ExpandUpdate> {
         llvm::map_to_vector(gradients, [](GradientOp g) -> StringRef { return g.getParameter(); });
     norm.getDefiningOp()->setAttr(echelon::kParameters, build.builder.getStrArrayAttr(names));
     norm = named(build, "norm", unscaled(build, norm));
-    ReportOp::create(build.builder, build.loc, ReportKind::Norm, "norm", norm);
+    auto policy = run::only<run::SyncOp>(getOperation());
+    ReportOp::create(build.builder, build.loc, ReportKind::Norm, "norm",
+                     policy && policy.isLocal() ? compress::meanOverWorkers(build, getOperation(), norm) : norm);
     auto limit = getOperation()->getAttrOfType<FloatAttr>(ech::kClip);
     if (!limit)
       return lossScale ? named(build, "scale", unscaled(build, build.constant(1))) : Value();
@@ -186,6 +195,26 @@ struct ExpandUpdate : echelon::impl::ExpandUpdateBase<ExpandUpdate> {
     Value now = build.mul(next, share);
     write(build, average, build.add(before, now));
     averages.push_back(average);
+    return success();
+  }
+
+  /// Between meetings there is no one parameter: the average is of what workers go on with.
+  LogicalResult averageWhatMeets(Build &build, StepOp meet, ArrayRef<VariableOp> params,
+                                 SmallVectorImpl<VariableOp> &averages) {
+    build.builder.setInsertionPointToEnd(&meet.getBody().front());
+    reads.clear();
+    for (VariableOp param : params)
+      for (auto write : llvm::make_early_inc_range(meet.getBody().front().getOps<WriteOp>())) {
+        StringRef target = write.getTarget();
+        target.consume_front("copy.");
+        if (target != param.getSymName())
+          continue;
+        build.loc = placeOf(write.getLoc());
+        if (failed(averageOf(build, param, write.getValue(), run::only<run::AverageOp>(getOperation()).getDecay(),
+                             averages)))
+          return failure();
+        break;
+      }
     return success();
   }
 

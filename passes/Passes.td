@@ -80,6 +80,32 @@ def Compress : EchelonPass<"ech-compress"> {
   }];
 }
 
+def Sync : EchelonPass<"ech-sync"> {
+  let summary = "what a worker hands in, and the update that is made of it, where the module has a sync policy";
+  let description = [{
+    With `run.sync "k_async" k 2 of 4 over ["dp"]`, `ech.gradient @w, %dw` of @train becomes
+    ```mlir
+    ech.write @handed_in.gradient.w, %dw
+    ```
+    and @update
+    ```mlir
+    %own = ech.read @handed_in.gradient.w
+    %weighed = ech.map mul %own, hand_in_weight
+    %in = ech.map select hand_in_weight != 0, %weighed, 0    // who is not in may hold anything
+    %each = ech.per_worker %in apart : [in, out] -> [worker=4, in, out]
+    %dw = ech.reduce sum %each over ["worker"]
+    ech.gradient @w, %dw
+    ```
+    Losses and states are handed in likewise, and are means of those in the update. Asynchronous workers compute at
+    `copy.w`, which @read makes of w. Where a worker may hand in several gradients for one update, or one rank works for
+    several workers, @hand_in adds them to `sum.handed_in.gradient.w`. @train is of one worker's mini-batch: the batch is
+    not split over the workers' mesh axes, and nothing of @train travels over them. In @evaluate each worker takes
+    batches of its own, and their sums are added up at its end. Which worker hands in when, the run decides.
+    What needs other samples of the batch inside of @train is refused, by the rule of `ech-split-time`.
+    Runs on derivatives; `ech-split-time` splits @train, `ech-expand-update` works on @update.
+  }];
+}
+
 def SplitTime : EchelonPass<"ech-split-time"> {
   let summary = "the batch is split over time: micro batches in @train, the held-out set's batches in @evaluate";
   let description = [{
@@ -378,8 +404,23 @@ def PlanArenas : EchelonPass<"rt-plan-arenas"> {
     with the layout of the parameters where types agree. The input arena holds inputs, the work arena everything else:
     buffers that are not alive at the same time share bytes, 64-byte aligned. `rt.alloc work : <[n=64], f32>` becomes
     `rt.alloc work at 256 : <[n=64], f32>`. The module's `rt.state_bytes`, `rt.input_bytes` and `rt.work_bytes` are what
-    the program allocates, exactly. Runs when every buffer and the order of operations are settled; what follows changes
-    how a program reads, and no byte of what it does.
+    the program allocates, exactly. Runs when every buffer and the order of operations are settled.
+  }];
+  let dependentDialects = ["::echelon::rt::RtDialect"];
+}
+
+def MoveMessages : EchelonPass<"rt-move-messages"> {
+  let summary = "what is computed while a message is under way moves it on";
+  let description = [{
+    ```mlir
+    %t = rt.collective "all_reduce" …             // started
+    rt.gemm …
+    rt.wait %t
+    ```
+    gains `rt.progress` behind the product: a sum between machines is several messages, each of which waits for others,
+    and MPI looks at them where it is called. Behind operations of 10^6 flops or 5 10^5 bytes and more alone. Where
+    the workers of a sync policy arrive in real time, `rt.progress looks` stands behind all of these in @train. What
+    follows changes how a program reads, and no byte of what it does.
   }];
   let dependentDialects = ["::echelon::rt::RtDialect"];
 }

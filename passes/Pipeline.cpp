@@ -6,6 +6,7 @@ void echelon::buildPipeline(mlir::OpPassManager &manager, Stage until, PipelineO
   manager.addPass(createRecogniseAttention());
   manager.addPass(createDifferentiate());
   manager.addPass(createCompress());
+  manager.addPass(createSync());
   manager.addPass(createSplitTime());
   manager.addPass(createExpandUpdate());
   manager.addPass(createSimplify());
@@ -25,6 +26,7 @@ void echelon::buildPipeline(mlir::OpPassManager &manager, Stage until, PipelineO
   manager.addPass(createLowerToRt());
   manager.addPass(createSelectKernels());
   manager.addPass(createPlanArenas());
+  manager.addPass(createMoveMessages());
   shapeProgram(manager);
 }
 

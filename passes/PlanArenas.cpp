@@ -13,6 +13,7 @@
 // 4. Largest first, each buffer goes to the smallest gap that it fits, between those that it overlaps in time.
 #include "ir/dist/State.h"
 #include "ir/rt/Rt.h"
+#include "ir/run/Run.h"
 #include "mlir/IR/SymbolTable.h"
 #include "passes/Moments.h"
 #include "passes/Passes.h"
@@ -39,7 +40,8 @@ struct Block {
 class Plan {
 public:
   explicit Plan(rt::FunctionOp function) : function(function) {}
-  int64_t run();
+  /// Offsets from `from` on; where they end.
+  int64_t run(int64_t from);
 
 private:
   void number(mlir::Block &block);
@@ -157,7 +159,7 @@ void eraseWithViews(Operation *op) {
   op->erase();
 }
 
-int64_t Plan::run() {
+int64_t Plan::run(int64_t from) {
   number(function.getBody().front());
   findLives();
   share();
@@ -165,7 +167,7 @@ int64_t Plan::run() {
   Builder builder(function.getContext());
   for (auto &block : blocks)
     for (rt::AllocOp alloc : block->buffers)
-      alloc.setOffsetAttr(builder.getI64IntegerAttr(block->offset));
+      alloc.setOffsetAttr(builder.getI64IntegerAttr(from + block->offset));
   SmallVector<rt::AllocOp> unused;
   function.walk([&](rt::AllocOp alloc) {
     if (alloc.getArena() == rt::Arena::Work && !alloc.getOffset())
@@ -173,30 +175,52 @@ int64_t Plan::run() {
   });
   for (rt::AllocOp alloc : unused)
     eraseWithViews(alloc);
-  return size;
+  return size ? from + size : 0;
 }
 
 struct PlanArenas : echelon::impl::PlanArenasBase<PlanArenas> {
-  /// Stored tensors in the order of the state arena.
+  /// Stored tensors in the order of the state arena: parameters, copies of them, states, what the optimizer keeps by
+  /// its names. Where workers train by themselves, what they share comes last.
   static SmallVector<ech::VariableOp> inOrder(ModuleOp module) {
-    SmallVector<ech::VariableOp> params, states;
+    auto policy = run::only<run::SyncOp>(module);
+    const bool isLocal = policy && policy.isLocal();
+    SmallVector<ech::VariableOp> order, copies, states, shared;
     llvm::MapVector<StringRef, SmallVector<ech::VariableOp>> moments;
-    for (auto variable : module.getOps<ech::VariableOp>())
-      if (variable.getKind() == ech::VariableKind::Optimizer || variable.getKind() == ech::VariableKind::Average)
-        moments[momentOf(variable).first].push_back(variable);
+    for (auto variable : module.getOps<ech::VariableOp>()) {
+      const ech::VariableKind kind = variable.getKind();
+      const StringRef moment = momentOf(variable).first;
+      if (isLocal && (kind == ech::VariableKind::Copy || kind == ech::VariableKind::HandedIn ||
+                      kind == ech::VariableKind::Average || moment == "outer_momentum"))
+        shared.push_back(variable);
+      else if (kind == ech::VariableKind::Optimizer || kind == ech::VariableKind::Average)
+        moments[moment].push_back(variable);
       else
-        (variable.getKind() == ech::VariableKind::Param ? params : states).push_back(variable);
-    llvm::append_range(params, states);
+        (kind == ech::VariableKind::Param  ? order
+         : kind == ech::VariableKind::Copy ? copies
+                                           : states)
+            .push_back(variable);
+    }
+    llvm::append_range(order, copies);
+    llvm::append_range(order, states);
     for (auto &[name, list] : moments)
-      llvm::append_range(params, list);
-    return params;
+      llvm::append_range(order, list);
+    llvm::append_range(order, shared);
+    return order;
   }
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
     Builder builder(&getContext());
-    int64_t work = 0;
-    module.walk([&](rt::FunctionOp function) { work = std::max(work, Plan(function).run()); });
+    // Workers that arrive in real time update in the midst of a step.
+    auto policy = run::only<run::SyncOp>(module);
+    int64_t work = 0, ofStep = 0;
+    for (auto function : module.getOps<rt::FunctionOp>()) {
+      const bool isWithin = policy && policy.isLive() && function.getSymName() != "train";
+      const int64_t bytes = Plan(function).run(isWithin ? ofStep : 0);
+      work = std::max(work, bytes);
+      if (function.getSymName() == "train")
+        ofStep = aligned(bytes);
+    }
     llvm::StringMap<SmallVector<rt::AllocOp>> allocs; // by the variable's or input's name
     module.walk([&](rt::AllocOp alloc) {
       if (alloc.getOf())

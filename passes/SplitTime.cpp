@@ -8,6 +8,7 @@
 // 4. What is made of totals, the reports, gradients and writes follow.
 #include "mlir/IR/IRMapping.h"
 #include "passes/Passes.h"
+#include "passes/compress/Workers.h"
 #include "passes/microbatch/Distribute.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -189,14 +190,25 @@ private:
                                  stacked, ValueRange(sums).getTypes());
     loop.setTime(true);
     loop.getBody().push_back(block.release());
-    for (auto [value, total] : llvm::zip(extremes, loop.getFinals()))
-      totals.map(value, total);
+    for (auto [value, total] : llvm::zip(extremes, loop.getFinals())) {
+      build.loc = value.getLoc();
+      totals.map(value, ofWorkers(dependences.extreme(value).getKind(), total));
+    }
     for (auto [value, stack] : llvm::zip(apart, loop.getStacks()))
       stacks[value] = stack;
     for (auto [value, total] : llvm::zip(summed, loop.getSums())) {
       build.loc = value.getLoc();
-      totals.map(value, build.cast(total, tensor(value).getElement()));
+      totals.map(value, build.cast(ofWorkers(Reduction::Sum, total), tensor(value).getElement()));
     }
+  }
+  /// Under a sync policy, each worker has evaluated batches of its own.
+  Value ofWorkers(Reduction kind, Value total) {
+    auto module = step->getParentOfType<ModuleOp>();
+    const int64_t count = compress::workersApart(module);
+    if (!time.evaluation() || count == 1)
+      return total;
+    const StringRef axis = module->getAttrOfType<StringAttr>(kWorkerAxis).getValue();
+    return build.reduce(kind, build.perWorker(total, axis, count, /*isApart=*/true), {axis});
   }
   /// On one rank that works for several, a pass is what one of them does.
   bool isOfWorkers(Operation *op) const {
@@ -329,7 +341,7 @@ struct SplitTime : echelon::impl::SplitTimeBase<SplitTime> {
     SmallVector<StepOp> steps(module.getOps<StepOp>());
     auto timeOf = [&](StepOp step) {
       const int64_t passes = step.getSymName() == "evaluate" ? 0 : micro ? micro.getInt() : 1;
-      return Time{batchAxis.getValue(), passes, module->getAttrOfType<ArrayAttr>(ech::kLikeBatch)};
+      return Time{batchAxis.getValue(), passes, module->getAttrOfType<ArrayAttr>(ech::kLikeBatch), {}};
     };
     bool fine = true;
     for (StepOp step : steps)

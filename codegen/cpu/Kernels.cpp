@@ -384,6 +384,10 @@ std::string cpu::textOf(rt::NumberOp number) {
     return "average_decay(" + real(number.getBy()->convertToDouble(), number.getContext()) + ", r.averagings())";
   case rt::Number::LossScale:
     return "r.lossScale()";
+  case rt::Number::HandInWeight:
+    return "r.handInWeight()";
+  case rt::Number::IsFirstIn:
+    return "r.isFirstIn() ? 1.0 : 0.0";
   case rt::Number::Step:
     return "static_cast<double>(r.step())";
   case rt::Number::SampleCount:

@@ -1,46 +1,10 @@
-// Clauses that change the mathematics: sync, precision, compression and surgeries. All but `sync every step`, the
-// precisions down to fp16 and `compress gradients` are checked here and left to come.
+// Clauses that change the mathematics: precision, compression and surgeries. All but the precisions down to fp16 and
+// `compress gradients` are checked here and left to come.
 #include "frontend/resolve/Resolver.h"
 #include <algorithm>
 #include <cmath>
 
 namespace echelon::frontend {
-
-void TrainResolver::take(const SyncClause &c, const Clause &clause) {
-  meshAxes(c.over);
-  if (c.everyStep)
-    return;
-  const Method &m = *c.method;
-  static const std::map<std::string, std::vector<std::string>> forms = {{"k_sync", {"k"}},
-                                                                        {"k_batch_sync", {"k"}},
-                                                                        {"async", {"staleness", "damp"}},
-                                                                        {"k_async", {"k", "staleness", "damp"}},
-                                                                        {"k_batch_async", {"k", "staleness", "damp"}},
-                                                                        {"local", {"steps", "outer"}}};
-  std::vector<std::string> known;
-  for (const auto &form : forms)
-    known.push_back(form.first);
-  if (!oneOf(m.name, known, "sync policy"))
-    return;
-  const std::vector<std::string> &names = forms.at(m.name.text);
-  Arguments args(m.name.text, m.range, m.arguments, names, diagnostics);
-  if (names[0] == "k" && args.require("k"))
-    args.whole("k", atLeast(1));
-  args.whole("staleness", atLeast(1));
-  args.truth("damp");
-  if (m.name.text == "local") {
-    if (args.require("steps"))
-      args.whole("steps", atLeast(1));
-    if (const CallExpr *outer = args.call("outer"))
-      if (oneOf({outer->callee.text(), outer->callee.range}, {"sgd", "nesterov"}, "outer optimizer", Code::E0405)) {
-        Arguments inner(outer->callee.text(), outer->range, outer->arguments, {"lr", "momentum"}, diagnostics);
-        if (inner.require("lr"))
-          inner.number("lr", above(0));
-        inner.number("momentum", belowOne());
-      }
-  }
-  notBuilt(clause.range, "sync " + m.name.text, "leave it out: every step is synchronous");
-}
 
 /// What a clause computes in where all else, but the loss scale, is what the word for it means: fp32. Else empty.
 static std::string computesIn(const PrecisionClause &c) {
@@ -175,6 +139,10 @@ void TrainResolver::take(const CompressClause &c, const Clause &clause) {
   }
   if (!isKnown || diagnostics.errorCount() != before)
     return;
+  if (settings.sync) {
+    notBuilt(clause.range, "compress " + c.what.text + " under sync " + settings.sync->policy);
+    return;
+  }
   if (c.what.text == "deltas") {
     if (std::none_of(train.clauses.begin(), train.clauses.end(), [](const Clause &other) {
           auto *sync = std::get_if<SyncClause>(&other.what);

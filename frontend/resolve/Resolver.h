@@ -56,8 +56,13 @@ private:
   void finishLayout();
   std::vector<MeshAxisSettings *> meshAxes(const std::vector<Ident> &over);
   std::string batchAxis() const;
-  // Mathematics.cpp: what changes the mathematics
+  // Sync.cpp
   void take(const SyncClause &, const Clause &);
+  bool takeWorkers(const SyncClause &, const Clause &, SyncSettings &sync);
+  void takeDelay(Arguments &args, SyncSettings &sync);
+  void takeLocal(Arguments &args, SyncSettings &sync);
+  void checkMeetings();
+  // Mathematics.cpp: what changes the mathematics
   void take(const PrecisionClause &, const Clause &);
   bool takeScale(const PrecisionClause::Item &);
   void take(const CompressClause &, const Clause &);

@@ -22,7 +22,8 @@ RunSettings TrainResolver::run() {
                                           std::is_same_v<T, BatchClause> || std::is_same_v<T, LengthClause>
                                       ? 0
                                   : std::is_same_v<T, LayoutClause> ? 1
-                                                                    : 2;
+                                  : std::is_same_v<T, SyncClause>   ? 2
+                                                                    : 3;
             if (phase == wanted)
               take(what, clause);
           },
@@ -30,16 +31,20 @@ RunSettings TrainResolver::run() {
   };
   takeDefaultCluster();
   pass(0);
-  if (settings.lengthSamples && settings.batch)
-    settings.steps = (settings.lengthSamples + settings.batch - 1) / settings.batch;
   pass(1);
   finishLayout();
   pass(2);
+  if (const int64_t samples = settings.samplesAStep(); settings.lengthSamples && samples)
+    settings.steps = (settings.lengthSamples + samples - 1) / samples;
+  pass(3);
   normalizeEvaluations();
   checkSchedules();
+  checkMeetings();
   checkLength(settings, diagnostics);
   if (oneRank) {
     settings.mesh.clear();
+    if (settings.sync)
+      settings.sync->over.clear();
     settings.collectives.clear();
     settings.clusterRanks = 1;
   }

@@ -4,6 +4,7 @@
 #include "frontend/ast/Ast.h"
 #include "runtime/data/DataSpec.h"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <set>
@@ -69,6 +70,32 @@ struct UntilSettings {
   std::string text() const;
 };
 
+/// `sync k_async(4, staleness = 8) over dp`
+struct SyncSettings {
+  std::string policy; // "k_sync", "k_batch_sync", "k_async" (`async` is that of 1), "k_batch_async", "local"
+  int64_t k = 1;
+  int64_t workers = 1;
+  std::vector<std::string> over;    // the workers' mesh axes, outermost first
+  std::optional<int64_t> staleness; // most
+  bool damps = false;
+  std::string delay;                // of drawn arrivals: "exponential", "shifted", "each"; empty: they are real
+  std::vector<double> delayNumbers; // its arguments
+  int64_t every = 0;                // local: steps from one meeting to the next
+  std::string outer;                // local: "sgd", "nesterov"; empty: plain averaging
+  double rate = 1, momentum = 0;    // of the outer optimizer
+  SourceRange range;
+
+  /// Instead of real ones, where there are none or they are to be known beforehand.
+  void drawArrivals() {
+    delay = "exponential";
+    delayNumbers = {1};
+  }
+  bool isLocal() const { return policy == "local"; }
+  bool isAsync() const { return policy == "k_async" || policy == "k_batch_async"; }
+  bool isBatch() const { return policy == "k_batch_sync" || policy == "k_batch_async"; }
+  std::string text() const; // "k_async(4, staleness = 8) over dp"
+};
+
 /// `compress gradients over dp with topk(1%) feedback`
 struct CompressSettings {
   std::string kind;              // "fp16", "int8", "onebit", "topk", "randomk", "powersgd"
@@ -115,6 +142,7 @@ struct RunSettings {
   std::vector<std::pair<std::string, SourceRange>> inputs; // `-> image, label`
   std::vector<OptimizerLine> optimizers;
   std::optional<double> clip;
+  std::optional<SyncSettings> sync; // none: every step
   std::optional<CompressSettings> compress;
   std::optional<double> averageDecay; // of `average ema(d)`
   std::vector<EvaluationSettings> evaluations;
@@ -137,6 +165,13 @@ struct RunSettings {
   } onNan;
   std::vector<NotBuilt> notBuilt;
 
+  /// Samples that one worker takes at a time: the batch, where all work together.
+  int64_t miniBatch() const { return sync ? batch / sync->workers : batch; }
+  /// Samples whose gradients make one step.
+  int64_t samplesAStep() const { return sync ? sync->k * miniBatch() : batch; }
+  bool isWorkerAxis(const std::string &meshAxis) const {
+    return sync && std::find(sync->over.begin(), sync->over.end(), meshAxis) != sync->over.end();
+  }
   bool hasLength() const { return steps || lengthSamples || lengthEpochs; }
   /// What all nodes that the mesh takes cost in an hour; 0: the cluster says no price.
   double dollarsPerHour() const;

@@ -230,8 +230,9 @@ Value Build::globalNorm(ValueRange values) { return GlobalNormOp::create(builder
 
 //===- workers ----------------------------------------------------------------------------------------------------===//
 
-Value Build::perWorker(Value x, StringRef axis, int64_t workers) {
-  return PerWorkerOp::create(builder, loc, stackedType(tensor(x), axis, workers), x);
+Value Build::perWorker(Value x, StringRef axis, int64_t workers, bool isApart) {
+  return PerWorkerOp::create(builder, loc, stackedType(tensor(x), axis, workers), x,
+                             isApart ? builder.getUnitAttr() : UnitAttr());
 }
 Value Build::handIn(Value x, StringRef axis) {
   SmallVector<Axis> axes(tensor(x).getAxes());

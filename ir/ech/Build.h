@@ -59,7 +59,7 @@ public:
   mlir::Value top(mlir::Value x, llvm::StringRef over, llvm::StringRef into, int64_t k);
   mlir::Value globalNorm(mlir::ValueRange values);
 
-  mlir::Value perWorker(mlir::Value x, llvm::StringRef axis, int64_t workers);
+  mlir::Value perWorker(mlir::Value x, llvm::StringRef axis, int64_t workers, bool isApart = false);
   mlir::Value handIn(mlir::Value x, llvm::StringRef axis); ///< the workers' axis behind it
   mlir::Value orthogonalize(mlir::Value x, Names over, llvm::StringRef vectors);
 

@@ -68,6 +68,7 @@ inline constexpr llvm::StringLiteral kBatchAxis = "ech.batch_axis"; // what the 
 inline constexpr llvm::StringLiteral kLikeBatch = "ech.like_batch"; // further names of it
 inline constexpr llvm::StringLiteral kMicroBatches = "ech.micro";   // passes of a step
 inline constexpr llvm::StringLiteral kClip = "ech.clip";            // the largest norm of all gradients
+inline constexpr llvm::StringLiteral kWorkerAxis = "ech.worker_axis"; // under a sync policy: what tensors call it
 inline constexpr llvm::StringLiteral kWorkers = "ech.workers";      // of one rank that works for them: count, of a hop
 inline constexpr llvm::StringLiteral kPackedBy = "ech.packed_by";   // workers that compress gradients: count, of a hop
 inline constexpr llvm::StringLiteral kExactGradients = "ech.exact_gradients"; // of parameters that are not compressed

@@ -103,12 +103,13 @@ def Ech_Distribution : Ech_Enum<"Distribution", [
   I32EnumAttrCase<"Constant", 2, "constant">]>;
 def Ech_DistributionAttr : Ech_EnumAttr<Ech_Distribution, "distribution">;
 
-// Whether a variable is trained, is the model's own state, the optimizer's, the running average of a parameter, or what
-// a compression keeps from step to step.
+// Whether a variable is trained, is the model's own state, the optimizer's, the running average of a parameter, what
+// a compression keeps from step to step, a worker's copy of a parameter or state, or what a worker hands in.
 def Ech_VariableKind : Ech_Enum<"VariableKind", [
   I32EnumAttrCase<"Param", 0, "param">, I32EnumAttrCase<"State", 1, "state">,
   I32EnumAttrCase<"Optimizer", 2, "optimizer">, I32EnumAttrCase<"Average", 3, "average">,
-  I32EnumAttrCase<"Compression", 4, "compression">]>;
+  I32EnumAttrCase<"Compression", 4, "compression">, I32EnumAttrCase<"Copy", 5, "copy">,
+  I32EnumAttrCase<"HandedIn", 6, "handed_in">]>;
 def Ech_VariableKindAttr : Ech_EnumAttr<Ech_VariableKind, "kind">;
 
 def Ech_ReportKind : Ech_Enum<"ReportKind", [
@@ -270,7 +271,8 @@ def Ech_CountOp : Ech_Source<"count"> {
 def Ech_ScalarOp : Ech_Source<"scalar"> {
   let summary = "a number that the run provides at each step";
   let description = [{`learning_rate` (of optimizer line `line`), `bias_correction` (1 - beta^n, at the n-th update of the moments), `step`,
-    `average_decay` (min(beta, (1 + n) / (10 + n)), at the n-th update of the averages), `loss_scale`, `samples` (of the whole held-out set, in @evaluate).}];
+    `average_decay` (min(beta, (1 + n) / (10 + n)), at the n-th update of the averages), `loss_scale`, `samples` (of the whole held-out set, in @evaluate), and under a sync policy `hand_in_weight` (of the
+    worker's gradient in the update; 0: it is not in) and `is_first_in` (1: nothing is handed in yet for it, else 0).}];
   let arguments = (ins StrAttr:$name, DefaultValuedAttr<I64Attr, "0">:$line, DefaultValuedAttr<F64Attr, "0.0">:$beta);
   let results = (outs Ech_Tensor:$result);
   let assemblyFormat = "$name (`line` $line^)? (`beta` $beta^)? attr-dict `:` type($result)";
@@ -423,10 +425,13 @@ def Ech_PerWorkerOp : Ech_Pure<"per_worker"> {
     The result's sum over the new axis is the operand. Laid out, the operand is pending over the workers' mesh axes, and
     nothing travels: each rank holds its own part. On one rank with several workers, as `verify` has it,
     `ech-split-time` stacks the parts up.
+
+    `apart`: the operand is one that every worker has for itself (under a sync policy), the same on all ranks of a
+    worker, and the result holds them side by side.
   }];
-  let arguments = (ins Ech_Tensor:$operand);
+  let arguments = (ins Ech_Tensor:$operand, UnitAttr:$apart);
   let results = (outs Ech_Tensor:$result);
-  let assemblyFormat = "$operand attr-dict `:` type($operand) `->` type($result)";
+  let assemblyFormat = "$operand (`apart` $apart^)? attr-dict `:` type($operand) `->` type($result)";
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     /// The axis of workers.

@@ -179,7 +179,8 @@ def Rt_Number : I32EnumAttr<"Number", "what a run provides", [
   I32EnumAttrCase<"Step", 2, "step">, I32EnumAttrCase<"SampleCount", 3, "sample_count">,
   I32EnumAttrCase<"ValidSamples", 4, "valid_samples">, I32EnumAttrCase<"BatchOffset", 5, "batch_offset">,
   I32EnumAttrCase<"IsFirst", 6, "is_first">, I32EnumAttrCase<"AverageDecay", 7, "average_decay">,
-  I32EnumAttrCase<"LossScale", 8, "loss_scale">]> {
+  I32EnumAttrCase<"LossScale", 8, "loss_scale">, I32EnumAttrCase<"HandInWeight", 9, "hand_in_weight">,
+  I32EnumAttrCase<"IsFirstIn", 10, "is_first_in">]> {
   let cppNamespace = "::echelon::rt";
   let genSpecializedAttr = 0;
 }
@@ -191,6 +192,7 @@ def Rt_NumberOp : Rt_Op<"number", [Pure]> {
     - `bias_correction by 0.9`: 1 - 0.9^t after t updates
     - `average_decay by 0.9`: min(0.9, (1 + t) / (10 + t)) at update t of the averages, from 1
     - `loss_scale`: what the derivative starts from
+    - `hand_in_weight`, `is_first_in`: of what a worker hands in, under a sync policy
     - `step`: steps done before; `sample_count`: samples of the batch or the evaluation
     - `valid_samples`, `batch_offset` (index): how many samples of a batch are no padding, and how many came before it
     - `is_first of 0`: 1 at coordinate 0 of a mesh axis, else 0
@@ -241,6 +243,15 @@ def Rt_CollectiveOp : Rt_Op<"collective", [DeclareOpInterfaceMethods<Touches, ["
     /// Bytes of the message on one rank: count elements, or what a rank gets in a gather.
     int64_t messageBytes();
   }];
+}
+def Rt_ProgressOp : Rt_Op<"progress"> {
+  let summary = "moves on what has been started, without waiting: messages between machines go no further by themselves";
+  let description = [{
+    `looks`: the rank also sees whether there is something for it to do in between, under a sync policy whose workers
+    arrive in real time: an update, or that its work is no longer wanted.
+  }];
+  let arguments = (ins UnitAttr:$looks);
+  let assemblyFormat = "(`looks` $looks^)? attr-dict";
 }
 def Rt_WaitOp : Rt_Op<"wait", [DeclareOpInterfaceMethods<Costed, ["cost"]>]> {
   let summary = "returns when a started collective is done, or those of all iterations are";

@@ -129,6 +129,40 @@ def Run_CompressOp : Run_Op<"compress"> {
   let assemblyFormat = "$kind `over` $over `amount` $amount (`feedback` $feedback^)? attr-dict";
 }
 
+def Run_SyncOp : Run_Op<"sync"> {
+  let summary = "`sync k_async(4) over dp`: which gradients make an update, and which parameters they are computed at";
+  let description = [{
+    `run.sync "k_async" k 4 of 8 over ["dp"] staleness 8 damp delay "exponential" [1.0]`. `policy` is `k_sync`,
+    `k_batch_sync`, `k_async` (`async` is that of 1) or `k_batch_async`; a worker is a coordinate of the mesh axes `over`,
+    of which there are none on one rank that works for all of them. `staleness`: most updates between a gradient's read
+    and its application; -1: no limit. `damp`: a gradient counts 1 / max(1, its staleness). `delay`: of drawn arrivals,
+    `exponential`, `shifted` or `each`.
+
+    `run.sync "local" k 4 of 4 over ["dp"] every 16 outer "nesterov" rate 0.7 momentum 0.9`: each worker trains by itself,
+    and after 16 steps all take the mean, or what the outer optimizer makes of it.
+  }];
+  let arguments = (ins StrAttr:$policy, I64Attr:$k, I64Attr:$workers, StrArrayAttr:$over,
+                       DefaultValuedAttr<I64Attr, "-1">:$staleness, UnitAttr:$damp,
+                       DefaultValuedAttr<StrAttr, "\"\"">:$delay, OptionalAttr<DenseF64ArrayAttr>:$numbers,
+                       DefaultValuedAttr<I64Attr, "0">:$every, DefaultValuedAttr<StrAttr, "\"\"">:$outer,
+                       DefaultValuedAttr<F64Attr, "1.0">:$rate, DefaultValuedAttr<F64Attr, "0.0">:$momentum);
+  let assemblyFormat = [{
+    $policy `k` $k `of` $workers `over` $over (`staleness` $staleness^)? (`damp` $damp^)?
+    (`delay` $delay^ $numbers)? (`every` $every^)? (`outer` $outer^ `rate` $rate `momentum` $momentum)? attr-dict
+  }];
+  let extraClassDeclaration = [{
+    /// Whether workers may compute at parameters that are no longer the newest.
+    bool isAsync() { return getPolicy().ends_with("async"); }
+    /// Whether one worker may hand in several gradients for an update.
+    bool isBatch() { return getPolicy().contains("batch"); }
+    /// Whether workers are in when they are, and no clock draws when.
+    bool isLive() { return !isLocal() && !getOver().empty() && getDelay().empty(); }
+    bool isLocal() { return getPolicy() == "local"; }
+    /// Whether one rank works for several workers.
+    bool isOneRank() { return getOver().empty() && getWorkers() > 1; }
+  }];
+}
+
 def Run_NanAction : I32EnumAttr<"NanAction", "what a training step does whose loss or gradients are not finite", [
     I32EnumAttrCase<"Skip", 0, "skip">, I32EnumAttrCase<"RollBack", 1, "roll_back">]> {
   let cppNamespace = "::echelon::run";

@@ -88,6 +88,37 @@ Workers echelon::compress::workersOf(ModuleOp module, run::CompressOp clause, ec
   return workers;
 }
 
+Workers echelon::compress::workersOf(ModuleOp module, run::SyncOp policy) {
+  Workers workers;
+  workers.axis = FreeNames(module).like("worker");
+  workers.of = module->getAttrOfType<dist::MeshAttr>(dist::kMesh);
+  for (int m = 0; workers.of && m < workers.of.size(); ++m)
+    if (ech::has(policy.getOver(), workers.of.nameOf(m))) {
+      workers.mesh.push_back(m);
+      workers.count *= workers.of.sizeOf(m);
+    }
+  workers.ofHop = workers.count;
+  return workers;
+}
+
+int64_t echelon::compress::workersApart(ModuleOp module) {
+  auto mesh = module->getAttrOfType<dist::MeshAttr>(dist::kMesh);
+  auto policy = run::only<run::SyncOp>(module);
+  int64_t count = 1;
+  for (int m = 0; mesh && policy && m < mesh.size(); ++m)
+    count *= ech::has(policy.getOver(), mesh.nameOf(m)) ? mesh.sizeOf(m) : 1;
+  return count;
+}
+
+Value echelon::compress::meanOverWorkers(ech::Build &build, ModuleOp module, Value own) {
+  const int64_t count = workersApart(module);
+  if (count == 1)
+    return own;
+  const StringRef axis = module->getAttrOfType<StringAttr>(ech::kWorkerAxis).getValue();
+  Value each = build.perWorker(own, axis, count, /*isApart=*/true);
+  return build.mul(build.sum(each, {axis}), build.constant(1.0 / double(count)));
+}
+
 void echelon::compress::listWorkers(ModuleOp module, const Workers &workers) {
   if (!workers.of)
     return;

@@ -1,7 +1,7 @@
 // Who the workers of a compression are.
 #pragma once
 #include "ir/dist/State.h"
-#include "ir/ech/Ech.h"
+#include "ir/ech/Build.h"
 #include "ir/run/Run.h"
 
 namespace echelon::compress {
@@ -22,8 +22,14 @@ struct Workers {
 
 /// On one rank, `ech.workers` says how many there are.
 Workers workersOf(mlir::ModuleOp module, run::CompressOp clause, ech::StepOp step);
+/// Those of a sync policy: all are of one hop.
+Workers workersOf(mlir::ModuleOp module, run::SyncOp policy);
 /// Lists the axis of workers on their mesh axes, last: no tensor that has it has another of the list.
 void listWorkers(mlir::ModuleOp module, const Workers &workers);
+/// Under a sync policy, of a number that each worker has: the mean over those that have ranks of their own.
+mlir::Value meanOverWorkers(ech::Build &build, mlir::ModuleOp module, mlir::Value own);
+/// How many workers have ranks of their own under a sync policy: 1 where one rank works for all, or there is no policy.
+int64_t workersApart(mlir::ModuleOp module);
 /// Whether the gradient of a parameter is a sum over workers: not one that they split among them.
 bool isSummed(ech::Tensor param, const Workers &workers);
 

@@ -20,13 +20,16 @@ ProgramCost echelon::programCost(ModuleOp module, bool saves) {
   cost.workBytes = number(rt::kWorkBytes);
   cost.copyBytes = saves ? cost.stateBytes : 0;
   dist::MeshAttr mesh = dist::meshOf(module);
+  int64_t handedIn = 0; // gradients that live from the step to the update
   for (auto variable : module.getOps<ech::VariableOp>()) {
     auto type = cast<ech::Tensor>(variable.getType());
     int64_t elements = mesh && type.getState() ? dist::localCount(type, mesh) : type.count();
     int64_t bytes = elements * rt::Buffer::dense({}, type.getElement()).elementBytes();
-    (variable.getKind() == ech::VariableKind::Param   ? cost.memory.params
-     : variable.getKind() == ech::VariableKind::State ? cost.memory.buffers
-                                                      : cost.memory.optimizer) += bytes;
+    (variable.getKind() == ech::VariableKind::Param ? cost.memory.params
+     : variable.getKind() == ech::VariableKind::State || variable.getKind() == ech::VariableKind::Copy
+         ? cost.memory.buffers
+     : variable.getKind() == ech::VariableKind::HandedIn ? handedIn
+                                                         : cost.memory.optimizer) += bytes;
   }
   auto train = dyn_cast_or_null<rt::FunctionOp>(SymbolTable::lookupSymbolIn(module, "train"));
   if (train) {
@@ -44,7 +47,7 @@ ProgramCost echelon::programCost(ModuleOp module, bool saves) {
       if (made && used && counted.insert(*alloc.getOffset()).second)
         cost.memory.gradients += rt::buffer(alloc).bytes();
     });
-    train.walk([&](rt::CollectiveOp op) {
+    auto add = [&](rt::CollectiveOp op) {
       MessageCost message;
       message.op = op.getKind().str();
       message.axis = op.getAxis().str();
@@ -64,10 +67,15 @@ ProgramCost echelon::programCost(ModuleOp module, bool saves) {
           return;
         }
       cost.messages.push_back(message);
-    });
+    };
+    train.walk(add);
+    if (auto update =
+            dyn_cast_or_null<rt::FunctionOp>(SymbolTable::lookupSymbolIn(module, "update"))) // of a sync policy
+      update.walk(add);
   }
   cost.memory.gradients = std::min(cost.memory.gradients, cost.workBytes);
   cost.memory.activations = cost.workBytes - cost.memory.gradients;
+  cost.memory.gradients += handedIn;
   cost.memory.total = cost.stateBytes + cost.inputBytes + cost.workBytes + cost.copyBytes;
   cost.memory.buffers =
       cost.memory.total - cost.memory.params - cost.memory.optimizer - cost.memory.gradients - cost.memory.activations;

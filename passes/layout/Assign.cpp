@@ -58,13 +58,15 @@ bool Assign::run(ech::StepOp step) {
 
 StateAttr Assign::stored(ech::VariableOp variable) {
   auto type = cast<Tensor>(variable.getType());
-  const bool isOfUpdate =
-      variable.getKind() == ech::VariableKind::Optimizer || variable.getKind() == ech::VariableKind::Average;
+  const bool isOfUpdate = variable.getKind() == ech::VariableKind::Optimizer ||
+                          variable.getKind() == ech::VariableKind::Average ||
+                          variable.getKind() == ech::VariableKind::HandedIn;
   return isOfUpdate ? updated(variable) : ownState(type, mesh);
 }
 StateAttr Assign::updated(ech::VariableOp variable) {
   auto type = cast<Tensor>(variable.getType());
-  if (variable.getKind() == ech::VariableKind::State || variable.getKind() == ech::VariableKind::Compression)
+  if (variable.getKind() == ech::VariableKind::State || variable.getKind() == ech::VariableKind::Compression ||
+      variable.getKind() == ech::VariableKind::Copy)
     return ownState(type, mesh);
   return cutState(type, store, mesh);
 }
@@ -93,7 +95,7 @@ void Assign::labelUpdate(ech::StepOp step) {
     auto write = dyn_cast<ech::WriteOp>(op);
     auto variable = write ? variableOf(write.getTarget()) : ech::VariableOp();
     if (!variable || variable.getKind() == ech::VariableKind::State ||
-        variable.getKind() == ech::VariableKind::Compression)
+        variable.getKind() == ech::VariableKind::Compression || variable.getKind() == ech::VariableKind::Copy)
       return;
     Tensor type = ech::tensor(write.getValue());
     StateAttr cut = updated(variable);
@@ -116,6 +118,12 @@ void Assign::labelUpdate(ech::StepOp step) {
       if (!isUpdate(def) || isHandedIn) {
         if (!isa_and_nonnull<ech::ReadOp>(def))
           gradientCut.try_emplace(x, cut);
+        if (auto each = isHandedIn ? def->getOperand(0).getDefiningOp<ech::PerWorkerOp>() : ech::PerWorkerOp();
+            each && each.getApart()) { // what it is made of lies so, too
+          if (!isFlat)
+            updateCut.try_emplace(def, cut);
+          work.push_back(each.getOperand());
+        }
       } else if (isa<ech::MapOp, ech::ExpandOp>(def) && seen.insert(def).second) {
         const bool takesSums =
             llvm::any_of(def->getOperands(), [&](Value v) { return ech::tensor(v).rank() > 0 && !sameAxes(v); });
@@ -250,12 +258,17 @@ void Assign::globalNorm(ech::GlobalNormOp op) {
 }
 
 /// Over the workers' mesh axes the sum is pending, and each rank's part of it is its worker's; over others it is whole.
+/// What is apart is whole on each worker's ranks.
 void Assign::perWorker(ech::PerWorkerOp op) {
   const StringAttr axis = op.workers().name;
   StateAttr part = own(op.getResult()), sum = part;
+  if (StateAttr now = op.getApart() && !isFree(op.getOperand()) ? stateNow(op.getOperand()) : StateAttr())
+    for (int m = 0; m < mesh.size(); ++m) // a worker's ranks keep it as they have it
+      if (part[m].axis != axis && now[m].hold != Hold::Flat && now[m].hold != Hold::Sum)
+        part = sum = sum.with(m, now[m]);
   for (int m = 0; m < mesh.size(); ++m)
     if (part[m].axis == axis)
-      sum = sum.with(m, Hold::Sum);
+      sum = sum.with(m, op.getApart() ? Hold::Whole : Hold::Sum);
   op.getOperandMutable().assign(need(op.getOperand(), sum, op, sum));
   setState(op.getResult(), part);
 }

@@ -27,8 +27,8 @@ std::string echelon::layout::nameInSource(Operation *op) {
     name += " of " + gradient.getParameter().str();
   else if (isa<ech::HandInOp>(op))
     name = "packed gradients";
-  else if (isa<ech::PerWorkerOp>(op))
-    name = "gradients to pack";
+  else if (auto each = dyn_cast<ech::PerWorkerOp>(op))
+    name = each.getApart() ? "what workers hand in" : "gradients to pack";
   else if (isa<ech::GlobalNormOp>(op))
     name = op->hasAttr(kParameters) ? "the norm of all gradients" : "a norm of the update";
   return withPlace(name, op->getLoc());
@@ -52,11 +52,18 @@ Location Clauses::place(int m, StringAttr axis, Location otherwise) const {
   auto loc = lines ? lines.getAs<LocationAttr>(key) : LocationAttr();
   return loc ? Location(loc) : otherwise;
 }
+/// The clause that workers on this mesh axis are of.
+std::string Clauses::ofWorkers(int m) const {
+  auto lines = module->getAttrOfType<DictionaryAttr>(kLines);
+  auto sync = lines ? lines.getAs<LocationAttr>(mesh.nameOf(m).str() + ".sync") : LocationAttr();
+  return sync ? withPlace("sync over " + mesh.nameOf(m).str(), sync)
+              : "compress gradients over " + mesh.nameOf(m).str();
+}
 std::string Clauses::text(int m, StringAttr axis) const {
   std::string text = axis && mesh.place(m, axis) >= 0 ? "split " + axis.str() : std::string("store optimizer");
   bool split = axis && mesh.place(m, axis) >= 0;
   if (split && !isWritten(m, axis))
-    return "compress gradients over " + mesh.nameOf(m).str();
+    return ofWorkers(m);
   return withPlace(text + " over " + mesh.nameOf(m).str(),
                    place(m, split ? axis : StringAttr(), UnknownLoc::get(mesh.getContext())));
 }
@@ -81,9 +88,11 @@ std::string Clauses::why(StateAttr from, StateAttr to, StringRef use) const {
       for (auto name : mesh.getAxes()[m].list.getAsRange<StringAttr>())
         if (isWritten(m, name))
           names += (names.empty() ? "" : ", ") + name.str();
-      clause = "split " + names;
-      clause = withPlace(clause + " over " + mesh.nameOf(m).str(),
-                         place(m, cast<StringAttr>(mesh.getAxes()[m].list[0]), UnknownLoc::get(mesh.getContext())));
+      clause =
+          names.empty()
+              ? ofWorkers(m)
+              : withPlace("split " + names + " over " + mesh.nameOf(m).str(),
+                          place(m, cast<StringAttr>(mesh.getAxes()[m].list[0]), UnknownLoc::get(mesh.getContext())));
     }
     if (text.find(clause) == std::string::npos)
       text += (text.empty() ? "" : ", ") + clause;

@@ -176,7 +176,7 @@ bool Lowering::waitsForCheck(ech::WriteOp write) {
   auto step = dyn_cast<ech::StepOp>(write->getParentOp());
   return run::skipsSteps(module) && variable &&
          (variable.getKind() == ech::VariableKind::State || variable.getKind() == ech::VariableKind::Compression) &&
-         step && step.getSymName() == "train";
+         step && (step.getSymName() == "train" || step.getSymName() == "update");
 }
 
 Destination Lowering::findDestination(Value v, Value written) {

@@ -1,4 +1,5 @@
 // Gathers, their derivatives, and random values.
+#include "ir/run/Run.h"
 #include "passes/lower/Lowering.h"
 
 using namespace mlir;
@@ -87,8 +88,10 @@ LogicalResult lowerRandom(Lowering &l, ech::RandomOp op) {
   Value out = l.result(op.getResult());
   StringRef batchAxis = ech::batchAxisOf(l.module);
   auto globalBatch = l.module->getAttrOfType<IntegerAttr>(ech::kBatch);
+  auto policy = run::only<run::SyncOp>(l.module);
+  const int64_t workers = policy ? policy.getWorkers() : 1;
   auto logicalSize = [&](const Axis &a) {
-    return a.name == batchAxis && globalBatch && !l.evaluates ? globalBatch.getInt() : a.size;
+    return a.name == batchAxis && globalBatch && !l.evaluates ? globalBatch.getInt() * workers : a.size;
   };
   struct Row {
     int64_t size, stride;
@@ -105,6 +108,8 @@ LogicalResult lowerRandom(Lowering &l, ech::RandomOp op) {
       continue;
     }
     rows.push_back({l.local(type).sizeOf(a.name), stride, l.offsetOf(type, a.name)});
+    if (samples && workers > 1) // the samples of a round before those of this worker
+      rows.push_back({1, stride, l.number(rt::Number::BatchOffset, b.getIndexType(), op.getLoc())});
     if (samples)
       for (auto &[axis, count, time] : llvm::reverse(l.loopAxes))
         if (time)

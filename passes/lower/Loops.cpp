@@ -175,6 +175,10 @@ FailureOr<Value> NestBuilder::scalarOf(ech::ScalarOp op) {
     return number(l.number(rt::Number::AverageDecay, f64, op.getLoc(), {}, op.getBeta().convertToDouble()), element);
   if (name == "loss_scale")
     return number(l.number(rt::Number::LossScale, f64, op.getLoc()), element);
+  if (name == "hand_in_weight")
+    return number(l.number(rt::Number::HandInWeight, f64, op.getLoc()), element);
+  if (name == "is_first_in")
+    return number(l.number(rt::Number::IsFirstIn, f64, op.getLoc()), element);
   if (name == "step")
     return number(l.number(rt::Number::Step, f64, op.getLoc()), element);
   if (name == "samples")

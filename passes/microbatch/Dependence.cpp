@@ -248,6 +248,11 @@ LogicalResult Dependences::refuse(Operation *op) {
            << (op->getNumResults() == 1 && extreme(op->getResult(0))
                    ? "in a repeat, take a maximum or minimum over axes of one sample, and the mean of it"
                    : "leave the batch out of it");
+  if (!time.policy.empty())
+    return op->emitError() << "E0317: this needs other samples of the step, and under sync " << time.policy
+                           << " each worker has a mini-batch of its own; "
+                           << (isa<ech::NormalizeOp>(op) ? "`local = true` takes the statistics of the mini-batch"
+                                                         : "leave the batch out of it, or sync every step");
   return op->emitError() << "E0313: this needs other samples of the step, which come in " << time.passes
                          << " micro batches; use one"
                          << (isa<ech::NormalizeOp>(op) ? ", or `local = true` for statistics of each micro batch" : "");
@@ -368,7 +373,7 @@ bool Dependences::comesFromParameters(Value start) const {
         open.push_back(loop.yield()->getOperand(i));
     } else if (auto read = dyn_cast<ReadOp>(op)) {
       auto variable = SymbolTable::lookupNearestSymbolFrom<VariableOp>(read, read.getSourceAttr());
-      if (variable && variable.getKind() == VariableKind::Param)
+      if (variable && (variable.getKind() == VariableKind::Param || variable.getKind() == VariableKind::Copy))
         return true;
     } else {
       llvm::append_range(open, op->getOperands());

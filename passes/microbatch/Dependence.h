@@ -32,6 +32,7 @@ struct Time {
   llvm::StringRef batchAxis;
   int64_t passes;            // micro batches; 0: as many as the run says (evaluation)
   mlir::ArrayAttr likeBatch; // names that the samples have as well; may be null
+  llvm::StringRef policy;    // of sync: the parts are the workers' mini-batches; else empty
   bool evaluation() const { return passes == 0; }
 };
 

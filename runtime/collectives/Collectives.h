@@ -228,4 +228,7 @@ Ticket receive_start(Transport &t, const Group &g, int from, T *data, int64_t co
   return Ticket(t, t.ireceive(g.ranks[from], data, count * sizeof(T), g.id, label));
 }
 
+/// Moves on what has been started, without waiting.
+inline void progress(Transport &transport) { transport.progress(); }
+
 } // namespace echelon::runtime

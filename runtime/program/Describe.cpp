@@ -84,6 +84,21 @@ void Program::store(Stored::Kind kind, const std::string &path, const std::strin
   stored.push_back({kind, path, namesOf(layout), layout, type, init, offset});
 }
 
+/// Each worker has one: an axis before the others.
+static void addWorkers(Stored &stored, const SyncPolicy &sync) {
+  std::string name = "worker";
+  while (std::find(stored.axes.begin(), stored.axes.end(), name) != stored.axes.end())
+    name += "s";
+  stored.axes.insert(stored.axes.begin(), name);
+  stored.layout.axes.insert(stored.layout.axes.begin(), {name, sync.workers, sync.meshAxes});
+}
+
+void Program::storeOfWorkers(const std::string &path, const std::string &shape, Init init, int64_t offset,
+                             ElementType type) {
+  store(Stored::Optimizer, path, shape, init, offset, type);
+  addWorkers(stored.back(), sync);
+}
+
 /// Stored tensors as the parameters are, `bytes` after them.
 static void storeLikeParams(std::vector<Stored> &stored, Stored::Kind kind, const std::string &prefix, int64_t bytes) {
   const std::vector<Stored> known = stored;
@@ -99,7 +114,11 @@ static void storeLikeParams(std::vector<Stored> &stored, Stored::Kind kind, cons
 }
 
 void Program::storeMoments(const std::string &name, int64_t bytes) {
+  const size_t before = stored.size();
   storeLikeParams(stored, Stored::Optimizer, "optimizer." + name + ".", bytes);
+  if (sync.kind == SyncPolicy::Local && !sync.meshAxes.empty() && name != "outer_momentum")
+    for (size_t i = before; i < stored.size(); ++i)
+      addWorkers(stored[i], sync);
 }
 
 void Program::storeAverages(int64_t bytes) { storeLikeParams(stored, Stored::Average, "average.", bytes); }

@@ -143,7 +143,7 @@ InputLoader::InputLoader(Rank &r) : rank(r) {
     places.emplace_back();
     for (const InputPlace &wanted : input.places) {
       const PlaceAxes axes(program, input, wanted, pieceOf(wanted.layout, program.mesh, r.coordinates()));
-      Place place = {&wanted, input.output, std::vector<Place::Held>(size_t(program.batch)), {}};
+      Place place = {&wanted, input.output, std::vector<Place::Held>(size_t(program.miniBatch())), {}};
       // Where the batch's axes are its alone, every sample lies alike; else each has its own list.
       std::vector<size_t> ofSamples, inside;
       for (size_t i = 0; i < axes.axes.size(); ++i) {
@@ -193,7 +193,7 @@ void InputLoader::store(const Place &place, int64_t sample, const std::vector<do
 
 void InputLoader::load(const DataStream &stream, Reading reading, int64_t first, int64_t valid) {
   for (const std::vector<Place> &wanted : places)
-    for (int64_t sample = 0; sample < rank.program().batch; ++sample) {
+    for (int64_t sample = 0; sample < rank.program().miniBatch(); ++sample) {
       bool have = false; // read once, for all places that hold it
       for (const Place &place : wanted) {
         if (place.held[size_t(sample)].list < 0)

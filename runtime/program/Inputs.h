@@ -21,8 +21,8 @@ class InputLoader {
 public:
   explicit InputLoader(Rank &rank);
 
-  /// Loads samples first … first + batch - 1 of the stream as the global batch. Samples from `valid` on are padding:
-  /// they repeat the last real one, so that what is computed on them stays finite.
+  /// Loads samples first … first + batch - 1 of the stream as the global batch, or the worker's mini-batch. Samples
+  /// from `valid` on are padding: they repeat the last real one, so that what is computed on them stays finite.
   void load(const DataStream &stream, Reading reading, int64_t first, int64_t valid);
 
 private:

@@ -134,12 +134,12 @@ void RunLog::write(const std::string &row) {
     fail("cannot write \"" + path + "\": " + std::strerror(errno));
 }
 
-void RunLog::step(int64_t step, const NamedValues &values, double seconds, bool isSkipped) {
+void RunLog::step(int64_t step, const NamedValues &values, double seconds, bool isSkipped, const std::string &more) {
   if (json) {
     std::string row = "{\"step\": " + std::to_string(step);
     for (const auto &[name, value] : values)
       row += member(name, value);
-    write(row + (isSkipped ? ", \"skipped\": true" : "") + member("step_time_s", seconds) +
+    write(row + more + (isSkipped ? ", \"skipped\": true" : "") + member("step_time_s", seconds) +
           member("samples_per_s", double(batch) / seconds) + "}");
   }
   progress(step, values);

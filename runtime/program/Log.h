@@ -28,8 +28,10 @@ public:
   ~RunLog();
   RunLog(const RunLog &) = delete;
 
-  /// A training step is done. `step` counts from 1; values are loss, lr, grad_norm, named losses.
-  void step(int64_t step, const NamedValues &values, double seconds, bool isSkipped = false);
+  /// A training step is done. `step` counts from 1; values are loss, lr, grad_norm, named losses; `more`: further
+  /// members, for the file.
+  void step(int64_t step, const NamedValues &values, double seconds, bool isSkipped = false,
+            const std::string &more = "");
   /// An evaluation after `step`; name is empty for the unnamed one.
   void evaluation(int64_t step, const std::string &name, const NamedValues &values, double seconds);
   /// Step `from` was not finite: the run goes on from `to`, behind so many samples. Rows after that one go.

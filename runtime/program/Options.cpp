@@ -60,6 +60,8 @@ const std::vector<OptionRow> &optionRows() {
        text(&Options::evaluateFrom)},
       {"--log", "FILE", "write one JSON object a step and an evaluation; with --resume append to it",
        text(&Options::log)},
+      {"--replay", "FILE", "apply gradients in the order of a run's log, under the same sync policy",
+       text(&Options::replay)},
       {"--out", "DIR",
        "where the checkpoint directory lies instead: one below the spec's folder as there, another by its last name",
        text(&Options::out)},
@@ -125,6 +127,17 @@ std::string parseOptions(const Program &program, int argc, char **argv, Options 
     return "--accept goes with --resume: it says what may be another than the snapshot's";
   if (options.resume && !options.evaluateFrom.empty())
     return "--resume goes on training, --evaluate-from does not train";
+  if (!options.replay.empty()) {
+    if (!program.sync)
+      return "--replay takes the order of workers from a log, and the spec has no sync policy: its order is always the "
+             "same";
+    if (!options.evaluateFrom.empty())
+      return "--replay is of training, and --evaluate-from does not train";
+    if (!program.checkpoint.directory.empty())
+      return "--replay follows a run, and writes no snapshots: leave the checkpoint clause out of the spec";
+    if (options.replay == options.log)
+      return "--replay and --log name the same file";
+  }
   if (options.dumpState && options.dump.empty())
     return "--dump-state goes with --dump DIR";
   if (!program.profiled.empty() && (!options.dump.empty() || !options.evaluateFrom.empty()))

@@ -16,6 +16,7 @@ struct Options {
   std::set<std::string> accept; // of "model", "data", "optimizer": may be another than the snapshot's
   std::string log;              // file of JSON lines
   std::string out;              // relative checkpoint directories start here; empty: at the spec's folder
+  std::string replay;           // log of a run under a sync policy, whose order this one takes
   std::string folder;           // relative data paths start here
   std::string dump;             // folder for start values, batches and masks
   bool dumpState = false;       // and stored tensors after each step

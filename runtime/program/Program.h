@@ -5,6 +5,7 @@
 #include "runtime/data/DataSpec.h"
 #include "runtime/program/Layout.h"
 #include "runtime/random/Philox.h"
+#include "runtime/sync/Arrivals.h"
 
 #include <cstdint>
 #include <initializer_list>
@@ -143,6 +144,7 @@ struct Course {
   int64_t step = 0, samples = 0, momentsFrom = 0, averagesFrom = 0;
   int64_t lossScale = 0; // 0: where the program's starts
   int64_t goodSteps = 0; // in a row, under this loss scale
+  Tickets tickets;       // under a sync policy
 
   /// After a step, where the loss scale is dynamic.
   void adaptLossScale(bool isGood, bool hasOverflowed);
@@ -186,15 +188,25 @@ struct Program {
   Until until;
   OnNan onNan;
   LossScale lossScale;
+  SyncPolicy sync;
   std::vector<Fingerprint> fingerprints;
   std::vector<ProfiledOp> profiled; // the step calls Rank::lap after each; empty: it does not
   std::string plan;                 // text for --plan
   std::string version;              // of the compiler
   Course course;                    // set where the run goes on from a snapshot
 
-  /// Describes a stored tensor; `shape` as layoutOf reads it, axes in declared order. After `mesh` is told.
+  /// Samples that one worker takes at a time; without a sync policy the batch.
+  int64_t miniBatch() const { return batch / sync.workers; }
+  /// Samples whose gradients make a step.
+  int64_t samplesAStep() const { return sync ? sync.k * miniBatch() : batch; }
+
+  /// Describes a stored tensor; `shape` as layoutOf reads it, axes in declared order. After `mesh` and `sync` are told.
   void store(Stored::Kind kind, const std::string &path, const std::string &shape, Init init, int64_t offset,
              ElementType type = ElementType::Float32);
+  /// What the optimizer of each worker keeps, where they train by themselves: `shape` with an axis of workers before
+  /// it.
+  void storeOfWorkers(const std::string &path, const std::string &shape, Init init, int64_t offset,
+                      ElementType type = ElementType::Float32);
   /// What the optimizer keeps of each parameter so far, "optimizer.NAME.PATH": zeros of its shape, `bytes` after it.
   void storeMoments(const std::string &name, int64_t bytes);
   /// The averages of the parameters so far, likewise; @start fills them.
@@ -208,7 +220,18 @@ struct Program {
   void (*start)(Rank &) = nullptr;
   /// One training step on the inputs already loaded. When a loss or the norm is not finite it returns before anything
   /// is updated.
+  /// Under a sync policy: the gradients of one worker's mini-batch, at its copies; nothing is updated.
   void (*step)(Rank &, double lr) = nullptr;
+  /// Under a sync policy. What the worker has made joins what is handed in (null where one of a worker makes an
+  /// update); the update of what all workers have handed in, as `step` otherwise; the worker's copies become the newest
+  /// parameters (null where all compute at these).
+  void (*handIn)(Rank &) = nullptr;
+  void (*update)(Rank &, double lr) = nullptr;
+  void (*readNewest)(Rank &) = nullptr;
+  /// Where workers train by themselves: what all go on with is made of what they have; the worker takes it (null where
+  /// it has it). `readNewest` then keeps what they have at first.
+  void (*meet)(Rank &) = nullptr;
+  void (*takeMet)(Rank &) = nullptr;
   /// Evaluation: begin, then batch for each batch of the held-out set, then end, which reports.
   void (*evaluateBegin)(Rank &) = nullptr;
   void (*evaluateBatch)(Rank &) = nullptr;

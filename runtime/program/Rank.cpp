@@ -1,5 +1,6 @@
 #include "runtime/program/Rank.h"
 #include "runtime/launch/Fail.h"
+#include "runtime/sync/LiveWorkers.h"
 
 #include <algorithm>
 
@@ -38,6 +39,11 @@ Rank::Rank(const Program &program, Transport &transport)
   workArena = arena(program.workBytes);
 }
 
+void Rank::look() {
+  if (live)
+    live->look();
+}
+
 bool Rank::isBroken() const {
   for (size_t i = 0; i < isReported.size(); ++i)
     if (isReported[i] && ownProgram.scalars[i].kind != Scalar::Metric && !std::isfinite(reportedValue[i]))
@@ -63,10 +69,15 @@ void Rank::setCourse(const Course &course) {
 void Rank::beginTraining(int64_t step) {
   isTraining = true;
   brokenGradient = nullptr;
-  currentStep = step;
-  currentValid = currentSamples = ownProgram.batch;
+  currentStep = currentRound = step;
+  currentValid = currentSamples = ownProgram.miniBatch();
   currentOffset = 0;
   std::fill(isReported.begin(), isReported.end(), false);
+}
+
+void Rank::beginTicket(int64_t ticket) {
+  currentRound = ticket / ownProgram.sync.workers;
+  currentOffset = ticket % ownProgram.sync.workers * ownProgram.miniBatch();
 }
 
 void Rank::beginEvaluation(int64_t samples) {

@@ -30,6 +30,8 @@ template <class T> struct Stack {
   T *operator[](int64_t position) const { return all + position * stride; }
 };
 
+class LiveWorkers;
+
 class Rank {
 public:
   /// Collective: all ranks of the transport build theirs with the same program.
@@ -67,13 +69,20 @@ public:
   int64_t validSamples() const { return currentValid; }
   /// Evaluation: the samples of the whole evaluation. Training: the batch.
   int64_t sampleCount() const { return currentSamples; }
-  /// Evaluation: samples before this batch; training: 0. Added to `batch` coordinates of in-model random values.
+  /// Evaluation: samples before this batch; training: 0, under a sync policy the samples of the same round before this
+  /// mini-batch. Added to `batch` coordinates of in-model random values.
   int64_t batchOffset() const { return currentOffset; }
 
-  /// The key of an in-model random statement at this step; in evaluation one that never changes.
+  /// The key of an in-model random statement at this step; in evaluation one that never changes. Under a sync policy it
+  /// is of the samples, whoever takes them and when.
   RandomKey randomKey(uint64_t path) const {
-    return {ownProgram.seed, path, isTraining ? uint64_t(currentStep) : ~uint64_t(0)};
+    return {ownProgram.seed, path, isTraining ? uint64_t(currentRound) : ~uint64_t(0)};
   }
+
+  /// Under a sync policy: what the gradient of this rank's worker counts in the update, 0 where it is not in; and
+  /// whether nothing is handed in yet for it.
+  double handInWeight() const { return currentWeight; }
+  bool isFirstIn() const { return isNothingIn; }
 
   /// Gives the value of Program::scalars[slot].
   void report(int slot, double value) {
@@ -86,6 +95,9 @@ public:
     if (!brokenGradient && !std::isfinite(*sumOfSquares))
       brokenGradient = parameter;
   }
+  /// Between operations, under a sync policy whose workers arrive in real time: whether there is an update to take part
+  /// in, or the work is no longer wanted.
+  void look();
   /// The operation of Program::profiled[entry] ends here.
   void lap(size_t entry) { laps->lap(entry); }
 
@@ -98,8 +110,14 @@ public:
 
   // --- what the training loop sets; generated code leaves these alone
   void beginTraining(int64_t step);
+  void beginTicket(int64_t ticket);
+  void setHandIn(double weight, bool isFirst) {
+    currentWeight = weight;
+    isNothingIn = isFirst;
+  }
   void beginEvaluation(int64_t samples);
   void setEvaluationBatch(int64_t offset, int64_t valid);
+  void watchWith(LiveWorkers *newWorkers) { live = newWorkers; }
   void count(Laps *newLaps) { laps = newLaps; }
   const Course &course() const { return ownCourse; }
   void setCourse(const Course &course);
@@ -116,9 +134,12 @@ private:
   std::vector<Group> ownGroups;
   std::byte *stateArena, *inputArena, *workArena;
   Course ownCourse;
-  int64_t currentStep = 0, currentValid = 0, currentSamples = 0, currentOffset = 0;
+  double currentWeight = 0;
+  bool isNothingIn = true;
+  int64_t currentStep = 0, currentRound = 0, currentValid = 0, currentSamples = 0, currentOffset = 0;
   bool isTraining = true;
   const char *brokenGradient = nullptr;
+  LiveWorkers *live = nullptr;
   Laps *laps = nullptr; // where the program is profiled
   std::vector<double> reportedValue;
   std::vector<bool> isReported;

@@ -13,6 +13,8 @@
 #include "runtime/program/StartValues.h"
 #include "runtime/snapshot/SnapshotFiles.h"
 #include "runtime/snapshot/SnapshotWriter.h"
+#include "runtime/sync/LiveWorkers.h"
+#include "runtime/sync/Workers.h"
 
 #include <algorithm>
 #include <cmath>
@@ -44,7 +46,14 @@ public:
 
 private:
   void start();
-  bool oneStep(int64_t step);
+  void oneStep();
+  bool applied(const Update &update);
+  void finishStep(int64_t step, double began, double lr, const std::string &ofWorkers);
+  bool endOfStep();
+  std::string work(int64_t step, double lr);
+  std::string textOf(const Update &update, int64_t step) const;
+  void meet();
+  std::unique_ptr<Arrivals> arrivals() const;
   void skip(int64_t step, bool overflowed);
   int64_t rollBack(int64_t step);
   Decision decide(int64_t step);
@@ -71,7 +80,12 @@ private:
   std::optional<RunLog> log; // rank 0
   std::optional<Profile> profile;
   std::optional<SnapshotWriter> snapshots;
-  int64_t first = 0, last;
+  std::optional<Workers> workers;  // under a sync policy whose order all know
+  std::optional<LiveWorkers> live; // under one whose workers arrive in real time
+  int64_t first = 0, done = 0, last;
+  double updatedAt = 0;
+  bool stopped = false, wantsStop = false, wantsSave = false;  // the last two wait for a meeting of local workers
+  bool isAtEnd = false, isSaved = false, mustRollBack = false; // after the last step
   int64_t savedAt = -1, decideAt = 1, decisionInterval = 1;
   double lastSave = 0, stepSeconds = 0, began = 0, evaluationSeconds = 0;
   bool untilReached = false;
@@ -96,7 +110,7 @@ void Trainer::start() {
   if (rank.rank() == 0) {
     const bool evaluatesFirst = first >= last || std::any_of(program.evaluations.begin(), program.evaluations.end(),
                                                              [&](const Evaluation &e) { return isDue(e, first); });
-    log.emplace(options.log, options.resume, first, std::max(first, last), program.batch, evaluatesFirst,
+    log.emplace(options.log, options.resume, first, std::max(first, last), program.samplesAStep(), evaluatesFirst,
                 options.transport != "mpi"); // mpirun gives it a terminal of its own, wherever it writes to
     if (options.evaluateFrom.empty())
       log->begin(openingLines(program, prepared, first, last, options.transport));
@@ -107,8 +121,24 @@ void Trainer::start() {
     if (prepared.hasSnapshot)
       log->say("from snapshot " + prepared.snapshot.path + ", after step " + std::to_string(first));
   }
+  if (program.sync && rank.training()) {
+    if (program.sync.isLive() && options.replay.empty())
+      live.emplace(rank, loader, *prepared.data, rank.course().tickets);
+    else
+      workers.emplace(rank, loader, *prepared.data, arrivals(), last);
+  }
   lastSave = began = secondsNow();
   decideAt = first + 1;
+}
+
+std::unique_ptr<Arrivals> Trainer::arrivals() const {
+  if (options.replay.empty())
+    return drawnArrivals(program.sync, program.seed, rank.course().step, rank.course().tickets);
+  std::string error;
+  std::unique_ptr<Arrivals> order = replayedArrivals(program.sync, options.replay, first, last, error);
+  if (!order)
+    fail("--replay " + error);
+  return order;
 }
 
 NamedValues Trainer::reported(bool evaluation) const {
@@ -175,7 +205,7 @@ void Trainer::skip(int64_t step, bool overflowed) {
 
 /// Goes on from the newest snapshot, with the data after the step that is not finite. Returns the snapshot's step.
 int64_t Trainer::rollBack(int64_t step) {
-  const int64_t samples = rank.samplesBefore(step);
+  int64_t samples = rank.samplesBefore(step);
   if (snapshots)
     snapshots->finish();
   if (savedAt < 0)
@@ -200,28 +230,94 @@ int64_t Trainer::rollBack(int64_t step) {
       course.goodSteps = newest.goodSteps;
     }
   }
+  if (workers || live) {
+    if (workers)
+      workers->meet(step);
+    course.tickets = live ? live->tickets() : workers->tickets();
+    course.tickets.again.clear(); // the data behind them
+    samples = course.tickets.next * program.miniBatch();
+  }
   course.step = savedAt;
   course.samples = samples;
   rank.setCourse(course);
+  if (live)
+    live.emplace(rank, loader, *prepared.data, course.tickets);
+  else if (workers)
+    workers.emplace(rank, loader, *prepared.data, arrivals(), last);
   if (log)
     log->rollBack(step, savedAt, samples);
   decideAt = savedAt + 1;
   return savedAt;
 }
 
-/// False where the step's losses or gradients are not finite, and no smaller loss scale may mend it.
-bool Trainer::oneStep(int64_t step) {
+/// The step, on the samples that it takes. Returns what the log's row says of the workers.
+std::string Trainer::work(int64_t step, double lr) {
+  if (!workers) {
+    loader.load(*prepared.data, Reading::Training, rank.samplesBefore(step), program.batch);
+    if (!options.dump.empty())
+      dumpBatch(rank, *prepared.data, options.dump);
+    lap(Around::Data);
+    program.step(rank, lr);
+    return "";
+  }
+  const Update &update = workers->step(step, lr);
+  return program.sync.kind == SyncPolicy::Local ? "" : textOf(update, step);
+}
+
+/// What the log's row says of the workers.
+std::string Trainer::textOf(const Update &update, int64_t step) const {
+  std::string of[3];
+  int64_t stale = 0;
+  for (const HandedIn &gradient : update.gradients) {
+    const int64_t values[] = {gradient.worker, gradient.ticket, gradient.read};
+    for (size_t i = 0; i < 3; ++i)
+      of[i] += (of[i].empty() ? "" : ", ") + std::to_string(values[i]);
+    stale += step - gradient.read;
+  }
+  return ", \"workers\": [" + of[0] + "], \"tickets\": [" + of[1] + "], \"reads\": [" + of[2] +
+         "], \"staleness\": " + shortest(double(stale) / double(update.gradients.size())) +
+         ", \"time\": " + shortest(update.time);
+}
+
+/// Before an evaluation, a snapshot and the end: all workers go on at the newest parameters.
+void Trainer::meet() {
+  const bool isDueNow = isSaved || std::any_of(program.evaluations.begin(), program.evaluations.end(),
+                                               [&](const Evaluation &e) { return isDue(e, done); });
+  if (!live && (!workers || !isDueNow))
+    return;
+  if (workers)
+    workers->meet(done);
+  Course course = rank.course();
+  course.tickets = live ? live->tickets() : workers->tickets();
+  rank.setCourse(course);
+}
+
+void Trainer::oneStep() {
   if (profile)
     profile->beginStep();
   const double began = secondsNow();
-  rank.beginTraining(step);
-  rank.transport().setStep(step + 1);
-  loader.load(*prepared.data, Reading::Training, rank.samplesBefore(step), program.batch);
-  if (!options.dump.empty())
-    dumpBatch(rank, *prepared.data, options.dump);
-  lap(Around::Data);
-  const double lr = program.learningRate(step);
-  program.step(rank, lr);
+  rank.beginTraining(done);
+  rank.transport().setStep(done + 1);
+  const double lr = program.learningRate(done);
+  const std::string ofWorkers = work(done, lr);
+  finishStep(done, began, lr, ofWorkers);
+  endOfStep();
+}
+
+/// The update of workers that arrive in real time; true: all meet after it.
+bool Trainer::applied(const Update &update) {
+  rank.beginTraining(done);
+  rank.transport().setStep(done + 1);
+  const double lr = program.learningRate(done);
+  program.update(rank, lr);
+  const double began = updatedAt;
+  updatedAt = secondsNow();
+  finishStep(done, began, lr, textOf(update, done));
+  rank.transport().setStep(done + 1); // it goes on computing
+  return endOfStep();
+}
+
+void Trainer::finishStep(int64_t step, double began, double lr, const std::string &ofWorkers) {
   lap(Around::Rest);
   const double seconds = std::max(secondsNow() - began, 1e-9);
   stepSeconds = stepSeconds == 0 ? seconds : 0.9 * stepSeconds + 0.1 * seconds;
@@ -234,7 +330,7 @@ bool Trainer::oneStep(int64_t step) {
     row.insert(place == row.end() ? row.begin() : place + 1, {"lr", lr});
     if (program.lossScale.start)
       row.emplace_back("loss_scale", double(rank.lossScale()));
-    log->step(step + 1, row, seconds, isSkipped);
+    log->step(step + 1, row, seconds, isSkipped, ofWorkers);
   }
   lap(Around::Log);
   if (isSkipped)
@@ -252,7 +348,34 @@ bool Trainer::oneStep(int64_t step) {
   rank.transport().setComputes(false);
   if (options.dumpState)
     dumpState(rank, options.dump);
-  return !isBroken || hasOverflowed;
+  mustRollBack = isBroken && !hasOverflowed && program.onNan.action == OnNan::RollBack;
+}
+
+/// After a step: what is due then. True: something that all workers meet for.
+bool Trainer::endOfStep() {
+  ++done;
+  if (mustRollBack) {
+    if (profile)
+      profile->endStep();
+    return true;
+  }
+  if (snapshots)
+    snapshots->check();
+  const Decision decision = decide(done);
+  if (profile) {
+    profile->lap(Around::Decision);
+    profile->endStep();
+  }
+  wantsStop |= decision.stop;
+  wantsSave |= decision.save;
+  const bool isMeeting = !program.sync.every || done % program.sync.every == 0 || done == last;
+  stopped = wantsStop && isMeeting;
+  isAtEnd = done == last && !stopped;
+  const int64_t every = program.checkpoint.everySteps;
+  isSaved = (every && done % every == 0) || (wantsSave && isMeeting) || isAtEnd || stopped;
+  wantsSave &= !isSaved;
+  return isSaved || std::any_of(program.evaluations.begin(), program.evaluations.end(),
+                                [&](const Evaluation &e) { return isDue(e, done); });
 }
 
 Decision Trainer::decide(int64_t step) {
@@ -299,8 +422,10 @@ void Trainer::evaluate(size_t index, int64_t step, bool ofLast) {
     samples = evaluation.batches * program.batch;
   rank.beginEvaluation(samples);
   program.evaluateBegin(rank);
-  for (int64_t offset = 0; offset < samples; offset += program.batch) {
-    const int64_t valid = std::min(program.batch, samples - offset);
+  // Under a sync policy, each worker has batches of its own.
+  const int64_t batch = program.miniBatch(), stride = program.sync.meshAxes.empty() ? batch : program.batch;
+  for (int64_t offset = workerOf(rank) * batch; offset < samples; offset += stride) {
+    const int64_t valid = std::min(batch, samples - offset);
     loader.load(stream, plain ? Reading::Plain : Reading::HeldOut, offset, valid);
     rank.setEvaluationBatch(offset, valid);
     program.evaluateBatch(rank);
@@ -399,32 +524,25 @@ int Trainer::train() {
     dumpStart(rank, options.dump);
   if (prepared.hasSnapshot && first < last) // the run that was stopped may not have come to it
     evaluateAll(first, false);
-  bool stopped = false;
-  int64_t done = first;
+  done = first;
+  updatedAt = secondsNow();
   while (done < last && !stopped && !untilReached) {
-    const bool isFinite = oneStep(done);
-    ++done;
-    if (!isFinite && program.onNan.action == OnNan::RollBack) {
-      if (profile)
-        profile->endStep();
+    if (live)
+      live->run(done, [&](const Update &update) { return applied(update); });
+    else
+      oneStep();
+    if (mustRollBack) {
       done = rollBack(done);
       continue;
     }
-    if (snapshots)
-      snapshots->check();
-    const Decision decision = decide(done);
-    if (profile) {
-      profile->lap(Around::Decision);
-      profile->endStep();
-    }
-    stopped = decision.stop;
-    const bool atEnd = done == last && !stopped;
+    meet();
     if (!stopped)
-      evaluateAll(done, atEnd);
-    const int64_t every = program.checkpoint.everySteps;
-    if ((every && done % every == 0) || decision.save || atEnd || stopped || untilReached)
+      evaluateAll(done, isAtEnd);
+    if (isSaved || untilReached)
       save(done);
+    updatedAt = secondsNow();
   }
+  live.reset();
   if (first >= last && prepared.hasSnapshot) {
     if (log)
       log->say("nothing to do: the run ends at step " + std::to_string(last));

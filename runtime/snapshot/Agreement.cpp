@@ -307,10 +307,21 @@ std::string linesOf(const Change &change) {
 }
 
 void takeOver(Program &program, Snapshot &snapshot) {
-  program.course = {snapshot.step, snapshot.samples, snapshot.momentsFrom, snapshot.averagesFrom};
+  program.course = {};
+  program.course.step = snapshot.step;
+  program.course.samples = snapshot.samples;
+  program.course.momentsFrom = snapshot.momentsFrom;
+  program.course.averagesFrom = snapshot.averagesFrom;
   if (program.lossScale.isDynamic) {
     program.course.lossScale = snapshot.lossScale;
     program.course.goodSteps = snapshot.goodSteps;
+  }
+  if (program.sync) { // tickets of another size: on behind all samples seen
+    const int64_t mini = program.miniBatch();
+    if (snapshot.miniBatch == mini)
+      program.course.tickets = snapshot.tickets;
+    else
+      program.course.tickets = {(snapshot.samples + mini - 1) / mini, {}, snapshot.tickets.time};
   }
   for (const Stored &stored : program.stored)
     if (stored.kind == Stored::Average && !tensorOf(snapshot, stored.path))

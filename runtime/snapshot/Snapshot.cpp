@@ -64,7 +64,8 @@ std::string newManifest(const Program &program, const Course &course, int64_t st
   manifest["version"] = kVersion;
   manifest["program"] = program.name;
   manifest["step"] = step;
-  manifest["samples"] = course.samplesBefore(step, program.batch);
+  manifest["samples"] =
+      program.sync ? course.tickets.next * program.miniBatch() : course.samplesBefore(step, program.batch);
   manifest["moments_from"] = course.momentsFrom;
   if (std::any_of(program.stored.begin(), program.stored.end(),
                   [](const Stored &stored) { return stored.kind == Stored::Average; }))
@@ -73,6 +74,11 @@ std::string newManifest(const Program &program, const Course &course, int64_t st
     manifest["loss_scale"] = course.lossScale;
     manifest["good_steps"] = course.goodSteps;
   }
+  if (program.sync)
+    manifest["tickets"] = {{"mini_batch", program.miniBatch()},
+                           {"next", course.tickets.next},
+                           {"again", course.tickets.again},
+                           {"time", course.tickets.time}};
   for (const WrittenFile &file : files)
     manifest["files"].push_back({{"name", file.name}, {"bytes", file.bytes}, {"crc32", hex(file.crc32)}});
   for (const Fingerprint &print : program.fingerprints)
@@ -140,6 +146,13 @@ std::string openSnapshot(const std::string &path, Snapshot &snapshot) {
     if (manifest.contains("loss_scale"))
       whole &= isCount(manifest["loss_scale"]) && isCount(manifest.at("good_steps")) &&
                (manifest["loss_scale"].get<uint64_t>() & (manifest["loss_scale"].get<uint64_t>() - 1)) == 0;
+    if (manifest.contains("tickets")) {
+      const auto &tickets = manifest["tickets"];
+      whole &= isCount(tickets.at("mini_batch")) && isCount(tickets.at("next")) && tickets.at("again").is_array() &&
+               tickets.at("time").is_number();
+      for (const auto &ticket : tickets.at("again"))
+        whole &= isCount(ticket) && ticket.get<uint64_t>() < tickets["next"].get<uint64_t>();
+    }
     for (const auto &file : manifest.at("files"))
       whole &= file.at("bytes").is_number_unsigned();
     if (!whole)
@@ -160,6 +173,12 @@ std::string openSnapshot(const std::string &path, Snapshot &snapshot) {
       snapshot.samples = manifest.at("samples").get<int64_t>();
       snapshot.momentsFrom = manifest.at("moments_from").get<int64_t>();
       snapshot.averagesFrom = manifest.contains("averages_from") ? manifest["averages_from"].get<int64_t>() : 0;
+      if (manifest.contains("tickets")) {
+        const auto &tickets = manifest["tickets"];
+        snapshot.miniBatch = tickets["mini_batch"].get<int64_t>();
+        snapshot.tickets = {tickets["next"].get<int64_t>(), tickets["again"].get<std::vector<int64_t>>(),
+                            tickets["time"].get<double>()};
+      }
       if (manifest.contains("loss_scale")) {
         snapshot.lossScale = manifest["loss_scale"].get<int64_t>();
         snapshot.goodSteps = manifest["good_steps"].get<int64_t>();

@@ -20,6 +20,8 @@ struct Snapshot {
   std::string path;
   int version = 0;
   int64_t step = 0, samples = 0, momentsFrom = 0, averagesFrom = 0, lossScale = 0, goodSteps = 0; // see Course
+  int64_t miniBatch = 0; // of the tickets; 0: it has none
+  Tickets tickets;
   std::vector<Fingerprint> fingerprints;
   std::vector<SafetensorsFile> files;
   std::set<std::string> startsAtZero; // tensors of the optimizer that are not taken from it

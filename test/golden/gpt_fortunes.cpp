@@ -504,11 +504,13 @@ void backward(Rank &r, Messages &messages) {
   messages.all_reduce_of_message = all_reduce_start(r, r.group(0), grad.message, 3328, Sum, "gpt_fortunes.ech:25");
   // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
   reduce_sum(grad.wpe, d_input, 1, batch, seq_tp * embed);
+  progress(r);
   float *d_x_gathered = r.work<float>(0); // [batch, seq, embed]
   // 2 ranks, 1.05 MB: split seq over tp (gpt_fortunes.ech:42): scatter_add
   all_gather_inner(r, r.group(0), d_x_gathered, d_input, batch, seq_tp * embed, "gpt_fortunes.ech:20");
   const int64_t end_vocab = r.coordinate(0) * vocab + vocab;
   scatter_add_rows(grad.wte, d_x_gathered, in.tokens, batch * seq, embed, first_vocab, end_vocab);
+  progress(r);
 }
 
 void update(Rank &r, Messages &messages, double lr) {

@@ -294,7 +294,9 @@ void backward(Rank &r, Messages &messages) {
     reduce_sum(grad.mlp_b2[l], d_input, 1, batch * seq, embed);
     float *d_mlp_product = r.work<float>(4194304); // [batch, seq, ff]
     gemm(d_mlp_product, d_input, p.mlp_w2[l], batch * seq, ff, embed, Form::nt, Blas::tiled);
+    progress(r);
     gemm(grad.mlp_w2[l], act.mlp_gelu[l], d_input, ff, embed, batch * seq, Form::tn, Blas::tiled);
+    progress(r);
     // 4 ranks, 0.26 MB: split batch over dp (layouts.ech:40): gradient of layer.mlp.w2
     messages.all_reduce_of_mlp_w2[l] = all_reduce_start(r, r.group(0), grad.mlp_w2[l], ff * embed, Sum,
                                                         "gpt_fortunes.ech:23");
@@ -311,9 +313,12 @@ void backward(Rank &r, Messages &messages) {
       mlp_b1_sum.row();
     }
     mlp_b1_sum.finish();
+    progress(r);
     float *d_layer_mlp_norm = r.work<float>(10747904); // [batch, seq, embed]
     gemm(d_layer_mlp_norm, d_mlp_value, p.mlp_w1[l], batch * seq, embed, ff, Form::nt, Blas::tiled);
+    progress(r);
     gemm(grad.mlp_w1[l], act.layer_mlp_norm[l], d_mlp_value, embed, ff, batch * seq, Form::tn, Blas::tiled);
+    progress(r);
     // 4 ranks, 0.26 MB: split batch over dp (layouts.ech:40): gradient of layer.mlp.w1
     messages.all_reduce_of_mlp_w1[l] = all_reduce_start(r, r.group(0), grad.mlp_w1[l], embed * ff, Sum,
                                                         "gpt_fortunes.ech:23");
@@ -324,6 +329,7 @@ void backward(Rank &r, Messages &messages) {
 #pragma GCC ivdep
       for (int64_t e = 0; e < embed; ++e)
         d_mlp_norm_value[i * embed + e] = d_layer_mlp_norm[i * embed + e] * p.mlp_norm_gamma[l][e];
+    progress(r);
     LongSum mlp_norm_gamma_sum(grad.mlp_norm_gamma[l], embed);
     for (int64_t i = 0; i < batch * seq; ++i) {
 #pragma GCC ivdep
@@ -332,8 +338,10 @@ void backward(Rank &r, Messages &messages) {
       mlp_norm_gamma_sum.row();
     }
     mlp_norm_gamma_sum.finish();
+    progress(r);
     float *d_x = r.work<float>(4194304); // [batch, seq, embed]
     normalize_grad(d_x, d_mlp_norm_value, act.mlp_norm_normalized[l], act.mlp_norm_rstd[l], batch * seq, embed);
+    progress(r);
     float *d_y = r.work<float>(4194304); // [batch, seq, embed]
     // nn.ech:98 at gpt_fortunes.ech:22  y = y + bo
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed) as attn_norm, embed, head, key, seq, past,
@@ -350,10 +358,13 @@ void backward(Rank &r, Messages &messages) {
       attn_bo_sum.row();
     }
     attn_bo_sum.finish();
+    progress(r);
     float *d_a = r.work<float>(4456448); // [batch, seq, head, key]
     // nn.ech:95 at gpt_fortunes.ech:22  y = dot(a, wo, over = (head, key))
     gemm(d_a, d_y, p.attn_wo[l], batch * seq, head * key, embed, Form::nt, Blas::tiled);
+    progress(r);
     gemm(grad.attn_wo[l], act.a[l], d_y, head * key, embed, batch * seq, Form::tn, Blas::tiled);
+    progress(r);
     // 4 ranks, 0.07 MB: split batch over dp (layouts.ech:40): gradient of layer.attn.wo
     messages.all_reduce_of_attn_wo[l] = all_reduce_start(r, r.group(0), grad.attn_wo[l], head * key * embed, Sum,
                                                          "gpt_fortunes.ech:22");
@@ -367,6 +378,7 @@ void backward(Rank &r, Messages &messages) {
                    {batch, 1, head, seq, past, key, key, 0.17677669529663687, true, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
                    {{8192, 0, 32, 128}, {8192, 0, 32, 128}, {8192, 0, 32, 128}, {8192, 0, 32, 128}},
                    {{8192, 0, 32, 128}, {8192, 0, 32, 128}, {8192, 0, 32, 128}, {8192, 0, 32, 128}});
+    progress(r);
     // nn.ech:88 at gpt_fortunes.ech:22  v = v + bv
     reduce_sum(grad.attn_bv[l], d_attn_d_value, 1, batch * seq, head * key);
     // nn.ech:87 at gpt_fortunes.ech:22  k = k + bk
@@ -376,23 +388,29 @@ void backward(Rank &r, Messages &messages) {
     float *d_layer_attn_norm = r.work<float>(4456448); // [batch, seq, embed]
     // nn.ech:81 at gpt_fortunes.ech:22  v = dot(x, wv, over = embed)
     gemm(d_layer_attn_norm, d_attn_d_value, p.attn_wv[l], batch * seq, embed, head * key, Form::nt, Blas::tiled);
+    progress(r);
     gemm(grad.attn_wv[l], act.layer_attn_norm[l], d_attn_d_value, embed, head * key, batch * seq, Form::tn,
          Blas::tiled);
+    progress(r);
     // 4 ranks, 0.07 MB: split batch over dp (layouts.ech:40): gradient of layer.attn.wv
     messages.all_reduce_of_attn_wv[l] = all_reduce_start(r, r.group(0), grad.attn_wv[l], embed * head * key, Sum,
                                                          "gpt_fortunes.ech:22");
     float *d_layer_attn_norm_2 = r.work<float>(10747904); // [batch, seq, embed]
     // nn.ech:80 at gpt_fortunes.ech:22  k = dot(x, wk, over = embed)
     gemm(d_layer_attn_norm_2, d_attn_d_key, p.attn_wk[l], batch * seq, embed, head * key, Form::nt, Blas::tiled);
+    progress(r);
     gemm(grad.attn_wk[l], act.layer_attn_norm[l], d_attn_d_key, embed, head * key, batch * seq, Form::tn, Blas::tiled);
+    progress(r);
     // 4 ranks, 0.07 MB: split batch over dp (layouts.ech:40): gradient of layer.attn.wk
     messages.all_reduce_of_attn_wk[l] = all_reduce_start(r, r.group(0), grad.attn_wk[l], embed * head * key, Sum,
                                                          "gpt_fortunes.ech:22");
     float *d_layer_attn_norm_3 = r.work<float>(4980736); // [batch, seq, embed]
     // nn.ech:79 at gpt_fortunes.ech:22  q = dot(x, wq, over = embed)
     gemm(d_layer_attn_norm_3, d_attn_d_query, p.attn_wq[l], batch * seq, embed, head * key, Form::nt, Blas::tiled);
+    progress(r);
     gemm(grad.attn_wq[l], act.layer_attn_norm[l], d_attn_d_query, embed, head * key, batch * seq, Form::tn,
          Blas::tiled);
+    progress(r);
     // 4 ranks, 0.07 MB: split batch over dp (layouts.ech:40): gradient of layer.attn.wq
     messages.all_reduce_of_attn_wq[l] = all_reduce_start(r, r.group(0), grad.attn_wq[l], embed * head * key, Sum,
                                                          "gpt_fortunes.ech:22");
@@ -417,18 +435,22 @@ void backward(Rank &r, Messages &messages) {
     }
     attn_norm_beta_sum.finish();
     attn_norm_gamma_sum.finish();
+    progress(r);
     float *d_x_2 = r.work<float>(4456448); // [batch, seq, embed]
     // nn.ech:31 at gpt_fortunes.ech:22  return normalize(x, over = over) * gamma + beta
     normalize_grad(d_x_2, d_attn_norm_value, act.attn_norm_normalized[l], act.attn_norm_rstd[l], batch * seq, embed);
+    progress(r);
 #pragma GCC ivdep
     for (int64_t i = 0; i < batch * seq * embed; ++i)
       d_input[i] = d_y[i] + d_x_2[i];
+    progress(r);
   }
   // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
   reduce_sum(grad.wpe, d_input, 1, batch, seq * embed);
   float *d_wte_2 = r.work<float>(10747904); // [vocab, embed]
   fill(d_wte_2, vocab * embed, 0.0f);
   scatter_add_rows(d_wte_2, d_input, in.tokens, batch * seq, embed, 0, 256);
+  progress(r);
 #pragma GCC ivdep
   for (int64_t i = 0; i < vocab * embed; ++i)
     grad.wte[i] = d_wte[i] + d_wte_2[i];

@@ -421,6 +421,7 @@ void backward_2(Rank &r) {
         d_conv3x3_2[b * c2 * 98 + c * 98 + i] = d_conv3x3_2_element_3 * rstd_2_c;
       }
     }
+  progress(r);
   float *d_conv3x3_2_gathered = r.work<float>(6422528); // [batch, c2, height_tp, width=14]
   // 2 ranks, 3.01 MB: split height over tp (layouts.ech:51): conv_grad_x
   all_gather_inner(r, r.group(0), d_conv3x3_2_gathered, d_conv3x3_2, batch * c2, 98, "conv_fashion.ech:19");
@@ -429,9 +430,11 @@ void backward_2(Rank &r) {
   //     same)
   conv_grad_data(act.d_x2, d_conv3x3_2_gathered, p.conv3x3_2_w, {batch, 8, c2, 2, {{14, 3, 1, 1, 1}, {14, 3, 1, 1, 1}}},
                  scratch, 44464);
+  progress(r);
   float *scratch_2 = r.work<float>(9433088); // [scratch=38992]
   conv_grad_weights(grad.conv3x3_2_w, act.x2, d_conv3x3_2_gathered,
                     {batch, 8, c2, 2, {{14, 3, 1, 1, 1}, {14, 3, 1, 1, 1}}}, scratch_2, 38992);
+  progress(r);
 }
 
 void update_2(Rank &r) {
@@ -457,8 +460,10 @@ void backward_3(Rank &r) {
   int32_t *places = r.work<int32_t>(10436608); // [batch, c1=8, height_tp, width=14]
   // conv_fashion.ech:18  x2 = maxpool(x1, window = (height, width), size = 2, stride = 2)
   maxpool(maxima, places, act.x1, {batch * 8, 2, {{28, 2, 2, 0, 0}, {28, 2, 2, 0, 0}}});
+  progress(r);
   float *d_x1 = r.work<float>(6422528); // [batch, c1=8, height, width]
   maxpool_grad(d_x1, act.d_x2, places, {batch * 8, 2, {{28, 2, 2, 0, 0}, {28, 2, 2, 0, 0}}});
+  progress(r);
   // nn.ech:55 at conv_fashion.ech:17  return y * gamma + beta
   // conv_fashion.ech:17  x1 = relu(nn.batchnorm(nn.conv3x3(x, grey, c1), c1))
   // nn.ech:47 at conv_fashion.ech:17  m = normalize_mean(x, over = except(channel), local = local)
@@ -492,6 +497,7 @@ void backward_3(Rank &r) {
       grad.batchnorm_beta[c] += static_cast<float>(batchnorm_beta_sum);
       grad.batchnorm_gamma[c] += static_cast<float>(batchnorm_gamma_sum);
     }
+  progress(r);
 }
 
 void update_3(Rank &r) {
@@ -529,11 +535,13 @@ void backward_4(Rank &r) {
         d_conv3x3[b * 8 * height * width + c * height * width + i] = d_conv3x3_element_3 * rstd_c;
       }
     }
+  progress(r);
   float *scratch = r.work<float>(3211264); // [scratch=5360]
   // nn.ech:23 at conv_fashion.ech:17  return conv(x, w, over = from, window = (height, width), stride = stride, pad =
   //     same)
   conv_grad_weights(grad.conv3x3_w, in.picture, d_conv3x3, {batch, 1, 8, 2, {{28, 3, 1, 1, 1}, {28, 3, 1, 1, 1}}},
                     scratch, 5360);
+  progress(r);
 }
 
 void update_4(Rank &r, Messages &messages, double lr) {

@@ -1041,7 +1041,9 @@ void backward_2(Rank &r) {
     reduce_sum(grad.encoder_mlp_b2[e], d_m, 1, batch * src, embed_cp);
     float *d_mlp_product = r.work<float>(3145728); // [batch, src, ff]
     gemm(d_mlp_product, d_m, p.encoder_mlp_w2[e], batch * src, ff, embed_cp, Form::nt, Blas::onednn);
+    progress(r);
     gemm(grad.encoder_mlp_w2[e], act.mlp_gelu[e], d_m, ff, embed_cp, batch * src, Form::tn, Blas::onednn);
+    progress(r);
     // 4 ranks, 0.79 MB: split src2, dst, embed over cp (layouts.ech:62): mul
     all_reduce(r, r.group(0), d_mlp_product, batch * src * ff, Sum, "sort_digits.ech:27");
     float *d_mlp_value = r.work<float>(3145728); // [batch, src, ff]
@@ -1057,10 +1059,13 @@ void backward_2(Rank &r) {
       encoder_mlp_b1_sum.row();
     }
     encoder_mlp_b1_sum.finish();
+    progress(r);
     float *d_encoder_layernorm_2 = r.work<float>(6815744); // [batch, src, embed_cp]
     gemm(d_encoder_layernorm_2, d_mlp_value, p.encoder_mlp_w1[e], batch * src, embed_cp, ff, Form::nt, Blas::tiled);
+    progress(r);
     gemm(grad.encoder_mlp_w1[e], act.encoder_layernorm_2[e], d_mlp_value, embed_cp, ff, batch * src, Form::tn,
          Blas::onednn);
+    progress(r);
     // nn.ech:31 at sort_digits.ech:27  return normalize(x, over = over) * gamma + beta
     reduce_sum(grad.encoder_layernorm_2_beta[e], d_encoder_layernorm_2, 1, batch * src, embed_cp);
     float *d_layernorm_2_value = r.work<float>(6864896); // [batch, src, embed_cp]
@@ -1103,7 +1108,9 @@ void backward_2(Rank &r) {
     float *d_a = r.work<float>(3145728); // [batch, src, head, key]
     // nn.ech:95 at sort_digits.ech:26  y = dot(a, wo, over = (head, key))
     gemm(d_a, d_y, p.encoder_attn_wo[e], batch * src, head * key, embed_cp, Form::nt, Blas::onednn);
+    progress(r);
     gemm(grad.encoder_attn_wo[e], act.a[e], d_y, head * key, embed_cp, batch * src, Form::tn, Blas::onednn);
+    progress(r);
     // 4 ranks, 0.20 MB: split src2, dst, embed over cp (layouts.ech:62): attention_grad
     all_reduce(r, r.group(0), d_a, batch * src * head * key, Sum, "sort_digits.ech:26");
     float *gathered = r.work<float>(3342336); // [batch, src2, head, key]
@@ -1122,6 +1129,7 @@ void backward_2(Rank &r) {
                    {batch, 1, head, src, src2, key, key, 0.25, false, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
                    {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}},
                    {{768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}, {768, 0, 16, 64}});
+    progress(r);
     // nn.ech:88 at sort_digits.ech:26  v = v + bv
     reduce_sum(grad.encoder_attn_bv[e], d_attn_d_value, 1, batch * src, head * key);
     // nn.ech:87 at sort_digits.ech:26  k = k + bk
@@ -1132,20 +1140,26 @@ void backward_2(Rank &r) {
     // nn.ech:81 at sort_digits.ech:26  v = dot(x, wv, over = embed)
     gemm(d_encoder_layernorm, d_attn_d_value, p.encoder_attn_wv[e], batch * src, embed_cp, head * key, Form::nt,
          Blas::onednn);
+    progress(r);
     gemm(grad.encoder_attn_wv[e], act.encoder_layernorm[e], d_attn_d_value, embed_cp, head * key, batch * src, Form::tn,
          Blas::onednn);
+    progress(r);
     float *d_encoder_layernorm_3 = r.work<float>(5116928); // [batch, src, embed_cp]
     // nn.ech:80 at sort_digits.ech:26  k = dot(x, wk, over = embed)
     gemm(d_encoder_layernorm_3, d_attn_d_key, p.encoder_attn_wk[e], batch * src, embed_cp, head * key, Form::nt,
          Blas::onednn);
+    progress(r);
     gemm(grad.encoder_attn_wk[e], act.encoder_layernorm[e], d_attn_d_key, embed_cp, head * key, batch * src, Form::tn,
          Blas::onednn);
+    progress(r);
     float *d_encoder_layernorm_4 = r.work<float>(5166080); // [batch, src, embed_cp]
     // nn.ech:79 at sort_digits.ech:26  q = dot(x, wq, over = embed)
     gemm(d_encoder_layernorm_4, d_attn_d_query, p.encoder_attn_wq[e], batch * src, embed_cp, head * key, Form::nt,
          Blas::onednn);
+    progress(r);
     gemm(grad.encoder_attn_wq[e], act.encoder_layernorm[e], d_attn_d_query, embed_cp, head * key, batch * src, Form::tn,
          Blas::onednn);
+    progress(r);
     float *d_layernorm_value = r.work<float>(6815744); // [batch, src, embed_cp]
     // nn.ech:31 at sort_digits.ech:26  return normalize(x, over = over) * gamma + beta
     // nn.ech:80 at sort_digits.ech:26  k = dot(x, wk, over = embed)

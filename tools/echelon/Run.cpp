@@ -176,7 +176,7 @@ void addRun(CLI::App &app, int &exitCode) {
   addRanksOption(command, *options);
   addProgramOptions(command, *options);
   addProfileOption(command, *options);
-  for (const char *name : {"--steps", "--resume", "--accept", "--out", "--dump", "--dump-state"})
+  for (const char *name : {"--steps", "--resume", "--accept", "--replay", "--out", "--dump", "--dump-state"})
     pass(command, *options, name);
   command->footer("Examples:\n  echelon run spec.ech --log run.jsonl\n  echelon run spec.ech --resume\n"
                   "  echelon run spec.ech --resume --accept data\n"

@@ -25,6 +25,10 @@ run.on_nan roll_back 3
 run.loss_scale 65536 dynamic
 // CHECK: run.loss_scale 1024{{$}}
 run.loss_scale 1024
+// CHECK: run.sync "k_async" k 2 of 4 over ["dp"] staleness 3 damp delay "shifted" [5.000000e-01, 1.000000e+00]
+run.sync "k_async" k 2 of 4 over ["dp"] staleness 3 damp delay "shifted" [0.5, 1.0]
+// CHECK: run.sync "k_sync" k 1 of 2 over []{{$}}
+run.sync "k_sync" k 1 of 2 over [] staleness -1
 // CHECK: run.checkpoint "snapshots" steps 100 seconds 0.000000e+00 keep 3
 run.checkpoint "snapshots" steps 100 seconds 0.0 keep 3
 // CHECK: run.mathematics "x = read w\0Aloss x"

@@ -67,11 +67,15 @@ void Compilation::annotateLayout(mlir::Builder &b) {
     llvm::SmallVector<llvm::StringRef> list;
     llvm::SmallVector<bool> padded;
     for (const MeshAxisSettings::Entry &entry : axis.list) {
+      if (settings.isWorkerAxis(axis.name)) // each worker has a mini-batch of its own
+        break;
       list.push_back(entry.axis);
       padded.push_back(entry.padded);
       places.push_back(b.getNamedAttr(axis.name + "." + entry.axis, location(entry.range)));
     }
     axes.push_back({b.getStringAttr(axis.name), axis.size, b.getStrArrayAttr(list), b.getDenseBoolArrayAttr(padded)});
+    if (settings.isWorkerAxis(axis.name))
+      places.push_back(b.getNamedAttr(axis.name + ".sync", location(settings.sync->range)));
     if (axis.storesOptimizer) {
       stores.push_back(b.getStringAttr(axis.name));
       places.push_back(b.getNamedAttr(axis.name + ".store", location(axis.range)));

@@ -23,6 +23,14 @@ public:
     run::CompressOp::create(b, loc, b.getStringAttr(c.kind), b.getStrArrayAttr(over), b.getF64FloatAttr(c.amount),
                             c.feedback ? b.getUnitAttr() : UnitAttr());
   }
+  void sync(const SyncSettings &s) {
+    llvm::SmallVector<llvm::StringRef> over(s.over.begin(), s.over.end());
+    run::SyncOp::create(b, loc, text(s.policy), b.getI64IntegerAttr(s.k), b.getI64IntegerAttr(s.workers),
+                        b.getStrArrayAttr(over), b.getI64IntegerAttr(s.staleness.value_or(-1)),
+                        s.damps ? b.getUnitAttr() : UnitAttr(), text(s.delay), some(s.delayNumbers),
+                        b.getI64IntegerAttr(s.every), text(s.outer), b.getF64FloatAttr(s.rate),
+                        b.getF64FloatAttr(s.momentum));
+  }
   void average(double decay) { run::AverageOp::create(b, loc, b.getF64FloatAttr(decay)); }
   void onNan(const RunSettings &settings);
   void lossScale(const RunSettings &settings) {
@@ -156,6 +164,8 @@ void echelon::buildRun(ModuleOp module, const RunSettings &settings, const Sourc
     builder.until(settings);
   if (settings.compress)
     builder.compress(*settings.compress);
+  if (settings.sync)
+    builder.sync(*settings.sync);
   if (settings.averageDecay)
     builder.average(*settings.averageDecay);
   if (settings.onNan.action != OnNanClause::Stop)

@@ -19,6 +19,7 @@
 #include "tools/driver/edit/Settings.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <cstdio>
 #include <filesystem>
 #include <iostream>
 #include <unistd.h>
@@ -117,6 +118,8 @@ bool Compilation::resolveBlock() {
     settings.doublePrecision = true;
   if (options.batch)
     settings.batch = options.batch;
+  if (options.drawsArrivals && settings.sync && settings.sync->delay.empty() && !settings.sync->isLocal())
+    settings.sync->drawArrivals();
   if (isResolved || options.allowNotBuilt)
     reportNotBuilt();
   return diagnostics.errorCount() == before;
@@ -242,6 +245,39 @@ static std::string sentenceOf(const CompressSettings &c) {
          (c.feedback ? ", and what packing lost is added to that of the next step" : "");
 }
 
+static std::string sentenceOfLocal(const SyncSettings &s) {
+  std::string text = "sync " + s.text() + ": " + std::to_string(s.workers) +
+                     " workers train by themselves, each on its own " + "samples; after every " +
+                     std::to_string(s.every) + (s.every == 1 ? " step" : " steps") +
+                     " and the last one all go on with the mean of their parameters";
+  if (!s.outer.empty())
+    text += ", or what " + s.outer + " makes of the step from the last such place to it";
+  return text + "; what their optimizers keep stays their own";
+}
+
+static std::string sentenceOf(const SyncSettings &s) {
+  static const std::map<std::string, const char *> does = {
+      {"k_sync", "who finishes first is in, the others stop, and their samples are lost"},
+      {"k_batch_sync", "who finishes takes more samples at the same parameters; at the last one the others stop, and "
+                       "their samples are lost"},
+      {"k_async", "who finishes waits for the update, and goes on at the newest parameters; the others go on with what "
+                  "they have read"},
+      {"k_batch_async", "who finishes goes on at the newest parameters at once"}};
+  const double k = double(s.k), workers = double(s.workers);
+  std::string text = "sync " + s.text() + ": an update is the mean of the gradients of " + std::to_string(s.k) +
+                     (s.k == 1 ? " mini-batch; " : " mini-batches; ") + std::to_string(s.workers) + " workers; " +
+                     does.at(s.policy);
+  if (s.isAsync()) {
+    char number[40];
+    std::snprintf(number, sizeof(number), "%.3g", s.isBatch() ? (workers - 1) / k : workers / k - 1);
+    text += std::string("; the mean staleness is ") + number +
+            (s.staleness ? ", and none is above " + std::to_string(*s.staleness) : "") +
+            (s.damps ? "; gradients count 1 / max(1, their staleness)" : "") +
+            "; before evaluations, snapshots and the end all workers meet, and drop the work in hand";
+  }
+  return text + (s.delay.empty() ? "" : "; arrivals are drawn");
+}
+
 std::vector<std::string> Compilation::mathematicsOfClauses() const {
   std::vector<std::string> found;
   auto number = [](double x) { return shortestDecimal(x); };
@@ -252,6 +288,8 @@ std::vector<std::string> Compilation::mathematicsOfClauses() const {
           "of gains and biases Adam's");
   if (settings.compress)
     found.push_back(sentenceOf(*settings.compress));
+  if (settings.sync)
+    found.push_back(settings.sync->isLocal() ? sentenceOfLocal(*settings.sync) : sentenceOf(*settings.sync));
   if (settings.averageDecay)
     found.push_back("average ema(" + number(*settings.averageDecay) +
                     "): after update t, evaluations read d a + (1 - d) w "
@@ -321,7 +359,9 @@ bool Compilation::elaborateModel() {
     request.inputs = &inputs;
   request.modelRange = settings.modelRange;
   request.dataRange = settings.dataRange;
-  request.batch = std::max<int64_t>(settings.batch, 1);
+  if (settings.sync && options.policyWorkers)
+    settings.sync->workers = options.policyWorkers;
+  request.batch = std::max<int64_t>(settings.miniBatch(), 1);
   request.f64 = settings.doublePrecision;
   module = frontend::elaborate(*context, sources, *program, request, diagnostics, facts);
   return static_cast<bool>(module);

@@ -44,6 +44,8 @@ struct CompileOptions {
     std::vector<std::string> exact; // parameters whose gradients that layout does not compress
   };
   std::optional<Workers> workers;
+  bool drawsArrivals = false; // under a sync policy, where they are real: `verify` compares what all know beforehand
+  int64_t policyWorkers = 0; // of a sync policy, on one rank; 0: as the layout has them
 };
 
 /// The axes that tensors of an elaborated model have: one that is declared may be in none.

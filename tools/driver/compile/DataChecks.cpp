@@ -134,9 +134,9 @@ bool Compilation::setLength(int64_t trainSize) {
       return false;
     }
   }
-  int64_t batch = std::max<int64_t>(settings.batch, 1);
-  settings.steps = (settings.lengthSamples + batch - 1) / batch; // a part of a step is a step
-  if (settings.lengthEpochs)                                     // samples have been checked with the block
+  const int64_t samples = std::max<int64_t>(settings.samplesAStep(), 1);
+  settings.steps = (settings.lengthSamples + samples - 1) / samples; // a part of a step is a step
+  if (settings.lengthEpochs)                                         // samples have been checked with the block
     checkLength(settings, diagnostics);
   return diagnostics.errorCount() == before;
 }

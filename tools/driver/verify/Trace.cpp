@@ -71,7 +71,7 @@ static void compareReports(const std::map<std::string, double> &one, const std::
   }
 }
 
-Worst compareTraces(const Trace &one, const Trace &many) {
+Worst compareTraces(const Trace &one, const Trace &many, int64_t apart) {
   Worst worst;
   if (one.steps.size() != many.steps.size() || one.steps.empty()) {
     worst.see(INFINITY, "the number of steps logged");
@@ -89,7 +89,7 @@ Worst compareTraces(const Trace &one, const Trace &many) {
     for (const auto &[path, values] : a.gradient) {
       auto other = b.gradient.find(path);
       double measure = std::max(largest(values), 1e-3 * mostGradient) + 1e-300;
-      if (other == b.gradient.end() || other->second.size() != values.size()) {
+      if (other == b.gradient.end() || (other->second.size() != values.size() && other->second.size() != values.size() * size_t(apart))) {
         worst.see(INFINITY, "the shape of the gradient of " + path + step);
         continue;
       }
@@ -102,7 +102,7 @@ Worst compareTraces(const Trace &one, const Trace &many) {
     }
     for (const auto &[path, values] : a.after) {
       auto other = b.after.find(path);
-      if (other == b.after.end() || other->second.size() != values.size()) {
+      if (other == b.after.end() || (other->second.size() != values.size() && other->second.size() != values.size() * size_t(apart))) {
         worst.see(INFINITY, "the shape of " + path + step);
         continue;
       }

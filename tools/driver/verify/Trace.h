@@ -39,6 +39,7 @@ struct Worst {
 /// The largest difference between two traces. A gradient is measured against its tensor's scale, at least 1e-3 of the
 /// model's largest; an element whose gradient was ever below 1e-5 of that measure is left out of what is compared after
 /// its update (an optimizer would walk on noise).
-Worst compareTraces(const Trace &one, const Trace &many);
+/// `apart`: workers of `many` that each have such a tensor, of which the first is compared.
+Worst compareTraces(const Trace &one, const Trace &many, int64_t apart = 1);
 
 } // namespace echelon

@@ -22,12 +22,12 @@ namespace echelon {
 
 namespace {
 
-constexpr int kSteps = 3;
+constexpr int kSteps = 3; // without a sync policy
 
 class Verifier {
 public:
   explicit Verifier(const VerifyOptions &given) : options(given) {
-    options.doublePrecision = options.keepGradients = options.trainingOnly = true;
+    options.doublePrecision = options.keepGradients = options.trainingOnly = options.drawsArrivals = true;
   }
   int verify();
 
@@ -38,6 +38,7 @@ private:
   };
 
   bool addTrials();
+  void usePolicy(const frontend::RunSettings &settings, CompileOptions &one);
   bool isComparable(llvm::ArrayRef<std::string> others);
   bool chooseRandom();
   bool run(const Trial &trial, const std::string &transport, Trace &result);
@@ -49,9 +50,11 @@ private:
   const std::string folder = temporary.path();
   std::vector<Trial> trials;
   int64_t multiple = 1, samples = 4, skipped = 0;
+  int steps = kSteps;
   std::vector<std::string> perMicroBatch;
   Trace reference;
   std::optional<CompileOptions::Workers> workersOfReference;
+  int64_t policyWorkersOfReference = 0;
   int exitCode = Fine, passed = 0, failed = 0;
 };
 
@@ -93,6 +96,7 @@ bool Verifier::addTrials() {
       return false;
     multiple = std::lcm(multiple, parts(compilation.settings));
     one.workers = compilation.workers();
+    usePolicy(compilation.settings, one);
     options.warns = one.warns = false; // the model's are told
     trials.push_back({title, one});
     return true;
@@ -103,6 +107,15 @@ bool Verifier::addTrials() {
     if (!add(frontend::printable(layout), layout))
       return false;
   return chooseRandom();
+}
+
+/// Under a sync policy, gradients come to be stale after as many updates as there are workers; local ones have to meet.
+void Verifier::usePolicy(const frontend::RunSettings &settings, CompileOptions &one) {
+  if (!settings.sync)
+    return;
+  one.policyWorkers = settings.sync->workers;
+  const int64_t wanted = settings.sync->isLocal() ? settings.sync->every + 2 : kSteps + 2 * one.policyWorkers;
+  steps = std::max(steps, int(std::min<int64_t>(wanted, 20)));
 }
 
 /// False, with the reason printed: the statistics of one micro batch are others under each layout, and so are results.
@@ -149,6 +162,7 @@ bool Verifier::chooseRandom() {
       title += " in " + std::to_string(one.microBatches) + " micro batches";
     multiple = std::lcm(multiple, drawn.batchMultiple);
     one.workers = trial.workers();
+    usePolicy(trial.settings, one);
     trials.push_back({title, one});
     ++accepted;
   }
@@ -173,8 +187,8 @@ bool Verifier::run(const Trial &trial, const std::string &transport, Trace &resu
                                  own + "/dump", "--dump-state"});
   if (!compilation.settings.checkpoint.directory.empty())
     command.insert(command.end(), {"--out", own});
-  if (compilation.settings.steps > kSteps)
-    command.insert(command.end(), {"--steps", std::to_string(kSteps)});
+  if (compilation.settings.steps > steps)
+    command.insert(command.end(), {"--steps", std::to_string(steps)});
   const CapturedOutput said;
   const int status = transport == "mpi" ? captureMpirun(command, executable, said) : runProgram(command, said);
   if (status == kNotStarted)
@@ -187,12 +201,12 @@ bool Verifier::run(const Trial &trial, const std::string &transport, Trace &resu
     exitCode = RunFailed;
     return false;
   }
-  result = readTrace(log, own + "/dump", kSteps);
+  result = readTrace(log, own + "/dump", steps);
   return true;
 }
 
 void Verifier::judge(const Trial &trial, const std::string &transport, const Trace &result) {
-  Worst worst = compareTraces(reference, result);
+  Worst worst = compareTraces(reference, result, std::max<int64_t>(policyWorkersOfReference, 1));
   bool fine = worst.error <= kTraceTolerance;
   (fine ? passed : failed)++;
   llvm::outs() << (fine ? "ok    " : "WRONG ") << trial.title << " (" << transport << "): ";
@@ -207,18 +221,21 @@ void Verifier::judge(const Trial &trial, const std::string &transport, const Tra
 /// same.
 bool Verifier::makeReference(Trial &trial) {
   std::optional<CompileOptions::Workers> workers = std::move(trial.options.workers);
+  const int64_t policyWorkers = trial.options.policyWorkers;
   trial.options.workers.reset(); // a layout has its own
+  trial.options.policyWorkers = 0;
   auto isSame = [&](const CompileOptions::Workers &a, const CompileOptions::Workers &b) {
     return a.all == b.all && a.ofHop == b.ofHop && a.microBatches == b.microBatches && a.exact == b.exact;
   };
-  if (!reference.steps.empty() && workers.has_value() == workersOfReference.has_value() &&
-      (!workers || isSame(*workers, *workersOfReference)))
+  if (!reference.steps.empty() && policyWorkers == policyWorkersOfReference &&
+      workers.has_value() == workersOfReference.has_value() && (!workers || isSame(*workers, *workersOfReference)))
     return true;
   Trial alone{"one rank", options};
   alone.options.oneRank = true;
   alone.options.wholeBatch = !workers;
   alone.options.microBatches = workers ? workers->all * workers->microBatches : 0;
   alone.options.workers = workers;
+  alone.options.policyWorkers = policyWorkersOfReference = policyWorkers;
   alone.options.batch = trial.options.batch;
   reference = Trace();
   workersOfReference = std::move(workers);

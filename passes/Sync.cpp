@@ -1,0 +1,314 @@
+// A step of one worker, and what becomes of it under `run.sync`.
+// 1. @train is a mini-batch of one worker: its gradients, losses and next states are variables that it hands in.
+//    Asynchronous workers read copies of parameters and states, which @read takes.
+// 2. Where one worker may hand in several for an update, or one rank works for several workers, @hand_in adds them up.
+// 3. @update takes the sum over workers of what is handed in: gradients times their weights, of all else the mean.
+// Under `local` @train stays a step of its own, of one worker's parameters, and @meet brings them together.
+#include "ir/ech/Reverse.h"
+#include "ir/ech/ops/Derive.h"
+#include "passes/Passes.h"
+#include "passes/compress/Workers.h"
+#include "passes/microbatch/Dependence.h"
+#include "passes/update/MarkUpdate.h"
+
+namespace echelon {
+#define GEN_PASS_DEF_SYNC
+#include "passes/Passes.h.inc"
+} // namespace echelon
+using namespace mlir;
+using namespace echelon;
+using namespace echelon::ech;
+
+namespace {
+
+struct Sync : echelon::impl::SyncBase<Sync> {
+  /// Something that a worker hands in.
+  struct Item {
+    enum What { Loss, Gradient, Next } what;
+    StringRef name;    // of the report, the parameter, the state
+    VariableOp handed; // the worker's own
+    VariableOp sum;    // null where one of a worker makes an update
+    ReportKind report; // of a loss
+    Location loc;
+  };
+
+  void runOnOperation() override {
+    policy = run::only<run::SyncOp>(getOperation());
+    train = getOperation().lookupSymbol<StepOp>("train");
+    if (!policy || !train)
+      return;
+    if (failed(checkSamples()))
+      return signalPassFailure();
+    workers = compress::workersOf(getOperation(), policy);
+    compress::listWorkers(getOperation(), workers);
+    getOperation()->setAttr(kWorkerAxis, StringAttr::get(&getContext(), workers.axis));
+    if (policy.isLocal()) {
+      meetLocally();
+      return;
+    }
+    addsUp = policy.isBatch() || policy.isOneRank();
+    if (policy.isAsync())
+      readCopies();
+    handIn();
+    if (addsUp)
+      addUp();
+    update();
+  }
+
+  /// What is refused under micro batches is refused here: the workers' mini-batches are parts of a batch, too.
+  LogicalResult checkSamples() {
+    auto batchAxis = getOperation()->getAttrOfType<StringAttr>(kBatchAxis);
+    if (!batchAxis || train.getBody().front().empty())
+      return success();
+    const auto parts = int64_t(policy.getWorkers());
+    const Time time{batchAxis.getValue(), parts, getOperation()->getAttrOfType<ArrayAttr>(kLikeBatch),
+                    policy.getPolicy()};
+    return Dependences(train, time).decide();
+  }
+
+  //===- @train --------------------------------------------------------------------------------------------------===//
+
+  /// Reads of parameters and states become reads of the worker's copies, which @read makes of these.
+  void readCopies() {
+    StepOp read = stepAfter(train, "read");
+    OpBuilder builder = OpBuilder::atBlockEnd(&read.getBody().front());
+    for (auto of : llvm::make_early_inc_range(train.getBody().front().getOps<ReadOp>())) {
+      auto variable = getOperation().lookupSymbol<VariableOp>(of.getSource());
+      if (!variable)
+        continue;
+      VariableOp copy = like(variable, "copy.", VariableKind::Copy, variable.getType());
+      Value now = ReadOp::create(builder, named(variable.getSymName(), variable.getLoc()),
+                                 cast<Tensor>(variable.getType()), variable.getSymName());
+      WriteOp::create(builder, variable.getLoc(), copy.getSymName(), now);
+      of.setSource(copy.getSymName());
+    }
+  }
+
+  void handIn() {
+    Block &block = train.getBody().front();
+    OpBuilder builder = OpBuilder::atBlockEnd(&block);
+    for (Operation &op : llvm::make_early_inc_range(block)) {
+      builder.setInsertionPoint(&op);
+      if (auto report = dyn_cast<ReportOp>(op)) {
+        if (report.getKind() != ReportKind::Metric)
+          take({Item::Loss, report.getName(), {}, {}, report.getKind(), op.getLoc()}, report.getValue(), builder, op);
+        op.erase();
+      } else if (auto gradient = dyn_cast<GradientOp>(op)) {
+        take({Item::Gradient, gradient.getParameter(), {}, {}, {}, op.getLoc()}, gradient.getValue(), builder, op);
+        op.erase();
+      } else if (auto write = dyn_cast<WriteOp>(op);
+                 write && getOperation().lookupSymbol<VariableOp>(write.getTarget()).getKind() == VariableKind::State) {
+        take({Item::Next, write.getTarget(), {}, {}, {}, op.getLoc()}, write.getValue(), builder, op);
+        op.erase();
+      }
+    }
+  }
+
+  void take(Item item, Value value, OpBuilder &builder, Operation &from) {
+    Build build(builder, from.getLoc(), tensor(value).getElement());
+    const bool isGradient = item.what == Item::Gradient;
+    if (isGradient && run::only<run::LossScaleOp>(getOperation())) { // it changes until this is applied
+      Location place = value.getLoc();
+      value = build.div(value, build.scalar("loss_scale"));
+      value.getDefiningOp()->setLoc(place);
+      mark(value.getDefiningOp());
+    }
+    auto variable = item.what == Item::Loss ? VariableOp() : getOperation().lookupSymbol<VariableOp>(item.name);
+    const StringRef prefix = item.what == Item::Loss ? "loss." : isGradient ? "gradient." : "next.";
+    item.handed = variable ? like(variable, "handed_in." + prefix, VariableKind::HandedIn, variable.getType())
+                           : alone(("handed_in." + prefix + item.name).str(), tensor(value), item.loc);
+    mark(WriteOp::create(builder, from.getLoc(), item.handed.getSymName(),
+                         inOrder(build, value, cast<Tensor>(item.handed.getType()))));
+    items.push_back(item);
+  }
+  void mark(Operation *op) { op->setAttr(kPhase, StringAttr::get(&getContext(), "backward")); }
+
+  //===- @hand_in ------------------------------------------------------------------------------------------------===//
+
+  void addUp() {
+    StepOp step = stepAfter(train, "hand_in");
+    update::MarkUpdate marks;
+    OpBuilder builder(&getContext(), &marks);
+    builder.setInsertionPointToEnd(&step.getBody().front());
+    for (Item &item : items) {
+      Build build(builder, item.loc, element(item));
+      addUp(build, step, item);
+    }
+  }
+
+  /// In `step`: a variable for the sum of what one worker hands in, or one rank for all of them, and one more of it.
+  void addUp(Build &build, StepOp step, Item &item) {
+    OpBuilder::InsertionGuard guard(build.builder);
+    build.builder.setInsertionPointToEnd(&step.getBody().front());
+    item.sum = like(item.handed, "sum.", VariableKind::HandedIn, item.handed.getType());
+    Value given = weighted(build, item, read(build, item.handed));
+    Value isFirst = build.map(Function::Gt, {build.scalar("is_first_in"), build.constant(0)});
+    isFirst.getDefiningOp()->setLoc(named("is_first", item.loc));
+    Value before = read(build, item.sum);
+    Value sum = build.select(isFirst, given, build.add(before, given));
+    WriteOp::create(build.builder, item.loc, item.sum.getSymName(), sum);
+  }
+
+  /// Times the weight of the gradient in the update; losses and states count the same.
+  Value weighted(Build &build, Item &item, Value value) {
+    return build.mul(value, item.what == Item::Gradient ? build.scalar("hand_in_weight")
+                                                        : build.constant(1.0 / double(policy.getK())));
+  }
+
+  //===- @update -------------------------------------------------------------------------------------------------===//
+
+  void update() {
+    StepOp step = stepAfter(train, "update");
+    update::MarkUpdate marks;
+    OpBuilder builder(&getContext(), &marks);
+    builder.setInsertionPointToEnd(&step.getBody().front());
+    for (Item::What what : {Item::Loss, Item::Next, Item::Gradient})
+      for (Item &item : items) {
+        if (item.what != what)
+          continue;
+        Value total = applied(builder, item);
+        if (what == Item::Loss)
+          ReportOp::create(builder, item.loc, item.report, item.name, total);
+        else if (what == Item::Next)
+          WriteOp::create(builder, item.loc, item.name, total);
+        else
+          GradientOp::create(builder, item.loc, item.name, total);
+      }
+  }
+
+  /// The sum over workers of what is in the update; of all others it may be anything.
+  Value applied(OpBuilder &builder, Item &item) {
+    Build build(builder, item.loc, element(item));
+    Value own = read(build, item.sum ? item.sum : item.handed);
+    if (!item.sum)
+      own = weighted(build, item, own);
+    Value isIn = build.map(Function::Ne, {build.scalar("hand_in_weight"), build.constant(0)});
+    isIn.getDefiningOp()->setLoc(named("is_in", item.loc));
+    own = build.select(isIn, own, build.constant(0));
+    Value each = build.perWorker(own, workers.axis, workers.count, /*isApart=*/true);
+    Value sum = build.sum(each, {workers.axis});
+    if (item.what == Item::Gradient)
+      sum.getDefiningOp()->setLoc(named(("d_" + item.name).str(), item.loc));
+    return inOrder(build, sum, cast<Tensor>(item.handed.getType()));
+  }
+
+  //===- local ---------------------------------------------------------------------------------------------------===//
+
+  /// Each worker trains by itself. @meet makes of the parameters and states of all what all go on with: the mean, or
+  /// where there is an outer optimizer (V = mu V + D with D = anchor - mean) the anchor less its step. Where these are
+  /// not the workers' own at once, they are copies, which @take brings to one worker; @read makes copies of the start.
+  void meetLocally() {
+    reportMeans();
+    const bool hasCopies = policy.isOneRank() || !policy.getOuter().empty();
+    SmallVector<VariableOp> met;
+    for (auto variable : getOperation().getOps<VariableOp>()) // an integer is the same everywhere
+      if ((variable.getKind() == VariableKind::Param || variable.getKind() == VariableKind::State) &&
+          cast<Tensor>(variable.getType()).isFloat())
+        met.push_back(variable);
+    StepOp reading, taking;
+    if (hasCopies) {
+      reading = stepAfter(train, "read");
+      taking = stepAfter(train, "take");
+    }
+    StepOp meet = stepAfter(train, "meet"), hand;
+    if (policy.isOneRank())
+      hand = stepAfter(train, "hand_in");
+    update::MarkUpdate marks;
+    OpBuilder builder(&getContext(), &marks);
+    for (VariableOp variable : met) {
+      Build build(builder, placeOf(variable.getLoc()), cast<Tensor>(variable.getType()).getElement());
+      Item item{Item::Next, variable.getSymName(), variable, {}, {}, build.loc};
+      if (hand)
+        addUp(build, hand, item);
+      VariableOp copy;
+      if (hasCopies) {
+        copy = like(variable, "copy.", VariableKind::Copy, variable.getType());
+        copyTo(build, reading, copy, variable);
+        copyTo(build, taking, variable, copy);
+      }
+      builder.setInsertionPointToEnd(&meet.getBody().front());
+      Value next = meanOfWorkers(build, item);
+      if (copy && !policy.getOuter().empty() && variable.getKind() == VariableKind::Param)
+        next = outerStep(build, variable, read(build, copy), next);
+      WriteOp::create(builder, build.loc, copy ? copy.getSymName() : variable.getSymName(),
+                      inOrder(build, next, cast<Tensor>(variable.getType())));
+    }
+  }
+  void copyTo(Build &build, StepOp step, VariableOp to, VariableOp from) {
+    OpBuilder::InsertionGuard guard(build.builder);
+    build.builder.setInsertionPointToEnd(&step.getBody().front());
+    WriteOp::create(build.builder, build.loc, to.getSymName(), read(build, from));
+  }
+  Value meanOfWorkers(Build &build, Item &item) {
+    if (item.sum)
+      return read(build, item.sum);
+    Value each = build.perWorker(read(build, item.handed), workers.axis, workers.count, /*isApart=*/true);
+    return build.mul(build.sum(each, {workers.axis}), build.constant(1.0 / double(workers.count)));
+  }
+  /// What the outer optimizer makes of the anchor: Douillard et al., DiLoCo, 2023.
+  Value outerStep(Build &build, VariableOp param, Value anchor, Value mean) {
+    const double rate = policy.getRate().convertToDouble(), momentum = policy.getMomentum().convertToDouble();
+    Value step = build.sub(anchor, mean);
+    if (momentum != 0) {
+      VariableOp kept = like(param, "optimizer.outer_momentum.", VariableKind::Optimizer, param.getType());
+      Value before = build.mul(read(build, kept), build.constant(momentum));
+      Value now = build.add(before, step);
+      WriteOp::create(build.builder, build.loc, kept.getSymName(), now);
+      if (policy.getOuter() == "nesterov") {
+        Value ahead = build.mul(now, build.constant(momentum));
+        step = build.add(step, ahead);
+      } else {
+        step = now;
+      }
+    }
+    return build.sub(anchor, build.mul(step, build.constant(rate)));
+  }
+  /// What is told of a step is the mean of what the workers have.
+  void reportMeans() {
+    OpBuilder builder(&getContext());
+    for (auto report : train.getBody().front().getOps<ReportOp>()) {
+      builder.setInsertionPoint(report);
+      Build build(builder, report.getLoc(), tensor(report.getValue()).getElement());
+      report.getValueMutable().assign(compress::meanOverWorkers(build, getOperation(), report.getValue()));
+    }
+  }
+
+  //===- variables and steps -------------------------------------------------------------------------------------===//
+
+  Location named(const Twine &name, Location loc) {
+    return NameLoc::get(StringAttr::get(&getContext(), name), placeOf(loc));
+  }
+  Type element(Item &item) { return cast<Tensor>(item.handed.getType()).getElement(); }
+  Value read(Build &build, VariableOp variable) {
+    return ReadOp::create(build.builder, named(variable.getSymName(), build.loc), cast<Tensor>(variable.getType()),
+                          variable.getSymName());
+  }
+  VariableOp like(VariableOp variable, const Twine &prefix, VariableKind kind, Type type) {
+    OpBuilder builder(&getContext());
+    Operation *last = variable;
+    while (isa_and_nonnull<VariableOp>(last->getNextNode()))
+      last = last->getNextNode();
+    builder.setInsertionPointAfter(last);
+    return VariableOp::create(builder, variable.getLoc(), (prefix + variable.getSymName()).str(), kind, type,
+                              Distribution::Constant, APFloat(0.0), APFloat(0.0), variable.getStacked(),
+                              /*decayed=*/false);
+  }
+  VariableOp alone(StringRef path, Tensor type, Location loc) {
+    OpBuilder builder(train);
+    return VariableOp::create(builder, loc, path, VariableKind::HandedIn, type, Distribution::Constant, APFloat(0.0),
+                              APFloat(0.0), /*stacked=*/0, /*decayed=*/false);
+  }
+  StepOp stepAfter(StepOp before, StringRef name) {
+    OpBuilder builder(&getContext());
+    builder.setInsertionPointAfter(before);
+    return StepOp::create(builder, before.getLoc(), name);
+  }
+
+  run::SyncOp policy;
+  StepOp train;
+  compress::Workers workers;
+  bool addsUp = false;
+  SmallVector<Item> items;
+};
+
+} // namespace
