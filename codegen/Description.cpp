@@ -128,7 +128,7 @@ void Tables::stored() {
     if (moments.count(momentOf(op).first))
       continue;
     const bool isOfWorker = policy && policy.isLocal() && !policy.getOver().empty() &&
-                            op.getKind() == ech::VariableKind::Optimizer && momentOf(op).first != "outer_momentum";
+                            op.getKind() == ech::VariableKind::Optimizer && !isSharedByWorkers(op);
     SmallVector<std::string> arguments{quoted(op.getSymName()), shape(type), init(op), offset};
     if (!isOfWorker)
       arguments.insert(arguments.begin(), kind);
@@ -232,10 +232,7 @@ void Tables::fingerprints() {
 std::pair<int64_t, int64_t> ownOfWorkers(ModuleOp module, bool isLocal) {
   int64_t first = INT64_MAX, end = 0;
   for (auto variable : module.getOps<ech::VariableOp>()) {
-    const ech::VariableKind kind = variable.getKind();
-    const bool isShared = kind == ech::VariableKind::Copy || kind == ech::VariableKind::HandedIn ||
-                          kind == ech::VariableKind::Average || momentOf(variable).first == "outer_momentum";
-    if (isLocal ? isShared : kind != ech::VariableKind::Copy)
+    if (isLocal ? isSharedByWorkers(variable) : variable.getKind() != ech::VariableKind::Copy)
       continue;
     auto type = cast<ech::Tensor>(variable.getType());
     if (dist::MeshAttr mesh = dist::meshOf(module); mesh && type.getState())

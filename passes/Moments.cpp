@@ -14,6 +14,12 @@ std::pair<StringRef, StringRef> echelon::momentOf(ech::VariableOp variable) {
   return path.split('.');
 }
 
+bool echelon::isSharedByWorkers(ech::VariableOp variable) {
+  const ech::VariableKind kind = variable.getKind();
+  return kind == ech::VariableKind::Copy || kind == ech::VariableKind::HandedIn || kind == ech::VariableKind::Average ||
+         momentOf(variable).first == "outer_momentum";
+}
+
 namespace {
 std::optional<int64_t> offsetOf(ech::VariableOp variable) {
   auto at = variable->getAttrOfType<IntegerAttr>(rt::kOffset);

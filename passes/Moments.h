@@ -8,6 +8,9 @@ namespace echelon {
 /// "m" and "layer.wq" of a variable optimizer.m.layer.wq; empty of all others.
 std::pair<llvm::StringRef, llvm::StringRef> momentOf(ech::VariableOp variable);
 
+/// Whether workers that train by themselves share a variable, and do not have one each.
+bool isSharedByWorkers(ech::VariableOp variable);
+
 /// Once arenas are planned: the moments that lie in the state arena as the parameters do, each with the bytes from a
 /// parameter to its moment. All parameters have one, of their type and zero at first, and no size has its name.
 /// In order of these bytes.

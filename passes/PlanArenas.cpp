@@ -189,8 +189,7 @@ struct PlanArenas : echelon::impl::PlanArenasBase<PlanArenas> {
     for (auto variable : module.getOps<ech::VariableOp>()) {
       const ech::VariableKind kind = variable.getKind();
       const StringRef moment = momentOf(variable).first;
-      if (isLocal && (kind == ech::VariableKind::Copy || kind == ech::VariableKind::HandedIn ||
-                      kind == ech::VariableKind::Average || moment == "outer_momentum"))
+      if (isLocal && isSharedByWorkers(variable))
         shared.push_back(variable);
       else if (kind == ech::VariableKind::Optimizer || kind == ech::VariableKind::Average)
         moments[moment].push_back(variable);

@@ -201,9 +201,8 @@ struct Sync : echelon::impl::SyncBase<Sync> {
     reportMeans();
     const bool hasCopies = policy.isOneRank() || !policy.getOuter().empty();
     SmallVector<VariableOp> met;
-    for (auto variable : getOperation().getOps<VariableOp>()) // an integer is the same everywhere
-      if ((variable.getKind() == VariableKind::Param || variable.getKind() == VariableKind::State) &&
-          cast<Tensor>(variable.getType()).isFloat())
+    for (auto variable : getOperation().getOps<VariableOp>())
+      if (variable.getKind() == VariableKind::Param || variable.getKind() == VariableKind::State)
         met.push_back(variable);
     StepOp reading, taking;
     if (hasCopies) {
@@ -242,8 +241,7 @@ struct Sync : echelon::impl::SyncBase<Sync> {
   Value meanOfWorkers(Build &build, Item &item) {
     if (item.sum)
       return read(build, item.sum);
-    Value each = build.perWorker(read(build, item.handed), workers.axis, workers.count, /*isApart=*/true);
-    return build.mul(build.sum(each, {workers.axis}), build.constant(1.0 / double(workers.count)));
+    return compress::meanOverWorkers(build, getOperation(), read(build, item.handed));
   }
   /// What the outer optimizer makes of the anchor: Douillard et al., DiLoCo, 2023.
   Value outerStep(Build &build, VariableOp param, Value anchor, Value mean) {

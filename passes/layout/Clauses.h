@@ -9,7 +9,6 @@ public:
   Clauses(mlir::ModuleOp module, MeshAttr mesh) : module(module), mesh(mesh) {}
 
   /// "split seq over tp (gpt.ech:40)"; without an axis "store optimizer over dp (gpt.ech:41)".
-  std::string ofWorkers(int m) const;
   std::string text(int m, mlir::StringAttr axis) const;
   /// Where the clause stands; `otherwise` where that is not known.
   mlir::Location place(int m, mlir::StringAttr axis, mlir::Location otherwise) const;
@@ -26,6 +25,8 @@ public:
 private:
   /// Whether a clause of the spec lists the axis: passes list others.
   bool isWritten(int m, mlir::StringAttr axis) const;
+  /// Of an axis that a pass lists for workers.
+  std::string ofWorkers(int m) const;
 
   mlir::ModuleOp module;
   MeshAttr mesh;

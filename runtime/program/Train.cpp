@@ -60,6 +60,10 @@ private:
   bool isDue(const Evaluation &evaluation, int64_t step) const {
     return evaluation.everySteps && step % evaluation.everySteps == 0;
   }
+  bool isAnyDue(int64_t step) const {
+    return std::any_of(program.evaluations.begin(), program.evaluations.end(),
+                       [&](const Evaluation &e) { return isDue(e, step); });
+  }
   void evaluateAll(int64_t step, bool force);
   void tellUntil(int64_t step);
   void evaluate(size_t index, int64_t step, bool ofLast);
@@ -84,8 +88,8 @@ private:
   std::optional<LiveWorkers> live; // under one whose workers arrive in real time
   int64_t first = 0, done = 0, last;
   double updatedAt = 0;
-  bool stopped = false, wantsStop = false, wantsSave = false;  // the last two wait for a meeting of local workers
-  bool isAtEnd = false, isSaved = false, mustRollBack = false; // after the last step
+  bool stopped = false, wantsStop = false, wantsSave = false; // the last two wait for a meeting of local workers
+  bool isAtEnd = false, isSaved = false, isMeetingDue = false, mustRollBack = false; // after the last step
   int64_t savedAt = -1, decideAt = 1, decisionInterval = 1;
   double lastSave = 0, stepSeconds = 0, began = 0, evaluationSeconds = 0;
   bool untilReached = false;
@@ -108,8 +112,7 @@ void Trainer::start() {
   if (!program.profiled.empty() && rank.training()) // before the log's clock
     profile.emplace(rank, last - first, options.threads);
   if (rank.rank() == 0) {
-    const bool evaluatesFirst = first >= last || std::any_of(program.evaluations.begin(), program.evaluations.end(),
-                                                             [&](const Evaluation &e) { return isDue(e, first); });
+    const bool evaluatesFirst = first >= last || isAnyDue(first);
     log.emplace(options.log, options.resume, first, std::max(first, last), program.samplesAStep(), evaluatesFirst,
                 options.transport != "mpi"); // mpirun gives it a terminal of its own, wherever it writes to
     if (options.evaluateFrom.empty())
@@ -281,9 +284,7 @@ std::string Trainer::textOf(const Update &update, int64_t step) const {
 
 /// Before an evaluation, a snapshot and the end: all workers go on at the newest parameters.
 void Trainer::meet() {
-  const bool isDueNow = isSaved || std::any_of(program.evaluations.begin(), program.evaluations.end(),
-                                               [&](const Evaluation &e) { return isDue(e, done); });
-  if (!live && (!workers || !isDueNow))
+  if (!live && (!workers || !isMeetingDue))
     return;
   if (workers)
     workers->meet(done);
@@ -374,8 +375,8 @@ bool Trainer::endOfStep() {
   const int64_t every = program.checkpoint.everySteps;
   isSaved = (every && done % every == 0) || (wantsSave && isMeeting) || isAtEnd || stopped;
   wantsSave &= !isSaved;
-  return isSaved || std::any_of(program.evaluations.begin(), program.evaluations.end(),
-                                [&](const Evaluation &e) { return isDue(e, done); });
+  isMeetingDue = isSaved || isAnyDue(done);
+  return isMeetingDue;
 }
 
 Decision Trainer::decide(int64_t step) {

@@ -40,12 +40,12 @@ struct CompileOptions {
   /// One rank that works for several workers, one after the other, as a layout has them.
   struct Workers {
     int64_t all = 1, ofHop = 1;
-    int64_t microBatches = 1; // of each of them
+    int64_t microBatches = 1;       // of each of them
     std::vector<std::string> exact; // parameters whose gradients that layout does not compress
   };
   std::optional<Workers> workers;
   bool drawsArrivals = false; // under a sync policy, where they are real: `verify` compares what all know beforehand
-  int64_t policyWorkers = 0; // of a sync policy, on one rank; 0: as the layout has them
+  int64_t policyWorkers = 0;  // of a sync policy, on one rank; 0: as the layout has them
 };
 
 /// The axes that tensors of an elaborated model have: one that is declared may be in none.

@@ -77,6 +77,9 @@ Worst compareTraces(const Trace &one, const Trace &many, int64_t apart) {
     worst.see(INFINITY, "the number of steps logged");
     return worst;
   }
+  auto fits = [&](const std::vector<double> &values, const std::vector<double> &other) {
+    return other.size() == values.size() || other.size() == values.size() * size_t(apart);
+  };
   // How far an element's gradient is above rounding, 0 to 1: its update is known as well as that, no better.
   std::map<std::string, std::vector<double>> live;
   for (size_t s = 0; s < one.steps.size() && worst.error < INFINITY; ++s) {
@@ -89,7 +92,7 @@ Worst compareTraces(const Trace &one, const Trace &many, int64_t apart) {
     for (const auto &[path, values] : a.gradient) {
       auto other = b.gradient.find(path);
       double measure = std::max(largest(values), 1e-3 * mostGradient) + 1e-300;
-      if (other == b.gradient.end() || (other->second.size() != values.size() && other->second.size() != values.size() * size_t(apart))) {
+      if (other == b.gradient.end() || !fits(values, other->second)) {
         worst.see(INFINITY, "the shape of the gradient of " + path + step);
         continue;
       }
@@ -102,7 +105,7 @@ Worst compareTraces(const Trace &one, const Trace &many, int64_t apart) {
     }
     for (const auto &[path, values] : a.after) {
       auto other = b.after.find(path);
-      if (other == b.after.end() || (other->second.size() != values.size() && other->second.size() != values.size() * size_t(apart))) {
+      if (other == b.after.end() || !fits(values, other->second)) {
         worst.see(INFINITY, "the shape of " + path + step);
         continue;
       }
