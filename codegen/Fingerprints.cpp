@@ -124,6 +124,11 @@ std::string optimizerLines(ModuleOp module) {
     text += sync.getDamp() ? " damp\n" : "\n";
     if (auto numbers = sync.getNumbers())
       text += "delay: " + sync.getDelay().str() + " " + listed(*numbers) + "\n";
+    if (sync.isLocal())
+      text += "meetings: every " + std::to_string(sync.getEvery()) + " steps\n";
+    if (!sync.getOuter().empty())
+      text += "outer optimizer: " + sync.getOuter().str() + " " + shortestDecimal(sync.getRate().convertToDouble()) +
+              " momentum " + shortestDecimal(sync.getMomentum().convertToDouble()) + "\n";
   }
   if (auto compress = run::only<run::CompressOp>(module))
     text += ("compression: " + compress.getKind()).str() + " " +
