@@ -111,10 +111,19 @@ std::string optimizerLines(ModuleOp module) {
   }
   auto clip = module->getAttrOfType<FloatAttr>(ech::kClip);
   text += "clip: " + (clip ? shortestDecimal(clip.getValueAsDouble()) : std::string("none")) + "\n";
-  if (auto compute = module->getAttrOfType<TypeAttr>(ech::kCompute))
-    text += std::string("rounding: ") +
-            (compute.getValue().isTF32() ? "tf32" : runtime::namesOf(*rt::elementOf(compute.getValue())).language) +
-            "\n";
+  if (auto precision = run::only<run::PrecisionOp>(module)) {
+    auto word = [](Type type) -> std::string {
+      return type.isTF32()                 ? "tf32"
+             : isa<Float8E4M3FNType>(type) ? "fp8"
+                                           : runtime::namesOf(*rt::elementOf(type)).language;
+    };
+    if (!precision.getCompute().isF32())
+      text += "rounding: " + word(precision.getCompute()) + "\n";
+    if (auto params = precision.getParams())
+      text += "params: " + word(*params) + "\n";
+    if (auto keep = precision.getKeep())
+      text += "kept in fp32: " + llvm::join(ech::strings(*keep), ", ") + "\n";
+  }
   if (auto scale = run::only<run::LossScaleOp>(module))
     text += "loss scale: " + (scale.getDynamic() ? "dynamic" : std::to_string(scale.getStart())) + "\n";
   if (auto sync = run::only<run::SyncOp>(module)) {

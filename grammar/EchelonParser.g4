@@ -136,7 +136,7 @@ axisNames: name (COMMA name)* | LPAREN name (COMMA name)* RPAREN;  // parenthese
 
 precisionItem
   : (COMPUTE | PARAMS | REDUCE) NAME
-  | KEEP nameList NAME
+  | KEEP LPAREN pattern (COMMA pattern)* RPAREN NAME
   | SCALE (NAME | NUMBER)
   | NAME
   ;

@@ -1,15 +1,21 @@
-// ech-choose-types: what is rounded. Everything computes in f32. With `ech.compute = tf32` the operands of products are
-// rounded to 10 bits of mantissa, and nothing else changes. With bf16 or f16 a value of forward and backward pass is
-// rounded to two bytes where it is kept for later, and where a product takes it:
+// ech-choose-types: what is rounded. Everything computes in f32. In tf32 the operands of products are rounded to 10
+// bits of mantissa, and nothing else changes. In bf16 or f16 a value of forward and backward pass is rounded to two
+// bytes where it is kept for later, and where a product takes it:
 //
 //   a product's operand    rounded
 //   a product's result     f32 while it is a sum over more (of contributions, ranks, passes), then rounded
 //   what a loop carries, or keeps for the backward pass    rounded
 //   softmax, norms, losses, what is summed for a parameter's gradient, all of the update    f32
 //
+// In f8E4M3FN as in bf16, and dots take eight bits (passes/types/EightBits.h). Parameters of two bytes:
+// passes/types/ParamTypes.h. What takes f32 in any precision: passes/types/Products.h, ech-keep-products.
+//
 // Rules: docs/language.md, "Precision" (Micikevicius et al., Mixed Precision Training, 2018).
 #include "ir/ech/Build.h"
 #include "passes/Passes.h"
+#include "passes/types/EightBits.h"
+#include "passes/types/ParamTypes.h"
+#include "passes/types/Products.h"
 
 namespace echelon {
 #define GEN_PASS_DEF_CHOOSETYPES
@@ -19,24 +25,19 @@ namespace echelon {
 using namespace mlir;
 using namespace echelon;
 using namespace echelon::ech;
+using namespace echelon::types;
 
 namespace {
 
-bool isProduct(Operation *op) { return isa<DotOp, ConvOp, ConvGradXOp, ConvGradWOp, AttentionOp, AttentionGradOp>(op); }
-/// What a product multiplies: not the mask and the bias of attention, nor its result and statistics.
-bool isFactor(OpOperand &operand) {
-  const unsigned at = operand.getOperandNumber();
-  Operation *op = operand.getOwner();
-  return isa<AttentionOp>(op) ? at < 3 : isa<AttentionGradOp>(op) ? at < 4 : isProduct(op);
-}
-/// Whether all that it does is to put elements at other places. (A pick along a split axis is a sum over ranks.)
-bool moves(Operation *op) { return isa<RelabelOp, PlaceOp, SliceOp, PadOp, ConcatOp>(op); }
-/// Whether a result stays f32: of norms and losses, and the statistics of attention.
+/// Whether a product takes an operand rounded.
+bool isRoundedFactor(OpOperand &operand) { return isFactor(operand) && !staysF32(operand.getOwner()); }
+/// Whether a result stays f32: of norms and losses, of products that take f32, and the statistics of attention.
 bool isKept(Value v) {
   Operation *op = v.getDefiningOp();
   if (auto attention = dyn_cast_or_null<AttentionOp>(op))
     return v != attention.getResult();
-  return isa_and_nonnull<NormalizeOp, NormalizeGradOp, SoftmaxOp, LogSumExpOp, CrossEntropyOp, GlobalNormOp>(op);
+  return op && (isa<NormalizeOp, NormalizeGradOp, SoftmaxOp, LogSumExpOp, CrossEntropyOp, GlobalNormOp>(op) ||
+                (isProduct(op) && staysF32(op)));
 }
 /// Whether a sum of several parts goes through it: what is rounded is the whole.
 bool isPartOfSum(Operation *op) {
@@ -55,11 +56,6 @@ bool isPartOfSum(Operation *op) {
     return false;
   }
 }
-StringRef phaseOf(Operation *op) {
-  auto phase = op->getAttrOfType<StringAttr>(kPhase);
-  return phase ? phase.getValue() : "forward";
-}
-
 class StepTypes {
 public:
   StepTypes(Type narrow) : narrow(narrow), builder(narrow.getContext()) {}
@@ -185,7 +181,7 @@ bool StepTypes::isRounded(Value v) {
     return false;
   return isKeptForLater(v) || llvm::any_of(v.getUses(), [](OpOperand &use) {
            auto yield = dyn_cast<YieldOp>(use.getOwner());
-           return isFactor(use) || (yield && !cast<RepeatOp>(yield->getParentOp()).getTime());
+           return isRoundedFactor(use) || (yield && !cast<RepeatOp>(yield->getParentOp()).getTime());
          });
 }
 
@@ -287,7 +283,7 @@ void StepTypes::operation(Operation *op) {
     Value v = operand.get();
     if (!isReal(v) && tensor(v).getElement() != narrow)
       continue;
-    use(operand, isFactor(operand));
+    use(operand, isRoundedFactor(operand));
     if (!takesNarrow && tensor(operand.get()).getElement() == narrow) // its kernels take f32
       operand.set(widened(operand.get(), op));
   }
@@ -311,7 +307,7 @@ void roundOperands(StepOp step) {
   step.walk([&](Operation *op) {
     for (OpOperand &operand : op->getOpOperands()) {
       Value v = operand.get();
-      if (!isFactor(operand) || !tensor(v).getElement().isF32())
+      if (!isRoundedFactor(operand) || !tensor(v).getElement().isF32())
         continue;
       Value &copy = copies[{v, op->getBlock(), phaseOf(op)}];
       if (!copy) {
@@ -327,21 +323,26 @@ void roundOperands(StepOp step) {
 
 struct ChooseTypes : echelon::impl::ChooseTypesBase<ChooseTypes> {
   void runOnOperation() override {
-    auto compute = getOperation()->getAttrOfType<TypeAttr>(kCompute);
-    if (!compute)
+    auto precision = run::only<run::PrecisionOp>(getOperation());
+    if (!precision)
       return;
-    const Type type = compute.getValue();
-    if (!isNarrow(type) && !type.isTF32()) {
-      getOperation()->emitError() << kCompute << " is bf16, f16 or tf32, not " << type;
-      return signalPassFailure();
-    }
-    for (auto step : getOperation().getOps<StepOp>()) {
-      if (step.getSymName() == "train.start")
-        continue;
-      if (type.isTF32())
-        roundOperands(step);
-      else
-        StepTypes(type).run(step);
+    const Type compute = precision.getCompute();
+    for (auto step : getOperation().getOps<StepOp>())
+      if (step.getSymName() != "train.start")
+        choose(step, compute);
+    if (auto params = precision.getParams())
+      narrowParameters(getOperation(), *params);
+  }
+
+  static void choose(StepOp step, Type compute) {
+    if (compute.isTF32()) {
+      roundOperands(step);
+    } else if (isa<Float8E4M3FNType>(compute)) {
+      EightBits dots(step);
+      StepTypes(BFloat16Type::get(step.getContext())).run(step);
+      dots.round();
+    } else if (!compute.isF32()) {
+      StepTypes(compute).run(step);
     }
   }
 };

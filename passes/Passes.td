@@ -30,6 +30,19 @@ def RecogniseAttention : EchelonPass<"ech-recognise-attention"> {
   }];
 }
 
+def KeepProducts : EchelonPass<"ech-keep-products"> {
+  let summary = "products that read the parameters of `keep` are marked: they take f32 in any precision";
+  let description = [{
+    With `run.precision bf16 keep ["head.*"]`
+    ```mlir
+    %w = ech.read @head.w
+    %y = ech.dot %x, %w over ["embed"]
+    ```
+    becomes `%y = ech.dot %x, %w over ["embed"] {ech.stays_f32}`. Runs before derivatives are made, which take the mark
+    over: the gradient of a kept product is made of products that are kept.
+  }];
+}
+
 def Differentiate : EchelonPass<"ech-differentiate"> {
   let summary = "the forward step gains its backward pass and one `ech.gradient` a parameter";
   let description = [{
@@ -160,7 +173,7 @@ def Simplify : EchelonPass<"ech-simplify"> {
 def ChooseTypes : EchelonPass<"ech-choose-types"> {
   let summary = "values are kept and multiplied in two bytes, or multiplied with fewer digits, where the module says so";
   let description = [{
-    With `ech.compute = bf16` on the module
+    With `run.precision bf16`
     ```mlir
     %h = ech.dot %x, %w over ["embed"] : (…[batch, embed], f32…, …[embed, ff], f32…) -> …[batch, ff], f32…
     %a = ech.map relu %h
@@ -177,7 +190,15 @@ def ChooseTypes : EchelonPass<"ech-choose-types"> {
     %ar = ech.map cast %a : (…f32…) -> …bf16…
     …
     ```
-    With f16 likewise. With `ech.compute = tf32` products take `ech.map round_tf32 %x`, of f32, and nothing else changes.
+    With f16 likewise. With `run.precision tf32` products take `ech.map round_tf32 %x`, of f32, and nothing else changes.
+    With f8E4M3FN as with bf16, and what a dot takes is rounded to eight bits before, scaled by what the largest number
+    of the tensor leaves room for:
+    ```mlir
+    %m = ech.reduce max (ech.map abs %x)
+    %s = ech.map power_of_two (ech.map div %448, %m)
+    %xr = ech.map cast (ech.map div (ech.map round_e4m3 (ech.map mul %x, %s)), %s) : (…f32…) -> …bf16…
+    ```
+    With `params bf16` parameters are variables of bf16: read, they are converted to f32, and written, rounded.
 
     Runs when all that computes is there, derivatives and update included: what is kept for the backward pass is known
     then, and derivatives are those of the mathematics. Before layout, so that what is pending is rounded when it is

@@ -4,6 +4,7 @@
 
 void echelon::buildPipeline(mlir::OpPassManager &manager, Stage until, PipelineOptions options) {
   manager.addPass(createRecogniseAttention());
+  manager.addPass(createKeepProducts());
   manager.addPass(createDifferentiate());
   manager.addPass(createCompress());
   manager.addPass(createSync());

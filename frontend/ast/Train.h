@@ -138,7 +138,7 @@ struct SyncClause {
 struct PrecisionClause {
   struct Item {
     enum What { All, Compute, Params, Reduce, Keep, Scale } what = All;
-    std::vector<Path> kept;       // Keep
+    std::vector<Pattern> kept;    // Keep
     Ident word;                   // the precision; for Scale `dynamic`, or empty
     std::optional<double> factor; // Scale
     SourceRange range;

@@ -84,6 +84,9 @@ std::optional<double> echelon::frontend::fold(Function function, llvm::ArrayRef<
   case Function::GeluTanhGrad:
   case Function::SiluGrad:
   case Function::RoundTf32:
+  case Function::RoundE4M3:
+  case Function::RoundE5M2:
+  case Function::PowerOfTwo:
     return std::nullopt;
   }
   llvm_unreachable("a function of the enumeration");

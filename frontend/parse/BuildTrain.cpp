@@ -214,8 +214,7 @@ PrecisionClause AstBuilder::precision(P::PrecisionClauseContext *c) {
                 : part->KEEP()   ? Item::Keep
                 : part->SCALE()  ? Item::Scale
                                  : Item::All;
-    if (part->nameList())
-      item.kept = paths(part->nameList()->path());
+    item.kept = patterns(part->pattern());
     if (part->NUMBER())
       item.factor = numberValue(part->NUMBER()->getSymbol(), part->NUMBER()->getText()).value_or(1);
     if (part->NAME())

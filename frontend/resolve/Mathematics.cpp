@@ -1,91 +1,9 @@
-// Clauses that change the mathematics: precision, compression and surgeries. All but the precisions down to fp16 and
-// `compress gradients` are checked here and left to come.
+// Clauses that change the mathematics: compression and surgeries. All but `compress gradients` are checked here and
+// left to come.
 #include "frontend/resolve/Resolver.h"
 #include <algorithm>
-#include <cmath>
 
 namespace echelon::frontend {
-
-/// What a clause computes in where all else, but the loss scale, is what the word for it means: fp32. Else empty.
-static std::string computesIn(const PrecisionClause &c) {
-  using Item = PrecisionClause::Item;
-  std::string compute;
-  for (const Item &item : c.items) {
-    if (item.what == Item::All || item.what == Item::Compute)
-      compute = item.word.text;
-    else if (item.what == Item::Scale)
-      continue;
-    else if (item.word.text != "fp32")
-      return "";
-    else if (item.what == Item::Keep)
-      for (const Path &path : item.kept)
-        if (path.text() != "norm" && path.text() != "softmax" && path.text() != "loss")
-          return "";
-  }
-  return compute;
-}
-
-static constexpr int64_t kFirstScale = 65536, kLargestScale = 1 << 24;
-
-/// `scale 1024`; false: it is wrong, which has been told.
-bool TrainResolver::takeScale(const PrecisionClause::Item &item) {
-  if (!item.factor) {
-    settings.lossScale = {kFirstScale, true};
-    return oneOf(item.word, {"dynamic"}, "loss scale");
-  }
-  int exponent = 0;
-  if (std::frexp(*item.factor, &exponent) != 0.5 || *item.factor < 1 || *item.factor > double(kLargestScale)) {
-    error(Code::E0404, item.range,
-          "the loss scale is a power of two from 1 to 16777216, so that it changes no digit; as in scale 1024");
-    return false;
-  }
-  settings.lossScale = {int64_t(*item.factor), false};
-  return true;
-}
-
-void TrainResolver::take(const PrecisionClause &c, const Clause &clause) {
-  using Item = PrecisionClause::Item;
-  static const std::vector<std::string> precisions = {"fp64", "fp32", "tf32", "bf16", "fp16", "fp8"};
-  static const char *names[] = {"", "compute", "params", "reduce", "keep", "scale"};
-  std::map<Item::What, SourceRange> seen;
-  std::string described;
-  bool good = true;
-  for (const Item &item : c.items) {
-    described += (described.empty() ? "" : ", ") + std::string(names[item.what]) + (item.what == Item::All ? "" : " ") +
-                 (item.factor ? plain(*item.factor) : item.word.text);
-    if (item.what != Item::Keep) {
-      auto [it, fresh] = seen.emplace(item.what, item.range);
-      good &= fresh;
-      if (!fresh)
-        error(Code::E0402, item.range,
-              item.what == Item::All ? "one precision is for all; this is a second one"
-                                     : quoted(names[item.what]) + " is given twice")
-            .note(it->second, "it is given here first");
-    }
-    if (item.what == Item::Scale) {
-      good &= takeScale(item);
-      continue;
-    }
-    good &= oneOf(item.word, precisions, "precision");
-  }
-  const bool others = std::any_of(c.items.begin(), c.items.end(), [](const Item &i) { return i.what != Item::All; });
-  if (seen.count(Item::All) && others) {
-    const Item &all = *std::find_if(c.items.begin(), c.items.end(), [](const Item &i) { return i.what == Item::All; });
-    error(Code::E0409, all.range,
-          "a precision for all is given alone; beside others say what it is for, as in compute " + all.word.text);
-  }
-  const std::string compute = computesIn(c);
-  const bool isWord = c.items.size() == 1 && c.items.front().what == Item::All;
-  if (isWord && compute == "fp64") {
-    settings.doublePrecision = true;
-  } else if (compute == "tf32" || compute == "bf16" || compute == "fp16") {
-    settings.compute = compute;
-    if (compute == "fp16" && !seen.count(Item::Scale))
-      settings.lossScale = {kFirstScale, true};
-  } else if (good && compute != "fp32") {
-    notBuilt(clause.range, "precision " + described, "precision fp64, fp32, tf32, bf16 and fp16 are");
-  }
-}
 
 /// The hop: what `over` names, else all mesh axes that split the batch.
 std::vector<std::string> TrainResolver::hopOf(const CompressClause &c, const Clause &clause) {

@@ -62,9 +62,11 @@ private:
   void takeDelay(Arguments &args, SyncSettings &sync);
   void takeLocal(Arguments &args, SyncSettings &sync);
   void checkMeetings();
-  // Mathematics.cpp: what changes the mathematics
+  // Precision.cpp
   void take(const PrecisionClause &, const Clause &);
   bool takeScale(const PrecisionClause::Item &);
+  bool takePart(const PrecisionClause::Item &, const std::string &compute);
+  // Mathematics.cpp: what changes the mathematics
   void take(const CompressClause &, const Clause &);
   std::vector<std::string> hopOf(const CompressClause &, const Clause &);
   void take(const AdaptClause &, const Clause &);

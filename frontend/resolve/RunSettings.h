@@ -96,6 +96,14 @@ struct SyncSettings {
   std::string text() const; // "k_async(4, staleness = 8) over dp"
 };
 
+/// What of a precision is not fp32; each is empty where it is.
+struct PrecisionSettings {
+  std::string compute;       // what products take: "tf32", "bf16", "fp16", "fp8"
+  std::string params;        // what an update is rounded to: "bf16", "fp16"
+  std::string reduce;        // what sums over ranks travel in: "bf16", "fp16"
+  std::vector<Pattern> keep; // parameters whose products take fp32
+};
+
 /// `compress gradients over dp with topk(1%) feedback`
 struct CompressSettings {
   std::string kind;              // "fp16", "int8", "onebit", "topk", "randomk", "powersgd"
@@ -148,7 +156,7 @@ struct RunSettings {
   std::vector<EvaluationSettings> evaluations;
   uint64_t seed = 0;
   bool doublePrecision = false; // precision fp64
-  std::string compute;          // what products take, where that is not fp32 or fp64: tf32, bf16, fp16
+  PrecisionSettings precision;
   struct {
     int64_t start = 0; // 0: there is none
     bool isDynamic = false;

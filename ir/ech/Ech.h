@@ -63,17 +63,17 @@ llvm::StringRef batchAxisOf(mlir::ModuleOp module);
 inline constexpr llvm::StringLiteral kPartialFunctions = "ech.partial_functions";
 
 /// Module attributes that the passes read, of the train block.
-inline constexpr llvm::StringLiteral kBatch = "ech.batch";          // samples of a step, over all ranks
-inline constexpr llvm::StringLiteral kBatchAxis = "ech.batch_axis"; // what the model calls the axis of samples
-inline constexpr llvm::StringLiteral kLikeBatch = "ech.like_batch"; // further names of it
-inline constexpr llvm::StringLiteral kMicroBatches = "ech.micro";   // passes of a step
-inline constexpr llvm::StringLiteral kClip = "ech.clip";            // the largest norm of all gradients
+inline constexpr llvm::StringLiteral kBatch = "ech.batch";            // samples of a step, over all ranks
+inline constexpr llvm::StringLiteral kBatchAxis = "ech.batch_axis";   // what the model calls the axis of samples
+inline constexpr llvm::StringLiteral kLikeBatch = "ech.like_batch";   // further names of it
+inline constexpr llvm::StringLiteral kMicroBatches = "ech.micro";     // passes of a step
+inline constexpr llvm::StringLiteral kClip = "ech.clip";              // the largest norm of all gradients
 inline constexpr llvm::StringLiteral kWorkerAxis = "ech.worker_axis"; // under a sync policy: what tensors call it
-inline constexpr llvm::StringLiteral kWorkers = "ech.workers";      // of one rank that works for them: count, of a hop
-inline constexpr llvm::StringLiteral kPackedBy = "ech.packed_by";   // workers that compress gradients: count, of a hop
+inline constexpr llvm::StringLiteral kWorkers = "ech.workers";    // of one rank that works for them: count, of a hop
+inline constexpr llvm::StringLiteral kPackedBy = "ech.packed_by"; // workers that compress gradients: count, of a hop
 inline constexpr llvm::StringLiteral kExactGradients = "ech.exact_gradients"; // of parameters that are not compressed
-inline constexpr llvm::StringLiteral kCompute = "ech.compute"; // bf16, f16 or tf32: what products take; absent: f32
-inline constexpr llvm::StringLiteral kKeepGradients = "ech.keep_gradients"; // unit: they are variables, for tests
+inline constexpr llvm::StringLiteral kStaysF32 = "ech.stays_f32";             // of a product, whatever the precision
+inline constexpr llvm::StringLiteral kKeepGradients = "ech.keep_gradients";   // unit: they are variables, for tests
 
 /// Discardable attributes that passes set and read.
 /// On a parameter: what updates it, "adamw" or "adamw_without_decay".
@@ -112,6 +112,10 @@ inline bool has(mlir::ArrayAttr names, llvm::StringRef name) {
 }
 /// Whether elements are reals of two bytes: kept and multiplied as such, computed with as f32.
 inline bool isNarrow(mlir::Type element) { return element.isBF16() || element.isF16(); }
+/// Whether an operation multiplies tensors and sums up.
+inline bool isProduct(mlir::Operation *op) {
+  return llvm::isa<DotOp, ConvOp, ConvGradXOp, ConvGradWOp, AttentionOp, AttentionGradOp>(op);
+}
 /// Whether an element-wise function is of real numbers alone, as exp is: the table of ir/ech/ops/Map.cpp.
 bool isOfReals(Function function);
 /// `seq=64` lists, for diagnostics: "[batch = 64, seq = 64]".

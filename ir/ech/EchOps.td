@@ -87,7 +87,10 @@ def Ech_Function : Ech_Enum<"Function", [
   // what precisions put in: to 10 bits of mantissa
   I32EnumAttrCase<"RoundTf32", 40, "round_tf32">,
   // to the nearest whole number, ties to even: what compression rounds by
-  I32EnumAttrCase<"Round", 41, "round">
+  I32EnumAttrCase<"Round", 41, "round">,
+  // to the nearest number of eight bits, and 2^floor(log2 x), up to 2^126: what fp8 puts in
+  I32EnumAttrCase<"RoundE4M3", 42, "round_e4m3">, I32EnumAttrCase<"RoundE5M2", 43, "round_e5m2">,
+  I32EnumAttrCase<"PowerOfTwo", 44, "power_of_two">
 ]>;
 def Ech_FunctionAttr : Ech_EnumAttr<Ech_Function, "function">;
 

@@ -85,7 +85,15 @@ LogicalResult Reverse::visit(Operation *op, Build &build) {
   auto derivable = dyn_cast<Derivable>(op);
   if (!derivable)
     return op->emitOpError() << "has no derivative";
+  Block *into = build.builder.getInsertionBlock();
+  Operation *last =
+      build.builder.getInsertionPoint() == into->begin() ? nullptr : &*std::prev(build.builder.getInsertionPoint());
   SmallVector<Value> flows = derivable.derive(build, flowing, wanted);
+  if (op->hasAttr(kStaysF32)) // and so do the products of its derivative
+    for (Operation &made :
+         llvm::make_range(last ? std::next(last->getIterator()) : into->begin(), build.builder.getInsertionPoint()))
+      if (isProduct(&made))
+        made.setAttr(kStaysF32, op->getAttr(kStaysF32));
   for (auto [operand, flow] : llvm::zip(op->getOperands(), flows)) {
     if (flow && flow.getDefiningOp() && flow.use_empty())
       flow.getDefiningOp()->setLoc(derivativeLoc(build.loc, operand));

@@ -23,6 +23,15 @@ void RunDialect::initialize() {
       >();
 }
 
+LogicalResult PrecisionOp::verify() {
+  const Type compute = getCompute();
+  if (!compute.isF32() && !compute.isTF32() && !compute.isBF16() && !compute.isF16() && !isa<Float8E4M3FNType>(compute))
+    return emitOpError() << "computes in f32, tf32, bf16, f16 or f8E4M3FN, not " << compute;
+  if (auto params = getParams(); params && !params->isBF16() && !params->isF16())
+    return emitOpError() << "has parameters of bf16 or f16, not " << *params;
+  return success();
+}
+
 LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError, ScheduleKind kind, FloatAttr,
                                    FloatAttr floor, int64_t warmup, int64_t decay, DenseI64ArrayAttr drops,
                                    FloatAttr by) {

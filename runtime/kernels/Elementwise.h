@@ -62,6 +62,28 @@ inline float round_tf32(float x) {
   const bool isNan = (bits & 0x7fffffffu) > 0x7f800000u;
   return __builtin_bit_cast(float, (isNan ? bits | 0x400000u : bits + 0xfffu + (bits >> 13 & 1u)) & ~0x1fffu);
 }
+namespace detail {
+/// To the nearest number of `bits` bits of mantissa, below 2^least in equal steps, ties to even. Of overflow it knows
+/// nothing.
+template <int bits, int least> inline float roundMantissa(float x) {
+  constexpr uint32_t dropped = 23 - bits, half = (1u << (dropped - 1)) - 1;
+  constexpr float shift = kRoundFloat / static_cast<float>(1u << (bits - least));
+  const uint32_t word = __builtin_bit_cast(uint32_t, x);
+  const bool isNan = (word & 0x7fffffffu) > 0x7f800000u;
+  const uint32_t near = isNan ? word : (word + half + (word >> dropped & 1u)) & ~((1u << dropped) - 1);
+  const bool isSmall = (word & 0x7fffffffu) < static_cast<uint32_t>(127 + least) << 23;
+  return __builtin_bit_cast(float, isSmall ? __builtin_bit_cast(uint32_t, x + shift - shift) : near);
+}
+} // namespace detail
+/// To the nearest number of E4M3 and of E5M2 (OCP 8-bit Floating Point Specification, 2023) of what is at most 448 and
+/// 57,344 in size.
+inline float round_e4m3(float x) { return detail::roundMantissa<3, -6>(x); }
+inline float round_e5m2(float x) { return detail::roundMantissa<2, -14>(x); }
+/// 2^floor(log2 x) of x > 0, at most 2^126; 0 below 2^-126.
+inline float power_of_two(float x) {
+  const uint32_t word = __builtin_bit_cast(uint32_t, x) & 0x7fffffffu;
+  return __builtin_bit_cast(float, word > 0x7f800000u ? word : min<uint32_t>(word & 0x7f800000u, 253u << 23));
+}
 /// To the nearest whole number, ties to even.
 inline float round(float x) { return __builtin_rintf(x); }
 inline double round(double x) { return __builtin_rint(x); }

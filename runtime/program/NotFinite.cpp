@@ -45,11 +45,7 @@ private:
     ++seen;
   }
   void look(const std::string &what, ElementType type, const std::byte *data, int64_t count) {
-    int64_t at = -1;
-    if (type == ElementType::Float32)
-      at = check_finite(reinterpret_cast<const float *>(data), count);
-    else if (type == ElementType::Float64)
-      at = check_finite(reinterpret_cast<const double *>(data), count);
+    const int64_t at = check_finite(type, data, count);
     take(what, at >= 0, at);
   }
   void lookAtStored(Rank &rank, bool states) {

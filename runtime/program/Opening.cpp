@@ -24,14 +24,15 @@ std::string sizeText(double bytes) {
 std::string parametersText(const Program &program) {
   int64_t count = 0;
   double bytes = 0;
-  bool isDouble = false;
+  const char *word = "fp32";
   for (const Stored &stored : program.stored)
     if (stored.kind == Stored::Param) {
       count += logicalCount(stored.layout);
       bytes += double(logicalCount(stored.layout)) * double(bytesOf(stored.type));
-      isDouble = stored.type == ElementType::Float64;
+      if (stored.type != ElementType::Float32)
+        word = stored.type == ElementType::Float64 ? "fp64" : namesOf(stored.type).language;
     }
-  return counted(count, "parameter") + " (" + sizeText(bytes) + (isDouble ? " fp64)" : " fp32)");
+  return counted(count, "parameter") + " (" + sizeText(bytes) + " " + word + ")";
 }
 
 std::string meshText(const Program &program) {

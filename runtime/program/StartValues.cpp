@@ -1,5 +1,8 @@
 #include "runtime/program/StartValues.h"
 
+#include <algorithm>
+#include <vector>
+
 namespace echelon::runtime {
 
 namespace {
@@ -8,12 +11,24 @@ template <class T> void fill(T *to, const Stored &stored, Rank &rank) {
   const Init &init = stored.init;
   const RandomKey key = {rank.seed(), path_hash(stored.path), 0};
   forEachRun(stored.layout, stored.axes, rank.program().mesh, rank.coordinates(), [&](const Run &run) {
-    if constexpr (std::is_floating_point_v<T>) {
-      const SliceAxis axes[2] = {{1, run.logical, 1}, {run.count, 0, run.stride}};
+    const SliceAxis axes[2] = {{1, run.logical, 1}, {run.count, 0, run.stride}};
+    auto draw = [&](auto *into) {
       if (init.kind == Init::Normal)
-        return fill_random(to + run.local, key, Distribution::Normal, 0, init.a, axes);
-      if (init.kind == Init::Uniform)
-        return fill_random(to + run.local, key, Distribution::Uniform, init.a, init.b, axes);
+        fill_random(into, key, Distribution::Normal, 0, init.a, axes);
+      else
+        fill_random(into, key, Distribution::Uniform, init.a, init.b, axes);
+    };
+    const bool isDrawn = init.kind == Init::Normal || init.kind == Init::Uniform;
+    if constexpr (std::is_floating_point_v<T>) {
+      if (isDrawn)
+        return draw(to + run.local);
+    } else if constexpr (isNarrow<T>) { // as fp32, rounded
+      if (isDrawn) {
+        std::vector<float> wide(run.count);
+        draw(wide.data());
+        std::transform(wide.begin(), wide.end(), to + run.local, [](float x) { return T(x); });
+        return;
+      }
     }
     const double value = init.kind == Init::Ones ? 1 : init.kind == Init::Constant ? init.a : 0;
     for (int64_t i = 0; i < run.count; ++i)

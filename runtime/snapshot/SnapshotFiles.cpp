@@ -19,10 +19,7 @@ namespace {
 bool isFinite(const Stored &stored, const std::byte *data, size_t bytes) {
   if (stored.kind == Stored::State)
     return true;
-  if (stored.type == ElementType::Float64)
-    return check_finite(reinterpret_cast<const double *>(data), int64_t(bytes / sizeof(double))) < 0;
-  return stored.type != ElementType::Float32 ||
-         check_finite(reinterpret_cast<const float *>(data), int64_t(bytes / sizeof(float))) < 0;
+  return check_finite(stored.type, data, int64_t(bytes / bytesOf(stored.type))) < 0;
 }
 
 size_t fileOf(const Stored &stored) { return stored.kind == Stored::Optimizer || stored.kind == Stored::Average; }

@@ -106,6 +106,12 @@ double echelon::interpret::apply(Function f, const double *x, bool toInteger) {
     return echelon::runtime::math::round_tf32(static_cast<float>(a));
   case Function::Round:
     return std::nearbyint(a);
+  case Function::RoundE4M3:
+    return echelon::runtime::math::round_e4m3(static_cast<float>(a));
+  case Function::RoundE5M2:
+    return echelon::runtime::math::round_e5m2(static_cast<float>(a));
+  case Function::PowerOfTwo:
+    return echelon::runtime::math::power_of_two(static_cast<float>(a));
   }
   llvm_unreachable("every function is here");
 }

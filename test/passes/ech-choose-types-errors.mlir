@@ -1,6 +1,14 @@
-// RUN: echelon-opt --ech-choose-types --verify-diagnostics %s
+// RUN: echelon-opt --split-input-file --verify-diagnostics %s
 
-// What a module computes in is a type that values are rounded to.
-// expected-error @+1 {{ech.compute is bf16, f16 or tf32, not 'i32'}}
-module attributes {ech.compute = i32} {
+// What products take is a type that values are rounded to.
+module {
+// expected-error @+1 {{computes in f32, tf32, bf16, f16 or f8E4M3FN, not 'i32'}}
+run.precision i32
+}
+
+// -----
+
+module {
+// expected-error @+1 {{has parameters of bf16 or f16, not 'f64'}}
+run.precision f32 params f64
 }

@@ -6,7 +6,8 @@
 !h = !ech.tensor<[batch=8, ff=6], f32>
 !s = !ech.tensor<[], f32>
 !layers = !ech.tensor<[layer=3, embed=4, ff=6], f32>
-module attributes {ech.compute = tf32} {
+module {
+run.precision tf32
 ech.input @x 0 : !x below 0
 ech.variable param @w : !w = constant(0.0, 0.0)
 // CHECK-LABEL: ech.step @train
@@ -63,7 +64,8 @@ ech.step @evaluate {
 !q = !ech.tensor<[batch=2, seq=4, key=3], f32>
 !k = !ech.tensor<[batch=2, past=4, key=3], f32>
 !m = !ech.tensor<[batch=2, seq=4], f32>
-module attributes {ech.compute = tf32} {
+module {
+run.precision tf32
 ech.input @q 0 : !q below 0
 ech.input @k 1 : !k below 0
 // CHECK-LABEL: ech.step @evaluate

@@ -7,7 +7,8 @@
 !b = !ech.tensor<[ff=6], f32>
 !s = !ech.tensor<[], f32>
 !layers = !ech.tensor<[layer=3, embed=4, ff=6], f32>
-module attributes {ech.compute = bf16} {
+module {
+run.precision bf16
 ech.input @x 0 : !x below 0
 ech.variable param @w : !w = constant(0.0, 0.0)
 ech.variable param @b : !b = constant(0.0, 0.0)

@@ -117,7 +117,7 @@ struct Entry {
 constexpr bool ofReals = true;
 // In the order of the enumeration. Comparisons and logic give truth values; `mod` has the sign of the divisor;
 // `gelu` is exact, `gelu_tanh` its approximation; the *_grad functions are the derivatives of gelu, gelu_tanh, silu in
-// x. What types ask for, `round_tf32`, comes behind the derivative.
+// x. What types ask for, round_*, comes behind the derivative.
 const Entry table[] = {
     {Function::Add, 2, 1, addTo},
     {Function::Sub, 2, 1, subtract},
@@ -161,6 +161,9 @@ const Entry table[] = {
     {Function::SiluGrad, 1, 15, never, ofReals},
     {Function::RoundTf32, 1, 3, never, ofReals},
     {Function::Round, 1, 1, none, ofReals},
+    {Function::RoundE4M3, 1, 8, never, ofReals},
+    {Function::RoundE5M2, 1, 8, never, ofReals},
+    {Function::PowerOfTwo, 1, 3, never, ofReals},
 };
 const Entry &entry(Function function) {
   const Entry &e = table[static_cast<unsigned>(function)];
@@ -193,8 +196,8 @@ LogicalResult MapOp::verify() {
     return failure();
   if (isLogic(f) && element != truth)
     return emitOpError() << stringifyFunction(f) << " is of truth values, not " << element;
-  if (f == Function::RoundTf32 && !element.isF32())
-    return emitOpError() << "round_tf32 is of f32, not " << element;
+  if ((f == Function::RoundTf32 || f >= Function::RoundE4M3) && !element.isF32())
+    return emitOpError() << stringifyFunction(f) << " is of f32, not " << element;
   if (isOfReals(f) && !isa<FloatType>(element))
     return emitOpError() << stringifyFunction(f) << " is of real numbers, not " << element;
   for (Value v : getOperands().drop_front(first + 1))

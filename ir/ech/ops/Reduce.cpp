@@ -24,8 +24,6 @@ Type index(Operation *op) { return IntegerType::get(op->getContext(), 32); }
 
 LogicalResult ReduceOp::verify() {
   Tensor operand = tensor(getOperand());
-  if (getKind() != Reduction::Sum && failed(checkOneAxis(*this, getOver())))
-    return failure();
   if (operand.getElement().isInteger(1))
     return emitOpError() << stringifyReduction(getKind()) << " of truth values: cast them to numbers first";
   return checkReduction(*this, operand, getOver(), tensor(getResult()), operand.getElement());
@@ -49,7 +47,8 @@ SmallVector<Value> ReduceOp::derive(Build &build, ArrayRef<Value> cotangents, Ar
   Tensor type = tensor(getOperand());
   if (getKind() == Reduction::Sum)
     return {build.expand(cotangents[0], type)};
-  // The extreme's cotangent goes to its lowest index.
+  // The extreme's cotangent goes to its lowest index. What a model says goes along one axis.
+  assert(getOver().size() == 1 && "only what types put in goes along several, and that has no derivative");
   StringRef axis = cast<StringAttr>(getOver()[0]).getValue();
   Value x = getKind() == Reduction::Max ? getOperand() : build.neg(getOperand());
   Value here = build.map(Function::Eq, {build.index(axis, type.sizeOf(axis)), build.argmax(x, axis)});

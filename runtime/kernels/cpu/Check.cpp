@@ -16,19 +16,26 @@ template <typename T> int64_t check_finite(const T *x, int64_t n) {
     int64_t end = std::min(n, i + 1024);
     int bad = 0;
     for (int64_t j = i; j < end; ++j)
-      bad |= !(x[j] - x[j] == T(0));
+      bad |= !(x[j] - x[j] == 0);
     for (int64_t j = i; bad && j < end; ++j)
-      if (!(x[j] - x[j] == T(0)))
+      if (!(x[j] - x[j] == 0))
         return j;
   }
   return -1;
 }
 
-#define INSTANTIATE(T)                                                                                                 \
-  template double sum_of_squares<T>(const T *, int64_t);                                                               \
-  template int64_t check_finite<T>(const T *, int64_t);
-INSTANTIATE(float)
-INSTANTIATE(double)
-#undef INSTANTIATE
+template double sum_of_squares<float>(const float *, int64_t);
+template double sum_of_squares<double>(const double *, int64_t);
+
+int64_t check_finite(ElementType type, const std::byte *data, int64_t n) {
+  return visitElement(type, [&](auto zero) -> int64_t {
+    using T = decltype(zero);
+    if constexpr (std::is_floating_point_v<T> || isNarrow<T>)
+      return check_finite(reinterpret_cast<const T *>(data), n);
+    return -1;
+  });
+}
+template int64_t check_finite<float>(const float *, int64_t);
+template int64_t check_finite<double>(const double *, int64_t);
 
 } // namespace echelon::runtime

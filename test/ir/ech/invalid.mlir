@@ -62,8 +62,8 @@ ech.step @train {
 
 ech.step @train {
   %a = ech.constant 0.0 : <[i=3, j=2], f32>
-  // expected-error @+1 {{'ech.reduce' op goes along one axis, not 2}}
-  %c = ech.reduce max %a over ["i", "j"] : (!ech.tensor<[i=3, j=2], f32>) -> !ech.tensor<[], f32>
+  // expected-error @+1 {{'ech.argmax' op goes along one axis, not 2}}
+  %c = ech.argmax %a over ["i", "j"] : (!ech.tensor<[i=3, j=2], f32>) -> !ech.tensor<[], i32>
 }
 
 // -----

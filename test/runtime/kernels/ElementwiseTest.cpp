@@ -106,6 +106,47 @@ TEST(Elementwise, NanPropagates) {
     EXPECT_TRUE(y != y) << y;
 }
 
+// To the nearest of the numbers of E4M3, all of which are listed; ties to those with an even mantissa.
+TEST(Elementwise, RoundsToNumbersOfEightBits) {
+  auto all = [](int mantissa, int least, int most, float largest) {
+    std::vector<float> numbers;
+    for (int k = 0; k < 1 << mantissa; ++k)
+      numbers.push_back(std::ldexp(static_cast<float>(k), least - mantissa));
+    for (int e = least; e <= most; ++e)
+      for (int k = 0; k < 1 << mantissa; ++k)
+        if (float x = std::ldexp(static_cast<float>((1 << mantissa) + k), e - mantissa); x <= largest)
+          numbers.push_back(x);
+    return numbers;
+  };
+  auto check = [](const std::vector<float> &numbers, float (*round)(float)) {
+    for (size_t i = 0; i + 1 < numbers.size(); ++i) {
+      const float low = numbers[i], high = numbers[i + 1], middle = low + (high - low) / 2;
+      for (float sign : {1.0f, -1.0f}) {
+        ASSERT_EQ(round(sign * low), sign * low);
+        ASSERT_EQ(round(sign * std::nextafter(middle, 0.0f)), sign * low) << middle;
+        ASSERT_EQ(round(sign * middle), sign * (i % 2 ? high : low)) << middle;
+        ASSERT_EQ(round(sign * std::nextafter(middle, kInf)), sign * high) << middle;
+        ASSERT_EQ(round(sign * high), sign * high);
+      }
+    }
+    EXPECT_EQ(round(kInf), kInf);
+    EXPECT_TRUE(std::isnan(round(kNan)));
+    EXPECT_TRUE(std::isnan(round(__builtin_bit_cast(float, 0x7fffffff))));
+  };
+  check(all(3, -6, 8, 448), math::round_e4m3);
+  check(all(2, -14, 15, 57344), math::round_e5m2);
+}
+
+TEST(Elementwise, PowerOfTwoIsTheNextBelow) {
+  EXPECT_EQ(math::power_of_two(1), 1);
+  EXPECT_EQ(math::power_of_two(448), 256);
+  EXPECT_EQ(math::power_of_two(std::nextafter(256.0f, 0.0f)), 128);
+  EXPECT_EQ(math::power_of_two(0.3f), 0.25f);
+  EXPECT_EQ(math::power_of_two(kInf), std::ldexp(1.0f, 126)); // what 448 / 0 leaves room for
+  EXPECT_EQ(math::power_of_two(0), 0);
+  EXPECT_TRUE(std::isnan(math::power_of_two(kNan)));
+}
+
 // To 10 bits of mantissa, to the nearest, ties to even; up to infinity; infinities and NaN stay.
 TEST(Elementwise, RoundTf32KeepsTenBitsOfMantissa) {
   const float step = std::ldexp(1.0f, -10);

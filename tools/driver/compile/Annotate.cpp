@@ -39,10 +39,6 @@ void Compilation::annotate() {
     (*module)->setAttr(ech::kKeepGradients, b.getUnitAttr());
   if (settings.clip)
     (*module)->setAttr(ech::kClip, b.getF64FloatAttr(*settings.clip));
-  if (!settings.compute.empty() && !settings.doublePrecision)
-    (*module)->setAttr(ech::kCompute, mlir::TypeAttr::get(settings.compute == "tf32"   ? b.getTF32Type()
-                                                          : settings.compute == "fp16" ? b.getF16Type()
-                                                                                       : b.getBF16Type()));
   if (options.workers) {
     (*module)->setAttr(ech::kWorkers, b.getDenseI64ArrayAttr({options.workers->all, options.workers->ofHop}));
     llvm::SmallVector<llvm::StringRef> exact(options.workers->exact.begin(), options.workers->exact.end());

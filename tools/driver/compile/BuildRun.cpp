@@ -33,6 +33,7 @@ public:
   }
   void average(double decay) { run::AverageOp::create(b, loc, b.getF64FloatAttr(decay)); }
   void onNan(const RunSettings &settings);
+  void precision(const PrecisionSettings &p);
   void lossScale(const RunSettings &settings) {
     run::LossScaleOp::create(b, loc, settings.lossScale.start, settings.lossScale.isDynamic);
   }
@@ -149,6 +150,23 @@ void RunBuilder::checkpoint(const RunSettings &settings, const std::string &math
                             b.getF64FloatAttr(c.everySeconds), b.getI64IntegerAttr(c.keep));
   run::MathematicsOp::create(b, loc, text(mathematics));
 }
+
+void RunBuilder::precision(const PrecisionSettings &p) {
+  if (p.compute.empty() && p.params.empty())
+    return;
+  auto type = [&](const std::string &word) -> TypeAttr {
+    return TypeAttr::get(word == "tf32"   ? Type(b.getTF32Type())
+                         : word == "bf16" ? Type(b.getBF16Type())
+                         : word == "fp16" ? Type(b.getF16Type())
+                         : word == "fp8"  ? Type(Float8E4M3FNType::get(b.getContext()))
+                                          : Type(b.getF32Type()));
+  };
+  std::vector<std::string> keep;
+  for (const frontend::Pattern &pattern : p.keep)
+    keep.push_back(pattern.text);
+  run::PrecisionOp::create(b, loc, type(p.compute), p.params.empty() ? TypeAttr() : type(p.params),
+                           keep.empty() ? ArrayAttr() : texts(keep));
+}
 } // namespace
 
 void echelon::buildRun(ModuleOp module, const RunSettings &settings, const SourceManager &sources,
@@ -170,8 +188,11 @@ void echelon::buildRun(ModuleOp module, const RunSettings &settings, const Sourc
     builder.average(*settings.averageDecay);
   if (settings.onNan.action != OnNanClause::Stop)
     builder.onNan(settings);
-  if (settings.lossScale.start && !settings.doublePrecision)
-    builder.lossScale(settings);
+  if (!settings.doublePrecision) {
+    builder.precision(settings.precision);
+    if (settings.lossScale.start)
+      builder.lossScale(settings);
+  }
   if (!settings.checkpoint.directory.empty())
     builder.checkpoint(settings, mathematics);
 }

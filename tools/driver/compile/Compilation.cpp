@@ -201,19 +201,41 @@ std::vector<std::string> Compilation::perMicroBatch() const {
   return found;
 }
 
+void Compilation::sayPrecision(std::vector<std::string> &found) const {
+  const auto &[compute, params, reduce, keep] = settings.precision;
+  const std::string parameters = params.empty() ? "parameters, " : "";
+  if (compute == "tf32")
+    found.push_back("precision tf32: products take their operands rounded to 10 bits of mantissa, with sums in fp32; "
+                    "all else is fp32");
+  else if (compute == "fp8")
+    found.push_back("precision fp8: dots take E4M3, and gradients in E5M2, each tensor scaled by the power of two that "
+                    "its largest number leaves room for, with sums in fp32; the last before a loss, convolutions and "
+                    "attention take bf16; what is kept, carried and sent between them is rounded to bf16; " +
+                    parameters + "norms, softmax, losses and the update are fp32");
+  else if (!compute.empty())
+    found.push_back("precision " + compute + ": products of " + compute +
+                    " with sums in fp32; what is kept, carried and sent between them is rounded to it; " + parameters +
+                    "norms, softmax, losses and the update are fp32");
+  if (!params.empty())
+    found.push_back("params " + params + ": an update's result is rounded to " + params +
+                    ", so that what is below 2^-" + (params == "bf16" ? "9" : "12") + " of a weight is lost");
+  if (!keep.empty() && !compute.empty()) {
+    std::string patterns;
+    for (const Pattern &pattern : keep)
+      patterns += (patterns.empty() ? "" : ", ") + pattern.text;
+    found.push_back("keep (" + patterns +
+                    ") fp32: products that read these parameters, and their derivatives, take "
+                    "and give fp32");
+  }
+}
+
 std::vector<std::string> Compilation::otherMathematics() const {
   std::vector<std::string> found;
   if (settings.microBatches > 1)
     found = perMicroBatch();
   if (settings.doublePrecision)
     return found;
-  if (settings.compute == "tf32")
-    found.push_back("precision tf32: products take their operands rounded to 10 bits of mantissa, with sums in fp32; "
-                    "all else is fp32");
-  else if (!settings.compute.empty())
-    found.push_back("precision " + settings.compute + ": products of " + settings.compute +
-                    " with sums in fp32; what is kept, carried and sent between them is rounded to it; parameters, "
-                    "norms, softmax, losses and the update are fp32");
+  sayPrecision(found);
   if (settings.lossScale.isDynamic)
     found.push_back("scale dynamic: derivatives are those of the loss times S, and gradients are divided by it at the "
                     "step's end; S starts at " +

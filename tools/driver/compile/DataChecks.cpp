@@ -272,11 +272,15 @@ bool Compilation::checkPatterns() {
   size_t before = diagnostics.errorCount();
   std::vector<std::string> left = parameters;
   bool hasAll = false;
-  for (const OptimizerLine &line : settings.optimizers) {
-    for (const Pattern &pattern : line.patterns)
+  auto matchSome = [&](const std::vector<Pattern> &patterns) {
+    for (const Pattern &pattern : patterns)
       if (llvm::none_of(parameters, [&](const std::string &path) { return matches(pattern, path); }))
         diagnostics.error(Code::E0411, pattern.range,
                           "no parameter matches " + quoted(pattern.text) + patternHint(pattern.text, parameters));
+  };
+  matchSome(settings.precision.keep);
+  for (const OptimizerLine &line : settings.optimizers) {
+    matchSome(line.patterns);
     auto takes = [&](const std::string &path) {
       return line.patterns.empty() ||
              llvm::any_of(line.patterns, [&](const Pattern &pattern) { return matches(pattern, path); });

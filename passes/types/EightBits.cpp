@@ -1,0 +1,101 @@
+#include "passes/types/EightBits.h"
+#include "ir/ech/Build.h"
+
+using namespace mlir;
+using namespace echelon;
+using namespace echelon::ech;
+using namespace echelon::types;
+
+namespace {
+
+/// Whether a value of the backward pass is a gradient: what loops carry there is, what they take slices of may not be.
+bool isGradient(Value v) {
+  while (auto argument = dyn_cast<BlockArgument>(v)) {
+    auto loop = cast<RepeatOp>(argument.getOwner()->getParentOp());
+    const unsigned carried = loop.getCarried().size();
+    if (argument.getArgNumber() < carried)
+      return phaseOf(loop) == "backward";
+    v = loop.getSlices()[argument.getArgNumber() - carried];
+  }
+  return phaseOf(v.getDefiningOp()) == "backward";
+}
+
+} // namespace
+
+EightBits::EightBits(StepOp step) {
+  step.walk([&](DotOp dot) {
+    if (staysF32(dot))
+      return;
+    const bool isForward = phaseOf(dot) == "forward";
+    Dot each{dot, {!isForward && isGradient(dot.getLhs()), !isForward && isGradient(dot.getRhs())}};
+    const bool isLast = isForward ? !leadsToProduct(dot.getResult())
+                                  : !(each.isGradient[0] && followsProduct(dot.getLhs())) &&
+                                        !(each.isGradient[1] && followsProduct(dot.getRhs()));
+    if (!isLast)
+      dots.push_back(each);
+  });
+}
+
+/// Whether the forward pass multiplies what follows from a value; what goes into or out of loops counts as that.
+bool EightBits::leadsToProduct(Value v) {
+  auto [known, isNew] = leading.try_emplace(v, false);
+  if (!isNew)
+    return known->second;
+  const bool leads = llvm::any_of(v.getUses(), [&](OpOperand &use) {
+    Operation *user = use.getOwner();
+    return phaseOf(user) == "forward" &&
+           (isFactor(use) || isa<YieldOp, RepeatOp>(user) ||
+            llvm::any_of(user->getResults(), [&](Value result) { return leadsToProduct(result); }));
+  });
+  return leading[v] = leads;
+}
+
+/// Whether a gradient came through a product of the backward pass, or through a loop.
+bool EightBits::followsProduct(Value v) {
+  auto [known, isNew] = following.try_emplace(v, false);
+  if (!isNew)
+    return known->second;
+  Operation *op = v.getDefiningOp();
+  const bool follows = !op || (phaseOf(op) == "backward" &&
+                               (isProduct(op) || isa<RepeatOp>(op) ||
+                                llvm::any_of(op->getOperands(), [&](Value x) { return followsProduct(x); })));
+  return following[v] = follows;
+}
+
+void EightBits::round() {
+  OpBuilder builder(dots.empty() ? nullptr : dots.front().op->getContext());
+  llvm::DenseMap<std::tuple<Value, Block *, StringRef, int>, Value> copies;
+  for (Dot &dot : dots)
+    for (unsigned i = 0; i < 2; ++i) {
+      OpOperand &operand = dot.op->getOpOperand(i);
+      Value v = operand.get();
+      Value &copy = copies[{v, dot.op->getBlock(), phaseOf(dot.op), dot.isGradient[i]}];
+      if (!copy) {
+        struct Mark : OpBuilder::Listener { // as the dot
+          Attribute phase;
+          void notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) override {
+            if (phase)
+              op->setAttr(kPhase, phase);
+          }
+        } mark;
+        mark.phase = dot.op->getAttr(kPhase);
+        builder.setListener(&mark);
+        builder.setInsertionPoint(dot.op);
+        Build b(builder, v.getLoc(), builder.getF32Type());
+        // A parameter is rounded once, from f32.
+        auto cast = v.getDefiningOp<MapOp>();
+        Value x = cast && readOf(cast.getOperands()[0]) ? cast.getOperands()[0] : v;
+        x = b.cast(x, b.real);
+        SmallVector<StringRef> all;
+        for (const Axis &axis : tensor(x).getAxes())
+          all.push_back(axis.name);
+        Value largest = b.reduce(Reduction::Max, b.map(Function::Abs, {x}), all);
+        const double most = dot.isGradient[i] ? 57344 : 448; // of E5M2, of E4M3
+        Value scale = b.map(Function::PowerOfTwo, {b.div(b.constant(most), largest)});
+        Value rounded = b.map(dot.isGradient[i] ? Function::RoundE5M2 : Function::RoundE4M3, {b.mul(x, scale)});
+        copy = b.cast(b.div(rounded, scale), tensor(v).getElement());
+        builder.setListener(nullptr);
+      }
+      operand.set(copy);
+    }
+}

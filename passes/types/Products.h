@@ -1,0 +1,38 @@
+// What products multiply: what precisions are about.
+#pragma once
+#include "ir/ech/Ech.h"
+#include "ir/run/Run.h"
+
+namespace echelon::types {
+
+using ech::isProduct;
+
+/// Whether a product multiplies an operand: not the mask and the bias of attention, nor its result and statistics.
+inline bool isFactor(mlir::OpOperand &operand) {
+  const unsigned at = operand.getOperandNumber();
+  mlir::Operation *op = operand.getOwner();
+  return llvm::isa<ech::AttentionOp>(op) ? at < 3 : llvm::isa<ech::AttentionGradOp>(op) ? at < 4 : isProduct(op);
+}
+
+/// "forward", "backward", "update".
+inline llvm::StringRef phaseOf(mlir::Operation *op) {
+  auto phase = op->getAttrOfType<mlir::StringAttr>(ech::kPhase);
+  return phase ? phase.getValue() : "forward";
+}
+
+/// Whether a product takes f32 in any precision: those of the update do, and what `keep` names.
+inline bool staysF32(mlir::Operation *product) {
+  return product->hasAttr(ech::kStaysF32) || phaseOf(product) == "update";
+}
+
+/// Whether all that an operation does is to put elements at other places.
+inline bool moves(mlir::Operation *op) {
+  using namespace ech;
+  return llvm::isa<RelabelOp, PlaceOp, SliceOp, PadOp, ConcatOp>(op);
+}
+
+/// The parameter or state that a value is read from, elements moved or converted at most; through the slices of
+/// loops. Null for others.
+ech::ReadOp readOf(mlir::Value v);
+
+} // namespace echelon::types
