@@ -127,8 +127,10 @@ void Tables::stored() {
     const std::string offset = std::to_string(at ? at.getInt() : 0);
     if (moments.count(momentOf(op).first))
       continue;
-    const bool isOfWorker = policy && policy.isLocal() && !policy.getOver().empty() &&
-                            op.getKind() == ech::VariableKind::Optimizer && !isSharedByWorkers(op);
+    const bool isOfWorker =
+        policy && policy.isLocal() && !policy.getOver().empty() &&
+        (op.getKind() == ech::VariableKind::Optimizer || op.getKind() == ech::VariableKind::Compression) &&
+        !isSharedByWorkers(op);
     SmallVector<std::string> arguments{quoted(op.getSymName()), shape(type), init(op), offset};
     if (!isOfWorker)
       arguments.insert(arguments.begin(), kind);

@@ -140,7 +140,7 @@ std::string optimizerLines(ModuleOp module) {
               " momentum " + shortestDecimal(sync.getMomentum().convertToDouble()) + "\n";
   }
   if (auto compress = run::only<run::CompressOp>(module))
-    text += ("compression: " + compress.getKind()).str() + " " +
+    text += ("compression: " + Twine(compress.getDeltas() ? "deltas " : "") + compress.getKind()).str() + " " +
             shortestDecimal(compress.getAmount().convertToDouble()) + (compress.getFeedback() ? " feedback" : "") +
             "\n";
   if (auto average = run::only<run::AverageOp>(module))

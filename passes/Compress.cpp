@@ -26,7 +26,7 @@ struct Compress : echelon::impl::CompressBase<Compress> {
   void runOnOperation() override {
     auto clause = run::only<run::CompressOp>(getOperation());
     auto step = getOperation().lookupSymbol<StepOp>("train");
-    if (!clause || !step)
+    if (!clause || !step || compress::clauseBetweenWorkers(getOperation()))
       return;
     const compress::Workers workers = compress::workersOf(getOperation(), clause, step);
     const compress::Packing *packing = compress::findPacking(clause.getKind());
@@ -94,16 +94,9 @@ struct Compress : echelon::impl::CompressBase<Compress> {
         run::only<run::LossScaleOp>(clause->getParentOfType<ModuleOp>()) ? build.scalar("loss_scale") : Value();
     if (scale)
       u = build.div(u, scale);
-    VariableOp residual;
-    if (clause.getFeedback()) {
-      residual = p.variable("optimizer.residual.", tensor(u), Distribution::Constant, 0, 0);
-      u = p.named("owed", build.add(u, p.read(residual)));
-    }
-    compress::Unpacked of = packing.pack(p, u);
-    if (residual)
-      WriteOp::create(builder, build.loc, residual.getSymName(),
-                      p.named(residual.getSymName(), build.sub(u, of.alone)));
-    Value mean = scale ? build.mul(of.mean, scale) : of.mean; // the update takes the scale away again
+    Value mean = compress::meanOfPacked(p, packing, u);
+    if (scale) // the update takes it away again
+      mean = build.mul(mean, scale);
     gradient.getValueMutable().assign(inOrder(build, mean, tensor(gradient.getValue())));
   }
 };

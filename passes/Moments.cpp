@@ -1,6 +1,7 @@
 #include "passes/Moments.h"
 #include "ir/rt/Rt.h"
 #include "passes/Identifier.h"
+#include "passes/compress/Workers.h"
 
 using namespace mlir;
 using namespace echelon;
@@ -16,6 +17,8 @@ std::pair<StringRef, StringRef> echelon::momentOf(ech::VariableOp variable) {
 
 bool echelon::isSharedByWorkers(ech::VariableOp variable) {
   const ech::VariableKind kind = variable.getKind();
+  if (kind == ech::VariableKind::Compression) // of deltas, and not of what each packs inside
+    return bool(compress::clauseBetweenWorkers(variable->getParentOfType<ModuleOp>()));
   return kind == ech::VariableKind::Copy || kind == ech::VariableKind::HandedIn || kind == ech::VariableKind::Average ||
          momentOf(variable).first == "outer_momentum";
 }

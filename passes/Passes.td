@@ -115,6 +115,8 @@ def Sync : EchelonPass<"ech-sync"> {
     not split over the workers' mesh axes, and nothing of @train travels over them. In @evaluate each worker takes
     batches of its own, and their sums are added up at its end. Which worker hands in when, the run decides.
     What needs other samples of the batch inside of @train is refused, by the rule of `ech-split-time`.
+    With `run.compress`, @update packs `each` times k, with what packing lost before of those that are in, and takes the
+    mean over k of what comes of it (passes/compress/). One rank that works for all adds up what is handed in by worker.
     Runs on derivatives; `ech-split-time` splits @train, `ech-expand-update` works on @update.
   }];
 }

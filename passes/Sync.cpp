@@ -3,11 +3,12 @@
 //    Asynchronous workers read copies of parameters and states, which @read takes.
 // 2. Where one worker may hand in several for an update, or one rank works for several workers, @hand_in adds them up.
 // 3. @update takes the sum over workers of what is handed in: gradients times their weights, of all else the mean.
+// 4. Where the run packs what workers hand in, @update packs it and takes the mean of what comes of it.
 // Under `local` @train stays a step of its own, of one worker's parameters, and @meet brings them together.
 #include "ir/ech/Reverse.h"
 #include "ir/ech/ops/Derive.h"
 #include "passes/Passes.h"
-#include "passes/compress/Workers.h"
+#include "passes/compress/Packing.h"
 #include "passes/microbatch/Dependence.h"
 #include "passes/update/MarkUpdate.h"
 
@@ -41,6 +42,11 @@ struct Sync : echelon::impl::SyncBase<Sync> {
       return signalPassFailure();
     workers = compress::workersOf(getOperation(), policy);
     compress::listWorkers(getOperation(), workers);
+    packs = compress::clauseBetweenWorkers(getOperation());
+    if (packs)
+      workers.ofHop = int64_t(policy.getK());
+    if (policy.isOneRank())
+      workers.count = int64_t(policy.getWorkers());
     getOperation()->setAttr(kWorkerAxis, StringAttr::get(&getContext(), workers.axis));
     if (policy.isLocal()) {
       meetLocally();
@@ -134,19 +140,76 @@ struct Sync : echelon::impl::SyncBase<Sync> {
       Build build(builder, item.loc, element(item));
       addUp(build, step, item);
     }
+    if (packs)
+      count(builder, step);
   }
 
   /// In `step`: a variable for the sum of what one worker hands in, or one rank for all of them, and one more of it.
   void addUp(Build &build, StepOp step, Item &item) {
     OpBuilder::InsertionGuard guard(build.builder);
     build.builder.setInsertionPointToEnd(&step.getBody().front());
-    item.sum = like(item.handed, "sum.", VariableKind::HandedIn, item.handed.getType());
-    Value given = weighted(build, item, read(build, item.handed));
+    const bool isApart = policy.isOneRank() && isPacked(build, item);
+    auto type = cast<Tensor>(item.handed.getType());
+    item.sum = like(item.handed, "sum.", VariableKind::HandedIn, isApart ? ofEachWorker(type) : type);
+    Value given = read(build, item.handed);
+    if (!policy.isLocal() || !isApart)
+      given = weighted(build, item, given);
+    addTo(build, item.sum, isApart ? atWorker(build, given) : given);
+  }
+
+  /// One more of what a variable adds up for an update.
+  void addTo(Build &build, VariableOp sum, Value given) {
     Value isFirst = build.map(Function::Gt, {build.scalar("is_first_in"), build.constant(0)});
-    isFirst.getDefiningOp()->setLoc(named("is_first", item.loc));
-    Value before = read(build, item.sum);
-    Value sum = build.select(isFirst, given, build.add(before, given));
-    WriteOp::create(build.builder, item.loc, item.sum.getSymName(), sum);
+    isFirst.getDefiningOp()->setLoc(named("is_first", build.loc));
+    Value before = read(build, sum);
+    Value after = build.select(isFirst, given, build.add(before, given));
+    WriteOp::create(build.builder, build.loc, sum.getSymName(), inOrder(build, after, cast<Tensor>(sum.getType())));
+  }
+
+  //===- packed --------------------------------------------------------------------------------------------------===//
+  // What workers hand in to an update is added up by worker, also on one rank that works for all, and packed once.
+
+  compress::Packed packedOf(Build &build, Item &item) {
+    return {build, getOperation().lookupSymbol<VariableOp>(item.name), packs.getAmount().convertToDouble(),
+            packs.getFeedback(), workers};
+  }
+  bool isPacked(Build &build, Item &item) {
+    auto variable = packs ? getOperation().lookupSymbol<VariableOp>(item.name) : VariableOp();
+    return variable && variable.getKind() == VariableKind::Param && item.what != Item::Loss &&
+           compress::findPacking(packs.getKind())->takes(packedOf(build, item));
+  }
+  Tensor ofEachWorker(Tensor type) {
+    SmallVector<Axis> axes(type.getAxes());
+    axes.insert(axes.begin(), {StringAttr::get(&getContext(), workers.axis), workers.count});
+    return type.withAxes(axes);
+  }
+  /// x in the place of the worker that hands in, and 0 in those of the others.
+  Value atWorker(Build &build, Value x) {
+    Value place = build.toReal(build.index(workers.axis, workers.count));
+    Value isOwn = build.map(Function::Eq, {place, build.scalar("hand_in_worker")});
+    return inOrder(build, build.select(isOwn, x, build.constant(0)), ofEachWorker(tensor(x)));
+  }
+
+  /// In `step`: how many gradients each worker has handed in.
+  void count(OpBuilder &builder, StepOp step) {
+    Build build(builder, step.getLoc(), cast<Tensor>(items.front().handed.getType()).getElement());
+    builder.setInsertionPointToEnd(&step.getBody().front());
+    Tensor type = build.scalarType();
+    counted = alone("sum.handed_in.count", policy.isOneRank() ? ofEachWorker(type) : type, step.getLoc());
+    Value one = build.constant(1);
+    addTo(build, counted, policy.isOneRank() ? atWorker(build, one) : one);
+  }
+  Value countOfEach(Build &build) {
+    if (policy.isOneRank())
+      return read(build, counted);
+    return eachOf(build, counted ? read(build, counted) : build.constant(1));
+  }
+
+  Value meanOfPacked(Build &build, Item &item, Value each) {
+    compress::Packed p = packedOf(build, item);
+    if (!policy.isLocal())
+      p.counts = countOfEach(build);
+    return compress::meanOfPacked(p, *compress::findPacking(packs.getKind()), each);
   }
 
   /// Times the weight of the gradient in the update; losses and states count the same.
@@ -182,15 +245,27 @@ struct Sync : echelon::impl::SyncBase<Sync> {
     Value own = read(build, item.sum ? item.sum : item.handed);
     if (!item.sum)
       own = weighted(build, item, own);
-    Value isIn = build.map(Function::Ne, {build.scalar("hand_in_weight"), build.constant(0)});
-    isIn.getDefiningOp()->setLoc(named("is_in", item.loc));
-    own = build.select(isIn, own, build.constant(0));
-    Value each = build.perWorker(own, workers.axis, workers.count, /*isApart=*/true);
-    Value sum = build.sum(each, {workers.axis});
+    const bool isPacked = this->isPacked(build, item);
+    Value each = isPacked && policy.isOneRank() ? own : eachOf(build, own);
+    Value total;
+    if (isPacked) { // as gradients, not as their shares of the mean
+      each = build.mul(each, build.constant(double(policy.getK())));
+      each.getDefiningOp()->setLoc(named("handed_in", item.loc));
+      total = meanOfPacked(build, item, each);
+    } else {
+      total = build.sum(each, {workers.axis});
+    }
     if (item.what == Item::Gradient)
-      sum.getDefiningOp()->setLoc(named(("d_" + item.name).str(), item.loc));
-    return inOrder(build, sum, cast<Tensor>(item.handed.getType()));
+      total.getDefiningOp()->setLoc(named(("d_" + item.name).str(), item.loc));
+    return inOrder(build, total, cast<Tensor>(item.handed.getType()));
   }
+  /// What each worker has, 0 of those that are not in the update.
+  Value eachOf(Build &build, Value own) {
+    Value isIn = build.map(Function::Ne, {build.scalar("hand_in_weight"), build.constant(0)});
+    isIn.getDefiningOp()->setLoc(named("is_in", build.loc));
+    return build.perWorker(build.select(isIn, own, build.constant(0)), workers.axis, meshWorkers(), /*isApart=*/true);
+  }
+  int64_t meshWorkers() { return policy.isOneRank() ? 1 : workers.count; }
 
   //===- local ---------------------------------------------------------------------------------------------------===//
 
@@ -199,7 +274,7 @@ struct Sync : echelon::impl::SyncBase<Sync> {
   /// not the workers' own at once, they are copies, which @take brings to one worker; @read makes copies of the start.
   void meetLocally() {
     reportMeans();
-    const bool hasCopies = policy.isOneRank() || !policy.getOuter().empty();
+    const bool hasCopies = policy.isOneRank() || !policy.getOuter().empty() || packs;
     SmallVector<VariableOp> met;
     for (auto variable : getOperation().getOps<VariableOp>())
       if (variable.getKind() == VariableKind::Param || variable.getKind() == VariableKind::State)
@@ -226,9 +301,14 @@ struct Sync : echelon::impl::SyncBase<Sync> {
         copyTo(build, taking, variable, copy);
       }
       builder.setInsertionPointToEnd(&meet.getBody().front());
-      Value next = meanOfWorkers(build, item);
-      if (copy && !policy.getOuter().empty() && variable.getKind() == VariableKind::Param)
-        next = outerStep(build, variable, read(build, copy), next);
+      const bool isOuter = !policy.getOuter().empty() && variable.getKind() == VariableKind::Param;
+      Value next;
+      if (isPacked(build, item) || isOuter) {
+        Value anchor = read(build, copy);
+        next = moved(build, variable, anchor, meanDelta(build, item, anchor));
+      } else {
+        next = meanOfWorkers(build, item);
+      }
       WriteOp::create(builder, build.loc, copy ? copy.getSymName() : variable.getSymName(),
                       inOrder(build, next, cast<Tensor>(variable.getType())));
     }
@@ -243,10 +323,20 @@ struct Sync : echelon::impl::SyncBase<Sync> {
       return read(build, item.sum);
     return compress::meanOverWorkers(build, getOperation(), read(build, item.handed));
   }
-  /// What the outer optimizer makes of the anchor: Douillard et al., DiLoCo, 2023.
-  Value outerStep(Build &build, VariableOp param, Value anchor, Value mean) {
+  /// How far the workers are from the anchor, in the mean.
+  Value meanDelta(Build &build, Item &item, Value anchor) {
+    if (!isPacked(build, item))
+      return build.sub(anchor, meanOfWorkers(build, item));
+    Value own = build.sub(anchor, read(build, item.sum ? item.sum : item.handed));
+    Value each = item.sum ? own : build.perWorker(own, workers.axis, workers.count, /*isApart=*/true);
+    each.getDefiningOp()->setLoc(named("delta", build.loc));
+    return meanOfPacked(build, item, inOrder(build, each, ofEachWorker(tensor(anchor))));
+  }
+  /// What the outer optimizer makes of the anchor (Douillard et al., DiLoCo, 2023); without one, the mean.
+  Value moved(Build &build, VariableOp param, Value anchor, Value step) {
+    if (policy.getOuter().empty())
+      return build.sub(anchor, step);
     const double rate = policy.getRate().convertToDouble(), momentum = policy.getMomentum().convertToDouble();
-    Value step = build.sub(anchor, mean);
     if (momentum != 0) {
       VariableOp kept = like(param, "optimizer.outer_momentum.", VariableKind::Optimizer, param.getType());
       Value before = build.mul(read(build, kept), build.constant(momentum));
@@ -305,6 +395,8 @@ struct Sync : echelon::impl::SyncBase<Sync> {
   run::SyncOp policy;
   StepOp train;
   compress::Workers workers;
+  run::CompressOp packs; // null where what workers hand in travels as it is
+  VariableOp counted;    // gradients that each worker has handed in; null: one
   bool addsUp = false;
   SmallVector<Item> items;
 };

@@ -388,6 +388,8 @@ std::string cpu::textOf(rt::NumberOp number) {
     return "r.handInWeight()";
   case rt::Number::IsFirstIn:
     return "r.isFirstIn() ? 1.0 : 0.0";
+  case rt::Number::HandInWorker:
+    return "static_cast<double>(r.handInWorker())";
   case rt::Number::Step:
     return "static_cast<double>(r.step())";
   case rt::Number::SampleCount:

@@ -5,13 +5,38 @@
 
 namespace echelon::frontend {
 
+/// Under a sync policy, where what workers hand in is packed: `over` names all of their mesh axes, or nothing.
+bool TrainResolver::isBetweenWorkers(const CompressClause &c, const Clause &clause) {
+  const std::vector<std::string> &axes = settings.sync->over;
+  const size_t before = diagnostics.errorCount();
+  for (const Ident &name : c.over)
+    if (!settings.isWorkerAxis(name.text) && !axes.empty()) {
+      if (c.what.text == "gradients") {
+        notBuilt(clause.range,
+                 "compress gradients over " + name.text + ", inside of the workers of sync " + settings.sync->policy,
+                 "compress over " + listed(axes));
+        return false;
+      }
+      error(Code::E0409, name.range,
+            "deltas travel between workers, and mesh axis " + name.text + " is inside of them; write over " +
+                listed(axes));
+    }
+  for (const std::string &axis : axes)
+    if (diagnostics.errorCount() == before && !c.over.empty() &&
+        std::none_of(c.over.begin(), c.over.end(), [&](const Ident &i) { return i.text == axis; }))
+      error(Code::E0409, clause.range,
+            "workers are coordinates of " + listed(axes) + ", and what they hand in travels over all of these");
+  return diagnostics.errorCount() == before;
+}
+
 /// The hop: what `over` names, else all mesh axes that split the batch.
 std::vector<std::string> TrainResolver::hopOf(const CompressClause &c, const Clause &clause) {
   const std::vector<MeshAxisSettings *> named = meshAxes(c.over);
   std::vector<std::string> hop, splitting;
   const std::string batch = batchAxis();
   for (MeshAxisSettings &axis : settings.mesh) {
-    if (std::none_of(axis.list.begin(), axis.list.end(), [&](const auto &entry) { return entry.axis == batch; }))
+    if (std::none_of(axis.list.begin(), axis.list.end(), [&](const auto &entry) { return entry.axis == batch; }) ||
+        settings.isWorkerAxis(axis.name))
       continue;
     splitting.push_back(axis.name);
     if (!c.over.empty() && std::find(named.begin(), named.end(), &axis) == named.end())
@@ -24,9 +49,16 @@ std::vector<std::string> TrainResolver::hopOf(const CompressClause &c, const Cla
   }
   if (splitting.empty() && c.over.empty() && !settings.mesh.empty())
     error(Code::E0409, clause.range,
-          "no mesh axis splits " + batch + ", so gradients are no sums over ranks that could be compressed");
+          settings.sync
+              ? "workers of sync local train by themselves, and inside of them no mesh axis splits " + batch +
+                    ", so no gradients travel; compress deltas, which they meet with"
+              : "no mesh axis splits " + batch + ", so gradients are no sums over ranks that could be compressed");
   for (const Ident &name : c.over)
-    if (std::find(splitting.begin(), splitting.end(), name.text) == splitting.end() && !named.empty())
+    if (settings.isWorkerAxis(name.text))
+      error(Code::E0409, name.range,
+            "the workers of sync local train by themselves, and no gradients travel over " + name.text +
+                "; compress deltas, which they meet with");
+    else if (std::find(splitting.begin(), splitting.end(), name.text) == splitting.end() && !named.empty())
       error(Code::E0409, name.range,
             "mesh axis " + name.text + " splits no samples, so gradients are no sums over it that could be compressed" +
                 (splitting.empty() ? "" : "; " + listed(splitting) + (splitting.size() == 1 ? " does" : " do")));
@@ -36,8 +68,26 @@ std::vector<std::string> TrainResolver::hopOf(const CompressClause &c, const Cla
 void TrainResolver::take(const CompressClause &c, const Clause &clause) {
   const bool isKnown = oneOf(c.what, {"gradients", "deltas"}, "thing to compress");
   const size_t before = diagnostics.errorCount();
+  const auto policy = std::find_if(train.clauses.begin(), train.clauses.end(), [](const Clause &other) {
+    auto *sync = std::get_if<SyncClause>(&other.what);
+    return sync && sync->method;
+  });
+  const bool hasPolicy = policy != train.clauses.end();
+  if (hasPolicy && !settings.sync) // which has been told
+    return;
   CompressSettings made;
-  made.over = hopOf(c, clause);
+  made.ofDeltas = c.what.text == "deltas";
+  const bool isLocal = hasPolicy && settings.sync->isLocal();
+  if (made.ofDeltas && !isLocal)
+    error(Code::E0409, c.what.range,
+          std::string("deltas are what the workers of sync local(…) meet with; ") +
+              (hasPolicy ? "under sync " + settings.sync->policy : "with every step") + ", compress gradients");
+  else if (!hasPolicy || (isLocal && !made.ofDeltas))
+    made.over = hopOf(c, clause);
+  else if (isBetweenWorkers(c, clause))
+    made.over = settings.sync->over;
+  else
+    return;
   static const std::map<std::string, std::vector<std::string>> forms = {
       {"fp16", {}}, {"int8", {}}, {"onebit", {}}, {"topk", {"share"}}, {"randomk", {"share"}}, {"powersgd", {"rank"}}};
   std::vector<std::string> known;
@@ -57,19 +107,6 @@ void TrainResolver::take(const CompressClause &c, const Clause &clause) {
   }
   if (!isKnown || diagnostics.errorCount() != before)
     return;
-  if (settings.sync) {
-    notBuilt(clause.range, "compress " + c.what.text + " under sync " + settings.sync->policy);
-    return;
-  }
-  if (c.what.text == "deltas") {
-    if (std::none_of(train.clauses.begin(), train.clauses.end(), [](const Clause &other) {
-          auto *sync = std::get_if<SyncClause>(&other.what);
-          return sync && sync->method && sync->method->name.text == "local";
-        }))
-      error(Code::E0409, c.what.range,
-            "deltas are what the workers of sync local(…) meet with; with every step, compress gradients");
-    return;
-  }
   made.kind = c.with.name.text;
   made.feedback = c.feedback;
   made.range = clause.range;

@@ -69,6 +69,7 @@ private:
   // Mathematics.cpp: what changes the mathematics
   void take(const CompressClause &, const Clause &);
   std::vector<std::string> hopOf(const CompressClause &, const Clause &);
+  bool isBetweenWorkers(const CompressClause &, const Clause &);
   void take(const AdaptClause &, const Clause &);
   void take(const FreezeClause &, const Clause &);
   void take(const QuantizeClause &, const Clause &);

@@ -110,6 +110,7 @@ struct CompressSettings {
   std::vector<std::string> over; // mesh axes that split the batch, outermost first
   double amount = 0;             // the share of topk and randomk, the rank of powersgd
   bool feedback = false;
+  bool ofDeltas = false;         // what workers of `local` meet with, not gradients
   SourceRange range;
 
   std::string method() const; // "topk(1%)", as the clause has it

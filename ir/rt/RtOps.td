@@ -180,7 +180,7 @@ def Rt_Number : I32EnumAttr<"Number", "what a run provides", [
   I32EnumAttrCase<"ValidSamples", 4, "valid_samples">, I32EnumAttrCase<"BatchOffset", 5, "batch_offset">,
   I32EnumAttrCase<"IsFirst", 6, "is_first">, I32EnumAttrCase<"AverageDecay", 7, "average_decay">,
   I32EnumAttrCase<"LossScale", 8, "loss_scale">, I32EnumAttrCase<"HandInWeight", 9, "hand_in_weight">,
-  I32EnumAttrCase<"IsFirstIn", 10, "is_first_in">]> {
+  I32EnumAttrCase<"IsFirstIn", 10, "is_first_in">, I32EnumAttrCase<"HandInWorker", 11, "hand_in_worker">]> {
   let cppNamespace = "::echelon::rt";
   let genSpecializedAttr = 0;
 }

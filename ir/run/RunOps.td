@@ -123,10 +123,11 @@ def Run_CompressOp : Run_Op<"compress"> {
   let summary = "`compress gradients over dp with topk(1%)`: what each worker adds to a gradient travels packed";
   let description = [{
     `run.compress "topk" over ["dp"] amount 0.01 feedback`. `amount` is the share of `topk` and `randomk`, the rank of
-    `powersgd`, and 0 for others. `feedback`: what packing lost is added to what the next step packs.
+    `powersgd`, and 0 for others. `feedback`: what packing lost is added to what the next step packs. `deltas`: what
+    travels is how far each worker of `local` has come, and not its gradients.
   }];
-  let arguments = (ins StrAttr:$kind, StrArrayAttr:$over, F64Attr:$amount, UnitAttr:$feedback);
-  let assemblyFormat = "$kind `over` $over `amount` $amount (`feedback` $feedback^)? attr-dict";
+  let arguments = (ins StrAttr:$kind, StrArrayAttr:$over, F64Attr:$amount, UnitAttr:$feedback, UnitAttr:$deltas);
+  let assemblyFormat = "(`deltas` $deltas^)? $kind `over` $over `amount` $amount (`feedback` $feedback^)? attr-dict";
 }
 
 def Run_SyncOp : Run_Op<"sync"> {

@@ -1,5 +1,6 @@
 #include "passes/compress/Packing.h"
 
+#include "ir/ech/ops/Derive.h"
 #include <limits>
 
 using namespace mlir;
@@ -59,6 +60,28 @@ VariableOp Packed::variable(StringRef prefix, Tensor type, Distribution start, d
 Value Packed::read(VariableOp variable) const {
   return named(variable.getSymName(),
                ReadOp::create(build.builder, build.loc, cast<Tensor>(variable.getType()), variable.getSymName()));
+}
+
+Value echelon::compress::meanOfPacked(const Packed &p, const Packing &packing, Value u) {
+  Build &b = p.build;
+  Value isIn = p.counts ? p.named("is_in", b.map(Function::Gt, {p.counts, b.constant(0)})) : Value();
+  VariableOp residual;
+  Value before;
+  if (p.feedback) {
+    residual = p.variable("optimizer.residual.", tensor(u), Distribution::Constant, 0, 0);
+    before = p.read(residual);
+    u = p.named("owed", b.add(u, before));
+  }
+  if (isIn)
+    u = p.named("owed", inOrder(b, b.select(isIn, u, b.constant(0)), tensor(u)));
+  Unpacked of = packing.pack(p, u);
+  if (residual) {
+    Value after = b.sub(u, of.alone);
+    if (isIn)
+      after = inOrder(b, b.select(isIn, after, before), tensor(u));
+    WriteOp::create(b.builder, b.loc, residual.getSymName(), p.named(residual.getSymName(), after));
+  }
+  return of.mean;
 }
 
 const Packing *echelon::compress::findPacking(StringRef name) {

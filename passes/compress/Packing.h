@@ -12,6 +12,7 @@ struct Packed {
   double amount;                 ///< the clause's: a share, or a rank
   bool feedback;
   const Workers &workers;
+  mlir::Value counts = {}; ///< [worker]: how many of a worker's gradients are in u, under a sync policy; null: one each
 
   /// The parameter's axes at one index of its repeats.
   llvm::SmallVector<ech::Axis> own() const;
@@ -53,5 +54,10 @@ struct Packing {
 extern const Packing kFp16, kInt8, kOneBit, kTopK, kRandomK, kPowerSgd;
 
 const Packing *findPacking(llvm::StringRef name);
+
+/// The mean over the hop of what comes of `u`, packed. With feedback, what packing lost so far is added to it, and what
+/// it loses is kept for the next time, in a variable optimizer.residual.PATH of each worker: u less what came of it. A
+/// worker that is not in has nothing of its own in the mean, and keeps what it had.
+mlir::Value meanOfPacked(const Packed &p, const Packing &packing, mlir::Value u);
 
 } // namespace echelon::compress

@@ -61,7 +61,7 @@ Unpacked packPowerSgd(const Packed &p, Value u) {
   Value right = p.named("right", p.mean(b.dot(u, left, rows)));
   WriteOp::create(b.builder, b.loc, start.getSymName(), inOrder(b, right, cast<Tensor>(start.getType())));
   Value product = p.named("product", b.dot(left, right, {p.workers.factor}));
-  return {product, product};
+  return {product, p.counts ? b.mul(product, p.counts) : product};
 }
 } // namespace
 

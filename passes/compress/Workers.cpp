@@ -40,6 +40,19 @@ private:
   llvm::StringSet<> taken;
 };
 
+Workers named(ModuleOp module) {
+  Workers workers;
+  const FreeNames names(module);
+  workers.axis = names.like("worker");
+  workers.all = names.like("workers");
+  workers.flat = names.like("flat");
+  workers.kept = names.like("kept");
+  workers.byte = names.like("byte");
+  workers.bit = names.like("bit");
+  workers.factor = names.like("factor");
+  return workers;
+}
+
 /// Mesh axes that split the batch, outermost first.
 SmallVector<int> axesOfBatch(ModuleOp module, ech::StepOp step, dist::MeshAttr mesh) {
   const StringRef batch = ech::batchAxisOf(module);
@@ -55,15 +68,7 @@ SmallVector<int> axesOfBatch(ModuleOp module, ech::StepOp step, dist::MeshAttr m
 } // namespace
 
 Workers echelon::compress::workersOf(ModuleOp module, run::CompressOp clause, ech::StepOp step) {
-  Workers workers;
-  const FreeNames names(module);
-  workers.axis = names.like("worker");
-  workers.all = names.like("workers");
-  workers.flat = names.like("flat");
-  workers.kept = names.like("kept");
-  workers.byte = names.like("byte");
-  workers.bit = names.like("bit");
-  workers.factor = names.like("factor");
+  Workers workers = named(module);
   if (auto given = module->getAttrOfType<DenseI64ArrayAttr>(ech::kWorkers)) {
     workers.count = given[0];
     workers.ofHop = given[1];
@@ -89,8 +94,7 @@ Workers echelon::compress::workersOf(ModuleOp module, run::CompressOp clause, ec
 }
 
 Workers echelon::compress::workersOf(ModuleOp module, run::SyncOp policy) {
-  Workers workers;
-  workers.axis = FreeNames(module).like("worker");
+  Workers workers = named(module);
   workers.of = module->getAttrOfType<dist::MeshAttr>(dist::kMesh);
   for (int m = 0; workers.of && m < workers.of.size(); ++m)
     if (ech::has(policy.getOver(), workers.of.nameOf(m))) {
@@ -108,6 +112,12 @@ int64_t echelon::compress::workersApart(ModuleOp module) {
   for (int m = 0; mesh && policy && m < mesh.size(); ++m)
     count *= ech::has(policy.getOver(), mesh.nameOf(m)) ? mesh.sizeOf(m) : 1;
   return count;
+}
+
+run::CompressOp echelon::compress::clauseBetweenWorkers(ModuleOp module) {
+  auto clause = run::only<run::CompressOp>(module);
+  auto policy = run::only<run::SyncOp>(module);
+  return clause && policy && (!policy.isLocal() || clause.getDeltas()) ? clause : run::CompressOp();
 }
 
 Value echelon::compress::meanOverWorkers(ech::Build &build, ModuleOp module, Value own) {

@@ -28,6 +28,8 @@ Workers workersOf(mlir::ModuleOp module, run::SyncOp policy);
 void listWorkers(mlir::ModuleOp module, const Workers &workers);
 /// Under a sync policy, of a number that each worker has: the mean over those that have ranks of their own.
 mlir::Value meanOverWorkers(ech::Build &build, mlir::ModuleOp module, mlir::Value own);
+/// The clause `compress` where what it packs travels between the workers of a sync policy; null elsewhere.
+run::CompressOp clauseBetweenWorkers(mlir::ModuleOp module);
 /// How many workers have ranks of their own under a sync policy: 1 where one rank works for all, or there is no policy.
 int64_t workersApart(mlir::ModuleOp module);
 /// Whether the gradient of a parameter is a sum over workers: not one that they split among them.

@@ -179,6 +179,8 @@ FailureOr<Value> NestBuilder::scalarOf(ech::ScalarOp op) {
     return number(l.number(rt::Number::HandInWeight, f64, op.getLoc()), element);
   if (name == "is_first_in")
     return number(l.number(rt::Number::IsFirstIn, f64, op.getLoc()), element);
+  if (name == "hand_in_worker")
+    return number(l.number(rt::Number::HandInWorker, f64, op.getLoc()), element);
   if (name == "step")
     return number(l.number(rt::Number::Step, f64, op.getLoc()), element);
   if (name == "samples")

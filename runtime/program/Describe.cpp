@@ -91,6 +91,7 @@ static void addWorkers(Stored &stored, const SyncPolicy &sync) {
     name += "s";
   stored.axes.insert(stored.axes.begin(), name);
   stored.layout.axes.insert(stored.layout.axes.begin(), {name, sync.workers, sync.meshAxes});
+  stored.isOfWorkers = true;
 }
 
 void Program::storeOfWorkers(const std::string &path, const std::string &shape, Init init, int64_t offset,

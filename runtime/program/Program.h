@@ -33,6 +33,7 @@ struct Stored {
   ElementType type;
   Init init;
   int64_t offset; // bytes in the state arena
+  bool isOfWorkers = false; // the first axis is that of workers, of which each rank has its own
 };
 
 /// Axes that are one row of positions (the first one slowest) under other names.

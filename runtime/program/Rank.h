@@ -83,6 +83,8 @@ public:
   /// whether nothing is handed in yet for it.
   double handInWeight() const { return currentWeight; }
   bool isFirstIn() const { return isNothingIn; }
+  /// Of the workers that this rank works for, the one that hands in.
+  int64_t handInWorker() const { return currentWorker; }
 
   /// Gives the value of Program::scalars[slot].
   void report(int slot, double value) {
@@ -111,9 +113,12 @@ public:
   // --- what the training loop sets; generated code leaves these alone
   void beginTraining(int64_t step);
   void beginTicket(int64_t ticket);
-  void setHandIn(double weight, bool isFirst) {
+  /// Random values of an update are the same on all workers, whatever their tickets.
+  void beginUpdate(int64_t version) { currentRound = version; }
+  void setHandIn(double weight, bool isFirst, int64_t worker = 0) {
     currentWeight = weight;
     isNothingIn = isFirst;
+    currentWorker = worker;
   }
   void beginEvaluation(int64_t samples);
   void setEvaluationBatch(int64_t offset, int64_t valid);
@@ -135,6 +140,7 @@ private:
   std::byte *stateArena, *inputArena, *workArena;
   Course ownCourse;
   double currentWeight = 0;
+  int64_t currentWorker = 0;
   bool isNothingIn = true;
   int64_t currentStep = 0, currentRound = 0, currentValid = 0, currentSamples = 0, currentOffset = 0;
   bool isTraining = true;

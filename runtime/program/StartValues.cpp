@@ -10,7 +10,13 @@ namespace {
 template <class T> void fill(T *to, const Stored &stored, Rank &rank) {
   const Init &init = stored.init;
   const RandomKey key = {rank.seed(), path_hash(stored.path), 0};
-  forEachRun(stored.layout, stored.axes, rank.program().mesh, rank.coordinates(), [&](const Run &run) {
+  Layout layout = stored.layout;
+  std::vector<std::string> names = stored.axes;
+  if (stored.isOfWorkers) { // all of them start alike
+    layout.axes.erase(layout.axes.begin());
+    names.erase(names.begin());
+  }
+  forEachRun(layout, names, rank.program().mesh, rank.coordinates(), [&](const Run &run) {
     const SliceAxis axes[2] = {{1, run.logical, 1}, {run.count, 0, run.stride}};
     auto draw = [&](auto *into) {
       if (init.kind == Init::Normal)

@@ -313,6 +313,7 @@ void LiveWorkers::update(const Command &command) {
   if (!policy.isAsync())
     isDone = false; // it came too late
   rank.setHandIn(handedIn ? weight : 0, false);
+  rank.beginUpdate(version);
   hasMet = (*apply)(command.made);
   ++version;
   handedIn = 0;

@@ -92,7 +92,7 @@ void Workers::meetAll() {
   const Program &program = rank.program();
   for (int64_t worker = 0; program.handIn && worker < policy.workers; ++worker) {
     select(worker);
-    rank.setHandIn(1, worker == 0);
+    rank.setHandIn(1, worker == 0, worker);
     program.handIn(rank);
   }
   program.meet(rank);
@@ -114,7 +114,7 @@ const Update &Workers::step(int64_t version, double lr) {
       continue;
     compute(gradient, version);
     const int64_t stale = std::max<int64_t>(version - gradient.read, 1);
-    rank.setHandIn(1.0 / double(policy.k * (policy.damps ? stale : 1)), isFirst);
+    rank.setHandIn(1.0 / double(policy.k * (policy.damps ? stale : 1)), isFirst, gradient.worker);
     if (program.handIn)
       program.handIn(rank);
     isFirst = false;
@@ -122,6 +122,7 @@ const Update &Workers::step(int64_t version, double lr) {
   for (int64_t worker = 0; worker < policy.workers; ++worker) // who goes on before the update
     if (isMine(worker) && arrivals->readBy(worker) == version)
       readNewest(worker, version);
+  rank.beginUpdate(version);
   program.update(rank, lr);
   return update;
 }

@@ -86,7 +86,7 @@ LogicalResult CountOp::verify() {
 }
 LogicalResult ScalarOp::verify() {
   if (!llvm::is_contained({"learning_rate", "bias_correction", "average_decay", "loss_scale", "step", "samples",
-                           "hand_in_weight", "is_first_in"},
+                           "hand_in_weight", "is_first_in", "hand_in_worker"},
                           getName()))
     return emitOpError() << "is a number that the run provides, and no run provides " << getName();
   return checkAxes(*this, tensor(getResult()), {}, "a number of the run");

@@ -21,7 +21,7 @@ public:
   void compress(const CompressSettings &c) {
     llvm::SmallVector<llvm::StringRef> over(c.over.begin(), c.over.end());
     run::CompressOp::create(b, loc, b.getStringAttr(c.kind), b.getStrArrayAttr(over), b.getF64FloatAttr(c.amount),
-                            c.feedback ? b.getUnitAttr() : UnitAttr());
+                            c.feedback ? b.getUnitAttr() : UnitAttr(), c.ofDeltas ? b.getUnitAttr() : UnitAttr());
   }
   void sync(const SyncSettings &s) {
     llvm::SmallVector<llvm::StringRef> over(s.over.begin(), s.over.end());

@@ -258,10 +258,17 @@ std::optional<CompileOptions::Workers> Compilation::workers() const {
   return found;
 }
 
-static std::string sentenceOf(const CompressSettings &c) {
+static std::string sentenceOf(const CompressSettings &c, const std::optional<SyncSettings> &sync) {
   std::string over;
   for (const std::string &axis : c.over)
     over += (over.empty() ? "" : ", ") + axis;
+  const std::string residual = c.feedback ? ", and what packing lost is added to what it packs next" : "";
+  if (c.ofDeltas)
+    return "compress deltas over " + over + " with " + c.method() +
+           ": what workers meet with is the mean of what came of each one's way from where they last met" + residual;
+  if (sync && !sync->isLocal())
+    return "compress gradients over " + over + " with " + c.method() +
+           ": the mean is of what came of what each worker hands in to an update" + residual;
   return "compress gradients over " + over + " with " + c.method() +
          ": the sum over these ranks is of what came of each one's own part" +
          (c.feedback ? ", and what packing lost is added to that of the next step" : "");
@@ -309,7 +316,7 @@ std::vector<std::string> Compilation::mathematicsOfClauses() const {
           "optimize lamb: the step of each weight is Adam's times |w| / |step|, norms of one tensor, and that "
           "of gains and biases Adam's");
   if (settings.compress)
-    found.push_back(sentenceOf(*settings.compress));
+    found.push_back(sentenceOf(*settings.compress, settings.sync));
   if (settings.sync)
     found.push_back(settings.sync->isLocal() ? sentenceOfLocal(*settings.sync) : sentenceOf(*settings.sync));
   if (settings.averageDecay)
