@@ -1,5 +1,6 @@
 // echelon plan SPEC [--json]: what a step stores, communicates and decays, read off the program that would run.
 #include "passes/cost/ProgramCost.h"
+#include "tools/driver/compile/Sentences.h"
 #include "tools/driver/compile/WeightDecay.h"
 #include "tools/echelon/Commands.h"
 #include "tools/echelon/Options.h"
@@ -70,7 +71,7 @@ int plan(const PlanOptions &options) {
   bool good = compilation.parse() && compilation.resolve() && compilation.elaborate();
   if (good) {
     mathematics = compilation.otherMathematics();
-    ofClauses = compilation.mathematicsOfClauses();
+    ofClauses = sentencesOfClauses(compilation.settings);
     good = compilation.lower(Stage::Rt);
   }
   if (!good) {

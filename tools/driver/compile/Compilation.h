@@ -72,9 +72,6 @@ public:
   std::vector<std::string> perMicroBatch() const;
   /// What this run computes otherwise than one device would.
   std::vector<std::string> otherMathematics() const;
-  void sayPrecision(std::vector<std::string> &found) const;
-  /// What clauses say of the mathematics or of the run's end, a sentence each.
-  std::vector<std::string> mathematicsOfClauses() const;
   /// Of a module that is lowered: the workers whose gradients are compressed. Nothing where none are.
   std::optional<CompileOptions::Workers> workers() const;
 

@@ -2,7 +2,7 @@
 # workers, too. members LOG k P: each step applied k gradients, no sample twice, of P workers. newest LOG: all gradients
 # are of the newest parameters. staleness LOG x [most]: the mean over all steps but the first tenth is x within 5 %, and no
 # gradient is older than `most`. times A B ...: runs, from the one whose steps take least time on the drawn clock on; `=`
-# before a log: as long as the one before.
+# before a log: as long as the one before. planned LOG PLAN: an update takes what the text of `plan` says, within 5 %.
 import json
 import sys
 
@@ -56,6 +56,13 @@ elif what == "staleness":
     counted = counted[len(counted) // 10 :]
     mean, expected = sum(row["staleness"] for row in counted) / len(counted), float(sys.argv[3])
     assert abs(mean - expected) <= 0.05 * expected, mean
+elif what == "planned":
+    # what plan says of an update's time, over all steps
+    import re
+
+    said = re.search(r"in units of the delay: ([0-9.e+-]+) an update", open(sys.argv[3]).read())
+    took = steps(log)[-1]["time"] / len(steps(log))
+    assert abs(took - float(said[1])) <= 0.05 * took, (took, said[1])
 elif what == "times":
     before = None
     for path in sys.argv[2:]:
