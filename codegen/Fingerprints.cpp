@@ -5,6 +5,7 @@
 #include "ir/ech/Ech.h"
 #include "ir/rt/Rt.h"
 #include "ir/run/Run.h"
+#include "passes/compress/Workers.h"
 #include "passes/update/Rule.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -94,6 +95,18 @@ void rateLines(run::ScheduleAttr rate, int64_t steps,
     line("lr decay", std::to_string(rate.getDecay()));
 }
 
+/// Who packs, as a run that goes on with other workers reads it (runtime/snapshot/OtherWorkers.cpp).
+std::string packedBy(ModuleOp module) {
+  SmallVector<int64_t> counts{1, 1};
+  if (compress::clauseBetweenWorkers(module)) {
+    auto policy = run::only<run::SyncOp>(module);
+    counts = {int64_t(policy.getWorkers()), int64_t(policy.getK())};
+  } else if (auto known = module->getAttrOfType<DenseI64ArrayAttr>(ech::kPackedBy)) {
+    counts.assign(known.asArrayRef().begin(), known.asArrayRef().end());
+  }
+  return ("packed by: " + Twine(counts[0]) + " workers, means of " + Twine(counts[1]) + "\n").str();
+}
+
 std::string optimizerLines(ModuleOp module) {
   const int64_t steps = run::only<run::TrainOp>(module).getSteps();
   SmallVector<run::OptimizeOp> optimizers(module.getOps<run::OptimizeOp>());
@@ -142,7 +155,7 @@ std::string optimizerLines(ModuleOp module) {
   if (auto compress = run::only<run::CompressOp>(module))
     text += ("compression: " + Twine(compress.getDeltas() ? "deltas " : "") + compress.getKind()).str() + " " +
             shortestDecimal(compress.getAmount().convertToDouble()) + (compress.getFeedback() ? " feedback" : "") +
-            "\n";
+            "\n" + packedBy(module);
   if (auto average = run::only<run::AverageOp>(module))
     text += "average: ema " + shortestDecimal(average.getDecay().convertToDouble()) + "\n";
   for (auto variable : module.getOps<ech::VariableOp>())

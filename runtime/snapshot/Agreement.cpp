@@ -3,6 +3,7 @@
 #include "runtime/program/Assemble.h"
 #include "runtime/snapshot/CompareMathematics.h"
 #include "runtime/snapshot/Mathematics.h"
+#include "runtime/snapshot/OtherWorkers.h"
 
 #include <algorithm>
 #include <array>
@@ -85,10 +86,36 @@ std::vector<std::string> missingOfOptimizer(const Program &program, const Snapsh
   for (const Stored &stored : program.stored)
     if (stored.kind == Stored::Optimizer) {
       const SafetensorsFile::Tensor *found = tensorOf(snapshot, stored.path);
-      if (!found || !fits(*found, stored))
+      if (!found || (!fits(*found, stored) && !isOfOtherWorkers(program, snapshot, *found, stored)))
         missing.push_back(stored.path);
     }
   return missing;
+}
+
+/// What each worker has for itself, where the snapshot is of others.
+void addWorkers(const Snapshot &snapshot, const Program &program, std::vector<Change> &changes) {
+  std::string first, then, now;
+  size_t more = 0;
+  for (const Stored &stored : program.stored)
+    if (const SafetensorsFile::Tensor *found = tensorOf(snapshot, stored.path);
+        found && isOfOtherWorkers(program, snapshot, *found, stored)) {
+      if (!first.empty()) {
+        ++more;
+        continue;
+      }
+      first = stored.path;
+      then = shapeOf(found->type, found->sizes);
+      now = shapeOf(stored.type, logicalSizes(stored.layout, stored.axes));
+    }
+  if (first.empty())
+    return;
+  const std::string all = first + (more ? " and " + std::to_string(more) + " more" : "");
+  changes.push_back({"optimizer",
+                     {first + " " + then},
+                     {first + " " + now},
+                     all + (more ? " are" : " is") + " of other workers, " + then + " then and " + now +
+                         " now: each starts from their mean",
+                     false});
 }
 
 //===- names and values ------------------------------------------------------------------------------------------===//
@@ -290,6 +317,7 @@ std::vector<Change> changesSince(const Snapshot &snapshot, const Program &progra
                           ": the order of the data and random values are others from here on";
   }
   addOptimizer(snapshot, program, changes);
+  addWorkers(snapshot, program, changes);
   return changes;
 }
 

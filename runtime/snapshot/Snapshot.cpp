@@ -2,6 +2,7 @@
 #include "runtime/launch/Fail.h"
 #include "runtime/program/Assemble.h"
 #include "runtime/program/StartValues.h"
+#include "runtime/snapshot/OtherWorkers.h"
 #include "runtime/snapshot/ParseJson.h"
 #include "runtime/snapshot/SnapshotFiles.h"
 
@@ -273,6 +274,10 @@ void loadSnapshot(Rank &rank, const Snapshot &snapshot, bool withOptimizer) {
       found = tensorOf(stored.path.substr(std::strlen("average.")));
     if (!found)
       fail("snapshot \"" + snapshot.path + "\" has no tensor " + stored.path);
+    if (isOfOtherWorkers(rank.program(), snapshot, *found, stored)) {
+      takeMean(rank, snapshot, *found, stored, tensors[i]);
+      continue;
+    }
     if (found->type != stored.type || found->sizes != logicalSizes(stored.layout, stored.axes))
       fail("snapshot \"" + snapshot.path + "\" has " + stored.path + " in another shape or type");
     takePiece(rank, tensors[i], found->data);

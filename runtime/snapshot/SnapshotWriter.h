@@ -1,6 +1,7 @@
 // Snapshots that are written while training goes on. At its step each rank copies what it holds of the snapshot, and
 // training waits for that alone; a thread of rank 0 makes whole tensors of all ranks' copies and writes them to disk.
-// It reads the other ranks' copies where they lie in memory that it reaches; else they come as messages (SnapshotTransfer).
+// It reads the other ranks' copies where they lie in memory that it reaches; else they come as messages
+// (SnapshotTransfer).
 //
 // The ranks meet twice for a snapshot, each time on the threads that are the ranks: when all have copied, before the
 // thread begins to read; and when the next snapshot is due, or the run ends, where rank 0 waits for its thread and the
@@ -11,8 +12,8 @@
 #pragma once
 
 #include "runtime/program/Rank.h"
-#include "runtime/snapshot/SnapshotTransfer.h"
 #include "runtime/snapshot/SnapshotFiles.h"
+#include "runtime/snapshot/SnapshotTransfer.h"
 
 #include <functional>
 #include <future>
@@ -57,7 +58,7 @@ private:
   std::vector<size_t> own;              // tensors, or pieces of them, that this rank copies
   std::vector<const std::byte *> peers; // all ranks' copies that rank 0 reads
   std::vector<TensorPiece> tensors;     // as they lie in the state arena
-  std::optional<SnapshotTransfer> mail;         // brings those that it does not read
+  std::optional<SnapshotTransfer> mail; // brings those that it does not read
   bool isBegun = false;                 // the same on all ranks
   double secondsBefore = 0;             // of the processor, that threads have used which have ended
   // Last: the threads, which use all of the above, end first.
