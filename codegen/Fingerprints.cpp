@@ -134,6 +134,8 @@ std::string optimizerLines(ModuleOp module) {
       text += "rounding: " + word(precision.getCompute()) + "\n";
     if (auto params = precision.getParams())
       text += "params: " + word(*params) + "\n";
+    if (auto reduce = precision.getReduce())
+      text += "summands travel in: " + word(*reduce) + "\n";
     if (auto keep = precision.getKeep())
       text += "kept in fp32: " + llvm::join(ech::strings(*keep), ", ") + "\n";
   }

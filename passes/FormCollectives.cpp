@@ -3,6 +3,7 @@
 //   2. Else each step of the conversion (passes/layout/ConversionSteps.cpp) is one operation. It has the
 //      conversion's reason, and the algorithm that a `collective` clause gives it.
 #include "ir/dist/Dist.h"
+#include "ir/run/Run.h"
 #include "passes/Passes.h"
 #include "passes/layout/Rule.h"
 
@@ -39,6 +40,24 @@ struct FormCollectives : echelon::impl::FormCollectivesBase<FormCollectives> {
 
   StringAttr algorithmOf(StringRef kind, ArrayRef<int> over) {
     return StringAttr::get(&getContext(), dist::algorithmOf(getOperation(), kind, over));
+  }
+  /// Whether `reduce` of the run's precision says what a sum travels in: of more than one number, handed on by the
+  /// forward or the backward pass, or of gradients that workers have handed in.
+  bool travelsRounded(Value value, StringRef kind) {
+    auto precision = run::only<run::PrecisionOp>(getOperation());
+    if (!precision || !precision.getReduce() || (kind != "all_reduce" && kind != "reduce_scatter"))
+      return false;
+    Operation *op = value.getDefiningOp();
+    while (isa_and_nonnull<dist::SliceOp, dist::ReduceScatterOp, dist::AllReduceOp>(op))
+      op = op->getOperand(0).getDefiningOp();
+    auto phase = op ? op->getAttrOfType<StringAttr>(ech::kPhase) : StringAttr();
+    const bool isOfUpdate = phase && phase.getValue() == "update";
+    Tensor type = ech::tensor(value);
+    return type.getElement().isF32() && type.rank() > 0 && (!isOfUpdate || op->hasAttr(ech::kSumsGradients));
+  }
+  StringAttr algorithmOfRounded() {
+    const Type type = *run::only<run::PrecisionOp>(getOperation()).getReduce();
+    return StringAttr::get(&getContext(), type.isBF16() ? "bf16_summands" : "fp16_summands");
   }
   /// Attributes that say where and in which phase a message belongs go with it.
   static void inherit(Operation *from, Operation *to) {
@@ -80,7 +99,8 @@ struct FormCollectives : echelon::impl::FormCollectivesBase<FormCollectives> {
       message.addAttribute("over", builder.getStrArrayAttr(names));
       message.addAttribute("why", op.getWhyAttr());
       if (step.kind != "slice")
-        message.addAttribute("algorithm", algorithmOf(step.kind, step.over));
+        message.addAttribute("algorithm", travelsRounded(value, step.kind) ? algorithmOfRounded()
+                                                                           : algorithmOf(step.kind, step.over));
       Operation *made = builder.create(message);
       inherit(op, made);
       value = made->getResult(0);

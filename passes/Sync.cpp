@@ -254,6 +254,8 @@ struct Sync : echelon::impl::SyncBase<Sync> {
       total = meanOfPacked(build, item, each);
     } else {
       total = build.sum(each, {workers.axis});
+      if (item.what == Item::Gradient)
+        total.getDefiningOp()->setAttr(kSumsGradients, UnitAttr::get(&getContext()));
     }
     if (item.what == Item::Gradient)
       total.getDefiningOp()->setLoc(named(("d_" + item.name).str(), item.loc));

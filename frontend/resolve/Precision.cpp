@@ -97,9 +97,12 @@ void TrainResolver::take(const PrecisionClause &c, const Clause &clause) {
       good &= takePart(item, compute);
   if (!good)
     return;
-  if (!settings.precision.reduce.empty())
-    notBuilt(clause.range, "reduce " + settings.precision.reduce,
-             "sums travel in fp32; compress gradients with fp16 sends what is packed in two bytes");
+  for (const CollectiveSettings &line : settings.collectives)
+    if (!settings.precision.reduce.empty() && (line.kind == "all_reduce" || line.kind == "reduce_scatter"))
+      error(Code::E0409, line.range,
+            "sums of " + settings.precision.reduce +
+                " travel in a way of their own; leave out this line, or write reduce fp32")
+          .note(clause.range, "reduce " + settings.precision.reduce + " is said here");
   settings.doublePrecision = compute == "fp64";
   if (compute != "fp64" && compute != "fp32")
     settings.precision.compute = compute;

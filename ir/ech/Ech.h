@@ -72,6 +72,7 @@ inline constexpr llvm::StringLiteral kWorkerAxis = "ech.worker_axis"; // under a
 inline constexpr llvm::StringLiteral kWorkers = "ech.workers";    // of one rank that works for them: count, of a hop
 inline constexpr llvm::StringLiteral kPackedBy = "ech.packed_by"; // workers that compress gradients: count, of a hop
 inline constexpr llvm::StringLiteral kExactGradients = "ech.exact_gradients"; // of parameters that are not compressed
+inline constexpr llvm::StringLiteral kSumsGradients = "ech.sums_gradients";   // of a sum over workers in @update
 inline constexpr llvm::StringLiteral kStaysF32 = "ech.stays_f32";             // of a product, whatever the precision
 inline constexpr llvm::StringLiteral kKeepGradients = "ech.keep_gradients";   // unit: they are variables, for tests
 

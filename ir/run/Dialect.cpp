@@ -27,8 +27,11 @@ LogicalResult PrecisionOp::verify() {
   const Type compute = getCompute();
   if (!compute.isF32() && !compute.isTF32() && !compute.isBF16() && !compute.isF16() && !isa<Float8E4M3FNType>(compute))
     return emitOpError() << "computes in f32, tf32, bf16, f16 or f8E4M3FN, not " << compute;
-  if (auto params = getParams(); params && !params->isBF16() && !params->isF16())
+  auto isNarrow = [](Type type) { return type.isBF16() || type.isF16(); };
+  if (auto params = getParams(); params && !isNarrow(*params))
     return emitOpError() << "has parameters of bf16 or f16, not " << *params;
+  if (auto reduce = getReduce(); reduce && !isNarrow(*reduce))
+    return emitOpError() << "sends summands in bf16 or f16, not " << *reduce;
   return success();
 }
 

@@ -121,8 +121,11 @@ LogicalResult NestBuilder::add(Operation *op) {
 }
 
 Value NestBuilder::scalarOf(ech::MapOp op) {
-  // What this nest has just made is not rounded on its way to the next operation, but where it is stored.
-  if (op.getFunction() == ech::Function::Cast && ech::isNarrow(elementOf(op.getOperands()[0])))
+  // What this nest has just made is not rounded on its way to the next operation, but where it is stored. The update
+  // says what it rounds: what a packing loses is known by it.
+  auto phase = op->getAttrOfType<StringAttr>(ech::kPhase);
+  if (op.getFunction() == ech::Function::Cast && ech::isNarrow(elementOf(op.getOperands()[0])) &&
+      !(phase && phase.getValue() == "update"))
     if (auto made = scalars.lookup(op.getOperands()[0]).getDefiningOp<rt::ComputeOp>();
         made && made.getFunction() == "cast" && made.getOperands()[0].getType() == elementOf(op.getResult())) {
       rounded[op.getResult()] = made;

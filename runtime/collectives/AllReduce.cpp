@@ -52,6 +52,8 @@ bool planAllReduce(Schedule &s, Algorithm algorithm) {
   const int p = s.places(), me = s.place();
   const int64_t count = s.call.count;
   const Parts parts = Parts::even(p, count);
+  if (planRoundedSum(s, algorithm))
+    return true;
   char *buffer = s.out();
   s.copy(buffer, s.in(), count);
   s.nextRound();

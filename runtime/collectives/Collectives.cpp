@@ -24,6 +24,10 @@ const char *nameOf(Algorithm algorithm) {
     return "one_to_all";
   case Algorithm::native:
     return "native";
+  case Algorithm::bf16_summands:
+    return "bf16_summands";
+  case Algorithm::fp16_summands:
+    return "fp16_summands";
   }
   return "algorithm";
 }

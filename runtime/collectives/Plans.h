@@ -58,6 +58,7 @@ struct TreeOrder {
 
 // Each writes its rounds into the schedule; false: this collective has no such algorithm.
 bool planAllReduce(Schedule &s, Algorithm algorithm);
+bool planRoundedSum(Schedule &s, Algorithm algorithm); // all_reduce, reduce_scatter
 bool planReduceScatter(Schedule &s, Algorithm algorithm);
 bool planAllGather(Schedule &s, Algorithm algorithm);
 bool planAllToAll(Schedule &s, Algorithm algorithm);

@@ -78,6 +78,8 @@ bool planReduceScatter(Schedule &s, Algorithm algorithm) {
   const int p = s.places(), me = s.place();
   const int64_t count = s.call.count;
   const Parts parts = Parts::rows(p, count);
+  if (planRoundedSum(s, algorithm))
+    return true;
   char *buffer = s.scratch(p * count);
   const char *own = buffer + me * count * s.elementBytes();
   s.copyRowsIn(buffer);

@@ -9,13 +9,17 @@ namespace echelon::runtime {
 Schedule::Schedule(Transport &transport, const Group &group, const CollectiveCall &call)
     : call(call), transport(transport), group(group), label(call.label), tag(transport.nextTag(group)), rounds(1) {}
 
-void Schedule::send(int to, const void *data, int64_t count) {
-  if (count)
-    rounds.back().messages.push_back({true, group.ranks[to], const_cast<void *>(data), count * elementBytes()});
-}
+void Schedule::send(int to, const void *data, int64_t count) { sendBytes(to, data, count * int64_t(elementBytes())); }
 void Schedule::receive(int from, void *data, int64_t count) {
-  if (count)
-    rounds.back().messages.push_back({false, group.ranks[from], data, count * elementBytes()});
+  receiveBytes(from, data, count * int64_t(elementBytes()));
+}
+void Schedule::sendBytes(int to, const void *data, int64_t bytes) {
+  if (bytes)
+    rounds.back().messages.push_back({true, group.ranks[to], const_cast<void *>(data), size_t(bytes)});
+}
+void Schedule::receiveBytes(int from, void *data, int64_t bytes) {
+  if (bytes)
+    rounds.back().messages.push_back({false, group.ranks[from], data, size_t(bytes)});
 }
 void Schedule::reduce(void *target, const void *left, const void *right, int64_t count) {
   if (count)
@@ -24,6 +28,10 @@ void Schedule::reduce(void *target, const void *left, const void *right, int64_t
 void Schedule::copy(void *target, const void *source, int64_t count) {
   if (count && target != source)
     rounds.back().locals.push_back({target, source, nullptr, count});
+}
+void Schedule::pass(Pass how, void *target, const void *source, int64_t count) {
+  if (count)
+    rounds.back().locals.push_back({target, source, nullptr, count, how});
 }
 void Schedule::copyRowsIn(void *rows) {
   forEachPiece(call, places(), 0, call.count, [&](int64_t from, int64_t to, int64_t count) {
@@ -39,8 +47,9 @@ void Schedule::nextRound() {
   if (!rounds.back().messages.empty() || !rounds.back().locals.empty())
     rounds.emplace_back();
 }
-char *Schedule::scratch(int64_t count) {
-  scratches.emplace_back(count * elementBytes());
+char *Schedule::scratch(int64_t count) { return scratchBytes(count * int64_t(elementBytes())); }
+char *Schedule::scratchBytes(int64_t bytes) {
+  scratches.emplace_back(static_cast<size_t>(bytes));
   return scratches.back().data();
 }
 
@@ -60,7 +69,9 @@ bool Schedule::finishRound(bool mayWait) {
     pending.pop_back();
   }
   for (const Local &local : rounds[current].locals)
-    if (local.right)
+    if (local.how)
+      local.how(local.target, local.left, local.count);
+    else if (local.right)
       combine(local.target, local.left, local.right, local.count, call.type, call.op);
     else
       std::memcpy(local.target, local.left, local.count * elementBytes());

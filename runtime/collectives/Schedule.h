@@ -30,9 +30,14 @@ public:
   // its reductions and copies follow, in order, when all have come.
   void send(int to, const void *data, int64_t count);
   void receive(int from, void *data, int64_t count);
+  void sendBytes(int to, const void *data, int64_t bytes);
+  void receiveBytes(int from, void *data, int64_t bytes);
   /// target = left op right; target may be either.
   void reduce(void *target, const void *left, const void *right, int64_t count);
   void copy(void *target, const void *source, int64_t count);
+  /// Elements of other types than the call's: does `how`(target, source, count).
+  using Pass = void (*)(void *, const void *, int64_t);
+  void pass(Pass how, void *target, const void *source, int64_t count);
   /// Between rows of `count` elements, one after the other, and the user's buffer with a row for each place, in runs
   /// or not.
   void copyRowsIn(void *rows);
@@ -40,6 +45,7 @@ public:
   void nextRound();
   /// Memory for `count` elements that lives as long as the schedule.
   char *scratch(int64_t count);
+  char *scratchBytes(int64_t bytes);
 
   /// Goes on as far as possible without waiting; true at the end.
   bool advance() override;
@@ -59,6 +65,7 @@ private:
     void *target;
     const void *left, *right; // right null: a copy
     int64_t count;
+    Pass how = nullptr; // null: a reduction or a copy
   };
   struct Round {
     std::vector<Message> messages;

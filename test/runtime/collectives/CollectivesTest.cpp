@@ -34,6 +34,63 @@ TEST_P(Collectives, KeepNan) {
   onRanks(GetParam().transport, GetParam().ranks, [&](Transport &t) { checkNan(t, t.world(), kAlgorithms); });
 }
 
+// Summands that travel in two bytes: rounded once, also a place's own, and added up in floats in order of places. In
+// place, in rows, in runs, at once and started.
+template <class N> void checkRoundedSums(Transport &t, Algorithm algorithm, int64_t count) {
+  const Group &g = t.world();
+  const int p = g.size();
+  auto value = [&](int rank, int64_t i) { return 1.0f + 0.37f * float(rank) + 0.0123f * float(i % 1009); };
+  auto sumAt = [&](int64_t i) {
+    if (p == 1)
+      return value(0, i);
+    float sum = float(N(value(0, i)));
+    for (int rank = 1; rank < p; ++rank)
+      sum += float(N(value(rank, i)));
+    return sum;
+  };
+  auto expect = [&](const char *what, float got, float wanted) {
+    if (got != wanted)
+      throw std::string(what) + ": " + std::to_string(got) + ", not " + std::to_string(wanted);
+  };
+  auto own = [&](int64_t n) {
+    std::vector<float> values(static_cast<size_t>(n));
+    for (int64_t i = 0; i < n; ++i)
+      values[size_t(i)] = value(g.index, i);
+    return values;
+  };
+  for (bool isStarted : {false, true}) {
+    std::vector<float> data = own(count);
+    if (isStarted)
+      all_reduce_start(t, g, data.data(), count, Sum, algorithm).wait();
+    else
+      all_reduce(t, g, data.data(), count, Sum, algorithm);
+    for (int64_t i = 0; i < count; ++i)
+      expect("all_reduce", data[size_t(i)], sumAt(i));
+    const std::vector<float> rows = own(p * count);
+    std::vector<float> out(static_cast<size_t>(count));
+    if (isStarted)
+      reduce_scatter_start(t, g, out.data(), rows.data(), count, Sum, algorithm).wait();
+    else
+      reduce_scatter(t, g, out.data(), rows.data(), count, Sum, algorithm);
+    for (int64_t i = 0; i < count; ++i)
+      expect("reduce_scatter", out[size_t(i)], sumAt(g.index * count + i));
+    if (count % 3)
+      continue;
+    reduce_scatter_inner(t, g, out.data(), rows.data(), 3, count / 3, Sum, algorithm);
+    for (int64_t i = 0; i < count; ++i)
+      expect("reduce_scatter_inner", out[size_t(i)],
+             sumAt((i / (count / 3) * p + g.index) * (count / 3) + i % (count / 3)));
+  }
+}
+TEST_P(Collectives, RoundSummands) {
+  onRanks(GetParam().transport, GetParam().ranks, [&](Transport &t) {
+    for (int64_t count : {1, 3, 7, 30000}) {
+      checkRoundedSums<bf16>(t, Algorithm::bf16_summands, count);
+      checkRoundedSums<fp16>(t, Algorithm::fp16_summands, count);
+    }
+  });
+}
+
 std::vector<Case> cases() {
   std::vector<Case> all;
   for (int ranks : {1, 2, 3, 4, 5, 8}) {

@@ -152,7 +152,7 @@ void RunBuilder::checkpoint(const RunSettings &settings, const std::string &math
 }
 
 void RunBuilder::precision(const PrecisionSettings &p) {
-  if (p.compute.empty() && p.params.empty())
+  if (p.compute.empty() && p.params.empty() && p.reduce.empty())
     return;
   auto type = [&](const std::string &word) -> TypeAttr {
     return TypeAttr::get(word == "tf32"   ? Type(b.getTF32Type())
@@ -164,7 +164,8 @@ void RunBuilder::precision(const PrecisionSettings &p) {
   std::vector<std::string> keep;
   for (const frontend::Pattern &pattern : p.keep)
     keep.push_back(pattern.text);
-  run::PrecisionOp::create(b, loc, type(p.compute), p.params.empty() ? TypeAttr() : type(p.params),
+  auto part = [&](const std::string &word) { return word.empty() ? TypeAttr() : type(word); };
+  run::PrecisionOp::create(b, loc, type(p.compute), part(p.params), part(p.reduce),
                            keep.empty() ? ArrayAttr() : texts(keep));
 }
 } // namespace

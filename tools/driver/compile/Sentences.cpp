@@ -111,6 +111,9 @@ std::vector<std::string> sentencesOfPrecision(const RunSettings &settings) {
   if (!params.empty())
     found.push_back("params " + params + ": an update's result is rounded to " + params +
                     ", so that what is below 2^-" + (params == "bf16" ? "9" : "12") + " of a weight is lost");
+  if (!reduce.empty())
+    found.push_back("reduce " + reduce + ": what ranks sum up of forward and backward pass travels rounded to " +
+                    reduce + ", and is added up in fp32");
   if (!keep.empty() && !compute.empty()) {
     std::string patterns;
     for (const Pattern &pattern : keep)
