@@ -134,3 +134,8 @@ MODELS = {f.__name__: f for f in (MLP, ConvNet, GPT, Seq2Seq, ResNet)}
 def decayed(name):
     """Weight decay takes what a dot, conv or gather reads: no gains, biases, nor embeddings that are only added."""
     return name.split(".")[-1] in ("wte", "w", "w1", "w2", "wq", "wk", "wv", "wo")
+
+
+def repeated(name):
+    """Whether a repeat stacks it, along its first axis."""
+    return name.split(".")[0] in ("layer", "encoder", "decoder", "stage1", "stage2", "stage3")
